@@ -1,0 +1,52 @@
+// Errors: one type with a kind; what was wrong, what was found, what to do. Nothing in the library aborts or exits.
+#pragma once
+#include <fmt/core.h>
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include "base/api.h"
+
+namespace strata {
+
+// One table in the Python binding maps each kind to the exception PyTorch users expect.
+enum class ErrorKind : uint8_t {
+  Runtime,         // shapes that do not fit together, misuse of the tape: RuntimeError
+  Type,            // an argument of the wrong type: TypeError
+  Value,           // a value outside what is allowed: ValueError
+  Index,           // an index or a dimension out of range: IndexError
+  NotImplemented,  // no kernel for this dtype or device: NotImplementedError
+  OutOfMemory,     // strata.OutOfMemoryError
+  Io,              // OSError
+  Internal,        // our own mistake; the message asks for a report: RuntimeError
+};
+
+class STRATA_API Error : public std::runtime_error {
+ public:
+  Error(ErrorKind kind, const std::string& what) : std::runtime_error(what), kind_(kind) {}
+  ErrorKind kind() const { return kind_; }
+
+ private:
+  ErrorKind kind_;
+};
+
+// Out of line and cold, so that a check costs a compare and a never-taken jump.
+[[noreturn, gnu::cold]] STRATA_API void fail(ErrorKind kind, std::string what);
+[[noreturn, gnu::cold]] STRATA_API void fail_assert(const char* condition, const char* file, int line);
+
+}  // namespace strata
+
+// For the caller's mistakes: STRATA_CHECK(dim < n, Index, "sum: dim {} is out of range", dim).
+#define STRATA_CHECK(condition, kind, ...) \
+  do {                                     \
+    if (!(condition)) [[unlikely]]         \
+      ::strata::fail(::strata::ErrorKind::kind, ::fmt::format(__VA_ARGS__)); \
+  } while (0)
+
+// For our own: stays on in release builds, costs a compare.
+#define STRATA_ASSERT(condition)                                              \
+  do {                                                                        \
+    if (!(condition)) [[unlikely]]                                            \
+      ::strata::fail_assert(#condition, __FILE__, __LINE__);                  \
+  } while (0)

@@ -1,0 +1,246 @@
+// OpRecord: everything the library knows about one op. Functions in both languages, docs, tests and gradients derive from it.
+#pragma once
+#include <array>
+#include <functional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/error.h"
+#include "record/args.h"
+
+namespace strata {
+
+enum class ParamType : uint8_t { Tensor, Tensors, Scalar, Int, Float, Bool, Ints, Floats, Str, DType, Device, Generator };
+struct Param {
+  std::string_view name;
+  ParamType type;
+  bool optional = false;      // accepts None
+  bool keyword_only = false, has_default = false;
+};
+
+struct OpRecord;
+
+// One call in flight, as kernels see it. Outputs are allocated (or given by the caller) before a kernel is chosen.
+struct Call {
+  const OpRecord& op;
+  const Args& args;
+  Tensor* outs;
+  const Tensor& out() const { return outs[0]; }
+};
+
+enum class Backend : uint8_t { Cpu, Cuda };
+struct Kernel {
+  Backend backend;
+  const char* name;
+  const char* (*when)(const Call&);  // null function: always ready; result null: ready; otherwise the reason why not
+  void (*run)(const Call&);
+};
+
+constexpr uint32_t kMaxInputs = 6;   // a differentiable tensor parameter stands among the first six
+constexpr uint32_t kMaxOutputs = 5;
+
+// Gradients by parameter index; `list` for the op's Tensor[] parameter, if it has one.
+struct Grads {
+  Tensor t[kMaxInputs];
+  std::vector<Tensor> list;
+  Grads() = default;
+  Grads(std::initializer_list<Tensor> l) {
+    uint32_t i = 0;
+    for (const Tensor& g : l) t[i++] = g;
+  }
+};
+
+class GradContext;  // what a gradient function sees of the tape node; see autograd/node.h
+
+// Where fixed outputs (outs) or a list of tensors (list) are to be put.
+struct Results {
+  Tensor* outs;
+  std::vector<Tensor>* list;
+  void put(Tensor t) { outs[0] = std::move(t); }
+  void put(std::vector<Tensor> l) {
+    if (list) *list = std::move(l);
+    else
+      for (size_t i = 0; i < l.size(); ++i) outs[i] = std::move(l[i]);
+  }
+  template <size_t n> void put(std::array<Tensor, n> l) {
+    for (size_t i = 0; i < n; ++i) outs[i] = std::move(l[i]);
+  }
+  template <class... T> void put(std::tuple<T...> l) {
+    size_t i = 0;
+    std::apply([&](auto&&... t) { ((outs[i++] = std::move(t)), ...); }, l);
+  }
+};
+
+struct ErrorSample {
+  const char* args;     // in the language of samples; see dispatch/samples.h
+  ErrorKind kind;
+  const char* message;  // a part of the text expected
+};
+
+struct STRATA_API OpRecord {
+  using Infer = void (*)(const Call&);  // fills dtype, shape and strides of outs (fresh objects), throws on misuse
+  using Compose = void (*)(const Args&, Results&);
+  using Grad = Grads (*)(const GradContext&, const Tensor& grad);
+
+  std::string name;                    // "add", "linalg.det"
+  std::string overload;                // "dim" in "max.dim(…)"
+  const char* schema = nullptr;
+  const char* text = "";
+  std::vector<Param> params;
+  Args defaults;
+  uint32_t required = 0;               // parameters up to the last one without a default
+  uint32_t positional = 0;             // parameters before the '*'
+  uint32_t outputs = 1;
+  bool returns_list = false;           // -> Tensor[]
+  std::vector<std::string> output_names;
+
+  Infer infer_fn = nullptr;
+  Compose view_fn = nullptr;           // allocates nothing, shares the memory of input 0
+  Compose composite_fn = nullptr;      // written with other ops; the tape sees those
+  Grad grad_fn = nullptr;
+  uint32_t saved_inputs = 0, saved_outputs = 0;  // masks
+  uint32_t integer_outputs = 0;        // mask of outputs that carry no gradient (indices, masks)
+  bool cross_saved = false;            // input 0 is needed only for the gradient of input 1 and the other way round
+  bool broadcasts = false;             // the engine sums gradients to the inputs' shapes
+  bool has_inplace = false, has_out = true;
+  bool method = true;                  // becomes a Tensor method when its first parameter is a tensor
+  bool numbers = false;                // Tensor parameters accept plain numbers without making a tensor of them (pointwise)
+  bool random = false;                 // draws from a generator: tests compare statistics, not values
+  bool internal = false;               // a gradient helper: not exported to Python's public names
+  DTypeSet accepts = kAllTypes;        // dtypes the samples are tried with
+  std::vector<Kernel> kernels;
+  std::vector<const char*> aliases;    // further Python names, e.g. "nn.functional.relu"
+  std::vector<const char*> sample_texts;
+  std::vector<ErrorSample> error_samples;
+
+  // The builder: see ops/*.cpp for how a definition reads.
+  OpRecord& define(const char* op_schema);
+  OpRecord& doc(const char* s) { return text = s, *this; }
+  OpRecord& infer(Infer f) { return infer_fn = f, *this; }
+  OpRecord& kernel(const char* kernel_name, void (*run)(const Call&), const char* (*when)(const Call&) = nullptr) {
+    return kernels.push_back({Backend::Cpu, kernel_name, when, run}), *this;
+  }
+  // composite and view take a lambda whose parameters are the schema's, typed: [](const Tensor& input, int64_t dim) { … }
+  template <class F> OpRecord& composite(F);
+  template <class F> OpRecord& view(F);
+  OpRecord& grad(Grad f) { return grad_fn = f, *this; }
+  OpRecord& saves(std::initializer_list<int> inputs) {
+    for (int i : inputs) saved_inputs |= 1u << i;
+    return *this;
+  }
+  OpRecord& saves_each_for_the_other() { return saved_inputs |= 3, cross_saved = true, *this; }
+  OpRecord& saves_result(std::initializer_list<int> which = {0}) {
+    for (int i : which) saved_outputs |= 1u << i;
+    return *this;
+  }
+  OpRecord& no_grad_outputs(std::initializer_list<int> which) {
+    for (int i : which) integer_outputs |= 1u << i;
+    return *this;
+  }
+  OpRecord& inplace() { return has_inplace = true, *this; }
+  OpRecord& no_out() { return has_out = false, *this; }
+  OpRecord& no_method() { return method = false, *this; }
+  OpRecord& helper() { return internal = true, method = false, *this; }
+  OpRecord& draws() { return random = true, *this; }
+  OpRecord& alias(const char* other_name) { return aliases.push_back(other_name), *this; }
+  OpRecord& nn() { return alias_nn(); }          // also as nn.functional.<name>
+  OpRecord& dtypes(DTypeSet set) { return accepts = set, *this; }
+  OpRecord& samples(std::initializer_list<const char*> texts) {
+    return sample_texts.insert(sample_texts.end(), texts), *this;
+  }
+  OpRecord& error(const char* args, ErrorKind kind, const char* message) {
+    return error_samples.push_back({args, kind, message}), *this;
+  }
+  // Shape by broadcasting, dtype by promotion, and the kernels, all from one functor. Defined in cpu/pointwise.h.
+  template <template <class> class F> OpRecord& pointwise();
+
+ private:
+  OpRecord& alias_nn();
+};
+
+STRATA_API const std::vector<OpRecord*>& all_ops();              // in order of definition
+STRATA_API const OpRecord& find_op(std::string_view name, std::string_view overload = {});  // throws Internal when there is none
+
+// The pipeline every op takes, from either language: trace, infer, choose, run, record. Defined in dispatch/call.cpp.
+STRATA_API Tensor call(const OpRecord& op, const Args& args);                              // ops with one output
+STRATA_API void call_into(const OpRecord& op, const Args& args, Tensor* outs);             // op.outputs results
+STRATA_API std::vector<Tensor> call_list(const OpRecord& op, const Args& args);            // ops that return a list
+STRATA_API Tensor call_inplace(const OpRecord& op, const Args& args);                      // result goes into args[0]
+STRATA_API void call_out(const OpRecord& op, const Args& args, Tensor* outs);              // results go into the given tensors
+template <size_t n> std::array<Tensor, n> call_array(const OpRecord& op, const Args& args) {
+  std::array<Tensor, n> outs;
+  call_into(op, args, outs.data());
+  return outs;
+}
+
+// Which kernels were looked at during a call, and why they were passed over (null: chosen).
+struct Explanation {
+  struct Line {
+    const OpRecord* op;
+    const Kernel* kernel;
+    const char* reason;
+  };
+  std::vector<Line> lines;
+};
+
+struct ThreadState {
+  bool grad_mode = true;
+  bool inference_mode = false;
+  bool anomaly_mode = false;
+  bool reference_only = false;  // tests: run the last kernel of each list
+  Explanation* explain = nullptr;
+};
+STRATA_API STRATA_THREAD_LOCAL_DECL extern thread_local constinit ThreadState thread_state;
+
+// --- unpacking Args into typed parameters -------------------------------------------------------------------------
+
+namespace detail {
+template <class T> struct Unpack;
+template <> struct Unpack<Tensor> { static Tensor get(const Value& v) { return v.tag == Tag::Tensor ? Tensor(Ref<TensorImpl>::share(v.tensor)) : Tensor(); } };
+template <> struct Unpack<TensorList> { static TensorList get(const Value& v) { return v.tensor_list(); } };
+template <> struct Unpack<Operand> { static Operand get(const Value& v) { return Operand(v); } };
+template <> struct Unpack<Scalar> { static Scalar get(const Value& v) { return v.scalar(); } };
+template <> struct Unpack<int64_t> { static int64_t get(const Value& v) { return v.integer(); } };
+template <> struct Unpack<double> { static double get(const Value& v) { return v.number(); } };
+template <> struct Unpack<bool> { static bool get(const Value& v) { return v.boolean(); } };
+template <> struct Unpack<IntList> { static IntList get(const Value& v) { return v.int_list(); } };
+template <> struct Unpack<std::span<const double>> { static std::span<const double> get(const Value& v) { return v.float_list(); } };
+template <> struct Unpack<std::string_view> { static std::string_view get(const Value& v) { return v.string(); } };
+template <> struct Unpack<DType> { static DType get(const Value& v) { return v.dtype(); } };
+template <> struct Unpack<Device> { static Device get(const Value& v) { return v.device(); } };
+template <> struct Unpack<Generator*> { static Generator* get(const Value& v) { return v.tag == Tag::Generator ? v.generator : nullptr; } };
+template <class T> struct Unpack<std::optional<T>> {
+  static std::optional<T> get(const Value& v) { return v ? std::optional<T>(Unpack<T>::get(v)) : std::nullopt; }
+};
+
+template <class M> struct Signature;
+template <class C, class R, class... P> struct Signature<R (C::*)(P...) const> {
+  template <class F, size_t... i> static R apply(const Args& args, std::index_sequence<i...>) {
+    return F{}(Unpack<std::remove_cvref_t<P>>::get(args[i])...);
+  }
+  template <class F> static R apply(const Args& args) { return apply<F>(args, std::index_sequence_for<P...>()); }
+  static constexpr size_t kCount = sizeof...(P);
+};
+template <class F> void compose(const Args& args, Results& results) {
+  results.put(Signature<decltype(&F::operator())>::template apply<F>(args));
+}
+}  // namespace detail
+
+template <class F> OpRecord& OpRecord::composite(F) {
+  STRATA_ASSERT(detail::Signature<decltype(&F::operator())>::kCount == params.size());
+  return composite_fn = detail::compose<F>, *this;
+}
+template <class F> OpRecord& OpRecord::view(F) {
+  STRATA_ASSERT(detail::Signature<decltype(&F::operator())>::kCount == params.size());
+  has_out = false;
+  return view_fn = detail::compose<F>, *this;
+}
+
+// Defines the record op_<id> from its schema: STRATA_OP(add, "add(Tensor input, Tensor other, *, Scalar alpha=1) -> Tensor").
+// The id is the name with '.' and the overload joined by '_': max_dim for "max.dim", linalg_det for "linalg.det".
+#define STRATA_OP(id, schema)  \
+  STRATA_API OpRecord op_##id; \
+  [[maybe_unused]] static OpRecord& defined_##id = op_##id.define(schema)
+
+}  // namespace strata

@@ -1,0 +1,226 @@
+#include "tensor/allocator.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <mutex>
+#include <vector>
+
+#include "base/error.h"
+
+namespace strata {
+namespace {
+
+constexpr size_t kUnit = 64, kHugePage = size_t{2} << 20;
+constexpr uint32_t kClasses = 480, kLocalClasses = 72;  // eight classes per doubling; the first 72 end at 64 KiB
+constexpr int kLocalKeep = 32;
+
+// Eight classes per doubling: at most 12.5 % waste, and the class is found with one bit scan.
+struct SizeClass {
+  uint32_t index;
+  size_t bytes;
+};
+SizeClass size_class(size_t bytes) {
+  const size_t units = bytes ? (bytes + kUnit - 1) / kUnit : 1;
+  if (units <= 8) return {static_cast<uint32_t>(units - 1), units * kUnit};
+  const uint32_t log = std::bit_width(units - 1);
+  const size_t base = size_t{1} << (log - 1), step = base / 8, sub = (units - 1 - base) / step;
+  return {static_cast<uint32_t>(8 + (log - 4) * 8 + sub), (base + (sub + 1) * step) * kUnit};
+}
+
+// Blocks up to 64 KiB live on per-thread lists. Each thread counts its own work; the sums are taken when someone asks.
+struct Local {
+  Storage* free[kLocalClasses];
+  uint8_t kept[kLocalClasses];
+  int64_t live_bytes, calls;
+  bool registered;
+};
+STRATA_THREAD_LOCAL Local local = {};
+
+struct Shared {
+  std::mutex mutex;
+  Storage* free[kClasses] = {};
+  std::vector<const Local*> threads;
+  int64_t retired_bytes = 0, retired_calls = 0;  // of threads that have ended
+  size_t reserved = 0, cached = 0, system_calls = 0, limit = 0, large_live = 0, large_calls = 0, peak = 0;
+
+  int64_t small_live() const {
+    int64_t sum = retired_bytes;
+    for (const Local* t : threads) sum += __atomic_load_n(&t->live_bytes, __ATOMIC_RELAXED);
+    return sum;
+  }
+  size_t live() const { return static_cast<size_t>(std::max<int64_t>(0, small_live())) + large_live; }
+};
+Shared& shared() {
+  static auto* s = new Shared;  // never destroyed: tensors with static storage may outlive every destructor
+  return *s;
+}
+
+size_t cache_limit() {
+  static const size_t limit = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGE_SIZE)) / 2;
+  return limit;
+}
+
+Storage* pop(Storage*& head) {
+  Storage* b = head;
+  if (b) head = b->next;
+  return b;
+}
+void push(Storage*& head, Storage* b) { b->next = head, head = b; }
+
+size_t footprint(const Storage* b) {
+  const size_t align = b->capacity >= kHugePage ? kHugePage : kUnit;
+  return (b->capacity + sizeof(Storage) + align - 1) / align * align;
+}
+void give_system(Shared& s, Storage* b) {  // under the lock
+  s.reserved -= footprint(b);
+  b->~Storage();
+  std::free(b);
+}
+void give_shared(Storage* b) {
+  Shared& s = shared();
+  std::lock_guard lock(s.mutex);
+  if (b->size_class >= kLocalClasses) s.large_live -= b->requested;
+  if (s.cached + b->capacity > cache_limit()) return give_system(s, b);
+  s.cached += b->capacity;
+  push(s.free[b->size_class], b);
+}
+void empty_shared(Shared& s) {  // under the lock
+  for (Storage*& head : s.free)
+    while (Storage* b = pop(head)) give_system(s, b);
+  s.cached = 0;
+}
+
+struct Janitor {  // at thread exit: local blocks become everybody's, and the thread's counts are kept
+  ~Janitor() {
+    for (Storage*& head : local.free)
+      while (Storage* b = pop(head)) give_shared(b);
+    std::fill_n(local.kept, kLocalClasses, uint8_t{255});
+    Shared& s = shared();
+    std::lock_guard lock(s.mutex);
+    s.retired_bytes += local.live_bytes, s.retired_calls += local.calls;
+    std::erase(s.threads, &local);
+  }
+};
+
+[[noreturn]] void out_of_memory(const Shared& s, size_t bytes) {
+  const auto mib = [](size_t n) { return static_cast<double>(n) / (1 << 20); };
+  const std::string limit = s.limit ? fmt::format("the limit is {:.1f} MiB", mib(s.limit)) : std::string("the system has no more");
+  fail(ErrorKind::OutOfMemory,
+       fmt::format("out of memory: tried to allocate {:.1f} MiB on the CPU; {:.1f} MiB are held by live tensors, {:.1f} MiB are cached, {}. "
+                   "Free tensors, use a smaller batch, or raise the limit with set_memory_limit().",
+                   mib(bytes), mib(s.live()), mib(s.cached), limit));
+}
+
+[[gnu::noinline]] Storage* allocate_slow(SizeClass c, size_t bytes) {
+  static thread_local Janitor janitor;
+  (void)janitor;
+  Shared& s = shared();
+  std::lock_guard lock(s.mutex);
+  if (!local.registered) s.threads.push_back(&local), local.registered = true;
+  const bool large = c.index >= kLocalClasses;
+  Storage* b = pop(s.free[c.index]);
+  if (b) {
+    s.cached -= c.bytes;
+  } else {
+    const size_t align = c.bytes >= kHugePage ? kHugePage : kUnit;
+    if (c.bytes > SIZE_MAX / 2) out_of_memory(s, bytes);
+    const size_t total = (c.bytes + sizeof(Storage) + align - 1) / align * align;
+    if (s.limit && s.reserved + total > s.limit) empty_shared(s);
+    if (s.limit && s.reserved + total > s.limit) out_of_memory(s, bytes);
+    void* memory = std::aligned_alloc(align, total);
+    if (!memory) empty_shared(s), memory = std::aligned_alloc(align, total);
+    if (!memory) out_of_memory(s, bytes);
+    if (align == kHugePage) madvise(memory, total, MADV_HUGEPAGE);
+    b = new (memory) Storage{};
+    b->size_class = c.index, b->capacity = c.bytes, b->data = reinterpret_cast<std::byte*>(b + 1);
+    s.reserved += total, ++s.system_calls;
+  }
+  if (large) {
+    s.large_live += bytes, ++s.large_calls;
+    s.peak = std::max(s.peak, s.live());
+  }
+  return b;
+}
+}  // namespace
+
+Ref<Storage> allocate(size_t bytes) {
+  const SizeClass c = size_class(bytes);
+  Storage* b = nullptr;
+  if (c.index < kLocalClasses) {
+    if ((b = pop(local.free[c.index]))) --local.kept[c.index];
+    local.live_bytes += static_cast<int64_t>(bytes), ++local.calls;
+  }
+  if (!b) {
+    try {
+      b = allocate_slow(c, bytes);
+    } catch (...) {
+      if (c.index < kLocalClasses) local.live_bytes -= static_cast<int64_t>(bytes);
+      throw;
+    }
+  }
+  b->requested = bytes;
+  b->version.store(0, std::memory_order_relaxed);
+  b->refs.store(1, std::memory_order_relaxed);
+  return Ref<Storage>::adopt(b);
+}
+
+Ref<Storage> adopt_memory(void* data, size_t bytes, void (*release)(void*), void* owner) {
+  auto* b = new Storage{};
+  b->refs.store(1, std::memory_order_relaxed);
+  b->external = true, b->capacity = b->requested = bytes, b->data = static_cast<std::byte*>(data);
+  b->release = release, b->owner = owner;
+  return Ref<Storage>::adopt(b);
+}
+
+void Storage::destroy(Storage* b) {
+  if (b->external) {
+    if (b->release) b->release(b->owner);
+    delete b;
+    return;
+  }
+  const uint32_t i = b->size_class;
+  if (i < kLocalClasses) {
+    local.live_bytes -= static_cast<int64_t>(b->requested);
+    if (local.kept[i] < kLocalKeep) {
+      ++local.kept[i];
+      return push(local.free[i], b);
+    }
+  }
+  give_shared(b);
+}
+
+MemoryStats memory_stats() {
+  Shared& s = shared();
+  std::lock_guard lock(s.mutex);
+  int64_t calls = s.retired_calls + static_cast<int64_t>(s.large_calls);
+  for (const Local* t : s.threads) calls += t->calls;
+  const size_t live = s.live();
+  return {live, std::max(s.peak, live), s.reserved, s.cached, s.system_calls, static_cast<size_t>(calls), s.limit};
+}
+
+void reset_peak_memory_stats() {
+  Shared& s = shared();
+  std::lock_guard lock(s.mutex);
+  s.peak = s.live();
+}
+
+void set_memory_limit(size_t bytes) {
+  Shared& s = shared();
+  std::lock_guard lock(s.mutex);
+  s.limit = bytes;
+}
+
+void empty_cache() {
+  for (uint32_t i = 0; i < kLocalClasses; ++i) {
+    while (Storage* b = pop(local.free[i])) give_shared(b);
+    local.kept[i] = 0;
+  }
+  Shared& s = shared();
+  std::lock_guard lock(s.mutex);
+  empty_shared(s);
+}
+
+}  // namespace strata

@@ -1,0 +1,84 @@
+// CPU memory: size classes, 64-byte alignment, freed blocks kept. A fresh output costs no page faults after the first time.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+
+#include "base/api.h"
+#include "base/ref.h"
+
+namespace strata {
+
+// The memory behind one or more tensors. Memory of our own follows this header (one cache line) in the same block; memory
+// that came from outside (NumPy, DLPack, a mapped file) is described by it and given back through `release`.
+struct STRATA_API alignas(64) Storage {
+  std::atomic<int32_t> refs;
+  std::atomic<uint32_t> version{0};  // in-place writes so far: saved tensors compare it
+  uint32_t size_class = 0;
+  bool external = false, read_only = false;
+  size_t capacity = 0;               // bytes usable
+  size_t requested = 0;              // bytes asked for, for the statistics
+  std::byte* data = nullptr;
+  union {
+    Storage* next;                   // link while the block is free
+    void (*release)(void*);          // external memory
+  };
+  void* owner = nullptr;             // external memory: the argument of release
+
+  void bump() { version.store(version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+  static void destroy(Storage*);
+};
+
+STRATA_API Ref<Storage> allocate(size_t bytes);  // throws OutOfMemory with who holds what
+STRATA_API Ref<Storage> adopt_memory(void* data, size_t bytes, void (*release)(void*), void* owner);
+
+struct MemoryStats {
+  size_t allocated_bytes;       // in live tensors, as asked for
+  size_t peak_allocated_bytes;  // largest so far, taken at allocations above 64 KiB
+  size_t reserved_bytes;        // taken from the system: live and cached
+  size_t cached_bytes;          // kept for reuse
+  size_t system_allocations;    // times the system was asked
+  size_t allocations;           // times anyone asked
+  size_t limit_bytes;           // 0: none
+};
+STRATA_API MemoryStats memory_stats();
+STRATA_API void reset_peak_memory_stats();
+STRATA_API void set_memory_limit(size_t bytes);  // of reserved bytes; 0 lifts it
+STRATA_API void empty_cache();                   // gives cached blocks (shared, and this thread's) back to the system
+
+// Fixed-size objects (tensors, tape nodes): a per-thread list of free slots in front of malloc.
+template <class T>
+class Pool {
+ public:
+  static void* take() {
+    if (!head) [[unlikely]] return refill();
+    Slot* slot = head;
+    head = slot->next, --kept;
+    return slot;
+  }
+  static void give(void* p) {
+    if (kept >= kKeep) [[unlikely]] return std::free(p);
+    head = new (p) Slot{head}, ++kept;
+  }
+
+ private:
+  struct Slot { Slot* next; };
+  struct Janitor {
+    ~Janitor() {
+      kept = kKeep;
+      while (head) std::free(std::exchange(head, head->next));
+    }
+  };
+  [[gnu::noinline]] static void* refill() {
+    static thread_local Janitor janitor;  // only the slow path pays for a thread-exit hook
+    (void)janitor;
+    if (void* p = std::aligned_alloc(alignof(T), (sizeof(T) + alignof(T) - 1) / alignof(T) * alignof(T))) return p;
+    throw std::bad_alloc();
+  }
+  static constexpr int kKeep = 1024;
+  STRATA_THREAD_LOCAL static inline Slot* head = nullptr;
+  STRATA_THREAD_LOCAL static inline int kept = 0;
+};
+
+}  // namespace strata

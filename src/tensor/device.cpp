@@ -1,0 +1,35 @@
+#include "tensor/device.h"
+
+#include <charconv>
+
+#include "base/error.h"
+
+namespace strata {
+static constexpr const char* kNames[] = {"cpu", "cuda", "vgpu", "mps", "meta"};
+
+std::string to_string(Device d) {
+  const char* name = kNames[static_cast<int>(d.type)];
+  return d.index < 0 ? name : fmt::format("{}:{}", name, d.index);
+}
+
+Device device_from_name(std::string_view s) {
+  const std::string_view name = s.substr(0, s.find(':'));
+  for (int i = 0; i < 5; ++i) {
+    if (name != kNames[i]) continue;
+    Device d{static_cast<DeviceType>(i), -1};
+    if (name.size() == s.size()) return d;
+    const std::string_view digits = s.substr(name.size() + 1);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), d.index);
+    STRATA_CHECK(error == std::errc() && end == digits.data() + digits.size() && d.index >= 0, Runtime,
+                 "invalid device '{}': after ':' comes a device number, as in '{}:0'", s, name);
+    return d;
+  }
+  fail(ErrorKind::Runtime, fmt::format("invalid device '{}'; expected cpu, cuda, vgpu or mps, with an optional number as in 'cuda:0'", s));
+}
+
+void require_available(Device d) {
+  STRATA_CHECK(d.type == DeviceType::Cpu && d.index <= 0, Runtime,
+               "device '{}' is not available: this build of Strata has the CPU back end only; use device='cpu'", to_string(d));
+}
+
+}  // namespace strata

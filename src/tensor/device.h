@@ -1,0 +1,23 @@
+// Where a tensor's memory lies.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/api.h"
+
+namespace strata {
+
+enum class DeviceType : uint8_t { Cpu, Cuda, Vgpu, Mps, Meta };
+
+struct Device {
+  DeviceType type = DeviceType::Cpu;
+  int8_t index = -1;  // -1: none given
+  bool operator==(const Device&) const = default;
+};
+
+STRATA_API std::string to_string(Device d);              // "cpu", "cuda:0"
+STRATA_API Device device_from_name(std::string_view s);  // throws Runtime on anything else
+STRATA_API void require_available(Device d);             // throws with what was found and what to do: never silently the CPU
+
+}  // namespace strata

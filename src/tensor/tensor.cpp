@@ -1,0 +1,136 @@
+#include "tensor/tensor.h"
+
+#include <algorithm>
+
+namespace strata {
+
+void TensorImpl::destroy(TensorImpl* t) {
+  t->~TensorImpl();
+  Pool<TensorImpl>::give(t);
+}
+
+void TensorImpl::set_shape(Shape s) {
+  STRATA_CHECK(s.size() <= kMaxDims, Runtime, "a tensor has at most {} dimensions, got shape {}", kMaxDims, to_string(s));
+  for (int64_t n : s) STRATA_CHECK(n >= 0, Runtime, "a size cannot be negative, got shape {}", to_string(s));
+  ndim = static_cast<uint8_t>(s.size());
+  for (size_t d = 0; d < s.size(); ++d) shape[d] = s[d];
+}
+
+int64_t checked_numel(Shape shape) {
+  int64_t n = 1;
+  bool empty = false, overflow = false;
+  for (int64_t s : shape) {
+    empty |= s == 0;
+    overflow |= __builtin_mul_overflow(n, s, &n);
+  }
+  if (empty) return 0;
+  STRATA_CHECK(!overflow && n <= INT64_MAX / 8, Runtime, "shape {} has more elements than can be addressed", to_string(shape));
+  return n;
+}
+
+void TensorImpl::set_contiguous_strides() {
+  int64_t n = 1;
+  for (int d = ndim; d-- > 0;) {
+    strides[d] = n;
+    const int64_t size = std::max<int64_t>(shape[d], 1);
+    if (__builtin_mul_overflow(n, size, &n) || n > INT64_MAX / 8) [[unlikely]] {
+      checked_numel(sizes());  // throws, unless another size is 0
+      n = 1;
+    }
+  }
+  numel = n;
+  for (int d = 0; d < ndim; ++d)
+    if (shape[d] == 0) numel = 0;
+  contiguous = true;
+}
+
+void TensorImpl::update_contiguous() {
+  int64_t n = 1;
+  contiguous = true;
+  for (int d = ndim; d-- > 0; n *= shape[d]) contiguous &= shape[d] == 1 || strides[d] == n;
+  numel = n;
+  if (n == 0) contiguous = true;
+}
+
+void TensorImpl::set_strides_like(const TensorImpl& other) {
+  if (other.contiguous || other.ndim != ndim) return set_contiguous_strides();
+  int order[kMaxDims];
+  for (int d = 0; d < ndim; ++d) order[d] = d;
+  std::stable_sort(order, order + ndim, [&](int a, int b) { return other.strides[a] > other.strides[b]; });
+  int64_t n = 1;
+  for (int k = ndim; k-- > 0;) strides[order[k]] = n, n *= std::max<int64_t>(shape[order[k]], 1);
+  update_contiguous();
+}
+
+bool TensorImpl::is_dense() const {
+  if (contiguous) return true;
+  int order[kMaxDims], count = 0;
+  for (int d = 0; d < ndim; ++d)
+    if (shape[d] != 1) order[count++] = d;
+  std::sort(order, order + count, [&](int a, int b) { return strides[a] > strides[b]; });
+  int64_t n = 1;
+  for (int k = count; k-- > 0; n *= shape[order[k]])
+    if (strides[order[k]] != n) return false;
+  return true;
+}
+
+int normalize_dim(int64_t dim, int ndim, const char* op) {
+  const int range = std::max(ndim, 1);
+  STRATA_CHECK(dim >= -range && dim < range, Index, "{}: dimension out of range (expected to be in range of [{}, {}], but got {})", op,
+               -range, range - 1, dim);
+  return static_cast<int>(dim < 0 ? dim + range : dim);
+}
+
+Tensor Tensor::grad() const { return get()->grad; }
+void Tensor::set_grad(Tensor g) { get()->grad = std::move(g); }
+
+Tensor& Tensor::set_requires_grad(bool on) {
+  STRATA_CHECK(on || !get()->history, Runtime,
+               "only a leaf tensor can stop requiring a gradient; use detach() for a tensor that was computed");
+  STRATA_CHECK(!on || is_floating(dtype()), Runtime, "only tensors of floating-point dtype can require gradients, this one is {}",
+               name_of(dtype()));
+  get()->requires_grad = on;
+  return *this;
+}
+
+Scalar Tensor::item() const {
+  STRATA_CHECK(numel() == 1, Runtime, "item: a tensor with {} elements cannot be converted to a number; the shape is {}", numel(),
+               strata::to_string(shape()));
+  return dispatch_dtype(dtype(), [&]<class T>() -> Scalar {
+    const T v = *data<T>();
+    if constexpr (std::is_arithmetic_v<T>) return v;
+    else return static_cast<float>(v);
+  });
+}
+
+Tensor make_tensor(Shape shape, DType dtype, Device device) {
+  Tensor t(Ref<TensorImpl>::adopt(TensorImpl::make()));
+  t->dtype = dtype, t->device = device;
+  t->set_shape(shape);
+  t->set_contiguous_strides();
+  t->allocate();
+  return t;
+}
+
+Tensor shape_only(const TensorImpl& from) {
+  Tensor t(Ref<TensorImpl>::adopt(TensorImpl::make()));
+  t->dtype = from.dtype, t->device = from.device, t->ndim = from.ndim, t->numel = from.numel, t->contiguous = from.contiguous;
+  t->inference = from.inference, t->wrapped_number = from.wrapped_number;
+  std::copy_n(from.shape, from.ndim, t->shape);
+  std::copy_n(from.strides, from.ndim, t->strides);
+  return t;
+}
+
+Tensor alias(const TensorImpl& from) {
+  Tensor t = shape_only(from);
+  t->storage = from.storage, t->data = from.data;
+  return t;
+}
+
+std::string to_string(Shape shape) {
+  std::string s = "[";
+  for (int64_t n : shape) s += (s.size() > 1 ? ", " : "") + std::to_string(n);
+  return s + "]";
+}
+
+}  // namespace strata

@@ -1,0 +1,119 @@
+// Tensor: one intrusive pointer; shape and strides stand inside the object.
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+
+#include "tensor/allocator.h"
+#include "tensor/device.h"
+#include "tensor/dtype.h"
+#include "tensor/values.h"
+
+namespace strata {
+
+constexpr int kMaxDims = 10;
+
+struct TensorImpl;
+
+// How a value was computed. This layer only shares and drops it; the tape above defines what is inside.
+struct STRATA_API History {
+  std::atomic<int32_t> refs{1};
+  void (*release)(History*) = nullptr;
+  static void destroy(History* h) { h->release(h); }
+};
+// What few tensors have: hooks, a retained gradient, a name. Defined by the tape.
+struct STRATA_API TensorExtra {
+  virtual ~TensorExtra() = default;
+};
+
+class STRATA_API Tensor : public Ref<TensorImpl> {
+ public:
+  Tensor() = default;  // undefined: `if (t)` is false
+  Tensor(Ref<TensorImpl> r) : Ref(std::move(r)) {}
+
+  inline Shape shape() const;
+  inline int64_t size(int64_t dim) const;    // negative dims count from the end
+  inline Shape strides() const;
+  inline int dim() const;
+  inline int64_t numel() const;
+  inline DType dtype() const;
+  inline Device device() const;
+  inline bool is_contiguous() const;
+  inline bool requires_grad() const;
+  inline std::byte* bytes() const;
+  template <class T> T* data() const;        // T must be the element type
+  template <class T> T item() const;         // the only element, converted
+  Scalar item() const;
+  Tensor grad() const;
+  Tensor& set_requires_grad(bool on = true);
+  void set_grad(Tensor g);
+  std::string to_string() const;             // printed as PyTorch prints it
+};
+
+struct STRATA_API TensorImpl {
+  std::atomic<int32_t> refs{1};
+  DType dtype = DType::F32;
+  uint8_t ndim = 0;
+  bool requires_grad = false;    // a leaf that wants a gradient, or the output of a recorded node
+  bool contiguous = true;
+  Device device;
+  bool inference = false;        // made under inference_mode: may not enter the tape
+  bool wrapped_number = false;   // stands for a Python number: takes part in promotion as one
+  uint8_t output = 0;            // which output of `history` this is
+  uint32_t rebases = 0;          // of a base: in-place writes recorded; of a view: as many as it has seen
+  int64_t numel = 1;
+  std::byte* data = nullptr;     // null: shape only
+  Ref<Storage> storage;
+  Ref<History> history;
+  Ref<TensorImpl> grad;
+  Ref<TensorImpl> base;          // of a view: the tensor it looks into
+  std::unique_ptr<TensorExtra> extra;
+  void* python = nullptr;        // its Python object, borrowed unless `owns_python`
+  bool owns_python = false;
+  int64_t shape[kMaxDims], strides[kMaxDims];  // in elements; left uninitialised past ndim
+
+  static TensorImpl* make() { return new (Pool<TensorImpl>::take()) TensorImpl; }
+  static void destroy(TensorImpl*);
+
+  Shape sizes() const { return {shape, ndim}; }
+  bool same_shape(const TensorImpl& o) const {  // a loop, not std::equal: memcmp stalls on sizes that were just stored
+    if (ndim != o.ndim) return false;
+    for (int d = 0; d < ndim; ++d)
+      if (shape[d] != o.shape[d]) return false;
+    return true;
+  }
+  void set_shape(Shape s);            // checks sizes and rank
+  void set_contiguous_strides();      // row-major; computes numel with overflow checks
+  void update_contiguous();           // after shape and strides were set by hand
+  void set_strides_like(const TensorImpl& other);  // dense, in the other's memory order (channels-last stays channels-last)
+  void allocate() {
+    storage = strata::allocate(static_cast<size_t>(numel) * size_of(dtype));
+    data = storage->data;
+  }
+  bool is_dense() const;              // some permutation of its dimensions is contiguous
+  uint32_t version() const { return storage ? storage->version.load(std::memory_order_relaxed) : 0; }
+  int64_t storage_offset() const { return storage ? (data - storage->data) / static_cast<int64_t>(size_of(dtype)) : 0; }
+};
+
+inline Shape Tensor::shape() const { return get()->sizes(); }
+inline Shape Tensor::strides() const { return {get()->strides, get()->ndim}; }
+inline int Tensor::dim() const { return get()->ndim; }
+inline int64_t Tensor::numel() const { return get()->numel; }
+inline DType Tensor::dtype() const { return get()->dtype; }
+inline Device Tensor::device() const { return get()->device; }
+inline bool Tensor::is_contiguous() const { return get()->contiguous; }
+inline bool Tensor::requires_grad() const { return get()->requires_grad; }
+inline std::byte* Tensor::bytes() const { return get()->data; }
+template <class T> T* Tensor::data() const { return reinterpret_cast<T*>(get()->data); }
+
+// The dimension `dim` counted from the front; throws Index when out of range. A zero-dimensional tensor accepts 0 and -1.
+STRATA_API int normalize_dim(int64_t dim, int ndim, const char* op);
+inline int64_t Tensor::size(int64_t d) const { return get()->shape[normalize_dim(d, get()->ndim, "size")]; }
+template <class T> T Tensor::item() const { return item().to<T>(); }
+
+STRATA_API Tensor make_tensor(Shape shape, DType dtype, Device device = {});  // uninitialised memory
+STRATA_API Tensor alias(const TensorImpl& t);       // same memory, no history, no base
+STRATA_API Tensor shape_only(const TensorImpl& t);  // same shape, no memory: what the tape keeps when values are not needed
+STRATA_API int64_t checked_numel(Shape shape);      // throws when the product does not fit
+
+}  // namespace strata

@@ -1,0 +1,55 @@
+// Small value types that ops take beside tensors: numbers of any kind and views of integer lists.
+#pragma once
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "base/api.h"
+
+namespace strata {
+
+using Shape = std::span<const int64_t>;
+STRATA_API std::string to_string(Shape shape);  // "[2, 3]"
+
+// A view of integers, made for the length of one call expression; a single integer counts as a list of one.
+struct IntList {
+  const int64_t* data = nullptr;
+  size_t size = 0;
+  IntList() = default;
+  IntList(Shape s) : data(s.data()), size(s.size()) {}
+  IntList(std::initializer_list<int64_t> l) : data(std::data(l)), size(l.size()) {}
+  IntList(const std::vector<int64_t>& v) : data(v.data()), size(v.size()) {}
+  IntList(const int64_t& one) : data(&one), size(1) {}
+  operator Shape() const { return {data, size}; }
+  int64_t operator[](size_t i) const { return data[i]; }
+  const int64_t* begin() const { return data; }
+  const int64_t* end() const { return data + size; }
+};
+
+// A number that remembers whether it was a bool, an integer or a float.
+struct Scalar {
+  enum class Kind : uint8_t { Bool, Int, Float } kind;
+  union {
+    int64_t i;
+    double f;
+  };
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  Scalar(T v) {
+    if constexpr (std::is_same_v<T, bool>) kind = Kind::Bool, i = v;
+    else if constexpr (std::is_integral_v<T>) kind = Kind::Int, i = static_cast<int64_t>(v);
+    else kind = Kind::Float, f = static_cast<double>(v);
+  }
+  bool is_float() const { return kind == Kind::Float; }
+  double to_double() const { return is_float() ? f : static_cast<double>(i); }
+  int64_t to_int() const { return is_float() ? static_cast<int64_t>(f) : i; }
+  template <class T> T to() const {
+    if constexpr (std::is_floating_point_v<T>) return static_cast<T>(to_double());
+    else return static_cast<T>(to_int());
+  }
+};
+
+}  // namespace strata
