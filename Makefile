@@ -40,8 +40,9 @@ configure: setup
 build: configure ## Build (PRESET=release)
 	@NINJA_STATUS='[%f/%t %es] ' cmake --build $(BUILD) -j $(JOBS)
 
+# CXX: named as in the other build trees, or ccache would compile everything again.
 wheel: setup ## Build the Python wheel into dist/
-	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PYTHON) -m build --wheel --no-isolation --outdir dist -C cmake.define.STRATA_WERROR=$(STRATA_WERROR) .
+	@CXX=$${CXX:-c++} CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PYTHON) -m build --wheel --no-isolation --outdir dist -C cmake.define.STRATA_WERROR=$(STRATA_WERROR) .
 
 # --- test ------------------------------------------------------------------------------------------------------------
 test: test-cpp test-python ## Build and run all tests (ctest, then pytest)

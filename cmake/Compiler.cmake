@@ -24,8 +24,7 @@ endif()
 add_library(strata_flags INTERFACE)
 target_compile_options(strata_flags INTERFACE -Wall -Wextra
   -fno-math-errno               # nobody reads errno after sqrt; with it the call cannot be vectorised
-  -fno-semantic-interposition   # our exported functions may be inlined into each other
-  -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
+  -fno-semantic-interposition)  # our exported functions may be inlined into each other
 target_link_options(strata_flags INTERFACE -Wl,--as-needed)
 if(STRATA_WERROR)
   target_compile_options(strata_flags INTERFACE -Werror)
@@ -43,6 +42,8 @@ mark_as_advanced(STRATA_CCACHE STRATA_ENV)
 if(STRATA_CCACHE AND STRATA_ENV AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER
     ${STRATA_ENV} CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${STRATA_CCACHE})
+else()
+  target_compile_options(strata_flags INTERFACE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)  # ccache does it by itself
 endif()
 
 # The fastest linker there is. Sanitizers keep the default one.
