@@ -3,8 +3,8 @@
 
 usage: check_layers.py [ROOT]
 
-Quoted includes are paths from src/ ("tensor/tensor.h") or name a public or generated header ("strata/ops.h"). Everything
-that is not Strata's is included with angle brackets.
+Quoted includes are paths from src/ ("tensor/tensor.h") or name a public or generated header ("strata/ops.h").
+Everything that is not Strata's is included with angle brackets.
 """
 
 import pathlib
@@ -45,12 +45,14 @@ SUFFIXES = {".h", ".cpp", ".cu", ".cuh", ".inc"}
 
 
 def layer_of_include(path):
-    """The layer that "path" belongs to, None for a generated list that any layer may read, or a message."""
+    """(layer of "path", None); (None, None) for a generated list that any layer may read; (None, what is wrong)."""
     first, slash, rest = path.partition("/")
     if not slash or first in (".", ".."):
         return None, f'write "{path}" as a path from src/'
+    if first != "strata" and first not in ORDER:
+        return None, f'"{path}" is no layer of Strata: use <{path}> for other libraries'
     if first != "strata":
-        return (first, None) if first in ORDER else (None, f'"{path}" is no layer of Strata: use <{path}> for other libraries')
+        return first, None
     if rest.endswith(".inc"):
         return None, None
     stem = rest.removesuffix(".h")
