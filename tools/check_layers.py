@@ -55,7 +55,7 @@ def layer_of_include(path):
         return first, None
     if rest.endswith(".inc"):
         return None, None
-    stem = rest.removesuffix(".h")
+    stem = rest.removesuffix(".h").partition("/")[0]  # "ops.h" and "ops/reduce.h" are of ops
     return (stem if stem in ORDER else "public"), None
 
 

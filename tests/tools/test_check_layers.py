@@ -18,6 +18,7 @@ def check(root, file, include):
     [
         ("src/ops/add.cpp", '"cpu/loops.h"'),
         ("src/ops/add.cpp", '"strata/ops.h"'),
+        ("src/ops/add.cpp", '"strata/ops/reduce.h"'),
         ("src/cpu/onednn/matmul.cpp", '"cpu/parallel.h"'),
         ("src/cpu/simd.cpp", '"strata/pointwise.inc"'),
         ("src/tensor/tensor.h", "<fmt/core.h>"),
@@ -35,6 +36,7 @@ def test_includes_that_point_down_pass(tmp_path, file, include):
     [
         ("src/base/error.h", '"tensor/tensor.h"', "points up, from base to tensor"),
         ("src/autograd/engine.cpp", '"strata/ops.h"', "points up, from autograd to ops"),
+        ("src/autograd/engine.cpp", '"strata/ops/reduce.h"', "points up, from autograd to ops"),
         ("src/ops/add.cpp", '"strata/strata.h"', "points up, from ops to public"),
         ("src/device/math.h", '"base/error.h"', "device may not include base"),
         ("src/cpu/loops.cpp", '"cuda/driver/api.h"', "cpu may not include cuda"),
