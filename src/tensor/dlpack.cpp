@@ -1,5 +1,7 @@
 #include "tensor/dlpack.h"
 
+#include <algorithm>
+
 namespace strata::dlpack {
 namespace {
 
