@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "python/parse.h"
-#include "record/promote.h"
+#include "record/promotion.h"
 
 namespace strata::python {
 namespace {
@@ -46,7 +46,7 @@ PyObject* result_type(PyObject*, PyObject* args) {
       else if (!number_value(o, v)) fail(ErrorKind::Type, fmt::format("result_type: expected a Tensor or a number, got {}", Py_TYPE(o)->tp_name));
       values[values.size++] = v;
     }
-    return wrap(strata::result_type(values));
+    return wrap(strata::result_type(values, values.size));
   });
 }
 
