@@ -14,7 +14,7 @@ namespace strata::cpu {
 
 constexpr int64_t kGrain = 1 << 15;          // bytes per piece of parallel work
 constexpr int64_t kStreamBytes = 16 << 20;   // outputs from here on are stored past the cache
-constexpr int64_t kBlock = 64;               // edge of a transposed block, in elements
+constexpr int64_t kTall = 1024, kWide = 64;  // rows and columns of a transposed block, in elements
 
 Walk::Walk(Shape shape, const int64_t* sa, const int64_t* sb) {
   int order[kMaxDims], m = 0;
@@ -80,12 +80,12 @@ void each_tile(const Walk& w, int j, int64_t element, const Tile& tile) {
     if (d != j) outer.size[outer.n] = w.size[d], outer.a[outer.n] = w.a[d], outer.b[outer.n] = w.b[d], ++outer.n;
   const int k = w.n - 1;
   const int64_t rows = w.size[j], cols = w.size[k], matrices = w.count / (rows * cols);
-  const int64_t tall = (rows + kBlock - 1) / kBlock, wide = (cols + kBlock - 1) / kBlock;
-  parallel_for(matrices * tall * wide, std::max<int64_t>(1, kGrain / (kBlock * kBlock * element)), [&](int64_t begin, int64_t end) {
+  const int64_t tall = (rows + kTall - 1) / kTall, wide = (cols + kWide - 1) / kWide;
+  parallel_for(matrices * tall * wide, std::max<int64_t>(1, kGrain / (kTall * kWide * element)), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const Rows at(outer, outer.n, i / (tall * wide));
-      const int64_t r = i / wide % tall * kBlock, c = i % wide * kBlock;
-      tile(at.a + r * w.a[j] + c, at.b + r + c * w.b[k], std::min(kBlock, rows - r), std::min(kBlock, cols - c));
+      const int64_t r = i / wide % tall * kTall, c = i % wide * kWide;
+      tile(at.a + r * w.a[j] + c, at.b + r + c * w.b[k], std::min(kTall, rows - r), std::min(kWide, cols - c));
     }
   });
 }
@@ -120,10 +120,13 @@ void copy_converting(const Walk& w, const TensorImpl& dst, const TensorImpl& src
     return each_row(w, to + from, [&](int64_t d, int64_t s, int64_t n) { convert(dst.data + d * to, da, src.data + s * from, sb, n); });
   dispatch_size(src.dtype, [&]<class T> {
     each_tile(w, j, to + from, [&](int64_t d, int64_t s, int64_t rows, int64_t cols) {
-      T buffer[kBlock * kBlock];
-      transpose_tile<T, false>(buffer, kBlock, reinterpret_cast<const T*>(src.data) + s, sb, rows, cols);
-      for (int64_t r = 0; r < rows; ++r)
-        convert(dst.data + (d + r * w.a[j]) * to, 1, reinterpret_cast<const std::byte*>(buffer + r * kBlock), 1, cols);
+      alignas(64) T buffer[kWide * kWide];
+      for (int64_t top = 0; top < rows; top += kWide) {
+        const int64_t height = std::min(kWide, rows - top);
+        transpose_tile<T, false>(buffer, kWide, reinterpret_cast<const T*>(src.data) + s + top, sb, height, cols);
+        for (int64_t r = 0; r < height; ++r)
+          convert(dst.data + (d + (top + r) * w.a[j]) * to, 1, reinterpret_cast<const std::byte*>(buffer + r * kWide), 1, cols);
+      }
     });
   });
 }

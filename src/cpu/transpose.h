@@ -56,24 +56,35 @@ inline void store_vector(void* to, V v) {
 }
 
 // d[r * ds + c] = s[c * ss + r] for r < rows, c < cols. kStream: d and ds are multiples of 16 bytes.
+// A line block is read whole before it is written: with power-of-two strides the cache would not hold its lines any longer.
 template <class T, bool kStream>
 void transpose_tile(T* d, int64_t ds, const T* s, int64_t ss, int64_t rows, int64_t cols) {
   using V = typename Vec16<T>::type;
-  constexpr int n = Vec16<T>::kLanes;
-  int64_t r = 0;
-  for (; r + n <= rows; r += n) {
-    int64_t c = 0;
-    for (; c + n <= cols; c += n) {
-      V v[n];
-      for (int i = 0; i < n; ++i) std::memcpy(&v[i], s + (c + i) * ss + r, sizeof(V));
-      transpose_block<T>(v);
-      for (int i = 0; i < n; ++i) store_vector<kStream>(d + (r + i) * ds + c, v[i]);
+  constexpr int n = Vec16<T>::kLanes, line = 4 * n;
+  alignas(64) T block[line * line];
+  int64_t c = 0;
+  for (; c + line <= cols; c += line) {
+    int64_t r = 0;
+    for (; r + line <= rows; r += line) {
+      for (int i = 0; i < line; i += n)
+        for (int j = 0; j < line; j += n) {
+          V v[n];
+          for (int k = 0; k < n; ++k) std::memcpy(&v[k], s + (c + i + k) * ss + r + j, sizeof(V));
+          transpose_block<T>(v);
+          for (int k = 0; k < n; ++k) std::memcpy(block + (j + k) * line + i, &v[k], sizeof(V));
+        }
+      for (int j = 0; j < line; ++j)
+        for (int i = 0; i < line; i += n) {
+          V v;
+          std::memcpy(&v, block + j * line + i, sizeof(V));
+          store_vector<kStream>(d + (r + j) * ds + c + i, v);
+        }
     }
-    for (; c < cols; ++c)
-      for (int i = 0; i < n; ++i) d[(r + i) * ds + c] = s[c * ss + r + i];
+    for (; r < rows; ++r)
+      for (int i = 0; i < line; ++i) d[r * ds + c + i] = s[(c + i) * ss + r];
   }
-  for (; r < rows; ++r)
-    for (int64_t c = 0; c < cols; ++c) d[r * ds + c] = s[c * ss + r];
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t k = c; k < cols; ++k) d[r * ds + k] = s[k * ss + r];
 }
 
 }  // namespace strata::cpu
