@@ -48,7 +48,7 @@ class Op:
         self.namespace = next((n for n in NAMESPACES if full.startswith(n)), "")
         self.name = full[len(self.namespace):].split(".")[0]
         self.result = result
-        self.inplace = ".inplace()" in tail
+        self.inplace = ".inplace()" in tail or ".updates()" in tail
         self.numbers = "pointwise<" in tail or ".takes_numbers()" in tail
         self.params = []
         for item in split(inside):
@@ -102,7 +102,7 @@ class Op:
             body, kind = f"call_array<{n}>({record}, {args})", f"std::array<Tensor, {n}>"
         space = "::".join(self.namespace.rstrip(".").split(".")) if self.namespace else ""
         opening, closing = (f"namespace {space} {{ ", " }") if space else ("", "")
-        lines = [f"extern STRATA_API OpRecord {record};", f"{opening}inline {kind} {self.name}({signature}) {{ return {body}; }}{closing}"]
+        lines = [f"STRATA_API extern OpRecord {record};", f"{opening}inline {kind} {self.name}({signature}) {{ return {body}; }}{closing}"]
         if self.inplace:
             lines.append(f"{opening}inline Tensor {self.name}_({signature}) {{ return call_inplace({record}, {args}); }}{closing}")
         return "\n".join(lines) + "\n"
