@@ -16,7 +16,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 template <class D, class V> HWY_INLINE V flag(D d, hn::Mask<D> m, V) { return hn::IfThenElseZero(m, hn::Set(d, hn::TFromD<D>(1))); }
 
-// Maps.
+// Maps. (Ne is an ordered comparison on x86, false for NaN: it is not used here.)
 struct Same {
   template <class D, class V> static HWY_INLINE V map(D, V v) { return v; }
   template <class W> static HWY_INLINE W map_one(W v) { return v; }
@@ -33,7 +33,7 @@ struct Squared {
   template <class W> static HWY_INLINE W map_one(W v) { return v * v; }
 };
 struct Nonzero {
-  template <class D, class V> static HWY_INLINE V map(D d, V v) { return flag(d, hn::Ne(v, hn::Zero(d)), v); }
+  template <class D, class V> static HWY_INLINE V map(D d, V v) { return flag(d, hn::Not(hn::Eq(v, hn::Zero(d))), v); }
   template <class W> static HWY_INLINE W map_one(W v) { return v != 0; }
 };
 struct NanToZero {
@@ -68,7 +68,7 @@ struct Larger {  // a NaN once met stays
   }
   template <class V> static HWY_INLINE V both(V a, V b) {
     if constexpr (std::is_integral_v<Lane<V>>) return hn::Max(a, b);
-    else return hn::IfThenElse(hn::Or(hn::Gt(b, a), hn::Ne(b, b)), b, a);
+    else return hn::IfThenElse(hn::Or(hn::Gt(b, a), hn::IsNaN(b)), b, a);
   }
   template <class W> static HWY_INLINE W one(W a, W b) { return b > a || b != b ? b : a; }
 };
@@ -78,7 +78,7 @@ struct Smaller {
   }
   template <class V> static HWY_INLINE V both(V a, V b) {
     if constexpr (std::is_integral_v<Lane<V>>) return hn::Min(a, b);
-    else return hn::IfThenElse(hn::Or(hn::Lt(b, a), hn::Ne(b, b)), b, a);
+    else return hn::IfThenElse(hn::Or(hn::Lt(b, a), hn::IsNaN(b)), b, a);
   }
   template <class W> static HWY_INLINE W one(W a, W b) { return b < a || b != b ? b : a; }
 };
