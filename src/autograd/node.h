@@ -27,8 +27,13 @@ struct STRATA_API Node : History {
     explicit operator bool() const { return node || leaf; }
   };
   struct Rare {       // what few nodes have
-    std::vector<std::pair<uint8_t, Hook>> hooks;         // by output
-    std::vector<std::pair<uint8_t, Tensor>> retained;    // outputs whose gradient is wanted; see retain_grad
+    struct OutputHook {
+      int64_t id;
+      uint8_t output;
+      Hook hook;
+    };
+    std::vector<OutputHook> hooks;
+    std::vector<std::pair<uint8_t, std::shared_ptr<TensorImpl*>>> retained;  // outputs that want their gradient; null once they are gone
     std::unique_ptr<CustomGrad> custom;
     std::string where;                                   // anomaly mode: the user's line that made this node
   };

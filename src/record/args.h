@@ -12,7 +12,11 @@ class Generator;
 enum class Tag : uint8_t { None, Tensor, Float, Int, Bool, Ints, Floats, Str, Tensors, DType, Device, Generator };
 
 // A view of tensors (a Tensor is one pointer, so an array of them is an array of TensorImpl*). Entries may be undefined.
-using TensorList = std::span<const Tensor>;
+struct TensorList : std::span<const Tensor> {
+  using std::span<const Tensor>::span;
+  TensorList(std::span<const Tensor> s) : std::span<const Tensor>(s) {}
+  TensorList(std::initializer_list<Tensor> l) : std::span<const Tensor>(std::data(l), l.size()) {}
+};
 
 struct Value {
   Tag tag;
@@ -41,6 +45,9 @@ struct Value {
     else *this = Value(s.i != 0);
   }
   Value(IntList l) : tag(Tag::Ints), size(static_cast<uint32_t>(l.size)), ints(l.data) {}
+  Value(const OptIntList& l) : Value() {
+    if (l.given) *this = Value(static_cast<const IntList&>(l));
+  }
   Value(std::span<const double> l) : tag(Tag::Floats), size(static_cast<uint32_t>(l.size())), floats(l.data()) {}
   Value(std::string_view s) : tag(Tag::Str), size(static_cast<uint32_t>(s.size())), str(s.data()) {}
   Value(const char* s) : Value(std::string_view(s)) {}
@@ -65,7 +72,7 @@ struct Value {
   IntList int_list() const { return Shape(ints, size); }
   std::span<const double> float_list() const { return {floats, size}; }
   std::string_view string() const { return {str, size}; }
-  TensorList tensor_list() const { return {tensors, size}; }
+  TensorList tensor_list() const { return std::span<const Tensor>(tensors, size); }
   DType dtype() const { return static_cast<DType>(i); }
   Device device() const { return {static_cast<DeviceType>(i), static_cast<int8_t>(static_cast<uint8_t>(size))}; }
 };

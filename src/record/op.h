@@ -205,6 +205,7 @@ template <> struct Unpack<int64_t> { static int64_t get(const Value& v) { return
 template <> struct Unpack<double> { static double get(const Value& v) { return v.number(); } };
 template <> struct Unpack<bool> { static bool get(const Value& v) { return v.boolean(); } };
 template <> struct Unpack<IntList> { static IntList get(const Value& v) { return v.int_list(); } };
+template <> struct Unpack<OptIntList> { static OptIntList get(const Value& v) { return v ? OptIntList(v.int_list()) : OptIntList(); } };
 template <> struct Unpack<std::span<const double>> { static std::span<const double> get(const Value& v) { return v.float_list(); } };
 template <> struct Unpack<std::string_view> { static std::string_view get(const Value& v) { return v.string(); } };
 template <> struct Unpack<DType> { static DType get(const Value& v) { return v.dtype(); } };

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -27,6 +28,18 @@ struct IntList {
   int64_t operator[](size_t i) const { return data[i]; }
   const int64_t* begin() const { return data; }
   const int64_t* end() const { return data + size; }
+};
+
+// The same, or nothing: sum(x), sum(x, 0), sum(x, {0, 1}).
+struct OptIntList : IntList {
+  bool given = false;
+  OptIntList() = default;
+  OptIntList(std::nullopt_t) {}
+  OptIntList(Shape s) : IntList(s), given(true) {}
+  OptIntList(IntList l) : IntList(l), given(true) {}
+  OptIntList(std::initializer_list<int64_t> l) : IntList(l), given(true) {}
+  OptIntList(const std::vector<int64_t>& v) : IntList(v), given(true) {}
+  OptIntList(const int64_t& one) : IntList(one), given(true) {}
 };
 
 // A number that remembers whether it was a bool, an integer or a float.

@@ -1,0 +1,303 @@
+// Backward: walks nodes from the youngest to the oldest. The creation number is a topological order, so there is no counting
+// pass, no recursion, and the order (hence every bit of the result) is the same each time.
+#include <algorithm>
+
+#include "autograd/autograd.h"
+#include "base/trace.h"
+
+namespace strata {
+namespace {
+
+struct GradExtra : TensorExtra {
+  std::vector<std::pair<int64_t, Hook>> hooks;  // of a leaf
+  std::shared_ptr<TensorImpl*> retained;        // of a computed tensor: how its node finds it without owning it
+  ~GradExtra() override {
+    if (retained) *retained = nullptr;
+  }
+};
+GradExtra& extra_of(TensorImpl& t) {
+  if (!t.extra) t.extra = std::make_unique<GradExtra>();
+  return static_cast<GradExtra&>(*t.extra);
+}
+std::atomic<int64_t> next_hook{1};
+
+struct Pending {
+  Node* node;             // kept alive by the consumers' edges, or by the roots
+  Tensor grad;            // of output 0
+  std::vector<Tensor> more;  // of the others
+  Tensor& of(uint8_t output) {
+    if (output == 0) return grad;
+    if (more.size() < output) more.resize(output);
+    return more[output - 1];
+  }
+};
+
+Tensor add_grads(const Tensor& a, const Tensor& b) {
+  static const OpRecord& add = find_op("add");
+  return call(add, Args(a, b, 1));
+}
+
+// Undoes broadcasting and promotion: formulas never see them.
+Tensor match_input(Tensor g, const TensorImpl& input) {
+  if (!g->same_shape(input)) {
+    static const OpRecord &sum = find_op("sum", "dim"), &view = find_op("reshape");
+    int64_t dims[kMaxDims];
+    size_t n = 0;
+    const int lead = g.dim() - input.ndim;
+    for (int d = 0; d < g.dim(); ++d)
+      if (d < lead || (input.shape[d - lead] != g->shape[d] && input.shape[d - lead] == 1)) dims[n++] = d;
+    if (n) g = call(sum, Args(g, IntList(Shape(dims, n)), true, Value()));
+    if (!g->same_shape(input)) g = call(view, Args(g, IntList(input.sizes())));
+  }
+  if (g.dtype() != input.dtype && is_floating(input.dtype)) {
+    static const OpRecord& to = find_op("to", "dtype");
+    Args args = to.defaults;
+    args[0] = Value(g), args[1] = Value(input.dtype);
+    g = call(to, args);
+  }
+  return g;
+}
+
+class Backward {
+ public:
+  Backward(bool retain_graph, bool create_graph, std::span<const Tensor> inputs, bool capture)
+      : retain_graph_(retain_graph), create_graph_(create_graph), inputs_(inputs), capture_(capture) {
+    captured_.resize(inputs.size());
+    frontier_.reserve(16);
+    for (const Tensor& t : inputs) targets_.push_back(edge_to(*t));
+  }
+
+  void seed(const Tensor& root, Tensor grad) {
+    STRATA_CHECK(root && edge_to(*root), Runtime, "element 0 of tensors does not require grad and does not have a grad_fn");
+    if (!grad) {
+      STRATA_CHECK(root.numel() == 1, Runtime, "grad can be implicitly created only for scalar outputs; the shape is {}, pass a gradient of that shape",
+                   to_string(root.shape()));
+      static const OpRecord& full = find_op("full");
+      Args args = full.defaults;
+      args[0] = Value(IntList(root.shape())), args[1] = Value(1.0), args[2] = Value(root.dtype());
+      grad = call(full, args);
+    }
+    STRATA_CHECK(grad->same_shape(*root), Runtime, "Mismatch in shape: the gradient has shape {}, the tensor {}", to_string(grad.shape()),
+                 to_string(root.shape()));
+    deliver(edge_to(*root), match_input(std::move(grad), *root));
+  }
+
+  void run() {
+    while (!frontier_.empty()) {
+      Pending p = std::move(frontier_.back());
+      frontier_.pop_back();
+      step(p);
+    }
+  }
+  std::vector<Tensor> take() { return std::move(captured_); }
+
+ private:
+  void deliver(const Node::Edge& edge, Tensor g) {
+    if (!edge.node) return reach_leaf(edge.leaf, std::move(g));
+    const uint64_t order = edge.node->order;
+    auto at = std::lower_bound(frontier_.begin(), frontier_.end(), order, [](const Pending& p, uint64_t o) { return p.node->order < o; });
+    if (at == frontier_.end() || at->node != edge.node.get()) at = frontier_.insert(at, Pending{edge.node.get(), {}, {}});
+    Tensor& sum = at->of(edge.output);
+    sum = sum ? add_grads(sum, g) : std::move(g);
+  }
+
+  void reach_leaf(const Tensor& leaf, Tensor g) {
+    if (leaf->extra) [[unlikely]] {
+      const auto hooks = extra_of(*leaf).hooks;  // a copy: a hook may remove itself
+      for (const auto& [id, hook] : hooks)
+        if (Tensor other = hook(g)) g = std::move(other);
+    }
+    if (!inputs_.empty() || capture_) {
+      for (size_t i = 0; i < inputs_.size(); ++i)
+        if (targets_[i].leaf.get() == leaf.get()) {
+          if (capture_) captured_[i] = captured_[i] ? add_grads(captured_[i], g) : g;
+          else accumulate(*leaf, g);
+        }
+      return;
+    }
+    accumulate(*leaf, std::move(g));
+  }
+
+  void accumulate(TensorImpl& leaf, Tensor g) const {
+    g = match_input(std::move(g), leaf);
+    if (!leaf.grad) {
+      static const OpRecord& clone = find_op("clone");
+      const bool ours = g->refs.load(std::memory_order_relaxed) == 1 && g->contiguous && g->storage->refs.load(std::memory_order_relaxed) == 1;
+      if (!create_graph_ && !ours) g = call(clone, Args(g, Value()));
+      leaf.grad = std::move(g);
+    } else if (create_graph_) {
+      leaf.grad = add_grads(Tensor(leaf.grad), g);
+    } else {
+      static const OpRecord& add = find_op("add");
+      call_inplace(add, Args(Tensor(leaf.grad), g, 1));
+    }
+  }
+
+  void before(Node& node, Pending& p) {  // hooks, retained and captured gradients of this node's outputs
+    if (node.rare) [[unlikely]] {
+      const auto hooks = node.rare->hooks;
+      for (const auto& h : hooks) {
+        Tensor& g = p.of(h.output);
+        if (!g) continue;
+        if (Tensor other = h.hook(g)) g = std::move(other);
+      }
+      for (const auto& [output, slot] : node.rare->retained)
+        if (*slot) add_to_grad(**slot, p.of(output));
+    }
+    for (size_t i = 0; i < targets_.size(); ++i)
+      if (targets_[i].node.get() == &node) {
+        const Tensor& g = p.of(targets_[i].output);
+        if (!g) continue;
+        if (capture_) captured_[i] = captured_[i] ? add_grads(captured_[i], g) : g;
+        else add_to_grad(*inputs_[i], g);
+      }
+  }
+
+  static void add_to_grad(TensorImpl& t, const Tensor& g) {
+    if (g) t.grad = t.grad ? add_grads(Tensor(t.grad), g) : g;
+  }
+
+  void step(Pending& p) {
+    Node& node = *p.node;
+    before(node, p);
+    STRATA_CHECK(!node.used, Runtime,
+                 "Trying to backward through the graph a second time (at {}): its saved tensors have been freed. Pass retain_graph=True to the "
+                 "first backward() or grad().", node.name());
+    trace::Span span(trace::Layer::Autograd, node.name());
+    if (node.rare && node.rare->custom) custom_step(node, p);
+    else formula_step(node, p);
+    const bool holds = node.op->saved_inputs || node.op->saved_outputs || (node.rare && node.rare->custom);
+    if (!retain_graph_ && holds) {
+      node.args.clear();
+      for (Tensor& r : node.results) r = {};
+      node.more_results.clear();
+      if (node.rare && node.rare->custom) node.rare->custom->release();
+      node.used = true;
+    }
+  }
+
+  void formula_step(Node& node, Pending& p) {
+    const OpRecord& op = *node.op;
+    Tensor all[kMaxOutputs];
+    const Tensor* grads = &p.grad;
+    if (node.outputs > 1) {
+      for (uint8_t o = 0; o < node.outputs; ++o) all[o] = std::move(p.of(o));
+      if (!all[0] && is_floating(node.output_shapes[0].dtype()) && !(op.integer_outputs & 1)) all[0] = autograd::zeros_for(*node.output_shapes[0]);
+      grads = all;
+    }
+    Grads out = op.grad_fn(GradContext(node, grads), grads[0]);
+    if (node.outputs == 1) p.grad = {};  // let the next in line reuse it
+    if (thread_state.anomaly_mode) [[unlikely]] check_anomaly(node, out);
+    const Args& saved = node.args.view();
+    for (uint32_t i = 0; i < kMaxInputs; ++i) {
+      if (!out.t[i] || !node.edges[i]) continue;
+      if (i < saved.size && saved[i].tag == Tag::Tensor) out.t[i] = match_input(std::move(out.t[i]), *saved[i].tensor);
+      deliver(node.edges[i], std::move(out.t[i]));
+    }
+    for (size_t k = 0; k < node.list_edges.size() && k < out.list.size(); ++k)
+      if (out.list[k] && node.list_edges[k]) deliver(node.list_edges[k], std::move(out.list[k]));
+  }
+
+  void custom_step(Node& node, Pending& p) {
+    std::vector<Tensor> grads(node.outputs);
+    for (uint8_t o = 0; o < node.outputs; ++o) grads[o] = std::move(p.of(o));
+    std::vector<Tensor> out = node.rare->custom->apply(grads, create_graph_);
+    for (size_t k = 0; k < node.list_edges.size() && k < out.size(); ++k)
+      if (out[k] && node.list_edges[k]) deliver(node.list_edges[k], std::move(out[k]));
+  }
+
+  static void check_anomaly(const Node& node, const Grads& grads) {
+    static const OpRecord &isnan = find_op("isnan"), &any = find_op("any");
+    const auto bad = [&](const Tensor& g) { return g && is_floating(g.dtype()) && call(any, Args(call(isnan, Args(g)))).item<bool>(); };
+    bool found = std::any_of(grads.list.begin(), grads.list.end(), bad);
+    for (const Tensor& g : grads.t) found |= bad(g);
+    if (!found) return;
+    std::string where = node.rare && !node.rare->where.empty() ? "\nThe forward call was made here:\n" + node.rare->where : "";
+    fail(ErrorKind::Runtime, fmt::format("Function '{}' returned nan values in its backward.{}", node.name(), where));
+  }
+
+  bool retain_graph_, create_graph_;
+  std::span<const Tensor> inputs_;
+  bool capture_;
+  std::vector<Node::Edge> targets_;
+  std::vector<Tensor> captured_;
+  std::vector<Pending> frontier_;  // sorted by order; the youngest node is at the back
+};
+
+void seed_all(Backward& pass, std::span<const Tensor> roots, std::span<const Tensor> grads) {
+  STRATA_CHECK(grads.empty() || grads.size() == roots.size(), Runtime, "got {} tensors and {} gradients", roots.size(), grads.size());
+  for (size_t i = 0; i < roots.size(); ++i) pass.seed(roots[i], grads.empty() ? Tensor() : grads[i]);
+}
+
+}  // namespace
+
+namespace autograd {
+
+void backward(std::span<const Tensor> roots, std::span<const Tensor> grads, bool retain_graph, bool create_graph, std::span<const Tensor> inputs) {
+  Scoped mode(thread_state.grad_mode, create_graph);
+  Backward pass(retain_graph || create_graph, create_graph, inputs, false);
+  seed_all(pass, roots, grads);
+  pass.run();
+}
+
+std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs, std::span<const Tensor> grad_outputs, bool retain_graph,
+                         bool create_graph, bool allow_unused) {
+  for (const Tensor& t : inputs)
+    STRATA_CHECK(t && edge_to(*t), Runtime, "One of the differentiated Tensors does not require grad");
+  Scoped mode(thread_state.grad_mode, create_graph);
+  Backward pass(retain_graph || create_graph, create_graph, inputs, true);
+  seed_all(pass, outputs, grad_outputs);
+  pass.run();
+  std::vector<Tensor> result = pass.take();
+  for (size_t i = 0; i < result.size(); ++i)
+    STRATA_CHECK(result[i] || allow_unused, Runtime,
+                 "One of the differentiated Tensors appears to not have been used in the graph (input {}). Set allow_unused=True if this is "
+                 "the desired behavior.", i);
+  return result;
+}
+
+int64_t register_hook(const Tensor& t, Hook hook) {
+  const Node::Edge edge = edge_to(*t);
+  STRATA_CHECK(edge, Runtime, "cannot register a hook on a tensor that doesn't require gradient");
+  const int64_t id = next_hook++;
+  if (edge.node) {
+    edge.node->more().hooks.push_back({id, edge.output, std::move(hook)});
+  } else {
+    extra_of(*t).hooks.emplace_back(id, std::move(hook));
+  }
+  return id;
+}
+
+void remove_hook(const Tensor& t, int64_t id) {
+  if (Node* node = node_of(*t); node && node->rare) std::erase_if(node->rare->hooks, [&](const auto& h) { return h.id == id; });
+  if (t->extra) std::erase_if(extra_of(*t).hooks, [&](const auto& h) { return h.first == id; });
+}
+
+void retain_grad(const Tensor& t) {
+  const Node::Edge edge = edge_to(*t);
+  STRATA_CHECK(edge, Runtime, "can't retain_grad on Tensor that has requires_grad=False");
+  if (!edge.node || retains_grad(t)) return;  // a leaf keeps its gradient anyway
+  auto& slot = extra_of(*t).retained;
+  slot = std::make_shared<TensorImpl*>(t.get());
+  edge.node->more().retained.emplace_back(edge.output, slot);
+}
+
+bool retains_grad(const Tensor& t) { return t->extra && extra_of(*t).retained; }
+
+bool is_leaf(const Tensor& t) { return !edge_to(*t).node; }
+
+Tensor detach(const Tensor& t) {
+  Tensor out = alias(*t);
+  out->inference = t->inference;
+  return out;
+}
+
+Tensor zeros_for(const TensorImpl& t) {
+  static const OpRecord& full = find_op("full");
+  Args args = full.defaults;
+  args[0] = Value(IntList(t.sizes())), args[1] = Value(0), args[2] = Value(t.dtype);
+  return call(full, args);
+}
+
+}  // namespace autograd
+}  // namespace strata

@@ -1,0 +1,207 @@
+// One pipeline for all ops and both languages: trace, infer, allocate, choose, run, record.
+#include "autograd/autograd.h"
+#include "base/trace.h"
+#include "dispatch/memory.h"
+#include "record/op.h"
+
+namespace strata {
+namespace {
+
+[[gnu::cold]] void note(const OpRecord& op, const Kernel& k, const char* reason) { thread_state.explain->lines.push_back({&op, &k, reason}); }
+
+[[noreturn, gnu::cold]] void no_kernel(const Call& c) {
+  std::string what = fmt::format("{}: no kernel fits these arguments", c.op.name);
+  for (const Kernel& k : c.op.kernels) what += fmt::format("\n  {}: {}", k.name, k.when ? k.when(c) : "ready");
+  fail(ErrorKind::NotImplemented, what);
+}
+
+const Kernel& choose(const Call& c) {
+  if (thread_state.reference_only) [[unlikely]] return c.op.kernels.back();
+  for (const Kernel& k : c.op.kernels) {
+    const char* reason = k.when ? k.when(c) : nullptr;
+    if (thread_state.explain) [[unlikely]] note(c.op, k, reason);
+    if (!reason) return k;
+  }
+  no_kernel(c);
+}
+
+[[gnu::cold]] std::string describe(const Call& c, const Kernel& k) {
+  std::string s = k.name;
+  for (uint32_t o = 0; o < c.op.outputs; ++o) s += fmt::format(" -> {}{}", name_of(c.outs[o].dtype()), to_string(c.outs[o].shape()));
+  return s;
+}
+
+void run_kernel(const Call& c) {
+  const Kernel& k = choose(c);
+  trace::Span span(trace::Layer::Kernel, k.name);
+  if (span.active()) [[unlikely]] span.detail(describe(c, k));
+  k.run(c);
+}
+
+[[gnu::cold]] void check_anomaly(const Call& c) {
+  static const OpRecord &isnan = find_op("isnan"), &any = find_op("any");
+  if (&c.op == &isnan || &c.op == &any) return;
+  const auto bad = [&](const TensorImpl* t) {
+    return t && t->data && is_floating(t->dtype) && call(any, Args(call(isnan, Args(Value(const_cast<TensorImpl*>(t)))))).item<bool>();
+  };
+  for (const Value& v : c.args)
+    if (v.tag == Tag::Tensor && bad(v.tensor)) return;  // not the first
+  for (uint32_t o = 0; o < c.op.outputs; ++o)
+    if (bad(c.outs[o].get()))
+      fail(ErrorKind::Runtime, fmt::format("{} returned nan values from inputs that have none.\n{}", c.op.name,
+                                           autograd::current_line ? autograd::current_line() : std::string()));
+}
+
+// Fresh tensor objects with dtype and shape, no memory yet.
+void infer(const Call& c) {
+  for (uint32_t o = 0; o < c.op.outputs; ++o) {
+    c.outs[o] = Ref<TensorImpl>::adopt(TensorImpl::make());
+    c.outs[o]->numel = -1;
+  }
+  c.op.infer_fn(c);
+  for (uint32_t o = 0; o < c.op.outputs; ++o)
+    if (c.outs[o]->numel < 0) c.outs[o]->set_contiguous_strides();  // the shape rule had no opinion on the layout
+}
+
+void run_view(const OpRecord& op, const Args& args, Tensor* outs) {
+  Results results{outs, nullptr};
+  op.view_fn(args, results);
+  TensorImpl& from = args.tensor(0);
+  if (outs[0]->storage.get() != from.storage.get()) return;
+  outs[0]->base = from.base ? from.base : Ref<TensorImpl>::share(&from);
+  outs[0]->rebases = outs[0]->base->rebases;
+}
+
+bool recording(const OpRecord& op, const Args& args) { return thread_state.grad_mode && op.grad_fn && wants_grad(args); }
+
+}  // namespace
+
+void call_into(const OpRecord& op, const Args& args, Tensor* outs) {
+  trace::Span span(trace::Layer::Op, op.name.c_str());
+  if (op.composite_fn) {
+    Results results{outs, nullptr};
+    return op.composite_fn(args, results);
+  }
+  const Call c{op, args, outs};
+  if (op.view_fn) {
+    run_view(op, args, outs);
+  } else {
+    infer(c);
+    for (uint32_t o = 0; o < op.outputs; ++o)
+      if (!outs[o]->storage) outs[o]->allocate();
+    run_kernel(c);
+  }
+  if (recording(op, args)) record_node(op, args, outs, op.outputs);
+  if (thread_state.inference_mode) [[unlikely]]
+    for (uint32_t o = 0; o < op.outputs; ++o) outs[o]->inference = true;
+  if (thread_state.anomaly_mode) [[unlikely]] check_anomaly(c);
+}
+
+Tensor call(const OpRecord& op, const Args& args) {
+  Tensor out;
+  call_into(op, args, &out);
+  return out;
+}
+
+std::vector<Tensor> call_list(const OpRecord& op, const Args& args) {
+  trace::Span span(trace::Layer::Op, op.name.c_str());
+  std::vector<Tensor> list;
+  Results results{nullptr, &list};
+  op.composite_fn(args, results);
+  return list;
+}
+
+// Writes `value` into `target`, converting; both have the same shape. No recording.
+static void store(const Tensor& value, TensorImpl& target) {
+  static const OpRecord& copy = find_op("copy");
+  Tensor out = Ref<TensorImpl>::share(&target);
+  run_kernel(Call{copy, Args(out, value, false), &out});
+}
+
+Tensor call_inplace(const OpRecord& op, const Args& args) {
+  trace::Span span(trace::Layer::Op, op.name.c_str());
+  TensorImpl& self = args.tensor(0);
+  check_writable(self, op.name.c_str());
+  const bool grad_mode = thread_state.grad_mode;
+  if (grad_mode && self.requires_grad) {
+    STRATA_CHECK(self.history || stale_view(self), Runtime,
+                 "a leaf Variable that requires grad is being used in an in-place operation ({}_); use no_grad() or the out-of-place form", op.name);
+  }
+  if (grad_mode && self.base && self.base->requires_grad)
+    STRATA_CHECK(self.base->history, Runtime,
+                 "a view of a leaf Variable that requires grad is being used in an in-place operation ({}_); use no_grad() or the out-of-place form",
+                 op.name);
+
+  static const OpRecord& copy = find_op("copy");
+  if (op.composite_fn) {
+    Tensor value;
+    Results results{&value, nullptr};
+    op.composite_fn(args, results);
+    check_fits(value, self, op.name.c_str());
+    call_inplace(copy, Args(args[0], value, false));
+    return args.share(0);
+  }
+
+  // With recording on, the tape must see the old value: the gradient of an input that is about to be overwritten needs a copy.
+  const bool record = recording(op, args);
+  Args before = args;
+  Tensor old;
+  if (record) {
+    edge_to(self);  // renews the history of a view
+    const bool saved = (op.saved_inputs & 1) && !(op.cross_saved && !(args.size > 1 && args.is_tensor(1) && args.tensor(1).requires_grad));
+    old = saved ? clone_values(self) : shape_only(self);
+    if (!saved) old->storage = self.storage, old->data = self.data;
+    old->requires_grad = self.requires_grad, old->history = self.history, old->output = self.output;
+    before[0] = Value(old);
+  }
+  Tensor out;
+  const Call plan{op, args, &out};
+  infer(plan);
+  check_fits(out, self, op.name.c_str());
+  // Elementwise kernels may write over an input that is the very same view; anything else goes through a temporary.
+  const bool direct = op.broadcasts && out.dtype() == self.dtype && !overlaps_partly(args);
+  if (direct) {
+    out = Ref<TensorImpl>::share(&self);
+    run_kernel(Call{op, args, &out});
+  } else {
+    out->allocate();
+    run_kernel(plan);
+    store(out, self);
+  }
+  self.storage->bump();
+  if (record) {
+    Tensor value = alias(self);
+    record_node(op, before, &value, 1);
+    rebase(self, value);
+  }
+  if (thread_state.anomaly_mode) [[unlikely]] check_anomaly(Call{op, before, &out});
+  return args.share(0);
+}
+
+void call_out(const OpRecord& op, const Args& args, Tensor* outs) {
+  STRATA_CHECK(!(thread_state.grad_mode && wants_grad(args)), Runtime,
+               "{}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad", op.name);
+  std::vector<Tensor> values(op.outputs);
+  const bool plain = !op.composite_fn && !op.view_fn && op.outputs == 1;
+  if (plain && op.broadcasts) {
+    const Call plan{op, args, values.data()};
+    infer(plan);
+    const TensorImpl &want = *values[0], &given = *outs[0];
+    if (want.same_shape(given) && want.dtype == given.dtype && given.storage && !overlaps_partly(args, &given)) {
+      check_writable(*outs[0], op.name.c_str());
+      run_kernel(Call{op, args, outs});
+      return outs[0]->storage->bump();
+    }
+  }
+  call_into(op, args, values.data());
+  for (uint32_t o = 0; o < op.outputs; ++o) {
+    TensorImpl& given = *outs[o];
+    check_cast(values[o].dtype(), given.dtype, op.name.c_str());
+    if (!values[o]->same_shape(given)) resize_for(given, values[o].shape());
+    check_writable(given, op.name.c_str());
+    store(values[o], given);
+    given.storage->bump();
+  }
+}
+
+}  // namespace strata

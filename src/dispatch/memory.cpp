@@ -1,0 +1,72 @@
+#include "dispatch/memory.h"
+
+namespace strata {
+namespace {
+
+struct Extent {
+  const std::byte *begin, *end;
+};
+Extent extent(const TensorImpl& t) {
+  if (t.numel == 0) return {t.data, t.data};
+  int64_t low = 0, high = 0;
+  for (int d = 0; d < t.ndim; ++d) (t.strides[d] < 0 ? low : high) += (t.shape[d] - 1) * t.strides[d];
+  const auto size = static_cast<int64_t>(size_of(t.dtype));
+  return {t.data + low * size, t.data + (high + 1) * size};
+}
+
+bool same_view(const TensorImpl& a, const TensorImpl& b) {
+  if (a.data != b.data || a.dtype != b.dtype || !a.same_shape(b)) return false;
+  for (int d = 0; d < a.ndim; ++d)
+    if (a.shape[d] > 1 && a.strides[d] != b.strides[d]) return false;
+  return true;
+}
+}  // namespace
+
+void check_writable(const TensorImpl& t, const char* op) {
+  STRATA_CHECK(t.storage, Runtime, "{}: this tensor has no memory to write to", op);
+  STRATA_CHECK(!t.storage->read_only, Runtime, "{}: this tensor's memory is read-only; clone() it first", op);
+  if (t.contiguous) return;
+  for (int d = 0; d < t.ndim; ++d)
+    STRATA_CHECK(t.strides[d] != 0 || t.shape[d] <= 1, Runtime,
+                 "unsupported operation: more than one element of the written-to tensor refers to a single memory location ({} on an expanded "
+                 "tensor of shape {}). Please clone() the tensor before performing the operation.", op, to_string(t.sizes()));
+}
+
+void check_cast(DType from, DType to, const char* op) {
+  const bool loses = (is_floating(from) && !is_floating(to)) || (from != DType::Bool && to == DType::Bool);
+  STRATA_CHECK(!loses, Runtime, "{}: result type {} can't be cast to the desired output type {}", op, name_of(from), name_of(to));
+}
+
+void check_fits(const Tensor& value, const TensorImpl& self, const char* op) {
+  STRATA_CHECK(value->same_shape(self), Runtime, "{}_: output with shape {} doesn't match the broadcast shape {}", op, to_string(self.sizes()),
+               to_string(value.shape()));
+  check_cast(value.dtype(), self.dtype, op);
+}
+
+bool overlaps_partly(const Args& args, const TensorImpl* target) {
+  const TensorImpl& self = target ? *target : args.tensor(0);
+  const Extent mine = extent(self);
+  for (uint32_t i = target ? 0 : 1; i < args.size; ++i) {
+    if (!args.is_tensor(i)) continue;
+    const TensorImpl& t = args.tensor(i);
+    if (t.storage.get() != self.storage.get() || same_view(t, self)) continue;
+    const Extent theirs = extent(t);
+    if (mine.begin < theirs.end && theirs.begin < mine.end) return true;
+  }
+  return false;
+}
+
+void resize_for(TensorImpl& t, Shape shape) {
+  STRATA_CHECK(!t.base, Runtime, "out=: a view of shape {} cannot be resized to {}", to_string(t.sizes()), to_string(shape));
+  t.set_shape(shape);
+  t.set_contiguous_strides();
+  t.allocate();
+}
+
+Tensor clone_values(const TensorImpl& t) {
+  static const OpRecord& clone = find_op("clone");
+  Scoped mode(thread_state.grad_mode, false);
+  return call(clone, Args(Value(const_cast<TensorImpl*>(&t)), Value()));
+}
+
+}  // namespace strata

@@ -1,0 +1,143 @@
+"""Derives the typed C++ functions from the op schemas: one header per file of op definitions, and strata/ops.h for all.
+
+usage: gen_ops.py OUTPUT_FOLDER OP_SOURCE...
+
+A file is written only when its content changes, so that touching one definition does not rebuild the others.
+"""
+import pathlib
+import re
+import sys
+
+CPP = {
+    "Tensor": "const Tensor&",
+    "Tensor[]": "TensorList",
+    "Tensor?[]": "TensorList",
+    "Scalar": "Scalar",
+    "int": "int64_t",
+    "float": "double",
+    "bool": "bool",
+    "int[]": "IntList",
+    "float[]": "std::span<const double>",
+    "str": "std::string_view",
+    "dtype": "DType",
+    "device": "Device",
+    "Generator": "Generator*",
+}
+NAMESPACES = ("nn.functional.", "linalg.", "special.")
+DEFINITION = re.compile(r'STRATA_OP\((\w+),\s*((?:"[^"]*"\s*)+)\)')
+
+
+def split(text):
+    """Splits at commas outside brackets."""
+    parts, depth, start = [], 0, 0
+    for i, c in enumerate(text + ","):
+        depth += c in "([" and 1 or 0
+        depth -= c in ")]" and 1 or 0
+        if c == "," and depth == 0:
+            parts.append(text[start:i].strip())
+            start = i + 1
+    return [p for p in parts if p]
+
+
+class Op:
+    """One definition: id, schema and the builder calls that follow it."""
+
+    def __init__(self, ident, schema, tail):
+        self.ident, self.schema = ident, schema
+        full, inside, result = re.fullmatch(r"([\w.]+)\((.*)\) -> (.*)", schema).groups()
+        self.namespace = next((n for n in NAMESPACES if full.startswith(n)), "")
+        self.name = full[len(self.namespace):].split(".")[0]
+        self.result = result
+        self.inplace = ".inplace()" in tail
+        self.numbers = "pointwise<" in tail or ".takes_numbers()" in tail
+        self.params = []
+        for item in split(inside):
+            if item == "*":
+                continue
+            kind, rest = item.split(" ", 1)
+            name, _, default = rest.partition("=")
+            self.params.append((kind, name, default or None))
+
+    def cpp_param(self, index, kind, name, default):
+        optional = kind.endswith("?")
+        kind = kind.rstrip("?")
+        if kind == "Tensor":
+            if self.numbers and not optional and index > 0:
+                text = f"Operand {name}"
+            else:
+                return f"const Tensor& {name}" + (" = {}" if default is not None else "")
+        elif kind == "Generator":
+            return f"Generator* {name}" + (" = nullptr" if default is not None else "")
+        elif kind == "int[]" and optional:
+            text = f"OptIntList {name}"
+        elif optional:
+            text = f"std::optional<{CPP[kind]}> {name}"
+        else:
+            text = f"{CPP[kind]} {name}"
+        if default is None:
+            return text
+        default = {"None": "std::nullopt", "True": "true", "False": "false", "inf": "HUGE_VAL", "-inf": "-HUGE_VAL"}.get(default, default)
+        default = re.sub(r"^'(.*)'$", r'"\1"', default)
+        if kind == "int[]":
+            default = "{" + default.strip("[]") + "}" if default != "std::nullopt" else default
+        if kind == "dtype" and default != "std::nullopt":
+            default = f'dtype_from_name("{default}")'
+        return f"{text} = {default}"
+
+
+    def functions(self):
+        takes = [self.cpp_param(i, *p) for i, p in enumerate(self.params)]
+        # C++ wants defaults to be a suffix: a parameter before one without a default loses its own.
+        last = max((i for i, p in enumerate(self.params) if p[2] is None), default=-1)
+        takes = [t.split(" = ")[0] if i < last else t for i, t in enumerate(takes)]
+        signature, gives = ", ".join(takes), ", ".join(p[1] for p in self.params)
+        record = f"op_{self.ident}"
+        args = f"Args({gives})" if gives else "Args()"
+        if self.result == "Tensor":
+            body, kind = f"call({record}, {args})", "Tensor"
+        elif self.result == "Tensor[]":
+            body, kind = f"call_list({record}, {args})", "std::vector<Tensor>"
+        else:
+            n = len(split(self.result[1:-1]))
+            body, kind = f"call_array<{n}>({record}, {args})", f"std::array<Tensor, {n}>"
+        space = "::".join(self.namespace.rstrip(".").split(".")) if self.namespace else ""
+        opening, closing = (f"namespace {space} {{ ", " }") if space else ("", "")
+        lines = [f"extern STRATA_API OpRecord {record};", f"{opening}inline {kind} {self.name}({signature}) {{ return {body}; }}{closing}"]
+        if self.inplace:
+            lines.append(f"{opening}inline Tensor {self.name}_({signature}) {{ return call_inplace({record}, {args}); }}{closing}")
+        return "\n".join(lines) + "\n"
+
+
+def read_ops(source):
+    """Definitions of one file. The builder calls of a definition reach up to the next one."""
+    text = pathlib.Path(source).read_text()
+    found = list(DEFINITION.finditer(text))
+    for here, following in zip(found, found[1:] + [None]):
+        tail = text[here.end(): following.start() if following else len(text)]
+        schema = "".join(re.findall(r'"([^"]*)"', here.group(2)))
+        yield Op(here.group(1), schema, tail)
+
+
+def write(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or path.read_text() != content:
+        path.write_text(content)
+
+
+def main(folder, sources):
+    out = pathlib.Path(folder)
+    stems = []
+    for source in sorted(sources):
+        ops = list(read_ops(source))
+        stem = pathlib.Path(source).stem
+        if not ops:
+            continue
+        stems.append(stem)
+        head = f"// Generated from {pathlib.Path(source).name}: do not edit.\n#pragma once\n#include <cmath>\n\n#include \"record/op.h\"\n\nnamespace strata {{\n"
+        write(out / "strata" / "ops" / f"{stem}.h", head + "".join(op.functions() for op in ops) + "}  // namespace strata\n")
+    umbrella = "// Generated: every op as a typed function. Do not edit.\n#pragma once\n"
+    write(out / "strata" / "ops.h", umbrella + "".join(f'#include "strata/ops/{s}.h"\n' for s in stems))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])
