@@ -129,7 +129,10 @@ class SampleParser {
     return IntList(ints);
   }
 
-  double uniform() { return uniform_f64(philox(seed_ * 7919 + 17, counter_).word[0], philox(seed_ * 7919 + 17, counter_++).word[1]); }
+  double uniform() {
+    const PhiloxBlock block = philox(seed_ * 7919 + 17, counter_++);
+    return uniform_f64(block.word[0], block.word[1]);
+  }
   double normal() {
     const double a = uniform(), b = uniform();
     return std::sqrt(-2 * std::log(1 - a)) * std::cos(6.283185307179586 * b);
