@@ -102,7 +102,7 @@ class Op:
             body, kind = f"call_array<{n}>({record}, {args})", f"std::array<Tensor, {n}>"
         space = "::".join(self.namespace.rstrip(".").split(".")) if self.namespace else ""
         opening, closing = (f"namespace {space} {{ ", " }") if space else ("", "")
-        lines = [f"extern STRATA_API OpRecord {record};", f"{opening}inline {kind} {self.name}({signature}) {{ return {body}; }}{closing}"]
+        lines = [f"STRATA_API extern OpRecord {record};", f"{opening}inline {kind} {self.name}({signature}) {{ return {body}; }}{closing}"]
         if self.inplace:
             lines.append(f"{opening}inline Tensor {self.name}_({signature}) {{ return call_inplace({record}, {args}); }}{closing}")
         return "\n".join(lines) + "\n"
