@@ -196,6 +196,8 @@ void SavedArgs::save(const Args& args, uint32_t mask, bool keep_shapes) {
       v.floats = reinterpret_cast<const double*>(copy_bytes(v.floats, v.size * sizeof(double)));
     } else if (v.tag == Tag::Str) {
       v.str = copy_bytes(v.str, v.size);
+    } else if (v.tag == Tag::Generator) {
+      v = Value();  // a gradient never draws; the generator may be gone by then
     }
     args_[i] = v, args_.size = i + 1;  // owned from here on, also when a later one throws
   }

@@ -68,8 +68,7 @@ struct STRATA_API TensorImpl {
   Ref<TensorImpl> grad;
   Ref<TensorImpl> base;          // of a view: the tensor it looks into
   std::unique_ptr<TensorExtra> extra;
-  void* python = nullptr;        // its Python object, borrowed unless `owns_python`
-  bool owns_python = false;
+  void* python = nullptr;        // its Python object while one exists; it owns this, not the other way
   int64_t shape[kMaxDims], strides[kMaxDims];  // in elements; left uninitialised past ndim
 
   static TensorImpl* make() { return new (Pool<TensorImpl>::take()) TensorImpl; }

@@ -1,0 +1,90 @@
+# `make help` lists the targets. The build itself is CMake's: see CMakePresets.json.
+JOBS          ?= $(shell nproc)
+PRESET        ?= release
+STRATA_WERROR ?= OFF
+
+BUILD  := build/$(PRESET)
+PYTHON := .venv/bin/python
+ENV    := PYTHONPATH=$(CURDIR)/$(BUILD)/python STRATA_BUILD_DIR=$(CURDIR)/$(BUILD)
+# A part that this version does not have: one sentence, status 3.
+absent  = @echo "make $@: $(1)" >&2; exit 3
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-cpp test-python bench lint tidy format docs clean setup build configure wheel \
+        asan tsan verify train-cpu train-cuda train-mps export-onnx trt-benchmark
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "  Variables: JOBS=$(JOBS) PRESET=$(PRESET) (release, dev, asan, tsan) STRATA_WERROR=$(STRATA_WERROR)"
+
+# --- use -------------------------------------------------------------------------------------------------------------
+run: build ## Build, then fit a small regression and print the loss and the speed table
+	@test -f examples/python/regression.py || { echo "make run: examples/python/regression.py is not in this checkout; \`make test\` shows what works." >&2; exit 3; }
+	@$(ENV) $(PYTHON) examples/python/regression.py
+
+bench: build ## Measure, beside PyTorch where it is installed
+	@test -f bench/run.py || { echo "make bench: bench/run.py is not in this checkout; \`make test\` shows what works." >&2; exit 3; }
+	@$(ENV) $(PYTHON) bench/run.py $(BENCH_ARGS)
+
+# --- build -----------------------------------------------------------------------------------------------------------
+setup: ## Install what is missing (system packages, .venv)
+	@tools/setup
+
+# Configures when there is no build tree or STRATA_WERROR has changed; Ninja notices everything else by itself.
+configure: setup
+	@if [ ! -f $(BUILD)/build.ninja ] || ! grep -qx 'STRATA_WERROR:BOOL=$(STRATA_WERROR)' $(BUILD)/CMakeCache.txt; then \
+	  echo "configuring $(BUILD)"; \
+	  cmake --preset $(PRESET) --log-level=WARNING -DSTRATA_WERROR=$(STRATA_WERROR) >/dev/null; \
+	fi
+
+build: configure ## Build (PRESET=release)
+	@NINJA_STATUS='[%f/%t %es] ' cmake --build $(BUILD) -j $(JOBS)
+
+# CXX: named as in the other build trees, or ccache would compile everything again.
+wheel: setup ## Build the Python wheel into dist/
+	@CXX=$${CXX:-c++} CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PYTHON) -m build --wheel --no-isolation --outdir dist -C cmake.define.STRATA_WERROR=$(STRATA_WERROR) .
+
+# --- test ------------------------------------------------------------------------------------------------------------
+test: test-cpp test-python ## Build and run all tests (ctest, then pytest)
+
+test-cpp: build
+	@ctest --test-dir $(BUILD) -LE python --output-on-failure --no-tests=error -j $(JOBS)
+
+test-python: build
+	@if [ -n "$$(find tests -name 'test_*.py' -print -quit)" ]; then \
+	  $(ENV) PYTHONDONTWRITEBYTECODE=1 STRATA_JOBS=$(JOBS) $(PYTHON) -m pytest -q $(PYTEST_ARGS) tests; \
+	else echo "no Python tests in this checkout"; fi
+
+asan tsan: ## Run the C++ tests under AddressSanitizer+UBSan, or ThreadSanitizer
+	@$(MAKE) --no-print-directory test-cpp PRESET=$@
+
+# --- keep in order ---------------------------------------------------------------------------------------------------
+lint: configure ## Check format, layers, Python and (changed files only) clang-tidy
+	@JOBS=$(JOBS) tools/lint $(BUILD)
+
+tidy: configure ## clang-tidy on every source file
+	@JOBS=$(JOBS) tools/lint --tidy-all $(BUILD)
+
+format: setup ## Format all sources
+	@tools/lint --fix
+
+docs: build ## Generate docs/reference from the op records
+	@test -f tools/gen_docs.py || { echo "make docs: tools/gen_docs.py is not in this checkout; read docs/ as it is." >&2; exit 3; }
+	@$(ENV) $(PYTHON) tools/gen_docs.py
+
+clean: ## Remove build trees (keeps .venv)
+	@rm -rf build dist
+
+# --- parts still to come ---------------------------------------------------------------------------------------------
+verify: ## Compare the GPU with the CPU reference
+	$(call absent,the CUDA back end that this would verify is not in this version; \`make test\` checks the CPU kernels against their references.)
+train-cpu: ## Train the demo network on the CPU
+	$(call absent,the trainer is not in this version; \`make run\` fits a regression with autograd on the CPU.)
+train-cuda: ## Train the demo network on a CUDA device
+	$(call absent,the CUDA back end is not in this version; \`make run\` fits a regression on the CPU.)
+train-mps: ## Train the demo network on Apple's GPU
+	$(call absent,there is no Metal back end; \`make run\` fits a regression on the CPU.)
+export-onnx: ## Write the demo network as ONNX
+	$(call absent,the ONNX writer is not in this version; tensors leave Strata through NumPy or DLPack instead.)
+trt-benchmark: ## Compare the engine with TensorRT
+	$(call absent,the inference engine is not in this version; \`make bench\` measures the ops beside PyTorch.)

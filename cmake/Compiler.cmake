@@ -1,0 +1,59 @@
+# The language, the flags that every target of Strata gets (through strata_flags), ccache and the linker.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 12)
+  message(FATAL_ERROR "Strata needs g++ 12 or newer; ${CMAKE_CXX_COMPILER} is ${CMAKE_CXX_COMPILER_VERSION}. "
+    "Name a newer one with -DCMAKE_CXX_COMPILER=...")
+endif()
+
+# Without this, every configuration would carry CMake's own -O3 for Release.
+if(NOT STRATA_KEEP_CMAKE_FLAGS)
+  set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g0 -DNDEBUG")
+  set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g -fno-omit-frame-pointer")  # -O0 makes SIMD code a hundred times slower
+endif()
+
+add_library(strata_flags INTERFACE)
+target_compile_options(strata_flags INTERFACE -Wall -Wextra
+  -fno-math-errno               # nobody reads errno after sqrt; with it the call cannot be vectorised
+  -fno-semantic-interposition)  # our exported functions may be inlined into each other
+target_link_options(strata_flags INTERFACE -Wl,--as-needed)
+if(STRATA_WERROR)
+  target_compile_options(strata_flags INTERFACE -Werror)
+endif()
+if(STRATA_SANITIZE)
+  # For everything, third-party sources included: a sanitizer wants to see the whole program.
+  add_compile_options(-fsanitize=${STRATA_SANITIZE} -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${STRATA_SANITIZE})
+endif()
+
+# ccache with paths relative to the checkout: all build trees, clones and work trees share one cache.
+find_program(STRATA_CCACHE ccache)
+find_program(STRATA_ENV env)
+mark_as_advanced(STRATA_CCACHE STRATA_ENV)
+if(STRATA_CCACHE AND STRATA_ENV AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+    ${STRATA_ENV} CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${STRATA_CCACHE})
+else()
+  target_compile_options(strata_flags INTERFACE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)  # ccache does it by itself
+endif()
+
+# The fastest linker there is. Sanitizers keep the default one.
+if(NOT STRATA_SANITIZE)
+  include(CheckLinkerFlag)
+  foreach(linker mold lld)
+    check_linker_flag(CXX -fuse-ld=${linker} STRATA_HAS_${linker})
+    if(STRATA_HAS_${linker})
+      target_link_options(strata_flags INTERFACE -fuse-ld=${linker})
+      break()
+    endif()
+  endforeach()
+endif()

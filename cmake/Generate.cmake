@@ -1,0 +1,39 @@
+# What the build derives from the op definitions: tools/gen_ops.py reads src/ops/**/*.cpp and writes a tree of files.
+#   gen/strata/*            headers, found as "strata/ops.h"
+#   gen/**/*.cpp            compiled into the ops layer
+#   gen/python/strata/*     part of the Python package (stubs)
+# The generator writes into a scratch folder and only files that differ are copied, so that an edit which leaves a
+# header as it was rebuilds nothing but the edited file. It runs once while configuring, which tells the names of its
+# outputs to Ninja and lets editors and clang-tidy work before the first build.
+set(STRATA_GEN ${PROJECT_BINARY_DIR}/gen)
+set(STRATA_GENERATED_CPP)
+set(STRATA_GENERATED_PYTHON)
+file(MAKE_DIRECTORY ${STRATA_GEN})
+file(GLOB_RECURSE op_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/*.cpp)
+set(generator ${PROJECT_SOURCE_DIR}/tools/gen_ops.py)
+
+if(op_sources AND EXISTS ${generator})
+  set(scratch ${PROJECT_BINARY_DIR}/gen.new)
+  set(run_generator ${CMAKE_COMMAND} -DPYTHON=${Python_EXECUTABLE} -DGENERATOR=${generator} -DSCRATCH=${scratch}
+    -DOUT=${STRATA_GEN} -P ${PROJECT_SOURCE_DIR}/cmake/RunGenerator.cmake -- ${op_sources})
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${generator})
+  execute_process(COMMAND ${run_generator} COMMAND_ERROR_IS_FATAL ANY)
+
+  file(GLOB_RECURSE outputs ${STRATA_GEN}/*)
+  set(STRATA_GENERATED_CPP ${outputs})
+  list(FILTER STRATA_GENERATED_CPP INCLUDE REGEX "\\.cpp$")
+  set(STRATA_GENERATED_PYTHON ${outputs})
+  list(FILTER STRATA_GENERATED_PYTHON INCLUDE REGEX "/gen/python/strata/")
+  add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/gen.stamp BYPRODUCTS ${outputs}
+    COMMAND ${run_generator}
+    COMMAND ${CMAKE_COMMAND} -E touch ${PROJECT_BINARY_DIR}/gen.stamp
+    DEPENDS ${generator} ${PROJECT_SOURCE_DIR}/cmake/RunGenerator.cmake ${op_sources}
+    COMMENT "Deriving strata/ops.h from the op records" VERBATIM)
+  add_custom_target(strata_generated DEPENDS ${PROJECT_BINARY_DIR}/gen.stamp)
+endif()
+
+function(strata_needs_generated target)
+  if(TARGET strata_generated)
+    add_dependencies(${target} strata_generated)
+  endif()
+endfunction()

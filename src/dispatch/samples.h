@@ -1,0 +1,36 @@
+// Sample arguments of ops, as text: what tests, gradient checks, benchmarks and docs of both languages call an op with.
+//
+//   f(3,4) normal   p(..) in (0.1, 3)   u(..) in (-0.95, 0.95)   o(..) in (1.1, 3)   i5(..) integers 0..4   b(..) booleans
+//   s(4,4) symmetric positive definite   m(4,4) well-conditioned   f() zero-dimensional   f(0,3) empty
+//   2  -1.5  True  None  'text'  [1, 2]  [f(3), f(4)]  name=value
+#pragma once
+#include <deque>
+#include <memory>
+
+#include "record/op.h"
+
+namespace strata {
+
+class STRATA_API Sample {
+ public:
+  // Tensors of letters f p u o s m get dtype `values`; where that is an integer or bool type, small integers of it.
+  Sample(const OpRecord& op, const char* text, DType values = DType::F32, uint64_t seed = 0);
+  Sample(const Sample&) = delete;
+  Sample& operator=(const Sample&) = delete;
+  Args args;                         // complete: defaults filled in
+  std::vector<uint32_t> given;       // parameter indices the text names, in order
+  std::vector<Tensor> tensors;       // the value tensors (letters above), in order; lists included
+
+  // Puts a tensor of the same shape in the place of tensors[k].
+  void replace(size_t k, Tensor t);
+
+ private:
+  friend class SampleParser;
+  std::deque<std::vector<int64_t>> ints_;
+  std::deque<std::vector<double>> floats_;
+  std::deque<std::vector<Tensor>> lists_;
+  std::deque<std::string> strings_;
+  std::vector<Tensor> all_;          // keeps every tensor alive
+};
+
+}  // namespace strata

@@ -1,0 +1,113 @@
+// What the files of the binding share. Plain C API for the hot types: a nanobind class costs twice as much per operator.
+#pragma once
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+
+#include <string>
+
+#include "autograd/autograd.h"
+#include "record/op.h"
+
+namespace strata::python {
+
+struct PyTensor {
+  PyObject_HEAD
+  TensorImpl* impl;  // owns one reference
+  PyObject* weak_references;
+};
+extern PyTypeObject *tensor_type, *op_type, *dtype_type, *device_type, *size_type, *generator_type;
+
+// Owned reference.
+class Object {
+ public:
+  Object() = default;
+  explicit Object(PyObject* o) : o_(o) {}
+  Object(Object&& other) noexcept : o_(std::exchange(other.o_, nullptr)) {}
+  Object& operator=(Object&& other) noexcept {
+    std::swap(o_, other.o_);
+    return *this;
+  }
+  ~Object() { Py_XDECREF(o_); }
+  PyObject* get() const { return o_; }
+  PyObject* release() { return std::exchange(o_, nullptr); }
+  explicit operator bool() const { return o_; }
+
+ private:
+  PyObject* o_ = nullptr;
+};
+
+// A Python error is set: unwinds C++ frames up to the nearest guarded().
+struct PythonError {};
+inline PyObject* need(PyObject* o) {
+  if (!o) throw PythonError{};
+  return o;
+}
+inline void need(int status) {
+  if (status < 0) throw PythonError{};
+}
+inline void need(bool) = delete;
+
+PyObject* raise_current();  // inside a catch: one table from error kinds to Python exceptions
+template <class F> auto guarded(F f) -> decltype(f()) {
+  try {
+    return f();
+  } catch (...) {
+    raise_current();
+    if constexpr (std::is_pointer_v<decltype(f())>) return nullptr;
+    else return -1;
+  }
+}
+
+struct WithoutGil {
+  PyThreadState* state = PyEval_SaveThread();
+  ~WithoutGil() { PyEval_RestoreThread(state); }
+};
+struct WithGil {
+  PyGILState_STATE state = PyGILState_Ensure();
+  ~WithGil() { PyGILState_Release(state); }
+};
+
+// Tensors.
+PyObject* wrap(Tensor t);                         // its Python object, a new one if it has none
+inline PyObject* wrap_optional(const Tensor& t) { return t ? wrap(t) : Py_NewRef(Py_None); }
+inline bool is_tensor(PyObject* o) { return Py_TYPE(o) == tensor_type || PyType_IsSubtype(Py_TYPE(o), tensor_type); }
+inline TensorImpl* impl_of(PyObject* o) { return reinterpret_cast<PyTensor*>(o)->impl; }
+inline Tensor tensor_of(PyObject* o) { return Ref<TensorImpl>::share(impl_of(o)); }
+Tensor require_tensor(PyObject* o, const char* who);
+PyObject* wrap_list(const std::vector<Tensor>& list);   // a tuple
+PyObject* make_size(Shape shape);
+
+// Ops.
+PyObject* make_ops();                             // dict: dotted name -> callable; also sets the methods of Tensor
+PyObject* call_op_by_name(const char* name, PyObject* const* values, Py_ssize_t n, PyObject* keywords = nullptr);
+
+// Other values.
+PyObject* wrap(DType t);
+PyObject* wrap(Device d);
+DType dtype_of_object(PyObject* o);               // a dtype object, or the Python types bool, int, float
+bool is_dtype(PyObject* o);
+Device device_of_object(PyObject* o);             // a device object or its name
+Generator* generator_of(PyObject* o);             // null when it is none
+bool number_value(PyObject* o, Value& v);         // a Python or NumPy number
+Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype);  // nested lists, numbers, buffers, tensors: copies
+PyObject* to_list(const Tensor& t);
+
+bool init_types(PyObject* module);
+bool init_tensor_type(PyObject* module);
+bool init_op_type(PyObject* module);
+bool init_autograd(PyObject* module);
+bool init_functions(PyObject* module);
+
+extern PyGetSetDef tensor_properties[];
+extern PyMethodDef tensor_methods[], conversion_functions[], autograd_functions[], dlpack_functions[], index_functions[];
+int get_buffer(PyObject* self, Py_buffer* view, int flags);
+void release_buffer(PyObject* self, Py_buffer* view);
+PyObject* get_item(PyObject* self, PyObject* key);
+int set_item(PyObject* self, PyObject* key, PyObject* value);
+PyObject* tensor_repr(PyObject* self);
+
+template <class F> PyType_Slot slot(int id, F* f) { return {id, reinterpret_cast<void*>(f)}; }
+template <class F> PyCFunction method(F* f) { return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f)); }
+
+}  // namespace strata::python

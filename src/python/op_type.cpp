@@ -1,0 +1,306 @@
+// One callable per op name. It holds the overloads and tries them in order of definition.
+#include <algorithm>
+#include <map>
+
+#include "python/parse.h"
+
+namespace strata::python {
+
+PyTypeObject* op_type = nullptr;
+
+namespace {
+
+struct Overload {
+  const OpRecord* op;
+  PyObject* names[Args::kMax];      // interned, so that keywords are found by comparing pointers
+  PyTypeObject* result = nullptr;   // named tuple of several outputs
+};
+
+struct PyOp {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  std::vector<Overload>* overloads;
+  std::string* name;
+  bool inplace;
+};
+PyOp& op_at(PyObject* o) { return *reinterpret_cast<PyOp*>(o); }
+
+PyObject *out_name, *layout_name, *pin_memory_name;
+
+// NumPy's words for the same thing, as PyTorch accepts them.
+constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {{"axis", "dim"}, {"keepdims", "keepdim"}, {"x", "input"}, {"x1", "input"},
+                                                                         {"x2", "other"}, {"self", "input"}, {"axis1", "dim1"}, {"axis2", "dim2"}};
+
+struct Attempt {
+  Parser parser;
+  PyObject* out = nullptr;          // the out= argument
+  std::string why;                  // it failed because
+  bool filled_all = false;
+
+  bool read(const Overload& o, PyObject* const* values, uint32_t given, PyObject* keywords);
+
+ private:
+  bool keyword(const Overload& o, PyObject* name, PyObject* value, uint32_t& filled);
+  bool put(const Overload& o, uint32_t i, PyObject* value) {
+    if (parser.value(*o.op, o.op->params[i], value, parser.args[i])) [[likely]] return true;
+    why = fmt::format("argument '{}' (position {}) must be {}, not {}", o.op->params[i].name, i + 1, kind_name(o.op->params[i]), Py_TYPE(value)->tp_name);
+    return false;
+  }
+  static const char* kind_name(const Param& p) {
+    static const char* const names[] = {"Tensor", "tuple of Tensors", "Number", "int", "float", "bool", "tuple of ints", "tuple of floats", "str",
+                                        "strata.dtype", "strata.device", "Generator"};
+    return names[static_cast<int>(p.type)];
+  }
+};
+
+bool Attempt::keyword(const Overload& o, PyObject* name, PyObject* value, uint32_t& filled) {
+  const OpRecord& op = *o.op;
+  const auto count = static_cast<uint32_t>(op.params.size());
+  uint32_t i = 0;
+  while (i < count && o.names[i] != name) ++i;
+  if (i == count)
+    for (i = 0; i < count && PyUnicode_Compare(o.names[i], name) != 0;) ++i;
+  if (i == count) {
+    if (PyUnicode_Compare(name, out_name) == 0 && op.has_out) return out = value == Py_None ? nullptr : value, true;
+    if (PyUnicode_Compare(name, layout_name) == 0 || (PyUnicode_Compare(name, pin_memory_name) == 0 && !PyObject_IsTrue(value))) return true;
+    const std::string_view text = PyUnicode_AsUTF8(name);
+    for (const auto& [other, ours] : kOtherNames)
+      if (text == other)
+        for (i = 0; i < count && op.params[i].name != ours;) ++i;
+    if (i == count) return why = fmt::format("got an unexpected keyword argument '{}'", text), false;
+  }
+  if (filled >> i & 1) return why = fmt::format("got multiple values for argument '{}'", op.params[i].name), false;
+  filled |= 1u << i;
+  return put(o, i, value);
+}
+
+bool Attempt::read(const Overload& o, PyObject* const* values, uint32_t given, PyObject* keywords) {
+  const OpRecord& op = *o.op;
+  Args& args = parser.args;
+  args.size = op.defaults.size;
+  const uint32_t count = op.defaults.size;
+  uint32_t taken = std::min(given, op.positional);
+  if (given >= op.positional && op.positional && op.params[op.positional - 1].type == ParamType::Ints &&
+      (given > op.positional || (PyLong_Check(values[given - 1]) && !PyBool_Check(values[given - 1])))) {
+    // view(2, 3): the trailing integers are one list
+    taken = op.positional - 1;
+    if (!parser.ints_from(values + taken, given - taken, args[taken]))
+      return why = fmt::format("argument '{}' must be integers", op.params[taken].name), false;
+    for (uint32_t i = 0; i < taken; ++i)
+      if (!put(o, i, values[i])) return false;
+    ++taken;
+  } else {
+    if (given > op.positional)
+      return why = fmt::format("takes {} positional argument{} but {} were given", op.positional, op.positional == 1 ? "" : "s", given), false;
+    for (uint32_t i = 0; i < taken; ++i)
+      if (!put(o, i, values[i])) return false;
+  }
+  for (uint32_t i = taken; i < count; ++i) args[i] = op.defaults[i];
+  uint32_t filled = (1u << taken) - 1;
+  const Py_ssize_t named = keywords ? PyTuple_GET_SIZE(keywords) : 0;
+  for (Py_ssize_t k = 0; k < named; ++k)
+    if (!keyword(o, PyTuple_GET_ITEM(keywords, k), values[given + k], filled)) return false;
+  for (uint32_t i = taken; i < op.required; ++i)
+    if (!(filled >> i & 1) && !op.params[i].has_default) return why = fmt::format("missing required argument '{}'", op.params[i].name), false;
+  if (op.numbers && !op.params.empty()) {  // at least one operand must be a tensor
+    bool tensor = false, wants = false;
+    for (uint32_t i = 0; i < count; ++i) tensor |= args.is_tensor(i), wants |= op.params[i].type == ParamType::Tensor;
+    if (wants && !tensor) return why = "at least one argument must be a Tensor", false;
+  }
+  return true;
+}
+
+PyObject* tuple_of(const Overload& o, const Tensor* outs) {
+  const auto n = static_cast<Py_ssize_t>(o.op->outputs);
+  PyObject* tuple = o.result ? need(PyStructSequence_New(o.result)) : need(PyTuple_New(n));
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* item = wrap_optional(outs[i]);
+    if (o.result) PyStructSequence_SetItem(tuple, i, item);
+    else PyTuple_SET_ITEM(tuple, i, item);
+  }
+  return tuple;
+}
+
+PyObject* run_out(const Overload& o, const Attempt& a) {
+  std::vector<Tensor> outs;
+  if (is_tensor(a.out)) {
+    outs.push_back(tensor_of(a.out));
+  } else {
+    if (!PyTuple_Check(a.out) && !PyList_Check(a.out)) fail(ErrorKind::Type, fmt::format("{}(): out must be a Tensor or a tuple of Tensors", o.op->name));
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(a.out); ++i) outs.push_back(require_tensor(PySequence_Fast_GET_ITEM(a.out, i), "out"));
+  }
+  STRATA_CHECK(outs.size() == o.op->outputs && !o.op->returns_list, Type, "{}(): out needs {} tensors, got {}", o.op->name, o.op->outputs, outs.size());
+  {
+    WithoutGil unlock;
+    call_out(*o.op, a.parser.args, outs.data());
+  }
+  return o.op->outputs == 1 ? Py_NewRef(is_tensor(a.out) ? a.out : PySequence_Fast_GET_ITEM(a.out, 0)) : tuple_of(o, outs.data());
+}
+
+PyObject* run(const Overload& o, const Attempt& a, bool inplace, PyObject* self) {
+  const OpRecord& op = *o.op;
+  const Args& args = a.parser.args;
+  if (a.out) [[unlikely]] return run_out(o, a);
+  const bool unlock = a.parser.long_work();
+  if (inplace) {
+    if (!args.is_tensor(0)) fail(ErrorKind::Type, fmt::format("{}_(): the first argument must be a Tensor", op.name));
+    if (unlock) {
+      WithoutGil without;
+      call_inplace(op, args);
+    } else {
+      call_inplace(op, args);
+    }
+    return Py_NewRef(self);
+  }
+  if (op.returns_list) {
+    std::vector<Tensor> list;
+    if (unlock) {
+      WithoutGil without;
+      list = call_list(op, args);
+    } else {
+      list = call_list(op, args);
+    }
+    return wrap_list(list);
+  }
+  if (op.outputs == 1) {
+    Tensor out;
+    if (unlock) {
+      WithoutGil without;
+      out = call(op, args);
+    } else {
+      out = call(op, args);
+    }
+    return wrap(std::move(out));
+  }
+  Tensor outs[kMaxOutputs];
+  if (unlock) {
+    WithoutGil without;
+    call_into(op, args, outs);
+  } else {
+    call_into(op, args, outs);
+  }
+  return tuple_of(o, outs);
+}
+
+[[gnu::cold]] PyObject* no_match(const PyOp& me, const std::vector<std::string>& reasons) {
+  std::string text = fmt::format("{}{}(): ", *me.name, me.inplace ? "_" : "");
+  if (reasons.size() == 1) {
+    text += fmt::format("{}\n  {}", reasons[0], (*me.overloads)[0].op->schema);
+  } else {
+    text += "the arguments fit none of its forms:";
+    for (size_t i = 0; i < reasons.size(); ++i) text += fmt::format("\n  {}\n    {}", (*me.overloads)[i].op->schema, reasons[i]);
+  }
+  PyErr_SetString(PyExc_TypeError, text.c_str());
+  return nullptr;
+}
+
+PyObject* call_op(PyObject* self, PyObject* const* values, size_t flagged, PyObject* keywords) {
+  const PyOp& me = op_at(self);
+  const auto given = static_cast<uint32_t>(PyVectorcall_NARGS(flagged));
+  return guarded([&]() -> PyObject* {
+    std::vector<std::string> reasons;
+    for (const Overload& o : *me.overloads) {
+      Attempt a;
+      if (a.read(o, values, given, keywords)) [[likely]] return run(o, a, me.inplace, given ? values[0] : nullptr);
+      reasons.push_back(std::move(a.why));
+    }
+    return no_match(me, reasons);
+  });
+}
+
+PyObject* bind(PyObject* self, PyObject* object, PyObject*) { return object ? PyMethod_New(self, object) : Py_NewRef(self); }
+PyObject* repr(PyObject* self) { return PyUnicode_FromFormat("<op %s%s>", op_at(self).name->c_str(), op_at(self).inplace ? "_" : ""); }
+PyObject* get_name(PyObject* self, void*) {
+  const std::string& name = *op_at(self).name;
+  return PyUnicode_FromFormat("%s%s", name.substr(name.rfind('.') + 1).c_str(), op_at(self).inplace ? "_" : "");
+}
+PyObject* get_doc(PyObject* self, void*) {
+  std::string text;
+  for (const Overload& o : *op_at(self).overloads) text += fmt::format("{}\n\n{}\n\n", o.op->schema, o.op->text);
+  return PyUnicode_FromString(text.c_str());
+}
+PyObject* get_schemas(PyObject* self, void*) {
+  PyObject* list = PyList_New(0);
+  for (const Overload& o : *op_at(self).overloads) PyList_Append(list, Object(PyUnicode_FromString(o.op->schema)).get());
+  return list;
+}
+PyObject* get_module(PyObject*, void*) { return PyUnicode_FromString("strata"); }
+PyObject* reduce(PyObject* self, PyObject*) {
+  Object module(PyImport_ImportModule("strata._C"));
+  if (!module) return nullptr;
+  Object finder(PyObject_GetAttrString(module.get(), "_op"));
+  return Py_BuildValue("(N(s))", finder.release(), (*op_at(self).name + (op_at(self).inplace ? "_" : "")).c_str());
+}
+PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(PyOp, vectorcall), READONLY, nullptr}, {}};
+PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr}, {}};
+PyGetSetDef properties[] = {{"__name__", get_name, nullptr, nullptr, nullptr},   {"__qualname__", get_name, nullptr, nullptr, nullptr},
+                            {"__doc__", get_doc, nullptr, nullptr, nullptr},     {"schemas", get_schemas, nullptr, nullptr, nullptr},
+                            {"__module__", get_module, nullptr, nullptr, nullptr}, {}};
+
+// values and indices of max(dim=0): a tuple with names, one type per op name.
+PyTypeObject* result_type_of(const OpRecord& op) {
+  if (op.output_names.size() != op.outputs || op.outputs < 2) return nullptr;
+  auto* fields = new std::vector<PyStructSequence_Field>;  // the type points to the names for ever
+  for (const std::string& n : op.output_names) fields->push_back({n.c_str(), nullptr});
+  fields->push_back({nullptr, nullptr});
+  auto* name = new std::string("strata.return_types." + op.name.substr(op.name.rfind('.') + 1));
+  PyStructSequence_Desc description = {name->c_str(), nullptr, fields->data(), static_cast<int>(op.outputs)};
+  return PyStructSequence_NewType(&description);
+}
+
+PyObject* make_op(const std::string& name, const std::vector<const OpRecord*>& records, bool inplace) {
+  auto* o = PyObject_New(PyOp, op_type);
+  if (!o) return nullptr;
+  o->vectorcall = call_op, o->inplace = inplace, o->name = new std::string(name);
+  o->overloads = new std::vector<Overload>;
+  for (const OpRecord* op : records) {
+    if (inplace && !op->has_inplace) continue;
+    Overload overload{op, {}, inplace ? nullptr : result_type_of(*op)};
+    for (size_t i = 0; i < op->params.size(); ++i) {
+      overload.names[i] = PyUnicode_FromStringAndSize(op->params[i].name.data(), static_cast<Py_ssize_t>(op->params[i].name.size()));
+      PyUnicode_InternInPlace(&overload.names[i]);
+    }
+    o->overloads->push_back(overload);
+  }
+  return reinterpret_cast<PyObject*>(o);
+}
+
+bool add_op(PyObject* dict, const std::string& name, const std::vector<const OpRecord*>& records, bool inplace) {
+  const std::string public_name = name + (inplace ? "_" : "");
+  Object callable(make_op(name, records, inplace));
+  if (!callable || PyDict_SetItemString(dict, public_name.c_str(), callable.get()) < 0) return false;
+  const bool method = std::any_of(records.begin(), records.end(), [](const OpRecord* op) { return op->method; });
+  if (method && name.find('.') == name.npos)
+    return PyObject_SetAttrString(reinterpret_cast<PyObject*>(tensor_type), public_name.c_str(), callable.get()) == 0;
+  return true;
+}
+}  // namespace
+
+PyObject* make_ops() {
+  std::map<std::string, std::vector<const OpRecord*>> by_name;
+  for (const OpRecord* op : all_ops()) {
+    by_name[op->name].push_back(op);
+    for (const char* alias : op->aliases) by_name[alias].push_back(op);
+  }
+  Object dict(PyDict_New());
+  for (const auto& [name, records] : by_name) {
+    if (!add_op(dict.get(), name, records, false)) return nullptr;
+    const bool inplace = std::any_of(records.begin(), records.end(), [](const OpRecord* op) { return op->has_inplace; });
+    if (inplace && !add_op(dict.get(), name, records, true)) return nullptr;
+  }
+  return dict.release();
+}
+
+bool init_op_type(PyObject* module) {
+  out_name = PyUnicode_InternFromString("out"), layout_name = PyUnicode_InternFromString("layout");
+  pin_memory_name = PyUnicode_InternFromString("pin_memory");
+  PyType_Slot slots[] = {slot(Py_tp_call, PyVectorcall_Call), slot(Py_tp_descr_get, bind),   slot(Py_tp_repr, repr),
+                         slot(Py_tp_members, members),        slot(Py_tp_methods, methods), slot(Py_tp_getset, properties), {}};
+  // METHOD_DESCRIPTOR: x.relu() passes x as the first argument and builds no bound method.
+  constexpr unsigned flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+  PyType_Spec spec = {"strata.Op", sizeof(PyOp), 0, flags, slots};
+  op_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  return op_type && PyModule_AddObjectRef(module, "Op", reinterpret_cast<PyObject*>(op_type)) == 0;
+}
+
+}  // namespace strata::python

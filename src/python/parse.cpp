@@ -1,0 +1,155 @@
+#include "python/parse.h"
+
+namespace strata::python {
+
+bool number_value(PyObject* o, Value& v) {
+  if (PyFloat_Check(o)) return v = Value(PyFloat_AS_DOUBLE(o)), true;
+  if (PyBool_Check(o)) return v = Value(o == Py_True), true;
+  if (PyLong_Check(o)) {
+    const int64_t i = PyLong_AsLongLong(o);
+    if (i == -1 && PyErr_Occurred()) {
+      PyErr_Clear();
+      fail(ErrorKind::Runtime, "value cannot be converted to type int64_t without overflow");
+    }
+    return v = Value(i), true;
+  }
+  if (is_tensor(o)) {
+    if (impl_of(o)->numel != 1 || impl_of(o)->requires_grad) return false;
+    return v = Value(tensor_of(o).item()), true;
+  }
+  // NumPy scalars and other number types.
+  const PyNumberMethods* number = Py_TYPE(o)->tp_as_number;
+  if (!number || PySequence_Check(o) || PyObject_CheckBuffer(o) == 0) return false;
+  if (number->nb_index) {
+    Object i(PyNumber_Index(o));
+    if (i) return number_value(i.get(), v);
+    PyErr_Clear();
+  }
+  if (number->nb_float) {
+    Object f(PyNumber_Float(o));
+    if (f) return number_value(f.get(), v);
+    PyErr_Clear();
+  }
+  return false;
+}
+
+bool Parser::integer(PyObject* o, int64_t& out) {
+  if (PyLong_Check(o) && !PyBool_Check(o)) [[likely]] {
+    out = PyLong_AsLongLong(o);
+    if (out != -1 || !PyErr_Occurred()) return true;
+    PyErr_Clear();
+    fail(ErrorKind::Runtime, "an integer argument does not fit into 64 bits");
+  }
+  if (PyBool_Check(o)) return out = o == Py_True, true;
+  if (is_tensor(o)) {
+    if (impl_of(o)->numel != 1 || is_floating(impl_of(o)->dtype)) return false;
+    return out = tensor_of(o).item<int64_t>(), true;
+  }
+  if (!PyIndex_Check(o)) return false;
+  Object i(PyNumber_Index(o));
+  if (!i) return PyErr_Clear(), false;
+  return integer(i.get(), out);
+}
+
+bool Parser::ints_from(PyObject* const* items, Py_ssize_t n, Value& v) {
+  int64_t* space = ints_ + used_ints_;
+  if (used_ints_ + n > std::ssize(ints_)) space = more_ints_.emplace_back(static_cast<size_t>(n)).data();
+  else used_ints_ += static_cast<uint32_t>(n);
+  for (Py_ssize_t i = 0; i < n; ++i)
+    if (!integer(items[i], space[i])) return false;
+  return v = Value(IntList(Shape(space, static_cast<size_t>(n)))), true;
+}
+
+bool Parser::int_list(PyObject* o, Value& v) {
+  if (PyTuple_Check(o) || PyList_Check(o)) return ints_from(PySequence_Fast_ITEMS(o), PySequence_Fast_GET_SIZE(o), v);
+  if (PyFloat_Check(o) || PyUnicode_Check(o)) return false;
+  if (is_tensor(o) && impl_of(o)->ndim == 1) {
+    Object list(to_list(tensor_of(o)));
+    return list && int_list(list.get(), v);
+  }
+  return ints_from(&o, 1, v);
+}
+
+bool Parser::float_list(PyObject* o, Value& v) {
+  auto& space = floats_.emplace_back();
+  const auto one = [&](PyObject* item) {
+    Value n;
+    if (!number_value(item, n)) return false;
+    return space.push_back(n.number()), true;
+  };
+  if (PyTuple_Check(o) || PyList_Check(o)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
+      if (!one(PySequence_Fast_GET_ITEM(o, i))) return false;
+  } else if (!one(o)) {
+    return false;
+  }
+  return v = Value(std::span<const double>(space)), true;
+}
+
+bool Parser::tensor_list(PyObject* o, Value& v) {
+  if (!PyTuple_Check(o) && !PyList_Check(o)) return false;
+  auto& space = lists_.emplace_back();
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
+    PyObject* item = PySequence_Fast_GET_ITEM(o, i);
+    if (item == Py_None) space.emplace_back();
+    else if (is_tensor(item)) space.push_back(tensor_of(item));
+    else return false;
+  }
+  return v = Value(TensorList(std::span<const Tensor>(space))), true;
+}
+
+bool Parser::value(const OpRecord& op, const Param& p, PyObject* o, Value& v) {
+  if (o == Py_None) return p.optional && (v = Value(), true);
+  switch (p.type) {
+    case ParamType::Tensor: {
+      if (is_tensor(o)) [[likely]] return v = impl_of(o), true;
+      Value number;
+      if (PyUnicode_Check(o) || !number_value(o, number)) return false;
+      if (op.numbers) return v = number, true;
+      Tensor t = make_tensor({}, number.tag == Tag::Float ? default_dtype() : number.tag == Tag::Int ? DType::I64 : DType::Bool);
+      dispatch_dtype(t.dtype(), [&]<class T> { *t.data<T>() = number.tag == Tag::Float ? convert<T>(number.f) : convert<T>(number.i); });
+      t->wrapped_number = true;
+      made_.push_back(std::move(t));
+      return v = Value(made_.back()), true;
+    }
+    case ParamType::Tensors: return tensor_list(o, v);
+    case ParamType::Scalar: return number_value(o, v);
+    case ParamType::Float: return number_value(o, v) && (v = Value(v.number()), true);
+    case ParamType::Int: {
+      int64_t i;
+      return !PyBool_Check(o) && integer(o, i) && (v = Value(i), true);
+    }
+    case ParamType::Bool:
+      if (PyBool_Check(o)) [[likely]] return v = Value(o == Py_True), true;
+      return PyLong_Check(o) && (v = Value(PyObject_IsTrue(o) == 1), true);
+    case ParamType::Ints: return int_list(o, v);
+    case ParamType::Floats: return float_list(o, v);
+    case ParamType::Str: {
+      Py_ssize_t n;
+      const char* s = PyUnicode_Check(o) ? PyUnicode_AsUTF8AndSize(o, &n) : nullptr;
+      return s && (v = Value(std::string_view(s, static_cast<size_t>(n))), true);
+    }
+    case ParamType::DType: return is_dtype(o) && (v = Value(dtype_of_object(o)), true);
+    case ParamType::Device: return (Py_TYPE(o) == device_type || PyUnicode_Check(o)) && (v = Value(device_of_object(o)), true);
+    case ParamType::Generator: return generator_of(o) && (v = Value(generator_of(o)), true);
+  }
+  return false;
+}
+
+bool Parser::long_work() const {
+  constexpr int64_t kLongWork = 1 << 15;
+  for (const Value& v : args) {
+    if (v.tag == Tag::Tensor && v.tensor->numel > kLongWork) return true;
+    if (v.tag == Tag::Tensors || v.tag == Tag::Ints) {
+      int64_t n = 1;
+      if (v.tag == Tag::Ints)
+        for (uint32_t i = 0; i < v.size; ++i) n = v.ints[i] > kLongWork ? kLongWork + 1 : n * std::max<int64_t>(v.ints[i], 1);
+      else
+        for (uint32_t i = 0; i < v.size; ++i) n += v.tensors[i] ? v.tensors[i].numel() : 0;
+      if (n > kLongWork) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace strata::python

@@ -1,0 +1,32 @@
+// Reads Python arguments straight from the vectorcall array into Args.
+#pragma once
+#include <deque>
+
+#include "python/binding.h"
+
+namespace strata::python {
+
+// Holds what the views inside Args point to, for the length of one call. The common cases use the inline space.
+class Parser {
+ public:
+  Args args;
+
+  bool value(const OpRecord& op, const Param& p, PyObject* o, Value& v);  // false: the object does not fit (no Python error set)
+  bool ints_from(PyObject* const* items, Py_ssize_t n, Value& v);         // separate integer arguments as one list
+  bool long_work() const;                                                 // worth letting other threads run meanwhile
+
+ private:
+  bool integer(PyObject* o, int64_t& out);
+  bool int_list(PyObject* o, Value& v);
+  bool float_list(PyObject* o, Value& v);
+  bool tensor_list(PyObject* o, Value& v);
+
+  int64_t ints_[3 * kMaxDims];
+  uint32_t used_ints_ = 0;
+  std::deque<std::vector<int64_t>> more_ints_;
+  std::deque<std::vector<double>> floats_;
+  std::deque<std::vector<Tensor>> lists_;
+  std::vector<Tensor> made_;
+};
+
+}  // namespace strata::python

@@ -1,0 +1,221 @@
+// dtype, device, Size and Generator objects.
+#include "python/binding.h"
+#include "tensor/generator.h"
+
+namespace strata::python {
+
+PyTypeObject *dtype_type = nullptr, *device_type = nullptr, *size_type = nullptr, *generator_type = nullptr;
+
+namespace {
+
+// --- dtype: one immortal object per type -----------------------------------------------------------------------------
+
+struct PyDType {
+  PyObject_HEAD
+  DType value;
+};
+PyObject* dtype_objects[kDTypeCount];
+DType dtype_at(PyObject* o) { return reinterpret_cast<PyDType*>(o)->value; }
+
+PyObject* dtype_repr(PyObject* o) { return PyUnicode_FromFormat("strata.%s", name_of(dtype_at(o))); }
+PyObject* dtype_reduce(PyObject* o, PyObject*) { return PyUnicode_FromString(name_of(dtype_at(o))); }
+PyObject* dtype_floating(PyObject* o, void*) { return PyBool_FromLong(is_floating(dtype_at(o))); }
+PyObject* dtype_complex(PyObject*, void*) { Py_RETURN_FALSE; }
+PyObject* dtype_signed(PyObject* o, void*) { return PyBool_FromLong(is_signed(dtype_at(o))); }
+PyObject* dtype_itemsize(PyObject* o, void*) { return PyLong_FromSize_t(size_of(dtype_at(o))); }
+PyGetSetDef dtype_properties[] = {{"is_floating_point", dtype_floating, nullptr, nullptr, nullptr},
+                                  {"is_complex", dtype_complex, nullptr, nullptr, nullptr},
+                                  {"is_signed", dtype_signed, nullptr, nullptr, nullptr},
+                                  {"itemsize", dtype_itemsize, nullptr, nullptr, nullptr},
+                                  {}};
+PyMethodDef dtype_methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS, nullptr}, {}};
+
+// --- device ----------------------------------------------------------------------------------------------------------
+
+struct PyDevice {
+  PyObject_HEAD
+  Device value;
+};
+Device device_at(PyObject* o) { return reinterpret_cast<PyDevice*>(o)->value; }
+
+PyObject* device_new(PyTypeObject*, PyObject* args, PyObject* keywords) {
+  const char* names[] = {"type", "index", nullptr};
+  PyObject *type, *index = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O", const_cast<char**>(names), &type, &index)) return nullptr;
+  return guarded([&] {
+    Device d = device_of_object(type);
+    if (index != Py_None) d.index = static_cast<int8_t>(PyLong_AsLong(index));
+    return wrap(d);
+  });
+}
+PyObject* device_repr(PyObject* o) {
+  const Device d = device_at(o);
+  const std::string name = to_string(Device{d.type, -1});
+  return d.index < 0 ? PyUnicode_FromFormat("device(type='%s')", name.c_str())
+                     : PyUnicode_FromFormat("device(type='%s', index=%d)", name.c_str(), int{d.index});
+}
+PyObject* device_str(PyObject* o) { return PyUnicode_FromString(to_string(device_at(o)).c_str()); }
+PyObject* device_compare(PyObject* a, PyObject* b, int op) {
+  if (Py_TYPE(b) != device_type || (op != Py_EQ && op != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
+  return PyBool_FromLong((device_at(a) == device_at(b)) == (op == Py_EQ));
+}
+Py_hash_t device_hash(PyObject* o) { return static_cast<Py_hash_t>(device_at(o).type) * 131 + device_at(o).index + 2; }
+PyObject* device_get_type(PyObject* o, void*) { return PyUnicode_FromString(to_string(Device{device_at(o).type, -1}).c_str()); }
+PyObject* device_get_index(PyObject* o, void*) {
+  if (device_at(o).index < 0) Py_RETURN_NONE;
+  return PyLong_FromLong(device_at(o).index);
+}
+PyGetSetDef device_properties[] = {{"type", device_get_type, nullptr, nullptr, nullptr}, {"index", device_get_index, nullptr, nullptr, nullptr}, {}};
+
+// --- Size: a tuple that prints and counts like PyTorch's ----------------------------------------------------------------
+
+PyObject* size_repr(PyObject* o) {
+  Object list(PySequence_List(o));
+  if (!list) return nullptr;
+  return PyUnicode_FromFormat("strata.Size(%R)", list.get());
+}
+PyObject* size_numel(PyObject* o, PyObject*) {
+  int64_t n = 1;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i) n *= PyLong_AsLongLong(PyTuple_GET_ITEM(o, i));
+  return PyLong_FromLongLong(n);
+}
+PyMethodDef size_methods[] = {{"numel", size_numel, METH_NOARGS, "The number of elements a tensor of this size has."}, {}};
+
+// --- Generator -------------------------------------------------------------------------------------------------------
+
+struct PyGenerator {
+  PyObject_HEAD
+  Generator* generator;
+  bool owned;
+};
+Generator& generator_at(PyObject* o) { return *reinterpret_cast<PyGenerator*>(o)->generator; }
+
+PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
+  const char* names[] = {"device", nullptr};
+  PyObject* device = nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O", const_cast<char**>(names), &device)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    if (device) require_available(device_of_object(device));
+    auto* o = reinterpret_cast<PyGenerator*>(need(type->tp_alloc(type, 0)));
+    o->generator = new Generator, o->owned = true;
+    return reinterpret_cast<PyObject*>(o);
+  });
+}
+void generator_dealloc(PyObject* o) {
+  auto* g = reinterpret_cast<PyGenerator*>(o);
+  if (g->owned) delete g->generator;
+  PyTypeObject* type = Py_TYPE(o);
+  type->tp_free(o);
+  Py_DECREF(type);
+}
+PyObject* generator_manual_seed(PyObject* o, PyObject* seed) {
+  const uint64_t value = PyLong_AsUnsignedLongLongMask(seed);
+  if (PyErr_Occurred()) return nullptr;
+  generator_at(o).manual_seed(value);
+  return Py_NewRef(o);
+}
+PyObject* generator_initial_seed(PyObject* o, PyObject*) { return PyLong_FromUnsignedLongLong(generator_at(o).initial_seed()); }
+PyObject* generator_seed(PyObject* o, PyObject*) { return PyLong_FromUnsignedLongLong(generator_at(o).seed()); }
+PyObject* generator_get_state(PyObject* o, PyObject*) {
+  return guarded([&] {
+    const Generator::State s = generator_at(o).state();
+    Tensor t = make_tensor(Shape(std::initializer_list<int64_t>{16}), DType::U8);
+    std::memcpy(t.bytes(), &s, sizeof s);
+    return wrap(t);
+  });
+}
+PyObject* generator_set_state(PyObject* o, PyObject* state) {
+  return guarded([&]() -> PyObject* {
+    const Tensor t = require_tensor(state, "set_state");
+    Generator::State s;
+    STRATA_CHECK(t.dtype() == DType::U8 && t.numel() == sizeof s && t.is_contiguous(), Value,
+                 "set_state: expected a uint8 tensor of 16 elements from get_state(), got {} {}", name_of(t.dtype()), to_string(t.shape()));
+    std::memcpy(&s, t.bytes(), sizeof s);
+    generator_at(o).set_state(s);
+    return Py_NewRef(o);
+  });
+}
+PyObject* generator_device(PyObject*, void*) { return wrap(Device{}); }
+PyMethodDef generator_methods[] = {{"manual_seed", generator_manual_seed, METH_O, "Starts the stream of this seed from its beginning."},
+                                   {"initial_seed", generator_initial_seed, METH_NOARGS, "The seed in use."},
+                                   {"seed", generator_seed, METH_NOARGS, "Takes a fresh seed from the system and returns it."},
+                                   {"get_state", generator_get_state, METH_NOARGS, "Seed and position, as a uint8 tensor."},
+                                   {"set_state", generator_set_state, METH_O, "Continues where get_state() was taken."},
+                                   {}};
+PyGetSetDef generator_properties[] = {{"device", generator_device, nullptr, nullptr, nullptr}, {}};
+
+PyTypeObject* make_type(PyObject* module, const char* name, int size, unsigned flags, PyType_Slot* slots, PyObject* bases = nullptr) {
+  PyType_Spec spec = {name, size, 0, static_cast<unsigned>(Py_TPFLAGS_DEFAULT) | flags, slots};
+  PyObject* type = PyType_FromSpecWithBases(&spec, bases);
+  if (type && PyModule_AddObjectRef(module, strrchr(name, '.') + 1, type) < 0) return nullptr;
+  return reinterpret_cast<PyTypeObject*>(type);
+}
+}  // namespace
+
+PyObject* wrap(DType t) { return Py_NewRef(dtype_objects[static_cast<int>(t)]); }
+
+PyObject* wrap(Device d) {
+  PyObject* o = device_type->tp_alloc(device_type, 0);
+  if (o) reinterpret_cast<PyDevice*>(o)->value = d;
+  return o;
+}
+
+bool is_dtype(PyObject* o) {
+  return Py_TYPE(o) == dtype_type || o == reinterpret_cast<PyObject*>(&PyFloat_Type) || o == reinterpret_cast<PyObject*>(&PyLong_Type) ||
+         o == reinterpret_cast<PyObject*>(&PyBool_Type);
+}
+DType dtype_of_object(PyObject* o) {
+  if (Py_TYPE(o) == dtype_type) return dtype_at(o);
+  if (o == reinterpret_cast<PyObject*>(&PyFloat_Type)) return DType::F64;
+  if (o == reinterpret_cast<PyObject*>(&PyLong_Type)) return DType::I64;
+  if (o == reinterpret_cast<PyObject*>(&PyBool_Type)) return DType::Bool;
+  fail(ErrorKind::Type, fmt::format("expected a dtype such as strata.float32, got {}", Py_TYPE(o)->tp_name));
+}
+
+Device device_of_object(PyObject* o) {
+  if (Py_TYPE(o) == device_type) return device_at(o);
+  if (PyUnicode_Check(o)) {
+    const char* name = PyUnicode_AsUTF8(o);
+    if (!name) throw PythonError{};
+    return device_from_name(name);
+  }
+  fail(ErrorKind::Type, fmt::format("expected a device or its name, got {}", Py_TYPE(o)->tp_name));
+}
+
+Generator* generator_of(PyObject* o) { return Py_TYPE(o) == generator_type ? &generator_at(o) : nullptr; }
+
+PyObject* make_size(Shape shape) {
+  PyObject* t = size_type->tp_alloc(size_type, static_cast<Py_ssize_t>(shape.size()));
+  for (size_t i = 0; t && i < shape.size(); ++i) PyTuple_SET_ITEM(t, i, PyLong_FromLongLong(shape[i]));
+  return t;
+}
+
+bool init_types(PyObject* module) {
+  PyType_Slot dtype_slots[] = {slot(Py_tp_repr, dtype_repr), slot(Py_tp_getset, dtype_properties), slot(Py_tp_methods, dtype_methods), {}};
+  dtype_type = make_type(module, "strata.dtype", sizeof(PyDType), Py_TPFLAGS_DISALLOW_INSTANTIATION, dtype_slots);
+  PyType_Slot device_slots[] = {slot(Py_tp_new, device_new),          slot(Py_tp_repr, device_repr), slot(Py_tp_str, device_str),
+                                slot(Py_tp_richcompare, device_compare), slot(Py_tp_hash, device_hash), slot(Py_tp_getset, device_properties), {}};
+  device_type = make_type(module, "strata.device", sizeof(PyDevice), 0, device_slots);
+  PyType_Slot size_slots[] = {slot(Py_tp_repr, size_repr), slot(Py_tp_methods, size_methods), {}};
+  Object bases(PyTuple_Pack(1, reinterpret_cast<PyObject*>(&PyTuple_Type)));
+  size_type = make_type(module, "strata.Size", 0, 0, size_slots, bases.get());
+  PyType_Slot generator_slots[] = {slot(Py_tp_new, generator_new), slot(Py_tp_dealloc, generator_dealloc), slot(Py_tp_methods, generator_methods),
+                                   slot(Py_tp_getset, generator_properties), {}};
+  generator_type = make_type(module, "strata.Generator", sizeof(PyGenerator), 0, generator_slots);
+  if (!dtype_type || !device_type || !size_type || !generator_type) return false;
+
+  for (int i = 0; i < kDTypeCount; ++i) {
+    auto* o = PyObject_New(PyDType, dtype_type);
+    if (!o) return false;
+    o->value = static_cast<DType>(i);
+    dtype_objects[i] = reinterpret_cast<PyObject*>(o);
+    if (PyModule_AddObjectRef(module, name_of(o->value), dtype_objects[i]) < 0) return false;
+  }
+  PyObject* g = generator_type->tp_alloc(generator_type, 0);
+  if (!g) return false;
+  reinterpret_cast<PyGenerator*>(g)->generator = &default_generator();
+  reinterpret_cast<PyGenerator*>(g)->owned = false;
+  return PyModule_AddObject(module, "default_generator", g) == 0;
+}
+
+}  // namespace strata::python

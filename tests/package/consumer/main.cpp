@@ -1,0 +1,11 @@
+// What a user's first program looks like: it sees nothing of Strata but the installed package.
+#include <strata/strata.h>
+
+#include <cstdio>
+
+int main() {
+  strata::Tensor w = strata::ones({2, 3});
+  w.set_requires_grad(true);
+  strata::sum(strata::mul(w, w)).backward();
+  std::printf("%g\n", strata::sum(w.grad()).item<double>());  // d(w*w)/dw = 2w, summed over six ones: 12
+}

@@ -1,0 +1,52 @@
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = pathlib.Path(__file__).parents[2] / "tools" / "check_layers.py"
+
+
+def check(root, file, include):
+    (root / file).parent.mkdir(parents=True)
+    (root / file).write_text(f"// a comment\n#include <vector>\n#include {include}\n")
+    return subprocess.run([sys.executable, SCRIPT, root], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    "file, include",
+    [
+        ("src/ops/add.cpp", '"cpu/loops.h"'),
+        ("src/ops/add.cpp", '"strata/ops.h"'),
+        ("src/ops/add.cpp", '"strata/ops/reduce.h"'),
+        ("src/cpu/onednn/matmul.cpp", '"cpu/parallel.h"'),
+        ("src/cpu/simd.cpp", '"strata/pointwise.inc"'),
+        ("src/tensor/tensor.h", "<fmt/core.h>"),
+        ("include/strata/strata.h", '"tensor/tensor.h"'),
+    ],
+)
+def test_includes_that_point_down_pass(tmp_path, file, include):
+    done = check(tmp_path, file, include)
+    assert done.returncode == 0, done.stderr
+    assert "1 files, 0 problems" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "file, include, message",
+    [
+        ("src/base/error.h", '"tensor/tensor.h"', "points up, from base to tensor"),
+        ("src/autograd/engine.cpp", '"strata/ops.h"', "points up, from autograd to ops"),
+        ("src/autograd/engine.cpp", '"strata/ops/reduce.h"', "points up, from autograd to ops"),
+        ("src/ops/add.cpp", '"strata/strata.h"', "points up, from ops to public"),
+        ("src/device/math.h", '"base/error.h"', "device may not include base"),
+        ("src/cpu/loops.cpp", '"cuda/driver/api.h"', "cpu may not include cuda"),
+        ("src/cpu/loops.cpp", '"loops.h"', "as a path from src/"),
+        ("src/cpu/loops.cpp", '"fmt/core.h"', "use <fmt/core.h>"),
+        ("src/novel/a.cpp", '"base/error.h"', "src/novel is no layer"),
+    ],
+)
+def test_other_includes_fail_with_file_and_line(tmp_path, file, include, message):
+    done = check(tmp_path, file, include)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert done.stderr.startswith(f"{file}:")

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Fails when an #include in src/ or include/ points up a layer.
+
+usage: check_layers.py [ROOT]
+
+Quoted includes are paths from src/ ("tensor/tensor.h") or name a public or generated header ("strata/ops.h").
+Everything that is not Strata's is included with angle brackets.
+"""
+
+import pathlib
+import re
+import sys
+
+# The layers, bottom first: a file may include its own layer and those above it in this list. The one place to edit.
+LAYERS = {
+    "base": "errors, tracing, threads, files; knows nothing of tensors",
+    "tensor": "Tensor and what it is made of",
+    "record": "the contracts: Args, op record, kernel entry; every back end may include them",
+    "device": "formulas for host and device compilers; includes nothing but itself",
+    "cuda": "CUDA back end: kernels, runtime, driver table",
+    "cpu": "CPU kernels",
+    "autograd": "tape and backward engine; reaches ops only through their records, so not through strata/ops.h",
+    "dispatch": "the call pipeline and the registry",
+    "ops": "one definition per op; strata/ops.h is derived from them",
+    "compile": "graph IR, capture, passes, code generation",
+    "onnx": "reader and writer, to and from the graph IR",
+    "engine": "builder, plan, tactics",
+    "nn": "modules, losses, optimizers, data, checkpoints",
+    "public": "include/strata: the C++ interface over all of it",
+    "cli": "the strata command",
+    "python": "the bindings",
+}
+ORDER = {name: index for index, name in enumerate(LAYERS)}
+
+# Pairs that the order alone would allow.
+FORBIDDEN = {
+    ("device", "base"): "device headers are compiled by NVRTC too, which has no host headers",
+    ("device", "tensor"): "device headers are compiled by NVRTC too, which has no host headers",
+    ("device", "record"): "device headers are compiled by NVRTC too, which has no host headers",
+    ("cpu", "cuda"): "back ends do not know each other",
+}
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.M)
+SUFFIXES = {".h", ".cpp", ".cu", ".cuh", ".inc"}
+
+
+def layer_of_include(path):
+    """(layer of "path", None); (None, None) for a generated list that any layer may read; (None, what is wrong)."""
+    first, slash, rest = path.partition("/")
+    if not slash or first in (".", ".."):
+        return None, f'write "{path}" as a path from src/'
+    if first != "strata" and first not in ORDER:
+        return None, f'"{path}" is no layer of Strata: use <{path}> for other libraries'
+    if first != "strata":
+        return first, None
+    if rest.endswith(".inc"):
+        return None, None
+    stem = rest.removesuffix(".h").partition("/")[0]  # "ops.h" and "ops/reduce.h" are of ops
+    return (stem if stem in ORDER else "public"), None
+
+
+def layer_of_file(file, root):
+    parts = file.relative_to(root).parts
+    return "public" if parts[0] == "include" else parts[1]
+
+
+def check(root):
+    problems, files = [], 0
+    for top in ("src", "include"):
+        for file in sorted((root / top).rglob("*")):
+            if file.suffix not in SUFFIXES or not file.is_file():
+                continue
+            files += 1
+            name, own = file.relative_to(root), layer_of_file(file, root)
+            if own not in ORDER:
+                problems.append(f"{name}: src/{own} is no layer; add it to LAYERS in tools/check_layers.py")
+                continue
+            text = file.read_text(errors="replace")
+            for match in INCLUDE.finditer(text):
+                line = text.count("\n", 0, match.start()) + 1
+                target, message = layer_of_include(match.group(1))
+                if target and ORDER[target] > ORDER[own]:
+                    message = f'"{match.group(1)}" points up, from {own} to {target} ({target}: {LAYERS[target]})'
+                elif target and (own, target) in FORBIDDEN:
+                    message = f'"{match.group(1)}": {own} may not include {target}: {FORBIDDEN[own, target]}'
+                if message:
+                    problems.append(f"{name}:{line}: {message}")
+    return problems, files
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
+    problems, files = check(root)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    print(f"check_layers: {files} files, {len(problems)} problem{'' if len(problems) == 1 else 's'}")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
