@@ -146,6 +146,7 @@ struct STRATA_API OpRecord {
   OpRecord& no_out() { return has_out = false, *this; }
   OpRecord& no_method() { return method = false, *this; }
   OpRecord& helper() { return internal = true, method = false, *this; }
+  OpRecord& takes_numbers() { return numbers = true, *this; }  // composites whose tensors may be plain numbers
   OpRecord& draws() { return random = true, *this; }
   OpRecord& alias(const char* other_name) { return aliases.push_back(other_name), *this; }
   OpRecord& nn() { return alias_nn(); }          // also as nn.functional.<name>
