@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/parallel.h"
-#include "cpu/convert.h"
+#include "cpu/runs.h"
 #include "cpu/walk.h"
 #include "record/promotion.h"
 

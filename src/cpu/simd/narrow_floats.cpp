@@ -1,10 +1,10 @@
 // The narrow floats. Highway's own conversion to bfloat16 truncates, so rounding to nearest even is done on the bits.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "cpu/simd/convert.cpp"
+#define HWY_TARGET_INCLUDE "cpu/simd/narrow_floats.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "cpu/convert.h"
+#include "cpu/runs.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace strata { namespace HWY_NAMESPACE { namespace {

@@ -1,4 +1,4 @@
-#include "cpu/convert.h"
+#include "cpu/runs.h"
 
 namespace strata::cpu {
 
