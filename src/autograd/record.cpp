@@ -59,6 +59,23 @@ void attach(TensorImpl& t, const Ref<Node>& node, uint8_t output) {
 
 std::string (*autograd::current_line)() = nullptr;
 
+namespace {
+// "index_put" -> "grad_fn=<IndexPutBackward0>", as PyTorch prints it.
+std::string history_text(const TensorImpl& t) {
+  const Node* node = node_of(t);
+  if (!node) return t.requires_grad ? "requires_grad=True" : "";
+  std::string name;
+  bool upper = true;
+  for (const char* c = node->name(); *c; ++c) {
+    if (*c == '_' || *c == '.') upper = true;
+    else name += upper ? static_cast<char>(std::toupper(static_cast<unsigned char>(*c))) : *c, upper = false;
+  }
+  if (!(node->rare && node->rare->custom)) name += "Backward0";
+  return "grad_fn=<" + name + ">";
+}
+[[maybe_unused]] const bool history_described = (describe_history = history_text, true);
+}  // namespace
+
 bool wants_grad(const Args& args) {
   for (const Value& v : args) {
     if (v.tag == Tag::Tensor && (v.tensor->requires_grad || stale(*v.tensor))) return true;
