@@ -67,7 +67,7 @@ bool TensorImpl::is_dense() const {
   int order[kMaxDims], count = 0;
   for (int d = 0; d < ndim; ++d)
     if (shape[d] != 1) order[count++] = d;
-  std::sort(order, order + count, [&](int a, int b) { return strides[a] > strides[b]; });
+  std::stable_sort(order, order + count, [&](int a, int b) { return strides[a] > strides[b]; });
   int64_t n = 1;
   for (int k = count; k-- > 0; n *= shape[order[k]])
     if (strides[order[k]] != n) return false;
