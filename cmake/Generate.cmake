@@ -1,6 +1,7 @@
 # What the build derives from the op definitions: tools/gen_ops.py reads src/ops/**/*.cpp and writes a tree of files.
 #   gen/strata/*            headers, found as "strata/ops.h"
 #   gen/**/*.cpp            compiled into the ops layer
+#   gen/functors/*.inc      the functors of each header in src/device/functors, by tools/gen_functors.py
 #   gen/python/strata/*     part of the Python package (stubs)
 # The generator writes into a scratch folder and only files that differ are copied, so that an edit which leaves a
 # header as it was rebuilds nothing but the edited file. It runs once while configuring, which tells the names of its
@@ -10,6 +11,8 @@ set(STRATA_GENERATED_CPP)
 set(STRATA_GENERATED_PYTHON)
 file(MAKE_DIRECTORY ${STRATA_GEN})
 file(GLOB_RECURSE op_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/*.cpp)
+file(GLOB functor_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/device/functors/*.h)
+list(APPEND op_sources ${functor_headers})
 set(generator ${PROJECT_SOURCE_DIR}/tools/gen_ops.py)
 
 if(op_sources AND EXISTS ${generator})

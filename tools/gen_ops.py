@@ -1,12 +1,14 @@
 """Derives the typed C++ functions from the op schemas: one header per file of op definitions, and strata/ops.h for all.
 
-usage: gen_ops.py OUTPUT_FOLDER OP_SOURCE...
+usage: gen_ops.py OUTPUT_FOLDER (OP_SOURCE.cpp | FUNCTOR_HEADER.h)...
 
 A file is written only when its content changes, so that touching one definition does not rebuild the others.
 """
 import pathlib
 import re
 import sys
+
+import gen_functors
 
 CPP = {
     "Tensor": "const Tensor&",
@@ -48,7 +50,7 @@ class Op:
         self.namespace = next((n for n in NAMESPACES if full.startswith(n)), "")
         self.name = full[len(self.namespace):].split(".")[0]
         self.result = result
-        self.inplace = ".inplace()" in tail
+        self.inplace = ".inplace()" in tail or ".updates()" in tail
         self.numbers = "pointwise<" in tail or ".takes_numbers()" in tail
         self.params = []
         for item in split(inside):
@@ -62,8 +64,8 @@ class Op:
         optional = kind.endswith("?")
         kind = kind.rstrip("?")
         if kind == "Tensor":
-            if self.numbers and not optional and index > 0:
-                text = f"Operand {name}"
+            if self.numbers and index > 0:
+                text = f"std::optional<Operand> {name}" if optional else f"Operand {name}"
             else:
                 return f"const Tensor& {name}" + (" = {}" if default is not None else "")
         elif kind == "Generator":
@@ -126,6 +128,8 @@ def write(path, content):
 
 def main(folder, sources):
     out = pathlib.Path(folder)
+    gen_functors.main(folder, [s for s in sources if s.endswith(".h")])
+    sources = [s for s in sources if not s.endswith(".h")]
     stems = []
     for source in sorted(sources):
         ops = list(read_ops(source))

@@ -96,11 +96,12 @@ PyObject* to_list(const Tensor& t);
 bool init_types(PyObject* module);
 bool init_tensor_type(PyObject* module);
 bool init_op_type(PyObject* module);
+bool bind_operators(PyObject* ops);
 bool init_autograd(PyObject* module);
-bool init_functions(PyObject* module);
+
 
 extern PyGetSetDef tensor_properties[];
-extern PyMethodDef tensor_methods[], conversion_functions[], autograd_functions[], dlpack_functions[], index_functions[];
+extern PyMethodDef tensor_methods[], conversion_functions[], autograd_functions[], dlpack_functions[], value_functions[];
 int get_buffer(PyObject* self, Py_buffer* view, int flags);
 void release_buffer(PyObject* self, Py_buffer* view);
 PyObject* get_item(PyObject* self, PyObject* key);

@@ -20,6 +20,7 @@ struct Param {
 };
 
 struct OpRecord;
+struct Formula;  // of a pointwise op: see cpu/pointwise.h
 
 // One call in flight, as kernels see it. Outputs are allocated (or given by the caller) before a kernel is chosen.
 struct Call {
@@ -103,12 +104,16 @@ struct STRATA_API OpRecord {
   uint32_t integer_outputs = 0;        // mask of outputs that carry no gradient (indices, masks)
   bool cross_saved = false;            // input 0 is needed only for the gradient of input 1 and the other way round
   bool broadcasts = false;             // the engine sums gradients to the inputs' shapes
+  bool updates_input = false;          // in place, a kernel is given input 0 itself as its output and touches only what changes
   bool has_inplace = false, has_out = true;
   bool method = true;                  // becomes a Tensor method when its first parameter is a tensor
   bool numbers = false;                // Tensor parameters accept plain numbers without making a tensor of them (pointwise)
   bool random = false;                 // draws from a generator: tests compare statistics, not values
   bool internal = false;               // a gradient helper: not exported to Python's public names
-  DTypeSet accepts = kAllTypes;        // dtypes the samples are tried with
+  DTypeSet accepts = kAllTypes;        // dtypes the op computes with, and the samples are tried with
+  const char* dtype_hint = nullptr;    // what to use instead for other dtypes
+  const Formula* const* formulas = nullptr;     // of a pointwise op
+  int (*variant)(const Args&) = nullptr;        // which of several formulas; null: the only one
   std::vector<Kernel> kernels;
   std::vector<const char*> aliases;    // further Python names, e.g. "nn.functional.relu"
   std::vector<const char*> sample_texts;
@@ -139,21 +144,24 @@ struct STRATA_API OpRecord {
     return *this;
   }
   OpRecord& inplace() { return has_inplace = true, *this; }
+  OpRecord& updates() { return has_inplace = updates_input = true, *this; }  // inplace(), without a temporary
   OpRecord& no_out() { return has_out = false, *this; }
   OpRecord& no_method() { return method = false, *this; }
   OpRecord& helper() { return internal = true, method = false, *this; }
+  OpRecord& takes_numbers() { return numbers = true, *this; }  // composites whose tensors may be plain numbers
   OpRecord& draws() { return random = true, *this; }
   OpRecord& alias(const char* other_name) { return aliases.push_back(other_name), *this; }
   OpRecord& nn() { return alias_nn(); }          // also as nn.functional.<name>
-  OpRecord& dtypes(DTypeSet set) { return accepts = set, *this; }
+  OpRecord& dtypes(DTypeSet set, const char* hint = nullptr) { return accepts = set, dtype_hint = hint, *this; }
   OpRecord& samples(std::initializer_list<const char*> texts) {
     return sample_texts.insert(sample_texts.end(), texts), *this;
   }
   OpRecord& error(const char* args, ErrorKind kind, const char* message) {
     return error_samples.push_back({args, kind, message}), *this;
   }
-  // Shape by broadcasting, dtype by promotion, and the kernels, all from one functor. Defined in cpu/pointwise.h.
-  template <template <class> class F> OpRecord& pointwise();
+  // Shape by broadcasting, dtype by promotion, and the kernels, all from one functor; or from one of several, which the
+  // arguments choose: .pointwise<fn::Gelu, fn::GeluTanh>(is_tanh). Defined in cpu/pointwise.h.
+  template <template <class> class... F> OpRecord& pointwise(int (*choose)(const Args&) = nullptr);
 
  private:
   OpRecord& alias_nn();

@@ -1,6 +1,7 @@
 // Tensor: one intrusive pointer; shape and strides stand inside the object.
 #pragma once
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -109,6 +110,18 @@ template <class T> T* Tensor::data() const { return reinterpret_cast<T*>(get()->
 STRATA_API int normalize_dim(int64_t dim, int ndim, const char* op);
 inline int64_t Tensor::size(int64_t d) const { return get()->shape[normalize_dim(d, get()->ndim, "size")]; }
 template <class T> T Tensor::item() const { return item().to<T>(); }
+
+// How tensors are printed; the defaults are PyTorch's.
+struct PrintOptions {
+  int precision = 4;
+  int64_t threshold = 1000;    // more elements than this are summarised
+  int64_t edge_items = 3;      // shown at each end of a summarised dimension
+  int64_t line_width = 80;
+  std::optional<bool> scientific;  // none: when the values ask for it
+};
+STRATA_API extern PrintOptions print_options;
+// Text after the values, e.g. "grad_fn=<MulBackward0>"; set by the tape.
+STRATA_API extern std::string (*describe_history)(const TensorImpl&);
 
 STRATA_API Tensor make_tensor(Shape shape, DType dtype, Device device = {});  // uninitialised memory
 STRATA_API Tensor alias(const TensorImpl& t);       // same memory, no history, no base

@@ -1,0 +1,118 @@
+// Gradients of activations: g is the gradient that arrives, x the input.
+#include "device/functors/traits.h"
+#if defined(STRATA_SIMD_TARGET) || !defined(STRATA_FUNCTORS_ACTIVATIONS_BACKWARD)
+#include "device/math.h"
+#ifdef STRATA_SIMD_TARGET
+HWY_BEFORE_NAMESPACE();
+#else
+#define STRATA_FUNCTORS_ACTIVATIONS_BACKWARD
+#endif
+namespace strata { namespace STRATA_FUNCTOR_NAMESPACE {
+
+// Of the result y.
+template <class T> struct SigmoidBackward : FloatOnly {
+  static constexpr int kInputs = 2;
+  template <class V> STRATA_FN V operator()(V g, V y) const { return g * y * (math::like(y, 1) - y); }
+};
+// Of the result y.
+template <class T> struct TanhBackward : FloatOnly {
+  static constexpr int kInputs = 2;
+  template <class V> STRATA_FN V operator()(V g, V y) const { return g * (math::like(y, 1) - y * y); }
+};
+template <class T> struct ThresholdBackward {
+  static constexpr int kInputs = 2;
+  T threshold;
+  template <class V> STRATA_FN V operator()(V g, V x) const { return math::select(x <= math::number(x, threshold), math::like(x, 0), g); }
+};
+template <class T> struct LeakyReluBackward : FloatOnly {
+  static constexpr int kInputs = 2;
+  T slope;
+  template <class V> STRATA_FN V operator()(V g, V x) const { return math::select(x > math::like(x, 0), g, g * math::number(x, slope)); }
+};
+template <class T> struct EluBackward : FloatOnly {
+  static constexpr int kInputs = 2;
+  T alpha, scale, input_scale;
+  template <class V> STRATA_FN V operator()(V g, V x) const {
+    const V s = math::number(x, scale), c = math::number(x, input_scale);
+    const V below = s * c * math::number(x, alpha) * math::exp(x * c);
+    return g * math::select(x > math::like(x, 0), s, below);
+  }
+};
+template <class T> struct GeluBackward : FloatOnly {
+  static constexpr int kInputs = 2;
+  template <class V> STRATA_FN V operator()(V g, V x) const {
+    const V pdf = math::exp(x * x * math::like(x, -0.5)) * math::like(x, 0.39894228040143267794);
+    return g * math::fma(x, pdf, math::normal_cdf(x));
+  }
+};
+template <class T> struct GeluTanhBackward : FloatOnly {
+  static constexpr int kInputs = 2;
+  template <class V> STRATA_FN V operator()(V g, V x) const {
+    const V one = math::like(x, 1), half = math::like(x, 0.5), k = math::like(x, 0.79788456080286536);
+    const V t = math::tanh(x * k * math::fma(x * x, math::like(x, 0.044715), one));
+    const V slope = k * math::fma(x * x, math::like(x, 3 * 0.044715), one);
+    return g * half * (one + t + x * (one - t * t) * slope);
+  }
+};
+template <class T> struct SiluBackward : FloatOnly {
+  static constexpr int kInputs = 2;
+  template <class V> STRATA_FN V operator()(V g, V x) const {
+    const V one = math::like(x, 1), s = math::sigmoid(x);
+    return g * s * math::fma(x, one - s, one);
+  }
+};
+template <class T> struct MishBackward : FloatOnly {
+  static constexpr int kInputs = 2;
+  template <class V> STRATA_FN V operator()(V g, V x) const {
+    const V one = math::like(x, 1), t = math::tanh(math::max(x, math::like(x, 0)) + math::log1p_exp_neg_abs(x));
+    return g * math::fma(x * math::sigmoid(x), one - t * t, t);
+  }
+};
+template <class T> struct SoftplusBackward : FloatOnly {
+  static constexpr int kInputs = 2;
+  T beta, threshold;
+  template <class V> STRATA_FN V operator()(V g, V x) const {
+    const V s = x * math::number(x, beta);
+    return math::select(s > math::number(x, threshold), g, g * math::sigmoid(s));
+  }
+};
+// Of softshrink too.
+template <class T> struct HardshrinkBackward : FloatOnly {
+  static constexpr int kInputs = 2;
+  T lambd;
+  template <class V> STRATA_FN V operator()(V g, V x) const {
+    const V l = math::number(x, lambd);
+    return math::select(math::both(x >= math::neg(l), x <= l), math::like(x, 0), g);
+  }
+};
+template <class T> struct HardtanhBackward {
+  static constexpr int kInputs = 2;
+  T low, high;
+  template <class V> STRATA_FN V operator()(V g, V x) const {
+    const auto inside = math::both(x > math::number(x, low), x < math::number(x, high));
+    return math::select(inside, g, math::like(x, 0));
+  }
+};
+template <class T> struct HardswishBackward : FloatOnly {
+  static constexpr int kInputs = 2;
+  template <class V> STRATA_FN V operator()(V g, V x) const {
+    const V three = math::like(x, 3), zero = math::like(x, 0);
+    const V inside = g * (x / three + math::like(x, 0.5));
+    return math::select(x < math::neg(three), zero, math::select(x <= three, inside, g));
+  }
+};
+// The bounds belong to the inside.
+template <class T> struct ClampBackward {
+  static constexpr int kInputs = 4;
+  static constexpr double kNone[] = {0, 0, -HUGE_VAL, HUGE_VAL};
+  template <class V> STRATA_FN V operator()(V g, V x, V low, V high) const {
+    const auto inside = math::both(x >= low, x <= high);
+    return math::select(inside, g, math::like(x, 0));
+  }
+};
+
+}}  // namespace strata::STRATA_FUNCTOR_NAMESPACE
+#ifdef STRATA_SIMD_TARGET
+HWY_AFTER_NAMESPACE();
+#endif
+#endif

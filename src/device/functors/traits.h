@@ -1,0 +1,20 @@
+// What a functor may say about itself beside its formula. Read by cpu/pointwise.h; one copy for all SIMD targets.
+//
+// A functor is `template <class T> struct Name { static constexpr int kInputs = …; T member…; V operator()(V…) const; }`:
+// T is float, double or int64_t, V is T or a SIMD vector of T, members are the op's number parameters in the order of its
+// schema. tools/gen_functors.py finds them by that form. Optional constants:
+//   kSkip          mask of operands that take no part in type promotion (a condition)
+//   kNone[]        what stands for an operand given as None
+//   kNonzero       the operand that must not be 0 when computing with integers
+//   kExactNumbers  a fractional number parameter is refused when computing with integers
+//   kOwnPrecision  the result depends on the precision itself: the reference does not compute in double
+#pragma once
+
+namespace strata {
+
+struct FloatOnly {};            // integers are converted to the default floating type first
+struct IntOnly {};              // integers and bool
+struct Predicate {};            // 1 or 0; the op's result is bool
+struct FloatPredicate : FloatOnly, Predicate {};
+
+}  // namespace strata

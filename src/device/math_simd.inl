@@ -1,0 +1,276 @@
+// The functions of math_scalar.inl for Highway vectors of float and double; see math.h.
+namespace strata { namespace STRATA_FUNCTOR_NAMESPACE { namespace math {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class V> concept Vec = !std::is_arithmetic_v<V>;
+template <class V> using D = hn::DFromV<V>;
+template <class V> using Lane = hn::TFromV<V>;
+template <class V> constexpr bool kF32 = sizeof(Lane<V>) == 4;
+template <class V> using MaskOf = decltype(hn::Eq(V(), V()));
+
+// --- arithmetic, masks, rounding ------------------------------------------------------------------------------------
+template <Vec V> STRATA_FN V like(V, double c) { return hn::Set(D<V>(), static_cast<Lane<V>>(c)); }
+template <Vec V> STRATA_FN V number(V, Lane<V> c) { return hn::Set(D<V>(), c); }
+template <Vec V> STRATA_FN V add(V a, V b) { return hn::Add(a, b); }
+template <Vec V> STRATA_FN V sub(V a, V b) { return hn::Sub(a, b); }
+template <Vec V> STRATA_FN V mul(V a, V b) { return hn::Mul(a, b); }
+template <Vec V> STRATA_FN V neg(V a) { return hn::Neg(a); }
+template <Vec V> STRATA_FN V fma(V a, V b, V c) { return hn::MulAdd(a, b, c); }
+template <class M, Vec V> STRATA_FN V select(M m, V yes, V no) { return hn::IfThenElse(m, yes, no); }
+template <class M, Vec V> STRATA_FN V truth(M m, V x) { return hn::IfThenElseZero(m, like(x, 1)); }
+template <class M> STRATA_FN M both(M a, M b) { return hn::And(a, b); }
+template <class M> STRATA_FN M either(M a, M b) { return hn::Or(a, b); }
+template <class M> STRATA_FN M invert(M a) { return hn::Not(a); }
+template <Vec V> STRATA_FN auto nonzero(V x) { return hn::Ne(x, hn::Zero(D<V>())); }
+template <Vec V> STRATA_FN auto is_nan(V x) { return hn::IsNaN(x); }
+template <Vec V> STRATA_FN auto is_inf(V x) { return hn::Eq(hn::Abs(x), like(x, HUGE_VAL)); }
+template <Vec V> STRATA_FN auto sign_bit(V x) { return hn::Lt(hn::CopySign(like(x, 1), x), hn::Zero(D<V>())); }
+template <Vec V> STRATA_FN V abs(V x) { return hn::Abs(x); }
+template <Vec V> STRATA_FN V floor(V x) { return hn::Floor(x); }
+template <Vec V> STRATA_FN V ceil(V x) { return hn::Ceil(x); }
+template <Vec V> STRATA_FN V trunc(V x) { return hn::Trunc(x); }
+template <Vec V> STRATA_FN V rint(V x) { return hn::Round(x); }
+template <Vec V> STRATA_FN V copysign(V x, V s) { return hn::CopySign(x, s); }
+// hn::Max leaves NaN to the CPU.
+template <Vec V> STRATA_FN V max(V a, V b) { return select(either(hn::Gt(a, b), is_nan(a)), a, b); }
+template <Vec V> STRATA_FN V min(V a, V b) { return select(either(hn::Lt(a, b), is_nan(a)), a, b); }
+template <Vec V> STRATA_FN V sqrt(V x) { return hn::Sqrt(x); }
+template <Vec V> STRATA_FN V div_trunc(V a, V b) { return hn::Trunc(hn::Div(a, b)); }
+
+// --- lane by lane, for what is rare ---------------------------------------------------------------------------------
+template <Vec V, class F> HWY_NOINLINE V each_lane(F f, V x) {
+  HWY_ALIGN Lane<V> a[HWY_MAX_BYTES / sizeof(Lane<V>)];
+  hn::Store(x, D<V>(), a);
+  for (size_t i = 0; i < hn::Lanes(D<V>()); ++i) a[i] = f(a[i]);
+  return hn::Load(D<V>(), a);
+}
+template <Vec V, class F> HWY_NOINLINE V each_lane(F f, V x, V y) {
+  HWY_ALIGN Lane<V> a[HWY_MAX_BYTES / sizeof(Lane<V>)], b[HWY_MAX_BYTES / sizeof(Lane<V>)];
+  hn::Store(x, D<V>(), a);
+  hn::Store(y, D<V>(), b);
+  for (size_t i = 0; i < hn::Lanes(D<V>()); ++i) a[i] = f(a[i], b[i]);
+  return hn::Load(D<V>(), a);
+}
+// Lanes of `good` stay, the others are computed by the scalar function: a result never depends on its neighbours.
+template <Vec V, class M, class F> STRATA_FN V or_else(V result, M good, F f, V x) {
+  if (HWY_LIKELY(hn::AllTrue(D<V>(), good))) return result;
+  return hn::IfThenElse(good, result, each_lane(f, x));
+}
+
+// --- float functions in double precision: correctly rounded nearly always, at half the speed ------------------------
+template <Vec V> STRATA_FN auto lower(V x) {
+  return hn::PromoteTo(hn::Rebind<double, hn::Half<D<V>>>(), hn::LowerHalf(x));
+}
+template <Vec V> STRATA_FN auto upper(V x) {
+  const hn::Half<D<V>> half;
+  return hn::PromoteTo(hn::Rebind<double, hn::Half<D<V>>>(), hn::UpperHalf(half, x));
+}
+template <class VF, Vec V> STRATA_FN VF narrow(V low, V high) {
+  const hn::Half<D<VF>> half;
+  return hn::Combine(D<VF>(), hn::DemoteTo(half, high), hn::DemoteTo(half, low));
+}
+template <Vec V, class F> STRATA_FN V in_double(F f, V x) {
+  if constexpr (kF32<V>) return narrow<V>(f(lower(x)), f(upper(x)));
+  else return f(x);
+}
+template <Vec V, class F> STRATA_FN V in_double(F f, V x, V y) {
+  if constexpr (kF32<V>) return narrow<V>(f(lower(x), lower(y)), f(upper(x), upper(y)));
+  else return f(x, y);
+}
+
+// --- exponentials ---------------------------------------------------------------------------------------------------
+// Highway's Exp answers 0 for NaN and wraps for large arguments.
+template <Vec V> STRATA_FN V exp(V x) {
+  const V limit = like(x, kF32<V> ? 104 : 1000);
+  return select(is_nan(x), x, hn::Exp(D<V>(), hn::Min(x, limit)));
+}
+
+// expm1 of moderate arguments (x <= 88 in float, 700 in double). e^x - 1 = 2^k (e^r - 1) + (2^k - 1): both terms are accurate.
+template <Vec V> STRATA_FN V expm1_moderate(V x) {
+  const D<V> d;
+  const V k = hn::Round(hn::Mul(x, like(x, 1.44269504088896340736)));
+  V r, p;
+  if constexpr (kF32<V>) {
+    r = fma(k, like(x, -0.693145751953125), x);
+    r = fma(k, like(x, -1.42860682030941723212e-6), r);
+    p = fma(like(x, 1.0 / 5040), r, like(x, 1.0 / 720));
+    p = fma(p, r, like(x, 1.0 / 120));
+  } else {
+    r = fma(k, like(x, -0.693147180369123816490), x);
+    r = fma(k, like(x, -1.90821492927058770002e-10), r);
+    p = fma(like(x, 1.0 / 87178291200), r, like(x, 1.0 / 6227020800));
+    p = fma(p, r, like(x, 1.0 / 479001600));
+    p = fma(p, r, like(x, 1.0 / 39916800));
+    p = fma(p, r, like(x, 1.0 / 3628800));
+    p = fma(p, r, like(x, 1.0 / 362880));
+    p = fma(p, r, like(x, 1.0 / 40320));
+    p = fma(p, r, like(x, 1.0 / 5040));
+    p = fma(p, r, like(x, 1.0 / 720));
+    p = fma(p, r, like(x, 1.0 / 120));
+  }
+  p = fma(p, r, like(x, 1.0 / 24));
+  p = fma(p, r, like(x, 1.0 / 6));
+  p = fma(p, r, like(x, 0.5));
+  p = fma(hn::Mul(r, r), p, r);
+  const hn::RebindToSigned<D<V>> di;
+  constexpr int kMantissa = kF32<V> ? 23 : 52, kBias = kF32<V> ? 127 : 1023;
+  V scale;
+  if constexpr (kF32<V>) {
+    scale = hn::BitCast(d, hn::ShiftLeft<kMantissa>(hn::Add(hn::ConvertTo(di, k), hn::Set(di, kBias))));
+  } else {  // AVX2 has no conversion from double to int64: take the integer from the mantissa of k + 1.5 * 2^52
+    const V magic = like(x, 6755399441055744.0);
+    const auto bits = hn::Sub(hn::BitCast(di, hn::Add(k, magic)), hn::BitCast(di, magic));
+    scale = hn::BitCast(d, hn::ShiftLeft<kMantissa>(hn::Add(bits, hn::Set(di, int64_t{kBias}))));
+  }
+  return fma(scale, p, hn::Sub(scale, like(x, 1)));
+}
+template <Vec V> STRATA_FN V expm1(V x) {
+  const double big = kF32<V> ? 88 : 700;
+  const V y = expm1_moderate(hn::Max(hn::Min(x, like(x, big)), like(x, -40)));
+  const V result = select(hn::Gt(x, like(x, big)), exp(x), y);
+  return select(either(is_nan(x), hn::Eq(x, hn::Zero(D<V>()))), x, result);  // keeps -0
+}
+template <Vec V> STRATA_FN V exp2(V x) {
+  if constexpr (kF32<V>) return in_double([](auto v) { return exp(hn::Mul(v, like(v, 0.69314718055994530942))); }, x);
+  else return each_lane([](auto v) { return exp2(v); }, x);
+}
+template <Vec V> STRATA_FN V sigmoid(V x) {
+  const V one = like(x, 1);
+  return hn::Div(one, hn::Add(one, exp(neg(x))));
+}
+template <Vec V> STRATA_FN V tanh(V x) {
+  const V a = hn::Abs(x), y = expm1_moderate(hn::Min(hn::Add(a, a), like(x, 44)));
+  return select(is_nan(x), x, hn::CopySign(hn::Div(y, hn::Add(y, like(x, 2))), x));
+}
+template <Vec V> STRATA_FN V sinh(V x) {
+  return in_double([](auto v) {
+    const auto a = hn::Abs(v), y = expm1_moderate(hn::Min(a, like(v, 700))), half = exp(hn::Mul(a, like(v, 0.5)));
+    const auto small = hn::Mul(like(v, 0.5), hn::Add(y, hn::Div(y, hn::Add(y, like(v, 1)))));
+    const auto result = select(hn::Gt(a, like(v, 20)), hn::Mul(hn::Mul(like(v, 0.5), half), half), small);
+    return select(is_nan(v), v, hn::CopySign(result, v));
+  }, x);
+}
+template <Vec V> STRATA_FN V cosh(V x) {
+  return in_double([](auto v) {
+    const auto half = exp(hn::Mul(hn::Abs(v), like(v, 0.5))), whole = hn::Mul(half, half), h = like(v, 0.5);
+    return select(is_nan(v), v, hn::Add(hn::Mul(hn::Mul(h, half), half), hn::Div(h, whole)));
+  }, x);
+}
+
+// --- logarithms -----------------------------------------------------------------------------------------------------
+// What Highway's logarithms leave open: zero, negative numbers, infinity, NaN.
+template <Vec V> STRATA_FN V log_edges(V x, V result, double pole) {
+  const V at = like(x, pole);
+  result = select(hn::Eq(x, at), like(x, -HUGE_VAL), result);
+  result = select(hn::Lt(x, at), like(x, NAN), result);
+  return select(either(hn::Eq(x, like(x, HUGE_VAL)), is_nan(x)), x, result);
+}
+template <Vec V> STRATA_FN V log(V x) { return log_edges(x, hn::Log(D<V>(), x), 0); }
+template <Vec V> STRATA_FN V log2(V x) {
+  if constexpr (kF32<V>) return in_double([](auto v) { return log_edges(v, hn::Log2(D<decltype(v)>(), v), 0); }, x);
+  else return each_lane([](auto v) { return log2(v); }, x);  // exact at powers of two
+}
+template <Vec V> STRATA_FN V log10(V x) {
+  if constexpr (kF32<V>) return in_double([](auto v) { return log_edges(v, hn::Log10(D<decltype(v)>(), v), 0); }, x);
+  else return each_lane([](auto v) { return log10(v); }, x);
+}
+template <Vec V> STRATA_FN V log1p(V x) {
+  return log_edges(x, select(hn::Eq(x, hn::Zero(D<V>())), x, hn::Log1p(D<V>(), x)), -1);
+}
+template <Vec V> STRATA_FN V log1p_exp_neg_abs(V x) { return hn::Log1p(D<V>(), exp(hn::Neg(hn::Abs(x)))); }
+
+// --- circular and hyperbolic functions ------------------------------------------------------------------------------
+// Highway reduces arguments by multiples of pi exactly only while the multiple is small.
+template <Vec V> STRATA_FN auto reducible(V x) { return hn::Lt(hn::Abs(x), like(x, kF32<V> ? 20000 : 1e7)); }
+template <Vec V> STRATA_FN V sin(V x) {
+  const auto good = reducible(x);
+  const V y = in_double([](auto v) { return hn::Sin(D<decltype(v)>(), v); }, hn::IfThenElseZero(good, x));
+  return or_else(y, good, [](auto v) { return sin(v); }, x);
+}
+template <Vec V> STRATA_FN V cos(V x) {
+  const auto good = reducible(x);
+  const V y = in_double([](auto v) { return hn::Cos(D<decltype(v)>(), v); }, hn::IfThenElseZero(good, x));
+  return or_else(y, good, [](auto v) { return cos(v); }, x);
+}
+template <Vec V> STRATA_FN V tan(V x) {
+  if constexpr (!kF32<V>) return each_lane([](auto v) { return tan(v); }, x);
+  else {
+    const auto good = reducible(x);
+    const V y = in_double([](auto v) { return hn::Div(hn::Sin(D<decltype(v)>(), v), hn::Cos(D<decltype(v)>(), v)); }, hn::IfThenElseZero(good, x));
+    return or_else(y, good, [](auto v) { return tan(v); }, x);
+  }
+}
+template <Vec V> STRATA_FN V asin(V x) {
+  const V y = in_double([](auto v) { return hn::Asin(D<decltype(v)>(), v); }, x);
+  return select(hn::Le(hn::Abs(x), like(x, 1)), y, like(x, NAN));
+}
+template <Vec V> STRATA_FN V acos(V x) {
+  const V y = in_double([](auto v) { return hn::Acos(D<decltype(v)>(), v); }, x);
+  return select(hn::Le(hn::Abs(x), like(x, 1)), y, like(x, NAN));
+}
+template <Vec V> STRATA_FN V atan(V x) {
+  return select(is_nan(x), x, in_double([](auto v) { return hn::Atan(D<decltype(v)>(), v); }, x));
+}
+// log(|v| + sqrt(v^2 + c)) through log1p near zero; beyond 1e8 the square is all there is.
+template <Vec V> STRATA_FN V asinh(V x) {
+  return in_double([](auto v) {
+    const auto a = hn::Abs(v), one = like(v, 1), square = hn::Mul(a, a);
+    const auto small = hn::Add(a, hn::Div(square, hn::Add(one, hn::Sqrt(hn::Add(square, one)))));
+    const auto y = select(hn::Gt(a, like(v, 1e8)), hn::Add(log(a), like(v, 0.69314718055994530942)), log1p(small));
+    return select(is_nan(v), v, hn::CopySign(y, v));
+  }, x);
+}
+template <Vec V> STRATA_FN V acosh(V x) {
+  return in_double([](auto v) {
+    const auto one = like(v, 1), t = hn::Sub(v, one), root = hn::Sqrt(hn::Mul(t, hn::Add(v, one)));
+    return select(hn::Gt(v, like(v, 1e8)), hn::Add(log(v), like(v, 0.69314718055994530942)), log1p(hn::Add(t, root)));
+  }, x);
+}
+template <Vec V> STRATA_FN V atanh(V x) {
+  return in_double([](auto v) {
+    const auto a = hn::Abs(v);
+    const auto y = hn::Mul(like(v, 0.5), log1p(hn::Div(hn::Add(a, a), hn::Sub(like(v, 1), a))));
+    return select(is_nan(v), v, hn::CopySign(select(hn::Gt(a, like(v, 1)), like(v, NAN), y), v));
+  }, x);
+}
+
+// --- powers ---------------------------------------------------------------------------------------------------------
+// Double precision carries y log|x| far enough for a float result; a double result needs the C library's extended steps.
+template <Vec V> STRATA_FN V pow(V x, V y) {
+  if constexpr (!kF32<V>) return each_lane([](auto a, auto b) { return pow(a, b); }, x, y);
+  else {
+    const V zero = hn::Zero(D<V>()), one = like(x, 1), a = hn::Abs(x);
+    const V r = in_double([](auto u, auto v) { return exp(hn::Mul(v, log(u))); }, a, y);
+    const auto whole = hn::Eq(hn::Round(y), y);
+    const V half = hn::Mul(y, like(x, 0.5));
+    const auto odd = hn::And(whole, hn::Ne(hn::Round(half), half));
+    V result = select(hn::And(odd, sign_bit(x)), neg(r), r);
+    const auto outside = hn::And(hn::And(hn::Lt(x, zero), hn::Not(whole)), hn::Not(is_inf(x)));
+    result = select(outside, like(x, NAN), result);
+    result = select(either(is_nan(x), is_nan(y)), like(x, NAN), result);
+    const auto is_one = either(either(hn::Eq(y, zero), hn::Eq(x, one)), hn::And(hn::Eq(a, one), is_inf(y)));
+    return select(is_one, one, result);
+  }
+}
+template <Vec V> STRATA_FN V hypot(V x, V y) {
+  if constexpr (!kF32<V>) return each_lane([](auto a, auto b) { return hypot(a, b); }, x, y);
+  else {
+    const V r = in_double([](auto a, auto b) { return hn::Sqrt(hn::MulAdd(a, a, hn::Mul(b, b))); }, x, y);
+    return select(either(is_inf(x), is_inf(y)), like(x, HUGE_VAL), r);
+  }
+}
+
+// --- the C library, lane by lane ------------------------------------------------------------------------------------
+template <Vec V> STRATA_FN V atan2(V y, V x) { return each_lane([](auto a, auto b) { return atan2(a, b); }, y, x); }
+template <Vec V> STRATA_FN V fmod(V a, V b) { return each_lane([](auto x, auto y) { return fmod(x, y); }, a, b); }
+template <Vec V> STRATA_FN V div_floor(V a, V b) { return each_lane([](auto x, auto y) { return div_floor(x, y); }, a, b); }
+template <Vec V> STRATA_FN V remainder(V a, V b) { return each_lane([](auto x, auto y) { return remainder(x, y); }, a, b); }
+template <Vec V> STRATA_FN V next_after(V a, V b) { return each_lane([](auto x, auto y) { return next_after(x, y); }, a, b); }
+template <Vec V> STRATA_FN V lgamma(V x) { return each_lane([](auto v) { return lgamma(v); }, x); }
+template <Vec V> STRATA_FN V digamma(V x) { return each_lane([](auto v) { return digamma(v); }, x); }
+template <Vec V> STRATA_FN V trigamma(V x) { return each_lane([](auto v) { return trigamma(v); }, x); }
+template <Vec V> STRATA_FN V erfinv(V x) { return each_lane([](auto v) { return erfinv(v); }, x); }
+
+}}}  // namespace strata::STRATA_FUNCTOR_NAMESPACE::math
+
+#include "device/math_erf.inl"

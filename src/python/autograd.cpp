@@ -1,0 +1,196 @@
+// Autograd from Python: modes, backward, grad, hooks, user-defined functions.
+#include <algorithm>
+
+#include "python/binding.h"
+
+// After Python.h, which it needs.
+#include <frameobject.h>
+
+namespace strata::python {
+namespace {
+
+// A Python object that C++ may drop from any thread.
+class Shared {
+ public:
+  explicit Shared(PyObject* o) : o_(Py_NewRef(o), [](PyObject* p) {
+    if (!Py_IsInitialized()) return;
+    WithGil gil;
+    Py_DECREF(p);
+  }) {}
+  PyObject* get() const { return o_.get(); }
+
+ private:
+  std::shared_ptr<PyObject> o_;
+};
+
+std::string user_line() {
+  WithGil gil;
+  std::string text;
+  Object frame(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
+  if (!frame) return text;
+  auto* f = reinterpret_cast<PyFrameObject*>(frame.get());
+  Object code(reinterpret_cast<PyObject*>(PyFrame_GetCode(f)));
+  const auto* c = reinterpret_cast<PyCodeObject*>(code.get());
+  return fmt::format("  File \"{}\", line {}, in {}", PyUnicode_AsUTF8(c->co_filename), PyFrame_GetLineNumber(f), PyUnicode_AsUTF8(c->co_name));
+}
+
+std::vector<Tensor> tensors_of(PyObject* o, const char* who) {
+  std::vector<Tensor> list;
+  if (!o || o == Py_None) return list;
+  if (is_tensor(o)) return {tensor_of(o)};
+  Object items(PySequence_Fast(o, "expected a Tensor or a sequence of Tensors"));
+  need(items.get());
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
+    PyObject* item = PySequence_Fast_GET_ITEM(items.get(), i);
+    list.push_back(item == Py_None ? Tensor() : require_tensor(item, who));
+  }
+  return list;
+}
+
+template <bool ThreadState::*flag> PyObject* set_mode(PyObject*, PyObject* on) {
+  const int value = PyObject_IsTrue(on);
+  if (value < 0) return nullptr;
+  return PyBool_FromLong(std::exchange(thread_state.*flag, value == 1));
+}
+template <bool ThreadState::*flag> PyObject* get_mode(PyObject*, PyObject*) { return PyBool_FromLong(thread_state.*flag); }
+
+PyObject* run_backward(PyObject*, PyObject* args) {
+  PyObject *tensors, *grads, *inputs;
+  int retain, create;
+  if (!PyArg_ParseTuple(args, "OOppO", &tensors, &grads, &retain, &create, &inputs)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    const auto roots = tensors_of(tensors, "backward"), g = tensors_of(grads, "backward"), in = tensors_of(inputs, "backward");
+    {
+      WithoutGil unlock;
+      autograd::backward(roots, g, retain, create, in);
+    }
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* run_grad(PyObject*, PyObject* args) {
+  PyObject *outputs, *inputs, *grads;
+  int retain, create, unused;
+  if (!PyArg_ParseTuple(args, "OOOppp", &outputs, &inputs, &grads, &retain, &create, &unused)) return nullptr;
+  return guarded([&] {
+    const auto out = tensors_of(outputs, "grad"), in = tensors_of(inputs, "grad"), g = tensors_of(grads, "grad");
+    std::vector<Tensor> result;
+    {
+      WithoutGil unlock;
+      result = autograd::grad(out, in, g, retain, create, unused);
+    }
+    return wrap_list(result);
+  });
+}
+
+// x.backward(): straight to the engine.
+PyObject* tensor_backward(PyObject* self, PyObject* const* values, Py_ssize_t n, PyObject* names) {
+  return guarded([&]() -> PyObject* {
+    static constexpr std::string_view kNames[] = {"gradient", "retain_graph", "create_graph", "inputs"};
+    PyObject* given[4] = {};
+    STRATA_CHECK(n <= 4, Type, "backward() takes at most 4 arguments ({} given)", n);
+    std::copy_n(values, n, given);
+    for (Py_ssize_t k = 0; names && k < PyTuple_GET_SIZE(names); ++k) {
+      const std::string_view name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, k));
+      const auto at = std::find(std::begin(kNames), std::end(kNames), name);
+      STRATA_CHECK(at != std::end(kNames), Type, "backward() got an unexpected keyword argument '{}'", name);
+      given[at - kNames] = values[n + k];
+    }
+    const auto flag = [](PyObject* o) { return o && PyObject_IsTrue(o) == 1; };
+    const Tensor root = tensor_of(self), grad = given[0] && given[0] != Py_None ? require_tensor(given[0], "backward") : Tensor();
+    const bool create = flag(given[2]), retain = flag(given[1]) || create;
+    const auto inputs = tensors_of(given[3], "backward");
+    {
+      WithoutGil unlock;
+      autograd::backward({&root, 1}, {&grad, 1}, retain, create, inputs);
+    }
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* add_hook(PyObject*, PyObject* args) {
+  PyObject *tensor, *hook;
+  if (!PyArg_ParseTuple(args, "OO", &tensor, &hook)) return nullptr;
+  return guarded([&] {
+    const int64_t id = autograd::register_hook(require_tensor(tensor, "register_hook"), [hook = Shared(hook)](const Tensor& g) -> Tensor {
+      WithGil gil;
+      Object grad(need(wrap(g)));
+      PyObject* one[] = {grad.get()};
+      Object result(need(PyObject_Vectorcall(hook.get(), one, 1, nullptr)));
+      return result.get() == Py_None ? Tensor() : require_tensor(result.get(), "a hook's result");
+    });
+    return PyLong_FromLongLong(id);
+  });
+}
+PyObject* drop_hook(PyObject*, PyObject* args) {
+  PyObject* tensor;
+  long long id;
+  if (!PyArg_ParseTuple(args, "OL", &tensor, &id)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    autograd::remove_hook(require_tensor(tensor, "remove"), id);
+    Py_RETURN_NONE;
+  });
+}
+
+// The gradient of a user-defined function: calls apply(*grads) of a Python object.
+struct PythonGrad : CustomGrad {
+  Shared apply_fn;
+  std::string text;
+  PythonGrad(PyObject* apply, std::string name) : apply_fn(apply), text(std::move(name)) {}
+  const char* name() const override { return text.c_str(); }
+  std::vector<Tensor> apply(const std::vector<Tensor>& grads, bool create_graph) override {
+    WithGil gil;
+    Object args(need(wrap_list(grads)));
+    Object create(PyBool_FromLong(create_graph));
+    PyObject* values[] = {args.get(), create.get()};
+    Object result(need(PyObject_Vectorcall(apply_fn.get(), values, 2, nullptr)));
+    return tensors_of(result.get(), "backward of a Function");
+  }
+};
+PyObject* record_function(PyObject*, PyObject* args) {
+  PyObject *apply, *inputs, *outputs;
+  const char* name;
+  if (!PyArg_ParseTuple(args, "OsOO", &apply, &name, &inputs, &outputs)) return nullptr;
+  return guarded([&] {
+    const auto in = tensors_of(inputs, "Function");
+    auto out = tensors_of(outputs, "Function");
+    autograd::record_custom(std::make_unique<PythonGrad>(apply, name), in, out);
+    return wrap_list(out);
+  });
+}
+
+PyObject* grad_fn_name(PyObject*, PyObject* tensor) {
+  return guarded([&]() -> PyObject* {
+    const Node::Edge edge = edge_to(*require_tensor(tensor, "grad_fn"));
+    if (!edge.node) Py_RETURN_NONE;
+    return PyUnicode_FromString(edge.node->name());
+  });
+}
+}  // namespace
+
+PyMethodDef autograd_functions[] = {
+    {"_set_grad_enabled", set_mode<&ThreadState::grad_mode>, METH_O, "Turns recording on or off; returns the state before."},
+    {"is_grad_enabled", get_mode<&ThreadState::grad_mode>, METH_NOARGS, "Whether ops are recorded."},
+    {"_set_inference_mode", set_mode<&ThreadState::inference_mode>, METH_O, "Returns the state before."},
+    {"is_inference_mode_enabled", get_mode<&ThreadState::inference_mode>, METH_NOARGS, "Whether inference_mode() is on."},
+    {"_set_anomaly_enabled", set_mode<&ThreadState::anomaly_mode>, METH_O, "Returns the state before."},
+    {"is_anomaly_enabled", get_mode<&ThreadState::anomaly_mode>, METH_NOARGS, "Whether anomaly mode is on."},
+    {"_set_reference_only", set_mode<&ThreadState::reference_only>, METH_O, "For tests: run the last kernel of each list."},
+    {"_backward", run_backward, METH_VARARGS, nullptr},
+    {"_grad", run_grad, METH_VARARGS, nullptr},
+    {"_register_hook", add_hook, METH_VARARGS, nullptr},
+    {"_remove_hook", drop_hook, METH_VARARGS, nullptr},
+    {"_record_function", record_function, METH_VARARGS, nullptr},
+    {"_grad_fn_name", grad_fn_name, METH_O, nullptr},
+    {}};
+
+static PyMethodDef backward_method = {"backward", method(tensor_backward), METH_FASTCALL | METH_KEYWORDS,
+                                      "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None): adds to the leaves' .grad."};
+
+bool init_autograd(PyObject*) {
+  autograd::current_line = user_line;
+  Object descriptor(PyDescr_NewMethod(tensor_type, &backward_method));
+  return descriptor && PyObject_SetAttrString(reinterpret_cast<PyObject*>(tensor_type), "backward", descriptor.get()) == 0;
+}
+
+}  // namespace strata::python

@@ -1,0 +1,246 @@
+// Between Python data and tensors: nested lists, the buffer protocol (NumPy without importing it), lists back.
+#include <cstring>
+
+#include "python/binding.h"
+
+namespace strata::python {
+namespace {
+
+// --- element formats of the buffer protocol --------------------------------------------------------------------------
+
+std::optional<DType> dtype_of_format(const char* format, Py_ssize_t itemsize) {
+  if (!format) return itemsize == 1 ? std::optional(DType::U8) : std::nullopt;
+  if (*format == '@' || *format == '=' || *format == '<' || *format == '|') ++format;
+  if (format[0] == 0 || format[1] != 0) return std::nullopt;
+  switch (*format) {
+    case '?': return DType::Bool;
+    case 'B': return DType::U8;
+    case 'b': return DType::I8;
+    case 'h': return DType::I16;
+    case 'i': return DType::I32;
+    case 'l': return itemsize == 8 ? DType::I64 : DType::I32;
+    case 'q': return DType::I64;
+    case 'e': return DType::F16;
+    case 'f': return DType::F32;
+    case 'd': return DType::F64;
+    default: return std::nullopt;
+  }
+}
+const char* format_of(DType t) {
+  switch (t) {
+    case DType::Bool: return "?";
+    case DType::U8: return "B";
+    case DType::I8: return "b";
+    case DType::I16: return "h";
+    case DType::I32: return "i";
+    case DType::I64: return "q";
+    case DType::F16: return "e";
+    case DType::F32: return "f";
+    case DType::F64: return "d";
+    default: return nullptr;
+  }
+}
+
+void release_view(void* p) {
+  if (!Py_IsInitialized()) return;
+  WithGil gil;
+  PyBuffer_Release(static_cast<Py_buffer*>(p));
+  delete static_cast<Py_buffer*>(p);
+}
+
+// A tensor over the memory of an object with the buffer protocol.
+Tensor share_buffer(PyObject* source) {
+  auto view = std::make_unique<Py_buffer>();
+  bool read_only = false;
+  if (PyObject_GetBuffer(source, view.get(), PyBUF_STRIDES | PyBUF_FORMAT | PyBUF_WRITABLE) < 0) {
+    PyErr_Clear();
+    need(PyObject_GetBuffer(source, view.get(), PyBUF_STRIDES | PyBUF_FORMAT));
+    read_only = true;
+  }
+  Py_buffer* raw = view.release();
+  struct Guard {  // until the tensor owns it
+    Py_buffer* view;
+    ~Guard() {
+      if (view) PyBuffer_Release(view), delete view;
+    }
+  } guard{raw};
+  const std::optional<DType> dtype = dtype_of_format(raw->format, raw->itemsize);
+  STRATA_CHECK(dtype, Type, "can't convert an array of element format '{}'; the supported types are: float64, float32, float16, int64, int32, int16, int8, "
+               "uint8 and bool", raw->format ? raw->format : "");
+  const auto item = static_cast<int64_t>(size_of(*dtype));
+  Tensor t(Ref<TensorImpl>::adopt(TensorImpl::make()));
+  t->dtype = *dtype;
+  std::vector<int64_t> shape(raw->shape, raw->shape + raw->ndim);
+  t->set_shape(shape);
+  for (int d = 0; d < raw->ndim; ++d) {
+    STRATA_CHECK(raw->strides[d] >= 0, Value, "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
+                 "supported; make a copy with array.copy()");
+    STRATA_CHECK(raw->strides[d] % item == 0, Value, "stride {} of the given array is not a multiple of its element size {}", raw->strides[d], item);
+    t->strides[d] = raw->strides[d] / item;
+  }
+  t->update_contiguous();
+  t->storage = adopt_memory(raw->buf, static_cast<size_t>(raw->len), release_view, raw);
+  guard.view = nullptr;
+  t->storage->read_only = read_only;
+  t->data = static_cast<std::byte*>(raw->buf);
+  return t;
+}
+
+Tensor copy_as(const Tensor& t, DType dtype) {
+  const OpRecord& to = find_op("to", "dtype");
+  Args args = to.defaults;
+  args[0] = Value(t), args[1] = Value(dtype);
+  for (uint32_t i = 0; i < to.params.size(); ++i)
+    if (to.params[i].name == "copy") args[i] = Value(true);
+  Scoped mode(thread_state.grad_mode, false);
+  return call(to, args);
+}
+
+// --- nested lists ------------------------------------------------------------------------------------------------------
+
+bool is_list(PyObject* o) { return PyList_Check(o) || PyTuple_Check(o); }
+
+struct ListReader {
+  std::vector<int64_t> shape;
+  Tag kind = Tag::None;  // the widest number seen
+  std::vector<Value> values;
+  bool tensors = false;
+
+  void measure(PyObject* o) {
+    for (int depth = 0; is_list(o); ++depth) {
+      STRATA_CHECK(depth < kMaxDims, Value, "tensor: the data are nested deeper than {} levels", kMaxDims);
+      shape.push_back(PySequence_Fast_GET_SIZE(o));
+      if (!shape.back()) return;
+      o = PySequence_Fast_GET_ITEM(o, 0);
+    }
+    if (is_tensor(o) && impl_of(o)->ndim > 0) {
+      for (int64_t n : impl_of(o)->sizes()) shape.push_back(n);
+    }
+  }
+  void add(const Value& v) {
+    if (kind == Tag::None || v.tag == Tag::Float || (v.tag == Tag::Int && kind == Tag::Bool)) kind = v.tag;
+    values.push_back(v);
+  }
+  void fill(PyObject* o, size_t depth) {
+    if (depth == shape.size()) {
+      Value v;
+      STRATA_CHECK(!is_list(o), Value, "tensor: the data are nested unevenly: expected a number at depth {}, found a sequence", depth);
+      if (!number_value(o, v)) fail(ErrorKind::Type, fmt::format("tensor: cannot make an element of a {}; expected a number", Py_TYPE(o)->tp_name));
+      return add(v);
+    }
+    if (is_tensor(o) || PyObject_CheckBuffer(o)) {
+      Object list(is_tensor(o) ? to_list(tensor_of(o)) : to_list(share_buffer(o)));
+      return fill(need(list.get()), depth);
+    }
+    if (!is_list(o)) fail(ErrorKind::Value, fmt::format("tensor: expected a sequence of length {} at dim {}, found {}", shape[depth], depth, Py_TYPE(o)->tp_name));
+    const Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+    STRATA_CHECK(n == shape[depth], Value, "expected sequence of length {} at dim {} (got {})", shape[depth], depth, n);
+    for (Py_ssize_t i = 0; i < n; ++i) fill(PySequence_Fast_GET_ITEM(o, i), depth + 1);
+  }
+};
+}  // namespace
+
+Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype) {
+  if (is_tensor(data)) return copy_as(autograd::detach(tensor_of(data)), dtype.value_or(impl_of(data)->dtype));
+  Value number;
+  const bool scalar = !is_list(data) && number_value(data, number);
+  if (!scalar && !is_list(data) && PyObject_CheckBuffer(data)) {
+    const Tensor shared = share_buffer(data);
+    return copy_as(shared, dtype.value_or(shared.dtype()));
+  }
+  ListReader reader;
+  if (!scalar) reader.measure(data);
+  reader.fill(data, 0);
+  if (!dtype) dtype = reader.kind == Tag::Int ? DType::I64 : reader.kind == Tag::Bool ? DType::Bool : default_dtype();
+  Tensor t = make_tensor(reader.shape, *dtype);
+  dispatch_dtype(*dtype, [&]<class T> {
+    for (size_t i = 0; i < reader.values.size(); ++i) {
+      const Value& v = reader.values[i];
+      t.data<T>()[i] = v.tag == Tag::Float ? convert<T>(v.f) : convert<T>(v.i);
+    }
+  });
+  return t;
+}
+
+static PyObject* list_level(const TensorImpl& t, int d, const std::byte* at) {
+  if (d == t.ndim)
+    return dispatch_dtype(t.dtype, [&]<class T>() -> PyObject* {
+      const T v = *reinterpret_cast<const T*>(at);
+      if constexpr (std::is_same_v<T, bool>) return PyBool_FromLong(v);
+      else if constexpr (std::is_integral_v<T>) return PyLong_FromLongLong(v);
+      else if constexpr (std::is_same_v<T, double>) return PyFloat_FromDouble(v);
+      else return PyFloat_FromDouble(static_cast<double>(static_cast<float>(v)));
+    });
+  Object list(need(PyList_New(t.shape[d])));
+  for (int64_t i = 0; i < t.shape[d]; ++i)
+    PyList_SET_ITEM(list.get(), i, need(list_level(t, d + 1, at + i * t.strides[d] * static_cast<int64_t>(size_of(t.dtype)))));
+  return list.release();
+}
+PyObject* to_list(const Tensor& t) { return list_level(*t, 0, t.bytes()); }
+
+int get_buffer(PyObject* self, Py_buffer* view, int flags) {
+  return guarded([&]() -> int {
+    TensorImpl& t = *impl_of(self);
+    const char* format = format_of(t.dtype);
+    STRATA_CHECK(!t.requires_grad, Runtime, "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
+    if (!format) fail(ErrorKind::Type, fmt::format("Got unsupported ScalarType {}; convert with .to(strata.float32) first", name_of(t.dtype)));
+    const bool writable = t.storage && !t.storage->read_only;
+    if (((flags & PyBUF_STRIDES) != PyBUF_STRIDES && !t.contiguous) || ((flags & PyBUF_WRITABLE) && !writable)) {
+      PyErr_SetString(PyExc_BufferError, t.contiguous ? "the tensor's memory is read-only" : "the tensor is not contiguous");
+      return -1;
+    }
+    const auto item = static_cast<Py_ssize_t>(size_of(t.dtype));
+    auto* dims = static_cast<Py_ssize_t*>(PyMem_Malloc(sizeof(Py_ssize_t) * 2 * kMaxDims));
+    if (!dims) return PyErr_NoMemory(), -1;
+    for (int d = 0; d < t.ndim; ++d) dims[d] = t.shape[d], dims[kMaxDims + d] = t.strides[d] * item;
+    *view = {t.data, Py_NewRef(self), t.numel * item, item, !writable, t.ndim, const_cast<char*>(flags & PyBUF_FORMAT ? format : nullptr), dims, dims + kMaxDims,
+             nullptr, dims};
+    return 0;
+  });
+}
+void release_buffer(PyObject*, Py_buffer* view) { PyMem_Free(view->internal); }
+
+namespace {
+PyObject* make_with(PyObject* args, PyObject* keywords, bool copy) {
+  const char* names[] = {"data", "dtype", "device", "requires_grad", "pin_memory", "copy", nullptr};
+  PyObject *data, *dtype = Py_None, *device = Py_None, *ignored = nullptr;
+  int requires_grad = 0;
+  PyObject* want_copy = nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$OOpOO", const_cast<char**>(names), &data, &dtype, &device, &requires_grad, &ignored, &want_copy)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    if (device != Py_None) require_available(device_of_object(device));
+    const std::optional<DType> type = dtype == Py_None ? std::nullopt : std::optional(dtype_of_object(dtype));
+    Tensor t;
+    if (copy || (want_copy && PyObject_IsTrue(want_copy))) {
+      t = tensor_from_data(data, type);
+    } else if (is_tensor(data)) {
+      if (!type || *type == impl_of(data)->dtype) return Py_NewRef(data);
+      t = copy_as(tensor_of(data), *type);
+    } else if (!PyList_Check(data) && !PyTuple_Check(data) && PyObject_CheckBuffer(data)) {
+      t = share_buffer(data);
+      if (type && *type != t.dtype()) t = copy_as(t, *type);
+    } else {
+      t = tensor_from_data(data, type);
+    }
+    if (requires_grad) t.set_requires_grad(true);
+    return wrap(std::move(t));
+  });
+}
+PyObject* tensor(PyObject*, PyObject* args, PyObject* keywords) { return make_with(args, keywords, true); }
+PyObject* asarray(PyObject*, PyObject* args, PyObject* keywords) { return make_with(args, keywords, false); }
+PyObject* from_numpy(PyObject*, PyObject* array) {
+  return guarded([&] {
+    if (is_tensor(array) || !PyObject_CheckBuffer(array)) fail(ErrorKind::Type, fmt::format("expected np.ndarray (got {})", Py_TYPE(array)->tp_name));
+    return wrap(share_buffer(array));
+  });
+}
+}  // namespace
+
+PyMethodDef conversion_functions[] = {
+    {"tensor", method(tensor), METH_VARARGS | METH_KEYWORDS, "tensor(data, *, dtype=None, device=None, requires_grad=False): a copy of nested lists, numbers, arrays or tensors."},
+    {"asarray", method(asarray), METH_VARARGS | METH_KEYWORDS, "Like tensor(), but shares memory where it can."},
+    {"as_tensor", method(asarray), METH_VARARGS | METH_KEYWORDS, "Like tensor(), but shares memory where it can."},
+    {"from_numpy", from_numpy, METH_O, "A tensor over the array's memory, without a copy."},
+    {}};
+
+}  // namespace strata::python

@@ -1,0 +1,262 @@
+// The extension module strata._C: types, ops and the functions that are not ops.
+#include "base/parallel.h"
+#include "base/trace.h"
+#include "dispatch/samples.h"
+#include "python/binding.h"
+#include "tensor/generator.h"
+
+namespace strata::python {
+
+static PyObject* out_of_memory_error = nullptr;
+static PyObject* ops_dict = nullptr;
+
+PyObject* raise_current() {
+  try {
+    throw;
+  } catch (const PythonError&) {  // already set
+  } catch (const Error& e) {
+    PyObject* type = PyExc_RuntimeError;
+    switch (e.kind()) {
+      case ErrorKind::Runtime:
+      case ErrorKind::Internal: type = PyExc_RuntimeError; break;
+      case ErrorKind::Type: type = PyExc_TypeError; break;
+      case ErrorKind::Value: type = PyExc_ValueError; break;
+      case ErrorKind::Index: type = PyExc_IndexError; break;
+      case ErrorKind::NotImplemented: type = PyExc_NotImplementedError; break;
+      case ErrorKind::OutOfMemory: type = out_of_memory_error; break;
+      case ErrorKind::Io: type = PyExc_OSError; break;
+    }
+    PyErr_SetString(type, e.what());
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& e) {
+    PyErr_SetString(PyExc_RuntimeError, e.what());
+  }
+  return nullptr;
+}
+
+PyObject* call_op_by_name(const char* name, PyObject* const* values, Py_ssize_t n, PyObject* keywords) {
+  PyObject* op = PyDict_GetItemString(ops_dict, name);
+  if (!op) fail(ErrorKind::Internal, fmt::format("there is no op '{}'", name));
+  return PyObject_Vectorcall(op, values, static_cast<size_t>(n), keywords);
+}
+
+namespace {
+
+PyObject* find(PyObject*, PyObject* name) {
+  PyObject* op = PyDict_GetItemWithError(ops_dict, name);
+  if (!op && !PyErr_Occurred()) PyErr_Format(PyExc_KeyError, "no op named %R", name);
+  return Py_XNewRef(op);
+}
+
+PyObject* py_set_num_threads(PyObject*, PyObject* n) {
+  return guarded([&]() -> PyObject* {
+    const long value = PyLong_AsLong(n);
+    if (value == -1 && PyErr_Occurred()) throw PythonError{};
+    set_num_threads(static_cast<int>(value));
+    Py_RETURN_NONE;
+  });
+}
+PyObject* py_get_num_threads(PyObject*, PyObject*) { return PyLong_FromLong(num_threads()); }
+
+PyObject* py_memory_stats(PyObject*, PyObject*) {
+  const MemoryStats s = memory_stats();
+  return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n,s:n,s:n}", "allocated_bytes", s.allocated_bytes, "peak_allocated_bytes", s.peak_allocated_bytes, "reserved_bytes",
+                       s.reserved_bytes, "cached_bytes", s.cached_bytes, "system_allocations", s.system_allocations, "allocations", s.allocations, "limit_bytes",
+                       s.limit_bytes);
+}
+PyObject* py_reset_peak(PyObject*, PyObject*) {
+  reset_peak_memory_stats();
+  Py_RETURN_NONE;
+}
+PyObject* py_empty_cache(PyObject*, PyObject*) {
+  empty_cache();
+  Py_RETURN_NONE;
+}
+PyObject* py_set_memory_limit(PyObject*, PyObject* bytes) {
+  const size_t n = bytes == Py_None ? 0 : PyLong_AsSize_t(bytes);
+  if (PyErr_Occurred()) return nullptr;
+  set_memory_limit(n);
+  Py_RETURN_NONE;
+}
+
+PyObject* py_manual_seed(PyObject* module, PyObject* seed) {
+  const uint64_t value = PyLong_AsUnsignedLongLongMask(seed);
+  if (PyErr_Occurred()) return nullptr;
+  manual_seed(value);
+  return PyObject_GetAttrString(module, "default_generator");
+}
+
+PyObject* py_default_dtype(PyObject*, PyObject*) { return wrap(default_dtype()); }
+PyObject* py_set_default_dtype(PyObject*, PyObject* t) {
+  return guarded([&]() -> PyObject* {
+    set_default_dtype(dtype_of_object(t));
+    Py_RETURN_NONE;
+  });
+}
+PyObject* py_promote_types(PyObject*, PyObject* args) {
+  PyObject *a, *b;
+  if (!PyArg_ParseTuple(args, "OO", &a, &b)) return nullptr;
+  return guarded([&] { return wrap(promote(dtype_of_object(a), dtype_of_object(b))); });
+}
+
+// explain(op, *args, **kw): runs the call and lists the kernels that were considered, with reasons.
+PyObject* explain(PyObject*, PyObject* const* values, Py_ssize_t n, PyObject* keywords) {
+  if (n < 1) return PyErr_SetString(PyExc_TypeError, "explain(op, *args) needs an op"), nullptr;
+  Explanation seen;
+  Scoped<Explanation*> look(thread_state.explain, &seen);
+  Object result(PyObject_Vectorcall(values[0], values + 1, static_cast<size_t>(n - 1), keywords));
+  if (!result) return nullptr;
+  Object lines(PyList_New(0));
+  for (const auto& line : seen.lines) {
+    Object item(Py_BuildValue("(sss)", line.op->name.c_str(), line.kernel->name, line.reason ? line.reason : "chosen"));
+    if (!item || PyList_Append(lines.get(), item.get()) < 0) return nullptr;
+  }
+  return lines.release();
+}
+
+PyObject* trace_start(PyObject*, PyObject*) {
+  trace::start();
+  Py_RETURN_NONE;
+}
+PyObject* trace_stop(PyObject*, PyObject*) {
+  Object list(PyList_New(0));
+  for (const trace::Event& e : trace::stop()) {
+    Object item(Py_BuildValue("{s:s,s:s,s:s,s:K,s:L,s:L,s:I}", "layer", trace::name_of(e.layer), "name", e.name, "detail", e.detail.c_str(), "id",
+                              static_cast<unsigned long long>(e.id), "begin_ns", static_cast<long long>(e.begin_ns), "end_ns", static_cast<long long>(e.end_ns),
+                              "thread", e.thread));
+    if (!item || PyList_Append(list.get(), item.get()) < 0) return nullptr;
+  }
+  return list.release();
+}
+
+// --- the registry, for tests, docs and tools -----------------------------------------------------------------------------
+
+PyObject* value_object(const Value& v) {
+  switch (v.tag) {
+    case Tag::None:
+    case Tag::Generator: return Py_NewRef(Py_None);
+    case Tag::Tensor: return wrap(Tensor(Ref<TensorImpl>::share(v.tensor)));
+    case Tag::Float: return PyFloat_FromDouble(v.f);
+    case Tag::Int: return PyLong_FromLongLong(v.i);
+    case Tag::Bool: return PyBool_FromLong(v.i != 0);
+    case Tag::Str: return PyUnicode_FromStringAndSize(v.str, v.size);
+    case Tag::DType: return wrap(v.dtype());
+    case Tag::Device: return wrap(v.device());
+    case Tag::Tensors: {
+      PyObject* list = PyList_New(v.size);
+      for (uint32_t i = 0; i < v.size; ++i) PyList_SET_ITEM(list, i, wrap_optional(v.tensors[i]));
+      return list;
+    }
+    case Tag::Ints: {
+      PyObject* list = PyList_New(v.size);
+      for (uint32_t i = 0; i < v.size; ++i) PyList_SET_ITEM(list, i, PyLong_FromLongLong(v.ints[i]));
+      return list;
+    }
+    case Tag::Floats: {
+      PyObject* list = PyList_New(v.size);
+      for (uint32_t i = 0; i < v.size; ++i) PyList_SET_ITEM(list, i, PyFloat_FromDouble(v.floats[i]));
+      return list;
+    }
+  }
+  return nullptr;
+}
+
+// A sample's arguments as a dict by parameter name, in the order given.
+PyObject* sample_object(const OpRecord& op, const char* text, DType dtype, uint64_t seed) {
+  const Sample sample(op, text, dtype, seed);
+  Object dict(need(PyDict_New()));
+  for (uint32_t i : sample.given) {
+    Object value(need(value_object(sample.args[i])));
+    need(PyDict_SetItem(dict.get(), Object(PyUnicode_FromStringAndSize(op.params[i].name.data(), static_cast<Py_ssize_t>(op.params[i].name.size()))).get(), value.get()));
+  }
+  return dict.release();
+}
+const OpRecord& record_at(Py_ssize_t index) {
+  STRATA_CHECK(index >= 0 && index < std::ssize(all_ops()), Index, "there are {} records, no number {}", all_ops().size(), index);
+  return *all_ops()[static_cast<size_t>(index)];
+}
+PyObject* make_sample(PyObject*, PyObject* args) {
+  Py_ssize_t index;
+  const char* text;
+  PyObject* dtype;
+  unsigned long long seed = 0;
+  if (!PyArg_ParseTuple(args, "nsO|K", &index, &text, &dtype, &seed)) return nullptr;
+  return guarded([&] { return sample_object(record_at(index), text, dtype_of_object(dtype), seed); });
+}
+
+PyObject* text_list(const std::vector<const char*>& texts) {
+  PyObject* list = PyList_New(0);
+  for (const char* t : texts) PyList_Append(list, Object(PyUnicode_FromString(t)).get());
+  return list;
+}
+
+// Everything about every record: what docs, stubs and tests derive from.
+PyObject* records(PyObject*, PyObject*) {
+  Object list(PyList_New(0));
+  Py_ssize_t index = 0;
+  for (const OpRecord* op : all_ops()) {
+    Object dtypes(PyList_New(0)), errors(PyList_New(0)), kernels(PyList_New(0)), outputs(PyList_New(0));
+    for (int t = 0; t < kDTypeCount; ++t)
+      if (op->accepts.has(static_cast<DType>(t))) PyList_Append(dtypes.get(), Object(wrap(static_cast<DType>(t))).get());
+    for (const ErrorSample& e : op->error_samples) PyList_Append(errors.get(), Object(Py_BuildValue("(sis)", e.args, static_cast<int>(e.kind), e.message)).get());
+    for (const Kernel& k : op->kernels) PyList_Append(kernels.get(), Object(PyUnicode_FromString(k.name)).get());
+    for (const std::string& n : op->output_names) PyList_Append(outputs.get(), Object(PyUnicode_FromString(n.c_str())).get());
+    const char* kind = op->composite_fn ? "composite" : op->view_fn ? "view" : op->broadcasts ? "pointwise" : "kernel";
+    Object item(Py_BuildValue("{s:n,s:s,s:s,s:s,s:s,s:s,s:N,s:N,s:N,s:N,s:N,s:N,s:O,s:O,s:O,s:O,s:O,s:O}", "index", index++, "name", op->name.c_str(), "overload",
+                              op->overload.c_str(), "schema", op->schema, "doc", op->text, "kind", kind, "samples", text_list(op->sample_texts), "errors",
+                              errors.release(), "dtypes", dtypes.release(), "kernels", kernels.release(), "outputs", outputs.release(), "aliases",
+                              text_list(op->aliases), "differentiable", op->grad_fn || op->composite_fn ? Py_True : Py_False, "inplace",
+                              op->has_inplace ? Py_True : Py_False, "out", op->has_out ? Py_True : Py_False, "method", op->method ? Py_True : Py_False, "random",
+                              op->random ? Py_True : Py_False, "internal", op->internal ? Py_True : Py_False));
+    if (!item || PyList_Append(list.get(), item.get()) < 0) return nullptr;
+  }
+  return list.release();
+}
+
+PyMethodDef functions[] = {
+    {"_op", find, METH_O, "The callable of this name."},
+    {"_records", records, METH_NOARGS, "Every op record as a dict."},
+    {"_sample", make_sample, METH_VARARGS, "_sample(record index, text, dtype, seed=0): the arguments of a sample, by name."},
+    {"set_num_threads", py_set_num_threads, METH_O, "Threads that one op may use."},
+    {"get_num_threads", py_get_num_threads, METH_NOARGS, "Threads that one op may use."},
+    {"memory_stats", py_memory_stats, METH_NOARGS, "What the CPU allocator holds, in bytes and calls."},
+    {"reset_peak_memory_stats", py_reset_peak, METH_NOARGS, "Starts the peak anew from what is allocated now."},
+    {"empty_cache", py_empty_cache, METH_NOARGS, "Gives cached memory back to the system."},
+    {"set_memory_limit", py_set_memory_limit, METH_O, "Bytes the CPU allocator may take from the system; None lifts the limit."},
+    {"manual_seed", py_manual_seed, METH_O, "Seeds the default generator and returns it."},
+    {"get_default_dtype", py_default_dtype, METH_NOARGS, "The dtype of floating-point results made from nothing."},
+    {"set_default_dtype", py_set_default_dtype, METH_O, "Sets it."},
+    {"promote_types", py_promote_types, METH_VARARGS, "The dtype that an op on tensors of both dtypes computes in."},
+    {"explain", method(explain), METH_FASTCALL | METH_KEYWORDS, "explain(op, *args): which kernel runs, and why not the others."},
+    {"_trace_start", trace_start, METH_NOARGS, nullptr},
+    {"_trace_stop", trace_stop, METH_NOARGS, nullptr},
+    {}};
+
+PyModuleDef definition = {PyModuleDef_HEAD_INIT, "strata._C", "The C++ part of strata.", -1, functions, nullptr, nullptr, nullptr, nullptr};
+
+bool init(PyObject* module) {
+  out_of_memory_error = PyErr_NewExceptionWithDoc("strata.OutOfMemoryError", "No memory for a tensor; the message says who holds what.", PyExc_RuntimeError, nullptr);
+  if (!out_of_memory_error || PyModule_AddObjectRef(module, "OutOfMemoryError", out_of_memory_error) < 0) return false;
+  if (!init_types(module) || !init_tensor_type(module) || !init_op_type(module) || !init_autograd(module)) return false;
+  for (PyMethodDef* table : {conversion_functions, autograd_functions, dlpack_functions, value_functions})
+    if (PyModule_AddFunctions(module, table) < 0) return false;
+  ops_dict = make_ops();
+  return ops_dict && PyModule_AddObjectRef(module, "ops", ops_dict) == 0 && bind_operators(ops_dict) &&
+         PyModule_AddStringConstant(module, "__version__", STRATA_VERSION) == 0 && PyModule_AddObject(module, "inf", PyFloat_FromDouble(Py_HUGE_VAL)) == 0 &&
+         PyModule_AddObject(module, "nan", PyFloat_FromDouble(Py_NAN)) == 0;
+}
+}  // namespace
+}  // namespace strata::python
+
+PyMODINIT_FUNC PyInit__C() {
+  using namespace strata::python;
+  PyObject* module = PyModule_Create(&definition);
+  try {
+    if (module && init(module)) return module;
+  } catch (...) {
+    raise_current();
+  }
+  Py_XDECREF(module);
+  return nullptr;
+}

@@ -1,0 +1,269 @@
+// The Tensor type: a heap type with operators in its slots and a list of free objects.
+#include "python/parse.h"
+
+namespace strata::python {
+
+PyTypeObject* tensor_type = nullptr;
+
+namespace {
+
+// The interpreter lock guards the list. An entry keeps its memory, not its tensor.
+constexpr int kKeep = 256;
+PyTensor* free_objects[kKeep];
+int free_count = 0;
+
+void dealloc(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  auto* object = reinterpret_cast<PyTensor*>(self);
+  if (object->weak_references) PyObject_ClearWeakRefs(self);
+  if (TensorImpl* impl = object->impl) {
+    if (impl->python == self) impl->python = nullptr;
+    Ref<TensorImpl>::drop(impl);
+  }
+  if (type == tensor_type && free_count < kKeep) free_objects[free_count++] = object;
+  else type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyObject* wrap_new(Tensor t, PyTypeObject* type) {
+  PyTensor* o;
+  if (type == tensor_type && free_count) {
+    o = reinterpret_cast<PyTensor*>(PyObject_Init(reinterpret_cast<PyObject*>(free_objects[--free_count]), tensor_type));
+    o->weak_references = nullptr;
+  } else if (!(o = reinterpret_cast<PyTensor*>(type->tp_alloc(type, 0)))) {
+    return nullptr;
+  }
+  t->python = o;
+  o->impl = t.release();
+  return reinterpret_cast<PyObject*>(o);
+}
+
+// --- operators ---------------------------------------------------------------------------------------------------------
+
+enum Operator { kAdd, kSub, kMul, kTrueDiv, kFloorDiv, kRemainder, kPow, kMatmul, kAnd, kOr, kXor, kLshift, kRshift, kEq, kNe, kLt, kLe, kGt, kGe, kOperators };
+struct OperatorName {
+  const char* name;
+  PyObject *plain = nullptr, *inplace = nullptr;  // callables, for everything but the short path
+  const OpRecord* record = nullptr;               // of two tensors, when a short path exists
+};
+OperatorName operators[kOperators] = {{"add"}, {"sub"}, {"mul"}, {"div"}, {"floor_divide"}, {"remainder"}, {"pow"}, {"matmul"}, {"bitwise_and"},
+                                      {"bitwise_or"}, {"bitwise_xor"}, {"bitwise_left_shift"}, {"bitwise_right_shift"}, {"eq"}, {"ne"}, {"lt"}, {"le"},
+                                      {"gt"}, {"ge"}};
+
+bool is_operand(PyObject* o) {
+  return is_tensor(o) || PyFloat_Check(o) || PyLong_Check(o) || (PyObject_CheckBuffer(o) && !PyBytes_Check(o) && !PyByteArray_Check(o));
+}
+
+// A NumPy array meets a tensor as a tensor.
+Object as_operand(PyObject* o) {
+  Value v;
+  if (is_tensor(o) || number_value(o, v)) return Object(Py_NewRef(o));
+  return Object(wrap(tensor_from_data(o, std::nullopt)));
+}
+
+// Tensors, and plain Python numbers where the op takes them as they are.
+bool quick_operand(PyObject* o, bool numbers, Value& v) {
+  if (Py_TYPE(o) == tensor_type) [[likely]] return v = impl_of(o), true;
+  if (!numbers) return false;
+  if (PyFloat_CheckExact(o)) return v = Value(PyFloat_AS_DOUBLE(o)), true;
+  return PyLong_CheckExact(o) && number_value(o, v);
+}
+
+template <Operator k> PyObject* binary(PyObject* left, PyObject* right) {
+  const OperatorName& op = operators[k];
+  if (op.record) [[likely]] {
+    Args args = op.record->defaults;
+    if (quick_operand(left, op.record->numbers, args[0]) && quick_operand(right, op.record->numbers, args[1])) [[likely]]
+      return guarded([&]() -> PyObject* {
+        constexpr int64_t kLongWork = 1 << 15;
+        const auto large = [](const Value& v) { return v.tag == Tag::Tensor && v.tensor->numel > kLongWork; };
+        if (!large(args[0]) && !large(args[1])) [[likely]] return wrap(call(*op.record, args));
+        Tensor out;
+        {
+          WithoutGil unlock;
+          out = call(*op.record, args);
+        }
+        return wrap(std::move(out));
+      });
+  }
+  if (!is_operand(left) || !is_operand(right)) Py_RETURN_NOTIMPLEMENTED;
+  return guarded([&] {
+    Object a = as_operand(left), b = as_operand(right);
+    PyObject* values[] = {a.get(), b.get()};
+    return PyObject_Vectorcall(op.plain, values, 2, nullptr);
+  });
+}
+
+template <Operator k> PyObject* inplace_binary(PyObject* left, PyObject* right) {
+  if (!is_operand(right)) Py_RETURN_NOTIMPLEMENTED;
+  if (!operators[k].inplace) return binary<k>(left, right);
+  return guarded([&] {
+    Object b = as_operand(right);
+    PyObject* values[] = {left, b.get()};
+    return PyObject_Vectorcall(operators[k].inplace, values, 2, nullptr);
+  });
+}
+
+PyObject* power(PyObject* left, PyObject* right, PyObject* modulus) {
+  if (modulus != Py_None) return PyErr_SetString(PyExc_TypeError, "pow() of a Tensor takes no modulus"), nullptr;
+  return binary<kPow>(left, right);
+}
+PyObject* inplace_power(PyObject* left, PyObject* right, PyObject*) { return inplace_binary<kPow>(left, right); }
+
+PyObject* compare(PyObject* left, PyObject* right, int op) {
+  switch (op) {
+    case Py_EQ: return binary<kEq>(left, right);
+    case Py_NE: return binary<kNe>(left, right);
+    case Py_LT: return binary<kLt>(left, right);
+    case Py_LE: return binary<kLe>(left, right);
+    case Py_GT: return binary<kGt>(left, right);
+    default: return binary<kGe>(left, right);
+  }
+}
+
+PyObject *neg_op, *abs_op, *not_op, *positive_op;
+template <PyObject*& op> PyObject* unary(PyObject* self) { return PyObject_Vectorcall(op, &self, 1, nullptr); }
+
+// --- numbers and sequences -----------------------------------------------------------------------------------------------
+
+int truth(PyObject* self) {
+  return guarded([&]() -> int {
+    const Tensor t = tensor_of(self);
+    STRATA_CHECK(t.numel() != 0, Runtime, "Boolean value of Tensor with no values is ambiguous");
+    STRATA_CHECK(t.numel() == 1, Runtime, "Boolean value of Tensor with more than one value is ambiguous; use .any() or .all()");
+    const Scalar s = t.item();
+    return s.is_float() ? s.f != 0 : s.i != 0;
+  });
+}
+PyObject* to_float(PyObject* self) {
+  return guarded([&] { return PyFloat_FromDouble(tensor_of(self).item<double>()); });
+}
+PyObject* to_int(PyObject* self) {
+  return guarded([&] {
+    const Scalar s = tensor_of(self).item();
+    return s.is_float() ? PyLong_FromDouble(s.f) : PyLong_FromLongLong(s.i);
+  });
+}
+PyObject* to_index(PyObject* self) {
+  return guarded([&] {
+    const Tensor t = tensor_of(self);
+    STRATA_CHECK(t.numel() == 1 && !is_floating(t.dtype()), Type, "only integer tensors of a single element can be converted to an index");
+    return PyLong_FromLongLong(t.item<int64_t>());
+  });
+}
+Py_ssize_t length(PyObject* self) {
+  return guarded([&]() -> Py_ssize_t {
+    STRATA_CHECK(impl_of(self)->ndim > 0, Type, "len() of a 0-d tensor");
+    return impl_of(self)->shape[0];
+  });
+}
+PyObject* iterate(PyObject* self) {
+  return guarded([&]() -> PyObject* {
+    STRATA_CHECK(impl_of(self)->ndim > 0, Type, "iteration over a 0-d tensor");
+    Object rows(need(call_op_by_name("unbind", &self, 1)));
+    return PyObject_GetIter(rows.get());
+  });
+}
+int contains(PyObject* self, PyObject* value) {
+  return guarded([&]() -> int {
+    PyObject* values[] = {self, value};
+    Object equal(need(call_op_by_name("eq", values, 2)));
+    PyObject* one[] = {equal.get()};
+    Object any(need(call_op_by_name("any", one, 1)));
+    return PyObject_IsTrue(any.get());
+  });
+}
+Py_hash_t hash(PyObject* self) { return static_cast<Py_hash_t>(reinterpret_cast<uintptr_t>(self) >> 4); }
+
+// Tensor(...) as in old programs: sizes, or data as default floats.
+PyObject* new_tensor(PyTypeObject* type, PyObject* args, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    Tensor t;
+    const Py_ssize_t n = PyTuple_GET_SIZE(args);
+    if (n == 1 && !PyLong_Check(PyTuple_GET_ITEM(args, 0))) {
+      PyObject* data = PyTuple_GET_ITEM(args, 0);
+      t = is_tensor(data) ? autograd::detach(tensor_of(data)) : tensor_from_data(data, default_dtype());
+    } else {
+      std::vector<int64_t> shape;
+      for (Py_ssize_t i = 0; i < n; ++i) shape.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(args, i)));
+      if (PyErr_Occurred()) throw PythonError{};
+      if (n == 0) shape.push_back(0);
+      t = make_tensor(shape, default_dtype());
+    }
+    return wrap_new(t, type);
+  });
+}
+
+PyObject* make_subclass(PyObject*, PyObject* args) {
+  PyTypeObject* type;
+  PyObject* data;
+  int requires_grad = 0;
+  if (!PyArg_ParseTuple(args, "O!O|p", &PyType_Type, &type, &data, &requires_grad)) return nullptr;
+  return guarded([&] {
+    Tensor t = autograd::detach(require_tensor(data, "_make_subclass"));
+    if (requires_grad) t.set_requires_grad(true);
+    return wrap_new(t, type);
+  });
+}
+PyMethodDef subclass_method = {"_make_subclass", make_subclass, METH_VARARGS | METH_STATIC, "The same memory as an object of a subclass."};
+PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(PyTensor, weak_references), READONLY, nullptr}, {}};
+}  // namespace
+
+PyObject* wrap(Tensor t) {
+  STRATA_ASSERT(t);
+  if (t->python) return Py_NewRef(static_cast<PyObject*>(t->python));
+  return wrap_new(std::move(t), tensor_type);
+}
+
+Tensor require_tensor(PyObject* o, const char* who) {
+  STRATA_CHECK(is_tensor(o), Type, "{}: expected a Tensor, got {}", who, Py_TYPE(o)->tp_name);
+  return tensor_of(o);
+}
+
+PyObject* wrap_list(const std::vector<Tensor>& list) {
+  PyObject* tuple = need(PyTuple_New(static_cast<Py_ssize_t>(list.size())));
+  for (size_t i = 0; i < list.size(); ++i) PyTuple_SET_ITEM(tuple, i, need(wrap_optional(list[i])));
+  return tuple;
+}
+
+bool init_tensor_type(PyObject* module) {
+  PyType_Slot slots[] = {
+      slot(Py_tp_new, new_tensor), slot(Py_tp_dealloc, dealloc), slot(Py_tp_repr, tensor_repr), slot(Py_tp_hash, hash), slot(Py_tp_richcompare, compare),
+      slot(Py_tp_iter, iterate), slot(Py_tp_getset, tensor_properties), slot(Py_tp_methods, tensor_methods), slot(Py_tp_members, members),
+      slot(Py_nb_add, binary<kAdd>), slot(Py_nb_subtract, binary<kSub>), slot(Py_nb_multiply, binary<kMul>), slot(Py_nb_true_divide, binary<kTrueDiv>),
+      slot(Py_nb_floor_divide, binary<kFloorDiv>), slot(Py_nb_remainder, binary<kRemainder>), slot(Py_nb_power, power),
+      slot(Py_nb_matrix_multiply, binary<kMatmul>), slot(Py_nb_and, binary<kAnd>), slot(Py_nb_or, binary<kOr>), slot(Py_nb_xor, binary<kXor>),
+      slot(Py_nb_lshift, binary<kLshift>), slot(Py_nb_rshift, binary<kRshift>), slot(Py_nb_inplace_add, inplace_binary<kAdd>),
+      slot(Py_nb_inplace_subtract, inplace_binary<kSub>), slot(Py_nb_inplace_multiply, inplace_binary<kMul>),
+      slot(Py_nb_inplace_true_divide, inplace_binary<kTrueDiv>), slot(Py_nb_inplace_floor_divide, inplace_binary<kFloorDiv>),
+      slot(Py_nb_inplace_remainder, inplace_binary<kRemainder>), slot(Py_nb_inplace_power, inplace_power), slot(Py_nb_inplace_and, inplace_binary<kAnd>),
+      slot(Py_nb_inplace_or, inplace_binary<kOr>), slot(Py_nb_inplace_xor, inplace_binary<kXor>), slot(Py_nb_inplace_lshift, inplace_binary<kLshift>),
+      slot(Py_nb_inplace_rshift, inplace_binary<kRshift>), slot(Py_nb_negative, unary<neg_op>), slot(Py_nb_absolute, unary<abs_op>),
+      slot(Py_nb_invert, unary<not_op>), slot(Py_nb_positive, unary<positive_op>), slot(Py_nb_bool, truth), slot(Py_nb_float, to_float),
+      slot(Py_nb_int, to_int), slot(Py_nb_index, to_index), slot(Py_mp_length, length), slot(Py_mp_subscript, get_item), slot(Py_mp_ass_subscript, set_item),
+      slot(Py_sq_length, length), slot(Py_sq_contains, contains), slot(Py_bf_getbuffer, get_buffer), slot(Py_bf_releasebuffer, release_buffer), {}};
+  PyType_Spec spec = {"strata.Tensor", sizeof(PyTensor), 0, static_cast<unsigned>(Py_TPFLAGS_DEFAULT) | Py_TPFLAGS_BASETYPE, slots};
+  tensor_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  if (!tensor_type || PyModule_AddObjectRef(module, "Tensor", reinterpret_cast<PyObject*>(tensor_type)) < 0) return false;
+  Object subclass(PyCFunction_New(&subclass_method, nullptr));
+  Object as_static(PyStaticMethod_New(subclass.get()));
+  return PyObject_SetAttrString(reinterpret_cast<PyObject*>(tensor_type), "_make_subclass", as_static.get()) == 0;
+}
+
+// After the ops exist: which callables the operators use.
+bool bind_operators(PyObject* ops) {
+  for (OperatorName& op : operators) {
+    op.plain = PyDict_GetItemString(ops, op.name);
+    op.inplace = PyDict_GetItemString(ops, (std::string(op.name) + "_").c_str());
+    if (!op.plain) continue;
+    const OpRecord& record = find_op(op.name);
+    const bool two_tensors = record.params.size() >= 2 && record.params[0].type == ParamType::Tensor && record.params[1].type == ParamType::Tensor &&
+                             record.required == 2 && record.outputs == 1;
+    if (two_tensors && (!record.composite_fn || &op == &operators[kMatmul])) op.record = &record;
+  }
+  neg_op = PyDict_GetItemString(ops, "neg"), abs_op = PyDict_GetItemString(ops, "abs");
+  not_op = PyDict_GetItemString(ops, "bitwise_not"), positive_op = PyDict_GetItemString(ops, "positive");
+  return true;
+}
+
+}  // namespace strata::python

@@ -1,0 +1,101 @@
+#include "record/promotion.h"
+
+#include <algorithm>
+
+namespace strata {
+namespace {
+
+// Promotion within one rank; `seen` says whether there was any.
+struct Rank {
+  DType type = DType::Bool;
+  bool seen = false;
+  void add(DType t) { type = seen ? promote(type, t) : t, seen = true; }
+};
+
+Rank combine(Rank higher, Rank lower) {
+  if (!lower.seen || (higher.seen && is_floating(higher.type))) return higher;
+  if (!higher.seen) return lower;
+  if (higher.type == DType::Bool || is_floating(lower.type)) higher.add(lower.type);
+  return higher;
+}
+
+DType type_of_number(const Value& v) { return v.tag == Tag::Float ? default_dtype() : v.tag == Tag::Int ? DType::I64 : DType::Bool; }
+
+[[gnu::noinline]] DType mixed_type(const Args& args, uint32_t count, uint32_t skip) {
+  Rank with_dims, zero_dim, numbers;
+  for (uint32_t i = 0; i < count; ++i) {
+    const Value& v = args[i];
+    if (skip >> i & 1 || !v) continue;
+    if (v.is_number()) {
+      numbers.add(type_of_number(v));
+    } else if (v.tag == Tag::Tensor) {
+      const TensorImpl& t = *v.tensor;
+      if (t.wrapped_number) numbers.add(is_floating(t.dtype) ? default_dtype() : t.dtype);
+      else (t.ndim ? with_dims : zero_dim).add(t.dtype);
+    }
+  }
+  return combine(combine(with_dims, zero_dim), numbers).type;
+}
+
+[[noreturn, gnu::cold]] void refuse(const Args& args, uint32_t count, const char* op) {
+  std::string shapes;
+  uint32_t left = 0;
+  for (uint32_t i = 0; i < count; ++i) left += args.is_tensor(i);
+  for (uint32_t i = 0; i < count; ++i) {
+    if (!args.is_tensor(i)) continue;
+    shapes += to_string(args.tensor(i).sizes());
+    shapes += --left == 0 ? "" : left == 1 ? " and " : ", ";
+  }
+  fail(ErrorKind::Runtime, fmt::format("{}: shapes {} do not broadcast; sizes must be equal or 1, counted from the last dimension", op, shapes));
+}
+}  // namespace
+
+DType result_type(const Args& args, uint32_t count, uint32_t skip) {
+  // The usual case first: tensors of one dtype, numbers of no higher category.
+  DType type = DType::Bool;
+  bool seen = false;
+  for (uint32_t i = 0; i < count; ++i) {
+    const Value& v = args[i];
+    if (skip >> i & 1) continue;
+    if (v.tag == Tag::Tensor) {
+      if ((seen && v.tensor->dtype != type) || v.tensor->wrapped_number) return mixed_type(args, count, skip);
+      type = v.tensor->dtype, seen = true;
+    }
+  }
+  if (seen && is_floating(type)) return type;
+  return mixed_type(args, count, skip);
+}
+
+bool broadcast_into(int64_t* shape, int* ndim, Shape other) {
+  const int n = static_cast<int>(other.size());
+  if (n > *ndim) {  // make room for leading dimensions
+    std::copy_backward(shape, shape + *ndim, shape + n);
+    std::fill_n(shape, n - *ndim, 1);
+    *ndim = n;
+  }
+  int64_t* tail = shape + (*ndim - n);
+  for (int d = 0; d < n; ++d) {
+    if (tail[d] == other[d] || other[d] == 1) continue;
+    if (tail[d] != 1) return false;
+    tail[d] = other[d];
+  }
+  return true;
+}
+
+void broadcast_shape(const Args& args, uint32_t count, TensorImpl& out, const char* op) {
+  int ndim = 0;
+  bool first = true;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (!args.is_tensor(i)) continue;
+    const TensorImpl& t = args.tensor(i);
+    if (first) {
+      ndim = t.ndim, first = false;
+      for (int d = 0; d < ndim; ++d) out.shape[d] = t.shape[d];
+    } else if (!broadcast_into(out.shape, &ndim, t.sizes())) {
+      refuse(args, count, op);
+    }
+  }
+  out.ndim = static_cast<uint8_t>(ndim);
+}
+
+}  // namespace strata

@@ -1,0 +1,17 @@
+// The common dtype of an op's operands, by PyTorch's rule: tensors with dimensions before zero-dimensional ones before
+// plain numbers; a lower rank only counts when it is of a higher category (bool, integer, floating).
+#pragma once
+#include "record/args.h"
+
+namespace strata {
+
+// Of the first `count` arguments; those in the mask `skip`, and None, do not count.
+STRATA_API DType result_type(const Args& args, uint32_t count, uint32_t skip = 0);
+
+// The shape that all tensors among the first `count` arguments broadcast to, into out; throws "op: shapes … do not broadcast".
+STRATA_API void broadcast_shape(const Args& args, uint32_t count, TensorImpl& out, const char* op);
+
+// [2, 3] and [3] give [2, 3]: widens `shape` (of *ndim sizes, room for kMaxDims) by `other`; false when they do not fit.
+STRATA_API bool broadcast_into(int64_t* shape, int* ndim, Shape other);
+
+}  // namespace strata

@@ -1,0 +1,67 @@
+#include "tensor/dlpack.h"
+
+#include <algorithm>
+
+namespace strata::dlpack {
+namespace {
+
+struct Exported {
+  DLManagedTensor managed;
+  Tensor tensor;
+  int64_t shape[kMaxDims], strides[kMaxDims];
+};
+
+DLDataType code_of(DType t) {
+  STRATA_CHECK(!kFloat8Types.has(t), Type, "DLPack has no code for {}; convert with .to() first", name_of(t));
+  const auto bits = static_cast<uint8_t>(8 * size_of(t));
+  const uint8_t code = t == DType::Bool ? kBool : t == DType::BF16 ? kBfloat : is_floating(t) ? kFloat : is_signed(t) ? kInt : kUInt;
+  return {code, bits, 1};
+}
+
+DType dtype_of_code(DLDataType t) {
+  for (int i = 0; i < kDTypeCount; ++i) {
+    const auto candidate = static_cast<DType>(i);
+    if (kFloat8Types.has(candidate)) continue;
+    const DLDataType code = code_of(candidate);
+    if (code.code == t.code && code.bits == t.bits && t.lanes == 1) return candidate;
+  }
+  fail(ErrorKind::Type, fmt::format("from_dlpack: element type with code {}, {} bits and {} lanes is not supported", t.code, t.bits, t.lanes));
+}
+}  // namespace
+
+DLManagedTensor* export_tensor(const Tensor& t) {
+  STRATA_CHECK(!t.requires_grad(), Runtime, "Can't export tensors that require gradient, use tensor.detach()");
+  const DLDataType type = code_of(t.dtype());
+  auto* e = new Exported{{}, t, {}, {}};
+  for (int d = 0; d < t.dim(); ++d) e->shape[d] = t->shape[d], e->strides[d] = t->strides[d];
+  e->managed.dl_tensor = {t.bytes(), {kCpuDevice, 0}, t.dim(), type, e->shape, e->strides, 0};
+  e->managed.manager_ctx = e;
+  e->managed.deleter = [](DLManagedTensor* m) { delete static_cast<Exported*>(m->manager_ctx); };
+  return &e->managed;
+}
+
+Tensor import_tensor(DLManagedTensor* managed) {
+  const DLTensor& from = managed->dl_tensor;
+  STRATA_CHECK(from.device.device_type == kCpuDevice, Runtime, "from_dlpack: the array is on device type {}; only CPU memory can be shared by this build",
+               from.device.device_type);
+  Tensor t(Ref<TensorImpl>::adopt(TensorImpl::make()));
+  t->dtype = dtype_of_code(from.dtype);
+  t->set_shape(Shape(from.shape, static_cast<size_t>(from.ndim)));
+  if (from.strides) {
+    std::copy_n(from.strides, from.ndim, t->strides);
+    t->update_contiguous();
+  } else {
+    t->set_contiguous_strides();
+  }
+  auto* data = static_cast<std::byte*>(from.data) + from.byte_offset;
+  t->storage = adopt_memory(data, static_cast<size_t>(t->numel) * size_of(t->dtype),
+                            [](void* p) {
+                              auto* m = static_cast<DLManagedTensor*>(p);
+                              if (m->deleter) m->deleter(m);
+                            },
+                            managed);
+  t->data = data;
+  return t;
+}
+
+}  // namespace strata::dlpack

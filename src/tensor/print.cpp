@@ -1,0 +1,132 @@
+// Printing tensors the way PyTorch does: aligned columns, summaries of large tensors, scientific notation when it helps.
+#include <algorithm>
+#include <cmath>
+
+#include "tensor/tensor.h"
+
+namespace strata {
+
+PrintOptions print_options;
+std::string (*describe_history)(const TensorImpl&) = nullptr;
+
+namespace {
+
+double value_at(const TensorImpl& t, const std::byte* p) {
+  return dispatch_dtype(t.dtype, [&]<class T> {
+    const T v = *reinterpret_cast<const T*>(p);
+    if constexpr (std::is_arithmetic_v<T>) return static_cast<double>(v);
+    else return static_cast<double>(static_cast<float>(v));
+  });
+}
+std::string integer_text(const TensorImpl& t, const std::byte* p) {
+  if (t.dtype == DType::Bool) return *reinterpret_cast<const bool*>(p) ? "True" : "False";
+  return dispatch_dtype(t.dtype, [&]<class T>() -> std::string {
+    if constexpr (std::is_integral_v<T>) return fmt::format("{}", static_cast<int64_t>(*reinterpret_cast<const T*>(p)));
+    else return {};
+  });
+}
+
+class Printer {
+ public:
+  Printer(const TensorImpl& t, const PrintOptions& o) : t_(t), o_(o), summarize_(t.numel > o.threshold) { measure(); }
+
+  std::string body(int64_t indent) const { return level(0, t_.data, indent); }
+
+ private:
+  // Calls f(pointer) for every element that will be shown.
+  template <class F> void each(int d, const std::byte* at, const F& f) const {
+    if (d == t_.ndim) return f(at);
+    const int64_t n = t_.shape[d], edge = o_.edge_items;
+    for (int64_t i = 0; i < n; ++i) {
+      if (summarize_ && n > 2 * edge && i == edge) i = n - edge;
+      each(d + 1, at + i * step(d), f);
+    }
+  }
+  int64_t step(int d) const { return t_.strides[d] * static_cast<int64_t>(size_of(t_.dtype)); }
+
+  void measure() {
+    if (!is_floating(t_.dtype)) {
+      each(0, t_.data, [&](const std::byte* p) { width_ = std::max<size_t>(width_, integer_text(t_, p).size()); });
+      return;
+    }
+    double smallest = HUGE_VAL, largest = 0;
+    each(0, t_.data, [&](const std::byte* p) {
+      const double v = value_at(t_, p), a = std::abs(v);
+      if (!std::isfinite(v) || v == 0) return;
+      smallest = std::min(smallest, a), largest = std::max(largest, a);
+      if (v != std::ceil(v)) whole_ = false;
+    });
+    if (largest != 0) scientific_ = largest / smallest > 1000 || largest > 1e8 || (!whole_ && smallest < 1e-4);
+    if (o_.scientific) scientific_ = *o_.scientific;
+    each(0, t_.data, [&](const std::byte* p) { width_ = std::max(width_, number(value_at(t_, p)).size()); });
+  }
+
+  std::string number(double v) const {
+    if (std::isnan(v)) return "nan";
+    if (std::isinf(v)) return v < 0 ? "-inf" : "inf";
+    if (scientific_) return fmt::format("{:.{}e}", v, o_.precision);
+    if (whole_) return fmt::format("{:.0f}.", v);
+    return fmt::format("{:.{}f}", v, o_.precision);
+  }
+  std::string cell(const std::byte* p) const {
+    const std::string s = is_floating(t_.dtype) ? number(value_at(t_, p)) : integer_text(t_, p);
+    return std::string(width_ > s.size() ? width_ - s.size() : 0, ' ') + s;
+  }
+
+  std::string level(int d, const std::byte* at, int64_t indent) const {
+    if (d == t_.ndim) return cell(at);
+    const int64_t n = t_.shape[d], edge = o_.edge_items;
+    const bool cut = summarize_ && n > 2 * edge, last = d == t_.ndim - 1;
+    std::vector<std::string> parts;
+    for (int64_t i = 0; i < n; ++i) {
+      if (cut && i == edge) parts.emplace_back(last ? " ..." : "..."), i = n - edge;
+      parts.push_back(level(d + 1, at + i * step(d), indent + 1));
+    }
+    const std::string break_line = ",\n" + std::string(static_cast<size_t>(indent + 1), ' ');
+    std::string s = "[";
+    if (!last) {
+      const std::string gap = "," + std::string(static_cast<size_t>(t_.ndim - d - 1), '\n') + std::string(static_cast<size_t>(indent + 1), ' ');
+      for (size_t i = 0; i < parts.size(); ++i) s += (i ? gap : "") + parts[i];
+      return s + "]";
+    }
+    const size_t per_line = static_cast<size_t>(std::max<int64_t>(1, (o_.line_width - indent) / static_cast<int64_t>(width_ + 2)));
+    for (size_t i = 0; i < parts.size(); ++i) s += (i == 0 ? "" : i % per_line == 0 ? break_line : ", ") + parts[i];
+    return s + "]";
+  }
+
+  const TensorImpl& t_;
+  const PrintOptions& o_;
+  bool summarize_, whole_ = true, scientific_ = false;
+  size_t width_ = 1;
+};
+}  // namespace
+
+std::string Tensor::to_string() const {
+  if (!get()) return "Tensor()";
+  const TensorImpl& t = *get();
+  const std::string prefix = "tensor(";
+  const auto indent = static_cast<int64_t>(prefix.size());
+  std::vector<std::string> suffixes;
+  std::string body = "[]";
+  if (t.numel == 0 && t.ndim != 1) suffixes.push_back(fmt::format("size=({}{})", strata::to_string(t.sizes()).substr(1, strata::to_string(t.sizes()).size() - 2), t.ndim == 1 ? "," : ""));
+  const bool usual = t.dtype == default_dtype() || (t.numel != 0 && (t.dtype == DType::I64 || t.dtype == DType::Bool));
+  if (!usual) suffixes.push_back(fmt::format("dtype=strata.{}", name_of(t.dtype)));
+  if (t.numel != 0) body = Printer(t, print_options).body(indent);
+  if (describe_history)
+    if (std::string history = describe_history(t); !history.empty()) suffixes.push_back(history);
+
+  std::string text = prefix + body;
+  auto line = static_cast<int64_t>(text.size() - (text.rfind('\n') == text.npos ? 0 : text.rfind('\n') + 1));
+  for (const std::string& s : suffixes) {
+    if (line + static_cast<int64_t>(s.size()) + 2 > print_options.line_width) {
+      text += ",\n" + std::string(static_cast<size_t>(indent), ' ') + s;
+      line = indent + static_cast<int64_t>(s.size());
+    } else {
+      text += ", " + s;
+      line += static_cast<int64_t>(s.size()) + 2;
+    }
+  }
+  return text + ")";
+}
+
+}  // namespace strata
