@@ -18,6 +18,11 @@ STRATA_API void require_elements(const TensorImpl& x, uint32_t reduced, const ch
 STRATA_API Tensor with_kept_dims(const Tensor& t, Shape input, uint32_t reduced, bool keepdim);
 STRATA_API Tensor expand_reduced(const Tensor& t, Shape input, uint32_t reduced, bool keepdim);
 
+// Zeros like an input with values added at the given places along dim.
+STRATA_API Tensor scatter_into_zeros(const TensorImpl& like, int64_t dim, const Tensor& index, const Tensor& values);
+// For ops that select one element per row: args (input, dim, …), results (values, indices).
+STRATA_API Tensor grad_of_selection(const GradContext& c, const Tensor& g, bool keepdim);
+
 STRATA_API const char* long_name(DType t);  // "Long", "Float": how PyTorch's messages spell dtypes
 
 // The dtype arithmetic happens in, for an op's dtype argument.
