@@ -220,7 +220,7 @@ STRATA_OP(binary_cross_entropy_core, "_binary_cross_entropy(Tensor input, Tensor
     if (c.needs(1)) out.t[1] = mul(g, sub(clamp_min(log1p(neg(x)), -100.0), clamp_min(log(x), -100.0)));
     return out;
   })
-  .samples({"b(3,4), b(3,4)"});
+  .samples({"z(3,4), z(3,4)", "z(3), z(3)"});
 
 STRATA_OP(binary_cross_entropy, "nn.functional.binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, bool? reduce=None, str reduction='mean') -> Tensor")
   .doc("-(t log(x) + (1 - t) log(1 - x)) for probabilities x.")
@@ -230,7 +230,7 @@ STRATA_OP(binary_cross_entropy, "nn.functional.binary_cross_entropy(Tensor input
     const Tensor loss = _binary_cross_entropy(input, target);
     return reduced(weight ? mul(loss, weight) : loss, r);
   })
-  .samples({"b(3,4), b(3,4)"})
+  .samples({"z(3,4), z(3,4)", "z(3), z(3)"})
   .error("f(3,4), f(3)", ErrorKind::Value, "different to the input size");
 
 STRATA_OP(binary_cross_entropy_with_logits, "binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, bool? reduce=None, str reduction='mean', Tensor? pos_weight=None) -> Tensor")

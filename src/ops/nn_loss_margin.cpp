@@ -4,7 +4,7 @@
 
 namespace strata {
 namespace {
-using nn::functional::pairwise_distance;
+
 
 Tensor hinge(const Tensor& t) { return clamp_min(t, 0.0); }
 }  // namespace
@@ -81,7 +81,9 @@ STRATA_OP(multi_margin_loss, "nn.functional.multi_margin_loss(Tensor input, Tens
     Tensor z = hinge(add(sub(x, gather(x, 1, y)), margin));
     if (p == 2) z = square(z);
     if (weight) z = mul(z, reshape(index_select(reshape(weight, {classes}), 0, reshape(y, {n})), {n, 1}));
-    z = where(eq(arange(classes, DType::I64), y), 0.0, z);
+    const Tensor classes_in_order = make_tensor(x.shape().last(1), DType::I64);
+    for (int64_t i = 0; i < classes; ++i) classes_in_order.data<int64_t>()[i] = i;
+    z = where(eq(classes_in_order, y), 0.0, z);
     const Tensor loss = div(sum(z, 1), static_cast<double>(classes));
     return reduced(r == Reduction::None && target.dim() == 0 ? reshape(loss, Shape()) : loss, r);
   })
