@@ -104,5 +104,3 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/src/cpu/lapack)
   find_package(LAPACK REQUIRED)
 endif()
 
-if(STRATA_PYTHON AND EXISTS ${PROJECT_SOURCE_DIR}/src/python)
-endif()
