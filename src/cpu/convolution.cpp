@@ -89,7 +89,8 @@ inline void multiply(const Gemm& g, const int64_t* a, const int64_t* b, int64_t*
 
 template <class T> void columns_pass(const ConvShape& s, ConvWay way, const T* read_big, T* big, const T* read_weight, T* weight, const T* read_small, T* small, const T* bias) {
   const int64_t cg = s.c / s.groups, og = s.o / s.groups, k = cg * product(s.kernel, s.dims), l = product(s.out, s.dims), plane = product(s.in, s.dims);
-  const Tensor space = make_tensor(Shape(std::array<int64_t, 2>{k, l}), dtype_of<T>);
+  const std::array<int64_t, 2> sizes{k, l};
+  const Tensor space = make_tensor(sizes, dtype_of<T>);
   T* columns = space.data<T>();
   if (way == ConvWay::Weight) std::fill_n(weight, s.o * k, T(0));
   for (int64_t n = 0; n < s.n; ++n)

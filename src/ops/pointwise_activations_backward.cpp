@@ -55,6 +55,16 @@ STRATA_OP(hardshrink_backward, "hardshrink_backward(Tensor grad, Tensor input, f
     .helper()
     .samples({"f(3,4), f(3,4), 0.5"});
 
+STRATA_OP(clamp_backward, "clamp_backward(Tensor grad, Tensor input, Tensor? min, Tensor? max) -> Tensor")
+    .doc("The gradient of clamp: passes where input lies within the bounds.")
+    .pointwise<fn::ClampBackward>()
+    .saves({1, 2, 3})
+    .grad([](G c, const Tensor& g) -> Grads {
+      return {call(op_clamp_backward, Args(g, c.operand(1), c.arg(2) ? c.operand(2).value : Value(), c.arg(3) ? c.operand(3).value : Value()))};
+    })
+    .helper()
+    .samples({"f(3,4), f(3,4), -0.5, 0.5"});
+
 STRATA_OP(hardtanh_backward, "hardtanh_backward(Tensor grad, Tensor input, float min_val, float max_val) -> Tensor")
     .doc("grad where input lies between the bounds.")
     .pointwise<fn::HardtanhBackward>()

@@ -188,16 +188,6 @@ STRATA_OP(clamp, "clamp(Tensor input, Tensor? min=None, Tensor? max=None) -> Ten
     .samples({"f(3,4), -0.5, 0.5", "f(3,4), min=-0.25", "f(3,4), max=0.25", "f(3,4), f(4), o(4)", "f(3,4), min=f(3,4)", "f(3,4), None, f(4)"})
     .error("f(3)", ErrorKind::Runtime, "at least one of min and max");
 
-STRATA_OP(clamp_backward, "clamp_backward(Tensor grad, Tensor input, Tensor? min, Tensor? max) -> Tensor")
-    .doc("The gradient of clamp: passes where input lies within the bounds.")
-    .pointwise<fn::ClampBackward>()
-    .saves({1, 2, 3})
-    .grad([](G c, const Tensor& g) -> Grads {
-      return {call(op_clamp_backward, Args(g, c.operand(1), c.arg(2) ? c.operand(2).value : Value(), c.arg(3) ? c.operand(3).value : Value()))};
-    })
-    .helper()
-    .samples({"f(3,4), f(3,4), -0.5, 0.5"});
-
 STRATA_OP(clamp_min, "clamp_min(Tensor input, Tensor min) -> Tensor")
     .doc("Elements raised to at least min, which is a number or a tensor.")
     .pointwise<fn::Maximum>()

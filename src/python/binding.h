@@ -1,4 +1,4 @@
-// What the files of the binding share. Plain C API for the hot types: a nanobind class costs twice as much per operator.
+// What the files of the binding share. Plain C API: a class of a binding library costs twice as much per operator.
 #pragma once
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
