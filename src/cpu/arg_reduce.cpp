@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/parallel.h"
-#include "cpu/rows.h"
+#include "cpu/lines.h"
 
 namespace strata::cpu {
 namespace {
@@ -22,9 +22,9 @@ template <class T> bool beats(bool largest, T v, T best) {
 }
 
 // Elements [begin, end) of a row.
-template <class T> Best<T> best_of(bool largest, const Rows& rows, int64_t row, int64_t begin, int64_t end) {
+template <class T> Best<T> best_of(bool largest, const Lines& rows, int64_t row, int64_t begin, int64_t end) {
   const auto& fold = fold_table<T>(largest ? Fold::Max : Fold::Min);
-  const bool direct = rows.stride() == 1 && rows.dtype() == kDTypeOf<T>;
+  const bool direct = rows.stride() == 1 && rows.dtype() == dtype_of<T>;
   const int64_t element = static_cast<int64_t>(size_of(rows.dtype()));
   const std::byte* base = rows.at(row);
   T buffer[kBlock];
@@ -50,7 +50,7 @@ template <class T> void put(const TensorImpl* values, const TensorImpl& indices,
     dispatch_dtype(values->dtype, [&]<class To>() { reinterpret_cast<To*>(values->data)[at] = convert<To>(best.value); });
 }
 
-template <class T> void along_rows(bool largest, const Rows& rows, const TensorImpl* values, const TensorImpl& indices) {
+template <class T> void along_rows(bool largest, const Lines& rows, const TensorImpl* values, const TensorImpl& indices) {
   const int64_t length = rows.length(), chunks = (length + kChunk - 1) / kChunk, count = rows.count();
   if (chunks == 1 || count >= 64) {
     return parallel_for(count, rows.grain(), [&](int64_t begin, int64_t end) {
@@ -86,7 +86,7 @@ void across_rows(bool largest, const TensorImpl& x, int dim, const TensorImpl* v
   std::reverse(outer.size, outer.size + outer.dims), std::reverse(outer.stride, outer.stride + outer.dims);
   std::reverse(outer.out_stride, outer.out_stride + outer.dims);
   const int64_t width = x.shape[last], rows = x.shape[dim], stride = x.strides[dim], tiles = (width + kColumns - 1) / kColumns;
-  const bool direct = x.dtype == kDTypeOf<T>;
+  const bool direct = x.dtype == dtype_of<T>;
   const auto element = static_cast<int64_t>(size_of(x.dtype));
   parallel_for(outer.count * tiles, std::max<int64_t>(1, (1 << 15) / (rows * std::min(width, kColumns))), [&](int64_t begin, int64_t end) {
     T best[kColumns], loaded[kColumns];
@@ -114,12 +114,12 @@ void arg_reduce(bool largest, const TensorImpl& x, int dim, const TensorImpl* va
     const int last = x.ndim - 1;
     const bool columns = dim < last && x.strides[last] == 1 && x.shape[last] >= 16 && x.shape[dim] < INT32_MAX;
     if (columns) across_rows<T>(largest, x, dim, values, indices);
-    else along_rows<T>(largest, Rows(x, dim), values, indices);
+    else along_rows<T>(largest, Lines(x, dim), values, indices);
   });
 }
 
 void arg_reduce_reference(bool largest, const TensorImpl& x, int dim, const TensorImpl* values, const TensorImpl& indices) {
-  const Rows rows(x, dim);
+  const Lines rows(x, dim);
   dispatch_compute(x.dtype, [&]<class T>() {
     std::vector<T> row(static_cast<size_t>(rows.length()));
     for (int64_t r = 0; r < rows.count(); ++r) {

@@ -3,6 +3,8 @@
 
 #include <array>
 
+#include "cpu/runs.h"
+
 namespace strata::cpu {
 namespace {
 
@@ -11,6 +13,11 @@ void convert_loop(std::byte* dst, int64_t ds, const std::byte* src, int64_t ss, 
   To* __restrict d = reinterpret_cast<To*>(dst);
   const From* __restrict s = reinterpret_cast<const From*>(src);
   if (ds == 1 && ss == 1) {
+    constexpr bool to_float = std::is_same_v<To, float>, from_float = std::is_same_v<From, float>;
+    if constexpr (to_float && std::is_same_v<From, Half>) return half_to_float(s, d, static_cast<size_t>(n));
+    else if constexpr (from_float && std::is_same_v<To, Half>) return float_to_half(s, d, static_cast<size_t>(n));
+    else if constexpr (to_float && std::is_same_v<From, BFloat16>) return bfloat_to_float(s, d, static_cast<size_t>(n));
+    else if constexpr (from_float && std::is_same_v<To, BFloat16>) return float_to_bfloat(s, d, static_cast<size_t>(n));
     for (int64_t i = 0; i < n; ++i) d[i] = convert<To>(s[i]);
   } else if (ss == 0) {
     const To v = convert<To>(*s);

@@ -16,7 +16,7 @@ constexpr int64_t kGrain = 1 << 15;          // bytes per piece of parallel work
 constexpr int64_t kStreamBytes = 16 << 20;   // outputs from here on are stored past the cache
 constexpr int64_t kTall = 1024, kWide = 64;  // rows and columns of a transposed block, in elements
 
-Walk::Walk(Shape shape, const int64_t* sa, const int64_t* sb) {
+PairWalk::PairWalk(Shape shape, const int64_t* sa, const int64_t* sb) {
   int order[kMaxDims], m = 0;
   for (size_t d = 0; d < shape.size(); ++d) {
     count *= shape[d];
@@ -36,7 +36,7 @@ Walk::Walk(Shape shape, const int64_t* sa, const int64_t* sb) {
   }
 }
 
-Rows::Rows(const Walk& w, int outer, int64_t row) : w_(w), outer_(outer) {
+PairRows::PairRows(const PairWalk& w, int outer, int64_t row) : w_(w), outer_(outer) {
   for (int d = outer; d-- > 0; row /= w.size[d]) {
     index_[d] = row % w.size[d];
     a += index_[d] * w.a[d], b += index_[d] * w.b[d];
@@ -47,14 +47,14 @@ namespace {
 
 // body(dst offset, src offset, length): rows along the innermost dimension, long ones in pieces.
 template <class Body>
-void each_row(const Walk& w, int64_t element, const Body& body) {
+void each_row(const PairWalk& w, int64_t element, const Body& body) {
   if (w.n == 0) return body(0, 0, 1);
   const int outer = w.n - 1;
   const int64_t length = w.size[outer], rows = w.count / length;
   const int64_t piece = std::max<int64_t>(length, 1) > 4 * kGrain / element && rows < 16 ? 2 * kGrain / element : length;
   const int64_t pieces = (length + piece - 1) / piece;
   parallel_for(rows * pieces, std::max<int64_t>(1, kGrain / (piece * element)), [&](int64_t begin, int64_t end) {
-    Rows at(w, outer, begin / pieces);
+    PairRows at(w, outer, begin / pieces);
     for (int64_t i = begin, part = begin % pieces; i < end; ++i) {
       const int64_t from = part * piece;
       body(at.a + from * w.a[outer], at.b + from * w.b[outer], std::min(piece, length - from));
@@ -64,7 +64,7 @@ void each_row(const Walk& w, int64_t element, const Body& body) {
 }
 
 // The dimension in which the source is contiguous, when that is not the innermost one; else -1.
-int transposed_dim(const Walk& w) {
+int transposed_dim(const PairWalk& w) {
   if (w.n < 2 || w.a[w.n - 1] != 1 || w.size[w.n - 1] < 4) return -1;
   for (int d = 0; d < w.n - 1; ++d)
     if (w.b[d] == 1 && w.size[d] >= 4) return d;
@@ -73,8 +73,8 @@ int transposed_dim(const Walk& w) {
 
 // Calls tile(dst offset, src offset, rows, cols) on blocks of the two dimensions j (contiguous in src) and the innermost.
 template <class Tile>
-void each_tile(const Walk& w, int j, int64_t element, const Tile& tile) {
-  Walk outer = w;  // all dimensions but the two
+void each_tile(const PairWalk& w, int j, int64_t element, const Tile& tile) {
+  PairWalk outer = w;  // all dimensions but the two
   outer.n = 0;
   for (int d = 0; d < w.n - 1; ++d)
     if (d != j) outer.size[outer.n] = w.size[d], outer.a[outer.n] = w.a[d], outer.b[outer.n] = w.b[d], ++outer.n;
@@ -83,7 +83,7 @@ void each_tile(const Walk& w, int j, int64_t element, const Tile& tile) {
   const int64_t tall = (rows + kTall - 1) / kTall, wide = (cols + kWide - 1) / kWide;
   parallel_for(matrices * tall * wide, std::max<int64_t>(1, kGrain / (kTall * kWide * element)), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const Rows at(outer, outer.n, i / (tall * wide));
+      const PairRows at(outer, outer.n, i / (tall * wide));
       const int64_t r = i / wide % tall * kTall, c = i % wide * kWide;
       tile(at.a + r * w.a[j] + c, at.b + r + c * w.b[k], std::min(kTall, rows - r), std::min(kWide, cols - c));
     }
@@ -91,7 +91,7 @@ void each_tile(const Walk& w, int j, int64_t element, const Tile& tile) {
 }
 
 template <class T>
-void copy_same_type(const Walk& w, T* dst, const T* src) {
+void copy_same_type(const PairWalk& w, T* dst, const T* src) {
   const int k = w.n - 1;
   const int64_t da = w.n ? w.a[k] : 1, sb = w.n ? w.b[k] : 1;
   if (da == 1 && sb == 1)
@@ -110,7 +110,7 @@ void copy_same_type(const Walk& w, T* dst, const T* src) {
   });
 }
 
-void copy_converting(const Walk& w, const TensorImpl& dst, const TensorImpl& src) {
+void copy_converting(const PairWalk& w, const TensorImpl& dst, const TensorImpl& src) {
   const ConvertRow convert = convert_row(dst.dtype, src.dtype);
   const auto to = static_cast<int64_t>(size_of(dst.dtype)), from = static_cast<int64_t>(size_of(src.dtype));
   const int k = w.n - 1;
@@ -141,7 +141,7 @@ void broadcast_strides(const TensorImpl& dst, const TensorImpl& src, int64_t* st
 void copy(const TensorImpl& dst, const TensorImpl& src) {
   int64_t strides[kMaxDims];
   broadcast_strides(dst, src, strides);
-  const Walk w(dst.sizes(), dst.strides, strides);
+  const PairWalk w(dst.sizes(), dst.strides, strides);
   if (w.count == 0) return;
   if (dst.dtype != src.dtype) return copy_converting(w, dst, src);
   dispatch_size(dst.dtype, [&]<class T> { copy_same_type(w, reinterpret_cast<T*>(dst.data), reinterpret_cast<const T*>(src.data)); });
@@ -163,7 +163,7 @@ void copy_reference(const TensorImpl& dst, const TensorImpl& src) {
 }
 
 void fill(const TensorImpl& dst, Scalar value) {
-  const Walk w(dst.sizes(), dst.strides, dst.strides);
+  const PairWalk w(dst.sizes(), dst.strides, dst.strides);
   if (w.count == 0) return;
   dispatch_dtype(dst.dtype, [&]<class T> {
     const T v = value.is_float() ? convert<T>(value.f) : convert<T>(value.i);

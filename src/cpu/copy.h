@@ -10,17 +10,17 @@ STRATA_API void copy_reference(const TensorImpl& dst, const TensorImpl& src);  /
 STRATA_API void fill(const TensorImpl& dst, Scalar value);
 
 // The dimensions two layouts are walked by: those of size 1 dropped, sorted by the first one's strides, neighbours merged.
-struct Walk {
+struct PairWalk {
   int n = 0;
   int64_t size[kMaxDims], a[kMaxDims], b[kMaxDims];  // strides in elements
   int64_t count = 1;                                 // elements in all
-  Walk(Shape shape, const int64_t* strides_a, const int64_t* strides_b);
+  PairWalk(Shape shape, const int64_t* strides_a, const int64_t* strides_b);
 };
 
-// Walks the outer dimensions of a Walk: position of row i, and from there row by row.
-class Rows {
+// Walks the outer dimensions of a PairWalk: position of row i, and from there row by row.
+class PairRows {
  public:
-  Rows(const Walk& w, int outer, int64_t row);
+  PairRows(const PairWalk& w, int outer, int64_t row);
   void next() {
     for (int d = outer_; d-- > 0;) {
       a += w_.a[d], b += w_.b[d];
@@ -31,7 +31,7 @@ class Rows {
   int64_t a = 0, b = 0;  // offsets in elements
 
  private:
-  const Walk& w_;
+  const PairWalk& w_;
   int outer_;
   int64_t index_[kMaxDims];
 };

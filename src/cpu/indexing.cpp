@@ -1,4 +1,4 @@
-// Rows at offsets. The index tensors become one list of offsets first; then each row is a memcpy or a short strided loop.
+// PairRows at offsets. The index tensors become one list of offsets first; then each row is a memcpy or a short strided loop.
 // Bound: memory (random rows).
 #include "cpu/indexing.h"
 
@@ -34,26 +34,26 @@ namespace {
 
 // The dimensions before and after the indexed ones, walked beside a contiguous [outer, n, inner] block.
 struct Parts {
-  Walk outer, inner;
+  PairWalk outer, inner;
   int64_t outer_count, row, block;  // elements of a row (inner) and of one outer step (n rows)
   Parts(const TensorImpl& t, const IndexedDims& at) : outer(part(t, 0, at.first)), inner(part(t, at.first + at.count, t.ndim)) {
     outer_count = outer.count, row = inner.count, block = row * at.n;
   }
   // Strides a: of the tensor; b: of the contiguous block.
-  static Walk part(const TensorImpl& t, int from, int to) {
+  static PairWalk part(const TensorImpl& t, int from, int to) {
     int64_t contiguous[kMaxDims], n = 1;
     to = std::min<int>(to, t.ndim), from = std::min(from, to);
     for (int d = to; d-- > from;) contiguous[d] = n, n *= t.shape[d];
-    return Walk(Shape(t.shape + from, static_cast<size_t>(to - from)), contiguous + from, t.strides + from);
+    return PairWalk(Shape(t.shape + from, static_cast<size_t>(to - from)), contiguous + from, t.strides + from);
   }
 };
 
-// Calls f(block offset, tensor offset) on the rows of a Walk made by Parts; its innermost dimension is left to f.
+// Calls f(block offset, tensor offset) on the rows of a PairWalk made by Parts; its innermost dimension is left to f.
 template <class F>
-void each_inner(const Walk& w, int64_t block, int64_t tensor, const F& f) {
+void each_inner(const PairWalk& w, int64_t block, int64_t tensor, const F& f) {
   if (w.n <= 1) return f(block, tensor);
   const int64_t rows = w.count / w.size[w.n - 1];
-  Rows at(w, w.n - 1, 0);
+  PairRows at(w, w.n - 1, 0);
   for (int64_t i = 0; i < rows; ++i, at.next()) f(block + at.a, tensor + at.b);
 }
 
@@ -63,7 +63,7 @@ void take(const TensorImpl& out, const TensorImpl& in, const IndexedDims& at, co
   const T* from = reinterpret_cast<const T*>(in.data);
   const int64_t length = p.inner.n ? p.inner.size[p.inner.n - 1] : 1, stride = p.inner.n ? p.inner.b[p.inner.n - 1] : 1;
   parallel_for(p.outer_count * at.n, std::max<int64_t>(1, kGrain / std::max<int64_t>(p.row, 1)), [&](int64_t begin, int64_t end) {
-    Rows outer(p.outer, p.outer.n, begin / at.n);
+    PairRows outer(p.outer, p.outer.n, begin / at.n);
     for (int64_t r = begin, i = begin % at.n; r < end; ++r) {
       const int64_t source = outer.b + at.offset[static_cast<size_t>(i)];
       if (p.row == 1) to[r] = from[source];
@@ -93,7 +93,7 @@ void put(const TensorImpl& out, const TensorImpl& values, const IndexedDims& at,
   const int64_t share = (range + owners - 1) / owners;
   parallel_for(owners, 1, [&](int64_t begin, int64_t end) {
     const int64_t mine = first + begin * share, limit = first + end * share;
-    Rows outer(p.outer, p.outer.n, 0);
+    PairRows outer(p.outer, p.outer.n, 0);
     for (int64_t o = 0; o < p.outer_count; ++o, outer.next())
       for (int64_t i = 0; i < at.n; ++i) {
         const int64_t offset = at.offset[static_cast<size_t>(i)];

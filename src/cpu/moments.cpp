@@ -45,7 +45,7 @@ template <class T> struct Job {
   const Target& target;
   const FoldTable<T>& sums = fold_table<T>(Fold::Sum);
   int64_t element = static_cast<int64_t>(size_of(x.dtype));
-  bool same_type = x.dtype == kDTypeOf<T>;
+  bool same_type = x.dtype == dtype_of<T>;
 
   void add_block(const T* block, int64_t n, Moments& into) const {
     const double mean = sums.run(block, n) / static_cast<double>(n);

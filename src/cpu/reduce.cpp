@@ -68,7 +68,7 @@ template <class T> struct Job {
   const TensorImpl& out;
   const Finish& finish;
   int64_t element = static_cast<int64_t>(size_of(x.dtype));
-  bool same_type = x.dtype == kDTypeOf<T>;
+  bool same_type = x.dtype == dtype_of<T>;
   using W = Wide<T>;
 
   const std::byte* at(int64_t offset) const { return x.data + offset * element; }
@@ -263,7 +263,7 @@ void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const 
     const FoldTable<T>& table = fold_table<T>(fold);
     if (x.numel == 0) {
       for (int64_t i = 0; i < out.numel; ++i) store(out, i, 1, &table.identity, 1, finish);
-    } else if (out.numel == 1 && x.contiguous && x.numel <= kChunk && x.dtype == kDTypeOf<T>) {  // the common small case
+    } else if (out.numel == 1 && x.contiguous && x.numel <= kChunk && x.dtype == dtype_of<T>) {  // the common small case
       const Wide<T> total = table.run(reinterpret_cast<const T*>(x.data), x.numel);
       store(out, 0, 1, &total, 1, finish);
     } else {

@@ -5,6 +5,7 @@
 // the runs' results are combined in the wide type (double, int64); the last step converts to the output's dtype.
 // The short runs and the wide second step keep float sums as accurate as pairwise summation.
 #pragma once
+#include "cpu/runs.h"
 #include "tensor/tensor.h"
 
 namespace strata::cpu {
@@ -65,8 +66,9 @@ template <class T> struct FoldTable {
 };
 template <class T> const FoldTable<T>& fold_table(Fold f);
 
-// out[i] = x[i * stride] as T, for any dtype of x (conversions as between tensors).
-template <class T> void load_block(DType from, const std::byte* x, int64_t stride, int64_t n, T* out);
-template <class T> inline constexpr DType kDTypeOf = DTypeOf<T>::value;
+// out[i] = x[i * stride] as T, for any dtype of x.
+template <class T> inline void load_block(DType from, const std::byte* x, int64_t stride, int64_t n, T* out) {
+  load_run<T>(out, x, from, stride, n);
+}
 
 }  // namespace strata::cpu

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/parallel.h"
-#include "cpu/rows.h"
+#include "cpu/lines.h"
 
 namespace strata::cpu {
 namespace {
@@ -33,11 +33,11 @@ template <Scan kind, class W> constexpr W start() {
   else return 0;
 }
 
-template <Scan kind, class T> void along(const Rows& from, const Rows& to) {
+template <Scan kind, class T> void along(const Lines& from, const Lines& to) {
   const int64_t n = from.length();
   parallel_for(from.count(), from.grain(), [&](int64_t begin, int64_t end) {
     std::vector<T> buffer(static_cast<size_t>(n)), result(static_cast<size_t>(n));
-    const bool direct = to.stride() == 1 && to.dtype() == kDTypeOf<T>;
+    const bool direct = to.stride() == 1 && to.dtype() == dtype_of<T>;
     for (int64_t r = begin; r < end; ++r) {
       const T* x = from.read<T>(r, buffer.data());
       T* y = direct ? to.data<T>(r) : result.data();
@@ -56,7 +56,7 @@ template <Scan kind, class T> void across(const TensorImpl& x, int dim, const Te
     if (d != dim) outer.add(x.shape[d], x.strides[d], out.strides[d]);
   const int64_t width = x.shape[last], n = x.shape[dim], tiles = (width + kColumns - 1) / kColumns;
   const auto in_size = static_cast<int64_t>(size_of(x.dtype)), out_size = static_cast<int64_t>(size_of(out.dtype));
-  const bool direct = out.dtype == kDTypeOf<T>;
+  const bool direct = out.dtype == dtype_of<T>;
   parallel_for(outer.count * tiles, std::max<int64_t>(1, (1 << 14) / (n * std::min(width, kColumns))), [&](int64_t begin, int64_t end) {
     T row[kColumns], made[kColumns];
     Wide<T> total[kColumns];
@@ -67,7 +67,7 @@ template <Scan kind, class T> void across(const TensorImpl& x, int dim, const Te
       std::fill_n(total, kColumns, start<kind, Wide<T>>());
       for (int64_t r = 0; r < n; ++r, p += x.strides[dim] * in_size, q += out.strides[dim] * out_size) {
         const T* v = row;
-        if (x.dtype == kDTypeOf<T>) v = reinterpret_cast<const T*>(p);
+        if (x.dtype == dtype_of<T>) v = reinterpret_cast<const T*>(p);
         else load_block<T>(x.dtype, p, 1, w, row);
         T* y = direct ? reinterpret_cast<T*>(q) : made;
         for (int64_t k = 0; k < w; ++k) y[k] = static_cast<T>(total[k] = next<kind, Wide<T>>(total[k], v[k]));
@@ -96,14 +96,14 @@ void scan(Scan kind, const TensorImpl& x, int dim, const TensorImpl& out) {
   dispatch_compute(out.dtype, [&]<class T>() {
     with_kind(kind, [&]<Scan k>() {
       if (columns) across<k, T>(x, dim, out);
-      else along<k, T>(Rows(x, dim), Rows(out, dim));
+      else along<k, T>(Lines(x, dim), Lines(out, dim));
     });
   });
 }
 
 void scan_reference(Scan kind, const TensorImpl& x, int dim, const TensorImpl& out) {
   if (x.numel == 0) return;
-  const Rows from(x, dim), to(out, dim);
+  const Lines from(x, dim), to(out, dim);
   const int64_t n = from.length();
   const auto run = [&]<class T>() {
     std::vector<T> row(static_cast<size_t>(n));
@@ -121,7 +121,7 @@ void scan_reference(Scan kind, const TensorImpl& x, int dim, const TensorImpl& o
 
 void scan_extremes(bool largest, const TensorImpl& x, int dim, const TensorImpl& values, const TensorImpl& indices) {
   if (x.numel == 0) return;
-  const Rows from(x, dim), to(values, dim), at(indices, dim);
+  const Lines from(x, dim), to(values, dim), at(indices, dim);
   const int64_t n = from.length();
   dispatch_compute(x.dtype, [&]<class T>() {
     parallel_for(from.count(), from.grain(), [&](int64_t begin, int64_t end) {

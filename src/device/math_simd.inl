@@ -185,7 +185,7 @@ template <Vec V> STRATA_FN auto reducible(V x) { return hn::Lt(hn::Abs(x), like(
 template <Vec V> STRATA_FN V sin(V x) {
   const auto good = reducible(x);
   const V y = in_double([](auto v) { return hn::Sin(D<decltype(v)>(), v); }, hn::IfThenElseZero(good, x));
-  return or_else(y, good, [](auto v) { return sin(v); }, x);
+  return or_else(select(hn::Eq(x, hn::Zero(D<V>())), x, y), good, [](auto v) { return sin(v); }, x);  // keeps -0
 }
 template <Vec V> STRATA_FN V cos(V x) {
   const auto good = reducible(x);
@@ -197,7 +197,7 @@ template <Vec V> STRATA_FN V tan(V x) {
   else {
     const auto good = reducible(x);
     const V y = in_double([](auto v) { return hn::Div(hn::Sin(D<decltype(v)>(), v), hn::Cos(D<decltype(v)>(), v)); }, hn::IfThenElseZero(good, x));
-    return or_else(y, good, [](auto v) { return tan(v); }, x);
+    return or_else(select(hn::Eq(x, hn::Zero(D<V>())), x, y), good, [](auto v) { return tan(v); }, x);
   }
 }
 template <Vec V> STRATA_FN V asin(V x) {
@@ -223,7 +223,8 @@ template <Vec V> STRATA_FN V asinh(V x) {
 template <Vec V> STRATA_FN V acosh(V x) {
   return in_double([](auto v) {
     const auto one = like(v, 1), t = hn::Sub(v, one), root = hn::Sqrt(hn::Mul(t, hn::Add(v, one)));
-    return select(hn::Gt(v, like(v, 1e8)), hn::Add(log(v), like(v, 0.69314718055994530942)), log1p(hn::Add(t, root)));
+    const auto y = select(hn::Gt(v, like(v, 1e8)), hn::Add(log(v), like(v, 0.69314718055994530942)), log1p(hn::Add(t, root)));
+    return select(hn::Lt(v, one), like(v, NAN), y);
   }, x);
 }
 template <Vec V> STRATA_FN V atanh(V x) {

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "base/parallel.h"
-#include "cpu/rows.h"
+#include "cpu/lines.h"
 #include "ops/reduce_common.h"
 #include "strata/ops.h"
 
@@ -33,9 +33,9 @@ void infer_vector_norm(const Call& c) {
 // |x|^p into a buffer, its sum, the p-th root.
 void run_power_norm(const TensorImpl& x, uint32_t reduced, double p, const TensorImpl& out, DType compute) {
   dispatch_compute(compute, [&]<class T>() {
-    const Tensor powers = make_tensor(x.sizes(), cpu::kDTypeOf<T>);
+    const Tensor powers = make_tensor(x.sizes(), dtype_of<T>);
     const int last = std::max(0, x.ndim - 1);
-    const cpu::Rows from(x, last), to(*powers, last);
+    const cpu::Lines from(x, last), to(*powers, last);
     parallel_for(from.count(), from.grain(1 << 12), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         T* y = to.data<T>(r);
@@ -43,8 +43,8 @@ void run_power_norm(const TensorImpl& x, uint32_t reduced, double p, const Tenso
         for (int64_t i = 0; i < from.length(); ++i) y[i] = static_cast<T>(std::pow(std::abs(static_cast<double>(y[i])), p));
       }
     });
-    const Tensor total = make_tensor(out.sizes(), cpu::kDTypeOf<T>);
-    cpu::reduce(Fold::Sum, *powers, reduced, cpu::kDTypeOf<T>, *total);
+    const Tensor total = make_tensor(out.sizes(), dtype_of<T>);
+    cpu::reduce(Fold::Sum, *powers, reduced, dtype_of<T>, *total);
     for (int64_t i = 0; i < out.numel; ++i) {
       const double root = std::pow(static_cast<double>(total.data<T>()[i]), 1 / p);
       dispatch_dtype(out.dtype, [&]<class To>() { reinterpret_cast<To*>(out.data)[i] = convert<To>(root); });
@@ -75,7 +75,7 @@ Tensor vector_norm_grad(const GradContext& c, Tensor g) {
   Tensor norm = with_kept_dims(c.result(), x.shape(), reduced, keepdim);
   g = with_kept_dims(g, x.shape(), reduced, keepdim);
   if (x.dtype() != norm.dtype()) x = to(x, norm.dtype());
-  if (p == 1) return mul(g, sgn(x));
+  if (p == 1) return mul(g, sign(x));
   if (p == 2) return mul(x, masked_fill(div(g, norm), eq(norm, 0.0), 0.0));
   if (std::isinf(p)) {
     const Tensor size = abs(x), mask = to(where(isnan(norm), isnan(size), eq(size, norm)), x.dtype());
@@ -83,10 +83,10 @@ Tensor vector_norm_grad(const GradContext& c, Tensor g) {
     for (int d = 0; d < x.dim(); ++d)
       if (reduced >> d & 1) dims.push_back(d);
     const Tensor count = dims.empty() ? mask : sum(mask, OptIntList(dims), true);
-    return mul(mul(sgn(x), mask), div(g, count));
+    return mul(mul(sign(x), mask), div(g, count));
   }
   if (p < 2) {
-    const Tensor power = masked_fill(mul(sgn(x), pow(abs(x), p - 1)), eq(x, 0.0), 0.0);
+    const Tensor power = masked_fill(mul(sign(x), pow(abs(x), p - 1)), eq(x, 0.0), 0.0);
     return mul(power, masked_fill(mul(g, pow(norm, 1 - p)), eq(norm, 0.0), 0.0));
   }
   const Tensor scale = masked_fill(div(g, pow(norm, p - 1)), eq(norm, 0.0), 0.0);

@@ -1,7 +1,7 @@
 // amax, amin, aminmax, max and min in their three forms, argmax, argmin.
 #include "autograd/autograd.h"
 #include "cpu/arg_reduce.h"
-#include "cpu/rows.h"
+#include "cpu/lines.h"
 #include "ops/reduce_common.h"
 #include "strata/ops.h"
 

@@ -6,10 +6,10 @@
 
 namespace strata::cpu {
 
-class Rows {
+class Lines {
  public:
   // Row i of every tensor of the same outer shape is the same line, whatever the strides.
-  Rows(const TensorImpl& t, int dim) : t_(t), element_(static_cast<int64_t>(size_of(t.dtype))) {
+  Lines(const TensorImpl& t, int dim) : t_(t), element_(static_cast<int64_t>(size_of(t.dtype))) {
     if (t.ndim > 0) length_ = t.shape[dim], stride_ = t.strides[dim];
     for (int d = 0; d < t.ndim; ++d)
       if (d != dim) outer_.add(t.shape[d], t.strides[d]);
@@ -22,17 +22,13 @@ class Rows {
   template <class T> T* data(int64_t row) const { return reinterpret_cast<T*>(at(row)); }
   // The row as contiguous T: in place when it already is, otherwise converted into the buffer (length() elements).
   template <class T> const T* read(int64_t row, T* buffer) const {
-    if (stride_ == 1 && t_.dtype == kDTypeOf<T>) return data<T>(row);
+    if (stride_ == 1 && t_.dtype == dtype_of<T>) return data<T>(row);
     load_block<T>(t_.dtype, at(row), stride_, length_, buffer);
     return buffer;
   }
   // Stores the first n elements of a row, converted.
   template <class T> void write(int64_t row, const T* values, int64_t n) const {
-    std::byte* p = at(row);
-    dispatch_dtype(t_.dtype, [&]<class To>() {
-      To* out = reinterpret_cast<To*>(p);
-      for (int64_t i = 0; i < n; ++i) out[i * stride_] = convert<To>(values[i]);
-    });
+    store_run<T>(values, at(row), t_.dtype, stride_, n);
   }
   int64_t grain(int64_t work = 1 << 15) const { return std::max<int64_t>(1, work / std::max<int64_t>(1, length_)); }
 
