@@ -146,8 +146,7 @@ template <class T> struct Blocks {
   int view_of[kMaxOperands];  // in the walk; 0: a number
   T members[kMaxMembers];
   Fill<T> numbers[kMaxOperands];
-  bool dense[Walk::kMaxViews];     // lies as one run in the walk's order
-  bool direct[Walk::kMaxViews];    // is of type T
+  bool direct[Walk::kMaxViews];  // is of type T
 
   Blocks(const Call& call, const Formula& formula, DType common) : c(call), f(formula), w(*call.out()) {
     read_members(f, c.args, members);
@@ -157,10 +156,7 @@ template <class T> struct Blocks {
       else view_of[k] = 0, numbers[k].set(number_operand<T>(f, v, k, common));
     }
     w.collapse();
-    for (int k = 0; k < w.views; ++k) {
-      dense[k] = w.ndim == 1 && w.view[k].step[0] == 1;
-      direct[k] = w.view[k].type == dtype_of<T>;
-    }
+    for (int k = 0; k < w.views; ++k) direct[k] = w.view[k].type == dtype_of<T>;
   }
 
   void run() {

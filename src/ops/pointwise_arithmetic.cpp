@@ -59,7 +59,7 @@ int rounding_variant(const Args& args) {
   fail(ErrorKind::Runtime, fmt::format("div: rounding_mode '{}' is unknown; expected None, 'trunc' or 'floor'", mode));
 }
 // d(a / b)/db = -a / b^2
-Tensor divisor_grad(const Tensor& g, const Operand& a, const Tensor& b) { return neg(mul(div(g, b), div(call(op_div, Args(a, b, Value())), b))); }
+Tensor divisor_grad(const Tensor& g, const Operand& a, const Tensor& b) { return neg(mul(div(g, b), call(op_div, Args(a, b, Value())))); }
 }  // namespace
 
 STRATA_OP(div, "div(Tensor input, Tensor other, *, str? rounding_mode=None) -> Tensor")
