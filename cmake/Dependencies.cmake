@@ -104,11 +104,3 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/src/cpu/lapack)
   find_package(LAPACK REQUIRED)
 endif()
 
-if(STRATA_PYTHON AND EXISTS ${PROJECT_SOURCE_DIR}/src/python)
-  execute_process(COMMAND ${Python_EXECUTABLE} -m nanobind --cmake_dir
-    OUTPUT_VARIABLE nanobind_hint OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-  find_package(nanobind CONFIG QUIET HINTS ${nanobind_hint})
-  if(NOT nanobind_FOUND)
-    message(FATAL_ERROR "nanobind was not found for ${Python_EXECUTABLE}. Run tools/setup, or configure with STRATA_PYTHON=OFF.")
-  endif()
-endif()

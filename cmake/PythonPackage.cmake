@@ -25,11 +25,10 @@ endforeach()
 
 strata_sources(bindings python)
 if(bindings)
-  nanobind_build_library(nanobind-static AS_SYSINCLUDE)
   Python_add_library(strata_python MODULE WITH_SOABI ${bindings})
   set_target_properties(strata_python PROPERTIES OUTPUT_NAME _C LIBRARY_OUTPUT_DIRECTORY ${STRATA_PYTHON_DIR}/strata
     INSTALL_RPATH "$ORIGIN/lib")
   target_compile_definitions(strata_python PRIVATE STRATA_VERSION="${PROJECT_VERSION}")
-  target_link_libraries(strata_python PRIVATE strata nanobind-static nlohmann_json::nlohmann_json)
+  target_link_libraries(strata_python PRIVATE strata)
   strata_needs_generated(strata_python)
 endif()

@@ -50,8 +50,11 @@ class Op:
         self.namespace = next((n for n in NAMESPACES if full.startswith(n)), "")
         self.name = full[len(self.namespace):].split(".")[0]
         self.result = result
-        self.inplace = ".inplace()" in tail
+        self.inplace = ".inplace()" in tail or ".updates()" in tail
         self.numbers = "pointwise<" in tail or ".takes_numbers()" in tail
+        self.aliases = re.findall(r'\.alias\("([\w.]+)"\)', tail)
+        if ".nn()" in tail:
+            self.aliases.append(f"nn.functional.{self.name}")
         self.params = []
         for item in split(inside):
             if item == "*":
@@ -86,7 +89,6 @@ class Op:
             default = f'dtype_from_name("{default}")'
         return f"{text} = {default}"
 
-
     def functions(self):
         takes = [self.cpp_param(i, *p) for i, p in enumerate(self.params)]
         # C++ wants defaults to be a suffix: a parameter before one without a default loses its own.
@@ -102,11 +104,13 @@ class Op:
         else:
             n = len(split(self.result[1:-1]))
             body, kind = f"call_array<{n}>({record}, {args})", f"std::array<Tensor, {n}>"
-        space = "::".join(self.namespace.rstrip(".").split(".")) if self.namespace else ""
-        opening, closing = (f"namespace {space} {{ ", " }") if space else ("", "")
-        lines = [f"extern STRATA_API OpRecord {record};", f"{opening}inline {kind} {self.name}({signature}) {{ return {body}; }}{closing}"]
-        if self.inplace:
-            lines.append(f"{opening}inline Tensor {self.name}_({signature}) {{ return call_inplace({record}, {args}); }}{closing}")
+        lines = [f"STRATA_API extern OpRecord {record};"]
+        for name in [self.namespace + self.name, *self.aliases]:
+            *spaces, short = name.split(".")
+            opening, closing = (f"namespace {'::'.join(spaces)} {{ ", " }") if spaces else ("", "")
+            lines.append(f"{opening}inline {kind} {short}({signature}) {{ return {body}; }}{closing}")
+            if self.inplace:
+                lines.append(f"{opening}inline Tensor {short}_({signature}) {{ return call_inplace({record}, {args}); }}{closing}")
         return "\n".join(lines) + "\n"
 
 

@@ -231,6 +231,10 @@ void seed_all(Backward& pass, std::span<const Tensor> roots, std::span<const Ten
 
 }  // namespace
 
+void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_graph) const {
+  autograd::backward(*this, gradient, retain_graph, create_graph);
+}
+
 namespace autograd {
 
 void backward(std::span<const Tensor> roots, std::span<const Tensor> grads, bool retain_graph, bool create_graph, std::span<const Tensor> inputs) {

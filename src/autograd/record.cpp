@@ -44,10 +44,10 @@ void renew_view(TensorImpl& t) {
   TensorImpl& base = *t.base;
   t.rebases = base.rebases;
   if (!base.requires_grad) return;
-  static const OpRecord& as_strided = find_op("as_strided");
+  static const OpRecord& strided_view = find_op("strided_view");
   Tensor self = Ref<TensorImpl>::share(&t);
-  const Args args(Value(&base), IntList(t.sizes()), IntList(Shape(t.strides, t.ndim)), t.storage_offset());
-  record_node(as_strided, args, &self, 1);
+  const Args args(Value(&base), IntList(t.sizes()), IntList(Shape(t.strides, t.ndim)), t.storage_offset() - base.storage_offset());
+  record_node(strided_view, args, &self, 1);
 }
 
 void attach(TensorImpl& t, const Ref<Node>& node, uint8_t output) {
@@ -138,10 +138,10 @@ void rebase(TensorImpl& t, Tensor value) {
     return;
   }
   // The write went through a view: the base's new value is its old value with the view's part replaced.
-  static const OpRecord& scatter = find_op("as_strided_scatter");
+  static const OpRecord& scatter = find_op("strided_scatter");
   TensorImpl& base = *t.base;
   Tensor whole = alias(base);
-  const Args args(Value(&base), value, IntList(t.sizes()), IntList(Shape(t.strides, t.ndim)), t.storage_offset());
+  const Args args(Value(&base), value, IntList(t.sizes()), IntList(Shape(t.strides, t.ndim)), t.storage_offset() - base.storage_offset());
   record_node(scatter, args, &whole, 1);
   base.history = whole->history, base.output = whole->output, base.requires_grad = true;
   ++base.rebases;

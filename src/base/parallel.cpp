@@ -85,6 +85,8 @@ int hardware_threads() {
   return count;
 }
 
+void open_thread_team() { team(); }
+
 int num_threads() {
   if (inside_loop) return 1;
   int n = wanted_threads.load(std::memory_order_relaxed);

@@ -9,6 +9,7 @@ namespace strata {
 STRATA_API int num_threads();              // threads a loop may use; 1 inside a parallel loop
 STRATA_API void set_num_threads(int n);    // for loops started from any thread
 STRATA_API int hardware_threads();
+STRATA_API void open_thread_team();        // loads libgomp if nobody did: before a library that would bring it along
 
 namespace detail {
 // Calls body(context, begin, end) on disjoint pieces that cover [0, n). Exceptions of a piece are rethrown here.

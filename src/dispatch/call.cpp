@@ -159,7 +159,7 @@ Tensor call_inplace(const OpRecord& op, const Args& args) {
   infer(plan);
   check_fits(out, self, op.name.c_str());
   // Elementwise kernels may write over an input that is the very same view; anything else goes through a temporary.
-  const bool direct = op.broadcasts && out.dtype() == self.dtype && !overlaps_partly(args);
+  const bool direct = (op.broadcasts || op.updates_input) && out.dtype() == self.dtype && !overlaps_partly(args);
   if (direct) {
     out = Ref<TensorImpl>::share(&self);
     run_kernel(Call{op, args, &out});

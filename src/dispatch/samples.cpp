@@ -156,7 +156,7 @@ class SampleParser {
     if ((letter == 's' || letter == 'm') && shape.size() >= 2) shape_matrix(values, shape, letter == 's');
     dispatch_dtype(dtype, [&]<class T> {
       for (size_t k = 0; k < values.size(); ++k) {
-        const double v = is_floating(dtype) || letter == 'i' ? values[k] : letter == 'p' || letter == 'o' ? std::ceil(values[k]) : std::round(values[k] * 2);
+        const double v = is_floating(dtype) || letter == 'i' ? values[k] : letter == 'p' || letter == 'o' || letter == 'z' ? std::ceil(values[k]) : std::round(values[k] * 2);
         t.data<T>()[k] = convert<T>(dtype == DType::U8 ? std::abs(v) : v);
       }
     });
@@ -173,6 +173,7 @@ class SampleParser {
       case 'p': return 0.1 + 2.9 * uniform();
       case 'u': return -0.95 + 1.9 * uniform();
       case 'o': return 1.1 + 1.9 * uniform();
+      case 'z': return 0.05 + 0.9 * uniform();
       case 'i': return std::floor(uniform() * static_cast<double>(bound ? bound : 10));
       case 'b': return uniform() < 0.5 ? 0 : 1;
       default: bad("unknown kind of tensor");

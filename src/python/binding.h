@@ -1,4 +1,4 @@
-// What the files of the binding share. Plain C API for the hot types: a nanobind class costs twice as much per operator.
+// What the files of the binding share. Plain C API: a class of a binding library costs twice as much per operator.
 #pragma once
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -101,7 +101,7 @@ bool init_autograd(PyObject* module);
 
 
 extern PyGetSetDef tensor_properties[];
-extern PyMethodDef tensor_methods[], conversion_functions[], autograd_functions[], dlpack_functions[];
+extern PyMethodDef tensor_methods[], conversion_functions[], autograd_functions[], dlpack_functions[], value_functions[];
 int get_buffer(PyObject* self, Py_buffer* view, int flags);
 void release_buffer(PyObject* self, Py_buffer* view);
 PyObject* get_item(PyObject* self, PyObject* key);

@@ -48,6 +48,8 @@ class STRATA_API Tensor : public Ref<TensorImpl> {
   Tensor grad() const;
   Tensor& set_requires_grad(bool on = true);
   void set_grad(Tensor g);
+  // Adds the gradients of this tensor to the leaves' .grad; one of several elements needs the gradient to start from.
+  void backward(const Tensor& gradient = {}, bool retain_graph = false, bool create_graph = false) const;
   std::string to_string() const;             // printed as PyTorch prints it
 };
 

@@ -1,0 +1,115 @@
+"""The CPU rows: one function per case, written against PyTorch's names, so that the same text runs on both libraries.
+
+A case takes the module and returns a callable to time. `floor` is the ratio (peer's time / our time) we hold ourselves to.
+"""
+
+import functools
+
+CASES = {}
+
+
+def case(name, floor, inner=1):
+    """inner: calls per timing, for work of nanoseconds."""
+
+    def register(f):
+        CASES[name] = dict(make=f, floor=floor, inner=inner)
+        return f
+
+    return register
+
+
+def _input(m, *shape, seed=0):
+    import numpy as np
+
+    return m.from_numpy(np.random.default_rng(seed).standard_normal(shape).astype("float32"))
+
+
+def _sgemm(n, m):
+    a, b = _input(m, n, n), _input(m, n, n, seed=1)
+    return lambda: a @ b
+
+
+for _n, _floor in ((32, 3.0), (64, 1.0), (128, 1.0), (512, 1.0), (2048, 1.0)):
+    case(f"sgemm {_n}", _floor, inner=max(1, 4000 // (_n * _n // 16)))(functools.partial(_sgemm, _n))
+
+
+@case("bf16 gemm 2048", 1.0)
+def _(m):
+    a, b = _input(m, 2048, 2048).to(m.bfloat16), _input(m, 2048, 2048, seed=1).to(m.bfloat16)
+    return lambda: a @ b
+
+
+@case("softmax 64 MB", 5.0)
+def _(m):
+    x = _input(m, 4096, 4096)
+    return lambda: m.softmax(x, 1)
+
+
+@case("layer norm 64 MB", 5.0)
+def _(m):
+    x = _input(m, 4096, 4096)
+    return lambda: m.nn.functional.layer_norm(x, (4096,))
+
+
+@case("GELU 64 MB", 5.0)
+def _(m):
+    x = _input(m, 4096, 4096)
+    return lambda: m.nn.functional.gelu(x)
+
+
+@case("exp 64 MB", 5.0)
+def _(m):
+    x = _input(m, 4096, 4096)
+    return lambda: m.exp(x)
+
+
+@case("transpose 4096x4096", 4.0)
+def _(m):
+    x = _input(m, 4096, 4096)
+    return lambda: x.t().contiguous()
+
+
+@case("sum dim 0 of 4096x4096", 1.2)
+def _(m):
+    x = _input(m, 4096, 4096)
+    return lambda: x.sum(0)
+
+
+@case("argmax rows of 4096x4096", 1.2)
+def _(m):
+    x = _input(m, 4096, 4096)
+    return lambda: x.argmax(1)
+
+
+@case("sort rows of 4096x4096", 1.2)
+def _(m):
+    x = _input(m, 4096, 4096)
+    return lambda: x.sort(1)
+
+
+@case("GELU(x*1.5+0.3)*x eager, 64 MB", 1.0)
+def _(m):
+    x = _input(m, 4096, 4096)
+    return lambda: m.nn.functional.gelu(x * 1.5 + 0.3) * x
+
+
+@case("Python a + b, 16 elements", 5.0, inner=2000)
+def _(m):
+    a, b = _input(m, 16), _input(m, 16, seed=1)
+    return lambda: a + b
+
+
+@case("(a*a).sum().backward(), 16 elements", 12.5, inner=200)
+def _(m):
+    a = _input(m, 16).requires_grad_()
+
+    def run():
+        a.grad = None
+        (a * a).sum().backward()
+
+    return run
+
+
+@case("empty(1000)", 5.0, inner=2000)
+def _(m):
+    return lambda: m.empty(1000)

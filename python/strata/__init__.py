@@ -1,0 +1,61 @@
+"""Strata: a deep-learning stack you can see through. The names are PyTorch's: `import strata as torch` works."""
+
+from . import _C
+from ._C import (
+    Generator,
+    OutOfMemoryError,
+    Size,
+    Tensor,
+    as_tensor,
+    asarray,
+    bfloat16,
+    default_generator,
+    device,
+    dtype,
+    empty_cache,
+    explain,
+    float8_e4m3fn,
+    float8_e5m2,
+    float16,
+    float32,
+    float64,
+    from_numpy,
+    get_default_dtype,
+    get_num_threads,
+    int8,
+    int16,
+    int32,
+    int64,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    manual_seed,
+    memory_stats,
+    promote_types,
+    reset_peak_memory_stats,
+    set_default_dtype,
+    set_memory_limit,
+    set_num_threads,
+    tensor,
+    uint8,
+)
+from ._C import __version__ as __version__
+from ._C import bool as bool  # noqa: A004
+
+float = float32  # noqa: A001
+double, half, short, int, long = float64, float16, int16, int32, int64  # noqa: A001
+inf, nan, pi, e, newaxis = _C.inf, _C.nan, 3.141592653589793, 2.718281828459045, None
+strided = "strided"
+contiguous_format, preserve_format, channels_last, channels_last_3d = "contiguous_format", "preserve_format", "channels_last", "channels_last_3d"
+
+# Every op of the registry that has no namespace of its own.
+globals().update({name: op for name, op in _C.ops.items() if "." not in name})
+
+from . import _functions as _functions  # noqa: E402
+from . import _tensor as _tensor  # noqa: E402
+from . import autograd, linalg, nn, random, special, testing, utils  # noqa: E402
+from ._functions import *  # noqa: E402, F403
+from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
+from .random import get_rng_state, initial_seed, seed, set_rng_state  # noqa: E402
+from .trace import trace  # noqa: E402
+
+__all__ = [name for name in globals() if not name.startswith("_")]

@@ -1,0 +1,159 @@
+"""Top-level functions that are not ops: type queries, and ops whose number of results depends on their flags."""
+
+import builtins
+import math
+
+from . import _C
+
+__all__ = [
+    "broadcast_shapes",
+    "can_cast",
+    "finfo",
+    "from_dlpack",
+    "get_printoptions",
+    "iinfo",
+    "is_complex",
+    "is_floating_point",
+    "is_nonzero",
+    "is_tensor",
+    "numel",
+    "result_type",
+    "scalar_tensor",
+    "set_printoptions",
+    "to_dlpack",
+]
+
+_tensor_type = _C.Tensor
+
+
+def is_tensor(obj):
+    """Whether obj is a Tensor."""
+    return isinstance(obj, _tensor_type)
+
+
+def is_floating_point(input):
+    """Whether the dtype is a floating one."""
+    return input.is_floating_point()
+
+
+def is_complex(input):
+    """False: there are no complex dtypes."""
+    return False
+
+
+def is_nonzero(input):
+    """Whether the only element is not zero."""
+    return builtins.bool(input)
+
+
+def numel(input):
+    """The number of elements."""
+    return input.numel()
+
+
+def scalar_tensor(s, *, dtype=None, device=None, requires_grad=False):
+    """A zero-dimensional tensor, of the default dtype unless another is given."""
+    return _C.tensor(s, dtype=dtype or _C.get_default_dtype(), device=device, requires_grad=requires_grad)
+
+
+def from_dlpack(ext_tensor):
+    """A tensor over the memory of an array of another library."""
+    return _C._from_dlpack(ext_tensor.__dlpack__() if hasattr(ext_tensor, "__dlpack__") else ext_tensor)
+
+
+def to_dlpack(tensor):
+    """A DLPack capsule over the tensor's memory."""
+    return _C._to_dlpack(tensor)
+
+
+def result_type(tensor1, tensor2):
+    """The dtype that an op on both computes in."""
+    return _C._result_type(tensor1, tensor2)
+
+
+def can_cast(from_, to):
+    """Whether a value of one dtype may be stored in another without leaving its category."""
+
+    def rank(t):
+        return 2 if t.is_floating_point else 0 if t is _C.bool else 1
+
+    return rank(from_) <= rank(to)
+
+
+def broadcast_shapes(*shapes):
+    """The shape that tensors of the given shapes broadcast to."""
+    shapes = [(s,) if isinstance(s, builtins.int) else tuple(s) for s in shapes]
+    out = []
+    for k in range(1, max(map(len, shapes), default=0) + 1):
+        sizes = {s[-k] for s in shapes if len(s) >= k} - {1}
+        if len(sizes) > 1:
+            raise RuntimeError(f"Shape mismatch: objects cannot be broadcast to a single shape: {', '.join(map(str, shapes))}")
+        out.append(sizes.pop() if sizes else 1)
+    return _C.Size(reversed(out))
+
+
+_FLOATS = {  # bits, exponent bits, mantissa bits, largest value
+    "float64": (64, 11, 52, 1.7976931348623157e308),
+    "float32": (32, 8, 23, 3.4028234663852886e38),
+    "float16": (16, 5, 10, 65504.0),
+    "bfloat16": (16, 8, 7, 3.3895313892515355e38),
+    "float8_e4m3fn": (8, 4, 3, 448.0),
+    "float8_e5m2": (8, 5, 2, 57344.0),
+}
+
+
+class finfo:
+    """The limits of a floating dtype."""
+
+    def __init__(self, dtype=None):
+        dtype = dtype or _C.get_default_dtype()
+        self.dtype = str(dtype).split(".")[-1]
+        if self.dtype not in _FLOATS:
+            raise TypeError(f"finfo() needs a floating-point dtype, got {dtype}; use iinfo()")
+        self.bits, exponent, mantissa, self.max = _FLOATS[self.dtype]
+        self.min, self.eps = -self.max, 2.0**-mantissa
+        self.tiny = self.smallest_normal = math.ldexp(1.0, 2 - 2 ** (exponent - 1))
+        self.resolution = 10.0 ** -math.floor(mantissa * math.log10(2))
+
+    def __repr__(self):
+        return f"finfo(resolution={self.resolution}, min={self.min}, max={self.max}, eps={self.eps}, smallest_normal={self.tiny}, tiny={self.tiny}, dtype={self.dtype})"
+
+
+class iinfo:
+    """The limits of an integer dtype."""
+
+    def __init__(self, dtype):
+        self.dtype = str(dtype).split(".")[-1]
+        if dtype.is_floating_point or self.dtype == "bool":
+            raise TypeError(f"iinfo() needs an integer dtype, got {dtype}; use finfo()")
+        self.bits = dtype.itemsize * 8
+        self.min, self.max = (-(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1) if dtype.is_signed else (0, 2**self.bits - 1)
+
+    def __repr__(self):
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+
+
+_PROFILES = {
+    "default": dict(precision=4, threshold=1000, edgeitems=3, linewidth=80),
+    "short": dict(precision=2, threshold=1000, edgeitems=2, linewidth=80),
+    "full": dict(precision=4, threshold=2**62, edgeitems=3, linewidth=80),
+}
+
+
+def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None):
+    """How tensors are printed; the arguments are PyTorch's."""
+    options = get_printoptions()
+    if profile is not None:
+        if profile not in _PROFILES:
+            raise ValueError(f"set_printoptions: unknown profile {profile!r}; expected one of {', '.join(_PROFILES)}")
+        options.update(_PROFILES[profile])
+    given = dict(precision=precision, threshold=threshold, edgeitems=edgeitems, linewidth=linewidth, sci_mode=sci_mode)
+    options.update({k: v for k, v in given.items() if v is not None})
+    if threshold == math.inf:
+        options["threshold"] = 2**62
+    _C._set_printoptions(**options)
+
+
+def get_printoptions():
+    """The options in use."""
+    return _C._get_printoptions()

@@ -1,0 +1,214 @@
+"""Methods of Tensor that are written in Python: conversions, copying, hooks."""
+
+import copyreg
+
+from . import _C
+
+Tensor = _C.Tensor
+
+
+def _method(f):
+    setattr(Tensor, f.__name__, f)
+    return f
+
+
+def _add_casts():
+    names = dict(float="float32", double="float64", half="float16", bfloat16="bfloat16", int="int32", long="int64", short="int16", char="int8", byte="uint8", bool="bool")
+    for name, target in names.items():
+
+        def cast(self, memory_format=None, _dtype=getattr(_C, target)):
+            return self.to(_dtype)
+
+        cast.__name__, cast.__doc__ = name, f"The tensor converted to {target}."
+        setattr(Tensor, name, cast)
+
+
+_add_casts()
+
+
+@_method
+def numpy(self, *, force=False):
+    """A NumPy array over the same memory; force=True detaches and converts what NumPy lacks."""
+    import numpy as np
+
+    if force:
+        self = self.detach()
+        if self.dtype in (_C.bfloat16, _C.float8_e4m3fn, _C.float8_e5m2):
+            self = self.to(_C.float32)
+    return np.asarray(memoryview(self))
+
+
+@_method
+def __array__(self, dtype=None, copy=None):
+    array = self.numpy()
+    return array if dtype is None else array.astype(dtype, copy=False)
+
+
+Tensor.__array_priority__ = 1000
+
+
+@_method
+def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+    return _C._to_dlpack(self.clone() if copy else self)
+
+
+@_method
+def __dlpack_device__(self):
+    return (1, 0)
+
+
+@_method
+def cpu(self, memory_format=None):
+    """The tensor on the CPU."""
+    return self.to("cpu")
+
+
+@_method
+def cuda(self, device=None, non_blocking=False, memory_format=None):
+    """The tensor on a CUDA device, or an error that says why there is none."""
+    return self.to("cuda" if device is None else device)
+
+
+@_method
+def type(self, dtype=None, non_blocking=False):
+    """The name of the tensor's type, or the tensor converted to a dtype."""
+    if dtype is not None:
+        return self.to(dtype)
+    names = {_C.float32: "Float", _C.float64: "Double", _C.float16: "Half", _C.bfloat16: "BFloat16", _C.int64: "Long", _C.int32: "Int", _C.int16: "Short", _C.int8: "Char", _C.uint8: "Byte", _C.bool: "Bool"}
+    return f"strata.{names.get(self.dtype, self.dtype)}Tensor"
+
+
+@_method
+def register_hook(self, hook):
+    """Calls hook(grad) whenever this tensor's gradient is computed; a returned tensor takes its place."""
+    return _HookHandle(self, _C._register_hook(self, hook))
+
+
+class _HookHandle:
+    """Removes a hook: by remove(), or at the end of a with block."""
+
+    def __init__(self, tensor, ident):
+        self.tensor, self.id = tensor, ident
+
+    def remove(self):
+        _C._remove_hook(self.tensor, self.id)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.remove()
+
+
+class _GradFn:
+    """The op that computed a tensor, as `grad_fn` shows it."""
+
+    def __init__(self, op):
+        self.op = op
+
+    def name(self):
+        return "".join(p[:1].upper() + p[1:] for p in self.op.replace(".", "_").split("_")) + "Backward0"
+
+    def __repr__(self):
+        return f"<{self.name()}>"
+
+
+def _grad_fn(self):
+    op = _C._grad_fn_name(self)
+    return None if op is None else _GradFn(op)
+
+
+Tensor.grad_fn = property(_grad_fn, doc="The op that computed this tensor, None for a leaf.")
+
+
+@_method
+def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
+    """A copy of data with this tensor's dtype unless another is given."""
+    return _C.tensor(data, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad)
+
+
+@_method
+def is_same_size(self, other):
+    """Whether the shapes are equal."""
+    return self.shape == other.shape
+
+
+@_method
+def apply_(self, fn):
+    """Replaces each element by fn(element): slow, for the CPU."""
+    flat = [fn(v) for v in self.flatten().tolist()]
+    with _no_grad():
+        self.copy_(_C.tensor(flat, dtype=self.dtype).reshape(self.shape))
+    return self
+
+
+@_method
+def share_memory_(self):
+    """The tensor itself: memory is shared between threads already."""
+    return self
+
+
+@_method
+def pin_memory(self, device=None):
+    """The tensor itself: there is no device to pin memory for."""
+    return self
+
+
+@_method
+def __format__(self, spec):
+    if self.dim() == 0 and spec:
+        return format(self.item(), spec)
+    return object.__format__(self, spec) if spec else repr(self)
+
+
+def _no_grad():
+    from .autograd import no_grad
+
+    return no_grad()
+
+
+# --- copying and pickling: by value --------------------------------------------------------------------------------------
+
+
+def _rebuild(cls, data, dtype, shape, requires_grad, state):
+    tensor = _C._from_bytes(data, dtype, shape)
+    if cls is not Tensor:
+        tensor = Tensor._make_subclass(cls, tensor, requires_grad)
+    elif requires_grad:
+        tensor.requires_grad_()
+    if state:
+        tensor.__dict__.update(state)
+    return tensor
+
+
+@_method
+def __reduce_ex__(self, protocol):
+    state = getattr(self, "__dict__", None)
+    data = _C._to_bytes(self.detach().contiguous())
+    return _rebuild, (self.__class__, data, self.dtype, tuple(self.shape), self.requires_grad, state)
+
+
+@_method
+def __deepcopy__(self, memo):
+    if id(self) in memo:
+        return memo[id(self)]
+    if not self.is_leaf:
+        raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment; detach() it first")
+    import copy
+
+    with _no_grad():
+        out = self.detach().clone()
+    if self.__class__ is not Tensor:
+        out = Tensor._make_subclass(self.__class__, out, self.requires_grad)
+        out.__dict__.update(copy.deepcopy(self.__dict__, memo))
+    elif self.requires_grad:
+        out.requires_grad_()
+    if self.grad is not None:
+        out.grad = copy.deepcopy(self.grad, memo)
+    memo[id(self)] = out
+    return out
+
+
+copyreg.pickle(_C.device, lambda d: (_C.device, (str(d),)))
+copyreg.pickle(_C.Size, lambda s: (_C.Size, (tuple(s),)))
+copyreg.pickle(_C.dtype, lambda t: (getattr, (_C, str(t).split(".")[-1])))

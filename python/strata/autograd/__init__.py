@@ -1,0 +1,52 @@
+"""Reverse-mode differentiation: modes, backward, grad, user-defined functions, gradient checks."""
+
+from .. import _C
+from .function import Function
+from .gradcheck import gradcheck, gradgradcheck
+from .modes import (
+    detect_anomaly,
+    enable_grad,
+    inference_mode,
+    no_grad,
+    set_detect_anomaly,
+    set_grad_enabled,
+)
+
+__all__ = [
+    "Function",
+    "backward",
+    "detect_anomaly",
+    "enable_grad",
+    "grad",
+    "gradcheck",
+    "gradgradcheck",
+    "inference_mode",
+    "no_grad",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+]
+
+
+def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, inputs=None):
+    """Adds the gradients of the tensors to the leaves' .grad."""
+    if grad_tensors is None:
+        count = 1 if isinstance(tensors, _C.Tensor) else len(tensors)
+        grad_tensors = (None,) * count
+    _C._backward(tensors, grad_tensors, bool(retain_graph) or create_graph, create_graph, inputs)
+
+
+def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, allow_unused=None, is_grads_batched=False, materialize_grads=False):
+    """The gradients of the outputs with respect to the inputs, as a tuple."""
+    if is_grads_batched:
+        raise NotImplementedError("grad(is_grads_batched=True) is not available; call grad() once per gradient")
+    outputs = (outputs,) if isinstance(outputs, _C.Tensor) else tuple(outputs)
+    inputs = (inputs,) if isinstance(inputs, _C.Tensor) else tuple(inputs)
+    if grad_outputs is None:
+        grad_outputs = (None,) * len(outputs)
+    elif isinstance(grad_outputs, _C.Tensor):
+        grad_outputs = (grad_outputs,)
+    unused = materialize_grads if allow_unused is None else allow_unused
+    grads = _C._grad(outputs, inputs, grad_outputs, bool(retain_graph) or create_graph, create_graph, bool(unused))
+    if materialize_grads:
+        grads = tuple(i.new_zeros(i.shape) if g is None else g for g, i in zip(grads, inputs, strict=True))
+    return grads

@@ -1,0 +1,117 @@
+"""User-defined functions with a gradient of their own."""
+
+from .. import _C
+
+
+class FunctionCtx:
+    """What forward leaves for backward."""
+
+    def __init__(self):
+        self._saved = ()
+        self._freed = False
+        self.needs_input_grad = ()
+        self._non_differentiable = ()
+        self._dirty = ()
+        self._materialize = True
+
+    def save_for_backward(self, *tensors):
+        """Keeps tensors for backward; writing to one in place before then is an error."""
+        self._saved = tuple((t, None if t is None else t._version) for t in tensors)
+
+    @property
+    def saved_tensors(self):
+        if self._freed:
+            raise RuntimeError("Trying to backward through the graph a second time: the saved tensors have been freed. Pass retain_graph=True to the first backward().")
+        for t, version in self._saved:
+            if t is not None and t._version != version:
+                raise RuntimeError(
+                    "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                    f"a tensor of shape {list(t.shape)} was saved at version {version}, it is now at version {t._version}"
+                )
+        return tuple(t for t, _ in self._saved)
+
+    def mark_dirty(self, *tensors):
+        """Declares inputs that forward wrote to in place."""
+        self._dirty = tensors
+
+    def mark_non_differentiable(self, *tensors):
+        """Declares outputs that carry no gradient."""
+        self._non_differentiable = tensors
+
+    def set_materialize_grads(self, value):
+        """False: backward receives None for outputs without a gradient, instead of zeros."""
+        self._materialize = value
+
+
+class _Backward:
+    """Called by the engine with the gradients of the outputs."""
+
+    def __init__(self, function, ctx, positions, count, shapes):
+        self.function, self.ctx, self.positions, self.count, self.shapes = function, ctx, positions, count, shapes
+
+    def __call__(self, grads, create_graph):
+        if self.ctx._materialize:
+            grads = tuple(like.new_zeros(like.shape) if g is None and like is not None else g for g, like in zip(grads, self.shapes, strict=True))
+        result = self.function.backward(self.ctx, *grads)
+        result = result if isinstance(result, tuple) else (result,)
+        if len(result) > self.count and any(r is not None for r in result[self.count :]) or len(result) < self.count:
+            raise RuntimeError(f"function {self.function.__name__}Backward returned an incorrect number of gradients (expected {self.count}, got {len(result)})")
+        return tuple(result[i] for i in self.positions)
+
+
+class Function:
+    """Subclass it with static methods forward(ctx, *args) and backward(ctx, *grads); call Subclass.apply(*args)."""
+
+    @staticmethod
+    def forward(ctx, *args, **kwargs):
+        raise NotImplementedError("a Function needs a static method forward(ctx, *args)")
+
+    @staticmethod
+    def backward(ctx, *grads):
+        raise NotImplementedError("a Function needs a static method backward(ctx, *grads) to be differentiated")
+
+    @classmethod
+    def apply(cls, *args, **kwargs):
+        ctx = FunctionCtx()
+        positions = [i for i, a in enumerate(args) if isinstance(a, _C.Tensor)]
+        ctx.needs_input_grad = tuple(isinstance(a, _C.Tensor) and a.requires_grad for a in args)
+        recording = _C.is_grad_enabled() and any(ctx.needs_input_grad)
+        before = _C._set_grad_enabled(False)
+        try:
+            if "setup_context" in cls.__dict__:
+                out = cls.forward(*args, **kwargs)
+                cls.setup_context(ctx, args, out)
+            else:
+                out = cls.forward(ctx, *args, **kwargs)
+        finally:
+            _C._set_grad_enabled(before)
+        if not recording:
+            return out
+        several = isinstance(out, tuple)
+        outs = list(out) if several else [out]
+        inputs = [args[i] for i in positions]
+        skip = {id(t) for t in ctx._non_differentiable}
+        for i, t in enumerate(outs):  # an input passed through gets a history of its own, as a view
+            if isinstance(t, _C.Tensor) and any(t is a for a in inputs) and not any(t is d for d in ctx._dirty):
+                outs[i] = t.detach()
+        places = [i for i, t in enumerate(outs) if isinstance(t, _C.Tensor) and id(t) not in skip]
+        shapes = tuple(outs[i].detach() for i in places)
+        backward = _Backward(cls, ctx, positions, len(args), shapes)
+        _C._record_function(backward, cls.__name__ + "Backward", inputs, [outs[i] for i in places])
+        return tuple(outs) if several else outs[0]
+
+
+def once_differentiable(function):
+    """Marks a backward that must not be differentiated again."""
+
+    def wrapped(ctx, *args):
+        before = _C._set_grad_enabled(False)
+        try:
+            return function(ctx, *args)
+        finally:
+            _C._set_grad_enabled(before)
+
+    return wrapped
+
+
+__all__ = ["Function", "FunctionCtx", "once_differentiable"]

@@ -1,0 +1,12 @@
+"""Linear algebra, as in torch.linalg."""
+
+from . import _C
+
+globals().update({name.removeprefix("linalg."): op for name, op in _C.ops.items() if name.startswith("linalg.")})
+
+
+class LinAlgError(RuntimeError):
+    """A matrix that has no such decomposition."""
+
+
+__all__ = [name for name in globals() if not name.startswith("_")]

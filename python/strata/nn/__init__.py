@@ -1,0 +1,6 @@
+"""Neural networks."""
+
+from . import functional
+from .parameter import Parameter
+
+__all__ = ["Parameter", "functional"]

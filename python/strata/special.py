@@ -1,0 +1,6 @@
+"""Special functions, as in torch.special."""
+
+from . import _C
+
+globals().update({name.removeprefix("special."): op for name, op in _C.ops.items() if name.startswith("special.")})
+__all__ = [name for name in globals() if not name.startswith("_")]

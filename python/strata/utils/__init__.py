@@ -1,0 +1,5 @@
+"""Utilities."""
+
+from . import checkpoint
+
+__all__ = ["checkpoint"]

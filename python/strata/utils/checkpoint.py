@@ -1,0 +1,55 @@
+"""Checkpointing: recompute a part of the forward pass during backward instead of keeping its intermediate results."""
+
+from .. import _C
+from ..autograd import Function, enable_grad
+from ..random import get_rng_state, set_rng_state
+
+
+class _Checkpoint(Function):
+    @staticmethod
+    def forward(ctx, function, kwargs, preserve_rng_state, *args):
+        ctx.function, ctx.kwargs = function, kwargs
+        ctx.rng_state = get_rng_state() if preserve_rng_state else None
+        ctx.args = args
+        ctx.save_for_backward(*[a if isinstance(a, _C.Tensor) else None for a in args])
+        return function(*args, **kwargs)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        saved = ctx.saved_tensors
+        args = [a if t is None else t.detach().requires_grad_(t.requires_grad) for a, t in zip(ctx.args, saved, strict=True)]
+        now = get_rng_state()
+        if ctx.rng_state is not None:
+            set_rng_state(ctx.rng_state)
+        try:
+            with enable_grad():
+                out = ctx.function(*args, **ctx.kwargs)
+        finally:
+            set_rng_state(now)
+        outs = out if isinstance(out, tuple) else (out,)
+        pairs = [(o, g) for o, g in zip(outs, grads, strict=True) if isinstance(o, _C.Tensor) and o.requires_grad]
+        _C._backward([o for o, _ in pairs], [g for _, g in pairs], False, False, None)
+        return (None, None, None, *[a.grad if isinstance(a, _C.Tensor) else None for a in args])
+
+
+def checkpoint(function, *args, use_reentrant=None, preserve_rng_state=True, **kwargs):
+    """function(*args, **kwargs), whose intermediate results are dropped and computed again when backward needs them."""
+    return _Checkpoint.apply(function, kwargs, preserve_rng_state, *args)
+
+
+def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs):
+    """The functions one after the other, checkpointed in the given number of segments."""
+    functions = list(functions)
+    size = -(-len(functions) // segments)
+
+    def run(part):
+        def forward(x):
+            for f in part:
+                x = f(x)
+            return x
+
+        return forward
+
+    for start in range(0, len(functions), size):
+        input = checkpoint(run(functions[start : start + size]), input, **kwargs)
+    return input

@@ -1,0 +1,15 @@
+// The subcommands of `strata`. Each returns an exit status: 0 fine, 1 the user's mistake, 2 the environment, 3 not available.
+#pragma once
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace strata::cli {
+
+using Run = std::function<int()>;
+
+void add_ops(CLI::App& app, Run& run);
+void add_explain(CLI::App& app, Run& run);
+void add_devices(CLI::App& app, Run& run);
+void add_missing(CLI::App& app, Run& run);  // names that later versions will have
+
+}  // namespace strata::cli

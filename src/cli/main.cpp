@@ -1,0 +1,60 @@
+// The `strata` command: parses the arguments, runs one subcommand, turns errors into messages and exit statuses.
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "record/op.h"
+
+namespace strata::cli {
+namespace {
+
+int exit_status(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::OutOfMemory:
+    case ErrorKind::Io:
+    case ErrorKind::Internal: return 2;
+    case ErrorKind::NotImplemented: return 3;
+    default: return 1;
+  }
+}
+
+void print_build_info() {
+  fmt::print("strata {}\ncompiler    g++ {}\nback ends   cpu\nops         {}\n", STRATA_VERSION, __VERSION__, all_ops().size());
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Strata: a deep-learning stack you can see through.", "strata"};
+  app.footer("Example: strata explain softmax 'f(64,1000), dim=1'");
+  app.set_version_flag("--version", std::string("strata ") + STRATA_VERSION);
+  bool build_info = false;
+  app.add_flag("--build-info", build_info, "What this build contains");
+  Run chosen;
+  add_ops(app, chosen);
+  add_explain(app, chosen);
+  add_devices(app, chosen);
+  add_missing(app, chosen);
+  app.require_subcommand(0, 1);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 1;
+  }
+  if (build_info) return print_build_info(), 0;
+  if (chosen) return chosen();
+  fmt::print("{}", app.help());
+  return 0;
+}
+}  // namespace
+}  // namespace strata::cli
+
+int main(int argc, char** argv) {
+  try {
+    return strata::cli::run(argc, argv);
+  } catch (const strata::Error& e) {
+    fmt::print(stderr, "strata: {}\n", e.what());
+    return strata::cli::exit_status(e.kind());
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "strata: {}\n", e.what());
+    return 2;
+  }
+}

@@ -1,0 +1,256 @@
+// A tile of kRows x 2 vectors of c stays in registers while k runs: 24 accumulators with AVX-512, 12 with AVX2, so that each
+// loaded vector of b is used kRows times. Small matrices are read where they lie; larger ones are packed into tiles of
+// kDepth x kWidth (b) and kDepth x kHeight (a) that fit the second-level cache. The bound is the multiply-add rate.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/gemm.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+
+#include "base/parallel.h"
+#include "cpu/gemm.h"
+#include "tensor/allocator.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace strata::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if HWY_TARGET <= HWY_AVX3
+constexpr int kRows = 12;
+#elif HWY_TARGET <= HWY_AVX2
+constexpr int kRows = 6;
+#else
+constexpr int kRows = 4;
+#endif
+constexpr int kVectors = 2;
+constexpr int64_t kDepth = 256, kHeight = 20 * kRows;
+
+// c[rows][0..columns) = alpha * a b (+ c). b and c have unit stride along n; columns <= kVectors * lanes.
+template <int kR, int kV, class T>
+HWY_INLINE void micro(int64_t k, const T* a, int64_t a_m, int64_t a_k, const T* b, int64_t b_k, T* c, int64_t c_m, int64_t columns, T alpha,
+                      bool accumulate) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  hn::Vec<decltype(d)> acc[kR][kV];
+  for (int i = 0; i < kR; ++i)
+    for (int v = 0; v < kV; ++v) acc[i][v] = hn::Zero(d);
+  const bool whole = columns == kV * lanes;
+  if (whole) {
+    for (int64_t p = 0; p < k; ++p) {
+      hn::Vec<decltype(d)> bv[kV];
+#pragma GCC unroll 4
+      for (int v = 0; v < kV; ++v) bv[v] = hn::LoadU(d, b + p * b_k + v * lanes);
+#pragma GCC unroll 16
+      for (int i = 0; i < kR; ++i) {
+        const auto x = hn::Set(d, a[i * a_m + p * a_k]);
+#pragma GCC unroll 4
+        for (int v = 0; v < kV; ++v) acc[i][v] = hn::MulAdd(x, bv[v], acc[i][v]);
+      }
+    }
+  } else {
+    const auto mask = hn::FirstN(d, static_cast<size_t>(columns - (kV - 1) * lanes));
+    for (int64_t p = 0; p < k; ++p) {
+      hn::Vec<decltype(d)> bv[kV];
+#pragma GCC unroll 4
+      for (int v = 0; v + 1 < kV; ++v) bv[v] = hn::LoadU(d, b + p * b_k + v * lanes);
+      bv[kV - 1] = hn::MaskedLoad(mask, d, b + p * b_k + (kV - 1) * lanes);
+#pragma GCC unroll 16
+      for (int i = 0; i < kR; ++i) {
+        const auto x = hn::Set(d, a[i * a_m + p * a_k]);
+#pragma GCC unroll 4
+        for (int v = 0; v < kV; ++v) acc[i][v] = hn::MulAdd(x, bv[v], acc[i][v]);
+      }
+    }
+  }
+  const auto scale = hn::Set(d, alpha);
+  const auto mask = hn::FirstN(d, static_cast<size_t>(columns - (kV - 1) * lanes));
+#pragma GCC unroll 16
+  for (int i = 0; i < kR; ++i)
+#pragma GCC unroll 4
+    for (int v = 0; v < kV; ++v) {
+      T* out = c + i * c_m + v * lanes;
+      const bool part = !whole && v == kV - 1;
+      auto value = hn::Mul(acc[i][v], scale);
+      if (accumulate) value = hn::Add(value, part ? hn::MaskedLoad(mask, d, out) : hn::LoadU(d, out));
+      if (part) hn::BlendedStore(value, mask, d, out);
+      else hn::StoreU(value, d, out);
+    }
+}
+
+template <int kR, class T>
+HWY_INLINE void micro_columns(int64_t k, const T* a, int64_t a_m, int64_t a_k, const T* b, int64_t b_k, T* c, int64_t c_m, int64_t columns, T alpha,
+                              bool accumulate) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  if (columns > lanes) micro<kR, 2>(k, a, a_m, a_k, b, b_k, c, c_m, columns, alpha, accumulate);
+  else micro<kR, 1>(k, a, a_m, a_k, b, b_k, c, c_m, columns, alpha, accumulate);
+}
+
+// The last rows: fewer accumulators, the same order of additions.
+template <int kR, class T, class... Rest>
+void micro_rows(int64_t rows, int64_t k, const T* a, Rest... rest) {
+  if constexpr (kR > 0) {
+    if (rows == kR) return micro_columns<kR, T>(k, a, rest...);
+    micro_rows<kR - 1, T>(rows, k, a, rest...);
+  }
+}
+
+// a and b as they lie; b has unit stride along n.
+template <class T>
+void in_place(const Gemm& g, const T* a, const T* b, T* c) {
+  const int64_t width = kVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  for (int64_t j = 0; j < g.n; j += width)
+    for (int64_t i = 0; i < g.m; i += kRows)
+      micro_rows<kRows, T>(std::min<int64_t>(kRows, g.m - i), g.k, a + i * g.a_m, g.a_m, g.a_k, b + j, g.b_k, c + i * g.c_m + j, g.c_m,
+                           std::min(width, g.n - j), static_cast<T>(g.alpha), g.accumulate);
+}
+
+template <class T>
+void pack_b(const T* b, int64_t b_k, int64_t b_n, int64_t depth, int64_t columns, int64_t width, T* to) {
+  for (int64_t j = 0; j < columns; j += width, to += depth * width) {
+    const int64_t count = std::min(width, columns - j);
+    if (b_n == 1) {
+      for (int64_t p = 0; p < depth; ++p) {
+        std::copy_n(b + p * b_k + j, count, to + p * width);
+        std::fill_n(to + p * width + count, width - count, T(0));
+      }
+    } else {
+      for (int64_t x = 0; x < width; ++x)
+        for (int64_t p = 0; p < depth; ++p) to[p * width + x] = x < count ? b[p * b_k + (j + x) * b_n] : T(0);
+    }
+  }
+}
+
+template <class T>
+void pack_a(const T* a, int64_t a_m, int64_t a_k, int64_t depth, int64_t rows, T* to) {
+  for (int64_t i = 0; i < rows; i += kRows, to += depth * kRows) {
+    const int64_t count = std::min<int64_t>(kRows, rows - i);
+    if (a_m == 1)
+      for (int64_t p = 0; p < depth; ++p) std::copy_n(a + p * a_k + i, count, to + p * kRows);
+    else
+      for (int64_t y = 0; y < count; ++y)
+        for (int64_t p = 0; p < depth; ++p) to[p * kRows + y] = a[(i + y) * a_m + p * a_k];
+  }
+}
+
+// One tile of c, height x columns, over all of k.
+template <class T>
+void tile(const Gemm& g, const T* a, const T* b, T* c, int64_t i0, int64_t j0, int64_t tile_width, T* space) {
+  const int64_t width = kVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  const int64_t rows = std::min(kHeight, g.m - i0), columns = std::min(tile_width, g.n - j0);
+  T* packed_a = space;
+  T* packed_b = space + kHeight * kDepth;
+  for (int64_t p = 0; p < g.k; p += kDepth) {
+    const int64_t depth = std::min(kDepth, g.k - p);
+    pack_a(a + i0 * g.a_m + p * g.a_k, g.a_m, g.a_k, depth, rows, packed_a);
+    pack_b(b + p * g.b_k + j0 * g.b_n, g.b_k, g.b_n, depth, columns, width, packed_b);
+    for (int64_t j = 0; j < columns; j += width)
+      for (int64_t i = 0; i < rows; i += kRows)
+        micro_rows<kRows, T>(std::min<int64_t>(kRows, rows - i), depth, static_cast<const T*>(packed_a + i * depth), int64_t{1}, int64_t{kRows},
+                             static_cast<const T*>(packed_b + j * depth), width, c + (i0 + i) * g.c_m + j0 + j, g.c_m, std::min(width, columns - j),
+                             static_cast<T>(g.alpha), g.accumulate || p > 0);
+  }
+}
+
+template <class T>
+void run(const Gemm& g, const T* a, const T* b, T* c) {
+  const int64_t batches = g.batches();
+  if (g.m == 0 || g.n == 0 || batches == 0) return;
+  // Small: no packing. The panel of b that one column of tiles reads must stay in the first-level cache.
+  if (g.b_n == 1 && g.k <= kDepth && g.n * g.k <= 64 * 256) {
+    const int64_t work = std::max<int64_t>(1, g.m * g.n * g.k);
+    return parallel_for(batches, std::max<int64_t>(1, (64 * 64 * 64) / work), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        int64_t ao, bo, co;
+        g.offsets(i, ao, bo, co);
+        in_place(g, a + ao, b + bo, c + co);
+      }
+    });
+  }
+  const int64_t width = kVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  const int64_t tile_width = std::min((g.n + width - 1) / width * width, 16 * width);
+  const int64_t down = (g.m + kHeight - 1) / kHeight, across = (g.n + tile_width - 1) / tile_width;
+  const int64_t tiles = down * across;
+  parallel_for(batches * tiles, std::max<int64_t>(1, (64 * 64 * 64) / std::max<int64_t>(1, std::min(g.m, kHeight) * tile_width * g.k)), [&](int64_t begin, int64_t end) {
+    const auto space = allocate(static_cast<size_t>(kDepth * (kHeight + tile_width)) * sizeof(T));
+    for (int64_t t = begin; t < end; ++t) {
+      int64_t ao, bo, co;
+      g.offsets(t / tiles, ao, bo, co);
+      tile(g, a + ao, b + bo, c + co, t % tiles % down * kHeight, t % tiles / down * tile_width, tile_width, reinterpret_cast<T*>(space->data));
+    }
+  });
+}
+
+void gemm_f32(const Gemm& g, const float* a, const float* b, float* c) { run(g, a, b, c); }
+void gemm_f64(const Gemm& g, const double* a, const double* b, double* c) { run(g, a, b, c); }
+
+}  // namespace strata::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace strata::cpu {
+
+HWY_EXPORT(gemm_f32);
+HWY_EXPORT(gemm_f64);
+
+namespace {
+// The tiles want unit stride along n in c. A transposed c is the product of the transposed factors.
+template <class T, class F> void with_rows(Gemm g, const T* a, const T* b, T* c, F f) {
+  if (g.k == 0 && g.accumulate) return;
+  if (g.c_n != 1 && g.n > 1 && (g.c_m == 1 || g.m == 1)) {
+    std::swap(g.m, g.n), std::swap(a, b), std::swap(g.c_m, g.c_n);
+    std::swap(g.a_m, g.b_n), std::swap(g.a_k, g.b_k), std::swap(g.a_b, g.b_b);
+  }
+  if (g.n == 1) g.c_n = 1;
+  if (g.n == 1 && g.b_n != 1) g.b_n = 1;
+  if (g.c_n == 1) return f(g, a, b, c);
+  const int64_t batches = g.batches();
+  const auto space = allocate(static_cast<size_t>(g.m * g.n) * sizeof(T));
+  T* t = reinterpret_cast<T*>(space->data);
+  for (int64_t batch = 0; batch < batches; ++batch) {
+    int64_t ao, bo, co;
+    g.offsets(batch, ao, bo, co);
+    Gemm one = g;
+    one.batch_dims = 0, one.c_m = g.n, one.c_n = 1;
+    for (int64_t i = 0; g.accumulate && i < g.m * g.n; ++i) t[i] = c[co + i / g.n * g.c_m + i % g.n * g.c_n];
+    f(one, a + ao, b + bo, t);
+    for (int64_t i = 0; i < g.m * g.n; ++i) c[co + i / g.n * g.c_m + i % g.n * g.c_n] = t[i];
+  }
+}
+}  // namespace
+
+void gemm_simd(const Gemm& g, const float* a, const float* b, float* c) {
+  with_rows(g, a, b, c, [](const Gemm& h, const float* x, const float* y, float* z) {
+    if (h.k == 0) return gemm_reference(h, x, y, z);
+    HWY_DYNAMIC_DISPATCH(gemm_f32)(h, x, y, z);
+  });
+}
+void gemm_simd(const Gemm& g, const double* a, const double* b, double* c) {
+  with_rows(g, a, b, c, [](const Gemm& h, const double* x, const double* y, double* z) {
+    if (h.k == 0) return gemm_reference(h, x, y, z);
+    HWY_DYNAMIC_DISPATCH(gemm_f64)(h, x, y, z);
+  });
+}
+
+void gemm_rows(const Gemm& g, const int64_t* a, const int64_t* b, int64_t* c) {
+  const auto alpha = static_cast<int64_t>(g.alpha);
+  parallel_for(g.batches() * g.m, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, g.n * g.k)), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      int64_t ao, bo, co;
+      g.offsets(r / g.m, ao, bo, co);
+      const int64_t* x = a + ao + r % g.m * g.a_m;
+      int64_t* out = c + co + r % g.m * g.c_m;
+      for (int64_t j = 0; !g.accumulate && j < g.n; ++j) out[j * g.c_n] = 0;
+      for (int64_t p = 0; p < g.k; ++p) {
+        const uint64_t f = static_cast<uint64_t>(alpha) * static_cast<uint64_t>(x[p * g.a_k]);  // unsigned: wraps as PyTorch's does
+        const int64_t* y = b + bo + p * g.b_k;
+        for (int64_t j = 0; j < g.n; ++j) out[j * g.c_n] = static_cast<int64_t>(static_cast<uint64_t>(out[j * g.c_n]) + f * static_cast<uint64_t>(y[j * g.b_n]));
+      }
+    }
+  });
+}
+
+bool gemm_small(const Gemm& g) { return g.b_n == 1 && g.c_n == 1 && g.k <= 256 && g.n * g.k <= 64 * 64 && g.m * g.n * g.k * g.batches() <= 64 * 64 * 64; }
+
+}  // namespace strata::cpu
+#endif

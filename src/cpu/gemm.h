@@ -1,0 +1,50 @@
+// Matrix products of our own: c = alpha * a b (+ c), any strides, for float, double and int64.
+#pragma once
+#include <cstdint>
+
+namespace strata::cpu {
+
+struct Gemm {
+  int64_t m = 1, n = 1, k = 1;
+  int64_t a_m = 0, a_k = 0, b_k = 0, b_n = 0, c_m = 0, c_n = 0;  // strides in elements
+  bool accumulate = false;
+  double alpha = 1;
+  static constexpr int kMaxBatch = 8;
+  int batch_dims = 0;
+  int64_t batch[kMaxBatch], a_b[kMaxBatch], b_b[kMaxBatch], c_b[kMaxBatch];
+
+  int64_t batches() const {
+    int64_t count = 1;
+    for (int d = 0; d < batch_dims; ++d) count *= batch[d];
+    return count;
+  }
+  void offsets(int64_t index, int64_t& a, int64_t& b, int64_t& c) const {
+    a = b = c = 0;
+    for (int d = batch_dims; d-- > 0; index /= batch[d]) {
+      const int64_t i = index % batch[d];
+      a += i * a_b[d], b += i * b_b[d], c += i * c_b[d];
+    }
+  }
+};
+
+// Tiles in registers (Highway). The same bits for every thread count: a thread owns whole tiles of c.
+void gemm_simd(const Gemm& g, const float* a, const float* b, float* c);
+void gemm_simd(const Gemm& g, const double* a, const double* b, double* c);
+void gemm_rows(const Gemm& g, const int64_t* a, const int64_t* b, int64_t* c);   // plain loops
+bool gemm_small(const Gemm& g);  // fits the first-level cache: no packing, no threads, no library call
+// The reference: three loops and nothing else.
+template <class T> void gemm_reference(const Gemm& g, const T* a, const T* b, T* c) {
+  for (int64_t batch = 0; batch < g.batches(); ++batch) {
+    int64_t ao, bo, co;
+    g.offsets(batch, ao, bo, co);
+    for (int64_t i = 0; i < g.m; ++i)
+      for (int64_t j = 0; j < g.n; ++j) {
+        T sum = 0;
+        for (int64_t p = 0; p < g.k; ++p) sum += a[ao + i * g.a_m + p * g.a_k] * b[bo + p * g.b_k + j * g.b_n];
+        T& out = c[co + i * g.c_m + j * g.c_n];
+        out = static_cast<T>(g.alpha) * sum + (g.accumulate ? out : T(0));
+      }
+  }
+}
+
+}  // namespace strata::cpu

@@ -1,0 +1,61 @@
+// What the oneDNN module offers to the library: plain pointers, sizes and strides. The module is a shared object of its own,
+// opened on first use, so that programs without matrix products never load oneDNN and machines without it still work.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace strata::onednn {
+
+enum class Type : uint8_t { F32, BF16, F16, S8, U8, S32 };
+
+// What the module needs from the library.
+struct Host {
+  int (*threads)();                      // how many threads a call may use now
+  void* (*allocate)(size_t bytes);       // 64-byte aligned; null when there is no memory
+  void (*release)(void* memory);
+};
+
+// c[..., m, n] = alpha * a[..., m, k] b[..., k, n] + beta * c + bias[n]. Strides in elements. A batch size may be 1 in a or b.
+struct Matmul {
+  static constexpr int kMaxDims = 6;
+  int32_t ndim = 2;
+  Type a_type = Type::F32, b_type = Type::F32, c_type = Type::F32;
+  bool bias = false;
+  float alpha = 1, beta = 0;
+  int64_t a_size[kMaxDims] = {}, b_size[kMaxDims] = {}, c_size[kMaxDims] = {};
+  int64_t a_stride[kMaxDims] = {}, b_stride[kMaxDims] = {}, c_stride[kMaxDims] = {};
+};
+
+enum class ConvPass : uint8_t { Forward, BackwardInput, BackwardWeight };
+
+// A convolution of `spatial` dimensions. input [n, c, ...], output [n, o, ...], weight [g, o/g, c/g, ...] (four or more
+// dimensions when groups > 1, without g otherwise). Strides in elements.
+struct Convolution {
+  static constexpr int kMaxDims = 6;
+  ConvPass pass = ConvPass::Forward;
+  Type type = Type::F32;
+  int32_t spatial = 2;
+  bool bias = false;
+  int64_t groups = 1;
+  int64_t input[kMaxDims] = {}, weight[kMaxDims] = {}, output[kMaxDims] = {};
+  int64_t input_stride[kMaxDims] = {}, weight_stride[kMaxDims] = {}, output_stride[kMaxDims] = {};
+  int64_t stride[3] = {}, dilation[3] = {}, pad_left[3] = {}, pad_right[3] = {};  // dilation 1: dense
+};
+
+struct Table {
+  // Null: oneDNN has a fast implementation for this description. Otherwise the reason why not, a static text.
+  const char* (*matmul_ready)(const Matmul&);
+  const char* (*convolution_ready)(const Convolution&);
+  // False on failure; last_error then says why.
+  bool (*matmul)(const Matmul&, const void* a, const void* b, const void* bias, void* c);
+  // Forward: reads input, weight, bias, writes output. BackwardInput: reads weight, output, writes input. BackwardWeight:
+  // reads input, output, writes weight and bias.
+  bool (*convolution)(const Convolution&, void* input, void* weight, void* bias, void* output);
+  const char* (*last_error)();
+  const char* version;
+};
+
+constexpr const char* kTableSymbol = "strata_onednn_table";
+using TableFunction = const Table* (*)(const Host*);
+
+}  // namespace strata::onednn

@@ -1,0 +1,95 @@
+// Matrix products. A call that was seen before on this thread costs a hash, four pointer stores and oneDNN's execute.
+#include "cpu/onednn/module.h"
+
+namespace strata::onednn {
+namespace {
+
+struct Key {
+  Matmul what;
+  int64_t threads;
+};
+static_assert(sizeof(Key) % 8 == 0);
+
+struct Entry {
+  dnnl::matmul primitive;
+  dnnl::memory a, b, bias, c, scratch;
+  size_t scratch_bytes = 0;
+  bool slow = true;
+  dnnl_exec_arg_t args[5];
+  int count = 0;
+};
+
+dnnl::memory::desc describe(const int64_t* size, const int64_t* stride, int ndim, Type type) {
+  return {dnnl::memory::dims(size, size + ndim), type_of(type), dnnl::memory::dims(stride, stride + ndim)};
+}
+
+Entry make(const Matmul& m) {
+  const auto a = describe(m.a_size, m.a_stride, m.ndim, m.a_type), b = describe(m.b_size, m.b_stride, m.ndim, m.b_type),
+             c = describe(m.c_size, m.c_stride, m.ndim, m.c_type);
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  dnnl::post_ops after;
+  if (m.alpha != 1) after.append_eltwise(dnnl::algorithm::eltwise_linear, m.alpha, 0);
+  if (m.beta != 0) after.append_sum(m.beta);
+  if (m.alpha != 1 || m.beta != 0) attributes.set_post_ops(after);
+  dnnl::memory::desc bias;
+  if (m.bias) {
+    int64_t size[Matmul::kMaxDims], stride[Matmul::kMaxDims];
+    for (int d = 0; d < m.ndim; ++d) size[d] = 1, stride[d] = m.c_size[m.ndim - 1];
+    size[m.ndim - 1] = m.c_size[m.ndim - 1], stride[m.ndim - 1] = 1;
+    bias = describe(size, stride, m.ndim, m.c_type);
+  }
+  const auto pd = m.bias ? dnnl::matmul::primitive_desc(engine(), a, b, bias, c, attributes)
+                         : dnnl::matmul::primitive_desc(engine(), a, b, c, attributes);
+  Entry e;
+  e.slow = std::strstr(pd.impl_info_str(), "ref") != nullptr;
+  if (e.slow) return e;
+  e.primitive = dnnl::matmul(pd);
+  e.a = dnnl::memory(a, engine(), nullptr), e.b = dnnl::memory(b, engine(), nullptr), e.c = dnnl::memory(c, engine(), nullptr);
+  const auto add = [&](int index, const dnnl::memory& memory) { e.args[e.count++] = {index, memory.get()}; };
+  add(DNNL_ARG_SRC, e.a), add(DNNL_ARG_WEIGHTS, e.b), add(DNNL_ARG_DST, e.c);
+  if (m.bias) e.bias = dnnl::memory(bias, engine(), nullptr), add(DNNL_ARG_BIAS, e.bias);
+  e.scratch_bytes = pd.scratchpad_desc().get_size();
+  if (e.scratch_bytes) e.scratch = dnnl::memory(pd.scratchpad_desc(), engine(), nullptr), add(DNNL_ARG_SCRATCHPAD, e.scratch);
+  return e;
+}
+
+Entry& find(const Matmul& m, int threads) {
+  static thread_local Cache<Key, Entry> cache;
+  Key key;
+  std::memset(static_cast<void*>(&key), 0, sizeof key);
+  Matmul& w = key.what;  // field by field: the padding must stay zero
+  w.ndim = m.ndim, w.a_type = m.a_type, w.b_type = m.b_type, w.c_type = m.c_type, w.bias = m.bias, w.alpha = m.alpha, w.beta = m.beta;
+  for (int d = 0; d < m.ndim; ++d) {
+    w.a_size[d] = m.a_size[d], w.b_size[d] = m.b_size[d], w.c_size[d] = m.c_size[d];
+    w.a_stride[d] = m.a_stride[d], w.b_stride[d] = m.b_stride[d], w.c_stride[d] = m.c_stride[d];
+  }
+  key.threads = threads;
+  return cache.get(key, [&] { return make(m); });
+}
+}  // namespace
+
+const char* matmul_ready(const Matmul& m) {
+  const char* reason = "oneDNN has only a reference implementation for these types and strides";
+  guarded([&] {
+    const Threads threads;
+    if (!find(m, threads.count()).slow) reason = nullptr;
+  });
+  return reason;
+}
+
+bool matmul(const Matmul& m, const void* a, const void* b, const void* bias, void* c) {
+  return guarded([&] {
+    const Threads threads;
+    Entry& e = find(m, threads.count());
+    dnnl_memory_set_data_handle(e.a.get(), const_cast<void*>(a));
+    dnnl_memory_set_data_handle(e.b.get(), const_cast<void*>(b));
+    dnnl_memory_set_data_handle(e.c.get(), c);
+    if (m.bias) dnnl_memory_set_data_handle(e.bias.get(), const_cast<void*>(bias));
+    const Block scratch(e.scratch_bytes);
+    if (e.scratch_bytes) dnnl_memory_set_data_handle(e.scratch.get(), scratch.get());
+    dnnl::error::wrap_c_api(dnnl_primitive_execute(e.primitive.get(), stream().get(), e.count, e.args), "oneDNN matmul failed");
+  });
+}
+
+}  // namespace strata::onednn

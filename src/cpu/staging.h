@@ -1,0 +1,54 @@
+// Staging: kernels written for contiguous float, double or int64 data serve every dtype and layout. An operand that already
+// has that form is used where it lies; others are converted into a buffer first, and results are converted back.
+#pragma once
+#include "tensor/tensor.h"
+
+namespace strata::cpu {
+
+// Writes src, which may broadcast, into dst: any strides; one of the two dtypes is a compute type, or both are equal.
+void copy_values(const TensorImpl& dst, const TensorImpl& src);
+// A contiguous copy in the given dtype, or the tensor itself when it already is that.
+Tensor staged(const TensorImpl& t, DType dtype);
+Tensor borrow(const TensorImpl& t);  // an owning pointer to a tensor that an Args holds
+// dst = factor * src, broadcast; factor 0 gives zeros whatever src holds.
+void copy_scaled(const Tensor& dst, const TensorImpl& src, double factor);
+
+template <class T> class In {
+ public:
+  explicit In(const TensorImpl& t) : t_(staged(t, dtype_of<T>)), p_(t_.data<T>()) {}
+  const T* get() const { return p_; }
+  operator const T*() const { return p_; }
+  const T& operator[](int64_t i) const { return p_[i]; }
+
+ private:
+  Tensor t_;
+  const T* p_;
+};
+
+// Call finish() when the values are there; a kernel that throws leaves the output undefined, which nobody sees.
+template <class T> class Out {
+ public:
+  explicit Out(const Tensor& t) : user_(t), t_(t.dtype() == dtype_of<T> && t->contiguous ? t : make_tensor(t.shape(), dtype_of<T>)), p_(t_.template data<T>()) {}
+  T* get() const { return p_; }
+  operator T*() const { return p_; }
+  T& operator[](int64_t i) const { return p_[i]; }
+  void fill(T value) const {
+    for (int64_t i = 0, n = t_.numel(); i < n; ++i) p_[i] = value;
+  }
+  void finish() const {
+    if (t_.get() != user_.get()) copy_values(*user_, *t_);
+  }
+
+ private:
+  const Tensor& user_;
+  Tensor t_;
+  T* p_;
+};
+
+// For a kernel body that is compiled for float and double only.
+template <class F> decltype(auto) dispatch_float(DType t, F&& f) {
+  if (t == DType::F64) return f.template operator()<double>();
+  return f.template operator()<float>();
+}
+
+}  // namespace strata::cpu

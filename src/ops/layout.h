@@ -1,0 +1,37 @@
+// Layouts and options shared by op definitions: memory formats, factory options, views made by hand.
+#pragma once
+#include "record/op.h"
+
+namespace strata {
+
+// Strides of `out` (shape set) for a memory format; "preserve_format" (or nothing) follows `like`.
+STRATA_API void set_layout(TensorImpl& out, std::optional<std::string_view> format, const TensorImpl* like, const char* op);
+STRATA_API bool has_layout(const TensorImpl& t, std::string_view format, const char* op);
+
+// A view of t: same memory moved by `offset` elements, with room for another shape. Set shape and strides, then finish_view().
+STRATA_API Tensor begin_view(const TensorImpl& t, int64_t offset = 0);
+inline Tensor finish_view(Tensor t) { return t->update_contiguous(), t; }
+
+// The strides that show t in another shape without a copy; false when there are none.
+STRATA_API bool view_strides(const TensorImpl& t, Shape shape, int64_t* strides);
+// A shape in which one entry may be -1; throws when it does not hold `numel` elements.
+struct Dims {
+  int64_t at[kMaxDims];
+  size_t n = 0;
+  Dims() = default;
+  Dims(Shape s);
+  void push(int64_t v);
+  operator Shape() const { return {at, n}; }
+  operator IntList() const { return Shape(at, n); }
+  int64_t& operator[](size_t i) { return at[i]; }
+  int64_t operator[](size_t i) const { return at[i]; }
+};
+STRATA_API Dims infer_size(Shape shape, int64_t numel, const char* op);
+STRATA_API Dims broadcast_shapes(Shape a, Shape b, const char* op);
+
+// dtype, device and requires_grad of a fresh tensor.
+void set_options(const Call& c, DType dtype, const Value& device, const Value& requires_grad);
+inline DType scalar_dtype(Scalar s) { return s.kind == Scalar::Kind::Bool ? DType::Bool : s.kind == Scalar::Kind::Int ? DType::I64 : default_dtype(); }
+void check_in_range(Scalar s, DType t, const char* op);  // throws when an integer type cannot hold it
+
+}  // namespace strata

@@ -1,0 +1,268 @@
+// Norms over channels: batch, group, instance and local response norm, and normalize.
+#include "autograd/autograd.h"
+#include "cpu/norms.h"
+#include "cpu/staging.h"
+#include "ops/nn_norm_formulas.h"
+
+namespace strata {
+namespace {
+
+cpu::Channels channels_of(const TensorImpl& x) {
+  cpu::Channels k{x.shape[0], x.shape[1], 1};
+  for (int d = 2; d < x.ndim; ++d) k.s *= x.shape[d];
+  return k;
+}
+std::vector<int64_t> all_but_channels(int ndim) {
+  std::vector<int64_t> dims{0};
+  for (int d = 2; d < ndim; ++d) dims.push_back(d);
+  return dims;
+}
+Tensor per_channel(const Tensor& t, int ndim) {  // [c] as [1, c, 1, …]
+  std::vector<int64_t> shape(static_cast<size_t>(ndim), 1);
+  shape[1] = t.numel();
+  return reshape(t, shape);
+}
+
+void infer_batch_norm(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  STRATA_CHECK(x.ndim >= 2, Runtime, "batch_norm: expected an input of 2 or more dimensions [N, C, ...], got shape {}", to_string(x.sizes()));
+  STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented, "\"batch_norm\" not implemented for '{}'", name_of(x.dtype));
+  constexpr const char* names[] = {"input", "weight", "bias", "running_mean", "running_var"};
+  for (uint32_t i = 1; i <= 4; ++i) {
+    if (!c.args.is_tensor(i)) continue;
+    const TensorImpl& t = c.args.tensor(i);
+    STRATA_CHECK(t.numel == x.shape[1], Runtime, "batch_norm: {} should contain {} elements, not {} (input has shape {})", names[i], x.shape[1], t.numel, to_string(x.sizes()));
+  }
+  const bool training = c.args[5].boolean();
+  STRATA_CHECK(training || (c.args.is_tensor(3) && c.args.is_tensor(4)), Runtime, "batch_norm: running_mean and running_var must be given in evaluation mode");
+  c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
+  const int64_t stats[] = {training ? x.shape[1] : 0};
+  for (int o : {1, 2}) c.outs[o]->dtype = compute_type(x.dtype), c.outs[o]->set_shape(stats);
+}
+
+template <class T> std::vector<T> values_or(const Value& v, int64_t count, T fallback) {
+  std::vector<T> out(static_cast<size_t>(count), fallback);
+  if (v.tag == Tag::Tensor) {
+    const cpu::In<T> in(*v.tensor);
+    std::copy_n(in.get(), count, out.begin());
+  }
+  return out;
+}
+
+template <class T> void update_running(const Value& running, const T* now, int64_t count, double momentum, double factor) {
+  if (running.tag != Tag::Tensor) return;
+  const Tensor target = cpu::borrow(*running.tensor);
+  const Tensor values = make_tensor(target.shape(), dtype_of<T>);
+  cpu::copy_values(*values, *target);
+  for (int64_t i = 0; i < count; ++i) {
+    T& r = values.data<T>()[i];
+    r = static_cast<T>((1 - momentum) * r + momentum * factor * now[i]);
+  }
+  cpu::copy_values(*target, *values);
+  target->storage->bump();
+}
+
+void run_batch_norm(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  const auto k = channels_of(x);
+  const bool training = c.args[5].boolean();
+  const double momentum = c.args[6].number(), eps = c.args[7].number();
+  cpu::dispatch_float(x.dtype, [&]<class T>() {
+    const cpu::In<T> in(x);
+    const cpu::Out<T> out(c.outs[0]);
+    const size_t count = static_cast<size_t>(k.c);
+    std::vector<T> mean(count), variance(count), rstd(count), scale = values_or<T>(c.args[1], k.c, 1), shift = values_or<T>(c.args[2], k.c, 0);
+    if (training) {
+      cpu::channel_stats<T>(k, in, mean.data(), variance.data());
+      const double n = static_cast<double>(k.n * k.s);
+      update_running(c.args[3], mean.data(), k.c, momentum, 1.0);
+      update_running(c.args[4], variance.data(), k.c, momentum, n / (n - 1));
+    } else {
+      mean = values_or<T>(c.args[3], k.c, 0), variance = values_or<T>(c.args[4], k.c, 1);
+    }
+    for (size_t i = 0; i < count; ++i) {
+      rstd[i] = static_cast<T>(1 / std::sqrt(static_cast<double>(variance[i]) + eps));
+      scale[i] *= rstd[i];
+      shift[i] -= mean[i] * scale[i];
+    }
+    cpu::channel_affine<T>(k, in, scale.data(), shift.data(), out);
+    out.finish();
+    if (training) std::copy_n(mean.data(), count, c.outs[1].template data<T>()), std::copy_n(rstd.data(), count, c.outs[2].template data<T>());
+  });
+}
+
+Grads grad_batch_norm(const GradContext& c, const Tensor& g) {
+  Grads out;
+  const Tensor x = c.input(0), weight = c.has(1) ? c.input(1) : Tensor();
+  const auto dims = all_but_channels(x.dim());
+  const bool training = c.arg(5).boolean();
+  if (!training || thread_state.grad_mode) {
+    const double eps = c.arg(7).number();
+    Normalized n;
+    if (training) {
+      n = normalized(x, dims, eps, true);
+    } else {
+      n.rstd = per_channel(rsqrt(add(c.input(4), eps)), x.dim());
+      if (weight && c.needs(1)) n.value = mul(sub(x, per_channel(c.input(3), x.dim())), n.rstd);
+    }
+    if (c.needs(0)) {
+      const Tensor gw = weight ? mul(g, per_channel(weight, x.dim())) : g;
+      out.t[0] = training ? normalized_grad(gw, n, dims, true) : mul(gw, n.rstd);
+    }
+    if (c.has(1) && c.needs(1)) out.t[1] = sum(mul(g, n.value), dims);
+    if (c.has(2) && c.needs(2)) out.t[2] = sum(g, dims);
+    return out;
+  }
+  const auto all = _batch_norm_backward(g, x, weight, c.result(1), c.result(2));
+  out.t[0] = all[0];
+  if (c.has(1) && c.needs(1)) out.t[1] = all[1];
+  if (c.has(2) && c.needs(2)) out.t[2] = all[2];
+  return out;
+}
+
+// The number of values per channel decides whether statistics exist.
+void check_enough(const Tensor& x) {
+  int64_t n = x.dim() > 0 ? x.size(0) : 0;
+  for (int d = 2; d < x.dim(); ++d) n *= x.size(d);
+  STRATA_CHECK(n != 1, Value, "batch_norm: expected more than 1 value per channel when training, got input size {}", to_string(x.shape()));
+}
+}  // namespace
+
+STRATA_OP(native_batch_norm, "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps)"
+                             " -> (Tensor, Tensor, Tensor)")
+  .doc("batch_norm together with the mean and the reciprocal standard deviation of each channel.")
+  .no_method().no_out().dtypes(kFloatingTypes).infer(infer_batch_norm).kernel("channels", run_batch_norm)
+  .saves({0, 1, 3, 4}).saves_result({1, 2}).no_grad_outputs({1, 2}).grad(grad_batch_norm)
+  .samples({"f(3,4), f(4), f(4), None, None, True, 0.1, 1e-5", "f(2,3,4), None, None, None, None, True, 0.1, 1e-5"});
+
+STRATA_OP(batch_norm, "nn.functional.batch_norm(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, Tensor? bias=None, bool training=False, "
+                      "float momentum=0.1, float eps=1e-5) -> Tensor")
+  .doc("Normalises each channel by its mean and variance over the batch (training) or by the running ones.")
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight, const Tensor& bias, bool training, double momentum, double eps) {
+    if (training) check_enough(input);
+    return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0];
+  })
+  .samples({"f(3,4), None, None, f(4), f(4), True", "f(2,3,4), None, None, None, None, True", "f(2,3,4,5), f(3), p(3), f(3), f(3), False", "f(2,3,2,2,2), f(3), p(3)"})
+  .error("f(4), None, None, None, None, True", ErrorKind::Runtime, "2 or more dimensions")
+  .error("f(2,3), f(4), p(3)", ErrorKind::Runtime, "running_mean should contain 3 elements")
+  .error("f(1,3), None, None, None, None, True", ErrorKind::Value, "more than 1 value per channel")
+  .error("f(2,3), None, None", ErrorKind::Runtime, "must be given in evaluation mode");
+
+STRATA_OP(batch_norm_backward, "_batch_norm_backward(Tensor grad, Tensor input, Tensor? weight, Tensor mean, Tensor rstd) -> (Tensor, Tensor, Tensor)")
+  .doc("Gradients of batch_norm in training: of input, weight and bias.")
+  .helper().no_out().dtypes(kFloatingTypes)
+  .infer([](const Call& c) {
+    const TensorImpl& x = c.args.tensor(1);
+    c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
+    for (int o : {1, 2}) c.outs[o]->dtype = c.args.is_tensor(2) ? c.args.tensor(2).dtype : x.dtype, c.outs[o]->set_shape(Shape(x.shape + 1, 1));
+  })
+  .kernel("channels", [](const Call& c) {
+    const TensorImpl& x = c.args.tensor(1);
+    const auto k = channels_of(x);
+    cpu::dispatch_float(x.dtype, [&]<class T>() {
+      const cpu::In<T> grad(c.args.tensor(0)), in(x), mean(c.args.tensor(3)), rstd(c.args.tensor(4));
+      const cpu::Out<T> out(c.outs[0]), gw(c.outs[1]), gb(c.outs[2]);
+      const size_t count = static_cast<size_t>(k.c);
+      std::vector<T> w = values_or<T>(c.args[2], k.c, 1), sum_gx(count), a(count), b(count), d(count);
+      cpu::channel_grad_sums<T>(k, grad, in, mean, gb, sum_gx.data());
+      const double n = static_cast<double>(k.n * k.s);
+      for (size_t i = 0; i < count; ++i) {
+        const double r = rstd[static_cast<int64_t>(i)], m = mean[static_cast<int64_t>(i)], scale = w[i] * r;
+        const double slope = -scale * r * r * sum_gx[i] / n;
+        gw[static_cast<int64_t>(i)] = static_cast<T>(sum_gx[i] * r);
+        a[i] = static_cast<T>(scale), b[i] = static_cast<T>(slope);
+        d[i] = static_cast<T>(-slope * m - scale * gb[static_cast<int64_t>(i)] / n);
+      }
+      cpu::channel_combine<T>(k, grad, in, a.data(), b.data(), d.data(), out);
+      out.finish(), gw.finish(), gb.finish();
+    });
+  })
+  .samples({"f(3,4), f(3,4), f(4), f(4), p(4)"});
+
+STRATA_OP(instance_norm, "nn.functional.instance_norm(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor? weight=None, Tensor? bias=None, "
+                         "bool use_input_stats=True, float momentum=0.1, float eps=1e-5) -> Tensor")
+  .doc("Normalises each channel of each sample by its own mean and variance.")
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight, const Tensor& bias, bool use_input_stats, double momentum,
+                double eps) {
+    STRATA_CHECK(input.dim() >= 2, Runtime, "instance_norm: expected an input of 2 or more dimensions [N, C, ...], got shape {}", to_string(input.shape()));
+    STRATA_CHECK(use_input_stats || (running_mean && running_var), Runtime, "instance_norm: expected running_mean and running_var when use_input_stats is False");
+    const int64_t n = input.size(0), channels = input.size(1);
+    int64_t spatial = 1;
+    for (int d = 2; d < input.dim(); ++d) spatial *= input.size(d);
+    STRATA_CHECK(!use_input_stats || spatial != 1, Value, "instance_norm: expected more than 1 spatial element when training, got input size {}", to_string(input.shape()));
+    std::vector<int64_t> shape(input.shape().begin(), input.shape().end());
+    shape[0] = 1, shape[1] = n * channels;
+    const auto tiled = [&](const Tensor& t) { return t ? reshape(expand(unsqueeze(t, 0), {n, channels}), {n * channels}) : t; };
+    Tensor means = running_mean ? clone(tiled(running_mean)) : Tensor(), variances = running_var ? clone(tiled(running_var)) : Tensor();
+    const Tensor out = native_batch_norm(reshape(input, shape), tiled(weight), tiled(bias), means, variances, use_input_stats, momentum, eps)[0];
+    if (use_input_stats) {
+      const autograd::NoGrad no_grad;
+      if (running_mean) cpu::copy_values(*running_mean, *mean(reshape(means, {n, channels}), 0)), running_mean->storage->bump();
+      if (running_var) cpu::copy_values(*running_var, *mean(reshape(variances, {n, channels}), 0)), running_var->storage->bump();
+    }
+    return reshape(out, input.shape());
+  })
+  .samples({"f(2,3,4)", "f(2,3,4,5), None, None, f(3), f(3)", "f(2,3,4), f(3), p(3), None, None, False"})
+  .error("f(4)", ErrorKind::Runtime, "2 or more dimensions")
+  .error("f(2,3,1)", ErrorKind::Value, "more than 1 spatial element");
+
+STRATA_OP(native_group_norm, "native_group_norm(Tensor input, Tensor? weight, Tensor? bias, int N, int C, int HxW, int group, float eps) -> (Tensor, Tensor, Tensor)")
+  .doc("group_norm together with the mean and the reciprocal standard deviation of each group.")
+  .no_method().no_out().dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t n, int64_t c, int64_t hw, int64_t group, double eps) {
+    STRATA_CHECK(group > 0 && c % group == 0, Runtime, "group_norm: expected the number of channels ({}) to be divisible by num_groups ({})", c, group);
+    const auto rows = native_layer_norm(reshape(input, {n, group, c / group * hw}), {c / group * hw}, {}, {}, eps);
+    Tensor y = reshape(rows[0], {n, c, hw});
+    if (weight) y = mul(y, reshape(weight, {1, c, 1}));
+    if (bias) y = add(y, reshape(bias, {1, c, 1}));
+    return std::array<Tensor, 3>{reshape(y, input.shape()), reshape(rows[1], {n, group}), reshape(rows[2], {n, group})};
+  })
+  .samples({"f(2,4,3), f(4), f(4), 2, 4, 3, 2, 1e-5"})
+  .error("f(2,4,3), None, None, 2, 4, 3, 3, 1e-5", ErrorKind::Runtime, "divisible by num_groups");
+
+STRATA_OP(group_norm, "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-5) -> Tensor")
+  .doc("Normalises groups of channels of each sample by their mean and variance.")
+  .nn().no_method().dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, int64_t num_groups, const Tensor& weight, const Tensor& bias, double eps) {
+    STRATA_CHECK(input.dim() >= 2, Runtime, "group_norm: expected at least 2 dimensions for input, got shape {}", to_string(input.shape()));
+    STRATA_CHECK(num_groups > 0, Runtime, "group_norm: expected num_groups to be greater than 0, got {}", num_groups);
+    const int64_t n = input.size(0), c = input.size(1);
+    int64_t hw = 1;
+    for (int d = 2; d < input.dim(); ++d) hw *= input.size(d);
+    for (const Tensor* t : {&weight, &bias})
+      STRATA_CHECK(!*t || (t->dim() == 1 && t->numel() == c), Runtime, "group_norm: expected weight and bias to be vectors of {} channels, got shape {}", c, to_string(t->shape()));
+    return native_group_norm(input, weight, bias, n, c, hw, num_groups, eps)[0];
+  })
+  .samples({"f(2,4,3), 2", "f(2,6), 3, f(6), f(6)", "f(2,4,3,2), 4, f(4), f(4), eps=0.1", "f(0,4,3), 2"})
+  .error("f(2,4,3), 3", ErrorKind::Runtime, "divisible by num_groups")
+  .error("f(2,4,3), 0", ErrorKind::Runtime, "greater than 0");
+
+STRATA_OP(local_response_norm, "nn.functional.local_response_norm(Tensor input, int size, float alpha=1e-4, float beta=0.75, float k=1.0) -> Tensor")
+  .doc("Divides by a power of the mean square over neighbouring channels.")
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, int64_t size, double alpha, double beta, double k) {
+    STRATA_CHECK(input.dim() >= 3, Value, "local_response_norm: expected 3D or higher dimensionality input (got {} dimensions)", input.dim());
+    STRATA_CHECK(size >= 1, Value, "local_response_norm: size must be positive, got {}", size);
+    if (input.numel() == 0) return input;
+    const int64_t n = input.size(0), c = input.size(1), rest = input.numel() / (n * c);
+    const Tensor squares = nn::functional::pad(reshape(square(input), {n, c, rest}), {0, 0, size / 2, (size - 1) / 2});
+    Tensor window = narrow(squares, 1, 0, c);
+    for (int64_t i = 1; i < size; ++i) window = add(window, narrow(squares, 1, i, c));
+    const Tensor divisor = pow(add(mul(div(window, static_cast<double>(size)), alpha), k), beta);
+    return div(input, reshape(divisor, input.shape()));
+  })
+  .samples({"f(2,5,3), 3", "f(2,5,3,2), 2, alpha=0.1, beta=0.5, k=2.0"})
+  .error("f(2,5), 3", ErrorKind::Value, "3D or higher");
+
+STRATA_OP(normalize, "nn.functional.normalize(Tensor input, float p=2.0, int[] dim=1, float eps=1e-12) -> Tensor")
+  .doc("x / max(norm(x, p, dim), eps).")
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, double p, IntList dim, double eps) {
+    return div(input, clamp(linalg::vector_norm(input, p, dim, true), eps, std::nullopt));
+  })
+  .samples({"f(3,4)", "f(3,4), p=1.0, dim=0", "f(2,3,4), 2.0, [1,2]"})
+  .error("f(3)", ErrorKind::Index, "out of range");
+
+}  // namespace strata

@@ -1,0 +1,22 @@
+// Gradient formulas of the norms in terms of other ops, for gradients of gradients.
+#pragma once
+#include "strata/ops.h"
+
+namespace strata {
+
+struct Normalized {
+  Tensor value, rstd;
+};
+// (x - mean) / sqrt(var + eps) over dims, as ops on x.
+inline Normalized normalized(const Tensor& x, IntList dims, double eps, bool centred) {
+  const Tensor deviation = centred ? sub(x, mean(x, dims, true)) : x;
+  const Tensor rstd = rsqrt(add(mean(square(deviation), dims, true), eps));
+  return {mul(deviation, rstd), rstd};
+}
+// The gradient of x from the gradient g of the normalised value.
+inline Tensor normalized_grad(const Tensor& g, const Normalized& n, IntList dims, bool centred) {
+  const Tensor along = mul(n.value, mean(mul(g, n.value), dims, true));
+  return mul(n.rstd, centred ? sub(sub(g, mean(g, dims, true)), along) : sub(g, along));
+}
+
+}  // namespace strata

@@ -1,0 +1,139 @@
+// softmax, log_softmax, softmin and their backward.
+#include "autograd/autograd.h"
+#include "base/parallel.h"
+#include "cpu/row_kernels.h"
+#include "cpu/staging.h"
+#include "strata/ops.h"
+
+namespace strata {
+namespace {
+
+// torch.nn.functional's rule when no dim is given.
+int implicit_dim(const Value& dim, const TensorImpl& x, const char* op) {
+  if (!dim) return x.ndim == 0 || x.ndim == 1 || x.ndim == 3 ? 0 : 1;
+  return normalize_dim(dim.integer(), x.ndim, op);
+}
+
+void infer_softmax(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  implicit_dim(c.args[1], x, c.op.name.c_str());
+  const DType type = c.args[2] ? c.args[2].dtype() : x.dtype;
+  STRATA_CHECK(kFloatingTypes.has(type), NotImplemented, "\"{}\" not implemented for '{}'; pass dtype=float32 or convert the input", c.op.name, name_of(type));
+  c.out()->dtype = type;
+  c.out()->set_shape(x.sizes());
+}
+
+cpu::SoftmaxRows rows_of(const TensorImpl& x, int dim, bool log) {
+  cpu::SoftmaxRows s{1, x.ndim ? x.shape[dim] : 1, 1, log};
+  for (int d = 0; d < x.ndim; ++d) (d < dim ? s.rows : s.columns) *= d == dim ? 1 : x.shape[d];
+  return s;
+}
+
+template <class Body> void over_rows(const cpu::SoftmaxRows& s, Body body) {
+  const int64_t block = s.n * s.columns;
+  if (block == 0) return;
+  parallel_for(s.rows, std::max<int64_t>(1, 8192 / block), [&](int64_t begin, int64_t end) {
+    cpu::SoftmaxRows part = s;
+    part.rows = end - begin;
+    body(part, begin * block);
+  });
+}
+
+template <bool log> void run_softmax(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  const auto s = rows_of(x, implicit_dim(c.args[1], x, "softmax"), log);
+  cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
+    const cpu::In<T> in(x);
+    const cpu::Out<T> out(c.out());
+    over_rows(s, [&](const cpu::SoftmaxRows& part, int64_t at) { cpu::softmax_forward(part, in + at, out + at); });
+    out.finish();
+  });
+}
+
+template <bool log> void run_softmax_backward(const Call& c) {
+  const TensorImpl& y = c.args.tensor(1);
+  const auto s = rows_of(y, normalize_dim(c.args[2].integer(), y.ndim, "softmax"), log);
+  cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
+    const cpu::In<T> grad(c.args.tensor(0)), in(y);
+    const cpu::Out<T> out(c.out());
+    over_rows(s, [&](const cpu::SoftmaxRows& part, int64_t at) { cpu::softmax_backward(part, grad + at, in + at, out + at); });
+    out.finish();
+  });
+}
+
+void infer_backward(const Call& c) {
+  STRATA_CHECK(c.args.tensor(0).same_shape(c.args.tensor(1)), Runtime, "{}: grad_output has shape {}, output has {}", c.op.name, to_string(c.args.tensor(0).sizes()),
+               to_string(c.args.tensor(1).sizes()));
+  c.out()->dtype = c.args.tensor(1).dtype;
+  c.out()->set_shape(c.args.tensor(1).sizes());
+}
+
+int64_t dim_of(const GradContext& c) { return implicit_dim(c.arg(1), c.meta(0), "softmax"); }
+
+// The plain reference, in double whatever the dtype.
+template <bool log> void reference(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  const auto s = rows_of(x, implicit_dim(c.args[1], x, "softmax"), log);
+  const cpu::In<double> in(x);
+  const cpu::Out<double> out(c.out());
+  if (s.n) cpu::softmax_forward(s, in.get(), out.get());
+  if (c.out().dtype() == DType::F64) return out.finish();
+  const Tensor narrow = make_tensor(c.out().shape(), DType::F32);  // copies pass through a compute type of the target
+  for (int64_t i = 0; i < narrow.numel(); ++i) narrow.data<float>()[i] = static_cast<float>(out[i]);
+  cpu::copy_values(*c.out(), *narrow);
+}
+}  // namespace
+
+STRATA_OP(softmax, "softmax(Tensor input, int? dim=None, dtype? dtype=None) -> Tensor")
+  .doc("exp(x) / sum(exp(x)) along dim, computed without overflow.")
+  .nn().dtypes(kFloatingTypes).infer(infer_softmax).kernel("rows", run_softmax<false>).kernel("reference", reference<false>)
+  .saves_result()
+  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {_softmax_backward_data(g, c.result(), dim_of(c))}; })
+  .samples({"f(3,4), 1", "f(3,4), 0", "f(2,3,5), -2", "f(), 0", "f(0,3), 1", "f(4)", "f(2,70), 1"})
+  .error("f(3), 1", ErrorKind::Index, "out of range");
+
+STRATA_OP(log_softmax, "log_softmax(Tensor input, int? dim=None, dtype? dtype=None) -> Tensor")
+  .doc("log(softmax(x)), computed without loss of digits.")
+  .nn().dtypes(kFloatingTypes).infer(infer_softmax).kernel("rows", run_softmax<true>).kernel("reference", reference<true>)
+  .saves_result()
+  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {_log_softmax_backward_data(g, c.result(), dim_of(c))}; })
+  .samples({"f(3,4), 1", "f(3,4), 0", "f(2,3,5), -2", "f(), 0", "f(0,3), 1", "f(4)", "f(2,70), 1"})
+  .error("f(3), 1", ErrorKind::Index, "out of range");
+
+STRATA_OP(softmin, "nn.functional.softmin(Tensor input, int? dim=None, dtype? dtype=None) -> Tensor")
+  .doc("softmax(-x).")
+  .dtypes(kFloatingTypes).composite([](const Tensor& input, std::optional<int64_t> dim, std::optional<DType> dtype) {
+    return softmax(neg(dtype ? to(input, *dtype) : input), dim, dtype);
+  })
+  .samples({"f(3,4), 1", "f(2,3,5), -2"})
+  .error("f(3), 1", ErrorKind::Index, "out of range");
+
+STRATA_OP(softmax_backward_data, "_softmax_backward_data(Tensor grad_output, Tensor output, int dim) -> Tensor")
+  .doc("The gradient of softmax: (g - sum(g * y)) * y.")
+  .helper().dtypes(kFloatingTypes).infer(infer_backward).kernel("rows", run_softmax_backward<false>)
+  .saves({0, 1})
+  .grad([](const GradContext& c, const Tensor& gg) {
+    Grads out;
+    const Tensor g = c.input(0), y = c.input(1);
+    const int64_t dim = c.arg(2).integer();
+    if (c.needs(0)) out.t[0] = _softmax_backward_data(gg, y, dim);
+    if (c.needs(1)) out.t[1] = sub(mul(gg, sub(g, sum(mul(g, y), dim, true))), mul(g, sum(mul(gg, y), dim, true)));
+    return out;
+  })
+  .samples({"f(3,4), p(3,4), 1", "f(3,4), p(3,4), 0"});
+
+STRATA_OP(log_softmax_backward_data, "_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim) -> Tensor")
+  .doc("The gradient of log_softmax: g - exp(y) * sum(g).")
+  .helper().dtypes(kFloatingTypes).infer(infer_backward).kernel("rows", run_softmax_backward<true>)
+  .saves({0, 1})
+  .grad([](const GradContext& c, const Tensor& gg) {
+    Grads out;
+    const Tensor g = c.input(0), y = c.input(1);
+    const int64_t dim = c.arg(2).integer();
+    if (c.needs(0)) out.t[0] = sub(gg, sum(mul(gg, exp(y)), dim, true));
+    if (c.needs(1)) out.t[1] = neg(mul(mul(gg, exp(y)), sum(g, dim, true)));
+    return out;
+  })
+  .samples({"f(3,4), u(3,4), 1", "f(3,4), u(3,4), 0"});
+
+}  // namespace strata

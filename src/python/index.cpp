@@ -1,0 +1,83 @@
+// x[...] and x[...] = value.
+#include "ops/index_expr.h"
+#include "python/binding.h"
+
+namespace strata::python {
+namespace {
+
+std::optional<int64_t> bound(PyObject* o) {
+  if (o == Py_None) return std::nullopt;
+  Object i(need(PyNumber_Index(o)));
+  const int64_t v = PyLong_AsLongLong(i.get());
+  if (v == -1 && PyErr_Occurred()) {
+    PyErr_Clear();  // beyond 64 bits: as far as it goes
+    return Py_SIZE(i.get()) < 0 ? INT64_MIN : INT64_MAX;
+  }
+  return v;
+}
+
+bool is_sequence(PyObject* o) { return PyList_Check(o) || PyTuple_Check(o); }
+
+Index item_of(PyObject* o) {
+  if (PyBool_Check(o)) return o == Py_True;
+  if (PyLong_Check(o)) {
+    const int64_t i = PyLong_AsLongLong(o);
+    if (i == -1 && PyErr_Occurred()) throw PythonError{};
+    return i;
+  }
+  if (PySlice_Check(o)) {
+    const auto* s = reinterpret_cast<PySliceObject*>(o);
+    return Slice{bound(s->start), bound(s->stop), bound(s->step).value_or(1)};
+  }
+  if (o == Py_None) return NewAxis{};
+  if (o == Py_Ellipsis) return Ellipsis{};
+  if (is_tensor(o)) return tensor_of(o);
+  if (PyIndex_Check(o) && !PyObject_CheckBuffer(o)) return *bound(o);
+  if (is_sequence(o) || PyObject_CheckBuffer(o)) {
+    Tensor t = tensor_from_data(o, std::nullopt);
+    if (t.numel() == 0 && is_floating(t.dtype())) t = make_tensor(t.shape(), DType::I64);  // x[[]]
+    return t;
+  }
+  fail(ErrorKind::Index, fmt::format("only integers, slices (`:`), ellipsis (`...`), None and long or byte tensors are valid indices (got {})", Py_TYPE(o)->tp_name));
+}
+
+std::vector<Index> items_of(PyObject* key) {
+  std::vector<Index> items;
+  if (!PyTuple_Check(key)) {
+    items.push_back(item_of(key));
+    return items;
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) items.push_back(item_of(PyTuple_GET_ITEM(key, i)));
+  return items;
+}
+}  // namespace
+
+PyObject* get_item(PyObject* self, PyObject* key) {
+  return guarded([&] {
+    const Tensor t = tensor_of(self);
+    if (PyLong_CheckExact(key)) {  // x[3]
+      const Index item = item_of(key);
+      STRATA_CHECK(t.dim() > 0, Index, "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a number");
+      return wrap(strata::get_item(t, {&item, 1}));
+    }
+    return wrap(strata::get_item(t, items_of(key)));
+  });
+}
+
+int set_item(PyObject* self, PyObject* key, PyObject* value) {
+  return guarded([&] {
+    STRATA_CHECK(value, Type, "Tensor does not support deleting items");
+    const Tensor t = tensor_of(self);
+    const std::vector<Index> items = items_of(key);
+    Value number;
+    if (!is_tensor(value) && !is_sequence(value) && number_value(value, number)) {
+      strata::set_item(t, items, Operand(number));
+      return 0;
+    }
+    const Tensor source = is_tensor(value) ? tensor_of(value) : tensor_from_data(value, std::nullopt);
+    strata::set_item(t, items, source);
+    return 0;
+  });
+}
+
+}  // namespace strata::python
