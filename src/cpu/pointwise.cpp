@@ -285,9 +285,31 @@ template <class T> void reference(const Call& c, const Formula& f, DType common)
 }
 }  // namespace
 
+// Small ops live from this: contiguous tensors of one shape and floating dtype, and numbers, need none of the rules below.
+static bool infer_alike(const Formula& f, const Args& args, TensorImpl& out) {
+  const TensorImpl* first = nullptr;
+  for (int k = 0; k < f.inputs; ++k) {
+    if (!args.is_tensor(k)) continue;
+    const TensorImpl& t = args.tensor(k);
+    if (!t.contiguous || t.wrapped_number) return false;
+    if (!first) first = &t;
+    else if (t.dtype != first->dtype || !(t.device == first->device) || !t.same_shape(*first)) return false;
+  }
+  if (!first || !is_floating(first->dtype) || f.skip) return false;
+  out.dtype = f.predicate ? DType::Bool : first->dtype;
+  out.device = first->device, out.ndim = first->ndim, out.numel = first->numel, out.contiguous = true;
+  for (int d = 0; d < first->ndim; ++d) out.shape[d] = first->shape[d], out.strides[d] = first->strides[d];
+  return true;
+}
+
 void infer_pointwise(const Call& c) {
   const Formula& f = formula_of(c);
   TensorImpl& out = *c.outs[0];
+  if (infer_alike(f, c.args, out)) {
+    const DType common = f.predicate ? result_type(c.args, f.inputs) : out.dtype;
+    if (!c.op.accepts.has(common)) [[unlikely]] refuse_dtype(c.op, common);
+    return;
+  }
   const DType given = result_type(c.args, f.inputs, f.skip);
   if (!c.op.accepts.has(given)) [[unlikely]] refuse_dtype(c.op, given);
   const DType common = !f.ints && !is_floating(given) ? default_dtype() : given;
