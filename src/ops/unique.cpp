@@ -1,0 +1,104 @@
+// unique and unique_consecutive. The records always give all three results; the Python layer returns those asked for.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "ops/reduce_common.h"
+#include "strata/ops.h"
+
+namespace strata {
+namespace {
+
+struct Groups {
+  std::vector<int64_t> first;    // the element that stands for each group
+  std::vector<int64_t> counts;
+  std::vector<int64_t> inverse;  // the group of each element
+};
+
+// Walks elements in the given order and starts a group wherever an element differs from the one before.
+template <class Same> Groups group(const int64_t* order, int64_t n, const Same& same) {
+  Groups g;
+  g.inverse.resize(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t e = order ? order[i] : i;
+    if (i == 0 || !same(order ? order[i - 1] : i - 1, e)) g.first.push_back(e), g.counts.push_back(0);
+    ++g.counts.back();
+    g.inverse[static_cast<size_t>(e)] = static_cast<int64_t>(g.first.size()) - 1;
+  }
+  return g;
+}
+
+Tensor from_vector(const std::vector<int64_t>& v, Shape shape) {
+  const Tensor t = make_tensor(shape, DType::I64);
+  std::copy(v.begin(), v.end(), t.data<int64_t>());
+  return t;
+}
+Tensor from_vector(const std::vector<int64_t>& v) {
+  const auto n = static_cast<int64_t>(v.size());
+  return from_vector(v, Shape(&n, 1));
+}
+
+std::tuple<Tensor, Tensor, Tensor> unique_flat(const Tensor& input, bool consecutive) {
+  Scoped mode(thread_state.grad_mode, false);
+  const Tensor x = contiguous(reshape(input, {-1}));
+  const Tensor order = consecutive ? Tensor() : argsort(x);
+  const Groups g = dispatch_dtype(x.dtype(), [&]<class T>() {
+    const T* p = x.data<T>();
+    return group(order ? order.data<int64_t>() : nullptr, x.numel(), [&](int64_t a, int64_t b) {
+      if constexpr (std::is_arithmetic_v<T>) return p[a] == p[b];
+      else return static_cast<float>(p[a]) == static_cast<float>(p[b]);
+    });
+  });
+  return {index_select(x, 0, from_vector(g.first)), from_vector(g.inverse, input.shape()), from_vector(g.counts)};
+}
+
+std::tuple<Tensor, Tensor, Tensor> unique_slices(const Tensor& input, int64_t dim, bool consecutive, const char* op) {
+  Scoped mode(thread_state.grad_mode, false);
+  const int d = normalize_dim(dim, input.dim(), op);
+  const int64_t n = input.dim() ? input->shape[d] : 1;
+  STRATA_CHECK(n == 0 || input.numel() > 0, Runtime, "{}: there are 0 sized dimensions, and they aren't selected, so unique cannot be applied", op);
+  const Tensor rows = contiguous(n == 0 ? input : reshape(input.dim() ? movedim(input, {d}, {0}) : input, {n, -1}));
+  const int64_t width = n ? rows.numel() / n : 0;
+  const Groups g = dispatch_dtype(rows.dtype(), [&]<class T>() {
+    const T* p = rows.data<T>();
+    const auto value = [&](int64_t row, int64_t i) {
+      if constexpr (std::is_arithmetic_v<T>) return p[row * width + i];
+      else return static_cast<float>(p[row * width + i]);
+    };
+    std::vector<int64_t> order(static_cast<size_t>(n));
+    std::iota(order.begin(), order.end(), 0);
+    if (!consecutive)
+      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+        for (int64_t i = 0; i < width; ++i)
+          if (value(a, i) != value(b, i)) return value(a, i) < value(b, i);
+        return false;
+      });
+    return group(order.data(), n, [&](int64_t a, int64_t b) {
+      for (int64_t i = 0; i < width; ++i)
+        if (value(a, i) != value(b, i)) return false;
+      return true;
+    });
+  });
+  return {input.dim() ? index_select(input, d, from_vector(g.first)) : input, from_vector(g.inverse), from_vector(g.counts)};
+}
+}  // namespace
+
+STRATA_OP(unique, "unique(Tensor input, bool sorted=True, bool return_inverse=False, bool return_counts=False, int? dim=None)"
+                  " -> (Tensor output, Tensor inverse_indices, Tensor counts)")
+  .doc("The distinct elements (or slices along dim) in order, which of them each element is, and how often each occurs.")
+  .composite([](const Tensor& input, bool, bool, bool, std::optional<int64_t> dim) {
+    return dim ? unique_slices(input, *dim, false, "unique") : unique_flat(input, false);
+  })
+  .samples({"i5(10)", "i5(3,4)", "i5(6,2), dim=0", "f(4)", "b(5)", "i5(0)"})
+  .error("i5(3), dim=1", ErrorKind::Index, "out of range");
+
+STRATA_OP(unique_consecutive, "unique_consecutive(Tensor input, bool return_inverse=False, bool return_counts=False, int? dim=None)"
+                              " -> (Tensor output, Tensor inverse_indices, Tensor counts)")
+  .doc("The elements (or slices along dim) with runs of equal ones reduced to one, the run of each element, and the runs' lengths.")
+  .composite([](const Tensor& input, bool, bool, std::optional<int64_t> dim) {
+    return dim ? unique_slices(input, *dim, true, "unique_consecutive") : unique_flat(input, true);
+  })
+  .samples({"i5(10)", "i5(3,4)", "i5(6,2), dim=0", "b(5)", "i5(0)"})
+  .error("i5(3), dim=1", ErrorKind::Index, "out of range");
+
+}  // namespace strata
