@@ -42,7 +42,7 @@ def test_fast_kernels_agree_with_the_reference(record):
 @by_record([r for r in deterministic if strata.float64 in r["dtypes"] and strata.float32 in r["dtypes"]])
 def test_narrow_floats_agree_with_float64(record):
     if record["name"] in ("nextafter", "empty_like", "empty", "new_empty", "empty_strided", "view"):
-        return
+        return  # the result depends on the dtype itself, or is arbitrary
     for dtype in [d for d in FLOATS[1:] if d in record["dtypes"]]:
         for text, arguments in records.samples(record, dtype):
             wide = records.map_tensors(lambda t: t.to(strata.float64) if t.dtype.is_floating_point else t, arguments)
@@ -65,7 +65,11 @@ def layouts(t):
     yield "offset", padded[3:].view(t.shape)
 
 
-@by_record([r for r in deterministic if r["kind"] != "view" and r["name"] not in ("as_strided_scatter", "empty_like")])
+# What these return is about strides themselves.
+STRIDED = ("as_strided", "as_strided_scatter", "strided_view", "strided_scatter", "empty_like", "view")
+
+
+@by_record([r for r in deterministic if r["kind"] != "view" and r["name"] not in STRIDED])
 def test_layout_of_inputs_does_not_matter(record):
     dtype = strata.float32 if strata.float32 in record["dtypes"] else record["dtypes"][0]
     for text, arguments in records.samples(record, dtype):
