@@ -13,11 +13,13 @@ class Parser {
 
   bool value(const OpRecord& op, const Param& p, PyObject* o, Value& v);  // false: the object does not fit (no Python error set)
   bool ints_from(PyObject* const* items, Py_ssize_t n, Value& v);         // separate integer arguments as one list
+  bool tensors_from(PyObject* const* items, Py_ssize_t n, Value& v);      // separate tensor arguments as one list
   bool long_work() const;                                                 // worth letting other threads run meanwhile
 
  private:
   bool integer(PyObject* o, int64_t& out);
   bool int_list(PyObject* o, Value& v);
+  bool int_or_none(PyObject* o, int64_t& out);
   bool float_list(PyObject* o, Value& v);
   bool tensor_list(PyObject* o, Value& v);
 
