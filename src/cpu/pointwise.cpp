@@ -146,8 +146,7 @@ template <class T> struct Blocks {
   int view_of[kMaxOperands];  // in the walk; 0: a number
   T members[kMaxMembers];
   Fill<T> numbers[kMaxOperands];
-  bool dense[Walk::kMaxViews];     // lies as one run in the walk's order
-  bool direct[Walk::kMaxViews];    // is of type T
+  bool direct[Walk::kMaxViews];  // is of type T
 
   Blocks(const Call& call, const Formula& formula, DType common) : c(call), f(formula), w(*call.out()) {
     read_members(f, c.args, members);
@@ -157,10 +156,7 @@ template <class T> struct Blocks {
       else view_of[k] = 0, numbers[k].set(number_operand<T>(f, v, k, common));
     }
     w.collapse();
-    for (int k = 0; k < w.views; ++k) {
-      dense[k] = w.ndim == 1 && w.view[k].step[0] == 1;
-      direct[k] = w.view[k].type == dtype_of<T>;
-    }
+    for (int k = 0; k < w.views; ++k) direct[k] = w.view[k].type == dtype_of<T>;
   }
 
   void run() {
@@ -289,9 +285,31 @@ template <class T> void reference(const Call& c, const Formula& f, DType common)
 }
 }  // namespace
 
+// Small ops live from this: contiguous tensors of one shape and floating dtype, and numbers, need none of the rules below.
+static bool infer_alike(const Formula& f, const Args& args, TensorImpl& out) {
+  const TensorImpl* first = nullptr;
+  for (int k = 0; k < f.inputs; ++k) {
+    if (!args.is_tensor(k)) continue;
+    const TensorImpl& t = args.tensor(k);
+    if (!t.contiguous || t.wrapped_number) return false;
+    if (!first) first = &t;
+    else if (t.dtype != first->dtype || !(t.device == first->device) || !t.same_shape(*first)) return false;
+  }
+  if (!first || !is_floating(first->dtype) || f.skip) return false;
+  out.dtype = f.predicate ? DType::Bool : first->dtype;
+  out.device = first->device, out.ndim = first->ndim, out.numel = first->numel, out.contiguous = true;
+  for (int d = 0; d < first->ndim; ++d) out.shape[d] = first->shape[d], out.strides[d] = first->strides[d];
+  return true;
+}
+
 void infer_pointwise(const Call& c) {
   const Formula& f = formula_of(c);
   TensorImpl& out = *c.outs[0];
+  if (infer_alike(f, c.args, out)) {
+    const DType common = f.predicate ? result_type(c.args, f.inputs) : out.dtype;
+    if (!c.op.accepts.has(common)) [[unlikely]] refuse_dtype(c.op, common);
+    return;
+  }
   const DType given = result_type(c.args, f.inputs, f.skip);
   if (!c.op.accepts.has(given)) [[unlikely]] refuse_dtype(c.op, given);
   const DType common = !f.ints && !is_floating(given) ? default_dtype() : given;

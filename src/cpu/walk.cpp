@@ -12,6 +12,7 @@ Walk::Walk(const TensorImpl& out) : ndim(out.ndim), total(out.numel) {
 void Walk::add(const TensorImpl& t) {
   View& v = view[views++];
   v.data = t.data, v.type = t.dtype;
+  plain &= t.contiguous && t.numel == total;
   for (int d = 0; d < ndim; ++d) {
     const int own = d - (ndim - t.ndim);
     v.step[d] = own < 0 || t.shape[own] == 1 ? 0 : t.strides[own];
@@ -19,25 +20,36 @@ void Walk::add(const TensorImpl& t) {
 }
 
 void Walk::collapse() {
+  if (plain) {
+    ndim = 1, shape[0] = total;
+    for (int k = 0; k < views; ++k) view[k].step[0] = 1;
+    return;
+  }
+  // Insertion sort: stable, and nothing is allocated.
   int order[kMaxDims], count = 0;
-  for (int d = 0; d < ndim; ++d)
-    if (shape[d] != 1) order[count++] = d;
-  std::stable_sort(order, order + count, [&](int a, int b) { return view[0].step[a] > view[0].step[b]; });
-
-  const Walk from = *this;
-  ndim = 0;
+  for (int d = 0; d < ndim; ++d) {
+    if (shape[d] == 1) continue;
+    int at = count++;
+    for (; at > 0 && view[0].step[order[at - 1]] < view[0].step[d]; --at) order[at] = order[at - 1];
+    order[at] = d;
+  }
+  int64_t sizes[kMaxDims], steps[kMaxViews][kMaxDims];
+  int joined = 0;
   for (int i = 0; i < count; ++i) {
     const int d = order[i];
-    bool joins = ndim > 0;  // the dimension before this one continues it
-    for (int k = 0; k < views && joins; ++k) joins = view[k].step[ndim - 1] == from.view[k].step[d] * from.shape[d];
-    if (joins) shape[ndim - 1] *= from.shape[d];
-    else shape[ndim++] = from.shape[d];
-    for (int k = 0; k < views; ++k) view[k].step[ndim - 1] = from.view[k].step[d];
+    bool joins = joined > 0;  // the dimension before this one continues it
+    for (int k = 0; k < views && joins; ++k) joins = steps[k][joined - 1] == view[k].step[d] * shape[d];
+    if (joins) sizes[joined - 1] *= shape[d];
+    else sizes[joined++] = shape[d];
+    for (int k = 0; k < views; ++k) steps[k][joined - 1] = view[k].step[d];
   }
-  if (ndim == 0) {
-    ndim = 1, shape[0] = 1;
-    for (int k = 0; k < views; ++k) view[k].step[0] = 1;
+  if (joined == 0) {
+    joined = 1, sizes[0] = 1;
+    for (int k = 0; k < views; ++k) steps[k][0] = 1;
   }
+  ndim = joined;
+  std::copy_n(sizes, joined, shape);
+  for (int k = 0; k < views; ++k) std::copy_n(steps[k], joined, view[k].step);
 }
 
 }  // namespace strata::cpu

@@ -7,17 +7,20 @@ namespace strata::cpu {
 struct Walk {
   static constexpr int kMaxViews = 5;
   struct View {
-    std::byte* data = nullptr;
-    DType type = DType::F32;
+    std::byte* data;
+    DType type;
     int64_t step[kMaxDims];  // in elements
   };
 
   int ndim = 0, views = 0;
   int64_t total = 1;
+  bool plain = true;  // every view is contiguous and has the full shape
   int64_t shape[kMaxDims];
   View view[kMaxViews];
 
   explicit Walk(const TensorImpl& out);
+  Walk(const Walk&) = delete;
+  Walk& operator=(const Walk&) = delete;
   // A tensor that broadcasts to the output's shape.
   void add(const TensorImpl& t);
   // Drops dimensions of size 1, orders the others by the output's strides, joins those that lie one after the other in all

@@ -102,7 +102,7 @@ Tensor matrix_norm_of(const Tensor& A, const Value& ord, IntList dim, bool keepd
   STRATA_CHECK(row != column, Runtime, "{}: dims must be different. Got ({}, {})", op, dim[0], dim[1]);
   const Tensor x = dtype && *dtype != A.dtype() ? to(A, *dtype) : A;
   const auto singular = [&]() {
-    const Tensor s = linalg::svdvals(movedim(x, {row, column}, {-2, -1}));
+    const Tensor s = call(find_op("linalg.svdvals"), Args(movedim(x, {row, column}, {-2, -1})));
     return s;
   };
   const auto back = [&](const Tensor& t) {  // t lost both dimensions

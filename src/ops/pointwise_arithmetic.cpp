@@ -59,7 +59,7 @@ int rounding_variant(const Args& args) {
   fail(ErrorKind::Runtime, fmt::format("div: rounding_mode '{}' is unknown; expected None, 'trunc' or 'floor'", mode));
 }
 // d(a / b)/db = -a / b^2
-Tensor divisor_grad(const Tensor& g, const Operand& a, const Tensor& b) { return neg(mul(div(g, b), div(call(op_div, Args(a, b, Value())), b))); }
+Tensor divisor_grad(const Tensor& g, const Operand& a, const Tensor& b) { return neg(mul(div(g, b), call(op_div, Args(a, b, Value())))); }
 }  // namespace
 
 STRATA_OP(div, "div(Tensor input, Tensor other, *, str? rounding_mode=None) -> Tensor")
@@ -80,6 +80,7 @@ STRATA_OP(div, "div(Tensor input, Tensor other, *, str? rounding_mode=None) -> T
 STRATA_OP(floor_divide, "floor_divide(Tensor input, Tensor other) -> Tensor")
     .doc("The quotient rounded down, as Python's //.")
     .pointwise<fn::DivFloor>()
+    .dtypes(kNumericTypes)
     .grad([](G, const Tensor& g) -> Grads { return {no_slope(g), no_slope(g)}; })
     .inplace()
     .samples({"f(3,4), p(4)", "f(5), 0.7"})
@@ -88,6 +89,7 @@ STRATA_OP(floor_divide, "floor_divide(Tensor input, Tensor other) -> Tensor")
 STRATA_OP(remainder, "remainder(Tensor input, Tensor other) -> Tensor")
     .doc("What is left after floor division, with the sign of the divisor, as Python's %.")
     .pointwise<fn::Remainder>()
+    .dtypes(kNumericTypes)
     .saves({0, 1})
     .grad([](G c, const Tensor& g) -> Grads {
       if (!c.needs(1)) return {g};
@@ -100,6 +102,7 @@ STRATA_OP(remainder, "remainder(Tensor input, Tensor other) -> Tensor")
 STRATA_OP(fmod, "fmod(Tensor input, Tensor other) -> Tensor")
     .doc("What is left after division towards zero, with the sign of the input, as C's fmod.")
     .pointwise<fn::Fmod>()
+    .dtypes(kNumericTypes)
     .saves({0, 1})
     .grad([](G c, const Tensor& g) -> Grads {
       if (!c.needs(1)) return {g};
@@ -232,6 +235,7 @@ STRATA_OP(positive, "positive(Tensor input) -> Tensor")
 STRATA_OP(abs, "abs(Tensor input) -> Tensor")
     .doc("The absolute value of each element.")
     .pointwise<fn::Abs>()
+    .dtypes(kNumericTypes)
     .saves({0})
     .grad([](G c, const Tensor& g) -> Grads { return {mul(g, sign(c.input(0)))}; })
     .inplace()
@@ -249,6 +253,7 @@ STRATA_OP(sign, "sign(Tensor input) -> Tensor")
 STRATA_OP(square, "square(Tensor input) -> Tensor")
     .doc("The square of each element.")
     .pointwise<fn::Square>()
+    .dtypes(kNumericTypes)
     .saves({0})
     .grad([](G c, const Tensor& g) -> Grads { return {mul(g, mul(c.input(0), 2))}; })
     .inplace()

@@ -189,6 +189,7 @@ STRATA_OP(lerp, "lerp(Tensor input, Tensor end, Tensor weight) -> Tensor")
 STRATA_OP(addcmul, "addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor")
     .doc("input + value * tensor1 * tensor2.")
     .pointwise<fn::Addcmul>()
+    .dtypes(kNumericTypes)
     .saves({1, 2})
     .grad([](G c, const Tensor& g) -> Grads {
       const Tensor scaled = c.arg(3).number() == 1 ? g : mul(g, c.arg(3).scalar());

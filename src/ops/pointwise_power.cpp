@@ -67,9 +67,20 @@ STRATA_OP(float_power, "float_power(Tensor input, Tensor exponent) -> Tensor")
     })
     .samples({"p(3,4), f(4)", "f(3), 2"});
 
+STRATA_OP(scale_by_exponent, "scale_by_exponent(Tensor input, Tensor other) -> Tensor")
+    .doc("input * 2^other for an integer tensor, without overflow on the way.")
+    .pointwise<fn::Ldexp>()
+    .saves({1})
+    .grad([](G c, const Tensor& g) -> Grads { return {scale_by_exponent(g, c.input(1))}; })
+    .helper()
+    .samples({"f(3,4), i5(4)"});
+
 STRATA_OP(ldexp, "ldexp(Tensor input, Tensor other) -> Tensor")
     .doc("input * 2^other.")
-    .composite([](const Tensor& input, const Tensor& other) { return mul(input, call(op_pow, Args(2.0, other))); })
+    .composite([](const Tensor& input, const Tensor& other) {
+      if (is_integral(other.dtype())) return scale_by_exponent(input, other);
+      return mul(input, call(op_pow, Args(2.0, other)));
+    })
     .inplace()
     .samples({"f(3,4), i5(4)"});
 

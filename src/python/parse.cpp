@@ -53,7 +53,7 @@ bool Parser::integer(PyObject* o, int64_t& out) {
 
 bool Parser::ints_from(PyObject* const* items, Py_ssize_t n, Value& v) {
   int64_t* space = ints_ + used_ints_;
-  if (used_ints_ + n > std::ssize(ints_)) space = more_ints_.emplace_back(static_cast<size_t>(n)).data();
+  if (used_ints_ + n > std::ssize(ints_)) space = rare().ints.emplace_back(static_cast<size_t>(n)).data();
   else used_ints_ += static_cast<uint32_t>(n);
   for (Py_ssize_t i = 0; i < n; ++i)
     if (!integer(items[i], space[i])) return false;
@@ -71,7 +71,7 @@ bool Parser::int_list(PyObject* o, Value& v) {
 }
 
 bool Parser::float_list(PyObject* o, Value& v) {
-  auto& space = floats_.emplace_back();
+  auto& space = rare().floats.emplace_back();
   const auto one = [&](PyObject* item) {
     Value n;
     if (!number_value(item, n)) return false;
@@ -88,7 +88,7 @@ bool Parser::float_list(PyObject* o, Value& v) {
 
 bool Parser::tensor_list(PyObject* o, Value& v) {
   if (!PyTuple_Check(o) && !PyList_Check(o)) return false;
-  auto& space = lists_.emplace_back();
+  auto& space = rare().lists.emplace_back();
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
     PyObject* item = PySequence_Fast_GET_ITEM(o, i);
     if (item == Py_None) space.emplace_back();
@@ -109,8 +109,7 @@ bool Parser::value(const OpRecord& op, const Param& p, PyObject* o, Value& v) {
       Tensor t = make_tensor({}, number.tag == Tag::Float ? default_dtype() : number.tag == Tag::Int ? DType::I64 : DType::Bool);
       dispatch_dtype(t.dtype(), [&]<class T> { *t.data<T>() = number.tag == Tag::Float ? convert<T>(number.f) : convert<T>(number.i); });
       t->wrapped_number = true;
-      made_.push_back(std::move(t));
-      return v = Value(made_.back()), true;
+      return v = Value(rare().made.emplace_back(std::move(t))), true;
     }
     case ParamType::Tensors: return tensor_list(o, v);
     case ParamType::Scalar: return number_value(o, v);

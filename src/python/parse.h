@@ -23,10 +23,17 @@ class Parser {
 
   int64_t ints_[3 * kMaxDims];
   uint32_t used_ints_ = 0;
-  std::deque<std::vector<int64_t>> more_ints_;
-  std::deque<std::vector<double>> floats_;
-  std::deque<std::vector<Tensor>> lists_;
-  std::vector<Tensor> made_;
+  struct Rare {  // deques: what stands in them does not move
+    std::deque<std::vector<int64_t>> ints;
+    std::deque<std::vector<double>> floats;
+    std::deque<std::vector<Tensor>> lists;
+    std::deque<Tensor> made;
+  };
+  Rare& rare() {
+    if (!rare_) rare_ = std::make_unique<Rare>();
+    return *rare_;
+  }
+  std::unique_ptr<Rare> rare_;
 };
 
 }  // namespace strata::python

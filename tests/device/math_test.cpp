@@ -179,9 +179,9 @@ void Pairs() {
         [](float a, float b) { return std::isnan(a) || std::isnan(b) ? NAN : a < b ? a : b; });
 }
 #else
-void Elementary() {}
-void Special() {}
-void Pairs() {}
+[[maybe_unused]] void Elementary() {}
+[[maybe_unused]] void Special() {}
+[[maybe_unused]] void Pairs() {}
 #endif
 }}}  // namespace strata::HWY_NAMESPACE::(anonymous)
 HWY_AFTER_NAMESPACE();

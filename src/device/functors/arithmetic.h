@@ -111,12 +111,18 @@ template <class T> struct Heaviside {
   static constexpr int kInputs = 2;
   template <class V> STRATA_FN V operator()(V x, V at_zero) const {
     const V zero = math::like(x, 0);
-    return math::select(x == zero, at_zero, math::select(math::is_nan(x), x, math::truth(x > zero, x)));
+    return math::select(x == zero, at_zero, math::truth(x > zero, x));
   }
 };
 template <class T> struct Pow {
   static constexpr int kInputs = 2;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::pow(a, b); }
+};
+// other is whole, whatever its dtype.
+template <class T> struct Ldexp : FloatOnly {
+  static constexpr int kInputs = 2;
+  static constexpr unsigned kSkip = 2;
+  template <class V> STRATA_FN V operator()(V a, V b) const { return math::ldexp(a, b); }
 };
 template <class T> struct Copysign : FloatOnly {
   static constexpr int kInputs = 2;

@@ -15,7 +15,7 @@ template <class T> struct Eq : Predicate {
 };
 template <class T> struct Ne : Predicate {
   static constexpr int kInputs = 2;
-  template <class V> STRATA_FN V operator()(V a, V b) const { return math::truth(a != b, a); }
+  template <class V> STRATA_FN V operator()(V a, V b) const { return math::truth(math::invert(a == b), a); }  // true for NaN
 };
 template <class T> struct Lt : Predicate {
   static constexpr int kInputs = 2;

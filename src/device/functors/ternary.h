@@ -23,6 +23,7 @@ template <class T> struct MaskedFill {
 // From the nearer end, so that both ends are hit exactly.
 template <class T> struct Lerp : FloatOnly {
   static constexpr int kInputs = 3;
+  static constexpr unsigned kSkip = 4;
   template <class V> STRATA_FN V operator()(V start, V end, V weight) const {
     const V rest = math::like(weight, 1) - weight, step = end - start;
     return math::select(math::abs(weight) < math::like(weight, 0.5), math::fma(weight, step, start), end - step * rest);
