@@ -69,19 +69,6 @@ STRATA_OP(linalg_vander, "linalg.vander(Tensor x, *, int? N=None) -> Tensor")
   .samples({"f(4)", "f(2,3), N=5", "i5(4), N=3"})
   .error("f()", ErrorKind::Runtime, "at least one dimension");
 
-STRATA_OP(vander, "vander(Tensor x, int? N=None, bool increasing=False) -> Tensor")
-  .doc("The Vandermonde matrix of a vector, powers falling from left to right unless increasing.").dtypes(kNumericTypes).no_method()
-  .composite([](const Tensor& x, std::optional<int64_t> N, bool increasing) {
-    STRATA_CHECK(x.dim() == 1, Runtime, "vander: x must be a one-dimensional tensor, got {} dimensions", x.dim());
-    const int64_t n = N ? *N : x.numel();
-    STRATA_CHECK(n >= 0, Runtime, "vander: N must be non-negative, got {}", n);
-    if (n == 0 || x.numel() == 0) return full({x.numel(), n}, 0, is_floating(x.dtype()) ? x.dtype() : DType::I64);
-    const Tensor v = linalg::vander(x, n);
-    return increasing ? v : flip(v, {-1});
-  })
-  .samples({"f(4)", "f(3), 5, True", "i5(3), 2"})
-  .error("f(2,2)", ErrorKind::Runtime, "one-dimensional");
-
 STRATA_OP(linalg_tensorinv, "linalg.tensorinv(Tensor A, int ind=2) -> Tensor")
   .doc("The inverse of A seen as a matrix from its last to its first `ind` dimensions.").dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& A, int64_t ind) {
