@@ -85,33 +85,3 @@ def _where_method(self, condition, other):
 for _name in ("nonzero", "unique", "unique_consecutive", "equal", "allclose"):
     setattr(Tensor, _name, FUNCTIONS[_name])
 Tensor.where = _where_method
-
-
-# --- pools: the indices on demand ------------------------------------------------------------------------------------------
-
-
-def _pool(name, with_indices):
-    def pool(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
-        stride = kernel_size if stride is None or stride == [] else stride
-        return ops[with_indices if return_indices else name](input, kernel_size, stride, padding, dilation, ceil_mode)
-
-    pool.__name__, pool.__doc__ = name, f"{name}; with return_indices also where each maximum was."
-    return pool
-
-
-def _adaptive_pool(name, with_indices):
-    def pool(input, output_size, return_indices=False):
-        result = ops[with_indices](input, output_size)
-        return result if return_indices else result[0]
-
-    pool.__name__, pool.__doc__ = name, f"{name}; with return_indices also where each maximum was."
-    return pool
-
-
-NN_FUNCTIONS = {}
-for _d in (1, 2, 3):
-    if f"max_pool{_d}d_with_indices" in ops:
-        NN_FUNCTIONS[f"max_pool{_d}d"] = _pool(f"max_pool{_d}d", f"max_pool{_d}d_with_indices")
-    _source = next((n for n in (f"nn.functional.adaptive_max_pool{_d}d_with_indices", f"adaptive_max_pool{_d}d") if n in ops), None)
-    if _source:
-        NN_FUNCTIONS[f"adaptive_max_pool{_d}d"] = _adaptive_pool(f"adaptive_max_pool{_d}d", _source)
