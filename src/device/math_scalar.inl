@@ -43,9 +43,9 @@ STRATA_FN int64_t floor(int64_t x) { return x; }
 STRATA_FN int64_t ceil(int64_t x) { return x; }
 STRATA_FN int64_t trunc(int64_t x) { return x; }
 STRATA_FN int64_t rint(int64_t x) { return x; }
-// A NaN on either side wins, in maximum and minimum.
-template <class T> STRATA_FN T max(T a, T b) { return a > b || is_nan(a) ? a : b; }
-template <class T> STRATA_FN T min(T a, T b) { return a < b || is_nan(a) ? a : b; }
+// A NaN on either side wins; of equal ones (0 and -0) the first.
+template <class T> STRATA_FN T max(T a, T b) { return a < b || is_nan(b) ? b : a; }
+template <class T> STRATA_FN T min(T a, T b) { return a > b || is_nan(b) ? b : a; }
 template <class T> STRATA_FN T sqrt(T x) { return ::sqrt(x); }
 
 // --- elementary functions -------------------------------------------------------------------------------------------
@@ -74,6 +74,9 @@ template <class T> STRATA_FN T pow(T x, T y) { return ::pow(x, y); }
 template <class T> STRATA_FN T atan2(T y, T x) { return ::atan2(y, x); }
 template <class T> STRATA_FN T hypot(T x, T y) { return ::hypot(x, y); }
 template <class T> STRATA_FN T fmod(T a, T b) { return ::fmod(a, b); }
+template <class T> STRATA_FN T ldexp(T a, T b) {  // a * 2^b for a whole b; the limits are past every exponent
+  return ::ldexp(a, int(b < T(-5000) ? T(-5000) : b > T(5000) ? T(5000) : b));
+}
 template <class T> STRATA_FN T next_after(T a, T b) { return ::nextafter(a, b); }
 #ifdef __CUDACC__
 template <class T> STRATA_FN T lgamma(T x) { return ::lgamma(x); }
@@ -144,8 +147,8 @@ template <class T> STRATA_FN T digamma(T arg) {
   if (x == 0) return ::copysign(T(INFINITY), -arg);
   if (x < 0) {
     if (x == ::floor(x)) return T(NAN);
-    const double pi = 3.14159265358979323846, fraction = x - ::floor(x);
-    result = -pi / ::tan(pi * fraction);
+    const double pi = 3.14159265358979323846;
+    result = -pi / ::tan(pi * (x - ::rint(x)));
     x = 1 - x;
   }
   for (; x < 10; x += 1) result -= 1 / x;
@@ -157,7 +160,7 @@ template <class T> STRATA_FN T digamma(T arg) {
 template <class T> STRATA_FN T trigamma(T arg) {
   double x = arg, result = 0, sign = 1;
   if (x < 0.5) {
-    const double pi = 3.14159265358979323846, s = ::sin(pi * (x - ::floor(x)));
+    const double pi = 3.14159265358979323846, s = ::sin(pi * (x - ::rint(x)));
     result = -(pi * pi) / (s * s);
     x = 1 - x, sign = -1;
   }

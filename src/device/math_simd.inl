@@ -21,7 +21,7 @@ template <class M, Vec V> STRATA_FN V truth(M m, V x) { return hn::IfThenElseZer
 template <class M> STRATA_FN M both(M a, M b) { return hn::And(a, b); }
 template <class M> STRATA_FN M either(M a, M b) { return hn::Or(a, b); }
 template <class M> STRATA_FN M invert(M a) { return hn::Not(a); }
-template <Vec V> STRATA_FN auto nonzero(V x) { return hn::Ne(x, hn::Zero(D<V>())); }
+template <Vec V> STRATA_FN auto nonzero(V x) { return hn::Not(hn::Eq(x, hn::Zero(D<V>()))); }  // hn::Ne denies it for NaN
 template <Vec V> STRATA_FN auto is_nan(V x) { return hn::IsNaN(x); }
 template <Vec V> STRATA_FN auto is_inf(V x) { return hn::Eq(hn::Abs(x), like(x, HUGE_VAL)); }
 template <Vec V> STRATA_FN auto sign_bit(V x) { return hn::Lt(hn::CopySign(like(x, 1), x), hn::Zero(D<V>())); }
@@ -32,8 +32,8 @@ template <Vec V> STRATA_FN V trunc(V x) { return hn::Trunc(x); }
 template <Vec V> STRATA_FN V rint(V x) { return hn::Round(x); }
 template <Vec V> STRATA_FN V copysign(V x, V s) { return hn::CopySign(x, s); }
 // hn::Max leaves NaN to the CPU.
-template <Vec V> STRATA_FN V max(V a, V b) { return select(either(hn::Gt(a, b), is_nan(a)), a, b); }
-template <Vec V> STRATA_FN V min(V a, V b) { return select(either(hn::Lt(a, b), is_nan(a)), a, b); }
+template <Vec V> STRATA_FN V max(V a, V b) { return select(either(hn::Lt(a, b), is_nan(b)), b, a); }
+template <Vec V> STRATA_FN V min(V a, V b) { return select(either(hn::Gt(a, b), is_nan(b)), b, a); }
 template <Vec V> STRATA_FN V sqrt(V x) { return hn::Sqrt(x); }
 template <Vec V> STRATA_FN V div_trunc(V a, V b) { return hn::Trunc(hn::Div(a, b)); }
 
@@ -267,6 +267,7 @@ template <Vec V> STRATA_FN V fmod(V a, V b) { return each_lane([](auto x, auto y
 template <Vec V> STRATA_FN V div_floor(V a, V b) { return each_lane([](auto x, auto y) { return div_floor(x, y); }, a, b); }
 template <Vec V> STRATA_FN V remainder(V a, V b) { return each_lane([](auto x, auto y) { return remainder(x, y); }, a, b); }
 template <Vec V> STRATA_FN V next_after(V a, V b) { return each_lane([](auto x, auto y) { return next_after(x, y); }, a, b); }
+template <Vec V> STRATA_FN V ldexp(V a, V b) { return each_lane([](auto x, auto y) { return ldexp(x, y); }, a, b); }
 template <Vec V> STRATA_FN V lgamma(V x) { return each_lane([](auto v) { return lgamma(v); }, x); }
 template <Vec V> STRATA_FN V digamma(V x) { return each_lane([](auto v) { return digamma(v); }, x); }
 template <Vec V> STRATA_FN V trigamma(V x) { return each_lane([](auto v) { return trigamma(v); }, x); }

@@ -7,7 +7,9 @@
 #include "cpu/runs.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace strata { namespace HWY_NAMESPACE { namespace {
+namespace strata {
+namespace HWY_NAMESPACE {
+namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 void HalfToFloat(const Half* src, float* dst, size_t n) {
@@ -59,14 +61,17 @@ void FloatToBfloat(const float* src, BFloat16* dst, size_t n) {
     const auto odd = hn::And(hn::ShiftRight<16>(u), hn::Set(du, 1u));
     const auto rounded = hn::Add(u, hn::Add(hn::Set(du, 0x7fffu), odd));
     const auto quiet = hn::Or(u, hn::Set(du, 0x400000u));
-    const auto bits = hn::ShiftRight<16>(hn::BitCast(du, hn::IfThenElse(hn::IsNaN(x), hn::BitCast(d, quiet), hn::BitCast(d, rounded))));
+    const auto bits =
+      hn::ShiftRight<16>(hn::BitCast(du, hn::IfThenElse(hn::IsNaN(x), hn::BitCast(d, quiet), hn::BitCast(d, rounded))));
     hn::StoreU(hn::DemoteTo(dn, hn::BitCast(di, bits)), dn, reinterpret_cast<uint16_t*>(dst) + i);
   }
 #endif
   for (; i < n; ++i) dst[i] = BFloat16(src[i]);
 }
 
-}}}  // namespace strata::HWY_NAMESPACE::(anonymous)
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace strata
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
@@ -79,7 +84,11 @@ HWY_EXPORT(FloatToBfloat);
 }  // namespace
 void cpu::half_to_float(const Half* src, float* dst, size_t n) { HWY_DYNAMIC_DISPATCH(HalfToFloat)(src, dst, n); }
 void cpu::float_to_half(const float* src, Half* dst, size_t n) { HWY_DYNAMIC_DISPATCH(FloatToHalf)(src, dst, n); }
-void cpu::bfloat_to_float(const BFloat16* src, float* dst, size_t n) { HWY_DYNAMIC_DISPATCH(BfloatToFloat)(src, dst, n); }
-void cpu::float_to_bfloat(const float* src, BFloat16* dst, size_t n) { HWY_DYNAMIC_DISPATCH(FloatToBfloat)(src, dst, n); }
+void cpu::bfloat_to_float(const BFloat16* src, float* dst, size_t n) {
+  HWY_DYNAMIC_DISPATCH(BfloatToFloat)(src, dst, n);
+}
+void cpu::float_to_bfloat(const float* src, BFloat16* dst, size_t n) {
+  HWY_DYNAMIC_DISPATCH(FloatToBfloat)(src, dst, n);
+}
 }  // namespace strata
 #endif

@@ -7,7 +7,8 @@ HWY_BEFORE_NAMESPACE();
 #else
 #define STRATA_FUNCTORS_ARITHMETIC
 #endif
-namespace strata { namespace STRATA_FUNCTOR_NAMESPACE {
+namespace strata {
+namespace STRATA_FUNCTOR_NAMESPACE {
 
 template <class T> struct Add {
   static constexpr int kInputs = 2;
@@ -19,13 +20,17 @@ template <class T> struct Sub {
   static constexpr int kInputs = 2;
   static constexpr bool kExactNumbers = true;
   T alpha;
-  template <class V> STRATA_FN V operator()(V a, V b) const { return math::fma(math::number(b, math::neg(alpha)), b, a); }
+  template <class V> STRATA_FN V operator()(V a, V b) const {
+    return math::fma(math::number(b, math::neg(alpha)), b, a);
+  }
 };
 template <class T> struct Rsub {
   static constexpr int kInputs = 2;
   static constexpr bool kExactNumbers = true;
   T alpha;
-  template <class V> STRATA_FN V operator()(V a, V b) const { return math::fma(math::number(a, math::neg(alpha)), a, b); }
+  template <class V> STRATA_FN V operator()(V a, V b) const {
+    return math::fma(math::number(a, math::neg(alpha)), a, b);
+  }
 };
 template <class T> struct Mul {
   static constexpr int kInputs = 2;
@@ -66,11 +71,15 @@ template <class T> struct Minimum {
 // The other operand wins over a NaN.
 template <class T> struct Fmax {
   static constexpr int kInputs = 2;
-  template <class V> STRATA_FN V operator()(V a, V b) const { return math::select(math::is_nan(b), a, math::select(math::is_nan(a), b, math::max(a, b))); }
+  template <class V> STRATA_FN V operator()(V a, V b) const {
+    return math::select(math::is_nan(b), a, math::select(math::is_nan(a), b, math::max(a, b)));
+  }
 };
 template <class T> struct Fmin {
   static constexpr int kInputs = 2;
-  template <class V> STRATA_FN V operator()(V a, V b) const { return math::select(math::is_nan(b), a, math::select(math::is_nan(a), b, math::min(a, b))); }
+  template <class V> STRATA_FN V operator()(V a, V b) const {
+    return math::select(math::is_nan(b), a, math::select(math::is_nan(a), b, math::min(a, b)));
+  }
 };
 template <class T> struct Clamp {
   static constexpr int kInputs = 3;
@@ -111,12 +120,18 @@ template <class T> struct Heaviside {
   static constexpr int kInputs = 2;
   template <class V> STRATA_FN V operator()(V x, V at_zero) const {
     const V zero = math::like(x, 0);
-    return math::select(x == zero, at_zero, math::select(math::is_nan(x), x, math::truth(x > zero, x)));
+    return math::select(x == zero, at_zero, math::truth(x > zero, x));
   }
 };
 template <class T> struct Pow {
   static constexpr int kInputs = 2;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::pow(a, b); }
+};
+// other is whole, whatever its dtype.
+template <class T> struct Ldexp : FloatOnly {
+  static constexpr int kInputs = 2;
+  static constexpr unsigned kSkip = 2;
+  template <class V> STRATA_FN V operator()(V a, V b) const { return math::ldexp(a, b); }
 };
 template <class T> struct Copysign : FloatOnly {
   static constexpr int kInputs = 2;
@@ -136,7 +151,8 @@ template <class T> struct NextAfter : FloatOnly {
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::next_after(a, b); }
 };
 
-}}  // namespace strata::STRATA_FUNCTOR_NAMESPACE
+}  // namespace STRATA_FUNCTOR_NAMESPACE
+}  // namespace strata
 #ifdef STRATA_SIMD_TARGET
 HWY_AFTER_NAMESPACE();
 #endif
