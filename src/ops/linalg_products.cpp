@@ -77,7 +77,10 @@ Grads grad_matmul(const GradContext& c, const Tensor& g) {
   return out;
 }
 
-Tensor scaled(const Tensor& t, Scalar factor) { return factor.to_double() == 1 ? t : mul(t, factor); }
+Tensor scaled(const Tensor& t, Scalar factor) {  // integers stay integers
+  if (is_integral(t.dtype())) factor = Scalar(factor.to_int());
+  return factor.to_double() == 1 ? t : mul(t, factor);
+}
 
 Grads grad_scaled(const GradContext& c, const Tensor& g) {  // addmm and baddbmm
   Grads out;
