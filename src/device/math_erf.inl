@@ -24,7 +24,7 @@ template <Vec V> STRATA_FN ErfParts<V> erf_parts_f32(V x) {
   small = fma(small, s, like(x, -3.76125336e-1));
   small = fma(small, s, like(x, 1.28379166e-1));
   small = fma(small, x, x);
-  const V a = hn::Min(t, like(x, 10.5));  // exp of the polynomial is 0 from here on
+  const V a = hn::Min(like(x, 10.5), t);  // exp of the polynomial is 0 from here on
   V r = fma(like(x, -1.72853470e-5), a, like(x, 3.83197126e-4));
   const V u = fma(like(x, -3.88396438e-3), a, like(x, 2.42546219e-2));
   r = fma(r, hn::Mul(a, a), u);
@@ -32,7 +32,7 @@ template <Vec V> STRATA_FN ErfParts<V> erf_parts_f32(V x) {
   r = fma(r, a, like(x, -6.34846687e-1));
   r = fma(r, a, like(x, -1.28717512e-1));
   r = fma(r, a, neg(a));
-  return {hn::Le(t, like(x, 0.927734375)), small, hn::Exp(D<V>(), r)};
+  return {hn::Le(t, like(x, 0.927734375)), small, exp_coarse(r)};
 }
 
 template <Vec V> STRATA_FN ErfParts<V> erf_parts_f64(V x) {

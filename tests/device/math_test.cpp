@@ -233,16 +233,13 @@ void Pairs() {
   check(
     "atan2", 2, [](auto a, auto b) HWY_ATTR { return math::atan2(a, b); },
     [](float a, float b) { return std::atan2(a, b); });
+  const auto nan = [](float a, float b) { return std::isnan(a) || std::isnan(b); };
   check(
     "max", 0, [](auto a, auto b) HWY_ATTR { return math::max(a, b); },
-    [](float a, float b) { return std::isnan(a) || std::isnan(b) ? NAN
-                                  : a > b                        ? a
-                                                                 : b; });
+    [&](float a, float b) { return nan(a, b) ? NAN : (a < b ? b : a); });
   check(
     "min", 0, [](auto a, auto b) HWY_ATTR { return math::min(a, b); },
-    [](float a, float b) { return std::isnan(a) || std::isnan(b) ? NAN
-                                  : a < b                        ? a
-                                                                 : b; });
+    [&](float a, float b) { return nan(a, b) ? NAN : (a > b ? b : a); });
 }
 #else
 [[maybe_unused]] void Elementary() {}
