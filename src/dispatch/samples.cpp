@@ -16,6 +16,8 @@ class SampleParser {
     sample_.args = op_.defaults;
     uint32_t position = 0;
     uint32_t filled = 0;
+    while (take('~') || take('!')) {
+    }
     while (skip(), !rest().empty()) {
       uint32_t i = position;
       const size_t equals = keyword_length();
@@ -72,6 +74,7 @@ class SampleParser {
     for (const auto& [word, v] : {std::pair<std::string_view, Value>{"None", Value()}, {"True", Value(true)}, {"False", Value(false)},
                                   {"inf", Value(HUGE_VAL)}, {"-inf", Value(-HUGE_VAL)}, {"nan", Value(std::nan(""))}})
       if (rest().starts_with(word)) return at_ += word.size(), v;
+    if (type == ParamType::DType) return bare_dtype();
     if (std::isalpha(static_cast<unsigned char>(c))) return tensor();
     const Value n = number();
     if (type == ParamType::Ints) return sample_.ints_.push_back({n.integer()}), IntList(sample_.ints_.back());
@@ -94,6 +97,14 @@ class SampleParser {
     double f = 0;
     std::from_chars(digits.data(), digits.data() + n, f);
     return f;
+  }
+
+  Value bare_dtype() {
+    size_t n = 0;
+    while (n < rest().size() && (std::isalnum(static_cast<unsigned char>(rest()[n])) || rest()[n] == '_')) ++n;
+    const DType dtype = dtype_from_name(rest().substr(0, n));
+    at_ += n;
+    return dtype;
   }
 
   Value text(ParamType type) {

@@ -1,142 +1,112 @@
 #include "ops/index_expr.h"
 
-#include "autograd/autograd.h"
+#include <algorithm>
+
+#include "ops/indexing.h"
+#include "strata/ops/copy.h"
+#include "strata/ops/creation.h"
+#include "strata/ops/indexing.h"
+#include "strata/ops/views.h"
 
 namespace strata {
 namespace {
 
-Tensor apply(const char* name, const Args& args) { return call(find_op(name), args); }
+// A zero-dimensional integer tensor counts as an integer; it costs no copy.
+const Tensor* as_tensor(const Index& i) { return std::get_if<Tensor>(&i); }
+bool is_mask(const Tensor& t) { return t.dtype() == DType::Bool || t.dtype() == DType::U8; }
 
-int dimensions_used(const Index& item) {
-  if (std::holds_alternative<int64_t>(item) || std::holds_alternative<Slice>(item)) return 1;
-  if (const auto* t = std::get_if<Tensor>(&item)) return t->dtype() == DType::Bool ? t->dim() : 1;
+// How many dimensions of x an entry uses up.
+int64_t consumed(const Index& i) {
+  if (std::holds_alternative<int64_t>(i) || std::holds_alternative<Slice>(i)) return 1;
+  if (const Tensor* t = as_tensor(i)) return is_mask(*t) ? t->dim() : 1;
   return 0;
 }
 
-struct Plan {
-  Tensor view;                   // after ints, slices, None and Ellipsis
-  std::vector<Tensor> indices;   // one per dimension of `view`; undefined where the whole dimension stays
-  bool advanced = false;
+// The views an expression makes, and the tensors that are left to index with: one entry per dimension of the view.
+struct Applied {
+  Tensor view;
+  std::vector<Tensor> tensors;
+  bool any = false;
 };
 
-void set_index(Plan& plan, size_t dim, Tensor index) {
-  if (plan.indices.size() <= dim) plan.indices.resize(dim + 1);
-  plan.indices[dim] = std::move(index);
-  plan.advanced = true;
-}
-
-Plan make_plan(const Tensor& t, std::span<const Index> items) {
-  int used = 0, ellipses = 0;
-  for (const Index& item : items) used += dimensions_used(item), ellipses += std::holds_alternative<Ellipsis>(item);
+Applied apply(const Tensor& x, std::span<const Index> indices) {
+  int64_t used = 0, ellipses = 0;
+  for (const Index& i : indices) used += consumed(i), ellipses += std::holds_alternative<Ellipsis>(i);
   STRATA_CHECK(ellipses <= 1, Index, "an index can only have a single ellipsis ('...')");
-  STRATA_CHECK(used <= t.dim(), Index, "too many indices for tensor of dimension {}", t.dim());
-  Plan plan{t, {}, false};
-  int64_t dim = 0;
-  for (const Index& item : items) {
-    if (const auto* i = std::get_if<int64_t>(&item)) {
-      const int64_t size = plan.view->shape[dim];
-      STRATA_CHECK(*i >= -size && *i < size, Index, "index {} is out of bounds for dimension {} with size {}", *i, dim, size);
-      plan.view = apply("select", Args(plan.view, dim, *i));
-    } else if (const auto* s = std::get_if<Slice>(&item)) {
-      STRATA_CHECK(s->step > 0, Value, "step must be greater than zero, got {}", s->step);
-      const bool whole = !s->start && !s->stop && s->step == 1;
-      if (!whole) plan.view = apply("slice", Args(plan.view, dim, s->start, s->stop, s->step));
+  STRATA_CHECK(used <= x.dim(), Index, "too many indices for tensor of dimension {}: the index uses {}", x.dim(), used);
+
+  Applied out{x, {}, false};
+  int64_t dim = 0;  // in the view
+  const auto place = [&](const Tensor& t) {
+    out.tensors.resize(static_cast<size_t>(dim));
+    out.tensors.push_back(t);
+    out.any = true;
+    ++dim;
+  };
+  for (const Index& i : indices) {
+    if (const auto* n = std::get_if<int64_t>(&i)) {
+      const int64_t size = out.view->shape[dim];
+      STRATA_CHECK(*n >= -size && *n < size, Index, "index {} is out of bounds for dimension {} with size {}", *n, dim, size);
+      out.view = select(out.view, dim, *n);
+    } else if (const auto* s = std::get_if<Slice>(&i)) {
+      const int64_t step = s->step.value_or(1);
+      STRATA_CHECK(step > 0, Value, "step must be greater than zero, got {}; use flip() to reverse", step);
+      if (s->start || s->stop || step != 1) out.view = slice(out.view, dim, s->start, s->stop, step);
       ++dim;
-    } else if (std::holds_alternative<NewAxis>(item)) {
-      plan.view = apply("unsqueeze", Args(plan.view, dim++));
-    } else if (std::holds_alternative<Ellipsis>(item)) {
-      dim += t.dim() - used;
-    } else if (const auto* b = std::get_if<bool>(&item)) {  // x[True]: a new dimension of one or no element
-      plan.view = apply("unsqueeze", Args(plan.view, dim));
-      Tensor index = make_tensor(Shape(std::initializer_list<int64_t>{*b ? 1 : 0}), DType::I64);
-      if (*b) *index.data<int64_t>() = 0;
-      set_index(plan, static_cast<size_t>(dim++), index);
+    } else if (std::holds_alternative<NewAxis>(i)) {
+      out.view = unsqueeze(out.view, dim++);
+    } else if (std::holds_alternative<Ellipsis>(i)) {
+      dim += x.dim() - used;
+    } else if (const auto* b = std::get_if<bool>(&i)) {
+      out.view = unsqueeze(out.view, dim);
+      place(*b ? zeros(1, DType::I64) : zeros(0, DType::I64));
     } else {
-      const Tensor& index = std::get<Tensor>(item);
-      STRATA_CHECK(index.dtype() == DType::Bool || is_integral(index.dtype()), Index,
-                   "tensors used as indices must be long, int, byte or bool tensors, found {}", name_of(index.dtype()));
-      if (index.dtype() == DType::Bool && index.dim() == 0) {
-        plan.view = apply("unsqueeze", Args(plan.view, dim));
-        Tensor place = make_tensor(Shape(std::initializer_list<int64_t>{index.item<bool>() ? 1 : 0}), DType::I64);
-        if (place.numel()) *place.data<int64_t>() = 0;
-        set_index(plan, static_cast<size_t>(dim++), place);
-      } else if (index.dtype() != DType::Bool && index.dim() == 0 && !index.requires_grad() && index.numel() == 1) {
-        const auto i = index.item<int64_t>();
-        const int64_t size = plan.view->shape[dim];
-        STRATA_CHECK(i >= -size && i < size, Index, "index {} is out of bounds for dimension {} with size {}", i, dim, size);
-        plan.view = apply("select", Args(plan.view, dim, i));
+      const Tensor& t = *as_tensor(i);
+      if (!is_mask(t)) {
+        place(t);
+      } else if (t.dim() == 0) {
+        out.view = unsqueeze(out.view, dim);
+        place(t.item<bool>() ? zeros(1, DType::I64) : zeros(0, DType::I64));
       } else {
-        set_index(plan, static_cast<size_t>(dim), index);
-        dim += std::max(1, dimensions_used(item));
-        // A mask of several dimensions takes as many: the indices after it line up with what follows.
-        if (index.dtype() == DType::Bool && index.dim() > 1) plan.indices.resize(static_cast<size_t>(dim));
+        for (int d = 0; d < t.dim(); ++d)
+          STRATA_CHECK(t->shape[d] == out.view->shape[dim + d], Index, "the shape of the mask {} at index {} does not match the shape of the indexed tensor {} at index {}",
+                       to_string(t.shape()), d, to_string(out.view.shape()), dim + d);
+        const Tensor found = nonzero(t);
+        for (int d = 0; d < t.dim(); ++d) place(select(found, 1, d));
       }
     }
   }
-  return plan;
+  return out;
 }
 
-// A mask of k dimensions stands for k index tensors, the coordinates of its true elements.
-std::vector<Tensor> expand_masks(const Plan& plan) {
-  std::vector<Tensor> out;
-  for (size_t d = 0; d < plan.indices.size(); ++d) {
-    const Tensor& index = plan.indices[d];
-    if (!index || index.dtype() != DType::Bool) {
-      out.push_back(index);
-      continue;
-    }
-    for (int k = 0; k < index.dim(); ++k)
-      STRATA_CHECK(index->shape[k] == plan.view->shape[d + static_cast<size_t>(k)], Index,
-                   "The shape of the mask {} at index {} does not match the shape of the indexed tensor {} at index {}", to_string(index.shape()), k,
-                   to_string(plan.view.shape()), d + static_cast<size_t>(k));
-    const Tensor places = apply("nonzero", Args(index));
-    for (int k = 0; k < index.dim(); ++k) out.push_back(apply("select", Args(places, 1, int64_t{k})));
-    d += static_cast<size_t>(index.dim()) - 1;
-  }
-  return out;
+// Leading dimensions of size 1 that the target does not have, as in NumPy.
+Tensor without_leading_ones(Tensor value, int dims) {
+  while (value.dim() > dims && value->shape[0] == 1) value = select(value, 0, 0);
+  return value;
 }
 }  // namespace
 
-Tensor get_item(const Tensor& t, std::span<const Index> items) {
-  const Plan plan = make_plan(t, items);
-  if (plan.advanced) {
-    const std::vector<Tensor> indices = expand_masks(plan);
-    return apply("index", Args(plan.view, TensorList(std::span<const Tensor>(indices))));
-  }
-  return plan.view.get() == t.get() ? apply("alias", Args(t)) : plan.view;
+Tensor get_item(const Tensor& x, std::span<const Index> indices) {
+  if (indices.size() == 1)  // x[i], the usual case
+    if (const auto* n = std::get_if<int64_t>(&indices[0])) {
+      STRATA_CHECK(x.dim() > 0, Index, "invalid index of a 0-dim tensor. Use tensor.item() to convert it to a number");
+      STRATA_CHECK(*n >= -x->shape[0] && *n < x->shape[0], Index, "index {} is out of bounds for dimension 0 with size {}", *n, x->shape[0]);
+      return select(x, 0, *n);
+    }
+  const Applied a = apply(x, indices);
+  if (a.any) return index(a.view, a.tensors);
+  return a.view.get() == x.get() ? view_of(x) : a.view;
 }
 
-void set_item(const Tensor& t, std::span<const Index> items, Operand value) {
-  const Plan plan = make_plan(t, items);
-  const bool number = value.value.is_number();
-  if (!plan.advanced) {
-    if (number) {
-      call_inplace(find_op("fill"), Args(plan.view, value));
-      return;
-    }
-    // NumPy's rule: leading dimensions of size 1 of the value are dropped.
-    Tensor source = Ref<TensorImpl>::share(value.value.tensor);
-    while (source.dim() > plan.view.dim() && source->shape[0] == 1) source = apply("select", Args(source, 0, 0));
-    call_inplace(find_op("copy"), Args(plan.view, source, false));
+void set_item(const Tensor& x, std::span<const Index> indices, const Operand& value) {
+  const Applied a = apply(x, indices);
+  Tensor source = value.value.tag == Tag::Tensor ? Tensor(Ref<TensorImpl>::share(value.value.tensor)) : full({}, value.value.scalar(), x.dtype());
+  if (!a.any) {
+    if (source.dim() == 0 && value.value.tag != Tag::Tensor) fill_(a.view, value.value.scalar());
+    else copy_(a.view, without_leading_ones(source, a.view.dim()));
     return;
   }
-  Tensor source;
-  if (number) {
-    Args args = find_op("full").defaults;
-    args[0] = Value(IntList()), args[1] = value.value, args[2] = Value(t.dtype());
-    source = call(find_op("full"), args);
-  } else {
-    source = Ref<TensorImpl>::share(value.value.tensor);
-    if (source.dtype() != t.dtype()) {
-      Args args = find_op("to", "dtype").defaults;
-      args[0] = Value(source), args[1] = Value(t.dtype());
-      source = call(find_op("to", "dtype"), args);
-    }
-  }
-  const std::vector<Tensor> indices = expand_masks(plan);
-  Args args = find_op("index_put").defaults;
-  args[0] = Value(plan.view), args[1] = Value(TensorList(std::span<const Tensor>(indices))), args[2] = Value(source);
-  call_inplace(find_op("index_put"), args);
+  index_put_(a.view, a.tensors, to(source, x.dtype()));
 }
 
 }  // namespace strata

@@ -1,4 +1,4 @@
-// Indexing as Python writes it, x[1, ::2, None, ..., mask, idx], for both languages: views first, then index or index_put.
+// Indexing as Python writes it: x[1, ::2, None, ..., mask, positions], for reading and assigning.
 #pragma once
 #include <variant>
 
@@ -7,22 +7,25 @@
 namespace strata {
 
 struct Slice {
-  std::optional<int64_t> start, stop;
-  int64_t step = 1;
+  std::optional<int64_t> start, stop, step;
 };
-struct NewAxis {};
 struct Ellipsis {};
+struct NewAxis {};  // None
 
-// One item between the brackets.
-using Index = std::variant<int64_t, bool, Slice, NewAxis, Ellipsis, Tensor>;
+// One entry between the brackets. A bool adds a dimension of size 1 (True) or 0 (False).
+struct Index : std::variant<int64_t, Slice, NewAxis, Ellipsis, bool, Tensor> {
+  using std::variant<int64_t, Slice, NewAxis, Ellipsis, bool, Tensor>::variant;
+  Index(int i) : Index(int64_t{i}) {}
+};
 
-STRATA_API Tensor get_item(const Tensor& t, std::span<const Index> items);
-STRATA_API void set_item(const Tensor& t, std::span<const Index> items, Operand value);  // a number or a tensor that broadcasts
+// x[indices]: a view when there are no tensors among the indices, otherwise a copy. Recorded on the tape either way.
+STRATA_API Tensor get_item(const Tensor& x, std::span<const Index> indices);
+// x[indices] = value, which broadcasts and is converted to x's dtype.
+STRATA_API void set_item(const Tensor& x, std::span<const Index> indices, const Operand& value);
 
-// get_item(x, {1, Slice{0, 5, 2}, NewAxis{}, mask}), as Python writes x[1, 0:5:2, None, mask].
-inline Tensor get_item(const Tensor& t, std::initializer_list<Index> items) { return get_item(t, std::span(items.begin(), items.size())); }
-inline void set_item(const Tensor& t, std::initializer_list<Index> items, Operand value) {
-  set_item(t, std::span(items.begin(), items.size()), value);
+inline Tensor get_item(const Tensor& x, std::initializer_list<Index> indices) { return get_item(x, std::span(indices.begin(), indices.size())); }
+inline void set_item(const Tensor& x, std::initializer_list<Index> indices, const Operand& value) {
+  set_item(x, std::span(indices.begin(), indices.size()), value);
 }
 
 }  // namespace strata

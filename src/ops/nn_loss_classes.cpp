@@ -181,14 +181,21 @@ STRATA_OP(cross_entropy, "nn.functional.cross_entropy(Tensor input, Tensor targe
   .error("f(3,4), p(3,3)", ErrorKind::Runtime, "class probabilities")
   .error("f(3,4), i4(3), label_smoothing=2.0", ErrorKind::Runtime, "between 0.0 and 1.0");
 
-STRATA_OP(linear_cross_entropy, "nn.functional.linear_cross_entropy(Tensor input, Tensor linear_weight, Tensor target, *, Tensor? linear_bias=None, str reduction='mean', int ignore_index=-100, "
-                                "float label_smoothing=0.0) -> Tensor")
-  .doc("cross_entropy(linear(input, linear_weight, linear_bias), target).")
+STRATA_OP(linear_cross_entropy, "nn.functional.linear_cross_entropy(Tensor input, Tensor linear_weight, Tensor target, *, Tensor? linear_bias=None, Tensor? weight=None, str reduction='mean', "
+                                "int? ignore_index=None, float label_smoothing=0.0) -> Tensor")
+  .doc("cross_entropy(linear(input, linear_weight, linear_bias), target); linear_weight is [C, ..., in_features].")
   .dtypes(kFloatingTypes)
-  .composite([](const Tensor& input, const Tensor& weight, const Tensor& target, const Tensor& bias, std::string_view reduction, int64_t ignore, double smoothing) {
-    return cross_entropy_of(nn::functional::linear(input, weight, bias), target, {}, ignore, reduction_of("linear_cross_entropy", std::nullopt, std::nullopt, reduction), smoothing);
+  .composite([](const Tensor& input, const Tensor& linear_weight, const Tensor& target, const Tensor& linear_bias, const Tensor& weight, std::string_view reduction, std::optional<int64_t> ignore,
+                double smoothing) {
+    STRATA_CHECK(linear_weight.dim() >= 2 && input.dim() >= 1, Runtime, "linear_cross_entropy: expected linear_weight of 2 or more dimensions [C, ..., in_features], got {}", to_string(linear_weight.shape()));
+    const Shape sizes = linear_weight.shape();
+    std::vector<int64_t> shape(input.shape().begin(), input.shape().end() - 1);
+    shape.insert(shape.end(), sizes.begin(), sizes.end() - 1);
+    const Tensor rows = reshape(linear_weight, {checked_numel(sizes.first(sizes.size() - 1)), sizes.back()});
+    const Tensor logits = nn::functional::linear(input, rows, linear_bias ? reshape(linear_bias, {linear_bias.numel()}) : linear_bias);
+    return cross_entropy_of(reshape(logits, shape), target, weight, ignore.value_or(-100), reduction_of("linear_cross_entropy", std::nullopt, std::nullopt, reduction), smoothing);
   })
-  .samples({"f(3,5), f(4,5), i4(3)"})
+  .samples({"f(3,5), f(4,5), i4(3)", "f(3,5), f(4,2,5), i4(3,2), linear_bias=f(4,2)"})
   .error("f(3,5), f(4,3), i4(3)", ErrorKind::Runtime, "cannot be multiplied");
 
 STRATA_OP(binary_cross_entropy_core, "_binary_cross_entropy(Tensor input, Tensor target) -> Tensor")

@@ -307,6 +307,12 @@ STRATA_OP(unfold, "unfold(Tensor input, int dimension, int size, int step) -> Te
     .error("f(3), 0, 4, 1", ErrorKind::Runtime, "maximum size")
     .error("f(3), 0, 1, 0", ErrorKind::Runtime, "must be > 0");
 
+STRATA_OP(view_of, "view_of(Tensor input) -> Tensor")
+    .doc("A view of all of input.")
+    .view([](const Tensor& input) { return begin_view(*input); })
+    .grad([](const GradContext&, const Tensor& g) -> Grads { return {g}; })
+    .helper().dtypes(kStorageTypes).samples({"f(2,3)"});
+
 STRATA_OP(detach, "detach(Tensor input) -> Tensor")
     .doc("The same memory without history: no gradient flows through it.\n\n>>> strata.ones(2, requires_grad=True).detach().requires_grad\nFalse")
     .composite([](const Tensor& input) { return autograd::detach(input); })

@@ -101,6 +101,7 @@ struct STRATA_API OpRecord {
   Compose composite_fn = nullptr;      // written with other ops; the tape sees those
   Grad grad_fn = nullptr;
   uint32_t saved_inputs = 0, saved_outputs = 0;  // masks
+  uint32_t constant_inputs = 0;        // mask of inputs that carry no gradient
   uint32_t integer_outputs = 0;        // mask of outputs that carry no gradient (indices, masks)
   bool cross_saved = false;            // input 0 is needed only for the gradient of input 1 and the other way round
   bool broadcasts = false;             // the engine sums gradients to the inputs' shapes
@@ -137,6 +138,11 @@ struct STRATA_API OpRecord {
   OpRecord& saves_each_for_the_other() { return saved_inputs |= 3, cross_saved = true, *this; }
   OpRecord& saves_result(std::initializer_list<int> which = {0}) {
     for (int i : which) saved_outputs |= 1u << i;
+    return *this;
+  }
+  // Inputs without a gradient by definition, e.g. running statistics and class weights.
+  OpRecord& no_grad_inputs(std::initializer_list<int> which) {
+    for (int i : which) constant_inputs |= 1u << i;
     return *this;
   }
   OpRecord& no_grad_outputs(std::initializer_list<int> which) {

@@ -1,0 +1,145 @@
+// Products of several matrices, powers, Kronecker and cross products.
+#include "autograd/autograd.h"
+#include "strata/ops.h"
+
+namespace strata {
+namespace {
+
+// The cheapest order of a chain of products: dynamic programming over where the last product splits it.
+Tensor best_chain(std::span<const Tensor> m) {
+  const size_t n = m.size();
+  std::vector<double> cost(n * n, 0);
+  std::vector<size_t> cut(n * n, 0);
+  for (size_t length = 2; length <= n; ++length)
+    for (size_t i = 0; i + length <= n; ++i) {
+      const size_t j = i + length - 1;
+      cost[i * n + j] = HUGE_VAL;
+      for (size_t k = i; k < j; ++k) {
+        const double c = cost[i * n + k] + cost[(k + 1) * n + j] + static_cast<double>(m[i].size(0)) * static_cast<double>(m[k].size(1)) * static_cast<double>(m[j].size(1));
+        if (c < cost[i * n + j]) cost[i * n + j] = c, cut[i * n + j] = k;
+      }
+    }
+  const auto multiply = [&](auto& self, size_t i, size_t j) -> Tensor {
+    if (i == j) return m[i];
+    const size_t k = cut[i * n + j];
+    return mm(self(self, i, k), self(self, k + 1, j));
+  };
+  return multiply(multiply, 0, n - 1);
+}
+
+void check_chain(const char* op, std::span<const Tensor> m) {
+  for (size_t i = 0; i < m.size(); ++i) STRATA_CHECK(m[i].dim() == 2, Runtime, "{}: tensor {} must be 2D, got shape {}", op, i, to_string(m[i].shape()));
+  for (size_t i = 0; i + 1 < m.size(); ++i)
+    STRATA_CHECK(m[i].size(1) == m[i + 1].size(0), Runtime, "{}: tensors {} and {} with shapes {} and {} cannot be multiplied", op, i, i + 1, to_string(m[i].shape()), to_string(m[i + 1].shape()));
+}
+
+Tensor cross_along(const char* op, const Tensor& a, const Tensor& b, int64_t dim) {
+  STRATA_CHECK(a.dim() == b.dim(), Runtime, "{}: inputs must have the same number of dimensions, got {} and {}", op, to_string(a.shape()), to_string(b.shape()));
+  const int d = normalize_dim(dim, a.dim(), op);
+  STRATA_CHECK(a.dim() > 0 && a.size(d) == 3 && b.size(d) == 3, Runtime, "{}: inputs dimension {} must have length 3, got {} and {}", op, dim, to_string(a.shape()), to_string(b.shape()));
+  const auto part = [d](const Tensor& t, int64_t i) { return narrow(t, d, i, 1); };
+  const auto minor = [&](int64_t i, int64_t j) { return sub(mul(part(a, i), part(b, j)), mul(part(a, j), part(b, i))); };
+  return cat({minor(1, 2), minor(2, 0), minor(0, 1)}, d);
+}
+}  // namespace
+
+STRATA_OP(linalg_multi_dot, "linalg.multi_dot(Tensor[] tensors) -> Tensor")
+  .doc("The product of several matrices in the cheapest order. The first and the last may be vectors.")
+  .no_out().dtypes(kNumericTypes)
+  .composite([](TensorList tensors) {
+    STRATA_CHECK(tensors.size() >= 2, Runtime, "multi_dot: expected at least 2 tensors but got {}", tensors.size());
+    std::vector<Tensor> m(tensors.begin(), tensors.end());
+    const bool row = m.front().dim() == 1, column = m.back().dim() == 1;
+    if (row) m.front() = unsqueeze(m.front(), 0);
+    if (column) m.back() = unsqueeze(m.back(), 1);
+    check_chain("multi_dot", m);
+    Tensor out = best_chain(m);
+    if (column) out = squeeze(out, 1);
+    return row ? squeeze(out, 0) : out;
+  })
+  .samples({"[f(2,3), f(3,4), f(4,2)]", "[f(3), f(3,4), f(4)]", "[f(2,3), f(3,2)]"})
+  .error("[f(2,3)]", ErrorKind::Runtime, "at least 2 tensors")
+  .error("[f(2,3), f(2,3)]", ErrorKind::Runtime, "cannot be multiplied");
+
+STRATA_OP(chain_matmul, "chain_matmul(Tensor[] matrices) -> Tensor")
+  .doc("The product of several matrices in the cheapest order.")
+  .no_out().dtypes(kNumericTypes)
+  .composite([](TensorList matrices) {
+    STRATA_CHECK(!matrices.empty(), Runtime, "chain_matmul: expecting at least 1 matrix");
+    check_chain("chain_matmul", matrices);
+    return best_chain(matrices);
+  })
+  .samples({"[f(2,3), f(3,4), f(4,2)]", "[f(2,3)]"})
+  .error("[f(2,3), f(2,3)]", ErrorKind::Runtime, "cannot be multiplied");
+
+STRATA_OP(linalg_matrix_power, "linalg.matrix_power(Tensor A, int n) -> Tensor")
+  .doc("A multiplied with itself n times; of the inverse for negative n.")
+  .alias("matrix_power").dtypes(kNumericTypes)
+  .composite([](const Tensor& input, int64_t n) {
+    STRATA_CHECK(input.dim() >= 2 && input.size(-1) == input.size(-2), Runtime, "linalg.matrix_power: A must be batches of square matrices, but they are {}", to_string(input.shape()));
+    if (n == 0) {
+      const int64_t k = input.size(-1), shape[] = {k, k};
+      const Tensor one = make_tensor(shape, DType::F32);
+      for (int64_t i = 0; i < k * k; ++i) one.data<float>()[i] = i / k == i % k ? 1.f : 0.f;
+      return clone(expand(to(one, input.dtype()), input.shape()));
+    }
+    STRATA_CHECK(n != INT64_MIN, Runtime, "linalg.matrix_power: the power {} is too large", n);
+    Tensor square = input, result;
+    if (n < 0) {
+      static const OpRecord& inverse = find_op("linalg.inv");
+      square = call(inverse, Args(input)), n = -n;
+    }
+    for (; n; n >>= 1) {
+      if (n & 1) result = result ? matmul(result, square) : square;
+      if (n > 1) square = matmul(square, square);
+    }
+    return result.get() == input.get() ? clone(input) : result;
+  })
+  .samples({"f(3,3), 2", "f(2,3,3), 5", "f(3,3), 0", "f(3,3), 1"})
+  .error("f(2,3), 2", ErrorKind::Runtime, "square matrices");
+
+STRATA_OP(linalg_vecdot, "linalg.vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor")
+  .doc("The sum of products along a dimension.")
+  .dtypes(kNumericTypes)
+  .composite([](const Tensor& x, const Tensor& y, int64_t dim) { return to(sum(mul(x, y), dim), promote(x.dtype(), y.dtype())); })
+  .samples({"f(2,3), f(2,3)", "f(2,3), f(3)", "f(2,3), f(2,3), dim=0"})
+  .error("f(2,3), f(4)", ErrorKind::Runtime, "");
+
+STRATA_OP(kron, "kron(Tensor input, Tensor other) -> Tensor")
+  .doc("The Kronecker product: every element of input times all of other.")
+  .dtypes(kAllTypes)
+  .composite([](const Tensor& input, const Tensor& other) {
+    const int n = std::max(input.dim(), other.dim());
+    std::vector<int64_t> a, b, shape;
+    for (int d = 0; d < n; ++d) {
+      const int x = d - (n - input.dim()), y = d - (n - other.dim());
+      const int64_t p = x < 0 ? 1 : input.size(x), q = y < 0 ? 1 : other.size(y);
+      a.push_back(p), a.push_back(1), b.push_back(1), b.push_back(q), shape.push_back(p * q);
+    }
+    STRATA_CHECK(2 * n <= kMaxDims, Runtime, "kron: at most {} dimensions are supported, got {}", kMaxDims / 2, n);
+    return reshape(mul(reshape(input, a), reshape(other, b)), shape);
+  })
+  .samples({"f(2,3), f(3,2)", "f(2), f(2,3)", "f(), f(3)"})
+  .error("f(1,1,1,1,1,1), f(2)", ErrorKind::Runtime, "at most 5 dimensions");
+
+STRATA_OP(linalg_cross, "linalg.cross(Tensor input, Tensor other, *, int dim=-1) -> Tensor")
+  .doc("The vector product of 3-element vectors along dim.")
+  .dtypes(kNumericTypes)
+  .composite([](const Tensor& input, const Tensor& other, int64_t dim) { return cross_along("linalg.cross", input, other, dim); })
+  .samples({"f(2,3), f(2,3)", "f(3,2), f(3,2), dim=0", "f(4,3), f(1,3)"})
+  .error("f(2,4), f(2,4)", ErrorKind::Runtime, "must have length 3");
+
+STRATA_OP(cross, "cross(Tensor input, Tensor other, int? dim=None) -> Tensor")
+  .doc("The vector product along dim, or along the first dimension of size 3.")
+  .dtypes(kNumericTypes)
+  .composite([](const Tensor& input, const Tensor& other, std::optional<int64_t> dim) {
+    if (!dim)
+      for (int d = input.dim(); d-- > 0;)
+        if (input.size(d) == 3) dim = d;
+    STRATA_CHECK(dim, Runtime, "cross: no dimension of size 3 in input of shape {}", to_string(input.shape()));
+    return cross_along("cross", input, other, *dim);
+  })
+  .samples({"f(2,3), f(2,3)", "f(3,2), f(3,2), 0"})
+  .error("f(2,4), f(2,4)", ErrorKind::Runtime, "no dimension of size 3");
+
+}  // namespace strata
