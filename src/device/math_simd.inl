@@ -84,6 +84,13 @@ template <Vec V> STRATA_FN V power_of_two(V k) {
   const hn::RebindToSigned<D<V>> di;
   return hn::BitCast(D<V>(), hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(di, k), hn::Set(di, 127))));
 }
+// x * 2^k for k from -252 to 254: the factor in two steps, so that subnormal results are right; float only.
+template <Vec V> STRATA_FN V scale_by(V x, V k) {
+  const hn::RebindToSigned<D<V>> di;
+  const auto whole = hn::ConvertTo(di, k), half = hn::ShiftRight<1>(whole), bias = hn::Set(di, 127);
+  const V first = hn::BitCast(D<V>(), hn::ShiftLeft<23>(hn::Add(half, bias)));
+  return hn::Mul(hn::Mul(x, first), hn::BitCast(D<V>(), hn::ShiftLeft<23>(hn::Add(hn::Sub(whole, half), bias))));
+}
 // x = k ln 2 + r, |r| <= ln 2 / 2; returns e^r - 1. hn::Round is to nearest even; float only.
 template <Vec V> STRATA_FN V exp_reduced(V x, V& k) {
   k = hn::Round(hn::Mul(x, like(x, 1.44269504088896340736)));
@@ -100,11 +107,10 @@ template <Vec V> STRATA_FN V exp_reduced(V x, V& k) {
 template <Vec V> STRATA_FN V limit(V x, double low, double high) { return hn::Max(like(x, low), hn::Min(like(x, high), x)); }
 
 template <Vec V> STRATA_FN V exp(V x) {
-  if constexpr (kF32<V>) {  // the factor in two steps: subnormal results, and those near the largest number, stay right
+  if constexpr (kF32<V>) {
     V k;
-    const V p = exp_reduced(limit(x, -104, 89), k), half = hn::Floor(hn::Mul(k, like(x, 0.5)));
-    const V scale = power_of_two(half);
-    return hn::Mul(fma(p, scale, scale), power_of_two(hn::Sub(k, half)));
+    const V p = exp_reduced(limit(x, -104, 89), k);
+    return scale_by(hn::Add(p, like(x, 1)), k);
   } else {  // Highway's Exp answers 0 for NaN and wraps for large arguments
     return select(is_nan(x), x, hn::Exp(D<V>(), hn::Min(x, like(x, 1000))));
   }
@@ -210,12 +216,12 @@ template <Vec V> STRATA_FN V log1p_exp_neg_abs(V x) { return hn::Log1p(D<V>(), e
 template <Vec V> STRATA_FN auto reducible(V x) { return hn::Lt(hn::Abs(x), like(x, kF32<V> ? 20000 : 1e7)); }
 template <Vec V> STRATA_FN V sin(V x) {
   const auto good = reducible(x);
-  const V y = in_double([](auto v) { return hn::Sin(D<decltype(v)>(), v); }, hn::IfThenElseZero(good, x));
+  const V y = hn::Sin(D<V>(), hn::IfThenElseZero(good, x));
   return or_else(select(hn::Eq(x, hn::Zero(D<V>())), x, y), good, [](auto v) { return sin(v); }, x);  // keeps -0
 }
 template <Vec V> STRATA_FN V cos(V x) {
   const auto good = reducible(x);
-  const V y = in_double([](auto v) { return hn::Cos(D<decltype(v)>(), v); }, hn::IfThenElseZero(good, x));
+  const V y = hn::Cos(D<V>(), hn::IfThenElseZero(good, x));
   return or_else(y, good, [](auto v) { return cos(v); }, x);
 }
 template <Vec V> STRATA_FN V tan(V x) {
