@@ -75,11 +75,22 @@ class SampleParser {
                                   {"inf", Value(HUGE_VAL)}, {"-inf", Value(-HUGE_VAL)}, {"nan", Value(std::nan(""))}})
       if (rest().starts_with(word)) return at_ += word.size(), v;
     if (type == ParamType::DType) return bare_dtype();
+    if (rest().starts_with("t[")) return literal_tensor();
     if (std::isalpha(static_cast<unsigned char>(c))) return tensor();
     const Value n = number();
     if (type == ParamType::Ints) return sample_.ints_.push_back({n.integer()}), IntList(sample_.ints_.back());
     if (type == ParamType::Float) return n.number();
     return n;
+  }
+
+  Value literal_tensor() {
+    ++at_;
+    const IntList values = list(ParamType::Ints).int_list();
+    const int64_t shape[] = {static_cast<int64_t>(values.size)};
+    const Tensor t = make_tensor(shape, DType::I64);
+    for (size_t i = 0; i < values.size; ++i) t.data<int64_t>()[i] = values[i];
+    sample_.all_.push_back(t);
+    return Value(t);
   }
 
   Value number() {
