@@ -103,7 +103,7 @@ Grads grad_batch_norm(const GradContext& c, const Tensor& g) {
       n = normalized(x, dims, eps, true);
     } else {
       n.rstd = per_channel(rsqrt(add(c.input(4), eps)), x.dim());
-      if (weight && c.needs(1)) n.value = mul(sub(x, per_channel(c.input(3), x.dim())), n.rstd);
+      if ((weight && c.needs(1)) || c.needs(4)) n.value = mul(sub(x, per_channel(c.input(3), x.dim())), n.rstd);
     }
     if (c.needs(0)) {
       const Tensor gw = weight ? mul(g, per_channel(weight, x.dim())) : g;
@@ -111,6 +111,11 @@ Grads grad_batch_norm(const GradContext& c, const Tensor& g) {
     }
     if (c.has(1) && c.needs(1)) out.t[1] = sum(mul(g, n.value), dims);
     if (c.has(2) && c.needs(2)) out.t[2] = sum(g, dims);
+    if (!training && (c.needs(3) || c.needs(4))) {  // statistics that were given are inputs like any other
+      const Tensor gr = mul(weight ? mul(g, per_channel(weight, x.dim())) : g, n.rstd);
+      if (c.needs(3)) out.t[3] = neg(sum(gr, dims));
+      if (c.needs(4)) out.t[4] = mul(sum(mul(mul(gr, n.value), n.rstd), dims), -0.5);
+    }
     return out;
   }
   const auto all = _batch_norm_backward(g, x, weight, c.result(1), c.result(2));
