@@ -142,6 +142,7 @@ STRATA_OP(native_batch_norm, "native_batch_norm(Tensor input, Tensor? weight, Te
 
 STRATA_OP(batch_norm, "nn.functional.batch_norm(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, Tensor? bias=None, bool training=False, "
                       "float momentum=0.1, float eps=1e-5) -> Tensor")
+  .no_grad_inputs({1, 2})
   .doc("Normalises each channel by its mean and variance over the batch (training) or by the running ones.")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight, const Tensor& bias, bool training, double momentum, double eps) {
@@ -187,6 +188,7 @@ STRATA_OP(batch_norm_backward, "_batch_norm_backward(Tensor grad, Tensor input, 
 
 STRATA_OP(instance_norm, "nn.functional.instance_norm(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor? weight=None, Tensor? bias=None, "
                          "bool use_input_stats=True, float momentum=0.1, float eps=1e-5) -> Tensor")
+  .no_grad_inputs({1, 2})
   .doc("Normalises each channel of each sample by its own mean and variance.")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight, const Tensor& bias, bool use_input_stats, double momentum,

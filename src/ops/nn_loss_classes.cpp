@@ -115,6 +115,7 @@ Tensor cross_entropy_of(const Tensor& input, const Tensor& target, const Tensor&
 }  // namespace
 
 STRATA_OP(nll_loss_core, "_nll_loss(Tensor input, Tensor target, Tensor? weight, str reduction, int ignore_index) -> (Tensor, Tensor)")
+  .no_grad_inputs({2})
   .doc("nll_loss and the sum of the weights of the targets that count.")
   .helper().no_out().dtypes(kFloatingTypes)
   .infer([](const Call& c) {
@@ -131,6 +132,7 @@ STRATA_OP(nll_loss_core, "_nll_loss(Tensor input, Tensor target, Tensor? weight,
   .samples({"f(3,4), i4(3), None, 'mean', -100", "f(3,4,2), i4(3,2), None, 'none', 1"});
 
 STRATA_OP(nll_loss_backward, "_nll_loss_backward(Tensor grad, Tensor target, Tensor? weight, str reduction, int ignore_index, Tensor total_weight, int[] shape) -> Tensor")
+  .no_grad_inputs({2, 5})
   .doc("The gradient of _nll_loss.")
   .helper().dtypes(kFloatingTypes)
   .infer([](const Call& c) { c.out()->dtype = c.args.tensor(0).dtype, c.out()->set_shape(c.args[6].int_list()); })
@@ -161,6 +163,7 @@ STRATA_OP(nll_loss_backward, "_nll_loss_backward(Tensor grad, Tensor target, Ten
   .samples({"f(), i4(3), None, 'sum', -100, p(), [3,4]"});
 
 STRATA_OP(nll_loss, "nn.functional.nll_loss(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int ignore_index=-100, bool? reduce=None, str reduction='mean') -> Tensor")
+  .no_grad_inputs({2})
   .doc("Minus the input (log-probabilities) at the target class.")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& target, const Tensor& weight, std::optional<bool> average, int64_t ignore, std::optional<bool> reduce, std::string_view reduction) {
@@ -171,6 +174,7 @@ STRATA_OP(nll_loss, "nn.functional.nll_loss(Tensor input, Tensor target, Tensor?
 
 STRATA_OP(cross_entropy, "nn.functional.cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int ignore_index=-100, bool? reduce=None, str reduction='mean', "
                          "float label_smoothing=0.0) -> Tensor")
+  .no_grad_inputs({2})
   .doc("nll_loss(log_softmax(input), target); the target holds class indices or probabilities.")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& target, const Tensor& weight, std::optional<bool> average, int64_t ignore, std::optional<bool> reduce, std::string_view reduction, double smoothing) {

@@ -199,7 +199,7 @@ STRATA_OP(addcmul, "addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Sca
     return {g, c.needs(1) ? mul(scaled, c.operand(2)) : Tensor(), c.needs(2) ? mul(scaled, c.operand(1)) : Tensor()};
   })
   .inplace()
-  .samples({"f(3,4), f(4), f(3,1)", "f(3,4), f(4), f(4), value=0.5"});
+  .samples({"f(3,4), f(4), f(3,1)", "~f(3,4), f(4), f(4), value=0.5"});
 
 STRATA_OP(addcdiv, "addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor")
   .doc("input + value * tensor1 / tensor2.")

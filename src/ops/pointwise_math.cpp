@@ -260,7 +260,7 @@ STRATA_OP(round, "round(Tensor input, *, int decimals=0) -> Tensor")
   .dtypes(kNumericTypes)
   .inplace()
   .alias("special.round")
-  .samples({"f(3,4)", "f(3,4), decimals=2", "f(3,4), decimals=-1"})
+  .samples({"f(3,4)", "~f(3,4), decimals=2", "~f(3,4), decimals=-1"})
   .error("i5(3), decimals=2", ErrorKind::Runtime, "decimals is for floating-point tensors");
 
 }  // namespace strata

@@ -110,7 +110,7 @@ bool Parser::value(const OpRecord& op, const Param& p, PyObject* o, Value& v) {
     case ParamType::Tensor: {
       if (is_tensor(o)) [[likely]] return v = impl_of(o), true;
       Value number;
-      if (PyUnicode_Check(o) || !number_value(o, number)) return false;
+      if ((strict && !op.numbers) || PyUnicode_Check(o) || !number_value(o, number)) return false;
       if (op.numbers) return v = number, true;
       Tensor t = make_tensor({}, number.tag == Tag::Float ? default_dtype() : number.tag == Tag::Int ? DType::I64 : DType::Bool);
       dispatch_dtype(t.dtype(), [&]<class T> { *t.data<T>() = number.tag == Tag::Float ? convert<T>(number.f) : convert<T>(number.i); });

@@ -99,7 +99,12 @@ def check_gradients(record, check):
         if not any(o.requires_grad for o in outs):
             continue
 
-        def run(*values, leaves=leaves):
+        # A symmetric input stays symmetric when one element is moved, or the derivative is not the one of the op.
+        symmetric = "s(" in text
+
+        def run(*values, leaves=leaves, symmetric=symmetric):
+            if symmetric:
+                values = tuple((v + v.mT) / 2 if v.dim() >= 2 and v.shape[-1] == v.shape[-2] and v.dtype is strata.float64 else v for v in values)
             swap = {id(old): new for old, new in zip(inputs, values, strict=True)}
             return tuple(records.tensors(records.call(record, records.map_tensors(lambda t: swap[id(t)], leaves))))
 
@@ -154,8 +159,7 @@ errors = [(r, e) for r in RECORDS for e in r["errors"]]
 @pytest.mark.parametrize("record, error", errors, ids=[f"{label(r)}: {e[0]}" for r, e in errors])
 def test_error(record, error):
     text, kind, message = error
-    dtype = strata.float32 if strata.float32 in record["dtypes"] else record["dtypes"][0]
-    arguments = _C._sample(record["index"], text, dtype)
+    arguments = _C._sample(record["index"], text, strata.float32)
     before = strata.memory_stats()["allocated_bytes"]
     with pytest.raises(KINDS[kind]) as caught:
         records.call(record, arguments)

@@ -55,7 +55,9 @@ template <class T> struct GeluTanh : FloatOnly {
 };
 template <class T> struct Silu : FloatOnly {
   static constexpr int kInputs = 1;
-  template <class V> STRATA_FN V operator()(V x) const { return x / (math::like(x, 1) + math::exp(math::neg(x))); }
+  template <class V> STRATA_FN V operator()(V x) const {
+    return x / (math::like(x, 1) + math::exp_coarse(math::neg(x)));
+  }
 };
 template <class T> struct Mish : FloatOnly {
   static constexpr int kInputs = 1;

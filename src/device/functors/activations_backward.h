@@ -39,14 +39,14 @@ template <class T> struct EluBackward : FloatOnly {
   T alpha, scale, input_scale;
   template <class V> STRATA_FN V operator()(V g, V x) const {
     const V s = math::number(x, scale), c = math::number(x, input_scale);
-    const V below = s * c * math::number(x, alpha) * math::exp(x * c);
+    const V below = s * c * math::number(x, alpha) * math::exp_coarse(x * c);
     return g * math::select(x > math::like(x, 0), s, below);
   }
 };
 template <class T> struct GeluBackward : FloatOnly {
   static constexpr int kInputs = 2;
   template <class V> STRATA_FN V operator()(V g, V x) const {
-    const V pdf = math::exp(x * x * math::like(x, -0.5)) * math::like(x, 0.39894228040143267794);
+    const V pdf = math::exp_coarse(x * x * math::like(x, -0.5)) * math::like(x, 0.39894228040143267794);
     return g * math::fma(x, pdf, math::normal_cdf(x));
   }
 };
