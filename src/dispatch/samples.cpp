@@ -84,16 +84,6 @@ class SampleParser {
     return n;
   }
 
-  Value literal_tensor() {
-    ++at_;
-    const IntList values = list(ParamType::Ints).int_list();
-    const int64_t shape[] = {static_cast<int64_t>(values.size)};
-    const Tensor t = make_tensor(shape, DType::I64);
-    for (size_t i = 0; i < values.size; ++i) t.data<int64_t>()[i] = values[i];
-    sample_.all_.push_back(t);
-    return Value(t);
-  }
-
   Value number() {
     size_t n = 0;
     const std::string_view r = rest();
