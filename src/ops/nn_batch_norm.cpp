@@ -220,10 +220,12 @@ STRATA_OP(native_group_norm, "native_group_norm(Tensor input, Tensor? weight, Te
   .no_method().no_out().dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t n, int64_t c, int64_t hw, int64_t group, double eps) {
     STRATA_CHECK(group > 0 && c % group == 0, Runtime, "group_norm: expected the number of channels ({}) to be divisible by num_groups ({})", c, group);
-    const auto rows = _layer_norm(reshape(input, {n, group, c / group * hw}), {c / group * hw}, {}, {}, eps);
+    const DType wide = is_floating(input.dtype()) ? compute_type(input.dtype()) : input.dtype();  // rounds once, after the affine part
+    const auto rows = _layer_norm(reshape(to(input, wide), {n, group, c / group * hw}), {c / group * hw}, {}, {}, eps);
     Tensor y = reshape(rows[0], {n, c, hw});
     if (weight) y = mul(y, reshape(weight, {1, c, 1}));
     if (bias) y = add(y, reshape(bias, {1, c, 1}));
+    y = to(y, input.dtype());
     return std::array<Tensor, 3>{reshape(y, input.shape()), to(reshape(rows[1], {n, group}), input.dtype()), to(reshape(rows[2], {n, group}), input.dtype())};
   })
   .samples({"f(2,4,3), f(4), f(4), 2, 4, 3, 2, 1e-5"})
