@@ -77,7 +77,6 @@ std::vector<Tensor> grid(TensorList tensors, std::string_view indexing) {
     Dims own;
     for (size_t d = 0; d < in.size(); ++d) own.push(d == i ? shape[d] : 1);
     out.push_back(expand(reshape(in[i], own), shape));
-    if (swap) out.back() = transpose(out.back(), 0, 1);
   }
   if (swap) std::swap(out[0], out[1]);
   return out;

@@ -248,23 +248,6 @@ STRATA_OP(movedim, "movedim(Tensor input, int[] source, int[] destination) -> Te
     .error("f(2,3), [0], [0, 1]", ErrorKind::Runtime, "same number of dims")
     .error("f(2,3), [0, 0], [0, 1]", ErrorKind::Runtime, "repeated dim");
 
-STRATA_OP(expand_copy, "expand_copy(Tensor input, int[] size, *, bool implicit=False) -> Tensor")
-    .doc("expand, in memory of its own.\n\n>>> strata.expand_copy(strata.ones(1), (3,))\ntensor([1., 1., 1.])")
-    .composite([](const Tensor& input, IntList size, bool) { return clone(expand(input, size), "contiguous_format"); })
-    .no_method().dtypes(kStorageTypes).samples({"f(3,1), [3, 4]"}).error("f(3), [2]", ErrorKind::Runtime, "must match the existing size");
-STRATA_OP(narrow_copy, "narrow_copy(Tensor input, int dim, int start, int length) -> Tensor")
-    .doc("narrow, in memory of its own.\n\n>>> strata.arange(5).narrow_copy(0, 1, 3)\ntensor([1, 2, 3])")
-    .composite([](const Tensor& input, int64_t dim, int64_t start, int64_t length) { return clone(narrow(input, dim, start, length), "contiguous_format"); })
-    .dtypes(kStorageTypes).samples({"f(5,3), 0, 1, 3"}).error("f(5), 0, 3, 3", ErrorKind::Runtime, "exceeds dimension size");
-STRATA_OP(permute_copy, "permute_copy(Tensor input, int[] dims) -> Tensor")
-    .doc("permute, in memory of its own.\n\n>>> strata.permute_copy(strata.ones(2, 3), (1, 0)).shape\nstrata.Size([3, 2])")
-    .composite([](const Tensor& input, IntList dims) { return clone(permute(input, dims), "contiguous_format"); })
-    .no_method().dtypes(kStorageTypes).samples({"f(2,3), [1, 0]"}).error("f(2,3), [0]", ErrorKind::Runtime, "does not match the length");
-STRATA_OP(unfold_copy, "unfold_copy(Tensor input, int dimension, int size, int step) -> Tensor")
-    .doc("unfold, in memory of its own.\n\n>>> strata.unfold_copy(strata.arange(3), 0, 2, 1)\ntensor([[0, 1],\n        [1, 2]])")
-    .composite([](const Tensor& input, int64_t dimension, int64_t size, int64_t step) { return clone(unfold(input, dimension, size, step), "contiguous_format"); })
-    .no_method().dtypes(kStorageTypes).samples({"f(7), 0, 3, 2"}).error("f(3), 0, 4, 1", ErrorKind::Runtime, "maximum size");
-
 STRATA_OP(squeeze_inplace, "squeeze_(Tensor input) -> Tensor")
     .doc("squeeze that changes input's own shape.\n\n>>> strata.ones(1, 2).squeeze_().shape\nstrata.Size([2])")
     .composite([](const Tensor& input) { return become(input, squeeze(input), "squeeze_"); })
