@@ -207,12 +207,16 @@ PyObject* call_op(PyObject* self, PyObject* const* values, size_t flagged, PyObj
   const auto given = static_cast<uint32_t>(PyVectorcall_NARGS(flagged));
   return guarded([&]() -> PyObject* {
     std::vector<std::string> reasons;
-    for (const Overload& o : *me.overloads) {
-      Attempt a;
-      if (a.read(o, values, given, keywords)) [[likely]] return run(o, a, me.inplace, given ? values[0] : nullptr);
-      reasons.push_back(std::move(a.why));
+    for (bool strict = me.overloads->size() > 1;; strict = false) {
+      reasons.clear();
+      for (const Overload& o : *me.overloads) {
+        Attempt a;
+        a.parser.strict = strict;
+        if (a.read(o, values, given, keywords)) [[likely]] return run(o, a, me.inplace, given ? values[0] : nullptr);
+        reasons.push_back(std::move(a.why));
+      }
+      if (!strict) return no_match(me, reasons);
     }
-    return no_match(me, reasons);
   });
 }
 

@@ -42,7 +42,7 @@ bool Parser::integer(PyObject* o, int64_t& out) {
   }
   if (PyBool_Check(o)) return out = o == Py_True, true;
   if (is_tensor(o)) {
-    if (impl_of(o)->numel != 1 || is_floating(impl_of(o)->dtype)) return false;
+    if (strict || impl_of(o)->numel != 1 || is_floating(impl_of(o)->dtype)) return false;
     return out = tensor_of(o).item<int64_t>(), true;
   }
   if (!PyIndex_Check(o)) return false;
@@ -110,7 +110,7 @@ bool Parser::value(const OpRecord& op, const Param& p, PyObject* o, Value& v) {
     case ParamType::Tensor: {
       if (is_tensor(o)) [[likely]] return v = impl_of(o), true;
       Value number;
-      if (PyUnicode_Check(o) || !number_value(o, number)) return false;
+      if ((strict && !op.numbers) || PyUnicode_Check(o) || !number_value(o, number)) return false;
       if (op.numbers) return v = number, true;
       Tensor t = make_tensor({}, number.tag == Tag::Float ? default_dtype() : number.tag == Tag::Int ? DType::I64 : DType::Bool);
       dispatch_dtype(t.dtype(), [&]<class T> { *t.data<T>() = number.tag == Tag::Float ? convert<T>(number.f) : convert<T>(number.i); });
@@ -118,8 +118,8 @@ bool Parser::value(const OpRecord& op, const Param& p, PyObject* o, Value& v) {
       return v = Value(rare().made.emplace_back(std::move(t))), true;
     }
     case ParamType::Tensors: return tensor_list(o, v);
-    case ParamType::Scalar: return number_value(o, v);
-    case ParamType::Float: return number_value(o, v) && (v = Value(v.number()), true);
+    case ParamType::Scalar: return number(o, v);
+    case ParamType::Float: return number(o, v) && (v = Value(v.number()), true);
     case ParamType::Int: {
       int64_t i;
       return !PyBool_Check(o) && integer(o, i) && (v = Value(i), true);

@@ -42,7 +42,7 @@ def test_fast_kernels_agree_with_the_reference(record):
 @by_record([r for r in deterministic if strata.float64 in r["dtypes"] and strata.float32 in r["dtypes"]])
 def test_narrow_floats_agree_with_float64(record):
     if record["name"] in ("nextafter", "empty_like", "empty", "new_empty", "empty_strided", "view"):
-        return
+        return  # the result depends on the dtype itself, or is arbitrary
     for dtype in [d for d in FLOATS[1:] if d in record["dtypes"]]:
         for text, arguments in records.samples(record, dtype):
             wide = records.map_tensors(lambda t: t.to(strata.float64) if t.dtype.is_floating_point else t, arguments)
@@ -65,7 +65,11 @@ def layouts(t):
     yield "offset", padded[3:].view(t.shape)
 
 
-@by_record([r for r in deterministic if r["kind"] != "view" and r["name"] not in ("as_strided_scatter", "empty_like")])
+# What these return is about strides themselves.
+STRIDED = ("as_strided", "as_strided_scatter", "strided_view", "strided_scatter", "empty_like", "view")
+
+
+@by_record([r for r in deterministic if r["kind"] != "view" and r["name"] not in STRIDED])
 def test_layout_of_inputs_does_not_matter(record):
     dtype = strata.float32 if strata.float32 in record["dtypes"] else record["dtypes"][0]
     for text, arguments in records.samples(record, dtype):
@@ -95,7 +99,12 @@ def check_gradients(record, check):
         if not any(o.requires_grad for o in outs):
             continue
 
-        def run(*values, leaves=leaves):
+        # A symmetric input stays symmetric when one element is moved, or the derivative is not the one of the op.
+        symmetric = "s(" in text
+
+        def run(*values, leaves=leaves, symmetric=symmetric):
+            if symmetric:
+                values = tuple((v + v.mT) / 2 if v.dim() >= 2 and v.shape[-1] == v.shape[-2] and v.dtype is strata.float64 else v for v in values)
             swap = {id(old): new for old, new in zip(inputs, values, strict=True)}
             return tuple(records.tensors(records.call(record, records.map_tensors(lambda t: swap[id(t)], leaves))))
 
@@ -150,8 +159,7 @@ errors = [(r, e) for r in RECORDS for e in r["errors"]]
 @pytest.mark.parametrize("record, error", errors, ids=[f"{label(r)}: {e[0]}" for r, e in errors])
 def test_error(record, error):
     text, kind, message = error
-    dtype = strata.float32 if strata.float32 in record["dtypes"] else record["dtypes"][0]
-    arguments = _C._sample(record["index"], text, dtype)
+    arguments = _C._sample(record["index"], text, strata.float32)
     before = strata.memory_stats()["allocated_bytes"]
     with pytest.raises(KINDS[kind]) as caught:
         records.call(record, arguments)

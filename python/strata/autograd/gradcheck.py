@@ -71,7 +71,7 @@ def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=
     inputs = (inputs,) if isinstance(inputs, _C.Tensor) else tuple(inputs)
     outputs = _differentiable(func(*inputs))
     if grad_outputs is None:
-        grad_outputs = [(o.detach() * 0.5 + 0.25 + o.detach().cos()).requires_grad_() for o in outputs]
+        grad_outputs = [(o.detach() * 0.5 + 0.25 + o.detach().cos()).contiguous().requires_grad_() for o in outputs]
 
     def first(*args):
         values, seeds = args[: len(inputs)], args[len(inputs) :]
