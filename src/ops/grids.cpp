@@ -77,7 +77,6 @@ std::vector<Tensor> grid(TensorList tensors, std::string_view indexing) {
     Dims own;
     for (size_t d = 0; d < in.size(); ++d) own.push(d == i ? shape[d] : 1);
     out.push_back(expand(reshape(in[i], own), shape));
-    if (swap) out.back() = transpose(out.back(), 0, 1);
   }
   if (swap) std::swap(out[0], out[1]);
   return out;
@@ -185,7 +184,8 @@ STRATA_OP(unravel_index, "unravel_index(Tensor indices, int[] shape) -> Tensor[]
     .composite([](const Tensor& indices, IntList shape) {
       STRATA_CHECK(is_integral(indices.dtype(), false), Type, "unravel_index: expected indices to be integer dtype, but got {}", name_of(indices.dtype()));
       for (int64_t s : shape) STRATA_CHECK(s >= 0, Value, "unravel_index: shape cannot have negative values, but got {}", to_string(shape));
-      const int64_t numel = checked_numel(shape);
+      int64_t numel = 1;
+      for (int64_t s : shape) STRATA_CHECK(!__builtin_mul_overflow(numel, s, &numel), Value, "unravel_index: shape {} has more elements than int64 can count", to_string(shape));
       const Tensor flat = contiguous(to(indices, DType::I64));
       std::vector<Tensor> out;
       for (size_t d = 0; d < shape.size; ++d) out.push_back(make_tensor(indices.shape(), DType::I64));

@@ -2,6 +2,7 @@
 #include "strata/ops/index_along.h"
 
 #include <algorithm>
+#include <set>
 
 #include "autograd/autograd.h"
 #include "ops/indexing.h"
@@ -10,6 +11,7 @@
 #include "strata/ops/creation.h"
 #include "strata/ops/indexing.h"
 #include "strata/ops/pointwise_arithmetic.h"
+#include "strata/ops/pointwise_compare.h"
 #include "strata/ops/scatter.h"
 #include "strata/ops/views.h"
 
@@ -56,7 +58,16 @@ Tensor fill_along(const Tensor& input, int64_t dim, const Tensor& index, const T
   STRATA_CHECK(value.dim() == 0, Runtime, "{}: only supports a 0-dimensional value tensor, but got tensor with {} dimension(s)", op, value.dim());
   const int d = normalize_dim(dim, input.dim(), op);
   STRATA_CHECK(index.dim() <= 1, Index, "{}: index has to be a vector or scalar, got shape {}", op, to_string(index.shape()));
-  const std::vector<Tensor> at{reshape(as_index(index, op), -1)};  // negative positions count from the end here
+  // Negative positions count from the end here. Each is written once, or the value's gradient would count it twice.
+  const Tensor given = reshape(as_index(index, op), -1);
+  const int64_t n = input.dim() ? input->shape[d] : 1;
+  std::set<int64_t> once;
+  for (int64_t i = 0; i < given.numel(); ++i) {
+    const int64_t v = given.data<int64_t>()[i];
+    STRATA_CHECK(v >= -n && v < n, Index, "{}: index {} is out of range for dimension {} with size {}", op, v, d, n);
+    once.insert(v < 0 ? v + n : v);
+  }
+  const std::vector<Tensor> at{index_tensor({once.begin(), once.end()})};
   const Tensor v = to(value, input.dtype());
   if (!in_place) return back(index_put_at(line(input), at, v, false, d), input);
   index_put_at_(line(input), at, v, false, d);
@@ -159,7 +170,8 @@ STRATA_OP(take_along_dim, "take_along_dim(Tensor input, Tensor indices, int? dim
       const Dims both = broadcast_shapes(a, b, "take_along_dim");
       a = b = both;
       if (input.dim()) a[d] = input->shape[d], b[d] = indices->shape[d];
-      return gather(expand(input, a), d, expand(indices, b));
+      const Tensor wrapped = where(lt(indices, 0), add(indices, input.dim() ? input->shape[d] : 1), indices);
+      return gather(expand(input, a), d, expand(wrapped, b));
     })
     .dtypes(kStorageTypes).samples({"f(4,3), i4(2,3), 0", "f(4,3), i3(1,5), 1", "f(4,3), i9(5)", "f(1,3), i1(4,3), 0"})
     .error("f(4,3), i3(5), 1", ErrorKind::Runtime, "same number of dimensions").error("f(2,3), i9(50,3), 0", ErrorKind::Index, "out of bounds");

@@ -53,13 +53,15 @@ Tensor pad_dim(const Tensor& input, int d, const Pads& p, std::string_view mode)
   if (mode == "circular")
     STRATA_CHECK(p.before[d] <= n && p.after[d] <= n, Runtime, "pad: padding value causes wrapping around more than once: padding ({}, {}) at dimension {} of input {}", p.before[d],
                  p.after[d], d, to_string(input.shape()));
-  STRATA_CHECK(n > 0 || size == 0, Runtime, "pad: expected a non-zero size at dimension {} of input {}", d, to_string(input.shape()));
+  STRATA_CHECK((n > 0 && (mode != "circular" || n + std::min<int64_t>(0, p.after[d]) + std::min<int64_t>(0, p.before[d]) > 0)) || size == 0, Runtime, "pad: expected a non-zero size at dimension {} of input {}", d, to_string(input.shape()));
   std::vector<int64_t> index(static_cast<size_t>(size));
+  // A circular border continues what negative padding has left; the others mirror or repeat the input's own edge.
+  const int64_t first = std::max<int64_t>(0, -p.before[d]), period = n + std::min<int64_t>(0, p.after[d]) - first;
   for (int64_t k = 0; k < size; ++k) {
     int64_t i = k - p.before[d];
     if (mode == "reflect") i = i < 0 ? -i : i >= n ? 2 * (n - 1) - i : i;
     else if (mode == "replicate") i = std::clamp<int64_t>(i, 0, n - 1);
-    else i = i < 0 ? i + n : i >= n ? i - n : i;
+    else i = first + ((i - first) % period + period) % period;
     index[static_cast<size_t>(k)] = i;
   }
   return index_at(input, {index_tensor(index)}, d);

@@ -134,7 +134,8 @@ STRATA_OP(linspace, "linspace(Scalar start, Scalar end, int steps, *, dtype? dty
     .doc("That many numbers from start to end, evenly spaced, both included.\n\n>>> strata.linspace(0, 1, 3)\ntensor([0.0000, 0.5000, 1.0000])")
     .infer(infer_steps<3>)
     .kernel("formula", [](const Call& c) {
-      const double start = c.args[0].number(), end = c.args[1].number();
+      const bool whole = is_integral(c.out().dtype());  // the ends are integers then, as in PyTorch
+      const double start = whole ? std::trunc(c.args[0].number()) : c.args[0].number(), end = whole ? std::trunc(c.args[1].number()) : c.args[1].number();
       const int64_t n = c.args[2].integer();
       fill_by<double>(*c.out(), [=](int64_t i) { return step_at(i, n, start, end); });
     })

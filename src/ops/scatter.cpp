@@ -21,8 +21,8 @@ namespace {
 int64_t size_along(const TensorImpl& t, int dim) { return t.ndim ? t.shape[dim] : 1; }
 
 void check_index(const TensorImpl& input, const TensorImpl& index, int dim, const char* op) {
-  STRATA_CHECK(index.dtype == DType::I64 || index.dtype == DType::I32, Runtime, "{}: expected dtype int64 or int32 for index, got {}", op, name_of(index.dtype));
   if (index.numel == 0) return;
+  STRATA_CHECK(index.dtype == DType::I64 || index.dtype == DType::I32, Runtime, "{}: expected dtype int64 or int32 for index, got {}", op, name_of(index.dtype));
   const int n = std::max<int>(input.ndim, 1), m = std::max<int>(index.ndim, 1);
   STRATA_CHECK(n == m, Runtime, "{}: index tensor must have the same number of dimensions as input tensor, got {} and {}", op, index.ndim, input.ndim);
   for (int d = 0; d < index.ndim; ++d)
@@ -175,7 +175,9 @@ STRATA_OP(copy_into_corner, "copy_into_corner(Tensor input, int[] size) -> Tenso
 STRATA_OP(scatter, "scatter(Tensor input, int dim, Tensor index, Tensor src) -> Tensor")
     .doc("A copy of input with the elements of src written at index along a dimension; later ones win.\n\n"
          ">>> strata.zeros(3).scatter(0, strata.tensor([2, 0]), strata.tensor([5., 6.]))\ntensor([6., 0., 5.])")
-    .composite([](const Tensor& input, int64_t dim, const Tensor& index, const Tensor& src) { return scatter_core(input, dim, index, src, "assign"); })
+    .composite([](const Tensor& input, int64_t dim, const Tensor& index, const Tensor& src) {
+      return scatter_core(input, dim, index, src.dim() == 0 ? to(src, input.dtype()) : src, "assign");  // a number in disguise is converted
+    })
     .no_out().dtypes(kStorageTypes).samples({"f(4,3), 0, i1(1,3), f(1,3)", "f(5), 0, i1(1), f(4)", "f(4,3), 1, i1(4,1), f(4,2)"})
     .error("f(2,3), 0, i9(50,3), f(50,3)", ErrorKind::Index, "out of bounds").error("f(2,3), 0, i2(2,3), f(1,3)", ErrorKind::Runtime, "no larger than src");
 STRATA_OP(scatter_value, "scatter.value(Tensor input, int dim, Tensor index, Scalar value) -> Tensor")
@@ -186,7 +188,7 @@ STRATA_OP(scatter_reduce_src, "scatter.reduce(Tensor input, int dim, Tensor inde
     .doc("A copy of input with the elements of src added ('add') or multiplied ('multiply') into it.\n\n>>> strata.ones(2).scatter(0, strata.tensor([1]), strata.tensor([5.]), reduce='add')\ntensor([1., 6.])")
     .composite([](const Tensor& input, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce) {
       STRATA_CHECK(reduce == "add" || reduce == "multiply", Runtime, "scatter: reduce argument must be either add or multiply, got {}", reduce);
-      return scatter_core(input, dim, index, src, reduce);
+      return scatter_core(input, dim, index, src.dim() == 0 ? to(src, input.dtype()) : src, reduce);
     })
     .no_out().dtypes(kNumericTypes).samples({"f(4,3), 0, i4(2,3), f(2,3), reduce='add'"}).error("f(2,3), 0, i2(2,3), f(2,3), reduce='max'", ErrorKind::Runtime, "add or multiply");
 STRATA_OP(scatter_reduce_value, "scatter.value_reduce(Tensor input, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor")
@@ -205,7 +207,9 @@ STRATA_OP(scatter_add, "scatter_add(Tensor input, int dim, Tensor index, Tensor 
 
 STRATA_OP(scatter_inplace, "scatter_(Tensor input, int dim, Tensor index, Tensor src) -> Tensor")
     .doc("Writes the elements of src at index along a dimension.\n\n>>> strata.zeros(2).scatter_(0, strata.tensor([1]), strata.ones(1))\ntensor([0., 1.])")
-    .composite([](const Tensor& input, int64_t dim, const Tensor& index, const Tensor& src) { return scatter_core_(input, dim, index, src, "assign"); })
+    .composite([](const Tensor& input, int64_t dim, const Tensor& index, const Tensor& src) {
+      return scatter_core_(input, dim, index, src.dim() == 0 ? to(src, input.dtype()) : src, "assign");
+    })
     .no_out().dtypes(kStorageTypes).samples({"f(4,3), 0, i1(1,3), f(1,3)"}).error("f(2,3), 0, i9(50,3), f(50,3)", ErrorKind::Index, "out of bounds");
 STRATA_OP(scatter_inplace_value, "scatter_.value(Tensor input, int dim, Tensor index, Scalar value) -> Tensor")
     .doc("Writes a number at index along a dimension.\n\n>>> strata.zeros(2).scatter_(0, strata.tensor([1]), 3.)\ntensor([0., 3.])")
