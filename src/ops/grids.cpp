@@ -179,7 +179,7 @@ STRATA_OP(vander, "vander(Tensor x, int? N=None, bool increasing=False) -> Tenso
       for (int64_t k = 0; k < n; ++k) columns.push_back(pow(x, increasing ? k : n - 1 - k));
       return columns.empty() ? empty({x.numel(), 0}, x.dtype()) : stack(columns, 1);
     })
-    .alias("linalg.vander").no_method().no_out().dtypes({kFloat32, kFloat64, kInt64}).samples({"f(3)", "f(3), 2", "f(3), 4, True", "f(3), 0"}).error("f(2,2)", ErrorKind::Runtime, "one-dimensional");
+    .no_method().no_out().dtypes({kFloat32, kFloat64, kInt64}).samples({"f(3)", "f(3), 2", "f(3), 4, True", "f(3), 0"}).error("f(2,2)", ErrorKind::Runtime, "one-dimensional");
 STRATA_OP(unravel_index, "unravel_index(Tensor indices, int[] shape) -> Tensor[]")
     .doc("Flat positions as one tensor of positions per dimension.\n\n>>> strata.unravel_index(strata.tensor([3]), (2, 2))\n(tensor([1]), tensor([1]))")
     .composite([](const Tensor& indices, IntList shape) {

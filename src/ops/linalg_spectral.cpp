@@ -16,11 +16,14 @@ void require_convergence(bool done, const char* op) {
   STRATA_CHECK(done, Runtime, "{}: The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated values.", op);
 }
 
+// Where two values are equal no gradient flows between their vectors (it is not defined there).
+Tensor finite_gap(const Tensor& gap) { return where(eq(gap, 0.0), std::numeric_limits<double>::infinity(), gap); }
+
 // V (diag(gw) + (V^T gV) / (w_j - w_i)) V^T
 Tensor eigh_grad(const Tensor& gw, const Tensor& gV, const Tensor& w, const Tensor& V) {
   Tensor inner;
   if (gV) {
-    const Tensor gap = add(sub(unsqueeze(w, -2), unsqueeze(w, -1)), eye(w.size(-1), std::nullopt, w.dtype()));
+    const Tensor gap = finite_gap(sub(unsqueeze(w, -2), unsqueeze(w, -1)));
     const Tensor projected = matmul(mT(V), gV);
     inner = div(sub(projected, diag_embed(diagonal(projected, 0, -2, -1))), gap);
   }
@@ -36,7 +39,7 @@ Tensor svd_grad(const Tensor& gU, const Tensor& gS, const Tensor& gVh, const Ten
   const auto plus = [](const Tensor& a, const Tensor& b) { return a ? (b ? add(a, b) : a) : b; };
   if (gU || gVh) {
     const Tensor squares = mul(S, S);
-    const Tensor gap = add(sub(unsqueeze(squares, -2), unsqueeze(squares, -1)), eye(k, std::nullopt, S.dtype()));
+    const Tensor gap = finite_gap(sub(unsqueeze(squares, -2), unsqueeze(squares, -1)));
     if (gU) inner = mul(div(skew(matmul(mT(U), gU)), gap), unsqueeze(S, -2));
     if (gVh) inner = plus(inner, mul(unsqueeze(S, -1), div(skew(matmul(Vh, mT(gVh))), gap)));
   }
@@ -86,7 +89,12 @@ Tensor rank_of(const Tensor& A, const Tensor& atol, const Tensor& rtol, bool her
 }
 Tensor pinv_of(const Tensor& A, const Tensor& atol, const Tensor& rtol, bool hermitian) {
   check_matrix(*A, "linalg.pinv");
-  if (hermitian) check_square(*A, "linalg.pinv");
+  if (hermitian) {
+    check_square(*A, "linalg.pinv");
+    const auto [w, V] = linalg::eigh(A);
+    const Tensor keep = gt(abs(w), cutoff(A, abs(autograd::detach(w)), atol, rtol));
+    return matmul(mul(V, unsqueeze(where(keep, reciprocal(where(keep, w, 1.0)), 0.0), -2)), mT(V));
+  }
   return call(op__linalg_pinv, Args(A, atol, rtol));
 }
 }  // namespace
@@ -193,7 +201,31 @@ STRATA_OP(svd, "svd(Tensor input, bool some=True, bool compute_uv=True) -> (Tens
 
 STRATA_OP(linalg_svdvals, "linalg.svdvals(Tensor A, *, str? driver=None) -> Tensor")
   .doc("Singular values in descending order.").dtypes({DType::F32, DType::F64})
-  .composite([](const Tensor& A, std::optional<std::string_view>) { return linalg::svd(A, false)[1]; })
+  .infer([](const Call& c) {
+    const TensorImpl& a = c.args.tensor(0);
+    check_matrix(a, "linalg.svdvals");
+    set_batch_shape(*c.out(), a, {std::min(a.shape[a.ndim - 2], a.shape[a.ndim - 1])});
+  })
+  .kernel("golub-kahan", [](const Call& c) {
+    const Batch batch(c.args.tensor(0));
+    const cpu::In<double> in(c.args.tensor(0));
+    const cpu::Out<double> s(c.out());
+    const int64_t n = std::min(batch.rows, batch.columns), m = std::max(batch.rows, batch.columns);
+    require_finite(in.get(), batch.count * batch.size(), "linalg.svdvals");
+    batch.each([&](int64_t i) {
+      std::vector<double> a(static_cast<size_t>(m * n));
+      const double* x = in.get() + i * m * n;
+      for (int64_t r = 0; r < m; ++r)
+        for (int64_t q = 0; q < n; ++q) a[static_cast<size_t>(r * n + q)] = batch.rows == m ? x[r * n + q] : x[q * m + r];
+      require_convergence(cpu::singular_values(a.data(), m, n, s.get() + i * n, nullptr, 0, nullptr), "linalg.svdvals");
+    });
+    s.finish();
+  })
+  .saves({0})
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    const auto [U, S, Vh] = linalg::svd(c.input(0), false);
+    return {matmul(mul(U, unsqueeze(g, -2)), Vh)};
+  })
   .samples({"f(4,3)", "f(2,3,4)"})
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 
@@ -222,10 +254,16 @@ STRATA_OP(linalg_pinv, "linalg.pinv(Tensor A, *, Tensor? atol=None, Tensor? rtol
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 
 STRATA_OP(linalg_pinv_rcond, "linalg.pinv.rcond(Tensor A, float rcond, bool hermitian=False) -> Tensor")
-  .doc("The Moore-Penrose pseudo-inverse with a relative tolerance.").dtypes({DType::F32, DType::F64}).alias("pinverse")
+  .doc("The Moore-Penrose pseudo-inverse with a relative tolerance.").dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& A, double rcond, bool hermitian) { return pinv_of(A, full({}, 0.0, A.dtype()), full({}, rcond, A.dtype()), hermitian); })
   .samples({"f(4,3), 0.001", "s(3,3), 0.001, True"})
   .error("f(3), 0.1", ErrorKind::Runtime, "at least 2 dimensions");
+
+STRATA_OP(pinverse, "pinverse(Tensor input, float rcond=1e-15) -> Tensor")
+  .doc("The Moore-Penrose pseudo-inverse; see linalg.pinv.").dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& input, double rcond) { return pinv_of(input, full({}, 0.0, input.dtype()), full({}, rcond, input.dtype()), false); })
+  .samples({"f(4,3)", "m(3,3), 0.001"})
+  .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 
 STRATA_OP(linalg_matrix_rank, "linalg.matrix_rank(Tensor A, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor")
   .doc("How many singular values are larger than max(atol, rtol * largest).").dtypes({DType::F32, DType::F64})

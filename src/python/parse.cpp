@@ -62,7 +62,7 @@ bool Parser::ints_from(PyObject* const* items, Py_ssize_t n, Value& v) {
 
 bool Parser::int_list(PyObject* o, Value& v) {
   if (PyTuple_Check(o) || PyList_Check(o)) return ints_from(PySequence_Fast_ITEMS(o), PySequence_Fast_GET_SIZE(o), v);
-  if (PyFloat_Check(o) || PyUnicode_Check(o)) return false;
+  if (PyFloat_Check(o) || PyUnicode_Check(o) || PyBool_Check(o)) return false;
   if (is_tensor(o) && impl_of(o)->ndim == 1) {
     Object list(to_list(tensor_of(o)));
     return list && int_list(list.get(), v);
@@ -104,6 +104,7 @@ bool Parser::value(const OpRecord& op, const Param& p, PyObject* o, Value& v) {
     case ParamType::Tensor: {
       if (is_tensor(o)) [[likely]] return v = impl_of(o), true;
       Value number;
+      if (op.tensors_only) return false;
       if (PyUnicode_Check(o) || !number_value(o, number)) return false;
       if (op.numbers) return v = number, true;
       Tensor t = make_tensor({}, number.tag == Tag::Float ? default_dtype() : number.tag == Tag::Int ? DType::I64 : DType::Bool);

@@ -108,6 +108,7 @@ struct STRATA_API OpRecord {
   bool has_inplace = false, has_out = true;
   bool method = true;                  // becomes a Tensor method when its first parameter is a tensor
   bool numbers = false;                // Tensor parameters accept plain numbers without making a tensor of them (pointwise)
+  bool tensors_only = false;           // Tensor parameters refuse plain numbers: another overload takes those
   bool random = false;                 // draws from a generator: tests compare statistics, not values
   bool internal = false;               // a gradient helper: not exported to Python's public names
   DTypeSet accepts = kAllTypes;        // dtypes the op computes with, and the samples are tried with
@@ -149,6 +150,7 @@ struct STRATA_API OpRecord {
   OpRecord& no_method() { return method = false, *this; }
   OpRecord& helper() { return internal = true, method = false, *this; }
   OpRecord& takes_numbers() { return numbers = true, *this; }  // composites whose tensors may be plain numbers
+  OpRecord& refuses_numbers() { return tensors_only = true, *this; }
   OpRecord& draws() { return random = true, *this; }
   OpRecord& alias(const char* other_name) { return aliases.push_back(other_name), *this; }
   OpRecord& nn() { return alias_nn(); }          // also as nn.functional.<name>
