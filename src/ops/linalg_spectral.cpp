@@ -89,13 +89,8 @@ Tensor rank_of(const Tensor& A, const Tensor& atol, const Tensor& rtol, bool her
 }
 Tensor pinv_of(const Tensor& A, const Tensor& atol, const Tensor& rtol, bool hermitian) {
   check_matrix(*A, "linalg.pinv");
-  if (hermitian) {
-    check_square(*A, "linalg.pinv");
-    const auto [w, V] = linalg::eigh(A);
-    const Tensor keep = gt(abs(w), cutoff(A, abs(autograd::detach(w)), atol, rtol));
-    return matmul(mul(V, unsqueeze(where(keep, reciprocal(where(keep, w, 1.0)), 0.0), -2)), mT(V));
-  }
-  return call(op__linalg_pinv, Args(A, atol, rtol));
+  if (hermitian) check_square(*A, "linalg.pinv");
+  return call(op__linalg_pinv, Args(A, atol, rtol, hermitian));
 }
 }  // namespace
 
@@ -229,7 +224,7 @@ STRATA_OP(linalg_svdvals, "linalg.svdvals(Tensor A, *, str? driver=None) -> Tens
   .samples({"f(4,3)", "f(2,3,4)"})
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 
-STRATA_OP(_linalg_pinv, "_linalg_pinv(Tensor A, Tensor? atol, Tensor? rtol) -> Tensor")
+STRATA_OP(_linalg_pinv, "_linalg_pinv(Tensor A, Tensor? atol, Tensor? rtol, bool hermitian=False) -> Tensor")
   .doc("The pseudo-inverse by singular values.").helper().dtypes({DType::F32, DType::F64})
   .infer([](const Call& c) {
     const TensorImpl& a = c.args.tensor(0);
@@ -238,10 +233,17 @@ STRATA_OP(_linalg_pinv, "_linalg_pinv(Tensor A, Tensor? atol, Tensor? rtol) -> T
   .kernel("svd", [](const Call& c) {
     Scoped mode(thread_state.grad_mode, false);
     const Tensor A = c.args.share(0);
-    const auto [U, S, Vh] = linalg::svd(A, false);
-    const Tensor keep = gt(S, cutoff(A, S, c.args.share(1), c.args.share(2)));
+    Tensor U, S, V;
+    if (c.args[3].boolean()) {
+      const auto [w, Q] = linalg::eigh(A);
+      U = V = Q, S = w;
+    } else {
+      const auto [left, s, right] = linalg::svd(A, false);
+      U = left, S = s, V = mT(right);
+    }
+    const Tensor size = abs(S), keep = gt(size, cutoff(A, size, c.args.share(1), c.args.share(2)));
     const Tensor inverse = where(keep, reciprocal(where(keep, S, 1.0)), 0.0);
-    cpu::copy_values(*c.out(), *matmul(mul(mT(Vh), unsqueeze(to(inverse, A.dtype()), -2)), mT(U)));
+    cpu::copy_values(*c.out(), *matmul(mul(V, unsqueeze(to(inverse, A.dtype()), -2)), mT(U)));
   })
   .saves({0}).saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {pinv_grad(g, c.result(), c.input(0))}; })

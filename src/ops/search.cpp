@@ -91,6 +91,7 @@ Tensor is_in(const Tensor& elements, const Tensor& tests, bool invert) {
 // Edges of equal bins from low to high; both from the data when they are equal.
 void data_range(const Tensor& x, double& low, double& high, double widen, const char* op) {
   if (low == high && x.numel() > 0) low = min(x).item<double>(), high = max(x).item<double>();
+  if (low == high && x.numel() == 0) high += 1;
   if (low == high) low -= widen, high += widen;
   STRATA_CHECK(std::isfinite(low) && std::isfinite(high), Runtime, "{}: range of [{}, {}] is not finite", op, low, high);
   STRATA_CHECK(low < high, Runtime, "{}: max must be larger than min, got [{}, {}]", op, low, high);
