@@ -19,6 +19,7 @@ CPP = {
     "float": "double",
     "bool": "bool",
     "int[]": "IntList",
+    "int?[]": "IntList",
     "float[]": "std::span<const double>",
     "str": "std::string_view",
     "dtype": "DType",

@@ -51,6 +51,9 @@ contiguous_format, preserve_format, channels_last, channels_last_3d = "contiguou
 globals().update({name: op for name, op in _C.ops.items() if "." not in name})
 
 from . import _functions as _functions  # noqa: E402
+from . import _variants  # noqa: E402
+
+globals().update(_variants.FUNCTIONS)
 from . import _tensor as _tensor  # noqa: E402
 from . import autograd, linalg, nn, random, special, testing, utils  # noqa: E402
 from ._functions import *  # noqa: E402, F403

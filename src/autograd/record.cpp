@@ -102,7 +102,7 @@ void record_node(const OpRecord& op, const Args& args, Tensor* outs, uint32_t co
     const Value& v = args[i];
     if (v.tag == Tag::Tensor) {
       keep_shapes |= !v.tensor->same_shape(*outs[0]) || v.tensor->dtype != outs[0]->dtype;
-      if (i < kMaxInputs) node->edges[i] = edge_to(*v.tensor);
+      if (i < kMaxInputs && !(op.constant_inputs >> i & 1)) node->edges[i] = edge_to(*v.tensor);
     } else if (v.tag == Tag::Tensors) {
       node->list_edges.resize(v.size);
       for (uint32_t k = 0; k < v.size; ++k)

@@ -181,8 +181,38 @@ void run(const Gemm& g, const T* a, const T* b, T* c) {
   });
 }
 
+// y[r] = alpha * sum_k matrix[r, k] x[k] (+ y). Rows with unit stride along k: four dot products at a time.
+template <class T>
+void dot_rows(int64_t rows, int64_t k, const T* matrix, int64_t stride, const T* x, T* y, int64_t y_stride, T alpha, bool accumulate) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t r = 0; r < rows; ++r) {
+    const T* m = matrix + r * stride;
+    auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
+    int64_t i = 0;
+    for (; i + 4 * lanes <= k; i += 4 * lanes) {
+      s0 = hn::MulAdd(hn::LoadU(d, m + i), hn::LoadU(d, x + i), s0);
+      s1 = hn::MulAdd(hn::LoadU(d, m + i + lanes), hn::LoadU(d, x + i + lanes), s1);
+      s2 = hn::MulAdd(hn::LoadU(d, m + i + 2 * lanes), hn::LoadU(d, x + i + 2 * lanes), s2);
+      s3 = hn::MulAdd(hn::LoadU(d, m + i + 3 * lanes), hn::LoadU(d, x + i + 3 * lanes), s3);
+    }
+    for (; i < k; i += lanes) {
+      const auto mask = hn::FirstN(d, static_cast<size_t>(std::min(lanes, k - i)));
+      s0 = hn::MulAdd(hn::MaskedLoad(mask, d, m + i), hn::MaskedLoad(mask, d, x + i), s0);
+    }
+    const T sum = alpha * hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
+    y[r * y_stride] = accumulate ? y[r * y_stride] + sum : sum;
+  }
+}
+
 void gemm_f32(const Gemm& g, const float* a, const float* b, float* c) { run(g, a, b, c); }
 void gemm_f64(const Gemm& g, const double* a, const double* b, double* c) { run(g, a, b, c); }
+void gemv_f32(int64_t rows, int64_t k, const float* m, int64_t stride, const float* x, float* y, int64_t y_stride, float alpha, bool accumulate) {
+  dot_rows(rows, k, m, stride, x, y, y_stride, alpha, accumulate);
+}
+void gemv_f64(int64_t rows, int64_t k, const double* m, int64_t stride, const double* x, double* y, int64_t y_stride, double alpha, bool accumulate) {
+  dot_rows(rows, k, m, stride, x, y, y_stride, alpha, accumulate);
+}
 
 }  // namespace strata::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -192,6 +222,8 @@ namespace strata::cpu {
 
 HWY_EXPORT(gemm_f32);
 HWY_EXPORT(gemm_f64);
+HWY_EXPORT(gemv_f32);
+HWY_EXPORT(gemv_f64);
 
 namespace {
 // The tiles want unit stride along n in c. A transposed c is the product of the transposed factors.
@@ -219,13 +251,34 @@ template <class T, class F> void with_rows(Gemm g, const T* a, const T* b, T* c,
 }
 }  // namespace
 
+namespace {
+// A matrix with unit stride along k times a vector: memory-bound, so read the matrix once, in order. False: not this form.
+template <class T, class F> bool matrix_vector(const Gemm& g, const T* a, const T* b, T* c, F f) {
+  if (g.batch_dims || g.k == 0) return false;
+  const bool right = g.n == 1 && g.a_k == 1 && g.b_k == 1, left = g.m == 1 && g.b_k == 1 && g.a_k == 1 && g.n > 1;
+  if (!right && !left) return false;
+  const int64_t rows = right ? g.m : g.n, stride = right ? g.a_m : g.b_n, step = right ? g.c_m : g.c_n;
+  const T *matrix = right ? a : b, *x = right ? b : a;
+  parallel_for(rows, std::max<int64_t>(1, 32768 / g.k), [&](int64_t begin, int64_t end) {
+    f(end - begin, g.k, matrix + begin * stride, stride, x, c + begin * step, step, static_cast<T>(g.alpha), g.accumulate);
+  });
+  return true;
+}
+}  // namespace
+
+bool gemm_is_matrix_vector(const Gemm& g) {
+  return g.batch_dims == 0 && g.k > 0 && g.a_k == 1 && g.b_k == 1 && (g.n == 1 || g.m == 1);
+}
+
 void gemm_simd(const Gemm& g, const float* a, const float* b, float* c) {
+  if (matrix_vector(g, a, b, c, [](auto... v) { HWY_DYNAMIC_DISPATCH(gemv_f32)(v...); })) return;
   with_rows(g, a, b, c, [](const Gemm& h, const float* x, const float* y, float* z) {
     if (h.k == 0) return gemm_reference(h, x, y, z);
     HWY_DYNAMIC_DISPATCH(gemm_f32)(h, x, y, z);
   });
 }
 void gemm_simd(const Gemm& g, const double* a, const double* b, double* c) {
+  if (matrix_vector(g, a, b, c, [](auto... v) { HWY_DYNAMIC_DISPATCH(gemv_f64)(v...); })) return;
   with_rows(g, a, b, c, [](const Gemm& h, const double* x, const double* y, double* z) {
     if (h.k == 0) return gemm_reference(h, x, y, z);
     HWY_DYNAMIC_DISPATCH(gemm_f64)(h, x, y, z);

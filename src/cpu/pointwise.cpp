@@ -162,7 +162,8 @@ template <class T> struct Blocks {
   void run() {
     if (w.total == 0) return;
     const bool rows = w.ndim == 1 || w.inner() >= kLongRow;
-    parallel_for(w.total, kGrain, [&](int64_t begin, int64_t end) { rows ? by_rows(begin, end) : by_blocks(begin, end); });
+    parallel_for(w.total, kGrain,
+                 [&](int64_t begin, int64_t end) { rows ? by_rows(begin, end) : by_blocks(begin, end); });
   }
 
   void compute(const T* const* in, const size_t* mask, T* out, int64_t n) const {
@@ -307,17 +308,20 @@ void infer_pointwise(const Call& c) {
   TensorImpl& out = *c.outs[0];
   if (infer_alike(f, c.args, out)) {
     const DType common = f.predicate ? result_type(c.args, f.inputs) : out.dtype;
-    if (!c.op.accepts.has(common)) [[unlikely]] refuse_dtype(c.op, common);
+    if (!c.op.accepts.has(common)) [[unlikely]]
+      refuse_dtype(c.op, common);
     return;
   }
   const DType given = result_type(c.args, f.inputs, f.skip);
-  if (!c.op.accepts.has(given)) [[unlikely]] refuse_dtype(c.op, given);
+  if (!c.op.accepts.has(given)) [[unlikely]]
+    refuse_dtype(c.op, given);
   const DType common = !f.ints && !is_floating(given) ? default_dtype() : given;
   out.dtype = f.predicate ? DType::Bool : common;
   if (f.exact_numbers && !is_floating(common))
     for (int k = 0; k < f.members; ++k)
-      STRATA_CHECK(c.args[f.inputs + k].tag != Tag::Float, Runtime, "{}: for integer tensors the argument {} must not be a floating point number",
-                   c.op.name, c.op.params[f.inputs + k].name);
+      STRATA_CHECK(c.args[f.inputs + k].tag != Tag::Float, Runtime,
+                   "{}: for integer tensors the argument {} must not be a floating point number", c.op.name,
+                   c.op.params[f.inputs + k].name);
   broadcast_shape(c.args, f.inputs, out, c.op.name.c_str());
   bool first = true;
   for (int k = 0; k < f.inputs; ++k) {
@@ -325,8 +329,9 @@ void infer_pointwise(const Call& c) {
     const TensorImpl& t = c.args.tensor(k);
     if (first) out.device = t.device, first = false;
     else
-      STRATA_CHECK(t.device == out.device || t.ndim == 0, Runtime, "{}: expected all tensors on one device, found {} and {}", c.op.name,
-                   to_string(out.device), to_string(t.device));
+      STRATA_CHECK(t.device == out.device || t.ndim == 0, Runtime,
+                   "{}: expected all tensors on one device, found {} and {}", c.op.name, to_string(out.device),
+                   to_string(t.device));
   }
   // The first tensor that is not broadcast decides the memory order.
   for (int k = 0; k < f.inputs; ++k)
@@ -337,7 +342,8 @@ void infer_pointwise(const Call& c) {
 const char* flat_ready(const Call& c) {
   const Formula& f = formula_of(c);
   const TensorImpl& out = *c.out();
-  if (out.dtype != DType::F32 && out.dtype != DType::F64 && out.dtype != DType::I64) return "the result is not float32, float64 or int64";
+  if (out.dtype != DType::F32 && out.dtype != DType::F64 && out.dtype != DType::I64)
+    return "the result is not float32, float64 or int64";
   if (!out.contiguous) return "the result is not contiguous";
   if (f.nonzero >= 0 && out.dtype == DType::I64) return "an integer divisor must be checked first";
   for (int k = 0; k < f.inputs; ++k) {

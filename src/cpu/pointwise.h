@@ -10,9 +10,9 @@
 
 namespace strata {
 
-constexpr int kMaxOperands = 4;     // tensors (or numbers) a formula takes
-constexpr int kMaxMembers = 4;      // number parameters of a formula
-constexpr size_t kVectorBytes = 64; // of the widest SIMD target
+constexpr int kMaxOperands = 4;      // tensors (or numbers) a formula takes
+constexpr int kMaxMembers = 4;       // number parameters of a formula
+constexpr size_t kVectorBytes = 64;  // of the widest SIMD target
 
 // Computes out[i] = f(in[0][i & mask[0]], …) for i < n. mask is ~0, or 0 for an operand that is the same everywhere: then
 // kVectorBytes of copies of it stand at in[k]. `members` are the functor's, as T.
@@ -26,23 +26,23 @@ struct Loops {
 // A functor without its type, as the kernels see it.
 struct Formula {
   uint8_t inputs, members;
-  bool floats, ints;         // which types it computes with
-  bool predicate;            // the result is bool
+  bool floats, ints;  // which types it computes with
+  bool predicate;     // the result is bool
   bool exact_numbers, own_precision;
-  int8_t nonzero;            // operand that must not be 0 in integer computation; -1: none
-  uint8_t skip;              // mask of operands outside type promotion
-  double none[kMaxOperands]; // what stands for an operand given as None
-  Loops loops;               // of the best SIMD target of this machine; null where not compiled
-  float (*f32)(const float* members, const float* in);        // one element, through the scalar functions
+  int8_t nonzero;             // operand that must not be 0 in integer computation; -1: none
+  uint8_t skip;               // mask of operands outside type promotion
+  double none[kMaxOperands];  // what stands for an operand given as None
+  Loops loops;                // of the best SIMD target of this machine; null where not compiled
+  float (*f32)(const float* members, const float* in);  // one element, through the scalar functions
   double (*f64)(const double* members, const double* in);
   int64_t (*i64)(const int64_t* members, const int64_t* in);
 };
 
 namespace cpu {
 STRATA_API void infer_pointwise(const Call&);
-const char* flat_ready(const Call&);   // dense operands of one compute dtype
+const char* flat_ready(const Call&);  // dense operands of one compute dtype
 void run_flat(const Call&);
-void run_blocked(const Call&);         // anything
+void run_blocked(const Call&);               // anything
 STRATA_API void run_reference(const Call&);  // anything, one element at a time, floats in double
 
 template <template <class> class F> Loops simd_loops();  // specialised for each functor in cpu/simd/*.cpp

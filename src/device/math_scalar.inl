@@ -50,6 +50,7 @@ template <class T> STRATA_FN T sqrt(T x) { return ::sqrt(x); }
 
 // --- elementary functions -------------------------------------------------------------------------------------------
 template <class T> STRATA_FN T exp(T x) { return ::exp(x); }
+template <class T> STRATA_FN T exp_coarse(T x) { return ::exp(x); }  // for sums and quotients: see math_simd.inl
 template <class T> STRATA_FN T exp2(T x) { return ::exp2(x); }
 template <class T> STRATA_FN T expm1(T x) { return ::expm1(x); }
 template <class T> STRATA_FN T log(T x) { return ::log(x); }

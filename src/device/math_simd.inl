@@ -79,26 +79,63 @@ template <Vec V, class F> STRATA_FN V in_double(F f, V x, V y) {
 }
 
 // --- exponentials ---------------------------------------------------------------------------------------------------
-// Highway's Exp answers 0 for NaN and wraps for large arguments.
+// 2^k for whole k from -127 (which gives 0) to 128 (which gives infinity); float only.
+template <Vec V> STRATA_FN V power_of_two(V k) {
+  const hn::RebindToSigned<D<V>> di;
+  return hn::BitCast(D<V>(), hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(di, k), hn::Set(di, 127))));
+}
+// x * 2^k for k from -252 to 254: the factor in two steps, so that subnormal results are right; float only.
+template <Vec V> STRATA_FN V scale_by(V x, V k) {
+  const hn::RebindToSigned<D<V>> di;
+  const auto whole = hn::ConvertTo(di, k), half = hn::ShiftRight<1>(whole), bias = hn::Set(di, 127);
+  const V first = hn::BitCast(D<V>(), hn::ShiftLeft<23>(hn::Add(half, bias)));
+  return hn::Mul(hn::Mul(x, first), hn::BitCast(D<V>(), hn::ShiftLeft<23>(hn::Add(hn::Sub(whole, half), bias))));
+}
+// x = k ln 2 + r, |r| <= ln 2 / 2; returns e^r - 1. hn::Round is to nearest even; float only.
+template <Vec V> STRATA_FN V exp_reduced(V x, V& k) {
+  k = hn::Round(hn::Mul(x, like(x, 1.44269504088896340736)));
+  V r = fma(k, like(x, -0.693145751953125), x);
+  r = fma(k, like(x, -1.42860682030941723212e-6), r);
+  V p = fma(like(x, 1.0 / 5040), r, like(x, 1.0 / 720));
+  p = fma(p, r, like(x, 1.0 / 120));
+  p = fma(p, r, like(x, 1.0 / 24));
+  p = fma(p, r, like(x, 1.0 / 6));
+  p = fma(p, r, like(x, 0.5));
+  return fma(hn::Mul(r, r), p, r);
+}
+// The constant comes first in Min and Max: then a NaN in x stays, and with it the result is NaN.
+template <Vec V> STRATA_FN V limit(V x, double low, double high) { return hn::Max(like(x, low), hn::Min(like(x, high), x)); }
+
 template <Vec V> STRATA_FN V exp(V x) {
-  const V limit = like(x, kF32<V> ? 104 : 1000);
-  return select(is_nan(x), x, hn::Exp(D<V>(), hn::Min(x, limit)));
+  if constexpr (kF32<V>) {
+    V k;
+    const V p = exp_reduced(limit(x, -104, 89), k);
+    return scale_by(hn::Add(p, like(x, 1)), k);
+  } else {  // Highway's Exp answers 0 for NaN and wraps for large arguments
+    return select(is_nan(x), x, hn::Exp(D<V>(), hn::Min(x, like(x, 1000))));
+  }
+}
+// exp for sums and quotients, where subnormal results count as 0 and those above 2.4e38 as infinite.
+template <Vec V> STRATA_FN V exp_coarse(V x) {
+  if constexpr (!kF32<V>) return exp(x);
+  else {
+    V k;
+    const V p = exp_reduced(limit(x, -88, 89), k), scale = power_of_two(k);
+    return fma(p, scale, scale);
+  }
 }
 
 // expm1 of moderate arguments (x <= 88 in float, 700 in double). e^x - 1 = 2^k (e^r - 1) + (2^k - 1): both terms are accurate.
 template <Vec V> STRATA_FN V expm1_moderate(V x) {
-  const D<V> d;
-  const V k = hn::Round(hn::Mul(x, like(x, 1.44269504088896340736)));
-  V r, p;
   if constexpr (kF32<V>) {
-    r = fma(k, like(x, -0.693145751953125), x);
-    r = fma(k, like(x, -1.42860682030941723212e-6), r);
-    p = fma(like(x, 1.0 / 5040), r, like(x, 1.0 / 720));
-    p = fma(p, r, like(x, 1.0 / 120));
+    V k;
+    const V p = exp_reduced(x, k), scale = power_of_two(k);
+    return fma(scale, p, hn::Sub(scale, like(x, 1)));
   } else {
-    r = fma(k, like(x, -0.693147180369123816490), x);
+    const V k = hn::Round(hn::Mul(x, like(x, 1.44269504088896340736)));
+    V r = fma(k, like(x, -0.693147180369123816490), x);
     r = fma(k, like(x, -1.90821492927058770002e-10), r);
-    p = fma(like(x, 1.0 / 87178291200), r, like(x, 1.0 / 6227020800));
+    V p = fma(like(x, 1.0 / 87178291200), r, like(x, 1.0 / 6227020800));
     p = fma(p, r, like(x, 1.0 / 479001600));
     p = fma(p, r, like(x, 1.0 / 39916800));
     p = fma(p, r, like(x, 1.0 / 3628800));
@@ -107,22 +144,17 @@ template <Vec V> STRATA_FN V expm1_moderate(V x) {
     p = fma(p, r, like(x, 1.0 / 5040));
     p = fma(p, r, like(x, 1.0 / 720));
     p = fma(p, r, like(x, 1.0 / 120));
-  }
-  p = fma(p, r, like(x, 1.0 / 24));
-  p = fma(p, r, like(x, 1.0 / 6));
-  p = fma(p, r, like(x, 0.5));
-  p = fma(hn::Mul(r, r), p, r);
-  const hn::RebindToSigned<D<V>> di;
-  constexpr int kMantissa = kF32<V> ? 23 : 52, kBias = kF32<V> ? 127 : 1023;
-  V scale;
-  if constexpr (kF32<V>) {
-    scale = hn::BitCast(d, hn::ShiftLeft<kMantissa>(hn::Add(hn::ConvertTo(di, k), hn::Set(di, kBias))));
-  } else {  // AVX2 has no conversion from double to int64: take the integer from the mantissa of k + 1.5 * 2^52
+    p = fma(p, r, like(x, 1.0 / 24));
+    p = fma(p, r, like(x, 1.0 / 6));
+    p = fma(p, r, like(x, 0.5));
+    p = fma(hn::Mul(r, r), p, r);
+    // AVX2 has no conversion from double to int64: take the integer from the mantissa of k + 1.5 * 2^52.
+    const hn::RebindToSigned<D<V>> di;
     const V magic = like(x, 6755399441055744.0);
-    const auto bits = hn::Sub(hn::BitCast(di, hn::Add(k, magic)), hn::BitCast(di, magic));
-    scale = hn::BitCast(d, hn::ShiftLeft<kMantissa>(hn::Add(bits, hn::Set(di, int64_t{kBias}))));
+    const auto whole = hn::Sub(hn::BitCast(di, hn::Add(k, magic)), hn::BitCast(di, magic));
+    const V scale = hn::BitCast(D<V>(), hn::ShiftLeft<52>(hn::Add(whole, hn::Set(di, int64_t{1023}))));
+    return fma(scale, p, hn::Sub(scale, like(x, 1)));
   }
-  return fma(scale, p, hn::Sub(scale, like(x, 1)));
 }
 template <Vec V> STRATA_FN V expm1(V x) {
   const double big = kF32<V> ? 88 : 700;
@@ -136,11 +168,11 @@ template <Vec V> STRATA_FN V exp2(V x) {
 }
 template <Vec V> STRATA_FN V sigmoid(V x) {
   const V one = like(x, 1);
-  return hn::Div(one, hn::Add(one, exp(neg(x))));
+  return hn::Div(one, hn::Add(one, exp_coarse(neg(x))));
 }
 template <Vec V> STRATA_FN V tanh(V x) {
-  const V a = hn::Abs(x), y = expm1_moderate(hn::Min(hn::Add(a, a), like(x, 44)));
-  return select(is_nan(x), x, hn::CopySign(hn::Div(y, hn::Add(y, like(x, 2))), x));
+  const V a = hn::Abs(x), y = expm1_moderate(hn::Min(like(x, 44), hn::Add(a, a)));
+  return hn::CopySign(hn::Div(y, hn::Add(y, like(x, 2))), x);
 }
 template <Vec V> STRATA_FN V sinh(V x) {
   return in_double([](auto v) {
@@ -177,19 +209,19 @@ template <Vec V> STRATA_FN V log10(V x) {
 template <Vec V> STRATA_FN V log1p(V x) {
   return log_edges(x, select(hn::Eq(x, hn::Zero(D<V>())), x, hn::Log1p(D<V>(), x)), -1);
 }
-template <Vec V> STRATA_FN V log1p_exp_neg_abs(V x) { return hn::Log1p(D<V>(), exp(hn::Neg(hn::Abs(x)))); }
+template <Vec V> STRATA_FN V log1p_exp_neg_abs(V x) { return hn::Log1p(D<V>(), exp_coarse(hn::Neg(hn::Abs(x)))); }
 
 // --- circular and hyperbolic functions ------------------------------------------------------------------------------
 // Highway reduces arguments by multiples of pi exactly only while the multiple is small.
 template <Vec V> STRATA_FN auto reducible(V x) { return hn::Lt(hn::Abs(x), like(x, kF32<V> ? 20000 : 1e7)); }
 template <Vec V> STRATA_FN V sin(V x) {
   const auto good = reducible(x);
-  const V y = in_double([](auto v) { return hn::Sin(D<decltype(v)>(), v); }, hn::IfThenElseZero(good, x));
+  const V y = hn::Sin(D<V>(), hn::IfThenElseZero(good, x));
   return or_else(select(hn::Eq(x, hn::Zero(D<V>())), x, y), good, [](auto v) { return sin(v); }, x);  // keeps -0
 }
 template <Vec V> STRATA_FN V cos(V x) {
   const auto good = reducible(x);
-  const V y = in_double([](auto v) { return hn::Cos(D<decltype(v)>(), v); }, hn::IfThenElseZero(good, x));
+  const V y = hn::Cos(D<V>(), hn::IfThenElseZero(good, x));
   return or_else(y, good, [](auto v) { return cos(v); }, x);
 }
 template <Vec V> STRATA_FN V tan(V x) {

@@ -1,5 +1,6 @@
 #include "dispatch/samples.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -16,6 +17,8 @@ class SampleParser {
     sample_.args = op_.defaults;
     uint32_t position = 0;
     uint32_t filled = 0;
+    while (take('~') || take('!')) {
+    }
     while (skip(), !rest().empty()) {
       uint32_t i = position;
       const size_t equals = keyword_length();
@@ -72,6 +75,8 @@ class SampleParser {
     for (const auto& [word, v] : {std::pair<std::string_view, Value>{"None", Value()}, {"True", Value(true)}, {"False", Value(false)},
                                   {"inf", Value(HUGE_VAL)}, {"-inf", Value(-HUGE_VAL)}, {"nan", Value(std::nan(""))}})
       if (rest().starts_with(word)) return at_ += word.size(), v;
+    if (type == ParamType::DType) return bare_dtype();
+    if (rest().starts_with("t[")) return literal();
     if (std::isalpha(static_cast<unsigned char>(c))) return tensor();
     const Value n = number();
     if (type == ParamType::Ints) return sample_.ints_.push_back({n.integer()}), IntList(sample_.ints_.back());
@@ -94,6 +99,14 @@ class SampleParser {
     double f = 0;
     std::from_chars(digits.data(), digits.data() + n, f);
     return f;
+  }
+
+  Value bare_dtype() {
+    size_t n = 0;
+    while (n < rest().size() && (std::isalnum(static_cast<unsigned char>(rest()[n])) || rest()[n] == '_')) ++n;
+    const DType dtype = dtype_from_name(rest().substr(0, n));
+    at_ += n;
+    return dtype;
   }
 
   Value text(ParamType type) {
@@ -136,6 +149,24 @@ class SampleParser {
   double normal() {
     const double a = uniform(), b = uniform();
     return std::sqrt(-2 * std::log(1 - a)) * std::cos(6.283185307179586 * b);
+  }
+
+  // t[3, 2, 1] or t[[[0, 3]]]: nested brackets of one row each give leading dimensions of size 1.
+  Value literal() {
+    ++at_;
+    std::vector<int64_t> values, shape;
+    while (take('[')) shape.push_back(1);
+    while (!take(']')) {
+      values.push_back(number().integer());
+      take(',');
+    }
+    while (take(']')) {
+    }
+    shape.back() = static_cast<int64_t>(values.size());
+    Tensor t = make_tensor(shape, DType::I64);
+    std::copy(values.begin(), values.end(), t.data<int64_t>());
+    sample_.all_.push_back(t);
+    return t;
   }
 
   Value tensor() {

@@ -81,7 +81,7 @@ STRATA_OP(linalg_matrix_power, "linalg.matrix_power(Tensor A, int n) -> Tensor")
       const int64_t k = input.size(-1), shape[] = {k, k};
       const Tensor one = make_tensor(shape, DType::F32);
       for (int64_t i = 0; i < k * k; ++i) one.data<float>()[i] = i / k == i % k ? 1.f : 0.f;
-      return clone(expand(to(one, input.dtype()), input.shape()));
+      return copy_(clone(input), to(one, input.dtype()));
     }
     STRATA_CHECK(n != INT64_MIN, Runtime, "linalg.matrix_power: the power {} is too large", n);
     Tensor square = input, result;

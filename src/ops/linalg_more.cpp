@@ -50,7 +50,7 @@ STRATA_OP(linalg_diagonal, "linalg.diagonal(Tensor A, *, int offset=0, int dim1=
   .doc("The diagonals of matrices, as a view.")
   .composite([](const Tensor& A, int64_t offset, int64_t dim1, int64_t dim2) { return diagonal(A, offset, dim1, dim2); })
   .samples({"f(3,4)", "f(2,3,3), offset=1"})
-  .error("f(3)", ErrorKind::Index, "");
+  .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 
 STRATA_OP(linalg_vander, "linalg.vander(Tensor x, *, int? N=None) -> Tensor")
   .doc("The Vandermonde matrix: powers 0 to N-1 of each element as rows.").dtypes(kNumericTypes)

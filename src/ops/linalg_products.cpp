@@ -49,6 +49,10 @@ void infer_matmul(const Call& c) {
 
 Tensor turned(const Tensor& t) { return transpose(t, -2, -1); }
 
+Tensor as_rows(const Tensor& t) {  // [..., n] as one matrix; says the number of rows, since -1 cannot stand for it beside a 0
+  return reshape(t, {checked_numel(t.shape().first(t.shape().size() - 1)), t.size(-1)});
+}
+
 Grads grad_matmul(const GradContext& c, const Tensor& g) {
   const int left = static_cast<int>(c.shape(0).size()), right = static_cast<int>(c.shape(1).size());
   Grads out;
@@ -66,14 +70,17 @@ Grads grad_matmul(const GradContext& c, const Tensor& g) {
     if (c.needs(1)) {
       const Tensor a = c.input(0);
       // One matrix for all: one product over everything instead of one per matrix and a sum.
-      if (right == 2 && left > 2) out.t[1] = matmul(turned(reshape(a, {-1, a.size(-1)})), reshape(g, {-1, g.size(-1)}));
+      if (right == 2 && left > 2) out.t[1] = matmul(turned(as_rows(a)), as_rows(g));
       else out.t[1] = matmul(turned(a), g);
     }
   }
   return out;
 }
 
-Tensor scaled(const Tensor& t, Scalar factor) { return factor.to_double() == 1 ? t : mul(t, factor); }
+Tensor scaled(const Tensor& t, Scalar factor) {  // integers stay integers
+  if (is_integral(t.dtype())) factor = Scalar(factor.to_int());
+  return factor.to_double() == 1 ? t : mul(t, factor);
+}
 
 Grads grad_scaled(const GradContext& c, const Tensor& g) {  // addmm and baddbmm
   Grads out;
@@ -289,8 +296,8 @@ STRATA_OP(linear, "nn.functional.linear(Tensor input, Tensor weight, Tensor? bia
     const bool vector = c.shape(1).size() == 1;
     if (c.needs(0)) out.t[0] = vector ? mul(unsqueeze(g, -1), c.input(1)) : matmul(g, c.input(1));
     if (c.needs(1)) {
-      const Tensor x = reshape(c.input(0), {-1, c.shape(0).back()});
-      out.t[1] = vector ? mv(transpose(x, 0, 1), reshape(g, {-1})) : mm(transpose(reshape(g, {-1, c.shape(1)[0]}), 0, 1), x);
+      const Tensor x = as_rows(c.input(0));
+      out.t[1] = vector ? mv(transpose(x, 0, 1), reshape(g, {g.numel()})) : mm(transpose(as_rows(g), 0, 1), x);
     }
     if (c.needs(2)) out.t[2] = g;
     return out;

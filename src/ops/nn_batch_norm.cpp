@@ -137,6 +137,7 @@ STRATA_OP(native_batch_norm, "native_batch_norm(Tensor input, Tensor? weight, Te
 
 STRATA_OP(batch_norm, "nn.functional.batch_norm(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, Tensor? bias=None, bool training=False, "
                       "float momentum=0.1, float eps=1e-5) -> Tensor")
+  .no_grad_inputs({1, 2})
   .doc("Normalises each channel by its mean and variance over the batch (training) or by the running ones.")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight, const Tensor& bias, bool training, double momentum, double eps) {
@@ -182,6 +183,7 @@ STRATA_OP(batch_norm_backward, "_batch_norm_backward(Tensor grad, Tensor input, 
 
 STRATA_OP(instance_norm, "nn.functional.instance_norm(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor? weight=None, Tensor? bias=None, "
                          "bool use_input_stats=True, float momentum=0.1, float eps=1e-5) -> Tensor")
+  .no_grad_inputs({1, 2})
   .doc("Normalises each channel of each sample by its own mean and variance.")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight, const Tensor& bias, bool use_input_stats, double momentum,
@@ -213,11 +215,11 @@ STRATA_OP(native_group_norm, "native_group_norm(Tensor input, Tensor? weight, Te
   .no_method().no_out().dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t n, int64_t c, int64_t hw, int64_t group, double eps) {
     STRATA_CHECK(group > 0 && c % group == 0, Runtime, "group_norm: expected the number of channels ({}) to be divisible by num_groups ({})", c, group);
-    const auto rows = native_layer_norm(reshape(input, {n, group, c / group * hw}), {c / group * hw}, {}, {}, eps);
+    const auto rows = _layer_norm(reshape(input, {n, group, c / group * hw}), {c / group * hw}, {}, {}, eps);
     Tensor y = reshape(rows[0], {n, c, hw});
     if (weight) y = mul(y, reshape(weight, {1, c, 1}));
     if (bias) y = add(y, reshape(bias, {1, c, 1}));
-    return std::array<Tensor, 3>{reshape(y, input.shape()), reshape(rows[1], {n, group}), reshape(rows[2], {n, group})};
+    return std::array<Tensor, 3>{reshape(y, input.shape()), to(reshape(rows[1], {n, group}), input.dtype()), to(reshape(rows[2], {n, group}), input.dtype())};
   })
   .samples({"f(2,4,3), f(4), f(4), 2, 4, 3, 2, 1e-5"})
   .error("f(2,4,3), None, None, 2, 4, 3, 3, 1e-5", ErrorKind::Runtime, "divisible by num_groups");

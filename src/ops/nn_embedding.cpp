@@ -120,7 +120,7 @@ STRATA_OP(embedding, "nn.functional.embedding(Tensor input, Tensor weight, int? 
     if (max_norm) shorten_rows("embedding", weight, input, *max_norm, norm_type);
     return _embedding(weight, input, row, scale);
   })
-  .samples({"i5(4), f(5,3)", "i5(2,3), f(5,3), 1", "i5(4), f(5,3), scale_grad_by_freq=True"})
+  .samples({"i5(4), f(5,3)", "!i5(2,3), f(5,3), 1", "!i5(4), f(5,3), scale_grad_by_freq=True"})
   .error("i5(4), f(5)", ErrorKind::Runtime, "must be 2-D")
   .error("f(4), f(5,3)", ErrorKind::Runtime, "expected indices of dtype int64");
 

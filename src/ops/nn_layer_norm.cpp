@@ -121,9 +121,9 @@ Grads norm_grads(const GradContext& c, const Tensor& g, bool centred) {
 }
 }  // namespace
 
-STRATA_OP(native_layer_norm, "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)")
+STRATA_OP(layer_norm_core, "_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)")
   .doc("layer_norm together with the mean and the reciprocal standard deviation of each row.")
-  .no_method().no_out().dtypes(kFloatingTypes).infer(infer_layer_norm).kernel("rows", run_layer_norm)
+  .helper().no_out().dtypes(kFloatingTypes).infer(infer_layer_norm).kernel("rows", run_layer_norm)
   .saves({0, 2}).saves_result({1, 2}).no_grad_outputs({1, 2})
   .grad([](const GradContext& c, const Tensor& g) { return norm_grads(c, g, true); })
   .samples({"f(3,4), [4], f(4), f(4), 1e-5", "f(2,3,4), [3,4], None, None, 1e-5"});
@@ -132,11 +132,21 @@ STRATA_OP(layer_norm, "layer_norm(Tensor input, int[] normalized_shape, Tensor? 
   .doc("(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions.")
   .nn().no_method().dtypes(kFloatingTypes)
   .composite([](const Tensor& input, IntList normalized_shape, const Tensor& weight, const Tensor& bias, double eps) {
-    return native_layer_norm(input, normalized_shape, weight, bias, eps)[0];
+    return _layer_norm(input, normalized_shape, weight, bias, eps)[0];
   })
   .samples({"f(3,4), [4]", "f(3,4), [4], f(4), f(4)", "f(2,3,4), [3,4], f(3,4), f(3,4), eps=0.1", "f(0,4), [4], f(4), f(4)", "f(3,70), [70], f(70)"})
   .error("f(3,4), [5]", ErrorKind::Runtime, "expected input with shape [*, 5]")
   .error("f(3,4), [4], f(3)", ErrorKind::Runtime, "expected weight to be of the same shape");
+
+STRATA_OP(native_layer_norm, "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)")
+  .doc("layer_norm together with the mean and the reciprocal standard deviation of each row, in the input's dtype.")
+  .no_method().no_out().dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, IntList normalized_shape, const Tensor& weight, const Tensor& bias, double eps) {
+    const auto all = _layer_norm(input, normalized_shape, weight, bias, eps);
+    return std::array<Tensor, 3>{all[0], to(all[1], input.dtype()), to(all[2], input.dtype())};
+  })
+  .samples({"f(3,4), [4], f(4), f(4), 1e-5"})
+  .error("f(3,4), [5], None, None, 1e-5", ErrorKind::Runtime, "expected input with shape [*, 5]");
 
 STRATA_OP(fused_rms_norm, "_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float eps) -> (Tensor, Tensor)")
   .doc("rms_norm together with the reciprocal root mean square of each row.")

@@ -115,6 +115,7 @@ Tensor cross_entropy_of(const Tensor& input, const Tensor& target, const Tensor&
 }  // namespace
 
 STRATA_OP(nll_loss_core, "_nll_loss(Tensor input, Tensor target, Tensor? weight, str reduction, int ignore_index) -> (Tensor, Tensor)")
+  .no_grad_inputs({2})
   .doc("nll_loss and the sum of the weights of the targets that count.")
   .helper().no_out().dtypes(kFloatingTypes)
   .infer([](const Call& c) {
@@ -131,6 +132,7 @@ STRATA_OP(nll_loss_core, "_nll_loss(Tensor input, Tensor target, Tensor? weight,
   .samples({"f(3,4), i4(3), None, 'mean', -100", "f(3,4,2), i4(3,2), p(4), 'none', 1"});
 
 STRATA_OP(nll_loss_backward, "_nll_loss_backward(Tensor grad, Tensor target, Tensor? weight, str reduction, int ignore_index, Tensor total_weight, int[] shape) -> Tensor")
+  .no_grad_inputs({2, 5})
   .doc("The gradient of _nll_loss.")
   .helper().dtypes(kFloatingTypes)
   .infer([](const Call& c) { c.out()->dtype = c.args.tensor(0).dtype, c.out()->set_shape(c.args[6].int_list()); })
@@ -161,6 +163,7 @@ STRATA_OP(nll_loss_backward, "_nll_loss_backward(Tensor grad, Tensor target, Ten
   .samples({"f(), i4(3), None, 'mean', -100, p(), [3,4]"});
 
 STRATA_OP(nll_loss, "nn.functional.nll_loss(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int ignore_index=-100, bool? reduce=None, str reduction='mean') -> Tensor")
+  .no_grad_inputs({2})
   .doc("Minus the input (log-probabilities) at the target class.")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& target, const Tensor& weight, std::optional<bool> average, int64_t ignore, std::optional<bool> reduce, std::string_view reduction) {
@@ -171,6 +174,7 @@ STRATA_OP(nll_loss, "nn.functional.nll_loss(Tensor input, Tensor target, Tensor?
 
 STRATA_OP(cross_entropy, "nn.functional.cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int ignore_index=-100, bool? reduce=None, str reduction='mean', "
                          "float label_smoothing=0.0) -> Tensor")
+  .no_grad_inputs({2})
   .doc("nll_loss(log_softmax(input), target); the target holds class indices or probabilities.")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& target, const Tensor& weight, std::optional<bool> average, int64_t ignore, std::optional<bool> reduce, std::string_view reduction, double smoothing) {
@@ -181,14 +185,21 @@ STRATA_OP(cross_entropy, "nn.functional.cross_entropy(Tensor input, Tensor targe
   .error("f(3,4), p(3,3)", ErrorKind::Runtime, "class probabilities")
   .error("f(3,4), i4(3), label_smoothing=2.0", ErrorKind::Runtime, "between 0.0 and 1.0");
 
-STRATA_OP(linear_cross_entropy, "nn.functional.linear_cross_entropy(Tensor input, Tensor linear_weight, Tensor target, *, Tensor? linear_bias=None, str reduction='mean', int ignore_index=-100, "
-                                "float label_smoothing=0.0) -> Tensor")
-  .doc("cross_entropy(linear(input, linear_weight, linear_bias), target).")
+STRATA_OP(linear_cross_entropy, "nn.functional.linear_cross_entropy(Tensor input, Tensor linear_weight, Tensor target, *, Tensor? linear_bias=None, Tensor? weight=None, str reduction='mean', "
+                                "int? ignore_index=None, float label_smoothing=0.0) -> Tensor")
+  .doc("cross_entropy(linear(input, linear_weight, linear_bias), target); linear_weight is [C, ..., in_features].")
   .dtypes(kFloatingTypes)
-  .composite([](const Tensor& input, const Tensor& weight, const Tensor& target, const Tensor& bias, std::string_view reduction, int64_t ignore, double smoothing) {
-    return cross_entropy_of(nn::functional::linear(input, weight, bias), target, {}, ignore, reduction_of("linear_cross_entropy", std::nullopt, std::nullopt, reduction), smoothing);
+  .composite([](const Tensor& input, const Tensor& linear_weight, const Tensor& target, const Tensor& linear_bias, const Tensor& weight, std::string_view reduction, std::optional<int64_t> ignore,
+                double smoothing) {
+    STRATA_CHECK(linear_weight.dim() >= 2 && input.dim() >= 1, Runtime, "linear_cross_entropy: expected linear_weight of 2 or more dimensions [C, ..., in_features], got {}", to_string(linear_weight.shape()));
+    const Shape sizes = linear_weight.shape();
+    std::vector<int64_t> shape(input.shape().begin(), input.shape().end() - 1);
+    shape.insert(shape.end(), sizes.begin(), sizes.end() - 1);
+    const Tensor rows = reshape(linear_weight, {checked_numel(sizes.first(sizes.size() - 1)), sizes.back()});
+    const Tensor logits = nn::functional::linear(input, rows, linear_bias ? reshape(linear_bias, {linear_bias.numel()}) : linear_bias);
+    return cross_entropy_of(reshape(logits, shape), target, weight, ignore.value_or(-100), reduction_of("linear_cross_entropy", std::nullopt, std::nullopt, reduction), smoothing);
   })
-  .samples({"f(3,5), f(4,5), i4(3)"})
+  .samples({"f(3,5), f(4,5), i4(3)", "f(3,5), f(4,2,5), i4(3,2), linear_bias=f(4,2)"})
   .error("f(3,5), f(4,3), i4(3)", ErrorKind::Runtime, "cannot be multiplied");
 
 STRATA_OP(binary_cross_entropy_core, "_binary_cross_entropy(Tensor input, Tensor target) -> Tensor")

@@ -73,7 +73,7 @@ STRATA_OP(max_pool2d, "max_pool2d(Tensor input, int[] kernel_size, int[]? stride
   .composite([](const Tensor& x, IntList k, OptIntList s, IntList p, IntList d, bool ceil) { return max_pool("max_pool2d", 2, x, k, s, p, d, ceil)[0]; })
   .samples({"f(2,3,8,6), 2", "f(2,3,7,9), [3,2], 2, 1", "f(3,9,9), 3, 2, padding=1, dilation=2, ceil_mode=True", "f(0,3,8,6), 2"})
   .error("f(2,3,4,4), 5", ErrorKind::Runtime, "output size is too small")
-  .error("f(2,3,4,4), [2,2,2]", ErrorKind::Runtime, "kernel_size must be a single int or 2");
+  .error("f(2,3,4,4), [2,2,2]", ErrorKind::Runtime, "must be a single int or 2");
 
 STRATA_OP(max_pool3d, "max_pool3d(Tensor input, int[] kernel_size, int[]? stride=None, int[] padding=0, int[] dilation=1, bool ceil_mode=False) -> Tensor")
   .doc("The largest value of each window of [N, C, D, H, W].")
@@ -195,7 +195,7 @@ STRATA_OP(max_unpool1d, "nn.functional.max_unpool1d(Tensor input, Tensor indices
   .doc("Puts the values of max_pool1d back to where they came from; zeros elsewhere.")
   .dtypes(kNumericTypes)
   .composite([](const Tensor& x, const Tensor& i, IntList k, OptIntList s, IntList p, OptIntList size) { return max_unpool("max_unpool1d", 1, x, i, k, s, p, size); })
-  .samples({"f(1,1,4), i8(1,1,4), 2"})
+  .samples({"f(1,1,4), t[[[0,3,4,7]]], 2"})
   .error("f(1,2,4), i8(1,2,3), 2", ErrorKind::Runtime, "shape of indices");
 
 STRATA_OP(max_unpool2d, "nn.functional.max_unpool2d(Tensor input, Tensor indices, int[] kernel_size, int[]? stride=None, int[] padding=0, int[]? output_size=None) -> Tensor")

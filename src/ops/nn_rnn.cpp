@@ -200,7 +200,7 @@ STRATA_OP(lstm_data, "lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, Te
     const Result r = run_packed({"lstm", Cell::Lstm, biases, layers, dropout, train, both}, data, sizes, hx[0], hx[1], params);
     return std::array<Tensor, 3>{r.output, r.h, r.c};
   })
-  .samples({});
+  .samples({"f(6,4), t[3,2,1], [f(1,3,5), f(1,3,5)], [f(20,4), f(20,5), f(20), f(20)], True, 1, 0.0, False, False"});
 
 STRATA_OP(gru, "gru(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)")
   .doc("A gated recurrent unit over a sequence.")
@@ -218,7 +218,7 @@ STRATA_OP(gru_data, "gru.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor
     const Result r = run_packed({"gru", Cell::Gru, biases, layers, dropout, train, both}, data, sizes, h, {}, params);
     return std::array<Tensor, 2>{r.output, r.h};
   })
-  .samples({});
+  .samples({"f(6,4), t[3,2,1], f(1,3,5), [f(15,4), f(15,5), f(15), f(15)], True, 1, 0.0, False, False"});
 
 STRATA_OP(rnn_tanh, "rnn_tanh(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)")
   .doc("A plain recurrent network with tanh over a sequence.")
@@ -236,7 +236,7 @@ STRATA_OP(rnn_tanh_data, "rnn_tanh.data(Tensor data, Tensor batch_sizes, Tensor 
     const Result r = run_packed({"rnn_tanh", Cell::Tanh, biases, layers, dropout, train, both}, data, sizes, h, {}, params);
     return std::array<Tensor, 2>{r.output, r.h};
   })
-  .samples({});
+  .samples({"f(6,4), t[3,2,1], f(1,3,5), [f(5,4), f(5,5), f(5), f(5)], True, 1, 0.0, False, False"});
 
 STRATA_OP(rnn_relu, "rnn_relu(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)")
   .doc("A plain recurrent network with relu over a sequence.")
@@ -254,6 +254,6 @@ STRATA_OP(rnn_relu_data, "rnn_relu.data(Tensor data, Tensor batch_sizes, Tensor 
     const Result r = run_packed({"rnn_relu", Cell::Relu, biases, layers, dropout, train, both}, data, sizes, h, {}, params);
     return std::array<Tensor, 2>{r.output, r.h};
   })
-  .samples({});
+  .samples({"f(6,4), t[3,2,1], f(1,3,5), [f(5,4), f(5,5), f(5), f(5)], True, 1, 0.0, False, False"});
 
 }  // namespace strata

@@ -12,7 +12,8 @@ int power_variant(const Args& args) {
   if (!e.is_number() || !args.is_tensor(0)) return 0;
   const double n = e.number();
   const bool floating = is_floating(args.tensor(0).dtype);
-  STRATA_CHECK(floating || e.tag == Tag::Float || n >= 0, Runtime, "pow: integers to negative integer powers are not allowed; convert the input to a float");
+  STRATA_CHECK(floating || e.tag == Tag::Float || n >= 0, Runtime,
+               "pow: integers to negative integer powers are not allowed; convert the input to a float");
   if (e.tag == Tag::Float && !floating) return 0;
   if (n == 2) return args.tensor(0).dtype == DType::Bool ? 0 : 1;
   if (!floating) return 0;
@@ -46,42 +47,46 @@ Tensor exponent_grad(G c, const Tensor& g) {
 }  // namespace
 
 STRATA_OP(pow, "pow(Tensor input, Tensor exponent) -> Tensor")
-    .doc("input to the power of exponent. Either may be a number; integers stay integers.")
-    .pointwise<fn::Pow, fn::Square, fn::Sqrt, fn::Reciprocal, fn::Rsqrt, fn::Copy>(power_variant)
-    .saves({0, 1})
-    .saves_result()
-    .grad([](G c, const Tensor& g) -> Grads { return {c.needs(0) ? base_grad(c, g) : Tensor(), c.needs(1) ? exponent_grad(c, g) : Tensor()}; })
-    .inplace()
-    .samples({"p(3,4), f(3,4)", "p(3,4), 2.5", "f(3,4), 2", "f(3,4), 3", "p(3), 0.5", "p(3), -1", "2, f(3,4)", "p(3,1), f(4)"})
-    .error("i5(3), -2", ErrorKind::Runtime, "negative integer powers");
+  .doc("input to the power of exponent. Either may be a number; integers stay integers.")
+  .pointwise<fn::Pow, fn::Square, fn::Sqrt, fn::Reciprocal, fn::Rsqrt, fn::Copy>(power_variant)
+  .saves({0, 1})
+  .saves_result()
+  .grad([](G c, const Tensor& g) -> Grads {
+    return {c.needs(0) ? base_grad(c, g) : Tensor(), c.needs(1) ? exponent_grad(c, g) : Tensor()};
+  })
+  .inplace()
+  .samples({"~p(3,4), f(3,4)", "p(3,4), 2.5", "f(3,4), 2", "f(3,4), 3", "p(3), 0.5", "~p(3), -1", "~2, f(3,4)",
+            "~p(3,1), f(4)"})
+  .error("i5(3), -2", ErrorKind::Runtime, "negative integer powers");
 
 STRATA_OP(float_power, "float_power(Tensor input, Tensor exponent) -> Tensor")
-    .doc("input to the power of exponent, computed and returned in double precision.")
-    .takes_numbers()
-    .composite([](Operand input, Operand exponent) {
-      const auto widen = [](const Operand& o) {
-        return o.value.tag == Tag::Tensor ? to(Tensor(Ref<TensorImpl>::share(o.value.tensor)), DType::F64) : Tensor();
-      };
-      const Tensor a = widen(input), b = widen(exponent);
-      return call(op_pow, Args(a ? Value(a) : Value(input.value.number()), b ? Value(b) : Value(exponent.value.number())));
-    })
-    .samples({"p(3,4), f(4)", "f(3), 2"});
+  .doc("input to the power of exponent, computed and returned in double precision.")
+  .takes_numbers()
+  .composite([](Operand input, Operand exponent) {
+    const auto widen = [](const Operand& o) {
+      return o.value.tag == Tag::Tensor ? to(Tensor(Ref<TensorImpl>::share(o.value.tensor)), DType::F64) : Tensor();
+    };
+    const Tensor a = widen(input), b = widen(exponent);
+    return call(op_pow,
+                Args(a ? Value(a) : Value(input.value.number()), b ? Value(b) : Value(exponent.value.number())));
+  })
+  .samples({"p(3,4), f(4)", "f(3), 2"});
 
 STRATA_OP(scale_by_exponent, "scale_by_exponent(Tensor input, Tensor other) -> Tensor")
-    .doc("input * 2^other for an integer tensor, without overflow on the way.")
-    .pointwise<fn::Ldexp>()
-    .saves({1})
-    .grad([](G c, const Tensor& g) -> Grads { return {scale_by_exponent(g, c.input(1))}; })
-    .helper()
-    .samples({"f(3,4), i5(4)"});
+  .doc("input * 2^other for an integer tensor, without overflow on the way.")
+  .pointwise<fn::Ldexp>()
+  .saves({1})
+  .grad([](G c, const Tensor& g) -> Grads { return {scale_by_exponent(g, c.input(1))}; })
+  .helper()
+  .samples({"f(3,4), i5(4)"});
 
 STRATA_OP(ldexp, "ldexp(Tensor input, Tensor other) -> Tensor")
-    .doc("input * 2^other.")
-    .composite([](const Tensor& input, const Tensor& other) {
-      if (is_integral(other.dtype())) return scale_by_exponent(input, other);
-      return mul(input, call(op_pow, Args(2.0, other)));
-    })
-    .inplace()
-    .samples({"f(3,4), i5(4)"});
+  .doc("input * 2^other.")
+  .composite([](const Tensor& input, const Tensor& other) {
+    if (is_integral(other.dtype())) return scale_by_exponent(input, other);
+    return mul(input, call(op_pow, Args(2.0, other)));
+  })
+  .inplace()
+  .samples({"f(3,4), i5(4)"});
 
 }  // namespace strata

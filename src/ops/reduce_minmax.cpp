@@ -147,7 +147,7 @@ STRATA_OP(min, "min(Tensor input) -> Tensor")
   .error("f(0)", ErrorKind::Runtime, "numel() == 0");
 
 STRATA_OP(max_other, "max.other(Tensor input, Tensor other) -> Tensor")
-  .refuses_numbers().doc("The elementwise maximum; the same as maximum.")
+  .doc("The elementwise maximum; the same as maximum.")
   .composite([](const Tensor& input, const Tensor& other) { return maximum(input, other); })
   .samples({"f(3,4), f(3,4)", "f(3,4), f(4)", "i5(3), i5(3)"})
   .error("f(3), f(4)", ErrorKind::Runtime, "");
@@ -163,7 +163,7 @@ STRATA_OP(max_dim, "max.dim(Tensor input, int dim, bool keepdim=False) -> (Tenso
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(min_other, "min.other(Tensor input, Tensor other) -> Tensor")
-  .refuses_numbers().doc("The elementwise minimum; the same as minimum.")
+  .doc("The elementwise minimum; the same as minimum.")
   .composite([](const Tensor& input, const Tensor& other) { return minimum(input, other); })
   .samples({"f(3,4), f(3,4)", "f(3,4), f(4)", "i5(3), i5(3)"})
   .error("f(3), f(4)", ErrorKind::Runtime, "");

@@ -86,6 +86,12 @@ STRATA_OP(logcumsumexp, "logcumsumexp(Tensor input, int dim) -> Tensor")
     const Tensor x = c.input(0), y = c.result();
     const int dim = dim_of(c);
     if (x.dim() == 0 || x.numel() == 0) return {g};
+    if (thread_state.grad_mode) {
+      // To be differentiated again: the plain sum over i >= k of g[i] exp(x[k] - y[i]), whose exponents are never positive,
+      // at the price of n x n terms. The form below has infinities inside that a second gradient does not survive.
+      const Tensor terms = mul(unsqueeze(movedim(g, {dim}, {-1}), -2), exp(sub(unsqueeze(movedim(x, {dim}, {-1}), -1), unsqueeze(movedim(y, {dim}, {-1}), -2))));
+      return {movedim(sum(triu(terms), int64_t{-1}), {-1}, {dim})};
+    }
     // sum over i >= k of g[i] exp(x[k] - y[i]), with positive and negative parts in log space so that nothing overflows
     const auto part = [&](const Tensor& log_g) { return exp(add(flip(logcumsumexp(flip(sub(log_g, y), {dim}), dim), {dim}), x)); };
     const double low = -std::numeric_limits<double>::infinity();
@@ -131,7 +137,7 @@ STRATA_OP(diff, "diff(Tensor input, int n=1, int dim=-1, Tensor? prepend=None, T
   .error("f()", ErrorKind::Runtime, "one-dimensional");
 
 STRATA_OP(trapezoid_x, "trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor")
-  .doc("The integral of y along a dimension by the trapezoidal rule, at the points x.").alias("trapz").no_method()
+  .doc("The integral of y along a dimension by the trapezoidal rule, at the points x.").alias("trapz").no_method().dtypes(kNumericTypes)
   .composite([](const Tensor& y, const Tensor& x, int64_t dim) {
     const int d = normalize_dim(dim, y.dim(), "trapezoid");
     return sum(trapezoids(y, dim, "trapezoid", [&](int at) { return spacing(x, y, at); }), int64_t{d});
@@ -140,7 +146,7 @@ STRATA_OP(trapezoid_x, "trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor
   .error("f(3,4), f(3)", ErrorKind::Runtime, "one `x` value");
 
 STRATA_OP(trapezoid, "trapezoid(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor")
-  .doc("The integral of y along a dimension by the trapezoidal rule, at points dx apart.").alias("trapz").no_method()
+  .doc("The integral of y along a dimension by the trapezoidal rule, at points dx apart.").alias("trapz").no_method().dtypes(kNumericTypes)
   .composite([](const Tensor& y, Scalar dx, int64_t dim) {
     const int d = normalize_dim(dim, y.dim(), "trapezoid");
     return sum(trapezoids(y, dim, "trapezoid", [&](int) { return width_of(dx.to_double(), y); }), int64_t{d});
@@ -149,7 +155,7 @@ STRATA_OP(trapezoid, "trapezoid(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor"
   .error("f(3), dim=1", ErrorKind::Index, "out of range");
 
 STRATA_OP(cumulative_trapezoid_x, "cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor")
-  .doc("Running integrals of y along a dimension by the trapezoidal rule, at the points x.").no_method()
+  .doc("Running integrals of y along a dimension by the trapezoidal rule, at the points x.").no_method().dtypes(kNumericTypes)
   .composite([](const Tensor& y, const Tensor& x, int64_t dim) {
     return cumsum(trapezoids(y, dim, "cumulative_trapezoid", [&](int at) { return spacing(x, y, at); }), dim);
   })
@@ -157,7 +163,7 @@ STRATA_OP(cumulative_trapezoid_x, "cumulative_trapezoid.x(Tensor y, Tensor x, *,
   .error("f(3,4), f(3)", ErrorKind::Runtime, "one `x` value");
 
 STRATA_OP(cumulative_trapezoid, "cumulative_trapezoid(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor")
-  .doc("Running integrals of y along a dimension by the trapezoidal rule, at points dx apart.").no_method()
+  .doc("Running integrals of y along a dimension by the trapezoidal rule, at points dx apart.").no_method().dtypes(kNumericTypes)
   .composite([](const Tensor& y, Scalar dx, int64_t dim) {
     return cumsum(trapezoids(y, dim, "cumulative_trapezoid", [&](int) { return width_of(dx.to_double(), y); }), dim);
   })

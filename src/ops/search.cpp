@@ -208,7 +208,7 @@ STRATA_OP(histc, "histc(Tensor input, int bins=100, Scalar min=0, Scalar max=0) 
   .error("f(3), 5, 2, 1", ErrorKind::Runtime, "larger than min");
 
 STRATA_OP(histogram, "histogram(Tensor input, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)")
-  .refuses_numbers().doc("The weight of elements between each pair of neighbouring edges, and the edges.").dtypes({DType::F32, DType::F64})
+  .doc("The weight of elements between each pair of neighbouring edges, and the edges.").dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& input, const Tensor& bins, const Tensor& weight, bool density) {
     Scoped mode(thread_state.grad_mode, false);
     STRATA_CHECK(bins.dim() == 1 && bins.numel() >= 1, Runtime, "histogram: bins tensor should have one dimension and at least one element, got shape {}", to_string(bins.shape()));

@@ -160,7 +160,7 @@ STRATA_OP(cov, "cov(Tensor input, *, int correction=1, Tensor? fweights=None, Te
   .composite([](const Tensor& input, int64_t correction, const Tensor& fweights, const Tensor& aweights) {
     return covariance(input, correction, fweights, aweights);
   })
-  .samples({"f(3,10)", "f(10)", "f(3,10), correction=0", "f(3,6), fweights=i5(6)", "f(3,6), aweights=p(6)"})
+  .samples({"f(3,10)", "f(10)", "f(3,10), correction=0", "f(3,6), fweights=i5(6)", "~f(3,6), aweights=p(6)"})
   .error("f(2,2,2)", ErrorKind::Runtime, "two or fewer dimensions");
 
 STRATA_OP(corrcoef, "corrcoef(Tensor input) -> Tensor")

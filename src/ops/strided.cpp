@@ -113,11 +113,17 @@ STRATA_OP(strided_view, "strided_view(Tensor input, int[] size, int[] stride, in
 
 STRATA_OP(unview, "unview(Tensor input, int[] size, int[] stride, int offset) -> Tensor")
     .doc("Zeros of a size, to which input is added at the given strides: the gradient of every strided view.")
-    .infer([](const Call& c) { c.outs[0]->dtype = c.args.tensor(0).dtype, c.outs[0]->set_shape(c.args[1].int_list()); })
+    .infer([](const Call& c) {
+      c.outs[0]->dtype = c.args.tensor(0).dtype, c.outs[0]->set_shape(c.args[1].int_list());
+      const int64_t last = reach(c.args.tensor(0).sizes(), c.args[2].int_list(), "unview"), offset = c.args[3].integer();
+      STRATA_CHECK(last < 0 || (offset >= 0 && offset + last < checked_numel(c.args[1].int_list())), Runtime, "unview: strides {} and offset {} are out of bounds for shape {}",
+                   to_string(c.args[2].int_list()), offset, to_string(c.args[1].int_list()));
+    })
     .kernel("strided", run_unview)
     .grad([](const GradContext& c, const Tensor& g) -> Grads { return {strided_view(contiguous(g), c.shape(0), c.arg(2).int_list(), c.arg(3).integer())}; })
     .helper().no_out().dtypes(kNumericTypes)
-    .samples({"f(2,3), [4, 5], [5, 1], 6", "f(3,2), [4], [1, 1], 0", "f(2), [2, 0], [1], 0", "f(), [3], [], 1"});
+    .samples({"f(2,3), [4, 5], [5, 1], 6", "f(3,2), [4], [1, 1], 0", "f(2,0), [2, 0], [1, 1], 0", "f(), [3], [], 1"})
+    .error("f(2), [2, 0], [1], 0", ErrorKind::Runtime, "out of bounds");
 
 STRATA_OP(clone_strided, "clone_strided(Tensor input, int[] stride) -> Tensor")
     .doc("A copy with the given strides.")

@@ -89,6 +89,14 @@ bool Attempt::read(const Overload& o, PyObject* const* values, uint32_t given, P
     for (uint32_t i = 0; i < taken; ++i)
       if (!put(o, i, values[i])) return false;
     ++taken;
+  } else if (given >= op.positional && op.positional && op.params[op.positional - 1].type == ParamType::Tensors && is_tensor(values[op.positional - 1])) {
+    // block_diag(a, b): the trailing tensors are one list
+    taken = op.positional - 1;
+    if (!parser.tensors_from(values + taken, given - taken, args[taken]))
+      return why = fmt::format("argument '{}' must be Tensors", op.params[taken].name), false;
+    for (uint32_t i = 0; i < taken; ++i)
+      if (!put(o, i, values[i])) return false;
+    ++taken;
   } else {
     if (given > op.positional)
       return why = fmt::format("takes {} positional argument{} but {} were given", op.positional, op.positional == 1 ? "" : "s", given), false;
@@ -199,12 +207,16 @@ PyObject* call_op(PyObject* self, PyObject* const* values, size_t flagged, PyObj
   const auto given = static_cast<uint32_t>(PyVectorcall_NARGS(flagged));
   return guarded([&]() -> PyObject* {
     std::vector<std::string> reasons;
-    for (const Overload& o : *me.overloads) {
-      Attempt a;
-      if (a.read(o, values, given, keywords)) [[likely]] return run(o, a, me.inplace, given ? values[0] : nullptr);
-      reasons.push_back(std::move(a.why));
+    for (bool strict = me.overloads->size() > 1;; strict = false) {
+      reasons.clear();
+      for (const Overload& o : *me.overloads) {
+        Attempt a;
+        a.parser.strict = strict;
+        if (a.read(o, values, given, keywords)) [[likely]] return run(o, a, me.inplace, given ? values[0] : nullptr);
+        reasons.push_back(std::move(a.why));
+      }
+      if (!strict) return no_match(me, reasons);
     }
-    return no_match(me, reasons);
   });
 }
 
@@ -270,7 +282,8 @@ bool add_op(PyObject* dict, const std::string& name, const std::vector<const OpR
   Object callable(make_op(name, records, inplace));
   if (!callable || PyDict_SetItemString(dict, public_name.c_str(), callable.get()) < 0) return false;
   const bool method = std::any_of(records.begin(), records.end(), [](const OpRecord* op) { return op->method; });
-  if (method && name.find('.') == name.npos)
+  const bool taken = PyDict_GetItemString(tensor_type->tp_dict, public_name.c_str());  // a property of the same name, such as mT
+  if (method && !taken && name.find('.') == name.npos)
     return PyObject_SetAttrString(reinterpret_cast<PyObject*>(tensor_type), public_name.c_str(), callable.get()) == 0;
   return true;
 }

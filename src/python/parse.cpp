@@ -42,7 +42,7 @@ bool Parser::integer(PyObject* o, int64_t& out) {
   }
   if (PyBool_Check(o)) return out = o == Py_True, true;
   if (is_tensor(o)) {
-    if (impl_of(o)->numel != 1 || is_floating(impl_of(o)->dtype)) return false;
+    if (strict || impl_of(o)->numel != 1 || is_floating(impl_of(o)->dtype)) return false;
     return out = tensor_of(o).item<int64_t>(), true;
   }
   if (!PyIndex_Check(o)) return false;
@@ -51,12 +51,15 @@ bool Parser::integer(PyObject* o, int64_t& out) {
   return integer(i.get(), out);
 }
 
+// None in a list of sizes, as in adaptive_avg_pool2d(x, (None, 7)), means "as it is": -1.
+bool Parser::int_or_none(PyObject* o, int64_t& out) { return o == Py_None ? (out = -1, true) : integer(o, out); }
+
 bool Parser::ints_from(PyObject* const* items, Py_ssize_t n, Value& v) {
   int64_t* space = ints_ + used_ints_;
   if (used_ints_ + n > std::ssize(ints_)) space = rare().ints.emplace_back(static_cast<size_t>(n)).data();
   else used_ints_ += static_cast<uint32_t>(n);
   for (Py_ssize_t i = 0; i < n; ++i)
-    if (!integer(items[i], space[i])) return false;
+    if (!int_or_none(items[i], space[i])) return false;
   return v = Value(IntList(Shape(space, static_cast<size_t>(n)))), true;
 }
 
@@ -87,10 +90,13 @@ bool Parser::float_list(PyObject* o, Value& v) {
 }
 
 bool Parser::tensor_list(PyObject* o, Value& v) {
-  if (!PyTuple_Check(o) && !PyList_Check(o)) return false;
+  return (PyTuple_Check(o) || PyList_Check(o)) && tensors_from(PySequence_Fast_ITEMS(o), PySequence_Fast_GET_SIZE(o), v);
+}
+
+bool Parser::tensors_from(PyObject* const* items, Py_ssize_t n, Value& v) {
   auto& space = rare().lists.emplace_back();
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
-    PyObject* item = PySequence_Fast_GET_ITEM(o, i);
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* item = items[i];
     if (item == Py_None) space.emplace_back();
     else if (is_tensor(item)) space.push_back(tensor_of(item));
     else return false;
@@ -104,8 +110,7 @@ bool Parser::value(const OpRecord& op, const Param& p, PyObject* o, Value& v) {
     case ParamType::Tensor: {
       if (is_tensor(o)) [[likely]] return v = impl_of(o), true;
       Value number;
-      if (op.tensors_only) return false;
-      if (PyUnicode_Check(o) || !number_value(o, number)) return false;
+      if ((strict && !op.numbers) || PyUnicode_Check(o) || !number_value(o, number)) return false;
       if (op.numbers) return v = number, true;
       Tensor t = make_tensor({}, number.tag == Tag::Float ? default_dtype() : number.tag == Tag::Int ? DType::I64 : DType::Bool);
       dispatch_dtype(t.dtype(), [&]<class T> { *t.data<T>() = number.tag == Tag::Float ? convert<T>(number.f) : convert<T>(number.i); });
@@ -113,8 +118,8 @@ bool Parser::value(const OpRecord& op, const Param& p, PyObject* o, Value& v) {
       return v = Value(rare().made.emplace_back(std::move(t))), true;
     }
     case ParamType::Tensors: return tensor_list(o, v);
-    case ParamType::Scalar: return number_value(o, v);
-    case ParamType::Float: return number_value(o, v) && (v = Value(v.number()), true);
+    case ParamType::Scalar: return number(o, v);
+    case ParamType::Float: return number(o, v) && (v = Value(v.number()), true);
     case ParamType::Int: {
       int64_t i;
       return !PyBool_Check(o) && integer(o, i) && (v = Value(i), true);

@@ -10,14 +10,18 @@ namespace strata::python {
 class Parser {
  public:
   Args args;
+  bool strict = false;  // a tensor does not stand for a number, nor a number for a tensor: tried first where a name has several forms
 
   bool value(const OpRecord& op, const Param& p, PyObject* o, Value& v);  // false: the object does not fit (no Python error set)
   bool ints_from(PyObject* const* items, Py_ssize_t n, Value& v);         // separate integer arguments as one list
+  bool tensors_from(PyObject* const* items, Py_ssize_t n, Value& v);      // separate tensor arguments as one list
   bool long_work() const;                                                 // worth letting other threads run meanwhile
 
  private:
   bool integer(PyObject* o, int64_t& out);
+  bool number(PyObject* o, Value& v) { return !(strict && is_tensor(o)) && number_value(o, v); }
   bool int_list(PyObject* o, Value& v);
+  bool int_or_none(PyObject* o, int64_t& out);
   bool float_list(PyObject* o, Value& v);
   bool tensor_list(PyObject* o, Value& v);
 

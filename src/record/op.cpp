@@ -51,7 +51,7 @@ constexpr struct {
   ParamType type;
 } kTypes[] = {{"Tensor", ParamType::Tensor}, {"Tensor[]", ParamType::Tensors}, {"Tensor?[]", ParamType::Tensors},
               {"Scalar", ParamType::Scalar}, {"int", ParamType::Int},          {"float", ParamType::Float},
-              {"bool", ParamType::Bool},     {"int[]", ParamType::Ints},       {"float[]", ParamType::Floats},
+              {"bool", ParamType::Bool},     {"int[]", ParamType::Ints}, {"int?[]", ParamType::Ints},       {"float[]", ParamType::Floats},
               {"str", ParamType::Str},       {"dtype", ParamType::DType},      {"device", ParamType::Device},
               {"Generator", ParamType::Generator}};
 

@@ -101,6 +101,7 @@ struct STRATA_API OpRecord {
   Compose composite_fn = nullptr;      // written with other ops; the tape sees those
   Grad grad_fn = nullptr;
   uint32_t saved_inputs = 0, saved_outputs = 0;  // masks
+  uint32_t constant_inputs = 0;        // mask of inputs that carry no gradient
   uint32_t integer_outputs = 0;        // mask of outputs that carry no gradient (indices, masks)
   bool cross_saved = false;            // input 0 is needed only for the gradient of input 1 and the other way round
   bool broadcasts = false;             // the engine sums gradients to the inputs' shapes
@@ -108,7 +109,6 @@ struct STRATA_API OpRecord {
   bool has_inplace = false, has_out = true;
   bool method = true;                  // becomes a Tensor method when its first parameter is a tensor
   bool numbers = false;                // Tensor parameters accept plain numbers without making a tensor of them (pointwise)
-  bool tensors_only = false;           // Tensor parameters refuse plain numbers: another overload takes those
   bool random = false;                 // draws from a generator: tests compare statistics, not values
   bool internal = false;               // a gradient helper: not exported to Python's public names
   DTypeSet accepts = kAllTypes;        // dtypes the op computes with, and the samples are tried with
@@ -140,6 +140,11 @@ struct STRATA_API OpRecord {
     for (int i : which) saved_outputs |= 1u << i;
     return *this;
   }
+  // Inputs without a gradient by definition, e.g. running statistics and class weights.
+  OpRecord& no_grad_inputs(std::initializer_list<int> which) {
+    for (int i : which) constant_inputs |= 1u << i;
+    return *this;
+  }
   OpRecord& no_grad_outputs(std::initializer_list<int> which) {
     for (int i : which) integer_outputs |= 1u << i;
     return *this;
@@ -150,7 +155,6 @@ struct STRATA_API OpRecord {
   OpRecord& no_method() { return method = false, *this; }
   OpRecord& helper() { return internal = true, method = false, *this; }
   OpRecord& takes_numbers() { return numbers = true, *this; }  // composites whose tensors may be plain numbers
-  OpRecord& refuses_numbers() { return tensors_only = true, *this; }
   OpRecord& draws() { return random = true, *this; }
   OpRecord& alias(const char* other_name) { return aliases.push_back(other_name), *this; }
   OpRecord& nn() { return alias_nn(); }          // also as nn.functional.<name>

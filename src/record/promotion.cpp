@@ -19,7 +19,9 @@ Rank combine(Rank higher, Rank lower) {
   return higher;
 }
 
-DType type_of_number(const Value& v) { return v.tag == Tag::Float ? default_dtype() : v.tag == Tag::Int ? DType::I64 : DType::Bool; }
+DType type_of_number(const Value& v) {
+  return v.tag == Tag::Float ? default_dtype() : v.tag == Tag::Int ? DType::I64 : DType::Bool;
+}
 
 [[gnu::noinline]] DType mixed_type(const Args& args, uint32_t count, uint32_t skip) {
   Rank with_dims, zero_dim, numbers;
@@ -46,7 +48,9 @@ DType type_of_number(const Value& v) { return v.tag == Tag::Float ? default_dtyp
     shapes += to_string(args.tensor(i).sizes());
     shapes += --left == 0 ? "" : left == 1 ? " and " : ", ";
   }
-  fail(ErrorKind::Runtime, fmt::format("{}: shapes {} do not broadcast; sizes must be equal or 1, counted from the last dimension", op, shapes));
+  fail(ErrorKind::Runtime,
+       fmt::format("{}: shapes {} do not broadcast; sizes must be equal or 1, counted from the last dimension", op,
+                   shapes));
 }
 }  // namespace
 

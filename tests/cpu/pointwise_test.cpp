@@ -14,12 +14,14 @@
 namespace strata {
 namespace {
 
-constexpr DType kEveryType[] = {DType::Bool, DType::U8, DType::I8, DType::I16, DType::I32, DType::I64, DType::F16, DType::BF16, DType::F32, DType::F64};
+constexpr DType kEveryType[] = {DType::Bool, DType::U8,  DType::I8,   DType::I16, DType::I32,
+                                DType::I64,  DType::F16, DType::BF16, DType::F32, DType::F64};
 
 double element(const TensorImpl& t, int64_t position) {
   int64_t offset = 0;
   for (int d = t.ndim; d-- > 0; position /= t.shape[d]) offset += position % t.shape[d] * t.strides[d];
-  return dispatch_dtype(t.dtype, [&]<class T>() { return convert<double>(reinterpret_cast<const T*>(t.data)[offset]); });
+  return dispatch_dtype(t.dtype,
+                        [&]<class T>() { return convert<double>(reinterpret_cast<const T*>(t.data)[offset]); });
 }
 
 Tensor filled(Shape shape, DType type, double (*value)(int64_t)) {
@@ -64,12 +66,17 @@ void expect_close(const Tensor& got, const Tensor& expected, const std::string& 
   ASSERT_EQ(got.dtype(), expected.dtype()) << what;
   ASSERT_TRUE(got->same_shape(*expected)) << what;
   const DType t = got.dtype();
-  const double rtol = t == DType::F64 ? 1e-12 : t == DType::F32 ? 1.3e-6 : t == DType::F16 ? 1e-3 : t == DType::BF16 ? 1.6e-2 : 0;
+  const double rtol = t == DType::F64    ? 1e-12
+                      : t == DType::F32  ? 1.3e-6
+                      : t == DType::F16  ? 1e-3
+                      : t == DType::BF16 ? 1.6e-2
+                                         : 0;
   const double atol = t == DType::F64 ? 1e-12 : is_floating(t) ? 1e-5 : 0;
   for (int64_t i = 0; i < got.numel(); ++i) {
     const double a = element(*got, i), b = element(*expected, i);
     if (std::isnan(b) ? std::isnan(a) : a == b) continue;
-    ASSERT_LE(std::fabs(a - b), atol + rtol * std::fabs(b)) << what << ": element " << i << " is " << a << ", expected " << b;
+    ASSERT_LE(std::fabs(a - b), atol + rtol * std::fabs(b))
+      << what << ": element " << i << " is " << a << ", expected " << b;
   }
 }
 void expect_same(const Tensor& a, const Tensor& b, const std::string& what) {
@@ -77,11 +84,14 @@ void expect_same(const Tensor& a, const Tensor& b, const std::string& what) {
   ASSERT_TRUE(a->same_shape(*b)) << what;
   for (int64_t i = 0; i < a.numel(); ++i) {
     const double x = element(*a, i), y = element(*b, i);
-    ASSERT_TRUE(std::memcmp(&x, &y, sizeof x) == 0 || (std::isnan(x) && std::isnan(y))) << what << ": element " << i << ": " << x << " and " << y;
+    ASSERT_TRUE(std::memcmp(&x, &y, sizeof x) == 0 || (std::isnan(x) && std::isnan(y)))
+      << what << ": element " << i << ": " << x << " and " << y;
   }
 }
 
-std::string describe(const OpRecord& op, const char* text, DType type) { return fmt::format("{}({}) with {}", op.name, text, name_of(type)); }
+std::string describe(const OpRecord& op, const char* text, DType type) {
+  return fmt::format("{}({}) with {}", op.name, text, name_of(type));
+}
 
 TEST(Pointwise, EveryRecordMatchesItsReferenceInEveryDtypeAndLayout) {
   int checked = 0;
@@ -96,7 +106,8 @@ TEST(Pointwise, EveryRecordMatchesItsReferenceInEveryDtypeAndLayout) {
         Tensor expected;
         try {
           expected = by_reference(*op, s.args);
-        } catch (const Error& e) {  // integer division by a zero of the sample, a type that does not mix: the others refuse it too
+        } catch (const Error&
+                   e) {  // integer division by a zero of the sample, a type that does not mix: the others refuse it too
           EXPECT_THROW(call(*op, s.args), Error) << what << ": " << e.what();
           continue;
         }
@@ -106,7 +117,8 @@ TEST(Pointwise, EveryRecordMatchesItsReferenceInEveryDtypeAndLayout) {
           Sample strided(*op, text, type);
           std::vector<Tensor> keep;
           for (Value& v : std::span(strided.args.v, strided.args.size))
-            if (v.tag == Tag::Tensor) keep.push_back(with_gaps(Tensor(Ref<TensorImpl>::share(v.tensor)), reversed)), v = Value(keep.back());
+            if (v.tag == Tag::Tensor)
+              keep.push_back(with_gaps(Tensor(Ref<TensorImpl>::share(v.tensor)), reversed)), v = Value(keep.back());
           expect_same(call(*op, strided.args), dense, what + (reversed ? ", reversed" : ", with gaps"));
         }
         ++checked;
@@ -134,7 +146,8 @@ TEST(Pointwise, ErrorSamplesAreRefused) {
 }
 
 TEST(Pointwise, LargeOperandsOfManyLayouts) {
-  const int64_t shapes[][3] = {{1, 1, 70001}, {3, 5, 1}, {20, 30, 70}, {200, 100, 3}, {2, 3, 400}, {0, 4, 5}, {1, 1, 1}};
+  const int64_t shapes[][3] = {{1, 1, 70001}, {3, 5, 1}, {20, 30, 70}, {200, 100, 3},
+                               {2, 3, 400},   {0, 4, 5}, {1, 1, 1}};
   for (const auto& shape : shapes) {
     for (DType type : {DType::F32, DType::BF16, DType::I32, DType::I64, DType::F64}) {
       const Tensor a = filled(shape, type, wave), b = filled(shape, DType::F32, above_zero);
@@ -197,7 +210,8 @@ TEST(Pointwise, KeepsTheMemoryOrderOfItsInputs) {
   std::copy_n(channels_last, 4, x->strides);
   x->update_contiguous();
   const Tensor y = call(op_add, Args(x, filled(bias_shape, DType::F32, wave), 1));
-  EXPECT_EQ(std::vector<int64_t>(y.strides().begin(), y.strides().end()), std::vector<int64_t>(channels_last, channels_last + 4));
+  EXPECT_EQ(std::vector<int64_t>(y.strides().begin(), y.strides().end()),
+            std::vector<int64_t>(channels_last, channels_last + 4));
 }
 
 TEST(Pointwise, PromotesAsPyTorchDoes) {
@@ -227,7 +241,9 @@ TEST(Pointwise, IntegersWrapAndDivideAsInPython) {
   const int64_t a_values[] = {7, -7, 7, -7, INT64_MIN, INT64_MAX}, b_values[] = {3, 3, -3, -3, -1, 1};
   Tensor a = make_tensor(n, DType::I64), b = make_tensor(n, DType::I64);
   std::copy_n(a_values, 6, a.data<int64_t>()), std::copy_n(b_values, 6, b.data<int64_t>());
-  const auto values = [](const Tensor& t) { return std::vector<int64_t>(t.data<int64_t>(), t.data<int64_t>() + t.numel()); };
+  const auto values = [](const Tensor& t) {
+    return std::vector<int64_t>(t.data<int64_t>(), t.data<int64_t>() + t.numel());
+  };
   EXPECT_EQ(values(floor_divide(a, b)), (std::vector<int64_t>{2, -3, -3, 2, INT64_MIN, INT64_MAX}));
   EXPECT_EQ(values(remainder(a, b)), (std::vector<int64_t>{1, 2, -2, -1, 0, 0}));
   EXPECT_EQ(values(fmod(a, b)), (std::vector<int64_t>{1, -1, 1, -1, 0, 0}));

@@ -19,8 +19,9 @@ def callable_of(record):
 
 
 def samples(record, dtype, seed=0):
-    """The record's sample calls as dicts of arguments by name."""
-    return [_C._sample(record["index"], text, dtype, seed) for text in record["samples"]]
+    """The record's sample calls for a dtype: pairs of the text and the arguments by name."""
+    texts = [t for t in record["samples"] if dtype.is_floating_point or "~" not in t[:2]]
+    return [(text, _C._sample(record["index"], text, dtype, seed)) for text in texts]
 
 
 def call(record, arguments):

@@ -12,7 +12,7 @@ def _tensors(x):
 
 
 def _differentiable(out):
-    return [t for t in _tensors(out) if t.dtype.is_floating_point and t.requires_grad]
+    return [t for t in _tensors(out) if t.dtype is _C.float64 and t.requires_grad]
 
 
 def _numerical(fn, inputs, target, outputs, eps):
@@ -26,12 +26,10 @@ def _numerical(fn, inputs, target, outputs, eps):
         sides = []
         for h in (eps, -eps):
             flat[i] = keep + h
-            before = _C._set_grad_enabled(False)
-            sides.append([t.detach().clone() for t in _tensors(fn(*inputs)) if t.dtype.is_floating_point])
-            _C._set_grad_enabled(before)
+            sides.append([t.detach().clone() for t in _differentiable(fn(*inputs))])
         flat[i] = keep
         for column, up, down in zip(columns, *sides, strict=False):
-            column.append(((up - down) / (2 * eps)).view(-1).tolist() if up.numel() else [])
+            column.append(((up - down) / (2 * eps)).reshape(-1).tolist() if up.numel() else [])
     return columns
 
 
@@ -39,10 +37,11 @@ def _analytical(fn, inputs, target, index):
     out = _differentiable(fn(*inputs))[index]
     rows = []
     for i in range(out.numel()):
-        seed = out.detach().new_zeros(out.shape)
-        seed.view(-1)[i] = 1
+        seed = out.detach().new_zeros(out.numel())
+        seed[i] = 1
+        seed = seed.view(out.shape)
         grad = _C._grad((out,), (target,), (seed,), True, False, True)[0]
-        rows.append([0.0] * target.numel() if grad is None else grad.contiguous().view(-1).tolist())
+        rows.append([0.0] * target.numel() if grad is None else grad.reshape(-1).tolist())
     return rows
 
 
@@ -72,7 +71,7 @@ def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=
     inputs = (inputs,) if isinstance(inputs, _C.Tensor) else tuple(inputs)
     outputs = _differentiable(func(*inputs))
     if grad_outputs is None:
-        grad_outputs = [(o.detach() * 0.5 + 0.25 + o.detach().cos()).requires_grad_() for o in outputs]
+        grad_outputs = [(o.detach() * 0.5 + 0.25 + o.detach().cos()).contiguous().requires_grad_() for o in outputs]
 
     def first(*args):
         values, seeds = args[: len(inputs)], args[len(inputs) :]

@@ -7,7 +7,8 @@ HWY_BEFORE_NAMESPACE();
 #else
 #define STRATA_FUNCTORS_ACTIVATIONS
 #endif
-namespace strata { namespace STRATA_FUNCTOR_NAMESPACE {
+namespace strata {
+namespace STRATA_FUNCTOR_NAMESPACE {
 
 template <class T> struct Sigmoid : FloatOnly {
   static constexpr int kInputs = 1;
@@ -20,11 +21,15 @@ template <class T> struct Relu {
 template <class T> struct LeakyRelu : FloatOnly {
   static constexpr int kInputs = 1;
   T slope;
-  template <class V> STRATA_FN V operator()(V x) const { return math::select(x > math::like(x, 0), x, x * math::number(x, slope)); }
+  template <class V> STRATA_FN V operator()(V x) const {
+    return math::select(x > math::like(x, 0), x, x * math::number(x, slope));
+  }
 };
 template <class T> struct Prelu : FloatOnly {
   static constexpr int kInputs = 2;
-  template <class V> STRATA_FN V operator()(V x, V weight) const { return math::select(x > math::like(x, 0), x, x * weight); }
+  template <class V> STRATA_FN V operator()(V x, V weight) const {
+    return math::select(x > math::like(x, 0), x, x * weight);
+  }
 };
 // scale * x above zero, scale * alpha * (exp(input_scale * x) - 1) below: elu, selu and celu.
 template <class T> struct Elu : FloatOnly {
@@ -43,17 +48,22 @@ template <class T> struct Gelu : FloatOnly {
 template <class T> struct GeluTanh : FloatOnly {
   static constexpr int kInputs = 1;
   template <class V> STRATA_FN V operator()(V x) const {
-    const V one = math::like(x, 1), u = x * math::like(x, 0.79788456080286536) * math::fma(x * x, math::like(x, 0.044715), one);
+    const V one = math::like(x, 1),
+            u = x * math::like(x, 0.79788456080286536) * math::fma(x * x, math::like(x, 0.044715), one);
     return x * math::like(x, 0.5) * (one + math::tanh(u));
   }
 };
 template <class T> struct Silu : FloatOnly {
   static constexpr int kInputs = 1;
-  template <class V> STRATA_FN V operator()(V x) const { return x / (math::like(x, 1) + math::exp(math::neg(x))); }
+  template <class V> STRATA_FN V operator()(V x) const {
+    return x / (math::like(x, 1) + math::exp_coarse(math::neg(x)));
+  }
 };
 template <class T> struct Mish : FloatOnly {
   static constexpr int kInputs = 1;
-  template <class V> STRATA_FN V operator()(V x) const { return x * math::tanh(math::max(x, math::like(x, 0)) + math::log1p_exp_neg_abs(x)); }
+  template <class V> STRATA_FN V operator()(V x) const {
+    return x * math::tanh(math::max(x, math::like(x, 0)) + math::log1p_exp_neg_abs(x));
+  }
 };
 template <class T> struct Softplus : FloatOnly {
   static constexpr int kInputs = 1;
@@ -66,7 +76,9 @@ template <class T> struct Softplus : FloatOnly {
 };
 template <class T> struct LogSigmoid : FloatOnly {
   static constexpr int kInputs = 1;
-  template <class V> STRATA_FN V operator()(V x) const { return math::min(x, math::like(x, 0)) - math::log1p_exp_neg_abs(x); }
+  template <class V> STRATA_FN V operator()(V x) const {
+    return math::min(x, math::like(x, 0)) - math::log1p_exp_neg_abs(x);
+  }
 };
 template <class T> struct Softsign : FloatOnly {
   static constexpr int kInputs = 1;
@@ -96,23 +108,32 @@ template <class T> struct Hardshrink : FloatOnly {
 template <class T> struct Threshold {
   static constexpr int kInputs = 1;
   T threshold, value;
-  template <class V> STRATA_FN V operator()(V x) const { return math::select(x <= math::number(x, threshold), math::number(x, value), x); }
+  template <class V> STRATA_FN V operator()(V x) const {
+    return math::select(x <= math::number(x, threshold), math::number(x, value), x);
+  }
 };
 template <class T> struct Hardtanh {
   static constexpr int kInputs = 1;
   T low, high;
-  template <class V> STRATA_FN V operator()(V x) const { return math::min(math::max(x, math::number(x, low)), math::number(x, high)); }
+  template <class V> STRATA_FN V operator()(V x) const {
+    return math::min(math::max(x, math::number(x, low)), math::number(x, high));
+  }
 };
 template <class T> struct Hardsigmoid : FloatOnly {
   static constexpr int kInputs = 1;
-  template <class V> STRATA_FN V operator()(V x) const { return math::min(math::max(x + math::like(x, 3), math::like(x, 0)), math::like(x, 6)) / math::like(x, 6); }
+  template <class V> STRATA_FN V operator()(V x) const {
+    return math::min(math::max(x + math::like(x, 3), math::like(x, 0)), math::like(x, 6)) / math::like(x, 6);
+  }
 };
 template <class T> struct Hardswish : FloatOnly {
   static constexpr int kInputs = 1;
-  template <class V> STRATA_FN V operator()(V x) const { return x * math::min(math::max(x + math::like(x, 3), math::like(x, 0)), math::like(x, 6)) / math::like(x, 6); }
+  template <class V> STRATA_FN V operator()(V x) const {
+    return x * math::min(math::max(x + math::like(x, 3), math::like(x, 0)), math::like(x, 6)) / math::like(x, 6);
+  }
 };
 
-}}  // namespace strata::STRATA_FUNCTOR_NAMESPACE
+}  // namespace STRATA_FUNCTOR_NAMESPACE
+}  // namespace strata
 #ifdef STRATA_SIMD_TARGET
 HWY_AFTER_NAMESPACE();
 #endif

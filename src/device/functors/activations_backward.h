@@ -7,7 +7,8 @@ HWY_BEFORE_NAMESPACE();
 #else
 #define STRATA_FUNCTORS_ACTIVATIONS_BACKWARD
 #endif
-namespace strata { namespace STRATA_FUNCTOR_NAMESPACE {
+namespace strata {
+namespace STRATA_FUNCTOR_NAMESPACE {
 
 // Of the result y.
 template <class T> struct SigmoidBackward : FloatOnly {
@@ -22,26 +23,30 @@ template <class T> struct TanhBackward : FloatOnly {
 template <class T> struct ThresholdBackward {
   static constexpr int kInputs = 2;
   T threshold;
-  template <class V> STRATA_FN V operator()(V g, V x) const { return math::select(x <= math::number(x, threshold), math::like(x, 0), g); }
+  template <class V> STRATA_FN V operator()(V g, V x) const {
+    return math::select(x <= math::number(x, threshold), math::like(x, 0), g);
+  }
 };
 template <class T> struct LeakyReluBackward : FloatOnly {
   static constexpr int kInputs = 2;
   T slope;
-  template <class V> STRATA_FN V operator()(V g, V x) const { return math::select(x > math::like(x, 0), g, g * math::number(x, slope)); }
+  template <class V> STRATA_FN V operator()(V g, V x) const {
+    return math::select(x > math::like(x, 0), g, g * math::number(x, slope));
+  }
 };
 template <class T> struct EluBackward : FloatOnly {
   static constexpr int kInputs = 2;
   T alpha, scale, input_scale;
   template <class V> STRATA_FN V operator()(V g, V x) const {
     const V s = math::number(x, scale), c = math::number(x, input_scale);
-    const V below = s * c * math::number(x, alpha) * math::exp(x * c);
+    const V below = s * c * math::number(x, alpha) * math::exp_coarse(x * c);
     return g * math::select(x > math::like(x, 0), s, below);
   }
 };
 template <class T> struct GeluBackward : FloatOnly {
   static constexpr int kInputs = 2;
   template <class V> STRATA_FN V operator()(V g, V x) const {
-    const V pdf = math::exp(x * x * math::like(x, -0.5)) * math::like(x, 0.39894228040143267794);
+    const V pdf = math::exp_coarse(x * x * math::like(x, -0.5)) * math::like(x, 0.39894228040143267794);
     return g * math::fma(x, pdf, math::normal_cdf(x));
   }
 };
@@ -111,7 +116,8 @@ template <class T> struct ClampBackward {
   }
 };
 
-}}  // namespace strata::STRATA_FUNCTOR_NAMESPACE
+}  // namespace STRATA_FUNCTOR_NAMESPACE
+}  // namespace strata
 #ifdef STRATA_SIMD_TARGET
 HWY_AFTER_NAMESPACE();
 #endif

@@ -7,7 +7,8 @@ HWY_BEFORE_NAMESPACE();
 #else
 #define STRATA_FUNCTORS_ARITHMETIC
 #endif
-namespace strata { namespace STRATA_FUNCTOR_NAMESPACE {
+namespace strata {
+namespace STRATA_FUNCTOR_NAMESPACE {
 
 template <class T> struct Add {
   static constexpr int kInputs = 2;
@@ -19,13 +20,17 @@ template <class T> struct Sub {
   static constexpr int kInputs = 2;
   static constexpr bool kExactNumbers = true;
   T alpha;
-  template <class V> STRATA_FN V operator()(V a, V b) const { return math::fma(math::number(b, math::neg(alpha)), b, a); }
+  template <class V> STRATA_FN V operator()(V a, V b) const {
+    return math::fma(math::number(b, math::neg(alpha)), b, a);
+  }
 };
 template <class T> struct Rsub {
   static constexpr int kInputs = 2;
   static constexpr bool kExactNumbers = true;
   T alpha;
-  template <class V> STRATA_FN V operator()(V a, V b) const { return math::fma(math::number(a, math::neg(alpha)), a, b); }
+  template <class V> STRATA_FN V operator()(V a, V b) const {
+    return math::fma(math::number(a, math::neg(alpha)), a, b);
+  }
 };
 template <class T> struct Mul {
   static constexpr int kInputs = 2;
@@ -66,11 +71,15 @@ template <class T> struct Minimum {
 // The other operand wins over a NaN.
 template <class T> struct Fmax {
   static constexpr int kInputs = 2;
-  template <class V> STRATA_FN V operator()(V a, V b) const { return math::select(math::is_nan(b), a, math::select(math::is_nan(a), b, math::max(a, b))); }
+  template <class V> STRATA_FN V operator()(V a, V b) const {
+    return math::select(math::is_nan(b), a, math::select(math::is_nan(a), b, math::max(a, b)));
+  }
 };
 template <class T> struct Fmin {
   static constexpr int kInputs = 2;
-  template <class V> STRATA_FN V operator()(V a, V b) const { return math::select(math::is_nan(b), a, math::select(math::is_nan(a), b, math::min(a, b))); }
+  template <class V> STRATA_FN V operator()(V a, V b) const {
+    return math::select(math::is_nan(b), a, math::select(math::is_nan(a), b, math::min(a, b)));
+  }
 };
 template <class T> struct Clamp {
   static constexpr int kInputs = 3;
@@ -142,7 +151,8 @@ template <class T> struct NextAfter : FloatOnly {
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::next_after(a, b); }
 };
 
-}}  // namespace strata::STRATA_FUNCTOR_NAMESPACE
+}  // namespace STRATA_FUNCTOR_NAMESPACE
+}  // namespace strata
 #ifdef STRATA_SIMD_TARGET
 HWY_AFTER_NAMESPACE();
 #endif

@@ -7,7 +7,8 @@ HWY_BEFORE_NAMESPACE();
 #else
 #define STRATA_FUNCTORS_BITWISE
 #endif
-namespace strata { namespace STRATA_FUNCTOR_NAMESPACE {
+namespace strata {
+namespace STRATA_FUNCTOR_NAMESPACE {
 
 template <class T> struct BitAnd : IntOnly {
   static constexpr int kInputs = 2;
@@ -39,10 +40,13 @@ template <class T> struct Gcd : IntOnly {
 };
 template <class T> struct Lcm : IntOnly {
   static constexpr int kInputs = 2;
-  template <class V> STRATA_FN V operator()(V a, V b) const { return a == 0 || b == 0 ? 0 : math::abs(math::mul(a / math::gcd(a, b), b)); }
+  template <class V> STRATA_FN V operator()(V a, V b) const {
+    return a == 0 || b == 0 ? 0 : math::abs(math::mul(a / math::gcd(a, b), b));
+  }
 };
 
-}}  // namespace strata::STRATA_FUNCTOR_NAMESPACE
+}  // namespace STRATA_FUNCTOR_NAMESPACE
+}  // namespace strata
 #ifdef STRATA_SIMD_TARGET
 HWY_AFTER_NAMESPACE();
 #endif

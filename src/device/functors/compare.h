@@ -7,7 +7,8 @@ HWY_BEFORE_NAMESPACE();
 #else
 #define STRATA_FUNCTORS_COMPARE
 #endif
-namespace strata { namespace STRATA_FUNCTOR_NAMESPACE {
+namespace strata {
+namespace STRATA_FUNCTOR_NAMESPACE {
 
 template <class T> struct Eq : Predicate {
   static constexpr int kInputs = 2;
@@ -15,7 +16,9 @@ template <class T> struct Eq : Predicate {
 };
 template <class T> struct Ne : Predicate {
   static constexpr int kInputs = 2;
-  template <class V> STRATA_FN V operator()(V a, V b) const { return math::truth(math::invert(a == b), a); }  // true for NaN
+  template <class V> STRATA_FN V operator()(V a, V b) const {
+    return math::truth(math::invert(a == b), a);
+  }  // true for NaN
 };
 template <class T> struct Lt : Predicate {
   static constexpr int kInputs = 2;
@@ -35,11 +38,15 @@ template <class T> struct Ge : Predicate {
 };
 template <class T> struct LogicalAnd : Predicate {
   static constexpr int kInputs = 2;
-  template <class V> STRATA_FN V operator()(V a, V b) const { return math::truth(math::both(math::nonzero(a), math::nonzero(b)), a); }
+  template <class V> STRATA_FN V operator()(V a, V b) const {
+    return math::truth(math::both(math::nonzero(a), math::nonzero(b)), a);
+  }
 };
 template <class T> struct LogicalOr : Predicate {
   static constexpr int kInputs = 2;
-  template <class V> STRATA_FN V operator()(V a, V b) const { return math::truth(math::either(math::nonzero(a), math::nonzero(b)), a); }
+  template <class V> STRATA_FN V operator()(V a, V b) const {
+    return math::truth(math::either(math::nonzero(a), math::nonzero(b)), a);
+  }
 };
 template <class T> struct LogicalXor : Predicate {
   static constexpr int kInputs = 2;
@@ -62,15 +69,21 @@ template <class T> struct IsInf : Predicate {
 };
 template <class T> struct IsFinite : Predicate {
   static constexpr int kInputs = 1;
-  template <class V> STRATA_FN V operator()(V x) const { return math::truth(math::invert(math::either(math::is_nan(x), math::is_inf(x))), x); }
+  template <class V> STRATA_FN V operator()(V x) const {
+    return math::truth(math::invert(math::either(math::is_nan(x), math::is_inf(x))), x);
+  }
 };
 template <class T> struct IsPosInf : Predicate {
   static constexpr int kInputs = 1;
-  template <class V> STRATA_FN V operator()(V x) const { return math::truth(math::both(math::is_inf(x), x > math::like(x, 0)), x); }
+  template <class V> STRATA_FN V operator()(V x) const {
+    return math::truth(math::both(math::is_inf(x), x > math::like(x, 0)), x);
+  }
 };
 template <class T> struct IsNegInf : Predicate {
   static constexpr int kInputs = 1;
-  template <class V> STRATA_FN V operator()(V x) const { return math::truth(math::both(math::is_inf(x), x < math::like(x, 0)), x); }
+  template <class V> STRATA_FN V operator()(V x) const {
+    return math::truth(math::both(math::is_inf(x), x < math::like(x, 0)), x);
+  }
 };
 template <class T> struct SignBit : Predicate {
   static constexpr int kInputs = 1;
@@ -84,12 +97,14 @@ template <class T> struct IsClose : FloatPredicate {
     const V bound = math::fma(math::number(b, rtol), math::abs(b), math::number(b, atol));
     const auto near = math::both(math::abs(a - b) <= bound, math::invert(math::is_inf(b)));
     V result = math::truth(math::either(near, a == b), a);
-    if (equal_nan != T(0)) result = math::select(math::both(math::is_nan(a), math::is_nan(b)), math::like(a, 1), result);
+    if (equal_nan != T(0))
+      result = math::select(math::both(math::is_nan(a), math::is_nan(b)), math::like(a, 1), result);
     return result;
   }
 };
 
-}}  // namespace strata::STRATA_FUNCTOR_NAMESPACE
+}  // namespace STRATA_FUNCTOR_NAMESPACE
+}  // namespace strata
 #ifdef STRATA_SIMD_TARGET
 HWY_AFTER_NAMESPACE();
 #endif

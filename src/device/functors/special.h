@@ -7,7 +7,8 @@ HWY_BEFORE_NAMESPACE();
 #else
 #define STRATA_FUNCTORS_SPECIAL
 #endif
-namespace strata { namespace STRATA_FUNCTOR_NAMESPACE {
+namespace strata {
+namespace STRATA_FUNCTOR_NAMESPACE {
 
 template <class T> struct Erf : FloatOnly {
   static constexpr int kInputs = 1;
@@ -97,12 +98,14 @@ template <class T> struct NanToNum {
   T nan, posinf, neginf;
   template <class V> STRATA_FN V operator()(V x) const {
     const V zero = math::like(x, 0);
-    const V y = math::select(math::is_inf(x), math::select(x > zero, math::number(x, posinf), math::number(x, neginf)), x);
+    const V y =
+      math::select(math::is_inf(x), math::select(x > zero, math::number(x, posinf), math::number(x, neginf)), x);
     return math::select(math::is_nan(x), math::number(x, nan), y);
   }
 };
 
-}}  // namespace strata::STRATA_FUNCTOR_NAMESPACE
+}  // namespace STRATA_FUNCTOR_NAMESPACE
+}  // namespace strata
 #ifdef STRATA_SIMD_TARGET
 HWY_AFTER_NAMESPACE();
 #endif

@@ -7,18 +7,23 @@ HWY_BEFORE_NAMESPACE();
 #else
 #define STRATA_FUNCTORS_TERNARY
 #endif
-namespace strata { namespace STRATA_FUNCTOR_NAMESPACE {
+namespace strata {
+namespace STRATA_FUNCTOR_NAMESPACE {
 
 template <class T> struct Where {
   static constexpr int kInputs = 3;
   static constexpr unsigned kSkip = 1;
-  template <class V> STRATA_FN V operator()(V condition, V yes, V no) const { return math::select(math::nonzero(condition), yes, no); }
+  template <class V> STRATA_FN V operator()(V condition, V yes, V no) const {
+    return math::select(math::nonzero(condition), yes, no);
+  }
 };
 // The dtype is the first operand's.
 template <class T> struct MaskedFill {
   static constexpr int kInputs = 3;
   static constexpr unsigned kSkip = 6;
-  template <class V> STRATA_FN V operator()(V x, V mask, V value) const { return math::select(math::nonzero(mask), value, x); }
+  template <class V> STRATA_FN V operator()(V x, V mask, V value) const {
+    return math::select(math::nonzero(mask), value, x);
+  }
 };
 // From the nearer end, so that both ends are hit exactly.
 template <class T> struct Lerp : FloatOnly {
@@ -33,7 +38,9 @@ template <class T> struct Addcmul {
   static constexpr int kInputs = 3;
   static constexpr bool kExactNumbers = true;
   T value;
-  template <class V> STRATA_FN V operator()(V x, V a, V b) const { return math::fma(math::mul(math::number(a, value), a), b, x); }
+  template <class V> STRATA_FN V operator()(V x, V a, V b) const {
+    return math::fma(math::mul(math::number(a, value), a), b, x);
+  }
 };
 template <class T> struct Addcdiv : FloatOnly {
   static constexpr int kInputs = 3;
@@ -41,7 +48,8 @@ template <class T> struct Addcdiv : FloatOnly {
   template <class V> STRATA_FN V operator()(V x, V a, V b) const { return math::fma(math::number(a, value), a / b, x); }
 };
 
-}}  // namespace strata::STRATA_FUNCTOR_NAMESPACE
+}  // namespace STRATA_FUNCTOR_NAMESPACE
+}  // namespace strata
 #ifdef STRATA_SIMD_TARGET
 HWY_AFTER_NAMESPACE();
 #endif

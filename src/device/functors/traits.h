@@ -12,9 +12,9 @@
 
 namespace strata {
 
-struct FloatOnly {};            // integers are converted to the default floating type first
-struct IntOnly {};              // integers and bool
-struct Predicate {};            // 1 or 0; the op's result is bool
+struct FloatOnly {};  // integers are converted to the default floating type first
+struct IntOnly {};    // integers and bool
+struct Predicate {};  // 1 or 0; the op's result is bool
 struct FloatPredicate : FloatOnly, Predicate {};
 
 }  // namespace strata

@@ -7,7 +7,8 @@ HWY_BEFORE_NAMESPACE();
 #else
 #define STRATA_FUNCTORS_UNARY_MATH
 #endif
-namespace strata { namespace STRATA_FUNCTOR_NAMESPACE {
+namespace strata {
+namespace STRATA_FUNCTOR_NAMESPACE {
 
 template <class T> struct Exp : FloatOnly {
   static constexpr int kInputs = 1;
@@ -133,7 +134,8 @@ template <class T> struct Rad2Deg : FloatOnly {
   template <class V> STRATA_FN V operator()(V x) const { return x * math::like(x, 57.295779513082320877); }
 };
 
-}}  // namespace strata::STRATA_FUNCTOR_NAMESPACE
+}  // namespace STRATA_FUNCTOR_NAMESPACE
+}  // namespace strata
 #ifdef STRATA_SIMD_TARGET
 HWY_AFTER_NAMESPACE();
 #endif
