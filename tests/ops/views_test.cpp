@@ -7,6 +7,7 @@
 #include "autograd/autograd.h"
 #include "base/parallel.h"
 #include "strata/ops.h"
+#include "tensor/generator.h"
 
 namespace strata {
 namespace {
