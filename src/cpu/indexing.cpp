@@ -7,6 +7,7 @@
 
 #include "base/parallel.h"
 #include "cpu/copy.h"
+#include "cpu/lines.h"
 
 namespace strata::cpu {
 
@@ -15,8 +16,9 @@ constexpr int64_t kGrain = 1 << 14;  // elements per piece of parallel work
 IndexedDims::IndexedDims(const TensorImpl& t, int first_dim, std::span<const Tensor> indices, bool wrap, const char* op)
     : first(first_dim), count(static_cast<int>(indices.size())), n(indices.empty() ? 1 : indices[0].numel()), offset(new int64_t[static_cast<size_t>(n)]()) {
   for (int k = 0; k < count; ++k) {
-    const TensorImpl& index = *indices[static_cast<size_t>(k)];  // contiguous int64
-    STRATA_ASSERT(index.contiguous && index.dtype == DType::I64 && index.numel == n);
+    const Tensor held = packed(*indices[static_cast<size_t>(k)]);
+    const TensorImpl& index = *held;
+    STRATA_ASSERT(index.dtype == DType::I64 && index.numel == n);
     const int dim = first + k;
     const int64_t size = t.ndim ? t.shape[dim] : 1, stride = t.ndim ? t.strides[dim] : 1, low = wrap ? -size : 0;
     const auto* values = reinterpret_cast<const int64_t*>(index.data);
