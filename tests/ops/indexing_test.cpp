@@ -5,6 +5,7 @@
 #include "base/parallel.h"
 #include "ops/index_expr.h"
 #include "strata/ops.h"
+#include "tensor/generator.h"
 
 namespace strata {
 namespace {
