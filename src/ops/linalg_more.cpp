@@ -54,8 +54,9 @@ STRATA_OP(linalg_diagonal, "linalg.diagonal(Tensor A, *, int offset=0, int dim1=
 
 STRATA_OP(linalg_vander, "linalg.vander(Tensor x, *, int? N=None) -> Tensor")
   .doc("The Vandermonde matrix: powers 0 to N-1 of each element as rows.").dtypes(kNumericTypes)
-  .composite([](const Tensor& x, std::optional<int64_t> N) {
-    STRATA_CHECK(x.dim() >= 1 && x.size(-1) > 0, Runtime, "linalg.vander: x must have at least one dimension and a non-empty last one, got shape {}", to_string(x.shape()));
+  .composite([](const Tensor& given, std::optional<int64_t> N) {
+    const Tensor x = given.dim() ? given : unsqueeze(given, 0);
+    STRATA_CHECK(x.size(-1) > 0, Runtime, "linalg.vander: the last dimension of x must not be empty, got shape {}", to_string(x.shape()));
     const int64_t n = N ? *N : x.size(-1);
     STRATA_CHECK(n >= 1, Runtime, "linalg.vander: N must be greater than 1, got {}", n);
     const DType dtype = is_floating(x.dtype()) ? x.dtype() : DType::I64;
@@ -67,7 +68,7 @@ STRATA_OP(linalg_vander, "linalg.vander(Tensor x, *, int? N=None) -> Tensor")
     return cat({ones, cumprod(expand(unsqueeze(to(x, dtype), -1), shape), -1)}, -1);
   })
   .samples({"f(4)", "f(2,3), N=5", "i5(4), N=3"})
-  .error("f()", ErrorKind::Runtime, "at least one dimension");
+  .error("f(0)", ErrorKind::Runtime, "must not be empty");
 
 STRATA_OP(linalg_tensorinv, "linalg.tensorinv(Tensor A, int ind=2) -> Tensor")
   .doc("The inverse of A seen as a matrix from its last to its first `ind` dimensions.").dtypes({DType::F32, DType::F64})

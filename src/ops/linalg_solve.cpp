@@ -52,13 +52,27 @@ Tensor unit_lower(const Tensor& lu) {
 }
 Tensor upper_of(const Tensor& lu) { return triu(narrow(lu, -2, 0, std::min(lu.size(-2), lu.size(-1)))); }
 
-// With A = P L U and square A: P L^-T [tril(L^T gL, -1) + triu(gU U^T)] U^-T.
-Tensor lu_grad(const Tensor& g, const Tensor& lu, const Tensor& pivots) {
-  STRATA_CHECK(lu.size(-1) == lu.size(-2), NotImplemented, "lu: the gradient of a non-square matrix is not available");
-  const Tensor L = unit_lower(lu), U = upper_of(lu), P = permutation(pivots, lu.size(-2), lu.dtype());
-  const Tensor inner = add(tril(matmul(mT(L), tril(g, -1)), -1), triu(matmul(triu(g), mT(U))));
+// With B = L U and square B: L^-T [tril(L^T gL, -1) + triu(gU U^T)] U^-T.
+Tensor square_lu_grad(const Tensor& gL, const Tensor& gU, const Tensor& L, const Tensor& U) {
+  const Tensor inner = add(tril(matmul(mT(L), tril(gL, -1)), -1), triu(matmul(triu(gU), mT(U))));
   const Tensor left = linalg::solve_triangular(mT(L), inner, true, true, true);
-  return matmul(P, mT(linalg::solve_triangular(U, mT(left), true)));
+  return mT(linalg::solve_triangular(U, mT(left), true));
+}
+// A = P B. The part of B beyond the square is B2 = L2 U (tall) or B2 = L U2 (wide), and passes a share on to the square.
+Tensor lu_grad(const Tensor& g, const Tensor& lu, const Tensor& pivots) {
+  const int64_t m = lu.size(-2), n = lu.size(-1), k = std::min(m, n);
+  const Tensor P = permutation(pivots, m, lu.dtype());
+  const Tensor square = narrow(narrow(lu, -2, 0, k), -1, 0, k), g1 = narrow(narrow(g, -2, 0, k), -1, 0, k);
+  const Tensor L = unit_lower(square), U = upper_of(square);
+  if (m == n) return matmul(P, square_lu_grad(g1, g1, L, U));
+  if (m > n) {
+    const Tensor L2 = narrow(lu, -2, n, m - n);
+    const Tensor g2 = mT(linalg::solve_triangular(U, mT(narrow(g, -2, n, m - n)), true));
+    return matmul(P, cat({square_lu_grad(g1, sub(g1, matmul(mT(L2), g2)), L, U), g2}, -2));
+  }
+  const Tensor U2 = narrow(lu, -1, m, n - m);
+  const Tensor g2 = linalg::solve_triangular(mT(L), narrow(g, -1, m, n - m), true, true, true);
+  return matmul(P, cat({square_lu_grad(sub(g1, matmul(g2, mT(U2))), g1, L, U), g2}, -1));
 }
 
 struct Determinant {
@@ -132,7 +146,7 @@ STRATA_OP(linalg_lu_factor_ex, "linalg.lu_factor_ex(Tensor A, *, bool pivot=True
   .doc("The compact LU decomposition with row exchanges, the exchanges (from 1), and per matrix the place of the first zero pivot or 0.")
   .dtypes({DType::F32, DType::F64}).infer(infer_lu).kernel("blocked", run_lu).saves_result({0, 1}).no_grad_outputs({1, 2})
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {lu_grad(g, c.result(0), autograd::detach(c.result(1)))}; })
-  .samples({"m(4,4)", "m(2,3,3)", "f(0,3,3)"})
+  .samples({"m(4,4)", "m(2,3,3)", "f(4,3)", "f(2,3,4)", "f(0,3,3)"})
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions")
   .error("i5(3,3)", ErrorKind::Runtime, "floating point");
 
@@ -185,6 +199,15 @@ STRATA_OP(linalg_lu_solve, "linalg.lu_solve(Tensor LU, Tensor pivots, Tensor B, 
   })
   .samples({"m(3,3), i3(3), f(3,2)", "m(2,3,3), i3(2,3), f(2,3,2), adjoint=True", "m(3,3), i3(3), f(2,3), left=False"})
   .error("f(3,4), i5(3), f(3,2)", ErrorKind::Runtime, "square");
+
+STRATA_OP(lu, "lu(Tensor A, bool pivot=True, bool get_infos=False) -> (Tensor LU, Tensor pivots)")
+  .doc("The compact LU decomposition; see linalg.lu_factor.").dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& A, bool pivot, bool) {
+    const auto [LU, pivots, info] = linalg::lu_factor_ex(A, pivot);
+    return std::tuple(LU, pivots);
+  })
+  .samples({"m(4,4)", "f(2,4,3)"})
+  .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 
 STRATA_OP(lu_solve, "lu_solve(Tensor b, Tensor LU_data, Tensor LU_pivots) -> Tensor")
   .doc("Solves A x = b from a compact LU decomposition.").dtypes({DType::F32, DType::F64})

@@ -16,11 +16,14 @@ void require_convergence(bool done, const char* op) {
   STRATA_CHECK(done, Runtime, "{}: The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated values.", op);
 }
 
+// Where two values are equal no gradient flows between their vectors (it is not defined there).
+Tensor finite_gap(const Tensor& gap) { return where(eq(gap, 0.0), std::numeric_limits<double>::infinity(), gap); }
+
 // V (diag(gw) + (V^T gV) / (w_j - w_i)) V^T
 Tensor eigh_grad(const Tensor& gw, const Tensor& gV, const Tensor& w, const Tensor& V) {
   Tensor inner;
   if (gV) {
-    const Tensor gap = add(sub(unsqueeze(w, -2), unsqueeze(w, -1)), eye(w.size(-1), std::nullopt, w.dtype()));
+    const Tensor gap = finite_gap(sub(unsqueeze(w, -2), unsqueeze(w, -1)));
     const Tensor projected = matmul(mT(V), gV);
     inner = div(sub(projected, diag_embed(diagonal(projected, 0, -2, -1))), gap);
   }
@@ -36,7 +39,7 @@ Tensor svd_grad(const Tensor& gU, const Tensor& gS, const Tensor& gVh, const Ten
   const auto plus = [](const Tensor& a, const Tensor& b) { return a ? (b ? add(a, b) : a) : b; };
   if (gU || gVh) {
     const Tensor squares = mul(S, S);
-    const Tensor gap = add(sub(unsqueeze(squares, -2), unsqueeze(squares, -1)), eye(k, std::nullopt, S.dtype()));
+    const Tensor gap = finite_gap(sub(unsqueeze(squares, -2), unsqueeze(squares, -1)));
     if (gU) inner = mul(div(skew(matmul(mT(U), gU)), gap), unsqueeze(S, -2));
     if (gVh) inner = plus(inner, mul(unsqueeze(S, -1), div(skew(matmul(Vh, mT(gVh))), gap)));
   }
@@ -87,7 +90,7 @@ Tensor rank_of(const Tensor& A, const Tensor& atol, const Tensor& rtol, bool her
 Tensor pinv_of(const Tensor& A, const Tensor& atol, const Tensor& rtol, bool hermitian) {
   check_matrix(*A, "linalg.pinv");
   if (hermitian) check_square(*A, "linalg.pinv");
-  return call(op__linalg_pinv, Args(A, atol, rtol));
+  return call(op__linalg_pinv, Args(A, atol, rtol, hermitian));
 }
 }  // namespace
 
@@ -193,11 +196,35 @@ STRATA_OP(svd, "svd(Tensor input, bool some=True, bool compute_uv=True) -> (Tens
 
 STRATA_OP(linalg_svdvals, "linalg.svdvals(Tensor A, *, str? driver=None) -> Tensor")
   .doc("Singular values in descending order.").dtypes({DType::F32, DType::F64})
-  .composite([](const Tensor& A, std::optional<std::string_view>) { return linalg::svd(A, false)[1]; })
+  .infer([](const Call& c) {
+    const TensorImpl& a = c.args.tensor(0);
+    check_matrix(a, "linalg.svdvals");
+    set_batch_shape(*c.out(), a, {std::min(a.shape[a.ndim - 2], a.shape[a.ndim - 1])});
+  })
+  .kernel("golub-kahan", [](const Call& c) {
+    const Batch batch(c.args.tensor(0));
+    const cpu::In<double> in(c.args.tensor(0));
+    const cpu::Out<double> s(c.out());
+    const int64_t n = std::min(batch.rows, batch.columns), m = std::max(batch.rows, batch.columns);
+    require_finite(in.get(), batch.count * batch.size(), "linalg.svdvals");
+    batch.each([&](int64_t i) {
+      std::vector<double> a(static_cast<size_t>(m * n));
+      const double* x = in.get() + i * m * n;
+      for (int64_t r = 0; r < m; ++r)
+        for (int64_t q = 0; q < n; ++q) a[static_cast<size_t>(r * n + q)] = batch.rows == m ? x[r * n + q] : x[q * m + r];
+      require_convergence(cpu::singular_values(a.data(), m, n, s.get() + i * n, nullptr, 0, nullptr), "linalg.svdvals");
+    });
+    s.finish();
+  })
+  .saves({0})
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    const auto [U, S, Vh] = linalg::svd(c.input(0), false);
+    return {matmul(mul(U, unsqueeze(g, -2)), Vh)};
+  })
   .samples({"f(4,3)", "f(2,3,4)"})
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 
-STRATA_OP(_linalg_pinv, "_linalg_pinv(Tensor A, Tensor? atol, Tensor? rtol) -> Tensor")
+STRATA_OP(_linalg_pinv, "_linalg_pinv(Tensor A, Tensor? atol, Tensor? rtol, bool hermitian=False) -> Tensor")
   .doc("The pseudo-inverse by singular values.").helper().dtypes({DType::F32, DType::F64})
   .infer([](const Call& c) {
     const TensorImpl& a = c.args.tensor(0);
@@ -206,10 +233,17 @@ STRATA_OP(_linalg_pinv, "_linalg_pinv(Tensor A, Tensor? atol, Tensor? rtol) -> T
   .kernel("svd", [](const Call& c) {
     Scoped mode(thread_state.grad_mode, false);
     const Tensor A = c.args.share(0);
-    const auto [U, S, Vh] = linalg::svd(A, false);
-    const Tensor keep = gt(S, cutoff(A, S, c.args.share(1), c.args.share(2)));
+    Tensor U, S, V;
+    if (c.args[3].boolean()) {
+      const auto [w, Q] = linalg::eigh(A);
+      U = V = Q, S = w;
+    } else {
+      const auto [left, s, right] = linalg::svd(A, false);
+      U = left, S = s, V = mT(right);
+    }
+    const Tensor size = abs(S), keep = gt(size, cutoff(A, size, c.args.share(1), c.args.share(2)));
     const Tensor inverse = where(keep, reciprocal(where(keep, S, 1.0)), 0.0);
-    cpu::copy_values(*c.out(), *matmul(mul(mT(Vh), unsqueeze(to(inverse, A.dtype()), -2)), mT(U)));
+    cpu::copy_values(*c.out(), *matmul(mul(V, unsqueeze(to(inverse, A.dtype()), -2)), mT(U)));
   })
   .saves({0}).saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {pinv_grad(g, c.result(), c.input(0))}; })
@@ -222,10 +256,16 @@ STRATA_OP(linalg_pinv, "linalg.pinv(Tensor A, *, Tensor? atol=None, Tensor? rtol
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 
 STRATA_OP(linalg_pinv_rcond, "linalg.pinv.rcond(Tensor A, float rcond, bool hermitian=False) -> Tensor")
-  .doc("The Moore-Penrose pseudo-inverse with a relative tolerance.").dtypes({DType::F32, DType::F64}).alias("pinverse")
+  .doc("The Moore-Penrose pseudo-inverse with a relative tolerance.").dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& A, double rcond, bool hermitian) { return pinv_of(A, full({}, 0.0, A.dtype()), full({}, rcond, A.dtype()), hermitian); })
   .samples({"f(4,3), 0.001", "s(3,3), 0.001, True"})
   .error("f(3), 0.1", ErrorKind::Runtime, "at least 2 dimensions");
+
+STRATA_OP(pinverse, "pinverse(Tensor input, float rcond=1e-15) -> Tensor")
+  .doc("The Moore-Penrose pseudo-inverse; see linalg.pinv.").dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& input, double rcond) { return pinv_of(input, full({}, 0.0, input.dtype()), full({}, rcond, input.dtype()), false); })
+  .samples({"f(4,3)", "m(3,3), 0.001"})
+  .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 
 STRATA_OP(linalg_matrix_rank, "linalg.matrix_rank(Tensor A, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor")
   .doc("How many singular values are larger than max(atol, rtol * largest).").dtypes({DType::F32, DType::F64})

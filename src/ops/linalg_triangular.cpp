@@ -156,9 +156,32 @@ STRATA_OP(cholesky_solve, "cholesky_solve(Tensor B, Tensor L, bool upper=False) 
 
 STRATA_OP(cholesky_inverse, "cholesky_inverse(Tensor L, bool upper=False) -> Tensor")
   .doc("The inverse of A from its Cholesky factor.").dtypes({DType::F32, DType::F64})
-  .composite([](const Tensor& L, bool upper) {
-    check_square(*L, "cholesky_inverse", "L");
-    return cholesky_solve(eye(L.size(-1), std::nullopt, L.dtype()), L, upper);
+  .infer([](const Call& c) {
+    const TensorImpl& a = c.args.tensor(0);
+    check_square(a, "cholesky_inverse", "L");
+    set_batch_shape(*c.out(), a, {a.shape[a.ndim - 1], a.shape[a.ndim - 1]});
+  })
+  .kernel("triangular", [](const Call& c) {
+    const Batch batch(c.args.tensor(0));
+    const cpu::In<double> in(c.args.tensor(0));
+    const cpu::Out<double> out(c.out());
+    const int64_t n = batch.rows;
+    const bool upper = c.args[1].boolean();
+    batch.each([&](int64_t i) {
+      const double* L = in.get() + i * n * n;
+      double* x = out.get() + i * n * n;
+      std::fill_n(x, n * n, 0.0);
+      for (int64_t k = 0; k < n; ++k) x[k * n + k] = 1;
+      const int64_t row = upper ? 1 : n, column = upper ? n : 1;  // the lower factor, whichever way it is stored
+      cpu::solve_triangle(L, row, column, n, false, false, x, n);
+      cpu::solve_triangle(L, column, row, n, true, false, x, n);
+    });
+    out.finish();
+  })
+  .saves({0}).saves_result()
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    const Tensor L = c.input(0), X = c.result(), common = neg(matmul(X, matmul(add(g, mT(g)), X)));
+    return {c.arg(1).boolean() ? matmul(L, common) : matmul(common, L)};
   })
   .samples({"m(4,4)", "m(2,3,3), True"})
   .error("f(3,4)", ErrorKind::Runtime, "square");
@@ -222,6 +245,50 @@ STRATA_OP(qr, "qr(Tensor input, bool some=True) -> (Tensor Q, Tensor R)")
   .samples({"f(4,3)", "f(3,4)"})
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 
+STRATA_OP(geqrf, "geqrf(Tensor input) -> (Tensor a, Tensor tau)")
+  .doc("QR as reflectors: R on and above the diagonal, the reflectors below it, and their factors.").dtypes({DType::F32, DType::F64})
+  .infer([](const Call& c) {
+    const TensorImpl& a = c.args.tensor(0);
+    check_matrix(a, "geqrf");
+    const int64_t m = a.shape[a.ndim - 2], n = a.shape[a.ndim - 1];
+    set_batch_shape(*c.outs[0], a, {m, n});
+    set_batch_shape(*c.outs[1], a, {std::min(m, n)});
+  })
+  .kernel("householder", [](const Call& c) {
+    const Batch batch(c.args.tensor(0));
+    const cpu::In<double> in(c.args.tensor(0));
+    const cpu::Out<double> a(c.outs[0]), tau(c.outs[1]);
+    const int64_t count = std::min(batch.rows, batch.columns);
+    batch.each([&](int64_t i) {
+      std::copy_n(in.get() + i * batch.size(), batch.size(), a.get() + i * batch.size());
+      cpu::qr_factor(a.get() + i * batch.size(), batch.rows, batch.columns, tau.get() + i * count);
+    });
+    a.finish(), tau.finish();
+  })
+  .samples({"f(4,3)", "f(2,3,4)"})
+  .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
+
+STRATA_OP(ormqr, "ormqr(Tensor input, Tensor tau, Tensor other, bool left=True, bool transpose=False) -> Tensor")
+  .doc("The product of Q, kept as reflectors, with another matrix.").dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& input, const Tensor& tau, const Tensor& other, bool left, bool transposed) {
+    check_matrix(*input, "ormqr");
+    const int64_t m = input.size(-2), k = tau.size(-1);
+    STRATA_CHECK(other.dim() == input.dim() && other.size(left ? -2 : -1) == m, Runtime, "ormqr: other.shape[{}] must be equal to input.shape[-2], got {} and {}", left ? -2 : -1,
+                 to_string(other.shape()), to_string(input.shape()));
+    STRATA_CHECK(tau.dim() == input.dim() - 1 && k <= input.size(-1), Runtime, "ormqr: tau has shape {}, input has shape {}", to_string(tau.shape()), to_string(input.shape()));
+    const Tensor v = add(tril(narrow(input, -1, 0, k), -1), eye(m, k, input.dtype()));
+    Tensor x = left ? other : mT(other);
+    const bool backward = left ? !transposed : transposed;  // Q x applies the last reflector first
+    for (int64_t step = 0; step < k; ++step) {
+      const int64_t i = backward ? k - 1 - step : step;
+      const Tensor column = narrow(v, -1, i, 1), t = unsqueeze(narrow(tau, -1, i, 1), -1);
+      x = sub(x, matmul(mul(column, t), matmul(mT(column), x)));
+    }
+    return left ? x : mT(x);
+  })
+  .samples({"f(4,3), f(3), f(4,2)", "f(4,3), f(3), f(2,4), False, True"})
+  .error("f(4,3), f(3), f(3,2)", ErrorKind::Runtime, "must be equal");
+
 STRATA_OP(linalg_householder_product, "linalg.householder_product(Tensor A, Tensor tau) -> Tensor")
   .doc("The first n columns of the product of reflectors kept below the diagonal of A (m x n).").alias("orgqr").dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& A, const Tensor& tau) {
@@ -236,7 +303,7 @@ STRATA_OP(linalg_householder_product, "linalg.householder_product(Tensor A, Tens
       const Tensor column = narrow(v, -1, k, 1), t = unsqueeze(narrow(tau, -1, k, 1), -1);
       q = sub(q, matmul(mul(column, t), matmul(mT(column), q)));
     }
-    return q;
+    return tau.size(-1) ? q : add(q, mul(A, 0.0));  // the tape must see A
   })
   .samples({"f(4,3), f(3)", "f(2,3,3), f(2,2)"})
   .error("f(3,4), f(3)", ErrorKind::Runtime, "greater than or equal");

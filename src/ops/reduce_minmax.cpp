@@ -146,6 +146,12 @@ STRATA_OP(min, "min(Tensor input) -> Tensor")
   .samples({"f(3,4)", "f()", "i5(3,4)", "b(4)"})
   .error("f(0)", ErrorKind::Runtime, "numel() == 0");
 
+STRATA_OP(max_other, "max.other(Tensor input, Tensor other) -> Tensor")
+  .doc("The elementwise maximum; the same as maximum.")
+  .composite([](const Tensor& input, const Tensor& other) { return maximum(input, other); })
+  .samples({"f(3,4), f(3,4)", "f(3,4), f(4)", "i5(3), i5(3)"})
+  .error("f(3), f(4)", ErrorKind::Runtime, "");
+
 STRATA_OP(max_dim, "max.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
   .doc("The largest value along a dimension and its first place. NaN counts as the largest.")
   .infer(infer_with_places)
@@ -156,6 +162,12 @@ STRATA_OP(max_dim, "max.dim(Tensor input, int dim, bool keepdim=False) -> (Tenso
   .error("f(3,0), 1", ErrorKind::Index, "non-zero size")
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
+STRATA_OP(min_other, "min.other(Tensor input, Tensor other) -> Tensor")
+  .doc("The elementwise minimum; the same as minimum.")
+  .composite([](const Tensor& input, const Tensor& other) { return minimum(input, other); })
+  .samples({"f(3,4), f(3,4)", "f(3,4), f(4)", "i5(3), i5(3)"})
+  .error("f(3), f(4)", ErrorKind::Runtime, "");
+
 STRATA_OP(min_dim, "min.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
   .doc("The smallest value along a dimension and its first place. NaN counts as the smallest.")
   .infer(infer_with_places)
@@ -165,18 +177,6 @@ STRATA_OP(min_dim, "min.dim(Tensor input, int dim, bool keepdim=False) -> (Tenso
   .samples({"f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), 1", "f(), 0", "i5(3,4), 1", "b(3,4), 0"})
   .error("f(3,0), 1", ErrorKind::Index, "non-zero size")
   .error("f(3), 1", ErrorKind::Index, "out of range");
-
-STRATA_OP(max_other, "max.other(Tensor input, Tensor other) -> Tensor")
-  .doc("The elementwise maximum; the same as maximum.")
-  .composite([](const Tensor& input, const Tensor& other) { return maximum(input, other); })
-  .samples({"f(3,4), f(3,4)", "f(3,4), f(4)", "i5(3), i5(3)"})
-  .error("f(3), f(4)", ErrorKind::Runtime, "");
-
-STRATA_OP(min_other, "min.other(Tensor input, Tensor other) -> Tensor")
-  .doc("The elementwise minimum; the same as minimum.")
-  .composite([](const Tensor& input, const Tensor& other) { return minimum(input, other); })
-  .samples({"f(3,4), f(3,4)", "f(3,4), f(4)", "i5(3), i5(3)"})
-  .error("f(3), f(4)", ErrorKind::Runtime, "");
 
 STRATA_OP(argmax, "argmax(Tensor input, int? dim=None, bool keepdim=False) -> Tensor")
   .doc("The first place of the largest value along a dimension, or in the flattened tensor.")

@@ -89,9 +89,10 @@ Tensor is_in(const Tensor& elements, const Tensor& tests, bool invert) {
 }
 
 // Edges of equal bins from low to high; both from the data when they are equal.
-void data_range(const Tensor& x, double& low, double& high, const char* op) {
+void data_range(const Tensor& x, double& low, double& high, double widen, const char* op) {
   if (low == high && x.numel() > 0) low = min(x).item<double>(), high = max(x).item<double>();
-  if (low == high) low -= 1, high += 1;
+  if (low == high && x.numel() == 0) high += 1;
+  if (low == high) low -= widen, high += widen;
   STRATA_CHECK(std::isfinite(low) && std::isfinite(high), Runtime, "{}: range of [{}, {}] is not finite", op, low, high);
   STRATA_CHECK(low < high, Runtime, "{}: max must be larger than min, got [{}, {}]", op, low, high);
 }
@@ -195,7 +196,7 @@ STRATA_OP(histc, "histc(Tensor input, int bins=100, Scalar min=0, Scalar max=0) 
     STRATA_CHECK(bins > 0, Runtime, "histc: bins must be > 0, got {}", bins);
     const Tensor x = dense(reshape(input, {-1}), compute_type(input.dtype()));
     double low = min.to_double(), high = max.to_double();
-    data_range(x, low, high, "histc");
+    data_range(x, low, high, 1, "histc");
     std::vector<double> counts(static_cast<size_t>(bins));
     dispatch_compute(x.dtype(), [&]<class T>() { count_into<T>(x, nullptr, bins, low, high, counts.data()); });
     const Tensor out = make_tensor(Shape(&bins, 1), DType::F64);
@@ -206,6 +207,31 @@ STRATA_OP(histc, "histc(Tensor input, int bins=100, Scalar min=0, Scalar max=0) 
   .error("f(3), 0", ErrorKind::Runtime, "bins must be > 0")
   .error("f(3), 5, 2, 1", ErrorKind::Runtime, "larger than min");
 
+STRATA_OP(histogram, "histogram(Tensor input, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)")
+  .doc("The weight of elements between each pair of neighbouring edges, and the edges.").dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& input, const Tensor& bins, const Tensor& weight, bool density) {
+    Scoped mode(thread_state.grad_mode, false);
+    STRATA_CHECK(bins.dim() == 1 && bins.numel() >= 1, Runtime, "histogram: bins tensor should have one dimension and at least one element, got shape {}", to_string(bins.shape()));
+    STRATA_CHECK(bins.dtype() == input.dtype(), Runtime, "histogram: input tensor and bins tensors should have the same dtype, got {} and {}", name_of(input.dtype()), name_of(bins.dtype()));
+    const Tensor x = dense(reshape(input, {-1}), DType::F64), edges = dense(bins, DType::F64), w = weight ? dense(reshape(weight, {-1}), DType::F64) : Tensor();
+    STRATA_CHECK(!w || w.numel() == x.numel(), Runtime, "histogram: weight has {} elements, input has {}", w ? w.numel() : 0, x.numel());
+    const int64_t count = edges.numel() - 1;
+    const Tensor hist = full({count}, 0.0, kFloat64);
+    const double *e = edges.data<double>(), *p = x.data<double>();
+    double total = 0;
+    for (int64_t i = 0; i < x.numel() && count > 0; ++i) {
+      if (!(p[i] >= e[0] && p[i] <= e[count])) continue;
+      const int64_t bin = std::min(count, place_of<double>(e, nullptr, count + 1, p[i], true)) - 1;
+      const double value = w ? w.data<double>()[i] : 1;
+      hist.data<double>()[bin] += value, total += value;
+    }
+    if (density)
+      for (int64_t i = 0; i < count; ++i) hist.data<double>()[i] /= total * (e[i + 1] - e[i]);
+    return std::tuple(to(hist, input.dtype()), clone(bins));
+  })
+  .samples({"f(30), f(1)"})
+  .error("f(3), f(2,2)", ErrorKind::Runtime, "one dimension");
+
 STRATA_OP(histogram_bin_ct, "histogram.bin_ct(Tensor input, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)")
   .doc("The weight of elements in each of equal bins, and the edges of the bins.").dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& input, int64_t bins, std::optional<std::span<const double>> range, const Tensor& weight, bool density) {
@@ -215,7 +241,7 @@ STRATA_OP(histogram_bin_ct, "histogram.bin_ct(Tensor input, int bins=100, *, flo
     const Tensor x = dense(reshape(input, {-1}), compute_type(input.dtype())), w = weight ? dense(reshape(weight, {-1}), DType::F64) : Tensor();
     STRATA_CHECK(!w || w.numel() == x.numel(), Runtime, "histogram: weight has {} elements, input has {}", w ? w.numel() : 0, x.numel());
     double low = range ? (*range)[0] : 0, high = range ? (*range)[1] : 0;
-    data_range(x, low, high, "histogram");
+    data_range(x, low, high, 0.5, "histogram");
     const int64_t count = bins + 1;
     const Tensor hist = full({bins}, 0.0, kFloat64), edges = make_tensor(Shape(&count, 1), DType::F64);
     dispatch_compute(x.dtype(), [&]<class T>() { count_into<T>(x, w ? w.data<double>() : nullptr, bins, low, high, hist.data<double>()); });

@@ -91,7 +91,7 @@ Tensor covariance(const Tensor& input, int64_t correction, const Tensor& fweight
   const Tensor centred = sub(x, unsqueeze(average, 1));
   const Tensor scaled = weights ? mul(centred, weights) : centred;
   const Tensor result = div(matmul(centred, transpose(to(scaled, x.dtype()), 0, 1)), factor);
-  return input.dim() < 2 ? reshape(result, {}) : result;
+  return result.numel() == 1 ? reshape(result, {}) : result;
 }
 }  // namespace
 

@@ -30,9 +30,10 @@ template <class T> struct Digamma : FloatOnly {
   static constexpr int kInputs = 1;
   template <class V> STRATA_FN V operator()(V x) const { return math::digamma(x); }
 };
-template <class T> struct Trigamma : FloatOnly {
+template <class T> struct Polygamma : FloatOnly {
   static constexpr int kInputs = 1;
-  template <class V> STRATA_FN V operator()(V x) const { return math::trigamma(x); }
+  T n;
+  template <class V> STRATA_FN V operator()(V x) const { return math::polygamma(x, math::number(x, n)); }
 };
 template <class T> struct Ndtr : FloatOnly {
   static constexpr int kInputs = 1;
