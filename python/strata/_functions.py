@@ -8,6 +8,8 @@ from . import _C
 __all__ = [
     "broadcast_shapes",
     "can_cast",
+    "chain_matmul",
+    "einsum",
     "finfo",
     "from_dlpack",
     "get_printoptions",
@@ -20,6 +22,7 @@ __all__ = [
     "result_type",
     "scalar_tensor",
     "set_printoptions",
+    "tensordot",
     "to_dlpack",
 ]
 
@@ -157,3 +160,34 @@ def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=N
 def get_printoptions():
     """The options in use."""
     return _C._get_printoptions()
+
+
+def einsum(equation, *operands):
+    """Sums of products of the operands over the dimensions named in the equation."""
+    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+        operands = operands[0]
+    return _C.ops["einsum"](equation, list(operands))
+
+
+def chain_matmul(*matrices, out=None):
+    """The product of several matrices in the cheapest order."""
+    if len(matrices) == 1 and isinstance(matrices[0], (list, tuple)):
+        matrices = matrices[0]
+    result = _C.ops["chain_matmul"](list(matrices))
+    return result if out is None else out.copy_(result)
+
+
+def tensordot(a, b, dims=2, out=None):
+    """Sums of products over `dims`: a number of dimensions, or the dimensions of a and those of b."""
+    if is_tensor(dims):
+        dims = dims.tolist()
+    if isinstance(dims, (list, tuple)):
+        left, right = dims if len(dims) == 2 else (dims, dims)
+        left = [left] if isinstance(left, builtins.int) else list(left)
+        right = [right] if isinstance(right, builtins.int) else list(right)
+    else:
+        if dims < 0 or dims > min(a.dim(), b.dim()):
+            raise RuntimeError(f"tensordot: expects dims >= 0 and at most the number of dimensions, but got dims={dims}")
+        left, right = list(range(a.dim() - dims, a.dim())), list(range(dims))
+    result = _C.ops["tensordot"](a, b, left, right)
+    return result if out is None else out.copy_(result)

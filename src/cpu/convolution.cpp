@@ -176,6 +176,61 @@ onednn::Convolution describe(const ConvShape& s, ConvWay way, const TensorImpl& 
   }
   return c;
 }
+// oneDNN cuts the batch by the number of threads to sum a weight gradient, so that its bits depend on it. Here the cut
+// depends on the sizes alone: pieces of the batch, and blocks of output channels when the batch is short.
+struct WeightPieces {
+  int64_t batch, blocks;
+  explicit WeightPieces(const ConvShape& s) : batch(std::min<int64_t>(s.n, 8)), blocks(s.groups == 1 && batch < 4 ? std::clamp<int64_t>(s.o / 16, 1, 8) : 1) {}
+};
+
+// Rows [begin, end) of dimension d, as plain sizes and strides.
+Tensor piece(const TensorImpl& t, int d, int64_t begin, int64_t end) {
+  Tensor p = shape_only(t);
+  p->data = t.data + begin * t.strides[d] * static_cast<int64_t>(size_of(t.dtype));
+  p->shape[d] = end - begin;
+  p->update_contiguous();
+  return p;
+}
+
+onednn::Convolution weight_piece(const ConvShape& s, const TensorImpl& big, const Tensor& partial, const TensorImpl& small, int64_t p, const WeightPieces& pieces, Tensor& x, Tensor& y, Tensor& w) {
+  const int64_t n = p / pieces.blocks, o = p % pieces.blocks;
+  const auto cut = [](int64_t size, int64_t parts, int64_t i) { return size * i / parts; };
+  const int64_t n0 = cut(s.n, pieces.batch, n), n1 = cut(s.n, pieces.batch, n + 1), o0 = cut(s.o, pieces.blocks, o), o1 = cut(s.o, pieces.blocks, o + 1);
+  x = piece(big, 0, n0, n1);
+  y = piece(*piece(small, 0, n0, n1), 1, o0, o1);
+  w = partial ? piece(*piece(*partial, 0, n * s.o, (n + 1) * s.o), 0, o0, o1) : Tensor();
+  ConvShape part = s;
+  part.n = n1 - n0, part.o = o1 - o0;
+  onednn::Convolution c = describe(part, ConvWay::Weight, *x, *w, *y, false);
+  c.wide_weight = true;
+  return c;
+}
+
+void weight_in_pieces(const ConvShape& s, const TensorImpl& big, const TensorImpl& weight, const TensorImpl& small) {
+  const WeightPieces pieces(s);
+  int64_t shape[kMaxDims];
+  std::copy_n(weight.shape, weight.ndim, shape);
+  shape[0] *= pieces.batch;
+  const Tensor partial = make_tensor(Shape(shape, weight.ndim), DType::F32);
+  parallel_for(pieces.batch * pieces.blocks, 1, [&](int64_t begin, int64_t end) {  // one thread each: oneDNN sees no team
+    for (int64_t p = begin; p < end; ++p) {
+      Tensor x, y, w;
+      const auto c = weight_piece(s, big, partial, small, p, pieces, x, y, w);
+      if (!onednn_table()->convolution(c, x.bytes(), w.bytes(), nullptr, y.bytes())) onednn_failed("convolution");
+    }
+  });
+  const Tensor sum = make_tensor(weight.sizes(), DType::F32);
+  const int64_t count = sum.numel();
+  parallel_for(count, 16384, [&](int64_t begin, int64_t end) {
+    float* to = sum.data<float>();
+    std::copy(partial.data<float>() + begin, partial.data<float>() + end, to + begin);
+    for (int64_t n = 1; n < pieces.batch; ++n) {
+      const float* from = partial.data<float>() + n * count;
+      for (int64_t i = begin; i < end; ++i) to[i] += from[i];
+    }
+  });
+  copy_values(weight, *sum);
+}
 }  // namespace
 
 const char* conv_onednn_ready(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& weight, const TensorImpl& small, bool bias) {
@@ -184,10 +239,18 @@ const char* conv_onednn_ready(const ConvShape& s, ConvWay way, const TensorImpl&
   if (big.numel == 0 || weight.numel == 0 || small.numel == 0) return "a size is 0";
   for (const TensorImpl* t : {&big, &weight, &small})
     if (!t->is_dense()) return "an operand is not dense";
+  if (way == ConvWay::Weight) {
+    const WeightPieces pieces(s);
+    if (pieces.batch * pieces.blocks == 1) return "one image and few channels: too little to share between threads";
+    const Tensor like = make_tensor(Shape(weight.shape, weight.ndim), DType::F32);
+    Tensor x, y, w;
+    return onednn_table()->convolution_ready(weight_piece(s, big, like, small, 0, WeightPieces(s), x, y, w));
+  }
   return onednn_table()->convolution_ready(describe(s, way, big, weight, small, bias));
 }
 
 void conv_onednn(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& weight, const TensorImpl& small, const TensorImpl* bias) {
+  if (way == ConvWay::Weight) return weight_in_pieces(s, big, weight, small);
   const Tensor row = bias ? staged(*bias, bias->dtype) : Tensor();
   if (!onednn_table()->convolution(describe(s, way, big, weight, small, bias != nullptr), big.data, weight.data, row ? row.bytes() : nullptr, small.data))
     onednn_failed("convolution");

@@ -303,7 +303,7 @@ void gemm_rows(const Gemm& g, const int64_t* a, const int64_t* b, int64_t* c) {
   });
 }
 
-bool gemm_small(const Gemm& g) { return g.b_n == 1 && g.c_n == 1 && g.k <= 256 && g.n * g.k <= 64 * 64 && g.m * g.n * g.k * g.batches() <= 64 * 64 * 64; }
+bool gemm_small(const Gemm& g) { return g.c_n == 1 && g.k <= 256 && g.n * g.k <= 64 * 64 && g.m * g.n * g.k * g.batches() <= 64 * 64 * 64; }
 
 }  // namespace strata::cpu
 #endif

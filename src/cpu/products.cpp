@@ -58,6 +58,7 @@ const char* onednn_fits(const Gemm& g, DType dtype) {
   if (dtype != DType::F32 && dtype != DType::BF16) return "oneDNN is used for float32 and bfloat16";
   if (!onednn_table()) return onednn_missing();
   if (g.m == 0 || g.n == 0 || g.k == 0 || g.batches() == 0) return "a size is 0";
+  if (dtype == DType::F32 && gemm_small(g)) return "small: our own tiles need neither threads nor a library call";
   if (dtype == DType::F32 && gemm_is_matrix_vector(g)) return "a matrix times a vector: our own loop is faster";
   if (g.batch_dims + 2 > onednn::Matmul::kMaxDims) return "too many batch dimensions";
   if (!plain(g.m, g.k, g.a_m, g.a_k) || !plain(g.k, g.n, g.b_k, g.b_n) || !plain(g.m, g.n, g.c_m, g.c_n)) return "an operand has no unit stride";
@@ -111,7 +112,7 @@ Gemm plan(const Call& c) { return plan_product(c.args.tensor(0), c.args.tensor(1
 
 const char* product_small(const Call& c) {
   if (c.out().dtype() != DType::F32) return "not float32";
-  return gemm_small(plan(c)) ? nullptr : "too large to run without packing";
+  return gemm_small(plan(c)) ? nullptr : "too large for one thread";
 }
 const char* product_onednn(const Call& c) { return onednn_ready(plan(c), c.out().dtype(), false); }
 

@@ -157,18 +157,33 @@ template <class T> STRATA_FN T digamma(T arg) {
   const double series = z * (1.0 / 12 - z * (1.0 / 120 - z * (1.0 / 252 - z * (1.0 / 240 - z * (1.0 / 132 - z * (691.0 / 32760 - z / 12))))));
   return T(result + ::log(x) - 0.5 / x - (x < 1e17 ? series : 0));
 }
-// The derivative of digamma: the Hurwitz zeta function at 2.
-template <class T> STRATA_FN T trigamma(T arg) {
-  double x = arg, result = 0, sign = 1;
-  if (x < 0.5) {
-    const double pi = 3.14159265358979323846, s = ::sin(pi * (x - ::rint(x)));
-    result = -(pi * pi) / (s * s);
-    x = 1 - x, sign = -1;
+// The Hurwitz zeta function sum (q + k)^-s for s > 1: ten terms, then Euler and Maclaurin's formula (as in Cephes).
+STRATA_FN double hurwitz_zeta(double s, double q) {
+  constexpr double coefficients[] = {12.0, -720.0, 30240.0, -1209600.0, 47900160.0, -1.8924375803183791606e9, 7.47242496e10, -2.950130727918164224e12,
+                                     1.1646782814350067249e14, -4.5979787224074726105e15, 1.8152105401943546773e17, -7.1661652561756670113e18};
+  if (q <= 0 && q == ::floor(q)) return INFINITY;
+  double sum = ::pow(q, -s), at = q, term = 0;
+  for (int i = 0; i < 9 || at <= 9; ++i) {
+    at += 1;
+    term = ::pow(at, -s);
+    sum += term;
   }
-  for (int i = 0; i < 10; ++i, x += 1) result += 1 / (x * x);
-  const double z = 1 / (x * x);
-  result += (1 + 0.5 / x + z * (1.0 / 6 - z * (1.0 / 30 - z * (1.0 / 42 - z * (1.0 / 30 - z * (5.0 / 66)))))) / x;
-  return T(sign * result);
+  sum += term * at / (s - 1) - 0.5 * term;
+  double factor = 1, k = 0;
+  for (double c : coefficients) {
+    factor *= s + k, term /= at;
+    const double next = factor * term / c;
+    sum += next;
+    if (::fabs(next) < 1e-17 * ::fabs(sum)) break;
+    k += 1, factor *= s + k, term /= at, k += 1;
+  }
+  return sum;
+}
+// The n-th derivative of digamma, n >= 1.
+template <class T> STRATA_FN T polygamma(T x, T n) {
+  if (is_nan(x)) return x;
+  const double value = ::tgamma(double(n) + 1) * hurwitz_zeta(double(n) + 1, double(x));
+  return T(::fmod(double(n), 2.0) == 0 ? -value : value);
 }
 // A rational start (Giles' ranges, as PyTorch's), then Newton steps on erfc where erf is near one.
 template <class T> STRATA_FN T erfinv(T arg) {

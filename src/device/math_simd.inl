@@ -302,7 +302,7 @@ template <Vec V> STRATA_FN V next_after(V a, V b) { return each_lane([](auto x, 
 template <Vec V> STRATA_FN V ldexp(V a, V b) { return each_lane([](auto x, auto y) { return ldexp(x, y); }, a, b); }
 template <Vec V> STRATA_FN V lgamma(V x) { return each_lane([](auto v) { return lgamma(v); }, x); }
 template <Vec V> STRATA_FN V digamma(V x) { return each_lane([](auto v) { return digamma(v); }, x); }
-template <Vec V> STRATA_FN V trigamma(V x) { return each_lane([](auto v) { return trigamma(v); }, x); }
+template <Vec V> STRATA_FN V polygamma(V x, V n) { return each_lane([](auto v, auto k) { return polygamma(v, k); }, x, n); }
 template <Vec V> STRATA_FN V erfinv(V x) { return each_lane([](auto v) { return erfinv(v); }, x); }
 
 }}}  // namespace strata::STRATA_FUNCTOR_NAMESPACE::math

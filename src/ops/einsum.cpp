@@ -199,8 +199,13 @@ STRATA_OP(einsum, "einsum(str equation, Tensor[] operands) -> Tensor")
 STRATA_OP(tensordot, "tensordot(Tensor a, Tensor b, int[] dims_self, int[] dims_other) -> Tensor")
   .doc("Sums of products over the given dimensions of a and b.")
   .no_method().dtypes(kNumericTypes)
-  .composite([](const Tensor& a, const Tensor& b, IntList dims_a, IntList dims_b) {
+  .composite([](const Tensor& left, const Tensor& right, IntList dims_a, IntList dims_b) {
     STRATA_CHECK(dims_a.size == dims_b.size, Runtime, "tensordot: both dimension lists should have same length, got {} and {}", dims_a.size, dims_b.size);
+    Tensor a = left, b = right;
+    for (size_t i = 0; i < dims_a.size; ++i) {  // a size of 1 broadcasts: the other side is summed
+      if (a.size(dims_a[i]) == 1 && b.size(dims_b[i]) != 1) b = sum(b, dims_b[i], true);
+      else if (b.size(dims_b[i]) == 1 && a.size(dims_a[i]) != 1) a = sum(a, dims_a[i], true);
+    }
     const auto split = [](const Tensor& t, IntList dims, bool inner_first) {
       std::vector<int64_t> free, inner;
       std::vector<bool> used(static_cast<size_t>(t.dim()), false);

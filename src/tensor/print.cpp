@@ -56,7 +56,8 @@ class Printer {
       smallest = std::min(smallest, a), largest = std::max(largest, a);
       if (v != std::ceil(v)) whole_ = false;
     });
-    if (largest != 0) scientific_ = largest / smallest > 1000 || largest > 1e8 || (!whole_ && smallest < 1e-4);
+    if (largest == 0) return;  // zeros, infinities and NaN alone are not aligned
+    scientific_ = largest / smallest > 1000 || largest > 1e8 || (!whole_ && smallest < 1e-4);
     if (o_.scientific) scientific_ = *o_.scientific;
     each(0, t_.data, [&](const std::byte* p) { width_ = std::max(width_, number(value_at(t_, p)).size()); });
   }

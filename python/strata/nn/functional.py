@@ -1,6 +1,7 @@
 """Functions of neural networks, as in torch.nn.functional."""
 
 from .. import _C
+from .attention import multi_head_attention_forward  # noqa: F401
 
 _ops = {name.removeprefix("nn.functional."): op for name, op in _C.ops.items() if name.startswith("nn.functional.")}
 globals().update(_ops)

@@ -36,6 +36,7 @@ struct Convolution {
   Type type = Type::F32;
   int32_t spatial = 2;
   bool bias = false;
+  bool wide_weight = false;  // BackwardWeight: the result is float32 whatever `type` is
   int64_t groups = 1;
   int64_t input[kMaxDims] = {}, weight[kMaxDims] = {}, output[kMaxDims] = {};
   int64_t input_stride[kMaxDims] = {}, weight_stride[kMaxDims] = {}, output_stride[kMaxDims] = {};

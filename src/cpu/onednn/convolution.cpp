@@ -65,12 +65,13 @@ Entry make(const Convolution& c) {
   const auto type = type_of(c.type);
   Entry e;
   e.input.user = Desc(dims(c.input, n), type, dims(c.input_stride, n));
-  e.weight.user = Desc(dims(c.weight, w), type, dims(c.weight_stride, w));
+  const auto weight_type = c.wide_weight ? type_of(Type::F32) : type;
+  e.weight.user = Desc(dims(c.weight, w), weight_type, dims(c.weight_stride, w));
   e.output.user = Desc(dims(c.output, n), type, dims(c.output_stride, n));
   const bool last = channels_last(c.input, c.input_stride, n) && channels_last(c.output, c.output_stride, n) &&
                     c.input[1] > 1 && c.output[1] > 1;
   const auto any = dnnl::memory::format_tag::any;
-  const Desc input = last ? e.input.user : Desc(dims(c.input, n), type, any), weight(dims(c.weight, w), type, any),
+  const Desc input = last ? e.input.user : Desc(dims(c.input, n), type, any), weight(dims(c.weight, w), type, any), weight_result(dims(c.weight, w), weight_type, any),
              output = last ? e.output.user : Desc(dims(c.output, n), type, any);
   const int64_t channels = c.output[1];
   const Desc bias = c.bias ? Desc({channels}, type, dnnl::memory::format_tag::a) : Desc();
@@ -91,8 +92,8 @@ Entry make(const Convolution& c) {
     finish(e, pd, pd.diff_src_desc(), pd.weights_desc(), pd.diff_dst_desc(), c);
     if (!e.slow) e.primitive = dnnl::convolution_backward_data(pd);
   } else {
-    const dnnl::convolution_backward_weights::primitive_desc pd(engine(), direct, input, weight, bias, output, stride, dilation, left, right, forward,
-                                                                attributes);
+    const dnnl::convolution_backward_weights::primitive_desc pd(engine(), direct, input, weight_result, bias, output, stride, dilation, left, right,
+                                                                forward, attributes);
     finish(e, pd, pd.src_desc(), pd.diff_weights_desc(), pd.diff_dst_desc(), c);
     if (!e.slow) e.primitive = dnnl::convolution_backward_weights(pd);
   }
@@ -104,7 +105,7 @@ Entry& find(const Convolution& c, int threads) {
   Key key;
   std::memset(static_cast<void*>(&key), 0, sizeof key);
   Convolution& k = key.what;
-  k.pass = c.pass, k.type = c.type, k.spatial = c.spatial, k.bias = c.bias, k.groups = c.groups;
+  k.pass = c.pass, k.type = c.type, k.spatial = c.spatial, k.bias = c.bias, k.wide_weight = c.wide_weight, k.groups = c.groups;
   const auto copy = [](int64_t* to, const int64_t* from, int count) { std::copy_n(from, count, to); };
   copy(k.input, c.input, 6), copy(k.weight, c.weight, 6), copy(k.output, c.output, 6);
   copy(k.input_stride, c.input_stride, 6), copy(k.weight_stride, c.weight_stride, 6), copy(k.output_stride, c.output_stride, 6);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cpu/onednn/api.h"
-#include "dnnl.hpp"
+#include <dnnl.hpp>
 
 namespace strata::onednn {
 
