@@ -43,6 +43,7 @@ struct STRATA_API Node : History {
   bool used = false;     // a finished backward has freed what was saved
   uint8_t outputs = 1;
   SavedArgs args;
+  uint32_t version = 0;  // of the saved outputs when they were saved
   Tensor results[2];     // saved outputs, aliases without history (else output and node would own each other)
   Edge edges[kMaxInputs];              // by parameter index
   std::vector<Edge> list_edges;        // of the Tensor[] parameter
