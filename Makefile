@@ -25,6 +25,7 @@ run: build ## Build, then fit a small regression and print the loss and the spee
 bench: build ## Measure, beside PyTorch where it is installed
 	@test -f bench/run.py || { echo "make bench: bench/run.py is not in this checkout; \`make test\` shows what works." >&2; exit 3; }
 	@$(ENV) $(PYTHON) bench/run.py $(BENCH_ARGS)
+	@$(ENV) $(PYTHON) bench/sweeps.py
 
 # --- build -----------------------------------------------------------------------------------------------------------
 setup: ## Install what is missing (system packages, .venv)

@@ -99,8 +99,3 @@ for f in m.files('onednn-devel-cpu-gomp'):
   find_library(STRATA_LIBGOMP NAMES libgomp.so.1 REQUIRED)  # the run-time library that oneDNN was built with
   mark_as_advanced(STRATA_LIBGOMP)
 endif()
-
-if(EXISTS ${PROJECT_SOURCE_DIR}/src/cpu/lapack)
-  find_package(LAPACK REQUIRED)
-endif()
-
