@@ -1,9 +1,11 @@
 // Everything a C++ program needs: tensors, ops, autograd.
 #pragma once
+#define STRATA_TENSOR_METHODS
 #include "autograd/autograd.h"
 #include "base/parallel.h"
 #include "ops/index_expr.h"
 #include "strata/operators.h"
 #include "strata/ops.h"
+#include "strata/tensor_methods.h"
 #include "tensor/generator.h"
 #include "tensor/tensor.h"

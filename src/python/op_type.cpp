@@ -25,7 +25,7 @@ struct PyOp {
 };
 PyOp& op_at(PyObject* o) { return *reinterpret_cast<PyOp*>(o); }
 
-PyObject *out_name, *layout_name, *pin_memory_name;
+PyObject *out_name, *layout_name, *pin_memory_name, *inplace_name;
 
 // NumPy's words for the same thing, as PyTorch accepts them.
 constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {{"axis", "dim"}, {"keepdims", "keepdim"}, {"x", "input"}, {"x1", "input"},
@@ -35,7 +35,7 @@ struct Attempt {
   Parser parser;
   PyObject* out = nullptr;          // the out= argument
   std::string why;                  // it failed because
-  bool filled_all = false;
+  bool inplace = false;             // relu(x, inplace=True), as functions of nn.functional take it
 
   bool read(const Overload& o, PyObject* const* values, uint32_t given, PyObject* keywords);
 
@@ -62,6 +62,7 @@ bool Attempt::keyword(const Overload& o, PyObject* name, PyObject* value, uint32
     for (i = 0; i < count && PyUnicode_Compare(o.names[i], name) != 0;) ++i;
   if (i == count) {
     if (PyUnicode_Compare(name, out_name) == 0 && op.has_out) return out = value == Py_None ? nullptr : value, true;
+    if (PyUnicode_Compare(name, inplace_name) == 0 && op.outputs == 1) return inplace = PyObject_IsTrue(value) == 1, true;
     if (PyUnicode_Compare(name, layout_name) == 0 || (PyUnicode_Compare(name, pin_memory_name) == 0 && !PyObject_IsTrue(value))) return true;
     const std::string_view text = PyUnicode_AsUTF8(name);
     for (const auto& [other, ours] : kOtherNames)
@@ -202,6 +203,14 @@ PyObject* run(const Overload& o, const Attempt& a, bool inplace, PyObject* self)
   return nullptr;
 }
 
+// The object an in-place call returns: the first argument, wherever it stands.
+PyObject* self_of(const Overload& o, PyObject* const* values, uint32_t given, PyObject* keywords) {
+  if (given) return values[0];
+  for (Py_ssize_t k = 0; keywords && k < PyTuple_GET_SIZE(keywords); ++k)
+    if (PyUnicode_Compare(PyTuple_GET_ITEM(keywords, k), o.names[0]) == 0) return values[k];
+  return Py_None;
+}
+
 PyObject* call_op(PyObject* self, PyObject* const* values, size_t flagged, PyObject* keywords) {
   const PyOp& me = op_at(self);
   const auto given = static_cast<uint32_t>(PyVectorcall_NARGS(flagged));
@@ -212,7 +221,7 @@ PyObject* call_op(PyObject* self, PyObject* const* values, size_t flagged, PyObj
       for (const Overload& o : *me.overloads) {
         Attempt a;
         a.parser.strict = strict;
-        if (a.read(o, values, given, keywords)) [[likely]] return run(o, a, me.inplace, given ? values[0] : nullptr);
+        if (a.read(o, values, given, keywords)) [[likely]] return run(o, a, me.inplace || a.inplace, self_of(o, values, given, keywords));
         reasons.push_back(std::move(a.why));
       }
       if (!strict) return no_match(me, reasons);
@@ -306,7 +315,7 @@ PyObject* make_ops() {
 
 bool init_op_type(PyObject* module) {
   out_name = PyUnicode_InternFromString("out"), layout_name = PyUnicode_InternFromString("layout");
-  pin_memory_name = PyUnicode_InternFromString("pin_memory");
+  pin_memory_name = PyUnicode_InternFromString("pin_memory"), inplace_name = PyUnicode_InternFromString("inplace");
   PyType_Slot slots[] = {slot(Py_tp_call, PyVectorcall_Call), slot(Py_tp_descr_get, bind),   slot(Py_tp_repr, repr),
                          slot(Py_tp_members, members),        slot(Py_tp_methods, methods), slot(Py_tp_getset, properties), {}};
   // METHOD_DESCRIPTOR: x.relu() passes x as the first argument and builds no bound method.

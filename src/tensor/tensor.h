@@ -15,6 +15,9 @@ namespace strata {
 constexpr int kMaxDims = 10;
 
 struct TensorImpl;
+struct Operand;
+struct TensorList;
+class Generator;
 
 // How a value was computed. This layer only shares and drops it; the tape above defines what is inside.
 struct STRATA_API History {
@@ -51,6 +54,10 @@ class STRATA_API Tensor : public Ref<TensorImpl> {
   // Adds the gradients of this tensor to the leaves' .grad; one of several elements needs the gradient to start from.
   void backward(const Tensor& gradient = {}, bool retain_graph = false, bool create_graph = false) const;
   std::string to_string() const;             // printed as PyTorch prints it
+
+#ifdef STRATA_TENSOR_METHODS  // set by <strata/strata.h>: every op as a method. The library itself does without, so that a
+#include "strata/tensor_methods.inc"  // new op does not rebuild it.
+#endif
 };
 
 struct STRATA_API TensorImpl {

@@ -6,6 +6,6 @@
 int main() {
   strata::Tensor w = strata::ones({2, 3});
   w.set_requires_grad(true);
-  strata::sum(w * w).backward();
-  std::printf("%g\n", strata::sum(w.grad()).item<double>());  // d(w*w)/dw = 2w, summed over six ones: 12
+  (w * w).sum().backward();
+  std::printf("%g\n", w.grad().sum().item<double>());  // d(w*w)/dw = 2w, summed over six ones: 12
 }
