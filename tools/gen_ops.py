@@ -1,4 +1,5 @@
-"""Derives the typed C++ functions from the op schemas: one header per file of op definitions, and strata/ops.h for all.
+"""Derives the typed C++ functions from the op schemas: one header per file of op definitions, and strata/ops.h for all;
+and through gen_stubs.py the type stubs of the Python package.
 
 usage: gen_ops.py OUTPUT_FOLDER (OP_SOURCE.cpp | FUNCTOR_HEADER.h)...
 
@@ -9,6 +10,7 @@ import re
 import sys
 
 import gen_functors
+import gen_stubs
 
 CPP = {
     "Tensor": "const Tensor&",
@@ -146,6 +148,7 @@ def main(folder, sources):
         write(out / "strata" / "ops" / f"{stem}.h", head + "".join(op.functions() for op in ops) + "}  // namespace strata\n")
     umbrella = "// Generated: every op as a typed function. Do not edit.\n#pragma once\n"
     write(out / "strata" / "ops.h", umbrella + "".join(f'#include "strata/ops/{s}.h"\n' for s in stems))
+    gen_stubs.main(folder, sources)
 
 
 if __name__ == "__main__":
