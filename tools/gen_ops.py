@@ -29,7 +29,7 @@ CPP = {
     "Generator": "Generator*",
 }
 NAMESPACES = ("nn.functional.", "linalg.", "special.")
-DEFINITION = re.compile(r'STRATA_OP\((\w+),\s*((?:"[^"]*"\s*)+)\)')
+DEFINITION = re.compile(r'STRATA_OP\(\s*(\w+),\s*((?:"[^"]*"\s*)+)\)')
 
 
 def split(text):

@@ -46,12 +46,12 @@ PairRows::PairRows(const PairWalk& w, int outer, int64_t row) : w_(w), outer_(ou
 namespace {
 
 // body(dst offset, src offset, length): rows along the innermost dimension, long ones in pieces.
-template <class Body>
-void each_row(const PairWalk& w, int64_t element, const Body& body) {
+template <class Body> void each_row(const PairWalk& w, int64_t element, const Body& body) {
   if (w.n == 0) return body(0, 0, 1);
   const int outer = w.n - 1;
   const int64_t length = w.size[outer], rows = w.count / length;
-  const int64_t piece = std::max<int64_t>(length, 1) > 4 * kGrain / element && rows < 16 ? 2 * kGrain / element : length;
+  const int64_t piece =
+    std::max<int64_t>(length, 1) > 4 * kGrain / element && rows < 16 ? 2 * kGrain / element : length;
   const int64_t pieces = (length + piece - 1) / piece;
   parallel_for(rows * pieces, std::max<int64_t>(1, kGrain / (piece * element)), [&](int64_t begin, int64_t end) {
     PairRows at(w, outer, begin / pieces);
@@ -72,8 +72,7 @@ int transposed_dim(const PairWalk& w) {
 }
 
 // Calls tile(dst offset, src offset, rows, cols) on blocks of the two dimensions j (contiguous in src) and the innermost.
-template <class Tile>
-void each_tile(const PairWalk& w, int j, int64_t element, const Tile& tile) {
+template <class Tile> void each_tile(const PairWalk& w, int j, int64_t element, const Tile& tile) {
   PairWalk outer = w;  // all dimensions but the two
   outer.n = 0;
   for (int d = 0; d < w.n - 1; ++d)
@@ -81,22 +80,25 @@ void each_tile(const PairWalk& w, int j, int64_t element, const Tile& tile) {
   const int k = w.n - 1;
   const int64_t rows = w.size[j], cols = w.size[k], matrices = w.count / (rows * cols);
   const int64_t tall = (rows + kTall - 1) / kTall, wide = (cols + kWide - 1) / kWide;
-  parallel_for(matrices * tall * wide, std::max<int64_t>(1, kGrain / (kTall * kWide * element)), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const PairRows at(outer, outer.n, i / (tall * wide));
-      const int64_t r = i / wide % tall * kTall, c = i % wide * kWide;
-      tile(at.a + r * w.a[j] + c, at.b + r + c * w.b[k], std::min(kTall, rows - r), std::min(kWide, cols - c));
-    }
-  });
+  parallel_for(
+    matrices * tall * wide, std::max<int64_t>(1, kGrain / (kTall * kWide * element)), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const PairRows at(outer, outer.n, i / (tall * wide));
+        const int64_t r = i / wide % tall * kTall, c = i % wide * kWide;
+        tile(at.a + r * w.a[j] + c, at.b + r + c * w.b[k], std::min(kTall, rows - r), std::min(kWide, cols - c));
+      }
+    });
 }
 
-template <class T>
-void copy_same_type(const PairWalk& w, T* dst, const T* src) {
+template <class T> void copy_same_type(const PairWalk& w, T* dst, const T* src) {
   const int k = w.n - 1;
   const int64_t da = w.n ? w.a[k] : 1, sb = w.n ? w.b[k] : 1;
   if (da == 1 && sb == 1)
-    return each_row(w, sizeof(T), [&](int64_t d, int64_t s, int64_t n) { std::memcpy(dst + d, src + s, static_cast<size_t>(n) * sizeof(T)); });
-  if (da == 1 && sb == 0) return each_row(w, sizeof(T), [&](int64_t d, int64_t s, int64_t n) { std::fill_n(dst + d, n, src[s]); });
+    return each_row(w, sizeof(T), [&](int64_t d, int64_t s, int64_t n) {
+      std::memcpy(dst + d, src + s, static_cast<size_t>(n) * sizeof(T));
+    });
+  if (da == 1 && sb == 0)
+    return each_row(w, sizeof(T), [&](int64_t d, int64_t s, int64_t n) { std::fill_n(dst + d, n, src[s]); });
   const int j = transposed_dim(w);
   if (j < 0)
     return each_row(w, 4 * sizeof(T), [&](int64_t d, int64_t s, int64_t n) {
@@ -117,7 +119,9 @@ void copy_converting(const PairWalk& w, const TensorImpl& dst, const TensorImpl&
   const int64_t da = w.n ? w.a[k] : 1, sb = w.n ? w.b[k] : 1;
   const int j = transposed_dim(w);
   if (j < 0)
-    return each_row(w, to + from, [&](int64_t d, int64_t s, int64_t n) { convert(dst.data + d * to, da, src.data + s * from, sb, n); });
+    return each_row(w, to + from, [&](int64_t d, int64_t s, int64_t n) {
+      convert(dst.data + d * to, da, src.data + s * from, sb, n);
+    });
   dispatch_size(src.dtype, [&]<class T> {
     each_tile(w, j, to + from, [&](int64_t d, int64_t s, int64_t rows, int64_t cols) {
       alignas(64) T buffer[kWide * kWide];
@@ -125,7 +129,8 @@ void copy_converting(const PairWalk& w, const TensorImpl& dst, const TensorImpl&
         const int64_t height = std::min(kWide, rows - top);
         transpose_tile<T, false>(buffer, kWide, reinterpret_cast<const T*>(src.data) + s + top, sb, height, cols);
         for (int64_t r = 0; r < height; ++r)
-          convert(dst.data + (d + (top + r) * w.a[j]) * to, 1, reinterpret_cast<const std::byte*>(buffer + r * kWide), 1, cols);
+          convert(dst.data + (d + (top + r) * w.a[j]) * to, 1, reinterpret_cast<const std::byte*>(buffer + r * kWide),
+                  1, cols);
       }
     });
   });
@@ -144,7 +149,9 @@ void copy(const TensorImpl& dst, const TensorImpl& src) {
   const PairWalk w(dst.sizes(), dst.strides, strides);
   if (w.count == 0) return;
   if (dst.dtype != src.dtype) return copy_converting(w, dst, src);
-  dispatch_size(dst.dtype, [&]<class T> { copy_same_type(w, reinterpret_cast<T*>(dst.data), reinterpret_cast<const T*>(src.data)); });
+  dispatch_size(dst.dtype, [&]<class T> {
+    copy_same_type(w, reinterpret_cast<T*>(dst.data), reinterpret_cast<const T*>(src.data));
+  });
 }
 
 void copy_reference(const TensorImpl& dst, const TensorImpl& src) {

@@ -7,23 +7,29 @@
 
 #include "base/parallel.h"
 #include "cpu/copy.h"
+#include "cpu/lines.h"
 
 namespace strata::cpu {
 
 constexpr int64_t kGrain = 1 << 14;  // elements per piece of parallel work
 
 IndexedDims::IndexedDims(const TensorImpl& t, int first_dim, std::span<const Tensor> indices, bool wrap, const char* op)
-    : first(first_dim), count(static_cast<int>(indices.size())), n(indices.empty() ? 1 : indices[0].numel()), offset(new int64_t[static_cast<size_t>(n)]()) {
+    : first(first_dim),
+      count(static_cast<int>(indices.size())),
+      n(indices.empty() ? 1 : indices[0].numel()),
+      offset(new int64_t[static_cast<size_t>(n)]()) {
   for (int k = 0; k < count; ++k) {
-    const TensorImpl& index = *indices[static_cast<size_t>(k)];  // contiguous int64
-    STRATA_ASSERT(index.contiguous && index.dtype == DType::I64 && index.numel == n);
+    const Tensor held = packed(*indices[static_cast<size_t>(k)]);
+    const TensorImpl& index = *held;
+    STRATA_ASSERT(index.dtype == DType::I64 && index.numel == n);
     const int dim = first + k;
     const int64_t size = t.ndim ? t.shape[dim] : 1, stride = t.ndim ? t.strides[dim] : 1, low = wrap ? -size : 0;
     const auto* values = reinterpret_cast<const int64_t*>(index.data);
     parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t v = values[i];
-        STRATA_CHECK(v >= low && v < size, Index, "{}: index {} is out of range for dimension {} with size {}", op, v, dim, size);
+        STRATA_CHECK(v >= low && v < size, Index, "{}: index {} is out of range for dimension {} with size {}", op, v,
+                     dim, size);
         offset[static_cast<size_t>(i)] += (v < 0 ? v + size : v) * stride;
       }
     });
@@ -36,7 +42,8 @@ namespace {
 struct Parts {
   PairWalk outer, inner;
   int64_t outer_count, row, block;  // elements of a row (inner) and of one outer step (n rows)
-  Parts(const TensorImpl& t, const IndexedDims& at) : outer(part(t, 0, at.first)), inner(part(t, at.first + at.count, t.ndim)) {
+  Parts(const TensorImpl& t, const IndexedDims& at)
+      : outer(part(t, 0, at.first)), inner(part(t, at.first + at.count, t.ndim)) {
     outer_count = outer.count, row = inner.count, block = row * at.n;
   }
   // Strides a: of the tensor; b: of the contiguous block.
@@ -49,33 +56,32 @@ struct Parts {
 };
 
 // Calls f(block offset, tensor offset) on the rows of a PairWalk made by Parts; its innermost dimension is left to f.
-template <class F>
-void each_inner(const PairWalk& w, int64_t block, int64_t tensor, const F& f) {
+template <class F> void each_inner(const PairWalk& w, int64_t block, int64_t tensor, const F& f) {
   if (w.n <= 1) return f(block, tensor);
   const int64_t rows = w.count / w.size[w.n - 1];
   PairRows at(w, w.n - 1, 0);
   for (int64_t i = 0; i < rows; ++i, at.next()) f(block + at.a, tensor + at.b);
 }
 
-template <class T>
-void take(const TensorImpl& out, const TensorImpl& in, const IndexedDims& at, const Parts& p) {
+template <class T> void take(const TensorImpl& out, const TensorImpl& in, const IndexedDims& at, const Parts& p) {
   T* to = reinterpret_cast<T*>(out.data);
   const T* from = reinterpret_cast<const T*>(in.data);
   const int64_t length = p.inner.n ? p.inner.size[p.inner.n - 1] : 1, stride = p.inner.n ? p.inner.b[p.inner.n - 1] : 1;
-  parallel_for(p.outer_count * at.n, std::max<int64_t>(1, kGrain / std::max<int64_t>(p.row, 1)), [&](int64_t begin, int64_t end) {
-    PairRows outer(p.outer, p.outer.n, begin / at.n);
-    for (int64_t r = begin, i = begin % at.n; r < end; ++r) {
-      const int64_t source = outer.b + at.offset[static_cast<size_t>(i)];
-      if (p.row == 1) to[r] = from[source];
-      else
-        each_inner(p.inner, r * p.row, source, [&](int64_t d, int64_t s) {
-          if (stride == 1) std::memcpy(to + d, from + s, static_cast<size_t>(length) * sizeof(T));
-          else
-            for (int64_t k = 0; k < length; ++k) to[d + k] = from[s + k * stride];
-        });
-      if (++i == at.n) i = 0, outer.next();
-    }
-  });
+  parallel_for(p.outer_count * at.n, std::max<int64_t>(1, kGrain / std::max<int64_t>(p.row, 1)),
+               [&](int64_t begin, int64_t end) {
+                 PairRows outer(p.outer, p.outer.n, begin / at.n);
+                 for (int64_t r = begin, i = begin % at.n; r < end; ++r) {
+                   const int64_t source = outer.b + at.offset[static_cast<size_t>(i)];
+                   if (p.row == 1) to[r] = from[source];
+                   else
+                     each_inner(p.inner, r * p.row, source, [&](int64_t d, int64_t s) {
+                       if (stride == 1) std::memcpy(to + d, from + s, static_cast<size_t>(length) * sizeof(T));
+                       else
+                         for (int64_t k = 0; k < length; ++k) to[d + k] = from[s + k * stride];
+                     });
+                   if (++i == at.n) i = 0, outer.next();
+                 }
+               });
 }
 
 // Each thread goes through all rows and writes those whose offset falls into its range.
@@ -118,7 +124,8 @@ void take_rows(const TensorImpl& out, const TensorImpl& in, const IndexedDims& a
 void put_rows(const TensorImpl& out, const TensorImpl& values, const IndexedDims& at, bool accumulate) {
   if (out.numel == 0 || at.n == 0) return;
   const Parts parts(out, at);
-  if (!accumulate) return dispatch_size(out.dtype, [&]<class T> { put<T>(out, values, at, parts, [](T& d, T v) { d = v; }); });
+  if (!accumulate)
+    return dispatch_size(out.dtype, [&]<class T> { put<T>(out, values, at, parts, [](T& d, T v) { d = v; }); });
   dispatch_dtype(out.dtype, [&]<class T> {
     put<T>(out, values, at, parts, [](T& d, T v) {
       if constexpr (std::is_same_v<T, bool>) d = d || v;

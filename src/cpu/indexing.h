@@ -8,7 +8,7 @@ namespace strata::cpu {
 // Index tensors of one shape select positions in the dimensions [first, first + count) of a tensor.
 struct IndexedDims {
   int first, count;
-  int64_t n;                        // index elements
+  int64_t n;                          // index elements
   std::unique_ptr<int64_t[]> offset;  // of each, in elements; negative indices have been wrapped
   // Throws Index when an index is out of range; `wrap` allows negative ones.
   IndexedDims(const TensorImpl& t, int first, std::span<const Tensor> indices, bool wrap, const char* op);

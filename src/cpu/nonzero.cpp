@@ -11,14 +11,10 @@ namespace {
 
 constexpr int64_t kChunk = 1 << 15;  // elements
 
-template <class T>
-bool is_nonzero(T v) {
-  return convert<bool>(v);
-}
+template <class T> bool is_nonzero(T v) { return convert<bool>(v); }
 
 // Calls f(position) for the non-zero elements among [begin, end) in row-major order.
-template <class T, class F>
-void each_nonzero(const TensorImpl& t, int64_t begin, int64_t end, const F& f) {
+template <class T, class F> void each_nonzero(const TensorImpl& t, int64_t begin, int64_t end, const F& f) {
   const T* data = reinterpret_cast<const T*>(t.data);
   if (t.contiguous) {
     for (int64_t i = begin; i < end; ++i)

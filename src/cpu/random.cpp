@@ -15,8 +15,8 @@
 namespace strata::cpu {
 namespace {
 
-constexpr int kBatch = 64;              // blocks
-constexpr int64_t kGrain = 1 << 12;     // blocks per piece of parallel work
+constexpr int kBatch = 64;           // blocks
+constexpr int64_t kGrain = 1 << 12;  // blocks per piece of parallel work
 
 struct Words {
   uint32_t w[4 * kBatch];  // in stream order
@@ -38,8 +38,7 @@ struct Words {
 };
 
 // Calls body(words, first element, count) over [0, n); `words_each` words per element.
-template <class Body>
-void each_batch(int64_t n, int words_each, Generator& generator, const Body& body) {
+template <class Body> void each_batch(int64_t n, int words_each, Generator& generator, const Body& body) {
   const int64_t per_block = 4 / words_each, blocks = (n + per_block - 1) / per_block;
   const Generator::Draw draw = generator.reserve(static_cast<uint64_t>(blocks));
   const int64_t batches = (blocks + kBatch - 1) / kBatch;
@@ -98,20 +97,20 @@ template <class C> void apply(Law law, C a, C b, C* u, int64_t n) {
   }
 }
 
-template <class C>
-void fill_floats(const TensorImpl& out, Law law, double a, double b, Generator& generator) {
+template <class C> void fill_floats(const TensorImpl& out, Law law, double a, double b, Generator& generator) {
   const DType own = std::is_same_v<C, double> ? DType::F64 : DType::F32;
   const ConvertRow convert = convert_row(out.dtype, own);
   const auto size = static_cast<int64_t>(size_of(out.dtype));
   const bool pairs = law == Law::Normal || law == Law::LogNormal;
   const DType bits = law == Law::Uniform ? out.dtype : own;
-  each_batch(out.numel, std::is_same_v<C, double> ? 2 : 1, generator, [&](const Words& words, int64_t first, int64_t n) {
-    C u[4 * kBatch];
-    uniforms(words, u, std::is_same_v<C, double> ? 2 * kBatch : 4 * kBatch, bits);
-    if (pairs) normals(u);
-    apply(law, static_cast<C>(a), static_cast<C>(b), u, n);
-    convert(out.data + first * size, 1, reinterpret_cast<const std::byte*>(u), 1, n);
-  });
+  each_batch(out.numel, std::is_same_v<C, double> ? 2 : 1, generator,
+             [&](const Words& words, int64_t first, int64_t n) {
+               C u[4 * kBatch];
+               uniforms(words, u, std::is_same_v<C, double> ? 2 * kBatch : 4 * kBatch, bits);
+               if (pairs) normals(u);
+               apply(law, static_cast<C>(a), static_cast<C>(b), u, n);
+               convert(out.data + first * size, 1, reinterpret_cast<const std::byte*>(u), 1, n);
+             });
 }
 }  // namespace
 
@@ -140,9 +139,11 @@ void fill_bernoulli(const TensorImpl& out, const TensorImpl& p, Generator& gener
     double u[2 * kBatch], chance[2 * kBatch];
     bool hit[2 * kBatch];
     uniforms(words, u, n, DType::F64);
-    to_double(reinterpret_cast<std::byte*>(chance), 1, p.data + (p.numel == 1 ? 0 : first * in_size), p.numel == 1 ? 0 : 1, n);
+    to_double(reinterpret_cast<std::byte*>(chance), 1, p.data + (p.numel == 1 ? 0 : first * in_size),
+              p.numel == 1 ? 0 : 1, n);
     for (int64_t i = 0; i < n; ++i) {
-      STRATA_CHECK(chance[i] >= 0 && chance[i] <= 1, Runtime, "bernoulli: expects p to be in [0, 1], but got p={}", chance[i]);
+      STRATA_CHECK(chance[i] >= 0 && chance[i] <= 1, Runtime, "bernoulli: expects p to be in [0, 1], but got p={}",
+                   chance[i]);
       hit[i] = u[i] < chance[i];
     }
     from_bool(out.data + first * size, 1, reinterpret_cast<const std::byte*>(hit), 1, n);
@@ -156,7 +157,8 @@ void fill_permutation(const TensorImpl& out, Generator& generator) {
   each_batch(n, 2, generator, [&](const Words& words, int64_t first, int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
       const uint64_t bits = static_cast<uint64_t>(words.w[2 * i]) << 32 | words.w[2 * i + 1];
-      pick[static_cast<size_t>(first + i)] = first + i + static_cast<int64_t>(bits % static_cast<uint64_t>(n - first - i));
+      pick[static_cast<size_t>(first + i)] =
+        first + i + static_cast<int64_t>(bits % static_cast<uint64_t>(n - first - i));
     }
   });
   for (size_t i = 0; i < order.size(); ++i) std::swap(order[i], order[static_cast<size_t>(pick[i])]);
@@ -164,7 +166,8 @@ void fill_permutation(const TensorImpl& out, Generator& generator) {
 }
 
 void draw_by_weight(const TensorImpl& out, const TensorImpl& weights, bool replacement, Generator& generator) {
-  const int64_t n = weights.shape[weights.ndim - 1], rows = weights.numel / std::max<int64_t>(n, 1), count = out.shape[out.ndim - 1];
+  const int64_t n = weights.shape[weights.ndim - 1], rows = weights.numel / std::max<int64_t>(n, 1),
+                count = out.shape[out.ndim - 1];
   const auto* w = reinterpret_cast<const double*>(weights.data);
   auto* to = reinterpret_cast<int64_t*>(out.data);
   const Tensor u = make_tensor(Shape(std::array{rows * (replacement ? count : n)}), DType::F64);
@@ -184,7 +187,8 @@ void draw_by_weight(const TensorImpl& out, const TensorImpl& weights, bool repla
           to[r * count + k] = i;
         }
       } else {  // the largest weight / exponential draws are a sample without replacement
-        for (int64_t i = 0; i < n; ++i) sum[static_cast<size_t>(i)] = row[i] > 0 ? row[i] / std::max(draws[r * n + i], 1e-300) : -1;
+        for (int64_t i = 0; i < n; ++i)
+          sum[static_cast<size_t>(i)] = row[i] > 0 ? row[i] / std::max(draws[r * n + i], 1e-300) : -1;
         std::iota(order.begin(), order.end(), 0);
         std::partial_sort(order.begin(), order.begin() + count, order.end(), [&](int64_t x, int64_t y) {
           const double a = sum[static_cast<size_t>(x)], b = sum[static_cast<size_t>(y)];

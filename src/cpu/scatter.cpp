@@ -22,20 +22,22 @@ void each_element(const TensorImpl& index, int dim, const int64_t* sa, const int
   const int64_t runs = (width + kRun - 1) / kRun, lines = index.numel / (along * width);
   const auto* values = reinterpret_cast<const int64_t*>(index.data);
   const int64_t si = last < 0 ? 0 : index.strides[last], ra = last < 0 ? 0 : sa[last], rb = last < 0 ? 0 : sb[last];
-  parallel_for(lines * runs, std::max<int64_t>(1, kGrain / (along * std::min(width, kRun))), [&](int64_t begin, int64_t end) {
-    for (int64_t unit = begin; unit < end; ++unit) {
-      int64_t a = 0, b = 0, i = 0, rest = unit / runs;
-      for (int d = nd; d-- > 0;) {
-        if (d == dim || d == last) continue;
-        const int64_t k = rest % index.shape[d];
-        rest /= index.shape[d];
-        a += k * sa[d], b += k * sb[d], i += k * index.strides[d];
-      }
-      const int64_t from = unit % runs * kRun, to = std::min(width, from + kRun);
-      for (int64_t k = 0; k < along; ++k)
-        for (int64_t j = from; j < to; ++j) f(a + j * ra, b + k * sb[dim] + j * rb, values[i + k * index.strides[dim] + j * si]);
-    }
-  });
+  parallel_for(lines * runs, std::max<int64_t>(1, kGrain / (along * std::min(width, kRun))),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t unit = begin; unit < end; ++unit) {
+                   int64_t a = 0, b = 0, i = 0, rest = unit / runs;
+                   for (int d = nd; d-- > 0;) {
+                     if (d == dim || d == last) continue;
+                     const int64_t k = rest % index.shape[d];
+                     rest /= index.shape[d];
+                     a += k * sa[d], b += k * sb[d], i += k * index.strides[d];
+                   }
+                   const int64_t from = unit % runs * kRun, to = std::min(width, from + kRun);
+                   for (int64_t k = 0; k < along; ++k)
+                     for (int64_t j = from; j < to; ++j)
+                       f(a + j * ra, b + k * sb[dim] + j * rb, values[i + k * index.strides[dim] + j * si]);
+                 }
+               });
 }
 
 template <class T> T multiply(T a, T b) {
@@ -66,7 +68,8 @@ constexpr int64_t kZeroStrides[kMaxDims] = {};
 void check_indices(const TensorImpl& index, int64_t size, int dim, const char* op) {
   if (index.numel == 0) return;
   each_element(index, std::max(0, index.ndim - 1), kZeroStrides, kZeroStrides, [&](int64_t, int64_t, int64_t v) {
-    STRATA_CHECK(v >= 0 && v < size, Index, "{}: index {} is out of bounds for dimension {} with size {}", op, v, dim, size);
+    STRATA_CHECK(v >= 0 && v < size, Index, "{}: index {} is out of bounds for dimension {} with size {}", op, v, dim,
+                 size);
   });
 }
 
@@ -76,7 +79,8 @@ void gather(const TensorImpl& out, const TensorImpl& in, int dim, const TensorIm
     T* to = reinterpret_cast<T*>(out.data);
     const T* from = reinterpret_cast<const T*>(in.data);
     const int64_t stride = in.ndim ? in.strides[dim] : 1;
-    each_element(index, dim, in.strides, out.strides, [=](int64_t a, int64_t b, int64_t v) { to[b] = from[a + v * stride]; });
+    each_element(index, dim, in.strides, out.strides,
+                 [=](int64_t a, int64_t b, int64_t v) { to[b] = from[a + v * stride]; });
   });
 }
 
@@ -87,9 +91,11 @@ void scatter(const TensorImpl& out, int dim, const TensorImpl& index, const Tens
   const auto run = [&]<class T>(const auto& write) {
     T* to = reinterpret_cast<T*>(out.data);
     const T* from = reinterpret_cast<const T*>(src.data);
-    each_element(index, dim, out.strides, sb, [&](int64_t a, int64_t b, int64_t v) { write(to[a + v * stride], from[b]); });
+    each_element(index, dim, out.strides, sb,
+                 [&](int64_t a, int64_t b, int64_t v) { write(to[a + v * stride], from[b]); });
   };
-  if (how == Scatter::Assign) return dispatch_size(out.dtype, [&]<class T> { run.template operator()<T>([](T& d, T v) { d = v; }); });
+  if (how == Scatter::Assign)
+    return dispatch_size(out.dtype, [&]<class T> { run.template operator()<T>([](T& d, T v) { d = v; }); });
   dispatch_dtype(out.dtype, [&]<class T> {
     if (how == Scatter::Add) run.template operator()<T>([](T& d, T v) { d = plus(d, v); });
     else if (how == Scatter::Multiply) run.template operator()<T>([](T& d, T v) { d = multiply(d, v); });

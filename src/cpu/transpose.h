@@ -12,24 +12,20 @@
 
 namespace strata::cpu {
 
-template <class T>
-struct Vec16 {
+template <class T> struct Vec16 {
   static constexpr int kLanes = 16 / sizeof(T);
   typedef T type [[gnu::vector_size(16)]];
 };
 
-template <class V, int kLanes, size_t... i>
-inline V interleave_low(V a, V b, std::index_sequence<i...>) {
+template <class V, int kLanes, size_t... i> inline V interleave_low(V a, V b, std::index_sequence<i...>) {
   return __builtin_shufflevector(a, b, (i % 2 ? kLanes + i / 2 : i / 2)...);
 }
-template <class V, int kLanes, size_t... i>
-inline V interleave_high(V a, V b, std::index_sequence<i...>) {
+template <class V, int kLanes, size_t... i> inline V interleave_high(V a, V b, std::index_sequence<i...>) {
   return __builtin_shufflevector(a, b, (i % 2 ? kLanes + kLanes / 2 + i / 2 : kLanes / 2 + i / 2)...);
 }
 
 // v[i][j] becomes v[j][i].
-template <class T>
-inline void transpose_block(typename Vec16<T>::type* v) {
+template <class T> inline void transpose_block(typename Vec16<T>::type* v) {
   using V = typename Vec16<T>::type;
   constexpr int n = Vec16<T>::kLanes;
   constexpr auto lanes = std::make_index_sequence<n>();
@@ -47,8 +43,7 @@ inline void transpose_block(typename Vec16<T>::type* v) {
 }
 
 // Stores past the cache: for outputs larger than it, which would otherwise be read before they are written.
-template <bool kStream, class V>
-inline void store_vector(void* to, V v) {
+template <bool kStream, class V> inline void store_vector(void* to, V v) {
 #ifdef __SSE2__
   if constexpr (kStream) return _mm_stream_si128(static_cast<__m128i*>(to), reinterpret_cast<__m128i>(v));
 #endif

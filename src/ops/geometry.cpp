@@ -29,13 +29,15 @@ Geometry select_geometry(Geometry g, int64_t dim, int64_t index) {
   STRATA_CHECK(g.size.n > 0, Index, "select: cannot be applied to a 0-dim tensor");
   const int d = normalize_dim(dim, static_cast<int>(g.size.n), "select");
   const int64_t n = g.size[d];
-  STRATA_CHECK(index >= -n && index < n, Index, "select: index {} is out of range for dimension {} with size {}", index, d, n);
+  STRATA_CHECK(index >= -n && index < n, Index, "select: index {} is out of range for dimension {} with size {}", index,
+               d, n);
   g.offset += (index < 0 ? index + n : index) * g.stride[d];
   g.erase(d);
   return g;
 }
 
-Geometry slice_geometry(Geometry g, int64_t dim, std::optional<int64_t> start, std::optional<int64_t> end, int64_t step) {
+Geometry slice_geometry(Geometry g, int64_t dim, std::optional<int64_t> start, std::optional<int64_t> end,
+                        int64_t step) {
   STRATA_CHECK(g.size.n > 0, Runtime, "slice: cannot be applied to a 0-dim tensor");
   const int d = normalize_dim(dim, static_cast<int>(g.size.n), "slice");
   STRATA_CHECK(step > 0, Value, "slice: step must be greater than zero, got {}", step);
@@ -50,7 +52,8 @@ Geometry slice_geometry(Geometry g, int64_t dim, std::optional<int64_t> start, s
 
 Geometry diagonal_geometry(Geometry g, int64_t offset, int64_t dim1, int64_t dim2) {
   STRATA_CHECK(g.size.n >= 2, Runtime, "diagonal: expected at least 2 dimensions, got shape {}", to_string(g.size));
-  const int a = normalize_dim(dim1, static_cast<int>(g.size.n), "diagonal"), b = normalize_dim(dim2, static_cast<int>(g.size.n), "diagonal");
+  const int a = normalize_dim(dim1, static_cast<int>(g.size.n), "diagonal"),
+            b = normalize_dim(dim2, static_cast<int>(g.size.n), "diagonal");
   STRATA_CHECK(a != b, Runtime, "diagonal: dimensions cannot be identical, got {} and {}", dim1, dim2);
   const int64_t length = offset >= 0 ? std::min(g.size[a], g.size[b] - std::min(offset, g.size[b]))
                                      : std::min(g.size[a] + std::max(offset, -g.size[a]), g.size[b]);

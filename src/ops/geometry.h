@@ -16,11 +16,12 @@ struct Geometry {
 };
 
 Geometry select_geometry(Geometry g, int64_t dim, int64_t index);
-Geometry slice_geometry(Geometry g, int64_t dim, std::optional<int64_t> start, std::optional<int64_t> end, int64_t step);
+Geometry slice_geometry(Geometry g, int64_t dim, std::optional<int64_t> start, std::optional<int64_t> end,
+                        int64_t step);
 Geometry diagonal_geometry(Geometry g, int64_t offset, int64_t dim1, int64_t dim2);
 Geometry unfold_geometry(Geometry g, int64_t dim, int64_t size, int64_t step);
 
-STRATA_API Tensor show(const Tensor& t, const Geometry& g);      // the view; without history
-bool may_overlap(Shape size, Shape stride);                      // two positions may stand for one element
+STRATA_API Tensor show(const Tensor& t, const Geometry& g);  // the view; without history
+bool may_overlap(Shape size, Shape stride);                  // two positions may stand for one element
 
 }  // namespace strata

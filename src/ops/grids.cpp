@@ -14,7 +14,7 @@
 #include "strata/ops/pad.h"
 #include "strata/ops/pointwise_power.h"
 #include "strata/ops/ranges.h"
-#include "strata/ops/reduce_minmax.h"
+#include "strata/ops/repeat.h"
 #include "strata/ops/strided.h"
 #include "strata/ops/views.h"
 
@@ -25,14 +25,17 @@ namespace {
 template <bool kLower> void run_triangle(const Call& c) {
   const TensorImpl &in = c.args.tensor(0), &out = *c.out();
   if (out.numel == 0) return;
-  const int64_t rows = in.shape[in.ndim - 2], cols = in.shape[in.ndim - 1], k = std::clamp(c.args[1].integer(), -rows - cols, rows + cols);
+  const int64_t rows = in.shape[in.ndim - 2], cols = in.shape[in.ndim - 1],
+                k = std::clamp(c.args[1].integer(), -rows - cols, rows + cols);
   dispatch_size(out.dtype, [&]<class T> {
     parallel_for(out.numel / cols, std::max<int64_t>(1, (1 << 14) / cols), [&](int64_t begin, int64_t end) {
       for (int64_t line = begin; line < end; ++line) {
         int64_t rest = line, from = 0, to = 0;
-        for (int d = in.ndim - 1; d-- > 0; rest /= in.shape[d]) from += rest % in.shape[d] * in.strides[d], to += rest % in.shape[d] * out.strides[d];
+        for (int d = in.ndim - 1; d-- > 0; rest /= in.shape[d])
+          from += rest % in.shape[d] * in.strides[d], to += rest % in.shape[d] * out.strides[d];
         const int64_t r = line % rows, sa = in.strides[in.ndim - 1], sb = out.strides[in.ndim - 1];
-        const int64_t keep_from = kLower ? 0 : std::clamp<int64_t>(r + k, 0, cols), keep_to = kLower ? std::clamp<int64_t>(r + k + 1, 0, cols) : cols;
+        const int64_t keep_from = kLower ? 0 : std::clamp<int64_t>(r + k, 0, cols),
+                      keep_to = kLower ? std::clamp<int64_t>(r + k + 1, 0, cols) : cols;
         const T* source = reinterpret_cast<const T*>(in.data) + from;
         T* target = reinterpret_cast<T*>(out.data) + to;
         for (int64_t j = 0; j < keep_from; ++j) target[j * sb] = T(0);
@@ -44,7 +47,8 @@ template <bool kLower> void run_triangle(const Call& c) {
 }
 void infer_triangle(const Call& c) {
   const TensorImpl& input = c.args.tensor(0);
-  STRATA_CHECK(input.ndim >= 2, Runtime, "{}: input tensor must have at least 2 dimensions, got {}", c.op.name, input.ndim);
+  STRATA_CHECK(input.ndim >= 2, Runtime, "{}: input tensor must have at least 2 dimensions, got {}", c.op.name,
+               input.ndim);
   c.outs[0]->dtype = input.dtype, c.outs[0]->device = input.device;
   c.outs[0]->set_shape(input.sizes());
   set_layout(*c.outs[0], std::nullopt, &input, c.op.name.c_str());
@@ -62,13 +66,15 @@ void combine(int64_t n, int64_t r, bool repeat, std::vector<int64_t>& row, int64
 
 std::vector<Tensor> grid(TensorList tensors, std::string_view indexing) {
   STRATA_CHECK(!tensors.empty(), Runtime, "meshgrid: expects a non-empty TensorList");
-  STRATA_CHECK(indexing == "ij" || indexing == "xy", Runtime, "meshgrid: indexing must be one of \"xy\" or \"ij\", but received: {}", indexing);
+  STRATA_CHECK(indexing == "ij" || indexing == "xy", Runtime,
+               "meshgrid: indexing must be one of \"xy\" or \"ij\", but received: {}", indexing);
   const bool swap = indexing == "xy" && tensors.size() >= 2;
   std::vector<Tensor> in(tensors.begin(), tensors.end());
   if (swap) std::swap(in[0], in[1]);
   Dims shape;
   for (const Tensor& t : in) {
-    STRATA_CHECK(t.dim() <= 1, Runtime, "meshgrid: expected scalar or 1D tensor in the tensor list but got shape {}", to_string(t.shape()));
+    STRATA_CHECK(t.dim() <= 1, Runtime, "meshgrid: expected scalar or 1D tensor in the tensor list but got shape {}",
+                 to_string(t.shape()));
     STRATA_CHECK(t.dtype() == in[0].dtype(), Runtime, "meshgrid: expects all tensors to have the same dtype");
     shape.push(t.numel());
   }
@@ -84,119 +90,188 @@ std::vector<Tensor> grid(TensorList tensors, std::string_view indexing) {
 }  // namespace
 
 STRATA_OP(tril, "tril(Tensor input, int diagonal=0) -> Tensor")
-    .doc("The lower triangle of each matrix; zeros above the diagonal.\n\n>>> strata.ones(2, 2).tril()\ntensor([[1., 0.],\n        [1., 1.]])")
-    .infer(infer_triangle).kernel("rows", run_triangle<true>)
-    .grad([](const GradContext& c, const Tensor& g) -> Grads { return {tril(g, c.arg(1).integer())}; })
-    .updates().dtypes(kStorageTypes).samples({"f(3,3)", "f(3,4), 1", "f(2,4,3), -1", "f(3,3), -5", "f(0,3)"}).error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
+  .doc(
+    "The lower triangle of each matrix; zeros above the diagonal.\n\n>>> strata.ones(2, 2).tril()\ntensor([[1., 0.],\n "
+    "       [1., 1.]])")
+  .infer(infer_triangle)
+  .kernel("rows", run_triangle<true>)
+  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {tril(g, c.arg(1).integer())}; })
+  .updates()
+  .dtypes(kStorageTypes)
+  .samples({"f(3,3)", "f(3,4), 1", "f(2,4,3), -1", "f(3,3), -5", "f(0,3)"})
+  .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 STRATA_OP(triu, "triu(Tensor input, int diagonal=0) -> Tensor")
-    .doc("The upper triangle of each matrix; zeros below the diagonal.\n\n>>> strata.ones(2, 2).triu()\ntensor([[1., 1.],\n        [0., 1.]])")
-    .infer(infer_triangle).kernel("rows", run_triangle<false>)
-    .grad([](const GradContext& c, const Tensor& g) -> Grads { return {triu(g, c.arg(1).integer())}; })
-    .updates().dtypes(kStorageTypes).samples({"f(3,3)", "f(3,4), 1", "f(2,4,3), -1", "f(3,3), 5", "f(0,3)"}).error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
+  .doc(
+    "The upper triangle of each matrix; zeros below the diagonal.\n\n>>> strata.ones(2, 2).triu()\ntensor([[1., 1.],\n "
+    "       [0., 1.]])")
+  .infer(infer_triangle)
+  .kernel("rows", run_triangle<false>)
+  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {triu(g, c.arg(1).integer())}; })
+  .updates()
+  .dtypes(kStorageTypes)
+  .samples({"f(3,3)", "f(3,4), 1", "f(2,4,3), -1", "f(3,3), 5", "f(0,3)"})
+  .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 
 STRATA_OP(diag_embed, "diag_embed(Tensor input, int offset=0, int dim1=-2, int dim2=-1) -> Tensor")
-    .doc("Zeros with the last dimension of input on a diagonal of two new ones.\n\n>>> strata.ones(2).diag_embed()\ntensor([[1., 0.],\n        [0., 1.]])")
-    .composite([](const Tensor& input, int64_t offset, int64_t dim1, int64_t dim2) {
-      STRATA_CHECK(input.dim() >= 1, Runtime, "diag_embed: expected an input with at least one dimension");
-      const int n = input.dim() + 1, a = normalize_dim(dim1, n, "diag_embed"), b = normalize_dim(dim2, n, "diag_embed");
-      STRATA_CHECK(a != b, Runtime, "diag_embed: diagonal dimensions cannot be identical {}, {}", dim1, dim2);
-      int64_t size = 0;
-      STRATA_CHECK(offset > INT64_MIN && !__builtin_add_overflow(input.size(-1), std::abs(offset), &size), Runtime, "diag_embed: offset {} is too large", offset);
-      Dims shape;
-      for (int d = 0, next = 0; d < n; ++d) shape.push(d == a || d == b ? size : input->shape[next++]);
-      checked_numel(shape);
-      const Geometry g = diagonal_geometry(Geometry::contiguous(shape), offset, a, b);
-      return unview(input, shape, g.stride, g.offset);
-    })
-    .no_out().dtypes(kNumericTypes).samples({"f(3)", "f(2,3), 1", "f(2,3), -1, 0, 2", "f(0)"}).error("f(3), 0, 1, 1", ErrorKind::Runtime, "cannot be identical").error("f()", ErrorKind::Runtime, "at least one");
+  .doc(
+    "Zeros with the last dimension of input on a diagonal of two new ones.\n\n>>> "
+    "strata.ones(2).diag_embed()\ntensor([[1., 0.],\n        [0., 1.]])")
+  .composite([](const Tensor& input, int64_t offset, int64_t dim1, int64_t dim2) {
+    STRATA_CHECK(input.dim() >= 1, Runtime, "diag_embed: expected an input with at least one dimension");
+    const int n = input.dim() + 1, a = normalize_dim(dim1, n, "diag_embed"), b = normalize_dim(dim2, n, "diag_embed");
+    STRATA_CHECK(a != b, Runtime, "diag_embed: diagonal dimensions cannot be identical {}, {}", dim1, dim2);
+    int64_t size = 0;
+    STRATA_CHECK(offset > INT64_MIN && !__builtin_add_overflow(input.size(-1), std::abs(offset), &size), Runtime,
+                 "diag_embed: offset {} is too large", offset);
+    Dims shape;
+    for (int d = 0, next = 0; d < n; ++d) shape.push(d == a || d == b ? size : input->shape[next++]);
+    checked_numel(shape);
+    const Geometry g = diagonal_geometry(Geometry::contiguous(shape), offset, a, b);
+    return unview(input, shape, g.stride, g.offset);
+  })
+  .no_out()
+  .dtypes(kNumericTypes)
+  .samples({"f(3)", "f(2,3), 1", "f(2,3), -1, 0, 2", "f(0)"})
+  .error("f(3), 0, 1, 1", ErrorKind::Runtime, "cannot be identical")
+  .error("f()", ErrorKind::Runtime, "at least one");
 STRATA_OP(diag, "diag(Tensor input, int diagonal=0) -> Tensor")
-    .doc("A matrix with a vector on its diagonal, or the diagonal of a matrix.\n\n>>> strata.tensor([[1, 2], [3, 4]]).diag()\ntensor([1, 4])")
-    .composite([](const Tensor& input, int64_t diagonal_) {
-      STRATA_CHECK(input.dim() == 1 || input.dim() == 2, Runtime, "diag: supports 1D or 2D tensors, got {}D", input.dim());
-      return input.dim() == 1 ? diag_embed(input, diagonal_, 0, 1) : clone(diagonal(input, diagonal_, 0, 1));
-    })
-    .dtypes(kNumericTypes).samples({"f(3)", "f(3), -1", "f(3,4), 1", "f(3,4)"}).error("f(2,2,2)", ErrorKind::Runtime, "1D or 2D");
+  .doc(
+    "A matrix with a vector on its diagonal, or the diagonal of a matrix.\n\n>>> strata.tensor([[1, 2], [3, "
+    "4]]).diag()\ntensor([1, 4])")
+  .composite([](const Tensor& input, int64_t diagonal_) {
+    STRATA_CHECK(input.dim() == 1 || input.dim() == 2, Runtime, "diag: supports 1D or 2D tensors, got {}D",
+                 input.dim());
+    return input.dim() == 1 ? diag_embed(input, diagonal_, 0, 1) : clone(diagonal(input, diagonal_, 0, 1));
+  })
+  .dtypes(kNumericTypes)
+  .samples({"f(3)", "f(3), -1", "f(3,4), 1", "f(3,4)"})
+  .error("f(2,2,2)", ErrorKind::Runtime, "1D or 2D");
 STRATA_OP(diagflat, "diagflat(Tensor input, int offset=0) -> Tensor")
-    .doc("A matrix with all elements of input on its diagonal.\n\n>>> strata.ones(2).diagflat()\ntensor([[1., 0.],\n        [0., 1.]])")
-    .composite([](const Tensor& input, int64_t offset) { return diag_embed(reshape(input, -1), offset, 0, 1); })
-    .no_out().dtypes(kNumericTypes).samples({"f(3)", "f(2,2), 1", "f()"});
+  .doc(
+    "A matrix with all elements of input on its diagonal.\n\n>>> strata.ones(2).diagflat()\ntensor([[1., 0.],\n        "
+    "[0., 1.]])")
+  .composite([](const Tensor& input, int64_t offset) { return diag_embed(reshape(input, -1), offset, 0, 1); })
+  .no_out()
+  .dtypes(kNumericTypes)
+  .samples({"f(3)", "f(2,2), 1", "f()"});
 STRATA_OP(block_diag, "block_diag(Tensor[] tensors) -> Tensor")
-    .doc("A matrix with the given matrices along its diagonal.\n\n>>> strata.block_diag([strata.ones(1, 2), strata.ones(1, 1)])\ntensor([[1., 1., 0.],\n        [0., 0., 1.]])")
-    .composite([](TensorList tensors) {
-      int64_t cols = 0, before = 0;
-      DType dtype = tensors.empty() ? default_dtype() : tensors[0].dtype();
-      std::vector<Tensor> rows;
-      for (const Tensor& t : tensors) {
-        STRATA_CHECK(t.dim() <= 2, Runtime, "block_diag: input tensors must have 2 or fewer dimensions, got {}", t.dim());
-        dtype = promote(dtype, t.dtype());
-        rows.push_back(atleast_2d(t));
-        cols += rows.back()->shape[1];
-      }
-      if (rows.empty()) return empty({1, 0});
-      for (Tensor& t : rows) {
-        const int64_t width = t->shape[1];
-        t = constant_pad_nd(to(t, dtype), {before, cols - before - width});
-        before += width;
-      }
-      return cat(rows, 0);
-    })
-    .no_out().dtypes(kNumericTypes).samples({"[f(2,3), f(1,2)]", "[f(2), f()]", "[f(2,0), f(1,2)]"}).error("[f(2,2,2)]", ErrorKind::Runtime, "2 or fewer");
+  .doc(
+    "A matrix with the given matrices along its diagonal.\n\n>>> strata.block_diag([strata.ones(1, 2), strata.ones(1, "
+    "1)])\ntensor([[1., 1., 0.],\n        [0., 0., 1.]])")
+  .composite([](TensorList tensors) {
+    int64_t cols = 0, before = 0;
+    DType dtype = tensors.empty() ? default_dtype() : tensors[0].dtype();
+    std::vector<Tensor> rows;
+    for (const Tensor& t : tensors) {
+      STRATA_CHECK(t.dim() <= 2, Runtime, "block_diag: input tensors must have 2 or fewer dimensions, got {}", t.dim());
+      dtype = promote(dtype, t.dtype());
+      rows.push_back(atleast_2d(t));
+      cols += rows.back()->shape[1];
+    }
+    if (rows.empty()) return empty({1, 0});
+    for (Tensor& t : rows) {
+      const int64_t width = t->shape[1];
+      t = constant_pad_nd(to(t, dtype), {before, cols - before - width});
+      before += width;
+    }
+    return cat(rows, 0);
+  })
+  .no_out()
+  .dtypes(kNumericTypes)
+  .samples({"[f(2,3), f(1,2)]", "[f(2), f()]", "[f(2,0), f(1,2)]"})
+  .error("[f(2,2,2)]", ErrorKind::Runtime, "2 or fewer");
 
 STRATA_OP(meshgrid, "meshgrid(Tensor[] tensors, *, str? indexing=None) -> Tensor[]")
-    .doc("Views of each vector spread over the grid of all of them; indexing 'ij' (matrix order) or 'xy'.\n\n"
-         ">>> strata.meshgrid(strata.arange(2), strata.arange(3), indexing='ij')[0]\ntensor([[0, 0, 0],\n        [1, 1, 1]])")
-    .composite([](TensorList tensors, std::optional<std::string_view> indexing) { return grid(tensors, indexing.value_or("ij")); })
-    .dtypes(kStorageTypes).samples({"[f(2), f(3)]", "[f(2), f(3), f()], indexing='xy'"}).error("[f(2), f(3)], indexing='ji'", ErrorKind::Runtime, "must be one of").error("[f(2,2)]", ErrorKind::Runtime, "1D tensor");
+  .doc(
+    "Views of each vector spread over the grid of all of them; indexing 'ij' (matrix order) or 'xy'.\n\n"
+    ">>> strata.meshgrid(strata.arange(2), strata.arange(3), indexing='ij')[0]\ntensor([[0, 0, 0],\n        [1, 1, "
+    "1]])")
+  .composite([](TensorList tensors, std::optional<std::string_view> indexing) {
+    return grid(tensors, indexing.value_or("ij"));
+  })
+  .dtypes(kStorageTypes)
+  .samples({"[f(2), f(3)]", "[f(2), f(3), f()], indexing='xy'"})
+  .error("[f(2), f(3)], indexing='ji'", ErrorKind::Runtime, "must be one of")
+  .error("[f(2,2)]", ErrorKind::Runtime, "1D tensor");
 STRATA_OP(cartesian_prod, "cartesian_prod(Tensor[] tensors) -> Tensor")
-    .doc("All combinations of one element of each vector, one row each.\n\n>>> strata.cartesian_prod(strata.arange(2), strata.arange(2))\ntensor([[0, 0],\n        [0, 1],\n        [1, 0],\n        [1, 1]])")
-    .composite([](TensorList tensors) {
-      for (const Tensor& t : tensors) STRATA_CHECK(t.dim() == 1, Runtime, "cartesian_prod: expect a 1D vector, but got shape {}", to_string(t.shape()));
-      if (tensors.size() == 1) return tensors[0];
-      std::vector<Tensor> columns = grid(tensors, "ij");
-      for (Tensor& t : columns) t = reshape(t, -1);
-      return stack(columns, 1);
-    })
-    .no_out().dtypes(kStorageTypes).samples({"[f(2), f(3)]", "[f(2)]"}).error("[f(2,2)]", ErrorKind::Runtime, "1D vector");
+  .doc(
+    "All combinations of one element of each vector, one row each.\n\n>>> strata.cartesian_prod(strata.arange(2), "
+    "strata.arange(2))\ntensor([[0, 0],\n        [0, 1],\n        [1, 0],\n        [1, 1]])")
+  .composite([](TensorList tensors) {
+    for (const Tensor& t : tensors)
+      STRATA_CHECK(t.dim() == 1, Runtime, "cartesian_prod: expect a 1D vector, but got shape {}", to_string(t.shape()));
+    if (tensors.size() == 1) return tensors[0];
+    std::vector<Tensor> columns = grid(tensors, "ij");
+    for (Tensor& t : columns) t = reshape(t, -1);
+    return stack(columns, 1);
+  })
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"[f(2), f(3)]", "[f(2)]"})
+  .error("[f(2,2)]", ErrorKind::Runtime, "1D vector");
 STRATA_OP(combinations, "combinations(Tensor input, int r=2, bool with_replacement=False) -> Tensor")
-    .doc("All combinations of r elements of a vector, one row each.\n\n>>> strata.combinations(strata.arange(3))\ntensor([[0, 1],\n        [0, 2],\n        [1, 2]])")
-    .composite([](const Tensor& input, int64_t r, bool with_replacement) {
-      STRATA_CHECK(input.dim() == 1, Runtime, "combinations: expect a 1D vector, but got shape {}", to_string(input.shape()));
-      STRATA_CHECK(r >= 0, Runtime, "combinations: expect a non-negative number, but got {}", r);
-      if (r == 0) return empty(0, input.dtype());
-      std::vector<int64_t> row, found;
-      combine(input.numel(), r, with_replacement, row, 0, found);
-      return index_at(input, {reshape(index_tensor(found), {static_cast<int64_t>(found.size()) / r, r})}, 0);
-    })
-    .no_out().dtypes(kStorageTypes).samples({"f(4)", "f(4), 3", "f(3), 2, True", "f(2), 3"}).error("f(2,2)", ErrorKind::Runtime, "1D vector");
+  .doc(
+    "All combinations of r elements of a vector, one row each.\n\n>>> "
+    "strata.combinations(strata.arange(3))\ntensor([[0, 1],\n        [0, 2],\n        [1, 2]])")
+  .composite([](const Tensor& input, int64_t r, bool with_replacement) {
+    STRATA_CHECK(input.dim() == 1, Runtime, "combinations: expect a 1D vector, but got shape {}",
+                 to_string(input.shape()));
+    STRATA_CHECK(r >= 0, Runtime, "combinations: expect a non-negative number, but got {}", r);
+    if (r == 0) return empty(0, input.dtype());
+    std::vector<int64_t> row, found;
+    combine(input.numel(), r, with_replacement, row, 0, found);
+    return index_at(input, {reshape(index_tensor(found), {static_cast<int64_t>(found.size()) / r, r})}, 0);
+  })
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"f(4)", "f(4), 3", "f(3), 2, True", "f(2), 3"})
+  .error("f(2,2)", ErrorKind::Runtime, "1D vector");
 STRATA_OP(vander, "vander(Tensor x, int? N=None, bool increasing=False) -> Tensor")
-    .doc("The powers of a vector as columns.\n\n>>> strata.vander(strata.tensor([1, 2]), 3)\ntensor([[1, 1, 1],\n        [4, 2, 1]])")
-    .composite([](const Tensor& x, std::optional<int64_t> N, bool increasing) {
-      STRATA_CHECK(x.dim() == 1, Runtime, "vander: x must be a one-dimensional tensor, got shape {}", to_string(x.shape()));
-      const int64_t n = N.value_or(x.numel());
-      STRATA_CHECK(n >= 0, Runtime, "vander: N must be non-negative, got {}", n);
-      std::vector<Tensor> columns;
-      for (int64_t k = 0; k < n; ++k) columns.push_back(pow(x, increasing ? k : n - 1 - k));
-      return columns.empty() ? empty({x.numel(), 0}, x.dtype()) : stack(columns, 1);
-    })
-    .no_method().no_out().dtypes({kFloat32, kFloat64, kInt64}).samples({"f(3)", "f(3), 2", "f(3), 4, True", "f(3), 0"}).error("f(2,2)", ErrorKind::Runtime, "one-dimensional");
+  .doc(
+    "The powers of a vector as columns.\n\n>>> strata.vander(strata.tensor([1, 2]), 3)\ntensor([[1, 1, 1],\n        "
+    "[4, 2, 1]])")
+  .composite([](const Tensor& x, std::optional<int64_t> N, bool increasing) {
+    STRATA_CHECK(x.dim() == 1, Runtime, "vander: x must be a one-dimensional tensor, got shape {}",
+                 to_string(x.shape()));
+    const int64_t n = N.value_or(x.numel());
+    STRATA_CHECK(n >= 0, Runtime, "vander: N must be non-negative, got {}", n);
+    std::vector<Tensor> columns;
+    for (int64_t k = 0; k < n; ++k) columns.push_back(pow(x, increasing ? k : n - 1 - k));
+    return columns.empty() ? empty({x.numel(), 0}, x.dtype()) : stack(columns, 1);
+  })
+  .no_method()
+  .no_out()
+  .dtypes({kFloat32, kFloat64, kInt64})
+  .samples({"f(3)", "f(3), 2", "f(3), 4, True", "f(3), 0"})
+  .error("f(2,2)", ErrorKind::Runtime, "one-dimensional");
 STRATA_OP(unravel_index, "unravel_index(Tensor indices, int[] shape) -> Tensor[]")
-    .doc("Flat positions as one tensor of positions per dimension.\n\n>>> strata.unravel_index(strata.tensor([3]), (2, 2))\n(tensor([1]), tensor([1]))")
-    .composite([](const Tensor& indices, IntList shape) {
-      STRATA_CHECK(is_integral(indices.dtype(), false), Type, "unravel_index: expected indices to be integer dtype, but got {}", name_of(indices.dtype()));
-      for (int64_t s : shape) STRATA_CHECK(s >= 0, Value, "unravel_index: shape cannot have negative values, but got {}", to_string(shape));
-      int64_t numel = 1;
-      for (int64_t s : shape) STRATA_CHECK(!__builtin_mul_overflow(numel, s, &numel), Value, "unravel_index: shape {} has more elements than int64 can count", to_string(shape));
-      const Tensor flat = contiguous(to(indices, DType::I64));
-      std::vector<Tensor> out;
-      for (size_t d = 0; d < shape.size; ++d) out.push_back(make_tensor(indices.shape(), DType::I64));
-      for (int64_t i = 0; i < flat.numel(); ++i) {
-        int64_t v = flat.data<int64_t>()[i];
-        STRATA_CHECK(v >= -numel && v < numel, Value, "unravel_index: index {} is out of range for shape {}", v, to_string(shape));
-        if (v < 0) v += numel;
-        for (size_t d = shape.size; d-- > 0; v /= shape[d]) out[d].data<int64_t>()[i] = v % shape[d];
-      }
-      return out;
-    })
-    .no_method().samples({"i6(4), [2, 3]", "i6(2,2), [6]"}).error("i9(80), [2]", ErrorKind::Value, "out of range").error("f(2), [2]", ErrorKind::Type, "integer dtype");
+  .doc(
+    "Flat positions as one tensor of positions per dimension.\n\n>>> strata.unravel_index(strata.tensor([3]), (2, "
+    "2))\n(tensor([1]), tensor([1]))")
+  .composite([](const Tensor& indices, IntList shape) {
+    STRATA_CHECK(is_integral(indices.dtype(), false), Type,
+                 "unravel_index: expected indices to be integer dtype, but got {}", name_of(indices.dtype()));
+    for (int64_t s : shape)
+      STRATA_CHECK(s >= 0, Value, "unravel_index: shape cannot have negative values, but got {}", to_string(shape));
+    int64_t numel = 1;
+    for (int64_t s : shape)
+      STRATA_CHECK(!__builtin_mul_overflow(numel, s, &numel), Value,
+                   "unravel_index: shape {} has more elements than int64 can count", to_string(shape));
+    const Tensor flat = contiguous(to(indices, DType::I64));
+    std::vector<Tensor> out;
+    for (size_t d = 0; d < shape.size; ++d) out.push_back(make_tensor(indices.shape(), DType::I64));
+    for (int64_t i = 0; i < flat.numel(); ++i) {
+      int64_t v = flat.data<int64_t>()[i];
+      STRATA_CHECK(v >= -numel && v < numel, Value, "unravel_index: index {} is out of range for shape {}", v,
+                   to_string(shape));
+      if (v < 0) v += numel;
+      for (size_t d = shape.size; d-- > 0; v /= shape[d]) out[d].data<int64_t>()[i] = v % shape[d];
+    }
+    return out;
+  })
+  .no_method()
+  .samples({"i6(4), [2, 3]", "i6(2,2), [6]"})
+  .error("i9(80), [2]", ErrorKind::Value, "out of range")
+  .error("f(2), [2]", ErrorKind::Type, "integer dtype");
 
 }  // namespace strata

@@ -46,7 +46,8 @@ Applied apply(const Tensor& x, std::span<const Index> indices) {
   for (const Index& i : indices) {
     if (const auto* n = std::get_if<int64_t>(&i)) {
       const int64_t size = out.view->shape[dim];
-      STRATA_CHECK(*n >= -size && *n < size, Index, "index {} is out of bounds for dimension {} with size {}", *n, dim, size);
+      STRATA_CHECK(*n >= -size && *n < size, Index, "index {} is out of bounds for dimension {} with size {}", *n, dim,
+                   size);
       out.view = select(out.view, dim, *n);
     } else if (const auto* s = std::get_if<Slice>(&i)) {
       const int64_t step = s->step.value_or(1);
@@ -69,8 +70,10 @@ Applied apply(const Tensor& x, std::span<const Index> indices) {
         place(t.item<bool>() ? zeros(1, DType::I64) : zeros(0, DType::I64));
       } else {
         for (int d = 0; d < t.dim(); ++d)
-          STRATA_CHECK(t->shape[d] == out.view->shape[dim + d], Index, "the shape of the mask {} at index {} does not match the shape of the indexed tensor {} at index {}",
-                       to_string(t.shape()), d, to_string(out.view.shape()), dim + d);
+          STRATA_CHECK(
+            t->shape[d] == out.view->shape[dim + d], Index,
+            "the shape of the mask {} at index {} does not match the shape of the indexed tensor {} at index {}",
+            to_string(t.shape()), d, to_string(out.view.shape()), dim + d);
         const Tensor found = nonzero(t);
         for (int d = 0; d < t.dim(); ++d) place(select(found, 1, d));
       }
@@ -90,7 +93,8 @@ Tensor get_item(const Tensor& x, std::span<const Index> indices) {
   if (indices.size() == 1)  // x[i], the usual case
     if (const auto* n = std::get_if<int64_t>(&indices[0])) {
       STRATA_CHECK(x.dim() > 0, Index, "invalid index of a 0-dim tensor. Use tensor.item() to convert it to a number");
-      STRATA_CHECK(*n >= -x->shape[0] && *n < x->shape[0], Index, "index {} is out of bounds for dimension 0 with size {}", *n, x->shape[0]);
+      STRATA_CHECK(*n >= -x->shape[0] && *n < x->shape[0], Index,
+                   "index {} is out of bounds for dimension 0 with size {}", *n, x->shape[0]);
       return select(x, 0, *n);
     }
   const Applied a = apply(x, indices);
@@ -100,7 +104,8 @@ Tensor get_item(const Tensor& x, std::span<const Index> indices) {
 
 void set_item(const Tensor& x, std::span<const Index> indices, const Operand& value) {
   const Applied a = apply(x, indices);
-  Tensor source = value.value.tag == Tag::Tensor ? Tensor(Ref<TensorImpl>::share(value.value.tensor)) : full({}, value.value.scalar(), x.dtype());
+  Tensor source = value.value.tag == Tag::Tensor ? Tensor(Ref<TensorImpl>::share(value.value.tensor))
+                                                 : full({}, value.value.scalar(), x.dtype());
   if (!a.any) {
     if (source.dim() == 0 && value.value.tag != Tag::Tensor) fill_(a.view, value.value.scalar());
     else copy_(a.view, without_leading_ones(source, a.view.dim()));

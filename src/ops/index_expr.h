@@ -23,7 +23,9 @@ STRATA_API Tensor get_item(const Tensor& x, std::span<const Index> indices);
 // x[indices] = value, which broadcasts and is converted to x's dtype.
 STRATA_API void set_item(const Tensor& x, std::span<const Index> indices, const Operand& value);
 
-inline Tensor get_item(const Tensor& x, std::initializer_list<Index> indices) { return get_item(x, std::span(indices.begin(), indices.size())); }
+inline Tensor get_item(const Tensor& x, std::initializer_list<Index> indices) {
+  return get_item(x, std::span(indices.begin(), indices.size()));
+}
 inline void set_item(const Tensor& x, std::initializer_list<Index> indices, const Operand& value) {
   set_item(x, std::span(indices.begin(), indices.size()), value);
 }

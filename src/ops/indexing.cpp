@@ -25,7 +25,8 @@ Dims indexed_shape(const TensorImpl& input, TensorList indices, int64_t first) {
 }
 
 cpu::IndexedDims indexed(const Call& c, uint32_t first) {
-  return cpu::IndexedDims(c.args.tensor(0), static_cast<int>(c.args[first].integer()), c.args[1].tensor_list(), true, "index");
+  return cpu::IndexedDims(c.args.tensor(0), static_cast<int>(c.args[first].integer()), c.args[1].tensor_list(), true,
+                          "index");
 }
 
 void infer_put(const Call& c) {
@@ -35,13 +36,17 @@ void infer_put(const Call& c) {
   out.set_shape(input.sizes());
   set_layout(out, std::nullopt, &input, "index_put");
   const Dims shape = indexed_shape(input, c.args[1].tensor_list(), c.args[4].integer());
-  STRATA_CHECK(values.dtype == input.dtype, Runtime, "index_put: requires the source and destination dtypes match, got {} for the destination and {} for the source",
-               name_of(input.dtype), name_of(values.dtype));
+  STRATA_CHECK(
+    values.dtype == input.dtype, Runtime,
+    "index_put: requires the source and destination dtypes match, got {} for the destination and {} for the source",
+    name_of(input.dtype), name_of(values.dtype));
   const int lead = static_cast<int>(shape.n) - values.ndim;
   bool fits = true;
-  for (int d = 0; d < values.ndim; ++d) fits &= values.shape[d] == 1 || (d + lead >= 0 && values.shape[d] == shape[static_cast<size_t>(d + lead)]);
-  STRATA_CHECK(fits, Runtime, "index_put: shape mismatch: value tensor of shape {} cannot be broadcast to indexing result of shape {}", to_string(values.sizes()),
-               to_string(shape));
+  for (int d = 0; d < values.ndim; ++d)
+    fits &= values.shape[d] == 1 || (d + lead >= 0 && values.shape[d] == shape[static_cast<size_t>(d + lead)]);
+  STRATA_CHECK(fits, Runtime,
+               "index_put: shape mismatch: value tensor of shape {} cannot be broadcast to indexing result of shape {}",
+               to_string(values.sizes()), to_string(shape));
 }
 
 void run_put(const Call& c) {
@@ -73,7 +78,8 @@ Tensor index_tensor(const std::vector<int64_t>& values) {
 }
 
 Tensor as_index(const Tensor& index, const char* op) {
-  STRATA_CHECK(index.dtype() == DType::I64 || index.dtype() == DType::I32, Index, "{}: expected an index of dtype int64 or int32, got {}", op, name_of(index.dtype()));
+  STRATA_CHECK(index.dtype() == DType::I64 || index.dtype() == DType::I32, Index,
+               "{}: expected an index of dtype int64 or int32, got {}", op, name_of(index.dtype()));
   return contiguous(to(index, DType::I64));
 }
 
@@ -88,20 +94,23 @@ IndexPlan plan_index(const Tensor& input, std::span<const Tensor> given, const c
     } else if (t.dtype() == DType::Bool || t.dtype() == DType::U8) {
       for (int d = 0; d < t.dim(); ++d) {
         const size_t at = by_dim.size() + static_cast<size_t>(d);
-        STRATA_CHECK(at < static_cast<size_t>(input.dim()) && t->shape[d] == input->shape[at], Index,
-                     "{}: the shape of the mask {} at index {} does not match the shape of the indexed tensor {} at index {}", op, to_string(t.shape()), d,
-                     to_string(input.shape()), at);
+        STRATA_CHECK(
+          at < static_cast<size_t>(input.dim()) && t->shape[d] == input->shape[at], Index,
+          "{}: the shape of the mask {} at index {} does not match the shape of the indexed tensor {} at index {}", op,
+          to_string(t.shape()), d, to_string(input.shape()), at);
       }
       const Tensor found = nonzero(t.dim() == 0 ? reshape(t, 1) : t);
       STRATA_CHECK(t.dim() > 0, Index, "{}: a zero-dimensional mask needs a dimension of its own", op);
       for (int d = 0; d < t.dim(); ++d) by_dim.push_back(select(found, 1, d));
     } else {
-      STRATA_CHECK(t.dtype() == DType::I64 || t.dtype() == DType::I32, Index, "{}: tensors used as indices must be long, int, byte or bool tensors, got {}", op,
+      STRATA_CHECK(t.dtype() == DType::I64 || t.dtype() == DType::I32, Index,
+                   "{}: tensors used as indices must be long, int, byte or bool tensors, got {}", op,
                    name_of(t.dtype()));
       by_dim.push_back(t);
     }
   }
-  STRATA_CHECK(by_dim.size() <= static_cast<size_t>(input.dim()), Index, "{}: too many indices for tensor of dimension {} (got {})", op, input.dim(), by_dim.size());
+  STRATA_CHECK(by_dim.size() <= static_cast<size_t>(input.dim()), Index,
+               "{}: too many indices for tensor of dimension {} (got {})", op, input.dim(), by_dim.size());
 
   Dims shape;
   IndexPlan plan{input, {}, -1};
@@ -119,7 +128,9 @@ IndexPlan plan_index(const Tensor& input, std::span<const Tensor> given, const c
     const Shape s = by_dim[d].shape();
     for (size_t k = 0; k < std::min(shape.n, s.size()); ++k) {
       const int64_t a = shape[shape.n - 1 - k], b = s[s.size() - 1 - k];
-      STRATA_CHECK(a == b || a == 1 || b == 1, Index, "{}: shape mismatch: indexing tensors could not be broadcast together with shapes {} and {}", op, to_string(shape), to_string(s));
+      STRATA_CHECK(a == b || a == 1 || b == 1, Index,
+                   "{}: shape mismatch: indexing tensors could not be broadcast together with shapes {} and {}", op,
+                   to_string(shape), to_string(s));
     }
     shape = broadcast_shapes(shape, s, op);
     plan.indices.push_back(by_dim[d]);
@@ -134,91 +145,118 @@ IndexPlan plan_index(const Tensor& input, std::span<const Tensor> given, const c
 }
 
 STRATA_OP(index_at, "index_at(Tensor input, Tensor[] indices, int first) -> Tensor")
-    .doc("input[:, …, indices…]: contiguous int64 index tensors of one shape for neighbouring dimensions from `first` on.")
-    .infer([](const Call& c) {
-      const TensorImpl& input = c.args.tensor(0);
-      c.outs[0]->dtype = input.dtype, c.outs[0]->device = input.device;
-      c.outs[0]->set_shape(indexed_shape(input, c.args[1].tensor_list(), c.args[2].integer()));
-    })
-    .kernel("rows", [](const Call& c) { cpu::take_rows(*c.out(), c.args.tensor(0), indexed(c, 2)); })
-    .grad([](const GradContext& c, const Tensor& g) -> Grads {
-      return {index_put_at(autograd::zeros_for(c.meta(0)), c.input_list(1), g, true, c.arg(2).integer())};
-    })
-    .saves({1}).helper().no_out().dtypes(kStorageTypes)
-    .samples({"f(5,3), [i5(4)], 0", "f(2,5,3), [i5(2,2)], 1", "f(4,5,3), [i4(3), i4(3)], 0", "f(5), [i5(0)], 0", "f(5), [i5()], 0"})
-    .error("f(2), [i9(200)], 0", ErrorKind::Index, "out of range for dimension 0 with size 2");
+  .doc(
+    "input[:, …, indices…]: contiguous int64 index tensors of one shape for neighbouring dimensions from `first` on.")
+  .infer([](const Call& c) {
+    const TensorImpl& input = c.args.tensor(0);
+    c.outs[0]->dtype = input.dtype, c.outs[0]->device = input.device;
+    c.outs[0]->set_shape(indexed_shape(input, c.args[1].tensor_list(), c.args[2].integer()));
+  })
+  .kernel("rows", [](const Call& c) { cpu::take_rows(*c.out(), c.args.tensor(0), indexed(c, 2)); })
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    return {index_put_at(autograd::zeros_for(c.meta(0)), c.input_list(1), g, true, c.arg(2).integer())};
+  })
+  .saves({1})
+  .helper()
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"f(5,3), [i5(4)], 0", "f(2,5,3), [i5(2,2)], 1", "f(4,5,3), [i4(3), i4(3)], 0", "f(5), [i5(0)], 0",
+            "f(5), [i5()], 0"})
+  .error("f(2), [i9(200)], 0", ErrorKind::Index, "out of range for dimension 0 with size 2");
 
-STRATA_OP(index_put_at, "index_put_at(Tensor input, Tensor[] indices, Tensor values, bool accumulate, int first) -> Tensor")
-    .doc("A copy of input with values written, or added, where index_at would read; later ones win.")
-    .infer(infer_put).kernel("rows", run_put)
-    .grad([](const GradContext& c, const Tensor& g) -> Grads {
-      const std::vector<Tensor> indices = c.input_list(1);
-      const int64_t first = c.arg(4).integer();
-      Grads out;
-      if (c.needs(0)) out.t[0] = c.arg(3).boolean() ? g : index_put_at(g, indices, zeros({}, g.dtype()), false, first);
-      if (c.needs(2)) out.t[2] = index_at(g, indices, first);
-      return out;
-    })
-    .saves({1}).helper().updates().no_out().dtypes(kStorageTypes)
-    .samples({"f(5,3), [i5(4)], f(4,3), True, 0", "f(5,3), [i5(4)], f(3), True, 0", "f(2,5,3), [i5(2)], f(), True, 1", "f(4,5), [i4(3), i4(3)], f(3), True, 0"})
-    .error("f(5,3), [i5(4)], f(2), False, 0", ErrorKind::Runtime, "cannot be broadcast");
+STRATA_OP(index_put_at,
+          "index_put_at(Tensor input, Tensor[] indices, Tensor values, bool accumulate, int first) -> Tensor")
+  .doc("A copy of input with values written, or added, where index_at would read; later ones win.")
+  .infer(infer_put)
+  .kernel("rows", run_put)
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    const std::vector<Tensor> indices = c.input_list(1);
+    const int64_t first = c.arg(4).integer();
+    Grads out;
+    if (c.needs(0)) out.t[0] = c.arg(3).boolean() ? g : index_put_at(g, indices, zeros({}, g.dtype()), false, first);
+    if (c.needs(2)) out.t[2] = index_at(g, indices, first);
+    return out;
+  })
+  .saves({1})
+  .helper()
+  .updates()
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"f(5,3), [i5(4)], f(4,3), True, 0", "f(5,3), [i5(4)], f(3), True, 0", "f(2,5,3), [i5(2)], f(), True, 1",
+            "f(4,5), [i4(3), i4(3)], f(3), True, 0"})
+  .error("f(5,3), [i5(4)], f(2), False, 0", ErrorKind::Runtime, "cannot be broadcast");
 
 STRATA_OP(index, "index(Tensor input, Tensor?[] indices) -> Tensor")
-    .doc("input[indices]: a tensor of positions, a mask, or None for each dimension.")
-    .composite([](const Tensor& input, TensorList indices) {
-      const IndexPlan plan = plan_index(input, indices, "index");
-      return plan.indices.empty() ? clone(input) : index_at(plan.input, plan.indices, plan.first);
-    })
-    .helper().no_out().dtypes(kStorageTypes)
-    .samples({"f(5,3), [i5(4)]", "f(5,3), [None, i3(2,2)]", "f(4,5,3), [i4(3), None, i3(3)]", "f(4,3), [b(4)]", "f(4,3), [b(4,3)]", "f(4,5,3), [i4(2,1), i5(3)]"})
-    .error("f(2,3), [i9(100)]", ErrorKind::Index, "out of range")
-    .error("f(2,3), [f(2)]", ErrorKind::Index, "must be long, int, byte or bool")
-    .error("f(2,3), [b(3)]", ErrorKind::Index, "does not match the shape")
-    .error("f(2,3), [i2(2), i3(3)]", ErrorKind::Index, "could not be broadcast")
-    .error("f(2), [i2(2), i2(2)]", ErrorKind::Index, "too many indices");
+  .doc("input[indices]: a tensor of positions, a mask, or None for each dimension.")
+  .composite([](const Tensor& input, TensorList indices) {
+    const IndexPlan plan = plan_index(input, indices, "index");
+    return plan.indices.empty() ? clone(input) : index_at(plan.input, plan.indices, plan.first);
+  })
+  .helper()
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"f(5,3), [i5(4)]", "f(5,3), [None, i3(2,2)]", "f(4,5,3), [i4(3), None, i3(3)]", "f(4,3), [b(4)]",
+            "f(4,3), [b(4,3)]", "f(4,5,3), [i4(2,1), i5(3)]"})
+  .error("f(2,3), [i9(100)]", ErrorKind::Index, "out of range")
+  .error("f(2,3), [f(2)]", ErrorKind::Index, "must be long, int, byte or bool")
+  .error("f(2,3), [b(3)]", ErrorKind::Index, "does not match the shape")
+  .error("f(2,3), [i2(2), i3(3)]", ErrorKind::Index, "could not be broadcast")
+  .error("f(2), [i2(2), i2(2)]", ErrorKind::Index, "too many indices");
 
 STRATA_OP(index_put, "index_put(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor")
-    .doc("A copy of input with values written (or added, with accumulate) at the positions that input[indices] reads.\n\n"
-         ">>> strata.zeros(3).index_put((strata.tensor([0, 2]),), strata.tensor(1.))\ntensor([1., 0., 1.])")
-    .composite([](const Tensor& input, TensorList indices, const Tensor& values, bool accumulate) {
-      Tensor out = clone(input);
-      const IndexPlan plan = plan_index(out, indices, "index_put");
-      if (plan.indices.empty()) return copy(out, values);
-      if (plan.input.get() == out.get()) return index_put_at(input, plan.indices, values, accumulate, plan.first);
-      index_put_at_(plan.input, plan.indices, values, accumulate, plan.first);
-      return out;
-    })
-    .no_out().dtypes(kStorageTypes)
-    .samples({"f(5,3), [i5(4)], f(4,3), True", "f(5,3), [None, i3(2)], f(), True", "f(4,5,3), [i4(3), None, i3(3)], f(3,5), True", "f(4,3), [b(4)], f(3)", "f(4,3), [b(4,3)], f()"})
-    .error("f(5,3), [i5(4)], f(2)", ErrorKind::Runtime, "cannot be broadcast")
-    .error("f(2,3), [i9(100)], f()", ErrorKind::Index, "out of range");
+  .doc(
+    "A copy of input with values written (or added, with accumulate) at the positions that input[indices] reads.\n\n"
+    ">>> strata.zeros(3).index_put((strata.tensor([0, 2]),), strata.tensor(1.))\ntensor([1., 0., 1.])")
+  .composite([](const Tensor& input, TensorList indices, const Tensor& values, bool accumulate) {
+    Tensor out = clone(input);
+    const IndexPlan plan = plan_index(out, indices, "index_put");
+    if (plan.indices.empty()) return copy(out, values);
+    if (plan.input.get() == out.get()) return index_put_at(input, plan.indices, values, accumulate, plan.first);
+    index_put_at_(plan.input, plan.indices, values, accumulate, plan.first);
+    return out;
+  })
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"f(5,3), [i5(4)], f(4,3), True", "f(5,3), [None, i3(2)], f(), True",
+            "f(4,5,3), [i4(3), None, i3(3)], f(3,5), True", "f(4,3), [b(4)], f(3)", "f(4,3), [b(4,3)], f()"})
+  .error("f(5,3), [i5(4)], f(2)", ErrorKind::Runtime, "cannot be broadcast")
+  .error("f(2,3), [i9(100)], f()", ErrorKind::Index, "out of range");
 
-STRATA_OP(index_put_inplace, "index_put_(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor")
-    .doc("Writes values (or adds them, with accumulate) at the positions that input[indices] reads.\n\n"
-         ">>> strata.zeros(3).index_put_((strata.tensor([0, 2]),), strata.tensor(1.))\ntensor([1., 0., 1.])")
-    .composite([](const Tensor& input, TensorList indices, const Tensor& values, bool accumulate) {
-      const IndexPlan plan = plan_index(input, indices, "index_put_");
-      if (plan.indices.empty()) copy_(input, values);
-      else index_put_at_(plan.input, plan.indices, values, accumulate, plan.first);
-      return input;
-    })
-    .no_out().dtypes(kStorageTypes)
-    .samples({"f(5,3), [i5(4)], f(3)", "f(5,3), [None, i3(2)], f()"})
-    .error("f(5,3), [i5(4)], f(2)", ErrorKind::Runtime, "cannot be broadcast");
+STRATA_OP(index_put_inplace,
+          "index_put_(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor")
+  .doc(
+    "Writes values (or adds them, with accumulate) at the positions that input[indices] reads.\n\n"
+    ">>> strata.zeros(3).index_put_((strata.tensor([0, 2]),), strata.tensor(1.))\ntensor([1., 0., 1.])")
+  .composite([](const Tensor& input, TensorList indices, const Tensor& values, bool accumulate) {
+    const IndexPlan plan = plan_index(input, indices, "index_put_");
+    if (plan.indices.empty()) copy_(input, values);
+    else index_put_at_(plan.input, plan.indices, values, accumulate, plan.first);
+    return input;
+  })
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"f(5,3), [i5(4)], f(3)", "f(5,3), [None, i3(2)], f()"})
+  .error("f(5,3), [i5(4)], f(2)", ErrorKind::Runtime, "cannot be broadcast");
 
 STRATA_OP(nonzero, "nonzero(Tensor input) -> Tensor")
-    .doc("The positions of the non-zero elements, one row each.\n\n>>> strata.tensor([0, 3, 0, 4]).nonzero()\ntensor([[1],\n        [3]])")
-    .infer([](const Call& c) {
-      const TensorImpl& input = c.args.tensor(0);
-      c.outs[0]->dtype = DType::I64;
-      c.outs[0]->set_shape(Shape(std::array{cpu::count_nonzero(input), int64_t{input.ndim}}));
-    })
-    .kernel("chunks", [](const Call& c) { cpu::nonzero(*c.out(), c.args.tensor(0)); })
-    .no_grad_outputs({0}).dtypes(kStorageTypes).samples({"i2(5)", "b(3,4)", "i2(0,3)", "i2()", "f(3)"});
+  .doc(
+    "The positions of the non-zero elements, one row each.\n\n>>> strata.tensor([0, 3, 0, "
+    "4]).nonzero()\ntensor([[1],\n        [3]])")
+  .infer([](const Call& c) {
+    const TensorImpl& input = c.args.tensor(0);
+    c.outs[0]->dtype = DType::I64;
+    c.outs[0]->set_shape(Shape(std::array{cpu::count_nonzero(input), int64_t{input.ndim}}));
+  })
+  .kernel("chunks", [](const Call& c) { cpu::nonzero(*c.out(), c.args.tensor(0)); })
+  .no_grad_outputs({0})
+  .dtypes(kStorageTypes)
+  .samples({"i2(5)", "b(3,4)", "i2(0,3)", "i2()", "f(3)"});
 
 STRATA_OP(argwhere, "argwhere(Tensor input) -> Tensor")
-    .doc("The positions of the non-zero elements, one row each.\n\n>>> strata.tensor([0, 3]).argwhere()\ntensor([[1]])")
-    .composite([](const Tensor& input) { return nonzero(input); })
-    .no_out().dtypes(kStorageTypes).samples({"i2(5)", "b(3,4)"});
+  .doc("The positions of the non-zero elements, one row each.\n\n>>> strata.tensor([0, 3]).argwhere()\ntensor([[1]])")
+  .composite([](const Tensor& input) { return nonzero(input); })
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"i2(5)", "b(3,4)"});
 
 }  // namespace strata

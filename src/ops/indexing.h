@@ -16,8 +16,8 @@ struct IndexPlan {
 // Masks become positions, index tensors are broadcast; where they are not neighbours their dimensions move to the front.
 STRATA_API IndexPlan plan_index(const Tensor& input, std::span<const Tensor> indices, const char* op);
 
-STRATA_API Tensor index_tensor(const std::vector<int64_t>& values);             // one-dimensional, int64
-STRATA_API Tensor as_index(const Tensor& index, const char* op);                // checked to be int64 or int32, made contiguous int64
-STRATA_API Tensor positions_of(const Tensor& mask);                             // of the true elements, flat, one-dimensional
+STRATA_API Tensor index_tensor(const std::vector<int64_t>& values);  // one-dimensional, int64
+STRATA_API Tensor as_index(const Tensor& index, const char* op);  // checked to be int64 or int32, made contiguous int64
+STRATA_API Tensor positions_of(const Tensor& mask);               // of the true elements, flat, one-dimensional
 
 }  // namespace strata

@@ -20,7 +20,11 @@ int channels_last_dims(std::string_view format, const char* op) {
   if (format == "contiguous_format") return 0;
   if (format == "channels_last") return 4;
   if (format == "channels_last_3d") return 5;
-  fail(ErrorKind::Value, fmt::format("{}: unknown memory format '{}'; expected contiguous_format, preserve_format, channels_last or channels_last_3d", op, format));
+  fail(
+    ErrorKind::Value,
+    fmt::format(
+      "{}: unknown memory format '{}'; expected contiguous_format, preserve_format, channels_last or channels_last_3d",
+      op, format));
 }
 }  // namespace
 
@@ -28,12 +32,14 @@ void set_layout(TensorImpl& out, std::optional<std::string_view> format, const T
   if (!format || *format == "preserve_format") {
     if (!like) return out.set_contiguous_strides();
     for (int d = 0; d < like->ndim; ++d)
-      if (like->strides[d] == 0 && like->shape[d] != 1) return out.set_contiguous_strides();  // expanded: no order of its own
+      if (like->strides[d] == 0 && like->shape[d] != 1)
+        return out.set_contiguous_strides();  // expanded: no order of its own
     return out.set_strides_like(*like);
   }
   const int dims = channels_last_dims(*format, op);
   if (dims == 0) return out.set_contiguous_strides();
-  STRATA_CHECK(out.ndim == dims, Runtime, "{}: required rank {} tensor to use {} format, the shape is {}", op, dims, *format, to_string(out.sizes()));
+  STRATA_CHECK(out.ndim == dims, Runtime, "{}: required rank {} tensor to use {} format, the shape is {}", op, dims,
+               *format, to_string(out.sizes()));
   checked_numel(out.sizes());
   channels_last_strides(out);
 }
@@ -97,15 +103,19 @@ Dims infer_size(Shape shape, int64_t numel, const char* op) {
       STRATA_CHECK(hole < 0, Runtime, "{}: only one dimension can be inferred, got shape {}", op, to_string(shape));
       hole = static_cast<int>(d);
     } else {
-      STRATA_CHECK(shape[d] >= 0, Runtime, "{}: invalid shape dimension {} at index {} of shape {}", op, shape[d], d, to_string(shape));
+      STRATA_CHECK(shape[d] >= 0, Runtime, "{}: invalid shape dimension {} at index {} of shape {}", op, shape[d], d,
+                   to_string(shape));
       overflow |= __builtin_mul_overflow(known, shape[d], &known);
     }
   }
   const bool fits = !overflow && (hole < 0 ? known == numel : known != 0 ? numel % known == 0 : numel == 0);
-  STRATA_CHECK(fits || std::find(shape.begin(), shape.end(), 0) != shape.end(), Runtime, "{}: shape '{}' is invalid for input of size {}", op, to_string(shape), numel);
+  STRATA_CHECK(fits || std::find(shape.begin(), shape.end(), 0) != shape.end(), Runtime,
+               "{}: shape '{}' is invalid for input of size {}", op, to_string(shape), numel);
   STRATA_CHECK(fits, Runtime, "{}: shape '{}' is invalid for input of size {}", op, to_string(shape), numel);
   if (hole >= 0) {
-    STRATA_CHECK(known != 0, Runtime, "{}: cannot reshape tensor of 0 elements into shape {} because the unspecified dimension size -1 can be any value and is ambiguous",
+    STRATA_CHECK(known != 0, Runtime,
+                 "{}: cannot reshape tensor of 0 elements into shape {} because the unspecified dimension size -1 can "
+                 "be any value and is ambiguous",
                  op, to_string(shape));
     out[static_cast<size_t>(hole)] = numel / known;
   }
@@ -117,7 +127,8 @@ Dims broadcast_shapes(Shape a, Shape b, const char* op) {
   Dims out;
   for (size_t d = 0; d < n; ++d) {
     const int64_t x = d + a.size() >= n ? a[d + a.size() - n] : 1, y = d + b.size() >= n ? b[d + b.size() - n] : 1;
-    STRATA_CHECK(x == y || x == 1 || y == 1, Runtime, "{}: shapes {} and {} cannot be broadcast together: sizes {} and {} at dimension {}", op, to_string(a),
+    STRATA_CHECK(x == y || x == 1 || y == 1, Runtime,
+                 "{}: shapes {} and {} cannot be broadcast together: sizes {} and {} at dimension {}", op, to_string(a),
                  to_string(b), x, y, d);
     out.push(x == 1 ? y : x);
   }

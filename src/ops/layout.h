@@ -5,7 +5,8 @@
 namespace strata {
 
 // Strides of `out` (shape set) for a memory format; "preserve_format" (or nothing) follows `like`.
-STRATA_API void set_layout(TensorImpl& out, std::optional<std::string_view> format, const TensorImpl* like, const char* op);
+STRATA_API void set_layout(TensorImpl& out, std::optional<std::string_view> format, const TensorImpl* like,
+                           const char* op);
 STRATA_API bool has_layout(const TensorImpl& t, std::string_view format, const char* op);
 
 // A view of t: same memory moved by `offset` elements, with room for another shape. Set shape and strides, then finish_view().
@@ -31,7 +32,9 @@ STRATA_API Dims broadcast_shapes(Shape a, Shape b, const char* op);
 
 // dtype, device and requires_grad of a fresh tensor.
 void set_options(const Call& c, DType dtype, const Value& device, const Value& requires_grad);
-inline DType scalar_dtype(Scalar s) { return s.kind == Scalar::Kind::Bool ? DType::Bool : s.kind == Scalar::Kind::Int ? DType::I64 : default_dtype(); }
+inline DType scalar_dtype(Scalar s) {
+  return s.kind == Scalar::Kind::Bool ? DType::Bool : s.kind == Scalar::Kind::Int ? DType::I64 : default_dtype();
+}
 void check_in_range(Scalar s, DType t, const char* op);  // throws when an integer type cannot hold it
 
 }  // namespace strata

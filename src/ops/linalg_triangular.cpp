@@ -183,7 +183,7 @@ STRATA_OP(cholesky_inverse, "cholesky_inverse(Tensor L, bool upper=False) -> Ten
     const Tensor L = c.input(0), X = c.result(), common = neg(matmul(X, matmul(add(g, mT(g)), X)));
     return {c.arg(1).boolean() ? matmul(L, common) : matmul(common, L)};
   })
-  .samples({"m(4,4)", "m(2,3,3), True"})
+  .samples({"!m(4,4)", "!m(2,3,3), True"})
   .error("f(3,4)", ErrorKind::Runtime, "square");
 
 STRATA_OP(_linalg_qr, "_linalg_qr(Tensor A, bool complete) -> (Tensor Q, Tensor R)")

@@ -21,8 +21,7 @@ using Opt = std::optional<DType>;
 using OptDevice = std::optional<Device>;
 
 // out[i] = f(i), computed in C and converted.
-template <class C, class F>
-void fill_by(const TensorImpl& out, const F& f) {
+template <class C, class F> void fill_by(const TensorImpl& out, const F& f) {
   const cpu::ConvertRow convert = cpu::convert_row(out.dtype, dtype_of<C>);
   const auto size = static_cast<int64_t>(size_of(out.dtype));
   parallel_for(out.numel, 1 << 14, [&](int64_t begin, int64_t end) {
@@ -47,14 +46,18 @@ void infer_arange(const Call& c) {
   const double start = c.args[0].number(), end = c.args[1].number(), step = c.args[2].number();
   STRATA_CHECK(step != 0, Runtime, "arange: step must be nonzero");
   STRATA_CHECK(std::isfinite(start) && std::isfinite(end), Runtime, "arange: unsupported range: {} -> {}", start, end);
-  STRATA_CHECK((step > 0 && end >= start) || (step < 0 && end <= start), Runtime, "arange: upper bound and lower bound inconsistent with step sign: start {}, end {}, step {}", start, end, step);
+  STRATA_CHECK((step > 0 && end >= start) || (step < 0 && end <= start), Runtime,
+               "arange: upper bound and lower bound inconsistent with step sign: start {}, end {}, step {}", start, end,
+               step);
   int64_t n = 0;
   if (all_integers(c.args, 3)) {
-    const auto span = static_cast<uint64_t>(step > 0 ? c.args[1].i - c.args[0].i : c.args[0].i - c.args[1].i), by = static_cast<uint64_t>(std::abs(c.args[2].i));
+    const auto span = static_cast<uint64_t>(step > 0 ? c.args[1].i - c.args[0].i : c.args[0].i - c.args[1].i),
+               by = static_cast<uint64_t>(std::abs(c.args[2].i));
     n = static_cast<int64_t>(span / by + (span % by != 0));
   } else {
     const double count = std::ceil((end - start) / step);
-    STRATA_CHECK(count >= 0 && count < 0x1p60, Runtime, "arange: invalid size, possible overflow: {} -> {} by {}", start, end, step);
+    STRATA_CHECK(count >= 0 && count < 0x1p60, Runtime, "arange: invalid size, possible overflow: {} -> {} by {}",
+                 start, end, step);
     n = static_cast<int64_t>(count);
   }
   c.outs[0]->set_shape(Shape(std::array{n}));
@@ -95,13 +98,15 @@ void infer_eye(const Call& c) {
 // Rows and columns of the lower (or upper) triangle, in row-major order.
 template <bool kLower> void triangle(int64_t rows, int64_t cols, int64_t offset, auto&& f) {
   for (int64_t r = 0; r < rows; ++r) {
-    const int64_t from = kLower ? 0 : std::clamp<int64_t>(r + offset, 0, cols), to = kLower ? std::clamp<int64_t>(r + offset + 1, 0, cols) : cols;
+    const int64_t from = kLower ? 0 : std::clamp<int64_t>(r + offset, 0, cols),
+                  to = kLower ? std::clamp<int64_t>(r + offset + 1, 0, cols) : cols;
     for (int64_t k = from; k < to; ++k) f(r, k);
   }
 }
 template <bool kLower> void infer_triangle(const Call& c) {
   const int64_t rows = c.args[0].integer(), cols = c.args[1].integer();
-  STRATA_CHECK(rows >= 0 && cols >= 0, Runtime, "{}: row and col must be non-negative, got {} and {}", c.op.name, rows, cols);
+  STRATA_CHECK(rows >= 0 && cols >= 0, Runtime, "{}: row and col must be non-negative, got {} and {}", c.op.name, rows,
+               cols);
   checked_numel(Shape(std::array{rows, cols}));
   int64_t n = 0;
   triangle<kLower>(rows, cols, c.args[2].integer(), [&](int64_t, int64_t) { ++n; });
@@ -112,82 +117,121 @@ template <bool kLower> void run_triangle(const Call& c) {
   const Tensor found = make_tensor(c.out().shape(), DType::I64);
   const int64_t n = found->shape[1];
   int64_t i = 0;
-  triangle<kLower>(c.args[0].integer(), c.args[1].integer(), c.args[2].integer(), [&](int64_t r, int64_t k) {
-    found.data<int64_t>()[i] = r, found.data<int64_t>()[n + i++] = k;
-  });
+  triangle<kLower>(c.args[0].integer(), c.args[1].integer(), c.args[2].integer(),
+                   [&](int64_t r, int64_t k) { found.data<int64_t>()[i] = r, found.data<int64_t>()[n + i++] = k; });
   cpu::copy(*c.out(), *found);
 }
 }  // namespace
 
 STRATA_OP(arange, "arange(Scalar end, *, dtype? dtype=None, device? device=None, bool requires_grad=False) -> Tensor")
-    .doc("0, 1, 2, … up to but not including end.\n\n>>> strata.arange(3)\ntensor([0, 1, 2])")
-    .composite([](Scalar end, Opt dtype, OptDevice device, bool requires_grad) {
-      return arange(end.is_float() ? Scalar(0.0) : Scalar(0), end, 1, dtype, device, requires_grad);
-    })
-    .samples({"5", "2.5", "0"}).error("-1", ErrorKind::Runtime, "inconsistent with step sign");
-STRATA_OP(arange_start, "arange.start(Scalar start, Scalar end, Scalar step=1, *, dtype? dtype=None, device? device=None, bool requires_grad=False) -> Tensor")
-    .doc("start, start + step, … up to but not including end.\n\n>>> strata.arange(1, 6, 2)\ntensor([1, 3, 5])")
-    .infer(infer_arange).kernel("formula", run_arange)
-    .samples({"1, 5", "0, 1, 0.25", "5, 0, -2", "2, 2"}).error("0, 5, 0", ErrorKind::Runtime, "nonzero").error("0, 5, -1", ErrorKind::Runtime, "inconsistent with step sign");
+  .doc("0, 1, 2, … up to but not including end.\n\n>>> strata.arange(3)\ntensor([0, 1, 2])")
+  .composite([](Scalar end, Opt dtype, OptDevice device, bool requires_grad) {
+    return arange(end.is_float() ? Scalar(0.0) : Scalar(0), end, 1, dtype, device, requires_grad);
+  })
+  .samples({"5", "2.5", "0"})
+  .error("-1", ErrorKind::Runtime, "inconsistent with step sign");
+STRATA_OP(arange_start,
+          "arange.start(Scalar start, Scalar end, Scalar step=1, *, dtype? dtype=None, device? device=None, bool "
+          "requires_grad=False) -> Tensor")
+  .doc("start, start + step, … up to but not including end.\n\n>>> strata.arange(1, 6, 2)\ntensor([1, 3, 5])")
+  .infer(infer_arange)
+  .kernel("formula", run_arange)
+  .samples({"1, 5", "0, 1, 0.25", "5, 0, -2", "2, 2"})
+  .error("0, 5, 0", ErrorKind::Runtime, "nonzero")
+  .error("0, 5, -1", ErrorKind::Runtime, "inconsistent with step sign");
 
-STRATA_OP(linspace, "linspace(Scalar start, Scalar end, int steps, *, dtype? dtype=None, device? device=None, bool requires_grad=False) -> Tensor")
-    .doc("That many numbers from start to end, evenly spaced, both included.\n\n>>> strata.linspace(0, 1, 3)\ntensor([0.0000, 0.5000, 1.0000])")
-    .infer(infer_steps<3>)
-    .kernel("formula", [](const Call& c) {
-      const bool whole = is_integral(c.out().dtype());  // the ends are integers then, as in PyTorch
-      const double start = whole ? std::trunc(c.args[0].number()) : c.args[0].number(), end = whole ? std::trunc(c.args[1].number()) : c.args[1].number();
-      const int64_t n = c.args[2].integer();
-      fill_by<double>(*c.out(), [=](int64_t i) { return step_at(i, n, start, end); });
-    })
-    .samples({"0, 1, 5", "3.0, -10.0, 4", "0, 1, 1", "0, 1, 0", "0, 10, 5, dtype='int64'"}).error("0, 1, -1", ErrorKind::Runtime, "non-negative");
-STRATA_OP(logspace, "logspace(Scalar start, Scalar end, int steps, float base=10.0, *, dtype? dtype=None, device? device=None, bool requires_grad=False) -> Tensor")
-    .doc("base to the powers of linspace.\n\n>>> strata.logspace(0, 2, 3)\ntensor([  1.,  10., 100.])")
-    .infer(infer_steps<4>)
-    .kernel("formula", [](const Call& c) {
-      const double start = c.args[0].number(), end = c.args[1].number(), base = c.args[3].number();
-      const int64_t n = c.args[2].integer();
-      fill_by<double>(*c.out(), [=](int64_t i) { return std::pow(base, step_at(i, n, start, end)); });
-    })
-    .samples({"0, 1, 5", "0, 3, 4, 2.0", "0, 1, 0"}).error("0, 1, -1", ErrorKind::Runtime, "non-negative");
+STRATA_OP(linspace,
+          "linspace(Scalar start, Scalar end, int steps, *, dtype? dtype=None, device? device=None, bool "
+          "requires_grad=False) -> Tensor")
+  .doc(
+    "That many numbers from start to end, evenly spaced, both included.\n\n>>> strata.linspace(0, 1, "
+    "3)\ntensor([0.0000, 0.5000, 1.0000])")
+  .infer(infer_steps<3>)
+  .kernel("formula",
+          [](const Call& c) {
+            const bool whole = is_integral(c.out().dtype());  // the ends are integers then, as in PyTorch
+            const double start = whole ? std::trunc(c.args[0].number()) : c.args[0].number(),
+                         end = whole ? std::trunc(c.args[1].number()) : c.args[1].number();
+            const int64_t n = c.args[2].integer();
+            fill_by<double>(*c.out(), [=](int64_t i) { return step_at(i, n, start, end); });
+          })
+  .samples({"0, 1, 5", "3.0, -10.0, 4", "0, 1, 1", "0, 1, 0", "0, 10, 5, dtype='int64'"})
+  .error("0, 1, -1", ErrorKind::Runtime, "non-negative");
+STRATA_OP(logspace,
+          "logspace(Scalar start, Scalar end, int steps, float base=10.0, *, dtype? dtype=None, device? device=None, "
+          "bool requires_grad=False) -> Tensor")
+  .doc("base to the powers of linspace.\n\n>>> strata.logspace(0, 2, 3)\ntensor([  1.,  10., 100.])")
+  .infer(infer_steps<4>)
+  .kernel("formula",
+          [](const Call& c) {
+            const double start = c.args[0].number(), end = c.args[1].number(), base = c.args[3].number();
+            const int64_t n = c.args[2].integer();
+            fill_by<double>(*c.out(), [=](int64_t i) { return std::pow(base, step_at(i, n, start, end)); });
+          })
+  .samples({"0, 1, 5", "0, 3, 4, 2.0", "0, 1, 0"})
+  .error("0, 1, -1", ErrorKind::Runtime, "non-negative");
 
 STRATA_OP(eye, "eye(int n, int? m=None, *, dtype? dtype=None, device? device=None, bool requires_grad=False) -> Tensor")
-    .doc("Ones on the diagonal, zeros elsewhere.\n\n>>> strata.eye(2)\ntensor([[1., 0.],\n        [0., 1.]])")
-    .infer(infer_eye)
-    .kernel("fill", [](const Call& c) {
-      cpu::fill(*c.out(), 0);
-      Tensor diagonal = alias(*c.out());
-      diagonal->ndim = 1, diagonal->shape[0] = std::min(c.out()->shape[0], c.out()->shape[1]), diagonal->strides[0] = c.out()->strides[0] + c.out()->strides[1];
-      diagonal->update_contiguous();
-      cpu::fill(*diagonal, 1);
-    })
-    .samples({"3", "2, 4", "0", "3, dtype='int64'"}).error("-1", ErrorKind::Runtime, "greater or equal to 0");
+  .doc("Ones on the diagonal, zeros elsewhere.\n\n>>> strata.eye(2)\ntensor([[1., 0.],\n        [0., 1.]])")
+  .infer(infer_eye)
+  .kernel("fill",
+          [](const Call& c) {
+            cpu::fill(*c.out(), 0);
+            Tensor diagonal = alias(*c.out());
+            diagonal->ndim = 1, diagonal->shape[0] = std::min(c.out()->shape[0], c.out()->shape[1]),
+            diagonal->strides[0] = c.out()->strides[0] + c.out()->strides[1];
+            diagonal->update_contiguous();
+            cpu::fill(*diagonal, 1);
+          })
+  .samples({"3", "2, 4", "0", "3, dtype='int64'"})
+  .error("-1", ErrorKind::Runtime, "greater or equal to 0");
 
-STRATA_OP(tril_indices, "tril_indices(int row, int col, int offset=0, *, dtype dtype=int64, device? device=None) -> Tensor")
-    .doc("Rows and columns of the lower triangle of a matrix.\n\n>>> strata.tril_indices(2, 2)\ntensor([[0, 1, 1],\n        [0, 0, 1]])")
-    .infer(infer_triangle<true>).kernel("loop", run_triangle<true>).no_out()
-    .samples({"3, 3", "2, 4, 1", "4, 2, -1", "0, 3"}).error("-1, 3", ErrorKind::Runtime, "non-negative");
-STRATA_OP(triu_indices, "triu_indices(int row, int col, int offset=0, *, dtype dtype=int64, device? device=None) -> Tensor")
-    .doc("Rows and columns of the upper triangle of a matrix.\n\n>>> strata.triu_indices(2, 2)\ntensor([[0, 0, 1],\n        [0, 1, 1]])")
-    .infer(infer_triangle<false>).kernel("loop", run_triangle<false>).no_out()
-    .samples({"3, 3", "2, 4, 1", "4, 2, -1", "0, 3"}).error("-1, 3", ErrorKind::Runtime, "non-negative");
+STRATA_OP(tril_indices,
+          "tril_indices(int row, int col, int offset=0, *, dtype dtype=int64, device? device=None) -> Tensor")
+  .doc(
+    "Rows and columns of the lower triangle of a matrix.\n\n>>> strata.tril_indices(2, 2)\ntensor([[0, 1, 1],\n        "
+    "[0, 0, 1]])")
+  .infer(infer_triangle<true>)
+  .kernel("loop", run_triangle<true>)
+  .no_out()
+  .samples({"3, 3", "2, 4, 1", "4, 2, -1", "0, 3"})
+  .error("-1, 3", ErrorKind::Runtime, "non-negative");
+STRATA_OP(triu_indices,
+          "triu_indices(int row, int col, int offset=0, *, dtype dtype=int64, device? device=None) -> Tensor")
+  .doc(
+    "Rows and columns of the upper triangle of a matrix.\n\n>>> strata.triu_indices(2, 2)\ntensor([[0, 0, 1],\n        "
+    "[0, 1, 1]])")
+  .infer(infer_triangle<false>)
+  .kernel("loop", run_triangle<false>)
+  .no_out()
+  .samples({"3, 3", "2, 4, 1", "4, 2, -1", "0, 3"})
+  .error("-1, 3", ErrorKind::Runtime, "non-negative");
 
 STRATA_OP(nn_functional_one_hot, "nn.functional.one_hot(Tensor input, int num_classes=-1) -> Tensor")
-    .doc("A new last dimension with a 1 at each class and zeros elsewhere.\n\n>>> strata.nn.functional.one_hot(strata.tensor([0, 2]))\ntensor([[1, 0, 0],\n        [0, 0, 1]])")
-    .composite([](const Tensor& input, int64_t num_classes) {
-      STRATA_CHECK(input.dtype() == DType::I64, Runtime, "one_hot: is only applicable to index tensor of type LongTensor, got {}", name_of(input.dtype()));
-      int64_t classes = num_classes;
-      if (input.numel() == 0) {
-        STRATA_CHECK(classes > 0, Runtime, "one_hot: cannot infer total number of classes from an empty tensor");
-      } else {
-        STRATA_CHECK(amin(input).item<int64_t>() >= 0, Runtime, "one_hot: class values must be non-negative");
-        const int64_t most = amax(input).item<int64_t>();
-        if (classes == -1) classes = most + 1;
-        STRATA_CHECK(most < classes, Runtime, "one_hot: class values must be smaller than num_classes; found {} with num_classes={}", most, classes);
-      }
-      Dims shape(input.shape());
-      shape.push(classes);
-      return scatter(zeros(shape, DType::I64), -1, unsqueeze(input, -1), 1);
-    })
-    .no_out().samples({"i4(5)", "i4(2,3), 6", "i3()"}).error("i9(60), 2", ErrorKind::Runtime, "smaller than num_classes").error("f(3)", ErrorKind::Runtime, "index tensor");
+  .doc(
+    "A new last dimension with a 1 at each class and zeros elsewhere.\n\n>>> "
+    "strata.nn.functional.one_hot(strata.tensor([0, 2]))\ntensor([[1, 0, 0],\n        [0, 0, 1]])")
+  .composite([](const Tensor& input, int64_t num_classes) {
+    STRATA_CHECK(input.dtype() == DType::I64, Runtime,
+                 "one_hot: is only applicable to index tensor of type LongTensor, got {}", name_of(input.dtype()));
+    int64_t classes = num_classes;
+    if (input.numel() == 0) {
+      STRATA_CHECK(classes > 0, Runtime, "one_hot: cannot infer total number of classes from an empty tensor");
+    } else {
+      STRATA_CHECK(amin(input).item<int64_t>() >= 0, Runtime, "one_hot: class values must be non-negative");
+      const int64_t most = amax(input).item<int64_t>();
+      if (classes == -1) classes = most + 1;
+      STRATA_CHECK(most < classes, Runtime,
+                   "one_hot: class values must be smaller than num_classes; found {} with num_classes={}", most,
+                   classes);
+    }
+    Dims shape(input.shape());
+    shape.push(classes);
+    return scatter(zeros(shape, DType::I64), -1, unsqueeze(input, -1), 1);
+  })
+  .no_out()
+  .samples({"i4(5)", "i4(2,3), 6", "i3()"})
+  .error("i9(60), 2", ErrorKind::Runtime, "smaller than num_classes")
+  .error("f(3)", ErrorKind::Runtime, "index tensor");
 
 }  // namespace strata

@@ -15,18 +15,22 @@ namespace {
 
 // The index of the last element a geometry reaches; -1 when it has none.
 int64_t reach(Shape size, Shape stride, const char* op) {
-  STRATA_CHECK(size.size() == stride.size(), Runtime, "{}: mismatch in length of strides and shape: {} and {}", op, to_string(stride), to_string(size));
+  STRATA_CHECK(size.size() == stride.size(), Runtime, "{}: mismatch in length of strides and shape: {} and {}", op,
+               to_string(stride), to_string(size));
   int64_t last = 0;
   bool empty = false, overflow = false;
   for (size_t d = 0; d < size.size(); ++d) {
     STRATA_CHECK(size[d] >= 0, Runtime, "{}: a size cannot be negative, got shape {}", op, to_string(size));
-    STRATA_CHECK(stride[d] >= 0, Runtime, "{}: negative strides are not supported, got strides {}", op, to_string(stride));
+    STRATA_CHECK(stride[d] >= 0, Runtime, "{}: negative strides are not supported, got strides {}", op,
+                 to_string(stride));
     empty |= size[d] == 0;
     int64_t step = 0;
-    overflow |= __builtin_mul_overflow(std::max<int64_t>(size[d] - 1, 0), stride[d], &step) || __builtin_add_overflow(last, step, &last);
+    overflow |= __builtin_mul_overflow(std::max<int64_t>(size[d] - 1, 0), stride[d], &step) ||
+                __builtin_add_overflow(last, step, &last);
   }
   if (empty) return -1;
-  STRATA_CHECK(!overflow && last < INT64_MAX / 8, Runtime, "{}: shape {} with strides {} is larger than can be addressed", op, to_string(size), to_string(stride));
+  STRATA_CHECK(!overflow && last < INT64_MAX / 8, Runtime,
+               "{}: shape {} with strides {} is larger than can be addressed", op, to_string(size), to_string(stride));
   checked_numel(size);
   return last;
 }
@@ -46,8 +50,7 @@ void allocate_strided(TensorImpl& out, Shape shape, Shape strides) {
   out.data = out.storage->data;
 }
 
-template <class T>
-void add_overlapping(const TensorImpl& out, const TensorImpl& in) {
+template <class T> void add_overlapping(const TensorImpl& out, const TensorImpl& in) {
   int64_t index[kMaxDims] = {}, d = 0, s = 0;
   T* to = reinterpret_cast<T*>(out.data);
   const T* from = reinterpret_cast<const T*>(in.data);
@@ -83,140 +86,185 @@ void run_unview(const Call& c) {
 
 // A view shows part of input; src takes its place. `like` names the op in messages.
 Tensor scatter_part(const Tensor& input, const Tensor& src, const Geometry& part, const char* op) {
-  STRATA_CHECK(std::ranges::equal(src.shape(), Shape(part.size)), Runtime, "{}: expected src to have a size equal to the slice of self; src size = {}, slice size = {}", op,
+  STRATA_CHECK(std::ranges::equal(src.shape(), Shape(part.size)), Runtime,
+               "{}: expected src to have a size equal to the slice of self; src size = {}, slice size = {}", op,
                to_string(src.shape()), to_string(part.size));
   return strided_scatter(contiguous(input), src, part.size, part.stride, part.offset);
 }
 }  // namespace
 
 STRATA_OP(strided_view, "strided_view(Tensor input, int[] size, int[] stride, int offset) -> Tensor")
-    .doc("A view with explicit strides; the offset counts from the first element of input.")
-    .view([](const Tensor& input, IntList size, IntList stride, int64_t offset) {
-      const int64_t last = reach(size, stride, "as_strided"), first = input->storage_offset() + offset;
-      const size_t bytes = input->storage->requested ? input->storage->requested : input->storage->capacity;
-      STRATA_CHECK(first >= 0, Runtime, "as_strided: the storage offset {} is negative", first);
-      STRATA_CHECK(last < 0 || static_cast<uint64_t>(first + last) < bytes / size_of(input.dtype()), Runtime,
-                   "as_strided: sizes {}, strides {} and storage offset {} are out of bounds for storage of {} bytes", to_string(size), to_string(stride), first, bytes);
-      return show(input, geometry(size, stride, offset));
-    })
-    .grad([](const GradContext& c, const Tensor& g) -> Grads {
-      // g goes into a flat image of the memory around input, which is then read as input.
-      const Geometry input(c.meta(0));
-      const Shape stride = c.arg(2).int_list();
-      const int64_t offset = c.arg(3).integer(), low = std::min<int64_t>(0, offset);
-      const int64_t extent = std::max(reach(input.size, input.stride, "as_strided"), offset + reach(g.shape(), stride, "as_strided")) - low + 1;
-      return {strided_view(unview(g, extent, stride, offset - low), input.size, input.stride, -low)};
-    })
-    .helper().dtypes(kStorageTypes)
-    .samples({"f(6), [2, 2], [2, 1], 1", "f(3,4), [2, 3], [1, 4], 0", "f(5), [3, 3], [1, 1], 0", "f(6), [], [], 2", "f(6), [0, 2], [1, 1], 0"})
-    .error("f(6), [3, 3], [2, 1], 3", ErrorKind::Runtime, "out of bounds");
+  .doc("A view with explicit strides; the offset counts from the first element of input.")
+  .view([](const Tensor& input, IntList size, IntList stride, int64_t offset) {
+    const int64_t last = reach(size, stride, "as_strided"), first = input->storage_offset() + offset;
+    const size_t bytes = input->storage->requested ? input->storage->requested : input->storage->capacity;
+    STRATA_CHECK(first >= 0, Runtime, "as_strided: the storage offset {} is negative", first);
+    STRATA_CHECK(last < 0 || static_cast<uint64_t>(first + last) < bytes / size_of(input.dtype()), Runtime,
+                 "as_strided: sizes {}, strides {} and storage offset {} are out of bounds for storage of {} bytes",
+                 to_string(size), to_string(stride), first, bytes);
+    return show(input, geometry(size, stride, offset));
+  })
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    // g goes into a flat image of the memory around input, which is then read as input.
+    const Geometry input(c.meta(0));
+    const Shape stride = c.arg(2).int_list();
+    const int64_t offset = c.arg(3).integer(), low = std::min<int64_t>(0, offset);
+    const int64_t extent =
+      std::max(reach(input.size, input.stride, "as_strided"), offset + reach(g.shape(), stride, "as_strided")) - low +
+      1;
+    return {strided_view(unview(g, extent, stride, offset - low), input.size, input.stride, -low)};
+  })
+  .helper()
+  .dtypes(kStorageTypes)
+  .samples({"f(6), [2, 2], [2, 1], 1", "f(3,4), [2, 3], [1, 4], 0", "f(5), [3, 3], [1, 1], 0", "f(6), [], [], 2",
+            "f(6), [0, 2], [1, 1], 0"})
+  .error("f(6), [3, 3], [2, 1], 3", ErrorKind::Runtime, "out of bounds");
 
 STRATA_OP(unview, "unview(Tensor input, int[] size, int[] stride, int offset) -> Tensor")
-    .doc("Zeros of a size, to which input is added at the given strides: the gradient of every strided view.")
-    .infer([](const Call& c) {
-      c.outs[0]->dtype = c.args.tensor(0).dtype, c.outs[0]->set_shape(c.args[1].int_list());
-      const int64_t last = reach(c.args.tensor(0).sizes(), c.args[2].int_list(), "unview"), offset = c.args[3].integer();
-      STRATA_CHECK(last < 0 || (offset >= 0 && offset + last < checked_numel(c.args[1].int_list())), Runtime, "unview: strides {} and offset {} are out of bounds for shape {}",
-                   to_string(c.args[2].int_list()), offset, to_string(c.args[1].int_list()));
-    })
-    .kernel("strided", run_unview)
-    .grad([](const GradContext& c, const Tensor& g) -> Grads { return {strided_view(contiguous(g), c.shape(0), c.arg(2).int_list(), c.arg(3).integer())}; })
-    .helper().no_out().dtypes(kNumericTypes)
-    .samples({"f(2,3), [4, 5], [5, 1], 6", "f(3,2), [4], [1, 1], 0", "f(2,0), [2, 0], [1, 1], 0", "f(), [3], [], 1"})
-    .error("f(2), [2, 0], [1], 0", ErrorKind::Runtime, "out of bounds");
+  .doc("Zeros of a size, to which input is added at the given strides: the gradient of every strided view.")
+  .infer([](const Call& c) {
+    c.outs[0]->dtype = c.args.tensor(0).dtype, c.outs[0]->set_shape(c.args[1].int_list());
+    const int64_t last = reach(c.args.tensor(0).sizes(), c.args[2].int_list(), "unview"), offset = c.args[3].integer();
+    STRATA_CHECK(last < 0 || (offset >= 0 && offset + last < checked_numel(c.args[1].int_list())), Runtime,
+                 "unview: strides {} and offset {} are out of bounds for shape {}", to_string(c.args[2].int_list()),
+                 offset, to_string(c.args[1].int_list()));
+  })
+  .kernel("strided", run_unview)
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    return {strided_view(contiguous(g), c.shape(0), c.arg(2).int_list(), c.arg(3).integer())};
+  })
+  .helper()
+  .no_out()
+  .dtypes(kNumericTypes)
+  .samples({"f(2,3), [4, 5], [5, 1], 6", "f(3,2), [4], [1, 1], 0", "f(2,0), [2, 0], [1, 1], 0", "f(), [3], [], 1"})
+  .error("f(2), [2, 0], [1], 0", ErrorKind::Runtime, "out of bounds");
 
 STRATA_OP(clone_strided, "clone_strided(Tensor input, int[] stride) -> Tensor")
-    .doc("A copy with the given strides.")
-    .infer([](const Call& c) {
-      c.outs[0]->dtype = c.args.tensor(0).dtype;
-      allocate_strided(*c.outs[0], c.args.tensor(0).sizes(), c.args[1].int_list());
-    })
-    .kernel("strided", [](const Call& c) { cpu::copy(*c.out(), c.args.tensor(0)); })
-    .grad([](const GradContext&, const Tensor& g) -> Grads { return {g}; })
-    .helper().no_out().dtypes(kStorageTypes).samples({"f(2,3), [1, 2]", "f(2,3), [10, 2]"})
-    .error("f(2,3), [1]", ErrorKind::Runtime, "mismatch in length");
+  .doc("A copy with the given strides.")
+  .infer([](const Call& c) {
+    c.outs[0]->dtype = c.args.tensor(0).dtype;
+    allocate_strided(*c.outs[0], c.args.tensor(0).sizes(), c.args[1].int_list());
+  })
+  .kernel("strided", [](const Call& c) { cpu::copy(*c.out(), c.args.tensor(0)); })
+  .grad([](const GradContext&, const Tensor& g) -> Grads { return {g}; })
+  .helper()
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"f(2,3), [1, 2]", "f(2,3), [10, 2]"})
+  .error("f(2,3), [1]", ErrorKind::Runtime, "mismatch in length");
 
 STRATA_OP(strided_scatter, "strided_scatter(Tensor input, Tensor src, int[] size, int[] stride, int offset) -> Tensor")
-    .doc("A copy of input, with its strides, in which the elements of a strided view are replaced by src.")
-    .infer([](const Call& c) {
-      const TensorImpl &input = c.args.tensor(0), &src = c.args.tensor(1);
-      const Shape size = c.args[2].int_list(), strides(input.strides, input.ndim);
-      const int64_t last = reach(size, c.args[3].int_list(), "as_strided_scatter"), offset = c.args[4].integer();
-      STRATA_CHECK(std::ranges::equal(src.sizes(), size), Runtime, "as_strided_scatter: expected src to have a size equal to the slice of self; src size = {}, slice size = {}",
-                   to_string(src.sizes()), to_string(size));
-      STRATA_CHECK(last < 0 || (offset >= 0 && offset + last <= reach(input.sizes(), strides, "as_strided_scatter")), Runtime,
-                   "as_strided_scatter: sizes {}, strides {} and offset {} are out of bounds for a tensor of shape {}", to_string(size), to_string(c.args[3].int_list()), offset,
-                   to_string(input.sizes()));
-      c.outs[0]->dtype = input.dtype;
-      if (may_overlap(input.sizes(), strides)) c.outs[0]->set_shape(input.sizes()), c.outs[0]->set_contiguous_strides();
-      else allocate_strided(*c.outs[0], input.sizes(), strides);
-    })
-    .kernel("strided", [](const Call& c) {
-      cpu::copy(*c.out(), c.args.tensor(0));
-      cpu::copy(*show(c.out(), geometry(c.args[2].int_list(), c.args[3].int_list(), c.args[4].integer())), c.args.tensor(1));
-    })
-    .grad([](const GradContext& c, const Tensor& g) -> Grads {
-      const Geometry input(c.meta(0));
-      const IntList size = c.arg(2).int_list(), stride = c.arg(3).int_list();
-      const int64_t offset = c.arg(4).integer();
-      const Tensor same = clone_strided(g, input.stride);
-      Grads out;
-      if (c.needs(0)) out.t[0] = strided_scatter(same, zeros(size, g.dtype()), size, stride, offset);
-      if (c.needs(1)) out.t[1] = strided_view(same, size, stride, offset);
-      return out;
-    })
-    .helper().no_out().dtypes(kStorageTypes)
-    .samples({"f(3,4), f(2,2), [2, 2], [4, 1], 1", "f(5), f(2), [2], [2], 0", "f(5), f(0), [0], [1], 0"})
-    .error("f(5), f(3), [3], [2], 2", ErrorKind::Runtime, "out of bounds");
+  .doc("A copy of input, with its strides, in which the elements of a strided view are replaced by src.")
+  .infer([](const Call& c) {
+    const TensorImpl &input = c.args.tensor(0), &src = c.args.tensor(1);
+    const Shape size = c.args[2].int_list(), strides(input.strides, input.ndim);
+    const int64_t last = reach(size, c.args[3].int_list(), "as_strided_scatter"), offset = c.args[4].integer();
+    STRATA_CHECK(
+      std::ranges::equal(src.sizes(), size), Runtime,
+      "as_strided_scatter: expected src to have a size equal to the slice of self; src size = {}, slice size = {}",
+      to_string(src.sizes()), to_string(size));
+    STRATA_CHECK(last < 0 || (offset >= 0 && offset + last <= reach(input.sizes(), strides, "as_strided_scatter")),
+                 Runtime,
+                 "as_strided_scatter: sizes {}, strides {} and offset {} are out of bounds for a tensor of shape {}",
+                 to_string(size), to_string(c.args[3].int_list()), offset, to_string(input.sizes()));
+    c.outs[0]->dtype = input.dtype;
+    if (may_overlap(input.sizes(), strides)) c.outs[0]->set_shape(input.sizes()), c.outs[0]->set_contiguous_strides();
+    else allocate_strided(*c.outs[0], input.sizes(), strides);
+  })
+  .kernel("strided",
+          [](const Call& c) {
+            cpu::copy(*c.out(), c.args.tensor(0));
+            cpu::copy(*show(c.out(), geometry(c.args[2].int_list(), c.args[3].int_list(), c.args[4].integer())),
+                      c.args.tensor(1));
+          })
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    const Geometry input(c.meta(0));
+    const IntList size = c.arg(2).int_list(), stride = c.arg(3).int_list();
+    const int64_t offset = c.arg(4).integer();
+    const Tensor same = clone_strided(g, input.stride);
+    Grads out;
+    if (c.needs(0)) out.t[0] = strided_scatter(same, zeros(size, g.dtype()), size, stride, offset);
+    if (c.needs(1)) out.t[1] = strided_view(same, size, stride, offset);
+    return out;
+  })
+  .helper()
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"f(3,4), f(2,2), [2, 2], [4, 1], 1", "f(5), f(2), [2], [2], 0", "f(5), f(0), [0], [1], 0"})
+  .error("f(5), f(3), [3], [2], 2", ErrorKind::Runtime, "out of bounds");
 
 STRATA_OP(as_strided, "as_strided(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor")
-    .doc("A view of input's storage with explicit sizes, strides and offset, all counted in elements.\n\n"
-         ">>> strata.arange(6).as_strided((2, 2), (1, 2))\ntensor([[0, 2],\n        [1, 3]])")
-    .composite([](const Tensor& input, IntList size, IntList stride, std::optional<int64_t> storage_offset) {
-      STRATA_CHECK(storage_offset.value_or(0) >= 0, Runtime, "as_strided: expected a non-negative storage offset, got {}", *storage_offset);
-      return strided_view(input, size, stride, storage_offset ? *storage_offset - input->storage_offset() : 0);
-    })
-    .no_out().dtypes(kStorageTypes)
-    .samples({"f(6), [2, 2], [2, 1], 1", "f(3,4), [2, 3], [1, 4]", "f(6), [], [], 2"})
-    .error("f(6), [3, 3], [2, 1], 3", ErrorKind::Runtime, "out of bounds")
-    .error("f(6), [3], [2, 1]", ErrorKind::Runtime, "mismatch in length")
-    .error("f(6), [3], [-1]", ErrorKind::Runtime, "negative strides");
+  .doc(
+    "A view of input's storage with explicit sizes, strides and offset, all counted in elements.\n\n"
+    ">>> strata.arange(6).as_strided((2, 2), (1, 2))\ntensor([[0, 2],\n        [1, 3]])")
+  .composite([](const Tensor& input, IntList size, IntList stride, std::optional<int64_t> storage_offset) {
+    STRATA_CHECK(storage_offset.value_or(0) >= 0, Runtime, "as_strided: expected a non-negative storage offset, got {}",
+                 *storage_offset);
+    return strided_view(input, size, stride, storage_offset ? *storage_offset - input->storage_offset() : 0);
+  })
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"f(6), [2, 2], [2, 1], 1", "f(3,4), [2, 3], [1, 4]", "f(6), [], [], 2"})
+  .error("f(6), [3, 3], [2, 1], 3", ErrorKind::Runtime, "out of bounds")
+  .error("f(6), [3], [2, 1]", ErrorKind::Runtime, "mismatch in length")
+  .error("f(6), [3], [-1]", ErrorKind::Runtime, "negative strides");
 
-STRATA_OP(as_strided_scatter, "as_strided_scatter(Tensor input, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor")
-    .doc("A copy of input in which the elements that as_strided would show are replaced by src.\n\n"
-         ">>> strata.zeros(4).as_strided_scatter(strata.ones(2), (2,), (2,))\ntensor([1., 0., 1., 0.])")
-    .composite([](const Tensor& input, const Tensor& src, IntList size, IntList stride, std::optional<int64_t> storage_offset) {
-      return strided_scatter(input, src, size, stride, storage_offset ? *storage_offset - input->storage_offset() : 0);
-    })
-    .no_out().dtypes(kStorageTypes)
-    .samples({"f(3,4), f(2,2), [2, 2], [4, 1], 1", "f(5), f(2), [2], [2]"})
-    .error("f(5), f(3), [3], [2], 2", ErrorKind::Runtime, "out of bounds")
-    .error("f(5), f(3), [2], [2]", ErrorKind::Runtime, "size equal to the slice");
+STRATA_OP(as_strided_scatter,
+          "as_strided_scatter(Tensor input, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor")
+  .doc(
+    "A copy of input in which the elements that as_strided would show are replaced by src.\n\n"
+    ">>> strata.zeros(4).as_strided_scatter(strata.ones(2), (2,), (2,))\ntensor([1., 0., 1., 0.])")
+  .composite([](const Tensor& input, const Tensor& src, IntList size, IntList stride,
+                std::optional<int64_t> storage_offset) {
+    return strided_scatter(input, src, size, stride, storage_offset ? *storage_offset - input->storage_offset() : 0);
+  })
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"f(3,4), f(2,2), [2, 2], [4, 1], 1", "f(5), f(2), [2], [2]"})
+  .error("f(5), f(3), [3], [2], 2", ErrorKind::Runtime, "out of bounds")
+  .error("f(5), f(3), [2], [2]", ErrorKind::Runtime, "size equal to the slice");
 
 STRATA_OP(select_scatter, "select_scatter(Tensor input, Tensor src, int dim, int index) -> Tensor")
-    .doc("A copy of input with src in place of one index of a dimension.\n\n>>> strata.zeros(2, 2).select_scatter(strata.ones(2), 0, 1)\ntensor([[0., 0.],\n        [1., 1.]])")
-    .composite([](const Tensor& input, const Tensor& src, int64_t dim, int64_t index) {
-      return scatter_part(input, src, select_geometry(Geometry::contiguous(input.shape()), dim, index), "select_scatter");
-    })
-    .no_out().dtypes(kStorageTypes).samples({"f(2,3), f(3), 0, 1", "f(2,3), f(2), -1, -1"})
-    .error("f(2,3), f(2), 0, 1", ErrorKind::Runtime, "size equal to the slice")
-    .error("f(2,3), f(3), 0, 2", ErrorKind::Index, "out of range");
+  .doc(
+    "A copy of input with src in place of one index of a dimension.\n\n>>> strata.zeros(2, "
+    "2).select_scatter(strata.ones(2), 0, 1)\ntensor([[0., 0.],\n        [1., 1.]])")
+  .composite([](const Tensor& input, const Tensor& src, int64_t dim, int64_t index) {
+    return scatter_part(input, src, select_geometry(Geometry::contiguous(input.shape()), dim, index), "select_scatter");
+  })
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"f(2,3), f(3), 0, 1", "f(2,3), f(2), -1, -1"})
+  .error("f(2,3), f(2), 0, 1", ErrorKind::Runtime, "size equal to the slice")
+  .error("f(2,3), f(3), 0, 2", ErrorKind::Index, "out of range");
 
-STRATA_OP(slice_scatter, "slice_scatter(Tensor input, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor")
-    .doc("A copy of input with src in place of a slice.\n\n>>> strata.zeros(4).slice_scatter(strata.ones(2), 0, 1, 3)\ntensor([0., 1., 1., 0.])")
-    .composite([](const Tensor& input, const Tensor& src, int64_t dim, std::optional<int64_t> start, std::optional<int64_t> end, int64_t step) {
-      return scatter_part(input, src, slice_geometry(Geometry::contiguous(input.shape()), dim, start, end, step), "slice_scatter");
-    })
-    .no_out().dtypes(kStorageTypes).samples({"f(5,3), f(2,3), 0, 1, 3", "f(2,5), f(2,3), 1, None, None, 2"})
-    .error("f(5), f(3), 0, 1, 3", ErrorKind::Runtime, "size equal to the slice")
-    .error("f(5), f(3), 0, 1, 3, 0", ErrorKind::Value, "step");
+STRATA_OP(slice_scatter,
+          "slice_scatter(Tensor input, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor")
+  .doc(
+    "A copy of input with src in place of a slice.\n\n>>> strata.zeros(4).slice_scatter(strata.ones(2), 0, 1, "
+    "3)\ntensor([0., 1., 1., 0.])")
+  .composite([](const Tensor& input, const Tensor& src, int64_t dim, std::optional<int64_t> start,
+                std::optional<int64_t> end, int64_t step) {
+    return scatter_part(input, src, slice_geometry(Geometry::contiguous(input.shape()), dim, start, end, step),
+                        "slice_scatter");
+  })
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"f(5,3), f(2,3), 0, 1, 3", "f(2,5), f(2,3), 1, None, None, 2"})
+  .error("f(5), f(3), 0, 1, 3", ErrorKind::Runtime, "size equal to the slice")
+  .error("f(5), f(3), 0, 1, 3, 0", ErrorKind::Value, "step");
 
-STRATA_OP(diagonal_scatter, "diagonal_scatter(Tensor input, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor")
-    .doc("A copy of input with src in place of a diagonal.\n\n>>> strata.zeros(2, 2).diagonal_scatter(strata.ones(2))\ntensor([[1., 0.],\n        [0., 1.]])")
-    .composite([](const Tensor& input, const Tensor& src, int64_t offset, int64_t dim1, int64_t dim2) {
-      return scatter_part(input, src, diagonal_geometry(Geometry::contiguous(input.shape()), offset, dim1, dim2), "diagonal_scatter");
-    })
-    .no_out().dtypes(kStorageTypes).samples({"f(3,3), f(3)", "f(3,4), f(3), 1", "f(2,3,4), f(3,2), 0, 0, 2"})
-    .error("f(3,3), f(2)", ErrorKind::Runtime, "size equal to the slice");
+STRATA_OP(diagonal_scatter,
+          "diagonal_scatter(Tensor input, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor")
+  .doc(
+    "A copy of input with src in place of a diagonal.\n\n>>> strata.zeros(2, "
+    "2).diagonal_scatter(strata.ones(2))\ntensor([[1., 0.],\n        [0., 1.]])")
+  .composite([](const Tensor& input, const Tensor& src, int64_t offset, int64_t dim1, int64_t dim2) {
+    return scatter_part(input, src, diagonal_geometry(Geometry::contiguous(input.shape()), offset, dim1, dim2),
+                        "diagonal_scatter");
+  })
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"f(3,3), f(3)", "f(3,4), f(3), 1", "f(2,3,4), f(3,2), 0, 0, 2"})
+  .error("f(3,3), f(2)", ErrorKind::Runtime, "size equal to the slice");
 
 }  // namespace strata

@@ -5,13 +5,16 @@
 #include "base/parallel.h"
 #include "ops/index_expr.h"
 #include "strata/ops.h"
+#include "tensor/generator.h"
 
 namespace strata {
 namespace {
 
 using Ints = std::vector<int64_t>;
 
-Tensor numbered(IntList shape, DType dtype = kFloat32) { return to(reshape(arange(checked_numel(shape)), shape), dtype); }
+Tensor numbered(IntList shape, DType dtype = kFloat32) {
+  return to(reshape(arange(checked_numel(shape)), shape), dtype);
+}
 Tensor ints(const Ints& values) {
   Tensor t = make_tensor(Shape(std::array{static_cast<int64_t>(values.size())}), kInt64);
   std::copy(values.begin(), values.end(), t.data<int64_t>());
@@ -48,7 +51,8 @@ TEST(GetItem, ErrorsNameIndexDimensionAndSize) {
     return "none";
   };
   EXPECT_EQ(message({4}), "index 4 is out of bounds for dimension 0 with size 4");
-  EXPECT_NE(message({kAll, ints({0, 7})}).find("index 7 is out of range for dimension 1 with size 5"), std::string::npos);
+  EXPECT_NE(message({kAll, ints({0, 7})}).find("index 7 is out of range for dimension 1 with size 5"),
+            std::string::npos);
   EXPECT_NE(message({0, 0, 0}).find("too many indices"), std::string::npos);
   EXPECT_NE(message({Ellipsis{}, Ellipsis{}}).find("single ellipsis"), std::string::npos);
   EXPECT_NE(message({gt(numbered({3}), 1)}).find("does not match the shape"), std::string::npos);
@@ -116,13 +120,15 @@ TEST(SetItem, GradientsOfBothSides) {
 TEST(Indexing, SameBitsForAnyThreadCount) {
   const int before = num_threads();
   manual_seed(3);
-  const Tensor index = randint(500, {20000}), rows = randn({20000, 33}), flat = randn({20000}), lines = randint(40, {300, 200}), src = randn({300, 200});
+  const Tensor index = randint(500, {20000}), rows = randn({20000, 33}), flat = randn({20000}),
+               lines = randint(40, {300, 200}), src = randn({300, 200});
   std::vector<std::vector<double>> results[2];
   for (int k = 0; k < 2; ++k) {
     set_num_threads(k ? 5 : 1);
-    for (const Tensor& t : {index_add(zeros({500, 33}), 0, index, rows), index_add(zeros({500}), 0, index, flat), scatter_add(zeros({40, 200}), 0, lines, src),
-                            scatter_add(zeros({300, 40}), 1, lines, src), scatter(zeros({40, 200}), 0, lines, src), index_select(rows, 0, index),
-                            to(nonzero(gt(rows, 0)), kFloat64)})
+    for (const Tensor& t :
+         {index_add(zeros({500, 33}), 0, index, rows), index_add(zeros({500}), 0, index, flat),
+          scatter_add(zeros({40, 200}), 0, lines, src), scatter_add(zeros({300, 40}), 1, lines, src),
+          scatter(zeros({40, 200}), 0, lines, src), index_select(rows, 0, index), to(nonzero(gt(rows, 0)), kFloat64)})
       results[k].push_back(values(t));
   }
   set_num_threads(before);
@@ -140,7 +146,8 @@ TEST(Indexing, GatherAndScatterMatchLoops) {
       for (int64_t b = 0; b < 9; ++b)
         for (int64_t c = 0; c < 8; ++c) {
           const int64_t k = index.data<int64_t>()[(a * 9 + b) * 8 + c];
-          ASSERT_EQ(out.data<float>()[(a * 9 + b) * 8 + c], from.data<float>()[a * from->strides[0] + k * from->strides[1] + c * from->strides[2]]);
+          ASSERT_EQ(out.data<float>()[(a * 9 + b) * 8 + c],
+                    from.data<float>()[a * from->strides[0] + k * from->strides[1] + c * from->strides[2]]);
           sums.data<double>()[(a * 7 + k) * 8 + c] += src.data<double>()[(a * 9 + b) * 8 + c];
         }
     EXPECT_EQ(values(scatter_add(zeros({6, 7, 8}, kFloat64), 1, index, src)), values(sums));

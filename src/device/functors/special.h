@@ -52,7 +52,10 @@ template <class T> struct Logit : FloatOnly {
   T eps;
   template <class V> STRATA_FN V operator()(V x) const {
     const V one = math::like(x, 1);
-    if (eps == eps) x = math::min(math::max(x, math::number(x, eps)), math::number(x, T(1) - eps));
+    if (eps == eps) {  // two choices, not a clamp: PyTorch accepts an eps above one half
+      const V low = math::number(x, eps), high = math::number(x, T(1) - eps);
+      x = math::select(x < low, low, math::select(x > high, high, x));
+    }
     return math::log(x / (one - x));
   }
 };

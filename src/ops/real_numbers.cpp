@@ -1,0 +1,83 @@
+// Functions that matter for complex numbers and have a plain meaning for real ones, and a few names PyTorch programs use.
+#include <cmath>
+
+#include "strata/ops.h"
+
+namespace strata {
+
+STRATA_OP(conj, "conj(Tensor input) -> Tensor")
+  .doc("The tensor itself: there are no complex dtypes.")
+  .alias("resolve_conj").alias("resolve_neg").alias("conj_physical").no_out()
+  .composite([](const Tensor& input) { return input; })
+  .samples({"f(3)", "i5(3)"});
+
+STRATA_OP(angle, "angle(Tensor input) -> Tensor")
+  .doc("0 for numbers that are not negative, pi for negative ones, NaN for NaN.")
+  .composite([](const Tensor& input) {
+    const Tensor x = is_floating(input.dtype()) ? input : to(input, default_dtype());
+    return where(isnan(x), x, mul(to(lt(x, 0), x.dtype()), M_PI));
+  })
+  .samples({"f(3,4)", "i5(3)"});
+
+STRATA_OP(isreal, "isreal(Tensor input) -> Tensor")
+  .doc("True for every element: there are no complex dtypes.").no_out()
+  .composite([](const Tensor& input) { return ones_like(input, DType::Bool); })
+  .samples({"f(3)"});
+
+STRATA_OP(sum_to_size, "sum_to_size(Tensor input, int[] size) -> Tensor")
+  .doc("The sum over the dimensions in which size is 1 or missing: what undoes a broadcast from size.").no_out()
+  .composite([](const Tensor& input, IntList size) {
+    const int lead = input.dim() - static_cast<int>(size.size);
+    std::vector<int64_t> dims;
+    for (int d = 0; d < input.dim(); ++d) {
+      const int64_t want = d < lead ? 1 : size[static_cast<size_t>(d - lead)], have = input->shape[d];
+      STRATA_CHECK(lead >= 0 && (want == 1 || want == have), Runtime, "sum_to_size: size {} is not expandable to shape {}", to_string(size), to_string(input.shape()));
+      if (d < lead || want != have) dims.push_back(d);
+    }
+    STRATA_CHECK(lead >= 0, Runtime, "sum_to_size: size {} is not expandable to shape {}", to_string(size), to_string(input.shape()));
+    return dims.empty() ? view(input, size) : reshape(sum(input, dims, true), size);
+  })
+  .samples({"f(2,3,4), [3,1]", "f(3,4), [3,4]", "f(3), []"})
+  .error("f(3,4), [2]", ErrorKind::Runtime, "not expandable");
+
+STRATA_OP(unsafe_chunk, "unsafe_chunk(Tensor input, int chunks, int dim=0) -> Tensor[]")
+  .doc("Like chunk: the pieces may be written to, since every write is tracked.")
+  .composite([](const Tensor& input, int64_t chunks, int64_t dim) { return chunk(input, chunks, dim); })
+  .samples({"f(6,2), 3"});
+
+STRATA_OP(unsafe_split, "unsafe_split(Tensor input, int split_size, int dim=0) -> Tensor[]")
+  .doc("Like split: the pieces may be written to, since every write is tracked.")
+  .composite([](const Tensor& input, int64_t split_size, int64_t dim) { return split(input, split_size, dim); })
+  .samples({"f(6,2), 3"});
+
+STRATA_OP(mvlgamma, "mvlgamma(Tensor input, int p) -> Tensor")
+  .doc("The logarithm of the multivariate gamma function of dimension p.").dtypes(kNumericTypes)
+  .alias("special.multigammaln").inplace()
+  .composite([](const Tensor& input, int64_t p) {
+    STRATA_CHECK(p >= 1, Runtime, "mvlgamma: p has to be greater than or equal to 1, got {}", p);
+    const Tensor x = is_floating(input.dtype()) ? input : to(input, default_dtype());
+    const Tensor steps = mul(arange(static_cast<double>(p)), 0.5);
+    const Tensor terms = lgamma(sub(unsqueeze(x, -1), to(steps, x.dtype())));
+    return add(sum(terms, int64_t{-1}), static_cast<double>(p * (p - 1)) / 4 * std::log(M_PI));
+  })
+  .samples({"o(3,4), 2", "o(3), 1"})
+  .error("o(3), 0", ErrorKind::Runtime, "greater than or equal to 1");
+
+STRATA_OP(empty_permuted, "empty_permuted(int[] size, int[] physical_layout, *, dtype? dtype=None, device? device=None, bool requires_grad=False) -> Tensor")
+  .doc("A new tensor with arbitrary content whose dimensions lie in memory in the given order, outermost first.").no_out().draws()
+  .composite([](IntList size, IntList physical_layout, std::optional<DType> dtype, std::optional<Device> device, bool requires_grad) {
+    STRATA_CHECK(size.size == physical_layout.size, Runtime, "empty_permuted: {} sizes and {} dimensions in physical_layout", size.size, physical_layout.size);
+    std::vector<int64_t> strides(size.size), seen(size.size);
+    int64_t step = 1;
+    for (size_t k = size.size; k-- > 0;) {
+      const int64_t d = physical_layout[k];
+      STRATA_CHECK(d >= 0 && d < static_cast<int64_t>(size.size) && !seen[static_cast<size_t>(d)]++, Runtime,
+                   "empty_permuted: physical_layout {} must name each dimension once", to_string(physical_layout));
+      strides[static_cast<size_t>(d)] = step, step *= std::max<int64_t>(size[static_cast<size_t>(d)], 1);
+    }
+    return empty_strided(size, strides, dtype, device, requires_grad);
+  })
+  .samples({"[2,3,4], [0,2,1]"})
+  .error("[2,3], [0,0]", ErrorKind::Runtime, "each dimension once");
+
+}  // namespace strata
