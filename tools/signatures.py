@@ -117,6 +117,8 @@ class Schema:
             if default is not None:
                 text += f" = {default}" if types else f"={default}"
             parts.append(text)
+            if keyword.iskeyword(p.name):  # uniform_'s `from`: cannot be written as a keyword
+                parts.append("/")
         if out:
             kind = "Tensor" if self.outputs is None else self.returns()
             parts += [] if star else ["*"]

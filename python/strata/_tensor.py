@@ -188,6 +188,10 @@ def __reduce_ex__(self, protocol):
     return _rebuild, (self.__class__, data, self.dtype, tuple(self.shape), self.requires_grad, state)
 
 
+def _dtype(name):
+    return getattr(_C, name)
+
+
 @_method
 def __deepcopy__(self, memo):
     if id(self) in memo:
@@ -211,4 +215,4 @@ def __deepcopy__(self, memo):
 
 copyreg.pickle(_C.device, lambda d: (_C.device, (str(d),)))
 copyreg.pickle(_C.Size, lambda s: (_C.Size, (tuple(s),)))
-copyreg.pickle(_C.dtype, lambda t: (getattr, (_C, str(t).split(".")[-1])))
+copyreg.pickle(_C.dtype, lambda t: (_dtype, (str(t).split(".")[-1],)))
