@@ -47,10 +47,12 @@ template <class T> Best<T> best_of(bool largest, const Lines& rows, int64_t row,
 template <class T> void put(const TensorImpl* values, const TensorImpl& indices, int64_t at, const Best<T>& best) {
   reinterpret_cast<int64_t*>(indices.data)[at] = best.place;
   if (values)
-    dispatch_dtype(values->dtype, [&]<class To>() { reinterpret_cast<To*>(values->data)[at] = convert<To>(best.value); });
+    dispatch_dtype(values->dtype,
+                   [&]<class To>() { reinterpret_cast<To*>(values->data)[at] = convert<To>(best.value); });
 }
 
-template <class T> void along_rows(bool largest, const Lines& rows, const TensorImpl* values, const TensorImpl& indices) {
+template <class T>
+void along_rows(bool largest, const Lines& rows, const TensorImpl* values, const TensorImpl& indices) {
   const int64_t length = rows.length(), chunks = (length + kChunk - 1) / kChunk, count = rows.count();
   if (chunks == 1 || count >= 64) {
     return parallel_for(count, rows.grain(), [&](int64_t begin, int64_t end) {
@@ -60,7 +62,8 @@ template <class T> void along_rows(bool largest, const Lines& rows, const Tensor
   std::vector<Best<T>> parts(static_cast<size_t>(count * chunks));
   parallel_for(count * chunks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
-      parts[static_cast<size_t>(i)] = best_of<T>(largest, rows, i / chunks, i % chunks * kChunk, std::min(length, (i % chunks + 1) * kChunk));
+      parts[static_cast<size_t>(i)] =
+        best_of<T>(largest, rows, i / chunks, i % chunks * kChunk, std::min(length, (i % chunks + 1) * kChunk));
   });
   for (int64_t r = 0; r < count; ++r) {
     Best<T> best = parts[static_cast<size_t>(r * chunks)];
@@ -85,27 +88,31 @@ void across_rows(bool largest, const TensorImpl& x, int dim, const TensorImpl* v
   }
   std::reverse(outer.size, outer.size + outer.dims), std::reverse(outer.stride, outer.stride + outer.dims);
   std::reverse(outer.out_stride, outer.out_stride + outer.dims);
-  const int64_t width = x.shape[last], rows = x.shape[dim], stride = x.strides[dim], tiles = (width + kColumns - 1) / kColumns;
+  const int64_t width = x.shape[last], rows = x.shape[dim], stride = x.strides[dim],
+                tiles = (width + kColumns - 1) / kColumns;
   const bool direct = x.dtype == dtype_of<T>;
   const auto element = static_cast<int64_t>(size_of(x.dtype));
-  parallel_for(outer.count * tiles, std::max<int64_t>(1, (1 << 15) / (rows * std::min(width, kColumns))), [&](int64_t begin, int64_t end) {
-    T best[kColumns], loaded[kColumns];
-    Place<T> place[kColumns];
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t from = i % tiles * kColumns, n = std::min(kColumns, width - from);
-      const std::byte* base = x.data + (outer.offset(i / tiles) + from) * element;
-      load_block<T>(x.dtype, base, 1, n, best);
-      std::fill_n(place, n, Place<T>(0));
-      for (int64_t r = 1; r < rows;) {
-        const std::byte* p = base + r * stride * element;
-        const int count = direct ? static_cast<int>(std::min<int64_t>(8, rows - r)) : 1;
-        if (!direct) load_block<T>(x.dtype, p, 1, n, loaded);
-        arg_columns<T>(largest, direct ? reinterpret_cast<const T*>(p) : loaded, stride, static_cast<Place<T>>(r), count, n, best, place);
-        r += count;
-      }
-      for (int64_t k = 0; k < n; ++k) put(values, indices, outer.out_offset(i / tiles) + from + k, Best<T>{best[k], place[k]});
-    }
-  });
+  parallel_for(outer.count * tiles, std::max<int64_t>(1, (1 << 15) / (rows * std::min(width, kColumns))),
+               [&](int64_t begin, int64_t end) {
+                 T best[kColumns], loaded[kColumns];
+                 Place<T> place[kColumns];
+                 for (int64_t i = begin; i < end; ++i) {
+                   const int64_t from = i % tiles * kColumns, n = std::min(kColumns, width - from);
+                   const std::byte* base = x.data + (outer.offset(i / tiles) + from) * element;
+                   load_block<T>(x.dtype, base, 1, n, best);
+                   std::fill_n(place, n, Place<T>(0));
+                   for (int64_t r = 1; r < rows;) {
+                     const std::byte* p = base + r * stride * element;
+                     const int count = direct ? static_cast<int>(std::min<int64_t>(8, rows - r)) : 1;
+                     if (!direct) load_block<T>(x.dtype, p, 1, n, loaded);
+                     arg_columns<T>(largest, direct ? reinterpret_cast<const T*>(p) : loaded, stride,
+                                    static_cast<Place<T>>(r), count, n, best, place);
+                     r += count;
+                   }
+                   for (int64_t k = 0; k < n; ++k)
+                     put(values, indices, outer.out_offset(i / tiles) + from + k, Best<T>{best[k], place[k]});
+                 }
+               });
 }
 }  // namespace
 
@@ -118,7 +125,8 @@ void arg_reduce(bool largest, const TensorImpl& x, int dim, const TensorImpl* va
   });
 }
 
-void arg_reduce_reference(bool largest, const TensorImpl& x, int dim, const TensorImpl* values, const TensorImpl& indices) {
+void arg_reduce_reference(bool largest, const TensorImpl& x, int dim, const TensorImpl* values,
+                          const TensorImpl& indices) {
   const Lines rows(x, dim);
   dispatch_compute(x.dtype, [&]<class T>() {
     std::vector<T> row(static_cast<size_t>(rows.length()));

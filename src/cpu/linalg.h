@@ -12,7 +12,8 @@ int64_t lu_factor(double* a, int64_t m, int64_t n, int32_t* pivots, bool pivot =
 // A = L L^T: the lower triangle becomes L, the upper zero. Returns 0, or the order of the first minor that is not positive definite.
 int64_t cholesky_factor(double* a, int64_t n);
 // b (n x r) becomes A^-1 b. Element (i, j) of A is a[i * row + j * column], so a transpose costs nothing.
-void solve_triangle(const double* a, int64_t row, int64_t column, int64_t n, bool upper, bool unit, double* b, int64_t r);
+void solve_triangle(const double* a, int64_t row, int64_t column, int64_t n, bool upper, bool unit, double* b,
+                    int64_t r);
 // Rows of b exchanged as the pivots say, or back.
 void apply_pivots(double* b, int64_t n, int64_t r, const int32_t* pivots, int64_t count, bool back);
 // A = Q R: R on and above the diagonal, the reflectors below it, as LAPACK keeps them.

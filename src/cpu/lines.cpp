@@ -13,7 +13,8 @@ Tensor packed(const TensorImpl& x) {
   const Lines from(x, last), to(*out, last);
   dispatch_compute(compute, [&]<class T>() {
     parallel_for(from.count(), from.grain(), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) load_block<T>(x.dtype, from.at(r), from.stride(), from.length(), to.data<T>(r));
+      for (int64_t r = begin; r < end; ++r)
+        load_block<T>(x.dtype, from.at(r), from.stride(), from.length(), to.data<T>(r));
     });
   });
   return out;

@@ -112,7 +112,8 @@ template <class T> struct Job {
       for (int k = 0; k < count; k += kRowsAtOnce) sums.columns(at + k, std::min(kRowsAtOnce, count - k), n, mean);
       for (int64_t i = 0; i < n; ++i) mean[i] /= static_cast<T>(count);
       squared_deviation_columns<T>(at, count, n, mean, acc);
-      for (int64_t i = 0; i < n; ++i) total[i].merge({static_cast<double>(count), static_cast<double>(mean[i]), static_cast<double>(acc[i])});
+      for (int64_t i = 0; i < n; ++i)
+        total[i].merge({static_cast<double>(count), static_cast<double>(mean[i]), static_cast<double>(acc[i])});
     }
   }
 
@@ -121,18 +122,21 @@ template <class T> struct Job {
     const Axes& kept = plan.kept;
     for (int d = 0; d < kept.dims; ++d)
       if (d != column) outer.add(kept.size[d], kept.stride[d], kept.out_stride[d]);
-    const int64_t width = kept.size[column], stride = kept.stride[column], out_stride = kept.out_stride[column], rows = plan.gone.count;
+    const int64_t width = kept.size[column], stride = kept.stride[column], out_stride = kept.out_stride[column],
+                  rows = plan.gone.count;
     const int64_t tiles = (width + kColumns - 1) / kColumns, tile = std::min(width, kColumns);
-    const int64_t pieces = std::clamp<int64_t>(rows / (4 * kRows), 1, kPieces), piece = ((rows + pieces - 1) / pieces + kRows - 1) / kRows * kRows;
+    const int64_t pieces = std::clamp<int64_t>(rows / (4 * kRows), 1, kPieces),
+                  piece = ((rows + pieces - 1) / pieces + kRows - 1) / kRows * kRows;
     const int64_t tasks = outer.count * tiles;
     std::vector<Moments> parts(static_cast<size_t>(tasks * pieces * tile));
-    parallel_for(tasks * pieces, std::max<int64_t>(1, (1 << 15) / (std::min(piece, rows) * tile)), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t o = i / pieces / tiles, c = i / pieces % tiles * tile, p = i % pieces;
-        fold_rows(x.data + (outer.offset(o) + c * stride) * element, stride, std::min(tile, width - c), std::min(rows, p * piece),
-                  std::min(rows, (p + 1) * piece), parts.data() + i * tile);
-      }
-    });
+    parallel_for(tasks * pieces, std::max<int64_t>(1, (1 << 15) / (std::min(piece, rows) * tile)),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t i = begin; i < end; ++i) {
+                     const int64_t o = i / pieces / tiles, c = i / pieces % tiles * tile, p = i % pieces;
+                     fold_rows(x.data + (outer.offset(o) + c * stride) * element, stride, std::min(tile, width - c),
+                               std::min(rows, p * piece), std::min(rows, (p + 1) * piece), parts.data() + i * tile);
+                   }
+                 });
     parallel_for(tasks, 8, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t o = i / tiles, c = i % tiles * tile;
@@ -158,7 +162,8 @@ template <class T> struct Job {
 };
 }  // namespace
 
-void moments(const TensorImpl& x, uint32_t reduced, double correction, bool root, const TensorImpl* variance, const TensorImpl* mean) {
+void moments(const TensorImpl& x, uint32_t reduced, double correction, bool root, const TensorImpl* variance,
+             const TensorImpl* mean) {
   const ReducePlan plan(x, reduced);
   const Target target{variance, mean, correction, root};
   if (x.numel == 0) {
@@ -170,14 +175,17 @@ void moments(const TensorImpl& x, uint32_t reduced, double correction, bool root
   }
 }
 
-void moments_reference(const TensorImpl& x, uint32_t reduced, double correction, bool root, const TensorImpl* variance, const TensorImpl* mean) {
+void moments_reference(const TensorImpl& x, uint32_t reduced, double correction, bool root, const TensorImpl* variance,
+                       const TensorImpl* mean) {
   const ReducePlan plan(x, reduced);
   const Target target{variance, mean, correction, root};
   for (int64_t i = 0, n = (variance ? variance : mean)->numel; i < n; ++i) {
     Moments total;
     for (int64_t r = 0; x.numel && r < plan.gone.count; ++r) {
       double v;
-      load_block<double>(x.dtype, x.data + (plan.kept.offset(i) + plan.gone.offset(r)) * static_cast<int64_t>(size_of(x.dtype)), 1, 1, &v);
+      load_block<double>(x.dtype,
+                         x.data + (plan.kept.offset(i) + plan.gone.offset(r)) * static_cast<int64_t>(size_of(x.dtype)),
+                         1, 1, &v);
       total.merge({1, v, 0});
     }
     target.put(x.numel ? plan.kept.out_offset(i) : i, total);

@@ -5,8 +5,10 @@
 namespace strata::cpu {
 
 // Variance divided by (count - correction), or its root, and the mean; either output may be null. Floating inputs.
-STRATA_API void moments(const TensorImpl& x, uint32_t reduced, double correction, bool root, const TensorImpl* variance, const TensorImpl* mean);
-STRATA_API void moments_reference(const TensorImpl& x, uint32_t reduced, double correction, bool root, const TensorImpl* variance, const TensorImpl* mean);
+STRATA_API void moments(const TensorImpl& x, uint32_t reduced, double correction, bool root, const TensorImpl* variance,
+                        const TensorImpl* mean);
+STRATA_API void moments_reference(const TensorImpl& x, uint32_t reduced, double correction, bool root,
+                                  const TensorImpl* variance, const TensorImpl* mean);
 
 // --- what the SIMD file gives ---------------------------------------------------------------------------------------
 

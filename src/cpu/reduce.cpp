@@ -37,17 +37,18 @@ ReducePlan::ReducePlan(const TensorImpl& x, uint32_t reduced) {
 
 namespace {
 
-constexpr int64_t kChunk = 1 << 16;   // elements of one output folded by one task
-constexpr int64_t kTile = 4096;       // columns folded side by side: their accumulators fit the first-level cache
-constexpr int64_t kLoaded = 1024;     // columns (or elements) converted at once when they cannot be read in place
-constexpr int64_t kPieces = 32;       // cuts of a long column that may run in parallel
+constexpr int64_t kChunk = 1 << 16;     // elements of one output folded by one task
+constexpr int64_t kTile = 4096;         // columns folded side by side: their accumulators fit the first-level cache
+constexpr int64_t kLoaded = 1024;       // columns (or elements) converted at once when they cannot be read in place
+constexpr int64_t kPieces = 32;         // cuts of a long column that may run in parallel
 constexpr int64_t kTaskWork = 1 << 15;  // elements that make a thread worth waking
 
 template <class T> using Buffer = std::unique_ptr<T[]>;
 template <class T> Buffer<T> buffer(int64_t n) { return std::make_unique_for_overwrite<T[]>(static_cast<size_t>(n)); }
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-template <class W> void store(const TensorImpl& out, int64_t at, int64_t stride, const W* values, int64_t n, const Finish& finish) {
+template <class W>
+void store(const TensorImpl& out, int64_t at, int64_t stride, const W* values, int64_t n, const Finish& finish) {
   dispatch_dtype(out.dtype, [&]<class To>() {
     To* p = reinterpret_cast<To*>(out.data) + at;
     for (int64_t i = 0; i < n; ++i) {
@@ -125,7 +126,8 @@ template <class T> struct Job {
 
   // --- columns: neighbours stay apart, whole rows are folded onto each other -----------------------------------------
   // Folds rows [begin, end) of n columns that start at base into total. `chunk` rows are folded in T before widening.
-  void fold_rows(const std::byte* base, int64_t stride, int64_t n, int64_t begin, int64_t end, int64_t chunk, W* total) const {
+  void fold_rows(const std::byte* base, int64_t stride, int64_t n, int64_t begin, int64_t end, int64_t chunk,
+                 W* total) const {
     const bool direct = same_type && stride == 1;
     T acc[kTile];
     const T* rows_of[kRowsAtOnce];
@@ -157,7 +159,8 @@ template <class T> struct Job {
     const int64_t tiles = ceil_div(width, limit), tile = ceil_div(width, tiles), rows = plan.gone.count;
     // Cuts that depend on the shape only.
     const int64_t chunk = std::clamp<int64_t>((1 << 17) / tile, 32, 1024) / kRowsAtOnce * kRowsAtOnce;
-    const int64_t pieces = std::min(kPieces, ceil_div(rows, 4 * chunk)), piece = ceil_div(ceil_div(rows, pieces), chunk) * chunk;
+    const int64_t pieces = std::min(kPieces, ceil_div(rows, 4 * chunk)),
+                  piece = ceil_div(ceil_div(rows, pieces), chunk) * chunk;
     const int64_t tasks = outer.count * tiles;
     const auto locate = [&](int64_t task, const std::byte*& base, int64_t& to, int64_t& n) {
       const int64_t o = task / tiles, c = task % tiles * tile;
@@ -190,7 +193,8 @@ template <class T> struct Job {
         locate(i / pieces, base, to, n);
         const int64_t p = i % pieces;
         std::fill_n(parts.get() + i * tile, n, fold.identity);
-        fold_rows(base, stride, n, std::min(rows, p * piece), std::min(rows, (p + 1) * piece), chunk, parts.get() + i * tile);
+        fold_rows(base, stride, n, std::min(rows, p * piece), std::min(rows, (p + 1) * piece), chunk,
+                  parts.get() + i * tile);
       }
     });
     for (int64_t i = 0; i < tasks; ++i) {
@@ -204,7 +208,8 @@ template <class T> struct Job {
   // --- narrow columns that lie densely, such as [n, 3]: several rows are seen as one wide row -------------------------
   bool is_narrow() const {
     const Axes &kept = plan.kept, &gone = plan.gone;
-    return kept.dims == 1 && gone.dims == 1 && kept.stride[0] == 1 && kept.size[0] < 64 && gone.stride[0] == kept.size[0] && gone.count >= 128;
+    return kept.dims == 1 && gone.dims == 1 && kept.stride[0] == 1 && kept.size[0] < 64 &&
+           gone.stride[0] == kept.size[0] && gone.count >= 128;
   }
   void narrow() const {
     const int64_t width = plan.kept.size[0], group = 64 / width, wide = group * width, rows = plan.gone.count;
@@ -263,7 +268,8 @@ void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const 
     const FoldTable<T>& table = fold_table<T>(fold);
     if (x.numel == 0) {
       for (int64_t i = 0; i < out.numel; ++i) store(out, i, 1, &table.identity, 1, finish);
-    } else if (out.numel == 1 && x.contiguous && x.numel <= kChunk && x.dtype == dtype_of<T>) {  // the common small case
+    } else if (out.numel == 1 && x.contiguous && x.numel <= kChunk &&
+               x.dtype == dtype_of<T>) {  // the common small case
       const Wide<T> total = table.run(reinterpret_cast<const T*>(x.data), x.numel);
       store(out, 0, 1, &total, 1, finish);
     } else {
@@ -273,7 +279,8 @@ void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const 
   });
 }
 
-void reduce_reference(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const TensorImpl& out, Finish finish) {
+void reduce_reference(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const TensorImpl& out,
+                      Finish finish) {
   const ReducePlan plan(x, reduced);
   dispatch_compute(cast, [&]<class T>() {
     const FoldTable<T>& table = fold_table<T>(fold);
@@ -282,7 +289,8 @@ void reduce_reference(Fold fold, const TensorImpl& x, uint32_t reduced, DType ca
       const int64_t base = plan.kept.offset(i);
       for (int64_t r = 0; r < (x.numel ? plan.gone.count : 0); ++r) {
         T value;
-        load_block<T>(x.dtype, x.data + (base + plan.gone.offset(r)) * static_cast<int64_t>(size_of(x.dtype)), 1, 1, &value);
+        load_block<T>(x.dtype, x.data + (base + plan.gone.offset(r)) * static_cast<int64_t>(size_of(x.dtype)), 1, 1,
+                      &value);
         total = table.combine(total, table.map(value));
       }
       store(out, plan.kept.out_offset(i), 1, &total, 1, finish);

@@ -25,16 +25,20 @@ struct Finish {
 
 // out is contiguous and holds one element per kept position. The input is read as `cast` (compute type of it), as
 // sum(dtype=...) asks for. Bit d of `reduced` is set when dimension d disappears.
-STRATA_API void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const TensorImpl& out, Finish finish = {});
+STRATA_API void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const TensorImpl& out,
+                       Finish finish = {});
 // The same by plain loops in the wide type.
-STRATA_API void reduce_reference(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const TensorImpl& out, Finish finish = {});
+STRATA_API void reduce_reference(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const TensorImpl& out,
+                                 Finish finish = {});
 
 // Dimensions of x split in those that stay and those that go, neighbours merged, the innermost last.
 struct Axes {
   int dims = 0;
   int64_t size[kMaxDims], stride[kMaxDims], out_stride[kMaxDims];
   int64_t count = 1;
-  void add(int64_t n, int64_t s, int64_t o = 0) { size[dims] = n, stride[dims] = s, out_stride[dims++] = o, count *= n; }
+  void add(int64_t n, int64_t s, int64_t o = 0) {
+    size[dims] = n, stride[dims] = s, out_stride[dims++] = o, count *= n;
+  }
   void arrange();  // sorts by stride and merges
   int64_t offset(int64_t index) const {
     int64_t at = 0;
@@ -58,10 +62,11 @@ constexpr int kRowsAtOnce = 8;
 template <class T> struct FoldTable {
   Wide<T> identity;
   Wide<T> (*combine)(Wide<T>, Wide<T>);
-  Wide<T> (*map)(Wide<T>);                                            // of one element, for the reference
-  Wide<T> (*run)(const T* x, int64_t n);                              // folds n contiguous elements
-  void (*columns)(const T* const* rows, int count, int64_t n, T* acc);  // acc[i] = fold(acc[i], rows[0..count)[i]); count <= kRowsAtOnce
-  void (*widen)(const T* acc, int64_t n, Wide<T>* total);             // total[i] = combine(total[i], acc[i])
+  Wide<T> (*map)(Wide<T>);                // of one element, for the reference
+  Wide<T> (*run)(const T* x, int64_t n);  // folds n contiguous elements
+  void (*columns)(const T* const* rows, int count, int64_t n,
+                  T* acc);  // acc[i] = fold(acc[i], rows[0..count)[i]); count <= kRowsAtOnce
+  void (*widen)(const T* acc, int64_t n, Wide<T>* total);  // total[i] = combine(total[i], acc[i])
   void (*merge)(const Wide<T>* part, int64_t n, Wide<T>* total);
 };
 template <class T> const FoldTable<T>& fold_table(Fold f);

@@ -22,7 +22,8 @@ double log_add(double a, double b) {
 
 template <Scan kind, class W> inline W next(W a, W v) {
   if constexpr (kind == Scan::LogSumExp) return static_cast<W>(log_add(static_cast<double>(a), static_cast<double>(v)));
-  else if constexpr (std::is_integral_v<W> && kind == Scan::Sum) return static_cast<W>(static_cast<uint64_t>(a) + static_cast<uint64_t>(v));
+  else if constexpr (std::is_integral_v<W> && kind == Scan::Sum)
+    return static_cast<W>(static_cast<uint64_t>(a) + static_cast<uint64_t>(v));
   else if constexpr (std::is_integral_v<W>) return static_cast<W>(static_cast<uint64_t>(a) * static_cast<uint64_t>(v));
   else if constexpr (kind == Scan::Sum) return a + v;
   else return a * v;
@@ -57,27 +58,29 @@ template <Scan kind, class T> void across(const TensorImpl& x, int dim, const Te
   const int64_t width = x.shape[last], n = x.shape[dim], tiles = (width + kColumns - 1) / kColumns;
   const auto in_size = static_cast<int64_t>(size_of(x.dtype)), out_size = static_cast<int64_t>(size_of(out.dtype));
   const bool direct = out.dtype == dtype_of<T>;
-  parallel_for(outer.count * tiles, std::max<int64_t>(1, (1 << 14) / (n * std::min(width, kColumns))), [&](int64_t begin, int64_t end) {
-    T row[kColumns], made[kColumns];
-    Wide<T> total[kColumns];
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t c = i % tiles * kColumns, w = std::min(kColumns, width - c);
-      const std::byte* p = x.data + (outer.offset(i / tiles) + c) * in_size;
-      std::byte* q = out.data + (outer.out_offset(i / tiles) + c) * out_size;
-      std::fill_n(total, kColumns, start<kind, Wide<T>>());
-      for (int64_t r = 0; r < n; ++r, p += x.strides[dim] * in_size, q += out.strides[dim] * out_size) {
-        const T* v = row;
-        if (x.dtype == dtype_of<T>) v = reinterpret_cast<const T*>(p);
-        else load_block<T>(x.dtype, p, 1, w, row);
-        T* y = direct ? reinterpret_cast<T*>(q) : made;
-        for (int64_t k = 0; k < w; ++k) y[k] = static_cast<T>(total[k] = next<kind, Wide<T>>(total[k], v[k]));
-        if (!direct)
-          dispatch_dtype(out.dtype, [&]<class To>() {
-            for (int64_t k = 0; k < w; ++k) reinterpret_cast<To*>(q)[k] = convert<To>(y[k]);
-          });
-      }
-    }
-  });
+  parallel_for(outer.count * tiles, std::max<int64_t>(1, (1 << 14) / (n * std::min(width, kColumns))),
+               [&](int64_t begin, int64_t end) {
+                 T row[kColumns], made[kColumns];
+                 Wide<T> total[kColumns];
+                 for (int64_t i = begin; i < end; ++i) {
+                   const int64_t c = i % tiles * kColumns, w = std::min(kColumns, width - c);
+                   const std::byte* p = x.data + (outer.offset(i / tiles) + c) * in_size;
+                   std::byte* q = out.data + (outer.out_offset(i / tiles) + c) * out_size;
+                   std::fill_n(total, kColumns, start<kind, Wide<T>>());
+                   for (int64_t r = 0; r < n; ++r, p += x.strides[dim] * in_size, q += out.strides[dim] * out_size) {
+                     const T* v = row;
+                     if (x.dtype == dtype_of<T>) v = reinterpret_cast<const T*>(p);
+                     else load_block<T>(x.dtype, p, 1, w, row);
+                     T* y = direct ? reinterpret_cast<T*>(q) : made;
+                     for (int64_t k = 0; k < w; ++k)
+                       y[k] = static_cast<T>(total[k] = next<kind, Wide<T>>(total[k], v[k]));
+                     if (!direct)
+                       dispatch_dtype(out.dtype, [&]<class To>() {
+                         for (int64_t k = 0; k < w; ++k) reinterpret_cast<To*>(q)[k] = convert<To>(y[k]);
+                       });
+                   }
+                 }
+               });
 }
 
 template <class F> void with_kind(Scan kind, F&& f) {
@@ -110,7 +113,8 @@ void scan_reference(Scan kind, const TensorImpl& x, int dim, const TensorImpl& o
     with_kind(kind, [&]<Scan k>() {
       for (int64_t r = 0; r < from.count(); ++r) {
         load_block<T>(x.dtype, from.at(r), from.stride(), n, row.data());
-        for (int64_t i = 1; i < n; ++i) row[static_cast<size_t>(i)] = next<k, T>(row[static_cast<size_t>(i - 1)], row[static_cast<size_t>(i)]);
+        for (int64_t i = 1; i < n; ++i)
+          row[static_cast<size_t>(i)] = next<k, T>(row[static_cast<size_t>(i - 1)], row[static_cast<size_t>(i)]);
         to.write<T>(r, row.data(), n);
       }
     });

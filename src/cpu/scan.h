@@ -9,6 +9,7 @@ enum class Scan : uint8_t { Sum, Prod, LogSumExp };
 STRATA_API void scan(Scan kind, const TensorImpl& x, int dim, const TensorImpl& out);
 STRATA_API void scan_reference(Scan kind, const TensorImpl& x, int dim, const TensorImpl& out);
 // Running maxima (minima) and the place each came from: the last of equal ones, as PyTorch has it.
-STRATA_API void scan_extremes(bool largest, const TensorImpl& x, int dim, const TensorImpl& values, const TensorImpl& indices);
+STRATA_API void scan_extremes(bool largest, const TensorImpl& x, int dim, const TensorImpl& values,
+                              const TensorImpl& indices);
 
 }  // namespace strata::cpu

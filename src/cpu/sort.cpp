@@ -13,8 +13,8 @@
 namespace strata::cpu {
 namespace {
 
-constexpr int64_t kSmall = 384;       // below: comparison sort, the buckets would cost more than the elements
-constexpr int64_t kLong = 1 << 17;    // above: one row keeps several threads busy
+constexpr int64_t kSmall = 384;     // below: comparison sort, the buckets would cost more than the elements
+constexpr int64_t kLong = 1 << 17;  // above: one row keeps several threads busy
 
 template <class F> void with_entry(DType t, F&& f) {
   if (size_of(t) == 8) f.template operator()<Pair>();
@@ -22,7 +22,8 @@ template <class F> void with_entry(DType t, F&& f) {
 }
 
 void check_length(int64_t n, const char* op) {
-  STRATA_CHECK(n <= UINT32_MAX, Runtime, "{}: a dimension of {} elements is too long; at most {} are supported", op, n, UINT32_MAX);
+  STRATA_CHECK(n <= UINT32_MAX, Runtime, "{}: a dimension of {} elements is too long; at most {} are supported", op, n,
+               UINT32_MAX);
 }
 
 template <class E> E* sort_entries(E* entries, E* other, int64_t n) {
@@ -33,7 +34,8 @@ template <class E> E* sort_entries(E* entries, E* other, int64_t n) {
 
 // Values come from the row itself: a key has lost the sign of zero and the payload of NaN.
 template <class E>
-void put_row(const Lines& from, int64_t row, const E* sorted, int64_t begin, int64_t end, const Lines* values, const Lines* indices) {
+void put_row(const Lines& from, int64_t row, const E* sorted, int64_t begin, int64_t end, const Lines* values,
+             const Lines* indices) {
   if (indices) {
     int64_t* out = indices->data<int64_t>(row);
     const int64_t s = indices->stride();
@@ -59,7 +61,8 @@ template <class E> int64_t merge_cut(const E* a, int64_t na, const E* b, int64_t
   return low;
 }
 
-template <class E> void sort_long_row(const Lines& from, int64_t row, bool descending, const Lines* values, const Lines* indices) {
+template <class E>
+void sort_long_row(const Lines& from, int64_t row, bool descending, const Lines* values, const Lines* indices) {
   const int64_t n = from.length();
   std::vector<E> store_a(static_cast<size_t>(n)), store_b(static_cast<size_t>(n));
   E *a = store_a.data(), *b = store_b.data();
@@ -69,7 +72,8 @@ template <class E> void sort_long_row(const Lines& from, int64_t row, bool desce
     for (int64_t p = begin; p < end; ++p) {
       const int64_t at = p * part, m = std::min(part, n - at);
       if (m <= 0) continue;
-      make_entries<E>(from.dtype(), from.at(row) + at * from.stride() * element, from.stride(), m, at, descending, a + at);
+      make_entries<E>(from.dtype(), from.at(row) + at * from.stride() * element, from.stride(), m, at, descending,
+                      a + at);
       const E* sorted = sort_entries(a + at, b + at, m);
       if (sorted != a + at) std::copy_n(sorted, m, a + at);
     }
@@ -112,7 +116,9 @@ template <class E> E pick_one(Pick what, E* entries, E* other, int64_t n, int64_
   if (what == Pick::Median || what == Pick::NanMedian) {
     const int64_t numbers = count_numbers(entries, n, dtype);
     if (what == Pick::Median && numbers < n)
-      return *std::min_element(entries, entries + n, [](const E& a, const E& b) { return a.key() > b.key() || (a.key() == b.key() && a < b); });
+      return *std::min_element(entries, entries + n, [](const E& a, const E& b) {
+        return a.key() > b.key() || (a.key() == b.key() && a < b);
+      });
     k = std::max<int64_t>(0, (numbers - 1) / 2);
   }
   if (what != Pick::Mode) {
@@ -148,7 +154,8 @@ void sort(const TensorImpl& x, int dim, bool descending, const TensorImpl* value
   });
 }
 
-void sort_reference(const TensorImpl& x, int dim, bool descending, const TensorImpl* values, const TensorImpl* indices) {
+void sort_reference(const TensorImpl& x, int dim, bool descending, const TensorImpl* values,
+                    const TensorImpl* indices) {
   if (x.numel == 0) return;
   const Lines from(x, dim);
   dispatch_dtype(x.dtype, [&]<class T>() {
@@ -159,9 +166,12 @@ void sort_reference(const TensorImpl& x, int dim, bool descending, const TensorI
         if constexpr (std::is_arithmetic_v<T>) return row[i * from.stride()];
         else return static_cast<float>(row[i * from.stride()]);
       };
-      const auto less = [&](int64_t a, int64_t b) { return value(a) < value(b) || (value(a) == value(a) && value(b) != value(b)); };
+      const auto less = [&](int64_t a, int64_t b) {
+        return value(a) < value(b) || (value(a) == value(a) && value(b) != value(b));
+      };
       std::iota(order.begin(), order.end(), 0);
-      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return descending ? less(b, a) : less(a, b); });
+      std::stable_sort(order.begin(), order.end(),
+                       [&](int64_t a, int64_t b) { return descending ? less(b, a) : less(a, b); });
       for (int64_t i = 0; i < from.length(); ++i) {
         const int64_t place = order[static_cast<size_t>(i)];
         if (indices) Lines(*indices, dim).data<int64_t>(r)[i * Lines(*indices, dim).stride()] = place;
@@ -204,7 +214,8 @@ void pick(Pick what, const TensorImpl& x, int64_t k, int dim, const TensorImpl& 
     for_rows<E>(from, false, [&](int64_t r, E* entries, E* other) {
       const int64_t place = pick_one(what, entries, other, from.length(), k, x.dtype).place();
       reinterpret_cast<int64_t*>(indices.data)[r] = place;
-      dispatch_size(x.dtype, [&]<class T>() { reinterpret_cast<T*>(values.data)[r] = from.data<T>(r)[place * from.stride()]; });
+      dispatch_size(x.dtype,
+                    [&]<class T>() { reinterpret_cast<T*>(values.data)[r] = from.data<T>(r)[place * from.stride()]; });
     });
   });
 }

@@ -12,7 +12,9 @@ namespace strata::cpu {
 struct Packed {
   using Key = uint32_t;
   uint64_t word;
-  static Packed make(Key key, int64_t place) { return {static_cast<uint64_t>(key) << 32 | static_cast<uint32_t>(place)}; }
+  static Packed make(Key key, int64_t place) {
+    return {static_cast<uint64_t>(key) << 32 | static_cast<uint32_t>(place)};
+  }
   Key key() const { return static_cast<Key>(word >> 32); }
   int64_t place() const { return static_cast<uint32_t>(word); }
   bool operator<(const Packed& o) const { return word < o.word; }
@@ -44,7 +46,9 @@ template <class Key, class T> inline Key key_of(T v) {
   }
 }
 
-template <class E> void make_entries(DType type, const std::byte* x, int64_t stride, int64_t n, int64_t first_place, bool descending, E* out) {
+template <class E>
+void make_entries(DType type, const std::byte* x, int64_t stride, int64_t n, int64_t first_place, bool descending,
+                  E* out) {
   using Key = typename E::Key;
   const Key flip = descending ? ~Key(0) : 0;
   dispatch_dtype(type, [&]<class T>() {

@@ -5,16 +5,20 @@
 namespace strata {
 
 void check_float(const TensorImpl& a, const char* op) {
-  STRATA_CHECK(is_floating(a.dtype), Runtime, "{}: Expected a floating point or complex tensor as input. Got {}", op, long_name(a.dtype));
-  STRATA_CHECK(a.dtype == DType::F32 || a.dtype == DType::F64, Runtime, "{}: Low precision dtypes not supported. Got {}", op, long_name(a.dtype));
+  STRATA_CHECK(is_floating(a.dtype), Runtime, "{}: Expected a floating point or complex tensor as input. Got {}", op,
+               long_name(a.dtype));
+  STRATA_CHECK(a.dtype == DType::F32 || a.dtype == DType::F64, Runtime,
+               "{}: Low precision dtypes not supported. Got {}", op, long_name(a.dtype));
 }
 void check_matrix(const TensorImpl& a, const char* op) {
-  STRATA_CHECK(a.ndim >= 2, Runtime, "{}: The input tensor A must have at least 2 dimensions, got shape {}", op, to_string(a.sizes()));
+  STRATA_CHECK(a.ndim >= 2, Runtime, "{}: The input tensor A must have at least 2 dimensions, got shape {}", op,
+               to_string(a.sizes()));
   check_float(a, op);
 }
 void check_square(const TensorImpl& a, const char* op, const char* name) {
   check_matrix(a, op);
-  STRATA_CHECK(a.shape[a.ndim - 1] == a.shape[a.ndim - 2], Runtime, "{}: {} must be batches of square matrices, but they are {} by {} matrices", op, name,
+  STRATA_CHECK(a.shape[a.ndim - 1] == a.shape[a.ndim - 2], Runtime,
+               "{}: {} must be batches of square matrices, but they are {} by {} matrices", op, name,
                a.shape[a.ndim - 2], a.shape[a.ndim - 1]);
 }
 
@@ -26,11 +30,13 @@ Tensor broadcast_batch(const Tensor& a, Shape batch) {
 }
 
 std::vector<int64_t> common_batch(const Tensor& a, const Tensor& b, const char* op) {
-  const Shape x = a.shape().first(static_cast<size_t>(a.dim() - 2)), y = b.shape().first(static_cast<size_t>(b.dim() - 2));
+  const Shape x = a.shape().first(static_cast<size_t>(a.dim() - 2)),
+              y = b.shape().first(static_cast<size_t>(b.dim() - 2));
   std::vector<int64_t> out(std::max(x.size(), y.size()));
   for (size_t i = 0; i < out.size(); ++i) {
     const int64_t p = i < x.size() ? x[x.size() - 1 - i] : 1, q = i < y.size() ? y[y.size() - 1 - i] : 1;
-    STRATA_CHECK(p == q || p == 1 || q == 1, Runtime, "{}: the batch dimensions of {} and {} do not broadcast", op, to_string(a.shape()), to_string(b.shape()));
+    STRATA_CHECK(p == q || p == 1 || q == 1, Runtime, "{}: the batch dimensions of {} and {} do not broadcast", op,
+                 to_string(a.shape()), to_string(b.shape()));
     out[out.size() - 1 - i] = p == 1 ? q : p;
   }
   return out;
@@ -40,11 +46,14 @@ void check_info(const Tensor& info, const char* op, const std::function<std::str
   const Tensor flat = contiguous(info);
   for (int64_t i = 0; i < flat.numel(); ++i)
     if (const int64_t code = flat.data<int32_t>()[i])
-      fail(ErrorKind::Runtime, fmt::format("{}: {}{}", op, info.dim() ? fmt::format("(Batch element {}): ", i) : "", what(code)));
+      fail(ErrorKind::Runtime,
+           fmt::format("{}: {}{}", op, info.dim() ? fmt::format("(Batch element {}): ", i) : "", what(code)));
 }
 
 std::string singular_text(int64_t info) {
-  return fmt::format("The diagonal element {} is zero, the operation could not be completed because the input matrix is singular.", info);
+  return fmt::format(
+    "The diagonal element {} is zero, the operation could not be completed because the input matrix is singular.",
+    info);
 }
 
 }  // namespace strata

@@ -11,10 +11,10 @@
 
 namespace strata {
 
-STRATA_API void check_float(const TensorImpl& a, const char* op);    // f32 or f64
-STRATA_API void check_matrix(const TensorImpl& a, const char* op);   // at least two dimensions, and the above
+STRATA_API void check_float(const TensorImpl& a, const char* op);   // f32 or f64
+STRATA_API void check_matrix(const TensorImpl& a, const char* op);  // at least two dimensions, and the above
 STRATA_API void check_square(const TensorImpl& a, const char* op, const char* name = "A");
-STRATA_API Tensor broadcast_batch(const Tensor& a, Shape batch);     // the last two dimensions stay
+STRATA_API Tensor broadcast_batch(const Tensor& a, Shape batch);  // the last two dimensions stay
 STRATA_API std::vector<int64_t> common_batch(const Tensor& a, const Tensor& b, const char* op);
 // Throws Runtime for the first matrix whose info is not 0: "(Batch element 1): " + what(info).
 STRATA_API void check_info(const Tensor& info, const char* op, const std::function<std::string(int64_t)>& what);
@@ -27,9 +27,10 @@ struct Batch {
   }
   int64_t size() const { return rows * columns; }
   template <class F> void each(const F& f) const {  // f(index) for every matrix
-    parallel_for(count, std::max<int64_t>(1, 20000 / std::max<int64_t>(1, size() * std::min(rows, columns))), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) f(i);
-    });
+    parallel_for(count, std::max<int64_t>(1, 20000 / std::max<int64_t>(1, size() * std::min(rows, columns))),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t i = begin; i < end; ++i) f(i);
+                 });
   }
 };
 

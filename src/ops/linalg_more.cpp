@@ -25,8 +25,20 @@ Tensor exponential(const Tensor& A) {
   STRATA_CHECK(std::isfinite(largest), Runtime, "linalg.matrix_exp: the input contains non-finite values");
   const int squarings = largest > 5.37 ? static_cast<int>(std::ceil(std::log2(largest / 5.37))) : 0;
   const Tensor X = mul(to(A, kFloat64), std::ldexp(1.0, -squarings)), I = eye(n, std::nullopt, kFloat64);
-  constexpr double b[] = {64764752532480000., 32382376266240000., 7771770303897600., 1187353796428800., 129060195264000., 10559470521600., 670442572800.,
-                          33522128640., 1323241920., 40840800., 960960., 16380., 182., 1.};
+  constexpr double b[] = {64764752532480000.,
+                          32382376266240000.,
+                          7771770303897600.,
+                          1187353796428800.,
+                          129060195264000.,
+                          10559470521600.,
+                          670442572800.,
+                          33522128640.,
+                          1323241920.,
+                          40840800.,
+                          960960.,
+                          16380.,
+                          182.,
+                          1.};
   const Tensor X2 = matmul(X, X), X4 = matmul(X2, X2), X6 = matmul(X4, X2);
   const auto sum_of = [&](double c6, double c4, double c2) { return add(add(mul(X6, c6), mul(X4, c4)), mul(X2, c2)); };
   const Tensor U = matmul(X, add(add(matmul(X6, sum_of(b[13], b[11], b[9])), sum_of(b[7], b[5], b[3])), mul(I, b[1])));
@@ -38,7 +50,9 @@ Tensor exponential(const Tensor& A) {
 }  // namespace
 
 STRATA_OP(linalg_matrix_exp, "linalg.matrix_exp(Tensor A) -> Tensor")
-  .doc("The exponential of square matrices.").alias("matrix_exp").dtypes({DType::F32, DType::F64})
+  .doc("The exponential of square matrices.")
+  .alias("matrix_exp")
+  .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& A) {
     check_square(*A, "linalg.matrix_exp");
     return exponential(A);
@@ -48,15 +62,19 @@ STRATA_OP(linalg_matrix_exp, "linalg.matrix_exp(Tensor A) -> Tensor")
 
 STRATA_OP(linalg_diagonal, "linalg.diagonal(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor")
   .doc("The diagonals of matrices, as a view.")
-  .composite([](const Tensor& A, int64_t offset, int64_t dim1, int64_t dim2) { return diagonal(A, offset, dim1, dim2); })
+  .composite([](const Tensor& A, int64_t offset, int64_t dim1, int64_t dim2) {
+    return diagonal(A, offset, dim1, dim2);
+  })
   .samples({"f(3,4)", "f(2,3,3), offset=1"})
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 
 STRATA_OP(linalg_vander, "linalg.vander(Tensor x, *, int? N=None) -> Tensor")
-  .doc("The Vandermonde matrix: powers 0 to N-1 of each element as rows.").dtypes(kNumericTypes)
+  .doc("The Vandermonde matrix: powers 0 to N-1 of each element as rows.")
+  .dtypes(kNumericTypes)
   .composite([](const Tensor& given, std::optional<int64_t> N) {
     const Tensor x = given.dim() ? given : unsqueeze(given, 0);
-    STRATA_CHECK(x.size(-1) > 0, Runtime, "linalg.vander: the last dimension of x must not be empty, got shape {}", to_string(x.shape()));
+    STRATA_CHECK(x.size(-1) > 0, Runtime, "linalg.vander: the last dimension of x must not be empty, got shape {}",
+                 to_string(x.shape()));
     const int64_t n = N ? *N : x.size(-1);
     STRATA_CHECK(n >= 1, Runtime, "linalg.vander: N must be greater than 1, got {}", n);
     const DType dtype = is_floating(x.dtype()) ? x.dtype() : DType::I64;
@@ -71,13 +89,16 @@ STRATA_OP(linalg_vander, "linalg.vander(Tensor x, *, int? N=None) -> Tensor")
   .error("f(0)", ErrorKind::Runtime, "must not be empty");
 
 STRATA_OP(linalg_tensorinv, "linalg.tensorinv(Tensor A, int ind=2) -> Tensor")
-  .doc("The inverse of A seen as a matrix from its last to its first `ind` dimensions.").dtypes({DType::F32, DType::F64})
+  .doc("The inverse of A seen as a matrix from its last to its first `ind` dimensions.")
+  .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& A, int64_t ind) {
     STRATA_CHECK(ind > 0, Runtime, "linalg.tensorinv: Expected a strictly positive integer for 'ind' but got {}", ind);
     const auto cut = static_cast<size_t>(std::min<int64_t>(ind, A.dim()));
     const Shape head = A.shape().first(cut), tail = A.shape().subspan(cut);
     STRATA_CHECK(product(head) == product(tail), Runtime,
-                 "linalg.tensorinv: Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got {} != {}", product(tail), product(head));
+                 "linalg.tensorinv: Expected self to satisfy the requirement prod(self.shape[ind:]) == "
+                 "prod(self.shape[:ind]), but got {} != {}",
+                 product(tail), product(head));
     std::vector<int64_t> shape(tail.begin(), tail.end());
     shape.insert(shape.end(), head.begin(), head.end());
     return reshape(linalg::inv(reshape(A, {product(head), product(tail)})), shape);
@@ -87,7 +108,8 @@ STRATA_OP(linalg_tensorinv, "linalg.tensorinv(Tensor A, int ind=2) -> Tensor")
   .error("f(2,2), 0", ErrorKind::Runtime, "strictly positive");
 
 STRATA_OP(linalg_tensorsolve, "linalg.tensorsolve(Tensor A, Tensor B, int[]? dims=None) -> Tensor")
-  .doc("Solves tensordot(A, X) = B for X.").dtypes({DType::F32, DType::F64})
+  .doc("Solves tensordot(A, X) = B for X.")
+  .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& A, const Tensor& B, OptIntList dims) {
     Tensor a = A;
     if (dims.given && dims.size > 0) {
@@ -98,7 +120,8 @@ STRATA_OP(linalg_tensorsolve, "linalg.tensorsolve(Tensor A, Tensor B, int[]? dim
     STRATA_CHECK(a.dim() >= B.dim(), Runtime, "linalg.tensorsolve: A has {} dimensions, B has {}", a.dim(), B.dim());
     const Shape rest = a.shape().subspan(static_cast<size_t>(B.dim()));
     STRATA_CHECK(product(rest) == B.numel(), Runtime,
-                 "linalg.tensorsolve: Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), but got {} != {}",
+                 "linalg.tensorsolve: Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
+                 "prod(self.shape[:other.ndim]), but got {} != {}",
                  product(rest), B.numel());
     return reshape(linalg::solve(reshape(a, {B.numel(), product(rest)}), reshape(B, {-1})), rest);
   })

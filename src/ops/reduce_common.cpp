@@ -39,9 +39,10 @@ int64_t reduced_count(const TensorImpl& x, uint32_t reduced) {
 void require_elements(const TensorImpl& x, uint32_t reduced, const char* op) {
   if (x.numel > 0) return;
   for (int d = 0; d < x.ndim; ++d)
-    STRATA_CHECK(!(reduced >> d & 1) || x.shape[d] != 0, Index,
-                 "{}: expected reduction dim {} to have non-zero size; the input has shape {}, and the operation has no identity", op, d,
-                 to_string(x.sizes()));
+    STRATA_CHECK(
+      !(reduced >> d & 1) || x.shape[d] != 0, Index,
+      "{}: expected reduction dim {} to have non-zero size; the input has shape {}, and the operation has no identity",
+      op, d, to_string(x.sizes()));
 }
 
 Tensor with_kept_dims(const Tensor& t, Shape input, uint32_t reduced, bool keepdim) {
@@ -56,7 +57,8 @@ Tensor expand_reduced(const Tensor& t, Shape input, uint32_t reduced, bool keepd
 }
 
 const char* long_name(DType t) {
-  constexpr const char* names[] = {"Bool", "Byte", "Char", "Short", "Int", "Long", "Float8_e4m3fn", "Float8_e5m2", "Half", "BFloat16", "Float", "Double"};
+  constexpr const char* names[] = {"Bool",          "Byte",        "Char", "Short",    "Int",   "Long",
+                                   "Float8_e4m3fn", "Float8_e5m2", "Half", "BFloat16", "Float", "Double"};
   return names[static_cast<int>(t)];
 }
 

@@ -23,7 +23,8 @@ Tensor spread_evenly(const Tensor& g, const Tensor& x, const Tensor& result, uin
 
 void require_any(const Call& c, ErrorKind kind) {
   if (c.args.tensor(0).numel == 0)
-    fail(kind, fmt::format("{}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.",
+    fail(kind, fmt::format("{}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction "
+                           "dim with the 'dim' argument.",
                            c.op.name));
 }
 
@@ -36,7 +37,9 @@ void infer_extreme(const Call& c) {
   set_reduced_shape(*c.out(), x, reduced, c.args[2].boolean());
   c.out()->dtype = x.dtype;
 }
-template <Fold fold> void run_extreme(const Call& c) { cpu::reduce(fold, c.args.tensor(0), extreme_mask(c), c.out().dtype(), *c.out()); }
+template <Fold fold> void run_extreme(const Call& c) {
+  cpu::reduce(fold, c.args.tensor(0), extreme_mask(c), c.out().dtype(), *c.out());
+}
 template <Fold fold> void run_extreme_reference(const Call& c) {
   cpu::reduce_reference(fold, c.args.tensor(0), extreme_mask(c), c.out().dtype(), *c.out());
 }
@@ -48,8 +51,12 @@ void infer_full(const Call& c) {
   require_any(c, ErrorKind::Runtime);
   c.out()->dtype = c.args.tensor(0).dtype;
 }
-template <Fold fold> void run_full(const Call& c) { cpu::reduce(fold, c.args.tensor(0), ~0u, c.out().dtype(), *c.out()); }
-template <Fold fold> void run_full_reference(const Call& c) { cpu::reduce_reference(fold, c.args.tensor(0), ~0u, c.out().dtype(), *c.out()); }
+template <Fold fold> void run_full(const Call& c) {
+  cpu::reduce(fold, c.args.tensor(0), ~0u, c.out().dtype(), *c.out());
+}
+template <Fold fold> void run_full_reference(const Call& c) {
+  cpu::reduce_reference(fold, c.args.tensor(0), ~0u, c.out().dtype(), *c.out());
+}
 Grads grad_full(const GradContext& c, const Tensor& g) {
   return {spread_evenly(g, c.input(0), c.result(), (1u << c.meta(0).ndim) - 1, false)};
 }
@@ -82,7 +89,8 @@ void infer_arg(const Call& c) {
 template <bool largest, Arg arg> void run_arg(const Call& c) {
   if (c.out().numel() == 0) return;
   const TensorImpl& x = c.args.tensor(0);
-  if (c.args[1] && x.ndim > 0) return arg(largest, x, normalize_dim(c.args[1].integer(), x.ndim, "argmax"), nullptr, *c.out());
+  if (c.args[1] && x.ndim > 0)
+    return arg(largest, x, normalize_dim(c.args[1].integer(), x.ndim, "argmax"), nullptr, *c.out());
   Tensor line = cpu::packed(x);
   line->ndim = 1, line->shape[0] = x.numel, line->strides[0] = 1;
   arg(largest, *line, 0, nullptr, *c.out());
@@ -103,18 +111,26 @@ Tensor grad_of_selection(const GradContext& c, const Tensor& g, bool keepdim) {
 STRATA_OP(amax, "amax(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor")
   .doc("The largest value along the given dimensions (all when the list is empty). Equal values share the gradient.")
   .infer(infer_extreme)
-  .kernel("simd", run_extreme<Fold::Max>).kernel("reference", run_extreme_reference<Fold::Max>)
-  .saves({0}).saves_result().grad(grad_extreme)
-  .samples({"f(3,4)", "f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), [0,2]", "f()", "i5(3,4), 1", "b(3,4), 0", "f(3,0), [0]"})
+  .kernel("simd", run_extreme<Fold::Max>)
+  .kernel("reference", run_extreme_reference<Fold::Max>)
+  .saves({0})
+  .saves_result()
+  .grad(grad_extreme)
+  .samples({"f(3,4)", "f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), [0,2]", "f()", "i5(3,4), 1", "b(3,4), 0",
+            "f(3,0), [0]"})
   .error("f(0,3), [0]", ErrorKind::Index, "non-zero size")
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(amin, "amin(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor")
   .doc("The smallest value along the given dimensions (all when the list is empty). Equal values share the gradient.")
   .infer(infer_extreme)
-  .kernel("simd", run_extreme<Fold::Min>).kernel("reference", run_extreme_reference<Fold::Min>)
-  .saves({0}).saves_result().grad(grad_extreme)
-  .samples({"f(3,4)", "f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), [0,2]", "f()", "i5(3,4), 1", "b(3,4), 0", "f(3,0), [0]"})
+  .kernel("simd", run_extreme<Fold::Min>)
+  .kernel("reference", run_extreme_reference<Fold::Min>)
+  .saves({0})
+  .saves_result()
+  .grad(grad_extreme)
+  .samples({"f(3,4)", "f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), [0,2]", "f()", "i5(3,4), 1", "b(3,4), 0",
+            "f(3,0), [0]"})
   .error("f(0,3), [0]", ErrorKind::Index, "non-zero size")
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
@@ -122,7 +138,8 @@ STRATA_OP(aminmax, "aminmax(Tensor input, *, int? dim=None, bool keepdim=False) 
   .doc("The smallest and the largest value along a dimension, or of the whole tensor.")
   .composite([](const Tensor& input, std::optional<int64_t> dim, bool keepdim) {
     if (!dim) {
-      STRATA_CHECK(input.numel() > 0, Runtime, "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity");
+      STRATA_CHECK(input.numel() > 0, Runtime,
+                   "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity");
       return std::tuple(amin(input, {}, keepdim), amax(input, {}, keepdim));
     }
     return std::tuple(amin(input, *dim, keepdim), amax(input, *dim, keepdim));
@@ -133,16 +150,22 @@ STRATA_OP(aminmax, "aminmax(Tensor input, *, int? dim=None, bool keepdim=False) 
 STRATA_OP(max, "max(Tensor input) -> Tensor")
   .doc("The largest value. Equal values share the gradient.")
   .infer(infer_full)
-  .kernel("simd", run_full<Fold::Max>).kernel("reference", run_full_reference<Fold::Max>)
-  .saves({0}).saves_result().grad(grad_full)
+  .kernel("simd", run_full<Fold::Max>)
+  .kernel("reference", run_full_reference<Fold::Max>)
+  .saves({0})
+  .saves_result()
+  .grad(grad_full)
   .samples({"f(3,4)", "f()", "i5(3,4)", "b(4)"})
   .error("f(0)", ErrorKind::Runtime, "numel() == 0");
 
 STRATA_OP(min, "min(Tensor input) -> Tensor")
   .doc("The smallest value. Equal values share the gradient.")
   .infer(infer_full)
-  .kernel("simd", run_full<Fold::Min>).kernel("reference", run_full_reference<Fold::Min>)
-  .saves({0}).saves_result().grad(grad_full)
+  .kernel("simd", run_full<Fold::Min>)
+  .kernel("reference", run_full_reference<Fold::Min>)
+  .saves({0})
+  .saves_result()
+  .grad(grad_full)
   .samples({"f(3,4)", "f()", "i5(3,4)", "b(4)"})
   .error("f(0)", ErrorKind::Runtime, "numel() == 0");
 
@@ -155,8 +178,10 @@ STRATA_OP(max_other, "max.other(Tensor input, Tensor other) -> Tensor")
 STRATA_OP(max_dim, "max.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
   .doc("The largest value along a dimension and its first place. NaN counts as the largest.")
   .infer(infer_with_places)
-  .kernel("simd", run_with_places<true, cpu::arg_reduce>).kernel("reference", run_with_places<true, cpu::arg_reduce_reference>)
-  .saves_result({1}).no_grad_outputs({1})
+  .kernel("simd", run_with_places<true, cpu::arg_reduce>)
+  .kernel("reference", run_with_places<true, cpu::arg_reduce_reference>)
+  .saves_result({1})
+  .no_grad_outputs({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {grad_of_selection(c, g, c.arg(2).boolean())}; })
   .samples({"f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), 1", "f(), 0", "i5(3,4), 1", "b(3,4), 0"})
   .error("f(3,0), 1", ErrorKind::Index, "non-zero size")
@@ -171,8 +196,10 @@ STRATA_OP(min_other, "min.other(Tensor input, Tensor other) -> Tensor")
 STRATA_OP(min_dim, "min.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
   .doc("The smallest value along a dimension and its first place. NaN counts as the smallest.")
   .infer(infer_with_places)
-  .kernel("simd", run_with_places<false, cpu::arg_reduce>).kernel("reference", run_with_places<false, cpu::arg_reduce_reference>)
-  .saves_result({1}).no_grad_outputs({1})
+  .kernel("simd", run_with_places<false, cpu::arg_reduce>)
+  .kernel("reference", run_with_places<false, cpu::arg_reduce_reference>)
+  .saves_result({1})
+  .no_grad_outputs({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {grad_of_selection(c, g, c.arg(2).boolean())}; })
   .samples({"f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), 1", "f(), 0", "i5(3,4), 1", "b(3,4), 0"})
   .error("f(3,0), 1", ErrorKind::Index, "non-zero size")
@@ -181,7 +208,8 @@ STRATA_OP(min_dim, "min.dim(Tensor input, int dim, bool keepdim=False) -> (Tenso
 STRATA_OP(argmax, "argmax(Tensor input, int? dim=None, bool keepdim=False) -> Tensor")
   .doc("The first place of the largest value along a dimension, or in the flattened tensor.")
   .infer(infer_arg)
-  .kernel("simd", run_arg<true, cpu::arg_reduce>).kernel("reference", run_arg<true, cpu::arg_reduce_reference>)
+  .kernel("simd", run_arg<true, cpu::arg_reduce>)
+  .kernel("reference", run_arg<true, cpu::arg_reduce_reference>)
   .samples({"f(3,4)", "f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), None, True", "f()", "i5(3,4), 1"})
   .error("f(0)", ErrorKind::Index, "numel() == 0")
   .error("f(3), 1", ErrorKind::Index, "out of range");
@@ -189,7 +217,8 @@ STRATA_OP(argmax, "argmax(Tensor input, int? dim=None, bool keepdim=False) -> Te
 STRATA_OP(argmin, "argmin(Tensor input, int? dim=None, bool keepdim=False) -> Tensor")
   .doc("The first place of the smallest value along a dimension, or in the flattened tensor.")
   .infer(infer_arg)
-  .kernel("simd", run_arg<false, cpu::arg_reduce>).kernel("reference", run_arg<false, cpu::arg_reduce_reference>)
+  .kernel("simd", run_arg<false, cpu::arg_reduce>)
+  .kernel("reference", run_arg<false, cpu::arg_reduce_reference>)
   .samples({"f(3,4)", "f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), None, True", "f()", "i5(3,4), 1"})
   .error("f(0)", ErrorKind::Index, "numel() == 0")
   .error("f(3), 1", ErrorKind::Index, "out of range");

@@ -31,7 +31,9 @@ void infer_prod(const Call& c, uint32_t reduced, bool keepdim, const Value& dtyp
   c.out()->dtype = sum_dtype(x, dtype);
 }
 using Engine = void (*)(cpu::Fold, const TensorImpl&, uint32_t, DType, const TensorImpl&, cpu::Finish);
-template <Engine engine> void run_full(const Call& c) { engine(cpu::Fold::Prod, c.args.tensor(0), ~0u, c.out().dtype(), *c.out(), {}); }
+template <Engine engine> void run_full(const Call& c) {
+  engine(cpu::Fold::Prod, c.args.tensor(0), ~0u, c.out().dtype(), *c.out(), {});
+}
 template <Engine engine> void run_dim(const Call& c) {
   const TensorImpl& x = c.args.tensor(0);
   engine(cpu::Fold::Prod, x, reduced_mask(x, c.args[1], "prod"), c.out().dtype(), *c.out(), {});
@@ -46,7 +48,8 @@ Tensor cumprod_grad(const Tensor& g, const Tensor& x, const Tensor& result, int 
   std::vector<Tensor> parts;
   Tensor before = ones_beside(x, dim);
   for (int64_t k = 0; k < n; ++k) {
-    const Tensor after = k + 1 < n ? cat({ones_beside(x, dim), narrow(x, dim, k + 1, n - k - 1)}, dim) : ones_beside(x, dim);
+    const Tensor after =
+      k + 1 < n ? cat({ones_beside(x, dim), narrow(x, dim, k + 1, n - k - 1)}, dim) : ones_beside(x, dim);
     parts.push_back(mul(before, sum(mul(narrow(g, dim, k, n - k), cumprod(after, dim)), int64_t{dim}, true)));
     before = mul(before, narrow(x, dim, k, 1));
   }
@@ -57,7 +60,10 @@ Tensor cumprod_grad(const Tensor& g, const Tensor& x, const Tensor& result, int 
 STRATA_OP(prod, "prod(Tensor input, *, dtype? dtype=None) -> Tensor")
   .doc("The product of all elements. Integers and booleans multiply as int64.")
   .infer([](const Call& c) { infer_prod(c, ~0u, false, c.args[1]); })
-  .kernel("simd", run_full<cpu::reduce>).kernel("reference", run_full<cpu::reduce_reference>).saves({0}).saves_result()
+  .kernel("simd", run_full<cpu::reduce>)
+  .kernel("reference", run_full<cpu::reduce_reference>)
+  .saves({0})
+  .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     const Tensor x = c.input(0);
     if (!has_zero(x)) return {div(mul(g, c.result()), x)};
@@ -67,8 +73,13 @@ STRATA_OP(prod, "prod(Tensor input, *, dtype? dtype=None) -> Tensor")
 
 STRATA_OP(prod_dim_int, "prod.dim_int(Tensor input, int dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
   .doc("The product along a dimension.")
-  .infer([](const Call& c) { infer_prod(c, reduced_mask(c.args.tensor(0), c.args[1], "prod"), c.args[2].boolean(), c.args[3]); })
-  .kernel("simd", run_dim<cpu::reduce>).kernel("reference", run_dim<cpu::reduce_reference>).saves({0}).saves_result()
+  .infer([](const Call& c) {
+    infer_prod(c, reduced_mask(c.args.tensor(0), c.args[1], "prod"), c.args[2].boolean(), c.args[3]);
+  })
+  .kernel("simd", run_dim<cpu::reduce>)
+  .kernel("reference", run_dim<cpu::reduce_reference>)
+  .saves({0})
+  .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     const Tensor x = c.input(0);
     if (x.dim() == 0) return {g};
@@ -81,15 +92,25 @@ STRATA_OP(prod_dim_int, "prod.dim_int(Tensor input, int dim, bool keepdim=False,
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(cumprod, "cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tensor")
-  .doc("Running products along a dimension.").inplace()
+  .doc("Running products along a dimension.")
+  .inplace()
   .infer([](const Call& c) {
     const TensorImpl& x = c.args.tensor(0);
     normalize_dim(c.args[1].integer(), x.ndim, "cumprod");
     c.out()->set_shape(x.sizes()), c.out()->dtype = sum_dtype(x, c.args[2]);
   })
-  .kernel("rows", [](const Call& c) { cpu::scan(cpu::Scan::Prod, c.args.tensor(0), static_cast<int>(normalize_dim(c.args[1].integer(), c.out().dim(), "cumprod")), *c.out()); })
-  .kernel("reference", [](const Call& c) { cpu::scan_reference(cpu::Scan::Prod, c.args.tensor(0), normalize_dim(c.args[1].integer(), c.out().dim(), "cumprod"), *c.out()); })
-  .saves({0}).saves_result()
+  .kernel("rows",
+          [](const Call& c) {
+            cpu::scan(cpu::Scan::Prod, c.args.tensor(0),
+                      static_cast<int>(normalize_dim(c.args[1].integer(), c.out().dim(), "cumprod")), *c.out());
+          })
+  .kernel("reference",
+          [](const Call& c) {
+            cpu::scan_reference(cpu::Scan::Prod, c.args.tensor(0),
+                                normalize_dim(c.args[1].integer(), c.out().dim(), "cumprod"), *c.out());
+          })
+  .saves({0})
+  .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {cumprod_grad(g, c.input(0), c.result(), normalize_dim(c.arg(1).integer(), c.meta(0).ndim, "cumprod"))};
   })

@@ -11,7 +11,9 @@ struct Where {
   bool keepdim;
 };
 Where where_full(const Call& c) { return {(1u << c.args.tensor(0).ndim) - 1, false}; }
-Where where_dim(const Call& c) { return {reduced_mask(c.args.tensor(0), c.args[1], c.op.name.c_str()), c.args[2].boolean()}; }
+Where where_dim(const Call& c) {
+  return {reduced_mask(c.args.tensor(0), c.args[1], c.op.name.c_str()), c.args[2].boolean()};
+}
 
 template <Where (*where)(const Call&), int kDType> void infer_sum(const Call& c) {
   const TensorImpl& x = c.args.tensor(0);
@@ -24,10 +26,14 @@ template <Where (*where)(const Call&), int kDType> void infer_mean(const Call& c
   const Value& dtype = c.args[kDType];
   const DType result = dtype ? dtype.dtype() : x.dtype;
   if (!is_floating(result)) {
-    STRATA_CHECK(dtype, Runtime, "{}: could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}",
-                 c.op.name, long_name(x.dtype));
-    fail(ErrorKind::Runtime, fmt::format("{}: could not infer output dtype. Optional dtype must be either a floating point or complex dtype. Got: {}",
-                                         c.op.name, long_name(result)));
+    STRATA_CHECK(
+      dtype, Runtime,
+      "{}: could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}",
+      c.op.name, long_name(x.dtype));
+    fail(ErrorKind::Runtime,
+         fmt::format(
+           "{}: could not infer output dtype. Optional dtype must be either a floating point or complex dtype. Got: {}",
+           c.op.name, long_name(result)));
   }
   const Where w = where(c);
   set_reduced_shape(*c.out(), x, w.reduced, w.keepdim);
@@ -48,9 +54,11 @@ template <cpu::Fold fold, Where (*where)(const Call&), Engine engine> void run_f
 template <Where (*where)(const Call&), Engine engine> void run_mean(const Call& c) {
   const TensorImpl& x = c.args.tensor(0);
   const uint32_t reduced = where(c).reduced;
-  engine(cpu::Fold::Sum, x, reduced, c.out().dtype(), *c.out(), {.divide = static_cast<double>(reduced_count(x, reduced)), .root = false});
+  engine(cpu::Fold::Sum, x, reduced, c.out().dtype(), *c.out(),
+         {.divide = static_cast<double>(reduced_count(x, reduced)), .root = false});
 }
-template <cpu::Fold fold, Where (*where)(const Call&), Engine engine> void run_own_type(const Call& c) {  // read as what it is
+template <cpu::Fold fold, Where (*where)(const Call&), Engine engine>
+void run_own_type(const Call& c) {  // read as what it is
   const TensorImpl& x = c.args.tensor(0);
   engine(fold, x, where(c).reduced, x.dtype, *c.out(), {});
 }
@@ -79,8 +87,8 @@ STRATA_OP(sum_dim, "sum.dim(Tensor input, int[]? dim, bool keepdim=False, *, dty
   .kernel("simd", run_fold<cpu::Fold::Sum, where_dim, cpu::reduce>)
   .kernel("reference", run_fold<cpu::Fold::Sum, where_dim, cpu::reduce_reference>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {spread(c, g, false)}; })
-  .samples({"f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), [0,2]", "f(2,3,4), None, True", "f(), 0", "f(0,3), 0", "i5(3,4), 1", "b(3,4), 0",
-            "f(3,4), 1, dtype=float64"})
+  .samples({"f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), [0,2]", "f(2,3,4), None, True", "f(), 0", "f(0,3), 0",
+            "i5(3,4), 1", "b(3,4), 0", "f(3,4), 1, dtype=float64"})
   .error("f(2,3), 5", ErrorKind::Index, "out of range")
   .error("f(2,3), [0,0]", ErrorKind::Runtime, "multiple times");
 
@@ -88,7 +96,8 @@ STRATA_OP(nansum, "nansum(Tensor input, int[]? dim=None, bool keepdim=False, *, 
   .doc("The sum over the given dimensions with NaN counted as zero.")
   .infer(infer_sum<where_dim, 3>)
   .kernel("simd", run_fold<cpu::Fold::NanSum, where_dim, cpu::reduce>)
-  .kernel("reference", run_fold<cpu::Fold::NanSum, where_dim, cpu::reduce_reference>).saves({0})
+  .kernel("reference", run_fold<cpu::Fold::NanSum, where_dim, cpu::reduce_reference>)
+  .saves({0})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     const Tensor x = c.input(0);
     return {mul(spread(c, g, false), logical_not(isnan(x)))};
@@ -98,7 +107,8 @@ STRATA_OP(nansum, "nansum(Tensor input, int[]? dim=None, bool keepdim=False, *, 
 
 STRATA_OP(mean, "mean(Tensor input, *, dtype? dtype=None) -> Tensor")
   .doc("The mean of all elements.")
-  .infer(infer_mean<where_full, 1>).dtypes(kFloatingTypes)
+  .infer(infer_mean<where_full, 1>)
+  .dtypes(kFloatingTypes)
   .kernel("simd", run_mean<where_full, cpu::reduce>)
   .kernel("reference", run_mean<where_full, cpu::reduce_reference>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {div(spread(c, g, true), count_of(c, true))}; })
@@ -107,7 +117,8 @@ STRATA_OP(mean, "mean(Tensor input, *, dtype? dtype=None) -> Tensor")
 
 STRATA_OP(mean_dim, "mean.dim(Tensor input, int[]? dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
   .doc("The mean over the given dimensions; None or an empty list means all of them.")
-  .infer(infer_mean<where_dim, 3>).dtypes(kFloatingTypes)
+  .infer(infer_mean<where_dim, 3>)
+  .dtypes(kFloatingTypes)
   .kernel("simd", run_mean<where_dim, cpu::reduce>)
   .kernel("reference", run_mean<where_dim, cpu::reduce_reference>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {div(spread(c, g, false), count_of(c, false))}; })
@@ -116,10 +127,11 @@ STRATA_OP(mean_dim, "mean.dim(Tensor input, int[]? dim, bool keepdim=False, *, d
   .error("i5(3), 0", ErrorKind::Runtime, "could not infer output dtype");
 
 STRATA_OP(nanmean, "nanmean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
-  .doc("The mean over the given dimensions of the elements that are not NaN.").dtypes(kFloatingTypes)
+  .doc("The mean over the given dimensions of the elements that are not NaN.")
+  .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, OptIntList dim, bool keepdim, std::optional<DType> dtype) {
-    STRATA_CHECK(is_floating(input.dtype()), Runtime, "nanmean: expected input to have floating point or complex dtype but got {}",
-                 name_of(input.dtype()));
+    STRATA_CHECK(is_floating(input.dtype()), Runtime,
+                 "nanmean: expected input to have floating point or complex dtype but got {}", name_of(input.dtype()));
     const Tensor count = sum(logical_not(isnan(input)), dim, keepdim);
     return div(nansum(input, dim, keepdim, dtype), count);
   })
@@ -163,14 +175,17 @@ STRATA_OP(count_nonzero, "count_nonzero(Tensor input, int[]? dim=None) -> Tensor
     set_reduced_shape(*c.out(), x, reduced_mask(x, c.args[1], "count_nonzero"), false);
     c.out()->dtype = DType::I64;
   })
-  .kernel("simd", [](const Call& c) {
-    const TensorImpl& x = c.args.tensor(0);
-    cpu::reduce(cpu::Fold::CountNonzero, x, reduced_mask(x, c.args[1], "count_nonzero"), x.dtype, *c.out());
-  })
-  .kernel("reference", [](const Call& c) {
-    const TensorImpl& x = c.args.tensor(0);
-    cpu::reduce_reference(cpu::Fold::CountNonzero, x, reduced_mask(x, c.args[1], "count_nonzero"), x.dtype, *c.out());
-  })
+  .kernel("simd",
+          [](const Call& c) {
+            const TensorImpl& x = c.args.tensor(0);
+            cpu::reduce(cpu::Fold::CountNonzero, x, reduced_mask(x, c.args[1], "count_nonzero"), x.dtype, *c.out());
+          })
+  .kernel("reference",
+          [](const Call& c) {
+            const TensorImpl& x = c.args.tensor(0);
+            cpu::reduce_reference(cpu::Fold::CountNonzero, x, reduced_mask(x, c.args[1], "count_nonzero"), x.dtype,
+                                  *c.out());
+          })
   .samples({"i5(3,4)", "f(3,4), 0", "b(2,3,4), [0,2]", "i5(0,3), 0"})
   .error("i5(3), 1", ErrorKind::Index, "out of range");
 

@@ -21,7 +21,9 @@ void infer_extremes(const Call& c) {
   for (int o = 0; o < 2; ++o) c.outs[o]->set_shape(x.sizes());
   c.outs[0]->dtype = x.dtype, c.outs[1]->dtype = DType::I64;
 }
-template <bool largest> void run_extremes(const Call& c) { cpu::scan_extremes(largest, c.args.tensor(0), dim_of(c), *c.outs[0], *c.outs[1]); }
+template <bool largest> void run_extremes(const Call& c) {
+  cpu::scan_extremes(largest, c.args.tensor(0), dim_of(c), *c.outs[0], *c.outs[1]);
+}
 Grads grad_extremes(const GradContext& c, const Tensor& g) {
   if (c.meta(0).ndim == 0 || c.meta(0).numel == 0) return {g};
   return {scatter_into_zeros(c.meta(0), dim_of(c), autograd::detach(c.result(1)), g)};
@@ -37,11 +39,13 @@ std::pair<Tensor, Tensor> ends(const Tensor& y, int dim) {
   const int64_t n = y.shape()[static_cast<size_t>(dim)];
   return {narrow(y, dim, 0, n - 1), narrow(y, dim, 1, n - 1)};
 }
-Tensor spacing(const Tensor& x, const Tensor& y, int dim) {  // x broadcasts against y with its own last dimension along dim
+Tensor spacing(const Tensor& x, const Tensor& y,
+               int dim) {  // x broadcasts against y with its own last dimension along dim
   Tensor dx;
   if (x.dim() == 1) {
-    STRATA_CHECK(x.numel() == y.shape()[static_cast<size_t>(dim)], Runtime, "trapezoid: there must be one `x` value for each sample point, got {} for {}",
-                 x.numel(), y.shape()[static_cast<size_t>(dim)]);
+    STRATA_CHECK(x.numel() == y.shape()[static_cast<size_t>(dim)], Runtime,
+                 "trapezoid: there must be one `x` value for each sample point, got {} for {}", x.numel(),
+                 y.shape()[static_cast<size_t>(dim)]);
     std::vector<int64_t> shape(static_cast<size_t>(y.dim()), 1);
     shape[static_cast<size_t>(dim)] = x.numel();
     dx = reshape(x, shape);
@@ -59,29 +63,38 @@ Tensor trapezoids(const Tensor& y, int64_t dim, const char* op, const std::funct
   const auto [left, right] = ends(y, d);
   return mul(mul(add(left, right), width(d)), 0.5);
 }
-Tensor width_of(double dx, const Tensor& y) { return full({}, dx, is_floating(y.dtype()) ? y.dtype() : default_dtype()); }
+Tensor width_of(double dx, const Tensor& y) {
+  return full({}, dx, is_floating(y.dtype()) ? y.dtype() : default_dtype());
+}
 }  // namespace
 
 STRATA_OP(cumsum, "cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor")
-  .doc("Running sums along a dimension.").inplace()
+  .doc("Running sums along a dimension.")
+  .inplace()
   .infer(infer_cumsum)
   .kernel("rows", [](const Call& c) { cpu::scan(cpu::Scan::Sum, c.args.tensor(0), dim_of(c), *c.out()); })
-  .kernel("reference", [](const Call& c) { cpu::scan_reference(cpu::Scan::Sum, c.args.tensor(0), dim_of(c), *c.out()); })
+  .kernel("reference",
+          [](const Call& c) { cpu::scan_reference(cpu::Scan::Sum, c.args.tensor(0), dim_of(c), *c.out()); })
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {reverse_cumsum(g, dim_of(c))}; })
-  .samples({"f(3,4), 0", "f(3,4), -1", "f(2,3,4), 1", "i5(3,4), 1", "f(), 0", "f(0,3), 0", "b(4), 0", "f(3,10), 0, dtype=float64"})
+  .samples({"f(3,4), 0", "f(3,4), -1", "f(2,3,4), 1", "i5(3,4), 1", "f(), 0", "f(0,3), 0", "b(4), 0",
+            "f(3,10), 0, dtype=float64"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(logcumsumexp, "logcumsumexp(Tensor input, int dim) -> Tensor")
-  .doc("The logarithm of running sums of exponentials along a dimension, without overflow.").dtypes(kFloatingTypes)
+  .doc("The logarithm of running sums of exponentials along a dimension, without overflow.")
+  .dtypes(kFloatingTypes)
   .infer([](const Call& c) {
     const TensorImpl& x = c.args.tensor(0);
-    STRATA_CHECK(is_floating(x.dtype), Runtime, "logcumsumexp: not implemented for {}; a floating point tensor is needed", name_of(x.dtype));
+    STRATA_CHECK(is_floating(x.dtype), Runtime,
+                 "logcumsumexp: not implemented for {}; a floating point tensor is needed", name_of(x.dtype));
     dim_of(c);
     c.out()->set_shape(x.sizes()), c.out()->dtype = x.dtype;
   })
   .kernel("rows", [](const Call& c) { cpu::scan(cpu::Scan::LogSumExp, c.args.tensor(0), dim_of(c), *c.out()); })
-  .kernel("reference", [](const Call& c) { cpu::scan_reference(cpu::Scan::LogSumExp, c.args.tensor(0), dim_of(c), *c.out()); })
-  .saves({0}).saves_result()
+  .kernel("reference",
+          [](const Call& c) { cpu::scan_reference(cpu::Scan::LogSumExp, c.args.tensor(0), dim_of(c), *c.out()); })
+  .saves({0})
+  .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     const Tensor x = c.input(0), y = c.result();
     const int dim = dim_of(c);
@@ -89,13 +102,18 @@ STRATA_OP(logcumsumexp, "logcumsumexp(Tensor input, int dim) -> Tensor")
     if (thread_state.grad_mode) {
       // To be differentiated again: the plain sum over i >= k of g[i] exp(x[k] - y[i]), whose exponents are never positive,
       // at the price of n x n terms. The form below has infinities inside that a second gradient does not survive.
-      const Tensor terms = mul(unsqueeze(movedim(g, {dim}, {-1}), -2), exp(sub(unsqueeze(movedim(x, {dim}, {-1}), -1), unsqueeze(movedim(y, {dim}, {-1}), -2))));
+      const Tensor terms =
+        mul(unsqueeze(movedim(g, {dim}, {-1}), -2),
+            exp(sub(unsqueeze(movedim(x, {dim}, {-1}), -1), unsqueeze(movedim(y, {dim}, {-1}), -2))));
       return {movedim(sum(triu(terms), int64_t{-1}), {-1}, {dim})};
     }
     // sum over i >= k of g[i] exp(x[k] - y[i]), with positive and negative parts in log space so that nothing overflows
-    const auto part = [&](const Tensor& log_g) { return exp(add(flip(logcumsumexp(flip(sub(log_g, y), {dim}), dim), {dim}), x)); };
+    const auto part = [&](const Tensor& log_g) {
+      return exp(add(flip(logcumsumexp(flip(sub(log_g, y), {dim}), dim), {dim}), x));
+    };
     const double low = -std::numeric_limits<double>::infinity();
-    const Tensor positive = where(gt(g, 0.0), log(where(gt(g, 0.0), g, 1.0)), low), negative = where(lt(g, 0.0), log(where(lt(g, 0.0), neg(g), 1.0)), low);
+    const Tensor positive = where(gt(g, 0.0), log(where(gt(g, 0.0), g, 1.0)), low),
+                 negative = where(lt(g, 0.0), log(where(lt(g, 0.0), neg(g), 1.0)), low);
     return {sub(part(positive), part(negative))};
   })
   .samples({"f(3,4), 0", "f(3,4), -1", "f(2,3,4), 1", "f(), 0"})
@@ -103,13 +121,21 @@ STRATA_OP(logcumsumexp, "logcumsumexp(Tensor input, int dim) -> Tensor")
 
 STRATA_OP(cummax, "cummax(Tensor input, int dim) -> (Tensor values, Tensor indices)")
   .doc("Running maxima along a dimension and their places.")
-  .infer(infer_extremes).kernel("rows", run_extremes<true>).saves_result({1}).no_grad_outputs({1}).grad(grad_extremes)
+  .infer(infer_extremes)
+  .kernel("rows", run_extremes<true>)
+  .saves_result({1})
+  .no_grad_outputs({1})
+  .grad(grad_extremes)
   .samples({"f(3,4), 0", "f(3,4), -1", "i5(3,4), 1", "f(), 0", "b(4), 0"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(cummin, "cummin(Tensor input, int dim) -> (Tensor values, Tensor indices)")
   .doc("Running minima along a dimension and their places.")
-  .infer(infer_extremes).kernel("rows", run_extremes<false>).saves_result({1}).no_grad_outputs({1}).grad(grad_extremes)
+  .infer(infer_extremes)
+  .kernel("rows", run_extremes<false>)
+  .saves_result({1})
+  .no_grad_outputs({1})
+  .grad(grad_extremes)
   .samples({"f(3,4), 0", "f(3,4), -1", "i5(3,4), 1", "f(), 0", "b(4), 0"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
@@ -137,7 +163,10 @@ STRATA_OP(diff, "diff(Tensor input, int n=1, int dim=-1, Tensor? prepend=None, T
   .error("f()", ErrorKind::Runtime, "one-dimensional");
 
 STRATA_OP(trapezoid_x, "trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor")
-  .doc("The integral of y along a dimension by the trapezoidal rule, at the points x.").alias("trapz").no_method().dtypes(kNumericTypes)
+  .doc("The integral of y along a dimension by the trapezoidal rule, at the points x.")
+  .alias("trapz")
+  .no_method()
+  .dtypes(kNumericTypes)
   .composite([](const Tensor& y, const Tensor& x, int64_t dim) {
     const int d = normalize_dim(dim, y.dim(), "trapezoid");
     return sum(trapezoids(y, dim, "trapezoid", [&](int at) { return spacing(x, y, at); }), int64_t{d});
@@ -146,7 +175,10 @@ STRATA_OP(trapezoid_x, "trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor
   .error("f(3,4), f(3)", ErrorKind::Runtime, "one `x` value");
 
 STRATA_OP(trapezoid, "trapezoid(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor")
-  .doc("The integral of y along a dimension by the trapezoidal rule, at points dx apart.").alias("trapz").no_method().dtypes(kNumericTypes)
+  .doc("The integral of y along a dimension by the trapezoidal rule, at points dx apart.")
+  .alias("trapz")
+  .no_method()
+  .dtypes(kNumericTypes)
   .composite([](const Tensor& y, Scalar dx, int64_t dim) {
     const int d = normalize_dim(dim, y.dim(), "trapezoid");
     return sum(trapezoids(y, dim, "trapezoid", [&](int) { return width_of(dx.to_double(), y); }), int64_t{d});
@@ -155,7 +187,9 @@ STRATA_OP(trapezoid, "trapezoid(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor"
   .error("f(3), dim=1", ErrorKind::Index, "out of range");
 
 STRATA_OP(cumulative_trapezoid_x, "cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor")
-  .doc("Running integrals of y along a dimension by the trapezoidal rule, at the points x.").no_method().dtypes(kNumericTypes)
+  .doc("Running integrals of y along a dimension by the trapezoidal rule, at the points x.")
+  .no_method()
+  .dtypes(kNumericTypes)
   .composite([](const Tensor& y, const Tensor& x, int64_t dim) {
     return cumsum(trapezoids(y, dim, "cumulative_trapezoid", [&](int at) { return spacing(x, y, at); }), dim);
   })
@@ -163,7 +197,9 @@ STRATA_OP(cumulative_trapezoid_x, "cumulative_trapezoid.x(Tensor y, Tensor x, *,
   .error("f(3,4), f(3)", ErrorKind::Runtime, "one `x` value");
 
 STRATA_OP(cumulative_trapezoid, "cumulative_trapezoid(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor")
-  .doc("Running integrals of y along a dimension by the trapezoidal rule, at points dx apart.").no_method().dtypes(kNumericTypes)
+  .doc("Running integrals of y along a dimension by the trapezoidal rule, at points dx apart.")
+  .no_method()
+  .dtypes(kNumericTypes)
   .composite([](const Tensor& y, Scalar dx, int64_t dim) {
     return cumsum(trapezoids(y, dim, "cumulative_trapezoid", [&](int) { return width_of(dx.to_double(), y); }), dim);
   })

@@ -1,7 +1,7 @@
 // sort, argsort, msort, topk, kthvalue, median, nanmedian, mode.
+#include "cpu/sort.h"
 #include "autograd/autograd.h"
 #include "cpu/lines.h"
-#include "cpu/sort.h"
 #include "ops/reduce_common.h"
 #include "strata/ops.h"
 
@@ -9,7 +9,9 @@ namespace strata {
 namespace {
 
 // sort has (input, dim, descending); the stable overload (input, stable, dim, descending).
-template <uint32_t kDim> int sort_dim(const Call& c) { return normalize_dim(c.args[kDim].integer(), c.args.tensor(0).ndim, c.op.name.c_str()); }
+template <uint32_t kDim> int sort_dim(const Call& c) {
+  return normalize_dim(c.args[kDim].integer(), c.args.tensor(0).ndim, c.op.name.c_str());
+}
 template <uint32_t kDim> void infer_sort(const Call& c) {
   const TensorImpl& x = c.args.tensor(0);
   sort_dim<kDim>(c);
@@ -22,13 +24,15 @@ template <uint32_t kDim, Sorter sorter> void run_sort(const Call& c) {
 }
 template <uint32_t kDim> Grads grad_sort(const GradContext& c, const Tensor& g) {
   if (c.meta(0).ndim == 0 || c.meta(0).numel == 0) return {g};
-  return {scatter_into_zeros(c.meta(0), normalize_dim(c.arg(kDim).integer(), c.meta(0).ndim, "sort"), autograd::detach(c.result(1)), g)};
+  return {scatter_into_zeros(c.meta(0), normalize_dim(c.arg(kDim).integer(), c.meta(0).ndim, "sort"),
+                             autograd::detach(c.result(1)), g)};
 }
 
 void infer_pick(const Call& c, int64_t dim, bool keepdim) {
   const TensorImpl& x = c.args.tensor(0);
   const int d = normalize_dim(dim, x.ndim, c.op.name.c_str());
-  STRATA_CHECK(x.ndim == 0 || x.shape[d] > 0, Index, "{}: Expected reduction dim {} to have non-zero size", c.op.name, d);
+  STRATA_CHECK(x.ndim == 0 || x.shape[d] > 0, Index, "{}: Expected reduction dim {} to have non-zero size", c.op.name,
+               d);
   for (int o = 0; o < 2; ++o) set_reduced_shape(*c.outs[o], x, 1u << d, keepdim);
   c.outs[0]->dtype = x.dtype, c.outs[1]->dtype = DType::I64;
 }
@@ -46,18 +50,28 @@ template <cpu::Pick what> Tensor median_of_all(const Tensor& input) {
 }  // namespace
 
 STRATA_OP(sort, "sort(Tensor input, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)")
-  .doc("The elements in order along a dimension and where each came from. Equal elements keep their order; NaN counts as the largest.")
+  .doc(
+    "The elements in order along a dimension and where each came from. Equal elements keep their order; NaN counts as "
+    "the largest.")
   .infer(infer_sort<1>)
-  .kernel("radix", run_sort<1, cpu::sort>).kernel("reference", run_sort<1, cpu::sort_reference>)
-  .saves_result({1}).no_grad_outputs({1}).grad(grad_sort<1>)
+  .kernel("radix", run_sort<1, cpu::sort>)
+  .kernel("reference", run_sort<1, cpu::sort_reference>)
+  .saves_result({1})
+  .no_grad_outputs({1})
+  .grad(grad_sort<1>)
   .samples({"f(3,4)", "f(3,4), 0", "f(3,4), 1, True", "i5(10)", "b(7)", "f()", "f(0,3), 0", "f(2,500)"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
-STRATA_OP(sort_stable, "sort.stable(Tensor input, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)")
+STRATA_OP(
+  sort_stable,
+  "sort.stable(Tensor input, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)")
   .doc("The same as sort, which is always stable.")
   .infer(infer_sort<2>)
-  .kernel("radix", run_sort<2, cpu::sort>).kernel("reference", run_sort<2, cpu::sort_reference>)
-  .saves_result({1}).no_grad_outputs({1}).grad(grad_sort<2>)
+  .kernel("radix", run_sort<2, cpu::sort>)
+  .kernel("reference", run_sort<2, cpu::sort_reference>)
+  .saves_result({1})
+  .no_grad_outputs({1})
+  .grad(grad_sort<2>)
   .samples({"f(3,4), stable=True", "i5(3,10), stable=True, dim=0, descending=True"})
   .error("f(3), stable=True, dim=1", ErrorKind::Index, "out of range");
 
@@ -68,8 +82,14 @@ STRATA_OP(argsort, "argsort(Tensor input, int dim=-1, bool descending=False, *, 
     sort_dim<1>(c);
     c.out()->set_shape(x.sizes()), c.out()->dtype = DType::I64;
   })
-  .kernel("radix", [](const Call& c) { cpu::sort(c.args.tensor(0), sort_dim<1>(c), c.args[2].boolean(), nullptr, c.out().get()); })
-  .kernel("reference", [](const Call& c) { cpu::sort_reference(c.args.tensor(0), sort_dim<1>(c), c.args[2].boolean(), nullptr, c.out().get()); })
+  .kernel("radix",
+          [](const Call& c) {
+            cpu::sort(c.args.tensor(0), sort_dim<1>(c), c.args[2].boolean(), nullptr, c.out().get());
+          })
+  .kernel("reference",
+          [](const Call& c) {
+            cpu::sort_reference(c.args.tensor(0), sort_dim<1>(c), c.args[2].boolean(), nullptr, c.out().get());
+          })
   .samples({"f(3,4)", "f(3,4), 0, True", "i5(10), stable=True", "f()"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
@@ -78,27 +98,33 @@ STRATA_OP(msort, "msort(Tensor input) -> Tensor")
   .composite([](const Tensor& input) { return sort(input, int64_t{0})[0]; })
   .samples({"f(3,4)", "i5(7)"});
 
-STRATA_OP(topk, "topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)")
+STRATA_OP(
+  topk, "topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)")
   .doc("The k largest (or smallest) elements along a dimension, in order, and their places.")
   .infer([](const Call& c) {
     const TensorImpl& x = c.args.tensor(0);
     const int dim = normalize_dim(c.args[2].integer(), x.ndim, "topk");
     const int64_t k = c.args[1].integer(), n = x.ndim ? x.shape[dim] : 1;
-    STRATA_CHECK(k >= 0 && k <= n, Runtime, "topk: selected index k out of range; k is {}, dimension {} has {} elements", k, dim, n);
+    STRATA_CHECK(k >= 0 && k <= n, Runtime,
+                 "topk: selected index k out of range; k is {}, dimension {} has {} elements", k, dim, n);
     for (int o = 0; o < 2; ++o) {
       c.outs[o]->set_shape(x.sizes());
       if (x.ndim) c.outs[o]->shape[dim] = k;
     }
     c.outs[0]->dtype = x.dtype, c.outs[1]->dtype = DType::I64;
   })
-  .kernel("select", [](const Call& c) {
-    const TensorImpl& x = c.args.tensor(0);
-    cpu::topk(x, c.args[1].integer(), normalize_dim(c.args[2].integer(), x.ndim, "topk"), c.args[3].boolean(), *c.outs[0], *c.outs[1]);
-  })
-  .saves_result({1}).no_grad_outputs({1})
+  .kernel("select",
+          [](const Call& c) {
+            const TensorImpl& x = c.args.tensor(0);
+            cpu::topk(x, c.args[1].integer(), normalize_dim(c.args[2].integer(), x.ndim, "topk"), c.args[3].boolean(),
+                      *c.outs[0], *c.outs[1]);
+          })
+  .saves_result({1})
+  .no_grad_outputs({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     if (c.meta(0).ndim == 0) return {g};
-    return {scatter_into_zeros(c.meta(0), normalize_dim(c.arg(2).integer(), c.meta(0).ndim, "topk"), autograd::detach(c.result(1)), g)};
+    return {scatter_into_zeros(c.meta(0), normalize_dim(c.arg(2).integer(), c.meta(0).ndim, "topk"),
+                               autograd::detach(c.result(1)), g)};
   })
   .samples({"f(3,4), 2", "f(3,4), 2, 0", "f(3,40), 30, -1, False", "i5(10), 3", "f(), 1", "f(3,4), 0"})
   .error("f(3,4), 5", ErrorKind::Runtime, "out of range");
@@ -108,20 +134,27 @@ STRATA_OP(kthvalue, "kthvalue(Tensor input, int k, int dim=-1, bool keepdim=Fals
   .infer([](const Call& c) {
     const TensorImpl& x = c.args.tensor(0);
     infer_pick(c, c.args[2].integer(), c.args[3].boolean());
-    const int64_t k = c.args[1].integer(), n = x.ndim ? x.shape[normalize_dim(c.args[2].integer(), x.ndim, "kthvalue")] : 1;
-    STRATA_CHECK(k >= 1 && k <= n, Runtime, "kthvalue: selected number k out of range for dimension {}; k is {}, there are {} elements", c.args[2].integer(), k, n);
+    const int64_t k = c.args[1].integer(),
+                  n = x.ndim ? x.shape[normalize_dim(c.args[2].integer(), x.ndim, "kthvalue")] : 1;
+    STRATA_CHECK(k >= 1 && k <= n, Runtime,
+                 "kthvalue: selected number k out of range for dimension {}; k is {}, there are {} elements",
+                 c.args[2].integer(), k, n);
   })
-  .kernel("select", [](const Call& c) {
-    const TensorImpl& x = c.args.tensor(0);
-    cpu::pick(cpu::Pick::Kth, x, c.args[1].integer() - 1, normalize_dim(c.args[2].integer(), x.ndim, "kthvalue"), *c.outs[0], *c.outs[1]);
-  })
-  .saves_result({1}).no_grad_outputs({1})
+  .kernel("select",
+          [](const Call& c) {
+            const TensorImpl& x = c.args.tensor(0);
+            cpu::pick(cpu::Pick::Kth, x, c.args[1].integer() - 1,
+                      normalize_dim(c.args[2].integer(), x.ndim, "kthvalue"), *c.outs[0], *c.outs[1]);
+          })
+  .saves_result({1})
+  .no_grad_outputs({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     if (c.meta(0).ndim == 0) return {g};
     const int dim = normalize_dim(c.arg(2).integer(), c.meta(0).ndim, "kthvalue");
     const Tensor index = autograd::detach(c.result(1));
     const bool keepdim = c.arg(3).boolean();
-    return {scatter_into_zeros(c.meta(0), dim, keepdim ? index : unsqueeze(index, dim), keepdim ? g : unsqueeze(g, dim))};
+    return {
+      scatter_into_zeros(c.meta(0), dim, keepdim ? index : unsqueeze(index, dim), keepdim ? g : unsqueeze(g, dim))};
   })
   .samples({"f(3,4), 2", "f(3,4), 1, 0, True", "i5(10), 3", "f(), 1"})
   .error("f(3,4), 5", ErrorKind::Runtime, "out of range")
@@ -131,7 +164,9 @@ STRATA_OP(median_dim, "median.dim(Tensor input, int dim, bool keepdim=False) -> 
   .doc("The lower median along a dimension and its place; NaN where there is one.")
   .infer([](const Call& c) { infer_pick(c, c.args[1].integer(), c.args[2].boolean()); })
   .kernel("select", run_pick<cpu::Pick::Median>)
-  .saves_result({1}).no_grad_outputs({1}).grad(grad_pick)
+  .saves_result({1})
+  .no_grad_outputs({1})
+  .grad(grad_pick)
   .samples({"f(3,4), 0", "f(3,5), -1, True", "i5(10), 0", "f(), 0"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
@@ -144,7 +179,9 @@ STRATA_OP(nanmedian_dim, "nanmedian.dim(Tensor input, int dim, bool keepdim=Fals
   .doc("The lower median along a dimension of the elements that are not NaN, and its place.")
   .infer([](const Call& c) { infer_pick(c, c.args[1].integer(), c.args[2].boolean()); })
   .kernel("select", run_pick<cpu::Pick::NanMedian>)
-  .saves_result({1}).no_grad_outputs({1}).grad(grad_pick)
+  .saves_result({1})
+  .no_grad_outputs({1})
+  .grad(grad_pick)
   .samples({"f(3,4), 0", "f(3,5), -1, True", "i5(10), 0", "f(), 0"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
@@ -157,7 +194,9 @@ STRATA_OP(mode, "mode(Tensor input, int dim=-1, bool keepdim=False) -> (Tensor v
   .doc("The most frequent element along a dimension, the smallest of equally frequent ones, and its last place.")
   .infer([](const Call& c) { infer_pick(c, c.args[1].integer(), c.args[2].boolean()); })
   .kernel("select", run_pick<cpu::Pick::Mode>)
-  .saves_result({1}).no_grad_outputs({1}).grad(grad_pick)
+  .saves_result({1})
+  .no_grad_outputs({1})
+  .grad(grad_pick)
   .samples({"i5(3,10)", "f(3,4), 0", "i5(10), 0, True", "f()"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 

@@ -10,7 +10,7 @@ namespace strata {
 namespace {
 
 struct Groups {
-  std::vector<int64_t> first;    // the element that stands for each group
+  std::vector<int64_t> first;  // the element that stands for each group
   std::vector<int64_t> counts;
   std::vector<int64_t> inverse;  // the group of each element
 };
@@ -56,7 +56,8 @@ std::tuple<Tensor, Tensor, Tensor> unique_slices(const Tensor& input, int64_t di
   Scoped mode(thread_state.grad_mode, false);
   const int d = normalize_dim(dim, input.dim(), op);
   const int64_t n = input.dim() ? input->shape[d] : 1;
-  STRATA_CHECK(n == 0 || input.numel() > 0, Runtime, "{}: there are 0 sized dimensions, and they aren't selected, so unique cannot be applied", op);
+  STRATA_CHECK(n == 0 || input.numel() > 0, Runtime,
+               "{}: there are 0 sized dimensions, and they aren't selected, so unique cannot be applied", op);
   const Tensor rows = contiguous(n == 0 ? input : reshape(input.dim() ? movedim(input, {d}, {0}) : input, {n, -1}));
   const int64_t width = n ? rows.numel() / n : 0;
   const Groups g = dispatch_dtype(rows.dtype(), [&]<class T>() {
@@ -79,22 +80,28 @@ std::tuple<Tensor, Tensor, Tensor> unique_slices(const Tensor& input, int64_t di
       return true;
     });
   });
-  return {input.dim() ? index_select(input, d, from_vector(g.first)) : input, from_vector(g.inverse), from_vector(g.counts)};
+  return {input.dim() ? index_select(input, d, from_vector(g.first)) : input, from_vector(g.inverse),
+          from_vector(g.counts)};
 }
 }  // namespace
 
-STRATA_OP(unique, "unique(Tensor input, bool sorted=True, bool return_inverse=False, bool return_counts=False, int? dim=None)"
-                  " -> (Tensor output, Tensor inverse_indices, Tensor counts)")
-  .doc("The distinct elements (or slices along dim) in order, which of them each element is, and how often each occurs.")
+STRATA_OP(unique,
+          "unique(Tensor input, bool sorted=True, bool return_inverse=False, bool return_counts=False, int? dim=None)"
+          " -> (Tensor output, Tensor inverse_indices, Tensor counts)")
+  .doc(
+    "The distinct elements (or slices along dim) in order, which of them each element is, and how often each occurs.")
   .composite([](const Tensor& input, bool, bool, bool, std::optional<int64_t> dim) {
     return dim ? unique_slices(input, *dim, false, "unique") : unique_flat(input, false);
   })
   .samples({"i5(10)", "i5(3,4)", "i5(6,2), dim=0", "f(4)", "b(5)", "i5(0)"})
   .error("i5(3), dim=1", ErrorKind::Index, "out of range");
 
-STRATA_OP(unique_consecutive, "unique_consecutive(Tensor input, bool return_inverse=False, bool return_counts=False, int? dim=None)"
-                              " -> (Tensor output, Tensor inverse_indices, Tensor counts)")
-  .doc("The elements (or slices along dim) with runs of equal ones reduced to one, the run of each element, and the runs' lengths.")
+STRATA_OP(unique_consecutive,
+          "unique_consecutive(Tensor input, bool return_inverse=False, bool return_counts=False, int? dim=None)"
+          " -> (Tensor output, Tensor inverse_indices, Tensor counts)")
+  .doc(
+    "The elements (or slices along dim) with runs of equal ones reduced to one, the run of each element, and the runs' "
+    "lengths.")
   .composite([](const Tensor& input, bool, bool, std::optional<int64_t> dim) {
     return dim ? unique_slices(input, *dim, true, "unique_consecutive") : unique_flat(input, true);
   })

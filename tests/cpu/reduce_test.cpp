@@ -45,9 +45,11 @@ double element(const TensorImpl& t, int64_t index) {
 
 double identity(Fold f) {
   switch (f) {
-    case Fold::Prod: case Fold::All: return 1;
+    case Fold::Prod:
+    case Fold::All: return 1;
     case Fold::Max: return -INFINITY;
-    case Fold::Min: case Fold::MinAbs: return INFINITY;
+    case Fold::Min:
+    case Fold::MinAbs: return INFINITY;
     default: return 0;
   }
 }
@@ -91,7 +93,8 @@ std::vector<double> expected(Fold f, const TensorImpl& x, uint32_t reduced) {
 void check(Fold f, const Tensor& x, uint32_t reduced, double tolerance) {
   const auto want = expected(f, *x, reduced);
   const auto shape = kept_shape(*x, reduced);
-  const DType dtype = x.dtype() == DType::F64 || is_integral(x.dtype()) ? (is_integral(x.dtype()) ? DType::I64 : DType::F64) : DType::F32;
+  const DType dtype =
+    x.dtype() == DType::F64 || is_integral(x.dtype()) ? (is_integral(x.dtype()) ? DType::I64 : DType::F64) : DType::F32;
   std::vector<std::byte> first;
   for (int threads : {1, 2, 3}) {
     set_num_threads(threads);
@@ -104,33 +107,39 @@ void check(Fold f, const Tensor& x, uint32_t reduced, double tolerance) {
       const double got = element(*out, static_cast<int64_t>(i));
       if (std::isnan(want[i])) EXPECT_TRUE(std::isnan(got));
       else if (std::isinf(want[i])) EXPECT_EQ(got, want[i]);
-      else ASSERT_NEAR(got, want[i], tolerance * (1 + std::abs(want[i]))) << "fold " << int(f) << " at " << i << " of " << to_string(x.shape());
+      else
+        ASSERT_NEAR(got, want[i], tolerance * (1 + std::abs(want[i])))
+          << "fold " << int(f) << " at " << i << " of " << to_string(x.shape());
     }
   }
   set_num_threads(hardware_threads());
 }
 
-const std::vector<std::vector<int64_t>> kShapes = {{7}, {3, 4}, {0, 3}, {3, 0}, {}, {1, 5, 1}, {33, 65}, {2, 3, 4, 5}, {300, 3}, {3, 300},
-                                                   {200000}, {70, 1000}, {1000, 70}, {5000, 17}, {600, 3, 2}, {4, 9000}, {3, 2, 70000}};
+const std::vector<std::vector<int64_t>> kShapes = {
+  {7},      {3, 4},   {0, 3},     {3, 0},     {},         {1, 5, 1},   {33, 65},  {2, 3, 4, 5}, {300, 3},
+  {3, 300}, {200000}, {70, 1000}, {1000, 70}, {5000, 17}, {600, 3, 2}, {4, 9000}, {3, 2, 70000}};
 
 TEST(Reduce, EverySetOfDimensionsOfManyShapes) {
   for (const auto& shape : kShapes)
-    for (uint32_t mask = 0; mask < 1u << shape.size(); ++mask) check(Fold::Sum, random_tensor(Shape(shape), DType::F32, 1), mask, 3e-5);
+    for (uint32_t mask = 0; mask < 1u << shape.size(); ++mask)
+      check(Fold::Sum, random_tensor(Shape(shape), DType::F32, 1), mask, 3e-5);
 }
 
 TEST(Reduce, EveryFoldAndType) {
   for (int f = 0; f < cpu::kFoldCount; ++f)
     for (DType t : {DType::F32, DType::F64, DType::BF16, DType::F16, DType::I32, DType::U8, DType::Bool}) {
       if (static_cast<Fold>(f) == Fold::SumSquares && is_integral(t)) continue;
-      for (uint32_t mask : {1u, 2u, 3u}) check(static_cast<Fold>(f), random_tensor(Shape(std::vector<int64_t>{19, 37}), t, 2), mask, 1e-5);
+      for (uint32_t mask : {1u, 2u, 3u})
+        check(static_cast<Fold>(f), random_tensor(Shape(std::vector<int64_t>{19, 37}), t, 2), mask, 1e-5);
     }
 }
 
 TEST(Reduce, ReadsAnyLayoutInPlace) {
   for (DType t : {DType::F32, DType::F64, DType::BF16, DType::I64}) {
     const Tensor base = random_tensor(Shape(std::vector<int64_t>{40, 50, 60}), t, 3);
-    const Tensor views[] = {view(base, {60, 50, 40}, {1, 60, 3000}), view(base, {50, 60, 40}, {60, 1, 3000}), view(base, {20, 25, 30}, {6000, 120, 2}),
-                            view(base, {40, 7, 60}, {3000, 0, 1}), view(base, {40, 60, 7}, {3000, 1, 0}), view(base, {40, 50, 60}, {3000, 60, -1}, 59)};
+    const Tensor views[] = {view(base, {60, 50, 40}, {1, 60, 3000}),  view(base, {50, 60, 40}, {60, 1, 3000}),
+                            view(base, {20, 25, 30}, {6000, 120, 2}), view(base, {40, 7, 60}, {3000, 0, 1}),
+                            view(base, {40, 60, 7}, {3000, 1, 0}),    view(base, {40, 50, 60}, {3000, 60, -1}, 59)};
     for (const Tensor& v : views)
       for (uint32_t mask = 0; mask < 8; ++mask) check(Fold::Sum, v, mask, 3e-5);
   }

@@ -7,7 +7,9 @@
 namespace strata {
 namespace {
 
-double distance(const Tensor& a, const Tensor& b) { return a.numel() ? max(abs(sub(to(a, kFloat64), to(b, kFloat64)))).item<double>() : 0; }
+double distance(const Tensor& a, const Tensor& b) {
+  return a.numel() ? max(abs(sub(to(a, kFloat64), to(b, kFloat64)))).item<double>() : 0;
+}
 Tensor identity_like(const Tensor& q) { return matmul(mT(q), q); }
 double tolerance(DType t) { return t == DType::F64 ? 1e-11 : 2e-4; }
 
@@ -23,7 +25,8 @@ TEST_P(Decomposition, SvdRebuildsTheMatrix) {
     const auto [U, S, Vh] = linalg::svd(A, whole);
     const int64_t k = S.size(-1);
     EXPECT_LT(distance(matmul(mul(narrow(U, -1, 0, k), unsqueeze(S, -2)), narrow(Vh, -2, 0, k)), A), tolerance(dtype));
-    EXPECT_LT(distance(identity_like(U), expand(eye(U.size(-1), std::nullopt, dtype), {2, U.size(-1), U.size(-1)})), tolerance(dtype));
+    EXPECT_LT(distance(identity_like(U), expand(eye(U.size(-1), std::nullopt, dtype), {2, U.size(-1), U.size(-1)})),
+              tolerance(dtype));
     EXPECT_LT(distance(S, linalg::svdvals(A)), tolerance(dtype));
   }
 }
@@ -33,7 +36,8 @@ TEST_P(Decomposition, QrRebuildsTheMatrix) {
     const auto [Q, R] = linalg::qr(A, mode);
     EXPECT_LT(distance(matmul(Q, R), A), tolerance(dtype));
     EXPECT_LT(distance(triu(R), R), 1e-30);
-    EXPECT_LT(distance(identity_like(Q), expand(eye(Q.size(-1), std::nullopt, dtype), {2, Q.size(-1), Q.size(-1)})), tolerance(dtype));
+    EXPECT_LT(distance(identity_like(Q), expand(eye(Q.size(-1), std::nullopt, dtype), {2, Q.size(-1), Q.size(-1)})),
+              tolerance(dtype));
   }
 }
 
@@ -49,7 +53,9 @@ TEST_P(Decomposition, PseudoInverseSatisfiesItsDefinition) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Decomposition,
                          testing::Combine(testing::Values(DType::F32, DType::F64),
-                                          testing::Values(std::pair{1, 1}, std::pair{2, 2}, std::pair{5, 3}, std::pair{3, 5}, std::pair{40, 40}, std::pair{65, 50}, std::pair{50, 130})));
+                                          testing::Values(std::pair{1, 1}, std::pair{2, 2}, std::pair{5, 3},
+                                                          std::pair{3, 5}, std::pair{40, 40}, std::pair{65, 50},
+                                                          std::pair{50, 130})));
 
 class Square : public testing::TestWithParam<std::tuple<DType, int64_t>> {
  protected:
@@ -83,7 +89,9 @@ TEST_P(Square, DeterminantIsTheProductOfEigenvalues) {
   EXPECT_LT(distance(sign, ones_like(sign)), 1e-12);
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, Square, testing::Combine(testing::Values(DType::F32, DType::F64), testing::Values(1, 2, 3, 17, 48, 49, 130)));
+INSTANTIATE_TEST_SUITE_P(Sizes, Square,
+                         testing::Combine(testing::Values(DType::F32, DType::F64),
+                                          testing::Values(1, 2, 3, 17, 48, 49, 130)));
 
 TEST(Linalg, SingularMatricesAreErrors) {
   const Tensor zero = full({3, 3}, 0.0, kFloat32), batch = stack({eye(3, std::nullopt, kFloat32), zero});
@@ -99,7 +107,8 @@ TEST(Linalg, SingularMatricesAreErrors) {
   EXPECT_NE(message([&] { linalg::inv(zero); }).find("singular"), std::string::npos);
   EXPECT_NE(message([&] { linalg::inv(batch); }).find("(Batch element 1)"), std::string::npos);
   EXPECT_NE(message([&] { linalg::solve(zero, full({3}, 1.0, kFloat32)); }).find("singular"), std::string::npos);
-  EXPECT_NE(message([&] { linalg::cholesky(neg(eye(3, std::nullopt, kFloat32))); }).find("positive-definite"), std::string::npos);
+  EXPECT_NE(message([&] { linalg::cholesky(neg(eye(3, std::nullopt, kFloat32))); }).find("positive-definite"),
+            std::string::npos);
   EXPECT_NE(message([&] { linalg::svd(full({2, 2}, NAN, kFloat32)); }).find("non-finite"), std::string::npos);
   EXPECT_EQ(linalg::det(zero).item<double>(), 0);
 }

@@ -19,7 +19,9 @@ Tensor random_rows(int64_t rows, int64_t n, DType dtype, uint32_t seed, bool tie
   std::normal_distribution<double> normal;
   dispatch_dtype(dtype, [&]<class T>() {
     for (int64_t i = 0; i < t.numel(); ++i)
-      t.data<T>()[i] = ties || std::is_integral_v<T> ? convert<T>(static_cast<double>(static_cast<int>(gen() % 19)) - (is_signed(dtype) ? 9 : 0)) : convert<T>(normal(gen));
+      t.data<T>()[i] = ties || std::is_integral_v<T>
+                         ? convert<T>(static_cast<double>(static_cast<int>(gen() % 19)) - (is_signed(dtype) ? 9 : 0))
+                         : convert<T>(normal(gen));
   });
   return t;
 }
@@ -38,9 +40,11 @@ void check_sorted(const Tensor& x, bool descending) {
       };
       std::vector<int64_t> order(static_cast<size_t>(n));
       std::iota(order.begin(), order.end(), 0);
-      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return descending ? less(b, a) : less(a, b); });
+      std::stable_sort(order.begin(), order.end(),
+                       [&](int64_t a, int64_t b) { return descending ? less(b, a) : less(a, b); });
       for (int64_t i = 0; i < n; ++i) {
-        ASSERT_EQ(indices.data<int64_t>()[r * n + i], order[static_cast<size_t>(i)]) << "row " << r << " place " << i << " of " << n;
+        ASSERT_EQ(indices.data<int64_t>()[r * n + i], order[static_cast<size_t>(i)])
+          << "row " << r << " place " << i << " of " << n;
         const double got = number(values.data<T>()[r * n + i]), want = number(row[order[static_cast<size_t>(i)]]);
         ASSERT_TRUE(got == want || (std::isnan(want) && std::isnan(got)));
       }
@@ -49,7 +53,8 @@ void check_sorted(const Tensor& x, bool descending) {
 }
 
 TEST(Sort, IsStableForEveryTypeAndLength) {
-  for (DType t : {DType::F32, DType::F64, DType::F16, DType::BF16, DType::I64, DType::I32, DType::I16, DType::I8, DType::U8, DType::Bool})
+  for (DType t : {DType::F32, DType::F64, DType::F16, DType::BF16, DType::I64, DType::I32, DType::I16, DType::I8,
+                  DType::U8, DType::Bool})
     for (int64_t n : {1, 2, 17, 384, 385, 3000})
       for (bool descending : {false, true})
         for (bool ties : {false, true}) check_sorted(random_rows(3, n, t, static_cast<uint32_t>(n), ties), descending);

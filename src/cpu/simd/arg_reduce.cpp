@@ -55,11 +55,12 @@ HWY_INLINE void columns(const T* rows, int64_t stride, Place<T> first, int count
     }
 }
 
-#define STRATA_ARG_KERNELS(Name, T)                                                                                      \
-  int64_t Find##Name(const T* x, int64_t n, T value) { return find(x, n, value); }                                       \
-  void Columns##Name(bool largest, const T* rows, int64_t stride, Place<T> first, int count, int64_t n, T* best, Place<T>* place) { \
-    if (largest) columns<true>(rows, stride, first, count, n, best, place);                                              \
-    else columns<false>(rows, stride, first, count, n, best, place);                                                     \
+#define STRATA_ARG_KERNELS(Name, T)                                                                              \
+  int64_t Find##Name(const T* x, int64_t n, T value) { return find(x, n, value); }                               \
+  void Columns##Name(bool largest, const T* rows, int64_t stride, Place<T> first, int count, int64_t n, T* best, \
+                     Place<T>* place) {                                                                          \
+    if (largest) columns<true>(rows, stride, first, count, n, best, place);                                      \
+    else columns<false>(rows, stride, first, count, n, best, place);                                             \
   }
 STRATA_ARG_KERNELS(Float, float)
 STRATA_ARG_KERNELS(Double, double)
@@ -71,12 +72,16 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace strata::cpu {
-#define STRATA_ARG_KERNELS(Name, T)                                                                                      \
-  HWY_EXPORT(Find##Name);                                                                                                \
-  HWY_EXPORT(Columns##Name);                                                                                             \
-  template <> int64_t find_value<T>(const T* x, int64_t n, T value) { return HWY_DYNAMIC_DISPATCH(Find##Name)(x, n, value); } \
-  template <> void arg_columns<T>(bool largest, const T* rows, int64_t stride, Place<T> first, int count, int64_t n, T* best, Place<T>* place) { \
-    HWY_DYNAMIC_DISPATCH(Columns##Name)(largest, rows, stride, first, count, n, best, place);                            \
+#define STRATA_ARG_KERNELS(Name, T)                                                                               \
+  HWY_EXPORT(Find##Name);                                                                                         \
+  HWY_EXPORT(Columns##Name);                                                                                      \
+  template <> int64_t find_value<T>(const T* x, int64_t n, T value) {                                             \
+    return HWY_DYNAMIC_DISPATCH(Find##Name)(x, n, value);                                                         \
+  }                                                                                                               \
+  template <>                                                                                                     \
+  void arg_columns<T>(bool largest, const T* rows, int64_t stride, Place<T> first, int count, int64_t n, T* best, \
+                      Place<T>* place) {                                                                          \
+    HWY_DYNAMIC_DISPATCH(Columns##Name)(largest, rows, stride, first, count, n, best, place);                     \
   }
 STRATA_ARG_KERNELS(Float, float)
 STRATA_ARG_KERNELS(Double, double)

@@ -13,14 +13,16 @@
 #include "cpu/linalg.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace strata::cpu::HWY_NAMESPACE { namespace {
+namespace strata::cpu::HWY_NAMESPACE {
+namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 #include "cpu/simd/vector_ops.inl"
 
 constexpr int64_t kPanel = 48;
 
 // c -= a b
-void subtract_product(int64_t m, int64_t n, int64_t k, const double* a, int64_t a_m, int64_t a_k, const double* b, int64_t b_k, int64_t b_n, double* c, int64_t ld) {
+void subtract_product(int64_t m, int64_t n, int64_t k, const double* a, int64_t a_m, int64_t a_k, const double* b,
+                      int64_t b_k, int64_t b_n, double* c, int64_t ld) {
   if (m == 0 || n == 0 || k == 0) return;
   Gemm g;
   g.m = m, g.n = n, g.k = k;
@@ -77,17 +79,20 @@ int64_t Cholesky(double* a, int64_t n) {
   return 0;
 }
 
-void SolveTriangle(const double* a, int64_t row, int64_t column, int64_t n, bool upper, bool unit, double* b, int64_t r) {
+void SolveTriangle(const double* a, int64_t row, int64_t column, int64_t n, bool upper, bool unit, double* b,
+                   int64_t r) {
   const int64_t blocks = (n + kPanel - 1) / kPanel;
   for (int64_t block = 0; block < blocks; ++block) {
     const int64_t k0 = (upper ? blocks - 1 - block : block) * kPanel, k1 = std::min(n, k0 + kPanel);
     // What is known already, above (lower) or below (upper).
-    if (upper) subtract_product(k1 - k0, r, n - k1, a + k0 * row + k1 * column, row, column, b + k1 * r, r, 1, b + k0 * r, r);
+    if (upper)
+      subtract_product(k1 - k0, r, n - k1, a + k0 * row + k1 * column, row, column, b + k1 * r, r, 1, b + k0 * r, r);
     else subtract_product(k1 - k0, r, k0, a + k0 * row, row, column, b, r, 1, b + k0 * r, r);
     for (int64_t step = k0; step < k1; ++step) {
       const int64_t i = upper ? k0 + k1 - 1 - step : step;
       double* y = b + i * r;
-      for (int64_t j = upper ? i + 1 : k0; j < (upper ? k1 : i); ++j) add_scaled(y, -a[i * row + j * column], b + j * r, r);
+      for (int64_t j = upper ? i + 1 : k0; j < (upper ? k1 : i); ++j)
+        add_scaled(y, -a[i * row + j * column], b + j * r, r);
       if (unit) continue;
       const double d = a[i * row + i * column];
       for (int64_t c = 0; c < r; ++c) y[c] /= d;
@@ -108,9 +113,11 @@ void FormQ(const double* a, int64_t m, int64_t n, const double* tau, int64_t cou
   std::vector<double> w(static_cast<size_t>(columns));
   std::fill_n(q, m * columns, 0.0);
   for (int64_t i = 0; i < std::min(m, columns); ++i) q[i * columns + i] = 1;
-  for (int64_t k = count; k-- > 0;) reflect_rows(a + k * n + k, n, tau[k], q + k * columns, columns, m - k, columns, w.data());
+  for (int64_t k = count; k-- > 0;)
+    reflect_rows(a + k * n + k, n, tau[k], q + k * columns, columns, m - k, columns, w.data());
 }
-} }  // namespace strata::cpu::HWY_NAMESPACE
+}  // namespace
+}  // namespace strata::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
@@ -120,9 +127,12 @@ HWY_EXPORT(Cholesky);
 HWY_EXPORT(SolveTriangle);
 HWY_EXPORT(Qr);
 HWY_EXPORT(FormQ);
-int64_t lu_factor(double* a, int64_t m, int64_t n, int32_t* pivots, bool pivot) { return HWY_DYNAMIC_DISPATCH(Lu)(a, m, n, pivots, pivot); }
+int64_t lu_factor(double* a, int64_t m, int64_t n, int32_t* pivots, bool pivot) {
+  return HWY_DYNAMIC_DISPATCH(Lu)(a, m, n, pivots, pivot);
+}
 int64_t cholesky_factor(double* a, int64_t n) { return HWY_DYNAMIC_DISPATCH(Cholesky)(a, n); }
-void solve_triangle(const double* a, int64_t row, int64_t column, int64_t n, bool upper, bool unit, double* b, int64_t r) {
+void solve_triangle(const double* a, int64_t row, int64_t column, int64_t n, bool upper, bool unit, double* b,
+                    int64_t r) {
   HWY_DYNAMIC_DISPATCH(SolveTriangle)(a, row, column, n, upper, unit, b, r);
 }
 void qr_factor(double* a, int64_t m, int64_t n, double* tau) { HWY_DYNAMIC_DISPATCH(Qr)(a, m, n, tau); }

@@ -26,7 +26,8 @@ template <class T> HWY_INLINE T deviation(const T* x, int64_t n, T mean) {
   return total;
 }
 
-template <class T> HWY_INLINE void deviation_columns(const T* const* rows, int count, int64_t n, const T* mean, T* acc) {
+template <class T>
+HWY_INLINE void deviation_columns(const T* const* rows, int count, int64_t n, const T* mean, T* acc) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
@@ -45,8 +46,12 @@ template <class T> HWY_INLINE void deviation_columns(const T* const* rows, int c
 
 float DeviationFloat(const float* x, int64_t n, float mean) { return deviation(x, n, mean); }
 double DeviationDouble(const double* x, int64_t n, double mean) { return deviation(x, n, mean); }
-void ColumnsFloat(const float* const* rows, int count, int64_t n, const float* mean, float* acc) { deviation_columns(rows, count, n, mean, acc); }
-void ColumnsDouble(const double* const* rows, int count, int64_t n, const double* mean, double* acc) { deviation_columns(rows, count, n, mean, acc); }
+void ColumnsFloat(const float* const* rows, int count, int64_t n, const float* mean, float* acc) {
+  deviation_columns(rows, count, n, mean, acc);
+}
+void ColumnsDouble(const double* const* rows, int count, int64_t n, const double* mean, double* acc) {
+  deviation_columns(rows, count, n, mean, acc);
+}
 
 }  // namespace strata::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -57,12 +62,19 @@ HWY_EXPORT(DeviationFloat);
 HWY_EXPORT(DeviationDouble);
 HWY_EXPORT(ColumnsFloat);
 HWY_EXPORT(ColumnsDouble);
-template <> float squared_deviation<float>(const float* x, int64_t n, float mean) { return HWY_DYNAMIC_DISPATCH(DeviationFloat)(x, n, mean); }
-template <> double squared_deviation<double>(const double* x, int64_t n, double mean) { return HWY_DYNAMIC_DISPATCH(DeviationDouble)(x, n, mean); }
-template <> void squared_deviation_columns<float>(const float* const* rows, int count, int64_t n, const float* mean, float* acc) {
+template <> float squared_deviation<float>(const float* x, int64_t n, float mean) {
+  return HWY_DYNAMIC_DISPATCH(DeviationFloat)(x, n, mean);
+}
+template <> double squared_deviation<double>(const double* x, int64_t n, double mean) {
+  return HWY_DYNAMIC_DISPATCH(DeviationDouble)(x, n, mean);
+}
+template <>
+void squared_deviation_columns<float>(const float* const* rows, int count, int64_t n, const float* mean, float* acc) {
   HWY_DYNAMIC_DISPATCH(ColumnsFloat)(rows, count, n, mean, acc);
 }
-template <> void squared_deviation_columns<double>(const double* const* rows, int count, int64_t n, const double* mean, double* acc) {
+template <>
+void squared_deviation_columns<double>(const double* const* rows, int count, int64_t n, const double* mean,
+                                       double* acc) {
   HWY_DYNAMIC_DISPATCH(ColumnsDouble)(rows, count, n, mean, acc);
 }
 }  // namespace strata::cpu

@@ -14,7 +14,9 @@ HWY_BEFORE_NAMESPACE();
 namespace strata::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <class D, class V> HWY_INLINE V flag(D d, hn::Mask<D> m, V) { return hn::IfThenElseZero(m, hn::Set(d, hn::TFromD<D>(1))); }
+template <class D, class V> HWY_INLINE V flag(D d, hn::Mask<D> m, V) {
+  return hn::IfThenElseZero(m, hn::Set(d, hn::TFromD<D>(1)));
+}
 
 // Maps. (Ne is an ordered comparison on x86, false for NaN: it is not used here.)
 struct Same {
@@ -116,7 +118,8 @@ template <class M, class C, class T> HWY_INLINE T fold_short(const T* x, int64_t
 template <class M, class C, class T> Wide<T> run(const T* x, int64_t n) {
   if (n <= kRun) return fold_short<M, C>(x, n);
   Wide<T> total = C::template identity<Wide<T>>();
-  for (int64_t i = 0; i < n; i += kRun) total = C::one(total, static_cast<Wide<T>>(fold_short<M, C>(x + i, HWY_MIN(kRun, n - i))));
+  for (int64_t i = 0; i < n; i += kRun)
+    total = C::one(total, static_cast<Wide<T>>(fold_short<M, C>(x + i, HWY_MIN(kRun, n - i))));
   return total;
 }
 
@@ -125,7 +128,8 @@ template <class M, class C, class T> void columns(const T* const* rows, int coun
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
   if (count == kRowsAtOnce) {
-    const T *r0 = rows[0], *r1 = rows[1], *r2 = rows[2], *r3 = rows[3], *r4 = rows[4], *r5 = rows[5], *r6 = rows[6], *r7 = rows[7];
+    const T *r0 = rows[0], *r1 = rows[1], *r2 = rows[2], *r3 = rows[3], *r4 = rows[4], *r5 = rows[5], *r6 = rows[6],
+            *r7 = rows[7];
     for (; i + lanes <= n; i += lanes) {
       const auto get = [&](const T* r) HWY_ATTR { return M::map(d, hn::LoadU(d, r + i)); };
       const auto low = C::both(C::both(get(r0), get(r1)), C::both(get(r2), get(r3)));
@@ -149,15 +153,21 @@ template <class C, class T> void widen(const T* HWY_RESTRICT acc, int64_t n, Wid
 
 template <class T, class M, class C> Wide<T> map_wide(Wide<T> v) { return M::map_one(v); }
 template <class T, class M, class C> constexpr FoldTable<T> table() {
-  return {C::template identity<Wide<T>>(), C::template one<Wide<T>>, map_wide<T, M, C>, run<M, C, T>, columns<M, C, T>,
-          widen<C, T>, widen<C, Wide<T>>};
+  return {C::template identity<Wide<T>>(),
+          C::template one<Wide<T>>,
+          map_wide<T, M, C>,
+          run<M, C, T>,
+          columns<M, C, T>,
+          widen<C, T>,
+          widen<C, Wide<T>>};
 }
 
 template <class T> const FoldTable<T>& find(Fold f) {
   static constexpr FoldTable<T> kTables[kFoldCount] = {
-      table<T, Same, Plus>(),    table<T, NanToZero, Plus>(),  table<T, Nonzero, Plus>(),    table<T, Absolute, Plus>(),
-      table<T, Squared, Plus>(), table<T, Same, Times>(),      table<T, Same, Larger>(),     table<T, Same, Smaller>(),
-      table<T, Absolute, Larger>(), table<T, Absolute, Smaller>(), table<T, Nonzero, Larger>(), table<T, Nonzero, Smaller>()};
+    table<T, Same, Plus>(),        table<T, NanToZero, Plus>(), table<T, Nonzero, Plus>(),
+    table<T, Absolute, Plus>(),    table<T, Squared, Plus>(),   table<T, Same, Times>(),
+    table<T, Same, Larger>(),      table<T, Same, Smaller>(),   table<T, Absolute, Larger>(),
+    table<T, Absolute, Smaller>(), table<T, Nonzero, Larger>(), table<T, Nonzero, Smaller>()};
   return kTables[static_cast<int>(f)];
 }
 const FoldTable<float>& FindFloat(Fold f) { return find<float>(f); }

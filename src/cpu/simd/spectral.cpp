@@ -14,7 +14,8 @@
 #include "cpu/linalg.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace strata::cpu::HWY_NAMESPACE { namespace {
+namespace strata::cpu::HWY_NAMESPACE {
+namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 #include "cpu/simd/vector_ops.inl"
 
@@ -28,7 +29,8 @@ void transpose_square(double* a, int64_t n) {
 
 // d and e become the tridiagonal form; z (unless null) the matrix whose rows are the columns of Q.
 void tridiagonal(double* a, int64_t n, double* d, double* e, double* z) {
-  std::vector<double> p(static_cast<size_t>(n)), tau(static_cast<size_t>(n)), w(static_cast<size_t>(n)), v(static_cast<size_t>(n));
+  std::vector<double> p(static_cast<size_t>(n)), tau(static_cast<size_t>(n)), w(static_cast<size_t>(n)),
+    v(static_cast<size_t>(n));
   for (int64_t k = 0; k + 1 < n; ++k) {
     const int64_t m = n - k - 1;
     double* block = a + (k + 1) * n + k + 1;
@@ -50,7 +52,8 @@ void tridiagonal(double* a, int64_t n, double* d, double* e, double* z) {
   std::fill_n(z, n * n, 0.0);
   for (int64_t i = 0; i < n; ++i) z[i * n + i] = 1;
   for (int64_t k = n - 1; k-- > 0;)
-    reflect_rows(a + (k + 1) * n + k, n, tau[static_cast<size_t>(k)], z + (k + 1) * n + k + 1, n, n - k - 1, n - k - 1, w.data());
+    reflect_rows(a + (k + 1) * n + k, n, tau[static_cast<size_t>(k)], z + (k + 1) * n + k + 1, n, n - k - 1, n - k - 1,
+                 w.data());
   transpose_square(z, n);
 }
 
@@ -106,7 +109,8 @@ bool Eigen(double* a, int64_t n, double* w, double* z) {
 
 // d, e: the bidiagonal form; rows of ut and vt: the columns of its U and V.
 void bidiagonal(double* a, int64_t m, int64_t n, double* d, double* e, double* ut, int64_t columns, double* vt) {
-  std::vector<double> left(static_cast<size_t>(n)), right(static_cast<size_t>(n)), w(static_cast<size_t>(std::max(m, n)));
+  std::vector<double> left(static_cast<size_t>(n)), right(static_cast<size_t>(n)),
+    w(static_cast<size_t>(std::max(m, n)));
   for (int64_t k = 0; k < n; ++k) {
     double* v = a + k * n + k;
     left[static_cast<size_t>(k)] = make_reflector(v, n, m - k);
@@ -124,13 +128,15 @@ void bidiagonal(double* a, int64_t m, int64_t n, double* d, double* e, double* u
   std::vector<double> u(static_cast<size_t>(m * columns));
   for (int64_t i = 0; i < std::min(m, columns); ++i) u[static_cast<size_t>(i * columns + i)] = 1;
   for (int64_t k = n; k-- > 0;)
-    reflect_rows(a + k * n + k, n, left[static_cast<size_t>(k)], u.data() + k * columns, columns, m - k, columns, w.data());
+    reflect_rows(a + k * n + k, n, left[static_cast<size_t>(k)], u.data() + k * columns, columns, m - k, columns,
+                 w.data());
   for (int64_t i = 0; i < m; ++i)
     for (int64_t j = 0; j < columns; ++j) ut[j * m + i] = u[static_cast<size_t>(i * columns + j)];
   std::fill_n(vt, n * n, 0.0);
   for (int64_t i = 0; i < n; ++i) vt[i * n + i] = 1;
   for (int64_t k = n - 1; k-- > 0;)
-    reflect_rows(a + k * n + k + 1, 1, right[static_cast<size_t>(k)], vt + (k + 1) * n + k + 1, n, n - k - 1, n - k - 1, w.data());
+    reflect_rows(a + k * n + k + 1, 1, right[static_cast<size_t>(k)], vt + (k + 1) * n + k + 1, n, n - k - 1, n - k - 1,
+                 w.data());
   transpose_square(vt, n);
 }
 
@@ -163,8 +169,10 @@ struct Bidiagonal {
     }
   }
   void qr_step(int64_t k, int64_t p) const {
-    const double scale = std::max({std::abs(s[p - 1]), std::abs(s[p - 2]), std::abs(e[p - 2]), std::abs(s[k]), std::abs(e[k])});
-    const double sp = s[p - 1] / scale, before = s[p - 2] / scale, ep = e[p - 2] / scale, sk = s[k] / scale, ek = e[k] / scale;
+    const double scale =
+      std::max({std::abs(s[p - 1]), std::abs(s[p - 2]), std::abs(e[p - 2]), std::abs(s[k]), std::abs(e[k])});
+    const double sp = s[p - 1] / scale, before = s[p - 2] / scale, ep = e[p - 2] / scale, sk = s[k] / scale,
+                 ek = e[k] / scale;
     const double b = ((before + sp) * (before - sp) + ep * ep) / 2, c2 = sp * ep * (sp * ep);
     double shift = 0;
     if (b != 0 || c2 != 0) shift = c2 / (b + std::copysign(std::sqrt(b * b + c2), b));
@@ -248,7 +256,8 @@ bool Singular(double* a, int64_t m, int64_t n, double* s, double* ut, int64_t co
   for (int64_t i = 0; i < n; ++i) s[i] *= scale;
   return done;
 }
-} }  // namespace strata::cpu::HWY_NAMESPACE
+}  // namespace
+}  // namespace strata::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE

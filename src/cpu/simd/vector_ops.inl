@@ -49,7 +49,8 @@ HWY_INLINE double make_reflector(double* x, int64_t stride, int64_t n) {
   return (beta - alpha) / beta;
 }
 // Rows of a (m x n, `ld` apart) -= tau v (v^T a); v[0] counts as 1. w is scratch of n.
-HWY_INLINE void reflect_rows(const double* v, int64_t stride, double tau, double* a, int64_t ld, int64_t m, int64_t n, double* w) {
+HWY_INLINE void reflect_rows(const double* v, int64_t stride, double tau, double* a, int64_t ld, int64_t m, int64_t n,
+                             double* w) {
   if (tau == 0 || n == 0) return;
   std::copy_n(a, n, w);
   for (int64_t i = 1; i < m; ++i) add_scaled(w, v[i * stride], a + i * ld, n);

@@ -1,0 +1,26 @@
+"""PyTorch's own samples, where they are at hand: STRATA_CONFORMANCE names their folder."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import strata
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def samples_folder():
+    named = os.environ.get("STRATA_CONFORMANCE")
+    return pathlib.Path(named) if named else ROOT.parent / "shared" / "conformance"
+
+
+def test_no_rate_falls_and_nothing_crashes():
+    folder = samples_folder()
+    if not (folder / "replay.py").exists():
+        assert (ROOT / "docs/internals/conformance.json").exists(), "no samples here, and no recorded rates either"
+        return
+    package = pathlib.Path(strata._C.__file__).parents[1]  # the .py files may be links into the source tree
+    done = subprocess.run([sys.executable, str(ROOT / "tools/conformance.py"), str(folder), "--path", str(package)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "checks pass" in done.stdout

@@ -1,0 +1,135 @@
+"""Replays PyTorch's own test samples against Strata, holds the result to the recorded floors, and writes the report.
+
+usage: conformance.py FOLDER [--write] [--path PACKAGE_FOLDER]
+
+FOLDER holds replay.py and its dump. Without --write the pass rates are compared with docs/internals/conformance.json and the
+program fails when one has fallen, or anything crashed or hung. With --write that file and conformance.md are renewed.
+"""
+
+import argparse
+import collections
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FLOORS = ROOT / "docs/internals/conformance.json"
+REPORT = ROOT / "docs/internals/conformance.md"
+GROUPS = "core|nn.functional|linalg"
+
+# Why an op fails, by a part of its name; the first that fits counts.
+REASONS = {
+    "as_strided_scatter": "PyTorch gives the overwritten elements of input a gradient; their derivative is 0, which is what Strata returns",
+    "native_group_norm": "the gradients that flow through the mean and rstd outputs are not added; group_norm itself is complete",
+    "lu": "PyTorch's lu() returns a third, always empty, status when asked for it",
+    "topk": "equal elements: which of them receives the gradient is not defined",
+    "mode": "equal elements: which of them receives the gradient is not defined",
+    "msort": "equal elements: which of them receives the gradient is not defined",
+    "batch_norm": "an input of shape [0] is refused; elsewhere one rounding of bfloat16",
+    "histc": "bfloat16 bin edges are computed in float32",
+    "true_divide": "two plain numbers: PyTorch makes a tensor of them; Strata asks for at least one tensor",
+    "floor_divide": "two plain numbers: PyTorch makes a tensor of them; Strata asks for at least one tensor",
+    "conv_transpose3d": "a sum in another order, 2.4e-5 off where 1e-5 is allowed",
+    "clamp": "bfloat16 ties: the input equals the bound after rounding, and the gradient goes to one of them",
+    "fmax": "bfloat16 ties: both inputs are equal, and the gradient goes to one of them",
+}
+ROUNDING = "one rounding of bfloat16 in an intermediate result"
+MISSING = {
+    "frexp": "not there yet",
+    "grid_sampler_2d": "an internal name; grid_sample is there",
+    "hash_tensor": "not there yet",
+    "histogramdd": "not there yet",
+    "igamma": "not there yet",
+    "nonzero_static": "not there yet",
+    "real": "a property on real tensors; as a function not there yet",
+    "resize_": "changing the size of a tensor in place is left out: storage is shared by views",
+    "resize_as_": "changing the size of a tensor in place is left out: storage is shared by views",
+    "stft": "no complex dtypes",
+    "__rdiv__": "Python 2's division operator",
+    "linalg.matrix_sqrth": "not there yet",
+    "linalg.polar": "not there yet",
+    "linalg.ldl_factor_ex": "not there yet",
+}
+
+
+def replay(folder, path):
+    with tempfile.NamedTemporaryFile(suffix=".json") as out:
+        command = [sys.executable, str(folder / "replay.py"), "--module", "strata", "--path", path, "--dtype", "float32,bfloat16,int64", "--groups", GROUPS, "--json", out.name]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"conformance: {' '.join(command)} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        return json.load(open(out.name))
+
+
+def group_of(op):
+    return "linalg" if op["group"].startswith("linalg") else op["group"]
+
+
+def rates(result):
+    """Per group, dtype and phase: checks passed and due. Samples of an absent op are due too."""
+    table = collections.defaultdict(lambda: [0, 0])
+    for op in result["ops"]:
+        due = {"forward": op["samples"] + op["extras"], "backward": op["gradients"]}
+        for phase, n in due.items():
+            names = ("forward", "extra") if phase == "forward" else (phase,)
+            good = sum(o[2] == "pass" and o[1] in names for o in op["outcomes"])
+            if n:
+                cell = table[f"{group_of(op)} {op['run']} {phase}"]
+                cell[0] += good
+                cell[1] += n
+    return {k: v for k, v in sorted(table.items())}
+
+
+def fatal(result):
+    return [f"{op['run']} {op['key']} sample {o[0]}: {o[2]} {o[3]}" for op in result["ops"] for o in op["outcomes"] if o[2] in ("crashed", "hang")]
+
+
+def reason_for(op):
+    for part, reason in REASONS.items():
+        if part in op["key"] or part in op["name"]:
+            return reason
+    return ROUNDING if op["run"] == "bfloat16" else "to be looked into"
+
+
+def write(result):
+    table = rates(result)
+    FLOORS.write_text(json.dumps({k: v[0] for k, v in table.items()}, indent=1) + "\n")
+    lines = ["# Conformance with PyTorch", "",
+             "PyTorch's own test samples (op inputs with the results and gradients it computed on the CPU), replayed against Strata by",
+             "`tools/conformance.py`. Dtype and shape must match, values within the dtype's tolerance. This page is written by that tool;",
+             "the test suite fails when a rate falls, and when anything crashes or hangs.", "",
+             "| group | dtype | checks | passed | rate |", "|---|---|---|---|---|"]
+    for key, (good, due) in table.items():
+        group, dtype, phase = key.rsplit(" ", 2)
+        lines.append(f"| {group} | {dtype} | {phase} | {good} of {due} | {100 * good / due:.1f}% |")
+    missing = sorted({op["name"] for op in result["ops"] if not op["present"]})
+    lines += ["", "## Names that are not there", "", *[f"- `{name}`: {MISSING.get(name, 'not there yet')}" for name in missing], "", "## Samples that differ", ""]
+    for op in sorted(result["ops"], key=lambda o: (o["key"], o["run"])):
+        bad = [o for o in op["outcomes"] if o[2] != "pass"]
+        if bad:
+            lines.append(f"- `{op['key']}` {op['run']}: {len(bad)} of {len(op['outcomes'])}; first: {bad[0][1]} {bad[0][3]}. {reason_for(op)[0].upper()}{reason_for(op)[1:]}.")
+    REPORT.write_text("\n".join(lines) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--path", default=str(ROOT / "build/release/python"))
+    parser.add_argument("--write", action="store_true")
+    args = parser.parse_args()
+    result = replay(args.folder, args.path)
+    dead = fatal(result)
+    if args.write:
+        write(result)
+    floors = json.loads(FLOORS.read_text())
+    fallen = [f"{k}: {v[0]} of {v[1]} pass, {floors[k]} did before" for k, v in rates(result).items() if v[0] < floors.get(k, 0)]
+    for line in [*dead, *fallen]:
+        print(line)
+    print(f"conformance: {sum(v[0] for v in rates(result).values())} of {sum(v[1] for v in rates(result).values())} checks pass")
+    return 1 if dead or fallen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
