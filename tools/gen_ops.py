@@ -11,6 +11,7 @@ import sys
 
 import gen_functors
 import gen_stubs
+import signatures
 
 CPP = {
     "Tensor": "const Tensor&",
@@ -29,7 +30,6 @@ CPP = {
     "Generator": "Generator*",
 }
 NAMESPACES = ("nn.functional.", "linalg.", "special.")
-DEFINITION = re.compile(r'STRATA_OP\(\s*(\w+),\s*((?:"[^"]*"\s*)+)\)')
 
 
 def split(text):
@@ -120,7 +120,7 @@ class Op:
 def read_ops(source):
     """Definitions of one file. The builder calls of a definition reach up to the next one."""
     text = pathlib.Path(source).read_text()
-    found = list(DEFINITION.finditer(text))
+    found = list(signatures.DEFINITION.finditer(text))
     for here, following in zip(found, found[1:] + [None]):
         tail = text[here.end(): following.start() if following else len(text)]
         schema = "".join(re.findall(r'"([^"]*)"', here.group(2)))

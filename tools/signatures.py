@@ -8,6 +8,8 @@ import keyword
 import re
 
 NAMESPACES = ("nn.functional.", "linalg.", "special.")
+# STRATA_OP(id, "schema"), the literal in one piece or several.
+DEFINITION = re.compile(r'STRATA_OP\(\s*(\w+),\s*((?:"[^"]*"\s*)+)\)')
 TYPES = {
     "Tensor": "Tensor",
     "Tensor[]": "Sequence[Tensor]",
