@@ -81,7 +81,7 @@ def resolve(path):
     return value
 
 
-# --- examples ------------------------------------------------------------------------------------------------------------
+# --- examples --------------------------------------------------------------------------------------------------------
 
 
 def sample_value(text, kind):
@@ -129,7 +129,10 @@ def example(record, schema, path):
 
 # Where the first sample says little: what a reader would write.
 EXAMPLES = {
-    "searchsorted": ["edges = strata.tensor([1.0, 3.0, 5.0])", "strata.searchsorted(edges, strata.tensor([0.5, 3.0, 9.0]))"],
+    "searchsorted": [
+        "edges = strata.tensor([1.0, 3.0, 5.0])",
+        "strata.searchsorted(edges, strata.tensor([0.5, 3.0, 9.0]))",
+    ],
     "bucketize": ["edges = strata.tensor([1.0, 3.0, 5.0])", "strata.bucketize(strata.tensor([0.5, 3.0, 9.0]), edges)"],
     "histogram": ["strata.histogram(strata.randn(30), strata.linspace(-3, 3, 7))"],
     "bernoulli": ["strata.bernoulli(strata.rand(3))"],
@@ -137,17 +140,31 @@ EXAMPLES = {
     "nanquantile": ["strata.nanquantile(strata.randn(3, 4), strata.tensor([0.25, 0.75]), 0)"],
     "tensordot": ["strata.tensordot(strata.randn(2, 3, 4), strata.randn(4, 3, 5), dims=([1, 2], [1, 0]))"],
     "lu_unpack": ["LU, pivots = strata.linalg.lu_factor(strata.randn(3, 3))", "strata.lu_unpack(LU, pivots)"],
-    "linalg.lu_solve": ["LU, pivots = strata.linalg.lu_factor(strata.randn(3, 3))", "strata.linalg.lu_solve(LU, pivots, strata.randn(3, 2))"],
-    "lu_solve": ["LU, pivots = strata.linalg.lu_factor(strata.randn(3, 3))", "strata.lu_solve(strata.randn(3, 2), LU, pivots)"],
-    "nn.functional.max_unpool2d": ["x = strata.randn(1, 1, 4, 4)", "values, indices = strata.nn.functional.max_pool2d(x, 2, return_indices=True)", "strata.nn.functional.max_unpool2d(values, indices, 2)"],
-    "ctc_loss": ["log_probs = strata.randn(5, 2, 4).log_softmax(-1)", "targets = strata.randint(1, 4, (2, 2))", "strata.nn.functional.ctc_loss(log_probs, targets, strata.tensor([5, 5]), strata.tensor([2, 2]))"],
+    "linalg.lu_solve": [
+        "LU, pivots = strata.linalg.lu_factor(strata.randn(3, 3))",
+        "strata.linalg.lu_solve(LU, pivots, strata.randn(3, 2))",
+    ],
+    "lu_solve": [
+        "LU, pivots = strata.linalg.lu_factor(strata.randn(3, 3))",
+        "strata.lu_solve(strata.randn(3, 2), LU, pivots)",
+    ],
+    "nn.functional.max_unpool2d": [
+        "x = strata.randn(1, 1, 4, 4)",
+        "values, indices = strata.nn.functional.max_pool2d(x, 2, return_indices=True)",
+        "strata.nn.functional.max_unpool2d(values, indices, 2)",
+    ],
+    "ctc_loss": [
+        "log_probs = strata.randn(5, 2, 4).log_softmax(-1)",
+        "targets = strata.randint(1, 4, (2, 2))",
+        "strata.nn.functional.ctc_loss(log_probs, targets, strata.tensor([5, 5]), strata.tensor([2, 2]))",
+    ],
     "nn.functional.cross_entropy": ["strata.nn.functional.cross_entropy(strata.randn(3, 4), strata.randint(4, (3,)))"],
     "index_put_": ["x = strata.zeros(5, 3)", "x.index_put_((strata.tensor([0, 2]),), strata.ones(3))"],
     "index_put": ["x = strata.zeros(5, 3)", "strata.index_put(x, (strata.tensor([0, 2]),), strata.ones(3))"],
-}  # fmt: skip
+}
 
 
-# --- one op --------------------------------------------------------------------------------------------------------------
+# --- one op ----------------------------------------------------------------------------------------------------------
 
 
 def dtype_text(dtypes):
@@ -321,7 +338,7 @@ def ops_session_fits(path, doc):
     return runner.run(tests, out=lambda _: None).failed == 0
 
 
-# --- pages ---------------------------------------------------------------------------------------------------------------
+# --- pages -----------------------------------------------------------------------------------------------------------
 
 
 def read_sources():
@@ -373,7 +390,7 @@ def doc_of(name, records):
 
 
 def stub_signatures():
-    """Parameters of what C++ defines, from the stubs, by name, Tensor's methods by 'Tensor.name'; and docs of classes."""
+    """Parameters of what C++ defines, from the stubs, by name ('Tensor.name' for methods); docs of classes."""
     found, docs = {}, {}
     tree = ast.parse((ROOT / "tools/stubs/_C.pyi").read_text())
     for node in tree.body:
@@ -440,11 +457,13 @@ def library_page():
     methods = [n for n in names if callable(getattr(tensor, n))]
     properties = [n for n in names if not callable(getattr(tensor, n))]
     text = [
-        f"{HEADER}# The rest of the package\nWhat is no op: tensors from data, modes, memory, threads, random state, autograd, checks.\n\n"
+        f"{HEADER}# The rest of the package\n"
+        "What is no op: tensors from data, modes, memory, threads, random state, autograd, checks.\n\n"
     ]
     text.append(module_section("strata", plain_functions(), "strata.", lambda n: getattr(strata, n)) + "\n")
     text.append(
-        f"## Tensor\nProperties: {', '.join(f'`{p}`' for p in properties)}.\n\nEvery op marked `Tensor.…` in these pages is a method, and:\n\n"
+        f"## Tensor\nProperties: {', '.join(f'`{p}`' for p in properties)}.\n\n"
+        "Every op marked `Tensor.…` in these pages is a method, and:\n\n"
     )
     text.append(module_section("Tensor methods", methods, ".", lambda n: getattr(tensor, n), "Tensor.") + "\n")
     extra = [
@@ -470,8 +489,9 @@ def all_pages():
     pages["library.md"] = library_page()
     dtypes = "Where a page says *floating*, float64, float32, float16, bfloat16 and both float8 types are meant."
     pages["index.md"] = (
-        f"{HEADER}# Reference\nThe {count} ops by group, from their records. {dtypes} Kernels are listed in the order in which they are tried; "
-        f"`strata.explain(op, ...)` tells which one a call takes and why. What is no op stands in [library.md](library.md).\n\n{index.rstrip()}\n"
+        f"{HEADER}# Reference\nThe {count} ops by group, from their records. {dtypes} Kernels are listed in the order in which "
+        "they are tried; `strata.explain(op, ...)` tells which one a call takes and why. What is no op stands in "
+        f"[library.md](library.md).\n\n{index.rstrip()}\n"
     )
     for name, text in pages.items():
         for block in re.findall(r"```python\n(.*?)```", text, re.S):

@@ -30,7 +30,8 @@ from typing import overload as _overload
 
 MAX_POOL = (
     "input: Tensor, kernel_size: _int | _Sequence[_int], stride: _int | _Sequence[_int] | None = None, "
-    "padding: _int | _Sequence[_int] = 0, dilation: _int | _Sequence[_int] = 1, ceil_mode: _bool = False, return_indices: _bool = False"
+    "padding: _int | _Sequence[_int] = 0, dilation: _int | _Sequence[_int] = 1, "
+    "ceil_mode: _bool = False, return_indices: _bool = False"
 )
 VALUES = "".join(f"{name}: _dtype\n" for name in "float double half short int long".split())
 VALUES += "".join(f"{name}: _float\n" for name in "inf nan pi e".split()) + "newaxis: None\n"
@@ -226,7 +227,8 @@ def stubs(sources):
     functions_, variants = python_names("_functions.py"), python_names("_variants.py")
     shared = f"import Generator, Number, Tensor, {tuple_names}\n"
     imports = f"from ._C {shared}from ._C import device as _device, dtype as _dtype\n" + "".join(package_imports())
-    imports += f"from ._variants import {', '.join(f'{n} as {n}' for n in variants if n not in functions_)}\nfrom ._functions import *\n"
+    in_front = ", ".join(f"{n} as {n}" for n in variants if n not in functions_)
+    imports += f"from ._variants import {in_front}\nfrom ._functions import *\n"
     yield "__init__.pyi", HEADER + IMPORTS + imports + VALUES + namespace(names, "", {*functions_, *variants})
 
     for file in ("linalg.py", "special.py", "nn/functional.py"):

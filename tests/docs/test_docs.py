@@ -1,4 +1,4 @@
-"""Every code block of the docs runs, every link leads somewhere, everything public has a doc, the reference is up to date.
+"""Every code block of the docs runs, every link leads somewhere, everything public has a doc; the reference is current.
 
 Blocks: ```python runs, all of a page in one namespace; ```python raises Error must raise it; ```pycon is a doctest;
 ```cpp with a main() is compiled and run; ```cpp path is an excerpt of that file; `strata ...` lines of ```sh are run.
@@ -109,7 +109,9 @@ def test_cpp_excerpts_are_true(page, line, file, text):
     assert words(text) in words((ROOT / file).read_text()), f"{page.name}:{line}: {file} reads otherwise now"
 
 
-COMMANDS = sorted({c for p in PAGES for _, _, text in blocks(p, "sh") for c in text.splitlines() if c.startswith("strata ")})
+COMMANDS = sorted(
+    {c for p in PAGES for _, _, text in blocks(p, "sh") for c in text.splitlines() if c.startswith("strata ")}
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -126,7 +128,7 @@ def test_links_lead_somewhere(page):
         assert target.startswith("http") or (page.parent / target).exists(), f"{page.name}: {target}"
 
 
-# --- the reference -------------------------------------------------------------------------------------------------------
+# --- the reference ---------------------------------------------------------------------------------------------------
 
 
 def test_reference_is_up_to_date():
@@ -146,12 +148,26 @@ def test_reference_examples_run(page):
         assert doctest.DocTestRunner(verbose=False).run(test, out=said.write).failed == 0, said.getvalue()
 
 
-@pytest.mark.parametrize("record", [r for r in _C._records() if not r["internal"]], ids=lambda r: r["schema"].split("(")[0])
+@pytest.mark.parametrize(
+    "record", [r for r in _C._records() if not r["internal"]], ids=lambda r: r["schema"].split("(")[0]
+)
 def test_every_op_has_a_doc(record):
     assert record["doc"].strip().partition("\n")[0].endswith((".", ":", ")")), record["doc"]
 
 
-@pytest.mark.parametrize("module", [strata, strata.nn.functional, strata.linalg, strata.special, strata.autograd, strata.random, strata.utils.checkpoint], ids=lambda m: m.__name__)
+@pytest.mark.parametrize(
+    "module",
+    [
+        strata,
+        strata.nn.functional,
+        strata.linalg,
+        strata.special,
+        strata.autograd,
+        strata.random,
+        strata.utils.checkpoint,
+    ],
+    ids=lambda m: m.__name__,
+)
 def test_every_function_has_a_doc(module):
     public = getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]
     without = [n for n in public if callable(getattr(module, n)) and not getattr(module, n).__doc__]

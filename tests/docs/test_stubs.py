@@ -56,8 +56,16 @@ def test_every_member_of_tensor_has_a_stub(trees):
 
 
 def test_every_name_of_a_stub_exists(trees):
-    missing = [n for n in names(trees["__init__.pyi"].body) if not n.startswith("_") and n != "Number" and not hasattr(strata, n)]
-    missing += [n for n in names(trees["nn/functional.pyi"].body) if n[0] != "_" and n not in ("Any", "Number", "Generator", "Tensor") and not hasattr(strata.nn.functional, n)]
+    missing = [
+        n
+        for n in names(trees["__init__.pyi"].body)
+        if not n.startswith("_") and n != "Number" and not hasattr(strata, n)
+    ]
+    missing += [
+        n
+        for n in names(trees["nn/functional.pyi"].body)
+        if n[0] != "_" and n not in ("Any", "Number", "Generator", "Tensor") and not hasattr(strata.nn.functional, n)
+    ]
     assert not missing
 
 

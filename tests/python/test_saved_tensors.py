@@ -5,13 +5,17 @@ import strata
 
 
 @pytest.mark.parametrize("op", [strata.exp, strata.sigmoid, strata.tanh, strata.sqrt, strata.relu])
-@pytest.mark.parametrize("write", [lambda t: t.mul_(2), lambda t: t.zero_(), lambda t: t.__setitem__(0, 5.0), lambda t: t.view(2).add_(1)])
+@pytest.mark.parametrize(
+    "write", [lambda t: t.mul_(2), lambda t: t.zero_(), lambda t: t.__setitem__(0, 5.0), lambda t: t.view(2).add_(1)]
+)
 def test_writing_to_a_saved_result_is_an_error(op, write):
     x = strata.rand(2).add_(0.5).requires_grad_()
     result = op(x)
     loss = result.sum()
     write(result)
-    with pytest.raises(RuntimeError, match=f"{op.__name__} saved a float32 tensor of shape .2. at version 0, it is now at version"):
+    with pytest.raises(
+        RuntimeError, match=f"{op.__name__} saved a float32 tensor of shape .2. at version 0, it is now at version"
+    ):
         loss.backward()
 
 
