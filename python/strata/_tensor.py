@@ -35,6 +35,8 @@ def numpy(self, *, force=False):
         self = self.detach()
         if self.dtype in (_C.bfloat16, _C.float8_e4m3fn, _C.float8_e5m2):
             self = self.to(_C.float32)
+    if self.dim() == 0:  # NumPy would copy a buffer without dimensions
+        return np.asarray(memoryview(self.view(1))).reshape(())
     return np.asarray(memoryview(self))
 
 
@@ -188,10 +190,6 @@ def __reduce_ex__(self, protocol):
     return _rebuild, (self.__class__, data, self.dtype, tuple(self.shape), self.requires_grad, state)
 
 
-def _dtype(name):
-    return getattr(_C, name)
-
-
 @_method
 def __deepcopy__(self, memo):
     if id(self) in memo:
@@ -213,6 +211,10 @@ def __deepcopy__(self, memo):
     return out
 
 
+def _dtype_named(name):
+    return getattr(_C, name)
+
+
 copyreg.pickle(_C.device, lambda d: (_C.device, (str(d),)))
 copyreg.pickle(_C.Size, lambda s: (_C.Size, (tuple(s),)))
-copyreg.pickle(_C.dtype, lambda t: (_dtype, (str(t).split(".")[-1],)))
+copyreg.pickle(_C.dtype, lambda t: (_dtype_named, (str(t).split(".")[-1],)))

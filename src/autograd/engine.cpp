@@ -185,9 +185,15 @@ class Backward {
       if (!all[0] && is_floating(node.output_shapes[0].dtype()) && !(op.integer_outputs & 1)) all[0] = autograd::zeros_for(*node.output_shapes[0]);
       grads = all;
     }
-    Grads out = op.grad_fn(GradContext(node, grads), grads[0]);
+    Grads out;
+    if (thread_state.anomaly_mode) [[unlikely]] {
+      Scoped quiet(thread_state.anomaly_mode, false);  // the formula's own ops are not the user's
+      out = op.grad_fn(GradContext(node, grads), grads[0]);
+      check_anomaly(node, out);
+    } else {
+      out = op.grad_fn(GradContext(node, grads), grads[0]);
+    }
     if (node.outputs == 1) p.grad = {};  // let the next in line reuse it
-    if (thread_state.anomaly_mode) [[unlikely]] check_anomaly(node, out);
     const Args& saved = node.args.view();
     for (uint32_t i = 0; i < kMaxInputs; ++i) {
       if (!out.t[i] || !node.edges[i]) continue;

@@ -43,13 +43,13 @@ struct STRATA_API Node : History {
   bool used = false;     // a finished backward has freed what was saved
   uint8_t outputs = 1;
   SavedArgs args;
+  uint32_t version = 0;  // of the saved outputs when they were saved
   Tensor results[2];     // saved outputs, aliases without history (else output and node would own each other)
   Edge edges[kMaxInputs];              // by parameter index
   std::vector<Edge> list_edges;        // of the Tensor[] parameter
   std::vector<Tensor> more_results;    // saved outputs beyond two
   std::vector<Tensor> output_shapes;   // ops with several outputs: to make zeros for those without a gradient
   std::unique_ptr<Rare> rare;
-  uint32_t result_versions[kMaxOutputs];  // of the saved outputs when they were saved
 
   const char* name() const { return rare && rare->custom ? rare->custom->name() : op->name.c_str(); }
   Rare& more() {
@@ -70,7 +70,7 @@ class STRATA_API GradContext {
   Shape shape(uint32_t i) const { return node_.args.view()[i].tensor->sizes(); }  // of a tensor argument, saved or not
   const TensorImpl& meta(uint32_t i) const { return *node_.args.view()[i].tensor; }  // its dtype, shape and strides
   bool has(uint32_t i) const { return node_.args.view()[i].tag == Tag::Tensor; }
-  Tensor result(uint32_t i = 0) const;        // a saved output; checks that nobody wrote to it since
+  Tensor result(uint32_t i = 0) const;        // a saved output
   bool needs(uint32_t i) const { return static_cast<bool>(node_.edges[i]); }  // does anybody want the gradient of input i?
   bool needs_list(uint32_t k) const { return static_cast<bool>(node_.list_edges[k]); }
   const Tensor& grad(uint32_t output) const { return grads_[output]; }  // may be undefined

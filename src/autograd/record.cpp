@@ -119,7 +119,7 @@ void record_node(const OpRecord& op, const Args& args, Tensor* outs, uint32_t co
   node->outputs = static_cast<uint8_t>(count);
   for (uint32_t o = 0; o < count; ++o) {
     if (op.saved_outputs >> o & 1) {
-      node->result_versions[o] = outs[o]->version();
+      node->version = outs[o]->version();
       if (o < 2) {
         node->results[o] = alias(*outs[o]);
       } else {
@@ -198,7 +198,7 @@ std::vector<Tensor> GradContext::input_list(uint32_t i) const {
 
 Tensor GradContext::result(uint32_t i) const {
   const Tensor& saved = i < 2 ? node_.results[i] : node_.more_results[i];
-  if (saved->version() != node_.result_versions[i]) modified(node_, *saved, node_.result_versions[i]);
+  if (saved->version() != node_.version) modified(node_, *saved, node_.version);
   if (!thread_state.grad_mode) return saved;
   Tensor t = alias(*saved);  // for a gradient of the gradient it must know that this node made it
   t->history = Ref<History>::share(const_cast<Node*>(&node_)), t->output = static_cast<uint8_t>(i), t->requires_grad = true;
