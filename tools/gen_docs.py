@@ -490,7 +490,8 @@ def all_pages():
     dtypes = "Where a page says *floating*, float64, float32, float16, bfloat16 and both float8 types are meant."
     pages["index.md"] = (
         f"{HEADER}# Reference\nThe {count} ops by group, from their records. {dtypes} "
-        "Kernels are listed in the order in which they are tried; `strata.explain(op, ...)` tells which one a call takes and why. What is no op stands in "
+        "Kernels are listed in the order in which they are tried; "
+        "`strata.explain(op, ...)` tells which one a call takes and why. What is no op stands in "
         f"[library.md](library.md).\n\n{index.rstrip()}\n"
     )
     for name, text in pages.items():
