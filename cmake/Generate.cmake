@@ -2,7 +2,7 @@
 #   gen/strata/*            headers, found as "strata/ops.h"
 #   gen/**/*.cpp            compiled into the ops layer
 #   gen/functors/*.inc      the functors of each header in src/device/functors, by tools/gen_functors.py
-#   gen/python/strata/*     part of the Python package (stubs)
+#   gen/python/strata/*     part of the Python package: type stubs, by tools/gen_stubs.py
 # The generator writes into a scratch folder and only files that differ are copied, so that an edit which leaves a
 # header as it was rebuilds nothing but the edited file. It runs once while configuring, which tells the names of its
 # outputs to Ninja and lets editors and clang-tidy work before the first build.
@@ -14,6 +14,9 @@ file(GLOB_RECURSE op_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/*.c
 file(GLOB functor_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/device/functors/*.h)
 list(APPEND op_sources ${functor_headers})
 set(generator ${PROJECT_SOURCE_DIR}/tools/gen_ops.py)
+file(GLOB generator_inputs CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/gen_*.py ${PROJECT_SOURCE_DIR}/tools/signatures.py
+  ${PROJECT_SOURCE_DIR}/tools/stubs/*.pyi ${PROJECT_SOURCE_DIR}/python/strata/*.py ${PROJECT_SOURCE_DIR}/python/strata/nn/functional.py)
+list(FILTER generator_inputs EXCLUDE REGEX "/gen_docs.py$")
 
 if(op_sources AND EXISTS ${generator})
   set(scratch ${PROJECT_BINARY_DIR}/gen.new)
@@ -30,7 +33,7 @@ if(op_sources AND EXISTS ${generator})
   add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/gen.stamp BYPRODUCTS ${outputs}
     COMMAND ${run_generator}
     COMMAND ${CMAKE_COMMAND} -E touch ${PROJECT_BINARY_DIR}/gen.stamp
-    DEPENDS ${generator} ${PROJECT_SOURCE_DIR}/cmake/RunGenerator.cmake ${op_sources}
+    DEPENDS ${generator_inputs} ${PROJECT_SOURCE_DIR}/cmake/RunGenerator.cmake ${op_sources}
     COMMENT "Deriving strata/ops.h from the op records" VERBATIM)
   add_custom_target(strata_generated DEPENDS ${PROJECT_BINARY_DIR}/gen.stamp)
 endif()

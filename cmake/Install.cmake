@@ -25,7 +25,9 @@ if(STRATA_WHEEL)
   if(TARGET strata_python)
     install(TARGETS strata_python LIBRARY DESTINATION .)
   endif()
-  install(FILES ${STRATA_GENERATED_PYTHON} DESTINATION .)
+  if(STRATA_GENERATED_PYTHON)
+    install(DIRECTORY ${STRATA_GEN}/python/strata/ DESTINATION .)
+  endif()
   if(TARGET strata_command)
     # The command is the executable itself, not a Python script that starts it: `strata --version` takes milliseconds.
     # It finds the library from the bin folder of an environment, of the system (Debian), or of `pip install --target`.
@@ -44,7 +46,7 @@ endif()
 
 # Headers: "strata/..." are the public ones. They include layer headers by their path from src/ ("tensor/tensor.h"),
 # so these lie in include/strata, which the imported target has among its include folders.
-set(headers FILES_MATCHING PATTERN "*.h")
+set(headers FILES_MATCHING PATTERN "*.h" PATTERN "*.inc")
 if(EXISTS ${PROJECT_SOURCE_DIR}/include/strata)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/strata DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} ${headers})
 endif()

@@ -1,4 +1,5 @@
-"""Derives the typed C++ functions from the op schemas: one header per file of op definitions, and strata/ops.h for all.
+"""Derives the typed C++ functions from the op schemas: one header per file of op definitions, and strata/ops.h for all;
+and through gen_stubs.py the type stubs of the Python package.
 
 usage: gen_ops.py OUTPUT_FOLDER (OP_SOURCE.cpp | FUNCTOR_HEADER.h)...
 
@@ -9,6 +10,8 @@ import re
 import sys
 
 import gen_functors
+import gen_stubs
+import signatures
 
 CPP = {
     "Tensor": "const Tensor&",
@@ -29,7 +32,6 @@ CPP = {
 # Members that Tensor has of its own.
 MEMBERS = {"size", "dim", "data", "item", "grad", "shape", "strides", "numel", "dtype", "device", "is_contiguous", "requires_grad", "bytes", "backward", "to_string", "get"}
 NAMESPACES = ("nn.functional.", "linalg.", "special.")
-DEFINITION = re.compile(r'STRATA_OP\(\s*(\w+),\s*((?:"[^"]*"\s*)+)\)')
 
 
 def split(text):
@@ -140,7 +142,7 @@ class Op:
 def read_ops(source):
     """Definitions of one file. The builder calls of a definition reach up to the next one."""
     text = pathlib.Path(source).read_text()
-    found = list(DEFINITION.finditer(text))
+    found = list(signatures.DEFINITION.finditer(text))
     for here, following in zip(found, found[1:] + [None]):
         tail = text[here.end(): following.start() if following else len(text)]
         schema = "".join(re.findall(r'"([^"]*)"', here.group(2)))
@@ -172,6 +174,7 @@ def main(folder, sources):
     write(out / "strata" / "tensor_methods.h", head + "".join(m[1] for m in methods) + "}  // namespace strata\n")
     umbrella = "// Generated: every op as a typed function. Do not edit.\n#pragma once\n"
     write(out / "strata" / "ops.h", umbrella + "".join(f'#include "strata/ops/{s}.h"\n' for s in stems))
+    gen_stubs.main(folder, sources)
 
 
 if __name__ == "__main__":

@@ -48,14 +48,14 @@ strided = "strided"
 contiguous_format, preserve_format, channels_last, channels_last_3d = "contiguous_format", "preserve_format", "channels_last", "channels_last_3d"
 
 # Every op of the registry that has no namespace of its own.
-globals().update({name: op for name, op in _C.ops.items() if "." not in name})
+globals().update({name: op for name, op in _C.ops.items() if "." not in name and not op.internal})
 
 from . import _functions as _functions  # noqa: E402
 from . import _variants  # noqa: E402
 
 globals().update(_variants.FUNCTIONS)
 from . import _tensor as _tensor  # noqa: E402
-from . import autograd, linalg, nn, random, special, testing, utils  # noqa: E402
+from . import autograd, cuda, linalg, nn, random, special, testing, utils  # noqa: E402
 from ._functions import *  # noqa: E402, F403
 from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 from .random import get_rng_state, initial_seed, seed, set_rng_state  # noqa: E402

@@ -9,7 +9,6 @@ __all__ = [
     "broadcast_shapes",
     "can_cast",
     "chain_matmul",
-    "einsum",
     "finfo",
     "from_dlpack",
     "get_printoptions",
@@ -160,13 +159,6 @@ def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=N
 def get_printoptions():
     """The options in use."""
     return _C._get_printoptions()
-
-
-def einsum(equation, *operands):
-    """Sums of products of the operands over the dimensions named in the equation."""
-    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
-        operands = operands[0]
-    return _C.ops["einsum"](equation, list(operands))
 
 
 def chain_matmul(*matrices, out=None):

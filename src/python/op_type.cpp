@@ -245,6 +245,10 @@ PyObject* get_schemas(PyObject* self, void*) {
   for (const Overload& o : *op_at(self).overloads) PyList_Append(list, Object(PyUnicode_FromString(o.op->schema)).get());
   return list;
 }
+PyObject* get_internal(PyObject* self, void*) {
+  const auto& all = *op_at(self).overloads;
+  return PyBool_FromLong(std::all_of(all.begin(), all.end(), [](const Overload& o) { return o.op->internal; }));
+}
 PyObject* get_module(PyObject*, void*) { return PyUnicode_FromString("strata"); }
 PyObject* reduce(PyObject* self, PyObject*) {
   Object module(PyImport_ImportModule("strata._C"));
@@ -256,7 +260,7 @@ PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(PyOp, vec
 PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr}, {}};
 PyGetSetDef properties[] = {{"__name__", get_name, nullptr, nullptr, nullptr},   {"__qualname__", get_name, nullptr, nullptr, nullptr},
                             {"__doc__", get_doc, nullptr, nullptr, nullptr},     {"schemas", get_schemas, nullptr, nullptr, nullptr},
-                            {"__module__", get_module, nullptr, nullptr, nullptr}, {}};
+                            {"__module__", get_module, nullptr, nullptr, nullptr}, {"internal", get_internal, nullptr, nullptr, nullptr}, {}};
 
 // values and indices of max(dim=0): a tuple with names, one type per op name.
 PyTypeObject* result_type_of(const OpRecord& op) {

@@ -3,7 +3,7 @@
 from .. import _C
 from .attention import multi_head_attention_forward  # noqa: F401
 
-_ops = {name.removeprefix("nn.functional."): op for name, op in _C.ops.items() if name.startswith("nn.functional.")}
+_ops = {name.removeprefix("nn.functional."): op for name, op in _C.ops.items() if name.startswith("nn.functional.") and not op.internal}
 globals().update(_ops)
 
 
