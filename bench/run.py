@@ -27,7 +27,9 @@ class Library:
     """A worker process that times cases of one module."""
 
     def __init__(self, python, module, env):
-        self.process = subprocess.Popen([python, str(HERE / "worker.py"), module], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+        self.process = subprocess.Popen(
+            [python, str(HERE / "worker.py"), module], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env
+        )
         line = self.process.stdout.readline()
         if not line:
             raise SystemExit(f"bench: {python} cannot import {module}")
@@ -73,7 +75,12 @@ def run_cases(args, libraries, folder):
         spread = [(max(map(statistics.median, r)) / min(map(statistics.median, r)) - 1) * 100 for r in rounds]
         row = dict(case=name, strata_us=medians[0], floor=case["floor"], strata_spread_percent=spread[0])
         if len(medians) == 2:
-            row.update(torch_us=medians[1], torch_spread_percent=spread[1], ratio=medians[1] / medians[0], good=medians[1] / medians[0] >= case["floor"])
+            row.update(
+                torch_us=medians[1],
+                torch_spread_percent=spread[1],
+                ratio=medians[1] / medians[0],
+                good=medians[1] / medians[0] >= case["floor"],
+            )
         rows.append(row)
         print(show(row), flush=True)
     return rows
@@ -90,7 +97,11 @@ def own_rows():
     """What has no counterpart: start-up times and the C++ call."""
     build = pathlib.Path(os.environ.get("STRATA_BUILD_DIR", HERE.parent / "build/release"))
     rows = []
-    for name, command in (("strata --version", [str(build / "bin/strata"), "--version"]), ("import strata", [sys.executable, "-c", "import strata"]), ("python startup", [sys.executable, "-c", "pass"])):
+    for name, command in (
+        ("strata --version", [str(build / "bin/strata"), "--version"]),
+        ("import strata", [sys.executable, "-c", "import strata"]),
+        ("python startup", [sys.executable, "-c", "pass"]),
+    ):
         if not pathlib.Path(command[0]).exists():
             continue
         times = []
@@ -106,7 +117,10 @@ def own_rows():
 
 
 def machine():
-    model = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.processor())
+    model = next(
+        (line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")),
+        platform.processor(),
+    )
     return f"{model}, {os.cpu_count()} cores"
 
 
@@ -116,16 +130,27 @@ def write(args, info, rows, own):
     date = datetime.date.today().isoformat()
     record = dict(date=date, machine=machine(), **info, rows=rows, own=own)
     (out / "cpu.json").write_text(json.dumps(record, indent=1) + "\n")
-    lines = [f"# CPU, {date}", "", f"{machine()}; {', '.join(f'{k} {v}' for k, v in info.items())}. Medians; ratio = PyTorch's time / ours.", "", "| case | Strata | PyTorch | ratio | floor |", "|---|---|---|---|---|"]
+    lines = [
+        f"# CPU, {date}",
+        "",
+        f"{machine()}; {', '.join(f'{k} {v}' for k, v in info.items())}. Medians; ratio = PyTorch's time / ours.",
+        "",
+        "| case | Strata | PyTorch | ratio | floor |",
+        "|---|---|---|---|---|",
+    ]
     for r in rows:
-        lines.append(f"| {r['case']} | {r['strata_us']:.2f} us | {r.get('torch_us', float('nan')):.2f} us | {r.get('ratio', float('nan')):.2f}x | {r['floor']}x |")
+        lines.append(
+            f"| {r['case']} | {r['strata_us']:.2f} us | {r.get('torch_us', float('nan')):.2f} us | {r.get('ratio', float('nan')):.2f}x | {r['floor']}x |"
+        )
     lines += ["", "| alone | time |", "|---|---|", *[f"| {r['case']} | {r['strata_us']:.3f} us |" for r in own]]
     (out / "cpu.md").write_text("\n".join(lines) + "\n")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peer-python", default=os.environ.get("STRATA_PEER_PYTHON", ""), help="a Python that has PyTorch")
+    parser.add_argument(
+        "--peer-python", default=os.environ.get("STRATA_PEER_PYTHON", ""), help="a Python that has PyTorch"
+    )
     parser.add_argument("--cases", default="", help="regular expression on the case's name")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.15, help="per case, round and library")

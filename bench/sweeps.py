@@ -7,6 +7,7 @@ processes are started together, and their common rate is compared with that of o
 """
 
 import argparse
+import functools
 import json
 import math
 import pathlib
@@ -39,14 +40,14 @@ def slope(points):
 def element_sweeps():
     sizes = [10**k for k in range(3, 9)]
     cases = {
-        "add": lambda x: (lambda: x + x),
+        "add": lambda x: lambda: x + x,
         "exp": lambda x: x.exp,
         "sum": lambda x: x.sum,
-        "softmax": lambda x: (lambda t=x.view(-1, 500): t.softmax(1)),
-        "cumsum": lambda x: (lambda: x.cumsum(0)),
+        "softmax": lambda x: functools.partial(strata.softmax, x.view(-1, 500), 1),
+        "cumsum": lambda x: lambda: x.cumsum(0),
         "sort": lambda x: x.sort,
-        "copy of a transpose": lambda x: (lambda t=x.view(500, -1).t(): t.contiguous()),
-        "index_select": lambda x: (lambda i=strata.randint(0, x.numel(), (x.numel(),)): x.index_select(0, i)),
+        "copy of a transpose": lambda x: x.view(500, -1).t().contiguous,
+        "index_select": lambda x: functools.partial(x.index_select, 0, strata.randint(0, x.numel(), (x.numel(),))),
     }
     out = {}
     for name, make in cases.items():
@@ -147,11 +148,23 @@ def main():
     sweeps["y = y + 1 and backward, tape length"] = tape_sweep()
     sweeps["cat of branches and backward, branches"] = wide_tape_sweep()
     sweeps["empty(100), live tensors"] = allocation_sweep()
-    lines = ["# Growth", "", "Slope on log-log axes over the upper half of each sweep: 1 is linear, 0 is constant.", "", "| sweep | from | to | slope | time at the end |", "|---|---|---|---|---|"]
+    lines = [
+        "# Growth",
+        "",
+        "Slope on log-log axes over the upper half of each sweep: 1 is linear, 0 is constant.",
+        "",
+        "| sweep | from | to | slope | time at the end |",
+        "|---|---|---|---|---|",
+    ]
     for name, points in sweeps.items():
-        lines.append(f"| {name} | {points[0][0]:.0e} | {points[-1][0]:.0e} | {slope(points):.2f} | {points[-1][1] * 1e3:.2f} ms |")
+        lines.append(
+            f"| {name} | {points[0][0]:.0e} | {points[-1][0]:.0e} | {slope(points):.2f} | {points[-1][1] * 1e3:.2f} ms |"
+        )
     pair = side_by_side()
-    lines += ["", f"Two training processes side by side reach together {100 * pair['share']:.0f}% of what one reaches alone ({pair['two_together_steps_per_s']:.0f} and {pair['alone_steps_per_s']:.0f} steps/s)."]
+    lines += [
+        "",
+        f"Two training processes side by side reach together {100 * pair['share']:.0f}% of what one reaches alone ({pair['two_together_steps_per_s']:.0f} and {pair['alone_steps_per_s']:.0f} steps/s).",
+    ]
     print("\n".join(lines))
     out = pathlib.Path(args.out)
     out.mkdir(parents=True, exist_ok=True)

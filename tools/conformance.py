@@ -56,7 +56,20 @@ MISSING = {
 
 def replay(folder, path):
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
-        command = [sys.executable, str(folder / "replay.py"), "--module", "strata", "--path", path, "--dtype", "float32,bfloat16,int64", "--groups", GROUPS, "--json", out.name]
+        command = [
+            sys.executable,
+            str(folder / "replay.py"),
+            "--module",
+            "strata",
+            "--path",
+            path,
+            "--dtype",
+            "float32,bfloat16,int64",
+            "--groups",
+            GROUPS,
+            "--json",
+            out.name,
+        ]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(f"conformance: {' '.join(command)} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
@@ -83,7 +96,12 @@ def rates(result):
 
 
 def fatal(result):
-    return [f"{op['run']} {op['key']} sample {o[0]}: {o[2]} {o[3]}" for op in result["ops"] for o in op["outcomes"] if o[2] in ("crashed", "hang")]
+    return [
+        f"{op['run']} {op['key']} sample {o[0]}: {o[2]} {o[3]}"
+        for op in result["ops"]
+        for o in op["outcomes"]
+        if o[2] in ("crashed", "hang")
+    ]
 
 
 def reason_for(op):
@@ -96,20 +114,35 @@ def reason_for(op):
 def write(result):
     table = rates(result)
     FLOORS.write_text(json.dumps({k: v[0] for k, v in table.items()}, indent=1) + "\n")
-    lines = ["# Conformance with PyTorch", "",
-             "PyTorch's own test samples (op inputs with the results and gradients it computed on the CPU), replayed against Strata by",
-             "`tools/conformance.py`. Dtype and shape must match, values within the dtype's tolerance. This page is written by that tool;",
-             "the test suite fails when a rate falls, and when anything crashes or hangs.", "",
-             "| group | dtype | checks | passed | rate |", "|---|---|---|---|---|"]
+    lines = [
+        "# Conformance with PyTorch",
+        "",
+        "PyTorch's own test samples (op inputs with the results and gradients it computed on the CPU), replayed against Strata by",
+        "`tools/conformance.py`. Dtype and shape must match, values within the dtype's tolerance. This page is written by that tool;",
+        "the test suite fails when a rate falls, and when anything crashes or hangs.",
+        "",
+        "| group | dtype | checks | passed | rate |",
+        "|---|---|---|---|---|",
+    ]
     for key, (good, due) in table.items():
         group, dtype, phase = key.rsplit(" ", 2)
         lines.append(f"| {group} | {dtype} | {phase} | {good} of {due} | {100 * good / due:.1f}% |")
     missing = sorted({op["name"] for op in result["ops"] if not op["present"]})
-    lines += ["", "## Names that are not there", "", *[f"- `{name}`: {MISSING.get(name, 'not there yet')}" for name in missing], "", "## Samples that differ", ""]
+    lines += [
+        "",
+        "## Names that are not there",
+        "",
+        *[f"- `{name}`: {MISSING.get(name, 'not there yet')}" for name in missing],
+        "",
+        "## Samples that differ",
+        "",
+    ]
     for op in sorted(result["ops"], key=lambda o: (o["key"], o["run"])):
         bad = [o for o in op["outcomes"] if o[2] != "pass"]
         if bad:
-            lines.append(f"- `{op['key']}` {op['run']}: {len(bad)} of {len(op['outcomes'])}; first: {bad[0][1]} {bad[0][3]}. {reason_for(op)[0].upper()}{reason_for(op)[1:]}.")
+            lines.append(
+                f"- `{op['key']}` {op['run']}: {len(bad)} of {len(op['outcomes'])}; first: {bad[0][1]} {bad[0][3]}. {reason_for(op)[0].upper()}{reason_for(op)[1:]}."
+            )
     REPORT.write_text("\n".join(lines) + "\n")
 
 
@@ -124,10 +157,16 @@ def main():
     if args.write:
         write(result)
     floors = json.loads(FLOORS.read_text())
-    fallen = [f"{k}: {v[0]} of {v[1]} pass, {floors[k]} did before" for k, v in rates(result).items() if v[0] < floors.get(k, 0)]
+    fallen = [
+        f"{k}: {v[0]} of {v[1]} pass, {floors[k]} did before"
+        for k, v in rates(result).items()
+        if v[0] < floors.get(k, 0)
+    ]
     for line in [*dead, *fallen]:
         print(line)
-    print(f"conformance: {sum(v[0] for v in rates(result).values())} of {sum(v[1] for v in rates(result).values())} checks pass")
+    print(
+        f"conformance: {sum(v[0] for v in rates(result).values())} of {sum(v[1] for v in rates(result).values())} checks pass"
+    )
     return 1 if dead or fallen else 0
 
 

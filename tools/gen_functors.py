@@ -4,6 +4,7 @@ usage: gen_functors.py OUTPUT_FOLDER FUNCTOR_HEADER...
 
 A functor is a `template <class T> struct Name` with a kInputs constant. cpu/simd/*.cpp compiles each list once per SIMD target.
 """
+
 import pathlib
 import re
 import sys

@@ -5,6 +5,7 @@ usage: gen_ops.py OUTPUT_FOLDER (OP_SOURCE.cpp | FUNCTOR_HEADER.h)...
 
 A file is written only when its content changes, so that touching one definition does not rebuild the others.
 """
+
 import pathlib
 import re
 import sys
@@ -30,7 +31,24 @@ CPP = {
     "Generator": "Generator*",
 }
 # Members that Tensor has of its own.
-MEMBERS = {"size", "dim", "data", "item", "grad", "shape", "strides", "numel", "dtype", "device", "is_contiguous", "requires_grad", "bytes", "backward", "to_string", "get"}
+MEMBERS = {
+    "size",
+    "dim",
+    "data",
+    "item",
+    "grad",
+    "shape",
+    "strides",
+    "numel",
+    "dtype",
+    "device",
+    "is_contiguous",
+    "requires_grad",
+    "bytes",
+    "backward",
+    "to_string",
+    "get",
+}
 NAMESPACES = ("nn.functional.", "linalg.", "special.")
 
 
@@ -53,7 +71,7 @@ class Op:
         self.ident, self.schema, self.tail = ident, schema, tail
         full, inside, result = re.fullmatch(r"([\w.]+)\((.*)\) -> (.*)", schema).groups()
         self.namespace = next((n for n in NAMESPACES if full.startswith(n)), "")
-        self.name = full[len(self.namespace):].split(".")[0]
+        self.name = full[len(self.namespace) :].split(".")[0]
         self.result = result
         self.inplace = ".inplace()" in tail or ".updates()" in tail
         self.numbers = "pointwise<" in tail or ".takes_numbers()" in tail
@@ -86,7 +104,13 @@ class Op:
             text = f"{CPP[kind]} {name}"
         if default is None:
             return text
-        default = {"None": "std::nullopt", "True": "true", "False": "false", "inf": "HUGE_VAL", "-inf": "-HUGE_VAL"}.get(default, default)
+        default = {
+            "None": "std::nullopt",
+            "True": "true",
+            "False": "false",
+            "inf": "HUGE_VAL",
+            "-inf": "-HUGE_VAL",
+        }.get(default, default)
         default = re.sub(r"^'(.*)'$", r'"\1"', default)
         if kind == "int[]":
             default = "{" + default.strip("[]") + "}" if default != "std::nullopt" else default
@@ -115,27 +139,41 @@ class Op:
             opening, closing = (f"namespace {'::'.join(spaces)} {{ ", " }") if spaces else ("", "")
             lines.append(f"{opening}inline {kind} {short}({signature}) {{ return {body}; }}{closing}")
             if self.inplace:
-                lines.append(f"{opening}inline Tensor {short}_({signature}) {{ return call_inplace({record}, {args}); }}{closing}")
+                lines.append(
+                    f"{opening}inline Tensor {short}_({signature}) {{ return call_inplace({record}, {args}); }}{closing}"
+                )
         return "\n".join(lines) + "\n"
-
 
     def method(self):
         """Declaration and definition as a member of Tensor, or None when the op has no tensor to call it on."""
-        if self.namespace or not self.params or self.params[0][0] != "Tensor" or ".no_method()" in self.tail or ".helper()" in self.tail:
+        if (
+            self.namespace
+            or not self.params
+            or self.params[0][0] != "Tensor"
+            or ".no_method()" in self.tail
+            or ".helper()" in self.tail
+        ):
             return None
         takes = [self.cpp_param(i, *p) for i, p in enumerate(self.params)][1:]
-        last = max((i for i, p in enumerate(self.params[1:]) if p[2] is None or "std::optional<Operand>" in takes[i]), default=-1)
+        last = max(
+            (i for i, p in enumerate(self.params[1:]) if p[2] is None or "std::optional<Operand>" in takes[i]),
+            default=-1,
+        )
         takes = [t.split(" = ")[0] if i <= last else t for i, t in enumerate(takes)]
         plain = ", ".join(t.split(" = ")[0] for t in takes)
         gives = ", ".join(["*this", *[p[1] for p in self.params[1:]]])
-        kind = {"Tensor": "Tensor", "Tensor[]": "std::vector<Tensor>"}.get(self.result) or f"std::array<Tensor, {len(split(self.result[1:-1]))}>"
+        kind = {"Tensor": "Tensor", "Tensor[]": "std::vector<Tensor>"}.get(
+            self.result
+        ) or f"std::array<Tensor, {len(split(self.result[1:-1]))}>"
         declared, defined = [], []
         for suffix, result in (("", kind), ("_", "Tensor"))[: 2 if self.inplace else 1]:
             for name in [self.name, *[a for a in self.aliases if "." not in a]]:
                 if name + suffix in MEMBERS:
                     continue
                 declared.append(f"{result} {name}{suffix}({', '.join(takes)}) const;\n")
-                defined.append(f"inline {result} Tensor::{name}{suffix}({plain}) const {{ return strata::{name}{suffix}({gives}); }}\n")
+                defined.append(
+                    f"inline {result} Tensor::{name}{suffix}({plain}) const {{ return strata::{name}{suffix}({gives}); }}\n"
+                )
         return "".join(declared), "".join(defined)
 
 
@@ -143,8 +181,8 @@ def read_ops(source):
     """Definitions of one file. The builder calls of a definition reach up to the next one."""
     text = pathlib.Path(source).read_text()
     found = list(signatures.DEFINITION.finditer(text))
-    for here, following in zip(found, found[1:] + [None]):
-        tail = text[here.end(): following.start() if following else len(text)]
+    for here, following in zip(found, [*found[1:], None], strict=False):
+        tail = text[here.end() : following.start() if following else len(text)]
         schema = "".join(re.findall(r'"([^"]*)"', here.group(2)))
         yield Op(here.group(1), schema, tail)
 
@@ -166,10 +204,18 @@ def main(folder, sources):
         if not ops:
             continue
         stems.append(stem)
-        head = f"// Generated from {pathlib.Path(source).name}: do not edit.\n#pragma once\n#include <cmath>\n\n#include \"record/op.h\"\n\nnamespace strata {{\n"
-        write(out / "strata" / "ops" / f"{stem}.h", head + "".join(op.functions() for op in ops) + "}  // namespace strata\n")
-    methods = [m for source in sorted(sources) if source.endswith(".cpp") for op in read_ops(source) if (m := op.method())]
-    write(out / "strata" / "tensor_methods.inc", "// Generated: declarations inside class Tensor. Do not edit.\n" + "".join(m[0] for m in methods))
+        head = f'// Generated from {pathlib.Path(source).name}: do not edit.\n#pragma once\n#include <cmath>\n\n#include "record/op.h"\n\nnamespace strata {{\n'
+        write(
+            out / "strata" / "ops" / f"{stem}.h",
+            head + "".join(op.functions() for op in ops) + "}  // namespace strata\n",
+        )
+    methods = [
+        m for source in sorted(sources) if source.endswith(".cpp") for op in read_ops(source) if (m := op.method())
+    ]
+    write(
+        out / "strata" / "tensor_methods.inc",
+        "// Generated: declarations inside class Tensor. Do not edit.\n" + "".join(m[0] for m in methods),
+    )
     head = '// Generated: every op as a method of Tensor. Do not edit.\n#pragma once\n#include "strata/ops.h"\n\nnamespace strata {\n'
     write(out / "strata" / "tensor_methods.h", head + "".join(m[1] for m in methods) + "}  // namespace strata\n")
     umbrella = "// Generated: every op as a typed function. Do not edit.\n#pragma once\n"

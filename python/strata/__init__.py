@@ -39,13 +39,18 @@ from ._C import (
     uint8,
 )
 from ._C import __version__ as __version__
-from ._C import bool as bool  # noqa: A004
+from ._C import bool as bool
 
-float = float32  # noqa: A001
-double, half, short, int, long = float64, float16, int16, int32, int64  # noqa: A001
+float = float32
+double, half, short, int, long = float64, float16, int16, int32, int64
 inf, nan, pi, e, newaxis = _C.inf, _C.nan, 3.141592653589793, 2.718281828459045, None
 strided = "strided"
-contiguous_format, preserve_format, channels_last, channels_last_3d = "contiguous_format", "preserve_format", "channels_last", "channels_last_3d"
+contiguous_format, preserve_format, channels_last, channels_last_3d = (
+    "contiguous_format",
+    "preserve_format",
+    "channels_last",
+    "channels_last_3d",
+)
 
 # Every op of the registry that has no namespace of its own.
 globals().update({name: op for name, op in _C.ops.items() if "." not in name and not op.internal})
@@ -56,7 +61,7 @@ from . import _variants  # noqa: E402
 globals().update(_variants.FUNCTIONS)
 from . import _tensor as _tensor  # noqa: E402
 from . import autograd, cuda, linalg, nn, random, special, testing, utils  # noqa: E402
-from ._functions import *  # noqa: E402, F403
+from ._functions import *  # noqa: E402
 from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 from .random import get_rng_state, initial_seed, seed, set_rng_state  # noqa: E402
 from .trace import trace  # noqa: E402

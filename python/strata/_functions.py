@@ -89,7 +89,9 @@ def broadcast_shapes(*shapes):
     for k in range(1, max(map(len, shapes), default=0) + 1):
         sizes = {s[-k] for s in shapes if len(s) >= k} - {1}
         if len(sizes) > 1:
-            raise RuntimeError(f"Shape mismatch: objects cannot be broadcast to a single shape: {', '.join(map(str, shapes))}")
+            raise RuntimeError(
+                f"Shape mismatch: objects cannot be broadcast to a single shape: {', '.join(map(str, shapes))}"
+            )
         out.append(sizes.pop() if sizes else 1)
     return _C.Size(reversed(out))
 
@@ -129,7 +131,9 @@ class iinfo:
         if dtype.is_floating_point or self.dtype == "bool":
             raise TypeError(f"iinfo() needs an integer dtype, got {dtype}; use finfo()")
         self.bits = dtype.itemsize * 8
-        self.min, self.max = (-(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1) if dtype.is_signed else (0, 2**self.bits - 1)
+        self.min, self.max = (
+            (-(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1) if dtype.is_signed else (0, 2**self.bits - 1)
+        )
 
     def __repr__(self):
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
@@ -179,7 +183,9 @@ def tensordot(a, b, dims=2, out=None):
         right = [right] if isinstance(right, builtins.int) else list(right)
     else:
         if dims < 0 or dims > min(a.dim(), b.dim()):
-            raise RuntimeError(f"tensordot: expects dims >= 0 and at most the number of dimensions, but got dims={dims}")
+            raise RuntimeError(
+                f"tensordot: expects dims >= 0 and at most the number of dimensions, but got dims={dims}"
+            )
         left, right = list(range(a.dim() - dims, a.dim())), list(range(dims))
     result = _C.ops["tensordot"](a, b, left, right)
     return result if out is None else out.copy_(result)

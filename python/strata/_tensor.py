@@ -12,15 +12,29 @@ def _method(f):
     return f
 
 
+def _cast(name, dtype):
+    def cast(self, memory_format=None):
+        return self.to(dtype)
+
+    cast.__name__, cast.__doc__ = name, f"The tensor converted to {dtype}."
+    return cast
+
+
 def _add_casts():
-    names = dict(float="float32", double="float64", half="float16", bfloat16="bfloat16", int="int32", long="int64", short="int16", char="int8", byte="uint8", bool="bool")
+    names = dict(
+        float="float32",
+        double="float64",
+        half="float16",
+        bfloat16="bfloat16",
+        int="int32",
+        long="int64",
+        short="int16",
+        char="int8",
+        byte="uint8",
+        bool="bool",
+    )
     for name, target in names.items():
-
-        def cast(self, memory_format=None, _dtype=getattr(_C, target)):
-            return self.to(_dtype)
-
-        cast.__name__, cast.__doc__ = name, f"The tensor converted to {target}."
-        setattr(Tensor, name, cast)
+        setattr(Tensor, name, _cast(name, getattr(_C, target)))
 
 
 _add_casts()
@@ -76,7 +90,18 @@ def type(self, dtype=None, non_blocking=False):
     """The name of the tensor's type, or the tensor converted to a dtype."""
     if dtype is not None:
         return self.to(dtype)
-    names = {_C.float32: "Float", _C.float64: "Double", _C.float16: "Half", _C.bfloat16: "BFloat16", _C.int64: "Long", _C.int32: "Int", _C.int16: "Short", _C.int8: "Char", _C.uint8: "Byte", _C.bool: "Bool"}
+    names = {
+        _C.float32: "Float",
+        _C.float64: "Double",
+        _C.float16: "Half",
+        _C.bfloat16: "BFloat16",
+        _C.int64: "Long",
+        _C.int32: "Int",
+        _C.int16: "Short",
+        _C.int8: "Char",
+        _C.uint8: "Byte",
+        _C.bool: "Bool",
+    }
     return f"strata.{names.get(self.dtype, self.dtype)}Tensor"
 
 
@@ -195,7 +220,9 @@ def __deepcopy__(self, memo):
     if id(self) in memo:
         return memo[id(self)]
     if not self.is_leaf:
-        raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment; detach() it first")
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment; detach() it first"
+        )
     import copy
 
     with _no_grad():

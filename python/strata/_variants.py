@@ -75,7 +75,17 @@ def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     return bool(ops["isclose"](input, other, rtol=rtol, atol=atol, equal_nan=equal_nan).all())
 
 
-FUNCTIONS = dict(nonzero=nonzero, where=where, unique=unique, unique_consecutive=unique_consecutive, einsum=einsum, meshgrid=meshgrid, split=split, equal=equal, allclose=allclose)
+FUNCTIONS = dict(
+    nonzero=nonzero,
+    where=where,
+    unique=unique,
+    unique_consecutive=unique_consecutive,
+    einsum=einsum,
+    meshgrid=meshgrid,
+    split=split,
+    equal=equal,
+    allclose=allclose,
+)
 
 
 def _where_method(self, condition, other):

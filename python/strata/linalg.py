@@ -2,7 +2,9 @@
 
 from . import _C
 
-globals().update({name.removeprefix("linalg."): op for name, op in _C.ops.items() if name.startswith("linalg.") and not op.internal})
+globals().update(
+    {name.removeprefix("linalg."): op for name, op in _C.ops.items() if name.startswith("linalg.") and not op.internal}
+)
 
 
 class LinAlgError(RuntimeError):

@@ -37,5 +37,3 @@ class fork_rng:
     def __exit__(self, *_):
         if self.enabled:
             set_rng_state(self.state)
-
-

@@ -14,7 +14,9 @@ def assert_close(actual, expected, *, rtol=None, atol=None, equal_nan=False, che
         return
     a, e = (x if isinstance(x, _C.Tensor) else _C.tensor(x) for x in (actual, expected))
     if tuple(a.shape) != tuple(e.shape):
-        raise AssertionError(msg or f"The values for attribute 'shape' do not match: {list(a.shape)} != {list(e.shape)}.")
+        raise AssertionError(
+            msg or f"The values for attribute 'shape' do not match: {list(a.shape)} != {list(e.shape)}."
+        )
     if check_dtype and a.dtype is not e.dtype and isinstance(actual, _C.Tensor) and isinstance(expected, _C.Tensor):
         raise AssertionError(msg or f"The values for attribute 'dtype' do not match: {a.dtype} != {e.dtype}.")
     pairs = [_TOLERANCES.get(str(t.dtype).split(".")[-1], (0.0, 0.0)) for t in (a, e)]
@@ -26,4 +28,7 @@ def assert_close(actual, expected, *, rtol=None, atol=None, equal_nan=False, che
         return
     wrong = int((~good).sum())
     worst = float((a - e).abs().nan_to_num(nan=float("inf")).max())
-    raise AssertionError(msg or f"Tensor-likes are not close!\n\nMismatched elements: {wrong} / {a.numel()}\nGreatest absolute difference: {worst} (up to {atol} allowed, rtol {rtol})")
+    raise AssertionError(
+        msg
+        or f"Tensor-likes are not close!\n\nMismatched elements: {wrong} / {a.numel()}\nGreatest absolute difference: {worst} (up to {atol} allowed, rtol {rtol})"
+    )

@@ -21,12 +21,26 @@ class trace:
         for e in events:
             while open_ends and e["begin_ns"] >= open_ends[-1]:
                 open_ends.pop()
-            lines.append(f"{'  ' * len(open_ends)}{e['layer']}: {e['name']} {e['detail']}  {(e['end_ns'] - e['begin_ns']) / 1e3:.1f} us  #{e['id']}")
+            lines.append(
+                f"{'  ' * len(open_ends)}{e['layer']}: {e['name']} {e['detail']}  {(e['end_ns'] - e['begin_ns']) / 1e3:.1f} us  #{e['id']}"
+            )
             open_ends.append(e["end_ns"])
         return "\n".join(lines)
 
     def save(self, path):
         """Writes the events in the Trace Event format, which Perfetto opens."""
-        spans = [dict(name=e["name"], cat=e["layer"], ph="X", ts=e["begin_ns"] / 1e3, dur=(e["end_ns"] - e["begin_ns"]) / 1e3, pid=0, tid=e["thread"], args=dict(detail=e["detail"], id=e["id"])) for e in self.events]
+        spans = [
+            dict(
+                name=e["name"],
+                cat=e["layer"],
+                ph="X",
+                ts=e["begin_ns"] / 1e3,
+                dur=(e["end_ns"] - e["begin_ns"]) / 1e3,
+                pid=0,
+                tid=e["thread"],
+                args=dict(detail=e["detail"], id=e["id"]),
+            )
+            for e in self.events
+        ]
         with open(path, "w") as f:
             json.dump({"traceEvents": spans}, f)

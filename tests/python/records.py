@@ -7,7 +7,12 @@ from strata import _C
 RECORDS = _C._records()
 PUBLIC = [r for r in RECORDS if not r["internal"]]
 FLOATS = (strata.float64, strata.float32, strata.float16, strata.bfloat16)
-TOLERANCE = {strata.float64: (1e-7, 1e-7), strata.float32: (2e-5, 2e-5), strata.float16: (2e-2, 5e-3), strata.bfloat16: (6e-2, 4e-2)}
+TOLERANCE = {
+    strata.float64: (1e-7, 1e-7),
+    strata.float32: (2e-5, 2e-5),
+    strata.float16: (2e-2, 5e-3),
+    strata.bfloat16: (6e-2, 4e-2),
+}
 
 
 def label(record):
@@ -43,13 +48,17 @@ def map_tensors(f, x):
     if isinstance(x, dict):
         return {k: map_tensors(f, v) for k, v in x.items()}
     if isinstance(x, (tuple, list)):
-        return type(x)(map_tensors(f, v) for v in x) if type(x) in (tuple, list) else tuple(map_tensors(f, v) for v in x)
+        return (
+            type(x)(map_tensors(f, v) for v in x) if type(x) in (tuple, list) else tuple(map_tensors(f, v) for v in x)
+        )
     return x
 
 
 def to_numpy(t):
     t = t.detach()
-    return (t.to(strata.float32) if t.dtype in (strata.bfloat16, strata.float8_e4m3fn, strata.float8_e5m2) else t).numpy()
+    return (
+        t.to(strata.float32) if t.dtype in (strata.bfloat16, strata.float8_e4m3fn, strata.float8_e5m2) else t
+    ).numpy()
 
 
 def assert_same(got, want, dtype, what):
@@ -58,7 +67,9 @@ def assert_same(got, want, dtype, what):
     a, b = to_numpy(got).astype(np.float64), to_numpy(want).astype(np.float64)
     tight = [TOLERANCE[d] for d in (dtype, got.dtype) if d in TOLERANCE]
     rtol, atol = max(tight) if tight and (got.dtype.is_floating_point) else (0, 0)
-    np.testing.assert_allclose(a, b, rtol=rtol, atol=atol * max(1.0, np.abs(b[np.isfinite(b)]).max(initial=0)), equal_nan=True, err_msg=what)
+    np.testing.assert_allclose(
+        a, b, rtol=rtol, atol=atol * max(1.0, np.abs(b[np.isfinite(b)]).max(initial=0)), equal_nan=True, err_msg=what
+    )
 
 
 class reference_kernels:

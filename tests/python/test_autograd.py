@@ -222,7 +222,10 @@ def test_anomaly_mode_names_the_op_and_the_line():
         strata.sqrt(x)
     assert "sqrt returned nan" in str(caught.value) and "test_autograd.py" in str(caught.value)
     y = strata.tensor([0.0], requires_grad=True)
-    with strata.autograd.detect_anomaly(), pytest.raises(RuntimeError, match="'[a-z_]+' returned nan values in its backward") as caught:
+    with (
+        strata.autograd.detect_anomaly(),
+        pytest.raises(RuntimeError, match="'[a-z_]+' returned nan values in its backward") as caught,
+    ):
         (strata.sqrt(y) * 0).sum().backward()
     assert "test_autograd.py" in str(caught.value)
 

@@ -21,6 +21,10 @@ def test_no_rate_falls_and_nothing_crashes():
         assert (ROOT / "docs/internals/conformance.json").exists(), "no samples here, and no recorded rates either"
         return
     package = pathlib.Path(strata._C.__file__).parents[1]  # the .py files may be links into the source tree
-    done = subprocess.run([sys.executable, str(ROOT / "tools/conformance.py"), str(folder), "--path", str(package)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tools/conformance.py"), str(folder), "--path", str(package)],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "checks pass" in done.stdout

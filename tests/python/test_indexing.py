@@ -28,7 +28,9 @@ def indexed(draw):
         if kind == "int" and n > 0 and not advanced:
             items.append(draw(st.integers(-n, n - 1)))
         elif kind == "tensor" and n > 0:
-            items.append(np.array(draw(st.lists(st.integers(-n, n - 1), min_size=length, max_size=length)), dtype=np.int64))
+            items.append(
+                np.array(draw(st.lists(st.integers(-n, n - 1), min_size=length, max_size=length)), dtype=np.int64)
+            )
         else:
             bound = st.one_of(st.none(), st.integers(-n - 2, n + 2))
             items.append(slice(draw(bound), draw(bound), draw(st.one_of(st.none(), st.integers(1, 3)))))
@@ -64,7 +66,11 @@ def test_assigning(case, number):
         a[items] = 7
         t[ours(items)] = 7
     else:
-        if any(isinstance(i, np.ndarray) and len(set(np.where(i < 0, i + shape[0], i).tolist())) < len(i) for i in items if isinstance(i, np.ndarray)):
+        if any(
+            isinstance(i, np.ndarray) and len(set(np.where(i < 0, i + shape[0], i).tolist())) < len(i)
+            for i in items
+            if isinstance(i, np.ndarray)
+        ):
             return  # which of several writes wins is not defined
         values = np.arange(target.size, dtype=np.float32).reshape(target.shape) + 1
         a[items] = values
@@ -78,7 +84,10 @@ def test_masks(shape, data):
     size = int(np.prod(shape))
     a = np.arange(size, dtype=np.float32).reshape(shape)
     take = data.draw(st.integers(0, len(shape)))
-    mask = np.array(data.draw(st.lists(st.booleans(), min_size=int(np.prod(shape[:take])), max_size=int(np.prod(shape[:take])))), dtype=bool).reshape(shape[:take])
+    mask = np.array(
+        data.draw(st.lists(st.booleans(), min_size=int(np.prod(shape[:take])), max_size=int(np.prod(shape[:take])))),
+        dtype=bool,
+    ).reshape(shape[:take])
     t = strata.from_numpy(a.copy())
     np.testing.assert_array_equal(t[strata.from_numpy(mask)].numpy(), a[mask])
     t[strata.from_numpy(mask)] = -1
@@ -97,7 +106,18 @@ def test_lists_and_bools_as_indices():
     assert t[1, 2].item() == 6 and t[-1, -1].item() == 11
 
 
-@pytest.mark.parametrize("index, error", [(5, IndexError), (-4, IndexError), ((0, 0, 0), IndexError), ((..., ...), IndexError), ("x", IndexError), (1.5, IndexError), (slice(None, None, -1), ValueError)])
+@pytest.mark.parametrize(
+    "index, error",
+    [
+        (5, IndexError),
+        (-4, IndexError),
+        ((0, 0, 0), IndexError),
+        ((..., ...), IndexError),
+        ("x", IndexError),
+        (1.5, IndexError),
+        (slice(None, None, -1), ValueError),
+    ],
+)
 def test_bad_indices(index, error):
     with pytest.raises(error):
         strata.zeros(3, 4)[index]

@@ -17,7 +17,13 @@ DTYPES = ["float64", "float32", "float16", "int64", "int32", "int16", "int8", "u
 @pytest.mark.parametrize("layout", ["contiguous", "transposed", "sliced", "zero-dimensional", "empty"])
 def test_numpy_both_ways_shares_memory(name, layout):
     base = np.arange(24).reshape(4, 6).astype(name)
-    a = {"contiguous": base, "transposed": base.T, "sliced": base[::2, 1::2], "zero-dimensional": np.array(base[0, 1]), "empty": base[:0]}[layout]
+    a = {
+        "contiguous": base,
+        "transposed": base.T,
+        "sliced": base[::2, 1::2],
+        "zero-dimensional": np.array(base[0, 1]),
+        "empty": base[:0],
+    }[layout]
     t = strata.from_numpy(a)
     assert tuple(t.shape) == a.shape and str(t.dtype) == f"strata.{name}"
     np.testing.assert_array_equal(t.numpy(), a)
@@ -49,7 +55,9 @@ def test_numpy_errors():
 
 def test_operators_with_numpy_operands():
     t, a = strata.tensor([1.0, 2.0]), np.array([3.0, 4.0], dtype=np.float32)
-    assert (t + a).tolist() == [4, 6] and (t * np.float32(2)).tolist() == [2, 4] and (np.float64(2) * t).tolist() == [2, 4]
+    assert (
+        (t + a).tolist() == [4, 6] and (t * np.float32(2)).tolist() == [2, 4] and (np.float64(2) * t).tolist() == [2, 4]
+    )
 
 
 @pytest.mark.parametrize("name", [d for d in DTYPES if d != "bool"])
@@ -79,7 +87,11 @@ def test_pickle_and_deepcopy(dtype):
     p.tag = "x"
     q = pickle.loads(pickle.dumps(p))
     assert type(q) is strata.nn.Parameter and q.requires_grad and q.tag == "x"
-    assert pickle.loads(pickle.dumps((strata.float32, strata.device("cpu"), t.shape))) == (strata.float32, strata.device("cpu"), t.shape)
+    assert pickle.loads(pickle.dumps((strata.float32, strata.device("cpu"), t.shape))) == (
+        strata.float32,
+        strata.device("cpu"),
+        t.shape,
+    )
     with pytest.raises(RuntimeError, match="graph leaves"):
         copy.deepcopy(p * 2)
 
@@ -160,7 +172,13 @@ def test_generators():
 
 def test_argument_errors_show_the_signature():
     a = strata.ones(3)
-    for call in (lambda: strata.add(a), lambda: strata.add(a, "x"), lambda: strata.add(a, a, beta=1), lambda: strata.add(a, a, input=a), lambda: strata.add(a, a, alpha="x")):
+    for call in (
+        lambda: strata.add(a),
+        lambda: strata.add(a, "x"),
+        lambda: strata.add(a, a, beta=1),
+        lambda: strata.add(a, a, input=a),
+        lambda: strata.add(a, a, alpha="x"),
+    ):
         with pytest.raises(TypeError, match=r"add\(Tensor input, Tensor other, \*, Scalar alpha=1\) -> Tensor"):
             call()
     with pytest.raises(TypeError):
@@ -175,7 +193,10 @@ def test_argument_errors_show_the_signature():
 
 def test_numpy_is_imported_only_when_used():
     code = "import sys, strata; (strata.ones(3) + 1).sum().item(); print('numpy' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "False"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+        == "False"
+    )
 
 
 def test_explain_and_trace(tmp_path):

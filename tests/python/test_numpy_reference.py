@@ -22,7 +22,26 @@ def arrays(*shapes, seed=0):
     return [rng.standard_normal(s) for s in shapes]
 
 
-BINARY = dict(add=np.add, sub=np.subtract, mul=np.multiply, div=np.divide, maximum=np.maximum, minimum=np.minimum, atan2=np.arctan2, hypot=np.hypot, fmod=np.fmod, remainder=np.remainder, floor_divide=np.floor_divide, lt=np.less, ge=np.greater_equal, logical_and=np.logical_and, copysign=np.copysign, logaddexp=np.logaddexp, nextafter=np.nextafter, heaviside=np.heaviside)
+BINARY = dict(
+    add=np.add,
+    sub=np.subtract,
+    mul=np.multiply,
+    div=np.divide,
+    maximum=np.maximum,
+    minimum=np.minimum,
+    atan2=np.arctan2,
+    hypot=np.hypot,
+    fmod=np.fmod,
+    remainder=np.remainder,
+    floor_divide=np.floor_divide,
+    lt=np.less,
+    ge=np.greater_equal,
+    logical_and=np.logical_and,
+    copysign=np.copysign,
+    logaddexp=np.logaddexp,
+    nextafter=np.nextafter,
+    heaviside=np.heaviside,
+)
 
 
 @pytest.mark.parametrize("name", BINARY)
@@ -43,24 +62,49 @@ UNARY = "abs exp exp2 expm1 log log2 log10 log1p sqrt reciprocal square sin cos 
 @pytest.mark.parametrize("name", UNARY)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_unary(name, dtype):
-    x = np.concatenate([np.linspace(-5, 5, 401), [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-30, 300.0, -300.0, 1e4]]).astype(dtype)
+    x = np.concatenate(
+        [np.linspace(-5, 5, 401), [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-30, 300.0, -300.0, 1e4]]
+    ).astype(dtype)
     with np.errstate(all="ignore"):
         want = getattr(np, name)(x.astype(np.float64))
         if want.dtype != bool:
             want = want.astype(dtype)
     got = getattr(strata, name)(strata.from_numpy(x)).numpy()
     tolerance = 1e-12 if dtype == "float64" else 2e-6
-    np.testing.assert_allclose(got, want, rtol=tolerance, atol=0 if want.dtype == bool else 1e-30 if dtype == "float64" else 1e-37 + (2e-6 if name in ("sin", "tan", "cos", "sinc") else 0))
+    np.testing.assert_allclose(
+        got,
+        want,
+        rtol=tolerance,
+        atol=0
+        if want.dtype == bool
+        else 1e-30
+        if dtype == "float64"
+        else 1e-37 + (2e-6 if name in ("sin", "tan", "cos", "sinc") else 0),
+    )
 
 
-REDUCTIONS = dict(sum=np.sum, mean=np.mean, prod=np.prod, amax=np.max, amin=np.min, var=lambda x, axis, keepdims: np.var(x, axis=axis, keepdims=keepdims, ddof=1), any=np.any, all=np.all)
+REDUCTIONS = dict(
+    sum=np.sum,
+    mean=np.mean,
+    prod=np.prod,
+    amax=np.max,
+    amin=np.min,
+    var=lambda x, axis, keepdims: np.var(x, axis=axis, keepdims=keepdims, ddof=1),
+    any=np.any,
+    all=np.all,
+)
 
 
 @st.composite
 def reduction(draw):
     shape = tuple(draw(st.lists(st.integers(2, 4), min_size=1, max_size=4)))
     dims = draw(st.lists(st.integers(0, len(shape) - 1), min_size=1, max_size=len(shape), unique=True))
-    return shape, tuple(d - len(shape) if draw(st.booleans()) else d for d in dims), draw(st.booleans()), draw(st.permutations(range(len(shape))))
+    return (
+        shape,
+        tuple(d - len(shape) if draw(st.booleans()) else d for d in dims),
+        draw(st.booleans()),
+        draw(st.permutations(range(len(shape)))),
+    )
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
@@ -82,7 +126,24 @@ def test_sums_of_many_floats_are_accurate():
     assert abs(got - x.sum(dtype=np.float64)) <= 1e-6 * x.size * 0.5
 
 
-@pytest.mark.parametrize("run", [lambda x: x.sum(), lambda x: x.sum(0), lambda x: x.mean(1), lambda x: x.softmax(1), lambda x: x.var(0), lambda x: x @ x.T, lambda x: x.cumsum(0), lambda x: x.prod(1), lambda x: strata.nn.functional.layer_norm(x, (300,)), lambda x: x.sort(0)[0], lambda x: x.std(), lambda x: x.norm(), lambda x: x.logsumexp(0)])
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda x: x.sum(),
+        lambda x: x.sum(0),
+        lambda x: x.mean(1),
+        lambda x: x.softmax(1),
+        lambda x: x.var(0),
+        lambda x: x @ x.T,
+        lambda x: x.cumsum(0),
+        lambda x: x.prod(1),
+        lambda x: strata.nn.functional.layer_norm(x, (300,)),
+        lambda x: x.sort(0)[0],
+        lambda x: x.std(),
+        lambda x: x.norm(),
+        lambda x: x.logsumexp(0),
+    ],
+)
 def test_bits_do_not_depend_on_the_number_of_threads(run):
     x = strata.from_numpy(np.random.default_rng(0).standard_normal((700, 300)).astype(np.float32))
     before, results = strata.get_num_threads(), []

@@ -1,6 +1,8 @@
 """Tests that derive from the op records: each sample of each op against the reference kernel, float64, other layouts, in place,
 out=, its gradient against finite differences, its errors."""
 
+import functools
+
 import pytest
 import records
 import strata
@@ -8,7 +10,16 @@ from records import FLOATS, PUBLIC, RECORDS, label
 from strata import _C
 from strata.autograd import gradcheck, gradgradcheck
 
-KINDS = [RuntimeError, TypeError, ValueError, IndexError, NotImplementedError, strata.OutOfMemoryError, OSError, RuntimeError]
+KINDS = [
+    RuntimeError,
+    TypeError,
+    ValueError,
+    IndexError,
+    NotImplementedError,
+    strata.OutOfMemoryError,
+    OSError,
+    RuntimeError,
+]
 # A name that ends in '_' writes to its first argument: tested by its out-of-place form, and in test_inplace.py.
 deterministic = [r for r in RECORDS if not r["random"] and r["samples"] and not r["name"].endswith("_")]
 differentiable = [r for r in deterministic if r["differentiable"] and strata.float64 in r["dtypes"]]
@@ -66,7 +77,15 @@ def layouts(t):
 
 
 # What these return is about strides themselves.
-STRIDED = ("as_strided", "as_strided_copy", "as_strided_scatter", "strided_view", "strided_scatter", "empty_like", "view")
+STRIDED = (
+    "as_strided",
+    "as_strided_copy",
+    "as_strided_scatter",
+    "strided_view",
+    "strided_scatter",
+    "empty_like",
+    "view",
+)
 
 
 @by_record([r for r in deterministic if r["kind"] != "view" and r["name"] not in STRIDED])
@@ -83,6 +102,14 @@ def test_layout_of_inputs_does_not_matter(record):
 
 def as_leaf(t):
     return t.clone().requires_grad_() if t.dtype is strata.float64 else t
+
+
+def symmetrized(t):
+    return (t + t.mT) / 2 if t.dim() >= 2 and t.shape[-1] == t.shape[-2] and t.dtype is strata.float64 else t
+
+
+def swapped(t, swap):
+    return swap[id(t)]
 
 
 def check_gradients(record, check):
@@ -102,11 +129,15 @@ def check_gradients(record, check):
         # A symmetric input stays symmetric when one element is moved, or the derivative is not the one of the op.
         symmetric = "s(" in text
 
-        def run(*values, leaves=leaves, symmetric=symmetric):
+        def run(*values, leaves=leaves, inputs=inputs, symmetric=symmetric):
             if symmetric:
-                values = tuple((v + v.mT) / 2 if v.dim() >= 2 and v.shape[-1] == v.shape[-2] and v.dtype is strata.float64 else v for v in values)
+                values = tuple(map(symmetrized, values))
             swap = {id(old): new for old, new in zip(inputs, values, strict=True)}
-            return tuple(records.tensors(records.call(record, records.map_tensors(lambda t: swap[id(t)], leaves))))
+            return tuple(
+                records.tensors(
+                    records.call(record, records.map_tensors(functools.partial(swapped, swap=swap), leaves))
+                )
+            )
 
         try:
             assert check(run, tuple(inputs))
@@ -142,7 +173,13 @@ def test_in_place(record):
     assert checked or not record["samples"]
 
 
-@by_record([r for r in deterministic if r["out"] and r["kind"] in ("pointwise", "kernel") and "Tensor[]" not in r["schema"].split("->")[1]])
+@by_record(
+    [
+        r
+        for r in deterministic
+        if r["out"] and r["kind"] in ("pointwise", "kernel") and "Tensor[]" not in r["schema"].split("->")[1]
+    ]
+)
 def test_out(record):
     dtype = strata.float32 if strata.float32 in record["dtypes"] else record["dtypes"][0]
     for _, arguments in records.samples(record, dtype)[:2]:

@@ -35,7 +35,16 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
     _C._backward(tensors, grad_tensors, bool(retain_graph) or create_graph, create_graph, inputs)
 
 
-def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, allow_unused=None, is_grads_batched=False, materialize_grads=False):
+def grad(
+    outputs,
+    inputs,
+    grad_outputs=None,
+    retain_graph=None,
+    create_graph=False,
+    allow_unused=None,
+    is_grads_batched=False,
+    materialize_grads=False,
+):
     """The gradients of the outputs with respect to the inputs, as a tuple."""
     if is_grads_batched:
         raise NotImplementedError("grad(is_grads_batched=True) is not available; call grad() once per gradient")

@@ -21,7 +21,9 @@ class FunctionCtx:
     @property
     def saved_tensors(self):
         if self._freed:
-            raise RuntimeError("Trying to backward through the graph a second time: the saved tensors have been freed. Pass retain_graph=True to the first backward().")
+            raise RuntimeError(
+                "Trying to backward through the graph a second time: the saved tensors have been freed. Pass retain_graph=True to the first backward()."
+            )
         for t, version in self._saved:
             if t is not None and t._version != version:
                 raise RuntimeError(
@@ -51,11 +53,16 @@ class _Backward:
 
     def __call__(self, grads, create_graph):
         if self.ctx._materialize:
-            grads = tuple(like.new_zeros(like.shape) if g is None and like is not None else g for g, like in zip(grads, self.shapes, strict=True))
+            grads = tuple(
+                like.new_zeros(like.shape) if g is None and like is not None else g
+                for g, like in zip(grads, self.shapes, strict=True)
+            )
         result = self.function.backward(self.ctx, *grads)
         result = result if isinstance(result, tuple) else (result,)
         if len(result) > self.count and any(r is not None for r in result[self.count :]) or len(result) < self.count:
-            raise RuntimeError(f"function {self.function.__name__}Backward returned an incorrect number of gradients (expected {self.count}, got {len(result)})")
+            raise RuntimeError(
+                f"function {self.function.__name__}Backward returned an incorrect number of gradients (expected {self.count}, got {len(result)})"
+            )
         return tuple(result[i] for i in self.positions)
 
 

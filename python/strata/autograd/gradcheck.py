@@ -8,7 +8,9 @@ class GradcheckError(RuntimeError):
 
 
 def _tensors(x):
-    return [x] if isinstance(x, _C.Tensor) else [t for i in x for t in _tensors(i)] if isinstance(x, (tuple, list)) else []
+    return (
+        [x] if isinstance(x, _C.Tensor) else [t for i in x for t in _tensors(i)] if isinstance(x, (tuple, list)) else []
+    )
 
 
 def _differentiable(out):
@@ -50,7 +52,9 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
     inputs = (inputs,) if isinstance(inputs, _C.Tensor) else tuple(inputs)
     targets = [t for t in _tensors(inputs) if t.requires_grad]
     if not targets:
-        raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True.")
+        raise ValueError(
+            "gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True."
+        )
     outputs = _differentiable(func(*inputs))
     for which, target in enumerate(targets):
         numerical = _numerical(func, inputs, target, outputs, eps)
@@ -62,7 +66,9 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
                     if not abs(a - n) <= atol + rtol * abs(n):
                         if not raise_exception:
                             return False
-                        raise GradcheckError(f"Jacobian mismatch for output {index} with respect to input {which}: d out[{o}] / d in[{i}] is {a} analytically, {n} numerically")
+                        raise GradcheckError(
+                            f"Jacobian mismatch for output {index} with respect to input {which}: d out[{o}] / d in[{i}] is {a} analytically, {n} numerically"
+                        )
     return True
 
 

@@ -64,7 +64,9 @@ def multi_head_attention_forward(
         key_padding_mask = key_padding_mask.unsqueeze(0) if key_padding_mask is not None else None
     steps, batch, width = query.shape
     if width != embed_dim_to_check:
-        raise RuntimeError(f"multi_head_attention_forward: was expecting embedding dimension of {embed_dim_to_check}, but got {width}")
+        raise RuntimeError(
+            f"multi_head_attention_forward: was expecting embedding dimension of {embed_dim_to_check}, but got {width}"
+        )
     head = width // num_heads
     if head * num_heads != width:
         raise RuntimeError(f"multi_head_attention_forward: embed_dim {width} not divisible by num_heads {num_heads}")
@@ -96,7 +98,11 @@ def multi_head_attention_forward(
         attn_mask, key_padding_mask = longer(attn_mask), longer(key_padding_mask)
     source = k.shape[1]
     if key_padding_mask is not None:
-        rows = key_padding_mask.reshape(batch, 1, 1, source).expand(-1, num_heads, -1, -1).reshape(batch * num_heads, 1, source)
+        rows = (
+            key_padding_mask.reshape(batch, 1, 1, source)
+            .expand(-1, num_heads, -1, -1)
+            .reshape(batch * num_heads, 1, source)
+        )
         attn_mask = rows if attn_mask is None else attn_mask + rows
     dropout_p = dropout_p if training else 0.0
 
@@ -111,7 +117,9 @@ def multi_head_attention_forward(
         out = _ops["bmm"](weights, v)
     else:
         out = _ops["nn.functional.scaled_dot_product_attention"](q, k, v, attn_mask, dropout_p)
-    out = linear(out.transpose(0, 1).reshape(steps * batch, width), out_proj_weight, out_proj_bias).reshape(steps, batch, out_proj_weight.shape[0])
+    out = linear(out.transpose(0, 1).reshape(steps * batch, width), out_proj_weight, out_proj_bias).reshape(
+        steps, batch, out_proj_weight.shape[0]
+    )
     if weights is not None:
         weights = weights.reshape(batch, num_heads, steps, source)
         weights = weights.mean(dim=1) if average_attn_weights else weights

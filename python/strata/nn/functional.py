@@ -3,7 +3,11 @@
 from .. import _C
 from .attention import multi_head_attention_forward  # noqa: F401
 
-_ops = {name.removeprefix("nn.functional."): op for name, op in _C.ops.items() if name.startswith("nn.functional.") and not op.internal}
+_ops = {
+    name.removeprefix("nn.functional."): op
+    for name, op in _C.ops.items()
+    if name.startswith("nn.functional.") and not op.internal
+}
 globals().update(_ops)
 
 
@@ -67,7 +71,9 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     return _ops["gaussian_nll_loss"](input, target, var, full, eps, reduction)
 
 
-def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"):
+def triplet_margin_with_distance_loss(
+    anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"
+):
     """max(0, d(anchor, positive) - d(anchor, negative) + margin) for a distance function d."""
     if margin <= 0:
         raise ValueError(f"triplet_margin_with_distance_loss: margin must be greater than 0, got {margin}")

@@ -17,7 +17,9 @@ class _Checkpoint(Function):
     @staticmethod
     def backward(ctx, *grads):
         saved = ctx.saved_tensors
-        args = [a if t is None else t.detach().requires_grad_(t.requires_grad) for a, t in zip(ctx.args, saved, strict=True)]
+        args = [
+            a if t is None else t.detach().requires_grad_(t.requires_grad) for a, t in zip(ctx.args, saved, strict=True)
+        ]
         now = get_rng_state()
         if ctx.rng_state is not None:
             set_rng_state(ctx.rng_state)
