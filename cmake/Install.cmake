@@ -59,6 +59,8 @@ foreach(layer base tensor record autograd dispatch nn)
   endif()
 endforeach()
 
+install(FILES ${PROJECT_SOURCE_DIR}/src/ops/index_expr.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/strata/ops)
+
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Strata)
 install(EXPORT StrataTargets NAMESPACE Strata:: DESTINATION ${package_dir})
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/StrataConfig.cmake.in ${PROJECT_BINARY_DIR}/StrataConfig.cmake
