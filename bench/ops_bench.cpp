@@ -15,14 +15,16 @@ template <class F> static double median_us(F f) {
   for (int b = 0; b < kBatches; ++b) {
     const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < kBatch; ++i) f();
-    times.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / kBatch);
+    times.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() /
+                    kBatch);
   }
   std::nth_element(times.begin(), times.begin() + kBatches / 2, times.end());
   return times[kBatches / 2];
 }
 
 int main() {
-  const Tensor a = full({16}, 1.0), b = full({16}, 2.0), row = full({1}, 3.0), p = full({16}, 1.0).set_requires_grad(true);
+  const Tensor a = full({16}, 1.0), b = full({16}, 2.0), row = full({1}, 3.0),
+               p = full({16}, 1.0).set_requires_grad(true);
   nlohmann::json rows = nlohmann::json::array();
   const auto report = [&](const char* name, double us) { rows.push_back({{"case", name}, {"strata_us", us}}); };
   report("C++ add(a, b), 16 elements", median_us([&] { add(a, b); }));

@@ -17,8 +17,8 @@ int64_t SupportedTargets() {
                     __builtin_cpu_supports("f16c");
   if (__builtin_cpu_supports("sse4.2")) targets |= HWY_SSE4 | HWY_SSSE3;
   if (avx2) targets |= HWY_AVX2;
-  if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd"))
+  if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd"))
     targets |= HWY_AVX3;
 #endif
   return targets;

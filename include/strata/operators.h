@@ -4,14 +4,14 @@
 
 namespace strata {
 
-#define STRATA_BINARY_OPERATOR(symbol, op)                                                                    \
-  inline Tensor operator symbol(const Tensor& a, Operand b) { return op(a, b); }                              \
-  template <class T>                                                                                          \
-    requires std::is_arithmetic_v<T>                                                                          \
-  inline Tensor operator symbol(T a, const Tensor& b) {                                                       \
-    Args args = op_##op.defaults;                                                                             \
-    args[0] = Value(Scalar(a)), args[1] = Value(b);                                                           \
-    return call(op_##op, args);                                                                               \
+#define STRATA_BINARY_OPERATOR(symbol, op)                                       \
+  inline Tensor operator symbol(const Tensor& a, Operand b) { return op(a, b); } \
+  template <class T>                                                             \
+  requires std::is_arithmetic_v<T>                                               \
+  inline Tensor operator symbol(T a, const Tensor& b) {                          \
+    Args args = op_##op.defaults;                                                \
+    args[0] = Value(Scalar(a)), args[1] = Value(b);                              \
+    return call(op_##op, args);                                                  \
   }
 STRATA_BINARY_OPERATOR(+, add)
 STRATA_BINARY_OPERATOR(-, sub)

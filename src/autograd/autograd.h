@@ -7,25 +7,28 @@
 namespace strata::autograd {
 
 // Adds the gradients of sum(roots * grads) to the leaves' .grad. An undefined grad stands for ones (roots of one element).
-STRATA_API void backward(std::span<const Tensor> roots, std::span<const Tensor> grads = {}, bool retain_graph = false, bool create_graph = false,
-                         std::span<const Tensor> inputs = {});
-inline void backward(const Tensor& root, const Tensor& grad = {}, bool retain_graph = false, bool create_graph = false) {
+STRATA_API void backward(std::span<const Tensor> roots, std::span<const Tensor> grads = {}, bool retain_graph = false,
+                         bool create_graph = false, std::span<const Tensor> inputs = {});
+inline void backward(const Tensor& root, const Tensor& grad = {}, bool retain_graph = false,
+                     bool create_graph = false) {
   backward({&root, 1}, {&grad, 1}, retain_graph, create_graph);
 }
 // The gradients with respect to inputs, which need not be leaves; undefined where there is none (an error unless allow_unused).
-STRATA_API std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs, std::span<const Tensor> grad_outputs = {},
-                                    bool retain_graph = false, bool create_graph = false, bool allow_unused = false);
+STRATA_API std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+                                    std::span<const Tensor> grad_outputs = {}, bool retain_graph = false,
+                                    bool create_graph = false, bool allow_unused = false);
 
-STRATA_API int64_t register_hook(const Tensor& t, Hook hook);   // returns an id for remove_hook
+STRATA_API int64_t register_hook(const Tensor& t, Hook hook);  // returns an id for remove_hook
 STRATA_API void remove_hook(const Tensor& t, int64_t id);
 STRATA_API void retain_grad(const Tensor& t);
 STRATA_API bool retains_grad(const Tensor& t);
 STRATA_API bool is_leaf(const Tensor& t);
-STRATA_API Tensor detach(const Tensor& t);                      // a view without history
-STRATA_API Tensor zeros_for(const TensorImpl& t);               // zeros of its shape and dtype
+STRATA_API Tensor detach(const Tensor& t);         // a view without history
+STRATA_API Tensor zeros_for(const TensorImpl& t);  // zeros of its shape and dtype
 
 // Records outputs as computed from inputs by a user-defined function whose gradient is `custom`.
-STRATA_API void record_custom(std::unique_ptr<CustomGrad> custom, std::span<const Tensor> inputs, std::span<Tensor> outputs);
+STRATA_API void record_custom(std::unique_ptr<CustomGrad> custom, std::span<const Tensor> inputs,
+                              std::span<Tensor> outputs);
 
 // Anomaly mode: where to read the user's current source line (set by the Python binding).
 STRATA_API extern std::string (*current_line)();

@@ -22,8 +22,8 @@ GradExtra& extra_of(TensorImpl& t) {
 std::atomic<int64_t> next_hook{1};
 
 struct Pending {
-  Node* node;             // kept alive by the consumers' edges, or by the roots
-  Tensor grad;            // of output 0
+  Node* node;                // kept alive by the consumers' edges, or by the roots
+  Tensor grad;               // of output 0
   std::vector<Tensor> more;  // of the others
   Tensor& of(uint8_t output) {
     if (output == 0) return grad;
@@ -68,17 +68,20 @@ class Backward {
   }
 
   void seed(const Tensor& root, Tensor grad) {
-    STRATA_CHECK(root && edge_to(*root), Runtime, "element 0 of tensors does not require grad and does not have a grad_fn");
+    STRATA_CHECK(root && edge_to(*root), Runtime,
+                 "element 0 of tensors does not require grad and does not have a grad_fn");
     if (!grad) {
-      STRATA_CHECK(root.numel() == 1, Runtime, "grad can be implicitly created only for scalar outputs; the shape is {}, pass a gradient of that shape",
-                   to_string(root.shape()));
+      STRATA_CHECK(
+        root.numel() == 1, Runtime,
+        "grad can be implicitly created only for scalar outputs; the shape is {}, pass a gradient of that shape",
+        to_string(root.shape()));
       static const OpRecord& full = find_op("full");
       Args args = full.defaults;
       args[0] = Value(IntList(root.shape())), args[1] = Value(1.0), args[2] = Value(root.dtype());
       grad = call(full, args);
     }
-    STRATA_CHECK(grad->same_shape(*root), Runtime, "Mismatch in shape: the gradient has shape {}, the tensor {}", to_string(grad.shape()),
-                 to_string(root.shape()));
+    STRATA_CHECK(grad->same_shape(*root), Runtime, "Mismatch in shape: the gradient has shape {}, the tensor {}",
+                 to_string(grad.shape()), to_string(root.shape()));
     deliver(edge_to(*root), match_input(std::move(grad), *root));
   }
 
@@ -95,8 +98,10 @@ class Backward {
   void deliver(const Node::Edge& edge, Tensor g) {
     if (!edge.node) return reach_leaf(edge.leaf, std::move(g));
     const uint64_t order = edge.node->order;
-    auto at = std::lower_bound(frontier_.begin(), frontier_.end(), order, [](const Pending& p, uint64_t o) { return p.node->order < o; });
-    if (at == frontier_.end() || at->node != edge.node.get()) at = frontier_.insert(at, Pending{edge.node.get(), {}, {}});
+    auto at = std::lower_bound(frontier_.begin(), frontier_.end(), order,
+                               [](const Pending& p, uint64_t o) { return p.node->order < o; });
+    if (at == frontier_.end() || at->node != edge.node.get())
+      at = frontier_.insert(at, Pending{edge.node.get(), {}, {}});
     Tensor& sum = at->of(edge.output);
     sum = sum ? add_grads(sum, g) : std::move(g);
   }
@@ -122,7 +127,8 @@ class Backward {
     g = match_input(std::move(g), leaf);
     if (!leaf.grad) {
       static const OpRecord& clone = find_op("clone");
-      const bool ours = g->refs.load(std::memory_order_relaxed) == 1 && g->contiguous && g->storage->refs.load(std::memory_order_relaxed) == 1;
+      const bool ours = g->refs.load(std::memory_order_relaxed) == 1 && g->contiguous &&
+                        g->storage->refs.load(std::memory_order_relaxed) == 1;
       if (!create_graph_ && !ours) g = call(clone, Args(g, Value()));
       leaf.grad = std::move(g);
     } else if (create_graph_) {
@@ -161,8 +167,10 @@ class Backward {
     Node& node = *p.node;
     before(node, p);
     STRATA_CHECK(!node.used, Runtime,
-                 "Trying to backward through the graph a second time (at {}): its saved tensors have been freed. Pass retain_graph=True to the "
-                 "first backward() or grad().", node.name());
+                 "Trying to backward through the graph a second time (at {}): its saved tensors have been freed. Pass "
+                 "retain_graph=True to the "
+                 "first backward() or grad().",
+                 node.name());
     trace::Span span(trace::Layer::Autograd, node.name());
     if (node.rare && node.rare->custom) custom_step(node, p);
     else formula_step(node, p);
@@ -182,7 +190,8 @@ class Backward {
     const Tensor* grads = &p.grad;
     if (node.outputs > 1) {
       for (uint8_t o = 0; o < node.outputs; ++o) all[o] = std::move(p.of(o));
-      if (!all[0] && is_floating(node.output_shapes[0].dtype()) && !(op.integer_outputs & 1)) all[0] = autograd::zeros_for(*node.output_shapes[0]);
+      if (!all[0] && is_floating(node.output_shapes[0].dtype()) && !(op.integer_outputs & 1))
+        all[0] = autograd::zeros_for(*node.output_shapes[0]);
       grads = all;
     }
     Grads out;
@@ -214,11 +223,14 @@ class Backward {
 
   static void check_anomaly(const Node& node, const Grads& grads) {
     static const OpRecord &isnan = find_op("isnan"), &any = find_op("any");
-    const auto bad = [&](const Tensor& g) { return g && is_floating(g.dtype()) && call(any, Args(call(isnan, Args(g)))).item<bool>(); };
+    const auto bad = [&](const Tensor& g) {
+      return g && is_floating(g.dtype()) && call(any, Args(call(isnan, Args(g)))).item<bool>();
+    };
     bool found = std::any_of(grads.list.begin(), grads.list.end(), bad);
     for (const Tensor& g : grads.t) found |= bad(g);
     if (!found) return;
-    std::string where = node.rare && !node.rare->where.empty() ? "\nThe forward call was made here:\n" + node.rare->where : "";
+    std::string where =
+      node.rare && !node.rare->where.empty() ? "\nThe forward call was made here:\n" + node.rare->where : "";
     fail(ErrorKind::Runtime, fmt::format("Function '{}' returned nan values in its backward.{}", node.name(), where));
   }
 
@@ -231,7 +243,8 @@ class Backward {
 };
 
 void seed_all(Backward& pass, std::span<const Tensor> roots, std::span<const Tensor> grads) {
-  STRATA_CHECK(grads.empty() || grads.size() == roots.size(), Runtime, "got {} tensors and {} gradients", roots.size(), grads.size());
+  STRATA_CHECK(grads.empty() || grads.size() == roots.size(), Runtime, "got {} tensors and {} gradients", roots.size(),
+               grads.size());
   for (size_t i = 0; i < roots.size(); ++i) pass.seed(roots[i], grads.empty() ? Tensor() : grads[i]);
 }
 
@@ -243,15 +256,17 @@ void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_gra
 
 namespace autograd {
 
-void backward(std::span<const Tensor> roots, std::span<const Tensor> grads, bool retain_graph, bool create_graph, std::span<const Tensor> inputs) {
+void backward(std::span<const Tensor> roots, std::span<const Tensor> grads, bool retain_graph, bool create_graph,
+              std::span<const Tensor> inputs) {
   Scoped mode(thread_state.grad_mode, create_graph);
   Backward pass(retain_graph || create_graph, create_graph, inputs, false);
   seed_all(pass, roots, grads);
   pass.run();
 }
 
-std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs, std::span<const Tensor> grad_outputs, bool retain_graph,
-                         bool create_graph, bool allow_unused) {
+std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+                         std::span<const Tensor> grad_outputs, bool retain_graph, bool create_graph,
+                         bool allow_unused) {
   for (const Tensor& t : inputs)
     STRATA_CHECK(t && edge_to(*t), Runtime, "One of the differentiated Tensors does not require grad");
   Scoped mode(thread_state.grad_mode, create_graph);
@@ -261,8 +276,10 @@ std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor
   std::vector<Tensor> result = pass.take();
   for (size_t i = 0; i < result.size(); ++i)
     STRATA_CHECK(result[i] || allow_unused, Runtime,
-                 "One of the differentiated Tensors appears to not have been used in the graph (input {}). Set allow_unused=True if this is "
-                 "the desired behavior.", i);
+                 "One of the differentiated Tensors appears to not have been used in the graph (input {}). Set "
+                 "allow_unused=True if this is "
+                 "the desired behavior.",
+                 i);
   return result;
 }
 
@@ -279,7 +296,8 @@ int64_t register_hook(const Tensor& t, Hook hook) {
 }
 
 void remove_hook(const Tensor& t, int64_t id) {
-  if (Node* node = node_of(*t); node && node->rare) std::erase_if(node->rare->hooks, [&](const auto& h) { return h.id == id; });
+  if (Node* node = node_of(*t); node && node->rare)
+    std::erase_if(node->rare->hooks, [&](const auto& h) { return h.id == id; });
   if (t->extra) std::erase_if(extra_of(*t).hooks, [&](const auto& h) { return h.first == id; });
 }
 

@@ -33,7 +33,8 @@ Ref<Node> new_node(const OpRecord& op) {
   auto node = Ref<Node>::adopt(new (Pool<Node>::take()) Node);
   node->order = next_order.fetch_add(1, std::memory_order_relaxed);
   node->op = &op, node->release = free_node;
-  if (thread_state.anomaly_mode && autograd::current_line) [[unlikely]] node->more().where = autograd::current_line();
+  if (thread_state.anomaly_mode && autograd::current_line) [[unlikely]]
+    node->more().where = autograd::current_line();
   return node;
 }
 
@@ -46,7 +47,8 @@ void renew_view(TensorImpl& t) {
   if (!base.requires_grad) return;
   static const OpRecord& strided_view = find_op("strided_view");
   Tensor self = Ref<TensorImpl>::share(&t);
-  const Args args(Value(&base), IntList(t.sizes()), IntList(Shape(t.strides, t.ndim)), t.storage_offset() - base.storage_offset());
+  const Args args(Value(&base), IntList(t.sizes()), IntList(Shape(t.strides, t.ndim)),
+                  t.storage_offset() - base.storage_offset());
   record_node(strided_view, args, &self, 1);
 }
 
@@ -87,7 +89,8 @@ bool wants_grad(const Args& args) {
 }
 
 Node::Edge edge_to(TensorImpl& t) {
-  if (stale(t)) [[unlikely]] renew_view(t);
+  if (stale(t)) [[unlikely]]
+    renew_view(t);
   Node::Edge edge;
   if (!t.requires_grad) return edge;
   if (Node* from = node_of(t)) edge.node = Ref<Node>::share(from), edge.output = t.output;
@@ -114,7 +117,8 @@ void record_node(const OpRecord& op, const Args& args, Tensor* outs, uint32_t co
   for (uint32_t i = 0; i < args.size; ++i)
     if (mask >> i & 1 && args.is_tensor(i))
       STRATA_CHECK(!args.tensor(i).inference, Runtime,
-                   "{}: an inference tensor cannot be saved for backward; clone it outside inference_mode() first", op.name);
+                   "{}: an inference tensor cannot be saved for backward; clone it outside inference_mode() first",
+                   op.name);
   node->args.save(args, mask, keep_shapes);
   node->outputs = static_cast<uint8_t>(count);
   for (uint32_t o = 0; o < count; ++o) {
@@ -142,14 +146,16 @@ void rebase(TensorImpl& t, Tensor value) {
   static const OpRecord& scatter = find_op("strided_scatter");
   TensorImpl& base = *t.base;
   Tensor whole = alias(base);
-  const Args args(Value(&base), value, IntList(t.sizes()), IntList(Shape(t.strides, t.ndim)), t.storage_offset() - base.storage_offset());
+  const Args args(Value(&base), value, IntList(t.sizes()), IntList(Shape(t.strides, t.ndim)),
+                  t.storage_offset() - base.storage_offset());
   record_node(scatter, args, &whole, 1);
   base.history = whole->history, base.output = whole->output, base.requires_grad = true;
   ++base.rebases;
   renew_view(t);
 }
 
-void autograd::record_custom(std::unique_ptr<CustomGrad> custom, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+void autograd::record_custom(std::unique_ptr<CustomGrad> custom, std::span<const Tensor> inputs,
+                             std::span<Tensor> outputs) {
   static OpRecord record = [] {
     OpRecord r;
     r.name = "Function";
@@ -170,9 +176,11 @@ void autograd::record_custom(std::unique_ptr<CustomGrad> custom, std::span<const
 namespace {
 [[gnu::cold, noreturn]] void modified(const Node& node, const TensorImpl& t, uint32_t saved) {
   fail(ErrorKind::Runtime,
-       fmt::format("one of the variables needed for gradient computation has been modified by an inplace operation: {} saved a {} tensor of "
-                   "shape {} at version {}, it is now at version {}. Use the out-of-place form, or clone() the tensor first.",
-                   node.name(), name_of(t.dtype), to_string(t.sizes()), saved, t.version()));
+       fmt::format(
+         "one of the variables needed for gradient computation has been modified by an inplace operation: {} saved a "
+         "{} tensor of "
+         "shape {} at version {}, it is now at version {}. Use the out-of-place form, or clone() the tensor first.",
+         node.name(), name_of(t.dtype), to_string(t.sizes()), saved, t.version()));
 }
 }  // namespace
 
@@ -185,14 +193,16 @@ Tensor GradContext::input(uint32_t i) const {
 
 Operand GradContext::operand(uint32_t i) const {
   const Value& v = node_.args.view()[i];
-  if (v.tag == Tag::Tensor && v.tensor->version() != node_.args.version_of(i)) modified(node_, *v.tensor, node_.args.version_of(i));
+  if (v.tag == Tag::Tensor && v.tensor->version() != node_.args.version_of(i))
+    modified(node_, *v.tensor, node_.args.version_of(i));
   return Operand(v);
 }
 
 std::vector<Tensor> GradContext::input_list(uint32_t i) const {
   const TensorList list = node_.args.view()[i].tensor_list();
   for (uint32_t k = 0; k < list.size(); ++k)
-    if (list[k] && list[k]->version() != node_.args.list_version_of(k)) modified(node_, *list[k], node_.args.list_version_of(k));
+    if (list[k] && list[k]->version() != node_.args.list_version_of(k))
+      modified(node_, *list[k], node_.args.list_version_of(k));
   return {list.begin(), list.end()};
 }
 
@@ -201,7 +211,8 @@ Tensor GradContext::result(uint32_t i) const {
   if (saved->version() != node_.version) modified(node_, *saved, node_.version);
   if (!thread_state.grad_mode) return saved;
   Tensor t = alias(*saved);  // for a gradient of the gradient it must know that this node made it
-  t->history = Ref<History>::share(const_cast<Node*>(&node_)), t->output = static_cast<uint8_t>(i), t->requires_grad = true;
+  t->history = Ref<History>::share(const_cast<Node*>(&node_)), t->output = static_cast<uint8_t>(i),
+  t->requires_grad = true;
   return t;
 }
 

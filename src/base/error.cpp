@@ -6,7 +6,8 @@ void fail(ErrorKind kind, std::string what) { throw Error(kind, what); }
 
 void fail_assert(const char* condition, const char* file, int line) {
   fail(ErrorKind::Internal,
-       fmt::format("internal error: '{}' does not hold at {}:{}; this is a bug in Strata, please report it", condition, file, line));
+       fmt::format("internal error: '{}' does not hold at {}:{}; this is a bug in Strata, please report it", condition,
+                   file, line));
 }
 
 }  // namespace strata

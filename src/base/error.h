@@ -38,15 +38,15 @@ class STRATA_API Error : public std::runtime_error {
 }  // namespace strata
 
 // For the caller's mistakes: STRATA_CHECK(dim < n, Index, "sum: dim {} is out of range", dim).
-#define STRATA_CHECK(condition, kind, ...) \
-  do {                                     \
-    if (!(condition)) [[unlikely]]         \
+#define STRATA_CHECK(condition, kind, ...)                                   \
+  do {                                                                       \
+    if (!(condition)) [[unlikely]]                                           \
       ::strata::fail(::strata::ErrorKind::kind, ::fmt::format(__VA_ARGS__)); \
   } while (0)
 
 // For our own: stays on in release builds, costs a compare.
-#define STRATA_ASSERT(condition)                                              \
-  do {                                                                        \
-    if (!(condition)) [[unlikely]]                                            \
-      ::strata::fail_assert(#condition, __FILE__, __LINE__);                  \
+#define STRATA_ASSERT(condition)                             \
+  do {                                                       \
+    if (!(condition)) [[unlikely]]                           \
+      ::strata::fail_assert(#condition, __FILE__, __LINE__); \
   } while (0)

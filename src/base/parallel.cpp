@@ -29,7 +29,9 @@ struct Team {
     void* lib = dlopen("libgomp.so.1", RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
     if (!lib) {
       const bool ours = !std::getenv("GOMP_SPINCOUNT") && !std::getenv("OMP_WAIT_POLICY");
-      if (ours) setenv("GOMP_SPINCOUNT", "3000", 1);  // about 50 us: longer than the gap between two ops, shorter than a time slice
+      if (ours)
+        setenv("GOMP_SPINCOUNT", "3000",
+               1);  // about 50 us: longer than the gap between two ops, shorter than a time slice
       lib = dlopen("libgomp.so.1", RTLD_NOW | RTLD_GLOBAL);
       if (ours) unsetenv("GOMP_SPINCOUNT");  // not for child processes
     }

@@ -6,10 +6,10 @@
 
 namespace strata {
 
-STRATA_API int num_threads();              // threads a loop may use; 1 inside a parallel loop
-STRATA_API void set_num_threads(int n);    // for loops started from any thread
+STRATA_API int num_threads();            // threads a loop may use; 1 inside a parallel loop
+STRATA_API void set_num_threads(int n);  // for loops started from any thread
 STRATA_API int hardware_threads();
-STRATA_API void open_thread_team();        // loads libgomp if nobody did: before a library that would bring it along
+STRATA_API void open_thread_team();  // loads libgomp if nobody did: before a library that would bring it along
 
 namespace detail {
 // Calls body(context, begin, end) on disjoint pieces that cover [0, n). Exceptions of a piece are rethrown here.
@@ -18,13 +18,12 @@ STRATA_API void run_parallel(int64_t n, int64_t grain, void (*body)(void*, int64
 
 // body(begin, end) over pieces of [0, n) of at least `grain` items. How [0, n) is cut depends on the thread count: a result
 // that depends on the cut must be reduced over fixed chunks instead, so that every thread count gives the same bits.
-template <class Body>
-void parallel_for(int64_t n, int64_t grain, const Body& body) {
+template <class Body> void parallel_for(int64_t n, int64_t grain, const Body& body) {
   if (n <= 0) return;
   if (n <= grain || num_threads() == 1) return body(int64_t{0}, n);
   detail::run_parallel(
-      n, grain, [](void* context, int64_t begin, int64_t end) { (*static_cast<const Body*>(context))(begin, end); },
-      const_cast<Body*>(&body));
+    n, grain, [](void* context, int64_t begin, int64_t end) { (*static_cast<const Body*>(context))(begin, end); },
+    const_cast<Body*>(&body));
 }
 
 }  // namespace strata

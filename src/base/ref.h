@@ -7,8 +7,7 @@
 namespace strata {
 
 // T has a public `std::atomic<int32_t> refs`, born as 1, and `static void destroy(T*)`.
-template <class T>
-class Ref {
+template <class T> class Ref {
  public:
   Ref() = default;
   static Ref adopt(T* fresh) {
@@ -31,7 +30,8 @@ class Ref {
   }
   // The sole owner may skip the locked decrement: nobody else can touch the count any more.
   static void drop(T* p) {
-    if (p->refs.load(std::memory_order_acquire) == 1 || p->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) T::destroy(p);
+    if (p->refs.load(std::memory_order_acquire) == 1 || p->refs.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      T::destroy(p);
   }
   T* get() const { return p_; }
   T* release() { return std::exchange(p_, nullptr); }
@@ -44,8 +44,7 @@ class Ref {
 };
 
 // Sets a variable for the length of a scope.
-template <class T>
-struct Scoped {
+template <class T> struct Scoped {
   Scoped(T& variable, T value) : target(variable), before(std::exchange(variable, value)) {}
   ~Scoped() { target = before; }
   Scoped(const Scoped&) = delete;

@@ -29,10 +29,12 @@ STRATA_API std::vector<Event> stop();  // all events since start(), in order of 
 class STRATA_API Span {
  public:
   Span(Layer layer, const char* name) {
-    if (enabled.load(std::memory_order_relaxed)) [[unlikely]] begin(layer, name);
+    if (enabled.load(std::memory_order_relaxed)) [[unlikely]]
+      begin(layer, name);
   }
   ~Span() {
-    if (begin_ns_) [[unlikely]] end();
+    if (begin_ns_) [[unlikely]]
+      end();
   }
   Span(const Span&) = delete;
   Span& operator=(const Span&) = delete;

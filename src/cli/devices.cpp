@@ -26,9 +26,15 @@ const char* simd_level() {
 }
 
 int list_devices(bool json) {
-  const double gib = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE)) / (1 << 30);
+  const double gib =
+    static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE)) / (1 << 30);
   if (json) {
-    fmt::print("{}\n", nlohmann::json{{{"device", "cpu"}, {"name", cpu_name()}, {"threads", hardware_threads()}, {"simd", simd_level()}, {"memory_gib", gib}}}.dump(2));
+    fmt::print("{}\n", nlohmann::json{{{"device", "cpu"},
+                                       {"name", cpu_name()},
+                                       {"threads", hardware_threads()},
+                                       {"simd", simd_level()},
+                                       {"memory_gib", gib}}}
+                         .dump(2));
     return 0;
   }
   fmt::print("cpu   {}, {} threads, {}, {:.1f} GiB\n", cpu_name(), hardware_threads(), simd_level(), gib);

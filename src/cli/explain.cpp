@@ -29,20 +29,21 @@ const OpRecord& choose_record(const Options& o, std::unique_ptr<Sample>& sample)
     try {
       sample = std::make_unique<Sample>(*op, text, dtype);
       return *op;
-    } catch (const Error& e) {
-      why += fmt::format("\n  {}", e.what());
-    }
+    } catch (const Error& e) { why += fmt::format("\n  {}", e.what()); }
   }
   STRATA_CHECK(!why.empty(), Value, "there is no op '{}'; `strata ops` lists all", o.op);
   fail(ErrorKind::Value, fmt::format("the arguments '{}' fit no form of {}:{}", o.args, o.op, why));
 }
 
 void print_spans(std::vector<trace::Event> events) {
-  std::stable_sort(events.begin(), events.end(), [](const auto& a, const auto& b) { return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.end_ns > b.end_ns; });
+  std::stable_sort(events.begin(), events.end(), [](const auto& a, const auto& b) {
+    return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.end_ns > b.end_ns;
+  });
   std::vector<int64_t> open;
   for (const trace::Event& e : events) {
     while (!open.empty() && e.begin_ns >= open.back()) open.pop_back();
-    const std::string label = fmt::format("{}{}: {} {}", std::string(2 * open.size() + 2, ' '), trace::name_of(e.layer), e.name, e.detail);
+    const std::string label =
+      fmt::format("{}{}: {} {}", std::string(2 * open.size() + 2, ' '), trace::name_of(e.layer), e.name, e.detail);
     fmt::print("{:<72} {:>10.2f} us\n", label, static_cast<double>(e.end_ns - e.begin_ns) / 1e3);
     open.push_back(e.end_ns);
   }
@@ -69,10 +70,12 @@ int explain(const Options& o) {
   trace::start();
   const std::vector<Tensor> outs = run();
   if (o.backward) {
-    STRATA_CHECK(!outs.empty() && outs[0].requires_grad(), Runtime, "{} of these arguments has no gradient; leave out --backward", op.name);
+    STRATA_CHECK(!outs.empty() && outs[0].requires_grad(), Runtime,
+                 "{} of these arguments has no gradient; leave out --backward", op.name);
     autograd::backward(outs[0], call(find_op("full"), [&] {
                          Args args = find_op("full").defaults;
-                         args[0] = Value(IntList(outs[0].shape())), args[1] = Value(1.0), args[2] = Value(outs[0].dtype());
+                         args[0] = Value(IntList(outs[0].shape())), args[1] = Value(1.0),
+                         args[2] = Value(outs[0].dtype());
                          return args;
                        }()));
   }
@@ -80,14 +83,22 @@ int explain(const Options& o) {
 
   if (o.json) {
     nlohmann::json kernels = nlohmann::json::array(), spans = nlohmann::json::array();
-    for (const auto& line : seen.lines) kernels.push_back({{"op", line.op->name}, {"kernel", line.kernel->name}, {"reason", line.reason ? line.reason : "chosen"}});
+    for (const auto& line : seen.lines)
+      kernels.push_back(
+        {{"op", line.op->name}, {"kernel", line.kernel->name}, {"reason", line.reason ? line.reason : "chosen"}});
     for (const auto& e : events)
-      spans.push_back({{"layer", trace::name_of(e.layer)}, {"name", e.name}, {"detail", e.detail}, {"id", e.id}, {"begin_ns", e.begin_ns}, {"end_ns", e.end_ns}});
+      spans.push_back({{"layer", trace::name_of(e.layer)},
+                       {"name", e.name},
+                       {"detail", e.detail},
+                       {"id", e.id},
+                       {"begin_ns", e.begin_ns},
+                       {"end_ns", e.end_ns}});
     fmt::print("{}\n", nlohmann::json{{"schema", op.schema}, {"kernels", kernels}, {"spans", spans}}.dump(2));
     return 0;
   }
   fmt::print("{}\n  {}\n\nkernels considered, fastest first\n", op.schema, op.text);
-  for (const auto& line : seen.lines) fmt::print("  {:<20} {:<24} {}\n", line.op->name, line.kernel->name, line.reason ? line.reason : "chosen");
+  for (const auto& line : seen.lines)
+    fmt::print("  {:<20} {:<24} {}\n", line.op->name, line.kernel->name, line.reason ? line.reason : "chosen");
   fmt::print("\nspans of one call\n");
   print_spans(events);
   for (const Tensor& t : outs) fmt::print("\nresult {} {}\n", name_of(t.dtype()), to_string(t.shape()));
@@ -97,9 +108,12 @@ int explain(const Options& o) {
 
 void add_explain(CLI::App& app, Run& run) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("explain", "Run one op and show every layer it passes, which kernel ran and why");
+  CLI::App* command =
+    app.add_subcommand("explain", "Run one op and show every layer it passes, which kernel ran and why");
   command->add_option("op", options->op, "The op, e.g. add or linalg.det")->required();
-  command->add_option("args", options->args, "Its arguments, e.g. 'f(3,4), f(4), alpha=2': f(..) normal, p(..) positive, i9(..) integers, b(..) booleans");
+  command->add_option(
+    "args", options->args,
+    "Its arguments, e.g. 'f(3,4), f(4), alpha=2': f(..) normal, p(..) positive, i9(..) integers, b(..) booleans");
   command->add_option("--dtype", options->dtype, "Element type of the f(..) and p(..) tensors")->capture_default_str();
   command->add_flag("--backward", options->backward, "Also run the gradient");
   command->add_flag("--json", options->json, "Machine-readable output");

@@ -19,7 +19,8 @@ int exit_status(ErrorKind kind) {
 }
 
 void print_build_info() {
-  fmt::print("strata {}\ncompiler    g++ {}\nback ends   cpu\nops         {}\n", STRATA_VERSION, __VERSION__, all_ops().size());
+  fmt::print("strata {}\ncompiler    g++ {}\nback ends   cpu\nops         {}\n", STRATA_VERSION, __VERSION__,
+             all_ops().size());
 }
 
 int run(int argc, char** argv) {
@@ -36,9 +37,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(0, 1);
   try {
     app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 1;
-  }
+  } catch (const CLI::ParseError& e) { return app.exit(e) == 0 ? 0 : 1; }
   if (build_info) return print_build_info(), 0;
   if (chosen) return chosen();
   fmt::print("{}", app.help());

@@ -26,8 +26,13 @@ int list_ops(const std::string& pattern, bool json) {
     }
     nlohmann::json kernels = nlohmann::json::array();
     for (const Kernel& k : op->kernels) kernels.push_back(k.name);
-    all.push_back({{"name", op->name}, {"overload", op->overload}, {"schema", op->schema}, {"doc", op->text}, {"kind", kind_of(*op)},
-                   {"differentiable", op->grad_fn || op->composite_fn}, {"kernels", kernels}});
+    all.push_back({{"name", op->name},
+                   {"overload", op->overload},
+                   {"schema", op->schema},
+                   {"doc", op->text},
+                   {"kind", kind_of(*op)},
+                   {"differentiable", op->grad_fn || op->composite_fn},
+                   {"kernels", kernels}});
   }
   if (json) fmt::print("{}\n", all.dump(2));
   STRATA_CHECK(shown, Value, "no op has '{}' in its name; `strata ops` lists all", pattern);

@@ -27,10 +27,12 @@ void valid_range(int64_t in, int64_t out, int64_t stride, int64_t offset, int64_
 // Visits every (column row, image row) pair: f(columns row of out[last] elements, image offset of its first element or -1, range).
 template <class F> void each_row(const ConvShape& s, int64_t channel, F f) {
   const int d = s.dims;
-  int64_t in[3] = {1, 1, 1}, kernel[3] = {1, 1, 1}, out[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, pad[3] = {0, 0, 0}, dilation[3] = {1, 1, 1};
+  int64_t in[3] = {1, 1, 1}, kernel[3] = {1, 1, 1}, out[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, pad[3] = {0, 0, 0},
+          dilation[3] = {1, 1, 1};
   for (int i = 0; i < d; ++i) {  // right-aligned: missing leading dimensions have size 1
     const int to = 3 - d + i;
-    in[to] = s.in[i], kernel[to] = s.kernel[i], out[to] = s.out[i], stride[to] = s.stride[i], pad[to] = s.padding[i], dilation[to] = s.dilation[i];
+    in[to] = s.in[i], kernel[to] = s.kernel[i], out[to] = s.out[i], stride[to] = s.stride[i], pad[to] = s.padding[i],
+    dilation[to] = s.dilation[i];
   }
   const int64_t plane = channel * in[0] * in[1] * in[2];
   int64_t row = channel * kernel[0] * kernel[1] * kernel[2] * out[0] * out[1];
@@ -44,7 +46,8 @@ template <class F> void each_row(const ConvShape& s, int64_t channel, F f) {
           for (int64_t y = 0; y < out[1]; ++y, ++row) {
             const int64_t p = x * stride[0] + a * dilation[0] - pad[0], q = y * stride[1] + b * dilation[1] - pad[1];
             const bool inside = p >= 0 && p < in[0] && q >= 0 && q < in[1];
-            f(row * out[2], inside ? plane + (p * in[1] + q) * in[2] + offset : int64_t{0}, inside ? first : 0, inside ? last : 0, out[2], stride[2]);
+            f(row * out[2], inside ? plane + (p * in[1] + q) * in[2] + offset : int64_t{0}, inside ? first : 0,
+              inside ? last : 0, out[2], stride[2]);
           }
       }
 }
@@ -87,8 +90,11 @@ inline void multiply(const Gemm& g, const float* a, const float* b, float* c) { 
 inline void multiply(const Gemm& g, const double* a, const double* b, double* c) { gemm_simd(g, a, b, c); }
 inline void multiply(const Gemm& g, const int64_t* a, const int64_t* b, int64_t* c) { gemm_rows(g, a, b, c); }
 
-template <class T> void columns_pass(const ConvShape& s, ConvWay way, const T* read_big, T* big, const T* read_weight, T* weight, const T* read_small, T* small, const T* bias) {
-  const int64_t cg = s.c / s.groups, og = s.o / s.groups, k = cg * product(s.kernel, s.dims), l = product(s.out, s.dims), plane = product(s.in, s.dims);
+template <class T>
+void columns_pass(const ConvShape& s, ConvWay way, const T* read_big, T* big, const T* read_weight, T* weight,
+                  const T* read_small, T* small, const T* bias) {
+  const int64_t cg = s.c / s.groups, og = s.o / s.groups, k = cg * product(s.kernel, s.dims),
+                l = product(s.out, s.dims), plane = product(s.in, s.dims);
   const std::array<int64_t, 2> sizes{k, l};
   const Tensor space = make_tensor(sizes, dtype_of<T>);
   T* columns = space.data<T>();
@@ -111,15 +117,19 @@ template <class T> void columns_pass(const ConvShape& s, ConvWay way, const T* r
         col2im(s, cg, columns, big + image);
       } else {  // [og, l] x [l, k]
         im2col(s, cg, read_big + image, columns);
-        p.m = og, p.n = k, p.k = l, p.a_m = l, p.a_k = 1, p.b_k = 1, p.b_n = l, p.c_m = k, p.c_n = 1, p.accumulate = true;
+        p.m = og, p.n = k, p.k = l, p.a_m = l, p.a_k = 1, p.b_k = 1, p.b_n = l, p.c_m = k, p.c_n = 1,
+        p.accumulate = true;
         multiply(p, read_small + result, columns, weight + w);
       }
     }
 }
 
 // out[index of small] pairs with in[index of big] through weight: visits all of them.
-template <class T> void loops(const ConvShape& s, ConvWay way, const T* read_big, T* big, const T* read_weight, T* weight, const T* read_small, T* small, const T* bias) {
-  const int64_t cg = s.c / s.groups, og = s.o / s.groups, kernels = product(s.kernel, s.dims), l = product(s.out, s.dims), plane = product(s.in, s.dims);
+template <class T>
+void loops(const ConvShape& s, ConvWay way, const T* read_big, T* big, const T* read_weight, T* weight,
+           const T* read_small, T* small, const T* bias) {
+  const int64_t cg = s.c / s.groups, og = s.o / s.groups, kernels = product(s.kernel, s.dims),
+                l = product(s.out, s.dims), plane = product(s.in, s.dims);
   if (way == ConvWay::Weight) std::fill_n(weight, s.o * cg * kernels, T(0));
   if (way == ConvWay::Data) std::fill_n(big, s.n * s.c * plane, T(0));
   for (int64_t n = 0; n < s.n; ++n)
@@ -146,7 +156,9 @@ template <class T> void loops(const ConvShape& s, ConvWay way, const T* read_big
       }
 }
 
-template <class Pass> void staged_pass(ConvWay way, const Tensor& big, const Tensor& weight, const Tensor& small, const TensorImpl* bias, Pass pass) {
+template <class Pass>
+void staged_pass(ConvWay way, const Tensor& big, const Tensor& weight, const Tensor& small, const TensorImpl* bias,
+                 Pass pass) {
   const Tensor& result = way == ConvWay::Forward ? small : way == ConvWay::Data ? big : weight;
   if (result.numel() == 0) return;
   dispatch_compute(compute_type(result.dtype()), [&]<class T>() {
@@ -154,14 +166,18 @@ template <class Pass> void staged_pass(ConvWay way, const Tensor& big, const Ten
     const auto in = [&](const Tensor& t) { return &t == &result ? Tensor() : staged(*t, dtype_of<T>); };
     const Tensor b = in(big), w = in(weight), s = in(small), row = bias ? staged(*bias, dtype_of<T>) : Tensor();
     const auto read = [](const Tensor& t) { return t ? t.data<T>() : nullptr; };
-    pass(read(b), out.get(), read(w), out.get(), read(s), out.get(), static_cast<const T*>(row ? row.data<T>() : nullptr));
+    pass(read(b), out.get(), read(w), out.get(), read(s), out.get(),
+         static_cast<const T*>(row ? row.data<T>() : nullptr));
     out.finish();
   });
 }
 
-onednn::Convolution describe(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& weight, const TensorImpl& small, bool bias) {
+onednn::Convolution describe(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& weight,
+                             const TensorImpl& small, bool bias) {
   onednn::Convolution c;
-  c.pass = way == ConvWay::Forward ? onednn::ConvPass::Forward : way == ConvWay::Data ? onednn::ConvPass::BackwardInput : onednn::ConvPass::BackwardWeight;
+  c.pass = way == ConvWay::Forward ? onednn::ConvPass::Forward
+           : way == ConvWay::Data  ? onednn::ConvPass::BackwardInput
+                                   : onednn::ConvPass::BackwardWeight;
   c.type = big.dtype == DType::F32 ? onednn::Type::F32 : onednn::Type::BF16;
   c.spatial = s.dims, c.bias = bias, c.groups = s.groups;
   const int n = s.dims + 2, shift = s.groups > 1;
@@ -180,7 +196,9 @@ onednn::Convolution describe(const ConvShape& s, ConvWay way, const TensorImpl& 
 // depends on the sizes alone: pieces of the batch, and blocks of output channels when the batch is short.
 struct WeightPieces {
   int64_t batch, blocks;
-  explicit WeightPieces(const ConvShape& s) : batch(std::min<int64_t>(s.n, 8)), blocks(s.groups == 1 && batch < 4 ? std::clamp<int64_t>(s.o / 16, 1, 8) : 1) {}
+  explicit WeightPieces(const ConvShape& s)
+      : batch(std::min<int64_t>(s.n, 8)),
+        blocks(s.groups == 1 && batch < 4 ? std::clamp<int64_t>(s.o / 16, 1, 8) : 1) {}
 };
 
 // Rows [begin, end) of dimension d, as plain sizes and strides.
@@ -192,10 +210,13 @@ Tensor piece(const TensorImpl& t, int d, int64_t begin, int64_t end) {
   return p;
 }
 
-onednn::Convolution weight_piece(const ConvShape& s, const TensorImpl& big, const Tensor& partial, const TensorImpl& small, int64_t p, const WeightPieces& pieces, Tensor& x, Tensor& y, Tensor& w) {
+onednn::Convolution weight_piece(const ConvShape& s, const TensorImpl& big, const Tensor& partial,
+                                 const TensorImpl& small, int64_t p, const WeightPieces& pieces, Tensor& x, Tensor& y,
+                                 Tensor& w) {
   const int64_t n = p / pieces.blocks, o = p % pieces.blocks;
   const auto cut = [](int64_t size, int64_t parts, int64_t i) { return size * i / parts; };
-  const int64_t n0 = cut(s.n, pieces.batch, n), n1 = cut(s.n, pieces.batch, n + 1), o0 = cut(s.o, pieces.blocks, o), o1 = cut(s.o, pieces.blocks, o + 1);
+  const int64_t n0 = cut(s.n, pieces.batch, n), n1 = cut(s.n, pieces.batch, n + 1), o0 = cut(s.o, pieces.blocks, o),
+                o1 = cut(s.o, pieces.blocks, o + 1);
   x = piece(big, 0, n0, n1);
   y = piece(*piece(small, 0, n0, n1), 1, o0, o1);
   w = partial ? piece(*piece(*partial, 0, n * s.o, (n + 1) * s.o), 0, o0, o1) : Tensor();
@@ -212,13 +233,15 @@ void weight_in_pieces(const ConvShape& s, const TensorImpl& big, const TensorImp
   std::copy_n(weight.shape, weight.ndim, shape);
   shape[0] *= pieces.batch;
   const Tensor partial = make_tensor(Shape(shape, weight.ndim), DType::F32);
-  parallel_for(pieces.batch * pieces.blocks, 1, [&](int64_t begin, int64_t end) {  // one thread each: oneDNN sees no team
-    for (int64_t p = begin; p < end; ++p) {
-      Tensor x, y, w;
-      const auto c = weight_piece(s, big, partial, small, p, pieces, x, y, w);
-      if (!onednn_table()->convolution(c, x.bytes(), w.bytes(), nullptr, y.bytes())) onednn_failed("convolution");
-    }
-  });
+  parallel_for(pieces.batch * pieces.blocks, 1,
+               [&](int64_t begin, int64_t end) {  // one thread each: oneDNN sees no team
+                 for (int64_t p = begin; p < end; ++p) {
+                   Tensor x, y, w;
+                   const auto c = weight_piece(s, big, partial, small, p, pieces, x, y, w);
+                   if (!onednn_table()->convolution(c, x.bytes(), w.bytes(), nullptr, y.bytes()))
+                     onednn_failed("convolution");
+                 }
+               });
   const Tensor sum = make_tensor(weight.sizes(), DType::F32);
   const int64_t count = sum.numel();
   parallel_for(count, 16384, [&](int64_t begin, int64_t end) {
@@ -233,7 +256,8 @@ void weight_in_pieces(const ConvShape& s, const TensorImpl& big, const TensorImp
 }
 }  // namespace
 
-const char* conv_onednn_ready(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& weight, const TensorImpl& small, bool bias) {
+const char* conv_onednn_ready(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& weight,
+                              const TensorImpl& small, bool bias) {
   if (big.dtype != DType::F32 && big.dtype != DType::BF16) return "oneDNN is used for float32 and bfloat16";
   if (!onednn_table()) return onednn_missing();
   if (big.numel == 0 || weight.numel == 0 || small.numel == 0) return "a size is 0";
@@ -249,18 +273,28 @@ const char* conv_onednn_ready(const ConvShape& s, ConvWay way, const TensorImpl&
   return onednn_table()->convolution_ready(describe(s, way, big, weight, small, bias));
 }
 
-void conv_onednn(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& weight, const TensorImpl& small, const TensorImpl* bias) {
+void conv_onednn(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& weight,
+                 const TensorImpl& small, const TensorImpl* bias) {
   if (way == ConvWay::Weight) return weight_in_pieces(s, big, weight, small);
   const Tensor row = bias ? staged(*bias, bias->dtype) : Tensor();
-  if (!onednn_table()->convolution(describe(s, way, big, weight, small, bias != nullptr), big.data, weight.data, row ? row.bytes() : nullptr, small.data))
+  if (!onednn_table()->convolution(describe(s, way, big, weight, small, bias != nullptr), big.data, weight.data,
+                                   row ? row.bytes() : nullptr, small.data))
     onednn_failed("convolution");
 }
 
-void conv_columns(const ConvShape& s, ConvWay way, const Tensor& big, const Tensor& weight, const Tensor& small, const TensorImpl* bias) {
-  staged_pass(way, big, weight, small, bias, [&]<class T>(const T* rb, T* b, const T* rw, T* w, const T* rs, T* m, const T* row) { columns_pass<T>(s, way, rb, b, rw, w, rs, m, row); });
+void conv_columns(const ConvShape& s, ConvWay way, const Tensor& big, const Tensor& weight, const Tensor& small,
+                  const TensorImpl* bias) {
+  staged_pass(way, big, weight, small, bias,
+              [&]<class T>(const T* rb, T* b, const T* rw, T* w, const T* rs, T* m, const T* row) {
+                columns_pass<T>(s, way, rb, b, rw, w, rs, m, row);
+              });
 }
-void conv_reference(const ConvShape& s, ConvWay way, const Tensor& big, const Tensor& weight, const Tensor& small, const TensorImpl* bias) {
-  staged_pass(way, big, weight, small, bias, [&]<class T>(const T* rb, T* b, const T* rw, T* w, const T* rs, T* m, const T* row) { loops<T>(s, way, rb, b, rw, w, rs, m, row); });
+void conv_reference(const ConvShape& s, ConvWay way, const Tensor& big, const Tensor& weight, const Tensor& small,
+                    const TensorImpl* bias) {
+  staged_pass(way, big, weight, small, bias,
+              [&]<class T>(const T* rb, T* b, const T* rw, T* w, const T* rs, T* m, const T* row) {
+                loops<T>(s, way, rb, b, rw, w, rs, m, row);
+              });
 }
 
 }  // namespace strata::cpu

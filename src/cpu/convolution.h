@@ -14,12 +14,16 @@ struct ConvShape {
 enum class ConvWay : uint8_t { Forward, Data, Weight };  // writes small, big, weight
 
 // Null: oneDNN takes it. Otherwise the reason.
-const char* conv_onednn_ready(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& weight, const TensorImpl& small, bool bias);
-void conv_onednn(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& weight, const TensorImpl& small, const TensorImpl* bias);
+const char* conv_onednn_ready(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& weight,
+                              const TensorImpl& small, bool bias);
+void conv_onednn(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& weight,
+                 const TensorImpl& small, const TensorImpl* bias);
 // Windows unfolded into columns, then a matrix product; any dtype. bias (Forward only) may be null.
-void conv_columns(const ConvShape& s, ConvWay way, const Tensor& big, const Tensor& weight, const Tensor& small, const TensorImpl* bias);
+void conv_columns(const ConvShape& s, ConvWay way, const Tensor& big, const Tensor& weight, const Tensor& small,
+                  const TensorImpl* bias);
 // Nested loops.
-void conv_reference(const ConvShape& s, ConvWay way, const Tensor& big, const Tensor& weight, const Tensor& small, const TensorImpl* bias);
+void conv_reference(const ConvShape& s, ConvWay way, const Tensor& big, const Tensor& weight, const Tensor& small,
+                    const TensorImpl* bias);
 
 // One image [c, in…] to columns [c * kernel, out…] and back (adding where windows overlap).
 template <class T> void im2col(const ConvShape& s, int64_t channels, const T* image, T* columns);

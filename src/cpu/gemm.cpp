@@ -28,8 +28,8 @@ constexpr int64_t kDepth = 256, kHeight = 20 * kRows;
 
 // c[rows][0..columns) = alpha * a b (+ c). b and c have unit stride along n; columns <= kVectors * lanes.
 template <int kR, int kV, class T>
-HWY_INLINE void micro(int64_t k, const T* a, int64_t a_m, int64_t a_k, const T* b, int64_t b_k, T* c, int64_t c_m, int64_t columns, T alpha,
-                      bool accumulate) {
+HWY_INLINE void micro(int64_t k, const T* a, int64_t a_m, int64_t a_k, const T* b, int64_t b_k, T* c, int64_t c_m,
+                      int64_t columns, T alpha, bool accumulate) {
   const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   hn::Vec<decltype(d)> acc[kR][kV];
@@ -79,16 +79,15 @@ HWY_INLINE void micro(int64_t k, const T* a, int64_t a_m, int64_t a_k, const T* 
 }
 
 template <int kR, class T>
-HWY_INLINE void micro_columns(int64_t k, const T* a, int64_t a_m, int64_t a_k, const T* b, int64_t b_k, T* c, int64_t c_m, int64_t columns, T alpha,
-                              bool accumulate) {
+HWY_INLINE void micro_columns(int64_t k, const T* a, int64_t a_m, int64_t a_k, const T* b, int64_t b_k, T* c,
+                              int64_t c_m, int64_t columns, T alpha, bool accumulate) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
   if (columns > lanes) micro<kR, 2>(k, a, a_m, a_k, b, b_k, c, c_m, columns, alpha, accumulate);
   else micro<kR, 1>(k, a, a_m, a_k, b, b_k, c, c_m, columns, alpha, accumulate);
 }
 
 // The last rows: fewer accumulators, the same order of additions.
-template <int kR, class T, class... Rest>
-void micro_rows(int64_t rows, int64_t k, const T* a, Rest... rest) {
+template <int kR, class T, class... Rest> void micro_rows(int64_t rows, int64_t k, const T* a, Rest... rest) {
   if constexpr (kR > 0) {
     if (rows == kR) return micro_columns<kR, T>(k, a, rest...);
     micro_rows<kR - 1, T>(rows, k, a, rest...);
@@ -96,13 +95,12 @@ void micro_rows(int64_t rows, int64_t k, const T* a, Rest... rest) {
 }
 
 // a and b as they lie; b has unit stride along n.
-template <class T>
-void in_place(const Gemm& g, const T* a, const T* b, T* c) {
+template <class T> void in_place(const Gemm& g, const T* a, const T* b, T* c) {
   const int64_t width = kVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
   for (int64_t j = 0; j < g.n; j += width)
     for (int64_t i = 0; i < g.m; i += kRows)
-      micro_rows<kRows, T>(std::min<int64_t>(kRows, g.m - i), g.k, a + i * g.a_m, g.a_m, g.a_k, b + j, g.b_k, c + i * g.c_m + j, g.c_m,
-                           std::min(width, g.n - j), static_cast<T>(g.alpha), g.accumulate);
+      micro_rows<kRows, T>(std::min<int64_t>(kRows, g.m - i), g.k, a + i * g.a_m, g.a_m, g.a_k, b + j, g.b_k,
+                           c + i * g.c_m + j, g.c_m, std::min(width, g.n - j), static_cast<T>(g.alpha), g.accumulate);
 }
 
 template <class T>
@@ -121,8 +119,7 @@ void pack_b(const T* b, int64_t b_k, int64_t b_n, int64_t depth, int64_t columns
   }
 }
 
-template <class T>
-void pack_a(const T* a, int64_t a_m, int64_t a_k, int64_t depth, int64_t rows, T* to) {
+template <class T> void pack_a(const T* a, int64_t a_m, int64_t a_k, int64_t depth, int64_t rows, T* to) {
   for (int64_t i = 0; i < rows; i += kRows, to += depth * kRows) {
     const int64_t count = std::min<int64_t>(kRows, rows - i);
     if (a_m == 1)
@@ -146,14 +143,14 @@ void tile(const Gemm& g, const T* a, const T* b, T* c, int64_t i0, int64_t j0, i
     pack_b(b + p * g.b_k + j0 * g.b_n, g.b_k, g.b_n, depth, columns, width, packed_b);
     for (int64_t j = 0; j < columns; j += width)
       for (int64_t i = 0; i < rows; i += kRows)
-        micro_rows<kRows, T>(std::min<int64_t>(kRows, rows - i), depth, static_cast<const T*>(packed_a + i * depth), int64_t{1}, int64_t{kRows},
-                             static_cast<const T*>(packed_b + j * depth), width, c + (i0 + i) * g.c_m + j0 + j, g.c_m, std::min(width, columns - j),
+        micro_rows<kRows, T>(std::min<int64_t>(kRows, rows - i), depth, static_cast<const T*>(packed_a + i * depth),
+                             int64_t{1}, int64_t{kRows}, static_cast<const T*>(packed_b + j * depth), width,
+                             c + (i0 + i) * g.c_m + j0 + j, g.c_m, std::min(width, columns - j),
                              static_cast<T>(g.alpha), g.accumulate || p > 0);
   }
 }
 
-template <class T>
-void run(const Gemm& g, const T* a, const T* b, T* c) {
+template <class T> void run(const Gemm& g, const T* a, const T* b, T* c) {
   const int64_t batches = g.batches();
   if (g.m == 0 || g.n == 0 || batches == 0) return;
   // Small: no packing. The panel of b that one column of tiles reads must stay in the first-level cache.
@@ -171,19 +168,23 @@ void run(const Gemm& g, const T* a, const T* b, T* c) {
   const int64_t tile_width = std::min((g.n + width - 1) / width * width, 16 * width);
   const int64_t down = (g.m + kHeight - 1) / kHeight, across = (g.n + tile_width - 1) / tile_width;
   const int64_t tiles = down * across;
-  parallel_for(batches * tiles, std::max<int64_t>(1, (64 * 64 * 64) / std::max<int64_t>(1, std::min(g.m, kHeight) * tile_width * g.k)), [&](int64_t begin, int64_t end) {
-    const auto space = allocate(static_cast<size_t>(kDepth * (kHeight + tile_width)) * sizeof(T));
-    for (int64_t t = begin; t < end; ++t) {
-      int64_t ao, bo, co;
-      g.offsets(t / tiles, ao, bo, co);
-      tile(g, a + ao, b + bo, c + co, t % tiles % down * kHeight, t % tiles / down * tile_width, tile_width, reinterpret_cast<T*>(space->data));
-    }
-  });
+  parallel_for(batches * tiles,
+               std::max<int64_t>(1, (64 * 64 * 64) / std::max<int64_t>(1, std::min(g.m, kHeight) * tile_width * g.k)),
+               [&](int64_t begin, int64_t end) {
+                 const auto space = allocate(static_cast<size_t>(kDepth * (kHeight + tile_width)) * sizeof(T));
+                 for (int64_t t = begin; t < end; ++t) {
+                   int64_t ao, bo, co;
+                   g.offsets(t / tiles, ao, bo, co);
+                   tile(g, a + ao, b + bo, c + co, t % tiles % down * kHeight, t % tiles / down * tile_width,
+                        tile_width, reinterpret_cast<T*>(space->data));
+                 }
+               });
 }
 
 // y[r] = alpha * sum_k matrix[r, k] x[k] (+ y). Rows with unit stride along k: four dot products at a time.
 template <class T>
-void dot_rows(int64_t rows, int64_t k, const T* matrix, int64_t stride, const T* x, T* y, int64_t y_stride, T alpha, bool accumulate) {
+void dot_rows(int64_t rows, int64_t k, const T* matrix, int64_t stride, const T* x, T* y, int64_t y_stride, T alpha,
+              bool accumulate) {
   const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t r = 0; r < rows; ++r) {
@@ -207,10 +208,12 @@ void dot_rows(int64_t rows, int64_t k, const T* matrix, int64_t stride, const T*
 
 void gemm_f32(const Gemm& g, const float* a, const float* b, float* c) { run(g, a, b, c); }
 void gemm_f64(const Gemm& g, const double* a, const double* b, double* c) { run(g, a, b, c); }
-void gemv_f32(int64_t rows, int64_t k, const float* m, int64_t stride, const float* x, float* y, int64_t y_stride, float alpha, bool accumulate) {
+void gemv_f32(int64_t rows, int64_t k, const float* m, int64_t stride, const float* x, float* y, int64_t y_stride,
+              float alpha, bool accumulate) {
   dot_rows(rows, k, m, stride, x, y, y_stride, alpha, accumulate);
 }
-void gemv_f64(int64_t rows, int64_t k, const double* m, int64_t stride, const double* x, double* y, int64_t y_stride, double alpha, bool accumulate) {
+void gemv_f64(int64_t rows, int64_t k, const double* m, int64_t stride, const double* x, double* y, int64_t y_stride,
+              double alpha, bool accumulate) {
   dot_rows(rows, k, m, stride, x, y, y_stride, alpha, accumulate);
 }
 
@@ -260,7 +263,8 @@ template <class T, class F> bool matrix_vector(const Gemm& g, const T* a, const 
   const int64_t rows = right ? g.m : g.n, stride = right ? g.a_m : g.b_n, step = right ? g.c_m : g.c_n;
   const T *matrix = right ? a : b, *x = right ? b : a;
   parallel_for(rows, std::max<int64_t>(1, 32768 / g.k), [&](int64_t begin, int64_t end) {
-    f(end - begin, g.k, matrix + begin * stride, stride, x, c + begin * step, step, static_cast<T>(g.alpha), g.accumulate);
+    f(end - begin, g.k, matrix + begin * stride, stride, x, c + begin * step, step, static_cast<T>(g.alpha),
+      g.accumulate);
   });
   return true;
 }
@@ -287,23 +291,29 @@ void gemm_simd(const Gemm& g, const double* a, const double* b, double* c) {
 
 void gemm_rows(const Gemm& g, const int64_t* a, const int64_t* b, int64_t* c) {
   const auto alpha = static_cast<int64_t>(g.alpha);
-  parallel_for(g.batches() * g.m, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, g.n * g.k)), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      int64_t ao, bo, co;
-      g.offsets(r / g.m, ao, bo, co);
-      const int64_t* x = a + ao + r % g.m * g.a_m;
-      int64_t* out = c + co + r % g.m * g.c_m;
-      for (int64_t j = 0; !g.accumulate && j < g.n; ++j) out[j * g.c_n] = 0;
-      for (int64_t p = 0; p < g.k; ++p) {
-        const uint64_t f = static_cast<uint64_t>(alpha) * static_cast<uint64_t>(x[p * g.a_k]);  // unsigned: wraps as PyTorch's does
-        const int64_t* y = b + bo + p * g.b_k;
-        for (int64_t j = 0; j < g.n; ++j) out[j * g.c_n] = static_cast<int64_t>(static_cast<uint64_t>(out[j * g.c_n]) + f * static_cast<uint64_t>(y[j * g.b_n]));
+  parallel_for(
+    g.batches() * g.m, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, g.n * g.k)), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        int64_t ao, bo, co;
+        g.offsets(r / g.m, ao, bo, co);
+        const int64_t* x = a + ao + r % g.m * g.a_m;
+        int64_t* out = c + co + r % g.m * g.c_m;
+        for (int64_t j = 0; !g.accumulate && j < g.n; ++j) out[j * g.c_n] = 0;
+        for (int64_t p = 0; p < g.k; ++p) {
+          const uint64_t f =
+            static_cast<uint64_t>(alpha) * static_cast<uint64_t>(x[p * g.a_k]);  // unsigned: wraps as PyTorch's does
+          const int64_t* y = b + bo + p * g.b_k;
+          for (int64_t j = 0; j < g.n; ++j)
+            out[j * g.c_n] =
+              static_cast<int64_t>(static_cast<uint64_t>(out[j * g.c_n]) + f * static_cast<uint64_t>(y[j * g.b_n]));
+        }
       }
-    }
-  });
+    });
 }
 
-bool gemm_small(const Gemm& g) { return g.c_n == 1 && g.k <= 256 && g.n * g.k <= 64 * 64 && g.m * g.n * g.k * g.batches() <= 64 * 64 * 64; }
+bool gemm_small(const Gemm& g) {
+  return g.c_n == 1 && g.k <= 256 && g.n * g.k <= 64 * 64 && g.m * g.n * g.k * g.batches() <= 64 * 64 * 64;
+}
 
 }  // namespace strata::cpu
 #endif

@@ -30,8 +30,8 @@ struct Gemm {
 // Tiles in registers (Highway). The same bits for every thread count: a thread owns whole tiles of c.
 void gemm_simd(const Gemm& g, const float* a, const float* b, float* c);
 void gemm_simd(const Gemm& g, const double* a, const double* b, double* c);
-void gemm_rows(const Gemm& g, const int64_t* a, const int64_t* b, int64_t* c);   // plain loops
-bool gemm_small(const Gemm& g);  // fits the first-level cache: no threads, no library call
+void gemm_rows(const Gemm& g, const int64_t* a, const int64_t* b, int64_t* c);  // plain loops
+bool gemm_small(const Gemm& g);             // fits the first-level cache: no threads, no library call
 bool gemm_is_matrix_vector(const Gemm& g);  // gemm_simd runs at memory speed: better than a library's general product
 // The reference: three loops and nothing else.
 template <class T> void gemm_reference(const Gemm& g, const T* a, const T* b, T* c) {

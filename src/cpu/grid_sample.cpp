@@ -9,9 +9,7 @@ namespace strata::cpu {
 namespace {
 
 // A coordinate in pixels and how it moves with the grid's value.
-template <class T> struct Place {
-  T at, slope;
-};
+template <class T> struct Place { T at, slope; };
 
 template <class T> Place<T> in_pixels(T v, int64_t size, bool corners) {
   const T n = static_cast<T>(size);
@@ -57,11 +55,14 @@ template <class T> Taps<T> taps(const GridSample& s, T v, int64_t size) {
     t.count = 4;
     for (int k = 0; k < 4; ++k) {
       const T d = std::abs(part + 1 - static_cast<T>(k)), sign = part + 1 - static_cast<T>(k) < 0 ? T(-1) : T(1);
-      t.weight[k] = d < 1 || (d == 1 && k != 0 && k != 3) ? ((a + 2) * d - (a + 3)) * d * d + 1 : (((d - 5) * d + 8) * d - 4) * a;
+      t.weight[k] =
+        d < 1 || (d == 1 && k != 0 && k != 3) ? ((a + 2) * d - (a + 3)) * d * d + 1 : (((d - 5) * d + 8) * d - 4) * a;
       const T slope = d < 1 ? (3 * (a + 2) * d - 2 * (a + 3)) * d : (3 * d * d - 10 * d + 8) * a;
       t.slope[k] = slope * sign * p.slope;
       const T place = low - 1 + static_cast<T>(k);
-      t.index[k] = inside(static_cast<int64_t>(s.padding == GridSample::Padding::Zeros ? place : padded<T>(s, {place, 0}, size).at), size);
+      t.index[k] = inside(
+        static_cast<int64_t>(s.padding == GridSample::Padding::Zeros ? place : padded<T>(s, {place, 0}, size).at),
+        size);
     }
     return t;
   }
@@ -113,7 +114,8 @@ template <class T> void grid_sample(const GridSample& s, const T* x, const T* gr
   });
 }
 
-template <class T> void grid_sample_backward(const GridSample& s, const T* g, const T* x, const T* grid, T* gx, T* ggrid) {
+template <class T>
+void grid_sample_backward(const GridSample& s, const T* g, const T* x, const T* grid, T* gx, T* ggrid) {
   const int64_t plane = plane_of(s);
   parallel_for(s.n, 1, [&](int64_t begin, int64_t end) {  // images do not share anything
     std::fill(gx + begin * s.c * plane, gx + end * s.c * plane, T(0));

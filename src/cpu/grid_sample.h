@@ -12,6 +12,7 @@ struct GridSample {
   bool align_corners;
 };
 template <class T> void grid_sample(const GridSample& s, const T* x, const T* grid, T* y);
-template <class T> void grid_sample_backward(const GridSample& s, const T* g, const T* x, const T* grid, T* gx, T* ggrid);
+template <class T>
+void grid_sample_backward(const GridSample& s, const T* g, const T* x, const T* grid, T* gx, T* ggrid);
 
 }  // namespace strata::cpu

@@ -60,7 +60,8 @@ template <class T> void channel_affine(const Channels& k, const T* x, const T* s
   });
 }
 
-template <class T> void channel_grad_sums(const Channels& k, const T* g, const T* x, const T* mean, T* sum_g, T* sum_gx) {
+template <class T>
+void channel_grad_sums(const Channels& k, const T* g, const T* x, const T* mean, T* sum_g, T* sum_gx) {
   over_channels(k, [&](int64_t c) {
     double a = 0, b = 0;
     const T m = mean[c];
@@ -73,14 +74,17 @@ template <class T> void channel_grad_sums(const Channels& k, const T* g, const T
   });
 }
 
-template <class T> void channel_combine(const Channels& k, const T* g, const T* x, const T* a, const T* b, const T* d, T* out) {
+template <class T>
+void channel_combine(const Channels& k, const T* g, const T* x, const T* a, const T* b, const T* d, T* out) {
   over_planes(k, [&](int64_t c, int64_t at) {
     const T p = a[c], q = b[c], r = d[c];
     for (int64_t i = at; i < at + k.s; ++i) out[i] = g[i] * p + x[i] * q + r;
   });
 }
 
-template <class T> void column_grad_sums(int64_t rows, int64_t n, const T* g, const T* x, const T* mean, const T* rstd, T* sum_gx, T* sum_g) {
+template <class T>
+void column_grad_sums(int64_t rows, int64_t n, const T* g, const T* x, const T* mean, const T* rstd, T* sum_gx,
+                      T* sum_g) {
   parallel_for(n, std::max<int64_t>(16, 16384 / std::max<int64_t>(1, rows)), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       if (sum_gx) sum_gx[i] = 0;
@@ -97,11 +101,11 @@ template <class T> void column_grad_sums(int64_t rows, int64_t n, const T* g, co
   });
 }
 
-#define STRATA_NORMS(T)                                                                                              \
-  template void channel_stats(const Channels&, const T*, T*, T*);                                                    \
-  template void channel_affine(const Channels&, const T*, const T*, const T*, T*);                                   \
-  template void channel_grad_sums(const Channels&, const T*, const T*, const T*, T*, T*);                            \
-  template void channel_combine(const Channels&, const T*, const T*, const T*, const T*, const T*, T*);              \
+#define STRATA_NORMS(T)                                                                                 \
+  template void channel_stats(const Channels&, const T*, T*, T*);                                       \
+  template void channel_affine(const Channels&, const T*, const T*, const T*, T*);                      \
+  template void channel_grad_sums(const Channels&, const T*, const T*, const T*, T*, T*);               \
+  template void channel_combine(const Channels&, const T*, const T*, const T*, const T*, const T*, T*); \
   template void column_grad_sums(int64_t, int64_t, const T*, const T*, const T*, const T*, T*, T*);
 STRATA_NORMS(float)
 STRATA_NORMS(double)

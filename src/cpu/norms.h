@@ -12,11 +12,15 @@ struct Channels {
 template <class T> void channel_stats(const Channels& k, const T* x, T* mean, T* variance);  // biased variance
 template <class T> void channel_affine(const Channels& k, const T* x, const T* scale, const T* shift, T* y);
 // Sums over n and s of g and of g (x - mean).
-template <class T> void channel_grad_sums(const Channels& k, const T* g, const T* x, const T* mean, T* sum_g, T* sum_gx);
+template <class T>
+void channel_grad_sums(const Channels& k, const T* g, const T* x, const T* mean, T* sum_g, T* sum_gx);
 // out = g a[c] + x b[c] + d[c].
-template <class T> void channel_combine(const Channels& k, const T* g, const T* x, const T* a, const T* b, const T* d, T* out);
+template <class T>
+void channel_combine(const Channels& k, const T* g, const T* x, const T* a, const T* b, const T* d, T* out);
 
 // Column sums over rows of g and of g (x - mean[row]) rstd[row]; either result may be null.
-template <class T> void column_grad_sums(int64_t rows, int64_t n, const T* g, const T* x, const T* mean, const T* rstd, T* sum_gx, T* sum_g);
+template <class T>
+void column_grad_sums(int64_t rows, int64_t n, const T* g, const T* x, const T* mean, const T* rstd, T* sum_gx,
+                      T* sum_g);
 
 }  // namespace strata::cpu

@@ -13,15 +13,15 @@ namespace strata::cpu {
 namespace {
 
 constexpr onednn::Host kHost = {
-    num_threads,
-    [](size_t bytes) -> void* {
-      try {
-        return allocate(bytes).release()->data;
-      } catch (const Error&) {
-        return nullptr;
-      }
-    },
-    [](void* memory) { Ref<Storage>::drop(reinterpret_cast<Storage*>(static_cast<std::byte*>(memory) - sizeof(Storage))); },
+  num_threads,
+  [](size_t bytes) -> void* {
+    try {
+      return allocate(bytes).release()->data;
+    } catch (const Error&) { return nullptr; }
+  },
+  [](void* memory) {
+    Ref<Storage>::drop(reinterpret_cast<Storage*>(static_cast<std::byte*>(memory) - sizeof(Storage)));
+  },
 };
 
 struct Module {
@@ -62,6 +62,8 @@ const Module& module() {
 const onednn::Table* onednn_table() { return module().table; }
 const char* onednn_missing() { return module().why.c_str(); }
 
-void onednn_failed(const char* op) { fail(ErrorKind::Internal, fmt::format("{}: {}", op, module().table->last_error())); }
+void onednn_failed(const char* op) {
+  fail(ErrorKind::Internal, fmt::format("{}: {}", op, module().table->last_error()));
+}
 
 }  // namespace strata::cpu

@@ -4,8 +4,8 @@
 
 namespace strata::cpu {
 
-const onednn::Table* onednn_table();     // null when the module is missing
-const char* onednn_missing();            // why, a static text
+const onednn::Table* onednn_table();  // null when the module is missing
+const char* onednn_missing();         // why, a static text
 // Throws what the module reported.
 [[noreturn]] void onednn_failed(const char* op);
 

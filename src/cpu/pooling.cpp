@@ -36,7 +36,8 @@ template <class T> void max_windows(const Pooling& p, const T* x, T* y, int64_t*
     T* out = y + plane * p.out_size();
     int64_t* at = index + plane * p.out_size();
     each_window(p, [&](int64_t o, const Window& a, const Window& b, const Window& c) {
-      T best = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+      T best =
+        std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
       int64_t where = (a.lo * p.in[1] + b.lo) * p.in[2] + c.lo;
       for (int64_t i = a.lo; i < a.hi; i += a.step)
         for (int64_t j = b.lo; j < b.hi; j += b.step) {
@@ -96,7 +97,8 @@ template <class T> void plane_gather(int64_t planes, int64_t in, int64_t out, co
     for (int64_t o = 0; o < out; ++o) y[p * out + o] = x[p * in + checked(index[p * out + o], in)];
   });
 }
-template <class T> void plane_scatter(int64_t planes, int64_t in, int64_t out, const T* values, const int64_t* index, T* x, bool add) {
+template <class T>
+void plane_scatter(int64_t planes, int64_t in, int64_t out, const T* values, const int64_t* index, T* x, bool add) {
   over_planes(planes, in, [&](int64_t p) {
     std::fill_n(x + p * in, in, T(0));
     for (int64_t o = 0; o < out; ++o) {
@@ -106,11 +108,11 @@ template <class T> void plane_scatter(int64_t planes, int64_t in, int64_t out, c
   });
 }
 
-#define STRATA_POOLING(T)                                                                        \
-  template void max_windows(const Pooling&, const T*, T*, int64_t*);                             \
-  template void mean_windows(const Pooling&, const T*, T*);                                      \
-  template void mean_windows_backward(const Pooling&, const T*, T*);                             \
-  template void plane_gather(int64_t, int64_t, int64_t, const T*, const int64_t*, T*);           \
+#define STRATA_POOLING(T)                                                              \
+  template void max_windows(const Pooling&, const T*, T*, int64_t*);                   \
+  template void mean_windows(const Pooling&, const T*, T*);                            \
+  template void mean_windows_backward(const Pooling&, const T*, T*);                   \
+  template void plane_gather(int64_t, int64_t, int64_t, const T*, const int64_t*, T*); \
   template void plane_scatter(int64_t, int64_t, int64_t, const T*, const int64_t*, T*, bool);
 STRATA_POOLING(float)
 STRATA_POOLING(double)

@@ -9,7 +9,8 @@ namespace {
 
 void add_batch(Gemm& g, int64_t size, int64_t a, int64_t b, int64_t c) {
   if (size == 1) return;
-  if (const int last = g.batch_dims - 1; last >= 0 && g.a_b[last] == a * size && g.b_b[last] == b * size && g.c_b[last] == c * size) {
+  if (const int last = g.batch_dims - 1;
+      last >= 0 && g.a_b[last] == a * size && g.b_b[last] == b * size && g.c_b[last] == c * size) {
     g.batch[last] *= size, g.a_b[last] = a, g.b_b[last] = b, g.c_b[last] = c;
     return;
   }
@@ -61,7 +62,8 @@ const char* onednn_fits(const Gemm& g, DType dtype) {
   if (dtype == DType::F32 && gemm_small(g)) return "small: our own tiles need neither threads nor a library call";
   if (dtype == DType::F32 && gemm_is_matrix_vector(g)) return "a matrix times a vector: our own loop is faster";
   if (g.batch_dims + 2 > onednn::Matmul::kMaxDims) return "too many batch dimensions";
-  if (!plain(g.m, g.k, g.a_m, g.a_k) || !plain(g.k, g.n, g.b_k, g.b_n) || !plain(g.m, g.n, g.c_m, g.c_n)) return "an operand has no unit stride";
+  if (!plain(g.m, g.k, g.a_m, g.a_k) || !plain(g.k, g.n, g.b_k, g.b_n) || !plain(g.m, g.n, g.c_m, g.c_n))
+    return "an operand has no unit stride";
   return nullptr;
 }
 
@@ -78,7 +80,9 @@ const char* onednn_ready(const Gemm& g, DType dtype, bool bias) {
 template <class T> const T* values(const TensorImpl& t) { return reinterpret_cast<const T*>(t.data); }
 
 // Our own product, directly for the compute types, through staged copies for the others.
-template <class Run> void run_own(const Gemm& g, const TensorImpl& a, const TensorImpl& b, const TensorImpl& c, const TensorImpl* bias, Run run) {
+template <class Run>
+void run_own(const Gemm& g, const TensorImpl& a, const TensorImpl& b, const TensorImpl& c, const TensorImpl* bias,
+             Run run) {
   const DType type = compute_type(c.dtype);
   dispatch_compute(type, [&]<class T>() {
     Gemm h = g;
@@ -146,12 +150,15 @@ struct LinearPlan {
   Gemm gemm;
   const TensorImpl* bias;
   Tensor dense_bias;
-  explicit LinearPlan(const Call& c) : weight(shape_only(c.args.tensor(1))), bias(c.args.is_tensor(2) ? &c.args.tensor(2) : nullptr) {
+  explicit LinearPlan(const Call& c)
+      : weight(shape_only(c.args.tensor(1))), bias(c.args.is_tensor(2) ? &c.args.tensor(2) : nullptr) {
     weight->data = c.args.tensor(1).data;
-    if (weight->ndim == 2) std::swap(weight->shape[0], weight->shape[1]), std::swap(weight->strides[0], weight->strides[1]);
+    if (weight->ndim == 2)
+      std::swap(weight->shape[0], weight->shape[1]), std::swap(weight->strides[0], weight->strides[1]);
     weight->update_contiguous();
     gemm = plan_product(c.args.tensor(0), *weight, *c.out());
-    if (bias && (!bias->contiguous || bias->ndim != 1)) dense_bias = staged(*bias, bias->dtype), bias = dense_bias.get();
+    if (bias && (!bias->contiguous || bias->ndim != 1))
+      dense_bias = staged(*bias, bias->dtype), bias = dense_bias.get();
   }
 };
 
@@ -172,46 +179,67 @@ Gemm plan_product(const TensorImpl& a, const TensorImpl& b, const TensorImpl& c)
   if (g.m == 1) g.c_m = g.n * g.c_n;
   for (int i = 0; i < batch; ++i) {
     const int x = i - (batch - ab), y = i - (batch - bb);
-    add_batch(g, c.shape[i], x < 0 || a.shape[x] == 1 ? 0 : a.strides[x], y < 0 || b.shape[y] == 1 ? 0 : b.strides[y], c.strides[i]);
+    add_batch(g, c.shape[i], x < 0 || a.shape[x] == 1 ? 0 : a.strides[x], y < 0 || b.shape[y] == 1 ? 0 : b.strides[y],
+              c.strides[i]);
   }
   fold_batch(g);
   return g;
 }
 
 void run_product(Gemm g, const TensorImpl& a, const TensorImpl& b, const TensorImpl& c, const TensorImpl* bias) {
-  if (!bias && c.dtype == DType::F32 && gemm_small(g)) return gemm_simd(g, values<float>(a), values<float>(b), reinterpret_cast<float*>(c.data));
+  if (!bias && c.dtype == DType::F32 && gemm_small(g))
+    return gemm_simd(g, values<float>(a), values<float>(b), reinterpret_cast<float*>(c.data));
   if (!onednn_ready(g, c.dtype, bias != nullptr)) return run_onednn(g, a, b, c, bias);
   run_own(g, a, b, c, bias, Simd());
 }
 
 void add_product_kernels(OpRecord& op) {
-  op.kernel("simd_small", [](const Call& c) { gemm_simd(plan(c), values<float>(c.args.tensor(0)), values<float>(c.args.tensor(1)), c.out().data<float>()); }, product_small)
-      .kernel("onednn", [](const Call& c) { run_onednn(plan(c), c.args.tensor(0), c.args.tensor(1), *c.out(), nullptr); }, product_onednn)
-      .kernel("simd_tiles", [](const Call& c) { run_own(plan(c), c.args.tensor(0), c.args.tensor(1), *c.out(), nullptr, Simd()); })
-      .kernel("reference", [](const Call& c) { run_own(plan(c), c.args.tensor(0), c.args.tensor(1), *c.out(), nullptr, Reference()); });
+  op.kernel(
+      "simd_small",
+      [](const Call& c) {
+        gemm_simd(plan(c), values<float>(c.args.tensor(0)), values<float>(c.args.tensor(1)), c.out().data<float>());
+      },
+      product_small)
+    .kernel(
+      "onednn", [](const Call& c) { run_onednn(plan(c), c.args.tensor(0), c.args.tensor(1), *c.out(), nullptr); },
+      product_onednn)
+    .kernel("simd_tiles",
+            [](const Call& c) { run_own(plan(c), c.args.tensor(0), c.args.tensor(1), *c.out(), nullptr, Simd()); })
+    .kernel("reference", [](const Call& c) {
+      run_own(plan(c), c.args.tensor(0), c.args.tensor(1), *c.out(), nullptr, Reference());
+    });
 }
 
 void add_scaled_product_kernels(OpRecord& op) {
-  op.kernel("fused", [](const Call& c) {
-      run_scaled(c, [](const Gemm& g, const TensorImpl& a, const TensorImpl& b, const TensorImpl& out) { run_product(g, a, b, out); });
-    })
+  op.kernel("fused",
+            [](const Call& c) {
+              run_scaled(c, [](const Gemm& g, const TensorImpl& a, const TensorImpl& b, const TensorImpl& out) {
+                run_product(g, a, b, out);
+              });
+            })
     .kernel("reference", [](const Call& c) {
-      run_scaled(c, [](const Gemm& g, const TensorImpl& a, const TensorImpl& b, const TensorImpl& out) { run_own(g, a, b, out, nullptr, Reference()); });
+      run_scaled(c, [](const Gemm& g, const TensorImpl& a, const TensorImpl& b, const TensorImpl& out) {
+        run_own(g, a, b, out, nullptr, Reference());
+      });
     });
 }
 
 void add_linear_kernels(OpRecord& op) {
-  op.kernel("onednn", [](const Call& c) {
-      const LinearPlan p(c);
-      run_onednn(p.gemm, c.args.tensor(0), *p.weight, *c.out(), p.bias);
-    }, [](const Call& c) {
-      const LinearPlan p(c);
-      return onednn_ready(p.gemm, c.out().dtype(), p.bias != nullptr);
-    })
-    .kernel("simd_tiles", [](const Call& c) {
-      const LinearPlan p(c);
-      run_own(p.gemm, c.args.tensor(0), *p.weight, *c.out(), p.bias, Simd());
-    })
+  op.kernel(
+      "onednn",
+      [](const Call& c) {
+        const LinearPlan p(c);
+        run_onednn(p.gemm, c.args.tensor(0), *p.weight, *c.out(), p.bias);
+      },
+      [](const Call& c) {
+        const LinearPlan p(c);
+        return onednn_ready(p.gemm, c.out().dtype(), p.bias != nullptr);
+      })
+    .kernel("simd_tiles",
+            [](const Call& c) {
+              const LinearPlan p(c);
+              run_own(p.gemm, c.args.tensor(0), *p.weight, *c.out(), p.bias, Simd());
+            })
     .kernel("reference", [](const Call& c) {
       const LinearPlan p(c);
       run_own(p.gemm, c.args.tensor(0), *p.weight, *c.out(), p.bias, Reference());

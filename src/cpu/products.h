@@ -9,7 +9,8 @@ namespace strata::cpu {
 // folded into m where b has none.
 Gemm plan_product(const TensorImpl& a, const TensorImpl& b, const TensorImpl& c);
 // Runs g on the values of a, b and c, whatever their dtype (all equal); bias, if any, is one contiguous row added to each row of c.
-void run_product(Gemm g, const TensorImpl& a, const TensorImpl& b, const TensorImpl& c, const TensorImpl* bias = nullptr);
+void run_product(Gemm g, const TensorImpl& a, const TensorImpl& b, const TensorImpl& c,
+                 const TensorImpl* bias = nullptr);
 
 // Kernel lists for ops called (a, b) and (input, a, b, …beta, alpha) and (input, weight, bias).
 void add_product_kernels(OpRecord& op);

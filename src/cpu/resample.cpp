@@ -23,7 +23,8 @@ Taps wide_taps(int64_t in, int64_t out, Filter filter, double scale) {  // the f
   for (int64_t o = 0; o < out; ++o) {
     const double centre = scale * (static_cast<double>(o) + 0.5);
     const int64_t low = std::max<int64_t>(static_cast<int64_t>(centre - support + 0.5), 0);
-    const int64_t n = std::clamp<int64_t>(std::min<int64_t>(static_cast<int64_t>(centre + support + 0.5), in) - low, 0, t.count);
+    const int64_t n =
+      std::clamp<int64_t>(std::min<int64_t>(static_cast<int64_t>(centre + support + 0.5), in) - low, 0, t.count);
     double total = 0;
     for (int64_t k = 0; k < t.count; ++k) {
       const size_t at = static_cast<size_t>(o * t.count + k);
@@ -54,7 +55,8 @@ Taps make_taps(int64_t in, int64_t out, Filter filter, bool align_corners, doubl
     double* weight = &t.weight[static_cast<size_t>(o * t.count)];
     const double place = static_cast<double>(o);
     if (nearest) {
-      const float at = filter == Filter::Nearest ? static_cast<float>(o) * static_cast<float>(scale) : (static_cast<float>(o) + 0.5f) * static_cast<float>(scale);
+      const float at = filter == Filter::Nearest ? static_cast<float>(o) * static_cast<float>(scale)
+                                                 : (static_cast<float>(o) + 0.5f) * static_cast<float>(scale);
       index[0] = std::min(static_cast<int64_t>(std::floor(at)), in - 1), weight[0] = 1;
       continue;
     }
@@ -65,41 +67,45 @@ Taps make_taps(int64_t in, int64_t out, Filter filter, bool align_corners, doubl
     if (filter == Filter::Linear) {
       index[0] = std::min(low, in - 1), index[1] = std::min(low + 1, in - 1), weight[0] = 1 - part, weight[1] = part;
     } else {
-      for (int64_t k = 0; k < 4; ++k) index[k] = std::clamp<int64_t>(low - 1 + k, 0, in - 1), weight[k] = cubic(part + 1 - static_cast<double>(k), -0.75);
+      for (int64_t k = 0; k < 4; ++k)
+        index[k] = std::clamp<int64_t>(low - 1 + k, 0, in - 1),
+        weight[k] = cubic(part + 1 - static_cast<double>(k), -0.75);
     }
   }
   return t;
 }
 
 template <class T> void resample_along(const Taps& t, int64_t outer, int64_t inner, const T* x, T* y) {
-  parallel_for(outer, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, t.out * inner)), [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b)
-      for (int64_t o = 0; o < t.out; ++o) {
-        T* to = y + (b * t.out + o) * inner;
-        for (int64_t k = 0; k < t.count; ++k) {
-          const T w = static_cast<T>(t.weight[static_cast<size_t>(o * t.count + k)]);
-          const T* from = x + (b * t.in + t.index[static_cast<size_t>(o * t.count + k)]) * inner;
-          if (k == 0)
-            for (int64_t i = 0; i < inner; ++i) to[i] = w * from[i];
-          else
-            for (int64_t i = 0; i < inner; ++i) to[i] += w * from[i];
-        }
-      }
-  });
+  parallel_for(outer, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, t.out * inner)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t b = begin; b < end; ++b)
+                   for (int64_t o = 0; o < t.out; ++o) {
+                     T* to = y + (b * t.out + o) * inner;
+                     for (int64_t k = 0; k < t.count; ++k) {
+                       const T w = static_cast<T>(t.weight[static_cast<size_t>(o * t.count + k)]);
+                       const T* from = x + (b * t.in + t.index[static_cast<size_t>(o * t.count + k)]) * inner;
+                       if (k == 0)
+                         for (int64_t i = 0; i < inner; ++i) to[i] = w * from[i];
+                       else
+                         for (int64_t i = 0; i < inner; ++i) to[i] += w * from[i];
+                     }
+                   }
+               });
 }
 
 template <class T> void resample_along_backward(const Taps& t, int64_t outer, int64_t inner, const T* g, T* x) {
-  parallel_for(outer, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, t.out * inner)), [&](int64_t begin, int64_t end) {
-    std::fill(x + begin * t.in * inner, x + end * t.in * inner, T(0));
-    for (int64_t b = begin; b < end; ++b)
-      for (int64_t o = 0; o < t.out; ++o)
-        for (int64_t k = 0; k < t.count; ++k) {
-          const T w = static_cast<T>(t.weight[static_cast<size_t>(o * t.count + k)]);
-          T* to = x + (b * t.in + t.index[static_cast<size_t>(o * t.count + k)]) * inner;
-          const T* from = g + (b * t.out + o) * inner;
-          for (int64_t i = 0; i < inner; ++i) to[i] += w * from[i];
-        }
-  });
+  parallel_for(outer, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, t.out * inner)),
+               [&](int64_t begin, int64_t end) {
+                 std::fill(x + begin * t.in * inner, x + end * t.in * inner, T(0));
+                 for (int64_t b = begin; b < end; ++b)
+                   for (int64_t o = 0; o < t.out; ++o)
+                     for (int64_t k = 0; k < t.count; ++k) {
+                       const T w = static_cast<T>(t.weight[static_cast<size_t>(o * t.count + k)]);
+                       T* to = x + (b * t.in + t.index[static_cast<size_t>(o * t.count + k)]) * inner;
+                       const T* from = g + (b * t.out + o) * inner;
+                       for (int64_t i = 0; i < inner; ++i) to[i] += w * from[i];
+                     }
+               });
 }
 
 template void resample_along(const Taps&, int64_t, int64_t, const float*, float*);

@@ -5,15 +5,16 @@
 
 namespace strata::cpu {
 
-struct Taps {                       // of one dimension
+struct Taps {                          // of one dimension
   int64_t in = 0, out = 0, count = 1;  // `count` inputs per output
-  std::vector<int64_t> index;       // [out][count]
+  std::vector<int64_t> index;          // [out][count]
   std::vector<double> weight;
 };
 
 enum class Filter : uint8_t { Nearest, NearestExact, Linear, Cubic };
 // `scale` is input size per output size where the caller gave a factor; 0: from the sizes.
-Taps make_taps(int64_t in, int64_t out, Filter filter, bool align_corners, double scale, bool antialias, bool single_precision);
+Taps make_taps(int64_t in, int64_t out, Filter filter, bool align_corners, double scale, bool antialias,
+               bool single_precision);
 
 // y[outer, out, inner] from x[outer, in, inner], and the adjoint.
 template <class T> void resample_along(const Taps& t, int64_t outer, int64_t inner, const T* x, T* y);

@@ -60,13 +60,15 @@ HWY_INLINE float exp_sum(D d, const float* x, float m, float* y, int64_t n) {
   V a = hn::Zero(d), b = a;
   int64_t i = 0;
   for (; i + 2 * lanes <= n; i += 2 * lanes) {
-    const V p = exp_negative(d, hn::Sub(hn::LoadU(d, x + i), vm)), q = exp_negative(d, hn::Sub(hn::LoadU(d, x + i + lanes), vm));
+    const V p = exp_negative(d, hn::Sub(hn::LoadU(d, x + i), vm)),
+            q = exp_negative(d, hn::Sub(hn::LoadU(d, x + i + lanes), vm));
     if (y) hn::StoreU(p, d, y + i), hn::StoreU(q, d, y + i + lanes);
     a = hn::Add(a, p), b = hn::Add(b, q);
   }
   for (; i < n; i += lanes) {
     const auto mask = hn::FirstN(d, static_cast<size_t>(std::min(lanes, n - i)));
-    const V p = hn::IfThenElseZero(mask, exp_negative(d, hn::Sub(hn::IfThenElse(mask, hn::MaskedLoad(mask, d, x + i), vm), vm)));
+    const V p =
+      hn::IfThenElseZero(mask, exp_negative(d, hn::Sub(hn::IfThenElse(mask, hn::MaskedLoad(mask, d, x + i), vm), vm)));
     if (y) hn::BlendedStore(p, mask, d, y + i);
     a = hn::Add(a, p);
   }
@@ -119,15 +121,20 @@ void SoftmaxColumns(const SoftmaxRows& s, const float* x, float* y) {
         for (int64_t l = 0; l < lanes; ++l) logs[l] = std::log(logs[l]);
         const V shift = hn::LoadU(d, logs);
         for (int64_t k = 0; k < s.n; ++k)
-          hn::BlendedStore(hn::Sub(hn::Sub(hn::MaskedLoad(mask, d, x + k * s.columns + j), m), shift), mask, d, y + k * s.columns + j);
+          hn::BlendedStore(hn::Sub(hn::Sub(hn::MaskedLoad(mask, d, x + k * s.columns + j), m), shift), mask, d,
+                           y + k * s.columns + j);
       } else {
         const V inverse = hn::Div(hn::Set(d, 1.f), sum);
-        for (int64_t k = 0; k < s.n; ++k) hn::BlendedStore(hn::Mul(hn::MaskedLoad(mask, d, y + k * s.columns + j), inverse), mask, d, y + k * s.columns + j);
+        for (int64_t k = 0; k < s.n; ++k)
+          hn::BlendedStore(hn::Mul(hn::MaskedLoad(mask, d, y + k * s.columns + j), inverse), mask, d,
+                           y + k * s.columns + j);
       }
     }
 }
 
-void SoftmaxForward(const SoftmaxRows& s, const float* x, float* y) { s.columns == 1 ? SoftmaxLast(s, x, y) : SoftmaxColumns(s, x, y); }
+void SoftmaxForward(const SoftmaxRows& s, const float* x, float* y) {
+  s.columns == 1 ? SoftmaxLast(s, x, y) : SoftmaxColumns(s, x, y);
+}
 
 // softmax: (g - sum(g y)) y.  log_softmax: g - e^y sum(g).
 void SoftmaxBackward(const SoftmaxRows& s, const float* g, const float* y, float* out) {
@@ -136,7 +143,8 @@ void SoftmaxBackward(const SoftmaxRows& s, const float* g, const float* y, float
   for (int64_t r = 0; r < s.rows; ++r, g += n, y += n, out += n) {
     V sum = hn::Zero(d);
     int64_t i = 0;
-    for (; i + lanes <= n; i += lanes) sum = s.log ? hn::Add(sum, hn::LoadU(d, g + i)) : hn::MulAdd(hn::LoadU(d, g + i), hn::LoadU(d, y + i), sum);
+    for (; i + lanes <= n; i += lanes)
+      sum = s.log ? hn::Add(sum, hn::LoadU(d, g + i)) : hn::MulAdd(hn::LoadU(d, g + i), hn::LoadU(d, y + i), sum);
     const auto rest = hn::FirstN(d, static_cast<size_t>(n - i));
     if (i < n) {
       const V gv = hn::MaskedLoad(rest, d, g + i);
@@ -146,7 +154,8 @@ void SoftmaxBackward(const SoftmaxRows& s, const float* g, const float* y, float
     for (i = 0; i < n; i += lanes) {
       const auto mask = hn::FirstN(d, static_cast<size_t>(std::min(lanes, n - i)));
       const V gv = hn::MaskedLoad(mask, d, g + i), yv = hn::MaskedLoad(mask, d, y + i);
-      hn::BlendedStore(s.log ? hn::NegMulAdd(exp_negative(d, yv), total, gv) : hn::Mul(hn::Sub(gv, total), yv), mask, d, out + i);
+      hn::BlendedStore(s.log ? hn::NegMulAdd(exp_negative(d, yv), total, gv) : hn::Mul(hn::Sub(gv, total), yv), mask, d,
+                       out + i);
     }
   }
 }
@@ -160,8 +169,10 @@ void NormForward(const NormRows<float>& p, const float* x, float* y, float* mean
     if (p.centred) {
       V a = hn::Zero(d), b = a;
       int64_t i = 0;
-      for (; i + 2 * lanes <= n; i += 2 * lanes) a = hn::Add(a, hn::LoadU(d, x + i)), b = hn::Add(b, hn::LoadU(d, x + i + lanes));
-      for (; i < n; i += lanes) a = hn::Add(a, hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(std::min(lanes, n - i))), d, x + i));
+      for (; i + 2 * lanes <= n; i += 2 * lanes)
+        a = hn::Add(a, hn::LoadU(d, x + i)), b = hn::Add(b, hn::LoadU(d, x + i + lanes));
+      for (; i < n; i += lanes)
+        a = hn::Add(a, hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(std::min(lanes, n - i))), d, x + i));
       m = hn::GetLane(hn::SumOfLanes(d, hn::Add(a, b))) / static_cast<float>(n);
     }
     const V vm = hn::Set(d, m);
@@ -228,14 +239,17 @@ template <class T> void softmax_plain_backward(const SoftmaxRows& s, const T* g,
   for (int64_t r = 0; r < s.rows * s.columns; ++r) {
     const int64_t at = r / s.columns * block + r % s.columns;
     T sum = 0;
-    for (int64_t k = 0; k < s.n; ++k) sum += s.log ? g[at + k * s.columns] : g[at + k * s.columns] * y[at + k * s.columns];
+    for (int64_t k = 0; k < s.n; ++k)
+      sum += s.log ? g[at + k * s.columns] : g[at + k * s.columns] * y[at + k * s.columns];
     for (int64_t k = 0; k < s.n; ++k) {
       const int64_t i = at + k * s.columns;
       out[i] = s.log ? g[i] - std::exp(y[i]) * sum : (g[i] - sum) * y[i];
     }
   }
 }
-template <class T> void norm_plain_backward(const NormRows<T>& p, const T* g, const T* x, const T* mean, const T* rstd, T* out, int64_t rows) {
+template <class T>
+void norm_plain_backward(const NormRows<T>& p, const T* g, const T* x, const T* mean, const T* rstd, T* out,
+                         int64_t rows) {
   const T n = static_cast<T>(p.n);
   for (int64_t r = 0; r < rows; ++r, g += p.n, x += p.n, out += p.n) {
     const T m = mean ? mean[r] : T(0), s = rstd[r];
@@ -259,7 +273,9 @@ void softmax_backward(const SoftmaxRows& s, const float* g, const float* y, floa
   if (s.columns == 1) HWY_DYNAMIC_DISPATCH(SoftmaxBackward)(s, g, y, out);
   else softmax_plain_backward(s, g, y, out);
 }
-void softmax_backward(const SoftmaxRows& s, const double* g, const double* y, double* out) { softmax_plain_backward(s, g, y, out); }
+void softmax_backward(const SoftmaxRows& s, const double* g, const double* y, double* out) {
+  softmax_plain_backward(s, g, y, out);
+}
 
 void norm_forward(const NormRows<float>& p, const float* x, float* y, float* mean, float* rstd, int64_t rows) {
   HWY_DYNAMIC_DISPATCH(NormForward)(p, x, y, mean, rstd, rows);
@@ -276,10 +292,12 @@ void norm_forward(const NormRows<double>& p, const double* x, double* y, double*
     for (int64_t i = 0; i < p.n; ++i) y[i] = (x[i] - m) * s * (p.weight ? p.weight[i] : 1) + (p.bias ? p.bias[i] : 0);
   }
 }
-void norm_backward(const NormRows<float>& p, const float* g, const float* x, const float* mean, const float* rstd, float* out, int64_t rows) {
+void norm_backward(const NormRows<float>& p, const float* g, const float* x, const float* mean, const float* rstd,
+                   float* out, int64_t rows) {
   norm_plain_backward(p, g, x, mean, rstd, out, rows);
 }
-void norm_backward(const NormRows<double>& p, const double* g, const double* x, const double* mean, const double* rstd, double* out, int64_t rows) {
+void norm_backward(const NormRows<double>& p, const double* g, const double* x, const double* mean, const double* rstd,
+                   double* out, int64_t rows) {
   norm_plain_backward(p, g, x, mean, rstd, out, rows);
 }
 

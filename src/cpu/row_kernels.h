@@ -24,7 +24,9 @@ template <class T> struct NormRows {
 void norm_forward(const NormRows<float>& p, const float* x, float* y, float* mean, float* rstd, int64_t rows);
 void norm_forward(const NormRows<double>& p, const double* x, double* y, double* mean, double* rstd, int64_t rows);
 // The gradient of x.
-void norm_backward(const NormRows<float>& p, const float* grad, const float* x, const float* mean, const float* rstd, float* out, int64_t rows);
-void norm_backward(const NormRows<double>& p, const double* grad, const double* x, const double* mean, const double* rstd, double* out, int64_t rows);
+void norm_backward(const NormRows<float>& p, const float* grad, const float* x, const float* mean, const float* rstd,
+                   float* out, int64_t rows);
+void norm_backward(const NormRows<double>& p, const double* grad, const double* x, const double* mean,
+                   const double* rstd, double* out, int64_t rows);
 
 }  // namespace strata::cpu

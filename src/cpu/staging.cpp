@@ -38,7 +38,8 @@ template <class To, class From> void copy_loop(const Pair& p, To* dst, const Fro
   parallel_for(rows, std::max<int64_t>(1, 32768 / std::max<int64_t>(inner, 1)), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       int64_t rest = r, to = 0, from = 0;
-      for (int i = p.ndim - 1; i-- > 0; rest /= p.shape[i]) to += rest % p.shape[i] * p.d[i], from += rest % p.shape[i] * p.s[i];
+      for (int i = p.ndim - 1; i-- > 0; rest /= p.shape[i])
+        to += rest % p.shape[i] * p.d[i], from += rest % p.shape[i] * p.s[i];
       row(dst + to, src + from, 0, inner);
     }
   });
@@ -49,14 +50,20 @@ void copy_values(const TensorImpl& dst, const TensorImpl& src) {
   if (dst.numel == 0) return;
   const Pair pair(dst, src);
   if (dst.dtype == src.dtype)
-    return dispatch_size(dst.dtype, [&]<class T>() { copy_loop(pair, reinterpret_cast<T*>(dst.data), reinterpret_cast<const T*>(src.data)); });
+    return dispatch_size(dst.dtype, [&]<class T>() {
+      copy_loop(pair, reinterpret_cast<T*>(dst.data), reinterpret_cast<const T*>(src.data));
+    });
   if (compute_type(dst.dtype) == dst.dtype)
     return dispatch_compute(dst.dtype, [&]<class To>() {
-      dispatch_dtype(src.dtype, [&]<class From>() { copy_loop(pair, reinterpret_cast<To*>(dst.data), reinterpret_cast<const From*>(src.data)); });
+      dispatch_dtype(src.dtype, [&]<class From>() {
+        copy_loop(pair, reinterpret_cast<To*>(dst.data), reinterpret_cast<const From*>(src.data));
+      });
     });
   STRATA_ASSERT(compute_type(src.dtype) == src.dtype);
   dispatch_compute(src.dtype, [&]<class From>() {
-    dispatch_dtype(dst.dtype, [&]<class To>() { copy_loop(pair, reinterpret_cast<To*>(dst.data), reinterpret_cast<const From*>(src.data)); });
+    dispatch_dtype(dst.dtype, [&]<class To>() {
+      copy_loop(pair, reinterpret_cast<To*>(dst.data), reinterpret_cast<const From*>(src.data));
+    });
   });
 }
 
@@ -70,7 +77,9 @@ Tensor staged(const TensorImpl& t, DType dtype) {
 }
 
 void copy_scaled(const Tensor& dst, const TensorImpl& src, double factor) {
-  const Tensor work = dst.dtype() == compute_type(dst.dtype()) && dst.is_contiguous() ? dst : make_tensor(dst.shape(), compute_type(dst.dtype()));
+  const Tensor work = dst.dtype() == compute_type(dst.dtype()) && dst.is_contiguous()
+                        ? dst
+                        : make_tensor(dst.shape(), compute_type(dst.dtype()));
   if (factor != 0) copy_values(*work, src);
   if (factor != 1)
     dispatch_compute(work.dtype(), [&]<class T>() {

@@ -28,7 +28,10 @@ template <class T> class In {
 // Call finish() when the values are there; a kernel that throws leaves the output undefined, which nobody sees.
 template <class T> class Out {
  public:
-  explicit Out(const Tensor& t) : user_(t), t_(t.dtype() == dtype_of<T> && t->contiguous ? t : make_tensor(t.shape(), dtype_of<T>)), p_(t_.template data<T>()) {}
+  explicit Out(const Tensor& t)
+      : user_(t),
+        t_(t.dtype() == dtype_of<T> && t->contiguous ? t : make_tensor(t.shape(), dtype_of<T>)),
+        p_(t_.template data<T>()) {}
   T* get() const { return p_; }
   operator T*() const { return p_; }
   T& operator[](int64_t i) const { return p_[i]; }

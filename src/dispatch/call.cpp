@@ -7,7 +7,9 @@
 namespace strata {
 namespace {
 
-[[gnu::cold]] void note(const OpRecord& op, const Kernel& k, const char* reason) { thread_state.explain->lines.push_back({&op, &k, reason}); }
+[[gnu::cold]] void note(const OpRecord& op, const Kernel& k, const char* reason) {
+  thread_state.explain->lines.push_back({&op, &k, reason});
+}
 
 [[noreturn, gnu::cold]] void no_kernel(const Call& c) {
   std::string what = fmt::format("{}: no kernel fits these arguments", c.op.name);
@@ -16,10 +18,12 @@ namespace {
 }
 
 const Kernel& choose(const Call& c) {
-  if (thread_state.reference_only) [[unlikely]] return c.op.kernels.back();
+  if (thread_state.reference_only) [[unlikely]]
+    return c.op.kernels.back();
   for (const Kernel& k : c.op.kernels) {
     const char* reason = k.when ? k.when(c) : nullptr;
-    if (thread_state.explain) [[unlikely]] note(c.op, k, reason);
+    if (thread_state.explain) [[unlikely]]
+      note(c.op, k, reason);
     if (!reason) return k;
   }
   no_kernel(c);
@@ -27,14 +31,16 @@ const Kernel& choose(const Call& c) {
 
 [[gnu::cold]] std::string describe(const Call& c, const Kernel& k) {
   std::string s = k.name;
-  for (uint32_t o = 0; o < c.op.outputs; ++o) s += fmt::format(" -> {}{}", name_of(c.outs[o].dtype()), to_string(c.outs[o].shape()));
+  for (uint32_t o = 0; o < c.op.outputs; ++o)
+    s += fmt::format(" -> {}{}", name_of(c.outs[o].dtype()), to_string(c.outs[o].shape()));
   return s;
 }
 
 void run_kernel(const Call& c) {
   const Kernel& k = choose(c);
   trace::Span span(trace::Layer::Kernel, k.name);
-  if (span.active()) [[unlikely]] span.detail(describe(c, k));
+  if (span.active()) [[unlikely]]
+    span.detail(describe(c, k));
   k.run(c);
 }
 
@@ -42,7 +48,8 @@ void run_kernel(const Call& c) {
   static const OpRecord &isnan = find_op("isnan"), &any = find_op("any");
   if (&c.op == &isnan || &c.op == &any) return;
   const auto bad = [&](const TensorImpl* t) {
-    return t && t->data && is_floating(t->dtype) && call(any, Args(call(isnan, Args(Value(const_cast<TensorImpl*>(t)))))).item<bool>();
+    return t && t->data && is_floating(t->dtype) &&
+           call(any, Args(call(isnan, Args(Value(const_cast<TensorImpl*>(t)))))).item<bool>();
   };
   for (const Value& v : c.args)
     if (v.tag == Tag::Tensor && bad(v.tensor)) return;  // not the first
@@ -72,7 +79,9 @@ void run_view(const OpRecord& op, const Args& args, Tensor* outs) {
   outs[0]->rebases = outs[0]->base->rebases;
 }
 
-bool recording(const OpRecord& op, const Args& args) { return thread_state.grad_mode && op.grad_fn && wants_grad(args); }
+bool recording(const OpRecord& op, const Args& args) {
+  return thread_state.grad_mode && op.grad_fn && wants_grad(args);
+}
 
 }  // namespace
 
@@ -94,7 +103,8 @@ void call_into(const OpRecord& op, const Args& args, Tensor* outs) {
   if (recording(op, args)) record_node(op, args, outs, op.outputs);
   if (thread_state.inference_mode) [[unlikely]]
     for (uint32_t o = 0; o < op.outputs; ++o) outs[o]->inference = true;
-  if (thread_state.anomaly_mode) [[unlikely]] check_anomaly(c);
+  if (thread_state.anomaly_mode) [[unlikely]]
+    check_anomaly(c);
 }
 
 Tensor call(const OpRecord& op, const Args& args) {
@@ -125,11 +135,14 @@ Tensor call_inplace(const OpRecord& op, const Args& args) {
   const bool grad_mode = thread_state.grad_mode;
   if (grad_mode && self.requires_grad) {
     STRATA_CHECK(self.history || stale_view(self), Runtime,
-                 "a leaf Variable that requires grad is being used in an in-place operation ({}_); use no_grad() or the out-of-place form", op.name);
+                 "a leaf Variable that requires grad is being used in an in-place operation ({}_); use no_grad() or "
+                 "the out-of-place form",
+                 op.name);
   }
   if (grad_mode && self.base && self.base->requires_grad)
     STRATA_CHECK(self.base->history, Runtime,
-                 "a view of a leaf Variable that requires grad is being used in an in-place operation ({}_); use no_grad() or the out-of-place form",
+                 "a view of a leaf Variable that requires grad is being used in an in-place operation ({}_); use "
+                 "no_grad() or the out-of-place form",
                  op.name);
 
   static const OpRecord& copy = find_op("copy");
@@ -148,7 +161,8 @@ Tensor call_inplace(const OpRecord& op, const Args& args) {
   Tensor old;
   if (record) {
     edge_to(self);  // renews the history of a view
-    const bool saved = (op.saved_inputs & 1) && !(op.cross_saved && !(args.size > 1 && args.is_tensor(1) && args.tensor(1).requires_grad));
+    const bool saved = (op.saved_inputs & 1) &&
+                       !(op.cross_saved && !(args.size > 1 && args.is_tensor(1) && args.tensor(1).requires_grad));
     old = saved ? clone_values(self) : shape_only(self);
     if (!saved) old->storage = self.storage, old->data = self.data;
     old->requires_grad = self.requires_grad, old->history = self.history, old->output = self.output;
@@ -174,13 +188,16 @@ Tensor call_inplace(const OpRecord& op, const Args& args) {
     record_node(op, before, &value, 1);
     rebase(self, value);
   }
-  if (thread_state.anomaly_mode) [[unlikely]] check_anomaly(Call{op, before, &out});
+  if (thread_state.anomaly_mode) [[unlikely]]
+    check_anomaly(Call{op, before, &out});
   return args.share(0);
 }
 
 void call_out(const OpRecord& op, const Args& args, Tensor* outs) {
   STRATA_CHECK(!(thread_state.grad_mode && wants_grad(args)), Runtime,
-               "{}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad", op.name);
+               "{}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+               "arguments requires grad",
+               op.name);
   std::vector<Tensor> values(op.outputs);
   const bool plain = !op.composite_fn && !op.view_fn && op.outputs == 1;
   if (plain && op.broadcasts) {

@@ -28,18 +28,21 @@ void check_writable(const TensorImpl& t, const char* op) {
   if (t.contiguous) return;
   for (int d = 0; d < t.ndim; ++d)
     STRATA_CHECK(t.strides[d] != 0 || t.shape[d] <= 1, Runtime,
-                 "unsupported operation: more than one element of the written-to tensor refers to a single memory location ({} on an expanded "
-                 "tensor of shape {}). Please clone() the tensor before performing the operation.", op, to_string(t.sizes()));
+                 "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+                 "location ({} on an expanded "
+                 "tensor of shape {}). Please clone() the tensor before performing the operation.",
+                 op, to_string(t.sizes()));
 }
 
 void check_cast(DType from, DType to, const char* op) {
   const bool loses = (is_floating(from) && !is_floating(to)) || (from != DType::Bool && to == DType::Bool);
-  STRATA_CHECK(!loses, Runtime, "{}: result type {} can't be cast to the desired output type {}", op, name_of(from), name_of(to));
+  STRATA_CHECK(!loses, Runtime, "{}: result type {} can't be cast to the desired output type {}", op, name_of(from),
+               name_of(to));
 }
 
 void check_fits(const Tensor& value, const TensorImpl& self, const char* op) {
-  STRATA_CHECK(value->same_shape(self), Runtime, "{}_: output with shape {} doesn't match the broadcast shape {}", op, to_string(self.sizes()),
-               to_string(value.shape()));
+  STRATA_CHECK(value->same_shape(self), Runtime, "{}_: output with shape {} doesn't match the broadcast shape {}", op,
+               to_string(self.sizes()), to_string(value.shape()));
   check_cast(value.dtype(), self.dtype, op);
 }
 
@@ -57,7 +60,8 @@ bool overlaps_partly(const Args& args, const TensorImpl* target) {
 }
 
 void resize_for(TensorImpl& t, Shape shape) {
-  STRATA_CHECK(!t.base, Runtime, "out=: a view of shape {} cannot be resized to {}", to_string(t.sizes()), to_string(shape));
+  STRATA_CHECK(!t.base, Runtime, "out=: a view of shape {} cannot be resized to {}", to_string(t.sizes()),
+               to_string(shape));
   t.set_shape(shape);
   t.set_contiguous_strides();
   t.allocate();

@@ -17,8 +17,7 @@ class SampleParser {
     sample_.args = op_.defaults;
     uint32_t position = 0;
     uint32_t filled = 0;
-    while (take('~') || take('!')) {
-    }
+    while (take('~') || take('!')) {}
     while (skip(), !rest().empty()) {
       uint32_t i = position;
       const size_t equals = keyword_length();
@@ -36,7 +35,8 @@ class SampleParser {
       if (!rest().empty() && !take(',')) bad("expected ','");
     }
     for (uint32_t i = 0; i < op_.params.size(); ++i)
-      if (!op_.params[i].has_default && !(filled >> i & 1) && !op_.params[i].optional) bad("a required argument is missing");
+      if (!op_.params[i].has_default && !(filled >> i & 1) && !op_.params[i].optional)
+        bad("a required argument is missing");
   }
 
  private:
@@ -72,8 +72,12 @@ class SampleParser {
     const char c = rest()[0];
     if (c == '[') return list(type);
     if (c == '\'') return text(type);
-    for (const auto& [word, v] : {std::pair<std::string_view, Value>{"None", Value()}, {"True", Value(true)}, {"False", Value(false)},
-                                  {"inf", Value(HUGE_VAL)}, {"-inf", Value(-HUGE_VAL)}, {"nan", Value(std::nan(""))}})
+    for (const auto& [word, v] : {std::pair<std::string_view, Value>{"None", Value()},
+                                  {"True", Value(true)},
+                                  {"False", Value(false)},
+                                  {"inf", Value(HUGE_VAL)},
+                                  {"-inf", Value(-HUGE_VAL)},
+                                  {"nan", Value(std::nan(""))}})
       if (rest().starts_with(word)) return at_ += word.size(), v;
     if (type == ParamType::DType) return bare_dtype();
     if (rest().starts_with("t[")) return literal();
@@ -87,7 +91,9 @@ class SampleParser {
   Value number() {
     size_t n = 0;
     const std::string_view r = rest();
-    while (n < r.size() && (std::isdigit(static_cast<unsigned char>(r[n])) || r[n] == '.' || r[n] == '-' || r[n] == 'e' || r[n] == '+')) ++n;
+    while (n < r.size() &&
+           (std::isdigit(static_cast<unsigned char>(r[n])) || r[n] == '.' || r[n] == '-' || r[n] == 'e' || r[n] == '+'))
+      ++n;
     if (!n) bad("expected a number");
     const std::string_view digits = r.substr(0, n);
     at_ += n;
@@ -129,7 +135,8 @@ class SampleParser {
     }
     if (type == ParamType::Tensors) {
       auto& tensors = sample_.lists_.emplace_back();
-      for (const Value& v : items) tensors.push_back(v.tag == Tag::Tensor ? Tensor(Ref<TensorImpl>::share(v.tensor)) : Tensor());
+      for (const Value& v : items)
+        tensors.push_back(v.tag == Tag::Tensor ? Tensor(Ref<TensorImpl>::share(v.tensor)) : Tensor());
       return TensorList(std::span<const Tensor>(tensors));
     }
     if (type == ParamType::Floats) {
@@ -160,8 +167,7 @@ class SampleParser {
       values.push_back(number().integer());
       take(',');
     }
-    while (take(']')) {
-    }
+    while (take(']')) {}
     shape.back() = static_cast<int64_t>(values.size());
     Tensor t = make_tensor(shape, DType::I64);
     std::copy(values.begin(), values.end(), t.data<int64_t>());
@@ -173,7 +179,8 @@ class SampleParser {
     const char letter = rest()[0];
     ++at_;
     int64_t bound = 0;
-    while (!rest().empty() && std::isdigit(static_cast<unsigned char>(rest()[0]))) bound = bound * 10 + (text_[at_++] - '0');
+    while (!rest().empty() && std::isdigit(static_cast<unsigned char>(rest()[0])))
+      bound = bound * 10 + (text_[at_++] - '0');
     if (!take('(')) bad("expected '('");
     std::vector<int64_t> shape;
     while (!take(')')) {
@@ -187,7 +194,9 @@ class SampleParser {
     if ((letter == 's' || letter == 'm') && shape.size() >= 2) shape_matrix(values, shape, letter == 's');
     dispatch_dtype(dtype, [&]<class T> {
       for (size_t k = 0; k < values.size(); ++k) {
-        const double v = is_floating(dtype) || letter == 'i' ? values[k] : letter == 'p' || letter == 'o' || letter == 'z' ? std::ceil(values[k]) : std::round(values[k] * 2);
+        const double v = is_floating(dtype) || letter == 'i'               ? values[k]
+                         : letter == 'p' || letter == 'o' || letter == 'z' ? std::ceil(values[k])
+                                                                           : std::round(values[k] * 2);
         t.data<T>()[k] = convert<T>(dtype == DType::U8 ? std::abs(v) : v);
       }
     });
@@ -222,7 +231,8 @@ class SampleParser {
         for (int64_t i = 0; i < rows; ++i)
           for (int64_t j = 0; j < rows; ++j) {
             double sum = 0;
-            for (int64_t k = 0; k < cols; ++k) sum += before[static_cast<size_t>(i * cols + k)] * before[static_cast<size_t>(j * cols + k)];
+            for (int64_t k = 0; k < cols; ++k)
+              sum += before[static_cast<size_t>(i * cols + k)] * before[static_cast<size_t>(j * cols + k)];
             a[i * cols + j] = sum;
           }
       }
@@ -238,7 +248,9 @@ class SampleParser {
   size_t at_ = 0;
 };
 
-Sample::Sample(const OpRecord& op, const char* text, DType values, uint64_t seed) { SampleParser(*this, op, text, values, seed).run(); }
+Sample::Sample(const OpRecord& op, const char* text, DType values, uint64_t seed) {
+  SampleParser(*this, op, text, values, seed).run();
+}
 
 void Sample::replace(size_t k, Tensor t) {
   TensorImpl* before = tensors[k].get();

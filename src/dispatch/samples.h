@@ -19,9 +19,9 @@ class STRATA_API Sample {
   Sample(const OpRecord& op, const char* text, DType values = DType::F32, uint64_t seed = 0);
   Sample(const Sample&) = delete;
   Sample& operator=(const Sample&) = delete;
-  Args args;                         // complete: defaults filled in
-  std::vector<uint32_t> given;       // parameter indices the text names, in order
-  std::vector<Tensor> tensors;       // the value tensors (letters above), in order; lists included
+  Args args;                    // complete: defaults filled in
+  std::vector<uint32_t> given;  // parameter indices the text names, in order
+  std::vector<Tensor> tensors;  // the value tensors (letters above), in order; lists included
 
   // Puts a tensor of the same shape in the place of tensors[k].
   void replace(size_t k, Tensor t);
@@ -32,7 +32,7 @@ class STRATA_API Sample {
   std::deque<std::vector<double>> floats_;
   std::deque<std::vector<Tensor>> lists_;
   std::deque<std::string> strings_;
-  std::vector<Tensor> all_;          // keeps every tensor alive
+  std::vector<Tensor> all_;  // keeps every tensor alive
 };
 
 }  // namespace strata

@@ -86,7 +86,8 @@ Tensor run_einsum(std::string_view equation, TensorList operands) {
     terms.push_back(parse_term(inputs.substr(begin, comma - begin)));
     begin = comma + 1;
   }
-  STRATA_CHECK(terms.size() == operands.size(), Runtime, "einsum: the equation has {} terms, but {} operands were given", terms.size(), operands.size());
+  STRATA_CHECK(terms.size() == operands.size(), Runtime,
+               "einsum: the equation has {} terms, but {} operands were given", terms.size(), operands.size());
 
   // "..." stands for as many dimensions as an operand has beyond its letters; the longest counts.
   int ellipsis = 0;
@@ -97,7 +98,8 @@ Tensor run_einsum(std::string_view equation, TensorList operands) {
     bool dots = false;
     for (int l : terms[i]) l < 0 ? (dots = true, 0) : (++uses[l], ++letters);
     const int rest = operands[i].dim() - letters;
-    STRATA_CHECK(dots ? rest >= 0 : rest == 0, Runtime, "einsum: the number of subscripts ({}) {} the number of dimensions ({}) for operand {}", letters,
+    STRATA_CHECK(dots ? rest >= 0 : rest == 0, Runtime,
+                 "einsum: the number of subscripts ({}) {} the number of dimensions ({}) for operand {}", letters,
                  dots ? "is more than" : "does not match", operands[i].dim(), i);
     if (dots) ellipsis = std::max(ellipsis, rest), any = true;
   }
@@ -115,8 +117,10 @@ Tensor run_einsum(std::string_view equation, TensorList operands) {
         add_ellipsis();
         continue;
       }
-      STRATA_CHECK(uses[l] > 0, Runtime, "einsum: an output subscript does not appear in the equation of any input operand");
-      STRATA_CHECK(std::find(out.begin(), out.end(), l) == out.end(), Runtime, "einsum: an output subscript appears more than once in the output");
+      STRATA_CHECK(uses[l] > 0, Runtime,
+                   "einsum: an output subscript does not appear in the equation of any input operand");
+      STRATA_CHECK(std::find(out.begin(), out.end(), l) == out.end(), Runtime,
+                   "einsum: an output subscript appears more than once in the output");
       out.push_back(l);
     }
   }
@@ -137,7 +141,9 @@ Tensor run_einsum(std::string_view equation, TensorList operands) {
     std::vector<int> have;  // position in `labels` of each dimension of t
     int dim = 0;
     const int letters = static_cast<int>(std::count_if(terms[i].begin(), terms[i].end(), [](int l) { return l >= 0; }));
-    const auto position = [&](int l) { return static_cast<int>(std::find(labels.begin(), labels.end(), l) - labels.begin()); };
+    const auto position = [&](int l) {
+      return static_cast<int>(std::find(labels.begin(), labels.end(), l) - labels.begin());
+    };
     const int dots = operands[i].dim() - letters;
     for (int l : terms[i]) {
       if (l < 0) {
@@ -150,7 +156,9 @@ Tensor run_einsum(std::string_view equation, TensorList operands) {
         have.push_back(at), ++dim;
       } else {  // a repeated letter walks along a diagonal
         const int first = static_cast<int>(seen - have.begin());
-        STRATA_CHECK(t.size(first) == t.size(dim), Runtime, "einsum: a subscript is repeated for operand {} but the sizes don't match, {} != {}", i, t.size(dim), t.size(first));
+        STRATA_CHECK(t.size(first) == t.size(dim), Runtime,
+                     "einsum: a subscript is repeated for operand {} but the sizes don't match, {} != {}", i,
+                     t.size(dim), t.size(first));
         t = movedim(diagonal(t, 0, first, dim), -1, first);
       }
     }
@@ -164,7 +172,10 @@ Tensor run_einsum(std::string_view equation, TensorList operands) {
       if (from[p] < 0) t = unsqueeze(t, static_cast<int64_t>(p));
     for (size_t p = 0; p < n; ++p) {
       const int64_t size = t.size(static_cast<int64_t>(p));
-      STRATA_CHECK(sizes[p] == 1 || size == 1 || sizes[p] == size, Runtime, "einsum: operands do not broadcast with remapped shapes: operand {} has size {} where another has {}", i, size, sizes[p]);
+      STRATA_CHECK(
+        sizes[p] == 1 || size == 1 || sizes[p] == size, Runtime,
+        "einsum: operands do not broadcast with remapped shapes: operand {} has size {} where another has {}", i, size,
+        sizes[p]);
       if (size != 1) sizes[p] = size;
     }
     full.push_back(t);
@@ -188,19 +199,24 @@ Tensor run_einsum(std::string_view equation, TensorList operands) {
 
 STRATA_OP(einsum, "einsum(str equation, Tensor[] operands) -> Tensor")
   .doc("Sums of products of the operands over the dimensions named in the equation: einsum('ij,jk->ik', [a, b]).")
-  .no_method().no_out().dtypes(kNumericTypes)
+  .no_method()
+  .no_out()
+  .dtypes(kNumericTypes)
   .composite([](std::string_view equation, TensorList operands) { return run_einsum(equation, operands); })
-  .samples({"'ij,jk->ik', [f(2,3), f(3,4)]", "'ij->ji', [f(2,3)]", "'ii->i', [f(3,3)]", "'ii', [f(3,3)]", "'bij,bjk', [f(2,2,3), f(2,3,2)]", "'...i,...i->...', [f(2,3), f(3)]",
-            "'i,j,k->ijk', [f(2), f(3), f(2)]", "'ij,ij->', [f(2,3), f(2,3)]"})
+  .samples({"'ij,jk->ik', [f(2,3), f(3,4)]", "'ij->ji', [f(2,3)]", "'ii->i', [f(3,3)]", "'ii', [f(3,3)]",
+            "'bij,bjk', [f(2,2,3), f(2,3,2)]", "'...i,...i->...', [f(2,3), f(3)]", "'i,j,k->ijk', [f(2), f(3), f(2)]",
+            "'ij,ij->', [f(2,3), f(2,3)]"})
   .error("'ij,jk->ik', [f(2,3)]", ErrorKind::Runtime, "2 terms, but 1 operands")
   .error("'ij->ij', [f(2)]", ErrorKind::Runtime, "does not match the number of dimensions")
   .error("'i1->i', [f(2,2)]", ErrorKind::Runtime, "invalid subscript");
 
 STRATA_OP(tensordot, "tensordot(Tensor a, Tensor b, int[] dims_self, int[] dims_other) -> Tensor")
   .doc("Sums of products over the given dimensions of a and b.")
-  .no_method().dtypes(kNumericTypes)
+  .no_method()
+  .dtypes(kNumericTypes)
   .composite([](const Tensor& left, const Tensor& right, IntList dims_a, IntList dims_b) {
-    STRATA_CHECK(dims_a.size == dims_b.size, Runtime, "tensordot: both dimension lists should have same length, got {} and {}", dims_a.size, dims_b.size);
+    STRATA_CHECK(dims_a.size == dims_b.size, Runtime,
+                 "tensordot: both dimension lists should have same length, got {} and {}", dims_a.size, dims_b.size);
     Tensor a = left, b = right;
     for (size_t i = 0; i < dims_a.size; ++i) {  // a size of 1 broadcasts: the other side is summed
       if (a.size(dims_a[i]) == 1 && b.size(dims_b[i]) != 1) b = sum(b, dims_b[i], true);
@@ -225,8 +241,10 @@ STRATA_OP(tensordot, "tensordot(Tensor a, Tensor b, int[] dims_self, int[] dims_
     int64_t k = 1, m = 1, n = 1;
     std::vector<int64_t> shape;
     for (size_t i = 0; i < dims_a.size; ++i) {
-      STRATA_CHECK(a.size(dims_a[i]) == b.size(dims_b[i]), Runtime, "tensordot: contracted dimensions need to match, but the first has size {} in dim {} and the second has size {} in dim {}", a.size(dims_a[i]),
-                   dims_a[i], b.size(dims_b[i]), dims_b[i]);
+      STRATA_CHECK(a.size(dims_a[i]) == b.size(dims_b[i]), Runtime,
+                   "tensordot: contracted dimensions need to match, but the first has size {} in dim {} and the second "
+                   "has size {} in dim {}",
+                   a.size(dims_a[i]), dims_a[i], b.size(dims_b[i]), dims_b[i]);
       k *= a.size(dims_a[i]);
     }
     for (int64_t d : free_a) m *= a.size(d), shape.push_back(a.size(d));
@@ -238,21 +256,30 @@ STRATA_OP(tensordot, "tensordot(Tensor a, Tensor b, int[] dims_self, int[] dims_
 
 STRATA_OP(bilinear, "bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor")
   .doc("input1 @ weight[o] @ input2 + bias[o] for each output o.")
-  .nn().no_method().dtypes(kFloatingTypes)
+  .nn()
+  .no_method()
+  .dtypes(kFloatingTypes)
   .composite([](const Tensor& input1, const Tensor& input2, const Tensor& weight, const Tensor& bias) {
-    STRATA_CHECK(input1.dim() == input2.dim() && input1.dim() >= 1, Runtime, "bilinear: input dimensions do not match: got {} and {}", to_string(input1.shape()), to_string(input2.shape()));
+    STRATA_CHECK(input1.dim() == input2.dim() && input1.dim() >= 1, Runtime,
+                 "bilinear: input dimensions do not match: got {} and {}", to_string(input1.shape()),
+                 to_string(input2.shape()));
     for (int d = 0; d + 1 < input1.dim(); ++d)
-      STRATA_CHECK(input1.size(d) == input2.size(d), Runtime, "bilinear: input batch dimensions do not match at dim {}: got {} and {}", d, input1.size(d), input2.size(d));
-    STRATA_CHECK(weight.dim() == 3 && weight.size(1) == input1.size(-1) && weight.size(2) == input2.size(-1), Runtime, "bilinear: weight must be [out, {}, {}], got {}", input1.size(-1),
-                 input2.size(-1), to_string(weight.shape()));
-    STRATA_CHECK(!bias || (bias.dim() == 1 && bias.size(0) == weight.size(0)), Runtime, "bilinear: bias must have shape [{}]", weight.size(0));
+      STRATA_CHECK(input1.size(d) == input2.size(d), Runtime,
+                   "bilinear: input batch dimensions do not match at dim {}: got {} and {}", d, input1.size(d),
+                   input2.size(d));
+    STRATA_CHECK(weight.dim() == 3 && weight.size(1) == input1.size(-1) && weight.size(2) == input2.size(-1), Runtime,
+                 "bilinear: weight must be [out, {}, {}], got {}", input1.size(-1), input2.size(-1),
+                 to_string(weight.shape()));
+    STRATA_CHECK(!bias || (bias.dim() == 1 && bias.size(0) == weight.size(0)), Runtime,
+                 "bilinear: bias must have shape [{}]", weight.size(0));
     const int64_t i = weight.size(1), j = weight.size(2), o = weight.size(0);
     int64_t rows = 1;
     std::vector<int64_t> shape(input1.shape().begin(), input1.shape().end());
     for (size_t d = 0; d + 1 < shape.size(); ++d) rows *= shape[d];
     shape.back() = o;
     // [rows, i] x [i, o * j], then the product with input2 along j.
-    const Tensor left = reshape(mm(reshape(input1, {rows, i}), reshape(permute(weight, {1, 0, 2}), {i, o * j})), {rows, o, j});
+    const Tensor left =
+      reshape(mm(reshape(input1, {rows, i}), reshape(permute(weight, {1, 0, 2}), {i, o * j})), {rows, o, j});
     const Tensor out = reshape(bmm(left, reshape(input2, {rows, j, 1})), shape);
     return bias ? add(out, bias) : out;
   })

@@ -15,7 +15,9 @@ Tensor best_chain(std::span<const Tensor> m) {
       const size_t j = i + length - 1;
       cost[i * n + j] = HUGE_VAL;
       for (size_t k = i; k < j; ++k) {
-        const double c = cost[i * n + k] + cost[(k + 1) * n + j] + static_cast<double>(m[i].size(0)) * static_cast<double>(m[k].size(1)) * static_cast<double>(m[j].size(1));
+        const double c =
+          cost[i * n + k] + cost[(k + 1) * n + j] +
+          static_cast<double>(m[i].size(0)) * static_cast<double>(m[k].size(1)) * static_cast<double>(m[j].size(1));
         if (c < cost[i * n + j]) cost[i * n + j] = c, cut[i * n + j] = k;
       }
     }
@@ -28,24 +30,33 @@ Tensor best_chain(std::span<const Tensor> m) {
 }
 
 void check_chain(const char* op, std::span<const Tensor> m) {
-  for (size_t i = 0; i < m.size(); ++i) STRATA_CHECK(m[i].dim() == 2, Runtime, "{}: tensor {} must be 2D, got shape {}", op, i, to_string(m[i].shape()));
+  for (size_t i = 0; i < m.size(); ++i)
+    STRATA_CHECK(m[i].dim() == 2, Runtime, "{}: tensor {} must be 2D, got shape {}", op, i, to_string(m[i].shape()));
   for (size_t i = 0; i + 1 < m.size(); ++i)
-    STRATA_CHECK(m[i].size(1) == m[i + 1].size(0), Runtime, "{}: tensors {} and {} with shapes {} and {} cannot be multiplied", op, i, i + 1, to_string(m[i].shape()), to_string(m[i + 1].shape()));
+    STRATA_CHECK(m[i].size(1) == m[i + 1].size(0), Runtime,
+                 "{}: tensors {} and {} with shapes {} and {} cannot be multiplied", op, i, i + 1,
+                 to_string(m[i].shape()), to_string(m[i + 1].shape()));
 }
 
 Tensor cross_along(const char* op, const Tensor& a, const Tensor& b, int64_t dim) {
-  STRATA_CHECK(a.dim() == b.dim(), Runtime, "{}: inputs must have the same number of dimensions, got {} and {}", op, to_string(a.shape()), to_string(b.shape()));
+  STRATA_CHECK(a.dim() == b.dim(), Runtime, "{}: inputs must have the same number of dimensions, got {} and {}", op,
+               to_string(a.shape()), to_string(b.shape()));
   const int d = normalize_dim(dim, a.dim(), op);
-  STRATA_CHECK(a.dim() > 0 && a.size(d) == 3 && b.size(d) == 3, Runtime, "{}: inputs dimension {} must have length 3, got {} and {}", op, dim, to_string(a.shape()), to_string(b.shape()));
+  STRATA_CHECK(a.dim() > 0 && a.size(d) == 3 && b.size(d) == 3, Runtime,
+               "{}: inputs dimension {} must have length 3, got {} and {}", op, dim, to_string(a.shape()),
+               to_string(b.shape()));
   const auto part = [d](const Tensor& t, int64_t i) { return narrow(t, d, i, 1); };
-  const auto minor = [&](int64_t i, int64_t j) { return sub(mul(part(a, i), part(b, j)), mul(part(a, j), part(b, i))); };
+  const auto minor = [&](int64_t i, int64_t j) {
+    return sub(mul(part(a, i), part(b, j)), mul(part(a, j), part(b, i)));
+  };
   return cat({minor(1, 2), minor(2, 0), minor(0, 1)}, d);
 }
 }  // namespace
 
 STRATA_OP(linalg_multi_dot, "linalg.multi_dot(Tensor[] tensors) -> Tensor")
   .doc("The product of several matrices in the cheapest order. The first and the last may be vectors.")
-  .no_out().dtypes(kNumericTypes)
+  .no_out()
+  .dtypes(kNumericTypes)
   .composite([](TensorList tensors) {
     STRATA_CHECK(tensors.size() >= 2, Runtime, "multi_dot: expected at least 2 tensors but got {}", tensors.size());
     std::vector<Tensor> m(tensors.begin(), tensors.end());
@@ -63,7 +74,8 @@ STRATA_OP(linalg_multi_dot, "linalg.multi_dot(Tensor[] tensors) -> Tensor")
 
 STRATA_OP(chain_matmul, "chain_matmul(Tensor[] matrices) -> Tensor")
   .doc("The product of several matrices in the cheapest order.")
-  .no_out().dtypes(kNumericTypes)
+  .no_out()
+  .dtypes(kNumericTypes)
   .composite([](TensorList matrices) {
     STRATA_CHECK(!matrices.empty(), Runtime, "chain_matmul: expecting at least 1 matrix");
     check_chain("chain_matmul", matrices);
@@ -74,9 +86,12 @@ STRATA_OP(chain_matmul, "chain_matmul(Tensor[] matrices) -> Tensor")
 
 STRATA_OP(linalg_matrix_power, "linalg.matrix_power(Tensor A, int n) -> Tensor")
   .doc("A multiplied with itself n times; of the inverse for negative n.")
-  .alias("matrix_power").dtypes(kNumericTypes)
+  .alias("matrix_power")
+  .dtypes(kNumericTypes)
   .composite([](const Tensor& input, int64_t n) {
-    STRATA_CHECK(input.dim() >= 2 && input.size(-1) == input.size(-2), Runtime, "linalg.matrix_power: A must be batches of square matrices, but they are {}", to_string(input.shape()));
+    STRATA_CHECK(input.dim() >= 2 && input.size(-1) == input.size(-2), Runtime,
+                 "linalg.matrix_power: A must be batches of square matrices, but they are {}",
+                 to_string(input.shape()));
     if (n == 0) {
       const int64_t k = input.size(-1), shape[] = {k, k};
       const Tensor one = make_tensor(shape, DType::F32);
@@ -101,7 +116,9 @@ STRATA_OP(linalg_matrix_power, "linalg.matrix_power(Tensor A, int n) -> Tensor")
 STRATA_OP(linalg_vecdot, "linalg.vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor")
   .doc("The sum of products along a dimension.")
   .dtypes(kNumericTypes)
-  .composite([](const Tensor& x, const Tensor& y, int64_t dim) { return to(sum(mul(x, y), dim), promote(x.dtype(), y.dtype())); })
+  .composite([](const Tensor& x, const Tensor& y, int64_t dim) {
+    return to(sum(mul(x, y), dim), promote(x.dtype(), y.dtype()));
+  })
   .samples({"f(2,3), f(2,3)", "f(2,3), f(3)", "f(2,3), f(2,3), dim=0"})
   .error("f(2,3), f(4)", ErrorKind::Runtime, "");
 
@@ -125,7 +142,9 @@ STRATA_OP(kron, "kron(Tensor input, Tensor other) -> Tensor")
 STRATA_OP(linalg_cross, "linalg.cross(Tensor input, Tensor other, *, int dim=-1) -> Tensor")
   .doc("The vector product of 3-element vectors along dim.")
   .dtypes(kNumericTypes)
-  .composite([](const Tensor& input, const Tensor& other, int64_t dim) { return cross_along("linalg.cross", input, other, dim); })
+  .composite([](const Tensor& input, const Tensor& other, int64_t dim) {
+    return cross_along("linalg.cross", input, other, dim);
+  })
   .samples({"f(2,3), f(2,3)", "f(3,2), f(3,2), dim=0", "f(4,3), f(1,3)"})
   .error("f(2,4), f(2,4)", ErrorKind::Runtime, "must have length 3");
 

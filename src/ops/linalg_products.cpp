@@ -7,18 +7,22 @@ namespace strata {
 namespace {
 
 void check_types(const char* op, const TensorImpl& a, const TensorImpl& b) {
-  STRATA_CHECK(a.dtype == b.dtype, Runtime, "{}: expected both operands to have the same dtype, but got {} and {}; convert one with .to()", op, name_of(a.dtype),
-               name_of(b.dtype));
-  STRATA_CHECK(a.dtype != DType::Bool && !kFloat8Types.has(a.dtype), NotImplemented, "\"{}\" not implemented for '{}'", op, name_of(a.dtype));
+  STRATA_CHECK(a.dtype == b.dtype, Runtime,
+               "{}: expected both operands to have the same dtype, but got {} and {}; convert one with .to()", op,
+               name_of(a.dtype), name_of(b.dtype));
+  STRATA_CHECK(a.dtype != DType::Bool && !kFloat8Types.has(a.dtype), NotImplemented, "\"{}\" not implemented for '{}'",
+               op, name_of(a.dtype));
 }
 
 void check_rank(const char* op, const char* name, const TensorImpl& t, int rank) {
-  STRATA_CHECK(t.ndim == rank, Runtime, "{}: {} must be a {}-D tensor, got shape {}", op, name, rank, to_string(t.sizes()));
+  STRATA_CHECK(t.ndim == rank, Runtime, "{}: {} must be a {}-D tensor, got shape {}", op, name, rank,
+               to_string(t.sizes()));
 }
 
 void check_inner(const char* op, int64_t left, int64_t right, const TensorImpl& a, const TensorImpl& b) {
-  STRATA_CHECK(left == right, Runtime, "{}: mat1 and mat2 shapes cannot be multiplied ({} and {}): the inner sizes {} and {} must be equal", op, to_string(a.sizes()),
-               to_string(b.sizes()), left, right);
+  STRATA_CHECK(left == right, Runtime,
+               "{}: mat1 and mat2 shapes cannot be multiplied ({} and {}): the inner sizes {} and {} must be equal", op,
+               to_string(a.sizes()), to_string(b.sizes()), left, right);
 }
 
 void set(const Call& c, DType dtype, std::initializer_list<int64_t> shape) {
@@ -28,7 +32,8 @@ void set(const Call& c, DType dtype, std::initializer_list<int64_t> shape) {
 
 void infer_matmul(const Call& c) {
   const TensorImpl &a = c.args.tensor(0), &b = c.args.tensor(1);
-  STRATA_CHECK(a.ndim > 0 && b.ndim > 0, Runtime, "matmul: both arguments need to be at least 1D, but they are {}D and {}D", a.ndim, b.ndim);
+  STRATA_CHECK(a.ndim > 0 && b.ndim > 0, Runtime,
+               "matmul: both arguments need to be at least 1D, but they are {}D and {}D", a.ndim, b.ndim);
   check_types("matmul", a, b);
   check_inner("matmul", a.shape[a.ndim - 1], b.shape[b.ndim > 1 ? b.ndim - 2 : 0], a, b);
   int64_t shape[kMaxDims + 2];
@@ -37,8 +42,9 @@ void infer_matmul(const Call& c) {
   for (int i = 0; i < batch; ++i) {
     const int x = i - (batch - ab), y = i - (batch - bb);
     const int64_t left = x < 0 ? 1 : a.shape[x], right = y < 0 ? 1 : b.shape[y];
-    STRATA_CHECK(left == right || left == 1 || right == 1, Runtime, "matmul: the batch sizes {} and {} at dimension {} do not broadcast (shapes {} and {})", left, right, i,
-                 to_string(a.sizes()), to_string(b.sizes()));
+    STRATA_CHECK(left == right || left == 1 || right == 1, Runtime,
+                 "matmul: the batch sizes {} and {} at dimension {} do not broadcast (shapes {} and {})", left, right,
+                 i, to_string(a.sizes()), to_string(b.sizes()));
     shape[n++] = left == 1 ? right : left;
   }
   if (a.ndim > 1) shape[n++] = a.shape[a.ndim - 2];
@@ -49,7 +55,8 @@ void infer_matmul(const Call& c) {
 
 Tensor turned(const Tensor& t) { return transpose(t, -2, -1); }
 
-Tensor as_rows(const Tensor& t) {  // [..., n] as one matrix; says the number of rows, since -1 cannot stand for it beside a 0
+Tensor as_rows(
+  const Tensor& t) {  // [..., n] as one matrix; says the number of rows, since -1 cannot stand for it beside a 0
   return reshape(t, {checked_numel(t.shape().first(t.shape().size() - 1)), t.size(-1)});
 }
 
@@ -97,7 +104,8 @@ void check_broadcasts_to(const char* op, const TensorImpl& input, const TensorIm
     const int64_t have = input.shape[d], want = out.shape[out.ndim - input.ndim + d];
     fits = have == want || have == 1;
   }
-  STRATA_CHECK(fits, Runtime, "{}: input of shape {} cannot be broadcast to the shape of the product, {}", op, to_string(input.sizes()), to_string(out.sizes()));
+  STRATA_CHECK(fits, Runtime, "{}: input of shape {} cannot be broadcast to the shape of the product, {}", op,
+               to_string(input.sizes()), to_string(out.sizes()));
 }
 
 void infer_addmm(const Call& c) {
@@ -113,7 +121,8 @@ void infer_baddbmm(const Call& c) {
   const TensorImpl &in = c.args.tensor(0), &a = c.args.tensor(1), &b = c.args.tensor(2);
   check_rank("baddbmm", "batch1", a, 3), check_rank("baddbmm", "batch2", b, 3);
   check_types("baddbmm", a, b), check_types("baddbmm", in, a);
-  STRATA_CHECK(a.shape[0] == b.shape[0], Runtime, "baddbmm: batch1 holds {} matrices and batch2 {}; the numbers must be equal", a.shape[0], b.shape[0]);
+  STRATA_CHECK(a.shape[0] == b.shape[0], Runtime,
+               "baddbmm: batch1 holds {} matrices and batch2 {}; the numbers must be equal", a.shape[0], b.shape[0]);
   check_inner("baddbmm", a.shape[2], b.shape[1], a, b);
   set(c, a.dtype, {a.shape[0], a.shape[1], b.shape[2]});
   check_broadcasts_to("baddbmm", in, *c.out());
@@ -121,13 +130,16 @@ void infer_baddbmm(const Call& c) {
 
 void infer_linear(const Call& c) {
   const TensorImpl &x = c.args.tensor(0), &w = c.args.tensor(1);
-  STRATA_CHECK(w.ndim == 1 || w.ndim == 2, Runtime, "linear: weight must have 1 or 2 dimensions [out_features, in_features], got shape {}", to_string(w.sizes()));
+  STRATA_CHECK(w.ndim == 1 || w.ndim == 2, Runtime,
+               "linear: weight must have 1 or 2 dimensions [out_features, in_features], got shape {}",
+               to_string(w.sizes()));
   STRATA_CHECK(x.ndim >= 1, Runtime, "linear: input must have at least 1 dimension");
   check_types("linear", x, w);
   const int64_t in = w.shape[w.ndim - 1];
-  STRATA_CHECK(x.shape[x.ndim - 1] == in, Runtime,
-               "linear: mat1 and mat2 shapes cannot be multiplied: input has {} features (shape {}), weight expects {} (shape {})", x.shape[x.ndim - 1],
-               to_string(x.sizes()), in, to_string(w.sizes()));
+  STRATA_CHECK(
+    x.shape[x.ndim - 1] == in, Runtime,
+    "linear: mat1 and mat2 shapes cannot be multiplied: input has {} features (shape {}), weight expects {} (shape {})",
+    x.shape[x.ndim - 1], to_string(x.sizes()), in, to_string(w.sizes()));
   int64_t shape[kMaxDims];
   std::copy_n(x.shape, x.ndim, shape);
   int n = x.ndim - 1;
@@ -138,16 +150,22 @@ void infer_linear(const Call& c) {
   const TensorImpl& bias = c.args.tensor(2);
   check_types("linear", x, bias);
   const bool fits = w.ndim == 1 ? bias.numel == 1 : bias.ndim <= 1 && (bias.numel == w.shape[0] || bias.numel == 1);
-  STRATA_CHECK(fits, Runtime, "linear: bias must have shape [{}], got {}", w.ndim == 2 ? w.shape[0] : 1, to_string(bias.sizes()));
+  STRATA_CHECK(fits, Runtime, "linear: bias must have shape [{}], got {}", w.ndim == 2 ? w.shape[0] : 1,
+               to_string(bias.sizes()));
 }
 
 }  // namespace
 
 STRATA_OP(matmul, "matmul(Tensor input, Tensor other) -> Tensor")
   .doc("The matrix product. Vectors count as a row or a column; leading dimensions are batches and broadcast.")
-  .infer(infer_matmul).saves_each_for_the_other().grad(grad_matmul).dtypes(kNumericTypes).alias("linalg.matmul")
-  .samples({"f(3,4), f(4,5)", "f(4), f(4)", "f(4), f(4,3)", "f(3,4), f(4)", "f(2,3,4), f(4,5)", "f(2,3,4), f(2,4,5)", "f(2,1,3,4), f(3,4,2)", "f(4), f(2,4,3)",
-            "f(2,3,4), f(4)", "f(0,4), f(4,3)", "f(3,0), f(0,2)", "f(1,1), f(1,1)", "f(33,70), f(70,40)"})
+  .infer(infer_matmul)
+  .saves_each_for_the_other()
+  .grad(grad_matmul)
+  .dtypes(kNumericTypes)
+  .alias("linalg.matmul")
+  .samples({"f(3,4), f(4,5)", "f(4), f(4)", "f(4), f(4,3)", "f(3,4), f(4)", "f(2,3,4), f(4,5)", "f(2,3,4), f(2,4,5)",
+            "f(2,1,3,4), f(3,4,2)", "f(4), f(2,4,3)", "f(2,3,4), f(4)", "f(0,4), f(4,3)", "f(3,0), f(0,2)",
+            "f(1,1), f(1,1)", "f(33,70), f(70,40)"})
   .error("f(2,3), f(4,5)", ErrorKind::Runtime, "cannot be multiplied")
   .error("f(), f(3)", ErrorKind::Runtime, "at least 1D")
   .error("f(2,3,4), f(3,4,2)", ErrorKind::Runtime, "do not broadcast");
@@ -160,7 +178,9 @@ STRATA_OP(mm, "mm(Tensor input, Tensor mat2) -> Tensor")
     check_types("mm", a, b), check_inner("mm", a.shape[1], b.shape[0], a, b);
     set(c, a.dtype, {a.shape[0], b.shape[1]});
   })
-  .saves_each_for_the_other().grad(grad_matmul).dtypes(kNumericTypes)
+  .saves_each_for_the_other()
+  .grad(grad_matmul)
+  .dtypes(kNumericTypes)
   .samples({"f(3,4), f(4,5)", "f(0,4), f(4,3)", "f(3,0), f(0,2)"})
   .error("f(2,3), f(4,5)", ErrorKind::Runtime, "cannot be multiplied")
   .error("f(3), f(3,2)", ErrorKind::Runtime, "must be a 2-D tensor");
@@ -171,10 +191,13 @@ STRATA_OP(bmm, "bmm(Tensor input, Tensor mat2) -> Tensor")
     const TensorImpl &a = c.args.tensor(0), &b = c.args.tensor(1);
     check_rank("bmm", "batch1", a, 3), check_rank("bmm", "batch2", b, 3);
     check_types("bmm", a, b), check_inner("bmm", a.shape[2], b.shape[1], a, b);
-    STRATA_CHECK(a.shape[0] == b.shape[0], Runtime, "bmm: batch1 holds {} matrices and batch2 {}; the numbers must be equal", a.shape[0], b.shape[0]);
+    STRATA_CHECK(a.shape[0] == b.shape[0], Runtime,
+                 "bmm: batch1 holds {} matrices and batch2 {}; the numbers must be equal", a.shape[0], b.shape[0]);
     set(c, a.dtype, {a.shape[0], a.shape[1], b.shape[2]});
   })
-  .saves_each_for_the_other().grad(grad_matmul).dtypes(kNumericTypes)
+  .saves_each_for_the_other()
+  .grad(grad_matmul)
+  .dtypes(kNumericTypes)
   .samples({"f(2,3,4), f(2,4,5)", "f(0,3,4), f(0,4,5)", "f(2,3,0), f(2,0,5)"})
   .error("f(2,3,4), f(3,4,5)", ErrorKind::Runtime, "the numbers must be equal");
 
@@ -186,7 +209,9 @@ STRATA_OP(mv, "mv(Tensor input, Tensor vec) -> Tensor")
     check_types("mv", a, b), check_inner("mv", a.shape[1], b.shape[0], a, b);
     set(c, a.dtype, {a.shape[0]});
   })
-  .saves_each_for_the_other().grad(grad_matmul).dtypes(kNumericTypes)
+  .saves_each_for_the_other()
+  .grad(grad_matmul)
+  .dtypes(kNumericTypes)
   .samples({"f(3,4), f(4)", "f(0,4), f(4)"})
   .error("f(3,4), f(3)", ErrorKind::Runtime, "cannot be multiplied");
 
@@ -194,28 +219,35 @@ STRATA_OP(dot, "dot(Tensor input, Tensor tensor) -> Tensor")
   .doc("The sum of products of two vectors.")
   .infer([](const Call& c) {
     const TensorImpl &a = c.args.tensor(0), &b = c.args.tensor(1);
-    STRATA_CHECK(a.ndim == 1 && b.ndim == 1, Runtime, "dot: 1D tensors expected, but got {}D and {}D tensors", a.ndim, b.ndim);
+    STRATA_CHECK(a.ndim == 1 && b.ndim == 1, Runtime, "dot: 1D tensors expected, but got {}D and {}D tensors", a.ndim,
+                 b.ndim);
     check_types("dot", a, b);
-    STRATA_CHECK(a.shape[0] == b.shape[0], Runtime, "dot: inconsistent tensor size, expected both to have the same number of elements, but got {} and {}", a.shape[0],
-                 b.shape[0]);
+    STRATA_CHECK(a.shape[0] == b.shape[0], Runtime,
+                 "dot: inconsistent tensor size, expected both to have the same number of elements, but got {} and {}",
+                 a.shape[0], b.shape[0]);
     set(c, a.dtype, {});
   })
-  .saves_each_for_the_other().grad(grad_matmul).dtypes(kNumericTypes)
+  .saves_each_for_the_other()
+  .grad(grad_matmul)
+  .dtypes(kNumericTypes)
   .samples({"f(5), f(5)", "f(0), f(0)"})
   .error("f(3), f(4)", ErrorKind::Runtime, "same number of elements")
   .error("f(3,2), f(3)", ErrorKind::Runtime, "1D tensors expected");
 
 STRATA_OP(vdot, "vdot(Tensor input, Tensor other) -> Tensor")
   .doc("The same as dot for real numbers.")
-  .dtypes(kNumericTypes).composite([](const Tensor& input, const Tensor& other) { return dot(input, other); })
+  .dtypes(kNumericTypes)
+  .composite([](const Tensor& input, const Tensor& other) { return dot(input, other); })
   .samples({"f(5), f(5)"})
   .error("f(3), f(4)", ErrorKind::Runtime, "same number of elements");
 
 STRATA_OP(outer, "outer(Tensor input, Tensor vec2) -> Tensor")
   .doc("All products of an element of one vector with an element of the other.")
-  .alias("ger").dtypes(kAllTypes)
+  .alias("ger")
+  .dtypes(kAllTypes)
   .composite([](const Tensor& input, const Tensor& vec2) {
-    STRATA_CHECK(input.dim() == 1 && vec2.dim() == 1, Runtime, "outer: expected two 1-D tensors, got {}-D and {}-D", input.dim(), vec2.dim());
+    STRATA_CHECK(input.dim() == 1 && vec2.dim() == 1, Runtime, "outer: expected two 1-D tensors, got {}-D and {}-D",
+                 input.dim(), vec2.dim());
     return mul(unsqueeze(input, 1), vec2);
   })
   .samples({"f(3), f(4)", "f(0), f(4)"})
@@ -226,13 +258,16 @@ STRATA_OP(inner, "inner(Tensor input, Tensor other) -> Tensor")
   .dtypes(kNumericTypes)
   .composite([](const Tensor& input, const Tensor& other) {
     if (input.dim() == 0 || other.dim() == 0) return mul(input, other);
-    STRATA_CHECK(input.size(-1) == other.size(-1), Runtime, "inner: the last dimensions must be equal, but shapes are {} and {}", to_string(input.shape()),
+    STRATA_CHECK(input.size(-1) == other.size(-1), Runtime,
+                 "inner: the last dimensions must be equal, but shapes are {} and {}", to_string(input.shape()),
                  to_string(other.shape()));
     std::vector<int64_t> shape(input.shape().begin(), input.shape().end() - 1);
     shape.insert(shape.end(), other.shape().begin(), other.shape().end() - 1);
     const int64_t k = input.size(-1);
-    const Tensor a = reshape(input, {k ? input.numel() / k : checked_numel(input.shape().first(input.shape().size() - 1)), k});
-    const Tensor b = reshape(other, {k ? other.numel() / k : checked_numel(other.shape().first(other.shape().size() - 1)), k});
+    const Tensor a =
+      reshape(input, {k ? input.numel() / k : checked_numel(input.shape().first(input.shape().size() - 1)), k});
+    const Tensor b =
+      reshape(other, {k ? other.numel() / k : checked_numel(other.shape().first(other.shape().size() - 1)), k});
     return reshape(mm(a, transpose(b, 0, 1)), shape);
   })
   .samples({"f(3), f(3)", "f(2,3), f(4,3)", "f(2,3), f()", "f(2,1,3), f(3)"})
@@ -240,39 +275,54 @@ STRATA_OP(inner, "inner(Tensor input, Tensor other) -> Tensor")
 
 STRATA_OP(addmm, "addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
   .doc("beta * input + alpha * (mat1 @ mat2). With beta 0 the input is not read.")
-  .infer(infer_addmm).saves({1, 2}).grad(grad_scaled).inplace().dtypes(kNumericTypes)
-  .samples({"f(3,5), f(3,4), f(4,5)", "f(5), f(3,4), f(4,5), beta=2, alpha=3", "f(3,1), f(3,4), f(4,5), beta=0", "f(1), f(3,0), f(0,5)"})
+  .infer(infer_addmm)
+  .saves({1, 2})
+  .grad(grad_scaled)
+  .inplace()
+  .dtypes(kNumericTypes)
+  .samples({"f(3,5), f(3,4), f(4,5)", "f(5), f(3,4), f(4,5), beta=2, alpha=3", "f(3,1), f(3,4), f(4,5), beta=0",
+            "f(1), f(3,0), f(0,5)"})
   .error("f(2,2), f(3,4), f(4,5)", ErrorKind::Runtime, "cannot be broadcast")
   .error("f(3,5), f(3,4), f(3,5)", ErrorKind::Runtime, "cannot be multiplied");
 
 STRATA_OP(baddbmm, "baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
   .doc("beta * input + alpha * (batch1 @ batch2) for batches of matrices.")
-  .infer(infer_baddbmm).saves({1, 2}).grad(grad_scaled).inplace().dtypes(kNumericTypes)
+  .infer(infer_baddbmm)
+  .saves({1, 2})
+  .grad(grad_scaled)
+  .inplace()
+  .dtypes(kNumericTypes)
   .samples({"f(2,3,5), f(2,3,4), f(2,4,5)", "f(5), f(2,3,4), f(2,4,5), beta=2, alpha=3", "f(1), f(2,3,0), f(2,0,5)"})
   .error("f(2,3,5), f(2,3,4), f(3,4,5)", ErrorKind::Runtime, "the numbers must be equal");
 
 STRATA_OP(addbmm, "addbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
   .doc("beta * input + alpha * (the sum over the batch of batch1 @ batch2).")
-  .inplace().dtypes(kNumericTypes)
+  .inplace()
+  .dtypes(kNumericTypes)
   .composite([](const Tensor& input, const Tensor& batch1, const Tensor& batch2, Scalar beta, Scalar alpha) {
     check_rank("addbmm", "batch1", *batch1, 3), check_rank("addbmm", "batch2", *batch2, 3);
-    STRATA_CHECK(batch1.size(0) == batch2.size(0), Runtime, "addbmm: batch1 holds {} matrices and batch2 {}; the numbers must be equal", batch1.size(0), batch2.size(0));
+    STRATA_CHECK(batch1.size(0) == batch2.size(0), Runtime,
+                 "addbmm: batch1 holds {} matrices and batch2 {}; the numbers must be equal", batch1.size(0),
+                 batch2.size(0));
     check_inner("addbmm", batch1.size(2), batch2.size(1), *batch1, *batch2);
     const int64_t k = batch1.size(0) * batch1.size(2);
-    return addmm(input, reshape(transpose(batch1, 0, 1), {batch1.size(1), k}), reshape(batch2, {k, batch2.size(2)}), beta, alpha);
+    return addmm(input, reshape(transpose(batch1, 0, 1), {batch1.size(1), k}), reshape(batch2, {k, batch2.size(2)}),
+                 beta, alpha);
   })
   .samples({"f(3,5), f(2,3,4), f(2,4,5)", "f(5), f(2,3,4), f(2,4,5), beta=2, alpha=3"})
   .error("f(3,5), f(2,3,4), f(3,4,5)", ErrorKind::Runtime, "the numbers must be equal");
 
 STRATA_OP(addmv, "addmv(Tensor input, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
   .doc("beta * input + alpha * (mat @ vec).")
-  .inplace().dtypes(kNumericTypes)
+  .inplace()
+  .dtypes(kNumericTypes)
   .composite([](const Tensor& input, const Tensor& mat, const Tensor& vec, Scalar beta, Scalar alpha) {
     const Tensor product = scaled(mv(mat, vec), alpha);
     if (beta.to_double() == 0) return product;
     const Tensor sum = add(scaled(input, beta), product);
-    STRATA_CHECK(sum->same_shape(*product), Runtime, "addmv: input of shape {} cannot be broadcast to the shape of the product, {}", to_string(input.shape()),
-                 to_string(product.shape()));
+    STRATA_CHECK(sum->same_shape(*product), Runtime,
+                 "addmv: input of shape {} cannot be broadcast to the shape of the product, {}",
+                 to_string(input.shape()), to_string(product.shape()));
     return sum;
   })
   .samples({"f(3), f(3,4), f(4)", "f(1), f(3,4), f(4), beta=2, alpha=3", "f(3), f(3,4), f(4), beta=0"})
@@ -280,7 +330,8 @@ STRATA_OP(addmv, "addmv(Tensor input, Tensor mat, Tensor vec, *, Scalar beta=1, 
 
 STRATA_OP(addr, "addr(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
   .doc("beta * input + alpha * outer(vec1, vec2).")
-  .inplace().dtypes(kNumericTypes)
+  .inplace()
+  .dtypes(kNumericTypes)
   .composite([](const Tensor& input, const Tensor& vec1, const Tensor& vec2, Scalar beta, Scalar alpha) {
     const Tensor product = scaled(outer(vec1, vec2), alpha);
     return beta.to_double() == 0 ? product : add(scaled(input, beta), product);
@@ -290,7 +341,9 @@ STRATA_OP(addr, "addr(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, 
 
 STRATA_OP(linear, "nn.functional.linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor")
   .doc("input @ weight.T + bias.")
-  .infer(infer_linear).saves({0, 1}).dtypes(kNumericTypes)
+  .infer(infer_linear)
+  .saves({0, 1})
+  .dtypes(kNumericTypes)
   .grad([](const GradContext& c, const Tensor& g) {
     Grads out;
     const bool vector = c.shape(1).size() == 1;
@@ -302,7 +355,8 @@ STRATA_OP(linear, "nn.functional.linear(Tensor input, Tensor weight, Tensor? bia
     if (c.needs(2)) out.t[2] = g;
     return out;
   })
-  .samples({"f(3,4), f(5,4), f(5)", "f(3,4), f(5,4)", "f(2,3,4), f(5,4), f(5)", "f(4), f(5,4), f(5)", "f(3,4), f(4)", "f(0,4), f(5,4), f(5)"})
+  .samples({"f(3,4), f(5,4), f(5)", "f(3,4), f(5,4)", "f(2,3,4), f(5,4), f(5)", "f(4), f(5,4), f(5)", "f(3,4), f(4)",
+            "f(0,4), f(5,4), f(5)"})
   .error("f(3,4), f(5,3)", ErrorKind::Runtime, "cannot be multiplied")
   .error("f(3,4), f(5,4), f(4)", ErrorKind::Runtime, "bias must have shape [5]");
 

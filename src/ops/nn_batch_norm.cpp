@@ -25,16 +25,21 @@ Tensor per_channel(const Tensor& t, int ndim) {  // [c] as [1, c, 1, …]
 
 void infer_batch_norm(const Call& c) {
   const TensorImpl& x = c.args.tensor(0);
-  STRATA_CHECK(x.ndim >= 2, Runtime, "batch_norm: expected an input of 2 or more dimensions [N, C, ...], got shape {}", to_string(x.sizes()));
-  STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented, "\"batch_norm\" not implemented for '{}'", name_of(x.dtype));
+  STRATA_CHECK(x.ndim >= 2, Runtime, "batch_norm: expected an input of 2 or more dimensions [N, C, ...], got shape {}",
+               to_string(x.sizes()));
+  STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented, "\"batch_norm\" not implemented for '{}'",
+               name_of(x.dtype));
   constexpr const char* names[] = {"input", "weight", "bias", "running_mean", "running_var"};
   for (uint32_t i = 1; i <= 4; ++i) {
     if (!c.args.is_tensor(i)) continue;
     const TensorImpl& t = c.args.tensor(i);
-    STRATA_CHECK(t.numel == x.shape[1], Runtime, "batch_norm: {} should contain {} elements, not {} (input has shape {})", names[i], x.shape[1], t.numel, to_string(x.sizes()));
+    STRATA_CHECK(t.numel == x.shape[1], Runtime,
+                 "batch_norm: {} should contain {} elements, not {} (input has shape {})", names[i], x.shape[1],
+                 t.numel, to_string(x.sizes()));
   }
   const bool training = c.args[5].boolean();
-  STRATA_CHECK(training || (c.args.is_tensor(3) && c.args.is_tensor(4)), Runtime, "batch_norm: running_mean and running_var must be given in evaluation mode");
+  STRATA_CHECK(training || (c.args.is_tensor(3) && c.args.is_tensor(4)), Runtime,
+               "batch_norm: running_mean and running_var must be given in evaluation mode");
   c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
   const int64_t stats[] = {training ? x.shape[1] : 0};
   for (int o : {1, 2}) c.outs[o]->dtype = compute_type(x.dtype), c.outs[o]->set_shape(stats);
@@ -49,7 +54,8 @@ template <class T> std::vector<T> values_or(const Value& v, int64_t count, T fal
   return out;
 }
 
-template <class T> void update_running(const Value& running, const T* now, int64_t count, double momentum, double factor) {
+template <class T>
+void update_running(const Value& running, const T* now, int64_t count, double momentum, double factor) {
   if (running.tag != Tag::Tensor) return;
   const Tensor target = cpu::borrow(*running.tensor);
   const Tensor values = make_tensor(target.shape(), dtype_of<T>);
@@ -71,7 +77,8 @@ void run_batch_norm(const Call& c) {
     const cpu::In<T> in(x);
     const cpu::Out<T> out(c.outs[0]);
     const size_t count = static_cast<size_t>(k.c);
-    std::vector<T> mean(count), variance(count), rstd(count), scale = values_or<T>(c.args[1], k.c, 1), shift = values_or<T>(c.args[2], k.c, 0);
+    std::vector<T> mean(count), variance(count), rstd(count), scale = values_or<T>(c.args[1], k.c, 1),
+                                                              shift = values_or<T>(c.args[2], k.c, 0);
     if (training) {
       cpu::channel_stats<T>(k, in, mean.data(), variance.data());
       const double n = static_cast<double>(k.n * k.s);
@@ -87,7 +94,9 @@ void run_batch_norm(const Call& c) {
     }
     cpu::channel_affine<T>(k, in, scale.data(), shift.data(), out);
     out.finish();
-    if (training) std::copy_n(mean.data(), count, c.outs[1].template data<T>()), std::copy_n(rstd.data(), count, c.outs[2].template data<T>());
+    if (training)
+      std::copy_n(mean.data(), count, c.outs[1].template data<T>()),
+        std::copy_n(rstd.data(), count, c.outs[2].template data<T>());
   });
 }
 
@@ -129,85 +138,119 @@ Grads grad_batch_norm(const GradContext& c, const Tensor& g) {
 void check_enough(const Tensor& x) {
   int64_t n = x.dim() > 0 ? x.size(0) : 0;
   for (int d = 2; d < x.dim(); ++d) n *= x.size(d);
-  STRATA_CHECK(n != 1, Value, "batch_norm: expected more than 1 value per channel when training, got input size {}", to_string(x.shape()));
+  STRATA_CHECK(n != 1, Value, "batch_norm: expected more than 1 value per channel when training, got input size {}",
+               to_string(x.shape()));
 }
 }  // namespace
 
-STRATA_OP(native_batch_norm, "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps)"
-                             " -> (Tensor, Tensor, Tensor)")
+STRATA_OP(native_batch_norm,
+          "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
+          "bool training, float momentum, float eps)"
+          " -> (Tensor, Tensor, Tensor)")
   .doc("batch_norm together with the mean and the reciprocal standard deviation of each channel.")
-  .no_method().no_out().dtypes(kFloatingTypes).infer(infer_batch_norm).kernel("channels", run_batch_norm)
-  .saves({0, 1, 3, 4}).saves_result({1, 2}).no_grad_outputs({1, 2}).grad(grad_batch_norm)
+  .no_method()
+  .no_out()
+  .dtypes(kFloatingTypes)
+  .infer(infer_batch_norm)
+  .kernel("channels", run_batch_norm)
+  .saves({0, 1, 3, 4})
+  .saves_result({1, 2})
+  .no_grad_outputs({1, 2})
+  .grad(grad_batch_norm)
   .samples({"f(3,4), f(4), f(4), None, None, True, 0.1, 1e-5", "f(2,3,4), None, None, None, None, True, 0.1, 1e-5"});
 
-STRATA_OP(batch_norm, "nn.functional.batch_norm(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, Tensor? bias=None, bool training=False, "
-                      "float momentum=0.1, float eps=1e-5) -> Tensor")
+STRATA_OP(batch_norm,
+          "nn.functional.batch_norm(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, "
+          "Tensor? bias=None, bool training=False, "
+          "float momentum=0.1, float eps=1e-5) -> Tensor")
   .no_grad_inputs({1, 2})
   .doc("Normalises each channel by its mean and variance over the batch (training) or by the running ones.")
   .dtypes(kFloatingTypes)
-  .composite([](const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight, const Tensor& bias, bool training, double momentum, double eps) {
+  .composite([](const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
+                const Tensor& bias, bool training, double momentum, double eps) {
     if (training) check_enough(input);
     return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0];
   })
-  .samples({"f(3,4), None, None, f(4), f(4), True", "f(2,3,4), None, None, None, None, True", "f(2,3,4,5), f(3), p(3), f(3), f(3), False", "f(2,3,2,2,2), f(3), p(3)"})
+  .samples({"f(3,4), None, None, f(4), f(4), True", "f(2,3,4), None, None, None, None, True",
+            "f(2,3,4,5), f(3), p(3), f(3), f(3), False", "f(2,3,2,2,2), f(3), p(3)"})
   .error("f(4), None, None, None, None, True", ErrorKind::Runtime, "2 or more dimensions")
   .error("f(2,3), f(4), p(3)", ErrorKind::Runtime, "running_mean should contain 3 elements")
   .error("f(1,3), None, None, None, None, True", ErrorKind::Value, "more than 1 value per channel")
   .error("f(2,3), None, None", ErrorKind::Runtime, "must be given in evaluation mode");
 
-STRATA_OP(batch_norm_backward, "_batch_norm_backward(Tensor grad, Tensor input, Tensor? weight, Tensor mean, Tensor rstd) -> (Tensor, Tensor, Tensor)")
+STRATA_OP(batch_norm_backward,
+          "_batch_norm_backward(Tensor grad, Tensor input, Tensor? weight, Tensor mean, Tensor rstd) -> (Tensor, "
+          "Tensor, Tensor)")
   .doc("Gradients of batch_norm in training: of input, weight and bias.")
-  .helper().no_out().dtypes(kFloatingTypes)
+  .helper()
+  .no_out()
+  .dtypes(kFloatingTypes)
   .infer([](const Call& c) {
     const TensorImpl& x = c.args.tensor(1);
     c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
-    for (int o : {1, 2}) c.outs[o]->dtype = c.args.is_tensor(2) ? c.args.tensor(2).dtype : x.dtype, c.outs[o]->set_shape(Shape(x.shape + 1, 1));
+    for (int o : {1, 2})
+      c.outs[o]->dtype = c.args.is_tensor(2) ? c.args.tensor(2).dtype : x.dtype,
+      c.outs[o]->set_shape(Shape(x.shape + 1, 1));
   })
-  .kernel("channels", [](const Call& c) {
-    const TensorImpl& x = c.args.tensor(1);
-    const auto k = channels_of(x);
-    cpu::dispatch_float(x.dtype, [&]<class T>() {
-      const cpu::In<T> grad(c.args.tensor(0)), in(x), mean(c.args.tensor(3)), rstd(c.args.tensor(4));
-      const cpu::Out<T> out(c.outs[0]), gw(c.outs[1]), gb(c.outs[2]);
-      const size_t count = static_cast<size_t>(k.c);
-      std::vector<T> w = values_or<T>(c.args[2], k.c, 1), sum_gx(count), a(count), b(count), d(count);
-      cpu::channel_grad_sums<T>(k, grad, in, mean, gb, sum_gx.data());
-      const double n = static_cast<double>(k.n * k.s);
-      for (size_t i = 0; i < count; ++i) {
-        const double r = rstd[static_cast<int64_t>(i)], m = mean[static_cast<int64_t>(i)], scale = w[i] * r;
-        const double slope = -scale * r * r * sum_gx[i] / n;
-        gw[static_cast<int64_t>(i)] = static_cast<T>(sum_gx[i] * r);
-        a[i] = static_cast<T>(scale), b[i] = static_cast<T>(slope);
-        d[i] = static_cast<T>(-slope * m - scale * gb[static_cast<int64_t>(i)] / n);
-      }
-      cpu::channel_combine<T>(k, grad, in, a.data(), b.data(), d.data(), out);
-      out.finish(), gw.finish(), gb.finish();
-    });
-  })
+  .kernel("channels",
+          [](const Call& c) {
+            const TensorImpl& x = c.args.tensor(1);
+            const auto k = channels_of(x);
+            cpu::dispatch_float(x.dtype, [&]<class T>() {
+              const cpu::In<T> grad(c.args.tensor(0)), in(x), mean(c.args.tensor(3)), rstd(c.args.tensor(4));
+              const cpu::Out<T> out(c.outs[0]), gw(c.outs[1]), gb(c.outs[2]);
+              const size_t count = static_cast<size_t>(k.c);
+              std::vector<T> w = values_or<T>(c.args[2], k.c, 1), sum_gx(count), a(count), b(count), d(count);
+              cpu::channel_grad_sums<T>(k, grad, in, mean, gb, sum_gx.data());
+              const double n = static_cast<double>(k.n * k.s);
+              for (size_t i = 0; i < count; ++i) {
+                const double r = rstd[static_cast<int64_t>(i)], m = mean[static_cast<int64_t>(i)], scale = w[i] * r;
+                const double slope = -scale * r * r * sum_gx[i] / n;
+                gw[static_cast<int64_t>(i)] = static_cast<T>(sum_gx[i] * r);
+                a[i] = static_cast<T>(scale), b[i] = static_cast<T>(slope);
+                d[i] = static_cast<T>(-slope * m - scale * gb[static_cast<int64_t>(i)] / n);
+              }
+              cpu::channel_combine<T>(k, grad, in, a.data(), b.data(), d.data(), out);
+              out.finish(), gw.finish(), gb.finish();
+            });
+          })
   .samples({"f(3,4), f(3,4), f(4), f(4), p(4)"});
 
-STRATA_OP(instance_norm, "nn.functional.instance_norm(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor? weight=None, Tensor? bias=None, "
-                         "bool use_input_stats=True, float momentum=0.1, float eps=1e-5) -> Tensor")
+STRATA_OP(instance_norm,
+          "nn.functional.instance_norm(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor? "
+          "weight=None, Tensor? bias=None, "
+          "bool use_input_stats=True, float momentum=0.1, float eps=1e-5) -> Tensor")
   .no_grad_inputs({1, 2})
   .doc("Normalises each channel of each sample by its own mean and variance.")
   .dtypes(kFloatingTypes)
-  .composite([](const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight, const Tensor& bias, bool use_input_stats, double momentum,
-                double eps) {
-    STRATA_CHECK(input.dim() >= 2, Runtime, "instance_norm: expected an input of 2 or more dimensions [N, C, ...], got shape {}", to_string(input.shape()));
-    STRATA_CHECK(use_input_stats || (running_mean && running_var), Runtime, "instance_norm: expected running_mean and running_var when use_input_stats is False");
+  .composite([](const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
+                const Tensor& bias, bool use_input_stats, double momentum, double eps) {
+    STRATA_CHECK(input.dim() >= 2, Runtime,
+                 "instance_norm: expected an input of 2 or more dimensions [N, C, ...], got shape {}",
+                 to_string(input.shape()));
+    STRATA_CHECK(use_input_stats || (running_mean && running_var), Runtime,
+                 "instance_norm: expected running_mean and running_var when use_input_stats is False");
     const int64_t n = input.size(0), channels = input.size(1);
     int64_t spatial = 1;
     for (int d = 2; d < input.dim(); ++d) spatial *= input.size(d);
-    STRATA_CHECK(!use_input_stats || spatial != 1, Value, "instance_norm: expected more than 1 spatial element when training, got input size {}", to_string(input.shape()));
+    STRATA_CHECK(!use_input_stats || spatial != 1, Value,
+                 "instance_norm: expected more than 1 spatial element when training, got input size {}",
+                 to_string(input.shape()));
     std::vector<int64_t> shape(input.shape().begin(), input.shape().end());
     shape[0] = 1, shape[1] = n * channels;
-    const auto tiled = [&](const Tensor& t) { return t ? reshape(expand(unsqueeze(t, 0), {n, channels}), {n * channels}) : t; };
-    Tensor means = running_mean ? clone(tiled(running_mean)) : Tensor(), variances = running_var ? clone(tiled(running_var)) : Tensor();
-    const Tensor out = native_batch_norm(reshape(input, shape), tiled(weight), tiled(bias), means, variances, use_input_stats, momentum, eps)[0];
+    const auto tiled = [&](const Tensor& t) {
+      return t ? reshape(expand(unsqueeze(t, 0), {n, channels}), {n * channels}) : t;
+    };
+    Tensor means = running_mean ? clone(tiled(running_mean)) : Tensor(),
+           variances = running_var ? clone(tiled(running_var)) : Tensor();
+    const Tensor out = native_batch_norm(reshape(input, shape), tiled(weight), tiled(bias), means, variances,
+                                         use_input_stats, momentum, eps)[0];
     if (use_input_stats) {
       const autograd::NoGrad no_grad;
-      if (running_mean) cpu::copy_values(*running_mean, *mean(reshape(means, {n, channels}), 0)), running_mean->storage->bump();
-      if (running_var) cpu::copy_values(*running_var, *mean(reshape(variances, {n, channels}), 0)), running_var->storage->bump();
+      if (running_mean)
+        cpu::copy_values(*running_mean, *mean(reshape(means, {n, channels}), 0)), running_mean->storage->bump();
+      if (running_var)
+        cpu::copy_values(*running_var, *mean(reshape(variances, {n, channels}), 0)), running_var->storage->bump();
     }
     return reshape(out, input.shape());
   })
@@ -215,44 +258,61 @@ STRATA_OP(instance_norm, "nn.functional.instance_norm(Tensor input, Tensor? runn
   .error("f(4)", ErrorKind::Runtime, "2 or more dimensions")
   .error("f(2,3,1)", ErrorKind::Value, "more than 1 spatial element");
 
-STRATA_OP(native_group_norm, "native_group_norm(Tensor input, Tensor? weight, Tensor? bias, int N, int C, int HxW, int group, float eps) -> (Tensor, Tensor, Tensor)")
+STRATA_OP(native_group_norm,
+          "native_group_norm(Tensor input, Tensor? weight, Tensor? bias, int N, int C, int HxW, int group, float eps) "
+          "-> (Tensor, Tensor, Tensor)")
   .doc("group_norm together with the mean and the reciprocal standard deviation of each group.")
-  .no_method().no_out().dtypes(kFloatingTypes)
-  .composite([](const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t n, int64_t c, int64_t hw, int64_t group, double eps) {
-    STRATA_CHECK(group > 0 && c % group == 0, Runtime, "group_norm: expected the number of channels ({}) to be divisible by num_groups ({})", c, group);
-    const DType wide = is_floating(input.dtype()) ? compute_type(input.dtype()) : input.dtype();  // rounds once, after the affine part
+  .no_method()
+  .no_out()
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t n, int64_t c, int64_t hw,
+                int64_t group, double eps) {
+    STRATA_CHECK(group > 0 && c % group == 0, Runtime,
+                 "group_norm: expected the number of channels ({}) to be divisible by num_groups ({})", c, group);
+    const DType wide =
+      is_floating(input.dtype()) ? compute_type(input.dtype()) : input.dtype();  // rounds once, after the affine part
     const auto rows = _layer_norm(reshape(to(input, wide), {n, group, c / group * hw}), {c / group * hw}, {}, {}, eps);
     Tensor y = reshape(rows[0], {n, c, hw});
     if (weight) y = mul(y, reshape(weight, {1, c, 1}));
     if (bias) y = add(y, reshape(bias, {1, c, 1}));
     y = to(y, input.dtype());
-    return std::array<Tensor, 3>{reshape(y, input.shape()), to(reshape(rows[1], {n, group}), input.dtype()), to(reshape(rows[2], {n, group}), input.dtype())};
+    return std::array<Tensor, 3>{reshape(y, input.shape()), to(reshape(rows[1], {n, group}), input.dtype()),
+                                 to(reshape(rows[2], {n, group}), input.dtype())};
   })
   .samples({"f(2,4,3), f(4), f(4), 2, 4, 3, 2, 1e-5"})
   .error("f(2,4,3), None, None, 2, 4, 3, 3, 1e-5", ErrorKind::Runtime, "divisible by num_groups");
 
-STRATA_OP(group_norm, "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-5) -> Tensor")
+STRATA_OP(group_norm,
+          "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-5) -> Tensor")
   .doc("Normalises groups of channels of each sample by their mean and variance.")
-  .nn().no_method().dtypes(kFloatingTypes)
+  .nn()
+  .no_method()
+  .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, int64_t num_groups, const Tensor& weight, const Tensor& bias, double eps) {
-    STRATA_CHECK(input.dim() >= 2, Runtime, "group_norm: expected at least 2 dimensions for input, got shape {}", to_string(input.shape()));
+    STRATA_CHECK(input.dim() >= 2, Runtime, "group_norm: expected at least 2 dimensions for input, got shape {}",
+                 to_string(input.shape()));
     STRATA_CHECK(num_groups > 0, Runtime, "group_norm: expected num_groups to be greater than 0, got {}", num_groups);
     const int64_t n = input.size(0), c = input.size(1);
     int64_t hw = 1;
     for (int d = 2; d < input.dim(); ++d) hw *= input.size(d);
     for (const Tensor* t : {&weight, &bias})
-      STRATA_CHECK(!*t || (t->dim() == 1 && t->numel() == c), Runtime, "group_norm: expected weight and bias to be vectors of {} channels, got shape {}", c, to_string(t->shape()));
+      STRATA_CHECK(!*t || (t->dim() == 1 && t->numel() == c), Runtime,
+                   "group_norm: expected weight and bias to be vectors of {} channels, got shape {}", c,
+                   to_string(t->shape()));
     return native_group_norm(input, weight, bias, n, c, hw, num_groups, eps)[0];
   })
   .samples({"f(2,4,3), 2", "f(2,6), 3, f(6), f(6)", "f(2,4,3,2), 4, f(4), f(4), eps=0.1", "f(0,4,3), 2"})
   .error("f(2,4,3), 3", ErrorKind::Runtime, "divisible by num_groups")
   .error("f(2,4,3), 0", ErrorKind::Runtime, "greater than 0");
 
-STRATA_OP(local_response_norm, "nn.functional.local_response_norm(Tensor input, int size, float alpha=1e-4, float beta=0.75, float k=1.0) -> Tensor")
+STRATA_OP(
+  local_response_norm,
+  "nn.functional.local_response_norm(Tensor input, int size, float alpha=1e-4, float beta=0.75, float k=1.0) -> Tensor")
   .doc("Divides by a power of the mean square over neighbouring channels.")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, int64_t size, double alpha, double beta, double k) {
-    STRATA_CHECK(input.dim() >= 3, Value, "local_response_norm: expected 3D or higher dimensionality input (got {} dimensions)", input.dim());
+    STRATA_CHECK(input.dim() >= 3, Value,
+                 "local_response_norm: expected 3D or higher dimensionality input (got {} dimensions)", input.dim());
     STRATA_CHECK(size >= 1, Value, "local_response_norm: size must be positive, got {}", size);
     if (input.numel() == 0) return input;
     const int64_t n = input.size(0), c = input.size(1), rest = input.numel() / (n * c);

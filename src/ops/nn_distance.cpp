@@ -6,16 +6,21 @@ namespace strata {
 
 STRATA_OP(cosine_similarity, "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-8) -> Tensor")
   .doc("The cosine of the angle between vectors along dim; lengths below eps count as eps.")
-  .nn().no_method().dtypes(kFloatingTypes)
+  .nn()
+  .no_method()
+  .dtypes(kFloatingTypes)
   .composite([](const Tensor& x1, const Tensor& x2, int64_t dim, double eps) {
-    STRATA_CHECK(is_floating(promote(x1.dtype(), x2.dtype())), Runtime, "cosine_similarity: expected a floating-point dtype, got {}", name_of(promote(x1.dtype(), x2.dtype())));
+    STRATA_CHECK(is_floating(promote(x1.dtype(), x2.dtype())), Runtime,
+                 "cosine_similarity: expected a floating-point dtype, got {}",
+                 name_of(promote(x1.dtype(), x2.dtype())));
     // Both of the common shape first: dim counts in it.
     std::vector<int64_t> shape;
     const int n = std::max(x1.dim(), x2.dim());
     for (int d = 0; d < n; ++d) {
       const int a = d - (n - x1.dim()), b = d - (n - x2.dim());
       const int64_t p = a < 0 ? 1 : x1->shape[a], q = b < 0 ? 1 : x2->shape[b];
-      STRATA_CHECK(p == q || p == 1 || q == 1, Runtime, "cosine_similarity: shapes {} and {} do not broadcast", to_string(x1.shape()), to_string(x2.shape()));
+      STRATA_CHECK(p == q || p == 1 || q == 1, Runtime, "cosine_similarity: shapes {} and {} do not broadcast",
+                   to_string(x1.shape()), to_string(x2.shape()));
       shape.push_back(p == 1 ? q : p);
     }
     const Tensor a = expand(x1, shape), b = expand(x2, shape);
@@ -25,9 +30,12 @@ STRATA_OP(cosine_similarity, "cosine_similarity(Tensor x1, Tensor x2, int dim=1,
   .samples({"f(3,4), f(3,4)", "f(3,4), f(4), 0", "f(2,3,4), f(2,3,4), -1", "f(4), f(4), 0"})
   .error("f(3,4), f(2,4)", ErrorKind::Runtime, "do not broadcast");
 
-STRATA_OP(pairwise_distance, "pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-6, bool keepdim=False) -> Tensor")
+STRATA_OP(pairwise_distance,
+          "pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-6, bool keepdim=False) -> Tensor")
   .doc("The p-norm of x1 - x2 + eps along the last dimension.")
-  .nn().no_method().dtypes(kFloatingTypes)
+  .nn()
+  .no_method()
+  .dtypes(kFloatingTypes)
   .composite([](const Tensor& x1, const Tensor& x2, double p, double eps, bool keepdim) {
     const Tensor difference = add(sub(x1, x2), eps);
     return linalg::vector_norm(difference, p, -1, keepdim);
@@ -35,12 +43,17 @@ STRATA_OP(pairwise_distance, "pairwise_distance(Tensor x1, Tensor x2, float p=2.
   .samples({"f(3,4), f(3,4)", "f(3,4), f(4), 1.0, keepdim=True", "f(4), f(4)"})
   .error("f(3,4), f(2,3)", ErrorKind::Runtime, "");
 
-STRATA_OP(cdist, "cdist(Tensor x1, Tensor x2, float p=2.0, str? compute_mode='use_mm_for_euclid_dist_if_necessary') -> Tensor")
+STRATA_OP(cdist,
+          "cdist(Tensor x1, Tensor x2, float p=2.0, str? compute_mode='use_mm_for_euclid_dist_if_necessary') -> Tensor")
   .doc("The p-norm distance between each row of x1 [..., P, M] and each row of x2 [..., R, M].")
-  .no_method().dtypes(kFloatingTypes)
+  .no_method()
+  .dtypes(kFloatingTypes)
   .composite([](const Tensor& x1, const Tensor& x2, double p, std::optional<std::string_view>) {
-    STRATA_CHECK(x1.dim() >= 2 && x2.dim() >= 2, Runtime, "cdist: x1 and x2 must have at least 2 dimensions, got shapes {} and {}", to_string(x1.shape()), to_string(x2.shape()));
-    STRATA_CHECK(x1.size(-1) == x2.size(-1), Runtime, "cdist: x1 and x2 must have the same number of columns, got {} and {}", x1.size(-1), x2.size(-1));
+    STRATA_CHECK(x1.dim() >= 2 && x2.dim() >= 2, Runtime,
+                 "cdist: x1 and x2 must have at least 2 dimensions, got shapes {} and {}", to_string(x1.shape()),
+                 to_string(x2.shape()));
+    STRATA_CHECK(x1.size(-1) == x2.size(-1), Runtime,
+                 "cdist: x1 and x2 must have the same number of columns, got {} and {}", x1.size(-1), x2.size(-1));
     STRATA_CHECK(p >= 0, Runtime, "cdist: only non-negative p values are supported, got {}", p);
     return linalg::vector_norm(sub(unsqueeze(x1, -2), unsqueeze(x2, -3)), p, -1);
   })
@@ -50,7 +63,9 @@ STRATA_OP(cdist, "cdist(Tensor x1, Tensor x2, float p=2.0, str? compute_mode='us
 
 STRATA_OP(pdist, "pdist(Tensor input, float p=2.0) -> Tensor")
   .doc("The p-norm distances between all pairs of rows, in the order (0,1), (0,2), …, (1,2), ….")
-  .nn().no_method().dtypes(kFloatingTypes)
+  .nn()
+  .no_method()
+  .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, double p) {
     STRATA_CHECK(input.dim() == 2, Runtime, "pdist: only supports 2D tensors, got {}D", input.dim());
     STRATA_CHECK(p >= 0, Runtime, "pdist: only supports non-negative p values, got {}", p);

@@ -9,7 +9,9 @@
 namespace strata {
 namespace {
 
-void check_probability(const char* op, double p) { STRATA_CHECK(p >= 0 && p <= 1, Value, "{}: dropout probability has to be between 0 and 1, but got {}", op, p); }
+void check_probability(const char* op, double p) {
+  STRATA_CHECK(p >= 0 && p <= 1, Value, "{}: dropout probability has to be between 0 and 1, but got {}", op, p);
+}
 
 // keep(i, whether element i stays), four elements per Philox block.
 template <class Keep> void draw(int64_t n, double p, Keep keep) {
@@ -35,7 +37,9 @@ Tensor drop(const char* op, const Tensor& input, double p, bool training, bool f
   if (!training || p == 0 || input.numel() == 0) return input;
   if (p == 1) return mul(input, 0.0);
   if (!features) return native_dropout(input, p, true)[0];
-  STRATA_CHECK(input.dim() >= 2, Runtime, "{}: feature dropout requires at least 2 dimensions in the input, got shape {}", op, to_string(input.shape()));
+  STRATA_CHECK(input.dim() >= 2, Runtime,
+               "{}: feature dropout requires at least 2 dimensions in the input, got shape {}", op,
+               to_string(input.shape()));
   return mul(input, div(mask_for(input, p, true), 1 - p));
 }
 
@@ -55,40 +59,50 @@ Tensor maybe_into(const Tensor& input, const Tensor& out, bool inplace) { return
 
 STRATA_OP(keep_mask, "_keep_mask(int[] size, float p, dtype dtype) -> Tensor")
   .doc("1 with probability 1 - p, else 0.")
-  .helper().draws().dtypes(kFloatingTypes)
+  .helper()
+  .draws()
+  .dtypes(kFloatingTypes)
   .infer([](const Call& c) { c.out()->dtype = c.args[2].dtype(), c.out()->set_shape(c.args[0].int_list()); })
-  .kernel("philox", [](const Call& c) {
-    cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
-      const cpu::Out<T> out(c.out());
-      draw(c.out().numel(), c.args[1].number(), [&](int64_t i, bool keep) { out[i] = keep; });
-      out.finish();
-    });
-  })
+  .kernel("philox",
+          [](const Call& c) {
+            cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
+              const cpu::Out<T> out(c.out());
+              draw(c.out().numel(), c.args[1].number(), [&](int64_t i, bool keep) { out[i] = keep; });
+              out.finish();
+            });
+          })
   .samples({"[3,4], 0.5, 'float32'"});
 
 STRATA_OP(native_dropout, "native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)")
   .doc("dropout, and the mask of what was kept.")
-  .no_method().no_out().draws().dtypes(kFloatingTypes)
+  .no_method()
+  .no_out()
+  .draws()
+  .dtypes(kFloatingTypes)
   .infer([](const Call& c) {
     const TensorImpl& x = c.args.tensor(0);
     check_probability("native_dropout", c.args[1].number());
-    STRATA_CHECK(kFloatingTypes.has(x.dtype), Runtime, "native_dropout: result type {} can't be drawn: the input must be floating-point", name_of(x.dtype));
+    STRATA_CHECK(kFloatingTypes.has(x.dtype), Runtime,
+                 "native_dropout: result type {} can't be drawn: the input must be floating-point", name_of(x.dtype));
     c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
     c.outs[1]->dtype = DType::Bool, c.outs[1]->set_shape(x.sizes());
   })
-  .kernel("philox", [](const Call& c) {
-    const double p = c.args[1].number();
-    const bool on = !c.args[2] || c.args[2].boolean();
-    cpu::dispatch_float(c.outs[0].dtype(), [&]<class T>() {
-      const cpu::In<T> in(c.args.tensor(0));
-      const cpu::Out<T> out(c.outs[0]);
-      bool* mask = c.outs[1].data<bool>();
-      const T scale = static_cast<T>(on ? 1 / (1 - p) : 1);
-      draw(c.outs[0].numel(), on ? p : 0, [&](int64_t i, bool keep) { mask[i] = keep, out[i] = keep ? in[i] * scale : T(0); });
-      out.finish();
-    });
-  })
-  .saves_result({1}).no_grad_outputs({1})
+  .kernel("philox",
+          [](const Call& c) {
+            const double p = c.args[1].number();
+            const bool on = !c.args[2] || c.args[2].boolean();
+            cpu::dispatch_float(c.outs[0].dtype(), [&]<class T>() {
+              const cpu::In<T> in(c.args.tensor(0));
+              const cpu::Out<T> out(c.outs[0]);
+              bool* mask = c.outs[1].data<bool>();
+              const T scale = static_cast<T>(on ? 1 / (1 - p) : 1);
+              draw(c.outs[0].numel(), on ? p : 0,
+                   [&](int64_t i, bool keep) { mask[i] = keep, out[i] = keep ? in[i] * scale : T(0); });
+              out.finish();
+            });
+          })
+  .saves_result({1})
+  .no_grad_outputs({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     const bool on = !c.arg(2) || c.arg(2).boolean();
     return {on ? mul(mul(g, c.result(1)), 1 / (1 - c.arg(1).number())) : g};
@@ -97,54 +111,79 @@ STRATA_OP(native_dropout, "native_dropout(Tensor input, float p, bool? train) ->
 
 STRATA_OP(torch_dropout, "dropout(Tensor input, float p, bool train) -> Tensor")
   .doc("Sets elements to zero with probability p and scales the rest by 1 / (1 - p).")
-  .no_method().draws().dtypes(kFloatingTypes)
+  .no_method()
+  .draws()
+  .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, double p, bool train) { return drop("dropout", input, p, train, false); })
   .samples({"f(3,4), 0.5, False"})
   .error("f(3), 1.5, True", ErrorKind::Value, "between 0 and 1");
 
 STRATA_OP(dropout, "nn.functional.dropout(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor")
   .doc("Sets elements to zero with probability p and scales the rest by 1 / (1 - p).")
-  .draws().dtypes(kFloatingTypes)
-  .composite([](const Tensor& input, double p, bool training, bool inplace) { return maybe_into(input, drop("dropout", input, p, training, false), inplace); })
+  .draws()
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, double p, bool training, bool inplace) {
+    return maybe_into(input, drop("dropout", input, p, training, false), inplace);
+  })
   .samples({"f(3,4)", "f(3,4), 0.2, False"})
   .error("f(3), 1.5", ErrorKind::Value, "between 0 and 1");
 
-STRATA_OP(dropout1d, "nn.functional.dropout1d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor")
+STRATA_OP(dropout1d,
+          "nn.functional.dropout1d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor")
   .doc("Drops whole channels of [N, C, L] or [C, L].")
-  .draws().dtypes(kFloatingTypes)
+  .draws()
+  .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, double p, bool training, bool inplace) {
-    STRATA_CHECK(input.dim() == 2 || input.dim() == 3, Runtime, "dropout1d: expected a 2D or 3D input, got shape {}", to_string(input.shape()));
+    STRATA_CHECK(input.dim() == 2 || input.dim() == 3, Runtime, "dropout1d: expected a 2D or 3D input, got shape {}",
+                 to_string(input.shape()));
     const Tensor x = input.dim() == 2 ? unsqueeze(input, 0) : input, y = drop("dropout1d", x, p, training, true);
     return maybe_into(input, input.dim() == 2 ? squeeze(y, 0) : y, inplace);
   })
   .samples({"f(2,3,4)", "f(3,4), 0.2, False"})
   .error("f(3)", ErrorKind::Runtime, "expected a 2D or 3D input");
 
-STRATA_OP(dropout2d, "nn.functional.dropout2d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor")
+STRATA_OP(dropout2d,
+          "nn.functional.dropout2d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor")
   .doc("Drops whole channels of [N, C, H, W].")
-  .draws().dtypes(kFloatingTypes)
-  .composite([](const Tensor& input, double p, bool training, bool inplace) { return maybe_into(input, drop("dropout2d", input, p, training, true), inplace); })
+  .draws()
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, double p, bool training, bool inplace) {
+    return maybe_into(input, drop("dropout2d", input, p, training, true), inplace);
+  })
   .samples({"f(2,3,4,2)", "f(2,3,4,2), 0.2, False"})
   .error("f(2,3,4,2), 1.5", ErrorKind::Value, "between 0 and 1");
 
-STRATA_OP(dropout3d, "nn.functional.dropout3d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor")
+STRATA_OP(dropout3d,
+          "nn.functional.dropout3d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor")
   .doc("Drops whole channels of [N, C, D, H, W].")
-  .draws().dtypes(kFloatingTypes)
-  .composite([](const Tensor& input, double p, bool training, bool inplace) { return maybe_into(input, drop("dropout3d", input, p, training, true), inplace); })
+  .draws()
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, double p, bool training, bool inplace) {
+    return maybe_into(input, drop("dropout3d", input, p, training, true), inplace);
+  })
   .samples({"f(2,3,4,2,2)", "f(2,3,4,2,2), 0.2, False"})
   .error("f(2,3,4,2,2), 1.5", ErrorKind::Value, "between 0 and 1");
 
-STRATA_OP(alpha_dropout, "nn.functional.alpha_dropout(Tensor input, float p=0.5, bool training=False, bool inplace=False) -> Tensor")
+STRATA_OP(alpha_dropout,
+          "nn.functional.alpha_dropout(Tensor input, float p=0.5, bool training=False, bool inplace=False) -> Tensor")
   .doc("Dropout that keeps mean and variance of selu's outputs.")
-  .draws().dtypes(kFloatingTypes)
-  .composite([](const Tensor& input, double p, bool training, bool inplace) { return maybe_into(input, alpha_drop("alpha_dropout", input, p, training, false), inplace); })
+  .draws()
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, double p, bool training, bool inplace) {
+    return maybe_into(input, alpha_drop("alpha_dropout", input, p, training, false), inplace);
+  })
   .samples({"f(3,4), 0.5, True", "f(3,4)"})
   .error("f(3), 1.5", ErrorKind::Value, "between 0 and 1");
 
-STRATA_OP(feature_alpha_dropout, "nn.functional.feature_alpha_dropout(Tensor input, float p=0.5, bool training=False, bool inplace=False) -> Tensor")
+STRATA_OP(
+  feature_alpha_dropout,
+  "nn.functional.feature_alpha_dropout(Tensor input, float p=0.5, bool training=False, bool inplace=False) -> Tensor")
   .doc("alpha_dropout of whole channels of [N, C, ...].")
-  .draws().dtypes(kFloatingTypes)
-  .composite([](const Tensor& input, double p, bool training, bool inplace) { return maybe_into(input, alpha_drop("feature_alpha_dropout", input, p, training, true), inplace); })
+  .draws()
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, double p, bool training, bool inplace) {
+    return maybe_into(input, alpha_drop("feature_alpha_dropout", input, p, training, true), inplace);
+  })
   .samples({"f(3,4,2), 0.5, True", "f(3,4,2)"})
   .error("f(3,4), 1.5", ErrorKind::Value, "between 0 and 1");
 

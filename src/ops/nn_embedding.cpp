@@ -8,7 +8,8 @@ namespace strata {
 namespace {
 
 void check_indices(const char* op, const TensorImpl& i) {
-  STRATA_CHECK(i.dtype == DType::I64 || i.dtype == DType::I32, Runtime, "{}: expected indices of dtype int64 or int32, got {}", op, name_of(i.dtype));
+  STRATA_CHECK(i.dtype == DType::I64 || i.dtype == DType::I32, Runtime,
+               "{}: expected indices of dtype int64 or int32, got {}", op, name_of(i.dtype));
 }
 int64_t checked_row(int64_t i, int64_t rows) {
   STRATA_CHECK(i >= 0 && i < rows, Index, "embedding: index {} is out of range for {} rows", i, rows);
@@ -28,7 +29,9 @@ void shorten_rows(const char* op, const Tensor& weight, const Tensor& indices, d
     for (int64_t k = 0; k < indices.numel(); ++k) {
       T* row = target.data<T>() + checked_row(index[k], weight.size(0)) * n;
       double norm = 0;
-      for (int64_t j = 0; j < n; ++j) norm = std::isinf(p) ? std::max<double>(norm, std::abs(row[j])) : norm + std::pow(std::abs(static_cast<double>(row[j])), p);
+      for (int64_t j = 0; j < n; ++j)
+        norm = std::isinf(p) ? std::max<double>(norm, std::abs(row[j]))
+                             : norm + std::pow(std::abs(static_cast<double>(row[j])), p);
       if (!std::isinf(p)) norm = std::pow(norm, 1 / p);
       if (norm > max_norm)
         for (int64_t j = 0; j < n; ++j) row[j] = static_cast<T>(row[j] * (max_norm / (norm + 1e-7)));
@@ -40,14 +43,17 @@ void shorten_rows(const char* op, const Tensor& weight, const Tensor& indices, d
 
 int64_t padding_row(const char* op, std::optional<int64_t> padding, int64_t rows) {
   if (!padding) return -1;
-  STRATA_CHECK(*padding >= -rows && *padding < rows, Runtime, "{}: padding_idx must be within the number of embeddings ({}), got {}", op, rows, *padding);
+  STRATA_CHECK(*padding >= -rows && *padding < rows, Runtime,
+               "{}: padding_idx must be within the number of embeddings ({}), got {}", op, rows, *padding);
   return *padding < 0 ? *padding + rows : *padding;
 }
 }  // namespace
 
-STRATA_OP(embedding_core, "_embedding(Tensor weight, Tensor indices, int padding_idx, bool scale_grad_by_freq) -> Tensor")
+STRATA_OP(embedding_core,
+          "_embedding(Tensor weight, Tensor indices, int padding_idx, bool scale_grad_by_freq) -> Tensor")
   .doc("The rows of weight at indices.")
-  .helper().dtypes(kNumericTypes)
+  .helper()
+  .dtypes(kNumericTypes)
   .infer([](const Call& c) {
     const TensorImpl &w = c.args.tensor(0), &i = c.args.tensor(1);
     STRATA_CHECK(w.ndim == 2, Runtime, "embedding: 'weight' must be 2-D, got shape {}", to_string(w.sizes()));
@@ -57,52 +63,62 @@ STRATA_OP(embedding_core, "_embedding(Tensor weight, Tensor indices, int padding
     shape[i.ndim] = w.shape[1];
     c.out()->dtype = w.dtype, c.out()->set_shape(Shape(shape, static_cast<size_t>(i.ndim) + 1));
   })
-  .kernel("rows", [](const Call& c) {
-    const TensorImpl& w = c.args.tensor(0);
-    const Tensor table = cpu::staged(w, w.dtype);
-    const cpu::In<int64_t> index(c.args.tensor(1));
-    const int64_t n = w.shape[1], count = c.args.tensor(1).numel;
-    const size_t bytes = static_cast<size_t>(n) * size_of(w.dtype);
-    parallel_for(count, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, n)), [&](int64_t begin, int64_t end) {
-      for (int64_t k = begin; k < end; ++k)
-        std::memcpy(c.out().bytes() + static_cast<size_t>(k) * bytes, table.bytes() + static_cast<size_t>(checked_row(index[k], w.shape[0])) * bytes, bytes);
-    });
-  })
+  .kernel("rows",
+          [](const Call& c) {
+            const TensorImpl& w = c.args.tensor(0);
+            const Tensor table = cpu::staged(w, w.dtype);
+            const cpu::In<int64_t> index(c.args.tensor(1));
+            const int64_t n = w.shape[1], count = c.args.tensor(1).numel;
+            const size_t bytes = static_cast<size_t>(n) * size_of(w.dtype);
+            parallel_for(count, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, n)), [&](int64_t begin, int64_t end) {
+              for (int64_t k = begin; k < end; ++k)
+                std::memcpy(c.out().bytes() + static_cast<size_t>(k) * bytes,
+                            table.bytes() + static_cast<size_t>(checked_row(index[k], w.shape[0])) * bytes, bytes);
+            });
+          })
   .saves({1})
-  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {_embedding_backward(g, c.input(1), c.shape(0)[0], c.arg(2).integer(), c.arg(3).boolean())}; })
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    return {_embedding_backward(g, c.input(1), c.shape(0)[0], c.arg(2).integer(), c.arg(3).boolean())};
+  })
   .samples({"f(5,3), i5(4), -1, False", "f(5,3), i5(2,2), -1, False"});
 
-STRATA_OP(embedding_backward, "_embedding_backward(Tensor grad, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq) -> Tensor")
+STRATA_OP(embedding_backward,
+          "_embedding_backward(Tensor grad, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq) "
+          "-> Tensor")
   .doc("The gradient of _embedding: rows of grad added up by index.")
-  .helper().dtypes(kFloatingTypes)
+  .helper()
+  .dtypes(kFloatingTypes)
   .infer([](const Call& c) {
     const int64_t shape[] = {c.args[2].integer(), c.args.tensor(0).shape[c.args.tensor(0).ndim - 1]};
     c.out()->dtype = c.args.tensor(0).dtype, c.out()->set_shape(shape);
   })
-  .kernel("rows", [](const Call& c) {
-    const cpu::In<int64_t> index(c.args.tensor(1));
-    const int64_t count = c.args.tensor(1).numel, rows = c.out().size(0), n = c.out().size(1), padding = c.args[3].integer();
-    std::vector<int64_t> uses(c.args[4].boolean() ? static_cast<size_t>(rows) : 0);
-    if (!uses.empty())
-      for (int64_t k = 0; k < count; ++k) ++uses[static_cast<size_t>(checked_row(index[k], rows))];
-    cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
-      const cpu::In<T> grad(c.args.tensor(0));
-      const cpu::Out<T> out(c.out());
-      // A thread owns a range of rows of the result and reads all indices: no two threads add to one row.
-      parallel_for(rows, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, n)), [&](int64_t begin, int64_t end) {
-        std::fill(out + begin * n, out + end * n, T(0));
-        for (int64_t k = 0; k < count; ++k) {
-          const int64_t row = checked_row(index[k], rows);
-          if (row < begin || row >= end || row == padding) continue;
-          const T scale = uses.empty() ? T(1) : T(1) / static_cast<T>(uses[static_cast<size_t>(row)]);
-          const T* from = grad + k * n;
-          T* to = out + row * n;
-          for (int64_t j = 0; j < n; ++j) to[j] += from[j] * scale;
-        }
-      });
-      out.finish();
-    });
-  })
+  .kernel("rows",
+          [](const Call& c) {
+            const cpu::In<int64_t> index(c.args.tensor(1));
+            const int64_t count = c.args.tensor(1).numel, rows = c.out().size(0), n = c.out().size(1),
+                          padding = c.args[3].integer();
+            std::vector<int64_t> uses(c.args[4].boolean() ? static_cast<size_t>(rows) : 0);
+            if (!uses.empty())
+              for (int64_t k = 0; k < count; ++k) ++uses[static_cast<size_t>(checked_row(index[k], rows))];
+            cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
+              const cpu::In<T> grad(c.args.tensor(0));
+              const cpu::Out<T> out(c.out());
+              // A thread owns a range of rows of the result and reads all indices: no two threads add to one row.
+              parallel_for(
+                rows, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, n)), [&](int64_t begin, int64_t end) {
+                  std::fill(out + begin * n, out + end * n, T(0));
+                  for (int64_t k = 0; k < count; ++k) {
+                    const int64_t row = checked_row(index[k], rows);
+                    if (row < begin || row >= end || row == padding) continue;
+                    const T scale = uses.empty() ? T(1) : T(1) / static_cast<T>(uses[static_cast<size_t>(row)]);
+                    const T* from = grad + k * n;
+                    T* to = out + row * n;
+                    for (int64_t j = 0; j < n; ++j) to[j] += from[j] * scale;
+                  }
+                });
+              out.finish();
+            });
+          })
   .saves({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     const Tensor indices = c.input(1);
@@ -112,10 +128,13 @@ STRATA_OP(embedding_backward, "_embedding_backward(Tensor grad, Tensor indices, 
   })
   .samples({"f(4,3), i5(4), 5, -1, False"});
 
-STRATA_OP(embedding, "nn.functional.embedding(Tensor input, Tensor weight, int? padding_idx=None, float? max_norm=None, float norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor")
+STRATA_OP(embedding,
+          "nn.functional.embedding(Tensor input, Tensor weight, int? padding_idx=None, float? max_norm=None, float "
+          "norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor")
   .doc("The rows of weight at the indices in input. Rows at padding_idx get no gradient.")
   .dtypes(kNumericTypes)
-  .composite([](const Tensor& input, const Tensor& weight, std::optional<int64_t> padding, std::optional<double> max_norm, double norm_type, bool scale, bool) {
+  .composite([](const Tensor& input, const Tensor& weight, std::optional<int64_t> padding,
+                std::optional<double> max_norm, double norm_type, bool scale, bool) {
     const int64_t row = padding_row("embedding", padding, weight.dim() ? weight.size(0) : 0);
     if (max_norm) shorten_rows("embedding", weight, input, *max_norm, norm_type);
     return _embedding(weight, input, row, scale);
@@ -124,26 +143,39 @@ STRATA_OP(embedding, "nn.functional.embedding(Tensor input, Tensor weight, int? 
   .error("i5(4), f(5)", ErrorKind::Runtime, "must be 2-D")
   .error("f(4), f(5,3)", ErrorKind::Runtime, "expected indices of dtype int64");
 
-STRATA_OP(embedding_bag, "nn.functional.embedding_bag(Tensor input, Tensor weight, Tensor? offsets=None, float? max_norm=None, float norm_type=2, bool scale_grad_by_freq=False, str mode='mean', "
-                         "bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int? padding_idx=None) -> Tensor")
+STRATA_OP(embedding_bag,
+          "nn.functional.embedding_bag(Tensor input, Tensor weight, Tensor? offsets=None, float? max_norm=None, float "
+          "norm_type=2, bool scale_grad_by_freq=False, str mode='mean', "
+          "bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int? padding_idx=None) "
+          "-> Tensor")
   .doc("Sums, means or maxima of bags of rows. Bags are the rows of a 2-D input, or start at offsets into a 1-D one.")
   .dtypes(kFloatingTypes)
-  .composite([](const Tensor& input, const Tensor& weight, const Tensor& offsets, std::optional<double> max_norm, double norm_type, bool scale, std::string_view mode, bool, const Tensor& per_sample,
-                bool include_last, std::optional<int64_t> padding) {
-    STRATA_CHECK(weight.dim() == 2, Runtime, "embedding_bag: weight must be 2-D, got shape {}", to_string(weight.shape()));
-    STRATA_CHECK(mode == "sum" || mode == "mean" || mode == "max", Value, "embedding_bag: mode has to be one of sum, mean or max, got '{}'", mode);
-    STRATA_CHECK(!per_sample || mode == "sum", NotImplemented, "embedding_bag: per_sample_weights are supported for mode='sum' only, got mode='{}'", mode);
-    STRATA_CHECK(!per_sample || per_sample->same_shape(*input), Value, "embedding_bag: expected per_sample_weights of the shape of input, {}, got {}", to_string(input.shape()),
-                 per_sample ? to_string(per_sample.shape()) : "");
-    STRATA_CHECK(input.dim() == 1 || input.dim() == 2, Value, "embedding_bag: input has to be 1D or 2D, got shape {}", to_string(input.shape()));
-    STRATA_CHECK(input.dim() == 2 ? !offsets : static_cast<bool>(offsets), Value, "embedding_bag: {}", input.dim() == 2 ? "if input is 2D, then offsets has to be None" : "offsets has to be a 1D Tensor but got None");
+  .composite([](const Tensor& input, const Tensor& weight, const Tensor& offsets, std::optional<double> max_norm,
+                double norm_type, bool scale, std::string_view mode, bool, const Tensor& per_sample, bool include_last,
+                std::optional<int64_t> padding) {
+    STRATA_CHECK(weight.dim() == 2, Runtime, "embedding_bag: weight must be 2-D, got shape {}",
+                 to_string(weight.shape()));
+    STRATA_CHECK(mode == "sum" || mode == "mean" || mode == "max", Value,
+                 "embedding_bag: mode has to be one of sum, mean or max, got '{}'", mode);
+    STRATA_CHECK(!per_sample || mode == "sum", NotImplemented,
+                 "embedding_bag: per_sample_weights are supported for mode='sum' only, got mode='{}'", mode);
+    STRATA_CHECK(!per_sample || per_sample->same_shape(*input), Value,
+                 "embedding_bag: expected per_sample_weights of the shape of input, {}, got {}",
+                 to_string(input.shape()), per_sample ? to_string(per_sample.shape()) : "");
+    STRATA_CHECK(input.dim() == 1 || input.dim() == 2, Value, "embedding_bag: input has to be 1D or 2D, got shape {}",
+                 to_string(input.shape()));
+    STRATA_CHECK(
+      input.dim() == 2 ? !offsets : static_cast<bool>(offsets), Value, "embedding_bag: {}",
+      input.dim() == 2 ? "if input is 2D, then offsets has to be None" : "offsets has to be a 1D Tensor but got None");
     check_indices("embedding_bag", *input);
-    const int64_t rows = weight.size(0), n = weight.size(1), count = input.numel(), pad = padding_row("embedding_bag", padding, rows);
+    const int64_t rows = weight.size(0), n = weight.size(1), count = input.numel(),
+                  pad = padding_row("embedding_bag", padding, rows);
     if (max_norm) shorten_rows("embedding_bag", weight, input, *max_norm, norm_type);
     std::vector<int64_t> starts;
     if (offsets) {
       check_indices("embedding_bag", *offsets);
-      STRATA_CHECK(offsets.dim() == 1, Value, "embedding_bag: offsets has to be a 1D Tensor, got shape {}", to_string(offsets.shape()));
+      STRATA_CHECK(offsets.dim() == 1, Value, "embedding_bag: offsets has to be a 1D Tensor, got shape {}",
+                   to_string(offsets.shape()));
       const cpu::In<int64_t> given(*offsets);
       starts.assign(given.get(), given.get() + offsets.numel());
       if (include_last && !starts.empty()) starts.pop_back();
@@ -158,9 +190,12 @@ STRATA_OP(embedding_bag, "nn.functional.embedding_bag(Tensor input, Tensor weigh
     const Tensor bag = make_tensor(shape, DType::I64);
     std::vector<int64_t> sizes(static_cast<size_t>(bags));
     for (int64_t b = 0; b < bags; ++b) {
-      const int64_t begin = starts[static_cast<size_t>(b)], end = b + 1 < bags ? starts[static_cast<size_t>(b) + 1] : count;
-      STRATA_CHECK(begin >= 0 && begin <= end && end <= count, Value, "embedding_bag: offsets must rise and stay within the input of {} elements", count);
-      for (int64_t k = begin; k < end; ++k) bag.data<int64_t>()[k] = b, sizes[static_cast<size_t>(b)] += index[k] != pad;
+      const int64_t begin = starts[static_cast<size_t>(b)],
+                    end = b + 1 < bags ? starts[static_cast<size_t>(b) + 1] : count;
+      STRATA_CHECK(begin >= 0 && begin <= end && end <= count, Value,
+                   "embedding_bag: offsets must rise and stay within the input of {} elements", count);
+      for (int64_t k = begin; k < end; ++k)
+        bag.data<int64_t>()[k] = b, sizes[static_cast<size_t>(b)] += index[k] != pad;
     }
     if (mode == "max") {  // where each maximum stands, then one gather
       const Tensor where_max = make_tensor(table, DType::I64), some = make_tensor(table, DType::Bool);
@@ -186,7 +221,8 @@ STRATA_OP(embedding_bag, "nn.functional.embedding_bag(Tensor input, Tensor weigh
     const int64_t column[] = {bags, 1};
     const Tensor divisor = make_tensor(column, compute_type(picked.dtype()));
     cpu::dispatch_float(divisor.dtype(), [&]<class T>() {
-      for (int64_t b = 0; b < bags; ++b) divisor.data<T>()[b] = static_cast<T>(std::max<int64_t>(1, sizes[static_cast<size_t>(b)]));
+      for (int64_t b = 0; b < bags; ++b)
+        divisor.data<T>()[b] = static_cast<T>(std::max<int64_t>(1, sizes[static_cast<size_t>(b)]));
     });
     return div(total, to(divisor, picked.dtype()));
   })

@@ -18,7 +18,8 @@ std::vector<cpu::Taps> taps_of(const Args& a, IntList in, IntList out, DType typ
   std::vector<cpu::Taps> taps;
   const auto scales = a[4].float_list();
   for (size_t d = 0; d < out.size; ++d)
-    taps.push_back(cpu::make_taps(in[d], out[d], filter_of(a[2].string()), a[3].boolean(), d < scales.size() ? scales[d] : 0, a[5].boolean(), type != DType::F64));
+    taps.push_back(cpu::make_taps(in[d], out[d], filter_of(a[2].string()), a[3].boolean(),
+                                  d < scales.size() ? scales[d] : 0, a[5].boolean(), type != DType::F64));
   return taps;
 }
 
@@ -68,47 +69,71 @@ void run_resample_backward(const Call& c) {  // grad, out size, mode, align_corn
   });
 }
 
-Tensor resize(const Tensor& input, OptIntList size, std::optional<std::span<const double>> factor, std::string_view mode, std::optional<bool> align, std::optional<bool> recompute, bool antialias) {
+Tensor resize(const Tensor& input, OptIntList size, std::optional<std::span<const double>> factor,
+              std::string_view mode, std::optional<bool> align, std::optional<bool> recompute, bool antialias) {
   const int dims = input.dim() - 2;
-  STRATA_CHECK(dims >= 1 && dims <= 3, NotImplemented, "interpolate: expected a 3D, 4D or 5D input [N, C, ...], got shape {}", to_string(input.shape()));
+  STRATA_CHECK(dims >= 1 && dims <= 3, NotImplemented,
+               "interpolate: expected a 3D, 4D or 5D input [N, C, ...], got shape {}", to_string(input.shape()));
   const bool plain = mode == "nearest" || mode == "nearest-exact" || mode == "area";
-  const bool fits = plain || (mode == "linear" && dims == 1) || ((mode == "bilinear" || mode == "bicubic") && dims == 2) || (mode == "trilinear" && dims == 3);
-  STRATA_CHECK(fits, NotImplemented, "interpolate: mode '{}' does not fit an input of {} dimensions; modes are nearest, nearest-exact, area, linear (3D), bilinear and bicubic (4D), trilinear (5D)", mode,
-               input.dim());
-  STRATA_CHECK(!plain || !align, Value, "interpolate: align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear");
-  STRATA_CHECK(!antialias || ((mode == "bilinear" || mode == "bicubic") && dims == 2), Value, "interpolate: the antialias option is restricted to the bilinear and bicubic modes of 4D inputs");
-  STRATA_CHECK(size.given != factor.has_value(), Value, "interpolate: {}", size.given ? "only one of size or scale_factor should be defined" : "either size or scale_factor should be defined");
+  const bool fits = plain || (mode == "linear" && dims == 1) ||
+                    ((mode == "bilinear" || mode == "bicubic") && dims == 2) || (mode == "trilinear" && dims == 3);
+  STRATA_CHECK(fits, NotImplemented,
+               "interpolate: mode '{}' does not fit an input of {} dimensions; modes are nearest, nearest-exact, area, "
+               "linear (3D), bilinear and bicubic (4D), trilinear (5D)",
+               mode, input.dim());
+  STRATA_CHECK(!plain || !align, Value,
+               "interpolate: align_corners option can only be set with the interpolating modes: linear | bilinear | "
+               "bicubic | trilinear");
+  STRATA_CHECK(!antialias || ((mode == "bilinear" || mode == "bicubic") && dims == 2), Value,
+               "interpolate: the antialias option is restricted to the bilinear and bicubic modes of 4D inputs");
+  STRATA_CHECK(size.given != factor.has_value(), Value, "interpolate: {}",
+               size.given ? "only one of size or scale_factor should be defined"
+                          : "either size or scale_factor should be defined");
   for (int d = 1; d < input.dim(); ++d)
-    STRATA_CHECK(input.size(d) > 0, Runtime, "interpolate: expected non-zero size for all dimensions but the batch, got shape {}", to_string(input.shape()));
+    STRATA_CHECK(input.size(d) > 0, Runtime,
+                 "interpolate: expected non-zero size for all dimensions but the batch, got shape {}",
+                 to_string(input.shape()));
   std::vector<int64_t> out(static_cast<size_t>(dims));
   std::vector<double> scales;
   if (size.given) {
-    STRATA_CHECK(size.size == 1 || static_cast<int>(size.size) == dims, Value, "interpolate: input and output must have the same number of spatial dimensions, but got input with {} and output size of {}", dims,
-                 to_string(size));
-    STRATA_CHECK(!recompute.value_or(false), Value, "interpolate: recompute_scale_factor is not meaningful with an explicit size");
+    STRATA_CHECK(size.size == 1 || static_cast<int>(size.size) == dims, Value,
+                 "interpolate: input and output must have the same number of spatial dimensions, but got input with {} "
+                 "and output size of {}",
+                 dims, to_string(size));
+    STRATA_CHECK(!recompute.value_or(false), Value,
+                 "interpolate: recompute_scale_factor is not meaningful with an explicit size");
     for (size_t d = 0; d < out.size(); ++d) out[d] = size[size.size == 1 ? 0 : d];
   } else {
-    STRATA_CHECK(factor->size() == 1 || static_cast<int>(factor->size()) == dims, Value, "interpolate: scale_factor must be a number or {} of them, got {}", dims, factor->size());
+    STRATA_CHECK(factor->size() == 1 || static_cast<int>(factor->size()) == dims, Value,
+                 "interpolate: scale_factor must be a number or {} of them, got {}", dims, factor->size());
     for (size_t d = 0; d < out.size(); ++d) {
       const double f = (*factor)[factor->size() == 1 ? 0 : d];
       out[d] = static_cast<int64_t>(std::floor(static_cast<double>(input.size(static_cast<int64_t>(d) + 2)) * f));
       if (!recompute.value_or(false)) scales.push_back(f > 0 ? 1 / f : 0);
     }
   }
-  for (int64_t n : out) STRATA_CHECK(n > 0, Runtime, "interpolate: input and output sizes should be greater than 0, but got input {} and output {}", to_string(input.shape()), to_string(out));
+  for (int64_t n : out)
+    STRATA_CHECK(n > 0, Runtime,
+                 "interpolate: input and output sizes should be greater than 0, but got input {} and output {}",
+                 to_string(input.shape()), to_string(out));
   if (mode == "area") return _adaptive_avg_pool(input, out);
   return _resample(input, out, mode, align.value_or(false), scales, antialias);
 }
 }  // namespace
 
-STRATA_OP(resample, "_resample(Tensor input, int[] output_size, str mode, bool align_corners, float[] scales, bool antialias) -> Tensor")
+STRATA_OP(
+  resample,
+  "_resample(Tensor input, int[] output_size, str mode, bool align_corners, float[] scales, bool antialias) -> Tensor")
   .doc("The last dimensions resampled to output_size; what interpolate calls.")
-  .helper().dtypes(kFloatingTypes)
+  .helper()
+  .dtypes(kFloatingTypes)
   .infer([](const Call& c) {
     const TensorImpl& x = c.args.tensor(0);
     const IntList out = c.args[1].int_list();
-    STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented, "\"interpolate\" not implemented for '{}'", name_of(x.dtype));
-    STRATA_CHECK(static_cast<int>(out.size) <= x.ndim, Runtime, "interpolate: output size {} for an input of shape {}", to_string(out), to_string(x.sizes()));
+    STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented, "\"interpolate\" not implemented for '{}'",
+                 name_of(x.dtype));
+    STRATA_CHECK(static_cast<int>(out.size) <= x.ndim, Runtime, "interpolate: output size {} for an input of shape {}",
+                 to_string(out), to_string(x.sizes()));
     int64_t shape[kMaxDims];
     std::copy_n(x.shape, x.ndim, shape);
     std::copy_n(out.data, out.size, shape + x.ndim - out.size);
@@ -116,43 +141,59 @@ STRATA_OP(resample, "_resample(Tensor input, int[] output_size, str mode, bool a
   })
   .kernel("separable", run_resample)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {_resample_backward(g, c.arg(1).int_list(), c.arg(2).string(), c.arg(3).boolean(), c.arg(4).float_list(), c.arg(5).boolean(), c.shape(0))};
+    return {_resample_backward(g, c.arg(1).int_list(), c.arg(2).string(), c.arg(3).boolean(), c.arg(4).float_list(),
+                               c.arg(5).boolean(), c.shape(0))};
   })
   .samples({"f(1,2,4), [7], 'linear', False, [], False"});
 
-STRATA_OP(resample_backward, "_resample_backward(Tensor grad, int[] output_size, str mode, bool align_corners, float[] scales, bool antialias, int[] input_shape) -> Tensor")
+STRATA_OP(resample_backward,
+          "_resample_backward(Tensor grad, int[] output_size, str mode, bool align_corners, float[] scales, bool "
+          "antialias, int[] input_shape) -> Tensor")
   .doc("The gradient of _resample.")
-  .helper().dtypes(kFloatingTypes)
+  .helper()
+  .dtypes(kFloatingTypes)
   .infer([](const Call& c) { c.out()->dtype = c.args.tensor(0).dtype, c.out()->set_shape(c.args[6].int_list()); })
   .kernel("separable", run_resample_backward)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {_resample(g, c.arg(1).int_list(), c.arg(2).string(), c.arg(3).boolean(), c.arg(4).float_list(), c.arg(5).boolean())};
+    return {_resample(g, c.arg(1).int_list(), c.arg(2).string(), c.arg(3).boolean(), c.arg(4).float_list(),
+                      c.arg(5).boolean())};
   })
   .samples({"f(1,2,7), [7], 'linear', False, [], False, [1,2,4]"});
 
-STRATA_OP(interpolate, "nn.functional.interpolate(Tensor input, int[]? size=None, float[]? scale_factor=None, str mode='nearest', bool? align_corners=None, bool? recompute_scale_factor=None, bool antialias=False) -> Tensor")
+STRATA_OP(interpolate,
+          "nn.functional.interpolate(Tensor input, int[]? size=None, float[]? scale_factor=None, str mode='nearest', "
+          "bool? align_corners=None, bool? recompute_scale_factor=None, bool antialias=False) -> Tensor")
   .doc("Resizes the spatial dimensions of [N, C, ...] to a size or by a factor.")
-  .alias("nn.functional.upsample").dtypes(kFloatingTypes)
-  .composite([](const Tensor& input, OptIntList size, std::optional<std::span<const double>> factor, std::string_view mode, std::optional<bool> align, std::optional<bool> recompute, bool antialias) {
-    return resize(input, size, factor, mode, align, recompute, antialias);
-  })
-  .samples({"f(1,2,4,5), [7,3]", "f(1,2,4), scale_factor=2.0, mode='linear', align_corners=True", "f(1,2,4,5), [7,3], mode='bicubic'", "f(1,2,4,5), [2,3], mode='area'",
-            "f(1,2,6,8), [3,5], mode='bilinear', antialias=True", "f(1,1,3,4,2), [5,2,4], mode='trilinear'", "f(1,2,4,5), 3, mode='nearest-exact'"})
+  .alias("nn.functional.upsample")
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, OptIntList size, std::optional<std::span<const double>> factor,
+                std::string_view mode, std::optional<bool> align, std::optional<bool> recompute,
+                bool antialias) { return resize(input, size, factor, mode, align, recompute, antialias); })
+  .samples({"f(1,2,4,5), [7,3]", "f(1,2,4), scale_factor=2.0, mode='linear', align_corners=True",
+            "f(1,2,4,5), [7,3], mode='bicubic'", "f(1,2,4,5), [2,3], mode='area'",
+            "f(1,2,6,8), [3,5], mode='bilinear', antialias=True", "f(1,1,3,4,2), [5,2,4], mode='trilinear'",
+            "f(1,2,4,5), 3, mode='nearest-exact'"})
   .error("f(1,2,4,5)", ErrorKind::Value, "either size or scale_factor")
   .error("f(1,2,4,5), 3, mode='linear'", ErrorKind::NotImplemented, "does not fit")
   .error("f(2,4), 3", ErrorKind::NotImplemented, "expected a 3D, 4D or 5D input");
 
-STRATA_OP(upsample_nearest, "nn.functional.upsample_nearest(Tensor input, int[]? size=None, float[]? scale_factor=None) -> Tensor")
+STRATA_OP(upsample_nearest,
+          "nn.functional.upsample_nearest(Tensor input, int[]? size=None, float[]? scale_factor=None) -> Tensor")
   .doc("interpolate with mode='nearest'.")
   .dtypes(kFloatingTypes)
-  .composite([](const Tensor& input, OptIntList size, std::optional<std::span<const double>> factor) { return resize(input, size, factor, "nearest", std::nullopt, std::nullopt, false); })
+  .composite([](const Tensor& input, OptIntList size, std::optional<std::span<const double>> factor) {
+    return resize(input, size, factor, "nearest", std::nullopt, std::nullopt, false);
+  })
   .samples({"f(1,2,4,5), [7,3]"})
   .error("f(1,2,4,5)", ErrorKind::Value, "either size or scale_factor");
 
-STRATA_OP(upsample_bilinear, "nn.functional.upsample_bilinear(Tensor input, int[]? size=None, float[]? scale_factor=None) -> Tensor")
+STRATA_OP(upsample_bilinear,
+          "nn.functional.upsample_bilinear(Tensor input, int[]? size=None, float[]? scale_factor=None) -> Tensor")
   .doc("interpolate with mode='bilinear' and aligned corners.")
   .dtypes(kFloatingTypes)
-  .composite([](const Tensor& input, OptIntList size, std::optional<std::span<const double>> factor) { return resize(input, size, factor, "bilinear", true, std::nullopt, false); })
+  .composite([](const Tensor& input, OptIntList size, std::optional<std::span<const double>> factor) {
+    return resize(input, size, factor, "bilinear", true, std::nullopt, false);
+  })
   .samples({"f(1,2,4,5), [7,3]"})
   .error("f(1,2,4,5)", ErrorKind::Value, "either size or scale_factor");
 

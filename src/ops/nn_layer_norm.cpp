@@ -13,9 +13,11 @@ namespace {
 int check_shape(const char* op, const TensorImpl& x, IntList shape) {
   STRATA_CHECK(shape.size >= 1, Runtime, "{}: expected normalized_shape to be at least 1-dimensional, got []", op);
   bool fits = static_cast<int>(shape.size) <= x.ndim;
-  for (size_t i = 0; fits && i < shape.size; ++i) fits = x.shape[static_cast<size_t>(x.ndim) - shape.size + i] == shape[i];
-  STRATA_CHECK(fits, Runtime, "{}: given normalized_shape={}, expected input with shape [*, {}], but got input of size {}", op, to_string(shape),
-               to_string(shape).substr(1, to_string(shape).size() - 2), to_string(x.sizes()));
+  for (size_t i = 0; fits && i < shape.size; ++i)
+    fits = x.shape[static_cast<size_t>(x.ndim) - shape.size + i] == shape[i];
+  STRATA_CHECK(fits, Runtime,
+               "{}: given normalized_shape={}, expected input with shape [*, {}], but got input of size {}", op,
+               to_string(shape), to_string(shape).substr(1, to_string(shape).size() - 2), to_string(x.sizes()));
   return static_cast<int>(shape.size);
 }
 void check_affine(const char* op, const char* name, const Value& v, IntList shape, DType type) {
@@ -23,9 +25,12 @@ void check_affine(const char* op, const char* name, const Value& v, IntList shap
   const TensorImpl& w = *v.tensor;
   bool fits = w.ndim == static_cast<int>(shape.size);
   for (int d = 0; fits && d < w.ndim; ++d) fits = w.shape[d] == shape[static_cast<size_t>(d)];
-  STRATA_CHECK(fits, Runtime, "{}: expected {} to be of the same shape as normalized_shape, but got {} of shape {} and normalized_shape={}", op, name, name, to_string(w.sizes()),
-               to_string(shape));
-  STRATA_CHECK(w.dtype == type || (type != DType::F64 && w.dtype == DType::F32), Runtime, "{}: expected {} to have dtype {}, got {}", op, name, name_of(type), name_of(w.dtype));
+  STRATA_CHECK(
+    fits, Runtime,
+    "{}: expected {} to be of the same shape as normalized_shape, but got {} of shape {} and normalized_shape={}", op,
+    name, name, to_string(w.sizes()), to_string(shape));
+  STRATA_CHECK(w.dtype == type || (type != DType::F64 && w.dtype == DType::F32), Runtime,
+               "{}: expected {} to have dtype {}, got {}", op, name, name_of(type), name_of(w.dtype));
 }
 
 std::vector<int64_t> last_dims(int count) {
@@ -50,7 +55,8 @@ template <class T> struct Optional {  // a staged tensor that may be missing
 void infer_layer_norm(const Call& c) {
   const TensorImpl& x = c.args.tensor(0);
   const int count = check_shape("layer_norm", x, c.args[1].int_list());
-  STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented, "\"LayerNormKernelImpl\" not implemented for '{}'", name_of(x.dtype));
+  STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented, "\"LayerNormKernelImpl\" not implemented for '{}'",
+               name_of(x.dtype));
   check_affine("layer_norm", "weight", c.args[2], c.args[1].int_list(), x.dtype);
   check_affine("layer_norm", "bias", c.args[3], c.args[1].int_list(), x.dtype);
   c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
@@ -90,9 +96,11 @@ void run_norm_backward(const Call& c) {
     const cpu::Out<T> out(c.outs[0]), gw(c.outs[1]), gb(c.outs[2]);
     const cpu::NormRows<T> p{n, 0, centred, weight.get(), nullptr};
     parallel_for(rows, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n)), [&](int64_t begin, int64_t end) {
-      cpu::norm_backward(p, grad + begin * n, in + begin * n, mean.get() ? mean.get() + begin : nullptr, rstd + begin, out + begin * n, end - begin);
+      cpu::norm_backward(p, grad + begin * n, in + begin * n, mean.get() ? mean.get() + begin : nullptr, rstd + begin,
+                         out + begin * n, end - begin);
     });
-    if (c.args[6].boolean()) cpu::column_grad_sums<T>(rows, n, grad, in, mean.get(), rstd, gw, centred ? gb.get() : nullptr);
+    if (c.args[6].boolean())
+      cpu::column_grad_sums<T>(rows, n, grad, in, mean.get(), rstd, gw, centred ? gb.get() : nullptr);
     out.finish(), gw.finish(), gb.finish();
   });
 }
@@ -105,7 +113,8 @@ Grads norm_grads(const GradContext& c, const Tensor& g, bool centred) {
   const bool has_bias = centred && c.has(bias);
   if (thread_state.grad_mode) {  // a graph of the gradient is wanted
     const double eps = c.arg(centred ? 4 : 3).tag == Tag::None ? 0 : c.arg(centred ? 4 : 3).number();
-    const auto dims = last_dims(static_cast<int>(shape.size)), rows = first_dims(x.dim() - static_cast<int>(shape.size));
+    const auto dims = last_dims(static_cast<int>(shape.size)),
+               rows = first_dims(x.dim() - static_cast<int>(shape.size));
     const Normalized n = normalized(x, dims, eps, centred);
     if (c.needs(0)) out.t[0] = normalized_grad(weight ? mul(g, weight) : g, n, dims, centred);
     if (weight && c.needs(2)) out.t[2] = rows.empty() ? mul(g, n.value) : sum(mul(g, n.value), rows);
@@ -113,7 +122,8 @@ Grads norm_grads(const GradContext& c, const Tensor& g, bool centred) {
     return out;
   }
   const bool affine = (weight && c.needs(2)) || (has_bias && c.needs(bias));
-  const auto all = _row_norm_backward(g, x, shape, centred ? c.result(1) : Tensor(), c.result(centred ? 2 : 1), weight, affine);
+  const auto all =
+    _row_norm_backward(g, x, shape, centred ? c.result(1) : Tensor(), c.result(centred ? 2 : 1), weight, affine);
   out.t[0] = all[0];
   if (weight && c.needs(2)) out.t[2] = all[1];
   if (has_bias && c.needs(bias)) out.t[bias] = all[2];
@@ -121,26 +131,43 @@ Grads norm_grads(const GradContext& c, const Tensor& g, bool centred) {
 }
 }  // namespace
 
-STRATA_OP(layer_norm_core, "_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)")
+STRATA_OP(layer_norm_core,
+          "_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, "
+          "Tensor, Tensor)")
   .doc("layer_norm together with the mean and the reciprocal standard deviation of each row.")
-  .helper().no_out().dtypes(kFloatingTypes).infer(infer_layer_norm).kernel("rows", run_layer_norm)
-  .saves({0, 2}).saves_result({1, 2}).no_grad_outputs({1, 2})
+  .helper()
+  .no_out()
+  .dtypes(kFloatingTypes)
+  .infer(infer_layer_norm)
+  .kernel("rows", run_layer_norm)
+  .saves({0, 2})
+  .saves_result({1, 2})
+  .no_grad_outputs({1, 2})
   .grad([](const GradContext& c, const Tensor& g) { return norm_grads(c, g, true); })
   .samples({"f(3,4), [4], f(4), f(4), 1e-5", "f(2,3,4), [3,4], None, None, 1e-5"});
 
-STRATA_OP(layer_norm, "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-5) -> Tensor")
+STRATA_OP(
+  layer_norm,
+  "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-5) -> Tensor")
   .doc("(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions.")
-  .nn().no_method().dtypes(kFloatingTypes)
+  .nn()
+  .no_method()
+  .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, IntList normalized_shape, const Tensor& weight, const Tensor& bias, double eps) {
     return _layer_norm(input, normalized_shape, weight, bias, eps)[0];
   })
-  .samples({"f(3,4), [4]", "f(3,4), [4], f(4), f(4)", "f(2,3,4), [3,4], f(3,4), f(3,4), eps=0.1", "f(0,4), [4], f(4), f(4)", "f(3,70), [70], f(70)"})
+  .samples({"f(3,4), [4]", "f(3,4), [4], f(4), f(4)", "f(2,3,4), [3,4], f(3,4), f(3,4), eps=0.1",
+            "f(0,4), [4], f(4), f(4)", "f(3,70), [70], f(70)"})
   .error("f(3,4), [5]", ErrorKind::Runtime, "expected input with shape [*, 5]")
   .error("f(3,4), [4], f(3)", ErrorKind::Runtime, "expected weight to be of the same shape");
 
-STRATA_OP(native_layer_norm, "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)")
+STRATA_OP(native_layer_norm,
+          "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> "
+          "(Tensor, Tensor, Tensor)")
   .doc("layer_norm together with the mean and the reciprocal standard deviation of each row, in the input's dtype.")
-  .no_method().no_out().dtypes(kFloatingTypes)
+  .no_method()
+  .no_out()
+  .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, IntList normalized_shape, const Tensor& weight, const Tensor& bias, double eps) {
     const auto all = _layer_norm(input, normalized_shape, weight, bias, eps);
     return std::array<Tensor, 3>{all[0], to(all[1], input.dtype()), to(all[2], input.dtype())};
@@ -148,9 +175,12 @@ STRATA_OP(native_layer_norm, "native_layer_norm(Tensor input, int[] normalized_s
   .samples({"f(3,4), [4], f(4), f(4), 1e-5"})
   .error("f(3,4), [5], None, None, 1e-5", ErrorKind::Runtime, "expected input with shape [*, 5]");
 
-STRATA_OP(fused_rms_norm, "_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float eps) -> (Tensor, Tensor)")
+STRATA_OP(fused_rms_norm,
+          "_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float eps) -> (Tensor, Tensor)")
   .doc("rms_norm together with the reciprocal root mean square of each row.")
-  .helper().no_out().dtypes(kFloatingTypes)
+  .helper()
+  .no_out()
+  .dtypes(kFloatingTypes)
   .infer([](const Call& c) {
     const TensorImpl& x = c.args.tensor(0);
     const int count = check_shape("rms_norm", x, c.args[1].int_list());
@@ -160,27 +190,32 @@ STRATA_OP(fused_rms_norm, "_fused_rms_norm(Tensor input, int[] normalized_shape,
     for (int d = 0; d < x.ndim; ++d) stat[d] = d < x.ndim - count ? x.shape[d] : 1;
     c.outs[1]->dtype = compute_type(x.dtype), c.outs[1]->set_shape(Shape(stat, x.ndim));
   })
-  .kernel("rows", [](const Call& c) {
-    const TensorImpl& x = c.args.tensor(0);
-    const int64_t n = checked_numel(c.args[1].int_list()), rows = c.outs[1].numel();
-    cpu::dispatch_float(x.dtype, [&]<class T>() {
-      const cpu::In<T> in(x);
-      const Optional<T> weight(c.args[2]);
-      const cpu::Out<T> out(c.outs[0]), rstd(c.outs[1]);
-      const cpu::NormRows<T> p{n, c.args[3].number(), false, weight.get(), nullptr};
-      parallel_for(rows, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n)), [&](int64_t begin, int64_t end) {
-        cpu::norm_forward(p, in + begin * n, out + begin * n, nullptr, rstd + begin, end - begin);
-      });
-      out.finish(), rstd.finish();
-    });
-  })
-  .saves({0, 2}).saves_result({1}).no_grad_outputs({1})
+  .kernel("rows",
+          [](const Call& c) {
+            const TensorImpl& x = c.args.tensor(0);
+            const int64_t n = checked_numel(c.args[1].int_list()), rows = c.outs[1].numel();
+            cpu::dispatch_float(x.dtype, [&]<class T>() {
+              const cpu::In<T> in(x);
+              const Optional<T> weight(c.args[2]);
+              const cpu::Out<T> out(c.outs[0]), rstd(c.outs[1]);
+              const cpu::NormRows<T> p{n, c.args[3].number(), false, weight.get(), nullptr};
+              parallel_for(rows, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n)), [&](int64_t begin, int64_t end) {
+                cpu::norm_forward(p, in + begin * n, out + begin * n, nullptr, rstd + begin, end - begin);
+              });
+              out.finish(), rstd.finish();
+            });
+          })
+  .saves({0, 2})
+  .saves_result({1})
+  .no_grad_outputs({1})
   .grad([](const GradContext& c, const Tensor& g) { return norm_grads(c, g, false); })
   .samples({"f(3,4), [4], f(4), 1e-5"});
 
 STRATA_OP(rms_norm, "rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor")
   .doc("x / sqrt(mean(x^2) + eps) * weight over the last dimensions; eps None is the dtype's epsilon.")
-  .nn().no_method().dtypes(kFloatingTypes)
+  .nn()
+  .no_method()
+  .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, IntList normalized_shape, const Tensor& weight, std::optional<double> eps) {
     const double fallback = input.dtype() == DType::F64 ? 2.220446049250313e-16 : 1.1920928955078125e-07;
     return _fused_rms_norm(input, normalized_shape, weight, eps.value_or(fallback))[0];
@@ -188,9 +223,15 @@ STRATA_OP(rms_norm, "rms_norm(Tensor input, int[] normalized_shape, Tensor? weig
   .samples({"f(3,4), [4]", "f(2,3,4), [3,4], f(3,4), 0.1"})
   .error("f(3,4), [5]", ErrorKind::Runtime, "expected input with shape [*, 5]");
 
-STRATA_OP(row_norm_backward, "_row_norm_backward(Tensor grad, Tensor input, int[] normalized_shape, Tensor? mean, Tensor rstd, Tensor? weight, bool affine) -> (Tensor, Tensor, Tensor)")
+STRATA_OP(row_norm_backward,
+          "_row_norm_backward(Tensor grad, Tensor input, int[] normalized_shape, Tensor? mean, Tensor rstd, Tensor? "
+          "weight, bool affine) -> (Tensor, Tensor, Tensor)")
   .doc("Gradients of layer_norm and, without a mean, of rms_norm: of input, weight and bias.")
-  .helper().no_out().dtypes(kFloatingTypes).infer(infer_norm_backward).kernel("rows", run_norm_backward)
+  .helper()
+  .no_out()
+  .dtypes(kFloatingTypes)
+  .infer(infer_norm_backward)
+  .kernel("rows", run_norm_backward)
   .samples({"f(3,4), f(3,4), [4], f(3,1), p(3,1), f(4), True"});
 
 }  // namespace strata

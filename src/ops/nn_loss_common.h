@@ -7,13 +7,16 @@ namespace strata {
 enum class Reduction : uint8_t { None, Mean, Sum, BatchMean };
 
 // `size_average` and `reduce` are PyTorch's old spelling and win when given.
-inline Reduction reduction_of(const char* op, std::optional<bool> size_average, std::optional<bool> reduce, std::string_view name) {
-  if (size_average || reduce) return !reduce.value_or(true) ? Reduction::None : size_average.value_or(true) ? Reduction::Mean : Reduction::Sum;
+inline Reduction reduction_of(const char* op, std::optional<bool> size_average, std::optional<bool> reduce,
+                              std::string_view name) {
+  if (size_average || reduce)
+    return !reduce.value_or(true) ? Reduction::None : size_average.value_or(true) ? Reduction::Mean : Reduction::Sum;
   if (name == "none") return Reduction::None;
   if (name == "mean" || name == "elementwise_mean") return Reduction::Mean;
   if (name == "sum") return Reduction::Sum;
   if (name == "batchmean") return Reduction::BatchMean;
-  fail(ErrorKind::Value, fmt::format("{}: {} is not a valid value for reduction; use 'none', 'mean' or 'sum'", op, name));
+  fail(ErrorKind::Value,
+       fmt::format("{}: {} is not a valid value for reduction; use 'none', 'mean' or 'sum'", op, name));
 }
 inline Tensor reduced(const Tensor& loss, Reduction reduction) {
   if (reduction == Reduction::None) return loss;

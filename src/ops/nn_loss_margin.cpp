@@ -5,14 +5,16 @@
 namespace strata {
 namespace {
 
-
 Tensor hinge(const Tensor& t) { return clamp_min(t, 0.0); }
 }  // namespace
 
-STRATA_OP(hinge_embedding_loss, "nn.functional.hinge_embedding_loss(Tensor input, Tensor target, float margin=1.0, bool? size_average=None, bool? reduce=None, str reduction='mean') -> Tensor")
+STRATA_OP(hinge_embedding_loss,
+          "nn.functional.hinge_embedding_loss(Tensor input, Tensor target, float margin=1.0, bool? size_average=None, "
+          "bool? reduce=None, str reduction='mean') -> Tensor")
   .doc("The input where target is 1, max(0, margin - input) where it is -1.")
   .dtypes(kFloatingTypes)
-  .composite([](const Tensor& input, const Tensor& target, double margin, std::optional<bool> average, std::optional<bool> reduce, std::string_view reduction) {
+  .composite([](const Tensor& input, const Tensor& target, double margin, std::optional<bool> average,
+                std::optional<bool> reduce, std::string_view reduction) {
     const Reduction r = reduction_of("hinge_embedding_loss", average, reduce, reduction);
     const Tensor far = where(ne(target, 1), hinge(rsub(input, margin)), 0.0), near = where(ne(target, -1), input, 0.0);
     return reduced(add(far, near), r);
@@ -20,43 +22,58 @@ STRATA_OP(hinge_embedding_loss, "nn.functional.hinge_embedding_loss(Tensor input
   .samples({"f(3,4), f(3,4)", "f(3,4), i2(3,4), 0.5, reduction='none'"})
   .error("f(3), f(3), reduction='x'", ErrorKind::Value, "not a valid value for reduction");
 
-STRATA_OP(margin_ranking_loss, "nn.functional.margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, bool? size_average=None, bool? reduce=None, str reduction='mean') -> Tensor")
+STRATA_OP(margin_ranking_loss,
+          "nn.functional.margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, bool? "
+          "size_average=None, bool? reduce=None, str reduction='mean') -> Tensor")
   .doc("max(0, -target * (input1 - input2) + margin).")
   .dtypes(kFloatingTypes)
-  .composite([](const Tensor& a, const Tensor& b, const Tensor& target, double margin, std::optional<bool> average, std::optional<bool> reduce, std::string_view reduction) {
+  .composite([](const Tensor& a, const Tensor& b, const Tensor& target, double margin, std::optional<bool> average,
+                std::optional<bool> reduce, std::string_view reduction) {
     const Reduction r = reduction_of("margin_ranking_loss", average, reduce, reduction);
-    STRATA_CHECK(a.dim() == b.dim() && a.dim() == target.dim(), Runtime, "margin_ranking_loss: all inputs should have the same number of dimensions, but got {}, {} and {}",
+    STRATA_CHECK(a.dim() == b.dim() && a.dim() == target.dim(), Runtime,
+                 "margin_ranking_loss: all inputs should have the same number of dimensions, but got {}, {} and {}",
                  to_string(a.shape()), to_string(b.shape()), to_string(target.shape()));
     return reduced(hinge(add(mul(neg(target), sub(a, b)), margin)), r);
   })
   .samples({"f(3,4), f(3,4), f(3,4)", "f(3), f(3), f(3), 0.5, reduction='none'"})
   .error("f(3,4), f(3,4), f(3)", ErrorKind::Runtime, "same number of dimensions");
 
-STRATA_OP(cosine_embedding_loss, "nn.functional.cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, bool? size_average=None, bool? reduce=None, str reduction='mean') -> Tensor")
+STRATA_OP(cosine_embedding_loss,
+          "nn.functional.cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, bool? "
+          "size_average=None, bool? reduce=None, str reduction='mean') -> Tensor")
   .doc("1 - cos where target is 1, max(0, cos - margin) where it is -1.")
   .dtypes(kFloatingTypes)
-  .composite([](const Tensor& a, const Tensor& b, const Tensor& target, double margin, std::optional<bool> average, std::optional<bool> reduce, std::string_view reduction) {
+  .composite([](const Tensor& a, const Tensor& b, const Tensor& target, double margin, std::optional<bool> average,
+                std::optional<bool> reduce, std::string_view reduction) {
     const Reduction r = reduction_of("cosine_embedding_loss", average, reduce, reduction);
-    STRATA_CHECK(target.dim() <= 1, Runtime, "cosine_embedding_loss: 0D or 1D target tensor expected, got shape {}", to_string(target.shape()));
-    STRATA_CHECK(a.dim() == target.dim() + 1 && b.dim() == target.dim() + 1, Runtime, "cosine_embedding_loss: a {}D target tensor expects {}D inputs, found shapes {} and {}", target.dim(),
+    STRATA_CHECK(target.dim() <= 1, Runtime, "cosine_embedding_loss: 0D or 1D target tensor expected, got shape {}",
+                 to_string(target.shape()));
+    STRATA_CHECK(a.dim() == target.dim() + 1 && b.dim() == target.dim() + 1, Runtime,
+                 "cosine_embedding_loss: a {}D target tensor expects {}D inputs, found shapes {} and {}", target.dim(),
                  target.dim() + 1, to_string(a.shape()), to_string(b.shape()));
     const int64_t dim = target.dim();
     const Tensor norms = sqrt(mul(add(sum(square(a), dim), 1e-12), add(sum(square(b), dim), 1e-12)));
     const Tensor cosine = div(sum(mul(a, b), dim), norms);
-    return reduced(add(where(eq(target, 1), rsub(cosine, 1.0), 0.0), where(eq(target, -1), hinge(sub(cosine, margin)), 0.0)), r);
+    return reduced(
+      add(where(eq(target, 1), rsub(cosine, 1.0), 0.0), where(eq(target, -1), hinge(sub(cosine, margin)), 0.0)), r);
   })
   .samples({"f(3,4), f(3,4), f(3)", "f(4), f(4), f(), 0.5", "f(3,4), f(3,4), i2(3)"})
   .error("f(3,4), f(3,4), f(3,4)", ErrorKind::Runtime, "0D or 1D target");
 
-STRATA_OP(triplet_margin_loss, "nn.functional.triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2, float eps=1e-6, bool swap=False, bool? size_average=None, "
-                               "bool? reduce=None, str reduction='mean') -> Tensor")
+STRATA_OP(triplet_margin_loss,
+          "nn.functional.triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float "
+          "p=2, float eps=1e-6, bool swap=False, bool? size_average=None, "
+          "bool? reduce=None, str reduction='mean') -> Tensor")
   .doc("max(0, d(anchor, positive) - d(anchor, negative) + margin).")
   .dtypes(kFloatingTypes)
-  .composite([](const Tensor& anchor, const Tensor& positive, const Tensor& negative, double margin, double p, double eps, bool swap, std::optional<bool> average, std::optional<bool> reduce,
+  .composite([](const Tensor& anchor, const Tensor& positive, const Tensor& negative, double margin, double p,
+                double eps, bool swap, std::optional<bool> average, std::optional<bool> reduce,
                 std::string_view reduction) {
     const Reduction r = reduction_of("triplet_margin_loss", average, reduce, reduction);
     STRATA_CHECK(margin > 0, Value, "triplet_margin_loss: margin must be greater than 0, got {}", margin);
-    STRATA_CHECK(anchor.dim() == positive.dim() && anchor.dim() == negative.dim(), Runtime, "triplet_margin_loss: the anchor, positive and negative tensors are expected to have the same number of dimensions, got {}, {}, {}",
+    STRATA_CHECK(anchor.dim() == positive.dim() && anchor.dim() == negative.dim(), Runtime,
+                 "triplet_margin_loss: the anchor, positive and negative tensors are expected to have the same number "
+                 "of dimensions, got {}, {}, {}",
                  anchor.dim(), positive.dim(), negative.dim());
     const Tensor near = pairwise_distance(anchor, positive, p, eps, false);
     Tensor far = pairwise_distance(anchor, negative, p, eps, false);
@@ -66,17 +83,25 @@ STRATA_OP(triplet_margin_loss, "nn.functional.triplet_margin_loss(Tensor anchor,
   .samples({"f(3,4), f(3,4), f(3,4)", "f(3,4), f(3,4), f(3,4), 0.5, swap=True, reduction='none'"})
   .error("f(3,4), f(3,4), f(3)", ErrorKind::Runtime, "same number of dimensions");
 
-STRATA_OP(multi_margin_loss, "nn.functional.multi_margin_loss(Tensor input, Tensor target, int p=1, float margin=1.0, Tensor? weight=None, bool? size_average=None, bool? reduce=None, str reduction='mean') -> Tensor")
+STRATA_OP(multi_margin_loss,
+          "nn.functional.multi_margin_loss(Tensor input, Tensor target, int p=1, float margin=1.0, Tensor? "
+          "weight=None, bool? size_average=None, bool? reduce=None, str reduction='mean') -> Tensor")
   .doc("The mean over wrong classes of max(0, margin - input[target] + input[class])^p.")
   .dtypes(kFloatingTypes)
-  .composite([](const Tensor& input, const Tensor& target, int64_t p, double margin, const Tensor& weight, std::optional<bool> average, std::optional<bool> reduce, std::string_view reduction) {
+  .composite([](const Tensor& input, const Tensor& target, int64_t p, double margin, const Tensor& weight,
+                std::optional<bool> average, std::optional<bool> reduce, std::string_view reduction) {
     const Reduction r = reduction_of("multi_margin_loss", average, reduce, reduction);
     STRATA_CHECK(p == 1 || p == 2, Value, "multi_margin_loss: only p == 1 and p == 2 are supported, got {}", p);
-    STRATA_CHECK(input.dim() <= 2, Runtime, "multi_margin_loss: expected an input of at most 2 dimensions, got shape {}", to_string(input.shape()));
+    STRATA_CHECK(input.dim() <= 2, Runtime,
+                 "multi_margin_loss: expected an input of at most 2 dimensions, got shape {}",
+                 to_string(input.shape()));
     const Tensor x = input.dim() == 2 ? input : reshape(input, {1, input.numel()});
     const int64_t n = x.size(0), classes = x.size(1);
-    STRATA_CHECK(target.numel() == n && target.dim() <= 1, Runtime, "multi_margin_loss: inconsistent target size, expected {} but got {}", n, to_string(target.shape()));
-    STRATA_CHECK(!weight || (weight.dim() <= 1 && weight.numel() == classes), Runtime, "multi_margin_loss: inconsistent weight size, expected {} but got {}", classes, to_string(weight.shape()));
+    STRATA_CHECK(target.numel() == n && target.dim() <= 1, Runtime,
+                 "multi_margin_loss: inconsistent target size, expected {} but got {}", n, to_string(target.shape()));
+    STRATA_CHECK(!weight || (weight.dim() <= 1 && weight.numel() == classes), Runtime,
+                 "multi_margin_loss: inconsistent weight size, expected {} but got {}", classes,
+                 to_string(weight.shape()));
     const Tensor y = reshape(target, {n, 1});
     Tensor z = hinge(add(sub(x, gather(x, 1, y)), margin));
     if (p == 2) z = square(z);
@@ -90,15 +115,21 @@ STRATA_OP(multi_margin_loss, "nn.functional.multi_margin_loss(Tensor input, Tens
   .samples({"f(3,4), i4(3)", "f(4), i4()", "f(3,4), i4(3), 2, 0.5, p(4), reduction='none'"})
   .error("f(3,4), i4(2)", ErrorKind::Runtime, "inconsistent target size");
 
-STRATA_OP(multilabel_margin_loss, "nn.functional.multilabel_margin_loss(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str reduction='mean') -> Tensor")
+STRATA_OP(multilabel_margin_loss,
+          "nn.functional.multilabel_margin_loss(Tensor input, Tensor target, bool? size_average=None, bool? "
+          "reduce=None, str reduction='mean') -> Tensor")
   .doc("max(0, 1 - input[label] + input[class]) summed over labels and other classes; labels end at the first -1.")
   .dtypes(kFloatingTypes)
-  .composite([](const Tensor& input, const Tensor& target, std::optional<bool> average, std::optional<bool> reduce, std::string_view reduction) {
+  .composite([](const Tensor& input, const Tensor& target, std::optional<bool> average, std::optional<bool> reduce,
+                std::string_view reduction) {
     const Reduction r = reduction_of("multilabel_margin_loss", average, reduce, reduction);
-    STRATA_CHECK(input.dim() <= 2 && target->same_shape(*input), Runtime, "multilabel_margin_loss: inconsistent target size {} for input of size {}", to_string(target.shape()), to_string(input.shape()));
+    STRATA_CHECK(input.dim() <= 2 && target->same_shape(*input), Runtime,
+                 "multilabel_margin_loss: inconsistent target size {} for input of size {}", to_string(target.shape()),
+                 to_string(input.shape()));
     const int64_t classes = input.dim() ? input.size(-1) : 1, n = classes ? input.numel() / classes : 0;
     const Tensor x = reshape(input, {n, classes}), labels = contiguous(reshape(to(target, DType::I64), {n, classes}));
-    const Tensor valid = make_tensor(x.shape(), x.dtype() == DType::F64 ? DType::F64 : DType::F32), other = make_tensor(x.shape(), valid.dtype()), safe = make_tensor(x.shape(), DType::I64);
+    const Tensor valid = make_tensor(x.shape(), x.dtype() == DType::F64 ? DType::F64 : DType::F32),
+                 other = make_tensor(x.shape(), valid.dtype()), safe = make_tensor(x.shape(), DType::I64);
     const auto fill = [&]<class T>() {
       for (int64_t i = 0; i < n; ++i) {
         T *v = valid.data<T>() + i * classes, *o = other.data<T>() + i * classes;
@@ -107,7 +138,8 @@ STRATA_OP(multilabel_margin_loss, "nn.functional.multilabel_margin_loss(Tensor i
         for (int64_t j = 0; j < classes; ++j) o[j] = 1;
         for (int64_t j = 0; j < classes; ++j) {
           open &= l[j] >= 0;
-          STRATA_CHECK(l[j] < classes, Runtime, "multilabel_margin_loss: target {} is out of range for {} classes", l[j], classes);
+          STRATA_CHECK(l[j] < classes, Runtime, "multilabel_margin_loss: target {} is out of range for {} classes",
+                       l[j], classes);
           v[j] = open, safe.data<int64_t>()[i * classes + j] = open ? l[j] : 0;
           if (open) o[l[j]] = 0;
         }
@@ -124,10 +156,13 @@ STRATA_OP(multilabel_margin_loss, "nn.functional.multilabel_margin_loss(Tensor i
   .samples({"f(3,4), i4(3,4)", "f(4), i4(4), reduction='sum'"})
   .error("f(3,4), i4(3)", ErrorKind::Runtime, "inconsistent target size");
 
-STRATA_OP(multilabel_soft_margin_loss, "nn.functional.multilabel_soft_margin_loss(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, bool? reduce=None, str reduction='mean') -> Tensor")
+STRATA_OP(multilabel_soft_margin_loss,
+          "nn.functional.multilabel_soft_margin_loss(Tensor input, Tensor target, Tensor? weight=None, bool? "
+          "size_average=None, bool? reduce=None, str reduction='mean') -> Tensor")
   .doc("Binary cross entropy with logits, averaged over classes.")
   .dtypes(kFloatingTypes)
-  .composite([](const Tensor& input, const Tensor& target, const Tensor& weight, std::optional<bool> average, std::optional<bool> reduce, std::string_view reduction) {
+  .composite([](const Tensor& input, const Tensor& target, const Tensor& weight, std::optional<bool> average,
+                std::optional<bool> reduce, std::string_view reduction) {
     const Reduction r = reduction_of("multilabel_soft_margin_loss", average, reduce, reduction);
     using nn::functional::logsigmoid;
     Tensor loss = neg(add(mul(target, logsigmoid(input)), mul(rsub(target, 1.0), logsigmoid(neg(input)))));
@@ -138,10 +173,13 @@ STRATA_OP(multilabel_soft_margin_loss, "nn.functional.multilabel_soft_margin_los
   .samples({"f(3,4), b(3,4)", "f(3,4), p(3,4), p(4), reduction='none'"})
   .error("f(3), f(3), reduction='x'", ErrorKind::Value, "not a valid value for reduction");
 
-STRATA_OP(soft_margin_loss, "nn.functional.soft_margin_loss(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str reduction='mean') -> Tensor")
+STRATA_OP(soft_margin_loss,
+          "nn.functional.soft_margin_loss(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str "
+          "reduction='mean') -> Tensor")
   .doc("log(1 + exp(-target * input)).")
   .dtypes(kFloatingTypes)
-  .composite([](const Tensor& input, const Tensor& target, std::optional<bool> average, std::optional<bool> reduce, std::string_view reduction) {
+  .composite([](const Tensor& input, const Tensor& target, std::optional<bool> average, std::optional<bool> reduce,
+                std::string_view reduction) {
     const Reduction r = reduction_of("soft_margin_loss", average, reduce, reduction);
     return reduced(nn::functional::softplus(neg(mul(target, input))), r);
   })

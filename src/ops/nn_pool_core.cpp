@@ -15,25 +15,33 @@ int64_t pooled_size(const char* op, int64_t in, int64_t k, int64_t s, int64_t p,
   STRATA_CHECK(s > 0, Runtime, "{}: stride should be greater than zero, but got {}", op, s);
   STRATA_CHECK(d > 0, Runtime, "{}: dilation should be greater than zero, but got {}", op, d);
   STRATA_CHECK(p >= 0, Runtime, "{}: pad must be non-negative, but got {}", op, p);
-  STRATA_CHECK(p <= ((k - 1) * d + 1) / 2, Runtime, "{}: pad should be at most half of effective kernel size, but got pad={}, kernel_size={} and dilation={}", op, p, k, d);
+  STRATA_CHECK(
+    p <= ((k - 1) * d + 1) / 2, Runtime,
+    "{}: pad should be at most half of effective kernel size, but got pad={}, kernel_size={} and dilation={}", op, p, k,
+    d);
   const int64_t room = in + 2 * p - d * (k - 1) - 1 + (ceil ? s - 1 : 0);
   int64_t out = (room >= 0 ? room / s : -((-room + s - 1) / s)) + 1;
   if (ceil && (out - 1) * s >= in + p) --out;
-  STRATA_CHECK(out >= 1, Runtime, "{}: output size is too small: the window of {} (dilation {}) does not fit an input of size {} with padding {}", op, k, d, in, p);
+  STRATA_CHECK(
+    out >= 1, Runtime,
+    "{}: output size is too small: the window of {} (dilation {}) does not fit an input of size {} with padding {}", op,
+    k, d, in, p);
   return out;
 }
 
 void fill_planes(Pooling& p, Shape shape, int dims) {
   for (int d = 0; d < static_cast<int>(shape.size()) - dims; ++d) p.planes *= shape[static_cast<size_t>(d)];
-  for (int d = 0; d < dims; ++d) p.in[3 - dims + d] = shape[shape.size() - static_cast<size_t>(dims) + static_cast<size_t>(d)];
+  for (int d = 0; d < dims; ++d)
+    p.in[3 - dims + d] = shape[shape.size() - static_cast<size_t>(dims) + static_cast<size_t>(d)];
   for (int d = 0; d < 3 - dims; ++d) p.windows[d] = {{0, 1, 1, 1}};
 }
 void check_rank(const char* op, Shape shape, int dims) {
   STRATA_CHECK(dims >= 1 && dims <= 3, Runtime, "{}: 1 to 3 spatial dimensions are supported, got {}", op, dims);
-  STRATA_CHECK(static_cast<int>(shape.size()) == dims + 1 || static_cast<int>(shape.size()) == dims + 2, Runtime, "{}: expected {}D or {}D input, got shape {}", op, dims + 1, dims + 2,
-               to_string(shape));
+  STRATA_CHECK(static_cast<int>(shape.size()) == dims + 1 || static_cast<int>(shape.size()) == dims + 2, Runtime,
+               "{}: expected {}D or {}D input, got shape {}", op, dims + 1, dims + 2, to_string(shape));
   for (size_t d = 1; d < shape.size(); ++d)
-    STRATA_CHECK(shape[d] > 0 || (d == 1 && static_cast<int>(shape.size()) == dims + 2), Runtime, "{}: expected an input with non-zero size for all dimensions but the batch, got shape {}", op,
+    STRATA_CHECK(shape[d] > 0 || (d == 1 && static_cast<int>(shape.size()) == dims + 2), Runtime,
+                 "{}: expected an input with non-zero size for all dimensions but the batch, got shape {}", op,
                  to_string(shape));
 }
 
@@ -42,7 +50,8 @@ Pooling sliding(const char* op, Shape shape, IntList k, IntList s, IntList p, In
   Pooling pool;
   const int dims = static_cast<int>(k.size);
   check_rank(op, shape, dims);
-  STRATA_CHECK(s.size == k.size && p.size == k.size && dil.size == k.size, Runtime, "{}: kernel_size, stride, padding and dilation must have {} entries", op, dims);
+  STRATA_CHECK(s.size == k.size && p.size == k.size && dil.size == k.size, Runtime,
+               "{}: kernel_size, stride, padding and dilation must have {} entries", op, dims);
   fill_planes(pool, shape, dims);
   for (int d = 0; d < dims; ++d) {
     const size_t i = static_cast<size_t>(d);
@@ -75,19 +84,25 @@ Pooling adaptive(const char* op, Shape shape, IntList out) {
 void set_out(const Tensor& out, DType type, Shape in, const Pooling& p, int dims) {
   int64_t shape[kMaxDims];
   std::copy(in.begin(), in.end(), shape);
-  for (int d = 0; d < dims; ++d) shape[in.size() - static_cast<size_t>(dims) + static_cast<size_t>(d)] = static_cast<int64_t>(p.windows[3 - dims + d].size());
+  for (int d = 0; d < dims; ++d)
+    shape[in.size() - static_cast<size_t>(dims) + static_cast<size_t>(d)] =
+      static_cast<int64_t>(p.windows[3 - dims + d].size());
   out->dtype = type;
   out->set_shape(Shape(shape, in.size()));
 }
 
 Pooling max_plan(const Call& c) {
-  return sliding("max_pool", c.args.tensor(0).sizes(), c.args[1].int_list(), c.args[2].int_list(), c.args[3].int_list(), c.args[4].int_list(), c.args[5].boolean());
+  return sliding("max_pool", c.args.tensor(0).sizes(), c.args[1].int_list(), c.args[2].int_list(), c.args[3].int_list(),
+                 c.args[4].int_list(), c.args[5].boolean());
 }
-Pooling avg_plan(const Args& a, Shape shape) {  // kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override from 1 on
+Pooling avg_plan(
+  const Args& a,
+  Shape shape) {  // kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override from 1 on
   const int64_t ones[] = {1, 1, 1};
   const IntList k = a[1].int_list();
   STRATA_CHECK(k.size <= 3, Runtime, "avg_pool: kernel_size must have 1 to 3 entries");
-  Pooling p = sliding("avg_pool", shape, k, a[2].int_list(), a[3].int_list(), IntList(Shape(ones, k.size)), a[4].boolean());
+  Pooling p =
+    sliding("avg_pool", shape, k, a[2].int_list(), a[3].int_list(), IntList(Shape(ones, k.size)), a[4].boolean());
   p.include_pad = a[5].boolean();
   if (a[6]) {
     p.divisor = a[6].integer();
@@ -121,31 +136,42 @@ void run_mean_backward(const Call& c, const Pooling& p) {
   });
 }
 
-Grads grad_max(const GradContext& c, const Tensor& g) { return {_plane_scatter(g, c.result(1), c.shape(0), static_cast<int64_t>(c.arg(1).int_list().size), true)}; }
+Grads grad_max(const GradContext& c, const Tensor& g) {
+  return {_plane_scatter(g, c.result(1), c.shape(0), static_cast<int64_t>(c.arg(1).int_list().size), true)};
+}
 
 struct Planes {
   int64_t planes = 1, in = 1, out = 1;
   Planes(Shape big, Shape small, int64_t dims) {
-    STRATA_CHECK(big.size() == small.size() && static_cast<int64_t>(big.size()) >= dims, Runtime, "pooling: shapes {} and {} do not fit", to_string(big), to_string(small));
+    STRATA_CHECK(big.size() == small.size() && static_cast<int64_t>(big.size()) >= dims, Runtime,
+                 "pooling: shapes {} and {} do not fit", to_string(big), to_string(small));
     for (size_t d = 0; d < big.size(); ++d) {
       if (static_cast<int64_t>(big.size() - d) <= dims) {
         in *= big[d], out *= small[d];
       } else {
-        STRATA_CHECK(big[d] == small[d], Runtime, "pooling: shapes {} and {} do not fit", to_string(big), to_string(small));
+        STRATA_CHECK(big[d] == small[d], Runtime, "pooling: shapes {} and {} do not fit", to_string(big),
+                     to_string(small));
         planes *= big[d];
       }
     }
   }
 };
 void check_indices(const TensorImpl& index, const TensorImpl& like) {
-  STRATA_CHECK(index.dtype == DType::I64, Runtime, "pooling: indices should be of dtype int64, got {}", name_of(index.dtype));
-  STRATA_CHECK(index.same_shape(like), Runtime, "pooling: expected the shape of indices to be that of the values, {}, got {}", to_string(like.sizes()), to_string(index.sizes()));
+  STRATA_CHECK(index.dtype == DType::I64, Runtime, "pooling: indices should be of dtype int64, got {}",
+               name_of(index.dtype));
+  STRATA_CHECK(index.same_shape(like), Runtime,
+               "pooling: expected the shape of indices to be that of the values, {}, got {}", to_string(like.sizes()),
+               to_string(index.sizes()));
 }
 }  // namespace
 
-STRATA_OP(max_pool_core, "_max_pool(Tensor input, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool ceil_mode) -> (Tensor, Tensor)")
+STRATA_OP(max_pool_core,
+          "_max_pool(Tensor input, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool ceil_mode) -> "
+          "(Tensor, Tensor)")
   .doc("The largest value of each window, and its index within the plane.")
-  .helper().no_out().dtypes(kNumericTypes)
+  .helper()
+  .no_out()
+  .dtypes(kNumericTypes)
   .infer([](const Call& c) {
     const TensorImpl& x = c.args.tensor(0);
     const Pooling p = max_plan(c);
@@ -153,108 +179,146 @@ STRATA_OP(max_pool_core, "_max_pool(Tensor input, int[] kernel_size, int[] strid
     set_out(c.outs[0], x.dtype, x.sizes(), p, dims), set_out(c.outs[1], DType::I64, x.sizes(), p, dims);
   })
   .kernel("windows", [](const Call& c) { run_max(c, max_plan(c)); })
-  .saves_result({1}).no_grad_outputs({1}).grad(grad_max)
+  .saves_result({1})
+  .no_grad_outputs({1})
+  .grad(grad_max)
   .samples({"f(2,3,7), [3], [2], [1], [1], False", "f(2,3,6,7), [2,3], [2,2], [1,1], [1,2], True"});
 
 STRATA_OP(adaptive_max_pool_core, "_adaptive_max_pool(Tensor input, int[] output_size) -> (Tensor, Tensor)")
   .doc("The largest value of each of output_size windows, and its index within the plane.")
-  .helper().no_out().dtypes(kFloatingTypes)
+  .helper()
+  .no_out()
+  .dtypes(kFloatingTypes)
   .infer([](const Call& c) {
     const TensorImpl& x = c.args.tensor(0);
     const Pooling p = adaptive("adaptive_max_pool", x.sizes(), c.args[1].int_list());
     const int dims = static_cast<int>(c.args[1].int_list().size);
     set_out(c.outs[0], x.dtype, x.sizes(), p, dims), set_out(c.outs[1], DType::I64, x.sizes(), p, dims);
   })
-  .kernel("windows", [](const Call& c) { run_max(c, adaptive("adaptive_max_pool", c.args.tensor(0).sizes(), c.args[1].int_list())); })
-  .saves_result({1}).no_grad_outputs({1}).grad(grad_max)
+  .kernel("windows",
+          [](const Call& c) {
+            run_max(c, adaptive("adaptive_max_pool", c.args.tensor(0).sizes(), c.args[1].int_list()));
+          })
+  .saves_result({1})
+  .no_grad_outputs({1})
+  .grad(grad_max)
   .samples({"f(2,3,7), [3]", "f(2,3,6,7), [2,3]"});
 
-STRATA_OP(avg_pool_core, "_avg_pool(Tensor input, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor")
+STRATA_OP(avg_pool_core,
+          "_avg_pool(Tensor input, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode, bool "
+          "count_include_pad, int? divisor_override) -> Tensor")
   .doc("The mean of each window.")
-  .helper().dtypes(kNumericTypes)
+  .helper()
+  .dtypes(kNumericTypes)
   .infer([](const Call& c) {
     const TensorImpl& x = c.args.tensor(0);
     set_out(c.out(), x.dtype, x.sizes(), avg_plan(c.args, x.sizes()), static_cast<int>(c.args[1].int_list().size));
   })
   .kernel("windows", [](const Call& c) { run_mean(c, avg_plan(c.args, c.args.tensor(0).sizes())); })
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {_avg_pool_backward(g, c.arg(1).int_list(), c.arg(2).int_list(), c.arg(3).int_list(), c.arg(4).boolean(), c.arg(5).boolean(),
-                               c.arg(6) ? std::optional<int64_t>(c.arg(6).integer()) : std::nullopt, c.shape(0))};
+    return {_avg_pool_backward(g, c.arg(1).int_list(), c.arg(2).int_list(), c.arg(3).int_list(), c.arg(4).boolean(),
+                               c.arg(5).boolean(), c.arg(6) ? std::optional<int64_t>(c.arg(6).integer()) : std::nullopt,
+                               c.shape(0))};
   })
-  .samples({"f(2,3,7), [3], [2], [1], False, True, None", "f(2,3,6,7), [2,3], [2,2], [1,1], True, False, None", "f(2,3,6,7), [2,3], [2,2], [1,1], True, False, 5"});
+  .samples({"f(2,3,7), [3], [2], [1], False, True, None", "f(2,3,6,7), [2,3], [2,2], [1,1], True, False, None",
+            "f(2,3,6,7), [2,3], [2,2], [1,1], True, False, 5"});
 
-STRATA_OP(avg_pool_backward, "_avg_pool_backward(Tensor grad, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode, bool count_include_pad, int? divisor_override, int[] input_shape) -> Tensor")
+STRATA_OP(avg_pool_backward,
+          "_avg_pool_backward(Tensor grad, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode, bool "
+          "count_include_pad, int? divisor_override, int[] input_shape) -> Tensor")
   .doc("The gradient of _avg_pool.")
-  .helper().dtypes(kFloatingTypes)
+  .helper()
+  .dtypes(kFloatingTypes)
   .infer([](const Call& c) { c.out()->dtype = c.args.tensor(0).dtype, c.out()->set_shape(c.args[7].int_list()); })
   .kernel("windows", [](const Call& c) { run_mean_backward(c, avg_plan(c.args, c.args[7].int_list())); })
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {_avg_pool(g, c.arg(1).int_list(), c.arg(2).int_list(), c.arg(3).int_list(), c.arg(4).boolean(), c.arg(5).boolean(),
-                      c.arg(6) ? std::optional<int64_t>(c.arg(6).integer()) : std::nullopt)};
+    return {_avg_pool(g, c.arg(1).int_list(), c.arg(2).int_list(), c.arg(3).int_list(), c.arg(4).boolean(),
+                      c.arg(5).boolean(), c.arg(6) ? std::optional<int64_t>(c.arg(6).integer()) : std::nullopt)};
   })
   .samples({"f(2,3,4), [3], [2], [1], False, True, None, [2,3,7]"});
 
 STRATA_OP(adaptive_avg_pool_core, "_adaptive_avg_pool(Tensor input, int[] output_size) -> Tensor")
   .doc("The mean of each of output_size windows.")
-  .helper().dtypes(kFloatingTypes)
+  .helper()
+  .dtypes(kFloatingTypes)
   .infer([](const Call& c) {
     const TensorImpl& x = c.args.tensor(0);
-    set_out(c.out(), x.dtype, x.sizes(), adaptive("adaptive_avg_pool", x.sizes(), c.args[1].int_list()), static_cast<int>(c.args[1].int_list().size));
+    set_out(c.out(), x.dtype, x.sizes(), adaptive("adaptive_avg_pool", x.sizes(), c.args[1].int_list()),
+            static_cast<int>(c.args[1].int_list().size));
   })
-  .kernel("windows", [](const Call& c) { run_mean(c, adaptive("adaptive_avg_pool", c.args.tensor(0).sizes(), c.args[1].int_list())); })
-  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {_adaptive_avg_pool_backward(g, c.arg(1).int_list(), c.shape(0))}; })
+  .kernel("windows",
+          [](const Call& c) {
+            run_mean(c, adaptive("adaptive_avg_pool", c.args.tensor(0).sizes(), c.args[1].int_list()));
+          })
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    return {_adaptive_avg_pool_backward(g, c.arg(1).int_list(), c.shape(0))};
+  })
   .samples({"f(2,3,7), [3]", "f(2,3,6,7), [2,3]"});
 
-STRATA_OP(adaptive_avg_pool_backward, "_adaptive_avg_pool_backward(Tensor grad, int[] output_size, int[] input_shape) -> Tensor")
+STRATA_OP(adaptive_avg_pool_backward,
+          "_adaptive_avg_pool_backward(Tensor grad, int[] output_size, int[] input_shape) -> Tensor")
   .doc("The gradient of _adaptive_avg_pool.")
-  .helper().dtypes(kFloatingTypes)
+  .helper()
+  .dtypes(kFloatingTypes)
   .infer([](const Call& c) { c.out()->dtype = c.args.tensor(0).dtype, c.out()->set_shape(c.args[2].int_list()); })
-  .kernel("windows", [](const Call& c) { run_mean_backward(c, adaptive("adaptive_avg_pool", c.args[2].int_list(), c.args[1].int_list())); })
+  .kernel("windows",
+          [](const Call& c) {
+            run_mean_backward(c, adaptive("adaptive_avg_pool", c.args[2].int_list(), c.args[1].int_list()));
+          })
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {_adaptive_avg_pool(g, c.arg(1).int_list())}; })
   .samples({"f(2,3,3), [3], [2,3,7]"});
 
-STRATA_OP(plane_scatter, "_plane_scatter(Tensor input, Tensor indices, int[] shape, int dims, bool accumulate) -> Tensor")
+STRATA_OP(plane_scatter,
+          "_plane_scatter(Tensor input, Tensor indices, int[] shape, int dims, bool accumulate) -> Tensor")
   .doc("Zeros of the given shape with values put, or added, at indices into each plane of the last `dims` dimensions.")
-  .helper().dtypes(kNumericTypes)
+  .helper()
+  .dtypes(kNumericTypes)
   .infer([](const Call& c) {
     check_indices(c.args.tensor(1), c.args.tensor(0));
     Planes(c.args[2].int_list(), c.args.tensor(0).sizes(), c.args[3].integer());
     c.out()->dtype = c.args.tensor(0).dtype, c.out()->set_shape(c.args[2].int_list());
   })
-  .kernel("planes", [](const Call& c) {
-    const Planes p(c.args[2].int_list(), c.args.tensor(0).sizes(), c.args[3].integer());
-    dispatch_compute(c.out().dtype(), [&]<class T>() {
-      const cpu::In<T> in(c.args.tensor(0));
-      const cpu::In<int64_t> index(c.args.tensor(1));
-      const cpu::Out<T> out(c.out());
-      cpu::plane_scatter<T>(p.planes, p.in, p.out, in, index, out, c.args[4].boolean());
-      out.finish();
-    });
-  })
+  .kernel("planes",
+          [](const Call& c) {
+            const Planes p(c.args[2].int_list(), c.args.tensor(0).sizes(), c.args[3].integer());
+            dispatch_compute(c.out().dtype(), [&]<class T>() {
+              const cpu::In<T> in(c.args.tensor(0));
+              const cpu::In<int64_t> index(c.args.tensor(1));
+              const cpu::Out<T> out(c.out());
+              cpu::plane_scatter<T>(p.planes, p.in, p.out, in, index, out, c.args[4].boolean());
+              out.finish();
+            });
+          })
   .saves({1})
-  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {_plane_gather(g, c.input(1), c.arg(3).integer())}; })
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    return {_plane_gather(g, c.input(1), c.arg(3).integer())};
+  })
   .samples({"f(2,3), i4(2,3), [2,4], 1, True"});
 
 STRATA_OP(plane_gather, "_plane_gather(Tensor input, Tensor indices, int dims) -> Tensor")
   .doc("The values at indices into each plane of the last `dims` dimensions.")
-  .helper().dtypes(kNumericTypes)
+  .helper()
+  .dtypes(kNumericTypes)
   .infer([](const Call& c) {
     check_indices(c.args.tensor(1), c.args.tensor(1));
     Planes(c.args.tensor(0).sizes(), c.args.tensor(1).sizes(), c.args[2].integer());
     c.out()->dtype = c.args.tensor(0).dtype, c.out()->set_shape(c.args.tensor(1).sizes());
   })
-  .kernel("planes", [](const Call& c) {
-    const Planes p(c.args.tensor(0).sizes(), c.args.tensor(1).sizes(), c.args[2].integer());
-    dispatch_compute(c.out().dtype(), [&]<class T>() {
-      const cpu::In<T> in(c.args.tensor(0));
-      const cpu::In<int64_t> index(c.args.tensor(1));
-      const cpu::Out<T> out(c.out());
-      cpu::plane_gather<T>(p.planes, p.in, p.out, in, index, out);
-      out.finish();
-    });
-  })
+  .kernel("planes",
+          [](const Call& c) {
+            const Planes p(c.args.tensor(0).sizes(), c.args.tensor(1).sizes(), c.args[2].integer());
+            dispatch_compute(c.out().dtype(), [&]<class T>() {
+              const cpu::In<T> in(c.args.tensor(0));
+              const cpu::In<int64_t> index(c.args.tensor(1));
+              const cpu::Out<T> out(c.out());
+              cpu::plane_gather<T>(p.planes, p.in, p.out, in, index, out);
+              out.finish();
+            });
+          })
   .saves({1})
-  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {_plane_scatter(g, c.input(1), c.shape(0), c.arg(2).integer(), true)}; })
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    return {_plane_scatter(g, c.input(1), c.shape(0), c.arg(2).integer(), true)};
+  })
   .samples({"f(2,4), i4(2,3), 1"});
 
 }  // namespace strata

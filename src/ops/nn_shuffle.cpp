@@ -26,16 +26,20 @@ cpu::ConvShape windows(const char* op, int64_t h, int64_t w, const Args& a, uint
   int64_t* to[] = {s.kernel, s.dilation, s.padding, s.stride};
   for (uint32_t i = 0; i < 4; ++i) {
     const IntList l = a[first + i].int_list();
-    STRATA_CHECK(l.size == 1 || l.size == 2, Runtime, "{}: {} must be a single int or 2 of them, got {}", op, names[i], to_string(l));
+    STRATA_CHECK(l.size == 1 || l.size == 2, Runtime, "{}: {} must be a single int or 2 of them, got {}", op, names[i],
+                 to_string(l));
     for (size_t d = 0; d < 2; ++d) {
       to[i][d] = l[l.size == 1 ? 0 : d];
-      STRATA_CHECK(to[i][d] >= (i == 2 ? 0 : 1), Runtime, "{}: {} should be {}, but got {}", op, names[i], i == 2 ? "non-negative" : "greater than zero", to_string(l));
+      STRATA_CHECK(to[i][d] >= (i == 2 ? 0 : 1), Runtime, "{}: {} should be {}, but got {}", op, names[i],
+                   i == 2 ? "non-negative" : "greater than zero", to_string(l));
     }
   }
   s.in[0] = h, s.in[1] = w;
   for (int d = 0; d < 2; ++d) {
     const int64_t room = s.in[d] + 2 * s.padding[d] - s.dilation[d] * (s.kernel[d] - 1) - 1;
-    STRATA_CHECK(room >= 0, Runtime, "{}: the window of {} (dilation {}) does not fit an input of size {} with padding {}", op, s.kernel[d], s.dilation[d], s.in[d], s.padding[d]);
+    STRATA_CHECK(room >= 0, Runtime,
+                 "{}: the window of {} (dilation {}) does not fit an input of size {} with padding {}", op, s.kernel[d],
+                 s.dilation[d], s.in[d], s.padding[d]);
     s.out[d] = room / s.stride[d] + 1;
   }
   return s;
@@ -43,7 +47,8 @@ cpu::ConvShape windows(const char* op, int64_t h, int64_t w, const Args& a, uint
 
 void infer_unfold(const Call& c) {
   const TensorImpl& x = c.args.tensor(0);
-  STRATA_CHECK(x.ndim == 3 || x.ndim == 4, Runtime, "unfold: expected 3D or 4D (batch mode) tensor, got input of size {}", to_string(x.sizes()));
+  STRATA_CHECK(x.ndim == 3 || x.ndim == 4, Runtime,
+               "unfold: expected 3D or 4D (batch mode) tensor, got input of size {}", to_string(x.sizes()));
   const auto s = windows("unfold", x.shape[x.ndim - 2], x.shape[x.ndim - 1], c.args, 1);
   const int64_t shape[] = {x.shape[0], x.shape[x.ndim - 3] * s.kernel[0] * s.kernel[1], s.out[0] * s.out[1]};
   c.out()->dtype = x.dtype;
@@ -51,14 +56,22 @@ void infer_unfold(const Call& c) {
 }
 void infer_fold(const Call& c) {
   const TensorImpl& x = c.args.tensor(0);
-  STRATA_CHECK(x.ndim == 2 || x.ndim == 3, Runtime, "fold: expected 2D or 3D (batch mode) tensor, got input of size {}", to_string(x.sizes()));
+  STRATA_CHECK(x.ndim == 2 || x.ndim == 3, Runtime, "fold: expected 2D or 3D (batch mode) tensor, got input of size {}",
+               to_string(x.sizes()));
   const IntList size = c.args[1].int_list();
-  STRATA_CHECK(size.size == 1 || size.size == 2, Runtime, "fold: output_size must be a single int or 2 of them, got {}", to_string(size));
+  STRATA_CHECK(size.size == 1 || size.size == 2, Runtime, "fold: output_size must be a single int or 2 of them, got {}",
+               to_string(size));
   const int64_t h = size[0], w = size[size.size - 1];
   const auto s = windows("fold", h, w, c.args, 2);
   const int64_t k = s.kernel[0] * s.kernel[1], rows = x.shape[x.ndim - 2], l = x.shape[x.ndim - 1];
-  STRATA_CHECK(rows % k == 0, Runtime, "fold: expected size of input's dimension 1 to be divisible by the product of kernel_size ({}), but got {}", k, rows);
-  STRATA_CHECK(l == s.out[0] * s.out[1], Runtime, "fold: given output_size {}, expected size of input's dimension 2 to match the number of windows {}, but got {}", to_string(size), s.out[0] * s.out[1], l);
+  STRATA_CHECK(
+    rows % k == 0, Runtime,
+    "fold: expected size of input's dimension 1 to be divisible by the product of kernel_size ({}), but got {}", k,
+    rows);
+  STRATA_CHECK(
+    l == s.out[0] * s.out[1], Runtime,
+    "fold: given output_size {}, expected size of input's dimension 2 to match the number of windows {}, but got {}",
+    to_string(size), s.out[0] * s.out[1], l);
   const int64_t shape[] = {x.shape[0], rows / k, h, w};
   c.out()->dtype = x.dtype;
   c.out()->set_shape(Shape(x.ndim == 3 ? shape : shape + 1, x.ndim == 3 ? 4 : 3));
@@ -66,7 +79,8 @@ void infer_fold(const Call& c) {
 
 template <bool unfold> void run_windows(const Call& c) {
   const TensorImpl &x = c.args.tensor(0), &image = unfold ? x : *c.out(), &columns = unfold ? *c.out() : x;
-  const auto s = windows(unfold ? "unfold" : "fold", image.shape[image.ndim - 2], image.shape[image.ndim - 1], c.args, unfold ? 1 : 2);
+  const auto s = windows(unfold ? "unfold" : "fold", image.shape[image.ndim - 2], image.shape[image.ndim - 1], c.args,
+                         unfold ? 1 : 2);
   const int64_t n = image.ndim == 4 ? image.shape[0] : 1, channels = image.shape[image.ndim - 3];
   if (c.out().numel() == 0) return;
   dispatch_compute(x.dtype, [&]<class T>() {
@@ -81,23 +95,33 @@ template <bool unfold> void run_windows(const Call& c) {
 }
 }  // namespace
 
-STRATA_OP(unfold_windows, "nn.functional.unfold(Tensor input, int[] kernel_size, int[] dilation=1, int[] padding=0, int[] stride=1) -> Tensor")
+STRATA_OP(
+  unfold_windows,
+  "nn.functional.unfold(Tensor input, int[] kernel_size, int[] dilation=1, int[] padding=0, int[] stride=1) -> Tensor")
   .doc("Sliding windows of [N, C, H, W] as columns: [N, C * KH * KW, windows].")
-  .dtypes(kNumericTypes).infer(infer_unfold).kernel("columns", run_windows<true>)
+  .dtypes(kNumericTypes)
+  .infer(infer_unfold)
+  .kernel("columns", run_windows<true>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     const Shape x = c.shape(0);
-    return {nn::functional::fold(g, {x[x.size() - 2], x[x.size() - 1]}, c.arg(1).int_list(), c.arg(2).int_list(), c.arg(3).int_list(), c.arg(4).int_list())};
+    return {nn::functional::fold(g, {x[x.size() - 2], x[x.size() - 1]}, c.arg(1).int_list(), c.arg(2).int_list(),
+                                 c.arg(3).int_list(), c.arg(4).int_list())};
   })
   .samples({"f(2,3,5,6), 2", "f(3,5,6), [3,2], 1, [1,0], 2", "f(1,2,7,7), 3, dilation=2"})
   .error("f(2,3,2,2), 3", ErrorKind::Runtime, "does not fit")
   .error("f(2,3), 2", ErrorKind::Runtime, "expected 3D or 4D")
   .error("f(2,3,5,6), 2, stride=0", ErrorKind::Runtime, "stride should be greater than zero");
 
-STRATA_OP(fold, "nn.functional.fold(Tensor input, int[] output_size, int[] kernel_size, int[] dilation=1, int[] padding=0, int[] stride=1) -> Tensor")
+STRATA_OP(fold,
+          "nn.functional.fold(Tensor input, int[] output_size, int[] kernel_size, int[] dilation=1, int[] padding=0, "
+          "int[] stride=1) -> Tensor")
   .doc("Adds columns of windows back into an image; the adjoint of unfold.")
-  .dtypes(kNumericTypes).infer(infer_fold).kernel("columns", run_windows<false>)
+  .dtypes(kNumericTypes)
+  .infer(infer_fold)
+  .kernel("columns", run_windows<false>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {nn::functional::unfold(g, c.arg(2).int_list(), c.arg(3).int_list(), c.arg(4).int_list(), c.arg(5).int_list())};
+    return {
+      nn::functional::unfold(g, c.arg(2).int_list(), c.arg(3).int_list(), c.arg(4).int_list(), c.arg(5).int_list())};
   })
   .samples({"f(2,12,20), [5,6], 2", "f(12,20), [5,6], 2"})
   .error("f(2,11,20), [5,6], 2", ErrorKind::Runtime, "divisible by the product of kernel_size")
@@ -105,12 +129,19 @@ STRATA_OP(fold, "nn.functional.fold(Tensor input, int[] output_size, int[] kerne
 
 STRATA_OP(pixel_shuffle, "pixel_shuffle(Tensor input, int upscale_factor) -> Tensor")
   .doc("[..., C * r * r, H, W] to [..., C, H * r, W * r].")
-  .nn().no_method().dtypes(kAllTypes)
+  .nn()
+  .no_method()
+  .dtypes(kAllTypes)
   .composite([](const Tensor& input, int64_t r) {
-    STRATA_CHECK(input.dim() >= 3, Runtime, "pixel_shuffle: expected input to have at least 3 dimensions, but got shape {}", to_string(input.shape()));
+    STRATA_CHECK(input.dim() >= 3, Runtime,
+                 "pixel_shuffle: expected input to have at least 3 dimensions, but got shape {}",
+                 to_string(input.shape()));
     STRATA_CHECK(r > 0, Runtime, "pixel_shuffle: expected a positive upscale_factor, but got {}", r);
     const int64_t c = input.size(-3), h = input.size(-2), w = input.size(-1);
-    STRATA_CHECK(c % (r * r) == 0, Runtime, "pixel_shuffle: expected the channel dimension to be divisible by the square of upscale_factor, but input.size(-3)={} is not divisible by {}", c, r * r);
+    STRATA_CHECK(c % (r * r) == 0, Runtime,
+                 "pixel_shuffle: expected the channel dimension to be divisible by the square of upscale_factor, but "
+                 "input.size(-3)={} is not divisible by {}",
+                 c, r * r);
     const auto lead = lead_of(input, 3);
     const Tensor parts = reshape(input, joined(lead, {c / (r * r), r, r, h, w}));
     return reshape(permute(parts, permuted(lead.size(), {0, 3, 1, 4, 2})), joined(lead, {c / (r * r), h * r, w * r}));
@@ -120,12 +151,19 @@ STRATA_OP(pixel_shuffle, "pixel_shuffle(Tensor input, int upscale_factor) -> Ten
 
 STRATA_OP(pixel_unshuffle, "pixel_unshuffle(Tensor input, int downscale_factor) -> Tensor")
   .doc("[..., C, H * r, W * r] to [..., C * r * r, H, W].")
-  .nn().no_method().dtypes(kAllTypes)
+  .nn()
+  .no_method()
+  .dtypes(kAllTypes)
   .composite([](const Tensor& input, int64_t r) {
-    STRATA_CHECK(input.dim() >= 3, Runtime, "pixel_unshuffle: expected input to have at least 3 dimensions, but got shape {}", to_string(input.shape()));
+    STRATA_CHECK(input.dim() >= 3, Runtime,
+                 "pixel_unshuffle: expected input to have at least 3 dimensions, but got shape {}",
+                 to_string(input.shape()));
     STRATA_CHECK(r > 0, Runtime, "pixel_unshuffle: expected a positive downscale_factor, but got {}", r);
     const int64_t c = input.size(-3), h = input.size(-2), w = input.size(-1);
-    STRATA_CHECK(h % r == 0 && w % r == 0, Runtime, "pixel_unshuffle: expected height and width to be divisible by downscale_factor {}, but they are {} and {}", r, h, w);
+    STRATA_CHECK(
+      h % r == 0 && w % r == 0, Runtime,
+      "pixel_unshuffle: expected height and width to be divisible by downscale_factor {}, but they are {} and {}", r, h,
+      w);
     const auto lead = lead_of(input, 3);
     const Tensor parts = reshape(input, joined(lead, {c, h / r, r, w / r, r}));
     return reshape(permute(parts, permuted(lead.size(), {0, 2, 4, 1, 3})), joined(lead, {c * r * r, h / r, w / r}));
@@ -135,12 +173,20 @@ STRATA_OP(pixel_unshuffle, "pixel_unshuffle(Tensor input, int downscale_factor) 
 
 STRATA_OP(channel_shuffle, "channel_shuffle(Tensor input, int groups) -> Tensor")
   .doc("Splits the channels of [N, C, ...] into groups and interleaves them.")
-  .nn().no_method().alias("native_channel_shuffle").dtypes(kAllTypes)
+  .nn()
+  .no_method()
+  .alias("native_channel_shuffle")
+  .dtypes(kAllTypes)
   .composite([](const Tensor& input, int64_t groups) {
-    STRATA_CHECK(input.dim() > 2, Runtime, "channel_shuffle: expects input with more than 2 dimensions, but got shape {}", to_string(input.shape()));
-    STRATA_CHECK(groups > 0, Runtime, "channel_shuffle: number of groups to divide channels in must be positive, got {}", groups);
+    STRATA_CHECK(input.dim() > 2, Runtime,
+                 "channel_shuffle: expects input with more than 2 dimensions, but got shape {}",
+                 to_string(input.shape()));
+    STRATA_CHECK(groups > 0, Runtime,
+                 "channel_shuffle: number of groups to divide channels in must be positive, got {}", groups);
     const int64_t n = input.size(0), c = input.size(1);
-    STRATA_CHECK(c % groups == 0, Runtime, "channel_shuffle: number of channels must be divisible by groups, got {} channels and {} groups", c, groups);
+    STRATA_CHECK(c % groups == 0, Runtime,
+                 "channel_shuffle: number of channels must be divisible by groups, got {} channels and {} groups", c,
+                 groups);
     int64_t rest = 1;
     for (int d = 2; d < input.dim(); ++d) rest *= input.size(d);
     return reshape(transpose(reshape(input, {n, groups, c / groups, rest}), 1, 2), input.shape());

@@ -18,7 +18,8 @@ void infer_softmax(const Call& c) {
   const TensorImpl& x = c.args.tensor(0);
   implicit_dim(c.args[1], x, c.op.name.c_str());
   const DType type = c.args[2] ? c.args[2].dtype() : x.dtype;
-  STRATA_CHECK(kFloatingTypes.has(type), NotImplemented, "\"{}\" not implemented for '{}'; pass dtype=float32 or convert the input", c.op.name, name_of(type));
+  STRATA_CHECK(kFloatingTypes.has(type), NotImplemented,
+               "\"{}\" not implemented for '{}'; pass dtype=float32 or convert the input", c.op.name, name_of(type));
   c.out()->dtype = type;
   c.out()->set_shape(x.sizes());
 }
@@ -56,14 +57,15 @@ template <bool log> void run_softmax_backward(const Call& c) {
   cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
     const cpu::In<T> grad(c.args.tensor(0)), in(y);
     const cpu::Out<T> out(c.out());
-    over_rows(s, [&](const cpu::SoftmaxRows& part, int64_t at) { cpu::softmax_backward(part, grad + at, in + at, out + at); });
+    over_rows(
+      s, [&](const cpu::SoftmaxRows& part, int64_t at) { cpu::softmax_backward(part, grad + at, in + at, out + at); });
     out.finish();
   });
 }
 
 void infer_backward(const Call& c) {
-  STRATA_CHECK(c.args.tensor(0).same_shape(c.args.tensor(1)), Runtime, "{}: grad_output has shape {}, output has {}", c.op.name, to_string(c.args.tensor(0).sizes()),
-               to_string(c.args.tensor(1).sizes()));
+  STRATA_CHECK(c.args.tensor(0).same_shape(c.args.tensor(1)), Runtime, "{}: grad_output has shape {}, output has {}",
+               c.op.name, to_string(c.args.tensor(0).sizes()), to_string(c.args.tensor(1).sizes()));
   c.out()->dtype = c.args.tensor(1).dtype;
   c.out()->set_shape(c.args.tensor(1).sizes());
 }
@@ -86,23 +88,36 @@ template <bool log> void reference(const Call& c) {
 
 STRATA_OP(softmax, "softmax(Tensor input, int? dim=None, dtype? dtype=None) -> Tensor")
   .doc("exp(x) / sum(exp(x)) along dim, computed without overflow.")
-  .nn().dtypes(kFloatingTypes).infer(infer_softmax).kernel("rows", run_softmax<false>).kernel("reference", reference<false>)
+  .nn()
+  .dtypes(kFloatingTypes)
+  .infer(infer_softmax)
+  .kernel("rows", run_softmax<false>)
+  .kernel("reference", reference<false>)
   .saves_result()
-  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {_softmax_backward_data(g, c.result(), dim_of(c))}; })
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    return {_softmax_backward_data(g, c.result(), dim_of(c))};
+  })
   .samples({"f(3,4), 1", "f(3,4), 0", "f(2,3,5), -2", "f(), 0", "f(0,3), 1", "f(4)", "f(2,70), 1"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(log_softmax, "log_softmax(Tensor input, int? dim=None, dtype? dtype=None) -> Tensor")
   .doc("log(softmax(x)), computed without loss of digits.")
-  .nn().dtypes(kFloatingTypes).infer(infer_softmax).kernel("rows", run_softmax<true>).kernel("reference", reference<true>)
+  .nn()
+  .dtypes(kFloatingTypes)
+  .infer(infer_softmax)
+  .kernel("rows", run_softmax<true>)
+  .kernel("reference", reference<true>)
   .saves_result()
-  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {_log_softmax_backward_data(g, c.result(), dim_of(c))}; })
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    return {_log_softmax_backward_data(g, c.result(), dim_of(c))};
+  })
   .samples({"f(3,4), 1", "f(3,4), 0", "f(2,3,5), -2", "f(), 0", "f(0,3), 1", "f(4)", "f(2,70), 1"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(softmin, "nn.functional.softmin(Tensor input, int? dim=None, dtype? dtype=None) -> Tensor")
   .doc("softmax(-x).")
-  .dtypes(kFloatingTypes).composite([](const Tensor& input, std::optional<int64_t> dim, std::optional<DType> dtype) {
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, std::optional<int64_t> dim, std::optional<DType> dtype) {
     return softmax(neg(dtype ? to(input, *dtype) : input), dim, dtype);
   })
   .samples({"f(3,4), 1", "f(2,3,5), -2"})
@@ -110,7 +125,10 @@ STRATA_OP(softmin, "nn.functional.softmin(Tensor input, int? dim=None, dtype? dt
 
 STRATA_OP(softmax_backward_data, "_softmax_backward_data(Tensor grad_output, Tensor output, int dim) -> Tensor")
   .doc("The gradient of softmax: (g - sum(g * y)) * y.")
-  .helper().dtypes(kFloatingTypes).infer(infer_backward).kernel("rows", run_softmax_backward<false>)
+  .helper()
+  .dtypes(kFloatingTypes)
+  .infer(infer_backward)
+  .kernel("rows", run_softmax_backward<false>)
   .saves({0, 1})
   .grad([](const GradContext& c, const Tensor& gg) {
     Grads out;
@@ -124,7 +142,10 @@ STRATA_OP(softmax_backward_data, "_softmax_backward_data(Tensor grad_output, Ten
 
 STRATA_OP(log_softmax_backward_data, "_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim) -> Tensor")
   .doc("The gradient of log_softmax: g - exp(y) * sum(g).")
-  .helper().dtypes(kFloatingTypes).infer(infer_backward).kernel("rows", run_softmax_backward<true>)
+  .helper()
+  .dtypes(kFloatingTypes)
+  .infer(infer_backward)
+  .kernel("rows", run_softmax_backward<true>)
   .saves({0, 1})
   .grad([](const GradContext& c, const Tensor& gg) {
     Grads out;

@@ -7,7 +7,10 @@ namespace strata {
 
 STRATA_OP(conj, "conj(Tensor input) -> Tensor")
   .doc("The tensor itself: there are no complex dtypes.")
-  .alias("resolve_conj").alias("resolve_neg").alias("conj_physical").no_out()
+  .alias("resolve_conj")
+  .alias("resolve_neg")
+  .alias("conj_physical")
+  .no_out()
   .composite([](const Tensor& input) { return input; })
   .samples({"f(3)", "i5(3)"});
 
@@ -20,21 +23,25 @@ STRATA_OP(angle, "angle(Tensor input) -> Tensor")
   .samples({"f(3,4)", "i5(3)"});
 
 STRATA_OP(isreal, "isreal(Tensor input) -> Tensor")
-  .doc("True for every element: there are no complex dtypes.").no_out()
+  .doc("True for every element: there are no complex dtypes.")
+  .no_out()
   .composite([](const Tensor& input) { return ones_like(input, DType::Bool); })
   .samples({"f(3)"});
 
 STRATA_OP(sum_to_size, "sum_to_size(Tensor input, int[] size) -> Tensor")
-  .doc("The sum over the dimensions in which size is 1 or missing: what undoes a broadcast from size.").no_out()
+  .doc("The sum over the dimensions in which size is 1 or missing: what undoes a broadcast from size.")
+  .no_out()
   .composite([](const Tensor& input, IntList size) {
     const int lead = input.dim() - static_cast<int>(size.size);
     std::vector<int64_t> dims;
     for (int d = 0; d < input.dim(); ++d) {
       const int64_t want = d < lead ? 1 : size[static_cast<size_t>(d - lead)], have = input->shape[d];
-      STRATA_CHECK(lead >= 0 && (want == 1 || want == have), Runtime, "sum_to_size: size {} is not expandable to shape {}", to_string(size), to_string(input.shape()));
+      STRATA_CHECK(lead >= 0 && (want == 1 || want == have), Runtime,
+                   "sum_to_size: size {} is not expandable to shape {}", to_string(size), to_string(input.shape()));
       if (d < lead || want != have) dims.push_back(d);
     }
-    STRATA_CHECK(lead >= 0, Runtime, "sum_to_size: size {} is not expandable to shape {}", to_string(size), to_string(input.shape()));
+    STRATA_CHECK(lead >= 0, Runtime, "sum_to_size: size {} is not expandable to shape {}", to_string(size),
+                 to_string(input.shape()));
     return dims.empty() ? view(input, size) : reshape(sum(input, dims, true), size);
   })
   .samples({"f(2,3,4), [3,1]", "f(3,4), [3,4]", "f(3), []"})
@@ -51,8 +58,10 @@ STRATA_OP(unsafe_split, "unsafe_split(Tensor input, int split_size, int dim=0) -
   .samples({"f(6,2), 3"});
 
 STRATA_OP(mvlgamma, "mvlgamma(Tensor input, int p) -> Tensor")
-  .doc("The logarithm of the multivariate gamma function of dimension p.").dtypes(kNumericTypes)
-  .alias("special.multigammaln").inplace()
+  .doc("The logarithm of the multivariate gamma function of dimension p.")
+  .dtypes(kNumericTypes)
+  .alias("special.multigammaln")
+  .inplace()
   .composite([](const Tensor& input, int64_t p) {
     STRATA_CHECK(p >= 1, Runtime, "mvlgamma: p has to be greater than or equal to 1, got {}", p);
     const Tensor x = is_floating(input.dtype()) ? input : to(input, default_dtype());
@@ -63,10 +72,16 @@ STRATA_OP(mvlgamma, "mvlgamma(Tensor input, int p) -> Tensor")
   .samples({"o(3,4), 2", "o(3), 1"})
   .error("o(3), 0", ErrorKind::Runtime, "greater than or equal to 1");
 
-STRATA_OP(empty_permuted, "empty_permuted(int[] size, int[] physical_layout, *, dtype? dtype=None, device? device=None, bool requires_grad=False) -> Tensor")
-  .doc("A new tensor with arbitrary content whose dimensions lie in memory in the given order, outermost first.").no_out().draws()
-  .composite([](IntList size, IntList physical_layout, std::optional<DType> dtype, std::optional<Device> device, bool requires_grad) {
-    STRATA_CHECK(size.size == physical_layout.size, Runtime, "empty_permuted: {} sizes and {} dimensions in physical_layout", size.size, physical_layout.size);
+STRATA_OP(empty_permuted,
+          "empty_permuted(int[] size, int[] physical_layout, *, dtype? dtype=None, device? device=None, bool "
+          "requires_grad=False) -> Tensor")
+  .doc("A new tensor with arbitrary content whose dimensions lie in memory in the given order, outermost first.")
+  .no_out()
+  .draws()
+  .composite([](IntList size, IntList physical_layout, std::optional<DType> dtype, std::optional<Device> device,
+                bool requires_grad) {
+    STRATA_CHECK(size.size == physical_layout.size, Runtime,
+                 "empty_permuted: {} sizes and {} dimensions in physical_layout", size.size, physical_layout.size);
     std::vector<int64_t> strides(size.size), seen(size.size);
     int64_t step = 1;
     for (size_t k = size.size; k-- > 0;) {

@@ -12,11 +12,12 @@ namespace {
 // A Python object that C++ may drop from any thread.
 class Shared {
  public:
-  explicit Shared(PyObject* o) : o_(Py_NewRef(o), [](PyObject* p) {
-    if (!Py_IsInitialized()) return;
-    WithGil gil;
-    Py_DECREF(p);
-  }) {}
+  explicit Shared(PyObject* o)
+      : o_(Py_NewRef(o), [](PyObject* p) {
+          if (!Py_IsInitialized()) return;
+          WithGil gil;
+          Py_DECREF(p);
+        }) {}
   PyObject* get() const { return o_.get(); }
 
  private:
@@ -31,7 +32,8 @@ std::string user_line() {
   auto* f = reinterpret_cast<PyFrameObject*>(frame.get());
   Object code(reinterpret_cast<PyObject*>(PyFrame_GetCode(f)));
   const auto* c = reinterpret_cast<PyCodeObject*>(code.get());
-  return fmt::format("  File \"{}\", line {}, in {}", PyUnicode_AsUTF8(c->co_filename), PyFrame_GetLineNumber(f), PyUnicode_AsUTF8(c->co_name));
+  return fmt::format("  File \"{}\", line {}, in {}", PyUnicode_AsUTF8(c->co_filename), PyFrame_GetLineNumber(f),
+                     PyUnicode_AsUTF8(c->co_name));
 }
 
 std::vector<Tensor> tensors_of(PyObject* o, const char* who) {
@@ -52,14 +54,17 @@ template <bool ThreadState::*flag> PyObject* set_mode(PyObject*, PyObject* on) {
   if (value < 0) return nullptr;
   return PyBool_FromLong(std::exchange(thread_state.*flag, value == 1));
 }
-template <bool ThreadState::*flag> PyObject* get_mode(PyObject*, PyObject*) { return PyBool_FromLong(thread_state.*flag); }
+template <bool ThreadState::*flag> PyObject* get_mode(PyObject*, PyObject*) {
+  return PyBool_FromLong(thread_state.*flag);
+}
 
 PyObject* run_backward(PyObject*, PyObject* args) {
   PyObject *tensors, *grads, *inputs;
   int retain, create;
   if (!PyArg_ParseTuple(args, "OOppO", &tensors, &grads, &retain, &create, &inputs)) return nullptr;
   return guarded([&]() -> PyObject* {
-    const auto roots = tensors_of(tensors, "backward"), g = tensors_of(grads, "backward"), in = tensors_of(inputs, "backward");
+    const auto roots = tensors_of(tensors, "backward"), g = tensors_of(grads, "backward"),
+               in = tensors_of(inputs, "backward");
     {
       WithoutGil unlock;
       autograd::backward(roots, g, retain, create, in);
@@ -97,7 +102,8 @@ PyObject* tensor_backward(PyObject* self, PyObject* const* values, Py_ssize_t n,
       given[at - kNames] = values[n + k];
     }
     const auto flag = [](PyObject* o) { return o && PyObject_IsTrue(o) == 1; };
-    const Tensor root = tensor_of(self), grad = given[0] && given[0] != Py_None ? require_tensor(given[0], "backward") : Tensor();
+    const Tensor root = tensor_of(self),
+                 grad = given[0] && given[0] != Py_None ? require_tensor(given[0], "backward") : Tensor();
     const bool create = flag(given[2]), retain = flag(given[1]) || create;
     const auto inputs = tensors_of(given[3], "backward");
     {
@@ -112,13 +118,14 @@ PyObject* add_hook(PyObject*, PyObject* args) {
   PyObject *tensor, *hook;
   if (!PyArg_ParseTuple(args, "OO", &tensor, &hook)) return nullptr;
   return guarded([&] {
-    const int64_t id = autograd::register_hook(require_tensor(tensor, "register_hook"), [hook = Shared(hook)](const Tensor& g) -> Tensor {
-      WithGil gil;
-      Object grad(need(wrap(g)));
-      PyObject* one[] = {grad.get()};
-      Object result(need(PyObject_Vectorcall(hook.get(), one, 1, nullptr)));
-      return result.get() == Py_None ? Tensor() : require_tensor(result.get(), "a hook's result");
-    });
+    const int64_t id = autograd::register_hook(
+      require_tensor(tensor, "register_hook"), [hook = Shared(hook)](const Tensor& g) -> Tensor {
+        WithGil gil;
+        Object grad(need(wrap(g)));
+        PyObject* one[] = {grad.get()};
+        Object result(need(PyObject_Vectorcall(hook.get(), one, 1, nullptr)));
+        return result.get() == Py_None ? Tensor() : require_tensor(result.get(), "a hook's result");
+      });
     return PyLong_FromLongLong(id);
   });
 }
@@ -169,28 +176,32 @@ PyObject* grad_fn_name(PyObject*, PyObject* tensor) {
 }  // namespace
 
 PyMethodDef autograd_functions[] = {
-    {"_set_grad_enabled", set_mode<&ThreadState::grad_mode>, METH_O, "Turns recording on or off; returns the state before."},
-    {"is_grad_enabled", get_mode<&ThreadState::grad_mode>, METH_NOARGS, "Whether ops are recorded."},
-    {"_set_inference_mode", set_mode<&ThreadState::inference_mode>, METH_O, "Returns the state before."},
-    {"is_inference_mode_enabled", get_mode<&ThreadState::inference_mode>, METH_NOARGS, "Whether inference_mode() is on."},
-    {"_set_anomaly_enabled", set_mode<&ThreadState::anomaly_mode>, METH_O, "Returns the state before."},
-    {"is_anomaly_enabled", get_mode<&ThreadState::anomaly_mode>, METH_NOARGS, "Whether anomaly mode is on."},
-    {"_set_reference_only", set_mode<&ThreadState::reference_only>, METH_O, "For tests: run the last kernel of each list."},
-    {"_backward", run_backward, METH_VARARGS, nullptr},
-    {"_grad", run_grad, METH_VARARGS, nullptr},
-    {"_register_hook", add_hook, METH_VARARGS, nullptr},
-    {"_remove_hook", drop_hook, METH_VARARGS, nullptr},
-    {"_record_function", record_function, METH_VARARGS, nullptr},
-    {"_grad_fn_name", grad_fn_name, METH_O, nullptr},
-    {}};
+  {"_set_grad_enabled", set_mode<&ThreadState::grad_mode>, METH_O,
+   "Turns recording on or off; returns the state before."},
+  {"is_grad_enabled", get_mode<&ThreadState::grad_mode>, METH_NOARGS, "Whether ops are recorded."},
+  {"_set_inference_mode", set_mode<&ThreadState::inference_mode>, METH_O, "Returns the state before."},
+  {"is_inference_mode_enabled", get_mode<&ThreadState::inference_mode>, METH_NOARGS, "Whether inference_mode() is on."},
+  {"_set_anomaly_enabled", set_mode<&ThreadState::anomaly_mode>, METH_O, "Returns the state before."},
+  {"is_anomaly_enabled", get_mode<&ThreadState::anomaly_mode>, METH_NOARGS, "Whether anomaly mode is on."},
+  {"_set_reference_only", set_mode<&ThreadState::reference_only>, METH_O,
+   "For tests: run the last kernel of each list."},
+  {"_backward", run_backward, METH_VARARGS, nullptr},
+  {"_grad", run_grad, METH_VARARGS, nullptr},
+  {"_register_hook", add_hook, METH_VARARGS, nullptr},
+  {"_remove_hook", drop_hook, METH_VARARGS, nullptr},
+  {"_record_function", record_function, METH_VARARGS, nullptr},
+  {"_grad_fn_name", grad_fn_name, METH_O, nullptr},
+  {}};
 
-static PyMethodDef backward_method = {"backward", method(tensor_backward), METH_FASTCALL | METH_KEYWORDS,
-                                      "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None): adds to the leaves' .grad."};
+static PyMethodDef backward_method = {
+  "backward", method(tensor_backward), METH_FASTCALL | METH_KEYWORDS,
+  "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None): adds to the leaves' .grad."};
 
 bool init_autograd(PyObject*) {
   autograd::current_line = user_line;
   Object descriptor(PyDescr_NewMethod(tensor_type, &backward_method));
-  return descriptor && PyObject_SetAttrString(reinterpret_cast<PyObject*>(tensor_type), "backward", descriptor.get()) == 0;
+  return descriptor &&
+         PyObject_SetAttrString(reinterpret_cast<PyObject*>(tensor_type), "backward", descriptor.get()) == 0;
 }
 
 }  // namespace strata::python

@@ -12,8 +12,7 @@
 namespace strata::python {
 
 struct PyTensor {
-  PyObject_HEAD
-  TensorImpl* impl;  // owns one reference
+  PyObject_HEAD TensorImpl* impl;  // owns one reference
   PyObject* weak_references;
 };
 extern PyTypeObject *tensor_type, *op_type, *dtype_type, *device_type, *size_type, *generator_type;
@@ -69,27 +68,27 @@ struct WithGil {
 };
 
 // Tensors.
-PyObject* wrap(Tensor t);                         // its Python object, a new one if it has none
+PyObject* wrap(Tensor t);  // its Python object, a new one if it has none
 inline PyObject* wrap_optional(const Tensor& t) { return t ? wrap(t) : Py_NewRef(Py_None); }
 inline bool is_tensor(PyObject* o) { return Py_TYPE(o) == tensor_type || PyType_IsSubtype(Py_TYPE(o), tensor_type); }
 inline TensorImpl* impl_of(PyObject* o) { return reinterpret_cast<PyTensor*>(o)->impl; }
 inline Tensor tensor_of(PyObject* o) { return Ref<TensorImpl>::share(impl_of(o)); }
 Tensor require_tensor(PyObject* o, const char* who);
-PyObject* wrap_list(const std::vector<Tensor>& list);   // a tuple
+PyObject* wrap_list(const std::vector<Tensor>& list);  // a tuple
 PyObject* make_size(Shape shape);
 
 // Ops.
-PyObject* make_ops();                             // dict: dotted name -> callable; also sets the methods of Tensor
+PyObject* make_ops();  // dict: dotted name -> callable; also sets the methods of Tensor
 PyObject* call_op_by_name(const char* name, PyObject* const* values, Py_ssize_t n, PyObject* keywords = nullptr);
 
 // Other values.
 PyObject* wrap(DType t);
 PyObject* wrap(Device d);
-DType dtype_of_object(PyObject* o);               // a dtype object, or the Python types bool, int, float
+DType dtype_of_object(PyObject* o);  // a dtype object, or the Python types bool, int, float
 bool is_dtype(PyObject* o);
-Device device_of_object(PyObject* o);             // a device object or its name
-Generator* generator_of(PyObject* o);             // null when it is none
-bool number_value(PyObject* o, Value& v);         // a Python or NumPy number
+Device device_of_object(PyObject* o);                                 // a device object or its name
+Generator* generator_of(PyObject* o);                                 // null when it is none
+bool number_value(PyObject* o, Value& v);                             // a Python or NumPy number
 Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype);  // nested lists, numbers, buffers, tensors: copies
 PyObject* to_list(const Tensor& t);
 
@@ -99,9 +98,9 @@ bool init_op_type(PyObject* module);
 bool bind_operators(PyObject* ops);
 bool init_autograd(PyObject* module);
 
-
 extern PyGetSetDef tensor_properties[];
-extern PyMethodDef tensor_methods[], conversion_functions[], autograd_functions[], dlpack_functions[], value_functions[];
+extern PyMethodDef tensor_methods[], conversion_functions[], autograd_functions[], dlpack_functions[],
+  value_functions[];
 int get_buffer(PyObject* self, Py_buffer* view, int flags);
 void release_buffer(PyObject* self, Py_buffer* view);
 PyObject* get_item(PyObject* self, PyObject* key);

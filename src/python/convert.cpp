@@ -65,17 +65,22 @@ Tensor share_buffer(PyObject* source) {
     }
   } guard{raw};
   const std::optional<DType> dtype = dtype_of_format(raw->format, raw->itemsize);
-  STRATA_CHECK(dtype, Type, "can't convert an array of element format '{}'; the supported types are: float64, float32, float16, int64, int32, int16, int8, "
-               "uint8 and bool", raw->format ? raw->format : "");
+  STRATA_CHECK(dtype, Type,
+               "can't convert an array of element format '{}'; the supported types are: float64, float32, float16, "
+               "int64, int32, int16, int8, "
+               "uint8 and bool",
+               raw->format ? raw->format : "");
   const auto item = static_cast<int64_t>(size_of(*dtype));
   Tensor t(Ref<TensorImpl>::adopt(TensorImpl::make()));
   t->dtype = *dtype;
   std::vector<int64_t> shape(raw->shape, raw->shape + raw->ndim);
   t->set_shape(shape);
   for (int d = 0; d < raw->ndim; ++d) {
-    STRATA_CHECK(raw->strides[d] >= 0, Value, "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
+    STRATA_CHECK(raw->strides[d] >= 0, Value,
+                 "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
                  "supported; make a copy with array.copy()");
-    STRATA_CHECK(raw->strides[d] % item == 0, Value, "stride {} of the given array is not a multiple of its element size {}", raw->strides[d], item);
+    STRATA_CHECK(raw->strides[d] % item == 0, Value,
+                 "stride {} of the given array is not a multiple of its element size {}", raw->strides[d], item);
     t->strides[d] = raw->strides[d] / item;
   }
   t->update_contiguous();
@@ -124,15 +129,20 @@ struct ListReader {
   void fill(PyObject* o, size_t depth) {
     if (depth == shape.size()) {
       Value v;
-      STRATA_CHECK(!is_list(o), Value, "tensor: the data are nested unevenly: expected a number at depth {}, found a sequence", depth);
-      if (!number_value(o, v)) fail(ErrorKind::Type, fmt::format("tensor: cannot make an element of a {}; expected a number", Py_TYPE(o)->tp_name));
+      STRATA_CHECK(!is_list(o), Value,
+                   "tensor: the data are nested unevenly: expected a number at depth {}, found a sequence", depth);
+      if (!number_value(o, v))
+        fail(ErrorKind::Type,
+             fmt::format("tensor: cannot make an element of a {}; expected a number", Py_TYPE(o)->tp_name));
       return add(v);
     }
     if (is_tensor(o) || PyObject_CheckBuffer(o)) {
       Object list(is_tensor(o) ? to_list(tensor_of(o)) : to_list(share_buffer(o)));
       return fill(need(list.get()), depth);
     }
-    if (!is_list(o)) fail(ErrorKind::Value, fmt::format("tensor: expected a sequence of length {} at dim {}, found {}", shape[depth], depth, Py_TYPE(o)->tp_name));
+    if (!is_list(o))
+      fail(ErrorKind::Value, fmt::format("tensor: expected a sequence of length {} at dim {}, found {}", shape[depth],
+                                         depth, Py_TYPE(o)->tp_name));
     const Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
     STRATA_CHECK(n == shape[depth], Value, "expected sequence of length {} at dim {} (got {})", shape[depth], depth, n);
     for (Py_ssize_t i = 0; i < n; ++i) fill(PySequence_Fast_GET_ITEM(o, i), depth + 1);
@@ -173,7 +183,8 @@ static PyObject* list_level(const TensorImpl& t, int d, const std::byte* at) {
     });
   Object list(need(PyList_New(t.shape[d])));
   for (int64_t i = 0; i < t.shape[d]; ++i)
-    PyList_SET_ITEM(list.get(), i, need(list_level(t, d + 1, at + i * t.strides[d] * static_cast<int64_t>(size_of(t.dtype)))));
+    PyList_SET_ITEM(list.get(), i,
+                    need(list_level(t, d + 1, at + i * t.strides[d] * static_cast<int64_t>(size_of(t.dtype)))));
   return list.release();
 }
 PyObject* to_list(const Tensor& t) { return list_level(*t, 0, t.bytes()); }
@@ -182,19 +193,32 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   return guarded([&]() -> int {
     TensorImpl& t = *impl_of(self);
     const char* format = format_of(t.dtype);
-    STRATA_CHECK(!t.requires_grad, Runtime, "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
-    if (!format) fail(ErrorKind::Type, fmt::format("Got unsupported ScalarType {}; convert with .to(strata.float32) first", name_of(t.dtype)));
+    STRATA_CHECK(!t.requires_grad, Runtime,
+                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
+    if (!format)
+      fail(ErrorKind::Type,
+           fmt::format("Got unsupported ScalarType {}; convert with .to(strata.float32) first", name_of(t.dtype)));
     const bool writable = t.storage && !t.storage->read_only;
     if (((flags & PyBUF_STRIDES) != PyBUF_STRIDES && !t.contiguous) || ((flags & PyBUF_WRITABLE) && !writable)) {
-      PyErr_SetString(PyExc_BufferError, t.contiguous ? "the tensor's memory is read-only" : "the tensor is not contiguous");
+      PyErr_SetString(PyExc_BufferError,
+                      t.contiguous ? "the tensor's memory is read-only" : "the tensor is not contiguous");
       return -1;
     }
     const auto item = static_cast<Py_ssize_t>(size_of(t.dtype));
     auto* dims = static_cast<Py_ssize_t*>(PyMem_Malloc(sizeof(Py_ssize_t) * 2 * kMaxDims));
     if (!dims) return PyErr_NoMemory(), -1;
     for (int d = 0; d < t.ndim; ++d) dims[d] = t.shape[d], dims[kMaxDims + d] = t.strides[d] * item;
-    *view = {t.data, Py_NewRef(self), t.numel * item, item, !writable, t.ndim, const_cast<char*>(flags & PyBUF_FORMAT ? format : nullptr), dims, dims + kMaxDims,
-             nullptr, dims};
+    *view = {t.data,
+             Py_NewRef(self),
+             t.numel * item,
+             item,
+             !writable,
+             t.ndim,
+             const_cast<char*>(flags & PyBUF_FORMAT ? format : nullptr),
+             dims,
+             dims + kMaxDims,
+             nullptr,
+             dims};
     return 0;
   });
 }
@@ -206,7 +230,9 @@ PyObject* make_with(PyObject* args, PyObject* keywords, bool copy) {
   PyObject *data, *dtype = Py_None, *device = Py_None, *ignored = nullptr;
   int requires_grad = 0;
   PyObject* want_copy = nullptr;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$OOpOO", const_cast<char**>(names), &data, &dtype, &device, &requires_grad, &ignored, &want_copy)) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$OOpOO", const_cast<char**>(names), &data, &dtype, &device,
+                                   &requires_grad, &ignored, &want_copy))
+    return nullptr;
   return guarded([&]() -> PyObject* {
     if (device != Py_None) require_available(device_of_object(device));
     const std::optional<DType> type = dtype == Py_None ? std::nullopt : std::optional(dtype_of_object(dtype));
@@ -230,17 +256,20 @@ PyObject* tensor(PyObject*, PyObject* args, PyObject* keywords) { return make_wi
 PyObject* asarray(PyObject*, PyObject* args, PyObject* keywords) { return make_with(args, keywords, false); }
 PyObject* from_numpy(PyObject*, PyObject* array) {
   return guarded([&] {
-    if (is_tensor(array) || !PyObject_CheckBuffer(array)) fail(ErrorKind::Type, fmt::format("expected np.ndarray (got {})", Py_TYPE(array)->tp_name));
+    if (is_tensor(array) || !PyObject_CheckBuffer(array))
+      fail(ErrorKind::Type, fmt::format("expected np.ndarray (got {})", Py_TYPE(array)->tp_name));
     return wrap(share_buffer(array));
   });
 }
 }  // namespace
 
 PyMethodDef conversion_functions[] = {
-    {"tensor", method(tensor), METH_VARARGS | METH_KEYWORDS, "tensor(data, *, dtype=None, device=None, requires_grad=False): a copy of nested lists, numbers, arrays or tensors."},
-    {"asarray", method(asarray), METH_VARARGS | METH_KEYWORDS, "Like tensor(), but shares memory where it can."},
-    {"as_tensor", method(asarray), METH_VARARGS | METH_KEYWORDS, "Like tensor(), but shares memory where it can."},
-    {"from_numpy", from_numpy, METH_O, "A tensor over the array's memory, without a copy."},
-    {}};
+  {"tensor", method(tensor), METH_VARARGS | METH_KEYWORDS,
+   "tensor(data, *, dtype=None, device=None, requires_grad=False): a copy of nested lists, numbers, arrays or "
+   "tensors."},
+  {"asarray", method(asarray), METH_VARARGS | METH_KEYWORDS, "Like tensor(), but shares memory where it can."},
+  {"as_tensor", method(asarray), METH_VARARGS | METH_KEYWORDS, "Like tensor(), but shares memory where it can."},
+  {"from_numpy", from_numpy, METH_O, "A tensor over the array's memory, without a copy."},
+  {}};
 
 }  // namespace strata::python

@@ -15,13 +15,16 @@ void free_capsule(PyObject* capsule) {
 }
 
 PyObject* to_dlpack(PyObject*, PyObject* tensor) {
-  return guarded([&] { return PyCapsule_New(dlpack::export_tensor(require_tensor(tensor, "to_dlpack")), kFresh, free_capsule); });
+  return guarded(
+    [&] { return PyCapsule_New(dlpack::export_tensor(require_tensor(tensor, "to_dlpack")), kFresh, free_capsule); });
 }
 
 PyObject* from_capsule(PyObject*, PyObject* capsule) {
   return guarded([&]() -> PyObject* {
     if (!PyCapsule_IsValid(capsule, kFresh))
-      fail(ErrorKind::Type, "from_dlpack: expected an object with __dlpack__ or a fresh 'dltensor' capsule; a capsule can be used once only");
+      fail(ErrorKind::Type,
+           "from_dlpack: expected an object with __dlpack__ or a fresh 'dltensor' capsule; a capsule can be used once "
+           "only");
     auto* managed = static_cast<dlpack::DLManagedTensor*>(PyCapsule_GetPointer(capsule, kFresh));
     Tensor t = dlpack::import_tensor(managed);
     PyCapsule_SetName(capsule, kUsed);

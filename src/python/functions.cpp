@@ -12,7 +12,8 @@ PyObject* to_bytes(PyObject*, PyObject* tensor) {
   return guarded([&] {
     const Tensor t = require_tensor(tensor, "_to_bytes");
     STRATA_CHECK(t.is_contiguous(), Value, "_to_bytes: expected a contiguous tensor");
-    return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(t.bytes()), static_cast<Py_ssize_t>(t.numel() * static_cast<int64_t>(size_of(t.dtype()))));
+    return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(t.bytes()),
+                                     static_cast<Py_ssize_t>(t.numel() * static_cast<int64_t>(size_of(t.dtype()))));
   });
 }
 
@@ -22,12 +23,14 @@ PyObject* from_bytes(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "y*OO!", &data, &dtype, &PyTuple_Type, &shape)) return nullptr;
   PyObject* result = guarded([&] {
     std::vector<int64_t> sizes;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape); ++i) sizes.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i)));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape); ++i)
+      sizes.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i)));
     if (PyErr_Occurred()) throw PythonError{};
     const DType type = dtype_of_object(dtype);
     for (int64_t n : sizes) STRATA_CHECK(n >= 0, Value, "a size cannot be negative, got shape {}", to_string(sizes));
     const int64_t bytes = checked_numel(sizes) * static_cast<int64_t>(size_of(type));
-    STRATA_CHECK(bytes == data.len, Value, "a tensor of shape {} and dtype {} needs {} bytes, got {}", to_string(sizes), name_of(type), bytes, data.len);
+    STRATA_CHECK(bytes == data.len, Value, "a tensor of shape {} and dtype {} needs {} bytes, got {}", to_string(sizes),
+                 name_of(type), bytes, data.len);
     Tensor t = make_tensor(sizes, type);
     if (bytes) std::memcpy(t.bytes(), data.buf, static_cast<size_t>(bytes));
     return wrap(std::move(t));
@@ -43,7 +46,8 @@ PyObject* result_type(PyObject*, PyObject* args) {
       PyObject* o = PyTuple_GET_ITEM(args, i);
       Value v;
       if (is_tensor(o)) v = Value(impl_of(o));
-      else if (!number_value(o, v)) fail(ErrorKind::Type, fmt::format("result_type: expected a Tensor or a number, got {}", Py_TYPE(o)->tp_name));
+      else if (!number_value(o, v))
+        fail(ErrorKind::Type, fmt::format("result_type: expected a Tensor or a number, got {}", Py_TYPE(o)->tp_name));
       values[values.size++] = v;
     }
     return wrap(strata::result_type(values, values.size));
@@ -52,8 +56,9 @@ PyObject* result_type(PyObject*, PyObject* args) {
 
 PyObject* get_printoptions(PyObject*, PyObject*) {
   const PrintOptions& o = print_options;
-  return Py_BuildValue("{s:i,s:L,s:L,s:L,s:N}", "precision", o.precision, "threshold", static_cast<long long>(o.threshold), "edgeitems",
-                       static_cast<long long>(o.edge_items), "linewidth", static_cast<long long>(o.line_width), "sci_mode",
+  return Py_BuildValue("{s:i,s:L,s:L,s:L,s:N}", "precision", o.precision, "threshold",
+                       static_cast<long long>(o.threshold), "edgeitems", static_cast<long long>(o.edge_items),
+                       "linewidth", static_cast<long long>(o.line_width), "sci_mode",
                        o.scientific ? PyBool_FromLong(*o.scientific) : Py_NewRef(Py_None));
 }
 PyObject* set_printoptions(PyObject*, PyObject* args, PyObject* keywords) {
@@ -61,9 +66,12 @@ PyObject* set_printoptions(PyObject*, PyObject* args, PyObject* keywords) {
   PrintOptions o;
   long long threshold, edge, width;
   PyObject* scientific;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "iLLLO", const_cast<char**>(names), &o.precision, &threshold, &edge, &width, &scientific)) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "iLLLO", const_cast<char**>(names), &o.precision, &threshold, &edge,
+                                   &width, &scientific))
+    return nullptr;
   return guarded([&]() -> PyObject* {
-    STRATA_CHECK(o.precision >= 0 && o.precision <= 40 && edge >= 0 && width > 0, Value, "set_printoptions: precision is 0 to 40, edgeitems at least 0, linewidth at least 1");
+    STRATA_CHECK(o.precision >= 0 && o.precision <= 40 && edge >= 0 && width > 0, Value,
+                 "set_printoptions: precision is 0 to 40, edgeitems at least 0, linewidth at least 1");
     o.threshold = threshold, o.edge_items = edge, o.line_width = width;
     if (scientific != Py_None) o.scientific = PyObject_IsTrue(scientific) == 1;
     print_options = o;

@@ -38,7 +38,10 @@ Index item_of(PyObject* o) {
     if (t.numel() == 0 && is_floating(t.dtype())) t = make_tensor(t.shape(), DType::I64);  // x[[]]
     return t;
   }
-  fail(ErrorKind::Index, fmt::format("only integers, slices (`:`), ellipsis (`...`), None and long or byte tensors are valid indices (got {})", Py_TYPE(o)->tp_name));
+  fail(ErrorKind::Index,
+       fmt::format(
+         "only integers, slices (`:`), ellipsis (`...`), None and long or byte tensors are valid indices (got {})",
+         Py_TYPE(o)->tp_name));
 }
 
 std::vector<Index> items_of(PyObject* key) {
@@ -57,7 +60,8 @@ PyObject* get_item(PyObject* self, PyObject* key) {
     const Tensor t = tensor_of(self);
     if (PyLong_CheckExact(key)) {  // x[3]
       const Index item = item_of(key);
-      STRATA_CHECK(t.dim() > 0, Index, "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a number");
+      STRATA_CHECK(t.dim() > 0, Index,
+                   "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a number");
       return wrap(strata::get_item(t, {&item, 1}));
     }
     return wrap(strata::get_item(t, items_of(key)));

@@ -27,9 +27,7 @@ PyObject* raise_current() {
       case ErrorKind::Io: type = PyExc_OSError; break;
     }
     PyErr_SetString(type, e.what());
-  } catch (const std::bad_alloc&) {
-    PyErr_NoMemory();
-  } catch (const std::exception& e) {
+  } catch (const std::bad_alloc&) { PyErr_NoMemory(); } catch (const std::exception& e) {
     PyErr_SetString(PyExc_RuntimeError, e.what());
   }
   return nullptr;
@@ -61,8 +59,9 @@ PyObject* py_get_num_threads(PyObject*, PyObject*) { return PyLong_FromLong(num_
 
 PyObject* py_memory_stats(PyObject*, PyObject*) {
   const MemoryStats s = memory_stats();
-  return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n,s:n,s:n}", "allocated_bytes", s.allocated_bytes, "peak_allocated_bytes", s.peak_allocated_bytes, "reserved_bytes",
-                       s.reserved_bytes, "cached_bytes", s.cached_bytes, "system_allocations", s.system_allocations, "allocations", s.allocations, "limit_bytes",
+  return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n,s:n,s:n}", "allocated_bytes", s.allocated_bytes, "peak_allocated_bytes",
+                       s.peak_allocated_bytes, "reserved_bytes", s.reserved_bytes, "cached_bytes", s.cached_bytes,
+                       "system_allocations", s.system_allocations, "allocations", s.allocations, "limit_bytes",
                        s.limit_bytes);
 }
 PyObject* py_reset_peak(PyObject*, PyObject*) {
@@ -122,9 +121,10 @@ PyObject* trace_start(PyObject*, PyObject*) {
 PyObject* trace_stop(PyObject*, PyObject*) {
   Object list(PyList_New(0));
   for (const trace::Event& e : trace::stop()) {
-    Object item(Py_BuildValue("{s:s,s:s,s:s,s:K,s:L,s:L,s:I}", "layer", trace::name_of(e.layer), "name", e.name, "detail", e.detail.c_str(), "id",
-                              static_cast<unsigned long long>(e.id), "begin_ns", static_cast<long long>(e.begin_ns), "end_ns", static_cast<long long>(e.end_ns),
-                              "thread", e.thread));
+    Object item(Py_BuildValue("{s:s,s:s,s:s,s:K,s:L,s:L,s:I}", "layer", trace::name_of(e.layer), "name", e.name,
+                              "detail", e.detail.c_str(), "id", static_cast<unsigned long long>(e.id), "begin_ns",
+                              static_cast<long long>(e.begin_ns), "end_ns", static_cast<long long>(e.end_ns), "thread",
+                              e.thread));
     if (!item || PyList_Append(list.get(), item.get()) < 0) return nullptr;
   }
   return list.release();
@@ -168,12 +168,17 @@ PyObject* sample_object(const OpRecord& op, const char* text, DType dtype, uint6
   Object dict(need(PyDict_New()));
   for (uint32_t i : sample.given) {
     Object value(need(value_object(sample.args[i])));
-    need(PyDict_SetItem(dict.get(), Object(PyUnicode_FromStringAndSize(op.params[i].name.data(), static_cast<Py_ssize_t>(op.params[i].name.size()))).get(), value.get()));
+    need(PyDict_SetItem(
+      dict.get(),
+      Object(PyUnicode_FromStringAndSize(op.params[i].name.data(), static_cast<Py_ssize_t>(op.params[i].name.size())))
+        .get(),
+      value.get()));
   }
   return dict.release();
 }
 const OpRecord& record_at(Py_ssize_t index) {
-  STRATA_CHECK(index >= 0 && index < std::ssize(all_ops()), Index, "there are {} records, no number {}", all_ops().size(), index);
+  STRATA_CHECK(index >= 0 && index < std::ssize(all_ops()), Index, "there are {} records, no number {}",
+               all_ops().size(), index);
   return *all_ops()[static_cast<size_t>(index)];
 }
 PyObject* make_sample(PyObject*, PyObject* args) {
@@ -196,56 +201,73 @@ PyObject* records(PyObject*, PyObject*) {
   Object list(PyList_New(0));
   Py_ssize_t index = 0;
   for (const OpRecord* op : all_ops()) {
-    Object dtypes(PyList_New(0)), constants(PyList_New(0)), errors(PyList_New(0)), kernels(PyList_New(0)), outputs(PyList_New(0));
+    Object dtypes(PyList_New(0)), constants(PyList_New(0)), errors(PyList_New(0)), kernels(PyList_New(0)),
+      outputs(PyList_New(0));
     for (int t = 0; t < kDTypeCount; ++t)
-      if (op->accepts.has(static_cast<DType>(t))) PyList_Append(dtypes.get(), Object(wrap(static_cast<DType>(t))).get());
-    for (const ErrorSample& e : op->error_samples) PyList_Append(errors.get(), Object(Py_BuildValue("(sis)", e.args, static_cast<int>(e.kind), e.message)).get());
+      if (op->accepts.has(static_cast<DType>(t)))
+        PyList_Append(dtypes.get(), Object(wrap(static_cast<DType>(t))).get());
+    for (const ErrorSample& e : op->error_samples)
+      PyList_Append(errors.get(), Object(Py_BuildValue("(sis)", e.args, static_cast<int>(e.kind), e.message)).get());
     for (const Kernel& k : op->kernels) PyList_Append(kernels.get(), Object(PyUnicode_FromString(k.name)).get());
-    for (const std::string& n : op->output_names) PyList_Append(outputs.get(), Object(PyUnicode_FromString(n.c_str())).get());
+    for (const std::string& n : op->output_names)
+      PyList_Append(outputs.get(), Object(PyUnicode_FromString(n.c_str())).get());
     for (uint32_t i = 0; i < op->params.size(); ++i)
-      if (op->constant_inputs >> i & 1) PyList_Append(constants.get(), Object(PyUnicode_FromStringAndSize(op->params[i].name.data(), static_cast<Py_ssize_t>(op->params[i].name.size()))).get());
+      if (op->constant_inputs >> i & 1)
+        PyList_Append(constants.get(),
+                      Object(PyUnicode_FromStringAndSize(op->params[i].name.data(),
+                                                         static_cast<Py_ssize_t>(op->params[i].name.size())))
+                        .get());
     const char* kind = op->composite_fn ? "composite" : op->view_fn ? "view" : op->broadcasts ? "pointwise" : "kernel";
-    Object item(Py_BuildValue("{s:n,s:s,s:s,s:s,s:s,s:s,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:O,s:O,s:O,s:O,s:O,s:O}", "index", index++, "name", op->name.c_str(), "overload",
-                              op->overload.c_str(), "schema", op->schema, "doc", op->text, "kind", kind, "samples", text_list(op->sample_texts), "errors",
-                              errors.release(), "dtypes", dtypes.release(), "kernels", kernels.release(), "constants", constants.release(), "outputs", outputs.release(), "aliases",
-                              text_list(op->aliases), "differentiable", op->grad_fn || op->composite_fn ? Py_True : Py_False, "inplace",
-                              op->has_inplace ? Py_True : Py_False, "out", op->has_out ? Py_True : Py_False, "method", op->method ? Py_True : Py_False, "random",
-                              op->random ? Py_True : Py_False, "internal", op->internal ? Py_True : Py_False));
+    Object item(Py_BuildValue("{s:n,s:s,s:s,s:s,s:s,s:s,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:O,s:O,s:O,s:O,s:O,s:O}", "index",
+                              index++, "name", op->name.c_str(), "overload", op->overload.c_str(), "schema", op->schema,
+                              "doc", op->text, "kind", kind, "samples", text_list(op->sample_texts), "errors",
+                              errors.release(), "dtypes", dtypes.release(), "kernels", kernels.release(), "constants",
+                              constants.release(), "outputs", outputs.release(), "aliases", text_list(op->aliases),
+                              "differentiable", op->grad_fn || op->composite_fn ? Py_True : Py_False, "inplace",
+                              op->has_inplace ? Py_True : Py_False, "out", op->has_out ? Py_True : Py_False, "method",
+                              op->method ? Py_True : Py_False, "random", op->random ? Py_True : Py_False, "internal",
+                              op->internal ? Py_True : Py_False));
     if (!item || PyList_Append(list.get(), item.get()) < 0) return nullptr;
   }
   return list.release();
 }
 
 PyMethodDef functions[] = {
-    {"_op", find, METH_O, "The callable of this name."},
-    {"_records", records, METH_NOARGS, "Every op record as a dict."},
-    {"_sample", make_sample, METH_VARARGS, "_sample(record index, text, dtype, seed=0): the arguments of a sample, by name."},
-    {"set_num_threads", py_set_num_threads, METH_O, "Threads that one op may use."},
-    {"get_num_threads", py_get_num_threads, METH_NOARGS, "Threads that one op may use."},
-    {"memory_stats", py_memory_stats, METH_NOARGS, "What the CPU allocator holds, in bytes and calls."},
-    {"reset_peak_memory_stats", py_reset_peak, METH_NOARGS, "Starts the peak anew from what is allocated now."},
-    {"empty_cache", py_empty_cache, METH_NOARGS, "Gives cached memory back to the system."},
-    {"set_memory_limit", py_set_memory_limit, METH_O, "Bytes the CPU allocator may take from the system; None lifts the limit."},
-    {"manual_seed", py_manual_seed, METH_O, "Seeds the default generator and returns it."},
-    {"get_default_dtype", py_default_dtype, METH_NOARGS, "The dtype of floating-point results made from nothing."},
-    {"set_default_dtype", py_set_default_dtype, METH_O, "Sets it."},
-    {"promote_types", py_promote_types, METH_VARARGS, "The dtype that an op on tensors of both dtypes computes in."},
-    {"explain", method(explain), METH_FASTCALL | METH_KEYWORDS, "explain(op, *args): which kernel runs, and why not the others."},
-    {"_trace_start", trace_start, METH_NOARGS, nullptr},
-    {"_trace_stop", trace_stop, METH_NOARGS, nullptr},
-    {}};
+  {"_op", find, METH_O, "The callable of this name."},
+  {"_records", records, METH_NOARGS, "Every op record as a dict."},
+  {"_sample", make_sample, METH_VARARGS,
+   "_sample(record index, text, dtype, seed=0): the arguments of a sample, by name."},
+  {"set_num_threads", py_set_num_threads, METH_O, "Threads that one op may use."},
+  {"get_num_threads", py_get_num_threads, METH_NOARGS, "Threads that one op may use."},
+  {"memory_stats", py_memory_stats, METH_NOARGS, "What the CPU allocator holds, in bytes and calls."},
+  {"reset_peak_memory_stats", py_reset_peak, METH_NOARGS, "Starts the peak anew from what is allocated now."},
+  {"empty_cache", py_empty_cache, METH_NOARGS, "Gives cached memory back to the system."},
+  {"set_memory_limit", py_set_memory_limit, METH_O,
+   "Bytes the CPU allocator may take from the system; None lifts the limit."},
+  {"manual_seed", py_manual_seed, METH_O, "Seeds the default generator and returns it."},
+  {"get_default_dtype", py_default_dtype, METH_NOARGS, "The dtype of floating-point results made from nothing."},
+  {"set_default_dtype", py_set_default_dtype, METH_O, "Sets it."},
+  {"promote_types", py_promote_types, METH_VARARGS, "The dtype that an op on tensors of both dtypes computes in."},
+  {"explain", method(explain), METH_FASTCALL | METH_KEYWORDS,
+   "explain(op, *args): which kernel runs, and why not the others."},
+  {"_trace_start", trace_start, METH_NOARGS, nullptr},
+  {"_trace_stop", trace_stop, METH_NOARGS, nullptr},
+  {}};
 
-PyModuleDef definition = {PyModuleDef_HEAD_INIT, "strata._C", "The C++ part of strata.", -1, functions, nullptr, nullptr, nullptr, nullptr};
+PyModuleDef definition = {
+  PyModuleDef_HEAD_INIT, "strata._C", "The C++ part of strata.", -1, functions, nullptr, nullptr, nullptr, nullptr};
 
 bool init(PyObject* module) {
-  out_of_memory_error = PyErr_NewExceptionWithDoc("strata.OutOfMemoryError", "No memory for a tensor; the message says who holds what.", PyExc_RuntimeError, nullptr);
+  out_of_memory_error = PyErr_NewExceptionWithDoc(
+    "strata.OutOfMemoryError", "No memory for a tensor; the message says who holds what.", PyExc_RuntimeError, nullptr);
   if (!out_of_memory_error || PyModule_AddObjectRef(module, "OutOfMemoryError", out_of_memory_error) < 0) return false;
   if (!init_types(module) || !init_tensor_type(module) || !init_op_type(module) || !init_autograd(module)) return false;
   for (PyMethodDef* table : {conversion_functions, autograd_functions, dlpack_functions, value_functions})
     if (PyModule_AddFunctions(module, table) < 0) return false;
   ops_dict = make_ops();
   return ops_dict && PyModule_AddObjectRef(module, "ops", ops_dict) == 0 && bind_operators(ops_dict) &&
-         PyModule_AddStringConstant(module, "__version__", STRATA_VERSION) == 0 && PyModule_AddObject(module, "inf", PyFloat_FromDouble(Py_HUGE_VAL)) == 0 &&
+         PyModule_AddStringConstant(module, "__version__", STRATA_VERSION) == 0 &&
+         PyModule_AddObject(module, "inf", PyFloat_FromDouble(Py_HUGE_VAL)) == 0 &&
          PyModule_AddObject(module, "nan", PyFloat_FromDouble(Py_NAN)) == 0;
 }
 }  // namespace
@@ -256,9 +278,7 @@ PyMODINIT_FUNC PyInit__C() {
   PyObject* module = PyModule_Create(&definition);
   try {
     if (module && init(module)) return module;
-  } catch (...) {
-    raise_current();
-  }
+  } catch (...) { raise_current(); }
   Py_XDECREF(module);
   return nullptr;
 }

@@ -12,13 +12,12 @@ namespace {
 
 struct Overload {
   const OpRecord* op;
-  PyObject* names[Args::kMax];      // interned, so that keywords are found by comparing pointers
-  PyTypeObject* result = nullptr;   // named tuple of several outputs
+  PyObject* names[Args::kMax];     // interned, so that keywords are found by comparing pointers
+  PyTypeObject* result = nullptr;  // named tuple of several outputs
 };
 
 struct PyOp {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   std::vector<Overload>* overloads;
   std::string* name;
   bool inplace;
@@ -28,27 +27,31 @@ PyOp& op_at(PyObject* o) { return *reinterpret_cast<PyOp*>(o); }
 PyObject *out_name, *layout_name, *pin_memory_name, *inplace_name;
 
 // NumPy's words for the same thing, as PyTorch accepts them.
-constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {{"axis", "dim"}, {"keepdims", "keepdim"}, {"x", "input"}, {"x1", "input"},
-                                                                         {"x2", "other"}, {"self", "input"}, {"axis1", "dim1"}, {"axis2", "dim2"}};
+constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
+  {"axis", "dim"}, {"keepdims", "keepdim"}, {"x", "input"},    {"x1", "input"},
+  {"x2", "other"}, {"self", "input"},       {"axis1", "dim1"}, {"axis2", "dim2"}};
 
 struct Attempt {
   Parser parser;
-  PyObject* out = nullptr;          // the out= argument
-  std::string why;                  // it failed because
-  bool inplace = false;             // relu(x, inplace=True), as functions of nn.functional take it
+  PyObject* out = nullptr;  // the out= argument
+  std::string why;          // it failed because
+  bool inplace = false;     // relu(x, inplace=True), as functions of nn.functional take it
 
   bool read(const Overload& o, PyObject* const* values, uint32_t given, PyObject* keywords);
 
  private:
   bool keyword(const Overload& o, PyObject* name, PyObject* value, uint32_t& filled);
   bool put(const Overload& o, uint32_t i, PyObject* value) {
-    if (parser.value(*o.op, o.op->params[i], value, parser.args[i])) [[likely]] return true;
-    why = fmt::format("argument '{}' (position {}) must be {}, not {}", o.op->params[i].name, i + 1, kind_name(o.op->params[i]), Py_TYPE(value)->tp_name);
+    if (parser.value(*o.op, o.op->params[i], value, parser.args[i])) [[likely]]
+      return true;
+    why = fmt::format("argument '{}' (position {}) must be {}, not {}", o.op->params[i].name, i + 1,
+                      kind_name(o.op->params[i]), Py_TYPE(value)->tp_name);
     return false;
   }
   static const char* kind_name(const Param& p) {
-    static const char* const names[] = {"Tensor", "tuple of Tensors", "Number", "int", "float", "bool", "tuple of ints", "tuple of floats", "str",
-                                        "strata.dtype", "strata.device", "Generator"};
+    static const char* const names[] = {"Tensor",        "tuple of Tensors", "Number",          "int", "float",
+                                        "bool",          "tuple of ints",    "tuple of floats", "str", "strata.dtype",
+                                        "strata.device", "Generator"};
     return names[static_cast<int>(p.type)];
   }
 };
@@ -62,8 +65,11 @@ bool Attempt::keyword(const Overload& o, PyObject* name, PyObject* value, uint32
     for (i = 0; i < count && PyUnicode_Compare(o.names[i], name) != 0;) ++i;
   if (i == count) {
     if (PyUnicode_Compare(name, out_name) == 0 && op.has_out) return out = value == Py_None ? nullptr : value, true;
-    if (PyUnicode_Compare(name, inplace_name) == 0 && op.outputs == 1) return inplace = PyObject_IsTrue(value) == 1, true;
-    if (PyUnicode_Compare(name, layout_name) == 0 || (PyUnicode_Compare(name, pin_memory_name) == 0 && !PyObject_IsTrue(value))) return true;
+    if (PyUnicode_Compare(name, inplace_name) == 0 && op.outputs == 1)
+      return inplace = PyObject_IsTrue(value) == 1, true;
+    if (PyUnicode_Compare(name, layout_name) == 0 ||
+        (PyUnicode_Compare(name, pin_memory_name) == 0 && !PyObject_IsTrue(value)))
+      return true;
     const std::string_view text = PyUnicode_AsUTF8(name);
     for (const auto& [other, ours] : kOtherNames)
       if (text == other)
@@ -90,7 +96,8 @@ bool Attempt::read(const Overload& o, PyObject* const* values, uint32_t given, P
     for (uint32_t i = 0; i < taken; ++i)
       if (!put(o, i, values[i])) return false;
     ++taken;
-  } else if (given >= op.positional && op.positional && op.params[op.positional - 1].type == ParamType::Tensors && is_tensor(values[op.positional - 1])) {
+  } else if (given >= op.positional && op.positional && op.params[op.positional - 1].type == ParamType::Tensors &&
+             is_tensor(values[op.positional - 1])) {
     // block_diag(a, b): the trailing tensors are one list
     taken = op.positional - 1;
     if (!parser.tensors_from(values + taken, given - taken, args[taken]))
@@ -100,7 +107,9 @@ bool Attempt::read(const Overload& o, PyObject* const* values, uint32_t given, P
     ++taken;
   } else {
     if (given > op.positional)
-      return why = fmt::format("takes {} positional argument{} but {} were given", op.positional, op.positional == 1 ? "" : "s", given), false;
+      return why = fmt::format("takes {} positional argument{} but {} were given", op.positional,
+                               op.positional == 1 ? "" : "s", given),
+             false;
     for (uint32_t i = 0; i < taken; ++i)
       if (!put(o, i, values[i])) return false;
   }
@@ -110,7 +119,8 @@ bool Attempt::read(const Overload& o, PyObject* const* values, uint32_t given, P
   for (Py_ssize_t k = 0; k < named; ++k)
     if (!keyword(o, PyTuple_GET_ITEM(keywords, k), values[given + k], filled)) return false;
   for (uint32_t i = taken; i < op.required; ++i)
-    if (!(filled >> i & 1) && !op.params[i].has_default) return why = fmt::format("missing required argument '{}'", op.params[i].name), false;
+    if (!(filled >> i & 1) && !op.params[i].has_default)
+      return why = fmt::format("missing required argument '{}'", op.params[i].name), false;
   if (op.numbers && !op.params.empty()) {  // at least one operand must be a tensor
     bool tensor = false, wants = false;
     for (uint32_t i = 0; i < count; ++i) tensor |= args.is_tensor(i), wants |= op.params[i].type == ParamType::Tensor;
@@ -135,21 +145,26 @@ PyObject* run_out(const Overload& o, const Attempt& a) {
   if (is_tensor(a.out)) {
     outs.push_back(tensor_of(a.out));
   } else {
-    if (!PyTuple_Check(a.out) && !PyList_Check(a.out)) fail(ErrorKind::Type, fmt::format("{}(): out must be a Tensor or a tuple of Tensors", o.op->name));
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(a.out); ++i) outs.push_back(require_tensor(PySequence_Fast_GET_ITEM(a.out, i), "out"));
+    if (!PyTuple_Check(a.out) && !PyList_Check(a.out))
+      fail(ErrorKind::Type, fmt::format("{}(): out must be a Tensor or a tuple of Tensors", o.op->name));
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(a.out); ++i)
+      outs.push_back(require_tensor(PySequence_Fast_GET_ITEM(a.out, i), "out"));
   }
-  STRATA_CHECK(outs.size() == o.op->outputs && !o.op->returns_list, Type, "{}(): out needs {} tensors, got {}", o.op->name, o.op->outputs, outs.size());
+  STRATA_CHECK(outs.size() == o.op->outputs && !o.op->returns_list, Type, "{}(): out needs {} tensors, got {}",
+               o.op->name, o.op->outputs, outs.size());
   {
     WithoutGil unlock;
     call_out(*o.op, a.parser.args, outs.data());
   }
-  return o.op->outputs == 1 ? Py_NewRef(is_tensor(a.out) ? a.out : PySequence_Fast_GET_ITEM(a.out, 0)) : tuple_of(o, outs.data());
+  return o.op->outputs == 1 ? Py_NewRef(is_tensor(a.out) ? a.out : PySequence_Fast_GET_ITEM(a.out, 0))
+                            : tuple_of(o, outs.data());
 }
 
 PyObject* run(const Overload& o, const Attempt& a, bool inplace, PyObject* self) {
   const OpRecord& op = *o.op;
   const Args& args = a.parser.args;
-  if (a.out) [[unlikely]] return run_out(o, a);
+  if (a.out) [[unlikely]]
+    return run_out(o, a);
   const bool unlock = a.parser.long_work();
   if (inplace) {
     if (!args.is_tensor(0)) fail(ErrorKind::Type, fmt::format("{}_(): the first argument must be a Tensor", op.name));
@@ -197,7 +212,8 @@ PyObject* run(const Overload& o, const Attempt& a, bool inplace, PyObject* self)
     text += fmt::format("{}\n  {}", reasons[0], (*me.overloads)[0].op->schema);
   } else {
     text += "the arguments fit none of its forms:";
-    for (size_t i = 0; i < reasons.size(); ++i) text += fmt::format("\n  {}\n    {}", (*me.overloads)[i].op->schema, reasons[i]);
+    for (size_t i = 0; i < reasons.size(); ++i)
+      text += fmt::format("\n  {}\n    {}", (*me.overloads)[i].op->schema, reasons[i]);
   }
   PyErr_SetString(PyExc_TypeError, text.c_str());
   return nullptr;
@@ -221,7 +237,8 @@ PyObject* call_op(PyObject* self, PyObject* const* values, size_t flagged, PyObj
       for (const Overload& o : *me.overloads) {
         Attempt a;
         a.parser.strict = strict;
-        if (a.read(o, values, given, keywords)) [[likely]] return run(o, a, me.inplace || a.inplace, self_of(o, values, given, keywords));
+        if (a.read(o, values, given, keywords)) [[likely]]
+          return run(o, a, me.inplace || a.inplace, self_of(o, values, given, keywords));
         reasons.push_back(std::move(a.why));
       }
       if (!strict) return no_match(me, reasons);
@@ -229,8 +246,12 @@ PyObject* call_op(PyObject* self, PyObject* const* values, size_t flagged, PyObj
   });
 }
 
-PyObject* bind(PyObject* self, PyObject* object, PyObject*) { return object ? PyMethod_New(self, object) : Py_NewRef(self); }
-PyObject* repr(PyObject* self) { return PyUnicode_FromFormat("<op %s%s>", op_at(self).name->c_str(), op_at(self).inplace ? "_" : ""); }
+PyObject* bind(PyObject* self, PyObject* object, PyObject*) {
+  return object ? PyMethod_New(self, object) : Py_NewRef(self);
+}
+PyObject* repr(PyObject* self) {
+  return PyUnicode_FromFormat("<op %s%s>", op_at(self).name->c_str(), op_at(self).inplace ? "_" : "");
+}
 PyObject* get_name(PyObject* self, void*) {
   const std::string& name = *op_at(self).name;
   return PyUnicode_FromFormat("%s%s", name.substr(name.rfind('.') + 1).c_str(), op_at(self).inplace ? "_" : "");
@@ -242,7 +263,8 @@ PyObject* get_doc(PyObject* self, void*) {
 }
 PyObject* get_schemas(PyObject* self, void*) {
   PyObject* list = PyList_New(0);
-  for (const Overload& o : *op_at(self).overloads) PyList_Append(list, Object(PyUnicode_FromString(o.op->schema)).get());
+  for (const Overload& o : *op_at(self).overloads)
+    PyList_Append(list, Object(PyUnicode_FromString(o.op->schema)).get());
   return list;
 }
 PyObject* get_internal(PyObject* self, void*) {
@@ -258,9 +280,13 @@ PyObject* reduce(PyObject* self, PyObject*) {
 }
 PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(PyOp, vectorcall), READONLY, nullptr}, {}};
 PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr}, {}};
-PyGetSetDef properties[] = {{"__name__", get_name, nullptr, nullptr, nullptr},   {"__qualname__", get_name, nullptr, nullptr, nullptr},
-                            {"__doc__", get_doc, nullptr, nullptr, nullptr},     {"schemas", get_schemas, nullptr, nullptr, nullptr},
-                            {"__module__", get_module, nullptr, nullptr, nullptr}, {"internal", get_internal, nullptr, nullptr, nullptr}, {}};
+PyGetSetDef properties[] = {{"__name__", get_name, nullptr, nullptr, nullptr},
+                            {"__qualname__", get_name, nullptr, nullptr, nullptr},
+                            {"__doc__", get_doc, nullptr, nullptr, nullptr},
+                            {"schemas", get_schemas, nullptr, nullptr, nullptr},
+                            {"__module__", get_module, nullptr, nullptr, nullptr},
+                            {"internal", get_internal, nullptr, nullptr, nullptr},
+                            {}};
 
 // values and indices of max(dim=0): a tuple with names, one type per op name.
 PyTypeObject* result_type_of(const OpRecord& op) {
@@ -282,7 +308,8 @@ PyObject* make_op(const std::string& name, const std::vector<const OpRecord*>& r
     if (inplace && !op->has_inplace) continue;
     Overload overload{op, {}, inplace ? nullptr : result_type_of(*op)};
     for (size_t i = 0; i < op->params.size(); ++i) {
-      overload.names[i] = PyUnicode_FromStringAndSize(op->params[i].name.data(), static_cast<Py_ssize_t>(op->params[i].name.size()));
+      overload.names[i] =
+        PyUnicode_FromStringAndSize(op->params[i].name.data(), static_cast<Py_ssize_t>(op->params[i].name.size()));
       PyUnicode_InternInPlace(&overload.names[i]);
     }
     o->overloads->push_back(overload);
@@ -295,7 +322,8 @@ bool add_op(PyObject* dict, const std::string& name, const std::vector<const OpR
   Object callable(make_op(name, records, inplace));
   if (!callable || PyDict_SetItemString(dict, public_name.c_str(), callable.get()) < 0) return false;
   const bool method = std::any_of(records.begin(), records.end(), [](const OpRecord* op) { return op->method; });
-  const bool taken = PyDict_GetItemString(tensor_type->tp_dict, public_name.c_str());  // a property of the same name, such as mT
+  const bool taken =
+    PyDict_GetItemString(tensor_type->tp_dict, public_name.c_str());  // a property of the same name, such as mT
   if (method && !taken && name.find('.') == name.npos)
     return PyObject_SetAttrString(reinterpret_cast<PyObject*>(tensor_type), public_name.c_str(), callable.get()) == 0;
   return true;
@@ -311,7 +339,8 @@ PyObject* make_ops() {
   Object dict(PyDict_New());
   for (const auto& [name, records] : by_name) {
     if (!add_op(dict.get(), name, records, false)) return nullptr;
-    const bool inplace = std::any_of(records.begin(), records.end(), [](const OpRecord* op) { return op->has_inplace; });
+    const bool inplace =
+      std::any_of(records.begin(), records.end(), [](const OpRecord* op) { return op->has_inplace; });
     if (inplace && !add_op(dict.get(), name, records, true)) return nullptr;
   }
   return dict.release();
@@ -320,10 +349,16 @@ PyObject* make_ops() {
 bool init_op_type(PyObject* module) {
   out_name = PyUnicode_InternFromString("out"), layout_name = PyUnicode_InternFromString("layout");
   pin_memory_name = PyUnicode_InternFromString("pin_memory"), inplace_name = PyUnicode_InternFromString("inplace");
-  PyType_Slot slots[] = {slot(Py_tp_call, PyVectorcall_Call), slot(Py_tp_descr_get, bind),   slot(Py_tp_repr, repr),
-                         slot(Py_tp_members, members),        slot(Py_tp_methods, methods), slot(Py_tp_getset, properties), {}};
+  PyType_Slot slots[] = {slot(Py_tp_call, PyVectorcall_Call),
+                         slot(Py_tp_descr_get, bind),
+                         slot(Py_tp_repr, repr),
+                         slot(Py_tp_members, members),
+                         slot(Py_tp_methods, methods),
+                         slot(Py_tp_getset, properties),
+                         {}};
   // METHOD_DESCRIPTOR: x.relu() passes x as the first argument and builds no bound method.
-  constexpr unsigned flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+  constexpr unsigned flags =
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_DISALLOW_INSTANTIATION;
   PyType_Spec spec = {"strata.Op", sizeof(PyOp), 0, flags, slots};
   op_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   return op_type && PyModule_AddObjectRef(module, "Op", reinterpret_cast<PyObject*>(op_type)) == 0;

@@ -90,7 +90,8 @@ bool Parser::float_list(PyObject* o, Value& v) {
 }
 
 bool Parser::tensor_list(PyObject* o, Value& v) {
-  return (PyTuple_Check(o) || PyList_Check(o)) && tensors_from(PySequence_Fast_ITEMS(o), PySequence_Fast_GET_SIZE(o), v);
+  return (PyTuple_Check(o) || PyList_Check(o)) &&
+         tensors_from(PySequence_Fast_ITEMS(o), PySequence_Fast_GET_SIZE(o), v);
 }
 
 bool Parser::tensors_from(PyObject* const* items, Py_ssize_t n, Value& v) {
@@ -108,12 +109,17 @@ bool Parser::value(const OpRecord& op, const Param& p, PyObject* o, Value& v) {
   if (o == Py_None) return p.optional && (v = Value(), true);
   switch (p.type) {
     case ParamType::Tensor: {
-      if (is_tensor(o)) [[likely]] return v = impl_of(o), true;
+      if (is_tensor(o)) [[likely]]
+        return v = impl_of(o), true;
       Value number;
       if ((strict && !op.numbers) || PyUnicode_Check(o) || !number_value(o, number)) return false;
       if (op.numbers) return v = number, true;
-      Tensor t = make_tensor({}, number.tag == Tag::Float ? default_dtype() : number.tag == Tag::Int ? DType::I64 : DType::Bool);
-      dispatch_dtype(t.dtype(), [&]<class T> { *t.data<T>() = number.tag == Tag::Float ? convert<T>(number.f) : convert<T>(number.i); });
+      Tensor t = make_tensor({}, number.tag == Tag::Float ? default_dtype()
+                                 : number.tag == Tag::Int ? DType::I64
+                                                          : DType::Bool);
+      dispatch_dtype(t.dtype(), [&]<class T> {
+        *t.data<T>() = number.tag == Tag::Float ? convert<T>(number.f) : convert<T>(number.i);
+      });
       t->wrapped_number = true;
       return v = Value(rare().made.emplace_back(std::move(t))), true;
     }
@@ -125,7 +131,8 @@ bool Parser::value(const OpRecord& op, const Param& p, PyObject* o, Value& v) {
       return !PyBool_Check(o) && integer(o, i) && (v = Value(i), true);
     }
     case ParamType::Bool:
-      if (PyBool_Check(o)) [[likely]] return v = Value(o == Py_True), true;
+      if (PyBool_Check(o)) [[likely]]
+        return v = Value(o == Py_True), true;
       return PyLong_Check(o) && (v = Value(PyObject_IsTrue(o) == 1), true);
     case ParamType::Ints: return int_list(o, v);
     case ParamType::Floats: return float_list(o, v);
@@ -135,7 +142,8 @@ bool Parser::value(const OpRecord& op, const Param& p, PyObject* o, Value& v) {
       return s && (v = Value(std::string_view(s, static_cast<size_t>(n))), true);
     }
     case ParamType::DType: return is_dtype(o) && (v = Value(dtype_of_object(o)), true);
-    case ParamType::Device: return (Py_TYPE(o) == device_type || PyUnicode_Check(o)) && (v = Value(device_of_object(o)), true);
+    case ParamType::Device:
+      return (Py_TYPE(o) == device_type || PyUnicode_Check(o)) && (v = Value(device_of_object(o)), true);
     case ParamType::Generator: return generator_of(o) && (v = Value(generator_of(o)), true);
   }
   return false;
@@ -148,7 +156,8 @@ bool Parser::long_work() const {
     if (v.tag == Tag::Tensors || v.tag == Tag::Ints) {
       int64_t n = 1;
       if (v.tag == Tag::Ints)
-        for (uint32_t i = 0; i < v.size; ++i) n = v.ints[i] > kLongWork ? kLongWork + 1 : n * std::max<int64_t>(v.ints[i], 1);
+        for (uint32_t i = 0; i < v.size; ++i)
+          n = v.ints[i] > kLongWork ? kLongWork + 1 : n * std::max<int64_t>(v.ints[i], 1);
       else
         for (uint32_t i = 0; i < v.size; ++i) n += v.tensors[i] ? v.tensors[i].numel() : 0;
       if (n > kLongWork) return true;

@@ -10,12 +10,14 @@ namespace strata::python {
 class Parser {
  public:
   Args args;
-  bool strict = false;  // a tensor does not stand for a number, nor a number for a tensor: tried first where a name has several forms
+  bool strict =
+    false;  // a tensor does not stand for a number, nor a number for a tensor: tried first where a name has several forms
 
-  bool value(const OpRecord& op, const Param& p, PyObject* o, Value& v);  // false: the object does not fit (no Python error set)
-  bool ints_from(PyObject* const* items, Py_ssize_t n, Value& v);         // separate integer arguments as one list
-  bool tensors_from(PyObject* const* items, Py_ssize_t n, Value& v);      // separate tensor arguments as one list
-  bool long_work() const;                                                 // worth letting other threads run meanwhile
+  bool value(const OpRecord& op, const Param& p, PyObject* o,
+             Value& v);  // false: the object does not fit (no Python error set)
+  bool ints_from(PyObject* const* items, Py_ssize_t n, Value& v);     // separate integer arguments as one list
+  bool tensors_from(PyObject* const* items, Py_ssize_t n, Value& v);  // separate tensor arguments as one list
+  bool long_work() const;                                             // worth letting other threads run meanwhile
 
  private:
   bool integer(PyObject* o, int64_t& out);

@@ -9,7 +9,9 @@ PyObject* get_dtype(PyObject* self, void*) { return wrap(impl_of(self)->dtype); 
 PyObject* get_device(PyObject* self, void*) { return wrap(impl_of(self)->device); }
 PyObject* get_ndim(PyObject* self, void*) { return PyLong_FromLong(impl_of(self)->ndim); }
 PyObject* get_itemsize(PyObject* self, void*) { return PyLong_FromSize_t(size_of(impl_of(self)->dtype)); }
-PyObject* get_nbytes(PyObject* self, void*) { return PyLong_FromLongLong(impl_of(self)->numel * static_cast<int64_t>(size_of(impl_of(self)->dtype))); }
+PyObject* get_nbytes(PyObject* self, void*) {
+  return PyLong_FromLongLong(impl_of(self)->numel * static_cast<int64_t>(size_of(impl_of(self)->dtype)));
+}
 PyObject* get_false(PyObject*, void*) { Py_RETURN_FALSE; }
 PyObject* get_is_cpu(PyObject* self, void*) { return PyBool_FromLong(impl_of(self)->device.type == DeviceType::Cpu); }
 PyObject* get_is_cuda(PyObject* self, void*) { return PyBool_FromLong(impl_of(self)->device.type == DeviceType::Cuda); }
@@ -35,8 +37,10 @@ int set_grad(PyObject* self, PyObject* value, void*) {
   return guarded([&] {
     if (!value || value == Py_None) return impl_of(self)->grad = {}, 0;
     const Tensor g = require_tensor(value, "grad");
-    STRATA_CHECK(g->same_shape(*impl_of(self)), Runtime, "assigned grad has shape {}, the tensor has {}", to_string(g.shape()), to_string(impl_of(self)->sizes()));
-    STRATA_CHECK(g.dtype() == impl_of(self)->dtype, Runtime, "assigned grad has dtype {}, the tensor has {}", name_of(g.dtype()), name_of(impl_of(self)->dtype));
+    STRATA_CHECK(g->same_shape(*impl_of(self)), Runtime, "assigned grad has shape {}, the tensor has {}",
+                 to_string(g.shape()), to_string(impl_of(self)->sizes()));
+    STRATA_CHECK(g.dtype() == impl_of(self)->dtype, Runtime, "assigned grad has dtype {}, the tensor has {}",
+                 name_of(g.dtype()), name_of(impl_of(self)->dtype));
     return impl_of(self)->grad = g, 0;
   });
 }
@@ -47,7 +51,8 @@ int set_data(PyObject* self, PyObject* value, void*) {
   return guarded([&] {
     const Tensor t = require_tensor(value, "data");
     TensorImpl& me = *impl_of(self);
-    me.storage = t->storage, me.data = t->data, me.dtype = t->dtype, me.ndim = t->ndim, me.numel = t->numel, me.contiguous = t->contiguous;
+    me.storage = t->storage, me.data = t->data, me.dtype = t->dtype, me.ndim = t->ndim, me.numel = t->numel,
+    me.contiguous = t->contiguous;
     std::copy_n(t->shape, t->ndim, me.shape);
     std::copy_n(t->strides, t->ndim, me.strides);
     return 0;
@@ -67,7 +72,8 @@ PyObject* transpose_dims(PyObject* self, bool matrix_only) {
     const int n = impl_of(self)->ndim;
     std::vector<int64_t> order(static_cast<size_t>(n));
     for (int d = 0; d < n; ++d) order[static_cast<size_t>(d)] = matrix_only ? d : n - 1 - d;
-    STRATA_CHECK(!matrix_only || n >= 2, Runtime, "tensor.mT is only supported on matrices or batches of matrices. Got {}-D tensor.", n);
+    STRATA_CHECK(!matrix_only || n >= 2, Runtime,
+                 "tensor.mT is only supported on matrices or batches of matrices. Got {}-D tensor.", n);
     if (matrix_only) std::swap(order[static_cast<size_t>(n - 1)], order[static_cast<size_t>(n - 2)]);
     return wrap(call(find_op("permute"), Args(Value(impl_of(self)), IntList(order))));
   });
@@ -105,17 +111,22 @@ PyObject* method_dim(PyObject* self, PyObject*) { return PyLong_FromLong(impl_of
 PyObject* method_numel(PyObject* self, PyObject*) { return PyLong_FromLongLong(impl_of(self)->numel); }
 PyObject* method_element_size(PyObject* self, PyObject*) { return PyLong_FromSize_t(size_of(impl_of(self)->dtype)); }
 PyObject* method_data_ptr(PyObject* self, PyObject*) { return PyLong_FromVoidPtr(impl_of(self)->data); }
-PyObject* method_storage_offset(PyObject* self, PyObject*) { return PyLong_FromLongLong(impl_of(self)->storage_offset()); }
+PyObject* method_storage_offset(PyObject* self, PyObject*) {
+  return PyLong_FromLongLong(impl_of(self)->storage_offset());
+}
 PyObject* method_is_floating(PyObject* self, PyObject*) { return PyBool_FromLong(is_floating(impl_of(self)->dtype)); }
 PyObject* method_is_signed(PyObject* self, PyObject*) { return PyBool_FromLong(is_signed(impl_of(self)->dtype)); }
 PyObject* method_is_complex(PyObject*, PyObject*) { Py_RETURN_FALSE; }
 PyObject* method_is_inference(PyObject* self, PyObject*) { return PyBool_FromLong(impl_of(self)->inference); }
-PyObject* method_get_device(PyObject* self, PyObject*) { return PyLong_FromLong(impl_of(self)->device.type == DeviceType::Cpu ? -1 : impl_of(self)->device.index); }
+PyObject* method_get_device(PyObject* self, PyObject*) {
+  return PyLong_FromLong(impl_of(self)->device.type == DeviceType::Cpu ? -1 : impl_of(self)->device.index);
+}
 
 bool is_channels_last(const TensorImpl& t, int spatial) {
   if (t.ndim != spatial + 2) return false;
   int64_t expected = 1;
-  for (int k = 0; k < t.ndim; ++k) {  // innermost first: channels, then the spatial dimensions backwards, then the batch
+  for (int k = 0; k < t.ndim;
+       ++k) {  // innermost first: channels, then the spatial dimensions backwards, then the batch
     const int d = k == 0 ? 1 : k == t.ndim - 1 ? 0 : t.ndim - k;
     if (t.shape[d] != 1 && t.strides[d] != expected) return false;
     expected *= t.shape[d];
@@ -128,7 +139,9 @@ PyObject* method_is_contiguous(PyObject* self, PyObject* args, PyObject* keyword
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "|s", const_cast<char**>(names), &format)) return nullptr;
   const std::string_view f = format;
   const TensorImpl& t = *impl_of(self);
-  return PyBool_FromLong(f == "channels_last" ? is_channels_last(t, 2) : f == "channels_last_3d" ? is_channels_last(t, 3) : t.contiguous);
+  return PyBool_FromLong(f == "channels_last"      ? is_channels_last(t, 2)
+                         : f == "channels_last_3d" ? is_channels_last(t, 3)
+                                                   : t.contiguous);
 }
 PyObject* method_item(PyObject* self, PyObject*) {
   return guarded([&]() -> PyObject* {
@@ -167,7 +180,8 @@ PyObject* method_retain_grad(PyObject* self, PyObject*) {
 PyObject* method_is_set_to(PyObject* self, PyObject* other) {
   return guarded([&] {
     const Tensor a = tensor_of(self), b = require_tensor(other, "is_set_to");
-    return PyBool_FromLong(a->data == b->data && a->same_shape(*b) && std::equal(a.strides().begin(), a.strides().end(), b.strides().begin()));
+    return PyBool_FromLong(a->data == b->data && a->same_shape(*b) &&
+                           std::equal(a.strides().begin(), a.strides().end(), b.strides().begin()));
   });
 }
 }  // namespace
@@ -176,41 +190,59 @@ PyObject* tensor_repr(PyObject* self) {
   return guarded([&] { return PyUnicode_FromString(tensor_of(self).to_string().c_str()); });
 }
 
-#define STRATA_GET(name, get) {name, get, nullptr, nullptr, nullptr}
-PyGetSetDef tensor_properties[] = {STRATA_GET("shape", get_shape), STRATA_GET("dtype", get_dtype), STRATA_GET("device", get_device), STRATA_GET("ndim", get_ndim),
-                                   STRATA_GET("itemsize", get_itemsize), STRATA_GET("nbytes", get_nbytes), STRATA_GET("is_cpu", get_is_cpu),
-                                   STRATA_GET("is_cuda", get_is_cuda), STRATA_GET("is_mps", get_false), STRATA_GET("is_sparse", get_false),
-                                   STRATA_GET("is_quantized", get_false), STRATA_GET("is_nested", get_false), STRATA_GET("is_meta", get_false),
-                                   STRATA_GET("layout", get_layout), STRATA_GET("_version", get_version), STRATA_GET("real", get_self),
-                                   STRATA_GET("is_leaf", get_is_leaf), STRATA_GET("retains_grad", get_retains_grad), STRATA_GET("_base", get_base),
-                                   STRATA_GET("T", get_T), STRATA_GET("mT", get_mT), STRATA_GET("H", get_T), STRATA_GET("mH", get_mT),
+#define STRATA_GET(name, get) \
+  { name, get, nullptr, nullptr, nullptr }
+PyGetSetDef tensor_properties[] = {STRATA_GET("shape", get_shape),
+                                   STRATA_GET("dtype", get_dtype),
+                                   STRATA_GET("device", get_device),
+                                   STRATA_GET("ndim", get_ndim),
+                                   STRATA_GET("itemsize", get_itemsize),
+                                   STRATA_GET("nbytes", get_nbytes),
+                                   STRATA_GET("is_cpu", get_is_cpu),
+                                   STRATA_GET("is_cuda", get_is_cuda),
+                                   STRATA_GET("is_mps", get_false),
+                                   STRATA_GET("is_sparse", get_false),
+                                   STRATA_GET("is_quantized", get_false),
+                                   STRATA_GET("is_nested", get_false),
+                                   STRATA_GET("is_meta", get_false),
+                                   STRATA_GET("layout", get_layout),
+                                   STRATA_GET("_version", get_version),
+                                   STRATA_GET("real", get_self),
+                                   STRATA_GET("is_leaf", get_is_leaf),
+                                   STRATA_GET("retains_grad", get_retains_grad),
+                                   STRATA_GET("_base", get_base),
+                                   STRATA_GET("T", get_T),
+                                   STRATA_GET("mT", get_mT),
+                                   STRATA_GET("H", get_T),
+                                   STRATA_GET("mH", get_mT),
                                    {"requires_grad", get_requires_grad, set_requires_grad, nullptr, nullptr},
                                    {"grad", get_grad, set_grad, nullptr, nullptr},
                                    {"data", get_data, set_data, nullptr, nullptr},
                                    {}};
 #undef STRATA_GET
 PyMethodDef tensor_methods[] = {
-    {"size", method(method_size), METH_VARARGS | METH_KEYWORDS, "The sizes, or one of them."},
-    {"stride", method(method_stride), METH_VARARGS | METH_KEYWORDS, "The strides in elements, or one of them."},
-    {"dim", method_dim, METH_NOARGS, "The number of dimensions."},
-    {"ndimension", method_dim, METH_NOARGS, "The number of dimensions."},
-    {"numel", method_numel, METH_NOARGS, "The number of elements."},
-    {"nelement", method_numel, METH_NOARGS, "The number of elements."},
-    {"element_size", method_element_size, METH_NOARGS, "Bytes per element."},
-    {"data_ptr", method_data_ptr, METH_NOARGS, "The address of the first element."},
-    {"storage_offset", method_storage_offset, METH_NOARGS, "Elements between the start of the memory and the first element."},
-    {"is_floating_point", method_is_floating, METH_NOARGS, "Whether the dtype is a floating one."},
-    {"is_signed", method_is_signed, METH_NOARGS, "Whether the dtype is signed."},
-    {"is_complex", method_is_complex, METH_NOARGS, "False: there are no complex dtypes."},
-    {"is_inference", method_is_inference, METH_NOARGS, "Whether it was made under inference_mode()."},
-    {"get_device", method_get_device, METH_NOARGS, "The device number, -1 on the CPU."},
-    {"is_contiguous", method(method_is_contiguous), METH_VARARGS | METH_KEYWORDS, "Whether the elements lie in order."},
-    {"item", method_item, METH_NOARGS, "The only element as a Python number."},
-    {"tolist", method_tolist, METH_NOARGS, "The elements as nested lists."},
-    {"requires_grad_", method(method_requires_grad_), METH_VARARGS | METH_KEYWORDS, "Asks for a gradient, in place."},
-    {"detach_", method_detach_, METH_NOARGS, "Forgets the history, in place."},
-    {"retain_grad", method_retain_grad, METH_NOARGS, "Keeps .grad of a computed tensor after backward()."},
-    {"is_set_to", method_is_set_to, METH_O, "Whether both are the same view of the same memory."},
-    {}};
+  {"size", method(method_size), METH_VARARGS | METH_KEYWORDS, "The sizes, or one of them."},
+  {"stride", method(method_stride), METH_VARARGS | METH_KEYWORDS, "The strides in elements, or one of them."},
+  {"dim", method_dim, METH_NOARGS, "The number of dimensions."},
+  {"ndimension", method_dim, METH_NOARGS, "The number of dimensions."},
+  {"numel", method_numel, METH_NOARGS, "The number of elements."},
+  {"nelement", method_numel, METH_NOARGS, "The number of elements."},
+  {"element_size", method_element_size, METH_NOARGS, "Bytes per element."},
+  {"data_ptr", method_data_ptr, METH_NOARGS, "The address of the first element."},
+  {"storage_offset", method_storage_offset, METH_NOARGS,
+   "Elements between the start of the memory and the first element."},
+  {"is_floating_point", method_is_floating, METH_NOARGS, "Whether the dtype is a floating one."},
+  {"is_signed", method_is_signed, METH_NOARGS, "Whether the dtype is signed."},
+  {"is_complex", method_is_complex, METH_NOARGS, "False: there are no complex dtypes."},
+  {"is_inference", method_is_inference, METH_NOARGS, "Whether it was made under inference_mode()."},
+  {"get_device", method_get_device, METH_NOARGS, "The device number, -1 on the CPU."},
+  {"is_contiguous", method(method_is_contiguous), METH_VARARGS | METH_KEYWORDS, "Whether the elements lie in order."},
+  {"item", method_item, METH_NOARGS, "The only element as a Python number."},
+  {"tolist", method_tolist, METH_NOARGS, "The elements as nested lists."},
+  {"requires_grad_", method(method_requires_grad_), METH_VARARGS | METH_KEYWORDS, "Asks for a gradient, in place."},
+  {"detach_", method_detach_, METH_NOARGS, "Forgets the history, in place."},
+  {"retain_grad", method_retain_grad, METH_NOARGS, "Keeps .grad of a computed tensor after backward()."},
+  {"is_set_to", method_is_set_to, METH_O, "Whether both are the same view of the same memory."},
+  {}};
 
 }  // namespace strata::python

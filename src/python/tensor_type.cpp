@@ -28,7 +28,8 @@ void dealloc(PyObject* self) {
 PyObject* wrap_new(Tensor t, PyTypeObject* type) {
   PyTensor* o;
   if (type == tensor_type && free_count) {
-    o = reinterpret_cast<PyTensor*>(PyObject_Init(reinterpret_cast<PyObject*>(free_objects[--free_count]), tensor_type));
+    o =
+      reinterpret_cast<PyTensor*>(PyObject_Init(reinterpret_cast<PyObject*>(free_objects[--free_count]), tensor_type));
     o->weak_references = nullptr;
   } else if (!(o = reinterpret_cast<PyTensor*>(type->tp_alloc(type, 0)))) {
     return nullptr;
@@ -40,18 +41,56 @@ PyObject* wrap_new(Tensor t, PyTypeObject* type) {
 
 // --- operators ---------------------------------------------------------------------------------------------------------
 
-enum Operator { kAdd, kSub, kMul, kTrueDiv, kFloorDiv, kRemainder, kPow, kMatmul, kAnd, kOr, kXor, kLshift, kRshift, kEq, kNe, kLt, kLe, kGt, kGe, kOperators };
+enum Operator {
+  kAdd,
+  kSub,
+  kMul,
+  kTrueDiv,
+  kFloorDiv,
+  kRemainder,
+  kPow,
+  kMatmul,
+  kAnd,
+  kOr,
+  kXor,
+  kLshift,
+  kRshift,
+  kEq,
+  kNe,
+  kLt,
+  kLe,
+  kGt,
+  kGe,
+  kOperators
+};
 struct OperatorName {
   const char* name;
   PyObject *plain = nullptr, *inplace = nullptr;  // callables, for everything but the short path
   const OpRecord* record = nullptr;               // of two tensors, when a short path exists
 };
-OperatorName operators[kOperators] = {{"add"}, {"sub"}, {"mul"}, {"div"}, {"floor_divide"}, {"remainder"}, {"pow"}, {"matmul"}, {"bitwise_and"},
-                                      {"bitwise_or"}, {"bitwise_xor"}, {"bitwise_left_shift"}, {"bitwise_right_shift"}, {"eq"}, {"ne"}, {"lt"}, {"le"},
-                                      {"gt"}, {"ge"}};
+OperatorName operators[kOperators] = {{"add"},
+                                      {"sub"},
+                                      {"mul"},
+                                      {"div"},
+                                      {"floor_divide"},
+                                      {"remainder"},
+                                      {"pow"},
+                                      {"matmul"},
+                                      {"bitwise_and"},
+                                      {"bitwise_or"},
+                                      {"bitwise_xor"},
+                                      {"bitwise_left_shift"},
+                                      {"bitwise_right_shift"},
+                                      {"eq"},
+                                      {"ne"},
+                                      {"lt"},
+                                      {"le"},
+                                      {"gt"},
+                                      {"ge"}};
 
 bool is_operand(PyObject* o) {
-  return is_tensor(o) || PyFloat_Check(o) || PyLong_Check(o) || (PyObject_CheckBuffer(o) && !PyBytes_Check(o) && !PyByteArray_Check(o));
+  return is_tensor(o) || PyFloat_Check(o) || PyLong_Check(o) ||
+         (PyObject_CheckBuffer(o) && !PyBytes_Check(o) && !PyByteArray_Check(o));
 }
 
 // A NumPy array meets a tensor as a tensor.
@@ -63,7 +102,8 @@ Object as_operand(PyObject* o) {
 
 // Tensors, and plain Python numbers where the op takes them as they are.
 bool quick_operand(PyObject* o, bool numbers, Value& v) {
-  if (Py_TYPE(o) == tensor_type) [[likely]] return v = impl_of(o), true;
+  if (Py_TYPE(o) == tensor_type) [[likely]]
+    return v = impl_of(o), true;
   if (!numbers) return false;
   if (PyFloat_CheckExact(o)) return v = Value(PyFloat_AS_DOUBLE(o)), true;
   return PyLong_CheckExact(o) && number_value(o, v);
@@ -73,11 +113,13 @@ template <Operator k> PyObject* binary(PyObject* left, PyObject* right) {
   const OperatorName& op = operators[k];
   if (op.record) [[likely]] {
     Args args = op.record->defaults;
-    if (quick_operand(left, op.record->numbers, args[0]) && quick_operand(right, op.record->numbers, args[1])) [[likely]]
+    if (quick_operand(left, op.record->numbers, args[0]) && quick_operand(right, op.record->numbers, args[1]))
+      [[likely]]
       return guarded([&]() -> PyObject* {
         constexpr int64_t kLongWork = 1 << 15;
         const auto large = [](const Value& v) { return v.tag == Tag::Tensor && v.tensor->numel > kLongWork; };
-        if (!large(args[0]) && !large(args[1])) [[likely]] return wrap(call(*op.record, args));
+        if (!large(args[0]) && !large(args[1])) [[likely]]
+          return wrap(call(*op.record, args));
         Tensor out;
         {
           WithoutGil unlock;
@@ -130,7 +172,8 @@ int truth(PyObject* self) {
   return guarded([&]() -> int {
     const Tensor t = tensor_of(self);
     STRATA_CHECK(t.numel() != 0, Runtime, "Boolean value of Tensor with no values is ambiguous");
-    STRATA_CHECK(t.numel() == 1, Runtime, "Boolean value of Tensor with more than one value is ambiguous; use .any() or .all()");
+    STRATA_CHECK(t.numel() == 1, Runtime,
+                 "Boolean value of Tensor with more than one value is ambiguous; use .any() or .all()");
     const Scalar s = t.item();
     return s.is_float() ? s.f != 0 : s.i != 0;
   });
@@ -147,7 +190,8 @@ PyObject* to_int(PyObject* self) {
 PyObject* to_index(PyObject* self) {
   return guarded([&] {
     const Tensor t = tensor_of(self);
-    STRATA_CHECK(t.numel() == 1 && !is_floating(t.dtype()), Type, "only integer tensors of a single element can be converted to an index");
+    STRATA_CHECK(t.numel() == 1 && !is_floating(t.dtype()), Type,
+                 "only integer tensors of a single element can be converted to an index");
     return PyLong_FromLongLong(t.item<int64_t>());
   });
 }
@@ -205,8 +249,10 @@ PyObject* make_subclass(PyObject*, PyObject* args) {
     return wrap_new(t, type);
   });
 }
-PyMethodDef subclass_method = {"_make_subclass", make_subclass, METH_VARARGS | METH_STATIC, "The same memory as an object of a subclass."};
-PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(PyTensor, weak_references), READONLY, nullptr}, {}};
+PyMethodDef subclass_method = {"_make_subclass", make_subclass, METH_VARARGS | METH_STATIC,
+                               "The same memory as an object of a subclass."};
+PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(PyTensor, weak_references), READONLY, nullptr},
+                         {}};
 }  // namespace
 
 PyObject* wrap(Tensor t) {
@@ -227,24 +273,61 @@ PyObject* wrap_list(const std::vector<Tensor>& list) {
 }
 
 bool init_tensor_type(PyObject* module) {
-  PyType_Slot slots[] = {
-      slot(Py_tp_new, new_tensor), slot(Py_tp_dealloc, dealloc), slot(Py_tp_repr, tensor_repr), slot(Py_tp_hash, hash), slot(Py_tp_richcompare, compare),
-      slot(Py_tp_iter, iterate), slot(Py_tp_getset, tensor_properties), slot(Py_tp_methods, tensor_methods), slot(Py_tp_members, members),
-      slot(Py_nb_add, binary<kAdd>), slot(Py_nb_subtract, binary<kSub>), slot(Py_nb_multiply, binary<kMul>), slot(Py_nb_true_divide, binary<kTrueDiv>),
-      slot(Py_nb_floor_divide, binary<kFloorDiv>), slot(Py_nb_remainder, binary<kRemainder>), slot(Py_nb_power, power),
-      slot(Py_nb_matrix_multiply, binary<kMatmul>), slot(Py_nb_and, binary<kAnd>), slot(Py_nb_or, binary<kOr>), slot(Py_nb_xor, binary<kXor>),
-      slot(Py_nb_lshift, binary<kLshift>), slot(Py_nb_rshift, binary<kRshift>), slot(Py_nb_inplace_add, inplace_binary<kAdd>),
-      slot(Py_nb_inplace_subtract, inplace_binary<kSub>), slot(Py_nb_inplace_multiply, inplace_binary<kMul>),
-      slot(Py_nb_inplace_true_divide, inplace_binary<kTrueDiv>), slot(Py_nb_inplace_floor_divide, inplace_binary<kFloorDiv>),
-      slot(Py_nb_inplace_remainder, inplace_binary<kRemainder>), slot(Py_nb_inplace_power, inplace_power), slot(Py_nb_inplace_and, inplace_binary<kAnd>),
-      slot(Py_nb_inplace_or, inplace_binary<kOr>), slot(Py_nb_inplace_xor, inplace_binary<kXor>), slot(Py_nb_inplace_lshift, inplace_binary<kLshift>),
-      slot(Py_nb_inplace_rshift, inplace_binary<kRshift>), slot(Py_nb_negative, unary<neg_op>), slot(Py_nb_absolute, unary<abs_op>),
-      slot(Py_nb_invert, unary<not_op>), slot(Py_nb_positive, unary<positive_op>), slot(Py_nb_bool, truth), slot(Py_nb_float, to_float),
-      slot(Py_nb_int, to_int), slot(Py_nb_index, to_index), slot(Py_mp_length, length), slot(Py_mp_subscript, get_item), slot(Py_mp_ass_subscript, set_item),
-      slot(Py_sq_length, length), slot(Py_sq_contains, contains), slot(Py_bf_getbuffer, get_buffer), slot(Py_bf_releasebuffer, release_buffer), {}};
-  PyType_Spec spec = {"strata.Tensor", sizeof(PyTensor), 0, static_cast<unsigned>(Py_TPFLAGS_DEFAULT) | Py_TPFLAGS_BASETYPE, slots};
+  PyType_Slot slots[] = {slot(Py_tp_new, new_tensor),
+                         slot(Py_tp_dealloc, dealloc),
+                         slot(Py_tp_repr, tensor_repr),
+                         slot(Py_tp_hash, hash),
+                         slot(Py_tp_richcompare, compare),
+                         slot(Py_tp_iter, iterate),
+                         slot(Py_tp_getset, tensor_properties),
+                         slot(Py_tp_methods, tensor_methods),
+                         slot(Py_tp_members, members),
+                         slot(Py_nb_add, binary<kAdd>),
+                         slot(Py_nb_subtract, binary<kSub>),
+                         slot(Py_nb_multiply, binary<kMul>),
+                         slot(Py_nb_true_divide, binary<kTrueDiv>),
+                         slot(Py_nb_floor_divide, binary<kFloorDiv>),
+                         slot(Py_nb_remainder, binary<kRemainder>),
+                         slot(Py_nb_power, power),
+                         slot(Py_nb_matrix_multiply, binary<kMatmul>),
+                         slot(Py_nb_and, binary<kAnd>),
+                         slot(Py_nb_or, binary<kOr>),
+                         slot(Py_nb_xor, binary<kXor>),
+                         slot(Py_nb_lshift, binary<kLshift>),
+                         slot(Py_nb_rshift, binary<kRshift>),
+                         slot(Py_nb_inplace_add, inplace_binary<kAdd>),
+                         slot(Py_nb_inplace_subtract, inplace_binary<kSub>),
+                         slot(Py_nb_inplace_multiply, inplace_binary<kMul>),
+                         slot(Py_nb_inplace_true_divide, inplace_binary<kTrueDiv>),
+                         slot(Py_nb_inplace_floor_divide, inplace_binary<kFloorDiv>),
+                         slot(Py_nb_inplace_remainder, inplace_binary<kRemainder>),
+                         slot(Py_nb_inplace_power, inplace_power),
+                         slot(Py_nb_inplace_and, inplace_binary<kAnd>),
+                         slot(Py_nb_inplace_or, inplace_binary<kOr>),
+                         slot(Py_nb_inplace_xor, inplace_binary<kXor>),
+                         slot(Py_nb_inplace_lshift, inplace_binary<kLshift>),
+                         slot(Py_nb_inplace_rshift, inplace_binary<kRshift>),
+                         slot(Py_nb_negative, unary<neg_op>),
+                         slot(Py_nb_absolute, unary<abs_op>),
+                         slot(Py_nb_invert, unary<not_op>),
+                         slot(Py_nb_positive, unary<positive_op>),
+                         slot(Py_nb_bool, truth),
+                         slot(Py_nb_float, to_float),
+                         slot(Py_nb_int, to_int),
+                         slot(Py_nb_index, to_index),
+                         slot(Py_mp_length, length),
+                         slot(Py_mp_subscript, get_item),
+                         slot(Py_mp_ass_subscript, set_item),
+                         slot(Py_sq_length, length),
+                         slot(Py_sq_contains, contains),
+                         slot(Py_bf_getbuffer, get_buffer),
+                         slot(Py_bf_releasebuffer, release_buffer),
+                         {}};
+  PyType_Spec spec = {"strata.Tensor", sizeof(PyTensor), 0,
+                      static_cast<unsigned>(Py_TPFLAGS_DEFAULT) | Py_TPFLAGS_BASETYPE, slots};
   tensor_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
-  if (!tensor_type || PyModule_AddObjectRef(module, "Tensor", reinterpret_cast<PyObject*>(tensor_type)) < 0) return false;
+  if (!tensor_type || PyModule_AddObjectRef(module, "Tensor", reinterpret_cast<PyObject*>(tensor_type)) < 0)
+    return false;
   Object subclass(PyCFunction_New(&subclass_method, nullptr));
   Object as_static(PyStaticMethod_New(subclass.get()));
   return PyObject_SetAttrString(reinterpret_cast<PyObject*>(tensor_type), "_make_subclass", as_static.get()) == 0;
@@ -257,8 +340,8 @@ bool bind_operators(PyObject* ops) {
     op.inplace = PyDict_GetItemString(ops, (std::string(op.name) + "_").c_str());
     if (!op.plain) continue;
     const OpRecord& record = find_op(op.name);
-    const bool two_tensors = record.params.size() >= 2 && record.params[0].type == ParamType::Tensor && record.params[1].type == ParamType::Tensor &&
-                             record.required == 2 && record.outputs == 1;
+    const bool two_tensors = record.params.size() >= 2 && record.params[0].type == ParamType::Tensor &&
+                             record.params[1].type == ParamType::Tensor && record.required == 2 && record.outputs == 1;
     if (two_tensors && (!record.composite_fn || &op == &operators[kMatmul])) op.record = &record;
   }
   neg_op = PyDict_GetItemString(ops, "neg"), abs_op = PyDict_GetItemString(ops, "abs");

@@ -11,8 +11,7 @@ namespace {
 // --- dtype: one immortal object per type -----------------------------------------------------------------------------
 
 struct PyDType {
-  PyObject_HEAD
-  DType value;
+  PyObject_HEAD DType value;
 };
 PyObject* dtype_objects[kDTypeCount];
 DType dtype_at(PyObject* o) { return reinterpret_cast<PyDType*>(o)->value; }
@@ -33,8 +32,7 @@ PyMethodDef dtype_methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS, nullptr
 // --- device ----------------------------------------------------------------------------------------------------------
 
 struct PyDevice {
-  PyObject_HEAD
-  Device value;
+  PyObject_HEAD Device value;
 };
 Device device_at(PyObject* o) { return reinterpret_cast<PyDevice*>(o)->value; }
 
@@ -60,12 +58,15 @@ PyObject* device_compare(PyObject* a, PyObject* b, int op) {
   return PyBool_FromLong((device_at(a) == device_at(b)) == (op == Py_EQ));
 }
 Py_hash_t device_hash(PyObject* o) { return static_cast<Py_hash_t>(device_at(o).type) * 131 + device_at(o).index + 2; }
-PyObject* device_get_type(PyObject* o, void*) { return PyUnicode_FromString(to_string(Device{device_at(o).type, -1}).c_str()); }
+PyObject* device_get_type(PyObject* o, void*) {
+  return PyUnicode_FromString(to_string(Device{device_at(o).type, -1}).c_str());
+}
 PyObject* device_get_index(PyObject* o, void*) {
   if (device_at(o).index < 0) Py_RETURN_NONE;
   return PyLong_FromLong(device_at(o).index);
 }
-PyGetSetDef device_properties[] = {{"type", device_get_type, nullptr, nullptr, nullptr}, {"index", device_get_index, nullptr, nullptr, nullptr}, {}};
+PyGetSetDef device_properties[] = {
+  {"type", device_get_type, nullptr, nullptr, nullptr}, {"index", device_get_index, nullptr, nullptr, nullptr}, {}};
 
 // --- Size: a tuple that prints and counts like PyTorch's ----------------------------------------------------------------
 
@@ -79,13 +80,13 @@ PyObject* size_numel(PyObject* o, PyObject*) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i) n *= PyLong_AsLongLong(PyTuple_GET_ITEM(o, i));
   return PyLong_FromLongLong(n);
 }
-PyMethodDef size_methods[] = {{"numel", size_numel, METH_NOARGS, "The number of elements a tensor of this size has."}, {}};
+PyMethodDef size_methods[] = {{"numel", size_numel, METH_NOARGS, "The number of elements a tensor of this size has."},
+                              {}};
 
 // --- Generator -------------------------------------------------------------------------------------------------------
 
 struct PyGenerator {
-  PyObject_HEAD
-  Generator* generator;
+  PyObject_HEAD Generator* generator;
   bool owned;
 };
 Generator& generator_at(PyObject* o) { return *reinterpret_cast<PyGenerator*>(o)->generator; }
@@ -114,7 +115,9 @@ PyObject* generator_manual_seed(PyObject* o, PyObject* seed) {
   generator_at(o).manual_seed(value);
   return Py_NewRef(o);
 }
-PyObject* generator_initial_seed(PyObject* o, PyObject*) { return PyLong_FromUnsignedLongLong(generator_at(o).initial_seed()); }
+PyObject* generator_initial_seed(PyObject* o, PyObject*) {
+  return PyLong_FromUnsignedLongLong(generator_at(o).initial_seed());
+}
 PyObject* generator_seed(PyObject* o, PyObject*) { return PyLong_FromUnsignedLongLong(generator_at(o).seed()); }
 PyObject* generator_get_state(PyObject* o, PyObject*) {
   return guarded([&] {
@@ -129,22 +132,25 @@ PyObject* generator_set_state(PyObject* o, PyObject* state) {
     const Tensor t = require_tensor(state, "set_state");
     Generator::State s;
     STRATA_CHECK(t.dtype() == DType::U8 && t.numel() == sizeof s && t.is_contiguous(), Value,
-                 "set_state: expected a uint8 tensor of 16 elements from get_state(), got {} {}", name_of(t.dtype()), to_string(t.shape()));
+                 "set_state: expected a uint8 tensor of 16 elements from get_state(), got {} {}", name_of(t.dtype()),
+                 to_string(t.shape()));
     std::memcpy(&s, t.bytes(), sizeof s);
     generator_at(o).set_state(s);
     return Py_NewRef(o);
   });
 }
 PyObject* generator_device(PyObject*, void*) { return wrap(Device{}); }
-PyMethodDef generator_methods[] = {{"manual_seed", generator_manual_seed, METH_O, "Starts the stream of this seed from its beginning."},
-                                   {"initial_seed", generator_initial_seed, METH_NOARGS, "The seed in use."},
-                                   {"seed", generator_seed, METH_NOARGS, "Takes a fresh seed from the system and returns it."},
-                                   {"get_state", generator_get_state, METH_NOARGS, "Seed and position, as a uint8 tensor."},
-                                   {"set_state", generator_set_state, METH_O, "Continues where get_state() was taken."},
-                                   {}};
+PyMethodDef generator_methods[] = {
+  {"manual_seed", generator_manual_seed, METH_O, "Starts the stream of this seed from its beginning."},
+  {"initial_seed", generator_initial_seed, METH_NOARGS, "The seed in use."},
+  {"seed", generator_seed, METH_NOARGS, "Takes a fresh seed from the system and returns it."},
+  {"get_state", generator_get_state, METH_NOARGS, "Seed and position, as a uint8 tensor."},
+  {"set_state", generator_set_state, METH_O, "Continues where get_state() was taken."},
+  {}};
 PyGetSetDef generator_properties[] = {{"device", generator_device, nullptr, nullptr, nullptr}, {}};
 
-PyTypeObject* make_type(PyObject* module, const char* name, int size, unsigned flags, PyType_Slot* slots, PyObject* bases = nullptr) {
+PyTypeObject* make_type(PyObject* module, const char* name, int size, unsigned flags, PyType_Slot* slots,
+                        PyObject* bases = nullptr) {
   PyType_Spec spec = {name, size, 0, static_cast<unsigned>(Py_TPFLAGS_DEFAULT) | flags, slots};
   PyObject* type = PyType_FromSpecWithBases(&spec, bases);
   if (type && PyModule_AddObjectRef(module, strrchr(name, '.') + 1, type) < 0) return nullptr;
@@ -161,8 +167,8 @@ PyObject* wrap(Device d) {
 }
 
 bool is_dtype(PyObject* o) {
-  return Py_TYPE(o) == dtype_type || o == reinterpret_cast<PyObject*>(&PyFloat_Type) || o == reinterpret_cast<PyObject*>(&PyLong_Type) ||
-         o == reinterpret_cast<PyObject*>(&PyBool_Type);
+  return Py_TYPE(o) == dtype_type || o == reinterpret_cast<PyObject*>(&PyFloat_Type) ||
+         o == reinterpret_cast<PyObject*>(&PyLong_Type) || o == reinterpret_cast<PyObject*>(&PyBool_Type);
 }
 DType dtype_of_object(PyObject* o) {
   if (Py_TYPE(o) == dtype_type) return dtype_at(o);
@@ -191,16 +197,25 @@ PyObject* make_size(Shape shape) {
 }
 
 bool init_types(PyObject* module) {
-  PyType_Slot dtype_slots[] = {slot(Py_tp_repr, dtype_repr), slot(Py_tp_getset, dtype_properties), slot(Py_tp_methods, dtype_methods), {}};
+  PyType_Slot dtype_slots[] = {
+    slot(Py_tp_repr, dtype_repr), slot(Py_tp_getset, dtype_properties), slot(Py_tp_methods, dtype_methods), {}};
   dtype_type = make_type(module, "strata.dtype", sizeof(PyDType), Py_TPFLAGS_DISALLOW_INSTANTIATION, dtype_slots);
-  PyType_Slot device_slots[] = {slot(Py_tp_new, device_new),          slot(Py_tp_repr, device_repr), slot(Py_tp_str, device_str),
-                                slot(Py_tp_richcompare, device_compare), slot(Py_tp_hash, device_hash), slot(Py_tp_getset, device_properties), {}};
+  PyType_Slot device_slots[] = {slot(Py_tp_new, device_new),
+                                slot(Py_tp_repr, device_repr),
+                                slot(Py_tp_str, device_str),
+                                slot(Py_tp_richcompare, device_compare),
+                                slot(Py_tp_hash, device_hash),
+                                slot(Py_tp_getset, device_properties),
+                                {}};
   device_type = make_type(module, "strata.device", sizeof(PyDevice), 0, device_slots);
   PyType_Slot size_slots[] = {slot(Py_tp_repr, size_repr), slot(Py_tp_methods, size_methods), {}};
   Object bases(PyTuple_Pack(1, reinterpret_cast<PyObject*>(&PyTuple_Type)));
   size_type = make_type(module, "strata.Size", 0, 0, size_slots, bases.get());
-  PyType_Slot generator_slots[] = {slot(Py_tp_new, generator_new), slot(Py_tp_dealloc, generator_dealloc), slot(Py_tp_methods, generator_methods),
-                                   slot(Py_tp_getset, generator_properties), {}};
+  PyType_Slot generator_slots[] = {slot(Py_tp_new, generator_new),
+                                   slot(Py_tp_dealloc, generator_dealloc),
+                                   slot(Py_tp_methods, generator_methods),
+                                   slot(Py_tp_getset, generator_properties),
+                                   {}};
   generator_type = make_type(module, "strata.Generator", sizeof(PyGenerator), 0, generator_slots);
   if (!dtype_type || !device_type || !size_type || !generator_type) return false;
 

@@ -53,7 +53,8 @@ struct Value {
   Value(const char* s) : Value(std::string_view(s)) {}
   Value(TensorList l) : tag(Tag::Tensors), size(static_cast<uint32_t>(l.size())), tensors(l.data()) {}
   Value(DType t) : tag(Tag::DType), size(0), i(static_cast<int64_t>(t)) {}
-  Value(Device d) : tag(Tag::Device), size(static_cast<uint32_t>(static_cast<uint8_t>(d.index))), i(static_cast<int64_t>(d.type)) {}
+  Value(Device d)
+      : tag(Tag::Device), size(static_cast<uint32_t>(static_cast<uint8_t>(d.index))), i(static_cast<int64_t>(d.type)) {}
   Value(Generator* g) : tag(g ? Tag::Generator : Tag::None), size(0), generator(g) {}
   template <class T> Value(const std::optional<T>& v) : Value() {
     if (v) *this = Value(*v);
@@ -83,8 +84,7 @@ struct Operand {
   Value value;
   Operand(const Tensor& t) : value(t) {}
   template <class T>
-    requires std::is_arithmetic_v<T>
-  Operand(T v) : value(Scalar(v)) {}
+  requires std::is_arithmetic_v<T> Operand(T v) : value(Scalar(v)) {}
   Operand(Scalar s) : value(s) {}
   explicit Operand(const Value& v) : value(v) {}
   operator Value() const { return value; }
@@ -99,8 +99,9 @@ struct Args {
 
   Args() {}
   template <class... T>
-    requires(sizeof...(T) > 0 && !(sizeof...(T) == 1 && (std::is_same_v<std::remove_cvref_t<T>, Args> && ...)))
-  explicit Args(const T&... values) : size(sizeof...(T)) {
+  requires(sizeof...(T) > 0 && !(sizeof...(T) == 1 && (std::is_same_v<std::remove_cvref_t<T>, Args> &&
+                                                       ...))) explicit Args(const T&... values)
+      : size(sizeof...(T)) {
     static_assert(sizeof...(T) <= kMax);
     uint32_t i = 0;
     ((v[i++] = Value(values)), ...);

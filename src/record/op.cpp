@@ -49,11 +49,13 @@ std::vector<std::string_view> split(std::string_view s) {
 constexpr struct {
   std::string_view text;
   ParamType type;
-} kTypes[] = {{"Tensor", ParamType::Tensor}, {"Tensor[]", ParamType::Tensors}, {"Tensor?[]", ParamType::Tensors},
-              {"Scalar", ParamType::Scalar}, {"int", ParamType::Int},          {"float", ParamType::Float},
-              {"bool", ParamType::Bool},     {"int[]", ParamType::Ints}, {"int?[]", ParamType::Ints},       {"float[]", ParamType::Floats},
-              {"str", ParamType::Str},       {"dtype", ParamType::DType},      {"device", ParamType::Device},
-              {"Generator", ParamType::Generator}};
+} kTypes[] = {{"Tensor", ParamType::Tensor},     {"Tensor[]", ParamType::Tensors},
+              {"Tensor?[]", ParamType::Tensors}, {"Scalar", ParamType::Scalar},
+              {"int", ParamType::Int},           {"float", ParamType::Float},
+              {"bool", ParamType::Bool},         {"int[]", ParamType::Ints},
+              {"int?[]", ParamType::Ints},       {"float[]", ParamType::Floats},
+              {"str", ParamType::Str},           {"dtype", ParamType::DType},
+              {"device", ParamType::Device},     {"Generator", ParamType::Generator}};
 
 Value parse_number(std::string_view s) {
   if (s == "inf") return HUGE_VAL;
@@ -158,7 +160,8 @@ OpRecord& OpRecord::define(const char* op_schema) {
   Registry& r = registry();
   r.ops.push_back(this);
   r.by_name.try_emplace(name, this);
-  if (!overload.empty() && !r.by_name.try_emplace(name + "." + overload, this).second) bad_schema(schema, "defined twice");
+  if (!overload.empty() && !r.by_name.try_emplace(name + "." + overload, this).second)
+    bad_schema(schema, "defined twice");
   return *this;
 }
 

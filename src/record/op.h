@@ -11,11 +11,24 @@
 
 namespace strata {
 
-enum class ParamType : uint8_t { Tensor, Tensors, Scalar, Int, Float, Bool, Ints, Floats, Str, DType, Device, Generator };
+enum class ParamType : uint8_t {
+  Tensor,
+  Tensors,
+  Scalar,
+  Int,
+  Float,
+  Bool,
+  Ints,
+  Floats,
+  Str,
+  DType,
+  Device,
+  Generator
+};
 struct Param {
   std::string_view name;
   ParamType type;
-  bool optional = false;      // accepts None
+  bool optional = false;  // accepts None
   bool keyword_only = false, has_default = false;
 };
 
@@ -38,7 +51,7 @@ struct Kernel {
   void (*run)(const Call&);
 };
 
-constexpr uint32_t kMaxInputs = 6;   // a differentiable tensor parameter stands among the first six
+constexpr uint32_t kMaxInputs = 6;  // a differentiable tensor parameter stands among the first six
 constexpr uint32_t kMaxOutputs = 5;
 
 // Gradients by parameter index; `list` for the op's Tensor[] parameter, if it has one.
@@ -74,7 +87,7 @@ struct Results {
 };
 
 struct ErrorSample {
-  const char* args;     // in the language of samples; see dispatch/samples.h
+  const char* args;  // in the language of samples; see dispatch/samples.h
   ErrorKind kind;
   const char* message;  // a part of the text expected
 };
@@ -84,39 +97,39 @@ struct STRATA_API OpRecord {
   using Compose = void (*)(const Args&, Results&);
   using Grad = Grads (*)(const GradContext&, const Tensor& grad);
 
-  std::string name;                    // "add", "linalg.det"
-  std::string overload;                // "dim" in "max.dim(…)"
+  std::string name;      // "add", "linalg.det"
+  std::string overload;  // "dim" in "max.dim(…)"
   const char* schema = nullptr;
   const char* text = "";
   std::vector<Param> params;
   Args defaults;
-  uint32_t required = 0;               // parameters up to the last one without a default
-  uint32_t positional = 0;             // parameters before the '*'
+  uint32_t required = 0;    // parameters up to the last one without a default
+  uint32_t positional = 0;  // parameters before the '*'
   uint32_t outputs = 1;
-  bool returns_list = false;           // -> Tensor[]
+  bool returns_list = false;  // -> Tensor[]
   std::vector<std::string> output_names;
 
   Infer infer_fn = nullptr;
-  Compose view_fn = nullptr;           // allocates nothing, shares the memory of input 0
-  Compose composite_fn = nullptr;      // written with other ops; the tape sees those
+  Compose view_fn = nullptr;       // allocates nothing, shares the memory of input 0
+  Compose composite_fn = nullptr;  // written with other ops; the tape sees those
   Grad grad_fn = nullptr;
   uint32_t saved_inputs = 0, saved_outputs = 0;  // masks
-  uint32_t constant_inputs = 0;        // mask of inputs that carry no gradient
-  uint32_t integer_outputs = 0;        // mask of outputs that carry no gradient (indices, masks)
-  bool cross_saved = false;            // input 0 is needed only for the gradient of input 1 and the other way round
-  bool broadcasts = false;             // the engine sums gradients to the inputs' shapes
-  bool updates_input = false;          // in place, a kernel is given input 0 itself as its output and touches only what changes
+  uint32_t constant_inputs = 0;                  // mask of inputs that carry no gradient
+  uint32_t integer_outputs = 0;                  // mask of outputs that carry no gradient (indices, masks)
+  bool cross_saved = false;    // input 0 is needed only for the gradient of input 1 and the other way round
+  bool broadcasts = false;     // the engine sums gradients to the inputs' shapes
+  bool updates_input = false;  // in place, a kernel is given input 0 itself as its output and touches only what changes
   bool has_inplace = false, has_out = true;
-  bool method = true;                  // becomes a Tensor method when its first parameter is a tensor
-  bool numbers = false;                // Tensor parameters accept plain numbers without making a tensor of them (pointwise)
-  bool random = false;                 // draws from a generator: tests compare statistics, not values
-  bool internal = false;               // a gradient helper: not exported to Python's public names
-  DTypeSet accepts = kAllTypes;        // dtypes the op computes with, and the samples are tried with
-  const char* dtype_hint = nullptr;    // what to use instead for other dtypes
-  const Formula* const* formulas = nullptr;     // of a pointwise op
-  int (*variant)(const Args&) = nullptr;        // which of several formulas; null: the only one
+  bool method = true;            // becomes a Tensor method when its first parameter is a tensor
+  bool numbers = false;          // Tensor parameters accept plain numbers without making a tensor of them (pointwise)
+  bool random = false;           // draws from a generator: tests compare statistics, not values
+  bool internal = false;         // a gradient helper: not exported to Python's public names
+  DTypeSet accepts = kAllTypes;  // dtypes the op computes with, and the samples are tried with
+  const char* dtype_hint = nullptr;          // what to use instead for other dtypes
+  const Formula* const* formulas = nullptr;  // of a pointwise op
+  int (*variant)(const Args&) = nullptr;     // which of several formulas; null: the only one
   std::vector<Kernel> kernels;
-  std::vector<const char*> aliases;    // further Python names, e.g. "nn.functional.relu"
+  std::vector<const char*> aliases;  // further Python names, e.g. "nn.functional.relu"
   std::vector<const char*> sample_texts;
   std::vector<ErrorSample> error_samples;
 
@@ -157,7 +170,7 @@ struct STRATA_API OpRecord {
   OpRecord& takes_numbers() { return numbers = true, *this; }  // composites whose tensors may be plain numbers
   OpRecord& draws() { return random = true, *this; }
   OpRecord& alias(const char* other_name) { return aliases.push_back(other_name), *this; }
-  OpRecord& nn() { return alias_nn(); }          // also as nn.functional.<name>
+  OpRecord& nn() { return alias_nn(); }  // also as nn.functional.<name>
   OpRecord& dtypes(DTypeSet set, const char* hint = nullptr) { return accepts = set, dtype_hint = hint, *this; }
   OpRecord& samples(std::initializer_list<const char*> texts) {
     return sample_texts.insert(sample_texts.end(), texts), *this;
@@ -173,15 +186,16 @@ struct STRATA_API OpRecord {
   OpRecord& alias_nn();
 };
 
-STRATA_API const std::vector<OpRecord*>& all_ops();              // in order of definition
-STRATA_API const OpRecord& find_op(std::string_view name, std::string_view overload = {});  // throws Internal when there is none
+STRATA_API const std::vector<OpRecord*>& all_ops();  // in order of definition
+STRATA_API const OpRecord& find_op(std::string_view name,
+                                   std::string_view overload = {});  // throws Internal when there is none
 
 // The pipeline every op takes, from either language: trace, infer, choose, run, record. Defined in dispatch/call.cpp.
-STRATA_API Tensor call(const OpRecord& op, const Args& args);                              // ops with one output
-STRATA_API void call_into(const OpRecord& op, const Args& args, Tensor* outs);             // op.outputs results
-STRATA_API std::vector<Tensor> call_list(const OpRecord& op, const Args& args);            // ops that return a list
-STRATA_API Tensor call_inplace(const OpRecord& op, const Args& args);                      // result goes into args[0]
-STRATA_API void call_out(const OpRecord& op, const Args& args, Tensor* outs);              // results go into the given tensors
+STRATA_API Tensor call(const OpRecord& op, const Args& args);                    // ops with one output
+STRATA_API void call_into(const OpRecord& op, const Args& args, Tensor* outs);   // op.outputs results
+STRATA_API std::vector<Tensor> call_list(const OpRecord& op, const Args& args);  // ops that return a list
+STRATA_API Tensor call_inplace(const OpRecord& op, const Args& args);            // result goes into args[0]
+STRATA_API void call_out(const OpRecord& op, const Args& args, Tensor* outs);    // results go into the given tensors
 template <size_t n> std::array<Tensor, n> call_array(const OpRecord& op, const Args& args) {
   std::array<Tensor, n> outs;
   call_into(op, args, outs.data());
@@ -211,20 +225,50 @@ STRATA_API STRATA_THREAD_LOCAL_DECL extern thread_local constinit ThreadState th
 
 namespace detail {
 template <class T> struct Unpack;
-template <> struct Unpack<Tensor> { static Tensor get(const Value& v) { return v.tag == Tag::Tensor ? Tensor(Ref<TensorImpl>::share(v.tensor)) : Tensor(); } };
-template <> struct Unpack<TensorList> { static TensorList get(const Value& v) { return v.tensor_list(); } };
-template <> struct Unpack<Operand> { static Operand get(const Value& v) { return Operand(v); } };
-template <> struct Unpack<Scalar> { static Scalar get(const Value& v) { return v.scalar(); } };
-template <> struct Unpack<int64_t> { static int64_t get(const Value& v) { return v.integer(); } };
-template <> struct Unpack<double> { static double get(const Value& v) { return v.number(); } };
-template <> struct Unpack<bool> { static bool get(const Value& v) { return v.boolean(); } };
-template <> struct Unpack<IntList> { static IntList get(const Value& v) { return v.int_list(); } };
-template <> struct Unpack<OptIntList> { static OptIntList get(const Value& v) { return v ? OptIntList(v.int_list()) : OptIntList(); } };
-template <> struct Unpack<std::span<const double>> { static std::span<const double> get(const Value& v) { return v.float_list(); } };
-template <> struct Unpack<std::string_view> { static std::string_view get(const Value& v) { return v.string(); } };
-template <> struct Unpack<DType> { static DType get(const Value& v) { return v.dtype(); } };
-template <> struct Unpack<Device> { static Device get(const Value& v) { return v.device(); } };
-template <> struct Unpack<Generator*> { static Generator* get(const Value& v) { return v.tag == Tag::Generator ? v.generator : nullptr; } };
+template <> struct Unpack<Tensor> {
+  static Tensor get(const Value& v) {
+    return v.tag == Tag::Tensor ? Tensor(Ref<TensorImpl>::share(v.tensor)) : Tensor();
+  }
+};
+template <> struct Unpack<TensorList> {
+  static TensorList get(const Value& v) { return v.tensor_list(); }
+};
+template <> struct Unpack<Operand> {
+  static Operand get(const Value& v) { return Operand(v); }
+};
+template <> struct Unpack<Scalar> {
+  static Scalar get(const Value& v) { return v.scalar(); }
+};
+template <> struct Unpack<int64_t> {
+  static int64_t get(const Value& v) { return v.integer(); }
+};
+template <> struct Unpack<double> {
+  static double get(const Value& v) { return v.number(); }
+};
+template <> struct Unpack<bool> {
+  static bool get(const Value& v) { return v.boolean(); }
+};
+template <> struct Unpack<IntList> {
+  static IntList get(const Value& v) { return v.int_list(); }
+};
+template <> struct Unpack<OptIntList> {
+  static OptIntList get(const Value& v) { return v ? OptIntList(v.int_list()) : OptIntList(); }
+};
+template <> struct Unpack<std::span<const double>> {
+  static std::span<const double> get(const Value& v) { return v.float_list(); }
+};
+template <> struct Unpack<std::string_view> {
+  static std::string_view get(const Value& v) { return v.string(); }
+};
+template <> struct Unpack<DType> {
+  static DType get(const Value& v) { return v.dtype(); }
+};
+template <> struct Unpack<Device> {
+  static Device get(const Value& v) { return v.device(); }
+};
+template <> struct Unpack<Generator*> {
+  static Generator* get(const Value& v) { return v.tag == Tag::Generator ? v.generator : nullptr; }
+};
 template <class T> struct Unpack<std::optional<T>> {
   static std::optional<T> get(const Value& v) { return v ? std::optional<T>(Unpack<T>::get(v)) : std::nullopt; }
 };

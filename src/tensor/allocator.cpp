@@ -59,7 +59,8 @@ Shared& shared() {
 }
 
 size_t cache_limit() {
-  static const size_t limit = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGE_SIZE)) / 2;
+  static const size_t limit =
+    static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGE_SIZE)) / 2;
   return limit;
 }
 
@@ -107,9 +108,11 @@ struct Janitor {  // at thread exit: local blocks become everybody's, and the th
 
 [[noreturn]] void out_of_memory(const Shared& s, size_t bytes) {
   const auto mib = [](size_t n) { return static_cast<double>(n) / (1 << 20); };
-  const std::string limit = s.limit ? fmt::format("the limit is {:.1f} MiB", mib(s.limit)) : std::string("the system has no more");
+  const std::string limit =
+    s.limit ? fmt::format("the limit is {:.1f} MiB", mib(s.limit)) : std::string("the system has no more");
   fail(ErrorKind::OutOfMemory,
-       fmt::format("out of memory: tried to allocate {:.1f} MiB on the CPU; {:.1f} MiB are held by live tensors, {:.1f} MiB are cached, {}. "
+       fmt::format("out of memory: tried to allocate {:.1f} MiB on the CPU; {:.1f} MiB are held by live tensors, "
+                   "{:.1f} MiB are cached, {}. "
                    "Free tensors, use a smaller batch, or raise the limit with set_memory_limit().",
                    mib(bytes), mib(s.live()), mib(s.cached), limit));
 }

@@ -17,14 +17,14 @@ struct STRATA_API alignas(64) Storage {
   std::atomic<uint32_t> version{0};  // in-place writes so far: saved tensors compare it
   uint32_t size_class = 0;
   bool external = false, read_only = false;
-  size_t capacity = 0;               // bytes usable
-  size_t requested = 0;              // bytes asked for, for the statistics
+  size_t capacity = 0;   // bytes usable
+  size_t requested = 0;  // bytes asked for, for the statistics
   std::byte* data = nullptr;
   union {
-    Storage* next;                   // link while the block is free
-    void (*release)(void*);          // external memory
+    Storage* next;           // link while the block is free
+    void (*release)(void*);  // external memory
   };
-  void* owner = nullptr;             // external memory: the argument of release
+  void* owner = nullptr;  // external memory: the argument of release
 
   void bump() { version.store(version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
   static void destroy(Storage*);
@@ -48,22 +48,25 @@ STRATA_API void set_memory_limit(size_t bytes);  // of reserved bytes; 0 lifts i
 STRATA_API void empty_cache();                   // gives cached blocks (shared, and this thread's) back to the system
 
 // Fixed-size objects (tensors, tape nodes): a per-thread list of free slots in front of malloc.
-template <class T>
-class Pool {
+template <class T> class Pool {
  public:
   static void* take() {
-    if (!head) [[unlikely]] return refill();
+    if (!head) [[unlikely]]
+      return refill();
     Slot* slot = head;
     head = slot->next, --kept;
     return slot;
   }
   static void give(void* p) {
-    if (kept >= kKeep) [[unlikely]] return std::free(p);
+    if (kept >= kKeep) [[unlikely]]
+      return std::free(p);
     head = new (p) Slot{head}, ++kept;
   }
 
  private:
-  struct Slot { Slot* next; };
+  struct Slot {
+    Slot* next;
+  };
   struct Janitor {
     ~Janitor() {
       kept = kKeep;

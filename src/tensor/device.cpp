@@ -24,12 +24,14 @@ Device device_from_name(std::string_view s) {
                  "invalid device '{}': after ':' comes a device number, as in '{}:0'", s, name);
     return d;
   }
-  fail(ErrorKind::Runtime, fmt::format("invalid device '{}'; expected cpu, cuda, vgpu or mps, with an optional number as in 'cuda:0'", s));
+  fail(ErrorKind::Runtime,
+       fmt::format("invalid device '{}'; expected cpu, cuda, vgpu or mps, with an optional number as in 'cuda:0'", s));
 }
 
 void require_available(Device d) {
   STRATA_CHECK(d.type == DeviceType::Cpu && d.index <= 0, Runtime,
-               "device '{}' is not available: this build of Strata has the CPU back end only; use device='cpu'", to_string(d));
+               "device '{}' is not available: this build of Strata has the CPU back end only; use device='cpu'",
+               to_string(d));
 }
 
 }  // namespace strata

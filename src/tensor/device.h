@@ -18,6 +18,6 @@ struct Device {
 
 STRATA_API std::string to_string(Device d);              // "cpu", "cuda:0"
 STRATA_API Device device_from_name(std::string_view s);  // throws Runtime on anything else
-STRATA_API void require_available(Device d);             // throws with what was found and what to do: never silently the CPU
+STRATA_API void require_available(Device d);  // throws with what was found and what to do: never silently the CPU
 
 }  // namespace strata

@@ -14,7 +14,11 @@ struct Exported {
 DLDataType code_of(DType t) {
   STRATA_CHECK(!kFloat8Types.has(t), Type, "DLPack has no code for {}; convert with .to() first", name_of(t));
   const auto bits = static_cast<uint8_t>(8 * size_of(t));
-  const uint8_t code = t == DType::Bool ? kBool : t == DType::BF16 ? kBfloat : is_floating(t) ? kFloat : is_signed(t) ? kInt : kUInt;
+  const uint8_t code = t == DType::Bool   ? kBool
+                       : t == DType::BF16 ? kBfloat
+                       : is_floating(t)   ? kFloat
+                       : is_signed(t)     ? kInt
+                                          : kUInt;
   return {code, bits, 1};
 }
 
@@ -25,7 +29,8 @@ DType dtype_of_code(DLDataType t) {
     const DLDataType code = code_of(candidate);
     if (code.code == t.code && code.bits == t.bits && t.lanes == 1) return candidate;
   }
-  fail(ErrorKind::Type, fmt::format("from_dlpack: element type with code {}, {} bits and {} lanes is not supported", t.code, t.bits, t.lanes));
+  fail(ErrorKind::Type, fmt::format("from_dlpack: element type with code {}, {} bits and {} lanes is not supported",
+                                    t.code, t.bits, t.lanes));
 }
 }  // namespace
 
@@ -42,7 +47,8 @@ DLManagedTensor* export_tensor(const Tensor& t) {
 
 Tensor import_tensor(DLManagedTensor* managed) {
   const DLTensor& from = managed->dl_tensor;
-  STRATA_CHECK(from.device.device_type == kCpuDevice, Runtime, "from_dlpack: the array is on device type {}; only CPU memory can be shared by this build",
+  STRATA_CHECK(from.device.device_type == kCpuDevice, Runtime,
+               "from_dlpack: the array is on device type {}; only CPU memory can be shared by this build",
                from.device.device_type);
   Tensor t(Ref<TensorImpl>::adopt(TensorImpl::make()));
   t->dtype = dtype_of_code(from.dtype);
@@ -54,12 +60,13 @@ Tensor import_tensor(DLManagedTensor* managed) {
     t->set_contiguous_strides();
   }
   auto* data = static_cast<std::byte*>(from.data) + from.byte_offset;
-  t->storage = adopt_memory(data, static_cast<size_t>(t->numel) * size_of(t->dtype),
-                            [](void* p) {
-                              auto* m = static_cast<DLManagedTensor*>(p);
-                              if (m->deleter) m->deleter(m);
-                            },
-                            managed);
+  t->storage = adopt_memory(
+    data, static_cast<size_t>(t->numel) * size_of(t->dtype),
+    [](void* p) {
+      auto* m = static_cast<DLManagedTensor*>(p);
+      if (m->deleter) m->deleter(m);
+    },
+    managed);
   t->data = data;
   return t;
 }

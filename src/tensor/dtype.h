@@ -23,13 +23,15 @@ constexpr size_t size_of(DType t) {
   return sizes[static_cast<int>(t)];
 }
 constexpr bool is_floating(DType t) { return t >= DType::F8E4M3; }
-constexpr bool is_integral(DType t, bool with_bool = true) { return t <= DType::I64 && (with_bool || t != DType::Bool); }
+constexpr bool is_integral(DType t, bool with_bool = true) {
+  return t <= DType::I64 && (with_bool || t != DType::Bool);
+}
 constexpr bool is_signed(DType t) { return t >= DType::I8; }
 
-STRATA_API const char* name_of(DType t);                     // "float32", as PyTorch writes it
-STRATA_API DType dtype_from_name(std::string_view name);     // also "float", "double", "half", "long", "int"…; throws Type
-STRATA_API DType promote(DType a, DType b);                  // of two tensors with dimensions
-STRATA_API DType default_dtype();                            // of floating-point results made from nothing
+STRATA_API const char* name_of(DType t);                  // "float32", as PyTorch writes it
+STRATA_API DType dtype_from_name(std::string_view name);  // also "float", "double", "half", "long", "int"…; throws Type
+STRATA_API DType promote(DType a, DType b);               // of two tensors with dimensions
+STRATA_API DType default_dtype();                         // of floating-point results made from nothing
 STRATA_API void set_default_dtype(DType t);
 
 // Sets of dtypes, for what an op accepts.
@@ -52,8 +54,8 @@ constexpr DTypeSet kFloatingTypes{DType::F16, DType::BF16, DType::F32, DType::F6
 constexpr DTypeSet kIntegerTypes{DType::U8, DType::I8, DType::I16, DType::I32, DType::I64};
 constexpr DTypeSet kBoolType{DType::Bool};
 constexpr DTypeSet kNumericTypes = kFloatingTypes | kIntegerTypes;
-constexpr DTypeSet kAllTypes = kNumericTypes | kBoolType;      // what computation accepts
-constexpr DTypeSet kStorageTypes = kAllTypes | kFloat8Types;   // what copies and conversions accept
+constexpr DTypeSet kAllTypes = kNumericTypes | kBoolType;     // what computation accepts
+constexpr DTypeSet kStorageTypes = kAllTypes | kFloat8Types;  // what copies and conversions accept
 
 template <class T> struct DTypeOf;
 template <> struct DTypeOf<bool> { static constexpr DType value = DType::Bool; };
@@ -72,8 +74,7 @@ template <class T> constexpr DType dtype_of = DTypeOf<T>::value;
 
 // Calls f.template operator()<T>() with the element type of t: dispatch_dtype(t, []<class T> { … }). Each use compiles the
 // body twelve times; where that is much code, convert at the edges and compute in compute_type(t) instead.
-template <class F>
-decltype(auto) dispatch_dtype(DType t, F&& f) {
+template <class F> decltype(auto) dispatch_dtype(DType t, F&& f) {
   switch (t) {
     case DType::Bool: return f.template operator()<bool>();
     case DType::U8: return f.template operator()<uint8_t>();
@@ -92,8 +93,7 @@ decltype(auto) dispatch_dtype(DType t, F&& f) {
 }
 
 // Calls f with an unsigned integer type of the element's size: for ops that only move elements (4 instantiations).
-template <class F>
-decltype(auto) dispatch_size(DType t, F&& f) {
+template <class F> decltype(auto) dispatch_size(DType t, F&& f) {
   switch (size_of(t)) {
     case 1: return f.template operator()<uint8_t>();
     case 2: return f.template operator()<uint16_t>();
@@ -103,17 +103,17 @@ decltype(auto) dispatch_size(DType t, F&& f) {
 }
 
 // The type arithmetic happens in: double for f64, float for the other floats, int64 for integers and bool.
-constexpr DType compute_type(DType t) { return t == DType::F64 ? DType::F64 : is_floating(t) ? DType::F32 : DType::I64; }
-template <class F>
-decltype(auto) dispatch_compute(DType t, F&& f) {
+constexpr DType compute_type(DType t) {
+  return t == DType::F64 ? DType::F64 : is_floating(t) ? DType::F32 : DType::I64;
+}
+template <class F> decltype(auto) dispatch_compute(DType t, F&& f) {
   if (t == DType::F64) return f.template operator()<double>();
   if (is_floating(t)) return f.template operator()<float>();
   return f.template operator()<int64_t>();
 }
 
 // Value conversion between any two element types (a float to an integer truncates; anything to bool is != 0).
-template <class To, class From>
-inline To convert(From v) {
+template <class To, class From> inline To convert(From v) {
   constexpr bool kNarrowFrom = !std::is_arithmetic_v<From>, kNarrowTo = !std::is_arithmetic_v<To>;
   if constexpr (std::is_same_v<To, From>) return v;
   else if constexpr (kNarrowFrom) return convert<To>(static_cast<float>(v));

@@ -33,13 +33,13 @@ inline uint32_t encode_small_float(float value) {
   return sign << (kExponent + kMantissa) | out;
 }
 
-template <int kExponent, int kMantissa>
-inline float decode_small_float(uint32_t code) {  // finite codes
+template <int kExponent, int kMantissa> inline float decode_small_float(uint32_t code) {  // finite codes
   constexpr int kBias = (1 << (kExponent - 1)) - 1;
   const uint32_t sign = code >> (kExponent + kMantissa), exponent = code >> kMantissa & ((1u << kExponent) - 1);
   const uint32_t mantissa = code & ((1u << kMantissa) - 1);
   const float magnitude = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), 1 - kBias - kMantissa)
-                                        : std::ldexp(static_cast<float>(mantissa | 1u << kMantissa), static_cast<int>(exponent) - kBias - kMantissa);
+                                        : std::ldexp(static_cast<float>(mantissa | 1u << kMantissa),
+                                                     static_cast<int>(exponent) - kBias - kMantissa);
   return sign ? -magnitude : magnitude;
 }
 }  // namespace detail
@@ -58,11 +58,13 @@ struct BFloat16 {
 struct Half {
   uint16_t bits;
   Half() = default;
-  explicit Half(float value) : bits(static_cast<uint16_t>(detail::encode_small_float<5, 10, 0x7c00, 0x7e00, 0x7bff>(value))) {}
+  explicit Half(float value)
+      : bits(static_cast<uint16_t>(detail::encode_small_float<5, 10, 0x7c00, 0x7e00, 0x7bff>(value))) {}
   explicit operator float() const {
     const uint32_t magnitude = bits & 0x7fffu;
     if (magnitude >= 0x7c00u)
-      return std::bit_cast<float>(static_cast<uint32_t>(bits & 0x8000u) << 16 | 0x7f800000u | (magnitude & 0x3ffu) << 13);
+      return std::bit_cast<float>(static_cast<uint32_t>(bits & 0x8000u) << 16 | 0x7f800000u |
+                                  (magnitude & 0x3ffu) << 13);
     return detail::decode_small_float<5, 10>(bits);
   }
 };
@@ -71,20 +73,22 @@ struct Half {
 struct Float8E4M3 {
   uint8_t bits;
   Float8E4M3() = default;
-  explicit Float8E4M3(float value) : bits(static_cast<uint8_t>(detail::encode_small_float<4, 3, 0x7f, 0x7f, 0x7e>(value))) {}
+  explicit Float8E4M3(float value)
+      : bits(static_cast<uint8_t>(detail::encode_small_float<4, 3, 0x7f, 0x7f, 0x7e>(value))) {}
   explicit operator float() const {
-    return (bits & 0x7fu) == 0x7fu ? std::bit_cast<float>((bits & 0x80u) << 24 | 0x7fc00000u) : detail::decode_small_float<4, 3>(bits);
+    return (bits & 0x7fu) == 0x7fu ? std::bit_cast<float>((bits & 0x80u) << 24 | 0x7fc00000u)
+                                   : detail::decode_small_float<4, 3>(bits);
   }
 };
 
 struct Float8E5M2 {
   uint8_t bits;
   Float8E5M2() = default;
-  explicit Float8E5M2(float value) : bits(static_cast<uint8_t>(detail::encode_small_float<5, 2, 0x7c, 0x7f, 0x7b>(value))) {}
+  explicit Float8E5M2(float value)
+      : bits(static_cast<uint8_t>(detail::encode_small_float<5, 2, 0x7c, 0x7f, 0x7b>(value))) {}
   explicit operator float() const {
     const uint32_t magnitude = bits & 0x7fu;
-    if (magnitude >= 0x7cu)
-      return std::bit_cast<float>((bits & 0x80u) << 24 | 0x7f800000u | (magnitude & 3u) << 21);
+    if (magnitude >= 0x7cu) return std::bit_cast<float>((bits & 0x80u) << 24 | 0x7f800000u | (magnitude & 3u) << 21);
     return detail::decode_small_float<5, 2>(bits);
   }
 };

@@ -14,19 +14,20 @@ class STRATA_API Generator {
   struct Draw {  // a reserved piece of the stream: blocks [first, first + blocks) of `seed`
     uint64_t seed, first;
   };
-  Draw reserve(uint64_t blocks);   // each block is four 32-bit words; see device/philox.h
+  Draw reserve(uint64_t blocks);  // each block is four 32-bit words; see device/philox.h
   Draw reserve_words(uint64_t n) { return reserve((n + 3) / 4); }
 
   void manual_seed(uint64_t seed);
   uint64_t initial_seed() const;
-  uint64_t seed();                 // a fresh seed from the system
+  uint64_t seed();  // a fresh seed from the system
   struct State {
     uint64_t seed, position;
   };
   State state() const;
   void set_state(State s);
 
-  static constexpr uint64_t kDefaultSeed = 67280421310721;  // as PyTorch's, so that nothing depends on forgetting to seed
+  static constexpr uint64_t kDefaultSeed =
+    67280421310721;  // as PyTorch's, so that nothing depends on forgetting to seed
 
  private:
   mutable std::mutex mutex_;

@@ -86,11 +86,13 @@ class Printer {
     const std::string break_line = ",\n" + std::string(static_cast<size_t>(indent + 1), ' ');
     std::string s = "[";
     if (!last) {
-      const std::string gap = "," + std::string(static_cast<size_t>(t_.ndim - d - 1), '\n') + std::string(static_cast<size_t>(indent + 1), ' ');
+      const std::string gap = "," + std::string(static_cast<size_t>(t_.ndim - d - 1), '\n') +
+                              std::string(static_cast<size_t>(indent + 1), ' ');
       for (size_t i = 0; i < parts.size(); ++i) s += (i ? gap : "") + parts[i];
       return s + "]";
     }
-    const size_t per_line = static_cast<size_t>(std::max<int64_t>(1, (o_.line_width - indent) / static_cast<int64_t>(width_ + 2)));
+    const size_t per_line =
+      static_cast<size_t>(std::max<int64_t>(1, (o_.line_width - indent) / static_cast<int64_t>(width_ + 2)));
     for (size_t i = 0; i < parts.size(); ++i) s += (i == 0 ? "" : i % per_line == 0 ? break_line : ", ") + parts[i];
     return s + "]";
   }
@@ -109,7 +111,10 @@ std::string Tensor::to_string() const {
   const auto indent = static_cast<int64_t>(prefix.size());
   std::vector<std::string> suffixes;
   std::string body = "[]";
-  if (t.numel == 0 && t.ndim != 1) suffixes.push_back(fmt::format("size=({}{})", strata::to_string(t.sizes()).substr(1, strata::to_string(t.sizes()).size() - 2), t.ndim == 1 ? "," : ""));
+  if (t.numel == 0 && t.ndim != 1)
+    suffixes.push_back(fmt::format("size=({}{})",
+                                   strata::to_string(t.sizes()).substr(1, strata::to_string(t.sizes()).size() - 2),
+                                   t.ndim == 1 ? "," : ""));
   const bool usual = t.dtype == default_dtype() || (t.numel != 0 && (t.dtype == DType::I64 || t.dtype == DType::Bool));
   if (!usual) suffixes.push_back(fmt::format("dtype=strata.{}", name_of(t.dtype)));
   if (t.numel != 0) body = Printer(t, print_options).body(indent);

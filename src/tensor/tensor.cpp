@@ -10,7 +10,8 @@ void TensorImpl::destroy(TensorImpl* t) {
 }
 
 void TensorImpl::set_shape(Shape s) {
-  STRATA_CHECK(s.size() <= kMaxDims, Runtime, "a tensor has at most {} dimensions, got shape {}", kMaxDims, to_string(s));
+  STRATA_CHECK(s.size() <= kMaxDims, Runtime, "a tensor has at most {} dimensions, got shape {}", kMaxDims,
+               to_string(s));
   for (int64_t n : s) STRATA_CHECK(n >= 0, Runtime, "a size cannot be negative, got shape {}", to_string(s));
   ndim = static_cast<uint8_t>(s.size());
   for (size_t d = 0; d < s.size(); ++d) shape[d] = s[d];
@@ -24,7 +25,8 @@ int64_t checked_numel(Shape shape) {
     overflow |= __builtin_mul_overflow(n, s, &n);
   }
   if (empty) return 0;
-  STRATA_CHECK(!overflow && n <= INT64_MAX / 8, Runtime, "shape {} has more elements than can be addressed", to_string(shape));
+  STRATA_CHECK(!overflow && n <= INT64_MAX / 8, Runtime, "shape {} has more elements than can be addressed",
+               to_string(shape));
   return n;
 }
 
@@ -76,8 +78,9 @@ bool TensorImpl::is_dense() const {
 
 int normalize_dim(int64_t dim, int ndim, const char* op) {
   const int range = std::max(ndim, 1);
-  STRATA_CHECK(dim >= -range && dim < range, Index, "{}: dimension out of range (expected to be in range of [{}, {}], but got {})", op,
-               -range, range - 1, dim);
+  STRATA_CHECK(dim >= -range && dim < range, Index,
+               "{}: dimension out of range (expected to be in range of [{}, {}], but got {})", op, -range, range - 1,
+               dim);
   return static_cast<int>(dim < 0 ? dim + range : dim);
 }
 
@@ -87,14 +90,15 @@ void Tensor::set_grad(Tensor g) { get()->grad = std::move(g); }
 Tensor& Tensor::set_requires_grad(bool on) {
   STRATA_CHECK(on || !get()->history, Runtime,
                "only a leaf tensor can stop requiring a gradient; use detach() for a tensor that was computed");
-  STRATA_CHECK(!on || is_floating(dtype()), Runtime, "only tensors of floating-point dtype can require gradients, this one is {}",
-               name_of(dtype()));
+  STRATA_CHECK(!on || is_floating(dtype()), Runtime,
+               "only tensors of floating-point dtype can require gradients, this one is {}", name_of(dtype()));
   get()->requires_grad = on;
   return *this;
 }
 
 Scalar Tensor::item() const {
-  STRATA_CHECK(numel() == 1, Runtime, "item: a tensor with {} elements cannot be converted to a number; the shape is {}", numel(),
+  STRATA_CHECK(numel() == 1, Runtime,
+               "item: a tensor with {} elements cannot be converted to a number; the shape is {}", numel(),
                strata::to_string(shape()));
   return dispatch_dtype(dtype(), [&]<class T>() -> Scalar {
     const T v = *data<T>();
@@ -114,7 +118,8 @@ Tensor make_tensor(Shape shape, DType dtype, Device device) {
 
 Tensor shape_only(const TensorImpl& from) {
   Tensor t(Ref<TensorImpl>::adopt(TensorImpl::make()));
-  t->dtype = from.dtype, t->device = from.device, t->ndim = from.ndim, t->numel = from.numel, t->contiguous = from.contiguous;
+  t->dtype = from.dtype, t->device = from.device, t->ndim = from.ndim, t->numel = from.numel,
+  t->contiguous = from.contiguous;
   t->inference = from.inference, t->wrapped_number = from.wrapped_number;
   std::copy_n(from.shape, from.ndim, t->shape);
   std::copy_n(from.strides, from.ndim, t->strides);

@@ -36,7 +36,7 @@ class STRATA_API Tensor : public Ref<TensorImpl> {
   Tensor(Ref<TensorImpl> r) : Ref(std::move(r)) {}
 
   inline Shape shape() const;
-  inline int64_t size(int64_t dim) const;    // negative dims count from the end
+  inline int64_t size(int64_t dim) const;  // negative dims count from the end
   inline Shape strides() const;
   inline int dim() const;
   inline int64_t numel() const;
@@ -45,15 +45,15 @@ class STRATA_API Tensor : public Ref<TensorImpl> {
   inline bool is_contiguous() const;
   inline bool requires_grad() const;
   inline std::byte* bytes() const;
-  template <class T> T* data() const;        // T must be the element type
-  template <class T> T item() const;         // the only element, converted
+  template <class T> T* data() const;  // T must be the element type
+  template <class T> T item() const;   // the only element, converted
   Scalar item() const;
   Tensor grad() const;
   Tensor& set_requires_grad(bool on = true);
   void set_grad(Tensor g);
   // Adds the gradients of this tensor to the leaves' .grad; one of several elements needs the gradient to start from.
   void backward(const Tensor& gradient = {}, bool retain_graph = false, bool create_graph = false) const;
-  std::string to_string() const;             // printed as PyTorch prints it
+  std::string to_string() const;  // printed as PyTorch prints it
 
 #ifdef STRATA_TENSOR_METHODS  // set by <strata/strata.h>: every op as a method. The library itself does without, so that a
 #include "strata/tensor_methods.inc"  // new op does not rebuild it.
@@ -64,21 +64,21 @@ struct STRATA_API TensorImpl {
   std::atomic<int32_t> refs{1};
   DType dtype = DType::F32;
   uint8_t ndim = 0;
-  bool requires_grad = false;    // a leaf that wants a gradient, or the output of a recorded node
+  bool requires_grad = false;  // a leaf that wants a gradient, or the output of a recorded node
   bool contiguous = true;
   Device device;
-  bool inference = false;        // made under inference_mode: may not enter the tape
-  bool wrapped_number = false;   // stands for a Python number: takes part in promotion as one
-  uint8_t output = 0;            // which output of `history` this is
-  uint32_t rebases = 0;          // of a base: in-place writes recorded; of a view: as many as it has seen
+  bool inference = false;       // made under inference_mode: may not enter the tape
+  bool wrapped_number = false;  // stands for a Python number: takes part in promotion as one
+  uint8_t output = 0;           // which output of `history` this is
+  uint32_t rebases = 0;         // of a base: in-place writes recorded; of a view: as many as it has seen
   int64_t numel = 1;
-  std::byte* data = nullptr;     // null: shape only
+  std::byte* data = nullptr;  // null: shape only
   Ref<Storage> storage;
   Ref<History> history;
   Ref<TensorImpl> grad;
-  Ref<TensorImpl> base;          // of a view: the tensor it looks into
+  Ref<TensorImpl> base;  // of a view: the tensor it looks into
   std::unique_ptr<TensorExtra> extra;
-  void* python = nullptr;        // its Python object while one exists; it owns this, not the other way
+  void* python = nullptr;                      // its Python object while one exists; it owns this, not the other way
   int64_t shape[kMaxDims], strides[kMaxDims];  // in elements; left uninitialised past ndim
 
   static TensorImpl* make() { return new (Pool<TensorImpl>::take()) TensorImpl; }
@@ -91,15 +91,16 @@ struct STRATA_API TensorImpl {
       if (shape[d] != o.shape[d]) return false;
     return true;
   }
-  void set_shape(Shape s);            // checks sizes and rank
-  void set_contiguous_strides();      // row-major; computes numel with overflow checks
-  void update_contiguous();           // after shape and strides were set by hand
-  void set_strides_like(const TensorImpl& other);  // dense, in the other's memory order (channels-last stays channels-last)
+  void set_shape(Shape s);        // checks sizes and rank
+  void set_contiguous_strides();  // row-major; computes numel with overflow checks
+  void update_contiguous();       // after shape and strides were set by hand
+  void set_strides_like(
+    const TensorImpl& other);  // dense, in the other's memory order (channels-last stays channels-last)
   void allocate() {
     storage = strata::allocate(static_cast<size_t>(numel) * size_of(dtype));
     data = storage->data;
   }
-  bool is_dense() const;              // some permutation of its dimensions is contiguous
+  bool is_dense() const;  // some permutation of its dimensions is contiguous
   uint32_t version() const { return storage ? storage->version.load(std::memory_order_relaxed) : 0; }
   int64_t storage_offset() const { return storage ? (data - storage->data) / static_cast<int64_t>(size_of(dtype)) : 0; }
 };
@@ -123,8 +124,8 @@ template <class T> T Tensor::item() const { return item().to<T>(); }
 // How tensors are printed; the defaults are PyTorch's.
 struct PrintOptions {
   int precision = 4;
-  int64_t threshold = 1000;    // more elements than this are summarised
-  int64_t edge_items = 3;      // shown at each end of a summarised dimension
+  int64_t threshold = 1000;  // more elements than this are summarised
+  int64_t edge_items = 3;    // shown at each end of a summarised dimension
   int64_t line_width = 80;
   std::optional<bool> scientific;  // none: when the values ask for it
 };
@@ -133,8 +134,9 @@ STRATA_API extern PrintOptions print_options;
 STRATA_API extern std::string (*describe_history)(const TensorImpl&);
 
 STRATA_API Tensor make_tensor(Shape shape, DType dtype, Device device = {});  // uninitialised memory
-STRATA_API Tensor alias(const TensorImpl& t);       // same memory, no history, no base
-STRATA_API Tensor shape_only(const TensorImpl& t);  // same shape, no memory: what the tape keeps when values are not needed
-STRATA_API int64_t checked_numel(Shape shape);      // throws when the product does not fit
+STRATA_API Tensor alias(const TensorImpl& t);                                 // same memory, no history, no base
+STRATA_API Tensor
+shape_only(const TensorImpl& t);                // same shape, no memory: what the tape keeps when values are not needed
+STRATA_API int64_t checked_numel(Shape shape);  // throws when the product does not fit
 
 }  // namespace strata

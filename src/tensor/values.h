@@ -50,8 +50,7 @@ struct Scalar {
     double f;
   };
   template <class T>
-    requires std::is_arithmetic_v<T>
-  Scalar(T v) {
+  requires std::is_arithmetic_v<T> Scalar(T v) {
     if constexpr (std::is_same_v<T, bool>) kind = Kind::Bool, i = v;
     else if constexpr (std::is_integral_v<T>) kind = Kind::Int, i = static_cast<int64_t>(v);
     else kind = Kind::Float, f = static_cast<double>(v);

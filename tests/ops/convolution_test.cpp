@@ -12,31 +12,39 @@ struct Case {
   int64_t groups;
 };
 const Case kCases[] = {
-    {{2, 3, 9}, {4, 3, 3}, {1}, {0}, {1}, 1},
-    {{2, 4, 12}, {6, 2, 3}, {2}, {1}, {2}, 2},
-    {{2, 3, 9, 7}, {5, 3, 3, 2}, {1, 1}, {0, 0}, {1, 1}, 1},
-    {{3, 4, 8, 9}, {8, 1, 3, 3}, {2, 1}, {1, 2}, {1, 2}, 4},
-    {{2, 16, 10, 10}, {32, 16, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
-    {{1, 32, 7, 7}, {16, 32, 1, 1}, {2, 2}, {0, 0}, {1, 1}, 1},
-    {{1, 1, 5, 5}, {1, 1, 5, 5}, {1, 1}, {2, 2}, {1, 1}, 1},
-    {{2, 2, 5, 6, 4}, {4, 2, 2, 3, 2}, {1, 2, 1}, {1, 0, 1}, {1, 1, 2}, 1},
+  {{2, 3, 9}, {4, 3, 3}, {1}, {0}, {1}, 1},
+  {{2, 4, 12}, {6, 2, 3}, {2}, {1}, {2}, 2},
+  {{2, 3, 9, 7}, {5, 3, 3, 2}, {1, 1}, {0, 0}, {1, 1}, 1},
+  {{3, 4, 8, 9}, {8, 1, 3, 3}, {2, 1}, {1, 2}, {1, 2}, 4},
+  {{2, 16, 10, 10}, {32, 16, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
+  {{1, 32, 7, 7}, {16, 32, 1, 1}, {2, 2}, {0, 0}, {1, 1}, 1},
+  {{1, 1, 5, 5}, {1, 1, 5, 5}, {1, 1}, {2, 2}, {1, 1}, 1},
+  {{2, 2, 5, 6, 4}, {4, 2, 2, 3, 2}, {1, 2, 1}, {1, 0, 1}, {1, 1, 2}, 1},
 };
 
 TEST(Convolution, EqualsReferenceInAllPasses) {
   for (DType type : {DType::F32, DType::F64, DType::BF16, DType::I64})
     for (const Case& c : kCases) {
-      const Tensor x = small_integers(c.input, type, 1), w = small_integers(c.weight, type, 2), b = small_integers(Shape(c.weight).first(1), type, 3);
+      const Tensor x = small_integers(c.input, type, 1), w = small_integers(c.weight, type, 2),
+                   b = small_integers(Shape(c.weight).first(1), type, 3);
       const auto forward = [&] { return convolution(x, w, b, c.stride, c.padding, c.dilation, false, {0}, c.groups); };
       EXPECT_EQ(against_reference(forward), "") << name_of(type) << to_string(Shape(c.input));
       const Tensor y = small_integers(forward().shape(), type, 4);
-      EXPECT_EQ(against_reference([&] { return convolution(y, w, {}, c.stride, c.padding, c.dilation, true, {0}, c.groups); }), "") << name_of(type) << to_string(Shape(c.input));
-      EXPECT_EQ(against_reference([&] { return _convolution_weight_grad(x, y, c.weight, c.stride, c.padding, c.dilation, c.groups); }), "") << name_of(type) << to_string(Shape(c.input));
+      EXPECT_EQ(
+        against_reference([&] { return convolution(y, w, {}, c.stride, c.padding, c.dilation, true, {0}, c.groups); }),
+        "")
+        << name_of(type) << to_string(Shape(c.input));
+      EXPECT_EQ(against_reference(
+                  [&] { return _convolution_weight_grad(x, y, c.weight, c.stride, c.padding, c.dilation, c.groups); }),
+                "")
+        << name_of(type) << to_string(Shape(c.input));
     }
 }
 
 TEST(Convolution, TakesChannelsLastAndSlices) {
   const std::vector<int64_t> shape = {2, 9, 7, 16};
-  const Tensor last = permute(small_integers(shape, DType::F32, 1), {0, 3, 1, 2}), w = small_integers(std::vector<int64_t>{8, 16, 3, 3}, DType::F32, 2);
+  const Tensor last = permute(small_integers(shape, DType::F32, 1), {0, 3, 1, 2}),
+               w = small_integers(std::vector<int64_t>{8, 16, 3, 3}, DType::F32, 2);
   const Tensor out = conv2d(last, w, {}, 1, 1);
   EXPECT_EQ(out->strides[1], 1);  // channels-last stays channels-last
   EXPECT_EQ(against_reference([&] { return conv2d(last, w, {}, 1, 1); }), "");
@@ -46,24 +54,34 @@ TEST(Convolution, TakesChannelsLastAndSlices) {
 }
 
 TEST(Convolution, SameBitsForEveryThreadCount) {
-  for (const Case& c : {Case{{16, 16, 14, 14}, {32, 16, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 1}, Case{{1, 8, 40, 40}, {8, 8, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 1}, Case{{32, 1, 28, 28}, {32, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
+  for (const Case& c : {Case{{16, 16, 14, 14}, {32, 16, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
+                        Case{{1, 8, 40, 40}, {8, 8, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
+                        Case{{32, 1, 28, 28}, {32, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
                         Case{{7, 4, 20, 20}, {4, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 4}}) {
     const Tensor x = fractions(c.input, 1), w = fractions(c.weight, 2);
     const auto forward = [&] { return convolution(x, w, {}, c.stride, c.padding, c.dilation, false, {0}, c.groups); };
     EXPECT_EQ(for_thread_counts(forward), "") << to_string(Shape(c.input));
     const Tensor y = fractions(forward().shape(), 4);
-    EXPECT_EQ(for_thread_counts([&] { return convolution(y, w, {}, c.stride, c.padding, c.dilation, true, {0}, c.groups); }), "") << "input gradient " << to_string(Shape(c.input));
-    EXPECT_EQ(for_thread_counts([&] { return _convolution_weight_grad(x, y, c.weight, c.stride, c.padding, c.dilation, c.groups); }), "") << "weight gradient " << to_string(Shape(c.input));
+    EXPECT_EQ(
+      for_thread_counts([&] { return convolution(y, w, {}, c.stride, c.padding, c.dilation, true, {0}, c.groups); }),
+      "")
+      << "input gradient " << to_string(Shape(c.input));
+    EXPECT_EQ(for_thread_counts(
+                [&] { return _convolution_weight_grad(x, y, c.weight, c.stride, c.padding, c.dilation, c.groups); }),
+              "")
+      << "weight gradient " << to_string(Shape(c.input));
   }
 }
 
 TEST(Softmax, SpecialValuesAndLongRows) {
   const int64_t shape[] = {5, 301};
   const Tensor x = fractions(shape, 1);
-  x.data<float>()[0] = HUGE_VALF, x.data<float>()[301] = NAN, x.data<float>()[602] = -HUGE_VALF, x.data<float>()[903] = 3e38f;
+  x.data<float>()[0] = HUGE_VALF, x.data<float>()[301] = NAN, x.data<float>()[602] = -HUGE_VALF,
+  x.data<float>()[903] = 3e38f;
   for (const Tensor& y : {softmax(x, 1), log_softmax(x, 1)}) {
     const Tensor d = y;
-    for (int64_t i = 0; i < 301; ++i) EXPECT_TRUE(std::isnan(d.data<float>()[i]) && std::isnan(d.data<float>()[301 + i]));
+    for (int64_t i = 0; i < 301; ++i)
+      EXPECT_TRUE(std::isnan(d.data<float>()[i]) && std::isnan(d.data<float>()[301 + i]));
     EXPECT_FALSE(std::isnan(d.data<float>()[602]) || std::isnan(d.data<float>()[903]));
   }
   double sum = 0;

@@ -13,13 +13,15 @@ namespace strata::testing {
 inline Tensor small_integers(Shape shape, DType type, int64_t seed) {
   Tensor t = make_tensor(shape, type);
   dispatch_dtype(type, [&]<class T>() {
-    for (int64_t i = 0; i < t.numel(); ++i) t.data<T>()[i] = convert<T>(static_cast<double>((i * 7919 + seed * 104729) % 5 - (is_signed(type) ? 2 : 0)));
+    for (int64_t i = 0; i < t.numel(); ++i)
+      t.data<T>()[i] = convert<T>(static_cast<double>((i * 7919 + seed * 104729) % 5 - (is_signed(type) ? 2 : 0)));
   });
   return t;
 }
 inline Tensor fractions(Shape shape, int64_t seed) {
   Tensor t = make_tensor(shape, DType::F32);
-  for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = static_cast<float>((i * 7919 + seed * 104729) % 1009) / 1009.f - 0.5f;
+  for (int64_t i = 0; i < t.numel(); ++i)
+    t.data<float>()[i] = static_cast<float>((i * 7919 + seed * 104729) % 1009) / 1009.f - 0.5f;
   return t;
 }
 
@@ -28,7 +30,8 @@ inline std::string difference(const Tensor& a, const Tensor& b) {
   const Tensor x = contiguous(a), y = contiguous(b);
   const size_t size = size_of(a.dtype());
   for (int64_t i = 0; i < a.numel(); ++i)
-    if (std::memcmp(x.bytes() + static_cast<size_t>(i) * size, y.bytes() + static_cast<size_t>(i) * size, size) != 0) return fmt::format("element {} of {} differs", i, to_string(a.shape()));
+    if (std::memcmp(x.bytes() + static_cast<size_t>(i) * size, y.bytes() + static_cast<size_t>(i) * size, size) != 0)
+      return fmt::format("element {} of {} differs", i, to_string(a.shape()));
   return {};
 }
 

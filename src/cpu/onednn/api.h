@@ -10,8 +10,8 @@ enum class Type : uint8_t { F32, BF16, F16, S8, U8, S32 };
 
 // What the module needs from the library.
 struct Host {
-  int (*threads)();                      // how many threads a call may use now
-  void* (*allocate)(size_t bytes);       // 64-byte aligned; null when there is no memory
+  int (*threads)();                 // how many threads a call may use now
+  void* (*allocate)(size_t bytes);  // 64-byte aligned; null when there is no memory
   void (*release)(void* memory);
 };
 

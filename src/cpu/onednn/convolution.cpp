@@ -50,7 +50,8 @@ void settle(Side& side, const Desc& inner, bool result) {
   side.reorder = dnnl::reorder(dnnl::reorder::primitive_desc(engine(), from, engine(), to, attributes));
 }
 
-template <class PD> void finish(Entry& e, const PD& pd, const Desc& input, const Desc& weight, const Desc& output, const Convolution& c) {
+template <class PD>
+void finish(Entry& e, const PD& pd, const Desc& input, const Desc& weight, const Desc& output, const Convolution& c) {
   e.slow = std::strstr(pd.impl_info_str(), "ref") != nullptr;
   if (e.slow) return;
   settle(e.input, input, c.pass == ConvPass::BackwardInput);
@@ -71,7 +72,8 @@ Entry make(const Convolution& c) {
   const bool last = channels_last(c.input, c.input_stride, n) && channels_last(c.output, c.output_stride, n) &&
                     c.input[1] > 1 && c.output[1] > 1;
   const auto any = dnnl::memory::format_tag::any;
-  const Desc input = last ? e.input.user : Desc(dims(c.input, n), type, any), weight(dims(c.weight, w), type, any), weight_result(dims(c.weight, w), weight_type, any),
+  const Desc input = last ? e.input.user : Desc(dims(c.input, n), type, any), weight(dims(c.weight, w), type, any),
+             weight_result(dims(c.weight, w), weight_type, any),
              output = last ? e.output.user : Desc(dims(c.output, n), type, any);
   const int64_t channels = c.output[1];
   const Desc bias = c.bias ? Desc({channels}, type, dnnl::memory::format_tag::a) : Desc();
@@ -80,20 +82,24 @@ Entry make(const Convolution& c) {
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   Dims dilation = dims(c.dilation, c.spatial);
   for (auto& d : dilation) --d;  // oneDNN counts the holes
-  const Dims stride = dims(c.stride, c.spatial), left = dims(c.pad_left, c.spatial), right = dims(c.pad_right, c.spatial);
+  const Dims stride = dims(c.stride, c.spatial), left = dims(c.pad_left, c.spatial),
+             right = dims(c.pad_right, c.spatial);
   const auto direct = dnnl::algorithm::convolution_direct;
-  const dnnl::convolution_forward::primitive_desc forward(engine(), c.pass == ConvPass::Forward ? dnnl::prop_kind::forward_inference : dnnl::prop_kind::forward_training,
-                                                          direct, input, weight, c.pass == ConvPass::BackwardInput ? Desc() : bias, output, stride, dilation, left, right, attributes);
+  const dnnl::convolution_forward::primitive_desc forward(
+    engine(), c.pass == ConvPass::Forward ? dnnl::prop_kind::forward_inference : dnnl::prop_kind::forward_training,
+    direct, input, weight, c.pass == ConvPass::BackwardInput ? Desc() : bias, output, stride, dilation, left, right,
+    attributes);
   if (c.pass == ConvPass::Forward) {
     finish(e, forward, forward.src_desc(), forward.weights_desc(), forward.dst_desc(), c);
     if (!e.slow) e.primitive = dnnl::convolution_forward(forward);
   } else if (c.pass == ConvPass::BackwardInput) {
-    const dnnl::convolution_backward_data::primitive_desc pd(engine(), direct, input, weight, output, stride, dilation, left, right, forward, attributes);
+    const dnnl::convolution_backward_data::primitive_desc pd(engine(), direct, input, weight, output, stride, dilation,
+                                                             left, right, forward, attributes);
     finish(e, pd, pd.diff_src_desc(), pd.weights_desc(), pd.diff_dst_desc(), c);
     if (!e.slow) e.primitive = dnnl::convolution_backward_data(pd);
   } else {
-    const dnnl::convolution_backward_weights::primitive_desc pd(engine(), direct, input, weight_result, bias, output, stride, dilation, left, right,
-                                                                forward, attributes);
+    const dnnl::convolution_backward_weights::primitive_desc pd(engine(), direct, input, weight_result, bias, output,
+                                                                stride, dilation, left, right, forward, attributes);
     finish(e, pd, pd.src_desc(), pd.diff_weights_desc(), pd.diff_dst_desc(), c);
     if (!e.slow) e.primitive = dnnl::convolution_backward_weights(pd);
   }
@@ -105,11 +111,14 @@ Entry& find(const Convolution& c, int threads) {
   Key key;
   std::memset(static_cast<void*>(&key), 0, sizeof key);
   Convolution& k = key.what;
-  k.pass = c.pass, k.type = c.type, k.spatial = c.spatial, k.bias = c.bias, k.wide_weight = c.wide_weight, k.groups = c.groups;
+  k.pass = c.pass, k.type = c.type, k.spatial = c.spatial, k.bias = c.bias, k.wide_weight = c.wide_weight,
+  k.groups = c.groups;
   const auto copy = [](int64_t* to, const int64_t* from, int count) { std::copy_n(from, count, to); };
   copy(k.input, c.input, 6), copy(k.weight, c.weight, 6), copy(k.output, c.output, 6);
-  copy(k.input_stride, c.input_stride, 6), copy(k.weight_stride, c.weight_stride, 6), copy(k.output_stride, c.output_stride, 6);
-  copy(k.stride, c.stride, 3), copy(k.dilation, c.dilation, 3), copy(k.pad_left, c.pad_left, 3), copy(k.pad_right, c.pad_right, 3);
+  copy(k.input_stride, c.input_stride, 6), copy(k.weight_stride, c.weight_stride, 6),
+    copy(k.output_stride, c.output_stride, 6);
+  copy(k.stride, c.stride, 3), copy(k.dilation, c.dilation, 3), copy(k.pad_left, c.pad_left, 3),
+    copy(k.pad_right, c.pad_right, 3);
   key.threads = threads;
   return cache.get(key, [&] { return make(c); });
 }
@@ -132,7 +141,8 @@ bool convolution(const Convolution& c, void* input, void* weight, void* bias, vo
     Entry& e = find(c, threads.count());
     Side* sides[] = {&e.input, &e.weight, &e.output};
     void* user[] = {input, weight, output};
-    const bool result[] = {c.pass == ConvPass::BackwardInput, c.pass == ConvPass::BackwardWeight, c.pass == ConvPass::Forward};
+    const bool result[] = {c.pass == ConvPass::BackwardInput, c.pass == ConvPass::BackwardWeight,
+                           c.pass == ConvPass::Forward};
     const int arguments[] = {c.pass == ConvPass::BackwardInput ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC,
                              c.pass == ConvPass::BackwardWeight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS,
                              c.pass == ConvPass::Forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST};
@@ -156,9 +166,11 @@ bool convolution(const Convolution& c, void* input, void* weight, void* bias, vo
       args[count++] = {c.pass == ConvPass::Forward ? DNNL_ARG_BIAS : DNNL_ARG_DIFF_BIAS, e.bias.get()};
     }
     if (e.scratch_bytes) e.scratch.set_data_handle(free), args[count++] = {DNNL_ARG_SCRATCHPAD, e.scratch.get()};
-    dnnl::error::wrap_c_api(dnnl_primitive_execute(e.primitive.get(), stream().get(), count, args), "oneDNN convolution failed");
+    dnnl::error::wrap_c_api(dnnl_primitive_execute(e.primitive.get(), stream().get(), count, args),
+                            "oneDNN convolution failed");
     for (int i = 0; i < 3; ++i)
-      if (result[i] && !sides[i]->same) sides[i]->reorder.execute(stream(), sides[i]->inner_memory, sides[i]->user_memory);
+      if (result[i] && !sides[i]->same)
+        sides[i]->reorder.execute(stream(), sides[i]->inner_memory, sides[i]->user_memory);
   });
 }
 

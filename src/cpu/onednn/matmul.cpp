@@ -45,12 +45,14 @@ Entry make(const Matmul& m) {
   e.slow = std::strstr(pd.impl_info_str(), "ref") != nullptr;
   if (e.slow) return e;
   e.primitive = dnnl::matmul(pd);
-  e.a = dnnl::memory(a, engine(), nullptr), e.b = dnnl::memory(b, engine(), nullptr), e.c = dnnl::memory(c, engine(), nullptr);
+  e.a = dnnl::memory(a, engine(), nullptr), e.b = dnnl::memory(b, engine(), nullptr),
+  e.c = dnnl::memory(c, engine(), nullptr);
   const auto add = [&](int index, const dnnl::memory& memory) { e.args[e.count++] = {index, memory.get()}; };
   add(DNNL_ARG_SRC, e.a), add(DNNL_ARG_WEIGHTS, e.b), add(DNNL_ARG_DST, e.c);
   if (m.bias) e.bias = dnnl::memory(bias, engine(), nullptr), add(DNNL_ARG_BIAS, e.bias);
   e.scratch_bytes = pd.scratchpad_desc().get_size();
-  if (e.scratch_bytes) e.scratch = dnnl::memory(pd.scratchpad_desc(), engine(), nullptr), add(DNNL_ARG_SCRATCHPAD, e.scratch);
+  if (e.scratch_bytes)
+    e.scratch = dnnl::memory(pd.scratchpad_desc(), engine(), nullptr), add(DNNL_ARG_SCRATCHPAD, e.scratch);
   return e;
 }
 
@@ -59,7 +61,8 @@ Entry& find(const Matmul& m, int threads) {
   Key key;
   std::memset(static_cast<void*>(&key), 0, sizeof key);
   Matmul& w = key.what;  // field by field: the padding must stay zero
-  w.ndim = m.ndim, w.a_type = m.a_type, w.b_type = m.b_type, w.c_type = m.c_type, w.bias = m.bias, w.alpha = m.alpha, w.beta = m.beta;
+  w.ndim = m.ndim, w.a_type = m.a_type, w.b_type = m.b_type, w.c_type = m.c_type, w.bias = m.bias, w.alpha = m.alpha,
+  w.beta = m.beta;
   for (int d = 0; d < m.ndim; ++d) {
     w.a_size[d] = m.a_size[d], w.b_size[d] = m.b_size[d], w.c_size[d] = m.c_size[d];
     w.a_stride[d] = m.a_stride[d], w.b_stride[d] = m.b_stride[d], w.c_stride[d] = m.c_stride[d];
@@ -88,7 +91,8 @@ bool matmul(const Matmul& m, const void* a, const void* b, const void* bias, voi
     if (m.bias) dnnl_memory_set_data_handle(e.bias.get(), const_cast<void*>(bias));
     const Block scratch(e.scratch_bytes);
     if (e.scratch_bytes) dnnl_memory_set_data_handle(e.scratch.get(), scratch.get());
-    dnnl::error::wrap_c_api(dnnl_primitive_execute(e.primitive.get(), stream().get(), e.count, e.args), "oneDNN matmul failed");
+    dnnl::error::wrap_c_api(dnnl_primitive_execute(e.primitive.get(), stream().get(), e.count, e.args),
+                            "oneDNN matmul failed");
   });
 }
 

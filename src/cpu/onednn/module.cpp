@@ -32,7 +32,8 @@ constexpr Table kTable = {matmul_ready, convolution_ready, matmul, convolution, 
 }  // namespace
 }  // namespace strata::onednn
 
-extern "C" [[gnu::visibility("default")]] const strata::onednn::Table* strata_onednn_table(const strata::onednn::Host* library) {
+extern "C" [[gnu::visibility("default")]] const strata::onednn::Table* strata_onednn_table(
+  const strata::onednn::Host* library) {
   strata::onednn::host = library;
   return &strata::onednn::kTable;
 }

@@ -7,15 +7,15 @@
 #include <unordered_map>
 #include <vector>
 
-#include "cpu/onednn/api.h"
 #include <dnnl.hpp>
+#include "cpu/onednn/api.h"
 
 namespace strata::onednn {
 
 extern const Host* host;
 dnnl::engine& engine();
-dnnl::stream& stream();               // of this thread
-std::string& error_text();            // of this thread
+dnnl::stream& stream();     // of this thread
+std::string& error_text();  // of this thread
 inline dnnl::memory::data_type type_of(Type t) {
   using D = dnnl::memory::data_type;
   constexpr D table[] = {D::f32, D::bf16, D::f16, D::s8, D::u8, D::s32};
@@ -52,8 +52,7 @@ class Threads {
 
 // Primitives by description. Each thread has its own table, so there is no lock and a primitive's memory objects are used by
 // one thread at a time; oneDNN itself shares the generated code between threads. Bounded: a full table starts again empty.
-template <class Key, class Entry>
-class Cache {
+template <class Key, class Entry> class Cache {
  public:
   template <class Make> Entry& get(const Key& key, Make make) {
     const Words words(key);
