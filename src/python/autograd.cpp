@@ -139,21 +139,44 @@ PyObject* drop_hook(PyObject*, PyObject* args) {
   });
 }
 
+// The node whose Python backward is running on this thread: its saved outputs are attached to it.
+STRATA_THREAD_LOCAL Node* running = nullptr;
+
 // The gradient of a user-defined function: calls apply(*grads) of a Python object.
 struct PythonGrad : CustomGrad {
   Shared apply_fn;
   std::string text;
+  Node* node = nullptr;  // owns this
   PythonGrad(PyObject* apply, std::string name) : apply_fn(apply), text(std::move(name)) {}
   const char* name() const override { return text.c_str(); }
   std::vector<Tensor> apply(const std::vector<Tensor>& grads, bool create_graph) override {
     WithGil gil;
+    const Scoped<Node*> scope(running, node);
     Object args(need(wrap_list(grads)));
     Object create(PyBool_FromLong(create_graph));
     PyObject* values[] = {args.get(), create.get()};
     Object result(need(PyObject_Vectorcall(apply_fn.get(), values, 2, nullptr)));
     return tensors_of(result.get(), "backward of a Function");
   }
+  void release() override {
+    WithGil gil;
+    Object done(need(PyObject_CallMethod(apply_fn.get(), "release", nullptr)));
+  }
 };
+
+// _as_output(saved, place): a saved output as the function returned it, so that a gradient of the gradient finds its way.
+PyObject* as_output(PyObject*, PyObject* args) {
+  PyObject* saved;
+  int place;
+  if (!PyArg_ParseTuple(args, "Oi", &saved, &place)) return nullptr;
+  return guarded([&] {
+    const Tensor t = require_tensor(saved, "saved_tensors");
+    if (!running || !thread_state.grad_mode) return wrap(t);
+    Tensor out = alias(*t);
+    out->history = Ref<History>::share(running), out->output = static_cast<uint8_t>(place), out->requires_grad = true;
+    return wrap(out);
+  });
+}
 PyObject* record_function(PyObject*, PyObject* args) {
   PyObject *apply, *inputs, *outputs;
   const char* name;
@@ -161,7 +184,11 @@ PyObject* record_function(PyObject*, PyObject* args) {
   return guarded([&] {
     const auto in = tensors_of(inputs, "Function");
     auto out = tensors_of(outputs, "Function");
-    autograd::record_custom(std::make_unique<PythonGrad>(apply, name), in, out);
+    auto grad = std::make_unique<PythonGrad>(apply, name);
+    PythonGrad& recorded = *grad;
+    autograd::record_custom(std::move(grad), in, out);
+    for (const Tensor& t : out)
+      if (t && t->history) recorded.node = node_of(*t);
     return wrap_list(out);
   });
 }
@@ -190,6 +217,7 @@ PyMethodDef autograd_functions[] = {
   {"_register_hook", add_hook, METH_VARARGS, nullptr},
   {"_remove_hook", drop_hook, METH_VARARGS, nullptr},
   {"_record_function", record_function, METH_VARARGS, nullptr},
+  {"_as_output", as_output, METH_VARARGS, nullptr},
   {"_grad_fn_name", grad_fn_name, METH_O, nullptr},
   {}};
 

@@ -141,6 +141,43 @@ def test_function():
         assert not Cube.apply(x, 2.0).requires_grad
 
 
+class SavedResult(Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = x.exp()
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        (y,) = ctx.saved_tensors
+        return g * y
+
+
+def test_function_that_saves_its_result():
+    x = leaf(1000)
+    assert gradcheck(SavedResult.apply, leaf(3)) and gradgradcheck(SavedResult.apply, leaf(3))
+    before = strata.memory_stats()["allocated_bytes"]
+    for _ in range(5):
+        SavedResult.apply(x)
+    assert strata.memory_stats()["allocated_bytes"] == before, "the result and the graph keep each other alive"
+    SavedResult.apply(x).sum().backward()
+    y = SavedResult.apply(x)
+    y.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_function_drops_what_it_saved_when_the_graph_is_freed():
+    x = leaf(1000)
+    y = Cube.apply(x * 1, 2.0).sum()
+    held = strata.memory_stats()["allocated_bytes"]
+    y.backward()  # x * 1 goes, the gradient comes
+    assert strata.memory_stats()["allocated_bytes"] == held
+    with pytest.raises(RuntimeError, match="second time"):
+        y.backward()
+
+
 def test_function_errors():
     class Wrong(Function):
         @staticmethod

@@ -16,7 +16,7 @@ class FunctionCtx:
 
     def save_for_backward(self, *tensors):
         """Keeps tensors for backward; writing to one in place before then is an error."""
-        self._saved = tuple((t, None if t is None else t._version) for t in tensors)
+        self._saved = tuple((t, None if t is None else t._version, None) for t in tensors)
 
     @property
     def saved_tensors(self):
@@ -24,13 +24,21 @@ class FunctionCtx:
             raise RuntimeError(
                 "Trying to backward through the graph a second time: the saved tensors have been freed. Pass retain_graph=True to the first backward()."
             )
-        for t, version in self._saved:
+        for t, version, _ in self._saved:
             if t is not None and t._version != version:
                 raise RuntimeError(
                     "one of the variables needed for gradient computation has been modified by an inplace operation: "
                     f"a tensor of shape {list(t.shape)} was saved at version {version}, it is now at version {t._version}"
                 )
-        return tuple(t for t, _ in self._saved)
+        return tuple(t if place is None else _C._as_output(t, place) for t, _, place in self._saved)
+
+    def _detach_outputs(self, outputs):
+        """A saved output is kept without its history, or it and the graph would keep each other alive."""
+        places = {id(t): place for place, t in enumerate(outputs)}
+        self._saved = tuple(
+            (t.detach(), version, places[id(t)]) if id(t) in places else (t, version, None)
+            for t, version, _ in self._saved
+        )
 
     def mark_dirty(self, *tensors):
         """Declares inputs that forward wrote to in place."""
@@ -54,8 +62,8 @@ class _Backward:
     def __call__(self, grads, create_graph):
         if self.ctx._materialize:
             grads = tuple(
-                like.new_zeros(like.shape) if g is None and like is not None else g
-                for g, like in zip(grads, self.shapes, strict=True)
+                _C.ops["zeros"](shape, dtype=dtype) if g is None else g
+                for g, (shape, dtype) in zip(grads, self.shapes, strict=True)
             )
         result = self.function.backward(self.ctx, *grads)
         result = result if isinstance(result, tuple) else (result,)
@@ -64,6 +72,10 @@ class _Backward:
                 f"function {self.function.__name__}Backward returned an incorrect number of gradients (expected {self.count}, got {len(result)})"
             )
         return tuple(result[i] for i in self.positions)
+
+    def release(self):
+        """The graph is freed: drops what was saved."""
+        self.ctx._saved, self.ctx._freed = (), True
 
 
 class Function:
@@ -102,9 +114,12 @@ class Function:
             if isinstance(t, _C.Tensor) and any(t is a for a in inputs) and not any(t is d for d in ctx._dirty):
                 outs[i] = t.detach()
         places = [i for i, t in enumerate(outs) if isinstance(t, _C.Tensor) and id(t) not in skip]
-        shapes = tuple(outs[i].detach() for i in places)
+        recorded = [outs[i] for i in places]
+        shapes = tuple((tuple(t.shape), t.dtype) for t in recorded)
+        ctx._detach_outputs(recorded)
+        ctx._dirty = ctx._non_differentiable = ()
         backward = _Backward(cls, ctx, positions, len(args), shapes)
-        _C._record_function(backward, cls.__name__ + "Backward", inputs, [outs[i] for i in places])
+        _C._record_function(backward, cls.__name__ + "Backward", inputs, recorded)
         return tuple(outs) if several else outs[0]
 
 

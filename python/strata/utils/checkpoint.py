@@ -10,7 +10,9 @@ class _Checkpoint(Function):
     def forward(ctx, function, kwargs, preserve_rng_state, *args):
         ctx.function, ctx.kwargs = function, kwargs
         ctx.rng_state = get_rng_state() if preserve_rng_state else None
-        ctx.args = args
+        ctx.args = [
+            None if isinstance(a, _C.Tensor) else a for a in args
+        ]  # tensors are saved, and freed with the graph
         ctx.save_for_backward(*[a if isinstance(a, _C.Tensor) else None for a in args])
         return function(*args, **kwargs)
 
