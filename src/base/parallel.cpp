@@ -55,6 +55,18 @@ struct Loop {
   void* context;
   std::mutex mutex;
   std::exception_ptr error;
+#ifdef __SANITIZE_THREAD__  // libgomp's own barriers are invisible to ThreadSanitizer: say again what they guarantee
+  std::atomic<int> opened{1}, done{0};
+  void enter() { opened.load(std::memory_order_acquire); }
+  void leave() { done.fetch_add(1, std::memory_order_release); }
+  void open() { opened.store(1, std::memory_order_release); }
+  void close() { done.load(std::memory_order_acquire); }
+#else
+  void enter() {}
+  void leave() {}
+  void open() {}
+  void close() {}
+#endif
 
   void run(int64_t index) {
     const int64_t begin = std::min(n, index * piece), end = std::min(n, begin + piece);
@@ -70,12 +82,14 @@ struct Loop {
 
 void enter(void* p) {
   auto& loop = *static_cast<Loop*>(p);
+  loop.enter();
   const bool before = inside_loop;
   inside_loop = true;
   // A team may be smaller than asked for (nested regions, limits): then a thread takes several pieces.
   const int64_t pieces = (loop.n + loop.piece - 1) / loop.piece;
   for (int64_t i = team().thread_num(); i < pieces; i += team().team_size()) loop.run(i);
   inside_loop = before;
+  loop.leave();
 }
 }  // namespace
 
@@ -109,7 +123,9 @@ void detail::run_parallel(int64_t n, int64_t grain, void (*body)(void*, int64_t,
   const int64_t threads = std::min<int64_t>(num_threads(), (n + grain - 1) / std::max<int64_t>(grain, 1));
   if (threads <= 1 || !team().parallel) return body(context, 0, n);
   Loop loop{n, (n + threads - 1) / threads, body, context, {}, nullptr};
+  loop.open();
   team().parallel(enter, &loop, static_cast<unsigned>(threads), 0);
+  loop.close();
   if (loop.error) std::rethrow_exception(loop.error);
 }
 
