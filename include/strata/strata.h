@@ -2,6 +2,8 @@
 #pragma once
 #define STRATA_TENSOR_METHODS
 #include "autograd/autograd.h"
+#include "autograd/function.h"
+#include "autograd/gradcheck.h"
 #include "base/parallel.h"
 #include "ops/index_expr.h"
 #include "strata/operators.h"

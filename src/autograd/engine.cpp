@@ -1,6 +1,7 @@
 // Backward: walks nodes from the youngest to the oldest. The creation number is a topological order, so there is no counting
 // pass, no recursion, and the order (hence every bit of the result) is the same each time.
 #include <algorithm>
+#include <unordered_map>
 
 #include "autograd/autograd.h"
 #include "base/trace.h"
@@ -65,6 +66,35 @@ class Backward {
     captured_.resize(inputs.size());
     frontier_.reserve(16);
     for (const Tensor& t : inputs) targets_.push_back(edge_to(*t));
+    for (const Node::Edge& edge : targets_) target_keys_.push_back(key(edge));
+    std::sort(target_keys_.begin(), target_keys_.end());
+    selective_ = capture || !inputs.empty();
+  }
+
+  // With inputs given, only nodes between the roots and these inputs run: nobody else's hooks, saved tensors or time are touched.
+  void select(std::span<const Tensor> roots) {
+    if (!selective_) return;
+    std::vector<const Node*> reached, stack;
+    const auto visit = [&](const Node::Edge& edge) {
+      if (edge.node && wanted_.try_emplace(edge.node.get(), false).second) stack.push_back(edge.node.get());
+    };
+    for (const Tensor& root : roots)
+      if (root) visit(edge_to(*root));
+    while (!stack.empty()) {
+      const Node* node = stack.back();
+      stack.pop_back();
+      reached.push_back(node);
+      for (const Node::Edge& edge : node->edges) visit(edge);
+      for (const Node::Edge& edge : node->list_edges) visit(edge);
+    }
+    std::sort(reached.begin(), reached.end(), [](const Node* a, const Node* b) { return a->order < b->order; });
+    for (const Node* node : reached) {  // oldest first: whoever an edge leads to has been decided
+      const auto leads = [&](const Node::Edge& edge) {
+        return edge && (is_target(edge) || (edge.node && wanted_[edge.node.get()]));
+      };
+      wanted_[node] = std::any_of(std::begin(node->edges), std::end(node->edges), leads) ||
+                      std::any_of(node->list_edges.begin(), node->list_edges.end(), leads);
+    }
   }
 
   void seed(const Tensor& root, Tensor grad) {
@@ -91,11 +121,21 @@ class Backward {
       frontier_.pop_back();
       step(p);
     }
+    run_leaf_hooks();
   }
   std::vector<Tensor> take() { return std::move(captured_); }
 
  private:
+  static const void* key(const Node::Edge& edge) {
+    return edge.node ? static_cast<const void*>(edge.node.get()) : edge.leaf.get();
+  }
+  bool is_target(const Node::Edge& edge) const {
+    return std::binary_search(target_keys_.begin(), target_keys_.end(), key(edge));
+  }
+  bool wanted(const Node* node) const { return !selective_ || wanted_.at(node); }
+
   void deliver(const Node::Edge& edge, Tensor g) {
+    if (selective_ && !is_target(edge) && !(edge.node && wanted(edge.node.get()))) return;
     if (!edge.node) return reach_leaf(edge.leaf, std::move(g));
     const uint64_t order = edge.node->order;
     auto at = std::lower_bound(frontier_.begin(), frontier_.end(), order,
@@ -106,13 +146,29 @@ class Backward {
     sum = sum ? add_grads(sum, g) : std::move(g);
   }
 
+  // A leaf with hooks waits until the end: hooks see the sum of all contributions, once.
   void reach_leaf(const Tensor& leaf, Tensor g) {
-    if (leaf->extra) [[unlikely]] {
+    if (!leaf->extra || extra_of(*leaf).hooks.empty()) [[likely]]
+      return finish_leaf(leaf, std::move(g));
+    for (auto& [waiting, sum] : hooked_)
+      if (waiting.get() == leaf.get()) {
+        sum = add_grads(sum, g);
+        return;
+      }
+    hooked_.emplace_back(leaf, std::move(g));
+  }
+
+  void run_leaf_hooks() {
+    for (auto& [leaf, g] : hooked_) {
       const auto hooks = extra_of(*leaf).hooks;  // a copy: a hook may remove itself
       for (const auto& [id, hook] : hooks)
         if (Tensor other = hook(g)) g = std::move(other);
+      finish_leaf(leaf, std::move(g));
     }
-    if (!inputs_.empty() || capture_) {
+  }
+
+  void finish_leaf(const Tensor& leaf, Tensor g) {
+    if (selective_) {
       for (size_t i = 0; i < inputs_.size(); ++i)
         if (targets_[i].leaf.get() == leaf.get()) {
           if (capture_) captured_[i] = captured_[i] ? add_grads(captured_[i], g) : g;
@@ -129,7 +185,7 @@ class Backward {
       static const OpRecord& clone = find_op("clone");
       const bool ours = g->refs.load(std::memory_order_relaxed) == 1 && g->contiguous &&
                         g->storage->refs.load(std::memory_order_relaxed) == 1;
-      if (!create_graph_ && !ours) g = call(clone, Args(g, Value()));
+      if (!ours) g = call(clone, Args(g, Value()));
       leaf.grad = std::move(g);
     } else if (create_graph_) {
       leaf.grad = add_grads(Tensor(leaf.grad), g);
@@ -160,18 +216,22 @@ class Backward {
   }
 
   static void add_to_grad(TensorImpl& t, const Tensor& g) {
-    if (g) t.grad = t.grad ? add_grads(Tensor(t.grad), g) : g;
+    static const OpRecord& clone = find_op("clone");  // what the user may write to must not be anybody else's
+    if (g) t.grad = t.grad ? add_grads(Tensor(t.grad), g) : call(clone, Args(g, Value()));
   }
 
   void step(Pending& p) {
     Node& node = *p.node;
     before(node, p);
+    if (!wanted(&node)) return;  // its output is one of the inputs asked for, and nothing beyond is
     STRATA_CHECK(!node.used, Runtime,
                  "Trying to backward through the graph a second time (at {}): its saved tensors have been freed. Pass "
                  "retain_graph=True to the "
                  "first backward() or grad().",
                  node.name());
-    trace::Span span(trace::Layer::Autograd, node.name());
+    trace::Span span(trace::Layer::Autograd, node.op->name.c_str());  // an event may outlive a custom node and its name
+    if (span.active() && node.rare && node.rare->custom) [[unlikely]]
+      span.detail(node.name());
     if (node.rare && node.rare->custom) custom_step(node, p);
     else formula_step(node, p);
     const bool holds = node.op->saved_inputs || node.op->saved_outputs || (node.rare && node.rare->custom);
@@ -216,9 +276,26 @@ class Backward {
   void custom_step(Node& node, Pending& p) {
     std::vector<Tensor> grads(node.outputs);
     for (uint8_t o = 0; o < node.outputs; ++o) grads[o] = std::move(p.of(o));
-    std::vector<Tensor> out = node.rare->custom->apply(grads, create_graph_);
-    for (size_t k = 0; k < node.list_edges.size() && k < out.size(); ++k)
-      if (out[k] && node.list_edges[k]) deliver(node.list_edges[k], std::move(out[k]));
+    Grads result;
+    std::vector<Tensor>& out = result.list = node.rare->custom->apply(grads, create_graph_);
+    if (thread_state.anomaly_mode) [[unlikely]]
+      check_anomaly(node, result);
+    const TensorList inputs = node.args.view()[0].tensor_list();
+    for (size_t k = 0; k < node.list_edges.size() && k < out.size(); ++k) {
+      if (!out[k] || !node.list_edges[k]) continue;
+      check_custom(node, k, out[k], *inputs[k]);
+      deliver(node.list_edges[k], match_input(std::move(out[k]), *inputs[k]));
+    }
+  }
+
+  // The gradient may have the shape that the input broadcasts to, not any other.
+  static void check_custom(const Node& node, size_t k, const Tensor& g, const TensorImpl& input) {
+    const int lead = g.dim() - input.ndim;
+    bool fits = lead >= 0;
+    for (int d = 0; fits && d < input.ndim; ++d) fits = input.shape[d] == g->shape[lead + d] || input.shape[d] == 1;
+    STRATA_CHECK(fits, Runtime,
+                 "Function {} returned an invalid gradient at index {} - got {} but expected shape compatible with {}",
+                 node.name(), k, to_string(g.shape()), to_string(input.sizes()));
   }
 
   static void check_anomaly(const Node& node, const Grads& grads) {
@@ -236,15 +313,19 @@ class Backward {
 
   bool retain_graph_, create_graph_;
   std::span<const Tensor> inputs_;
-  bool capture_;
+  bool capture_, selective_;
+  std::unordered_map<const Node*, bool> wanted_;  // of the nodes reachable from the roots, when selective
   std::vector<Node::Edge> targets_;
+  std::vector<const void*> target_keys_;  // the same, sorted
   std::vector<Tensor> captured_;
-  std::vector<Pending> frontier_;  // sorted by order; the youngest node is at the back
+  std::vector<std::pair<Tensor, Tensor>> hooked_;  // leaves with hooks, and their gradients so far
+  std::vector<Pending> frontier_;                  // sorted by order; the youngest node is at the back
 };
 
 void seed_all(Backward& pass, std::span<const Tensor> roots, std::span<const Tensor> grads) {
   STRATA_CHECK(grads.empty() || grads.size() == roots.size(), Runtime, "got {} tensors and {} gradients", roots.size(),
                grads.size());
+  pass.select(roots);
   for (size_t i = 0; i < roots.size(); ++i) pass.seed(roots[i], grads.empty() ? Tensor() : grads[i]);
 }
 

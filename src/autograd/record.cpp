@@ -162,6 +162,7 @@ void autograd::record_custom(std::unique_ptr<CustomGrad> custom, std::span<const
     return r;
   }();
   Ref<Node> node = new_node(record);
+  node->args.save(Args(TensorList(inputs)), 0);  // shapes, for the engine to check the gradients with
   node->list_edges.resize(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i]) node->list_edges[i] = edge_to(*inputs[i].get());

@@ -159,6 +159,7 @@ Tensor call_inplace(const OpRecord& op, const Args& args) {
   const bool record = recording(op, args);
   Args before = args;
   Tensor old;
+  std::vector<Tensor> copies;
   if (record) {
     edge_to(self);  // renews the history of a view
     const bool saved = (op.saved_inputs & 1) &&
@@ -167,13 +168,22 @@ Tensor call_inplace(const OpRecord& op, const Args& args) {
     if (!saved) old->storage = self.storage, old->data = self.data;
     old->requires_grad = self.requires_grad, old->history = self.history, old->output = self.output;
     before[0] = Value(old);
+    for (uint32_t i = 1; i < args.size; ++i)  // x.mul_(x), and views of x: their old values are needed too
+      if (args.is_tensor(i) && op.saved_inputs >> i & 1 && args.tensor(i).storage.get() == self.storage.get()) {
+        TensorImpl& other = args.tensor(i);
+        edge_to(other);
+        Tensor copy = clone_values(other);
+        copy->requires_grad = other.requires_grad, copy->history = other.history, copy->output = other.output;
+        before[i] = Value(copies.emplace_back(std::move(copy)));
+      }
   }
   Tensor out;
   const Call plan{op, args, &out};
   infer(plan);
   check_fits(out, self, op.name.c_str());
   // Elementwise kernels may write over an input that is the very same view; anything else goes through a temporary.
-  const bool direct = (op.broadcasts || op.updates_input) && out.dtype() == self.dtype && !overlaps_partly(args);
+  const bool direct =
+    (op.broadcasts || op.updates_input) && out.dtype() == self.dtype && !overlaps_partly(args, nullptr, op.broadcasts);
   if (direct) {
     out = Ref<TensorImpl>::share(&self);
     run_kernel(Call{op, args, &out});
@@ -194,7 +204,9 @@ Tensor call_inplace(const OpRecord& op, const Args& args) {
 }
 
 void call_out(const OpRecord& op, const Args& args, Tensor* outs) {
-  STRATA_CHECK(!(thread_state.grad_mode && wants_grad(args)), Runtime,
+  bool recorded = thread_state.grad_mode && wants_grad(args);
+  for (uint32_t o = 0; o < op.outputs; ++o) recorded |= thread_state.grad_mode && outs[o] && outs[o].requires_grad();
+  STRATA_CHECK(!recorded, Runtime,
                "{}(): functions with out=... arguments don't support automatic differentiation, but one of the "
                "arguments requires grad",
                op.name);

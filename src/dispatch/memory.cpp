@@ -46,15 +46,19 @@ void check_fits(const Tensor& value, const TensorImpl& self, const char* op) {
   check_cast(value.dtype(), self.dtype, op);
 }
 
-bool overlaps_partly(const Args& args, const TensorImpl* target) {
+bool overlaps_partly(const Args& args, const TensorImpl* target, bool same_allowed) {
   const TensorImpl& self = target ? *target : args.tensor(0);
   const Extent mine = extent(self);
-  for (uint32_t i = target ? 0 : 1; i < args.size; ++i) {
-    if (!args.is_tensor(i)) continue;
-    const TensorImpl& t = args.tensor(i);
-    if (t.storage.get() != self.storage.get() || same_view(t, self)) continue;
+  const auto overlaps = [&](const TensorImpl& t) {
+    if (t.storage.get() != self.storage.get() || (same_allowed && same_view(t, self))) return false;
     const Extent theirs = extent(t);
-    if (mine.begin < theirs.end && theirs.begin < mine.end) return true;
+    return mine.begin < theirs.end && theirs.begin < mine.end;
+  };
+  for (uint32_t i = target ? 0 : 1; i < args.size; ++i) {
+    if (args.is_tensor(i) && overlaps(args.tensor(i))) return true;
+    if (args[i].tag != Tag::Tensors) continue;
+    for (const Tensor& t : args[i].tensor_list())
+      if (t && overlaps(*t)) return true;
   }
   return false;
 }
@@ -62,9 +66,10 @@ bool overlaps_partly(const Args& args, const TensorImpl* target) {
 void resize_for(TensorImpl& t, Shape shape) {
   STRATA_CHECK(!t.base, Runtime, "out=: a view of shape {} cannot be resized to {}", to_string(t.sizes()),
                to_string(shape));
+  Tensor fresh = make_tensor(shape, t.dtype, t.device);  // may throw: then t is as it was
   t.set_shape(shape);
   t.set_contiguous_strides();
-  t.allocate();
+  t.storage = std::move(fresh->storage), t.data = fresh->data;
 }
 
 Tensor clone_values(const TensorImpl& t) {

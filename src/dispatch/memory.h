@@ -7,10 +7,10 @@ namespace strata {
 void check_writable(const TensorImpl& t, const char* op);  // no element stands for several
 void check_cast(DType from, DType to, const char* op);     // float to int and int to bool lose: refused
 void check_fits(const Tensor& value, const TensorImpl& self, const char* op);  // shape and dtype of an in-place result
-bool overlaps_partly(const Args& args, const TensorImpl* target =
-                                         nullptr);  // target (default: args[0]) and another tensor share some memory
-void resize_for(TensorImpl& t, Shape shape);        // out= of another shape
-Tensor clone_values(const TensorImpl& t);           // a dense copy, no history
+// Whether target (default: args[0]) and another tensor share memory; one that is the very same view counts unless same_allowed.
+bool overlaps_partly(const Args& args, const TensorImpl* target = nullptr, bool same_allowed = true);
+void resize_for(TensorImpl& t, Shape shape);  // out= of another shape
+Tensor clone_values(const TensorImpl& t);     // a dense copy, no history
 inline bool stale_view(const TensorImpl& t) { return t.base && t.base->rebases != t.rebases; }
 
 }  // namespace strata

@@ -28,6 +28,7 @@ class SampleParser {
         ++position;
       }
       if (i >= op_.params.size()) bad("too many arguments");
+      if (filled >> i & 1) bad("an argument is given twice");
       sample_.args[i] = value(op_.params[i].type);
       sample_.given.push_back(i);
       filled |= 1u << i;
@@ -84,6 +85,8 @@ class SampleParser {
     if (std::isalpha(static_cast<unsigned char>(c))) return tensor();
     const Value n = number();
     if (type == ParamType::Ints) return sample_.ints_.push_back({n.integer()}), IntList(sample_.ints_.back());
+    if (type == ParamType::Floats)
+      return sample_.floats_.push_back({n.number()}), std::span<const double>(sample_.floats_.back());
     if (type == ParamType::Float) return n.number();
     return n;
   }
@@ -99,11 +102,15 @@ class SampleParser {
     at_ += n;
     if (digits.find_first_of(".e") == digits.npos) {
       int64_t i = 0;
-      std::from_chars(digits.data(), digits.data() + n, i);
+      if (const auto end = std::from_chars(digits.data(), digits.data() + n, i);
+          end.ec != std::errc() || end.ptr != digits.data() + n)
+        bad("not a number");
       return i;
     }
     double f = 0;
-    std::from_chars(digits.data(), digits.data() + n, f);
+    if (const auto end = std::from_chars(digits.data(), digits.data() + n, f);
+        end.ec != std::errc() || end.ptr != digits.data() + n)
+      bad("not a number");
     return f;
   }
 

@@ -174,7 +174,7 @@ void SavedArgs::save(const Args& args, uint32_t mask, bool keep_shapes) {
   const auto copy_bytes = [](const void* from, size_t bytes) {
     void* copy = std::malloc(bytes + 1);
     if (!copy) throw std::bad_alloc();
-    std::memcpy(copy, from, bytes);
+    if (bytes) std::memcpy(copy, from, bytes);  // an empty list may have no address
     return static_cast<const char*>(copy);
   };
   for (uint32_t i = 0; i < args.size; ++i) {

@@ -23,7 +23,7 @@ struct SizeClass {
   size_t bytes;
 };
 SizeClass size_class(size_t bytes) {
-  const size_t units = bytes ? (bytes + kUnit - 1) / kUnit : 1;
+  const size_t units = bytes ? (bytes - 1) / kUnit + 1 : 1;
   if (units <= 8) return {static_cast<uint32_t>(units - 1), units * kUnit};
   const uint32_t log = std::bit_width(units - 1);
   const size_t base = size_t{1} << (log - 1), step = base / 8, sub = (units - 1 - base) / step;
@@ -33,11 +33,15 @@ SizeClass size_class(size_t bytes) {
 // Blocks up to 64 KiB live on per-thread lists. Each thread counts its own work; the sums are taken when someone asks.
 struct Local {
   Storage* free[kLocalClasses];
-  uint8_t kept[kLocalClasses];
-  int64_t live_bytes, calls;
-  bool registered;
+  uint8_t room[kLocalClasses];             // blocks the lists still take; none until the thread is known
+  std::atomic<int64_t> live_bytes, calls;  // written by their thread, read by whoever asks
+  bool registered, ended;
 };
 STRATA_THREAD_LOCAL Local local = {};
+// Only the owning thread writes: no locked instruction is needed.
+void count(std::atomic<int64_t>& counter, int64_t change) {
+  counter.store(counter.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
+}
 
 struct Shared {
   std::mutex mutex;
@@ -48,7 +52,7 @@ struct Shared {
 
   int64_t small_live() const {
     int64_t sum = retired_bytes;
-    for (const Local* t : threads) sum += __atomic_load_n(&t->live_bytes, __ATOMIC_RELAXED);
+    for (const Local* t : threads) sum += t->live_bytes.load(std::memory_order_relaxed);
     return sum;
   }
   size_t live() const { return static_cast<size_t>(std::max<int64_t>(0, small_live())) + large_live; }
@@ -80,31 +84,53 @@ void give_system(Shared& s, Storage* b) {  // under the lock
   b->~Storage();
   std::free(b);
 }
-void give_shared(Storage* b) {
-  Shared& s = shared();
-  std::lock_guard lock(s.mutex);
-  if (b->size_class >= kLocalClasses) s.large_live -= b->requested;
+void keep_shared(Shared& s, Storage* b) {  // under the lock
   if (s.cached + b->capacity > cache_limit()) return give_system(s, b);
   s.cached += b->capacity;
   push(s.free[b->size_class], b);
+}
+void drain_local(Shared& s) {  // under the lock
+  for (uint32_t i = 0; i < kLocalClasses; ++i) {
+    while (Storage* b = pop(local.free[i])) keep_shared(s, b);
+    local.room[i] = local.ended ? 0 : kLocalKeep;
+  }
+}
+// Under the lock, on the slow paths: a thread's counts are found through the list of threads, whether it allocates or only
+// frees, and added to those of the ended ones at its end.
+void settle(Shared& s) {
+  s.retired_bytes += local.live_bytes.exchange(0, std::memory_order_relaxed),
+    s.retired_calls += local.calls.exchange(0, std::memory_order_relaxed);
+}
+struct Janitor {
+  ~Janitor() {
+    Shared& s = shared();
+    std::lock_guard lock(s.mutex);
+    local.ended = true;
+    drain_local(s);  // what is freed from now on is everybody's at once
+    settle(s);
+    std::erase(s.threads, &local);
+  }
+};
+void meet_thread(Shared& s) {
+  if (local.ended) return settle(s);  // destructors of other thread-local objects may still work
+  if (local.registered) return;
+  static thread_local Janitor janitor;
+  (void)janitor;
+  s.threads.push_back(&local), local.registered = true;
+  std::fill_n(local.room, kLocalClasses, static_cast<uint8_t>(kLocalKeep));
+}
+void give_shared(Storage* b) {
+  Shared& s = shared();
+  std::lock_guard lock(s.mutex);
+  meet_thread(s);
+  if (b->size_class >= kLocalClasses) s.large_live -= b->requested;
+  keep_shared(s, b);
 }
 void empty_shared(Shared& s) {  // under the lock
   for (Storage*& head : s.free)
     while (Storage* b = pop(head)) give_system(s, b);
   s.cached = 0;
 }
-
-struct Janitor {  // at thread exit: local blocks become everybody's, and the thread's counts are kept
-  ~Janitor() {
-    for (Storage*& head : local.free)
-      while (Storage* b = pop(head)) give_shared(b);
-    std::fill_n(local.kept, kLocalClasses, uint8_t{255});
-    Shared& s = shared();
-    std::lock_guard lock(s.mutex);
-    s.retired_bytes += local.live_bytes, s.retired_calls += local.calls;
-    std::erase(s.threads, &local);
-  }
-};
 
 [[noreturn]] void out_of_memory(const Shared& s, size_t bytes) {
   const auto mib = [](size_t n) { return static_cast<double>(n) / (1 << 20); };
@@ -118,23 +144,21 @@ struct Janitor {  // at thread exit: local blocks become everybody's, and the th
 }
 
 [[gnu::noinline]] Storage* allocate_slow(SizeClass c, size_t bytes) {
-  static thread_local Janitor janitor;
-  (void)janitor;
   Shared& s = shared();
   std::lock_guard lock(s.mutex);
-  if (!local.registered) s.threads.push_back(&local), local.registered = true;
+  meet_thread(s);
   const bool large = c.index >= kLocalClasses;
   Storage* b = pop(s.free[c.index]);
   if (b) {
     s.cached -= c.bytes;
   } else {
     const size_t align = c.bytes >= kHugePage ? kHugePage : kUnit;
-    if (c.bytes > SIZE_MAX / 2) out_of_memory(s, bytes);
+    if (bytes > SIZE_MAX / 4) out_of_memory(s, bytes);  // what follows would overflow
     const size_t total = (c.bytes + sizeof(Storage) + align - 1) / align * align;
-    if (s.limit && s.reserved + total > s.limit) empty_shared(s);
+    if (s.limit && s.reserved + total > s.limit) drain_local(s), empty_shared(s);
     if (s.limit && s.reserved + total > s.limit) out_of_memory(s, bytes);
     void* memory = std::aligned_alloc(align, total);
-    if (!memory) empty_shared(s), memory = std::aligned_alloc(align, total);
+    if (!memory) drain_local(s), empty_shared(s), memory = std::aligned_alloc(align, total);
     if (!memory) out_of_memory(s, bytes);
     if (align == kHugePage) madvise(memory, total, MADV_HUGEPAGE);
     b = new (memory) Storage{};
@@ -153,14 +177,14 @@ Ref<Storage> allocate(size_t bytes) {
   const SizeClass c = size_class(bytes);
   Storage* b = nullptr;
   if (c.index < kLocalClasses) {
-    if ((b = pop(local.free[c.index]))) --local.kept[c.index];
-    local.live_bytes += static_cast<int64_t>(bytes), ++local.calls;
+    if ((b = pop(local.free[c.index]))) ++local.room[c.index];
+    count(local.live_bytes, static_cast<int64_t>(bytes)), count(local.calls, 1);
   }
   if (!b) {
     try {
       b = allocate_slow(c, bytes);
     } catch (...) {
-      if (c.index < kLocalClasses) local.live_bytes -= static_cast<int64_t>(bytes);
+      if (c.index < kLocalClasses) count(local.live_bytes, -static_cast<int64_t>(bytes));
       throw;
     }
   }
@@ -186,9 +210,9 @@ void Storage::destroy(Storage* b) {
   }
   const uint32_t i = b->size_class;
   if (i < kLocalClasses) {
-    local.live_bytes -= static_cast<int64_t>(b->requested);
-    if (local.kept[i] < kLocalKeep) {
-      ++local.kept[i];
+    count(local.live_bytes, -static_cast<int64_t>(b->requested));
+    if (local.room[i]) {
+      --local.room[i];
       return push(local.free[i], b);
     }
   }
@@ -199,7 +223,7 @@ MemoryStats memory_stats() {
   Shared& s = shared();
   std::lock_guard lock(s.mutex);
   int64_t calls = s.retired_calls + static_cast<int64_t>(s.large_calls);
-  for (const Local* t : s.threads) calls += t->calls;
+  for (const Local* t : s.threads) calls += t->calls.load(std::memory_order_relaxed);
   const size_t live = s.live();
   return {live, std::max(s.peak, live), s.reserved, s.cached, s.system_calls, static_cast<size_t>(calls), s.limit};
 }
@@ -217,12 +241,10 @@ void set_memory_limit(size_t bytes) {
 }
 
 void empty_cache() {
-  for (uint32_t i = 0; i < kLocalClasses; ++i) {
-    while (Storage* b = pop(local.free[i])) give_shared(b);
-    local.kept[i] = 0;
-  }
   Shared& s = shared();
   std::lock_guard lock(s.mutex);
+  meet_thread(s);
+  drain_local(s);
   empty_shared(s);
 }
 

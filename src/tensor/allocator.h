@@ -54,13 +54,13 @@ template <class T> class Pool {
     if (!head) [[unlikely]]
       return refill();
     Slot* slot = head;
-    head = slot->next, --kept;
+    head = slot->next, ++room;
     return slot;
   }
   static void give(void* p) {
-    if (kept >= kKeep) [[unlikely]]
-      return std::free(p);
-    head = new (p) Slot{head}, ++kept;
+    if (room == 0) [[unlikely]]
+      return give_slow(p);
+    head = new (p) Slot{head}, --room;
   }
 
  private:
@@ -69,19 +69,31 @@ template <class T> class Pool {
   };
   struct Janitor {
     ~Janitor() {
-      kept = kKeep;
+      room = 0, ended = true;
       while (head) std::free(std::exchange(head, head->next));
     }
   };
-  [[gnu::noinline]] static void* refill() {
-    static thread_local Janitor janitor;  // only the slow path pays for a thread-exit hook
+  // The list is opened on a thread's first slow path, which alone pays for the thread-exit hook. A thread that only frees
+  // what others made opens it too: what it keeps must not be lost with it.
+  static void open() {
+    if (opened) return;
+    static thread_local Janitor janitor;
     (void)janitor;
+    opened = true, room = kKeep;
+  }
+  [[gnu::noinline]] static void give_slow(void* p) {
+    if (!opened && !ended) return open(), give(p);
+    std::free(p);
+  }
+  [[gnu::noinline]] static void* refill() {
+    if (!ended) open();
     if (void* p = std::aligned_alloc(alignof(T), (sizeof(T) + alignof(T) - 1) / alignof(T) * alignof(T))) return p;
     throw std::bad_alloc();
   }
   static constexpr int kKeep = 1024;
   STRATA_THREAD_LOCAL static inline Slot* head = nullptr;
-  STRATA_THREAD_LOCAL static inline int kept = 0;
+  STRATA_THREAD_LOCAL static inline int room = 0;  // slots the list still takes
+  STRATA_THREAD_LOCAL static inline bool opened = false, ended = false;
 };
 
 }  // namespace strata

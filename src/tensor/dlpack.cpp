@@ -50,11 +50,14 @@ Tensor import_tensor(DLManagedTensor* managed) {
   STRATA_CHECK(from.device.device_type == kCpuDevice, Runtime,
                "from_dlpack: the array is on device type {}; only CPU memory can be shared by this build",
                from.device.device_type);
+  STRATA_CHECK(from.ndim >= 0 && from.ndim <= kMaxDims, Runtime,
+               "from_dlpack: the array has {} dimensions; a tensor has at most {}", from.ndim, kMaxDims);
   Tensor t(Ref<TensorImpl>::adopt(TensorImpl::make()));
   t->dtype = dtype_of_code(from.dtype);
   t->set_shape(Shape(from.shape, static_cast<size_t>(from.ndim)));
   if (from.strides) {
     std::copy_n(from.strides, from.ndim, t->strides);
+    checked_numel(t.shape());
     t->update_contiguous();
   } else {
     t->set_contiguous_strides();

@@ -59,7 +59,9 @@ class Printer {
     if (largest == 0) return;  // zeros, infinities and NaN alone are not aligned
     scientific_ = largest / smallest > 1000 || largest > 1e8 || (!whole_ && smallest < 1e-4);
     if (o_.scientific) scientific_ = *o_.scientific;
-    each(0, t_.data, [&](const std::byte* p) { width_ = std::max(width_, number(value_at(t_, p)).size()); });
+    each(0, t_.data, [&](const std::byte* p) {
+      if (const double v = value_at(t_, p); std::isfinite(v) && v != 0) width_ = std::max(width_, number(v).size());
+    });
   }
 
   std::string number(double v) const {

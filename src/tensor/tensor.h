@@ -112,7 +112,9 @@ inline int64_t Tensor::numel() const { return get()->numel; }
 inline DType Tensor::dtype() const { return get()->dtype; }
 inline Device Tensor::device() const { return get()->device; }
 inline bool Tensor::is_contiguous() const { return get()->contiguous; }
-inline bool Tensor::requires_grad() const { return get()->requires_grad; }
+inline bool Tensor::requires_grad() const {  // a view sees what was written to its base since
+  return get()->requires_grad || (get()->base && get()->base->rebases != get()->rebases && get()->base->requires_grad);
+}
 inline std::byte* Tensor::bytes() const { return get()->data; }
 template <class T> T* Tensor::data() const { return reinterpret_cast<T*>(get()->data); }
 

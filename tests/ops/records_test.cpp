@@ -1,0 +1,105 @@
+// Tests that derive from the op records: each sample of each op runs, its fast kernels agree with the reference, and each
+// error sample raises what it promises and leaves no memory behind.
+#include "strata/strata.h"
+
+#include <cmath>
+
+#include "dispatch/samples.h"
+#include "tests/expect_error.h"
+
+namespace strata {
+namespace {
+
+std::vector<Tensor> run(const OpRecord& op, const Args& args) {
+  if (op.returns_list) return call_list(op, args);
+  std::vector<Tensor> outs(op.outputs);
+  call_into(op, args, outs.data());
+  return outs;
+}
+
+double value_at(const Tensor& t, int64_t i) {
+  return dispatch_dtype(t.dtype(), [&]<class T> { return convert<double>(t.data<T>()[i]); });
+}
+
+// Where a and b differ: exactly for integers, within the tolerance (relative to the largest value) for floats.
+std::string difference(const Tensor& a, const Tensor& b) {
+  if (!a || !b) return static_cast<bool>(a) == static_cast<bool>(b) ? "" : "one of them is undefined";
+  if (a.dtype() != b.dtype()) return fmt::format("dtypes {} and {}", name_of(a.dtype()), name_of(b.dtype()));
+  if (!a->same_shape(*b)) return fmt::format("shapes {} and {}", to_string(a.shape()), to_string(b.shape()));
+  const Tensor x = contiguous(a), y = contiguous(b);
+  double scale = 1;
+  for (int64_t i = 0; i < y.numel(); ++i)
+    if (std::isfinite(value_at(y, i))) scale = std::max(scale, std::abs(value_at(y, i)));
+  const double tolerance = !is_floating(a.dtype()) ? 0
+                           : a.dtype() == kFloat64 ? 1e-9
+                           : a.dtype() == kFloat32 ? 2e-5
+                                                   : 2e-2;
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    const double v = value_at(x, i), w = value_at(y, i);
+    if (v == w || (std::isnan(v) && std::isnan(w)) || std::abs(v - w) <= tolerance * scale) continue;
+    return fmt::format("element {}: {} and {}", i, v, w);
+  }
+  return {};
+}
+
+bool arbitrary(const OpRecord& op) {
+  return op.random || op.name.find("empty") != std::string::npos || op.name.ends_with('_');
+}
+std::string label(const OpRecord& op, const char* text) { return fmt::format("{} with \"{}\"", op.schema, text); }
+
+class RecordsOf : public ::testing::TestWithParam<DType> {};
+
+TEST_P(RecordsOf, EverySampleRunsAndAgreesWithTheReference) {
+  int count = 0;
+  for (const OpRecord* op : all_ops()) {
+    if (!op->accepts.has(GetParam())) continue;
+    for (const char* text : op->sample_texts) {
+      SCOPED_TRACE(label(*op, text));
+      try {
+        const Sample sample(*op, text, GetParam());
+        const std::vector<Tensor> fast = run(*op, sample.args);
+        ++count;
+        for (const Tensor& t : fast) ASSERT_TRUE(!t || t->data || t.numel() == 0);
+        if (arbitrary(*op)) continue;
+        const Scoped<bool> reference(thread_state.reference_only, true);
+        const std::vector<Tensor> plain = run(*op, sample.args);
+        ASSERT_EQ(fast.size(), plain.size());
+        for (size_t o = 0; o < fast.size(); ++o) EXPECT_EQ(difference(fast[o], plain[o]), "") << "output " << o;
+      } catch (const std::exception& e) { ADD_FAILURE() << e.what(); }
+    }
+  }
+  EXPECT_GT(count, 500);
+}
+
+INSTANTIATE_TEST_SUITE_P(Floats, RecordsOf, ::testing::Values(kFloat32, kFloat64),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
+
+TEST(Records, SamplesAreNotChangedByTheCall) {
+  for (const OpRecord* op : all_ops()) {
+    if (!op->accepts.has(kFloat32) || op->name.ends_with('_')) continue;
+    for (const char* text : op->sample_texts) {
+      const Sample sample(*op, text, kFloat32);
+      if (sample.tensors.empty() || op->constant_inputs) continue;  // running statistics are updated
+      const Tensor before = clone(sample.tensors[0]);
+      run(*op, sample.args);
+      EXPECT_EQ(difference(sample.tensors[0], before), "") << label(*op, text);
+    }
+  }
+}
+
+TEST(Records, ErrorSamplesRaiseWhatTheyPromise) {
+  int count = 0;
+  for (const OpRecord* op : all_ops())
+    for (const ErrorSample& error : op->error_samples) {
+      SCOPED_TRACE(label(*op, error.args));
+      const Sample sample(*op, error.args);
+      const size_t before = memory_stats().allocated_bytes;
+      EXPECT_EQ(testing::error_problem(error.kind, error.message, [&] { run(*op, sample.args); }), "");
+      EXPECT_EQ(memory_stats().allocated_bytes, before) << "the failing call kept memory";
+      ++count;
+    }
+  EXPECT_GT(count, 200);
+}
+
+}  // namespace
+}  // namespace strata
