@@ -18,12 +18,18 @@ struct Options {
   bool backward = false, json = false;
 };
 
+// By its full name, an alias, or without the namespace: glu for nn.functional.glu.
+bool is_called(const OpRecord& op, const std::string& name) {
+  const auto ends_so = [&](std::string_view full) { return full == name || full.ends_with("." + name); };
+  return ends_so(op.name) || std::any_of(op.aliases.begin(), op.aliases.end(), ends_so);
+}
+
 // The overload whose parameters the text fits.
 const OpRecord& choose_record(const Options& o, std::unique_ptr<Sample>& sample) {
   std::string why;
   const DType dtype = dtype_from_name(o.dtype);
   for (const OpRecord* op : all_ops()) {
-    if (op->name != o.op) continue;
+    if (!is_called(*op, o.op)) continue;
     if (o.args.empty() && op->sample_texts.empty()) continue;
     const char* text = o.args.empty() ? op->sample_texts[0] : o.args.c_str();
     try {

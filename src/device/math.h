@@ -19,7 +19,7 @@
 #undef STRATA_FN
 #define STRATA_FUNCTOR_NAMESPACE HWY_NAMESPACE
 #define STRATA_FN HWY_INLINE
-#include <math.h>
+#include <math.h>  // NOLINT(modernize-deprecated-headers): the global names have float overloads, on the host and on the device
 HWY_BEFORE_NAMESPACE();
 #include "device/math_scalar.inl"
 #if HWY_TARGET != HWY_SCALAR  // one-lane "vectors" would only be slower than plain numbers

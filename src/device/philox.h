@@ -1,7 +1,7 @@
 // Philox 4x32-10 (Salmon et al., SC 2011): a counter-based generator. Block `counter` of stream `seed` is four 32-bit words, so
 // element i of a draw depends on nothing but the seed and its position: the same numbers for any thread count and any device.
 #pragma once
-#include <stdint.h>
+#include <stdint.h>  // NOLINT(modernize-deprecated-headers): NVRTC has no <cstdint>
 
 #ifdef __CUDACC__
 #define STRATA_PHILOX_FN __host__ __device__ inline

@@ -29,10 +29,10 @@ const Kernel& choose(const Call& c) {
   no_kernel(c);
 }
 
-[[gnu::cold]] std::string describe(const Call& c, const Kernel& k) {
-  std::string s = k.name;
+[[gnu::cold]] std::string describe(const Call& c) {
+  std::string s = "->";
   for (uint32_t o = 0; o < c.op.outputs; ++o)
-    s += fmt::format(" -> {}{}", name_of(c.outs[o].dtype()), to_string(c.outs[o].shape()));
+    s += fmt::format(" {}{}", name_of(c.outs[o].dtype()), to_string(c.outs[o].shape()));
   return s;
 }
 
@@ -40,7 +40,7 @@ void run_kernel(const Call& c) {
   const Kernel& k = choose(c);
   trace::Span span(trace::Layer::Kernel, k.name);
   if (span.active()) [[unlikely]]
-    span.detail(describe(c, k));
+    span.detail(describe(c));
   k.run(c);
 }
 

@@ -63,6 +63,7 @@ Tensor sum_of_products(Tensor l, Tensor r, const std::vector<bool>& summed) {
     return all;
   };
   std::vector<int64_t> shape;  // of the result in the order both, left, right, then everything that was summed
+  shape.reserve(both.size());
   for (int64_t d : both) shape.push_back(l.size(d));
   for (int64_t d : left) shape.push_back(l.size(d));
   for (int64_t d : right) shape.push_back(r.size(d));

@@ -215,7 +215,7 @@ Tensor convolve_named(const char* op, int dims, const Tensor& input, const Tenso
                  to_string(stride));
     const int64_t total = holes[d] * (weight.size(d + 2) - 1);
     left[static_cast<size_t>(d)] = total / 2;
-    pads[static_cast<size_t>(2 * (dims - 1 - d) + 1)] = total % 2;
+    pads[2 * static_cast<size_t>(dims - 1 - d) + 1] = total % 2;
     even &= total % 2 == 0;
   }
   return convolve(op, dims, even ? input : nn::functional::pad(input, pads), weight, bias, stride, left, dilation,
