@@ -1,6 +1,7 @@
 // Backward: walks nodes from the youngest to the oldest. The creation number is a topological order, so there is no counting
 // pass, no recursion, and the order (hence every bit of the result) is the same each time.
 #include <algorithm>
+#include <mutex>
 #include <unordered_map>
 
 #include "autograd/autograd.h"
@@ -57,6 +58,12 @@ Tensor match_input(Tensor g, const TensorImpl& input) {
     g = call(to, args);
   }
   return g;
+}
+
+// Several threads may run backward on graphs of their own that end in the same leaves, such as the weights of one network.
+std::mutex& lock_of(const TensorImpl& leaf) {
+  static std::mutex locks[64];
+  return locks[reinterpret_cast<uintptr_t>(&leaf) / sizeof(TensorImpl) % 64];
 }
 
 class Backward {
@@ -181,6 +188,7 @@ class Backward {
 
   void accumulate(TensorImpl& leaf, Tensor g) const {
     g = match_input(std::move(g), leaf);
+    const std::lock_guard lock(lock_of(leaf));
     if (!leaf.grad) {
       static const OpRecord& clone = find_op("clone");
       const bool ours = g->refs.load(std::memory_order_relaxed) == 1 && g->contiguous &&

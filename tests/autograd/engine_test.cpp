@@ -241,6 +241,18 @@ TEST(Threads, BackwardOnDifferentGraphsAtOnce) {
   for (size_t t = 1; t < 4; ++t) EXPECT_NEAR(results[t] / results[0], static_cast<double>(t) + 1, 1e-9);
 }
 
+TEST(Threads, GraphsMayShareTheirLeaves) {
+  const Tensor w = leaf({1, 2}), v = leaf({3});
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 500; ++i) sum(w * 2 + v).backward();
+    });
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(numbers(w.grad()), (Numbers{4000, 4000}));
+  EXPECT_EQ(numbers(v.grad()), (Numbers{4000}));
+}
+
 TEST(Threads, AGraphMayBeBuiltByOneAndFreedByAnother) {
   const Tensor x = leaf({2});
   Tensor y;
