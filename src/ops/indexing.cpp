@@ -43,7 +43,7 @@ void infer_put(const Call& c) {
   const int lead = static_cast<int>(shape.n) - values.ndim;
   bool fits = true;
   for (int d = 0; d < values.ndim; ++d)
-    fits &= values.shape[d] == 1 || (d + lead >= 0 && values.shape[d] == shape.data()[d + lead]);
+    fits &= values.shape[d] == 1 || (d + lead >= 0 && values.shape[d] == shape.at[d + lead]);
   STRATA_CHECK(fits, Runtime,
                "index_put: shape mismatch: value tensor of shape {} cannot be broadcast to indexing result of shape {}",
                to_string(values.sizes()), to_string(shape));
