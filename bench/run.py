@@ -110,7 +110,7 @@ def own_rows():
             subprocess.run(command, check=True, capture_output=True)
             times.append((datetime.datetime.now() - begin).total_seconds())
         rows.append(dict(case=name, strata_us=statistics.median(times) * 1e6))
-    bench = build / "bench/strata_bench"
+    bench = build / "bin/strata_bench"
     if bench.exists():
         rows += json.loads(subprocess.run([str(bench)], check=True, capture_output=True, text=True).stdout)
     return rows

@@ -30,8 +30,9 @@ struct Team {
     if (!lib) {
       const bool ours = !std::getenv("GOMP_SPINCOUNT") && !std::getenv("OMP_WAIT_POLICY");
       if (ours)
-        setenv("GOMP_SPINCOUNT", "3000",
-               1);  // about 50 us: longer than the gap between two ops, shorter than a time slice
+        // Measured with a small network: alone 7% slower than with endless spinning, and two such processes on two cores
+        // reach together 94% of one alone (with a count of 3000, 58%).
+        setenv("GOMP_SPINCOUNT", "700", 1);
       lib = dlopen("libgomp.so.1", RTLD_NOW | RTLD_GLOBAL);
       if (ours) unsetenv("GOMP_SPINCOUNT");  // not for child processes
     }
