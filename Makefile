@@ -10,7 +10,7 @@ ENV    := PYTHONPATH=$(CURDIR)/$(BUILD)/python STRATA_BUILD_DIR=$(CURDIR)/$(BUIL
 absent  = @echo "make $@: $(1)" >&2; exit 3
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-cpp test-python bench lint tidy format docs clean setup build configure wheel \
+.PHONY: help run test test-cpp test-python bench lint tidy format docs clean setup build package configure wheel \
         asan tsan verify train-cpu train-cuda train-mps export-onnx trt-benchmark
 
 help: ## List the targets
@@ -18,7 +18,7 @@ help: ## List the targets
 	@echo "  Variables: JOBS=$(JOBS) PRESET=$(PRESET) (release, dev, asan, tsan) STRATA_WERROR=$(STRATA_WERROR)"
 
 # --- use -------------------------------------------------------------------------------------------------------------
-run: build ## Build, then fit a small regression and print the loss and the speed table
+run: package ## Build, then fit a small regression and print the loss and the speed table
 	@test -f examples/python/regression.py || { echo "make run: examples/python/regression.py is not in this checkout; \`make test\` shows what works." >&2; exit 3; }
 	@$(ENV) $(PYTHON) examples/python/regression.py
 
@@ -40,6 +40,10 @@ configure: setup
 
 build: configure ## Build (PRESET=release)
 	@NINJA_STATUS='[%f/%t %es] ' cmake --build $(BUILD) -j $(JOBS)
+
+# What a user runs, without tests and benchmarks.
+package: configure
+	@NINJA_STATUS='[%f/%t %es] ' cmake --build $(BUILD) -j $(JOBS) --target strata_python strata_command strata_onednn
 
 # CXX: named as in the other build trees, or ccache would compile everything again.
 wheel: setup ## Build the Python wheel into dist/
