@@ -9,6 +9,9 @@
 #include <vector>
 
 #include "base/error.h"
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 
 namespace strata {
 namespace {
@@ -68,6 +71,14 @@ size_t cache_limit() {
   return limit;
 }
 
+// Under AddressSanitizer, what nobody asked for (the end of a block, and all of a free one) may not be touched.
+void guard([[maybe_unused]] const Storage* b, [[maybe_unused]] size_t usable) {
+#ifdef __SANITIZE_ADDRESS__
+  __asan_unpoison_memory_region(b->data, usable);
+  __asan_poison_memory_region(b->data + usable, b->capacity - usable);
+#endif
+}
+
 Storage* pop(Storage*& head) {
   Storage* b = head;
   if (b) head = b->next;
@@ -81,6 +92,7 @@ size_t footprint(const Storage* b) {
 }
 void give_system(Shared& s, Storage* b) {  // under the lock
   s.reserved -= footprint(b);
+  guard(b, b->capacity);
   b->~Storage();
   std::free(b);
 }
@@ -189,6 +201,7 @@ Ref<Storage> allocate(size_t bytes) {
     }
   }
   b->requested = bytes;
+  guard(b, bytes);
   b->version.store(0, std::memory_order_relaxed);
   b->refs.store(1, std::memory_order_relaxed);
   return Ref<Storage>::adopt(b);
@@ -208,6 +221,7 @@ void Storage::destroy(Storage* b) {
     delete b;
     return;
   }
+  guard(b, 0);
   const uint32_t i = b->size_class;
   if (i < kLocalClasses) {
     count(local.live_bytes, -static_cast<int64_t>(b->requested));

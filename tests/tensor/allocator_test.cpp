@@ -1,4 +1,7 @@
 #include "strata/strata.h"
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 
 #include <cstring>
 #include <thread>
@@ -40,9 +43,20 @@ TEST(Allocator, BlocksAreAlignedWritableAndLargeEnough) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(block->data) % 64, 0u);
     EXPECT_GE(block->capacity, bytes);
     EXPECT_LE(block->capacity, std::max<size_t>(64, bytes + bytes / 7 + 64)) << bytes;  // eight classes per doubling
-    std::memset(block->data, 0xab, block->capacity);
+    std::memset(block->data, 0xab, bytes);
   }
 }
+
+#ifdef __SANITIZE_ADDRESS__
+TEST(Allocator, AddressSanitizerSeesTheEndOfABlockAndFreeOnes) {
+  auto block = allocate(100);
+  const std::byte* data = block->data;
+  EXPECT_FALSE(__asan_address_is_poisoned(data + 99));
+  EXPECT_TRUE(__asan_address_is_poisoned(data + 104));
+  block = {};
+  EXPECT_TRUE(__asan_address_is_poisoned(data));
+}
+#endif
 
 TEST(Allocator, ReusesFreedBlocks) {
   for (size_t bytes : {size_t{1000}, size_t{5} << 20}) {
