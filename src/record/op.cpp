@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <cstring>
+#include <deque>
 #include <unordered_map>
 
 namespace strata {
@@ -14,6 +15,7 @@ namespace {
 struct Registry {
   std::vector<OpRecord*> ops;
   std::unordered_map<std::string, OpRecord*> by_name;  // "name" (first overload) and "name.overload"
+  std::deque<std::string> texts;                       // names that records point to
 };
 Registry& registry() {
   static auto* r = new Registry;
@@ -165,10 +167,7 @@ OpRecord& OpRecord::define(const char* op_schema) {
   return *this;
 }
 
-OpRecord& OpRecord::alias_nn() {
-  auto* text_of_alias = new std::string("nn.functional." + name);  // lives as long as the record: for ever
-  return alias(text_of_alias->c_str());
-}
+OpRecord& OpRecord::alias_nn() { return alias(registry().texts.emplace_back("nn.functional." + name).c_str()); }
 
 void SavedArgs::save(const Args& args, uint32_t mask, bool keep_shapes) {
   const auto copy_bytes = [](const void* from, size_t bytes) {
