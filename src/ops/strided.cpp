@@ -97,7 +97,7 @@ STRATA_OP(strided_view, "strided_view(Tensor input, int[] size, int[] stride, in
   .doc("A view with explicit strides; the offset counts from the first element of input.")
   .view([](const Tensor& input, IntList size, IntList stride, int64_t offset) {
     const int64_t last = reach(size, stride, "as_strided"), first = input->storage_offset() + offset;
-    const size_t bytes = input->storage->requested ? input->storage->requested : input->storage->capacity;
+    const size_t bytes = input->storage->requested;
     STRATA_CHECK(first >= 0, Runtime, "as_strided: the storage offset {} is negative", first);
     STRATA_CHECK(last < 0 || static_cast<uint64_t>(first + last) < bytes / size_of(input.dtype()), Runtime,
                  "as_strided: sizes {}, strides {} and storage offset {} are out of bounds for storage of {} bytes",
@@ -118,7 +118,8 @@ STRATA_OP(strided_view, "strided_view(Tensor input, int[] size, int[] stride, in
   .dtypes(kStorageTypes)
   .samples({"f(6), [2, 2], [2, 1], 1", "f(3,4), [2, 3], [1, 4], 0", "f(5), [3, 3], [1, 1], 0", "f(6), [], [], 2",
             "f(6), [0, 2], [1, 1], 0"})
-  .error("f(6), [3, 3], [2, 1], 3", ErrorKind::Runtime, "out of bounds");
+  .error("f(6), [3, 3], [2, 1], 3", ErrorKind::Runtime, "out of bounds")
+  .error("f(0), [1], [1], 0", ErrorKind::Runtime, "out of bounds");
 
 STRATA_OP(unview, "unview(Tensor input, int[] size, int[] stride, int offset) -> Tensor")
   .doc("Zeros of a size, to which input is added at the given strides: the gradient of every strided view.")
