@@ -74,6 +74,68 @@ TEST_P(RecordsOf, EverySampleRunsAndAgreesWithTheReference) {
 INSTANTIATE_TEST_SUITE_P(Floats, RecordsOf, ::testing::Values(kFloat32, kFloat64),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
+// The same values behind other strides: every second element of a wider tensor, last dimension first in memory.
+Tensor scattered(const Tensor& t) {
+  std::vector<int64_t> order, back(static_cast<size_t>(t.dim()));
+  for (int d = t.dim(); d-- > 0;) order.push_back(d);
+  for (size_t d = 0; d < order.size(); ++d) back[static_cast<size_t>(order[d])] = static_cast<int64_t>(d);
+  const Tensor turned = contiguous(permute(t, order)), wide = zeros({t.numel(), 2}, t.dtype());
+  copy_(select(wide, 1, 1), reshape(turned, {-1}));
+  std::vector<int64_t> strides(order.size(), 0);
+  int64_t step = 2;
+  for (size_t d = order.size(); d-- > 0;)
+    strides[d] = step, step *= std::max<int64_t>(turned.size(static_cast<int64_t>(d)), 1);
+  return permute(as_strided(wide, turned.shape(), strides, t.numel() ? 1 : 0), back);
+}
+
+TEST(Records, LayoutOfTheInputsDoesNotMatter) {
+  for (const OpRecord* op : all_ops()) {
+    const bool about_strides = op->view_fn || op->name.find("strided") != std::string::npos || op->name == "unview";
+    if (!op->accepts.has(kFloat32) || arbitrary(*op) || about_strides || op->name.starts_with("view")) continue;
+    for (const char* text : op->sample_texts) {
+      SCOPED_TRACE(label(*op, text));
+      try {
+        const Sample plain(*op, text, kFloat32);
+        Sample moved(*op, text, kFloat32);
+        for (size_t k = 0; k < moved.tensors.size(); ++k) moved.replace(k, scattered(moved.tensors[k]));
+        const std::vector<Tensor> want = run(*op, plain.args), got = run(*op, moved.args);
+        ASSERT_EQ(want.size(), got.size());
+        for (size_t o = 0; o < want.size(); ++o) EXPECT_EQ(difference(got[o], want[o]), "") << "output " << o;
+      } catch (const std::exception& e) { ADD_FAILURE() << e.what(); }
+    }
+  }
+}
+
+// The gradients of the sum of all outputs, by the value tensors of the sample.
+std::vector<Tensor> gradients(const OpRecord& op, const char* text) {
+  Sample sample(op, text, kFloat32);
+  std::vector<Tensor> roots, seeds;
+  for (Tensor& t : sample.tensors) t.set_requires_grad();
+  for (const Tensor& out : run(op, sample.args))
+    if (out && out.requires_grad()) roots.push_back(out), seeds.push_back(ones_like(out));
+  if (roots.empty() || sample.tensors.empty()) return {};
+  return autograd::grad(roots, sample.tensors, seeds, false, false, true);
+}
+
+TEST(Records, GradientsRunAndAgreeWithTheReference) {
+  int count = 0;
+  for (const OpRecord* op : all_ops()) {
+    if (!op->accepts.has(kFloat32) || arbitrary(*op)) continue;
+    for (const char* text : op->sample_texts) {
+      SCOPED_TRACE(label(*op, text));
+      try {
+        const std::vector<Tensor> fast = gradients(*op, text);
+        const Scoped<bool> reference(thread_state.reference_only, true);
+        const std::vector<Tensor> plain = gradients(*op, text);
+        ASSERT_EQ(fast.size(), plain.size());
+        for (size_t k = 0; k < fast.size(); ++k) EXPECT_EQ(difference(fast[k], plain[k]), "") << "input " << k;
+        count += !fast.empty();
+      } catch (const std::exception& e) { ADD_FAILURE() << e.what(); }
+    }
+  }
+  EXPECT_GT(count, 500);
+}
+
 TEST(Records, SamplesAreNotChangedByTheCall) {
   for (const OpRecord* op : all_ops()) {
     if (!op->accepts.has(kFloat32) || op->name.ends_with('_')) continue;
