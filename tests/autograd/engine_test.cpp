@@ -7,7 +7,7 @@
 
 namespace strata {
 namespace {
-using namespace testing;
+using namespace testing;  // NOLINT(google-build-using-namespace): the helpers of this folder
 using autograd::backward, autograd::grad;
 
 TEST(Backward, AddsToTheLeaves) {
@@ -221,13 +221,15 @@ TEST(LongGraphs, WideGraphsAndManyPaths) {
   EXPECT_EQ(numbers(x.grad()), (Numbers{1}));
   const Tensor z = leaf({1});
   std::vector<Tensor> parts;
+  parts.reserve(5000);
   for (int i = 0; i < 5000; ++i) parts.push_back(z * i);
   sum(stack(parts)).backward();
-  EXPECT_EQ(numbers(z.grad()), (Numbers{5000 * 4999 / 2}));
+  EXPECT_EQ(numbers(z.grad()), (Numbers{5000.0 * 4999 / 2}));
 }
 
 TEST(Threads, BackwardOnDifferentGraphsAtOnce) {
   std::vector<std::thread> threads;
+  threads.reserve(4);
   std::array<double, 4> results{};
   for (size_t t = 0; t < 4; ++t)
     threads.emplace_back([&results, t] {
@@ -246,6 +248,7 @@ TEST(Threads, BackwardOnDifferentGraphsAtOnce) {
 TEST(Threads, GraphsMayShareTheirLeaves) {
   const Tensor w = leaf({1, 2}), v = leaf({3});
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&] {
       for (int i = 0; i < 500; ++i) sum(w * 2 + v).backward();

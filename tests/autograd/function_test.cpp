@@ -6,7 +6,7 @@
 
 namespace strata {
 namespace {
-using namespace testing;
+using namespace testing;  // NOLINT(google-build-using-namespace): the helpers of this folder
 
 struct Cube : Function<Cube> {
   static Tensor forward(FunctionContext& ctx, const Tensor& x, double factor) {

@@ -4,7 +4,7 @@
 
 namespace strata {
 namespace {
-using namespace testing;
+using namespace testing;  // NOLINT(google-build-using-namespace): the helpers of this folder
 using List = std::vector<Tensor>;
 
 struct WrongSin : Function<WrongSin> {  // the gradient is off by 1 %

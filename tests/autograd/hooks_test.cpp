@@ -2,7 +2,7 @@
 
 namespace strata {
 namespace {
-using namespace testing;
+using namespace testing;  // NOLINT(google-build-using-namespace): the helpers of this folder
 using autograd::register_hook, autograd::remove_hook, autograd::retain_grad;
 
 TEST(Hooks, OnALeafSeeAndChangeTheGradient) {

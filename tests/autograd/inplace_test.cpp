@@ -4,7 +4,7 @@
 
 namespace strata {
 namespace {
-using namespace testing;
+using namespace testing;  // NOLINT(google-build-using-namespace): the helpers of this folder
 
 TEST(InPlaceGrad, HistoryMovesOn) {
   const Tensor x = leaf({1, 2});

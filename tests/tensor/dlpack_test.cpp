@@ -5,7 +5,7 @@
 
 namespace strata {
 namespace {
-using namespace dlpack;
+using namespace dlpack;  // NOLINT(google-build-using-namespace): the subject of this file
 
 TEST(DLPack, RoundTripSharesMemoryForEveryDtype) {
   for (DType dtype : {DType::Bool, kUInt8, kInt8, kInt16, kInt32, kInt64, kFloat16, kBFloat16, kFloat32, kFloat64}) {
