@@ -153,6 +153,7 @@ class Checkpoint : public CustomGrad {
       if (grads[o] && outs[o] && outs[o].requires_grad()) roots.push_back(outs[o]), seeds.push_back(grads[o]);
     if (!roots.empty()) autograd::backward(roots, seeds);
     std::vector<Tensor> result;
+    result.reserve(fresh.size());
     for (const Tensor& t : fresh) result.push_back(t ? t.grad() : Tensor());
     return result;
   }
