@@ -7,6 +7,7 @@
 #include "base/parallel.h"
 #include "nn/data/idx.h"
 #include "nn/data/image_sets.h"
+#include "nn/data/synthetic_digits.h"
 #include "nn/files/checkpoint.h"
 #include "ops/index_expr.h"
 #include "strata/operators.h"
