@@ -11,12 +11,12 @@ struct LoaderOptions {
   int64_t batch_size = 1;
   bool shuffle = false;
   bool drop_last = false;
-  int num_workers = 0;               // threads; 0: a batch is made when it is asked for
-  int prefetch_factor = 2;           // batches that each thread may be ahead
-  Generator* generator = nullptr;    // null: the default one
-  std::shared_ptr<Sampler> sampler;  // in place of shuffle
+  int num_workers = 0;                 // threads; 0: a batch is made when it is asked for
+  int prefetch_factor = 2;             // batches that each thread may be ahead
+  Generator* generator = nullptr;      // null: the default one
+  std::shared_ptr<Sampler> sampler{};  // in place of shuffle
   std::function<Example(const Dataset&, const Tensor& indices)>
-    fetch;  // in place of Dataset::get_batch: a collate function of your own
+    fetch{};  // in place of Dataset::get_batch: a collate function of your own
 };
 
 // for (const Example& batch : loader) { … }: each pass is a new order. Batches come in order, whatever the threads do; what a

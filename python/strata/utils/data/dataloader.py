@@ -333,7 +333,7 @@ def _end(owner, processes, tasks, results, prefix):
         pipe.close()
     for pipe in results:  # a worker that is sending gets an error and leaves
         pipe.close()
-    ends = time.monotonic() + 5
+    ends = time.monotonic() + 2
     for process in processes:
         process.join(max(0, ends - time.monotonic()))
         if process.is_alive():

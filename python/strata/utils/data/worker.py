@@ -55,7 +55,8 @@ class Failure:
             error = self.type(text)
         except Exception:  # a type that wants other arguments
             error = RuntimeError(text)
-        raise error
+        # StopIteration would end the loop over the batches as if all were well.
+        raise RuntimeError(text) if isinstance(error, StopIteration) else error
 
 
 class _Verbatim(str):
