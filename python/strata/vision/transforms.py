@@ -111,13 +111,10 @@ class ConvertImageDtype(_Transform):
         source, target = image.dtype, self.dtype
         if source is target:
             return image
-        if source.is_floating_point == target.is_floating_point:
-            if source.is_floating_point:
-                return image.to(target)
-            shift = 8 * (target.itemsize - source.itemsize) - source.is_signed + target.is_signed
-            raise NotImplementedError(
-                f"ConvertImageDtype: between the integers {source} and {target} (by {shift} bits); go through float32"
-            )
+        if source.is_floating_point and target.is_floating_point:
+            return image.to(target)
+        if not source.is_floating_point and not target.is_floating_point:
+            raise NotImplementedError(f"ConvertImageDtype: {source} to {target}; go through float32")
         if target.is_floating_point:
             return image.to(target).div_(_largest(source))
         return image.mul(_largest(target) + 1.0 - 1e-3).to(target)
