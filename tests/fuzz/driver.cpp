@@ -129,7 +129,7 @@ const char* __ubsan_default_options();
 const char* __asan_default_options() {
   return "max_allocation_size_mb=128:allocator_may_return_null=0:detect_leaks=1:handle_abort=0";
 }
-const char* __ubsan_default_options() { return "print_stacktrace=1"; }
+const char* __ubsan_default_options() { return "print_stacktrace=1:abort_on_error=1"; }
 void __sanitizer_cov_trace_pc() {
   static thread_local uintptr_t last = 0;
   const auto here = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
