@@ -120,6 +120,7 @@ class Mutator {
 };
 }  // namespace
 
+#pragma GCC visibility push(default)  // the sanitizers, shared libraries, look for these
 extern "C" {
 void __sanitizer_cov_trace_pc();
 void __sanitizer_set_death_callback(void (*)());
@@ -138,6 +139,7 @@ void __sanitizer_cov_trace_pc() {
   last = here >> 1;
 }
 }
+#pragma GCC visibility pop
 
 int main(int argc, char** argv) {
   int seconds = 60;
