@@ -1,10 +1,13 @@
-// Everything a C++ program needs: tensors, ops, autograd.
+// Everything a C++ program needs: tensors, ops, autograd, data, files.
 #pragma once
 #define STRATA_TENSOR_METHODS
 #include "autograd/autograd.h"
 #include "autograd/function.h"
 #include "autograd/gradcheck.h"
 #include "base/parallel.h"
+#include "nn/data/idx.h"
+#include "nn/data/image_sets.h"
+#include "nn/files/checkpoint.h"
 #include "ops/index_expr.h"
 #include "strata/operators.h"
 #include "strata/ops.h"
