@@ -5,6 +5,7 @@
 
 #include "autograd/autograd.h"
 #include "base/parallel.h"
+#include "cpu/reference.h"
 #include "ops/geometry.h"
 #include "ops/indexing.h"
 #include "strata/ops/copy.h"
@@ -43,6 +44,15 @@ template <bool kLower> void run_triangle(const Call& c) {
         for (int64_t j = std::max(keep_from, keep_to); j < cols; ++j) target[j * sb] = T(0);
       }
     });
+  });
+}
+template <bool kLower> void plain_triangle(const Call& c) {
+  const TensorImpl &in = c.args.tensor(0), &out = *c.out();
+  const auto row = static_cast<size_t>(in.ndim) - 2;
+  cpu::each_index(out.sizes(), [&](const cpu::Index& at) {
+    const int64_t above = at[row + 1] - at[row];
+    if (kLower ? above <= c.args[1].integer() : above >= c.args[1].integer()) cpu::put(out, at, in, at);
+    else cpu::set<int64_t>(out, at, 0);
   });
 }
 void infer_triangle(const Call& c) {
@@ -95,6 +105,7 @@ STRATA_OP(tril, "tril(Tensor input, int diagonal=0) -> Tensor")
     "       [1., 1.]])")
   .infer(infer_triangle)
   .kernel("rows", run_triangle<true>)
+  .kernel("reference", plain_triangle<true>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {tril(g, c.arg(1).integer())}; })
   .updates()
   .dtypes(kStorageTypes)
@@ -106,6 +117,7 @@ STRATA_OP(triu, "triu(Tensor input, int diagonal=0) -> Tensor")
     "       [0., 1.]])")
   .infer(infer_triangle)
   .kernel("rows", run_triangle<false>)
+  .kernel("reference", plain_triangle<false>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {triu(g, c.arg(1).integer())}; })
   .updates()
   .dtypes(kStorageTypes)

@@ -1,5 +1,6 @@
 // Norms over channels: batch, group, instance and local response norm, and normalize.
 #include "autograd/autograd.h"
+#include "cpu/copy.h"
 #include "cpu/norms.h"
 #include "cpu/staging.h"
 #include "ops/nn_norm_formulas.h"
@@ -100,6 +101,36 @@ void run_batch_norm(const Call& c) {
   });
 }
 
+void plain_batch_norm(const Call& c) {
+  const autograd::NoGrad no_grad;
+  const Tensor x = wide(c, 0);
+  const auto dims = all_but_channels(x.dim());
+  const double momentum = c.args[6].number(), eps = c.args[7].number();
+  const bool training = c.args[5].boolean();
+  const auto spread = [&](const Tensor& t) { return t ? per_channel(t, x.dim()) : t; };
+  const Tensor center = training ? mean(x, dims) : wide(c, 3),
+               variance = training ? mean(square(sub(x, spread(center))), dims) : wide(c, 4),
+               rstd = rsqrt(add(variance, eps));
+  cpu::copy_reference(*c.outs[0],
+                      *affine(mul(sub(x, spread(center)), spread(rstd)), spread(wide(c, 1)), spread(wide(c, 2))));
+  if (!training) return;
+  const double n = static_cast<double>(x.numel()) / static_cast<double>(x.size(1));
+  update_running(c.args[3], center.data<double>(), x.size(1), momentum, 1.0);
+  update_running(c.args[4], variance.data<double>(), x.size(1), momentum, n / (n - 1));
+  cpu::copy_reference(*c.outs[1], *center);
+  cpu::copy_reference(*c.outs[2], *rstd);
+}
+void plain_batch_norm_backward(const Call& c) {  // grad, input, weight, mean, rstd
+  const autograd::NoGrad no_grad;
+  const Tensor g = wide(c, 0), x = wide(c, 1), weight = wide(c, 2), rstd = per_channel(wide(c, 4), x.dim());
+  const auto dims = all_but_channels(x.dim());
+  const Normalized n{mul(sub(x, per_channel(wide(c, 3), x.dim())), rstd), rstd};
+  const Tensor scaled = weight ? mul(g, per_channel(weight, x.dim())) : g;
+  cpu::copy_reference(*c.outs[0], *normalized_grad(scaled, n, dims, true));
+  cpu::copy_reference(*c.outs[1], *sum(mul(g, n.value), dims));
+  cpu::copy_reference(*c.outs[2], *sum(g, dims));
+}
+
 Grads grad_batch_norm(const GradContext& c, const Tensor& g) {
   Grads out;
   const Tensor x = c.input(0), weight = c.has(1) ? c.input(1) : Tensor();
@@ -153,6 +184,7 @@ STRATA_OP(native_batch_norm,
   .dtypes(kFloatingTypes)
   .infer(infer_batch_norm)
   .kernel("channels", run_batch_norm)
+  .kernel("reference", plain_batch_norm)
   .saves({0, 1, 3, 4})
   .saves_result({1, 2})
   .no_grad_outputs({1, 2})
@@ -214,6 +246,7 @@ STRATA_OP(batch_norm_backward,
               out.finish(), gw.finish(), gb.finish();
             });
           })
+  .kernel("reference", plain_batch_norm_backward)
   .samples({"f(3,4), f(3,4), f(4), f(4), p(4)"});
 
 STRATA_OP(instance_norm,

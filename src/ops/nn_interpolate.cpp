@@ -1,5 +1,6 @@
 // Resizing images: interpolate and its older names.
 #include "autograd/autograd.h"
+#include "cpu/reference.h"
 #include "cpu/resample.h"
 #include "cpu/staging.h"
 #include "strata/ops.h"
@@ -67,6 +68,21 @@ void run_resample_backward(const Call& c) {  // grad, out size, mode, align_corn
     }
     cpu::copy_values(*c.out(), *now);
   });
+}
+
+// All dimensions at once, in double.
+template <bool backward> void plain_resample(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  const IntList out_size = c.args[1].int_list();
+  const Shape in_shape = backward ? Shape(c.args[6].int_list()) : x.sizes();
+  const Shape in_size = in_shape.last(out_size.size);
+  if (c.out().numel() == 0) return;
+  const auto taps = taps_of(c.args, in_size, out_size, x.dtype);
+  const int64_t planes = checked_numel(in_shape) / checked_numel(in_size);
+  const cpu::In<double> in(x);
+  const cpu::Out<double> out(c.out());
+  (backward ? cpu::resample_backward_reference : cpu::resample_reference)(taps, planes, in, out.get());
+  out.finish();
 }
 
 Tensor resize(const Tensor& input, OptIntList size, std::optional<std::span<const double>> factor,
@@ -140,6 +156,7 @@ STRATA_OP(
     c.out()->dtype = x.dtype, c.out()->set_shape(Shape(shape, x.ndim));
   })
   .kernel("separable", run_resample)
+  .kernel("reference", plain_resample<false>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_resample_backward(g, c.arg(1).int_list(), c.arg(2).string(), c.arg(3).boolean(), c.arg(4).float_list(),
                                c.arg(5).boolean(), c.shape(0))};
@@ -154,6 +171,7 @@ STRATA_OP(resample_backward,
   .dtypes(kFloatingTypes)
   .infer([](const Call& c) { c.out()->dtype = c.args.tensor(0).dtype, c.out()->set_shape(c.args[6].int_list()); })
   .kernel("separable", run_resample_backward)
+  .kernel("reference", plain_resample<true>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_resample(g, c.arg(1).int_list(), c.arg(2).string(), c.arg(3).boolean(), c.arg(4).float_list(),
                       c.arg(5).boolean())};

@@ -5,6 +5,7 @@
 
 #include "autograd/autograd.h"
 #include "cpu/copy.h"
+#include "cpu/reference.h"
 #include "ops/geometry.h"
 #include "strata/ops/copy.h"
 #include "strata/ops/creation.h"
@@ -84,6 +85,20 @@ void run_unview(const Call& c) {
   if (!same) cpu::copy(*c.out(), *sum);
 }
 
+void plain_unview(const Call& c) {
+  const TensorImpl& input = c.args.tensor(0);
+  cpu::dispatch_wide(input.dtype, [&]<class T>() {
+    const cpu::Out<T> sums(c.out());
+    sums.fill(0);
+    cpu::each_index(input.sizes(), [&](const cpu::Index& at) {
+      int64_t place = c.args[3].integer();
+      for (size_t d = 0; d < input.ndim; ++d) place += at[d] * c.args[2].int_list()[d];
+      sums[place] += cpu::get<T>(input, at);
+    });
+    sums.finish();
+  });
+}
+
 // A view shows part of input; src takes its place. `like` names the op in messages.
 Tensor scatter_part(const Tensor& input, const Tensor& src, const Geometry& part, const char* op) {
   STRATA_CHECK(std::ranges::equal(src.shape(), Shape(part.size)), Runtime,
@@ -131,6 +146,7 @@ STRATA_OP(unview, "unview(Tensor input, int[] size, int[] stride, int offset) ->
                  offset, to_string(c.args[1].int_list()));
   })
   .kernel("strided", run_unview)
+  .kernel("reference", plain_unview)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {strided_view(contiguous(g), c.shape(0), c.arg(2).int_list(), c.arg(3).integer())};
   })
@@ -147,6 +163,7 @@ STRATA_OP(clone_strided, "clone_strided(Tensor input, int[] stride) -> Tensor")
     allocate_strided(*c.outs[0], c.args.tensor(0).sizes(), c.args[1].int_list());
   })
   .kernel("strided", [](const Call& c) { cpu::copy(*c.out(), c.args.tensor(0)); })
+  .kernel("reference", [](const Call& c) { cpu::copy_reference(*c.out(), c.args.tensor(0)); })
   .grad([](const GradContext&, const Tensor& g) -> Grads { return {g}; })
   .helper()
   .no_out()
@@ -177,6 +194,13 @@ STRATA_OP(strided_scatter, "strided_scatter(Tensor input, Tensor src, int[] size
             cpu::copy(*c.out(), c.args.tensor(0));
             cpu::copy(*show(c.out(), geometry(c.args[2].int_list(), c.args[3].int_list(), c.args[4].integer())),
                       c.args.tensor(1));
+          })
+  .kernel("reference",
+          [](const Call& c) {
+            cpu::copy_reference(*c.out(), c.args.tensor(0));
+            const Tensor part =
+              show(c.out(), geometry(c.args[2].int_list(), c.args[3].int_list(), c.args[4].integer()));
+            cpu::each_index(part.shape(), [&](const cpu::Index& at) { cpu::put(*part, at, c.args.tensor(1), at); });
           })
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     const Geometry input(c.meta(0));
