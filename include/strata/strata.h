@@ -8,6 +8,7 @@
 #include "nn/containers.h"
 #include "nn/data/idx.h"
 #include "nn/data/image_sets.h"
+#include "nn/data/synthetic_digits.h"
 #include "nn/files/checkpoint.h"
 #include "ops/index_expr.h"
 #include "strata/nn/modules.h"
