@@ -1,4 +1,4 @@
-// Everything a C++ program needs: tensors, ops, autograd, modules, data, files.
+// Everything a C++ program needs: tensors, ops, autograd, modules, optimizers, data, files.
 #pragma once
 #define STRATA_TENSOR_METHODS
 #include "autograd/autograd.h"
@@ -10,6 +10,7 @@
 #include "nn/data/image_sets.h"
 #include "nn/data/synthetic_digits.h"
 #include "nn/files/checkpoint.h"
+#include "nn/optim/rules.h"
 #include "ops/index_expr.h"
 #include "strata/nn/modules.h"
 #include "strata/operators.h"

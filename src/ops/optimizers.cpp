@@ -266,7 +266,7 @@ STRATA_STEP(sgd)
 STRATA_OP(_fused_adam,
           "_fused_adam(Tensor[] params, Tensor[] grads, Tensor[] steps, Tensor[] exp_avgs, Tensor[] exp_avg_sqs, "
           "Tensor[] max_exp_avg_sqs, float lr, float beta1=0.9, float beta2=0.999, float eps=1e-8, float "
-          "weight_decay=0, bool decoupled=False, bool maximize=False) -> ()")
+          "weight_decay=0, bool decoupled_weight_decay=False, bool maximize=False) -> ()")
 STRATA_STEP(adam)
   .helper()
   .no_out()
@@ -280,7 +280,7 @@ STRATA_STEP(adam)
 STRATA_OP(_fused_nadam,
           "_fused_nadam(Tensor[] params, Tensor[] grads, Tensor[] steps, Tensor[] mu_products, Tensor[] exp_avgs, "
           "Tensor[] exp_avg_sqs, float lr, float beta1=0.9, float beta2=0.999, float eps=1e-8, float weight_decay=0, "
-          "float momentum_decay=0.004, bool decoupled=False, bool maximize=False) -> ()")
+          "float momentum_decay=0.004, bool decoupled_weight_decay=False, bool maximize=False) -> ()")
 STRATA_STEP(nadam)
   .helper()
   .no_out()
@@ -290,7 +290,8 @@ STRATA_STEP(nadam)
 
 STRATA_OP(_fused_radam,
           "_fused_radam(Tensor[] params, Tensor[] grads, Tensor[] steps, Tensor[] exp_avgs, Tensor[] exp_avg_sqs, "
-          "float lr, float beta1=0.9, float beta2=0.999, float eps=1e-8, float weight_decay=0, bool decoupled=False, "
+          "float lr, float beta1=0.9, float beta2=0.999, float eps=1e-8, float weight_decay=0, bool "
+          "decoupled_weight_decay=False, "
           "bool maximize=False) -> ()")
 STRATA_STEP(radam)
   .helper()
