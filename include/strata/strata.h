@@ -1,6 +1,8 @@
 // Everything a C++ program needs: tensors, ops, autograd, modules, optimizers, data, files.
 #pragma once
+#ifndef STRATA_TENSOR_METHODS  // targets that link Strata::strata have it already: then headers may stand in any order
 #define STRATA_TENSOR_METHODS
+#endif
 #include "autograd/autograd.h"
 #include "autograd/function.h"
 #include "autograd/gradcheck.h"

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/gzip.h"
 #include "base/sha256.h"
 #include "nn/data/synthetic_digits.h"
 
@@ -20,15 +21,25 @@ namespace strata::cli {
 namespace {
 namespace fs = std::filesystem;
 
+// The sums are of the unpacked contents: mirrors pack them differently.
 struct Published {
   const char *name, *sha256;
+  uint64_t size;
 };
 constexpr Published kFiles[] = {
-  {"train-images-idx3-ubyte.gz", "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"},
-  {"train-labels-idx1-ubyte.gz", "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"},
-  {"t10k-images-idx3-ubyte.gz", "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"},
-  {"t10k-labels-idx1-ubyte.gz", "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"},
+  {"train-images-idx3-ubyte.gz", "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db", 47040016},
+  {"train-labels-idx1-ubyte.gz", "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5", 60008},
+  {"t10k-images-idx3-ubyte.gz", "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7", 7840016},
+  {"t10k-labels-idx1-ubyte.gz", "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2", 10008},
 };
+
+bool is_genuine(const std::string& path, const Published& file) try {
+  const auto packed = FileBytes::map(path);
+  ByteStream stream(packed->bytes(), path);
+  std::vector<std::byte> contents(file.size);
+  return stream.read(contents.data(), contents.size()) == file.size && stream.at_end() &&
+         sha256(contents) == file.sha256;
+} catch (const Error&) { return false; }
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -54,7 +65,8 @@ std::string find_mnist() {
 
 // Runs curl, which most systems have; false when it is missing or fails.
 bool fetch(const std::string& url, const std::string& path) {
-  const std::vector<std::string> words = {"curl", "--fail", "--silent", "--location", "--connect-timeout", "5", "--max-time", "300", "--output", path, url};
+  const std::vector<std::string> words = {
+    "curl", "--fail", "--silent", "--location", "--connect-timeout", "5", "--max-time", "300", "--output", path, url};
   std::vector<char*> argv;
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
@@ -75,7 +87,8 @@ bool fetch(const std::string& url, const std::string& path) {
 bool download(const std::string& folder, bool quiet) {
   const std::string own = environment("STRATA_MNIST_URL");
   const std::vector<std::string> hosts =
-    own.empty() ? std::vector<std::string>{"https://ossci-datasets.s3.amazonaws.com/mnist", "https://storage.googleapis.com/cvdf-datasets/mnist"}
+    own.empty() ? std::vector<std::string>{"https://ossci-datasets.s3.amazonaws.com/mnist",
+                                           "https://storage.googleapis.com/cvdf-datasets/mnist"}
                 : std::vector<std::string>{own};
   std::error_code ignored;
   fs::create_directories(folder, ignored);
@@ -84,7 +97,7 @@ bool download(const std::string& folder, bool quiet) {
     bool good = false;
     for (const std::string& host : hosts) {
       if (!quiet) fmt::print(stderr, "fetching {}/{}\n", host, file.name);
-      good = fetch(host + "/" + file.name, part) && sha256(FileBytes::map(part)->bytes()) == file.sha256;
+      good = fetch(host + "/" + file.name, part) && is_genuine(part, file);
       if (good) break;
       fs::remove(part, ignored);
     }
@@ -103,8 +116,11 @@ Digits mnist_from(const std::string& folder) {
 
 Digits load_digits(const std::string& choice, bool may_download, bool quiet) {
   if (choice != "synthetic" && choice != "mnist" && !choice.empty()) {
-    STRATA_CHECK(fs::exists(choice), Io, "--data {}: there is no such folder; name one with the MNIST files, or use mnist or synthetic", choice);
-    STRATA_CHECK(fs::is_directory(choice), Io, "--data {}: this is a file; name the folder that holds the MNIST files", choice);
+    STRATA_CHECK(fs::exists(choice), Io,
+                 "--data {}: there is no such folder; name one with the MNIST files, or use mnist or synthetic",
+                 choice);
+    STRATA_CHECK(fs::is_directory(choice), Io, "--data {}: this is a file; name the folder that holds the MNIST files",
+                 choice);
     return mnist_from(choice);
   }
   if (choice != "synthetic") {
@@ -112,12 +128,17 @@ Digits load_digits(const std::string& choice, bool may_download, bool quiet) {
     const std::string cache = cache_folder();
     if (may_download && !cache.empty() && download(cache, quiet)) return mnist_from(cache);
     if (choice == "mnist")
-      fail(ErrorKind::Io, fmt::format("MNIST was not found in data/mnist, data, mnist or {}, and {}; put its four files into one of them, name their folder with "
-                  "--data DIR, or train on --data synthetic",
-                  cache.empty() ? "$STRATA_DATA" : cache, may_download ? "could not be downloaded" : "downloads are off"));
-    if (!quiet) fmt::print(stderr, "MNIST is not on this machine and cannot be downloaded; using synthetic digits (--data DIR names a folder with MNIST)\n");
+      fail(ErrorKind::Io, fmt::format("MNIST was not found in data/mnist, data, mnist or {}, and {}; put its four "
+                                      "files into one of them, name their folder with "
+                                      "--data DIR, or train on --data synthetic",
+                                      cache.empty() ? "$STRATA_DATA" : cache,
+                                      may_download ? "could not be downloaded" : "downloads are off"));
+    if (!quiet)
+      fmt::print(stderr,
+                 "MNIST is not on this machine and cannot be downloaded; using synthetic digits (--data DIR names a "
+                 "folder with MNIST)\n");
   }
-  return {"synthetic digits", "rendered", data::synthetic_digits(60000, 1), data::synthetic_digits(10000, 2)};
+  return {"synthetic digits", "rendered", data::synthetic_digits(true), data::synthetic_digits(false)};
 }
 
 }  // namespace strata::cli

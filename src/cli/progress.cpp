@@ -15,12 +15,17 @@ double since(std::chrono::steady_clock::time_point t) {
 
 std::string duration(double seconds) {
   const auto s = static_cast<int64_t>(seconds + 0.5);
-  return s < 3600 ? fmt::format("{}:{:02}", s / 60, s % 60) : fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+  return s < 3600 ? fmt::format("{}:{:02}", s / 60, s % 60)
+                  : fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
 }
 
 Progress::Progress(std::string label, int64_t total, bool quiet)
-    : label_(std::move(label)), total_(total), quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0),
-      start_(std::chrono::steady_clock::now()), last_(start_) {}
+    : label_(std::move(label)),
+      total_(total),
+      quiet_(quiet),
+      terminal_(isatty(STDERR_FILENO) != 0),
+      start_(std::chrono::steady_clock::now()),
+      last_(start_) {}
 
 void Progress::update(int64_t done, const std::string& facts) {
   if (quiet_) return;
@@ -40,7 +45,8 @@ void Progress::draw(int64_t done, const std::string& facts, double seconds) {
   const int64_t filled = total_ > 0 ? done * kWidth / total_ : kWidth;
   std::string bar;
   for (int64_t i = 0; i < kWidth; ++i) bar += i < filled ? "█" : "░";
-  const double left = seconds / static_cast<double>(std::max<int64_t>(done - first_, 1)) * static_cast<double>(total_ - done);
+  const double left =
+    seconds / static_cast<double>(std::max<int64_t>(done - first_, 1)) * static_cast<double>(total_ - done);
   fmt::print(stderr, "\r{} {} {}/{}  {}  {} left\033[K", label_, bar, done, total_, facts, duration(left));
   std::fflush(stderr);
   drawn_ = true;

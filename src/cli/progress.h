@@ -12,7 +12,7 @@ class Progress {
   Progress(std::string label, int64_t total, bool quiet);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-  ~Progress();  // ends the line
+  ~Progress();                                          // ends the line
   void update(int64_t done, const std::string& facts);  // cheap: draws ten times a second at most
 
  private:
