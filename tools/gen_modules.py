@@ -37,11 +37,11 @@ class OpTable:
                 self.ops.setdefault(name, op)
 
     def find(self, name):
-        """(full name, op), or (None, None)."""
+        """(full name, op)."""
         for full in (f"nn.functional.{name}", name):
             if full in self.ops:
                 return full, self.ops[full]
-        return None, None
+        raise module_records.RecordError(f"no op {name}")
 
     def init(self, name):
         return self.ops[f"nn.init.{name}"]

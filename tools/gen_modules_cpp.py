@@ -17,8 +17,17 @@ TYPES = {
     "Tensor": "Tensor",
     "Tensor?": "Tensor",
 }
-PARAMS = {"Tensor": "const Tensor&", "Tensor?": "const Tensor&", "int[]?": "OptIntList", "int": "int64_t"}
-SUPPORT = ("prod", "any_but", "count", "conv_bound", "padding_sides", "valid_padding", "keep_sizes")
+PARAMS = {
+    "Tensor": "const Tensor&",
+    "Tensor?": "const Tensor&",
+    "int[]|Tensor": "const Tensor&",
+    "int[]?": "OptIntList",
+}
+SUPPORT = (
+    "prod any_but conv_bound padding_sides valid_padding wrapped_index zero_row batch_norm_ranks fitting_output_padding"
+).split()
+# Functions that src/nn/functional_arguments.h has in front of the ops.
+IN_FRONT = re.compile(r"adaptive_(avg|max)_pool\dd(_with_indices)?")
 WORDS = {"None": "std::nullopt", "True": "true", "False": "false"}
 OPERATORS = {
     ast.Add: "+",
@@ -42,7 +51,7 @@ def cpp_type(kind):
         return TYPES[kind]
     for pattern, text in (
         (r"int\[(\d)\]", "Ints<{}>"),
-        (r"int\|int\[\d?\]\??|int\[\d?\]\?", "SizeArg"),
+        (r"int\|int\[\d?\]\??", "SizeArg"),
         (r"int\[(\d)\]\|str", "Padding<{}>"),
         (r"int\?\|int\?\[\d\]", "KeepArg"),
         (r"float\|float\[\]\?", "FloatArg"),
@@ -100,8 +109,8 @@ class Expression:
         if isinstance(node, (ast.List, ast.Tuple)):
             items = [self.emit(e.value if isinstance(e, ast.Starred) else e) for e in node.elts]
             return f"detail::shape_of({', '.join(items)})"
-        if isinstance(node, ast.Subscript):
-            return f"{self.emit(node.value)}[{self.emit(node.slice)}]"
+        if isinstance(node, ast.Attribute) and node.value.id == "self":  # where a parameter of forward hides it
+            return f"s.{node.attr}"
         if isinstance(node, ast.Call):
             return self.call(node)
         raise RecordError(f"cannot write `{ast.unparse(node)}` in C++")
@@ -112,9 +121,9 @@ class Expression:
             return f"std::sqrt(static_cast<double>({self.emit(node.args[0])}))"
         if name in SUPPORT:
             return f"detail::{name}({', '.join(map(self.emit, node.args))})"
+        if IN_FRONT.fullmatch(name):
+            return f"functional::{name}({', '.join(map(self.emit, node.args))})"
         full, op = self.table.find(name)
-        if not op:
-            raise RecordError(f"no op {name}")
         space = "functional::" if full.startswith("nn.functional.") else "strata::"
         keywords = {k.arg: k.value for k in node.keywords}
         names = [p[1] for p in op.params]
@@ -308,8 +317,8 @@ def constructor(r, table):
         if attribute not in derived:
             lines.append(f"  s.{attribute} = {arguments[attribute]};\n")
     here = Expression({**names_of(r, tensors=False), **arguments}, table)
-    for attribute, _, expression in r.attributes:
-        lines.append(f"  s.{attribute} = {here.text(expression)};\n")
+    for attribute, kind, expression in r.attributes:
+        lines.append(f"  s.{attribute} = detail::convert<{cpp_type(kind)}>({here.text(expression)});\n")
         here.names[attribute] = f"s.{attribute}"
     for condition, message in r.checks:
         filled = re.sub(r"\{(\w+)\}", "{}", message)
@@ -351,6 +360,9 @@ def reset(r, table):
             given.append(here.emit(known) if known is not None else op.cpp_param(index, *op.params[index]).partition(" = ")[2])
         test = f"if (s.{t.name}) " if t.condition else ""
         lines.append(f"  {test}init::{t.init}({', '.join([f's.{t.name}', *given])});\n")
+    if r.after:
+        here.names.update(names_of(r))
+        lines.append(f"  {here.text(r.after)};\n")
     return [*lines, "}\n"]
 
 
@@ -362,7 +374,7 @@ def method(r, m, table):
     lines = [f"{kind} {r.name}::{m.name}({params_text(m, False)}) const {{\n{uses}  return {body};\n}}\n"]
     if m.name != "forward":
         return lines
-    tensors = [p.name for p in m.params if p.kind.startswith("Tensor")]
+    tensors = [p.name for p in m.params if "Tensor" in p.kind]
     lines.append(f"{kind} {r.name}::operator()({params_text(m, False)}) const {{\n")
     passed = ", ".join(p.name for p in m.params)
     inside = ", ".join(f"in[{tensors.index(p.name)}]" if p.name in tensors else p.name for p in m.params)

@@ -24,6 +24,7 @@ class Argument:
     kind: str  # int, float, bool, str, int?, int[2], int|int[2], ...; "legacy" for Python's size_average and reduce
     name: str
     default: str | None
+    keyword_only: bool = False
 
 
 @dataclasses.dataclass
@@ -54,10 +55,15 @@ class Record:
     def __init__(self, family, head, lines, number=None):
         self.family, self.number = family, number
         self.name, inside, _ = HEAD.match(head).groups()
-        self.arguments = [argument(a) for a in signatures.split(inside) if a != "*"]
+        self.arguments, keyword_only = [], False
+        for item in signatures.split(inside):
+            if item == "*":
+                keyword_only = True
+            else:
+                self.arguments.append(argument(item, keyword_only))
         self.doc, self.tensors, self.attributes, self.methods = "", [], [], []
         self.repr, self.samples, self.checks, self.values = [], [], [], []
-        self.same_as = None
+        self.after, self.base, self.takes_anything = None, None, False
         for line in lines:
             self.read(line)
 
@@ -72,6 +78,12 @@ class Record:
         elif word == "attribute":
             name, kind, expression = re.fullmatch(r"(\w+): (\S+) = (.*)", rest).groups()
             self.attributes.append((name, kind, expression))
+        elif line == "takes anything":  # Python's constructor ignores arguments
+            self.takes_anything = True
+        elif word == "base":  # of the Python class, beside Module
+            self.base = rest
+        elif word == "after:":  # runs at the end of reset_parameters
+            self.after = rest
         elif word == "check":
             condition, _, message = rest.partition(" else ")
             self.checks.append((condition, message.strip('"')))
@@ -111,10 +123,10 @@ class Record:
         return kept
 
 
-def argument(text):
+def argument(text, keyword_only=False):
     kind, rest = text.split(" ", 1)
     name, equals, default = rest.partition("=")
-    return Argument(kind, name, default if equals else None)
+    return Argument(kind, name, default if equals else None, keyword_only)
 
 
 def tensor(text):
@@ -149,7 +161,8 @@ def logical_lines(text):
 
 
 def read(path):
-    """The records of one file. `for 1 2 3` after a head makes one record per number, which # stands for."""
+    """The records of one file. `for 1 2 3` after a head makes one record per number, which # stands for (and @ for
+    twice of it)."""
     path = pathlib.Path(path)
     blocks = []
     for line in logical_lines(path.read_text()):
@@ -164,11 +177,17 @@ def read(path):
             raise RecordError(f"{path.name}: cannot read `{head}`")
         try:
             for number in (found[3] or "").split() or [None]:
-                fill = (lambda s, n=number: s.replace("#", n)) if number else (lambda s: s)
+                fill = numbered(number)
                 records.append(Record(path.stem, fill(head), [fill(x) for x in lines], number))
         except (RecordError, ValueError, AttributeError, SyntaxError) as e:
             raise RecordError(f"{path.name}: {head}: {e}") from e
     return records
+
+
+def numbered(number):
+    if number is None:
+        return lambda s: s
+    return lambda s: s.replace("#", number).replace("@", str(2 * int(number)))
 
 
 def parse(expression):

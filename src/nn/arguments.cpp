@@ -3,6 +3,10 @@
 
 #include <cmath>
 
+#include "autograd/autograd.h"
+#include "strata/ops/creation.h"
+#include "strata/ops/views.h"
+
 namespace strata::nn::detail {
 namespace {
 
@@ -45,6 +49,38 @@ std::vector<int64_t> keep_sizes(const Tensor& input, const KeepArg& sizes, int64
 }
 
 double conv_bound(int64_t fan_in) { return fan_in > 0 ? 1 / std::sqrt(static_cast<double>(fan_in)) : 0; }
+
+std::optional<int64_t> wrapped_index(std::optional<int64_t> index, int64_t count) {
+  if (!index) return index;
+  STRATA_CHECK(*index >= -count && *index < count, Value, "padding_idx must be within num_embeddings: got {} of {}",
+               *index, count);
+  return *index < 0 ? *index + count : *index;
+}
+
+void zero_row(const Tensor& weight, std::optional<int64_t> row) {
+  const autograd::NoGrad off;
+  if (row) zero_(select(weight, 0, *row));
+}
+
+std::vector<int64_t> fitting_output_padding(const Tensor& input, IntList output_size, IntList stride, IntList padding,
+                                            IntList kernel_size, IntList dilation) {
+  const size_t n = kernel_size.size, skip = output_size.size == n + 2 ? 2 : output_size.size == n + 1 ? 1 : 0;
+  STRATA_CHECK(output_size.size == n + skip, Value, "output_size must have {} or {} elements, got {}", n, n + 2,
+               output_size.size);
+  STRATA_CHECK(input.dim() > static_cast<int>(n), Runtime, "expected an input of {} or {} dimensions, got shape {}",
+               n + 1, n + 2, to_string(input.shape()));
+  std::vector<int64_t> result;
+  for (size_t d = 0; d < n; ++d) {
+    const int64_t smallest = (input.size(static_cast<int64_t>(d) - static_cast<int64_t>(n)) - 1) * stride[d] -
+                             2 * padding[d] + dilation[d] * (kernel_size[d] - 1) + 1;
+    const int64_t wanted = output_size[d + skip];
+    STRATA_CHECK(wanted >= smallest && wanted < smallest + stride[d], Value,
+                 "requested an output size of {}, but valid sizes of dimension {} range from {} to {}", wanted, d,
+                 smallest, smallest + stride[d] - 1);
+    result.push_back(wanted - smallest);
+  }
+  return result;
+}
 
 std::string show(double v) {
   std::string text = fmt::format("{}", v);

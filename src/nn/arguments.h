@@ -85,7 +85,6 @@ inline bool any_but(int64_t value, IntList list) {
 template <size_t n> bool any_but(int64_t value, const Padding<n>& p) {
   return !p.word.empty() || any_but(value, p.amounts);
 }
-inline int64_t count(IntList list) { return static_cast<int64_t>(list.size); }
 
 inline void append(std::vector<int64_t>& out, int64_t one) { out.push_back(one); }
 inline void append(std::vector<int64_t>& out, IntList list) { out.insert(out.end(), list.begin(), list.end()); }
@@ -108,6 +107,21 @@ template <size_t n> bool valid_padding(const Padding<n>& p, const Ints<n>& strid
 }
 // The bound of PyTorch's uniform biases; without inputs there is none.
 STRATA_API double conv_bound(int64_t fan_in);
+// A padding index counted from the front; throws when it is out of range.
+STRATA_API std::optional<int64_t> wrapped_index(std::optional<int64_t> index, int64_t count);
+STRATA_API void zero_row(const Tensor& weight, std::optional<int64_t> row);
+// Numbers of dimensions that the batch norm over `spatial` dimensions takes.
+inline std::vector<int64_t> batch_norm_ranks(int64_t spatial) {
+  return spatial == 1 ? std::vector<int64_t>{2, 3} : std::vector<int64_t>{spatial + 2};
+}
+// The output padding with which a transposed convolution gives output_size.
+STRATA_API std::vector<int64_t> fitting_output_padding(const Tensor& input, IntList output_size, IntList stride,
+                                                       IntList padding, IntList kernel_size, IntList dilation);
+// What an attribute's expression gave, as the attribute's type.
+template <class T, class U> T convert(const U& value) {
+  if constexpr (requires { value.values; } && !std::convertible_to<U, T>) return T(value.values);
+  else return value;
+}
 STRATA_API std::vector<int64_t> keep_sizes(const Tensor& input, const KeepArg& sizes, int64_t dims);
 
 // As Python's str() shows it.
@@ -124,6 +138,7 @@ template <size_t n> std::string show(const Padding<n>& p) { return p.word.empty(
 template <class T> std::string show(const std::optional<T>& v) { return v ? show(*v) : "None"; }
 
 inline bool is_none(const Tensor& t) { return !t; }
+inline bool is_none(const OptIntList& l) { return !l.given; }
 template <class T> bool is_none(const std::optional<T>& v) { return !v; }
 template <class T> bool is_none(const ListArg<T>& v) { return !v.given; }
 
