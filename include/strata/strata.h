@@ -5,6 +5,7 @@
 #include "autograd/function.h"
 #include "autograd/gradcheck.h"
 #include "base/parallel.h"
+#include "nn/optim/lbfgs.h"
 #include "nn/optim/rules.h"
 #include "ops/index_expr.h"
 #include "strata/operators.h"
