@@ -12,6 +12,7 @@
 #include "nn/data/image_sets.h"
 #include "nn/data/synthetic_digits.h"
 #include "nn/files/checkpoint.h"
+#include "nn/optim/lbfgs.h"
 #include "nn/optim/rules.h"
 #include "ops/index_expr.h"
 #include "strata/nn/modules.h"

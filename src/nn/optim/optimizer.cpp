@@ -14,6 +14,7 @@ namespace strata::optim {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kCounts = 9e15;  // what a double counts exactly
 
 // What an option may be, whichever optimizer has it.
 struct Limit {
@@ -39,6 +40,9 @@ constexpr Limit kLimits[] = {
   {"alpha", "alpha value", kNotNegative, 0, kInfinity},
   {"etaminus", "eta value at index 0", "between 0 and 1", 0, 1, true, true},
   {"etaplus", "eta value at index 1", "above 1", 1, kInfinity, true},
+  {"max_iter", "max_iter", kNotNegative, 0, kCounts},
+  {"max_eval", "max_eval", "a number of evaluations", -1, kCounts},
+  {"history_size", "history_size", kNotNegative, 0, kCounts},
   {"ns_steps", "number of Newton-Schulz steps", "from 0 to 99", 0, 99},
 };
 

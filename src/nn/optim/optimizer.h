@@ -36,6 +36,12 @@ struct OptionPair {
   Option first, second;
   static constexpr OptionPair preset(double a, double b) { return {Option::preset(a), Option::preset(b)}; }
 };
+struct OptionTriple {
+  Option first, second, third;
+  static constexpr OptionTriple preset(double a, double b, double c) {
+    return {Option::preset(a), Option::preset(b), Option::preset(c)};
+  }
+};
 struct NamedOption {
   const char* name;
   Option option;
