@@ -11,8 +11,9 @@ namespace strata {
 namespace {
 
 struct GradExtra : TensorExtra {
-  std::vector<std::pair<int64_t, Hook>> hooks;  // of a leaf
-  std::shared_ptr<TensorImpl*> retained;        // of a computed tensor: how its node finds it without owning it
+  std::vector<std::pair<int64_t, Hook>> hooks;      // of a leaf
+  std::vector<std::pair<int64_t, LeafHook>> after;  // of a leaf, once its .grad is complete
+  std::shared_ptr<TensorImpl*> retained;            // of a computed tensor: how its node finds it without owning it
   ~GradExtra() override {
     if (retained) *retained = nullptr;
   }
@@ -155,7 +156,7 @@ class Backward {
 
   // A leaf with hooks waits until the end: hooks see the sum of all contributions, once.
   void reach_leaf(const Tensor& leaf, Tensor g) {
-    if (!leaf->extra || extra_of(*leaf).hooks.empty()) [[likely]]
+    if (!leaf->extra || (extra_of(*leaf).hooks.empty() && extra_of(*leaf).after.empty())) [[likely]]
       return finish_leaf(leaf, std::move(g));
     for (auto& [waiting, sum] : hooked_)
       if (waiting.get() == leaf.get()) {
@@ -171,6 +172,9 @@ class Backward {
       for (const auto& [id, hook] : hooks)
         if (Tensor other = hook(g)) g = std::move(other);
       finish_leaf(leaf, std::move(g));
+      const auto after = extra_of(*leaf).after;
+      if (!capture_)
+        for (const auto& [id, hook] : after) hook(leaf);
     }
   }
 
@@ -384,10 +388,24 @@ int64_t register_hook(const Tensor& t, Hook hook) {
   return id;
 }
 
+int64_t register_post_accumulate_grad_hook(const Tensor& t, LeafHook hook) {
+  STRATA_CHECK(
+    t->requires_grad, Runtime,
+    "register_post_accumulate_grad_hook: the tensor does not require a gradient; call requires_grad_() first");
+  STRATA_CHECK(
+    is_leaf(t), Runtime,
+    "register_post_accumulate_grad_hook: only leaves accumulate gradients, and this tensor was computed; use "
+    "register_hook");
+  extra_of(*t).after.emplace_back(next_hook, std::move(hook));
+  return next_hook++;
+}
+
 void remove_hook(const Tensor& t, int64_t id) {
   if (Node* node = node_of(*t); node && node->rare)
     std::erase_if(node->rare->hooks, [&](const auto& h) { return h.id == id; });
-  if (t->extra) std::erase_if(extra_of(*t).hooks, [&](const auto& h) { return h.first == id; });
+  if (!t->extra) return;
+  std::erase_if(extra_of(*t).hooks, [&](const auto& h) { return h.first == id; });
+  std::erase_if(extra_of(*t).after, [&](const auto& h) { return h.first == id; });
 }
 
 void retain_grad(const Tensor& t) {

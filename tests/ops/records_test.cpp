@@ -48,8 +48,10 @@ bool arbitrary(const OpRecord& op) {
 std::string label(const OpRecord& op, const char* text) { return fmt::format("{} with \"{}\"", op.schema, text); }
 
 TEST(Records, LastKernelIsThePlainReference) {
-  for (const OpRecord* op : all_ops())
-    if (!op->kernels.empty()) EXPECT_STREQ(op->kernels.back().name, "reference") << op->schema;
+  for (const OpRecord* op : all_ops()) {
+    if (op->kernels.empty()) continue;
+    EXPECT_STREQ(op->kernels.back().name, "reference") << op->schema;
+  }
 }
 
 class RecordsOf : public ::testing::TestWithParam<DType> {};
