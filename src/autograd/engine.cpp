@@ -142,12 +142,15 @@ class Backward {
   }
   bool wanted(const Node* node) const { return !selective_ || wanted_.at(node); }
 
+  std::vector<Pending>::iterator place_of(const Node::Edge& edge) {  // where it waits, or would
+    return std::lower_bound(frontier_.begin(), frontier_.end(), edge.node->order,
+                            [](const Pending& p, uint64_t o) { return p.node->order < o; });
+  }
+
   void deliver(const Node::Edge& edge, Tensor g) {
     if (selective_ && !is_target(edge) && !(edge.node && wanted(edge.node.get()))) return;
     if (!edge.node) return reach_leaf(edge.leaf, std::move(g));
-    const uint64_t order = edge.node->order;
-    auto at = std::lower_bound(frontier_.begin(), frontier_.end(), order,
-                               [](const Pending& p, uint64_t o) { return p.node->order < o; });
+    auto at = place_of(edge);
     if (at == frontier_.end() || at->node != edge.node.get())
       at = frontier_.insert(at, Pending{edge.node.get(), {}, {}});
     Tensor& sum = at->of(edge.output);
@@ -256,8 +259,38 @@ class Backward {
     }
   }
 
+  // The gradient of a view of a part is zeros but for that part. Where the whole has a gradient already, the part is added
+  // to its place: the pieces of a split tensor, or the steps of a sequence, cost one pass together and not one each.
+  bool add_part(const Node& node, const Tensor& g) {
+    const Node::Edge& edge = node.edges[0];
+    if (create_graph_ || thread_state.anomaly_mode || selective_ || !edge) return false;
+    if (edge.leaf) {
+      if (edge.leaf->extra) return false;
+      const std::lock_guard lock(lock_of(*edge.leaf));
+      return edge.leaf->grad && add_in_place(node, Tensor(edge.leaf->grad), g);
+    }
+    const auto at = place_of(edge);
+    if (at == frontier_.end() || at->node != edge.node.get() || !at->of(edge.output)) return false;
+    const Tensor& whole = at->of(edge.output);
+    const bool ours = whole->refs.load(std::memory_order_relaxed) == 1 && whole->contiguous &&
+                      whole->storage->refs.load(std::memory_order_relaxed) == 1;
+    return ours && add_in_place(node, whole, g);
+  }
+  static bool add_in_place(const Node& node, const Tensor& whole, const Tensor& g) {
+    if (whole.dtype() != g.dtype()) return false;
+    static const OpRecord& add = find_op("add");
+    Args args = node.args.view();
+    args[0] = Value(whole);
+    Tensor part;
+    Results results{&part, nullptr};
+    node.op->view_fn(args, results);
+    call_inplace(add, Args(part, g, 1));
+    return true;
+  }
+
   void formula_step(Node& node, Pending& p) {
     const OpRecord& op = *node.op;
+    if (op.part && add_part(node, p.grad)) return;
     Tensor all[kMaxOutputs];
     const Tensor* grads = &p.grad;
     if (node.outputs > 1) {
