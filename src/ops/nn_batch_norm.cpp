@@ -28,8 +28,8 @@ void infer_batch_norm(const Call& c) {
   const TensorImpl& x = c.args.tensor(0);
   STRATA_CHECK(x.ndim >= 2, Runtime, "batch_norm: expected an input of 2 or more dimensions [N, C, ...], got shape {}",
                to_string(x.sizes()));
-  STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented, "batch_norm: expected a floating-point input, got {}; convert it with to(float32)",
-               name_of(x.dtype));
+  STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented,
+               "batch_norm: expected a floating-point input, got {}; convert it with to(float32)", name_of(x.dtype));
   constexpr const char* names[] = {"input", "weight", "bias", "running_mean", "running_var"};
   for (uint32_t i = 1; i <= 4; ++i) {
     if (!c.args.is_tensor(i)) continue;

@@ -32,7 +32,8 @@ TEST(Backward, PartsAddUpInTheirPlaces) {
   for (bool computed : {false, true}) {
     Tensor(x).set_grad({});
     const Tensor y = computed ? x * 1 : x;
-    (sum(slice(y, 0, 0, 2) * 2) + sum(slice(y, 0, 1, 3) * 3) + select(y, 0, 3) * 5 + sum(slice(y, 0, 0, 4, 2))).backward();
+    (sum(slice(y, 0, 0, 2) * 2) + sum(slice(y, 0, 1, 3) * 3) + select(y, 0, 3) * 5 + sum(slice(y, 0, 0, 4, 2)))
+      .backward();
     EXPECT_EQ(numbers(x.grad()), (Numbers{3, 5, 4, 5})) << computed;
   }
   // The gradient of a sum goes to both terms, and nothing may be added to what the other one still needs.

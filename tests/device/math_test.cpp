@@ -269,12 +269,12 @@ namespace strata {
 namespace {
 // Runs a check for each SIMD target that this machine has; the checks assert value by value. How many there were.
 #if HWY_TARGETS & HWY_AVX2
-#define STRATA_TARGETS_CHECKED(function)                                                               \
-  [] {                                                                                                 \
-    int count = 0;                                                                                     \
-    if (__builtin_cpu_supports("avx512bw")) N_AVX3::function(), ++count;                               \
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) N_AVX2::function(), ++count;  \
-    return count;                                                                                      \
+#define STRATA_TARGETS_CHECKED(function)                                                              \
+  [] {                                                                                                \
+    int count = 0;                                                                                    \
+    if (__builtin_cpu_supports("avx512bw")) N_AVX3::function(), ++count;                              \
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) N_AVX2::function(), ++count; \
+    return count;                                                                                     \
   }()
 #else
 #define STRATA_TARGETS_CHECKED(function) (HWY_STATIC_DISPATCH(function)(), 1)
