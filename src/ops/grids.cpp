@@ -286,4 +286,32 @@ STRATA_OP(unravel_index, "unravel_index(Tensor indices, int[] shape) -> Tensor[]
   .error("i9(80), [2]", ErrorKind::Value, "out of range")
   .error("f(2), [2]", ErrorKind::Type, "integer dtype");
 
+STRATA_OP(fill_diagonal_inplace, "fill_diagonal_(Tensor input, Scalar fill_value, bool wrap=False) -> Tensor")
+  .doc(
+    "Writes a number on the main diagonal; with wrap it begins again below the end of a tall matrix.\n\n>>> "
+    "strata.zeros(2, 2).fill_diagonal_(3)\ntensor([[3., 0.],\n        [0., 3.]])")
+  .composite([](const Tensor& input, Scalar value, bool wrap) {
+    STRATA_CHECK(input.dim() >= 2, Runtime, "fill_diagonal_: dimensions must be larger than 1, got shape {}",
+                 to_string(input.shape()));
+    int64_t step = 0, n = input.size(0);
+    for (int d = 0; d < input.dim(); ++d) {
+      STRATA_CHECK(input.dim() == 2 || input.size(d) == input.size(0), Runtime,
+                   "fill_diagonal_: all dimensions of input must be of equal length, got shape {}",
+                   to_string(input.shape()));
+      step += input.strides()[static_cast<size_t>(d)], n = std::min(n, input.size(d));
+    }
+    if (n == 0) return input;
+    fill_(as_strided(input, {n}, {step}, input->storage_offset()), value);
+    const int64_t columns = input.size(1);
+    if (wrap && input.dim() == 2)
+      for (int64_t row = columns + 1; row < input.size(0); row += columns + 1)
+        fill_(diagonal(narrow(input, 0, row, std::min(columns, input.size(0) - row))), value);
+    return input;
+  })
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"f(3,4), 1", "f(7,3), 2, True", "f(3,3,3), 1", "f(0,3), 1"})
+  .error("f(3), 1", ErrorKind::Runtime, "must be larger than 1")
+  .error("f(2,2,3), 1", ErrorKind::Runtime, "of equal length");
+
 }  // namespace strata

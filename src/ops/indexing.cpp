@@ -303,6 +303,21 @@ STRATA_OP(nonzero, "nonzero(Tensor input) -> Tensor")
   .dtypes(kStorageTypes)
   .samples({"i2(5)", "b(3,4)", "i2(0,3)", "i2()", "f(3)"});
 
+STRATA_OP(nonzero_static, "nonzero_static(Tensor input, *, int size, int fill_value=-1) -> Tensor")
+  .doc(
+    "The first `size` rows of nonzero(input); rows of fill_value where there are fewer.\n\n>>> strata.tensor([0, 3, "
+    "4]).nonzero_static(size=1)\ntensor([[1]])")
+  .composite([](const Tensor& input, int64_t size, int64_t fill_value) {
+    STRATA_CHECK(size >= 0, Runtime, "nonzero_static: size must be an integer >= 0, got {}", size);
+    const Tensor found = nonzero(input), out = full({size, input.dim()}, fill_value, DType::I64);
+    const int64_t n = std::min(size, found.size(0));
+    copy_(narrow(out, 0, 0, n), narrow(found, 0, 0, n));
+    return out;
+  })
+  .dtypes(kStorageTypes)
+  .samples({"i2(5), size=2", "b(3,4), size=20, fill_value=7", "i2(0,3), size=1"})
+  .error("i2(5), size=-1", ErrorKind::Runtime, "size must be an integer >= 0");
+
 STRATA_OP(argwhere, "argwhere(Tensor input) -> Tensor")
   .doc("The positions of the non-zero elements, one row each.\n\n>>> strata.tensor([0, 3]).argwhere()\ntensor([[1]])")
   .composite([](const Tensor& input) { return nonzero(input); })

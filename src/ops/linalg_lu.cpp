@@ -158,13 +158,12 @@ STRATA_OP(linalg_lu_solve,
   .samples({"m(3,3), i3(3), f(3,2)", "m(2,3,3), i3(2,3), f(2,3,2), adjoint=True", "m(3,3), i3(3), f(2,3), left=False"})
   .error("f(3,4), i5(3), f(3,2)", ErrorKind::Runtime, "square");
 
-STRATA_OP(lu, "lu(Tensor A, bool pivot=True, bool get_infos=False) -> (Tensor LU, Tensor pivots)")
-  .doc("The compact LU decomposition; see linalg.lu_factor.")
+STRATA_OP(lu, "lu(Tensor A, bool pivot=True) -> (Tensor LU, Tensor pivots, Tensor info)")
+  .doc(
+    "The compact LU decomposition, its pivots, and 0 or the place of the first zero pivot; see linalg.lu_factor_ex. In "
+    "Python the last one is there with get_infos=True.")
   .dtypes({DType::F32, DType::F64})
-  .composite([](const Tensor& A, bool pivot, bool) {
-    const auto [LU, pivots, info] = linalg::lu_factor_ex(A, pivot);
-    return std::tuple(LU, pivots);
-  })
+  .composite([](const Tensor& A, bool pivot) { return linalg::lu_factor_ex(A, pivot); })
   .samples({"m(4,4)", "f(2,4,3)"})
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 

@@ -146,8 +146,8 @@ STRATA_OP(
   .infer([](const Call& c) {
     const TensorImpl& x = c.args.tensor(0);
     const IntList out = c.args[1].int_list();
-    STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented, "\"interpolate\" not implemented for '{}'",
-                 name_of(x.dtype));
+    STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented,
+                 "interpolate: expected a floating-point input, got {}; convert it with to(float32)", name_of(x.dtype));
     STRATA_CHECK(static_cast<int>(out.size) <= x.ndim, Runtime, "interpolate: output size {} for an input of shape {}",
                  to_string(out), to_string(x.sizes()));
     int64_t shape[kMaxDims];

@@ -56,8 +56,8 @@ template <class T> struct Optional {  // a staged tensor that may be missing
 void infer_layer_norm(const Call& c) {
   const TensorImpl& x = c.args.tensor(0);
   const int count = check_shape("layer_norm", x, c.args[1].int_list());
-  STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented, "\"LayerNormKernelImpl\" not implemented for '{}'",
-               name_of(x.dtype));
+  STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented,
+               "layer_norm: expected a floating-point input, got {}; convert it with to(float32)", name_of(x.dtype));
   check_affine("layer_norm", "weight", c.args[2], c.args[1].int_list(), x.dtype);
   check_affine("layer_norm", "bias", c.args[3], c.args[1].int_list(), x.dtype);
   c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());

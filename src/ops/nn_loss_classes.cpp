@@ -16,8 +16,8 @@ struct Classes {  // input [n, c, s], target [n, s]
 
 void check_nll(const TensorImpl& x, const TensorImpl& t, const Value& weight) {
   STRATA_CHECK(x.ndim >= 1, Runtime, "nll_loss: expected an input of 1 or more dimensions [C] or [N, C, ...]");
-  STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented, "\"nll_loss_out_frame\" not implemented for '{}'",
-               name_of(x.dtype));
+  STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented,
+               "nll_loss: expected a floating-point input, got {}; convert it with to(float32)", name_of(x.dtype));
   STRATA_CHECK(t.dtype == DType::I64 || t.dtype == DType::U8, Runtime,
                "nll_loss: expected scalar type Long or Byte for target but found {}", name_of(t.dtype));
   if (x.ndim > 1 && t.ndim >= 1)

@@ -20,7 +20,7 @@ void infer_softmax(const Call& c) {
   implicit_dim(c.args[1], x, c.op.name.c_str());
   const DType type = c.args[2] ? c.args[2].dtype() : x.dtype;
   STRATA_CHECK(kFloatingTypes.has(type), NotImplemented,
-               "\"{}\" not implemented for '{}'; pass dtype=float32 or convert the input", c.op.name, name_of(type));
+               "{}: not implemented for {}; pass dtype=float32 or convert the input", c.op.name, name_of(type));
   c.out()->dtype = type;
   c.out()->set_shape(x.sizes());
 }

@@ -1,6 +1,8 @@
 // Views by explicit strides, what their gradients need, and the *_scatter ops that are their opposites.
 #include "strata/ops/strided.h"
 
+#include <cstring>
+
 #include <algorithm>
 
 #include "autograd/autograd.h"
@@ -105,6 +107,28 @@ Tensor scatter_part(const Tensor& input, const Tensor& src, const Geometry& part
                "{}: expected src to have a size equal to the slice of self; src size = {}, slice size = {}", op,
                to_string(src.shape()), to_string(part.size));
   return strided_scatter(contiguous(input), src, part.size, part.stride, part.offset);
+}
+
+// Gives a tensor another size. Its memory stays where it is large enough; otherwise it gets new memory with what was there, and
+// views made before keep the old one.
+Tensor resized(const Tensor& input, IntList size, std::optional<std::string_view> format, const char* op) {
+  TensorImpl& t = *input;
+  STRATA_CHECK(!input.requires_grad(), Runtime,
+               "{}: cannot resize a tensor that requires a gradient; use reshape(), or detach() it first", op);
+  STRATA_CHECK(!t.base, Runtime, "{}: cannot resize a view of another tensor; clone() it first", op);
+  if (std::ranges::equal(t.sizes(), Shape(size)) && !format) return input;
+  const Tensor fresh = empty(size, t.dtype, {}, false, format);
+  if (static_cast<size_t>(fresh.numel()) * size_of(t.dtype) <= t.storage->requested) {
+    t.data = t.storage->data;
+  } else {
+    std::memcpy(fresh.bytes(), t.storage->data, t.storage->requested);
+    t.storage = fresh->storage, t.data = fresh.bytes();
+  }
+  t.set_shape(size);
+  std::copy_n(fresh->strides, fresh->ndim, t.strides);
+  t.update_contiguous();
+  t.storage->bump();
+  return input;
 }
 }  // namespace
 
@@ -291,5 +315,29 @@ STRATA_OP(diagonal_scatter,
   .dtypes(kStorageTypes)
   .samples({"f(3,3), f(3)", "f(3,4), f(3), 1", "f(2,3,4), f(3,2), 0, 0, 2"})
   .error("f(3,3), f(2)", ErrorKind::Runtime, "size equal to the slice");
+
+STRATA_OP(resize_inplace, "resize_(Tensor input, int[] size, *, str? memory_format=None) -> Tensor")
+  .doc(
+    "Gives the tensor another size: the elements stay in memory order, new ones are arbitrary. Views made before do "
+    "not "
+    "follow when it grows.\n\n>>> strata.arange(4).resize_(2, 2)\ntensor([[0, 1],\n        [2, 3]])")
+  .composite([](const Tensor& input, IntList size, std::optional<std::string_view> format) {
+    return resized(input, size, format, "resize_");
+  })
+  .no_out()
+  .draws()
+  .dtypes(kStorageTypes)
+  .samples({"f(2,3), [3]", "f(2,3), [4, 5]", "f(3), []", "f(2,3), [0]"})
+  .error("f(2,3), [-1]", ErrorKind::Runtime, "negative");
+
+STRATA_OP(resize_as_inplace, "resize_as_(Tensor input, Tensor the_template, *, str? memory_format=None) -> Tensor")
+  .doc("Gives the tensor the size of another one; see resize_.")
+  .composite([](const Tensor& input, const Tensor& the_template, std::optional<std::string_view> format) {
+    return resized(input, the_template.shape(), format, "resize_as_");
+  })
+  .no_out()
+  .draws()
+  .dtypes(kStorageTypes)
+  .samples({"f(2,3), f(3)"});
 
 }  // namespace strata

@@ -108,6 +108,7 @@ int set_item(PyObject* self, PyObject* key, PyObject* value);
 PyObject* tensor_repr(PyObject* self);
 
 template <class F> PyType_Slot slot(int id, F* f) { return {id, reinterpret_cast<void*>(f)}; }
+inline PyType_Slot doc_slot(const char* text) { return {Py_tp_doc, const_cast<char*>(text)}; }
 template <class F> PyCFunction method(F* f) { return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f)); }
 
 }  // namespace strata::python
