@@ -12,7 +12,7 @@ absent  = @echo "make $@: $(1)" >&2; exit 3
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-cpp test-python bench lint tidy format docs clean setup build package configure wheel \
-        asan tsan verify train-cpu train-cuda train-mps export-onnx trt-benchmark
+        asan tsan fuzz verify train-cpu train-cuda train-mps export-onnx trt-benchmark
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,11 @@ test-python: build
 
 asan tsan: ## Run the C++ tests under AddressSanitizer+UBSan, or ThreadSanitizer
 	@$(MAKE) --no-print-directory test-cpp PRESET=$@
+
+FUZZ_SECONDS ?= 60
+fuzz: ## Fuzz the file readers for FUZZ_SECONDS each (default 60)
+	@$(MAKE) --no-print-directory build PRESET=fuzz
+	@tests/fuzz/run build/fuzz/bin $(FUZZ_SECONDS)
 
 # --- keep in order ---------------------------------------------------------------------------------------------------
 lint: configure ## Check format, layers, Python and (changed files only) clang-tidy

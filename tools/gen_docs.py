@@ -475,7 +475,8 @@ def library_page():
         if f"nn.functional.{n}" not in _C.ops and n[0] != "_" and callable(getattr(strata.nn.functional, n))
     ]
     text.append(module_section("strata.nn.functional", extra, "", lambda n: getattr(strata.nn.functional, n)) + "\n")
-    for module in (strata.autograd, strata.random, strata.utils.checkpoint):
+    files = (strata.safetensors, strata.utils.data, strata.vision.datasets, strata.vision.transforms)
+    for module in (strata.autograd, strata.random, strata.utils.checkpoint, *files):
         public = getattr(module, "__all__", None) or [
             n
             for n, v in vars(module).items()
