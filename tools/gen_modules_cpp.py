@@ -316,6 +316,8 @@ def constructor(r, table):
     for attribute in r.stored():
         if attribute not in derived:
             lines.append(f"  s.{attribute} = {arguments[attribute]};\n")
+            if r.stored()[attribute] == "int[]":  # a shape is a list even when it was given as one number
+                lines.append(f"  s.{attribute}.single = false;\n")
     here = Expression({**names_of(r, tensors=False), **arguments}, table)
     for attribute, kind, expression in r.attributes:
         lines.append(f"  s.{attribute} = detail::convert<{cpp_type(kind)}>({here.text(expression)});\n")

@@ -58,7 +58,7 @@ STRATA_OP(total_norm, "_total_norm(Tensor[] tensors, float norm_type, bool error
   })
   .samples({"[f(2,3), f(4)], 2.0, False", "[f(2,3), f(4)], inf, False", "[f(3), f(0)], 1.0, True"});
 
-STRATA_OP(clip_grads_with_norm, "_clip_grads_with_norm(Tensor[] grads, float max_norm, Tensor total_norm) -> Tensor")
+STRATA_OP(clip_grads_with_norm, "_clip_grads_with_norm_(Tensor[] grads, float max_norm, Tensor total_norm) -> Tensor")
   .doc("Scales tensors in place so that a total norm above max_norm becomes max_norm; the norm is returned.")
   .helper()
   .no_out()

@@ -42,7 +42,7 @@ def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
     """Scales the gradients in place so that a total norm above max_norm becomes max_norm."""
     grads = _grads(parameters)
     if grads:
-        _C.ops["_clip_grads_with_norm"](grads, float(max_norm), total_norm)
+        _C.ops["_clip_grads_with_norm_"](grads, float(max_norm), total_norm)
 
 
 def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
