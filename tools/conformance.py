@@ -17,10 +17,11 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FLOORS = ROOT / "docs/internals/conformance.json"
 REPORT = ROOT / "docs/internals/conformance.md"
-GROUPS = "core|nn.functional|linalg"
+GROUPS = "core|nn.functional|nn.Module|linalg"
 
 # Why an op fails, by a part of its name; the first that fits counts.
 REASONS = {
+    "nn.CTCLoss": "gradients are sums over paths in another order, 3.6e-5 off where 1e-5 is allowed",
     "as_strided_scatter": "PyTorch gives the overwritten elements of input a gradient; their derivative is 0, which is what Strata returns",
     "native_group_norm": "the gradients that flow through the mean and rstd outputs are not added; group_norm itself is complete",
     "lu": "PyTorch's lu() returns a third, always empty, status when asked for it",
@@ -64,7 +65,7 @@ def replay(folder, path):
             "--path",
             path,
             "--dtype",
-            "float32,bfloat16,int64",
+            "float32,bfloat16,int64,module",
             "--groups",
             GROUPS,
             "--json",
