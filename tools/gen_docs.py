@@ -559,7 +559,9 @@ def record_entry(r):
 
 def modules_page():
     """Every module: those of the records by family, then those written by hand."""
-    text = [f"{HEADER}# Modules\n`strata.nn` in Python, `strata::nn` in C++: [how to use them](../usage/modules.md).\n\n"]
+    text = [
+        f"{HEADER}# Modules\n`strata.nn` in Python, `strata::nn` in C++: [how to use them](../usage/modules.md).\n\n"
+    ]
     for file in sorted((ROOT / "src/nn/modules").glob("*.modules")):
         text += [record_entry(r) for r in module_records.read(file)]
     for name, lines in HAND_WRITTEN.items():

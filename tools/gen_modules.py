@@ -22,9 +22,7 @@ def main(folder, ops, sources, write):
         write(out / "strata" / "nn" / f"{family}.h", gen_modules_cpp.header(family, records))
         write(out / "nn" / f"{family}.cpp", gen_modules_cpp.source(family, records, table))
     umbrella = "// Generated: every module of the records. Do not edit.\n#pragma once\n"
-    write(
-        out / "strata" / "nn" / "modules.h", umbrella + "".join(f'#include "strata/nn/{f}.h"\n' for f in families)
-    )
+    write(out / "strata" / "nn" / "modules.h", umbrella + "".join(f'#include "strata/nn/{f}.h"\n' for f in families))
     records = [r for group in families.values() for r in group]
     write(out / "tests" / "module_samples.inc", gen_module_samples.samples(records))
     package = out / "python" / "strata" / "nn"

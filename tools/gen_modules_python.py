@@ -229,5 +229,7 @@ def extra_repr(r, here, table):
         return [*lines, f"        return {pieces[0][1]}\n"]
     lines.append('        text = ""\n')
     for condition, shown in pieces:
-        lines.append(f"        if {condition}:\n            text += {shown}\n" if condition else f"        text += {shown}\n")
+        lines.append(
+            f"        if {condition}:\n            text += {shown}\n" if condition else f"        text += {shown}\n"
+        )
     return [*lines, "        return text\n"]

@@ -61,16 +61,17 @@ MultiheadAttention::Result MultiheadAttention::run(const Tensor& query, const Te
                "MultiheadAttention: was expecting embedding dimension of {}, but got {}", s.embed_dim, q.size(-1));
   std::vector<Tensor> in_proj{s.in_proj_weight, s.in_proj_bias};
   if (!s.in_proj_weight) in_proj = {s.q_proj_weight, s.k_proj_weight, s.v_proj_weight, s.in_proj_bias};
-  const auto out = _multi_head_attention(q, k, v, s.num_heads, in_proj, {s.out_proj.weight(), s.out_proj.bias()},
-                                         {s.bias_k, s.bias_v}, {}, s.options.add_zero_attn,
-                                         s.training ? s.options.dropout : 0.0, a.key_padding_mask, a.attn_mask,
-                                         a.need_weights, a.average_attn_weights);
+  const auto out =
+    _multi_head_attention(q, k, v, s.num_heads, in_proj, {s.out_proj.weight(), s.out_proj.bias()}, {s.bias_k, s.bias_v},
+                          {}, s.options.add_zero_attn, s.training ? s.options.dropout : 0.0, a.key_padding_mask,
+                          a.attn_mask, a.need_weights, a.average_attn_weights);
   return {by_step(out[0]), a.need_weights ? out[1] : Tensor()};
 }
 
 MultiheadAttention::Result MultiheadAttention::operator()(const Tensor& query, const Tensor& key, const Tensor& value,
                                                           const AttentionArguments& arguments) const {
-  if (!has_hooks()) [[likely]] return run(query, key, value, arguments);
+  if (!has_hooks()) [[likely]]
+    return run(query, key, value, arguments);
   const auto out = with_hooks({query, key, value}, [&](const std::vector<Tensor>& in) {
     const Result r = run(in[0], in[1], in[2], arguments);
     return std::vector{r.output, r.weights};

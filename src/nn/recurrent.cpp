@@ -56,7 +56,9 @@ RNNBase::RNNBase(const char* kind, int64_t input_size, int64_t hidden_size, cons
   for (int64_t layer = 0; layer < o.num_layers; ++layer)
     for (int64_t way = 0; way < ways; ++way) {
       const std::string tail = fmt::format("_l{}{}", layer, way ? "_reverse" : "");
-      const auto weight = [&](const char* name, IntList shape) { add_parameter(name + tail, empty(shape, dtype, device)); };
+      const auto weight = [&](const char* name, IntList shape) {
+        add_parameter(name + tail, empty(shape, dtype, device));
+      };
       weight("weight_ih", {rows, layer == 0 ? input_size : out * ways});
       weight("weight_hh", {rows, out});
       if (o.bias) weight("bias_ih", {rows}), weight("bias_hh", {rows});
@@ -73,8 +75,8 @@ void RNNBase::reset_parameters() const {
 std::vector<Tensor> RNNBase::run(const Tensor& input, const Tensor& h0, const Tensor& c0) const {
   const State& s = own();
   const RNNOptions& o = s.options;
-  STRATA_CHECK(input.dim() == 2 || input.dim() == 3, Value, "{}: Expected input to be 2D or 3D, got {}D instead", s.kind,
-               input.dim());
+  STRATA_CHECK(input.dim() == 2 || input.dim() == 3, Value, "{}: Expected input to be 2D or 3D, got {}D instead",
+               s.kind, input.dim());
   const bool lone = input.dim() == 2;
   const Tensor x = lone ? unsqueeze(input, o.batch_first ? 0 : 1) : input;
   const int64_t rows = o.num_layers * (o.bidirectional ? 2 : 1), batch = x.size(o.batch_first ? 0 : 1);
@@ -84,7 +86,8 @@ std::vector<Tensor> RNNBase::run(const Tensor& input, const Tensor& h0, const Te
                  s.kind, what, input.dim(), to_string(state.shape()));
     const Tensor full = lone ? unsqueeze(state, 1) : state;
     STRATA_CHECK(full.size(0) == rows && full.size(1) == batch && full.size(2) == width, Runtime,
-                 "{}: Expected {} size [{}, {}, {}], got {}", s.kind, what, rows, batch, width, to_string(full.shape()));
+                 "{}: Expected {} size [{}, {}, {}], got {}", s.kind, what, rows, batch, width,
+                 to_string(full.shape()));
     return full;
   };
   STRATA_CHECK(x.size(-1) == s.input_size, Runtime,
@@ -113,7 +116,8 @@ std::vector<Tensor> RNNBase::run(const Tensor& input, const Tensor& h0, const Te
 }
 
 std::vector<Tensor> RNNBase::call(const Tensor& input, const Tensor& h, const Tensor& c) const {
-  if (!has_hooks()) [[likely]] return run(input, h, c);
+  if (!has_hooks()) [[likely]]
+    return run(input, h, c);
   return with_hooks({input, h, c}, [this](const std::vector<Tensor>& in) { return run(in[0], in[1], in[2]); });
 }
 
@@ -176,8 +180,8 @@ void CellBase::reset_parameters() const {
 }
 
 Tensor CellBase::start(const Tensor& input, const Tensor& given) const {
-  STRATA_CHECK(input.dim() == 1 || input.dim() == 2, Value, "{}: Expected input to be 1D or 2D, got {}D instead", name(),
-               input.dim());
+  STRATA_CHECK(input.dim() == 1 || input.dim() == 2, Value, "{}: Expected input to be 1D or 2D, got {}D instead",
+               name(), input.dim());
   if (given) return given;
   std::vector<int64_t> shape(input.shape().begin(), input.shape().end());
   shape.back() = own().hidden_size;
@@ -194,8 +198,7 @@ LSTMCell::LSTMCell(int64_t input_size, int64_t hidden_size, const CellOptions& o
 Tensor RNNCell::operator()(const Tensor& x, const Tensor& h) const {
   const State& s = own();
   const Tensor h0 = start(x, h);
-  if (s.options.nonlinearity == "relu")
-    return rnn_relu_cell(x, h0, s.weight_ih, s.weight_hh, s.bias_ih, s.bias_hh);
+  if (s.options.nonlinearity == "relu") return rnn_relu_cell(x, h0, s.weight_ih, s.weight_hh, s.bias_ih, s.bias_hh);
   return rnn_tanh_cell(x, h0, s.weight_ih, s.weight_hh, s.bias_ih, s.bias_hh);
 }
 Tensor GRUCell::operator()(const Tensor& x, const Tensor& h) const {
@@ -204,8 +207,7 @@ Tensor GRUCell::operator()(const Tensor& x, const Tensor& h) const {
 }
 LSTMState LSTMCell::operator()(const Tensor& x, const LSTMState& state) const {
   const State& s = own();
-  const auto out =
-    lstm_cell(x, {start(x, state.h), start(x, state.c)}, s.weight_ih, s.weight_hh, s.bias_ih, s.bias_hh);
+  const auto out = lstm_cell(x, {start(x, state.h), start(x, state.c)}, s.weight_ih, s.weight_hh, s.bias_ih, s.bias_hh);
   return {out[0], out[1]};
 }
 

@@ -42,13 +42,15 @@ template <class Add> void build(LayerState& s, int norms, const Add& add) {
   s.dropout = add("dropout", Dropout(o.dropout));
   s.linear2 = add("linear2", Linear(o.dim_feedforward, s.d_model, linear));
   for (int i = 1; i <= norms; ++i)
-    s.norms.push_back(add("norm" + std::to_string(i),
-                          LayerNorm(s.d_model, {.eps = o.layer_norm_eps, .bias = o.bias, .dtype = o.dtype, .device = o.device})));
+    s.norms.push_back(
+      add("norm" + std::to_string(i),
+          LayerNorm(s.d_model, {.eps = o.layer_norm_eps, .bias = o.bias, .dtype = o.dtype, .device = o.device})));
   for (int i = 1; i <= norms; ++i) s.dropouts.push_back(add("dropout" + std::to_string(i), Dropout(o.dropout)));
 }
 
 // A new module with the values of an old one; the random numbers it drew are put back.
-template <class Layer> Layer copy_of(const Layer& layer, int64_t d_model, int64_t nhead, const TransformerLayerOptions& o) {
+template <class Layer>
+Layer copy_of(const Layer& layer, int64_t d_model, int64_t nhead, const TransformerLayerOptions& o) {
   const Generator::State before = default_generator().state();
   Layer made(d_model, nhead, o);
   default_generator().set_state(before);
@@ -86,7 +88,8 @@ Tensor TransformerEncoderLayer::forward(const Tensor& src, const EncoderArgument
   return s.norms[1](strata::add(x, s.dropouts[1](s.feed_forward(x))));
 }
 Tensor TransformerEncoderLayer::operator()(const Tensor& src, const EncoderArguments& a) const {
-  if (!has_hooks()) [[likely]] return forward(src, a);
+  if (!has_hooks()) [[likely]]
+    return forward(src, a);
   return with_hooks({src}, [&](const std::vector<Tensor>& in) { return std::vector{forward(in[0], a)}; })[0];
 }
 
@@ -123,8 +126,10 @@ Tensor TransformerDecoderLayer::forward(const Tensor& tgt, const Tensor& memory,
   return s.norms[2](strata::add(x, s.dropouts[2](s.feed_forward(x))));
 }
 Tensor TransformerDecoderLayer::operator()(const Tensor& tgt, const Tensor& memory, const DecoderArguments& a) const {
-  if (!has_hooks()) [[likely]] return forward(tgt, memory, a);
-  return with_hooks({tgt, memory}, [&](const std::vector<Tensor>& in) { return std::vector{forward(in[0], in[1], a)}; })[0];
+  if (!has_hooks()) [[likely]]
+    return forward(tgt, memory, a);
+  return with_hooks({tgt, memory},
+                    [&](const std::vector<Tensor>& in) { return std::vector{forward(in[0], in[1], a)}; })[0];
 }
 
 struct TransformerEncoder::State final : ModuleState {
@@ -148,7 +153,8 @@ Tensor TransformerEncoder::forward(const Tensor& src, const EncoderArguments& a)
   return own().norm ? own().norm(x) : x;
 }
 Tensor TransformerEncoder::operator()(const Tensor& src, const EncoderArguments& a) const {
-  if (!has_hooks()) [[likely]] return forward(src, a);
+  if (!has_hooks()) [[likely]]
+    return forward(src, a);
   return with_hooks({src}, [&](const std::vector<Tensor>& in) { return std::vector{forward(in[0], a)}; })[0];
 }
 
@@ -173,8 +179,10 @@ Tensor TransformerDecoder::forward(const Tensor& tgt, const Tensor& memory, cons
   return own().norm ? own().norm(x) : x;
 }
 Tensor TransformerDecoder::operator()(const Tensor& tgt, const Tensor& memory, const DecoderArguments& a) const {
-  if (!has_hooks()) [[likely]] return forward(tgt, memory, a);
-  return with_hooks({tgt, memory}, [&](const std::vector<Tensor>& in) { return std::vector{forward(in[0], in[1], a)}; })[0];
+  if (!has_hooks()) [[likely]]
+    return forward(tgt, memory, a);
+  return with_hooks({tgt, memory},
+                    [&](const std::vector<Tensor>& in) { return std::vector{forward(in[0], in[1], a)}; })[0];
 }
 
 struct Transformer::State final : ModuleState {
@@ -208,7 +216,8 @@ Tensor Transformer::forward(const Tensor& src, const Tensor& tgt, const EncoderA
 }
 Tensor Transformer::operator()(const Tensor& src, const Tensor& tgt, const EncoderArguments& src_masks,
                                const DecoderArguments& tgt_masks) const {
-  if (!has_hooks()) [[likely]] return forward(src, tgt, src_masks, tgt_masks);
+  if (!has_hooks()) [[likely]]
+    return forward(src, tgt, src_masks, tgt_masks);
   return with_hooks({src, tgt}, [&](const std::vector<Tensor>& in) {
     return std::vector{forward(in[0], in[1], src_masks, tgt_masks)};
   })[0];

@@ -41,7 +41,8 @@ void vector_to_parameters(const Tensor& vector, std::span<const Tensor> paramete
   int64_t total = 0;
   for (const Tensor& p : parameters) total += p.numel();
   STRATA_CHECK(vector.dim() == 1 && vector.numel() == total, Value,
-               "vector_to_parameters: expected a vector of {} elements, got shape {}", total, to_string(vector.shape()));
+               "vector_to_parameters: expected a vector of {} elements, got shape {}", total,
+               to_string(vector.shape()));
   const autograd::NoGrad off;
   int64_t at = 0;
   for (const Tensor& p : parameters) {

@@ -8,7 +8,8 @@
 namespace strata::nn::utils {
 
 // The norm of all elements of all tensors, as if they were one vector.
-STRATA_API Tensor get_total_norm(std::span<const Tensor> tensors, double norm_type = 2, bool error_if_nonfinite = false);
+STRATA_API Tensor get_total_norm(std::span<const Tensor> tensors, double norm_type = 2,
+                                 bool error_if_nonfinite = false);
 // Scales the gradients of the parameters in place to a total norm of at most max_norm; returns the norm before.
 STRATA_API Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm, double norm_type = 2,
                                   bool error_if_nonfinite = false);

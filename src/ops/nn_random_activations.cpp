@@ -8,11 +8,11 @@ STRATA_OP(rrelu,
           "bool inplace=False) -> Tensor")
   .doc("x where positive, a x elsewhere: a is drawn from [lower, upper) in training, their mean otherwise.")
   .composite([](const Tensor& input, double lower, double upper, bool training, bool inplace) {
-    STRATA_CHECK(lower <= upper, Runtime, "rrelu: lower bound should be less than or equal to the upper bound, got {} and {}",
-                 lower, upper);
-    const Tensor out =
-      training ? mul(input, where(gt(input, 0), ones_like(input), uniform_(empty_like(input), lower, upper)))
-               : nn::functional::leaky_relu(input, (lower + upper) / 2);
+    STRATA_CHECK(lower <= upper, Runtime,
+                 "rrelu: lower bound should be less than or equal to the upper bound, got {} and {}", lower, upper);
+    const Tensor out = training
+                         ? mul(input, where(gt(input, 0), ones_like(input), uniform_(empty_like(input), lower, upper)))
+                         : nn::functional::leaky_relu(input, (lower + upper) / 2);
     return inplace ? copy_(input, out) : out;
   })
   .draws()

@@ -44,7 +44,8 @@ STRATA_OP(lstm_projected,
     }
     return std::array<Tensor, 3>{batch_first ? transpose(x, 0, 1) : x, stack(last_h), stack(last_c)};
   })
-  .samples({"f(2,3,4), [f(1,3,2), f(1,3,5)], [f(20,4), f(20,2), f(20), f(20), f(2,5)], True, 1, 0.0, False, False, False"})
+  .samples(
+    {"f(2,3,4), [f(1,3,2), f(1,3,5)], [f(20,4), f(20,2), f(20), f(20), f(2,5)], True, 1, 0.0, False, False, False"})
   .error("f(2,3,4), [f(1,3,2), f(1,3,5)], [f(20,4)], True, 1, 0.0, False, False, False", ErrorKind::Runtime,
          "expected 5 parameters");
 

@@ -14,7 +14,8 @@ uint64_t hash_of(const std::vector<Tensor>& tensors) {  // FNV-1a of the bytes
     if (!t) continue;
     const Tensor c = contiguous(t);
     const auto* bytes = reinterpret_cast<const unsigned char*>(c.bytes());
-    for (size_t i = 0; i < static_cast<size_t>(c.numel()) * size_of(c.dtype()); ++i) h = (h ^ bytes[i]) * 1099511628211u;
+    for (size_t i = 0; i < static_cast<size_t>(c.numel()) * size_of(c.dtype()); ++i)
+      h = (h ^ bytes[i]) * 1099511628211u;
   }
   return h;
 }
@@ -50,31 +51,49 @@ template <class Make, class Call> void run(const char* name, const Make& make, c
 
 int main() {
 #include "tests/module_samples.inc"
-  run("RNN hand", [] { return nn::RNN(4, 5, {.num_layers = 2, .nonlinearity = "relu"}); },
-      [](const auto& m) { return m(randn({3, 2, 4})).output; });
-  run("GRU hand", [] { return nn::GRU(4, 5, {.bias = false, .bidirectional = true}); },
-      [](const auto& m) { return m(randn({3, 2, 4})).output; });
-  run("LSTM hand", [] { return nn::LSTM(4, 5, {.num_layers = 2, .batch_first = true}); },
-      [](const auto& m) { return m(randn({2, 3, 4})).output; });
-  run("LSTM projected", [] { return nn::LSTM(4, 5, {.bidirectional = true, .proj_size = 2}); },
-      [](const auto& m) { return m(randn({3, 2, 4})).output; });
-  run("LSTMCell hand", [] { return nn::LSTMCell(4, 5); }, [](const auto& m) { return m(randn({3, 4})).c; });
-  run("MultiheadAttention hand", [] { return nn::MultiheadAttention(8, 2, {.add_bias_kv = true}); },
-      [](const auto& m) {
-        const Tensor x = randn({3, 2, 8});
-        return m(x, x, x).output;
-      });
-  run("Transformer hand",
-      [] {
-        return nn::Transformer({.d_model = 8,
-                                .nhead = 2,
-                                .num_encoder_layers = 2,
-                                .num_decoder_layers = 2,
-                                .layer = {.dim_feedforward = 16, .dropout = 0.1, .norm_first = true}});
-      },
-      [](const auto& m) {
-        const Tensor src = randn({4, 2, 8});
-        return m(src, randn({3, 2, 8}), {}, {.tgt_mask = nn::Transformer::generate_square_subsequent_mask(3)});
-      });
+  run(
+    "RNN hand", [] { return nn::RNN(4, 5, {.num_layers = 2, .nonlinearity = "relu"}); },
+    [](const auto& m) {
+      return m(randn({3, 2, 4})).output;
+    });
+  run(
+    "GRU hand", [] { return nn::GRU(4, 5, {.bias = false, .bidirectional = true}); },
+    [](const auto& m) {
+      return m(randn({3, 2, 4})).output;
+    });
+  run(
+    "LSTM hand", [] { return nn::LSTM(4, 5, {.num_layers = 2, .batch_first = true}); },
+    [](const auto& m) {
+      return m(randn({2, 3, 4})).output;
+    });
+  run(
+    "LSTM projected", [] { return nn::LSTM(4, 5, {.bidirectional = true, .proj_size = 2}); },
+    [](const auto& m) {
+      return m(randn({3, 2, 4})).output;
+    });
+  run(
+    "LSTMCell hand", [] { return nn::LSTMCell(4, 5); },
+    [](const auto& m) {
+      return m(randn({3, 4})).c;
+    });
+  run(
+    "MultiheadAttention hand", [] { return nn::MultiheadAttention(8, 2, {.add_bias_kv = true}); },
+    [](const auto& m) {
+      const Tensor x = randn({3, 2, 8});
+      return m(x, x, x).output;
+    });
+  run(
+    "Transformer hand",
+    [] {
+      return nn::Transformer({.d_model = 8,
+                              .nhead = 2,
+                              .num_encoder_layers = 2,
+                              .num_decoder_layers = 2,
+                              .layer = {.dim_feedforward = 16, .dropout = 0.1, .norm_first = true}});
+    },
+    [](const auto& m) {
+      const Tensor src = randn({4, 2, 8});
+      return m(src, randn({3, 2, 8}), {}, {.tgt_mask = nn::Transformer::generate_square_subsequent_mask(3)});
+    });
   return 0;
 }

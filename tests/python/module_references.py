@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-
 erf = np.vectorize(math.erf)
 
 
@@ -39,9 +38,7 @@ def conv(n):
             g = o // per_out
             for c in range(per_in):
                 for at in offsets(k):
-                    where = tuple(
-                        slice(at[i] * d[i], at[i] * d[i] + (size[i] - 1) * s[i] + 1, s[i]) for i in range(n)
-                    )
+                    where = tuple(slice(at[i] * d[i], at[i] * d[i] + (size[i] - 1) * s[i] + 1, s[i]) for i in range(n))
                     out[:, o] += w[(o, c, *at)] * x[(slice(None), g * per_in + c, *where)]
         return out + bias_of(state, n)
 
@@ -278,12 +275,14 @@ ACTIVATIONS = {
     "CELU": of(lambda x, a: np.where(x > 0, x, a["alpha"] * np.expm1(x / a["alpha"]))),
     "SELU": of(lambda x, a: 1.0507009873554805 * elu(x, 1.6732632423543772)),
     "GELU": of(
-        lambda x, a: x
-        * 0.5
-        * (
-            1 + erf(x / math.sqrt(2))
-            if a["approximate"] == "none"
-            else 1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
+        lambda x, a: (
+            x
+            * 0.5
+            * (
+                1 + erf(x / math.sqrt(2))
+                if a["approximate"] == "none"
+                else 1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
+            )
         )
     ),
     "GLU": of(lambda x, a: np.split(x, 2, a["dim"])[0] * sigmoid(np.split(x, 2, a["dim"])[1])),

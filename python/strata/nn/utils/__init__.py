@@ -76,9 +76,7 @@ def vector_to_parameters(vec, parameters):
         at += p.numel()
 
 
-def fuse_conv_bn_weights(
-    conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, transpose=False
-):
+def fuse_conv_bn_weights(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, transpose=False):
     """Weight and bias of a convolution that does what it and a batch norm in evaluation mode did."""
     with no_grad():
         conv_b = conv_b if conv_b is not None else _C.ops["zeros_like"](bn_rm)
