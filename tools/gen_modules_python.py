@@ -33,7 +33,7 @@ from .parameter import Parameter
 
 _op, _empty = _C.ops, _C.ops["empty"]
 '''
-WITH_INDICES = re.compile(r"((?:adaptive_)?max_pool\dd)_with_indices")
+WITH_INDICES = re.compile(r"((?:adaptive_|fractional_)?max_pool\dd)_with_indices")
 
 
 class Names(ast.NodeTransformer):

@@ -131,6 +131,8 @@ class Op:
             body, kind = f"call({record}, {args})", "Tensor"
         elif self.result == "Tensor[]":
             body, kind = f"call_list({record}, {args})", "std::vector<Tensor>"
+        elif self.result == "()":
+            body, kind = f"call_into({record}, {args}, nullptr)", "void"
         else:
             n = len(split(self.result[1:-1]))
             body, kind = f"call_array<{n}>({record}, {args})", f"std::array<Tensor, {n}>"

@@ -92,7 +92,7 @@ class Schema:
     def returns(self):
         if self.outputs is None:
             return "tuple[Tensor, ...]" if self.result == "Tensor[]" else "Tensor"
-        return f"tuple[{', '.join(['Tensor'] * len(self.outputs))}]"
+        return f"tuple[{', '.join(['Tensor'] * len(self.outputs))}]" if self.outputs else "None"
 
     def takes_trailing(self, params=None):
         """The list that may be given as separate arguments, as in x.view(2, 3): a required one that comes last."""
