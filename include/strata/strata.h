@@ -6,6 +6,7 @@
 #include "autograd/gradcheck.h"
 #include "base/parallel.h"
 #include "nn/optim/lbfgs.h"
+#include "nn/optim/lr_scheduler.h"
 #include "nn/optim/rules.h"
 #include "ops/index_expr.h"
 #include "strata/operators.h"

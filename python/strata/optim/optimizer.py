@@ -109,6 +109,7 @@ class Optimizer:
     def _check_group(self, group):
         """Raises where an option or a parameter of a new group is not what the optimizer takes."""
 
+    _stepped = False  # schedulers warn when they step first
     _numbers = frozenset(("step",))  # names of state that is one number per parameter
 
     def zero_grad(self, set_to_none=True):
@@ -201,6 +202,7 @@ class _Handle:
 
 def _with_hooks(step):
     def wrapped(self, *args, **kwargs):
+        self._stepped = True
         for hook in list(self._pre_hooks.values()):
             changed = hook(self, args, kwargs)
             if changed is not None:
