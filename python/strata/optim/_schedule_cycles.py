@@ -105,8 +105,10 @@ class OneCycleLR(_Cycle):
 
 
 class CyclicLR(_Cycle):
-    """Up and down between base_lr and max_lr, counting batches; momentum the other way. `mode` is "triangular", "triangular2" (half
-    as high each cycle) or "exp_range" (gamma to the power of the batch); `scale_fn` replaces it.
+    """Up and down between base_lr and max_lr, counting batches; momentum the other way.
+
+    `mode` is "triangular", "triangular2" (half as high each cycle) or "exp_range" (gamma to the power of the batch);
+    `scale_fn` replaces it.
 
     >>> optimizer = strata.optim.SGD([strata.ones(1, requires_grad=True)], lr=0.5, momentum=0.9)
     >>> schedule = strata.optim.lr_scheduler.CyclicLR(optimizer, base_lr=0.1, max_lr=0.5, step_size_up=50)

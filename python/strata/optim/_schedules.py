@@ -9,6 +9,7 @@ from strata import _C
 
 from .optimizer import Optimizer
 
+
 def _set(group, key, value):
     if isinstance(group[key], strata.Tensor):
         with strata.no_grad():
@@ -27,10 +28,10 @@ def _function_state(function):
 
 
 class LRScheduler:
-    """Base of all schedulers. A subclass of yours overrides `get_lr`, which returns a rate for each parameter group from
-    `self.last_epoch`, `self.base_lrs` and the groups' present rates.
+    """Base of all schedulers.
 
-    `last_epoch=-1` begins a new run; another one goes on, and needs the `initial_lr` that the optimizer's state_dict brings.
+    A subclass of yours overrides `get_lr`, which returns a rate for each parameter group from `self.last_epoch`,
+    `self.base_lrs` and the groups' present rates. `last_epoch=-1` begins a new run; another one goes on, and needs the `initial_lr` that the optimizer's state_dict brings.
     """
 
     _is_initial = False
@@ -231,8 +232,9 @@ class CosineAnnealingLR(_Formula):
 
 
 class CosineAnnealingWarmRestarts(_Formula):
-    """Down to eta_min along half a cosine and back up at once; each cycle is T_mult times as long. `step` takes parts of an
-    epoch too.
+    """Down to eta_min along half a cosine and back up at once; each cycle is T_mult times as long.
+
+    `step` takes parts of an epoch too.
 
     >>> optimizer = strata.optim.SGD([strata.ones(1, requires_grad=True)], lr=0.5)
     >>> schedule = strata.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=10, T_mult=2)

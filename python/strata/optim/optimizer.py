@@ -53,10 +53,9 @@ def flat_options(group):
 
 
 class Optimizer:
-    """Base of all optimizers. `params` is an iterable of tensors, of (name, tensor) pairs, or of dicts: groups with options
-    of their own.
+    """Base of all optimizers.
 
-    A subclass of yours overrides `step`; `self.param_groups` is a list of dicts and `self.state[p]` a dict per parameter.
+    `params` is an iterable of tensors, of (name, tensor) pairs, or of dicts: groups with options of their own. A subclass of yours overrides `step`; `self.param_groups` is a list of dicts and `self.state[p]` a dict per parameter.
     """
 
     def __init__(self, params, defaults):

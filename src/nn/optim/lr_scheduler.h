@@ -51,7 +51,7 @@ struct StepLROptions {
   double step_size = 0, gamma = 0.1;
 };
 struct MultiStepLROptions {
-  std::vector<int64_t> milestones;
+  std::vector<int64_t> milestones = {};
   double gamma = 0.1;
 };
 struct ConstantLROptions {
@@ -137,7 +137,7 @@ class STRATA_API MultiplicativeLR : public LRScheduler {
 
 // Up to max_lr and down again, once; momentum the other way. Counts batches. A list has one number for all groups or one each.
 struct OneCycleLROptions {
-  std::vector<double> max_lr;
+  std::vector<double> max_lr = {};
   int64_t total_steps = 0;
   double pct_start = 0.3;
   bool linear = false;  // instead of cosines
@@ -160,7 +160,7 @@ class STRATA_API OneCycleLR : public LRScheduler {
 // Up and down between base_lr and max_lr; momentum the other way. Counts batches.
 struct CyclicLROptions {
   enum Mode : uint8_t { kTriangular, kTriangular2, kExpRange };
-  std::vector<double> base_lr, max_lr;
+  std::vector<double> base_lr = {}, max_lr = {};
   int64_t step_size_up = 2000, step_size_down = 0;  // down 0: as up
   Mode mode = kTriangular;
   double gamma = 1;
