@@ -1,6 +1,6 @@
 # What the build derives from the op definitions: tools/gen_ops.py reads src/ops/**/*.cpp and writes a tree of files.
 #   gen/strata/*            headers, found as "strata/ops.h"
-#   gen/**/*.cpp            compiled into the ops layer
+#   gen/nn/*.cpp            modules of src/nn/modules/*.modules, compiled into the nn layer
 #   gen/functors/*.inc      the functors of each header in src/device/functors, by tools/gen_functors.py
 #   gen/python/strata/*     part of the Python package: type stubs, by tools/gen_stubs.py
 # The generator writes into a scratch folder and only files that differ are copied, so that an edit which leaves a
@@ -12,9 +12,11 @@ set(STRATA_GENERATED_PYTHON)
 file(MAKE_DIRECTORY ${STRATA_GEN})
 file(GLOB_RECURSE op_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/*.cpp)
 file(GLOB functor_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/device/functors/*.h)
-list(APPEND op_sources ${functor_headers})
+file(GLOB module_records CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/nn/modules/*.modules)
+list(APPEND op_sources ${functor_headers} ${module_records})
 set(generator ${PROJECT_SOURCE_DIR}/tools/gen_ops.py)
 file(GLOB generator_inputs CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/gen_*.py ${PROJECT_SOURCE_DIR}/tools/signatures.py
+  ${PROJECT_SOURCE_DIR}/tools/module_records.py
   ${PROJECT_SOURCE_DIR}/tools/stubs/*.pyi ${PROJECT_SOURCE_DIR}/python/strata/*.py ${PROJECT_SOURCE_DIR}/python/strata/nn/functional.py)
 list(FILTER generator_inputs EXCLUDE REGEX "/gen_docs.py$")
 

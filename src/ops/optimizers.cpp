@@ -248,7 +248,6 @@ void nothing(const Call&) {}
   .infer(nothing)                                         \
     .kernel("fused", function<cpu::update_fused>)         \
     .kernel("reference", function<cpu::update_reference>) \
-    .no_out()                                             \
     .dtypes(kFloatingTypes)
 
 STRATA_OP(_fused_sgd,
@@ -256,6 +255,7 @@ STRATA_OP(_fused_sgd,
           "dampening=0, float weight_decay=0, bool nesterov=False, bool maximize=False, bool first=False) -> ()")
 STRATA_STEP(sgd)
   .helper()
+  .no_out()
   .doc("One step of stochastic gradient descent; first: the momentum buffers hold nothing yet.")
   .samples({"[f(3,4),f(5)], [f(3,4),f(5)], [], 0.1", "[f(3,4),f(5)], [f(3,4),f(5)], [f(3,4),f(5)], 0.1, 0.9, 0.2, 0.01",
             "[f(40)], [f(40)], [f(40)], 0.1, 0.9, 0, 0.01, True, True, True", "[], [], [], 0.1"})
@@ -269,6 +269,7 @@ STRATA_OP(_fused_adam,
           "weight_decay=0, bool decoupled_weight_decay=False, bool maximize=False) -> ()")
 STRATA_STEP(adam)
   .helper()
+  .no_out()
   .doc("One step of Adam, with decoupled weight decay of AdamW; amsgrad when max_exp_avg_sqs are given.")
   .samples({"[f(3,4),f(5)], [f(3,4),f(5)], [i9(),i9()], [f(3,4),f(5)], [p(3,4),p(5)], [], 0.01",
             "[f(3,4),f(5)], [f(3,4),f(5)], [i9(),i9()], [f(3,4),f(5)], [p(3,4),p(5)], [p(3,4),p(5)], 0.01, 0.8, 0.99, "
@@ -282,6 +283,7 @@ STRATA_OP(_fused_nadam,
           "float momentum_decay=0.004, bool decoupled_weight_decay=False, bool maximize=False) -> ()")
 STRATA_STEP(nadam)
   .helper()
+  .no_out()
   .doc("One step of Adam with Nesterov momentum.")
   .samples({"[f(3,4),f(5)], [f(3,4),f(5)], [i9(),i9()], [z(),z()], [f(3,4),f(5)], [p(3,4),p(5)], 0.01",
             "[f(40)], [f(40)], [i9()], [z()], [f(40)], [p(40)], 0.01, 0.8, 0.99, 1e-8, 0.1, 0.01, True, True"});
@@ -293,6 +295,7 @@ STRATA_OP(_fused_radam,
           "bool maximize=False) -> ()")
 STRATA_STEP(radam)
   .helper()
+  .no_out()
   .doc("One step of rectified Adam.")
   .samples({"[f(3,4),f(5)], [f(3,4),f(5)], [i9(),i9()], [f(3,4),f(5)], [p(3,4),p(5)], 0.01",
             "[f(40)], [f(40)], [i9()], [f(40)], [p(40)], 0.01, 0.8, 0.99, 1e-8, 0.1, True, True"});
@@ -302,6 +305,7 @@ STRATA_OP(_fused_adamax,
           "lr, float beta1=0.9, float beta2=0.999, float eps=1e-8, float weight_decay=0, bool maximize=False) -> ()")
 STRATA_STEP(adamax)
   .helper()
+  .no_out()
   .doc("One step of Adam with the infinity norm.")
   .samples({"[f(3,4),f(5)], [f(3,4),f(5)], [i9(),i9()], [f(3,4),f(5)], [p(3,4),p(5)], 0.01",
             "[f(40)], [f(40)], [i9()], [f(40)], [p(40)], 0.01, 0.8, 0.99, 1e-8, 0.1, True"});
@@ -311,6 +315,7 @@ STRATA_OP(_fused_adagrad,
           "float weight_decay=0, float eps=1e-10, bool maximize=False) -> ()")
 STRATA_STEP(adagrad)
   .helper()
+  .no_out()
   .doc("One step of Adagrad.")
   .samples({"[f(3,4),f(5)], [f(3,4),f(5)], [i9(),i9()], [p(3,4),p(5)], 0.01",
             "[f(40)], [f(40)], [i9()], [p(40)], 0.01, 0.1, 0.1, 1e-8, True"});
@@ -320,6 +325,7 @@ STRATA_OP(_fused_adadelta,
           "float lr, float rho=0.9, float eps=1e-6, float weight_decay=0, bool maximize=False) -> ()")
 STRATA_STEP(adadelta)
   .helper()
+  .no_out()
   .doc("One step of Adadelta.")
   .samples({"[f(3,4),f(5)], [f(3,4),f(5)], [i9(),i9()], [p(3,4),p(5)], [p(3,4),p(5)], 1.0",
             "[f(40)], [f(40)], [i9()], [p(40)], [p(40)], 0.5, 0.8, 1e-4, 0.1, True"});
@@ -330,6 +336,7 @@ STRATA_OP(_fused_rmsprop,
           "float momentum=0, bool maximize=False) -> ()")
 STRATA_STEP(rmsprop)
   .helper()
+  .no_out()
   .doc("One step of RMSprop; centred when grad_avgs are given.")
   .samples({"[f(3,4),f(5)], [f(3,4),f(5)], [i9(),i9()], [p(3,4),p(5)], [], [], 0.01",
             "[f(40)], [f(40)], [i9()], [p(40)], [f(40)], [], 0.01, 0.9, 1e-6, 0.1, 0.9",
@@ -341,6 +348,7 @@ STRATA_OP(
   "float lambd=0.0001, float alpha=0.75, float t0=1e6, float weight_decay=0, bool maximize=False) -> ()")
 STRATA_STEP(asgd)
   .helper()
+  .no_out()
   .doc("One step of averaged stochastic gradient descent.")
   .samples({"[f(3,4),f(5)], [f(3,4),f(5)], [i9(),i9()], [z(),z()], [z(),z()], [f(3,4),f(5)], 0.01",
             "[f(40)], [f(40)], [i9()], [z()], [z()], [f(40)], 0.01, 0.001, 0.5, 2, 0.1, True"});
@@ -350,6 +358,7 @@ STRATA_OP(_fused_rprop,
           "etaminus=0.5, float etaplus=1.2, float step_min=1e-6, float step_max=50, bool maximize=False) -> ()")
 STRATA_STEP(rprop)
   .helper()
+  .no_out()
   .doc("One step of resilient propagation.")
   .samples({"[f(3,4),f(5)], [f(3,4),f(5)], [i9(),i9()], [f(3,4),f(5)], [p(3,4),p(5)]",
             "[f(40)], [f(40)], [i9()], [f(40)], [p(40)], 0.4, 1.5, 0.01, 2, True"});

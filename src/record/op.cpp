@@ -92,7 +92,7 @@ Value parse_default(std::string_view s, ParamType type) {  // strings keep point
   return number;
 }
 
-constexpr std::string_view kNamespaces[] = {"nn.functional.", "linalg.", "special."};
+constexpr std::string_view kNamespaces[] = {"nn.functional.", "nn.init.", "linalg.", "special."};
 }  // namespace
 
 const std::vector<OpRecord*>& all_ops() { return registry().ops; }
