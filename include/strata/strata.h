@@ -16,6 +16,7 @@
 #include "nn/data/synthetic_digits.h"
 #include "nn/files/checkpoint.h"
 #include "nn/optim/lbfgs.h"
+#include "nn/optim/lr_scheduler.h"
 #include "nn/optim/rules.h"
 #include "nn/recurrent.h"
 #include "nn/transformer.h"
