@@ -10,7 +10,8 @@
 
 namespace strata::data {
 
-using Example = std::vector<Tensor>;  // one sample, or one batch: a tensor for each field
+using Example = std::vector<Tensor>;  // one sample: a tensor for each field
+using Batch = Example;                // several, each field stacked
 
 // get() and size() make a data set; one that can make a batch at once overrides get_batch(), too. Loaders call both from
 // several threads at a time.

@@ -1,5 +1,6 @@
 // DataLoader: batches of a data set, made here or by threads ahead of time.
 #pragma once
+#include <concepts>
 #include <iterator>
 #include <optional>
 
@@ -24,6 +25,9 @@ struct LoaderOptions {
 class STRATA_API DataLoader {
  public:
   DataLoader(DatasetRef dataset, LoaderOptions options);
+  template <std::derived_from<Dataset> D>  // a data set by value: tensors in it are shared, not copied
+  DataLoader(D dataset, LoaderOptions options)
+      : DataLoader(DatasetRef(std::make_shared<const D>(std::move(dataset))), std::move(options)) {}
   int64_t size() const;  // batches of a pass
 
   class STRATA_API Iterator {

@@ -58,6 +58,13 @@ TEST(DataLoader, ShufflesAsPythonDoes) {
   EXPECT_EQ(values(randperm(10, &again)), first);
 }
 
+TEST(DataLoader, TakesADatasetByValue) {
+  int64_t sum_of_all = 0;
+  for (const Batch& batch : DataLoader(TensorDataset({arange(5)}), {.batch_size = 2}))
+    sum_of_all += sum(batch[0]).item<int64_t>();
+  EXPECT_EQ(sum_of_all, 10);
+}
+
 TEST(DataLoader, SamplersDecideTheOrder) {
   Generator g(1), same(1);
   DataLoader weighted(
