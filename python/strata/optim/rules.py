@@ -45,7 +45,9 @@ class Fused(Optimizer):
                     name = self._rule["state"][0][0]
                     new = [p for p in params if self.state[p].get(name) is None]
                     self._update(group, new, first=True)
-                    params = [p for p in params if self.state[p].get(name) is not None] if len(new) < len(params) else []
+                    params = (
+                        [p for p in params if self.state[p].get(name) is not None] if len(new) < len(params) else []
+                    )
                 self._update(group, params)
         return loss
 
@@ -336,9 +338,7 @@ class Rprop(Fused):
     """
 
     def __init__(self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50), *, maximize=False, **switches):
-        super().__init__(
-            params, switches, lr=lr, etas=tuple(etas), step_sizes=tuple(step_sizes), maximize=maximize
-        )
+        super().__init__(params, switches, lr=lr, etas=tuple(etas), step_sizes=tuple(step_sizes), maximize=maximize)
 
 
 class Muon(Fused):
