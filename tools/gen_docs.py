@@ -463,7 +463,7 @@ def library_page():
     properties = [n for n in names if not callable(getattr(tensor, n))]
     text = [
         f"{HEADER}# The rest of the package\n"
-        "What is no op: tensors from data, modes, memory, threads, random state, autograd, checks.\n\n"
+        "What is no op: tensors from data, modes, memory, threads, random state, autograd, optimizers, checks.\n\n"
     ]
     text.append(module_section("strata", plain_functions(), "strata.", lambda n: getattr(strata, n)) + "\n")
     text.append(
@@ -477,8 +477,11 @@ def library_page():
         if f"nn.functional.{n}" not in _C.ops and n[0] != "_" and callable(getattr(strata.nn.functional, n))
     ]
     text.append(module_section("strata.nn.functional", extra, "", lambda n: getattr(strata.nn.functional, n)) + "\n")
-    for module in (strata.nn.utils, strata.nn.utils.rnn, strata.autograd, strata.random, strata.utils.checkpoint):
-        public = getattr(module, "__all__", None) or [
+    files = (strata.safetensors, strata.utils.data, strata.vision.datasets, strata.vision.transforms)
+    nets = (strata.nn.utils, strata.nn.utils.rnn, strata.optim, strata.optim.lr_scheduler)
+    for module in (*nets, strata.autograd, strata.random, strata.utils.checkpoint, *files):
+        listed = [n for n in getattr(module, "__all__", ()) if not inspect.ismodule(getattr(module, n))]
+        public = listed or [
             n
             for n, v in vars(module).items()
             if inspect.isfunction(v) and v.__module__ == module.__name__ and not n.startswith("_")

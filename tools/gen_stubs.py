@@ -49,7 +49,8 @@ class Op:
         self.internal = ".helper()" in tail
         self.inplace = ".inplace()" in tail or ".updates()" in tail
         self.numbers = "pointwise<" in tail or ".takes_numbers()" in tail
-        self.out = ".no_out()" not in tail and not re.search(r"\.view\(\s*\[", tail)
+        nothing = schema.endswith("-> ()")  # changes its arguments: no result that could go elsewhere
+        self.out = not nothing and ".no_out()" not in tail and not re.search(r"\.view\(\s*\[", tail)
         first = self.schema.params[0].kind if self.schema.params else None
         self.method = (
             "." not in name and first in ("Tensor", "Tensor?") and ".no_method()" not in tail and not self.internal

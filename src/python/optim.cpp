@@ -1,6 +1,7 @@
 // What strata.optim asks of the library: the table of optimizers, checks of their options, the step of L-BFGS.
 #include "nn/optim/lbfgs.h"
 #include "nn/optim/rules.h"
+#include "nn/optim/schedules.h"
 #include "python/parse.h"
 
 namespace strata::python {
@@ -76,6 +77,14 @@ std::vector<Tensor> tensors_of(PyObject* list, const char* who) {
   return tensors;
 }
 
+std::vector<double> numbers_of(PyObject* list) {
+  const Object items(need(PySequence_Fast(list, "expected a list of numbers")));
+  std::vector<double> numbers;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i)
+    numbers.push_back(to_double(PySequence_Fast_GET_ITEM(items.get(), i)));
+  return numbers;
+}
+
 // The state of L-BFGS between a Python dict, whose keys are PyTorch's, and the struct of the same names.
 class StateDict {
  public:
@@ -96,11 +105,7 @@ class StateDict {
     get("t", [&](PyObject* o) { s.t = to_double(o); });
     get("old_dirs", [&](PyObject* o) { s.old_dirs = tensors_of(o, "LBFGS"); });
     get("old_stps", [&](PyObject* o) { s.old_stps = tensors_of(o, "LBFGS"); });
-    get("ro", [&](PyObject* o) {
-      const Object items(need(PySequence_Fast(o, "LBFGS: ro must be a list")));
-      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i)
-        s.ro.push_back(to_double(PySequence_Fast_GET_ITEM(items.get(), i)));
-    });
+    get("ro", [&](PyObject* o) { s.ro = numbers_of(o); });
     get("H_diag", [&](PyObject* o) { s.H_diag = to_double(o); });
     get("prev_flat_grad", [&](PyObject* o) { s.prev_flat_grad = require_tensor(o, "LBFGS"); });
     get("prev_loss", [&](PyObject* o) { s.prev_loss = to_double(o); });
@@ -152,11 +157,37 @@ PyObject* lbfgs_step(PyObject*, PyObject* args) {
   });
 }
 
+// (name, numbers, epoch, lr, base, initial, from the epoch alone) -> the rate
+PyObject* scheduled_lr(PyObject*, PyObject* args) {
+  const char* name;
+  PyObject *list, *lr, *base;
+  double epoch;
+  int initial, alone;
+  if (!PyArg_ParseTuple(args, "sOdOOpp", &name, &list, &epoch, &lr, &base, &initial, &alone)) return nullptr;
+  return guarded([&] {
+    const optim::Schedule& schedule = optim::find_schedule(name);
+    const std::vector<double> numbers = numbers_of(list);
+    STRATA_CHECK(numbers.size() >= schedule.numbers, Value, "{} needs {} numbers, got {}", name, schedule.numbers,
+                 numbers.size());
+    const optim::Moment moment{epoch, to_double(lr), to_double(base), initial != 0};
+    return PyFloat_FromDouble((alone ? schedule.at : schedule.next)(moment, numbers));
+  });
+}
+PyObject* check_schedule(PyObject*, PyObject* args) {
+  const char* name;
+  PyObject* list;
+  if (!PyArg_ParseTuple(args, "sO", &name, &list)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    optim::find_schedule(name).check(numbers_of(list));
+    Py_RETURN_NONE;
+  });
+}
+
 }  // namespace
 
-PyMethodDef optim_functions[] = {{"_optimizer_rules", optimizer_rules, METH_NOARGS, nullptr},
-                                 {"_check_options", check_options, METH_VARARGS, nullptr},
-                                 {"_lbfgs_step", lbfgs_step, METH_VARARGS, nullptr},
-                                 {}};
+PyMethodDef optim_functions[] = {
+  {"_optimizer_rules", optimizer_rules, METH_NOARGS, nullptr}, {"_check_options", check_options, METH_VARARGS, nullptr},
+  {"_lbfgs_step", lbfgs_step, METH_VARARGS, nullptr},          {"_scheduled_lr", scheduled_lr, METH_VARARGS, nullptr},
+  {"_check_schedule", check_schedule, METH_VARARGS, nullptr},  {}};
 
 }  // namespace strata::python

@@ -7,8 +7,9 @@ from .optimizer import Optimizer, flat_options
 
 
 class LBFGS(Optimizer):
-    """L-BFGS: directions from the last gradients and steps. `step` calls the closure several times; `line_search_fn` is None or
-    "strong_wolfe". There is one parameter group only.
+    """L-BFGS: directions from the last gradients and steps; `step` calls the closure several times.
+
+    `line_search_fn` is None or "strong_wolfe". There is one parameter group only.
 
     >>> p = strata.tensor([3.0, -2.0], requires_grad=True)
     >>> optimizer = strata.optim.LBFGS([p], line_search_fn="strong_wolfe")

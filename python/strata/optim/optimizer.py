@@ -53,10 +53,9 @@ def flat_options(group):
 
 
 class Optimizer:
-    """Base of all optimizers. `params` is an iterable of tensors, of (name, tensor) pairs, or of dicts: groups with options
-    of their own.
+    """Base of all optimizers.
 
-    A subclass of yours overrides `step`; `self.param_groups` is a list of dicts and `self.state[p]` a dict per parameter.
+    `params` is an iterable of tensors, of (name, tensor) pairs, or of dicts: groups with options of their own. A subclass of yours overrides `step`; `self.param_groups` is a list of dicts and `self.state[p]` a dict per parameter.
     """
 
     def __init__(self, params, defaults):
@@ -109,6 +108,7 @@ class Optimizer:
     def _check_group(self, group):
         """Raises where an option or a parameter of a new group is not what the optimizer takes."""
 
+    _stepped = False  # schedulers warn when they step first
     _numbers = frozenset(("step",))  # names of state that is one number per parameter
 
     def zero_grad(self, set_to_none=True):
@@ -201,6 +201,7 @@ class _Handle:
 
 def _with_hooks(step):
     def wrapped(self, *args, **kwargs):
+        self._stepped = True
         for hook in list(self._pre_hooks.values()):
             changed = hook(self, args, kwargs)
             if changed is not None:

@@ -66,7 +66,8 @@ class Fused(Optimizer):
                 if value is None:
                     begin = start if option is None else options[option]
                     if is_number:
-                        value = strata.full((), float(begin))
+                        precise = p.dtype == strata.float64
+                        value = strata.full((), float(begin), dtype=strata.float64 if precise else strata.float32)
                     else:
                         value = strata.full_like(p, begin, requires_grad=False)
                     new.append((p, name, value))
@@ -102,8 +103,9 @@ class SGD(Fused):
 
 
 class Adam(Fused):
-    """Adam: steps scaled by running means of the gradient and of its square; L2 weight decay, or AdamW's with
-    `decoupled_weight_decay=True`.
+    """Adam: steps scaled by running means of the gradient and of its square.
+
+    The weight decay is L2, or AdamW's with `decoupled_weight_decay=True`.
 
     >>> p = strata.ones(2, requires_grad=True)
     >>> p.sum().backward()
@@ -342,8 +344,9 @@ class Rprop(Fused):
 
 
 class Muon(Fused):
-    """Momentum whose matrix is made orthogonal before it is followed, for the 2-D parameters of hidden layers. `adjust_lr_fn` says
-    how the learning rate follows the shape: "original", "match_rms_adamw" or "spectral_unclamped".
+    """Momentum whose matrix is made orthogonal before it is followed, for the 2-D parameters of hidden layers.
+
+    `adjust_lr_fn` says how the learning rate follows the shape: "original", "match_rms_adamw" or "spectral_unclamped".
 
     >>> p = strata.ones(2, 3, requires_grad=True)
     >>> optimizer = strata.optim.Muon([p], lr=0.1)

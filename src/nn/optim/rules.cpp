@@ -35,7 +35,8 @@ double option_of(const Group& group, std::string_view name) {
 
 Tensor fresh(const StateKind& kind, const Group& group, const Tensor& param) {
   const double start = kind.option ? option_of(group, kind.option) : kind.start;
-  return kind.number ? full({}, start, DType::F32) : full_like(param, start);
+  if (!kind.number) return full_like(param, start);
+  return full({}, start, param.dtype() == DType::F64 ? DType::F64 : DType::F32);
 }
 
 }  // namespace
