@@ -17,10 +17,11 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FLOORS = ROOT / "docs/internals/conformance.json"
 REPORT = ROOT / "docs/internals/conformance.md"
-GROUPS = "core|nn.functional|linalg"
+GROUPS = "core|nn.functional|nn.Module|linalg"
 
 # Why an op fails, by a part of its name; the first that fits counts.
 REASONS = {
+    "nn.CTCLoss": "gradients are sums over paths in another order, 3.6e-5 off where 1e-5 is allowed",
     "as_strided_scatter": "PyTorch gives the overwritten elements of input a gradient; their derivative is 0, which is what Strata returns",
     "igamma": "NaN in, NaN out; PyTorch returns a number for some NaN inputs",
     "topk": "equal elements: which of them receives the gradient is not defined",
@@ -56,7 +57,7 @@ def replay(folder, path):
             "--path",
             path,
             "--dtype",
-            "float32,bfloat16,int64",
+            "float32,bfloat16,int64,module",
             "--groups",
             GROUPS,
             "--json",

@@ -1,13 +1,15 @@
-"""Derives the modules of both languages from their records: C++ classes (gen_modules_cpp.py) and Python classes
-(gen_modules_python.py).
+"""Derives the modules of both languages from their records: C++ classes (gen_modules_cpp.py), Python classes
+(gen_modules_python.py), their type stubs (gen_modules_stubs.py) and the samples as C++ calls (gen_module_samples.py).
 
 usage: gen_modules.py OUTPUT_FOLDER OPS... RECORDS.modules...   (the build calls it through gen_ops.py)
 """
 
 import pathlib
 
+import gen_module_samples
 import gen_modules_cpp
 import gen_modules_python
+import gen_modules_stubs
 import module_records
 
 
@@ -20,11 +22,13 @@ def main(folder, ops, sources, write):
         write(out / "strata" / "nn" / f"{family}.h", gen_modules_cpp.header(family, records))
         write(out / "nn" / f"{family}.cpp", gen_modules_cpp.source(family, records, table))
     umbrella = "// Generated: every module of the records. Do not edit.\n#pragma once\n"
-    write(
-        out / "strata" / "nn" / "modules.h", umbrella + "".join(f'#include "strata/nn/{f}.h"\n' for f in families)
-    )
+    write(out / "strata" / "nn" / "modules.h", umbrella + "".join(f'#include "strata/nn/{f}.h"\n' for f in families))
     records = [r for group in families.values() for r in group]
-    write(out / "python" / "strata" / "nn" / "_modules.py", gen_modules_python.module(records, table))
+    write(out / "tests" / "module_samples.inc", gen_module_samples.samples(records))
+    package = out / "python" / "strata" / "nn"
+    write(package / "_modules.py", gen_modules_python.module(records, table))
+    write(package / "_modules.pyi", gen_modules_stubs.modules(records))
+    write(package / "__init__.pyi", gen_modules_stubs.package(records))
 
 
 class OpTable:

@@ -267,7 +267,7 @@ def repr_lines(r, table):
             if literal:
                 pieces.append('"' + literal.replace('"', '\\"') + '"')
             elif inside.endswith("!r"):
-                pieces.append(f"\"'\" + detail::show({expression.text(inside[:-2])}) + \"'\"")
+                pieces.append(f'"\'" + detail::show({expression.text(inside[:-2])}) + "\'"')
             else:
                 pieces.append(f"detail::show({expression.text(inside)})")
         test = f"if ({expression.text(condition)}) " if condition else ""
@@ -276,14 +276,16 @@ def repr_lines(r, table):
 
 
 def definition(r, table):
-    name, required, options = r.name, required_of(r), options_of(r)
+    name = r.name
     lines = [f"\nstruct {name}::State final : ModuleState {{\n"]
     for attribute, kind in r.stored().items():
         lines.append(f"  {cpp_type(kind)} {attribute}{initial(kind)};\n")
     if r.tensors or r.values:
         lines.append(f"  Tensor {', '.join([t.name for _, t in r.tensors] + r.values)};\n")
     if r.repr:
-        lines.append("  std::string extra_repr() const override {\n    const State& s = *this;\n    std::string text;\n")
+        lines.append(
+            "  std::string extra_repr() const override {\n    const State& s = *this;\n    std::string text;\n"
+        )
         lines.append(repr_lines(r, table) + "    return text;\n  }\n")
     lines.append("};\n")
     lines.append(f"{name}::State& {name}::own() const {{ return static_cast<State&>(state()); }}\n")
@@ -302,20 +304,30 @@ def definition(r, table):
 
 
 def initial(kind):
-    return " = 0" if cpp_type(kind).startswith(("Ints", "Padding")) or kind in ("int", "float") else " = false" if kind == "bool" else ""
+    return (
+        " = 0"
+        if cpp_type(kind).startswith(("Ints", "Padding")) or kind in ("int", "float")
+        else " = false"
+        if kind == "bool"
+        else ""
+    )
 
 
 def constructor(r, table):
     takes = [argument_text(a) for a in required_of(r)]
     if options_of(r) or makes_tensors(r):
         takes.append("const Options& options")
-    arguments = {a.name: a.name if a.default is None else f"options.{a.name}" for a in r.arguments if a.kind != "legacy"}
+    arguments = {
+        a.name: a.name if a.default is None else f"options.{a.name}" for a in r.arguments if a.kind != "legacy"
+    }
     lines = [f"{r.name}::{r.name}({', '.join(takes)}) : Module(std::make_shared<State>()) {{\n"]
     lines.append(f'  State& s = own();\n  s.kind = "{r.name}", s.tag = &kTag;\n')
     derived = {name for name, _, _ in r.attributes}
     for attribute in r.stored():
         if attribute not in derived:
             lines.append(f"  s.{attribute} = {arguments[attribute]};\n")
+            if r.stored()[attribute] == "int[]":  # a shape is a list even when it was given as one number
+                lines.append(f"  s.{attribute}.single = false;\n")
     here = Expression({**names_of(r, tensors=False), **arguments}, table)
     for attribute, kind, expression in r.attributes:
         lines.append(f"  s.{attribute} = detail::convert<{cpp_type(kind)}>({here.text(expression)});\n")
@@ -331,13 +343,20 @@ def constructor(r, table):
         made = f"empty(detail::shape_of({sizes}), {'DType::I64' if t.dtype else 'dtype'}, device)"
         condition = f"if ({here.text(t.condition)}) " if t.condition else ""
         lines.append(f"  {condition}s.{t.name} = {made};\n")
-        flags = "" if t.persistent and not t.optional else f", {'true' if t.persistent else 'false'}, {'true' if t.optional else 'false'}"
+        flags = (
+            ""
+            if t.persistent and not t.optional
+            else f", {'true' if t.persistent else 'false'}, {'true' if t.optional else 'false'}"
+        )
         lines.append(f'  s.{kind}s.push_back({{"{t.name}", &s.{t.name}{flags}}});\n')
         if kind == "parameter":
             lines.append(f"  if (s.{t.name}) s.{t.name}.set_requires_grad();\n")
     if r.tensors:
         at = lines.index(f'  State& s = own();\n  s.kind = "{r.name}", s.tag = &kTag;\n') + 1
-        lines.insert(at, "  const DType dtype = options.dtype.value_or(default_dtype());\n  const Device device = options.device.value_or(Device());\n")
+        lines.insert(
+            at,
+            "  const DType dtype = options.dtype.value_or(default_dtype());\n  const Device device = options.device.value_or(Device());\n",
+        )
         lines.append("  reset_parameters();\n")
     return [*lines, "}\n"]
 
@@ -357,7 +376,9 @@ def reset(r, table):
             if not keywords:
                 break
             known = keywords.pop(names[index], None)
-            given.append(here.emit(known) if known is not None else op.cpp_param(index, *op.params[index]).partition(" = ")[2])
+            given.append(
+                here.emit(known) if known is not None else op.cpp_param(index, *op.params[index]).partition(" = ")[2]
+            )
         test = f"if (s.{t.name}) " if t.condition else ""
         lines.append(f"  {test}init::{t.init}({', '.join([f's.{t.name}', *given])});\n")
     if r.after:

@@ -33,7 +33,7 @@ from .parameter import Parameter
 
 _op, _empty = _C.ops, _C.ops["empty"]
 '''
-WITH_INDICES = re.compile(r"((?:adaptive_)?max_pool\dd)_with_indices")
+WITH_INDICES = re.compile(r"((?:adaptive_|fractional_)?max_pool\dd)_with_indices")
 
 
 class Names(ast.NodeTransformer):
@@ -229,5 +229,7 @@ def extra_repr(r, here, table):
         return [*lines, f"        return {pieces[0][1]}\n"]
     lines.append('        text = ""\n')
     for condition, shown in pieces:
-        lines.append(f"        if {condition}:\n            text += {shown}\n" if condition else f"        text += {shown}\n")
+        lines.append(
+            f"        if {condition}:\n            text += {shown}\n" if condition else f"        text += {shown}\n"
+        )
     return [*lines, "        return text\n"]

@@ -68,3 +68,11 @@ from .serialization import load, save  # noqa: E402
 from .trace import trace  # noqa: E402
 
 __all__ = [name for name in globals() if not name.startswith("_")]
+
+
+def __getattr__(name):
+    if name == "vision":  # imported when first used: most programs do without
+        import importlib
+
+        return importlib.import_module(".vision", __name__)
+    raise AttributeError(f"module 'strata' has no attribute {name!r}")

@@ -2,9 +2,9 @@
 
 from . import _C
 
-__all__ = ["SafetensorError", "load", "load_file", "safe_open", "save", "save_file"]
+__all__ = ["load", "load_file", "safe_open", "save", "save_file"]
 
-SafetensorError = RuntimeError
+SafetensorError = RuntimeError  # the package's name for what is wrong with a file
 
 
 def save_file(tensors, filename, metadata=None):

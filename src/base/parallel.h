@@ -11,6 +11,18 @@ STRATA_API void set_num_threads(int n);  // for loops started from any thread
 STRATA_API int hardware_threads();
 STRATA_API void open_thread_team();  // loads libgomp if nobody did: before a library that would bring it along
 
+// Keeps the loops of this thread to itself for the length of a scope: where threads of one's own are the parallelism.
+class STRATA_API SerialLoops {
+ public:
+  SerialLoops();
+  ~SerialLoops();
+  SerialLoops(const SerialLoops&) = delete;
+  SerialLoops& operator=(const SerialLoops&) = delete;
+
+ private:
+  bool before_;
+};
+
 namespace detail {
 // Calls body(context, begin, end) on disjoint pieces that cover [0, n). Exceptions of a piece are rethrown here.
 STRATA_API void run_parallel(int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* context);

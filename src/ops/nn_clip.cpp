@@ -49,16 +49,17 @@ STRATA_OP(total_norm, "_total_norm(Tensor[] tensors, float norm_type, bool error
     check_list(tensors, "get_total_norm");
     const autograd::NoGrad off;
     const double total = total_norm_of(tensors, norm_type);
-    STRATA_CHECK(!error_if_nonfinite || std::isfinite(total), Runtime,
-                 "The total norm of order {} for gradients from `parameters` is non-finite, so it cannot be clipped. To "
-                 "disable this error and scale the gradients by the non-finite norm anyway, set "
-                 "`error_if_nonfinite=False`",
-                 norm_type);
+    STRATA_CHECK(
+      !error_if_nonfinite || std::isfinite(total), Runtime,
+      "The total norm of order {} for gradients from `parameters` is non-finite, so it cannot be clipped. To "
+      "disable this error and scale the gradients by the non-finite norm anyway, set "
+      "`error_if_nonfinite=False`",
+      norm_type);
     return as_scalar(total, tensors);
   })
   .samples({"[f(2,3), f(4)], 2.0, False", "[f(2,3), f(4)], inf, False", "[f(3), f(0)], 1.0, True"});
 
-STRATA_OP(clip_grads_with_norm, "_clip_grads_with_norm(Tensor[] grads, float max_norm, Tensor total_norm) -> Tensor")
+STRATA_OP(clip_grads_with_norm, "_clip_grads_with_norm_(Tensor[] grads, float max_norm, Tensor total_norm) -> Tensor")
   .doc("Scales tensors in place so that a total norm above max_norm becomes max_norm; the norm is returned.")
   .helper()
   .no_out()

@@ -192,6 +192,51 @@ TEST(Optim, ClosureComputesTheLoss) {
   EXPECT_EQ(p.item<double>(), 1.5);
 }
 
+Tensor rosenbrock(const Tensor& x) {
+  const Tensor a = narrow(x, 0, 0, 1), b = narrow(x, 0, 1, 1);
+  return sum(square(b - square(a)) * 100 + square(1 - a));
+}
+
+TEST(Optim, LbfgsReachesTheMinimumAndResumesBitForBit) {
+  const auto start = [] {
+    Tensor x = make_tensor(std::vector<int64_t>{2}, DType::F64);
+    x.data<double>()[0] = -1.2, x.data<double>()[1] = 1;
+    return x.set_requires_grad();
+  };
+  const optim::LBFGSOptions options{.max_iter = 5, .tolerance_change = 1e-15, .history_size = 4, .strong_wolfe = true};
+  const auto take_steps = [](optim::LBFGS& opt, const Tensor& x, int n) {
+    for (int i = 0; i < n; ++i)
+      opt.step([&] {
+        opt.zero_grad();
+        Tensor loss = rosenbrock(x);
+        loss.backward();
+        return loss;
+      });
+  };
+  Tensor x = start(), y = start();
+  optim::LBFGS through({x}, options), before({y}, options), after({y});
+  take_steps(through, x, 15);
+  EXPECT_NEAR(x.data<double>()[0], 1, 1e-6);
+  EXPECT_NEAR(x.data<double>()[1], 1, 1e-6);
+  take_steps(before, y, 3);
+  after.load_state_dict(before.state_dict());
+  take_steps(after, y, 12);
+  EXPECT_TRUE(same_bits(x, y));
+
+  Tensor z = parameter({1});
+  optim::LBFGS other({z});
+  EXPECT_ERROR(Value, "not of the 1 elements", other.load_state_dict(before.state_dict()));
+  EXPECT_ERROR(Value, "needs a closure", other.step());
+}
+
+TEST(Optim, MuonWantsMatrices) {
+  EXPECT_ERROR(Value, "only supports 2D parameters, parameter 0 has shape [2]", optim::Muon({parameter({1, 2})}));
+  Tensor p = ones({2, 2}).set_requires_grad();
+  optim::Muon opt({p}, {.lr = 0.1});
+  take_step(opt);
+  EXPECT_LT(p.data<float>()[0], 1);
+}
+
 TEST(Optim, RuleOfOnesOwn) {
   struct SignDescent : optim::Optimizer {
     explicit SignDescent(std::vector<Tensor> params, double lr) : Optimizer("SignDescent") {

@@ -32,7 +32,8 @@ _FILES = {
 }
 _HOME = {name: file for file, names in _FILES.items() for name in names}
 
-__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "functional", "init", "utils", *_HOME]
+__all__ = list(_HOME)
+__all__ += ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "functional", "init", "utils"]
 
 
 def __getattr__(name):

@@ -17,7 +17,11 @@ class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpect
     __slots__ = ()
 
     def __repr__(self):
-        return "<All keys matched successfully>" if not self.missing_keys and not self.unexpected_keys else super().__repr__()
+        return (
+            "<All keys matched successfully>"
+            if not self.missing_keys and not self.unexpected_keys
+            else super().__repr__()
+        )
 
 
 def _quoted(names):

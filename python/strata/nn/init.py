@@ -8,4 +8,5 @@ _ops = {
 }
 globals().update(_ops)
 
-__all__ = ["calculate_gain", *_ops]
+__all__ = list(_ops)
+__all__ += ["calculate_gain"]

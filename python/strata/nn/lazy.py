@@ -25,7 +25,9 @@ class LazyModuleMixin:
     def _complete(self, input):
         """Gives the tensors their shapes."""
         if input.dim() <= self.channel_dim:
-            raise RuntimeError(f"{type(self).__name__}: cannot tell the number of features from shape {list(input.shape)}")
+            raise RuntimeError(
+                f"{type(self).__name__}: cannot tell the number of features from shape {list(input.shape)}"
+            )
         features = input.shape[self.channel_dim]
         model = self.cls_to_become(features, *self._lazy_arguments, **self._lazy_options)
         for table, own in ((model._parameters, self._parameters), (model._buffers, self._buffers)):

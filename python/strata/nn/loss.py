@@ -73,7 +73,9 @@ class TripletMarginWithDistanceLoss(Module):
         from ._modules import PairwiseDistance
 
         if margin <= 0:
-            raise ValueError(f"TripletMarginWithDistanceLoss: expected margin to be greater than 0, got {margin} instead")
+            raise ValueError(
+                f"TripletMarginWithDistanceLoss: expected margin to be greater than 0, got {margin} instead"
+            )
         self.reduction = legacy_reduction(None, None, reduction)
         self.distance_function = distance_function if distance_function is not None else PairwiseDistance()
         self.margin, self.swap = margin, swap

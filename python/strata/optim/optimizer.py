@@ -21,16 +21,41 @@ def no_choice(name, options):
             raise TypeError(f"{name}() got an unexpected keyword argument '{key}'")
 
 
-def require(name, condition, what, value):
-    if not condition:
-        raise ValueError(f"{name}: invalid {what}: {value}")
+# Options of several numbers, and the names of their parts in the library.
+_PARTS = {
+    "betas": ("beta1", "beta2"),
+    "etas": ("etaminus", "etaplus"),
+    "step_sizes": ("step_min", "step_max"),
+    "ns_coefficients": ("ns_a", "ns_b", "ns_c"),
+}
+_ADJUSTMENTS = {None: 0, "original": 0, "match_rms_adamw": 1, "spectral_unclamped": 2}
+
+
+def flat_options(group):
+    """The numbers of a group by their names in the library. What is no number is left out."""
+    flat = {}
+    for name, value in group.items():
+        if name in _PARTS:
+            parts = _PARTS[name]
+            if len(value) != len(parts):
+                raise ValueError(f"{name} must be {len(parts)} numbers, found {value}")
+            flat.update(zip(parts, value, strict=True))
+        elif name == "adjust_lr_fn":
+            if value not in _ADJUSTMENTS:
+                known = ", ".join(repr(n) for n in _ADJUSTMENTS if n)
+                raise ValueError(f"adjust_lr_fn {value!r} is not supported: choose one of {known}")
+            flat[name] = _ADJUSTMENTS[value]
+        elif isinstance(value, (bool, int, float)):
+            flat[name] = value
+        elif isinstance(value, strata.Tensor) or hasattr(value, "__float__"):
+            flat[name] = float(value)
+    return flat
 
 
 class Optimizer:
-    """Base of all optimizers. `params` is an iterable of tensors, of (name, tensor) pairs, or of dicts: groups with options
-    of their own.
+    """Base of all optimizers.
 
-    A subclass of yours overrides `step`; `self.param_groups` is a list of dicts and `self.state[p]` a dict per parameter.
+    `params` is an iterable of tensors, of (name, tensor) pairs, or of dicts: groups with options of their own. A subclass of yours overrides `step`; `self.param_groups` is a list of dicts and `self.state[p]` a dict per parameter.
     """
 
     def __init__(self, params, defaults):
@@ -77,7 +102,14 @@ class Optimizer:
         group["params"] = params
         for name, default in self.defaults.items():
             group.setdefault(name, default)
+        self._check_group(group)
         self.param_groups.append(group)
+
+    def _check_group(self, group):
+        """Raises where an option or a parameter of a new group is not what the optimizer takes."""
+
+    _stepped = False  # schedulers warn when they step first
+    _numbers = frozenset(("step",))  # names of state that is one number per parameter
 
     def zero_grad(self, set_to_none=True):
         """Forgets the gradients, or sets them to zero."""
@@ -124,7 +156,7 @@ class Optimizer:
             p = by_number.get(number)
             if p is None:
                 raise ValueError(f"loaded state dict has state of parameter {number}, which is in no group")
-            state[p] = {k: _taken(v, k, p) for k, v in entries.items()}
+            state[p] = {k: _taken(v, k in self._numbers, p) for k, v in entries.items()}
         groups = []
         for mine, theirs in zip(self.param_groups, saved, strict=True):
             groups.append({**mine, **{k: v for k, v in theirs.items() if k != "params"}, "params": mine["params"]})
@@ -169,6 +201,7 @@ class _Handle:
 
 def _with_hooks(step):
     def wrapped(self, *args, **kwargs):
+        self._stepped = True
         for hook in list(self._pre_hooks.values()):
             changed = hook(self, args, kwargs)
             if changed is not None:
@@ -182,12 +215,14 @@ def _with_hooks(step):
     return wrapped
 
 
-def _taken(value, key, param):
+def _taken(value, is_number, param):
     """A loaded entry of state, as the optimizer keeps it beside `param`."""
+    if isinstance(value, list):
+        return [_taken(v, is_number, param) for v in value]
     if not isinstance(value, strata.Tensor):
-        return value
+        return strata.tensor(float(value)) if is_number and value is not None else value
     with strata.no_grad():
-        if key != "step" and param.is_floating_point() and value.shape == param.shape:
+        if not is_number and param.is_floating_point() and value.shape == param.shape:
             taken = strata.empty_like(param, requires_grad=False)
             return taken.copy_(value)
         return value.detach().clone()

@@ -1,26 +1,36 @@
-"""The optimizers whose step is the same for every element: each class holds options and state, the step itself is one fused
-pass over all parameters of a group (the ops _fused_*)."""
+"""The optimizers whose step is one fused op over all parameters of a group. What each keeps beside a parameter, and which of its
+options its op takes, stands in the library's table of rules."""
 
 import strata
 from strata import _C
 
-from .optimizer import Optimizer, no_choice, require
+from .optimizer import Optimizer, flat_options, no_choice
+
+_RULES = _C._optimizer_rules()
 
 
-class Elementwise(Optimizer):
-    """An optimizer with tensors of state beside each parameter. Subclasses name them and call their op."""
+class Fused(Optimizer):
+    """Base of the optimizers in the library's table."""
 
-    def _names(self, group):
-        """Names of the state that this group's options ask for."""
-        raise NotImplementedError
+    def __init__(self, params, switches, **options):
+        no_choice(type(self).__name__, switches)
+        super().__init__(params, options)
 
-    def _update(self, group, params, grads, state):
-        """One step; state[name] is a list with a tensor per parameter."""
-        raise NotImplementedError
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if cls.__name__ in _RULES and cls.__module__ == __name__:  # a subclass of yours keeps its parent's rule
+            cls._rule = _RULES[cls.__name__]
+            cls._op = staticmethod(_C.ops[cls._rule["op"]])
+            cls._numbers = frozenset(name for name, is_number, *_ in cls._rule["state"] if is_number)
 
-    def _fresh(self, name, param, group):
-        """A parameter's state before the first step."""
-        return strata.zeros(()) if name == "step" else strata.zeros_like(param, requires_grad=False)
+    def _check_group(self, group):
+        _C._check_options(type(self).__name__, flat_options(group))
+        for p in group["params"] if self._rule["matrices_only"] else ():
+            if p.ndim != 2:
+                raise ValueError(
+                    f"{type(self).__name__} only supports 2D parameters, found a parameter of shape {list(p.shape)}; "
+                    "give the others to another optimizer, such as AdamW"
+                )
 
     def step(self, closure=None):
         """One step. A closure, if given, computes the loss and its gradients first; its result is returned."""
@@ -31,28 +41,43 @@ class Elementwise(Optimizer):
         with strata.no_grad():
             for group in self.param_groups:
                 params = [p for p in group["params"] if p.grad is not None]
-                if params:
-                    self._step_group(group, params)
+                if self._rule["first"]:  # parameters whose state is new take a pass of their own
+                    name = self._rule["state"][0][0]
+                    new = [p for p in params if self.state[p].get(name) is None]
+                    self._update(group, new, first=True)
+                    params = (
+                        [p for p in params if self.state[p].get(name) is not None] if len(new) < len(params) else []
+                    )
+                self._update(group, params)
         return loss
 
-    def _step_group(self, group, params):
-        names = self._names(group)
-        state = {name: [] for name in names}
-        for p in params:
-            mine = self.state[p]
-            for name in names:
-                if mine.get(name) is None:
-                    mine[name] = self._fresh(name, p, group)
-                state[name].append(mine[name])
-        self._update(group, params, [p.grad for p in params], state)
+    def _update(self, group, params, **first):
+        if not params:
+            return
+        options = flat_options(group)
+        lists, new = [], []
+        for name, is_number, start, option, needs in self._rule["state"]:
+            values = []
+            lists.append(values)
+            if needs is not None and not options[needs]:
+                continue
+            for p in params:
+                value = self.state[p].get(name)
+                if value is None:
+                    begin = start if option is None else options[option]
+                    if is_number:
+                        precise = p.dtype == strata.float64
+                        value = strata.full((), float(begin), dtype=strata.float64 if precise else strata.float32)
+                    else:
+                        value = strata.full_like(p, begin, requires_grad=False)
+                    new.append((p, name, value))
+                values.append(value)
+        self._op(params, [p.grad for p in params], *lists, *(options[name] for name in self._rule["options"]), **first)
+        for p, name, value in new:  # only a step that was taken leaves new state behind
+            self.state[p][name] = value
 
 
-def _check_betas(name, betas):
-    for i, beta in enumerate(betas):
-        require(name, 0 <= beta < 1, f"beta parameter at index {i}", beta)
-
-
-class SGD(Elementwise):
+class SGD(Fused):
     """Stochastic gradient descent, with momentum, dampening, Nesterov's look-ahead and L2 weight decay.
 
     >>> p = strata.ones(2, requires_grad=True)
@@ -63,50 +88,24 @@ class SGD(Elementwise):
     """
 
     def __init__(
-        self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, maximize=False, **options
+        self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, maximize=False, **switches
     ):
-        no_choice("SGD", options)
-        require("SGD", lr >= 0, "learning rate", lr)
-        require("SGD", momentum >= 0, "momentum value", momentum)
-        require("SGD", weight_decay >= 0, "weight_decay value", weight_decay)
-        if nesterov and (momentum <= 0 or dampening != 0):
-            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         super().__init__(
             params,
-            {
-                "lr": lr,
-                "momentum": momentum,
-                "dampening": dampening,
-                "weight_decay": weight_decay,
-                "nesterov": nesterov,
-                "maximize": maximize,
-            },
+            switches,
+            lr=lr,
+            momentum=momentum,
+            dampening=dampening,
+            weight_decay=weight_decay,
+            nesterov=nesterov,
+            maximize=maximize,
         )
 
-    def _step_group(self, group, params):
-        options = (
-            float(group["lr"]),
-            group["momentum"],
-            group["dampening"],
-            group["weight_decay"],
-            group["nesterov"],
-            group["maximize"],
-        )
-        if not group["momentum"]:
-            return _C.ops["_fused_sgd"](params, [p.grad for p in params], [], *options)
-        new = [p for p in params if self.state[p].get("momentum_buffer") is None]
-        old = [p for p in params if self.state[p].get("momentum_buffer") is not None] if len(new) < len(params) else []
-        for p in new:
-            self.state[p]["momentum_buffer"] = strata.empty_like(p, requires_grad=False)
-        for first, some in ((True, new), (False, old)):
-            if some:
-                buffers = [self.state[p]["momentum_buffer"] for p in some]
-                _C.ops["_fused_sgd"](some, [p.grad for p in some], buffers, *options, first)
 
+class Adam(Fused):
+    """Adam: steps scaled by running means of the gradient and of its square.
 
-class Adam(Elementwise):
-    """Adam: steps scaled by running means of the gradient and of its square; L2 weight decay, or AdamW's with
-    `decoupled_weight_decay=True`.
+    The weight decay is L2, or AdamW's with `decoupled_weight_decay=True`.
 
     >>> p = strata.ones(2, requires_grad=True)
     >>> p.sum().backward()
@@ -126,44 +125,18 @@ class Adam(Elementwise):
         *,
         maximize=False,
         decoupled_weight_decay=False,
-        **options,
+        **switches,
     ):
-        name = type(self).__name__
-        no_choice(name, options)
-        require(name, lr >= 0, "learning rate", lr)
-        require(name, eps >= 0, "epsilon value", eps)
-        require(name, weight_decay >= 0, "weight_decay value", weight_decay)
-        _check_betas(name, betas)
         super().__init__(
             params,
-            {
-                "lr": lr,
-                "betas": tuple(betas),
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "amsgrad": amsgrad,
-                "maximize": maximize,
-                "decoupled_weight_decay": decoupled_weight_decay,
-            },
-        )
-
-    def _names(self, group):
-        return ("step", "exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if group["amsgrad"] else ()))
-
-    def _update(self, group, params, grads, state):
-        _C.ops["_fused_adam"](
-            params,
-            grads,
-            state["step"],
-            state["exp_avg"],
-            state["exp_avg_sq"],
-            state.get("max_exp_avg_sq", []),
-            float(group["lr"]),
-            *group["betas"],
-            group["eps"],
-            group["weight_decay"],
-            group["decoupled_weight_decay"],
-            group["maximize"],
+            switches,
+            lr=lr,
+            betas=tuple(betas),
+            eps=eps,
+            weight_decay=weight_decay,
+            amsgrad=amsgrad,
+            maximize=maximize,
+            decoupled_weight_decay=decoupled_weight_decay,
         )
 
 
@@ -187,14 +160,14 @@ class AdamW(Adam):
         amsgrad=False,
         *,
         maximize=False,
-        **options,
+        **switches,
     ):
         super().__init__(
-            params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, decoupled_weight_decay=True, **options
+            params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, decoupled_weight_decay=True, **switches
         )
 
 
-class NAdam(Elementwise):
+class NAdam(Fused):
     """Adam with Nesterov momentum.
 
     >>> p = strata.ones(1, requires_grad=True)
@@ -212,49 +185,22 @@ class NAdam(Elementwise):
         decoupled_weight_decay=False,
         *,
         maximize=False,
-        **options,
+        **switches,
     ):
-        no_choice("NAdam", options)
-        require("NAdam", lr >= 0, "learning rate", lr)
-        require("NAdam", eps >= 0, "epsilon value", eps)
-        require("NAdam", weight_decay >= 0, "weight_decay value", weight_decay)
-        require("NAdam", momentum_decay >= 0, "momentum_decay value", momentum_decay)
-        _check_betas("NAdam", betas)
         super().__init__(
             params,
-            {
-                "lr": lr,
-                "betas": tuple(betas),
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "momentum_decay": momentum_decay,
-                "decoupled_weight_decay": decoupled_weight_decay,
-                "maximize": maximize,
-            },
-        )
-
-    def _names(self, group):
-        return ("step", "mu_product", "exp_avg", "exp_avg_sq")
-
-    def _fresh(self, name, param, group):
-        return strata.ones(()) if name == "mu_product" else super()._fresh(name, param, group)
-
-    def _update(self, group, params, grads, state):
-        _C.ops["_fused_nadam"](
-            params,
-            grads,
-            *state.values(),
-            float(group["lr"]),
-            *group["betas"],
-            group["eps"],
-            group["weight_decay"],
-            group["momentum_decay"],
-            group["decoupled_weight_decay"],
-            group["maximize"],
+            switches,
+            lr=lr,
+            betas=tuple(betas),
+            eps=eps,
+            weight_decay=weight_decay,
+            momentum_decay=momentum_decay,
+            decoupled_weight_decay=decoupled_weight_decay,
+            maximize=maximize,
         )
 
 
-class RAdam(Elementwise):
+class RAdam(Fused):
     """Rectified Adam: follows the plain mean of the gradients until the variance can be trusted.
 
     >>> p = strata.ones(1, requires_grad=True)
@@ -271,77 +217,34 @@ class RAdam(Elementwise):
         decoupled_weight_decay=False,
         *,
         maximize=False,
-        **options,
+        **switches,
     ):
-        no_choice("RAdam", options)
-        require("RAdam", lr >= 0, "learning rate", lr)
-        require("RAdam", eps >= 0, "epsilon value", eps)
-        require("RAdam", weight_decay >= 0, "weight_decay value", weight_decay)
-        _check_betas("RAdam", betas)
         super().__init__(
             params,
-            {
-                "lr": lr,
-                "betas": tuple(betas),
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "decoupled_weight_decay": decoupled_weight_decay,
-                "maximize": maximize,
-            },
-        )
-
-    def _names(self, group):
-        return ("step", "exp_avg", "exp_avg_sq")
-
-    def _update(self, group, params, grads, state):
-        _C.ops["_fused_radam"](
-            params,
-            grads,
-            *state.values(),
-            float(group["lr"]),
-            *group["betas"],
-            group["eps"],
-            group["weight_decay"],
-            group["decoupled_weight_decay"],
-            group["maximize"],
+            switches,
+            lr=lr,
+            betas=tuple(betas),
+            eps=eps,
+            weight_decay=weight_decay,
+            decoupled_weight_decay=decoupled_weight_decay,
+            maximize=maximize,
         )
 
 
-class Adamax(Elementwise):
+class Adamax(Fused):
     """Adam with the infinity norm in place of the second moment.
 
     >>> p = strata.ones(1, requires_grad=True)
     >>> optimizer = strata.optim.Adamax([p], lr=0.1)
     """
 
-    def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, *, maximize=False, **options):
-        no_choice("Adamax", options)
-        require("Adamax", lr >= 0, "learning rate", lr)
-        require("Adamax", eps >= 0, "epsilon value", eps)
-        require("Adamax", weight_decay >= 0, "weight_decay value", weight_decay)
-        _check_betas("Adamax", betas)
+    def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, *, maximize=False, **switches):
         super().__init__(
-            params,
-            {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay, "maximize": maximize},
-        )
-
-    def _names(self, group):
-        return ("step", "exp_avg", "exp_inf")
-
-    def _update(self, group, params, grads, state):
-        _C.ops["_fused_adamax"](
-            params,
-            grads,
-            *state.values(),
-            float(group["lr"]),
-            *group["betas"],
-            group["eps"],
-            group["weight_decay"],
-            group["maximize"],
+            params, switches, lr=lr, betas=tuple(betas), eps=eps, weight_decay=weight_decay, maximize=maximize
         )
 
 
-class Adagrad(Elementwise):
+class Adagrad(Fused):
     """Steps divided by the root of the sum of all squared gradients.
 
     >>> p = strata.ones(1, requires_grad=True)
@@ -358,79 +261,32 @@ class Adagrad(Elementwise):
         eps=1e-10,
         *,
         maximize=False,
-        **options,
+        **switches,
     ):
-        no_choice("Adagrad", options)
-        require("Adagrad", lr >= 0, "learning rate", lr)
-        require("Adagrad", lr_decay >= 0, "lr_decay value", lr_decay)
-        require("Adagrad", weight_decay >= 0, "weight_decay value", weight_decay)
-        require("Adagrad", initial_accumulator_value >= 0, "initial_accumulator_value value", initial_accumulator_value)
-        require("Adagrad", eps >= 0, "epsilon value", eps)
         super().__init__(
             params,
-            {
-                "lr": lr,
-                "lr_decay": lr_decay,
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "initial_accumulator_value": initial_accumulator_value,
-                "maximize": maximize,
-            },
-        )
-
-    def _names(self, group):
-        return ("step", "sum")
-
-    def _fresh(self, name, param, group):
-        if name == "sum":
-            return strata.full_like(param, group["initial_accumulator_value"], requires_grad=False)
-        return super()._fresh(name, param, group)
-
-    def _update(self, group, params, grads, state):
-        _C.ops["_fused_adagrad"](
-            params,
-            grads,
-            *state.values(),
-            float(group["lr"]),
-            group["lr_decay"],
-            group["weight_decay"],
-            group["eps"],
-            group["maximize"],
+            switches,
+            lr=lr,
+            lr_decay=lr_decay,
+            eps=eps,
+            weight_decay=weight_decay,
+            initial_accumulator_value=initial_accumulator_value,
+            maximize=maximize,
         )
 
 
-class Adadelta(Elementwise):
+class Adadelta(Fused):
     """Steps as large as recent steps, relative to recent gradients.
 
     >>> p = strata.ones(1, requires_grad=True)
     >>> optimizer = strata.optim.Adadelta([p])
     """
 
-    def __init__(self, params, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0, *, maximize=False, **options):
-        no_choice("Adadelta", options)
-        require("Adadelta", lr >= 0, "learning rate", lr)
-        require("Adadelta", 0 <= rho <= 1, "rho value", rho)
-        require("Adadelta", eps >= 0, "epsilon value", eps)
-        require("Adadelta", weight_decay >= 0, "weight_decay value", weight_decay)
-        super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize})
-
-    def _names(self, group):
-        return ("step", "square_avg", "acc_delta")
-
-    def _update(self, group, params, grads, state):
-        _C.ops["_fused_adadelta"](
-            params,
-            grads,
-            *state.values(),
-            float(group["lr"]),
-            group["rho"],
-            group["eps"],
-            group["weight_decay"],
-            group["maximize"],
-        )
+    def __init__(self, params, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0, *, maximize=False, **switches):
+        super().__init__(params, switches, lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize)
 
 
-class RMSprop(Elementwise):
+class RMSprop(Fused):
     """Steps divided by the root of a running mean of squared gradients; optionally centred, with momentum.
 
     >>> p = strata.ones(1, requires_grad=True)
@@ -448,117 +304,75 @@ class RMSprop(Elementwise):
         centered=False,
         *,
         maximize=False,
-        **options,
+        **switches,
     ):
-        no_choice("RMSprop", options)
-        require("RMSprop", lr >= 0, "learning rate", lr)
-        require("RMSprop", eps >= 0, "epsilon value", eps)
-        require("RMSprop", momentum >= 0, "momentum value", momentum)
-        require("RMSprop", weight_decay >= 0, "weight_decay value", weight_decay)
-        require("RMSprop", alpha >= 0, "alpha value", alpha)
         super().__init__(
             params,
-            {
-                "lr": lr,
-                "momentum": momentum,
-                "alpha": alpha,
-                "eps": eps,
-                "centered": centered,
-                "weight_decay": weight_decay,
-                "maximize": maximize,
-            },
-        )
-
-    def _names(self, group):
-        return (
-            "step",
-            "square_avg",
-            *(("momentum_buffer",) if group["momentum"] > 0 else ()),
-            *(("grad_avg",) if group["centered"] else ()),
-        )
-
-    def _update(self, group, params, grads, state):
-        _C.ops["_fused_rmsprop"](
-            params,
-            grads,
-            state["step"],
-            state["square_avg"],
-            state.get("momentum_buffer", []),
-            state.get("grad_avg", []),
-            float(group["lr"]),
-            group["alpha"],
-            group["eps"],
-            group["weight_decay"],
-            group["momentum"],
-            group["maximize"],
+            switches,
+            lr=lr,
+            momentum=momentum,
+            alpha=alpha,
+            eps=eps,
+            centered=centered,
+            weight_decay=weight_decay,
+            maximize=maximize,
         )
 
 
-class ASGD(Elementwise):
+class ASGD(Fused):
     """Averaged stochastic gradient descent; the average stands in `state[p]["ax"]`.
 
     >>> p = strata.ones(1, requires_grad=True)
     >>> optimizer = strata.optim.ASGD([p], lr=0.1)
     """
 
-    def __init__(self, params, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0, *, maximize=False, **options):
-        no_choice("ASGD", options)
-        require("ASGD", lr >= 0, "learning rate", lr)
-        require("ASGD", weight_decay >= 0, "weight_decay value", weight_decay)
+    def __init__(self, params, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0, *, maximize=False, **switches):
         super().__init__(
-            params,
-            {
-                "lr": lr,
-                "lambd": lambd,
-                "alpha": alpha,
-                "t0": t0,
-                "weight_decay": weight_decay,
-                "maximize": maximize,
-            },
-        )
-
-    def _names(self, group):
-        return ("step", "eta", "mu", "ax")
-
-    def _fresh(self, name, param, group):
-        if name == "eta":
-            return strata.full((), float(group["lr"]))
-        return strata.ones(()) if name == "mu" else super()._fresh(name, param, group)
-
-    def _update(self, group, params, grads, state):
-        _C.ops["_fused_asgd"](
-            params,
-            grads,
-            *state.values(),
-            float(group["lr"]),
-            group["lambd"],
-            group["alpha"],
-            group["t0"],
-            group["weight_decay"],
-            group["maximize"],
+            params, switches, lr=lr, lambd=lambd, alpha=alpha, t0=t0, weight_decay=weight_decay, maximize=maximize
         )
 
 
-class Rprop(Elementwise):
+class Rprop(Fused):
     """Resilient propagation: a step size per element that grows while the gradient keeps its sign.
 
     >>> p = strata.ones(1, requires_grad=True)
     >>> optimizer = strata.optim.Rprop([p], lr=0.1)
     """
 
-    def __init__(self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50), *, maximize=False, **options):
-        no_choice("Rprop", options)
-        require("Rprop", lr >= 0, "learning rate", lr)
-        require("Rprop", 0 < etas[0] < 1 < etas[1], "eta values", etas)
-        super().__init__(params, {"lr": lr, "etas": tuple(etas), "step_sizes": tuple(step_sizes), "maximize": maximize})
+    def __init__(self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50), *, maximize=False, **switches):
+        super().__init__(params, switches, lr=lr, etas=tuple(etas), step_sizes=tuple(step_sizes), maximize=maximize)
 
-    def _names(self, group):
-        return ("step", "prev", "step_size")
 
-    def _fresh(self, name, param, group):
-        if name == "step_size":
-            return strata.full_like(param, float(group["lr"]), requires_grad=False)
-        return super()._fresh(name, param, group)
+class Muon(Fused):
+    """Momentum whose matrix is made orthogonal before it is followed, for the 2-D parameters of hidden layers.
 
-    def _update(self, group, params, grads, state):
-        _C.ops["_fused_rprop"](params, grads, *state.values(), *group["etas"], *group["step_sizes"], group["maximize"])
+    `adjust_lr_fn` says how the learning rate follows the shape: "original", "match_rms_adamw" or "spectral_unclamped".
+
+    >>> p = strata.ones(2, 3, requires_grad=True)
+    >>> optimizer = strata.optim.Muon([p], lr=0.1)
+    """
+
+    def __init__(
+        self,
+        params,
+        lr=1e-3,
+        weight_decay=0.1,
+        momentum=0.95,
+        nesterov=True,
+        ns_coefficients=(3.4445, -4.775, 2.0315),
+        eps=1e-7,
+        ns_steps=5,
+        adjust_lr_fn=None,
+    ):
+        super().__init__(
+            params,
+            {},
+            lr=lr,
+            weight_decay=weight_decay,
+            momentum=momentum,
+            nesterov=nesterov,
+            ns_coefficients=tuple(ns_coefficients),
+            eps=eps,
+            ns_steps=ns_steps,
+            adjust_lr_fn=adjust_lr_fn,
+        )

@@ -14,6 +14,7 @@ namespace strata::optim {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kCounts = 9e15;  // what a double counts exactly
 
 // What an option may be, whichever optimizer has it.
 struct Limit {
@@ -39,6 +40,9 @@ constexpr Limit kLimits[] = {
   {"alpha", "alpha value", kNotNegative, 0, kInfinity},
   {"etaminus", "eta value at index 0", "between 0 and 1", 0, 1, true, true},
   {"etaplus", "eta value at index 1", "above 1", 1, kInfinity, true},
+  {"max_iter", "max_iter", kNotNegative, 0, kCounts},
+  {"max_eval", "max_eval", "a number of evaluations", -1, kCounts},
+  {"history_size", "history_size", kNotNegative, 0, kCounts},
   {"ns_steps", "number of Newton-Schulz steps", "from 0 to 99", 0, 99},
 };
 
@@ -105,6 +109,11 @@ void Optimizer::set_option(std::string_view name, double value, size_t group) {
   std::ranges::find(groups_[group].options, name, &NamedOption::name)->option = value;
 }
 
+void Optimizer::set_initial_lr(double value, size_t group) {
+  at(group);  // checks it
+  groups_[group].initial_lr = value;
+}
+
 void Optimizer::add_options(std::vector<Tensor> params, Options options) {
   STRATA_CHECK(!params.empty() || !groups_.empty(), Value, "{}: the optimizer got an empty parameter list", name_);
   for (NamedOption& o : options)
@@ -121,7 +130,7 @@ void Optimizer::add_options(std::vector<Tensor> params, Options options) {
   }
   if (groups_.empty()) defaults_ = options;
   std::vector<std::vector<Tensor>> state(state_names_.size(), std::vector<Tensor>(params.size()));
-  groups_.push_back({std::move(params), std::move(options), std::move(state)});
+  groups_.push_back({std::move(params), std::move(options), std::nullopt, std::move(state)});
 }
 
 void Optimizer::zero_grad(bool set_to_none) {
@@ -161,6 +170,8 @@ StateDict Optimizer::state_dict() const {
     const Group& g = groups_[index];
     for (const NamedOption& o : g.options)
       result.emplace_back(fmt::format("param_groups.{}.{}", index, o.name), number_tensor(o.option.value));
+    if (g.initial_lr)
+      result.emplace_back(fmt::format("param_groups.{}.initial_lr", index), number_tensor(*g.initial_lr));
     const int64_t end = number + static_cast<int64_t>(g.params.size());
     result.emplace_back(fmt::format("param_groups.{}.params", index), arange(number, end, 1, DType::I64));
     number = end;
@@ -175,7 +186,7 @@ void Optimizer::load_state_dict(const StateDict& saved) {
   std::vector<std::pair<size_t, size_t>> places;  // group and index of each parameter
   for (const Group& g : groups_) {
     for (size_t i = 0; i < g.params.size(); ++i) places.emplace_back(loaded.size(), i);
-    loaded.push_back({g.params, g.options, {state_names_.size(), std::vector<Tensor>(g.params.size())}});
+    loaded.push_back({g.params, g.options, g.initial_lr, {state_names_.size(), std::vector<Tensor>(g.params.size())}});
   }
   std::vector<bool> seen(groups_.size());
   for (const auto& [key, tensor] : saved) {
@@ -203,10 +214,12 @@ void Optimizer::load_state_dict(const StateDict& saved) {
         continue;
       }
       const auto option = std::ranges::find(g.options, rest, &NamedOption::name);
-      STRATA_CHECK(option != g.options.end(), Value, "load_state_dict: {} has no option '{}' ({})", name_, rest, key);
+      STRATA_CHECK(option != g.options.end() || rest == "initial_lr", Value,
+                   "load_state_dict: {} has no option '{}' ({})", name_, rest, key);
       STRATA_CHECK(tensor.numel() == 1, Value, "load_state_dict: {} must be one number, found shape {}", key,
                    to_string(tensor.shape()));
-      option->option = tensor.item<double>();
+      if (option == g.options.end()) g.initial_lr = tensor.item<double>();
+      else option->option = tensor.item<double>();
     } else {
       fail(ErrorKind::Value, fmt::format("load_state_dict: '{}' is neither state.<parameter>.<name> nor "
                                          "param_groups.<group>.<option>",

@@ -6,6 +6,7 @@
 //   opt.step();
 #pragma once
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,6 +37,12 @@ struct OptionPair {
   Option first, second;
   static constexpr OptionPair preset(double a, double b) { return {Option::preset(a), Option::preset(b)}; }
 };
+struct OptionTriple {
+  Option first, second, third;
+  static constexpr OptionTriple preset(double a, double b, double c) {
+    return {Option::preset(a), Option::preset(b), Option::preset(c)};
+  }
+};
 struct NamedOption {
   const char* name;
   Option option;
@@ -45,11 +52,12 @@ using Options = std::vector<NamedOption>;
 struct Group {
   std::vector<Tensor> params;
   Options options;
-  std::vector<std::vector<Tensor>>
-    state;  // state[k][i]: what the k-th name stands for beside params[i]; may be undefined
+  std::optional<double> initial_lr;  // as the first scheduler found it; saved, so that a schedule can go on
+  // state[k][i]: what the k-th name stands for beside params[i]; may be undefined
+  std::vector<std::vector<Tensor>> state;
 };
 
-// Derive from it for a rule of your own: call add_group in the constructor and override update.
+// Derive from it for a rule of your own: call add_options in the constructor and override update.
 class STRATA_API Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -64,6 +72,8 @@ class STRATA_API Optimizer {
   void set_option(std::string_view name, double value, size_t group = 0);
   double lr(size_t group = 0) const { return option("lr", group); }
   void set_lr(double value, size_t group = 0) { set_option("lr", value, group); }
+  std::optional<double> initial_lr(size_t group = 0) const { return at(group).initial_lr; }
+  void set_initial_lr(double value, size_t group = 0);
 
   // Forgets the gradients, or sets them to zero.
   void zero_grad(bool set_to_none = true);

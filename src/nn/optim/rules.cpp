@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "strata/ops/creation.h"
+#include "strata/ops/optimizer_muon.h"
 #include "strata/ops/optimizers.h"
 
 namespace strata::optim {
@@ -34,7 +35,8 @@ double option_of(const Group& group, std::string_view name) {
 
 Tensor fresh(const StateKind& kind, const Group& group, const Tensor& param) {
   const double start = kind.option ? option_of(group, kind.option) : kind.start;
-  return kind.number ? full({}, start, DType::F32) : full_like(param, start);
+  if (!kind.number) return full_like(param, start);
+  return full({}, start, param.dtype() == DType::F64 ? DType::F64 : DType::F32);
 }
 
 }  // namespace
@@ -143,17 +145,42 @@ Rule describe(const RpropOptions& o) {
                {"maximize", o.maximize}},
               {{.name = "step_size", .option = "lr"}});
 }
+Rule describe(const MuonOptions& o) {
+  Rule muon = rule("Muon", op__fused_muon,
+                   {{"lr", o.lr},
+                    {"weight_decay", o.weight_decay},
+                    {"momentum", o.momentum},
+                    {"nesterov", o.nesterov},
+                    {"ns_a", o.ns_coefficients.first},
+                    {"ns_b", o.ns_coefficients.second},
+                    {"ns_c", o.ns_coefficients.third},
+                    {"eps", o.eps},
+                    {"ns_steps", o.ns_steps},
+                    {"adjust_lr_fn", o.adjust_lr_fn}});
+  muon.matrices_only = true;
+  return muon;
+}
 
 const std::vector<Rule>& all_rules() {
   static const std::vector<Rule> rules = {
     describe(SGDOptions()),     describe(AdamOptions()),   describe(AdamWOptions()),   describe(NAdamOptions()),
     describe(RAdamOptions()),   describe(AdamaxOptions()), describe(AdagradOptions()), describe(AdadeltaOptions()),
-    describe(RMSpropOptions()), describe(ASGDOptions()),   describe(RpropOptions()),
+    describe(RMSpropOptions()), describe(ASGDOptions()),   describe(RpropOptions()),   describe(MuonOptions()),
   };
   return rules;
 }
 
 FusedOptimizer::FusedOptimizer(Rule rule) : Optimizer(rule.name, state_names(rule)), rule_(std::move(rule)) {}
+
+void FusedOptimizer::add_options(std::vector<Tensor> params, Options options) {
+  for (size_t i = 0; rule_.matrices_only && i < params.size(); ++i)
+    STRATA_CHECK(
+      !params[i] || params[i].dim() == 2, Value,
+      "{} only supports 2D parameters, parameter {} has shape {}; give the others to another optimizer, such as "
+      "AdamW",
+      rule_.name, i, to_string(params[i].shape()));
+  Optimizer::add_options(std::move(params), std::move(options));
+}
 
 void FusedOptimizer::update(Group& group) {
   // A rule with a parameter `first` treats parameters whose state is new in a pass of their own.
@@ -185,6 +212,7 @@ void FusedOptimizer::update_some(Group& group, bool first, const std::vector<siz
     if (i < lists.size()) args[i] = Value(TensorList(lists[i]));
     else if (param.name == "first") args[i] = Value(first);
     else if (param.type == ParamType::Bool) args[i] = Value(option_of(group, param.name) != 0);
+    else if (param.type == ParamType::Int) args[i] = Value(static_cast<int64_t>(option_of(group, param.name)));
     else args[i] = Value(option_of(group, param.name));
   }
   call_into(*rule_.op, args, nullptr);

@@ -64,6 +64,18 @@ struct RpropOptions {
   OptionPair etas = OptionPair::preset(0.5, 1.2), step_sizes = OptionPair::preset(1e-6, 50);
   Option maximize = Option::preset(0);
 };
+// How Muon's learning rate follows the shape (rows x columns) of a parameter.
+enum AdjustLr : uint8_t {
+  kOriginal,           // sqrt(max(1, rows / columns))
+  kMatchRmsAdamW,      // 0.2 sqrt(max(rows, columns)): steps as large as AdamW's
+  kSpectralUnclamped,  // sqrt(rows / columns)
+};
+struct MuonOptions {  // for 2-D parameters; give the others to another optimizer
+  Option lr = Option::preset(1e-3), weight_decay = Option::preset(0.1), momentum = Option::preset(0.95),
+         nesterov = Option::preset(1);
+  OptionTriple ns_coefficients = OptionTriple::preset(3.4445, -4.775, 2.0315);
+  Option eps = Option::preset(1e-7), ns_steps = Option::preset(5), adjust_lr_fn = Option::preset(kOriginal);
+};
 
 // How a kind of state begins; what is not said here follows from the op: `steps` are numbers, all else is like the parameter.
 struct StateKind {
@@ -80,6 +92,7 @@ struct Rule {
   const OpRecord* op;
   Options options;
   std::vector<StateKind> state;
+  bool matrices_only = false;  // refuses parameters that are not 2-D
 };
 STRATA_API Rule describe(const SGDOptions&);
 STRATA_API Rule describe(const AdamOptions&);
@@ -92,12 +105,14 @@ STRATA_API Rule describe(const AdadeltaOptions&);
 STRATA_API Rule describe(const RMSpropOptions&);
 STRATA_API Rule describe(const ASGDOptions&);
 STRATA_API Rule describe(const RpropOptions&);
+STRATA_API Rule describe(const MuonOptions&);
 STRATA_API const std::vector<Rule>& all_rules();  // with their default options
 
 // The part of these optimizers that does not depend on their options' type.
 class STRATA_API FusedOptimizer : public Optimizer {
  protected:
   explicit FusedOptimizer(Rule rule);
+  void add_options(std::vector<Tensor> params, Options options) override;
   void update(Group& group) override;
 
  private:
@@ -126,5 +141,6 @@ using Adadelta = Fused<AdadeltaOptions>;
 using RMSprop = Fused<RMSpropOptions>;
 using ASGD = Fused<ASGDOptions>;
 using Rprop = Fused<RpropOptions>;
+using Muon = Fused<MuonOptions>;
 
 }  // namespace strata::optim

@@ -42,7 +42,7 @@ def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
     """Scales the gradients in place so that a total norm above max_norm becomes max_norm."""
     grads = _grads(parameters)
     if grads:
-        _C.ops["_clip_grads_with_norm"](grads, float(max_norm), total_norm)
+        _C.ops["_clip_grads_with_norm_"](grads, float(max_norm), total_norm)
 
 
 def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
@@ -76,9 +76,7 @@ def vector_to_parameters(vec, parameters):
         at += p.numel()
 
 
-def fuse_conv_bn_weights(
-    conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, transpose=False
-):
+def fuse_conv_bn_weights(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, transpose=False):
     """Weight and bias of a convolution that does what it and a batch norm in evaluation mode did."""
     with no_grad():
         conv_b = conv_b if conv_b is not None else _C.ops["zeros_like"](bn_rm)

@@ -58,9 +58,13 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
     steps, batch = input.shape[:2]
     sizes = lengths.tolist()
     if len(sizes) != batch:
-        raise RuntimeError(f"Expected `len(lengths)` to be equal to batch_size, but got {len(sizes)} (batch_size={batch})")
+        raise RuntimeError(
+            f"Expected `len(lengths)` to be equal to batch_size, but got {len(sizes)} (batch_size={batch})"
+        )
     if not sizes or min(sizes) <= 0:
-        raise RuntimeError("Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0")
+        raise RuntimeError(
+            "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
+        )
     if max(sizes) > steps:
         raise RuntimeError(f"Expected lengths of at most {steps} (the padded input's steps), got {max(sizes)}")
     if any(a < b for a, b in zip(sizes, sizes[1:], strict=False)):
