@@ -89,7 +89,7 @@ STRATA_OP(igamma, "igamma(Tensor input, Tensor other) -> Tensor")
   })
   .inplace()
   .alias("special.gammainc")
-  .samples({"i5(3,4), p(3,4)", "i9(4), p(3,4)"});
+  .samples({"i5(3,4), p(3,4)", "!p(3,4), p(4)"});
 
 STRATA_OP(igammac, "igammac(Tensor input, Tensor other) -> Tensor")
   .doc("The regularised upper incomplete gamma function of order input at other: 1 - igamma.")
@@ -100,7 +100,7 @@ STRATA_OP(igammac, "igammac(Tensor input, Tensor other) -> Tensor")
   })
   .inplace()
   .alias("special.gammaincc")
-  .samples({"i5(3,4), p(3,4)", "i9(4), p(3,4)"});
+  .samples({"i5(3,4), p(3,4)", "!p(3,4), p(4)"});
 
 STRATA_OP(special_ndtr, "special.ndtr(Tensor input) -> Tensor")
   .doc("The distribution function of the standard normal distribution.")
