@@ -231,6 +231,17 @@ STRATA_OP(convolution,
   .dtypes(kNumericTypes)
   .infer(infer_convolution)
   .kernel(
+    "winograd",
+    [](const Call& c) {
+      const Sides s(c);
+      cpu::conv_winograd(s.shape, s.way, *s.big, *s.weight, *s.small, s.bias);
+    },
+    [](const Call& c) {
+      const Sides s(c);
+      return s.bias && s.way == ConvWay::Data ? "a transposed convolution with bias"
+                                              : cpu::conv_winograd_ready(s.shape, s.way, *s.big, *s.weight);
+    })
+  .kernel(
     "onednn",
     [](const Call& c) {
       const Sides s(c);
