@@ -25,6 +25,7 @@ run: package ## Build, then fit a small regression and print the loss and the sp
 bench: build ## Measure, beside PyTorch where it is installed
 	@test -f bench/run.py || { echo "make bench: bench/run.py is not in this checkout; \`make test\` shows what works." >&2; exit 3; }
 	@$(ENV) $(PYTHON) bench/run.py $(BENCH_ARGS)
+	@$(ENV) $(PYTHON) bench/run_networks.py $(BENCH_ARGS)
 	@$(ENV) $(PYTHON) bench/sweeps.py
 
 # --- build -----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,6 @@
 // Convolutions by Winograd's method: which they are, and how tensors of any layout and direction become its arguments.
+#include <cstdlib>
+
 #include "cpu/convolution.h"
 #include "cpu/copy.h"
 #include "cpu/packed.h"
@@ -35,9 +37,18 @@ Tensor last_form(const TensorImpl& t) {
   like->update_contiguous();
   return like;
 }
+
+bool switched_off() {
+  static const bool off = [] {
+    const char* text = std::getenv("STRATA_NO_WINOGRAD");
+    return text && *text == '1';
+  }();
+  return off;
+}
 }  // namespace
 
 const char* conv_winograd_ready(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& weight) {
+  if (switched_off()) return "switched off by STRATA_NO_WINOGRAD";
   if (big.dtype != DType::F32) return "Winograd's method is used for float32";
   if (s.dims != 2 || s.groups != 1 || s.kernel[0] != 3 || s.kernel[1] != 3) return "not a plain 3x3 convolution";
   for (int d = 0; d < 2; ++d) {

@@ -23,6 +23,7 @@ struct MaxPool {
   }
   int64_t last(int d, int64_t o) const {
     const int64_t room = in[d] - 1 - (o * stride[d] - padding[d]);
+    if (room >= (kernel[d] - 1) * dilation[d]) return kernel[d];  // inside: spare the division
     return room < 0 ? 0 : std::min(kernel[d], room / dilation[d] + 1);
   }
   int64_t at(int d, int64_t o, int64_t k) const { return o * stride[d] - padding[d] + k * dilation[d]; }

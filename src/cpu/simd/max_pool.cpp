@@ -20,20 +20,21 @@ using V = hn::Vec<D>;
 using DI = hn::RebindToSigned<D>;
 using DB = hn::Rebind<uint8_t, D>;
 
-// best and code take v where it is larger, or NaN.
-HWY_INLINE void take(V v, int32_t position, V& best, hn::Vec<DI>& code) {
+// best and, with codes, code take v where it is larger, or NaN.
+template <bool kCodes> HWY_INLINE void take(V v, int32_t position, V& best, hn::Vec<DI>& code) {
   const auto better = hn::Or(hn::Gt(v, best), hn::IsNaN(v));
   best = hn::IfThenElse(better, v, best);
-  code = hn::IfThenElse(hn::RebindMask(DI(), better), hn::Set(DI(), position), code);
+  if constexpr (kCodes)
+    code = hn::IfThenElse(hn::RebindMask(DI(), better), hn::Set(DI(), position), code);
 }
-HWY_INLINE void put(V best, hn::Vec<DI> code, size_t count, float* y, uint8_t* codes) {
+template <bool kCodes> HWY_INLINE void put(V best, hn::Vec<DI> code, size_t count, float* y, uint8_t* codes) {
   const D d;
   if (count >= hn::Lanes(d)) {
     hn::StoreU(best, d, y);
-    if (codes) hn::StoreU(hn::DemoteTo(DB(), code), DB(), codes);
+    if constexpr (kCodes) hn::StoreU(hn::DemoteTo(DB(), code), DB(), codes);
   } else {
     hn::BlendedStore(best, hn::FirstN(d, count), d, y);
-    if (!codes) return;
+    if constexpr (!kCodes) return;
     HWY_ALIGN uint8_t bytes[HWY_MAX_BYTES];
     hn::StoreU(hn::DemoteTo(DB(), code), DB(), bytes);
     std::memcpy(codes, bytes, count);
@@ -41,11 +42,11 @@ HWY_INLINE void put(V best, hn::Vec<DI> code, size_t count, float* y, uint8_t* c
 }
 
 // One row of windows, channels-last.
-void RowOfPixels(const MaxPool& p, const float* x, int64_t oy, float* y, uint8_t* codes) {
+template <bool kCodes> void row_of_pixels(const MaxPool& p, const float* x, int64_t oy, float* y, uint8_t* codes) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t y0 = p.first(0, oy), y1 = p.last(0, oy);
-  for (int64_t ox = 0; ox < p.out[1]; ++ox, y += p.inner, codes += codes ? p.inner : 0) {
+  for (int64_t ox = 0; ox < p.out[1]; ++ox, y += p.inner, codes += kCodes ? p.inner : 0) {
     const int64_t x0 = p.first(1, ox), x1 = p.last(1, ox);
     for (int64_t c = 0; c < p.inner; c += lanes) {
       const auto mask = hn::FirstN(d, static_cast<size_t>(std::min(lanes, p.inner - c)));
@@ -53,11 +54,14 @@ void RowOfPixels(const MaxPool& p, const float* x, int64_t oy, float* y, uint8_t
       auto code = hn::Set(DI(), static_cast<int32_t>(y0 * p.kernel[1] + x0));
       for (int64_t i = y0; i < y1; ++i)
         for (int64_t j = x0; j < x1; ++j)
-          take(hn::MaskedLoad(mask, d, x + (p.at(0, oy, i) * p.in[1] + p.at(1, ox, j)) * p.inner + c),
+          take<kCodes>(hn::MaskedLoad(mask, d, x + (p.at(0, oy, i) * p.in[1] + p.at(1, ox, j)) * p.inner + c),
                static_cast<int32_t>(i * p.kernel[1] + j), best, code);
-      put(best, code, static_cast<size_t>(std::min(lanes, p.inner - c)), y + c, codes ? codes + c : nullptr);
+      put<kCodes>(best, code, static_cast<size_t>(std::min(lanes, p.inner - c)), y + c, kCodes ? codes + c : nullptr);
     }
   }
+}
+void RowOfPixels(const MaxPool& p, const float* x, int64_t oy, float* y, uint8_t* codes) {
+  codes ? row_of_pixels<true>(p, x, oy, y, codes) : row_of_pixels<false>(p, x, oy, y, codes);
 }
 
 void RowOfPixelsBackward(const MaxPool& p, const float* grad, const uint8_t* codes, int64_t oy, float* x) {
@@ -88,8 +92,9 @@ void RowOfPixelsBackward(const MaxPool& p, const float* grad, const uint8_t* cod
 
 // One row of windows of a plane; strides 1 and 2. Columns near the border and near the end of memory are left to the
 // caller: returns the columns [begin, end) that were done.
-void RowOfWindows(const MaxPool& p, const float* x, const float* end_of_memory, int64_t oy, float* y, uint8_t* codes,
-                  int64_t& begin, int64_t& end) {
+template <bool kCodes>
+void row_of_windows(const MaxPool& p, const float* x, const float* end_of_memory, int64_t oy, float* y, uint8_t* codes,
+                    int64_t& begin, int64_t& end) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t s = p.stride[1];
@@ -109,11 +114,16 @@ void RowOfWindows(const MaxPool& p, const float* x, const float* end_of_memory, 
         V v, odd;
         if (s == 1) v = hn::LoadU(d, from);
         else hn::LoadInterleaved2(d, from, v, odd);
-        take(v, static_cast<int32_t>(i * p.kernel[1] + j), best, code);
+        take<kCodes>(v, static_cast<int32_t>(i * p.kernel[1] + j), best, code);
       }
-    put(best, code, static_cast<size_t>(std::min(lanes, stop - ox)), y + ox, codes ? codes + ox : nullptr);
+    put<kCodes>(best, code, static_cast<size_t>(std::min(lanes, stop - ox)), y + ox, kCodes ? codes + ox : nullptr);
   }
   end = std::max(begin, std::min(ox, stop));
+}
+void RowOfWindows(const MaxPool& p, const float* x, const float* end_of_memory, int64_t oy, float* y, uint8_t* codes,
+                  int64_t& begin, int64_t& end) {
+  codes ? row_of_windows<true>(p, x, end_of_memory, oy, y, codes, begin, end)
+        : row_of_windows<false>(p, x, end_of_memory, oy, y, codes, begin, end);
 }
 
 }  // namespace strata::cpu::HWY_NAMESPACE
