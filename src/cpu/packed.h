@@ -17,9 +17,10 @@ using FormKey = std::array<int64_t, 8>;
 enum class Form : int64_t { Winograd = 1, WinogradFlipped, OneDnn };
 
 // Is a form of t with this key kept and still good?
-bool has_form(const TensorImpl& t, const FormKey& key);
+STRATA_API bool has_form(const TensorImpl& t, const FormKey& key);
 // The form, kept or made by make(memory). t is dense.
-Ref<Storage> form_of(const TensorImpl& t, const FormKey& key, size_t bytes, const std::function<void(std::byte*)>& make);
+STRATA_API Ref<Storage> form_of(const TensorImpl& t, const FormKey& key, size_t bytes,
+                                const std::function<void(std::byte*)>& make);
 
 constexpr size_t kMostFormBytes = size_t{512} << 20;  // of all forms together; beyond it they are made in every call
 STRATA_API size_t form_bytes();                       // kept now

@@ -250,6 +250,16 @@ STRATA_OP(convolution,
                                               : cpu::conv_winograd_ready(s.shape, s.way, *s.big, *s.weight);
     })
   .kernel(
+    "shallow",
+    [](const Call& c) {
+      const Sides s(c);
+      cpu::conv_shallow(s.shape, *s.big, *s.weight, *s.small, s.bias);
+    },
+    [](const Call& c) {
+      const Sides s(c);
+      return cpu::conv_shallow_ready(s.shape, s.way, *s.big, *s.small);
+    })
+  .kernel(
     "onednn",
     [](const Call& c) {
       const Sides s(c);

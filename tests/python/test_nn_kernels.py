@@ -53,6 +53,21 @@ def test_winograd_is_close_to_the_sum_in_float64(shape, outputs, padding, channe
     assert np.abs(tx.grad.numpy() - want).max() < 2e-5 * np.sqrt(outputs / shape[1])
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("outputs", [16, 37])
+@pytest.mark.parametrize("stride, padding, dilation", [(1, 1, 1), (2, 0, 1), ((1, 3), (2, 1), (2, 1))])
+def test_few_channels_are_summed_window_by_window(channels, outputs, stride, padding, dilation):
+    x, w, b = normal(3, channels, 21, 30), normal(outputs, channels, 3, 3, seed=1), normal(outputs, seed=2)
+    args = strata.tensor(b), stride, padding, dilation
+    last = tensor(x, True)
+    assert strata.explain(F.conv2d, last, strata.tensor(w), *args)[-1][1:] == ("shallow", "chosen")
+    wide = [strata.tensor(a.astype(np.float64)) for a in (x, w, b)]
+    want = F.conv2d(*wide, stride, padding, dilation).numpy()  # float64 goes another way
+    y = F.conv2d(last, strata.tensor(w), *args)
+    assert y.is_contiguous(memory_format=strata.channels_last)
+    np.testing.assert_allclose(y.numpy(), want, rtol=1e-5, atol=1e-5)
+
+
 def numpy_view(w):
     w.numpy()[...] *= 2
 
@@ -156,7 +171,7 @@ def test_one_channel_follows_the_memory_format_asked_for():
     assert F.conv2d(x, w).is_contiguous()
     last = F.conv2d(x.to(memory_format=strata.channels_last), w)
     assert last.is_contiguous(memory_format=strata.channels_last) and not last.is_contiguous()
-    assert np.array_equal(last.numpy(), F.conv2d(x, w).numpy())
+    np.testing.assert_allclose(last.numpy(), F.conv2d(x, w).numpy(), rtol=1e-5, atol=1e-5)
 
 
 def test_batch_norm_in_evaluation_keeps_channels_last():
