@@ -212,7 +212,11 @@ def resnet50(m, layout, batch):
         )
 
     def bottleneck(inputs, width, stride):
-        one, two, three = conv_norm(inputs, width, 1), conv_norm(width, width, 3, stride), conv_norm(width, 4 * width, 1)
+        one, two, three = (
+            conv_norm(inputs, width, 1),
+            conv_norm(width, width, 3, stride),
+            conv_norm(width, 4 * width, 1),
+        )
         side = conv_norm(inputs, 4 * width, 1, stride) if inputs != 4 * width else None
 
         def run(x):

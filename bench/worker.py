@@ -60,7 +60,9 @@ def main():
             (run, saved), inner = prepare(module, case, job["prepare"], job), case["inner"]
             print(json.dumps({"saved": saved}), flush=True)
         elif "memory" in job:  # MB beyond what the import took
-            print(json.dumps({"mb": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - at_start) / 1024}), flush=True)
+            print(
+                json.dumps({"mb": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - at_start) / 1024}), flush=True
+            )
         else:
             print(json.dumps({"times": measure(run, inner, job["seconds"])}), flush=True)
 

@@ -74,11 +74,11 @@ void conv_winograd(const ConvShape& s, ConvWay way, const TensorImpl& big, const
                              weight.strides[2],
                              weight.strides[3],
                              !forward};
-  const auto u = form_of(weight, key_of(weight, forward),
-                         static_cast<size_t>(winograd_weight_count(w.c, w.o)) * sizeof(float), [&](std::byte* to) {
-                           winograd_weights(from, reinterpret_cast<const float*>(weight.data),
-                                            reinterpret_cast<float*>(to));
-                         });
+  const auto u =
+    form_of(weight, key_of(weight, forward), static_cast<size_t>(winograd_weight_count(w.c, w.o)) * sizeof(float),
+            [&](std::byte* to) {
+              winograd_weights(from, reinterpret_cast<const float*>(weight.data), reinterpret_cast<float*>(to));
+            });
   const TensorImpl &in = forward ? big : small, &out = forward ? small : big;
   const Tensor x = channels_last(in) ? borrow(in) : staged_like(in, *last_form(in), DType::F32);
   Tensor y = channels_last(out) ? borrow(out) : last_form(out);

@@ -204,8 +204,14 @@ FormKey form_key(const onednn::Convolution& c) {
   for (const int64_t* p : {c.input, c.input_stride, c.output, c.output_stride}) mix(p, n);
   for (const int64_t* p : {c.weight, c.weight_stride}) mix(p, n + (c.groups > 1));
   for (const int64_t* p : {c.stride, c.dilation, c.pad_left, c.pad_right}) mix(p, c.spatial);
-  return {static_cast<int64_t>(Form::OneDnn), static_cast<int64_t>(hash), c.input[0],  c.input[1],
-          c.output[1],  static_cast<int64_t>(c.pass) * 16 + static_cast<int64_t>(c.type) * 2 + c.bias, c.groups, n};
+  return {static_cast<int64_t>(Form::OneDnn),
+          static_cast<int64_t>(hash),
+          c.input[0],
+          c.input[1],
+          c.output[1],
+          static_cast<int64_t>(c.pass) * 16 + static_cast<int64_t>(c.type) * 2 + c.bias,
+          c.groups,
+          n};
 }
 
 // oneDNN cuts the batch by the number of threads to sum a weight gradient, so that its bits depend on it. Here the cut

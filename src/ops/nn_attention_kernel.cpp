@@ -120,13 +120,17 @@ STRATA_OP(attention_core,
     set_head_layout(c.outs[0], Shape(shape, q.ndim));
     c.outs[1]->set_shape(Shape(shape, static_cast<size_t>(q.ndim - 1)));
   })
-  .kernel("blocks", [](const Call& c) {
-    run_forward(c, []<class T>(const Attention& a, const cpu::AttentionForward<T>& p) { attention_forward(a, p); });
-  })
-  .kernel("reference", [](const Call& c) {
-    run_forward(
-      c, []<class T>(const Attention& a, const cpu::AttentionForward<T>& p) { attention_forward_reference(a, p); });
-  })
+  .kernel("blocks",
+          [](const Call& c) {
+            run_forward(
+              c, []<class T>(const Attention& a, const cpu::AttentionForward<T>& p) { attention_forward(a, p); });
+          })
+  .kernel("reference",
+          [](const Call& c) {
+            run_forward(c, []<class T>(const Attention& a, const cpu::AttentionForward<T>& p) {
+              attention_forward_reference(a, p);
+            });
+          })
   .saves({0, 1, 2})
   .saves_result({0, 1})
   .no_grad_outputs({1})
@@ -142,16 +146,17 @@ STRATA_OP(attention_core,
   .error("f(2,3,4), f(2,5,3), f(2,5,6), False, 0.5", ErrorKind::Runtime, "do not fit each other")
   .error("f(2,3,4), f(1,5,4), f(2,5,6), False, 0.5", ErrorKind::Runtime, "batch dimensions");
 
-STRATA_OP(attention_backward,
-          "_attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor output, Tensor log_sums, bool "
-          "is_causal, float scale) -> (Tensor, Tensor, Tensor)")
+STRATA_OP(
+  attention_backward,
+  "_attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor output, Tensor log_sums, bool "
+  "is_causal, float scale) -> (Tensor, Tensor, Tensor)")
   .doc("The gradients of query, key and value of _attention.")
   .helper()
   .no_out()
   .dtypes(kFloatingTypes)
   .infer([](const Call& c) {
-    const Attention a = sizes_of(c.args.tensor(1), c.args.tensor(2), c.args.tensor(3), c.args[6].boolean(),
-                                 c.args[7].number());
+    const Attention a =
+      sizes_of(c.args.tensor(1), c.args.tensor(2), c.args.tensor(3), c.args[6].boolean(), c.args[7].number());
     STRATA_CHECK(c.args.tensor(0).same_shape(c.args.tensor(4)) && c.args.tensor(5).numel == a.batches() * a.rows,
                  Runtime, "attention: the gradient has shape {}, the result {}", to_string(c.args.tensor(0).sizes()),
                  to_string(c.args.tensor(4).sizes()));
@@ -161,9 +166,11 @@ STRATA_OP(attention_backward,
       set_head_layout(c.outs[o], like.sizes());
     }
   })
-  .kernel("blocks", [](const Call& c) {
-    run_backward(c, []<class T>(const Attention& a, const cpu::AttentionBackward<T>& p) { attention_backward(a, p); });
-  })
+  .kernel("blocks",
+          [](const Call& c) {
+            run_backward(
+              c, []<class T>(const Attention& a, const cpu::AttentionBackward<T>& p) { attention_backward(a, p); });
+          })
   .kernel("reference", [](const Call& c) {
     run_backward(
       c, []<class T>(const Attention& a, const cpu::AttentionBackward<T>& p) { attention_backward_reference(a, p); });

@@ -87,8 +87,7 @@ Grads grad_lstm(const GradContext& c, const Tensor& g) {
   if (c.needs(3)) {
     const Tensor h = c.result(0), first = unsqueeze(c.input(1), 0);
     const int64_t steps = h.size(0), hidden = h.size(2), rows = steps * h.size(1);
-    const Tensor before =
-      reverse ? cat({narrow(h, 0, 1, steps - 1), first}) : cat({first, narrow(h, 0, 0, steps - 1)});
+    const Tensor before = reverse ? cat({narrow(h, 0, 1, steps - 1), first}) : cat({first, narrow(h, 0, 0, steps - 1)});
     out.t[3] = mm(transpose(reshape(all[0], {rows, 4 * hidden}), 0, 1), reshape(before, {rows, hidden}));
   }
   return out;
@@ -98,8 +97,10 @@ Grads grad_lstm(const GradContext& c, const Tensor& g) {
 STRATA_OP(lstm_layer,
           "_lstm_layer(Tensor gates, Tensor h0, Tensor c0, Tensor weight, bool reverse, bool keep) -> (Tensor, Tensor, "
           "Tensor, Tensor)")
-  .doc("One layer in one direction. gates [steps, batch, 4 * hidden] is the input's part with all biases. Gives the states "
-       "of all steps, the last cell and, to `keep` for the gradient, all cells and activated gates.")
+  .doc(
+    "One layer in one direction. gates [steps, batch, 4 * hidden] is the input's part with all biases. Gives the "
+    "states "
+    "of all steps, the last cell and, to `keep` for the gradient, all cells and activated gates.")
   .helper()
   .no_out()
   .dtypes(kFloatingTypes)
@@ -113,12 +114,15 @@ STRATA_OP(lstm_layer,
     c.outs[0]->set_shape(all), c.outs[1]->set_shape(state);
     c.outs[2]->set_shape(keep ? Shape(all) : Shape(none)), c.outs[3]->set_shape(keep ? gates.sizes() : Shape(none));
   })
-  .kernel("simd", [](const Call& c) {
-    run_forward(c, []<class T>(const Lstm& s, const cpu::LstmForward<T>& p) { cpu::lstm_forward(s, p); });
-  })
-  .kernel("reference", [](const Call& c) {
-    run_forward(c, []<class T>(const Lstm& s, const cpu::LstmForward<T>& p) { cpu::lstm_forward_reference(s, p); });
-  })
+  .kernel("simd",
+          [](const Call& c) {
+            run_forward(c, []<class T>(const Lstm& s, const cpu::LstmForward<T>& p) { cpu::lstm_forward(s, p); });
+          })
+  .kernel("reference",
+          [](const Call& c) {
+            run_forward(
+              c, []<class T>(const Lstm& s, const cpu::LstmForward<T>& p) { cpu::lstm_forward_reference(s, p); });
+          })
   .saves({0, 1, 2, 3})
   .saves_result({0, 2, 3})
   .no_grad_outputs({2, 3})
@@ -128,9 +132,10 @@ STRATA_OP(lstm_layer,
   .error("f(3,2,20), f(2,5), f(2,4), f(20,5), False, True", ErrorKind::Runtime, "expected a state of shape [2, 5]")
   .error("f(3,2,16), f(2,5), f(2,5), f(20,5), False, True", ErrorKind::Runtime, "expected gates of shape [3, 2, 20]");
 
-STRATA_OP(lstm_layer_backward,
-          "_lstm_layer_backward(Tensor grad, Tensor? grad_c, Tensor activations, Tensor cells, Tensor c0, Tensor weight, "
-          "bool reverse) -> (Tensor, Tensor, Tensor)")
+STRATA_OP(
+  lstm_layer_backward,
+  "_lstm_layer_backward(Tensor grad, Tensor? grad_c, Tensor activations, Tensor cells, Tensor c0, Tensor weight, "
+  "bool reverse) -> (Tensor, Tensor, Tensor)")
   .doc("The gradients of the gates and of both first states of _lstm_layer.")
   .helper()
   .no_out()
@@ -145,12 +150,15 @@ STRATA_OP(lstm_layer_backward,
     for (uint32_t o = 0; o < 3; ++o) c.outs[o]->dtype = activations.dtype;
     c.outs[0]->set_shape(activations.sizes()), c.outs[1]->set_shape(state), c.outs[2]->set_shape(state);
   })
-  .kernel("simd", [](const Call& c) {
-    run_backward(c, []<class T>(const Lstm& s, const cpu::LstmBackward<T>& p) { cpu::lstm_backward(s, p); });
-  })
-  .kernel("reference", [](const Call& c) {
-    run_backward(c, []<class T>(const Lstm& s, const cpu::LstmBackward<T>& p) { cpu::lstm_backward_reference(s, p); });
-  })
+  .kernel("simd",
+          [](const Call& c) {
+            run_backward(c, []<class T>(const Lstm& s, const cpu::LstmBackward<T>& p) { cpu::lstm_backward(s, p); });
+          })
+  .kernel("reference",
+          [](const Call& c) {
+            run_backward(
+              c, []<class T>(const Lstm& s, const cpu::LstmBackward<T>& p) { cpu::lstm_backward_reference(s, p); });
+          })
   .samples({"f(3,2,5), f(2,5), z(3,2,20), f(3,2,5), f(2,5), f(20,5), False",
             "f(2,13,36), None, z(2,13,144), f(2,13,36), f(13,36), f(144,36), True"});
 

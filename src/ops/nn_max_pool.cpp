@@ -33,8 +33,8 @@ MaxPool pool_of(Shape shape, const Args& a, uint32_t first, bool last) {
 MaxPool forward_pool(const Call& c, bool last) {
   MaxPool p = pool_of(c.args.tensor(0).sizes(), c.args, 1, last);
   for (int d = 0; d < 2; ++d)
-    p.out[d] = pooled_size("max_pool2d", p.in[d], p.kernel[d], p.stride[d], p.padding[d], p.dilation[d],
-                           c.args[5].boolean());
+    p.out[d] =
+      pooled_size("max_pool2d", p.in[d], p.kernel[d], p.stride[d], p.padding[d], p.dilation[d], c.args[5].boolean());
   STRATA_CHECK(p.kernel[0] * p.kernel[1] <= MaxPool::kMostCodes, Runtime,
                "max_pool2d: a window of {} values has more than {}", p.kernel[0] * p.kernel[1], MaxPool::kMostCodes);
   return p;
@@ -43,8 +43,8 @@ MaxPool forward_pool(const Call& c, bool last) {
 MaxPool coded_pool(Shape big, const TensorImpl& codes, const Args& a) {
   MaxPool p = pool_of(big, a, 2, cpu::channels_last(codes));
   const size_t lead = big.size() - 2;
-  STRATA_CHECK(codes.ndim == static_cast<int>(big.size()) && (codes.dtype == DType::U8 || codes.dtype == DType::Bool), Runtime,
-               "max_pool2d: codes of shape {} do not fit an input of shape {}", to_string(codes.sizes()),
+  STRATA_CHECK(codes.ndim == static_cast<int>(big.size()) && (codes.dtype == DType::U8 || codes.dtype == DType::Bool),
+               Runtime, "max_pool2d: codes of shape {} do not fit an input of shape {}", to_string(codes.sizes()),
                to_string(big));
   for (size_t d = 0; d < lead; ++d)
     STRATA_CHECK(codes.shape[d] == big[d], Runtime, "max_pool2d: codes of shape {} do not fit an input of shape {}",
@@ -95,9 +95,11 @@ template <class Run> void run_coded(const Call& c, Shape big, Run run) {
       like->set_strides_like(*k.codes);
       in = cpu::staged_like(x, *like, compute);
     }
-    if (k.pool.inner > 1) return run(k.pool, in.template data<T>(), k.codes.template data<uint8_t>(), c.out().template data<T>());
+    if (k.pool.inner > 1)
+      return run(k.pool, in.template data<T>(), k.codes.template data<uint8_t>(), c.out().template data<T>());
     const cpu::Out<T> out(c.out());
-    run(k.pool, static_cast<const T*>(in.template data<T>()), static_cast<const uint8_t*>(k.codes.template data<uint8_t>()), out.get());
+    run(k.pool, static_cast<const T*>(in.template data<T>()),
+        static_cast<const uint8_t*>(k.codes.template data<uint8_t>()), out.get());
     out.finish();
   });
 }
@@ -125,14 +127,17 @@ STRATA_OP(max_pool_codes,
     c.outs[0]->set_strides_like(x);
     if (c.args[6].boolean()) c.outs[1]->set_strides_like(x);
   })
-  .kernel("simd", [](const Call& c) {
-    run_forward(c, []<class T>(const MaxPool& p, const T* x, T* y, uint8_t* codes) { cpu::max_pool(p, x, y, codes); });
-  })
-  .kernel("reference", [](const Call& c) {
-    run_forward(c, []<class T>(const MaxPool& p, const T* x, T* y, uint8_t* codes) {
-      cpu::max_pool_reference(p, x, y, codes);
-    });
-  })
+  .kernel("simd",
+          [](const Call& c) {
+            run_forward(
+              c, []<class T>(const MaxPool& p, const T* x, T* y, uint8_t* codes) { cpu::max_pool(p, x, y, codes); });
+          })
+  .kernel("reference",
+          [](const Call& c) {
+            run_forward(c, []<class T>(const MaxPool& p, const T* x, T* y, uint8_t* codes) {
+              cpu::max_pool_reference(p, x, y, codes);
+            });
+          })
   .saves_result({1})
   .no_grad_outputs({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
@@ -160,11 +165,14 @@ STRATA_OP(max_pool_codes_backward,
     c.out()->set_shape(shape);
     lay_out(c.out(), codes);
   })
-  .kernel("simd", [](const Call& c) {
-    const IntList shape = c.args[6].int_list();
-    run_coded(c, Shape(shape.data, shape.size),
-              []<class T>(const MaxPool& p, const T* g, const uint8_t* codes, T* x) { cpu::max_pool_backward(p, g, codes, x); });
-  })
+  .kernel("simd",
+          [](const Call& c) {
+            const IntList shape = c.args[6].int_list();
+            run_coded(c, Shape(shape.data, shape.size),
+                      []<class T>(const MaxPool& p, const T* g, const uint8_t* codes, T* x) {
+                        cpu::max_pool_backward(p, g, codes, x);
+                      });
+          })
   .saves({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_max_pool_codes_gather(g, c.input(1), c.arg(2).int_list(), c.arg(3).int_list(), c.arg(4).int_list(),
@@ -185,10 +193,13 @@ STRATA_OP(max_pool_codes_gather,
     c.out()->set_shape(codes.sizes());
     lay_out(c.out(), codes);
   })
-  .kernel("loops", [](const Call& c) {
-    run_coded(c, c.args.tensor(0).sizes(),
-              []<class T>(const MaxPool& p, const T* x, const uint8_t* codes, T* y) { cpu::max_pool_gather(p, x, codes, y); });
-  })
+  .kernel("loops",
+          [](const Call& c) {
+            run_coded(c, c.args.tensor(0).sizes(),
+                      []<class T>(const MaxPool& p, const T* x, const uint8_t* codes, T* y) {
+                        cpu::max_pool_gather(p, x, codes, y);
+                      });
+          })
   .saves({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_max_pool_codes_backward(g, c.input(1), c.arg(2).int_list(), c.arg(3).int_list(), c.arg(4).int_list(),

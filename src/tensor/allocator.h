@@ -30,7 +30,7 @@ struct STRATA_API alignas(64) Storage {
     Storage* next;           // link while the block is free
     void (*release)(void*);  // external memory
   };
-  void* owner = nullptr;  // external memory: the argument of release
+  void* owner = nullptr;                   // external memory: the argument of release
   std::atomic<Derived*> derived{nullptr};  // guarded by whoever puts it there (cpu/packed.cpp)
 
   void bump() { version.store(version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }

@@ -24,7 +24,9 @@ def convolve(x, w, padding):
     (py, px), x, w = padding, x.astype(np.float64), w.astype(np.float64)
     x = np.pad(x, ((0, 0), (0, 0), (py, py), (px, px)))
     h, v = x.shape[2] - 2, x.shape[3] - 2
-    return sum(np.einsum("nchw,oc->nohw", x[:, :, i : i + h, j : j + v], w[:, :, i, j]) for i in range(3) for j in range(3))
+    return sum(
+        np.einsum("nchw,oc->nohw", x[:, :, i : i + h, j : j + v], w[:, :, i, j]) for i in range(3) for j in range(3)
+    )
 
 
 CONVOLUTIONS = [  # input, outputs, padding
@@ -38,7 +40,11 @@ CONVOLUTIONS = [  # input, outputs, padding
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("shape, outputs, padding", CONVOLUTIONS)
 def test_winograd_is_close_to_the_sum_in_float64(shape, outputs, padding, channels_last):
-    x, w, b = normal(*shape), normal(outputs, shape[1], 3, 3, seed=1, scale=(9 * shape[1]) ** -0.5), normal(outputs, seed=2)
+    x, w, b = (
+        normal(*shape),
+        normal(outputs, shape[1], 3, 3, seed=1, scale=(9 * shape[1]) ** -0.5),
+        normal(outputs, seed=2),
+    )
     tx, tw = tensor(x, channels_last).requires_grad_(), tensor(w, channels_last)
     chosen = strata.explain(F.conv2d, tx.detach(), tw, strata.tensor(b), 1, padding)[-1]
     assert chosen[1:] == ("winograd", "chosen")
@@ -192,7 +198,9 @@ def attend(q, k, v, causal, scale):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("rows, columns, width, values", [(5, 5, 8, 8), (100, 130, 20, 33), (130, 60, 64, 16), (60, 1100, 16, 16)])
+@pytest.mark.parametrize(
+    "rows, columns, width, values", [(5, 5, 8, 8), (100, 130, 20, 33), (130, 60, 64, 16), (60, 1100, 16, 16)]
+)
 def test_attention_and_its_gradients_against_float64(rows, columns, width, values, causal):
     shapes = ((2, 3, rows, width), (2, 3, columns, width), (2, 3, columns, values))
     q, k, v = (normal(*s, seed=i) for i, s in enumerate(shapes))
@@ -226,7 +234,9 @@ def lstm_direction(x, w_ih, w_hh, b_ih, b_hh, reverse):
 @pytest.mark.parametrize("batch, hidden", [(1, 5), (13, 36), (16, 96)])
 def test_lstm_of_two_layers_both_ways_against_float64(batch, hidden):
     x = normal(7, batch, 10)
-    shapes = [((4 * hidden, n), (4 * hidden, hidden), (4 * hidden,), (4 * hidden,)) for n in (10, 10, 2 * hidden, 2 * hidden)]
+    shapes = [
+        ((4 * hidden, n), (4 * hidden, hidden), (4 * hidden,), (4 * hidden,)) for n in (10, 10, 2 * hidden, 2 * hidden)
+    ]
     params = [normal(*s, seed=i * 4 + j, scale=0.2) for i, group in enumerate(shapes) for j, s in enumerate(group)]
     zeros = strata.zeros(4, batch, hidden)
     tensors = [strata.tensor(p).requires_grad_() for p in params]
@@ -249,7 +259,10 @@ def test_lstm_gradients_of_gradients_pass_through_the_layer():
         y, hn, cn = strata.lstm(x, (h, h), [w_ih, w_hh], False, 1, 0.0, True, False, False)
         return y.square().sum() + (hn * cn).sum()
 
-    inputs = [strata.tensor(normal(*s, seed=i).astype(np.float64)) for i, s in enumerate([(3, 2, 3), (8, 3), (8, 2), (1, 2, 2)])]
+    inputs = [
+        strata.tensor(normal(*s, seed=i).astype(np.float64))
+        for i, s in enumerate([(3, 2, 3), (8, 3), (8, 2), (1, 2, 2)])
+    ]
     inputs = [t.requires_grad_() for t in inputs]
     assert strata.autograd.gradcheck(loss, inputs) and strata.autograd.gradgradcheck(loss, inputs)
 
@@ -269,7 +282,9 @@ def attention_step():
 
 
 def lstm_step():
-    x, w, u = (strata.tensor(normal(*s, scale=0.1)).requires_grad_() for s in [(9, 16, 40), (4 * 150, 40), (4 * 150, 150)])
+    x, w, u = (
+        strata.tensor(normal(*s, scale=0.1)).requires_grad_() for s in [(9, 16, 40), (4 * 150, 40), (4 * 150, 150)]
+    )
     state = strata.zeros(1, 16, 150)
     y = strata.lstm(x, (state, state), [w, u], False, 1, 0.0, True, False, False)[0]
     y.square().sum().backward()

@@ -97,7 +97,8 @@ HWY_INLINE int64_t block_end(const Attention& a, int64_t last_row) {
 }
 
 template <class T> int64_t forward_space(const Attention& a) {
-  return padded<T>(a.columns) * a.width + kBlockRows * (padded<T>(std::min(a.columns, kBlockColumns)) + a.value_width + 2);
+  return padded<T>(a.columns) * a.width +
+         kBlockRows * (padded<T>(std::min(a.columns, kBlockColumns)) + a.value_width + 2);
 }
 
 // Queries [r0, r1) of batch entry b; `keys` are its packed keys.
@@ -199,8 +200,8 @@ template <class T> void backward_entry(const Attention& a, const AttentionBackwa
 }
 
 template <class T> void backward(const Attention& a, const AttentionBackward<T>& p) {
-  const int64_t space = padded<T>(a.columns) * (a.width + a.value_width) +
-                        2 * kBlockRows * padded<T>(std::min(a.columns, kBlockColumns));
+  const int64_t space =
+    padded<T>(a.columns) * (a.width + a.value_width) + 2 * kBlockRows * padded<T>(std::min(a.columns, kBlockColumns));
   const int64_t work = std::max<int64_t>(1, a.rows * a.columns * (a.width + a.value_width));
   parallel_for(a.batches(), std::max<int64_t>(1, 100000 / work), [&](int64_t begin, int64_t end) {
     const auto memory = allocate(static_cast<size_t>(space) * sizeof(T));

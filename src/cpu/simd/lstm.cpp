@@ -57,8 +57,9 @@ template <class T> void pack_gates(const Lstm& s, const T* weight, int64_t block
                              h, count);
 }
 
-template <class T> void forward_member(const Lstm& s, const LstmForward<T>& p, T* packed, int index, int members,
-                                       TeamBarrier& barrier, T* sums) {
+template <class T>
+void forward_member(const Lstm& s, const LstmForward<T>& p, T* packed, int index, int members, TeamBarrier& barrier,
+                    T* sums) {
   const hn::ScalableTag<T> d;
   const int64_t lanes = lanes_of<T>(), h = s.hidden, blocks = (h + lanes - 1) / lanes, size = s.batch * h;
   const int64_t begin = share(blocks, index, members), end = share(blocks, index + 1, members);
@@ -133,8 +134,7 @@ void backward_member(const Lstm& s, const LstmBackward<T>& p, T* packed, int ind
         const auto put = [&](int64_t k, auto v) HWY_ATTR { hn::BlendedStore(v, mask, d, gates + (r * 4 + k) * h + u); };
         const auto in = gate(0), forget = gate(1), fresh = gate(2), open = gate(3), squashed = tanh_of(at(cell));
         const auto gh = hn::Add(at(grad), at(p.grad_h0));
-        const auto gc =
-          hn::MulAdd(hn::Mul(gh, open), hn::NegMulAdd(squashed, squashed, one), at(p.grad_c0));
+        const auto gc = hn::MulAdd(hn::Mul(gh, open), hn::NegMulAdd(squashed, squashed, one), at(p.grad_c0));
         const auto slope = [&](auto y) HWY_ATTR { return hn::Mul(y, hn::Sub(one, y)); };
         put(0, hn::Mul(hn::Mul(gc, fresh), slope(in)));
         put(1, hn::Mul(hn::Mul(gc, at(before)), slope(forget)));

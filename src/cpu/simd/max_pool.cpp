@@ -24,8 +24,7 @@ using DB = hn::Rebind<uint8_t, D>;
 template <bool kCodes> HWY_INLINE void take(V v, int32_t position, V& best, hn::Vec<DI>& code) {
   const auto better = hn::Or(hn::Gt(v, best), hn::IsNaN(v));
   best = hn::IfThenElse(better, v, best);
-  if constexpr (kCodes)
-    code = hn::IfThenElse(hn::RebindMask(DI(), better), hn::Set(DI(), position), code);
+  if constexpr (kCodes) code = hn::IfThenElse(hn::RebindMask(DI(), better), hn::Set(DI(), position), code);
 }
 template <bool kCodes> HWY_INLINE void put(V best, hn::Vec<DI> code, size_t count, float* y, uint8_t* codes) {
   const D d;
@@ -55,7 +54,7 @@ template <bool kCodes> void row_of_pixels(const MaxPool& p, const float* x, int6
       for (int64_t i = y0; i < y1; ++i)
         for (int64_t j = x0; j < x1; ++j)
           take<kCodes>(hn::MaskedLoad(mask, d, x + (p.at(0, oy, i) * p.in[1] + p.at(1, ox, j)) * p.inner + c),
-               static_cast<int32_t>(i * p.kernel[1] + j), best, code);
+                       static_cast<int32_t>(i * p.kernel[1] + j), best, code);
       put<kCodes>(best, code, static_cast<size_t>(std::min(lanes, p.inner - c)), y + c, kCodes ? codes + c : nullptr);
     }
   }
@@ -194,8 +193,7 @@ template <class T> void max_pool(const MaxPool& p, const T* x, T* y, uint8_t* co
     uint8_t* where = codes ? codes + n * p.out_size() : nullptr;
     if constexpr (std::is_same_v<T, float>) {
       const int64_t row = oy * p.out[1] * p.inner;
-      if (p.inner > 1)
-        return HWY_DYNAMIC_DISPATCH(RowOfPixels)(p, image, oy, to + row, where ? where + row : nullptr);
+      if (p.inner > 1) return HWY_DYNAMIC_DISPATCH(RowOfPixels)(p, image, oy, to + row, where ? where + row : nullptr);
       if (p.stride[1] <= 2) {
         int64_t begin, end;
         HWY_DYNAMIC_DISPATCH(RowOfWindows)
@@ -245,10 +243,10 @@ template <class T> void max_pool_reference(const MaxPool& p, const T* x, T* y, u
                     codes ? codes + n * p.out_size() : nullptr);
 }
 
-#define STRATA_MAX_POOL(T)                                                           \
-  template void max_pool(const MaxPool&, const T*, T*, uint8_t*);                    \
-  template void max_pool_backward(const MaxPool&, const T*, const uint8_t*, T*);     \
-  template void max_pool_gather(const MaxPool&, const T*, const uint8_t*, T*);       \
+#define STRATA_MAX_POOL(T)                                                       \
+  template void max_pool(const MaxPool&, const T*, T*, uint8_t*);                \
+  template void max_pool_backward(const MaxPool&, const T*, const uint8_t*, T*); \
+  template void max_pool_gather(const MaxPool&, const T*, const uint8_t*, T*);   \
   template void max_pool_reference(const MaxPool&, const T*, T*, uint8_t*);
 STRATA_MAX_POOL(float)
 STRATA_MAX_POOL(double)

@@ -22,8 +22,8 @@ using V = hn::Vec<D>;
 
 // kR pixels, `step` apart in x, times one panel of weights [k][2 * lanes]; `count` output channels of it exist.
 template <int kR>
-HWY_INLINE void pixels(int64_t k, const float* x, const int32_t* offset, int64_t step, const float* w, const float* bias,
-                       int64_t count, float* y, int64_t y_step) {
+HWY_INLINE void pixels(int64_t k, const float* x, const int32_t* offset, int64_t step, const float* w,
+                       const float* bias, int64_t count, float* y, int64_t y_step) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto low = hn::FirstN(d, static_cast<size_t>(std::min(lanes, count))),
@@ -72,10 +72,11 @@ void ShallowRows(const Shallow& s, const float* x, const float* w, const float* 
   for (int64_t oy = begin; oy < end; ++oy)
     for (int64_t ox = 0; ox < s.out[1]; ox += most)
       for (int64_t o = 0; o < s.o; o += 2 * lanes)
-        some_pixels<kRows>(std::min(most, s.out[1] - ox), k,
-                           static_cast<const float*>(rows + ((oy - begin) * s.stride[0] * wide + ox * s.stride[1]) * s.c),
-                           offset, s.stride[1] * s.c, w + o * k, bias ? bias + o : nullptr,
-                           std::min(2 * lanes, s.o - o), y + (oy * s.out[1] + ox) * s.o + o, s.o);
+        some_pixels<kRows>(
+          std::min(most, s.out[1] - ox), k,
+          static_cast<const float*>(rows + ((oy - begin) * s.stride[0] * wide + ox * s.stride[1]) * s.c), offset,
+          s.stride[1] * s.c, w + o * k, bias ? bias + o : nullptr, std::min(2 * lanes, s.o - o),
+          y + (oy * s.out[1] + ox) * s.o + o, s.o);
 }
 int64_t ShallowPanel() { return 2 * static_cast<int64_t>(hn::Lanes(D())); }
 
@@ -107,12 +108,13 @@ void shallow(const Shallow& s, const float* x, const float* weight, const int64_
   constexpr int64_t kBlock = 16;  // output rows per unit of work
   const int64_t blocks = (s.out[0] + kBlock - 1) / kBlock, work = std::min(kBlock, s.out[0]) * s.out[1] * s.o * k;
   parallel_for(s.n * blocks, std::max<int64_t>(1, 1000000 / work), [&](int64_t begin, int64_t end) {
-    const auto space = allocate(static_cast<size_t>(s.rows_under(std::min(kBlock, s.out[0])) * wide * s.c) * sizeof(float));
+    const auto space =
+      allocate(static_cast<size_t>(s.rows_under(std::min(kBlock, s.out[0])) * wide * s.c) * sizeof(float));
     for (int64_t u = begin; u < end; ++u) {
       const int64_t n = u / blocks, row = u % blocks * kBlock;
       HWY_DYNAMIC_DISPATCH(ShallowRows)
-      (s, x + n * s.n_stride, w, bias, offset, y + n * s.out[0] * s.out[1] * s.o, row,
-       std::min(s.out[0], row + kBlock), reinterpret_cast<float*>(space->data));
+      (s, x + n * s.n_stride, w, bias, offset, y + n * s.out[0] * s.out[1] * s.o, row, std::min(s.out[0], row + kBlock),
+       reinterpret_cast<float*>(space->data));
     }
   });
 }

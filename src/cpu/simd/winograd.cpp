@@ -170,8 +170,8 @@ void PanelWeights(const WinogradWeights& s, const float* w, int64_t panel, float
       for (int64_t x = 0; x < 3; ++x) {
         V column[3], points[6];
         for (int64_t y = 0; y < 3; ++y)
-          column[y] = hn::GatherIndex(
-            d, from + (s.flip ? 2 - y : y) * s.y_stride + (s.flip ? 2 - x : x) * s.x_stride, index);
+          column[y] =
+            hn::GatherIndex(d, from + (s.flip ? 2 - y : y) * s.y_stride + (s.flip ? 2 - x : x) * s.x_stride, index);
         weight_points(column, points);
         for (int64_t y = 0; y < 6; ++y) half[y][x] = points[y];
       }
@@ -179,7 +179,8 @@ void PanelWeights(const WinogradWeights& s, const float* w, int64_t panel, float
         V points[6];
         weight_points(half[y], points);
         for (int64_t x = 0; x < 6; ++x)
-          hn::StoreU(hn::IfThenElseZero(mask, points[x]), d, u + (((6 * y + x) * panels + panel) * s.c + c) * width + k);
+          hn::StoreU(hn::IfThenElseZero(mask, points[x]), d,
+                     u + (((6 * y + x) * panels + panel) * s.c + c) * width + k);
       }
     }
 }
@@ -231,8 +232,7 @@ void winograd(const Winograd& w, const float* x, const float* u, const float* bi
     const auto space = allocate(static_cast<size_t>(HWY_DYNAMIC_DISPATCH(SpaceCount)(w, rows)) * sizeof(float));
     for (int64_t b = first; b < last; ++b) {
       const int64_t begin = std::min(tiles, b * rows), end = std::min(tiles, begin + rows);
-      if (begin < end)
-        HWY_DYNAMIC_DISPATCH(Block)(w, x, u, bias, y, begin, end, reinterpret_cast<float*>(space->data));
+      if (begin < end) HWY_DYNAMIC_DISPATCH(Block)(w, x, u, bias, y, begin, end, reinterpret_cast<float*>(space->data));
     }
   });
 }
