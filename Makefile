@@ -6,21 +6,30 @@ STRATA_WERROR ?= OFF
 BUILD  := build/$(PRESET)
 PYTHON := .venv/bin/python
 ENV    := PYTHONPATH=$(CURDIR)/$(BUILD)/python STRATA_BUILD_DIR=$(CURDIR)/$(BUILD)
+TRAIN  := $(BUILD)/bin/strata train --out results
 # A part that this version does not have: one sentence, status 3.
 absent  = @echo "make $@: $(1)" >&2; exit 3
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-cpp test-python bench lint tidy format docs clean setup build package configure wheel \
-        asan tsan verify train-cpu train-cuda train-mps export-onnx trt-benchmark
+        asan tsan fuzz verify train-cpu train-cuda train-mps export-onnx trt-benchmark
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "  Variables: JOBS=$(JOBS) PRESET=$(PRESET) (release, dev, asan, tsan) STRATA_WERROR=$(STRATA_WERROR)"
 
 # --- use -------------------------------------------------------------------------------------------------------------
-run: package ## Build, then fit a small regression and print the loss and the speed table
-	@test -f examples/python/regression.py || { echo "make run: examples/python/regression.py is not in this checkout; \`make test\` shows what works." >&2; exit 3; }
-	@$(ENV) $(PYTHON) examples/python/regression.py
+run: package ## Build, train a small network for one epoch on every device, say where the results are
+	@$(TRAIN) --epochs 1
+	@echo
+	@echo "Look at results/plot.png. What to try next:"
+	@echo "  $(BUILD)/bin/strata train --epochs 5                      99% and more"
+	@echo "  $(BUILD)/bin/strata explain conv2d 'f(8,3,32,32), f(16,3,3,3)' --backward"
+	@echo "  $(ENV) $(PYTHON) -c 'import strata; print(strata.randn(2, 3))'"
+	@echo "  docs/usage/tour.md, examples/, make test, make bench"
+
+train-cpu: package ## Train the small network on the CPU (TRAIN_ARGS="--epochs 5")
+	@$(TRAIN) --device cpu $(TRAIN_ARGS)
 
 bench: build ## Measure, beside PyTorch where it is installed
 	@test -f bench/run.py || { echo "make bench: bench/run.py is not in this checkout; \`make test\` shows what works." >&2; exit 3; }
@@ -64,6 +73,11 @@ test-python: build
 asan tsan: ## Run the C++ tests under AddressSanitizer+UBSan, or ThreadSanitizer
 	@$(MAKE) --no-print-directory test-cpp PRESET=$@
 
+FUZZ_SECONDS ?= 60
+fuzz: ## Fuzz the file readers for FUZZ_SECONDS each (default 60)
+	@$(MAKE) --no-print-directory build PRESET=fuzz
+	@tests/fuzz/run build/fuzz/bin $(FUZZ_SECONDS)
+
 # --- keep in order ---------------------------------------------------------------------------------------------------
 lint: configure ## Check format, layers, Python and (changed files only) clang-tidy
 	@JOBS=$(JOBS) tools/lint $(BUILD)
@@ -84,12 +98,10 @@ clean: ## Remove build trees (keeps .venv)
 # --- parts still to come ---------------------------------------------------------------------------------------------
 verify: ## Compare the GPU with the CPU reference
 	$(call absent,the CUDA back end that this would verify is not in this version; \`make test\` checks the CPU kernels against their references.)
-train-cpu: ## Train the demo network on the CPU
-	$(call absent,the trainer is not in this version; \`make run\` fits a regression with autograd on the CPU.)
 train-cuda: ## Train the demo network on a CUDA device
-	$(call absent,the CUDA back end is not in this version; \`make run\` fits a regression on the CPU.)
+	$(call absent,the CUDA back end is not in this version; \`make run\` trains on the CPU.)
 train-mps: ## Train the demo network on Apple's GPU
-	$(call absent,there is no Metal back end; \`make run\` fits a regression on the CPU.)
+	$(call absent,there is no Metal back end; \`make run\` trains on the CPU.)
 export-onnx: ## Write the demo network as ONNX
 	$(call absent,the ONNX writer is not in this version; tensors leave Strata through NumPy or DLPack instead.)
 trt-benchmark: ## Compare the engine with TensorRT

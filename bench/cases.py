@@ -113,3 +113,27 @@ def _(m):
 @case("empty(1000)", 5.0, inner=2000)
 def _(m):
     return lambda: m.empty(1000)
+
+
+def _adamw(m, **how):
+    """One step over 16M parameters in 40 tensors, as the weights of a network lie."""
+    params = [_input(m, 400, 1000, seed=i).requires_grad_() for i in range(40)]
+    for i, p in enumerate(params):
+        p.grad = _input(m, 400, 1000, seed=100 + i)
+    optimizer = m.optim.AdamW(params, lr=1e-3, **how)
+
+    def run():
+        optimizer.step()
+        return params[0].detach()
+
+    return run
+
+
+@case("AdamW 16M parameters", 1.0)
+def _(m):
+    return _adamw(m, fused=True)
+
+
+@case("AdamW 16M parameters, PyTorch not fused", 1.0)
+def _(m):
+    return _adamw(m)

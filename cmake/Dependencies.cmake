@@ -2,6 +2,7 @@
 # docs/internals/dependencies.md says why each one is here.
 include(FetchContent)
 find_package(Threads REQUIRED)
+find_package(ZLIB REQUIRED)
 
 # Pinned downloads. FIND_PACKAGE_ARGS makes FetchContent_MakeAvailable look for an installed package first.
 FetchContent_Declare(fmt GIT_REPOSITORY https://github.com/fmtlib/fmt.git

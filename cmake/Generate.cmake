@@ -1,6 +1,7 @@
 # What the build derives from the op definitions: tools/gen_ops.py reads src/ops/**/*.cpp and writes a tree of files.
 #   gen/strata/*            headers, found as "strata/ops.h"
-#   gen/**/*.cpp            compiled into the ops layer
+#   gen/nn/*.cpp            modules of src/nn/modules/*.modules, compiled into the nn layer
+#   gen/tests/*             the samples of modules as C++, for tests/parity
 #   gen/functors/*.inc      the functors of each header in src/device/functors, by tools/gen_functors.py
 #   gen/python/strata/*     part of the Python package: type stubs, by tools/gen_stubs.py
 # The generator writes into a scratch folder and only files that differ are copied, so that an edit which leaves a
@@ -12,10 +13,12 @@ set(STRATA_GENERATED_PYTHON)
 file(MAKE_DIRECTORY ${STRATA_GEN})
 file(GLOB_RECURSE op_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/*.cpp)
 file(GLOB functor_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/device/functors/*.h)
-list(APPEND op_sources ${functor_headers})
+file(GLOB module_records CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/nn/modules/*.modules)
+list(APPEND op_sources ${functor_headers} ${module_records})
 set(generator ${PROJECT_SOURCE_DIR}/tools/gen_ops.py)
 file(GLOB generator_inputs CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/gen_*.py ${PROJECT_SOURCE_DIR}/tools/signatures.py
-  ${PROJECT_SOURCE_DIR}/tools/stubs/*.pyi ${PROJECT_SOURCE_DIR}/python/strata/*.py ${PROJECT_SOURCE_DIR}/python/strata/nn/functional.py)
+  ${PROJECT_SOURCE_DIR}/tools/module_records.py
+  ${PROJECT_SOURCE_DIR}/tools/stubs/*.pyi ${PROJECT_SOURCE_DIR}/python/strata/*.py ${PROJECT_SOURCE_DIR}/python/strata/nn/*.py)
 list(FILTER generator_inputs EXCLUDE REGEX "/gen_docs.py$")
 
 if(op_sources AND EXISTS ${generator})
@@ -27,7 +30,7 @@ if(op_sources AND EXISTS ${generator})
 
   file(GLOB_RECURSE outputs ${STRATA_GEN}/*)
   set(STRATA_GENERATED_CPP ${outputs})
-  list(FILTER STRATA_GENERATED_CPP INCLUDE REGEX "\\.cpp$")
+  list(FILTER STRATA_GENERATED_CPP INCLUDE REGEX "/gen/nn/.*\\.cpp$")
   set(STRATA_GENERATED_PYTHON ${outputs})
   list(FILTER STRATA_GENERATED_PYTHON INCLUDE REGEX "/gen/python/strata/")
   add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/gen.stamp BYPRODUCTS ${outputs}

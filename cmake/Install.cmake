@@ -59,7 +59,8 @@ foreach(layer base tensor record autograd dispatch nn)
   endif()
 endforeach()
 
-install(FILES ${PROJECT_SOURCE_DIR}/src/ops/index_expr.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/strata/ops)
+install(FILES ${PROJECT_SOURCE_DIR}/src/ops/index_expr.h ${PROJECT_SOURCE_DIR}/src/ops/nn_init.h
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/strata/ops)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Strata)
 install(EXPORT StrataTargets NAMESPACE Strata:: DESTINATION ${package_dir})

@@ -14,7 +14,9 @@ import pathlib
 import re
 import sys
 
+import gen_modules_stubs
 import gen_ops
+import module_records
 import signatures
 import strata
 from strata import _C
@@ -282,7 +284,10 @@ def has_gradient(record):
     for text in record["samples"]:
         arguments = _C._sample(record["index"], text, strata.float32, 0)
         arguments = {name: with_gradient(value) for name, value in arguments.items()}
-        result = _C.ops[record["name"]](**arguments)
+        try:
+            result = _C.ops[record["name"]](**arguments)
+        except RuntimeError:  # refuses inputs that require a gradient
+            return False
         if any(t.requires_grad for t in (result if isinstance(result, tuple) else [result]) if t is not None):
             return True
     return False
@@ -458,7 +463,7 @@ def library_page():
     properties = [n for n in names if not callable(getattr(tensor, n))]
     text = [
         f"{HEADER}# The rest of the package\n"
-        "What is no op: tensors from data, modes, memory, threads, random state, autograd, checks.\n\n"
+        "What is no op: tensors from data, modes, memory, threads, random state, autograd, optimizers, checks.\n\n"
     ]
     text.append(module_section("strata", plain_functions(), "strata.", lambda n: getattr(strata, n)) + "\n")
     text.append(
@@ -472,8 +477,11 @@ def library_page():
         if f"nn.functional.{n}" not in _C.ops and n[0] != "_" and callable(getattr(strata.nn.functional, n))
     ]
     text.append(module_section("strata.nn.functional", extra, "", lambda n: getattr(strata.nn.functional, n)) + "\n")
-    for module in (strata.autograd, strata.random, strata.utils.checkpoint):
-        public = getattr(module, "__all__", None) or [
+    files = (strata.safetensors, strata.utils.data, strata.vision.datasets, strata.vision.transforms)
+    nets = (strata.nn.utils, strata.nn.utils.rnn, strata.optim, strata.optim.lr_scheduler)
+    for module in (*nets, strata.autograd, strata.random, strata.utils.checkpoint, *files):
+        listed = [n for n in getattr(module, "__all__", ()) if not inspect.ismodule(getattr(module, n))]
+        public = listed or [
             n
             for n, v in vars(module).items()
             if inspect.isfunction(v) and v.__module__ == module.__name__ and not n.startswith("_")
@@ -483,16 +491,104 @@ def library_page():
     return "".join(text)
 
 
+# What a reader would write for the modules without a record.
+HAND_WRITTEN = {
+    "RNN": ["rnn = strata.nn.RNN(3, 5)", "output, h = rnn(strata.randn(4, 2, 3))"],
+    "LSTM": ["lstm = strata.nn.LSTM(3, 5, num_layers=2)", "output, (h, c) = lstm(strata.randn(4, 2, 3))"],
+    "GRU": ["gru = strata.nn.GRU(3, 5, bidirectional=True)", "output, h = gru(strata.randn(4, 2, 3))"],
+    "RNNCell": ["cell = strata.nn.RNNCell(3, 5)", "h = cell(strata.randn(2, 3))"],
+    "LSTMCell": ["cell = strata.nn.LSTMCell(3, 5)", "h, c = cell(strata.randn(2, 3))"],
+    "GRUCell": ["cell = strata.nn.GRUCell(3, 5)", "h = cell(strata.randn(2, 3))"],
+    "MultiheadAttention": [
+        "attention = strata.nn.MultiheadAttention(8, 2)",
+        "x = strata.randn(4, 2, 8)",
+        "output, weights = attention(x, x, x)",
+    ],
+    "Transformer": [
+        "model = strata.nn.Transformer(8, 2, 1, 1, 16)",
+        "model(strata.randn(4, 2, 8), strata.randn(3, 2, 8))",
+    ],
+    "TransformerEncoderLayer": ["strata.nn.TransformerEncoderLayer(8, 2, 16)(strata.randn(4, 2, 8))"],
+    "TransformerEncoder": [
+        "layer = strata.nn.TransformerEncoderLayer(8, 2, 16)",
+        "strata.nn.TransformerEncoder(layer, 2)(strata.randn(4, 2, 8))",
+    ],
+    "TransformerDecoderLayer": [
+        "layer = strata.nn.TransformerDecoderLayer(8, 2, 16)",
+        "layer(strata.randn(3, 2, 8), strata.randn(4, 2, 8))",
+    ],
+    "TransformerDecoder": [
+        "layer = strata.nn.TransformerDecoderLayer(8, 2, 16)",
+        "strata.nn.TransformerDecoder(layer, 2)(strata.randn(3, 2, 8), strata.randn(4, 2, 8))",
+    ],
+    "AdaptiveLogSoftmaxWithLoss": [
+        "module = strata.nn.AdaptiveLogSoftmaxWithLoss(8, 20, [5, 10], div_value=2.0)",
+        "output, loss = module(strata.randn(4, 8), strata.randint(20, (4,)))",
+    ],
+    "LinearCrossEntropyLoss": [
+        "strata.nn.LinearCrossEntropyLoss(4, 3)(strata.randn(5, 4), strata.randint(3, (5,)))",
+    ],
+    "TripletMarginWithDistanceLoss": [
+        "loss = strata.nn.TripletMarginWithDistanceLoss(distance_function=lambda a, b: (a - b).abs().sum(1))",
+        "loss(strata.randn(3, 4), strata.randn(3, 4), strata.randn(3, 4))",
+    ],
+    "Sequential": ["strata.nn.Sequential(strata.nn.Linear(2, 3), strata.nn.ReLU())(strata.randn(4, 2))"],
+    "ModuleList": ["strata.nn.ModuleList([strata.nn.Linear(2, 2), strata.nn.ReLU()])[0](strata.randn(4, 2))"],
+    "ModuleDict": ['strata.nn.ModuleDict({"up": strata.nn.Linear(2, 4)})["up"](strata.randn(4, 2))'],
+    "ParameterList": ["strata.nn.ParameterList([strata.ones(2), strata.zeros(3)])[0].requires_grad"],
+    "ParameterDict": ['strata.nn.ParameterDict({"w": strata.ones(2)})["w"].requires_grad'],
+    "LazyLinear": ["strata.nn.LazyLinear(3)(strata.randn(2, 5))"],
+}
+
+
+def entry(name, takes, doc, facts, lines):
+    """One module of modules.md."""
+    listed = "".join(f"- {fact}\n" for fact in facts)
+    code = "\n".join(lines)
+    return f"## {name}\n```text\nstrata.nn.{name}({takes})\n```\n{doc}\n\n{listed}{chr(10) if facts else ''}```python\n{code}\n```\n\n"
+
+
+def record_entry(r):
+    takes = [gen_modules_stubs.parameter(a) for a in r.arguments if a.kind != "legacy"]
+    takes = [t.replace("_Sequence", "Sequence") for t in takes]
+    if r.tensors:
+        takes += ["device=None", "dtype=None"]
+    facts = [
+        f"{kind} `{t.name}` [{', '.join(t.shape)}]" + (f" if {t.condition}" if t.condition else "")
+        for kind, t in r.tensors
+    ]
+    made, inputs = r.samples[0]
+    values = [sample_value(i, "Tensor") for i in signatures.split(inputs)]
+    lines = [f"module = strata.nn.{r.name}({made})", f"module({', '.join(values)})"]
+    return entry(r.name, ", ".join(takes), r.doc, facts, lines)
+
+
+def modules_page():
+    """Every module: those of the records by family, then those written by hand."""
+    text = [
+        f"{HEADER}# Modules\n`strata.nn` in Python, `strata::nn` in C++: [how to use them](../usage/modules.md).\n\n"
+    ]
+    for file in sorted((ROOT / "src/nn/modules").glob("*.modules")):
+        text += [record_entry(r) for r in module_records.read(file)]
+    for name, lines in HAND_WRITTEN.items():
+        cls = getattr(strata.nn, name)
+        takes = str(inspect.signature(cls)).strip("()")
+        takes = re.sub(r"activation=[^,]*", "activation=relu", takes)
+        text.append(entry(name, takes, inspect.getdoc(cls).splitlines()[0], [], lines))
+    return "".join(text)
+
+
 def all_pages():
     sources, stems = read_sources()
     pages, index, count = op_pages(sources, stems)
     pages["library.md"] = library_page()
+    pages["modules.md"] = modules_page()
     dtypes = "Where a page says *floating*, float64, float32, float16, bfloat16 and both float8 types are meant."
     pages["index.md"] = (
         f"{HEADER}# Reference\nThe {count} ops by group, from their records. {dtypes} "
         "Kernels are listed in the order in which they are tried; "
         "`strata.explain(op, ...)` tells which one a call takes and why. What is no op stands in "
-        f"[library.md](library.md).\n\n{index.rstrip()}\n"
+        f"[library.md](library.md), modules in [modules.md](modules.md).\n\n{index.rstrip()}\n"
     )
     for name, text in pages.items():
         for block in re.findall(r"```python\n(.*?)```", text, re.S):

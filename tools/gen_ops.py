@@ -1,7 +1,7 @@
 """Derives the typed C++ functions from the op schemas: one header per file of op definitions, and strata/ops.h for all;
-and through gen_stubs.py the type stubs of the Python package.
+the modules of both languages through gen_modules.py; and through gen_stubs.py the type stubs of the Python package.
 
-usage: gen_ops.py OUTPUT_FOLDER (OP_SOURCE.cpp | FUNCTOR_HEADER.h)...
+usage: gen_ops.py OUTPUT_FOLDER (OP_SOURCE.cpp | FUNCTOR_HEADER.h | RECORDS.modules)...
 
 A file is written only when its content changes, so that touching one definition does not rebuild the others.
 """
@@ -11,6 +11,7 @@ import re
 import sys
 
 import gen_functors
+import gen_modules
 import gen_stubs
 import signatures
 
@@ -49,7 +50,7 @@ MEMBERS = {
     "to_string",
     "get",
 }
-NAMESPACES = ("nn.functional.", "linalg.", "special.")
+NAMESPACES = ("nn.functional.", "nn.init.", "linalg.", "special.")
 
 
 def split(text):
@@ -130,6 +131,8 @@ class Op:
             body, kind = f"call({record}, {args})", "Tensor"
         elif self.result == "Tensor[]":
             body, kind = f"call_list({record}, {args})", "std::vector<Tensor>"
+        elif self.result == "()":
+            body, kind = f"call_into({record}, {args}, nullptr)", "void"
         else:
             n = len(split(self.result[1:-1]))
             body, kind = f"call_array<{n}>({record}, {args})", f"std::array<Tensor, {n}>"
@@ -196,7 +199,8 @@ def write(path, content):
 def main(folder, sources):
     out = pathlib.Path(folder)
     gen_functors.main(folder, [s for s in sources if s.endswith(".h")])
-    sources = [s for s in sources if not s.endswith(".h")]
+    records = [s for s in sources if s.endswith(".modules")]
+    sources = [s for s in sources if s.endswith(".cpp")]
     stems = []
     for source in sorted(sources):
         ops = list(read_ops(source))
@@ -220,6 +224,7 @@ def main(folder, sources):
     write(out / "strata" / "tensor_methods.h", head + "".join(m[1] for m in methods) + "}  // namespace strata\n")
     umbrella = "// Generated: every op as a typed function. Do not edit.\n#pragma once\n"
     write(out / "strata" / "ops.h", umbrella + "".join(f'#include "strata/ops/{s}.h"\n' for s in stems))
+    gen_modules.main(folder, [op for source in sorted(sources) for op in read_ops(source)], records, write)
     gen_stubs.main(folder, sources)
 
 

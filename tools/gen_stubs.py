@@ -49,7 +49,8 @@ class Op:
         self.internal = ".helper()" in tail
         self.inplace = ".inplace()" in tail or ".updates()" in tail
         self.numbers = "pointwise<" in tail or ".takes_numbers()" in tail
-        self.out = ".no_out()" not in tail and not re.search(r"\.view\(\s*\[", tail)
+        nothing = schema.endswith("-> ()")  # changes its arguments: no result that could go elsewhere
+        self.out = not nothing and ".no_out()" not in tail and not re.search(r"\.view\(\s*\[", tail)
         first = self.schema.params[0].kind if self.schema.params else None
         self.method = (
             "." not in name and first in ("Tensor", "Tensor?") and ".no_method()" not in tail and not self.internal
@@ -231,7 +232,7 @@ def stubs(sources):
     imports += f"from ._variants import {in_front}\nfrom ._functions import *\n"
     yield "__init__.pyi", HEADER + IMPORTS + imports + VALUES + namespace(names, "", {*functions_, *variants})
 
-    for file in ("linalg.py", "special.py", "nn/functional.py"):
+    for file in ("linalg.py", "special.py", "nn/functional.py", "nn/init.py"):
         own, own_names = own_functions(file)
         core = "." * (1 + file.count("/")) + "_C"
         imports = f"from typing import Any\nfrom {core} {shared}from {core} import device as _device, dtype as _dtype\n"

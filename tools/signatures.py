@@ -7,7 +7,7 @@ import dataclasses
 import keyword
 import re
 
-NAMESPACES = ("nn.functional.", "linalg.", "special.")
+NAMESPACES = ("nn.functional.", "nn.init.", "linalg.", "special.")
 # STRATA_OP(id, "schema"), the literal in one piece or several.
 DEFINITION = re.compile(r'STRATA_OP\(\s*(\w+),\s*((?:"[^"]*"\s*)+)\)')
 TYPES = {
@@ -92,7 +92,7 @@ class Schema:
     def returns(self):
         if self.outputs is None:
             return "tuple[Tensor, ...]" if self.result == "Tensor[]" else "Tensor"
-        return f"tuple[{', '.join(['Tensor'] * len(self.outputs))}]"
+        return f"tuple[{', '.join(['Tensor'] * len(self.outputs))}]" if self.outputs else "None"
 
     def takes_trailing(self, params=None):
         """The list that may be given as separate arguments, as in x.view(2, 3): a required one that comes last."""

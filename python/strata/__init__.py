@@ -60,10 +60,19 @@ from . import _variants  # noqa: E402
 
 globals().update(_variants.FUNCTIONS)
 from . import _tensor as _tensor  # noqa: E402
-from . import autograd, cuda, linalg, nn, random, special, testing, utils  # noqa: E402
+from . import autograd, cuda, linalg, nn, optim, random, safetensors, serialization, special, testing, utils  # noqa: E402
 from ._functions import *  # noqa: E402
 from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 from .random import get_rng_state, initial_seed, seed, set_rng_state  # noqa: E402
+from .serialization import load, save  # noqa: E402
 from .trace import trace  # noqa: E402
 
 __all__ = [name for name in globals() if not name.startswith("_")]
+
+
+def __getattr__(name):
+    if name == "vision":  # imported when first used: most programs do without
+        import importlib
+
+        return importlib.import_module(".vision", __name__)
+    raise AttributeError(f"module 'strata' has no attribute {name!r}")

@@ -7,22 +7,28 @@ from . import _C
 
 __all__ = [
     "broadcast_shapes",
+    "are_deterministic_algorithms_enabled",
     "can_cast",
     "chain_matmul",
     "finfo",
     "from_dlpack",
+    "frombuffer",
+    "get_default_device",
     "get_printoptions",
     "iinfo",
     "is_complex",
+    "is_deterministic_algorithms_warn_only_enabled",
     "is_floating_point",
     "is_nonzero",
     "is_tensor",
     "numel",
     "result_type",
     "scalar_tensor",
+    "set_default_device",
     "set_printoptions",
     "tensordot",
     "to_dlpack",
+    "use_deterministic_algorithms",
 ]
 
 _tensor_type = _C.Tensor
@@ -61,6 +67,68 @@ def scalar_tensor(s, *, dtype=None, device=None, requires_grad=False):
 def from_dlpack(ext_tensor):
     """A tensor over the memory of an array of another library."""
     return _C._from_dlpack(ext_tensor.__dlpack__() if hasattr(ext_tensor, "__dlpack__") else ext_tensor)
+
+
+def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
+    """A one-dimensional tensor over the memory of a buffer, from byte `offset` on; a read-only buffer is copied."""
+    memory = memoryview(buffer).cast("B")
+    size, left = dtype.itemsize, len(memory) - offset
+    if len(memory) == 0 or count == 0:
+        raise ValueError(f"frombuffer: both the buffer length ({len(memory)}) and count ({count}) must not be 0")
+    if offset < 0 or left <= 0:
+        raise ValueError(
+            f"frombuffer: offset ({offset}) must be non-negative and smaller than the buffer ({len(memory)})"
+        )
+    if count < 0:
+        if left % size:
+            raise ValueError(
+                f"frombuffer: {left} bytes from offset {offset} on are no multiple of {dtype}'s {size} bytes"
+            )
+        count = left // size
+    if count * size > left:
+        raise ValueError(f"frombuffer: {count} elements of {size} bytes after offset {offset} exceed the buffer")
+    import numpy as np
+
+    raw = np.frombuffer(memory, np.uint8, count * size, offset)
+    flat = _C.from_numpy(raw if raw.flags.writeable else raw.copy())
+    if dtype is _C.bool or flat.data_ptr() % size == 0:
+        out = flat.view(dtype)
+    else:  # elements must lie at a multiple of their size
+        out = flat.clone().view(dtype)
+    return out.requires_grad_() if requires_grad else out
+
+
+_device = _C.device("cpu")
+
+
+def get_default_device():
+    """The device that new tensors are made on."""
+    return _device
+
+
+def set_default_device(device):
+    """Sets the device that new tensors are made on; there is only the CPU."""
+    device = _C.device("cpu" if device is None else device)
+    if device.type != "cpu":
+        _C.ops["empty"]([0], device=device)  # says why there is none
+
+
+_deterministic = {"on": False, "warn_only": False}
+
+
+def use_deterministic_algorithms(mode, *, warn_only=False):
+    """Remembers the wish: every kernel gives the same bits on each run and for any number of threads anyway."""
+    _deterministic.update(on=builtins.bool(mode), warn_only=builtins.bool(mode) and builtins.bool(warn_only))
+
+
+def are_deterministic_algorithms_enabled():
+    """What use_deterministic_algorithms() was last told."""
+    return _deterministic["on"]
+
+
+def is_deterministic_algorithms_warn_only_enabled():
+    """Whether use_deterministic_algorithms() was told warn_only."""
+    return _deterministic["warn_only"]
 
 
 def to_dlpack(tensor):

@@ -111,6 +111,12 @@ def register_hook(self, hook):
     return _HookHandle(self, _C._register_hook(self, hook))
 
 
+@_method
+def register_post_accumulate_grad_hook(self, hook):
+    """Calls hook(tensor) after backward() has added to this leaf's .grad."""
+    return _HookHandle(self, _C._register_post_accumulate_grad_hook(self, hook))
+
+
 class _HookHandle:
     """Removes a hook: by remove(), or at the end of a with block."""
 
@@ -130,8 +136,13 @@ class _HookHandle:
 class _GradFn:
     """The op that computed a tensor, as `grad_fn` shows it."""
 
-    def __init__(self, op):
-        self.op = op
+    def __init__(self, op, node):
+        self.op, self._node = op, node
+
+    @property
+    def next_functions(self):
+        """Where the gradients of the inputs go: pairs of a function (None: nowhere) and which of its outputs it is."""
+        return tuple((_wrap_edge(target), output) for target, output in _C._next_functions(self._node))
 
     def name(self):
         return "".join(p[:1].upper() + p[1:] for p in self.op.replace(".", "_").split("_")) + "Backward0"
@@ -140,9 +151,29 @@ class _GradFn:
         return f"<{self.name()}>"
 
 
+class _AccumulateGrad:
+    """The end of the graph: adds to the .grad of a leaf, `variable`."""
+
+    next_functions = ()
+
+    def __init__(self, variable):
+        self.variable = variable
+
+    def name(self):
+        return "AccumulateGrad"
+
+    def __repr__(self):
+        return "<AccumulateGrad>"
+
+
+def _wrap_edge(target):
+    if target is None:
+        return None
+    return _AccumulateGrad(target) if isinstance(target, Tensor) else _GradFn(*target)
+
+
 def _grad_fn(self):
-    op = _C._grad_fn_name(self)
-    return None if op is None else _GradFn(op)
+    return _wrap_edge(_C._grad_fn(self))
 
 
 Tensor.grad_fn = property(_grad_fn, doc="The op that computed this tensor, None for a leaf.")

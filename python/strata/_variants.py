@@ -27,6 +27,26 @@ def _pick(result, *flags):
     return kept if len(kept) > 1 else kept[0]
 
 
+def lu(A, pivot=True, get_infos=False, out=None):
+    """The compact LU decomposition and its pivots; with get_infos also 0 or the place of each first zero pivot."""
+    result = _pick(ops["lu"](A, pivot), True, get_infos)
+    if out is None:
+        return result
+    for target, value in zip(out, result, strict=True):
+        target.copy_(value)
+    return tuple(out)
+
+
+def histogramdd(input, bins, *, range=None, weight=None, density=False):
+    """The weight of the rows of input in each cell of a grid, and the edges of the grid along each column. bins: a number of
+    cells, one per column, or the edges themselves."""
+    if isinstance(bins, int):
+        bins = [bins] * (input.shape[-1] if input.dim() else 0)
+    ranged = {} if range is None else {"range": range}
+    hist, *edges = ops["histogramdd"](input, list(bins), **ranged, weight=weight, density=density)
+    return hist, tuple(edges)
+
+
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
     """The distinct elements, or with dim the distinct slices; on demand where each came from and how often it occurs."""
     return _pick(ops["unique"](input, sorted, return_inverse, return_counts, dim), return_inverse, return_counts)
@@ -76,6 +96,8 @@ def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
 
 
 FUNCTIONS = dict(
+    histogramdd=histogramdd,
+    lu=lu,
     nonzero=nonzero,
     where=where,
     unique=unique,
@@ -92,6 +114,6 @@ def _where_method(self, condition, other):
     return ops["where"](condition, self, other)
 
 
-for _name in ("nonzero", "unique", "unique_consecutive", "equal", "allclose"):
+for _name in ("lu", "nonzero", "unique", "unique_consecutive", "equal", "allclose"):
     setattr(Tensor, _name, FUNCTIONS[_name])
 Tensor.where = _where_method

@@ -19,6 +19,8 @@ STRATA_API std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<c
                                     bool create_graph = false, bool allow_unused = false);
 
 STRATA_API int64_t register_hook(const Tensor& t, Hook hook);  // returns an id for remove_hook
+// Calls the hook with the leaf once backward() has added to its .grad.
+STRATA_API int64_t register_post_accumulate_grad_hook(const Tensor& t, LeafHook hook);
 STRATA_API void remove_hook(const Tensor& t, int64_t id);
 STRATA_API void retain_grad(const Tensor& t);
 STRATA_API bool retains_grad(const Tensor& t);

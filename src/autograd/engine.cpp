@@ -11,8 +11,9 @@ namespace strata {
 namespace {
 
 struct GradExtra : TensorExtra {
-  std::vector<std::pair<int64_t, Hook>> hooks;  // of a leaf
-  std::shared_ptr<TensorImpl*> retained;        // of a computed tensor: how its node finds it without owning it
+  std::vector<std::pair<int64_t, Hook>> hooks;      // of a leaf
+  std::vector<std::pair<int64_t, LeafHook>> after;  // of a leaf, once its .grad is complete
+  std::shared_ptr<TensorImpl*> retained;            // of a computed tensor: how its node finds it without owning it
   ~GradExtra() override {
     if (retained) *retained = nullptr;
   }
@@ -141,12 +142,15 @@ class Backward {
   }
   bool wanted(const Node* node) const { return !selective_ || wanted_.at(node); }
 
+  std::vector<Pending>::iterator place_of(const Node::Edge& edge) {  // where it waits, or would
+    return std::lower_bound(frontier_.begin(), frontier_.end(), edge.node->order,
+                            [](const Pending& p, uint64_t o) { return p.node->order < o; });
+  }
+
   void deliver(const Node::Edge& edge, Tensor g) {
     if (selective_ && !is_target(edge) && !(edge.node && wanted(edge.node.get()))) return;
     if (!edge.node) return reach_leaf(edge.leaf, std::move(g));
-    const uint64_t order = edge.node->order;
-    auto at = std::lower_bound(frontier_.begin(), frontier_.end(), order,
-                               [](const Pending& p, uint64_t o) { return p.node->order < o; });
+    auto at = place_of(edge);
     if (at == frontier_.end() || at->node != edge.node.get())
       at = frontier_.insert(at, Pending{edge.node.get(), {}, {}});
     Tensor& sum = at->of(edge.output);
@@ -155,7 +159,7 @@ class Backward {
 
   // A leaf with hooks waits until the end: hooks see the sum of all contributions, once.
   void reach_leaf(const Tensor& leaf, Tensor g) {
-    if (!leaf->extra || extra_of(*leaf).hooks.empty()) [[likely]]
+    if (!leaf->extra || (extra_of(*leaf).hooks.empty() && extra_of(*leaf).after.empty())) [[likely]]
       return finish_leaf(leaf, std::move(g));
     for (auto& [waiting, sum] : hooked_)
       if (waiting.get() == leaf.get()) {
@@ -171,6 +175,9 @@ class Backward {
       for (const auto& [id, hook] : hooks)
         if (Tensor other = hook(g)) g = std::move(other);
       finish_leaf(leaf, std::move(g));
+      const auto after = extra_of(*leaf).after;
+      if (!capture_)
+        for (const auto& [id, hook] : after) hook(leaf);
     }
   }
 
@@ -252,8 +259,38 @@ class Backward {
     }
   }
 
+  // The gradient of a view of a part is zeros but for that part. Where the whole has a gradient already, the part is added
+  // to its place: the pieces of a split tensor, or the steps of a sequence, cost one pass together and not one each.
+  bool add_part(const Node& node, const Tensor& g) {
+    const Node::Edge& edge = node.edges[0];
+    if (create_graph_ || thread_state.anomaly_mode || selective_ || !edge) return false;
+    if (edge.leaf) {
+      if (edge.leaf->extra) return false;
+      const std::lock_guard lock(lock_of(*edge.leaf));
+      return edge.leaf->grad && add_in_place(node, Tensor(edge.leaf->grad), g);
+    }
+    const auto at = place_of(edge);
+    if (at == frontier_.end() || at->node != edge.node.get() || !at->of(edge.output)) return false;
+    const Tensor& whole = at->of(edge.output);
+    const bool ours = whole->refs.load(std::memory_order_relaxed) == 1 && whole->contiguous &&
+                      whole->storage->refs.load(std::memory_order_relaxed) == 1;
+    return ours && add_in_place(node, whole, g);
+  }
+  static bool add_in_place(const Node& node, const Tensor& whole, const Tensor& g) {
+    if (whole.dtype() != g.dtype()) return false;
+    static const OpRecord& add = find_op("add");
+    Args args = node.args.view();
+    args[0] = Value(whole);
+    Tensor part;
+    Results results{&part, nullptr};
+    node.op->view_fn(args, results);
+    call_inplace(add, Args(part, g, 1));
+    return true;
+  }
+
   void formula_step(Node& node, Pending& p) {
     const OpRecord& op = *node.op;
+    if (op.part && add_part(node, p.grad)) return;
     Tensor all[kMaxOutputs];
     const Tensor* grads = &p.grad;
     if (node.outputs > 1) {
@@ -384,10 +421,24 @@ int64_t register_hook(const Tensor& t, Hook hook) {
   return id;
 }
 
+int64_t register_post_accumulate_grad_hook(const Tensor& t, LeafHook hook) {
+  STRATA_CHECK(
+    t->requires_grad, Runtime,
+    "register_post_accumulate_grad_hook: the tensor does not require a gradient; call requires_grad_() first");
+  STRATA_CHECK(
+    is_leaf(t), Runtime,
+    "register_post_accumulate_grad_hook: only leaves accumulate gradients, and this tensor was computed; use "
+    "register_hook");
+  extra_of(*t).after.emplace_back(next_hook, std::move(hook));
+  return next_hook++;
+}
+
 void remove_hook(const Tensor& t, int64_t id) {
   if (Node* node = node_of(*t); node && node->rare)
     std::erase_if(node->rare->hooks, [&](const auto& h) { return h.id == id; });
-  if (t->extra) std::erase_if(extra_of(*t).hooks, [&](const auto& h) { return h.first == id; });
+  if (!t->extra) return;
+  std::erase_if(extra_of(*t).hooks, [&](const auto& h) { return h.first == id; });
+  std::erase_if(extra_of(*t).after, [&](const auto& h) { return h.first == id; });
 }
 
 void retain_grad(const Tensor& t) {

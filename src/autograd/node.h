@@ -10,6 +10,7 @@ namespace strata {
 
 // A gradient hook: sees the gradient, may return another one (undefined: unchanged).
 using Hook = std::function<Tensor(const Tensor&)>;
+using LeafHook = std::function<void(const Tensor& leaf)>;
 
 // What a user-defined function keeps for its backward.
 struct STRATA_API CustomGrad {

@@ -1,8 +1,14 @@
 #include "base/error.h"
 
+#include <system_error>
+
 namespace strata {
 
 void fail(ErrorKind kind, std::string what) { throw Error(kind, what); }
+
+void fail_io(int code, std::string_view what) {
+  throw IoError(code, fmt::format("{}: {}", what, std::generic_category().message(code)));
+}
 
 void fail_assert(const char* condition, const char* file, int line) {
   fail(ErrorKind::Internal,

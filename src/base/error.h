@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "base/api.h"
 
@@ -31,8 +32,19 @@ class STRATA_API Error : public std::runtime_error {
   ErrorKind kind_;
 };
 
+// An error of the operating system: the code (errno) lets Python raise FileNotFoundError and its like.
+class STRATA_API IoError : public Error {
+ public:
+  IoError(int code, const std::string& what) : Error(ErrorKind::Io, what), code_(code) {}
+  int code() const { return code_; }
+
+ private:
+  int code_;
+};
+
 // Out of line and cold, so that a check costs a compare and a never-taken jump.
 [[noreturn, gnu::cold]] STRATA_API void fail(ErrorKind kind, std::string what);
+[[noreturn, gnu::cold]] STRATA_API void fail_io(int code, std::string_view what);  // adds the code's text
 [[noreturn, gnu::cold]] STRATA_API void fail_assert(const char* condition, const char* file, int line);
 
 }  // namespace strata

@@ -164,6 +164,9 @@ void detail::run_team(int most, void (*body)(void*, int, int, TeamBarrier&), voi
   work.close();
 }
 
+SerialLoops::SerialLoops() : before_(inside_loop) { inside_loop = true; }
+SerialLoops::~SerialLoops() { inside_loop = before_; }
+
 void detail::run_parallel(int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* context) {
   const int64_t threads = std::min<int64_t>(num_threads(), (n + grain - 1) / std::max<int64_t>(grain, 1));
   if (threads <= 1 || !team().parallel) return body(context, 0, n);

@@ -22,6 +22,18 @@ class STRATA_API TeamBarrier {
   std::atomic<uint32_t> phase_{0};
 };
 
+// Keeps the loops of this thread to itself for the length of a scope: where threads of one's own are the parallelism.
+class STRATA_API SerialLoops {
+ public:
+  SerialLoops();
+  ~SerialLoops();
+  SerialLoops(const SerialLoops&) = delete;
+  SerialLoops& operator=(const SerialLoops&) = delete;
+
+ private:
+  bool before_;
+};
+
 namespace detail {
 STRATA_API void run_team(int most, void (*body)(void*, int, int, TeamBarrier&), void* context);
 // Calls body(context, begin, end) on disjoint pieces that cover [0, n). Exceptions of a piece are rethrown here.

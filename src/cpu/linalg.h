@@ -25,4 +25,16 @@ bool eigen_symmetric(double* a, int64_t n, double* w, double* z);
 // A (m x n, m >= n) = U diag(s) V^T; ut holds `columns` (n or m) rows of length m, vt n rows of length n, or both are null.
 bool singular_values(double* a, int64_t m, int64_t n, double* s, double* ut, int64_t columns, double* vt);
 
+// The above as a table, and its plain twin: textbook loops, Jacobi rotations for the spectral ones.
+struct Dense {
+  decltype(&cpu::lu_factor) lu_factor;
+  decltype(&cpu::cholesky_factor) cholesky_factor;
+  decltype(&cpu::solve_triangle) solve_triangle;
+  decltype(&cpu::qr_factor) qr_factor;
+  decltype(&cpu::form_q) form_q;
+  decltype(&cpu::eigen_symmetric) eigen_symmetric;
+  decltype(&cpu::singular_values) singular_values;
+};
+extern const Dense dense_fast, dense_reference;
+
 }  // namespace strata::cpu

@@ -154,33 +154,6 @@ void sort(const TensorImpl& x, int dim, bool descending, const TensorImpl* value
   });
 }
 
-void sort_reference(const TensorImpl& x, int dim, bool descending, const TensorImpl* values,
-                    const TensorImpl* indices) {
-  if (x.numel == 0) return;
-  const Lines from(x, dim);
-  dispatch_dtype(x.dtype, [&]<class T>() {
-    std::vector<int64_t> order(static_cast<size_t>(from.length()));
-    for (int64_t r = 0; r < from.count(); ++r) {
-      const T* row = from.data<T>(r);
-      const auto value = [&](int64_t i) {
-        if constexpr (std::is_arithmetic_v<T>) return row[i * from.stride()];
-        else return static_cast<float>(row[i * from.stride()]);
-      };
-      const auto less = [&](int64_t a, int64_t b) {
-        return value(a) < value(b) || (value(a) == value(a) && value(b) != value(b));
-      };
-      std::iota(order.begin(), order.end(), 0);
-      std::stable_sort(order.begin(), order.end(),
-                       [&](int64_t a, int64_t b) { return descending ? less(b, a) : less(a, b); });
-      for (int64_t i = 0; i < from.length(); ++i) {
-        const int64_t place = order[static_cast<size_t>(i)];
-        if (indices) Lines(*indices, dim).data<int64_t>(r)[i * Lines(*indices, dim).stride()] = place;
-        if (values) Lines(*values, dim).data<T>(r)[i * Lines(*values, dim).stride()] = row[place * from.stride()];
-      }
-    }
-  });
-}
-
 void topk(const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImpl& values, const TensorImpl& indices) {
   if (k == 0 || values.numel == 0) return;
   const Lines from(x, dim), to(values, dim), at(indices, dim);

@@ -13,9 +13,13 @@ STRATA_API void sort_reference(const TensorImpl& x, int dim, bool descending, co
 // The k first in that order.
 STRATA_API void topk(const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImpl& values,
                      const TensorImpl& indices);
+STRATA_API void topk_reference(const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImpl& values,
+                               const TensorImpl& indices);
 // One element per row, into contiguous outputs.
 enum class Pick : uint8_t { Kth, Median, NanMedian, Mode };
 STRATA_API void pick(Pick what, const TensorImpl& x, int64_t k, int dim, const TensorImpl& values,
                      const TensorImpl& indices);
+STRATA_API void pick_reference(Pick what, const TensorImpl& x, int64_t k, int dim, const TensorImpl& values,
+                               const TensorImpl& indices);
 
 }  // namespace strata::cpu

@@ -185,6 +185,32 @@ template <class T> STRATA_FN T polygamma(T x, T n) {
   const double value = ::tgamma(double(n) + 1) * hurwitz_zeta(double(n) + 1, double(x));
   return T(::fmod(double(n), 2.0) == 0 ? -value : value);
 }
+// The regularised incomplete gamma functions P (lower) and Q = 1 - P: a series below the mode, Legendre's continued
+// fraction (by Lentz's method) above it. Both converge in about sqrt(a) steps at worst.
+STRATA_FN double incomplete_gamma(double a, double x, bool lower) {
+  if (!(a >= 0) || !(x >= 0) || (a == 0 && x == 0) || (::isinf(a) && ::isinf(x))) return NAN;
+  if (a == 0 || ::isinf(x)) return lower ? 1 : 0;
+  if (x == 0 || ::isinf(a)) return lower ? 0 : 1;
+  const double front = ::exp(a * ::log(x) - x - ::lgamma(a));
+  if (x < a + 1) {
+    double term = 1 / a, sum = term;
+    for (int n = 1; n < 100000 && term > sum * 1e-17; ++n) term *= x / (a + n), sum += term;
+    return lower ? front * sum : 1 - front * sum;
+  }
+  const double tiny = 1e-300;
+  double b = x + 1 - a, c = 1 / tiny, d = 1 / b, h = d;
+  for (int n = 1; n < 100000; ++n) {
+    const double an = -n * (n - a);
+    b += 2;
+    d = an * d + b, c = b + an / c;
+    d = 1 / (d == 0 ? tiny : d), c = c == 0 ? tiny : c;
+    h *= d * c;
+    if (::fabs(d * c - 1) < 1e-16) break;
+  }
+  return lower ? 1 - front * h : front * h;
+}
+template <class T> STRATA_FN T igamma(T a, T x) { return T(incomplete_gamma(double(a), double(x), true)); }
+template <class T> STRATA_FN T igammac(T a, T x) { return T(incomplete_gamma(double(a), double(x), false)); }
 // A rational start (Giles' ranges, as PyTorch's), then Newton steps on erfc where erf is near one.
 template <class T> STRATA_FN T erfinv(T arg) {
   const double y = arg, a = ::fabs(y);

@@ -303,6 +303,8 @@ template <Vec V> STRATA_FN V ldexp(V a, V b) { return each_lane([](auto x, auto 
 template <Vec V> STRATA_FN V lgamma(V x) { return each_lane([](auto v) { return lgamma(v); }, x); }
 template <Vec V> STRATA_FN V digamma(V x) { return each_lane([](auto v) { return digamma(v); }, x); }
 template <Vec V> STRATA_FN V polygamma(V x, V n) { return each_lane([](auto v, auto k) { return polygamma(v, k); }, x, n); }
+template <Vec V> STRATA_FN V igamma(V a, V x) { return each_lane([](auto v, auto w) { return igamma(v, w); }, a, x); }
+template <Vec V> STRATA_FN V igammac(V a, V x) { return each_lane([](auto v, auto w) { return igammac(v, w); }, a, x); }
 template <Vec V> STRATA_FN V erfinv(V x) { return each_lane([](auto v) { return erfinv(v); }, x); }
 
 }}}  // namespace strata::STRATA_FUNCTOR_NAMESPACE::math

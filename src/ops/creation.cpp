@@ -2,6 +2,7 @@
 #include "strata/ops/creation.h"
 
 #include "cpu/copy.h"
+#include "cpu/reference.h"
 #include "ops/layout.h"
 
 namespace strata {
@@ -10,6 +11,8 @@ namespace {
 void keep_as_is(const Call&) {}
 template <int kValue> void fill_with(const Call& c) { cpu::fill(*c.out(), kValue); }
 template <int kArg> void fill_from(const Call& c) { cpu::fill(*c.out(), c.args[kArg].scalar()); }
+template <int kValue> void plain_fill_with(const Call& c) { cpu::fill_reference(*c.out(), kValue); }
+template <int kArg> void plain_fill_from(const Call& c) { cpu::fill_reference(*c.out(), c.args[kArg].scalar()); }
 
 DType dtype_or(const Value& v, DType otherwise) { return v ? v.dtype() : otherwise; }
 
@@ -49,7 +52,7 @@ STRATA_OP(empty,
           "memory_format=None) -> Tensor")
   .doc("A new tensor with arbitrary content.\n\n>>> strata.empty(2, 3).shape\nstrata.Size([2, 3])")
   .infer(infer_empty)
-  .kernel("empty", keep_as_is)
+  .kernel("reference", keep_as_is)
   .draws()
   .samples({"[2, 3]", "[0, 2]", "[]", "[2, 3, 4, 5], memory_format='channels_last'"})
   .error("[2, -1]", ErrorKind::Runtime, "negative")
@@ -63,6 +66,7 @@ STRATA_OP(
     "7)\ntensor([7, 7])")
   .infer(infer_full)
   .kernel("fill", fill_from<1>)
+  .kernel("reference", plain_fill_from<1>)
   .samples({"[2, 3], 1.5", "[3], 7", "[], True", "[0], 1", "[4], 2, dtype='float64'"})
   .error("[2], 300, dtype='uint8'", ErrorKind::Runtime, "without overflow")
   .error("[-2], 1.0", ErrorKind::Runtime, "negative");
@@ -71,6 +75,7 @@ STRATA_OP(zeros, "zeros(int[] size, *, dtype? dtype=None, device? device=None, b
   .doc("A new tensor filled with zeros.\n\n>>> strata.zeros(3)\ntensor([0., 0., 0.])")
   .infer(infer_sized<1>)
   .kernel("fill", fill_with<0>)
+  .kernel("reference", plain_fill_with<0>)
   .samples({"[2, 3]", "[]", "[0, 2]", "[3], dtype='int64'"})
   .error("[-1]", ErrorKind::Runtime, "negative");
 
@@ -78,6 +83,7 @@ STRATA_OP(ones, "ones(int[] size, *, dtype? dtype=None, device? device=None, boo
   .doc("A new tensor filled with ones.\n\n>>> strata.ones(2)\ntensor([1., 1.])")
   .infer(infer_sized<1>)
   .kernel("fill", fill_with<1>)
+  .kernel("reference", plain_fill_with<1>)
   .samples({"[2, 3]", "[]", "[0, 2]", "[3], dtype='bool'"})
   .error("[-1]", ErrorKind::Runtime, "negative");
 
@@ -110,7 +116,7 @@ STRATA_OP(empty_strided,
     out.storage = allocate(numel ? static_cast<size_t>(last + 1) * size_of(out.dtype) : 0);
     out.data = out.storage->data;
   })
-  .kernel("empty", keep_as_is)
+  .kernel("reference", keep_as_is)
   .draws()
   .no_out()
   .samples({"[2, 3], [1, 2]", "[2, 0], [1, 1]", "[], []"})
@@ -124,7 +130,7 @@ STRATA_OP(empty_like,
     "A tensor with arbitrary content, in the shape, dtype and layout of input.\n\n>>> strata.empty_like(strata.ones(2, "
     "3)).shape\nstrata.Size([2, 3])")
   .infer(infer_like<1>)
-  .kernel("empty", keep_as_is)
+  .kernel("reference", keep_as_is)
   .draws()
   .no_method()
   .dtypes(kStorageTypes)
@@ -139,6 +145,7 @@ STRATA_OP(full_like,
     "3)\ntensor([3., 3.])")
   .infer(infer_full_like)
   .kernel("fill", fill_from<1>)
+  .kernel("reference", plain_fill_from<1>)
   .no_method()
   .dtypes(kStorageTypes)
   .samples({"f(2,3), 1", "f(0,3), 2", "f(), 3, dtype='int32'"})
@@ -150,6 +157,7 @@ STRATA_OP(zeros_like,
   .doc("Zeros in the shape, dtype and layout of input.\n\n>>> strata.zeros_like(strata.ones(2))\ntensor([0., 0.])")
   .infer(infer_like<1>)
   .kernel("fill", fill_with<0>)
+  .kernel("reference", plain_fill_with<0>)
   .no_method()
   .dtypes(kStorageTypes)
   .samples({"f(2,3)", "f(0,3)", "f(), dtype='int32'"})
@@ -161,6 +169,7 @@ STRATA_OP(ones_like,
   .doc("Ones in the shape, dtype and layout of input.\n\n>>> strata.ones_like(strata.zeros(2))\ntensor([1., 1.])")
   .infer(infer_like<1>)
   .kernel("fill", fill_with<1>)
+  .kernel("reference", plain_fill_with<1>)
   .no_method()
   .dtypes(kStorageTypes)
   .samples({"f(2,3)", "f(0,3)", "f(), dtype='int32'"})
@@ -240,6 +249,7 @@ STRATA_OP(fill, "fill(Tensor input, Scalar value) -> Tensor")
     set_layout(*c.outs[0], std::nullopt, &input, "fill");
   })
   .kernel("fill", fill_from<1>)
+  .kernel("reference", plain_fill_from<1>)
   .updates()
   .dtypes(kStorageTypes)
   .grad([](const GradContext&, const Tensor& g) -> Grads { return {zeros_like(g)}; })
@@ -258,6 +268,7 @@ STRATA_OP(fill_tensor, "fill.Tensor(Tensor input, Tensor value) -> Tensor")
     set_layout(*c.outs[0], std::nullopt, &input, "fill");
   })
   .kernel("copy", [](const Call& c) { cpu::copy(*c.out(), c.args.tensor(1)); })
+  .kernel("reference", [](const Call& c) { cpu::copy_reference(*c.out(), c.args.tensor(1)); })
   .updates()
   .dtypes(kStorageTypes)
   .grad([](const GradContext&, const Tensor& g) -> Grads {
@@ -274,6 +285,7 @@ STRATA_OP(zero, "zero(Tensor input) -> Tensor")
     set_layout(*c.outs[0], std::nullopt, &input, "zero");
   })
   .kernel("fill", fill_with<0>)
+  .kernel("reference", plain_fill_with<0>)
   .updates()
   .dtypes(kStorageTypes)
   .grad([](const GradContext&, const Tensor& g) -> Grads { return {zeros_like(g)}; })

@@ -5,6 +5,7 @@
 
 #include "autograd/autograd.h"
 #include "base/parallel.h"
+#include "cpu/reference.h"
 #include "ops/geometry.h"
 #include "ops/indexing.h"
 #include "strata/ops/copy.h"
@@ -43,6 +44,15 @@ template <bool kLower> void run_triangle(const Call& c) {
         for (int64_t j = std::max(keep_from, keep_to); j < cols; ++j) target[j * sb] = T(0);
       }
     });
+  });
+}
+template <bool kLower> void plain_triangle(const Call& c) {
+  const TensorImpl &in = c.args.tensor(0), &out = *c.out();
+  const auto row = static_cast<size_t>(in.ndim) - 2;
+  cpu::each_index(out.sizes(), [&](const cpu::Index& at) {
+    const int64_t above = at[row + 1] - at[row];
+    if (kLower ? above <= c.args[1].integer() : above >= c.args[1].integer()) cpu::put(out, at, in, at);
+    else cpu::set<int64_t>(out, at, 0);
   });
 }
 void infer_triangle(const Call& c) {
@@ -95,6 +105,7 @@ STRATA_OP(tril, "tril(Tensor input, int diagonal=0) -> Tensor")
     "       [1., 1.]])")
   .infer(infer_triangle)
   .kernel("rows", run_triangle<true>)
+  .kernel("reference", plain_triangle<true>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {tril(g, c.arg(1).integer())}; })
   .updates()
   .dtypes(kStorageTypes)
@@ -106,6 +117,7 @@ STRATA_OP(triu, "triu(Tensor input, int diagonal=0) -> Tensor")
     "       [0., 1.]])")
   .infer(infer_triangle)
   .kernel("rows", run_triangle<false>)
+  .kernel("reference", plain_triangle<false>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {triu(g, c.arg(1).integer())}; })
   .updates()
   .dtypes(kStorageTypes)
@@ -273,5 +285,33 @@ STRATA_OP(unravel_index, "unravel_index(Tensor indices, int[] shape) -> Tensor[]
   .samples({"i6(4), [2, 3]", "i6(2,2), [6]"})
   .error("i9(80), [2]", ErrorKind::Value, "out of range")
   .error("f(2), [2]", ErrorKind::Type, "integer dtype");
+
+STRATA_OP(fill_diagonal_inplace, "fill_diagonal_(Tensor input, Scalar fill_value, bool wrap=False) -> Tensor")
+  .doc(
+    "Writes a number on the main diagonal; with wrap it begins again below the end of a tall matrix.\n\n>>> "
+    "strata.zeros(2, 2).fill_diagonal_(3)\ntensor([[3., 0.],\n        [0., 3.]])")
+  .composite([](const Tensor& input, Scalar value, bool wrap) {
+    STRATA_CHECK(input.dim() >= 2, Runtime, "fill_diagonal_: dimensions must be larger than 1, got shape {}",
+                 to_string(input.shape()));
+    int64_t step = 0, n = input.size(0);
+    for (int d = 0; d < input.dim(); ++d) {
+      STRATA_CHECK(input.dim() == 2 || input.size(d) == input.size(0), Runtime,
+                   "fill_diagonal_: all dimensions of input must be of equal length, got shape {}",
+                   to_string(input.shape()));
+      step += input.strides()[static_cast<size_t>(d)], n = std::min(n, input.size(d));
+    }
+    if (n == 0) return input;
+    fill_(as_strided(input, {n}, {step}, input->storage_offset()), value);
+    const int64_t columns = input.size(1);
+    if (wrap && input.dim() == 2)
+      for (int64_t row = columns + 1; row < input.size(0); row += columns + 1)
+        fill_(diagonal(narrow(input, 0, row, std::min(columns, input.size(0) - row))), value);
+    return input;
+  })
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"f(3,4), 1", "f(7,3), 2, True", "f(3,3,3), 1", "f(0,3), 1"})
+  .error("f(3), 1", ErrorKind::Runtime, "must be larger than 1")
+  .error("f(2,2,3), 1", ErrorKind::Runtime, "of equal length");
 
 }  // namespace strata

@@ -6,6 +6,7 @@
 #include "autograd/autograd.h"
 #include "cpu/copy.h"
 #include "cpu/indexing.h"
+#include "cpu/reference.h"
 #include "ops/indexing.h"
 #include "ops/layout.h"
 #include "strata/ops/copy.h"
@@ -68,6 +69,44 @@ void run_put(const Call& c) {
   }
   if (!in_place) cpu::copy(out, input);
   cpu::put_rows(out, *source, at, c.args[3].boolean());
+}
+
+// Where element `at` of input[:, …, indices…] lies in the input.
+cpu::Index place_of(const cpu::Index& at, const TensorImpl& input, TensorList indices, int64_t first) {
+  const auto dims = static_cast<int64_t>(indices[0].dim()), count = static_cast<int64_t>(indices.size());
+  cpu::Index index{}, place{};
+  for (int64_t d = 0; d < dims; ++d) index[static_cast<size_t>(d)] = at[static_cast<size_t>(first + d)];
+  for (int64_t d = 0; d < input.ndim; ++d) {
+    int64_t& to = place[static_cast<size_t>(d)];
+    if (d < first) to = at[static_cast<size_t>(d)];
+    else if (d >= first + count) to = at[static_cast<size_t>(d - count + dims)];
+    else if (to = cpu::get<int64_t>(*indices[static_cast<size_t>(d - first)], index); to < 0) to += input.shape[d];
+  }
+  return place;
+}
+void plain_take(const Call& c) {
+  const TensorImpl& input = c.args.tensor(0);
+  indexed(c, 2);  // checks the indices
+  cpu::each_index(c.out().shape(), [&](const cpu::Index& at) {
+    cpu::put(*c.out(), at, input, place_of(at, input, c.args[1].tensor_list(), c.args[2].integer()));
+  });
+}
+void plain_put(const Call& c) {
+  const TensorImpl &input = c.args.tensor(0), &values = c.args.tensor(2), &out = *c.out();
+  indexed(c, 4);
+  const TensorList indices = c.args[1].tensor_list();
+  const Dims shape = indexed_shape(input, indices, c.args[4].integer());
+  if (out.data != input.data) cpu::copy_reference(out, input);
+  cpu::dispatch_wide(out.dtype, [&]<class T>() {
+    cpu::each_index(shape, [&](const cpu::Index& at) {
+      cpu::Index source{};
+      for (int d = values.ndim, s = static_cast<int>(shape.n); d-- > 0 && s-- > 0;)
+        source[static_cast<size_t>(d)] = values.shape[d] == 1 ? 0 : at[static_cast<size_t>(s)];
+      const cpu::Index place = place_of(at, input, indices, c.args[4].integer());
+      const T before = c.args[3].boolean() ? cpu::get<T>(out, place) : T(0);
+      cpu::set<T>(out, place, before + cpu::get<T>(values, source));
+    });
+  });
 }
 }  // namespace
 
@@ -153,6 +192,7 @@ STRATA_OP(index_at, "index_at(Tensor input, Tensor[] indices, int first) -> Tens
     c.outs[0]->set_shape(indexed_shape(input, c.args[1].tensor_list(), c.args[2].integer()));
   })
   .kernel("rows", [](const Call& c) { cpu::take_rows(*c.out(), c.args.tensor(0), indexed(c, 2)); })
+  .kernel("reference", plain_take)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {index_put_at(autograd::zeros_for(c.meta(0)), c.input_list(1), g, true, c.arg(2).integer())};
   })
@@ -169,6 +209,7 @@ STRATA_OP(index_put_at,
   .doc("A copy of input with values written, or added, where index_at would read; later ones win.")
   .infer(infer_put)
   .kernel("rows", run_put)
+  .kernel("reference", plain_put)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     const std::vector<Tensor> indices = c.input_list(1);
     const int64_t first = c.arg(4).integer();
@@ -248,9 +289,34 @@ STRATA_OP(nonzero, "nonzero(Tensor input) -> Tensor")
     c.outs[0]->set_shape(Shape(std::array{cpu::count_nonzero(input), int64_t{input.ndim}}));
   })
   .kernel("chunks", [](const Call& c) { cpu::nonzero(*c.out(), c.args.tensor(0)); })
+  .kernel("reference",
+          [](const Call& c) {
+            const TensorImpl& input = c.args.tensor(0);
+            int64_t row = 0;
+            cpu::each_index(input.sizes(), [&](const cpu::Index& at) {
+              if (!cpu::get<bool>(input, at)) return;
+              for (int64_t d = 0; d < input.ndim; ++d) cpu::set(*c.out(), {row, d}, at[static_cast<size_t>(d)]);
+              ++row;
+            });
+          })
   .no_grad_outputs({0})
   .dtypes(kStorageTypes)
   .samples({"i2(5)", "b(3,4)", "i2(0,3)", "i2()", "f(3)"});
+
+STRATA_OP(nonzero_static, "nonzero_static(Tensor input, *, int size, int fill_value=-1) -> Tensor")
+  .doc(
+    "The first `size` rows of nonzero(input); rows of fill_value where there are fewer.\n\n>>> strata.tensor([0, 3, "
+    "4]).nonzero_static(size=1)\ntensor([[1]])")
+  .composite([](const Tensor& input, int64_t size, int64_t fill_value) {
+    STRATA_CHECK(size >= 0, Runtime, "nonzero_static: size must be an integer >= 0, got {}", size);
+    const Tensor found = nonzero(input), out = full({size, input.dim()}, fill_value, DType::I64);
+    const int64_t n = std::min(size, found.size(0));
+    copy_(narrow(out, 0, 0, n), narrow(found, 0, 0, n));
+    return out;
+  })
+  .dtypes(kStorageTypes)
+  .samples({"i2(5), size=2", "b(3,4), size=20, fill_value=7", "i2(0,3), size=1"})
+  .error("i2(5), size=-1", ErrorKind::Runtime, "size must be an integer >= 0");
 
 STRATA_OP(argwhere, "argwhere(Tensor input) -> Tensor")
   .doc("The positions of the non-zero elements, one row each.\n\n>>> strata.tensor([0, 3]).argwhere()\ntensor([[1]])")

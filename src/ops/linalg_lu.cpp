@@ -14,7 +14,7 @@ void infer_lu(const Call& c) {
   set_batch_shape(*c.outs[2], a, {});
   c.outs[1]->dtype = c.outs[2]->dtype = DType::I32;
 }
-void run_lu(const Call& c) {
+template <const cpu::Dense& dense> void run_lu(const Call& c) {
   const TensorImpl& a = c.args.tensor(0);
   const Batch batch(a);
   const cpu::In<double> in(a);
@@ -24,7 +24,7 @@ void run_lu(const Call& c) {
   batch.each([&](int64_t i) {
     double* lu = out.get() + i * batch.size();
     std::copy_n(in.get() + i * batch.size(), batch.size(), lu);
-    info[i] = static_cast<int32_t>(cpu::lu_factor(lu, batch.rows, batch.columns, pivots + i * k, c.args[1].boolean()));
+    info[i] = static_cast<int32_t>(dense.lu_factor(lu, batch.rows, batch.columns, pivots + i * k, c.args[1].boolean()));
   });
   out.finish();
 }
@@ -84,7 +84,8 @@ STRATA_OP(linalg_lu_factor_ex,
     "zero pivot or 0.")
   .dtypes({DType::F32, DType::F64})
   .infer(infer_lu)
-  .kernel("blocked", run_lu)
+  .kernel("blocked", run_lu<cpu::dense_fast>)
+  .kernel("reference", run_lu<cpu::dense_reference>)
   .saves_result({0, 1})
   .no_grad_outputs({1, 2})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
@@ -157,13 +158,12 @@ STRATA_OP(linalg_lu_solve,
   .samples({"m(3,3), i3(3), f(3,2)", "m(2,3,3), i3(2,3), f(2,3,2), adjoint=True", "m(3,3), i3(3), f(2,3), left=False"})
   .error("f(3,4), i5(3), f(3,2)", ErrorKind::Runtime, "square");
 
-STRATA_OP(lu, "lu(Tensor A, bool pivot=True, bool get_infos=False) -> (Tensor LU, Tensor pivots)")
-  .doc("The compact LU decomposition; see linalg.lu_factor.")
+STRATA_OP(lu, "lu(Tensor A, bool pivot=True) -> (Tensor LU, Tensor pivots, Tensor info)")
+  .doc(
+    "The compact LU decomposition, its pivots, and 0 or the place of the first zero pivot; see linalg.lu_factor_ex. In "
+    "Python the last one is there with get_infos=True.")
   .dtypes({DType::F32, DType::F64})
-  .composite([](const Tensor& A, bool pivot, bool) {
-    const auto [LU, pivots, info] = linalg::lu_factor_ex(A, pivot);
-    return std::tuple(LU, pivots);
-  })
+  .composite([](const Tensor& A, bool pivot) { return linalg::lu_factor_ex(A, pivot); })
   .samples({"m(4,4)", "f(2,4,3)"})
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 

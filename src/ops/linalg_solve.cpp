@@ -10,9 +10,9 @@ namespace {
 struct Determinant {
   double sign, log;
 };
-Determinant determinant_of(double* a, int64_t n) {
+Determinant determinant_of(const cpu::Dense& dense, double* a, int64_t n) {
   std::vector<int32_t> pivots(static_cast<size_t>(n));
-  cpu::lu_factor(a, n, n, pivots.data());
+  dense.lu_factor(a, n, n, pivots.data(), true);
   Determinant d{1, 0};
   for (int64_t i = 0; i < n; ++i) {
     const double u = a[i * n + i];
@@ -21,12 +21,12 @@ Determinant determinant_of(double* a, int64_t n) {
   }
   return d;
 }
-template <class Put> void each_determinant(const TensorImpl& a, const Put& put) {
+template <class Put> void each_determinant(const cpu::Dense& dense, const TensorImpl& a, const Put& put) {
   const Batch batch(a);
   const cpu::In<double> in(a);
   batch.each([&](int64_t i) {
     std::vector<double> copy(in.get() + i * batch.size(), in.get() + (i + 1) * batch.size());
-    put(i, determinant_of(copy.data(), batch.rows), copy.data(), batch.rows);
+    put(i, determinant_of(dense, copy.data(), batch.rows), copy.data(), batch.rows);
   });
 }
 
@@ -77,6 +77,60 @@ std::tuple<Tensor, Tensor> solve_any(const Tensor& A, const Tensor& B, bool left
   if (!left) x = mT(x);
   return {vector ? squeeze(x, int64_t{-1}) : x, info};
 }
+
+template <const cpu::Dense& dense> void run_det(const Call& c) {
+  const cpu::Out<double> out(c.out());
+  each_determinant(dense, c.args.tensor(0), [&](int64_t i, const Determinant& d, const double* lu, int64_t n) {
+    double product = d.sign;  // not exp(log): exact for small integers
+    for (int64_t k = 0; k < n; ++k) product *= std::abs(lu[k * n + k]);
+    out[i] = product;
+  });
+  out.finish();
+}
+template <const cpu::Dense& dense> void run_slogdet(const Call& c) {
+  const cpu::Out<double> sign(c.outs[0]), log(c.outs[1]);
+  each_determinant(dense, c.args.tensor(0),
+                   [&](int64_t i, const Determinant& d, const double*, int64_t) { sign[i] = d.sign, log[i] = d.log; });
+  sign.finish(), log.finish();
+}
+template <const cpu::Dense& dense> void run_inverse(const Call& c) {
+  const TensorImpl& a = c.args.tensor(0);
+  const Batch batch(a);
+  const cpu::In<double> in(a);
+  const cpu::Out<double> out(c.outs[0]);
+  const int64_t n = batch.rows;
+  batch.each([&](int64_t i) {
+    std::vector<double> lu(in.get() + i * n * n, in.get() + (i + 1) * n * n);
+    std::vector<int32_t> pivots(static_cast<size_t>(n));
+    const int64_t info = dense.lu_factor(lu.data(), n, n, pivots.data(), true);
+    c.outs[1].data<int32_t>()[i] = static_cast<int32_t>(info);
+    double* x = out.get() + i * n * n;
+    std::fill_n(x, n * n, 0.0);
+    for (int64_t k = 0; k < n; ++k) x[k * n + k] = 1;
+    cpu::apply_pivots(x, n, n, pivots.data(), n, false);
+    dense.solve_triangle(lu.data(), n, 1, n, false, true, x, n);
+    dense.solve_triangle(lu.data(), n, 1, n, true, false, x, n);
+  });
+  out.finish();
+  if (c.args[1].boolean()) check_info(c.outs[1], "linalg.inv_ex", inverse_text);
+}
+template <const cpu::Dense& dense> void run_solve(const Call& c) {
+  const Batch batch(c.args.tensor(0)), rhs(c.args.tensor(1));
+  const cpu::In<double> a(c.args.tensor(0)), b(c.args.tensor(1));
+  const cpu::Out<double> out(c.outs[0]);
+  const int64_t n = batch.rows, r = rhs.columns;
+  batch.each([&](int64_t i) {
+    std::vector<double> lu(a.get() + i * n * n, a.get() + (i + 1) * n * n);
+    std::vector<int32_t> pivots(static_cast<size_t>(n));
+    c.outs[1].data<int32_t>()[i] = static_cast<int32_t>(dense.lu_factor(lu.data(), n, n, pivots.data(), true));
+    double* x = out.get() + i * n * r;
+    std::copy_n(b.get() + i * n * r, n * r, x);
+    cpu::apply_pivots(x, n, r, pivots.data(), n, false);
+    dense.solve_triangle(lu.data(), n, 1, n, false, true, x, r);
+    dense.solve_triangle(lu.data(), n, 1, n, true, false, x, r);
+  });
+  out.finish();
+}
 }  // namespace
 
 STRATA_OP(linalg_det, "linalg.det(Tensor A) -> Tensor")
@@ -87,16 +141,8 @@ STRATA_OP(linalg_det, "linalg.det(Tensor A) -> Tensor")
     check_square(c.args.tensor(0), "linalg.det");
     set_batch_shape(*c.out(), c.args.tensor(0), {});
   })
-  .kernel("lu",
-          [](const Call& c) {
-            const cpu::Out<double> out(c.out());
-            each_determinant(c.args.tensor(0), [&](int64_t i, const Determinant& d, const double* lu, int64_t n) {
-              double product = d.sign;  // not exp(log): exact for small integers
-              for (int64_t k = 0; k < n; ++k) product *= std::abs(lu[k * n + k]);
-              out[i] = product;
-            });
-            out.finish();
-          })
+  .kernel("lu", run_det<cpu::dense_fast>)
+  .kernel("reference", run_det<cpu::dense_reference>)
   .saves({0})
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
@@ -113,14 +159,8 @@ STRATA_OP(linalg_slogdet, "linalg.slogdet(Tensor A) -> (Tensor sign, Tensor loga
     check_square(c.args.tensor(0), "linalg.slogdet");
     for (int o = 0; o < 2; ++o) set_batch_shape(*c.outs[o], c.args.tensor(0), {});
   })
-  .kernel("lu",
-          [](const Call& c) {
-            const cpu::Out<double> sign(c.outs[0]), log(c.outs[1]);
-            each_determinant(c.args.tensor(0), [&](int64_t i, const Determinant& d, const double*, int64_t) {
-              sign[i] = d.sign, log[i] = d.log;
-            });
-            sign.finish(), log.finish();
-          })
+  .kernel("lu", run_slogdet<cpu::dense_fast>)
+  .kernel("reference", run_slogdet<cpu::dense_reference>)
   .saves({0})
   .no_grad_outputs({0})
   .grad([](const GradContext& c, const Tensor&) -> Grads {
@@ -150,28 +190,8 @@ STRATA_OP(linalg_inv_ex, "linalg.inv_ex(Tensor A, *, bool check_errors=False) ->
     set_batch_shape(*c.outs[1], a, {});
     c.outs[1]->dtype = DType::I32;
   })
-  .kernel("lu",
-          [](const Call& c) {
-            const TensorImpl& a = c.args.tensor(0);
-            const Batch batch(a);
-            const cpu::In<double> in(a);
-            const cpu::Out<double> out(c.outs[0]);
-            const int64_t n = batch.rows;
-            batch.each([&](int64_t i) {
-              std::vector<double> lu(in.get() + i * n * n, in.get() + (i + 1) * n * n);
-              std::vector<int32_t> pivots(static_cast<size_t>(n));
-              const int64_t info = cpu::lu_factor(lu.data(), n, n, pivots.data());
-              c.outs[1].data<int32_t>()[i] = static_cast<int32_t>(info);
-              double* x = out.get() + i * n * n;
-              std::fill_n(x, n * n, 0.0);
-              for (int64_t k = 0; k < n; ++k) x[k * n + k] = 1;
-              cpu::apply_pivots(x, n, n, pivots.data(), n, false);
-              cpu::solve_triangle(lu.data(), n, 1, n, false, true, x, n);
-              cpu::solve_triangle(lu.data(), n, 1, n, true, false, x, n);
-            });
-            out.finish();
-            if (c.args[1].boolean()) check_info(c.outs[1], "linalg.inv_ex", inverse_text);
-          })
+  .kernel("lu", run_inverse<cpu::dense_fast>)
+  .kernel("reference", run_inverse<cpu::dense_reference>)
   .saves_result()
   .no_grad_outputs({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
@@ -203,24 +223,8 @@ STRATA_OP(_linalg_solve, "_linalg_solve(Tensor A, Tensor B) -> (Tensor result, T
     set_batch_shape(*c.outs[1], a, {});
     c.outs[1]->dtype = DType::I32;
   })
-  .kernel("lu",
-          [](const Call& c) {
-            const Batch batch(c.args.tensor(0)), rhs(c.args.tensor(1));
-            const cpu::In<double> a(c.args.tensor(0)), b(c.args.tensor(1));
-            const cpu::Out<double> out(c.outs[0]);
-            const int64_t n = batch.rows, r = rhs.columns;
-            batch.each([&](int64_t i) {
-              std::vector<double> lu(a.get() + i * n * n, a.get() + (i + 1) * n * n);
-              std::vector<int32_t> pivots(static_cast<size_t>(n));
-              c.outs[1].data<int32_t>()[i] = static_cast<int32_t>(cpu::lu_factor(lu.data(), n, n, pivots.data()));
-              double* x = out.get() + i * n * r;
-              std::copy_n(b.get() + i * n * r, n * r, x);
-              cpu::apply_pivots(x, n, r, pivots.data(), n, false);
-              cpu::solve_triangle(lu.data(), n, 1, n, false, true, x, r);
-              cpu::solve_triangle(lu.data(), n, 1, n, true, false, x, r);
-            });
-            out.finish();
-          })
+  .kernel("lu", run_solve<cpu::dense_fast>)
+  .kernel("reference", run_solve<cpu::dense_reference>)
   .saves({0})
   .saves_result()
   .no_grad_outputs({1})

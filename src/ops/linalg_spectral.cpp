@@ -20,6 +20,14 @@ void require_convergence(bool done, const char* op) {
     op);
 }
 
+// A vector is as good as its negative: the one whose largest component is positive is given, with its partner (or null).
+void orient(double* v, int64_t n, double* partner = nullptr, int64_t m = 0) {
+  const double largest = *std::max_element(v, v + n, [](double a, double b) { return std::abs(a) < std::abs(b); });
+  if (!(largest < 0)) return;
+  for (int64_t i = 0; i < n; ++i) v[i] = -v[i];
+  for (int64_t i = 0; i < m; ++i) partner[i] = -partner[i];
+}
+
 // Where two values are equal no gradient flows between their vectors (it is not defined there).
 Tensor finite_gap(const Tensor& gap) { return where(eq(gap, 0.0), std::numeric_limits<double>::infinity(), gap); }
 
@@ -102,6 +110,69 @@ Tensor pinv_of(const Tensor& A, const Tensor& atol, const Tensor& rtol, bool her
   if (hermitian) check_square(*A, "linalg.pinv");
   return call(op__linalg_pinv, Args(A, atol, rtol, hermitian));
 }
+
+template <const cpu::Dense& dense> void run_eigh(const Call& c) {
+  const Batch batch(c.args.tensor(0));
+  const cpu::In<double> in(c.args.tensor(0));
+  const cpu::Out<double> w(c.outs[0]), v(c.outs[1]);
+  const int64_t n = batch.rows;
+  const bool upper = c.args[1].string() == "U" || c.args[1].string() == "u";
+  require_finite(in.get(), batch.count * n * n, "linalg.eigh");
+  batch.each([&](int64_t i) {
+    std::vector<double> a(static_cast<size_t>(n * n)), z(static_cast<size_t>(n * n));
+    const double* x = in.get() + i * n * n;
+    for (int64_t r = 0; r < n; ++r)
+      for (int64_t k = 0; k <= r; ++k)
+        a[static_cast<size_t>(r * n + k)] = a[static_cast<size_t>(k * n + r)] = upper ? x[k * n + r] : x[r * n + k];
+    require_convergence(dense.eigen_symmetric(a.data(), n, w.get() + i * n, z.data()), "linalg.eigh");
+    for (int64_t k = 0; k < n; ++k) orient(z.data() + k * n, n);
+    for (int64_t r = 0; r < n; ++r)
+      for (int64_t k = 0; k < n; ++k) v[(i * n + r) * n + k] = z[static_cast<size_t>(k * n + r)];
+  });
+  w.finish(), v.finish();
+}
+template <const cpu::Dense& dense> void run_svd(const Call& c) {
+  const Batch batch(c.args.tensor(0));
+  const cpu::In<double> in(c.args.tensor(0));
+  const cpu::Out<double> u(c.outs[0]), s(c.outs[1]), v(c.outs[2]);
+  const int64_t rows = batch.rows, columns = batch.columns, k = std::min(rows, columns);
+  const bool tall = rows >= columns;  // a wide matrix is decomposed by its transpose
+  const int64_t m = std::max(rows, columns), n = k, wide = c.args[1].boolean() ? m : n;
+  require_finite(in.get(), batch.count * rows * columns, "linalg.svd");
+  batch.each([&](int64_t i) {
+    std::vector<double> a(static_cast<size_t>(m * n)), ut(static_cast<size_t>(wide * m)),
+      vt(static_cast<size_t>(n * n));
+    const double* x = in.get() + i * rows * columns;
+    for (int64_t r = 0; r < m; ++r)
+      for (int64_t q = 0; q < n; ++q) a[static_cast<size_t>(r * n + q)] = tall ? x[r * n + q] : x[q * m + r];
+    require_convergence(dense.singular_values(a.data(), m, n, s.get() + i * k, ut.data(), wide, vt.data()),
+                        "linalg.svd");
+    for (int64_t q = 0; q < n; ++q) orient(vt.data() + q * n, n, ut.data() + q * m, m);
+    for (int64_t q = n; q < wide; ++q) orient(ut.data() + q * m, m);
+    double *U = u.get() + i * rows * (tall ? wide : n), *V = v.get() + i * (tall ? n : wide) * columns;
+    const std::vector<double>&left = tall ? ut : vt, &right = tall ? vt : ut;  // rows are the vectors
+    const int64_t left_count = tall ? wide : n, right_count = tall ? n : wide;
+    for (int64_t q = 0; q < left_count; ++q)
+      for (int64_t r = 0; r < rows; ++r) U[r * left_count + q] = left[static_cast<size_t>(q * rows + r)];
+    std::copy_n(right.data(), right_count * columns, V);
+  });
+  u.finish(), s.finish(), v.finish();
+}
+template <const cpu::Dense& dense> void run_svdvals(const Call& c) {
+  const Batch batch(c.args.tensor(0));
+  const cpu::In<double> in(c.args.tensor(0));
+  const cpu::Out<double> s(c.out());
+  const int64_t n = std::min(batch.rows, batch.columns), m = std::max(batch.rows, batch.columns);
+  require_finite(in.get(), batch.count * batch.size(), "linalg.svdvals");
+  batch.each([&](int64_t i) {
+    std::vector<double> a(static_cast<size_t>(m * n));
+    const double* x = in.get() + i * m * n;
+    for (int64_t r = 0; r < m; ++r)
+      for (int64_t q = 0; q < n; ++q) a[static_cast<size_t>(r * n + q)] = batch.rows == m ? x[r * n + q] : x[q * m + r];
+    require_convergence(dense.singular_values(a.data(), m, n, s.get() + i * n, nullptr, 0, nullptr), "linalg.svdvals");
+  });
+  s.finish();
+}
 }  // namespace
 
 STRATA_OP(linalg_eigh, "linalg.eigh(Tensor A, str UPLO='L') -> (Tensor eigenvalues, Tensor eigenvectors)")
@@ -119,27 +190,8 @@ STRATA_OP(linalg_eigh, "linalg.eigh(Tensor A, str UPLO='L') -> (Tensor eigenvalu
     set_batch_shape(*c.outs[0], a, {n});
     set_batch_shape(*c.outs[1], a, {n, n});
   })
-  .kernel("ql",
-          [](const Call& c) {
-            const Batch batch(c.args.tensor(0));
-            const cpu::In<double> in(c.args.tensor(0));
-            const cpu::Out<double> w(c.outs[0]), v(c.outs[1]);
-            const int64_t n = batch.rows;
-            const bool upper = c.args[1].string() == "U" || c.args[1].string() == "u";
-            require_finite(in.get(), batch.count * n * n, "linalg.eigh");
-            batch.each([&](int64_t i) {
-              std::vector<double> a(static_cast<size_t>(n * n)), z(static_cast<size_t>(n * n));
-              const double* x = in.get() + i * n * n;
-              for (int64_t r = 0; r < n; ++r)
-                for (int64_t k = 0; k <= r; ++k)
-                  a[static_cast<size_t>(r * n + k)] = a[static_cast<size_t>(k * n + r)] =
-                    upper ? x[k * n + r] : x[r * n + k];
-              require_convergence(cpu::eigen_symmetric(a.data(), n, w.get() + i * n, z.data()), "linalg.eigh");
-              for (int64_t r = 0; r < n; ++r)
-                for (int64_t k = 0; k < n; ++k) v[(i * n + r) * n + k] = z[static_cast<size_t>(k * n + r)];
-            });
-            w.finish(), v.finish();
-          })
+  .kernel("ql", run_eigh<cpu::dense_fast>)
+  .kernel("reference", run_eigh<cpu::dense_reference>)
   .saves_result({0, 1})
   .grad([](const GradContext& c, const Tensor&) -> Grads {
     return {eigh_grad(c.grad(0), c.grad(1), c.result(0), c.result(1))};
@@ -170,32 +222,8 @@ STRATA_OP(linalg_svd,
     set_batch_shape(*c.outs[1], a, {k});
     set_batch_shape(*c.outs[2], a, {whole ? n : k, n});
   })
-  .kernel("golub-kahan",
-          [](const Call& c) {
-            const Batch batch(c.args.tensor(0));
-            const cpu::In<double> in(c.args.tensor(0));
-            const cpu::Out<double> u(c.outs[0]), s(c.outs[1]), v(c.outs[2]);
-            const int64_t rows = batch.rows, columns = batch.columns, k = std::min(rows, columns);
-            const bool tall = rows >= columns;  // a wide matrix is decomposed by its transpose
-            const int64_t m = std::max(rows, columns), n = k, wide = c.args[1].boolean() ? m : n;
-            require_finite(in.get(), batch.count * rows * columns, "linalg.svd");
-            batch.each([&](int64_t i) {
-              std::vector<double> a(static_cast<size_t>(m * n)), ut(static_cast<size_t>(wide * m)),
-                vt(static_cast<size_t>(n * n));
-              const double* x = in.get() + i * rows * columns;
-              for (int64_t r = 0; r < m; ++r)
-                for (int64_t q = 0; q < n; ++q) a[static_cast<size_t>(r * n + q)] = tall ? x[r * n + q] : x[q * m + r];
-              require_convergence(cpu::singular_values(a.data(), m, n, s.get() + i * k, ut.data(), wide, vt.data()),
-                                  "linalg.svd");
-              double *U = u.get() + i * rows * (tall ? wide : n), *V = v.get() + i * (tall ? n : wide) * columns;
-              const std::vector<double>&left = tall ? ut : vt, &right = tall ? vt : ut;  // rows are the vectors
-              const int64_t left_count = tall ? wide : n, right_count = tall ? n : wide;
-              for (int64_t q = 0; q < left_count; ++q)
-                for (int64_t r = 0; r < rows; ++r) U[r * left_count + q] = left[static_cast<size_t>(q * rows + r)];
-              std::copy_n(right.data(), right_count * columns, V);
-            });
-            u.finish(), s.finish(), v.finish();
-          })
+  .kernel("golub-kahan", run_svd<cpu::dense_fast>)
+  .kernel("reference", run_svd<cpu::dense_reference>)
   .saves_result({0, 1, 2})
   .grad([](const GradContext& c, const Tensor&) -> Grads {
     const Tensor U = c.result(0), S = c.result(1), Vh = c.result(2);
@@ -228,24 +256,8 @@ STRATA_OP(linalg_svdvals, "linalg.svdvals(Tensor A, *, str? driver=None) -> Tens
     check_matrix(a, "linalg.svdvals");
     set_batch_shape(*c.out(), a, {std::min(a.shape[a.ndim - 2], a.shape[a.ndim - 1])});
   })
-  .kernel("golub-kahan",
-          [](const Call& c) {
-            const Batch batch(c.args.tensor(0));
-            const cpu::In<double> in(c.args.tensor(0));
-            const cpu::Out<double> s(c.out());
-            const int64_t n = std::min(batch.rows, batch.columns), m = std::max(batch.rows, batch.columns);
-            require_finite(in.get(), batch.count * batch.size(), "linalg.svdvals");
-            batch.each([&](int64_t i) {
-              std::vector<double> a(static_cast<size_t>(m * n));
-              const double* x = in.get() + i * m * n;
-              for (int64_t r = 0; r < m; ++r)
-                for (int64_t q = 0; q < n; ++q)
-                  a[static_cast<size_t>(r * n + q)] = batch.rows == m ? x[r * n + q] : x[q * m + r];
-              require_convergence(cpu::singular_values(a.data(), m, n, s.get() + i * n, nullptr, 0, nullptr),
-                                  "linalg.svdvals");
-            });
-            s.finish();
-          })
+  .kernel("golub-kahan", run_svdvals<cpu::dense_fast>)
+  .kernel("reference", run_svdvals<cpu::dense_reference>)
   .saves({0})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     const auto [U, S, Vh] = linalg::svd(c.input(0), false);
@@ -262,7 +274,7 @@ STRATA_OP(_linalg_pinv, "_linalg_pinv(Tensor A, Tensor? atol, Tensor? rtol, bool
     const TensorImpl& a = c.args.tensor(0);
     set_batch_shape(*c.out(), a, {a.shape[a.ndim - 1], a.shape[a.ndim - 2]});
   })
-  .kernel("svd",
+  .kernel("reference",  // rests on eigh and svd, which have faster kernels
           [](const Call& c) {
             Scoped mode(thread_state.grad_mode, false);
             const Tensor A = c.args.share(0);

@@ -36,6 +36,84 @@ Tensor qr_grad(const Tensor& gQ, const Tensor& gR, const Tensor& Q, const Tensor
   if (gQ) a = add(a, gQ);
   return mT(linalg::solve_triangular(R, mT(a), true));
 }
+
+template <const cpu::Dense& dense> void run_triangular(const Call& c) {
+  const Batch batch(c.args.tensor(0)), rhs(c.args.tensor(1));
+  const cpu::In<double> a(c.args.tensor(0)), b(c.args.tensor(1));
+  const cpu::Out<double> out(c.out());
+  const int64_t n = batch.rows, r = rhs.columns;
+  batch.each([&](int64_t i) {
+    double* x = out.get() + i * n * r;
+    std::copy_n(b.get() + i * n * r, n * r, x);
+    dense.solve_triangle(a.get() + i * n * n, n, 1, n, c.args[2].boolean(), c.args[3].boolean(), x, r);
+  });
+  out.finish();
+}
+template <const cpu::Dense& dense> void run_cholesky(const Call& c) {
+  const TensorImpl& a = c.args.tensor(0);
+  const Batch batch(a);
+  const cpu::In<double> in(a);
+  const cpu::Out<double> out(c.outs[0]);
+  const int64_t n = batch.rows;
+  const bool upper = c.args[1].boolean();
+  batch.each([&](int64_t i) {
+    const double* x = in.get() + i * n * n;
+    double* L = out.get() + i * n * n;
+    std::vector<double> work(static_cast<size_t>(n * n));
+    for (int64_t r = 0; r < n; ++r)
+      for (int64_t k = 0; k <= r; ++k) work[static_cast<size_t>(r * n + k)] = upper ? x[k * n + r] : x[r * n + k];
+    c.outs[1].data<int32_t>()[i] = static_cast<int32_t>(dense.cholesky_factor(work.data(), n));
+    for (int64_t r = 0; r < n; ++r)
+      for (int64_t k = 0; k < n; ++k)
+        L[r * n + k] = upper ? work[static_cast<size_t>(k * n + r)] : work[static_cast<size_t>(r * n + k)];
+  });
+  out.finish();
+  if (c.args[2].boolean()) check_info(c.outs[1], "linalg.cholesky_ex", not_positive_text);
+}
+template <const cpu::Dense& dense> void run_cholesky_inverse(const Call& c) {
+  const Batch batch(c.args.tensor(0));
+  const cpu::In<double> in(c.args.tensor(0));
+  const cpu::Out<double> out(c.out());
+  const int64_t n = batch.rows;
+  const bool upper = c.args[1].boolean();
+  batch.each([&](int64_t i) {
+    const double* L = in.get() + i * n * n;
+    double* x = out.get() + i * n * n;
+    std::fill_n(x, n * n, 0.0);
+    for (int64_t k = 0; k < n; ++k) x[k * n + k] = 1;
+    const int64_t row = upper ? 1 : n,
+                  column = upper ? n : 1;  // the lower factor, whichever way it is stored
+    dense.solve_triangle(L, row, column, n, false, false, x, n);
+    dense.solve_triangle(L, column, row, n, true, false, x, n);
+  });
+  out.finish();
+}
+template <const cpu::Dense& dense> void run_qr(const Call& c) {
+  const Batch batch(c.args.tensor(0));
+  const cpu::In<double> in(c.args.tensor(0));
+  const cpu::Out<double> q(c.outs[0]), r(c.outs[1]);
+  const int64_t m = batch.rows, n = batch.columns, k = c.outs[0].size(-1), count = std::min(m, n);
+  batch.each([&](int64_t i) {
+    std::vector<double> a(in.get() + i * m * n, in.get() + (i + 1) * m * n), tau(static_cast<size_t>(count));
+    dense.qr_factor(a.data(), m, n, tau.data());
+    dense.form_q(a.data(), m, n, tau.data(), count, q.get() + i * m * k, k);
+    double* R = r.get() + i * k * n;
+    for (int64_t row = 0; row < k; ++row)
+      for (int64_t col = 0; col < n; ++col) R[row * n + col] = col >= row ? a[static_cast<size_t>(row * n + col)] : 0;
+  });
+  q.finish(), r.finish();
+}
+template <const cpu::Dense& dense> void run_geqrf(const Call& c) {
+  const Batch batch(c.args.tensor(0));
+  const cpu::In<double> in(c.args.tensor(0));
+  const cpu::Out<double> a(c.outs[0]), tau(c.outs[1]);
+  const int64_t count = std::min(batch.rows, batch.columns);
+  batch.each([&](int64_t i) {
+    std::copy_n(in.get() + i * batch.size(), batch.size(), a.get() + i * batch.size());
+    dense.qr_factor(a.get() + i * batch.size(), batch.rows, batch.columns, tau.get() + i * count);
+  });
+  a.finish(), tau.finish();
+}
 }  // namespace
 
 STRATA_OP(_solve_triangular, "_solve_triangular(Tensor A, Tensor B, bool upper, bool unitriangular) -> Tensor")
@@ -46,19 +124,8 @@ STRATA_OP(_solve_triangular, "_solve_triangular(Tensor A, Tensor B, bool upper, 
     const TensorImpl& b = c.args.tensor(1);
     set_batch_shape(*c.out(), b, {b.shape[b.ndim - 2], b.shape[b.ndim - 1]});
   })
-  .kernel("blocked",
-          [](const Call& c) {
-            const Batch batch(c.args.tensor(0)), rhs(c.args.tensor(1));
-            const cpu::In<double> a(c.args.tensor(0)), b(c.args.tensor(1));
-            const cpu::Out<double> out(c.out());
-            const int64_t n = batch.rows, r = rhs.columns;
-            batch.each([&](int64_t i) {
-              double* x = out.get() + i * n * r;
-              std::copy_n(b.get() + i * n * r, n * r, x);
-              cpu::solve_triangle(a.get() + i * n * n, n, 1, n, c.args[2].boolean(), c.args[3].boolean(), x, r);
-            });
-            out.finish();
-          })
+  .kernel("blocked", run_triangular<cpu::dense_fast>)
+  .kernel("reference", run_triangular<cpu::dense_reference>)
   .saves({0})
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
@@ -123,29 +190,8 @@ STRATA_OP(linalg_cholesky_ex,
     set_batch_shape(*c.outs[1], a, {});
     c.outs[1]->dtype = DType::I32;
   })
-  .kernel("blocked",
-          [](const Call& c) {
-            const TensorImpl& a = c.args.tensor(0);
-            const Batch batch(a);
-            const cpu::In<double> in(a);
-            const cpu::Out<double> out(c.outs[0]);
-            const int64_t n = batch.rows;
-            const bool upper = c.args[1].boolean();
-            batch.each([&](int64_t i) {
-              const double* x = in.get() + i * n * n;
-              double* L = out.get() + i * n * n;
-              std::vector<double> work(static_cast<size_t>(n * n));
-              for (int64_t r = 0; r < n; ++r)
-                for (int64_t k = 0; k <= r; ++k)
-                  work[static_cast<size_t>(r * n + k)] = upper ? x[k * n + r] : x[r * n + k];
-              c.outs[1].data<int32_t>()[i] = static_cast<int32_t>(cpu::cholesky_factor(work.data(), n));
-              for (int64_t r = 0; r < n; ++r)
-                for (int64_t k = 0; k < n; ++k)
-                  L[r * n + k] = upper ? work[static_cast<size_t>(k * n + r)] : work[static_cast<size_t>(r * n + k)];
-            });
-            out.finish();
-            if (c.args[2].boolean()) check_info(c.outs[1], "linalg.cholesky_ex", not_positive_text);
-          })
+  .kernel("blocked", run_cholesky<cpu::dense_fast>)
+  .kernel("reference", run_cholesky<cpu::dense_reference>)
   .saves_result()
   .no_grad_outputs({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
@@ -192,25 +238,8 @@ STRATA_OP(cholesky_inverse, "cholesky_inverse(Tensor L, bool upper=False) -> Ten
     check_square(a, "cholesky_inverse", "L");
     set_batch_shape(*c.out(), a, {a.shape[a.ndim - 1], a.shape[a.ndim - 1]});
   })
-  .kernel("triangular",
-          [](const Call& c) {
-            const Batch batch(c.args.tensor(0));
-            const cpu::In<double> in(c.args.tensor(0));
-            const cpu::Out<double> out(c.out());
-            const int64_t n = batch.rows;
-            const bool upper = c.args[1].boolean();
-            batch.each([&](int64_t i) {
-              const double* L = in.get() + i * n * n;
-              double* x = out.get() + i * n * n;
-              std::fill_n(x, n * n, 0.0);
-              for (int64_t k = 0; k < n; ++k) x[k * n + k] = 1;
-              const int64_t row = upper ? 1 : n,
-                            column = upper ? n : 1;  // the lower factor, whichever way it is stored
-              cpu::solve_triangle(L, row, column, n, false, false, x, n);
-              cpu::solve_triangle(L, column, row, n, true, false, x, n);
-            });
-            out.finish();
-          })
+  .kernel("triangular", run_cholesky_inverse<cpu::dense_fast>)
+  .kernel("reference", run_cholesky_inverse<cpu::dense_reference>)
   .saves({0})
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
@@ -230,23 +259,8 @@ STRATA_OP(_linalg_qr, "_linalg_qr(Tensor A, bool complete) -> (Tensor Q, Tensor 
     set_batch_shape(*c.outs[0], a, {m, k});
     set_batch_shape(*c.outs[1], a, {k, n});
   })
-  .kernel("householder",
-          [](const Call& c) {
-            const Batch batch(c.args.tensor(0));
-            const cpu::In<double> in(c.args.tensor(0));
-            const cpu::Out<double> q(c.outs[0]), r(c.outs[1]);
-            const int64_t m = batch.rows, n = batch.columns, k = c.outs[0].size(-1), count = std::min(m, n);
-            batch.each([&](int64_t i) {
-              std::vector<double> a(in.get() + i * m * n, in.get() + (i + 1) * m * n), tau(static_cast<size_t>(count));
-              cpu::qr_factor(a.data(), m, n, tau.data());
-              cpu::form_q(a.data(), m, n, tau.data(), count, q.get() + i * m * k, k);
-              double* R = r.get() + i * k * n;
-              for (int64_t row = 0; row < k; ++row)
-                for (int64_t col = 0; col < n; ++col)
-                  R[row * n + col] = col >= row ? a[static_cast<size_t>(row * n + col)] : 0;
-            });
-            q.finish(), r.finish();
-          })
+  .kernel("householder", run_qr<cpu::dense_fast>)
+  .kernel("reference", run_qr<cpu::dense_reference>)
   .saves_result({0, 1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     STRATA_CHECK(!c.arg(1).boolean() || c.shape(0)[c.shape(0).size() - 2] <= c.shape(0).back(), NotImplemented,
@@ -297,18 +311,8 @@ STRATA_OP(geqrf, "geqrf(Tensor input) -> (Tensor a, Tensor tau)")
     set_batch_shape(*c.outs[0], a, {m, n});
     set_batch_shape(*c.outs[1], a, {std::min(m, n)});
   })
-  .kernel("householder",
-          [](const Call& c) {
-            const Batch batch(c.args.tensor(0));
-            const cpu::In<double> in(c.args.tensor(0));
-            const cpu::Out<double> a(c.outs[0]), tau(c.outs[1]);
-            const int64_t count = std::min(batch.rows, batch.columns);
-            batch.each([&](int64_t i) {
-              std::copy_n(in.get() + i * batch.size(), batch.size(), a.get() + i * batch.size());
-              cpu::qr_factor(a.get() + i * batch.size(), batch.rows, batch.columns, tau.get() + i * count);
-            });
-            a.finish(), tau.finish();
-          })
+  .kernel("householder", run_geqrf<cpu::dense_fast>)
+  .kernel("reference", run_geqrf<cpu::dense_reference>)
   .samples({"f(4,3)", "f(2,3,4)"})
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 

@@ -5,6 +5,7 @@
 
 #include "autograd/autograd.h"
 #include "cpu/copy.h"
+#include "cpu/reference.h"
 #include "ops/geometry.h"
 #include "strata/ops/copy.h"
 #include "strata/ops/repeat.h"
@@ -60,6 +61,20 @@ void run_cat(const Call& c) {
   }
 }
 
+void plain_cat(const Call& c) {
+  const auto dim = static_cast<size_t>(normalize_dim(c.args[1].integer(), c.out().dim(), "cat"));
+  int64_t start = 0;
+  for (const Tensor& t : c.args[0].tensor_list()) {
+    if (skipped(*t)) continue;
+    cpu::each_index(t.shape(), [&](const cpu::Index& at) {
+      cpu::Index to = at;
+      to[dim] += start;
+      cpu::put(*c.out(), to, *t, at);
+    });
+    start += t->shape[dim];
+  }
+}
+
 Grads grad_cat(const GradContext& c, const Tensor& g) {
   Grads out;
   const int dim = normalize_dim(c.arg(1).integer(), g.dim(), "cat");
@@ -106,6 +121,30 @@ void run_flip(const Call& c) {
   cpu::copy(*c.out(), *show(alias(input), g));
 }
 
+void plain_flip(const Call& c) {
+  const TensorImpl& input = c.args.tensor(0);
+  const uint32_t mask = dim_mask(c.args[1].int_list(), input.ndim, "flip");
+  cpu::each_index(input.sizes(), [&](const cpu::Index& at) {
+    cpu::Index to = at;
+    for (size_t d = 0; d < input.ndim; ++d)
+      if (mask >> d & 1) to[d] = input.shape[d] - 1 - at[d];
+    cpu::put(*c.out(), to, input, at);
+  });
+}
+void plain_roll(const Call& c) {
+  const TensorImpl& input = c.args.tensor(0);
+  const IntList shifts = c.args[1].int_list(), dims = c.args[2].int_list();
+  cpu::each_index(input.sizes(), [&](const cpu::Index& at) {
+    cpu::Index to = at;
+    for (size_t i = 0; i < dims.size; ++i) {
+      const auto d = static_cast<size_t>(normalize_dim(dims[i], input.ndim, "roll"));
+      const int64_t n = input.shape[d];
+      to[d] = ((to[d] + shifts[i] % n) % n + n) % n;
+    }
+    cpu::put(*c.out(), to, input, at);
+  });
+}
+
 // Every combination of the two pieces that each rolled dimension falls into.
 void run_roll(const Call& c) {
   const TensorImpl& input = c.args.tensor(0);
@@ -147,6 +186,7 @@ STRATA_OP(cat, "cat(Tensor[] tensors, int dim=0) -> Tensor")
   .doc("Tensors joined along a dimension.\n\n>>> strata.cat([strata.zeros(1), strata.ones(2)])\ntensor([0., 1., 1.])")
   .infer(infer_cat)
   .kernel("copies", run_cat)
+  .kernel("reference", plain_cat)
   .grad(grad_cat)
   .alias("concat")
   .alias("concatenate")
@@ -221,6 +261,7 @@ STRATA_OP(flip, "flip(Tensor input, int[] dims) -> Tensor")
   .doc("A copy with the order of some dimensions reversed.\n\n>>> strata.arange(3).flip(0)\ntensor([2, 1, 0])")
   .infer([](const Call& c) { dim_mask(c.args[1].int_list(), c.args.tensor(0).ndim, "flip"), infer_same(c); })
   .kernel("copy", run_flip)
+  .kernel("reference", plain_flip)
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {flip(g, c.arg(1).int_list())}; })
   .no_out()
   .dtypes(kStorageTypes)
@@ -252,6 +293,7 @@ STRATA_OP(roll_dims, "roll_dims(Tensor input, int[] shifts, int[] dims) -> Tenso
   .doc("roll with a dimension for each shift.")
   .infer(infer_same)
   .kernel("copies", run_roll)
+  .kernel("reference", plain_roll)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     std::vector<int64_t> back;
     for (int64_t s : c.arg(1).int_list()) back.push_back(-s);

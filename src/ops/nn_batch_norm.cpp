@@ -1,5 +1,6 @@
 // Norms over channels: batch, group, instance and local response norm, and normalize.
 #include "autograd/autograd.h"
+#include "cpu/copy.h"
 #include "cpu/norms.h"
 #include "cpu/staging.h"
 #include "ops/nn_norm_formulas.h"
@@ -32,8 +33,8 @@ void infer_batch_norm(const Call& c) {
   const TensorImpl& x = c.args.tensor(0);
   STRATA_CHECK(x.ndim >= 2, Runtime, "batch_norm: expected an input of 2 or more dimensions [N, C, ...], got shape {}",
                to_string(x.sizes()));
-  STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented, "\"batch_norm\" not implemented for '{}'",
-               name_of(x.dtype));
+  STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented,
+               "batch_norm: expected a floating-point input, got {}; convert it with to(float32)", name_of(x.dtype));
   constexpr const char* names[] = {"input", "weight", "bias", "running_mean", "running_var"};
   for (uint32_t i = 1; i <= 4; ++i) {
     if (!c.args.is_tensor(i)) continue;
@@ -109,6 +110,36 @@ void run_batch_norm(const Call& c) {
   });
 }
 
+void plain_batch_norm(const Call& c) {
+  const autograd::NoGrad no_grad;
+  const Tensor x = wide(c, 0);
+  const auto dims = all_but_channels(x.dim());
+  const double momentum = c.args[6].number(), eps = c.args[7].number();
+  const bool training = c.args[5].boolean();
+  const auto spread = [&](const Tensor& t) { return t ? per_channel(t, x.dim()) : t; };
+  const Tensor center = training ? mean(x, dims) : wide(c, 3),
+               variance = training ? mean(square(sub(x, spread(center))), dims) : wide(c, 4),
+               rstd = rsqrt(add(variance, eps));
+  cpu::copy_reference(*c.outs[0],
+                      *affine(mul(sub(x, spread(center)), spread(rstd)), spread(wide(c, 1)), spread(wide(c, 2))));
+  if (!training) return;
+  const double n = static_cast<double>(x.numel()) / static_cast<double>(x.size(1));
+  update_running(c.args[3], center.data<double>(), x.size(1), momentum, 1.0);
+  update_running(c.args[4], variance.data<double>(), x.size(1), momentum, n / (n - 1));
+  cpu::copy_reference(*c.outs[1], *center);
+  cpu::copy_reference(*c.outs[2], *rstd);
+}
+void plain_batch_norm_backward(const Call& c) {  // grad, input, weight, mean, rstd
+  const autograd::NoGrad no_grad;
+  const Tensor g = wide(c, 0), x = wide(c, 1), weight = wide(c, 2), rstd = per_channel(wide(c, 4), x.dim());
+  const auto dims = all_but_channels(x.dim());
+  const Normalized n{mul(sub(x, per_channel(wide(c, 3), x.dim())), rstd), rstd};
+  const Tensor scaled = weight ? mul(g, per_channel(weight, x.dim())) : g;
+  cpu::copy_reference(*c.outs[0], *normalized_grad(scaled, n, dims, true));
+  cpu::copy_reference(*c.outs[1], *sum(mul(g, n.value), dims));
+  cpu::copy_reference(*c.outs[2], *sum(g, dims));
+}
+
 Grads grad_batch_norm(const GradContext& c, const Tensor& g) {
   Grads out;
   const Tensor x = c.input(0), weight = c.has(1) ? c.input(1) : Tensor();
@@ -143,6 +174,24 @@ Grads grad_batch_norm(const GradContext& c, const Tensor& g) {
   return out;
 }
 
+void check_groups(int64_t channels, int64_t groups) {
+  STRATA_CHECK(groups > 0 && channels % groups == 0, Runtime,
+               "group_norm: expected the number of channels ({}) to be divisible by num_groups ({})", channels, groups);
+}
+struct Grouped {
+  Tensor y, rows, mean, rstd;  // rows: [n, group, …], in the type of the arithmetic
+};
+Grouped grouped_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t n, int64_t c, int64_t hw,
+                     int64_t group, double eps) {
+  const DType type =
+    is_floating(input.dtype()) ? compute_type(input.dtype()) : input.dtype();  // rounds once, after the affine part
+  const Tensor rows = reshape(to(input, type), {n, group, c / group * hw});
+  const auto all = _layer_norm(rows, {c / group * hw}, {}, {}, eps);
+  const auto spread = [&](const Tensor& t) { return t ? reshape(t, {1, c, 1}) : t; };
+  const Tensor y = to(affine(reshape(all[0], {n, c, hw}), spread(weight), spread(bias)), input.dtype());
+  return {reshape(y, input.shape()), rows, all[1], all[2]};
+}
+
 // The number of values per channel decides whether statistics exist.
 void check_enough(const Tensor& x) {
   int64_t n = x.dim() > 0 ? x.size(0) : 0;
@@ -162,6 +211,7 @@ STRATA_OP(native_batch_norm,
   .dtypes(kFloatingTypes)
   .infer(infer_batch_norm)
   .kernel("channels", run_batch_norm)
+  .kernel("reference", plain_batch_norm)
   .saves({0, 1, 3, 4})
   .saves_result({1, 2})
   .no_grad_outputs({1, 2})
@@ -177,6 +227,7 @@ STRATA_OP(batch_norm,
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
                 const Tensor& bias, bool training, double momentum, double eps) {
+    if (input.dim() == 1 && input.numel() == 0) return clone(input);  // PyTorch lets an empty vector through
     if (training) check_enough(input);
     return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0];
   })
@@ -223,6 +274,7 @@ STRATA_OP(batch_norm_backward,
               out.finish(), gw.finish(), gb.finish();
             });
           })
+  .kernel("reference", plain_batch_norm_backward)
   .samples({"f(3,4), f(3,4), f(4), f(4), p(4)"});
 
 STRATA_OP(instance_norm,
@@ -276,17 +328,14 @@ STRATA_OP(native_group_norm,
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t n, int64_t c, int64_t hw,
                 int64_t group, double eps) {
-    STRATA_CHECK(group > 0 && c % group == 0, Runtime,
-                 "group_norm: expected the number of channels ({}) to be divisible by num_groups ({})", c, group);
-    const DType wide =
-      is_floating(input.dtype()) ? compute_type(input.dtype()) : input.dtype();  // rounds once, after the affine part
-    const auto rows = _layer_norm(reshape(to(input, wide), {n, group, c / group * hw}), {c / group * hw}, {}, {}, eps);
-    Tensor y = reshape(rows[0], {n, c, hw});
-    if (weight) y = mul(y, reshape(weight, {1, c, 1}));
-    if (bias) y = add(y, reshape(bias, {1, c, 1}));
-    y = to(y, input.dtype());
-    return std::array<Tensor, 3>{reshape(y, input.shape()), to(reshape(rows[1], {n, group}), input.dtype()),
-                                 to(reshape(rows[2], {n, group}), input.dtype())};
+    check_groups(c, group);
+    Grouped all = grouped_norm(input, weight, bias, n, c, hw, group, eps);
+    if (thread_state.grad_mode && input.requires_grad()) {  // the statistics have gradients too
+      all.mean = mean(all.rows, int64_t{-1});
+      all.rstd = rsqrt(add(var(all.rows, int64_t{-1}, false), eps));
+    }
+    return std::array<Tensor, 3>{all.y, to(reshape(all.mean, {n, group}), input.dtype()),
+                                 to(reshape(all.rstd, {n, group}), input.dtype())};
   })
   .samples({"f(2,4,3), f(4), f(4), 2, 4, 3, 2, 1e-5"})
   .error("f(2,4,3), None, None, 2, 4, 3, 3, 1e-5", ErrorKind::Runtime, "divisible by num_groups");
@@ -308,7 +357,8 @@ STRATA_OP(group_norm,
       STRATA_CHECK(!*t || (t->dim() == 1 && t->numel() == c), Runtime,
                    "group_norm: expected weight and bias to be vectors of {} channels, got shape {}", c,
                    to_string(t->shape()));
-    return native_group_norm(input, weight, bias, n, c, hw, num_groups, eps)[0];
+    check_groups(c, num_groups);
+    return grouped_norm(input, weight, bias, n, c, hw, num_groups, eps).y;
   })
   .samples({"f(2,4,3), 2", "f(2,6), 3, f(6), f(6)", "f(2,4,3,2), 4, f(4), f(4), eps=0.1", "f(0,4,3), 2"})
   .error("f(2,4,3), 3", ErrorKind::Runtime, "divisible by num_groups")

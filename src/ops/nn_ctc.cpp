@@ -86,6 +86,39 @@ Tensor ctc(const Tensor& log_probs, const Tensor& targets, IntList input_lengths
     lengths.data<double>()[i] = static_cast<double>(std::max<int64_t>(1, target_lengths[i]));
   return mean(div(losses, to(lengths, losses.dtype())));
 }
+
+// The recursion is plain already; the reference runs it in double and one sequence after the other.
+template <bool plain> void run_ctc(const Call& c) {
+  const TensorImpl &x = c.args.tensor(0), &labels = c.args.tensor(1);
+  const IntList in = c.args[2].int_list(), want = c.args[3].int_list();
+  const int64_t n = x.shape[1], classes = x.shape[2], blank = c.args[4].integer();
+  std::vector<int64_t> start(static_cast<size_t>(n) + 1, 0);
+  for (int64_t i = 0; i < n; ++i)
+    start[static_cast<size_t>(i) + 1] =
+      labels.ndim == 2 ? (i + 1) * labels.shape[1] : start[static_cast<size_t>(i)] + want[static_cast<size_t>(i)];
+  const cpu::In<int64_t> target(labels);
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t k = 0; k < want[static_cast<size_t>(i)]; ++k) {
+      const int64_t l = target[start[static_cast<size_t>(i)] + k];
+      STRATA_CHECK(l >= 0 && l < classes, Runtime, "ctc_loss: target label {} is out of range for {} classes", l,
+                   classes);
+    }
+  const auto fill = [&]<class T>() {
+    const cpu::In<T> lp(x);
+    const cpu::Out<T> loss(c.outs[0]), grad(c.outs[1]);
+    grad.fill(0);
+    parallel_for(n, plain ? std::max<int64_t>(n, 1) : 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        loss[i] = align<T>(
+          in[static_cast<size_t>(i)], classes, target + start[static_cast<size_t>(i)], want[static_cast<size_t>(i)],
+          blank, c.args[5].boolean(), [&](int64_t t, int64_t k) { return lp[(t * n + i) * classes + k]; },
+          [&](int64_t t, int64_t k, T v) { grad[(t * n + i) * classes + k] = v; });
+    });
+    loss.finish(), grad.finish();
+  };
+  if constexpr (plain) fill.template operator()<double>();
+  else cpu::dispatch_float(x.dtype, fill);
+}
 }  // namespace
 
 STRATA_OP(ctc_loss_core,
@@ -124,38 +157,8 @@ STRATA_OP(ctc_loss_core,
     c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(Shape(&n, 1));
     c.outs[1]->dtype = x.dtype, c.outs[1]->set_shape(x.sizes());
   })
-  .kernel("forward_backward",
-          [](const Call& c) {
-            const TensorImpl &x = c.args.tensor(0), &labels = c.args.tensor(1);
-            const IntList in = c.args[2].int_list(), want = c.args[3].int_list();
-            const int64_t n = x.shape[1], classes = x.shape[2], blank = c.args[4].integer();
-            std::vector<int64_t> start(static_cast<size_t>(n) + 1, 0);
-            for (int64_t i = 0; i < n; ++i)
-              start[static_cast<size_t>(i) + 1] = labels.ndim == 2
-                                                    ? (i + 1) * labels.shape[1]
-                                                    : start[static_cast<size_t>(i)] + want[static_cast<size_t>(i)];
-            const cpu::In<int64_t> target(labels);
-            for (int64_t i = 0; i < n; ++i)
-              for (int64_t k = 0; k < want[static_cast<size_t>(i)]; ++k) {
-                const int64_t l = target[start[static_cast<size_t>(i)] + k];
-                STRATA_CHECK(l >= 0 && l < classes, Runtime, "ctc_loss: target label {} is out of range for {} classes",
-                             l, classes);
-              }
-            cpu::dispatch_float(x.dtype, [&]<class T>() {
-              const cpu::In<T> lp(x);
-              const cpu::Out<T> loss(c.outs[0]), grad(c.outs[1]);
-              grad.fill(0);
-              parallel_for(n, 1, [&](int64_t begin, int64_t end) {
-                for (int64_t i = begin; i < end; ++i)
-                  loss[i] = align<T>(
-                    in[static_cast<size_t>(i)], classes, target + start[static_cast<size_t>(i)],
-                    want[static_cast<size_t>(i)], blank, c.args[5].boolean(),
-                    [&](int64_t t, int64_t k) { return lp[(t * n + i) * classes + k]; },
-                    [&](int64_t t, int64_t k, T v) { grad[(t * n + i) * classes + k] = v; });
-              });
-              loss.finish(), grad.finish();
-            });
-          })
+  .kernel("forward_backward", run_ctc<false>)
+  .kernel("reference", run_ctc<true>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {

@@ -13,10 +13,13 @@ void check_probability(const char* op, double p) {
   STRATA_CHECK(p >= 0 && p <= 1, Value, "{}: dropout probability has to be between 0 and 1, but got {}", op, p);
 }
 
-// keep(i, whether element i stays), four elements per Philox block.
-template <class Keep> void draw(int64_t n, double p, Keep keep) {
+// keep(i, whether element i stays), four elements per Philox block; `plain`: one after the other, for the reference.
+template <bool plain, class Keep> void draw(int64_t n, double p, Keep keep) {
   const auto stream = default_generator().reserve_words(static_cast<uint64_t>(n));
   const float limit = static_cast<float>(p);
+  for (int64_t i = 0; plain && i < n; ++i)
+    keep(i, uniform_f32(philox(stream.seed, stream.first + static_cast<uint64_t>(i) / 4).word[i % 4]) >= limit);
+  if (plain) return;
   parallel_for((n + 3) / 4, 4096, [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
       const PhiloxBlock block = philox(stream.seed, stream.first + static_cast<uint64_t>(b));
@@ -55,6 +58,28 @@ Tensor alpha_drop(const char* op, const Tensor& input, double p, bool training, 
 }
 
 Tensor maybe_into(const Tensor& input, const Tensor& out, bool inplace) { return inplace ? copy_(input, out) : out; }
+
+template <bool plain> void run_mask(const Call& c) {
+  cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
+    const cpu::Out<T> out(c.out());
+    draw<plain>(c.out().numel(), c.args[1].number(), [&](int64_t i, bool keep) { out[i] = keep; });
+    out.finish();
+  });
+}
+
+template <bool plain> void run_dropout(const Call& c) {
+  const double p = c.args[1].number();
+  const bool on = !c.args[2] || c.args[2].boolean();
+  cpu::dispatch_float(c.outs[0].dtype(), [&]<class T>() {
+    const cpu::In<T> in(c.args.tensor(0));
+    const cpu::Out<T> out(c.outs[0]);
+    bool* mask = c.outs[1].data<bool>();
+    const T scale = static_cast<T>(on ? 1 / (1 - p) : 1);
+    draw<plain>(c.outs[0].numel(), on ? p : 0,
+                [&](int64_t i, bool keep) { mask[i] = keep, out[i] = keep ? in[i] * scale : T(0); });
+    out.finish();
+  });
+}
 }  // namespace
 
 STRATA_OP(keep_mask, "_keep_mask(int[] size, float p, dtype dtype) -> Tensor")
@@ -63,14 +88,8 @@ STRATA_OP(keep_mask, "_keep_mask(int[] size, float p, dtype dtype) -> Tensor")
   .draws()
   .dtypes(kFloatingTypes)
   .infer([](const Call& c) { c.out()->dtype = c.args[2].dtype(), c.out()->set_shape(c.args[0].int_list()); })
-  .kernel("philox",
-          [](const Call& c) {
-            cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
-              const cpu::Out<T> out(c.out());
-              draw(c.out().numel(), c.args[1].number(), [&](int64_t i, bool keep) { out[i] = keep; });
-              out.finish();
-            });
-          })
+  .kernel("philox", run_mask<false>)
+  .kernel("reference", run_mask<true>)
   .samples({"[3,4], 0.5, 'float32'"});
 
 STRATA_OP(native_dropout, "native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)")
@@ -87,20 +106,8 @@ STRATA_OP(native_dropout, "native_dropout(Tensor input, float p, bool? train) ->
     c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
     c.outs[1]->dtype = DType::Bool, c.outs[1]->set_shape(x.sizes());
   })
-  .kernel("philox",
-          [](const Call& c) {
-            const double p = c.args[1].number();
-            const bool on = !c.args[2] || c.args[2].boolean();
-            cpu::dispatch_float(c.outs[0].dtype(), [&]<class T>() {
-              const cpu::In<T> in(c.args.tensor(0));
-              const cpu::Out<T> out(c.outs[0]);
-              bool* mask = c.outs[1].data<bool>();
-              const T scale = static_cast<T>(on ? 1 / (1 - p) : 1);
-              draw(c.outs[0].numel(), on ? p : 0,
-                   [&](int64_t i, bool keep) { mask[i] = keep, out[i] = keep ? in[i] * scale : T(0); });
-              out.finish();
-            });
-          })
+  .kernel("philox", run_dropout<false>)
+  .kernel("reference", run_dropout<true>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {

@@ -1,6 +1,7 @@
 // Rows of a table by index: embedding and embedding_bag.
 #include "autograd/autograd.h"
 #include "base/parallel.h"
+#include "cpu/reference.h"
 #include "cpu/staging.h"
 #include "strata/ops.h"
 
@@ -76,6 +77,14 @@ STRATA_OP(embedding_core,
                             table.bytes() + static_cast<size_t>(checked_row(index[k], w.shape[0])) * bytes, bytes);
             });
           })
+  .kernel("reference",
+          [](const Call& c) {
+            const TensorImpl &w = c.args.tensor(0), &indices = c.args.tensor(1);
+            cpu::each_index(c.out().shape(), [&](const cpu::Index& at) {
+              const int64_t row = checked_row(cpu::get<int64_t>(indices, at), w.shape[0]);
+              cpu::put(*c.out(), at, w, {row, at[indices.ndim]});
+            });
+          })
   .saves({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_embedding_backward(g, c.input(1), c.shape(0)[0], c.arg(2).integer(), c.arg(3).boolean())};
@@ -118,6 +127,20 @@ STRATA_OP(embedding_backward,
                 });
               out.finish();
             });
+          })
+  .kernel("reference",
+          [](const Call& c) {
+            const cpu::In<int64_t> index(c.args.tensor(1));
+            const cpu::In<double> grad(c.args.tensor(0));
+            const cpu::Out<double> out(c.out());
+            const int64_t count = c.args.tensor(1).numel, rows = c.out().size(0), n = c.out().size(1);
+            out.fill(0);
+            for (int64_t i = 0; i < count * n; ++i) {
+              const int64_t row = checked_row(index[i / n], rows);
+              const auto uses = c.args[4].boolean() ? std::count(index.get(), index.get() + count, row) : 1;
+              if (row != c.args[3].integer()) out[row * n + i % n] += grad[i] / static_cast<double>(uses);
+            }
+            out.finish();
           })
   .saves({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {

@@ -39,6 +39,22 @@ cpu::GridSample shape_of(const TensorImpl& x, const TensorImpl& grid, const Args
   s.align_corners = a[first + 2].boolean();
   return s;
 }
+
+// The loops are plain already; the reference runs them in double.
+template <class T> void run_sample(const Call& c) {
+  const auto s = shape_of(c.args.tensor(0), c.args.tensor(1), c.args, 2);
+  const cpu::In<T> x(c.args.tensor(0)), grid(c.args.tensor(1));
+  const cpu::Out<T> out(c.out());
+  cpu::grid_sample<T>(s, x, grid, out);
+  out.finish();
+}
+template <class T> void run_backward(const Call& c) {
+  const auto s = shape_of(c.args.tensor(1), c.args.tensor(2), c.args, 3);
+  const cpu::In<T> grad(c.args.tensor(0)), x(c.args.tensor(1)), grid(c.args.tensor(2));
+  const cpu::Out<T> gx(c.outs[0]), ggrid(c.outs[1]);
+  cpu::grid_sample_backward<T>(s, grad, x, grid, gx, ggrid);
+  gx.finish(), ggrid.finish();
+}
 }  // namespace
 
 STRATA_OP(grid_sample_core,
@@ -53,16 +69,8 @@ STRATA_OP(grid_sample_core,
     std::copy_n(grid.shape + 1, x.ndim - 2, shape + 2);
     c.out()->dtype = x.dtype, c.out()->set_shape(Shape(shape, x.ndim));
   })
-  .kernel("places",
-          [](const Call& c) {
-            const auto s = shape_of(c.args.tensor(0), c.args.tensor(1), c.args, 2);
-            cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
-              const cpu::In<T> x(c.args.tensor(0)), grid(c.args.tensor(1));
-              const cpu::Out<T> out(c.out());
-              cpu::grid_sample<T>(s, x, grid, out);
-              out.finish();
-            });
-          })
+  .kernel("places", [](const Call& c) { cpu::dispatch_float(c.out().dtype(), [&]<class T>() { run_sample<T>(c); }); })
+  .kernel("reference", run_sample<double>)
   .saves({0, 1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     const auto both =
@@ -83,16 +91,8 @@ STRATA_OP(grid_sample_backward,
     for (uint32_t o : {0u, 1u})
       c.outs[o]->dtype = c.args.tensor(o + 1).dtype, c.outs[o]->set_shape(c.args.tensor(o + 1).sizes());
   })
-  .kernel("places",
-          [](const Call& c) {
-            const auto s = shape_of(c.args.tensor(1), c.args.tensor(2), c.args, 3);
-            cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
-              const cpu::In<T> grad(c.args.tensor(0)), x(c.args.tensor(1)), grid(c.args.tensor(2));
-              const cpu::Out<T> gx(c.outs[0]), ggrid(c.outs[1]);
-              cpu::grid_sample_backward<T>(s, grad, x, grid, gx, ggrid);
-              gx.finish(), ggrid.finish();
-            });
-          })
+  .kernel("places", [](const Call& c) { cpu::dispatch_float(c.out().dtype(), [&]<class T>() { run_backward<T>(c); }); })
+  .kernel("reference", run_backward<double>)
   .samples({"f(1,2,3,2), f(1,2,4,5), u(1,3,2,2), 'bilinear', 'zeros', False"});
 
 STRATA_OP(grid_sample,

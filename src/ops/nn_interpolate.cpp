@@ -1,5 +1,6 @@
 // Resizing images: interpolate and its older names.
 #include "autograd/autograd.h"
+#include "cpu/reference.h"
 #include "cpu/resample.h"
 #include "cpu/staging.h"
 #include "strata/ops.h"
@@ -69,6 +70,21 @@ void run_resample_backward(const Call& c) {  // grad, out size, mode, align_corn
   });
 }
 
+// All dimensions at once, in double.
+template <bool backward> void plain_resample(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  const IntList out_size = c.args[1].int_list();
+  const Shape in_shape = backward ? Shape(c.args[6].int_list()) : x.sizes();
+  const Shape in_size = in_shape.last(out_size.size);
+  if (c.out().numel() == 0) return;
+  const auto taps = taps_of(c.args, in_size, out_size, x.dtype);
+  const int64_t planes = checked_numel(in_shape) / checked_numel(in_size);
+  const cpu::In<double> in(x);
+  const cpu::Out<double> out(c.out());
+  (backward ? cpu::resample_backward_reference : cpu::resample_reference)(taps, planes, in, out.get());
+  out.finish();
+}
+
 Tensor resize(const Tensor& input, OptIntList size, std::optional<std::span<const double>> factor,
               std::string_view mode, std::optional<bool> align, std::optional<bool> recompute, bool antialias) {
   const int dims = input.dim() - 2;
@@ -130,8 +146,8 @@ STRATA_OP(
   .infer([](const Call& c) {
     const TensorImpl& x = c.args.tensor(0);
     const IntList out = c.args[1].int_list();
-    STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented, "\"interpolate\" not implemented for '{}'",
-                 name_of(x.dtype));
+    STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented,
+                 "interpolate: expected a floating-point input, got {}; convert it with to(float32)", name_of(x.dtype));
     STRATA_CHECK(static_cast<int>(out.size) <= x.ndim, Runtime, "interpolate: output size {} for an input of shape {}",
                  to_string(out), to_string(x.sizes()));
     int64_t shape[kMaxDims];
@@ -140,6 +156,7 @@ STRATA_OP(
     c.out()->dtype = x.dtype, c.out()->set_shape(Shape(shape, x.ndim));
   })
   .kernel("separable", run_resample)
+  .kernel("reference", plain_resample<false>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_resample_backward(g, c.arg(1).int_list(), c.arg(2).string(), c.arg(3).boolean(), c.arg(4).float_list(),
                                c.arg(5).boolean(), c.shape(0))};
@@ -154,6 +171,7 @@ STRATA_OP(resample_backward,
   .dtypes(kFloatingTypes)
   .infer([](const Call& c) { c.out()->dtype = c.args.tensor(0).dtype, c.out()->set_shape(c.args[6].int_list()); })
   .kernel("separable", run_resample_backward)
+  .kernel("reference", plain_resample<true>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_resample(g, c.arg(1).int_list(), c.arg(2).string(), c.arg(3).boolean(), c.arg(4).float_list(),
                       c.arg(5).boolean())};

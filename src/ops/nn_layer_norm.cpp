@@ -1,6 +1,7 @@
 // Norms over the last dimensions: layer_norm and rms_norm.
 #include "autograd/autograd.h"
 #include "base/parallel.h"
+#include "cpu/copy.h"
 #include "cpu/norms.h"
 #include "cpu/row_kernels.h"
 #include "cpu/staging.h"
@@ -55,8 +56,8 @@ template <class T> struct Optional {  // a staged tensor that may be missing
 void infer_layer_norm(const Call& c) {
   const TensorImpl& x = c.args.tensor(0);
   const int count = check_shape("layer_norm", x, c.args[1].int_list());
-  STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented, "\"LayerNormKernelImpl\" not implemented for '{}'",
-               name_of(x.dtype));
+  STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented,
+               "layer_norm: expected a floating-point input, got {}; convert it with to(float32)", name_of(x.dtype));
   check_affine("layer_norm", "weight", c.args[2], c.args[1].int_list(), x.dtype);
   check_affine("layer_norm", "bias", c.args[3], c.args[1].int_list(), x.dtype);
   c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
@@ -78,6 +79,36 @@ void run_layer_norm(const Call& c) {
     });
     out.finish(), mean.finish(), rstd.finish();
   });
+}
+
+void plain_layer_norm(const Call& c) {
+  const autograd::NoGrad no_grad;
+  const Tensor x = wide(c, 0);
+  const auto dims = last_dims(static_cast<int>(c.args[1].int_list().size));
+  const Normalized n = normalized(x, dims, c.args[4].number(), true);
+  cpu::copy_reference(*c.outs[0], *affine(n.value, wide(c, 2), wide(c, 3)));
+  cpu::copy_reference(*c.outs[1], *mean(x, dims, true));
+  cpu::copy_reference(*c.outs[2], *n.rstd);
+}
+void plain_rms_norm(const Call& c) {
+  const autograd::NoGrad no_grad;
+  const Normalized n =
+    normalized(wide(c, 0), last_dims(static_cast<int>(c.args[1].int_list().size)), c.args[3].number(), false);
+  cpu::copy_reference(*c.outs[0], *affine(n.value, wide(c, 2), Tensor()));
+  cpu::copy_reference(*c.outs[1], *n.rstd);
+}
+void plain_norm_backward(const Call& c) {  // grad, input, normalized_shape, mean, rstd, weight, affine
+  const autograd::NoGrad no_grad;
+  const Tensor g = wide(c, 0), x = wide(c, 1), means = wide(c, 3), weight = wide(c, 5);
+  const int count = static_cast<int>(c.args[2].int_list().size);
+  const auto rows = first_dims(x.dim() - count);
+  const Normalized n{mul(means ? sub(x, means) : x, wide(c, 4)), wide(c, 4)};
+  cpu::copy_reference(*c.outs[0],
+                      *normalized_grad(affine(g, weight, Tensor()), n, last_dims(count), static_cast<bool>(means)));
+  if (!c.args[6].boolean()) return;
+  const auto total = [&](const Tensor& t) { return rows.empty() ? t : sum(t, rows); };
+  cpu::copy_reference(*c.outs[1], *total(mul(g, n.value)));
+  if (means) cpu::copy_reference(*c.outs[2], *total(g));
 }
 
 void infer_norm_backward(const Call& c) {  // grad, input, normalized_shape, …
@@ -140,6 +171,7 @@ STRATA_OP(layer_norm_core,
   .dtypes(kFloatingTypes)
   .infer(infer_layer_norm)
   .kernel("rows", run_layer_norm)
+  .kernel("reference", plain_layer_norm)
   .saves({0, 2})
   .saves_result({1, 2})
   .no_grad_outputs({1, 2})
@@ -205,6 +237,7 @@ STRATA_OP(fused_rms_norm,
               out.finish(), rstd.finish();
             });
           })
+  .kernel("reference", plain_rms_norm)
   .saves({0, 2})
   .saves_result({1})
   .no_grad_outputs({1})
@@ -232,6 +265,7 @@ STRATA_OP(row_norm_backward,
   .dtypes(kFloatingTypes)
   .infer(infer_norm_backward)
   .kernel("rows", run_norm_backward)
+  .kernel("reference", plain_norm_backward)
   .samples({"f(3,4), f(3,4), [4], f(3,1), p(3,1), f(4), True"});
 
 }  // namespace strata

@@ -16,8 +16,8 @@ struct Classes {  // input [n, c, s], target [n, s]
 
 void check_nll(const TensorImpl& x, const TensorImpl& t, const Value& weight) {
   STRATA_CHECK(x.ndim >= 1, Runtime, "nll_loss: expected an input of 1 or more dimensions [C] or [N, C, ...]");
-  STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented, "\"nll_loss_out_frame\" not implemented for '{}'",
-               name_of(x.dtype));
+  STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented,
+               "nll_loss: expected a floating-point input, got {}; convert it with to(float32)", name_of(x.dtype));
   STRATA_CHECK(t.dtype == DType::I64 || t.dtype == DType::U8, Runtime,
                "nll_loss: expected scalar type Long or Byte for target but found {}", name_of(t.dtype));
   if (x.ndim > 1 && t.ndim >= 1)
@@ -146,7 +146,7 @@ STRATA_OP(nll_loss_core,
     c.outs[0]->set_shape(c.args[3].string() == "none" ? t.sizes() : Shape());
     c.outs[1]->set_shape(Shape());
   })
-  .kernel("loop", run_nll)
+  .kernel("reference", run_nll)
   .saves({1, 2})
   .saves_result({1})
   .no_grad_outputs({1})
@@ -164,7 +164,7 @@ STRATA_OP(nll_loss_backward,
   .helper()
   .dtypes(kFloatingTypes)
   .infer([](const Call& c) { c.out()->dtype = c.args.tensor(0).dtype, c.out()->set_shape(c.args[6].int_list()); })
-  .kernel("loop",
+  .kernel("reference",
           [](const Call& c) {
             const Classes k(c.args[6].int_list());
             const auto reduction = c.args[3].string();
@@ -261,7 +261,7 @@ STRATA_OP(binary_cross_entropy_core, "_binary_cross_entropy(Tensor input, Tensor
                  "binary_cross_entropy: found dtype {} but expected {}", name_of(t.dtype), name_of(x.dtype));
     c.out()->dtype = x.dtype, c.out()->set_shape(x.sizes());
   })
-  .kernel("loop",
+  .kernel("reference",
           [](const Call& c) {
             cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
               const cpu::In<T> x(c.args.tensor(0)), t(c.args.tensor(1));

@@ -1,8 +1,13 @@
-// Gradient formulas of the norms in terms of other ops, for gradients of gradients.
+// The norms in terms of other ops: for gradients of gradients, and in double as references of the kernels.
 #pragma once
 #include "strata/ops.h"
 
 namespace strata {
+
+// Tensor parameter i in double; undefined when it is not given.
+inline Tensor wide(const Call& c, uint32_t i) {
+  return c.args.is_tensor(i) ? to(c.args.share(i), DType::F64) : Tensor();
+}
 
 struct Normalized {
   Tensor value, rstd;
@@ -17,6 +22,11 @@ inline Normalized normalized(const Tensor& x, IntList dims, double eps, bool cen
 inline Tensor normalized_grad(const Tensor& g, const Normalized& n, IntList dims, bool centred) {
   const Tensor along = mul(n.value, mean(mul(g, n.value), dims, true));
   return mul(n.rstd, centred ? sub(sub(g, mean(g, dims, true)), along) : sub(g, along));
+}
+// value * weight + bias, each where it is given.
+inline Tensor affine(const Tensor& value, const Tensor& weight, const Tensor& bias) {
+  const Tensor scaled = weight ? mul(value, weight) : value;
+  return bias ? add(scaled, bias) : scaled;
 }
 
 }  // namespace strata

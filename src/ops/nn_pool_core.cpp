@@ -2,6 +2,7 @@
 // is the length of the kernel (or output) size; leading dimensions are planes.
 #include "autograd/autograd.h"
 #include "cpu/pooling.h"
+#include "cpu/reference.h"
 #include "cpu/staging.h"
 #include "ops/nn_pool_sizes.h"
 #include "strata/ops.h"
@@ -113,6 +114,31 @@ Pooling avg_plan(
   return p;
 }
 
+void plain_max(const Call& c, const Pooling& p) {
+  cpu::dispatch_wide(c.out().dtype(), [&]<class T>() {
+    const cpu::In<T> in(c.args.tensor(0));
+    const cpu::Out<T> out(c.outs[0]);
+    out.fill(0);
+    cpu::max_windows_reference<T>(p, in, out.get(), c.outs[1].data<int64_t>());
+    out.finish();
+  });
+}
+void plain_mean(const Call& c, const Pooling& p) {
+  cpu::dispatch_wide(c.out().dtype(), [&]<class T>() {
+    const cpu::In<T> in(c.args.tensor(0));
+    const cpu::Out<T> out(c.out());
+    out.fill(0);
+    cpu::mean_windows_reference<T>(p, in, out.get());
+    out.finish();
+  });
+}
+void plain_mean_backward(const Call& c, const Pooling& p) {
+  const cpu::In<double> in(c.args.tensor(0));
+  const cpu::Out<double> out(c.out());
+  out.fill(0);
+  cpu::mean_windows_backward_reference<double>(p, in, out.get());
+  out.finish();
+}
 void run_max(const Call& c, const Pooling& p) {
   dispatch_compute(c.out().dtype(), [&]<class T>() {
     const cpu::In<T> in(c.args.tensor(0));
@@ -138,6 +164,10 @@ void run_mean_backward(const Call& c, const Pooling& p) {
   });
 }
 
+Pooling adaptive_plan(const Call& c, const char* op) {
+  return adaptive(op, c.args.tensor(0).sizes(), c.args[1].int_list());
+}
+
 Grads grad_max(const GradContext& c, const Tensor& g) {
   return {_plane_scatter(g, c.result(1), c.shape(0), static_cast<int64_t>(c.arg(1).int_list().size), true)};
 }
@@ -158,6 +188,10 @@ struct Planes {
     }
   }
 };
+int64_t checked_place(int64_t i, int64_t size) {
+  STRATA_CHECK(i >= 0 && i < size, Runtime, "found an invalid max index: {} (planes have {} elements)", i, size);
+  return i;
+}
 void check_indices(const TensorImpl& index, const TensorImpl& like) {
   STRATA_CHECK(index.dtype == DType::I64, Runtime, "pooling: indices should be of dtype int64, got {}",
                name_of(index.dtype));
@@ -181,6 +215,7 @@ STRATA_OP(max_pool_core,
     set_out(c.outs[0], x.dtype, x.sizes(), p, dims), set_out(c.outs[1], DType::I64, x.sizes(), p, dims);
   })
   .kernel("windows", [](const Call& c) { run_max(c, max_plan(c)); })
+  .kernel("reference", [](const Call& c) { plain_max(c, max_plan(c)); })
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_max)
@@ -197,10 +232,8 @@ STRATA_OP(adaptive_max_pool_core, "_adaptive_max_pool(Tensor input, int[] output
     const int dims = static_cast<int>(c.args[1].int_list().size);
     set_out(c.outs[0], x.dtype, x.sizes(), p, dims), set_out(c.outs[1], DType::I64, x.sizes(), p, dims);
   })
-  .kernel("windows",
-          [](const Call& c) {
-            run_max(c, adaptive("adaptive_max_pool", c.args.tensor(0).sizes(), c.args[1].int_list()));
-          })
+  .kernel("windows", [](const Call& c) { run_max(c, adaptive_plan(c, "adaptive_max_pool")); })
+  .kernel("reference", [](const Call& c) { plain_max(c, adaptive_plan(c, "adaptive_max_pool")); })
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_max)
@@ -217,6 +250,7 @@ STRATA_OP(avg_pool_core,
     set_out(c.out(), x.dtype, x.sizes(), avg_plan(c.args, x.sizes()), static_cast<int>(c.args[1].int_list().size));
   })
   .kernel("windows", [](const Call& c) { run_mean(c, avg_plan(c.args, c.args.tensor(0).sizes())); })
+  .kernel("reference", [](const Call& c) { plain_mean(c, avg_plan(c.args, c.args.tensor(0).sizes())); })
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_avg_pool_backward(g, c.arg(1).int_list(), c.arg(2).int_list(), c.arg(3).int_list(), c.arg(4).boolean(),
                                c.arg(5).boolean(), c.arg(6) ? std::optional<int64_t>(c.arg(6).integer()) : std::nullopt,
@@ -233,6 +267,7 @@ STRATA_OP(avg_pool_backward,
   .dtypes(kFloatingTypes)
   .infer([](const Call& c) { c.out()->dtype = c.args.tensor(0).dtype, c.out()->set_shape(c.args[7].int_list()); })
   .kernel("windows", [](const Call& c) { run_mean_backward(c, avg_plan(c.args, c.args[7].int_list())); })
+  .kernel("reference", [](const Call& c) { plain_mean_backward(c, avg_plan(c.args, c.args[7].int_list())); })
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_avg_pool(g, c.arg(1).int_list(), c.arg(2).int_list(), c.arg(3).int_list(), c.arg(4).boolean(),
                       c.arg(5).boolean(), c.arg(6) ? std::optional<int64_t>(c.arg(6).integer()) : std::nullopt)};
@@ -248,10 +283,8 @@ STRATA_OP(adaptive_avg_pool_core, "_adaptive_avg_pool(Tensor input, int[] output
     set_out(c.out(), x.dtype, x.sizes(), adaptive("adaptive_avg_pool", x.sizes(), c.args[1].int_list()),
             static_cast<int>(c.args[1].int_list().size));
   })
-  .kernel("windows",
-          [](const Call& c) {
-            run_mean(c, adaptive("adaptive_avg_pool", c.args.tensor(0).sizes(), c.args[1].int_list()));
-          })
+  .kernel("windows", [](const Call& c) { run_mean(c, adaptive_plan(c, "adaptive_avg_pool")); })
+  .kernel("reference", [](const Call& c) { plain_mean(c, adaptive_plan(c, "adaptive_avg_pool")); })
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_adaptive_avg_pool_backward(g, c.arg(1).int_list(), c.shape(0))};
   })
@@ -266,6 +299,10 @@ STRATA_OP(adaptive_avg_pool_backward,
   .kernel("windows",
           [](const Call& c) {
             run_mean_backward(c, adaptive("adaptive_avg_pool", c.args[2].int_list(), c.args[1].int_list()));
+          })
+  .kernel("reference",
+          [](const Call& c) {
+            plain_mean_backward(c, adaptive("adaptive_avg_pool", c.args[2].int_list(), c.args[1].int_list()));
           })
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {_adaptive_avg_pool(g, c.arg(1).int_list())}; })
   .samples({"f(2,3,3), [3], [2,3,7]"});
@@ -288,6 +325,21 @@ STRATA_OP(plane_scatter,
               const cpu::In<int64_t> index(c.args.tensor(1));
               const cpu::Out<T> out(c.out());
               cpu::plane_scatter<T>(p.planes, p.in, p.out, in, index, out, c.args[4].boolean());
+              out.finish();
+            });
+          })
+  .kernel("reference",
+          [](const Call& c) {
+            const Planes p(c.args[2].int_list(), c.args.tensor(0).sizes(), c.args[3].integer());
+            cpu::dispatch_wide(c.out().dtype(), [&]<class T>() {
+              const cpu::In<T> in(c.args.tensor(0));
+              const cpu::In<int64_t> index(c.args.tensor(1));
+              const cpu::Out<T> out(c.out());
+              out.fill(0);
+              for (int64_t i = 0; i < p.planes * p.out; ++i) {
+                T& to = out[i / p.out * p.in + checked_place(index[i], p.in)];
+                to = c.args[4].boolean() ? to + in[i] : in[i];
+              }
               out.finish();
             });
           })
@@ -314,6 +366,19 @@ STRATA_OP(plane_gather, "_plane_gather(Tensor input, Tensor indices, int dims) -
               const cpu::In<int64_t> index(c.args.tensor(1));
               const cpu::Out<T> out(c.out());
               cpu::plane_gather<T>(p.planes, p.in, p.out, in, index, out);
+              out.finish();
+            });
+          })
+  .kernel("reference",
+          [](const Call& c) {
+            const Planes p(c.args.tensor(0).sizes(), c.args.tensor(1).sizes(), c.args[2].integer());
+            cpu::dispatch_wide(c.out().dtype(), [&]<class T>() {
+              const cpu::In<T> in(c.args.tensor(0));
+              const cpu::In<int64_t> index(c.args.tensor(1));
+              const cpu::Out<T> out(c.out());
+              out.fill(0);
+              for (int64_t i = 0; i < p.planes * p.out; ++i)
+                out[i] = in[i / p.out * p.in + checked_place(index[i], p.in)];
               out.finish();
             });
           })

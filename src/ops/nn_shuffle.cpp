@@ -1,6 +1,7 @@
 // Rearrangements of channels and windows: pixel_shuffle, channel_shuffle, unfold and fold.
 #include "autograd/autograd.h"
 #include "cpu/convolution.h"
+#include "cpu/reference.h"
 #include "cpu/staging.h"
 #include "strata/ops.h"
 
@@ -93,6 +94,31 @@ template <bool unfold> void run_windows(const Call& c) {
     out.finish();
   });
 }
+
+// Row (channel, i, j) and column (y, x) of the windows are the pixel at (y * stride + i * dilation - padding, …).
+template <bool unfold> void plain_windows(const Call& c) {
+  const TensorImpl &x = c.args.tensor(0), &image = unfold ? x : *c.out(), &columns = unfold ? *c.out() : x;
+  const int64_t h = image.shape[image.ndim - 2], w = image.shape[image.ndim - 1];
+  const auto s = windows(unfold ? "unfold" : "fold", h, w, c.args, unfold ? 1 : 2);
+  const int64_t n = image.ndim == 4 ? image.shape[0] : 1, channels = image.shape[image.ndim - 3];
+  cpu::dispatch_wide(x.dtype, [&]<class T>() {
+    const cpu::In<T> in(x);
+    const cpu::Out<T> out(c.out());
+    out.fill(0);
+    const int64_t shape[] = {n, channels, s.kernel[0], s.kernel[1], s.out[0], s.out[1]};
+    int64_t column = 0;
+    cpu::each_index(columns.numel ? Shape(shape) : Shape(std::array{int64_t{0}}), [&](const cpu::Index& at) {
+      const int64_t row = at[4] * s.stride[0] + at[2] * s.dilation[0] - s.padding[0],
+                    col = at[5] * s.stride[1] + at[3] * s.dilation[1] - s.padding[1];
+      const bool inside = row >= 0 && row < h && col >= 0 && col < w;
+      const int64_t pixel = ((at[0] * channels + at[1]) * h + row) * w + col;
+      if (inside && unfold) out[column] = in[pixel];
+      if (inside && !unfold) out[pixel] += in[column];
+      ++column;
+    });
+    out.finish();
+  });
+}
 }  // namespace
 
 STRATA_OP(
@@ -102,6 +128,7 @@ STRATA_OP(
   .dtypes(kNumericTypes)
   .infer(infer_unfold)
   .kernel("columns", run_windows<true>)
+  .kernel("reference", plain_windows<true>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     const Shape x = c.shape(0);
     return {nn::functional::fold(g, {x[x.size() - 2], x[x.size() - 1]}, c.arg(1).int_list(), c.arg(2).int_list(),
@@ -119,6 +146,7 @@ STRATA_OP(fold,
   .dtypes(kNumericTypes)
   .infer(infer_fold)
   .kernel("columns", run_windows<false>)
+  .kernel("reference", plain_windows<false>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {
       nn::functional::unfold(g, c.arg(2).int_list(), c.arg(3).int_list(), c.arg(4).int_list(), c.arg(5).int_list())};

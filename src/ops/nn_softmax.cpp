@@ -1,6 +1,7 @@
 // softmax, log_softmax, softmin and their backward.
 #include "autograd/autograd.h"
 #include "base/parallel.h"
+#include "cpu/copy.h"
 #include "cpu/row_kernels.h"
 #include "cpu/staging.h"
 #include "strata/ops.h"
@@ -19,7 +20,7 @@ void infer_softmax(const Call& c) {
   implicit_dim(c.args[1], x, c.op.name.c_str());
   const DType type = c.args[2] ? c.args[2].dtype() : x.dtype;
   STRATA_CHECK(kFloatingTypes.has(type), NotImplemented,
-               "\"{}\" not implemented for '{}'; pass dtype=float32 or convert the input", c.op.name, name_of(type));
+               "{}: not implemented for {}; pass dtype=float32 or convert the input", c.op.name, name_of(type));
   c.out()->dtype = type;
   c.out()->set_shape(x.sizes());
 }
@@ -72,17 +73,21 @@ void infer_backward(const Call& c) {
 
 int64_t dim_of(const GradContext& c) { return implicit_dim(c.arg(1), c.meta(0), "softmax"); }
 
-// The plain reference, in double whatever the dtype.
-template <bool log> void reference(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
-  const auto s = rows_of(x, implicit_dim(c.args[1], x, "softmax"), log);
-  const cpu::In<double> in(x);
-  const cpu::Out<double> out(c.out());
-  if (s.n) cpu::softmax_forward(s, in.get(), out.get());
-  if (c.out().dtype() == DType::F64) return out.finish();
-  const Tensor narrow = make_tensor(c.out().shape(), DType::F32);  // copies pass through a compute type of the target
-  for (int64_t i = 0; i < narrow.numel(); ++i) narrow.data<float>()[i] = static_cast<float>(out[i]);
-  cpu::copy_values(*c.out(), *narrow);
+// The definitions, in double.
+Tensor wide(const Call& c, uint32_t i) { return to(c.args.share(i), DType::F64); }
+template <bool log> void plain_softmax(const Call& c) {
+  const autograd::NoGrad no_grad;
+  const int64_t dim = implicit_dim(c.args[1], c.args.tensor(0), "softmax");
+  if (c.out().numel() == 0) return;
+  const Tensor x = wide(c, 0), shifted = sub(x, amax(x, dim, true)), total = sum(exp(shifted), dim, true);
+  cpu::copy_reference(*c.out(), log ? *sub(shifted, strata::log(total)) : *div(exp(shifted), total));
+}
+template <bool log> void plain_softmax_backward(const Call& c) {
+  const autograd::NoGrad no_grad;
+  const Tensor g = wide(c, 0), y = wide(c, 1);
+  const int64_t dim = c.args[2].integer();
+  cpu::copy_reference(*c.out(),
+                      log ? *sub(g, mul(exp(y), sum(g, dim, true))) : *mul(sub(g, sum(mul(g, y), dim, true)), y));
 }
 }  // namespace
 
@@ -92,7 +97,7 @@ STRATA_OP(softmax, "softmax(Tensor input, int? dim=None, dtype? dtype=None) -> T
   .dtypes(kFloatingTypes)
   .infer(infer_softmax)
   .kernel("rows", run_softmax<false>)
-  .kernel("reference", reference<false>)
+  .kernel("reference", plain_softmax<false>)
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_softmax_backward_data(g, c.result(), dim_of(c))};
@@ -106,7 +111,7 @@ STRATA_OP(log_softmax, "log_softmax(Tensor input, int? dim=None, dtype? dtype=No
   .dtypes(kFloatingTypes)
   .infer(infer_softmax)
   .kernel("rows", run_softmax<true>)
-  .kernel("reference", reference<true>)
+  .kernel("reference", plain_softmax<true>)
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_log_softmax_backward_data(g, c.result(), dim_of(c))};
@@ -129,6 +134,7 @@ STRATA_OP(softmax_backward_data, "_softmax_backward_data(Tensor grad_output, Ten
   .dtypes(kFloatingTypes)
   .infer(infer_backward)
   .kernel("rows", run_softmax_backward<false>)
+  .kernel("reference", plain_softmax_backward<false>)
   .saves({0, 1})
   .grad([](const GradContext& c, const Tensor& gg) {
     Grads out;
@@ -146,6 +152,7 @@ STRATA_OP(log_softmax_backward_data, "_log_softmax_backward_data(Tensor grad_out
   .dtypes(kFloatingTypes)
   .infer(infer_backward)
   .kernel("rows", run_softmax_backward<true>)
+  .kernel("reference", plain_softmax_backward<true>)
   .saves({0, 1})
   .grad([](const GradContext& c, const Tensor& gg) {
     Grads out;

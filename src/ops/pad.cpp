@@ -5,6 +5,7 @@
 
 #include "autograd/autograd.h"
 #include "cpu/copy.h"
+#include "cpu/reference.h"
 #include "ops/geometry.h"
 #include "ops/indexing.h"
 #include "strata/ops/indexing.h"
@@ -50,6 +51,20 @@ void run_constant(const Call& c) {
                         std::max<int64_t>(0, c.out()->shape[d] - std::max<int64_t>(0, p.after[d])), 1);
   }
   cpu::copy(*show(c.out(), to), *show(alias(input), from));
+}
+
+void plain_constant(const Call& c) {
+  const TensorImpl& input = c.args.tensor(0);
+  const Pads p(input, c.args[1].int_list());
+  cpu::fill_reference(*c.out(), c.args[2].scalar());
+  cpu::each_index(input.sizes(), [&](const cpu::Index& at) {
+    cpu::Index to = at;
+    for (int d = 0; d < input.ndim; ++d) {
+      to[static_cast<size_t>(d)] += p.before[d];
+      if (to[static_cast<size_t>(d)] < 0 || to[static_cast<size_t>(d)] >= c.out()->shape[d]) return;  // cut off
+    }
+    cpu::put(*c.out(), to, input, at);
+  });
 }
 
 Tensor pad_dim(const Tensor& input, int d, const Pads& p, std::string_view mode) {
@@ -98,6 +113,7 @@ STRATA_OP(constant_pad_nd, "constant_pad_nd(Tensor input, int[] pad, Scalar valu
     set_layout(*c.outs[0], std::nullopt, &input, "pad");
   })
   .kernel("fill_and_copy", run_constant)
+  .kernel("reference", plain_constant)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     Dims back(c.arg(1).int_list());
     for (size_t i = 0; i < back.n; ++i) back[i] = -back[i];

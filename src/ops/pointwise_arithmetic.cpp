@@ -267,9 +267,12 @@ STRATA_OP(sign, "sign(Tensor input) -> Tensor")
   .samples({"f(3,4)"});
 
 STRATA_OP(square, "square(Tensor input) -> Tensor")
-  .doc("The square of each element.")
+  .doc("The square of each element; an int64 for a bool.")
   .pointwise<fn::Square>()
-  .dtypes(kNumericTypes)
+  .infer([](const Call& c) {
+    cpu::infer_pointwise(c);
+    if (c.out().dtype() == DType::Bool) c.out()->dtype = DType::I64;
+  })
   .saves({0})
   .grad([](G c, const Tensor& g) -> Grads { return {mul(g, mul(c.input(0), 2))}; })
   .inplace()

@@ -1,4 +1,5 @@
 // Powers and scaling by powers of two.
+#include "cpu/reference.h"
 #include "device/functors/arithmetic.h"
 #include "device/functors/unary_math.h"
 #include "ops/pointwise.h"
@@ -88,5 +89,30 @@ STRATA_OP(ldexp, "ldexp(Tensor input, Tensor other) -> Tensor")
   })
   .inplace()
   .samples({"f(3,4), i5(4)"});
+
+STRATA_OP(frexp, "frexp(Tensor input) -> (Tensor mantissa, Tensor exponent)")
+  .doc("input = mantissa * 2^exponent, with mantissas of size 0.5 to 1 and int32 exponents.")
+  .dtypes(kFloatingTypes)
+  .infer([](const Call& c) {
+    const TensorImpl& x = c.args.tensor(0);
+    STRATA_CHECK(kFloatingTypes.has(x.dtype), Runtime,
+                 "frexp: expected a floating-point input, got {}; convert it with to(float32)", name_of(x.dtype));
+    for (int o : {0, 1}) c.outs[o]->set_shape(x.sizes());
+    c.outs[0]->dtype = x.dtype, c.outs[1]->dtype = DType::I32;
+  })
+  .kernel("reference",
+          [](const Call& c) {
+            const TensorImpl& x = c.args.tensor(0);
+            cpu::each_index(x.sizes(), [&](const cpu::Index& at) {
+              int exponent = 0;
+              cpu::set<double>(*c.outs[0], at, std::frexp(cpu::get<double>(x, at), &exponent));
+              cpu::set<int64_t>(*c.outs[1], at, exponent);
+            });
+          })
+  .saves_result({1})
+  .no_grad_outputs({1})
+  .grad([](G c, const Tensor& g) -> Grads { return {ldexp(g, neg(autograd::detach(c.result(1))))}; })
+  .samples({"f(3,4)", "f()", "f(0,3)"})
+  .error("i5(3)", ErrorKind::Runtime, "expected a floating-point input");
 
 }  // namespace strata

@@ -70,6 +70,38 @@ STRATA_OP(polygamma, "polygamma(int n, Tensor input) -> Tensor")
   .samples({"0, p(3,4)", "2, p(3)"})
   .error("-1, p(3)", ErrorKind::Runtime, "must not be negative");
 
+// x^(a-1) e^-x / Gamma(a), the slope of igamma in its second argument.
+static Tensor gamma_density(G c) {
+  STRATA_CHECK(
+    !c.needs(0), NotImplemented,
+    "{}: the derivative with respect to input is not implemented; detach() it, or differentiate with respect "
+    "to other only",
+    c.node().name());
+  const Tensor a = c.input(0), x = c.input(1);
+  return exp(sub(sub(mul(sub(a, 1.0), log(x)), x), lgamma(a)));
+}
+STRATA_OP(igamma, "igamma(Tensor input, Tensor other) -> Tensor")
+  .doc("The regularised lower incomplete gamma function of order input at other.")
+  .pointwise<fn::Igamma>()
+  .saves({0, 1})
+  .grad([](G c, const Tensor& g) -> Grads {
+    return {Tensor(), mul(g, gamma_density(c))};
+  })
+  .inplace()
+  .alias("special.gammainc")
+  .samples({"i5(3,4), p(3,4)", "!p(3,4), p(4)"});
+
+STRATA_OP(igammac, "igammac(Tensor input, Tensor other) -> Tensor")
+  .doc("The regularised upper incomplete gamma function of order input at other: 1 - igamma.")
+  .pointwise<fn::Igammac>()
+  .saves({0, 1})
+  .grad([](G c, const Tensor& g) -> Grads {
+    return {Tensor(), neg(mul(g, gamma_density(c)))};
+  })
+  .inplace()
+  .alias("special.gammaincc")
+  .samples({"i5(3,4), p(3,4)", "!p(3,4), p(4)"});
+
 STRATA_OP(special_ndtr, "special.ndtr(Tensor input) -> Tensor")
   .doc("The distribution function of the standard normal distribution.")
   .pointwise<fn::Ndtr>()

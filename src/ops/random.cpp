@@ -6,6 +6,7 @@
 #include "autograd/autograd.h"
 #include "cpu/copy.h"
 #include "cpu/random.h"
+#include "cpu/reference.h"
 #include "ops/layout.h"
 #include "strata/ops/copy.h"
 #include "strata/ops/creation.h"
@@ -70,18 +71,55 @@ Tensor integers(const Tensor& fresh, int64_t low, int64_t high, Generator* g, bo
   return out;
 }
 
+template <decltype(&cpu::fill_random) fill_random> void run_fill(const Call& c) {
+  in_order(c.out(), [&](const TensorImpl& t) {
+    fill_random(t, law_of(c.args[1].string()), c.args[2].number(), c.args[3].number(), generator_of(c.args[4]));
+  });
+}
+
+template <decltype(&cpu::fill_integers) fill_integers> void run_integers(const Call& c) {
+  const int64_t low = c.args[1].integer();
+  in_order(c.out(), [&](const TensorImpl& t) {
+    fill_integers(t, low, static_cast<uint64_t>(c.args[2].integer()) - static_cast<uint64_t>(low),
+                  generator_of(c.args[3]));
+  });
+}
+
+template <decltype(&cpu::fill_bernoulli) fill_bernoulli> void run_bernoulli(const Call& c) {
+  const TensorImpl& p = c.args.tensor(1);
+  Tensor chances = alias(p);
+  if (p.numel != 1 && !(p.contiguous && p.same_shape(*c.out()))) {
+    chances = make_tensor(c.out().shape(), p.dtype);
+    cpu::copy(*chances, p);
+  }
+  in_order(c.out(), [&](const TensorImpl& t) { fill_bernoulli(t, *chances, generator_of(c.args[2])); });
+}
+
+template <decltype(&cpu::draw_by_weight) draw_by_weight> void run_multinomial(const Call& c) {
+  const TensorImpl& input = c.args.tensor(0);
+  const Tensor weights = make_tensor(input.sizes(), DType::F64);
+  cpu::copy(*weights, input);
+  const int64_t n = input.shape[input.ndim - 1];
+  for (int64_t r = 0; r < input.numel / std::max<int64_t>(n, 1); ++r) {
+    double total = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const double w = weights.data<double>()[r * n + i];
+      STRATA_CHECK(std::isfinite(w) && w >= 0, Runtime,
+                   "multinomial: probability tensor contains either `inf`, `nan` or element < 0: {}", w);
+      total += w;
+    }
+    STRATA_CHECK(total > 0, Runtime,
+                 "multinomial: invalid multinomial distribution (sum of probabilities <= 0) in row {}", r);
+  }
+  draw_by_weight(*c.out(), *weights, c.args[2].boolean(), generator_of(c.args[3]));
+}
 }  // namespace
 
 STRATA_OP(random_fill, "random_fill(Tensor input, str law, float a, float b, Generator? generator=None) -> Tensor")
   .doc("Numbers of a law in the shape of input: uniform, normal, log_normal, exponential, cauchy, geometric.")
   .infer([](const Call& c) { law_of(c.args[1].string()), infer_same(c); })
-  .kernel("philox",
-          [](const Call& c) {
-            in_order(c.out(), [&](const TensorImpl& t) {
-              cpu::fill_random(t, law_of(c.args[1].string()), c.args[2].number(), c.args[3].number(),
-                               generator_of(c.args[4]));
-            });
-          })
+  .kernel("philox", run_fill<cpu::fill_random>)
+  .kernel("reference", run_fill<cpu::fill_random_reference>)
   .grad(no_gradient)
   .helper()
   .draws()
@@ -92,14 +130,8 @@ STRATA_OP(random_fill, "random_fill(Tensor input, str law, float a, float b, Gen
 STRATA_OP(random_integers, "random_integers(Tensor input, int low, int high, Generator? generator=None) -> Tensor")
   .doc("Integers in [low, high) in the shape of input.")
   .infer(infer_same)
-  .kernel("philox",
-          [](const Call& c) {
-            const int64_t low = c.args[1].integer();
-            in_order(c.out(), [&](const TensorImpl& t) {
-              cpu::fill_integers(t, low, static_cast<uint64_t>(c.args[2].integer()) - static_cast<uint64_t>(low),
-                                 generator_of(c.args[3]));
-            });
-          })
+  .kernel("philox", run_integers<cpu::fill_integers>)
+  .kernel("reference", run_integers<cpu::fill_integers_reference>)
   .grad(no_gradient)
   .helper()
   .draws()
@@ -109,16 +141,8 @@ STRATA_OP(random_integers, "random_integers(Tensor input, int low, int high, Gen
 STRATA_OP(random_bernoulli, "random_bernoulli(Tensor input, Tensor p, Generator? generator=None) -> Tensor")
   .doc("Ones with the given probabilities (one, or one per element) in the shape of input.")
   .infer(infer_same)
-  .kernel("philox",
-          [](const Call& c) {
-            const TensorImpl& p = c.args.tensor(1);
-            Tensor chances = alias(p);
-            if (p.numel != 1 && !(p.contiguous && p.same_shape(*c.out()))) {
-              chances = make_tensor(c.out().shape(), p.dtype);
-              cpu::copy(*chances, p);
-            }
-            in_order(c.out(), [&](const TensorImpl& t) { cpu::fill_bernoulli(t, *chances, generator_of(c.args[2])); });
-          })
+  .kernel("philox", run_bernoulli<cpu::fill_bernoulli>)
+  .kernel("reference", run_bernoulli<cpu::fill_bernoulli_reference>)
   .grad(no_gradient)
   .helper()
   .draws()
@@ -178,6 +202,7 @@ STRATA_OP(randperm,
     set_options(c, c.args[2].dtype(), c.args[3], c.args[4]);
   })
   .kernel("fisher_yates", [](const Call& c) { cpu::fill_permutation(*c.out(), generator_of(c.args[1])); })
+  .kernel("reference", [](const Call& c) { cpu::fill_permutation_reference(*c.out(), generator_of(c.args[1])); })
   .draws()
   .samples({"5", "0"})
   .error("-1", ErrorKind::Runtime, "non-negative");
@@ -343,25 +368,8 @@ STRATA_OP(multinomial,
     c.outs[0]->dtype = DType::I64;
     c.outs[0]->set_shape(shape);
   })
-  .kernel("rows",
-          [](const Call& c) {
-            const TensorImpl& input = c.args.tensor(0);
-            const Tensor weights = make_tensor(input.sizes(), DType::F64);
-            cpu::copy(*weights, input);
-            const int64_t n = input.shape[input.ndim - 1];
-            for (int64_t r = 0; r < input.numel / std::max<int64_t>(n, 1); ++r) {
-              double total = 0;
-              for (int64_t i = 0; i < n; ++i) {
-                const double w = weights.data<double>()[r * n + i];
-                STRATA_CHECK(std::isfinite(w) && w >= 0, Runtime,
-                             "multinomial: probability tensor contains either `inf`, `nan` or element < 0: {}", w);
-                total += w;
-              }
-              STRATA_CHECK(total > 0, Runtime,
-                           "multinomial: invalid multinomial distribution (sum of probabilities <= 0) in row {}", r);
-            }
-            cpu::draw_by_weight(*c.out(), *weights, c.args[2].boolean(), generator_of(c.args[3]));
-          })
+  .kernel("rows", run_multinomial<cpu::draw_by_weight>)
+  .kernel("reference", run_multinomial<cpu::draw_by_weight_reference>)
   .draws()
   .no_grad_outputs({0})
   .dtypes(kFloatingTypes)

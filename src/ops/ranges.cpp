@@ -6,6 +6,7 @@
 #include "base/parallel.h"
 #include "cpu/convert.h"
 #include "cpu/copy.h"
+#include "cpu/reference.h"
 #include "ops/layout.h"
 #include "strata/ops/copy.h"
 #include "strata/ops/creation.h"
@@ -63,13 +64,18 @@ void infer_arange(const Call& c) {
   c.outs[0]->set_shape(Shape(std::array{n}));
   set_options(c, dtype, c.args[4], c.args[5]);
 }
-void run_arange(const Call& c) {
+// `plain`: one after the other, for the reference.
+template <bool plain, class C, class F> void fill_with(const TensorImpl& out, const F& f) {
+  if constexpr (plain) cpu::each_index(out.sizes(), [&](const cpu::Index& at) { cpu::set<C>(out, at, f(at[0])); });
+  else fill_by<C>(out, f);
+}
+template <bool plain> void run_arange(const Call& c) {
   if (is_integral(c.out().dtype())) {
     const int64_t start = c.args[0].integer(), step = c.args[2].integer();
-    fill_by<int64_t>(*c.out(), [=](int64_t i) { return start + i * step; });
+    fill_with<plain, int64_t>(*c.out(), [=](int64_t i) { return start + i * step; });
   } else {
     const double start = c.args[0].number(), step = c.args[2].number();
-    fill_by<double>(*c.out(), [=](int64_t i) { return start + static_cast<double>(i) * step; });
+    fill_with<plain, double>(*c.out(), [=](int64_t i) { return start + static_cast<double>(i) * step; });
   }
 }
 
@@ -85,6 +91,18 @@ double step_at(int64_t i, int64_t n, double start, double end) {
   if (n == 1) return start;
   const double step = (end - start) / static_cast<double>(n - 1);
   return i < n / 2 ? start + step * static_cast<double>(i) : end - step * static_cast<double>(n - 1 - i);
+}
+template <bool plain> void run_linspace(const Call& c) {
+  const bool whole = is_integral(c.out().dtype());  // the ends are integers then, as in PyTorch
+  const double start = whole ? std::trunc(c.args[0].number()) : c.args[0].number(),
+               end = whole ? std::trunc(c.args[1].number()) : c.args[1].number();
+  const int64_t n = c.args[2].integer();
+  fill_with<plain, double>(*c.out(), [=](int64_t i) { return step_at(i, n, start, end); });
+}
+template <bool plain> void run_logspace(const Call& c) {
+  const double start = c.args[0].number(), end = c.args[1].number(), base = c.args[3].number();
+  const int64_t n = c.args[2].integer();
+  fill_with<plain, double>(*c.out(), [=](int64_t i) { return std::pow(base, step_at(i, n, start, end)); });
 }
 
 void infer_eye(const Call& c) {
@@ -135,7 +153,8 @@ STRATA_OP(arange_start,
           "requires_grad=False) -> Tensor")
   .doc("start, start + step, … up to but not including end.\n\n>>> strata.arange(1, 6, 2)\ntensor([1, 3, 5])")
   .infer(infer_arange)
-  .kernel("formula", run_arange)
+  .kernel("formula", run_arange<false>)
+  .kernel("reference", run_arange<true>)
   .samples({"1, 5", "0, 1, 0.25", "5, 0, -2", "2, 2"})
   .error("0, 5, 0", ErrorKind::Runtime, "nonzero")
   .error("0, 5, -1", ErrorKind::Runtime, "inconsistent with step sign");
@@ -147,14 +166,8 @@ STRATA_OP(linspace,
     "That many numbers from start to end, evenly spaced, both included.\n\n>>> strata.linspace(0, 1, "
     "3)\ntensor([0.0000, 0.5000, 1.0000])")
   .infer(infer_steps<3>)
-  .kernel("formula",
-          [](const Call& c) {
-            const bool whole = is_integral(c.out().dtype());  // the ends are integers then, as in PyTorch
-            const double start = whole ? std::trunc(c.args[0].number()) : c.args[0].number(),
-                         end = whole ? std::trunc(c.args[1].number()) : c.args[1].number();
-            const int64_t n = c.args[2].integer();
-            fill_by<double>(*c.out(), [=](int64_t i) { return step_at(i, n, start, end); });
-          })
+  .kernel("formula", run_linspace<false>)
+  .kernel("reference", run_linspace<true>)
   .samples({"0, 1, 5", "3.0, -10.0, 4", "0, 1, 1", "0, 1, 0", "0, 10, 5, dtype='int64'"})
   .error("0, 1, -1", ErrorKind::Runtime, "non-negative");
 STRATA_OP(logspace,
@@ -162,12 +175,8 @@ STRATA_OP(logspace,
           "bool requires_grad=False) -> Tensor")
   .doc("base to the powers of linspace.\n\n>>> strata.logspace(0, 2, 3)\ntensor([  1.,  10., 100.])")
   .infer(infer_steps<4>)
-  .kernel("formula",
-          [](const Call& c) {
-            const double start = c.args[0].number(), end = c.args[1].number(), base = c.args[3].number();
-            const int64_t n = c.args[2].integer();
-            fill_by<double>(*c.out(), [=](int64_t i) { return std::pow(base, step_at(i, n, start, end)); });
-          })
+  .kernel("formula", run_logspace<false>)
+  .kernel("reference", run_logspace<true>)
   .samples({"0, 1, 5", "0, 3, 4, 2.0", "0, 1, 0"})
   .error("0, 1, -1", ErrorKind::Runtime, "non-negative");
 
@@ -183,6 +192,11 @@ STRATA_OP(eye, "eye(int n, int? m=None, *, dtype? dtype=None, device? device=Non
             diagonal->update_contiguous();
             cpu::fill(*diagonal, 1);
           })
+  .kernel("reference",
+          [](const Call& c) {
+            cpu::each_index(c.out().shape(),
+                            [&](const cpu::Index& at) { cpu::set<int64_t>(*c.out(), at, at[0] == at[1]); });
+          })
   .samples({"3", "2, 4", "0", "3, dtype='int64'"})
   .error("-1", ErrorKind::Runtime, "greater or equal to 0");
 
@@ -192,7 +206,7 @@ STRATA_OP(tril_indices,
     "Rows and columns of the lower triangle of a matrix.\n\n>>> strata.tril_indices(2, 2)\ntensor([[0, 1, 1],\n        "
     "[0, 0, 1]])")
   .infer(infer_triangle<true>)
-  .kernel("loop", run_triangle<true>)
+  .kernel("reference", run_triangle<true>)
   .no_out()
   .samples({"3, 3", "2, 4, 1", "4, 2, -1", "0, 3"})
   .error("-1, 3", ErrorKind::Runtime, "non-negative");
@@ -202,7 +216,7 @@ STRATA_OP(triu_indices,
     "Rows and columns of the upper triangle of a matrix.\n\n>>> strata.triu_indices(2, 2)\ntensor([[0, 0, 1],\n        "
     "[0, 1, 1]])")
   .infer(infer_triangle<false>)
-  .kernel("loop", run_triangle<false>)
+  .kernel("reference", run_triangle<false>)
   .no_out()
   .samples({"3, 3", "2, 4, 1", "4, 2, -1", "0, 3"})
   .error("-1, 3", ErrorKind::Runtime, "non-negative");

@@ -14,6 +14,13 @@ STRATA_OP(conj, "conj(Tensor input) -> Tensor")
   .composite([](const Tensor& input) { return input; })
   .samples({"f(3)", "i5(3)"});
 
+STRATA_OP(real, "real(Tensor input) -> Tensor")
+  .doc("The tensor itself: there are no complex dtypes.")
+  .no_method()
+  .no_out()
+  .composite([](const Tensor& input) { return input; })
+  .samples({"f(3)", "i5(3)"});
+
 STRATA_OP(angle, "angle(Tensor input) -> Tensor")
   .doc("0 for numbers that are not negative, pi for negative ones, NaN for NaN.")
   .composite([](const Tensor& input) {

@@ -3,6 +3,7 @@
 
 #include "autograd/autograd.h"
 #include "cpu/copy.h"
+#include "cpu/reference.h"
 #include "ops/geometry.h"
 #include "ops/indexing.h"
 #include "strata/ops/copy.h"
@@ -31,6 +32,16 @@ void run_repeat(const Call& c) {
     }
     done.size[static_cast<size_t>(d)] = out.shape[d];
   }
+}
+
+void plain_repeat(const Call& c) {
+  const TensorImpl &input = c.args.tensor(0), &out = *c.out();
+  const auto lead = static_cast<size_t>(out.ndim - input.ndim);
+  cpu::each_index(out.sizes(), [&](const cpu::Index& at) {
+    cpu::Index from{};
+    for (size_t d = 0; d < input.ndim; ++d) from[d] = at[d + lead] % input.shape[d];
+    cpu::put(out, at, input, from);
+  });
 }
 
 std::vector<Tensor> map(TensorList tensors, Tensor (*f)(const Tensor&)) {
@@ -72,6 +83,7 @@ STRATA_OP(repeat, "repeat(Tensor input, int[] repeats) -> Tensor")
     c.outs[0]->set_shape(shape);
   })
   .kernel("copies", run_repeat)
+  .kernel("reference", plain_repeat)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     const Shape shape = c.shape(0);
     const IntList repeats = c.arg(1).int_list();

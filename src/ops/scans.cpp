@@ -1,5 +1,6 @@
 // cumsum, cummax, cummin, logcumsumexp, diff, trapezoid, cumulative_trapezoid. (cumprod stands with prod.)
 #include "autograd/autograd.h"
+#include "cpu/reference.h"
 #include "cpu/scan.h"
 #include "ops/reduce_common.h"
 #include "strata/ops.h"
@@ -23,6 +24,22 @@ void infer_extremes(const Call& c) {
 }
 template <bool largest> void run_extremes(const Call& c) {
   cpu::scan_extremes(largest, c.args.tensor(0), dim_of(c), *c.outs[0], *c.outs[1]);
+}
+template <bool largest> void plain_extremes(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  const auto dim = static_cast<size_t>(dim_of(c));
+  cpu::dispatch_wide(x.dtype, [&]<class T>() {
+    cpu::each_index(x.sizes(), [&](const cpu::Index& at) {
+      cpu::Index from = at, best = at;
+      for (int64_t i = x.ndim ? 0 : at[dim]; i <= at[dim]; ++i) {
+        from[dim] = i;
+        const T v = cpu::get<T>(x, from), b = cpu::get<T>(x, best);
+        if (i == 0 || v != v || (b == b && (largest ? v >= b : v <= b))) best = from;
+      }
+      cpu::put(*c.outs[0], at, x, best);
+      cpu::set<int64_t>(*c.outs[1], at, best[dim]);
+    });
+  });
 }
 Grads grad_extremes(const GradContext& c, const Tensor& g) {
   if (c.meta(0).ndim == 0 || c.meta(0).numel == 0) return {g};
@@ -123,6 +140,7 @@ STRATA_OP(cummax, "cummax(Tensor input, int dim) -> (Tensor values, Tensor indic
   .doc("Running maxima along a dimension and their places.")
   .infer(infer_extremes)
   .kernel("rows", run_extremes<true>)
+  .kernel("reference", plain_extremes<true>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_extremes)
@@ -133,6 +151,7 @@ STRATA_OP(cummin, "cummin(Tensor input, int dim) -> (Tensor values, Tensor indic
   .doc("Running minima along a dimension and their places.")
   .infer(infer_extremes)
   .kernel("rows", run_extremes<false>)
+  .kernel("reference", plain_extremes<false>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_extremes)

@@ -7,6 +7,7 @@
 #include "autograd/autograd.h"
 #include "cpu/copy.h"
 #include "cpu/indexing.h"
+#include "cpu/reference.h"
 #include "ops/indexing.h"
 #include "ops/layout.h"
 #include "strata/ops/copy.h"
@@ -118,6 +119,44 @@ void run_scatter(const Call& c) {
                  way(c.args[4].string(), "scatter"));
 }
 
+// Element `at` of the index says where along dim; the rest of the place is `at` itself.
+cpu::Index along(const cpu::Index& at, int dim, const TensorImpl& index) {
+  cpu::Index place = at;
+  place[static_cast<size_t>(dim)] = cpu::get<int64_t>(index, at);
+  return place;
+}
+void plain_gather(const Call& c) {
+  const TensorImpl &input = c.args.tensor(0), &index = c.args.tensor(2);
+  const int dim = normalize_dim(c.args[1].integer(), input.ndim, "gather");
+  if (index.numel) cpu::check_indices(*line(*line_index(index)), size_along(input, dim), dim, "gather");
+  cpu::each_index(index.sizes(), [&](const cpu::Index& at) { cpu::put(*c.out(), at, input, along(at, dim, index)); });
+}
+template <class T> T combined(cpu::Scatter how, T a, T b) {
+  switch (how) {
+    case cpu::Scatter::Assign: return b;
+    case cpu::Scatter::Add: return a + b;
+    case cpu::Scatter::Multiply: return a * b;
+    case cpu::Scatter::Max: return a != a || a > b ? a : b;
+    case cpu::Scatter::Min: return a != a || a < b ? a : b;
+  }
+  return b;
+}
+void plain_scatter(const Call& c) {
+  const TensorImpl &input = c.args.tensor(0), &index = c.args.tensor(2), &src = c.args.tensor(3);
+  const int dim = normalize_dim(c.args[1].integer(), input.ndim, "scatter");
+  if (index.numel) cpu::check_indices(*line(*line_index(index)), size_along(input, dim), dim, "scatter");
+  cpu::dispatch_wide(input.dtype, [&]<class T>() {
+    const Tensor sums = make_tensor(input.sizes(), dtype_of<T>);  // narrow floats are rounded once, at the end
+    cpu::copy_reference(*sums, input);
+    cpu::each_index(index.sizes(), [&](const cpu::Index& at) {
+      const cpu::Index place = along(at, dim, index);
+      const T value = cpu::get<T>(src, src.ndim == 0 ? cpu::Index{} : at);
+      cpu::set<T>(*sums, place, combined<T>(way(c.args[4].string(), "scatter"), cpu::get<T>(*sums, place), value));
+    });
+    cpu::copy_reference(*c.out(), *sums);
+  });
+}
+
 Tensor at_index(const Tensor& t, Shape index_shape) {  // the part of src that index covers
   Tensor out = t;
   for (size_t d = 0; d < index_shape.size(); ++d)
@@ -152,6 +191,7 @@ STRATA_OP(gather, "gather(Tensor input, int dim, Tensor index, *, bool sparse_gr
     "4]]).gather(1, strata.tensor([[0], [1]]))\ntensor([[1],\n        [4]])")
   .infer(infer_gather)
   .kernel("lines", run_gather)
+  .kernel("reference", plain_gather)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {scatter_add(autograd::zeros_for(c.meta(0)), c.arg(1).integer(), c.input(2), g)};
   })
@@ -170,6 +210,7 @@ STRATA_OP(scatter_core, "scatter_core(Tensor input, int dim, Tensor index, Tenso
     "'assign', 'sum', 'multiply', 'amax', 'amin'.")
   .infer(infer_scatter)
   .kernel("lines", run_scatter)
+  .kernel("reference", plain_scatter)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     const std::string_view reduce = c.arg(4).string();
     const int64_t dim = c.arg(1).integer();
@@ -199,6 +240,12 @@ STRATA_OP(copy_into_corner, "copy_into_corner(Tensor input, int[] size) -> Tenso
             corner->set_shape(input.sizes());
             corner->update_contiguous();
             cpu::copy(*corner, input);
+          })
+  .kernel("reference",
+          [](const Call& c) {
+            const TensorImpl& input = c.args.tensor(0);
+            cpu::fill_reference(*c.out(), 0);
+            cpu::each_index(input.sizes(), [&](const cpu::Index& at) { cpu::put(*c.out(), at, input, at); });
           })
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {at_index(g, c.shape(0))}; })
   .helper()
@@ -334,7 +381,7 @@ STRATA_OP(
                  Runtime, "scatter_reduce: reduce argument must be either sum, prod, mean, amax or amin, got {}",
                  reduce);
   })
-  .kernel("lines",
+  .kernel("reference",  // rests on scatter_core, which has a faster kernel
           [](const Call& c) {
             const Tensor input = c.args.share(0), index = c.args.share(2), src = c.args.share(3);
             const std::string_view reduce = c.args[4].string();

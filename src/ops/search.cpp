@@ -1,4 +1,4 @@
-// searchsorted, bucketize, isin, bincount, histc, histogram.
+// searchsorted, bucketize, isin, bincount, histc, histogram, histogramdd.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -117,6 +117,50 @@ void count_into(const Tensor& x, const double* weights, int64_t bins, double low
     const int64_t bin = std::min(bins - 1, static_cast<int64_t>((v - low) / (high - low) * static_cast<double>(bins)));
     counts[bin] += weights ? weights[i] : 1;
   }
+}
+
+// Rows of input [..., columns] counted into the grid that the edges of each column span; the edges come after the histogram.
+std::vector<Tensor> count_rows(const Tensor& input, TensorList bins, const Tensor& weight, bool density) {
+  STRATA_CHECK(input.dim() >= 2, Runtime, "histogramdd: input tensor should have at least 2 dimensions, got shape {}",
+               to_string(input.shape()));
+  const int64_t columns = input.size(-1), rows = columns ? input.numel() / columns : 0;
+  STRATA_CHECK(static_cast<int64_t>(bins.size()) == columns, Runtime,
+               "histogramdd: expected bins for each of the {} columns of input, got {}", columns, bins.size());
+  const Tensor x = dense(reshape(input, {-1}), DType::F64),
+               w = weight ? dense(reshape(weight, {-1}), DType::F64) : Tensor();
+  STRATA_CHECK(!w || w.numel() == rows, Runtime, "histogramdd: weight has {} elements, input has {} rows",
+               w ? w.numel() : 0, rows);
+  std::vector<int64_t> shape;
+  std::vector<Tensor> edges, out(1);
+  for (const Tensor& t : bins) {
+    STRATA_CHECK(t.dim() == 1 && t.numel() >= 2 && t.dtype() == input.dtype(), Runtime,
+                 "histogramdd: edges should be vectors of 2 or more elements of dtype {}, got shape {} and dtype {}",
+                 name_of(input.dtype()), to_string(t.shape()), name_of(t.dtype()));
+    shape.push_back(t.numel() - 1), edges.push_back(dense(t, DType::F64)), out.push_back(clone(t));
+  }
+  const Tensor hist = full(shape, 0.0, kFloat64);
+  double total = 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    int64_t cell = 0;
+    bool inside = true;
+    for (int64_t k = 0; k < columns && inside; ++k) {
+      const double *e = edges[static_cast<size_t>(k)].data<double>(), v = x.data<double>()[r * columns + k];
+      const int64_t n = shape[static_cast<size_t>(k)];
+      inside = v >= e[0] && v <= e[n];
+      cell = cell * n + std::min(n, place_of<double>(e, nullptr, n + 1, v, true)) - 1;
+    }
+    const double value = w ? w.data<double>()[r] : 1;
+    if (inside) hist.data<double>()[cell] += value, total += value;
+  }
+  out[0] = hist;
+  for (size_t k = 0; density && k < edges.size(); ++k) {  // by the total and the volume of each cell
+    std::vector<int64_t> along(edges.size(), 1);
+    along[k] = shape[k];
+    out[0] = div(out[0], reshape(diff(edges[k]), along));
+  }
+  if (density) out[0] = div(out[0], total);
+  out[0] = to(out[0], input.dtype());
+  return out;
 }
 }  // namespace
 
@@ -320,5 +364,54 @@ STRATA_OP(histogram_bin_ct,
   })
   .samples({"f(30), 5", "f(3,10), 4, density=True"})
   .error("f(3), 0", ErrorKind::Runtime, "bins must be > 0");
+
+STRATA_OP(histogramdd,
+          "histogramdd(Tensor input, Tensor[] bins, *, Tensor? weight=None, bool density=False) -> Tensor[]")
+  .doc(
+    "The weight of the rows of input in each cell of the grid that the edges (bins) of each column span, followed by "
+    "the "
+    "edges; in Python (hist, edges).")
+  .no_out()
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& input, TensorList bins, const Tensor& weight, bool density) {
+    Scoped mode(thread_state.grad_mode, false);
+    return count_rows(input, bins, weight, density);
+  })
+  .samples({"f(30,2), [f(2), f(2)]"})
+  .error("f(3), [f(2)]", ErrorKind::Runtime, "at least 2 dimensions")
+  .error("f(3,2), [f(2)]", ErrorKind::Runtime, "each of the 2 columns");
+
+STRATA_OP(
+  histogramdd_counts,
+  "histogramdd.counts(Tensor input, int[] bins, *, float[]? range=None, Tensor? weight=None, bool density=False) "
+  "-> Tensor[]")
+  .doc(
+    "histogramdd over that many equal cells per column, between the smallest and the largest value or within the "
+    "range (low, high of each column).")
+  .no_out()
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& input, IntList bins, std::optional<std::span<const double>> range, const Tensor& weight,
+                bool density) {
+    Scoped mode(thread_state.grad_mode, false);
+    STRATA_CHECK(input.dim() >= 2, Runtime, "histogramdd: input tensor should have at least 2 dimensions, got shape {}",
+                 to_string(input.shape()));
+    const int64_t columns = input.size(-1);
+    STRATA_CHECK(static_cast<int64_t>(bins.size) == columns, Runtime,
+                 "histogramdd: expected bins for each of the {} columns of input, got {}", columns, bins.size);
+    STRATA_CHECK(!range || static_cast<int64_t>(range->size()) == 2 * columns, Runtime,
+                 "histogramdd: range should have 2 numbers for each of the {} columns, got {}", columns,
+                 range ? range->size() : 0);
+    std::vector<Tensor> edges;
+    for (size_t k = 0; k < bins.size; ++k) {
+      STRATA_CHECK(bins[k] > 0, Runtime, "histogramdd: bins must be > 0, got {}", to_string(bins));
+      double low = range ? (*range)[2 * k] : 0, high = range ? (*range)[2 * k + 1] : 0;
+      data_range(dense(reshape(select(input, -1, static_cast<int64_t>(k)), {-1}), input.dtype()), low, high, 0.5,
+                 "histogramdd");
+      edges.push_back(linspace(low, high, bins[k] + 1, input.dtype()));
+    }
+    return count_rows(input, edges, weight, density);
+  })
+  .samples({"f(30,2), [3, 4]", "f(3,10,2), [2, 2], range=[-1.0, 1.0, -2.0, 2.0], density=True"})
+  .error("f(3,2), [0, 1]", ErrorKind::Runtime, "bins must be > 0");
 
 }  // namespace strata

@@ -36,9 +36,16 @@ void infer_pick(const Call& c, int64_t dim, bool keepdim) {
   for (int o = 0; o < 2; ++o) set_reduced_shape(*c.outs[o], x, 1u << d, keepdim);
   c.outs[0]->dtype = x.dtype, c.outs[1]->dtype = DType::I64;
 }
-template <cpu::Pick what> void run_pick(const Call& c) {
+template <cpu::Pick what, decltype(&cpu::pick) pick> void run_pick(const Call& c) {
+  constexpr uint32_t kDim = what == cpu::Pick::Kth ? 2 : 1;
   const TensorImpl& x = c.args.tensor(0);
-  cpu::pick(what, x, 0, normalize_dim(c.args[1].integer(), x.ndim, c.op.name.c_str()), *c.outs[0], *c.outs[1]);
+  pick(what, x, kDim == 2 ? c.args[1].integer() - 1 : 0,
+       normalize_dim(c.args[kDim].integer(), x.ndim, c.op.name.c_str()), *c.outs[0], *c.outs[1]);
+}
+template <decltype(&cpu::topk) topk> void run_topk(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  topk(x, c.args[1].integer(), normalize_dim(c.args[2].integer(), x.ndim, "topk"), c.args[3].boolean(), *c.outs[0],
+       *c.outs[1]);
 }
 Grads grad_pick(const GradContext& c, const Tensor& g) { return {grad_of_selection(c, g, c.arg(2).boolean())}; }
 
@@ -113,12 +120,8 @@ STRATA_OP(
     }
     c.outs[0]->dtype = x.dtype, c.outs[1]->dtype = DType::I64;
   })
-  .kernel("select",
-          [](const Call& c) {
-            const TensorImpl& x = c.args.tensor(0);
-            cpu::topk(x, c.args[1].integer(), normalize_dim(c.args[2].integer(), x.ndim, "topk"), c.args[3].boolean(),
-                      *c.outs[0], *c.outs[1]);
-          })
+  .kernel("select", run_topk<cpu::topk>)
+  .kernel("reference", run_topk<cpu::topk_reference>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
@@ -140,12 +143,8 @@ STRATA_OP(kthvalue, "kthvalue(Tensor input, int k, int dim=-1, bool keepdim=Fals
                  "kthvalue: selected number k out of range for dimension {}; k is {}, there are {} elements",
                  c.args[2].integer(), k, n);
   })
-  .kernel("select",
-          [](const Call& c) {
-            const TensorImpl& x = c.args.tensor(0);
-            cpu::pick(cpu::Pick::Kth, x, c.args[1].integer() - 1,
-                      normalize_dim(c.args[2].integer(), x.ndim, "kthvalue"), *c.outs[0], *c.outs[1]);
-          })
+  .kernel("select", run_pick<cpu::Pick::Kth, cpu::pick>)
+  .kernel("reference", run_pick<cpu::Pick::Kth, cpu::pick_reference>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
@@ -163,7 +162,8 @@ STRATA_OP(kthvalue, "kthvalue(Tensor input, int k, int dim=-1, bool keepdim=Fals
 STRATA_OP(median_dim, "median.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
   .doc("The lower median along a dimension and its place; NaN where there is one.")
   .infer([](const Call& c) { infer_pick(c, c.args[1].integer(), c.args[2].boolean()); })
-  .kernel("select", run_pick<cpu::Pick::Median>)
+  .kernel("select", run_pick<cpu::Pick::Median, cpu::pick>)
+  .kernel("reference", run_pick<cpu::Pick::Median, cpu::pick_reference>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_pick)
@@ -178,7 +178,8 @@ STRATA_OP(median, "median(Tensor input) -> Tensor")
 STRATA_OP(nanmedian_dim, "nanmedian.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
   .doc("The lower median along a dimension of the elements that are not NaN, and its place.")
   .infer([](const Call& c) { infer_pick(c, c.args[1].integer(), c.args[2].boolean()); })
-  .kernel("select", run_pick<cpu::Pick::NanMedian>)
+  .kernel("select", run_pick<cpu::Pick::NanMedian, cpu::pick>)
+  .kernel("reference", run_pick<cpu::Pick::NanMedian, cpu::pick_reference>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_pick)
@@ -193,7 +194,8 @@ STRATA_OP(nanmedian, "nanmedian(Tensor input) -> Tensor")
 STRATA_OP(mode, "mode(Tensor input, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)")
   .doc("The most frequent element along a dimension, the smallest of equally frequent ones, and its last place.")
   .infer([](const Call& c) { infer_pick(c, c.args[1].integer(), c.args[2].boolean()); })
-  .kernel("select", run_pick<cpu::Pick::Mode>)
+  .kernel("select", run_pick<cpu::Pick::Mode, cpu::pick>)
+  .kernel("reference", run_pick<cpu::Pick::Mode, cpu::pick_reference>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_pick)

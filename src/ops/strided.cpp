@@ -1,10 +1,13 @@
 // Views by explicit strides, what their gradients need, and the *_scatter ops that are their opposites.
 #include "strata/ops/strided.h"
 
+#include <cstring>
+
 #include <algorithm>
 
 #include "autograd/autograd.h"
 #include "cpu/copy.h"
+#include "cpu/reference.h"
 #include "ops/geometry.h"
 #include "strata/ops/copy.h"
 #include "strata/ops/creation.h"
@@ -84,12 +87,48 @@ void run_unview(const Call& c) {
   if (!same) cpu::copy(*c.out(), *sum);
 }
 
+void plain_unview(const Call& c) {
+  const TensorImpl& input = c.args.tensor(0);
+  cpu::dispatch_wide(input.dtype, [&]<class T>() {
+    const cpu::Out<T> sums(c.out());
+    sums.fill(0);
+    cpu::each_index(input.sizes(), [&](const cpu::Index& at) {
+      int64_t place = c.args[3].integer();
+      for (size_t d = 0; d < input.ndim; ++d) place += at[d] * c.args[2].int_list()[d];
+      sums[place] += cpu::get<T>(input, at);
+    });
+    sums.finish();
+  });
+}
+
 // A view shows part of input; src takes its place. `like` names the op in messages.
 Tensor scatter_part(const Tensor& input, const Tensor& src, const Geometry& part, const char* op) {
   STRATA_CHECK(std::ranges::equal(src.shape(), Shape(part.size)), Runtime,
                "{}: expected src to have a size equal to the slice of self; src size = {}, slice size = {}", op,
                to_string(src.shape()), to_string(part.size));
   return strided_scatter(contiguous(input), src, part.size, part.stride, part.offset);
+}
+
+// Gives a tensor another size. Its memory stays where it is large enough; otherwise it gets new memory with what was there, and
+// views made before keep the old one.
+Tensor resized(const Tensor& input, IntList size, std::optional<std::string_view> format, const char* op) {
+  TensorImpl& t = *input;
+  STRATA_CHECK(!input.requires_grad(), Runtime,
+               "{}: cannot resize a tensor that requires a gradient; use reshape(), or detach() it first", op);
+  STRATA_CHECK(!t.base, Runtime, "{}: cannot resize a view of another tensor; clone() it first", op);
+  if (std::ranges::equal(t.sizes(), Shape(size)) && !format) return input;
+  const Tensor fresh = empty(size, t.dtype, {}, false, format);
+  if (static_cast<size_t>(fresh.numel()) * size_of(t.dtype) <= t.storage->requested) {
+    t.data = t.storage->data;
+  } else {
+    std::memcpy(fresh.bytes(), t.storage->data, t.storage->requested);
+    t.storage = fresh->storage, t.data = fresh.bytes();
+  }
+  t.set_shape(size);
+  std::copy_n(fresh->strides, fresh->ndim, t.strides);
+  t.update_contiguous();
+  t.storage->bump();
+  return input;
 }
 }  // namespace
 
@@ -131,6 +170,7 @@ STRATA_OP(unview, "unview(Tensor input, int[] size, int[] stride, int offset) ->
                  offset, to_string(c.args[1].int_list()));
   })
   .kernel("strided", run_unview)
+  .kernel("reference", plain_unview)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {strided_view(contiguous(g), c.shape(0), c.arg(2).int_list(), c.arg(3).integer())};
   })
@@ -147,6 +187,7 @@ STRATA_OP(clone_strided, "clone_strided(Tensor input, int[] stride) -> Tensor")
     allocate_strided(*c.outs[0], c.args.tensor(0).sizes(), c.args[1].int_list());
   })
   .kernel("strided", [](const Call& c) { cpu::copy(*c.out(), c.args.tensor(0)); })
+  .kernel("reference", [](const Call& c) { cpu::copy_reference(*c.out(), c.args.tensor(0)); })
   .grad([](const GradContext&, const Tensor& g) -> Grads { return {g}; })
   .helper()
   .no_out()
@@ -177,6 +218,13 @@ STRATA_OP(strided_scatter, "strided_scatter(Tensor input, Tensor src, int[] size
             cpu::copy(*c.out(), c.args.tensor(0));
             cpu::copy(*show(c.out(), geometry(c.args[2].int_list(), c.args[3].int_list(), c.args[4].integer())),
                       c.args.tensor(1));
+          })
+  .kernel("reference",
+          [](const Call& c) {
+            cpu::copy_reference(*c.out(), c.args.tensor(0));
+            const Tensor part =
+              show(c.out(), geometry(c.args[2].int_list(), c.args[3].int_list(), c.args[4].integer()));
+            cpu::each_index(part.shape(), [&](const cpu::Index& at) { cpu::put(*part, at, c.args.tensor(1), at); });
           })
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     const Geometry input(c.meta(0));
@@ -267,5 +315,29 @@ STRATA_OP(diagonal_scatter,
   .dtypes(kStorageTypes)
   .samples({"f(3,3), f(3)", "f(3,4), f(3), 1", "f(2,3,4), f(3,2), 0, 0, 2"})
   .error("f(3,3), f(2)", ErrorKind::Runtime, "size equal to the slice");
+
+STRATA_OP(resize_inplace, "resize_(Tensor input, int[] size, *, str? memory_format=None) -> Tensor")
+  .doc(
+    "Gives the tensor another size: the elements stay in memory order, new ones are arbitrary. Views made before do "
+    "not "
+    "follow when it grows.\n\n>>> strata.arange(4).resize_(2, 2)\ntensor([[0, 1],\n        [2, 3]])")
+  .composite([](const Tensor& input, IntList size, std::optional<std::string_view> format) {
+    return resized(input, size, format, "resize_");
+  })
+  .no_out()
+  .draws()
+  .dtypes(kStorageTypes)
+  .samples({"f(2,3), [3]", "f(2,3), [4, 5]", "f(3), []", "f(2,3), [0]"})
+  .error("f(2,3), [-1]", ErrorKind::Runtime, "negative");
+
+STRATA_OP(resize_as_inplace, "resize_as_(Tensor input, Tensor the_template, *, str? memory_format=None) -> Tensor")
+  .doc("Gives the tensor the size of another one; see resize_.")
+  .composite([](const Tensor& input, const Tensor& the_template, std::optional<std::string_view> format) {
+    return resized(input, the_template.shape(), format, "resize_as_");
+  })
+  .no_out()
+  .draws()
+  .dtypes(kStorageTypes)
+  .samples({"f(2,3), f(3)"});
 
 }  // namespace strata

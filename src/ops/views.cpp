@@ -327,6 +327,7 @@ STRATA_OP(select, "select(Tensor input, int dim, int index) -> Tensor")
   .view([](const Tensor& input, int64_t dim, int64_t index) {
     return show(input, select_geometry(Geometry(*input), dim, index));
   })
+  .shows_part()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {spread(c, g, select_geometry(Geometry::contiguous(c.shape(0)), c.arg(1).integer(), c.arg(2).integer()))};
   })
@@ -341,6 +342,7 @@ STRATA_OP(slice, "slice(Tensor input, int dim=0, int? start=None, int? end=None,
   .view([](const Tensor& input, int64_t dim, std::optional<int64_t> start, std::optional<int64_t> end, int64_t step) {
     return show(input, slice_geometry(Geometry(*input), dim, start, end, step));
   })
+  .shows_part()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {spread(c, g,
                    slice_geometry(Geometry::contiguous(c.shape(0)), c.arg(1).integer(), optional_int(c.arg(2)),
@@ -379,6 +381,7 @@ STRATA_OP(diagonal, "diagonal(Tensor input, int offset=0, int dim1=0, int dim2=1
   .view([](const Tensor& input, int64_t offset, int64_t dim1, int64_t dim2) {
     return show(input, diagonal_geometry(Geometry(*input), offset, dim1, dim2));
   })
+  .shows_part()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {spread(
       c, g,

@@ -129,6 +129,19 @@ PyObject* add_hook(PyObject*, PyObject* args) {
     return PyLong_FromLongLong(id);
   });
 }
+PyObject* add_leaf_hook(PyObject*, PyObject* args) {
+  PyObject *tensor, *hook;
+  if (!PyArg_ParseTuple(args, "OO", &tensor, &hook)) return nullptr;
+  return guarded([&] {
+    return PyLong_FromLongLong(autograd::register_post_accumulate_grad_hook(
+      require_tensor(tensor, "register_post_accumulate_grad_hook"), [hook = Shared(hook)](const Tensor& t) {
+        WithGil gil;
+        Object leaf(need(wrap(t)));
+        PyObject* one[] = {leaf.get()};
+        Object(need(PyObject_Vectorcall(hook.get(), one, 1, nullptr)));
+      }));
+  });
+}
 PyObject* drop_hook(PyObject*, PyObject* args) {
   PyObject* tensor;
   long long id;
@@ -193,11 +206,40 @@ PyObject* record_function(PyObject*, PyObject* args) {
   });
 }
 
-PyObject* grad_fn_name(PyObject*, PyObject* tensor) {
+// A node as (its op's name, a capsule that keeps it alive), a leaf as the tensor; beside it which output it is.
+PyObject* wrap_edge(const Node::Edge& edge) {
+  if (edge.leaf) return Py_BuildValue("(Ni)", need(wrap(edge.leaf)), 0);
+  if (!edge.node) return Py_BuildValue("(Oi)", Py_None, 0);
+  auto owned = std::make_unique<Ref<Node>>(edge.node);
+  Object capsule(need(PyCapsule_New(owned.get(), "strata.node", [](PyObject* o) {
+    delete static_cast<Ref<Node>*>(PyCapsule_GetPointer(o, "strata.node"));
+  })));
+  owned.release();
+  return Py_BuildValue("((sO)i)", edge.node->name(), capsule.get(), int{edge.output});
+}
+PyObject* grad_fn(PyObject*, PyObject* tensor) {
   return guarded([&]() -> PyObject* {
     const Node::Edge edge = edge_to(*require_tensor(tensor, "grad_fn"));
     if (!edge.node) Py_RETURN_NONE;
-    return PyUnicode_FromString(edge.node->name());
+    Object both(need(wrap_edge(edge)));
+    return Py_NewRef(PyTuple_GET_ITEM(both.get(), 0));
+  });
+}
+PyObject* next_functions(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    const auto* held = static_cast<Ref<Node>*>(PyCapsule_GetPointer(capsule, "strata.node"));
+    need(held ? capsule : nullptr);
+    const Node& node = **held;
+    Object list(need(PyList_New(0)));
+    const auto add = [&](const Node::Edge& edge) {
+      Object item(need(wrap_edge(edge)));
+      if (PyList_Append(list.get(), item.get()) != 0) need(nullptr);
+    };
+    const auto& args = node.args.view();
+    for (uint32_t i = 0; i < kMaxInputs; ++i)
+      if (node.edges[i] || (i < args.size && args[i].tag == Tag::Tensor)) add(node.edges[i]);
+    for (const Node::Edge& edge : node.list_edges) add(edge);
+    return PyList_AsTuple(list.get());
   });
 }
 }  // namespace
@@ -215,10 +257,12 @@ PyMethodDef autograd_functions[] = {
   {"_backward", run_backward, METH_VARARGS, nullptr},
   {"_grad", run_grad, METH_VARARGS, nullptr},
   {"_register_hook", add_hook, METH_VARARGS, nullptr},
+  {"_register_post_accumulate_grad_hook", add_leaf_hook, METH_VARARGS, nullptr},
   {"_remove_hook", drop_hook, METH_VARARGS, nullptr},
   {"_record_function", record_function, METH_VARARGS, nullptr},
   {"_as_output", as_output, METH_VARARGS, nullptr},
-  {"_grad_fn_name", grad_fn_name, METH_O, nullptr},
+  {"_grad_fn", grad_fn, METH_O, nullptr},
+  {"_next_functions", next_functions, METH_O, nullptr},
   {}};
 
 static PyMethodDef backward_method = {

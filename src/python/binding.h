@@ -99,8 +99,8 @@ bool bind_operators(PyObject* ops);
 bool init_autograd(PyObject* module);
 
 extern PyGetSetDef tensor_properties[];
-extern PyMethodDef tensor_methods[], conversion_functions[], autograd_functions[], dlpack_functions[],
-  value_functions[];
+extern PyMethodDef tensor_methods[], conversion_functions[], autograd_functions[], dlpack_functions[], file_functions[],
+  optim_functions[], value_functions[];
 int get_buffer(PyObject* self, Py_buffer* view, int flags);
 void release_buffer(PyObject* self, Py_buffer* view);
 PyObject* get_item(PyObject* self, PyObject* key);
@@ -108,6 +108,7 @@ int set_item(PyObject* self, PyObject* key, PyObject* value);
 PyObject* tensor_repr(PyObject* self);
 
 template <class F> PyType_Slot slot(int id, F* f) { return {id, reinterpret_cast<void*>(f)}; }
+inline PyType_Slot doc_slot(const char* text) { return {Py_tp_doc, const_cast<char*>(text)}; }
 template <class F> PyCFunction method(F* f) { return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f)); }
 
 }  // namespace strata::python

@@ -1,7 +1,8 @@
-// Module functions about values: bytes for pickling, printing options, promotion.
+// Module functions about values: bytes for pickling, printing options, promotion, gains.
 #include <cmath>
 #include <cstring>
 
+#include "ops/nn_init.h"
 #include "python/parse.h"
 #include "record/promotion.h"
 
@@ -54,6 +55,22 @@ PyObject* result_type(PyObject*, PyObject* args) {
   });
 }
 
+PyObject* calculate_gain(PyObject*, PyObject* args) {
+  const char* name = nullptr;
+  PyObject* param = Py_None;
+  if (!PyArg_ParseTuple(args, "s|O", &name, &param)) return nullptr;
+  return guarded([&] {
+    std::optional<double> slope;
+    if (param != Py_None) {
+      STRATA_CHECK(PyNumber_Check(param) && !PyBool_Check(param), Value, "negative_slope {} not a valid number",
+                   Py_TYPE(param)->tp_name);
+      slope = PyFloat_AsDouble(param);
+      if (PyErr_Occurred()) throw PythonError{};
+    }
+    return PyFloat_FromDouble(nn::init::calculate_gain(name, slope));
+  });
+}
+
 PyObject* get_printoptions(PyObject*, PyObject*) {
   const PrintOptions& o = print_options;
   return Py_BuildValue("{s:i,s:L,s:L,s:L,s:N}", "precision", o.precision, "threshold",
@@ -83,6 +100,7 @@ PyObject* set_printoptions(PyObject*, PyObject* args, PyObject* keywords) {
 PyMethodDef value_functions[] = {{"_to_bytes", to_bytes, METH_O, nullptr},
                                  {"_from_bytes", from_bytes, METH_VARARGS, nullptr},
                                  {"_result_type", result_type, METH_VARARGS, nullptr},
+                                 {"_calculate_gain", calculate_gain, METH_VARARGS, nullptr},
                                  {"_get_printoptions", get_printoptions, METH_NOARGS, nullptr},
                                  {"_set_printoptions", method(set_printoptions), METH_VARARGS | METH_KEYWORDS, nullptr},
                                  {}};

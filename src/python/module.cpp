@@ -1,4 +1,6 @@
 // The extension module strata._C: types, ops and the functions that are not ops.
+#include <cstring>
+
 #include "base/parallel.h"
 #include "base/trace.h"
 #include "dispatch/samples.h"
@@ -10,10 +12,18 @@ namespace strata::python {
 static PyObject* out_of_memory_error = nullptr;
 static PyObject* ops_dict = nullptr;
 
+// Messages quote names from files, which need not be UTF-8.
+static PyObject* message_of(const std::exception& e) {
+  return PyUnicode_DecodeUTF8(e.what(), static_cast<Py_ssize_t>(std::strlen(e.what())), "replace");
+}
+
 PyObject* raise_current() {
   try {
     throw;
   } catch (const PythonError&) {  // already set
+  } catch (const IoError& e) {    // OSError makes FileNotFoundError and its like of the code
+    const Object error(PyObject_CallFunction(PyExc_OSError, "iN", e.code(), message_of(e)));
+    if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
   } catch (const Error& e) {
     PyObject* type = PyExc_RuntimeError;
     switch (e.kind()) {
@@ -26,7 +36,8 @@ PyObject* raise_current() {
       case ErrorKind::OutOfMemory: type = out_of_memory_error; break;
       case ErrorKind::Io: type = PyExc_OSError; break;
     }
-    PyErr_SetString(type, e.what());
+    const Object message(message_of(e));
+    if (message) PyErr_SetObject(type, message.get());
   } catch (const std::bad_alloc&) { PyErr_NoMemory(); } catch (const std::exception& e) {
     PyErr_SetString(PyExc_RuntimeError, e.what());
   }
@@ -262,7 +273,8 @@ bool init(PyObject* module) {
     "strata.OutOfMemoryError", "No memory for a tensor; the message says who holds what.", PyExc_RuntimeError, nullptr);
   if (!out_of_memory_error || PyModule_AddObjectRef(module, "OutOfMemoryError", out_of_memory_error) < 0) return false;
   if (!init_types(module) || !init_tensor_type(module) || !init_op_type(module) || !init_autograd(module)) return false;
-  for (PyMethodDef* table : {conversion_functions, autograd_functions, dlpack_functions, value_functions})
+  for (PyMethodDef* table :
+       {conversion_functions, autograd_functions, dlpack_functions, file_functions, optim_functions, value_functions})
     if (PyModule_AddFunctions(module, table) < 0) return false;
   ops_dict = make_ops();
   return ops_dict && PyModule_AddObjectRef(module, "ops", ops_dict) == 0 && bind_operators(ops_dict) &&

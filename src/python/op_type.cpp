@@ -203,6 +203,7 @@ PyObject* run(const Overload& o, const Attempt& a, bool inplace, PyObject* self)
   } else {
     call_into(op, args, outs);
   }
+  if (op.outputs == 0) Py_RETURN_NONE;
   return tuple_of(o, outs);
 }
 

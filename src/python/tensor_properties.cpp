@@ -49,12 +49,7 @@ PyObject* get_data(PyObject* self, void*) {
 }
 int set_data(PyObject* self, PyObject* value, void*) {
   return guarded([&] {
-    const Tensor t = require_tensor(value, "data");
-    TensorImpl& me = *impl_of(self);
-    me.storage = t->storage, me.data = t->data, me.dtype = t->dtype, me.ndim = t->ndim, me.numel = t->numel,
-    me.contiguous = t->contiguous;
-    std::copy_n(t->shape, t->ndim, me.shape);
-    std::copy_n(t->strides, t->ndim, me.strides);
+    strata::set_data(tensor_of(self), require_tensor(value, "data"));
     return 0;
   });
 }

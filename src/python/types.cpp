@@ -197,10 +197,14 @@ PyObject* make_size(Shape shape) {
 }
 
 bool init_types(PyObject* module) {
-  PyType_Slot dtype_slots[] = {
-    slot(Py_tp_repr, dtype_repr), slot(Py_tp_getset, dtype_properties), slot(Py_tp_methods, dtype_methods), {}};
+  PyType_Slot dtype_slots[] = {doc_slot("The type of a tensor's elements: strata.float32, strata.int64, and so on."),
+                               slot(Py_tp_repr, dtype_repr),
+                               slot(Py_tp_getset, dtype_properties),
+                               slot(Py_tp_methods, dtype_methods),
+                               {}};
   dtype_type = make_type(module, "strata.dtype", sizeof(PyDType), Py_TPFLAGS_DISALLOW_INSTANTIATION, dtype_slots);
-  PyType_Slot device_slots[] = {slot(Py_tp_new, device_new),
+  PyType_Slot device_slots[] = {doc_slot("device(name): where a tensor's memory is, e.g. device('cpu')."),
+                                slot(Py_tp_new, device_new),
                                 slot(Py_tp_repr, device_repr),
                                 slot(Py_tp_str, device_str),
                                 slot(Py_tp_richcompare, device_compare),
@@ -208,14 +212,19 @@ bool init_types(PyObject* module) {
                                 slot(Py_tp_getset, device_properties),
                                 {}};
   device_type = make_type(module, "strata.device", sizeof(PyDevice), 0, device_slots);
-  PyType_Slot size_slots[] = {slot(Py_tp_repr, size_repr), slot(Py_tp_methods, size_methods), {}};
+  PyType_Slot size_slots[] = {doc_slot("The shape of a tensor: a tuple of its sizes that also knows numel()."),
+                              slot(Py_tp_repr, size_repr),
+                              slot(Py_tp_methods, size_methods),
+                              {}};
   Object bases(PyTuple_Pack(1, reinterpret_cast<PyObject*>(&PyTuple_Type)));
   size_type = make_type(module, "strata.Size", 0, 0, size_slots, bases.get());
-  PyType_Slot generator_slots[] = {slot(Py_tp_new, generator_new),
-                                   slot(Py_tp_dealloc, generator_dealloc),
-                                   slot(Py_tp_methods, generator_methods),
-                                   slot(Py_tp_getset, generator_properties),
-                                   {}};
+  PyType_Slot generator_slots[] = {
+    doc_slot("Generator(device='cpu'): random numbers from a seed and a position in its stream."),
+    slot(Py_tp_new, generator_new),
+    slot(Py_tp_dealloc, generator_dealloc),
+    slot(Py_tp_methods, generator_methods),
+    slot(Py_tp_getset, generator_properties),
+    {}};
   generator_type = make_type(module, "strata.Generator", sizeof(PyGenerator), 0, generator_slots);
   if (!dtype_type || !device_type || !size_type || !generator_type) return false;
 

@@ -92,7 +92,7 @@ Value parse_default(std::string_view s, ParamType type) {  // strings keep point
   return number;
 }
 
-constexpr std::string_view kNamespaces[] = {"nn.functional.", "linalg.", "special."};
+constexpr std::string_view kNamespaces[] = {"nn.functional.", "nn.init.", "linalg.", "special."};
 }  // namespace
 
 const std::vector<OpRecord*>& all_ops() { return registry().ops; }
@@ -124,7 +124,7 @@ OpRecord& OpRecord::define(const char* op_schema) {
   if (result == "Tensor[]") {
     returns_list = true, outputs = 0;
   } else if (result.starts_with('(')) {
-    outputs = 0;
+    outputs = 0;  // and stays so for "()": the op changes its arguments
     for (std::string_view one : split(result.substr(1, result.size() - 2))) {
       ++outputs;
       const size_t space = one.find(' ');
@@ -132,7 +132,7 @@ OpRecord& OpRecord::define(const char* op_schema) {
     }
     if (outputs > kMaxOutputs) bad_schema(schema, "too many outputs");
   } else if (result != "Tensor") {
-    bad_schema(schema, "a result is Tensor, Tensor[] or (Tensor a, Tensor b)");
+    bad_schema(schema, "a result is Tensor, Tensor[], (Tensor a, Tensor b) or ()");
   }
 
   bool keyword_only = false;

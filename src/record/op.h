@@ -119,6 +119,7 @@ struct STRATA_API OpRecord {
   bool cross_saved = false;    // input 0 is needed only for the gradient of input 1 and the other way round
   bool broadcasts = false;     // the engine sums gradients to the inputs' shapes
   bool updates_input = false;  // in place, a kernel is given input 0 itself as its output and touches only what changes
+  bool part = false;           // a view of some elements, each once, whose places follow from shapes alone
   bool has_inplace = false, has_out = true;
   bool method = true;            // becomes a Tensor method when its first parameter is a tensor
   bool numbers = false;          // Tensor parameters accept plain numbers without making a tensor of them (pointwise)
@@ -164,6 +165,7 @@ struct STRATA_API OpRecord {
   }
   OpRecord& inplace() { return has_inplace = true, *this; }
   OpRecord& updates() { return has_inplace = updates_input = true, *this; }  // inplace(), without a temporary
+  OpRecord& shows_part() { return part = true, *this; }
   OpRecord& no_out() { return has_out = false, *this; }
   OpRecord& no_method() { return method = false, *this; }
   OpRecord& helper() { return internal = true, method = false, *this; }

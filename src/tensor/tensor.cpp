@@ -138,4 +138,12 @@ std::string to_string(Shape shape) {
   return s + "]";
 }
 
+void set_data(const Tensor& t, const Tensor& other) {
+  TensorImpl& me = *t;
+  me.storage = other->storage, me.data = other->data, me.dtype = other->dtype, me.device = other->device,
+  me.ndim = other->ndim, me.numel = other->numel, me.contiguous = other->contiguous;
+  std::copy_n(other->shape, other->ndim, me.shape);
+  std::copy_n(other->strides, other->ndim, me.strides);
+}
+
 }  // namespace strata

@@ -27,6 +27,24 @@ TEST(Backward, AccumulatesIntoTheSameTensor) {
   EXPECT_EQ(numbers(first), (Numbers{7, 7}));
 }
 
+TEST(Backward, PartsAddUpInTheirPlaces) {
+  const Tensor x = leaf({1, 2, 3, 4});
+  for (bool computed : {false, true}) {
+    Tensor(x).set_grad({});
+    const Tensor y = computed ? x * 1 : x;
+    (sum(slice(y, 0, 0, 2) * 2) + sum(slice(y, 0, 1, 3) * 3) + select(y, 0, 3) * 5 + sum(slice(y, 0, 0, 4, 2)))
+      .backward();
+    EXPECT_EQ(numbers(x.grad()), (Numbers{3, 5, 4, 5})) << computed;
+  }
+  // The gradient of a sum goes to both terms, and nothing may be added to what the other one still needs.
+  Tensor(x).set_grad({});
+  const Tensor a = x * 1, b = x * 10, seed = values({1, 1, 1, 1});
+  const Tensor part = sum(select(a, 0, 0) * 7);
+  autograd::backward(std::array{a + b, part}, std::array{seed, Tensor()});
+  EXPECT_EQ(numbers(x.grad()), (Numbers{18, 11, 11, 11}));
+  EXPECT_EQ(numbers(seed), (Numbers{1, 1, 1, 1}));
+}
+
 TEST(Backward, GradientsAreNobodyElsesMemory) {
   const Tensor x = leaf({1, 2}), y = leaf({3, 4}), seed = values({1, 1});
   for (bool create : {false, true}) {

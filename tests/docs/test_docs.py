@@ -159,7 +159,11 @@ def test_every_op_has_a_doc(record):
     "module",
     [
         strata,
+        strata.nn,
         strata.nn.functional,
+        strata.nn.init,
+        strata.nn.utils,
+        strata.nn.utils.rnn,
         strata.linalg,
         strata.special,
         strata.autograd,

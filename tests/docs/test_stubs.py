@@ -42,6 +42,7 @@ def names(body):
         ("linalg.pyi", strata.linalg),
         ("special.pyi", strata.special),
         ("nn/functional.pyi", strata.nn.functional),
+        ("nn/init.pyi", strata.nn.init),
     ],
 )
 def test_every_public_name_has_a_stub(trees, file, module):

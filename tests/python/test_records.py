@@ -36,6 +36,12 @@ def test_record_is_complete(record):
     assert record["dtypes"], "no dtypes"
 
 
+@by_record([r for r in RECORDS if r["kernels"]])
+def test_last_kernel_is_the_plain_reference(record):
+    assert record["kernels"][-1] == "reference"
+    assert "reference" not in record["kernels"][:-1]
+
+
 @by_record(deterministic)
 def test_fast_kernels_agree_with_the_reference(record):
     for dtype in record["dtypes"]:
@@ -48,6 +54,20 @@ def test_fast_kernels_agree_with_the_reference(record):
             for g, w in zip(got, want, strict=True):
                 assert g.dtype is w.dtype
                 records.assert_same(g, w, dtype, what)
+
+
+@by_record([r for r in RECORDS if r["random"] and r["kernels"][:-1]])
+def test_random_kernels_draw_the_stream_of_the_reference(record):
+    for dtype in record["dtypes"]:
+        for text, arguments in records.samples(record, dtype):
+            strata.manual_seed(17)
+            got, after = records.tensors(records.call(record, arguments)), strata.get_rng_state()
+            strata.manual_seed(17)
+            with records.reference_kernels():
+                want = records.tensors(records.call(record, arguments))
+            assert after.tolist() == strata.get_rng_state().tolist(), "the two use different amounts of the stream"
+            for g, w in zip(got, want, strict=True):
+                records.assert_same(g, w, dtype, f"{label(record)} ({text}) {dtype}")
 
 
 @by_record([r for r in deterministic if strata.float64 in r["dtypes"] and strata.float32 in r["dtypes"]])

@@ -1,6 +1,7 @@
 """Reverse-mode differentiation: modes, backward, grad, user-defined functions, gradient checks."""
 
 from .. import _C
+from . import functional
 from .function import Function
 from .gradcheck import gradcheck, gradgradcheck
 from .modes import (
@@ -17,6 +18,7 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "functional",
     "grad",
     "gradcheck",
     "gradgradcheck",

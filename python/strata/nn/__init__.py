@@ -1,6 +1,54 @@
-"""Neural networks."""
+"""Neural networks: modules, functions, initial values.
+
+The modules are loaded when the first one is asked for, so that importing strata does not pay for them.
+"""
+
+import importlib
 
 from . import functional
-from .parameter import Parameter
+from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
-__all__ = ["Parameter", "functional"]
+# Where the names of each file come from.
+_FILES = {
+    "module": ["Module"],
+    "containers": ["Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"],
+    "multihead": ["MultiheadAttention"],
+    "recurrent": ["RNNBase", "RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"],
+    "transformer": [
+        "Transformer",
+        "TransformerEncoder",
+        "TransformerEncoderLayer",
+        "TransformerDecoder",
+        "TransformerDecoderLayer",
+    ],
+    "loss": ["AdaptiveLogSoftmaxWithLoss", "LinearCrossEntropyLoss", "TripletMarginWithDistanceLoss"],
+    "lazy": [
+        "LazyLinear",
+        *[f"LazyConv{n}d" for n in (1, 2, 3)],
+        *[f"LazyConvTranspose{n}d" for n in (1, 2, 3)],
+        *[f"LazyBatchNorm{n}d" for n in (1, 2, 3)],
+        *[f"LazyInstanceNorm{n}d" for n in (1, 2, 3)],
+    ],
+}
+_HOME = {name: file for file, names in _FILES.items() for name in names}
+
+__all__ = list(_HOME)
+__all__ += ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "functional", "init", "utils"]
+
+
+def __getattr__(name):
+    if name in ("init", "utils", "modules"):
+        return importlib.import_module("._modules" if name == "modules" else f".{name}", __name__)
+    if name.startswith("_") or name in _FILES:  # a file of its own, which the import statement finds by itself
+        raise AttributeError(f"module 'strata.nn' has no attribute '{name}'")
+    home = importlib.import_module(f".{_HOME.get(name, '_modules')}", __name__)
+    try:
+        value = getattr(home, name)
+    except AttributeError:
+        raise AttributeError(f"module 'strata.nn' has no attribute '{name}'") from None
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*__all__, *importlib.import_module("._modules", __name__).__all__})

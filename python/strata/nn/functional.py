@@ -62,6 +62,19 @@ def adaptive_max_pool3d(input, output_size, return_indices=False):
     return both if return_indices else both[0]
 
 
+def _fractional_max_pool(plain, with_indices):
+    def pool(input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None):
+        run = with_indices if return_indices else plain
+        return run(input, kernel_size, output_size, output_ratio, _random_samples=_random_samples)
+
+    pool.__name__, pool.__doc__ = plain.__name__, plain.__doc__
+    return pool
+
+
+fractional_max_pool2d = _fractional_max_pool(_ops["fractional_max_pool2d"], _ops["fractional_max_pool2d_with_indices"])
+fractional_max_pool3d = _fractional_max_pool(_ops["fractional_max_pool3d"], _ops["fractional_max_pool3d_with_indices"])
+
+
 def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
     """The negative log likelihood of a normal distribution of the given variance, a tensor or a number."""
     if isinstance(var, (int, float)):

@@ -2,4 +2,12 @@
 
 from . import checkpoint
 
-__all__ = ["checkpoint"]
+__all__ = ["checkpoint", "data"]
+
+
+def __getattr__(name):
+    if name == "data":  # brings multiprocessing along: imported when first used
+        import importlib
+
+        return importlib.import_module(".data", __name__)
+    raise AttributeError(f"module 'strata.utils' has no attribute {name!r}")

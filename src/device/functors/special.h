@@ -35,6 +35,14 @@ template <class T> struct Polygamma : FloatOnly {
   T n;
   template <class V> STRATA_FN V operator()(V x) const { return math::polygamma(x, math::number(x, n)); }
 };
+template <class T> struct Igamma : FloatOnly {
+  static constexpr int kInputs = 2;
+  template <class V> STRATA_FN V operator()(V a, V x) const { return math::igamma(a, x); }
+};
+template <class T> struct Igammac : FloatOnly {
+  static constexpr int kInputs = 2;
+  template <class V> STRATA_FN V operator()(V a, V x) const { return math::igammac(a, x); }
+};
 template <class T> struct Ndtr : FloatOnly {
   static constexpr int kInputs = 1;
   template <class V> STRATA_FN V operator()(V x) const { return math::normal_cdf(x); }

@@ -1,0 +1,105 @@
+"""Tools around networks: clipping of gradients, parameters as one vector, sequences of several lengths."""
+
+import builtins
+import copy
+
+from ... import _C
+from ...autograd import no_grad
+from ..parameter import Parameter
+from . import rnn
+
+__all__ = [
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "clip_grads_with_norm_",
+    "fuse_conv_bn_eval",
+    "fuse_conv_bn_weights",
+    "fuse_linear_bn_eval",
+    "get_total_norm",
+    "parameters_to_vector",
+    "rnn",
+    "vector_to_parameters",
+]
+
+
+def _listed(tensors):
+    return [tensors] if isinstance(tensors, _C.Tensor) else list(tensors)
+
+
+def _grads(parameters):
+    return [p.grad for p in _listed(parameters) if p.grad is not None]
+
+
+def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+    """The norm of all elements of all tensors, as if they were one vector."""
+    tensors = _listed(tensors)
+    if not tensors:
+        return _C.tensor(0.0)
+    return _C.ops["_total_norm"](tensors, float(norm_type), error_if_nonfinite)
+
+
+def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
+    """Scales the gradients in place so that a total norm above max_norm becomes max_norm."""
+    grads = _grads(parameters)
+    if grads:
+        _C.ops["_clip_grads_with_norm_"](grads, float(max_norm), total_norm)
+
+
+def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+    """Scales the gradients of the parameters in place to a total norm of at most max_norm; returns the norm before."""
+    parameters = _listed(parameters)
+    total = get_total_norm(_grads(parameters), norm_type, error_if_nonfinite)
+    clip_grads_with_norm_(parameters, max_norm, total)
+    return total
+
+
+def clip_grad_value_(parameters, clip_value, foreach=None):
+    """Limits each element of the gradients to [-clip_value, clip_value], in place."""
+    clip_value = builtins.float(clip_value)
+    with no_grad():
+        for g in _grads(parameters):
+            g.clamp_(min=-clip_value, max=clip_value)
+
+
+def parameters_to_vector(parameters):
+    """The parameters one after the other as one vector."""
+    return _C.ops["cat"]([p.reshape(-1) for p in parameters])
+
+
+def vector_to_parameters(vec, parameters):
+    """Makes the parameters show the pieces of a vector."""
+    if not isinstance(vec, _C.Tensor):
+        raise TypeError(f"expected strata.Tensor, but got: {type(vec).__name__}")
+    at = 0
+    for p in parameters:
+        p.data = vec[at : at + p.numel()].view_as(p).data
+        at += p.numel()
+
+
+def fuse_conv_bn_weights(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, transpose=False):
+    """Weight and bias of a convolution that does what it and a batch norm in evaluation mode did."""
+    with no_grad():
+        conv_b = conv_b if conv_b is not None else _C.ops["zeros_like"](bn_rm)
+        bn_w = bn_w if bn_w is not None else _C.ops["ones_like"](bn_rm)
+        bn_b = bn_b if bn_b is not None else _C.ops["zeros_like"](bn_rm)
+        scale = bn_w / (bn_rv + bn_eps).sqrt()
+        shape = [1, -1] if transpose else [-1, 1]
+        weight = conv_w * scale.reshape(shape + [1] * (conv_w.dim() - 2))
+        bias = (conv_b - bn_rm) * scale + bn_b
+    return Parameter(weight, conv_w.requires_grad), Parameter(bias, conv_b.requires_grad)
+
+
+def fuse_conv_bn_eval(conv, bn, transpose=False):
+    """A copy of the convolution that also does the batch norm; both must be in evaluation mode."""
+    if conv.training or bn.training:
+        raise AssertionError("Fusion only for eval!")
+    fused = copy.deepcopy(conv)
+    fused.weight, fused.bias = fuse_conv_bn_weights(
+        fused.weight, fused.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias, transpose
+    )
+    return fused
+
+
+def fuse_linear_bn_eval(linear, bn):
+    """A copy of the linear layer that also does the batch norm; both must be in evaluation mode."""
+    return fuse_conv_bn_eval(linear, bn)

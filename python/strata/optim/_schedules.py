@@ -1,0 +1,321 @@
+"""The base of the schedulers, and those that are one formula of the epoch. The formulas are the library's, the same for C++; here
+stand options and bookkeeping."""
+
+import types
+import warnings
+
+import strata
+from strata import _C
+
+from .optimizer import Optimizer
+
+
+def _set(group, key, value):
+    if isinstance(group[key], strata.Tensor):
+        with strata.no_grad():
+            group[key].fill_(float(value))
+    else:
+        group[key] = value
+
+
+def _rates(optimizer, key="lr"):
+    return [g[key].clone() if isinstance(g[key], strata.Tensor) else g[key] for g in optimizer.param_groups]
+
+
+def _function_state(function):
+    """What can be saved of a function: the attributes of a callable object, nothing of a plain function."""
+    return None if isinstance(function, types.FunctionType) else dict(vars(function))
+
+
+class LRScheduler:
+    """Base of all schedulers.
+
+    A subclass of yours overrides `get_lr`, which returns a rate for each parameter group from `self.last_epoch`,
+    `self.base_lrs` and the groups' present rates. `last_epoch=-1` begins a new run; another one goes on, and needs the `initial_lr` that the optimizer's state_dict brings.
+    """
+
+    _is_initial = False
+
+    def __init__(self, optimizer, last_epoch=-1):
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        self.optimizer = optimizer
+        for i, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                group.setdefault("initial_lr", _rates(optimizer)[i])
+            elif "initial_lr" not in group:
+                raise KeyError(
+                    f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with last_epoch >= 0: "
+                    "load the optimizer's state_dict first, or begin with last_epoch=-1"
+                )
+        self.base_lrs = _rates(optimizer, "initial_lr")
+        self.last_epoch = last_epoch
+        self._initial_step()
+
+    def _initial_step(self):
+        self._step_count = 0
+        self._is_initial = True
+        try:
+            self.step()
+        finally:
+            del self._is_initial
+
+    def get_lr(self):
+        """The rates of this epoch, computed from those before."""
+        raise NotImplementedError(f"{type(self).__name__} has no get_lr()")
+
+    def get_last_lr(self):
+        """The rates last set, one for each parameter group."""
+        return self._last_lr
+
+    def step(self, epoch=None):
+        """The next epoch, or the given one. Call it after optimizer.step()."""
+        if self._step_count == 1 and not self.optimizer._stepped:
+            warnings.warn(
+                "lr_scheduler.step() was called before optimizer.step(): the first rate of the schedule is skipped. "
+                "Call them in the other order",
+                UserWarning,
+                stacklevel=2,
+            )
+        self._step_count += 1
+        self._update_lr(epoch)
+
+    def _update_lr(self, epoch=None):
+        if epoch is None:
+            self.last_epoch += 1
+            rates = self.get_lr()
+        else:
+            self.last_epoch = epoch
+            rates = self._get_closed_form_lr() if hasattr(self, "_get_closed_form_lr") else self.get_lr()
+        for group, lr in zip(self.optimizer.param_groups, rates, strict=True):
+            _set(group, "lr", lr)
+        self._last_lr = _rates(self.optimizer)
+
+    def state_dict(self):
+        """Everything but the optimizer."""
+        return {name: value for name, value in vars(self).items() if name != "optimizer"}
+
+    def load_state_dict(self, state_dict):
+        """Takes over what state_dict() gave."""
+        vars(self).update(state_dict)
+
+
+class _Formula(LRScheduler):
+    """A schedule that is a formula of the library; `_numbers` are its numbers."""
+
+    def __init__(self, optimizer, last_epoch):
+        _C._check_schedule(self._formula(), self._numbers())
+        super().__init__(optimizer, last_epoch)
+
+    @classmethod
+    def _formula(cls):
+        """The name of the formula: of the class in this module, if `cls` was derived from it."""
+        return next(c.__name__ for c in cls.__mro__ if c.__module__ == __name__)
+
+    def _numbers(self):
+        raise NotImplementedError
+
+    def _evaluate(self, alone):
+        return [
+            _C._scheduled_lr(
+                self._formula(), self._numbers(), self.last_epoch, group["lr"], base, self._is_initial, alone
+            )
+            for group, base in zip(self.optimizer.param_groups, self.base_lrs, strict=True)
+        ]
+
+    def get_lr(self):
+        """The rates of this epoch, computed from those before."""
+        return self._evaluate(False)
+
+    def _get_closed_form_lr(self):
+        return self._evaluate(True)
+
+
+class StepLR(_Formula):
+    """Times gamma every step_size epochs.
+
+    >>> optimizer = strata.optim.SGD([strata.ones(1, requires_grad=True)], lr=0.5)
+    >>> schedule = strata.optim.lr_scheduler.StepLR(optimizer, step_size=2)
+    >>> for epoch in range(4):
+    ...     print(schedule.get_last_lr())
+    ...     optimizer.step()
+    ...     schedule.step()
+    [0.5]
+    [0.5]
+    [0.05]
+    [0.05]
+    """
+
+    def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1):
+        self.step_size, self.gamma = step_size, gamma
+        super().__init__(optimizer, last_epoch)
+
+    def _numbers(self):
+        return (self.step_size, self.gamma)
+
+
+class MultiStepLR(_Formula):
+    """Times gamma at each of the milestones.
+
+    >>> optimizer = strata.optim.SGD([strata.ones(1, requires_grad=True)], lr=0.5)
+    >>> schedule = strata.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[30, 80])
+    """
+
+    def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
+        self.milestones, self.gamma = sorted(milestones), gamma
+        super().__init__(optimizer, last_epoch)
+
+    def _numbers(self):
+        return (self.gamma, *self.milestones)
+
+
+class ConstantLR(_Formula):
+    """The rate times a factor, until total_iters epochs have passed.
+
+    >>> optimizer = strata.optim.SGD([strata.ones(1, requires_grad=True)], lr=0.5)
+    >>> strata.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=4).get_last_lr()
+    [0.25]
+    """
+
+    def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1):
+        self.factor, self.total_iters = factor, total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def _numbers(self):
+        return (self.factor, self.total_iters)
+
+
+class LinearLR(_Formula):
+    """The rate times a factor that goes from start_factor to end_factor in total_iters epochs.
+
+    >>> optimizer = strata.optim.SGD([strata.ones(1, requires_grad=True)], lr=0.5)
+    >>> strata.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=4).get_last_lr()
+    [0.25]
+    """
+
+    def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1):
+        self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def _numbers(self):
+        return (self.start_factor, self.end_factor, self.total_iters)
+
+
+class ExponentialLR(_Formula):
+    """Times gamma every epoch.
+
+    >>> optimizer = strata.optim.SGD([strata.ones(1, requires_grad=True)], lr=0.5)
+    >>> schedule = strata.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.9)
+    """
+
+    def __init__(self, optimizer, gamma, last_epoch=-1):
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def _numbers(self):
+        return (self.gamma,)
+
+
+class CosineAnnealingLR(_Formula):
+    """Down to eta_min along half a cosine of T_max epochs, and up again if it goes on.
+
+    >>> optimizer = strata.optim.SGD([strata.ones(1, requires_grad=True)], lr=0.5)
+    >>> schedule = strata.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=10)
+    """
+
+    def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
+        self.T_max, self.eta_min = T_max, eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def _numbers(self):
+        return (self.T_max, self.eta_min)
+
+
+class CosineAnnealingWarmRestarts(_Formula):
+    """Down to eta_min along half a cosine and back up at once; each cycle is T_mult times as long.
+
+    `step` takes parts of an epoch too.
+
+    >>> optimizer = strata.optim.SGD([strata.ones(1, requires_grad=True)], lr=0.5)
+    >>> schedule = strata.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=10, T_mult=2)
+    >>> schedule.step(5.0)
+    >>> schedule.get_last_lr()
+    [0.25]
+    """
+
+    def __init__(self, optimizer, T_0, T_mult=1, eta_min=0.0, last_epoch=-1):
+        self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def _numbers(self):
+        return (self.T_0, self.T_mult, self.eta_min)
+
+    def step(self, epoch=None):
+        """The next epoch, or the given one, which need not be whole."""
+        if epoch is not None and epoch < 0:
+            raise ValueError(f"Expected non-negative epoch, but got {epoch}")
+        super().step(epoch)
+        self.last_epoch = int(self.last_epoch)
+
+
+class PolynomialLR(_Formula):
+    """Down to 0 along a power of what is left of total_iters epochs.
+
+    >>> optimizer = strata.optim.SGD([strata.ones(1, requires_grad=True)], lr=0.5)
+    >>> schedule = strata.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=10, power=2.0)
+    """
+
+    def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1):
+        self.total_iters, self.power = total_iters, power
+        super().__init__(optimizer, last_epoch)
+
+    def _numbers(self):
+        return (self.total_iters, self.power)
+
+
+class LambdaLR(LRScheduler):
+    """The initial rate times a function of the epoch; a function for all groups, or a list with one for each.
+
+    >>> optimizer = strata.optim.SGD([strata.ones(1, requires_grad=True)], lr=0.5)
+    >>> schedule = strata.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.95**epoch)
+    """
+
+    def __init__(self, optimizer, lr_lambda, last_epoch=-1):
+        groups = len(optimizer.param_groups)
+        self.lr_lambdas = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * groups
+        if len(self.lr_lambdas) != groups:
+            raise ValueError(f"Expected {groups} lr_lambdas, but got {len(self.lr_lambdas)}")
+        for function in self.lr_lambdas:
+            if not callable(function):
+                raise TypeError(f"lr_lambda should be a function, but got {type(function).__name__}")
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self):
+        """The rates of this epoch."""
+        return [base * function(self.last_epoch) for base, function in zip(self.base_lrs, self.lr_lambdas, strict=True)]
+
+    def state_dict(self):
+        """Everything but the optimizer; of the functions, the attributes of callable objects."""
+        return super().state_dict() | {"lr_lambdas": [_function_state(f) for f in self.lr_lambdas]}
+
+    def load_state_dict(self, state_dict):
+        """Takes over what state_dict() gave."""
+        super().load_state_dict({name: value for name, value in state_dict.items() if name != "lr_lambdas"})
+        for function, saved in zip(self.lr_lambdas, state_dict["lr_lambdas"], strict=True):
+            if saved is not None:
+                vars(function).update(saved)
+
+
+class MultiplicativeLR(LambdaLR):
+    """The rate before times a function of the epoch.
+
+    >>> optimizer = strata.optim.SGD([strata.ones(1, requires_grad=True)], lr=0.5)
+    >>> schedule = strata.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda epoch: 0.95)
+    """
+
+    def get_lr(self):
+        """The rates of this epoch, computed from those before."""
+        if self._is_initial:
+            return _rates(self.optimizer)
+        groups = self.optimizer.param_groups
+        return [g["lr"] * function(self.last_epoch) for g, function in zip(groups, self.lr_lambdas, strict=True)]

@@ -1,0 +1,228 @@
+"""Optimizer: parameter groups, per-parameter state, state_dict, hooks. The arithmetic of a step is an op of the library."""
+
+from collections import defaultdict
+
+import strata
+
+# Arguments that PyTorch's optimizers take to choose an implementation. A step is always one fused pass here.
+_CHOICES = ("foreach", "fused", "capturable")
+
+
+def no_choice(name, options):
+    """Accepts PyTorch's implementation switches, refuses anything else."""
+    for key, value in options.items():
+        if key == "differentiable":
+            if value:
+                raise NotImplementedError(
+                    f"{name}: differentiable=True is not supported: a step changes parameters in place. "
+                    "Write the update with ops to differentiate through it"
+                )
+        elif key not in _CHOICES:
+            raise TypeError(f"{name}() got an unexpected keyword argument '{key}'")
+
+
+# Options of several numbers, and the names of their parts in the library.
+_PARTS = {
+    "betas": ("beta1", "beta2"),
+    "etas": ("etaminus", "etaplus"),
+    "step_sizes": ("step_min", "step_max"),
+    "ns_coefficients": ("ns_a", "ns_b", "ns_c"),
+}
+_ADJUSTMENTS = {None: 0, "original": 0, "match_rms_adamw": 1, "spectral_unclamped": 2}
+
+
+def flat_options(group):
+    """The numbers of a group by their names in the library. What is no number is left out."""
+    flat = {}
+    for name, value in group.items():
+        if name in _PARTS:
+            parts = _PARTS[name]
+            if len(value) != len(parts):
+                raise ValueError(f"{name} must be {len(parts)} numbers, found {value}")
+            flat.update(zip(parts, value, strict=True))
+        elif name == "adjust_lr_fn":
+            if value not in _ADJUSTMENTS:
+                known = ", ".join(repr(n) for n in _ADJUSTMENTS if n)
+                raise ValueError(f"adjust_lr_fn {value!r} is not supported: choose one of {known}")
+            flat[name] = _ADJUSTMENTS[value]
+        elif isinstance(value, (bool, int, float)):
+            flat[name] = value
+        elif isinstance(value, strata.Tensor) or hasattr(value, "__float__"):
+            flat[name] = float(value)
+    return flat
+
+
+class Optimizer:
+    """Base of all optimizers.
+
+    `params` is an iterable of tensors, of (name, tensor) pairs, or of dicts: groups with options of their own. A subclass of yours overrides `step`; `self.param_groups` is a list of dicts and `self.state[p]` a dict per parameter.
+    """
+
+    def __init__(self, params, defaults):
+        if isinstance(params, strata.Tensor):
+            raise TypeError(
+                f"params must be an iterable of tensors or dicts, got a Tensor; write [{type(self).__name__.lower()}_param]"
+            )
+        self.defaults = dict(defaults)
+        self.state = defaultdict(dict)
+        self.param_groups = []
+        self._pre_hooks, self._post_hooks = {}, {}
+        groups = list(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        for group in groups:
+            self.add_param_group(group)
+
+    def add_param_group(self, group):
+        """Adds parameters with options of their own; options not given are the optimizer's defaults."""
+        if not isinstance(group, dict):
+            raise TypeError(f"param_group must be a dict, got {type(group).__name__}")
+        group = dict(group)
+        params = group["params"]
+        if isinstance(params, set):
+            raise TypeError("parameters need an order that stays the same between runs: use a list, not a set")
+        params = [params] if isinstance(params, strata.Tensor) else list(params)
+        if params and all(isinstance(p, tuple) for p in params):
+            group["param_names"] = [name for name, _ in params]
+            params = [p for _, p in params]
+        for p in params:
+            if not isinstance(p, strata.Tensor):
+                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}")
+            if not (p.is_leaf or p.retains_grad):
+                raise ValueError("can't optimize a non-leaf Tensor; pass the parameters themselves")
+        if len({id(p) for p in params}) != len(params):
+            raise ValueError("a parameter appears twice in one parameter group")
+        known = {id(p) for g in self.param_groups for p in g["params"]}
+        if any(id(p) in known for p in params):
+            raise ValueError("some parameters appear in more than one parameter group")
+        if self.param_groups and ("param_names" in group) != ("param_names" in self.param_groups[0]):
+            raise ValueError("either all parameter groups have names for their parameters or none")
+        group["params"] = params
+        for name, default in self.defaults.items():
+            group.setdefault(name, default)
+        self._check_group(group)
+        self.param_groups.append(group)
+
+    def _check_group(self, group):
+        """Raises where an option or a parameter of a new group is not what the optimizer takes."""
+
+    _stepped = False  # schedulers warn when they step first
+    _numbers = frozenset(("step",))  # names of state that is one number per parameter
+
+    def zero_grad(self, set_to_none=True):
+        """Forgets the gradients, or sets them to zero."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    if set_to_none:
+                        p.grad = None
+                    else:
+                        p.grad = p.grad.detach()
+                        p.grad.zero_()
+
+    def step(self, closure=None):
+        """One step. A closure, if given, computes the loss and its gradients first; its result is returned."""
+        raise NotImplementedError(f"{type(self).__name__} has no step()")
+
+    def state_dict(self):
+        """State and options as plain dicts and tensors, parameters as numbers in their order: PyTorch's format."""
+        number = {id(p): i for i, p in enumerate(p for g in self.param_groups for p in g["params"])}
+        groups = []
+        for g in self.param_groups:
+            groups.append(
+                {k: v for k, v in g.items() if k != "params"} | {"params": [number[id(p)] for p in g["params"]]}
+            )
+        state = {number[id(p)]: dict(s) for p, s in self.state.items() if id(p) in number}
+        return {"state": state, "param_groups": groups}
+
+    def load_state_dict(self, state_dict):
+        """Takes over state and options saved by state_dict(). Tensors are copied, converted to the parameter's dtype."""
+        saved = state_dict["param_groups"]
+        if len(saved) != len(self.param_groups):
+            raise ValueError(
+                f"loaded state dict has {len(saved)} parameter groups, this optimizer {len(self.param_groups)}"
+            )
+        by_number = {}
+        for i, (mine, theirs) in enumerate(zip(self.param_groups, saved, strict=True)):
+            if len(mine["params"]) != len(theirs["params"]):
+                raise ValueError(
+                    f"loaded state dict has {len(theirs['params'])} parameters in group {i}, this optimizer {len(mine['params'])}"
+                )
+            by_number.update(zip(theirs["params"], mine["params"], strict=True))
+        state = defaultdict(dict)
+        for number, entries in state_dict["state"].items():
+            p = by_number.get(number)
+            if p is None:
+                raise ValueError(f"loaded state dict has state of parameter {number}, which is in no group")
+            state[p] = {k: _taken(v, k in self._numbers, p) for k, v in entries.items()}
+        groups = []
+        for mine, theirs in zip(self.param_groups, saved, strict=True):
+            groups.append({**mine, **{k: v for k, v in theirs.items() if k != "params"}, "params": mine["params"]})
+        self.state, self.param_groups = state, groups
+
+    def register_step_pre_hook(self, hook):
+        """Calls hook(optimizer, args, kwargs) before each step; returns a handle with remove()."""
+        return _Handle(self._pre_hooks, hook)
+
+    def register_step_post_hook(self, hook):
+        """Calls hook(optimizer, args, kwargs) after each step; returns a handle with remove()."""
+        return _Handle(self._post_hooks, hook)
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if "step" in cls.__dict__:
+            cls.step = _with_hooks(cls.__dict__["step"])
+
+    def __getstate__(self):
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self._pre_hooks, self._post_hooks = {}, {}
+
+    def __repr__(self):
+        lines = [f"{type(self).__name__} ("]
+        for i, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {i}")
+            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
+        return "\n".join([*lines, ")"])
+
+
+class _Handle:
+    def __init__(self, hooks, hook):
+        self._hooks = hooks
+        hooks[id(self)] = hook
+
+    def remove(self):
+        self._hooks.pop(id(self), None)
+
+
+def _with_hooks(step):
+    def wrapped(self, *args, **kwargs):
+        self._stepped = True
+        for hook in list(self._pre_hooks.values()):
+            changed = hook(self, args, kwargs)
+            if changed is not None:
+                args, kwargs = changed
+        result = step(self, *args, **kwargs)
+        for hook in list(self._post_hooks.values()):
+            hook(self, args, kwargs)
+        return result
+
+    wrapped.__doc__, wrapped.__name__, wrapped.__wrapped__ = step.__doc__, step.__name__, step
+    return wrapped
+
+
+def _taken(value, is_number, param):
+    """A loaded entry of state, as the optimizer keeps it beside `param`."""
+    if isinstance(value, list):
+        return [_taken(v, is_number, param) for v in value]
+    if not isinstance(value, strata.Tensor):
+        return strata.tensor(float(value)) if is_number and value is not None else value
+    with strata.no_grad():
+        if not is_number and param.is_floating_point() and value.shape == param.shape:
+            taken = strata.empty_like(param, requires_grad=False)
+            return taken.copy_(value)
+        return value.detach().clone()

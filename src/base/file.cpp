@@ -1,0 +1,181 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <utility>
+
+#include "base/error.h"
+
+namespace strata {
+namespace {
+
+struct Descriptor {
+  int fd;
+  ~Descriptor() {
+    if (fd >= 0) ::close(fd);
+  }
+};
+
+template <class F> auto retry(F f) {  // system calls that a signal interrupts
+  for (;;)
+    if (const auto result = f(); result >= 0 || errno != EINTR) return result;
+}
+
+const char* kind_of(mode_t mode) {
+  return S_ISDIR(mode)                    ? "a folder"
+         : S_ISFIFO(mode)                 ? "a pipe"
+         : S_ISCHR(mode) || S_ISBLK(mode) ? "a device"
+         : S_ISSOCK(mode)                 ? "a socket"
+                                          : "no regular file";
+}
+
+// Paths reach the system as C strings, which end at the first zero byte: the rest would silently be left out.
+void check_path(const std::string& path) {
+  STRATA_CHECK(!path.empty(), Value, "the path of a file is empty; give its name");
+  STRATA_CHECK(path.find('\0') == std::string::npos, Value, "the path '{}' has a zero byte in it",
+               path.substr(0, path.find('\0')));
+}
+
+// Where writing to `path` ends up: symbolic links followed, also one that points to nothing yet.
+std::string follow_links(std::string path) {
+  for (int hops = 0; hops < 40; ++hops) {
+    char text[4096];
+    const ssize_t n = ::readlink(path.c_str(), text, sizeof text);
+    if (n < 0 || n == sizeof text) return path;
+    const std::string next(text, static_cast<size_t>(n));
+    const size_t slash = path.rfind('/');
+    path = next.starts_with('/') || slash == std::string::npos ? next : path.substr(0, slash + 1) + next;
+  }
+  fail_io(ELOOP, fmt::format("cannot write '{}'", path));
+}
+
+std::string fresh_name(const std::string& folder) {
+  static std::atomic<uint32_t> counter{0};
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return fmt::format("{}/.strata-{}-{:x}-{}.tmp", folder, ::getpid(), now.tv_nsec, counter.fetch_add(1));
+}
+}  // namespace
+
+std::shared_ptr<FileBytes> FileBytes::map(const std::string& path) {
+  check_path(path);
+  // O_NONBLOCK: opening a pipe must not wait for a writer.
+  const Descriptor file{retry([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); })};
+  if (file.fd < 0) fail_io(errno, fmt::format("cannot open '{}'", path));
+  struct stat info {};
+  if (::fstat(file.fd, &info) < 0) fail_io(errno, fmt::format("cannot read '{}'", path));
+  if (!S_ISREG(info.st_mode))
+    throw IoError(S_ISDIR(info.st_mode) ? EISDIR : EINVAL,
+                  fmt::format("cannot read '{}': it is {}; expected a regular file", path, kind_of(info.st_mode)));
+  const auto size = static_cast<size_t>(info.st_size);
+  void* data = nullptr;
+  if (size) {
+    data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file.fd, 0);
+    if (data == MAP_FAILED) fail_io(errno, fmt::format("cannot map '{}' ({} bytes)", path, size));
+  }
+  return std::shared_ptr<FileBytes>(new FileBytes(static_cast<std::byte*>(data), size, true, path));
+}
+
+std::shared_ptr<FileBytes> FileBytes::copy(Bytes bytes, std::string name) {
+  constexpr size_t kAlign = 64;  // as tensors have it
+  auto* data = static_cast<std::byte*>(std::aligned_alloc(kAlign, (bytes.size() / kAlign + 1) * kAlign));
+  STRATA_CHECK(data, OutOfMemory, "no memory for {} bytes of {}", bytes.size(), name);
+  if (!bytes.empty()) std::memcpy(data, bytes.data(), bytes.size());
+  return std::shared_ptr<FileBytes>(new FileBytes(data, bytes.size(), false, std::move(name)));
+}
+
+FileBytes::~FileBytes() {
+  if (!mapped_) std::free(data_);
+  else if (size_) ::munmap(data_, size_);
+}
+
+AtomicFile::AtomicFile(const std::string& path, size_t size) : shown_(path), size_(size) {
+  check_path(path);
+  target_ = follow_links(path);
+  const size_t slash = target_.rfind('/');
+  folder_ = slash == std::string::npos ? "." : slash == 0 ? "/" : target_.substr(0, slash);
+  STRATA_CHECK(slash + 1 < target_.size(), Value, "cannot write '{}': it names a folder; add a file name", path);
+
+  struct stat old {};
+  const bool replaces = ::stat(target_.c_str(), &old) == 0;
+  if (replaces && !S_ISREG(old.st_mode))
+    throw IoError(
+      S_ISDIR(old.st_mode) ? EISDIR : EINVAL,
+      fmt::format("cannot write '{}': it is {}; give the name of a regular file", path, kind_of(old.st_mode)));
+  // Renaming needs no right to write the old file; a write-protected one is meant to stay.
+  if (replaces && ::access(target_.c_str(), W_OK) < 0) fail_io(errno, fmt::format("cannot write '{}'", path));
+
+  // A file without a name leaves nothing behind when the process is killed. Not every file system has them.
+  file_ = retry([&] { return ::open(folder_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666); });
+  if (file_ < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL || errno == ENOENT)) {
+    const std::string name = fresh_name(folder_);
+    file_ = retry([&] { return ::open(name.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666); });
+    if (file_ >= 0) temporary_ = name;
+  }
+  if (file_ < 0)
+    fail_io(errno, fmt::format("cannot write '{}': no file can be made in the folder '{}'", path, folder_));
+  if (replaces) (void)::fchmod(file_, old.st_mode & 07777);  // best effort: the owner may be another
+  if (size && retry([&] { return ::fallocate(file_, 0, 0, static_cast<off_t>(size)); }) < 0 && errno != EOPNOTSUPP &&
+      errno != ENOSYS && errno != EINVAL) {
+    const int code = errno;
+    discard();
+    fail_writing(code);
+  }
+}
+
+AtomicFile::~AtomicFile() { discard(); }
+
+void AtomicFile::discard() {
+  if (file_ >= 0) ::close(std::exchange(file_, -1));
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  temporary_.clear();
+}
+
+void AtomicFile::fail_writing(int code) const {
+  fail_io(code, fmt::format("cannot write '{}' ({} of {} bytes written; what was there before is unchanged)", shown_,
+                            written_, size_));
+}
+
+void AtomicFile::write(Bytes bytes) {
+  constexpr size_t kMost = size_t{1} << 30;  // one call writes at most 2 GiB
+  while (!bytes.empty()) {
+    const ssize_t n = retry([&] { return ::write(file_, bytes.data(), std::min(bytes.size(), kMost)); });
+    if (n < 0) fail_writing(errno);
+    written_ += static_cast<size_t>(n);
+    bytes = bytes.subspan(static_cast<size_t>(n));
+  }
+}
+
+void AtomicFile::commit() {
+  STRATA_ASSERT(written_ == size_);
+  if (retry([&] { return ::fsync(file_); }) < 0) fail_writing(errno);
+  if (temporary_.empty()) {  // give the file its first name, which rename() needs
+    const std::string name = fresh_name(folder_), self = fmt::format("/proc/self/fd/{}", file_);
+    if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) < 0) fail_writing(errno);
+    temporary_ = name;
+  }
+  if (::close(std::exchange(file_, -1)) < 0 && errno != EINTR) fail_writing(errno);
+  if (::rename(temporary_.c_str(), target_.c_str()) < 0) fail_writing(errno);
+  temporary_.clear();
+  // The new name itself must survive a power cut. File systems that cannot sync a folder say EINVAL.
+  const Descriptor folder{retry([&] { return ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); })};
+  if (folder.fd >= 0 && retry([&] { return ::fsync(folder.fd); }) < 0 && errno != EINVAL)
+    fail_io(errno, fmt::format("'{}' is written, but its folder could not be synced", shown_));
+}
+
+void write_file(const std::string& path, std::string_view text) {
+  AtomicFile file(path, text.size());
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
+}  // namespace strata

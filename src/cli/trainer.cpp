@@ -1,0 +1,236 @@
+#include "cli/trainer.h"
+
+#include <fmt/core.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <numbers>
+#include <numeric>
+
+#include "base/parallel.h"
+#include "cli/progress.h"
+
+namespace strata::cli {
+namespace {
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr float kMean = 0.1307F, kDeviation = 0.3081F;  // of MNIST's pixels
+
+double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
+
+// Ctrl-C asks the loop to stop after the current step; a second one kills, as usual.
+std::atomic<bool> interrupted = false;
+extern "C" void on_interrupt(int) {
+  interrupted = true;
+  std::signal(SIGINT, SIG_DFL);
+}
+class CatchInterrupts {
+ public:
+  CatchInterrupts() : before_(std::signal(SIGINT, on_interrupt)) { interrupted = false; }
+  ~CatchInterrupts() { std::signal(SIGINT, before_); }
+  CatchInterrupts(const CatchInterrupts&) = delete;
+  CatchInterrupts& operator=(const CatchInterrupts&) = delete;
+
+ private:
+  void (*before_)(int);
+};
+
+SmallCnn seeded_network(uint64_t seed) {
+  manual_seed(seed);
+  SmallCnn net;
+  net.to("channels_last");
+  return net;
+}
+
+}  // namespace
+
+Trainer::Trainer(const TrainOptions& options)
+    : options_(options),
+      digits_(load_digits(options.data, options.download, options.quiet)),
+      net_(seeded_network(options.seed)),
+      optimizer_(net_.parameters(), {.lr = options.lr}) {
+  if (options_.threads > 0) set_num_threads(options_.threads);
+  const int64_t all = digits_.train.images.size(0);
+  images_ = options_.limit > 0 ? std::min(options_.limit, all) : all;
+  steps_ = (images_ + options_.batch_size - 1) / options_.batch_size;
+  std::error_code error;
+  fs::create_directories(options_.out, error);
+  STRATA_CHECK(!error, Io, "--out {}: cannot make this folder: {}", options_.out, error.message());
+  if (options_.resume) load_checkpoint();
+  read_metrics();
+}
+
+// Pixels as normalised floats, [count, 1, 28, 28].
+Tensor Trainer::batch(const data::ImageSet& set, const int64_t* which, int64_t count) const {
+  static const std::array<float, 256> values = [] {
+    std::array<float, 256> v;
+    for (size_t i = 0; i < v.size(); ++i) v[i] = (static_cast<float>(i) / 255 - kMean) / kDeviation;
+    return v;
+  }();
+  const int64_t pixels = set.images.size(1) * set.images.size(2);
+  Tensor out = make_tensor(std::array{count, int64_t{1}, set.images.size(1), set.images.size(2)}, DType::F32);
+  const auto* from = set.images.data<uint8_t>();
+  auto* to = out.data<float>();
+  parallel_for(count, 64, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      for (int64_t k = 0; k < pixels; ++k) to[i * pixels + k] = values[from[which[i] * pixels + k]];
+  });
+  return out;
+}
+
+// The epoch's order comes from the seed and its number alone, so that a resumed run sees the same.
+Tensor Trainer::order_of(int64_t epoch) const {
+  Generator generator(options_.seed + 0x9E3779B97F4A7C15ULL * static_cast<uint64_t>(epoch + 1));
+  return randperm(images_, &generator);
+}
+
+// Rises over the first twentieth of the run and falls along a cosine to its end. From the step's number alone: a resumed run
+// takes the same steps.
+double Trainer::learning_rate() const {
+  if (options_.schedule == "constant") return options_.lr;
+  const auto all = static_cast<double>(steps_ * options_.epochs), at = static_cast<double>(epoch_ * steps_ + step_);
+  const double rise = std::min(1.0, (at + 1) / std::max(1.0, all / 20));
+  return options_.lr * rise * 0.5 * (1 + std::cos(std::numbers::pi * at / all));
+}
+
+bool Trainer::train_epoch() {
+  const Tensor order = order_of(epoch_);
+  Progress progress(fmt::format("epoch {}/{}", epoch_ + 1, options_.epochs), steps_, options_.quiet);
+  const auto* labels = digits_.train.labels.data<int64_t>();
+  const int64_t first = step_;
+  const Clock::time_point start = Clock::now();
+  const double before = epoch_seconds_;
+  while (step_ < steps_) {
+    if (interrupted) return false;
+    const int64_t at = step_ * options_.batch_size, count = std::min(options_.batch_size, images_ - at);
+    const int64_t* which = order.data<int64_t>() + at;
+    Tensor targets = make_tensor(std::array{count}, DType::I64);
+    for (int64_t i = 0; i < count; ++i) targets.data<int64_t>()[i] = labels[which[i]];
+
+    optimizer_.set_lr(learning_rate());
+    optimizer_.zero_grad();
+    const Tensor loss = nn::functional::cross_entropy(net_(batch(digits_.train, which, count)), targets);
+    loss.backward();
+    optimizer_.step();
+    const auto value = loss.item<float>();
+    STRATA_CHECK(std::isfinite(value), Runtime,
+                 "the loss is {} at step {} of epoch {}: training has diverged; try a smaller --lr than {}", value,
+                 step_ + 1, epoch_ + 1, options_.lr);
+    losses_.push_back(value);
+    ++step_;
+    epoch_seconds_ = before + seconds_since(start);
+    const double speed = static_cast<double>((step_ - first) * options_.batch_size) / (epoch_seconds_ - before);
+    progress.update(step_, fmt::format("loss {:.4f}  {:.0f} images/s", value, speed));
+  }
+  return true;
+}
+
+double Trainer::test() {
+  const autograd::NoGrad no_grad;
+  constexpr int64_t kBatch = 250;
+  const int64_t n = digits_.test.images.size(0);
+  std::vector<int64_t> which(static_cast<size_t>(n));
+  std::iota(which.begin(), which.end(), 0);
+  net_.eval();
+  int64_t right = 0;
+  for (int64_t at = 0; at < n; at += kBatch) {
+    const int64_t count = std::min(kBatch, n - at);
+    const Tensor guess = argmax(net_(batch(digits_.test, which.data() + at, count)), 1);
+    for (int64_t i = 0; i < count; ++i)
+      right += guess.data<int64_t>()[i] == digits_.test.labels.data<int64_t>()[at + i];
+  }
+  net_.train();
+  return static_cast<double>(right) / static_cast<double>(std::max<int64_t>(n, 1));
+}
+
+int Trainer::run() {
+  if (!options_.quiet)
+    fmt::print(
+      "{} ({}): {} images to train on, {} to test with; {} parameters; device {}, {} threads\n", digits_.name,
+      digits_.source, images_, digits_.test.images.size(0),
+      [&] {
+        int64_t n = 0;
+        for (const Tensor& p : net_.parameters()) n += p.numel();
+        return n;
+      }(),
+      options_.device, num_threads());
+  if (options_.resume && !options_.quiet)
+    fmt::print("resumed after epoch {}{}\n", epoch_, step_ ? fmt::format(" and {} steps", step_) : "");
+  const CatchInterrupts catcher;
+  const Clock::time_point start = Clock::now();
+  while (epoch_ < options_.epochs) {
+    reset_peak_memory_stats();
+    const int64_t before = step_;
+    if (!train_epoch()) {
+      save_checkpoint();
+      fmt::print(stderr,
+                 "\ninterrupted in epoch {} after {} of {} steps; saved {}. Go on with: strata train --resume --out {} "
+                 "(and the same options)\n",
+                 epoch_ + 1, step_, steps_, path("checkpoint.safetensors"), options_.out);
+      return 130;
+    }
+    const double accuracy = test();
+    const auto mean = std::accumulate(losses_.end() - steps_, losses_.end(), 0.0) / static_cast<double>(steps_);
+    const double memory = static_cast<double>(memory_stats().peak_allocated_bytes) / (1 << 20);
+    const auto done = static_cast<double>(steps_);
+    rows_.push_back({options_.device, epoch_ + 1, 1000 * epoch_seconds_ / done,
+                     static_cast<double>(images_) / epoch_seconds_, mean, accuracy, memory});
+    ++epoch_, step_ = 0;
+    epoch_seconds_ = 0;
+    save_checkpoint();
+    write_metrics();
+    write_file(path("plot.png"), plot_png(curve()));
+    if (!options_.quiet) {
+      const Row& r = rows_.back();
+      fmt::print("epoch {}/{}  loss {:.4f}  test accuracy {:.2f}%  {:.0f} images/s  {:.2f} ms a step{}\n", epoch_,
+                 options_.epochs, r.loss, 100 * r.accuracy, r.images_per_second, r.step_ms,
+                 before ? "  (resumed)" : "");
+      std::fflush(stdout);
+    }
+  }
+  report(seconds_since(start));
+  return 0;
+}
+
+void Trainer::report(double seconds) const {
+  if (rows_.empty()) return;
+  const Row& r = rows_.back();
+  if (options_.json) {
+    fmt::print("{}\n", nlohmann::json{{"data", digits_.name},
+                                      {"device", r.device},
+                                      {"epochs", epoch_},
+                                      {"loss", r.loss},
+                                      {"accuracy", r.accuracy},
+                                      {"images_per_second", r.images_per_second},
+                                      {"step_ms", r.step_ms},
+                                      {"memory_mb", r.memory_mb},
+                                      {"seconds", seconds},
+                                      {"out", options_.out}}
+                         .dump(2));
+    return;
+  }
+  if (options_.quiet) return;
+  fmt::print("\n{:.2f}% of the test images are recognised after {} epoch{}; {} in all, peak memory {:.0f} MB\n",
+             100 * r.accuracy, epoch_, epoch_ == 1 ? "" : "s", duration(seconds), r.memory_mb);
+  fmt::print(
+    "  {:<34} weights and optimizer, for --resume and strata.load()\n  {:<34} one row per epoch\n  {:<34} loss, "
+    "accuracy, speed\n",
+    path("checkpoint.safetensors"), path("metrics.csv"), path("plot.png"));
+}
+
+TrainingCurve Trainer::curve() const {
+  TrainingCurve c;
+  c.title = fmt::format("Small CNN on {}, {}: {:.2f}% after {} epoch{}", digits_.name, options_.device,
+                        100 * rows_.back().accuracy, epoch_, epoch_ == 1 ? "" : "s");
+  c.step_losses = losses_, c.steps_per_epoch = steps_;
+  for (const Row& r : rows_) c.epochs.push_back({r.loss, r.accuracy, r.images_per_second});
+  return c;
+}
+
+}  // namespace strata::cli

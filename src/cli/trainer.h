@@ -1,0 +1,57 @@
+// Training of the small CNN: epochs, tests, checkpoints that continue bit for bit, metrics, a plot.
+#pragma once
+#include <string>
+
+#include "cli/digits.h"
+#include "cli/small_cnn.h"
+#include "cli/training_plot.h"
+
+namespace strata::cli {
+
+struct TrainOptions {
+  std::string model = "cnn", data, device = "cpu", out = "results", schedule = "cosine";
+  int64_t epochs = 1, batch_size = 128;
+  double lr = 2e-3;
+  uint64_t seed = 0;
+  int64_t limit = 0;  // images to train on; 0: all
+  int threads = 0;    // 0: all
+  bool resume = false, quiet = false, json = false, download = true;
+};
+
+class Trainer {
+ public:
+  explicit Trainer(const TrainOptions& options);
+  int run();  // exit status: 0, or 130 when interrupted
+
+ private:
+  struct Row {  // of metrics.csv
+    std::string device;
+    int64_t epoch;
+    double step_ms, images_per_second, loss, accuracy, memory_mb;
+  };
+  bool train_epoch();  // false: interrupted
+  double test();       // accuracy on the test set
+  Tensor batch(const data::ImageSet& set, const int64_t* which, int64_t count) const;
+  double learning_rate() const;          // of the next step
+  Tensor order_of(int64_t epoch) const;  // of the training images
+  std::string path(const char* name) const { return options_.out + "/" + name; }
+  void read_metrics();
+  void write_metrics() const;
+  void save_checkpoint() const;
+  void load_checkpoint();
+  Metadata description() const;  // what a checkpoint must agree on to be resumed
+  TrainingCurve curve() const;
+  void report(double seconds) const;
+
+  TrainOptions options_;
+  Digits digits_;
+  SmallCnn net_;
+  optim::Adam optimizer_;
+  int64_t images_, steps_;          // to train on; in an epoch
+  int64_t epoch_ = 0, step_ = 0;    // finished epochs; finished steps of the current one
+  double epoch_seconds_ = 0;        // spent in the current epoch's steps
+  std::vector<float> losses_;       // of every step
+  std::vector<Row> rows_, others_;  // this run's; those of other devices in the same folder
+};
+
+}  // namespace strata::cli

@@ -1,0 +1,25 @@
+// The header of a safetensors file, read with limits: it comes from outside.
+#pragma once
+#include "nn/files/safetensors.h"
+
+namespace strata::files {
+
+constexpr size_t kMaxHeader = 100'000'000, kMaxTensors = 100'000;  // the first is the format's own limit
+constexpr const char* kMetadataKey = "__metadata__";
+
+struct HeaderEntry {
+  std::string name;
+  DType dtype = DType::F32;
+  std::vector<int64_t> shape;
+  uint64_t begin = 0, end = 0;  // in the data after the header
+};
+struct Header {
+  std::vector<HeaderEntry> entries;
+  Metadata metadata;
+  size_t size = 0;  // of length and header together: where the data start
+};
+
+const char* format_name(DType t);  // "F32"
+Header read_header(Bytes file, const std::string& name);
+
+}  // namespace strata::files

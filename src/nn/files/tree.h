@@ -1,0 +1,40 @@
+// Tree: what a checkpoint holds beside plain tensors, nested as in Python: numbers, texts, lists, dicts.
+#pragma once
+#include <optional>
+#include <variant>
+
+#include "nn/files/safetensors.h"
+
+namespace strata {
+
+struct Tree;
+struct TreeList {
+  std::vector<Tree> items;
+  bool tuple = false;
+};
+struct TreeDict {
+  std::vector<Tree> keys, values;  // of one length
+};
+struct STRATA_API Tree {
+  using Value = std::variant<std::monostate, bool, int64_t, double, std::string, DType, Tensor, TreeList, TreeDict>;
+  Value value;
+
+  Tree() = default;  // None
+  Tree(Value v) : value(std::move(v)) {}
+  const Tree* find(std::string_view key) const;  // of a dict: the value under a text; null where there is none
+  template <class T> const T* get() const { return std::get_if<T>(&value); }
+};
+
+namespace files {
+
+constexpr int kMaxDepth = 100;                   // of nesting
+constexpr size_t kMaxNodes = 500'000;            // of one tree: what comes from outside must not fill the memory
+constexpr const char* kTreeKey = "strata.tree";  // the entry of __metadata__ that holds the structure
+
+// A dict of texts to tensors becomes exactly that; anything else, tensors named by their path ("optim.state.0.step") and
+// the structure as a text among the metadata.
+STRATA_API SafeTensors to_safetensors(const Tree& tree);
+STRATA_API Tree to_tree(SafeTensors contents, const std::string& file);
+
+}  // namespace files
+}  // namespace strata

@@ -1,0 +1,281 @@
+// Files: saving and loading trees of tensors, the readers of data sets.
+#include "nn/data/idx.h"
+#include "nn/data/image_sets.h"
+#include "nn/data/synthetic_digits.h"
+#include "nn/files/checkpoint.h"
+#include "python/binding.h"
+
+namespace strata::python {
+namespace {
+
+// A path argument: str, bytes or os.PathLike.
+struct Path {
+  PyObject* bytes = nullptr;
+  ~Path() { Py_XDECREF(bytes); }
+  std::string text() const { return {PyBytes_AS_STRING(bytes), static_cast<size_t>(PyBytes_GET_SIZE(bytes))}; }
+};
+
+std::string utf8(PyObject* text) {
+  Py_ssize_t n;
+  const char* s = PyUnicode_AsUTF8AndSize(text, &n);
+  if (!s) throw PythonError{};
+  return {s, static_cast<size_t>(n)};
+}
+PyObject* text_object(const std::string& s) {
+  return need(PyUnicode_DecodeUTF8(s.data(), static_cast<Py_ssize_t>(s.size()), nullptr));
+}
+
+// --- from Python -------------------------------------------------------------------------------------------------------
+
+Tree tree_of(PyObject* o, const std::string& path, int depth);
+
+TreeDict dict_of(PyObject* o, const std::string& path, int depth) {
+  TreeDict dict;
+  PyObject *key, *value;
+  Py_ssize_t at = 0;
+  while (PyDict_Next(o, &at, &key, &value)) {
+    const Object shown(need(PyObject_Str(key)));
+    const std::string below = path + "[" + utf8(shown.get()) + "]";
+    if (!PyUnicode_Check(key) && !PyLong_Check(key) && !PyFloat_Check(key) && key != Py_None)
+      fail(ErrorKind::Type,
+           fmt::format("save: a key at {} is of type {}; keys are strings or numbers", below, Py_TYPE(key)->tp_name));
+    dict.keys.push_back(tree_of(key, below, depth + 1));
+    dict.values.push_back(tree_of(value, below, depth + 1));
+  }
+  return dict;
+}
+
+Tree tree_of(PyObject* o, const std::string& path, int depth) {
+  STRATA_CHECK(depth <= files::kMaxDepth, Value,
+               "save: the object is nested deeper than {} levels at {}; does it hold itself?", files::kMaxDepth,
+               path.substr(0, 200));
+  if (o == Py_None) return {};
+  if (PyBool_Check(o)) return Tree::Value(o == Py_True);
+  if (PyLong_Check(o)) {
+    int overflow = 0;
+    const long long v = PyLong_AsLongLongAndOverflow(o, &overflow);
+    STRATA_CHECK(!overflow, Value, "save: the integer at {} has more than 64 bits; save it as a string", path);
+    if (v == -1 && PyErr_Occurred()) throw PythonError{};
+    return Tree::Value(static_cast<int64_t>(v));
+  }
+  if (PyFloat_Check(o)) return Tree::Value(PyFloat_AS_DOUBLE(o));
+  if (PyUnicode_Check(o)) return Tree::Value(utf8(o));
+  if (is_tensor(o)) return Tree::Value(autograd::detach(tensor_of(o)));
+  if (Py_TYPE(o) == dtype_type) return Tree::Value(dtype_of_object(o));
+  if (Py_TYPE(o) == device_type) return Tree::Value(to_string(device_of_object(o)));
+  if (PyDict_Check(o)) return Tree::Value(dict_of(o, path, depth));
+  if (PyList_Check(o) || PyTuple_Check(o)) {
+    TreeList list{{}, PyTuple_Check(o) != 0};
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
+      list.items.push_back(tree_of(PySequence_Fast_GET_ITEM(o, i), fmt::format("{}[{}]", path, i), depth + 1));
+    return Tree::Value(std::move(list));
+  }
+  fail(
+    ErrorKind::Type,
+    fmt::format("save: cannot save an object of type {} at {}; a checkpoint holds tensors, numbers, strings, None, and "
+                "lists, tuples and dicts of these. Save module.state_dict() in place of a module, "
+                "strata.tensor(array) in place of an array",
+                Py_TYPE(o)->tp_name, path.empty() ? "the top" : path));
+}
+
+// A dict of names to tensors, as safetensors has it.
+TensorDict tensors_of(PyObject* o) {
+  if (!PyDict_Check(o))
+    fail(ErrorKind::Type, fmt::format("save_file: expected a dict of names to tensors, got {}", Py_TYPE(o)->tp_name));
+  TensorDict tensors;
+  PyObject *key, *value;
+  Py_ssize_t at = 0;
+  while (PyDict_Next(o, &at, &key, &value)) {
+    if (!PyUnicode_Check(key) || !is_tensor(value))
+      fail(ErrorKind::Type, fmt::format("save_file: expected a dict of names to tensors, found an entry {}: {}",
+                                        Py_TYPE(key)->tp_name, Py_TYPE(value)->tp_name));
+    tensors.emplace_back(utf8(key), autograd::detach(tensor_of(value)));
+  }
+  return tensors;
+}
+Metadata metadata_of(PyObject* o) {
+  Metadata metadata;
+  if (o == Py_None) return metadata;
+  PyObject *key, *value;
+  Py_ssize_t at = 0;
+  STRATA_CHECK(PyDict_Check(o), Type, "save_file: metadata is a dict of strings to strings");
+  while (PyDict_Next(o, &at, &key, &value)) {
+    STRATA_CHECK(PyUnicode_Check(key) && PyUnicode_Check(value), Type,
+                 "save_file: metadata is a dict of strings to strings");
+    metadata[utf8(key)] = utf8(value);
+  }
+  return metadata;
+}
+
+// --- to Python ---------------------------------------------------------------------------------------------------------
+
+PyObject* object_of(const Tree& tree);
+PyObject* to_object(std::monostate) { return Py_NewRef(Py_None); }
+PyObject* to_object(bool v) { return PyBool_FromLong(v); }
+PyObject* to_object(int64_t v) { return need(PyLong_FromLongLong(v)); }
+PyObject* to_object(double v) { return need(PyFloat_FromDouble(v)); }
+PyObject* to_object(const std::string& v) { return text_object(v); }
+PyObject* to_object(DType v) { return wrap(v); }
+PyObject* to_object(const Tensor& v) { return need(wrap(v)); }
+PyObject* to_object(const TreeList& v) {
+  const auto n = static_cast<Py_ssize_t>(v.items.size());
+  Object out(need(v.tuple ? PyTuple_New(n) : PyList_New(n)));
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* item = object_of(v.items[static_cast<size_t>(i)]);
+    if (v.tuple) PyTuple_SET_ITEM(out.get(), i, item);
+    else PyList_SET_ITEM(out.get(), i, item);
+  }
+  return out.release();
+}
+PyObject* to_object(const TreeDict& v) {
+  Object out(need(PyDict_New()));
+  for (size_t i = 0; i < v.keys.size(); ++i) {
+    const Object key(object_of(v.keys[i])), value(object_of(v.values[i]));
+    need(PyDict_SetItem(out.get(), key.get(), value.get()));
+  }
+  return out.release();
+}
+PyObject* object_of(const Tree& tree) {
+  return std::visit([](const auto& v) { return to_object(v); }, tree.value);
+}
+
+// --- saving and loading ------------------------------------------------------------------------------------------------
+
+// The bytes of a file with these contents.
+PyObject* bytes_of(const SafeTensors& contents) {
+  const files::SafeTensorsWriter writer(contents.tensors, contents.metadata);
+  Object out(need(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(writer.size()))));
+  char* to = PyBytes_AS_STRING(out.get());
+  writer.write([&](Bytes piece) { to = std::copy_n(reinterpret_cast<const char*>(piece.data()), piece.size(), to); });
+  return out.release();
+}
+PyObject* write(const SafeTensors& contents, const std::string& path) {
+  {
+    const WithoutGil free;
+    strata::save(path, contents.tensors, contents.metadata);
+  }
+  Py_RETURN_NONE;
+}
+std::shared_ptr<FileBytes> copy_of(Py_buffer* view, const char* name) {
+  return FileBytes::copy({static_cast<const std::byte*>(view->buf), static_cast<size_t>(view->len)}, name);
+}
+
+// _save(object, path or None): None returns the bytes.
+PyObject* save(PyObject*, PyObject* args) {
+  PyObject *object, *target;
+  if (!PyArg_ParseTuple(args, "OO", &object, &target)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    const SafeTensors contents = files::to_safetensors(tree_of(object, "", 0));
+    if (target == Py_None) return bytes_of(contents);
+    Path path;
+    if (!PyUnicode_FSConverter(target, &path.bytes)) throw PythonError{};
+    return write(contents, path.text());
+  });
+}
+PyObject* load(PyObject*, PyObject* args) {
+  Path path;
+  if (!PyArg_ParseTuple(args, "O&", PyUnicode_FSConverter, &path.bytes)) return nullptr;
+  return guarded([&] {
+    const Tree tree = [&] {
+      const WithoutGil free;
+      return load_tree(path.text());
+    }();
+    return object_of(tree);
+  });
+}
+PyObject* load_bytes(PyObject*, PyObject* args) {
+  Py_buffer data;
+  if (!PyArg_ParseTuple(args, "y*", &data)) return nullptr;
+  PyObject* result = guarded([&] { return object_of(files::read_any(copy_of(&data, "<bytes>"))); });
+  PyBuffer_Release(&data);
+  return result;
+}
+PyObject* save_file(PyObject*, PyObject* args) {
+  PyObject *tensors, *target, *metadata;
+  if (!PyArg_ParseTuple(args, "OOO", &tensors, &target, &metadata)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    const SafeTensors contents{tensors_of(tensors), metadata_of(metadata)};
+    if (target == Py_None) return bytes_of(contents);
+    Path path;
+    if (!PyUnicode_FSConverter(target, &path.bytes)) throw PythonError{};
+    return write(contents, path.text());
+  });
+}
+// _load_file(path or bytes): (tensors, metadata or None)
+PyObject* pair_of(const SafeTensors& contents) {
+  Object tensors(need(PyDict_New())), metadata(contents.metadata.empty() ? Py_NewRef(Py_None) : need(PyDict_New()));
+  for (const auto& [name, t] : contents.tensors)
+    need(PyDict_SetItem(tensors.get(), Object(text_object(name)).get(), Object(need(wrap(t))).get()));
+  for (const auto& [key, value] : contents.metadata)
+    need(PyDict_SetItem(metadata.get(), Object(text_object(key)).get(), Object(text_object(value)).get()));
+  return PyTuple_Pack(2, tensors.get(), metadata.get());
+}
+PyObject* load_file(PyObject*, PyObject* args) {
+  Path path;
+  if (!PyArg_ParseTuple(args, "O&", PyUnicode_FSConverter, &path.bytes)) return nullptr;
+  return guarded([&] { return pair_of(files::read_safetensors(FileBytes::map(path.text()))); });
+}
+PyObject* load_file_bytes(PyObject*, PyObject* args) {
+  Py_buffer data;
+  if (!PyArg_ParseTuple(args, "y*", &data)) return nullptr;
+  PyObject* result = guarded([&] { return pair_of(files::read_safetensors(copy_of(&data, "<bytes>"))); });
+  PyBuffer_Release(&data);
+  return result;
+}
+
+// --- data sets -----------------------------------------------------------------------------------------------------------
+
+PyObject* pair_of(const data::ImageSet& set) {
+  const Object images(need(wrap(set.images))), labels(need(wrap(set.labels)));
+  return PyTuple_Pack(2, images.get(), labels.get());
+}
+template <class F> auto without_gil(F f) {
+  const WithoutGil free;
+  return f();
+}
+PyObject* read_idx(PyObject*, PyObject* args) {
+  Path path;
+  if (!PyArg_ParseTuple(args, "O&", PyUnicode_FSConverter, &path.bytes)) return nullptr;
+  return guarded([&] { return wrap(without_gil([&] { return data::read_idx(path.text()); })); });
+}
+PyObject* mnist(PyObject*, PyObject* args) {
+  Path root;
+  int train;
+  const char* name;
+  if (!PyArg_ParseTuple(args, "O&ps", PyUnicode_FSConverter, &root.bytes, &train, &name)) return nullptr;
+  return guarded([&] { return pair_of(without_gil([&] { return data::mnist(root.text(), train != 0, name); })); });
+}
+PyObject* has_mnist(PyObject*, PyObject* args) {
+  Path root;
+  const char* name;
+  if (!PyArg_ParseTuple(args, "O&s", PyUnicode_FSConverter, &root.bytes, &name)) return nullptr;
+  return guarded([&] { return PyBool_FromLong(data::has_mnist(root.text(), name)); });
+}
+PyObject* cifar10(PyObject*, PyObject* args) {
+  Path root;
+  int train;
+  if (!PyArg_ParseTuple(args, "O&p", PyUnicode_FSConverter, &root.bytes, &train)) return nullptr;
+  return guarded([&] { return pair_of(without_gil([&] { return data::cifar10(root.text(), train != 0); })); });
+}
+PyObject* draw_digits(PyObject*, PyObject* args) {
+  long long first, n;
+  unsigned long long seed;
+  if (!PyArg_ParseTuple(args, "LLK", &first, &n, &seed)) return nullptr;
+  return guarded([&] { return pair_of(without_gil([&] { return data::draw_digits(first, n, seed); })); });
+}
+}  // namespace
+
+PyMethodDef file_functions[] = {{"_save", save, METH_VARARGS, nullptr},
+                                {"_load", load, METH_VARARGS, nullptr},
+                                {"_load_bytes", load_bytes, METH_VARARGS, nullptr},
+                                {"_save_file", save_file, METH_VARARGS, nullptr},
+                                {"_load_file", load_file, METH_VARARGS, nullptr},
+                                {"_load_file_bytes", load_file_bytes, METH_VARARGS, nullptr},
+                                {"_read_idx", read_idx, METH_VARARGS, nullptr},
+                                {"_mnist", mnist, METH_VARARGS, nullptr},
+                                {"_has_mnist", has_mnist, METH_VARARGS, nullptr},
+                                {"_cifar10", cifar10, METH_VARARGS, nullptr},
+                                {"_draw_digits", draw_digits, METH_VARARGS, nullptr},
+                                {}};
+
+}  // namespace strata::python

@@ -1,0 +1,193 @@
+// What strata.optim asks of the library: the table of optimizers, checks of their options, the step of L-BFGS.
+#include "nn/optim/lbfgs.h"
+#include "nn/optim/rules.h"
+#include "nn/optim/schedules.h"
+#include "python/parse.h"
+
+namespace strata::python {
+namespace {
+
+PyObject* text_or_none(const char* s) { return s ? need(PyUnicode_FromString(s)) : Py_NewRef(Py_None); }
+void set(const Object& dict, const char* key, PyObject* value) {
+  const Object owned(need(value));
+  need(PyDict_SetItemString(dict.get(), key, owned.get()));
+}
+double to_double(PyObject* o) {
+  const Object number(need(PyNumber_Float(o)));
+  return PyFloat_AS_DOUBLE(number.get());
+}
+
+// {name: {"op", "options", "state": [(name, is a number, start, option to start from, option needed)], ...}}
+PyObject* optimizer_rules(PyObject*, PyObject*) {
+  return guarded([] {
+    Object all(need(PyDict_New()));
+    for (const optim::Rule& rule : optim::all_rules()) {
+      const Object entry(need(PyDict_New())), states(need(PyList_New(0))), options(need(PyList_New(0)));
+      for (const optim::StateKind& s : rule.state) {
+        const Object one(need(Py_BuildValue("(sNdNN)", s.name.c_str(), PyBool_FromLong(s.number), s.start,
+                                            text_or_none(s.option), text_or_none(s.needs))));
+        need(PyList_Append(states.get(), one.get()));
+      }
+      bool first = false;  // the op wants to know whether the state is new
+      for (const Param& p : rule.op->params) {
+        first |= p.name == "first";
+        if (p.type == ParamType::Tensors || p.name == "first") continue;
+        const Object name(need(PyUnicode_FromStringAndSize(p.name.data(), static_cast<Py_ssize_t>(p.name.size()))));
+        need(PyList_Append(options.get(), name.get()));
+      }
+      set(entry, "op", PyUnicode_FromString(rule.op->name.c_str()));
+      set(entry, "options", Py_NewRef(options.get()));
+      set(entry, "state", Py_NewRef(states.get()));
+      set(entry, "first", PyBool_FromLong(first));
+      set(entry, "matrices_only", PyBool_FromLong(rule.matrices_only));
+      need(PyDict_SetItemString(all.get(), rule.name, entry.get()));
+    }
+    return all.release();
+  });
+}
+
+// Numbers by name. The names must outlive the result: they are those of the dict.
+optim::Options options_of(PyObject* dict) {
+  optim::Options options;
+  PyObject *key, *value;
+  Py_ssize_t at = 0;
+  while (PyDict_Next(dict, &at, &key, &value)) {
+    const char* name = PyUnicode_AsUTF8(key);
+    if (!name) throw PythonError{};
+    options.push_back({name, to_double(value)});
+  }
+  return options;
+}
+
+PyObject* check_options(PyObject*, PyObject* args) {
+  const char* name;
+  PyObject* options;
+  if (!PyArg_ParseTuple(args, "sO!", &name, &PyDict_Type, &options)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    optim::check_options(name, options_of(options));
+    Py_RETURN_NONE;
+  });
+}
+
+std::vector<Tensor> tensors_of(PyObject* list, const char* who) {
+  const Object items(need(PySequence_Fast(list, "expected a list of tensors")));
+  std::vector<Tensor> tensors;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i)
+    tensors.push_back(require_tensor(PySequence_Fast_GET_ITEM(items.get(), i), who));
+  return tensors;
+}
+
+std::vector<double> numbers_of(PyObject* list) {
+  const Object items(need(PySequence_Fast(list, "expected a list of numbers")));
+  std::vector<double> numbers;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i)
+    numbers.push_back(to_double(PySequence_Fast_GET_ITEM(items.get(), i)));
+  return numbers;
+}
+
+// The state of L-BFGS between a Python dict, whose keys are PyTorch's, and the struct of the same names.
+class StateDict {
+ public:
+  explicit StateDict(PyObject* dict) : dict_(dict) {}
+  template <class F> void get(const char* key, F take) const {
+    PyObject* o = PyDict_GetItemString(dict_, key);
+    if (o && o != Py_None) take(o);
+  }
+  void put(const char* key, PyObject* value) const {
+    const Object owned(need(value));
+    need(PyDict_SetItemString(dict_, key, owned.get()));
+  }
+  optim::LBFGSState read() const {
+    optim::LBFGSState s;
+    get("func_evals", [&](PyObject* o) { s.func_evals = static_cast<int64_t>(to_double(o)); });
+    get("n_iter", [&](PyObject* o) { s.n_iter = static_cast<int64_t>(to_double(o)); });
+    get("d", [&](PyObject* o) { s.d = require_tensor(o, "LBFGS"); });
+    get("t", [&](PyObject* o) { s.t = to_double(o); });
+    get("old_dirs", [&](PyObject* o) { s.old_dirs = tensors_of(o, "LBFGS"); });
+    get("old_stps", [&](PyObject* o) { s.old_stps = tensors_of(o, "LBFGS"); });
+    get("ro", [&](PyObject* o) { s.ro = numbers_of(o); });
+    get("H_diag", [&](PyObject* o) { s.H_diag = to_double(o); });
+    get("prev_flat_grad", [&](PyObject* o) { s.prev_flat_grad = require_tensor(o, "LBFGS"); });
+    get("prev_loss", [&](PyObject* o) { s.prev_loss = to_double(o); });
+    return s;
+  }
+  void write(const optim::LBFGSState& s) const {
+    put("func_evals", PyLong_FromLongLong(s.func_evals));
+    put("n_iter", PyLong_FromLongLong(s.n_iter));
+    if (!s.d) return;
+    put("d", wrap(s.d));
+    put("t", PyFloat_FromDouble(s.t));
+    put("old_dirs", list_of(s.old_dirs, [](const Tensor& t) { return wrap(t); }));
+    put("old_stps", list_of(s.old_stps, [](const Tensor& t) { return wrap(t); }));
+    put("ro", list_of(s.ro, PyFloat_FromDouble));
+    put("H_diag", PyFloat_FromDouble(s.H_diag));
+    put("prev_flat_grad", wrap(s.prev_flat_grad));
+    put("prev_loss", PyFloat_FromDouble(s.prev_loss));
+  }
+
+ private:
+  template <class T, class F> static PyObject* list_of(const std::vector<T>& values, F convert) {
+    Object list(need(PyList_New(0)));
+    for (const T& v : values) {
+      const Object item(need(convert(v)));
+      need(PyList_Append(list.get(), item.get()));
+    }
+    return list.release();
+  }
+  PyObject* dict_;
+};
+
+PyObject* lbfgs_step(PyObject*, PyObject* args) {
+  PyObject *params, *options, *state, *closure;
+  if (!PyArg_ParseTuple(args, "OO!O!O", &params, &PyDict_Type, &options, &PyDict_Type, &state, &closure))
+    return nullptr;
+  return guarded([&] {
+    const StateDict dict(state);
+    optim::LBFGSState s = dict.read();
+    Object first;  // what the closure gave before the step, as it gave it
+    const auto evaluate = [&] {
+      Object result(need(PyObject_CallNoArgs(closure)));
+      Tensor loss = is_tensor(result.get()) ? tensor_of(result.get()) : tensor_from_data(result.get(), DType::F64);
+      if (!first) first = std::move(result);
+      return loss;
+    };
+    optim::lbfgs_step(tensors_of(params, "LBFGS"), options_of(options), s, evaluate);
+    dict.write(s);
+    return first.release();
+  });
+}
+
+// (name, numbers, epoch, lr, base, initial, from the epoch alone) -> the rate
+PyObject* scheduled_lr(PyObject*, PyObject* args) {
+  const char* name;
+  PyObject *list, *lr, *base;
+  double epoch;
+  int initial, alone;
+  if (!PyArg_ParseTuple(args, "sOdOOpp", &name, &list, &epoch, &lr, &base, &initial, &alone)) return nullptr;
+  return guarded([&] {
+    const optim::Schedule& schedule = optim::find_schedule(name);
+    const std::vector<double> numbers = numbers_of(list);
+    STRATA_CHECK(numbers.size() >= schedule.numbers, Value, "{} needs {} numbers, got {}", name, schedule.numbers,
+                 numbers.size());
+    const optim::Moment moment{epoch, to_double(lr), to_double(base), initial != 0};
+    return PyFloat_FromDouble((alone ? schedule.at : schedule.next)(moment, numbers));
+  });
+}
+PyObject* check_schedule(PyObject*, PyObject* args) {
+  const char* name;
+  PyObject* list;
+  if (!PyArg_ParseTuple(args, "sO", &name, &list)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    optim::find_schedule(name).check(numbers_of(list));
+    Py_RETURN_NONE;
+  });
+}
+
+}  // namespace
+
+PyMethodDef optim_functions[] = {
+  {"_optimizer_rules", optimizer_rules, METH_NOARGS, nullptr}, {"_check_options", check_options, METH_VARARGS, nullptr},
+  {"_lbfgs_step", lbfgs_step, METH_VARARGS, nullptr},          {"_scheduled_lr", scheduled_lr, METH_VARARGS, nullptr},
+  {"_check_schedule", check_schedule, METH_VARARGS, nullptr},  {}};
+
+}  // namespace strata::python

@@ -1,0 +1,201 @@
+"""`strata train` as a user runs it: what it prints and writes, resuming, Ctrl-C, bad arguments, bad files, a full disk."""
+
+import csv
+import json
+import os
+import pathlib
+import resource
+import signal
+import struct
+import subprocess
+import zlib
+
+import numpy as np
+import pytest
+import strata
+
+BUILD = pathlib.Path(os.environ.get("STRATA_BUILD_DIR", pathlib.Path(__file__).parents[2] / "build" / "release"))
+STRATA = str(BUILD / "bin" / "strata")
+
+
+def train(*arguments, status=0, **options):
+    done = subprocess.run([STRATA, "train", *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done
+
+
+def png_size(path):
+    """Width and height, after checking every chunk's sum and that the pixels unpack."""
+    data = path.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    at, packed, size = 8, b"", None
+    while at < len(data):
+        (length,) = struct.unpack(">I", data[at : at + 4])
+        kind, body = data[at + 4 : at + 8], data[at + 8 : at + 8 + length]
+        assert zlib.crc32(kind + body) == struct.unpack(">I", data[at + 8 + length : at + 12 + length])[0]
+        if kind == b"IHDR":
+            size = struct.unpack(">II", body[:8])
+        if kind == b"IDAT":
+            packed += body
+        at += 12 + length
+    assert len(zlib.decompress(packed)) == size[1] * (1 + 3 * size[0])
+    return size
+
+
+def test_learns_and_writes_what_it_promises(digits, tmp_path):
+    done = train("--data", digits, "--epochs", 4, "--batch-size", 32, "--out", tmp_path / "out")
+    rows = list(csv.DictReader((tmp_path / "out/metrics.csv").open()))
+    assert [r["epoch"] for r in rows] == ["1", "2", "3", "4"]
+    assert set(rows[0]) == {"device", "epoch", "step_ms", "images_per_s", "loss", "accuracy", "memory_mb"}
+    assert float(rows[-1]["loss"]) < 0.5 * float(rows[0]["loss"])
+    assert float(rows[-1]["accuracy"]) > 0.85
+    assert all(float(r["images_per_s"]) > 0 and float(r["memory_mb"]) > 1 for r in rows)
+    assert png_size(tmp_path / "out/plot.png") == (1280, 720)
+    assert "MNIST" in done.stdout and "plot.png" in done.stdout and "% of the test images" in done.stdout
+    assert "epoch 4/4 63/63" in done.stderr
+
+
+def test_checkpoint_holds_the_network(digits, tmp_path):
+    train("--data", digits, "--epochs", 1, "--batch-size", 64, "--out", tmp_path, "--quiet")
+    saved = strata.load(tmp_path / "checkpoint.safetensors")
+    shapes = {k.removeprefix("model."): tuple(v.shape) for k, v in saved.items() if k.startswith("model.")}
+    assert shapes["conv2.weight"] == (64, 32, 3, 3) and shapes["fc1.weight"] == (128, 3136)
+
+
+def tensors(folder):
+    return {k: v.numpy() for k, v in strata.load(folder / "checkpoint.safetensors").items() if not k.startswith("train.rows")}
+
+
+def assert_same_bits(a, b):
+    assert a.keys() == b.keys()
+    for key in a:
+        if key != "train.position":  # holds the time spent
+            np.testing.assert_array_equal(a[key], b[key], err_msg=key)
+
+
+def test_interrupted_and_resumed_gives_the_same_bits(digits, tmp_path):
+    options = ["--data", digits, "--epochs", 3, "--batch-size", 32, "--seed", 5]
+    train(*options, "--out", tmp_path / "whole", "--quiet")
+    command = [STRATA, "train", *map(str, options), "--out", str(tmp_path / "parts")]
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    for line in running.stderr:
+        if line.startswith("epoch 2/3"):
+            running.send_signal(signal.SIGINT)
+            break
+    rest = running.stderr.read()
+    assert running.wait(timeout=60) == 130, rest
+    assert "interrupted" in rest and "--resume" in rest
+    done = train(*options, "--out", tmp_path / "parts", "--resume")
+    assert "resumed after epoch 1" in done.stdout
+    assert_same_bits(tensors(tmp_path / "whole"), tensors(tmp_path / "parts"))
+    assert len((tmp_path / "parts/metrics.csv").read_text().splitlines()) == 4
+
+
+def test_thread_count_does_not_change_the_bits(digits, tmp_path):
+    options = ["--data", digits, "--limit", 512, "--batch-size", 64, "--quiet"]
+    train(*options, "--threads", 1, "--out", tmp_path / "one")
+    train(*options, "--threads", 2, "--out", tmp_path / "two")
+    assert_same_bits(tensors(tmp_path / "one"), tensors(tmp_path / "two"))
+
+
+def test_json_is_all_that_is_printed(digits, tmp_path):
+    done = train("--data", digits, "--limit", 128, "--out", tmp_path, "--json")
+    result = json.loads(done.stdout)
+    assert result["device"] == "cpu" and 0 <= result["accuracy"] <= 1 and done.stderr == ""
+
+
+def test_rows_of_other_devices_stay(digits, tmp_path):
+    (tmp_path / "metrics.csv").write_text(
+        "device,epoch,step_ms,images_per_s,loss,accuracy,memory_mb\ncuda,1,0.5,99,0.1,0.99,5\ncpu,7,1,1,1,1,1\n"
+    )
+    train("--data", digits, "--limit", 128, "--out", tmp_path, "--quiet")
+    rows = list(csv.DictReader((tmp_path / "metrics.csv").open()))
+    assert [(r["device"], r["epoch"]) for r in rows] == [("cuda", "1"), ("cpu", "1")]
+
+
+def test_without_mnist_it_says_so_and_draws_digits(tmp_path):
+    nowhere = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "STRATA_MNIST_URL": f"file://{tmp_path}/none"}
+    done = train("--limit", 256, "--out", tmp_path / "out", cwd=tmp_path, env=nowhere)
+    assert "using synthetic digits" in done.stderr and "synthetic digits" in done.stdout
+
+
+def test_a_download_with_wrong_contents_is_refused(digits, tmp_path):
+    wrong = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "STRATA_MNIST_URL": f"file://{digits}"}
+    done = train("--data", "mnist", "--out", tmp_path / "out", cwd=tmp_path, env=wrong, status=2)
+    assert "could not be downloaded" in done.stderr and "--data synthetic" in done.stderr
+    assert not [p for p in (tmp_path / ".cache").rglob("*") if p.is_file()]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (["--batch-size", "0"], 1, "--batch-size"),
+        (["--batch-size", "-1"], 1, "--batch-size"),
+        (["--batch-size", "1e30"], 1, "--batch-size"),
+        (["--batch-size", "nan"], 1, "--batch-size"),
+        (["--epochs", "0"], 1, "--epochs"),
+        (["--epochs", "x"], 1, "--epochs"),
+        (["--lr", "0"], 1, "--lr"),
+        (["--lr", "nan"], 1, "--lr"),
+        (["--lr", "-1"], 1, "--lr"),
+        (["--seed", "-1"], 1, "--seed"),
+        (["--model", "resnet"], 1, "--model"),
+        (["--device", "cuda"], 3, "CPU only"),
+        (["--device", "tpu"], 1, "strata devices"),
+        (["--data", "/no/such/folder"], 2, "no such folder"),
+        (["--data", "/dev/null"], 2, "this is a file"),
+        (["--no-such-option"], 1, "--no-such-option"),
+        (["--out", "/dev/null/x"], 2, "--out"),
+    ],
+    ids=lambda v: " ".join(v) if isinstance(v, list) else None,
+)
+def test_bad_arguments(arguments, status, says, digits, tmp_path):
+    given = ["--data", digits, "--limit", 64, *arguments]
+    if "--data" in arguments:
+        given = given[2:]
+    done = train(*given, cwd=tmp_path, status=status)
+    assert says in done.stderr
+    assert not (tmp_path / "results/checkpoint.safetensors").exists()
+
+
+@pytest.mark.parametrize("damage", ["cut", "garbage", "empty", "missing", "other"])
+def test_resume_from_a_bad_checkpoint(damage, digits, tmp_path):
+    options = ["--data", digits, "--limit", 64, "--out", tmp_path]
+    train(*options, "--quiet")
+    file = tmp_path / "checkpoint.safetensors"
+    whole = file.read_bytes()
+    if damage == "missing":
+        file.unlink()
+    elif damage == "other":
+        strata.save({"a": strata.ones(2)}, file)
+    else:
+        file.write_bytes({"cut": whole[: len(whole) // 2], "garbage": b"\xff" * 100, "empty": b""}[damage])
+    done = subprocess.run([STRATA, "train", *map(str, options), "--resume"], capture_output=True, text=True, timeout=60)
+    assert done.returncode in (1, 2), done.stderr
+    assert "checkpoint.safetensors" in done.stderr
+
+
+def test_resume_with_other_options_names_them(digits, tmp_path):
+    train("--data", digits, "--limit", 64, "--out", tmp_path, "--quiet")
+    done = train("--data", digits, "--limit", 64, "--out", tmp_path, "--resume", "--seed", 9, status=1)
+    assert "seed 0" in done.stderr and "9" in done.stderr
+
+
+def test_a_full_disk_leaves_the_old_checkpoint(digits, tmp_path):
+    options = ["--data", digits, "--limit", 64, "--out", tmp_path]
+    train(*options, "--quiet")
+    before = (tmp_path / "checkpoint.safetensors").read_bytes()
+
+    def small_files():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    done = train(*options, "--seed", 3, preexec_fn=small_files, status=2)
+    assert "checkpoint.safetensors" in done.stderr
+    assert (tmp_path / "checkpoint.safetensors").read_bytes() == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["checkpoint.safetensors", "metrics.csv", "plot.png"]
+
+
+def test_divergence_is_an_error_with_advice(digits, tmp_path):
+    done = train("--data", digits, "--lr", 100000, "--epochs", 3, "--batch-size", 32, "--schedule", "constant", "--out", tmp_path, status=1)
+    assert "diverged" in done.stderr and "--lr" in done.stderr
