@@ -34,6 +34,7 @@ train-cpu: package ## Train the small network on the CPU (TRAIN_ARGS="--epochs 5
 bench: build ## Measure, beside PyTorch where it is installed
 	@test -f bench/run.py || { echo "make bench: bench/run.py is not in this checkout; \`make test\` shows what works." >&2; exit 3; }
 	@$(ENV) $(PYTHON) bench/run.py $(BENCH_ARGS)
+	@$(ENV) $(PYTHON) bench/run_networks.py $(BENCH_ARGS)
 	@$(ENV) $(PYTHON) bench/sweeps.py
 
 # --- build -----------------------------------------------------------------------------------------------------------

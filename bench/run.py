@@ -26,10 +26,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 class Library:
     """A worker process that times cases of one module."""
 
-    def __init__(self, python, module, env):
-        self.process = subprocess.Popen(
-            [python, str(HERE / "worker.py"), module], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env
-        )
+    def __init__(self, python, module, env, suite="cases"):
+        command = [python, str(HERE / "worker.py"), module, suite]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
         line = self.process.stdout.readline()
         if not line:
             raise SystemExit(f"bench: {python} cannot import {module}")

@@ -50,13 +50,9 @@ Team& team() {
   return t;
 }
 
-struct Loop {
-  int64_t n, piece;
-  void (*body)(void*, int64_t, int64_t);
-  void* context;
-  std::mutex mutex;
-  std::exception_ptr error;
-#ifdef __SANITIZE_THREAD__  // libgomp's own barriers are invisible to ThreadSanitizer: say again what they guarantee
+// What libgomp's own barriers at both ends of a region guarantee, said again for ThreadSanitizer, to which they are invisible.
+struct Fence {
+#ifdef __SANITIZE_THREAD__
   std::atomic<int> opened{1}, done{0};
   void enter() { opened.load(std::memory_order_acquire); }
   void leave() { done.fetch_add(1, std::memory_order_release); }
@@ -68,6 +64,14 @@ struct Loop {
   void open() {}
   void close() {}
 #endif
+};
+
+struct Loop : Fence {
+  int64_t n, piece;
+  void (*body)(void*, int64_t, int64_t);
+  void* context;
+  std::mutex mutex;
+  std::exception_ptr error;
 
   void run(int64_t index) {
     const int64_t begin = std::min(n, index * piece), end = std::min(n, begin + piece);
@@ -92,7 +96,38 @@ void enter(void* p) {
   inside_loop = before;
   loop.leave();
 }
+
+struct TeamWork : Fence {
+  void (*body)(void*, int, int, TeamBarrier&);
+  void* context;
+  TeamBarrier barrier;
+};
+void enter_team(void* p) {
+  auto& work = *static_cast<TeamWork*>(p);
+  work.enter();
+  const bool before = inside_loop;
+  inside_loop = true;
+  work.body(work.context, team().thread_num(), team().team_size(), work.barrier);
+  inside_loop = before;
+  work.leave();
+}
 }  // namespace
+
+void TeamBarrier::wait(int members) {
+  if (members == 1) return;
+  const uint32_t phase = phase_.load(std::memory_order_relaxed);
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == members) {
+    arrived_.store(0, std::memory_order_relaxed);
+    phase_.store(phase + 1, std::memory_order_release);
+    return;
+  }
+  for (int spins = 0; phase_.load(std::memory_order_acquire) == phase; ++spins) {
+    if (spins >= 1000) sched_yield();
+#ifdef __x86_64__
+    else __builtin_ia32_pause();
+#endif
+  }
+}
 
 int hardware_threads() {
   static const int count = [] {
@@ -120,13 +155,22 @@ void set_num_threads(int n) {
   wanted_threads.store(n, std::memory_order_relaxed);
 }
 
+void detail::run_team(int most, void (*body)(void*, int, int, TeamBarrier&), void* context) {
+  const int threads = std::min(num_threads(), most);
+  TeamWork work{{}, body, context, {}};
+  if (threads <= 1 || !team().parallel) return body(context, 0, 1, work.barrier);
+  work.open();
+  team().parallel(enter_team, &work, static_cast<unsigned>(threads), 0);
+  work.close();
+}
+
 SerialLoops::SerialLoops() : before_(inside_loop) { inside_loop = true; }
 SerialLoops::~SerialLoops() { inside_loop = before_; }
 
 void detail::run_parallel(int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* context) {
   const int64_t threads = std::min<int64_t>(num_threads(), (n + grain - 1) / std::max<int64_t>(grain, 1));
   if (threads <= 1 || !team().parallel) return body(context, 0, n);
-  Loop loop{n, (n + threads - 1) / threads, body, context, {}, nullptr};
+  Loop loop{{}, n, (n + threads - 1) / threads, body, context, {}, nullptr};
   loop.open();
   team().parallel(enter, &loop, static_cast<unsigned>(threads), 0);
   loop.close();

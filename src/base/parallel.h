@@ -1,5 +1,6 @@
 // Parallel loops over the one team of threads that our kernels and oneDNN share (libgomp's, opened on first use).
 #pragma once
+#include <atomic>
 #include <cstdint>
 
 #include "base/api.h"
@@ -10,6 +11,16 @@ STRATA_API int num_threads();            // threads a loop may use; 1 inside a p
 STRATA_API void set_num_threads(int n);  // for loops started from any thread
 STRATA_API int hardware_threads();
 STRATA_API void open_thread_team();  // loads libgomp if nobody did: before a library that would bring it along
+
+// Where the members of a team wait for each other. Spins for some ten microseconds, then lets others run.
+class STRATA_API TeamBarrier {
+ public:
+  void wait(int members);
+
+ private:
+  std::atomic<int> arrived_{0};
+  std::atomic<uint32_t> phase_{0};
+};
 
 // Keeps the loops of this thread to itself for the length of a scope: where threads of one's own are the parallelism.
 class STRATA_API SerialLoops {
@@ -24,6 +35,7 @@ class STRATA_API SerialLoops {
 };
 
 namespace detail {
+STRATA_API void run_team(int most, void (*body)(void*, int, int, TeamBarrier&), void* context);
 // Calls body(context, begin, end) on disjoint pieces that cover [0, n). Exceptions of a piece are rethrown here.
 STRATA_API void run_parallel(int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* context);
 }  // namespace detail
@@ -35,6 +47,17 @@ template <class Body> void parallel_for(int64_t n, int64_t grain, const Body& bo
   if (n <= grain || num_threads() == 1) return body(int64_t{0}, n);
   detail::run_parallel(
     n, grain, [](void* context, int64_t begin, int64_t end) { (*static_cast<const Body*>(context))(begin, end); },
+    const_cast<Body*>(&body));
+}
+
+// body(index, members, barrier), once per member of a team of at most `most` threads that all run at the same time: for work
+// whose steps depend on each other. The body must not throw.
+template <class Body> void parallel_team(int most, const Body& body) {
+  detail::run_team(
+    most,
+    [](void* context, int index, int members, TeamBarrier& barrier) {
+      (*static_cast<const Body*>(context))(index, members, barrier);
+    },
     const_cast<Body*>(&body));
 }
 

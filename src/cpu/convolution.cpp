@@ -5,6 +5,7 @@
 #include "base/parallel.h"
 #include "cpu/gemm.h"
 #include "cpu/onednn_loader.h"
+#include "cpu/packed.h"
 #include "cpu/staging.h"
 
 namespace strata::cpu {
@@ -192,6 +193,27 @@ onednn::Convolution describe(const ConvShape& s, ConvWay way, const TensorImpl& 
   }
   return c;
 }
+// The order of packed weights depends on everything that a primitive was made for.
+FormKey form_key(const onednn::Convolution& c) {
+  uint64_t hash = static_cast<uint64_t>(num_threads());
+  const auto mix = [&](const int64_t* values, int count) {
+    for (int i = 0; i < count; ++i)
+      hash = (hash ^ static_cast<uint64_t>(values[i])) * 0x9e3779b97f4a7c15ull, hash ^= hash >> 31;
+  };
+  const int n = c.spatial + 2;
+  for (const int64_t* p : {c.input, c.input_stride, c.output, c.output_stride}) mix(p, n);
+  for (const int64_t* p : {c.weight, c.weight_stride}) mix(p, n + (c.groups > 1));
+  for (const int64_t* p : {c.stride, c.dilation, c.pad_left, c.pad_right}) mix(p, c.spatial);
+  return {static_cast<int64_t>(Form::OneDnn),
+          static_cast<int64_t>(hash),
+          c.input[0],
+          c.input[1],
+          c.output[1],
+          static_cast<int64_t>(c.pass) * 16 + static_cast<int64_t>(c.type) * 2 + c.bias,
+          c.groups,
+          n};
+}
+
 // oneDNN cuts the batch by the number of threads to sum a weight gradient, so that its bits depend on it. Here the cut
 // depends on the sizes alone: pieces of the batch, and blocks of output channels when the batch is short.
 struct WeightPieces {
@@ -238,7 +260,7 @@ void weight_in_pieces(const ConvShape& s, const TensorImpl& big, const TensorImp
                  for (int64_t p = begin; p < end; ++p) {
                    Tensor x, y, w;
                    const auto c = weight_piece(s, big, partial, small, p, pieces, x, y, w);
-                   if (!onednn_table()->convolution(c, x.bytes(), w.bytes(), nullptr, y.bytes()))
+                   if (!onednn_table()->convolution(c, x.bytes(), w.bytes(), nullptr, y.bytes(), nullptr))
                      onednn_failed("convolution");
                  }
                });
@@ -277,8 +299,14 @@ void conv_onednn(const ConvShape& s, ConvWay way, const TensorImpl& big, const T
                  const TensorImpl& small, const TensorImpl* bias) {
   if (way == ConvWay::Weight) return weight_in_pieces(s, big, weight, small);
   const Tensor row = bias ? staged(*bias, bias->dtype) : Tensor();
-  if (!onednn_table()->convolution(describe(s, way, big, weight, small, bias != nullptr), big.data, weight.data,
-                                   row ? row.bytes() : nullptr, small.data))
+  const auto c = describe(s, way, big, weight, small, bias != nullptr);
+  Ref<Storage> packed;
+  if (const size_t bytes = onednn_table()->convolution_weight_bytes(c))
+    packed = form_of(weight, form_key(c), bytes, [&](std::byte* to) {
+      if (!onednn_table()->convolution_pack(c, weight.data, to)) onednn_failed("convolution");
+    });
+  if (!onednn_table()->convolution(c, big.data, weight.data, row ? row.bytes() : nullptr, small.data,
+                                   packed ? packed->data : nullptr))
     onednn_failed("convolution");
 }
 

@@ -60,6 +60,16 @@ template <class T> void channel_affine(const Channels& k, const T* x, const T* s
   });
 }
 
+template <class T> void row_affine(int64_t rows, int64_t c, const T* x, const T* scale, const T* shift, T* y) {
+  parallel_for(rows, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, c)), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const T* from = x + r * c;
+      T* to = y + r * c;
+      for (int64_t i = 0; i < c; ++i) to[i] = from[i] * scale[i] + shift[i];
+    }
+  });
+}
+
 template <class T>
 void channel_grad_sums(const Channels& k, const T* g, const T* x, const T* mean, T* sum_g, T* sum_gx) {
   over_channels(k, [&](int64_t c) {
@@ -104,6 +114,7 @@ void column_grad_sums(int64_t rows, int64_t n, const T* g, const T* x, const T* 
 #define STRATA_NORMS(T)                                                                                 \
   template void channel_stats(const Channels&, const T*, T*, T*);                                       \
   template void channel_affine(const Channels&, const T*, const T*, const T*, T*);                      \
+  template void row_affine(int64_t, int64_t, const T*, const T*, const T*, T*);                         \
   template void channel_grad_sums(const Channels&, const T*, const T*, const T*, T*, T*);               \
   template void channel_combine(const Channels&, const T*, const T*, const T*, const T*, const T*, T*); \
   template void column_grad_sums(int64_t, int64_t, const T*, const T*, const T*, const T*, T*, T*);

@@ -11,6 +11,8 @@ struct Channels {
 };
 template <class T> void channel_stats(const Channels& k, const T* x, T* mean, T* variance);  // biased variance
 template <class T> void channel_affine(const Channels& k, const T* x, const T* scale, const T* shift, T* y);
+// The same for [rows, c]: channels-last.
+template <class T> void row_affine(int64_t rows, int64_t c, const T* x, const T* scale, const T* shift, T* y);
 // Sums over n and s of g and of g (x - mean).
 template <class T>
 void channel_grad_sums(const Channels& k, const T* g, const T* x, const T* mean, T* sum_g, T* sum_gx);

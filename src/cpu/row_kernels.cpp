@@ -205,6 +205,35 @@ void NormForward(const NormRows<float>& p, const float* x, float* y, float* mean
   }
 }
 
+// With h = g w: rstd (h - mean(h) - (x - mean) rstd^2 mean(h (x - mean))); without centring the middle term is missing.
+void NormBackward(const NormRows<float>& p, const float* g, const float* x, const float* mean, const float* rstd,
+                  float* out, int64_t rows) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), n = p.n;
+  const float inverse = 1.f / static_cast<float>(n);
+  for (int64_t r = 0; r < rows; ++r, g += n, x += n, out += n) {
+    const V m = hn::Set(d, mean ? mean[r] : 0.f);
+    const auto at = [&](int64_t i, auto mask, V& h, V& deviation) HWY_ATTR {
+      h = hn::MaskedLoad(mask, d, g + i);
+      if (p.weight) h = hn::Mul(h, hn::MaskedLoad(mask, d, p.weight + i));
+      deviation = hn::IfThenElseZero(mask, hn::Sub(hn::MaskedLoad(mask, d, x + i), m));
+    };
+    V a = hn::Zero(d), b = a, h, deviation;
+    for (int64_t i = 0; i < n; i += lanes) {
+      at(i, hn::FirstN(d, static_cast<size_t>(std::min(lanes, n - i))), h, deviation);
+      a = hn::Add(a, h), b = hn::MulAdd(h, deviation, b);
+    }
+    const float s = rstd[r];
+    const V scale = hn::Set(d, s), slope = hn::Set(d, hn::GetLane(hn::SumOfLanes(d, b)) * s * s * inverse),
+            centre = hn::Set(d, p.centred ? hn::GetLane(hn::SumOfLanes(d, a)) * inverse : 0.f);
+    for (int64_t i = 0; i < n; i += lanes) {
+      const auto mask = hn::FirstN(d, static_cast<size_t>(std::min(lanes, n - i)));
+      at(i, mask, h, deviation);
+      hn::BlendedStore(hn::Mul(scale, hn::NegMulAdd(deviation, slope, hn::Sub(h, centre))), mask, d, out + i);
+    }
+  }
+}
+
 }  // namespace strata::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -214,6 +243,7 @@ namespace strata::cpu {
 HWY_EXPORT(SoftmaxForward);
 HWY_EXPORT(SoftmaxBackward);
 HWY_EXPORT(NormForward);
+HWY_EXPORT(NormBackward);
 
 namespace {
 template <class T> void softmax_plain(const SoftmaxRows& s, const T* x, T* y) {
@@ -294,7 +324,7 @@ void norm_forward(const NormRows<double>& p, const double* x, double* y, double*
 }
 void norm_backward(const NormRows<float>& p, const float* g, const float* x, const float* mean, const float* rstd,
                    float* out, int64_t rows) {
-  norm_plain_backward(p, g, x, mean, rstd, out, rows);
+  HWY_DYNAMIC_DISPATCH(NormBackward)(p, g, x, mean, rstd, out, rows);
 }
 void norm_backward(const NormRows<double>& p, const double* g, const double* x, const double* mean, const double* rstd,
                    double* out, int64_t rows) {

@@ -1,6 +1,7 @@
 #include "cpu/staging.h"
 
 #include "base/parallel.h"
+#include "cpu/copy.h"
 
 namespace strata::cpu {
 namespace {
@@ -74,6 +75,25 @@ Tensor staged(const TensorImpl& t, DType dtype) {
   Tensor copy = make_tensor(t.sizes(), dtype);
   copy_values(*copy, t);
   return copy;
+}
+
+Tensor staged_like(const TensorImpl& t, const TensorImpl& like, DType dtype) {
+  bool same = t.dtype == dtype;
+  for (int d = 0; same && d < t.ndim; ++d) same = t.shape[d] == 1 || t.strides[d] == like.strides[d];
+  if (same) return borrow(t);
+  Tensor out = shape_only(like);
+  out->dtype = dtype;
+  out->allocate();
+  copy(*out, t);
+  return out;
+}
+
+bool channels_last(const TensorImpl& t) {
+  if (t.ndim < 3 || t.shape[1] == 1 || t.strides[1] != 1) return false;
+  int64_t n = t.shape[1];
+  for (int d = t.ndim; d-- > 2; n *= t.shape[d])
+    if (t.shape[d] != 1 && t.strides[d] != n) return false;
+  return t.shape[0] == 1 || t.strides[0] == n;
 }
 
 void copy_scaled(const Tensor& dst, const TensorImpl& src, double factor) {

@@ -9,6 +9,10 @@ namespace strata::cpu {
 void copy_values(const TensorImpl& dst, const TensorImpl& src);
 // A contiguous copy in the given dtype, or the tensor itself when it already is that.
 Tensor staged(const TensorImpl& t, DType dtype);
+// The same with the memory order of `like`, which has its shape.
+Tensor staged_like(const TensorImpl& t, const TensorImpl& like, DType dtype);
+// [n, c, …] with the values of a pixel's channels next to each other, the pixels in order.
+bool channels_last(const TensorImpl& t);
 Tensor borrow(const TensorImpl& t);  // an owning pointer to a tensor that an Args holds
 // dst = factor * src, broadcast; factor 0 gives zeros whatever src holds.
 void copy_scaled(const Tensor& dst, const TensorImpl& src, double factor);

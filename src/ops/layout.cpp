@@ -52,7 +52,8 @@ bool has_layout(const TensorImpl& t, std::string_view format, const char* op) {
   channels_last_strides(*other);
   for (int d = 0; d < t.ndim; ++d)
     if (t.shape[d] != 1 && t.strides[d] != other->strides[d]) return false;
-  return true;
+  // One channel fits both orders. The stride of that dimension says which one is meant, and convolutions follow it.
+  return t.shape[1] != 1 || t.strides[1] == 1 || t.numel == t.shape[0];
 }
 
 Tensor begin_view(const TensorImpl& t, int64_t offset) {

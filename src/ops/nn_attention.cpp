@@ -12,6 +12,13 @@ Tensor repeated_heads(const Tensor& t, int64_t times) {  // [..., h, s, e] to [.
   shape[head] *= times;
   return reshape(expand(unsqueeze(t, static_cast<int64_t>(head) + 1), wide), shape);
 }
+
+// The same batch dimensions everywhere: nothing to broadcast.
+bool plain_batches(const Tensor& q, const Tensor& k, const Tensor& v) {
+  bool same = q.dim() == k.dim() && q.dim() == v.dim();
+  for (int d = 0; same && d < q.dim() - 2; ++d) same = q.size(d) == k.size(d) && q.size(d) == v.size(d);
+  return same;
+}
 }  // namespace
 
 STRATA_OP(scaled_dot_product_attention,
@@ -48,6 +55,8 @@ STRATA_OP(scaled_dot_product_attention,
       v = repeated_heads(value, query.size(-3) / value.size(-3));
     }
     const double factor = scale ? *scale : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(query.size(-1), 1)));
+    if (!mask && dropout_p == 0 && plain_batches(query, k, v) && columns > 0)
+      return _attention(query, k, v, causal, factor)[0];
     Tensor scores = matmul(mul(query, factor), transpose(k, -2, -1));
     Tensor keep = mask && mask.dtype() == DType::Bool ? mask : Tensor();
     if (causal) {

@@ -24,6 +24,11 @@ Tensor per_channel(const Tensor& t, int ndim) {  // [c] as [1, c, 1, …]
   return reshape(t, shape);
 }
 
+// With given statistics a channels-last tensor is read and written as it lies.
+bool stays_last(const TensorImpl& x, bool training) {
+  return !training && x.dtype == DType::F32 && !x.contiguous && cpu::channels_last(x);
+}
+
 void infer_batch_norm(const Call& c) {
   const TensorImpl& x = c.args.tensor(0);
   STRATA_CHECK(x.ndim >= 2, Runtime, "batch_norm: expected an input of 2 or more dimensions [N, C, ...], got shape {}",
@@ -42,6 +47,7 @@ void infer_batch_norm(const Call& c) {
   STRATA_CHECK(training || (c.args.is_tensor(3) && c.args.is_tensor(4)), Runtime,
                "batch_norm: running_mean and running_var must be given in evaluation mode");
   c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
+  if (stays_last(x, training)) c.outs[0]->set_strides_like(x);
   const int64_t stats[] = {training ? x.shape[1] : 0};
   for (int o : {1, 2}) c.outs[o]->dtype = compute_type(x.dtype), c.outs[o]->set_shape(stats);
 }
@@ -74,9 +80,10 @@ void run_batch_norm(const Call& c) {
   const auto k = channels_of(x);
   const bool training = c.args[5].boolean();
   const double momentum = c.args[6].number(), eps = c.args[7].number();
+  const bool last = stays_last(x, training);
   cpu::dispatch_float(x.dtype, [&]<class T>() {
-    const cpu::In<T> in(x);
-    const cpu::Out<T> out(c.outs[0]);
+    const Tensor in_values = last ? cpu::borrow(x) : cpu::staged(x, dtype_of<T>);
+    const T* in = in_values.template data<T>();
     const size_t count = static_cast<size_t>(k.c);
     std::vector<T> mean(count), variance(count), rstd(count), scale = values_or<T>(c.args[1], k.c, 1),
                                                               shift = values_or<T>(c.args[2], k.c, 0);
@@ -93,6 +100,8 @@ void run_batch_norm(const Call& c) {
       scale[i] *= rstd[i];
       shift[i] -= mean[i] * scale[i];
     }
+    if (last) return cpu::row_affine<T>(k.n * k.s, k.c, in, scale.data(), shift.data(), c.outs[0].template data<T>());
+    const cpu::Out<T> out(c.outs[0]);
     cpu::channel_affine<T>(k, in, scale.data(), shift.data(), out);
     out.finish();
     if (training)

@@ -2,6 +2,8 @@
 // gradient, which is linear in both its inputs; so gradients of any order exist.
 #include "autograd/autograd.h"
 #include "cpu/convolution.h"
+#include "cpu/staging.h"
+#include "ops/layout.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -87,7 +89,12 @@ ConvShape shape_of(const char* op, const Args& a) {
   return s;
 }
 
-bool channels_last(const TensorImpl& x) { return x.ndim >= 4 && !x.contiguous && x.strides[1] == 1 && x.is_dense(); }
+// One channel fits both orders; then the stride of its dimension says which one was asked for.
+bool channels_last(const TensorImpl& x) {
+  if (x.ndim < 4 || x.strides[1] != 1) return false;
+  if (x.shape[1] != 1) return cpu::channels_last(x) && !x.contiguous;
+  return x.contiguous && x.numel > x.shape[0];
+}
 
 void infer_convolution(const Call& c) {
   const TensorImpl& x = c.args.tensor(0);
@@ -97,7 +104,8 @@ void infer_convolution(const Call& c) {
   TensorImpl& out = *c.out();
   out.dtype = x.dtype;
   out.set_shape(Shape(shape, static_cast<size_t>(s.dims + 2)));
-  if (channels_last(x)) out.set_strides_like(x);
+  if (channels_last(x) || channels_last(c.args.tensor(1)))
+    set_layout(out, s.dims == 2 ? "channels_last" : "channels_last_3d", nullptr, "convolution");
 }
 
 // Binds the tensors of a call to the sides of a convolution.
@@ -230,6 +238,27 @@ STRATA_OP(convolution,
   .no_method()
   .dtypes(kNumericTypes)
   .infer(infer_convolution)
+  .kernel(
+    "winograd",
+    [](const Call& c) {
+      const Sides s(c);
+      cpu::conv_winograd(s.shape, s.way, *s.big, *s.weight, *s.small, s.bias);
+    },
+    [](const Call& c) {
+      const Sides s(c);
+      return s.bias && s.way == ConvWay::Data ? "a transposed convolution with bias"
+                                              : cpu::conv_winograd_ready(s.shape, s.way, *s.big, *s.weight);
+    })
+  .kernel(
+    "shallow",
+    [](const Call& c) {
+      const Sides s(c);
+      cpu::conv_shallow(s.shape, *s.big, *s.weight, *s.small, s.bias);
+    },
+    [](const Call& c) {
+      const Sides s(c);
+      return cpu::conv_shallow_ready(s.shape, s.way, *s.big, *s.small);
+    })
   .kernel(
     "onednn",
     [](const Call& c) {

@@ -1,4 +1,5 @@
 // Pools as PyTorch names them: 1d to 3d forms of the ops in nn_pool_core.cpp.
+#include "cpu/max_pool.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -22,6 +23,19 @@ std::array<Tensor, 2> max_pool(const char* op, int dims, const Tensor& x, IntLis
   const auto window = spread(op, "kernel_size", kernel, dims);
   return _max_pool(x, window, stride_or_kernel(op, stride, kernel, dims), spread(op, "padding", padding, dims),
                    spread(op, "dilation", dilation, dims), ceil);
+}
+// Without indices, two-dimensional pools keep a byte per window for the gradient, and none where no gradient is wanted.
+Tensor max_values(const Tensor& x, IntList kernel, const OptIntList& stride, IntList padding, IntList dilation,
+                  bool ceil) {
+  constexpr const char* op = "max_pool2d";
+  STRATA_CHECK(x.dim() == 3 || x.dim() == 4, Runtime, "{}: expected 3D or 4D input, got shape {}", op,
+               to_string(x.shape()));
+  const auto window = spread(op, "kernel_size", kernel, 2);
+  if (window[0] > cpu::MaxPool::kMostCodes || window[1] > cpu::MaxPool::kMostCodes ||
+      window[0] * window[1] > cpu::MaxPool::kMostCodes)
+    return max_pool(op, 2, x, kernel, stride, padding, dilation, ceil)[0];
+  return _max_pool_codes(x, window, stride_or_kernel(op, stride, kernel, 2), spread(op, "padding", padding, 2),
+                         spread(op, "dilation", dilation, 2), ceil, thread_state.grad_mode && x.requires_grad())[0];
 }
 Tensor avg_pool(const char* op, int dims, const Tensor& x, IntList kernel, const OptIntList& stride, IntList padding,
                 bool ceil, bool include, std::optional<int64_t> divisor) {
@@ -96,7 +110,7 @@ STRATA_OP(max_pool2d,
   .no_method()
   .dtypes(kNumericTypes)
   .composite([](const Tensor& x, IntList k, OptIntList s, IntList p, IntList d, bool ceil) {
-    return max_pool("max_pool2d", 2, x, k, s, p, d, ceil)[0];
+    return max_values(x, k, s, p, d, ceil);
   })
   .samples({"f(2,3,8,6), 2", "f(2,3,7,9), [3,2], 2, 1", "f(3,9,9), 3, 2, padding=1, dilation=2, ceil_mode=True",
             "f(0,3,8,6), 2"})

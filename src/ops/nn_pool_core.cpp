@@ -4,12 +4,10 @@
 #include "cpu/pooling.h"
 #include "cpu/reference.h"
 #include "cpu/staging.h"
+#include "ops/nn_pool_sizes.h"
 #include "strata/ops.h"
 
 namespace strata {
-namespace {
-using cpu::Pooling;
-using cpu::Window;
 
 int64_t pooled_size(const char* op, int64_t in, int64_t k, int64_t s, int64_t p, int64_t d, bool ceil) {
   STRATA_CHECK(k > 0, Runtime, "{}: kernel size should be greater than zero, but got {}", op, k);
@@ -29,6 +27,10 @@ int64_t pooled_size(const char* op, int64_t in, int64_t k, int64_t s, int64_t p,
     k, d, in, p);
   return out;
 }
+
+namespace {
+using cpu::Pooling;
+using cpu::Window;
 
 void fill_planes(Pooling& p, Shape shape, int dims) {
   for (int d = 0; d < static_cast<int>(shape.size()) - dims; ++d) p.planes *= shape[static_cast<size_t>(d)];

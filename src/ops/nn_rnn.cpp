@@ -1,28 +1,30 @@
 // Recurrent networks: cells, and whole sequences of several layers in one or both directions. The product with the input is one
 // matrix product for all steps; only the product with the state runs step by step.
 #include "autograd/autograd.h"
+#include "ops/nn_recurrent.h"
 #include "strata/ops.h"
 
 namespace strata {
+
+RecurrentState lstm_step(const Tensor& x, const Tensor& r, const Tensor& cell) {
+  const auto g = chunk(add(x, r), 4, -1);
+  const Tensor c = add(mul(sigmoid(g[1]), cell), mul(sigmoid(g[0]), tanh(g[2])));
+  return {mul(sigmoid(g[3]), tanh(c)), c};
+}
+
 namespace {
 using nn::functional::linear;
 
 enum class Cell : uint8_t { Tanh, Relu, Lstm, Gru };
 constexpr int64_t gates_of(Cell c) { return c == Cell::Lstm ? 4 : c == Cell::Gru ? 3 : 1; }
 
-struct State {
-  Tensor h, c;
-};
+using State = RecurrentState;
 // One step. x holds the input's part of the gates (bias included).
 State step(Cell cell, const Tensor& x, const State& s, const Tensor& w, const Tensor& b) {
   const Tensor r = linear(s.h, w, b);
   if (cell == Cell::Tanh) return {tanh(add(x, r)), {}};
   if (cell == Cell::Relu) return {relu(add(x, r)), {}};
-  if (cell == Cell::Lstm) {
-    const auto g = chunk(add(x, r), 4, -1);
-    const Tensor c = add(mul(sigmoid(g[1]), s.c), mul(sigmoid(g[0]), tanh(g[2])));
-    return {mul(sigmoid(g[3]), tanh(c)), c};
-  }
+  if (cell == Cell::Lstm) return lstm_step(x, r, s.c);
   const auto gx = chunk(x, 3, -1), gr = chunk(r, 3, -1);
   const Tensor reset = sigmoid(add(gx[0], gr[0])), update = sigmoid(add(gx[1], gr[1])),
                fresh = tanh(add(gx[2], mul(reset, gr[2])));
@@ -86,8 +88,17 @@ Result run_layers(const Options& o, Tensor x, const Tensor& h0, const Tensor& c0
                    x.size(-1));
       STRATA_CHECK(h0.size(2) == wh.size(-1), Runtime, "{}: expected hidden size {}, got {}", o.op, wh.size(-1),
                    h0.size(2));
-      const Tensor gates = linear(x, wi, bi);
       State s{select(h0, 0, layer * ways + way), c0 ? select(c0, 0, layer * ways + way) : Tensor()};
+      if (o.cell == Cell::Lstm && !packed) {  // all steps in one kernel
+        const Tensor gates = linear(x, wi, bi ? add(bi, bh) : bi);
+        const bool keep = thread_state.grad_mode &&
+                          (gates.requires_grad() || s.h.requires_grad() || s.c.requires_grad() || wh.requires_grad());
+        const auto all = _lstm_layer(gates, s.h, s.c, wh, way == 1, keep);
+        last_h.push_back(select(all[0], 0, way ? 0 : steps.count - 1)), last_c.push_back(all[1]);
+        sides.push_back(all[0]);
+        continue;
+      }
+      const Tensor gates = linear(x, wi, bi);
       std::vector<Tensor> outputs(static_cast<size_t>(steps.count));
       const State start = s;
       std::vector<std::pair<Tensor, Tensor>> finished;  // of sequences that ended (packed, forwards): later rows first

@@ -204,6 +204,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
                       t.contiguous ? "the tensor's memory is read-only" : "the tensor is not contiguous");
       return -1;
     }
+    if (writable) t.storage->shared = true;
     const auto item = static_cast<Py_ssize_t>(size_of(t.dtype));
     auto* dims = static_cast<Py_ssize_t*>(PyMem_Malloc(sizeof(Py_ssize_t) * 2 * kMaxDims));
     if (!dims) return PyErr_NoMemory(), -1;

@@ -105,7 +105,10 @@ PyObject* method_stride(PyObject* self, PyObject* args, PyObject* keywords) {
 PyObject* method_dim(PyObject* self, PyObject*) { return PyLong_FromLong(impl_of(self)->ndim); }
 PyObject* method_numel(PyObject* self, PyObject*) { return PyLong_FromLongLong(impl_of(self)->numel); }
 PyObject* method_element_size(PyObject* self, PyObject*) { return PyLong_FromSize_t(size_of(impl_of(self)->dtype)); }
-PyObject* method_data_ptr(PyObject* self, PyObject*) { return PyLong_FromVoidPtr(impl_of(self)->data); }
+PyObject* method_data_ptr(PyObject* self, PyObject*) {
+  if (impl_of(self)->storage) impl_of(self)->storage->shared = true;
+  return PyLong_FromVoidPtr(impl_of(self)->data);
+}
 PyObject* method_storage_offset(PyObject* self, PyObject*) {
   return PyLong_FromLongLong(impl_of(self)->storage_offset());
 }

@@ -203,6 +203,7 @@ Ref<Storage> allocate(size_t bytes) {
   b->requested = bytes;
   guard(b, bytes);
   b->version.store(0, std::memory_order_relaxed);
+  b->shared = false;
   b->refs.store(1, std::memory_order_relaxed);
   return Ref<Storage>::adopt(b);
 }
@@ -216,6 +217,8 @@ Ref<Storage> adopt_memory(void* data, size_t bytes, void (*release)(void*), void
 }
 
 void Storage::destroy(Storage* b) {
+  if (b->derived.load(std::memory_order_relaxed)) [[unlikely]]
+    delete b->derived.exchange(nullptr);
   if (b->external) {
     if (b->release) b->release(b->owner);
     delete b;

@@ -10,6 +10,11 @@
 
 namespace strata {
 
+// What kernels made of a storage's values and keep for the next call, such as reordered weights. Goes with the storage.
+struct STRATA_API Derived {
+  virtual ~Derived() = default;
+};
+
 // The memory behind one or more tensors. Memory of our own follows this header (one cache line) in the same block; memory
 // that came from outside (NumPy, DLPack, a mapped file) is described by it and given back through `release`.
 struct STRATA_API alignas(64) Storage {
@@ -17,6 +22,7 @@ struct STRATA_API alignas(64) Storage {
   std::atomic<uint32_t> version{0};  // in-place writes so far: saved tensors compare it
   uint32_t size_class = 0;
   bool external = false, read_only = false;
+  bool shared = false;   // others were given its address (NumPy, DLPack): they may write without a trace
   size_t capacity = 0;   // bytes usable
   size_t requested = 0;  // bytes asked for, for the statistics
   std::byte* data = nullptr;
@@ -24,7 +30,8 @@ struct STRATA_API alignas(64) Storage {
     Storage* next;           // link while the block is free
     void (*release)(void*);  // external memory
   };
-  void* owner = nullptr;  // external memory: the argument of release
+  void* owner = nullptr;                   // external memory: the argument of release
+  std::atomic<Derived*> derived{nullptr};  // guarded by whoever puts it there (cpu/packed.cpp)
 
   void bump() { version.store(version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
   static void destroy(Storage*);

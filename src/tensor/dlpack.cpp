@@ -37,6 +37,7 @@ DType dtype_of_code(DLDataType t) {
 DLManagedTensor* export_tensor(const Tensor& t) {
   STRATA_CHECK(!t.requires_grad(), Runtime, "Can't export tensors that require gradient, use tensor.detach()");
   const DLDataType type = code_of(t.dtype());
+  if (t->storage) t->storage->shared = true;
   auto* e = new Exported{{}, t, {}, {}};
   for (int d = 0; d < t.dim(); ++d) e->shape[d] = t->shape[d], e->strides[d] = t->strides[d];
   e->managed.dl_tensor = {t.bytes(), {kCpuDevice, 0}, t.dim(), type, e->shape, e->strides, 0};

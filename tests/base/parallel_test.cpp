@@ -1,5 +1,6 @@
 #include "base/parallel.h"
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -27,6 +28,28 @@ TEST(Parallel, CoversEveryIndexOnceForAnyCut) {
         });
         for (const auto& s : seen) ASSERT_EQ(s.load(), 1);
       }
+}
+
+TEST(Parallel, TeamsWaitForEachOther) {
+  for (int threads : {1, 2, 3, 5}) {
+    const Threads scope(threads);
+    constexpr int kSteps = 200;
+    std::vector<std::atomic<int>> arrived(kSteps);
+    std::atomic<int> early{0}, runs{0};
+    parallel_team(3, [&](int index, int members, TeamBarrier& barrier) {
+      EXPECT_LE(members, std::min(threads, 3));
+      EXPECT_LT(index, members);
+      EXPECT_EQ(num_threads(), members == 1 ? threads : 1);
+      ++runs;
+      for (auto& step : arrived) {
+        ++step;
+        barrier.wait(members);
+        early += step != members;
+      }
+    });
+    EXPECT_EQ(early, 0);
+    EXPECT_EQ(arrived.back(), runs);
+  }
 }
 
 TEST(Parallel, UsesSeveralThreadsAndNeverNests) {

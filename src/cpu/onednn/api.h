@@ -50,8 +50,11 @@ struct Table {
   // False on failure; last_error then says why.
   bool (*matmul)(const Matmul&, const void* a, const void* b, const void* bias, void* c);
   // Forward: reads input, weight, bias, writes output. BackwardInput: reads weight, output, writes input. BackwardWeight:
-  // reads input, output, writes weight and bias.
-  bool (*convolution)(const Convolution&, void* input, void* weight, void* bias, void* output);
+  // reads input, output, writes weight and bias. packed, if not null, is what convolution_pack made of the weight.
+  bool (*convolution)(const Convolution&, void* input, void* weight, void* bias, void* output, const void* packed);
+  // Bytes of the weight in the order that Forward and BackwardInput want it; 0: they take it as it lies.
+  size_t (*convolution_weight_bytes)(const Convolution&);
+  bool (*convolution_pack)(const Convolution&, const void* weight, void* packed);
   const char* (*last_error)();
   const char* version;
 };

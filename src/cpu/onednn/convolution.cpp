@@ -135,7 +135,26 @@ const char* convolution_ready(const Convolution& c) {
   return reason;
 }
 
-bool convolution(const Convolution& c, void* input, void* weight, void* bias, void* output) {
+size_t convolution_weight_bytes(const Convolution& c) {
+  size_t bytes = 0;
+  guarded([&] {
+    const Threads threads;
+    const Side& weight = find(c, threads.count()).weight;
+    if (!weight.same) bytes = weight.inner.get_size();
+  });
+  return bytes;
+}
+
+bool convolution_pack(const Convolution& c, const void* weight, void* packed) {
+  return guarded([&] {
+    const Threads threads;
+    Side& side = find(c, threads.count()).weight;
+    side.user_memory.set_data_handle(const_cast<void*>(weight)), side.inner_memory.set_data_handle(packed);
+    side.reorder.execute(stream(), side.user_memory, side.inner_memory);
+  });
+}
+
+bool convolution(const Convolution& c, void* input, void* weight, void* bias, void* output, const void* packed) {
   return guarded([&] {
     const Threads threads;
     Entry& e = find(c, threads.count());
@@ -147,7 +166,8 @@ bool convolution(const Convolution& c, void* input, void* weight, void* bias, vo
                              c.pass == ConvPass::BackwardWeight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS,
                              c.pass == ConvPass::Forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST};
     size_t bytes = rounded(e.scratch_bytes);
-    for (Side* s : sides) bytes += s->same ? 0 : rounded(s->inner.get_size());
+    const auto ready = [&](const Side* s) { return packed && s == &e.weight; };
+    for (Side* s : sides) bytes += s->same || ready(s) ? 0 : rounded(s->inner.get_size());
     const Block block(bytes);
     auto* free = static_cast<std::byte*>(block.get());
     dnnl_exec_arg_t args[5];
@@ -155,7 +175,9 @@ bool convolution(const Convolution& c, void* input, void* weight, void* bias, vo
     for (int i = 0; i < 3; ++i) {
       Side& s = *sides[i];
       s.user_memory.set_data_handle(user[i]);
-      if (!s.same) {
+      if (ready(&s)) {
+        s.inner_memory.set_data_handle(const_cast<void*>(packed));
+      } else if (!s.same) {
         s.inner_memory.set_data_handle(free), free += rounded(s.inner.get_size());
         if (!result[i]) s.reorder.execute(stream(), s.user_memory, s.inner_memory);
       }

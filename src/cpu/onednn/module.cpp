@@ -27,7 +27,13 @@ Threads::~Threads() {
 }
 
 namespace {
-constexpr Table kTable = {matmul_ready, convolution_ready, matmul, convolution, [] { return error_text().c_str(); },
+constexpr Table kTable = {matmul_ready,
+                          convolution_ready,
+                          matmul,
+                          convolution,
+                          convolution_weight_bytes,
+                          convolution_pack,
+                          [] { return error_text().c_str(); },
                           "oneDNN 3"};
 }  // namespace
 }  // namespace strata::onednn

@@ -1,0 +1,47 @@
+// softmax(scale q kᵀ) v and its gradients, block by block: the matrix of weights is never stored as a whole.
+#pragma once
+#include <cstdint>
+
+namespace strata::cpu {
+
+struct Attention {
+  static constexpr int kMaxBatch = 8;
+  int batch_dims = 0;
+  int64_t batch[kMaxBatch];
+  int64_t rows, columns, width, value_width;  // queries, keys, features of queries and keys, features of values
+  bool causal;                                // row i sees the columns up to i
+  double scale;
+  int64_t batches() const {
+    int64_t n = 1;
+    for (int d = 0; d < batch_dims; ++d) n *= batch[d];
+    return n;
+  }
+};
+// A matrix per batch entry; its rows lie `row` elements apart, their elements next to each other.
+template <class T> struct Matrices {
+  T* data = nullptr;
+  int64_t row = 0, step[Attention::kMaxBatch] = {};
+  T* at(const Attention& a, int64_t index) const {
+    T* p = data;
+    for (int d = a.batch_dims; d-- > 0; index /= a.batch[d]) p += index % a.batch[d] * step[d];
+    return p;
+  }
+};
+
+template <class T> struct AttentionForward {
+  Matrices<const T> q, k, v;
+  Matrices<T> out;
+  T* log_sums;  // [batches, rows]: the logarithm of each row's sum of exponentials, for the gradient; may be null
+};
+template <class T> struct AttentionBackward {
+  Matrices<const T> grad, q, k, v, out;
+  const T* log_sums;
+  Matrices<T> grad_q, grad_k, grad_v;
+};
+
+template <class T> void attention_forward(const Attention& a, const AttentionForward<T>& p);
+template <class T> void attention_backward(const Attention& a, const AttentionBackward<T>& p);
+template <class T> void attention_forward_reference(const Attention& a, const AttentionForward<T>& p);
+template <class T> void attention_backward_reference(const Attention& a, const AttentionBackward<T>& p);
+
+}  // namespace strata::cpu

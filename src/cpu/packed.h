@@ -1,0 +1,28 @@
+// Other forms of a tensor's values, kept between calls: weights transformed or reordered once instead of in every call.
+//
+// A form lives with the storage it was made from and is dropped with it. It is used only while the storage's version is what
+// it was, and a checksum still fits: of all bytes where others know the address (NumPy, DLPack, mapped files), of a sample
+// of them otherwise, for C++ programs that write through data<T>(). A form is kept from the second call on that asks for it
+// with unchanged values: weights in training, which change with every step, cost no memory.
+#pragma once
+#include <array>
+#include <functional>
+
+#include "tensor/tensor.h"
+
+namespace strata::cpu {
+
+// Tells forms of one storage apart: what it is, and for which sizes.
+using FormKey = std::array<int64_t, 8>;
+enum class Form : int64_t { Winograd = 1, WinogradFlipped, OneDnn };
+
+// Is a form of t with this key kept and still good?
+STRATA_API bool has_form(const TensorImpl& t, const FormKey& key);
+// The form, kept or made by make(memory). t is dense.
+STRATA_API Ref<Storage> form_of(const TensorImpl& t, const FormKey& key, size_t bytes,
+                                const std::function<void(std::byte*)>& make);
+
+constexpr size_t kMostFormBytes = size_t{512} << 20;  // of all forms together; beyond it they are made in every call
+STRATA_API size_t form_bytes();                       // kept now
+
+}  // namespace strata::cpu

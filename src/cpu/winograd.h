@@ -1,0 +1,32 @@
+// 3x3 convolutions of stride 1 by Winograd's F(4x4, 3x3): a tile of 4x4 outputs costs 36 products per pair of channels
+// where the plain sum takes 144.
+#pragma once
+#include <cstdint>
+
+#include "base/api.h"
+
+namespace strata::cpu {
+
+// Channels-last float32. The padding may be up to 2 on each side; out = in + 2 * padding - 2.
+struct Winograd {
+  int64_t n, c, o;
+  int64_t in[2], out[2], padding[2];
+  int64_t tiles() const { return n * ((out[0] + 3) / 4) * ((out[1] + 3) / 4); }
+};
+
+// Where the weights of one output and one input channel lie. flip: rotated by half a turn, as input gradients need them.
+struct WinogradWeights {
+  int64_t o, c;
+  int64_t o_stride, c_stride, y_stride, x_stride;
+  bool flip;
+};
+
+// Is it worth it, with the weights transformed already or not? An estimate of the time against the plain sum's.
+bool winograd_pays(const Winograd& w, bool weights_ready);
+int64_t winograd_weight_count(int64_t c, int64_t o);  // floats that transformed weights take
+void winograd_weights(const WinogradWeights& s, const float* w, float* u);
+// y = the convolution of x with weights that were transformed into u, plus bias (or null). The same bits for any number
+// of threads: a tile depends on nothing but its inputs.
+void winograd(const Winograd& w, const float* x, const float* u, const float* bias, float* y);
+
+}  // namespace strata::cpu

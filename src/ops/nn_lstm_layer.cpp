@@ -1,0 +1,165 @@
+// A whole layer of a long short-term memory as one op: the product with the state and the gates of all steps in one kernel.
+#include "autograd/autograd.h"
+#include "cpu/lstm.h"
+#include "cpu/staging.h"
+#include "ops/nn_recurrent.h"
+#include "strata/ops.h"
+
+namespace strata {
+namespace {
+using cpu::Lstm;
+
+void expect(const TensorImpl& t, const char* name, Shape shape, DType dtype) {
+  bool same = t.dtype == dtype && static_cast<size_t>(t.ndim) == shape.size();
+  for (size_t d = 0; same && d < shape.size(); ++d) same = t.shape[d] == shape[d];
+  STRATA_CHECK(same, Runtime, "lstm: expected {} of shape {} and dtype {}, got {} and {}", name, to_string(shape),
+               name_of(dtype), to_string(t.sizes()), name_of(t.dtype));
+}
+Lstm sizes_of(const TensorImpl& gates, const TensorImpl& c0, const TensorImpl& weight, bool reverse) {
+  STRATA_CHECK(gates.ndim == 3 && weight.ndim == 2, Runtime,
+               "lstm: expected gates [steps, batch, 4 * hidden] and a weight [4 * hidden, hidden], got {} and {}",
+               to_string(gates.sizes()), to_string(weight.sizes()));
+  const Lstm s{gates.shape[0], gates.shape[1], weight.shape[1], reverse};
+  const int64_t wide[] = {s.steps, s.batch, 4 * s.hidden}, state[] = {s.batch, s.hidden},
+                square[] = {4 * s.hidden, s.hidden};
+  expect(gates, "gates", wide, gates.dtype), expect(c0, "a state", state, gates.dtype);
+  expect(weight, "a weight", square, gates.dtype);
+  return s;
+}
+
+template <class Run> void run_forward(const Call& c, Run run) {
+  const Lstm s = sizes_of(c.args.tensor(0), c.args.tensor(2), c.args.tensor(3), c.args[4].boolean());
+  const bool keep = c.args[5].boolean();
+  cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
+    const cpu::In<T> gates(c.args.tensor(0)), h0(c.args.tensor(1)), c0(c.args.tensor(2)), weight(c.args.tensor(3));
+    const cpu::Out<T> output(c.outs[0]), last(c.outs[1]), cells(c.outs[2]), activations(c.outs[3]);
+    if (s.steps && s.batch && s.hidden)
+      run(s, cpu::LstmForward<T>{gates, h0, c0, weight, output, last, keep ? cells.get() : nullptr,
+                                 keep ? activations.get() : nullptr});
+    output.finish(), last.finish(), cells.finish(), activations.finish();
+  });
+}
+template <class Run> void run_backward(const Call& c, Run run) {
+  const Lstm s = sizes_of(c.args.tensor(2), c.args.tensor(4), c.args.tensor(5), c.args[6].boolean());
+  cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
+    const cpu::In<T> grad(c.args.tensor(0)), activations(c.args.tensor(2)), cells(c.args.tensor(3)),
+      c0(c.args.tensor(4)), weight(c.args.tensor(5));
+    const Tensor grad_c = c.args.is_tensor(1) ? cpu::staged(c.args.tensor(1), dtype_of<T>) : Tensor();
+    const cpu::Out<T> gates(c.outs[0]), h0(c.outs[1]), first(c.outs[2]);
+    if (s.steps && s.batch && s.hidden)
+      run(s, cpu::LstmBackward<T>{grad, grad_c ? grad_c.template data<T>() : nullptr, activations, cells, c0, weight,
+                                  gates, h0, first});
+    gates.finish(), h0.finish(), first.finish();
+  });
+}
+
+// The layer in terms of other ops, whose gradients can be differentiated again.
+std::vector<Tensor> differentiable_grads(const GradContext& c, const Tensor& g) {
+  const Tensor gates = c.input(0), weight = c.input(3);
+  const bool reverse = c.arg(4).boolean();
+  RecurrentState s{c.input(1), c.input(2)};
+  const int64_t steps = gates.size(0);
+  std::vector<Tensor> outputs(static_cast<size_t>(steps));
+  for (int64_t i = 0; i < steps; ++i) {
+    const int64_t t = reverse ? steps - 1 - i : i;
+    s = lstm_step(select(gates, 0, t), nn::functional::linear(s.h, weight), s.c);
+    outputs[static_cast<size_t>(t)] = s.h;
+  }
+  const Tensor ends[] = {stack(outputs), s.c}, seeds[] = {g, c.grad_or_zeros(1)};
+  std::vector<Tensor> inputs;
+  for (uint32_t i = 0; i < 4; ++i)
+    if (c.needs(i)) inputs.push_back(c.input(i));
+  return autograd::grad(ends, inputs, seeds, true, true, true);
+}
+
+Grads grad_lstm(const GradContext& c, const Tensor& g) {
+  Grads out;
+  if (thread_state.grad_mode) {
+    const auto grads = differentiable_grads(c, g);
+    size_t k = 0;
+    for (uint32_t i = 0; i < 4; ++i)
+      if (c.needs(i)) out.t[i] = grads[k++];
+    return out;
+  }
+  const bool reverse = c.arg(4).boolean();
+  const auto all = _lstm_layer_backward(g, c.grad(1), c.result(3), c.result(2), c.input(2), c.input(3), reverse);
+  out.t[0] = all[0], out.t[1] = all[1], out.t[2] = all[2];
+  if (c.needs(3)) {
+    const Tensor h = c.result(0), first = unsqueeze(c.input(1), 0);
+    const int64_t steps = h.size(0), hidden = h.size(2), rows = steps * h.size(1);
+    const Tensor before = reverse ? cat({narrow(h, 0, 1, steps - 1), first}) : cat({first, narrow(h, 0, 0, steps - 1)});
+    out.t[3] = mm(transpose(reshape(all[0], {rows, 4 * hidden}), 0, 1), reshape(before, {rows, hidden}));
+  }
+  return out;
+}
+}  // namespace
+
+STRATA_OP(lstm_layer,
+          "_lstm_layer(Tensor gates, Tensor h0, Tensor c0, Tensor weight, bool reverse, bool keep) -> (Tensor, Tensor, "
+          "Tensor, Tensor)")
+  .doc(
+    "One layer in one direction. gates [steps, batch, 4 * hidden] is the input's part with all biases. Gives the "
+    "states "
+    "of all steps, the last cell and, to `keep` for the gradient, all cells and activated gates.")
+  .helper()
+  .no_out()
+  .dtypes(kFloatingTypes)
+  .infer([](const Call& c) {
+    const TensorImpl &gates = c.args.tensor(0), &h0 = c.args.tensor(1), &c0 = c.args.tensor(2);
+    const Lstm s = sizes_of(gates, c0, c.args.tensor(3), c.args[4].boolean());
+    const int64_t state[] = {s.batch, s.hidden}, all[] = {s.steps, s.batch, s.hidden}, none[] = {0};
+    expect(h0, "a state", state, gates.dtype);
+    const bool keep = c.args[5].boolean();
+    for (uint32_t o = 0; o < 4; ++o) c.outs[o]->dtype = gates.dtype;
+    c.outs[0]->set_shape(all), c.outs[1]->set_shape(state);
+    c.outs[2]->set_shape(keep ? Shape(all) : Shape(none)), c.outs[3]->set_shape(keep ? gates.sizes() : Shape(none));
+  })
+  .kernel("simd",
+          [](const Call& c) {
+            run_forward(c, []<class T>(const Lstm& s, const cpu::LstmForward<T>& p) { cpu::lstm_forward(s, p); });
+          })
+  .kernel("reference",
+          [](const Call& c) {
+            run_forward(
+              c, []<class T>(const Lstm& s, const cpu::LstmForward<T>& p) { cpu::lstm_forward_reference(s, p); });
+          })
+  .saves({0, 1, 2, 3})
+  .saves_result({0, 2, 3})
+  .no_grad_outputs({2, 3})
+  .grad(grad_lstm)
+  .samples({"f(3,2,20), f(2,5), f(2,5), f(20,5), False, True", "f(2,3,8), f(3,2), f(3,2), f(8,2), True, True",
+            "f(2,13,144), f(13,36), f(13,36), f(144,36), False, True", "f(2,0,8), f(0,2), f(0,2), f(8,2), False, True"})
+  .error("f(3,2,20), f(2,5), f(2,4), f(20,5), False, True", ErrorKind::Runtime, "expected a state of shape [2, 5]")
+  .error("f(3,2,16), f(2,5), f(2,5), f(20,5), False, True", ErrorKind::Runtime, "expected gates of shape [3, 2, 20]");
+
+STRATA_OP(
+  lstm_layer_backward,
+  "_lstm_layer_backward(Tensor grad, Tensor? grad_c, Tensor activations, Tensor cells, Tensor c0, Tensor weight, "
+  "bool reverse) -> (Tensor, Tensor, Tensor)")
+  .doc("The gradients of the gates and of both first states of _lstm_layer.")
+  .helper()
+  .no_out()
+  .dtypes(kFloatingTypes)
+  .infer([](const Call& c) {
+    const TensorImpl &activations = c.args.tensor(2), &c0 = c.args.tensor(4);
+    const Lstm s = sizes_of(activations, c0, c.args.tensor(5), c.args[6].boolean());
+    const int64_t all[] = {s.steps, s.batch, s.hidden}, state[] = {s.batch, s.hidden};
+    expect(c.args.tensor(0), "a gradient", all, activations.dtype);
+    expect(c.args.tensor(3), "cells", all, activations.dtype);
+    if (c.args.is_tensor(1)) expect(c.args.tensor(1), "a gradient", state, activations.dtype);
+    for (uint32_t o = 0; o < 3; ++o) c.outs[o]->dtype = activations.dtype;
+    c.outs[0]->set_shape(activations.sizes()), c.outs[1]->set_shape(state), c.outs[2]->set_shape(state);
+  })
+  .kernel("simd",
+          [](const Call& c) {
+            run_backward(c, []<class T>(const Lstm& s, const cpu::LstmBackward<T>& p) { cpu::lstm_backward(s, p); });
+          })
+  .kernel("reference",
+          [](const Call& c) {
+            run_backward(
+              c, []<class T>(const Lstm& s, const cpu::LstmBackward<T>& p) { cpu::lstm_backward_reference(s, p); });
+          })
+  .samples({"f(3,2,5), f(2,5), z(3,2,20), f(3,2,5), f(2,5), f(20,5), False",
+            "f(2,13,36), None, z(2,13,144), f(2,13,36), f(13,36), f(144,36), True"});
+
+}  // namespace strata
