@@ -28,7 +28,8 @@ struct Block : nn::Module {
 
 struct CharGpt : nn::Module {
   explicit CharGpt(int64_t letters)
-      : token(add("token", nn::Embedding(letters, kWidth))), head(add("head", nn::Linear(kWidth, letters, {.bias = false}))) {
+      : token(add("token", nn::Embedding(letters, kWidth))),
+        head(add("head", nn::Linear(kWidth, letters, {.bias = false}))) {
     for (int64_t i = 0; i < kLayers; ++i) blocks.append(Block());
   }
   nn::Embedding token, place = add("place", nn::Embedding(kContext, kWidth));
@@ -47,13 +48,15 @@ int main(int argc, char** argv) {
   const std::string text((std::istreambuf_iterator<char>(file)), {});
   const std::set<char> letters(text.begin(), text.end());
   Tensor codes = empty({static_cast<int64_t>(text.size())}, kInt64);
-  for (size_t i = 0; i < text.size(); ++i) codes.data<int64_t>()[i] = std::distance(letters.begin(), letters.find(text[i]));
+  for (size_t i = 0; i < text.size(); ++i)
+    codes.data<int64_t>()[i] = std::distance(letters.begin(), letters.find(text[i]));
   CharGpt net(static_cast<int64_t>(letters.size()));
   optim::AdamW optimizer(net.parameters(), {.lr = 1e-3});
   for (int step = 1; step <= steps; ++step) {
     const Tensor windows = randint(0, codes.size(0) - kContext, {kBatch, 1}) + arange(kContext + 1);
     const Tensor batch = index(codes, {windows});
-    const Tensor loss = F::cross_entropy(net(batch.narrow(1, 0, kContext)).flatten(0, 1), batch.narrow(1, 1, kContext).flatten());
+    const Tensor loss =
+      F::cross_entropy(net(batch.narrow(1, 0, kContext)).flatten(0, 1), batch.narrow(1, 1, kContext).flatten());
     optimizer.zero_grad();
     loss.backward();
     optimizer.step();

@@ -21,15 +21,15 @@ STRATA_CONV(conv3d)
 #undef STRATA_CONV
 
 // Pools whose output sizes may be taken from the input.
-#define STRATA_ADAPTIVE(n)                                                                                            \
-  inline Tensor adaptive_avg_pool##n##d(const Tensor& input, const KeepArg& size) {                                   \
-    return functional::adaptive_avg_pool##n##d(input, detail::keep_sizes(input, size, n));                                        \
-  }                                                                                                                   \
-  inline std::array<Tensor, 2> adaptive_max_pool##n##d_with_indices(const Tensor& input, const KeepArg& size) {       \
-    return functional::adaptive_max_pool##n##d_with_indices(input, detail::keep_sizes(input, size, n));                           \
-  }                                                                                                                   \
-  inline Tensor adaptive_max_pool##n##d(const Tensor& input, const KeepArg& size) {                                   \
-    return functional::adaptive_max_pool##n##d_with_indices(input, size)[0];                                                      \
+#define STRATA_ADAPTIVE(n)                                                                                      \
+  inline Tensor adaptive_avg_pool##n##d(const Tensor& input, const KeepArg& size) {                             \
+    return functional::adaptive_avg_pool##n##d(input, detail::keep_sizes(input, size, n));                      \
+  }                                                                                                             \
+  inline std::array<Tensor, 2> adaptive_max_pool##n##d_with_indices(const Tensor& input, const KeepArg& size) { \
+    return functional::adaptive_max_pool##n##d_with_indices(input, detail::keep_sizes(input, size, n));         \
+  }                                                                                                             \
+  inline Tensor adaptive_max_pool##n##d(const Tensor& input, const KeepArg& size) {                             \
+    return functional::adaptive_max_pool##n##d_with_indices(input, size)[0];                                    \
   }
 STRATA_ADAPTIVE(1)
 STRATA_ADAPTIVE(2)

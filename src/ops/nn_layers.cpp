@@ -14,8 +14,7 @@ std::string ranks_text(IntList ranks) {
 void check_rank(const Tensor& input, IntList ranks, const char* op) {
   for (int64_t r : ranks)
     if (input.dim() == r) return;
-  fail(ErrorKind::Value,
-       fmt::format("{}: expected {} input (got {}D input)", op, ranks_text(ranks), input.dim()));
+  fail(ErrorKind::Value, fmt::format("{}: expected {} input (got {}D input)", op, ranks_text(ranks), input.dim()));
 }
 
 }  // namespace
@@ -64,7 +63,8 @@ STRATA_OP(instance_norm_layer,
                                                      use_input_stats, momentum, eps);
     return single ? squeeze(out, 0) : out;
   })
-  .samples({"f(2,3,4), None, None, f(3), f(3), True, 0.1, 1e-5, 3, 3", "f(3,4), None, None, None, None, True, 0.1, 1e-5, 3, 3"})
+  .samples({"f(2,3,4), None, None, f(3), f(3), True, 0.1, 1e-5, 3, 3",
+            "f(3,4), None, None, None, None, True, 0.1, 1e-5, 3, 3"})
   .error("f(2,3,4), None, None, f(2), f(2), True, 0.1, 1e-5, 2, 3", ErrorKind::Value, "to match num_features");
 
 }  // namespace strata

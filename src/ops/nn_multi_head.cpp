@@ -41,7 +41,9 @@ STRATA_OP(multi_head_attention,
           "_multi_head_attention(Tensor query, Tensor key, Tensor value, int num_heads, Tensor?[] in_proj, Tensor?[] "
           "out_proj, Tensor?[] bias_kv, Tensor?[] static_kv, bool add_zero_attn, float dropout_p, Tensor? "
           "key_padding_mask, Tensor? attn_mask, bool need_weights, bool average_weights) -> (Tensor, Tensor)")
-  .doc("Projections, softmax(q @ k.T) @ v per head, output projection; inputs are [steps, batch, features] or without batch.")
+  .doc(
+    "Projections, softmax(q @ k.T) @ v per head, output projection; inputs are [steps, batch, features] or without "
+    "batch.")
   .helper()
   .no_out()
   .dtypes(kFloatingTypes)
@@ -76,12 +78,11 @@ STRATA_OP(multi_head_attention,
       p.v = cat({p.v, repeat(bias_kv[1], {1, batch, 1})});
       mask = longer(mask), padding = longer(padding);
     }
-    const auto by_head = [&](const Tensor& t) {
-      return transpose(reshape(t, {t.size(0), batch * heads, head}), 0, 1);
-    };
+    const auto by_head = [&](const Tensor& t) { return transpose(reshape(t, {t.size(0), batch * heads, head}), 0, 1); };
     const bool fixed = static_kv.size() == 2;
     const Tensor q = by_head(p.q);
-    Tensor k = fixed && static_kv[0] ? static_kv[0] : by_head(p.k), v = fixed && static_kv[1] ? static_kv[1] : by_head(p.v);
+    Tensor k = fixed && static_kv[0] ? static_kv[0] : by_head(p.k),
+           v = fixed && static_kv[1] ? static_kv[1] : by_head(p.v);
     if (add_zero) {
       const Tensor zero = zeros({batch * heads, 1, head}, k.dtype());
       k = cat({k, zero}, 1), v = cat({v, zero}, 1);
@@ -92,8 +93,8 @@ STRATA_OP(multi_head_attention,
       STRATA_CHECK(padding.dim() == 2 && padding.size(0) == batch && padding.size(1) == source, Runtime,
                    "{}: expected key_padding_mask of shape [{}, {}], got {}", op, batch, source,
                    to_string(padding.shape()));
-      const Tensor rows = reshape(expand(reshape(padding, {batch, 1, 1, source}), {-1, heads, -1, -1}),
-                                  {batch * heads, 1, source});
+      const Tensor rows =
+        reshape(expand(reshape(padding, {batch, 1, 1, source}), {-1, heads, -1, -1}), {batch * heads, 1, source});
       mask = mask ? add(mask, rows) : rows;
     }
     Tensor weights, out;
@@ -120,9 +121,11 @@ STRATA_OP(multi_head_attention,
     }
     return std::array<Tensor, 2>{out, weights};
   })
-  .samples({"f(3,2,4), f(5,2,4), f(5,2,4), 2, [f(12,4), f(12)], [f(4,4), f(4)], [], [], False, 0.0, None, f(3,5), True, True",
-            "f(3,2,4), f(5,2,4), f(5,2,4), 2, [f(12,4), None], [f(4,4), None], [f(1,1,4), f(1,1,4)], [], True, 0.0, None, None, "
-            "False, False"})
+  .samples(
+    {"f(3,2,4), f(5,2,4), f(5,2,4), 2, [f(12,4), f(12)], [f(4,4), f(4)], [], [], False, 0.0, None, f(3,5), True, True",
+     "f(3,2,4), f(5,2,4), f(5,2,4), 2, [f(12,4), None], [f(4,4), None], [f(1,1,4), f(1,1,4)], [], True, 0.0, None, "
+     "None, "
+     "False, False"})
   .error("f(3), f(3), f(3), 1, [f(9,3), None], [f(3,3), None], [], [], False, 0.0, None, None, True, True",
          ErrorKind::Runtime, "expected a 2D or 3D query");
 
