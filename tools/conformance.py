@@ -21,7 +21,7 @@ GROUPS = "core|nn.functional|nn.Module|linalg"
 
 # Why an op fails, by a part of its name; the first that fits counts.
 REASONS = {
-    "nn.CTCLoss": "gradients are sums over paths in another order, 3.6e-5 off where 1e-5 is allowed",
+    "nn.CTCLoss": "float32 rounding: PyTorch's own gradient is 4e-5 off its float64 one, this one 5e-5; 1e-5 is allowed",
     "as_strided_scatter": "PyTorch gives the overwritten elements of input a gradient; their derivative is 0, which is what Strata returns",
     "igamma": "NaN in, NaN out; PyTorch returns a number for some NaN inputs",
     "topk": "equal elements: which of them receives the gradient is not defined",

@@ -22,7 +22,7 @@ struct Block : nn::Module {
     const auto parts = qkv(norm1(x)).view({batch, time, 3, kHeads, kWidth / kHeads}).permute({2, 0, 3, 1, 4}).unbind(0);
     const Tensor mixed = F::scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, 0.0, true);
     const Tensor y = x + out(mixed.transpose(1, 2).reshape({batch, time, kWidth}));
-    return y + down(gelu(up(norm2(y))));
+    return y + down(F::gelu(up(norm2(y))));
   }
 };
 
@@ -30,7 +30,7 @@ struct CharGpt : nn::Module {
   explicit CharGpt(int64_t letters)
       : token(add("token", nn::Embedding(letters, kWidth))),
         head(add("head", nn::Linear(kWidth, letters, {.bias = false}))) {
-    for (int64_t i = 0; i < kLayers; ++i) blocks.append(Block());
+    for (int64_t i = 0; i < kLayers; ++i) blocks.push_back(Block());
   }
   nn::Embedding token, place = add("place", nn::Embedding(kContext, kWidth));
   nn::Sequential blocks = add("blocks", nn::Sequential());

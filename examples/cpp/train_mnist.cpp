@@ -20,22 +20,23 @@ struct Net : nn::Module {
   }
 };
 
-data::TensorDataset digits(const char* folder, bool train) {
+data::DatasetRef digits(const char* folder, bool train) {
   const data::ImageSet set = folder ? data::mnist(folder, train) : data::synthetic_digits(train);
-  return data::TensorDataset({(set.images.unsqueeze(1).to(kFloat32) / 255 - 0.1307) / 0.3081, set.labels});
+  const std::vector<Tensor> fields = {(set.images.unsqueeze(1).to(kFloat32) / 255 - 0.1307) / 0.3081, set.labels};
+  return std::make_shared<data::TensorDataset>(fields);
 }
 
 int main(int argc, char** argv) {
   const char* folder = argc > 1 && *argv[1] ? argv[1] : nullptr;
   const int epochs = argc > 2 ? std::atoi(argv[2]) : 1;
   manual_seed(0);
-  const data::TensorDataset train = digits(folder, true), test = digits(folder, false);
+  const data::DatasetRef train = digits(folder, true), test = digits(folder, false);
   Net net;
   net.to("channels_last");
   optim::Adam optimizer(net.parameters(), {.lr = 1e-3});
   for (int epoch = 1; epoch <= epochs; ++epoch) {
     Tensor loss;
-    for (const data::Batch& batch : data::DataLoader(train, {.batch_size = 128, .shuffle = true})) {
+    for (const data::Example& batch : data::DataLoader(train, {.batch_size = 128, .shuffle = true})) {
       optimizer.zero_grad();
       loss = nn::functional::cross_entropy(net(batch[0]), batch[1]);
       loss.backward();
@@ -43,9 +44,10 @@ int main(int argc, char** argv) {
     }
     const autograd::NoGrad no_grad;
     int64_t right = 0;
-    for (const data::Batch& batch : data::DataLoader(test, {.batch_size = 500}))
+    for (const data::Example& batch : data::DataLoader(test, {.batch_size = 500}))
       right += sum(eq(argmax(net(batch[0]), 1), batch[1])).item<int64_t>();
-    std::printf("epoch %d: loss %.4f, test accuracy %.2f%%\n", epoch, loss.item<double>(), 100.0 * right / test.size());
+    std::printf("epoch %d: loss %.4f, test accuracy %.2f%%\n", epoch, loss.item<double>(),
+                100.0 * right / test->size());
   }
   save("mnist.safetensors", net.state_dict());
 }

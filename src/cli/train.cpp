@@ -1,6 +1,7 @@
 // `strata train`: the small CNN of the tour, trained on handwritten digits.
 #include <fmt/core.h>
 
+#include <cmath>
 #include <memory>
 
 #include "base/error.h"
@@ -42,7 +43,9 @@ void add_train(CLI::App& app, Run& run) {
     ->add_option("--schedule", o->schedule, "Learning rate over the run: cosine (rises, then falls to 0) or constant")
     ->check(CLI::IsMember({"cosine", "constant"}))
     ->capture_default_str();
-  command->add_option("--seed", o->seed, "Of the initial weights and the order of the images")->capture_default_str();
+  command->add_option("--seed", o->seed, "Of the initial weights and the order of the images")
+    ->check(CLI::NonNegativeNumber)
+    ->capture_default_str();
   command->add_option("--out", o->out, "Folder for checkpoint, metrics and plot")->capture_default_str();
   command->add_option("--limit", o->limit, "Train on the first N images only (0: all)")
     ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
@@ -58,7 +61,7 @@ void add_train(CLI::App& app, Run& run) {
   command->callback([&run, o] {
     run = [o] {
       check_device(o->device);
-      STRATA_CHECK(o->lr > 0 && o->lr <= 1e6, Value, "--lr {}: expected a number above 0", o->lr);
+      STRATA_CHECK(o->lr > 0 && std::isfinite(o->lr), Value, "--lr {}: expected a number above 0", o->lr);
       if (o->json) o->quiet = true;
       return Trainer(*o).run();
     };

@@ -86,7 +86,7 @@ STRATA_OP(_fused_muon,
           "eps=1e-7, int ns_steps=5, int adjust_lr_fn=0) -> ()")
   .doc("One step of Muon over 2-D parameters.")
   .infer(nothing)
-  .kernel("newton_schulz", muon)
+  .kernel("reference", muon)
   .no_out()
   .dtypes(kFloatingTypes)
   .helper()

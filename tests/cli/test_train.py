@@ -19,9 +19,7 @@ STRATA = str(BUILD / "bin" / "strata")
 
 
 def train(*arguments, status=0, **options):
-    done = subprocess.run(
-        [STRATA, "train", *map(str, arguments)], capture_output=True, text=True, timeout=300, **options
-    )
+    done = subprocess.run([STRATA, "train", *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
     assert done.returncode == status, done.stdout + done.stderr
     return done
 
@@ -65,11 +63,7 @@ def test_checkpoint_holds_the_network(digits, tmp_path):
 
 
 def tensors(folder):
-    return {
-        k: v.numpy()
-        for k, v in strata.load(folder / "checkpoint.safetensors").items()
-        if not k.startswith("train.rows")
-    }
+    return {k: v.numpy() for k, v in strata.load(folder / "checkpoint.safetensors").items() if not k.startswith("train.rows")}
 
 
 def assert_same_bits(a, b):
@@ -203,19 +197,5 @@ def test_a_full_disk_leaves_the_old_checkpoint(digits, tmp_path):
 
 
 def test_divergence_is_an_error_with_advice(digits, tmp_path):
-    done = train(
-        "--data",
-        digits,
-        "--lr",
-        100000,
-        "--epochs",
-        3,
-        "--batch-size",
-        32,
-        "--schedule",
-        "constant",
-        "--out",
-        tmp_path,
-        status=1,
-    )
+    done = train("--data", digits, "--lr", 1e20, "--batch-size", 32, "--out", tmp_path, status=1)
     assert "diverged" in done.stderr and "--lr" in done.stderr

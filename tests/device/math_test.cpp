@@ -279,10 +279,10 @@ namespace {
 #else
 #define STRATA_TARGETS_CHECKED(function) (HWY_STATIC_DISPATCH(function)(), 1)
 #endif
-TEST(Math, ElementaryFunctionsMatchTheCLibrary) { EXPECT_GE(STRATA_TARGETS_CHECKED(Elementary), 1); }
-TEST(Math, SineAndCosineAreRightNearTheirZeros) { EXPECT_GE(STRATA_TARGETS_CHECKED(NearZeros), 1); }
-TEST(Math, SpecialFunctionsMatchTheCLibrary) { EXPECT_GE(STRATA_TARGETS_CHECKED(Special), 1); }
-TEST(Math, FunctionsOfTwoNumbersMatchTheCLibrary) { EXPECT_GE(STRATA_TARGETS_CHECKED(Pairs), 1); }
+TEST(Math, ElementaryFunctionsMatchTheCLibrary) { EXPECT_GE((STRATA_TARGETS_CHECKED(Elementary)), 1); }
+TEST(Math, SineAndCosineAreRightNearTheirZeros) { EXPECT_GE((STRATA_TARGETS_CHECKED(NearZeros)), 1); }
+TEST(Math, SpecialFunctionsMatchTheCLibrary) { EXPECT_GE((STRATA_TARGETS_CHECKED(Special)), 1); }
+TEST(Math, FunctionsOfTwoNumbersMatchTheCLibrary) { EXPECT_GE((STRATA_TARGETS_CHECKED(Pairs)), 1); }
 }  // namespace
 }  // namespace strata
 #endif

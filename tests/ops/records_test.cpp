@@ -145,6 +145,8 @@ TEST(Records, GradientsRunAndAgreeWithTheReference) {
         ASSERT_EQ(fast.size(), plain.size());
         for (size_t k = 0; k < fast.size(); ++k) EXPECT_EQ(difference(fast[k], plain[k]), "") << "input " << k;
         count += !fast.empty();
+      } catch (const Error& e) {  // a sample with '!' may have a gradient that is refused, as that of igamma's order
+        EXPECT_TRUE(e.kind() == ErrorKind::NotImplemented && text[0] == '!') << e.what();
       } catch (const std::exception& e) { ADD_FAILURE() << e.what(); }
     }
   }

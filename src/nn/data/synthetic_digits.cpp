@@ -184,7 +184,7 @@ class Canvas {
         const float t = std::clamp((px * dx + py * dy) / length2, 0.F, 1.F);
         const float ex = px - t * dx, ey = py - t * dy;
         const float ink = std::clamp(from + t * (to - from) + .5F - std::sqrt(ex * ex + ey * ey), 0.F, 1.F);
-        float& pixel = ink_[static_cast<size_t>(y * kSide + x)];
+        float& pixel = ink_[static_cast<size_t>(y) * kSide + static_cast<size_t>(x)];
         pixel = std::max(pixel, ink);
       }
   }

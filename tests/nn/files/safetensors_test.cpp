@@ -14,7 +14,6 @@ namespace strata {
 namespace {
 
 using testing::get;
-using testing::put;
 using testing::TempFolder;
 
 std::string length_prefix(uint64_t n) {
