@@ -45,37 +45,12 @@ class Maker:
         return self.parameter(outputs, inputs, scale=bound), self.parameter(outputs, scale=bound) if bias else None
 
 
-class Adam:
-    """Adam over a list of parameters: the library's fused one, or plain in-place ops while it has none."""
-
-    def __init__(self, m, parameters, lr=1e-4):
-        self.m, self.parameters, self.lr, self.steps = m, parameters, lr, 0
-        self.fused = m.optim.Adam(parameters, lr=lr, fused=True) if hasattr(m, "optim") and FUSED else None
-        if not self.fused:
-            self.state = [(m.zeros_like(p), m.zeros_like(p)) for p in parameters]
-
-    def step(self):
-        if self.fused:
-            return self.fused.step()
-        self.steps += 1
-        correct = 1 - 0.9**self.steps, (1 - 0.999**self.steps) ** 0.5
-        with self.m.no_grad():
-            for p, (first, second) in zip(self.parameters, self.state, strict=True):
-                first.lerp_(p.grad, 0.1)
-                second.mul_(0.999).addcmul_(p.grad, p.grad, value=0.001)
-                p.addcdiv_(first, second.sqrt().div_(correct[1]).add_(1e-8), value=-self.lr / correct[0])
-
-
-FUSED = False  # until both libraries have a fused Adam
-
-
 def trainer(m, parameters, loss_of):
     """One training step; returns the loss and the gradient of the first parameter, for the comparison of the first step."""
-    optimizer = Adam(m, parameters)
+    optimizer = m.optim.Adam(parameters, lr=1e-4, fused=True)
 
     def step():
-        for p in parameters:
-            p.grad = None
+        optimizer.zero_grad(set_to_none=True)
         loss = loss_of()
         loss.backward()
         optimizer.step()

@@ -39,6 +39,10 @@ template <class T> STRATA_API void max_pool(const MaxPool& p, const T* x, T* y, 
 template <class T> STRATA_API void max_pool_backward(const MaxPool& p, const T* grad, const uint8_t* codes, T* out);
 // What stands where the codes say.
 template <class T> STRATA_API void max_pool_gather(const MaxPool& p, const T* x, const uint8_t* codes, T* y);
+// The same one after the other.
 template <class T> STRATA_API void max_pool_reference(const MaxPool& p, const T* x, T* y, uint8_t* codes);
+template <class T>
+STRATA_API void max_pool_backward_reference(const MaxPool& p, const T* grad, const uint8_t* codes, T* out);
+template <class T> STRATA_API void max_pool_gather_reference(const MaxPool& p, const T* x, const uint8_t* codes, T* y);
 
 }  // namespace strata::cpu

@@ -16,8 +16,9 @@ void expect(const TensorImpl& t, const char* name, Shape shape, DType dtype) {
                name_of(dtype), to_string(t.sizes()), name_of(t.dtype));
 }
 Lstm sizes_of(const TensorImpl& gates, const TensorImpl& c0, const TensorImpl& weight, bool reverse) {
-  STRATA_CHECK(gates.ndim == 3 && weight.ndim == 2, Runtime,
-               "lstm: expected gates [steps, batch, 4 * hidden] and a weight [4 * hidden, hidden], got {} and {}",
+  STRATA_CHECK(gates.ndim == 3 && gates.shape[0] > 0 && weight.ndim == 2, Runtime,
+               "lstm: expected gates of one or more steps [steps, batch, 4 * hidden] and a weight [4 * hidden, "
+               "hidden], got {} and {}",
                to_string(gates.sizes()), to_string(weight.sizes()));
   const Lstm s{gates.shape[0], gates.shape[1], weight.shape[1], reverse};
   const int64_t wide[] = {s.steps, s.batch, 4 * s.hidden}, state[] = {s.batch, s.hidden},

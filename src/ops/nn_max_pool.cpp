@@ -173,6 +173,14 @@ STRATA_OP(max_pool_codes_backward,
                         cpu::max_pool_backward(p, g, codes, x);
                       });
           })
+  .kernel("reference",
+          [](const Call& c) {
+            const IntList shape = c.args[6].int_list();
+            run_coded(c, Shape(shape.data, shape.size),
+                      []<class T>(const MaxPool& p, const T* g, const uint8_t* codes, T* x) {
+                        cpu::max_pool_backward_reference(p, g, codes, x);
+                      });
+          })
   .saves({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_max_pool_codes_gather(g, c.input(1), c.arg(2).int_list(), c.arg(3).int_list(), c.arg(4).int_list(),
@@ -198,6 +206,13 @@ STRATA_OP(max_pool_codes_gather,
             run_coded(c, c.args.tensor(0).sizes(),
                       []<class T>(const MaxPool& p, const T* x, const uint8_t* codes, T* y) {
                         cpu::max_pool_gather(p, x, codes, y);
+                      });
+          })
+  .kernel("reference",
+          [](const Call& c) {
+            run_coded(c, c.args.tensor(0).sizes(),
+                      []<class T>(const MaxPool& p, const T* x, const uint8_t* codes, T* y) {
+                        cpu::max_pool_gather_reference(p, x, codes, y);
                       });
           })
   .saves({1})

@@ -137,7 +137,7 @@ void forward_block(const Attention& a, const AttentionForward<T>& p, int64_t b, 
 
 template <class T> void forward(const Attention& a, const AttentionForward<T>& p) {
   const int64_t blocks = (a.rows + kBlockRows - 1) / kBlockRows;
-  const int64_t work = kBlockRows * a.columns * (a.width + a.value_width);
+  const int64_t work = std::max<int64_t>(1, kBlockRows * a.columns * (a.width + a.value_width));
   parallel_for(a.batches() * blocks, std::max<int64_t>(1, 200000 / work), [&](int64_t begin, int64_t end) {
     const auto memory = allocate(static_cast<size_t>(forward_space<T>(a)) * sizeof(T));
     T* keys = reinterpret_cast<T*>(memory->data);

@@ -243,10 +243,27 @@ template <class T> void max_pool_reference(const MaxPool& p, const T* x, T* y, u
                     codes ? codes + n * p.out_size() : nullptr);
 }
 
-#define STRATA_MAX_POOL(T)                                                       \
-  template void max_pool(const MaxPool&, const T*, T*, uint8_t*);                \
-  template void max_pool_backward(const MaxPool&, const T*, const uint8_t*, T*); \
-  template void max_pool_gather(const MaxPool&, const T*, const uint8_t*, T*);   \
+template <class T> void max_pool_backward_reference(const MaxPool& p, const T* grad, const uint8_t* codes, T* out) {
+  std::fill_n(out, p.images * p.in_size(), T(0));
+  for (int64_t n = 0; n < p.images; ++n)
+    for (int64_t oy = 0; oy < p.out[0]; ++oy)
+      each_source(p, codes + n * p.out_size(), oy,
+                  [&](int64_t o, int64_t i) { out[n * p.in_size() + i] += grad[n * p.out_size() + o]; });
+}
+
+template <class T> void max_pool_gather_reference(const MaxPool& p, const T* x, const uint8_t* codes, T* y) {
+  for (int64_t n = 0; n < p.images; ++n)
+    for (int64_t oy = 0; oy < p.out[0]; ++oy)
+      each_source(p, codes + n * p.out_size(), oy,
+                  [&](int64_t o, int64_t i) { y[n * p.out_size() + o] = x[n * p.in_size() + i]; });
+}
+
+#define STRATA_MAX_POOL(T)                                                                 \
+  template void max_pool(const MaxPool&, const T*, T*, uint8_t*);                          \
+  template void max_pool_backward(const MaxPool&, const T*, const uint8_t*, T*);           \
+  template void max_pool_gather(const MaxPool&, const T*, const uint8_t*, T*);             \
+  template void max_pool_backward_reference(const MaxPool&, const T*, const uint8_t*, T*); \
+  template void max_pool_gather_reference(const MaxPool&, const T*, const uint8_t*, T*);   \
   template void max_pool_reference(const MaxPool&, const T*, T*, uint8_t*);
 STRATA_MAX_POOL(float)
 STRATA_MAX_POOL(double)
