@@ -48,7 +48,9 @@ def main(folder=None, epochs=1):
         seconds = time.perf_counter() - start
         with strata.no_grad():
             right = sum((net(x).argmax(1) == y).sum().item() for x, y in DataLoader(test, batch_size=500))
-        print(f"epoch {epoch + 1}: loss {loss.item():.4f}, test accuracy {right / len(test):.2%}, {len(train) / seconds:.0f} images/s")
+        print(
+            f"epoch {epoch + 1}: loss {loss.item():.4f}, test accuracy {right / len(test):.2%}, {len(train) / seconds:.0f} images/s"
+        )
     strata.save(net.state_dict(), "mnist.safetensors")
     return right / len(test)
 

@@ -138,7 +138,7 @@ STRATA_API extern std::string (*describe_history)(const TensorImpl&);
 STRATA_API Tensor make_tensor(Shape shape, DType dtype, Device device = {});  // uninitialised memory
 STRATA_API Tensor alias(const TensorImpl& t);                                 // same memory, no history, no base
 STRATA_API Tensor
-shape_only(const TensorImpl& t);                // same shape, no memory: what the tape keeps when values are not needed
+shape_only(const TensorImpl& t);  // same shape, no memory: what the tape keeps when values are not needed
 // Makes `t` show what `other` does: its memory, dtype and shape. The object stays the same, with its history and hooks.
 STRATA_API void set_data(const Tensor& t, const Tensor& other);
 STRATA_API int64_t checked_numel(Shape shape);  // throws when the product does not fit

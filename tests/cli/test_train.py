@@ -19,7 +19,9 @@ STRATA = str(BUILD / "bin" / "strata")
 
 
 def train(*arguments, status=0, **options):
-    done = subprocess.run([STRATA, "train", *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
+    done = subprocess.run(
+        [STRATA, "train", *map(str, arguments)], capture_output=True, text=True, timeout=300, **options
+    )
     assert done.returncode == status, done.stdout + done.stderr
     return done
 
@@ -63,7 +65,11 @@ def test_checkpoint_holds_the_network(digits, tmp_path):
 
 
 def tensors(folder):
-    return {k: v.numpy() for k, v in strata.load(folder / "checkpoint.safetensors").items() if not k.startswith("train.rows")}
+    return {
+        k: v.numpy()
+        for k, v in strata.load(folder / "checkpoint.safetensors").items()
+        if not k.startswith("train.rows")
+    }
 
 
 def assert_same_bits(a, b):

@@ -54,7 +54,8 @@ def settings():
 
 
 @pytest.mark.parametrize("page", having("python"), ids=name)
-def test_python_blocks_run(page, settings):
+def test_python_blocks_run(page, settings, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     space = {"__name__": "docs"}
     for line, kind, text in blocks(page, "python"):
         code = compile("\n" * (line - 1) + text, str(page), "exec")
