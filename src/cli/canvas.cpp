@@ -70,8 +70,8 @@ void Canvas::strokes(const std::vector<std::vector<Point>>& lines, float thickne
   const int y0 = std::max(0, static_cast<int>(top - reach)),
             y1 = std::min(height_ - 1, static_cast<int>(bottom + reach));
   if (x1 < x0 || y1 < y0) return;
-  const auto columns = static_cast<size_t>(x1 - x0 + 1);
-  std::vector<float> cover(columns * static_cast<size_t>(y1 - y0 + 1));
+  const size_t columns = static_cast<size_t>(x1) - static_cast<size_t>(x0) + 1;
+  std::vector<float> cover(columns * (static_cast<size_t>(y1) - static_cast<size_t>(y0) + 1));
   for (const auto& line : lines)
     for (size_t i = 0; i < std::max<size_t>(line.size(), 2) - 1; ++i) {
       const Point a = line[i], b = line[std::min(i + 1, line.size() - 1)];

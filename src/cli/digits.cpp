@@ -68,6 +68,7 @@ bool fetch(const std::string& url, const std::string& path) {
   const std::vector<std::string> words = {
     "curl", "--fail", "--silent", "--location", "--connect-timeout", "5", "--max-time", "300", "--output", path, url};
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   posix_spawn_file_actions_t actions;

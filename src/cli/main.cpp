@@ -1,6 +1,11 @@
 // The `strata` command: parses the arguments, runs one subcommand, turns errors into messages and exit statuses.
 #include <fmt/core.h>
 
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <system_error>
+
 #include "base/error.h"
 #include "cli/commands.h"
 #include "record/op.h"
@@ -48,11 +53,19 @@ int run(int argc, char** argv) {
 }  // namespace strata::cli
 
 int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // `strata ops | head -1` ends by an error of print instead
   try {
-    return strata::cli::run(argc, argv);
+    const int status = strata::cli::run(argc, argv);
+    if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
+    if (errno != EPIPE) fmt::print(stderr, "strata: cannot write to standard output\n");
+    return status ? status : 2;
   } catch (const strata::Error& e) {
     fmt::print(stderr, "strata: {}\n", e.what());
     return strata::cli::exit_status(e.kind());
+  } catch (const std::system_error& e) {
+    if (e.code().value() == EPIPE) return 2;  // nobody reads any more: nothing to say
+    fmt::print(stderr, "strata: {}\n", e.what());
+    return 2;
   } catch (const std::exception& e) {
     fmt::print(stderr, "strata: {}\n", e.what());
     return 2;

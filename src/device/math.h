@@ -36,7 +36,7 @@ HWY_AFTER_NAMESPACE();
 #else
 #define STRATA_FN inline
 #endif
-#include <math.h>  // not <cmath>: the global names then have float overloads, on the host and on the device
-#include <stdint.h>
+#include <math.h>  // NOLINT(modernize-deprecated-headers): the global names then have float overloads, as on the device
+#include <stdint.h>  // NOLINT(modernize-deprecated-headers)
 #include "device/math_scalar.inl"
 #endif

@@ -104,6 +104,22 @@ def test_thread_count_does_not_change_the_bits(digits, tmp_path):
     assert_same_bits(tensors(tmp_path / "one"), tensors(tmp_path / "two"))
 
 
+def test_a_closed_pipe_ends_without_a_signal(digits, tmp_path):
+    for arguments in (["ops"], ["train", "--data", digits, "--limit", 64, "--out", tmp_path]):
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run([STRATA, *map(str, arguments)], stdout=writer, stderr=subprocess.PIPE, timeout=60)
+        os.close(writer)
+        assert done.returncode == 2, done.stderr
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_output_to_a_full_disk_is_an_error():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([STRATA, "devices"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 2 and "standard output" in done.stderr
+
+
 def test_json_is_all_that_is_printed(digits, tmp_path):
     done = train("--data", digits, "--limit", 128, "--out", tmp_path, "--json")
     result = json.loads(done.stdout)
