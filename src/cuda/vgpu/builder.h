@@ -1,0 +1,67 @@
+// What the selection of handlers is given: one PTX instruction, its modifiers and operands, and where to put the result.
+#pragma once
+#include <string_view>
+#include <vector>
+
+#include "cuda/vgpu/program.h"
+#include "cuda/vgpu/ptx/module.h"
+
+namespace strata::cuda::vgpu {
+
+class Decoder;
+
+// Every modifier must be asked for before emit(): one that nobody knew makes the instruction unsupported.
+class Builder {
+ public:
+  Builder(Decoder& decoder, const ptx::Instruction& in);
+  const ptx::Instruction& in;
+  Inst out;
+
+  bool flag(std::string_view modifier);                            // present? and known
+  void ignore(std::initializer_list<std::string_view> modifiers);  // known, without effect here
+  Type type();                                                     // the next modifier that is a type; None at the end
+  void rounding();                                                 // .rn .rz .rm .rp into out
+  size_t count() const { return in.operands.size(); }
+  void operands(size_t least, size_t most) const;
+
+  uint32_t dst(size_t k, Type type) { return dst(operand(k), type); }
+  uint32_t src(size_t k, Type type) { return src(operand(k), type); }
+  uint32_t dst(const ptx::Operand& o, Type type);  // its cells must be those of the type; "_" is nowhere
+  uint32_t src(const ptx::Operand& o, Type type);
+  uint32_t any_dst(const ptx::Operand& o, uint8_t& bytes);             // any register, with the size of its cells
+  uint32_t any_src(const ptx::Operand& o, Type type, uint8_t& bytes);  // a number takes the type's
+  uint32_t predicate(const ptx::Operand& o, bool written);
+  uint32_t constant(uint64_t bits, int bytes);
+  uint32_t scratch(int bytes);
+  uint32_t place(uint32_t p);           // appends to Program::places, returns the index
+  void address(size_t k, Space space);  // [a + imm] into out
+  void memory(Space space);             // a site for the counters
+  Space space();                        // .global and its relatives; Generic when none
+  const ptx::Operand& operand(size_t k) const;
+  Program& program();
+
+  void emit(Handler handler, Class counted);
+  void emit_together(Handler handler, Class counted, uint32_t members);  // waits for the lanes in this mask
+  [[noreturn]] void unsupported(std::string_view why = {}) const;
+  [[noreturn]] void wrong(const std::string& what) const;  // not PTX
+
+ private:
+  Decoder& decoder_;
+  std::vector<bool> known_;
+};
+
+// One per subject, in lanes/: true when the instruction is of this subject.
+bool select_integer(Builder& b);
+bool select_bits(Builder& b);
+bool select_float(Builder& b);
+bool select_half(Builder& b);
+bool select_compare(Builder& b);
+bool select_convert(Builder& b);
+bool select_move(Builder& b);
+bool select_memory(Builder& b);
+bool select_atomic(Builder& b);
+bool select_async(Builder& b);
+bool select_exchange(Builder& b);
+bool select_matrix(Builder& b);
+
+}  // namespace strata::cuda::vgpu

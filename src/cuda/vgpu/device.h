@@ -1,0 +1,85 @@
+// The virtual GPU: loads PTX and runs its kernels on the CPU, with counters per launch.
+#pragma once
+#include <array>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/api.h"
+#include "cuda/vgpu/memory.h"
+#include "cuda/vgpu/profile.h"
+#include "cuda/vgpu/warp.h"
+
+namespace strata::cuda::vgpu {
+
+struct Dim3 {
+  uint32_t x = 1, y = 1, z = 1;
+  uint64_t count() const { return uint64_t{x} * y * z; }
+};
+
+// What a launch did. A warp instruction is one instruction for up to 32 threads.
+struct Counters {
+  std::string kernel;
+  uint64_t blocks = 0, warps = 0;
+  uint64_t warp_instructions = 0, thread_instructions = 0;
+  std::array<uint64_t, kClasses> mix{};  // warp instructions by Class
+  uint64_t branches = 0, divergent_branches = 0, barriers = 0, atomics = 0, atomic_conflicts = 0;
+  uint64_t unmet = 0;  // warp-wide instructions whose named lanes did not all come: undefined on a card
+  uint64_t global_requests = 0, global_sectors = 0, shared_requests = 0, shared_passes = 0;
+  Occupancy occupancy;
+  double simt_efficiency() const {  // threads per warp instruction, of 32
+    return warp_instructions
+             ? static_cast<double>(thread_instructions) / (32.0 * static_cast<double>(warp_instructions))
+             : 1;
+  }
+  double sectors_per_request() const {
+    return global_requests ? static_cast<double>(global_sectors) / static_cast<double>(global_requests) : 0;
+  }
+  double passes_per_request() const {
+    return shared_requests ? static_cast<double>(shared_passes) / static_cast<double>(shared_requests) : 0;
+  }
+};
+STRATA_API const char* name_of(Class c);
+STRATA_API std::string report(const Counters& counters);  // a few lines of text
+
+struct Launch {
+  Dim3 grid, block;
+  uint32_t dynamic_shared = 0;
+  bool cooperative = false;        // all blocks are alive at the same time
+  bool check_memory = false;       // every access must lie in a living allocation
+  bool unordered_atomics = false;  // blocks at the same time even where float atomics then sum in another order
+  uint64_t instruction_limit = 0;  // warp instructions of one block; 0: none
+};
+
+namespace ptx {
+struct Module;
+}
+
+class STRATA_API Module {
+ public:
+  Module(std::string_view text, Memory& memory);  // throws Error for text that is no PTX
+  ~Module();
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+  const Program* kernel(const std::string& name);  // decoded when first asked for; null: there is none
+  std::vector<std::string> kernels() const;
+  struct Variable {
+    uint64_t address, bytes;
+  };
+  const Variable* variable(const std::string& name) const;
+
+ private:
+  Memory& memory_;
+  std::unique_ptr<ptx::Module> parsed_;
+  std::map<std::string, std::unique_ptr<Program>> programs_;
+  std::map<std::string, Variable> variables_;
+};
+
+// Runs all blocks. `params` has a pointer to each argument. Throws Fault for what the kernel did wrong, Error(Value) for a
+// launch that the profile's limits do not allow.
+STRATA_API Counters run(const Program& program, const Profile& profile, const Memory& memory, const Launch& launch,
+                        const void* const* params);
+
+}  // namespace strata::cuda::vgpu

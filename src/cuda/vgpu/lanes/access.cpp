@@ -1,0 +1,99 @@
+// Checks of addresses, and counting of sectors and bank conflicts.
+#include "cuda/vgpu/lanes/access.h"
+
+#include <algorithm>
+
+namespace strata::cuda::vgpu {
+
+uint8_t* resolve(Warp& w, Space space, uint64_t address, uint32_t bytes, int lane) {
+  const auto at = static_cast<uint32_t>(lane);
+  BlockState& b = *w.block;
+  if (space == Space::Generic) {
+    space = space_of(address);
+    address -= space == Space::Shared ? kSharedWindow : space == Space::Local ? kLocalWindow : 0;
+  }
+  if (address & (bytes - 1))
+    fault(w, kMisaligned, fmt::format("address 0x{:x} is not a multiple of {}", address, bytes), at);
+  switch (space) {
+    case Space::Shared:
+      if (address >= b.shared_bytes || bytes > b.shared_bytes - address)
+        fault(
+          w, kIllegalAddress,
+          fmt::format("{} bytes at shared address 0x{:x}, of {} bytes of the block", bytes, address, b.shared_bytes),
+          at);
+      return b.shared + address;
+    case Space::Local:
+      if (address >= b.program->local_bytes || bytes > b.program->local_bytes - address)
+        fault(w, kIllegalAddress,
+              fmt::format("{} bytes at local address 0x{:x}, of {} bytes of the thread", bytes, address,
+                          b.program->local_bytes),
+              at);
+      return b.local + (static_cast<uint64_t>(w.index) * kLanes + at) * b.program->local_bytes + address;
+    case Space::Param:
+      if (address >= b.program->param_bytes || bytes > b.program->param_bytes - address)
+        fault(w, kIllegalAddress, fmt::format("{} bytes at parameter offset {}", bytes, address), at);
+      return const_cast<uint8_t*>(b.params) + address;
+    default:
+      if (!b.memory->reachable(address, bytes))
+        fault(w, kIllegalAddress, fmt::format("{} bytes at 0x{:x}, which is no device memory", bytes, address), at);
+      if (b.check_memory && !b.memory->valid(address, bytes))
+        fault(w, kIllegalAddress, fmt::format("{} bytes at 0x{:x}, outside of every allocation", bytes, address), at);
+      return reinterpret_cast<uint8_t*>(address);
+  }
+}
+
+namespace {
+
+uint32_t sectors(const uint64_t* address, uint32_t mask, uint32_t bytes) {
+  uint64_t ids[2 * kLanes];
+  size_t n = 0;
+  each_lane(mask, [&](int k) {
+    for (uint64_t s = address[k] / 32; s <= (address[k] + bytes - 1) / 32; ++s)
+      if (n == 0 || ids[n - 1] != s) ids[n++] = s;
+  });
+  if (!std::is_sorted(ids, ids + n)) std::sort(ids, ids + n);
+  return static_cast<uint32_t>(std::unique(ids, ids + n) - ids);
+}
+
+// Lanes are served 128 bytes at a time: 32 lanes of 4 bytes, 16 of 8, 8 of 16. Equal words cost one pass.
+uint32_t passes(const uint64_t* address, uint32_t mask, uint32_t bytes) {
+  const int lanes = bytes <= 4 ? 32 : bytes == 8 ? 16 : 8;
+  uint32_t total = 0;
+  for (int first = 0; first < kLanes; first += lanes) {
+    uint64_t words[4 * kLanes];
+    size_t n = 0;
+    for (int k = first; k < first + lanes; ++k)
+      if (mask >> k & 1)
+        for (uint64_t word = address[k] / 4; word <= (address[k] + bytes - 1) / 4; ++word) words[n++] = word;
+    std::sort(words, words + n);
+    const size_t distinct = static_cast<size_t>(std::unique(words, words + n) - words);
+    uint32_t banks[32] = {}, most = 0;
+    for (size_t k = 0; k < distinct; ++k) most = std::max(most, ++banks[words[k] % 32]);
+    total += most;
+  }
+  return total;
+}
+
+}  // namespace
+
+void count_request(const Inst& i, Warp& w, Space space, const uint64_t* address, uint32_t mask, uint32_t bytes) {
+  Site& site = w.block->tally.sites[i.site];
+  ++site.requests;
+  // A loop asks the same pattern again and again, moved by a whole number of sectors.
+  const uint64_t base = address[std::countr_zero(mask)];
+  const auto phase = static_cast<uint32_t>(base % 128);
+  uint32_t differs = 0, pattern[kLanes];
+  for (int k = 0; k < kLanes; ++k) {
+    pattern[k] = static_cast<uint32_t>(address[k] - base);
+    differs |= pattern[k] ^ site.pattern[static_cast<size_t>(k)];
+  }
+  if (differs || site.mask != mask || site.phase != phase || !site.known) {
+    site.known = space == Space::Shared ? passes(address, mask, bytes) : sectors(address, mask, bytes);
+    std::copy(pattern, pattern + kLanes, site.pattern.begin());
+    site.mask = mask;
+    site.phase = phase;
+  }
+  site.parts += site.known;
+}
+
+}  // namespace strata::cuda::vgpu

@@ -1,0 +1,31 @@
+// From an address of a lane to host memory, with the checks the card makes, and the counters of memory instructions.
+#pragma once
+#include "cuda/vgpu/lanes/lanes.h"
+
+namespace strata::cuda::vgpu {
+
+// [a + imm] of each lane.
+inline void addresses(const Inst& i, Warp& w, uint64_t* out) {
+  if (i.a_bytes == 8) {
+    const auto* a = cells<uint64_t>(w, i.a);
+    for (int k = 0; k < kLanes; ++k) out[k] = a[k] + static_cast<uint64_t>(i.imm);
+  } else {
+    const auto* a = cells<uint32_t>(w, i.a);
+    for (int k = 0; k < kLanes; ++k) out[k] = static_cast<uint32_t>(a[k] + static_cast<uint32_t>(i.imm));
+  }
+}
+
+// The host address of `bytes` bytes, or a fault of the kernel that names the lane.
+uint8_t* resolve(Warp& w, Space space, uint64_t address, uint32_t bytes, int lane);
+
+// Counts one request: sectors of 32 bytes for device memory, passes over the 32 banks for shared memory.
+void count_request(const Inst& i, Warp& w, Space space, const uint64_t* address, uint32_t mask, uint32_t bytes);
+
+// The space that a generic address points into.
+inline Space space_of(uint64_t address) {
+  return address - kSharedWindow < kWindow  ? Space::Shared
+         : address - kLocalWindow < kWindow ? Space::Local
+                                            : Space::Global;
+}
+
+}  // namespace strata::cuda::vgpu

@@ -1,0 +1,249 @@
+// Comparisons into predicates and numbers, and selection by them.
+#include "cuda/vgpu/lanes/pick.h"
+
+namespace strata::cuda::vgpu {
+
+namespace {
+
+enum Cmp : uint8_t { kEq, kNe, kLt, kLe, kGt, kGe, kEqu, kNeu, kLtu, kLeu, kGtu, kGeu, kNum, kNan };
+constexpr std::string_view kNames[] = {"eq",  "ne",  "lt",  "le",  "gt",  "ge",  "equ",
+                                       "neu", "ltu", "leu", "gtu", "geu", "num", "nan"};
+
+template <Cmp C, class T> bool holds(T a, T b) {
+  if constexpr (C == kEq) return a == b;
+  else if constexpr (C == kNe) return a < b || a > b;
+  else if constexpr (C == kLt) return a < b;
+  else if constexpr (C == kLe) return a <= b;
+  else if constexpr (C == kGt) return a > b;
+  else if constexpr (C == kGe) return a >= b;
+  else if constexpr (C == kEqu) return !(a < b || a > b);
+  else if constexpr (C == kNeu) return !(a == b);
+  else if constexpr (C == kLtu) return !(a >= b);
+  else if constexpr (C == kLeu) return !(a > b);
+  else if constexpr (C == kGtu) return !(a <= b);
+  else if constexpr (C == kGeu) return !(a < b);
+  else if constexpr (C == kNum) return a == a && b == b;
+  else return a != a || b != b;
+}
+
+struct HalfBits {
+  uint16_t bits;
+};
+struct BrainBits {
+  uint16_t bits;
+};
+inline float value(HalfBits h) { return half_to_float(h.bits); }
+inline float value(BrainBits h) { return bf16_to_float(h.bits); }
+template <class T> inline T value(T v) { return v; }
+
+template <class T, Cmp C> uint32_t compare(const Inst& i, Warp& w) {
+  const auto *a = cells<Cell<T>>(w, i.a), *b = cells<Cell<T>>(w, i.b);
+  uint32_t r = 0;
+  for (int k = 0; k < kLanes; ++k) {
+    auto x = value(unpack<T>(a[k])), y = value(unpack<T>(b[k]));
+    if constexpr (std::is_same_v<T, float>)
+      if (i.ftz) x = flushed(x), y = flushed(y);
+    r |= static_cast<uint32_t>(holds<C>(x, y)) << k;
+  }
+  return r;
+}
+
+// op: 0 none, 1 and, 2 or, 3 xor with the predicate c. places[more] is the second result, of the opposite comparison.
+uint32_t combine(uint8_t op, uint32_t r, uint32_t c) { return op == 1 ? r & c : op == 2 ? r | c : op == 3 ? r ^ c : r; }
+
+template <class T, Cmp C> void setp(const Inst& i, Warp& w) {
+  const uint32_t m = active(i, w), r = compare<T, C>(i, w), c = i.op ? mask_at(w, i.c) : 0;
+  set_mask(w, i.d, m, combine(i.op, r, c));
+  if (i.count) set_mask(w, w.block->program->places[i.more], m, combine(i.op, ~r, c));
+}
+template <class T, Cmp C> void set(const Inst& i, Warp& w) {  // imm: the bits of "true"
+  const uint32_t m = active(i, w), r = combine(i.op, compare<T, C>(i, w), i.op ? mask_at(w, i.c) : 0);
+  each_lane(m, [&](int k) { cells<uint32_t>(w, i.d)[k] = r >> k & 1 ? static_cast<uint32_t>(i.imm) : 0; });
+}
+void setp_pair(const Inst& i, Warp& w) {  // f16x2 and bf16x2: a predicate per half; imm: the comparison, count 1: bf16
+  const uint32_t m = active(i, w);
+  uint32_t r[2] = {0, 0};
+  const auto *a = cells<uint32_t>(w, i.a), *b = cells<uint32_t>(w, i.b);
+  for (int k = 0; k < kLanes; ++k)
+    for (int h = 0; h < 2; ++h) {
+      const auto x = static_cast<uint16_t>(a[k] >> 16 * h), y = static_cast<uint16_t>(b[k] >> 16 * h);
+      const float u = i.nan ? bf16_to_float(x) : half_to_float(x), v = i.nan ? bf16_to_float(y) : half_to_float(y);
+      const bool unordered = u != u || v != v;
+      bool t = false;
+      switch (i.imm) {
+        case kEq:
+        case kEqu: t = u == v; break;
+        case kNe:
+        case kNeu: t = u < v || u > v; break;
+        case kLt:
+        case kLtu: t = u < v; break;
+        case kLe:
+        case kLeu: t = u <= v; break;
+        case kGt:
+        case kGtu: t = u > v; break;
+        case kGe:
+        case kGeu: t = u >= v; break;
+        case kNum: t = !unordered; break;
+        default: t = unordered; break;
+      }
+      if (i.imm >= kEqu && i.imm <= kGeu) t = t || unordered;
+      r[h] |= static_cast<uint32_t>(t) << k;
+    }
+  const uint32_t c = i.op ? mask_at(w, i.c) : 0;
+  set_mask(w, i.d, m, combine(i.op, r[0], c));
+  set_mask(w, w.block->program->places[i.more], m, combine(i.op, r[1], c));
+}
+
+template <class T> void selp(const Inst& i, Warp& w) {
+  const uint32_t m = active(i, w), p = mask_at(w, i.c);
+  auto *d = cells<T>(w, i.d), *a = cells<T>(w, i.a), *b = cells<T>(w, i.b);
+  if (m == kFull) {
+#pragma GCC ivdep
+    for (int k = 0; k < kLanes; ++k) d[k] = p >> k & 1 ? a[k] : b[k];
+  } else {
+    each_lane(m, [&](int k) { d[k] = p >> k & 1 ? a[k] : b[k]; });
+  }
+}
+template <class T, class C> void slct(const Inst& i, Warp& w) {
+  map3<T, T, T, C>(i, w, [&i](T a, T b, C c) {
+    if constexpr (std::is_same_v<C, float>)
+      if (i.ftz) c = flushed(c);
+    return c >= 0 ? a : b;
+  });
+}
+template <class T> void testp(const Inst& i, Warp& w) {
+  uint32_t r = 0;
+  for (int k = 0; k < kLanes; ++k) {
+    const T v = unpack<T>(cells<Cell<T>>(w, i.a)[k]);
+    const int c = std::fpclassify(v);
+    const bool t = i.op == 0   ? std::isfinite(v)
+                   : i.op == 1 ? c == FP_INFINITE
+                   : i.op == 2 ? c != FP_NAN
+                   : i.op == 3 ? c == FP_NAN
+                   : i.op == 4 ? c == FP_NORMAL || c == FP_ZERO
+                               : c == FP_SUBNORMAL;
+    r |= static_cast<uint32_t>(t) << k;
+  }
+  set_mask(w, i.d, active(i, w), r);
+}
+
+template <class T, template <class, Cmp> class H, size_t... K> Handler from_table(size_t c, std::index_sequence<K...>) {
+  static constexpr Handler kTable[] = {H<T, static_cast<Cmp>(K)>::run...};
+  return kTable[c];
+}
+template <class T, Cmp C> struct SetP {
+  static void run(const Inst& i, Warp& w) { setp<T, C>(i, w); }
+};
+template <class T, Cmp C> struct Set {
+  static void run(const Inst& i, Warp& w) { set<T, C>(i, w); }
+};
+template <template <class, Cmp> class H> Handler handler(Type t, size_t c) {
+  if (t == Type::F32) return from_table<float, H>(c, std::make_index_sequence<14>{});
+  if (t == Type::F64) return from_table<double, H>(c, std::make_index_sequence<14>{});
+  if (t == Type::F16) return from_table<HalfBits, H>(c, std::make_index_sequence<14>{});
+  if (t == Type::BF16) return from_table<BrainBits, H>(c, std::make_index_sequence<14>{});
+  if (c >= kEqu) return nullptr;
+  return for_integer(t, [&]<class T>() -> Handler { return from_table<T, H>(c, std::make_index_sequence<6>{}); });
+}
+
+size_t comparison(Builder& b, Type& t) {
+  for (size_t k = 0; k < std::size(kNames); ++k)
+    if (b.flag(kNames[k])) return k;
+  // The unsigned forms have names of their own.
+  constexpr std::string_view kUnsigned[] = {"lo", "ls", "hi", "hs"};
+  for (size_t k = 0; k < 4; ++k)
+    if (b.flag(kUnsigned[k])) {
+      t = size_of(t) == 8 ? Type::U64 : size_of(t) == 4 ? Type::U32 : Type::U16;
+      return kLt + k;
+    }
+  b.unsupported();
+}
+
+bool compare_into(Builder& b) {
+  const bool predicate = b.in.op == "setp";
+  b.out.ftz = b.flag("ftz");
+  const Type d = predicate ? Type::Pred : b.type();
+  Type t = b.type();
+  const size_t c = comparison(b, t);
+  b.out.op = b.flag("and") ? 1 : b.flag("or") ? 2 : b.flag("xor") ? 3 : 0;
+  b.operands(b.out.op ? 4 : 3, b.out.op ? 4 : 3);
+  b.out.a = b.src(1, t);
+  b.out.b = b.src(2, t);
+  if (b.out.op) b.out.c = b.predicate(b.operand(3), false);
+  if (!predicate) {
+    if (size_of(d) != 4) b.unsupported();
+    b.out.d = b.dst(0, d);
+    b.out.imm = d == Type::F32 ? 0x3f800000 : kFull;
+    const Handler h = handler<Set>(t, c);
+    if (!h) b.unsupported();
+    b.emit(h, Class::Integer);
+    return true;
+  }
+  ptx::Operand first = b.operand(0), second = first;
+  second.name = first.pair;
+  first.pair.clear();
+  second.pair.clear();
+  b.out.d = first.name == "_" ? b.scratch(4) : b.predicate(first, true);
+  if (!second.name.empty()) {
+    b.out.more = b.place(second.name == "_" ? b.scratch(4) : b.predicate(second, true));
+    b.out.count = 1;
+  }
+  if (t == Type::F16x2 || t == Type::BF16x2) {
+    if (!b.out.count) b.wrong("a comparison of pairs has two results");
+    b.out.imm = static_cast<int64_t>(c);
+    b.out.nan = t == Type::BF16x2;
+    b.emit(setp_pair, Class::Predicate);
+    return true;
+  }
+  const Handler h = handler<SetP>(t, c);
+  if (!h) b.unsupported();
+  b.emit(h, Class::Predicate);
+  return true;
+}
+
+}  // namespace
+
+bool select_compare(Builder& b) {
+  const std::string& op = b.in.op;
+  if (op == "setp" || op == "set") return compare_into(b);
+  if (op == "selp") {
+    const Type t = b.type();
+    b.operands(4, 4);
+    b.out.a = b.src(1, t);
+    b.out.b = b.src(2, t);
+    b.out.c = b.predicate(b.operand(3), false);
+    b.out.d = b.dst(0, t);
+    b.emit(size_of(t) == 8 ? selp<uint64_t> : selp<uint32_t>, Class::Move);
+    return true;
+  }
+  if (op == "slct") {
+    b.out.ftz = b.flag("ftz");
+    const Type t = b.type(), c = b.type();
+    b.operands(4, 4);
+    b.out.a = b.src(1, t);
+    b.out.b = b.src(2, t);
+    b.out.c = b.src(3, c);
+    b.out.d = b.dst(0, t);
+    const bool wide = size_of(t) == 8, number = c == Type::F32;
+    if (!number && c != Type::S32) b.unsupported();
+    b.emit(wide ? (number ? slct<uint64_t, float> : slct<uint64_t, int32_t>)
+                : (number ? slct<uint32_t, float> : slct<uint32_t, int32_t>),
+           Class::Move);
+    return true;
+  }
+  if (op == "testp") {
+    const char* kinds[] = {"finite", "infinite", "number", "notanumber", "normal", "subnormal"};
+    for (uint8_t k = 0; k < 6; ++k)
+      if (b.flag(kinds[k])) b.out.op = k;
+    const Type t = b.type();
+    b.operands(2, 2);
+    b.out.a = b.src(1, t);
+    b.out.d = b.predicate(b.operand(0), true);
+    if (!is_float(t) || size_of(t) < 4) b.unsupported();
+    b.emit(t == Type::F32 ? testp<float> : testp<double>, Class::Predicate);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace strata::cuda::vgpu

@@ -1,0 +1,190 @@
+// Arithmetic in float and double, with every rounding direction, .ftz and .sat, and the approximate functions.
+#include "cuda/vgpu/lanes/pick.h"
+
+namespace strata::cuda::vgpu {
+
+namespace {
+
+struct Add {
+  template <class T> T operator()(T a, T b) const { return a + b; }
+};
+struct Sub {
+  template <class T> T operator()(T a, T b) const { return a - b; }
+};
+struct Mul {
+  template <class T> T operator()(T a, T b) const { return a * b; }
+};
+struct Div {
+  template <class T> T operator()(T a, T b) const { return a / b; }
+};
+// The number wins over NaN, and -0 is less than +0.
+struct Min {
+  template <class T> T operator()(T a, T b) const {
+    if (a != a) return b;
+    if (b != b) return a;
+    return a < b || (a == b && std::signbit(a)) ? a : b;
+  }
+};
+struct Max {
+  template <class T> T operator()(T a, T b) const {
+    if (a != a) return b;
+    if (b != b) return a;
+    return a > b || (a == b && std::signbit(b)) ? a : b;
+  }
+};
+struct CopySign {
+  template <class T> T operator()(T a, T b) const { return std::copysign(b, a); }
+};
+struct Fma {
+  template <class T> T operator()(T a, T b, T c) const { return std::fma(a, b, c); }
+};
+struct Neg {
+  template <class T> T operator()(T a) const { return -a; }
+};
+struct Abs {
+  template <class T> T operator()(T a) const { return std::fabs(a); }
+};
+struct Sqrt {
+  template <class T> T operator()(T a) const { return std::sqrt(a); }
+};
+struct Rcp {
+  template <class T> T operator()(T a) const { return T(1) / a; }
+};
+// The card's tables are within about 2 ulp of these; bits differ between the two.
+struct Rsqrt {
+  template <class T> T operator()(T a) const { return static_cast<T>(1.0 / std::sqrt(static_cast<double>(a))); }
+};
+struct Ex2 {
+  float operator()(float a) const { return std::exp2(a); }
+};
+struct Lg2 {
+  float operator()(float a) const { return std::log2(a); }
+};
+struct Sin {
+  float operator()(float a) const { return std::sin(a); }
+};
+struct Cos {
+  float operator()(float a) const { return std::cos(a); }
+};
+struct Tanh {
+  float operator()(float a) const { return std::tanh(a); }
+};
+
+template <class T> T into(const Inst& i, T v) {
+  if constexpr (std::is_same_v<T, float>) return opaque(i.ftz ? flushed(v) : v);
+  else return opaque(v);
+}
+template <class T> T outof(const Inst& i, T v) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (i.ftz) v = flushed(v);
+    if (i.sat) v = v > 0 ? (v < 1 ? v : 1.0f) : 0.0f;  // NaN becomes 0
+  }
+  return v;
+}
+
+// `plain` is the common case and the loop the compiler turns into vector code; the other path takes every modifier.
+template <class T, class F> void float1(const Inst& i, Warp& w) {
+  if (i.plain) return map1<T, T>(i, w, F{});
+  const HostRounding mode(i.rounding);
+  map1<T, T>(i, w, [&i](T a) { return outof(i, opaque(F{}(into(i, a)))); });
+}
+template <class T, class F> void float2(const Inst& i, Warp& w) {
+  if (i.plain) return map2<T, T, T>(i, w, F{});
+  const HostRounding mode(i.rounding);
+  map2<T, T, T>(i, w, [&i](T a, T b) { return outof(i, opaque(F{}(into(i, a), into(i, b)))); });
+}
+template <class T, class F> void float3(const Inst& i, Warp& w) {
+  if (i.plain) return map3<T, T, T, T>(i, w, F{});
+  const HostRounding mode(i.rounding);
+  map3<T, T, T, T>(i, w, [&i](T a, T b, T c) { return outof(i, opaque(F{}(into(i, a), into(i, b), into(i, c)))); });
+}
+template <class F> void extreme(const Inst& i, Warp& w) {  // min and max with .NaN or .xorsign.abs
+  map2<float, float, float>(i, w, [&i](float a, float b) {
+    a = into(i, a);
+    b = into(i, b);
+    if (i.nan && (a != a || b != b)) return std::bit_cast<float>(0x7fffffffu);
+    if (!i.op) return outof(i, F{}(a, b));
+    const bool negative = std::signbit(a) != std::signbit(b);
+    const float r = F{}(std::fabs(a), std::fabs(b));
+    return outof(i, negative ? -r : r);
+  });
+}
+
+template <class F> Handler pick1(Type t) {
+  return t == Type::F32 ? Handler(float1<float, F>) : t == Type::F64 ? float1<double, F> : nullptr;
+}
+template <class F> Handler pick2(Type t) {
+  return t == Type::F32 ? Handler(float2<float, F>) : t == Type::F64 ? float2<double, F> : nullptr;
+}
+
+bool finish(Builder& b, Type t, Handler h, Class c = Class::Count) {
+  if (!h) b.unsupported();
+  b.out.plain = !b.out.ftz && !b.out.sat && b.out.rounding == Rounding::Nearest;
+  b.emit(h, c != Class::Count ? c : t == Type::F64 ? Class::F64 : Class::F32);
+  return true;
+}
+
+bool extremes(Builder& b, Type t) {
+  b.out.nan = b.flag("NaN");
+  b.out.op = b.flag("xorsign");
+  if (b.out.op && !b.flag("abs")) b.unsupported();
+  places3(b, t);
+  const bool smallest = b.in.op == "min";
+  if (!b.out.nan && !b.out.op) return finish(b, t, smallest ? pick2<Min>(t) : pick2<Max>(t));
+  return finish(b, t, t != Type::F32 ? nullptr : smallest ? extreme<Min> : extreme<Max>);
+}
+
+bool approximate(Builder& b, Type t) {
+  const std::string& op = b.in.op;
+  const bool approx = b.flag("approx");
+  places2(b, t);
+  if (op == "rcp") return finish(b, t, pick1<Rcp>(t), Class::Special);
+  if (op == "sqrt") return finish(b, t, pick1<Sqrt>(t), Class::Special);
+  if (op == "rsqrt") return finish(b, t, approx ? pick1<Rsqrt>(t) : nullptr, Class::Special);
+  if (t != Type::F32 || (!approx && op != "tanh")) b.unsupported();
+  return finish(b, t,
+                op == "ex2"   ? float1<float, Ex2>
+                : op == "lg2" ? float1<float, Lg2>
+                : op == "sin" ? float1<float, Sin>
+                : op == "cos" ? float1<float, Cos>
+                              : float1<float, Tanh>,
+                Class::Special);
+}
+
+}  // namespace
+
+bool select_float(Builder& b) {
+  const std::string& op = b.in.op;
+  static constexpr std::string_view kOps[] = {"add", "sub", "mul", "fma",  "mad",     "div",   "min",
+                                              "max", "neg", "abs", "sqrt", "rcp",     "rsqrt", "ex2",
+                                              "lg2", "sin", "cos", "tanh", "copysign"};
+  if (std::find(std::begin(kOps), std::end(kOps), op) == std::end(kOps)) return false;
+  b.out.ftz = b.flag("ftz");
+  b.out.sat = b.flag("sat");
+  b.rounding();
+  const Type t = b.type();
+  if (t != Type::F32 && t != Type::F64) return false;
+  if (t == Type::F64 && (b.out.ftz || b.out.sat)) b.unsupported();
+  if (op == "min" || op == "max") return extremes(b, t);
+  if (op == "fma" || op == "mad") {
+    places4(b, t);
+    return finish(b, t, t == Type::F32 ? Handler(float3<float, Fma>) : float3<double, Fma>);
+  }
+  if (op == "neg" || op == "abs") {
+    places2(b, t);
+    return finish(b, t, op == "neg" ? pick1<Neg>(t) : pick1<Abs>(t));
+  }
+  if (op == "add" || op == "sub" || op == "mul" || op == "div" || op == "copysign") {
+    if (op == "div") b.ignore({"approx", "full"});
+    places3(b, t);
+    return finish(b, t,
+                  op == "add"   ? pick2<Add>(t)
+                  : op == "sub" ? pick2<Sub>(t)
+                  : op == "mul" ? pick2<Mul>(t)
+                  : op == "div" ? pick2<Div>(t)
+                                : pick2<CopySign>(t));
+  }
+  return approximate(b, t);
+}
+
+}  // namespace strata::cuda::vgpu

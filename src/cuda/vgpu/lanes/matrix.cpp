@@ -1,0 +1,184 @@
+// Matrices of a warp: ldmatrix, stmatrix and mma.sync.
+//
+// Every shape of mma.sync has one layout. With g = lane / 4, t = lane % 4 and E elements per 32-bit register (1 for tf32
+// and f64), register r of A holds A[g + 8 * (r % H)][(r / H) * 4E + t * E + e], H being 2 for 16 rows and 1 for 8; register
+// r of B holds B[r * 4E + t * E + e][g]; element r of C and D is C[g + 8 * (r / 2)][2t + r % 2].
+// Products are exact and summed in double (integers exactly), then rounded once: the card sums in its own order.
+#include <algorithm>
+
+#include "cuda/vgpu/lanes/access.h"
+#include "cuda/vgpu/lanes/pick.h"
+
+namespace strata::cuda::vgpu {
+
+namespace {
+
+struct Shape {
+  int rows, depth;  // 8 columns always
+};
+constexpr int kDeepest = 32;
+
+double element(Type t, uint32_t reg, int e) {
+  switch (t) {
+    case Type::F16: return half_to_float(static_cast<uint16_t>(reg >> 16 * e));
+    case Type::BF16: return bf16_to_float(static_cast<uint16_t>(reg >> 16 * e));
+    case Type::TF32: return std::bit_cast<float>(reg & 0xffffe000u);
+    case Type::S8: return static_cast<int8_t>(reg >> 8 * e);
+    default: return static_cast<uint8_t>(reg >> 8 * e);
+  }
+}
+
+// imm: rows | depth << 8 | type of A << 16 | of B << 24; op: type of C and D. places: D, A, B, C.
+void mma(const Inst& i, Warp& w) {
+  const int rows = static_cast<int>(i.imm & 255), depth = static_cast<int>(i.imm >> 8 & 255);
+  const auto ta = static_cast<Type>(i.imm >> 16 & 255), tb = static_cast<Type>(i.imm >> 24 & 255),
+             tc = static_cast<Type>(i.op);
+  const bool f64 = ta == Type::F64;
+  const int per = f64 ? 1 : 4 / size_of(ta), halves = rows / 8;
+  const int na = rows * depth / kLanes / per, nb = 8 * depth / kLanes / per, nc = rows * 8 / kLanes;
+  const int nd = tc == Type::F16 ? nc / 2 : nc;
+  const uint32_t *pd = &w.block->program->places[i.more], *pa = pd + nd, *pb = pa + na, *pc = pb + nb;
+  double a[16][kDeepest], b[kDeepest][8];
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const int g = lane >> 2, t = lane & 3;
+    for (int r = 0; r < na; ++r)
+      for (int e = 0; e < per; ++e)
+        a[g + 8 * (r % halves)][r / halves * 4 * per + t * per + e] =
+          f64 ? cells<double>(w, pa[r])[lane] : element(ta, cells<uint32_t>(w, pa[r])[lane], e);
+    for (int r = 0; r < nb; ++r)
+      for (int e = 0; e < per; ++e)
+        b[r * 4 * per + t * per + e][g] =
+          f64 ? cells<double>(w, pb[r])[lane] : element(tb, cells<uint32_t>(w, pb[r])[lane], e);
+  }
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const int g = lane >> 2, t = lane & 3;
+    uint32_t halves_of_d[2] = {};
+    for (int r = 0; r < nc; ++r) {
+      const double* row = a[g + 8 * (r >> 1)];
+      const int column = 2 * t + (r & 1);
+      double sum = 0;
+      for (int k = 0; k < depth; ++k) sum += row[k] * b[k][column];
+      switch (tc) {
+        case Type::F64: cells<double>(w, pd[r])[lane] = cells<double>(w, pc[r])[lane] + sum; break;
+        case Type::F32: cells<float>(w, pd[r])[lane] = static_cast<float>(cells<float>(w, pc[r])[lane] + sum); break;
+        case Type::S32: {
+          const int64_t v = int64_t{cells<int32_t>(w, pc[r])[lane]} + static_cast<int64_t>(sum);
+          cells<int32_t>(w, pd[r])[lane] =
+            static_cast<int32_t>(i.sat ? std::clamp<int64_t>(v, INT32_MIN, INT32_MAX) : v);
+          break;
+        }
+        default: {
+          const double c = half_to_float(static_cast<uint16_t>(cells<uint32_t>(w, pc[r >> 1])[lane] >> 16 * (r & 1)));
+          halves_of_d[r >> 1] |= static_cast<uint32_t>(encode(c + sum, kF16, Rounding::Nearest)) << 16 * (r & 1);
+        }
+      }
+    }
+    if (tc == Type::F16)
+      for (int r = 0; r < nd; ++r) cells<uint32_t>(w, pd[r])[lane] = halves_of_d[r];
+  }
+}
+
+// Lane 8q + r gives the address of row r of matrix q; lane l gets elements 2(l % 4), 2(l % 4) + 1 of row l / 4.
+void move_matrix(const Inst& i, Warp& w) {  // op: 1 transposed, 2 store
+  uint64_t address[kLanes];
+  addresses(i, w, address);
+  const uint32_t* p = &w.block->program->places[i.more];
+  uint32_t rows = 0;
+  for (int q = 0; q < i.count; ++q) {
+    uint8_t* row[8];
+    for (int r = 0; r < 8; ++r) {
+      row[r] = resolve(w, Space::Shared, address[8 * q + r], 16, 8 * q + r);
+      rows |= 1u << (8 * q + r);
+    }
+    for (int lane = 0; lane < kLanes; ++lane)
+      for (int e = 0; e < 2; ++e) {
+        const int x = lane >> 2, y = 2 * (lane & 3) + e;
+        uint8_t* at = i.op & 1 ? row[y] + 2 * x : row[x] + 2 * y;
+        uint8_t* cell = w.registers + p[q] + 4 * lane + 2 * e;
+        if (i.op & 2) std::memcpy(at, cell, 2);
+        else std::memcpy(cell, at, 2);
+      }
+  }
+  count_request(i, w, Space::Shared, address, rows, 16);
+}
+
+size_t append(Builder& b, const std::vector<ptx::Operand>& items, Type t, bool written, std::vector<uint32_t>& places) {
+  for (const auto& item : items) places.push_back(written ? b.dst(item, t) : b.src(item, t));
+  return items.size();
+}
+
+bool product(Builder& b) {
+  b.ignore({"sync", "aligned", "row", "col"});
+  b.out.sat = b.flag("satfinite");
+  constexpr std::pair<std::string_view, Shape> kShapes[] = {{"m16n8k4", {16, 4}},   {"m16n8k8", {16, 8}},
+                                                            {"m16n8k16", {16, 16}}, {"m16n8k32", {16, 32}},
+                                                            {"m8n8k4", {8, 4}},     {"m8n8k16", {8, 16}}};
+  Shape shape{0, 0};
+  for (const auto& [name, s] : kShapes)
+    if (b.flag(name)) shape = s;
+  const Type td = b.type(), ta = b.type(), tb = b.type(), tc = b.type();
+  const bool byte = (ta == Type::S8 || ta == Type::U8) && (tb == Type::S8 || tb == Type::U8);
+  const bool half = (ta == Type::F16 || ta == Type::BF16) && ta == tb, tf32 = ta == Type::TF32 && tb == ta;
+  const bool f64 = ta == Type::F64 && tb == ta && td == ta;
+  const bool known =
+    td == tc &&
+    ((half && shape.rows == 16 && (shape.depth == 8 || shape.depth == 16) &&
+      (td == Type::F32 || (td == Type::F16 && ta == Type::F16))) ||
+     (tf32 && shape.rows == 16 && shape.depth <= 8 && td == Type::F32) ||
+     (byte && td == Type::S32 && ((shape.rows == 16 && shape.depth >= 16) || (shape.rows == 8 && shape.depth == 16))) ||
+     (f64 && shape.rows == 8 && shape.depth == 4));
+  if (!known || shape.rows == 0) b.unsupported();
+  const int per = f64 ? 1 : 4 / size_of(ta);
+  const auto na = static_cast<size_t>(shape.rows * shape.depth / kLanes / per),
+             nb = static_cast<size_t>(8 * shape.depth / kLanes / per);
+  const auto nc = static_cast<size_t>(shape.rows * 8 / kLanes / (td == Type::F16 ? 2 : 1));
+  b.operands(4, 4);
+  const Type cell = f64 ? Type::F64 : Type::B32;
+  const auto items = [&](size_t k) {
+    return b.operand(k).kind == ptx::Operand::Vector ? b.operand(k).items : std::vector{b.operand(k)};
+  };
+  std::vector<uint32_t> places, sources;
+  if (append(b, items(1), cell, false, sources) != na || append(b, items(2), cell, false, sources) != nb ||
+      append(b, items(3), cell, false, sources) != nc || append(b, items(0), cell, true, places) != nc)
+    b.wrong(fmt::format("this shape has {} registers of A, {} of B, {} of C and D", na, nb, nc));
+  places.insert(places.end(), sources.begin(), sources.end());
+  for (size_t k = 0; k < places.size(); ++k) {
+    const uint32_t at = b.place(places[k]);
+    if (k == 0) b.out.more = at;
+  }
+  b.out.imm = shape.rows | shape.depth << 8 | static_cast<int64_t>(ta) << 16 | static_cast<int64_t>(tb) << 24;
+  b.out.op = static_cast<uint8_t>(td);
+  b.emit_together(mma, Class::Matrix, b.constant(kFull, 4));
+  return true;
+}
+
+}  // namespace
+
+bool select_matrix(Builder& b) {
+  const std::string& op = b.in.op;
+  if (op == "mma") return product(b);
+  if (op != "ldmatrix" && op != "stmatrix") return false;
+  const bool stores = op == "stmatrix";
+  b.ignore({"sync", "aligned", "m8n8", "shared", "shared::cta", "b16"});
+  const size_t n = b.flag("x4") ? 4 : b.flag("x2") ? 2 : 1;
+  b.ignore({"x1"});
+  b.out.op = static_cast<uint8_t>((b.flag("trans") ? 1 : 0) | (stores ? 2 : 0));
+  b.operands(2, 2);
+  const ptx::Operand& o = b.operand(stores ? 1 : 0);
+  const std::vector<ptx::Operand> one{o};
+  const auto& items = o.kind == ptx::Operand::Vector ? o.items : one;
+  if (items.size() != n) b.wrong(fmt::format("this form has {} registers", n));
+  b.out.count = static_cast<uint8_t>(n);
+  std::vector<uint32_t> places;
+  append(b, items, Type::B32, !stores, places);
+  for (size_t k = 0; k < n; ++k) {
+    const uint32_t at = b.place(places[k]);
+    if (k == 0) b.out.more = at;
+  }
+  b.address(stores ? 0 : 1, Space::Shared);
+  b.memory(Space::Shared);
+  b.emit_together(move_matrix, Class::Shared, b.constant(kFull, 4));
+  return true;
+}
+
+}  // namespace strata::cuda::vgpu

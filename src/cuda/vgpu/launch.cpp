@@ -1,0 +1,269 @@
+// A launch: checks against the profile, blocks spread over the threads of the process, counters added up.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <mutex>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "cuda/vgpu/device.h"
+#include "cuda/vgpu/lanes/lanes.h"
+
+namespace strata::cuda::vgpu {
+
+namespace {
+
+constexpr int64_t kSlice = 200000;  // basic blocks of one warp before the next has its turn
+// Fresh shared memory: NaN as a float, far out of range as an index, and the same in every run.
+constexpr int kFreshShared = 0xff;
+constexpr uint64_t kMostTogether = 4096;  // blocks of a cooperative launch
+
+void broadcast(Warp& w, uint32_t place, uint32_t value) { std::fill_n(cells<uint32_t>(w, place), kLanes, value); }
+
+// A block that runs: its memory is used again for the next one.
+class Runner {
+ public:
+  Runner(const Program& p, const Profile& profile, const Memory& memory, const Launch& launch,
+         const std::vector<uint8_t>& params)
+      : program_(p), launch_(launch) {
+    const auto threads = static_cast<uint32_t>(launch.block.count()), warps = (threads + kLanes - 1) / kLanes;
+    state_.program = &p;
+    state_.memory = &memory;
+    state_.params = params.data();
+    state_.shared_bytes = p.shared_bytes + launch.dynamic_shared;
+    state_.check_memory = launch.check_memory;
+    state_.threads[0] = launch.block.x, state_.threads[1] = launch.block.y, state_.threads[2] = launch.block.z;
+    registers_ = make(size_t{p.register_bytes} * warps);
+    shared_ = make(state_.shared_bytes);
+    local_ = make(size_t{p.local_bytes} * kLanes * warps);
+    state_.shared = shared_.get();
+    state_.local = local_.get();
+    state_.tally.executed.assign(p.blocks.size(), 0);
+    state_.tally.lanes.assign(p.blocks.size(), 0);
+    state_.tally.sites.resize(p.sites.size());
+    state_.warps.resize(warps);
+    for (uint32_t k = 0; k < warps; ++k) prepare(state_.warps[k], k, profile);
+  }
+
+  void start(uint64_t block) {
+    const Dim3& g = launch_.grid;
+    const uint32_t index[3] = {static_cast<uint32_t>(block % g.x), static_cast<uint32_t>(block / g.x % g.y),
+                               static_cast<uint32_t>(block / g.x / g.y)};
+    std::copy(index, index + 3, state_.index);
+    std::memset(state_.shared, kFreshShared, state_.shared_bytes);
+    state_.instructions = 0;
+    for (auto& b : state_.barriers) b = BarrierState{};
+    const auto threads = static_cast<uint32_t>(launch_.block.count());
+    for (Warp& w : state_.warps) {
+      for (const auto& [place, name] : program_.specials)
+        if (name.starts_with("%ctaid.")) broadcast(w, place, index[name.back() - 'x']);
+      const uint32_t left = threads - w.index * kLanes;
+      w.alive = left >= kLanes ? kFull : (1u << left) - 1;
+      w.group_count = 1;
+      w.groups[0] = {0, w.alive, Wait::Ready, 0, 0};
+      w.copies.clear();
+      w.copy_group.fill(0);
+    }
+  }
+
+  bool step() {  // true when the block has ended
+    bool ran = false, done = true;
+    for (Warp& w : state_.warps) {
+      if (finished(w)) continue;
+      ran |= run_warp(w, kSlice);
+      done = done && finished(w);
+    }
+    if (done) return true;
+    if (launch_.instruction_limit && state_.instructions > launch_.instruction_limit)
+      stop(kLaunchTimeout,
+           fmt::format("the block ran for {} warp instructions, more than the limit", state_.instructions));
+    if (!ran && !release_complete(state_)) stop(kLaunchFailed, "threads wait at a barrier that the others never reach");
+    return false;
+  }
+
+  void run_block(uint64_t block) {
+    start(block);
+    while (!step()) {}
+  }
+
+  const Tally& tally() const { return state_.tally; }
+
+ private:
+  using Bytes = std::unique_ptr<uint8_t, decltype(&std::free)>;
+  static Bytes make(size_t bytes) {
+    auto* p = static_cast<uint8_t*>(std::aligned_alloc(256, (bytes + 511) & ~size_t{255}));
+    STRATA_CHECK(p, OutOfMemory, "vgpu: no host memory for the {} bytes of a block", bytes);
+    std::memset(p, 0, bytes);
+    return {p, &std::free};
+  }
+
+  [[noreturn]] void stop(int code, const std::string& what) {
+    for (Warp& w : state_.warps)
+      if (!finished(w)) {
+        const Group& g = w.groups[0];
+        w.current = &program_.code[g.wait == Wait::Barrier ? g.instruction : program_.blocks[g.block].first];
+        fault(w, code, what, static_cast<uint32_t>(std::countr_zero(g.mask)));
+      }
+    throw Fault(code, what);
+  }
+
+  void prepare(Warp& w, uint32_t index, const Profile& profile) {
+    w.registers = registers_.get() + size_t{index} * program_.register_bytes;
+    w.block = &state_;
+    w.index = index;
+    mask_at(w, 0) = kFull;
+    for (const auto& [place, bits] : program_.words) broadcast(w, place, bits);
+    for (const auto& [place, bits] : program_.longs) std::fill_n(cells<uint64_t>(w, place), kLanes, bits);
+    for (const auto& [place, name] : program_.specials)
+      for (uint32_t lane = 0; lane < kLanes; ++lane)
+        cells<uint32_t>(w, place)[lane] = special(name, index, lane, profile);
+  }
+
+  uint32_t special(const std::string& n, uint32_t warp, uint32_t lane, const Profile& profile) const {
+    const Dim3 &b = launch_.block, &g = launch_.grid;
+    const uint32_t thread = warp * kLanes + lane, below = (1u << lane) - 1;
+    if (n == "%tid.x") return thread % b.x;
+    if (n == "%tid.y") return thread / b.x % b.y;
+    if (n == "%tid.z") return thread / b.x / b.y;
+    if (n == "%ntid.x") return b.x;
+    if (n == "%ntid.y") return b.y;
+    if (n == "%ntid.z") return b.z;
+    if (n == "%nctaid.x") return g.x;
+    if (n == "%nctaid.y") return g.y;
+    if (n == "%nctaid.z") return g.z;
+    if (n == "%laneid") return lane;
+    if (n == "%warpid") return warp;
+    if (n == "%nwarpid") return static_cast<uint32_t>(profile.threads_per_sm / kLanes);
+    if (n == "%nsmid") return static_cast<uint32_t>(profile.multiprocessors);
+    if (n == "%lanemask_eq") return 1u << lane;
+    if (n == "%lanemask_lt") return below;
+    if (n == "%lanemask_le") return below | 1u << lane;
+    if (n == "%lanemask_gt") return ~(below | 1u << lane);
+    if (n == "%lanemask_ge") return ~below;
+    if (n == "%dynamic_smem_size") return launch_.dynamic_shared;
+    if (n == "%total_smem_size") return program_.shared_bytes + launch_.dynamic_shared;
+    return 0;  // %smid: one multiprocessor as good as another; %ctaid is set per block
+  }
+
+  const Program& program_;
+  const Launch& launch_;
+  BlockState state_;
+  Bytes registers_{nullptr, &std::free}, shared_{nullptr, &std::free}, local_{nullptr, &std::free};
+};
+
+void check(const Program& p, const Profile& profile, const Launch& l) {
+  const uint64_t threads = l.block.count();
+  STRATA_CHECK(l.grid.x && l.grid.y && l.grid.z && l.block.x && l.block.y && l.block.z, Value,
+               "launch of '{}': grid ({},{},{}) and block ({},{},{}) must not be empty", p.name, l.grid.x, l.grid.y,
+               l.grid.z, l.block.x, l.block.y, l.block.z);
+  STRATA_CHECK(l.grid.x <= INT32_MAX && l.grid.y <= 65535 && l.grid.z <= 65535, Value,
+               "launch of '{}': grid ({},{},{}) is larger than (2147483647,65535,65535)", p.name, l.grid.x, l.grid.y,
+               l.grid.z);
+  STRATA_CHECK(l.block.x <= 1024 && l.block.y <= 1024 && l.block.z <= 64 && threads <= p.max_threads, Value,
+               "launch of '{}': block ({},{},{}) has {} threads, the kernel allows {}", p.name, l.block.x, l.block.y,
+               l.block.z, threads, p.max_threads);
+  const uint64_t shared = uint64_t{p.shared_bytes} + l.dynamic_shared;
+  STRATA_CHECK(shared <= static_cast<uint64_t>(profile.shared_optin), Value,
+               "launch of '{}': {} bytes of shared memory, {} has {} per block", p.name, shared, profile.name,
+               profile.shared_optin);
+}
+
+void add(Tally& to, const Tally& from) {
+  for (size_t k = 0; k < to.executed.size(); ++k) {
+    to.executed[k] += from.executed[k];
+    to.lanes[k] += from.lanes[k];
+  }
+  for (size_t k = 0; k < to.sites.size(); ++k) {
+    to.sites[k].requests += from.sites[k].requests;
+    to.sites[k].parts += from.sites[k].parts;
+  }
+  to.branches += from.branches;
+  to.divergent += from.divergent;
+  to.barriers += from.barriers;
+  to.atomics += from.atomics;
+  to.atomic_conflicts += from.atomic_conflicts;
+  to.unmet += from.unmet;
+}
+
+Counters counted(const Program& p, const Profile& profile, const Launch& l, const Tally& t) {
+  Counters c;
+  c.kernel = p.name;
+  c.blocks = l.grid.count();
+  c.warps = c.blocks * ((l.block.count() + kLanes - 1) / kLanes);
+  for (size_t k = 0; k < p.blocks.size(); ++k) {
+    c.warp_instructions += t.executed[k] * p.blocks[k].instructions;
+    c.thread_instructions += t.lanes[k] * p.blocks[k].instructions;
+    for (size_t m = 0; m < kClasses; ++m) c.mix[m] += t.executed[k] * p.blocks[k].mix[m];
+  }
+  for (size_t k = 0; k < p.sites.size(); ++k) {
+    const bool shared = p.sites[k] == Space::Shared;
+    if (!shared && p.sites[k] != Space::Global && p.sites[k] != Space::Const && p.sites[k] != Space::Generic) continue;
+    (shared ? c.shared_requests : c.global_requests) += t.sites[k].requests;
+    (shared ? c.shared_passes : c.global_sectors) += t.sites[k].parts;
+  }
+  c.branches = t.branches;
+  c.divergent_branches = t.divergent;
+  c.barriers = t.barriers;
+  c.atomics = t.atomics;
+  c.atomic_conflicts = t.atomic_conflicts;
+  c.unmet = t.unmet;
+  c.occupancy =
+    occupancy(profile, static_cast<uint32_t>(l.block.count()), p.registers, p.shared_bytes + l.dynamic_shared);
+  return c;
+}
+
+}  // namespace
+
+Counters run(const Program& p, const Profile& profile, const Memory& memory, const Launch& launch,
+             const void* const* params) {
+  check(p, profile, launch);
+  std::vector<uint8_t> bytes(p.param_bytes + 16);
+  for (size_t k = 0; k < p.params.size(); ++k) {
+    STRATA_CHECK(params && params[k], Value, "launch of '{}': argument {} is missing", p.name, k);
+    std::memcpy(bytes.data() + p.params[k].offset, params[k], p.params[k].bytes);
+  }
+  const uint64_t blocks = launch.grid.count();
+  Tally total;
+  total.executed.assign(p.blocks.size(), 0);
+  total.lanes.assign(p.blocks.size(), 0);
+  total.sites.resize(p.sites.size());
+  if (launch.cooperative) {
+    STRATA_CHECK(blocks <= kMostTogether, Value, "cooperative launch of '{}': {} blocks, at most {} run together",
+                 p.name, blocks, kMostTogether);
+    std::vector<std::unique_ptr<Runner>> runners;
+    for (uint64_t k = 0; k < blocks; ++k) {
+      runners.push_back(std::make_unique<Runner>(p, profile, memory, launch, bytes));
+      runners.back()->start(k);
+    }
+    std::vector<bool> done(blocks, false);
+    for (uint64_t left = blocks; left;)
+      for (uint64_t k = 0; k < blocks; ++k)
+        if (!done[k] && runners[k]->step()) {
+          done[k] = true;
+          --left;
+        }
+    for (const auto& r : runners) add(total, r->tally());
+    return counted(p, profile, launch, total);
+  }
+  const bool serial = p.ordered && !launch.unordered_atomics;
+  const auto workers =
+    static_cast<int64_t>(serial ? 1 : std::min<uint64_t>(blocks, static_cast<uint64_t>(num_threads())));
+  std::atomic<uint64_t> next{0};
+  std::mutex guard;
+  parallel_for(workers, 1, [&](int64_t begin, int64_t end) {
+    if (begin == end) return;
+    Runner runner(p, profile, memory, launch, bytes);
+    try {
+      for (uint64_t block; (block = next.fetch_add(1, std::memory_order_relaxed)) < blocks;) runner.run_block(block);
+    } catch (...) {
+      next.store(blocks, std::memory_order_relaxed);  // the others need not go on
+      throw;
+    }
+    const std::lock_guard<std::mutex> lock(guard);
+    add(total, runner.tally());
+  });
+  return counted(p, profile, launch, total);
+}
+
+}  // namespace strata::cuda::vgpu

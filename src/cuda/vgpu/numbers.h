@@ -1,0 +1,75 @@
+// Floating-point formats in bits: rounding in every IEEE direction, the 16-bit types, and the host's rounding mode.
+#pragma once
+#include <bit>
+#include <cfenv>
+#include <cmath>
+#include <cstdint>
+
+namespace strata::cuda::vgpu {
+
+enum class Rounding : uint8_t { Nearest, Zero, Down, Up, NearestAway };
+
+struct Format {
+  int exponent_bits, mantissa_bits;
+  bool infinity = true;  // e4m3 has none: its largest codes are numbers and one NaN
+};
+inline constexpr Format kF16{5, 10}, kBF16{8, 7}, kTF32{8, 10}, kF32{8, 23}, kF64{11, 52}, kE5M2{5, 2},
+  kE4M3{4, 3, false};
+
+// mantissa * 2^exponent, rounded once into the format's bits.
+// saturate: what is too large becomes the largest number instead of infinity.
+uint64_t encode(bool negative, uint64_t mantissa, int exponent, const Format& format, Rounding rounding,
+                bool saturate = false);
+// A number of any kind into the format; NaN becomes the format's canonical one.
+uint64_t encode(double value, const Format& format, Rounding rounding, bool saturate = false);
+double decode(uint64_t bits, const Format& format);
+
+// a + b with the last bit set when inexact: rounding the result to at most 51 bits is then rounding the exact sum.
+double add_to_odd(double a, double b);
+
+inline float half_to_float(uint16_t h) {
+  const uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16, rest = h & 0x7fff;
+  if (rest >= 0x7c00) return std::bit_cast<float>(sign | 0x7f800000 | (rest & 0x3ff) << 13);
+  // Moves the bits in place and corrects the bias by a multiplication, which serves subnormal numbers too.
+  return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(std::bit_cast<float>(rest << 13) * 0x1p112f));
+}
+inline uint16_t float_to_half(float f) {
+  const uint32_t bits = std::bit_cast<uint32_t>(f), sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
+  if (rest > 0x7f800000) return 0x7fff;
+  if (rest >= 0x47800000) return static_cast<uint16_t>(sign | 0x7c00);
+  if (rest < 0x38800000)  // subnormal: adding 0.5 leaves the rounded bits at the end of the mantissa
+    return static_cast<uint16_t>(
+      sign | (std::bit_cast<uint32_t>(std::bit_cast<float>(rest) + 0.5f) - std::bit_cast<uint32_t>(0.5f)));
+  return static_cast<uint16_t>(sign | (rest - 0x38000000 + 0xfff + (rest >> 13 & 1)) >> 13);
+}
+inline float bf16_to_float(uint16_t b) { return std::bit_cast<float>(static_cast<uint32_t>(b) << 16); }
+inline uint16_t float_to_bf16(float f) {
+  const uint32_t bits = std::bit_cast<uint32_t>(f);
+  if ((bits & 0x7fffffff) > 0x7f800000) return 0x7fff;
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+inline float flushed(float f) {  // .ftz
+  return (std::bit_cast<uint32_t>(f) & 0x7f800000) == 0 ? std::copysign(0.0f, f) : f;
+}
+
+// The host's rounding mode for a scope. What is computed inside must pass through opaque(), or the compiler moves it.
+class HostRounding {
+ public:
+  explicit HostRounding(Rounding r) : changed_(r != Rounding::Nearest) {
+    if (changed_) std::fesetround(r == Rounding::Zero ? FE_TOWARDZERO : r == Rounding::Down ? FE_DOWNWARD : FE_UPWARD);
+  }
+  ~HostRounding() {
+    if (changed_) std::fesetround(FE_TONEAREST);
+  }
+  HostRounding(const HostRounding&) = delete;
+  HostRounding& operator=(const HostRounding&) = delete;
+
+ private:
+  bool changed_;
+};
+template <class T> inline T opaque(T value) {
+  volatile T kept = value;
+  return kept;
+}
+
+}  // namespace strata::cuda::vgpu

@@ -1,0 +1,31 @@
+// Device profiles: the limits of a card, and how many blocks of a kernel fit on one of its multiprocessors.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/api.h"
+
+namespace strata::cuda::vgpu {
+
+struct Profile {
+  std::string name;
+  int major = 8, minor = 0;  // compute capability
+  int multiprocessors = 0, threads_per_sm = 0, blocks_per_sm = 0;
+  int registers_per_sm = 65536;
+  int shared_per_sm = 0, shared_per_block = 48 << 10, shared_optin = 0;  // bytes
+  int l2_bytes = 0, clock_khz = 0;
+  uint64_t memory = 0;   // bytes of device memory; taken from the host as it is used
+  double bandwidth = 0;  // bytes per second, for estimates
+};
+
+// "turing", "ampere", "hopper-lite", or a JSON object with the fields above by name over one of them as "base".
+STRATA_API Profile profile_of(std::string_view name_or_json);
+
+struct Occupancy {
+  int blocks = 0;            // per multiprocessor
+  const char* limiter = "";  // "threads", "blocks", "registers" or "shared memory"
+};
+STRATA_API Occupancy occupancy(const Profile& profile, uint32_t threads, uint32_t registers, uint32_t shared_bytes);
+
+}  // namespace strata::cuda::vgpu

@@ -1,0 +1,109 @@
+// The state of a running block: its warps, their divergent groups, shared memory, barriers and counters.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "base/error.h"
+#include "cuda/vgpu/memory.h"
+#include "cuda/vgpu/program.h"
+
+namespace strata::cuda::vgpu {
+
+inline constexpr uint32_t kFull = 0xffffffffu;
+inline constexpr int kLanes = 32;
+inline constexpr int kBarriers = 16;
+// Generic addresses of shared and local memory lie in windows that no process has pages in.
+inline constexpr uint64_t kSharedWindow = 0x0100000000000000, kLocalWindow = 0x0200000000000000;
+inline constexpr uint64_t kWindow = uint64_t{1} << 32;
+
+// What a kernel did wrong: where, and the driver's code for it.
+class STRATA_API Fault : public Error {
+ public:
+  Fault(int code, const std::string& what) : Error(ErrorKind::Runtime, what), code_(code) {}
+  int code() const { return code_; }
+
+ private:
+  int code_;
+};
+inline constexpr int kIllegalAddress = 700, kLaunchTimeout = 702, kIllegalInstruction = 715, kMisaligned = 716,
+                     kLaunchFailed = 719;
+
+struct BlockState;
+
+enum class Wait : uint8_t { Ready, Barrier, Together };
+struct Group {  // lanes that stand at the same place
+  uint32_t block = 0, mask = 0;
+  Wait wait = Wait::Ready;
+  uint32_t barrier = 0, instruction = 0;  // what a group that waits at a barrier came by
+};
+
+struct AsyncCopy {
+  uint8_t* to;
+  const uint8_t* from;
+  uint32_t lane, group;
+  uint8_t bytes, given;  // the rest is zeros
+};
+
+struct Warp {
+  uint8_t* registers = nullptr;
+  uint32_t mask = 0;   // lanes that run the current instruction, before its guard
+  uint32_t alive = 0;  // lanes that have not left the kernel
+  uint32_t carry = 0;  // the condition code of add.cc and its relatives, a bit per lane
+  uint32_t index = 0;
+  const Inst* current = nullptr;
+  BlockState* block = nullptr;
+  Group groups[kLanes + 1];
+  int group_count = 0;
+  std::vector<AsyncCopy> copies;
+  std::array<uint32_t, kLanes> copy_group{};
+};
+
+struct BarrierState {
+  std::vector<uint32_t> arrived;  // lanes per warp
+  uint32_t expected = 0;          // threads; 0: all of the block
+  bool all = true, any = false;   // of the reduction
+  uint32_t count = 0;
+};
+
+// Counters of one memory instruction, and the pattern of addresses it had last.
+struct Site {
+  uint64_t requests = 0, parts = 0;  // parts: sectors of 32 bytes, or passes over the banks
+  uint32_t mask = 0, phase = 0, known = 0;
+  std::array<uint32_t, kLanes> pattern{};
+};
+
+struct Tally {
+  std::vector<uint64_t> executed, lanes;  // per basic block
+  std::vector<Site> sites;
+  uint64_t branches = 0, divergent = 0, barriers = 0, atomics = 0, atomic_conflicts = 0, unmet = 0;
+};
+
+struct BlockState {
+  const Program* program = nullptr;
+  const Memory* memory = nullptr;
+  uint8_t* shared = nullptr;
+  uint8_t* local = nullptr;  // lanes of warp 0, of warp 1, ...
+  const uint8_t* params = nullptr;
+  uint32_t shared_bytes = 0;
+  uint32_t index[3] = {}, threads[3] = {};
+  bool check_memory = false;
+  uint64_t instructions = 0;  // warp instructions of this block so far
+  std::vector<Warp> warps;
+  std::array<BarrierState, kBarriers> barriers;
+  Tally tally;
+};
+
+// Where the current instruction of a warp stands: "kernel 'add', block (0,0,0), thread (5,0,0), PTX line 12: ld.global...".
+std::string place_of(const Warp& w, uint32_t lane);
+[[noreturn, gnu::cold]] void fault(const Warp& w, int code, const std::string& what, uint32_t lane);
+
+// Runs until all lanes have left or wait at a barrier, or `budget` blocks were run. True when something was run.
+bool run_warp(Warp& w, int64_t budget);
+bool finished(const Warp& w);
+// Barriers (barrier.cpp): the lanes of `mask` arrive by the instruction with this index and go on at the block `next`.
+void arrive(Warp& w, uint32_t instruction, uint32_t mask, uint32_t next);
+bool release_complete(BlockState& b);  // true when some barrier let its lanes go
+void push_group(Warp& w, const Group& group);
+
+}  // namespace strata::cuda::vgpu
