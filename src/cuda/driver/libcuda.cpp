@@ -1,0 +1,80 @@
+// The real driver, opened at run time. No CUDA library is linked, and none is touched before a device is asked for.
+#include <dlfcn.h>
+#include <fmt/core.h>
+
+#include <mutex>
+
+#include "cuda/driver/api.h"
+
+namespace strata::cuda::driver {
+
+namespace {
+
+constexpr int kOldest = 12000;  // CUDA 12.0: the first with every entry of the table
+
+struct Opened {
+  Table table;
+  bool usable = false;
+  std::string why;
+};
+
+void* open_library(std::string& tried) {
+  // The loader's own search first; then where WSL and distributions keep it without telling the loader.
+  for (const char* name :
+       {"libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
+        "/usr/lib64/libcuda.so.1", "/usr/lib/aarch64-linux-gnu/libcuda.so.1", "/run/opengl-driver/lib/libcuda.so.1"}) {
+    if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
+    tried += fmt::format("{}{}", tried.empty() ? "" : ", ", name);
+  }
+  return nullptr;
+}
+
+Opened open() {
+  Opened out;
+  std::string tried;
+  void* library = open_library(tried);
+  if (!library) {
+    out.why = fmt::format("no CUDA driver was found (tried {}); install NVIDIA's driver, or use device 'vgpu'", tried);
+    return out;
+  }
+  const char* missing = nullptr;
+#define STRATA_DRIVER_LOAD(name, symbol, parameters)                                   \
+  out.table.name = reinterpret_cast<decltype(out.table.name)>(dlsym(library, symbol)); \
+  if (!out.table.name && !missing) missing = symbol;
+  STRATA_DRIVER_ENTRIES(STRATA_DRIVER_LOAD)
+#undef STRATA_DRIVER_LOAD
+  int version = 0;
+  if (out.table.cuDriverGetVersion) out.table.cuDriverGetVersion(&version);
+  if (missing || version < kOldest) {
+    out.why = fmt::format("the CUDA driver is of version {}.{}{}; 12.0 or newer is needed: update NVIDIA's driver",
+                          version / 1000, version % 1000 / 10, missing ? fmt::format(" and has no {}", missing) : "");
+    return out;
+  }
+  if (const CUresult r = out.table.cuInit(0); r != kSuccess) {
+    const char* name = nullptr;
+    out.table.cuGetErrorName(r, &name);
+    out.why = fmt::format("the CUDA driver {}.{} does not start: {} ({}); nvidia-smi shows whether it sees a card",
+                          version / 1000, version % 1000 / 10, name ? name : "unknown error", r);
+    return out;
+  }
+  int count = 0;
+  if (out.table.cuDeviceGetCount(&count) != kSuccess || count == 0) {
+    out.why = "the CUDA driver works but sees no card; CUDA_VISIBLE_DEVICES may hide it";
+    return out;
+  }
+  out.usable = true;
+  return out;
+}
+
+// Never closed: the driver has threads of its own, which must not lose their code when the process ends.
+const Opened& opened() {
+  static const Opened* const once = new Opened(open());
+  return *once;
+}
+
+}  // namespace
+
+const Table* libcuda() { return opened().usable ? &opened().table : nullptr; }
+const std::string& why_not() { return opened().why; }
+
+}  // namespace strata::cuda::driver

@@ -1,0 +1,215 @@
+// Modules from PTX, functions, occupancy and launches.
+#include <cstring>
+
+#include "base/error.h"
+#include "cuda/driver/vgpu_state.h"
+
+namespace strata::cuda::driver::virtual_gpu {
+
+namespace {
+
+CUresult load(CUmodule* out, const void* image, unsigned count, const int* options, void** values) {
+  Device* d = nullptr;
+  if (const CUresult r = current(d)) return r;
+  if (!out || !image || (count && (!options || !values))) return kInvalidValue;
+  const auto* text = static_cast<const char*>(image);
+  if (text[0] == '\x7f' ||
+      static_cast<unsigned char>(text[0]) == 0x50)  // ELF; a fatbin begins with 0x50 0xed 0x55 0xba
+    return say(kNoBinaryForGpu, "the virtual GPU runs PTX text; this image is compiled for a card");
+  auto m = std::make_unique<LoadedModule>();
+  m->device = current_ordinal();
+  try {
+    m->module = std::make_unique<vgpu::Module>(text, *d->memory);
+  } catch (const Error& e) {
+    char* log = nullptr;
+    size_t bytes = 0;
+    for (unsigned k = 0; k < count; ++k) {
+      if (options[k] == kJitErrorLog) log = static_cast<char*>(values[k]);
+      if (options[k] == kJitErrorLogBytes) bytes = reinterpret_cast<size_t>(values[k]);
+    }
+    if (log && bytes) std::snprintf(log, bytes, "%s", e.what());
+    return say(e.kind() == ErrorKind::OutOfMemory ? kOutOfMemory : kInvalidPtx, e.what());
+  }
+  const auto handle = state().fresh<CUmodule>();
+  state().modules[handle] = std::move(m);
+  *out = handle;
+  return kSuccess;
+}
+
+const Function* function_of(CUfunction f) {
+  const auto* function = reinterpret_cast<const Function*>(f);
+  return state().functions.count(function) ? function : nullptr;
+}
+
+CUresult launch(CUfunction handle, vgpu::Launch l, CUstream stream, void** params, bool cooperative) {
+  Device* d = nullptr;
+  if (const CUresult r = current(d)) return r;
+  const Function* f = function_of(handle);
+  Stream* s = find_stream(stream, *d);
+  if (!f || f->device != current_ordinal()) return say(kInvalidHandle, "no such function on this device");
+  if (!s) return say(kInvalidHandle, "no such stream on this device");
+  const vgpu::Program& p = *f->program;
+  const uint64_t threads = l.block.count();
+  if (threads == 0 || l.grid.count() == 0 || threads > 1024 || l.block.x > 1024 || l.block.y > 1024 || l.block.z > 64 ||
+      l.grid.x > INT32_MAX || l.grid.y > 65535 || l.grid.z > 65535)
+    return say(kInvalidValue, fmt::format("launch of '{}': grid ({},{},{}) of blocks ({},{},{})", p.name, l.grid.x,
+                                          l.grid.y, l.grid.z, l.block.x, l.block.y, l.block.z));
+  if (threads > p.max_threads)
+    return say(kInvalidValue, fmt::format("launch of '{}': {} threads per block, the kernel allows {}", p.name, threads,
+                                          p.max_threads));
+  // As on a card: what is over the ordinary limit must have been asked for by cuFuncSetAttribute.
+  const int allowed = std::max(f->max_dynamic_shared, d->profile.shared_per_block - static_cast<int>(p.shared_bytes));
+  if (l.dynamic_shared > static_cast<uint32_t>(std::max(allowed, 0)))
+    return say(
+      kInvalidValue,
+      fmt::format(
+        "launch of '{}': {} bytes of dynamic shared memory, {} are allowed; cuFuncSetAttribute raises it up to {}",
+        p.name, l.dynamic_shared, allowed, d->profile.shared_optin - static_cast<int>(p.shared_bytes)));
+  const auto fits =
+    vgpu::occupancy(d->profile, static_cast<uint32_t>(threads), p.registers, p.shared_bytes + l.dynamic_shared);
+  if (fits.blocks == 0)
+    return say(kLaunchOutOfResources,
+               fmt::format("launch of '{}': not even one block fits, for its {}", p.name, fits.limiter));
+  if (cooperative &&
+      l.grid.count() > static_cast<uint64_t>(fits.blocks) * static_cast<uint64_t>(d->profile.multiprocessors))
+    return say(kLaunchOutOfResources, fmt::format("cooperative launch of '{}': {} blocks, {} fit at once", p.name,
+                                                  l.grid.count(), fits.blocks * d->profile.multiprocessors));
+  l.cooperative = cooperative;
+  l.check_memory = state().options.check_memory;
+  l.instruction_limit = state().options.instruction_limit;
+  std::vector<std::vector<uint8_t>> args;
+  for (size_t k = 0; k < p.params.size(); ++k) {  // read now: the caller's values may change before the launch runs
+    if (!params || !params[k])
+      return say(kInvalidValue, fmt::format("launch of '{}': argument {} is missing", p.name, k));
+    const auto* at = static_cast<const uint8_t*>(params[k]);
+    args.emplace_back(at, at + p.params[k].bytes);
+  }
+  return enqueue(*d, *s, [d, l, program = &p, args = std::move(args)] {
+    std::vector<const void*> pointers;
+    for (const auto& a : args) pointers.push_back(a.data());
+    state().counters.push_back(vgpu::run(*program, d->profile, *d->memory, l, pointers.data()));
+  });
+}
+
+}  // namespace
+
+void add_modules(Table& t) {
+  t.cuModuleLoadData = [](CUmodule* m, const void* image) -> CUresult {
+    return guarded([&] { return load(m, image, 0, nullptr, nullptr); });
+  };
+  t.cuModuleLoadDataEx = [](CUmodule* m, const void* image, unsigned n, int* options, void** values) -> CUresult {
+    return guarded([&] { return load(m, image, n, options, values); });
+  };
+  t.cuModuleUnload = [](CUmodule m) -> CUresult {
+    return guarded([&]() -> CUresult {
+      Device* d = nullptr;
+      if (const CUresult r = current(d)) return r;
+      const auto found = state().modules.find(m);
+      if (found == state().modules.end()) return say(kInvalidHandle, "no such module");
+      const CUresult r = drain(*d, nullptr);  // its kernels may be queued
+      for (const auto& [name, f] : found->second->functions) state().functions.erase(f.get());
+      state().modules.erase(found);
+      return r;
+    });
+  };
+  t.cuModuleGetFunction = [](CUfunction* out, CUmodule m, const char* name) -> CUresult {
+    return guarded([&]() -> CUresult {
+      Device* d = nullptr;
+      if (const CUresult r = current(d)) return r;
+      const auto found = state().modules.find(m);
+      if (!out || !name) return kInvalidValue;
+      if (found == state().modules.end()) return say(kInvalidHandle, "no such module");
+      LoadedModule& module = *found->second;
+      auto& slot = module.functions[name];
+      if (!slot) {
+        const vgpu::Program* p = nullptr;
+        try {
+          p = module.module->kernel(name);
+        } catch (...) {
+          module.functions.erase(name);
+          throw;
+        }
+        if (!p) {
+          module.functions.erase(name);
+          return say(kNotFound, fmt::format("the module has no kernel '{}'", name));
+        }
+        slot = std::make_unique<Function>(Function{module.device, m, p, 0});
+        state().functions.insert(slot.get());
+      }
+      *out = reinterpret_cast<CUfunction>(slot.get());
+      return kSuccess;
+    });
+  };
+  t.cuModuleGetGlobal = [](CUdeviceptr* address, size_t* bytes, CUmodule m, const char* name) -> CUresult {
+    return guarded([&]() -> CUresult {
+      const auto found = state().modules.find(m);
+      if (!name) return kInvalidValue;
+      if (found == state().modules.end()) return say(kInvalidHandle, "no such module");
+      const auto* v = found->second->module->variable(name);
+      if (!v) return say(kNotFound, fmt::format("the module has no variable '{}'", name));
+      if (address) *address = v->address;
+      if (bytes) *bytes = v->bytes;
+      return kSuccess;
+    });
+  };
+  t.cuFuncGetAttribute = [](int* v, int which, CUfunction handle) -> CUresult {
+    return guarded([&]() -> CUresult {
+      const Function* f = function_of(handle);
+      if (!f) return say(kInvalidHandle, "no such function");
+      if (!v) return kInvalidValue;
+      const vgpu::Program& p = *f->program;
+      switch (which) {
+        case kFunctionMaxThreads: *v = static_cast<int>(p.max_threads); return kSuccess;
+        case kFunctionShared: *v = static_cast<int>(p.shared_bytes); return kSuccess;
+        case kFunctionConst: *v = 0; return kSuccess;
+        case kFunctionLocal: *v = static_cast<int>(p.local_bytes); return kSuccess;
+        case kFunctionRegisters: *v = static_cast<int>(p.registers); return kSuccess;
+        case kFunctionPtxVersion:
+        case kFunctionBinaryVersion:
+          *v = state().devices[static_cast<size_t>(f->device)]->profile.major * 10;
+          return kSuccess;
+        case kFunctionMaxDynamicShared: *v = f->max_dynamic_shared; return kSuccess;
+        default: return say(kInvalidValue, fmt::format("function attribute {} is not known to the virtual GPU", which));
+      }
+    });
+  };
+  t.cuFuncSetAttribute = [](CUfunction handle, int which, int value) -> CUresult {
+    return guarded([&]() -> CUresult {
+      auto* f = const_cast<Function*>(function_of(handle));
+      if (!f) return say(kInvalidHandle, "no such function");
+      if (which != kFunctionMaxDynamicShared) return kSuccess;  // preferences
+      const auto& profile = state().devices[static_cast<size_t>(f->device)]->profile;
+      const int most = profile.shared_optin - static_cast<int>(f->program->shared_bytes);
+      if (value < 0 || value > most)
+        return say(kInvalidValue, fmt::format("{} bytes of dynamic shared memory, at most {}", value, most));
+      f->max_dynamic_shared = value;
+      return kSuccess;
+    });
+  };
+  t.cuOccupancyMaxActiveBlocksPerMultiprocessor = [](int* blocks, CUfunction handle, int threads,
+                                                     size_t shared) -> CUresult {
+    return guarded([&]() -> CUresult {
+      const Function* f = function_of(handle);
+      if (!f) return say(kInvalidHandle, "no such function");
+      if (!blocks || threads <= 0 || shared > (1u << 30)) return kInvalidValue;
+      *blocks =
+        vgpu::occupancy(state().devices[static_cast<size_t>(f->device)]->profile, static_cast<uint32_t>(threads),
+                        f->program->registers, f->program->shared_bytes + static_cast<uint32_t>(shared))
+          .blocks;
+      return kSuccess;
+    });
+  };
+  t.cuLaunchKernel = [](CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                        unsigned shared, CUstream stream, void** params, void** extra) -> CUresult {
+    return guarded([&]() -> CUresult {
+      if (extra) return say(kNotSupported, "arguments in one buffer ('extra') are not known to the virtual GPU");
+      return launch(f, {{gx, gy, gz}, {bx, by, bz}, shared}, stream, params, false);
+    });
+  };
+  t.cuLaunchCooperativeKernel = [](CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                                   unsigned bz, unsigned shared, CUstream stream, void** params) -> CUresult {
+    return guarded([&] { return launch(f, {{gx, gy, gz}, {bx, by, bz}, shared}, stream, params, true); });
+  };
+}
+
+}  // namespace strata::cuda::driver::virtual_gpu

@@ -1,0 +1,118 @@
+// What the virtual driver keeps: devices, handles, queues. Its functions hold the one lock while they run.
+#pragma once
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+
+#include "cuda/driver/vgpu.h"
+
+namespace strata::cuda::driver::virtual_gpu {
+
+// A moment in a queue: an event's record, done when the queue has reached it.
+struct Moment {
+  bool done = false;
+  int64_t nanoseconds = 0;
+};
+
+struct Work {
+  std::function<void()> run;      // throws vgpu::Fault for what a kernel did wrong
+  std::shared_ptr<Moment> after;  // runs only when this is done; null: at once
+  uint64_t number = 0;            // order of the calls, which the default stream keeps
+};
+
+struct Graph {
+  std::vector<std::function<void()>> work;
+  std::set<struct Stream*> streams;  // that capture into it
+};
+
+struct Stream {
+  int device = 0, priority = 0;
+  bool blocking = true;  // waits for the default stream and it for this
+  std::deque<Work> queue;
+  std::shared_ptr<Graph> capture;
+  bool origin = false;  // where the capture began
+};
+
+struct Event {
+  int device = 0;
+  unsigned flags = 0;
+  std::shared_ptr<Moment> last;
+  std::shared_ptr<Graph> captured;  // recorded in a stream that captures
+};
+
+struct Device {
+  vgpu::Profile profile;
+  std::unique_ptr<vgpu::Memory> memory;
+  Stream default_stream;
+  int retained = 0;
+  CUresult dead = kSuccess;  // after a kernel's fault every call gives this, until the primary context is reset
+  std::string why_dead;
+};
+
+struct Function {
+  int device = 0;
+  CUmodule module = nullptr;
+  const vgpu::Program* program = nullptr;
+  int max_dynamic_shared = 0;
+};
+
+struct LoadedModule {
+  int device = 0;
+  std::unique_ptr<vgpu::Module> module;
+  std::map<std::string, std::unique_ptr<Function>> functions;
+};
+
+struct State {
+  VgpuOptions options;
+  std::vector<std::unique_ptr<Device>> devices;
+  std::map<CUmodule, std::unique_ptr<LoadedModule>> modules;
+  std::set<const Function*> functions;
+  std::map<CUstream, std::unique_ptr<Stream>> streams;
+  std::map<CUevent, std::unique_ptr<Event>> events;
+  std::map<CUgraph, std::shared_ptr<Graph>> graphs;
+  std::map<CUgraphExec, std::shared_ptr<Graph>> execs;
+  std::map<uint64_t, int> pinned;  // host blocks handed out by cuMemHostAlloc, by device
+  std::vector<vgpu::Counters> counters;
+  std::mt19937_64 order;
+  uint64_t works = 0, handles = 0;
+  bool initialised = false;
+
+  template <class Handle> Handle fresh() {  // numbers, never addresses: a stale handle is found, not followed
+    return reinterpret_cast<Handle>(static_cast<uintptr_t>(++handles << 8 | 0x5a));
+  }
+};
+
+State& state();
+std::recursive_mutex& lock();
+CUresult say(CUresult code, std::string message);      // keeps the message for vgpu_message()
+CUresult current(Device*& device);                     // of the calling thread; checks that it is alive
+int current_ordinal();                                 // -1: none
+Stream* find_stream(CUstream stream, Device& device);  // null handle: the default stream; null: no such stream
+
+// Queues (vgpu_queue.cpp)
+CUresult enqueue(Device& device, Stream& stream, std::function<void()> run, std::shared_ptr<Moment> after = nullptr);
+CUresult drain(Device& device, Stream* stream);  // until the stream's queue is empty; null: all of the device
+CUresult reach(Device& device, const std::shared_ptr<Moment>& moment);
+bool run_one(Device& device);  // one piece of work that may run; false: there is none
+
+// Every entry runs under the lock and lets nothing escape: C callers know only codes.
+CUresult code_of(const std::exception& e);
+template <class F> CUresult guarded(const F& f) {
+  const std::lock_guard<std::recursive_mutex> hold(lock());
+  try {
+    return f();
+  } catch (const std::exception& e) { return say(code_of(e), e.what()); }
+}
+
+// One per subject: puts its entries into the table.
+void add_devices(Table& table);
+void add_modules(Table& table);
+void add_queues(Table& table);
+void add_memory(Table& table);
+void add_graphs(Table& table);
+
+}  // namespace strata::cuda::driver::virtual_gpu

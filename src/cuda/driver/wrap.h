@@ -1,0 +1,45 @@
+// Two wrappers around a table, for tests: one fails a chosen call, one writes all calls down.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "cuda/driver/api.h"
+
+namespace strata::cuda::driver {
+
+// A table has no room for context, so one wrapper of each kind can be alive at a time; a second throws Error(Runtime).
+
+// Call n (counted from 1 over all entries but the error texts) returns `code` without reaching the table below.
+class STRATA_API FaultInjector {
+ public:
+  FaultInjector(const Table& below, uint64_t n, CUresult code);
+  ~FaultInjector();
+  FaultInjector(const FaultInjector&) = delete;
+  FaultInjector& operator=(const FaultInjector&) = delete;
+  const Table& table() const { return table_; }
+  uint64_t calls() const;      // so far
+  const char* failed() const;  // the entry that was failed; null: call n has not come
+
+ private:
+  Table table_;
+};
+
+struct Call {
+  const char* name;
+  CUresult result;
+};
+
+class STRATA_API Recorder {
+ public:
+  explicit Recorder(const Table& below);
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+  const Table& table() const { return table_; }
+  std::vector<Call> calls() const;
+
+ private:
+  Table table_;
+};
+
+}  // namespace strata::cuda::driver
