@@ -476,3 +476,12 @@ def test_least_squares_is_solved(name, options):
     for _ in range(400):
         loss = optimizer.step(closure_of(optimizer, lambda x: ((a_ @ x - b_) ** 2).mean(), x))
     assert loss.item() < 1e-4
+
+
+def test_hooks_stay_when_their_handles_are_forgotten():
+    p = strata.ones(2, requires_grad=True)
+    optimizer, log = strata.optim.SGD([p], lr=0.1), []
+    for i in range(5):  # a handle that nobody keeps is freed at once, and its address is used again
+        optimizer.register_step_post_hook(lambda *_, i=i: log.append(i))
+    optimizer.step()
+    assert log == [0, 1, 2, 3, 4]

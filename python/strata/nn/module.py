@@ -1,7 +1,10 @@
 """Module: the base of every network; named parameters, buffers and children."""
 
+import weakref
+
 from .. import _C
 from ..autograd import no_grad
+from ..utils import hooks
 from . import _hooks
 from ._state import StateDict
 from .parameter import Buffer, Parameter
@@ -20,6 +23,21 @@ _HOOK_TABLES = (
     "_load_state_dict_pre_hooks",
     "_load_state_dict_post_hooks",
 )
+
+
+class _Replaced(dict):
+    """The parameters or buffers of a module that has plain tensors as attributes: one of them may stand for a parameter that was
+    deleted, and the forward of a built-in module, which asks here by name, must find it."""
+
+    def __init__(self, module, tensors):
+        super().__init__(tensors)
+        self.module = weakref.ref(module)
+
+    def __missing__(self, name):
+        return getattr(self.module(), name)
+
+    def __reduce__(self):  # a copy belongs to another module: __setstate__ makes it anew
+        return dict, (dict(self),)
 
 
 def _indented(text):
@@ -66,7 +84,7 @@ class Module(StateDict):
     def __setattr__(self, name, value):
         own = self.__dict__
         if isinstance(value, Parameter):
-            self._forget(name)
+            self._forget(name, keep="_parameters")  # where there was one, the new one takes its place in the order
             self.register_parameter(name, value)
         elif isinstance(value, Module):
             self._need_init("_modules")
@@ -96,12 +114,15 @@ class Module(StateDict):
             own["_buffers"][name] = value
         else:
             object.__setattr__(self, name, value)
+            if isinstance(value, Tensor):
+                self._look_further()
 
     def __delattr__(self, name):
         for table in (self._parameters, self._buffers, self._modules):
             if name in table:
                 del table[name]
                 self._non_persistent_buffers_set.discard(name)
+                self._look_further()
                 return
         object.__delattr__(self, name)
 
@@ -113,6 +134,16 @@ class Module(StateDict):
         self.__dict__.update(state)
         for table in _HOOK_TABLES:
             self.__dict__.setdefault(table, {})
+        if "_looks_further" in state:
+            self._look_further()
+
+    def _look_further(self):
+        """From now on, forward finds attributes that took the place of parameters."""
+        own = self.__dict__
+        own["_looks_further"] = True
+        for table in ("_parameters", "_buffers"):
+            if table in own:
+                own[table] = _Replaced(self, own[table])
 
     def _need_init(self, table):
         if table not in self.__dict__:
@@ -357,14 +388,14 @@ class Module(StateDict):
     def register_forward_pre_hook(self, hook, *, prepend=False, with_kwargs=False):
         """hook(module, args) before forward; what it returns takes the place of args."""
         self._hooked = True
-        return _hooks.add(
+        return hooks.add(
             self._forward_pre_hooks, hook, prepend, self._forward_pre_hooks_with_kwargs, flagged=with_kwargs
         )
 
     def register_forward_hook(self, hook, *, prepend=False, with_kwargs=False, always_call=False):
         """hook(module, args, output) after forward; what it returns takes the place of the output."""
         self._hooked = True
-        handle = _hooks.add(self._forward_hooks, hook, prepend, self._forward_hooks_with_kwargs, flagged=with_kwargs)
+        handle = hooks.add(self._forward_hooks, hook, prepend, self._forward_hooks_with_kwargs, flagged=with_kwargs)
         if always_call:
             self._forward_hooks_always_called[handle.id] = True
         return handle
@@ -372,12 +403,12 @@ class Module(StateDict):
     def register_full_backward_hook(self, hook, prepend=False):
         """hook(module, grad_input, grad_output) in backward; what it returns takes the place of grad_input."""
         self._hooked = True
-        return _hooks.add(self._backward_hooks, hook, prepend)
+        return hooks.add(self._backward_hooks, hook, prepend)
 
     def register_full_backward_pre_hook(self, hook, prepend=False):
         """hook(module, grad_output) in backward; what it returns takes the place of grad_output."""
         self._hooked = True
-        return _hooks.add(self._backward_pre_hooks, hook, prepend)
+        return hooks.add(self._backward_pre_hooks, hook, prepend)
 
     # --- text ---------------------------------------------------------------------------------------------------------
 

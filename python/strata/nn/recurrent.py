@@ -80,15 +80,18 @@ class RNNBase(Module):
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
+    def _weights(self):  # not a property: Python would hide which weight is missing
+        return [self._parameters[name] for name in self._flat_weights_names]
+
     @property
     def _flat_weights(self):
-        return [self._parameters[name] for name in self._flat_weights_names]
+        return self._weights()
 
     @property
     def all_weights(self):
         """The parameters by layer and direction."""
         per = len(self._flat_weights_names) // (self.num_layers * (2 if self.bidirectional else 1))
-        flat = self._flat_weights
+        flat = self._weights()
         return [flat[i : i + per] for i in range(0, len(flat), per)]
 
     def flatten_parameters(self):
@@ -147,7 +150,7 @@ class RNNBase(Module):
             if sizes is not None:
                 raise NotImplementedError("LSTM with proj_size does not take packed sequences; pad them instead")
             name = "_lstm_projected"
-        common = (self._flat_weights, self.bias, self.num_layers, self.dropout, self.training, self.bidirectional)
+        common = (self._weights(), self.bias, self.num_layers, self.dropout, self.training, self.bidirectional)
         hidden = list(states) if self.mode == "LSTM" else states[0]
         if sizes is not None:
             return _op[name](data, sizes, hidden, *common)

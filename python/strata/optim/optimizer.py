@@ -4,6 +4,8 @@ from collections import defaultdict
 
 import strata
 
+from ..utils import hooks
+
 # Arguments that PyTorch's optimizers take to choose an implementation. A step is always one fused pass here.
 _CHOICES = ("foreach", "fused", "capturable")
 
@@ -164,11 +166,11 @@ class Optimizer:
 
     def register_step_pre_hook(self, hook):
         """Calls hook(optimizer, args, kwargs) before each step; returns a handle with remove()."""
-        return _Handle(self._pre_hooks, hook)
+        return hooks.add(self._pre_hooks, hook)
 
     def register_step_post_hook(self, hook):
         """Calls hook(optimizer, args, kwargs) after each step; returns a handle with remove()."""
-        return _Handle(self._post_hooks, hook)
+        return hooks.add(self._post_hooks, hook)
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -188,15 +190,6 @@ class Optimizer:
             lines.append(f"Parameter Group {i}")
             lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
         return "\n".join([*lines, ")"])
-
-
-class _Handle:
-    def __init__(self, hooks, hook):
-        self._hooks = hooks
-        hooks[id(self)] = hook
-
-    def remove(self):
-        self._hooks.pop(id(self), None)
 
 
 def _with_hooks(step):
