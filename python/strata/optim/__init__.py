@@ -21,4 +21,13 @@ __all__ = [
     "RMSprop",
     "Rprop",
     "lr_scheduler",
+    "swa_utils",
 ]
+
+
+def __getattr__(name):
+    if name == "swa_utils":  # brings the modules along: imported when first used
+        import importlib
+
+        return importlib.import_module(".swa_utils", __name__)
+    raise AttributeError(f"module 'strata.optim' has no attribute {name!r}")
