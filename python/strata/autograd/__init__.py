@@ -11,6 +11,11 @@ from .modes import (
     set_grad_enabled,
 )
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # for editors; at run time __getattr__ imports them when first used
+    from . import functional
+    from .gradcheck import gradcheck, gradgradcheck
+
 __all__ = [
     "Function",
     "backward",

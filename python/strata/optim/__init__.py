@@ -5,6 +5,10 @@ from .lbfgs import LBFGS
 from .optimizer import Optimizer
 from .rules import ASGD, SGD, Adadelta, Adagrad, Adam, Adamax, AdamW, Muon, NAdam, RAdam, RMSprop, Rprop
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # for editors; at run time __getattr__ imports them when first used
+    from . import swa_utils
+
 __all__ = [
     "ASGD",
     "LBFGS",

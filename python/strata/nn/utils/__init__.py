@@ -9,6 +9,11 @@ from ...autograd import no_grad
 from ..parameter import Parameter
 from . import rnn
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # for editors; at run time __getattr__ imports them when first used
+    from . import parametrizations, parametrize
+    from ._weight_hooks import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
+
 __all__ = [
     "clip_grad_norm_",
     "clip_grad_value_",
