@@ -39,7 +39,7 @@ def flat_options(group):
     for name, value in group.items():
         if name in _PARTS:
             parts = _PARTS[name]
-            if len(value) != len(parts):
+            if not isinstance(value, (tuple, list)) or len(value) != len(parts):
                 raise ValueError(f"{name} must be {len(parts)} numbers, found {value}")
             flat.update(zip(parts, value, strict=True))
         elif name == "adjust_lr_fn":
@@ -81,6 +81,8 @@ class Optimizer:
         """Adds parameters with options of their own; options not given are the optimizer's defaults."""
         if not isinstance(group, dict):
             raise TypeError(f"param_group must be a dict, got {type(group).__name__}")
+        if "params" not in group:
+            raise KeyError(f"a parameter group needs 'params', found only {sorted(group)}")
         group = dict(group)
         params = group["params"]
         if isinstance(params, set):
