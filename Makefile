@@ -25,7 +25,7 @@ run: package ## Build, train a small network for one epoch on every device, say 
 	@echo "Look at results/plot.png. What to try next:"
 	@echo "  $(BUILD)/bin/strata train --epochs 5                      99% and more"
 	@echo "  $(BUILD)/bin/strata explain conv2d 'f(8,3,32,32), f(16,3,3,3)' --backward"
-	@echo "  $(ENV) $(PYTHON) -c 'import strata; print(strata.randn(2, 3))'"
+	@echo "  PYTHONPATH=$(BUILD)/python $(PYTHON) -c 'import strata; print(strata.randn(2, 3))'"
 	@echo "  docs/usage/tour.md, examples/, make test, make bench"
 
 train-cpu: package ## Train the small network on the CPU (TRAIN_ARGS="--epochs 5")

@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -71,6 +72,34 @@ def run_case(args, env, folder, name, case):
     return row
 
 
+def run_epoch(args, folder, step_us):
+    """A whole epoch of `strata train`, from its start to its end, beside as many bare steps of the same network."""
+    command = [args.strata, "train", "--batch-size", "128", "--json", "--no-download", "--out", f"{folder}/epoch"]
+    command += ["--data", args.data] if args.data else []
+    seconds = []
+    for _ in range(3):
+        began = time.perf_counter()
+        result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        seconds.append(time.perf_counter() - began)
+    steps = -(-60000 // 128)
+    return dict(
+        data=result["data"],
+        seconds=statistics.median(seconds),
+        training_seconds=60000 / result["images_per_second"],
+        bare_seconds=steps * step_us / 1e6,
+        accuracy=result["accuracy"],
+    )
+
+
+def show_epoch(e):
+    ratio = e["training_seconds"] / e["bare_seconds"]
+    return (
+        f"`strata train`, one epoch of {e['data']}: {e['training_seconds']:.2f} s of training with batches made on the way, "
+        f"{ratio:.2f} times the bare steps ({e['bare_seconds']:.2f} s); {e['seconds']:.2f} s from start to end with decoding, "
+        f"the test ({e['accuracy']:.2%} right) and the files."
+    )
+
+
 def show(row):
     text = f"{row['case']:46} {row['us']['strata'] / 1e3:10.3f} ms"
     if "ratio" in row:
@@ -82,11 +111,13 @@ def show(row):
     return text
 
 
-def write(args, rows):
+def write(args, rows, epoch):
     out = pathlib.Path(args.out)
     out.mkdir(parents=True, exist_ok=True)
     date = datetime.date.today().isoformat()
-    (out / "networks.json").write_text(json.dumps(dict(date=date, machine=machine(), rows=rows), indent=1) + "\n")
+    (out / "networks.json").write_text(
+        json.dumps(dict(date=date, machine=machine(), rows=rows, epoch=epoch), indent=1) + "\n"
+    )
     lines = [
         f"# Networks on the CPU, {date}",
         "",
@@ -100,6 +131,8 @@ def write(args, rows):
         mb = r.get("peak_mb", {})
         memory = " / ".join(f"{mb[k]:.0f} MB" for k in ("strata", r.get("best_peer")) if k in mb) or "-"
         lines.append(f"| {r['case']} | {r['us']['strata'] / 1e3:.3f} ms | {peer} | {r['floor']}x | {memory} |")
+    if epoch:
+        lines += ["", show_epoch(epoch)]
     (out / "networks.md").write_text("\n".join(lines) + "\n")
 
 
@@ -110,15 +143,24 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.3, help="per case, round and library")
     parser.add_argument("--out", default=str(HERE / "results"))
+    build = pathlib.Path(os.environ.get("STRATA_BUILD_DIR", HERE.parent / "build" / "release"))
+    parser.add_argument("--strata", default=str(build / "bin" / "strata"), help="the command, for the epoch")
+    parser.add_argument(
+        "--data", default="", help="folder with MNIST, for the epoch (default: what strata train finds)"
+    )
     args = parser.parse_args()
-    rows = []
+    rows, epoch = [], None
     with tempfile.TemporaryDirectory() as folder:
         env = dict(os.environ, STRATA_BENCH_TMP=folder)
         for name, case in CASES.items():
             if re.search(args.cases, name):
                 rows.append(run_case(args, env, folder, name, case))
                 print(show(rows[-1]), flush=True)
-    write(args, rows)
+        bare = [r["us"]["strata"] for r in rows if r["case"] == "small CNN train step, batch 128"]
+        if bare:
+            epoch = run_epoch(args, folder, bare[0])
+            print(show_epoch(epoch))
+    write(args, rows, epoch)
     print(f"wrote {args.out}/networks.json and networks.md")
 
 

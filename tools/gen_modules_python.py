@@ -14,6 +14,7 @@ from . import functional as F
 from . import init
 from ._support import (
     FromPretrained,
+    RunningStats,
     any_but,
     batch_norm_ranks,
     conv_bound,

@@ -63,6 +63,8 @@ def written(r):
             f"    @classmethod\n    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, **options: Any)"
             f" -> {r.name}: ...\n"
         )
+    if r.base == "RunningStats":
+        lines.append("    def reset_running_stats(self) -> None: ...\n")
     return "".join(lines)
 
 

@@ -191,6 +191,8 @@ def package_imports():
             names = ", ".join(f"{a.name} as {a.asname or a.name}" for a in node.names if a.name != "_variants")
             if names:
                 yield f"from .{node.module or ''} import {names}\n"
+        elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_LATER":
+            yield "from . import " + ", ".join(f"{n} as {n}" for n in ast.literal_eval(node.value)) + "\n"
 
 
 def own_functions(file):

@@ -60,19 +60,24 @@ from . import _variants  # noqa: E402
 
 globals().update(_variants.FUNCTIONS)
 from . import _tensor as _tensor  # noqa: E402
-from . import autograd, cuda, linalg, nn, optim, random, safetensors, serialization, special, testing, utils  # noqa: E402
+from . import autograd, cuda, linalg, nn, random, safetensors, serialization, special, testing, utils  # noqa: E402
 from ._functions import *  # noqa: E402
 from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 from .random import get_rng_state, initial_seed, seed, set_rng_state  # noqa: E402
 from .serialization import load, save  # noqa: E402
 from .trace import trace  # noqa: E402
 
-__all__ = [name for name in globals() if not name.startswith("_")]
+_LATER = ("func", "optim", "vision")  # imported when first used, so that importing strata does not pay for them
+__all__ = [name for name in [*globals(), *_LATER] if not name.startswith("_")]
 
 
 def __getattr__(name):
-    if name == "vision":  # imported when first used: most programs do without
+    if name in _LATER:
         import importlib
 
-        return importlib.import_module(".vision", __name__)
+        return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module 'strata' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), *_LATER})

@@ -1,7 +1,5 @@
 """What happened during a block of code, span by span."""
 
-import json
-
 from . import _C
 
 
@@ -42,5 +40,7 @@ class trace:
             )
             for e in self.events
         ]
+        import json  # not needed before: importing strata does not pay for it
+
         with open(path, "w") as f:
             json.dump({"traceEvents": spans}, f)

@@ -2,7 +2,9 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/parallel.h"
@@ -18,6 +20,15 @@ void check_device(const std::string& device) {
     fail(ErrorKind::NotImplemented,
          fmt::format("--device {}: this version trains on the CPU only; use --device cpu", device));
   fail(ErrorKind::Value, fmt::format("--device {}: no such device; `strata devices` lists them", device));
+}
+
+// Before the data is fetched, and before --out is made.
+void check_resume(const TrainOptions& o) {
+  const auto file = std::filesystem::path(o.out) / "checkpoint.safetensors";
+  std::error_code ignored;
+  STRATA_CHECK(!o.resume || std::filesystem::exists(file, ignored), Io,
+               "--resume: there is no {} to go on from; name its folder with --out, or train without --resume",
+               file.string());
 }
 
 }  // namespace
@@ -62,6 +73,7 @@ void add_train(CLI::App& app, Run& run) {
     run = [o] {
       check_device(o->device);
       STRATA_CHECK(o->lr > 0 && std::isfinite(o->lr), Value, "--lr {}: expected a number above 0", o->lr);
+      check_resume(*o);
       if (o->json) o->quiet = true;
       return Trainer(*o).run();
     };

@@ -162,6 +162,7 @@ int Trainer::run() {
       options_.device, num_threads());
   if (options_.resume && !options_.quiet)
     fmt::print("resumed after epoch {}{}\n", epoch_, step_ ? fmt::format(" and {} steps", step_) : "");
+  std::fflush(stdout);  // before the progress on stderr
   const CatchInterrupts catcher;
   const Clock::time_point start = Clock::now();
   while (epoch_ < options_.epochs) {

@@ -130,6 +130,32 @@ void dot_rows(int64_t rows, int64_t k, const T* matrix, int64_t stride, const T*
   }
 }
 
+// y[j] = alpha * sum_p x[p] rows[p, j] (+ y), j < n: four rows at a time, y stays in the first-level cache.
+template <class T>
+void add_rows(int64_t k, int64_t n, const T* x, int64_t x_step, const T* rows, int64_t stride, T* y, T alpha,
+              bool accumulate) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t p = 0; p < k; p += 4) {
+    const int64_t count = std::min<int64_t>(4, k - p);
+    const auto factor = [&](int64_t q) HWY_ATTR { return hn::Set(d, q < count ? alpha * x[(p + q) * x_step] : T(0)); };
+    const auto f0 = factor(0), f1 = factor(1), f2 = factor(2), f3 = factor(3);
+    const T* r0 = rows + p * stride;
+    const T *r1 = count > 1 ? r0 + stride : nullptr, *r2 = count > 2 ? r0 + 2 * stride : nullptr,
+            *r3 = count > 3 ? r0 + 3 * stride : nullptr;
+    const bool keep = accumulate || p > 0;
+    for (int64_t j = 0; j < n; j += lanes) {
+      const auto mask = hn::FirstN(d, static_cast<size_t>(std::min(lanes, n - j)));
+      auto sum = keep ? hn::MaskedLoad(mask, d, y + j) : hn::Zero(d);
+      sum = hn::MulAdd(f0, hn::MaskedLoad(mask, d, r0 + j), sum);
+      if (r1) sum = hn::MulAdd(f1, hn::MaskedLoad(mask, d, r1 + j), sum);
+      if (r2) sum = hn::MulAdd(f2, hn::MaskedLoad(mask, d, r2 + j), sum);
+      if (r3) sum = hn::MulAdd(f3, hn::MaskedLoad(mask, d, r3 + j), sum);
+      hn::BlendedStore(sum, mask, d, y + j);
+    }
+  }
+}
+
 void gemm_f32(const Gemm& g, const float* a, const float* b, float* c) { run(g, a, b, c); }
 void gemm_f64(const Gemm& g, const double* a, const double* b, double* c) { run(g, a, b, c); }
 void gemv_f32(int64_t rows, int64_t k, const float* m, int64_t stride, const float* x, float* y, int64_t y_stride,
@@ -139,6 +165,15 @@ void gemv_f32(int64_t rows, int64_t k, const float* m, int64_t stride, const flo
 void gemv_f64(int64_t rows, int64_t k, const double* m, int64_t stride, const double* x, double* y, int64_t y_stride,
               double alpha, bool accumulate) {
   dot_rows(rows, k, m, stride, x, y, y_stride, alpha, accumulate);
+}
+
+void thin_f32(int64_t k, int64_t n, const float* x, int64_t x_step, const float* rows, int64_t stride, float* y,
+              float alpha, bool accumulate) {
+  add_rows(k, n, x, x_step, rows, stride, y, alpha, accumulate);
+}
+void thin_f64(int64_t k, int64_t n, const double* x, int64_t x_step, const double* rows, int64_t stride, double* y,
+              double alpha, bool accumulate) {
+  add_rows(k, n, x, x_step, rows, stride, y, alpha, accumulate);
 }
 
 }  // namespace strata::cpu::HWY_NAMESPACE
@@ -151,6 +186,8 @@ HWY_EXPORT(gemm_f32);
 HWY_EXPORT(gemm_f64);
 HWY_EXPORT(gemv_f32);
 HWY_EXPORT(gemv_f64);
+HWY_EXPORT(thin_f32);
+HWY_EXPORT(thin_f64);
 
 namespace {
 // The tiles want unit stride along n in c. A transposed c is the product of the transposed factors.
@@ -179,6 +216,28 @@ template <class T, class F> void with_rows(Gemm g, const T* a, const T* b, T* c,
 }  // namespace
 
 namespace {
+// Elements read or written that take as long as waking a thread: less is not shared.
+constexpr int64_t kThinWork = 1 << 19;
+
+// A vector times a matrix with unit stride along n, or a column times a row: memory-bound. False: not this form.
+bool is_thin(const Gemm& g) {
+  return g.batch_dims == 0 && g.k > 0 && (g.m == 1 || g.k == 1) && g.b_n == 1 && g.c_n == 1 && g.n > 1;
+}
+template <class T, class F> bool thin(const Gemm& g, const T* a, const T* b, T* c, F f) {
+  if (!is_thin(g)) return false;
+  if (g.k == 1) {
+    parallel_for(g.m, std::max<int64_t>(1, kThinWork / g.n), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        f(g.k, g.n, a + i * g.a_m, g.a_k, b, g.b_k, c + i * g.c_m, static_cast<T>(g.alpha), g.accumulate);
+    });
+    return true;
+  }
+  parallel_for(g.n, std::max<int64_t>(256, kThinWork / g.k), [&](int64_t begin, int64_t end) {
+    f(g.k, end - begin, a, g.a_k, b + begin, g.b_k, c + begin, static_cast<T>(g.alpha), g.accumulate);
+  });
+  return true;
+}
+
 // A matrix with unit stride along k times a vector: memory-bound, so read the matrix once, in order. False: not this form.
 template <class T, class F> bool matrix_vector(const Gemm& g, const T* a, const T* b, T* c, F f) {
   if (g.batch_dims || g.k == 0) return false;
@@ -186,7 +245,7 @@ template <class T, class F> bool matrix_vector(const Gemm& g, const T* a, const 
   if (!right && !left) return false;
   const int64_t rows = right ? g.m : g.n, stride = right ? g.a_m : g.b_n, step = right ? g.c_m : g.c_n;
   const T *matrix = right ? a : b, *x = right ? b : a;
-  parallel_for(rows, std::max<int64_t>(1, 32768 / g.k), [&](int64_t begin, int64_t end) {
+  parallel_for(rows, std::max<int64_t>(1, kThinWork / g.k), [&](int64_t begin, int64_t end) {
     f(end - begin, g.k, matrix + begin * stride, stride, x, c + begin * step, step, static_cast<T>(g.alpha),
       g.accumulate);
   });
@@ -195,11 +254,12 @@ template <class T, class F> bool matrix_vector(const Gemm& g, const T* a, const 
 }  // namespace
 
 bool gemm_is_matrix_vector(const Gemm& g) {
-  return g.batch_dims == 0 && g.k > 0 && g.a_k == 1 && g.b_k == 1 && (g.n == 1 || g.m == 1);
+  return is_thin(g) || (g.batch_dims == 0 && g.k > 0 && g.a_k == 1 && g.b_k == 1 && (g.n == 1 || g.m == 1));
 }
 
 void gemm_simd(const Gemm& g, const float* a, const float* b, float* c) {
   if (matrix_vector(g, a, b, c, [](auto... v) { HWY_DYNAMIC_DISPATCH(gemv_f32)(v...); })) return;
+  if (thin(g, a, b, c, [](auto... v) { HWY_DYNAMIC_DISPATCH(thin_f32)(v...); })) return;
   with_rows(g, a, b, c, [](const Gemm& h, const float* x, const float* y, float* z) {
     if (h.k == 0) return gemm_reference(h, x, y, z);
     HWY_DYNAMIC_DISPATCH(gemm_f32)(h, x, y, z);
@@ -207,6 +267,7 @@ void gemm_simd(const Gemm& g, const float* a, const float* b, float* c) {
 }
 void gemm_simd(const Gemm& g, const double* a, const double* b, double* c) {
   if (matrix_vector(g, a, b, c, [](auto... v) { HWY_DYNAMIC_DISPATCH(gemv_f64)(v...); })) return;
+  if (thin(g, a, b, c, [](auto... v) { HWY_DYNAMIC_DISPATCH(thin_f64)(v...); })) return;
   with_rows(g, a, b, c, [](const Gemm& h, const double* x, const double* y, double* z) {
     if (h.k == 0) return gemm_reference(h, x, y, z);
     HWY_DYNAMIC_DISPATCH(gemm_f64)(h, x, y, z);

@@ -40,6 +40,7 @@ RNNBase::RNNBase(const char* kind, int64_t input_size, int64_t hidden_size, cons
   s.kind = kind;
   s.lstm = s.kind == "LSTM";
   s.input_size = input_size, s.hidden_size = hidden_size, s.options = o;
+  STRATA_CHECK(input_size > 0, Value, "{}: input_size must be greater than zero, got {}", kind, input_size);
   STRATA_CHECK(hidden_size > 0, Value, "{}: hidden_size must be greater than zero, got {}", kind, hidden_size);
   STRATA_CHECK(o.num_layers > 0, Value, "{}: num_layers must be greater than zero, got {}", kind, o.num_layers);
   STRATA_CHECK(o.dropout >= 0 && o.dropout <= 1, Value, "{}: dropout should be a number in range [0, 1], got {}", kind,

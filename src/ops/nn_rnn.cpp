@@ -52,6 +52,7 @@ struct Options {
   int64_t layers;
   double dropout;
   bool train, both_ways;
+  bool projected = false;  // LSTM with a weight_hr
 };
 
 // Steps of a batch that may shrink: sizes[t] sequences are still running at step t (packed), or all of them (empty).
@@ -67,7 +68,7 @@ struct Result {
 // x is [steps, batch, features], or [sum of sizes, features] when packed. h and c are [layers * ways, batch, hidden].
 Result run_layers(const Options& o, Tensor x, const Tensor& h0, const Tensor& c0, TensorList params,
                   const Steps& steps) {
-  const int64_t ways = o.both_ways ? 2 : 1, per = o.biases ? 4 : 2;
+  const int64_t ways = o.both_ways ? 2 : 1, per = (o.biases ? 4 : 2) + (o.projected ? 1 : 0);
   const int64_t expected = o.layers * ways * per;
   STRATA_CHECK(o.layers > 0 && static_cast<int64_t>(params.size()) == expected, Runtime,
                "{}: expected {} parameters for {} layers{}, got {}", o.op, expected, o.layers,
@@ -83,13 +84,14 @@ Result run_layers(const Options& o, Tensor x, const Tensor& h0, const Tensor& c0
       const size_t at = static_cast<size_t>((layer * ways + way) * per);
       const Tensor &wi = params[at], &wh = params[at + 1];
       const Tensor bi = o.biases ? params[at + 2] : Tensor(), bh = o.biases ? params[at + 3] : Tensor();
+      const Tensor wr = o.projected ? params[at + static_cast<size_t>(per) - 1] : Tensor();
       STRATA_CHECK(x.size(-1) == wi.size(-1), Runtime,
                    "{}: input.size(-1) must be equal to input_size. Expected {}, got {}", o.op, wi.size(-1),
                    x.size(-1));
       STRATA_CHECK(h0.size(2) == wh.size(-1), Runtime, "{}: expected hidden size {}, got {}", o.op, wh.size(-1),
                    h0.size(2));
       State s{select(h0, 0, layer * ways + way), c0 ? select(c0, 0, layer * ways + way) : Tensor()};
-      if (o.cell == Cell::Lstm && !packed) {  // all steps in one kernel
+      if (o.cell == Cell::Lstm && !packed && !o.projected) {  // all steps in one kernel
         const Tensor gates = linear(x, wi, bi ? add(bi, bh) : bi);
         const bool keep = thread_state.grad_mode &&
                           (gates.requires_grad() || s.h.requires_grad() || s.c.requires_grad() || wh.requires_grad());
@@ -129,6 +131,7 @@ Result run_layers(const Options& o, Tensor x, const Tensor& h0, const Tensor& c0
           now = select(gates, 0, t);
         }
         s = step(o.cell, now, s, wh, bh);
+        if (wr) s.h = linear(s.h, wr);
         outputs[static_cast<size_t>(t)] = s.h;
       }
       if (!finished.empty()) {
@@ -267,6 +270,42 @@ STRATA_OP(lstm_data,
     return std::array<Tensor, 3>{r.output, r.h, r.c};
   })
   .samples({"f(6,4), t[3,2,1], [f(1,3,5), f(1,3,5)], [f(20,4), f(20,5), f(20), f(20)], True, 1, 0.0, False, False"});
+
+STRATA_OP(lstm_projected,
+          "_lstm_projected(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, "
+          "bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)")
+  .doc("lstm() with h = weight_hr @ h; params are w_ih, w_hh, b_ih, b_hh, w_hr of each layer and direction.")
+  .helper()
+  .no_out()
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& x, TensorList hx, TensorList params, bool biases, int64_t layers, double dropout,
+                bool train, bool both, bool batch_first) {
+    STRATA_CHECK(hx.size() == 2, Runtime, "lstm: expected two hidden states, got {}", hx.size());
+    const Options o{"lstm", Cell::Lstm, biases, layers, dropout, train, both, true};
+    const Result r = run_sequence(o, x, hx[0], hx[1], params, batch_first);
+    return std::array<Tensor, 3>{r.output, r.h, r.c};
+  })
+  .samples(
+    {"f(2,3,4), [f(1,3,2), f(1,3,5)], [f(20,4), f(20,2), f(20), f(20), f(2,5)], True, 1, 0.0, False, False, False"})
+  .error("f(2,3,4), [f(1,3,2), f(1,3,5)], [f(20,4)], True, 1, 0.0, False, False, False", ErrorKind::Runtime,
+         "expected 5 parameters");
+
+STRATA_OP(lstm_projected_data,
+          "_lstm_projected.data(Tensor data, Tensor batch_sizes, Tensor[] hx, Tensor[] params, bool has_biases, int "
+          "num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor, Tensor)")
+  .doc("_lstm_projected over a packed batch of sequences of falling lengths.")
+  .helper()
+  .no_out()
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& data, const Tensor& sizes, TensorList hx, TensorList params, bool biases, int64_t layers,
+                double dropout, bool train, bool both) {
+    STRATA_CHECK(hx.size() == 2, Runtime, "lstm: expected two hidden states, got {}", hx.size());
+    const Options o{"lstm", Cell::Lstm, biases, layers, dropout, train, both, true};
+    const Result r = run_packed(o, data, sizes, hx[0], hx[1], params);
+    return std::array<Tensor, 3>{r.output, r.h, r.c};
+  })
+  .samples({"f(6,4), t[3,2,1], [f(1,3,2), f(1,3,5)], [f(20,4), f(20,2), f(20), f(20), f(2,5)], True, 1, 0.0, False, "
+            "False"});
 
 STRATA_OP(gru,
           "gru(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, "

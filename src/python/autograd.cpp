@@ -214,7 +214,7 @@ PyObject* wrap_edge(const Node::Edge& edge) {
   Object capsule(need(PyCapsule_New(owned.get(), "strata.node", [](PyObject* o) {
     delete static_cast<Ref<Node>*>(PyCapsule_GetPointer(o, "strata.node"));
   })));
-  owned.release();
+  static_cast<void>(owned.release());  // the capsule's now
   return Py_BuildValue("((sO)i)", edge.node->name(), capsule.get(), int{edge.output});
 }
 PyObject* grad_fn(PyObject*, PyObject* tensor) {

@@ -45,6 +45,14 @@ TreeDict dict_of(PyObject* o, const std::string& path, int depth) {
   return dict;
 }
 
+// The Python number that one of NumPy's stands for; empty for everything else, arrays among it.
+Object plain_number(PyObject* o) {
+  if (Py_TYPE(o)->tp_name == std::string_view("numpy.ndarray") || !PyObject_HasAttrString(o, "dtype")) return {};
+  Object number(PyObject_CallMethod(o, "item", nullptr));
+  if (!number) PyErr_Clear();
+  return number && (PyLong_Check(number.get()) || PyFloat_Check(number.get())) ? std::move(number) : Object();
+}
+
 Tree tree_of(PyObject* o, const std::string& path, int depth) {
   STRATA_CHECK(depth <= files::kMaxDepth, Value,
                "save: the object is nested deeper than {} levels at {}; does it hold itself?", files::kMaxDepth,
@@ -54,7 +62,8 @@ Tree tree_of(PyObject* o, const std::string& path, int depth) {
   if (PyLong_Check(o)) {
     int overflow = 0;
     const long long v = PyLong_AsLongLongAndOverflow(o, &overflow);
-    STRATA_CHECK(!overflow, Value, "save: the integer at {} has more than 64 bits; save it as a string", path);
+    STRATA_CHECK(!overflow, Value, "save: the integer at {} has more than 64 bits; save it as a string",
+                 path.empty() ? "the top" : path);
     if (v == -1 && PyErr_Occurred()) throw PythonError{};
     return Tree::Value(static_cast<int64_t>(v));
   }
@@ -70,6 +79,7 @@ Tree tree_of(PyObject* o, const std::string& path, int depth) {
       list.items.push_back(tree_of(PySequence_Fast_GET_ITEM(o, i), fmt::format("{}[{}]", path, i), depth + 1));
     return Tree::Value(std::move(list));
   }
+  if (const Object number = plain_number(o); number) return tree_of(number.get(), path, depth);
   fail(
     ErrorKind::Type,
     fmt::format("save: cannot save an object of type {} at {}; a checkpoint holds tensors, numbers, strings, None, and "

@@ -286,11 +286,10 @@ bool init(PyObject* module) {
 }  // namespace strata::python
 
 PyMODINIT_FUNC PyInit__C() {
-  using namespace strata::python;
-  PyObject* module = PyModule_Create(&definition);
+  PyObject* module = PyModule_Create(&strata::python::definition);
   try {
-    if (module && init(module)) return module;
-  } catch (...) { raise_current(); }
+    if (module && strata::python::init(module)) return module;
+  } catch (...) { strata::python::raise_current(); }
   Py_XDECREF(module);
   return nullptr;
 }

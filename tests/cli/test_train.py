@@ -197,6 +197,12 @@ def test_resume_from_a_bad_checkpoint(damage, digits, tmp_path):
     assert "checkpoint.safetensors" in done.stderr
 
 
+def test_resume_without_a_checkpoint_says_so_and_makes_nothing(tmp_path):
+    done = train("--out", tmp_path / "none", "--resume", status=2)
+    assert "checkpoint.safetensors to go on from" in done.stderr and "fetching" not in done.stderr
+    assert not (tmp_path / "none").exists()
+
+
 def test_resume_with_other_options_names_them(digits, tmp_path):
     train("--data", digits, "--limit", 64, "--out", tmp_path, "--quiet")
     done = train("--data", digits, "--limit", 64, "--out", tmp_path, "--resume", "--seed", 9, status=1)

@@ -409,3 +409,12 @@ def test_workers_leave_when_the_main_process_is_killed():
     while any(map(running, workers)) and time.monotonic() < ends:
         time.sleep(0.05)
     assert len(workers) == 2 and not any(map(running, workers))
+
+
+def test_what_a_loader_is_built_from_cannot_be_changed():
+    loader = DataLoader(range(4), batch_size=2)
+    for name in ("batch_size", "dataset", "sampler", "batch_sampler", "drop_last", "persistent_workers"):
+        with pytest.raises(ValueError, match=f"{name} attribute should not be set after DataLoader is initialized"):
+            setattr(loader, name, None)
+    loader.timeout = 3
+    assert [b.tolist() for b in loader] == [[0, 1], [2, 3]]

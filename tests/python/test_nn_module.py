@@ -177,6 +177,48 @@ def test_backward_hooks():
     assert strata.equal(fc.weight.grad, strata.full((1, 2), 2.0))
 
 
+def test_backward_hooks_keep_no_graph_alive():
+    fc = nn.Linear(4, 4)
+    fc.register_full_backward_hook(lambda module, grad_input, grad_output: None)
+    x, held = strata.ones(8, 4, requires_grad=True), []
+    for _ in range(3):
+        fc(x).sum().backward()
+        held.append(strata.memory_stats()["allocated_bytes"])
+    assert held[0] == held[2]
+
+
+def test_a_plain_tensor_may_take_the_place_of_a_parameter():
+    x = strata.tensor([[1.0, 2.0]])
+    for forget in (lambda m: delattr(m, "weight"), lambda m: m._parameters.pop("weight")):
+        fc = nn.Linear(2, 2, bias=False)
+        weight = fc.weight
+        forget(fc)
+        fc.weight = weight.detach() * 2
+        copies = [fc, copy.deepcopy(fc), pickle.loads(pickle.dumps(fc))]
+        fc.weight = fc.weight * 2
+        for module, factor in zip(copies, (4, 2, 2), strict=True):
+            assert list(module.parameters()) == []
+            np.testing.assert_allclose(module(x).numpy(), x.numpy() @ weight.detach().numpy().T * factor, rtol=1e-6)
+    lstm = nn.LSTM(2, 3)
+    raw = lstm.weight_hh_l0
+    del lstm.weight_hh_l0
+    with pytest.raises(AttributeError, match="weight_hh_l0"):
+        lstm(strata.ones(2, 1, 2))
+    lstm.weight_hh_l0 = raw * 0.5
+    lstm(strata.ones(2, 1, 2))[0].sum().backward()
+    assert raw.grad.abs().sum() > 0
+    norm = nn.BatchNorm1d(2).eval()
+    del norm.running_mean
+    norm.running_mean = strata.tensor([1.0, 2.0])
+    np.testing.assert_array_equal(norm(x).detach().numpy(), np.zeros((1, 2)))
+
+
+def test_a_new_parameter_takes_the_place_of_the_old_one_in_the_order():
+    one, two = nn.Linear(2, 2), nn.Linear(2, 2)
+    two.weight = one.weight
+    assert list(nn.Sequential(one, two).state_dict()) == ["0.weight", "0.bias", "1.weight", "1.bias"]
+
+
 def test_state_dict_hooks():
     fc = nn.Linear(2, 1)
     fc.register_state_dict_post_hook(lambda m, state, prefix, meta: state.pop(prefix + "bias") and None)

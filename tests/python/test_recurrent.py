@@ -90,7 +90,7 @@ def test_sequences(name, given):
     np.testing.assert_allclose(numbers(single), expected[0][:, 0], rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", [n for n in CASES if "projected" not in n])
+@pytest.mark.parametrize("name", CASES)
 def test_packed_sequences_are_sequences_of_their_own(name):
     strata.manual_seed(2)
     kind, make = CASES[name]
@@ -101,8 +101,9 @@ def test_packed_sequences_are_sequences_of_their_own(name):
     pieces = rnn.unpack_sequence(out)
     ends = end if kind == "lstm" else (end,)
     for i, (sequence, piece) in enumerate(zip(sequences, pieces, strict=True)):
-        zeros = np.zeros((module.num_layers * (2 if module.bidirectional else 1), 1, 4))
-        want = run(kind, module, numbers(sequence)[:, None], zeros, zeros)
+        rows = module.num_layers * (2 if module.bidirectional else 1)
+        h0, c0 = np.zeros((rows, 1, module.proj_size or 4)), np.zeros((rows, 1, 4))
+        want = run(kind, module, numbers(sequence)[:, None], h0, c0)
         np.testing.assert_allclose(numbers(piece), want[0][:, 0], rtol=1e-7, atol=1e-9)
         for got, expected in zip(ends, want[1:], strict=False):
             np.testing.assert_allclose(numbers(got)[:, i], expected[:, 0], rtol=1e-7, atol=1e-9)
@@ -126,6 +127,12 @@ def test_cells(kind, make):
 def test_recurrent_mistakes_are_explained():
     with pytest.raises(ValueError, match="proj_size"):
         nn.GRU(3, 4, proj_size=2)
+    with pytest.raises(ValueError, match="input_size must be greater than zero"):
+        nn.LSTM(0, 4)
+    with pytest.raises(TypeError, match=r"LSTM: the state must be \(h, c\)"):
+        nn.LSTM(3, 4)(strata.ones(5, 2, 3), strata.ones(1, 2, 4))
+    with pytest.raises(TypeError, match="GRU: the state must be a tensor"):
+        nn.GRU(3, 4)(strata.ones(5, 2, 3), (strata.ones(1, 2, 4), strata.ones(1, 2, 4)))
     with pytest.raises(ValueError, match="Unknown nonlinearity"):
         nn.RNN(3, 4, nonlinearity="sine")
     with pytest.raises(RuntimeError, match="input.size\\(-1\\) must be equal to input_size"):

@@ -118,6 +118,11 @@ def test_nested_objects_come_back_as_they_were(path):
         assert same(strata.load(path), simple)
 
 
+def test_numbers_of_numpy_are_saved_as_numbers(path):
+    strata.save({"best": np.int64(3), "loss": np.float32(0.5), "ok": np.bool_(True)}, path)
+    assert strata.load(path) == {"best": 3, "loss": 0.5, "ok": True}
+
+
 def test_streams_work_like_paths(path):
     buffer = io.BytesIO()
     strata.save({"a": strata.arange(3), "n": 1}, buffer)

@@ -1,9 +1,7 @@
 """Reverse-mode differentiation: modes, backward, grad, user-defined functions, gradient checks."""
 
 from .. import _C
-from . import functional
 from .function import Function
-from .gradcheck import gradcheck, gradgradcheck
 from .modes import (
     detect_anomaly,
     enable_grad,
@@ -12,6 +10,11 @@ from .modes import (
     set_detect_anomaly,
     set_grad_enabled,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # for editors; at run time __getattr__ imports them when first used
+    from . import functional
+    from .gradcheck import gradcheck, gradgradcheck
 
 __all__ = [
     "Function",
@@ -61,3 +64,15 @@ def grad(
     if materialize_grads:
         grads = tuple(i.new_zeros(i.shape) if g is None else g for g, i in zip(grads, inputs, strict=True))
     return grads
+
+
+def __getattr__(name):  # imported when first used
+    import importlib
+
+    if name == "functional":
+        return importlib.import_module(".functional", __name__)
+    if name in ("gradcheck", "gradgradcheck"):
+        home = importlib.import_module(".gradcheck", __name__)
+        globals().update(gradcheck=home.gradcheck, gradgradcheck=home.gradgradcheck)
+        return globals()[name]
+    raise AttributeError(f"module 'strata.autograd' has no attribute {name!r}")

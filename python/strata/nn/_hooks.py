@@ -1,40 +1,6 @@
 """Calling a module that has hooks; modules without any never come here."""
 
-import itertools
-
 from ..autograd.function import Function
-
-_ids = itertools.count()
-
-
-class RemovableHandle:
-    """Removes a hook: by remove(), or at the end of a with block."""
-
-    def __init__(self, hooks, extra=None):
-        self.hooks, self.extra, self.id = hooks, extra, next(_ids)
-
-    def remove(self):
-        self.hooks.pop(self.id, None)
-        if self.extra is not None:
-            self.extra.pop(self.id, None)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.remove()
-
-
-def add(hooks, hook, prepend=False, flags=None, flagged=False):
-    """Puts a hook into an ordered dictionary; flags is a second one for those that are marked."""
-    handle = RemovableHandle(hooks, flags)
-    hooks[handle.id] = hook
-    if flagged:
-        flags[handle.id] = True
-    if prepend:
-        for key in [k for k in hooks if k != handle.id]:  # a plain dict keeps the order of insertion
-            hooks[key] = hooks.pop(key)
-    return handle
 
 
 class _Tap(Function):
@@ -54,12 +20,12 @@ def _tap(values, callback):
     """Replaces the tensors that want gradients in a tuple of values; whether there were any."""
     from .. import _C
 
-    places = [i for i, v in enumerate(values) if isinstance(v, _C.Tensor) and v.requires_grad]
+    count, places = len(values), [i for i, v in enumerate(values) if isinstance(v, _C.Tensor) and v.requires_grad]
     if not places:
         return values, False
 
-    def spread(grads):
-        full = [None] * len(values)
+    def spread(grads):  # must not hold the values: the graph would own itself
+        full = [None] * count
         for place, g in zip(places, grads, strict=True):
             full[place] = g
         result = callback(tuple(full))
@@ -92,8 +58,9 @@ class _BackwardHooks:
         return grads
 
     def at_inputs(self, grads):
+        grad_output, self.grad_output = self.grad_output, None
         for hook in self.post:
-            found = hook(self.module, grads, self.grad_output)
+            found = hook(self.module, grads, grad_output)
             if found is not None:
                 grads = found if isinstance(found, tuple) else (found,)
         return grads

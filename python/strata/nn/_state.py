@@ -5,7 +5,7 @@ from collections import OrderedDict, namedtuple
 
 from .. import _C
 from ..autograd import no_grad
-from . import _hooks
+from ..utils import hooks
 from .parameter import Parameter, is_lazy
 
 EXTRA = "_extra_state"
@@ -166,18 +166,18 @@ class StateDict:
 
     def register_state_dict_post_hook(self, hook):
         """hook(module, state_dict, prefix, local_metadata) after state_dict."""
-        return _hooks.add(self._state_dict_hooks, hook)
+        return hooks.add(self._state_dict_hooks, hook)
 
     _register_state_dict_hook = register_state_dict_post_hook
 
     def register_state_dict_pre_hook(self, hook):
         """hook(module, prefix, keep_vars) before state_dict."""
-        return _hooks.add(self._state_dict_pre_hooks, hook)
+        return hooks.add(self._state_dict_pre_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook):
         """hook(module, state_dict, prefix, local_metadata, strict, missing, unexpected, errors) before loading."""
-        return _hooks.add(self._load_state_dict_pre_hooks, hook)
+        return hooks.add(self._load_state_dict_pre_hooks, hook)
 
     def register_load_state_dict_post_hook(self, hook):
         """hook(module, incompatible_keys) after loading; it may change the lists in place."""
-        return _hooks.add(self._load_state_dict_post_hooks, hook)
+        return hooks.add(self._load_state_dict_post_hooks, hook)

@@ -123,6 +123,17 @@ class FromPretrained:
         return module
 
 
+class RunningStats:
+    """Norms that may follow the mean and variance of their inputs."""
+
+    def reset_running_stats(self):
+        """Forgets the inputs seen so far."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+
 def calculate_gain(nonlinearity, param=None):
     """The factor that keeps the variance of a signal through a layer followed by the named nonlinearity."""
     return _C._calculate_gain(nonlinearity, param)

@@ -1,9 +1,13 @@
 """Module: the base of every network; named parameters, buffers and children."""
 
+import weakref
+
 from .. import _C
 from ..autograd import no_grad
+from ..utils import hooks
 from . import _hooks
 from ._state import StateDict
+from ._tree import Tree
 from .parameter import Buffer, Parameter
 
 Tensor = _C.Tensor
@@ -22,11 +26,26 @@ _HOOK_TABLES = (
 )
 
 
+class _Replaced(dict):
+    """The parameters or buffers of a module that has plain tensors as attributes: one of them may stand for a parameter that was
+    deleted, and the forward of a built-in module, which asks here by name, must find it."""
+
+    def __init__(self, module, tensors):
+        super().__init__(tensors)
+        self.module = weakref.ref(module)
+
+    def __missing__(self, name):
+        return getattr(self.module(), name)
+
+    def __reduce__(self):  # a copy belongs to another module: __setstate__ makes it anew
+        return dict, (dict(self),)
+
+
 def _indented(text):
     return text.replace("\n", "\n  ")
 
 
-class Module(StateDict):
+class Module(Tree, StateDict):
     """The base of every network. Assigning a Parameter, a Buffer or a Module to an attribute registers it."""
 
     training = True
@@ -66,7 +85,7 @@ class Module(StateDict):
     def __setattr__(self, name, value):
         own = self.__dict__
         if isinstance(value, Parameter):
-            self._forget(name)
+            self._forget(name, keep="_parameters")  # where there was one, the new one takes its place in the order
             self.register_parameter(name, value)
         elif isinstance(value, Module):
             self._need_init("_modules")
@@ -96,12 +115,15 @@ class Module(StateDict):
             own["_buffers"][name] = value
         else:
             object.__setattr__(self, name, value)
+            if isinstance(value, Tensor):
+                self._look_further()
 
     def __delattr__(self, name):
         for table in (self._parameters, self._buffers, self._modules):
             if name in table:
                 del table[name]
                 self._non_persistent_buffers_set.discard(name)
+                self._look_further()
                 return
         object.__delattr__(self, name)
 
@@ -113,6 +135,16 @@ class Module(StateDict):
         self.__dict__.update(state)
         for table in _HOOK_TABLES:
             self.__dict__.setdefault(table, {})
+        if "_looks_further" in state:
+            self._look_further()
+
+    def _look_further(self):
+        """From now on, forward finds attributes that took the place of parameters."""
+        own = self.__dict__
+        own["_looks_further"] = True
+        for table in ("_parameters", "_buffers"):
+            if table in own:
+                own[table] = _Replaced(self, own[table])
 
     def _need_init(self, table):
         if table not in self.__dict__:
@@ -170,93 +202,6 @@ class Module(StateDict):
         self._modules[name] = module
 
     register_module = add_module
-
-    # --- traversal ----------------------------------------------------------------------------------------------------
-
-    def named_modules(self, memo=None, prefix="", remove_duplicate=True):
-        """(path, module) of this module and all below it."""
-        memo = set() if memo is None else memo
-        if self in memo:
-            return
-        if remove_duplicate:
-            memo.add(self)
-        yield prefix, self
-        for name, module in self._modules.items():
-            if module is not None:
-                yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
-
-    def modules(self):
-        """This module and all below it."""
-        for _, module in self.named_modules():
-            yield module
-
-    def named_children(self):
-        """(name, module) of the direct children."""
-        seen = set()
-        for name, module in self._modules.items():
-            if module is not None and module not in seen:
-                seen.add(module)
-                yield name, module
-
-    def children(self):
-        """The direct children."""
-        for _, module in self.named_children():
-            yield module
-
-    def _named(self, table, prefix, recurse, remove_duplicate):
-        seen = set()
-        modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
-        for path, module in modules:
-            for name, tensor in getattr(module, table).items():
-                if tensor is None or id(tensor) in seen:
-                    continue
-                if remove_duplicate:
-                    seen.add(id(tensor))
-                yield f"{path}.{name}" if path else name, tensor
-
-    def named_parameters(self, prefix="", recurse=True, remove_duplicate=True):
-        """(path, parameter), each parameter once."""
-        return self._named("_parameters", prefix, recurse, remove_duplicate)
-
-    def parameters(self, recurse=True):
-        """The parameters, each once."""
-        for _, p in self.named_parameters(recurse=recurse):
-            yield p
-
-    def named_buffers(self, prefix="", recurse=True, remove_duplicate=True):
-        """(path, buffer), each buffer once."""
-        return self._named("_buffers", prefix, recurse, remove_duplicate)
-
-    def buffers(self, recurse=True):
-        """The buffers, each once."""
-        for _, b in self.named_buffers(recurse=recurse):
-            yield b
-
-    def get_submodule(self, target):
-        """The module at a path such as "layers.0.conv"."""
-        module = self
-        for part in target.split(".") if target else []:
-            if not hasattr(module, part):
-                raise AttributeError(f"{type(module).__name__} has no attribute `{part}`")
-            module = getattr(module, part)
-            if not isinstance(module, Module):
-                raise AttributeError(f"`{part}` is not an nn.Module")
-        return module
-
-    def _get_tensor(self, target, table, what):
-        path, _, name = target.rpartition(".")
-        module = self.get_submodule(path)
-        if name not in getattr(module, table):
-            raise AttributeError(f"{type(module).__name__} has no {what} `{name}`")
-        return getattr(module, table)[name]
-
-    def get_parameter(self, target):
-        """The parameter at a path such as "layers.0.weight"."""
-        return self._get_tensor(target, "_parameters", "parameter")
-
-    def get_buffer(self, target):
-        """The buffer at a path."""
-        return self._get_tensor(target, "_buffers", "buffer")
 
     # --- modes and conversions ----------------------------------------------------------------------------------------
 
@@ -324,6 +269,10 @@ class Module(StateDict):
 
         return self._apply(convert)
 
+    def to_empty(self, *, device, recurse=True):
+        """Moves parameters and buffers to a device without their values, which are then for the caller to set."""
+        return self._apply(lambda t: _C.ops["empty_like"](t, device=device), recurse)
+
     def type(self, dst_type):
         """Converts all parameters and buffers."""
         return self._apply(lambda t: t.to(dst_type))
@@ -357,14 +306,14 @@ class Module(StateDict):
     def register_forward_pre_hook(self, hook, *, prepend=False, with_kwargs=False):
         """hook(module, args) before forward; what it returns takes the place of args."""
         self._hooked = True
-        return _hooks.add(
+        return hooks.add(
             self._forward_pre_hooks, hook, prepend, self._forward_pre_hooks_with_kwargs, flagged=with_kwargs
         )
 
     def register_forward_hook(self, hook, *, prepend=False, with_kwargs=False, always_call=False):
         """hook(module, args, output) after forward; what it returns takes the place of the output."""
         self._hooked = True
-        handle = _hooks.add(self._forward_hooks, hook, prepend, self._forward_hooks_with_kwargs, flagged=with_kwargs)
+        handle = hooks.add(self._forward_hooks, hook, prepend, self._forward_hooks_with_kwargs, flagged=with_kwargs)
         if always_call:
             self._forward_hooks_always_called[handle.id] = True
         return handle
@@ -372,12 +321,12 @@ class Module(StateDict):
     def register_full_backward_hook(self, hook, prepend=False):
         """hook(module, grad_input, grad_output) in backward; what it returns takes the place of grad_input."""
         self._hooked = True
-        return _hooks.add(self._backward_hooks, hook, prepend)
+        return hooks.add(self._backward_hooks, hook, prepend)
 
     def register_full_backward_pre_hook(self, hook, prepend=False):
         """hook(module, grad_output) in backward; what it returns takes the place of grad_output."""
         self._hooked = True
-        return _hooks.add(self._backward_pre_hooks, hook, prepend)
+        return hooks.add(self._backward_pre_hooks, hook, prepend)
 
     # --- text ---------------------------------------------------------------------------------------------------------
 

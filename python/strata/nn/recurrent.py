@@ -47,6 +47,8 @@ class RNNBase(Module):
             )
         if not isinstance(hidden_size, int):
             raise TypeError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}")
+        if input_size <= 0:
+            raise ValueError("input_size must be greater than zero")
         if hidden_size <= 0:
             raise ValueError("hidden_size must be greater than zero")
         if num_layers <= 0:
@@ -80,15 +82,18 @@ class RNNBase(Module):
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
+    def _weights(self):  # not a property: Python would hide which weight is missing
+        return [self._parameters[name] for name in self._flat_weights_names]
+
     @property
     def _flat_weights(self):
-        return [self._parameters[name] for name in self._flat_weights_names]
+        return self._weights()
 
     @property
     def all_weights(self):
         """The parameters by layer and direction."""
         per = len(self._flat_weights_names) // (self.num_layers * (2 if self.bidirectional else 1))
-        flat = self._flat_weights
+        flat = self._weights()
         return [flat[i : i + per] for i in range(0, len(flat), per)]
 
     def flatten_parameters(self):
@@ -126,6 +131,10 @@ class RNNBase(Module):
         if states is None:
             states = [self._start(data, batch, width) for width in self._widths()]
         else:
+            if len(states) != len(self._widths()) or not all(isinstance(s, _C.Tensor) for s in states):
+                raise TypeError(
+                    f"{self._get_name()}: the state must be {'(h, c)' if self.mode == 'LSTM' else 'a tensor'}"
+                )
             if any(s.dim() != (2 if lone else 3) for s in states):
                 kind = "unbatched 2-D" if lone else "batched 3-D"
                 raise RuntimeError(f"For {kind} input, hx should also be {'2' if lone else '3'}-D")
@@ -142,12 +151,8 @@ class RNNBase(Module):
         return output, tuple(ends) if self.mode == "LSTM" else ends[0]
 
     def _run(self, data, sizes, states):
-        name = _OPS[self.mode]
-        if self.proj_size:
-            if sizes is not None:
-                raise NotImplementedError("LSTM with proj_size does not take packed sequences; pad them instead")
-            name = "_lstm_projected"
-        common = (self._flat_weights, self.bias, self.num_layers, self.dropout, self.training, self.bidirectional)
+        name = "_lstm_projected" if self.proj_size else _OPS[self.mode]
+        common = (self._weights(), self.bias, self.num_layers, self.dropout, self.training, self.bidirectional)
         hidden = list(states) if self.mode == "LSTM" else states[0]
         if sizes is not None:
             return _op[name](data, sizes, hidden, *common)

@@ -5,6 +5,10 @@ from .lbfgs import LBFGS
 from .optimizer import Optimizer
 from .rules import ASGD, SGD, Adadelta, Adagrad, Adam, Adamax, AdamW, Muon, NAdam, RAdam, RMSprop, Rprop
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # for editors; at run time __getattr__ imports them when first used
+    from . import swa_utils
+
 __all__ = [
     "ASGD",
     "LBFGS",
@@ -21,4 +25,13 @@ __all__ = [
     "RMSprop",
     "Rprop",
     "lr_scheduler",
+    "swa_utils",
 ]
+
+
+def __getattr__(name):
+    if name == "swa_utils":  # brings the modules along: imported when first used
+        import importlib
+
+        return importlib.import_module(".swa_utils", __name__)
+    raise AttributeError(f"module 'strata.optim' has no attribute {name!r}")

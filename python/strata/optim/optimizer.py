@@ -4,6 +4,8 @@ from collections import defaultdict
 
 import strata
 
+from ..utils import hooks
+
 # Arguments that PyTorch's optimizers take to choose an implementation. A step is always one fused pass here.
 _CHOICES = ("foreach", "fused", "capturable")
 
@@ -37,7 +39,7 @@ def flat_options(group):
     for name, value in group.items():
         if name in _PARTS:
             parts = _PARTS[name]
-            if len(value) != len(parts):
+            if not isinstance(value, (tuple, list)) or len(value) != len(parts):
                 raise ValueError(f"{name} must be {len(parts)} numbers, found {value}")
             flat.update(zip(parts, value, strict=True))
         elif name == "adjust_lr_fn":
@@ -79,6 +81,8 @@ class Optimizer:
         """Adds parameters with options of their own; options not given are the optimizer's defaults."""
         if not isinstance(group, dict):
             raise TypeError(f"param_group must be a dict, got {type(group).__name__}")
+        if "params" not in group:
+            raise KeyError(f"a parameter group needs 'params', found only {sorted(group)}")
         group = dict(group)
         params = group["params"]
         if isinstance(params, set):
@@ -164,11 +168,11 @@ class Optimizer:
 
     def register_step_pre_hook(self, hook):
         """Calls hook(optimizer, args, kwargs) before each step; returns a handle with remove()."""
-        return _Handle(self._pre_hooks, hook)
+        return hooks.add(self._pre_hooks, hook)
 
     def register_step_post_hook(self, hook):
         """Calls hook(optimizer, args, kwargs) after each step; returns a handle with remove()."""
-        return _Handle(self._post_hooks, hook)
+        return hooks.add(self._post_hooks, hook)
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -188,15 +192,6 @@ class Optimizer:
             lines.append(f"Parameter Group {i}")
             lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
         return "\n".join([*lines, ")"])
-
-
-class _Handle:
-    def __init__(self, hooks, hook):
-        self._hooks = hooks
-        hooks[id(self)] = hook
-
-    def remove(self):
-        self._hooks.pop(id(self), None)
 
 
 def _with_hooks(step):

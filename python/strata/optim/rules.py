@@ -9,6 +9,11 @@ from .optimizer import Optimizer, flat_options, no_choice
 _RULES = _C._optimizer_rules()
 
 
+def _fixed(numbers):
+    """A list as a tuple; what is neither is refused by name later."""
+    return tuple(numbers) if isinstance(numbers, list) else numbers
+
+
 class Fused(Optimizer):
     """Base of the optimizers in the library's table."""
 
@@ -24,7 +29,11 @@ class Fused(Optimizer):
             cls._numbers = frozenset(name for name, is_number, *_ in cls._rule["state"] if is_number)
 
     def _check_group(self, group):
-        _C._check_options(type(self).__name__, flat_options(group))
+        options = flat_options(group)
+        for name in self._rule["options"]:
+            if name not in options:
+                raise TypeError(f"{type(self).__name__}: {name} must be a number, found {group.get(name)!r}")
+        _C._check_options(type(self).__name__, options)
         for p in group["params"] if self._rule["matrices_only"] else ():
             if p.ndim != 2:
                 raise ValueError(
@@ -131,7 +140,7 @@ class Adam(Fused):
             params,
             switches,
             lr=lr,
-            betas=tuple(betas),
+            betas=_fixed(betas),
             eps=eps,
             weight_decay=weight_decay,
             amsgrad=amsgrad,
@@ -191,7 +200,7 @@ class NAdam(Fused):
             params,
             switches,
             lr=lr,
-            betas=tuple(betas),
+            betas=_fixed(betas),
             eps=eps,
             weight_decay=weight_decay,
             momentum_decay=momentum_decay,
@@ -223,7 +232,7 @@ class RAdam(Fused):
             params,
             switches,
             lr=lr,
-            betas=tuple(betas),
+            betas=_fixed(betas),
             eps=eps,
             weight_decay=weight_decay,
             decoupled_weight_decay=decoupled_weight_decay,
@@ -240,7 +249,7 @@ class Adamax(Fused):
 
     def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, *, maximize=False, **switches):
         super().__init__(
-            params, switches, lr=lr, betas=tuple(betas), eps=eps, weight_decay=weight_decay, maximize=maximize
+            params, switches, lr=lr, betas=_fixed(betas), eps=eps, weight_decay=weight_decay, maximize=maximize
         )
 
 
@@ -340,7 +349,7 @@ class Rprop(Fused):
     """
 
     def __init__(self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50), *, maximize=False, **switches):
-        super().__init__(params, switches, lr=lr, etas=tuple(etas), step_sizes=tuple(step_sizes), maximize=maximize)
+        super().__init__(params, switches, lr=lr, etas=_fixed(etas), step_sizes=_fixed(step_sizes), maximize=maximize)
 
 
 class Muon(Fused):
@@ -371,7 +380,7 @@ class Muon(Fused):
             weight_decay=weight_decay,
             momentum=momentum,
             nesterov=nesterov,
-            ns_coefficients=tuple(ns_coefficients),
+            ns_coefficients=_fixed(ns_coefficients),
             eps=eps,
             ns_steps=ns_steps,
             adjust_lr_fn=adjust_lr_fn,

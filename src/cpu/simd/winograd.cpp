@@ -198,8 +198,8 @@ HWY_EXPORT(PanelWeights);
 // In multiply-adds of the matrix product's rate. A transformed value costs about 6 of them (transform, store, load), a
 // transformed weight 12 (it is written to memory and read back), and whole vectors are computed.
 bool winograd_pays(const Winograd& w, bool weights_ready) {
-  const double c = static_cast<double>(w.c), o = static_cast<double>((w.o + 15) / 16 * 16),
-               tiles = static_cast<double>(w.tiles());
+  const int64_t computed = (w.o + 15) / 16 * 16;
+  const double c = static_cast<double>(w.c), o = static_cast<double>(computed), tiles = static_cast<double>(w.tiles());
   const double plain = 9 * c * o * static_cast<double>(w.n * w.out[0] * w.out[1]);
   const double rows = std::max(tiles, 6.0);  // fewer rows than the registers hold run at the rate of loads
   const double ours = 36 * (rows * c * o + 6 * tiles * (c + o) + (weights_ready ? 4 : 12) * c * o);

@@ -2,11 +2,17 @@
 
 import builtins
 import copy
+import importlib
 
 from ... import _C
 from ...autograd import no_grad
 from ..parameter import Parameter
 from . import rnn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # for editors; at run time __getattr__ imports them when first used
+    from . import parametrizations, parametrize
+    from ._weight_hooks import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
 
 __all__ = [
     "clip_grad_norm_",
@@ -17,9 +23,25 @@ __all__ = [
     "fuse_linear_bn_eval",
     "get_total_norm",
     "parameters_to_vector",
+    "parametrizations",
+    "parametrize",
+    "remove_spectral_norm",
+    "remove_weight_norm",
     "rnn",
+    "skip_init",
+    "spectral_norm",
     "vector_to_parameters",
+    "weight_norm",
 ]
+_OLDER = ("remove_spectral_norm", "remove_weight_norm", "spectral_norm", "weight_norm")
+
+
+def __getattr__(name):  # these build on modules, which build on this file
+    if name in ("parametrizations", "parametrize"):
+        return importlib.import_module(f".{name}", __name__)
+    if name in _OLDER:
+        return getattr(importlib.import_module("._weight_hooks", __name__), name)
+    raise AttributeError(f"module 'strata.nn.utils' has no attribute {name!r}")
 
 
 def _listed(tensors):
@@ -74,6 +96,11 @@ def vector_to_parameters(vec, parameters):
     for p in parameters:
         p.data = vec[at : at + p.numel()].view_as(p).data
         at += p.numel()
+
+
+def skip_init(module_cls, *args, **kwargs):
+    """module_cls(*args, **kwargs), whose parameters the caller is about to set."""
+    return module_cls(*args, **kwargs)  # drawing initial values costs less than a way around them
 
 
 def fuse_conv_bn_weights(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, transpose=False):

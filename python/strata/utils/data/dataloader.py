@@ -14,6 +14,8 @@ from .collate import default_collate, default_convert
 from .dataset import IterableDataset
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
+# What the loader is built from: a change would come too late.
+_FIXED = frozenset(("batch_size", "batch_sampler", "dataset", "drop_last", "persistent_workers", "sampler"))
 _MIX = 0x9E3779B97F4A7C15  # spreads the numbers of passes over the seeds
 
 
@@ -89,6 +91,8 @@ class DataLoader:
     >>> for inputs, targets in loader: ...
     """
 
+    _made = False
+
     def __init__(
         self, dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0, collate_fn=None,
         pin_memory=False, drop_last=False, timeout=0, worker_init_fn=None, multiprocessing_context=None, generator=None, *,
@@ -157,6 +161,14 @@ class DataLoader:
             whole = batched and collate_fn is None and hasattr(dataset, "get_batch")
             self._fetch = _FetchSamples(dataset, self.collate_fn, batched, whole)
         self._passes, self._pool = 0, None
+        self._made = True
+
+    def __setattr__(self, name, value):
+        if self._made and name in _FIXED:
+            raise ValueError(
+                f"{name} attribute should not be set after {type(self).__name__} is initialized: make another one"
+            )
+        object.__setattr__(self, name, value)
 
     def _indices(self):
         """What each batch is asked for with: a tensor, a list, or one position."""
