@@ -285,18 +285,17 @@ void add_devices(Table& t) {
 const std::string& vgpu_message() { return virtual_gpu::last_message; }
 
 const Table& open_vgpu(const VgpuOptions& options) {
-  using namespace virtual_gpu;
-  const std::lock_guard<std::recursive_mutex> hold(lock());
+  const std::lock_guard<std::recursive_mutex> hold(virtual_gpu::lock());
   STRATA_CHECK(!options.profiles.empty(), Value, "vgpu: at least one device profile is needed");
-  std::vector<std::unique_ptr<Device>> devices;
+  std::vector<std::unique_ptr<virtual_gpu::Device>> devices;
   for (const auto& name : options.profiles) {
-    auto d = std::make_unique<Device>();
+    auto d = std::make_unique<virtual_gpu::Device>();
     d->profile = vgpu::profile_of(name);
     d->memory = std::make_unique<vgpu::Memory>(options.memory ? options.memory : d->profile.memory);
     d->default_stream.device = static_cast<int>(devices.size());
     devices.push_back(std::move(d));
   }
-  State& s = state();
+  virtual_gpu::State& s = virtual_gpu::state();
   s.modules.clear();  // give their variables back before the memory goes
   const uint64_t handles = s.handles;
   s.functions.clear();
@@ -311,14 +310,14 @@ const Table& open_vgpu(const VgpuOptions& options) {
   s.order.seed(options.seed);
   s.handles = handles;
   s.initialised = false;
-  this_device = -1;
+  virtual_gpu::this_device = -1;
   static const Table table = [] {
     Table t;
-    add_devices(t);
-    add_modules(t);
-    add_queues(t);
-    add_memory(t);
-    add_graphs(t);
+    virtual_gpu::add_devices(t);
+    virtual_gpu::add_modules(t);
+    virtual_gpu::add_queues(t);
+    virtual_gpu::add_memory(t);
+    virtual_gpu::add_graphs(t);
     return t;
   }();
   return table;

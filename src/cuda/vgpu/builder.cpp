@@ -153,6 +153,13 @@ uint32_t Builder::place(uint32_t p) {
   return static_cast<uint32_t>(program().places.size() - 1);
 }
 
+uint32_t Builder::place_all(const std::vector<uint32_t>& all) {
+  auto& places = program().places;
+  const auto first = static_cast<uint32_t>(places.size());
+  places.insert(places.end(), all.begin(), all.end());
+  return first;
+}
+
 void Builder::address(size_t k, Space space) {
   const ptx::Operand& o = operand(k);
   if (o.kind != ptx::Operand::Address) wrong("an address in brackets is needed here");

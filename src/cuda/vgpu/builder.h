@@ -33,10 +33,11 @@ class Builder {
   uint32_t predicate(const ptx::Operand& o, bool written);
   uint32_t constant(uint64_t bits, int bytes);
   uint32_t scratch(int bytes);
-  uint32_t place(uint32_t p);           // appends to Program::places, returns the index
-  void address(size_t k, Space space);  // [a + imm] into out
-  void memory(Space space);             // a site for the counters
-  Space space();                        // .global and its relatives; Generic when none
+  uint32_t place(uint32_t p);                            // appends to Program::places, returns the index
+  uint32_t place_all(const std::vector<uint32_t>& all);  // the index of the first
+  void address(size_t k, Space space);                   // [a + imm] into out
+  void memory(Space space);                              // a site for the counters
+  Space space();                                         // .global and its relatives; Generic when none
   const ptx::Operand& operand(size_t k) const;
   Program& program();
 

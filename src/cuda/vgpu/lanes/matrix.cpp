@@ -142,10 +142,7 @@ bool product(Builder& b) {
       append(b, items(3), cell, false, sources) != nc || append(b, items(0), cell, true, places) != nc)
     b.wrong(fmt::format("this shape has {} registers of A, {} of B, {} of C and D", na, nb, nc));
   places.insert(places.end(), sources.begin(), sources.end());
-  for (size_t k = 0; k < places.size(); ++k) {
-    const uint32_t at = b.place(places[k]);
-    if (k == 0) b.out.more = at;
-  }
+  b.out.more = b.place_all(places);
   b.out.imm = shape.rows | shape.depth << 8 | static_cast<int64_t>(ta) << 16 | static_cast<int64_t>(tb) << 24;
   b.out.op = static_cast<uint8_t>(td);
   b.emit_together(mma, Class::Matrix, b.constant(kFull, 4));
@@ -171,10 +168,7 @@ bool select_matrix(Builder& b) {
   b.out.count = static_cast<uint8_t>(n);
   std::vector<uint32_t> places;
   append(b, items, Type::B32, !stores, places);
-  for (size_t k = 0; k < n; ++k) {
-    const uint32_t at = b.place(places[k]);
-    if (k == 0) b.out.more = at;
-  }
+  b.out.more = b.place_all(places);
   b.address(stores ? 0 : 1, Space::Shared);
   b.memory(Space::Shared);
   b.emit_together(move_matrix, Class::Shared, b.constant(kFull, 4));

@@ -160,10 +160,7 @@ bool select_memory(Builder& b) {
     b.out.d_bytes = bytes;
   }
   if (b.out.d_bytes * 1 < size_of(t)) b.wrong("the register is smaller than the type");
-  for (size_t k = 0; k < places.size(); ++k) {
-    const uint32_t at = b.place(places[k]);
-    if (k == 0) b.out.more = at;
-  }
+  b.out.more = b.place_all(places);
   b.address(1 - data, space);
   b.memory(b.out.space);
   const Handler h = loads ? load_of(t) : store_of(t);

@@ -86,11 +86,9 @@ bool move(Builder& b) {
     b.out.d_bytes = b.out.a_bytes = size_of(t) == 8 ? 8 : 4;
     const bool packs = from.kind == ptx::Operand::Vector;
     std::vector<uint32_t> places;
+    places.reserve(items.size());
     for (const auto& item : items) places.push_back(packs ? b.src(item, part) : b.dst(item, part));
-    for (size_t k = 0; k < places.size(); ++k) {
-      const uint32_t at = b.place(places[k]);
-      if (k == 0) b.out.more = at;
-    }
+    b.out.more = b.place_all(places);
     if (packs) b.out.d = b.dst(to, t);
     else b.out.a = b.src(from, t);
     b.emit(packs ? pack_parts : unpack_parts, Class::Move);
