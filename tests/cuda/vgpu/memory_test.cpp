@@ -104,7 +104,7 @@ TEST(Matrix, ProductsOfHalfTiles) {
     const auto av = [](int r, int c) { return (r * 7 + c * 3) % 11 - 5; };
     const auto bv = [](int k, int n) { return (k * 5 + n * 2) % 9 - 4; };
     for (int r = 0; r < 16; ++r)
-      for (int c = 0; c < 16; ++c) a[static_cast<size_t>(r * 16 + c)] = half(av(r, c));
+      for (int c = 0; c < 16; ++c) a.at(static_cast<size_t>(r) * 16 + static_cast<size_t>(c)) = half(av(r, c));
     for (int k = 0; k < 16; ++k)
       for (int n = 0; n < 8; ++n) b[static_cast<size_t>(transposed ? k * 8 + n : n * 16 + k)] = half(bv(k, n));
     const uint64_t pa = m.put(a), pb = m.put(b), pd = m.put(std::vector<float>(128));
