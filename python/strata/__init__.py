@@ -60,7 +60,19 @@ from . import _variants  # noqa: E402
 
 globals().update(_variants.FUNCTIONS)
 from . import _tensor as _tensor  # noqa: E402
-from . import autograd, cuda, linalg, nn, random, safetensors, serialization, special, testing, utils  # noqa: E402
+from . import (  # noqa: E402
+    autograd,
+    cuda,
+    linalg,
+    nn,
+    random,
+    safetensors,
+    serialization,
+    special,
+    testing,
+    utils,
+    vgpu,
+)
 from ._functions import *  # noqa: E402
 from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 from .random import get_rng_state, initial_seed, seed, set_rng_state  # noqa: E402

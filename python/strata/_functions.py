@@ -98,19 +98,14 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     return out.requires_grad_() if requires_grad else out
 
 
-_device = _C.device("cpu")
-
-
 def get_default_device():
-    """The device that new tensors are made on."""
-    return _device
+    """The device that new tensors are made on, in this thread."""
+    return _C._get_default_device()
 
 
 def set_default_device(device):
-    """Sets the device that new tensors are made on; there is only the CPU."""
-    device = _C.device("cpu" if device is None else device)
-    if device.type != "cpu":
-        _C.ops["empty"]([0], device=device)  # says why there is none
+    """Sets the device that new tensors are made on, in this thread; None is the CPU."""
+    _C._set_default_device(device)
 
 
 _deterministic = {"on": False, "warn_only": False}

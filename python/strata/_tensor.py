@@ -76,13 +76,18 @@ def __dlpack_device__(self):
 @_method
 def cpu(self, memory_format=None):
     """The tensor on the CPU."""
-    return self.to("cpu")
+    return self.to("cpu", memory_format=memory_format)
+
+
+def _cuda_device(device):
+    """What .cuda(device) means: none is the current device, a number one of the CUDA devices."""
+    return "cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device
 
 
 @_method
 def cuda(self, device=None, non_blocking=False, memory_format=None):
     """The tensor on a CUDA device, or an error that says why there is none."""
-    return self.to("cuda" if device is None else device)
+    return self.to(_cuda_device(device), non_blocking=non_blocking, memory_format=memory_format)
 
 
 @_method
@@ -208,8 +213,22 @@ def share_memory_(self):
 
 @_method
 def pin_memory(self, device=None):
-    """The tensor itself: there is no device to pin memory for."""
-    return self
+    """A copy in page-locked memory, which a device copies without waiting; the tensor itself when it lies there, or when there
+    is no device to pin memory for."""
+    kind = _C.device(device).type if device is not None else "cuda" if _C._device_count("cuda") else "vgpu"
+    return _C._pin_memory(kind, self) if _C._device_count(kind) else self
+
+
+@_method
+def is_pinned(self, device=None):
+    """Whether the tensor lies in page-locked memory."""
+    return _C._is_pinned(self)
+
+
+@_method
+def record_stream(self, stream):
+    """Keeps the memory, once freed, until what the stream does with it now is done."""
+    _C._record_stream(self, stream._handle)
 
 
 @_method

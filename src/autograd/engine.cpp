@@ -52,6 +52,12 @@ Tensor match_input(Tensor g, const TensorImpl& input) {
     if (n) g = call(sum, Args(g, IntList(Shape(dims, n)), true, Value()));
     if (!g->same_shape(input)) g = call(view, Args(g, IntList(input.sizes())));
   }
+  if (g.device() != input.device) [[unlikely]] {  // a number of the CPU that met tensors of a device
+    static const OpRecord& to = find_op("to", "device");
+    Args args = to.defaults;
+    args[0] = Value(g), args[1] = Value(input.device);
+    g = call(to, args);
+  }
   if (g.dtype() != input.dtype && is_floating(input.dtype)) {
     static const OpRecord& to = find_op("to", "dtype");
     Args args = to.defaults;
@@ -116,6 +122,7 @@ class Backward {
       static const OpRecord& full = find_op("full");
       Args args = full.defaults;
       args[0] = Value(IntList(root.shape())), args[1] = Value(1.0), args[2] = Value(root.dtype());
+      args[3] = Value(root.device());
       grad = call(full, args);
     }
     STRATA_CHECK(grad->same_shape(*root), Runtime, "Mismatch in shape: the gradient has shape {}, the tensor {}",
@@ -300,6 +307,8 @@ class Backward {
       grads = all;
     }
     Grads out;
+    const Device device = grads[0] ? grads[0].device() : Device{};
+    const OnDeviceOf scope(device);
     if (thread_state.anomaly_mode) [[unlikely]] {
       Scoped quiet(thread_state.anomaly_mode, false);  // the formula's own ops are not the user's
       out = op.grad_fn(GradContext(node, grads), grads[0]);
@@ -463,7 +472,7 @@ Tensor detach(const Tensor& t) {
 Tensor zeros_for(const TensorImpl& t) {
   static const OpRecord& full = find_op("full");
   Args args = full.defaults;
-  args[0] = Value(IntList(t.sizes())), args[1] = Value(0), args[2] = Value(t.dtype);
+  args[0] = Value(IntList(t.sizes())), args[1] = Value(0), args[2] = Value(t.dtype), args[3] = Value(t.device);
   return call(full, args);
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cuda/runtime/images.h"
 #include "record/op.h"
 
 namespace strata::cli {
@@ -24,8 +25,10 @@ int exit_status(ErrorKind kind) {
 }
 
 void print_build_info() {
-  fmt::print("strata {}\ncompiler    g++ {}\nback ends   cpu\nops         {}\n", STRATA_VERSION, __VERSION__,
-             all_ops().size());
+  const bool kernels = !cuda::images().empty();
+  fmt::print("strata {}\ncompiler    g++ {}\nback ends   cpu{}\nops         {}\n", STRATA_VERSION, __VERSION__,
+             kernels ? ", cuda, vgpu" : "", all_ops().size());
+  if (kernels) fmt::print("kernels     PTX, and machine code for sm_{}\n", cuda::built_architectures());
 }
 
 int run(int argc, char** argv) {

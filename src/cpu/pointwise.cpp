@@ -6,7 +6,7 @@
 
 #include "base/parallel.h"
 #include "cpu/runs.h"
-#include "cpu/walk.h"
+#include "record/walk.h"
 #include "record/promotion.h"
 
 namespace strata::cpu {
@@ -15,50 +15,6 @@ namespace {
 constexpr int64_t kGrain = 32768;  // elements that are worth a thread
 constexpr int64_t kBlock = 512;    // elements converted at a time: a few blocks stay in the first-level cache
 constexpr int64_t kLongRow = 128;  // rows from here on are computed in place, shorter ones are gathered into blocks
-
-const Formula& formula_of(const Call& c) { return *c.op.formulas[c.op.variant ? c.op.variant(c.args) : 0]; }
-
-// The dtype that operands are promoted to; the result has it too, unless the op is a predicate.
-DType common_type(const Formula& f, const Args& args) {
-  const DType type = result_type(args, f.inputs, f.skip);
-  return !f.ints && !is_floating(type) ? default_dtype() : type;
-}
-
-[[noreturn, gnu::cold]] void refuse_dtype(const OpRecord& op, DType found) {
-  std::string what = fmt::format("{}: the {} dtype is not supported; ", op.name, name_of(found));
-  if (op.dtype_hint) {
-    what += op.dtype_hint;
-  } else {
-    what += "expected one of";
-    for (int i = 0; i < kDTypeCount; ++i)
-      if (op.accepts.has(static_cast<DType>(i))) what += fmt::format(" {}", name_of(static_cast<DType>(i)));
-  }
-  fail(ErrorKind::NotImplemented, what);
-}
-
-// A plain number (or None) as an operand. Comparisons see it rounded to the operands' dtype, as if it stood in a tensor.
-template <class T> T number_operand(const Formula& f, const Value& v, int k, DType common) {
-  if (!v) {
-    if constexpr (std::is_same_v<T, int64_t>) return f.none[k] > 0 ? INT64_MAX : f.none[k] < 0 ? INT64_MIN : 0;
-    else return static_cast<T>(f.none[k]);
-  }
-  if constexpr (std::is_same_v<T, int64_t>) {
-    return v.integer();
-  } else {
-    if (f.predicate && is_floating(common))
-      return dispatch_dtype(common, [&]<class S>() { return convert<T>(convert<S>(v.number())); });
-    return static_cast<T>(v.number());
-  }
-}
-
-// The functor's members. One that was given as None is NaN (0 for integers): the formula knows what to do.
-template <class T> void read_members(const Formula& f, const Args& args, T* members) {
-  for (int k = 0; k < f.members; ++k) {
-    const Value& v = args[f.inputs + k];
-    if constexpr (std::is_same_v<T, int64_t>) members[k] = v.integer();
-    else members[k] = v ? static_cast<T>(v.number()) : static_cast<T>(NAN);
-  }
-}
 
 template <class T> Loop<T> loop_of(const Formula& f) {
   if constexpr (std::is_same_v<T, float>) return f.loops.f32;
@@ -285,59 +241,6 @@ template <class T> void reference(const Call& c, const Formula& f, DType common)
   }
 }
 }  // namespace
-
-// Small ops live from this: contiguous tensors of one shape and floating dtype, and numbers, need none of the rules below.
-static bool infer_alike(const Formula& f, const Args& args, TensorImpl& out) {
-  const TensorImpl* first = nullptr;
-  for (int k = 0; k < f.inputs; ++k) {
-    if (!args.is_tensor(k)) continue;
-    const TensorImpl& t = args.tensor(k);
-    if (!t.contiguous || t.wrapped_number) return false;
-    if (!first) first = &t;
-    else if (t.dtype != first->dtype || !(t.device == first->device) || !t.same_shape(*first)) return false;
-  }
-  if (!first || !is_floating(first->dtype) || f.skip) return false;
-  out.dtype = f.predicate ? DType::Bool : first->dtype;
-  out.device = first->device, out.ndim = first->ndim, out.numel = first->numel, out.contiguous = true;
-  for (int d = 0; d < first->ndim; ++d) out.shape[d] = first->shape[d], out.strides[d] = first->strides[d];
-  return true;
-}
-
-void infer_pointwise(const Call& c) {
-  const Formula& f = formula_of(c);
-  TensorImpl& out = *c.outs[0];
-  if (infer_alike(f, c.args, out)) {
-    const DType common = f.predicate ? result_type(c.args, f.inputs) : out.dtype;
-    if (!c.op.accepts.has(common)) [[unlikely]]
-      refuse_dtype(c.op, common);
-    return;
-  }
-  const DType given = result_type(c.args, f.inputs, f.skip);
-  if (!c.op.accepts.has(given)) [[unlikely]]
-    refuse_dtype(c.op, given);
-  const DType common = !f.ints && !is_floating(given) ? default_dtype() : given;
-  out.dtype = f.predicate ? DType::Bool : common;
-  if (f.exact_numbers && !is_floating(common))
-    for (int k = 0; k < f.members; ++k)
-      STRATA_CHECK(c.args[f.inputs + k].tag != Tag::Float, Runtime,
-                   "{}: for integer tensors the argument {} must not be a floating point number", c.op.name,
-                   c.op.params[f.inputs + k].name);
-  broadcast_shape(c.args, f.inputs, out, c.op.name.c_str());
-  bool first = true;
-  for (int k = 0; k < f.inputs; ++k) {
-    if (!c.args.is_tensor(k)) continue;
-    const TensorImpl& t = c.args.tensor(k);
-    if (first) out.device = t.device, first = false;
-    else
-      STRATA_CHECK(t.device == out.device || t.ndim == 0, Runtime,
-                   "{}: expected all tensors on one device, found {} and {}", c.op.name, to_string(out.device),
-                   to_string(t.device));
-  }
-  // The first tensor that is not broadcast decides the memory order.
-  for (int k = 0; k < f.inputs; ++k)
-    if (c.args.is_tensor(k) && c.args.tensor(k).same_shape(out)) return out.set_strides_like(c.args.tensor(k));
-  out.set_contiguous_strides();
-}
 
 const char* flat_ready(const Call& c) {
   const Formula& f = formula_of(c);

@@ -6,22 +6,13 @@
 // The short runs and the wide second step keep float sums as accurate as pairwise summation.
 #pragma once
 #include "cpu/runs.h"
-#include "tensor/tensor.h"
+#include "record/reduction.h"
 
 namespace strata::cpu {
-
-enum class Fold : uint8_t { Sum, NanSum, CountNonzero, SumAbs, SumSquares, Prod, Max, Min, MaxAbs, MinAbs, Any, All };
-constexpr int kFoldCount = 12;
 
 template <class T> struct WideOf { using type = double; };
 template <> struct WideOf<int64_t> { using type = int64_t; };
 template <class T> using Wide = typename WideOf<T>::type;
-
-// What the last step does with a folded value.
-struct Finish {
-  double divide = 1;
-  bool root = false;
-};
 
 // out is contiguous and holds one element per kept position. The input is read as `cast` (compute type of it), as
 // sum(dtype=...) asks for. Bit d of `reduced` is set when dimension d disappears.
@@ -30,31 +21,6 @@ STRATA_API void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType c
 // The same by plain loops in the wide type.
 STRATA_API void reduce_reference(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const TensorImpl& out,
                                  Finish finish = {});
-
-// Dimensions of x split in those that stay and those that go, neighbours merged, the innermost last.
-struct Axes {
-  int dims = 0;
-  int64_t size[kMaxDims], stride[kMaxDims], out_stride[kMaxDims];
-  int64_t count = 1;
-  void add(int64_t n, int64_t s, int64_t o = 0) {
-    size[dims] = n, stride[dims] = s, out_stride[dims++] = o, count *= n;
-  }
-  void arrange();  // sorts by stride and merges
-  int64_t offset(int64_t index) const {
-    int64_t at = 0;
-    for (int d = dims; d-- > 0; index /= size[d]) at += index % size[d] * stride[d];
-    return at;
-  }
-  int64_t out_offset(int64_t index) const {
-    int64_t at = 0;
-    for (int d = dims; d-- > 0; index /= size[d]) at += index % size[d] * out_stride[d];
-    return at;
-  }
-};
-struct ReducePlan {
-  Axes kept, gone;
-  ReducePlan(const TensorImpl& x, uint32_t reduced);
-};
 
 // --- what the SIMD file gives ---------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 // One pipeline for all ops and both languages: trace, infer, allocate, choose, run, record.
 #include "autograd/autograd.h"
 #include "base/trace.h"
+#include "dispatch/devices.h"
 #include "dispatch/memory.h"
 #include "record/op.h"
 
@@ -11,22 +12,26 @@ namespace {
   thread_state.explain->lines.push_back({&op, &k, reason});
 }
 
-[[noreturn, gnu::cold]] void no_kernel(const Call& c) {
+[[noreturn, gnu::cold]] void no_kernel(const Call& c, const std::vector<Kernel>& kernels) {
   std::string what = fmt::format("{}: no kernel fits these arguments", c.op.name);
-  for (const Kernel& k : c.op.kernels) what += fmt::format("\n  {}: {}", k.name, k.when ? k.when(c) : "ready");
+  for (const Kernel& k : kernels) what += fmt::format("\n  {}: {}", k.name, k.when ? k.when(c) : "ready");
   fail(ErrorKind::NotImplemented, what);
 }
 
-const Kernel& choose(const Call& c) {
-  if (thread_state.reference_only) [[unlikely]]
-    return c.op.kernels.back();
-  for (const Kernel& k : c.op.kernels) {
+const Kernel& choose_from(const std::vector<Kernel>& kernels, const Call& c) {
+  for (const Kernel& k : kernels) {
     const char* reason = k.when ? k.when(c) : nullptr;
     if (thread_state.explain) [[unlikely]]
       note(c.op, k, reason);
     if (!reason) return k;
   }
-  no_kernel(c);
+  no_kernel(c, kernels);
+}
+
+const Kernel& choose(const Call& c) {
+  if (thread_state.reference_only) [[unlikely]]
+    return c.op.kernels.back();
+  return choose_from(c.op.kernels, c);
 }
 
 [[gnu::cold]] std::string describe(const Call& c) {
@@ -36,7 +41,20 @@ const Kernel& choose(const Call& c) {
   return s;
 }
 
+// On a device: its kernels, also where the CPU's reference is asked for.
+void run_on_device(const Call& c, Device device) {
+  if (c.op.cuda_kernels.empty()) refuse_device(c.op, device);
+  const Kernel& k = choose_from(c.op.cuda_kernels, c);
+  trace::Span span(trace::Layer::Kernel, k.name);
+  if (span.active()) [[unlikely]]
+    span.detail(describe(c));
+  Scoped running(thread_state.op, &c.op);
+  k.run(c);
+}
+
 void run_kernel(const Call& c) {
+  if (devices_in_use) [[unlikely]]
+    if (const Device device = device_of_run(c); device.type != DeviceType::Cpu) return run_on_device(c, device);
   const Kernel& k = choose(c);
   trace::Span span(trace::Layer::Kernel, k.name);
   if (span.active()) [[unlikely]]
@@ -65,6 +83,10 @@ void infer(const Call& c) {
     c.outs[o] = Ref<TensorImpl>::adopt(TensorImpl::make());
     c.outs[o]->numel = -1;
   }
+  if (devices_in_use) [[unlikely]] {
+    const Device device = device_of_call(c.op, c.args);
+    for (uint32_t o = 0; o < c.op.outputs; ++o) c.outs[o]->device = device;
+  }
   c.op.infer_fn(c);
   for (uint32_t o = 0; o < c.op.outputs; ++o)
     if (c.outs[o]->numel < 0) c.outs[o]->set_contiguous_strides();  // the shape rule had no opinion on the layout
@@ -79,6 +101,15 @@ void run_view(const OpRecord& op, const Args& args, Tensor* outs) {
   outs[0]->rebases = outs[0]->base->rebases;
 }
 
+// What a composite makes from nothing goes to the device of its tensors.
+void compose(const OpRecord& op, const Args& args, Results& results) {
+  if (!devices_in_use) [[likely]]
+    return op.composite_fn(args, results);
+  if (!op.cuda_kernels.empty()) return compose_on_host(op, args, results);
+  const OnDeviceOf scope(args);
+  op.composite_fn(args, results);
+}
+
 bool recording(const OpRecord& op, const Args& args) {
   return thread_state.grad_mode && op.grad_fn && wants_grad(args);
 }
@@ -89,7 +120,7 @@ void call_into(const OpRecord& op, const Args& args, Tensor* outs) {
   trace::Span span(trace::Layer::Op, op.name.c_str());
   if (op.composite_fn) {
     Results results{outs, nullptr};
-    return op.composite_fn(args, results);
+    return compose(op, args, results);
   }
   const Call c{op, args, outs};
   if (op.view_fn) {
@@ -117,7 +148,7 @@ std::vector<Tensor> call_list(const OpRecord& op, const Args& args) {
   trace::Span span(trace::Layer::Op, op.name.c_str());
   std::vector<Tensor> list;
   Results results{nullptr, &list};
-  op.composite_fn(args, results);
+  compose(op, args, results);
   return list;
 }
 
@@ -149,7 +180,7 @@ Tensor call_inplace(const OpRecord& op, const Args& args) {
   if (op.composite_fn) {
     Tensor value;
     Results results{&value, nullptr};
-    op.composite_fn(args, results);
+    compose(op, args, results);
     check_fits(value, self, op.name.c_str());
     call_inplace(copy, Args(args[0], value, false));
     return args.share(0);

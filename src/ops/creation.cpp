@@ -4,13 +4,14 @@
 #include "cpu/copy.h"
 #include "cpu/reference.h"
 #include "ops/layout.h"
+#include "ops/transfer.h"
 
 namespace strata {
 namespace {
 
 void keep_as_is(const Call&) {}
-template <int kValue> void fill_with(const Call& c) { cpu::fill(*c.out(), kValue); }
-template <int kArg> void fill_from(const Call& c) { cpu::fill(*c.out(), c.args[kArg].scalar()); }
+template <int kValue> void fill_with(const Call& c) { fill_values(*c.out(), kValue); }
+template <int kArg> void fill_from(const Call& c) { fill_values(*c.out(), c.args[kArg].scalar()); }
 template <int kValue> void plain_fill_with(const Call& c) { cpu::fill_reference(*c.out(), kValue); }
 template <int kArg> void plain_fill_from(const Call& c) { cpu::fill_reference(*c.out(), c.args[kArg].scalar()); }
 
@@ -53,6 +54,7 @@ STRATA_OP(empty,
   .doc("A new tensor with arbitrary content.\n\n>>> strata.empty(2, 3).shape\nstrata.Size([2, 3])")
   .infer(infer_empty)
   .kernel("reference", keep_as_is)
+  .cuda("empty", keep_as_is)
   .draws()
   .samples({"[2, 3]", "[0, 2]", "[]", "[2, 3, 4, 5], memory_format='channels_last'"})
   .error("[2, -1]", ErrorKind::Runtime, "negative")
@@ -67,6 +69,7 @@ STRATA_OP(
   .infer(infer_full)
   .kernel("fill", fill_from<1>)
   .kernel("reference", plain_fill_from<1>)
+  .cuda("fill", fill_from<1>)
   .samples({"[2, 3], 1.5", "[3], 7", "[], True", "[0], 1", "[4], 2, dtype='float64'"})
   .error("[2], 300, dtype='uint8'", ErrorKind::Runtime, "without overflow")
   .error("[-2], 1.0", ErrorKind::Runtime, "negative");
@@ -76,6 +79,7 @@ STRATA_OP(zeros, "zeros(int[] size, *, dtype? dtype=None, device? device=None, b
   .infer(infer_sized<1>)
   .kernel("fill", fill_with<0>)
   .kernel("reference", plain_fill_with<0>)
+  .cuda("fill", fill_with<0>)
   .samples({"[2, 3]", "[]", "[0, 2]", "[3], dtype='int64'"})
   .error("[-1]", ErrorKind::Runtime, "negative");
 
@@ -84,6 +88,7 @@ STRATA_OP(ones, "ones(int[] size, *, dtype? dtype=None, device? device=None, boo
   .infer(infer_sized<1>)
   .kernel("fill", fill_with<1>)
   .kernel("reference", plain_fill_with<1>)
+  .cuda("fill", fill_with<1>)
   .samples({"[2, 3]", "[]", "[0, 2]", "[3], dtype='bool'"})
   .error("[-1]", ErrorKind::Runtime, "negative");
 
@@ -113,10 +118,10 @@ STRATA_OP(empty_strided,
       out.strides[d] = stride[d];
     }
     out.update_contiguous();
-    out.storage = allocate(numel ? static_cast<size_t>(last + 1) * size_of(out.dtype) : 0);
-    out.data = out.storage->data;
+    out.allocate_bytes(numel ? static_cast<size_t>(last + 1) * size_of(out.dtype) : 0);
   })
   .kernel("reference", keep_as_is)
+  .cuda("empty", keep_as_is)
   .draws()
   .no_out()
   .samples({"[2, 3], [1, 2]", "[2, 0], [1, 1]", "[], []"})
@@ -131,6 +136,7 @@ STRATA_OP(empty_like,
     "3)).shape\nstrata.Size([2, 3])")
   .infer(infer_like<1>)
   .kernel("reference", keep_as_is)
+  .cuda("empty", keep_as_is)
   .draws()
   .no_method()
   .dtypes(kStorageTypes)
@@ -146,6 +152,7 @@ STRATA_OP(full_like,
   .infer(infer_full_like)
   .kernel("fill", fill_from<1>)
   .kernel("reference", plain_fill_from<1>)
+  .cuda("fill", fill_from<1>)
   .no_method()
   .dtypes(kStorageTypes)
   .samples({"f(2,3), 1", "f(0,3), 2", "f(), 3, dtype='int32'"})
@@ -158,6 +165,7 @@ STRATA_OP(zeros_like,
   .infer(infer_like<1>)
   .kernel("fill", fill_with<0>)
   .kernel("reference", plain_fill_with<0>)
+  .cuda("fill", fill_with<0>)
   .no_method()
   .dtypes(kStorageTypes)
   .samples({"f(2,3)", "f(0,3)", "f(), dtype='int32'"})
@@ -170,6 +178,7 @@ STRATA_OP(ones_like,
   .infer(infer_like<1>)
   .kernel("fill", fill_with<1>)
   .kernel("reference", plain_fill_with<1>)
+  .cuda("fill", fill_with<1>)
   .no_method()
   .dtypes(kStorageTypes)
   .samples({"f(2,3)", "f(0,3)", "f(), dtype='int32'"})
@@ -250,6 +259,7 @@ STRATA_OP(fill, "fill(Tensor input, Scalar value) -> Tensor")
   })
   .kernel("fill", fill_from<1>)
   .kernel("reference", plain_fill_from<1>)
+  .cuda("fill", fill_from<1>)
   .updates()
   .dtypes(kStorageTypes)
   .grad([](const GradContext&, const Tensor& g) -> Grads { return {zeros_like(g)}; })
@@ -267,7 +277,8 @@ STRATA_OP(fill_tensor, "fill.Tensor(Tensor input, Tensor value) -> Tensor")
     c.outs[0]->dtype = input.dtype, c.outs[0]->set_shape(input.sizes());
     set_layout(*c.outs[0], std::nullopt, &input, "fill");
   })
-  .kernel("copy", [](const Call& c) { cpu::copy(*c.out(), c.args.tensor(1)); })
+  .kernel("copy", [](const Call& c) { copy_values(*c.out(), c.args.tensor(1)); })
+  .cuda("copy", [](const Call& c) { copy_values(*c.out(), c.args.tensor(1)); })
   .kernel("reference", [](const Call& c) { cpu::copy_reference(*c.out(), c.args.tensor(1)); })
   .updates()
   .dtypes(kStorageTypes)
@@ -286,6 +297,7 @@ STRATA_OP(zero, "zero(Tensor input) -> Tensor")
   })
   .kernel("fill", fill_with<0>)
   .kernel("reference", plain_fill_with<0>)
+  .cuda("fill", fill_with<0>)
   .updates()
   .dtypes(kStorageTypes)
   .grad([](const GradContext&, const Tensor& g) -> Grads { return {zeros_like(g)}; })

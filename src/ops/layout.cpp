@@ -140,8 +140,7 @@ void set_options(const Call& c, DType dtype, const Value& device, const Value& r
   TensorImpl& out = *c.outs[0];
   out.dtype = dtype;
   if (device) {
-    require_available(device.device());
-    out.device = device.device().type == DeviceType::Cpu ? Device{} : device.device();
+    out.device = require_available(device.device());
   }
   if (requires_grad.boolean()) c.outs[0].set_requires_grad();
 }

@@ -7,6 +7,7 @@
 #include "cpu/copy.h"
 #include "cpu/reference.h"
 #include "ops/geometry.h"
+#include "ops/transfer.h"
 #include "strata/ops/copy.h"
 #include "strata/ops/repeat.h"
 #include "strata/ops/views.h"
@@ -56,7 +57,7 @@ void run_cat(const Call& c) {
   int64_t start = 0;
   for (const Tensor& t : c.args[0].tensor_list()) {
     if (skipped(*t)) continue;
-    cpu::copy(*show(c.out(), slice_geometry(Geometry(out), dim, start, start + t->shape[dim], 1)), *t);
+    copy_values(*show(c.out(), slice_geometry(Geometry(out), dim, start, start + t->shape[dim], 1)), *t);
     start += t->shape[dim];
   }
 }
@@ -118,7 +119,7 @@ void run_flip(const Call& c) {
   if (input.numel == 0) return;
   for (int d = 0; d < input.ndim; ++d)
     if (mask >> d & 1) g.offset += (input.shape[d] - 1) * g.stride[d], g.stride[d] = -g.stride[d];
-  cpu::copy(*c.out(), *show(alias(input), g));
+  copy_values(*c.out(), *show(alias(input), g));
 }
 
 void plain_flip(const Call& c) {
@@ -167,7 +168,7 @@ void run_roll(const Call& c) {
       from = slice_geometry(from, d, second ? cut : 0, second ? n : cut, 1);
       to = slice_geometry(to, d, second ? 0 : shift[d], second ? shift[d] : n, 1);
     }
-    if (!empty) cpu::copy(*show(c.out(), to), *show(alias(input), from));
+    if (!empty) copy_values(*show(c.out(), to), *show(alias(input), from));
   }
 }
 
@@ -187,6 +188,7 @@ STRATA_OP(cat, "cat(Tensor[] tensors, int dim=0) -> Tensor")
   .infer(infer_cat)
   .kernel("copies", run_cat)
   .kernel("reference", plain_cat)
+  .cuda("copies", run_cat)
   .grad(grad_cat)
   .alias("concat")
   .alias("concatenate")
@@ -262,6 +264,7 @@ STRATA_OP(flip, "flip(Tensor input, int[] dims) -> Tensor")
   .infer([](const Call& c) { dim_mask(c.args[1].int_list(), c.args.tensor(0).ndim, "flip"), infer_same(c); })
   .kernel("copy", run_flip)
   .kernel("reference", plain_flip)
+  .cuda("copy", run_flip)
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {flip(g, c.arg(1).int_list())}; })
   .no_out()
   .dtypes(kStorageTypes)
@@ -294,6 +297,7 @@ STRATA_OP(roll_dims, "roll_dims(Tensor input, int[] shifts, int[] dims) -> Tenso
   .infer(infer_same)
   .kernel("copies", run_roll)
   .kernel("reference", plain_roll)
+  .cuda("copies", run_roll)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     std::vector<int64_t> back;
     for (int64_t s : c.arg(1).int_list()) back.push_back(-s);

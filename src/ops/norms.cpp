@@ -11,7 +11,6 @@ namespace strata {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
-using cpu::Fold;
 
 DType norm_dtype(const TensorImpl& x, const Value& dtype, const char* op) {
   STRATA_CHECK(is_floating(x.dtype), Runtime, "{}: Expected a floating point or complex tensor as input. Got {}", op,
@@ -55,7 +54,7 @@ void run_power_norm(const TensorImpl& x, uint32_t reduced, double p, const Tenso
   });
 }
 
-using Engine = void (*)(Fold, const TensorImpl&, uint32_t, DType, const TensorImpl&, cpu::Finish);
+using Engine = void (*)(Fold, const TensorImpl&, uint32_t, DType, const TensorImpl&, Finish);
 template <Engine engine> void run_vector_norm(const Call& c) {
   const TensorImpl& x = c.args.tensor(0);
   const double ord = c.args[1].number();

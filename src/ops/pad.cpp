@@ -8,6 +8,7 @@
 #include "cpu/reference.h"
 #include "ops/geometry.h"
 #include "ops/indexing.h"
+#include "ops/transfer.h"
 #include "strata/ops/indexing.h"
 #include "strata/ops/views.h"
 
@@ -42,7 +43,7 @@ int64_t padded_size(const TensorImpl& t, int d, const Pads& p) {
 void run_constant(const Call& c) {
   const TensorImpl& input = c.args.tensor(0);
   const Pads p(input, c.args[1].int_list());
-  cpu::fill(*c.out(), c.args[2].scalar());
+  fill_values(*c.out(), c.args[2].scalar());
   Geometry from(input), to(*c.out());
   for (int d = 0; d < input.ndim; ++d) {
     from = slice_geometry(from, d, std::min(std::max<int64_t>(0, -p.before[d]), input.shape[d]),
@@ -50,7 +51,7 @@ void run_constant(const Call& c) {
     to = slice_geometry(to, d, std::min(std::max<int64_t>(0, p.before[d]), c.out()->shape[d]),
                         std::max<int64_t>(0, c.out()->shape[d] - std::max<int64_t>(0, p.after[d])), 1);
   }
-  cpu::copy(*show(c.out(), to), *show(alias(input), from));
+  copy_values(*show(c.out(), to), *show(alias(input), from));
 }
 
 void plain_constant(const Call& c) {
@@ -114,6 +115,7 @@ STRATA_OP(constant_pad_nd, "constant_pad_nd(Tensor input, int[] pad, Scalar valu
   })
   .kernel("fill_and_copy", run_constant)
   .kernel("reference", plain_constant)
+  .cuda("fill_and_copy", run_constant)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     Dims back(c.arg(1).int_list());
     for (size_t i = 0; i < back.n; ++i) back[i] = -back[i];

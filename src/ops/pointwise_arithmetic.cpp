@@ -270,7 +270,7 @@ STRATA_OP(square, "square(Tensor input) -> Tensor")
   .doc("The square of each element; an int64 for a bool.")
   .pointwise<fn::Square>()
   .infer([](const Call& c) {
-    cpu::infer_pointwise(c);
+    infer_pointwise(c);
     if (c.out().dtype() == DType::Bool) c.out()->dtype = DType::I64;
   })
   .saves({0})

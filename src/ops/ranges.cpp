@@ -8,6 +8,7 @@
 #include "cpu/copy.h"
 #include "cpu/reference.h"
 #include "ops/layout.h"
+#include "ops/transfer.h"
 #include "strata/ops/copy.h"
 #include "strata/ops/creation.h"
 #include "strata/ops/indexing.h"
@@ -139,6 +140,15 @@ template <bool kLower> void run_triangle(const Call& c) {
                    [&](int64_t r, int64_t k) { found.data<int64_t>()[i] = r, found.data<int64_t>()[n + i++] = k; });
   cpu::copy(*c.out(), *found);
 }
+
+void run_eye(const Call& c) {
+  fill_values(*c.out(), 0);
+  Tensor diagonal = alias(*c.out());
+  diagonal->ndim = 1, diagonal->shape[0] = std::min(c.out()->shape[0], c.out()->shape[1]),
+  diagonal->strides[0] = c.out()->strides[0] + c.out()->strides[1];
+  diagonal->update_contiguous();
+  fill_values(*diagonal, 1);
+}
 }  // namespace
 
 STRATA_OP(arange, "arange(Scalar end, *, dtype? dtype=None, device? device=None, bool requires_grad=False) -> Tensor")
@@ -155,6 +165,7 @@ STRATA_OP(arange_start,
   .infer(infer_arange)
   .kernel("formula", run_arange<false>)
   .kernel("reference", run_arange<true>)
+  .cuda_on_host("formula_on_host")
   .samples({"1, 5", "0, 1, 0.25", "5, 0, -2", "2, 2"})
   .error("0, 5, 0", ErrorKind::Runtime, "nonzero")
   .error("0, 5, -1", ErrorKind::Runtime, "inconsistent with step sign");
@@ -168,6 +179,7 @@ STRATA_OP(linspace,
   .infer(infer_steps<3>)
   .kernel("formula", run_linspace<false>)
   .kernel("reference", run_linspace<true>)
+  .cuda_on_host("formula_on_host")
   .samples({"0, 1, 5", "3.0, -10.0, 4", "0, 1, 1", "0, 1, 0", "0, 10, 5, dtype='int64'"})
   .error("0, 1, -1", ErrorKind::Runtime, "non-negative");
 STRATA_OP(logspace,
@@ -177,21 +189,15 @@ STRATA_OP(logspace,
   .infer(infer_steps<4>)
   .kernel("formula", run_logspace<false>)
   .kernel("reference", run_logspace<true>)
+  .cuda_on_host("formula_on_host")
   .samples({"0, 1, 5", "0, 3, 4, 2.0", "0, 1, 0"})
   .error("0, 1, -1", ErrorKind::Runtime, "non-negative");
 
 STRATA_OP(eye, "eye(int n, int? m=None, *, dtype? dtype=None, device? device=None, bool requires_grad=False) -> Tensor")
   .doc("Ones on the diagonal, zeros elsewhere.\n\n>>> strata.eye(2)\ntensor([[1., 0.],\n        [0., 1.]])")
   .infer(infer_eye)
-  .kernel("fill",
-          [](const Call& c) {
-            cpu::fill(*c.out(), 0);
-            Tensor diagonal = alias(*c.out());
-            diagonal->ndim = 1, diagonal->shape[0] = std::min(c.out()->shape[0], c.out()->shape[1]),
-            diagonal->strides[0] = c.out()->strides[0] + c.out()->strides[1];
-            diagonal->update_contiguous();
-            cpu::fill(*diagonal, 1);
-          })
+  .kernel("fill", run_eye)
+  .cuda("fill", run_eye)
   .kernel("reference",
           [](const Call& c) {
             cpu::each_index(c.out().shape(),

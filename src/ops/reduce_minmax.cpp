@@ -2,13 +2,13 @@
 #include "autograd/autograd.h"
 #include "cpu/arg_reduce.h"
 #include "cpu/lines.h"
+#include "cuda/reduce.h"
 #include "ops/reduce_common.h"
 #include "strata/ops.h"
 
 namespace strata {
 namespace {
 
-using cpu::Fold;
 
 // Ties share the gradient evenly.
 Tensor spread_evenly(const Tensor& g, const Tensor& x, const Tensor& result, uint32_t reduced, bool keepdim) {
@@ -37,11 +37,9 @@ void infer_extreme(const Call& c) {
   set_reduced_shape(*c.out(), x, reduced, c.args[2].boolean());
   c.out()->dtype = x.dtype;
 }
-template <Fold fold> void run_extreme(const Call& c) {
-  cpu::reduce(fold, c.args.tensor(0), extreme_mask(c), c.out().dtype(), *c.out());
-}
-template <Fold fold> void run_extreme_reference(const Call& c) {
-  cpu::reduce_reference(fold, c.args.tensor(0), extreme_mask(c), c.out().dtype(), *c.out());
+using Engine = void (*)(Fold, const TensorImpl&, uint32_t, DType, const TensorImpl&, Finish);
+template <Fold fold, Engine engine> void run_extreme(const Call& c) {
+  engine(fold, c.args.tensor(0), extreme_mask(c), c.out().dtype(), *c.out(), {});
 }
 Grads grad_extreme(const GradContext& c, const Tensor& g) {
   return {spread_evenly(g, c.input(0), c.result(), reduced_mask(c.meta(0), c.arg(1), "amax"), c.arg(2).boolean())};
@@ -51,11 +49,8 @@ void infer_full(const Call& c) {
   require_any(c, ErrorKind::Runtime);
   c.out()->dtype = c.args.tensor(0).dtype;
 }
-template <Fold fold> void run_full(const Call& c) {
-  cpu::reduce(fold, c.args.tensor(0), ~0u, c.out().dtype(), *c.out());
-}
-template <Fold fold> void run_full_reference(const Call& c) {
-  cpu::reduce_reference(fold, c.args.tensor(0), ~0u, c.out().dtype(), *c.out());
+template <Fold fold, Engine engine> void run_full(const Call& c) {
+  engine(fold, c.args.tensor(0), ~0u, c.out().dtype(), *c.out(), {});
 }
 Grads grad_full(const GradContext& c, const Tensor& g) {
   return {spread_evenly(g, c.input(0), c.result(), (1u << c.meta(0).ndim) - 1, false)};
@@ -91,7 +86,7 @@ template <bool largest, Arg arg> void run_arg(const Call& c) {
   const TensorImpl& x = c.args.tensor(0);
   if (c.args[1] && x.ndim > 0)
     return arg(largest, x, normalize_dim(c.args[1].integer(), x.ndim, "argmax"), nullptr, *c.out());
-  Tensor line = cpu::packed(x);
+  Tensor line = x.device.type == DeviceType::Cpu || x.contiguous ? cpu::packed(x) : contiguous(alias(x));
   line->ndim = 1, line->shape[0] = x.numel, line->strides[0] = 1;
   arg(largest, *line, 0, nullptr, *c.out());
 }
@@ -111,8 +106,9 @@ Tensor grad_of_selection(const GradContext& c, const Tensor& g, bool keepdim) {
 STRATA_OP(amax, "amax(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor")
   .doc("The largest value along the given dimensions (all when the list is empty). Equal values share the gradient.")
   .infer(infer_extreme)
-  .kernel("simd", run_extreme<Fold::Max>)
-  .kernel("reference", run_extreme_reference<Fold::Max>)
+  .kernel("simd", run_extreme<Fold::Max, cpu::reduce>)
+  .kernel("reference", run_extreme<Fold::Max, cpu::reduce_reference>)
+  .cuda("reduce", run_extreme<Fold::Max, cuda::reduce>)
   .saves({0})
   .saves_result()
   .grad(grad_extreme)
@@ -124,8 +120,9 @@ STRATA_OP(amax, "amax(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor"
 STRATA_OP(amin, "amin(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor")
   .doc("The smallest value along the given dimensions (all when the list is empty). Equal values share the gradient.")
   .infer(infer_extreme)
-  .kernel("simd", run_extreme<Fold::Min>)
-  .kernel("reference", run_extreme_reference<Fold::Min>)
+  .kernel("simd", run_extreme<Fold::Min, cpu::reduce>)
+  .kernel("reference", run_extreme<Fold::Min, cpu::reduce_reference>)
+  .cuda("reduce", run_extreme<Fold::Min, cuda::reduce>)
   .saves({0})
   .saves_result()
   .grad(grad_extreme)
@@ -150,8 +147,9 @@ STRATA_OP(aminmax, "aminmax(Tensor input, *, int? dim=None, bool keepdim=False) 
 STRATA_OP(max, "max(Tensor input) -> Tensor")
   .doc("The largest value. Equal values share the gradient.")
   .infer(infer_full)
-  .kernel("simd", run_full<Fold::Max>)
-  .kernel("reference", run_full_reference<Fold::Max>)
+  .kernel("simd", run_full<Fold::Max, cpu::reduce>)
+  .kernel("reference", run_full<Fold::Max, cpu::reduce_reference>)
+  .cuda("reduce", run_full<Fold::Max, cuda::reduce>)
   .saves({0})
   .saves_result()
   .grad(grad_full)
@@ -161,8 +159,9 @@ STRATA_OP(max, "max(Tensor input) -> Tensor")
 STRATA_OP(min, "min(Tensor input) -> Tensor")
   .doc("The smallest value. Equal values share the gradient.")
   .infer(infer_full)
-  .kernel("simd", run_full<Fold::Min>)
-  .kernel("reference", run_full_reference<Fold::Min>)
+  .kernel("simd", run_full<Fold::Min, cpu::reduce>)
+  .kernel("reference", run_full<Fold::Min, cpu::reduce_reference>)
+  .cuda("reduce", run_full<Fold::Min, cuda::reduce>)
   .saves({0})
   .saves_result()
   .grad(grad_full)
@@ -180,6 +179,7 @@ STRATA_OP(max_dim, "max.dim(Tensor input, int dim, bool keepdim=False) -> (Tenso
   .infer(infer_with_places)
   .kernel("simd", run_with_places<true, cpu::arg_reduce>)
   .kernel("reference", run_with_places<true, cpu::arg_reduce_reference>)
+  .cuda("reduce", run_with_places<true, cuda::arg_reduce>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {grad_of_selection(c, g, c.arg(2).boolean())}; })
@@ -198,6 +198,7 @@ STRATA_OP(min_dim, "min.dim(Tensor input, int dim, bool keepdim=False) -> (Tenso
   .infer(infer_with_places)
   .kernel("simd", run_with_places<false, cpu::arg_reduce>)
   .kernel("reference", run_with_places<false, cpu::arg_reduce_reference>)
+  .cuda("reduce", run_with_places<false, cuda::arg_reduce>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {grad_of_selection(c, g, c.arg(2).boolean())}; })
@@ -210,6 +211,7 @@ STRATA_OP(argmax, "argmax(Tensor input, int? dim=None, bool keepdim=False) -> Te
   .infer(infer_arg)
   .kernel("simd", run_arg<true, cpu::arg_reduce>)
   .kernel("reference", run_arg<true, cpu::arg_reduce_reference>)
+  .cuda("reduce", run_arg<true, cuda::arg_reduce>)
   .samples({"f(3,4)", "f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), None, True", "f()", "i5(3,4), 1"})
   .error("f(0)", ErrorKind::Index, "numel() == 0")
   .error("f(3), 1", ErrorKind::Index, "out of range");
@@ -219,6 +221,7 @@ STRATA_OP(argmin, "argmin(Tensor input, int? dim=None, bool keepdim=False) -> Te
   .infer(infer_arg)
   .kernel("simd", run_arg<false, cpu::arg_reduce>)
   .kernel("reference", run_arg<false, cpu::arg_reduce_reference>)
+  .cuda("reduce", run_arg<false, cuda::arg_reduce>)
   .samples({"f(3,4)", "f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), None, True", "f()", "i5(3,4), 1"})
   .error("f(0)", ErrorKind::Index, "numel() == 0")
   .error("f(3), 1", ErrorKind::Index, "out of range");

@@ -1,6 +1,7 @@
 // prod, cumprod and their gradients, which must hold where factors are zero.
 #include "autograd/autograd.h"
 #include "cpu/scan.h"
+#include "cuda/reduce.h"
 #include "ops/reduce_common.h"
 #include "strata/ops.h"
 
@@ -30,13 +31,13 @@ void infer_prod(const Call& c, uint32_t reduced, bool keepdim, const Value& dtyp
   set_reduced_shape(*c.out(), x, reduced, keepdim);
   c.out()->dtype = sum_dtype(x, dtype);
 }
-using Engine = void (*)(cpu::Fold, const TensorImpl&, uint32_t, DType, const TensorImpl&, cpu::Finish);
+using Engine = void (*)(Fold, const TensorImpl&, uint32_t, DType, const TensorImpl&, Finish);
 template <Engine engine> void run_full(const Call& c) {
-  engine(cpu::Fold::Prod, c.args.tensor(0), ~0u, c.out().dtype(), *c.out(), {});
+  engine(Fold::Prod, c.args.tensor(0), ~0u, c.out().dtype(), *c.out(), {});
 }
 template <Engine engine> void run_dim(const Call& c) {
   const TensorImpl& x = c.args.tensor(0);
-  engine(cpu::Fold::Prod, x, reduced_mask(x, c.args[1], "prod"), c.out().dtype(), *c.out(), {});
+  engine(Fold::Prod, x, reduced_mask(x, c.args[1], "prod"), c.out().dtype(), *c.out(), {});
 }
 
 // sum over i >= k of g[i] * product of x[j], j <= i, j != k.
@@ -62,6 +63,7 @@ STRATA_OP(prod, "prod(Tensor input, *, dtype? dtype=None) -> Tensor")
   .infer([](const Call& c) { infer_prod(c, ~0u, false, c.args[1]); })
   .kernel("simd", run_full<cpu::reduce>)
   .kernel("reference", run_full<cpu::reduce_reference>)
+  .cuda("reduce", run_full<cuda::reduce>)
   .saves({0})
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
@@ -78,6 +80,7 @@ STRATA_OP(prod_dim_int, "prod.dim_int(Tensor input, int dim, bool keepdim=False,
   })
   .kernel("simd", run_dim<cpu::reduce>)
   .kernel("reference", run_dim<cpu::reduce_reference>)
+  .cuda("reduce", run_dim<cuda::reduce>)
   .saves({0})
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {

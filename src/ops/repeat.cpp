@@ -6,6 +6,7 @@
 #include "cpu/reference.h"
 #include "ops/geometry.h"
 #include "ops/indexing.h"
+#include "ops/transfer.h"
 #include "strata/ops/copy.h"
 #include "strata/ops/indexing.h"
 #include "strata/ops/reduce_sums.h"
@@ -23,12 +24,12 @@ void run_repeat(const Call& c) {
   const auto size = [&](int d) { return d < lead ? 1 : input.shape[d - lead]; };
   Geometry done(out);
   for (int d = 0; d < out.ndim; ++d) done = slice_geometry(done, d, 0, size(d), 1);
-  cpu::copy(*show(c.out(), done), input);
+  copy_values(*show(c.out(), done), input);
   for (int d = out.ndim; d-- > 0;) {
     for (int64_t at = size(d); at < out.shape[d]; at += size(d)) {
       Geometry next = done;
       next.offset += at * out.strides[d];
-      cpu::copy(*show(c.out(), next), *show(c.out(), done));
+      copy_values(*show(c.out(), next), *show(c.out(), done));
     }
     done.size[static_cast<size_t>(d)] = out.shape[d];
   }
@@ -84,6 +85,7 @@ STRATA_OP(repeat, "repeat(Tensor input, int[] repeats) -> Tensor")
   })
   .kernel("copies", run_repeat)
   .kernel("reference", plain_repeat)
+  .cuda("copies", run_repeat)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     const Shape shape = c.shape(0);
     const IntList repeats = c.arg(1).int_list();

@@ -9,6 +9,7 @@
 #include "cpu/copy.h"
 #include "cpu/reference.h"
 #include "ops/geometry.h"
+#include "ops/transfer.h"
 #include "strata/ops/copy.h"
 #include "strata/ops/creation.h"
 #include "strata/ops/views.h"
@@ -49,8 +50,7 @@ void allocate_strided(TensorImpl& out, Shape shape, Shape strides) {
   out.set_shape(shape);
   std::copy_n(strides.data(), strides.size(), out.strides);
   out.update_contiguous();
-  out.storage = allocate(static_cast<size_t>(reach(shape, strides, "clone") + 1) * size_of(out.dtype));
-  out.data = out.storage->data;
+  out.allocate_bytes(static_cast<size_t>(reach(shape, strides, "clone") + 1) * size_of(out.dtype));
 }
 
 template <class T> void add_overlapping(const TensorImpl& out, const TensorImpl& in) {
@@ -67,12 +67,24 @@ template <class T> void add_overlapping(const TensorImpl& out, const TensorImpl&
   }
 }
 
+Geometry target_of_unview(const Call& c) {
+  return geometry(Shape(c.args.tensor(0).sizes()), c.args[2].int_list(), c.args[3].integer());
+}
+
+const char* places_differ(const Call& c) {
+  const Geometry g = target_of_unview(c);
+  return c.args.tensor(0).numel && may_overlap(g.size, g.stride) ? "several elements may go to one place" : nullptr;
+}
+void run_unview_by_copy(const Call& c) {
+  fill_values(*c.out(), 0);
+  if (c.args.tensor(0).numel) copy_values(*show(c.out(), target_of_unview(c)), c.args.tensor(0));
+}
+
 void run_unview(const Call& c) {
+  if (!places_differ(c)) return run_unview_by_copy(c);
   const TensorImpl& input = c.args.tensor(0);
-  const Geometry g = geometry(Shape(input.sizes()), c.args[2].int_list(), c.args[3].integer());
+  const Geometry g = target_of_unview(c);
   cpu::fill(*c.out(), 0);
-  if (input.numel == 0) return;
-  if (!may_overlap(g.size, g.stride)) return cpu::copy(*show(c.out(), g), input);
   // Sums of narrow floats are made in the type arithmetic happens in.
   const DType type = compute_type(input.dtype);
   const bool same = type == input.dtype;
@@ -85,6 +97,12 @@ void run_unview(const Call& c) {
   }
   dispatch_compute(type, [&]<class T> { add_overlapping<T>(*show(sum, g), *value); });
   if (!same) cpu::copy(*c.out(), *sum);
+}
+
+void run_strided_scatter(const Call& c) {
+  copy_values(*c.out(), c.args.tensor(0));
+  copy_values(*show(c.out(), geometry(c.args[2].int_list(), c.args[3].int_list(), c.args[4].integer())),
+              c.args.tensor(1));
 }
 
 void plain_unview(const Call& c) {
@@ -117,11 +135,12 @@ Tensor resized(const Tensor& input, IntList size, std::optional<std::string_view
                "{}: cannot resize a tensor that requires a gradient; use reshape(), or detach() it first", op);
   STRATA_CHECK(!t.base, Runtime, "{}: cannot resize a view of another tensor; clone() it first", op);
   if (std::ranges::equal(t.sizes(), Shape(size)) && !format) return input;
-  const Tensor fresh = empty(size, t.dtype, {}, false, format);
+  const Tensor fresh = empty(size, t.dtype, t.device, false, format);
   if (static_cast<size_t>(fresh.numel()) * size_of(t.dtype) <= t.storage->requested) {
     t.data = t.storage->data;
   } else {
-    std::memcpy(fresh.bytes(), t.storage->data, t.storage->requested);
+    if (t.device.type == DeviceType::Cpu) std::memcpy(fresh.bytes(), t.storage->data, t.storage->requested);
+    else device_hooks.copy(fresh.bytes(), t.device, t.storage->data, t.device, t.storage->requested, false);
     t.storage = fresh->storage, t.data = fresh.bytes();
   }
   t.set_shape(size);
@@ -171,6 +190,8 @@ STRATA_OP(unview, "unview(Tensor input, int[] size, int[] stride, int offset) ->
   })
   .kernel("strided", run_unview)
   .kernel("reference", plain_unview)
+  .cuda("strided", run_unview_by_copy, places_differ)
+  .cuda_on_host("strided_on_host")
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {strided_view(contiguous(g), c.shape(0), c.arg(2).int_list(), c.arg(3).integer())};
   })
@@ -186,7 +207,8 @@ STRATA_OP(clone_strided, "clone_strided(Tensor input, int[] stride) -> Tensor")
     c.outs[0]->dtype = c.args.tensor(0).dtype;
     allocate_strided(*c.outs[0], c.args.tensor(0).sizes(), c.args[1].int_list());
   })
-  .kernel("strided", [](const Call& c) { cpu::copy(*c.out(), c.args.tensor(0)); })
+  .kernel("strided", [](const Call& c) { copy_values(*c.out(), c.args.tensor(0)); })
+  .cuda("strided", [](const Call& c) { copy_values(*c.out(), c.args.tensor(0)); })
   .kernel("reference", [](const Call& c) { cpu::copy_reference(*c.out(), c.args.tensor(0)); })
   .grad([](const GradContext&, const Tensor& g) -> Grads { return {g}; })
   .helper()
@@ -213,12 +235,8 @@ STRATA_OP(strided_scatter, "strided_scatter(Tensor input, Tensor src, int[] size
     if (may_overlap(input.sizes(), strides)) c.outs[0]->set_shape(input.sizes()), c.outs[0]->set_contiguous_strides();
     else allocate_strided(*c.outs[0], input.sizes(), strides);
   })
-  .kernel("strided",
-          [](const Call& c) {
-            cpu::copy(*c.out(), c.args.tensor(0));
-            cpu::copy(*show(c.out(), geometry(c.args[2].int_list(), c.args[3].int_list(), c.args[4].integer())),
-                      c.args.tensor(1));
-          })
+  .kernel("strided", run_strided_scatter)
+  .cuda("strided", run_strided_scatter)
   .kernel("reference",
           [](const Call& c) {
             cpu::copy_reference(*c.out(), c.args.tensor(0));

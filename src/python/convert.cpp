@@ -187,7 +187,11 @@ static PyObject* list_level(const TensorImpl& t, int d, const std::byte* at) {
                     need(list_level(t, d + 1, at + i * t.strides[d] * static_cast<int64_t>(size_of(t.dtype)))));
   return list.release();
 }
-PyObject* to_list(const Tensor& t) { return list_level(*t, 0, t.bytes()); }
+PyObject* to_list(const Tensor& t) {
+  if (t.device().type == DeviceType::Cpu) return list_level(*t, 0, t.bytes());
+  const Tensor host = to_host(*t);
+  return list_level(*host, 0, host.bytes());
+}
 
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   return guarded([&]() -> int {
@@ -195,6 +199,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     const char* format = format_of(t.dtype);
     STRATA_CHECK(!t.requires_grad, Runtime,
                  "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
+    require_host(t, "numpy");
     if (!format)
       fail(ErrorKind::Type,
            fmt::format("Got unsupported ScalarType {}; convert with .to(strata.float32) first", name_of(t.dtype)));
@@ -226,6 +231,15 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
 void release_buffer(PyObject*, Py_buffer* view) { PyMem_Free(view->internal); }
 
 namespace {
+Tensor on_device(const Tensor& t, Device device) {
+  if (t.device() == device) return t;
+  const OpRecord& to = find_op("to", "device");
+  Args args = to.defaults;
+  args[0] = Value(t), args[1] = Value(device);
+  Scoped mode(thread_state.grad_mode, false);
+  return call(to, args);
+}
+
 PyObject* make_with(PyObject* args, PyObject* keywords, bool copy) {
   const char* names[] = {"data", "dtype", "device", "requires_grad", "pin_memory", "copy", nullptr};
   PyObject *data, *dtype = Py_None, *device = Py_None, *ignored = nullptr;
@@ -235,20 +249,23 @@ PyObject* make_with(PyObject* args, PyObject* keywords, bool copy) {
                                    &requires_grad, &ignored, &want_copy))
     return nullptr;
   return guarded([&]() -> PyObject* {
-    if (device != Py_None) require_available(device_of_object(device));
+    const Device target = device == Py_None ? thread_state.default_device : require_available(device_of_object(device));
     const std::optional<DType> type = dtype == Py_None ? std::nullopt : std::optional(dtype_of_object(dtype));
     Tensor t;
     if (copy || (want_copy && PyObject_IsTrue(want_copy))) {
       t = tensor_from_data(data, type);
     } else if (is_tensor(data)) {
-      if (!type || *type == impl_of(data)->dtype) return Py_NewRef(data);
-      t = copy_as(tensor_of(data), *type);
+      if ((!type || *type == impl_of(data)->dtype) && (device == Py_None || target == impl_of(data)->device))
+        return Py_NewRef(data);
+      t = type ? copy_as(tensor_of(data), *type) : tensor_of(data);
     } else if (!PyList_Check(data) && !PyTuple_Check(data) && PyObject_CheckBuffer(data)) {
       t = share_buffer(data);
       if (type && *type != t.dtype()) t = copy_as(t, *type);
     } else {
       t = tensor_from_data(data, type);
     }
+    if (is_tensor(data) && device == Py_None) t = on_device(t, impl_of(data)->device);
+    else t = on_device(t, target);
     if (requires_grad) t.set_requires_grad(true);
     return wrap(std::move(t));
   });

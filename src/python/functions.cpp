@@ -11,8 +11,9 @@ namespace {
 
 PyObject* to_bytes(PyObject*, PyObject* tensor) {
   return guarded([&] {
-    const Tensor t = require_tensor(tensor, "_to_bytes");
+    Tensor t = require_tensor(tensor, "_to_bytes");
     STRATA_CHECK(t.is_contiguous(), Value, "_to_bytes: expected a contiguous tensor");
+    if (t.device().type != DeviceType::Cpu) t = to_host(*t);
     return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(t.bytes()),
                                      static_cast<Py_ssize_t>(t.numel() * static_cast<int64_t>(size_of(t.dtype()))));
   });

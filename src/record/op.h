@@ -33,7 +33,7 @@ struct Param {
 };
 
 struct OpRecord;
-struct Formula;  // of a pointwise op: see cpu/pointwise.h
+struct Formula;  // of a pointwise op: see record/formula.h
 
 // One call in flight, as kernels see it. Outputs are allocated (or given by the caller) before a kernel is chosen.
 struct Call {
@@ -42,6 +42,9 @@ struct Call {
   Tensor* outs;
   const Tensor& out() const { return outs[0]; }
 };
+
+// The kernel behind OpRecord::cuda_on_host. Defined in dispatch/on_host.cpp.
+STRATA_API void run_on_host(const Call&);
 
 enum class Backend : uint8_t { Cpu, Cuda };
 struct Kernel {
@@ -125,11 +128,13 @@ struct STRATA_API OpRecord {
   bool numbers = false;          // Tensor parameters accept plain numbers without making a tensor of them (pointwise)
   bool random = false;           // draws from a generator: tests compare statistics, not values
   bool internal = false;         // a gradient helper: not exported to Python's public names
+  bool crosses = false;          // its tensors may lie on different devices: copies
   DTypeSet accepts = kAllTypes;  // dtypes the op computes with, and the samples are tried with
   const char* dtype_hint = nullptr;          // what to use instead for other dtypes
   const Formula* const* formulas = nullptr;  // of a pointwise op
   int (*variant)(const Args&) = nullptr;     // which of several formulas; null: the only one
-  std::vector<Kernel> kernels;
+  std::vector<Kernel> kernels;       // of the CPU
+  std::vector<Kernel> cuda_kernels;  // of devices cuda and vgpu; none: the op is not there
   std::vector<const char*> aliases;  // further Python names, e.g. "nn.functional.relu"
   std::vector<const char*> sample_texts;
   std::vector<ErrorSample> error_samples;
@@ -141,6 +146,14 @@ struct STRATA_API OpRecord {
   OpRecord& kernel(const char* kernel_name, void (*run)(const Call&), const char* (*when)(const Call&) = nullptr) {
     return kernels.push_back({Backend::Cpu, kernel_name, when, run}), *this;
   }
+  // The same for devices cuda and vgpu, in an order of their own.
+  OpRecord& cuda(const char* kernel_name, void (*run)(const Call&), const char* (*when)(const Call&) = nullptr) {
+    return cuda_kernels.push_back({Backend::Cuda, kernel_name, when, run}), *this;
+  }
+  // Devices copy the inputs to the host, run the CPU's kernel and copy the results back. The name ends in _on_host, so that
+  // explain() and traces show what happens.
+  OpRecord& cuda_on_host(const char* kernel_name) { return cuda(kernel_name, run_on_host); }
+  OpRecord& crosses_devices() { return crosses = true, *this; }
   // composite and view take a lambda whose parameters are the schema's, typed: [](const Tensor& input, int64_t dim) { … }
   template <class F> OpRecord& composite(F);
   template <class F> OpRecord& view(F);
@@ -181,7 +194,7 @@ struct STRATA_API OpRecord {
     return error_samples.push_back({args, kind, message}), *this;
   }
   // Shape by broadcasting, dtype by promotion, and the kernels, all from one functor; or from one of several, which the
-  // arguments choose: .pointwise<fn::Gelu, fn::GeluTanh>(is_tanh). Defined in cpu/pointwise.h.
+  // arguments choose: .pointwise<fn::Gelu, fn::GeluTanh>(is_tanh). Defined in ops/pointwise.h.
   template <template <class> class... F> OpRecord& pointwise(int (*choose)(const Args&) = nullptr);
 
  private:
@@ -219,9 +232,26 @@ struct ThreadState {
   bool inference_mode = false;
   bool anomaly_mode = false;
   bool reference_only = false;  // tests: run the last kernel of each list
+  // Where tensors made from nothing go when nobody says so; inside a composite or a gradient, the device of its tensors.
+  Device default_device;
+  const OpRecord* op = nullptr;  // whose kernel runs on a device, for its messages
   Explanation* explain = nullptr;
 };
 STRATA_API STRATA_THREAD_LOCAL_DECL extern thread_local constinit ThreadState thread_state;
+
+// While it lives, tensors made from nothing go to the device of these tensors, if one lies on a device. For composites and gradients.
+class STRATA_API OnDeviceOf {
+ public:
+  explicit OnDeviceOf(const Args& args);
+  explicit OnDeviceOf(Device d) : before_(thread_state.default_device) { enter(d); }
+  ~OnDeviceOf() { thread_state.default_device = before_; }
+  OnDeviceOf(const OnDeviceOf&) = delete;
+  OnDeviceOf& operator=(const OnDeviceOf&) = delete;
+
+ private:
+  static void enter(Device d) { thread_state.default_device = d; }
+  Device before_;
+};
 
 // --- unpacking Args into typed parameters -------------------------------------------------------------------------
 

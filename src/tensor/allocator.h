@@ -23,6 +23,7 @@ struct STRATA_API alignas(64) Storage {
   uint32_t size_class = 0;
   bool external = false, read_only = false;
   bool shared = false;   // others were given its address (NumPy, DLPack): they may write without a trace
+  bool pinned = false;   // host memory that a device copies without waiting
   size_t capacity = 0;   // bytes usable
   size_t requested = 0;  // bytes asked for, for the statistics
   std::byte* data = nullptr;

@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "tensor/device_hooks.h"
 
 namespace strata {
 static constexpr const char* kNames[] = {"cpu", "cuda", "vgpu", "mps", "meta"};
@@ -28,10 +29,16 @@ Device device_from_name(std::string_view s) {
        fmt::format("invalid device '{}'; expected cpu, cuda, vgpu or mps, with an optional number as in 'cuda:0'", s));
 }
 
-void require_available(Device d) {
-  STRATA_CHECK(d.type == DeviceType::Cpu && d.index <= 0, Runtime,
-               "device '{}' is not available: this build of Strata has the CPU back end only; use device='cpu'",
+Device require_available(Device d) {
+  if (d.type == DeviceType::Cpu) {
+    STRATA_CHECK(d.index <= 0, Runtime, "device '{}' is not available: there is one CPU; use device='cpu'",
+                 to_string(d));
+    return {};
+  }
+  STRATA_CHECK((d.type == DeviceType::Cuda || d.type == DeviceType::Vgpu) && device_hooks.open, Runtime,
+               "device '{}' is not available: this build of Strata has the devices cpu, cuda and vgpu; use device='cpu'",
                to_string(d));
+  return device_hooks.open(d);
 }
 
 }  // namespace strata

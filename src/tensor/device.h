@@ -18,6 +18,8 @@ struct Device {
 
 STRATA_API std::string to_string(Device d);              // "cpu", "cuda:0"
 STRATA_API Device device_from_name(std::string_view s);  // throws Runtime on anything else
-STRATA_API void require_available(Device d);  // throws with what was found and what to do: never silently the CPU
+// The device as tensors carry it: with its number, or plain for the CPU. Throws with what was found and what to do where it
+// cannot be had: never silently the CPU.
+STRATA_API Device require_available(Device d);
 
 }  // namespace strata

@@ -36,6 +36,7 @@ DType dtype_of_code(DLDataType t) {
 
 DLManagedTensor* export_tensor(const Tensor& t) {
   STRATA_CHECK(!t.requires_grad(), Runtime, "Can't export tensors that require gradient, use tensor.detach()");
+  require_host(*t, "a DLPack capsule");
   const DLDataType type = code_of(t.dtype());
   if (t->storage) t->storage->shared = true;
   auto* e = new Exported{{}, t, {}, {}};

@@ -100,8 +100,10 @@ Scalar Tensor::item() const {
   STRATA_CHECK(numel() == 1, Runtime,
                "item: a tensor with {} elements cannot be converted to a number; the shape is {}", numel(),
                strata::to_string(shape()));
+  const Tensor host = device().type == DeviceType::Cpu ? Tensor() : to_host(**this);
+  const std::byte* at = host ? host.bytes() : bytes();
   return dispatch_dtype(dtype(), [&]<class T>() -> Scalar {
-    const T v = *data<T>();
+    const T v = *reinterpret_cast<const T*>(at);
     if constexpr (std::is_arithmetic_v<T>) return v;
     else return static_cast<float>(v);
   });

@@ -7,6 +7,7 @@
 
 #include "tensor/allocator.h"
 #include "tensor/device.h"
+#include "tensor/device_hooks.h"
 #include "tensor/dtype.h"
 #include "tensor/values.h"
 
@@ -45,7 +46,7 @@ class STRATA_API Tensor : public Ref<TensorImpl> {
   inline bool is_contiguous() const;
   inline bool requires_grad() const;
   inline std::byte* bytes() const;
-  template <class T> T* data() const;  // T must be the element type
+  template <class T> T* data() const;  // T must be the element type; throws where the host cannot read the memory
   template <class T> T item() const;   // the only element, converted
   Scalar item() const;
   Tensor grad() const;
@@ -96,8 +97,9 @@ struct STRATA_API TensorImpl {
   void update_contiguous();       // after shape and strides were set by hand
   void set_strides_like(
     const TensorImpl& other);  // dense, in the other's memory order (channels-last stays channels-last)
-  void allocate() {
-    storage = strata::allocate(static_cast<size_t>(numel) * size_of(dtype));
+  void allocate() { allocate_bytes(static_cast<size_t>(numel) * size_of(dtype)); }
+  void allocate_bytes(size_t bytes) {
+    storage = device.type == DeviceType::Cpu ? strata::allocate(bytes) : device_hooks.allocate(device, bytes);
     data = storage->data;
   }
   bool is_dense() const;  // some permutation of its dimensions is contiguous
@@ -116,7 +118,11 @@ inline bool Tensor::requires_grad() const {  // a view sees what was written to 
   return get()->requires_grad || (get()->base && get()->base->rebases != get()->rebases && get()->base->requires_grad);
 }
 inline std::byte* Tensor::bytes() const { return get()->data; }
-template <class T> T* Tensor::data() const { return reinterpret_cast<T*>(get()->data); }
+template <class T> T* Tensor::data() const {
+  if (get()->device.type != DeviceType::Cpu) [[unlikely]]
+    refuse_host_access(*get());
+  return reinterpret_cast<T*>(get()->data);
+}
 
 // The dimension `dim` counted from the front; throws Index when out of range. A zero-dimensional tensor accepts 0 and -1.
 STRATA_API int normalize_dim(int64_t dim, int ndim, const char* op);

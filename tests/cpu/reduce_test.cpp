@@ -13,7 +13,6 @@
 namespace strata {
 namespace {
 
-using cpu::Fold;
 
 Tensor random_tensor(Shape shape, DType dtype, uint32_t seed) {
   Tensor t = make_tensor(shape, dtype);

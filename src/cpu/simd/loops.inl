@@ -57,8 +57,9 @@ template <class F, class T> void loop(const void* members, const T* const* in, c
   else plain_loop<false>(f, in, mask, out, n);
 }
 
-template <template <class> class F> constexpr Loops loops_of() {
+template <template <class> class F> constexpr Loops loops_of(const char* name) {
   Loops l{};
+  l.header = STRATA_FUNCTOR_HEADER, l.name = name;
   if constexpr (!std::is_base_of_v<IntOnly, F<float>>) l.f32 = loop<F<float>, float>, l.f64 = loop<F<double>, double>;
   if constexpr (!std::is_base_of_v<FloatOnly, F<float>>) l.i64 = loop<F<int64_t>, int64_t>;
   return l;
@@ -66,7 +67,7 @@ template <template <class> class F> constexpr Loops loops_of() {
 
 const Loops* all_loops() {
   static constexpr Loops table[] = {
-#define STRATA_FUNCTOR(F) loops_of<F>(),
+#define STRATA_FUNCTOR(F) loops_of<F>(#F),
 #include STRATA_FUNCTOR_LIST
 #undef STRATA_FUNCTOR
   };

@@ -2,9 +2,9 @@
 #pragma once
 #include "record/op.h"
 
-namespace strata::cpu {
+namespace strata {
 
-struct Walk {
+struct STRATA_API Walk {
   static constexpr int kMaxViews = 5;
   struct View {
     std::byte* data;
@@ -19,8 +19,9 @@ struct Walk {
   View view[kMaxViews];
 
   explicit Walk(const TensorImpl& out);
-  Walk(const Walk&) = delete;
   Walk& operator=(const Walk&) = delete;
+  // The indices [begin, begin + size) of dimension d, after collapse().
+  Walk part(int d, int64_t begin, int64_t size) const;
   // A tensor that broadcasts to the output's shape.
   void add(const TensorImpl& t);
   // Drops dimensions of size 1, orders the others by the output's strides, joins those that lie one after the other in all
@@ -46,6 +47,8 @@ struct Walk {
     index[ndim - 1] += n;
     for (int d = ndim - 1; d > 0 && index[d] >= shape[d]; --d) index[d] -= shape[d], ++index[d - 1];
   }
+ private:
+  Walk(const Walk&) = default;
 };
 
-}  // namespace strata::cpu
+}  // namespace strata

@@ -1,8 +1,8 @@
-#include "cpu/walk.h"
+#include "record/walk.h"
 
 #include <algorithm>
 
-namespace strata::cpu {
+namespace strata {
 
 Walk::Walk(const TensorImpl& out) : ndim(out.ndim), total(out.numel) {
   for (int d = 0; d < ndim; ++d) shape[d] = out.shape[d];
@@ -52,4 +52,11 @@ void Walk::collapse() {
   for (int k = 0; k < views; ++k) std::copy_n(steps[k], joined, view[k].step);
 }
 
-}  // namespace strata::cpu
+Walk Walk::part(int d, int64_t begin, int64_t size) const {
+  Walk p(*this);
+  p.total = total / shape[d] * size, p.shape[d] = size;
+  for (int k = 0; k < views; ++k) p.view[k].data += begin * view[k].step[d] * static_cast<int64_t>(size_of(view[k].type));
+  return p;
+}
+
+}  // namespace strata

@@ -1,0 +1,334 @@
+"""What strata.cuda and strata.vgpu have in common: devices, memory, streams, events, graphs. Names and meanings are PyTorch's."""
+
+import types
+
+from . import _C
+
+
+def _index(kind, device):
+    """The number of a device given as None (the current one), a number, a name or a device."""
+    if device is None:
+        return _C._device_current(kind)
+    if isinstance(device, int):
+        return device
+    device = _C.device(device)
+    if device.type != kind:
+        raise ValueError(f"expected a {kind} device, but got: {device}")
+    return _C._device_current(kind) if device.index is None else device.index
+
+
+class _Stream:
+    """A queue of work: what is launched in it runs in order, beside other streams."""
+
+    kind = ""
+
+    def __init__(self, device=None, priority=0, *, _handle=None):
+        self._handle = _handle or _C._stream_create(self.kind, _index(self.kind, device), priority)
+        index, self.cuda_stream = _C._stream_info(self._handle)
+        self.device = _C.device(self.kind, index)
+
+    def synchronize(self):
+        """Waits until its work is done."""
+        _C._stream_synchronize(self._handle)
+
+    def query(self):
+        """Whether its work is done."""
+        return _C._stream_query(self._handle)
+
+    def wait_event(self, event):
+        """What is launched from now on waits for the event."""
+        _C._event_wait(event._handle, self._handle)
+
+    def wait_stream(self, stream):
+        """What is launched from now on waits for the work of another stream."""
+        self.wait_event(stream.record_event())
+
+    def record_event(self, event=None):
+        """Marks this place in the queue."""
+        if event is None:
+            event = _EVENTS[self.kind](device=self.device)
+        event.record(self)
+        return event
+
+    def __eq__(self, other):
+        return isinstance(other, _Stream) and (self.device, self.cuda_stream) == (other.device, other.cuda_stream)
+
+    def __hash__(self):
+        return hash((self.device, self.cuda_stream))
+
+    def __repr__(self):
+        return f"<strata.{self.kind}.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
+
+    def __enter__(self):
+        self._outer = type(self)(_handle=_C._stream_current(self.kind, self.device.index))
+        _C._stream_set(self._handle)
+        return self
+
+    def __exit__(self, *_):
+        _C._stream_set(self._outer._handle)
+
+
+class _Event:
+    """A mark in a stream, to wait for and to time with."""
+
+    kind = ""
+
+    def __init__(self, enable_timing=False, blocking=False, interprocess=False, *, device=None):
+        if interprocess:
+            raise NotImplementedError("events that other processes can wait for are not in this version")
+        self._handle = _C._event_create(self.kind, _index(self.kind, device), enable_timing)
+
+    def record(self, stream=None):
+        """Puts the mark at the end of a stream's work, the current stream's by default."""
+        handle = stream._handle if stream is not None else _C._stream_current(self.kind)
+        _C._event_record(self._handle, handle)
+
+    def wait(self, stream=None):
+        """What the stream does from now on waits for the mark."""
+        _C._event_wait(self._handle, stream._handle if stream is not None else _C._stream_current(self.kind))
+
+    def query(self):
+        """Whether all work before the mark is done."""
+        return _C._event_query(self._handle)
+
+    def synchronize(self):
+        """Waits until all work before the mark is done."""
+        _C._event_synchronize(self._handle)
+
+    def elapsed_time(self, end_event):
+        """Milliseconds from this mark to another; both must have been reached."""
+        return _C._event_elapsed(self._handle, end_event._handle)
+
+
+_STREAMS, _EVENTS = {}, {}
+
+
+class _Graph:
+    """Work that was recorded once and is replayed with one call, on the same memory."""
+
+    kind = ""
+
+    def __init__(self):
+        self._graph = None
+
+    def capture_begin(self, pool=None, capture_error_mode="global"):
+        """Starts to record what the current stream, which must not be the default one, is given."""
+        self._graph = _C._graph_begin(_C._stream_current(self.kind))
+
+    def capture_end(self):
+        """Ends the recording."""
+        _C._graph_end(self._graph)
+
+    def replay(self):
+        """Runs the recorded work in the current stream."""
+        if self._graph is None:
+            raise RuntimeError("replay: the graph has not been captured yet")
+        _C._graph_replay(self._graph, _C._stream_current(self.kind))
+
+    def reset(self):
+        """Forgets the recording and gives its memory back."""
+        self._graph = None
+
+
+class _Capture:
+    """with graph(g): what is inside is recorded into g and not run."""
+
+    def __init__(self, module, cuda_graph, pool=None, stream=None):
+        self._module, self._graph, self._stream = module, cuda_graph, stream
+
+    def __enter__(self):
+        self._module.synchronize()
+        self._inside = self._stream or self._module.Stream()
+        self._inside.__enter__()
+        try:
+            self._graph.capture_begin()
+        except BaseException:
+            self._inside.__exit__()
+            raise
+
+    def __exit__(self, kind, *_):
+        try:
+            if kind is None:
+                self._graph.capture_end()
+            else:
+                self._graph.reset()  # half a recording is worth nothing; the error goes on
+        finally:
+            self._inside.__exit__()
+
+
+class _OnDevice:
+    """with device(1): names without a number mean device 1."""
+
+    def __init__(self, kind, device):
+        self._kind, self._device = kind, device
+
+    def __enter__(self):
+        self._outer = _C._device_current(self._kind)
+        if self._device is not None and (index := _index(self._kind, self._device)) >= 0:
+            _C._device_set(self._kind, index)
+
+    def __exit__(self, *_):
+        _C._device_set(self._kind, self._outer)
+
+
+def fill(module, kind):
+    """Puts the functions and classes for one kind of device into a module."""
+    _STREAMS[kind] = module.Stream = type("Stream", (_Stream,), {"kind": kind, "__doc__": _Stream.__doc__})
+    _EVENTS[kind] = module.Event = type("Event", (_Event,), {"kind": kind, "__doc__": _Event.__doc__})
+    module.CUDAGraph = type("CUDAGraph", (_Graph,), {"kind": kind, "__doc__": _Graph.__doc__})
+    stream_type = module.Stream
+
+    def is_available():
+        """Whether there is such a device; why_not() says what is missing."""
+        return _C._device_count(kind) > 0
+
+    def why_not():
+        """Why there is no such device, with what would help; None when there is one."""
+        return _C._device_why_not(kind)
+
+    def device_count():
+        """How many such devices there are."""
+        return _C._device_count(kind)
+
+    def is_initialized():
+        """Whether a device has been used in this process."""
+        return _C._device_is_initialized(kind)
+
+    def init():
+        """Opens the devices now; the first use does so too."""
+        _C._device_properties(kind, 0)
+
+    def current_device():
+        """The number of the device that names without a number mean."""
+        return _C._device_current(kind)
+
+    def set_device(device):
+        """Sets it, for this thread."""
+        index = _index(kind, device)
+        if index >= 0:
+            _C._device_set(kind, index)
+
+    def device(device=None):
+        """A context in which names without a number mean this device."""
+        return _OnDevice(kind, device)
+
+    def get_device_properties(device=None):
+        """Name, memory, architecture and limits of a device."""
+        return types.SimpleNamespace(**_C._device_properties(kind, _index(kind, device)))
+
+    def get_device_name(device=None):
+        """The name of a device."""
+        return get_device_properties(device).name
+
+    def get_device_capability(device=None):
+        """The architecture of a device as (major, minor)."""
+        p = get_device_properties(device)
+        return p.major, p.minor
+
+    def synchronize(device=None):
+        """Waits until all work of a device is done."""
+        _C._device_synchronize(kind, _index(kind, device))
+
+    def current_stream(device=None):
+        """The stream that ops of this thread run in."""
+        return stream_type(_handle=_C._stream_current(kind, _index(kind, device)))
+
+    def default_stream(device=None):
+        """The stream that ops run in when no other was chosen."""
+        return stream_type(_handle=_C._stream_default(kind, _index(kind, device)))
+
+    def set_stream(stream):
+        """Sets the stream that ops of this thread run in."""
+        if stream is not None:
+            _C._stream_set(stream._handle)
+
+    class _NoStream:
+        def __enter__(self):
+            return None
+
+        def __exit__(self, *_):
+            pass
+
+    def stream(stream):
+        """A context in which ops run in this stream; None changes nothing."""
+        return _NoStream() if stream is None else stream
+
+    def graph(cuda_graph, pool=None, stream=None):
+        """A context that records what is inside into a CUDAGraph."""
+        return _Capture(module, cuda_graph, pool, stream)
+
+    def stats(device):
+        return _C._device_memory_stats(kind, _index(kind, device)) if is_initialized() else {}
+
+    def memory_allocated(device=None):
+        """Bytes in tensors."""
+        return stats(device).get("allocated", 0)
+
+    def max_memory_allocated(device=None):
+        """The most bytes in tensors so far."""
+        return stats(device).get("peak_allocated", 0)
+
+    def memory_reserved(device=None):
+        """Bytes taken from the device: in tensors, and kept for the next ones."""
+        return stats(device).get("reserved", 0)
+
+    def max_memory_reserved(device=None):
+        """The most bytes taken from the device so far."""
+        return stats(device).get("peak_reserved", 0)
+
+    def memory_stats(device=None):
+        """All numbers of the allocator."""
+        s = stats(device)
+        names = {
+            "allocated": "allocated_bytes.all.current",
+            "peak_allocated": "allocated_bytes.all.peak",
+            "reserved": "reserved_bytes.all.current",
+            "peak_reserved": "reserved_bytes.all.peak",
+            "active": "active_bytes.all.current",
+            "allocations": "allocation.all.allocated",
+            "segments": "segment.all.current",
+            "retries": "num_alloc_retries",
+            "failures": "num_ooms",
+        }
+        return {long: s.get(short, 0) for short, long in names.items()}
+
+    def memory_snapshot(device=None):
+        """Every block of memory: where it lies, how large it is, who asked for it."""
+        return _C._device_memory_snapshot(kind, _index(kind, device)) if is_initialized() else []
+
+    def memory_summary(device=None, abbreviated=False):
+        """The allocator's numbers as a table."""
+        rows = [(name, f"{value:,}") for name, value in memory_stats(device).items()]
+        width = max(len(name) for name, _ in rows)
+        title = f"memory of {kind}:{_index(kind, device)}"
+        return "\n".join([title, *(f"  {name:<{width}}  {value:>20}" for name, value in rows)])
+
+    def reset_peak_memory_stats(device=None):
+        """Starts the peaks anew from what is allocated now."""
+        _C._device_reset_peak(kind, _index(kind, device))
+
+    def empty_cache():
+        """Gives memory that no tensor uses back to the devices and to the system."""
+        _C._device_empty_cache(kind)
+
+    def mem_get_info(device=None):
+        """Free and total bytes of a device."""
+        return _C._device_mem_get_info(kind, _index(kind, device))
+
+    def set_per_process_memory_fraction(fraction, device=None):
+        """Limits what this process takes of a device's memory."""
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"fraction must be between 0 and 1, got {fraction}")
+        total = get_device_properties(device).total_memory
+        _C._device_set_limit(kind, _index(kind, device), max(1, int(total * fraction)) if fraction < 1 else 0)
+
+    def manual_seed(seed):
+        """Seeds the generator, which is one for all devices: element i of a draw is the same everywhere."""
+        _C.manual_seed(seed)
+
+    public = {k: v for k, v in locals().items() if isinstance(v, types.FunctionType) and k != "stats"}
+    for name, function in public.items():
+        function.__module__, function.__qualname__ = module.__name__, name
+        setattr(module, name, function)
+    module.manual_seed_all = manual_seed
+    module.__all__ = sorted([*public, "CUDAGraph", "Event", "Stream", "manual_seed_all"])

@@ -1,0 +1,168 @@
+// Loads and stores that convert between an element type, known by a tag that is uniform over the launch, and a compute type.
+//
+// float, double and int64_t are the compute types. The common element types are handled where they stand; the others by a
+// function of their own, so that they cost each kernel a call and no code.
+#pragma once
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <stdint.h>
+
+namespace strata::cuda {
+
+enum Type : int32_t { kBool, kU8, kI8, kI16, kI32, kI64, kF8E4M3, kF8E5M2, kF16, kBF16, kF32, kF64 };
+
+template <class T> struct TagOf;
+template <> struct TagOf<float> { static constexpr int32_t value = kF32; };
+template <> struct TagOf<double> { static constexpr int32_t value = kF64; };
+template <> struct TagOf<int64_t> { static constexpr int32_t value = kI64; };
+
+__device__ __forceinline__ int log_size(int32_t type) {  // of an element: four bits for each type
+  return int(0x321100321000ull >> (type * 4)) & 15;
+}
+
+__device__ __forceinline__ float bf16_to_float(uint16_t bits) { return __uint_as_float(uint32_t(bits) << 16); }
+__device__ __forceinline__ uint16_t float_to_bf16(float v) {
+  const uint32_t u = __float_as_uint(v);
+  return (u & 0x7fffffffu) > 0x7f800000u ? uint16_t(u >> 16 | 0x40u) : uint16_t((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
+}
+__device__ __forceinline__ float half_to_float(uint16_t bits) { return __half2float(__ushort_as_half(bits)); }
+__device__ __forceinline__ uint16_t float_to_half(float v) { return __half_as_ushort(__float2half_rn(v)); }
+
+// The eight-bit floats, by the bits: e4m3 has no infinity (what is too large becomes NaN), e5m2 is the upper half of a half.
+__device__ __forceinline__ float e4m3_to_float(uint8_t bits) {
+  const uint32_t sign = uint32_t(bits & 0x80u) << 24, magnitude = bits & 0x7fu;
+  if (magnitude == 0x7fu) return __uint_as_float(sign | 0x7fc00000u);
+  // As a float whose exponent is 120 too small; the multiplication also takes care of subnormals.
+  return __uint_as_float(sign | __float_as_uint(__uint_as_float(magnitude << 20) * 0x1p120f));
+}
+__device__ __forceinline__ uint8_t float_to_e4m3(float v) {
+  const uint32_t bits = __float_as_uint(v), sign = bits >> 24 & 0x80u, magnitude = bits & 0x7fffffffu;
+  if (magnitude >= 0x7f800000u) return uint8_t(sign | 0x7fu);
+  uint32_t out;
+  if (magnitude < 0x3c800000u) {  // below 2^-6: the last bit counts 2^-9
+    out = uint32_t(__float2int_rn(__uint_as_float(magnitude) * 512.f));
+  } else {
+    out = (magnitude + 0x7ffffu + (magnitude >> 20 & 1u) - (120u << 23)) >> 20;
+    if (out > 0x7eu) out = 0x7fu;
+  }
+  return uint8_t(sign | out);
+}
+__device__ __forceinline__ float e5m2_to_float(uint8_t bits) { return half_to_float(uint16_t(bits) << 8); }
+__device__ __forceinline__ uint8_t float_to_e5m2(float v) {
+  const uint32_t bits = __float_as_uint(v), sign = bits >> 24 & 0x80u, magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return uint8_t(sign | 0x7fu);
+  uint32_t out;
+  if (magnitude < 0x38800000u) {  // below 2^-14: the last bit counts 2^-16
+    out = uint32_t(__float2int_rn(__uint_as_float(magnitude) * 65536.f));
+  } else {
+    out = (magnitude + 0xfffffu + (magnitude >> 21 & 1u) - (112u << 23)) >> 21;
+    if (out > 0x7bu) out = 0x7cu;
+  }
+  return uint8_t(sign | out);
+}
+
+// A float becomes an integer through int64_t, as on the host: narrow types take the low bits.
+template <class T> __device__ T load_any(const void* at, int32_t type) {
+  switch (type) {
+    case kBool: return T(*static_cast<const uint8_t*>(at) != 0);
+    case kU8: return T(*static_cast<const uint8_t*>(at));
+    case kI8: return T(*static_cast<const int8_t*>(at));
+    case kI16: return T(*static_cast<const int16_t*>(at));
+    case kI32: return T(*static_cast<const int32_t*>(at));
+    case kI64: return T(*static_cast<const int64_t*>(at));
+    case kF8E4M3: return T(e4m3_to_float(*static_cast<const uint8_t*>(at)));
+    case kF8E5M2: return T(e5m2_to_float(*static_cast<const uint8_t*>(at)));
+    case kF16: return T(half_to_float(*static_cast<const uint16_t*>(at)));
+    case kBF16: return T(bf16_to_float(*static_cast<const uint16_t*>(at)));
+    case kF32: return T(*static_cast<const float*>(at));
+    default: return T(*static_cast<const double*>(at));
+  }
+}
+template <class T> __device__ void store_any(void* at, int32_t type, T v) {
+  switch (type) {
+    case kBool: *static_cast<uint8_t*>(at) = v != T(0); return;
+    case kU8: *static_cast<uint8_t*>(at) = uint8_t(int64_t(v)); return;
+    case kI8: *static_cast<int8_t*>(at) = int8_t(int64_t(v)); return;
+    case kI16: *static_cast<int16_t*>(at) = int16_t(int64_t(v)); return;
+    case kI32: *static_cast<int32_t*>(at) = int32_t(int64_t(v)); return;
+    case kI64: *static_cast<int64_t*>(at) = int64_t(v); return;
+    case kF8E4M3: *static_cast<uint8_t*>(at) = float_to_e4m3(float(v)); return;
+    case kF8E5M2: *static_cast<uint8_t*>(at) = float_to_e5m2(float(v)); return;
+    case kF16: *static_cast<uint16_t*>(at) = float_to_half(float(v)); return;
+    case kBF16: *static_cast<uint16_t*>(at) = float_to_bf16(float(v)); return;
+    case kF32: *static_cast<float*>(at) = float(v); return;
+    default: *static_cast<double*>(at) = double(v); return;
+  }
+}
+// One copy of each per file.
+static __device__ __noinline__ float load_float(const void* at, int32_t type) { return load_any<float>(at, type); }
+static __device__ __noinline__ double load_double(const void* at, int32_t type) { return load_any<double>(at, type); }
+static __device__ __noinline__ int64_t load_int(const void* at, int32_t type) { return load_any<int64_t>(at, type); }
+static __device__ __noinline__ void store_float(void* at, int32_t type, float v) { store_any(at, type, v); }
+static __device__ __noinline__ void store_double(void* at, int32_t type, double v) { store_any(at, type, v); }
+static __device__ __noinline__ void store_int(void* at, int32_t type, int64_t v) { store_any(at, type, v); }
+
+template <class T> __device__ __forceinline__ T load(const void* at, int32_t type) {
+  if (type == TagOf<T>::value) return *static_cast<const T*>(at);
+  if constexpr (sizeof(T) == 4) return load_float(at, type);
+  else if constexpr (TagOf<T>::value == kF64) return load_double(at, type);
+  else return load_int(at, type);
+}
+template <class T> __device__ __forceinline__ void store(void* at, int32_t type, T v) {
+  if (type == TagOf<T>::value) *static_cast<T*>(at) = v;
+  else if constexpr (sizeof(T) == 4) store_float(at, type, v);
+  else if constexpr (TagOf<T>::value == kF64) store_double(at, type, v);
+  else store_int(at, type, v);
+}
+// Element i of an array whose type is known by its tag.
+__device__ __forceinline__ const void* element(uint64_t data, int32_t type, int64_t i) {
+  return reinterpret_cast<const void*>(data + (uint64_t(i) << log_size(type)));
+}
+
+// Four elements that lie one after the other, aligned to four times their size.
+template <class T> __device__ __forceinline__ void load_vector(const void* at, int32_t type, T (&v)[16 / sizeof(T)]) {
+  constexpr int kItems = 16 / sizeof(T);
+  if (type == TagOf<T>::value) {
+    struct alignas(16) Vector { T v[kItems]; };
+    const Vector x = *static_cast<const Vector*>(at);
+#pragma unroll
+    for (int j = 0; j < kItems; ++j) v[j] = x.v[j];
+    return;
+  }
+  if constexpr (sizeof(T) == 4) {
+    if (type == kBF16 || type == kF16) {
+      const uint2 x = *static_cast<const uint2*>(at);
+      const uint16_t bits[4] = {uint16_t(x.x), uint16_t(x.x >> 16), uint16_t(x.y), uint16_t(x.y >> 16)};
+#pragma unroll
+      for (int j = 0; j < 4; ++j) v[j] = type == kBF16 ? bf16_to_float(bits[j]) : half_to_float(bits[j]);
+      return;
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < kItems; ++j) v[j] = load<T>(element(reinterpret_cast<uint64_t>(at), type, j), type);
+}
+template <class T> __device__ __forceinline__ void store_vector(void* at, int32_t type, const T (&v)[16 / sizeof(T)]) {
+  constexpr int kItems = 16 / sizeof(T);
+  if (type == TagOf<T>::value) {
+    struct alignas(16) Vector { T v[kItems]; };
+    Vector x;
+#pragma unroll
+    for (int j = 0; j < kItems; ++j) x.v[j] = v[j];
+    *static_cast<Vector*>(at) = x;
+    return;
+  }
+  if constexpr (sizeof(T) == 4) {
+    if (type == kBF16 || type == kF16) {
+      uint32_t bits[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) bits[j] = type == kBF16 ? float_to_bf16(v[j]) : float_to_half(v[j]);
+      *static_cast<uint2*>(at) = make_uint2(bits[0] | bits[1] << 16, bits[2] | bits[3] << 16);
+      return;
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < kItems; ++j)
+    store<T>(const_cast<void*>(element(reinterpret_cast<uint64_t>(at), type, j)), type, v[j]);
+}
+
+}  // namespace strata::cuda

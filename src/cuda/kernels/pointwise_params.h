@@ -1,0 +1,26 @@
+// What the host tells a pointwise kernel; compiled by both compilers, so plain types only.
+#pragma once
+#include "cuda/kernels/axes_params.h"
+
+namespace strata::cuda {
+
+constexpr int kPointwiseDims = kAxesMost, kPointwiseOperands = 4;
+
+struct PointwiseParams {
+  struct View {
+    uint64_t data;  // address of the first element; 0: a number
+    uint64_t number;
+    int32_t type;   // a DType
+    int32_t dense;  // elements follow each other in the order of the walk, and vectors of them are aligned
+  };
+  uint32_t count;  // elements
+  int32_t ndim;    // dimensions of the walk, the last one is the fastest
+  int32_t dense;   // all views are
+  uint64_t members[4];
+  View view[kPointwiseOperands + 1];                       // the output first
+  FastDivisor size[kPointwiseDims];                        // from the fastest dimension on
+  int32_t step[kPointwiseDims][kPointwiseOperands + 1];    // in elements
+  uint64_t failed;  // int32_t on the device, set to 1 where an integer divisor is 0; may be null
+};
+
+}  // namespace strata::cuda

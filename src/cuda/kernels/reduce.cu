@@ -1,0 +1,211 @@
+// Reductions over any set of dimensions: sums, products, extremes, norms, truth.
+//
+// Bound by memory: each element is read once. A block folds `per_block` results; the threads of a result fold every so-manieth
+// element, runs of 32 in the compute type, the runs in the wide type (double, int64_t), then the threads' values as a tree in
+// shared memory. Long results are cut into parts that a second launch folds. What is added to what depends on the shape alone,
+// so the bits are the same each run.
+#include "cuda/kernels/dtypes.cuh"
+#include "cuda/kernels/index.cuh"
+#include "cuda/kernels/reduce_params.h"
+
+namespace strata::cuda {
+namespace {
+
+constexpr int kThreads = 256, kRun = 32;
+
+template <class T> struct WideOf { using type = double; };
+template <> struct WideOf<int64_t> { using type = int64_t; };
+
+template <class T> __device__ T lowest() {
+  if constexpr (TagOf<T>::value == kI64) return int64_t(0x8000000000000000ull);
+  else return T(-INFINITY);
+}
+template <class T> __device__ T highest() {
+  if constexpr (TagOf<T>::value == kI64) return 0x7fffffffffffffffll;
+  else return T(INFINITY);
+}
+
+struct Plus {
+  template <class T> static __device__ T identity() { return T(0); }
+  template <class T> static __device__ T both(T a, T b) { return a + b; }
+};
+struct Times {
+  template <class T> static __device__ T identity() { return T(1); }
+  template <class T> static __device__ T both(T a, T b) { return a * b; }
+};
+struct Larger {  // a NaN once met stays
+  template <class T> static __device__ T identity() { return lowest<T>(); }
+  template <class T> static __device__ T both(T a, T b) { return b > a || b != b ? b : a; }
+};
+struct Smaller {
+  template <class T> static __device__ T identity() { return highest<T>(); }
+  template <class T> static __device__ T both(T a, T b) { return b < a || b != b ? b : a; }
+};
+struct Either {  // of 0 and 1
+  template <class T> static __device__ T identity() { return T(0); }
+  template <class T> static __device__ T both(T a, T b) { return b > a ? b : a; }
+};
+struct Each {
+  template <class T> static __device__ T identity() { return T(1); }
+  template <class T> static __device__ T both(T a, T b) { return b < a ? b : a; }
+};
+struct Same {
+  template <class T> static __device__ T map(T v) { return v; }
+};
+struct NanToZero {
+  template <class T> static __device__ T map(T v) { return v == v ? v : T(0); }
+};
+struct Nonzero {
+  template <class T> static __device__ T map(T v) { return v != T(0) ? T(1) : T(0); }
+};
+struct Absolute {
+  template <class T> static __device__ T map(T v) { return v < T(0) ? -v : v; }
+};
+struct Squared {
+  template <class T> static __device__ T map(T v) { return v * v; }
+};
+
+template <class C, class M, class T> __device__ __forceinline__ void reduce(const ReduceParams& p) {
+  using Wide = typename WideOf<T>::type;
+  __shared__ Wide shared[kThreads];
+  const int per_result = kThreads / p.per_block, thread = threadIdx.x;
+  const int own = p.columns ? thread % p.per_block : thread / per_result;   // result, of those of the block
+  const int lane = p.columns ? thread / p.per_block : thread % per_result;  // thread, of those of the result
+  const int64_t result = int64_t(blockIdx.x) * p.per_block + own;
+  Wide total = C::template identity<Wide>();
+  if (result < p.kept.count) {
+    const int64_t begin = int64_t(blockIdx.y) * p.part, end = min(begin + p.part, p.gone.count);
+    const int64_t base = offset_of(p.kept, result);
+    if (p.vectors) {
+      constexpr int kItems = 16 / sizeof(T);
+      int64_t i = begin + int64_t(lane) * kItems;
+      while (i + kItems <= end) {
+        T run[kItems];
+#pragma unroll
+        for (int j = 0; j < kItems; ++j) run[j] = C::template identity<T>();
+        for (int k = 0; k < kRun / kItems && i + kItems <= end; ++k, i += int64_t(per_result) * kItems) {
+          T v[kItems];
+          load_vector<T>(element(p.x, p.x_type, base + i), p.x_type, v);
+#pragma unroll
+          for (int j = 0; j < kItems; ++j) run[j] = C::both(run[j], M::map(v[j]));
+        }
+#pragma unroll
+        for (int j = 0; j < kItems; ++j) total = C::both(total, Wide(run[j]));
+      }
+      for (; i < end; ++i) {  // fewer than a vector are left, for one thread
+        total = C::both(total, Wide(M::map(load<T>(element(p.x, p.x_type, base + i), p.x_type))));
+      }
+    } else {
+      for (int64_t i = begin + lane; i < end;) {
+        T run = C::template identity<T>();
+        for (int k = 0; k < kRun && i < end; ++k, i += per_result)
+          run = C::both(run, M::map(load<T>(element(p.x, p.x_type, base + offset_of(p.gone, i)), p.x_type)));
+        total = C::both(total, Wide(run));
+      }
+    }
+  }
+  shared[thread] = total;
+  for (int half = per_result / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (lane < half) shared[thread] = C::both(shared[thread], shared[thread + (p.columns ? half * p.per_block : half)]);
+  }
+  if (lane != 0 || result >= p.kept.count) return;
+  total = shared[thread];
+  int64_t at = 0;  // in the output
+  if (p.kept.dims == 1) {
+    at = result * p.out_stride[0];
+  } else {
+    uint32_t rest = uint32_t(result);
+    for (int d = 0; d < p.kept.dims; ++d) at += int64_t(split_off(rest, p.kept.size[d])) * p.out_stride[d];
+  }
+  if (p.partial) {
+    reinterpret_cast<Wide*>(p.partial)[int64_t(blockIdx.y) * p.kept.count + at] = total;
+    return;
+  }
+  if constexpr (TagOf<T>::value != kI64) {
+    if (p.divide != 1) total /= p.divide;
+    if (p.root) total = sqrt(total);
+    if (p.out_type == kF64) *reinterpret_cast<double*>(p.out + at * 8) = total;
+    else store<float>(const_cast<void*>(element(p.out, p.out_type, at)), p.out_type, float(total));
+  } else {
+    store<T>(const_cast<void*>(element(p.out, p.out_type, at)), p.out_type, total);
+  }
+}
+
+// --- places ----------------------------------------------------------------------------------------------------------
+
+template <class T, bool kLargest> __device__ __forceinline__ bool better(T a, int64_t i, T b, int64_t j) {  // is a before b?
+  const bool nan_a = a != a, nan_b = b != b;
+  if (nan_a || nan_b) return nan_a && (!nan_b || i < j);
+  if (a == b) return i < j;
+  return kLargest ? a > b : a < b;
+}
+
+template <class T, bool kLargest> __device__ __forceinline__ void arg_reduce(const ArgReduceParams& p) {
+  __shared__ T best_values[kThreads];
+  __shared__ int64_t best_places[kThreads];
+  const int per_result = kThreads / p.per_block, thread = threadIdx.x;
+  const int own = p.columns ? thread % p.per_block : thread / per_result;
+  const int lane = p.columns ? thread / p.per_block : thread % per_result;
+  const int64_t result = int64_t(blockIdx.x) * p.per_block + own;
+  T best = T(0);
+  int64_t place = 0x7fffffffffffffffll;  // none yet
+  if (result < p.kept.count) {
+    const int64_t base = offset_of(p.kept, result);
+    for (int64_t i = lane; i < p.count; i += per_result) {
+      const T v = load<T>(element(p.x, p.x_type, base + i * p.stride), p.x_type);
+      if (place == 0x7fffffffffffffffll || better<T, kLargest>(v, i, best, place)) best = v, place = i;
+    }
+  }
+  best_values[thread] = best, best_places[thread] = place;
+  for (int half = per_result / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (lane < half) {
+      const int other = thread + (p.columns ? half * p.per_block : half);
+      const T v = best_values[other];
+      const int64_t i = best_places[other];
+      if (i != 0x7fffffffffffffffll && better<T, kLargest>(v, i, best, place)) {
+        best = v, place = i;
+        best_values[thread] = best, best_places[thread] = place;
+      }
+    }
+  }
+  if (lane != 0 || result >= p.kept.count) return;
+  int64_t at = 0;
+  if (p.kept.dims == 1) {
+    at = result * p.out_stride[0];
+  } else {
+    uint32_t rest = uint32_t(result);
+    for (int d = 0; d < p.kept.dims; ++d) at += int64_t(split_off(rest, p.kept.size[d])) * p.out_stride[d];
+  }
+  reinterpret_cast<int64_t*>(p.places)[at] = place;
+  if (p.values) store<T>(const_cast<void*>(element(p.values, p.x_type, at)), p.x_type, best);
+}
+
+}  // namespace
+
+#define STRATA_FOLD(name, C, M)                                                                                 \
+  extern "C" __global__ void __launch_bounds__(256) name##_f32(ReduceParams p) { reduce<C, M, float>(p); }      \
+  extern "C" __global__ void __launch_bounds__(256) name##_f64(ReduceParams p) { reduce<C, M, double>(p); }     \
+  extern "C" __global__ void __launch_bounds__(256) name##_i64(ReduceParams p) { reduce<C, M, int64_t>(p); }
+STRATA_FOLD(Sum, Plus, Same)
+STRATA_FOLD(NanSum, Plus, NanToZero)
+STRATA_FOLD(CountNonzero, Plus, Nonzero)
+STRATA_FOLD(SumAbs, Plus, Absolute)
+STRATA_FOLD(SumSquares, Plus, Squared)
+STRATA_FOLD(Prod, Times, Same)
+STRATA_FOLD(Max, Larger, Same)
+STRATA_FOLD(Min, Smaller, Same)
+STRATA_FOLD(MaxAbs, Larger, Absolute)
+STRATA_FOLD(MinAbs, Smaller, Absolute)
+STRATA_FOLD(Any, Either, Nonzero)
+STRATA_FOLD(All, Each, Nonzero)
+
+#define STRATA_ARG(suffix, T)                                                                                           \
+  extern "C" __global__ void __launch_bounds__(256) ArgMax_##suffix(ArgReduceParams p) { arg_reduce<T, true>(p); }      \
+  extern "C" __global__ void __launch_bounds__(256) ArgMin_##suffix(ArgReduceParams p) { arg_reduce<T, false>(p); }
+STRATA_ARG(f32, float)
+STRATA_ARG(f64, double)
+STRATA_ARG(i64, int64_t)
+
+}  // namespace strata::cuda

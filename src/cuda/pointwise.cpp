@@ -1,0 +1,160 @@
+// Launches the kernels of cuda/kernels/pointwise.cuh: arguments to a walk over memory, a walk to parameters, and pieces of at most
+// 2^31 elements, so that the kernels compute with 32-bit offsets.
+#include "cuda/pointwise.h"
+
+#include <algorithm>
+
+#include "cuda/axes.h"
+#include "cuda/kernels/pointwise_params.h"
+#include "cuda/runtime/stream.h"
+#include "record/formula.h"
+#include "record/walk.h"
+
+namespace strata::cuda {
+namespace {
+
+constexpr uint32_t kThreads = 256;
+constexpr int64_t kMostOffset = INT32_MAX;  // in elements, of one launch
+static_assert(kPointwiseDims == kMaxDims && kPointwiseOperands == kMaxOperands && Walk::kMaxViews == kMaxOperands + 1);
+
+template <class T> uint64_t bits_of(T v) {
+  if constexpr (sizeof(T) == 4) return std::bit_cast<uint32_t>(v);
+  else return std::bit_cast<uint64_t>(v);
+}
+
+// The kernels of one functor for float, double and int64_t.
+struct Kernels {
+  Function of[3];
+  Kernels(const std::string& file, const std::string& name)
+      : of{{file, name + "_f32"}, {file, name + "_f64"}, {file, name + "_i64"}} {}
+  const Function& operator[](DType compute) const {
+    return of[compute == DType::F32 ? 0 : compute == DType::F64 ? 1 : 2];
+  }
+};
+
+const Kernels& kernels_of(const Formula& f) {
+  void* known = f.device.load(std::memory_order_acquire);
+  if (!known) {
+    std::string_view file = f.loops.header;  // "device/functors/unary_math.h"
+    file.remove_prefix(file.rfind('/') + 1);
+    file.remove_suffix(2);
+    auto* made = new Kernels(std::string(file), f.loops.name);
+    if (f.device.compare_exchange_strong(known, made, std::memory_order_acq_rel)) known = made;
+    else delete made;
+  }
+  return *static_cast<const Kernels*>(known);
+}
+
+// Launches for a walk that fits 32-bit offsets; halves it along its longest dimension where it does not.
+void launch(const Stream& stream, const Function& kernel, const Walk& w, PointwiseParams& p, const int* operand_of,
+            size_t compute_size) {
+  bool fits = w.total <= kMostOffset;
+  for (int k = 0; k < w.views && fits; ++k) {
+    int64_t reach = 0;
+    for (int d = 0; d < w.ndim; ++d) reach += (w.shape[d] - 1) * std::abs(w.view[k].step[d]);
+    fits = reach <= kMostOffset;
+  }
+  if (!fits) {
+    const auto d = static_cast<int>(std::max_element(w.shape, w.shape + w.ndim) - w.shape);
+    for (const bool second : {false, true}) {
+      const int64_t half = w.shape[d] / 2, size = second ? w.shape[d] - half : half;
+      Walk part = w.part(d, second ? half : 0, size);
+      launch(stream, kernel, part, p, operand_of, compute_size);
+    }
+    return;
+  }
+  p.count = static_cast<uint32_t>(w.total), p.ndim = w.ndim, p.dense = 1;
+  const int64_t items = 16 / static_cast<int64_t>(compute_size);
+  for (int k = 0; k < w.views; ++k) {
+    PointwiseParams::View& v = p.view[operand_of[k]];
+    v.data = reinterpret_cast<uint64_t>(w.view[k].data), v.type = static_cast<int32_t>(w.view[k].type);
+    const auto vector = static_cast<uint64_t>(items) * size_of(w.view[k].type);
+    p.dense &= w.ndim == 1 && w.view[k].step[0] == 1 && v.data % vector == 0;
+  }
+  for (int d = 0; d < w.ndim; ++d) {  // the kernel takes the fastest dimension first
+    const int from = w.ndim - 1 - d;
+    p.size[d] = divisor(static_cast<uint32_t>(w.shape[from]));
+    for (int k = 0; k < w.views; ++k) p.step[d][operand_of[k]] = static_cast<int32_t>(w.view[k].step[from]);
+  }
+  const int64_t per_block = kThreads * items;
+  stream.launch(kernel, {static_cast<uint32_t>((w.total + per_block - 1) / per_block)}, {kThreads}, 0, p);
+}
+
+void check_divisors(const Call& c, const Tensor& failed) {
+  STRATA_CHECK(failed.item<int32_t>() == 0, Runtime, "{}: ZeroDivisionError: an integer was divided by zero",
+               c.op.name);
+}
+}  // namespace
+
+void run_pointwise(const Call& c) {
+  const Formula& f = formula_of(c);
+  const TensorImpl& out = *c.out();
+  const DType common = common_type(f, c.args), compute = compute_type(common);
+  Walk w(out);
+  PointwiseParams p{};
+  int operand_of[Walk::kMaxViews] = {0};
+  dispatch_compute(common, [&]<class T>() {
+    T members[kMaxMembers];
+    read_members(f, c.args, members);
+    for (int k = 0; k < f.members; ++k) p.members[k] = bits_of(members[k]);
+    for (int k = 0; k < f.inputs; ++k) {
+      const Value& v = c.args[k];
+      if (v.tag == Tag::Tensor && v.tensor->device == out.device) {
+        operand_of[w.views] = k + 1;
+        w.add(*v.tensor);
+      } else if (v.tag == Tag::Tensor) {  // one element of host memory, with its own dtype's value
+        const Scalar s = Tensor(Ref<TensorImpl>::share(v.tensor)).item();
+        p.view[k + 1].number = bits_of(s.to<T>());
+      } else {
+        p.view[k + 1].number = bits_of(number_operand<T>(f, v, k, common));
+      }
+    }
+  });
+  if (w.total == 0) return;
+  w.collapse();
+  Tensor failed;
+  if (f.nonzero >= 0 && compute == DType::I64) {
+    failed = make_tensor({}, DType::I32, out.device);
+    fill(*failed, 0);
+    p.failed = reinterpret_cast<uint64_t>(failed.bytes());
+  }
+  launch(stream_of(out.device), kernels_of(f)[compute], w, p, operand_of, size_of(compute));
+  if (failed) check_divisors(c, failed);
+}
+
+// Copies are the pointwise kernel of the identity.
+void copy(const TensorImpl& to, const TensorImpl& from) {
+  if (to.numel == 0) return;
+  if (to.dtype == from.dtype && to.contiguous && from.contiguous && to.numel == from.numel)
+    return device_hooks.copy(to.data, to.device, from.data, from.device,
+                             static_cast<size_t>(to.numel) * size_of(to.dtype), false);
+  static const Kernels identity("copy", "Copy");
+  // The bits of equal dtypes are moved as integers; otherwise values are converted.
+  Walk w(to);
+  w.add(from);
+  w.collapse();
+  DType compute = compute_type(from.dtype);
+  if (to.dtype == from.dtype) {
+    constexpr DType kBits[] = {DType::U8, DType::I16, DType::I32, DType::I64};
+    const DType bits = kBits[std::countr_zero(size_of(to.dtype))];
+    compute = DType::I64, w.view[0].type = w.view[1].type = bits;
+  }
+  PointwiseParams p{};
+  const int operand_of[] = {0, 1};
+  launch(stream_of(to.device), identity[compute], w, p, operand_of, size_of(compute));
+}
+
+void fill(const TensorImpl& to, Scalar value) {
+  if (to.numel == 0) return;
+  static const Kernels identity("copy", "Copy");
+  Walk w(to);
+  w.collapse();
+  PointwiseParams p{};
+  const int operand_of[] = {0};
+  const DType compute = compute_type(to.dtype);
+  if (to.dtype == DType::Bool) value = value.to_double() != 0;
+  dispatch_compute(to.dtype, [&]<class T>() { p.view[1].number = bits_of(value.to<T>()); });
+  launch(stream_of(to.device), identity[compute], w, p, operand_of, size_of(compute));
+}
+
+}  // namespace strata::cuda

@@ -1,0 +1,242 @@
+#include "cuda/runtime/allocator.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/error.h"
+#include "record/op.h"
+
+namespace strata::cuda {
+namespace {
+
+constexpr size_t kUnit = 512;                    // blocks are multiples of it
+constexpr size_t kSmall = size_t{1} << 20;       // blocks up to here come from segments of their own
+constexpr size_t kSmallSegment = size_t{2} << 20;
+constexpr size_t kMiddle = size_t{10} << 20;     // larger ones get a segment that fits
+constexpr size_t kMiddleSegment = size_t{20} << 20;
+constexpr size_t kSegmentUnit = size_t{2} << 20;
+
+size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
+size_t segment_size(size_t size) {
+  return size <= kSmall ? kSmallSegment : size < kMiddle ? kMiddleSegment : round_up(size, kSegmentUnit);
+}
+std::string megabytes(size_t bytes) { return fmt::format("{:.2f} MiB", static_cast<double>(bytes) / (1 << 20)); }
+}  // namespace
+
+bool Allocator::BySize::operator()(const Block* a, const Block* b) const {
+  return std::tie(a->pool, a->stream, a->size, a->address) < std::tie(b->pool, b->stream, b->size, b->address);
+}
+
+Ref<Storage> Allocator::allocate(size_t bytes, driver::CUstream stream) {
+  gpu_.activate();
+  std::lock_guard lock(mutex_);
+  const uint64_t pool = capturing_ && stream == capturing_stream_ ? capturing_ : 0;
+  if (!pending_.empty() && !capturing_) poll(false);
+  STRATA_CHECK(bytes < size_t{1} << 48, OutOfMemory, "{}: {} bytes are more than any device has",
+               to_string(gpu_.device()), bytes);
+  const size_t size = std::max(kUnit, round_up(bytes, kUnit));
+  const bool small = size <= kSmall;
+  Block* b = take(size, small, stream, pool);
+  if (!b) b = grow(size, small, stream, pool);
+  if (!b && !capturing_) {  // what is cached for other sizes and streams may be enough
+    ++stats_.retries;
+    poll(true);
+    drop_free_segments();
+    b = grow(size, small, stream, pool);
+  }
+  if (!b) out_of_memory(bytes);
+  // The rest of the block stays free: always of small ones, of large ones when it is worth it.
+  if (const size_t rest = b->size - size; rest >= (small ? kUnit : kSmall + kUnit)) {
+    auto* tail = new Block{this, b->address + size, rest, 0, stream, pool, b, b->after, true, small, {}, {}, 0};
+    if (b->after) b->after->before = tail;
+    b->after = tail, b->size = size;
+    pools_[small].insert(tail);
+  }
+  b->requested = bytes, b->free = false;
+  b->op = thread_state.op ? thread_state.op->name : std::string();
+  live_.insert(b);
+  stats_.allocated += bytes, stats_.active += b->size, ++stats_.allocations;
+  stats_.peak_allocated = std::max(stats_.peak_allocated, stats_.allocated);
+  return adopt_memory(reinterpret_cast<void*>(b->address), bytes, release, b);
+}
+
+Allocator::Block* Allocator::take(size_t size, bool small, driver::CUstream stream, uint64_t pool) {
+  Block wanted{};
+  wanted.size = size, wanted.stream = stream, wanted.pool = pool;
+  const auto found = pools_[small].lower_bound(&wanted);
+  if (found == pools_[small].end() || (*found)->stream != stream || (*found)->pool != pool)
+    return nullptr;
+  // A large block is not broken up for a much smaller one.
+  if (!small && size < kMiddle && (*found)->size >= size + kMiddleSegment) return nullptr;
+  Block* b = *found;
+  pools_[small].erase(found);
+  return b;
+}
+
+Allocator::Block* Allocator::grow(size_t size, bool small, driver::CUstream stream, uint64_t pool) {
+  const size_t bytes = segment_size(size);
+  if (stats_.limit && stats_.reserved + bytes > stats_.limit) return nullptr;
+  driver::CUdeviceptr address = 0;
+  const driver::CUresult r = gpu_.table().cuMemAlloc(&address, bytes);
+  if (r == driver::kOutOfMemory) return nullptr;
+  gpu_.check(r, "allocate memory");
+  auto* b = new Block{this, address, bytes, 0, stream, pool, nullptr, nullptr, false, small, {}, {}, 0};
+  segments_[address] = {bytes, b};
+  stats_.reserved += bytes, ++stats_.segments;
+  stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
+  return b;
+}
+
+// Runs wherever the last tensor goes, also while the process ends: nothing may be thrown.
+void Allocator::release(void* block) {
+  auto* b = static_cast<Block*>(block);
+  try {
+    b->owner->give_back(b);
+  } catch (const std::exception&) {  // the device is dead, or the process a fork: the memory is gone with it
+  }
+}
+
+void Allocator::give_back(Block* b) {
+  std::lock_guard lock(mutex_);
+  live_.erase(b);
+  stats_.allocated -= b->requested, stats_.active -= b->size;
+  b->requested = 0;
+  if (b->other_users.empty()) return put_free(b);
+  gpu_.activate();
+  for (driver::CUstream user : b->other_users) {
+    driver::CUevent event = nullptr;
+    gpu_.check(gpu_.table().cuEventCreate(&event, driver::kEventDisableTiming), "create an event");
+    gpu_.check(gpu_.table().cuEventRecord(event, user), "record an event");
+    pending_.emplace_back(event, b);
+    ++b->waiting;
+  }
+  b->other_users.clear();
+}
+
+void Allocator::put_free(Block* b) {
+  const auto absorb = [&](Block* first, Block* second) {
+    first->size += second->size, first->after = second->after;
+    if (second->after) second->after->before = first;
+    delete second;
+  };
+  b->free = true, b->op.clear();
+  Pool& pool = pools_[b->small];
+  if (Block* next = b->after; next && next->free) pool.erase(next), absorb(b, next);
+  if (Block* previous = b->before; previous && previous->free) pool.erase(previous), absorb(previous, b), b = previous;
+  pool.insert(b);
+}
+
+// Blocks whose other users have finished become free. With `wait`, all do.
+void Allocator::poll(bool wait) {
+  std::erase_if(pending_, [&](auto& entry) {
+    auto& [event, block] = entry;
+    const driver::CUresult r = wait ? gpu_.table().cuEventSynchronize(event) : gpu_.table().cuEventQuery(event);
+    if (r == driver::kNotReady) return false;
+    gpu_.table().cuEventDestroy(event);
+    if (--block->waiting == 0) put_free(block);
+    return true;
+  });
+}
+
+void Allocator::drop_free_segments() {
+  for (auto it = segments_.begin(); it != segments_.end();) {
+    auto& [bytes, first] = it->second;
+    if (!first->free || first->after || first->pool || gpu_.table().cuMemFree(it->first) != driver::kSuccess) {
+      ++it;
+      continue;
+    }
+    pools_[first->small].erase(first);
+    stats_.reserved -= bytes, --stats_.segments;
+    delete first;
+    it = segments_.erase(it);
+  }
+}
+
+void Allocator::out_of_memory(size_t bytes) {
+  ++stats_.failures;
+  size_t free = 0, total = 0, largest = 0, cached = 0;
+  gpu_.table().cuMemGetInfo(&free, &total);
+  for (const Pool& pool : pools_)
+    for (const Block* b : pool) largest = std::max(largest, b->size), cached += b->size;
+  std::string text = fmt::format(
+    "{}: out of memory. Tried to allocate {}. The device has {}, of which {} are free; tensors hold {}, {} are cached "
+    "(largest free block {}).",
+    to_string(gpu_.device()), megabytes(bytes), megabytes(total), megabytes(free), megabytes(stats_.allocated),
+    megabytes(cached), megabytes(largest));
+  if (stats_.limit) text += fmt::format(" This process may reserve {}.", megabytes(stats_.limit));
+  std::map<std::string, std::pair<size_t, size_t>> holders;
+  for (const Block* b : live_) {
+    auto& [held, count] = holders[b->op.empty() ? "(outside of ops)" : b->op];
+    held += b->requested, ++count;
+  }
+  std::vector<std::pair<size_t, std::string>> most;
+  for (const auto& [op, h] : holders)
+    most.emplace_back(h.first, fmt::format("\n  {}: {} in {} tensors", op, megabytes(h.first), h.second));
+  std::sort(most.rbegin(), most.rend());
+  if (!most.empty()) text += "\nHeld by results of:";
+  for (size_t i = 0; i < std::min<size_t>(most.size(), 5); ++i) text += most[i].second;
+  text += "\nSmaller batches, no_grad() where no gradient is needed, and del of what is no longer used would help.";
+  fail(ErrorKind::OutOfMemory, std::move(text));
+}
+
+void Allocator::record_stream(Storage& storage, driver::CUstream stream) {
+  if (storage.release != release) return;
+  auto* b = static_cast<Block*>(storage.owner);
+  std::lock_guard lock(mutex_);
+  if (stream != b->stream) b->other_users.insert(stream);
+}
+
+void Allocator::begin_pool(uint64_t pool, driver::CUstream stream) {
+  std::lock_guard lock(mutex_);
+  STRATA_CHECK(!capturing_, Runtime, "{}: another graph is being captured", to_string(gpu_.device()));
+  poll(false);
+  capturing_ = pool, capturing_stream_ = stream;
+}
+void Allocator::end_pool() {
+  std::lock_guard lock(mutex_);
+  capturing_ = 0;
+}
+void Allocator::release_pool(uint64_t pool) {
+  std::lock_guard lock(mutex_);
+  for (const auto& [address, segment] : segments_) {
+    if (segment.second->pool != pool) continue;
+    for (Block* b = segment.second; b; b = b->after) {  // the order of a set must not change under it
+      if (b->free) pools_[b->small].erase(b);
+      b->pool = 0;
+      if (b->free) pools_[b->small].insert(b);
+    }
+  }
+}
+
+void Allocator::empty_cache() {
+  gpu_.activate();
+  std::lock_guard lock(mutex_);
+  poll(true);
+  drop_free_segments();
+}
+
+DeviceMemoryStats Allocator::stats() const {
+  std::lock_guard lock(mutex_);
+  return stats_;
+}
+void Allocator::reset_peak() {
+  std::lock_guard lock(mutex_);
+  stats_.peak_allocated = stats_.allocated, stats_.peak_reserved = stats_.reserved;
+}
+void Allocator::set_limit(size_t bytes) {
+  std::lock_guard lock(mutex_);
+  stats_.limit = bytes;
+}
+
+std::vector<Allocator::BlockInfo> Allocator::snapshot() const {
+  std::lock_guard lock(mutex_);
+  std::vector<BlockInfo> list;
+  for (const auto& [address, segment] : segments_) {
+    const Block* first = segment.second;
+    for (const Block* b = first; b; b = b->after)
+      list.push_back({b->address, address, b->size, b->requested, b->free, b->op});
+  }
+  return list;
+}
+
+}  // namespace strata::cuda

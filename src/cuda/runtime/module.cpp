@@ -1,0 +1,48 @@
+#include "cuda/runtime/module.h"
+
+#include "base/error.h"
+#include "cuda/runtime/images.h"
+
+namespace strata::cuda {
+
+driver::CUmodule Modules::load(const std::string& file) {
+  const Image* image = nullptr;
+  for (const Image& i : images())
+    if (file == i.name) image = &i;
+  if (!image) fail(ErrorKind::Internal, fmt::format("there are no device kernels of the name '{}'", file));
+  const driver::Table& t = gpu_.table();
+  driver::CUmodule module = nullptr;
+  // Machine code where there is some for this device; the driver says so. The virtual GPU reads PTX only.
+  driver::CUresult r = driver::kNoBinaryForGpu;
+  if (gpu_.runtime.type == DeviceType::Cuda && image->fatbin != image->end)
+    r = t.cuModuleLoadData(&module, image->fatbin);
+  if (r == driver::kNoBinaryForGpu || r == driver::kInvalidImage) {
+    char log[4096] = "";
+    int options[] = {driver::kJitErrorLog, driver::kJitErrorLogBytes};
+    void* values[] = {log, reinterpret_cast<void*>(sizeof log)};
+    r = t.cuModuleLoadDataEx(&module, image->ptx, 2, options, values);
+    if (r != driver::kSuccess) gpu_.refuse(r, fmt::format("load the kernels of {}.cu\n{}", file, log).c_str());
+  }
+  gpu_.check(r, "load kernels");
+  return module;
+}
+
+driver::CUfunction Modules::find(const std::string& file, const std::string& kernel) {
+  gpu_.activate();
+  std::lock_guard lock(mutex_);
+  driver::CUmodule& module = modules_[file];
+  if (!module) module = load(file);
+  driver::CUfunction function = nullptr;
+  gpu_.check(gpu_.table().cuModuleGetFunction(&function, module, kernel.c_str()), "find a kernel");
+  return function;
+}
+
+driver::CUfunction Function::on(Gpu& gpu) const {
+  if (gpu.index >= kRemembered) return gpu.modules->find(file_, kernel_);
+  std::atomic<driver::CUfunction>& f = loaded_[gpu.runtime.type == DeviceType::Vgpu][gpu.index];
+  driver::CUfunction found = f.load(std::memory_order_acquire);
+  if (!found) f.store(found = gpu.modules->find(file_, kernel_), std::memory_order_release);
+  return found;
+}
+
+}  // namespace strata::cuda

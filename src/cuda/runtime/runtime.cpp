@@ -1,0 +1,194 @@
+#include "cuda/runtime/runtime.h"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "cuda/driver/vgpu.h"
+#include "cuda/runtime/allocator.h"
+#include "cuda/runtime/images.h"
+#include "cuda/runtime/module.h"
+#include "record/op.h"
+
+namespace strata::cuda {
+namespace {
+
+std::atomic<bool> forked{false};  // this process is a child of one that had opened a device
+
+STRATA_THREAD_LOCAL const Gpu* active = nullptr;  // whose context is current on this thread
+STRATA_THREAD_LOCAL int8_t current[2] = {0, 0};
+int slot(DeviceType type) { return type == DeviceType::Vgpu; }
+
+// A list such as "ampere,hopper-lite", one virtual device each.
+driver::VgpuOptions options_from_environment() {
+  driver::VgpuOptions o;
+  if (const char* list = std::getenv("STRATA_VGPU_DEVICES"); list && *list) {
+    o.profiles.clear();
+    for (const char* p = list; *p;) {
+      const char* end = p;
+      while (*end && *end != ',') ++end;
+      o.profiles.emplace_back(p, end);
+      p = *end ? end + 1 : end;
+    }
+  }
+  if (const char* seed = std::getenv("STRATA_VGPU_DELAYED"); seed && *seed)
+    o.delayed = true, o.seed = std::strtoull(seed, nullptr, 10);
+  if (const char* checks = std::getenv("STRATA_VGPU_CHECK"))
+    o.check_memory = std::string_view(checks).find("memory") != std::string_view::npos;
+  return o;
+}
+
+struct Slot {
+  std::once_flag once;
+  std::atomic<Runtime*> runtime{nullptr};
+  std::string why;
+};
+Slot& slot_of(DeviceType type) {
+  static auto* const slots = new Slot[2];
+  return slots[slot(type)];
+}
+
+void open(DeviceType type, Slot& s) {
+  if (images().empty()) {
+    s.why = "this build of Strata has no device kernels; configure with -DSTRATA_CUDA=ON, which needs nvcc";
+    return;
+  }
+  const driver::Table* table = nullptr;
+  if (type == DeviceType::Vgpu) table = &driver::open_vgpu(options_from_environment());
+  else table = driver::libcuda();
+  if (!table) {
+    s.why = driver::why_not();
+    return;
+  }
+  if (const driver::CUresult r = table->cuInit(0); r != driver::kSuccess) {
+    s.why = fmt::format("the driver does not start (code {})", r);
+    return;
+  }
+  static std::once_flag watch;
+  std::call_once(watch, [] { pthread_atfork(nullptr, nullptr, [] { forked = true; }); });
+  s.runtime = new Runtime(type, *table);  // never deleted: tensors may outlive everything else
+  devices_in_use = true;
+}
+
+Slot& ensure(DeviceType type) {
+  Slot& s = slot_of(type);
+  std::call_once(s.once, [&] { open(type, s); });
+  return s;
+}
+
+// After these the context is lost.
+bool is_sticky(driver::CUresult code) {
+  return code == driver::kIllegalAddress || code == driver::kLaunchTimeout || code == driver::kIllegalInstruction ||
+         code == driver::kMisalignedAddress || code == driver::kLaunchFailed || code == 710 /* device-side assert */ ||
+         code == 714 || code == 717 || code == 718 || code == 214 /* uncorrectable memory error */;
+}
+}  // namespace
+
+Runtime::Runtime(DeviceType device_type, const driver::Table& driver_table) : type(device_type), table(driver_table) {
+  int count = 0;
+  table.cuDeviceGetCount(&count);
+  gpus_.resize(static_cast<size_t>(count));
+}
+
+Runtime& Runtime::get(DeviceType type) {
+  Slot& s = ensure(type);
+  Runtime* r = s.runtime.load(std::memory_order_acquire);
+  STRATA_CHECK(r, Runtime, "device '{}' is not available: {}", to_string(Device{type, -1}), s.why);
+  return *r;
+}
+Runtime* Runtime::opened(DeviceType type) { return slot_of(type).runtime.load(std::memory_order_acquire); }
+std::string Runtime::why_not(DeviceType type) { return ensure(type).why; }
+
+Gpu& Runtime::operator[](int index) {
+  STRATA_CHECK(index >= 0 && index < count(), Runtime,
+               "device '{}' is not available: invalid device ordinal; this machine has {} ({})",
+               to_string(Device{type, static_cast<int8_t>(index)}), count(),
+               count() == 1 ? fmt::format("'{}'", to_string(Device{type, 0}))
+                            : fmt::format("up to '{}'", to_string(Device{type, static_cast<int8_t>(count() - 1)})));
+  std::unique_ptr<Gpu>& gpu = gpus_[static_cast<size_t>(index)];
+  std::lock_guard lock(mutex_);
+  if (!gpu) gpu = std::make_unique<Gpu>(*this, index);
+  return *gpu;
+}
+
+Gpu& Runtime::gpu(Device d) { return get(d.type)[d.index < 0 ? current_index(d.type) : d.index]; }
+
+std::string Runtime::describe(driver::CUresult code) const {
+  const char *name = nullptr, *text = nullptr;
+  table.cuGetErrorName(code, &name);
+  table.cuGetErrorString(code, &text);
+  std::string s = fmt::format("{} ({})", name ? name : "unknown error", code);
+  if (text) s += fmt::format(": {}", text);
+  if (type == DeviceType::Vgpu && !driver::vgpu_message().empty()) s += "\n" + driver::vgpu_message();
+  return s;
+}
+
+int current_index(DeviceType type) { return current[slot(type)]; }
+void set_current_index(DeviceType type, int index) {
+  Runtime::get(type)[index].activate();
+  current[slot(type)] = static_cast<int8_t>(index);
+}
+
+Gpu::Gpu(Runtime& owner, int ordinal) : runtime(owner), index(ordinal) {
+  const driver::Table& t = table();
+  driver::CUdevice d = 0;
+  check(t.cuDeviceGet(&d, ordinal), "open the device");
+  check(t.cuDevicePrimaryCtxRetain(&context, d), "open the device's context");
+  char name[256] = "";
+  t.cuDeviceGetName(name, sizeof name, d);
+  properties.name = name;
+  t.cuDeviceTotalMem(&properties.total_memory, d);
+  const auto read = [&](int& value, int attribute) { t.cuDeviceGetAttribute(&value, attribute, d); };
+  read(properties.major, driver::kMajor), read(properties.minor, driver::kMinor);
+  read(properties.multiprocessors, driver::kMultiprocessors), read(properties.warp_size, driver::kWarpSize);
+  read(properties.max_threads_per_block, driver::kMaxThreadsPerBlock);
+  read(properties.max_threads_per_multiprocessor, driver::kThreadsPerMultiprocessor);
+  read(properties.registers_per_multiprocessor, driver::kRegistersPerMultiprocessor);
+  read(properties.shared_per_block, driver::kSharedPerBlock), read(properties.shared_per_block_optin, driver::kSharedOptin);
+  read(properties.shared_per_multiprocessor, driver::kSharedPerMultiprocessor);
+  read(properties.l2_bytes, driver::kL2Bytes), read(properties.clock_khz, driver::kClockRate);
+  for (int k = 0; k < 3; ++k) read(properties.max_grid[k], driver::kMaxGridDimX + k);
+  allocator = std::make_unique<Allocator>(*this);
+  modules = std::make_unique<Modules>(*this);
+}
+Gpu::~Gpu() = default;
+
+Device Gpu::device() const { return {runtime.type, static_cast<int8_t>(index)}; }
+const driver::Table& Gpu::table() const { return runtime.table; }
+
+void Gpu::activate() const {
+  if (active == this && cause_.empty() && !forked.load(std::memory_order_relaxed)) [[likely]]
+    return;
+  STRATA_CHECK(!forked.load(std::memory_order_relaxed), Runtime,
+               "Cannot re-initialize CUDA in forked subprocess: device '{}' was opened before fork(); start workers with "
+               "the 'spawn' method",
+               to_string(device()));
+  {
+    std::lock_guard lock(mutex_);
+    STRATA_CHECK(cause_.empty(), Runtime,
+                 "device '{}' has stopped and takes no more work in this process. It died of: {}\nThe CPU stays usable; "
+                 "restart the process to use the device again.",
+                 to_string(device()), cause_);
+  }
+  check(table().cuCtxSetCurrent(context), "make the device's context current");
+  active = this;
+}
+
+bool Gpu::dead() const {
+  std::lock_guard lock(mutex_);
+  return !cause_.empty();
+}
+
+void Gpu::refuse(driver::CUresult code, const char* what) const {
+  std::string text = fmt::format("{}{} could not {}: {}", thread_state.op ? fmt::format("{}: ", thread_state.op->name) : "",
+                                 to_string(device()), what, runtime.describe(code));
+  if (is_sticky(code)) {
+    std::lock_guard lock(mutex_);
+    if (cause_.empty()) cause_ = text;
+  }
+  fail(code == driver::kOutOfMemory ? ErrorKind::OutOfMemory : ErrorKind::Runtime, std::move(text));
+}
+
+}  // namespace strata::cuda

@@ -1,0 +1,86 @@
+// Runtime: the devices behind one driver table. `cuda` (libcuda) and `vgpu` (the virtual GPU) are two runtimes over the same code.
+#pragma once
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cuda/driver/api.h"
+#include "tensor/device.h"
+
+namespace strata::cuda {
+
+class Allocator;
+class Modules;
+class Runtime;
+
+struct Properties {
+  std::string name;
+  size_t total_memory = 0;
+  int major = 0, minor = 0, multiprocessors = 0, warp_size = 32;
+  int max_threads_per_block = 0, max_threads_per_multiprocessor = 0, registers_per_multiprocessor = 0;
+  int shared_per_block = 0, shared_per_block_optin = 0, shared_per_multiprocessor = 0;
+  int l2_bytes = 0, clock_khz = 0;
+  int max_grid[3] = {};
+};
+
+// One device: its primary context and what belongs to it. Lives until the process ends, so that memory may be given back at
+// any time, in any order.
+class STRATA_API Gpu {
+ public:
+  Gpu(Runtime& owner, int ordinal);
+  ~Gpu();
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+
+  // Makes the context current on this thread. Throws where the device has died, or the process is a fork of the one that
+  // opened it.
+  void activate() const;
+  // Throws for a code other than success: what was being done, the code's name and text. One that the device does not
+  // survive is remembered, with the op that ran.
+  void check(driver::CUresult code, const char* what) const {
+    if (code != driver::kSuccess) [[unlikely]]
+      refuse(code, what);
+  }
+  [[noreturn]] void refuse(driver::CUresult code, const char* what) const;
+  bool dead() const;
+  Device device() const;
+  const driver::Table& table() const;
+
+  Runtime& runtime;
+  const int index;
+  driver::CUcontext context = nullptr;
+  Properties properties;
+  std::unique_ptr<Allocator> allocator;
+  std::unique_ptr<Modules> modules;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::string cause_;  // of its death
+};
+
+class STRATA_API Runtime {
+ public:
+  static Runtime& get(DeviceType type);         // opens the driver at the first call; throws where there is none
+  static Runtime* opened(DeviceType type);      // null: nobody has asked yet, or it cannot be had
+  static std::string why_not(DeviceType type);  // empty: it can be had
+  static Gpu& gpu(Device d);                    // a device with its number, or the current one
+
+  Runtime(DeviceType type, const driver::Table& table);
+  int count() const { return static_cast<int>(gpus_.size()); }
+  Gpu& operator[](int index);
+  std::string describe(driver::CUresult code) const;  // "CUDA_ERROR_OUT_OF_MEMORY: out of memory"
+
+  const DeviceType type;
+  const driver::Table& table;
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Gpu>> gpus_;  // opened when first used
+};
+
+// The device that a name without a number means, per thread and device type.
+STRATA_API int current_index(DeviceType type);
+STRATA_API void set_current_index(DeviceType type, int index);
+
+}  // namespace strata::cuda

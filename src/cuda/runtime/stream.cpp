@@ -1,0 +1,94 @@
+#include "cuda/runtime/stream.h"
+
+#include <map>
+
+#include "base/error.h"
+#include "base/trace.h"
+#include "record/op.h"
+
+namespace strata::cuda {
+namespace {
+
+// What a thread has set; few ever do, so a thread that has not costs nothing.
+thread_local std::map<const Gpu*, Stream>* chosen = nullptr;
+struct Janitor {
+  ~Janitor() { delete std::exchange(chosen, nullptr); }
+};
+
+[[noreturn, gnu::cold]] void refuse_launch(const Gpu& gpu, const Function& f, Grid grid, Grid block, uint32_t shared) {
+  const Properties& p = gpu.properties;
+  fail(ErrorKind::Internal,
+       fmt::format("{}: kernel {} cannot be launched on {} with a grid of {}x{}x{}, blocks of {}x{}x{} threads and {} bytes "
+                   "of shared memory; the device allows {}x{}x{}, {} threads and {} bytes",
+                   thread_state.op ? thread_state.op->name : "launch", f.name(), to_string(gpu.device()), grid.x, grid.y,
+                   grid.z, block.x, block.y, block.z, shared, p.max_grid[0], p.max_grid[1], p.max_grid[2],
+                   p.max_threads_per_block, p.shared_per_block_optin));
+}
+}  // namespace
+
+Stream Stream::standard(Gpu& gpu) { return {gpu, nullptr, nullptr}; }
+
+Stream Stream::current(Gpu& gpu) {
+  if (chosen) [[unlikely]]
+    if (const auto found = chosen->find(&gpu); found != chosen->end()) return found->second;
+  return standard(gpu);
+}
+
+void Stream::set_current(const Stream& s) {
+  static thread_local Janitor janitor;
+  (void)janitor;
+  if (!chosen) chosen = new std::map<const Gpu*, Stream>;
+  chosen->insert_or_assign(&s.gpu(), s);
+}
+
+Stream Stream::create(Gpu& gpu, int priority) {
+  gpu.activate();
+  driver::CUstream handle = nullptr;
+  gpu.check(gpu.table().cuStreamCreateWithPriority(&handle, driver::kStreamNonBlocking, priority), "create a stream");
+  return {gpu, handle, std::shared_ptr<void>(handle, [&gpu](void* h) {
+            try {
+              gpu.activate();
+              gpu.table().cuStreamDestroy(static_cast<driver::CUstream>(h));
+            } catch (const Error&) {}  // a dead device has no streams
+          })};
+}
+
+void Stream::launch_with(const Function& f, Grid grid, Grid block, uint32_t shared_bytes, void** params) const {
+  Gpu& gpu = *gpu_;
+  gpu.activate();
+  const Properties& p = gpu.properties;
+  const auto fits = [&](uint32_t n, int k) { return n > 0 && n <= static_cast<uint32_t>(p.max_grid[k]); };
+  if (!fits(grid.x, 0) || !fits(grid.y, 1) || !fits(grid.z, 2) ||
+      uint64_t{block.x} * block.y * block.z > static_cast<uint64_t>(p.max_threads_per_block) ||
+      shared_bytes > static_cast<uint32_t>(p.shared_per_block_optin)) [[unlikely]]
+    refuse_launch(gpu, f, grid, block, shared_bytes);
+  trace::Span span(trace::Layer::Runtime, "launch");
+  if (span.active()) [[unlikely]]
+    span.detail(fmt::format("{} <<<{}x{}x{}, {}x{}x{}, {}>>>", f.name(), grid.x, grid.y, grid.z, block.x, block.y,
+                            block.z, shared_bytes));
+  const driver::CUfunction function = f.on(gpu);
+  if (shared_bytes > static_cast<uint32_t>(p.shared_per_block)) [[unlikely]]
+    gpu.check(gpu.table().cuFuncSetAttribute(function, driver::kFunctionMaxDynamicShared, static_cast<int>(shared_bytes)),
+              "ask for shared memory");
+  const driver::CUresult r = gpu.table().cuLaunchKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                                                        shared_bytes, handle_, params, nullptr);
+  if (r != driver::kSuccess) [[unlikely]]
+    gpu.refuse(r, fmt::format("launch kernel {}", f.name()).c_str());
+}
+
+void Stream::synchronize() const {
+  gpu_->activate();
+  gpu_->check(gpu_->table().cuStreamSynchronize(handle_), "finish the work of a stream");
+}
+
+bool Stream::query() const {
+  gpu_->activate();
+  const driver::CUresult r = gpu_->table().cuStreamQuery(handle_);
+  if (r == driver::kNotReady) return false;
+  gpu_->check(r, "ask whether a stream is done");
+  return true;
+}
+
+Stream stream_of(Device d) { return Stream::current(Runtime::gpu(d)); }
+
+}  // namespace strata::cuda

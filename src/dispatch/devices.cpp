@@ -1,0 +1,58 @@
+#include "dispatch/devices.h"
+
+namespace strata {
+
+Device device_of_call(const OpRecord& op, const Args& args) {
+  const bool numbers = op.formulas != nullptr;
+  Device found;
+  const TensorImpl* host = nullptr;  // a tensor of the CPU that counts
+  bool any = false;
+  const auto see = [&](const TensorImpl& t) {
+    any = true;
+    if (t.device.type == DeviceType::Cpu) {
+      if (!(numbers && t.ndim == 0)) host = &t;
+      return;
+    }
+    if (found.type == DeviceType::Cpu) found = t.device;
+    STRATA_CHECK(found == t.device || op.crosses, Runtime,
+                 "{}: Expected all tensors to be on the same device, but found at least two devices, {} and {}!",
+                 op.name, to_string(found), to_string(t.device));
+  };
+  for (const Value& v : args) {
+    if (v.tag == Tag::Tensor) see(*v.tensor);
+    else if (v.tag == Tag::Tensors)
+      for (const Tensor& t : v.tensor_list())
+        if (t) see(*t);
+  }
+  if (!any) return thread_state.default_device;
+  STRATA_CHECK(found.type == DeviceType::Cpu || !host || op.crosses, Runtime,
+               "{}: Expected all tensors to be on the same device, but found at least two devices, {} and cpu!", op.name,
+               to_string(found));
+  return found;
+}
+
+Device device_of_run(const Call& c) {
+  const Device out = c.outs[0]->device;
+  if (out.type != DeviceType::Cpu || !c.op.crosses) return out;
+  for (const Value& v : c.args)
+    if (v.tag == Tag::Tensor && v.tensor->device.type != DeviceType::Cpu) return v.tensor->device;
+  return out;
+}
+
+void refuse_device(const OpRecord& op, Device device) {
+  fail(ErrorKind::NotImplemented,
+       fmt::format("Could not run '{}' on device '{}': the op has no kernel for it. Copy its inputs to the CPU with "
+                   ".cpu() and the result back with .to('{}').",
+                   op.name, to_string(device), to_string(device)));
+}
+
+OnDeviceOf::OnDeviceOf(const Args& args) : before_(thread_state.default_device) {
+  for (const Value& v : args) {
+    if (v.tag == Tag::Tensor && v.tensor->device.type != DeviceType::Cpu) enter(v.tensor->device);
+    else if (v.tag == Tag::Tensors)
+      for (const Tensor& t : v.tensor_list())
+        if (t && t.device().type != DeviceType::Cpu) enter(t.device());
+  }
+}
+
+}  // namespace strata

@@ -1,0 +1,77 @@
+// Ops that devices leave to the CPU: inputs are copied to the host, results back. The kernel's name says so.
+#include "base/trace.h"
+#include "dispatch/devices.h"
+
+namespace strata {
+namespace {
+
+// The arguments with their tensors replaced by f(tensor), and what keeps those alive.
+struct MappedArgs {
+  Args args;
+  std::vector<Tensor> tensors;
+  std::vector<std::vector<Tensor>> lists;
+
+  template <class F> MappedArgs(const Args& from, const F& f) : args(from) {
+    for (uint32_t i = 0; i < args.size; ++i) {
+      if (args.is_tensor(i)) {
+        args[i] = Value(tensors.emplace_back(f(from.share(i))));
+      } else if (args[i].tag == Tag::Tensors) {
+        std::vector<Tensor>& list = lists.emplace_back();
+        for (const Tensor& t : from[i].tensor_list()) list.push_back(t ? f(t) : Tensor());
+        args[i] = Value(TensorList(std::span<const Tensor>(list)));
+      } else if (args[i].tag == Tag::Device) {
+        args[i] = Value(Device{});
+      }
+    }
+  }
+};
+
+Tensor moved(const Tensor& t, Device device) {
+  if (!t || t.device() == device) return t;
+  static const OpRecord& to = find_op("to", "device");
+  Args args = to.defaults;
+  args[0] = Value(t), args[1] = Value(device);
+  return call(to, args);
+}
+}  // namespace
+
+void run_on_host(const Call& c) {
+  static const OpRecord& copy = find_op("copy");
+  const MappedArgs host(c.args, [](const Tensor& t) { return t.device().type == DeviceType::Cpu ? t : to_host(*t); });
+  std::vector<Tensor> outs(c.op.outputs);
+  for (uint32_t o = 0; o < c.op.outputs; ++o) {
+    outs[o] = shape_only(*c.outs[o]);
+    outs[o]->device = {};
+    outs[o]->set_contiguous_strides();
+    outs[o]->allocate();
+  }
+  const Call call{c.op, host.args, outs.data()};
+  const Kernel* chosen = &c.op.kernels.back();
+  for (const Kernel& k : c.op.kernels)
+    if (!k.when || !k.when(call)) {
+      chosen = &k;
+      break;
+    }
+  chosen->run(call);
+  for (uint32_t o = 0; o < c.op.outputs; ++o) call_inplace(copy, Args(alias(*c.outs[o]), outs[o], false));
+}
+
+void compose_on_host(const OpRecord& op, const Args& args, Results& results) {
+  const Device device = device_of_call(op, args);
+  if (device.type == DeviceType::Cpu) return op.composite_fn(args, results);
+  const Kernel& k = op.cuda_kernels[0];
+  if (thread_state.explain) [[unlikely]]
+    thread_state.explain->lines.push_back({&op, &k, nullptr});
+  trace::Span span(trace::Layer::Kernel, k.name);
+  const MappedArgs host(args, [](const Tensor& t) { return moved(t, {}); });
+  {
+    const OnDeviceOf scope{Device{}};
+    op.composite_fn(host.args, results);
+  }
+  if (results.list)
+    for (Tensor& t : *results.list) t = moved(t, device);
+  else
+    for (uint32_t o = 0; o < op.outputs; ++o) results.outs[o] = moved(results.outs[o], device);
+}
+
+}  // namespace strata

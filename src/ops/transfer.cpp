@@ -1,0 +1,46 @@
+#include "ops/transfer.h"
+
+#include "cpu/copy.h"
+#include "cuda/pointwise.h"
+
+namespace strata {
+namespace {
+
+void copy_on(const TensorImpl& to, const TensorImpl& from) {
+  if (to.device.type == DeviceType::Cpu) cpu::copy(to, from);
+  else cuda::copy(to, from);
+}
+
+// A contiguous tensor of this shape, dtype and device.
+Tensor staging(const TensorImpl& like, DType dtype, Device device) { return make_tensor(like.sizes(), dtype, device); }
+
+// Between devices bytes move as they are: both sides of the crossing are contiguous and of one dtype. Converting and
+// broadcasting happen on the side where there is less to move.
+void cross(const TensorImpl& to, const TensorImpl& from, bool wait) {
+  const bool widens = size_of(to.dtype) > size_of(from.dtype) || to.numel != from.numel;
+  const TensorImpl& shape = widens ? from : to;
+  const DType dtype = widens ? from.dtype : to.dtype;
+  Tensor source = alias(from), target = alias(to);
+  if (!from.contiguous || from.dtype != dtype) {
+    source = staging(from, dtype, from.device);
+    copy_on(*source, from);
+  }
+  if (!to.contiguous || to.dtype != dtype || to.numel != shape.numel) target = staging(shape, dtype, to.device);
+  const bool staged = source.bytes() != from.data || target.bytes() != to.data;
+  device_hooks.copy(target.bytes(), to.device, source.bytes(), from.device,
+                    static_cast<size_t>(shape.numel) * size_of(dtype), wait || staged);
+  if (target.bytes() != to.data) copy_on(to, *target);
+}
+}  // namespace
+
+void copy_values(const TensorImpl& to, const TensorImpl& from, bool wait) {
+  if (to.device == from.device) return copy_on(to, from);
+  if (to.numel) cross(to, from, wait);
+}
+
+void fill_values(const TensorImpl& to, Scalar value) {
+  if (to.device.type == DeviceType::Cpu) cpu::fill(to, value);
+  else cuda::fill(to, value);
+}
+
+}  // namespace strata

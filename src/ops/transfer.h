@@ -1,0 +1,12 @@
+// Copies and fills wherever the memory lies, for kernels that do nothing else: they serve the CPU and devices alike.
+#pragma once
+#include "tensor/tensor.h"
+
+namespace strata {
+
+// to = from, converted and broadcast, also between devices. Returns when host memory may be used again, unless `wait` is
+// false and that memory is pinned.
+void copy_values(const TensorImpl& to, const TensorImpl& from, bool wait = true);
+void fill_values(const TensorImpl& to, Scalar value);
+
+}  // namespace strata

@@ -1,0 +1,350 @@
+// Devices from Python: what strata.cuda and strata.vgpu are made of. The first argument of each function is the device type's name.
+#include "cuda/driver/vgpu.h"
+#include "cuda/runtime/allocator.h"
+#include "cuda/runtime/graph.h"
+#include "cuda/runtime/host_memory.h"
+#include "python/binding.h"
+
+namespace strata::python {
+namespace {
+
+using cuda::Event;
+using cuda::Gpu;
+using cuda::Graph;
+using cuda::Runtime;
+using cuda::Stream;
+
+DeviceType type_of(const char* name) { return device_from_name(name).type; }
+
+// Calls f(device type, number), from Python arguments (name, number).
+template <class F> PyObject* with_device(PyObject* args, const F& f) {
+  const char* name = nullptr;
+  int index = -1;
+  if (!PyArg_ParseTuple(args, "s|i", &name, &index)) return nullptr;
+  return guarded([&]() -> PyObject* { return f(type_of(name), index); });
+}
+template <class F> PyObject* with_gpu(PyObject* args, const F& f) {
+  return with_device(args, [&](DeviceType type, int index) -> PyObject* {
+    return f(Runtime::get(type)[index < 0 ? cuda::current_index(type) : index]);
+  });
+}
+
+PyObject* why_not(PyObject*, PyObject* args) {
+  return with_device(args, [](DeviceType type, int) -> PyObject* {
+    const std::string why = Runtime::why_not(type);
+    return why.empty() ? Py_NewRef(Py_None) : PyUnicode_FromString(why.c_str());
+  });
+}
+PyObject* device_count(PyObject*, PyObject* args) {
+  return with_device(args, [](DeviceType type, int) -> PyObject* {
+    return PyLong_FromLong(Runtime::why_not(type).empty() ? Runtime::get(type).count() : 0);
+  });
+}
+PyObject* is_initialized(PyObject*, PyObject* args) {
+  return with_device(args, [](DeviceType type, int) { return PyBool_FromLong(Runtime::opened(type) != nullptr); });
+}
+PyObject* current_device(PyObject*, PyObject* args) {
+  return with_device(args, [](DeviceType type, int) { return PyLong_FromLong(cuda::current_index(type)); });
+}
+PyObject* set_device(PyObject*, PyObject* args) {
+  return with_device(args, [](DeviceType type, int index) -> PyObject* {
+    cuda::set_current_index(type, index);
+    Py_RETURN_NONE;
+  });
+}
+PyObject* properties(PyObject*, PyObject* args) {
+  return with_gpu(args, [](const Gpu& g) -> PyObject* {
+    const cuda::Properties& p = g.properties;
+    return Py_BuildValue(
+      "{s:s,s:i,s:i,s:n,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i}", "name", p.name.c_str(), "major", p.major, "minor",
+      p.minor, "total_memory", static_cast<Py_ssize_t>(p.total_memory), "multi_processor_count", p.multiprocessors,
+      "warp_size", p.warp_size, "max_threads_per_block", p.max_threads_per_block, "max_threads_per_multi_processor",
+      p.max_threads_per_multiprocessor, "regs_per_multiprocessor", p.registers_per_multiprocessor,
+      "shared_memory_per_block", p.shared_per_block, "shared_memory_per_block_optin", p.shared_per_block_optin,
+      "L2_cache_size", p.l2_bytes, "clock_rate", p.clock_khz);
+  });
+}
+PyObject* synchronize(PyObject*, PyObject* args) {
+  return with_gpu(args, [](const Gpu& g) -> PyObject* {
+    {
+      WithoutGil unlock;
+      device_hooks.synchronize(g.device());
+    }
+    Py_RETURN_NONE;
+  });
+}
+
+// --- memory ----------------------------------------------------------------------------------------------------------
+
+PyObject* memory_stats(PyObject*, PyObject* args) {
+  return with_gpu(args, [](const Gpu& g) -> PyObject* {
+    const cuda::DeviceMemoryStats s = g.allocator->stats();
+    const auto n = [](size_t v) { return static_cast<Py_ssize_t>(v); };
+    return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n}", "allocated", n(s.allocated), "active", n(s.active),
+                         "reserved", n(s.reserved), "peak_allocated", n(s.peak_allocated), "peak_reserved",
+                         n(s.peak_reserved), "allocations", n(s.allocations), "segments", n(s.segments), "retries",
+                         n(s.retries), "failures", n(s.failures));
+  });
+}
+PyObject* memory_snapshot(PyObject*, PyObject* args) {
+  return with_gpu(args, [](const Gpu& g) -> PyObject* {
+    Object list(need(PyList_New(0)));
+    for (const cuda::Allocator::BlockInfo& b : g.allocator->snapshot()) {
+      const Object item(need(Py_BuildValue(
+        "{s:K,s:K,s:n,s:n,s:s,s:s}", "address", static_cast<unsigned long long>(b.address), "segment",
+        static_cast<unsigned long long>(b.segment), "size", static_cast<Py_ssize_t>(b.size), "requested_size",
+        static_cast<Py_ssize_t>(b.requested), "state", b.free ? "inactive" : "active_allocated", "op", b.op.c_str())));
+      need(PyList_Append(list.get(), item.get()));
+    }
+    return list.release();
+  });
+}
+PyObject* empty_device_cache(PyObject*, PyObject* args) {
+  return with_device(args, [](DeviceType type, int) -> PyObject* {
+    if (Runtime* r = Runtime::opened(type)) {
+      for (int i = 0; i < r->count(); ++i) (*r)[i].allocator->empty_cache();
+      cuda::HostMemory::of(type).empty_cache();
+    }
+    Py_RETURN_NONE;
+  });
+}
+PyObject* reset_peak(PyObject*, PyObject* args) {
+  return with_gpu(args, [](const Gpu& g) -> PyObject* {
+    g.allocator->reset_peak();
+    Py_RETURN_NONE;
+  });
+}
+PyObject* mem_get_info(PyObject*, PyObject* args) {
+  return with_gpu(args, [](const Gpu& g) -> PyObject* {
+    size_t free = 0, total = 0;
+    g.activate();
+    g.check(g.table().cuMemGetInfo(&free, &total), "tell its memory");
+    return Py_BuildValue("nn", static_cast<Py_ssize_t>(free), static_cast<Py_ssize_t>(total));
+  });
+}
+PyObject* set_limit(PyObject*, PyObject* args) {
+  const char* name = nullptr;
+  int index = 0;
+  Py_ssize_t bytes = 0;
+  if (!PyArg_ParseTuple(args, "sin", &name, &index, &bytes)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    Runtime::get(type_of(name))[index].allocator->set_limit(static_cast<size_t>(bytes));
+    Py_RETURN_NONE;
+  });
+}
+PyObject* pin_memory(PyObject*, PyObject* args) {
+  const char* name = nullptr;
+  PyObject* tensor = nullptr;
+  if (!PyArg_ParseTuple(args, "sO", &name, &tensor)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    const Tensor t = require_tensor(tensor, "pin_memory");
+    STRATA_CHECK(t.device().type == DeviceType::Cpu, Runtime,
+                 "cannot pin '{}': only dense CPU tensors can be pinned", to_string(t.device()));
+    if (t->storage && t->storage->pinned) return Py_NewRef(tensor);
+    Gpu& gpu = Runtime::gpu({type_of(name), -1});
+    Tensor pinned = shape_only(*t);
+    pinned->set_strides_like(*t);
+    pinned->storage =
+      cuda::HostMemory::of(gpu.runtime.type).allocate(gpu, static_cast<size_t>(t.numel()) * size_of(t.dtype()));
+    pinned->data = pinned->storage->data;
+    Scoped mode(thread_state.grad_mode, false);
+    call_inplace(find_op("copy"), Args(pinned, t, false));
+    return wrap(std::move(pinned));
+  });
+}
+PyObject* is_pinned(PyObject*, PyObject* tensor) {
+  return guarded([&]() -> PyObject* {
+    const Tensor t = require_tensor(tensor, "is_pinned");
+    return PyBool_FromLong(t->storage && t->storage->pinned);
+  });
+}
+
+// --- streams, events, graphs: capsules that own a C++ object -------------------------------------------------------------
+
+template <class T> constexpr const char* kCapsule = nullptr;
+template <> constexpr const char* kCapsule<Stream> = "strata.stream";
+template <> constexpr const char* kCapsule<Event> = "strata.event";
+template <> constexpr const char* kCapsule<Graph> = "strata.graph";
+
+template <class T> PyObject* capsule(T value) {
+  auto* held = new T(std::move(value));
+  PyObject* o = PyCapsule_New(held, kCapsule<T>, [](PyObject* c) {
+    delete static_cast<T*>(PyCapsule_GetPointer(c, kCapsule<T>));
+  });
+  if (!o) delete held;
+  return o;
+}
+template <class T> T& inside(PyObject* o) {
+  auto* p = static_cast<T*>(PyCapsule_GetPointer(o, kCapsule<T>));
+  if (!p) throw PythonError{};
+  return *p;
+}
+
+PyObject* stream_create(PyObject*, PyObject* args) {
+  const char* name = nullptr;
+  int index = -1, priority = 0;
+  if (!PyArg_ParseTuple(args, "sii", &name, &index, &priority)) return nullptr;
+  return guarded([&] { return capsule(Stream::create(Runtime::gpu({type_of(name), static_cast<int8_t>(index)}), priority)); });
+}
+PyObject* stream_current(PyObject*, PyObject* args) {
+  return with_gpu(args, [](Gpu& g) { return capsule(Stream::current(g)); });
+}
+PyObject* stream_default(PyObject*, PyObject* args) {
+  return with_gpu(args, [](Gpu& g) { return capsule(Stream::standard(g)); });
+}
+PyObject* stream_set(PyObject*, PyObject* s) {
+  return guarded([&]() -> PyObject* {
+    Stream::set_current(inside<Stream>(s));
+    Py_RETURN_NONE;
+  });
+}
+PyObject* stream_synchronize(PyObject*, PyObject* s) {
+  return guarded([&]() -> PyObject* {
+    const Stream& stream = inside<Stream>(s);
+    {
+      WithoutGil unlock;
+      stream.synchronize();
+    }
+    Py_RETURN_NONE;
+  });
+}
+PyObject* stream_query(PyObject*, PyObject* s) {
+  return guarded([&] { return PyBool_FromLong(inside<Stream>(s).query()); });
+}
+PyObject* stream_info(PyObject*, PyObject* s) {  // device number, handle
+  return guarded([&] {
+    const Stream& stream = inside<Stream>(s);
+    return Py_BuildValue("iK", stream.gpu().index, reinterpret_cast<unsigned long long>(stream.handle()));
+  });
+}
+PyObject* event_create(PyObject*, PyObject* args) {
+  const char* name = nullptr;
+  int index = -1, timing = 0;
+  if (!PyArg_ParseTuple(args, "sip", &name, &index, &timing)) return nullptr;
+  return guarded([&] { return capsule(Event(Runtime::gpu({type_of(name), static_cast<int8_t>(index)}), timing != 0)); });
+}
+template <void (Event::*f)(const Stream&) const> PyObject* event_and_stream(PyObject*, PyObject* args) {
+  PyObject *e, *s;
+  if (!PyArg_ParseTuple(args, "OO", &e, &s)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    (inside<Event>(e).*f)(inside<Stream>(s));
+    Py_RETURN_NONE;
+  });
+}
+PyObject* event_synchronize(PyObject*, PyObject* e) {
+  return guarded([&]() -> PyObject* {
+    const Event& event = inside<Event>(e);
+    {
+      WithoutGil unlock;
+      event.synchronize();
+    }
+    Py_RETURN_NONE;
+  });
+}
+PyObject* event_query(PyObject*, PyObject* e) {
+  return guarded([&] { return PyBool_FromLong(inside<Event>(e).query()); });
+}
+PyObject* event_elapsed(PyObject*, PyObject* args) {
+  PyObject *a, *b;
+  if (!PyArg_ParseTuple(args, "OO", &a, &b)) return nullptr;
+  return guarded([&] { return PyFloat_FromDouble(inside<Event>(a).elapsed_ms(inside<Event>(b))); });
+}
+PyObject* record_stream(PyObject*, PyObject* args) {
+  PyObject *t, *s;
+  if (!PyArg_ParseTuple(args, "OO", &t, &s)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    const Tensor tensor = require_tensor(t, "record_stream");
+    const Stream& stream = inside<Stream>(s);
+    STRATA_CHECK(tensor.device() == stream.gpu().device(), Runtime,
+                 "record_stream: the tensor lies on {}, the stream is of {}", to_string(tensor.device()),
+                 to_string(stream.gpu().device()));
+    stream.gpu().allocator->record_stream(*tensor->storage, stream.handle());
+    Py_RETURN_NONE;
+  });
+}
+PyObject* graph_begin(PyObject*, PyObject* s) {
+  return guarded([&] { return capsule(Graph::begin(inside<Stream>(s))); });
+}
+PyObject* graph_end(PyObject*, PyObject* g) {
+  return guarded([&]() -> PyObject* {
+    inside<Graph>(g).end();
+    Py_RETURN_NONE;
+  });
+}
+PyObject* graph_replay(PyObject*, PyObject* args) {
+  PyObject *g, *s;
+  if (!PyArg_ParseTuple(args, "OO", &g, &s)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    inside<Graph>(g).replay(inside<Stream>(s));
+    Py_RETURN_NONE;
+  });
+}
+
+// --- virtual GPU -----------------------------------------------------------------------------------------------------
+
+PyObject* vgpu_counters(PyObject*, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    Object list(need(PyList_New(0)));
+    if (!Runtime::opened(DeviceType::Vgpu)) return list.release();
+    for (const cuda::vgpu::Counters& c : cuda::driver::take_vgpu_counters()) {
+      const auto n = [](uint64_t v) { return static_cast<unsigned long long>(v); };
+      const Object item(need(Py_BuildValue(
+        "{s:s,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:d}", "kernel", c.kernel.c_str(), "blocks", n(c.blocks),
+        "warps", n(c.warps), "warp_instructions", n(c.warp_instructions), "thread_instructions",
+        n(c.thread_instructions), "branches", n(c.branches), "divergent_branches", n(c.divergent_branches), "barriers",
+        n(c.barriers), "atomics", n(c.atomics), "global_requests", n(c.global_requests), "global_sectors",
+        n(c.global_sectors), "shared_requests", n(c.shared_requests), "shared_passes", n(c.shared_passes),
+        "simt_efficiency", c.simt_efficiency())));
+      need(PyList_Append(list.get(), item.get()));
+    }
+    return list.release();
+  });
+}
+
+PyObject* get_default_device(PyObject*, PyObject*) { return wrap(thread_state.default_device); }
+PyObject* set_default_device(PyObject*, PyObject* device) {
+  return guarded([&]() -> PyObject* {
+    thread_state.default_device = device == Py_None ? Device{} : require_available(device_of_object(device));
+    Py_RETURN_NONE;
+  });
+}
+}  // namespace
+
+PyMethodDef device_functions[] = {{"_device_why_not", why_not, METH_VARARGS, nullptr},
+                                  {"_device_count", device_count, METH_VARARGS, nullptr},
+                                  {"_device_is_initialized", is_initialized, METH_VARARGS, nullptr},
+                                  {"_device_current", current_device, METH_VARARGS, nullptr},
+                                  {"_device_set", set_device, METH_VARARGS, nullptr},
+                                  {"_device_properties", properties, METH_VARARGS, nullptr},
+                                  {"_device_synchronize", synchronize, METH_VARARGS, nullptr},
+                                  {"_device_memory_stats", memory_stats, METH_VARARGS, nullptr},
+                                  {"_device_memory_snapshot", memory_snapshot, METH_VARARGS, nullptr},
+                                  {"_device_empty_cache", empty_device_cache, METH_VARARGS, nullptr},
+                                  {"_device_reset_peak", reset_peak, METH_VARARGS, nullptr},
+                                  {"_device_mem_get_info", mem_get_info, METH_VARARGS, nullptr},
+                                  {"_device_set_limit", set_limit, METH_VARARGS, nullptr},
+                                  {"_pin_memory", pin_memory, METH_VARARGS, nullptr},
+                                  {"_is_pinned", is_pinned, METH_O, nullptr},
+                                  {"_stream_create", stream_create, METH_VARARGS, nullptr},
+                                  {"_stream_current", stream_current, METH_VARARGS, nullptr},
+                                  {"_stream_default", stream_default, METH_VARARGS, nullptr},
+                                  {"_stream_set", stream_set, METH_O, nullptr},
+                                  {"_stream_synchronize", stream_synchronize, METH_O, nullptr},
+                                  {"_stream_query", stream_query, METH_O, nullptr},
+                                  {"_stream_info", stream_info, METH_O, nullptr},
+                                  {"_event_create", event_create, METH_VARARGS, nullptr},
+                                  {"_event_record", event_and_stream<&Event::record>, METH_VARARGS, nullptr},
+                                  {"_event_wait", event_and_stream<&Event::wait_in>, METH_VARARGS, nullptr},
+                                  {"_event_synchronize", event_synchronize, METH_O, nullptr},
+                                  {"_event_query", event_query, METH_O, nullptr},
+                                  {"_event_elapsed", event_elapsed, METH_VARARGS, nullptr},
+                                  {"_record_stream", record_stream, METH_VARARGS, nullptr},
+                                  {"_graph_begin", graph_begin, METH_O, nullptr},
+                                  {"_graph_end", graph_end, METH_O, nullptr},
+                                  {"_graph_replay", graph_replay, METH_VARARGS, nullptr},
+                                  {"_vgpu_counters", vgpu_counters, METH_NOARGS, nullptr},
+                                  {"_get_default_device", get_default_device, METH_NOARGS, nullptr},
+                                  {"_set_default_device", set_default_device, METH_O, nullptr},
+                                  {}};
+
+}  // namespace strata::python

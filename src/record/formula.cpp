@@ -1,0 +1,70 @@
+#include "record/formula.h"
+
+#include "record/promotion.h"
+
+namespace strata {
+namespace {
+
+[[noreturn, gnu::cold]] void refuse_dtype(const OpRecord& op, DType found) {
+  std::string what = fmt::format("{}: the {} dtype is not supported; ", op.name, name_of(found));
+  if (op.dtype_hint) {
+    what += op.dtype_hint;
+  } else {
+    what += "expected one of";
+    for (int i = 0; i < kDTypeCount; ++i)
+      if (op.accepts.has(static_cast<DType>(i))) what += fmt::format(" {}", name_of(static_cast<DType>(i)));
+  }
+  fail(ErrorKind::NotImplemented, what);
+}
+
+// Small ops live from this: contiguous tensors of one shape and floating dtype, and numbers, need none of the rules below.
+bool infer_alike(const Formula& f, const Args& args, TensorImpl& out) {
+  const TensorImpl* first = nullptr;
+  for (int k = 0; k < f.inputs; ++k) {
+    if (!args.is_tensor(k)) continue;
+    const TensorImpl& t = args.tensor(k);
+    if (!t.contiguous || t.wrapped_number) return false;
+    if (!first) first = &t;
+    else if (t.dtype != first->dtype || !(t.device == first->device) || !t.same_shape(*first)) return false;
+  }
+  if (!first || !is_floating(first->dtype) || f.skip) return false;
+  out.dtype = f.predicate ? DType::Bool : first->dtype;
+  out.device = first->device, out.ndim = first->ndim, out.numel = first->numel, out.contiguous = true;
+  for (int d = 0; d < first->ndim; ++d) out.shape[d] = first->shape[d], out.strides[d] = first->strides[d];
+  return true;
+}
+
+}  // namespace
+
+DType common_type(const Formula& f, const Args& args) {
+  const DType type = result_type(args, f.inputs, f.skip);
+  return !f.ints && !is_floating(type) ? default_dtype() : type;
+}
+
+void infer_pointwise(const Call& c) {
+  const Formula& f = formula_of(c);
+  TensorImpl& out = *c.outs[0];
+  if (infer_alike(f, c.args, out)) {
+    const DType common = f.predicate ? result_type(c.args, f.inputs) : out.dtype;
+    if (!c.op.accepts.has(common)) [[unlikely]]
+      refuse_dtype(c.op, common);
+    return;
+  }
+  const DType given = result_type(c.args, f.inputs, f.skip);
+  if (!c.op.accepts.has(given)) [[unlikely]]
+    refuse_dtype(c.op, given);
+  const DType common = !f.ints && !is_floating(given) ? default_dtype() : given;
+  out.dtype = f.predicate ? DType::Bool : common;
+  if (f.exact_numbers && !is_floating(common))
+    for (int k = 0; k < f.members; ++k)
+      STRATA_CHECK(c.args[f.inputs + k].tag != Tag::Float, Runtime,
+                   "{}: for integer tensors the argument {} must not be a floating point number", c.op.name,
+                   c.op.params[f.inputs + k].name);
+  broadcast_shape(c.args, f.inputs, out, c.op.name.c_str());
+  // The first tensor that is not broadcast decides the memory order.
+  for (int k = 0; k < f.inputs; ++k)
+    if (c.args.is_tensor(k) && c.args.tensor(k).same_shape(out)) return out.set_strides_like(c.args.tensor(k));
+  out.set_contiguous_strides();
+}
+
+}  // namespace strata
