@@ -26,8 +26,8 @@ class STRATA_API Fault : public Error {
  private:
   int code_;
 };
-inline constexpr int kIllegalAddress = 700, kLaunchTimeout = 702, kIllegalInstruction = 715, kMisaligned = 716,
-                     kLaunchFailed = 719;
+inline constexpr int kIllegalAddress = 700, kLaunchTimeout = 702, kAssert = 710, kIllegalInstruction = 715,
+                     kMisaligned = 716, kLaunchFailed = 719;
 
 struct BlockState;
 

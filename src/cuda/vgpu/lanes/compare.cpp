@@ -60,9 +60,9 @@ template <class T, Cmp C> void set(const Inst& i, Warp& w) {  // imm: the bits o
   const uint32_t m = active(i, w), r = combine(i.op, compare<T, C>(i, w), i.op ? mask_at(w, i.c) : 0);
   each_lane(m, [&](int k) { cells<uint32_t>(w, i.d)[k] = r >> k & 1 ? static_cast<uint32_t>(i.imm) : 0; });
 }
-void setp_pair(const Inst& i, Warp& w) {  // f16x2 and bf16x2: a predicate per half; imm: the comparison, count 1: bf16
-  const uint32_t m = active(i, w);
-  uint32_t r[2] = {0, 0};
+// f16x2 and bf16x2: a mask of lanes per half; comparison: a Cmp, nan: bf16.
+void compare_pairs(const Inst& i, Warp& w, int64_t comparison, uint32_t* r) {
+  r[0] = r[1] = 0;
   const auto *a = cells<uint32_t>(w, i.a), *b = cells<uint32_t>(w, i.b);
   for (int k = 0; k < kLanes; ++k)
     for (int h = 0; h < 2; ++h) {
@@ -70,7 +70,7 @@ void setp_pair(const Inst& i, Warp& w) {  // f16x2 and bf16x2: a predicate per h
       const float u = i.nan ? bf16_to_float(x) : half_to_float(x), v = i.nan ? bf16_to_float(y) : half_to_float(y);
       const bool unordered = u != u || v != v;
       bool t = false;
-      switch (i.imm) {
+      switch (comparison) {
         case kEq:
         case kEqu: t = u == v; break;
         case kNe:
@@ -86,12 +86,26 @@ void setp_pair(const Inst& i, Warp& w) {  // f16x2 and bf16x2: a predicate per h
         case kNum: t = !unordered; break;
         default: t = unordered; break;
       }
-      if (i.imm >= kEqu && i.imm <= kGeu) t = t || unordered;
+      if (comparison >= kEqu && comparison <= kGeu) t = t || unordered;
       r[h] |= static_cast<uint32_t>(t) << k;
     }
+}
+void setp_pair(const Inst& i, Warp& w) {  // imm: the comparison
+  const uint32_t m = active(i, w);
+  uint32_t r[2];
+  compare_pairs(i, w, i.imm, r);
   const uint32_t c = i.op ? mask_at(w, i.c) : 0;
   set_mask(w, i.d, m, combine(i.op, r[0], c));
   set_mask(w, w.block->program->places[i.more], m, combine(i.op, r[1], c));
+}
+
+void set_pair(const Inst& i, Warp& w) {  // imm: the bits of "true" | the comparison << 32
+  uint32_t r[2];
+  compare_pairs(i, w, i.imm >> 32, r);
+  const uint32_t c = i.op ? mask_at(w, i.c) : 0, low = combine(i.op, r[0], c), high = combine(i.op, r[1], c);
+  const auto yes = static_cast<uint32_t>(i.imm & 0xffff);
+  each_lane(active(i, w),
+            [&](int k) { cells<uint32_t>(w, i.d)[k] = (low >> k & 1 ? yes : 0) | (high >> k & 1 ? yes : 0) << 16; });
 }
 
 template <class T> void selp(const Inst& i, Warp& w) {
@@ -171,9 +185,16 @@ bool compare_into(Builder& b) {
   b.out.b = b.src(2, t);
   if (b.out.op) b.out.c = b.predicate(b.operand(3), false);
   if (!predicate) {
-    if (size_of(d) != 4) b.unsupported();
+    if (size_of(d) != 4 && size_of(d) != 2) b.unsupported();
     b.out.d = b.dst(0, d);
-    b.out.imm = d == Type::F32 ? 0x3f800000 : kFull;
+    const bool half = d == Type::F16 || d == Type::F16x2, brain = d == Type::BF16 || d == Type::BF16x2;
+    b.out.imm = d == Type::F32 ? 0x3f800000 : half ? 0x3c00 : brain ? 0x3f80 : size_of(d) == 2 ? 0xffff : kFull;
+    if (t == Type::F16x2 || t == Type::BF16x2) {
+      b.out.nan = t == Type::BF16x2;
+      b.out.imm = (b.out.imm & 0xffff) | static_cast<int64_t>(c) << 32;
+      b.emit(set_pair, Class::Integer);
+      return true;
+    }
     const Handler h = handler<Set>(t, c);
     if (!h) b.unsupported();
     b.emit(h, Class::Integer);

@@ -54,6 +54,15 @@ struct Rcp {
 struct Rsqrt {
   template <class T> T operator()(T a) const { return static_cast<T>(1.0 / std::sqrt(static_cast<double>(a))); }
 };
+// The form with .ftz for double is a first guess for Newton's method: it knows the upper half of its operand alone.
+double upper_half(double v) { return std::bit_cast<double>(std::bit_cast<uint64_t>(v) & ~uint64_t{0xffffffff}); }
+double no_subnormal(double v) { return std::fabs(v) < 0x1p-1022 ? std::copysign(0.0, v) : v; }
+struct GuessRcp {
+  double operator()(double a) const { return upper_half(no_subnormal(1 / no_subnormal(upper_half(a)))); }
+};
+struct GuessRsqrt {
+  double operator()(double a) const { return upper_half(1 / std::sqrt(no_subnormal(upper_half(a)))); }
+};
 struct Ex2 {
   float operator()(float a) const { return std::exp2(a); }
 };
@@ -138,6 +147,11 @@ bool approximate(Builder& b, Type t) {
   const std::string& op = b.in.op;
   const bool approx = b.flag("approx");
   places2(b, t);
+  if (t == Type::F64 && b.out.ftz) {
+    if (!approx || (op != "rcp" && op != "rsqrt")) b.unsupported();
+    b.out.ftz = false;
+    return finish(b, t, op == "rcp" ? float1<double, GuessRcp> : float1<double, GuessRsqrt>, Class::Special);
+  }
   if (op == "rcp") return finish(b, t, pick1<Rcp>(t), Class::Special);
   if (op == "sqrt") return finish(b, t, pick1<Sqrt>(t), Class::Special);
   if (op == "rsqrt") return finish(b, t, approx ? pick1<Rsqrt>(t) : nullptr, Class::Special);
@@ -164,7 +178,8 @@ bool select_float(Builder& b) {
   b.rounding();
   const Type t = b.type();
   if (t != Type::F32 && t != Type::F64) return false;
-  if (t == Type::F64 && (b.out.ftz || b.out.sat)) b.unsupported();
+  const bool guess = op == "rcp" || op == "rsqrt";
+  if (t == Type::F64 && ((b.out.ftz && !guess) || b.out.sat)) b.unsupported();
   if (op == "min" || op == "max") return extremes(b, t);
   if (op == "fma" || op == "mad") {
     places4(b, t);

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "cuda/vgpu/lanes/access.h"
+#include "cuda/vgpu/lanes/elements.h"
 #include "cuda/vgpu/lanes/pick.h"
 
 namespace strata::cuda::vgpu {
@@ -17,16 +18,6 @@ struct Shape {
   int rows, depth;  // 8 columns always
 };
 constexpr int kDeepest = 32;
-
-double element(Type t, uint32_t reg, int e) {
-  switch (t) {
-    case Type::F16: return half_to_float(static_cast<uint16_t>(reg >> 16 * e));
-    case Type::BF16: return bf16_to_float(static_cast<uint16_t>(reg >> 16 * e));
-    case Type::TF32: return std::bit_cast<float>(reg & 0xffffe000u);
-    case Type::S8: return static_cast<int8_t>(reg >> 8 * e);
-    default: return static_cast<uint8_t>(reg >> 8 * e);
-  }
-}
 
 // imm: rows | depth << 8 | type of A << 16 | of B << 24; op: type of C and D. places: D, A, B, C.
 void mma(const Inst& i, Warp& w) {
