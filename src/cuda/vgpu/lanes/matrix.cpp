@@ -4,13 +4,22 @@
 // and f64), register r of A holds A[g + 8 * (r % H)][(r / H) * 4E + t * E + e], H being 2 for 16 rows and 1 for 8; register
 // r of B holds B[r * 4E + t * E + e][g]; element r of C and D is C[g + 8 * (r / 2)][2t + r % 2].
 // Products are exact and summed in double (integers exactly), then rounded once: the card sums in its own order.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cuda/vgpu/lanes/matrix.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
 #include <algorithm>
 
 #include "cuda/vgpu/lanes/access.h"
 #include "cuda/vgpu/lanes/elements.h"
 #include "cuda/vgpu/lanes/pick.h"
 
+#include "cuda/vgpu/lanes/loops.inl"
+
+HWY_BEFORE_NAMESPACE();
 namespace strata::cuda::vgpu {
+namespace HWY_NAMESPACE {
 
 namespace {
 
@@ -166,4 +175,13 @@ bool select_matrix(Builder& b) {
   return true;
 }
 
+}  // namespace HWY_NAMESPACE
 }  // namespace strata::cuda::vgpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace strata::cuda::vgpu {
+HWY_EXPORT(select_matrix);
+bool select_matrix(Builder& b) { return HWY_DYNAMIC_DISPATCH(select_matrix)(b); }
+}  // namespace strata::cuda::vgpu
+#endif
