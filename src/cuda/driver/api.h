@@ -42,6 +42,7 @@ enum : CUresult {
   kIllegalInstruction = 715,
   kMisalignedAddress = 716,
   kLaunchFailed = 719,
+  kAssert = 710,
   kHostMemoryAlreadyRegistered = 712,
   kHostMemoryNotRegistered = 713,
   kNotSupported = 801,

@@ -24,12 +24,10 @@ Builder::Builder(Decoder& decoder, const ptx::Instruction& instruction)
 }
 
 bool Builder::flag(std::string_view modifier) {
+  bool found = false;
   for (size_t k = 0; k < known_.size(); ++k)
-    if (in.modifiers[k] == modifier) {
-      known_[k] = true;
-      return true;
-    }
-  return false;
+    if (in.modifiers[k] == modifier) known_[k] = found = true;
+  return found;
 }
 
 void Builder::ignore(std::initializer_list<std::string_view> modifiers) {

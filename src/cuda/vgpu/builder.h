@@ -64,5 +64,6 @@ bool select_atomic(Builder& b);
 bool select_async(Builder& b);
 bool select_exchange(Builder& b);
 bool select_matrix(Builder& b);
+bool select_wmma(Builder& b);
 
 }  // namespace strata::cuda::vgpu

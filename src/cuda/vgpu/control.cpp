@@ -14,6 +14,31 @@ void trap(const Inst& i, Warp& w) {
   const uint32_t m = active(i, w);
   if (m) fault(w, kLaunchFailed, "the kernel executed a trap", static_cast<uint32_t>(std::countr_zero(m)));
 }
+
+// places: where the arguments of __assertfail lie in local memory: message, file, line, function.
+void assert_failed(const Inst& i, Warp& w) {
+  const uint32_t m = active(i, w);
+  if (!m) return;
+  const auto lane = static_cast<uint32_t>(std::countr_zero(m));
+  const BlockState& b = *w.block;
+  const uint8_t* local = b.local + (uint64_t{w.index} * kLanes + lane) * b.program->local_bytes;
+  const uint32_t* at = &b.program->places[i.more];
+  const auto text = [&](uint32_t place) {
+    uint64_t address = 0;
+    std::memcpy(&address, local + place, 8);
+    std::string out;
+    for (; out.size() < 400 && b.memory->valid(address, 1); ++address) {
+      const char c = *reinterpret_cast<const char*>(address);
+      if (!c) break;
+      out += c;
+    }
+    return out;
+  };
+  uint32_t line = 0;
+  std::memcpy(&line, local + at[2], 4);
+  fault(w, kAssert, fmt::format("assertion '{}' failed at {}:{} in {}", text(at[0]), text(at[1]), line, text(at[3])),
+        lane);
+}
 }  // namespace
 
 uint32_t Decoder::label(const Frame& frame, const ptx::Instruction& in, const std::string& name) const {
@@ -92,6 +117,17 @@ void Decoder::call(const ptx::Instruction& in, int depth) {
   k += has_results;
   const std::string& name = b.operand(k).name;
   const ptx::Function* callee = module_.find(name);
+  if (name == "__assertfail" && callee && !callee->defined && k + 1 < b.count() && b.operand(k + 1).items.size() >= 4) {
+    std::vector<uint32_t> places;
+    for (const auto& item : b.operand(k + 1).items) {
+      const Name n = find(item.name, in.scope);
+      if (n.kind != Name::Constant || n.space != Space::Local) b.unsupported("an argument that is no .param variable");
+      places.push_back(static_cast<uint32_t>(n.bits));
+    }
+    b.out.more = b.place_all(places);
+    b.ignore({"uni"});
+    return b.emit(assert_failed, Class::Control);
+  }
   if (!callee || callee->entry) b.unsupported(fmt::format("a call of '{}', which is no function of this module", name));
   if (!callee->defined) b.unsupported(fmt::format("a call of '{}', which has no body in this module", name));
   const std::vector<ptx::Operand> none;

@@ -203,9 +203,9 @@ void Decoder::lay_out(Frame& frame, uint32_t id, int depth) {
 
 void Decoder::instruction(uint32_t frame, const ptx::Instruction& in, int depth) {
   if (control(frame, in, depth)) return;
-  static constexpr bool (*kSelect[])(Builder&) = {select_memory,   select_move,   select_integer, select_float,
-                                                  select_compare,  select_bits,   select_convert, select_half,
-                                                  select_exchange, select_atomic, select_async,   select_matrix};
+  static constexpr bool (*kSelect[])(Builder&) = {
+    select_memory, select_move,     select_integer, select_float, select_compare, select_bits, select_convert,
+    select_half,   select_exchange, select_atomic,  select_async, select_matrix,  select_wmma};
   for (auto* select : kSelect) {
     Builder b(*this, in);  // a fresh one each: what a subject looked at before it declined must not count
     if (select(b)) return;

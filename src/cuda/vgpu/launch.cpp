@@ -32,7 +32,7 @@ class Runner {
     state_.memory = &memory;
     state_.params = params.data();
     state_.shared_bytes = p.shared_bytes + launch.dynamic_shared;
-    state_.check_memory = launch.check_memory;
+    state_.checks = state_.check_memory = launch.check_memory;
     state_.threads[0] = launch.block.x, state_.threads[1] = launch.block.y, state_.threads[2] = launch.block.z;
     registers_ = make(size_t{p.register_bytes} * warps);
     shared_ = make(state_.shared_bytes);
@@ -43,6 +43,8 @@ class Runner {
     state_.tally.lanes.assign(p.blocks.size(), 0);
     state_.tally.sites.resize(p.sites.size());
     state_.warps.resize(warps);
+    for (const auto& [place, name] : p.specials)
+      if (name.starts_with("%ctaid.")) block_indices_.emplace_back(place, name.back() - 'x');
     for (uint32_t k = 0; k < warps; ++k) prepare(state_.warps[k], k, profile);
   }
 
@@ -56,8 +58,7 @@ class Runner {
     for (auto& b : state_.barriers) b = BarrierState{};
     const auto threads = static_cast<uint32_t>(launch_.block.count());
     for (Warp& w : state_.warps) {
-      for (const auto& [place, name] : program_.specials)
-        if (name.starts_with("%ctaid.")) broadcast(w, place, index[name.back() - 'x']);
+      for (const auto& [place, axis] : block_indices_) broadcast(w, place, index[axis]);
       const uint32_t left = threads - w.index * kLanes;
       w.alive = left >= kLanes ? kFull : (1u << left) - 1;
       w.group_count = 1;
@@ -149,6 +150,7 @@ class Runner {
   const Program& program_;
   const Launch& launch_;
   BlockState state_;
+  std::vector<std::pair<uint32_t, int>> block_indices_;  // places of %ctaid
   Bytes registers_{nullptr, &std::free}, shared_{nullptr, &std::free}, local_{nullptr, &std::free};
 };
 

@@ -32,6 +32,7 @@ class STRATA_API Memory {
     return (address >= begin_ && bytes <= top_ - begin_ && address - begin_ <= top_ - begin_ - bytes) ||
            (!host_.empty() && in_host(address, bytes));
   }
+  bool own(uint64_t address) const { return address - begin_ < end_ - begin_; }  // not registered host memory
   // Whether [address, address + bytes) lies in one living block: what the memory check asks.
   bool valid(uint64_t address, uint64_t bytes) const;
 

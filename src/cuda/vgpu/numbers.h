@@ -52,14 +52,30 @@ inline float flushed(float f) {  // .ftz
   return (std::bit_cast<uint32_t>(f) & 0x7f800000) == 0 ? std::copysign(0.0f, f) : f;
 }
 
-// The host's rounding mode for a scope. What is computed inside must pass through opaque(), or the compiler moves it.
+// What is computed between two of these on the memory of `p` stays between them: the compiler knows nothing of rounding.
+inline void stay(const void* p) { asm volatile("" : : "r"(p) : "memory"); }
+
+// The host's rounding mode for a scope. Operands are read from memory, and results written to it, between two stay().
 class HostRounding {
  public:
   explicit HostRounding(Rounding r) : changed_(r != Rounding::Nearest) {
-    if (changed_) std::fesetround(r == Rounding::Zero ? FE_TOWARDZERO : r == Rounding::Down ? FE_DOWNWARD : FE_UPWARD);
+    if (!changed_) return;
+#ifdef __SSE__
+    const unsigned before = __builtin_ia32_stmxcsr();
+    __builtin_ia32_ldmxcsr((before & ~0x6000u) | (r == Rounding::Zero   ? 0x6000u
+                                                  : r == Rounding::Down ? 0x2000u
+                                                                        : 0x4000u));
+#else
+    std::fesetround(r == Rounding::Zero ? FE_TOWARDZERO : r == Rounding::Down ? FE_DOWNWARD : FE_UPWARD);
+#endif
   }
   ~HostRounding() {
-    if (changed_) std::fesetround(FE_TONEAREST);
+    if (!changed_) return;
+#ifdef __SSE__
+    __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() & ~0x6000u);
+#else
+    std::fesetround(FE_TONEAREST);
+#endif
   }
   HostRounding(const HostRounding&) = delete;
   HostRounding& operator=(const HostRounding&) = delete;
@@ -67,9 +83,5 @@ class HostRounding {
  private:
   bool changed_;
 };
-template <class T> inline T opaque(T value) {
-  volatile T kept = value;
-  return kept;
-}
 
 }  // namespace strata::cuda::vgpu

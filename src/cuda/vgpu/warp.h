@@ -26,8 +26,8 @@ class STRATA_API Fault : public Error {
  private:
   int code_;
 };
-inline constexpr int kIllegalAddress = 700, kLaunchTimeout = 702, kIllegalInstruction = 715, kMisaligned = 716,
-                     kLaunchFailed = 719;
+inline constexpr int kIllegalAddress = 700, kLaunchTimeout = 702, kAssert = 710, kIllegalInstruction = 715,
+                     kMisaligned = 716, kLaunchFailed = 719;
 
 struct BlockState;
 
@@ -66,11 +66,16 @@ struct BarrierState {
   uint32_t count = 0;
 };
 
-// Counters of one memory instruction, and the pattern of addresses it had last.
-struct Site {
-  uint64_t requests = 0, parts = 0;  // parts: sectors of 32 bytes, or passes over the banks
-  uint32_t mask = 0, phase = 0, known = 0;
-  std::array<uint32_t, kLanes> pattern{};
+// Counters of one memory instruction, and the pattern of addresses it had last: loops ask the same again and again.
+enum class Pattern : uint8_t { Any, Linear, Uniform, Window };  // Window: words inside 256 bytes
+struct alignas(64) Site {
+  std::array<uint32_t, kLanes> pattern{};   // of each lane in the mask, from the first of them
+  std::array<uint32_t, kLanes> words{};     // the same in words from the lowest
+  uint64_t requests = 0, parts = 0;         // parts: sectors of 32 bytes, or passes over the banks
+  uint32_t mask = 0, phase = 0, known = 0;  // known: parts of this pattern at this phase
+  int32_t low = 0, high = 0;                // of the offsets
+  Pattern kind = Pattern::Any;
+  bool aligned = false;
 };
 
 struct Tally {
@@ -87,6 +92,7 @@ struct BlockState {
   const uint8_t* params = nullptr;
   uint32_t shared_bytes = 0;
   uint32_t index[3] = {}, threads[3] = {};
+  bool checks = false;  // memory is looked at lane by lane
   bool check_memory = false;
   uint64_t instructions = 0;  // warp instructions of this block so far
   std::vector<Warp> warps;

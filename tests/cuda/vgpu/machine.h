@@ -13,9 +13,14 @@ namespace strata::cuda::vgpu::testing {
 
 inline const std::string kHeader = ".version 8.3\n.target sm_80\n.address_size 64\n";
 
+struct Whole {  // a module with its header
+  std::string text;
+};
+
 struct Machine {
-  explicit Machine(const std::string& body, const char* profile = "ampere")
-      : profile(profile_of(profile)), memory(uint64_t{1} << 30), module(kHeader + body, memory) {}
+  explicit Machine(const std::string& body, const char* profile = "ampere") : Machine(Whole{kHeader + body}, profile) {}
+  explicit Machine(const Whole& whole, const char* profile = "ampere")
+      : profile(profile_of(profile)), memory(uint64_t{1} << 30), module(whole.text, memory) {}
   template <class T> uint64_t put(const std::vector<T>& v) {
     const uint64_t at = memory.allocate(std::max<size_t>(v.size() * sizeof(T), 1));
     std::memcpy(reinterpret_cast<void*>(at), v.data(), v.size() * sizeof(T));
@@ -32,10 +37,17 @@ struct Machine {
     const void* pointers[] = {static_cast<const void*>(&args)..., nullptr};
     return vgpu::run(*p, profile, memory, launch, pointers);
   }
+  // A grid of as many blocks as `n` threads need.
+  template <class... A> Counters over(const std::string& name, int n, A... args) {
+    return run(name, {{static_cast<uint32_t>((n + 127) / 128), 1, 1}, {128, 1, 1}}, args...);
+  }
   Profile profile;
   Memory memory;
   Module module;
 };
+
+// PTX that nvcc made of tests/cuda/vgpu/kernels: "math.75".
+Whole compiled(const std::string& name);
 
 // One operand for every thread.
 struct Column {

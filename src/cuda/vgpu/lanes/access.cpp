@@ -76,23 +76,60 @@ uint32_t passes(const uint64_t* address, uint32_t mask, uint32_t bytes) {
 
 }  // namespace
 
+void move_phase(Site& site, uint64_t base, uint32_t bytes) {
+  site.phase = phase_of(Space::Global, base);
+  if (site.kind == Pattern::Linear && site.mask == kFull) {
+    site.known = (site.phase + kLanes * bytes + 31) / 32;
+    return;
+  }
+  uint64_t address[kLanes];
+  for (size_t k = 0; k < kLanes; ++k)
+    address[k] = base + static_cast<uint64_t>(static_cast<int64_t>(static_cast<int32_t>(site.pattern[k])));
+  site.known = sectors(address, site.mask, bytes);
+}
+
+void learn(Site& site, Space space, uint64_t base, const uint32_t* offsets, uint32_t mask, uint32_t bytes) {
+  std::copy(offsets, offsets + kLanes, site.pattern.begin());
+  site.mask = mask;
+  site.low = site.high = 0;
+  bool linear = true, uniform = true, words = true;
+  uint32_t bits = 0;
+  for (uint32_t k = 0; k < kLanes; ++k) {
+    const auto offset = static_cast<int32_t>(offsets[k]);
+    site.low = std::min(site.low, offset);
+    site.high = std::max(site.high, offset);
+    linear = linear && offsets[k] == k * bytes;
+    uniform = uniform && offsets[k] == 0;
+    words = words && offset % 4 == 0;
+    bits |= offsets[k];
+  }
+  site.aligned = (bits & (bytes - 1)) == 0;
+  const int64_t span = int64_t{site.high} - site.low + bytes;
+  site.kind = linear                               ? Pattern::Linear
+              : uniform                            ? Pattern::Uniform
+              : words && bytes >= 4 && span <= 256 ? Pattern::Window
+                                                   : Pattern::Any;
+  for (size_t k = 0; k < kLanes; ++k)
+    site.words[k] = static_cast<uint32_t>((static_cast<int32_t>(offsets[k]) - site.low) / 4);
+  if (space != Space::Shared) return move_phase(site, base, bytes);
+  uint64_t address[kLanes];
+  for (size_t k = 0; k < kLanes; ++k)
+    address[k] = base + static_cast<uint64_t>(static_cast<int64_t>(static_cast<int32_t>(offsets[k])));
+  site.phase = 0;
+  site.known = passes(address, mask, bytes);
+}
+
 void count_request(const Inst& i, Warp& w, Space space, const uint64_t* address, uint32_t mask, uint32_t bytes) {
   Site& site = w.block->tally.sites[i.site];
-  ++site.requests;
-  // A loop asks the same pattern again and again, moved by a whole number of sectors.
   const uint64_t base = address[std::countr_zero(mask)];
-  const auto phase = static_cast<uint32_t>(base % 128);
-  uint32_t differs = 0, pattern[kLanes];
-  for (int k = 0; k < kLanes; ++k) {
-    pattern[k] = static_cast<uint32_t>(address[k] - base);
-    differs |= pattern[k] ^ site.pattern[static_cast<size_t>(k)];
+  uint32_t offsets[kLanes], differs = 0;
+  for (uint32_t k = 0; k < kLanes; ++k) {
+    offsets[k] = mask >> k & 1 ? static_cast<uint32_t>(address[k] - base) : 0;
+    differs |= offsets[k] ^ site.pattern[k];
   }
-  if (differs || site.mask != mask || site.phase != phase || !site.known) {
-    site.known = space == Space::Shared ? passes(address, mask, bytes) : sectors(address, mask, bytes);
-    std::copy(pattern, pattern + kLanes, site.pattern.begin());
-    site.mask = mask;
-    site.phase = phase;
-  }
+  if (differs || site.mask != mask) learn(site, space, base, offsets, mask, bytes);
+  else if (site.phase != phase_of(space, base)) move_phase(site, base, bytes);
+  ++site.requests;
   site.parts += site.known;
 }
 

@@ -20,6 +20,10 @@ uint8_t* resolve(Warp& w, Space space, uint64_t address, uint32_t bytes, int lan
 
 // Counts one request: sectors of 32 bytes for device memory, passes over the 32 banks for shared memory.
 void count_request(const Inst& i, Warp& w, Space space, const uint64_t* address, uint32_t mask, uint32_t bytes);
+// The slow parts of counting: a new pattern of offsets from `base`, or the known one at another place in its sector.
+void learn(Site& site, Space space, uint64_t base, const uint32_t* offsets, uint32_t mask, uint32_t bytes);
+void move_phase(Site& site, uint64_t base, uint32_t bytes);
+inline uint32_t phase_of(Space space, uint64_t base) { return space == Space::Shared ? 0 : base & 31; }
 
 // The space that a generic address points into.
 inline Space space_of(uint64_t address) {

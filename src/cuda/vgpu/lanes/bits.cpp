@@ -1,7 +1,16 @@
 // Logic, shifts, fields and counts of bits.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cuda/vgpu/lanes/bits.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
 #include "cuda/vgpu/lanes/pick.h"
 
+#include "cuda/vgpu/lanes/loops.inl"
+
+HWY_BEFORE_NAMESPACE();
 namespace strata::cuda::vgpu {
+namespace HWY_NAMESPACE {
 
 namespace {
 
@@ -42,10 +51,12 @@ void funnel(const Inst& i, Warp& w) {  // op: 1 right, 2 wrap
   });
 }
 void lop3(const Inst& i, Warp& w) {
-  map3<uint32_t, uint32_t, uint32_t, uint32_t>(i, w, [&i](uint32_t a, uint32_t b, uint32_t c) {
+  const auto table = static_cast<uint32_t>(i.imm);
+  map3<uint32_t, uint32_t, uint32_t, uint32_t>(i, w, [table](uint32_t a, uint32_t b, uint32_t c) {
     uint32_t r = 0;
+#pragma GCC unroll 8
     for (int k = 0; k < 8; ++k)
-      if (i.imm >> k & 1) r |= (k & 4 ? a : ~a) & (k & 2 ? b : ~b) & (k & 1 ? c : ~c);
+      r |= (table >> k & 1 ? kFull : 0) & (k & 4 ? a : ~a) & (k & 2 ? b : ~b) & (k & 1 ? c : ~c);
     return r;
   });
 }
@@ -81,9 +92,13 @@ template <class T> void clz(const Inst& i, Warp& w) {
 }
 template <class T> void brev(const Inst& i, Warp& w) {
   map1<T, T>(i, w, [](T a) {
-    T r = 0;
-    for (unsigned k = 0; k < 8 * sizeof(T); ++k) r |= (a >> k & 1) << (8 * sizeof(T) - 1 - k);
-    return r;
+    constexpr T kOnes = static_cast<T>(~T(0));
+    for (T mask : {static_cast<T>(kOnes / 3), static_cast<T>(kOnes / 5), static_cast<T>(kOnes / 17)}) {
+      const int shift = mask == kOnes / 3 ? 1 : mask == kOnes / 5 ? 2 : 4;
+      a = static_cast<T>((a >> shift & mask) | (a & mask) << shift);
+    }
+    if constexpr (sizeof(T) == 8) return static_cast<T>(__builtin_bswap64(a));
+    else return static_cast<T>(__builtin_bswap32(a));
   });
 }
 template <class T> void bfind(const Inst& i, Warp& w) {
@@ -97,15 +112,15 @@ template <class T> void bfind(const Inst& i, Warp& w) {
 }
 template <class T> void bfe(const Inst& i, Warp& w) {
   map3<T, T, uint32_t, uint32_t>(i, w, [](T a, uint32_t position, uint32_t length) {
+    using U = std::make_unsigned_t<T>;
     constexpr uint32_t kTop = 8 * sizeof(T) - 1;
-    const uint32_t p = position & 255, n = length & 255;
-    const bool sign = std::is_signed_v<T> && n != 0 && (a >> std::min(p + n - 1, kTop) & 1);
-    std::make_unsigned_t<T> r = 0;
-    for (uint32_t k = 0; k <= kTop; ++k) {
-      const bool bit = k < n && p + k <= kTop ? a >> (p + k) & 1 : sign;
-      r |= static_cast<std::make_unsigned_t<T>>(bit) << k;
-    }
-    return static_cast<T>(r);
+    const uint32_t p = position & 255, n = length & 255, end = std::min(p + n - 1, kTop);
+    const bool sign = std::is_signed_v<T> && n != 0 && (a >> end & 1);
+    const U moved = p > kTop ? U(0) : static_cast<U>(static_cast<U>(a) >> (p & kTop));
+    // Bits that the field does not have, or that lie beyond the top, are the sign's.
+    const uint32_t have = p > kTop ? 0 : std::min(n, kTop + 1 - p);
+    const U field = have > kTop ? static_cast<U>(~U(0)) : static_cast<U>((U(1) << (have & kTop)) - 1);
+    return static_cast<T>((moved & field) | (sign ? static_cast<U>(~field) : U(0)));
   });
 }
 template <class T> void bfi(const Inst& i, Warp& w) {  // a into b at c; the length is in places[more]
@@ -263,4 +278,13 @@ bool select_bits(Builder& b) {
   return false;
 }
 
+}  // namespace HWY_NAMESPACE
 }  // namespace strata::cuda::vgpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace strata::cuda::vgpu {
+HWY_EXPORT(select_bits);
+bool select_bits(Builder& b) { return HWY_DYNAMIC_DISPATCH(select_bits)(b); }
+}  // namespace strata::cuda::vgpu
+#endif

@@ -1,7 +1,16 @@
 // Comparisons into predicates and numbers, and selection by them.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cuda/vgpu/lanes/compare.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
 #include "cuda/vgpu/lanes/pick.h"
 
+#include "cuda/vgpu/lanes/loops.inl"
+
+HWY_BEFORE_NAMESPACE();
 namespace strata::cuda::vgpu {
+namespace HWY_NAMESPACE {
 
 namespace {
 
@@ -9,7 +18,7 @@ enum Cmp : uint8_t { kEq, kNe, kLt, kLe, kGt, kGe, kEqu, kNeu, kLtu, kLeu, kGtu,
 constexpr std::string_view kNames[] = {"eq",  "ne",  "lt",  "le",  "gt",  "ge",  "equ",
                                        "neu", "ltu", "leu", "gtu", "geu", "num", "nan"};
 
-template <Cmp C, class T> bool holds(T a, T b) {
+template <Cmp C, class T> HWY_INLINE bool holds(T a, T b) {
   if constexpr (C == kEq) return a == b;
   else if constexpr (C == kNe) return a < b || a > b;
   else if constexpr (C == kLt) return a < b;
@@ -36,16 +45,11 @@ inline float value(HalfBits h) { return half_to_float(h.bits); }
 inline float value(BrainBits h) { return bf16_to_float(h.bits); }
 template <class T> inline T value(T v) { return v; }
 
-template <class T, Cmp C> uint32_t compare(const Inst& i, Warp& w) {
+template <class T, Cmp C> HWY_INLINE uint32_t compare(const Inst& i, Warp& w) {
   const auto *a = cells<Cell<T>>(w, i.a), *b = cells<Cell<T>>(w, i.b);
-  uint32_t r = 0;
-  for (int k = 0; k < kLanes; ++k) {
-    auto x = value(unpack<T>(a[k])), y = value(unpack<T>(b[k]));
-    if constexpr (std::is_same_v<T, float>)
-      if (i.ftz) x = flushed(x), y = flushed(y);
-    r |= static_cast<uint32_t>(holds<C>(x, y)) << k;
-  }
-  return r;
+  if constexpr (std::is_same_v<T, float>)
+    if (i.ftz) return mask_of([=](int k) { return holds<C>(flushed(unpack<T>(a[k])), flushed(unpack<T>(b[k]))); });
+  return mask_of([=](int k) { return holds<C>(value(unpack<T>(a[k])), value(unpack<T>(b[k]))); });
 }
 
 // op: 0 none, 1 and, 2 or, 3 xor with the predicate c. places[more] is the second result, of the opposite comparison.
@@ -56,52 +60,77 @@ template <class T, Cmp C> void setp(const Inst& i, Warp& w) {
   set_mask(w, i.d, m, combine(i.op, r, c));
   if (i.count) set_mask(w, w.block->program->places[i.more], m, combine(i.op, ~r, c));
 }
-template <class T, Cmp C> void set(const Inst& i, Warp& w) {  // imm: the bits of "true"
-  const uint32_t m = active(i, w), r = combine(i.op, compare<T, C>(i, w), i.op ? mask_at(w, i.c) : 0);
-  each_lane(m, [&](int k) { cells<uint32_t>(w, i.d)[k] = r >> k & 1 ? static_cast<uint32_t>(i.imm) : 0; });
+template <class T> bool holds_now(int64_t comparison, T u, T v) {  // for the rare forms, one loop for all comparisons
+  const bool unordered = u != u || v != v;
+  if (comparison == kNum || comparison == kNan) return unordered == (comparison == kNan);
+  const bool or_nan = comparison >= kEqu;
+  switch (or_nan ? comparison - kEqu : comparison) {
+    case kEq: return u == v || (or_nan && unordered);
+    case kNe: return u < v || u > v || (or_nan && unordered);
+    case kLt: return u < v || (or_nan && unordered);
+    case kLe: return u <= v || (or_nan && unordered);
+    case kGt: return u > v || (or_nan && unordered);
+    default: return u >= v || (or_nan && unordered);
+  }
 }
-void setp_pair(const Inst& i, Warp& w) {  // f16x2 and bf16x2: a predicate per half; imm: the comparison, count 1: bf16
-  const uint32_t m = active(i, w);
-  uint32_t r[2] = {0, 0};
+template <class T> void set(const Inst& i, Warp& w) {  // imm: the bits of "true" | the comparison << 32
+  const auto *a = cells<Cell<T>>(w, i.a), *b = cells<Cell<T>>(w, i.b);
+  uint32_t r = 0;
+  for (int k = 0; k < kLanes; ++k) {
+    auto x = value(unpack<T>(a[k])), y = value(unpack<T>(b[k]));
+    if constexpr (std::is_same_v<T, float>)
+      if (i.ftz) x = flushed(x), y = flushed(y);
+    r |= static_cast<uint32_t>(holds_now(i.imm >> 32, x, y)) << k;
+  }
+  r = combine(i.op, r, i.op ? mask_at(w, i.c) : 0);
+  each_lane(active(i, w), [&](int k) { cells<uint32_t>(w, i.d)[k] = r >> k & 1 ? static_cast<uint32_t>(i.imm) : 0; });
+}
+Handler set_of(Type t, size_t c) {
+  switch (t) {
+    case Type::F32: return set<float>;
+    case Type::F64: return set<double>;
+    case Type::F16: return set<HalfBits>;
+    case Type::BF16: return set<BrainBits>;
+    default: return c >= kEqu ? nullptr : for_integer(t, []<class T>() -> Handler { return set<T>; });
+  }
+}
+// f16x2 and bf16x2: a mask of lanes per half; comparison: a Cmp, nan: bf16.
+void compare_pairs(const Inst& i, Warp& w, int64_t comparison, uint32_t* r) {
+  r[0] = r[1] = 0;
   const auto *a = cells<uint32_t>(w, i.a), *b = cells<uint32_t>(w, i.b);
   for (int k = 0; k < kLanes; ++k)
     for (int h = 0; h < 2; ++h) {
       const auto x = static_cast<uint16_t>(a[k] >> 16 * h), y = static_cast<uint16_t>(b[k] >> 16 * h);
       const float u = i.nan ? bf16_to_float(x) : half_to_float(x), v = i.nan ? bf16_to_float(y) : half_to_float(y);
-      const bool unordered = u != u || v != v;
-      bool t = false;
-      switch (i.imm) {
-        case kEq:
-        case kEqu: t = u == v; break;
-        case kNe:
-        case kNeu: t = u < v || u > v; break;
-        case kLt:
-        case kLtu: t = u < v; break;
-        case kLe:
-        case kLeu: t = u <= v; break;
-        case kGt:
-        case kGtu: t = u > v; break;
-        case kGe:
-        case kGeu: t = u >= v; break;
-        case kNum: t = !unordered; break;
-        default: t = unordered; break;
-      }
-      if (i.imm >= kEqu && i.imm <= kGeu) t = t || unordered;
+      const bool t = holds_now(comparison, u, v);
       r[h] |= static_cast<uint32_t>(t) << k;
     }
+}
+void setp_pair(const Inst& i, Warp& w) {  // imm: the comparison
+  const uint32_t m = active(i, w);
+  uint32_t r[2];
+  compare_pairs(i, w, i.imm, r);
   const uint32_t c = i.op ? mask_at(w, i.c) : 0;
   set_mask(w, i.d, m, combine(i.op, r[0], c));
   set_mask(w, w.block->program->places[i.more], m, combine(i.op, r[1], c));
 }
 
+void set_pair(const Inst& i, Warp& w) {  // imm: the bits of "true" | the comparison << 32
+  uint32_t r[2];
+  compare_pairs(i, w, i.imm >> 32, r);
+  const uint32_t c = i.op ? mask_at(w, i.c) : 0, low = combine(i.op, r[0], c), high = combine(i.op, r[1], c);
+  const auto yes = static_cast<uint32_t>(i.imm & 0xffff);
+  each_lane(active(i, w),
+            [&](int k) { cells<uint32_t>(w, i.d)[k] = (low >> k & 1 ? yes : 0) | (high >> k & 1 ? yes : 0) << 16; });
+}
+
 template <class T> void selp(const Inst& i, Warp& w) {
   const uint32_t m = active(i, w), p = mask_at(w, i.c);
   auto *d = cells<T>(w, i.d), *a = cells<T>(w, i.a), *b = cells<T>(w, i.b);
-  if (m == kFull) {
 #pragma GCC ivdep
-    for (int k = 0; k < kLanes; ++k) d[k] = p >> k & 1 ? a[k] : b[k];
-  } else {
-    each_lane(m, [&](int k) { d[k] = p >> k & 1 ? a[k] : b[k]; });
+  for (int k = 0; k < kLanes; ++k) {
+    const T r = p >> k & 1 ? a[k] : b[k];
+    d[k] = m >> k & 1 ? r : d[k];
   }
 }
 template <class T, class C> void slct(const Inst& i, Warp& w) {
@@ -127,23 +156,17 @@ template <class T> void testp(const Inst& i, Warp& w) {
   set_mask(w, i.d, active(i, w), r);
 }
 
-template <class T, template <class, Cmp> class H, size_t... K> Handler from_table(size_t c, std::index_sequence<K...>) {
-  static constexpr Handler kTable[] = {H<T, static_cast<Cmp>(K)>::run...};
+template <class T, size_t... K> Handler from_table(size_t c, std::index_sequence<K...>) {
+  static constexpr Handler kTable[] = {setp<T, static_cast<Cmp>(K)>...};
   return kTable[c];
 }
-template <class T, Cmp C> struct SetP {
-  static void run(const Inst& i, Warp& w) { setp<T, C>(i, w); }
-};
-template <class T, Cmp C> struct Set {
-  static void run(const Inst& i, Warp& w) { set<T, C>(i, w); }
-};
-template <template <class, Cmp> class H> Handler handler(Type t, size_t c) {
-  if (t == Type::F32) return from_table<float, H>(c, std::make_index_sequence<14>{});
-  if (t == Type::F64) return from_table<double, H>(c, std::make_index_sequence<14>{});
-  if (t == Type::F16) return from_table<HalfBits, H>(c, std::make_index_sequence<14>{});
-  if (t == Type::BF16) return from_table<BrainBits, H>(c, std::make_index_sequence<14>{});
+Handler setp_of(Type t, size_t c) {
+  if (t == Type::F32) return from_table<float>(c, std::make_index_sequence<14>{});
+  if (t == Type::F64) return from_table<double>(c, std::make_index_sequence<14>{});
+  if (t == Type::F16) return from_table<HalfBits>(c, std::make_index_sequence<14>{});
+  if (t == Type::BF16) return from_table<BrainBits>(c, std::make_index_sequence<14>{});
   if (c >= kEqu) return nullptr;
-  return for_integer(t, [&]<class T>() -> Handler { return from_table<T, H>(c, std::make_index_sequence<6>{}); });
+  return for_integer(t, [&]<class T>() -> Handler { return from_table<T>(c, std::make_index_sequence<6>{}); });
 }
 
 size_t comparison(Builder& b, Type& t) {
@@ -171,10 +194,18 @@ bool compare_into(Builder& b) {
   b.out.b = b.src(2, t);
   if (b.out.op) b.out.c = b.predicate(b.operand(3), false);
   if (!predicate) {
-    if (size_of(d) != 4) b.unsupported();
+    if (size_of(d) != 4 && size_of(d) != 2) b.unsupported();
     b.out.d = b.dst(0, d);
-    b.out.imm = d == Type::F32 ? 0x3f800000 : kFull;
-    const Handler h = handler<Set>(t, c);
+    const bool half = d == Type::F16 || d == Type::F16x2, brain = d == Type::BF16 || d == Type::BF16x2;
+    b.out.imm = d == Type::F32 ? 0x3f800000 : half ? 0x3c00 : brain ? 0x3f80 : size_of(d) == 2 ? 0xffff : kFull;
+    if (t == Type::F16x2 || t == Type::BF16x2) {
+      b.out.nan = t == Type::BF16x2;
+      b.out.imm |= static_cast<int64_t>(c) << 32;
+      b.emit(set_pair, Class::Integer);
+      return true;
+    }
+    b.out.imm |= static_cast<int64_t>(c) << 32;
+    const Handler h = set_of(t, c);
     if (!h) b.unsupported();
     b.emit(h, Class::Integer);
     return true;
@@ -195,7 +226,7 @@ bool compare_into(Builder& b) {
     b.emit(setp_pair, Class::Predicate);
     return true;
   }
-  const Handler h = handler<SetP>(t, c);
+  const Handler h = setp_of(t, c);
   if (!h) b.unsupported();
   b.emit(h, Class::Predicate);
   return true;
@@ -246,4 +277,13 @@ bool select_compare(Builder& b) {
   return false;
 }
 
+}  // namespace HWY_NAMESPACE
 }  // namespace strata::cuda::vgpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace strata::cuda::vgpu {
+HWY_EXPORT(select_compare);
+bool select_compare(Builder& b) { return HWY_DYNAMIC_DISPATCH(select_compare)(b); }
+}  // namespace strata::cuda::vgpu
+#endif

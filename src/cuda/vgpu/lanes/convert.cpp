@@ -1,9 +1,18 @@
 // cvt: between all integer and floating-point types, with every rounding, saturation and flush.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cuda/vgpu/lanes/convert.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
 #include <limits>
 
 #include "cuda/vgpu/lanes/pick.h"
 
+#include "cuda/vgpu/lanes/loops.inl"
+
+HWY_BEFORE_NAMESPACE();
 namespace strata::cuda::vgpu {
+namespace HWY_NAMESPACE {
 
 namespace {
 
@@ -231,4 +240,13 @@ bool select_convert(Builder& b) {
   return true;
 }
 
+}  // namespace HWY_NAMESPACE
 }  // namespace strata::cuda::vgpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace strata::cuda::vgpu {
+HWY_EXPORT(select_convert);
+bool select_convert(Builder& b) { return HWY_DYNAMIC_DISPATCH(select_convert)(b); }
+}  // namespace strata::cuda::vgpu
+#endif

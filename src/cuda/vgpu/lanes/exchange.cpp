@@ -1,11 +1,31 @@
 // Lanes of a warp with each other: shuffles, votes, matches, reductions.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cuda/vgpu/lanes/exchange.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
 #include "cuda/vgpu/lanes/pick.h"
 
+#include "cuda/vgpu/lanes/loops.inl"
+
+HWY_BEFORE_NAMESPACE();
 namespace strata::cuda::vgpu {
+namespace HWY_NAMESPACE {
 
 namespace {
 
 enum Mode : uint8_t { kUp, kDown, kButterfly, kIndex };
+
+// d[k] = from[index[k]]
+HWY_INLINE void pick_lanes(uint32_t* d, const uint32_t* from, const int32_t* index) {
+#if HWY_TARGET <= HWY_AVX3
+  const __m512i low = _mm512_loadu_si512(from), high = _mm512_loadu_si512(from + 16);
+  for (int k = 0; k < kLanes; k += 16)
+    _mm512_storeu_si512(d + k, _mm512_permutex2var_epi32(low, _mm512_loadu_si512(index + k), high));
+#else
+  for (int k = 0; k < kLanes; ++k) d[k] = from[index[k]];
+#endif
+}
 
 void shuffle(const Inst& i, Warp& w) {  // places: [more] the clamp, [more + 1] the predicate where count is 1
   const uint32_t m = active(i, w);
@@ -14,6 +34,25 @@ void shuffle(const Inst& i, Warp& w) {  // places: [more] the clamp, [more + 1] 
   std::memcpy(from, cells<uint32_t>(w, i.a), sizeof from);
   const auto *b = cells<uint32_t>(w, i.b), *c = cells<uint32_t>(w, places[i.more]);
   auto* d = cells<uint32_t>(w, i.d);
+  if (m == kFull) {
+    alignas(64) int32_t index[kLanes];
+    const uint8_t mode = i.op;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const int value = static_cast<int>(b[lane] & 31), clamp = static_cast<int>(c[lane] & 31),
+                segment = static_cast<int>(c[lane] >> 8 & 31);
+      const int last = (lane & segment) | (clamp & ~segment), first = lane & segment;
+      const int j = mode == kUp          ? lane - value
+                    : mode == kDown      ? lane + value
+                    : mode == kButterfly ? lane ^ value
+                                         : (first | (value & ~segment));
+      index[lane] = (mode == kUp ? j >= last : j <= last) ? j : -1;
+    }
+    inside = mask_of([&](int k) { return index[k] >= 0; });
+    for (int k = 0; k < kLanes; ++k) index[k] = index[k] >= 0 ? index[k] : k;
+    pick_lanes(d, from, index);
+    if (i.count) set_mask(w, places[i.more + 1], m, inside);
+    return;
+  }
   each_lane(m, [&](int lane) {
     const int value = static_cast<int>(b[lane] & 31), clamp = static_cast<int>(c[lane] & 31),
               segment = static_cast<int>(c[lane] >> 8 & 31);
@@ -193,4 +232,13 @@ bool select_exchange(Builder& b) {
   return false;
 }
 
+}  // namespace HWY_NAMESPACE
 }  // namespace strata::cuda::vgpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace strata::cuda::vgpu {
+HWY_EXPORT(select_exchange);
+bool select_exchange(Builder& b) { return HWY_DYNAMIC_DISPATCH(select_exchange)(b); }
+}  // namespace strata::cuda::vgpu
+#endif

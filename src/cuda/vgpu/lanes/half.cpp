@@ -1,7 +1,16 @@
 // Arithmetic in f16 and bf16, single and in pairs. Each result is the exact one, rounded once.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cuda/vgpu/lanes/half.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
 #include "cuda/vgpu/lanes/pick.h"
 
+#include "cuda/vgpu/lanes/loops.inl"
+
+HWY_BEFORE_NAMESPACE();
 namespace strata::cuda::vgpu {
+namespace HWY_NAMESPACE {
 
 namespace {
 
@@ -103,4 +112,13 @@ bool select_half(Builder& b) {
   return true;
 }
 
+}  // namespace HWY_NAMESPACE
 }  // namespace strata::cuda::vgpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace strata::cuda::vgpu {
+HWY_EXPORT(select_half);
+bool select_half(Builder& b) { return HWY_DYNAMIC_DISPATCH(select_half)(b); }
+}  // namespace strata::cuda::vgpu
+#endif

@@ -1,9 +1,18 @@
 // Integer arithmetic: sums, products, quotients, carries, dot products of bytes.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cuda/vgpu/lanes/integer.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
 #include <limits>
 
 #include "cuda/vgpu/lanes/pick.h"
 
+#include "cuda/vgpu/lanes/loops.inl"
+
+HWY_BEFORE_NAMESPACE();
 namespace strata::cuda::vgpu {
+namespace HWY_NAMESPACE {
 
 namespace {
 
@@ -21,8 +30,9 @@ struct Add {
 struct Sub {
   template <class T> T operator()(T a, T b) const { return static_cast<T>(Bits<T>(a) - Bits<T>(b)); }
 };
+template <class T> using Product = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 struct MulLo {
-  template <class T> T operator()(T a, T b) const { return static_cast<T>(uint64_t(a) * uint64_t(b)); }
+  template <class T> T operator()(T a, T b) const { return static_cast<T>(Product<T>(a) * Product<T>(b)); }
 };
 struct MulHi {
   template <class T> T operator()(T a, T b) const {
@@ -46,6 +56,41 @@ struct Rem {
     return static_cast<T>(a % b);
   }
 };
+// Quotients through double, which are exact for 32 bits, and for 64 while all numbers are below 2^51: the quotient n - d
+// of whole numbers differs from n by more than a rounding, as d / n is at least one over the dividend.
+template <class T, class F> void divide(const Inst& i, Warp& w) {
+  constexpr bool kRemainder = std::is_same_v<F, Rem>;
+  if constexpr (sizeof(T) == 2) return map2<T, T, T>(i, w, F{});
+  const uint32_t m = active(i, w);
+  const auto *pa = cells<T>(w, i.a), *pb = cells<T>(w, i.b);
+  alignas(64) T a[kLanes], b[kLanes], r[kLanes];
+  for (int k = 0; k < kLanes; ++k) {
+    a[k] = m >> k & 1 ? pa[k] : T(1);
+    b[k] = m >> k & 1 ? pb[k] : T(1);
+  }
+  uint64_t large = 0;
+  if constexpr (sizeof(T) == 8)
+    for (int k = 0; k < kLanes; ++k) {
+      const uint64_t x = static_cast<uint64_t>(std::is_signed_v<T> && a[k] < 0 ? 0 - a[k] : a[k]),
+                     y = static_cast<uint64_t>(std::is_signed_v<T> && b[k] < 0 ? 0 - b[k] : b[k]);
+      large |= (x | y) >> 51;
+    }
+  if (large) {
+    for (int k = 0; k < kLanes; ++k) r[k] = F{}(a[k], b[k]);
+  } else {
+    for (int k = 0; k < kLanes; ++k) {
+      const double y = b[k] == 0 ? 1.0 : static_cast<double>(b[k]), q = static_cast<double>(a[k]) / y;
+      const T whole = static_cast<T>(std::conditional_t<sizeof(T) == 4, int64_t, T>(q));
+      r[k] = kRemainder ? static_cast<T>(a[k] - whole * b[k]) : whole;
+    }
+    for (int k = 0; k < kLanes; ++k) r[k] = b[k] == 0 ? (kRemainder ? a[k] : static_cast<T>(-1)) : r[k];
+  }
+  keep(cells<T>(w, i.d), r, m);
+}
+template <class F> Handler division(Type type) {
+  return for_integer(type, []<class T>() -> Handler { return divide<T, F>; });
+}
+
 struct Min {
   template <class T> T operator()(T a, T b) const { return a < b ? a : b; }
 };
@@ -69,7 +114,7 @@ struct SubSat {
   }
 };
 template <class T> void mad_lo(const Inst& i, Warp& w) {
-  map3<T, T, T, T>(i, w, [](T a, T b, T c) { return static_cast<T>(uint64_t(a) * uint64_t(b) + uint64_t(c)); });
+  map3<T, T, T, T>(i, w, [](T a, T b, T c) { return static_cast<T>(Product<T>(a) * Product<T>(b) + Product<T>(c)); });
 }
 template <class T> void mad_hi(const Inst& i, Warp& w) {
   map3<T, T, T, T>(i, w, [&i](T a, T b, T c) {
@@ -269,8 +314,8 @@ bool select_integer(Builder& b) {
     places3(b, t);
     if (t == Type::U16x2 || t == Type::S16x2)
       return finish(b, op == "min" ? pair_handler<Min>(t) : op == "max" ? pair_handler<Max>(t) : nullptr);
-    return finish(b, op == "div"   ? binary_integer<Div>(t)
-                     : op == "rem" ? binary_integer<Rem>(t)
+    return finish(b, op == "div"   ? division<Div>(t)
+                     : op == "rem" ? division<Rem>(t)
                      : op == "min" ? binary_integer<Min>(t)
                                    : binary_integer<Max>(t));
   }
@@ -288,4 +333,13 @@ bool select_integer(Builder& b) {
   return false;
 }
 
+}  // namespace HWY_NAMESPACE
 }  // namespace strata::cuda::vgpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace strata::cuda::vgpu {
+HWY_EXPORT(select_integer);
+bool select_integer(Builder& b) { return HWY_DYNAMIC_DISPATCH(select_integer)(b); }
+}  // namespace strata::cuda::vgpu
+#endif

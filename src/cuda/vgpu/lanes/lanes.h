@@ -1,4 +1,4 @@
-// What handlers are made of: cells of registers, guards, and loops over the 32 lanes.
+// What handlers are made of: cells of registers, guards, lanes of a mask. Loops over all lanes are in loops.inl.
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -35,48 +35,5 @@ inline uint64_t wide(Warp& w, uint32_t place, uint8_t bytes, int lane) {
 template <class Body> inline void each_lane(uint32_t mask, const Body& body) {
   for (; mask; mask &= mask - 1) body(std::countr_zero(mask));
 }
-
-// d = f(a), f(a, b), f(a, b, c) per lane. A result may stand where an operand stood: lanes do not meet.
-template <class D, class A, class F> inline void map1(const Inst& i, Warp& w, const F& f) {
-  const uint32_t m = active(i, w);
-  auto* d = cells<Cell<D>>(w, i.d);
-  const auto* a = cells<Cell<A>>(w, i.a);
-  if (m == kFull) {
-#pragma GCC ivdep
-    for (int k = 0; k < kLanes; ++k) d[k] = pack<D>(f(unpack<A>(a[k])));
-  } else {
-    each_lane(m, [&](int k) { d[k] = pack<D>(f(unpack<A>(a[k]))); });
-  }
-}
-template <class D, class A, class B, class F> inline void map2(const Inst& i, Warp& w, const F& f) {
-  const uint32_t m = active(i, w);
-  auto* d = cells<Cell<D>>(w, i.d);
-  const auto* a = cells<Cell<A>>(w, i.a);
-  const auto* b = cells<Cell<B>>(w, i.b);
-  if (m == kFull) {
-#pragma GCC ivdep
-    for (int k = 0; k < kLanes; ++k) d[k] = pack<D>(f(unpack<A>(a[k]), unpack<B>(b[k])));
-  } else {
-    each_lane(m, [&](int k) { d[k] = pack<D>(f(unpack<A>(a[k]), unpack<B>(b[k]))); });
-  }
-}
-template <class D, class A, class B, class C, class F> inline void map3(const Inst& i, Warp& w, const F& f) {
-  const uint32_t m = active(i, w);
-  auto* d = cells<Cell<D>>(w, i.d);
-  const auto* a = cells<Cell<A>>(w, i.a);
-  const auto* b = cells<Cell<B>>(w, i.b);
-  const auto* c = cells<Cell<C>>(w, i.c);
-  if (m == kFull) {
-#pragma GCC ivdep
-    for (int k = 0; k < kLanes; ++k) d[k] = pack<D>(f(unpack<A>(a[k]), unpack<B>(b[k]), unpack<C>(c[k])));
-  } else {
-    each_lane(m, [&](int k) { d[k] = pack<D>(f(unpack<A>(a[k]), unpack<B>(b[k]), unpack<C>(c[k]))); });
-  }
-}
-
-// Handlers from a functor type.
-template <class T, class F> void unary(const Inst& i, Warp& w) { map1<T, T>(i, w, F{}); }
-template <class T, class F> void binary(const Inst& i, Warp& w) { map2<T, T, T>(i, w, F{}); }
-template <class T, class F> void ternary(const Inst& i, Warp& w) { map3<T, T, T, T>(i, w, F{}); }
 
 }  // namespace strata::cuda::vgpu

@@ -4,12 +4,22 @@
 // and f64), register r of A holds A[g + 8 * (r % H)][(r / H) * 4E + t * E + e], H being 2 for 16 rows and 1 for 8; register
 // r of B holds B[r * 4E + t * E + e][g]; element r of C and D is C[g + 8 * (r / 2)][2t + r % 2].
 // Products are exact and summed in double (integers exactly), then rounded once: the card sums in its own order.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cuda/vgpu/lanes/matrix.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
 #include <algorithm>
 
 #include "cuda/vgpu/lanes/access.h"
+#include "cuda/vgpu/lanes/elements.h"
 #include "cuda/vgpu/lanes/pick.h"
 
+#include "cuda/vgpu/lanes/loops.inl"
+
+HWY_BEFORE_NAMESPACE();
 namespace strata::cuda::vgpu {
+namespace HWY_NAMESPACE {
 
 namespace {
 
@@ -17,16 +27,6 @@ struct Shape {
   int rows, depth;  // 8 columns always
 };
 constexpr int kDeepest = 32;
-
-double element(Type t, uint32_t reg, int e) {
-  switch (t) {
-    case Type::F16: return half_to_float(static_cast<uint16_t>(reg >> 16 * e));
-    case Type::BF16: return bf16_to_float(static_cast<uint16_t>(reg >> 16 * e));
-    case Type::TF32: return std::bit_cast<float>(reg & 0xffffe000u);
-    case Type::S8: return static_cast<int8_t>(reg >> 8 * e);
-    default: return static_cast<uint8_t>(reg >> 8 * e);
-  }
-}
 
 // imm: rows | depth << 8 | type of A << 16 | of B << 24; op: type of C and D. places: D, A, B, C.
 void mma(const Inst& i, Warp& w) {
@@ -175,4 +175,13 @@ bool select_matrix(Builder& b) {
   return true;
 }
 
+}  // namespace HWY_NAMESPACE
 }  // namespace strata::cuda::vgpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace strata::cuda::vgpu {
+HWY_EXPORT(select_matrix);
+bool select_matrix(Builder& b) { return HWY_DYNAMIC_DISPATCH(select_matrix)(b); }
+}  // namespace strata::cuda::vgpu
+#endif

@@ -1,9 +1,18 @@
 // mov, packing and unpacking, addresses of variables and clocks.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cuda/vgpu/lanes/move.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
 #include <chrono>
 
 #include "cuda/vgpu/lanes/pick.h"
 
+#include "cuda/vgpu/lanes/loops.inl"
+
+HWY_BEFORE_NAMESPACE();
 namespace strata::cuda::vgpu {
+namespace HWY_NAMESPACE {
 
 namespace {
 
@@ -42,6 +51,21 @@ void clock(const Inst& i, Warp& w) {
     if (i.d_bytes == 8) cells<uint64_t>(w, i.d)[k] = now;
     else cells<uint32_t>(w, i.d)[k] = static_cast<uint32_t>(now);
   });
+}
+
+void two_words(const Inst& i, Warp& w) {  // {a, b} into 64 bits, b above
+  map2<uint64_t, uint32_t, uint32_t>(i, w, [](uint32_t a, uint32_t b) { return static_cast<uint64_t>(b) << 32 | a; });
+}
+void split_words(const Inst& i, Warp& w) {  // the other way: d and b
+  const uint32_t m = active(i, w);
+  const auto* a = cells<uint64_t>(w, i.a);
+  alignas(64) uint32_t low[kLanes], high[kLanes];
+  for (int k = 0; k < kLanes; ++k) {
+    low[k] = static_cast<uint32_t>(a[k]);
+    high[k] = static_cast<uint32_t>(a[k] >> 32);
+  }
+  keep(cells<uint32_t>(w, i.d), low, m);
+  keep(cells<uint32_t>(w, i.b), high, m);
 }
 
 // cvta: imm is what is added, the window of the space or its negative.
@@ -88,9 +112,15 @@ bool move(Builder& b) {
     std::vector<uint32_t> places;
     places.reserve(items.size());
     for (const auto& item : items) places.push_back(packs ? b.src(item, part) : b.dst(item, part));
-    b.out.more = b.place_all(places);
     if (packs) b.out.d = b.dst(to, t);
     else b.out.a = b.src(from, t);
+    if (parts == 2 && size_of(t) == 8) {
+      (packs ? b.out.a : b.out.d) = places[0];
+      b.out.b = places[1];
+      b.emit(packs ? two_words : split_words, Class::Move);
+      return true;
+    }
+    b.out.more = b.place_all(places);
     b.emit(packs ? pack_parts : unpack_parts, Class::Move);
     return true;
   }
@@ -125,6 +155,10 @@ bool select_move(Builder& b) {
                                              : space == Space::Local ? kLocalWindow
                                                                      : 0);
     if (space == Space::Param) b.unsupported();
+    if (window == 0 && b.out.d_bytes == b.out.a_bytes) {
+      b.emit(b.out.d_bytes == 8 ? copy<uint64_t> : copy<uint32_t>, Class::Move);
+      return true;
+    }
     b.out.imm = to ? -window : window;
     b.emit(convert_address, Class::Move);
     return true;
@@ -156,4 +190,13 @@ bool select_move(Builder& b) {
   return false;
 }
 
+}  // namespace HWY_NAMESPACE
 }  // namespace strata::cuda::vgpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace strata::cuda::vgpu {
+HWY_EXPORT(select_move);
+bool select_move(Builder& b) { return HWY_DYNAMIC_DISPATCH(select_move)(b); }
+}  // namespace strata::cuda::vgpu
+#endif

@@ -20,14 +20,6 @@ template <class Pick> Handler for_integer(Type type, const Pick& pick) {
     default: return nullptr;
   }
 }
-// For the two and three-operand forms that have all operands of one type.
-template <class F> Handler binary_integer(Type type) {
-  return for_integer(type, []<class T>() -> Handler { return binary<T, F>; });
-}
-template <class F> Handler unary_integer(Type type) {
-  return for_integer(type, []<class T>() -> Handler { return unary<T, F>; });
-}
-
 inline void places2(Builder& b, Type type) {
   b.operands(2, 2);
   b.out.a = b.src(1, type);

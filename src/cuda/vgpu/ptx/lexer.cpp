@@ -53,7 +53,8 @@ std::vector<Token> tokens_of(std::string_view s) {
       i = end + 1;
     } else if (word_start(c)) {
       size_t end = i + 1;
-      while (end < s.size()) {  // "shared::cta" is one word, "label:" is not
+      while (end < s.size()) {  // "shared::cta" is one word, "label:" is not; ".reg.b32" is two
+        if (c == '.' && s[end] == '.') break;
         if (word_start(s[end]) || digit(s[end])) ++end;
         else if (s[end] == ':' && at(end + 1) == ':') end += 2;
         else break;
