@@ -6,8 +6,8 @@
 
 #include "base/parallel.h"
 #include "cpu/runs.h"
-#include "record/walk.h"
 #include "record/promotion.h"
+#include "record/walk.h"
 
 namespace strata::cpu {
 namespace {

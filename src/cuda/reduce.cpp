@@ -40,7 +40,8 @@ const Function& fold_kernel(Fold fold, DType compute) {
 // Whether neighbouring threads should take neighbouring results: where those lie closer than the elements of one result.
 bool by_columns(const ReducePlan& plan) {
   if (plan.kept.dims == 0) return false;
-  const int64_t kept = std::abs(plan.kept.stride[plan.kept.dims - 1]), gone = std::abs(plan.gone.stride[plan.gone.dims - 1]);
+  const int64_t kept = std::abs(plan.kept.stride[plan.kept.dims - 1]),
+                gone = std::abs(plan.gone.stride[plan.gone.dims - 1]);
   return plan.gone.count <= 1 || (kept != 0 && kept < gone) || gone == 0;
 }
 
@@ -78,7 +79,8 @@ void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const 
   for (int d = 0; d < plan.kept.dims; ++d) p.vectors &= plan.kept.stride[d] % vector == 0;
 
   const int64_t blocks = ceil_div(p.kept.count, per_block), share = kPart / per_block;
-  int64_t parts = blocks >= kEnoughBlocks ? 1 : std::clamp<int64_t>(p.gone.count / std::max<int64_t>(share, 1), 1, kMostParts);
+  int64_t parts =
+    blocks >= kEnoughBlocks ? 1 : std::clamp<int64_t>(p.gone.count / std::max<int64_t>(share, 1), 1, kMostParts);
   p.part = ceil_div(ceil_div(p.gone.count, parts), vector) * vector;
   parts = std::max<int64_t>(1, ceil_div(p.gone.count, std::max<int64_t>(p.part, 1)));
   const Stream stream = stream_of(out.device);

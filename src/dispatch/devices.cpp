@@ -3,7 +3,7 @@
 namespace strata {
 
 Device device_of_call(const OpRecord& op, const Args& args) {
-  const bool numbers = op.formulas != nullptr;
+  const bool numbers = op.formulas || op.outputs == 0;  // optimizers keep step counts on the CPU
   Device found;
   const TensorImpl* host = nullptr;  // a tensor of the CPU that counts
   bool any = false;
@@ -26,12 +26,13 @@ Device device_of_call(const OpRecord& op, const Args& args) {
   }
   if (!any) return thread_state.default_device;
   STRATA_CHECK(found.type == DeviceType::Cpu || !host || op.crosses, Runtime,
-               "{}: Expected all tensors to be on the same device, but found at least two devices, {} and cpu!", op.name,
-               to_string(found));
+               "{}: Expected all tensors to be on the same device, but found at least two devices, {} and cpu!",
+               op.name, to_string(found));
   return found;
 }
 
 Device device_of_run(const Call& c) {
+  if (c.op.outputs == 0) return device_of_call(c.op, c.args);
   const Device out = c.outs[0]->device;
   if (out.type != DeviceType::Cpu || !c.op.crosses) return out;
   for (const Value& v : c.args)
@@ -47,11 +48,16 @@ void refuse_device(const OpRecord& op, Device device) {
 }
 
 OnDeviceOf::OnDeviceOf(const Args& args) : before_(thread_state.default_device) {
+  bool any = false;
+  const auto see = [&](Device d) {  // a device counts more than the CPU, whose tensors may be numbers
+    if (!any || d.type != DeviceType::Cpu) enter(d);
+    any = true;
+  };
   for (const Value& v : args) {
-    if (v.tag == Tag::Tensor && v.tensor->device.type != DeviceType::Cpu) enter(v.tensor->device);
+    if (v.tag == Tag::Tensor) see(v.tensor->device);
     else if (v.tag == Tag::Tensors)
       for (const Tensor& t : v.tensor_list())
-        if (t && t.device().type != DeviceType::Cpu) enter(t.device());
+        if (t) see(t.device());
   }
 }
 

@@ -47,7 +47,8 @@ STRATA_OP(copy, "copy(Tensor input, Tensor src, bool non_blocking=False) -> Tens
   .crosses_devices()
   .cuda("copy", [](const Call& c) { copy_values(*c.out(), c.args.tensor(1), !c.args[2].boolean()); })
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    const Tensor to_source = c.has(1) && g.device() != c.meta(1).device ? to_copy(g, g.dtype(), std::nullopt, c.meta(1).device) : g;
+    const Tensor to_source =
+      c.has(1) && g.device() != c.meta(1).device ? to_copy(g, g.dtype(), std::nullopt, c.meta(1).device) : g;
     return {c.needs(0) ? zeros_like(g) : Tensor(), to_source};
   })
   .samples({"f(2,3), f(2,3)", "f(2,3), f(3)", "f(2,3), f()", "f(0,3), f(3)", "f(), f()", "f(2,3), f(2,1), True"})
@@ -131,8 +132,8 @@ STRATA_OP(to_device,
   .doc(
     "input on another device, and with another dtype if one is given.\n\n>>> strata.ones(2).to('cpu')\ntensor([1., "
     "1.])")
-  .composite([](const Tensor& input, std::optional<Device> device, std::optional<DType> dtype,
-                bool non_blocking, bool copy,                std::optional<std::string_view> memory_format) {
+  .composite([](const Tensor& input, std::optional<Device> device, std::optional<DType> dtype, bool non_blocking,
+                bool copy, std::optional<std::string_view> memory_format) {
     return converted(input, dtype.value_or(input.dtype()), device, non_blocking, copy, memory_format, "to");
   })
   .no_out()

@@ -9,6 +9,7 @@
 #include "cpu/reference.h"
 #include "ops/indexing.h"
 #include "ops/layout.h"
+#include "ops/transfer.h"
 #include "strata/ops/copy.h"
 #include "strata/ops/creation.h"
 #include "strata/ops/strided.h"
@@ -113,7 +114,7 @@ void plain_put(const Call& c) {
 Tensor index_tensor(const std::vector<int64_t>& values) {
   Tensor t = make_tensor(Shape(std::array{static_cast<int64_t>(values.size())}), DType::I64);
   std::copy(values.begin(), values.end(), t.data<int64_t>());
-  return t;
+  return placed(t);
 }
 
 Tensor as_index(const Tensor& index, const char* op) {

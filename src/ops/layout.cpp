@@ -139,9 +139,7 @@ Dims broadcast_shapes(Shape a, Shape b, const char* op) {
 void set_options(const Call& c, DType dtype, const Value& device, const Value& requires_grad) {
   TensorImpl& out = *c.outs[0];
   out.dtype = dtype;
-  if (device) {
-    out.device = require_available(device.device());
-  }
+  if (device) { out.device = require_available(device.device()); }
   if (requires_grad.boolean()) c.outs[0].set_requires_grad();
 }
 

@@ -3,6 +3,7 @@
 #include "autograd/autograd.h"
 #include "cpu/convolution.h"
 #include "cpu/staging.h"
+#include "cuda/convolution.h"
 #include "ops/layout.h"
 #include "strata/ops.h"
 
@@ -127,6 +128,20 @@ const char* convolution_ready(const Call& c) {
   const Sides s(c);
   if (s.bias && s.way == ConvWay::Data) return "oneDNN's transposed convolution is used without bias";
   return cpu::conv_onednn_ready(s.shape, s.way, *s.big, *s.weight, *s.small, s.bias != nullptr);
+}
+
+cuda::ConvSizes sizes_of(const ConvShape& s) {
+  cuda::ConvSizes out{.dims = s.dims, .n = s.n, .c = s.c, .o = s.o, .groups = s.groups};
+  const auto copy = [&](const int64_t* from, int64_t* to) { std::copy_n(from, s.dims, to); };
+  copy(s.in, out.in), copy(s.kernel, out.kernel), copy(s.out, out.out);
+  copy(s.stride, out.stride), copy(s.padding, out.padding), copy(s.dilation, out.dilation);
+  return out;
+}
+void convolution_on_device(const Call& c) {
+  const Sides s(c);
+  const Tensor bias = s.bias ? contiguous(alias(*s.bias)) : Tensor();
+  cuda::convolution(sizes_of(s.shape), s.way == ConvWay::Data ? cuda::ConvTarget::Big : cuda::ConvTarget::Small, *s.big,
+                    *s.weight, *s.small, bias.get());
 }
 
 Grads grad_convolution(const GradContext& c, const Tensor& g) {
@@ -283,6 +298,7 @@ STRATA_OP(convolution,
                    "convolution: a transposed convolution takes its bias through conv_transpose1d, 2d, 3d");
             cpu::conv_reference(s.shape, s.way, s.big, s.weight, s.small, s.bias);
           })
+  .cuda("implicit_gemm", convolution_on_device)
   .saves({0, 1})
   .grad(grad_convolution)
   .samples({"f(2,4,5), f(6,2,3), f(6), [2], [1], [1], False, [0], 2",
@@ -325,6 +341,11 @@ STRATA_OP(convolution_weight_grad,
             cpu::conv_reference(weight_shape_of(c.args), ConvWay::Weight, c.args.share(0), c.out(), c.args.share(1),
                                 nullptr);
           })
+  .cuda("implicit_gemm",
+        [](const Call& c) {
+          cuda::convolution(sizes_of(weight_shape_of(c.args)), cuda::ConvTarget::Weight, c.args.tensor(0), *c.out(),
+                            c.args.tensor(1), nullptr);
+        })
   .saves({0, 1})
   .grad([](const GradContext& c, const Tensor& g) {
     Grads out;

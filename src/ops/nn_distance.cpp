@@ -1,5 +1,6 @@
 // Distances and similarities between vectors.
 #include "autograd/autograd.h"
+#include "ops/transfer.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -73,7 +74,7 @@ STRATA_OP(pdist, "pdist(Tensor input, float p=2.0) -> Tensor")
     const Tensor left = make_tensor(shape, DType::I64), right = make_tensor(shape, DType::I64);
     for (int64_t i = 0, at = 0; i < n; ++i)
       for (int64_t j = i + 1; j < n; ++j, ++at) left.data<int64_t>()[at] = i, right.data<int64_t>()[at] = j;
-    return linalg::vector_norm(sub(index_select(input, 0, left), index_select(input, 0, right)), p, -1);
+    return linalg::vector_norm(sub(index_select(input, 0, placed(left)), index_select(input, 0, placed(right))), p, -1);
   })
   .samples({"f(4,3)", "f(4,3), 1.0", "f(1,3)"})
   .error("f(4)", ErrorKind::Runtime, "only supports 2D");

@@ -2,6 +2,7 @@
 #include "autograd/autograd.h"
 #include "cpu/grid_sample.h"
 #include "cpu/staging.h"
+#include "ops/transfer.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -140,7 +141,7 @@ STRATA_OP(affine_grid, "nn.functional.affine_grid(Tensor theta, int[] size, bool
     std::vector<int64_t> out{size[0]};
     for (size_t d = 2; d < size.size; ++d) out.push_back(size[d]);
     out.push_back(dims);
-    return reshape(matmul(to(base, theta.dtype()), transpose(theta, 1, 2)), out);
+    return reshape(matmul(to(placed(base), theta.dtype()), transpose(theta, 1, 2)), out);
   })
   .samples({"f(2,2,3), [2,1,3,4]", "f(1,3,4), [1,1,2,3,2], True"})
   .error("f(2,2,3), [3,1,3,4]", ErrorKind::Value, "expected a batch of 3");

@@ -4,6 +4,7 @@
 #include "cpu/copy.h"
 #include "cpu/row_kernels.h"
 #include "cpu/staging.h"
+#include "cuda/softmax.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -64,6 +65,16 @@ template <bool log> void run_softmax_backward(const Call& c) {
   });
 }
 
+template <bool log> void softmax_on_device(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  cuda::softmax(*contiguous(alias(x)), implicit_dim(c.args[1], x, "softmax"), log, *c.out());
+}
+template <bool log> void softmax_backward_on_device(const Call& c) {
+  const TensorImpl& y = c.args.tensor(1);
+  cuda::softmax_backward(*contiguous(alias(c.args.tensor(0))), *contiguous(alias(y)),
+                         normalize_dim(c.args[2].integer(), y.ndim, "softmax"), log, *c.out());
+}
+
 void infer_backward(const Call& c) {
   STRATA_CHECK(c.args.tensor(0).same_shape(c.args.tensor(1)), Runtime, "{}: grad_output has shape {}, output has {}",
                c.op.name, to_string(c.args.tensor(0).sizes()), to_string(c.args.tensor(1).sizes()));
@@ -98,6 +109,7 @@ STRATA_OP(softmax, "softmax(Tensor input, int? dim=None, dtype? dtype=None) -> T
   .infer(infer_softmax)
   .kernel("rows", run_softmax<false>)
   .kernel("reference", plain_softmax<false>)
+  .cuda("rows", softmax_on_device<false>)
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_softmax_backward_data(g, c.result(), dim_of(c))};
@@ -112,6 +124,7 @@ STRATA_OP(log_softmax, "log_softmax(Tensor input, int? dim=None, dtype? dtype=No
   .infer(infer_softmax)
   .kernel("rows", run_softmax<true>)
   .kernel("reference", plain_softmax<true>)
+  .cuda("rows", softmax_on_device<true>)
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_log_softmax_backward_data(g, c.result(), dim_of(c))};
@@ -135,6 +148,7 @@ STRATA_OP(softmax_backward_data, "_softmax_backward_data(Tensor grad_output, Ten
   .infer(infer_backward)
   .kernel("rows", run_softmax_backward<false>)
   .kernel("reference", plain_softmax_backward<false>)
+  .cuda("rows", softmax_backward_on_device<false>)
   .saves({0, 1})
   .grad([](const GradContext& c, const Tensor& gg) {
     Grads out;
@@ -153,6 +167,7 @@ STRATA_OP(log_softmax_backward_data, "_log_softmax_backward_data(Tensor grad_out
   .infer(infer_backward)
   .kernel("rows", run_softmax_backward<true>)
   .kernel("reference", plain_softmax_backward<true>)
+  .cuda("rows", softmax_backward_on_device<true>)
   .saves({0, 1})
   .grad([](const GradContext& c, const Tensor& gg) {
     Grads out;

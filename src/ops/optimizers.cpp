@@ -3,8 +3,9 @@
 // double, once per parameter, so that both languages and every back end take the same step.
 #include <cmath>
 
-#include "cpu/copy.h"
 #include "cpu/optimizers.h"
+#include "cuda/optimizers.h"
+#include "ops/transfer.h"
 #include "record/op.h"
 
 namespace strata {
@@ -79,7 +80,7 @@ class Step {
 };
 
 void store(const Tensor& t, double value) {
-  cpu::fill(*t, value);
+  fill_values(*t, value);
   t->storage->bump();
 }
 
@@ -239,6 +240,14 @@ template <Run run> void rprop(const Call& c) {
   s.run(Rule::Rprop, run);
 }
 
+void update_on_device(Rule rule, std::span<Update> updates) {
+  static constexpr const char* names[] = {"Sgd",     "Adam",     "Nadam",   "Radam", "Adamax",
+                                          "Adagrad", "Adadelta", "Rmsprop", "Asgd",  "Rprop"};
+  std::vector<cuda::OptimizerUpdate> list;
+  for (const Update& u : updates) list.push_back({u.value, u.grad, u.state, u.members});
+  cuda::optimizer_step(names[static_cast<int>(rule)], list);
+}
+
 void nothing(const Call&) {}
 
 }  // namespace
@@ -248,6 +257,7 @@ void nothing(const Call&) {}
   .infer(nothing)                                         \
     .kernel("fused", function<cpu::update_fused>)         \
     .kernel("reference", function<cpu::update_reference>) \
+    .cuda("fused", function<update_on_device>)            \
     .dtypes(kFloatingTypes)
 
 STRATA_OP(_fused_sgd,

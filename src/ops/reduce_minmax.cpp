@@ -9,7 +9,6 @@
 namespace strata {
 namespace {
 
-
 // Ties share the gradient evenly.
 Tensor spread_evenly(const Tensor& g, const Tensor& x, const Tensor& result, uint32_t reduced, bool keepdim) {
   const Tensor best = with_kept_dims(result, x.shape(), reduced, keepdim);
@@ -86,7 +85,7 @@ template <bool largest, Arg arg> void run_arg(const Call& c) {
   const TensorImpl& x = c.args.tensor(0);
   if (c.args[1] && x.ndim > 0)
     return arg(largest, x, normalize_dim(c.args[1].integer(), x.ndim, "argmax"), nullptr, *c.out());
-  Tensor line = x.device.type == DeviceType::Cpu || x.contiguous ? cpu::packed(x) : contiguous(alias(x));
+  Tensor line = x.device.type == DeviceType::Cpu ? cpu::packed(x) : alias(*contiguous(alias(x)));
   line->ndim = 1, line->shape[0] = x.numel, line->strides[0] = 1;
   arg(largest, *line, 0, nullptr, *c.out());
 }

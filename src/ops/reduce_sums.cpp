@@ -1,6 +1,7 @@
 // sum, mean, nansum, nanmean, prod, any, all, count_nonzero.
 #include "cuda/reduce.h"
 #include "ops/reduce_common.h"
+#include "ops/transfer.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -61,6 +62,7 @@ template <Where (*where)(const Call&), Engine engine> void run_mean(const Call& 
 template <Fold fold, Where (*where)(const Call&), Engine engine>
 void run_own_type(const Call& c) {  // read as what it is
   const TensorImpl& x = c.args.tensor(0);
+  if (fold == Fold::Any && x.numel == 0) return fill_values(*c.out(), 0);  // the engines fold from the least number
   engine(fold, x, where(c).reduced, x.dtype, *c.out(), {});
 }
 

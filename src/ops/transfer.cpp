@@ -2,6 +2,7 @@
 
 #include "cpu/copy.h"
 #include "cuda/pointwise.h"
+#include "record/op.h"
 
 namespace strata {
 namespace {
@@ -36,6 +37,14 @@ void cross(const TensorImpl& to, const TensorImpl& from, bool wait) {
 void copy_values(const TensorImpl& to, const TensorImpl& from, bool wait) {
   if (to.device == from.device) return copy_on(to, from);
   if (to.numel) cross(to, from, wait);
+}
+
+Tensor placed(const Tensor& host) {
+  const Device device = thread_state.default_device;
+  if (device == host.device()) return host;
+  const Tensor there = make_tensor(host.shape(), host.dtype(), device);
+  copy_values(*there, *host);
+  return there;
 }
 
 void fill_values(const TensorImpl& to, Scalar value) {

@@ -8,5 +8,7 @@ namespace strata {
 // false and that memory is pinned.
 void copy_values(const TensorImpl& to, const TensorImpl& from, bool wait = true);
 void fill_values(const TensorImpl& to, Scalar value);
+// A tensor that a composite has made in host memory, on the device where its other tensors are.
+Tensor placed(const Tensor& host);
 
 }  // namespace strata

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "ops/reduce_common.h"
+#include "ops/transfer.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -31,7 +32,7 @@ template <class Same> Groups group(const int64_t* order, int64_t n, const Same& 
 Tensor from_vector(const std::vector<int64_t>& v, Shape shape) {
   const Tensor t = make_tensor(shape, DType::I64);
   std::copy(v.begin(), v.end(), t.data<int64_t>());
-  return t;
+  return placed(t);
 }
 Tensor from_vector(const std::vector<int64_t>& v) {
   const auto n = static_cast<int64_t>(v.size());

@@ -55,13 +55,13 @@ PyObject* set_device(PyObject*, PyObject* args) {
 PyObject* properties(PyObject*, PyObject* args) {
   return with_gpu(args, [](const Gpu& g) -> PyObject* {
     const cuda::Properties& p = g.properties;
-    return Py_BuildValue(
-      "{s:s,s:i,s:i,s:n,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i}", "name", p.name.c_str(), "major", p.major, "minor",
-      p.minor, "total_memory", static_cast<Py_ssize_t>(p.total_memory), "multi_processor_count", p.multiprocessors,
-      "warp_size", p.warp_size, "max_threads_per_block", p.max_threads_per_block, "max_threads_per_multi_processor",
-      p.max_threads_per_multiprocessor, "regs_per_multiprocessor", p.registers_per_multiprocessor,
-      "shared_memory_per_block", p.shared_per_block, "shared_memory_per_block_optin", p.shared_per_block_optin,
-      "L2_cache_size", p.l2_bytes, "clock_rate", p.clock_khz);
+    return Py_BuildValue("{s:s,s:i,s:i,s:n,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i}", "name", p.name.c_str(), "major",
+                         p.major, "minor", p.minor, "total_memory", static_cast<Py_ssize_t>(p.total_memory),
+                         "multi_processor_count", p.multiprocessors, "warp_size", p.warp_size, "max_threads_per_block",
+                         p.max_threads_per_block, "max_threads_per_multi_processor", p.max_threads_per_multiprocessor,
+                         "regs_per_multiprocessor", p.registers_per_multiprocessor, "shared_memory_per_block",
+                         p.shared_per_block, "shared_memory_per_block_optin", p.shared_per_block_optin, "L2_cache_size",
+                         p.l2_bytes, "clock_rate", p.clock_khz);
   });
 }
 PyObject* synchronize(PyObject*, PyObject* args) {
@@ -138,8 +138,8 @@ PyObject* pin_memory(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "sO", &name, &tensor)) return nullptr;
   return guarded([&]() -> PyObject* {
     const Tensor t = require_tensor(tensor, "pin_memory");
-    STRATA_CHECK(t.device().type == DeviceType::Cpu, Runtime,
-                 "cannot pin '{}': only dense CPU tensors can be pinned", to_string(t.device()));
+    STRATA_CHECK(t.device().type == DeviceType::Cpu, Runtime, "cannot pin '{}': only dense CPU tensors can be pinned",
+                 to_string(t.device()));
     if (t->storage && t->storage->pinned) return Py_NewRef(tensor);
     Gpu& gpu = Runtime::gpu({type_of(name), -1});
     Tensor pinned = shape_only(*t);
@@ -168,9 +168,8 @@ template <> constexpr const char* kCapsule<Graph> = "strata.graph";
 
 template <class T> PyObject* capsule(T value) {
   auto* held = new T(std::move(value));
-  PyObject* o = PyCapsule_New(held, kCapsule<T>, [](PyObject* c) {
-    delete static_cast<T*>(PyCapsule_GetPointer(c, kCapsule<T>));
-  });
+  PyObject* o =
+    PyCapsule_New(held, kCapsule<T>, [](PyObject* c) { delete static_cast<T*>(PyCapsule_GetPointer(c, kCapsule<T>)); });
   if (!o) delete held;
   return o;
 }
@@ -184,7 +183,9 @@ PyObject* stream_create(PyObject*, PyObject* args) {
   const char* name = nullptr;
   int index = -1, priority = 0;
   if (!PyArg_ParseTuple(args, "sii", &name, &index, &priority)) return nullptr;
-  return guarded([&] { return capsule(Stream::create(Runtime::gpu({type_of(name), static_cast<int8_t>(index)}), priority)); });
+  return guarded([&] {
+    return capsule(Stream::create(Runtime::gpu({type_of(name), static_cast<int8_t>(index)}), priority));
+  });
 }
 PyObject* stream_current(PyObject*, PyObject* args) {
   return with_gpu(args, [](Gpu& g) { return capsule(Stream::current(g)); });
@@ -221,7 +222,9 @@ PyObject* event_create(PyObject*, PyObject* args) {
   const char* name = nullptr;
   int index = -1, timing = 0;
   if (!PyArg_ParseTuple(args, "sip", &name, &index, &timing)) return nullptr;
-  return guarded([&] { return capsule(Event(Runtime::gpu({type_of(name), static_cast<int8_t>(index)}), timing != 0)); });
+  return guarded([&] {
+    return capsule(Event(Runtime::gpu({type_of(name), static_cast<int8_t>(index)}), timing != 0));
+  });
 }
 template <void (Event::*f)(const Stream&) const> PyObject* event_and_stream(PyObject*, PyObject* args) {
   PyObject *e, *s;

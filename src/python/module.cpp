@@ -220,7 +220,8 @@ PyObject* records(PyObject*, PyObject*) {
     for (const ErrorSample& e : op->error_samples)
       PyList_Append(errors.get(), Object(Py_BuildValue("(sis)", e.args, static_cast<int>(e.kind), e.message)).get());
     for (const Kernel& k : op->kernels) PyList_Append(kernels.get(), Object(PyUnicode_FromString(k.name)).get());
-    for (const Kernel& k : op->cuda_kernels) PyList_Append(cuda_kernels.get(), Object(PyUnicode_FromString(k.name)).get());
+    for (const Kernel& k : op->cuda_kernels)
+      PyList_Append(cuda_kernels.get(), Object(PyUnicode_FromString(k.name)).get());
     for (const std::string& n : op->output_names)
       PyList_Append(outputs.get(), Object(PyUnicode_FromString(n.c_str())).get());
     for (uint32_t i = 0; i < op->params.size(); ++i)
@@ -230,15 +231,15 @@ PyObject* records(PyObject*, PyObject*) {
                                                          static_cast<Py_ssize_t>(op->params[i].name.size())))
                         .get());
     const char* kind = op->composite_fn ? "composite" : op->view_fn ? "view" : op->broadcasts ? "pointwise" : "kernel";
-    Object item(Py_BuildValue("{s:n,s:s,s:s,s:s,s:s,s:s,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:O,s:O,s:O,s:O,s:O,s:O}", "index",
-                              index++, "name", op->name.c_str(), "overload", op->overload.c_str(), "schema", op->schema,
-                              "doc", op->text, "kind", kind, "samples", text_list(op->sample_texts), "errors",
-                              errors.release(), "dtypes", dtypes.release(), "kernels", kernels.release(), "cuda_kernels", cuda_kernels.release(), "constants",
-                              constants.release(), "outputs", outputs.release(), "aliases", text_list(op->aliases),
-                              "differentiable", op->grad_fn || op->composite_fn ? Py_True : Py_False, "inplace",
-                              op->has_inplace ? Py_True : Py_False, "out", op->has_out ? Py_True : Py_False, "method",
-                              op->method ? Py_True : Py_False, "random", op->random ? Py_True : Py_False, "internal",
-                              op->internal ? Py_True : Py_False));
+    Object item(Py_BuildValue(
+      "{s:n,s:s,s:s,s:s,s:s,s:s,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:O,s:O,s:O,s:O,s:O,s:O}", "index", index++, "name",
+      op->name.c_str(), "overload", op->overload.c_str(), "schema", op->schema, "doc", op->text, "kind", kind,
+      "samples", text_list(op->sample_texts), "errors", errors.release(), "dtypes", dtypes.release(), "kernels",
+      kernels.release(), "cuda_kernels", cuda_kernels.release(), "constants", constants.release(), "outputs",
+      outputs.release(), "aliases", text_list(op->aliases), "differentiable",
+      op->grad_fn || op->composite_fn ? Py_True : Py_False, "inplace", op->has_inplace ? Py_True : Py_False, "out",
+      op->has_out ? Py_True : Py_False, "method", op->method ? Py_True : Py_False, "random",
+      op->random ? Py_True : Py_False, "internal", op->internal ? Py_True : Py_False));
     if (!item || PyList_Append(list.get(), item.get()) < 0) return nullptr;
   }
   return list.release();
@@ -274,9 +275,8 @@ bool init(PyObject* module) {
     "strata.OutOfMemoryError", "No memory for a tensor; the message says who holds what.", PyExc_RuntimeError, nullptr);
   if (!out_of_memory_error || PyModule_AddObjectRef(module, "OutOfMemoryError", out_of_memory_error) < 0) return false;
   if (!init_types(module) || !init_tensor_type(module) || !init_op_type(module) || !init_autograd(module)) return false;
-  for (PyMethodDef* table :
-       {conversion_functions, autograd_functions, dlpack_functions, file_functions, optim_functions, value_functions,
-        device_functions})
+  for (PyMethodDef* table : {conversion_functions, autograd_functions, dlpack_functions, file_functions,
+                             optim_functions, value_functions, device_functions})
     if (PyModule_AddFunctions(module, table) < 0) return false;
   ops_dict = make_ops();
   return ops_dict && PyModule_AddObjectRef(module, "ops", ops_dict) == 0 && bind_operators(ops_dict) &&

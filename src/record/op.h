@@ -133,9 +133,9 @@ struct STRATA_API OpRecord {
   const char* dtype_hint = nullptr;          // what to use instead for other dtypes
   const Formula* const* formulas = nullptr;  // of a pointwise op
   int (*variant)(const Args&) = nullptr;     // which of several formulas; null: the only one
-  std::vector<Kernel> kernels;       // of the CPU
-  std::vector<Kernel> cuda_kernels;  // of devices cuda and vgpu; none: the op is not there
-  std::vector<const char*> aliases;  // further Python names, e.g. "nn.functional.relu"
+  std::vector<Kernel> kernels;               // of the CPU
+  std::vector<Kernel> cuda_kernels;          // of devices cuda and vgpu; none: the op is not there
+  std::vector<const char*> aliases;          // further Python names, e.g. "nn.functional.relu"
   std::vector<const char*> sample_texts;
   std::vector<ErrorSample> error_samples;
 
@@ -239,7 +239,7 @@ struct ThreadState {
 };
 STRATA_API STRATA_THREAD_LOCAL_DECL extern thread_local constinit ThreadState thread_state;
 
-// While it lives, tensors made from nothing go to the device of these tensors, if one lies on a device. For composites and gradients.
+// While it lives, tensors made from nothing go to the device of these tensors, if there are any. For composites and gradients.
 class STRATA_API OnDeviceOf {
  public:
   explicit OnDeviceOf(const Args& args);

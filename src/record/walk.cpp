@@ -55,7 +55,8 @@ void Walk::collapse() {
 Walk Walk::part(int d, int64_t begin, int64_t size) const {
   Walk p(*this);
   p.total = total / shape[d] * size, p.shape[d] = size;
-  for (int k = 0; k < views; ++k) p.view[k].data += begin * view[k].step[d] * static_cast<int64_t>(size_of(view[k].type));
+  for (int k = 0; k < views; ++k)
+    p.view[k].data += begin * view[k].step[d] * static_cast<int64_t>(size_of(view[k].type));
   return p;
 }
 

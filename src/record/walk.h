@@ -47,6 +47,7 @@ struct STRATA_API Walk {
     index[ndim - 1] += n;
     for (int d = ndim - 1; d > 0 && index[d] >= shape[d]; --d) index[d] -= shape[d], ++index[d - 1];
   }
+
  private:
   Walk(const Walk&) = default;
 };

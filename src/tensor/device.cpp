@@ -35,9 +35,10 @@ Device require_available(Device d) {
                  to_string(d));
     return {};
   }
-  STRATA_CHECK((d.type == DeviceType::Cuda || d.type == DeviceType::Vgpu) && device_hooks.open, Runtime,
-               "device '{}' is not available: this build of Strata has the devices cpu, cuda and vgpu; use device='cpu'",
-               to_string(d));
+  STRATA_CHECK(
+    (d.type == DeviceType::Cuda || d.type == DeviceType::Vgpu) && device_hooks.open, Runtime,
+    "device '{}' is not available: this build of Strata has the devices cpu, cuda and vgpu; use device='cpu'",
+    to_string(d));
   return device_hooks.open(d);
 }
 

@@ -24,10 +24,11 @@ Tensor to_host(const TensorImpl& t) {
 }
 
 void refuse_host_access(const TensorImpl& t) {
-  fail(ErrorKind::NotImplemented,
-       fmt::format("Could not read a tensor on device '{}' from the host: what was called has no kernel for it. Copy its "
-                   "inputs to the CPU with .cpu() first.",
-                   to_string(t.device)));
+  fail(
+    ErrorKind::NotImplemented,
+    fmt::format("Could not read a tensor on device '{}' from the host: what was called has no kernel for it. Copy its "
+                "inputs to the CPU with .cpu() first.",
+                to_string(t.device)));
 }
 
 void require_host(const TensorImpl& t, const char* what) {

@@ -119,7 +119,8 @@ std::string Tensor::to_string() const {
                                    t.ndim == 1 ? "," : ""));
   const bool usual = t.dtype == default_dtype() || (t.numel != 0 && (t.dtype == DType::I64 || t.dtype == DType::Bool));
   if (!usual) suffixes.push_back(fmt::format("dtype=strata.{}", name_of(t.dtype)));
-  if (t.device.type != DeviceType::Cpu) suffixes.insert(suffixes.begin(), fmt::format("device='{}'", strata::to_string(t.device)));
+  if (t.device.type != DeviceType::Cpu)
+    suffixes.insert(suffixes.begin(), fmt::format("device='{}'", strata::to_string(t.device)));
   if (t.numel != 0 && t.device.type == DeviceType::Cpu) body = Printer(t, print_options).body(indent);
   else if (t.numel != 0) body = Printer(*to_host(t), print_options).body(indent);
   if (describe_history)

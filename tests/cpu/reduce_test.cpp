@@ -13,7 +13,6 @@
 namespace strata {
 namespace {
 
-
 Tensor random_tensor(Shape shape, DType dtype, uint32_t seed) {
   Tensor t = make_tensor(shape, dtype);
   std::mt19937 gen(seed);

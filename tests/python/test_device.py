@@ -48,7 +48,9 @@ def test_every_eight_bit_float_both_ways(dtype):
     codes = strata.arange(256).to(strata.uint8)
     narrow = codes.view(dtype)
     np.testing.assert_array_equal(narrow.to("vgpu").to(strata.float32).cpu().numpy(), narrow.to(strata.float32).numpy())
-    wide = strata.cat([strata.linspace(-600, 600, 4001), strata.linspace(-0.02, 0.02, 4001), strata.tensor([1e30, -1e30])])
+    wide = strata.cat(
+        [strata.linspace(-600, 600, 4001), strata.linspace(-0.02, 0.02, 4001), strata.tensor([1e30, -1e30])]
+    )
     want = wide.to(dtype).view(strata.uint8).tolist()
     assert wide.to("vgpu").to(dtype).cpu().view(strata.uint8).tolist() == want
 
@@ -107,7 +109,10 @@ def test_copies_of_objects():
 
 def test_devices_do_not_mix():
     x, y = strata.ones(2, device="vgpu"), strata.ones(2)
-    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device, but found at least two devices, vgpu:0 and cpu!"):
+    with pytest.raises(
+        RuntimeError,
+        match="Expected all tensors to be on the same device, but found at least two devices, vgpu:0 and cpu!",
+    ):
         x + y
     with pytest.raises(RuntimeError, match="same device"):
         strata.cat([x, y])

@@ -96,7 +96,9 @@ def gradients(record, arguments, device):
         return t.to(device).clone().requires_grad_()
 
     leaves = {k: v if k in record["constants"] else records.map_tensors(leaf, v) for k, v in arguments.items()}
-    leaves = {k: records.map_tensors(lambda t: t.to(device), v) if k in record["constants"] else v for k, v in leaves.items()}
+    leaves = {
+        k: records.map_tensors(lambda t: t.to(device), v) if k in record["constants"] else v for k, v in leaves.items()
+    }
     inputs = [t for t in records.tensors(leaves) if t.requires_grad and t.numel()]
     outs = [o for o in records.tensors(records.call(record, leaves)) if o.requires_grad]
     if not inputs or not outs:
@@ -109,7 +111,13 @@ def gradients(record, arguments, device):
 def test_gradient_agrees_with_the_cpu(record):
     def run():
         for text, arguments in records.samples(record, strata.float64):
-            want, got = gradients(record, arguments, "cpu"), gradients(record, arguments, DEVICE)
+            try:
+                want = gradients(record, arguments, "cpu")
+            except NotImplementedError:  # there is no formula, which is the same everywhere
+                with pytest.raises(NotImplementedError):
+                    gradients(record, arguments, DEVICE)
+                continue
+            got = gradients(record, arguments, DEVICE)
             for g, w in zip(got, want, strict=True):
                 assert (g is None) == (w is None)
                 if w is not None:

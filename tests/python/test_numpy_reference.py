@@ -155,3 +155,10 @@ def test_bits_do_not_depend_on_the_number_of_threads(run):
         strata.set_num_threads(before)
     for other in results[1:]:
         np.testing.assert_array_equal(other, results[0])
+
+
+def test_any_and_all_of_nothing():
+    for dtype in (strata.bool, strata.int32, strata.float32):
+        empty = strata.zeros(0, 3, dtype=dtype)
+        assert not empty.any() and empty.all()
+        assert empty.any(0).tolist() == [False] * 3 and empty.all(0).tolist() == [True] * 3

@@ -123,7 +123,9 @@ __device__ __forceinline__ const void* element(uint64_t data, int32_t type, int6
 template <class T> __device__ __forceinline__ void load_vector(const void* at, int32_t type, T (&v)[16 / sizeof(T)]) {
   constexpr int kItems = 16 / sizeof(T);
   if (type == TagOf<T>::value) {
-    struct alignas(16) Vector { T v[kItems]; };
+    struct alignas(16) Vector {
+      T v[kItems];
+    };
     const Vector x = *static_cast<const Vector*>(at);
 #pragma unroll
     for (int j = 0; j < kItems; ++j) v[j] = x.v[j];
@@ -144,7 +146,9 @@ template <class T> __device__ __forceinline__ void load_vector(const void* at, i
 template <class T> __device__ __forceinline__ void store_vector(void* at, int32_t type, const T (&v)[16 / sizeof(T)]) {
   constexpr int kItems = 16 / sizeof(T);
   if (type == TagOf<T>::value) {
-    struct alignas(16) Vector { T v[kItems]; };
+    struct alignas(16) Vector {
+      T v[kItems];
+    };
     Vector x;
 #pragma unroll
     for (int j = 0; j < kItems; ++j) x.v[j] = v[j];

@@ -74,7 +74,8 @@ template <class F, class T> __device__ __forceinline__ void pointwise(const Poin
       const PointwiseParams::View& v = p.view[k + 1];
 #pragma unroll
       for (int j = 0; j < kItems; ++j)
-        in[k][j] = v.data ? load<T>(element(v.data, v.type, int32_t(offset[k + 1][j])), v.type) : number_of<T>(v.number);
+        in[k][j] =
+          v.data ? load<T>(element(v.data, v.type, int32_t(offset[k + 1][j])), v.type) : number_of<T>(v.number);
     }
   }
   if constexpr (TagOf<T>::value == kI64) {
@@ -101,8 +102,8 @@ template <template <class> class F, class T> __device__ __forceinline__ void poi
   if constexpr (!(kInteger ? __is_base_of(FloatOnly, F<T>) : __is_base_of(IntOnly, F<T>))) pointwise<F<T>, T>(p);
 }
 
-#define STRATA_FUNCTOR(F)                                                                                         \
-  extern "C" __global__ void __launch_bounds__(256) F##_f32(PointwiseParams p) { pointwise_of<fn::F, float>(p); } \
+#define STRATA_FUNCTOR(F)                                                                                          \
+  extern "C" __global__ void __launch_bounds__(256) F##_f32(PointwiseParams p) { pointwise_of<fn::F, float>(p); }  \
   extern "C" __global__ void __launch_bounds__(256) F##_f64(PointwiseParams p) { pointwise_of<fn::F, double>(p); } \
   extern "C" __global__ void __launch_bounds__(256) F##_i64(PointwiseParams p) { pointwise_of<fn::F, int64_t>(p); }
 #include STRATA_FUNCTOR_LIST

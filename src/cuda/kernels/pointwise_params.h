@@ -17,9 +17,9 @@ struct PointwiseParams {
   int32_t ndim;    // dimensions of the walk, the last one is the fastest
   int32_t dense;   // all views are
   uint64_t members[4];
-  View view[kPointwiseOperands + 1];                       // the output first
-  FastDivisor size[kPointwiseDims];                        // from the fastest dimension on
-  int32_t step[kPointwiseDims][kPointwiseOperands + 1];    // in elements
+  View view[kPointwiseOperands + 1];                     // the output first
+  FastDivisor size[kPointwiseDims];                      // from the fastest dimension on
+  int32_t step[kPointwiseDims][kPointwiseOperands + 1];  // in elements
   uint64_t failed;  // int32_t on the device, set to 1 where an integer divisor is 0; may be null
 };
 

@@ -134,7 +134,8 @@ template <class C, class M, class T> __device__ __forceinline__ void reduce(cons
 
 // --- places ----------------------------------------------------------------------------------------------------------
 
-template <class T, bool kLargest> __device__ __forceinline__ bool better(T a, int64_t i, T b, int64_t j) {  // is a before b?
+template <class T, bool kLargest>
+__device__ __forceinline__ bool better(T a, int64_t i, T b, int64_t j) {  // is a before b?
   const bool nan_a = a != a, nan_b = b != b;
   if (nan_a || nan_b) return nan_a && (!nan_b || i < j);
   if (a == b) return i < j;
@@ -184,9 +185,9 @@ template <class T, bool kLargest> __device__ __forceinline__ void arg_reduce(con
 
 }  // namespace
 
-#define STRATA_FOLD(name, C, M)                                                                                 \
-  extern "C" __global__ void __launch_bounds__(256) name##_f32(ReduceParams p) { reduce<C, M, float>(p); }      \
-  extern "C" __global__ void __launch_bounds__(256) name##_f64(ReduceParams p) { reduce<C, M, double>(p); }     \
+#define STRATA_FOLD(name, C, M)                                                                             \
+  extern "C" __global__ void __launch_bounds__(256) name##_f32(ReduceParams p) { reduce<C, M, float>(p); }  \
+  extern "C" __global__ void __launch_bounds__(256) name##_f64(ReduceParams p) { reduce<C, M, double>(p); } \
   extern "C" __global__ void __launch_bounds__(256) name##_i64(ReduceParams p) { reduce<C, M, int64_t>(p); }
 STRATA_FOLD(Sum, Plus, Same)
 STRATA_FOLD(NanSum, Plus, NanToZero)
@@ -201,8 +202,8 @@ STRATA_FOLD(MinAbs, Smaller, Absolute)
 STRATA_FOLD(Any, Either, Nonzero)
 STRATA_FOLD(All, Each, Nonzero)
 
-#define STRATA_ARG(suffix, T)                                                                                           \
-  extern "C" __global__ void __launch_bounds__(256) ArgMax_##suffix(ArgReduceParams p) { arg_reduce<T, true>(p); }      \
+#define STRATA_ARG(suffix, T)                                                                                      \
+  extern "C" __global__ void __launch_bounds__(256) ArgMax_##suffix(ArgReduceParams p) { arg_reduce<T, true>(p); } \
   extern "C" __global__ void __launch_bounds__(256) ArgMin_##suffix(ArgReduceParams p) { arg_reduce<T, false>(p); }
 STRATA_ARG(f32, float)
 STRATA_ARG(f64, double)

@@ -9,10 +9,10 @@
 namespace strata::cuda {
 namespace {
 
-constexpr size_t kUnit = 512;                    // blocks are multiples of it
-constexpr size_t kSmall = size_t{1} << 20;       // blocks up to here come from segments of their own
+constexpr size_t kUnit = 512;               // blocks are multiples of it
+constexpr size_t kSmall = size_t{1} << 20;  // blocks up to here come from segments of their own
 constexpr size_t kSmallSegment = size_t{2} << 20;
-constexpr size_t kMiddle = size_t{10} << 20;     // larger ones get a segment that fits
+constexpr size_t kMiddle = size_t{10} << 20;  // larger ones get a segment that fits
 constexpr size_t kMiddleSegment = size_t{20} << 20;
 constexpr size_t kSegmentUnit = size_t{2} << 20;
 
@@ -64,8 +64,7 @@ Allocator::Block* Allocator::take(size_t size, bool small, driver::CUstream stre
   Block wanted{};
   wanted.size = size, wanted.stream = stream, wanted.pool = pool;
   const auto found = pools_[small].lower_bound(&wanted);
-  if (found == pools_[small].end() || (*found)->stream != stream || (*found)->pool != pool)
-    return nullptr;
+  if (found == pools_[small].end() || (*found)->stream != stream || (*found)->pool != pool) return nullptr;
   // A large block is not broken up for a much smaller one.
   if (!small && size < kMiddle && (*found)->size >= size + kMiddleSegment) return nullptr;
   Block* b = *found;

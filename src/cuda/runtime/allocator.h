@@ -18,7 +18,7 @@ struct DeviceMemoryStats {
   size_t allocated = 0, reserved = 0, active = 0;  // asked for; taken from the driver; in use, rounded up to blocks
   size_t peak_allocated = 0, peak_reserved = 0;
   size_t allocations = 0, segments = 0, retries = 0, failures = 0;  // times
-  size_t limit = 0;                                                // of reserved bytes; 0: none
+  size_t limit = 0;                                                 // of reserved bytes; 0: none
 };
 
 class STRATA_API Allocator {
@@ -32,7 +32,7 @@ class STRATA_API Allocator {
     uint64_t address;
     size_t size, requested = 0;
     driver::CUstream stream;
-    uint64_t pool = 0;  // the graph it belongs to; 0: none
+    uint64_t pool = 0;                          // the graph it belongs to; 0: none
     Block *before = nullptr, *after = nullptr;  // neighbours in the same segment
     bool free = false, small = false;
     std::string op;                          // that asked for it

@@ -10,8 +10,8 @@ class STRATA_API Event {
   void record(const Stream& s) const;
   void wait_in(const Stream& s) const;  // what the stream does next waits for the event; the host does not
   void synchronize() const;
-  bool query() const;                            // whether all work before it is done; true before it was recorded
-  float elapsed_ms(const Event& later) const;    // throws where either was made without timing, or has not come
+  bool query() const;                          // whether all work before it is done; true before it was recorded
+  float elapsed_ms(const Event& later) const;  // throws where either was made without timing, or has not come
   Gpu& gpu() const { return *gpu_; }
   driver::CUevent handle() const { return static_cast<driver::CUevent>(handle_.get()); }
 

@@ -12,7 +12,7 @@ class STRATA_API Graph {
  public:
   // Starts recording what is launched in the stream, which must not be the default one.
   static Graph begin(const Stream& s);
-  void end();                            // stops recording and makes the graph ready
+  void end();  // stops recording and makes the graph ready
   void replay(const Stream& s) const;
 
  private:

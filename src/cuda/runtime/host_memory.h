@@ -14,7 +14,7 @@ class STRATA_API HostMemory {
  public:
   static HostMemory& of(DeviceType type);
   Ref<Storage> allocate(Gpu& gpu, size_t bytes);
-  bool holds(const void* p) const;              // whether it lies in a block of this
+  bool holds(const void* p) const;               // whether it lies in a block of this
   void used_by(const void* p, const Stream& s);  // a copy in this stream reads or writes the block at p
   void empty_cache();
   size_t bytes_reserved() const;

@@ -7,12 +7,12 @@
 namespace strata::cuda {
 
 struct Image {
-  const char* name;            // of the file, without .cu
-  const char* ptx;             // text with a closing zero
-  const char *fatbin, *end;    // machine code; empty where no architecture was asked for
+  const char* name;          // of the file, without .cu
+  const char* ptx;           // text with a closing zero
+  const char *fatbin, *end;  // machine code; empty where no architecture was asked for
 };
 
-STRATA_API const std::vector<Image>& images();    // empty: built without CUDA
-STRATA_API const char* built_architectures();     // "80 90a": those with machine code of their own
+STRATA_API const std::vector<Image>& images();  // empty: built without CUDA
+STRATA_API const char* built_architectures();   // "80 90a": those with machine code of their own
 
 }  // namespace strata::cuda

@@ -146,7 +146,8 @@ Gpu::Gpu(Runtime& owner, int ordinal) : runtime(owner), index(ordinal) {
   read(properties.max_threads_per_block, driver::kMaxThreadsPerBlock);
   read(properties.max_threads_per_multiprocessor, driver::kThreadsPerMultiprocessor);
   read(properties.registers_per_multiprocessor, driver::kRegistersPerMultiprocessor);
-  read(properties.shared_per_block, driver::kSharedPerBlock), read(properties.shared_per_block_optin, driver::kSharedOptin);
+  read(properties.shared_per_block, driver::kSharedPerBlock),
+    read(properties.shared_per_block_optin, driver::kSharedOptin);
   read(properties.shared_per_multiprocessor, driver::kSharedPerMultiprocessor);
   read(properties.l2_bytes, driver::kL2Bytes), read(properties.clock_khz, driver::kClockRate);
   for (int k = 0; k < 3; ++k) read(properties.max_grid[k], driver::kMaxGridDimX + k);
@@ -161,16 +162,18 @@ const driver::Table& Gpu::table() const { return runtime.table; }
 void Gpu::activate() const {
   if (active == this && cause_.empty() && !forked.load(std::memory_order_relaxed)) [[likely]]
     return;
-  STRATA_CHECK(!forked.load(std::memory_order_relaxed), Runtime,
-               "Cannot re-initialize CUDA in forked subprocess: device '{}' was opened before fork(); start workers with "
-               "the 'spawn' method",
-               to_string(device()));
+  STRATA_CHECK(
+    !forked.load(std::memory_order_relaxed), Runtime,
+    "Cannot re-initialize CUDA in forked subprocess: device '{}' was opened before fork(); start workers with "
+    "the 'spawn' method",
+    to_string(device()));
   {
     std::lock_guard lock(mutex_);
-    STRATA_CHECK(cause_.empty(), Runtime,
-                 "device '{}' has stopped and takes no more work in this process. It died of: {}\nThe CPU stays usable; "
-                 "restart the process to use the device again.",
-                 to_string(device()), cause_);
+    STRATA_CHECK(
+      cause_.empty(), Runtime,
+      "device '{}' has stopped and takes no more work in this process. It died of: {}\nThe CPU stays usable; "
+      "restart the process to use the device again.",
+      to_string(device()), cause_);
   }
   check(table().cuCtxSetCurrent(context), "make the device's context current");
   active = this;
@@ -182,8 +185,9 @@ bool Gpu::dead() const {
 }
 
 void Gpu::refuse(driver::CUresult code, const char* what) const {
-  std::string text = fmt::format("{}{} could not {}: {}", thread_state.op ? fmt::format("{}: ", thread_state.op->name) : "",
-                                 to_string(device()), what, runtime.describe(code));
+  std::string text =
+    fmt::format("{}{} could not {}: {}", thread_state.op ? fmt::format("{}: ", thread_state.op->name) : "",
+                to_string(device()), what, runtime.describe(code));
   if (is_sticky(code)) {
     std::lock_guard lock(mutex_);
     if (cause_.empty()) cause_ = text;

@@ -18,11 +18,12 @@ struct Janitor {
 [[noreturn, gnu::cold]] void refuse_launch(const Gpu& gpu, const Function& f, Grid grid, Grid block, uint32_t shared) {
   const Properties& p = gpu.properties;
   fail(ErrorKind::Internal,
-       fmt::format("{}: kernel {} cannot be launched on {} with a grid of {}x{}x{}, blocks of {}x{}x{} threads and {} bytes "
-                   "of shared memory; the device allows {}x{}x{}, {} threads and {} bytes",
-                   thread_state.op ? thread_state.op->name : "launch", f.name(), to_string(gpu.device()), grid.x, grid.y,
-                   grid.z, block.x, block.y, block.z, shared, p.max_grid[0], p.max_grid[1], p.max_grid[2],
-                   p.max_threads_per_block, p.shared_per_block_optin));
+       fmt::format(
+         "{}: kernel {} cannot be launched on {} with a grid of {}x{}x{}, blocks of {}x{}x{} threads and {} bytes "
+         "of shared memory; the device allows {}x{}x{}, {} threads and {} bytes",
+         thread_state.op ? thread_state.op->name : "launch", f.name(), to_string(gpu.device()), grid.x, grid.y, grid.z,
+         block.x, block.y, block.z, shared, p.max_grid[0], p.max_grid[1], p.max_grid[2], p.max_threads_per_block,
+         p.shared_per_block_optin));
 }
 }  // namespace
 
@@ -68,8 +69,9 @@ void Stream::launch_with(const Function& f, Grid grid, Grid block, uint32_t shar
                             block.z, shared_bytes));
   const driver::CUfunction function = f.on(gpu);
   if (shared_bytes > static_cast<uint32_t>(p.shared_per_block)) [[unlikely]]
-    gpu.check(gpu.table().cuFuncSetAttribute(function, driver::kFunctionMaxDynamicShared, static_cast<int>(shared_bytes)),
-              "ask for shared memory");
+    gpu.check(
+      gpu.table().cuFuncSetAttribute(function, driver::kFunctionMaxDynamicShared, static_cast<int>(shared_bytes)),
+      "ask for shared memory");
   const driver::CUresult r = gpu.table().cuLaunchKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
                                                         shared_bytes, handle_, params, nullptr);
   if (r != driver::kSuccess) [[unlikely]]

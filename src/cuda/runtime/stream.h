@@ -13,9 +13,9 @@ struct Grid {
 
 class STRATA_API Stream {
  public:
-  static Stream current(Gpu& gpu);          // of this thread: the default one unless set_current was called
+  static Stream current(Gpu& gpu);  // of this thread: the default one unless set_current was called
   static void set_current(const Stream& s);
-  static Stream standard(Gpu& gpu);         // the default stream
+  static Stream standard(Gpu& gpu);  // the default stream
   static Stream create(Gpu& gpu, int priority = 0);
 
   // Launches a kernel; `arguments` are its parameters, with exactly their types. Limits are checked first.

@@ -1,0 +1,100 @@
+#include "cuda/convolution.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "cuda/axes.h"
+#include "cuda/kernels/convolution_params.h"
+#include "cuda/pointwise.h"
+#include "cuda/reduce.h"
+#include "cuda/runtime/stream.h"
+
+namespace strata::cuda {
+namespace {
+
+constexpr int64_t kTile = 64, kDepth = 16;
+constexpr int64_t kEnoughBlocks = 264;    // two for each multiprocessor of a large card: no need to cut the depth
+constexpr int64_t kLeastDepth = 16 * 32;  // of a part
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Strides of n, c and three spatial dimensions; sizes of 1 in front of what there is.
+void spread(const TensorImpl& t, int dims, int64_t* to) {
+  to[0] = t.strides[0], to[1] = t.strides[1];
+  for (int d = 0; d < 3; ++d) to[2 + d] = d < 3 - dims ? 0 : t.strides[2 + d - (3 - dims)];
+}
+}  // namespace
+
+void convolution(const ConvSizes& s, ConvTarget target, const TensorImpl& big, const TensorImpl& weight,
+                 const TensorImpl& small, const TensorImpl* bias) {
+  static const Function kernels[3][3] = {
+    {{"convolution", "forward_f32"}, {"convolution", "forward_f64"}, {"convolution", "forward_i64"}},
+    {{"convolution", "data_f32"}, {"convolution", "data_f64"}, {"convolution", "data_i64"}},
+    {{"convolution", "weight_f32"}, {"convolution", "weight_f64"}, {"convolution", "weight_i64"}}};
+  const TensorImpl& out = target == ConvTarget::Small ? small : target == ConvTarget::Big ? big : weight;
+  if (out.numel == 0) return;
+  STRATA_CHECK(std::max({big.numel, small.numel, weight.numel}) <= INT32_MAX, NotImplemented,
+               "convolution: more than 2^31 elements in one tensor; use a smaller batch");
+  for (int d = 0; d < s.dims; ++d)
+    STRATA_CHECK(std::max({s.stride[d], s.padding[d], s.dilation[d] * s.kernel[d]}) < INT32_MAX / 4, NotImplemented,
+                 "convolution: stride {}, padding {} or dilation {} is larger than the device kernels compute with",
+                 s.stride[d], s.padding[d], s.dilation[d]);
+  if (big.numel == 0 || small.numel == 0 || weight.numel == 0) {  // nothing is summed
+    fill(out, 0);
+    if (!bias) return;
+    Tensor row = alias(*bias);  // [channels] as [channels, 1…]
+    for (int d = 1; d <= s.dims; ++d) row->shape[row->ndim] = row->strides[row->ndim] = 1, ++row->ndim;
+    return copy(out, *row);
+  }
+  ConvParams p{};
+  const auto address = [](const TensorImpl& t) { return reinterpret_cast<uint64_t>(t.data); };
+  const auto tag = [](const TensorImpl& t) { return static_cast<int32_t>(t.dtype); };
+  p.big = address(big), p.weight = address(weight), p.small = address(small);
+  p.big_type = tag(big), p.weight_type = tag(weight), p.small_type = tag(small);
+  if (bias) p.bias = address(*bias), p.bias_type = tag(*bias);
+  spread(big, s.dims, p.big_stride), spread(weight, s.dims, p.weight_stride), spread(small, s.dims, p.small_stride);
+  p.n = static_cast<int32_t>(s.n), p.c = static_cast<int32_t>(s.c / s.groups),
+  p.o = static_cast<int32_t>(s.o / s.groups);
+  int64_t places = 1, windows = s.n, elements = s.n;
+  for (int d = 0; d < 3; ++d) {
+    const int from = d - (3 - s.dims);
+    const auto pick = [&](const int64_t* list, int64_t none) {
+      return static_cast<int32_t>(from < 0 ? none : list[from]);
+    };
+    p.in[d] = pick(s.in, 1), p.kernel[d] = pick(s.kernel, 1), p.out[d] = pick(s.out, 1);
+    p.stride[d] = pick(s.stride, 1), p.padding[d] = pick(s.padding, 0), p.dilation[d] = pick(s.dilation, 1);
+    p.in_div[d] = divisor(static_cast<uint32_t>(p.in[d])), p.out_div[d] = divisor(static_cast<uint32_t>(p.out[d]));
+    p.kernel_div[d] = divisor(static_cast<uint32_t>(p.kernel[d])),
+    p.stride_div[d] = divisor(static_cast<uint32_t>(p.stride[d]));
+    places *= p.kernel[d], windows *= p.out[d], elements *= p.in[d];
+  }
+  const bool to_weight = target == ConvTarget::Weight, to_small = target == ConvTarget::Small;
+  const int64_t m = to_weight  ? p.o
+                    : to_small ? windows
+                               : elements,
+                n = to_weight  ? p.c * places
+                    : to_small ? p.o
+                               : p.c,
+                k = to_weight  ? windows
+                    : to_small ? p.c * places
+                               : p.o * places;
+  const int64_t tiles = ceil_div(m, kTile) * ceil_div(n, kTile);
+  const DType compute = compute_type(out.dtype);
+  int64_t parts = 1;
+  if (to_weight)
+    parts = std::clamp<int64_t>(kEnoughBlocks / (tiles * s.groups), 1, std::max<int64_t>(1, k / kLeastDepth));
+  p.depth = static_cast<int32_t>(ceil_div(ceil_div(k, parts), kDepth) * kDepth);
+  parts = ceil_div(k, p.depth);
+  Tensor partial;
+  if (parts > 1) {
+    partial = make_tensor(Shape(std::array{parts, out.numel}), compute, out.device);
+    p.partial = address(*partial), p.partial_size = out.numel;
+  }
+  const Function& kernel = kernels[static_cast<int>(target)][compute == DType::F32 ? 0 : compute == DType::F64 ? 1 : 2];
+  stream_of(out.device)
+    .launch(kernel, {static_cast<uint32_t>(tiles), static_cast<uint32_t>(s.groups), static_cast<uint32_t>(parts)},
+            {256}, 0, p);
+  if (parts > 1) reduce(Fold::Sum, *partial, 1, compute, out);
+}
+
+}  // namespace strata::cuda
