@@ -7,6 +7,7 @@
 #include "cuda/axes.h"
 #include "cuda/kernels/pointwise_params.h"
 #include "cuda/runtime/stream.h"
+#include "cuda/transpose.h"
 #include "record/formula.h"
 #include "record/walk.h"
 
@@ -138,6 +139,7 @@ void copy(const TensorImpl& to, const TensorImpl& from) {
     constexpr DType kBits[] = {DType::U8, DType::I16, DType::I32, DType::I64};
     const DType bits = kBits[std::countr_zero(size_of(to.dtype))];
     compute = DType::I64, w.view[0].type = w.view[1].type = bits;
+    if (transpose(w, to.device)) return;
   }
   PointwiseParams p{};
   const int operand_of[] = {0, 1};

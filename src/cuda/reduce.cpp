@@ -71,12 +71,15 @@ void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const 
   p.gone = axes_params(plan.gone, plan.gone.stride, "reduction");
   for (int d = 0; d < plan.kept.dims; ++d) p.out_stride[d] = plan.kept.out_stride[plan.kept.dims - 1 - d];
   const bool columns = by_columns(plan);
-  const int64_t per_block = results_per_block(columns, p.kept.count, p.gone.count);
+  int64_t per_block = results_per_block(columns, p.kept.count, p.gone.count);
   p.columns = columns, p.per_block = static_cast<int32_t>(per_block);
-  const int64_t vector = 16 / static_cast<int64_t>(size_of(compute));
-  p.vectors = !columns && plan.gone.dims == 1 && plan.gone.stride[0] == 1 &&
-              p.x % (static_cast<uint64_t>(vector) * size_of(x.dtype)) == 0;
+  constexpr int64_t vector = 8;
+  const bool aligned = p.x % 16 == 0;
+  p.vectors = !columns && aligned && plan.gone.dims == 1 && plan.gone.stride[0] == 1;
   for (int d = 0; d < plan.kept.dims; ++d) p.vectors &= plan.kept.stride[d] % vector == 0;
+  if (columns && aligned && plan.kept.dims == 1 && plan.kept.stride[0] == 1 && p.kept.count % vector == 0 &&
+      plan.gone.dims == 1 && plan.gone.stride[0] % vector == 0 && p.kept.count >= 64)
+    p.columns = 2, per_block = 256;
 
   const int64_t blocks = ceil_div(p.kept.count, per_block), share = kPart / per_block;
   int64_t parts =

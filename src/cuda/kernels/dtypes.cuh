@@ -169,4 +169,53 @@ template <class T> __device__ __forceinline__ void store_vector(void* at, int32_
     store<T>(const_cast<void*>(element(reinterpret_cast<uint64_t>(at), type, j)), type, v[j]);
 }
 
+// Eight elements that lie one after the other: 16-byte accesses for types of two bytes or more. Aligned to 16 bytes, or to eight
+// elements of one byte.
+template <class T> __device__ __forceinline__ void load_eight(const void* at, int32_t type, T (&v)[8]) {
+  if constexpr (sizeof(T) == 4) {
+    if (type == kBF16 || type == kF16) {
+      const uint4 x = *static_cast<const uint4*>(at);
+      const uint32_t word[4] = {x.x, x.y, x.z, x.w};
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const uint16_t low = uint16_t(word[j]), high = uint16_t(word[j] >> 16);
+        v[2 * j] = type == kBF16 ? bf16_to_float(low) : half_to_float(low);
+        v[2 * j + 1] = type == kBF16 ? bf16_to_float(high) : half_to_float(high);
+      }
+      return;
+    }
+  }
+  constexpr int kItems = 16 / sizeof(T);
+#pragma unroll
+  for (int k = 0; k < 8 / kItems; ++k) {
+    T part[kItems];
+    load_vector<T>(element(reinterpret_cast<uint64_t>(at), type, k * kItems), type, part);
+#pragma unroll
+    for (int j = 0; j < kItems; ++j) v[k * kItems + j] = part[j];
+  }
+}
+template <class T> __device__ __forceinline__ void store_eight(void* at, int32_t type, const T (&v)[8]) {
+  if constexpr (sizeof(T) == 4) {
+    if (type == kBF16 || type == kF16) {
+      uint32_t word[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const uint32_t low = type == kBF16 ? float_to_bf16(v[2 * j]) : float_to_half(v[2 * j]);
+        const uint32_t high = type == kBF16 ? float_to_bf16(v[2 * j + 1]) : float_to_half(v[2 * j + 1]);
+        word[j] = low | high << 16;
+      }
+      *static_cast<uint4*>(at) = make_uint4(word[0], word[1], word[2], word[3]);
+      return;
+    }
+  }
+  constexpr int kItems = 16 / sizeof(T);
+#pragma unroll
+  for (int k = 0; k < 8 / kItems; ++k) {
+    T part[kItems];
+#pragma unroll
+    for (int j = 0; j < kItems; ++j) part[j] = v[k * kItems + j];
+    store_vector<T>(const_cast<void*>(element(reinterpret_cast<uint64_t>(at), type, k * kItems)), type, part);
+  }
+}
+
 }  // namespace strata::cuda

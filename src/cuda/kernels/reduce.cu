@@ -65,7 +65,27 @@ struct Squared {
   template <class T> static __device__ T map(T v) { return v * v; }
 };
 
+template <class C, class M, class T> __device__ __forceinline__ void reduce_columns(const ReduceParams& p);
+
+// Writes one result, or its part, to place `at` of the output.
+template <class T>
+__device__ __forceinline__ void finish(const ReduceParams& p, typename WideOf<T>::type total, int64_t at) {
+  if (p.partial) {
+    reinterpret_cast<typename WideOf<T>::type*>(p.partial)[int64_t(blockIdx.y) * p.kept.count + at] = total;
+    return;
+  }
+  if constexpr (TagOf<T>::value != kI64) {
+    if (p.divide != 1) total /= p.divide;
+    if (p.root) total = sqrt(total);
+    if (p.out_type == kF64) *reinterpret_cast<double*>(p.out + at * 8) = total;
+    else store<float>(const_cast<void*>(element(p.out, p.out_type, at)), p.out_type, float(total));
+  } else {
+    store<T>(const_cast<void*>(element(p.out, p.out_type, at)), p.out_type, total);
+  }
+}
+
 template <class C, class M, class T> __device__ __forceinline__ void reduce(const ReduceParams& p) {
+  if (p.columns == 2) return reduce_columns<C, M, T>(p);
   using Wide = typename WideOf<T>::type;
   __shared__ Wide shared[kThreads];
   const int per_result = kThreads / p.per_block, thread = threadIdx.x;
@@ -77,24 +97,29 @@ template <class C, class M, class T> __device__ __forceinline__ void reduce(cons
     const int64_t begin = int64_t(blockIdx.y) * p.part, end = min(begin + p.part, p.gone.count);
     const int64_t base = offset_of(p.kept, result);
     if (p.vectors) {
-      constexpr int kItems = 16 / sizeof(T);
-      int64_t i = begin + int64_t(lane) * kItems;
-      while (i + kItems <= end) {
-        T run[kItems];
+      constexpr int kFlight = kRun / 8;  // vectors of a run, all read before the first is used
+      const int64_t step = int64_t(per_result) * 8;
+      int64_t i = begin + int64_t(lane) * 8;
+      for (; i + (kFlight - 1) * step + 8 <= end; i += kFlight * step) {
+        T v[kFlight][8];
 #pragma unroll
-        for (int j = 0; j < kItems; ++j) run[j] = C::template identity<T>();
-        for (int k = 0; k < kRun / kItems && i + kItems <= end; ++k, i += int64_t(per_result) * kItems) {
-          T v[kItems];
-          load_vector<T>(element(p.x, p.x_type, base + i), p.x_type, v);
+        for (int k = 0; k < kFlight; ++k) load_eight<T>(element(p.x, p.x_type, base + i + k * step), p.x_type, v[k]);
 #pragma unroll
-          for (int j = 0; j < kItems; ++j) run[j] = C::both(run[j], M::map(v[j]));
+        for (int j = 0; j < 8; ++j) {
+          T run = M::map(v[0][j]);
+#pragma unroll
+          for (int k = 1; k < kFlight; ++k) run = C::both(run, M::map(v[k][j]));
+          total = C::both(total, Wide(run));
         }
+      }
+      for (; i + 8 <= end; i += step) {
+        T v[8];
+        load_eight<T>(element(p.x, p.x_type, base + i), p.x_type, v);
 #pragma unroll
-        for (int j = 0; j < kItems; ++j) total = C::both(total, Wide(run[j]));
+        for (int j = 0; j < 8; ++j) total = C::both(total, Wide(M::map(v[j])));
       }
-      for (; i < end; ++i) {  // fewer than a vector are left, for one thread
+      for (; i < end; ++i)  // fewer than a vector are left, for one thread
         total = C::both(total, Wide(M::map(load<T>(element(p.x, p.x_type, base + i), p.x_type))));
-      }
     } else {
       for (int64_t i = begin + lane; i < end;) {
         T run = C::template identity<T>();
@@ -118,18 +143,58 @@ template <class C, class M, class T> __device__ __forceinline__ void reduce(cons
     uint32_t rest = uint32_t(result);
     for (int d = 0; d < p.kept.dims; ++d) at += int64_t(split_off(rest, p.kept.size[d])) * p.out_stride[d];
   }
-  if (p.partial) {
-    reinterpret_cast<Wide*>(p.partial)[int64_t(blockIdx.y) * p.kept.count + at] = total;
-    return;
+  finish<T>(p, total, at);
+}
+
+// --- columns: neighbouring results lie side by side, the elements of one far apart -------------------------------------------
+//
+// A thread has eight neighbouring results, in 16-byte accesses; 32 threads read 256 of them in a row, eight such groups take
+// every eighth element.
+template <class C, class M, class T> __device__ __forceinline__ void reduce_columns(const ReduceParams& p) {
+  using Wide = typename WideOf<T>::type;
+  constexpr int kFlight = 4, kGroups = kThreads / 32;
+  __shared__ Wide shared[kGroups][32 * 8 + 8];
+  const int lane = threadIdx.x % 32, group = threadIdx.x / 32;
+  const int64_t first = (int64_t(blockIdx.x) * 32 + lane) * 8;
+  const int64_t begin = int64_t(blockIdx.y) * p.part, end = min(begin + p.part, p.gone.count);
+  Wide total[8];
+#pragma unroll
+  for (int j = 0; j < 8; ++j) total[j] = C::template identity<Wide>();
+  if (first < p.kept.count) {
+    const auto row = [&](int64_t i) { return element(p.x, p.x_type, first + i * p.gone.stride[0]); };
+    int64_t i = begin + group;
+    while (i + (kFlight - 1) * kGroups < end) {
+      T run[8];
+#pragma unroll
+      for (int j = 0; j < 8; ++j) run[j] = C::template identity<T>();
+      for (int n = 0; n < kRun / kFlight && i + (kFlight - 1) * kGroups < end; ++n, i += kFlight * kGroups) {
+        T v[kFlight][8];
+#pragma unroll
+        for (int k = 0; k < kFlight; ++k) load_eight<T>(row(i + k * kGroups), p.x_type, v[k]);
+#pragma unroll
+        for (int k = 0; k < kFlight; ++k)
+#pragma unroll
+          for (int j = 0; j < 8; ++j) run[j] = C::both(run[j], M::map(v[k][j]));
+      }
+#pragma unroll
+      for (int j = 0; j < 8; ++j) total[j] = C::both(total[j], Wide(run[j]));
+    }
+    for (; i < end; i += kGroups) {
+      T v[8];
+      load_eight<T>(row(i), p.x_type, v);
+#pragma unroll
+      for (int j = 0; j < 8; ++j) total[j] = C::both(total[j], Wide(M::map(v[j])));
+    }
   }
-  if constexpr (TagOf<T>::value != kI64) {
-    if (p.divide != 1) total /= p.divide;
-    if (p.root) total = sqrt(total);
-    if (p.out_type == kF64) *reinterpret_cast<double*>(p.out + at * 8) = total;
-    else store<float>(const_cast<void*>(element(p.out, p.out_type, at)), p.out_type, float(total));
-  } else {
-    store<T>(const_cast<void*>(element(p.out, p.out_type, at)), p.out_type, total);
-  }
+#pragma unroll
+  for (int j = 0; j < 8; ++j) shared[group][lane * 8 + j] = total[j];
+  __syncthreads();
+  const int64_t result = int64_t(blockIdx.x) * 256 + threadIdx.x;
+  if (result >= p.kept.count) return;
+  Wide sum = shared[0][threadIdx.x];
+#pragma unroll
+  for (int g = 1; g < kGroups; ++g) sum = C::both(sum, shared[g][threadIdx.x]);
+  finish<T>(p, sum, result * p.out_stride[0]);
 }
 
 // --- places ----------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ struct SoftmaxParams {
   int32_t log;
   int64_t rows, n, columns;
   int32_t per_block;  // rows (times columns) of one block: a power of two
+  int32_t threads;    // of one row, in softmax_rows.cu: a power of two, 32 or more
 };
 
 }  // namespace strata::cuda
