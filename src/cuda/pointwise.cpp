@@ -6,6 +6,7 @@
 
 #include "cuda/axes.h"
 #include "cuda/kernels/pointwise_params.h"
+#include "cuda/runtime/faults.h"
 #include "cuda/runtime/stream.h"
 #include "record/formula.h"
 #include "record/walk.h"
@@ -79,11 +80,6 @@ void launch(const Stream& stream, const Function& kernel, const Walk& w, Pointwi
   const int64_t per_block = kThreads * items;
   stream.launch(kernel, {static_cast<uint32_t>((w.total + per_block - 1) / per_block)}, {kThreads}, 0, p);
 }
-
-void check_divisors(const Call& c, const Tensor& failed) {
-  STRATA_CHECK(failed.item<int32_t>() == 0, Runtime, "{}: ZeroDivisionError: an integer was divided by zero",
-               c.op.name);
-}
 }  // namespace
 
 void run_pointwise(const Call& c) {
@@ -112,14 +108,9 @@ void run_pointwise(const Call& c) {
   });
   if (w.total == 0) return;
   w.collapse();
-  Tensor failed;
-  if (f.nonzero >= 0 && compute == DType::I64) {
-    failed = make_tensor({}, DType::I32, out.device);
-    fill(*failed, 0);
-    p.failed = reinterpret_cast<uint64_t>(failed.bytes());
-  }
-  launch(stream_of(out.device), kernels_of(f)[compute], w, p, operand_of, size_of(compute));
-  if (failed) check_divisors(c, failed);
+  const Stream stream = stream_of(out.device);
+  if (f.nonzero >= 0 && compute == DType::I64) p.faults = fault_sink(stream.gpu());
+  launch(stream, kernels_of(f)[compute], w, p, operand_of, size_of(compute));
 }
 
 // Copies are the pointwise kernel of the identity.
@@ -129,15 +120,15 @@ void copy(const TensorImpl& to, const TensorImpl& from) {
     return device_hooks.copy(to.data, to.device, from.data, from.device,
                              static_cast<size_t>(to.numel) * size_of(to.dtype), false);
   static const Kernels identity("copy", "Copy");
-  // The bits of equal dtypes are moved as integers; otherwise values are converted.
+  // Equal dtypes are moved bit for bit; otherwise values are converted.
   Walk w(to);
   w.add(from);
   w.collapse();
   DType compute = compute_type(from.dtype);
-  if (to.dtype == from.dtype) {
-    constexpr DType kBits[] = {DType::U8, DType::I16, DType::I32, DType::I64};
+  if (to.dtype == from.dtype) {  // types that the kernel loads where it stands, for four and eight bytes
+    constexpr DType kBits[] = {DType::U8, DType::I16, DType::F32, DType::I64};
     const DType bits = kBits[std::countr_zero(size_of(to.dtype))];
-    compute = DType::I64, w.view[0].type = w.view[1].type = bits;
+    compute = bits == DType::F32 ? DType::F32 : DType::I64, w.view[0].type = w.view[1].type = bits;
   }
   PointwiseParams p{};
   const int operand_of[] = {0, 1};

@@ -5,6 +5,7 @@
 // and includes this. Each functor is compiled for float, double and int64_t; the element types are tags, uniform over the
 // launch, so there is one kernel for all dtypes and layouts.
 #include "cuda/kernels/dtypes.cuh"
+#include "cuda/kernels/fault.cuh"
 #include "cuda/kernels/index.cuh"
 #include "cuda/kernels/pointwise_params.h"
 
@@ -82,7 +83,7 @@ template <class F, class T> __device__ __forceinline__ void pointwise(const Poin
     if constexpr (requires { F::kNonzero; }) {
 #pragma unroll
       for (int j = 0; j < kItems; ++j)
-        if (in[F::kNonzero][j] == 0) *reinterpret_cast<int32_t*>(p.failed) = 1;
+        if (in[F::kNonzero][j] == 0) report(p.faults, FaultCode::Division, 0, 0);
     }
   }
   compute(f, in, out);
