@@ -12,7 +12,7 @@ absent  = @echo "make $@: $(1)" >&2; exit 3
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-cpp test-python bench lint tidy format docs clean setup build package configure wheel \
-        asan tsan fuzz verify train-cpu train-cuda train-mps export-onnx trt-benchmark
+        asan tsan fuzz verify train-cpu train-cuda train-vgpu train-mps export-onnx trt-benchmark
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,10 @@ run: package ## Build, train a small network for one epoch on every device, say 
 
 train-cpu: package ## Train the small network on the CPU (TRAIN_ARGS="--epochs 5")
 	@$(TRAIN) --device cpu $(TRAIN_ARGS)
+train-cuda: package ## Train the small network on an NVIDIA GPU
+	@$(TRAIN) --device cuda $(TRAIN_ARGS)
+train-vgpu: package ## Train the small network for some steps on the virtual GPU
+	@$(TRAIN) --device vgpu --batch-size 32 --limit 320 $(TRAIN_ARGS)
 
 bench: build ## Measure, beside PyTorch where it is installed
 	@test -f bench/run.py || { echo "make bench: bench/run.py is not in this checkout; \`make test\` shows what works." >&2; exit 3; }
@@ -98,8 +102,6 @@ clean: ## Remove build trees (keeps .venv)
 # --- parts still to come ---------------------------------------------------------------------------------------------
 verify: ## Compare the GPU with the CPU reference
 	$(call absent,the CUDA back end that this would verify is not in this version; \`make test\` checks the CPU kernels against their references.)
-train-cuda: ## Train the demo network on a CUDA device
-	$(call absent,the CUDA back end is not in this version; \`make run\` trains on the CPU.)
 train-mps: ## Train the demo network on Apple's GPU
 	$(call absent,there is no Metal back end; \`make run\` trains on the CPU.)
 export-onnx: ## Write the demo network as ONNX

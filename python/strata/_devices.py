@@ -100,9 +100,6 @@ class _Event:
         return _C._event_elapsed(self._handle, end_event._handle)
 
 
-_STREAMS, _EVENTS = {}, {}
-
-
 class _Graph:
     """Work that was recorded once and is replayed with one call, on the same memory."""
 
@@ -130,15 +127,34 @@ class _Graph:
         self._graph = None
 
 
+def _for_each_kind(base, name):
+    return {kind: type(name, (base,), {"kind": kind, "__doc__": base.__doc__}) for kind in ("cuda", "vgpu")}
+
+
+_STREAMS, _EVENTS, _GRAPHS = (
+    _for_each_kind(_Stream, "Stream"),
+    _for_each_kind(_Event, "Event"),
+    _for_each_kind(_Graph, "CUDAGraph"),
+)
+
+
+class _NoStream:
+    def __enter__(self):
+        return None
+
+    def __exit__(self, *_):
+        pass
+
+
 class _Capture:
     """with graph(g): what is inside is recorded into g and not run."""
 
-    def __init__(self, module, cuda_graph, pool=None, stream=None):
-        self._module, self._graph, self._stream = module, cuda_graph, stream
+    def __init__(self, devices, cuda_graph, pool=None, stream=None):
+        self._devices, self._graph, self._stream = devices, cuda_graph, stream
 
     def __enter__(self):
-        self._module.synchronize()
-        self._inside = self._stream or self._module.Stream()
+        self._devices.synchronize()
+        self._inside = self._stream or self._devices.Stream()
         self._inside.__enter__()
         try:
             self._graph.capture_begin()
@@ -163,122 +179,119 @@ class _OnDevice:
         self._kind, self._device = kind, device
 
     def __enter__(self):
-        self._outer = _C._device_current(self._kind)
+        self._outer = None
         if self._device is not None and (index := _index(self._kind, self._device)) >= 0:
+            self._outer = _C._device_current(self._kind)
             _C._device_set(self._kind, index)
 
     def __exit__(self, *_):
-        _C._device_set(self._kind, self._outer)
+        if self._outer is not None:
+            _C._device_set(self._kind, self._outer)
 
 
-def fill(module, kind):
-    """Puts the functions and classes for one kind of device into a module."""
-    _STREAMS[kind] = module.Stream = type("Stream", (_Stream,), {"kind": kind, "__doc__": _Stream.__doc__})
-    _EVENTS[kind] = module.Event = type("Event", (_Event,), {"kind": kind, "__doc__": _Event.__doc__})
-    module.CUDAGraph = type("CUDAGraph", (_Graph,), {"kind": kind, "__doc__": _Graph.__doc__})
-    stream_type = module.Stream
+class Devices:
+    """The functions of strata.cuda or strata.vgpu, for one kind of device."""
 
-    def is_available():
+    def __init__(self, kind):
+        self.kind = kind
+        self.Stream = _STREAMS[kind]
+        self.Event = _EVENTS[kind]
+        self.CUDAGraph = _GRAPHS[kind]
+
+    def is_available(self):
         """Whether there is such a device; why_not() says what is missing."""
-        return _C._device_count(kind) > 0
+        return _C._device_count(self.kind) > 0
 
-    def why_not():
+    def why_not(self):
         """Why there is no such device, with what would help; None when there is one."""
-        return _C._device_why_not(kind)
+        return _C._device_why_not(self.kind)
 
-    def device_count():
+    def device_count(self):
         """How many such devices there are."""
-        return _C._device_count(kind)
+        return _C._device_count(self.kind)
 
-    def is_initialized():
+    def is_initialized(self):
         """Whether a device has been used in this process."""
-        return _C._device_is_initialized(kind)
+        return _C._device_is_initialized(self.kind)
 
-    def init():
+    def init(self):
         """Opens the devices now; the first use does so too."""
-        _C._device_properties(kind, 0)
+        _C._device_properties(self.kind, 0)
 
-    def current_device():
+    def current_device(self):
         """The number of the device that names without a number mean."""
-        return _C._device_current(kind)
+        return _C._device_current(self.kind)
 
-    def set_device(device):
+    def set_device(self, device):
         """Sets it, for this thread."""
-        index = _index(kind, device)
+        index = _index(self.kind, device)
         if index >= 0:
-            _C._device_set(kind, index)
+            _C._device_set(self.kind, index)
 
-    def device(device=None):
+    def device(self, device=None):
         """A context in which names without a number mean this device."""
-        return _OnDevice(kind, device)
+        return _OnDevice(self.kind, device)
 
-    def get_device_properties(device=None):
+    def get_device_properties(self, device=None):
         """Name, memory, architecture and limits of a device."""
-        return types.SimpleNamespace(**_C._device_properties(kind, _index(kind, device)))
+        return types.SimpleNamespace(**_C._device_properties(self.kind, _index(self.kind, device)))
 
-    def get_device_name(device=None):
+    def get_device_name(self, device=None):
         """The name of a device."""
-        return get_device_properties(device).name
+        return self.get_device_properties(device).name
 
-    def get_device_capability(device=None):
+    def get_device_capability(self, device=None):
         """The architecture of a device as (major, minor)."""
-        p = get_device_properties(device)
+        p = self.get_device_properties(device)
         return p.major, p.minor
 
-    def synchronize(device=None):
+    def synchronize(self, device=None):
         """Waits until all work of a device is done."""
-        _C._device_synchronize(kind, _index(kind, device))
+        _C._device_synchronize(self.kind, _index(self.kind, device))
 
-    def current_stream(device=None):
+    def current_stream(self, device=None):
         """The stream that ops of this thread run in."""
-        return stream_type(_handle=_C._stream_current(kind, _index(kind, device)))
+        return self.Stream(_handle=_C._stream_current(self.kind, _index(self.kind, device)))
 
-    def default_stream(device=None):
+    def default_stream(self, device=None):
         """The stream that ops run in when no other was chosen."""
-        return stream_type(_handle=_C._stream_default(kind, _index(kind, device)))
+        return self.Stream(_handle=_C._stream_default(self.kind, _index(self.kind, device)))
 
-    def set_stream(stream):
+    def set_stream(self, stream):
         """Sets the stream that ops of this thread run in."""
         if stream is not None:
             _C._stream_set(stream._handle)
 
-    class _NoStream:
-        def __enter__(self):
-            return None
-
-        def __exit__(self, *_):
-            pass
-
-    def stream(stream):
+    def stream(self, stream):
         """A context in which ops run in this stream; None changes nothing."""
         return _NoStream() if stream is None else stream
 
-    def graph(cuda_graph, pool=None, stream=None):
+    def graph(self, cuda_graph, pool=None, stream=None):
         """A context that records what is inside into a CUDAGraph."""
-        return _Capture(module, cuda_graph, pool, stream)
+        return _Capture(self, cuda_graph, pool, stream)
 
-    def stats(device):
-        return _C._device_memory_stats(kind, _index(kind, device)) if is_initialized() else {}
+    def _stats(self, device):
+        return _C._device_memory_stats(self.kind, _index(self.kind, device)) if self.is_initialized() else {}
 
-    def memory_allocated(device=None):
+    def memory_allocated(self, device=None):
         """Bytes in tensors."""
-        return stats(device).get("allocated", 0)
+        return self._stats(device).get("allocated", 0)
 
-    def max_memory_allocated(device=None):
+    def max_memory_allocated(self, device=None):
         """The most bytes in tensors so far."""
-        return stats(device).get("peak_allocated", 0)
+        return self._stats(device).get("peak_allocated", 0)
 
-    def memory_reserved(device=None):
+    def memory_reserved(self, device=None):
         """Bytes taken from the device: in tensors, and kept for the next ones."""
-        return stats(device).get("reserved", 0)
+        return self._stats(device).get("reserved", 0)
 
-    def max_memory_reserved(device=None):
+    def max_memory_reserved(self, device=None):
         """The most bytes taken from the device so far."""
-        return stats(device).get("peak_reserved", 0)
+        return self._stats(device).get("peak_reserved", 0)
 
-    def memory_stats(device=None):
+    def memory_stats(self, device=None):
         """All numbers of the allocator."""
-        s = stats(device)
+        s = self._stats(device)
         names = {
             "allocated": "allocated_bytes.all.current",
             "peak_allocated": "allocated_bytes.all.peak",
@@ -292,43 +305,36 @@ def fill(module, kind):
         }
         return {long: s.get(short, 0) for short, long in names.items()}
 
-    def memory_snapshot(device=None):
+    def memory_snapshot(self, device=None):
         """Every block of memory: where it lies, how large it is, who asked for it."""
-        return _C._device_memory_snapshot(kind, _index(kind, device)) if is_initialized() else []
+        return _C._device_memory_snapshot(self.kind, _index(self.kind, device)) if self.is_initialized() else []
 
-    def memory_summary(device=None, abbreviated=False):
+    def memory_summary(self, device=None, abbreviated=False):
         """The allocator's numbers as a table."""
-        rows = [(name, f"{value:,}") for name, value in memory_stats(device).items()]
+        rows = [(name, f"{value:,}") for name, value in self.memory_stats(device).items()]
         width = max(len(name) for name, _ in rows)
-        title = f"memory of {kind}:{_index(kind, device)}"
+        title = f"memory of {self.kind}:{_index(self.kind, device)}"
         return "\n".join([title, *(f"  {name:<{width}}  {value:>20}" for name, value in rows)])
 
-    def reset_peak_memory_stats(device=None):
+    def reset_peak_memory_stats(self, device=None):
         """Starts the peaks anew from what is allocated now."""
-        _C._device_reset_peak(kind, _index(kind, device))
+        _C._device_reset_peak(self.kind, _index(self.kind, device))
 
-    def empty_cache():
+    def empty_cache(self):
         """Gives memory that no tensor uses back to the devices and to the system."""
-        _C._device_empty_cache(kind)
+        _C._device_empty_cache(self.kind)
 
-    def mem_get_info(device=None):
+    def mem_get_info(self, device=None):
         """Free and total bytes of a device."""
-        return _C._device_mem_get_info(kind, _index(kind, device))
+        return _C._device_mem_get_info(self.kind, _index(self.kind, device))
 
-    def set_per_process_memory_fraction(fraction, device=None):
+    def set_per_process_memory_fraction(self, fraction, device=None):
         """Limits what this process takes of a device's memory."""
         if not 0 <= fraction <= 1:
             raise ValueError(f"fraction must be between 0 and 1, got {fraction}")
-        total = get_device_properties(device).total_memory
-        _C._device_set_limit(kind, _index(kind, device), max(1, int(total * fraction)) if fraction < 1 else 0)
+        total = self.get_device_properties(device).total_memory
+        _C._device_set_limit(self.kind, _index(self.kind, device), max(1, int(total * fraction)) if fraction < 1 else 0)
 
-    def manual_seed(seed):
+    def manual_seed(self, seed):
         """Seeds the generator, which is one for all devices: element i of a draw is the same everywhere."""
         _C.manual_seed(seed)
-
-    public = {k: v for k, v in locals().items() if isinstance(v, types.FunctionType) and k != "stats"}
-    for name, function in public.items():
-        function.__module__, function.__qualname__ = module.__name__, name
-        setattr(module, name, function)
-    module.manual_seed_all = manual_seed
-    module.__all__ = sorted([*public, "CUDAGraph", "Event", "Stream", "manual_seed_all"])

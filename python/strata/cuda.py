@@ -1,7 +1,74 @@
 """NVIDIA GPUs. Importing this touches no driver; is_available() asks for one, and why_not() says what is missing."""
 
-import sys
+from ._devices import Devices
 
-from ._devices import fill
+__all__ = [
+    "CUDAGraph",
+    "Event",
+    "Stream",
+    "current_device",
+    "current_stream",
+    "default_stream",
+    "device",
+    "device_count",
+    "empty_cache",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
+    "graph",
+    "init",
+    "is_available",
+    "is_initialized",
+    "manual_seed",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_snapshot",
+    "memory_stats",
+    "memory_summary",
+    "reset_peak_memory_stats",
+    "set_device",
+    "set_per_process_memory_fraction",
+    "set_stream",
+    "stream",
+    "synchronize",
+    "why_not",
+]
 
-fill(sys.modules[__name__], "cuda")
+_devices = Devices("cuda")
+CUDAGraph = _devices.CUDAGraph
+Event = _devices.Event
+Stream = _devices.Stream
+current_device = _devices.current_device
+current_stream = _devices.current_stream
+default_stream = _devices.default_stream
+device = _devices.device
+device_count = _devices.device_count
+empty_cache = _devices.empty_cache
+get_device_capability = _devices.get_device_capability
+get_device_name = _devices.get_device_name
+get_device_properties = _devices.get_device_properties
+graph = _devices.graph
+init = _devices.init
+is_available = _devices.is_available
+is_initialized = _devices.is_initialized
+manual_seed = _devices.manual_seed
+max_memory_allocated = _devices.max_memory_allocated
+max_memory_reserved = _devices.max_memory_reserved
+mem_get_info = _devices.mem_get_info
+memory_allocated = _devices.memory_allocated
+memory_reserved = _devices.memory_reserved
+memory_snapshot = _devices.memory_snapshot
+memory_stats = _devices.memory_stats
+memory_summary = _devices.memory_summary
+reset_peak_memory_stats = _devices.reset_peak_memory_stats
+set_device = _devices.set_device
+set_per_process_memory_fraction = _devices.set_per_process_memory_fraction
+set_stream = _devices.set_stream
+stream = _devices.stream
+synchronize = _devices.synchronize
+why_not = _devices.why_not
+manual_seed_all = _devices.manual_seed

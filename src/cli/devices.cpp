@@ -9,6 +9,7 @@
 
 #include "base/parallel.h"
 #include "cli/commands.h"
+#include "cuda/runtime/runtime.h"
 
 namespace strata::cli {
 namespace {
@@ -25,19 +26,38 @@ const char* simd_level() {
   return targets & HWY_AVX3 ? "AVX-512" : targets & HWY_AVX2 ? "AVX2" : "baseline";
 }
 
+double gib(size_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+
 int list_devices(bool json) {
-  const double gib =
-    static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE)) / (1 << 30);
-  if (json) {
-    fmt::print("{}\n", nlohmann::json{{{"device", "cpu"},
-                                       {"name", cpu_name()},
-                                       {"threads", hardware_threads()},
-                                       {"simd", simd_level()},
-                                       {"memory_gib", gib}}}
-                         .dump(2));
-    return 0;
+  const size_t memory = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGE_SIZE));
+  nlohmann::json all = nlohmann::json::array();
+  all.push_back({{"device", "cpu"},
+                 {"name", cpu_name()},
+                 {"threads", hardware_threads()},
+                 {"simd", simd_level()},
+                 {"memory_gib", gib(memory)}});
+  std::string text =
+    fmt::format("cpu     {}, {} threads, {}, {:.1f} GiB\n", cpu_name(), hardware_threads(), simd_level(), gib(memory));
+  for (const DeviceType type : {DeviceType::Cuda, DeviceType::Vgpu}) {
+    if (const std::string why = cuda::Runtime::why_not(type); !why.empty()) {
+      all.push_back({{"device", to_string(Device{type, -1})}, {"available", false}, {"why_not", why}});
+      text += fmt::format("{:<7} not available: {}\n", to_string(Device{type, -1}), why);
+      continue;
+    }
+    cuda::Runtime& runtime = cuda::Runtime::get(type);
+    for (int i = 0; i < runtime.count(); ++i) {
+      const cuda::Properties& p = runtime[i].properties;
+      all.push_back({{"device", to_string(runtime[i].device())},
+                     {"name", p.name},
+                     {"compute_capability", fmt::format("{}.{}", p.major, p.minor)},
+                     {"multiprocessors", p.multiprocessors},
+                     {"memory_gib", gib(p.total_memory)}});
+      text +=
+        fmt::format("{:<7} {}, compute capability {}.{}, {} multiprocessors, {:.1f} GiB\n",
+                    to_string(runtime[i].device()), p.name, p.major, p.minor, p.multiprocessors, gib(p.total_memory));
+    }
   }
-  fmt::print("cpu   {}, {} threads, {}, {:.1f} GiB\n", cpu_name(), hardware_threads(), simd_level(), gib);
+  fmt::print("{}", json ? all.dump(2) + "\n" : text);
   return 0;
 }
 }  // namespace

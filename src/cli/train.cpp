@@ -15,11 +15,15 @@ namespace strata::cli {
 namespace {
 
 void check_device(const std::string& device) {
-  if (device == "cpu") return;
-  if (device == "cuda" || device == "vgpu" || device == "mps")
-    fail(ErrorKind::NotImplemented,
-         fmt::format("--device {}: this version trains on the CPU only; use --device cpu", device));
-  fail(ErrorKind::Value, fmt::format("--device {}: no such device; `strata devices` lists them", device));
+  Device named;
+  try {
+    named = device_from_name(device);
+  } catch (const Error&) {
+    fail(ErrorKind::Value, fmt::format("--device {}: no such device; `strata devices` lists them", device));
+  }
+  try {
+    require_available(named);
+  } catch (const Error& e) { fail(ErrorKind::NotImplemented, fmt::format("--device {}: {}", device, e.what())); }
 }
 
 // Before the data is fetched, and before --out is made.

@@ -41,10 +41,12 @@ class CatchInterrupts {
   void (*before_)(int);
 };
 
-SmallCnn seeded_network(uint64_t seed) {
+// The weights are drawn on the CPU, so that they are the same everywhere.
+SmallCnn seeded_network(uint64_t seed, Device device) {
   manual_seed(seed);
   SmallCnn net;
-  net.to("channels_last");
+  if (device.type == DeviceType::Cpu) net.to("channels_last");
+  else net.to(device);
   return net;
 }
 
@@ -53,7 +55,8 @@ SmallCnn seeded_network(uint64_t seed) {
 Trainer::Trainer(const TrainOptions& options)
     : options_(options),
       digits_(load_digits(options.data, options.download, options.quiet)),
-      net_(seeded_network(options.seed)),
+      device_(require_available(device_from_name(options.device))),
+      net_(seeded_network(options.seed, device_)),
       optimizer_(net_.parameters(), {.lr = options.lr}) {
   if (options_.threads > 0) set_num_threads(options_.threads);
   const int64_t all = digits_.train.images.size(0);
@@ -81,7 +84,7 @@ Tensor Trainer::batch(const data::ImageSet& set, const int64_t* which, int64_t c
     for (int64_t i = begin; i < end; ++i)
       for (int64_t k = 0; k < pixels; ++k) to[i * pixels + k] = values[from[which[i] * pixels + k]];
   });
-  return out;
+  return strata::to(out, std::optional(device_));
 }
 
 // The epoch's order comes from the seed and its number alone, so that a resumed run sees the same.
@@ -115,7 +118,8 @@ bool Trainer::train_epoch() {
 
     optimizer_.set_lr(learning_rate());
     optimizer_.zero_grad();
-    const Tensor loss = nn::functional::cross_entropy(net_(batch(digits_.train, which, count)), targets);
+    const Tensor loss =
+      nn::functional::cross_entropy(net_(batch(digits_.train, which, count)), to(targets, std::optional(device_)));
     loss.backward();
     optimizer_.step();
     const auto value = loss.item<float>();
@@ -141,7 +145,7 @@ double Trainer::test() {
   int64_t right = 0;
   for (int64_t at = 0; at < n; at += kBatch) {
     const int64_t count = std::min(kBatch, n - at);
-    const Tensor guess = argmax(net_(batch(digits_.test, which.data() + at, count)), 1);
+    const Tensor guess = to(argmax(net_(batch(digits_.test, which.data() + at, count)), 1), std::optional(Device{}));
     for (int64_t i = 0; i < count; ++i)
       right += guess.data<int64_t>()[i] == digits_.test.labels.data<int64_t>()[at + i];
   }

@@ -45,6 +45,7 @@ class Trainer {
 
   TrainOptions options_;
   Digits digits_;
+  Device device_;
   SmallCnn net_;
   optim::Adam optimizer_;
   int64_t images_, steps_;          // to train on; in an epoch

@@ -6,6 +6,7 @@
 
 #include "cuda/axes.h"
 #include "cuda/kernels/pointwise_params.h"
+#include "cuda/runtime/faults.h"
 #include "cuda/runtime/stream.h"
 #include "cuda/transpose.h"
 #include "record/formula.h"
@@ -47,8 +48,7 @@ const Kernels& kernels_of(const Formula& f) {
 }
 
 // Launches for a walk that fits 32-bit offsets; halves it along its longest dimension where it does not.
-void launch(const Stream& stream, const Function& kernel, const Walk& w, PointwiseParams& p, const int* operand_of,
-            size_t compute_size) {
+void launch(const Stream& stream, const Function& kernel, const Walk& w, PointwiseParams& p, const int* operand_of) {
   bool fits = w.total <= kMostOffset;
   for (int k = 0; k < w.views && fits; ++k) {
     int64_t reach = 0;
@@ -60,30 +60,23 @@ void launch(const Stream& stream, const Function& kernel, const Walk& w, Pointwi
     for (const bool second : {false, true}) {
       const int64_t half = w.shape[d] / 2, size = second ? w.shape[d] - half : half;
       Walk part = w.part(d, second ? half : 0, size);
-      launch(stream, kernel, part, p, operand_of, compute_size);
+      launch(stream, kernel, part, p, operand_of);
     }
     return;
   }
   p.count = static_cast<uint32_t>(w.total), p.ndim = w.ndim, p.dense = 1;
-  const int64_t items = 16 / static_cast<int64_t>(compute_size);
   for (int k = 0; k < w.views; ++k) {
     PointwiseParams::View& v = p.view[operand_of[k]];
     v.data = reinterpret_cast<uint64_t>(w.view[k].data), v.type = static_cast<int32_t>(w.view[k].type);
-    const auto vector = static_cast<uint64_t>(items) * size_of(w.view[k].type);
-    p.dense &= w.ndim == 1 && w.view[k].step[0] == 1 && v.data % vector == 0;
+    p.dense &= w.ndim == 1 && w.view[k].step[0] == 1 && v.data % 16 == 0;
   }
   for (int d = 0; d < w.ndim; ++d) {  // the kernel takes the fastest dimension first
     const int from = w.ndim - 1 - d;
     p.size[d] = divisor(static_cast<uint32_t>(w.shape[from]));
     for (int k = 0; k < w.views; ++k) p.step[d][operand_of[k]] = static_cast<int32_t>(w.view[k].step[from]);
   }
-  const int64_t per_block = kThreads * items;
+  constexpr int64_t per_block = kThreads * 8;
   stream.launch(kernel, {static_cast<uint32_t>((w.total + per_block - 1) / per_block)}, {kThreads}, 0, p);
-}
-
-void check_divisors(const Call& c, const Tensor& failed) {
-  STRATA_CHECK(failed.item<int32_t>() == 0, Runtime, "{}: ZeroDivisionError: an integer was divided by zero",
-               c.op.name);
 }
 }  // namespace
 
@@ -113,14 +106,9 @@ void run_pointwise(const Call& c) {
   });
   if (w.total == 0) return;
   w.collapse();
-  Tensor failed;
-  if (f.nonzero >= 0 && compute == DType::I64) {
-    failed = make_tensor({}, DType::I32, out.device);
-    fill(*failed, 0);
-    p.failed = reinterpret_cast<uint64_t>(failed.bytes());
-  }
-  launch(stream_of(out.device), kernels_of(f)[compute], w, p, operand_of, size_of(compute));
-  if (failed) check_divisors(c, failed);
+  const Stream stream = stream_of(out.device);
+  if (f.nonzero >= 0 && compute == DType::I64) p.faults = fault_sink(stream.gpu());
+  launch(stream, kernels_of(f)[compute], w, p, operand_of);
 }
 
 // Copies are the pointwise kernel of the identity.
@@ -130,20 +118,20 @@ void copy(const TensorImpl& to, const TensorImpl& from) {
     return device_hooks.copy(to.data, to.device, from.data, from.device,
                              static_cast<size_t>(to.numel) * size_of(to.dtype), false);
   static const Kernels identity("copy", "Copy");
-  // The bits of equal dtypes are moved as integers; otherwise values are converted.
+  // Equal dtypes are moved bit for bit; otherwise values are converted.
   Walk w(to);
   w.add(from);
   w.collapse();
   DType compute = compute_type(from.dtype);
-  if (to.dtype == from.dtype) {
-    constexpr DType kBits[] = {DType::U8, DType::I16, DType::I32, DType::I64};
+  if (to.dtype == from.dtype) {  // types that the kernel loads where it stands, for four and eight bytes
+    constexpr DType kBits[] = {DType::U8, DType::I16, DType::F32, DType::I64};
     const DType bits = kBits[std::countr_zero(size_of(to.dtype))];
-    compute = DType::I64, w.view[0].type = w.view[1].type = bits;
+    compute = bits == DType::F32 ? DType::F32 : DType::I64, w.view[0].type = w.view[1].type = bits;
     if (transpose(w, to.device)) return;
   }
   PointwiseParams p{};
   const int operand_of[] = {0, 1};
-  launch(stream_of(to.device), identity[compute], w, p, operand_of, size_of(compute));
+  launch(stream_of(to.device), identity[compute], w, p, operand_of);
 }
 
 void fill(const TensorImpl& to, Scalar value) {
@@ -156,7 +144,7 @@ void fill(const TensorImpl& to, Scalar value) {
   const DType compute = compute_type(to.dtype);
   if (to.dtype == DType::Bool) value = value.to_double() != 0;
   dispatch_compute(to.dtype, [&]<class T>() { p.view[1].number = bits_of(value.to<T>()); });
-  launch(stream_of(to.device), identity[compute], w, p, operand_of, size_of(compute));
+  launch(stream_of(to.device), identity[compute], w, p, operand_of);
 }
 
 }  // namespace strata::cuda

@@ -1,7 +1,10 @@
 // Losses over classes: negative log likelihood, cross entropy and the binary forms.
 #include "autograd/autograd.h"
 #include "cpu/staging.h"
+#include "cuda/nll.h"
+#include "cuda/reduce.h"
 #include "ops/nn_loss_common.h"
+#include "ops/transfer.h"
 
 namespace strata {
 namespace {
@@ -68,6 +71,35 @@ void run_nll(const Call& c) {
     total[0] = static_cast<T>(count);
     out.finish(), total.finish();
   });
+}
+
+// The same on a device: each place's loss and weight, then their sums in double.
+void nll_on_device(const Call& c) {
+  const TensorImpl &x = c.args.tensor(0), &t = c.args.tensor(1);
+  const Classes k(x.sizes());
+  const auto reduction = c.args[3].string();
+  const DType type = compute_type(x.dtype);
+  const Tensor losses = make_tensor(t.sizes(), type, x.device), scales = make_tensor(t.sizes(), type, x.device);
+  const Tensor weight = c.args.is_tensor(2) ? contiguous(alias(c.args.tensor(2))) : Tensor();
+  cuda::nll(*contiguous(alias(x)), *contiguous(alias(t)), weight.get(), c.args[4].integer(), k.c, k.s, *losses,
+            *scales);
+  const auto sum_of = [&](const Tensor& terms) {
+    const Tensor out = make_tensor({}, DType::F64, x.device);
+    cuda::reduce(Fold::Sum, *terms, ~0u, type, *out);
+    return out;
+  };
+  const Tensor count = sum_of(scales);
+  copy_values(*c.outs[1], *count);
+  if (reduction == "none") return copy_values(*c.outs[0], *losses);
+  const Tensor total = sum_of(losses);
+  copy_values(*c.outs[0], reduction == "mean" ? *div(total, count) : *total);
+}
+void nll_backward_on_device(const Call& c) {
+  const Classes k(c.args[6].int_list());
+  const auto reduction = c.args[3].string();
+  const Tensor weight = c.args.is_tensor(2) ? contiguous(alias(c.args.tensor(2))) : Tensor();
+  cuda::nll_backward(*contiguous(alias(c.args.tensor(0))), *contiguous(alias(c.args.tensor(1))), weight.get(),
+                     c.args[4].integer(), reduction == "mean" ? &c.args.tensor(5) : nullptr, k.c, k.s, *c.out());
 }
 
 Tensor nll(const Tensor& input, const Tensor& target, const Tensor& weight, int64_t ignore, Reduction r) {
@@ -147,6 +179,7 @@ STRATA_OP(nll_loss_core,
     c.outs[1]->set_shape(Shape());
   })
   .kernel("reference", run_nll)
+  .cuda("gather", nll_on_device)
   .saves({1, 2})
   .saves_result({1})
   .no_grad_outputs({1})
@@ -185,6 +218,7 @@ STRATA_OP(nll_loss_backward,
               out.finish();
             });
           })
+  .cuda("rows", nll_backward_on_device)
   .saves({1, 2, 5})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_nll_loss(g, c.input(1), c.has(2) ? c.input(2) : Tensor(), c.arg(3).string(), c.arg(4).integer())[0]};

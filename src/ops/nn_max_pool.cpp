@@ -2,6 +2,7 @@
 #include "autograd/autograd.h"
 #include "cpu/max_pool.h"
 #include "cpu/staging.h"
+#include "cuda/max_pool.h"
 #include "ops/nn_pool_sizes.h"
 #include "strata/ops.h"
 
@@ -103,6 +104,15 @@ template <class Run> void run_coded(const Call& c, Shape big, Run run) {
     out.finish();
   });
 }
+
+// kernel_size, stride, padding and dilation are the arguments from `first` on.
+cuda::PoolSizes sizes_of(const Args& a, uint32_t first) {
+  cuda::PoolSizes s;
+  for (size_t d = 0; d < 2; ++d)
+    s.kernel[d] = a[first].int_list()[d], s.stride[d] = a[first + 1].int_list()[d],
+    s.padding[d] = a[first + 2].int_list()[d], s.dilation[d] = a[first + 3].int_list()[d];
+  return s;
+}
 }  // namespace
 
 STRATA_OP(max_pool_codes,
@@ -138,6 +148,11 @@ STRATA_OP(max_pool_codes,
               cpu::max_pool_reference(p, x, y, codes);
             });
           })
+  .cuda("windows",
+        [](const Call& c) {
+          cuda::max_pool(cuda::PoolWay::Forward, sizes_of(c.args, 1), c.args.tensor(0), *c.outs[0],
+                         c.args[6].boolean() ? c.outs[1].get() : nullptr);
+        })
   .saves_result({1})
   .no_grad_outputs({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
@@ -181,6 +196,10 @@ STRATA_OP(max_pool_codes_backward,
                         cpu::max_pool_backward_reference(p, g, codes, x);
                       });
           })
+  .cuda("windows",
+        [](const Call& c) {
+          cuda::max_pool(cuda::PoolWay::Backward, sizes_of(c.args, 2), *c.out(), c.args.tensor(0), &c.args.tensor(1));
+        })
   .saves({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_max_pool_codes_gather(g, c.input(1), c.arg(2).int_list(), c.arg(3).int_list(), c.arg(4).int_list(),
@@ -215,6 +234,10 @@ STRATA_OP(max_pool_codes_gather,
                         cpu::max_pool_gather_reference(p, x, codes, y);
                       });
           })
+  .cuda("windows",
+        [](const Call& c) {
+          cuda::max_pool(cuda::PoolWay::Gather, sizes_of(c.args, 2), c.args.tensor(0), *c.out(), &c.args.tensor(1));
+        })
   .saves({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_max_pool_codes_backward(g, c.input(1), c.arg(2).int_list(), c.arg(3).int_list(), c.arg(4).int_list(),

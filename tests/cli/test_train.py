@@ -57,6 +57,16 @@ def test_learns_and_writes_what_it_promises(digits, tmp_path):
     assert "epoch 4/4 63/63" in done.stderr
 
 
+def test_the_virtual_gpu_takes_the_same_steps(digits, tmp_path):
+    losses = {}
+    for device in ("cpu", "vgpu"):
+        out = tmp_path / device
+        train("--data", digits, "--device", device, "--limit", 96, "--batch-size", 16, "--out", out)
+        losses[device] = strata.safetensors.load_file(out / "checkpoint.safetensors")["train.losses"].numpy()
+    assert len(losses["vgpu"]) == 6
+    np.testing.assert_allclose(losses["vgpu"], losses["cpu"], rtol=2e-3)
+
+
 def test_checkpoint_holds_the_network(digits, tmp_path):
     train("--data", digits, "--epochs", 1, "--batch-size", 64, "--out", tmp_path, "--quiet")
     saved = strata.load(tmp_path / "checkpoint.safetensors")
@@ -162,7 +172,8 @@ def test_a_download_with_wrong_contents_is_refused(digits, tmp_path):
         (["--lr", "-1"], 1, "--lr"),
         (["--seed", "-1"], 1, "--seed"),
         (["--model", "resnet"], 1, "--model"),
-        (["--device", "cuda"], 3, "CPU only"),
+        (["--device", "mps"], 3, "is not available"),
+        (["--device", "vgpu:9"], 3, "invalid device ordinal"),
         (["--device", "tpu"], 1, "strata devices"),
         (["--data", "/no/such/folder"], 2, "no such folder"),
         (["--data", "/dev/null"], 2, "this is a file"),

@@ -87,7 +87,10 @@ CUresult launch(CUfunction handle, vgpu::Launch l, CUstream stream, void** param
   return enqueue(*d, *s, [d, l, program = &p, args = std::move(args)] {
     std::vector<const void*> pointers;
     for (const auto& a : args) pointers.push_back(a.data());
-    state().counters.push_back(vgpu::run(*program, d->profile, *d->memory, l, pointers.data()));
+    std::vector<vgpu::Counters>& counters = state().counters;
+    constexpr size_t kKept = 1 << 16;  // nobody may be asking: forget the oldest
+    if (counters.size() >= 2 * kKept) counters.erase(counters.begin(), counters.end() - kKept);
+    counters.push_back(vgpu::run(*program, d->profile, *d->memory, l, pointers.data()));
   });
 }
 

@@ -1,14 +1,17 @@
 // The pointwise kernels of one functor header: out[i] = f(a[i], b[i], …) for operands of any dtype and layout.
 //
-// Bound by memory: each element is read and written once. A thread computes 16 bytes of the compute type: one vector access per operand
-// where all lie densely, four addresses from fast divisions where not. A file of this folder names the list of its functors
+// Bound by memory: each element is read and written once. A thread computes eight elements: 16-byte accesses where all operands lie
+// densely, addresses from fast divisions where not. A file of this folder names the list of its functors
 // and includes this. Each functor is compiled for float, double and int64_t; the element types are tags, uniform over the
 // launch, so there is one kernel for all dtypes and layouts.
 #include "cuda/kernels/dtypes.cuh"
+#include "cuda/kernels/fault.cuh"
 #include "cuda/kernels/index.cuh"
 #include "cuda/kernels/pointwise_params.h"
 
 namespace strata::cuda {
+
+constexpr uint32_t kThreads = 256;
 
 template <class F, class T, int kItems>
 __device__ __forceinline__ void compute(const F& f, const T (&in)[F::kInputs][kItems], T (&out)[kItems]) {
@@ -27,74 +30,85 @@ template <class T> __device__ __forceinline__ T number_of(uint64_t bits) {
   else return int64_t(bits);
 }
 
+template <class F, class T, int kItems>
+__device__ __forceinline__ void check_divisors(const PointwiseParams& p, const T (&in)[F::kInputs][kItems]) {
+  if constexpr (TagOf<T>::value == kI64) {
+    if constexpr (requires { F::kNonzero; }) {
+#pragma unroll
+      for (int j = 0; j < kItems; ++j)
+        if (in[F::kNonzero][j] == 0) report(p.faults, FaultCode::Division, 0, 0);
+    }
+  }
+}
+
+// kPart elements at first, first + step, ...: each address from fast divisions.
+template <class F, class T>
+__device__ __forceinline__ void strided(const F& f, const PointwiseParams& p, uint32_t first, uint32_t step) {
+  constexpr int kPart = 4, kInputs = F::kInputs;
+  T in[kInputs][kPart], out[kPart];
+  uint32_t offset[kInputs + 1][kPart], rest[kPart];
+#pragma unroll
+  for (int j = 0; j < kPart; ++j) {
+    rest[j] = min(first + j * step, p.count - 1);  // past the end the last element again, which is not stored
+#pragma unroll
+    for (int k = 0; k <= kInputs; ++k) offset[k][j] = 0;
+  }
+#pragma unroll 1
+  for (int d = 0; d < p.ndim; ++d) {
+    const FastDivisor size = p.size[d];
+#pragma unroll
+    for (int j = 0; j < kPart; ++j) {
+      const uint32_t index = split_off(rest[j], size);
+#pragma unroll
+      for (int k = 0; k <= kInputs; ++k) offset[k][j] += index * uint32_t(p.step[d][k]);
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < kInputs; ++k) {
+    const PointwiseParams::View& v = p.view[k + 1];
+#pragma unroll
+    for (int j = 0; j < kPart; ++j)
+      in[k][j] = v.data ? load<T>(element(v.data, v.type, int32_t(offset[k + 1][j])), v.type) : number_of<T>(v.number);
+  }
+  check_divisors<F>(p, in);
+  compute(f, in, out);
+  const PointwiseParams::View& to = p.view[0];
+#pragma unroll
+  for (int j = 0; j < kPart; ++j)
+    if (first + j * step < p.count)
+      store<T>(const_cast<void*>(element(to.data, to.type, int32_t(offset[0][j]))), to.type, out[j]);
+}
+
 template <class F, class T> __device__ __forceinline__ void pointwise(const PointwiseParams& p) {
-  constexpr int kItems = 16 / sizeof(T), kInputs = F::kInputs;
-  const uint32_t first = (blockIdx.x * blockDim.x + threadIdx.x) * kItems;
-  if (first >= p.count) return;
+  constexpr int kItems = 8, kInputs = F::kInputs;
   F f;
   if constexpr (sizeof(F) >= sizeof(T)) {  // an empty functor has size 1
     T* members = reinterpret_cast<T*>(&f);
 #pragma unroll
     for (int k = 0; k < int(sizeof(F) / sizeof(T)); ++k) members[k] = number_of<T>(p.members[k]);
   }
-  T in[kInputs][kItems], out[kItems];
-  const bool whole = p.dense && first + kItems <= p.count;
-  uint32_t offset[kInputs + 1][kItems];
-  if (whole) {
-#pragma unroll
-    for (int k = 0; k < kInputs; ++k) {
-      const PointwiseParams::View& v = p.view[k + 1];
-      if (v.data) {
-        load_vector<T>(element(v.data, v.type, first), v.type, in[k]);
-      } else {
-#pragma unroll
-        for (int j = 0; j < kItems; ++j) in[k][j] = number_of<T>(v.number);
-      }
-    }
-  } else {
-    uint32_t rest[kItems];
-#pragma unroll
-    for (int j = 0; j < kItems; ++j) {
-      rest[j] = min(first + j, p.count - 1);  // past the end the last element again, which is not stored
-#pragma unroll
-      for (int k = 0; k <= kInputs; ++k) offset[k][j] = 0;
-    }
+  const uint32_t block = blockIdx.x * (kThreads * kItems);
+  if (!p.dense || p.count - block < kThreads * kItems) {  // all threads of a block go the same way
 #pragma unroll 1
-    for (int d = 0; d < p.ndim; ++d) {
-      const FastDivisor size = p.size[d];
+    for (uint32_t first = block + threadIdx.x; first < min(p.count, block + kThreads * kItems); first += 4 * kThreads)
+      strided<F, T>(f, p, first, kThreads);
+    return;
+  }
+  const uint32_t first = block + threadIdx.x * kItems;
+  T in[kInputs][kItems], out[kItems];
 #pragma unroll
-      for (int j = 0; j < kItems; ++j) {
-        const uint32_t index = split_off(rest[j], size);
+  for (int k = 0; k < kInputs; ++k) {
+    const PointwiseParams::View& v = p.view[k + 1];
+    if (v.data) {
+      load_eight<T>(element(v.data, v.type, first), v.type, in[k]);
+    } else {
 #pragma unroll
-        for (int k = 0; k <= kInputs; ++k) offset[k][j] += index * uint32_t(p.step[d][k]);
-      }
-    }
-#pragma unroll
-    for (int k = 0; k < kInputs; ++k) {
-      const PointwiseParams::View& v = p.view[k + 1];
-#pragma unroll
-      for (int j = 0; j < kItems; ++j)
-        in[k][j] =
-          v.data ? load<T>(element(v.data, v.type, int32_t(offset[k + 1][j])), v.type) : number_of<T>(v.number);
+      for (int j = 0; j < kItems; ++j) in[k][j] = number_of<T>(v.number);
     }
   }
-  if constexpr (TagOf<T>::value == kI64) {
-    if constexpr (requires { F::kNonzero; }) {
-#pragma unroll
-      for (int j = 0; j < kItems; ++j)
-        if (in[F::kNonzero][j] == 0) *reinterpret_cast<int32_t*>(p.failed) = 1;
-    }
-  }
+  check_divisors<F>(p, in);
   compute(f, in, out);
-  const PointwiseParams::View& to = p.view[0];
-  if (whole) {
-    store_vector<T>(const_cast<void*>(element(to.data, to.type, first)), to.type, out);
-  } else {
-#pragma unroll
-    for (int j = 0; j < kItems; ++j)
-      if (first + j < p.count)
-        store<T>(const_cast<void*>(element(to.data, to.type, int32_t(offset[0][j]))), to.type, out[j]);
-  }
+  store_eight<T>(const_cast<void*>(element(p.view[0].data, p.view[0].type, first)), p.view[0].type, out);
 }
 
 template <template <class> class F, class T> __device__ __forceinline__ void pointwise_of(const PointwiseParams& p) {

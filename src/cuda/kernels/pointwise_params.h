@@ -1,6 +1,7 @@
 // What the host tells a pointwise kernel; compiled by both compilers, so plain types only.
 #pragma once
 #include "cuda/kernels/axes_params.h"
+#include "cuda/kernels/fault_params.h"
 
 namespace strata::cuda {
 
@@ -20,7 +21,7 @@ struct PointwiseParams {
   View view[kPointwiseOperands + 1];                     // the output first
   FastDivisor size[kPointwiseDims];                      // from the fastest dimension on
   int32_t step[kPointwiseDims][kPointwiseOperands + 1];  // in elements
-  uint64_t failed;  // int32_t on the device, set to 1 where an integer divisor is 0; may be null
+  FaultSink faults;                                      // for integer divisors that are 0
 };
 
 }  // namespace strata::cuda

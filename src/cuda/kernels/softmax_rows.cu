@@ -65,21 +65,21 @@ template <class T> __device__ __forceinline__ void forward(const SoftmaxParams& 
 #pragma unroll
     for (int j = 0; j < 8; ++j) most = Most::both(most, v[k][j]);
   most = over_row<Most>(most, p.threads, space);
-  T e[kVectors][8];
 #pragma unroll
   for (int k = 0; k < kVectors; ++k)
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       v[k][j] -= most;
-      e[k][j] = v[k][j] == T(-INFINITY) ? T(0) : exp(v[k][j]);
-      sum += e[k][j];
+      const T e = v[k][j] == T(-INFINITY) ? T(0) : exp(v[k][j]);
+      sum += e;
+      if (!p.log) v[k][j] = e;
     }
   sum = over_row<Add>(sum, p.threads, space);
   const T shift = p.log ? log(sum) : T(1) / sum;
   each_vector(p, row, [&](int k, int64_t at) {
     T out[8];
 #pragma unroll
-    for (int j = 0; j < 8; ++j) out[j] = p.log ? v[k][j] - shift : e[k][j] * shift;
+    for (int j = 0; j < 8; ++j) out[j] = p.log ? v[k][j] - shift : v[k][j] * shift;
     store_eight<T>(const_cast<void*>(element(p.y, p.y_type, row.base + at)), p.y_type, out);
   });
 }

@@ -102,14 +102,20 @@ void Allocator::give_back(Block* b) {
   b->requested = 0;
   if (b->other_users.empty()) return put_free(b);
   gpu_.activate();
+  const driver::Table& t = gpu_.table();
   for (driver::CUstream user : b->other_users) {
     driver::CUevent event = nullptr;
-    gpu_.check(gpu_.table().cuEventCreate(&event, driver::kEventDisableTiming), "create an event");
-    gpu_.check(gpu_.table().cuEventRecord(event, user), "record an event");
-    pending_.emplace_back(event, b);
-    ++b->waiting;
+    if (t.cuEventCreate(&event, driver::kEventDisableTiming) == driver::kSuccess &&
+        t.cuEventRecord(event, user) == driver::kSuccess) {
+      pending_.emplace_back(event, b);
+      ++b->waiting;
+    } else {  // wait here then: the block must not be lost
+      if (event) t.cuEventDestroy(event);
+      t.cuCtxSynchronize();
+    }
   }
   b->other_users.clear();
+  if (b->waiting == 0) put_free(b);
 }
 
 void Allocator::put_free(Block* b) {

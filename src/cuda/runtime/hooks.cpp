@@ -1,6 +1,7 @@
 // What the tensor layer asks of a device, put into its table before main().
 #include "base/error.h"
 #include "cuda/runtime/allocator.h"
+#include "cuda/runtime/faults.h"
 #include "cuda/runtime/host_memory.h"
 #include "tensor/device_hooks.h"
 
@@ -42,6 +43,7 @@ void synchronize(Device d) {
   Gpu& gpu = Runtime::gpu(d);
   gpu.activate();
   gpu.check(gpu.table().cuCtxSynchronize(), "finish its work");
+  raise_faults(gpu);
 }
 
 void record_stream(Storage& storage, Device d) {

@@ -1,5 +1,6 @@
 // Runtime: the devices behind one driver table. `cuda` (libcuda) and `vgpu` (the virtual GPU) are two runtimes over the same code.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -13,6 +14,7 @@ namespace strata::cuda {
 class Allocator;
 class Modules;
 class Runtime;
+struct FaultReport;
 
 struct Properties {
   std::string name;
@@ -53,6 +55,8 @@ class STRATA_API Gpu {
   Properties properties;
   std::unique_ptr<Allocator> allocator;
   std::unique_ptr<Modules> modules;
+  std::atomic<FaultReport*> faults{nullptr};  // see faults.h; null: no kernel reports yet
+  uint64_t fault_address = 0;                 // of the same, for kernels
 
  private:
   mutable std::mutex mutex_;

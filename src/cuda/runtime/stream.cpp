@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/trace.h"
+#include "cuda/runtime/faults.h"
 #include "record/op.h"
 
 namespace strata::cuda {
@@ -81,6 +82,7 @@ void Stream::launch_with(const Function& f, Grid grid, Grid block, uint32_t shar
 void Stream::synchronize() const {
   gpu_->activate();
   gpu_->check(gpu_->table().cuStreamSynchronize(handle_), "finish the work of a stream");
+  raise_faults(*gpu_);
 }
 
 bool Stream::query() const {

@@ -161,7 +161,7 @@ uint32_t Decoder::push(const Inst& i, const ptx::Instruction& in, Class counted,
 
 Program Decoder::run(const ptx::Function& entry) {
   program_.name = entry.name;
-  if (entry.max_threads) program_.max_threads = entry.max_threads;
+  if (entry.max_threads) program_.max_threads = entry.max_threads, program_.limits_threads = true;
   auto frame = std::make_unique<Frame>();
   frame->function = &entry;
   for (const auto& p : entry.params) {
@@ -281,6 +281,8 @@ void Decoder::count_registers() {
   int alive = 0, most = 0;
   for (int c : change) most = std::max(most, alive += c);
   program_.registers = static_cast<uint32_t>(std::clamp(most + 4, 16, 255));
+  if (const uint32_t threads = program_.limits_threads ? program_.max_threads : 0)  // the compiler spills the rest
+    program_.registers = std::min(program_.registers, std::max(16u, 65536 / std::max(threads, 32u) / 8 * 8));
 }
 
 }  // namespace strata::cuda::vgpu

@@ -11,6 +11,7 @@
 namespace strata::files {
 
 Tensor SafeTensorsWriter::row_major(const Tensor& t) {
+  if (t.device().type != DeviceType::Cpu) return row_major(to_host(*t));
   const autograd::NoGrad no_grad;
   return contiguous(t);
 }

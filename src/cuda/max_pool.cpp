@@ -1,0 +1,51 @@
+#include "cuda/max_pool.h"
+
+#include "base/error.h"
+#include "cuda/axes.h"
+#include "cuda/kernels/max_pool_params.h"
+#include "cuda/runtime/stream.h"
+
+namespace strata::cuda {
+
+void max_pool(PoolWay way, const PoolSizes& s, const TensorImpl& big, const TensorImpl& small,
+              const TensorImpl* codes) {
+  static const Function kernels[3][3] = {
+    {{"max_pool", "forward_f32"}, {"max_pool", "forward_f64"}, {"max_pool", "forward_i64"}},
+    {{"max_pool", "backward_f32"}, {"max_pool", "backward_f64"}, {"max_pool", "backward_i64"}},
+    {{"max_pool", "gather_f32"}, {"max_pool", "gather_f64"}, {"max_pool", "gather_i64"}}};
+  constexpr int64_t kThreads = 256;
+  const TensorImpl& out = way == PoolWay::Backward ? big : small;
+  if (out.numel == 0) return;
+  STRATA_CHECK(big.numel <= INT32_MAX && small.numel <= INT32_MAX, NotImplemented,
+               "max_pool2d: more than 2^31 elements in one tensor; use a smaller batch");
+  MaxPoolParams p{};
+  p.big = reinterpret_cast<uint64_t>(big.data), p.small = reinterpret_cast<uint64_t>(small.data);
+  p.codes = codes ? reinterpret_cast<uint64_t>(codes->data) : 0;
+  p.big_type = static_cast<int32_t>(big.dtype), p.small_type = static_cast<int32_t>(small.dtype);
+  const auto strides = [](const TensorImpl& t, int64_t* to) {
+    for (int d = 0; d < 4; ++d) to[d] = d + t.ndim < 4 ? 0 : t.strides[d + t.ndim - 4];
+  };
+  strides(big, p.big_stride), strides(small, p.small_stride);
+  if (codes) strides(*codes, p.code_stride);
+  p.channels = divisor(static_cast<uint32_t>(big.shape[big.ndim - 3]));
+  for (int d = 0; d < 2; ++d) {
+    p.in[d] = static_cast<int32_t>(big.shape[big.ndim - 2 + d]),
+    p.out[d] = static_cast<int32_t>(small.shape[small.ndim - 2 + d]);
+    p.kernel[d] = static_cast<int32_t>(s.kernel[d]), p.stride[d] = static_cast<int32_t>(s.stride[d]);
+    p.padding[d] = static_cast<int32_t>(s.padding[d]), p.dilation[d] = static_cast<int32_t>(s.dilation[d]);
+    STRATA_CHECK(s.stride[d] < INT32_MAX / 4 && s.dilation[d] * s.kernel[d] < INT32_MAX / 4, NotImplemented,
+                 "max_pool2d: stride {} or dilation {} is larger than the device kernels compute with", s.stride[d],
+                 s.dilation[d]);
+    p.in_div[d] = divisor(static_cast<uint32_t>(p.in[d])), p.out_div[d] = divisor(static_cast<uint32_t>(p.out[d]));
+    p.stride_div[d] = divisor(static_cast<uint32_t>(p.stride[d]));
+  }
+  p.count = out.numel;
+  const DType compute = compute_type(out.dtype);
+  stream_of(out.device)
+    .launch(kernels[static_cast<int>(way)][compute == DType::F32   ? 0
+                                           : compute == DType::F64 ? 1
+                                                                   : 2],
+            {static_cast<uint32_t>((p.count + kThreads - 1) / kThreads)}, {kThreads}, 0, p);
+}
+
+}  // namespace strata::cuda

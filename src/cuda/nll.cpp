@@ -1,0 +1,50 @@
+#include "cuda/nll.h"
+
+#include "cuda/kernels/nll_params.h"
+#include "cuda/runtime/faults.h"
+#include "cuda/runtime/stream.h"
+
+namespace strata::cuda {
+namespace {
+
+constexpr int64_t kThreads = 256;
+
+uint64_t address(const TensorImpl& t) { return reinterpret_cast<uint64_t>(t.data); }
+int32_t tag(const TensorImpl& t) { return static_cast<int32_t>(t.dtype); }
+
+NllParams plan(const TensorImpl& x, const TensorImpl& target, const TensorImpl* weight, int64_t ignore, int64_t classes,
+               int64_t inner) {
+  NllParams p{};
+  p.x = address(x), p.x_type = tag(x), p.target = address(target), p.target_type = tag(target);
+  if (weight) p.weight = address(*weight), p.weight_type = tag(*weight);
+  p.count = target.numel, p.classes = classes, p.inner = inner, p.ignore = ignore;
+  return p;
+}
+
+void launch(const Function (&kernels)[2], NllParams& p, int64_t threads, const TensorImpl& x) {
+  if (threads == 0) return;
+  const Stream stream = stream_of(x.device);
+  p.faults = fault_sink(stream.gpu());
+  stream.launch(kernels[x.dtype == DType::F64], {static_cast<uint32_t>((threads + kThreads - 1) / kThreads)},
+                {kThreads}, 0, p);
+}
+}  // namespace
+
+void nll(const TensorImpl& x, const TensorImpl& target, const TensorImpl* weight, int64_t ignore, int64_t classes,
+         int64_t inner, const TensorImpl& losses, const TensorImpl& scales) {
+  static const Function kernels[] = {{"nll", "nll_f32"}, {"nll", "nll_f64"}};
+  NllParams p = plan(x, target, weight, ignore, classes, inner);
+  p.losses = address(losses), p.scales = address(scales);
+  launch(kernels, p, p.count, x);
+}
+
+void nll_backward(const TensorImpl& grad, const TensorImpl& target, const TensorImpl* weight, int64_t ignore,
+                  const TensorImpl* total, int64_t classes, int64_t inner, const TensorImpl& out) {
+  static const Function kernels[] = {{"nll", "nll_backward_f32"}, {"nll", "nll_backward_f64"}};
+  NllParams p = plan(out, target, weight, ignore, classes, inner);
+  p.grad = address(grad), p.grad_type = tag(grad), p.each = grad.ndim > 0;
+  if (total) p.total = address(*total), p.total_type = tag(*total);
+  launch(kernels, p, out.numel, out);
+}
+
+}  // namespace strata::cuda

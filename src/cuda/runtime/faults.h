@@ -1,0 +1,12 @@
+// What kernels report to the host. A launch does not wait for its kernel, so a report is raised where the host next does:
+// item(), a copy to the host, synchronize(). The device stays usable.
+#pragma once
+#include "cuda/kernels/fault_params.h"
+#include "cuda/runtime/runtime.h"
+
+namespace strata::cuda {
+
+FaultSink fault_sink(Gpu& gpu);     // for a kernel of the op that runs on this thread
+void raise_faults(const Gpu& gpu);  // after waiting: throws what was reported, once
+
+}  // namespace strata::cuda

@@ -1,0 +1,229 @@
+"""strata.vgpu, which has the functions of strata.cuda: devices, memory, streams, events, graphs, pinned memory, what happens when a
+device dies or a process forks."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import strata
+from strata import vgpu
+
+
+def run(code, environment=None, status=0):
+    """Runs code in a process of its own and returns what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, **(environment or {})},
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout.strip()
+
+
+def test_importing_touches_no_driver():
+    code = """
+import strata
+maps = open('/proc/self/maps').read()
+print('libcuda' in maps, strata.vgpu.is_initialized(), strata.cuda.is_initialized())
+strata.ones(2, device='vgpu')
+print(strata.vgpu.is_initialized())
+"""
+    assert run(code).split("\n") == ["False False False", "True"]
+
+
+def test_devices():
+    assert vgpu.is_available() and vgpu.why_not() is None and vgpu.device_count() >= 1
+    p = vgpu.get_device_properties()
+    assert p.total_memory > 0 and p.multi_processor_count > 0 and p.warp_size == 32 and p.max_threads_per_block >= 1024
+    assert vgpu.get_device_name() == p.name and vgpu.get_device_capability() == (p.major, p.minor)
+    assert (strata.cuda.why_not() is None) == strata.cuda.is_available()
+    with pytest.raises(RuntimeError, match="invalid device ordinal"):
+        vgpu.set_device(99)
+    with pytest.raises(ValueError, match="expected a vgpu device"):
+        vgpu.synchronize("cpu")
+
+
+def test_several_devices():
+    code = """
+import strata
+from strata import vgpu
+assert vgpu.device_count() == 2
+x = strata.ones(3, device='vgpu:1')
+assert x.device.index == 1 and vgpu.current_device() == 0
+with vgpu.device(1):
+    assert strata.zeros(1, device='vgpu').device.index == 1
+    assert vgpu.memory_allocated() > 0
+assert vgpu.memory_allocated(0) == 0 and strata.zeros(1, device='vgpu').device.index == 0
+y = x.to('vgpu:0')
+assert y.device.index == 0 and (y + 1).tolist() == [2, 2, 2]
+try:
+    x + y
+except RuntimeError as e:
+    print(e)
+"""
+    out = run(code, {"STRATA_VGPU_DEVICES": "ampere,ampere"})
+    assert "found at least two devices, vgpu:1 and vgpu:0!" in out
+
+
+def test_memory_is_counted_and_reused():
+    vgpu.empty_cache()
+    before = vgpu.memory_allocated()
+    x = strata.empty(1000, device="vgpu")
+    assert vgpu.memory_allocated() == before + 4000
+    address = x.data_ptr()
+    vgpu.reset_peak_memory_stats()
+    del x
+    assert vgpu.memory_allocated() == before and vgpu.max_memory_allocated() == before + 4000
+    assert vgpu.memory_reserved() >= 4000
+    y = strata.empty(1000, device="vgpu")
+    assert y.data_ptr() == address, "the block was not used again"
+    blocks = [b for b in vgpu.memory_snapshot() if b["address"] == address]
+    assert len(blocks) == 1 and blocks[0]["requested_size"] == 4000 and blocks[0]["op"] == ""
+    assert "allocated_bytes.all.current" in vgpu.memory_summary()
+    del y
+    vgpu.empty_cache()
+    free, total = vgpu.mem_get_info()
+    assert 0 < free <= total
+
+
+def test_out_of_memory_leaves_nothing_behind():
+    kept = strata.ones(1000, device="vgpu")
+    vgpu.empty_cache()
+    before = vgpu.memory_allocated()
+    vgpu.set_per_process_memory_fraction(64e6 / vgpu.get_device_properties().total_memory)
+    try:
+        for _ in range(100):
+            with pytest.raises(strata.OutOfMemoryError, match="Tried to allocate 381.47 MiB"):
+                strata.empty(100_000_000, device="vgpu")
+        assert vgpu.memory_allocated() == before
+        with pytest.raises(strata.OutOfMemoryError, match="This process may reserve"):
+            strata.empty(100_000_000, device="vgpu")
+        assert (kept + 1).sum().item() == 2000
+    finally:
+        vgpu.set_per_process_memory_fraction(1.0)
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        vgpu.set_per_process_memory_fraction(2)
+
+
+def test_streams_and_events():
+    s = vgpu.Stream()
+    assert s != vgpu.default_stream() and vgpu.current_stream() == vgpu.default_stream()
+    x = strata.ones(1000, device="vgpu")
+    ready = vgpu.current_stream().record_event()
+    with vgpu.stream(s):
+        assert vgpu.current_stream() == s
+        s.wait_event(ready)
+        y = x * 2
+        x.record_stream(s)
+    vgpu.current_stream().wait_stream(s)
+    assert (y + 1).sum().item() == 3000 and vgpu.current_stream() == vgpu.default_stream()
+    s.synchronize()
+    assert s.query()
+    start, end = vgpu.Event(enable_timing=True), vgpu.Event(enable_timing=True)
+    start.record()
+    y = x + 1
+    end.record()
+    end.synchronize()
+    assert end.query() and start.elapsed_time(end) >= 0
+    with pytest.raises(ValueError, match="enable_timing"):
+        vgpu.Event().elapsed_time(end)
+
+
+def test_missing_waits_are_found():
+    """With delayed work, a stream that does not wait for another reads what is not there yet."""
+    code = """
+import strata
+from strata import vgpu
+s = vgpu.Stream()
+x = strata.zeros(1000, device='vgpu')
+vgpu.synchronize()
+wrong = 0
+for i in range(20):
+    with vgpu.stream(s):
+        x.fill_(i + 1)
+    if WAIT:
+        vgpu.current_stream().wait_stream(s)
+    wrong += (x + 0)[0].item() != i + 1
+    vgpu.synchronize()
+print(wrong)
+"""
+    delayed = {"STRATA_VGPU_DELAYED": "1"}
+    assert run(code.replace("WAIT", "True"), delayed) == "0"
+    assert int(run(code.replace("WAIT", "False"), delayed)) > 0
+
+
+def test_graphs_replay():
+    x = strata.ones(100, device="vgpu")
+    g = vgpu.CUDAGraph()
+    with vgpu.graph(g):
+        y = (x * 2 + 1).exp()
+    for value in (0.0, 0.5, -1.0):
+        x.fill_(value)
+        g.replay()
+        np.testing.assert_allclose(y.cpu().numpy(), np.full(100, np.exp(2 * value + 1)), rtol=1e-6)
+    with pytest.raises(RuntimeError, match="not been captured"):
+        vgpu.CUDAGraph().replay()
+    with pytest.raises(RuntimeError, match="default stream"):
+        vgpu.CUDAGraph().capture_begin()
+    with pytest.raises(ZeroDivisionError), vgpu.graph(vgpu.CUDAGraph()):
+        x + 1
+        raise ZeroDivisionError
+    assert (x + 1)[0].item() == 0  # the device goes on
+
+
+def test_pinned_memory():
+    x = strata.arange(1000, dtype=strata.float32).pin_memory("vgpu")
+    assert x.is_pinned() and x.device.type == "cpu" and x.pin_memory("vgpu") is x
+    assert not strata.ones(3).is_pinned()
+    y = x.to("vgpu", non_blocking=True)
+    vgpu.synchronize()
+    assert y.tolist() == x.tolist()
+    back = strata.empty(1000).pin_memory("vgpu")
+    back.copy_(y * 2, non_blocking=True)
+    vgpu.synchronize()
+    assert back.tolist() == (x * 2).tolist()
+    with pytest.raises(RuntimeError, match="only dense CPU tensors"):
+        y.pin_memory("vgpu")
+
+
+def test_counters():
+    x = strata.ones(1000, device="vgpu")
+    vgpu.counters()
+    y = x * 2
+    (c,) = vgpu.counters()
+    assert c["kernel"] == "Mul_f32" and c["blocks"] == 1 and c["thread_instructions"] > 1000 and y[0].item() == 2
+
+
+def test_a_fork_is_told_so():
+    code = """
+import os, sys, strata
+x = strata.ones(3, device='vgpu')
+pid = os.fork()
+if pid == 0:
+    try:
+        x + 1
+    except RuntimeError as e:
+        os._exit(7 if 'forked subprocess' in str(e) else 8)
+    os._exit(9)
+_, status = os.waitpid(pid, 0)
+print(os.waitstatus_to_exitcode(status), (x + 1).tolist())
+"""
+    assert run(code) == "7 [2.0, 2.0, 2.0]"
+
+
+def test_the_end_of_a_process_in_any_order():
+    code = """
+import strata
+class Late:
+    def __del__(self):
+        self.t = None
+late = Late()
+late.t = strata.ones(10, device='vgpu')
+strata.keep = (strata.ones(10, device='vgpu') * 2, strata.vgpu.Stream(), strata.vgpu.Event(), strata.ones(3).pin_memory('vgpu'))
+print('ok')
+"""
+    assert run(code) == "ok"
