@@ -176,11 +176,14 @@ template <class T> __device__ __forceinline__ void load_eight(const void* at, in
     if (type == kBF16 || type == kF16) {
       const uint4 x = *static_cast<const uint4*>(at);
       const uint32_t word[4] = {x.x, x.y, x.z, x.w};
+      if (type == kBF16) {  // one branch for all: conversions of both kinds would cost more than the memory
 #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const uint16_t low = uint16_t(word[j]), high = uint16_t(word[j] >> 16);
-        v[2 * j] = type == kBF16 ? bf16_to_float(low) : half_to_float(low);
-        v[2 * j + 1] = type == kBF16 ? bf16_to_float(high) : half_to_float(high);
+        for (int j = 0; j < 4; ++j)
+          v[2 * j] = __uint_as_float(word[j] << 16), v[2 * j + 1] = __uint_as_float(word[j] & 0xffff0000u);
+      } else {
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+          v[2 * j] = half_to_float(uint16_t(word[j])), v[2 * j + 1] = half_to_float(uint16_t(word[j] >> 16));
       }
       return;
     }
@@ -198,11 +201,12 @@ template <class T> __device__ __forceinline__ void store_eight(void* at, int32_t
   if constexpr (sizeof(T) == 4) {
     if (type == kBF16 || type == kF16) {
       uint32_t word[4];
+      if (type == kBF16) {
 #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const uint32_t low = type == kBF16 ? float_to_bf16(v[2 * j]) : float_to_half(v[2 * j]);
-        const uint32_t high = type == kBF16 ? float_to_bf16(v[2 * j + 1]) : float_to_half(v[2 * j + 1]);
-        word[j] = low | high << 16;
+        for (int j = 0; j < 4; ++j) word[j] = float_to_bf16(v[2 * j]) | uint32_t(float_to_bf16(v[2 * j + 1])) << 16;
+      } else {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) word[j] = float_to_half(v[2 * j]) | uint32_t(float_to_half(v[2 * j + 1])) << 16;
       }
       *static_cast<uint4*>(at) = make_uint4(word[0], word[1], word[2], word[3]);
       return;
