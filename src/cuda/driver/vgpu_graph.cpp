@@ -73,6 +73,23 @@ void add_graphs(Table& t) {
       });
     });
   };
+  t.cuGraphExecUpdate = [](CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* info) -> CUresult {
+    return guarded([&]() -> CUresult {
+      if (!info) return kInvalidValue;
+      *info = {kUpdateError, nullptr, nullptr};
+      const auto e = state().execs.find(exec);
+      const auto g = state().graphs.find(graph);
+      if (e == state().execs.end() || g == state().graphs.end()) return say(kInvalidHandle, "no such graph");
+      if (e->second->work.size() != g->second->work.size()) {  // the driver compares kinds and edges, too
+        info->result = kUpdateTopologyChanged;
+        return say(kGraphExecUpdateFailure, fmt::format("the graph has {} pieces of work, the executable one {}",
+                                                        g->second->work.size(), e->second->work.size()));
+      }
+      e->second = g->second;
+      info->result = kUpdateSuccess;
+      return kSuccess;
+    });
+  };
   t.cuGraphExecDestroy = [](CUgraphExec exec) -> CUresult {
     return guarded(
       [&]() -> CUresult { return state().execs.erase(exec) ? kSuccess : say(kInvalidHandle, "no such graph"); });

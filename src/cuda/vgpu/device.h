@@ -44,13 +44,18 @@ struct Counters {
 STRATA_API const char* name_of(Class c);
 STRATA_API std::string report(const Counters& counters);  // a few lines of text
 
+// Some minutes of work on one core: a kernel that never ends does end here.
+inline constexpr uint64_t kDefaultLimit = uint64_t{1} << 34;
+
 struct Launch {
   Dim3 grid, block;
   uint32_t dynamic_shared = 0;
   bool cooperative = false;        // all blocks are alive at the same time
-  bool check_memory = false;       // every access must lie in a living allocation
+  uint32_t checks = 0;             // of checks.h
   bool unordered_atomics = false;  // blocks at the same time even where float atomics then sum in another order
-  uint64_t instruction_limit = 0;  // warp instructions of one block; 0: none
+  // Warp instructions of the whole launch, then it ends with a Fault of code kLaunchTimeout; 0: none.
+  uint64_t instruction_limit = kDefaultLimit;
+  std::string label = {};  // what launches the kernel, for messages
 };
 
 namespace ptx {

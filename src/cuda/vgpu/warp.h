@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "cuda/vgpu/checks.h"
 #include "cuda/vgpu/memory.h"
 #include "cuda/vgpu/program.h"
 
@@ -92,8 +93,9 @@ struct BlockState {
   const uint8_t* params = nullptr;
   uint32_t shared_bytes = 0;
   uint32_t index[3] = {}, threads[3] = {};
-  bool checks = false;  // memory is looked at lane by lane
-  bool check_memory = false;
+  uint32_t checks = 0;  // of checks.h; memory is then looked at lane by lane
+  SharedHistory history;
+  const char* label = "";     // what launched the kernel, as the caller calls it
   uint64_t instructions = 0;  // warp instructions of this block so far
   std::vector<Warp> warps;
   std::array<BarrierState, kBarriers> barriers;
