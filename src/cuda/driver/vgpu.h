@@ -14,6 +14,7 @@ struct VgpuOptions {
   uint64_t seed = 0;        // of that order
   std::string checks = {};  // "memory,race,init,sync" or "all", see vgpu/checks.h; empty: as STRATA_VGPU_CHECK says
   bool check_memory = false;  // the same as "memory" among them
+  bool model_cache = false;   // counters have the bytes of device memory, see vgpu/cache.h; slow
   uint64_t memory = 0;        // bytes per device instead of the profile's; 0: as the profile says
   // Warp instructions of one launch, then it ends with CUDA_ERROR_LAUNCH_TIMEOUT; 0: as STRATA_VGPU_LIMIT says, or
   // vgpu::kDefaultLimit.
@@ -26,7 +27,7 @@ STRATA_API const Table& open_vgpu(const VgpuOptions& options = {});
 STRATA_API const std::string& vgpu_message();
 // What launches of this thread are called in messages from now on: the op, say. Null or "": nothing.
 STRATA_API void set_vgpu_label(const char* label);
-// Counters of the launches that have run since the last call, in the order they ran.
+// Counters of the launches that have run since the last call, in the order they ran; of the last 65536, if there were more.
 STRATA_API std::vector<vgpu::Counters> take_vgpu_counters();
 
 }  // namespace strata::cuda::driver

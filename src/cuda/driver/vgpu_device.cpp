@@ -368,7 +368,8 @@ const Table& open_vgpu(const VgpuOptions& options) {
 
 std::vector<vgpu::Counters> take_vgpu_counters() {
   const std::lock_guard<std::recursive_mutex> hold(virtual_gpu::lock());
-  return std::exchange(virtual_gpu::state().counters, {});
+  const auto all = std::exchange(virtual_gpu::state().counters, {});
+  return {all.begin(), all.end()};
 }
 
 }  // namespace strata::cuda::driver

@@ -68,6 +68,8 @@ void add_graphs(Table& t) {
       const auto g = state().execs.find(exec);
       Stream* s = find_stream(stream, *d);
       if (g == state().execs.end() || !s) return say(kInvalidHandle, "no such graph or stream");
+      for (const auto& m : g->second->modules)
+        if (m.expired()) return say(kInvalidHandle, "a module whose kernels the graph runs was unloaded");
       return enqueue(*d, *s, [graph = g->second] {
         for (const auto& work : graph->work) work();
       });

@@ -19,7 +19,7 @@ CUresult load(CUmodule* out, const void* image, unsigned count, const int* optio
   auto m = std::make_unique<LoadedModule>();
   m->device = current_ordinal();
   try {
-    m->module = std::make_unique<vgpu::Module>(text, *d->memory);
+    m->module = std::make_shared<vgpu::Module>(text, *d->memory);
   } catch (const Error& e) {
     char* log = nullptr;
     size_t bytes = 0;
@@ -76,6 +76,7 @@ CUresult launch(CUfunction handle, vgpu::Launch l, CUstream stream, void** param
                                                   l.grid.count(), fits.blocks * d->profile.multiprocessors));
   l.cooperative = cooperative;
   l.checks = state().checks;
+  l.model_cache = state().options.model_cache;
   l.instruction_limit = state().limit;
   l.label = label();
   std::vector<std::vector<uint8_t>> args;
@@ -85,10 +86,13 @@ CUresult launch(CUfunction handle, vgpu::Launch l, CUstream stream, void** param
     const auto* at = static_cast<const uint8_t*>(params[k]);
     args.emplace_back(at, at + p.params[k].bytes);
   }
+  if (s->capture) s->capture->modules.emplace_back(state().modules[f->module]->module);
   return enqueue(*d, *s, [d, l, program = &p, args = std::move(args)] {
     std::vector<const void*> pointers;
     for (const auto& a : args) pointers.push_back(a.data());
-    state().counters.push_back(vgpu::run(*program, d->profile, *d->memory, l, pointers.data()));
+    auto& counters = state().counters;
+    counters.push_back(vgpu::run(*program, d->profile, *d->memory, l, pointers.data()));
+    if (counters.size() > kMostCounters) counters.pop_front();
   });
 }
 

@@ -12,6 +12,8 @@
 
 namespace strata::cuda::driver::virtual_gpu {
 
+inline constexpr size_t kMostCounters = 1 << 16;  // launches whose counters are kept for who asks
+
 // A moment in a queue: an event's record, done when the queue has reached it.
 struct Moment {
   bool done = false;
@@ -26,7 +28,8 @@ struct Work {
 
 struct Graph {
   std::vector<std::function<void()>> work;
-  std::set<struct Stream*> streams;  // that capture into it
+  std::vector<std::weak_ptr<vgpu::Module>> modules;  // whose kernels it runs
+  std::set<struct Stream*> streams;                  // that capture into it
 };
 
 struct Stream {
@@ -63,7 +66,7 @@ struct Function {
 
 struct LoadedModule {
   int device = 0;
-  std::unique_ptr<vgpu::Module> module;
+  std::shared_ptr<vgpu::Module> module;
   std::map<std::string, CUfunction> functions;
 };
 
@@ -89,7 +92,7 @@ struct State {
   std::map<CUgraph, std::shared_ptr<Graph>> graphs;
   std::map<CUgraphExec, std::shared_ptr<Graph>> execs;
   std::map<uint64_t, int> pinned;  // host blocks handed out by cuMemHostAlloc, by device
-  std::vector<vgpu::Counters> counters;
+  std::deque<vgpu::Counters> counters;
   std::mt19937_64 order;
   uint64_t works = 0, handles = 0;
   bool initialised = false;

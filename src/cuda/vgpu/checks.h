@@ -21,6 +21,8 @@ enum Check : uint32_t {
 // "memory,race,init,sync", in any choice, or "all"; throws Error(Value) for another word.
 STRATA_API uint32_t checks_named(std::string_view list);
 
+inline constexpr uint32_t kEveryLane = 1u << 31;  // no check, but memory lane by lane
+
 enum class Access : uint8_t { Read, Write, Atomic };
 
 // What happened to each byte of a block's shared memory.

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "cuda/vgpu/cache.h"
 #include "cuda/vgpu/device.h"
 #include "cuda/vgpu/lanes/lanes.h"
 
@@ -25,14 +26,15 @@ void broadcast(Warp& w, uint32_t place, uint32_t value) { std::fill_n(cells<uint
 class Runner {
  public:
   Runner(const Program& p, const Profile& profile, const Memory& memory, const Launch& launch,
-         const std::vector<uint8_t>& params, std::atomic<uint64_t>& spent)
+         const std::vector<uint8_t>& params, std::atomic<uint64_t>& spent, CacheModel* cache)
       : program_(p), launch_(launch), spent_(spent) {
     const auto threads = static_cast<uint32_t>(launch.block.count()), warps = (threads + kLanes - 1) / kLanes;
     state_.program = &p;
     state_.memory = &memory;
     state_.params = params.data();
     state_.shared_bytes = p.shared_bytes + launch.dynamic_shared;
-    state_.checks = launch.checks;
+    state_.checks = launch.checks | (cache ? kEveryLane : 0);
+    state_.cache = cache;
     state_.label = launch.label.c_str();
     state_.threads[0] = launch.block.x, state_.threads[1] = launch.block.y, state_.threads[2] = launch.block.z;
     registers_ = make(size_t{p.register_bytes} * warps);
@@ -196,8 +198,14 @@ void add(Tally& to, const Tally& from) {
   to.unmet += from.unmet;
 }
 
-Counters counted(const Program& p, const Profile& profile, const Launch& l, const Tally& t) {
+Counters counted(const Program& p, const Profile& profile, const Launch& l, const Tally& t, CacheModel* cache) {
   Counters c;
+  if (cache) {
+    cache->flush();
+    c.cache_modelled = true;
+    c.dram_read = cache->read();
+    c.dram_written = cache->written();
+  }
   c.kernel = p.name;
   c.blocks = l.grid.count();
   c.warps = c.blocks * ((l.block.count() + kLanes - 1) / kLanes);
@@ -235,6 +243,8 @@ Counters run(const Program& p, const Profile& profile, const Memory& memory, con
   }
   const uint64_t blocks = launch.grid.count();
   std::atomic<uint64_t> spent{0};
+  const auto cache =
+    launch.model_cache ? std::make_unique<CacheModel>(static_cast<uint64_t>(profile.l2_bytes)) : nullptr;
   Tally total;
   total.executed.assign(p.blocks.size(), 0);
   total.lanes.assign(p.blocks.size(), 0);
@@ -244,7 +254,7 @@ Counters run(const Program& p, const Profile& profile, const Memory& memory, con
                  p.name, blocks, kMostTogether);
     std::vector<std::unique_ptr<Runner>> runners;
     for (uint64_t k = 0; k < blocks; ++k) {
-      runners.push_back(std::make_unique<Runner>(p, profile, memory, launch, bytes, spent));
+      runners.push_back(std::make_unique<Runner>(p, profile, memory, launch, bytes, spent, cache.get()));
       runners.back()->start(k);
     }
     std::vector<bool> done(blocks, false);
@@ -255,16 +265,16 @@ Counters run(const Program& p, const Profile& profile, const Memory& memory, con
           --left;
         }
     for (const auto& r : runners) add(total, r->tally());
-    return counted(p, profile, launch, total);
+    return counted(p, profile, launch, total, cache.get());
   }
-  const bool serial = p.ordered && !launch.unordered_atomics;
+  const bool serial = (p.ordered && !launch.unordered_atomics) || cache;
   const auto workers =
     static_cast<int64_t>(serial ? 1 : std::min<uint64_t>(blocks, static_cast<uint64_t>(num_threads())));
   std::atomic<uint64_t> next{0};
   std::mutex guard;
   parallel_for(workers, 1, [&](int64_t begin, int64_t end) {
     if (begin == end) return;
-    Runner runner(p, profile, memory, launch, bytes, spent);
+    Runner runner(p, profile, memory, launch, bytes, spent, cache.get());
     try {
       for (uint64_t block; (block = next.fetch_add(1, std::memory_order_relaxed)) < blocks;) runner.run_block(block);
     } catch (...) {
@@ -274,7 +284,7 @@ Counters run(const Program& p, const Profile& profile, const Memory& memory, con
     const std::lock_guard<std::mutex> lock(guard);
     add(total, runner.tally());
   });
-  return counted(p, profile, launch, total);
+  return counted(p, profile, launch, total, cache.get());
 }
 
 }  // namespace strata::cuda::vgpu

@@ -31,6 +31,7 @@ inline constexpr int kIllegalAddress = 700, kLaunchTimeout = 702, kAssert = 710,
                      kMisaligned = 716, kLaunchFailed = 719;
 
 struct BlockState;
+class CacheModel;
 
 enum class Wait : uint8_t { Ready, Barrier, Together };
 struct Group {  // lanes that stand at the same place
@@ -95,8 +96,9 @@ struct BlockState {
   uint32_t index[3] = {}, threads[3] = {};
   uint32_t checks = 0;  // of checks.h; memory is then looked at lane by lane
   SharedHistory history;
-  const char* label = "";     // what launched the kernel, as the caller calls it
-  uint64_t instructions = 0;  // warp instructions of this block so far
+  CacheModel* cache = nullptr;  // null: not modelled
+  const char* label = "";       // what launched the kernel, as the caller calls it
+  uint64_t instructions = 0;    // warp instructions of this block so far
   std::vector<Warp> warps;
   std::array<BarrierState, kBarriers> barriers;
   Tally tally;

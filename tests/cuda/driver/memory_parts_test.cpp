@@ -214,6 +214,9 @@ TEST_F(Parts, GraphsTakeNewArguments) {
   EXPECT_EQ(info.result, kUpdateTopologyChanged);
   OK(cu->cuGraphLaunch(exec, s));
   EXPECT_EQ(at(p), 2u);
+  OK(cu->cuModuleUnload(module));
+  EXPECT_EQ(cu->cuGraphLaunch(exec, s), kInvalidHandle);
+  EXPECT_NE(vgpu_message().find("was unloaded"), std::string::npos);
 }
 
 TEST_F(Parts, StaleFunctionsAreNeverFollowed) {

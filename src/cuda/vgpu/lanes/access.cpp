@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "cuda/vgpu/cache.h"
+
 namespace strata::cuda::vgpu {
 
 uint8_t* resolve(Warp& w, Space space, uint64_t address, uint32_t bytes, int lane, Access access) {
@@ -41,6 +43,7 @@ uint8_t* resolve(Warp& w, Space space, uint64_t address, uint32_t bytes, int lan
           fmt::format("{} bytes at 0x{:x}, which is no device memory: {}", bytes, address, b.memory->describe(address)),
           at);
       if (b.checks) check_global(w, address, bytes, at, access);
+      if (b.cache) b.cache->touch(address, bytes, access);
       return reinterpret_cast<uint8_t*>(address);
   }
 }

@@ -27,35 +27,26 @@ struct Shape {
 };
 constexpr int kDeepest = 32;
 
-// The elements of a register of all lanes, into doubles: out[lane * E + e].
-template <int E> HWY_INLINE void elements(Warp& w, Type t, uint32_t place, double* out) {
-  const auto* cell = cells<uint32_t>(w, place);
-  for (int e = 0; e < E; ++e) {
-    alignas(64) double v[kLanes];
-    switch (t) {
-      case Type::F16:
-        for (int k = 0; k < kLanes; ++k) v[k] = half_to_float(static_cast<uint16_t>(cell[k] >> 16 * e));
-        break;
-      case Type::BF16:
-        for (int k = 0; k < kLanes; ++k) v[k] = bf16_to_float(static_cast<uint16_t>(cell[k] >> 16 * e));
-        break;
-      case Type::TF32:
-        for (int k = 0; k < kLanes; ++k) v[k] = std::bit_cast<float>(cell[k] & 0xffffe000u);
-        break;
-      case Type::S8:
-        for (int k = 0; k < kLanes; ++k) v[k] = static_cast<int8_t>(cell[k] >> 8 * e);
-        break;
-      default:
-        for (int k = 0; k < kLanes; ++k) v[k] = static_cast<uint8_t>(cell[k] >> 8 * e);
-    }
-    for (int k = 0; k < kLanes; ++k) out[k * E + e] = v[k];
-  }
-}
+// The elements of a register of all lanes, into doubles: a register's cells lie side by side, and so do their elements.
 HWY_INLINE void elements(Warp& w, Type t, int per, uint32_t place, double* out) {
-  if (t == Type::F64) std::memcpy(out, cells<double>(w, place), sizeof(double) * kLanes);
-  else if (per == 1) elements<1>(w, t, place, out);
-  else if (per == 2) elements<2>(w, t, place, out);
-  else elements<4>(w, t, place, out);
+  const int n = kLanes * per;
+  switch (t) {
+    case Type::F64: std::memcpy(out, cells<double>(w, place), sizeof(double) * kLanes); break;
+    case Type::F16:
+      for (int k = 0; k < n; ++k) out[k] = half_to_float(cells<uint16_t>(w, place)[k]);
+      break;
+    case Type::BF16:
+      for (int k = 0; k < n; ++k) out[k] = bf16_to_float(cells<uint16_t>(w, place)[k]);
+      break;
+    case Type::TF32:
+      for (int k = 0; k < n; ++k) out[k] = std::bit_cast<float>(cells<uint32_t>(w, place)[k] & 0xffffe000u);
+      break;
+    case Type::S8:
+      for (int k = 0; k < n; ++k) out[k] = cells<int8_t>(w, place)[k];
+      break;
+    default:
+      for (int k = 0; k < n; ++k) out[k] = cells<uint8_t>(w, place)[k];
+  }
 }
 
 // imm: rows | depth << 8 | type of A << 16 | of B << 24; op: type of C and D. places: D, A, B, C.
@@ -128,13 +119,17 @@ void move_matrix(const Inst& i, Warp& w) {  // op: 1 transposed, 2 store
       row[r] = resolve(w, Space::Shared, address[8 * q + r], 16, 8 * q + r, i.op & 2 ? Access::Write : Access::Read);
       rows |= 1u << (8 * q + r);
     }
-    for (int lane = 0; lane < kLanes; ++lane)
-      for (int e = 0; e < 2; ++e) {
-        const int x = lane >> 2, y = 2 * (lane & 3) + e;
-        uint8_t* at = i.op & 1 ? row[y] + 2 * x : row[x] + 2 * y;
-        uint8_t* cell = w.registers + p[q] + 4 * lane + 2 * e;
-        if (i.op & 2) std::memcpy(at, cell, 2);
-        else std::memcpy(cell, at, 2);
+    auto* cell = cells<uint16_t>(w, p[q]);  // lanes 4r to 4r + 3 hold row r, side by side
+    for (int r = 0; r < 8; ++r)
+      if (i.op & 1) {
+        for (int c = 0; c < 8; ++c) {
+          if (i.op & 2) std::memcpy(row[c] + 2 * r, &cell[8 * r + c], 2);
+          else std::memcpy(&cell[8 * r + c], row[c] + 2 * r, 2);
+        }
+      } else if (i.op & 2) {
+        std::memcpy(row[r], &cell[8 * r], 16);
+      } else {
+        std::memcpy(&cell[8 * r], row[r], 16);
       }
   }
   count_request(i, w, Space::Shared, address, rows, 16);
