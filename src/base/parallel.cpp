@@ -1,8 +1,5 @@
-// libgomp is opened at run time, not linked: its worker threads spin for milliseconds by default, which halves the speed of
-// two processes side by side, and the spin count is read from the environment once, when the library is loaded.
 #include "base/parallel.h"
 
-#include <dlfcn.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -12,6 +9,7 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "base/thread_team.h"
 
 namespace strata {
 namespace {
@@ -19,54 +17,13 @@ namespace {
 std::atomic<int> wanted_threads{0};
 STRATA_THREAD_LOCAL bool inside_loop = false;
 
-struct Team {
-  void (*parallel)(void (*)(void*), void*, unsigned, unsigned) = nullptr;
-  int (*thread_num)() = nullptr;
-  int (*team_size)() = nullptr;
-  void (*set_threads)(int) = nullptr;
-
-  Team() {
-    void* lib = dlopen("libgomp.so.1", RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
-    if (!lib) {
-      const bool ours = !std::getenv("GOMP_SPINCOUNT") && !std::getenv("OMP_WAIT_POLICY");
-      if (ours)
-        // Measured with a small network: alone 7% slower than with endless spinning, and two such processes on two cores
-        // reach together 94% of one alone (with a count of 3000, 58%).
-        setenv("GOMP_SPINCOUNT", "700", 1);
-      lib = dlopen("libgomp.so.1", RTLD_NOW | RTLD_GLOBAL);
-      if (ours) unsetenv("GOMP_SPINCOUNT");  // not for child processes
-    }
-    if (!lib) return;
-    parallel = reinterpret_cast<decltype(parallel)>(dlsym(lib, "GOMP_parallel"));
-    thread_num = reinterpret_cast<decltype(thread_num)>(dlsym(lib, "omp_get_thread_num"));
-    team_size = reinterpret_cast<decltype(team_size)>(dlsym(lib, "omp_get_num_threads"));
-    set_threads = reinterpret_cast<decltype(set_threads)>(dlsym(lib, "omp_set_num_threads"));
-    if (!thread_num || !team_size || !set_threads) parallel = nullptr;
-  }
+struct Inside {
+  bool before = inside_loop;
+  Inside() { inside_loop = true; }
+  ~Inside() { inside_loop = before; }
 };
 
-Team& team() {
-  static Team t;
-  return t;
-}
-
-// What libgomp's own barriers at both ends of a region guarantee, said again for ThreadSanitizer, to which they are invisible.
-struct Fence {
-#ifdef __SANITIZE_THREAD__
-  std::atomic<int> opened{1}, done{0};
-  void enter() { opened.load(std::memory_order_acquire); }
-  void leave() { done.fetch_add(1, std::memory_order_release); }
-  void open() { opened.store(1, std::memory_order_release); }
-  void close() { done.load(std::memory_order_acquire); }
-#else
-  void enter() {}
-  void leave() {}
-  void open() {}
-  void close() {}
-#endif
-};
-
-struct Loop : Fence {
+struct Loop {
   int64_t n, piece;
   void (*body)(void*, int64_t, int64_t);
   void* context;
@@ -76,6 +33,7 @@ struct Loop : Fence {
   void run(int64_t index) {
     const int64_t begin = std::min(n, index * piece), end = std::min(n, begin + piece);
     if (begin >= end) return;
+    const Inside inside;
     try {
       body(context, begin, end);
     } catch (...) {
@@ -85,32 +43,11 @@ struct Loop : Fence {
   }
 };
 
-void enter(void* p) {
-  auto& loop = *static_cast<Loop*>(p);
-  loop.enter();
-  const bool before = inside_loop;
-  inside_loop = true;
-  // A team may be smaller than asked for (nested regions, limits): then a thread takes several pieces.
-  const int64_t pieces = (loop.n + loop.piece - 1) / loop.piece;
-  for (int64_t i = team().thread_num(); i < pieces; i += team().team_size()) loop.run(i);
-  inside_loop = before;
-  loop.leave();
-}
-
-struct TeamWork : Fence {
+struct TeamWork {
   void (*body)(void*, int, int, TeamBarrier&);
   void* context;
   TeamBarrier barrier;
 };
-void enter_team(void* p) {
-  auto& work = *static_cast<TeamWork*>(p);
-  work.enter();
-  const bool before = inside_loop;
-  inside_loop = true;
-  work.body(work.context, team().thread_num(), team().team_size(), work.barrier);
-  inside_loop = before;
-  work.leave();
-}
 }  // namespace
 
 void TeamBarrier::wait(int members) {
@@ -121,12 +58,7 @@ void TeamBarrier::wait(int members) {
     phase_.store(phase + 1, std::memory_order_release);
     return;
   }
-  for (int spins = 0; phase_.load(std::memory_order_acquire) == phase; ++spins) {
-    if (spins >= 1000) sched_yield();
-#ifdef __x86_64__
-    else __builtin_ia32_pause();
-#endif
-  }
+  detail::wait_until([&] { return phase_.load(std::memory_order_acquire) != phase; });
 }
 
 int hardware_threads() {
@@ -136,8 +68,6 @@ int hardware_threads() {
   }();
   return count;
 }
-
-void open_thread_team() { team(); }
 
 int num_threads() {
   if (inside_loop) return 1;
@@ -157,11 +87,13 @@ void set_num_threads(int n) {
 
 void detail::run_team(int most, void (*body)(void*, int, int, TeamBarrier&), void* context) {
   const int threads = std::min(num_threads(), most);
-  TeamWork work{{}, body, context, {}};
-  if (threads <= 1 || !team().parallel) return body(context, 0, 1, work.barrier);
-  work.open();
-  team().parallel(enter_team, &work, static_cast<unsigned>(threads), 0);
-  work.close();
+  TeamWork work{body, context, {}};
+  const auto enter = [](void* p, int index, int members) {
+    auto& w = *static_cast<TeamWork*>(p);
+    const Inside inside;
+    w.body(w.context, index, members, w.barrier);
+  };
+  if (threads <= 1 || !run_on_team(threads, true, enter, &work)) body(context, 0, 1, work.barrier);
 }
 
 SerialLoops::SerialLoops() : before_(inside_loop) { inside_loop = true; }
@@ -169,11 +101,10 @@ SerialLoops::~SerialLoops() { inside_loop = before_; }
 
 void detail::run_parallel(int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* context) {
   const int64_t threads = std::min<int64_t>(num_threads(), (n + grain - 1) / std::max<int64_t>(grain, 1));
-  if (threads <= 1 || !team().parallel) return body(context, 0, n);
-  Loop loop{{}, n, (n + threads - 1) / threads, body, context, {}, nullptr};
-  loop.open();
-  team().parallel(enter, &loop, static_cast<unsigned>(threads), 0);
-  loop.close();
+  if (threads <= 1) return body(context, 0, n);
+  Loop loop{n, (n + threads - 1) / threads, body, context, {}, nullptr};
+  const auto enter = [](void* p, int index, int) { static_cast<Loop*>(p)->run(index); };
+  if (!run_on_team(static_cast<int>(threads), false, enter, &loop)) return body(context, 0, n);
   if (loop.error) std::rethrow_exception(loop.error);
 }
 

@@ -1,4 +1,4 @@
-// Parallel loops over the one team of threads that our kernels and oneDNN share (libgomp's, opened on first use).
+// Parallel loops over one team of threads.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -10,9 +10,8 @@ namespace strata {
 STRATA_API int num_threads();            // threads a loop may use; 1 inside a parallel loop
 STRATA_API void set_num_threads(int n);  // for loops started from any thread
 STRATA_API int hardware_threads();
-STRATA_API void open_thread_team();  // loads libgomp if nobody did: before a library that would bring it along
 
-// Where the members of a team wait for each other. Spins for some ten microseconds, then lets others run.
+// Where the members of a team wait for each other. Looks closely for some ten microseconds, then lets others run.
 class STRATA_API TeamBarrier {
  public:
   void wait(int members);
@@ -51,7 +50,7 @@ template <class Body> void parallel_for(int64_t n, int64_t grain, const Body& bo
 }
 
 // body(index, members, barrier), once per member of a team of at most `most` threads that all run at the same time: for work
-// whose steps depend on each other. The body must not throw.
+// whose steps depend on each other. One member does it alone where the team is busy with another thread's work. The body must not throw.
 template <class Body> void parallel_team(int most, const Body& body) {
   detail::run_team(
     most,

@@ -55,6 +55,9 @@ const char* conv_winograd_ready(const ConvShape& s, ConvWay way, const TensorImp
     if (s.stride[d] != 1 || s.dilation[d] != 1) return "a stride or a dilation";
     if (s.padding[d] > 2 || s.in[d] + 2 * s.padding[d] - 2 != s.out[d]) return "an unusual padding";
   }
+  if (way == ConvWay::Weight)
+    return s.n > 0 && winograd_weight_pays(plan(s, true)) ? nullptr
+                                                          : "too few pixels, or many channels: the plain sum is faster";
   if (s.n == 0 || !weight.is_dense() || weight.strides[0] >= int64_t{1} << 26 || weight.strides[1] >= int64_t{1} << 26)
     return "an empty batch, or weights that are not dense";
   const bool forward = way == ConvWay::Forward;
@@ -63,8 +66,20 @@ const char* conv_winograd_ready(const ConvShape& s, ConvWay way, const TensorImp
            : "too few channels or pixels: the plain sum is faster";
 }
 
+static Tensor as_channels_last(const TensorImpl& t) {
+  return channels_last(t) ? borrow(t) : staged_like(t, *last_form(t), DType::F32);
+}
+
 void conv_winograd(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& weight,
                    const TensorImpl& small, const TensorImpl* bias) {
+  if (way == ConvWay::Weight) {
+    const Tensor x = as_channels_last(big), g = as_channels_last(small);
+    const Tensor grad = channels_last(weight) ? borrow(weight) : last_form(weight);
+    if (!grad->data) grad->allocate();
+    winograd_weight(plan(s, true), x.data<float>(), g.data<float>(), grad.data<float>());
+    if (grad->data != weight.data) copy(weight, *grad);
+    return;
+  }
   const bool forward = way == ConvWay::Forward;
   const Winograd w = plan(s, forward);
   const WinogradWeights from{w.o,
@@ -74,18 +89,19 @@ void conv_winograd(const ConvShape& s, ConvWay way, const TensorImpl& big, const
                              weight.strides[2],
                              weight.strides[3],
                              !forward};
-  const auto u =
-    form_of(weight, key_of(weight, forward), static_cast<size_t>(winograd_weight_count(w.c, w.o)) * sizeof(float),
-            [&](std::byte* to) {
-              winograd_weights(from, reinterpret_cast<const float*>(weight.data), reinterpret_cast<float*>(to));
-            });
+  const auto* plain = reinterpret_cast<const float*>(weight.data);
+  const bool few = winograd_is_few(w);
+  const auto u = (few ? form_if_kept : form_of)(
+    weight, key_of(weight, forward), static_cast<size_t>(winograd_weight_count(w.c, w.o)) * sizeof(float),
+    [&](std::byte* to) { winograd_weights(from, plain, reinterpret_cast<float*>(to)); });
   const TensorImpl &in = forward ? big : small, &out = forward ? small : big;
-  const Tensor x = channels_last(in) ? borrow(in) : staged_like(in, *last_form(in), DType::F32);
+  const Tensor x = as_channels_last(in);
   Tensor y = channels_last(out) ? borrow(out) : last_form(out);
   if (!y->data) y->allocate();
   const Tensor row = bias ? staged(*bias, DType::F32) : Tensor();
-  winograd(w, x.data<float>(), reinterpret_cast<const float*>(u->data), row ? row.data<float>() : nullptr,
-           y.data<float>());
+  const float *kept = u ? reinterpret_cast<const float*>(u->data) : nullptr, *add = row ? row.data<float>() : nullptr;
+  if (few) winograd_few(w, x.data<float>(), from, plain, kept, add, y.data<float>());
+  else winograd(w, x.data<float>(), kept, add, y.data<float>());
   if (y.get() != &out) copy(out, *y);
 }
 

@@ -18,7 +18,7 @@ const char* conv_onednn_ready(const ConvShape& s, ConvWay way, const TensorImpl&
                               const TensorImpl& small, bool bias);
 void conv_onednn(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& weight,
                  const TensorImpl& small, const TensorImpl* bias);
-// 3x3 of stride 1 by Winograd's method; float32, forward and input gradients. Null: it takes it and it pays.
+// 3x3 of stride 1 by Winograd's method; float32. Null: it takes it and it pays.
 const char* conv_winograd_ready(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& weight);
 void conv_winograd(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& weight,
                    const TensorImpl& small, const TensorImpl* bias);

@@ -217,7 +217,8 @@ template <class T, class F> void with_rows(Gemm g, const T* a, const T* b, T* c,
 
 namespace {
 // Elements read or written that take as long as waking a thread: less is not shared.
-constexpr int64_t kThinWork = 1 << 19;
+constexpr int64_t kThinWork = 1 << 17;
+constexpr int64_t kThinPieces = 8;
 
 // A vector times a matrix with unit stride along n, or a column times a row: memory-bound. False: not this form.
 bool is_thin(const Gemm& g) {
@@ -232,9 +233,25 @@ template <class T, class F> bool thin(const Gemm& g, const T* a, const T* b, T* 
     });
     return true;
   }
-  parallel_for(g.n, std::max<int64_t>(256, kThinWork / g.k), [&](int64_t begin, int64_t end) {
-    f(g.k, end - begin, a, g.a_k, b + begin, g.b_k, c + begin, static_cast<T>(g.alpha), g.accumulate);
+  // Threads share the rows, as products with the transposed matrix and updates of it do: its lines stay in their caches.
+  // The cut depends on the sizes alone, so that any number of threads gives the same bits.
+  const int64_t pieces = g.k * g.n < kThinWork || g.k < 4 * kThinPieces ? 1 : kThinPieces;
+  if (pieces == 1) {
+    f(g.k, g.n, a, g.a_k, b, g.b_k, c, static_cast<T>(g.alpha), g.accumulate);
+    return true;
+  }
+  const auto partial = allocate(static_cast<size_t>(pieces * g.n) * sizeof(T));
+  T* sums = reinterpret_cast<T*>(partial->data);
+  parallel_for(pieces, 1, [&](int64_t first, int64_t last) {
+    for (int64_t p = first; p < last; ++p) {
+      const int64_t begin = g.k * p / pieces, end = g.k * (p + 1) / pieces;
+      f(end - begin, g.n, a + begin * g.a_k, g.a_k, b + begin * g.b_k, g.b_k, sums + p * g.n, static_cast<T>(g.alpha),
+        false);
+    }
   });
+  for (int64_t j = 0; !g.accumulate && j < g.n; ++j) c[j] = sums[j];
+  for (int64_t p = g.accumulate ? 0 : 1; p < pieces; ++p)
+    for (int64_t j = 0; j < g.n; ++j) c[j] += sums[p * g.n + j];
   return true;
 }
 

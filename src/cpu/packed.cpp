@@ -66,6 +66,34 @@ Entry* find(const TensorImpl& t, const FormKey& key) {
     if (e.key == key && e.offset == offset_of(t)) return &e;
   return nullptr;
 }
+
+// What is known of a form: the values it belongs to, whether it was asked for with the same ones before, and itself.
+struct Look {
+  uint64_t sum;
+  uint32_t version;
+  bool again = false;
+  Ref<Storage> data;
+
+  Look(const TensorImpl& t, const FormKey& key) : sum(checksum(t)), version(t.version()) {
+    const std::lock_guard lock(mutex);
+    if (const Entry* e = find(t, key); e && e->version == version && e->sum == sum) again = true, data = e->data;
+  }
+  // Notes the question, and keeps the form when it was asked for again.
+  void store(const TensorImpl& t, const FormKey& key, const Ref<Storage>& form) const {
+    const std::lock_guard lock(mutex);
+    if (!t.storage->derived) t.storage->derived = new Forms;
+    auto& entries = static_cast<Forms*>(t.storage->derived.load())->entries;
+    Entry* e = find(t, key);
+    if (!e) {
+      if (entries.size() >= Forms::kMost) Forms::forget(entries.front()), entries.erase(entries.begin());
+      e = &entries.emplace_back(Entry{key, offset_of(t), version, sum, {}});
+    } else if (e->data) {
+      Forms::forget(*e), e->data = {};
+    }
+    e->version = version, e->sum = sum;
+    if (form && again && kept_bytes + form->requested <= kMostFormBytes) e->data = form, kept_bytes += form->requested;
+  }
+};
 }  // namespace
 
 bool has_form(const TensorImpl& t, const FormKey& key) {
@@ -77,30 +105,25 @@ bool has_form(const TensorImpl& t, const FormKey& key) {
 
 Ref<Storage> form_of(const TensorImpl& t, const FormKey& key, size_t bytes,
                      const std::function<void(std::byte*)>& make) {
-  const uint64_t sum = checksum(t);
-  const uint32_t version = t.version();
-  bool again = false;  // asked for before, with the same values
-  {
-    const std::lock_guard lock(mutex);
-    if (const Entry* e = find(t, key); e && e->version == version && e->sum == sum) {
-      if (e->data) return e->data;
-      again = true;
-    }
-  }
+  const Look look(t, key);
+  if (look.data) return look.data;
   Ref<Storage> data = allocate(bytes);
   make(data->data);
-  const std::lock_guard lock(mutex);
-  if (!t.storage->derived) t.storage->derived = new Forms;
-  auto& entries = static_cast<Forms*>(t.storage->derived.load())->entries;
-  Entry* e = find(t, key);
-  if (!e) {
-    if (entries.size() >= Forms::kMost) Forms::forget(entries.front()), entries.erase(entries.begin());
-    e = &entries.emplace_back(Entry{key, offset_of(t), version, sum, {}});
-  } else if (e->data) {
-    Forms::forget(*e), e->data = {};
+  look.store(t, key, data);
+  return data;
+}
+
+Ref<Storage> form_if_kept(const TensorImpl& t, const FormKey& key, size_t bytes,
+                          const std::function<void(std::byte*)>& make) {
+  if (!t.storage || t.storage->external || t.storage->shared) return {};
+  const Look look(t, key);
+  if (look.data) return look.data;
+  Ref<Storage> data;
+  if (look.again && kept_bytes + bytes <= kMostFormBytes) {
+    data = allocate(bytes);
+    make(data->data);
   }
-  e->version = version, e->sum = sum;
-  if (again && kept_bytes + bytes <= kMostFormBytes) e->data = data, kept_bytes += data->requested;
+  look.store(t, key, data);
   return data;
 }
 

@@ -339,19 +339,27 @@ void infer_pointwise(const Call& c) {
   out.set_contiguous_strides();
 }
 
+// Element i of one stands for element i of the other in memory order.
+static bool same_order(const TensorImpl& a, const TensorImpl& b) {
+  if (!a.same_shape(b)) return false;
+  for (int d = 0; d < a.ndim; ++d)
+    if (a.shape[d] != 1 && a.strides[d] != b.strides[d]) return false;
+  return true;
+}
+
 const char* flat_ready(const Call& c) {
   const Formula& f = formula_of(c);
   const TensorImpl& out = *c.out();
   if (out.dtype != DType::F32 && out.dtype != DType::F64 && out.dtype != DType::I64)
     return "the result is not float32, float64 or int64";
-  if (!out.contiguous) return "the result is not contiguous";
+  if (!out.contiguous && !out.is_dense()) return "the result is not dense";
   if (f.nonzero >= 0 && out.dtype == DType::I64) return "an integer divisor must be checked first";
   for (int k = 0; k < f.inputs; ++k) {
     if (!c.args.is_tensor(k)) continue;
     const TensorImpl& t = c.args.tensor(k);
     if (t.dtype != out.dtype) return "an operand has another dtype";
-    if (!t.contiguous) return "an operand is not contiguous";
     if (t.numel != out.numel) return "an operand is broadcast";
+    if (!(t.contiguous && out.contiguous) && !same_order(t, out)) return "an operand lies in another order";
   }
   return nullptr;
 }

@@ -2,6 +2,7 @@
 
 #include "base/parallel.h"
 #include "cpu/onednn_loader.h"
+#include "cpu/packed.h"
 #include "cpu/staging.h"
 
 namespace strata::cpu {
@@ -162,6 +163,26 @@ struct LinearPlan {
   }
 };
 
+// With the weight in the order oneDNN wants, once it was seen twice with the same values: the bits are those of the plain
+// order, the time up to half for few rows.
+void run_linear_onednn(const Call& c) {
+  const LinearPlan p(c);
+  const TensorImpl& weight = c.args.tensor(1);
+  auto m = describe(p.gemm, c.out().dtype() == DType::F32 ? onednn::Type::F32 : onednn::Type::BF16, p.bias != nullptr);
+  const onednn::Table& table = *onednn_table();
+  Ref<Storage> packed;
+  if (const auto form = table.matmul_weight(m); form.bytes && weight.is_dense()) {
+    const FormKey key = {static_cast<int64_t>(Form::OneDnnProduct), form.layout, weight.strides[0]};
+    packed = form_if_kept(weight, key, form.bytes, [&](std::byte* to) {
+      if (!table.matmul_pack(m, weight.data, to)) onednn_failed("reorder");
+    });
+  }
+  m.packed = static_cast<bool>(packed);
+  if (!table.matmul(m, c.args.tensor(0).data, packed ? packed->data : weight.data, p.bias ? p.bias->data : nullptr,
+                    c.out()->data))
+    onednn_failed("matmul");
+}
+
 }  // namespace
 
 Gemm plan_product(const TensorImpl& a, const TensorImpl& b, const TensorImpl& c) {
@@ -225,16 +246,11 @@ void add_scaled_product_kernels(OpRecord& op) {
 }
 
 void add_linear_kernels(OpRecord& op) {
-  op.kernel(
-      "onednn",
-      [](const Call& c) {
-        const LinearPlan p(c);
-        run_onednn(p.gemm, c.args.tensor(0), *p.weight, *c.out(), p.bias);
-      },
-      [](const Call& c) {
-        const LinearPlan p(c);
-        return onednn_ready(p.gemm, c.out().dtype(), p.bias != nullptr);
-      })
+  op.kernel("onednn", run_linear_onednn,
+            [](const Call& c) {
+              const LinearPlan p(c);
+              return onednn_ready(p.gemm, c.out().dtype(), p.bias != nullptr);
+            })
     .kernel("simd_tiles",
             [](const Call& c) {
               const LinearPlan p(c);

@@ -28,5 +28,14 @@ void winograd_weights(const WinogradWeights& s, const float* w, float* u);
 // y = the convolution of x with weights that were transformed into u, plus bias (or null). The same bits for any number
 // of threads: a tile depends on nothing but its inputs.
 void winograd(const Winograd& w, const float* x, const float* u, const float* bias, float* y);
+// The same for so few tiles that reading the weights takes longer than the products: each thread has outputs of its own, and
+// transforms their weights itself, which then lie in its cache, if u is null.
+bool winograd_is_few(const Winograd& w);
+void winograd_few(const Winograd& w, const float* x, const WinogradWeights& from, const float* weights, const float* u,
+                  const float* bias, float* y);
+
+// The gradient to[o][3][3][c] of the weights, from the input x and the output's gradient g; both channels-last.
+bool winograd_weight_pays(const Winograd& w);
+void winograd_weight(const Winograd& w, const float* x, const float* g, float* to);
 
 }  // namespace strata::cpu

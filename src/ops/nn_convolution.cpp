@@ -303,9 +303,21 @@ STRATA_OP(convolution_weight_grad,
   .dtypes(kNumericTypes)
   .infer([](const Call& c) {
     weight_shape_of(c.args);
-    c.out()->dtype = c.args.tensor(0).dtype;
+    const TensorImpl& big = c.args.tensor(0);
+    c.out()->dtype = big.dtype;
     c.out()->set_shape(c.args[2].int_list());
+    if (channels_last(big))
+      set_layout(*c.out(), big.ndim == 4 ? "channels_last" : "channels_last_3d", nullptr, "convolution");
   })
+  .kernel(
+    "winograd",
+    [](const Call& c) {
+      cpu::conv_winograd(weight_shape_of(c.args), ConvWay::Weight, c.args.tensor(0), *c.out(), c.args.tensor(1),
+                         nullptr);
+    },
+    [](const Call& c) {
+      return cpu::conv_winograd_ready(weight_shape_of(c.args), ConvWay::Weight, c.args.tensor(0), *c.out());
+    })
   .kernel(
     "onednn",
     [](const Call& c) {

@@ -1,6 +1,7 @@
 // A whole layer of a long short-term memory as one op: the product with the state and the gates of all steps in one kernel.
 #include "autograd/autograd.h"
 #include "cpu/lstm.h"
+#include "cpu/packed.h"
 #include "cpu/staging.h"
 #include "ops/nn_recurrent.h"
 #include "strata/ops.h"
@@ -35,7 +36,7 @@ template <class Run> void run_forward(const Call& c, Run run) {
     const cpu::In<T> gates(c.args.tensor(0)), h0(c.args.tensor(1)), c0(c.args.tensor(2)), weight(c.args.tensor(3));
     const cpu::Out<T> output(c.outs[0]), last(c.outs[1]), cells(c.outs[2]), activations(c.outs[3]);
     if (s.steps && s.batch && s.hidden)
-      run(s, cpu::LstmForward<T>{gates, h0, c0, weight, output, last, keep ? cells.get() : nullptr,
+      run(s, cpu::LstmForward<T>{gates, h0, c0, weight, nullptr, output, last, keep ? cells.get() : nullptr,
                                  keep ? activations.get() : nullptr});
     output.finish(), last.finish(), cells.finish(), activations.finish();
   });
@@ -117,7 +118,17 @@ STRATA_OP(lstm_layer,
   })
   .kernel("simd",
           [](const Call& c) {
-            run_forward(c, []<class T>(const Lstm& s, const cpu::LstmForward<T>& p) { cpu::lstm_forward(s, p); });
+            run_forward(c, [&]<class T>(const Lstm& s, cpu::LstmForward<T> p) {
+              const cpu::FormKey key = {static_cast<int64_t>(cpu::Form::LstmGates), s.hidden,
+                                        static_cast<int64_t>(c.out().dtype())};
+              Ref<Storage> packed;
+              if (const TensorImpl& weight = c.args.tensor(3); weight.contiguous)
+                packed = cpu::form_if_kept(weight, key, cpu::lstm_packed_bytes<T>(s), [&](std::byte* to) {
+                  cpu::lstm_pack(s, p.weight, reinterpret_cast<T*>(to));
+                });
+              if (packed) p.packed = reinterpret_cast<const T*>(packed->data);
+              cpu::lstm_forward(s, p);
+            });
           })
   .kernel("reference",
           [](const Call& c) {

@@ -1,5 +1,8 @@
 #include "base/parallel.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -94,6 +97,36 @@ TEST(Parallel, LoopsOfSeveralThreadsRunSideBySide) {
     });
   for (auto& t : threads) t.join();
   EXPECT_EQ(total.load(), 4 * 50 * 100);
+}
+
+#ifndef __SANITIZE_THREAD__  // does not follow threads into a child
+TEST(Parallel, AChildOfForkStartsThreadsOfItsOwn) {
+  const Threads scope(3);
+  std::atomic<int64_t> sum{0};
+  parallel_for(1000, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
+  const pid_t child = fork();
+  if (child == 0) {
+    std::atomic<int> together{0};
+    parallel_team(3, [&](int, int members, TeamBarrier& barrier) {
+      ++together;
+      barrier.wait(members);
+      if (together != members) together = -100;
+    });
+    _exit(together > 0 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+#endif
+
+TEST(Parallel, ALoopIsDoneWhetherOthersTakePartOrNot) {
+  const Threads scope(4);  // more than there are processors, perhaps: some members come too late and find nothing to do
+  for (int round = 0; round < 2000; ++round) {
+    std::atomic<int64_t> sum{0};
+    parallel_for(64, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
+    ASSERT_EQ(sum.load(), 64);
+  }
 }
 
 TEST(Parallel, ThreadCountIsChecked) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "strata/ops.h"
 
 namespace strata {
@@ -12,6 +14,10 @@ Tensor filled(std::initializer_list<int64_t> shape, float value) {
   Tensor t = make_tensor(Shape(shape.begin(), shape.size()), DType::F32);
   for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = value;
   return t;
+}
+
+bool same(const Tensor& a, const Tensor& b) {
+  return std::memcmp(a.bytes(), b.bytes(), static_cast<size_t>(a.numel()) * size_of(a.dtype())) == 0;
 }
 
 TEST(Packed, KeepsFromTheSecondCallOnAndDropsWithTheTensor) {
@@ -44,6 +50,48 @@ TEST(Packed, SeesWritesThroughAPointer) {
   for (int i = 0; i < 4; ++i) EXPECT_NEAR(value(), 288, 1e-2);
   for (int64_t i = 0; i < w.numel(); ++i) w.data<float>()[i] = 2;
   for (int i = 0; i < 4; ++i) EXPECT_NEAR(value(), 576, 1e-2);
+}
+
+TEST(Packed, FormIfKeptMakesNothingOnTheFirstCallNorOfSharedMemory) {
+  const Tensor t = filled({100}, 1);
+  int made = 0;
+  const auto ask = [&] { return static_cast<bool>(cpu::form_if_kept(*t, {7}, 64, [&](std::byte*) { ++made; })); };
+  EXPECT_FALSE(ask());
+  EXPECT_TRUE(ask());
+  EXPECT_TRUE(ask());
+  EXPECT_EQ(made, 1);
+  t->storage->bump();
+  EXPECT_FALSE(ask());
+  t->storage->shared = true;
+  EXPECT_FALSE(ask());
+  EXPECT_FALSE(ask());
+  EXPECT_EQ(made, 1);
+}
+
+TEST(Packed, LinearHasTheSameBitsWithThePackedWeight) {
+  for (const DType dtype : {DType::F32, DType::BF16})
+    for (const int64_t rows : {3, 16, 65}) {
+      const Tensor x = to(randn({rows, 130}), dtype), w = to(randn({97, 130}), dtype), b = to(randn({97}), dtype);
+      const size_t before = cpu::form_bytes();
+      const Tensor first = nn::functional::linear(x, w, b);
+      EXPECT_EQ(cpu::form_bytes(), before);
+      for (int i = 0; i < 3; ++i) EXPECT_TRUE(same(nn::functional::linear(x, w, b), first));
+      EXPECT_GT(cpu::form_bytes(), before);
+      w.bytes()[1] ^= std::byte{0x10}, w->storage->bump();
+      const Tensor changed = nn::functional::linear(x, w, b);
+      for (int i = 0; i < 3; ++i) EXPECT_TRUE(same(nn::functional::linear(x, w, b), changed));
+      EXPECT_FALSE(same(first, changed));
+    }
+}
+
+TEST(Packed, LinearTellsASquareWeightFromItsTranspose) {
+  const Tensor x = randn({5, 96}), w = randn({96, 96}), wt = t(w);
+  const Tensor straight = nn::functional::linear(x, w), turned = nn::functional::linear(x, wt);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(same(nn::functional::linear(x, w), straight));
+    EXPECT_TRUE(same(nn::functional::linear(x, wt), turned));
+  }
+  EXPECT_FALSE(same(straight, turned));
 }
 
 TEST(Packed, ViewsOfOneStorageHaveFormsOfTheirOwn) {

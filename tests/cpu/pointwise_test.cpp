@@ -199,7 +199,7 @@ TEST(Pointwise, ChoosesTheDenseKernelAndSaysWhyNot) {
   EXPECT_STREQ(dense[0].kernel->name, "flat_simd");
   const auto strided = lines(op_exp, Args(with_gaps(x, false)));
   ASSERT_EQ(strided.size(), 2u);
-  EXPECT_STREQ(strided[0].reason, "an operand is not contiguous");
+  EXPECT_STREQ(strided[0].reason, "an operand lies in another order");
   EXPECT_STREQ(strided[1].kernel->name, "blocked");
 }
 

@@ -109,6 +109,22 @@ members = {
 put("torch/archive.pt", archive(members))
 put("torch/archive_plain.pt", archive({"x/data.pkl": pickle.dumps(plain, 2)}))
 
+for name, arguments in {
+    "plain": "train",
+    "all": "train --model cnn --data mnist --device cpu --epochs 3 --batch-size 64 --lr 1e-3 --schedule constant --seed 7 "
+    "--out results --limit 100 --threads 2 --quiet --json --no-download",
+    "resume": "train --resume --out=nowhere",
+    "zero": "train --batch-size 0",
+    "negative": "train --batch-size -1",
+    "huge": "train --batch-size 1e30 --epochs 99999999999999999999",
+    "nan": "train --lr nan",
+    "infinite": "train --lr=inf --device cuda",
+    "unknown": "train --no-such-option -- x",
+    "help": "train --help",
+}.items():
+    put(f"arguments/{name}", arguments.replace(" ", "\n").encode())
+put("arguments/nul", b"train\n--out\na\0b\n--device\n\xff\xfe")
+
 
 def ptx(name, body, declarations=""):
     registers = (

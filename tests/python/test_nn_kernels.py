@@ -45,7 +45,7 @@ def test_winograd_is_close_to_the_sum_in_float64(shape, outputs, padding, channe
         normal(outputs, shape[1], 3, 3, seed=1, scale=(9 * shape[1]) ** -0.5),
         normal(outputs, seed=2),
     )
-    tx, tw = tensor(x, channels_last).requires_grad_(), tensor(w, channels_last)
+    tx, tw = tensor(x, channels_last).requires_grad_(), tensor(w, channels_last).requires_grad_()
     chosen = strata.explain(F.conv2d, tx.detach(), tw, strata.tensor(b), 1, padding)[-1]
     assert chosen[1:] == ("winograd", "chosen")
     y = F.conv2d(tx, tw, strata.tensor(b), padding=padding)
@@ -57,6 +57,22 @@ def test_winograd_is_close_to_the_sum_in_float64(shape, outputs, padding, channe
     turned = w.transpose(1, 0, 2, 3)[:, :, ::-1, ::-1]
     want = convolve(g, turned, (2 - padding[0], 2 - padding[1]))
     assert np.abs(tx.grad.numpy() - want).max() < 2e-5 * np.sqrt(outputs / shape[1])
+    padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (padding[0],) * 2, (padding[1],) * 2))
+    want = [
+        np.einsum("nchw,nohw->oc", padded[:, :, i : i + g.shape[2], j : j + g.shape[3]], g)
+        for i in range(3)
+        for j in range(3)
+    ]
+    want = np.stack(want, -1).reshape(w.shape)
+    assert np.abs(tw.grad.numpy() - want).max() < 2e-6 * np.abs(want).max() * np.sqrt(g[:, 0].size)
+
+
+@pytest.mark.parametrize("batch", [1, 40])  # one piece, several
+def test_winograd_finds_the_gradient_of_the_weight(batch):
+    x, g = strata.tensor(normal(batch, 32, 14, 14)), strata.tensor(normal(batch, 64, 14, 14, seed=1))
+    args = (64, 32, 3, 3), (1, 1), (1, 1), (1, 1), 1
+    lines = strata.explain(strata._C.ops["_convolution_weight_grad"], x, g, *args)
+    assert lines[-1][1:] == ("winograd", "chosen")
 
 
 @pytest.mark.parametrize("channels", [1, 3])

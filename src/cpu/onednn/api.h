@@ -21,9 +21,16 @@ struct Matmul {
   int32_t ndim = 2;
   Type a_type = Type::F32, b_type = Type::F32, c_type = Type::F32;
   bool bias = false;
+  bool packed = false;  // b is in the order that matmul_pack made; b_stride is then ignored
   float alpha = 1, beta = 0;
   int64_t a_size[kMaxDims] = {}, b_size[kMaxDims] = {}, c_size[kMaxDims] = {};
   int64_t a_stride[kMaxDims] = {}, b_stride[kMaxDims] = {}, c_stride[kMaxDims] = {};
+};
+
+// What the b of a product becomes in the order oneDNN wants. Products with equal `layout` share it.
+struct PackedWeight {
+  size_t bytes = 0;  // 0: it is best as it lies
+  int64_t layout = 0;
 };
 
 enum class ConvPass : uint8_t { Forward, BackwardInput, BackwardWeight };
@@ -49,6 +56,8 @@ struct Table {
   const char* (*convolution_ready)(const Convolution&);
   // False on failure; last_error then says why.
   bool (*matmul)(const Matmul&, const void* a, const void* b, const void* bias, void* c);
+  PackedWeight (*matmul_weight)(const Matmul&);
+  bool (*matmul_pack)(const Matmul&, const void* b, void* packed);
   // Forward: reads input, weight, bias, writes output. BackwardInput: reads weight, output, writes input. BackwardWeight:
   // reads input, output, writes weight and bias. packed, if not null, is what convolution_pack made of the weight.
   bool (*convolution)(const Convolution&, void* input, void* weight, void* bias, void* output, const void* packed);

@@ -1,4 +1,7 @@
 // Matrix products. A call that was seen before on this thread costs a hash, four pointer stores and oneDNN's execute.
+#include <mutex>
+#include <vector>
+
 #include "cpu/onednn/module.h"
 
 namespace strata::onednn {
@@ -24,8 +27,10 @@ dnnl::memory::desc describe(const int64_t* size, const int64_t* stride, int ndim
 }
 
 Entry make(const Matmul& m) {
-  const auto a = describe(m.a_size, m.a_stride, m.ndim, m.a_type), b = describe(m.b_size, m.b_stride, m.ndim, m.b_type),
-             c = describe(m.c_size, m.c_stride, m.ndim, m.c_type);
+  const auto a = describe(m.a_size, m.a_stride, m.ndim, m.a_type), c = describe(m.c_size, m.c_stride, m.ndim, m.c_type);
+  auto b = m.packed
+             ? dnnl::memory::desc({m.b_size, m.b_size + m.ndim}, type_of(m.b_type), dnnl::memory::format_tag::any)
+             : describe(m.b_size, m.b_stride, m.ndim, m.b_type);
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   dnnl::post_ops after;
@@ -45,6 +50,7 @@ Entry make(const Matmul& m) {
   e.slow = std::strstr(pd.impl_info_str(), "ref") != nullptr;
   if (e.slow) return e;
   e.primitive = dnnl::matmul(pd);
+  b = pd.weights_desc();
   e.a = dnnl::memory(a, engine(), nullptr), e.b = dnnl::memory(b, engine(), nullptr),
   e.c = dnnl::memory(c, engine(), nullptr);
   const auto add = [&](int index, const dnnl::memory& memory) { e.args[e.count++] = {index, memory.get()}; };
@@ -61,14 +67,30 @@ Entry& find(const Matmul& m, int threads) {
   Key key;
   std::memset(static_cast<void*>(&key), 0, sizeof key);
   Matmul& w = key.what;  // field by field: the padding must stay zero
-  w.ndim = m.ndim, w.a_type = m.a_type, w.b_type = m.b_type, w.c_type = m.c_type, w.bias = m.bias, w.alpha = m.alpha,
-  w.beta = m.beta;
+  w.ndim = m.ndim, w.a_type = m.a_type, w.b_type = m.b_type, w.c_type = m.c_type, w.bias = m.bias, w.packed = m.packed,
+  w.alpha = m.alpha, w.beta = m.beta;
   for (int d = 0; d < m.ndim; ++d) {
     w.a_size[d] = m.a_size[d], w.b_size[d] = m.b_size[d], w.c_size[d] = m.c_size[d];
-    w.a_stride[d] = m.a_stride[d], w.b_stride[d] = m.b_stride[d], w.c_stride[d] = m.c_stride[d];
+    w.a_stride[d] = m.a_stride[d], w.b_stride[d] = m.packed ? 0 : m.b_stride[d], w.c_stride[d] = m.c_stride[d];
   }
   key.threads = threads;
   return cache.get(key, [&] { return make(m); });
+}
+
+Matmul with_packed(Matmul m) {
+  m.packed = true;
+  return m;
+}
+
+// A number for a layout: the same for the same layout, on every thread.
+int64_t number_of(const dnnl::memory::desc& layout) {
+  static std::mutex mutex;
+  static std::vector<dnnl::memory::desc> known;
+  const std::lock_guard lock(mutex);
+  const auto at = std::find(known.begin(), known.end(), layout);
+  if (at != known.end()) return at - known.begin();
+  known.push_back(layout);
+  return static_cast<int64_t>(known.size()) - 1;
 }
 }  // namespace
 
@@ -93,6 +115,28 @@ bool matmul(const Matmul& m, const void* a, const void* b, const void* bias, voi
     if (e.scratch_bytes) dnnl_memory_set_data_handle(e.scratch.get(), scratch.get());
     dnnl::error::wrap_c_api(dnnl_primitive_execute(e.primitive.get(), stream().get(), e.count, e.args),
                             "oneDNN matmul failed");
+  });
+}
+
+PackedWeight matmul_weight(const Matmul& m) {
+  PackedWeight w;
+  guarded([&] {
+    const Threads threads;
+    const Entry& e = find(with_packed(m), threads.count());
+    if (e.slow) return;
+    const auto layout = e.b.get_desc();
+    if (layout == describe(m.b_size, m.b_stride, m.ndim, m.b_type)) return;
+    w.bytes = layout.get_size(), w.layout = number_of(layout);
+  });
+  return w;
+}
+
+bool matmul_pack(const Matmul& m, const void* b, void* packed) {
+  return guarded([&] {
+    const Threads threads;
+    dnnl::memory from(describe(m.b_size, m.b_stride, m.ndim, m.b_type), engine(), const_cast<void*>(b)),
+      to(find(with_packed(m), threads.count()).b.get_desc(), engine(), packed);
+    dnnl::reorder(from, to).execute(stream(), from, to);
   });
 }
 

@@ -30,6 +30,8 @@ namespace {
 constexpr Table kTable = {matmul_ready,
                           convolution_ready,
                           matmul,
+                          matmul_weight,
+                          matmul_pack,
                           convolution,
                           convolution_weight_bytes,
                           convolution_pack,

@@ -110,6 +110,8 @@ template <class F> bool guarded(F f) {
 
 const char* matmul_ready(const Matmul&);
 bool matmul(const Matmul&, const void* a, const void* b, const void* bias, void* c);
+PackedWeight matmul_weight(const Matmul&);
+bool matmul_pack(const Matmul&, const void* b, void* packed);
 const char* convolution_ready(const Convolution&);
 bool convolution(const Convolution&, void* input, void* weight, void* bias, void* output, const void* packed);
 size_t convolution_weight_bytes(const Convolution&);

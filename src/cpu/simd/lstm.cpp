@@ -58,12 +58,13 @@ template <class T> void pack_gates(const Lstm& s, const T* weight, int64_t block
 }
 
 template <class T>
-void forward_member(const Lstm& s, const LstmForward<T>& p, T* packed, int index, int members, TeamBarrier& barrier,
+void forward_member(const Lstm& s, const LstmForward<T>& p, T* space, int index, int members, TeamBarrier& barrier,
                     T* sums) {
   const hn::ScalableTag<T> d;
   const int64_t lanes = lanes_of<T>(), h = s.hidden, blocks = (h + lanes - 1) / lanes, size = s.batch * h;
   const int64_t begin = share(blocks, index, members), end = share(blocks, index + 1, members);
-  for (int64_t b = begin; b < end; ++b) pack_gates(s, p.weight, b, packed + b * 4 * lanes * h);
+  for (int64_t b = begin; space && b < end; ++b) pack_gates(s, p.weight, b, space + b * 4 * lanes * h);
+  const T* packed = space ? space : p.packed;
   const T *before = p.h0, *cell = p.c0;
   for (int64_t i = 0; i < s.steps; ++i) {
     const int64_t t = s.step_at(i);
@@ -156,14 +157,24 @@ int team_size(const Lstm& s, int64_t blocks) {
 }
 template <class T> T* memory(const Ref<Storage>& s) { return reinterpret_cast<T*>(s->data); }
 
+template <class T> size_t packed_bytes(const Lstm& s) {
+  const int64_t lanes = lanes_of<T>(), blocks = (s.hidden + lanes - 1) / lanes;
+  return static_cast<size_t>(blocks * lanes * 4 * s.hidden) * sizeof(T);
+}
+template <class T> void pack(const Lstm& s, const T* weight, T* packed) {
+  const int64_t lanes = lanes_of<T>();
+  for (int64_t b = 0; b * lanes < s.hidden; ++b) pack_gates(s, weight, b, packed + b * 4 * lanes * s.hidden);
+}
+
 template <class T> void run_forward(const Lstm& s, const LstmForward<T>& p) {
   const int64_t lanes = lanes_of<T>(), blocks = (s.hidden + lanes - 1) / lanes;
   const int most = team_size(s, blocks);
   const int64_t per_member = s.batch * 4 * lanes + 64;
-  const auto packed = allocate(static_cast<size_t>(blocks * lanes * 4 * s.hidden) * sizeof(T)),
+  const auto space = p.packed ? Ref<Storage>() : allocate(packed_bytes<T>(s)),
              sums = allocate(static_cast<size_t>(per_member * most) * sizeof(T));
   parallel_team(most, [&](int index, int members, TeamBarrier& barrier) {
-    forward_member(s, p, memory<T>(packed), index, members, barrier, memory<T>(sums) + index * per_member);
+    forward_member(s, p, space ? memory<T>(space) : nullptr, index, members, barrier,
+                   memory<T>(sums) + index * per_member);
   });
 }
 template <class T> void run_backward(const Lstm& s, const LstmBackward<T>& p) {
@@ -174,6 +185,10 @@ template <class T> void run_backward(const Lstm& s, const LstmBackward<T>& p) {
   });
 }
 
+size_t BytesFloat(const Lstm& s) { return packed_bytes<float>(s); }
+size_t BytesDouble(const Lstm& s) { return packed_bytes<double>(s); }
+void PackFloat(const Lstm& s, const float* weight, float* packed) { pack(s, weight, packed); }
+void PackDouble(const Lstm& s, const double* weight, double* packed) { pack(s, weight, packed); }
 void ForwardFloat(const Lstm& s, const LstmForward<float>& p) { run_forward(s, p); }
 void ForwardDouble(const Lstm& s, const LstmForward<double>& p) { run_forward(s, p); }
 void BackwardFloat(const Lstm& s, const LstmBackward<float>& p) { run_backward(s, p); }
@@ -184,10 +199,22 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace strata::cpu {
+HWY_EXPORT(BytesFloat);
+HWY_EXPORT(BytesDouble);
+HWY_EXPORT(PackFloat);
+HWY_EXPORT(PackDouble);
 HWY_EXPORT(ForwardFloat);
 HWY_EXPORT(ForwardDouble);
 HWY_EXPORT(BackwardFloat);
 HWY_EXPORT(BackwardDouble);
+template <> size_t lstm_packed_bytes<float>(const Lstm& s) { return HWY_DYNAMIC_DISPATCH(BytesFloat)(s); }
+template <> size_t lstm_packed_bytes<double>(const Lstm& s) { return HWY_DYNAMIC_DISPATCH(BytesDouble)(s); }
+template <> void lstm_pack(const Lstm& s, const float* weight, float* packed) {
+  HWY_DYNAMIC_DISPATCH(PackFloat)(s, weight, packed);
+}
+template <> void lstm_pack(const Lstm& s, const double* weight, double* packed) {
+  HWY_DYNAMIC_DISPATCH(PackDouble)(s, weight, packed);
+}
 template <> void lstm_forward(const Lstm& s, const LstmForward<float>& p) { HWY_DYNAMIC_DISPATCH(ForwardFloat)(s, p); }
 template <> void lstm_forward(const Lstm& s, const LstmForward<double>& p) {
   HWY_DYNAMIC_DISPATCH(ForwardDouble)(s, p);

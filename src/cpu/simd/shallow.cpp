@@ -107,7 +107,7 @@ void shallow(const Shallow& s, const float* x, const float* weight, const int64_
       }
   constexpr int64_t kBlock = 16;  // output rows per unit of work
   const int64_t blocks = (s.out[0] + kBlock - 1) / kBlock, work = std::min(kBlock, s.out[0]) * s.out[1] * s.o * k;
-  parallel_for(s.n * blocks, std::max<int64_t>(1, 1000000 / work), [&](int64_t begin, int64_t end) {
+  parallel_for(s.n * blocks, std::max<int64_t>(1, 100000 / work), [&](int64_t begin, int64_t end) {
     const auto space =
       allocate(static_cast<size_t>(s.rows_under(std::min(kBlock, s.out[0])) * wide * s.c) * sizeof(float));
     for (int64_t u = begin; u < end; ++u) {

@@ -1,0 +1,157 @@
+// Waking a sleeping thread costs 20 to 40 us, as much as half of what small loops take. So a member that has nothing to do goes on
+// looking for work for a while, and offers its processor to others between looks: a second process that computes on the same
+// processors gets them at once. And what a member has not begun when the caller is done with its own part, the caller does:
+// a loop never waits for a thread that sleeps or has no processor.
+#include "base/thread_team.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <memory>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace strata::detail {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kLookFor = std::chrono::microseconds(200);
+constexpr int kCloseLooks = 200;  // about 5 us
+
+struct Work {
+  void (*run)(void* context, int index, int members);
+  void* context;
+  int members;
+  int processor;          // the caller's
+  std::atomic<int> left;  // members other than the caller that are not done
+};
+
+// A thread that waits politely looks idle, and the kernel may leave it on the caller's processor for good, where it runs only
+// after the caller's own part. Leaves that processor, and may go anywhere again afterwards.
+void leave_processor(int processor) {
+  cpu_set_t all, others;
+  if (sched_getaffinity(0, sizeof all, &all) != 0 || !CPU_ISSET(processor, &all) || CPU_COUNT(&all) < 2) return;
+  others = all;
+  CPU_CLR(processor, &others);
+  if (sched_setaffinity(0, sizeof others, &others) == 0) sched_setaffinity(0, sizeof all, &all);
+}
+
+struct alignas(64) Member {
+  std::atomic<Work*> work{nullptr};
+  std::atomic<uint32_t> asleep{0};
+
+  void give(Work* w) {
+    work.store(w, std::memory_order_seq_cst);
+    if (asleep.exchange(0, std::memory_order_seq_cst)) syscall(SYS_futex, &asleep, FUTEX_WAKE_PRIVATE, 1, nullptr);
+  }
+  // The member takes its work, or the caller takes it back: whoever comes first.
+  Work* take() { return work.load(std::memory_order_relaxed) ? work.exchange(nullptr) : nullptr; }
+
+  Work* wait() {
+    for (int i = 0; i < kCloseLooks; ++i) {
+      if (Work* w = take()) return w;
+      pause_briefly();
+    }
+    const auto start = Clock::now();
+    do {
+      if (Work* w = take()) return w;
+      let_others_run();
+    } while (Clock::now() - start < kLookFor);
+    for (;;) {
+      asleep.store(1, std::memory_order_seq_cst);
+      if (Work* w = take()) {
+        asleep.store(0, std::memory_order_relaxed);
+        return w;
+      }
+      syscall(SYS_futex, &asleep, FUTEX_WAIT_PRIVATE, 1, nullptr);
+    }
+  }
+
+  [[noreturn]] void live(int index) {
+    for (;;) {
+      Work* w = wait();
+      if (w->processor >= 0 && w->processor == sched_getcpu()) leave_processor(w->processor);
+      w->run(w->context, index, w->members);
+      w->left.fetch_sub(1, std::memory_order_release);  // the last use of w: the caller may return now
+    }
+  }
+};
+
+struct Team {
+  std::mutex busy;  // held by the thread whose work the team does
+  std::vector<std::unique_ptr<Member>> members;
+
+  bool grow(int count) {
+    try {
+      while (static_cast<int>(members.size()) < count) {
+        auto member = std::make_unique<Member>();
+        members.reserve(members.size() + 1);
+        start(*member, static_cast<int>(members.size()) + 1);
+        members.push_back(std::move(member));
+      }
+      return true;
+    } catch (const std::system_error&) { return false; }  // the limit of processes is reached
+  }
+  // Signals go to the threads that the program knows of.
+  static void start(Member& member, int index) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+      std::thread([&member, index] { member.live(index); }).detach();
+    } catch (...) {
+      pthread_sigmask(SIG_SETMASK, &before, nullptr);
+      throw;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+};
+
+// Never destroyed: its threads may still look at it when static objects go. A child of fork() has none of the threads, so it
+// starts with a team of its own.
+std::atomic<Team*> current{nullptr};
+Team& team() {
+  Team* t = current.load(std::memory_order_acquire);
+  if (t) return *t;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (!current.load()) {
+    static const int registered = pthread_atfork(nullptr, nullptr, [] { current.store(nullptr); });
+    static_cast<void>(registered);
+    current.store(new Team, std::memory_order_release);
+  }
+  return *current.load();
+}
+}  // namespace
+
+void pause_briefly() {
+#ifdef __x86_64__
+  __builtin_ia32_pause();
+#endif
+}
+void let_others_run() { sched_yield(); }
+
+bool run_on_team(int members, bool together, void (*work)(void*, int, int), void* context) {
+  Team& t = team();
+  const std::unique_lock lock(t.busy, std::try_to_lock);
+  if (!lock || !t.grow(members - 1)) return false;
+  Work w{work, context, members, sched_getcpu(), members - 1};
+  for (int i = 0; i < members - 1; ++i) t.members[static_cast<size_t>(i)]->give(&w);
+  work(context, 0, members);
+  for (int i = members - 1; !together && i > 0; --i)
+    if (t.members[static_cast<size_t>(i - 1)]->take()) {
+      work(context, i, members);
+      w.left.fetch_sub(1, std::memory_order_relaxed);
+    }
+  wait_until([&] { return w.left.load(std::memory_order_acquire) == 0; });
+  return true;
+}
+
+}  // namespace strata::detail
