@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "tensor/device.h"
 
 namespace strata::cli {
 namespace {
