@@ -1,12 +1,14 @@
 """Tests that derive from the op records, on the virtual GPU: each sample of each op with device kernels against the CPU, in every
 dtype and other layouts, in place, and its gradient."""
 
+import os
+
 import pytest
 import records
 import strata
 from records import RECORDS, label
 
-DEVICE = "vgpu"
+DEVICE = os.environ.get("STRATA_TEST_DEVICE", "vgpu")
 # Records that only forward to others (composites) have no kernels of their own; they run where those do.
 on_device = [r for r in RECORDS if r["cuda_kernels"] and r["samples"] and not r["name"].endswith("_")]
 deterministic = [r for r in on_device if not r["random"]]

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# bench/gpu_suite.sh [BUILD] [OUT]: everything that needs a GPU, in one command of less than ten minutes: the op suite on `cuda`, the four
+# tools of compute-sanitizer with a planted bug each, 100 training steps twice bit for bit, virtual GPU and card compared kernel by
+# kernel, and the benchmark beside PyTorch. BUILD is a build folder (default build/release); results go to OUT (default
+# bench/results). PYTHON names the interpreter, which needs NumPy and pytest.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+build=$(realpath "${1:-build/release}")
+out=$(realpath -m "${2:-bench/results}")
+python=${PYTHON:-python3}
+mkdir -p "$out"
+export PYTHONPATH=$build/python${PYTHONPATH:+:$PYTHONPATH} STRATA_BUILD_DIR=$build STRATA_TEST_DEVICE=cuda PYTHONDONTWRITEBYTECODE=1
+failed=()
+part() { # NAME COMMAND...
+  local name=$1 start=$SECONDS
+  shift
+  echo "== $name"
+  if "$@"; then echo "-- $name: passed in $((SECONDS - start)) s"; else
+    failed+=("$name")
+    echo "-- $name: FAILED after $((SECONDS - start)) s"
+  fi
+}
+
+"$python" -c 'import strata, sys; why = strata.cuda.why_not(); why and sys.exit(f"no GPU: {why}"); print(strata.cuda.get_device_properties())' || exit 3
+part "ops on cuda" "$python" -m pytest -q -x --maxfail=25 tests/python/test_device.py tests/python/test_device_records.py
+part "determinism" "$python" bench/gpu_checks.py determinism
+part "virtual GPU and card" "$python" bench/gpu_checks.py compare
+if command -v compute-sanitizer >/dev/null; then
+  for tool in memcheck racecheck initcheck synccheck; do
+    part "compute-sanitizer $tool" compute-sanitizer --tool "$tool" --error-exitcode 9 --kernel-name-exclude kernel_substring=planted \
+      "$python" bench/gpu_checks.py every-kernel
+    part "compute-sanitizer $tool finds a planted bug" bash -c "! compute-sanitizer --tool $tool --error-exitcode 9 '$python' bench/gpu_checks.py planted-$tool"
+  done
+else
+  failed+=("compute-sanitizer is not installed")
+fi
+part "benchmark" "$python" bench/gpu.py --out "$out"
+if ((${#failed[@]})); then
+  printf 'gpu_suite: failed: %s\n' "${failed[@]}"
+  exit 1
+fi
+echo "gpu_suite: all parts passed"
