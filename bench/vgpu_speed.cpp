@@ -18,7 +18,8 @@
 namespace strata::cuda::vgpu {
 namespace {
 
-constexpr size_t kMany = 1 << 20;  // elements of the vectors
+// Small enough that a launch takes a few milliseconds: the best of many is then not disturbed by others on the machine.
+constexpr size_t kMany = 1 << 18;  // elements of the vectors
 constexpr int kSide = 256;         // of the matrices
 
 struct Arguments {
@@ -70,39 +71,39 @@ const std::vector<Case>& cases() {
     {"block.75",
      "pointwise",
      "memory",
-     {{256, 1, 1}, {256, 1, 1}},
+     {{64, 1, 1}, {256, 1, 1}},
      [](Memory& m, Arguments& a) {
        a << floats(m, kMany) << floats(m, kMany) << floats(m, kMany) << 1.5f << static_cast<int>(kMany / 4);
      }},
     {"block.75",
      "gelu",
      "memory",
-     {{256, 1, 1}, {256, 1, 1}},
+     {{64, 1, 1}, {256, 1, 1}},
      [](Memory& m, Arguments& a) { a << floats(m, kMany) << floats(m, kMany) << static_cast<int>(kMany); }},
-    {"block.75", "row_sum", "memory", {{1024, 1, 1}, {256, 1, 1}}, rows},
-    {"block.75", "softmax", "memory", {{1024, 1, 1}, {256, 1, 1}}, rows},
+    {"block.75", "row_sum", "memory", {{256, 1, 1}, {256, 1, 1}}, rows},
+    {"block.75", "softmax", "memory", {{256, 1, 1}, {256, 1, 1}}, rows},
     {"block.75",
      "transpose",
      "memory",
-     {{32, 32, 1}, {32, 8, 1}},
-     [](Memory& m, Arguments& a) { a << floats(m, kMany) << floats(m, kMany) << 1024 << 1024; }},
+     {{16, 16, 1}, {32, 8, 1}},
+     [](Memory& m, Arguments& a) { a << floats(m, kMany) << floats(m, kMany) << 512 << 512; }},
     {"control.75",
      "strided_copy",
      "memory",
-     {{256, 1, 1}, {256, 1, 1}},
+     {{64, 1, 1}, {256, 1, 1}},
      [](Memory& m, Arguments& a) {
-       const Shape shape{3, {64, 128, 128}, {1, 8192, 64}};
+       const Shape shape{3, {64, 64, 64}, {1, 4096, 64}};
        a << floats(m, kMany) << floats(m, kMany) << shape << static_cast<int64_t>(kMany);
      }},
     {"block.75",
      "scan",
      "memory",
-     {{1024, 1, 1}, {1024, 1, 1}},
+     {{256, 1, 1}, {1024, 1, 1}},
      [](Memory& m, Arguments& a) { a << floats(m, kMany) << floats(m, kMany); }},
     {"block.75",
      "philox",
      "arithmetic",
-     {{1024, 1, 1}, {256, 1, 1}},
+     {{256, 1, 1}, {256, 1, 1}},
      [](Memory& m, Arguments& a) { a << uint64_t{42} << floats(m, kMany) << static_cast<int>(kMany / 4); }},
   };
   return all;

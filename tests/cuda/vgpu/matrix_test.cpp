@@ -92,7 +92,7 @@ void check(const std::string& shape, int rows, int depth, const std::string& ab,
   const uint64_t pa = f64 ? m.put(a64) : m.put(a), pb = f64 ? m.put(b64) : m.put(b), pc = f64 ? m.put(c64) : m.put(c),
                  pd = f64 ? m.put(c64) : m.put(c);
   m.run("k", {{1, 1, 1}, {32, 1, 1}}, pa, pb, pc, pd);
-  const auto d64 = m.get<double>(pd, f64 ? c.size() : 0);
+  const auto d64 = f64 ? m.get<double>(pd, c.size()) : std::vector<double>();
   const auto d = m.get<uint32_t>(pd, c.size());
   for (int lane = 0; lane < 32; ++lane)
     for (int r = 0; r < n; ++r) {

@@ -17,8 +17,6 @@ namespace strata::cuda::vgpu {
 namespace HWY_NAMESPACE {
 namespace {
 
-constexpr bool kWide = HWY_TARGET <= HWY_AVX3;  // 512-bit vectors with masks
-
 // Results into the lanes of a mask.
 template <class C> HWY_INLINE void keep(C* d, const C* r, uint32_t m) {
   for (int k = 0; k < kLanes; ++k) d[k] = m >> k & 1 ? r[k] : d[k];
