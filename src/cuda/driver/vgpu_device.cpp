@@ -145,6 +145,20 @@ State& state() {
   static State* const one = new State;  // never destroyed: kernels of other static objects may still want it
   return *one;
 }
+namespace {
+int opened = 0;  // entries that run now, one inside the other
+void open_memory(bool open) {
+  if (!(state().checks & vgpu::kCheckHost)) return;
+  for (const auto& d : state().devices) d->memory->open_to_host(open);
+}
+}  // namespace
+MemoryOpen::MemoryOpen() {
+  if (opened++ == 0) open_memory(true);
+}
+MemoryOpen::~MemoryOpen() {
+  if (--opened == 0) open_memory(false);
+}
+
 std::recursive_mutex& lock() {
   static auto* const one = new std::recursive_mutex;
   return *one;

@@ -1,4 +1,5 @@
 // Memory of virtual devices: allocation, pinned host memory, copies and fills as work in streams.
+#include <cstdlib>
 #include <cstring>
 
 #include "base/error.h"
@@ -22,6 +23,19 @@ template <class F> CUresult with(CUstream stream, const F& f) {
     Stream* s = find_stream(stream, *d);
     return s ? f(*d, *s) : say(kInvalidHandle, "no such stream on this device");
   });
+}
+
+// Pinned memory outside of the device's range, which is closed to the host under the host check.
+CUresult allocate_apart(void** out, size_t bytes) {
+  Device* d = nullptr;
+  if (const CUresult r = current(d)) return r;
+  if (bytes == 0) return kInvalidValue;
+  void* at = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  if (!at) return kOutOfMemory;
+  d->memory->add_host(reinterpret_cast<uint64_t>(at), bytes);
+  state().pinned[reinterpret_cast<uint64_t>(at)] = current_ordinal();
+  *out = at;
+  return kSuccess;
 }
 
 bool pinned(const Device& d, const void* at, size_t bytes) {
@@ -216,6 +230,7 @@ void add_memory(Table& t) {
     return guarded([&]() -> CUresult {
       CUdeviceptr at = 0;
       if (!out) return kInvalidValue;
+      if (state().checks & vgpu::kCheckHost) return allocate_apart(out, bytes);
       if (const CUresult r = allocate(&at, bytes)) return r;
       state().pinned[at] = current_ordinal();
       state().devices[static_cast<size_t>(current_ordinal())]->memory->mark_written(
@@ -230,7 +245,7 @@ void add_memory(Table& t) {
       if (found == state().pinned.end()) return say(kInvalidValue, "this is no memory of cuMemHostAlloc");
       Device& d = *state().devices[static_cast<size_t>(found->second)];
       const CUresult r = drain(d, nullptr);
-      d.memory->release(found->first);
+      if (!d.memory->release(found->first) && d.memory->remove_host(found->first)) std::free(host);
       state().pinned.erase(found);
       return r;
     });

@@ -115,10 +115,20 @@ CUresult drain(Device& device, Stream* stream);  // until the stream's queue is 
 CUresult reach(Device& device, const std::shared_ptr<Moment>& moment);
 bool run_one(Device& device);  // one piece of work that may run; false: there is none
 
+// Under the host check, device memory can be touched only while one of these lives.
+class MemoryOpen {
+ public:
+  MemoryOpen();
+  ~MemoryOpen();
+  MemoryOpen(const MemoryOpen&) = delete;
+  MemoryOpen& operator=(const MemoryOpen&) = delete;
+};
+
 // Every entry runs under the lock and lets nothing escape: C callers know only codes.
 CUresult code_of(const std::exception& e);
 template <class F> CUresult guarded(const F& f) {
   const std::lock_guard<std::recursive_mutex> hold(lock());
+  const MemoryOpen open;
   try {
     return f();
   } catch (const std::exception& e) { return say(code_of(e), e.what()); }

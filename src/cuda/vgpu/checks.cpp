@@ -8,7 +8,7 @@ namespace strata::cuda::vgpu {
 
 uint32_t checks_named(std::string_view list) {
   constexpr std::pair<std::string_view, uint32_t> kNames[] = {
-    {"memory", kCheckMemory}, {"race", kCheckRace}, {"init", kCheckInit}, {"sync", kCheckSync}, {"all", 15}};
+    {"memory", kCheckMemory}, {"race", kCheckRace}, {"init", kCheckInit}, {"sync", kCheckSync}, {"host", kCheckHost}, {"all", 15}};
   uint32_t out = 0;
   while (!list.empty()) {
     const size_t comma = list.find(',');
@@ -18,7 +18,7 @@ uint32_t checks_named(std::string_view list) {
     uint32_t found = 0;
     for (const auto& [name, bit] : kNames)
       if (name == word) found = bit;
-    STRATA_CHECK(found, Value, "vgpu: there is no check '{}'; known are memory, race, init, sync and all", word);
+    STRATA_CHECK(found, Value, "vgpu: there is no check '{}'; known are memory, race, init, sync, host and all", word);
     out |= found;
   }
   return out;

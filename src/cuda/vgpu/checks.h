@@ -17,8 +17,9 @@ enum Check : uint32_t {
   kCheckRace = 2,    // warps of a block must not touch the same shared bytes between two barriers, if one writes
   kCheckInit = 4,    // what is read must have been written: device memory of cuMemAlloc, and shared memory
   kCheckSync = 8,    // aligned barriers and warp-wide instructions need all lanes they name
+  kCheckHost = 16,   // code of the host that follows a device address is stopped (SIGSEGV), as beside a real card
 };
-// "memory,race,init,sync", in any choice, or "all"; throws Error(Value) for another word.
+// "memory,race,init,sync,host", in any choice, or "all" (without host); throws Error(Value) for another word.
 STRATA_API uint32_t checks_named(std::string_view list);
 
 inline constexpr uint32_t kEveryLane = 1u << 31;  // no check, but memory lane by lane

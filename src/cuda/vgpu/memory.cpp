@@ -33,6 +33,12 @@ Memory::~Memory() {
   if (written_) munmap(written_, end_ - begin_);
 }
 
+void Memory::open_to_host(bool open) const {
+  constexpr uint64_t kPage = 4096;
+  const uint64_t used = (top_ - begin_ + kGuard + kPage - 1) / kPage * kPage;
+  mprotect(reinterpret_cast<void*>(begin_), std::min(used, capacity()), open ? PROT_READ | PROT_WRITE : PROT_NONE);
+}
+
 void Memory::track() {
   if (written_) return;
   void* p = mmap(nullptr, capacity(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

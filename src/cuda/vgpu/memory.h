@@ -57,6 +57,9 @@ class STRATA_API Memory {
   void copy_written(uint64_t to, uint64_t from, uint64_t bytes) const;
   int64_t first_unwritten(uint64_t address, uint64_t bytes) const;  // its index; -1: all were
 
+  // Whether code outside of kernels and copies may follow addresses of this memory.
+  void open_to_host(bool open) const;
+
   uint64_t capacity() const { return end_ - begin_; }
   uint64_t used() const { return used_; }
   // Whether kernels may touch [address, address + bytes): inside the range in use, or registered host memory.
