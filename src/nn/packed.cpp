@@ -57,7 +57,8 @@ Tensor pad_sequence(std::span<const Tensor> sequences, bool batch_first, Scalar 
 }
 
 std::vector<Tensor> unpad_sequence(const Tensor& padded, const Tensor& lengths, bool batch_first) {
-  STRATA_CHECK(padded.dim() >= 2, Runtime, "unpad_sequence: expected padded sequences [steps, batch, ...], got shape {}",
+  STRATA_CHECK(padded.dim() >= 2, Runtime,
+               "unpad_sequence: expected padded sequences [steps, batch, ...], got shape {}",
                to_string(padded.shape()));
   const Tensor sizes = contiguous(strata::to(lengths, DType::I64));
   const int64_t batch = padded.size(batch_first ? 0 : 1), steps = padded.size(batch_first ? 1 : 0);
