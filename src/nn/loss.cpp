@@ -130,7 +130,8 @@ AdaptiveLogSoftmaxWithLoss::AdaptiveLogSoftmaxWithLoss(int64_t in_features, int6
   for (size_t i = 0; i < clusters; ++i) {
     const auto width = static_cast<int64_t>(
       std::floor(static_cast<double>(in_features) / std::pow(o.div_value, static_cast<double>(i + 1))));
-    s.tail.push_back(Sequential(made(in_features, width, false), made(width, s.cutoffs[i + 1] - s.cutoffs[i], false)));
+    const Linear narrow = made(in_features, width, false);  // before the next one: it draws first
+    s.tail.push_back(Sequential(narrow, made(width, s.cutoffs[i + 1] - s.cutoffs[i], false)));
   }
 }
 
