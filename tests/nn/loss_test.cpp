@@ -6,7 +6,7 @@
 #include "strata/strata.h"
 #include "tests/expect_error.h"
 
-using namespace strata;  // as a user's program would
+namespace strata {
 
 namespace {
 
@@ -156,3 +156,5 @@ TEST(Parameters, ListsAndDictionaries) {
   EXPECT_ERROR(Index, "no parameter 'other'", dict["other"]);
   EXPECT_ERROR(Value, "something of that name", dict.insert("scale", ones({1})));
 }
+
+}  // namespace strata

@@ -4,7 +4,7 @@
 #include "strata/strata.h"
 #include "tests/expect_error.h"
 
-using namespace strata;  // as a user's program would
+namespace strata {
 namespace rnn = nn::utils::rnn;
 
 namespace {
@@ -115,3 +115,5 @@ TEST(Sequences, MistakesAreExplained) {
   EXPECT_ERROR(Value, "the packed sequence is empty", nn::GRU(1, 5)(nn::PackedSequence()));
   EXPECT_ERROR(Runtime, "batch sizes add up to", nn::GRU(1, 5)(nn::PackedSequence(packed.data, arange(2, 0, -1))));
 }
+
+}  // namespace strata
