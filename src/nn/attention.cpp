@@ -1,6 +1,7 @@
 // Multi-head attention.
 #include "nn/attention.h"
 
+#include "nn/functional.h"
 #include "strata/ops.h"
 
 namespace strata::nn {
@@ -57,15 +58,19 @@ MultiheadAttention::Result MultiheadAttention::run(const Tensor& query, const Te
   const auto by_step = [&](const Tensor& t) { return turn ? transpose(t, 0, 1) : t; };
   const Tensor q = by_step(query), k = key.get() == query.get() ? q : by_step(key),
                v = value.get() == key.get() ? k : by_step(value);
-  STRATA_CHECK(q.size(-1) == s.embed_dim, Runtime,
-               "MultiheadAttention: was expecting embedding dimension of {}, but got {}", s.embed_dim, q.size(-1));
-  std::vector<Tensor> in_proj{s.in_proj_weight, s.in_proj_bias};
-  if (!s.in_proj_weight) in_proj = {s.q_proj_weight, s.k_proj_weight, s.v_proj_weight, s.in_proj_bias};
-  const auto out =
-    _multi_head_attention(q, k, v, s.num_heads, in_proj, {s.out_proj.weight(), s.out_proj.bias()}, {s.bias_k, s.bias_v},
-                          {}, s.options.add_zero_attn, s.training ? s.options.dropout : 0.0, a.key_padding_mask,
-                          a.attn_mask, a.need_weights, a.average_attn_weights);
-  return {by_step(out[0]), a.need_weights ? out[1] : Tensor()};
+  const auto [output, weights] = functional::multi_head_attention_forward(
+    q, k, v, s.embed_dim, s.num_heads, s.in_proj_weight, s.in_proj_bias, s.bias_k, s.bias_v, s.options.add_zero_attn,
+    s.options.dropout, s.out_proj.weight(), s.out_proj.bias(),
+    {.training = s.training,
+     .key_padding_mask = a.key_padding_mask,
+     .need_weights = a.need_weights,
+     .attn_mask = a.attn_mask,
+     .use_separate_proj_weight = !s.in_proj_weight,
+     .q_proj_weight = s.q_proj_weight,
+     .k_proj_weight = s.k_proj_weight,
+     .v_proj_weight = s.v_proj_weight,
+     .average_attn_weights = a.average_attn_weights});
+  return {by_step(output), weights};
 }
 
 MultiheadAttention::Result MultiheadAttention::operator()(const Tensor& query, const Tensor& key, const Tensor& value,

@@ -1,6 +1,6 @@
 // Functions of nn::functional for the argument types of modules, and what generated sources share.
 #pragma once
-#include "nn/arguments.h"
+#include "nn/functional.h"
 #include "strata/ops.h"
 
 namespace strata::nn {
@@ -27,9 +27,6 @@ STRATA_CONV(conv3d)
   }                                                                                                             \
   inline std::array<Tensor, 2> adaptive_max_pool##n##d_with_indices(const Tensor& input, const KeepArg& size) { \
     return functional::adaptive_max_pool##n##d_with_indices(input, detail::keep_sizes(input, size, n));         \
-  }                                                                                                             \
-  inline Tensor adaptive_max_pool##n##d(const Tensor& input, const KeepArg& size) {                             \
-    return functional::adaptive_max_pool##n##d_with_indices(input, size)[0];                                    \
   }
 STRATA_ADAPTIVE(1)
 STRATA_ADAPTIVE(2)

@@ -7,6 +7,25 @@
 #include "strata/ops.h"
 
 namespace strata::nn {
+namespace {
+
+// Calls `results` with the op of a module and with its state as the op takes it.
+#define STRATA_NAMED(op) [](const auto&... arguments) { return op(arguments...); }
+template <class State, class Results>
+std::vector<Tensor> with_op(const State& s, const Results& results, const std::vector<Tensor>& hc) {
+  if (s.lstm && s.options.proj_size) return results(STRATA_NAMED(_lstm_projected), hc);
+  if (s.lstm) return results(STRATA_NAMED(lstm), hc);
+  if (s.kind == "GRU") return results(STRATA_NAMED(gru), hc[0]);
+  if (s.options.nonlinearity == "relu") return results(STRATA_NAMED(rnn_relu), hc[0]);
+  return results(STRATA_NAMED(rnn_tanh), hc[0]);
+}
+#undef STRATA_NAMED
+
+PackedSequence repacked(const PackedSequence& input, const Tensor& data) {
+  return {data, input.batch_sizes, input.sorted_indices, input.unsorted_indices};
+}
+
+}  // namespace
 
 struct RNNBase::State final : ModuleState {
   int64_t input_size = 0, hidden_size = 0;
@@ -73,46 +92,77 @@ void RNNBase::reset_parameters() const {
   for (const Tensor& w : weights()) init::uniform_(w, -bound, bound);
 }
 
-std::vector<Tensor> RNNBase::run(const Tensor& input, const Tensor& h0, const Tensor& c0) const {
+void RNNBase::check_features(const Tensor& input) const {
+  const State& s = own();
+  STRATA_CHECK(input.size(-1) == s.input_size, Runtime,
+               "{}: input.size(-1) must be equal to input_size. Expected {}, got {}", s.kind, s.input_size,
+               input.size(-1));
+}
+
+std::vector<Tensor> RNNBase::start(const Tensor& input, int64_t batch, const Tensor& h, const Tensor& c) const {
+  const State& s = own();
+  const int64_t rows = s.options.num_layers * (s.options.bidirectional ? 2 : 1);
+  const auto begin = [&](const Tensor& state, int64_t width, const char* what) {
+    if (!state) return zeros({rows, batch, width}, input.dtype(), input.device());
+    STRATA_CHECK(state.dim() == 3 && state.size(0) == rows && state.size(1) == batch && state.size(2) == width, Runtime,
+                 "{}: Expected {} size [{}, {}, {}], got {}", s.kind, what, rows, batch, width,
+                 to_string(state.shape()));
+    return state;
+  };
+  std::vector<Tensor> states{begin(h, s.options.proj_size ? s.options.proj_size : s.hidden_size, "hidden state")};
+  if (s.lstm) states.push_back(begin(c, s.hidden_size, "cell state"));
+  return states;
+}
+
+std::vector<Tensor> RNNBase::run(const Tensor& input, const Tensor& h, const Tensor& c) const {
   const State& s = own();
   const RNNOptions& o = s.options;
   STRATA_CHECK(input.dim() == 2 || input.dim() == 3, Value, "{}: Expected input to be 2D or 3D, got {}D instead",
                s.kind, input.dim());
   const bool lone = input.dim() == 2;
-  const Tensor x = lone ? unsqueeze(input, o.batch_first ? 0 : 1) : input;
-  const int64_t rows = o.num_layers * (o.bidirectional ? 2 : 1), batch = x.size(o.batch_first ? 0 : 1);
-  const auto begin = [&](const Tensor& state, int64_t width, const char* what) {
-    if (!state) return zeros({rows, batch, width}, x.dtype(), x.device());
+  const int batch_dim = o.batch_first ? 0 : 1;
+  const Tensor x = lone ? unsqueeze(input, batch_dim) : input;
+  check_features(x);
+  const auto full = [&](const Tensor& state, const char* what) {
+    if (!state) return state;
     STRATA_CHECK(state.dim() == input.dim(), Runtime, "{}: {} must have {} dimensions as the input has, got shape {}",
                  s.kind, what, input.dim(), to_string(state.shape()));
-    const Tensor full = lone ? unsqueeze(state, 1) : state;
-    STRATA_CHECK(full.size(0) == rows && full.size(1) == batch && full.size(2) == width, Runtime,
-                 "{}: Expected {} size [{}, {}, {}], got {}", s.kind, what, rows, batch, width,
-                 to_string(full.shape()));
-    return full;
+    return lone ? unsqueeze(state, 1) : state;
   };
-  STRATA_CHECK(x.size(-1) == s.input_size, Runtime,
-               "{}: input.size(-1) must be equal to input_size. Expected {}, got {}", s.kind, s.input_size, x.size(-1));
-  const Tensor h = begin(h0, o.proj_size ? o.proj_size : s.hidden_size, "hidden state");
-  const std::vector<Tensor> w = weights();
-  std::vector<Tensor> out;
-  const auto keep = [&](const auto& results) { out.assign(results.begin(), results.end()); };
-  if (s.lstm) {
-    const std::vector<Tensor> hc{h, begin(c0, s.hidden_size, "cell state")};
-    if (o.proj_size)
-      keep(_lstm_projected(x, hc, w, o.bias, o.num_layers, o.dropout, s.training, o.bidirectional, o.batch_first));
-    else keep(lstm(x, hc, w, o.bias, o.num_layers, o.dropout, s.training, o.bidirectional, o.batch_first));
-  } else if (s.kind == "GRU") {
-    keep(gru(x, h, w, o.bias, o.num_layers, o.dropout, s.training, o.bidirectional, o.batch_first));
-  } else if (o.nonlinearity == "relu") {
-    keep(rnn_relu(x, h, w, o.bias, o.num_layers, o.dropout, s.training, o.bidirectional, o.batch_first));
-  } else {
-    keep(rnn_tanh(x, h, w, o.bias, o.num_layers, o.dropout, s.training, o.bidirectional, o.batch_first));
-  }
+  const std::vector<Tensor> hc = start(x, x.size(batch_dim), full(h, "hidden state"), full(c, "cell state"));
+  const auto results = [&](const auto& op, const auto& state) {
+    const auto got =
+      op(x, state, weights(), o.bias, o.num_layers, o.dropout, s.training, o.bidirectional, o.batch_first);
+    return std::vector<Tensor>(got.begin(), got.end());
+  };
+  std::vector<Tensor> out = with_op(s, results, hc);
   if (lone) {
-    out[0] = squeeze(out[0], o.batch_first ? 0 : 1);
+    out[0] = squeeze(out[0], batch_dim);
     for (size_t i = 1; i < out.size(); ++i) out[i] = squeeze(out[i], 1);
   }
+  return out;
+}
+
+std::vector<Tensor> RNNBase::run(const PackedSequence& input, const Tensor& h, const Tensor& c) const {
+  const State& s = own();
+  const RNNOptions& o = s.options;
+  STRATA_CHECK(input.data && input.batch_sizes && input.batch_sizes.numel() > 0, Value,
+               "{}: the packed sequence is empty; pack one first", s.kind);
+  STRATA_CHECK(input.data.dim() == 2, Value, "{}: expected packed data [rows, features], got shape {}", s.kind,
+               to_string(input.data.shape()));
+  check_features(input.data);
+  const Tensor sizes = strata::to(input.batch_sizes, DType::I64);
+  std::vector<Tensor> hc = start(input.data, select(sizes, 0, 0).item<int64_t>(), h, c);
+  if (input.sorted_indices)
+    for (Tensor& state : hc) state = index_select(state, 1, input.sorted_indices);
+  const auto results = [&](const auto& op, const auto& state) {
+    const auto got =
+      op(input.data, sizes, state, weights(), o.bias, o.num_layers, o.dropout, s.training, o.bidirectional);
+    return std::vector<Tensor>(got.begin(), got.end());
+  };
+  std::vector<Tensor> out = with_op(s, results, hc);
+  if (input.unsorted_indices)
+    for (size_t i = 1; i < out.size(); ++i) out[i] = index_select(out[i], 1, input.unsorted_indices);
   return out;
 }
 
@@ -120,6 +170,13 @@ std::vector<Tensor> RNNBase::call(const Tensor& input, const Tensor& h, const Te
   if (!has_hooks()) [[likely]]
     return run(input, h, c);
   return with_hooks({input, h, c}, [this](const std::vector<Tensor>& in) { return run(in[0], in[1], in[2]); });
+}
+std::vector<Tensor> RNNBase::call(const PackedSequence& input, const Tensor& h, const Tensor& c) const {
+  if (!has_hooks()) [[likely]]
+    return run(input, h, c);
+  return with_hooks({input.data, h, c}, [&](const std::vector<Tensor>& in) {
+    return run({in[0], input.batch_sizes, input.sorted_indices, input.unsorted_indices}, in[1], in[2]);
+  });
 }
 
 RNN::RNN(int64_t input_size, int64_t hidden_size, const RNNOptions& o) : RNNBase("RNN", input_size, hidden_size, o) {}
@@ -134,6 +191,18 @@ Recurrence RNN::operator()(const Tensor& input, const Tensor& h) const {
 Recurrence GRU::operator()(const Tensor& input, const Tensor& h) const {
   const auto out = call(input, h, {});
   return {out[0], out[1]};
+}
+PackedRecurrence RNN::operator()(const PackedSequence& input, const Tensor& h) const {
+  const auto out = call(input, h, {});
+  return {repacked(input, out[0]), out[1]};
+}
+PackedRecurrence GRU::operator()(const PackedSequence& input, const Tensor& h) const {
+  const auto out = call(input, h, {});
+  return {repacked(input, out[0]), out[1]};
+}
+PackedLSTMRecurrence LSTM::operator()(const PackedSequence& input, const LSTMState& state) const {
+  const auto out = call(input, state.h, state.c);
+  return {repacked(input, out[0]), {out[1], out[2]}};
 }
 LSTMRecurrence LSTM::operator()(const Tensor& input, const LSTMState& state) const {
   const auto out = call(input, state.h, state.c);

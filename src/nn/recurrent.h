@@ -3,8 +3,11 @@
 #include <optional>
 
 #include "nn/module.h"
+#include "nn/packed.h"
 
 namespace strata::nn {
+
+using utils::rnn::PackedSequence;
 
 struct RNNOptions {
   int64_t num_layers = 1;
@@ -29,11 +32,17 @@ class STRATA_API RNNBase : public Module {
  protected:
   RNNBase(const char* kind, int64_t input_size, int64_t hidden_size, const RNNOptions& options);
   RNNBase(None) : Module(none) {}
-  // output, h and for LSTM c. Undefined states start as zeros; an input of two dimensions has no batch.
-  std::vector<Tensor> run(const Tensor& input, const Tensor& h, const Tensor& c) const;
-  std::vector<Tensor> call(const Tensor& input, const Tensor& h, const Tensor& c) const;  // run with its hooks
+  // output, h and for LSTM c. Undefined states start as zeros; an input of two dimensions has no batch. Hooks see the
+  // input, h and c; of packed sequences the data.
+  std::vector<Tensor> call(const Tensor& input, const Tensor& h, const Tensor& c) const;
+  std::vector<Tensor> call(const PackedSequence& input, const Tensor& h, const Tensor& c) const;
 
  private:
+  std::vector<Tensor> run(const Tensor& input, const Tensor& h, const Tensor& c) const;
+  std::vector<Tensor> run(const PackedSequence& input, const Tensor& h, const Tensor& c) const;
+  void check_features(const Tensor& input) const;
+  // h and for LSTM c of the right sizes: the given ones or zeros.
+  std::vector<Tensor> start(const Tensor& input, int64_t batch, const Tensor& h, const Tensor& c) const;
   struct State;
   State& own() const;
 };
@@ -48,6 +57,15 @@ struct LSTMRecurrence {  // auto [output, state] = lstm(x)
   Tensor output;
   LSTMState state;
 };
+// The same for packed sequences. States are in the order of the batch, not of the lengths.
+struct PackedRecurrence {
+  PackedSequence output;
+  Tensor h;
+};
+struct PackedLSTMRecurrence {
+  PackedSequence output;
+  LSTMState state;
+};
 
 // h' = tanh(x @ w_ih.T + b_ih + h @ w_hh.T + b_hh), or relu, over [steps, batch, features].
 class STRATA_API RNN : public RNNBase {
@@ -55,6 +73,7 @@ class STRATA_API RNN : public RNNBase {
   RNN(int64_t input_size, int64_t hidden_size, const RNNOptions& options = {});
   RNN(None) : RNNBase(none) {}
   Recurrence operator()(const Tensor& input, const Tensor& h = {}) const;
+  PackedRecurrence operator()(const PackedSequence& input, const Tensor& h = {}) const;
 };
 
 // Gated recurrent unit.
@@ -63,6 +82,7 @@ class STRATA_API GRU : public RNNBase {
   GRU(int64_t input_size, int64_t hidden_size, const RNNOptions& options = {});
   GRU(None) : RNNBase(none) {}
   Recurrence operator()(const Tensor& input, const Tensor& h = {}) const;
+  PackedRecurrence operator()(const PackedSequence& input, const Tensor& h = {}) const;
 };
 
 // Long short-term memory.
@@ -71,6 +91,7 @@ class STRATA_API LSTM : public RNNBase {
   LSTM(int64_t input_size, int64_t hidden_size, const RNNOptions& options = {});
   LSTM(None) : RNNBase(none) {}
   LSTMRecurrence operator()(const Tensor& input, const LSTMState& state = {}) const;
+  PackedLSTMRecurrence operator()(const PackedSequence& input, const LSTMState& state = {}) const;
 };
 
 struct CellOptions {

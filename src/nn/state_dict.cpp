@@ -45,7 +45,7 @@ std::string text_of(const ModuleState& state, const std::string& name) {
     lines.emplace_back("(" + label + "): ", std::move(text));
   }
   const std::string extra = state.extra_repr();
-  if (lines.empty()) return name + "(" + extra + ")";
+  if (lines.empty() && extra.find('\n') == std::string::npos) return name + "(" + extra + ")";
   std::string out = name + "(";
   if (!extra.empty()) out += "\n  " + indented(extra);
   for (const auto& [label, text] : lines) out += "\n  " + label + text;

@@ -26,6 +26,11 @@ Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm, doub
   return total;
 }
 
+void clip_grads_with_norm_(std::span<const Tensor> parameters, double max_norm, const Tensor& total_norm) {
+  if (const std::vector<Tensor> grads = grads_of(parameters); !grads.empty())
+    _clip_grads_with_norm_(grads, max_norm, total_norm);
+}
+
 void clip_grad_value_(std::span<const Tensor> parameters, double clip_value) {
   const autograd::NoGrad off;
   for (const Tensor& g : grads_of(parameters)) clamp_(g, -clip_value, clip_value);

@@ -131,3 +131,61 @@ TEST(Utils, ClipsGradients) {
   EXPECT_ERROR(Value, "a vector of 2 elements", nn::utils::vector_to_parameters(ones({3}), fc.parameters()));
   EXPECT_EQ(nn::utils::clip_grad_norm_(nn::Linear(1, 1).parameters(), 1.0).item<double>(), 0);
 }
+
+TEST(Utils, FusedLayersDoTheNormAlong) {
+  manual_seed(8);
+  const Tensor x = randn({2, 4, 5, 6});
+  const auto trained = [](auto norm, const Tensor& like) {
+    for (int i = 0; i < 3; ++i) norm(add(mul(randn(like.shape()), 2), 1));
+    nn::init::uniform_(norm.weight(), 0.5, 2), nn::init::uniform_(norm.bias(), -1, 1);
+    norm.eval();
+    return norm;
+  };
+  nn::Conv2d conv(4, 6, 3, {.stride = 2, .padding = "valid", .groups = 2, .bias = false});
+  nn::ConvTranspose2d back(4, 6, 3, {.stride = 2, .output_padding = 1});
+  nn::Linear fc(6, 3);
+  conv.eval(), back.eval(), fc.eval();
+  const auto norm = trained(nn::BatchNorm2d(6), conv(x));
+  const uint64_t position = default_generator().state().position;
+  const nn::Conv2d fused = nn::utils::fuse_conv_bn_eval(conv, norm);
+  EXPECT_EQ(default_generator().state().position, position);
+  EXPECT_LT(largest_difference(fused(x), norm(conv(x))), 1e-5);
+  EXPECT_LT(largest_difference(nn::utils::fuse_conv_bn_eval(back, norm, true)(x), norm(back(x))), 1e-5);
+  const Tensor rows = randn({7, 6});
+  const auto flat = trained(nn::BatchNorm1d(3), fc(rows));
+  EXPECT_LT(largest_difference(nn::utils::fuse_linear_bn_eval(fc, flat)(rows), flat(fc(rows))), 1e-5);
+  EXPECT_TRUE(fused.weight().requires_grad() && !fused.is_training());
+  EXPECT_ERROR(Value, "evaluation mode only", nn::utils::fuse_conv_bn_eval(nn::Conv2d(4, 6, 3), norm));
+  nn::BatchNorm2d plain(6, {.track_running_stats = false});
+  plain.eval();
+  EXPECT_ERROR(Value, "no running statistics", nn::utils::fuse_conv_bn_eval(conv, plain));
+}
+
+TEST(Functional, AttentionAsAFunctionIsThatOfTheModule) {
+  manual_seed(9);
+  nn::MultiheadAttention attention(4, 2);
+  attention.eval();
+  const Tensor x = randn({3, 2, 4});
+  const auto [output, weights] = attention(x, x, x);
+  const nn::Linear out = attention.out_proj();
+  const auto forward = [&](int64_t width, const nn::MultiHeadAttentionForwardOptions& options) {
+    return nn::functional::multi_head_attention_forward(x, x, x, width, 2, attention.in_proj_weight(),
+                                                        attention.in_proj_bias(), {}, {}, false, 0.5, out.weight(),
+                                                        out.bias(), options);
+  };
+  const auto same = forward(4, {.training = false});
+  EXPECT_EQ(largest_difference(same.first, output), 0);
+  EXPECT_EQ(largest_difference(same.second, weights), 0);
+  EXPECT_FALSE(forward(4, {.training = false, .need_weights = false}).second);
+  EXPECT_ERROR(Runtime, "was expecting embedding dimension of 5", forward(5, {}));
+  EXPECT_ERROR(Runtime, "need attn_mask", forward(4, {.is_causal = true}));
+  EXPECT_EQ(to_string(nn::functional::adaptive_max_pool2d(randn({1, 2, 7, 5}), {3, std::nullopt}).shape()),
+            "[1, 2, 3, 5]");
+}
+
+TEST(Utils, ClipsWithANormComputedBefore) {
+  nn::Linear fc(2, 1, {.bias = false});
+  sum(mul(fc(ones({1, 2})), 3)).backward();
+  nn::utils::clip_grads_with_norm_(fc.parameters(), 1.0, full({}, 6.0));
+  EXPECT_NEAR(fc.weight().grad().data<float>()[0], 0.5, 1e-5);
+}

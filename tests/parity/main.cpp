@@ -72,6 +72,60 @@ int main() {
       return m(randn({3, 2, 4})).output;
     });
   run(
+    "GRU packed", [] { return nn::GRU(4, 5, {.num_layers = 2, .bidirectional = true}); },
+    [](const auto& m) {
+      const Tensor x = randn({5, 3, 4});
+      return m(nn::utils::rnn::pack_padded_sequence(x, {2, 5, 3}, false, false)).output.data;
+    });
+  run(
+    "LSTM packed", [] { return nn::LSTM(4, 5, {.proj_size = 2}); },
+    [](const auto& m) {
+      const auto packed = nn::utils::rnn::pack_sequence({randn({2, 4}), randn({4, 4})}, false);
+      const auto [output, state] = m(packed, {randn({1, 2, 2}), randn({1, 2, 5})});
+      return cat({reshape(nn::utils::rnn::pad_packed_sequence(output, true, 7).first, {-1}), reshape(state.c, {-1})});
+    });
+  run(
+    "AdaptiveLogSoftmaxWithLoss hand",
+    [] {
+      return nn::AdaptiveLogSoftmaxWithLoss(8, 12, {4, 8}, {.div_value = 2, .head_bias = true});
+    },
+    [](const auto& m) {
+      const Tensor x = randn({6, 8});
+      const auto [output, loss] = m(x, integers({0, 3, 4, 7, 8, 11}, {6}));
+      return cat({output, unsqueeze(loss, 0)});
+    });
+  run(
+    "LinearCrossEntropyLoss hand",
+    [] { return nn::LinearCrossEntropyLoss(4, 3, {.out_features = {2}, .bias = true, .label_smoothing = 0.1}); },
+    [](const auto& m) {
+      const Tensor x = randn({5, 4});
+      return m(x, integers({0, 1, 2, 0, 1, 2, 0, 1, 2, 0}, {5, 2}));
+    });
+  run(
+    "TripletMarginWithDistanceLoss hand",
+    [] { return nn::TripletMarginWithDistanceLoss({.margin = 0.5, .swap = true}); },
+    [](const auto& m) {
+      const Tensor a = randn({5, 4}).set_requires_grad(), b = randn({5, 4});
+      return m(a, b, randn({5, 4}));
+    });
+  run(
+    "gumbel_softmax", [] { return nn::Identity(); },
+    [](const auto& m) {
+      return nn::functional::gumbel_softmax(m(randn({3, 4})), 0.5, true);
+    });
+  run(
+    "ParameterList hand",
+    [] {
+      return nn::ParameterList({randn({2, 3}), randn({4})});
+    },
+    [](const auto& m) { return mul(sum(m[0]), m[-1]); });
+  run(
+    "ParameterDict hand",
+    [] {
+      return nn::ParameterDict({{"b", randn({2})}, {"a", randn({2})}});
+    },
+    [](const auto& m) { return mul(m["a"], m["b"]); });
+  run(
     "LSTMCell hand", [] { return nn::LSTMCell(4, 5); },
     [](const auto& m) {
       return m(randn({3, 4})).c;

@@ -220,6 +220,9 @@ def test_streams(workers):
     assert all(len(b) == 3 for b in DataLoader(Stream(17), batch_size=3, num_workers=workers, drop_last=True))
     with pytest.raises(TypeError):
         len(loader)
+    # tests/nn/data/stream_test.cpp has the same batches.
+    shared = [[0, 3], [1, 4], [2, 5], [6, 9], [7, 10], [8]]
+    assert [b.tolist() for b in DataLoader(Stream(11), batch_size=2, num_workers=3)] == shared
     assert [int(v) for v in DataLoader(Stream(2) + Stream(3), batch_size=None)] == [0, 1, 0, 1, 2]
 
 

@@ -8,6 +8,7 @@ import pytest
 import strata
 from module_samples import LABELS, SAMPLES, inputs, made
 from strata import _C, nn
+from strata.nn.utils import rnn
 
 PROGRAM = pathlib.Path(os.environ.get("STRATA_BUILD_DIR", "build/release")) / "bin/module_parity"
 
@@ -57,7 +58,54 @@ def transform(m):
     return m(src, strata.randn(3, 2, 8), tgt_mask=nn.Transformer.generate_square_subsequent_mask(3))
 
 
+def packed_gru(m):
+    x = strata.randn(5, 3, 4)
+    return m(rnn.pack_padded_sequence(x, [2, 5, 3], enforce_sorted=False))[0].data
+
+
+def packed_lstm(m):
+    packed = rnn.pack_sequence([strata.randn(2, 4), strata.randn(4, 4)], enforce_sorted=False)
+    output, (_, c) = m(packed, (strata.randn(1, 2, 2), strata.randn(1, 2, 5)))
+    return strata.cat([rnn.pad_packed_sequence(output, True, 7)[0].reshape(-1), c.reshape(-1)])
+
+
+def adaptive(m):
+    output, loss = m(strata.randn(6, 8), strata.tensor([0, 3, 4, 7, 8, 11]))
+    return strata.cat([output, loss.unsqueeze(0)])
+
+
+def triplets(m):
+    a = strata.randn(5, 4).requires_grad_()
+    return m(a, strata.randn(5, 4), strata.randn(5, 4))
+
+
 HAND_WRITTEN = {
+    "GRU packed": (lambda: nn.GRU(4, 5, 2, bidirectional=True), packed_gru),
+    "LSTM packed": (lambda: nn.LSTM(4, 5, proj_size=2), packed_lstm),
+    "AdaptiveLogSoftmaxWithLoss hand": (
+        lambda: nn.AdaptiveLogSoftmaxWithLoss(8, 12, [4, 8], div_value=2.0, head_bias=True),
+        adaptive,
+    ),
+    "LinearCrossEntropyLoss hand": (
+        lambda: nn.LinearCrossEntropyLoss(4, 3, out_features=(2,), bias=True, label_smoothing=0.1),
+        lambda m: m(strata.randn(5, 4), (strata.arange(10) % 3).reshape(5, 2)),
+    ),
+    "TripletMarginWithDistanceLoss hand": (
+        lambda: nn.TripletMarginWithDistanceLoss(margin=0.5, swap=True),
+        triplets,
+    ),
+    "gumbel_softmax": (
+        nn.Identity,
+        lambda m: nn.functional.gumbel_softmax(m(strata.randn(3, 4)), tau=0.5, hard=True),
+    ),
+    "ParameterList hand": (
+        lambda: nn.ParameterList([strata.randn(2, 3), strata.randn(4)]),
+        lambda m: m[0].sum() * m[-1],
+    ),
+    "ParameterDict hand": (
+        lambda: nn.ParameterDict({"b": strata.randn(2), "a": strata.randn(2)}),
+        lambda m: m["a"] * m["b"],
+    ),
     "RNN hand": (lambda: nn.RNN(4, 5, 2, nonlinearity="relu"), lambda m: m(strata.randn(3, 2, 4))[0]),
     "GRU hand": (lambda: nn.GRU(4, 5, bias=False, bidirectional=True), lambda m: m(strata.randn(3, 2, 4))[0]),
     "LSTM hand": (lambda: nn.LSTM(4, 5, 2, batch_first=True), lambda m: m(strata.randn(2, 3, 4))[0]),

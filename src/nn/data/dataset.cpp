@@ -28,13 +28,15 @@ Example collate(std::span<const Example> samples) {
   return batch;
 }
 
-Example Dataset::get_batch(const Tensor& indices) const {
-  std::vector<Example> samples;
-  samples.reserve(static_cast<size_t>(indices.numel()));
+std::vector<Example> Dataset::samples(const Tensor& indices) const {
+  STRATA_CHECK(indices.dtype() == DType::I64, Type, "positions of samples are int64, got {}", name_of(indices.dtype()));
+  std::vector<Example> found;
+  found.reserve(static_cast<size_t>(indices.numel()));
   const Tensor places = contiguous(indices);
-  for (int64_t i = 0; i < places.numel(); ++i) samples.push_back(get(places.data<int64_t>()[i]));
-  return collate(samples);
+  for (int64_t i = 0; i < places.numel(); ++i) found.push_back(get(places.data<int64_t>()[i]));
+  return found;
 }
+Example Dataset::get_batch(const Tensor& indices) const { return collate(samples(indices)); }
 
 TensorDataset::TensorDataset(std::vector<Tensor> tensors) : tensors_(std::move(tensors)) {
   for (const Tensor& t : tensors_)

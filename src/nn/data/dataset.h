@@ -22,6 +22,7 @@ class STRATA_API Dataset {
   virtual Example get(int64_t index) const = 0;
   virtual Example get_batch(
     const Tensor& indices) const;  // int64; by default the samples of get(), stacked field by field
+  std::vector<Example> samples(const Tensor& indices) const;  // those of get()
 };
 using DatasetRef = std::shared_ptr<const Dataset>;
 

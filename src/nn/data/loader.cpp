@@ -1,134 +1,80 @@
+// DataLoader: what the passes over positions and over streams share.
 #include "nn/data/loader.h"
 
-#include <algorithm>
-#include <condition_variable>
-#include <exception>
-#include <map>
-#include <mutex>
-#include <thread>
-
-#include "base/parallel.h"
-#include "strata/ops.h"
+#include "nn/data/pass.h"
 
 namespace strata::data {
+namespace {
 
-// One pass over the data. Threads take the next number that nobody has, no further ahead than the prefetch allows; batches
-// wait in `done` until it is their turn.
-struct DataLoader::Iterator::Pass {
-  DatasetRef dataset;
-  LoaderOptions options;
-  Tensor order;
-  int64_t batches, current = 0;
-  Example batch;
+thread_local const WorkerInfo* this_worker = nullptr;
 
-  struct Result {
-    Example batch;
-    std::exception_ptr error;
-  };
-  std::mutex mutex;
-  std::condition_variable room, arrived;
-  std::map<int64_t, Result> done;
-  int64_t taken = 0;
-  bool stop = false;
-  std::vector<std::jthread> threads;
+void check(const LoaderOptions& o) {
+  STRATA_CHECK(o.batch_size > 0, Value, "DataLoader: batch_size must be positive, got {}", o.batch_size);
+  STRATA_CHECK(o.num_workers >= 0, Value, "DataLoader: num_workers must not be negative, got {}", o.num_workers);
+  STRATA_CHECK(o.prefetch_factor > 0, Value, "DataLoader: prefetch_factor must be positive, got {}", o.prefetch_factor);
+}
 
-  Pass(DatasetRef d, LoaderOptions o, Tensor positions, int64_t count)
-      : dataset(std::move(d)), options(std::move(o)), order(std::move(positions)), batches(count) {
-    const int64_t n = std::min<int64_t>(options.num_workers, batches);
-    for (int64_t i = 0; i < n; ++i) threads.emplace_back([this] { work(); });
-  }
-  ~Pass() {
-    {
-      std::lock_guard lock(mutex);
-      stop = true;
-    }
-    room.notify_all();
-  }  // the threads are joined before anything they use is gone: they are the last member
+}  // namespace
 
-  Example make(int64_t number) const {
-    const int64_t begin = number * options.batch_size;
-    const Tensor indices = narrow(order, 0, begin, std::min(options.batch_size, order.numel() - begin));
-    try {
-      return options.fetch ? options.fetch(*dataset, indices) : dataset->get_batch(indices);
-    } catch (const Error& e) {  // the same error, and where it happened
-      fail(e.kind(), fmt::format("DataLoader, batch {} of {}: {}", number, batches, e.what()));
-    } catch (const std::exception& e) {
-      fail(ErrorKind::Runtime, fmt::format("DataLoader, batch {} of {}: {}", number, batches, e.what()));
-    }
-  }
+AsWorker::AsWorker(int id, int num_workers, uint64_t seed) : info_{id, num_workers, seed} { this_worker = &info_; }
+AsWorker::~AsWorker() { this_worker = nullptr; }
+const WorkerInfo* get_worker_info() { return this_worker; }
 
-  void work() {
-    const SerialLoops serial;  // the workers are the parallelism
-    std::unique_lock lock(mutex);
-    for (;;) {
-      room.wait(lock, [&] {
-        return stop || taken >= batches || taken - current < options.prefetch_factor * options.num_workers;
-      });
-      if (stop || taken >= batches) return;
-      const int64_t number = taken++;
-      lock.unlock();
-      Result result;
-      try {
-        result.batch = make(number);
-      } catch (...) { result.error = std::current_exception(); }
-      lock.lock();
-      done.emplace(number, std::move(result));
-      arrived.notify_all();
-    }
-  }
-
-  void load() {  // the batch of `current`
-    batch.clear();
-    if (current >= batches) return;
-    if (threads.empty()) {
-      batch = make(current);
-      return;
-    }
-    std::unique_lock lock(mutex);
-    arrived.wait(lock, [&] { return done.contains(current); });
-    Result result = std::move(done.extract(current).mapped());
-    if (result.error) std::rethrow_exception(result.error);
-    batch = std::move(result.batch);
-  }
-  void advance() {
-    {
-      std::lock_guard lock(mutex);
-      ++current;
-    }
-    room.notify_all();
-    load();
-  }
-};
+void rethrow_at(const std::string& place) {
+  try {
+    throw;
+  } catch (const Error& e) {
+    fail(e.kind(), fmt::format("DataLoader, {}: {}", place, e.what()));
+  } catch (const std::exception& e) { fail(ErrorKind::Runtime, fmt::format("DataLoader, {}: {}", place, e.what())); }
+}
 
 DataLoader::DataLoader(DatasetRef dataset, LoaderOptions options)
     : dataset_(std::move(dataset)), options_(std::move(options)) {
   STRATA_CHECK(dataset_, Value, "DataLoader: there is no data set");
-  STRATA_CHECK(options_.batch_size > 0, Value, "DataLoader: batch_size must be positive, got {}", options_.batch_size);
-  STRATA_CHECK(options_.num_workers >= 0, Value, "DataLoader: num_workers must not be negative, got {}",
-               options_.num_workers);
-  STRATA_CHECK(options_.prefetch_factor > 0, Value, "DataLoader: prefetch_factor must be positive, got {}",
-               options_.prefetch_factor);
+  check(options_);
   STRATA_CHECK(!(options_.sampler && options_.shuffle), Value, "DataLoader: sampler and shuffle exclude each other");
-  if (options_.sampler) sampler_ = options_.sampler;
-  else if (options_.shuffle && dataset_->size() > 0)
-    sampler_ = std::make_shared<RandomSampler>(dataset_->size(), options_.generator);
-  else sampler_ = std::make_shared<SequentialSampler>(dataset_->size());
+  STRATA_CHECK(!(options_.fetch && options_.collate_fn), Value, "DataLoader: fetch and collate_fn exclude each other");
+  batches_ = options_.batch_sampler;
+  if (batches_) {
+    STRATA_CHECK(options_.batch_size == 1 && !options_.shuffle && !options_.sampler && !options_.drop_last, Value,
+                 "DataLoader: batch_sampler excludes batch_size, shuffle, sampler and drop_last");
+    return;
+  }
+  std::shared_ptr<Sampler> sampler = options_.sampler;
+  if (!sampler && options_.shuffle && dataset_->size() > 0)
+    sampler = std::make_shared<RandomSampler>(dataset_->size(), options_.generator);
+  if (!sampler) sampler = std::make_shared<SequentialSampler>(dataset_->size());
+  batches_ = std::make_shared<BatchSampler>(std::move(sampler), options_.batch_size, options_.drop_last);
+}
+
+DataLoader::DataLoader(IterableDatasetRef dataset, LoaderOptions options)
+    : stream_(std::move(dataset)), options_(std::move(options)) {
+  STRATA_CHECK(stream_, Value, "DataLoader: there is no data set");
+  check(options_);
+  STRATA_CHECK(!options_.shuffle && !options_.sampler && !options_.batch_sampler, Value,
+               "DataLoader: a stream has no positions; leave out shuffle, sampler and batch_sampler");
+  STRATA_CHECK(!options_.fetch, Value, "DataLoader: a stream has no positions; give collate_fn in place of fetch");
 }
 
 int64_t DataLoader::size() const {
-  const int64_t n = sampler_->size();
-  return options_.drop_last ? n / options_.batch_size : (n + options_.batch_size - 1) / options_.batch_size;
+  if (batches_) return batches_->size();
+  const std::optional<int64_t> n = stream_->size();
+  STRATA_CHECK(n, Type, "DataLoader: the stream does not know its size; override size() of the data set to tell it");
+  return batches_of(*n, options_.batch_size, options_.drop_last);
 }
 
 DataLoader::Iterator DataLoader::begin() {
-  Tensor order = contiguous(sampler_->order());
-  auto pass = std::make_unique<Iterator::Pass>(dataset_, options_, std::move(order), size());
-  pass->load();  // may throw: by now the threads belong to an object that stops them
+  // As in Python: nothing is drawn from the generator, the number of the pass is spread over the seeds.
+  constexpr uint64_t kMix = 0x9E3779B97F4A7C15;
+  const uint64_t seed =
+    (generator_or_default(options_.generator).initial_seed() + kMix * ++passes_) % (uint64_t{1} << 62);
+  auto pass = stream_ ? pass_over(stream_, options_, seed) : pass_over(dataset_, options_, *batches_, seed);
+  pass->advance();  // may throw: by now the threads belong to an object that stops them
   return Iterator(std::move(pass));
 }
 
 DataLoader::Iterator::Iterator() = default;
-DataLoader::Iterator::Iterator(std::unique_ptr<Pass> pass) : pass_(std::move(pass)) {}
+DataLoader::Iterator::Iterator(std::unique_ptr<LoaderPass> pass) : pass_(std::move(pass)) {}
 DataLoader::Iterator::Iterator(Iterator&&) noexcept = default;
 DataLoader::Iterator& DataLoader::Iterator::operator=(Iterator&&) noexcept = default;
 DataLoader::Iterator::~Iterator() = default;
@@ -137,8 +83,6 @@ DataLoader::Iterator& DataLoader::Iterator::operator++() {
   pass_->advance();
   return *this;
 }
-bool DataLoader::Iterator::operator==(std::default_sentinel_t) const {
-  return !pass_ || pass_->current >= pass_->batches;
-}
+bool DataLoader::Iterator::operator==(std::default_sentinel_t) const { return !pass_ || pass_->over; }
 
 }  // namespace strata::data

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "nn/data/sampler.h"
+#include "nn/data/stream.h"
 
 namespace strata::data {
 
@@ -17,18 +18,26 @@ struct LoaderOptions {
   Generator* generator = nullptr;      // null: the default one
   std::shared_ptr<Sampler> sampler{};  // in place of shuffle
   std::function<Example(const Dataset&, const Tensor& indices)>
-    fetch{};  // in place of Dataset::get_batch: a collate function of your own
+    fetch{};  // in place of Dataset::get_batch, for data sets that can do better than sample by sample
+  std::shared_ptr<BatchSampler> batch_sampler{};                  // in place of batch_size, shuffle, sampler, drop_last
+  std::function<Example(std::span<const Example>)> collate_fn{};  // in place of collate()
 };
+struct LoaderPass;
 
 // for (const Example& batch : loader) { … }: each pass is a new order. Batches come in order, whatever the threads do; what a
-// thread throws is rethrown here, at its batch, with the batch named.
+// thread throws is rethrown here, at its batch, with the batch named. Of a stream, each worker makes batches of its own, which
+// come in turn: one of each worker, then again, without those that have ended.
 class STRATA_API DataLoader {
  public:
   DataLoader(DatasetRef dataset, LoaderOptions options);
   template <std::derived_from<Dataset> D>  // a data set by value: tensors in it are shared, not copied
   DataLoader(D dataset, LoaderOptions options)
       : DataLoader(DatasetRef(std::make_shared<const D>(std::move(dataset))), std::move(options)) {}
-  int64_t size() const;  // batches of a pass
+  DataLoader(IterableDatasetRef dataset, LoaderOptions options);
+  template <std::derived_from<IterableDataset> D>
+  DataLoader(D dataset, LoaderOptions options)
+      : DataLoader(IterableDatasetRef(std::make_shared<const D>(std::move(dataset))), std::move(options)) {}
+  int64_t size() const;  // batches of a pass; a Type error where a stream does not know
 
   class STRATA_API Iterator {
    public:
@@ -46,17 +55,18 @@ class STRATA_API DataLoader {
 
    private:
     friend class DataLoader;
-    struct Pass;
-    explicit Iterator(std::unique_ptr<Pass> pass);
-    std::unique_ptr<Pass> pass_;
+    explicit Iterator(std::unique_ptr<LoaderPass> pass);
+    std::unique_ptr<LoaderPass> pass_;
   };
   Iterator begin();  // starts a pass
   std::default_sentinel_t end() const { return {}; }
 
  private:
   DatasetRef dataset_;
+  IterableDatasetRef stream_;  // one of the two is null
   LoaderOptions options_;
-  std::shared_ptr<Sampler> sampler_;
+  std::shared_ptr<BatchSampler> batches_;
+  uint64_t passes_ = 0;
 };
 
 }  // namespace strata::data

@@ -60,4 +60,38 @@ class STRATA_API WeightedRandomSampler : public Sampler {  // positions drawn by
   Generator* generator_;
 };
 
+// The positions of each batch of a pass.
+class STRATA_API Batches {
+ public:
+  Batches(Tensor order, int64_t batch_size, bool drop_last);  // an order, cut into batches when they are asked for
+  explicit Batches(std::vector<Tensor> batches) : listed_(std::move(batches)), is_list_(true) {}
+  int64_t size() const;
+  Tensor at(int64_t number) const;
+
+ private:
+  std::vector<Tensor> listed_;
+  bool is_list_ = false;
+  Tensor order_;
+  int64_t batch_size_ = 1;
+  bool drop_last_ = false;
+};
+
+// Batches of batch_size positions of another sampler; the last is shorter, or left out with drop_last. Override both
+// functions for batches of another kind, e.g. of samples of similar length.
+class STRATA_API BatchSampler {
+ public:
+  BatchSampler(std::shared_ptr<Sampler> sampler, int64_t batch_size, bool drop_last);
+  virtual ~BatchSampler() = default;
+  virtual Batches batches();  // of one pass
+  virtual int64_t size() const;
+
+ protected:
+  BatchSampler() = default;
+
+ private:
+  std::shared_ptr<Sampler> sampler_;
+  int64_t batch_size_ = 1;
+  bool drop_last_ = false;
+};
+
 }  // namespace strata::data

@@ -158,7 +158,7 @@ TEST(DataLoader, BadOptionsAreNamed) {
   EXPECT_ERROR(Value, "prefetch_factor must be positive", DataLoader(numbers(1), {.prefetch_factor = 0}));
   EXPECT_ERROR(Value, "sampler and shuffle",
                DataLoader(numbers(1), {.shuffle = true, .sampler = std::make_shared<SequentialSampler>(1)}));
-  EXPECT_ERROR(Value, "there is no data set", DataLoader(nullptr, {}));
+  EXPECT_ERROR(Value, "there is no data set", DataLoader(DatasetRef(), {}));
   EXPECT_ERROR(Value, "have 2 and 3 samples", TensorDataset({arange(2), arange(3)}));
   EXPECT_ERROR(Index, "index 4 is out of range for 4 samples", numbers(4)->get(4));
   EXPECT_ERROR(Index, "index 9 is out of range", Subset(numbers(4), arange(9, 10)));
