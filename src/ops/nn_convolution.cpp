@@ -131,7 +131,8 @@ const char* convolution_ready(const Call& c) {
 }
 
 cuda::ConvSizes sizes_of(const ConvShape& s) {
-  cuda::ConvSizes out{.dims = s.dims, .n = s.n, .c = s.c, .o = s.o, .groups = s.groups};
+  cuda::ConvSizes out;
+  out.dims = s.dims, out.n = s.n, out.c = s.c, out.o = s.o, out.groups = s.groups;
   const auto copy = [&](const int64_t* from, int64_t* to) { std::copy_n(from, s.dims, to); };
   copy(s.in, out.in), copy(s.kernel, out.kernel), copy(s.out, out.out);
   copy(s.stride, out.stride), copy(s.padding, out.padding), copy(s.dilation, out.dilation);

@@ -183,7 +183,7 @@ def test_softmax_of_rows_of_any_length(n, dtype, tolerance):
 @pytest.mark.parametrize("shape", [(1000, 512), (37, 64), (300, 2048), (5000, 72)])
 def test_sums_of_rows_columns_and_all(shape, dtype, tolerance):
     strata.manual_seed(1)
-    x = strata.rand(*shape).to(dtype)  # no cancellation
+    x = (strata.rand(*shape) * 0.01).to(dtype)  # no cancellation, and no sum beyond float16
     there = x.to(DEVICE)
     for dim in (0, 1, (0, 1)):
         close(there.sum(dim), x.to(strata.float64).sum(dim).to(dtype), tolerance, dim)
