@@ -6,6 +6,7 @@
 #include "autograd/autograd.h"
 #include "base/parallel.h"
 #include "cpu/reference.h"
+#include "cuda/indexing.h"
 #include "ops/geometry.h"
 #include "ops/indexing.h"
 #include "strata/ops/copy.h"
@@ -106,6 +107,7 @@ STRATA_OP(tril, "tril(Tensor input, int diagonal=0) -> Tensor")
   .infer(infer_triangle)
   .kernel("rows", run_triangle<true>)
   .kernel("reference", plain_triangle<true>)
+  .cuda("triangle", [](const Call& c) { cuda::triangle(*c.out(), c.args.tensor(0), true, c.args[1].integer()); })
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {tril(g, c.arg(1).integer())}; })
   .updates()
   .dtypes(kStorageTypes)
@@ -118,6 +120,7 @@ STRATA_OP(triu, "triu(Tensor input, int diagonal=0) -> Tensor")
   .infer(infer_triangle)
   .kernel("rows", run_triangle<false>)
   .kernel("reference", plain_triangle<false>)
+  .cuda("triangle", [](const Call& c) { cuda::triangle(*c.out(), c.args.tensor(0), false, c.args[1].integer()); })
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {triu(g, c.arg(1).integer())}; })
   .updates()
   .dtypes(kStorageTypes)
