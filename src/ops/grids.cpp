@@ -14,8 +14,11 @@
 #include "strata/ops/indexing.h"
 #include "strata/ops/movement.h"
 #include "strata/ops/pad.h"
+#include "strata/ops/pointwise_arithmetic.h"
+#include "strata/ops/pointwise_compare.h"
 #include "strata/ops/pointwise_power.h"
 #include "strata/ops/ranges.h"
+#include "strata/ops/reduce_minmax.h"
 #include "strata/ops/repeat.h"
 #include "strata/ops/strided.h"
 #include "strata/ops/views.h"
@@ -96,6 +99,19 @@ std::vector<Tensor> grid(TensorList tensors, std::string_view indexing) {
     out.push_back(expand(reshape(in[i], own), shape));
   }
   if (swap) std::swap(out[0], out[1]);
+  return out;
+}
+
+std::vector<Tensor> unravel_on_device(const Tensor& flat, IntList shape, int64_t numel) {
+  for (const Tensor& end : flat.numel() ? std::vector<Tensor>{amin(flat), amax(flat)} : std::vector<Tensor>()) {
+    const auto v = end.item<int64_t>();
+    STRATA_CHECK(v >= -numel && v < numel, Value, "unravel_index: index {} is out of range for shape {}", v,
+                 to_string(shape));
+  }
+  std::vector<Tensor> out(shape.size);
+  Tensor rest = where(lt(flat, 0), add(flat, numel), flat);
+  for (size_t d = shape.size; d-- > 0; rest = div(rest, std::max<int64_t>(shape[d], 1), "floor"))
+    out[d] = remainder(rest, std::max<int64_t>(shape[d], 1));
   return out;
 }
 }  // namespace
@@ -273,6 +289,7 @@ STRATA_OP(unravel_index, "unravel_index(Tensor indices, int[] shape) -> Tensor[]
       STRATA_CHECK(!__builtin_mul_overflow(numel, s, &numel), Value,
                    "unravel_index: shape {} has more elements than int64 can count", to_string(shape));
     const Tensor flat = contiguous(to(indices, DType::I64));
+    if (indices.device().type != DeviceType::Cpu) return unravel_on_device(flat, shape, numel);
     std::vector<Tensor> out;
     for (size_t d = 0; d < shape.size; ++d) out.push_back(make_tensor(indices.shape(), DType::I64));
     for (int64_t i = 0; i < flat.numel(); ++i) {

@@ -54,8 +54,13 @@ Tensor put_along(const Tensor& input, int64_t dim, const Tensor& index, const Te
 }
 Tensor scaled(const Tensor& source, Scalar alpha) { return alpha.to_double() == 1 ? source : mul(source, alpha); }
 
-// The value where the index points, by a mask: the host need not look at the index.
+// The value where the index points, without a look at the index from the host. Only its gradient needs each place once: a mask.
 Tensor fill_slices(const Tensor& input, int d, const Tensor& index, const Tensor& value, bool in_place) {
+  if (!value.requires_grad()) {
+    if (!in_place) return back(index_put_at(line(input), {index}, value, false, d), input);
+    index_put_at_(line(input), {index}, value, false, d);
+    return input;
+  }
   const Tensor x = line(input), mark = zeros(x->shape[d], DType::Bool);
   if (x->shape[d] > 0) index_put_at_(mark, {index}, full({}, true, DType::Bool), false, 0);
   Dims shape;
