@@ -24,8 +24,8 @@ const Function& kernel_of(Scatter how, bool parts, DType compute) {
           list->emplace_back("combine", std::string(name) + stage + type);
     return list;
   }();
-  const int kind = static_cast<int>(how) - static_cast<int>(Scatter::Add);
-  return all[static_cast<size_t>((kind * 2 + parts) * 3 + compute_index(compute))];
+  const auto kind = static_cast<size_t>(how) - static_cast<size_t>(Scatter::Add);
+  return all[(kind * 2 + parts) * 3 + static_cast<size_t>(compute_index(compute))];
 }
 }  // namespace
 

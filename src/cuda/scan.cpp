@@ -33,6 +33,9 @@ void launch(const Kernels& kernels, const TensorImpl& x, const Split& s, const T
     p.walk = 1;
     return stream.launch(kernel, {blocks_for(p.lines, kThreads)}, {kThreads}, 0, p);
   }
+  const auto items = 16 / size_of(compute);
+  p.vectors = p.inner == 1 && (p.lines == 1 || p.n % static_cast<int64_t>(items) == 0) &&
+              p.x % (items * size_of(x.dtype)) == 0 && p.out % (items * size_of(out.dtype)) == 0;
   p.warps = p.n <= kThreads ? 1 : kWarps;
   const uint32_t blocks = p.warps == 1 ? blocks_for(p.lines, kWarps) : static_cast<uint32_t>(p.lines);
   const int64_t parts = blocks >= kEnoughBlocks ? 1 : std::clamp<int64_t>(p.n / kPart, 1, kMostParts);

@@ -2,7 +2,7 @@
 //
 // Bound by memory: each element is read and written once (read twice where a line is cut into parts). Across lines a thread
 // walks down a line of its own and its neighbours down the neighbouring ones. Along lines a warp or a block takes tiles of one
-// line: each thread scans four elements, the threads' totals are scanned by shuffles, a carry goes from tile to tile. Long lines
+// line: each thread scans 16 bytes of the compute type, the threads' totals are scanned by shuffles, a carry goes from tile to tile. Long lines
 // are cut into parts: one launch for the parts' totals, one to scan those, one for the parts. What is added to what depends on
 // the shape alone. Float sums run in double, as on the CPU.
 #include "cuda/kernels/dtypes.cuh"
@@ -11,7 +11,7 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int kThreads = 256, kWarps = kThreads / 32, kItems = 4, kAhead = 8;
+constexpr int kThreads = 256, kWarps = kThreads / 32, kAhead = 8;
 constexpr uint32_t kAll = 0xffffffffu;
 
 template <class T> struct WideOf { using type = double; };
@@ -130,6 +130,7 @@ template <class K> __device__ __forceinline__ void walk(const ScanParams& p) {
 template <class K> __device__ __forceinline__ void scan(const ScanParams& p) {
   using T = typename K::Element;
   using State = typename K::State;
+  constexpr int kItems = 16 / sizeof(T);
   if (p.walk) return walk<K>(p);
   __shared__ State of_warps[2][kWarps];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -145,10 +146,17 @@ template <class K> __device__ __forceinline__ void scan(const ScanParams& p) {
   for (int64_t at = begin; at < end; at += tile, turn ^= 1) {
     const int64_t own = at + int64_t(whole ? threadIdx.x : lane) * kItems;
     State s[kItems];
+    if (p.vectors && own + kItems <= end) {
+      T v[kItems];
+      load_vector<T>(element(p.x, p.x_type, base + own), p.x_type, v);
 #pragma unroll
-    for (int j = 0; j < kItems; ++j)
-      s[j] = own + j < end ? K::of(load<T>(element(p.x, p.x_type, base + (own + j) * p.inner), p.x_type), own + j)
-                           : K::none();
+      for (int j = 0; j < kItems; ++j) s[j] = K::of(v[j], own + j);
+    } else {
+#pragma unroll
+      for (int j = 0; j < kItems; ++j)
+        s[j] = own + j < end ? K::of(load<T>(element(p.x, p.x_type, base + (own + j) * p.inner), p.x_type), own + j)
+                             : K::none();
+    }
 #pragma unroll
     for (int j = 1; j < kItems; ++j) s[j] = K::both(s[j - 1], s[j]);
     State sum = s[kItems - 1];  // of this thread and those below it
@@ -180,6 +188,15 @@ template <class K> __device__ __forceinline__ void scan(const ScanParams& p) {
       carry = all;
     }
     if (p.totals) continue;
+    if constexpr (!K::kPlaces) {
+      if (p.vectors && own + kItems <= end) {
+        T v[kItems];
+#pragma unroll
+        for (int j = 0; j < kItems; ++j) v[j] = T(K::both(before, s[j]));
+        store_vector<T>(const_cast<void*>(element(p.out, p.out_type, base + own)), p.out_type, v);
+        continue;
+      }
+    }
 #pragma unroll
     for (int j = 0; j < kItems; ++j)
       if (own + j < end) put<K>(p, base + (own + j) * p.inner, K::both(before, s[j]));
