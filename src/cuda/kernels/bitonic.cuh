@@ -15,10 +15,9 @@ struct Packed {  // a key of up to 32 bits and its place in one word
 };
 struct Pair {
   using Key = uint64_t;
-  uint64_t key;
-  uint32_t at;
+  uint64_t key, at;
   static __device__ Pair make(Key key, uint32_t place) { return {key, place}; }
-  __device__ uint32_t place() const { return at; }
+  __device__ uint32_t place() const { return uint32_t(at); }
   __device__ bool above(const Pair& o) const { return key > o.key || (key == o.key && at > o.at); }
 };
 template <class E> __device__ __forceinline__ E after_all() { return E::make(~typename E::Key(0), ~0u); }

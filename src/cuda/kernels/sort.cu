@@ -169,6 +169,7 @@ extern "C" __global__ void __launch_bounds__(256) pick(PickParams p) {
     at = numbers > 0 ? (numbers - 1) / 2 : 0;
     if (p.what == 1 && numbers < p.n) at = numbers;  // the first NaN
   }
+  best_end[threadIdx.x] = at;
   if (p.what == 3) {
     int64_t length = 0, end = 0;
     for (int64_t i = threadIdx.x; i < p.n; i += kThreads) {
@@ -185,9 +186,9 @@ extern "C" __global__ void __launch_bounds__(256) pick(PickParams p) {
       if (l > best_length[threadIdx.x] || (l == best_length[threadIdx.x] && e < best_end[threadIdx.x]))
         best_length[threadIdx.x] = l, best_end[threadIdx.x] = e;
     }
-    at = best_end[0];
   }
   if (threadIdx.x != 0) return;
+  at = best_end[0];
   reinterpret_cast<int64_t*>(p.indices)[line] = place(at);
   copy_element(p.values, line, p.x, (outer * p.n + place(at)) * p.inner + column, p.type);
 }
