@@ -43,7 +43,7 @@ GROUPS = [
         "pointwise_* real_numbers",
     ),
     ("reductions", "Reductions and scans", "Many elements become one, or running totals.", "reduce_* scans statistics"),
-    ("order", "Order and search", "Sorting, selection, counting.", "sort search unique"),
+    ("order", "Order and search", "Sorting, selection, counting.", "sort search histograms unique"),
     (
         "indexing",
         "Indexing",

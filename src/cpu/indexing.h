@@ -1,6 +1,7 @@
 // Kernels of indexing: rows taken from or put at offsets, elements gathered and scattered along a dimension, non-zeros found.
 // Results do not depend on the number of threads: every element is written by one thread, in the order of the indices.
 #pragma once
+#include "record/kinds.h"
 #include "tensor/tensor.h"
 
 namespace strata::cpu {
@@ -24,7 +25,7 @@ void check_indices(const TensorImpl& index, int64_t size, int dim, const char* o
 
 // out[…, i, …] = in[…, index[…, i, …], …] along dim.
 void gather(const TensorImpl& out, const TensorImpl& in, int dim, const TensorImpl& index);
-enum class Scatter : uint8_t { Assign, Add, Multiply, Max, Min };
+using strata::Scatter;
 // out[…, index[…, i, …], …] op= src[…, i, …] along dim; src may be a single element.
 void scatter(const TensorImpl& out, int dim, const TensorImpl& index, const TensorImpl& src, Scatter how);
 

@@ -1,6 +1,7 @@
 // Sorting and selection along one dimension. Every order is total and stable: NaN after all numbers (before them when
 // descending), equal elements by their place. So the result does not depend on how the work is cut.
 #pragma once
+#include "record/kinds.h"
 #include "tensor/tensor.h"
 
 namespace strata::cpu {
@@ -16,7 +17,7 @@ STRATA_API void topk(const TensorImpl& x, int64_t k, int dim, bool largest, cons
 STRATA_API void topk_reference(const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImpl& values,
                                const TensorImpl& indices);
 // One element per row, into contiguous outputs.
-enum class Pick : uint8_t { Kth, Median, NanMedian, Mode };
+using strata::Pick;
 STRATA_API void pick(Pick what, const TensorImpl& x, int64_t k, int dim, const TensorImpl& values,
                      const TensorImpl& indices);
 STRATA_API void pick_reference(Pick what, const TensorImpl& x, int64_t k, int dim, const TensorImpl& values,

@@ -6,6 +6,7 @@
 #include "autograd/autograd.h"
 #include "base/parallel.h"
 #include "cpu/reference.h"
+#include "cuda/indexing.h"
 #include "ops/geometry.h"
 #include "ops/indexing.h"
 #include "strata/ops/copy.h"
@@ -13,8 +14,11 @@
 #include "strata/ops/indexing.h"
 #include "strata/ops/movement.h"
 #include "strata/ops/pad.h"
+#include "strata/ops/pointwise_arithmetic.h"
+#include "strata/ops/pointwise_compare.h"
 #include "strata/ops/pointwise_power.h"
 #include "strata/ops/ranges.h"
+#include "strata/ops/reduce_minmax.h"
 #include "strata/ops/repeat.h"
 #include "strata/ops/strided.h"
 #include "strata/ops/views.h"
@@ -97,6 +101,19 @@ std::vector<Tensor> grid(TensorList tensors, std::string_view indexing) {
   if (swap) std::swap(out[0], out[1]);
   return out;
 }
+
+std::vector<Tensor> unravel_on_device(const Tensor& flat, IntList shape, int64_t numel) {
+  for (const Tensor& end : flat.numel() ? std::vector<Tensor>{amin(flat), amax(flat)} : std::vector<Tensor>()) {
+    const auto v = end.item<int64_t>();
+    STRATA_CHECK(v >= -numel && v < numel, Value, "unravel_index: index {} is out of range for shape {}", v,
+                 to_string(shape));
+  }
+  std::vector<Tensor> out(shape.size);
+  Tensor rest = where(lt(flat, 0), add(flat, numel), flat);
+  for (size_t d = shape.size; d-- > 0; rest = div(rest, std::max<int64_t>(shape[d], 1), "floor"))
+    out[d] = remainder(rest, std::max<int64_t>(shape[d], 1));
+  return out;
+}
 }  // namespace
 
 STRATA_OP(tril, "tril(Tensor input, int diagonal=0) -> Tensor")
@@ -106,6 +123,7 @@ STRATA_OP(tril, "tril(Tensor input, int diagonal=0) -> Tensor")
   .infer(infer_triangle)
   .kernel("rows", run_triangle<true>)
   .kernel("reference", plain_triangle<true>)
+  .cuda("triangle", [](const Call& c) { cuda::triangle(*c.out(), c.args.tensor(0), true, c.args[1].integer()); })
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {tril(g, c.arg(1).integer())}; })
   .updates()
   .dtypes(kStorageTypes)
@@ -118,6 +136,7 @@ STRATA_OP(triu, "triu(Tensor input, int diagonal=0) -> Tensor")
   .infer(infer_triangle)
   .kernel("rows", run_triangle<false>)
   .kernel("reference", plain_triangle<false>)
+  .cuda("triangle", [](const Call& c) { cuda::triangle(*c.out(), c.args.tensor(0), false, c.args[1].integer()); })
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {triu(g, c.arg(1).integer())}; })
   .updates()
   .dtypes(kStorageTypes)
@@ -270,6 +289,7 @@ STRATA_OP(unravel_index, "unravel_index(Tensor indices, int[] shape) -> Tensor[]
       STRATA_CHECK(!__builtin_mul_overflow(numel, s, &numel), Value,
                    "unravel_index: shape {} has more elements than int64 can count", to_string(shape));
     const Tensor flat = contiguous(to(indices, DType::I64));
+    if (indices.device().type != DeviceType::Cpu) return unravel_on_device(flat, shape, numel);
     std::vector<Tensor> out;
     for (size_t d = 0; d < shape.size; ++d) out.push_back(make_tensor(indices.shape(), DType::I64));
     for (int64_t i = 0; i < flat.numel(); ++i) {

@@ -23,11 +23,7 @@ std::vector<Tensor> along(const Tensor& input, int dim, const Tensor& index, con
   STRATA_CHECK(index.dim() <= 1, Index, "{}: index is supposed to be a vector, got shape {}", op,
                to_string(index.shape()));
   Tensor t = reshape(as_index(index, op), -1);
-  const int64_t n = input.dim() ? input->shape[dim] : 1;
-  for (int64_t i = 0; i < t.numel(); ++i) {
-    const int64_t v = t.data<int64_t>()[i];
-    STRATA_CHECK(v >= 0 && v < n, Index, "{}: index {} is out of range for dimension {} with size {}", op, v, dim, n);
-  }
+  check_positions(t, input.dim() ? input->shape[dim] : 1, false, dim, op);
   return {t};
 }
 // A zero-dimensional tensor takes part as one of one element.
@@ -58,6 +54,23 @@ Tensor put_along(const Tensor& input, int64_t dim, const Tensor& index, const Te
 }
 Tensor scaled(const Tensor& source, Scalar alpha) { return alpha.to_double() == 1 ? source : mul(source, alpha); }
 
+// The value where the index points, without a look at the index from the host. Only its gradient needs each place once: a mask.
+Tensor fill_slices(const Tensor& input, int d, const Tensor& index, const Tensor& value, bool in_place) {
+  if (!value.requires_grad()) {
+    if (!in_place) return back(index_put_at(line(input), {index}, value, false, d), input);
+    index_put_at_(line(input), {index}, value, false, d);
+    return input;
+  }
+  const Tensor x = line(input), mark = zeros(x->shape[d], DType::Bool);
+  if (x->shape[d] > 0) index_put_at_(mark, {index}, full({}, true, DType::Bool), false, 0);
+  Dims shape;
+  for (int k = 0; k < x.dim(); ++k) shape.push(k == d ? x->shape[d] : 1);
+  const Tensor filled = where(reshape(mark, shape), value, x);
+  if (!in_place) return back(filled, input);
+  copy_(input, back(filled, input));
+  return input;
+}
+
 Tensor fill_along(const Tensor& input, int64_t dim, const Tensor& index, const Tensor& value, bool in_place,
                   const char* op) {
   STRATA_CHECK(value.dim() == 0, Runtime,
@@ -68,14 +81,15 @@ Tensor fill_along(const Tensor& input, int64_t dim, const Tensor& index, const T
   // Negative positions count from the end here. Each is written once, or the value's gradient would count it twice.
   const Tensor given = reshape(as_index(index, op), -1);
   const int64_t n = input.dim() ? input->shape[d] : 1;
+  check_positions(given, n, true, d, op);
+  const Tensor v = to(value, input.dtype());
+  if (input.device().type != DeviceType::Cpu) return fill_slices(input, d, given, v, in_place);
   std::set<int64_t> once;
   for (int64_t i = 0; i < given.numel(); ++i) {
-    const int64_t v = given.data<int64_t>()[i];
-    STRATA_CHECK(v >= -n && v < n, Index, "{}: index {} is out of range for dimension {} with size {}", op, v, d, n);
-    once.insert(v < 0 ? v + n : v);
+    const int64_t at = given.data<int64_t>()[i];
+    once.insert(at < 0 ? at + n : at);
   }
   const std::vector<Tensor> at{index_tensor({once.begin(), once.end()})};
-  const Tensor v = to(value, input.dtype());
   if (!in_place) return back(index_put_at(line(input), at, v, false, d), input);
   index_put_at_(line(input), at, v, false, d);
   return input;

@@ -7,6 +7,7 @@
 #include "cpu/copy.h"
 #include "cpu/indexing.h"
 #include "cpu/reference.h"
+#include "cuda/indexing.h"
 #include "ops/indexing.h"
 #include "ops/layout.h"
 #include "ops/transfer.h"
@@ -51,25 +52,37 @@ void infer_put(const Call& c) {
                to_string(values.sizes()), to_string(shape));
 }
 
-void run_put(const Call& c) {
+// The values as kernels take them: one element, or contiguous in the full shape, and apart from what is written.
+Tensor values_to_put(const Call& c) {
   const TensorImpl &input = c.args.tensor(0), &values = c.args.tensor(2), &out = *c.out();
-  const cpu::IndexedDims at(out, static_cast<int>(c.args[4].integer()), c.args[1].tensor_list(), true, "index_put");
   const bool in_place = out.data == input.data;
   const Dims shape = indexed_shape(input, c.args[1].tensor_list(), c.args[4].integer());
   Tensor source = alias(values);
   const bool full = std::ranges::equal(values.sizes(), Shape(shape)) && values.contiguous;
   if ((values.numel != 1 && !full) || (in_place && values.storage.get() == out.storage.get())) {
-    source = make_tensor(values.numel == 1 ? Shape() : Shape(shape), values.dtype);
+    source = make_tensor(values.numel == 1 ? Shape() : Shape(shape), values.dtype, values.device);
     Tensor from = alias(values);
     while (from->ndim > source->ndim) {  // leading dimensions of size 1 that the result does not have
       std::copy(from->shape + 1, from->shape + from->ndim, from->shape);
       std::copy(from->strides + 1, from->strides + from->ndim, from->strides);
       --from->ndim;
     }
-    cpu::copy(*source, *from);
+    copy_values(*source, *from);
   }
-  if (!in_place) cpu::copy(out, input);
+  return source;
+}
+void run_put(const Call& c) {
+  const TensorImpl &input = c.args.tensor(0), &out = *c.out();
+  const cpu::IndexedDims at(out, static_cast<int>(c.args[4].integer()), c.args[1].tensor_list(), true, "index_put");
+  const Tensor source = values_to_put(c);
+  if (out.data != input.data) cpu::copy(out, input);
   cpu::put_rows(out, *source, at, c.args[3].boolean());
+}
+void put_on_device(const Call& c) {
+  const TensorImpl &input = c.args.tensor(0), &out = *c.out();
+  const Tensor source = values_to_put(c);
+  if (out.data != input.data) copy_values(out, input);
+  cuda::put_rows(out, *source, static_cast<int>(c.args[4].integer()), c.args[1].tensor_list(), c.args[3].boolean());
 }
 
 // Where element `at` of input[:, …, indices…] lies in the input.
@@ -110,6 +123,15 @@ void plain_put(const Call& c) {
   });
 }
 }  // namespace
+
+void check_positions(const Tensor& index, int64_t size, bool wrap, int dim, const char* op) {
+  if (index.device().type != DeviceType::Cpu) return cuda::check_indices(*index, size, wrap);
+  for (int64_t i = 0; i < index.numel(); ++i) {
+    const int64_t v = index.data<int64_t>()[i];
+    STRATA_CHECK(v >= (wrap ? -size : 0) && v < size, Index,
+                 "{}: index {} is out of range for dimension {} with size {}", op, v, dim, size);
+  }
+}
 
 Tensor index_tensor(const std::vector<int64_t>& values) {
   Tensor t = make_tensor(Shape(std::array{static_cast<int64_t>(values.size())}), DType::I64);
@@ -194,6 +216,10 @@ STRATA_OP(index_at, "index_at(Tensor input, Tensor[] indices, int first) -> Tens
   })
   .kernel("rows", [](const Call& c) { cpu::take_rows(*c.out(), c.args.tensor(0), indexed(c, 2)); })
   .kernel("reference", plain_take)
+  .cuda("rows",
+        [](const Call& c) {
+          cuda::take_rows(*c.out(), c.args.tensor(0), static_cast<int>(c.args[2].integer()), c.args[1].tensor_list());
+        })
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {index_put_at(autograd::zeros_for(c.meta(0)), c.input_list(1), g, true, c.arg(2).integer())};
   })
@@ -211,6 +237,7 @@ STRATA_OP(index_put_at,
   .infer(infer_put)
   .kernel("rows", run_put)
   .kernel("reference", plain_put)
+  .cuda("rows", put_on_device)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     const std::vector<Tensor> indices = c.input_list(1);
     const int64_t first = c.arg(4).integer();
@@ -287,7 +314,9 @@ STRATA_OP(nonzero, "nonzero(Tensor input) -> Tensor")
   .infer([](const Call& c) {
     const TensorImpl& input = c.args.tensor(0);
     c.outs[0]->dtype = DType::I64;
-    c.outs[0]->set_shape(Shape(std::array{cpu::count_nonzero(input), int64_t{input.ndim}}));
+    const bool on_host = input.device.type == DeviceType::Cpu;
+    const int64_t count = on_host ? cpu::count_nonzero(input) : cuda::count_nonzero(input);
+    c.outs[0]->set_shape(Shape(std::array{count, int64_t{input.ndim}}));
   })
   .kernel("chunks", [](const Call& c) { cpu::nonzero(*c.out(), c.args.tensor(0)); })
   .kernel("reference",
@@ -300,6 +329,7 @@ STRATA_OP(nonzero, "nonzero(Tensor input) -> Tensor")
               ++row;
             });
           })
+  .cuda("tiles", [](const Call& c) { cuda::nonzero(*c.out(), c.args.tensor(0)); })
   .no_grad_outputs({0})
   .dtypes(kStorageTypes)
   .samples({"i2(5)", "b(3,4)", "i2(0,3)", "i2()", "f(3)"});

@@ -16,6 +16,9 @@ struct IndexPlan {
 // Masks become positions, index tensors are broadcast; where they are not neighbours their dimensions move to the front.
 STRATA_API IndexPlan plan_index(const Tensor& input, std::span<const Tensor> indices, const char* op);
 
+// Throws Index unless every element of an int64 index is in [0, size), or [-size, size) with `wrap`; on a device, where the host
+// next waits for it.
+void check_positions(const Tensor& index, int64_t size, bool wrap, int dim, const char* op);
 STRATA_API Tensor index_tensor(const std::vector<int64_t>& values);  // one-dimensional, int64
 STRATA_API Tensor as_index(const Tensor& index, const char* op);  // checked to be int64 or int32, made contiguous int64
 STRATA_API Tensor positions_of(const Tensor& mask);               // of the true elements, flat, one-dimensional

@@ -3,6 +3,7 @@
 #include "base/parallel.h"
 #include "cpu/reference.h"
 #include "cpu/staging.h"
+#include "cuda/indexing.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -17,29 +18,18 @@ int64_t checked_row(int64_t i, int64_t rows) {
   return i;
 }
 
-// Rows longer than max_norm are shortened to it, in place, as PyTorch does.
+// Rows longer than max_norm are shortened to it, in place, as PyTorch does. A row that occurs twice is written the same twice.
 void shorten_rows(const char* op, const Tensor& weight, const Tensor& indices, double max_norm, double p) {
   STRATA_CHECK(weight.dim() == 2, Runtime, "{}: weight must be 2-D, got shape {}", op, to_string(weight.shape()));
-  const cpu::In<int64_t> index(*indices);
-  const DType type = compute_type(weight.dtype());
-  const Tensor values = cpu::staged(*weight, type);
-  const Tensor target = values.get() == weight.get() ? values : make_tensor(weight.shape(), type);
-  if (target.get() != weight.get()) cpu::copy_values(*target, *values);
-  const int64_t n = weight.size(1);
-  cpu::dispatch_float(type, [&]<class T>() {
-    for (int64_t k = 0; k < indices.numel(); ++k) {
-      T* row = target.data<T>() + checked_row(index[k], weight.size(0)) * n;
-      double norm = 0;
-      for (int64_t j = 0; j < n; ++j)
-        norm = std::isinf(p) ? std::max<double>(norm, std::abs(row[j]))
-                             : norm + std::pow(std::abs(static_cast<double>(row[j])), p);
-      if (!std::isinf(p)) norm = std::pow(norm, 1 / p);
-      if (norm > max_norm)
-        for (int64_t j = 0; j < n; ++j) row[j] = static_cast<T>(row[j] * (max_norm / (norm + 1e-7)));
-    }
-  });
-  if (target.get() != weight.get()) cpu::copy_values(*weight, *target);
-  weight->storage->bump();
+  check_indices(op, *indices);
+  const autograd::NoGrad no_grad;
+  const Tensor at = reshape(to(indices, DType::I64), {-1});
+  const Tensor rows = to(_embedding(weight, at, -1, false), compute_type(weight.dtype()));
+  const int64_t along[] = {1};
+  const Tensor norm = linalg::vector_norm(rows, p, OptIntList(IntList(along)), true);
+  const Tensor shorter = mul(rows, div(full({}, max_norm, rows.dtype()), add(norm, 1e-7)));
+  index_put_(weight, TensorList(std::vector<Tensor>{contiguous(at)}),
+             to(where(gt(norm, max_norm), shorter, rows), weight.dtype()));
 }
 
 int64_t padding_row(const char* op, std::optional<int64_t> padding, int64_t rows) {
@@ -47,6 +37,46 @@ int64_t padding_row(const char* op, std::optional<int64_t> padding, int64_t rows
   STRATA_CHECK(*padding >= -rows && *padding < rows, Runtime,
                "{}: padding_idx must be within the number of embeddings ({}), got {}", op, rows, *padding);
   return *padding < 0 ? *padding + rows : *padding;
+}
+
+// The bag of each index: rows of a 2-D input, or what lies between offsets, which are checked on the host.
+Tensor bags_of_rows(const TensorImpl& input) {
+  const int64_t rows = input.shape[0], each = input.shape[1];
+  return reshape(expand(unsqueeze(arange(rows, DType::I64), 1), {rows, each}), {rows * each});
+}
+Tensor bags_from(const Tensor& offsets, int64_t count, bool include_last) {
+  check_indices("embedding_bag", *offsets);
+  STRATA_CHECK(offsets.dim() == 1, Value, "embedding_bag: offsets has to be a 1D Tensor, got shape {}",
+               to_string(offsets.shape()));
+  const Tensor host = offsets.device().type == DeviceType::Cpu ? offsets : to_host(*offsets);
+  const cpu::In<int64_t> given(*host);
+  const int64_t bags = offsets.numel() - (include_last && offsets.numel() > 0);
+  STRATA_CHECK(bags == 0 || given[0] == 0, Value, "embedding_bag: offsets[0] has to be 0, got {}", given[0]);
+  for (int64_t b = 0; b < bags; ++b)
+    STRATA_CHECK(given[b] <= (b + 1 < bags ? given[b + 1] : count), Value,
+                 "embedding_bag: offsets must rise and stay within the input of {} elements", count);
+  const Tensor starts = to(narrow(offsets, 0, 0, bags), DType::I64);
+  return sub(search_core(starts, arange(count, DType::I64), {}, true, false), 1);
+}
+
+// The largest element of each bag and column, by its first place, so that the gradient goes to one row.
+Tensor largest_of_bags(const Tensor& weight, const Tensor& rows, const Tensor& flat, const Tensor& bag, int64_t bags,
+                       int64_t pad) {
+  const int64_t count = flat.numel(), n = weight.size(1);
+  if (count == 0) return zeros({bags, n}, weight.dtype());
+  Tensor place;
+  {
+    const autograd::NoGrad no_grad;
+    const Tensor to_bag = expand(unsqueeze(bag, 1), {count, n}), used = unsqueeze(ne(flat, pad), 1);
+    const Tensor values = where(used, rows, -INFINITY);
+    const Tensor most =
+      gather(scatter_reduce(full({bags, n}, -INFINITY, rows.dtype()), 0, to_bag, values, "amax"), 0, to_bag);
+    const Tensor is_most = logical_and(used, logical_or(eq(values, most), isnan(values)));
+    const Tensor number = where(is_most, unsqueeze(arange(count, DType::I64), 1), count);
+    place = scatter_reduce(full({bags, n}, count, DType::I64), 0, to_bag, number, "amin");
+  }
+  const Tensor some = lt(place, count), row = take(flat, where(some, place, 0));
+  return where(some, take(weight, add(mul(row, n), arange(n, DType::I64))), 0.0);
 }
 }  // namespace
 
@@ -85,6 +115,7 @@ STRATA_OP(embedding_core,
               cpu::put(*c.out(), at, w, {row, at[indices.ndim]});
             });
           })
+  .cuda("rows", [](const Call& c) { cuda::embedding(*c.out(), c.args.tensor(0), c.args.tensor(1)); })
   .saves({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_embedding_backward(g, c.input(1), c.shape(0)[0], c.arg(2).integer(), c.arg(3).boolean())};
@@ -142,6 +173,11 @@ STRATA_OP(embedding_backward,
             }
             out.finish();
           })
+  .cuda("sorted_rows",
+        [](const Call& c) {
+          cuda::embedding_backward(*c.out(), c.args.tensor(0), c.args.tensor(1), c.args[3].integer(),
+                                   c.args[4].boolean());
+        })
   .saves({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     const Tensor indices = c.input(1);
@@ -194,60 +230,19 @@ STRATA_OP(embedding_bag,
     const int64_t rows = weight.size(0), n = weight.size(1), count = input.numel(),
                   pad = padding_row("embedding_bag", padding, rows);
     if (max_norm) shorten_rows("embedding_bag", weight, input, *max_norm, norm_type);
-    std::vector<int64_t> starts;
-    if (offsets) {
-      check_indices("embedding_bag", *offsets);
-      STRATA_CHECK(offsets.dim() == 1, Value, "embedding_bag: offsets has to be a 1D Tensor, got shape {}",
-                   to_string(offsets.shape()));
-      const cpu::In<int64_t> given(*offsets);
-      starts.assign(given.get(), given.get() + offsets.numel());
-      if (include_last && !starts.empty()) starts.pop_back();
-      STRATA_CHECK(starts.empty() || starts[0] == 0, Value, "embedding_bag: offsets[0] has to be 0, got {}", starts[0]);
-    } else {
-      for (int64_t i = 0; i < input.size(0); ++i) starts.push_back(i * input.size(1));
-    }
-    const int64_t bags = static_cast<int64_t>(starts.size());
-    const Tensor flat = reshape(to(input, DType::I64), {count});
-    const cpu::In<int64_t> index(*flat);
-    const int64_t shape[] = {count}, table[] = {bags, n};
-    const Tensor bag = make_tensor(shape, DType::I64);
-    std::vector<int64_t> sizes(static_cast<size_t>(bags));
-    for (int64_t b = 0; b < bags; ++b) {
-      const int64_t begin = starts[static_cast<size_t>(b)],
-                    end = b + 1 < bags ? starts[static_cast<size_t>(b) + 1] : count;
-      STRATA_CHECK(begin >= 0 && begin <= end && end <= count, Value,
-                   "embedding_bag: offsets must rise and stay within the input of {} elements", count);
-      for (int64_t k = begin; k < end; ++k)
-        bag.data<int64_t>()[k] = b, sizes[static_cast<size_t>(b)] += index[k] != pad;
-    }
-    if (mode == "max") {  // where each maximum stands, then one gather
-      const Tensor where_max = make_tensor(table, DType::I64), some = make_tensor(table, DType::Bool);
-      const Tensor values = cpu::staged(*weight, compute_type(weight.dtype()));
-      cpu::dispatch_float(values.dtype(), [&]<class T>() {
-        for (int64_t i = 0; i < bags * n; ++i) where_max.data<int64_t>()[i] = 0, some.data<bool>()[i] = false;
-        for (int64_t k = 0; k < count; ++k) {
-          const int64_t row = checked_row(index[k], rows), b = bag.data<int64_t>()[k];
-          for (int64_t j = 0; j < n && row != pad; ++j) {
-            int64_t& best = where_max.data<int64_t>()[b * n + j];
-            bool& seen = some.data<bool>()[b * n + j];
-            if (!seen || values.data<T>()[row * n + j] > values.data<T>()[best]) best = row * n + j, seen = true;
-          }
-        }
-      });
-      return where(some, take(weight, where_max), 0.0);
-    }
+    const Tensor flat = contiguous(reshape(to(input, DType::I64), {count}));
+    const Tensor bag = offsets ? bags_from(offsets, count, include_last) : bags_of_rows(*input);
+    const int64_t bags = offsets ? offsets.numel() - (include_last && offsets.numel() > 0) : input.size(0);
     Tensor picked = _embedding(weight, flat, pad, scale);
-    if (pad >= 0) picked = masked_fill(picked, unsqueeze(eq(flat, pad), -1), 0.0);
+    if (mode == "max") return largest_of_bags(weight, picked, flat, bag, bags, pad);
+    const Tensor padding_mask = pad >= 0 ? eq(flat, pad) : Tensor();
+    if (pad >= 0) picked = masked_fill(picked, unsqueeze(padding_mask, -1), 0.0);
     if (per_sample) picked = mul(picked, reshape(per_sample, {count, 1}));
-    const Tensor total = index_add(zeros(Shape(table), picked.dtype()), 0, bag, picked);
+    const Tensor total = index_add(zeros({bags, n}, picked.dtype()), 0, bag, picked);
     if (mode == "sum") return total;
-    const int64_t column[] = {bags, 1};
-    const Tensor divisor = make_tensor(column, compute_type(picked.dtype()));
-    cpu::dispatch_float(divisor.dtype(), [&]<class T>() {
-      for (int64_t b = 0; b < bags; ++b)
-        divisor.data<T>()[b] = static_cast<T>(std::max<int64_t>(1, sizes[static_cast<size_t>(b)]));
-    });
-    return div(total, to(divisor, picked.dtype()));
+    const Tensor counted = pad >= 0 ? to(logical_not(padding_mask), DType::I64) : ones({count}, DType::I64);
+    const Tensor sizes = clamp_min(scatter_add(zeros({bags}, DType::I64), 0, bag, counted), 1);
+    return div(total, unsqueeze(to(sizes, picked.dtype()), 1));
   })
   .samples({"i5(2,3), f(5,3)", "i5(2,3), f(5,3), mode='sum', per_sample_weights=f(2,3)", "i5(2,3), f(5,3), mode='max'"})
   .error("i5(4), f(5,3)", ErrorKind::Value, "offsets has to be a 1D Tensor")

@@ -106,9 +106,7 @@ STRATA_OP(multi_margin_loss,
     Tensor z = hinge(add(sub(x, gather(x, 1, y)), margin));
     if (p == 2) z = square(z);
     if (weight) z = mul(z, reshape(index_select(reshape(weight, {classes}), 0, reshape(y, {n})), {n, 1}));
-    const Tensor classes_in_order = make_tensor(x.shape().last(1), DType::I64);
-    for (int64_t i = 0; i < classes; ++i) classes_in_order.data<int64_t>()[i] = i;
-    z = where(eq(classes_in_order, y), 0.0, z);
+    z = where(eq(arange(classes, DType::I64), y), 0.0, z);
     const Tensor loss = div(sum(z, 1), static_cast<double>(classes));
     return reduced(r == Reduction::None && target.dim() == 0 ? reshape(loss, Shape()) : loss, r);
   })

@@ -1,5 +1,6 @@
 // Powers and scaling by powers of two.
 #include "cpu/reference.h"
+#include "cuda/formulas.h"
 #include "device/functors/arithmetic.h"
 #include "device/functors/unary_math.h"
 #include "ops/pointwise.h"
@@ -109,6 +110,7 @@ STRATA_OP(frexp, "frexp(Tensor input) -> (Tensor mantissa, Tensor exponent)")
               cpu::set<int64_t>(*c.outs[1], at, exponent);
             });
           })
+  .cuda("formula", [](const Call& c) { cuda::frexp(c.args.tensor(0), *c.outs[0], *c.outs[1]); })
   .saves_result({1})
   .no_grad_outputs({1})
   .grad([](G c, const Tensor& g) -> Grads { return {ldexp(g, neg(autograd::detach(c.result(1))))}; })

@@ -7,10 +7,12 @@
 #include "cpu/convert.h"
 #include "cpu/copy.h"
 #include "cpu/reference.h"
+#include "cuda/formulas.h"
 #include "ops/layout.h"
 #include "ops/transfer.h"
 #include "strata/ops/copy.h"
 #include "strata/ops/creation.h"
+#include "strata/ops/grids.h"
 #include "strata/ops/indexing.h"
 #include "strata/ops/reduce_minmax.h"
 #include "strata/ops/scatter.h"
@@ -93,10 +95,12 @@ double step_at(int64_t i, int64_t n, double start, double end) {
   const double step = (end - start) / static_cast<double>(n - 1);
   return i < n / 2 ? start + step * static_cast<double>(i) : end - step * static_cast<double>(n - 1 - i);
 }
+// An end of a linspace: of integers it is one, as in PyTorch.
+double end_of(const Call& c, uint32_t arg) {
+  return is_integral(c.out().dtype()) ? std::trunc(c.args[arg].number()) : c.args[arg].number();
+}
 template <bool plain> void run_linspace(const Call& c) {
-  const bool whole = is_integral(c.out().dtype());  // the ends are integers then, as in PyTorch
-  const double start = whole ? std::trunc(c.args[0].number()) : c.args[0].number(),
-               end = whole ? std::trunc(c.args[1].number()) : c.args[1].number();
+  const double start = end_of(c, 0), end = end_of(c, 1);
   const int64_t n = c.args[2].integer();
   fill_with<plain, double>(*c.out(), [=](int64_t i) { return step_at(i, n, start, end); });
 }
@@ -141,6 +145,13 @@ template <bool kLower> void run_triangle(const Call& c) {
   cpu::copy(*c.out(), *found);
 }
 
+template <bool kLower> void triangle_on_device(const Call& c) {
+  const OnDeviceOf there(c.out().device());
+  const Tensor all = ones({c.args[0].integer(), c.args[1].integer()}, DType::Bool);
+  const int64_t offset = c.args[2].integer();
+  copy_values(*c.out(), *t(nonzero(kLower ? tril(all, offset) : triu(all, offset))));
+}
+
 void run_eye(const Call& c) {
   fill_values(*c.out(), 0);
   Tensor diagonal = alias(*c.out());
@@ -165,7 +176,7 @@ STRATA_OP(arange_start,
   .infer(infer_arange)
   .kernel("formula", run_arange<false>)
   .kernel("reference", run_arange<true>)
-  .cuda_on_host("formula_on_host")
+  .cuda("formula", [](const Call& c) { cuda::arange(*c.out(), c.args[0].scalar(), c.args[2].scalar()); })
   .samples({"1, 5", "0, 1, 0.25", "5, 0, -2", "2, 2"})
   .error("0, 5, 0", ErrorKind::Runtime, "nonzero")
   .error("0, 5, -1", ErrorKind::Runtime, "inconsistent with step sign");
@@ -179,7 +190,7 @@ STRATA_OP(linspace,
   .infer(infer_steps<3>)
   .kernel("formula", run_linspace<false>)
   .kernel("reference", run_linspace<true>)
-  .cuda_on_host("formula_on_host")
+  .cuda("formula", [](const Call& c) { cuda::linspace(*c.out(), end_of(c, 0), end_of(c, 1)); })
   .samples({"0, 1, 5", "3.0, -10.0, 4", "0, 1, 1", "0, 1, 0", "0, 10, 5, dtype='int64'"})
   .error("0, 1, -1", ErrorKind::Runtime, "non-negative");
 STRATA_OP(logspace,
@@ -189,7 +200,8 @@ STRATA_OP(logspace,
   .infer(infer_steps<4>)
   .kernel("formula", run_logspace<false>)
   .kernel("reference", run_logspace<true>)
-  .cuda_on_host("formula_on_host")
+  .cuda("formula",
+        [](const Call& c) { cuda::linspace(*c.out(), c.args[0].number(), c.args[1].number(), c.args[3].number()); })
   .samples({"0, 1, 5", "0, 3, 4, 2.0", "0, 1, 0"})
   .error("0, 1, -1", ErrorKind::Runtime, "non-negative");
 
@@ -213,6 +225,7 @@ STRATA_OP(tril_indices,
     "[0, 0, 1]])")
   .infer(infer_triangle<true>)
   .kernel("reference", run_triangle<true>)
+  .cuda("nonzero", triangle_on_device<true>)
   .no_out()
   .samples({"3, 3", "2, 4, 1", "4, 2, -1", "0, 3"})
   .error("-1, 3", ErrorKind::Runtime, "non-negative");
@@ -223,6 +236,7 @@ STRATA_OP(triu_indices,
     "[0, 1, 1]])")
   .infer(infer_triangle<false>)
   .kernel("reference", run_triangle<false>)
+  .cuda("nonzero", triangle_on_device<false>)
   .no_out()
   .samples({"3, 3", "2, 4, 1", "4, 2, -1", "0, 3"})
   .error("-1, 3", ErrorKind::Runtime, "non-negative");

@@ -2,6 +2,7 @@
 #include "autograd/autograd.h"
 #include "cpu/scan.h"
 #include "cuda/reduce.h"
+#include "cuda/scan.h"
 #include "ops/reduce_common.h"
 #include "strata/ops.h"
 
@@ -112,6 +113,11 @@ STRATA_OP(cumprod, "cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tens
             cpu::scan_reference(cpu::Scan::Prod, c.args.tensor(0),
                                 normalize_dim(c.args[1].integer(), c.out().dim(), "cumprod"), *c.out());
           })
+  .cuda("scan",
+        [](const Call& c) {
+          cuda::scan(Scan::Prod, c.args.tensor(0), normalize_dim(c.args[1].integer(), c.out().dim(), "cumprod"),
+                     *c.out());
+        })
   .saves({0})
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {

@@ -9,7 +9,11 @@
 #include "ops/transfer.h"
 #include "strata/ops/copy.h"
 #include "strata/ops/indexing.h"
+#include "strata/ops/ranges.h"
+#include "strata/ops/reduce_minmax.h"
 #include "strata/ops/reduce_sums.h"
+#include "strata/ops/scans.h"
+#include "strata/ops/search.h"
 #include "strata/ops/splits.h"
 #include "strata/ops/views.h"
 
@@ -57,6 +61,21 @@ Tensor to_3d(const Tensor& t) {
          : t.dim() == 1 ? unsqueeze(unsqueeze(t, 0), -1)
          : t.dim() == 2 ? unsqueeze(t, -1)
                         : t;
+}
+
+// repeat_interleave of positions: each belongs to the first running sum above it. The sums are waited for, since the result's
+// length depends on them.
+Tensor repeated_on_device(const Tensor& counts, std::optional<int64_t> output_size, DType dtype) {
+  const Tensor ends = cumsum(counts, 0);
+  int64_t total = 0;
+  if (counts.numel() > 0) {
+    const int64_t low = amin(counts).item<int64_t>();
+    STRATA_CHECK(low >= 0, Runtime, "repeat_interleave: repeats can not be negative, got {}", low);
+    total = select(ends, 0, -1).item<int64_t>();
+  }
+  STRATA_CHECK(!output_size || *output_size == total, Runtime,
+               "repeat_interleave: allocated size {} does not match required size {}", output_size.value_or(0), total);
+  return to(search_core(ends, arange(total, DType::I64), {}, true, false), dtype);
 }
 }  // namespace
 
@@ -122,6 +141,7 @@ STRATA_OP(repeat_interleave, "repeat_interleave(Tensor repeats, *, int? output_s
     STRATA_CHECK(repeats.dim() == 1, Runtime, "repeat_interleave: only accepts 1D vectors as repeat, got shape {}",
                  to_string(repeats.shape()));
     const Tensor counts = as_index(repeats, "repeat_interleave");
+    if (counts.device().type != DeviceType::Cpu) return repeated_on_device(counts, output_size, repeats.dtype());
     std::vector<int64_t> index;
     for (int64_t i = 0; i < counts.numel(); ++i) {
       const int64_t n = counts.data<int64_t>()[i];

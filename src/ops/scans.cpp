@@ -2,6 +2,7 @@
 #include "autograd/autograd.h"
 #include "cpu/reference.h"
 #include "cpu/scan.h"
+#include "cuda/scan.h"
 #include "ops/reduce_common.h"
 #include "strata/ops.h"
 
@@ -22,9 +23,10 @@ void infer_extremes(const Call& c) {
   for (int o = 0; o < 2; ++o) c.outs[o]->set_shape(x.sizes());
   c.outs[0]->dtype = x.dtype, c.outs[1]->dtype = DType::I64;
 }
-template <bool largest> void run_extremes(const Call& c) {
-  cpu::scan_extremes(largest, c.args.tensor(0), dim_of(c), *c.outs[0], *c.outs[1]);
+template <bool largest, decltype(&cpu::scan_extremes) scan> void run_extremes(const Call& c) {
+  scan(largest, c.args.tensor(0), dim_of(c), *c.outs[0], *c.outs[1]);
 }
+template <Scan kind> void run_on_device(const Call& c) { cuda::scan(kind, c.args.tensor(0), dim_of(c), *c.out()); }
 template <bool largest> void plain_extremes(const Call& c) {
   const TensorImpl& x = c.args.tensor(0);
   const auto dim = static_cast<size_t>(dim_of(c));
@@ -92,6 +94,7 @@ STRATA_OP(cumsum, "cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor
   .kernel("rows", [](const Call& c) { cpu::scan(cpu::Scan::Sum, c.args.tensor(0), dim_of(c), *c.out()); })
   .kernel("reference",
           [](const Call& c) { cpu::scan_reference(cpu::Scan::Sum, c.args.tensor(0), dim_of(c), *c.out()); })
+  .cuda("scan", run_on_device<Scan::Sum>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {reverse_cumsum(g, dim_of(c))}; })
   .samples({"f(3,4), 0", "f(3,4), -1", "f(2,3,4), 1", "i5(3,4), 1", "f(), 0", "f(0,3), 0", "b(4), 0",
             "f(3,10), 0, dtype=float64"})
@@ -110,6 +113,7 @@ STRATA_OP(logcumsumexp, "logcumsumexp(Tensor input, int dim) -> Tensor")
   .kernel("rows", [](const Call& c) { cpu::scan(cpu::Scan::LogSumExp, c.args.tensor(0), dim_of(c), *c.out()); })
   .kernel("reference",
           [](const Call& c) { cpu::scan_reference(cpu::Scan::LogSumExp, c.args.tensor(0), dim_of(c), *c.out()); })
+  .cuda("scan", run_on_device<Scan::LogSumExp>)
   .saves({0})
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
@@ -139,7 +143,8 @@ STRATA_OP(logcumsumexp, "logcumsumexp(Tensor input, int dim) -> Tensor")
 STRATA_OP(cummax, "cummax(Tensor input, int dim) -> (Tensor values, Tensor indices)")
   .doc("Running maxima along a dimension and their places.")
   .infer(infer_extremes)
-  .kernel("rows", run_extremes<true>)
+  .kernel("rows", run_extremes<true, cpu::scan_extremes>)
+  .cuda("scan", run_extremes<true, cuda::scan_extremes>)
   .kernel("reference", plain_extremes<true>)
   .saves_result({1})
   .no_grad_outputs({1})
@@ -150,7 +155,8 @@ STRATA_OP(cummax, "cummax(Tensor input, int dim) -> (Tensor values, Tensor indic
 STRATA_OP(cummin, "cummin(Tensor input, int dim) -> (Tensor values, Tensor indices)")
   .doc("Running minima along a dimension and their places.")
   .infer(infer_extremes)
-  .kernel("rows", run_extremes<false>)
+  .kernel("rows", run_extremes<false, cpu::scan_extremes>)
+  .cuda("scan", run_extremes<false, cuda::scan_extremes>)
   .kernel("reference", plain_extremes<false>)
   .saves_result({1})
   .no_grad_outputs({1})

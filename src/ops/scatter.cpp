@@ -8,8 +8,10 @@
 #include "cpu/copy.h"
 #include "cpu/indexing.h"
 #include "cpu/reference.h"
+#include "cuda/indexing.h"
 #include "ops/indexing.h"
 #include "ops/layout.h"
+#include "ops/transfer.h"
 #include "strata/ops/copy.h"
 #include "strata/ops/creation.h"
 #include "strata/ops/pointwise_arithmetic.h"
@@ -40,8 +42,8 @@ void check_index(const TensorImpl& input, const TensorImpl& index, int dim, cons
 Tensor line_index(const TensorImpl& index) {
   Tensor t = alias(index);
   if (index.dtype != DType::I64) {
-    t = make_tensor(index.sizes(), DType::I64);
-    cpu::copy(*t, index);
+    t = make_tensor(index.sizes(), DType::I64, index.device);
+    copy_values(*t, index);
   }
   return t;
 }
@@ -65,6 +67,12 @@ void run_gather(const Call& c) {
   const Tensor index = line(*line_index(c.args.tensor(2)));
   cpu::check_indices(*index, size_along(input, dim), dim, "gather");
   cpu::gather(*line(*c.out()), *line(input), dim, *index);
+}
+
+void gather_on_device(const Call& c) {
+  const TensorImpl& input = c.args.tensor(0);
+  const int dim = normalize_dim(c.args[1].integer(), input.ndim, "gather");
+  cuda::gather(*line(*c.out()), *line(input), dim, *line(c.args.tensor(2)));
 }
 
 cpu::Scatter way(std::string_view reduce, const char* op) {
@@ -102,21 +110,22 @@ void infer_scatter(const Call& c) {
 void run_scatter(const Call& c) {
   const TensorImpl &input = c.args.tensor(0), &out = *c.out();
   const int dim = normalize_dim(c.args[1].integer(), input.ndim, "scatter");
+  const bool on_host = out.device.type == DeviceType::Cpu;
   Tensor index = line_index(c.args.tensor(2)), src = alias(c.args.tensor(3));
-  if (index.numel()) cpu::check_indices(*line(*index), size_along(input, dim), dim, "scatter");
+  if (index.numel() && on_host) cpu::check_indices(*line(*index), size_along(input, dim), dim, "scatter");
   if (out.data != input.data) {
-    cpu::copy(out, input);
+    copy_values(out, input);
   } else {  // in place: what is read must not be what is written
     for (Tensor* t : {&index, &src})
       if ((*t)->storage.get() == out.storage.get()) {
-        Tensor fresh = make_tensor(t->shape(), t->dtype());
-        cpu::copy(*fresh, **t);
+        Tensor fresh = make_tensor(t->shape(), t->dtype(), out.device);
+        copy_values(*fresh, **t);
         *t = fresh;
       }
   }
   if (index.numel())
-    cpu::scatter(*line(out), dim, *line(*index), *(src.dim() == 0 ? src : line(*src)),
-                 way(c.args[4].string(), "scatter"));
+    (on_host ? cpu::scatter : cuda::scatter)(*line(out), dim, *line(*index), *(src.dim() == 0 ? src : line(*src)),
+                                             way(c.args[4].string(), "scatter"));
 }
 
 // Element `at` of the index says where along dim; the rest of the place is `at` itself.
@@ -183,6 +192,34 @@ Scalar identity(std::string_view reduce, DType t) {
 }
 
 Tensor wrap(Scalar value, DType dtype) { return full({}, value, dtype); }
+
+void run_scatter_reduce(const Call& c) {
+  const Tensor input = c.args.share(0), index = c.args.share(2), src = c.args.share(3);
+  const std::string_view reduce = c.args[4].string();
+  const int64_t dim = c.args[1].integer();
+  const bool include_self = c.args[5].boolean();
+  autograd::NoGrad no_grad;
+  const OnDeviceOf there(input.device());
+  Tensor out = include_self
+                 ? input
+                 : scatter_core(input, dim, index, wrap(identity(reduce, input.dtype()), input.dtype()), "assign");
+  out = scatter_core(out, dim, index, src, reduce);
+  if (reduce == "mean") {
+    Tensor count = scatter_add(full_like(out, include_self ? 1 : 0), dim, index, ones_like(src));
+    count = clamp_min(count, 1);
+    out = is_floating(out.dtype()) ? div(out, count) : div(out, count, "floor");
+  }
+  copy_values(*c.out(), *out);
+}
+
+void run_corner(const Call& c) {
+  const TensorImpl& input = c.args.tensor(0);
+  fill_values(*c.out(), 0);
+  Tensor corner = alias(*c.out());
+  corner->set_shape(input.sizes());
+  corner->update_contiguous();
+  copy_values(*corner, input);
+}
 }  // namespace
 
 STRATA_OP(gather, "gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor")
@@ -192,6 +229,7 @@ STRATA_OP(gather, "gather(Tensor input, int dim, Tensor index, *, bool sparse_gr
   .infer(infer_gather)
   .kernel("lines", run_gather)
   .kernel("reference", plain_gather)
+  .cuda("elements", gather_on_device)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {scatter_add(autograd::zeros_for(c.meta(0)), c.arg(1).integer(), c.input(2), g)};
   })
@@ -211,6 +249,7 @@ STRATA_OP(scatter_core, "scatter_core(Tensor input, int dim, Tensor index, Tenso
   .infer(infer_scatter)
   .kernel("lines", run_scatter)
   .kernel("reference", plain_scatter)
+  .cuda("lines", run_scatter)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     const std::string_view reduce = c.arg(4).string();
     const int64_t dim = c.arg(1).integer();
@@ -232,21 +271,14 @@ STRATA_OP(scatter_core, "scatter_core(Tensor input, int dim, Tensor index, Tenso
 STRATA_OP(copy_into_corner, "copy_into_corner(Tensor input, int[] size) -> Tensor")
   .doc("Zeros of a size with input at the front of every dimension.")
   .infer([](const Call& c) { c.outs[0]->dtype = c.args.tensor(0).dtype, c.outs[0]->set_shape(c.args[1].int_list()); })
-  .kernel("copy",
-          [](const Call& c) {
-            const TensorImpl& input = c.args.tensor(0);
-            cpu::fill(*c.out(), 0);
-            Tensor corner = alias(*c.out());
-            corner->set_shape(input.sizes());
-            corner->update_contiguous();
-            cpu::copy(*corner, input);
-          })
+  .kernel("copy", run_corner)
   .kernel("reference",
           [](const Call& c) {
             const TensorImpl& input = c.args.tensor(0);
             cpu::fill_reference(*c.out(), 0);
             cpu::each_index(input.sizes(), [&](const cpu::Index& at) { cpu::put(*c.out(), at, input, at); });
           })
+  .cuda("copy", run_corner)
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {at_index(g, c.shape(0))}; })
   .helper()
   .no_out()
@@ -381,24 +413,8 @@ STRATA_OP(
                  Runtime, "scatter_reduce: reduce argument must be either sum, prod, mean, amax or amin, got {}",
                  reduce);
   })
-  .kernel("reference",  // rests on scatter_core, which has a faster kernel
-          [](const Call& c) {
-            const Tensor input = c.args.share(0), index = c.args.share(2), src = c.args.share(3);
-            const std::string_view reduce = c.args[4].string();
-            const int64_t dim = c.args[1].integer();
-            const bool include_self = c.args[5].boolean();
-            autograd::NoGrad no_grad;
-            Tensor out = include_self ? input
-                                      : scatter_core(input, dim, index,
-                                                     wrap(identity(reduce, input.dtype()), input.dtype()), "assign");
-            out = scatter_core(out, dim, index, src, reduce);
-            if (reduce == "mean") {
-              Tensor count = scatter_add(full_like(out, include_self ? 1 : 0), dim, index, ones_like(src));
-              count = clamp_min(count, 1);
-              out = is_floating(out.dtype()) ? div(out, count) : div(out, count, "floor");
-            }
-            cpu::copy(*c.out(), *out);
-          })
+  .kernel("reference", run_scatter_reduce)  // rests on scatter_core, which has a faster kernel
+  .cuda("scatter_core", run_scatter_reduce)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     const Tensor input = c.input(0), index = c.input(2), src = c.input(3);
     const std::string_view reduce = c.arg(4).string();

@@ -2,6 +2,7 @@
 #include "cpu/sort.h"
 #include "autograd/autograd.h"
 #include "cpu/lines.h"
+#include "cuda/sort.h"
 #include "ops/reduce_common.h"
 #include "strata/ops.h"
 
@@ -63,6 +64,7 @@ STRATA_OP(sort, "sort(Tensor input, int dim=-1, bool descending=False) -> (Tenso
   .infer(infer_sort<1>)
   .kernel("radix", run_sort<1, cpu::sort>)
   .kernel("reference", run_sort<1, cpu::sort_reference>)
+  .cuda("sort", run_sort<1, cuda::sort>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_sort<1>)
@@ -76,6 +78,7 @@ STRATA_OP(
   .infer(infer_sort<2>)
   .kernel("radix", run_sort<2, cpu::sort>)
   .kernel("reference", run_sort<2, cpu::sort_reference>)
+  .cuda("sort", run_sort<2, cuda::sort>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_sort<2>)
@@ -97,6 +100,10 @@ STRATA_OP(argsort, "argsort(Tensor input, int dim=-1, bool descending=False, *, 
           [](const Call& c) {
             cpu::sort_reference(c.args.tensor(0), sort_dim<1>(c), c.args[2].boolean(), nullptr, c.out().get());
           })
+  .cuda("sort",
+        [](const Call& c) {
+          cuda::sort(c.args.tensor(0), sort_dim<1>(c), c.args[2].boolean(), nullptr, c.out().get());
+        })
   .samples({"f(3,4)", "f(3,4), 0, True", "i5(10), stable=True", "f()"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
@@ -122,6 +129,7 @@ STRATA_OP(
   })
   .kernel("select", run_topk<cpu::topk>)
   .kernel("reference", run_topk<cpu::topk_reference>)
+  .cuda("sort", run_topk<cuda::topk>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
@@ -145,6 +153,7 @@ STRATA_OP(kthvalue, "kthvalue(Tensor input, int k, int dim=-1, bool keepdim=Fals
   })
   .kernel("select", run_pick<cpu::Pick::Kth, cpu::pick>)
   .kernel("reference", run_pick<cpu::Pick::Kth, cpu::pick_reference>)
+  .cuda("sort", run_pick<cpu::Pick::Kth, cuda::pick>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
@@ -164,6 +173,7 @@ STRATA_OP(median_dim, "median.dim(Tensor input, int dim, bool keepdim=False) -> 
   .infer([](const Call& c) { infer_pick(c, c.args[1].integer(), c.args[2].boolean()); })
   .kernel("select", run_pick<cpu::Pick::Median, cpu::pick>)
   .kernel("reference", run_pick<cpu::Pick::Median, cpu::pick_reference>)
+  .cuda("sort", run_pick<cpu::Pick::Median, cuda::pick>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_pick)
@@ -180,6 +190,7 @@ STRATA_OP(nanmedian_dim, "nanmedian.dim(Tensor input, int dim, bool keepdim=Fals
   .infer([](const Call& c) { infer_pick(c, c.args[1].integer(), c.args[2].boolean()); })
   .kernel("select", run_pick<cpu::Pick::NanMedian, cpu::pick>)
   .kernel("reference", run_pick<cpu::Pick::NanMedian, cpu::pick_reference>)
+  .cuda("sort", run_pick<cpu::Pick::NanMedian, cuda::pick>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_pick)
@@ -196,6 +207,7 @@ STRATA_OP(mode, "mode(Tensor input, int dim=-1, bool keepdim=False) -> (Tensor v
   .infer([](const Call& c) { infer_pick(c, c.args[1].integer(), c.args[2].boolean()); })
   .kernel("select", run_pick<cpu::Pick::Mode, cpu::pick>)
   .kernel("reference", run_pick<cpu::Pick::Mode, cpu::pick_reference>)
+  .cuda("sort", run_pick<cpu::Pick::Mode, cuda::pick>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_pick)

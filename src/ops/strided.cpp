@@ -8,10 +8,13 @@
 #include "autograd/autograd.h"
 #include "cpu/copy.h"
 #include "cpu/reference.h"
+#include "cuda/indexing.h"
 #include "ops/geometry.h"
 #include "ops/transfer.h"
 #include "strata/ops/copy.h"
 #include "strata/ops/creation.h"
+#include "strata/ops/pointwise_arithmetic.h"
+#include "strata/ops/ranges.h"
 #include "strata/ops/views.h"
 
 namespace strata {
@@ -97,6 +100,22 @@ void run_unview(const Call& c) {
   }
   dispatch_compute(type, [&]<class T> { add_overlapping<T>(*show(sum, g), *value); });
   if (!same) cpu::copy(*c.out(), *sum);
+}
+
+// Elements that may share places, added at flat positions.
+void unview_on_device(const Call& c) {
+  const TensorImpl& input = c.args.tensor(0);
+  const OnDeviceOf there(input.device);
+  fill_values(*c.out(), 0);
+  Tensor at = full({}, c.args[3].integer(), DType::I64);
+  for (int d = 0; d < input.ndim; ++d) {
+    Dims along;
+    for (int k = 0; k < input.ndim; ++k) along.push(k == d ? input.shape[d] : 1);
+    at = add(at, reshape(mul(arange(input.shape[d], DType::I64), c.args[2].int_list()[d]), along));
+  }
+  const Tensor places = reshape(at, -1), values = reshape(contiguous(alias(input)), -1), flat = alias(*c.out());
+  flat->ndim = 1, flat->shape[0] = flat->numel, flat->strides[0] = 1;
+  cuda::put_rows(*flat, *values, 0, std::span(&places, 1), true);
 }
 
 void run_strided_scatter(const Call& c) {
@@ -191,7 +210,7 @@ STRATA_OP(unview, "unview(Tensor input, int[] size, int[] stride, int offset) ->
   .kernel("strided", run_unview)
   .kernel("reference", plain_unview)
   .cuda("strided", run_unview_by_copy, places_differ)
-  .cuda_on_host("strided_on_host")
+  .cuda("sorted", unview_on_device)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {strided_view(contiguous(g), c.shape(0), c.arg(2).int_list(), c.arg(3).integer())};
   })

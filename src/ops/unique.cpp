@@ -39,10 +39,33 @@ Tensor from_vector(const std::vector<int64_t>& v) {
   return from_vector(v, Shape(&n, 1));
 }
 
+// The groups from tensors on a device: `starts` is true where a group begins, in the order `order` (none: as they stand). The
+// first element of each group, the group of each element, the groups' sizes.
+std::tuple<Tensor, Tensor, Tensor> group_on_device(const Tensor& starts, const Tensor& order) {
+  const int64_t n = starts.numel(), one[] = {1};
+  const Tensor first = select(nonzero(starts), 1, 0), number = sub(cumsum(starts, 0), 1);
+  const Tensor counts = diff(cat(TensorList(std::vector<Tensor>{first, full(Shape(one), n, kInt64)}), 0));
+  if (!order) return {first, number, counts};
+  return {index_select(order, 0, first), scatter(number, 0, order, number), counts};
+}
+// True at 0 and wherever `differs` (of each element but the first, from the one before) is.
+Tensor starts_from(const Tensor& differs, int64_t n) {
+  if (n == 0) return zeros({0}, kBool);
+  return cat(TensorList(std::vector<Tensor>{ones({1}, kBool), differs}), 0);
+}
+bool on_host(const Tensor& t) { return t.device().type == DeviceType::Cpu; }
+
 std::tuple<Tensor, Tensor, Tensor> unique_flat(const Tensor& input, bool consecutive) {
   Scoped mode(thread_state.grad_mode, false);
   const Tensor x = contiguous(reshape(input, {-1}));
   const Tensor order = consecutive ? Tensor() : argsort(x);
+  if (!on_host(x)) {
+    const int64_t n = x.numel();
+    const Tensor sorted = order ? index_select(x, 0, order) : x;
+    const Tensor differs = n > 1 ? ne(narrow(sorted, 0, 1, n - 1), narrow(sorted, 0, 0, n - 1)) : zeros({0}, kBool);
+    const auto [first, inverse, counts] = group_on_device(starts_from(differs, n), order);
+    return {index_select(x, 0, first), reshape(inverse, input.shape()), counts};
+  }
   const Groups g = dispatch_dtype(x.dtype(), [&]<class T>() {
     const T* p = x.data<T>();
     return group(order ? order.data<int64_t>() : nullptr, x.numel(), [&](int64_t a, int64_t b) {
@@ -61,6 +84,17 @@ std::tuple<Tensor, Tensor, Tensor> unique_slices(const Tensor& input, int64_t di
                "{}: there are 0 sized dimensions, and they aren't selected, so unique cannot be applied", op);
   const Tensor rows = contiguous(n == 0 ? input : reshape(input.dim() ? movedim(input, {d}, {0}) : input, {n, -1}));
   const int64_t width = n ? rows.numel() / n : 0;
+  if (!on_host(rows)) {
+    Tensor order = consecutive ? Tensor() : arange(n, kInt64);
+    // Sorted by each column from the last one on, keeping the order of equals, rows stand in lexicographic order.
+    for (int64_t k = width; !consecutive && n > 0 && k-- > 0;)
+      order = index_select(order, 0, argsort(index_select(select(rows, 1, k), 0, order)));
+    const Tensor sorted = consecutive || n == 0 ? rows : index_select(rows, 0, order);
+    const Tensor differs =
+      n > 1 ? any(ne(narrow(sorted, 0, 1, n - 1), narrow(sorted, 0, 0, n - 1)), int64_t{1}) : zeros({0}, kBool);
+    const auto [first, inverse, counts] = group_on_device(starts_from(differs, n), order);
+    return {input.dim() ? index_select(input, d, first) : input, inverse, counts};
+  }
   const Groups g = dispatch_dtype(rows.dtype(), [&]<class T>() {
     const T* p = rows.data<T>();
     const auto value = [&](int64_t row, int64_t i) {

@@ -1,0 +1,12 @@
+// Elements computed from their place, and numbers taken apart, on a device.
+#pragma once
+#include "tensor/tensor.h"
+
+namespace strata::cuda {
+
+// start + i * step; from start to end evenly, or base to those powers (base 0: none).
+void arange(const TensorImpl& out, Scalar start, Scalar step);
+void linspace(const TensorImpl& out, double start, double end, double base = 0);
+void frexp(const TensorImpl& x, const TensorImpl& mantissa, const TensorImpl& exponent);
+
+}  // namespace strata::cuda

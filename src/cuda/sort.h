@@ -1,0 +1,24 @@
+// Sorting and selection on a device, in the terms of cpu/sort.h: every order is total and stable.
+#pragma once
+#include "record/kinds.h"
+#include "tensor/tensor.h"
+
+namespace strata::cuda {
+
+// values and indices have x's shape; either may be null.
+void sort(const TensorImpl& x, int dim, bool descending, const TensorImpl* values, const TensorImpl* indices);
+void topk(const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImpl& values, const TensorImpl& indices);
+void pick(Pick what, const TensorImpl& x, int64_t k, int dim, const TensorImpl& values, const TensorImpl& indices);
+
+// A vector of numbers below 2^bits (int32) in order, with the places they came from (int32 or int64). Both are fresh tensors.
+struct SortedKeys {
+  Tensor keys, places;
+};
+SortedKeys sort_keys(const Tensor& keys, int bits);
+
+// Where each of the values belongs in its row: the last dimension of `rows`, or rows itself where it has one dimension. All are
+// contiguous and of one compute type; `order` (places that sort the rows) may be null. out: int32 or int64.
+void search(const TensorImpl& rows, const TensorImpl* order, const TensorImpl& values, bool right,
+            const TensorImpl& out);
+
+}  // namespace strata::cuda
