@@ -9,7 +9,6 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kVectors = 8;                             // of a thread, kept in registers
 constexpr int64_t kMostThreads = 512, kMostBackward = 256;  // of a row
 constexpr int64_t kFewestThreads = 8;                       // neighbours that read together
 constexpr int64_t kBlock = 256;
@@ -21,7 +20,7 @@ void launch(const Function (&kernels)[2], NormRowsParams p, int64_t most_threads
             std::initializer_list<const TensorImpl*> all) {
   if (x.numel == 0) return;
   const bool wide = x.dtype == DType::F64;
-  const int64_t vector = wide ? 2 : 4, of_thread = kVectors * vector;
+  const int64_t vector = wide ? 2 : 8, of_thread = wide ? 16 : 32;
   p.rows = x.numel / p.n;
   const int64_t threads =
     std::clamp<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>((p.n + of_thread - 1) / of_thread))),
@@ -32,7 +31,7 @@ void launch(const Function (&kernels)[2], NormRowsParams p, int64_t most_threads
     if (!t) continue;
     const bool common =
       wide ? t->dtype == DType::F64 : t->dtype == DType::F32 || t->dtype == DType::F16 || t->dtype == DType::BF16;
-    p.vectors &= common && address(t) % (static_cast<uint64_t>(vector) * size_of(t->dtype)) == 0;
+    p.vectors &= common && address(t) % 16 == 0;
   }
   const int64_t block = std::max(threads, kBlock), rows = block / threads;
   stream_of(x.device).launch(kernels[wide], {static_cast<uint32_t>((p.rows + rows - 1) / rows)},

@@ -240,3 +240,13 @@ def test_decompositions_run_on_the_host_and_say_so():
     np.testing.assert_allclose(wide(strata.linalg.svdvals(t)), np.linalg.svd(a, compute_uv=False), rtol=1e-9)
     names = {k for r in strata._C._records() if r["name"] == "_linalg_svd" for k in r["cuda_kernels"]}
     assert all(name.endswith("_on_host") for name in names)
+
+
+def test_binary_cross_entropy_wants_probabilities():
+    x, t = np.linspace(0, 1, 11), np.linspace(1, 0, 11)
+    with np.errstate(divide="ignore"):
+        want = -(t * np.maximum(np.log(x), -100) + (1 - t) * np.maximum(np.log1p(-x), -100))
+    close(F.binary_cross_entropy(there(x), there(t), reduction="none"), want)
+    with pytest.raises(RuntimeError, match="between 0 and 1, found 1.5"):
+        F.binary_cross_entropy(there(x + 0.5), there(t)).cpu()
+        strata.vgpu.synchronize()

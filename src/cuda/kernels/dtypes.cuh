@@ -166,6 +166,43 @@ template <class T> __device__ __forceinline__ bool store_common(void* at, int32_
   }
   return false;
 }
+// Eight elements of float or a 16-bit type, aligned to 16 bytes: 16-byte accesses for either.
+__device__ __forceinline__ void load_eight(const void* at, int32_t type, float (&v)[8]) {
+  if (type == kF32) {
+    load_common<float>(at, type, reinterpret_cast<float(&)[4]>(v[0]));
+    load_common<float>(static_cast<const float*>(at) + 4, type, reinterpret_cast<float(&)[4]>(v[4]));
+    return;
+  }
+  const uint4 x = *static_cast<const uint4*>(at);
+  const uint32_t pairs[4] = {x.x, x.y, x.z, x.w};
+  if (type == kBF16) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+      v[2 * j] = __uint_as_float(pairs[j] << 16), v[2 * j + 1] = __uint_as_float(pairs[j] & 0xffff0000u);
+  } else {
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+      v[2 * j] = half_to_float(uint16_t(pairs[j])), v[2 * j + 1] = half_to_float(uint16_t(pairs[j] >> 16));
+  }
+}
+__device__ __forceinline__ void store_eight(void* at, int32_t type, const float (&v)[8]) {
+  if (type == kF32) {
+    store_common<float>(at, type, reinterpret_cast<const float(&)[4]>(v[0]));
+    store_common<float>(static_cast<float*>(at) + 4, type, reinterpret_cast<const float(&)[4]>(v[4]));
+    return;
+  }
+  uint32_t pairs[4];
+  if (type == kBF16) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+      pairs[j] = uint32_t(float_to_bf16(v[2 * j])) | uint32_t(float_to_bf16(v[2 * j + 1])) << 16;
+  } else {
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+      pairs[j] = uint32_t(float_to_half(v[2 * j])) | uint32_t(float_to_half(v[2 * j + 1])) << 16;
+  }
+  *static_cast<uint4*>(at) = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+}
 // The same for all types.
 template <class T> __device__ __forceinline__ void load_vector(const void* at, int32_t type, T (&v)[16 / sizeof(T)]) {
   if (load_common<T>(at, type, v)) return;
