@@ -1,85 +1,21 @@
 // `strata train`: the small CNN of the tour, trained on handwritten digits.
-#include <fmt/core.h>
-
-#include <cmath>
-#include <filesystem>
 #include <memory>
-#include <system_error>
 
-#include "base/error.h"
-#include "base/parallel.h"
 #include "cli/commands.h"
 #include "cli/trainer.h"
 
 namespace strata::cli {
-namespace {
-
-void check_device(const std::string& device) {
-  Device named;
-  try {
-    named = device_from_name(device);
-  } catch (const Error&) {
-    fail(ErrorKind::Value, fmt::format("--device {}: no such device; `strata devices` lists them", device));
-  }
-  try {
-    require_available(named);
-  } catch (const Error& e) { fail(ErrorKind::NotImplemented, fmt::format("--device {}: {}", device, e.what())); }
-}
-
-// Before the data is fetched, and before --out is made.
-void check_resume(const TrainOptions& o) {
-  const auto file = std::filesystem::path(o.out) / "checkpoint.safetensors";
-  std::error_code ignored;
-  STRATA_CHECK(!o.resume || std::filesystem::exists(file, ignored), Io,
-               "--resume: there is no {} to go on from; name its folder with --out, or train without --resume",
-               file.string());
-}
-
-}  // namespace
 
 void add_train(CLI::App& app, Run& run) {
-  auto o = std::make_shared<TrainOptions>();
+  auto options = std::make_shared<TrainOptions>();
   CLI::App* command = app.add_subcommand("train", "Train a small network on handwritten digits");
-  command->add_option("--model", o->model, "Network: cnn (two convolutions, two linear layers)")
-    ->check(CLI::IsMember({"cnn"}))
-    ->capture_default_str();
-  command->add_option(
-    "--data", o->data,
-    "Folder with the MNIST files, or mnist, or synthetic (default: MNIST where it can be had, else synthetic)");
-  command->add_option("--device", o->device, "Where to train")->capture_default_str();
-  command->add_option("--epochs", o->epochs, "Passes over the training images")
-    ->check(CLI::Range(int64_t{1}, int64_t{100000}))
-    ->capture_default_str();
-  command->add_option("--batch-size", o->batch_size, "Images per step")
-    ->check(CLI::Range(int64_t{1}, int64_t{60000}))
-    ->capture_default_str();
-  command->add_option("--lr", o->lr, "Learning rate of Adam, at its highest")->capture_default_str();
-  command
-    ->add_option("--schedule", o->schedule, "Learning rate over the run: cosine (rises, then falls to 0) or constant")
-    ->check(CLI::IsMember({"cosine", "constant"}))
-    ->capture_default_str();
-  command->add_option("--seed", o->seed, "Of the initial weights and the order of the images")
-    ->check(CLI::NonNegativeNumber)
-    ->capture_default_str();
-  command->add_option("--out", o->out, "Folder for checkpoint, metrics and plot")->capture_default_str();
-  command->add_option("--limit", o->limit, "Train on the first N images only (0: all)")
-    ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
-    ->capture_default_str();
-  command->add_option("--threads", o->threads, "CPU threads (0: all)")
-    ->check(CLI::Range(0, 4096))
-    ->capture_default_str();
-  command->add_flag("--resume", o->resume, "Go on from the checkpoint in --out");
-  command->add_flag("--quiet", o->quiet, "Print errors only");
-  command->add_flag("--json", o->json, "Print the result as JSON, and nothing else");
-  command->add_flag("!--no-download", o->download, "Never fetch MNIST");
+  add_train_options(*command, *options);
   command->footer("Example: strata train --epochs 5 --out results");
-  command->callback([&run, o] {
-    run = [o] {
-      check_device(o->device);
-      STRATA_CHECK(o->lr > 0 && std::isfinite(o->lr), Value, "--lr {}: expected a number above 0", o->lr);
-      check_resume(*o);
-      if (o->json) o->quiet = true;
-      return Trainer(*o).run();
+  command->callback([&run, options] {
+    run = [options] {
+      check_train_options(*options);
+      if (options->json) options->quiet = true;
+      return Trainer(*options).run();
     };
   });
 }

@@ -4,19 +4,10 @@
 
 #include "cli/digits.h"
 #include "cli/small_cnn.h"
+#include "cli/train_options.h"
 #include "cli/training_plot.h"
 
 namespace strata::cli {
-
-struct TrainOptions {
-  std::string model = "cnn", data, device = "cpu", out = "results", schedule = "cosine";
-  int64_t epochs = 1, batch_size = 128;
-  double lr = 2e-3;
-  uint64_t seed = 0;
-  int64_t limit = 0;  // images to train on; 0: all
-  int threads = 0;    // 0: all
-  bool resume = false, quiet = false, json = false, download = true;
-};
 
 class Trainer {
  public:

@@ -124,7 +124,7 @@ TEST(Reduce, EverySetOfDimensionsOfManyShapes) {
 }
 
 TEST(Reduce, EveryFoldAndType) {
-  for (int f = 0; f < cpu::kFoldCount; ++f)
+  for (int f = 0; f < kFoldCount; ++f)
     for (DType t : {DType::F32, DType::F64, DType::BF16, DType::F16, DType::I32, DType::U8, DType::Bool}) {
       if (static_cast<Fold>(f) == Fold::SumSquares && is_integral(t)) continue;
       for (uint32_t mask : {1u, 2u, 3u})

@@ -108,3 +108,65 @@ members = {
 }
 put("torch/archive.pt", archive(members))
 put("torch/archive_plain.pt", archive({"x/data.pkl": pickle.dumps(plain, 2)}))
+
+for name, arguments in {
+    "plain": "train",
+    "all": "train --model cnn --data mnist --device cpu --epochs 3 --batch-size 64 --lr 1e-3 --schedule constant --seed 7 "
+    "--out results --limit 100 --threads 2 --quiet --json --no-download",
+    "resume": "train --resume --out=nowhere",
+    "zero": "train --batch-size 0",
+    "negative": "train --batch-size -1",
+    "huge": "train --batch-size 1e30 --epochs 99999999999999999999",
+    "nan": "train --lr nan",
+    "infinite": "train --lr=inf --device cuda",
+    "unknown": "train --no-such-option -- x",
+    "help": "train --help",
+}.items():
+    put(f"arguments/{name}", arguments.replace(" ", "\n").encode())
+put("arguments/nul", b"train\n--out\na\0b\n--device\n\xff\xfe")
+
+
+def ptx(name, body, declarations=""):
+    registers = (
+        ".reg .pred %p<4>; .reg .b16 %h<4>; .reg .b32 %r<12>; .reg .b64 %d<6>; .reg .f32 %f<8>; .reg .f64 %g<4>; "
+        "ld.param.u64 %d0, [a]; mov.u32 %r0, %tid.x; mul.wide.u32 %d1, %r0, 16; add.u64 %d1, %d0, %d1;"
+    )
+    put(
+        f"ptx/{name}",
+        f".version 8.3\n.target sm_80\n.address_size 64\n{declarations}\n"
+        f".visible .entry k(.param .u64 a) {{\n{registers}\n{body}\nret;\n}}\n".encode(),
+    )
+
+
+ptx("vector", "ld.global.v4.f32 {%f0, %f1, %f2, %f3}, [%d1]; fma.rn.f32 %f0, %f1, %f2, %f3; st.global.f32 [%d1], %f0;")
+ptx(
+    "loop",
+    "mov.u32 %r1, 0; again: add.u32 %r1, %r1, 1; setp.lt.u32 %p0, %r1, %r0; @%p0 bra again; st.global.u32 [%d1+4], %r1;",
+)
+ptx(
+    "shared",
+    ".shared .align 4 .b8 s[256]; mov.u32 %r1, s; mad.lo.u32 %r1, %r0, 4, %r1; st.shared.u32 [%r1], %r0; bar.sync 0;\n"
+    "ld.shared.u32 %r2, [s+8]; atom.shared.add.u32 %r3, [s], %r2; red.global.add.f32 [%d0], 0f3F800000;",
+)
+ptx(
+    "warp",
+    "shfl.sync.bfly.b32 %r1|%p0, %r0, 1, 31, -1; vote.sync.ballot.b32 %r2, %p0, -1; redux.sync.add.s32 %r3, %r0, -1;",
+)
+ptx(
+    "calls",
+    "{ .param .b32 x; .param .b32 y; st.param.b32 [x], %r0; call (y), f, (x); ld.param.b32 %r1, [y]; }\n"
+    "t: .branchtargets one, two; and.b32 %r1, %r1, 1; brx.idx %r1, t; one: add.u32 %r1, %r1, 1; two: .loc 1 2 3\n",
+    ".const .align 4 .b32 table[2] = {1, 2};\n.func (.param .b32 r) f(.param .b32 q) { .reg .b32 %v; ld.param.b32 %v, [q]; "
+    "mul.lo.u32 %v, %v, 3; st.param.b32 [r], %v; ret; }",
+)
+ptx(
+    "numbers",
+    "cvt.rn.f16.f32 %h0, %f0; cvt.rzi.s64.f64 %d2, 0d400921FB54442D18; cvt.rn.bf16x2.f32 %r1, %f0, %f1; div.s32 %r2, %r1, %r0;\n"
+    "prmt.b32 %r3, %r1, %r2, 0x3210; bfe.s32 %r4, %r3, 3, 7; lop3.b32 %r5, %r1, %r2, %r3, 0xe8; ex2.approx.ftz.f32 %f1, %f0;",
+)
+ptx(
+    "matrix",
+    ".shared .align 16 .b8 s[2048]; mov.u32 %r1, s; ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r2, %r3}, [%r1];\n"
+    "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f0, %f1, %f2, %f3}, {%r2, %r3}, {%r4}, {%f0, %f1, %f2, %f3};\n"
+    "cp.async.cg.shared.global [%r1], [%d1], 16; cp.async.wait_all;",
+)

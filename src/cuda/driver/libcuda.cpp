@@ -4,7 +4,7 @@
 
 #include <mutex>
 
-#include "cuda/driver/api.h"
+#include "cuda/driver/wrap.h"
 
 namespace strata::cuda::driver {
 
@@ -74,7 +74,7 @@ const Opened& opened() {
 
 }  // namespace
 
-const Table* libcuda() { return opened().usable ? &opened().table : nullptr; }
+const Table* libcuda() { return opened().usable ? &traced_libcuda(opened().table) : nullptr; }
 const std::string& why_not() { return opened().why; }
 
 }  // namespace strata::cuda::driver

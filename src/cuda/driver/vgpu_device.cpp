@@ -1,8 +1,11 @@
 // Virtual devices: initialisation, attributes, primary contexts, errors.
+#include <charconv>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/error.h"
 #include "cuda/driver/vgpu_state.h"
+#include "cuda/driver/wrap.h"
 
 namespace strata::cuda::driver {
 
@@ -10,10 +13,8 @@ namespace virtual_gpu {
 
 namespace {
 thread_local int this_device = -1;
-thread_local std::string last_message;
+thread_local std::string last_message, this_label;
 
-// Contexts are numbers too: the ordinal, off by one.
-CUcontext context_of(int ordinal) { return reinterpret_cast<CUcontext>(static_cast<uintptr_t>(ordinal + 1)); }
 bool known(CUdevice d) { return d >= 0 && static_cast<size_t>(d) < state().devices.size(); }
 
 CUresult attribute(const vgpu::Profile& p, int which, int& v) {
@@ -42,8 +43,8 @@ CUresult attribute(const vgpu::Profile& p, int which, int& v) {
     case kConcurrentKernels:
     case kUnifiedAddressing:
     case kCooperativeLaunch:
-    case kMemoryPools: v = 1; break;
     case kVirtualMemory:
+    case kMemoryPools: v = 1; break;
     case kClusterLaunch: v = 0; break;
     default: return say(kInvalidValue, fmt::format("device attribute {} is not known to the virtual GPU", which));
   }
@@ -71,6 +72,8 @@ constexpr ErrorText kErrors[] = {
   {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
   {kLaunchOutOfResources, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch"},
   {kLaunchTimeout, "CUDA_ERROR_LAUNCH_TIMEOUT", "the launch timed out and was terminated"},
+  {kPeerAccessAlreadyEnabled, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", "peer access is already enabled"},
+  {kPeerAccessNotEnabled, "CUDA_ERROR_PEER_ACCESS_NOT_ENABLED", "peer access has not been enabled"},
   {kAssert, "CUDA_ERROR_ASSERT", "device-side assert triggered"},
   {kHostMemoryAlreadyRegistered, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
    "part or all of the requested memory range is already mapped"},
@@ -86,6 +89,8 @@ constexpr ErrorText kErrors[] = {
    "operation failed due to a previous error during capture"},
   {kStreamCaptureUnmatched, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED",
    "capture was not ended in the same stream as it began"},
+  {kGraphExecUpdateFailure, "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE",
+   "the graph update was not performed because it included changes which violated constraints"},
   {kUnknown, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
 CUresult error_text(CUresult code, const char** out, const char* ErrorText::*field) {
@@ -99,6 +104,13 @@ CUresult error_text(CUresult code, const char** out, const char* ErrorText::*fie
   return kInvalidValue;
 }
 
+std::unique_ptr<vgpu::Memory> make_memory(uint64_t bytes) {
+  constexpr uint64_t kGap = 256;
+  auto memory = std::make_unique<vgpu::Memory>(bytes, state().checks & vgpu::kCheckMemory ? kGap : 0);
+  if (state().checks & vgpu::kCheckInit) memory->track();
+  return memory;
+}
+
 CUresult reset(int d) {
   State& s = state();
   Device& device = *s.devices[static_cast<size_t>(d)];
@@ -107,18 +119,27 @@ CUresult reset(int d) {
   std::erase_if(s.events, [&](const auto& e) { return e.second->device == d; });
   for (const auto& [handle, m] : s.modules)
     if (m->device == d)
-      for (const auto& [name, f] : m->functions) s.functions.erase(f.get());
+      for (const auto& [name, f] : m->functions) s.functions.erase(f);
   std::erase_if(s.modules, [&](const auto& e) { return e.second->device == d; });
   std::erase_if(s.pinned, [&](const auto& e) { return e.second == d; });
+  std::erase_if(s.physical, [&](const auto& e) { return e.second.first == d; });
+  std::erase_if(s.pooled, [&](const auto& e) { return device.memory->own(e.first); });
+  for (const auto& [handle, pool] : s.pools)
+    if (pool->device == d) pool->used = 0;
   const uint64_t bytes = device.memory->capacity();
+  for (const auto& other : s.devices) other->memory->remove_peer(device.memory.get());
   device.memory.reset();
-  device.memory = std::make_unique<vgpu::Memory>(bytes);
+  device.memory = make_memory(bytes);
   device.dead = kSuccess;
   device.why_dead.clear();
   return kSuccess;
 }
 
 }  // namespace
+
+// Contexts are numbers too: the ordinal, off by one.
+CUcontext context_of(int ordinal) { return reinterpret_cast<CUcontext>(static_cast<uintptr_t>(ordinal + 1)); }
+const std::string& label() { return this_label; }
 
 State& state() {
   static State* const one = new State;  // never destroyed: kernels of other static objects may still want it
@@ -213,7 +234,7 @@ void add_devices(Table& t) {
     return guarded([&]() -> CUresult {
       if (!can) return kInvalidValue;
       if (!known(d) || !known(peer)) return kInvalidDevice;
-      *can = 0;
+      *can = d != peer;
       return kSuccess;
     });
   };
@@ -283,16 +304,28 @@ void add_devices(Table& t) {
 
 }  // namespace virtual_gpu
 
+void set_vgpu_label(const char* label) { virtual_gpu::this_label = label ? label : ""; }
 const std::string& vgpu_message() { return virtual_gpu::last_message; }
 
 const Table& open_vgpu(const VgpuOptions& options) {
   const std::lock_guard<std::recursive_mutex> hold(virtual_gpu::lock());
   STRATA_CHECK(!options.profiles.empty(), Value, "vgpu: at least one device profile is needed");
+  const char *limit = std::getenv("STRATA_VGPU_LIMIT"), *wanted = std::getenv("STRATA_VGPU_CHECK");
+  uint32_t checks = vgpu::checks_named(!options.checks.empty() ? options.checks : wanted ? wanted : "");
+  if (options.check_memory) checks |= vgpu::kCheckMemory;
+  uint64_t instructions = options.instruction_limit ? options.instruction_limit : vgpu::kDefaultLimit;
+  if (!options.instruction_limit && limit) {
+    const auto [end, error] = std::from_chars(limit, limit + std::strlen(limit), instructions);
+    STRATA_CHECK(error == std::errc() && *end == 0, Value,
+                 "STRATA_VGPU_LIMIT is '{}'; a whole number of warp instructions is needed, 0 for none", limit);
+  }
   std::vector<std::unique_ptr<virtual_gpu::Device>> devices;
+  virtual_gpu::state().checks = checks;
+  virtual_gpu::state().limit = instructions;
   for (const auto& name : options.profiles) {
     auto d = std::make_unique<virtual_gpu::Device>();
     d->profile = vgpu::profile_of(name);
-    d->memory = std::make_unique<vgpu::Memory>(options.memory ? options.memory : d->profile.memory);
+    d->memory = virtual_gpu::make_memory(options.memory ? options.memory : d->profile.memory);
     d->default_stream.device = static_cast<int>(devices.size());
     devices.push_back(std::move(d));
   }
@@ -305,12 +338,19 @@ const Table& open_vgpu(const VgpuOptions& options) {
   s.graphs.clear();
   s.execs.clear();
   s.pinned.clear();
+  s.pools.clear();
+  s.pooled.clear();
+  s.physical.clear();
   s.counters.clear();
   s.devices = std::move(devices);
   s.options = options;
   s.order.seed(options.seed);
   s.handles = handles;
   s.initialised = false;
+  for (const auto& d : s.devices) {
+    d->default_pool = d->pool = s.fresh<CUmemoryPool>();
+    s.pools[d->pool] = std::make_unique<virtual_gpu::Pool>(virtual_gpu::Pool{d->default_stream.device});
+  }
   virtual_gpu::this_device = -1;
   static const Table table = [] {
     Table t;
@@ -319,14 +359,17 @@ const Table& open_vgpu(const VgpuOptions& options) {
     virtual_gpu::add_queues(t);
     virtual_gpu::add_memory(t);
     virtual_gpu::add_graphs(t);
+    virtual_gpu::add_virtual_memory(t);
+    virtual_gpu::add_pools(t);
     return t;
   }();
-  return table;
+  return traced_vgpu(table);
 }
 
 std::vector<vgpu::Counters> take_vgpu_counters() {
   const std::lock_guard<std::recursive_mutex> hold(virtual_gpu::lock());
-  return std::exchange(virtual_gpu::state().counters, {});
+  const auto all = std::exchange(virtual_gpu::state().counters, {});
+  return {all.begin(), all.end()};
 }
 
 }  // namespace strata::cuda::driver

@@ -68,9 +68,28 @@ void add_graphs(Table& t) {
       const auto g = state().execs.find(exec);
       Stream* s = find_stream(stream, *d);
       if (g == state().execs.end() || !s) return say(kInvalidHandle, "no such graph or stream");
+      for (const auto& m : g->second->modules)
+        if (m.expired()) return say(kInvalidHandle, "a module whose kernels the graph runs was unloaded");
       return enqueue(*d, *s, [graph = g->second] {
         for (const auto& work : graph->work) work();
       });
+    });
+  };
+  t.cuGraphExecUpdate = [](CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* info) -> CUresult {
+    return guarded([&]() -> CUresult {
+      if (!info) return kInvalidValue;
+      *info = {kUpdateError, nullptr, nullptr};
+      const auto e = state().execs.find(exec);
+      const auto g = state().graphs.find(graph);
+      if (e == state().execs.end() || g == state().graphs.end()) return say(kInvalidHandle, "no such graph");
+      if (e->second->work.size() != g->second->work.size()) {  // the driver compares kinds and edges, too
+        info->result = kUpdateTopologyChanged;
+        return say(kGraphExecUpdateFailure, fmt::format("the graph has {} pieces of work, the executable one {}",
+                                                        g->second->work.size(), e->second->work.size()));
+      }
+      e->second = g->second;
+      info->result = kUpdateSuccess;
+      return kSuccess;
     });
   };
   t.cuGraphExecDestroy = [](CUgraphExec exec) -> CUresult {

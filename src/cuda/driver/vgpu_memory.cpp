@@ -34,10 +34,15 @@ CUresult copy_in(Device& d, Stream& s, CUdeviceptr to, const void* from, size_t 
   if (bytes == 0) return kSuccess;
   if (!from) return kInvalidValue;
   auto* target = reinterpret_cast<void*>(to);
-  if (pinned(d, from, bytes)) return enqueue(d, s, [=] { std::memcpy(target, from, bytes); });
+  if (pinned(d, from, bytes))
+    return enqueue(d, s, [=, &d] {
+      std::memcpy(target, from, bytes);
+      d.memory->copy_written(to, reinterpret_cast<uint64_t>(from), bytes);
+    });
   const auto* begin = static_cast<const uint8_t*>(from);
-  return enqueue(d, s, [target, data = std::vector<uint8_t>(begin, begin + bytes)] {
+  return enqueue(d, s, [target, &d, data = std::vector<uint8_t>(begin, begin + bytes)] {
     std::memcpy(target, data.data(), data.size());
+    d.memory->mark_written(reinterpret_cast<uint64_t>(target), data.size());
   });
 }
 
@@ -84,22 +89,14 @@ CUresult copy_2d(Device& d, Stream& s, const CUDA_MEMCPY2D& c) {
     return r;
   const bool waits =
     !s.capture && ((!from.device && !pinned(d, from.at, width)) || (!to.device && !pinned(d, to.at, width)));
-  const CUresult r = enqueue(d, s, [=] {
-    for (size_t row = 0; row < height; ++row) std::memcpy(to.at + row * to.pitch, from.at + row * from.pitch, width);
+  const CUresult r = enqueue(d, s, [=, &d] {
+    for (size_t row = 0; row < height; ++row) {
+      std::memcpy(to.at + row * to.pitch, from.at + row * from.pitch, width);
+      d.memory->copy_written(reinterpret_cast<uint64_t>(to.at + row * to.pitch),
+                             reinterpret_cast<uint64_t>(from.at + row * from.pitch), width);
+    }
   });
   return r || !waits ? r : drain(d, &s);
-}
-
-CUresult allocate(CUdeviceptr* out, size_t bytes) {
-  Device* d = nullptr;
-  if (const CUresult r = current(d)) return r;
-  if (!out || bytes == 0) return kInvalidValue;
-  const uint64_t at = d->memory->allocate(bytes);
-  if (!at)
-    return say(kOutOfMemory, fmt::format("{} bytes asked for, {} of {} in use on device {}", bytes, d->memory->used(),
-                                         d->memory->capacity(), d->default_stream.device));
-  *out = at;
-  return kSuccess;
 }
 
 void add_copies(Table& t) {
@@ -125,8 +122,10 @@ void add_copies(Table& t) {
     return with(stream, [&](Device& d, Stream& s) -> CUresult {
       if (const CUresult r = inside(d, to, bytes)) return r;
       if (const CUresult r = inside(d, from, bytes)) return r;
-      return enqueue(d, s,
-                     [=] { std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes); });
+      return enqueue(d, s, [=, &d] {
+        std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+        d.memory->copy_written(to, from, bytes);
+      });
     });
   };
   t.cuMemcpy2DAsync = [](const CUDA_MEMCPY2D* c, CUstream stream) -> CUresult {
@@ -135,19 +134,37 @@ void add_copies(Table& t) {
   t.cuMemsetD8Async = [](CUdeviceptr to, unsigned char value, size_t n, CUstream stream) -> CUresult {
     return with(stream, [&](Device& d, Stream& s) -> CUresult {
       if (const CUresult r = inside(d, to, n)) return r;
-      return enqueue(d, s, [=] { std::memset(reinterpret_cast<void*>(to), value, n); });
+      return enqueue(d, s, [=, &d] {
+        std::memset(reinterpret_cast<void*>(to), value, n);
+        d.memory->mark_written(to, n);
+      });
     });
   };
   t.cuMemsetD32Async = [](CUdeviceptr to, unsigned value, size_t n, CUstream stream) -> CUresult {
     return with(stream, [&](Device& d, Stream& s) -> CUresult {
       if (n > SIZE_MAX / 4 || to % 4) return say(kInvalidValue, "words must lie at a multiple of 4");
       if (const CUresult r = inside(d, to, 4 * n)) return r;
-      return enqueue(d, s, [=] { std::fill_n(reinterpret_cast<unsigned*>(to), n, value); });
+      return enqueue(d, s, [=, &d] {
+        std::fill_n(reinterpret_cast<unsigned*>(to), n, value);
+        d.memory->mark_written(to, 4 * n);
+      });
     });
   };
 }
 
 }  // namespace
+
+CUresult allocate(CUdeviceptr* out, size_t bytes) {
+  Device* d = nullptr;
+  if (const CUresult r = current(d)) return r;
+  if (!out || bytes == 0) return kInvalidValue;
+  const uint64_t at = d->memory->allocate(bytes);
+  if (!at)
+    return say(kOutOfMemory, fmt::format("{} bytes asked for, {} of {} in use on device {}", bytes, d->memory->used(),
+                                         d->memory->capacity(), d->default_stream.device));
+  *out = at;
+  return kSuccess;
+}
 
 void add_memory(Table& t) {
   add_copies(t);
@@ -171,15 +188,16 @@ void add_memory(Table& t) {
       if (at == 0) return kSuccess;
       if (state().pinned.count(at)) return say(kInvalidValue, "this is host memory: cuMemFreeHost frees it");
       const CUresult r = drain(*d, nullptr);  // the driver waits too
+      returned(at);
       if (!d->memory->release(at))
         return say(kInvalidValue, fmt::format("0x{:x} is no allocation of device {}", at, d->default_stream.device));
       return r;
     });
   };
   t.cuMemAllocAsync = [](CUdeviceptr* out, size_t bytes, CUstream stream) -> CUresult {
-    return with(stream, [&](Device&, Stream& s) -> CUresult {
+    return with(stream, [&](Device& d, Stream& s) -> CUresult {
       if (s.capture) return say(kNotSupported, "allocations in a captured graph are not known to the virtual GPU");
-      return allocate(out, bytes);
+      return allocate_from(d.pool, out, bytes);
     });
   };
   t.cuMemFreeAsync = [](CUdeviceptr at, CUstream stream) -> CUresult {
@@ -187,7 +205,10 @@ void add_memory(Table& t) {
       const auto block = d.memory->find(at);
       if (!block || block->begin != at || state().pinned.count(at))
         return say(kInvalidValue, fmt::format("0x{:x} is no allocation", at));
-      return enqueue(d, s, [&d, at] { d.memory->release(at); });
+      return enqueue(d, s, [&d, at] {
+        returned(at);
+        d.memory->release(at);
+      });
     });
   };
   // Pinned memory comes from the device's own range: kernels reach it, and one address serves both sides.
@@ -197,6 +218,8 @@ void add_memory(Table& t) {
       if (!out) return kInvalidValue;
       if (const CUresult r = allocate(&at, bytes)) return r;
       state().pinned[at] = current_ordinal();
+      state().devices[static_cast<size_t>(current_ordinal())]->memory->mark_written(
+        at, bytes);  // the host writes it unseen
       *out = reinterpret_cast<void*>(at);
       return kSuccess;
     });

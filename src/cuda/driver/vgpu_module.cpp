@@ -19,7 +19,7 @@ CUresult load(CUmodule* out, const void* image, unsigned count, const int* optio
   auto m = std::make_unique<LoadedModule>();
   m->device = current_ordinal();
   try {
-    m->module = std::make_unique<vgpu::Module>(text, *d->memory);
+    m->module = std::make_shared<vgpu::Module>(text, *d->memory);
   } catch (const Error& e) {
     char* log = nullptr;
     size_t bytes = 0;
@@ -36,9 +36,9 @@ CUresult load(CUmodule* out, const void* image, unsigned count, const int* optio
   return kSuccess;
 }
 
-const Function* function_of(CUfunction f) {
-  const auto* function = reinterpret_cast<const Function*>(f);
-  return state().functions.count(function) ? function : nullptr;
+Function* function_of(CUfunction f) {
+  const auto found = state().functions.find(f);
+  return found == state().functions.end() ? nullptr : found->second.get();
 }
 
 CUresult launch(CUfunction handle, vgpu::Launch l, CUstream stream, void** params, bool cooperative) {
@@ -75,8 +75,10 @@ CUresult launch(CUfunction handle, vgpu::Launch l, CUstream stream, void** param
     return say(kLaunchOutOfResources, fmt::format("cooperative launch of '{}': {} blocks, {} fit at once", p.name,
                                                   l.grid.count(), fits.blocks * d->profile.multiprocessors));
   l.cooperative = cooperative;
-  l.check_memory = state().options.check_memory;
-  l.instruction_limit = state().options.instruction_limit;
+  l.checks = state().checks;
+  l.model_cache = state().options.model_cache;
+  l.instruction_limit = state().limit;
+  l.label = label();
   std::vector<std::vector<uint8_t>> args;
   for (size_t k = 0; k < p.params.size(); ++k) {  // read now: the caller's values may change before the launch runs
     if (!params || !params[k])
@@ -84,13 +86,13 @@ CUresult launch(CUfunction handle, vgpu::Launch l, CUstream stream, void** param
     const auto* at = static_cast<const uint8_t*>(params[k]);
     args.emplace_back(at, at + p.params[k].bytes);
   }
+  if (s->capture) s->capture->modules.emplace_back(state().modules[f->module]->module);
   return enqueue(*d, *s, [d, l, program = &p, args = std::move(args)] {
     std::vector<const void*> pointers;
     for (const auto& a : args) pointers.push_back(a.data());
-    std::vector<vgpu::Counters>& counters = state().counters;
-    constexpr size_t kKept = 1 << 16;  // nobody may be asking: forget the oldest
-    if (counters.size() >= 2 * kKept) counters.erase(counters.begin(), counters.end() - kKept);
+    auto& counters = state().counters;
     counters.push_back(vgpu::run(*program, d->profile, *d->memory, l, pointers.data()));
+    if (counters.size() > kMostCounters) counters.pop_front();
   });
 }
 
@@ -110,7 +112,7 @@ void add_modules(Table& t) {
       const auto found = state().modules.find(m);
       if (found == state().modules.end()) return say(kInvalidHandle, "no such module");
       const CUresult r = drain(*d, nullptr);  // its kernels may be queued
-      for (const auto& [name, f] : found->second->functions) state().functions.erase(f.get());
+      for (const auto& [name, f] : found->second->functions) state().functions.erase(f);
       state().modules.erase(found);
       return r;
     });
@@ -123,23 +125,15 @@ void add_modules(Table& t) {
       if (!out || !name) return kInvalidValue;
       if (found == state().modules.end()) return say(kInvalidHandle, "no such module");
       LoadedModule& module = *found->second;
-      auto& slot = module.functions[name];
-      if (!slot) {
-        const vgpu::Program* p = nullptr;
-        try {
-          p = module.module->kernel(name);
-        } catch (...) {
-          module.functions.erase(name);
-          throw;
-        }
-        if (!p) {
-          module.functions.erase(name);
-          return say(kNotFound, fmt::format("the module has no kernel '{}'", name));
-        }
-        slot = std::make_unique<Function>(Function{module.device, m, p, 0});
-        state().functions.insert(slot.get());
+      const auto known = module.functions.find(name);
+      if (known != module.functions.end()) {
+        *out = known->second;
+        return kSuccess;
       }
-      *out = reinterpret_cast<CUfunction>(slot.get());
+      const vgpu::Program* p = module.module->kernel(name);
+      if (!p) return say(kNotFound, fmt::format("the module has no kernel '{}'", name));
+      *out = module.functions[name] = state().fresh<CUfunction>();
+      state().functions[*out] = std::make_unique<Function>(Function{module.device, m, p, 0});
       return kSuccess;
     });
   };
@@ -207,6 +201,27 @@ void add_modules(Table& t) {
     return guarded([&]() -> CUresult {
       if (extra) return say(kNotSupported, "arguments in one buffer ('extra') are not known to the virtual GPU");
       return launch(f, {{gx, gy, gz}, {bx, by, bz}, shared}, stream, params, false);
+    });
+  };
+  t.cuLaunchKernelEx = [](const CUlaunchConfig* c, CUfunction f, void** params, void** extra) -> CUresult {
+    return guarded([&]() -> CUresult {
+      if (!c || (c->numAttrs && !c->attrs)) return kInvalidValue;
+      if (extra) return say(kNotSupported, "arguments in one buffer ('extra') are not known to the virtual GPU");
+      bool cooperative = false;
+      for (unsigned k = 0; k < c->numAttrs; ++k) {
+        const CUlaunchAttribute& a = c->attrs[k];
+        if (a.id == kLaunchCooperative) cooperative = a.cooperative != 0;
+        else if (a.id == kLaunchCluster) {
+          if (uint64_t{a.cluster.x} * a.cluster.y * a.cluster.z > 1)
+            return say(kNotSupported, fmt::format("the virtual GPU has no clusters: ({},{},{}) blocks were asked for",
+                                                  a.cluster.x, a.cluster.y, a.cluster.z));
+        } else if (a.id != kLaunchIgnore && a.id != kLaunchPriority) {
+          return say(kNotSupported, fmt::format("launch attribute {} is not known to the virtual GPU", a.id));
+        }
+      }
+      return launch(
+        f, {{c->gridDimX, c->gridDimY, c->gridDimZ}, {c->blockDimX, c->blockDimY, c->blockDimZ}, c->sharedMemBytes},
+        c->hStream, params, cooperative);
     });
   };
   t.cuLaunchCooperativeKernel = [](CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,

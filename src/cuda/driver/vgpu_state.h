@@ -12,6 +12,8 @@
 
 namespace strata::cuda::driver::virtual_gpu {
 
+inline constexpr size_t kMostCounters = 1 << 16;  // launches whose counters are kept for who asks
+
 // A moment in a queue: an event's record, done when the queue has reached it.
 struct Moment {
   bool done = false;
@@ -26,7 +28,8 @@ struct Work {
 
 struct Graph {
   std::vector<std::function<void()>> work;
-  std::set<struct Stream*> streams;  // that capture into it
+  std::vector<std::weak_ptr<vgpu::Module>> modules;  // whose kernels it runs
+  std::set<struct Stream*> streams;                  // that capture into it
 };
 
 struct Stream {
@@ -48,6 +51,7 @@ struct Device {
   vgpu::Profile profile;
   std::unique_ptr<vgpu::Memory> memory;
   Stream default_stream;
+  CUmemoryPool default_pool = nullptr, pool = nullptr;
   int retained = 0;
   CUresult dead = kSuccess;  // after a kernel's fault every call gives this, until the primary context is reset
   std::string why_dead;
@@ -62,21 +66,33 @@ struct Function {
 
 struct LoadedModule {
   int device = 0;
-  std::unique_ptr<vgpu::Module> module;
-  std::map<std::string, std::unique_ptr<Function>> functions;
+  std::shared_ptr<vgpu::Module> module;
+  std::map<std::string, CUfunction> functions;
+};
+
+struct Pool {
+  int device = 0;
+  uint64_t used = 0, used_high = 0, threshold = 0;
+  int reuse[3] = {1, 1, 1};
+  uint64_t most = 0;  // bytes; 0: no limit
 };
 
 struct State {
   VgpuOptions options;
   std::vector<std::unique_ptr<Device>> devices;
   std::map<CUmodule, std::unique_ptr<LoadedModule>> modules;
-  std::set<const Function*> functions;
+  std::map<CUfunction, std::unique_ptr<Function>> functions;
+  std::map<CUmemoryPool, std::unique_ptr<Pool>> pools;
+  std::map<uint64_t, CUmemoryPool> pooled;                          // allocations that belong to a pool
+  std::map<unsigned long long, std::pair<int, uint64_t>> physical;  // cuMemCreate: device, and its memory's handle
+  uint32_t checks = 0;
+  uint64_t limit = 0;
   std::map<CUstream, std::unique_ptr<Stream>> streams;
   std::map<CUevent, std::unique_ptr<Event>> events;
   std::map<CUgraph, std::shared_ptr<Graph>> graphs;
   std::map<CUgraphExec, std::shared_ptr<Graph>> execs;
   std::map<uint64_t, int> pinned;  // host blocks handed out by cuMemHostAlloc, by device
-  std::vector<vgpu::Counters> counters;
+  std::deque<vgpu::Counters> counters;
   std::mt19937_64 order;
   uint64_t works = 0, handles = 0;
   bool initialised = false;
@@ -114,5 +130,14 @@ void add_modules(Table& table);
 void add_queues(Table& table);
 void add_memory(Table& table);
 void add_graphs(Table& table);
+void add_virtual_memory(Table& table);
+void add_pools(Table& table);
+
+// Device memory of the current device (vgpu_memory.cpp), and its return from a pool (vgpu_pool.cpp).
+CUresult allocate(CUdeviceptr* out, size_t bytes);
+CUresult allocate_from(CUmemoryPool pool, CUdeviceptr* out, size_t bytes);
+void returned(CUdeviceptr at);
+CUcontext context_of(int ordinal);
+const std::string& label();
 
 }  // namespace strata::cuda::driver::virtual_gpu

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "base/trace.h"
 
 namespace strata::cuda::driver {
 
@@ -22,6 +23,7 @@ struct Recording {
   std::mutex guard;
   std::vector<Call> calls;
 };
+std::atomic<const Table*> tracing[2] = {nullptr, nullptr};
 Injecting injecting;
 Recording recording;
 
@@ -32,18 +34,26 @@ bool only_text(const char* name) {  // what reports an error must not fail by it
 
 template <auto Field, class Function> struct Trampoline;
 template <auto Field, class... A> struct Trampoline<Field, CUresult (*)(A...)> {
-  static inline const char* name = nullptr;
+  static inline std::atomic<const char*> name = nullptr;
   static CUresult inject(A... a) {
-    if (!only_text(name) && injecting.calls.fetch_add(1) + 1 == injecting.n) {
-      injecting.failed = name;
+    if (!only_text(name.load(std::memory_order_relaxed)) && injecting.calls.fetch_add(1) + 1 == injecting.n) {
+      injecting.failed = name.load();
       return injecting.code;
     }
     return (injecting.below->*Field)(a...);
   }
+  static CUresult trace_0(A... a) {
+    const trace::Span span(trace::Layer::Driver, name.load(std::memory_order_relaxed));
+    return (tracing[0].load(std::memory_order_relaxed)->*Field)(a...);
+  }
+  static CUresult trace_1(A... a) {
+    const trace::Span span(trace::Layer::Driver, name.load(std::memory_order_relaxed));
+    return (tracing[1].load(std::memory_order_relaxed)->*Field)(a...);
+  }
   static CUresult record(A... a) {
     const CUresult r = (recording.below->*Field)(a...);
     const std::lock_guard<std::mutex> lock(recording.guard);
-    recording.calls.push_back({name, r});
+    recording.calls.push_back({name.load(), r});
     return r;
   }
 };
@@ -56,6 +66,33 @@ template <auto Field, class... A> struct Trampoline<Field, CUresult (*)(A...)> {
   table.entry = Trampoline<&Table::entry, decltype(Table::entry)>::kind;
 #define STRATA_DRIVER_SET_inject(entry, symbol, parameters) STRATA_DRIVER_SET(entry, inject)
 #define STRATA_DRIVER_SET_record(entry, symbol, parameters) STRATA_DRIVER_SET(entry, record)
+
+#define STRATA_DRIVER_SET_trace_0(entry, symbol, parameters) STRATA_DRIVER_SET(entry, trace_0)
+#define STRATA_DRIVER_SET_trace_1(entry, symbol, parameters) STRATA_DRIVER_SET(entry, trace_1)
+
+#define STRATA_DRIVER_LEAVE_OUT(entry, symbol, parameters) \
+  if (!below.entry) t.entry = nullptr;
+
+const Table& traced_libcuda(const Table& below) {
+  tracing[0] = &below;
+  static const Table table = [&] {
+    Table t;
+    STRATA_DRIVER_TRAMPOLINE(trace_0)(t);
+    STRATA_DRIVER_ENTRIES(STRATA_DRIVER_LEAVE_OUT)
+    return t;
+  }();
+  return table;
+}
+const Table& traced_vgpu(const Table& below) {
+  tracing[1] = &below;
+  static const Table table = [&] {
+    Table t;
+    STRATA_DRIVER_TRAMPOLINE(trace_1)(t);
+    STRATA_DRIVER_ENTRIES(STRATA_DRIVER_LEAVE_OUT)
+    return t;
+  }();
+  return table;
+}
 
 FaultInjector::FaultInjector(const Table& below, uint64_t n, CUresult code) {
   STRATA_CHECK(!injecting.below, Runtime, "a FaultInjector is alive already; only one can be");

@@ -1,4 +1,4 @@
-// Two wrappers around a table, for tests: one fails a chosen call, one writes all calls down.
+// Wrappers around a table: one opens a trace span for every call; two for tests, which fail a chosen call or write all down.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,7 +7,12 @@
 
 namespace strata::cuda::driver {
 
-// A table has no room for context, so one wrapper of each kind can be alive at a time; a second throws Error(Runtime).
+// Spans of layer Driver around the calls, at the cost of one relaxed load while nobody traces. One per driver: a table has no
+// room for context.
+const Table& traced_libcuda(const Table& below);
+const Table& traced_vgpu(const Table& below);
+
+// For the same reason one wrapper of each kind can be alive at a time; a second throws Error(Runtime).
 
 // Call n (counted from 1 over all entries but the error texts) returns `code` without reaching the table below.
 class STRATA_API FaultInjector {

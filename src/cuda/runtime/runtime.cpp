@@ -35,8 +35,6 @@ driver::VgpuOptions options_from_environment() {
   }
   if (const char* seed = std::getenv("STRATA_VGPU_DELAYED"); seed && *seed)
     o.delayed = true, o.seed = std::strtoull(seed, nullptr, 10);
-  if (const char* checks = std::getenv("STRATA_VGPU_CHECK"))
-    o.check_memory = std::string_view(checks).find("memory") != std::string_view::npos;
   return o;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/trace.h"
+#include "cuda/driver/vgpu.h"
 #include "cuda/runtime/faults.h"
 #include "record/op.h"
 
@@ -73,6 +74,8 @@ void Stream::launch_with(const Function& f, Grid grid, Grid block, uint32_t shar
     gpu.check(
       gpu.table().cuFuncSetAttribute(function, driver::kFunctionMaxDynamicShared, static_cast<int>(shared_bytes)),
       "ask for shared memory");
+  if (gpu.runtime.type == DeviceType::Vgpu)
+    driver::set_vgpu_label(thread_state.op ? thread_state.op->name.c_str() : nullptr);
   const driver::CUresult r = gpu.table().cuLaunchKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
                                                         shared_bytes, handle_, params, nullptr);
   if (r != driver::kSuccess) [[unlikely]]

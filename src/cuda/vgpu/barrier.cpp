@@ -32,6 +32,7 @@ void release(BlockState& b, uint32_t id) {
       else if (i.op == 4) set_mask(w, i.d, g.mask, s.any ? kFull : 0);
     }
   s = BarrierState{};
+  if (b.checks) b.history.barrier();
   ++b.tally.barriers;
 }
 
@@ -44,6 +45,11 @@ void arrive(Warp& w, uint32_t instruction, uint32_t mask, uint32_t next) {
   const int lane = std::countr_zero(mask);
   const uint32_t id = cells<uint32_t>(w, i.a)[lane];
   if (id >= kBarriers) fault(w, kIllegalInstruction, fmt::format("barrier {} of 16", id), static_cast<uint32_t>(lane));
+  if (b.checks & kCheckSync && i.plain && mask != w.alive)
+    fault(w, kLaunchFailed,
+          fmt::format("barrier {} in divergent code: lanes 0x{:08x} of the warp reach it, 0x{:08x} do not", id, mask,
+                      w.alive & ~mask),
+          static_cast<uint32_t>(std::countr_zero(w.alive & ~mask)));
   BarrierState& s = b.barriers[id];
   if (s.arrived.empty()) s.arrived.resize(b.warps.size());
   if (i.count) {

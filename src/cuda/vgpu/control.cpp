@@ -153,7 +153,8 @@ void Decoder::call(const ptx::Instruction& in, int depth) {
 void Decoder::barrier(const ptx::Instruction& in) {
   Builder b(*this, in);
   Inst& i = b.out;
-  b.ignore({"cta", "aligned"});
+  b.ignore({"cta"});
+  i.plain = b.flag("aligned") || in.op == "bar";  // all lanes of a warp must come together
   const bool red = b.flag("red");
   i.op = b.flag("arrive") ? 1 : !red ? 0 : b.flag("popc") ? 2 : b.flag("and") ? 3 : 4;
   b.ignore({"sync", "or"});

@@ -152,7 +152,9 @@ Decoder::Name Decoder::find(const std::string& name, uint32_t scope) {
 
 uint32_t Decoder::push(const Inst& i, const ptx::Instruction& in, Class counted, End end, uint32_t members) {
   program_.code.push_back(i);
-  program_.source.emplace_back(in.line, in.text);
+  const auto file = module_.files.find(in.file);
+  program_.source.push_back(
+    {in.line, in.text, file == module_.files.end() ? "CUDA source" : file->second, in.cuda_line});
   classes_.push_back(counted);
   ends_.push_back(end);
   members_.push_back(members);

@@ -20,6 +20,12 @@ struct Dim3 {
 };
 
 // What a launch did. A warp instruction is one instruction for up to 32 threads.
+//   mix                 warp instructions by Class (name_of)
+//   divergent_branches  branches that some lanes of a warp take and others do not
+//   global_sectors      pieces of 32 bytes that the requests of warps to device memory touch; 4 are best for 32 floats
+//   shared_passes       rounds over the 32 banks; more than one a request (of up to 4 bytes a lane) is a bank conflict
+//   atomic_conflicts    lanes of a warp that meet another at the same address
+//   dram_read, _written bytes between the second-level cache and device memory, where Launch::model_cache asked for them
 struct Counters {
   std::string kernel;
   uint64_t blocks = 0, warps = 0;
@@ -28,6 +34,8 @@ struct Counters {
   uint64_t branches = 0, divergent_branches = 0, barriers = 0, atomics = 0, atomic_conflicts = 0;
   uint64_t unmet = 0;  // warp-wide instructions whose named lanes did not all come: undefined on a card
   uint64_t global_requests = 0, global_sectors = 0, shared_requests = 0, shared_passes = 0;
+  bool cache_modelled = false;
+  uint64_t dram_read = 0, dram_written = 0;
   Occupancy occupancy;
   double simt_efficiency() const {  // threads per warp instruction, of 32
     return warp_instructions
@@ -42,15 +50,30 @@ struct Counters {
   }
 };
 STRATA_API const char* name_of(Class c);
-STRATA_API std::string report(const Counters& counters);  // a few lines of text
+STRATA_API std::string report(const Counters& counters);                // a few lines of text
+STRATA_API std::string to_text(const std::vector<Counters>& launches);  // a table, a line for each launch
+
+// How long the launch might take on a card of the profile: the slowest of a few simple bounds. An estimate, no measurement:
+// latency, caches near the multiprocessors and matrix units are left out.
+struct Estimate {
+  double seconds = 0;
+  const char* bound = "";  // "issue", "f32", "f64", "special functions", "shared memory", "device memory" or "launch"
+};
+STRATA_API Estimate estimate(const Counters& counters, const Profile& profile);
+
+// Some minutes of work on one core: a kernel that never ends does end here.
+inline constexpr uint64_t kDefaultLimit = uint64_t{1} << 34;
 
 struct Launch {
   Dim3 grid, block;
   uint32_t dynamic_shared = 0;
   bool cooperative = false;        // all blocks are alive at the same time
-  bool check_memory = false;       // every access must lie in a living allocation
+  uint32_t checks = 0;             // of checks.h
+  bool model_cache = false;        // count the bytes of device memory through a cache; blocks then run in order
   bool unordered_atomics = false;  // blocks at the same time even where float atomics then sum in another order
-  uint64_t instruction_limit = 0;  // warp instructions of one block; 0: none
+  // Warp instructions of the whole launch, then it ends with a Fault of code kLaunchTimeout; 0: none.
+  uint64_t instruction_limit = kDefaultLimit;
+  std::string label = {};  // what launches the kernel, for messages
 };
 
 namespace ptx {

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "cuda/vgpu/cache.h"
 #include "cuda/vgpu/device.h"
 #include "cuda/vgpu/lanes/lanes.h"
 
@@ -25,14 +26,16 @@ void broadcast(Warp& w, uint32_t place, uint32_t value) { std::fill_n(cells<uint
 class Runner {
  public:
   Runner(const Program& p, const Profile& profile, const Memory& memory, const Launch& launch,
-         const std::vector<uint8_t>& params)
-      : program_(p), launch_(launch) {
+         const std::vector<uint8_t>& params, std::atomic<uint64_t>& spent, CacheModel* cache)
+      : program_(p), launch_(launch), spent_(spent) {
     const auto threads = static_cast<uint32_t>(launch.block.count()), warps = (threads + kLanes - 1) / kLanes;
     state_.program = &p;
     state_.memory = &memory;
     state_.params = params.data();
     state_.shared_bytes = p.shared_bytes + launch.dynamic_shared;
-    state_.checks = state_.check_memory = launch.check_memory;
+    state_.checks = launch.checks | (cache ? kEveryLane : 0);
+    state_.cache = cache;
+    state_.label = launch.label.c_str();
     state_.threads[0] = launch.block.x, state_.threads[1] = launch.block.y, state_.threads[2] = launch.block.z;
     registers_ = make(size_t{p.register_bytes} * warps);
     shared_ = make(state_.shared_bytes);
@@ -54,7 +57,8 @@ class Runner {
                                static_cast<uint32_t>(block / g.x / g.y)};
     std::copy(index, index + 3, state_.index);
     std::memset(state_.shared, kFreshShared, state_.shared_bytes);
-    state_.instructions = 0;
+    state_.instructions = charged_ = 0;
+    if (state_.checks) state_.history.reset(state_.shared_bytes, state_.checks);
     for (auto& b : state_.barriers) b = BarrierState{};
     const auto threads = static_cast<uint32_t>(launch_.block.count());
     for (Warp& w : state_.warps) {
@@ -75,10 +79,14 @@ class Runner {
       ran |= run_warp(w, kSlice);
       done = done && finished(w);
     }
+    const uint64_t more = state_.instructions - charged_;
+    charged_ = state_.instructions;
+    const uint64_t spent = spent_.fetch_add(more, std::memory_order_relaxed) + more;
     if (done) return true;
-    if (launch_.instruction_limit && state_.instructions > launch_.instruction_limit)
-      stop(kLaunchTimeout,
-           fmt::format("the block ran for {} warp instructions, more than the limit", state_.instructions));
+    if (launch_.instruction_limit && spent > launch_.instruction_limit)
+      stop(kLaunchTimeout, fmt::format("the launch ran for {} warp instructions, more than the limit of {}; "
+                                       "STRATA_VGPU_LIMIT sets another",
+                                       spent, launch_.instruction_limit));
     if (!ran && !release_complete(state_)) stop(kLaunchFailed, "threads wait at a barrier that the others never reach");
     return false;
   }
@@ -149,6 +157,8 @@ class Runner {
 
   const Program& program_;
   const Launch& launch_;
+  std::atomic<uint64_t>& spent_;  // warp instructions of the launch
+  uint64_t charged_ = 0;          // of this block, in spent_ already
   BlockState state_;
   std::vector<std::pair<uint32_t, int>> block_indices_;  // places of %ctaid
   Bytes registers_{nullptr, &std::free}, shared_{nullptr, &std::free}, local_{nullptr, &std::free};
@@ -188,8 +198,14 @@ void add(Tally& to, const Tally& from) {
   to.unmet += from.unmet;
 }
 
-Counters counted(const Program& p, const Profile& profile, const Launch& l, const Tally& t) {
+Counters counted(const Program& p, const Profile& profile, const Launch& l, const Tally& t, CacheModel* cache) {
   Counters c;
+  if (cache) {
+    cache->flush();
+    c.cache_modelled = true;
+    c.dram_read = cache->read();
+    c.dram_written = cache->written();
+  }
   c.kernel = p.name;
   c.blocks = l.grid.count();
   c.warps = c.blocks * ((l.block.count() + kLanes - 1) / kLanes);
@@ -226,6 +242,9 @@ Counters run(const Program& p, const Profile& profile, const Memory& memory, con
     std::memcpy(bytes.data() + p.params[k].offset, params[k], p.params[k].bytes);
   }
   const uint64_t blocks = launch.grid.count();
+  std::atomic<uint64_t> spent{0};
+  const auto cache =
+    launch.model_cache ? std::make_unique<CacheModel>(static_cast<uint64_t>(profile.l2_bytes)) : nullptr;
   Tally total;
   total.executed.assign(p.blocks.size(), 0);
   total.lanes.assign(p.blocks.size(), 0);
@@ -235,7 +254,7 @@ Counters run(const Program& p, const Profile& profile, const Memory& memory, con
                  p.name, blocks, kMostTogether);
     std::vector<std::unique_ptr<Runner>> runners;
     for (uint64_t k = 0; k < blocks; ++k) {
-      runners.push_back(std::make_unique<Runner>(p, profile, memory, launch, bytes));
+      runners.push_back(std::make_unique<Runner>(p, profile, memory, launch, bytes, spent, cache.get()));
       runners.back()->start(k);
     }
     std::vector<bool> done(blocks, false);
@@ -246,16 +265,16 @@ Counters run(const Program& p, const Profile& profile, const Memory& memory, con
           --left;
         }
     for (const auto& r : runners) add(total, r->tally());
-    return counted(p, profile, launch, total);
+    return counted(p, profile, launch, total, cache.get());
   }
-  const bool serial = p.ordered && !launch.unordered_atomics;
+  const bool serial = (p.ordered && !launch.unordered_atomics) || cache;
   const auto workers =
     static_cast<int64_t>(serial ? 1 : std::min<uint64_t>(blocks, static_cast<uint64_t>(num_threads())));
   std::atomic<uint64_t> next{0};
   std::mutex guard;
   parallel_for(workers, 1, [&](int64_t begin, int64_t end) {
     if (begin == end) return;
-    Runner runner(p, profile, memory, launch, bytes);
+    Runner runner(p, profile, memory, launch, bytes, spent, cache.get());
     try {
       for (uint64_t block; (block = next.fetch_add(1, std::memory_order_relaxed)) < blocks;) runner.run_block(block);
     } catch (...) {
@@ -265,7 +284,7 @@ Counters run(const Program& p, const Profile& profile, const Memory& memory, con
     const std::lock_guard<std::mutex> lock(guard);
     add(total, runner.tally());
   });
-  return counted(p, profile, launch, total);
+  return counted(p, profile, launch, total, cache.get());
 }
 
 }  // namespace strata::cuda::vgpu

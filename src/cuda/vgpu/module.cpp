@@ -19,6 +19,7 @@ Module::Module(std::string_view text, Memory& memory)
       auto* at = reinterpret_cast<uint8_t*>(address);
       std::memset(at, 0, v.bytes);
       std::memcpy(at, v.init.data(), v.init.size());
+      memory.mark_written(address, v.bytes);
     }
     for (const auto& v : parsed_->variables)
       for (const auto& [offset, name] : v.pointers) {

@@ -17,7 +17,7 @@ Profile built_in(std::string_view name) {
   if (name == "turing") {
     p.major = 7, p.minor = 5, p.multiprocessors = 40, p.threads_per_sm = 1024, p.blocks_per_sm = 16;
     p.shared_per_sm = 64 << 10, p.shared_optin = 64 << 10, p.l2_bytes = 4 << 20, p.clock_khz = 1590000,
-    p.bandwidth = 320e9;
+    p.bandwidth = 320e9, p.f64_per_sm = 2;
   } else if (name == "ampere") {
     p.major = 8, p.minor = 0, p.multiprocessors = 108, p.threads_per_sm = 2048, p.blocks_per_sm = 32;
     p.shared_per_sm = 164 << 10, p.shared_optin = 163 << 10, p.l2_bytes = 40 << 20, p.clock_khz = 1410000,
@@ -25,7 +25,7 @@ Profile built_in(std::string_view name) {
   } else if (name == "hopper-lite") {  // a Hopper without its asynchronous units: no wgmma, TMA or clusters
     p.major = 9, p.minor = 0, p.multiprocessors = 132, p.threads_per_sm = 2048, p.blocks_per_sm = 32;
     p.shared_per_sm = 228 << 10, p.shared_optin = 227 << 10, p.l2_bytes = 50 << 20, p.clock_khz = 1785000,
-    p.bandwidth = 3350e9;
+    p.bandwidth = 3350e9, p.f32_per_sm = 128, p.f64_per_sm = 64;
   } else {
     fail(ErrorKind::Value,
          fmt::format("vgpu: no device profile '{}'; known are turing, ampere, hopper-lite, or a JSON object", name));
@@ -57,6 +57,9 @@ Profile from_json(std::string_view text) {
                                             "shared_per_sm",
                                             "shared_per_block",
                                             "shared_optin",
+                                            "f32_per_sm",
+                                            "f64_per_sm",
+                                            "special_per_sm",
                                             "l2_bytes",
                                             "clock_khz",
                                             "memory",
@@ -77,6 +80,9 @@ Profile from_json(std::string_view text) {
   read(json, "shared_per_sm", p.shared_per_sm, 1024, 1 << 24);
   read(json, "shared_per_block", p.shared_per_block, 1024, 1 << 24);
   read(json, "shared_optin", p.shared_optin, 1024, 1 << 24);
+  read(json, "f32_per_sm", p.f32_per_sm, 1, 4096);
+  read(json, "f64_per_sm", p.f64_per_sm, 1, 4096);
+  read(json, "special_per_sm", p.special_per_sm, 1, 4096);
   read(json, "l2_bytes", p.l2_bytes, 0, 1 << 30);
   read(json, "clock_khz", p.clock_khz, 1, 1 << 30);
   read(json, "memory", p.memory, 1 << 20, 1e15);

@@ -14,6 +14,7 @@ struct Profile {
   int multiprocessors = 0, threads_per_sm = 0, blocks_per_sm = 0;
   int registers_per_sm = 65536;
   int shared_per_sm = 0, shared_per_block = 48 << 10, shared_optin = 0;  // bytes
+  int f32_per_sm = 64, f64_per_sm = 32, special_per_sm = 16;             // operations per clock, for estimates
   int l2_bytes = 0, clock_khz = 0;
   uint64_t memory = 0;   // bytes of device memory; taken from the host as it is used
   double bandwidth = 0;  // bytes per second, for estimates

@@ -73,10 +73,17 @@ struct Parameter {
   uint32_t offset = 0, bytes = 0;
 };
 
+struct Source {
+  uint32_t line = 0;  // of the PTX
+  std::string text;
+  std::string file;  // of the CUDA source, where the PTX has line information
+  uint32_t cuda_line = 0;
+};
+
 struct Program {
   std::string name;
   std::vector<Inst> code;
-  std::vector<std::pair<uint32_t, std::string>> source;  // line and text of each instruction
+  std::vector<Source> source;  // of each instruction
   std::vector<BasicBlock> blocks;
   std::vector<uint32_t> places;                      // operands beyond d, a, b and c
   std::vector<std::vector<uint32_t>> tables;         // blocks of indexed branches

@@ -15,10 +15,11 @@ std::string place_of(const Warp& w, uint32_t lane) {
   const BlockState& b = *w.block;
   const uint32_t thread = w.index * kLanes + lane;
   const auto at = static_cast<size_t>(w.current - b.program->code.data());
-  const auto& [line, text] = b.program->source[at < b.program->source.size() ? at : 0];
-  return fmt::format("kernel '{}', block ({},{},{}), thread ({},{},{}), PTX line {}: {}", b.program->name, b.index[0],
-                     b.index[1], b.index[2], thread % b.threads[0], thread / b.threads[0] % b.threads[1],
-                     thread / b.threads[0] / b.threads[1], line, text);
+  const Source& s = b.program->source[at < b.program->source.size() ? at : 0];
+  return fmt::format("kernel '{}'{}, block ({},{},{}), thread ({},{},{}), {}PTX line {}: {}", b.program->name,
+                     b.label[0] ? fmt::format(" of {}", b.label) : "", b.index[0], b.index[1], b.index[2],
+                     thread % b.threads[0], thread / b.threads[0] % b.threads[1], thread / b.threads[0] / b.threads[1],
+                     s.cuda_line ? fmt::format("{}:{}, ", s.file, s.cuda_line) : "", s.line, s.text);
 }
 
 void fault(const Warp& w, int code, const std::string& what, uint32_t lane) {
@@ -59,7 +60,16 @@ int choose_unmet(Warp& w) {
     const Group& g = w.groups[k];
     if (g.wait != Wait::Together) continue;
     const uint32_t members = w.block->program->blocks[g.block].members;
-    if (cells<uint32_t>(w, members)[std::countr_zero(g.mask)] & w.alive & ~g.mask) ++w.block->tally.unmet;
+    if (const uint32_t absent = cells<uint32_t>(w, members)[std::countr_zero(g.mask)] & w.alive & ~g.mask) {
+      ++w.block->tally.unmet;
+      if (w.block->checks & kCheckSync) {
+        w.current = &w.block->program->code[w.block->program->blocks[g.block].first];
+        fault(w, kLaunchFailed,
+              fmt::format("an instruction that names lanes 0x{:08x} runs without 0x{:08x} of them", absent | g.mask,
+                          absent),
+              static_cast<uint32_t>(std::countr_zero(g.mask)));
+      }
+    }
     return k;
   }
   return -1;

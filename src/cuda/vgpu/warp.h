@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "cuda/vgpu/checks.h"
 #include "cuda/vgpu/memory.h"
 #include "cuda/vgpu/program.h"
 
@@ -30,6 +31,7 @@ inline constexpr int kIllegalAddress = 700, kLaunchTimeout = 702, kAssert = 710,
                      kMisaligned = 716, kLaunchFailed = 719;
 
 struct BlockState;
+class CacheModel;
 
 enum class Wait : uint8_t { Ready, Barrier, Together };
 struct Group {  // lanes that stand at the same place
@@ -92,9 +94,11 @@ struct BlockState {
   const uint8_t* params = nullptr;
   uint32_t shared_bytes = 0;
   uint32_t index[3] = {}, threads[3] = {};
-  bool checks = false;  // memory is looked at lane by lane
-  bool check_memory = false;
-  uint64_t instructions = 0;  // warp instructions of this block so far
+  uint32_t checks = 0;  // of checks.h; memory is then looked at lane by lane
+  SharedHistory history;
+  CacheModel* cache = nullptr;  // null: not modelled
+  const char* label = "";       // what launched the kernel, as the caller calls it
+  uint64_t instructions = 0;    // warp instructions of this block so far
   std::vector<Warp> warps;
   std::array<BarrierState, kBarriers> barriers;
   Tally tally;

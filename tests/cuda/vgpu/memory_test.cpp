@@ -34,7 +34,7 @@ TEST(MemoryAccess, FaultsNameThreadAndLine) {
     "st.global.u32 [%p], 1;\nret; }");
   const uint64_t p = m.put(std::vector<uint32_t>(32));
   Launch l{{1, 1, 1}, {33, 1, 1}};
-  l.check_memory = true;
+  l.checks = kCheckMemory;
   EXPECT_ERROR(Runtime, "thread (32,0,0), PTX line 6: st.global.u32 [%p], 1", m.run("k", l, p, 4u));
   EXPECT_ERROR(Runtime, "not a multiple of 4", m.run("k", l, p, 2u));
   EXPECT_ERROR(Runtime, "no device memory", m.run("k", l, uint64_t{0}, 4u));

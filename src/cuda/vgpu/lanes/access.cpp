@@ -3,9 +3,11 @@
 
 #include <algorithm>
 
+#include "cuda/vgpu/cache.h"
+
 namespace strata::cuda::vgpu {
 
-uint8_t* resolve(Warp& w, Space space, uint64_t address, uint32_t bytes, int lane) {
+uint8_t* resolve(Warp& w, Space space, uint64_t address, uint32_t bytes, int lane, Access access) {
   const auto at = static_cast<uint32_t>(lane);
   BlockState& b = *w.block;
   if (space == Space::Generic) {
@@ -21,6 +23,7 @@ uint8_t* resolve(Warp& w, Space space, uint64_t address, uint32_t bytes, int lan
           w, kIllegalAddress,
           fmt::format("{} bytes at shared address 0x{:x}, of {} bytes of the block", bytes, address, b.shared_bytes),
           at);
+      if (b.checks) b.history.touch(w, static_cast<uint32_t>(address), bytes, at, access);
       return b.shared + address;
     case Space::Local:
       if (address >= b.program->local_bytes || bytes > b.program->local_bytes - address)
@@ -35,9 +38,12 @@ uint8_t* resolve(Warp& w, Space space, uint64_t address, uint32_t bytes, int lan
       return const_cast<uint8_t*>(b.params) + address;
     default:
       if (!b.memory->reachable(address, bytes))
-        fault(w, kIllegalAddress, fmt::format("{} bytes at 0x{:x}, which is no device memory", bytes, address), at);
-      if (b.check_memory && !b.memory->valid(address, bytes))
-        fault(w, kIllegalAddress, fmt::format("{} bytes at 0x{:x}, outside of every allocation", bytes, address), at);
+        fault(
+          w, kIllegalAddress,
+          fmt::format("{} bytes at 0x{:x}, which is no device memory: {}", bytes, address, b.memory->describe(address)),
+          at);
+      if (b.checks) check_global(w, address, bytes, at, access);
+      if (b.cache) b.cache->touch(address, bytes, access);
       return reinterpret_cast<uint8_t*>(address);
   }
 }

@@ -16,7 +16,7 @@ inline void addresses(const Inst& i, Warp& w, uint64_t* out) {
 }
 
 // The host address of `bytes` bytes, or a fault of the kernel that names the lane.
-uint8_t* resolve(Warp& w, Space space, uint64_t address, uint32_t bytes, int lane);
+uint8_t* resolve(Warp& w, Space space, uint64_t address, uint32_t bytes, int lane, Access access);
 
 // Counts one request: sectors of 32 bytes for device memory, passes over the 32 banks for shared memory.
 void count_request(const Inst& i, Warp& w, Space space, const uint64_t* address, uint32_t mask, uint32_t bytes);

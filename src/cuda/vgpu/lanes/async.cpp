@@ -21,8 +21,13 @@ void issue(const Inst& i, Warp& w) {  // a: the shared address, b: the device's,
     AsyncCopy copy{};
     copy.bytes = i.count;
     copy.given = static_cast<uint8_t>(std::min<uint32_t>(given[k], i.count));
-    copy.to = resolve(w, Space::Shared, to[k], i.count, k);
-    if (copy.given) copy.from = resolve(w, Space::Global, from[k], i.count, k);
+    copy.to = resolve(w, Space::Shared, to[k], i.count, k, Access::Write);
+    if (copy.given == i.count) {
+      copy.from = resolve(w, Space::Global, from[k], i.count, k, Access::Read);
+    } else if (copy.given) {  // the bytes behind those given need not be there
+      copy.from = resolve(w, Space::Global, from[k], 1, k, Access::Read);
+      resolve(w, Space::Global, from[k] + copy.given - 1, 1, k, Access::Read);
+    }
     copy.lane = static_cast<uint32_t>(k);
     copy.group = w.copy_group[static_cast<size_t>(k)];
     w.copies.push_back(copy);

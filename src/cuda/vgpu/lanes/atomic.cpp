@@ -65,7 +65,7 @@ template <class T> void atomic(const Inst& i, Warp& w) {
   size_t n = 0;
   each_lane(m, [&](int k) {
     using Raw = std::conditional_t<sizeof(T) == 8, uint64_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>>;
-    auto* at = reinterpret_cast<Raw*>(resolve(w, i.space, address[k], sizeof(T), k));
+    auto* at = reinterpret_cast<Raw*>(resolve(w, i.space, address[k], sizeof(T), k, Access::Atomic));
     const T b = unpack<T>(cells<Cell<T>>(w, i.b)[k]), c = unpack<T>(cells<Cell<T>>(w, i.c)[k]);
     Raw old = __atomic_load_n(at, __ATOMIC_RELAXED);
     while (!__atomic_compare_exchange_n(at, &old, std::bit_cast<Raw>(combined<T>(i.op, std::bit_cast<T>(old), b, c)),

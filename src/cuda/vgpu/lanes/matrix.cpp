@@ -12,7 +12,6 @@
 #include <algorithm>
 
 #include "cuda/vgpu/lanes/access.h"
-#include "cuda/vgpu/lanes/elements.h"
 #include "cuda/vgpu/lanes/pick.h"
 
 #include "cuda/vgpu/lanes/loops.inl"
@@ -28,53 +27,83 @@ struct Shape {
 };
 constexpr int kDeepest = 32;
 
+// The elements of a register of all lanes, into doubles: a register's cells lie side by side, and so do their elements.
+HWY_INLINE void elements(Warp& w, Type t, int per, uint32_t place, double* out) {
+  const int n = kLanes * per;
+  switch (t) {
+    case Type::F64: std::memcpy(out, cells<double>(w, place), sizeof(double) * kLanes); break;
+    case Type::F16:
+      for (int k = 0; k < n; ++k) out[k] = half_to_float(cells<uint16_t>(w, place)[k]);
+      break;
+    case Type::BF16:
+      for (int k = 0; k < n; ++k) out[k] = bf16_to_float(cells<uint16_t>(w, place)[k]);
+      break;
+    case Type::TF32:
+      for (int k = 0; k < n; ++k) out[k] = std::bit_cast<float>(cells<uint32_t>(w, place)[k] & 0xffffe000u);
+      break;
+    case Type::S8:
+      for (int k = 0; k < n; ++k) out[k] = cells<int8_t>(w, place)[k];
+      break;
+    default:
+      for (int k = 0; k < n; ++k) out[k] = cells<uint8_t>(w, place)[k];
+  }
+}
+
 // imm: rows | depth << 8 | type of A << 16 | of B << 24; op: type of C and D. places: D, A, B, C.
 void mma(const Inst& i, Warp& w) {
   const int rows = static_cast<int>(i.imm & 255), depth = static_cast<int>(i.imm >> 8 & 255);
   const auto ta = static_cast<Type>(i.imm >> 16 & 255), tb = static_cast<Type>(i.imm >> 24 & 255),
              tc = static_cast<Type>(i.op);
-  const bool f64 = ta == Type::F64;
-  const int per = f64 ? 1 : 4 / size_of(ta), halves = rows / 8;
+  const int per = ta == Type::F64 ? 1 : 4 / size_of(ta), halves = rows / 8;
   const int na = rows * depth / kLanes / per, nb = 8 * depth / kLanes / per, nc = rows * 8 / kLanes;
   const int nd = tc == Type::F16 ? nc / 2 : nc;
   const uint32_t *pd = &w.block->program->places[i.more], *pa = pd + nd, *pb = pa + na, *pc = pb + nb;
-  double a[16][kDeepest], b[kDeepest][8];
-  for (int lane = 0; lane < kLanes; ++lane) {
-    const int g = lane >> 2, t = lane & 3;
-    for (int r = 0; r < na; ++r)
-      for (int e = 0; e < per; ++e)
-        a[g + 8 * (r % halves)][r / halves * 4 * per + t * per + e] =
-          f64 ? cells<double>(w, pa[r])[lane] : element(ta, cells<uint32_t>(w, pa[r])[lane], e);
-    for (int r = 0; r < nb; ++r)
-      for (int e = 0; e < per; ++e)
-        b[r * 4 * per + t * per + e][g] =
-          f64 ? cells<double>(w, pb[r])[lane] : element(tb, cells<uint32_t>(w, pb[r])[lane], e);
+  alignas(64) double a[16][kDeepest], b[kDeepest][8], sum[16][8], part[4 * kLanes];
+  for (int r = 0; r < na; ++r) {  // lane 4g + t has 4 neighbours in row g
+    elements(w, ta, per, pa[r], part);
+    for (int g = 0; g < 8; ++g)
+      std::memcpy(&a[g + 8 * (r % halves)][r / halves * 4 * per], &part[g * 4 * per],
+                  sizeof(double) * 4 * static_cast<size_t>(per));
   }
-  for (int lane = 0; lane < kLanes; ++lane) {
-    const int g = lane >> 2, t = lane & 3;
-    uint32_t halves_of_d[2] = {};
-    for (int r = 0; r < nc; ++r) {
-      const double* row = a[g + 8 * (r >> 1)];
-      const int column = 2 * t + (r & 1);
-      double sum = 0;
-      for (int k = 0; k < depth; ++k) sum += row[k] * b[k][column];
-      switch (tc) {
-        case Type::F64: cells<double>(w, pd[r])[lane] = cells<double>(w, pc[r])[lane] + sum; break;
-        case Type::F32: cells<float>(w, pd[r])[lane] = static_cast<float>(cells<float>(w, pc[r])[lane] + sum); break;
-        case Type::S32: {
-          const int64_t v = int64_t{cells<int32_t>(w, pc[r])[lane]} + static_cast<int64_t>(sum);
-          cells<int32_t>(w, pd[r])[lane] =
-            static_cast<int32_t>(i.sat ? std::clamp<int64_t>(v, INT32_MIN, INT32_MAX) : v);
-          break;
+  for (int r = 0; r < nb; ++r) {
+    elements(w, tb, per, pb[r], part);
+    for (int g = 0; g < 8; ++g)
+      for (int k = 0; k < 4 * per; ++k) b[r * 4 * per + k][g] = part[g * 4 * per + k];
+  }
+  for (int row = 0; row < rows; ++row) {
+    double s[8] = {};
+    for (int k = 0; k < depth; ++k)
+      for (int q = 0; q < 8; ++q) s[q] += a[row][k] * b[k][q];
+    std::memcpy(sum[row], s, sizeof s);
+  }
+  alignas(64) uint64_t old[4][kLanes];  // C, which D may stand upon in another order
+  for (int r = 0; r < nd; ++r) std::memcpy(old[r], cells<uint8_t>(w, pc[r]), (tc == Type::F64 ? 8 : 4) * kLanes);
+  for (int r = 0; r < nc; ++r) {  // element r of lane 4g + t: row g + 8 (r / 2), column 2 t + r % 2
+    const auto at = [&](int lane) { return sum[(lane >> 2) + 8 * (r >> 1)][2 * (lane & 3) + (r & 1)]; };
+    switch (tc) {
+      case Type::F64:
+        for (int k = 0; k < kLanes; ++k)
+          cells<double>(w, pd[r])[k] = reinterpret_cast<const double*>(old[r])[k] + at(k);
+        break;
+      case Type::F32:
+        for (int k = 0; k < kLanes; ++k)
+          cells<float>(w, pd[r])[k] = static_cast<float>(reinterpret_cast<const float*>(old[r])[k] + at(k));
+        break;
+      case Type::S32:
+        for (int k = 0; k < kLanes; ++k) {
+          const int64_t v = int64_t{reinterpret_cast<const int32_t*>(old[r])[k]} + static_cast<int64_t>(at(k));
+          cells<int32_t>(w, pd[r])[k] = static_cast<int32_t>(i.sat ? std::clamp<int64_t>(v, INT32_MIN, INT32_MAX) : v);
         }
-        default: {
-          const double c = half_to_float(static_cast<uint16_t>(cells<uint32_t>(w, pc[r >> 1])[lane] >> 16 * (r & 1)));
-          halves_of_d[r >> 1] |= static_cast<uint32_t>(encode(c + sum, kF16, Rounding::Nearest)) << 16 * (r & 1);
+        break;
+      default:
+        for (int k = 0; k < kLanes; ++k) {
+          const int shift = 16 * (r & 1);
+          const double c =
+            half_to_float(static_cast<uint16_t>(reinterpret_cast<const uint32_t*>(old[r >> 1])[k] >> shift));
+          uint32_t& d = cells<uint32_t>(w, pd[r >> 1])[k];
+          d = (d & ~(0xffffu << shift)) | static_cast<uint32_t>(encode(c + at(k), kF16, Rounding::Nearest)) << shift;
         }
-      }
     }
-    if (tc == Type::F16)
-      for (int r = 0; r < nd; ++r) cells<uint32_t>(w, pd[r])[lane] = halves_of_d[r];
   }
 }
 
@@ -87,16 +116,20 @@ void move_matrix(const Inst& i, Warp& w) {  // op: 1 transposed, 2 store
   for (int q = 0; q < i.count; ++q) {
     uint8_t* row[8];
     for (int r = 0; r < 8; ++r) {
-      row[r] = resolve(w, Space::Shared, address[8 * q + r], 16, 8 * q + r);
+      row[r] = resolve(w, Space::Shared, address[8 * q + r], 16, 8 * q + r, i.op & 2 ? Access::Write : Access::Read);
       rows |= 1u << (8 * q + r);
     }
-    for (int lane = 0; lane < kLanes; ++lane)
-      for (int e = 0; e < 2; ++e) {
-        const int x = lane >> 2, y = 2 * (lane & 3) + e;
-        uint8_t* at = i.op & 1 ? row[y] + 2 * x : row[x] + 2 * y;
-        uint8_t* cell = w.registers + p[q] + 4 * lane + 2 * e;
-        if (i.op & 2) std::memcpy(at, cell, 2);
-        else std::memcpy(cell, at, 2);
+    auto* cell = cells<uint16_t>(w, p[q]);  // lanes 4r to 4r + 3 hold row r, side by side
+    for (int r = 0; r < 8; ++r)
+      if (i.op & 1) {
+        for (int c = 0; c < 8; ++c) {
+          if (i.op & 2) std::memcpy(row[c] + 2 * r, &cell[8 * r + c], 2);
+          else std::memcpy(&cell[8 * r + c], row[c] + 2 * r, 2);
+        }
+      } else if (i.op & 2) {
+        std::memcpy(row[r], &cell[8 * r], 16);
+      } else {
+        std::memcpy(&cell[8 * r], row[r], 16);
       }
   }
   count_request(i, w, Space::Shared, address, rows, 16);
@@ -108,7 +141,7 @@ size_t append(Builder& b, const std::vector<ptx::Operand>& items, Type t, bool w
 }
 
 bool product(Builder& b) {
-  b.ignore({"sync", "aligned", "row", "col"});
+  b.ignore({"sync", "aligned", "row", "col", "rn"});
   b.out.sat = b.flag("satfinite");
   constexpr std::pair<std::string_view, Shape> kShapes[] = {{"m16n8k4", {16, 4}},   {"m16n8k8", {16, 8}},
                                                             {"m16n8k16", {16, 16}}, {"m16n8k32", {16, 32}},
@@ -126,7 +159,7 @@ bool product(Builder& b) {
       (td == Type::F32 || (td == Type::F16 && ta == Type::F16))) ||
      (tf32 && shape.rows == 16 && shape.depth <= 8 && td == Type::F32) ||
      (byte && td == Type::S32 && ((shape.rows == 16 && shape.depth >= 16) || (shape.rows == 8 && shape.depth == 16))) ||
-     (f64 && shape.rows == 8 && shape.depth == 4));
+     (f64 && ((shape.rows == 8 && shape.depth == 4) || (shape.rows == 16 && shape.depth <= 16))));
   if (!known || shape.rows == 0) b.unsupported();
   const int per = f64 ? 1 : 4 / size_of(ta);
   const auto na = static_cast<size_t>(shape.rows * shape.depth / kLanes / per),

@@ -77,7 +77,7 @@ HWY_INLINE bool locate(const Inst& i, Warp& w, uint32_t m, uint32_t bytes, uint3
     default:
       if (!b.memory->reachable(low, size)) return false;
       out.base = reinterpret_cast<uint8_t*>(base);
-      out.windows = b.memory->own(low);
+      out.windows = b.memory->readable_beyond(low);
   }
   ++s.requests;
   s.parts += s.known;
@@ -204,7 +204,7 @@ template <class T> void load_each(const Inst& i, Warp& w, uint32_t m) {
   const uint32_t bytes = static_cast<uint32_t>(sizeof(T)) * i.count;
   each_lane(m, [&](int k) {
     T values[4];
-    std::memcpy(values, resolve(w, i.space, address[k], bytes, k), bytes);
+    std::memcpy(values, resolve(w, i.space, address[k], bytes, k, Access::Read), bytes);
     for (uint32_t e = 0; e < i.count; ++e) put<T>(w, p[e], i.d_bytes, k, values[e]);
   });
   if (counted(i.space)) count_request(i, w, i.space, address, m, bytes);
@@ -217,7 +217,7 @@ template <class T> void store_each(const Inst& i, Warp& w, uint32_t m) {
   each_lane(m, [&](int k) {
     T values[4];
     for (uint32_t e = 0; e < i.count; ++e) values[e] = static_cast<T>(wide(w, p[e], i.d_bytes, k));
-    std::memcpy(resolve(w, i.space, address[k], bytes, k), values, bytes);
+    std::memcpy(resolve(w, i.space, address[k], bytes, k, Access::Write), values, bytes);
   });
   if (counted(i.space)) count_request(i, w, i.space, address, m, bytes);
 }

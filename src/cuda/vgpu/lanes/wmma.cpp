@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "cuda/vgpu/lanes/access.h"
-#include "cuda/vgpu/lanes/elements.h"
 #include "cuda/vgpu/lanes/pick.h"
 
 namespace strata::cuda::vgpu {
@@ -26,6 +25,18 @@ constexpr int kMost = 512;  // elements of a fragment
 int per_register(Type t) { return size_of(t) >= 4 ? 1 : 4 / size_of(t); }
 int bytes_of(Type t) { return size_of(t); }
 
+double element(Type t, uint32_t bits) {
+  switch (t) {
+    case Type::F16: return half_to_float(static_cast<uint16_t>(bits));
+    case Type::BF16: return bf16_to_float(static_cast<uint16_t>(bits));
+    case Type::TF32: return std::bit_cast<float>(bits & 0xffffe000u);
+    case Type::F32: return std::bit_cast<float>(bits);
+    case Type::S32: return static_cast<int32_t>(bits);
+    case Type::S8: return static_cast<int8_t>(bits);
+    default: return static_cast<uint8_t>(bits);
+  }
+}
+
 // The registers of a fragment as one array of elements, and back. `rows * columns` elements in `count` registers.
 struct Fragment {
   const uint32_t* places;
@@ -43,7 +54,7 @@ double value_at(Warp& w, const Fragment& f, int e) {
   if (f.type == Type::F64) return *reinterpret_cast<const double*>(f.at(w, e, 0));
   uint32_t bits = 0;
   std::memcpy(&bits, f.at(w, e, 0), static_cast<size_t>(bytes_of(f.type)));
-  return element(f.type, bits, 0);
+  return element(f.type, bits);
 }
 
 // op: 1 column by column, 2 store; imm: rows | columns << 8 | type << 16; b: the leading dimension.
@@ -64,7 +75,8 @@ void transfer(const Inst& i, Warp& w) {
     const uint64_t index = i.op & 1 ? static_cast<uint64_t>(c) * leading + static_cast<uint64_t>(r)
                                     : static_cast<uint64_t>(r) * leading + static_cast<uint64_t>(c);
     const uint64_t at = base + index * bytes;
-    uint8_t* memory = resolve(w, i.space, at, bytes, e / (rows * columns / kLanes));
+    uint8_t* memory =
+      resolve(w, i.space, at, bytes, e / (rows * columns / kLanes), i.op & 2 ? Access::Write : Access::Read);
     if (e % (rows * columns / kLanes) == 0) address[e / (rows * columns / kLanes)] = at;
     if (i.op & 2) std::memcpy(memory, f.at(w, e, 0), bytes);
     else

@@ -150,7 +150,8 @@ void Parser::statement(Function& f, uint32_t scope) {
   const Token& t = peek();
   Scope& s = f.scopes[scope];
   if (t.kind == Token::Word && t.text[0] == '.') {
-    if (t.is(".loc") || t.is(".file") || t.is(".pragma")) return skip_directive_line();
+    if (t.is(".loc")) return location();
+    if (t.is(".file") || t.is(".pragma")) return skip_directive_line();
     if (accept(".reg")) return registers(s);
     const bool shared = accept(".shared"), local = !shared && accept(".local");
     if (shared || local || accept(".param")) {
@@ -178,10 +179,21 @@ void Parser::statement(Function& f, uint32_t scope) {
   instruction(f, scope);
 }
 
+void Parser::location() {  // .loc file line column, and more on the same line for code that was put in line
+  const uint32_t line = take().line;
+  if (peek().kind == Token::Number && peek(1).kind == Token::Number && peek().line == line && peek(1).line == line) {
+    file_ = static_cast<uint32_t>(integer());
+    cuda_line_ = static_cast<uint32_t>(integer());
+  }
+  skip_line(line);
+}
+
 void Parser::instruction(Function& f, uint32_t scope) {
   Instruction i;
   const char* begin = peek().text.data();
   i.line = peek().line;
+  i.file = file_;
+  i.cuda_line = cuda_line_;
   i.scope = scope;
   if (accept("@")) {
     i.guard_negated = accept("!");

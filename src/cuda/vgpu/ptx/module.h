@@ -24,6 +24,7 @@ struct Operand {
 
 struct Instruction {
   uint32_t line = 0;
+  uint32_t file = 0, cuda_line = 0;  // of .loc; 0: unknown
   uint32_t scope = 0;
   std::string text;                    // as written, blanks collapsed
   std::string op;                      // "add"
@@ -68,6 +69,7 @@ struct Function {
 struct Module {
   int version = 0;  // 83 is 8.3
   std::string target;
+  std::map<uint32_t, std::string> files;  // of .file
   std::vector<Variable> variables;
   std::vector<std::unique_ptr<Function>> functions;
   const Function* find(std::string_view name) const;

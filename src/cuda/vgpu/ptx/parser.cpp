@@ -49,8 +49,7 @@ Module Parser::run() {
   return std::move(module_);
 }
 
-void Parser::skip_directive_line() {
-  const uint32_t line = peek().line;
+void Parser::skip_line(uint32_t line) {
   while (peek().kind != Token::End && peek().line == line) take();
 }
 
@@ -87,6 +86,13 @@ void Parser::top_level() {
     take();
     if (integer() != 64) fail_here("only .address_size 64 is known");
     return;
+  }
+  if (t.is(".file") && peek(1).kind == Token::Number && peek(2).kind == Token::String) {
+    const uint32_t line = take().line;
+    const auto index = static_cast<uint32_t>(integer());
+    const std::string_view path = take().text;
+    module_.files[index] = std::string(path.substr(path.find_last_of('/') + 1));
+    return skip_line(line);
   }
   if (t.is(".file") || t.is(".loc") || t.is(".pragma")) return skip_directive_line();
   if (t.is(".section")) return skip_section();
@@ -210,6 +216,7 @@ std::vector<Variable> Parser::parameters() {
 
 void Parser::function(bool entry) {
   auto f = std::make_unique<Function>();
+  file_ = cuda_line_ = 0;
   f->entry = entry;
   f->line = peek().line;
   if (!entry && peek().is("(")) f->results = parameters();

@@ -20,11 +20,13 @@ class Parser {
   std::vector<Variable> parameters();
   Variable variable(Space space, uint32_t align);
   void initialiser(Variable& v);
-  void skip_directive_line();
+  void skip_directive_line() { skip_line(peek().line); }
+  void skip_line(uint32_t line);  // what is left of it
   void skip_section();
   // body.cpp: statements
   void body(Function& f);
   void statement(Function& f, uint32_t scope);
+  void location();
   void registers(Scope& scope);
   void instruction(Function& f, uint32_t scope);
   Operand operand();
@@ -43,6 +45,7 @@ class Parser {
   std::vector<Token> tokens_;
   size_t at_ = 0;
   Module module_;
+  uint32_t file_ = 0, cuda_line_ = 0;  // of the last .loc
 };
 
 }  // namespace strata::cuda::vgpu::ptx

@@ -1,0 +1,78 @@
+#include "cli/train_options.h"
+
+#include <cmath>
+#include <filesystem>
+#include <system_error>
+
+#include "base/error.h"
+#include "tensor/device.h"
+
+namespace strata::cli {
+namespace {
+
+void check_device(const std::string& device) {
+  Device named;
+  try {
+    named = device_from_name(device);
+  } catch (const Error&) {
+    fail(ErrorKind::Value, fmt::format("--device {}: no such device; `strata devices` lists them", device));
+  }
+  try {
+    require_available(named);
+  } catch (const Error& e) { fail(ErrorKind::NotImplemented, fmt::format("--device {}: {}", device, e.what())); }
+}
+
+// Before the data is fetched, and before --out is made.
+void check_resume(const TrainOptions& o) {
+  const auto file = std::filesystem::path(o.out) / "checkpoint.safetensors";
+  std::error_code ignored;
+  STRATA_CHECK(!o.resume || std::filesystem::exists(file, ignored), Io,
+               "--resume: there is no {} to go on from; name its folder with --out, or train without --resume",
+               file.string());
+}
+
+}  // namespace
+
+void add_train_options(CLI::App& command, TrainOptions& options) {
+  command.add_option("--model", options.model, "Network: cnn (two convolutions, two linear layers)")
+    ->check(CLI::IsMember({"cnn"}))
+    ->capture_default_str();
+  command.add_option(
+    "--data", options.data,
+    "Folder with the MNIST files, or mnist, or synthetic (default: MNIST where it can be had, else synthetic)");
+  command.add_option("--device", options.device, "Where to train")->capture_default_str();
+  command.add_option("--epochs", options.epochs, "Passes over the training images")
+    ->check(CLI::Range(int64_t{1}, int64_t{100000}))
+    ->capture_default_str();
+  command.add_option("--batch-size", options.batch_size, "Images per step")
+    ->check(CLI::Range(int64_t{1}, int64_t{60000}))
+    ->capture_default_str();
+  command.add_option("--lr", options.lr, "Learning rate of Adam, at its highest")->capture_default_str();
+  command
+    .add_option("--schedule", options.schedule,
+                "Learning rate over the run: cosine (rises, then falls to 0) or constant")
+    ->check(CLI::IsMember({"cosine", "constant"}))
+    ->capture_default_str();
+  command.add_option("--seed", options.seed, "Of the initial weights and the order of the images")
+    ->check(CLI::NonNegativeNumber)
+    ->capture_default_str();
+  command.add_option("--out", options.out, "Folder for checkpoint, metrics and plot")->capture_default_str();
+  command.add_option("--limit", options.limit, "Train on the first N images only (0: all)")
+    ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
+    ->capture_default_str();
+  command.add_option("--threads", options.threads, "CPU threads (0: all)")
+    ->check(CLI::Range(0, 4096))
+    ->capture_default_str();
+  command.add_flag("--resume", options.resume, "Go on from the checkpoint in --out");
+  command.add_flag("--quiet", options.quiet, "Print errors only");
+  command.add_flag("--json", options.json, "Print the result as JSON, and nothing else");
+  command.add_flag("!--no-download", options.download, "Never fetch MNIST");
+}
+
+void check_train_options(const TrainOptions& o) {
+  check_device(o.device);
+  STRATA_CHECK(o.lr > 0 && std::isfinite(o.lr), Value, "--lr {}: expected a number above 0", o.lr);
+  check_resume(o);
+}
+
+}  // namespace strata::cli
