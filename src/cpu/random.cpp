@@ -10,7 +10,7 @@
 #include "base/parallel.h"
 #include "cpu/convert.h"
 #include "cpu/copy.h"
-#include "device/philox.h"
+#include "device/normal.h"
 
 namespace strata::cpu {
 namespace {
@@ -57,19 +57,22 @@ template <class C> void uniforms(const Words& words, C* u, int64_t n, DType t) {
   if constexpr (std::is_same_v<C, double>) {
     for (int64_t i = 0; i < n; ++i) u[i] = uniform_f64(words.w[2 * i], words.w[2 * i + 1]);
   } else {
-    const int bits = t == DType::BF16 ? 8 : t == DType::F16 ? 11 : t == DType::F8E4M3 ? 4 : t == DType::F8E5M2 ? 3 : 24;
+    const int bits = uniform_bits(t);
     const float unit = std::ldexp(1.0F, -bits);
     for (int64_t i = 0; i < n; ++i) u[i] = static_cast<float>(words.w[i] >> (32 - bits)) * unit;
   }
 }
 
-// Box and Muller: elements 2k and 2k+1 from the same two uniforms.
+// Box and Muller: elements 2k and 2k+1 from the same two uniforms. 1 - u is exact.
 template <class C> void normals(C* u) {
-  constexpr C kTurn = static_cast<C>(6.283185307179586);
   constexpr int n = std::is_same_v<C, double> ? 2 * kBatch : 4 * kBatch;
   for (int i = 0; i < n; i += 2) {
-    const C radius = std::sqrt(C(-2) * std::log1p(-u[i])), angle = kTurn * u[i + 1];
-    u[i] = radius * std::cos(angle), u[i + 1] = radius * std::sin(angle);
+    if constexpr (std::is_same_v<C, float>) {
+      normal_pair(u[i], u[i + 1], u[i], u[i + 1]);
+    } else {
+      const double radius = std::sqrt(-2 * std::log(1 - u[i])), angle = 6.283185307179586 * u[i + 1];
+      u[i] = radius * std::cos(angle), u[i + 1] = radius * std::sin(angle);
+    }
   }
 }
 
@@ -85,15 +88,14 @@ template <class C> void apply(Law law, C a, C b, C* u, int64_t n) {
       for (int64_t i = 0; i < n; ++i) u[i] = std::exp(a + u[i] * b);
       break;
     case Law::Exponential:
-      for (int64_t i = 0; i < n; ++i) u[i] = -std::log1p(-u[i]) / a;
+      for (int64_t i = 0; i < n; ++i) u[i] = -std::log(C(1) - u[i]) / a;
       break;
     case Law::Cauchy:
       for (int64_t i = 0; i < n; ++i) u[i] = a + b * std::tan(static_cast<C>(3.141592653589793) * (u[i] - C(0.5)));
       break;
     case Law::Geometric:
-      for (int64_t i = 0; i < n; ++i) u[i] = std::max(C(1), std::ceil(std::log1p(-u[i]) / std::log1p(-a)));
+      for (int64_t i = 0; i < n; ++i) u[i] = std::max(C(1), std::ceil(std::log(C(1) - u[i]) / std::log1p(-a)));
       break;
-    case Law::Integer: break;
   }
 }
 

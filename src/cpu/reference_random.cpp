@@ -17,7 +17,7 @@ struct Stream {
   // In [0, 1): float from one word, with as many bits as the dtype holds; double from two.
   template <class C> C uniform(int64_t i, DType t) const {
     if constexpr (std::is_same_v<C, double>) return uniform_f64(word(2 * i), word(2 * i + 1));
-    const int bits = t == DType::BF16 ? 8 : t == DType::F16 ? 11 : t == DType::F8E4M3 ? 4 : t == DType::F8E5M2 ? 3 : 24;
+    const int bits = uniform_bits(t);
     return std::ldexp(static_cast<C>(word(i) >> (32 - bits)), -bits);
   }
 };
@@ -29,15 +29,14 @@ template <class C> C by_law(const Stream& stream, Law law, C a, C b, int64_t i, 
     case Law::Uniform: return a + u * (b - a);
     case Law::Normal:
     case Law::LogNormal: {  // Box and Muller: elements 2k and 2k + 1 from the same two uniforms
-      const C radius = std::sqrt(C(-2) * std::log1p(-uniform(i / 2 * 2))),
-              angle = static_cast<C>(6.283185307179586) * uniform(i / 2 * 2 + 1);
-      const C normal = a + radius * (i % 2 ? std::sin(angle) : std::cos(angle)) * b;
+      const double radius = std::sqrt(-2 * std::log(1 - static_cast<double>(uniform(i / 2 * 2)))),
+                   angle = 6.283185307179586 * static_cast<double>(uniform(i / 2 * 2 + 1));
+      const C normal = a + static_cast<C>(radius * (i % 2 ? std::sin(angle) : std::cos(angle))) * b;
       return law == Law::Normal ? normal : std::exp(normal);
     }
-    case Law::Exponential: return -std::log1p(-u) / a;
+    case Law::Exponential: return -std::log(C(1) - u) / a;
     case Law::Cauchy: return a + b * std::tan(static_cast<C>(3.141592653589793) * (u - C(0.5)));
-    case Law::Geometric: return std::max(C(1), std::ceil(std::log1p(-u) / std::log1p(-a)));
-    case Law::Integer: break;
+    case Law::Geometric: return std::max(C(1), std::ceil(std::log(C(1) - u) / std::log1p(-a)));
   }
   return u;
 }

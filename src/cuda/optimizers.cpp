@@ -9,6 +9,7 @@
 #include "cuda/pointwise.h"
 #include "cuda/runtime/allocator.h"
 #include "cuda/runtime/stream.h"
+#include "cuda/upload.h"
 
 namespace strata::cuda {
 namespace {
@@ -29,14 +30,6 @@ bool lies_like(const TensorImpl& t, const TensorImpl& like) {
   for (int d = 0; d < t.ndim; ++d)
     if (t.shape[d] != 1 && t.strides[d] != like.strides[d]) return false;
   return true;
-}
-
-// A list of plain structs on the device. The copy reads pageable memory before it returns.
-template <class T> Tensor upload(const std::vector<T>& list, Device device) {
-  const auto bytes = static_cast<int64_t>(list.size() * sizeof(T));
-  Tensor t = make_tensor(Shape(&bytes, 1), DType::U8, device);
-  device_hooks.copy(t.bytes(), device, list.data(), {}, static_cast<size_t>(bytes), true);
-  return t;
 }
 
 struct Batch {  // the parameters of one compute type

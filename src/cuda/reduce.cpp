@@ -37,15 +37,17 @@ const Function& fold_kernel(Fold fold, DType compute) {
   return all[static_cast<size_t>(static_cast<int>(fold) * 3 + type_index(compute))];
 }
 
-// Whether neighbouring threads should take neighbouring results: where those lie closer than the elements of one result.
+}  // namespace
+
 bool by_columns(const ReducePlan& plan) {
   if (plan.kept.dims == 0) return false;
+  if (plan.gone.dims == 0) return true;
   const int64_t kept = std::abs(plan.kept.stride[plan.kept.dims - 1]),
                 gone = std::abs(plan.gone.stride[plan.gone.dims - 1]);
   return plan.gone.count <= 1 || (kept != 0 && kept < gone) || gone == 0;
 }
 
-// Results of one block. Rows: as many threads for a result as have work; columns: a warp's worth of neighbours.
+// Rows: as many threads for a result as have work; columns: a warp's worth of neighbours.
 int64_t results_per_block(bool columns, int64_t kept, int64_t gone) {
   if (columns) {
     int64_t n = std::min<int64_t>(kThreads, std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(kept, 1))));
@@ -56,7 +58,12 @@ int64_t results_per_block(bool columns, int64_t kept, int64_t gone) {
   while (threads < kThreads && threads * 4 < gone) threads *= 2;
   return kThreads / threads;
 }
-}  // namespace
+
+int64_t elements_per_part(int64_t kept, int64_t gone, int64_t per_block, int64_t step) {
+  const int64_t blocks = ceil_div(kept, per_block), share = std::max<int64_t>(kPart / per_block, 1);
+  const int64_t parts = blocks >= kEnoughBlocks ? 1 : std::clamp<int64_t>(gone / share, 1, kMostParts);
+  return ceil_div(ceil_div(gone, parts), step) * step;
+}
 
 void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const TensorImpl& out, Finish finish) {
   if (out.numel == 0) return;
@@ -81,11 +88,9 @@ void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const 
       plan.gone.dims == 1 && plan.gone.stride[0] % vector == 0 && p.kept.count >= 64)
     p.columns = 2, per_block = 256;
 
-  const int64_t blocks = ceil_div(p.kept.count, per_block), share = kPart / per_block;
-  int64_t parts =
-    blocks >= kEnoughBlocks ? 1 : std::clamp<int64_t>(p.gone.count / std::max<int64_t>(share, 1), 1, kMostParts);
-  p.part = ceil_div(ceil_div(p.gone.count, parts), vector) * vector;
-  parts = std::max<int64_t>(1, ceil_div(p.gone.count, std::max<int64_t>(p.part, 1)));
+  p.part = elements_per_part(p.kept.count, p.gone.count, per_block, vector);
+  const int64_t blocks = ceil_div(p.kept.count, per_block),
+                parts = std::max<int64_t>(1, ceil_div(p.gone.count, std::max<int64_t>(p.part, 1)));
   const Stream stream = stream_of(out.device);
   const Grid grid{static_cast<uint32_t>(blocks), static_cast<uint32_t>(parts)};
   if (parts == 1) return stream.launch(fold_kernel(fold, compute), grid, {kThreads}, 0, p);

@@ -8,4 +8,13 @@ void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const 
 // The first place of the largest (smallest) value along dim; NaN counts as both. `values` may be null.
 void arg_reduce(bool largest, const TensorImpl& x, int dim, const TensorImpl* values, const TensorImpl& indices);
 
+// --- how reductions are laid out over threads ---------------------------------------------------------------------------
+
+// Whether neighbouring threads should take neighbouring results: where those lie closer than the elements of one result.
+bool by_columns(const ReducePlan& plan);
+// Results of one block of 256 threads: a power of two.
+int64_t results_per_block(bool columns, int64_t kept, int64_t gone);
+// Elements of a result that one block takes, a multiple of `step`: all, unless there are too few blocks.
+int64_t elements_per_part(int64_t kept, int64_t gone, int64_t per_block, int64_t step);
+
 }  // namespace strata::cuda

@@ -37,6 +37,7 @@ Tensor moved(const Tensor& t, Device device) {
 
 void run_on_host(const Call& c) {
   static const OpRecord& copy = find_op("copy");
+  const OnDeviceOf scope{Device{}};  // what the kernel makes from nothing stays on the host, too
   const MappedArgs host(c.args, [](const Tensor& t) { return t.device().type == DeviceType::Cpu ? t : to_host(*t); });
   std::vector<Tensor> outs(c.op.outputs);
   for (uint32_t o = 0; o < c.op.outputs; ++o) {

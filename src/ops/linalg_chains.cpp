@@ -92,12 +92,7 @@ STRATA_OP(linalg_matrix_power, "linalg.matrix_power(Tensor A, int n) -> Tensor")
     STRATA_CHECK(input.dim() >= 2 && input.size(-1) == input.size(-2), Runtime,
                  "linalg.matrix_power: A must be batches of square matrices, but they are {}",
                  to_string(input.shape()));
-    if (n == 0) {
-      const int64_t k = input.size(-1), shape[] = {k, k};
-      const Tensor one = make_tensor(shape, DType::F32);
-      for (int64_t i = 0; i < k * k; ++i) one.data<float>()[i] = i / k == i % k ? 1.f : 0.f;
-      return copy_(clone(input), to(one, input.dtype()));
-    }
+    if (n == 0) return copy_(clone(input), eye(input.size(-1), input.size(-1), input.dtype()));
     STRATA_CHECK(n != INT64_MIN, Runtime, "linalg.matrix_power: the power {} is too large", n);
     Tensor square = input, result;
     if (n < 0) {

@@ -1,5 +1,6 @@
 // LU decomposition: compact, as matrices, and solving with it.
 #include "ops/linalg_common.h"
+#include "ops/transfer.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -34,8 +35,7 @@ Tensor permutation(const Tensor& pivots, int64_t m, DType dtype) {
   std::vector<int64_t> shape(pivots.shape().begin(), pivots.shape().end());
   const int64_t k = shape.back(), count = k ? pivots.numel() / k : checked_numel(Shape(shape.data(), shape.size() - 1));
   shape.back() = m, shape.push_back(m);
-  const Tensor p = full(shape, 0.0, DType::F64),
-               dense = contiguous(pivots.dtype() == DType::I32 ? pivots : to(pivots, kInt32));
+  const Tensor p = full(shape, 0.0, DType::F64, Device{}), dense = contiguous(to(host_values(pivots), kInt32));
   for (int64_t i = 0; i < count; ++i) {
     std::vector<double> rows(static_cast<size_t>(m));
     for (int64_t r = 0; r < m; ++r) rows[static_cast<size_t>(r)] = static_cast<double>(r);
@@ -43,7 +43,7 @@ Tensor permutation(const Tensor& pivots, int64_t m, DType dtype) {
     for (int64_t r = 0; r < m; ++r)
       p.data<double>()[(i * m + static_cast<int64_t>(rows[static_cast<size_t>(r)])) * m + r] = 1;
   }
-  return dtype == DType::F64 ? p : to(p, dtype);
+  return to(placed(p), dtype);
 }
 
 Tensor unit_lower(const Tensor& lu) {
@@ -86,6 +86,7 @@ STRATA_OP(linalg_lu_factor_ex,
   .infer(infer_lu)
   .kernel("blocked", run_lu<cpu::dense_fast>)
   .kernel("reference", run_lu<cpu::dense_reference>)
+  .cuda_on_host("lu_on_host")
   .saves_result({0, 1})
   .no_grad_outputs({1, 2})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {

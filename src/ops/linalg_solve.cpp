@@ -143,6 +143,7 @@ STRATA_OP(linalg_det, "linalg.det(Tensor A) -> Tensor")
   })
   .kernel("lu", run_det<cpu::dense_fast>)
   .kernel("reference", run_det<cpu::dense_reference>)
+  .cuda_on_host("det_on_host")
   .saves({0})
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
@@ -161,6 +162,7 @@ STRATA_OP(linalg_slogdet, "linalg.slogdet(Tensor A) -> (Tensor sign, Tensor loga
   })
   .kernel("lu", run_slogdet<cpu::dense_fast>)
   .kernel("reference", run_slogdet<cpu::dense_reference>)
+  .cuda_on_host("slogdet_on_host")
   .saves({0})
   .no_grad_outputs({0})
   .grad([](const GradContext& c, const Tensor&) -> Grads {
@@ -192,6 +194,7 @@ STRATA_OP(linalg_inv_ex, "linalg.inv_ex(Tensor A, *, bool check_errors=False) ->
   })
   .kernel("lu", run_inverse<cpu::dense_fast>)
   .kernel("reference", run_inverse<cpu::dense_reference>)
+  .cuda_on_host("inverse_on_host")
   .saves_result()
   .no_grad_outputs({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
@@ -225,6 +228,7 @@ STRATA_OP(_linalg_solve, "_linalg_solve(Tensor A, Tensor B) -> (Tensor result, T
   })
   .kernel("lu", run_solve<cpu::dense_fast>)
   .kernel("reference", run_solve<cpu::dense_reference>)
+  .cuda_on_host("solve_on_host")
   .saves({0})
   .saves_result()
   .no_grad_outputs({1})

@@ -192,6 +192,7 @@ STRATA_OP(linalg_eigh, "linalg.eigh(Tensor A, str UPLO='L') -> (Tensor eigenvalu
   })
   .kernel("ql", run_eigh<cpu::dense_fast>)
   .kernel("reference", run_eigh<cpu::dense_reference>)
+  .cuda_on_host("eigh_on_host")
   .saves_result({0, 1})
   .grad([](const GradContext& c, const Tensor&) -> Grads {
     return {eigh_grad(c.grad(0), c.grad(1), c.result(0), c.result(1))};
@@ -224,6 +225,7 @@ STRATA_OP(linalg_svd,
   })
   .kernel("golub-kahan", run_svd<cpu::dense_fast>)
   .kernel("reference", run_svd<cpu::dense_reference>)
+  .cuda_on_host("svd_on_host")
   .saves_result({0, 1, 2})
   .grad([](const GradContext& c, const Tensor&) -> Grads {
     const Tensor U = c.result(0), S = c.result(1), Vh = c.result(2);
@@ -258,6 +260,7 @@ STRATA_OP(linalg_svdvals, "linalg.svdvals(Tensor A, *, str? driver=None) -> Tens
   })
   .kernel("golub-kahan", run_svdvals<cpu::dense_fast>)
   .kernel("reference", run_svdvals<cpu::dense_reference>)
+  .cuda_on_host("svdvals_on_host")
   .saves({0})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     const auto [U, S, Vh] = linalg::svd(c.input(0), false);
@@ -290,6 +293,7 @@ STRATA_OP(_linalg_pinv, "_linalg_pinv(Tensor A, Tensor? atol, Tensor? rtol, bool
             const Tensor inverse = where(keep, reciprocal(where(keep, S, 1.0)), 0.0);
             cpu::copy_values(*c.out(), *matmul(mul(V, unsqueeze(to(inverse, A.dtype()), -2)), mT(U)));
           })
+  .cuda_on_host("pinv_on_host")
   .saves({0})
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {pinv_grad(g, c.result(), c.input(0))}; })

@@ -126,6 +126,7 @@ STRATA_OP(_solve_triangular, "_solve_triangular(Tensor A, Tensor B, bool upper, 
   })
   .kernel("blocked", run_triangular<cpu::dense_fast>)
   .kernel("reference", run_triangular<cpu::dense_reference>)
+  .cuda_on_host("triangular_on_host")
   .saves({0})
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
@@ -192,6 +193,7 @@ STRATA_OP(linalg_cholesky_ex,
   })
   .kernel("blocked", run_cholesky<cpu::dense_fast>)
   .kernel("reference", run_cholesky<cpu::dense_reference>)
+  .cuda_on_host("cholesky_on_host")
   .saves_result()
   .no_grad_outputs({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
@@ -240,6 +242,7 @@ STRATA_OP(cholesky_inverse, "cholesky_inverse(Tensor L, bool upper=False) -> Ten
   })
   .kernel("triangular", run_cholesky_inverse<cpu::dense_fast>)
   .kernel("reference", run_cholesky_inverse<cpu::dense_reference>)
+  .cuda_on_host("cholesky_inverse_on_host")
   .saves({0})
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
@@ -261,6 +264,7 @@ STRATA_OP(_linalg_qr, "_linalg_qr(Tensor A, bool complete) -> (Tensor Q, Tensor 
   })
   .kernel("householder", run_qr<cpu::dense_fast>)
   .kernel("reference", run_qr<cpu::dense_reference>)
+  .cuda_on_host("qr_on_host")
   .saves_result({0, 1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     STRATA_CHECK(!c.arg(1).boolean() || c.shape(0)[c.shape(0).size() - 2] <= c.shape(0).back(), NotImplemented,
@@ -313,6 +317,7 @@ STRATA_OP(geqrf, "geqrf(Tensor input) -> (Tensor a, Tensor tau)")
   })
   .kernel("householder", run_geqrf<cpu::dense_fast>)
   .kernel("reference", run_geqrf<cpu::dense_reference>)
+  .cuda_on_host("geqrf_on_host")
   .samples({"f(4,3)", "f(2,3,4)"})
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 

@@ -59,11 +59,7 @@ STRATA_OP(scaled_dot_product_attention,
       return _attention(query, k, v, causal, factor)[0];
     Tensor scores = matmul(mul(query, factor), transpose(k, -2, -1));
     Tensor keep = mask && mask.dtype() == DType::Bool ? mask : Tensor();
-    if (causal) {
-      const int64_t shape[] = {rows, columns};
-      keep = make_tensor(shape, DType::Bool);
-      for (int64_t i = 0; i < rows * columns; ++i) keep.data<bool>()[i] = i % columns <= i / columns;
-    }
+    if (causal) keep = le(arange(columns, DType::I64), unsqueeze(arange(rows, DType::I64), 1));
     if (keep) scores = masked_fill(scores, logical_not(keep), -HUGE_VAL);
     else if (mask) scores = add(scores, mask);
     Tensor weights = softmax(scores, -1);

@@ -2,7 +2,8 @@
 #include "autograd/autograd.h"
 #include "cpu/attention.h"
 #include "cpu/staging.h"
-#include "strata/ops.h"
+#include "ops/device_inputs.h"
+#include "ops/transfer.h"
 
 namespace strata {
 namespace {
@@ -89,6 +90,34 @@ template <class Run> void run_backward(const Call& c, Run run) {
   });
 }
 
+// On devices in terms of other ops, whose products are fast: the weights are stored, in the type of the arithmetic.
+Tensor scores_of(const Tensor& q, const Tensor& k, bool causal, double scale) {
+  Tensor scores = mul(matmul(q, transpose(k, -2, -1)), scale);
+  if (!causal) return scores;
+  const Tensor row = unsqueeze(arange(q.size(-2), DType::I64, q.device()), 1),
+               column = arange(k.size(-2), DType::I64, q.device());
+  return masked_fill(scores, gt(column, row), -HUGE_VAL);
+}
+void forward_on_device(const Call& c) {
+  const DType type = compute_type(c.outs[0].dtype());
+  const Tensor q = dense(c, 0, type), k = dense(c, 1, type), v = dense(c, 2, type);
+  if (c.outs[1].numel() == 0) return;
+  const Tensor scores = scores_of(q, k, c.args[3].boolean(), c.args[4].number());
+  copy_values(*c.outs[1], *logsumexp(scores, -1));
+  copy_values(*c.outs[0], *matmul(softmax(scores, -1), v));
+}
+void backward_on_device(const Call& c) {  // grad, query, key, value, output, log_sums
+  const DType type = compute_type(c.outs[0].dtype());
+  const Tensor g = dense(c, 0, type), q = dense(c, 1, type), k = dense(c, 2, type), v = dense(c, 3, type);
+  const double scale = c.args[7].number();
+  const Tensor w = exp(sub(scores_of(q, k, c.args[6].boolean(), scale), unsqueeze(dense(c, 5, type), -1)));
+  const Tensor along = sum(mul(g, dense(c, 4, type)), -1, true);
+  const Tensor s = mul(mul(w, sub(matmul(g, transpose(v, -2, -1)), along)), scale);
+  copy_values(*c.outs[0], *matmul(s, k));
+  copy_values(*c.outs[1], *matmul(transpose(s, -2, -1), q));
+  copy_values(*c.outs[2], *matmul(transpose(w, -2, -1), g));
+}
+
 // In terms of other ops, for gradients of gradients.
 Grads differentiable_grads(const GradContext& c, const Tensor& g) {
   const Tensor q = c.input(0), k = c.input(1), v = c.input(2);
@@ -131,6 +160,7 @@ STRATA_OP(attention_core,
               attention_forward_reference(a, p);
             });
           })
+  .cuda("ops", forward_on_device)
   .saves({0, 1, 2})
   .saves_result({0, 1})
   .no_grad_outputs({1})
@@ -171,9 +201,12 @@ STRATA_OP(
             run_backward(
               c, []<class T>(const Attention& a, const cpu::AttentionBackward<T>& p) { attention_backward(a, p); });
           })
-  .kernel("reference", [](const Call& c) {
-    run_backward(
-      c, []<class T>(const Attention& a, const cpu::AttentionBackward<T>& p) { attention_backward_reference(a, p); });
-  });
+  .kernel("reference",
+          [](const Call& c) {
+            run_backward(c, []<class T>(const Attention& a, const cpu::AttentionBackward<T>& p) {
+              attention_backward_reference(a, p);
+            });
+          })
+  .cuda("ops", backward_on_device);
 
 }  // namespace strata

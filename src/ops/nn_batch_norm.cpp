@@ -1,9 +1,12 @@
-// Norms over channels: batch, group, instance and local response norm, and normalize.
+// Norms over channels: batch, instance and local response norm, and normalize.
 #include "autograd/autograd.h"
 #include "cpu/copy.h"
 #include "cpu/norms.h"
 #include "cpu/staging.h"
+#include "cuda/moments.h"
+#include "ops/device_inputs.h"
 #include "ops/nn_norm_formulas.h"
+#include "ops/transfer.h"
 
 namespace strata {
 namespace {
@@ -26,7 +29,8 @@ Tensor per_channel(const Tensor& t, int ndim) {  // [c] as [1, c, 1, …]
 
 // With given statistics a channels-last tensor is read and written as it lies.
 bool stays_last(const TensorImpl& x, bool training) {
-  return !training && x.dtype == DType::F32 && !x.contiguous && cpu::channels_last(x);
+  return x.device.type == DeviceType::Cpu && !training && x.dtype == DType::F32 && !x.contiguous &&
+         cpu::channels_last(x);
 }
 
 void infer_batch_norm(const Call& c) {
@@ -110,6 +114,35 @@ void run_batch_norm(const Call& c) {
   });
 }
 
+// A kernel writes running statistics where they lie: a copy, where they do not lie densely, goes back afterwards.
+void batch_norm_on_device(const Call& c) {
+  const Tensor x = dense(c, 0), weight = dense(c, 1), bias = dense(c, 2), mean = dense(c, 3), var = dense(c, 4);
+  const bool training = c.args[5].boolean();
+  cuda::batch_norm({.x = *x,
+                    .y = *c.outs[0],
+                    .weight = weight.get(),
+                    .bias = bias.get(),
+                    .running_mean = mean.get(),
+                    .running_var = var.get(),
+                    .mean = training ? c.outs[1].get() : nullptr,
+                    .rstd = training ? c.outs[2].get() : nullptr,
+                    .momentum = c.args[6].number(),
+                    .eps = c.args[7].number()});
+  for (uint32_t i : {3u, 4u}) {
+    if (!training || !c.args.is_tensor(i)) continue;
+    const TensorImpl& running = c.args.tensor(i);
+    const Tensor& now = i == 3 ? mean : var;
+    if (now.bytes() != running.data) copy_values(running, *now);
+    running.storage->bump();
+  }
+}
+void batch_norm_backward_on_device(const Call& c) {
+  const Tensor g = dense(c, 0), x = dense(c, 1), weight = dense(c, 2);
+  const DType type = compute_type(x.dtype());
+  const Tensor mean = dense(c, 3, type), rstd = dense(c, 4, type);
+  cuda::batch_norm_backward(*g, *x, weight.get(), *mean, *rstd, *c.outs[0], *c.outs[1], *c.outs[2]);
+}
+
 void plain_batch_norm(const Call& c) {
   const autograd::NoGrad no_grad;
   const Tensor x = wide(c, 0);
@@ -174,24 +207,6 @@ Grads grad_batch_norm(const GradContext& c, const Tensor& g) {
   return out;
 }
 
-void check_groups(int64_t channels, int64_t groups) {
-  STRATA_CHECK(groups > 0 && channels % groups == 0, Runtime,
-               "group_norm: expected the number of channels ({}) to be divisible by num_groups ({})", channels, groups);
-}
-struct Grouped {
-  Tensor y, rows, mean, rstd;  // rows: [n, group, …], in the type of the arithmetic
-};
-Grouped grouped_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t n, int64_t c, int64_t hw,
-                     int64_t group, double eps) {
-  const DType type =
-    is_floating(input.dtype()) ? compute_type(input.dtype()) : input.dtype();  // rounds once, after the affine part
-  const Tensor rows = reshape(to(input, type), {n, group, c / group * hw});
-  const auto all = _layer_norm(rows, {c / group * hw}, {}, {}, eps);
-  const auto spread = [&](const Tensor& t) { return t ? reshape(t, {1, c, 1}) : t; };
-  const Tensor y = to(affine(reshape(all[0], {n, c, hw}), spread(weight), spread(bias)), input.dtype());
-  return {reshape(y, input.shape()), rows, all[1], all[2]};
-}
-
 // The number of values per channel decides whether statistics exist.
 void check_enough(const Tensor& x) {
   int64_t n = x.dim() > 0 ? x.size(0) : 0;
@@ -212,6 +227,7 @@ STRATA_OP(native_batch_norm,
   .infer(infer_batch_norm)
   .kernel("channels", run_batch_norm)
   .kernel("reference", plain_batch_norm)
+  .cuda("channels", batch_norm_on_device)
   .saves({0, 1, 3, 4})
   .saves_result({1, 2})
   .no_grad_outputs({1, 2})
@@ -275,6 +291,7 @@ STRATA_OP(batch_norm_backward,
             });
           })
   .kernel("reference", plain_batch_norm_backward)
+  .cuda("channels", batch_norm_backward_on_device)
   .samples({"f(3,4), f(3,4), f(4), f(4), p(4)"});
 
 STRATA_OP(instance_norm,
@@ -309,60 +326,15 @@ STRATA_OP(instance_norm,
     if (use_input_stats) {
       const autograd::NoGrad no_grad;
       if (running_mean)
-        cpu::copy_values(*running_mean, *mean(reshape(means, {n, channels}), 0)), running_mean->storage->bump();
+        copy_values(*running_mean, *mean(reshape(means, {n, channels}), 0)), running_mean->storage->bump();
       if (running_var)
-        cpu::copy_values(*running_var, *mean(reshape(variances, {n, channels}), 0)), running_var->storage->bump();
+        copy_values(*running_var, *mean(reshape(variances, {n, channels}), 0)), running_var->storage->bump();
     }
     return reshape(out, input.shape());
   })
   .samples({"f(2,3,4)", "f(2,3,4,5), None, None, f(3), f(3)", "f(2,3,4), f(3), p(3), None, None, False"})
   .error("f(4)", ErrorKind::Runtime, "2 or more dimensions")
   .error("f(2,3,1)", ErrorKind::Value, "more than 1 spatial element");
-
-STRATA_OP(native_group_norm,
-          "native_group_norm(Tensor input, Tensor? weight, Tensor? bias, int N, int C, int HxW, int group, float eps) "
-          "-> (Tensor, Tensor, Tensor)")
-  .doc("group_norm together with the mean and the reciprocal standard deviation of each group.")
-  .no_method()
-  .no_out()
-  .dtypes(kFloatingTypes)
-  .composite([](const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t n, int64_t c, int64_t hw,
-                int64_t group, double eps) {
-    check_groups(c, group);
-    Grouped all = grouped_norm(input, weight, bias, n, c, hw, group, eps);
-    if (thread_state.grad_mode && input.requires_grad()) {  // the statistics have gradients too
-      all.mean = mean(all.rows, int64_t{-1});
-      all.rstd = rsqrt(add(var(all.rows, int64_t{-1}, false), eps));
-    }
-    return std::array<Tensor, 3>{all.y, to(reshape(all.mean, {n, group}), input.dtype()),
-                                 to(reshape(all.rstd, {n, group}), input.dtype())};
-  })
-  .samples({"f(2,4,3), f(4), f(4), 2, 4, 3, 2, 1e-5"})
-  .error("f(2,4,3), None, None, 2, 4, 3, 3, 1e-5", ErrorKind::Runtime, "divisible by num_groups");
-
-STRATA_OP(group_norm,
-          "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-5) -> Tensor")
-  .doc("Normalises groups of channels of each sample by their mean and variance.")
-  .nn()
-  .no_method()
-  .dtypes(kFloatingTypes)
-  .composite([](const Tensor& input, int64_t num_groups, const Tensor& weight, const Tensor& bias, double eps) {
-    STRATA_CHECK(input.dim() >= 2, Runtime, "group_norm: expected at least 2 dimensions for input, got shape {}",
-                 to_string(input.shape()));
-    STRATA_CHECK(num_groups > 0, Runtime, "group_norm: expected num_groups to be greater than 0, got {}", num_groups);
-    const int64_t n = input.size(0), c = input.size(1);
-    int64_t hw = 1;
-    for (int d = 2; d < input.dim(); ++d) hw *= input.size(d);
-    for (const Tensor* t : {&weight, &bias})
-      STRATA_CHECK(!*t || (t->dim() == 1 && t->numel() == c), Runtime,
-                   "group_norm: expected weight and bias to be vectors of {} channels, got shape {}", c,
-                   to_string(t->shape()));
-    check_groups(c, num_groups);
-    return grouped_norm(input, weight, bias, n, c, hw, num_groups, eps).y;
-  })
-  .samples({"f(2,4,3), 2", "f(2,6), 3, f(6), f(6)", "f(2,4,3,2), 4, f(4), f(4), eps=0.1", "f(0,4,3), 2"})
-  .error("f(2,4,3), 3", ErrorKind::Runtime, "divisible by num_groups")
-  .error("f(2,4,3), 0", ErrorKind::Runtime, "greater than 0");
 
 STRATA_OP(
   local_response_norm,

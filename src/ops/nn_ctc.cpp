@@ -3,7 +3,10 @@
 #include "autograd/autograd.h"
 #include "base/parallel.h"
 #include "cpu/staging.h"
+#include "cuda/ctc.h"
+#include "ops/device_inputs.h"
 #include "ops/nn_loss_common.h"
+#include "ops/transfer.h"
 
 namespace strata {
 namespace {
@@ -66,7 +69,8 @@ T align(int64_t steps, int64_t classes, const int64_t* target, int64_t length, i
 std::vector<int64_t> lengths_of(const Tensor& t, const char* name) {
   STRATA_CHECK(t.dtype() == DType::I64 || t.dtype() == DType::I32 || t.dtype() == DType::U8, Runtime,
                "ctc_loss: {} must be of integral type, got {}", name, name_of(t.dtype()));
-  const cpu::In<int64_t> values(*t);
+  const Tensor host = host_values(t);
+  const cpu::In<int64_t> values(*host);
   return {values.get(), values.get() + t.numel()};
 }
 
@@ -84,7 +88,28 @@ Tensor ctc(const Tensor& log_probs, const Tensor& targets, IntList input_lengths
   const Tensor lengths = make_tensor(n, DType::F64);
   for (size_t i = 0; i < target_lengths.size; ++i)
     lengths.data<double>()[i] = static_cast<double>(std::max<int64_t>(1, target_lengths[i]));
-  return mean(div(losses, to(lengths, losses.dtype())));
+  return mean(div(losses, to(placed(lengths), losses.dtype())));
+}
+
+// Where the labels of each sequence begin.
+std::vector<int64_t> starts_of(const TensorImpl& labels, IntList lengths) {
+  std::vector<int64_t> start(lengths.size + 1, 0);
+  for (size_t i = 0; i < lengths.size; ++i)
+    start[i + 1] = labels.ndim == 2 ? static_cast<int64_t>(i + 1) * labels.shape[1] : start[i] + lengths[i];
+  start.pop_back();
+  return start;
+}
+int64_t checked_label(int64_t l, int64_t classes) {
+  STRATA_CHECK(l >= 0 && l < classes, Runtime, "ctc_loss: target label {} is out of range for {} classes", l, classes);
+  return l;
+}
+
+void ctc_on_device(const Call& c) {
+  const Tensor lp = dense(c, 0), labels = dense(c, 1, DType::I64);
+  const IntList in = c.args[2].int_list(), want = c.args[3].int_list();
+  const auto wrong = cuda::ctc_loss(*lp, *labels, starts_of(*labels, want), in, want, c.args[4].integer(),
+                                    c.args[5].boolean(), *c.outs[0], *c.outs[1]);
+  if (wrong) checked_label(*wrong, lp.size(2));
 }
 
 // The recursion is plain already; the reference runs it in double and one sequence after the other.
@@ -92,17 +117,11 @@ template <bool plain> void run_ctc(const Call& c) {
   const TensorImpl &x = c.args.tensor(0), &labels = c.args.tensor(1);
   const IntList in = c.args[2].int_list(), want = c.args[3].int_list();
   const int64_t n = x.shape[1], classes = x.shape[2], blank = c.args[4].integer();
-  std::vector<int64_t> start(static_cast<size_t>(n) + 1, 0);
-  for (int64_t i = 0; i < n; ++i)
-    start[static_cast<size_t>(i) + 1] =
-      labels.ndim == 2 ? (i + 1) * labels.shape[1] : start[static_cast<size_t>(i)] + want[static_cast<size_t>(i)];
+  const std::vector<int64_t> start = starts_of(labels, want);
   const cpu::In<int64_t> target(labels);
   for (int64_t i = 0; i < n; ++i)
-    for (int64_t k = 0; k < want[static_cast<size_t>(i)]; ++k) {
-      const int64_t l = target[start[static_cast<size_t>(i)] + k];
-      STRATA_CHECK(l >= 0 && l < classes, Runtime, "ctc_loss: target label {} is out of range for {} classes", l,
-                   classes);
-    }
+    for (int64_t k = 0; k < want[static_cast<size_t>(i)]; ++k)
+      checked_label(target[start[static_cast<size_t>(i)] + k], classes);
   const auto fill = [&]<class T>() {
     const cpu::In<T> lp(x);
     const cpu::Out<T> loss(c.outs[0]), grad(c.outs[1]);
@@ -159,6 +178,7 @@ STRATA_OP(ctc_loss_core,
   })
   .kernel("forward_backward", run_ctc<false>)
   .kernel("reference", run_ctc<true>)
+  .cuda("forward_backward", ctc_on_device)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {

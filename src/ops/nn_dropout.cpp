@@ -2,6 +2,7 @@
 #include "autograd/autograd.h"
 #include "base/parallel.h"
 #include "cpu/staging.h"
+#include "cuda/random.h"
 #include "device/philox.h"
 #include "strata/ops.h"
 #include "tensor/generator.h"
@@ -80,6 +81,13 @@ template <bool plain> void run_dropout(const Call& c) {
     out.finish();
   });
 }
+
+void dropout_on_device(const Call& c) {
+  const double p = c.args[1].number();
+  const bool on = !c.args[2] || c.args[2].boolean();
+  cuda::dropout(*contiguous(alias(c.args.tensor(0))), on ? p : 0, on ? 1 / (1 - p) : 1, *c.outs[0], *c.outs[1],
+                default_generator());
+}
 }  // namespace
 
 STRATA_OP(keep_mask, "_keep_mask(int[] size, float p, dtype dtype) -> Tensor")
@@ -90,6 +98,7 @@ STRATA_OP(keep_mask, "_keep_mask(int[] size, float p, dtype dtype) -> Tensor")
   .infer([](const Call& c) { c.out()->dtype = c.args[2].dtype(), c.out()->set_shape(c.args[0].int_list()); })
   .kernel("philox", run_mask<false>)
   .kernel("reference", run_mask<true>)
+  .cuda("philox", [](const Call& c) { cuda::keep_mask(*c.out(), c.args[1].number(), default_generator()); })
   .samples({"[3,4], 0.5, 'float32'"});
 
 STRATA_OP(native_dropout, "native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)")
@@ -108,6 +117,7 @@ STRATA_OP(native_dropout, "native_dropout(Tensor input, float p, bool? train) ->
   })
   .kernel("philox", run_dropout<false>)
   .kernel("reference", run_dropout<true>)
+  .cuda("philox", dropout_on_device)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {

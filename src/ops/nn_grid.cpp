@@ -2,8 +2,9 @@
 #include "autograd/autograd.h"
 #include "cpu/grid_sample.h"
 #include "cpu/staging.h"
+#include "cuda/resample.h"
+#include "ops/device_inputs.h"
 #include "ops/transfer.h"
-#include "strata/ops.h"
 
 namespace strata {
 namespace {
@@ -56,6 +57,45 @@ template <class T> void run_backward(const Call& c) {
   cpu::grid_sample_backward<T>(s, grad, x, grid, gx, ggrid);
   gx.finish(), ggrid.finish();
 }
+
+cuda::GridSizes device_sizes(const cpu::GridSample& s) {
+  return {.dims = s.dims,
+          .n = s.n,
+          .c = s.c,
+          .in = {s.in[0], s.in[1], s.in[2]},
+          .out = s.out,
+          .mode = static_cast<int>(s.mode),
+          .padding = static_cast<int>(s.padding),
+          .align_corners = s.align_corners};
+}
+// An output in the type of the arithmetic: itself, or a tensor that is copied into it by finish().
+struct ComputedOut {
+  explicit ComputedOut(const Tensor& out)
+      : user(out),
+        value(compute_type(out.dtype()) == out.dtype()
+                ? out
+                : make_tensor(out.shape(), compute_type(out.dtype()), out.device())) {}
+  void finish() const {
+    if (value.get() != user.get()) copy_values(*user, *value);
+  }
+  const Tensor& user;
+  Tensor value;
+};
+void sample_on_device(const Call& c) {
+  const auto s = shape_of(c.args.tensor(0), c.args.tensor(1), c.args, 2);
+  const DType type = compute_type(c.out().dtype());
+  const ComputedOut out(c.out());
+  cuda::grid_sample(device_sizes(s), *dense(c, 0, type), *dense(c, 1, type), *out.value);
+  out.finish();
+}
+void backward_on_device(const Call& c) {
+  const auto s = shape_of(c.args.tensor(1), c.args.tensor(2), c.args, 3);
+  const DType type = compute_type(c.outs[0].dtype());
+  const ComputedOut grad_x(c.outs[0]), grad_grid(c.outs[1]);
+  cuda::grid_sample_backward(device_sizes(s), *dense(c, 0, type), *dense(c, 1, type), *dense(c, 2, type), *grad_x.value,
+                             *grad_grid.value);
+  grad_x.finish(), grad_grid.finish();
+}
 }  // namespace
 
 STRATA_OP(grid_sample_core,
@@ -72,6 +112,7 @@ STRATA_OP(grid_sample_core,
   })
   .kernel("places", [](const Call& c) { cpu::dispatch_float(c.out().dtype(), [&]<class T>() { run_sample<T>(c); }); })
   .kernel("reference", run_sample<double>)
+  .cuda("places", sample_on_device)
   .saves({0, 1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     const auto both =
@@ -94,6 +135,7 @@ STRATA_OP(grid_sample_backward,
   })
   .kernel("places", [](const Call& c) { cpu::dispatch_float(c.out().dtype(), [&]<class T>() { run_backward<T>(c); }); })
   .kernel("reference", run_backward<double>)
+  .cuda("places", backward_on_device)
   .samples({"f(1,2,3,2), f(1,2,4,5), u(1,3,2,2), 'bilinear', 'zeros', False"});
 
 STRATA_OP(grid_sample,

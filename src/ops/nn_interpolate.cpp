@@ -3,7 +3,9 @@
 #include "cpu/reference.h"
 #include "cpu/resample.h"
 #include "cpu/staging.h"
-#include "strata/ops.h"
+#include "cuda/resample.h"
+#include "ops/device_inputs.h"
+#include "ops/transfer.h"
 
 namespace strata {
 namespace {
@@ -85,6 +87,51 @@ template <bool backward> void plain_resample(const Call& c) {
   out.finish();
 }
 
+// A dimension's taps as a device takes them: by output, or for the gradient by input, in the order of the outputs.
+cuda::Mixture mixture_of(const cpu::Taps& t, bool backward) {
+  const size_t items = t.index.size(), count = static_cast<size_t>(t.count);
+  cuda::Mixture m{.in = t.in, .out = t.out, .begin = {}, .index = {}, .weight = t.weight};
+  if (!backward) {
+    for (size_t o = 0; o * count <= items; ++o) m.begin.push_back(static_cast<int32_t>(o * count));
+    m.index.assign(t.index.begin(), t.index.end());
+    return m;
+  }
+  std::swap(m.in, m.out);
+  m.begin.resize(static_cast<size_t>(t.in) + 1), m.index.resize(items);
+  for (int64_t i : t.index) ++m.begin[static_cast<size_t>(i) + 1];
+  for (size_t i = 1; i < m.begin.size(); ++i) m.begin[i] += m.begin[i - 1];
+  std::vector<int32_t> next(m.begin.begin(), m.begin.end() - 1);
+  for (size_t k = 0; k < items; ++k) {
+    const auto at = static_cast<size_t>(next[static_cast<size_t>(t.index[k])]++);
+    m.index[at] = static_cast<int32_t>(k / count), m.weight[at] = t.weight[k];
+  }
+  return m;
+}
+
+// One dimension after the other, in the order of the CPU's kernels.
+template <bool backward> void resample_on_device(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  const IntList out_size = c.args[1].int_list();
+  const Shape in_shape = backward ? Shape(c.args[6].int_list()) : x.sizes();
+  const size_t dims = out_size.size;
+  if (c.out().numel() == 0) return;
+  if (x.numel == 0) return fill_values(*c.out(), 0);
+  const auto taps = taps_of(c.args, in_shape.last(dims), out_size, x.dtype);
+  Tensor now = dense(c, 0, compute_type(x.dtype));
+  std::vector<int64_t> shape(x.shape, x.shape + x.ndim);
+  for (size_t step = 0; step < dims; ++step) {
+    const size_t d = backward ? step : dims - 1 - step, at = shape.size() - dims + d;
+    int64_t outer = 1, inner = 1;
+    for (size_t i = 0; i < at; ++i) outer *= shape[i];
+    for (size_t i = at + 1; i < shape.size(); ++i) inner *= shape[i];
+    shape[at] = backward ? in_shape[at] : out_size[d];
+    const Tensor next = make_tensor(shape, now.dtype(), now.device());
+    cuda::mix_along(mixture_of(taps[d], backward), outer, inner, *now, *next);
+    now = next;
+  }
+  copy_values(*c.out(), *now);
+}
+
 Tensor resize(const Tensor& input, OptIntList size, std::optional<std::span<const double>> factor,
               std::string_view mode, std::optional<bool> align, std::optional<bool> recompute, bool antialias) {
   const int dims = input.dim() - 2;
@@ -157,6 +204,7 @@ STRATA_OP(
   })
   .kernel("separable", run_resample)
   .kernel("reference", plain_resample<false>)
+  .cuda("separable", resample_on_device<false>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_resample_backward(g, c.arg(1).int_list(), c.arg(2).string(), c.arg(3).boolean(), c.arg(4).float_list(),
                                c.arg(5).boolean(), c.shape(0))};
@@ -172,6 +220,7 @@ STRATA_OP(resample_backward,
   .infer([](const Call& c) { c.out()->dtype = c.args.tensor(0).dtype, c.out()->set_shape(c.args[6].int_list()); })
   .kernel("separable", run_resample_backward)
   .kernel("reference", plain_resample<true>)
+  .cuda("separable", resample_on_device<true>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_resample(g, c.arg(1).int_list(), c.arg(2).string(), c.arg(3).boolean(), c.arg(4).float_list(),
                       c.arg(5).boolean())};

@@ -5,6 +5,9 @@
 #include "cpu/norms.h"
 #include "cpu/row_kernels.h"
 #include "cpu/staging.h"
+#include "cuda/moments.h"
+#include "cuda/norm_rows.h"
+#include "ops/device_inputs.h"
 #include "ops/nn_norm_formulas.h"
 
 namespace strata {
@@ -136,6 +139,27 @@ void run_norm_backward(const Call& c) {
   });
 }
 
+void layer_norm_on_device(const Call& c) {
+  const Tensor x = dense(c, 0), weight = dense(c, 2), bias = dense(c, 3);
+  cuda::norm_rows(*x, checked_numel(c.args[1].int_list()), weight.get(), bias.get(), c.args[4].number(), *c.outs[0],
+                  c.outs[1].get(), *c.outs[2]);
+}
+void rms_norm_on_device(const Call& c) {
+  const Tensor x = dense(c, 0), weight = dense(c, 2);
+  cuda::norm_rows(*x, checked_numel(c.args[1].int_list()), weight.get(), nullptr, c.args[3].number(), *c.outs[0],
+                  nullptr, *c.outs[1]);
+}
+void norm_backward_on_device(const Call& c) {
+  const Tensor g = dense(c, 0), x = dense(c, 1), weight = dense(c, 5);
+  const DType type = compute_type(x.dtype());
+  const Tensor mean = dense(c, 3, type), rstd = dense(c, 4, type);
+  const int64_t n = checked_numel(c.args[2].int_list());
+  cuda::norm_rows_backward(*g, *x, n, mean.get(), *rstd, weight.get(), *c.outs[0]);
+  if (c.args[6].boolean())
+    cuda::column_grad_sums(n ? x.numel() / n : 0, *g, *x, mean.get(), *rstd, *c.outs[1],
+                           mean ? c.outs[2].get() : nullptr);
+}
+
 Grads norm_grads(const GradContext& c, const Tensor& g, bool centred) {
   Grads out;
   const IntList shape = c.arg(1).int_list();
@@ -172,6 +196,7 @@ STRATA_OP(layer_norm_core,
   .infer(infer_layer_norm)
   .kernel("rows", run_layer_norm)
   .kernel("reference", plain_layer_norm)
+  .cuda("rows", layer_norm_on_device)
   .saves({0, 2})
   .saves_result({1, 2})
   .no_grad_outputs({1, 2})
@@ -238,6 +263,7 @@ STRATA_OP(fused_rms_norm,
             });
           })
   .kernel("reference", plain_rms_norm)
+  .cuda("rows", rms_norm_on_device)
   .saves({0, 2})
   .saves_result({1})
   .no_grad_outputs({1})
@@ -266,6 +292,7 @@ STRATA_OP(row_norm_backward,
   .infer(infer_norm_backward)
   .kernel("rows", run_norm_backward)
   .kernel("reference", plain_norm_backward)
+  .cuda("rows", norm_backward_on_device)
   .samples({"f(3,4), f(3,4), [4], f(3,1), p(3,1), f(4), True"});
 
 }  // namespace strata

@@ -1,8 +1,10 @@
 // Losses over classes: negative log likelihood, cross entropy and the binary forms.
 #include "autograd/autograd.h"
 #include "cpu/staging.h"
+#include "cuda/binary_cross_entropy.h"
 #include "cuda/nll.h"
 #include "cuda/reduce.h"
+#include "ops/device_inputs.h"
 #include "ops/nn_loss_common.h"
 #include "ops/transfer.h"
 
@@ -309,6 +311,7 @@ STRATA_OP(binary_cross_entropy_core, "_binary_cross_entropy(Tensor input, Tensor
               out.finish();
             });
           })
+  .cuda("elements", [](const Call& c) { cuda::binary_cross_entropy(*dense(c, 0), *dense(c, 1), *c.out()); })
   .saves({0, 1})
   .grad([](const GradContext& c, const Tensor& g) {
     Grads out;

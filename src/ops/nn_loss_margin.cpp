@@ -1,6 +1,7 @@
 // Losses that ask for a margin.
 #include "autograd/autograd.h"
 #include "ops/nn_loss_common.h"
+#include "ops/transfer.h"
 
 namespace strata {
 namespace {
@@ -125,7 +126,8 @@ STRATA_OP(multilabel_margin_loss,
                  "multilabel_margin_loss: inconsistent target size {} for input of size {}", to_string(target.shape()),
                  to_string(input.shape()));
     const int64_t classes = input.dim() ? input.size(-1) : 1, n = classes ? input.numel() / classes : 0;
-    const Tensor x = reshape(input, {n, classes}), labels = contiguous(reshape(to(target, DType::I64), {n, classes}));
+    const Tensor x = reshape(input, {n, classes}),
+                 labels = contiguous(host_values(reshape(to(target, DType::I64), {n, classes})));
     const Tensor valid = make_tensor(x.shape(), x.dtype() == DType::F64 ? DType::F64 : DType::F32),
                  other = make_tensor(x.shape(), valid.dtype()), safe = make_tensor(x.shape(), DType::I64);
     const auto fill = [&]<class T>() {
@@ -145,9 +147,9 @@ STRATA_OP(multilabel_margin_loss,
     };
     if (valid.dtype() == DType::F64) fill.template operator()<double>();
     else fill.template operator()<float>();
-    const Tensor wanted = gather(x, 1, safe);
+    const Tensor wanted = gather(x, 1, placed(safe));
     const Tensor z = hinge(add(sub(unsqueeze(x, 1), unsqueeze(wanted, 2)), 1.0));
-    const Tensor mask = to(mul(unsqueeze(valid, 2), unsqueeze(other, 1)), x.dtype());
+    const Tensor mask = to(placed(mul(unsqueeze(valid, 2), unsqueeze(other, 1))), x.dtype());
     const Tensor loss = div(sum(mul(z, mask), {1, 2}), static_cast<double>(classes));
     return reduced(r == Reduction::None && input.dim() < 2 ? reshape(loss, Shape()) : loss, r);
   })

@@ -3,8 +3,9 @@
 #include "cpu/lstm.h"
 #include "cpu/packed.h"
 #include "cpu/staging.h"
+#include "ops/device_inputs.h"
 #include "ops/nn_recurrent.h"
-#include "strata/ops.h"
+#include "ops/transfer.h"
 
 namespace strata {
 namespace {
@@ -53,6 +54,48 @@ template <class Run> void run_backward(const Call& c, Run run) {
                                   gates, h0, first});
     gates.finish(), h0.finish(), first.finish();
   });
+}
+
+// On devices a product and a few pointwise ops for each step, in the type of the arithmetic.
+void forward_on_device(const Call& c) {
+  const Lstm s = sizes_of(c.args.tensor(0), c.args.tensor(2), c.args.tensor(3), c.args[4].boolean());
+  const DType type = compute_type(c.out().dtype());
+  const Tensor gates = dense(c, 0, type), weight = transpose(dense(c, 3, type), 0, 1);
+  const bool keep = c.args[5].boolean();
+  const auto put = [&](uint32_t o, int64_t t, const Tensor& value) { copy_values(*select(c.outs[o], 0, t), *value); };
+  Tensor h = dense(c, 1, type), cell = dense(c, 2, type);
+  for (int64_t i = 0; i < s.steps; ++i) {
+    const int64_t t = s.step_at(i);
+    const Tensor all = add(select(gates, 0, t), mm(h, weight));
+    const auto part = [&](int64_t k) { return narrow(all, 1, k * s.hidden, s.hidden); };
+    const Tensor in = sigmoid(part(0)), forget = sigmoid(part(1)), next = tanh(part(2)), out = sigmoid(part(3));
+    cell = add(mul(forget, cell), mul(in, next)), h = mul(out, tanh(cell));
+    put(0, t, h);
+    if (keep) put(2, t, cell), put(3, t, cat({in, forget, next, out}, 1));
+  }
+  copy_values(*c.outs[1], *cell);
+}
+void backward_on_device(const Call& c) {  // grad, grad_c, activations, cells, c0, weight
+  const Lstm s = sizes_of(c.args.tensor(2), c.args.tensor(4), c.args.tensor(5), c.args[6].boolean());
+  const DType type = compute_type(c.out().dtype());
+  const Tensor grad = dense(c, 0, type), activations = dense(c, 2, type), cells = dense(c, 3, type),
+               weight = dense(c, 5, type), c0 = dense(c, 4, type);
+  Tensor gh, gc = dense(c, 1, type);
+  const auto slope = [](const Tensor& sigmoid) { return mul(sigmoid, rsub(sigmoid, 1.0)); };
+  for (int64_t i = s.steps; i-- > 0;) {
+    const int64_t t = s.step_at(i);
+    const auto gate = [&](int64_t k) { return narrow(select(activations, 0, t), 1, k * s.hidden, s.hidden); };
+    const Tensor before = i ? select(cells, 0, s.step_at(i - 1)) : c0, squashed = tanh(select(cells, 0, t));
+    const Tensor g = gh ? add(select(grad, 0, t), gh) : select(grad, 0, t);
+    const Tensor through = mul(mul(g, gate(3)), rsub(square(squashed), 1.0));
+    gc = gc ? add(gc, through) : through;
+    const Tensor gates = cat({mul(mul(gc, gate(2)), slope(gate(0))), mul(mul(gc, before), slope(gate(1))),
+                              mul(mul(gc, gate(0)), rsub(square(gate(2)), 1.0)), mul(mul(g, squashed), slope(gate(3)))},
+                             1);
+    copy_values(*select(c.outs[0], 0, t), *gates);
+    gh = mm(gates, weight), gc = mul(gc, gate(1));
+  }
+  copy_values(*c.outs[1], *gh), copy_values(*c.outs[2], *gc);
 }
 
 // The layer in terms of other ops, whose gradients can be differentiated again.
@@ -135,6 +178,7 @@ STRATA_OP(lstm_layer,
             run_forward(
               c, []<class T>(const Lstm& s, const cpu::LstmForward<T>& p) { cpu::lstm_forward_reference(s, p); });
           })
+  .cuda("steps", forward_on_device)
   .saves({0, 1, 2, 3})
   .saves_result({0, 2, 3})
   .no_grad_outputs({2, 3})
@@ -171,6 +215,7 @@ STRATA_OP(
             run_backward(
               c, []<class T>(const Lstm& s, const cpu::LstmBackward<T>& p) { cpu::lstm_backward_reference(s, p); });
           })
+  .cuda("steps", backward_on_device)
   .samples({"f(3,2,5), f(2,5), z(3,2,20), f(3,2,5), f(2,5), f(20,5), False",
             "f(2,13,36), None, z(2,13,144), f(2,13,36), f(13,36), f(144,36), True"});
 

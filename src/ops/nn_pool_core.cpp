@@ -4,8 +4,9 @@
 #include "cpu/pooling.h"
 #include "cpu/reference.h"
 #include "cpu/staging.h"
+#include "cuda/pooling.h"
+#include "ops/device_inputs.h"
 #include "ops/nn_pool_sizes.h"
-#include "strata/ops.h"
 
 namespace strata {
 
@@ -172,32 +173,29 @@ Grads grad_max(const GradContext& c, const Tensor& g) {
   return {_plane_scatter(g, c.result(1), c.shape(0), static_cast<int64_t>(c.arg(1).int_list().size), true)};
 }
 
-struct Planes {
-  int64_t planes = 1, in = 1, out = 1;
-  Planes(Shape big, Shape small, int64_t dims) {
-    STRATA_CHECK(big.size() == small.size() && static_cast<int64_t>(big.size()) >= dims, Runtime,
-                 "pooling: shapes {} and {} do not fit", to_string(big), to_string(small));
-    for (size_t d = 0; d < big.size(); ++d) {
-      if (static_cast<int64_t>(big.size() - d) <= dims) {
-        in *= big[d], out *= small[d];
-      } else {
-        STRATA_CHECK(big[d] == small[d], Runtime, "pooling: shapes {} and {} do not fit", to_string(big),
-                     to_string(small));
-        planes *= big[d];
-      }
-    }
-  }
-};
-int64_t checked_place(int64_t i, int64_t size) {
-  STRATA_CHECK(i >= 0 && i < size, Runtime, "found an invalid max index: {} (planes have {} elements)", i, size);
-  return i;
+// The same as a device is told it: a missing dimension is of size 1.
+cuda::PoolSizes device_sizes(const Pooling& p) {
+  cuda::PoolSizes s{.planes = p.planes, .include_pad = p.include_pad, .divisor = p.divisor};
+  for (size_t d = 0; d < 3; ++d) s.in[d] = p.in[d], s.out[d] = static_cast<int64_t>(p.windows[d].size());
+  return s;
 }
-void check_indices(const TensorImpl& index, const TensorImpl& like) {
-  STRATA_CHECK(index.dtype == DType::I64, Runtime, "pooling: indices should be of dtype int64, got {}",
-               name_of(index.dtype));
-  STRATA_CHECK(index.same_shape(like), Runtime,
-               "pooling: expected the shape of indices to be that of the values, {}, got {}", to_string(like.sizes()),
-               to_string(index.sizes()));
+cuda::PoolSizes device_sliding(const Pooling& p, IntList kernel, IntList stride, IntList padding,
+                               const IntList* dilation) {
+  cuda::PoolSizes s = device_sizes(p);
+  for (size_t d = 0; d < kernel.size; ++d) {
+    const size_t to = 3 - kernel.size + d;
+    s.kernel[to] = kernel[d], s.stride[to] = stride[d], s.padding[to] = padding[d];
+    s.dilation[to] = dilation ? (*dilation)[d] : 1;
+  }
+  return s;
+}
+cuda::PoolSizes device_adaptive(const Pooling& p) {
+  cuda::PoolSizes s = device_sizes(p);
+  s.adaptive = true;
+  return s;
+}
+cuda::PoolSizes device_avg(const Args& a, Shape shape) {
+  return device_sliding(avg_plan(a, shape), a[1].int_list(), a[2].int_list(), a[3].int_list(), nullptr);
 }
 }  // namespace
 
@@ -216,6 +214,13 @@ STRATA_OP(max_pool_core,
   })
   .kernel("windows", [](const Call& c) { run_max(c, max_plan(c)); })
   .kernel("reference", [](const Call& c) { plain_max(c, max_plan(c)); })
+  .cuda("windows",
+        [](const Call& c) {
+          const IntList dilation = c.args[4].int_list();
+          cuda::pool_max(
+            device_sliding(max_plan(c), c.args[1].int_list(), c.args[2].int_list(), c.args[3].int_list(), &dilation),
+            *dense(c, 0), *c.outs[0], *c.outs[1]);
+        })
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_max)
@@ -234,6 +239,10 @@ STRATA_OP(adaptive_max_pool_core, "_adaptive_max_pool(Tensor input, int[] output
   })
   .kernel("windows", [](const Call& c) { run_max(c, adaptive_plan(c, "adaptive_max_pool")); })
   .kernel("reference", [](const Call& c) { plain_max(c, adaptive_plan(c, "adaptive_max_pool")); })
+  .cuda("windows",
+        [](const Call& c) {
+          cuda::pool_max(device_adaptive(adaptive_plan(c, "adaptive_max_pool")), *dense(c, 0), *c.outs[0], *c.outs[1]);
+        })
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_max)
@@ -251,6 +260,8 @@ STRATA_OP(avg_pool_core,
   })
   .kernel("windows", [](const Call& c) { run_mean(c, avg_plan(c.args, c.args.tensor(0).sizes())); })
   .kernel("reference", [](const Call& c) { plain_mean(c, avg_plan(c.args, c.args.tensor(0).sizes())); })
+  .cuda("windows",
+        [](const Call& c) { cuda::pool_mean(device_avg(c.args, c.args.tensor(0).sizes()), *dense(c, 0), *c.out()); })
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_avg_pool_backward(g, c.arg(1).int_list(), c.arg(2).int_list(), c.arg(3).int_list(), c.arg(4).boolean(),
                                c.arg(5).boolean(), c.arg(6) ? std::optional<int64_t>(c.arg(6).integer()) : std::nullopt,
@@ -268,6 +279,10 @@ STRATA_OP(avg_pool_backward,
   .infer([](const Call& c) { c.out()->dtype = c.args.tensor(0).dtype, c.out()->set_shape(c.args[7].int_list()); })
   .kernel("windows", [](const Call& c) { run_mean_backward(c, avg_plan(c.args, c.args[7].int_list())); })
   .kernel("reference", [](const Call& c) { plain_mean_backward(c, avg_plan(c.args, c.args[7].int_list())); })
+  .cuda("windows",
+        [](const Call& c) {
+          cuda::pool_mean_backward(device_avg(c.args, c.args[7].int_list()), *dense(c, 0), *c.out());
+        })
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_avg_pool(g, c.arg(1).int_list(), c.arg(2).int_list(), c.arg(3).int_list(), c.arg(4).boolean(),
                       c.arg(5).boolean(), c.arg(6) ? std::optional<int64_t>(c.arg(6).integer()) : std::nullopt)};
@@ -285,6 +300,10 @@ STRATA_OP(adaptive_avg_pool_core, "_adaptive_avg_pool(Tensor input, int[] output
   })
   .kernel("windows", [](const Call& c) { run_mean(c, adaptive_plan(c, "adaptive_avg_pool")); })
   .kernel("reference", [](const Call& c) { plain_mean(c, adaptive_plan(c, "adaptive_avg_pool")); })
+  .cuda("windows",
+        [](const Call& c) {
+          cuda::pool_mean(device_adaptive(adaptive_plan(c, "adaptive_avg_pool")), *dense(c, 0), *c.out());
+        })
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_adaptive_avg_pool_backward(g, c.arg(1).int_list(), c.shape(0))};
   })
@@ -304,88 +323,13 @@ STRATA_OP(adaptive_avg_pool_backward,
           [](const Call& c) {
             plain_mean_backward(c, adaptive("adaptive_avg_pool", c.args[2].int_list(), c.args[1].int_list()));
           })
+  .cuda("windows",
+        [](const Call& c) {
+          cuda::pool_mean_backward(
+            device_adaptive(adaptive("adaptive_avg_pool", c.args[2].int_list(), c.args[1].int_list())), *dense(c, 0),
+            *c.out());
+        })
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {_adaptive_avg_pool(g, c.arg(1).int_list())}; })
   .samples({"f(2,3,3), [3], [2,3,7]"});
-
-STRATA_OP(plane_scatter,
-          "_plane_scatter(Tensor input, Tensor indices, int[] shape, int dims, bool accumulate) -> Tensor")
-  .doc("Zeros of the given shape with values put, or added, at indices into each plane of the last `dims` dimensions.")
-  .helper()
-  .dtypes(kNumericTypes)
-  .infer([](const Call& c) {
-    check_indices(c.args.tensor(1), c.args.tensor(0));
-    Planes(c.args[2].int_list(), c.args.tensor(0).sizes(), c.args[3].integer());
-    c.out()->dtype = c.args.tensor(0).dtype, c.out()->set_shape(c.args[2].int_list());
-  })
-  .kernel("planes",
-          [](const Call& c) {
-            const Planes p(c.args[2].int_list(), c.args.tensor(0).sizes(), c.args[3].integer());
-            dispatch_compute(c.out().dtype(), [&]<class T>() {
-              const cpu::In<T> in(c.args.tensor(0));
-              const cpu::In<int64_t> index(c.args.tensor(1));
-              const cpu::Out<T> out(c.out());
-              cpu::plane_scatter<T>(p.planes, p.in, p.out, in, index, out, c.args[4].boolean());
-              out.finish();
-            });
-          })
-  .kernel("reference",
-          [](const Call& c) {
-            const Planes p(c.args[2].int_list(), c.args.tensor(0).sizes(), c.args[3].integer());
-            cpu::dispatch_wide(c.out().dtype(), [&]<class T>() {
-              const cpu::In<T> in(c.args.tensor(0));
-              const cpu::In<int64_t> index(c.args.tensor(1));
-              const cpu::Out<T> out(c.out());
-              out.fill(0);
-              for (int64_t i = 0; i < p.planes * p.out; ++i) {
-                T& to = out[i / p.out * p.in + checked_place(index[i], p.in)];
-                to = c.args[4].boolean() ? to + in[i] : in[i];
-              }
-              out.finish();
-            });
-          })
-  .saves({1})
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {_plane_gather(g, c.input(1), c.arg(3).integer())};
-  })
-  .samples({"f(2,3), i4(2,3), [2,4], 1, True"});
-
-STRATA_OP(plane_gather, "_plane_gather(Tensor input, Tensor indices, int dims) -> Tensor")
-  .doc("The values at indices into each plane of the last `dims` dimensions.")
-  .helper()
-  .dtypes(kNumericTypes)
-  .infer([](const Call& c) {
-    check_indices(c.args.tensor(1), c.args.tensor(1));
-    Planes(c.args.tensor(0).sizes(), c.args.tensor(1).sizes(), c.args[2].integer());
-    c.out()->dtype = c.args.tensor(0).dtype, c.out()->set_shape(c.args.tensor(1).sizes());
-  })
-  .kernel("planes",
-          [](const Call& c) {
-            const Planes p(c.args.tensor(0).sizes(), c.args.tensor(1).sizes(), c.args[2].integer());
-            dispatch_compute(c.out().dtype(), [&]<class T>() {
-              const cpu::In<T> in(c.args.tensor(0));
-              const cpu::In<int64_t> index(c.args.tensor(1));
-              const cpu::Out<T> out(c.out());
-              cpu::plane_gather<T>(p.planes, p.in, p.out, in, index, out);
-              out.finish();
-            });
-          })
-  .kernel("reference",
-          [](const Call& c) {
-            const Planes p(c.args.tensor(0).sizes(), c.args.tensor(1).sizes(), c.args[2].integer());
-            cpu::dispatch_wide(c.out().dtype(), [&]<class T>() {
-              const cpu::In<T> in(c.args.tensor(0));
-              const cpu::In<int64_t> index(c.args.tensor(1));
-              const cpu::Out<T> out(c.out());
-              out.fill(0);
-              for (int64_t i = 0; i < p.planes * p.out; ++i)
-                out[i] = in[i / p.out * p.in + checked_place(index[i], p.in)];
-              out.finish();
-            });
-          })
-  .saves({1})
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {_plane_scatter(g, c.input(1), c.shape(0), c.arg(2).integer(), true)};
-  })
-  .samples({"f(2,4), i4(2,3), 1"});
 
 }  // namespace strata

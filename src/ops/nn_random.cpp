@@ -1,7 +1,8 @@
 // Functions that draw random numbers of their own: rrelu and the fractional max pools.
 #include "autograd/autograd.h"
 #include "cpu/staging.h"
-#include "strata/ops.h"
+#include "cuda/pooling.h"
+#include "ops/device_inputs.h"
 
 namespace strata {
 namespace {
@@ -63,6 +64,21 @@ void run_fractional(const Call& c) {
     }
     result.finish();
   });
+}
+
+void fractional_on_device(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  const IntList kernel = c.args[1].int_list(), out_size = c.args[2].int_list();
+  const size_t dims = kernel.size, lead = static_cast<size_t>(x.ndim) - dims;
+  const Tensor samples = dense(c, 3, DType::F64);
+  cuda::PoolSizes s{.samples = samples.get(), .dims = static_cast<int>(dims)};
+  for (size_t d = 0; d < lead; ++d) s.planes *= x.shape[d];
+  for (size_t d = 0; d < dims; ++d) {
+    const size_t to = 3 - dims + d;
+    s.in[to] = x.shape[lead + d], s.out[to] = out_size[d], s.kernel[to] = kernel[d];
+    s.sample[to] = static_cast<int>(sample_of(d, dims));
+  }
+  cuda::pool_max(s, *dense(c, 0), *c.outs[0], *c.outs[1]);
 }
 
 std::vector<int64_t> repeated(IntList list, size_t dims, const char* op, const char* name) {
@@ -142,6 +158,7 @@ STRATA_OP(
     c.outs[0]->dtype = x.dtype, c.outs[1]->dtype = DType::I64;
   })
   .kernel("reference", run_fractional)
+  .cuda("windows", fractional_on_device)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {

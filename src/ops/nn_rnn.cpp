@@ -2,6 +2,7 @@
 // matrix product for all steps; only the product with the state runs step by step.
 #include "autograd/autograd.h"
 #include "ops/nn_recurrent.h"
+#include "ops/transfer.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -165,7 +166,7 @@ Result run_packed(const Options& o, const Tensor& data, const Tensor& batch_size
                   TensorList params) {
   STRATA_CHECK(data.dim() == 2 && batch_sizes.dim() == 1 && batch_sizes.dtype() == DType::I64, Runtime,
                "{}: expected packed data [rows, features] and int64 batch sizes", o.op);
-  const Tensor sizes = contiguous(batch_sizes);
+  const Tensor sizes = contiguous(host_values(batch_sizes));
   Steps steps{{sizes.data<int64_t>(), sizes.data<int64_t>() + sizes.numel()}, sizes.numel()};
   int64_t total = 0, before = INT64_MAX;
   for (int64_t n : steps.sizes) {

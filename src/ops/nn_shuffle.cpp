@@ -3,7 +3,8 @@
 #include "cpu/convolution.h"
 #include "cpu/reference.h"
 #include "cpu/staging.h"
-#include "strata/ops.h"
+#include "cuda/resample.h"
+#include "ops/device_inputs.h"
 
 namespace strata {
 namespace {
@@ -95,6 +96,22 @@ template <bool unfold> void run_windows(const Call& c) {
   });
 }
 
+template <bool unfold> void windows_on_device(const Call& c) {
+  const Tensor x = dense(c, 0);
+  const TensorImpl& image = unfold ? *x : *c.out();
+  const auto s = windows(unfold ? "unfold" : "fold", image.shape[image.ndim - 2], image.shape[image.ndim - 1], c.args,
+                         unfold ? 1 : 2);
+  cuda::WindowSizes sizes{};
+  sizes.planes = 1;
+  for (int d = 0; d + 2 < image.ndim; ++d) sizes.planes *= image.shape[d];
+  for (int d = 0; d < 2; ++d) {
+    sizes.in[d] = s.in[d], sizes.out[d] = s.out[d], sizes.kernel[d] = s.kernel[d];
+    sizes.stride[d] = s.stride[d], sizes.padding[d] = s.padding[d], sizes.dilation[d] = s.dilation[d];
+  }
+  if (unfold) cuda::unfold(sizes, *x, *c.out());
+  else cuda::fold(sizes, *x, *c.out());
+}
+
 // Row (channel, i, j) and column (y, x) of the windows are the pixel at (y * stride + i * dilation - padding, …).
 template <bool unfold> void plain_windows(const Call& c) {
   const TensorImpl &x = c.args.tensor(0), &image = unfold ? x : *c.out(), &columns = unfold ? *c.out() : x;
@@ -129,6 +146,7 @@ STRATA_OP(
   .infer(infer_unfold)
   .kernel("columns", run_windows<true>)
   .kernel("reference", plain_windows<true>)
+  .cuda("columns", windows_on_device<true>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     const Shape x = c.shape(0);
     return {nn::functional::fold(g, {x[x.size() - 2], x[x.size() - 1]}, c.arg(1).int_list(), c.arg(2).int_list(),
@@ -147,6 +165,7 @@ STRATA_OP(fold,
   .infer(infer_fold)
   .kernel("columns", run_windows<false>)
   .kernel("reference", plain_windows<false>)
+  .cuda("columns", windows_on_device<false>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {
       nn::functional::unfold(g, c.arg(2).int_list(), c.arg(3).int_list(), c.arg(4).int_list(), c.arg(5).int_list())};

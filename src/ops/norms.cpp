@@ -4,7 +4,9 @@
 
 #include "base/parallel.h"
 #include "cpu/lines.h"
+#include "cuda/reduce.h"
 #include "ops/reduce_common.h"
+#include "ops/transfer.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -54,8 +56,17 @@ void run_power_norm(const TensorImpl& x, uint32_t reduced, double p, const Tenso
   });
 }
 
+// The same in ops, in the precision of the compute type.
+void power_norm_on_device(const TensorImpl& x, uint32_t reduced, double p, const TensorImpl& out, DType compute) {
+  const Tensor powers = pow(abs(to(alias(x), compute_type(compute))), p);
+  const Tensor total = make_tensor(out.sizes(), powers.dtype(), out.device);
+  cuda::reduce(Fold::Sum, *powers, reduced, powers.dtype(), *total);
+  copy_values(out, *pow(total, 1 / p));
+}
+
 using Engine = void (*)(Fold, const TensorImpl&, uint32_t, DType, const TensorImpl&, Finish);
-template <Engine engine> void run_vector_norm(const Call& c) {
+using Power = void (*)(const TensorImpl&, uint32_t, double, const TensorImpl&, DType);
+template <Engine engine, Power power> void run_vector_norm(const Call& c) {
   const TensorImpl& x = c.args.tensor(0);
   const double ord = c.args[1].number();
   const uint32_t reduced = reduced_mask(x, c.args[2], "vector_norm");
@@ -65,7 +76,7 @@ template <Engine engine> void run_vector_norm(const Call& c) {
   else if (ord == 2) engine(Fold::SumSquares, x, reduced, dtype, *c.out(), {.divide = 1, .root = true});
   else if (ord == kInf) engine(Fold::MaxAbs, x, reduced, dtype, *c.out(), {});
   else if (ord == -kInf) engine(Fold::MinAbs, x, reduced, dtype, *c.out(), {});
-  else run_power_norm(x, reduced, ord, *c.out(), dtype);
+  else power(x, reduced, ord, *c.out(), dtype);
 }
 
 Tensor vector_norm_grad(const GradContext& c, Tensor g) {
@@ -152,8 +163,9 @@ STRATA_OP(
     "other number.")
   .infer(infer_vector_norm)
   .dtypes(kFloatingTypes)
-  .kernel("simd", run_vector_norm<cpu::reduce>)
-  .kernel("reference", run_vector_norm<cpu::reduce_reference>)
+  .kernel("simd", run_vector_norm<cpu::reduce, run_power_norm>)
+  .kernel("reference", run_vector_norm<cpu::reduce_reference, run_power_norm>)
+  .cuda("threads", run_vector_norm<cuda::reduce, power_norm_on_device>)
   .saves({0})
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {vector_norm_grad(c, g)}; })

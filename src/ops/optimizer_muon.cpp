@@ -87,6 +87,7 @@ STRATA_OP(_fused_muon,
   .doc("One step of Muon over 2-D parameters.")
   .infer(nothing)
   .kernel("reference", muon)
+  .cuda("ops", muon)
   .no_out()
   .dtypes(kFloatingTypes)
   .helper()

@@ -7,7 +7,9 @@
 #include "cpu/copy.h"
 #include "cpu/random.h"
 #include "cpu/reference.h"
+#include "cuda/random.h"
 #include "ops/layout.h"
+#include "ops/transfer.h"
 #include "strata/ops/copy.h"
 #include "strata/ops/creation.h"
 #include "strata/ops/pointwise_arithmetic.h"
@@ -23,9 +25,9 @@ using OptDevice = std::optional<Device>;
 // Kernels fill memory in order; another layout gets a copy.
 template <class Fill> void in_order(const Tensor& out, const Fill& fill) {
   if (out->contiguous) return fill(*out);
-  const Tensor dense = make_tensor(out.shape(), out.dtype());
+  const Tensor dense = make_tensor(out.shape(), out.dtype(), out.device());
   fill(*dense);
-  cpu::copy(*out, *dense);
+  copy_values(*out, *dense);
 }
 
 void infer_same(const Call& c) {
@@ -39,13 +41,13 @@ Generator& generator_of(const Value& v) {
 }
 Grads no_gradient(const GradContext&, const Tensor& g) { return {zeros_like(g)}; }
 
-cpu::Law law_of(std::string_view name) {
-  if (name == "uniform") return cpu::Law::Uniform;
-  if (name == "normal") return cpu::Law::Normal;
-  if (name == "log_normal") return cpu::Law::LogNormal;
-  if (name == "exponential") return cpu::Law::Exponential;
-  if (name == "cauchy") return cpu::Law::Cauchy;
-  if (name == "geometric") return cpu::Law::Geometric;
+Law law_of(std::string_view name) {
+  if (name == "uniform") return Law::Uniform;
+  if (name == "normal") return Law::Normal;
+  if (name == "log_normal") return Law::LogNormal;
+  if (name == "exponential") return Law::Exponential;
+  if (name == "cauchy") return Law::Cauchy;
+  if (name == "geometric") return Law::Geometric;
   fail(ErrorKind::Value, fmt::format("random_fill: unknown law '{}'", name));
 }
 
@@ -86,13 +88,17 @@ template <decltype(&cpu::fill_integers) fill_integers> void run_integers(const C
 }
 
 template <decltype(&cpu::fill_bernoulli) fill_bernoulli> void run_bernoulli(const Call& c) {
-  const TensorImpl& p = c.args.tensor(1);
-  Tensor chances = alias(p);
-  if (p.numel != 1 && !(p.contiguous && p.same_shape(*c.out()))) {
-    chances = make_tensor(c.out().shape(), p.dtype);
-    cpu::copy(*chances, p);
+  Tensor chances;
+  if (!c.args.is_tensor(1)) {
+    chances = make_tensor({}, DType::F64);
+    *chances.data<double>() = c.args[2].number();
+  } else if (const TensorImpl& p = c.args.tensor(1); p.numel == 1 || (p.contiguous && p.same_shape(*c.out()))) {
+    chances = alias(p);
+  } else {
+    chances = make_tensor(c.out().shape(), p.dtype, p.device);
+    copy_values(*chances, p);
   }
-  in_order(c.out(), [&](const TensorImpl& t) { fill_bernoulli(t, *chances, generator_of(c.args[2])); });
+  in_order(c.out(), [&](const TensorImpl& t) { fill_bernoulli(t, *chances, generator_of(c.args[3])); });
 }
 
 template <decltype(&cpu::draw_by_weight) draw_by_weight> void run_multinomial(const Call& c) {
@@ -120,6 +126,7 @@ STRATA_OP(random_fill, "random_fill(Tensor input, str law, float a, float b, Gen
   .infer([](const Call& c) { law_of(c.args[1].string()), infer_same(c); })
   .kernel("philox", run_fill<cpu::fill_random>)
   .kernel("reference", run_fill<cpu::fill_random_reference>)
+  .cuda("philox", run_fill<cuda::fill_random>)
   .grad(no_gradient)
   .helper()
   .draws()
@@ -132,23 +139,26 @@ STRATA_OP(random_integers, "random_integers(Tensor input, int low, int high, Gen
   .infer(infer_same)
   .kernel("philox", run_integers<cpu::fill_integers>)
   .kernel("reference", run_integers<cpu::fill_integers_reference>)
+  .cuda("philox", run_integers<cuda::fill_integers>)
   .grad(no_gradient)
   .helper()
   .draws()
   .updates()
   .no_out()
   .samples({"f(2,3), 0, 9"});
-STRATA_OP(random_bernoulli, "random_bernoulli(Tensor input, Tensor p, Generator? generator=None) -> Tensor")
-  .doc("Ones with the given probabilities (one, or one per element) in the shape of input.")
+STRATA_OP(random_bernoulli,
+          "random_bernoulli(Tensor input, Tensor? p, float chance=0, Generator? generator=None) -> Tensor")
+  .doc("Ones with the given probabilities (p: one, or one per element; without it, chance) in the shape of input.")
   .infer(infer_same)
   .kernel("philox", run_bernoulli<cpu::fill_bernoulli>)
   .kernel("reference", run_bernoulli<cpu::fill_bernoulli_reference>)
+  .cuda("philox", run_bernoulli<cuda::fill_bernoulli>)
   .grad(no_gradient)
   .helper()
   .draws()
   .updates()
   .no_out()
-  .samples({"f(2,3), b()"})
+  .samples({"f(2,3), b()", "f(2,3), None, 0.5"})
   .error("f(2), o()", ErrorKind::Runtime, "in [0, 1]");
 
 STRATA_OP(rand,
@@ -203,6 +213,7 @@ STRATA_OP(randperm,
   })
   .kernel("fisher_yates", [](const Call& c) { cpu::fill_permutation(*c.out(), generator_of(c.args[1])); })
   .kernel("reference", [](const Call& c) { cpu::fill_permutation_reference(*c.out(), generator_of(c.args[1])); })
+  .cuda_on_host("fisher_yates_on_host")
   .draws()
   .samples({"5", "0"})
   .error("-1", ErrorKind::Runtime, "non-negative");
@@ -331,7 +342,7 @@ STRATA_OP(bernoulli, "bernoulli(Tensor input, *, Generator? generator=None) -> T
     "Ones with the probabilities in input, otherwise zeros.\n\n>>> strata.bernoulli(strata.ones(2))\ntensor([1., 1.])")
   .composite([](const Tensor& input, Generator* generator) {
     need_floating(input.dtype(), "bernoulli");
-    return random_bernoulli_(empty_like(input), input, generator);
+    return random_bernoulli_(empty_like(input), input, 0, generator);
   })
   .draws()
   .dtypes(kFloatingTypes)
@@ -341,7 +352,7 @@ STRATA_OP(bernoulli, "bernoulli(Tensor input, *, Generator? generator=None) -> T
 STRATA_OP(bernoulli_p, "bernoulli.p(Tensor input, float p, *, Generator? generator=None) -> Tensor")
   .doc("Ones with probability p in the shape of input.\n\n>>> strata.bernoulli(strata.zeros(2), 1.0)\ntensor([1., 1.])")
   .composite([](const Tensor& input, double p, Generator* generator) {
-    return random_bernoulli_(empty_like(input), full({}, p, DType::F64), generator);
+    return random_bernoulli_(empty_like(input), Tensor(), p, generator);
   })
   .draws()
   .no_out()
@@ -370,6 +381,7 @@ STRATA_OP(multinomial,
   })
   .kernel("rows", run_multinomial<cpu::draw_by_weight>)
   .kernel("reference", run_multinomial<cpu::draw_by_weight_reference>)
+  .cuda_on_host("rows_on_host")
   .draws()
   .no_grad_outputs({0})
   .dtypes(kFloatingTypes)

@@ -158,7 +158,7 @@ STRATA_OP(bernoulli_inplace, "bernoulli_(Tensor input, float p=0.5, *, Generator
     "Ones with probability p, otherwise zeros, written into input.\n\n>>> strata.empty(2).bernoulli_(1.0)\ntensor([1., "
     "1.])")
   .composite([](const Tensor& input, double p, Generator* generator) {
-    return random_bernoulli_(input, full({}, p, DType::F64), generator);
+    return random_bernoulli_(input, Tensor(), p, generator);
   })
   .draws()
   .no_out()
@@ -170,7 +170,7 @@ STRATA_OP(bernoulli_inplace_tensor, "bernoulli_.Tensor(Tensor input, Tensor p, *
     "strata.empty(2).bernoulli_(strata.ones(2))\ntensor([1., 1.])")
   .composite([](const Tensor& input, const Tensor& p, Generator* generator) {
     broadcast_shapes(input.shape(), p.shape(), "bernoulli_");
-    return random_bernoulli_(input, p, generator);
+    return random_bernoulli_(input, p, 0, generator);
   })
   .draws()
   .no_out()

@@ -1,5 +1,6 @@
 // var, std, var_mean, std_mean: the overload with a correction has the kernel, the others lead to it.
 #include "cpu/moments.h"
+#include "cuda/moments.h"
 #include "ops/reduce_common.h"
 #include "strata/ops.h"
 
@@ -71,6 +72,7 @@ STRATA_OP(var_correction,
   .dtypes(kFloatingTypes)
   .kernel("simd", run_moments<false, cpu::moments>)
   .kernel("reference", run_moments<false, cpu::moments_reference>)
+  .cuda("batches", run_moments<false, cuda::moments>)
   .saves({0})
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {variance_grad(c, g)}; })
   .STRATA_MOMENT_SAMPLES;
@@ -98,6 +100,7 @@ STRATA_OP(std_correction,
   .dtypes(kFloatingTypes)
   .kernel("simd", run_moments<true, cpu::moments>)
   .kernel("reference", run_moments<true, cpu::moments_reference>)
+  .cuda("batches", run_moments<true, cuda::moments>)
   .saves({0})
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {deviation_grad(c, g)}; })
@@ -130,6 +133,7 @@ STRATA_OP(var_mean_correction,
   .dtypes(kFloatingTypes)
   .kernel("simd", run_moments<false, cpu::moments>)
   .kernel("reference", run_moments<false, cpu::moments_reference>)
+  .cuda("batches", run_moments<false, cuda::moments>)
   .saves({0})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {with_mean_grad(c, g ? variance_grad(c, g) : Tensor())};
@@ -166,6 +170,7 @@ STRATA_OP(std_mean_correction,
   .dtypes(kFloatingTypes)
   .kernel("simd", run_moments<true, cpu::moments>)
   .kernel("reference", run_moments<true, cpu::moments_reference>)
+  .cuda("batches", run_moments<true, cuda::moments>)
   .saves({0})
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {

@@ -39,6 +39,8 @@ void copy_values(const TensorImpl& to, const TensorImpl& from, bool wait) {
   if (to.numel) cross(to, from, wait);
 }
 
+Tensor host_values(const Tensor& t) { return t.device().type == DeviceType::Cpu ? alias(*t) : to_host(*t); }
+
 Tensor placed(const Tensor& host) {
   const Device device = thread_state.default_device;
   if (device == host.device()) return host;

@@ -8,6 +8,8 @@ namespace strata {
 // false and that memory is pinned.
 void copy_values(const TensorImpl& to, const TensorImpl& from, bool wait = true);
 void fill_values(const TensorImpl& to, Scalar value);
+// The same tensor in host memory, without history: itself, or a copy from a device. For what composites must read.
+Tensor host_values(const Tensor& t);
 // A tensor that a composite has made in host memory, on the device where its other tensors are.
 Tensor placed(const Tensor& host);
 

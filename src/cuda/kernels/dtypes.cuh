@@ -119,8 +119,9 @@ __device__ __forceinline__ const void* element(uint64_t data, int32_t type, int6
   return reinterpret_cast<const void*>(data + (uint64_t(i) << log_size(type)));
 }
 
-// Four elements that lie one after the other, aligned to four times their size.
-template <class T> __device__ __forceinline__ void load_vector(const void* at, int32_t type, T (&v)[16 / sizeof(T)]) {
+// 16 / sizeof(T) elements that lie one after the other, aligned to that many times their size. false, and nothing done, for types
+// that are neither the compute type nor, beside float, a 16-bit one.
+template <class T> __device__ __forceinline__ bool load_common(const void* at, int32_t type, T (&v)[16 / sizeof(T)]) {
   constexpr int kItems = 16 / sizeof(T);
   if (type == TagOf<T>::value) {
     struct alignas(16) Vector {
@@ -129,7 +130,7 @@ template <class T> __device__ __forceinline__ void load_vector(const void* at, i
     const Vector x = *static_cast<const Vector*>(at);
 #pragma unroll
     for (int j = 0; j < kItems; ++j) v[j] = x.v[j];
-    return;
+    return true;
   }
   if constexpr (sizeof(T) == 4) {
     if (type == kBF16 || type == kF16) {
@@ -137,13 +138,12 @@ template <class T> __device__ __forceinline__ void load_vector(const void* at, i
       const uint16_t bits[4] = {uint16_t(x.x), uint16_t(x.x >> 16), uint16_t(x.y), uint16_t(x.y >> 16)};
 #pragma unroll
       for (int j = 0; j < 4; ++j) v[j] = type == kBF16 ? bf16_to_float(bits[j]) : half_to_float(bits[j]);
-      return;
+      return true;
     }
   }
-#pragma unroll
-  for (int j = 0; j < kItems; ++j) v[j] = load<T>(element(reinterpret_cast<uint64_t>(at), type, j), type);
+  return false;
 }
-template <class T> __device__ __forceinline__ void store_vector(void* at, int32_t type, const T (&v)[16 / sizeof(T)]) {
+template <class T> __device__ __forceinline__ bool store_common(void* at, int32_t type, const T (&v)[16 / sizeof(T)]) {
   constexpr int kItems = 16 / sizeof(T);
   if (type == TagOf<T>::value) {
     struct alignas(16) Vector {
@@ -153,7 +153,7 @@ template <class T> __device__ __forceinline__ void store_vector(void* at, int32_
 #pragma unroll
     for (int j = 0; j < kItems; ++j) x.v[j] = v[j];
     *static_cast<Vector*>(at) = x;
-    return;
+    return true;
   }
   if constexpr (sizeof(T) == 4) {
     if (type == kBF16 || type == kF16) {
@@ -161,11 +161,58 @@ template <class T> __device__ __forceinline__ void store_vector(void* at, int32_
 #pragma unroll
       for (int j = 0; j < 4; ++j) bits[j] = type == kBF16 ? float_to_bf16(v[j]) : float_to_half(v[j]);
       *static_cast<uint2*>(at) = make_uint2(bits[0] | bits[1] << 16, bits[2] | bits[3] << 16);
-      return;
+      return true;
     }
   }
+  return false;
+}
+// Eight elements of float or a 16-bit type, aligned to 16 bytes: 16-byte accesses for either.
+__device__ __forceinline__ void load_eight(const void* at, int32_t type, float (&v)[8]) {
+  if (type == kF32) {
+    load_common<float>(at, type, reinterpret_cast<float(&)[4]>(v[0]));
+    load_common<float>(static_cast<const float*>(at) + 4, type, reinterpret_cast<float(&)[4]>(v[4]));
+    return;
+  }
+  const uint4 x = *static_cast<const uint4*>(at);
+  const uint32_t pairs[4] = {x.x, x.y, x.z, x.w};
+  if (type == kBF16) {
 #pragma unroll
-  for (int j = 0; j < kItems; ++j)
+    for (int j = 0; j < 4; ++j)
+      v[2 * j] = __uint_as_float(pairs[j] << 16), v[2 * j + 1] = __uint_as_float(pairs[j] & 0xffff0000u);
+  } else {
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+      v[2 * j] = half_to_float(uint16_t(pairs[j])), v[2 * j + 1] = half_to_float(uint16_t(pairs[j] >> 16));
+  }
+}
+__device__ __forceinline__ void store_eight(void* at, int32_t type, const float (&v)[8]) {
+  if (type == kF32) {
+    store_common<float>(at, type, reinterpret_cast<const float(&)[4]>(v[0]));
+    store_common<float>(static_cast<float*>(at) + 4, type, reinterpret_cast<const float(&)[4]>(v[4]));
+    return;
+  }
+  uint32_t pairs[4];
+  if (type == kBF16) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+      pairs[j] = uint32_t(float_to_bf16(v[2 * j])) | uint32_t(float_to_bf16(v[2 * j + 1])) << 16;
+  } else {
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+      pairs[j] = uint32_t(float_to_half(v[2 * j])) | uint32_t(float_to_half(v[2 * j + 1])) << 16;
+  }
+  *static_cast<uint4*>(at) = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+}
+// The same for all types.
+template <class T> __device__ __forceinline__ void load_vector(const void* at, int32_t type, T (&v)[16 / sizeof(T)]) {
+  if (load_common<T>(at, type, v)) return;
+#pragma unroll
+  for (int j = 0; j < int(16 / sizeof(T)); ++j) v[j] = load<T>(element(reinterpret_cast<uint64_t>(at), type, j), type);
+}
+template <class T> __device__ __forceinline__ void store_vector(void* at, int32_t type, const T (&v)[16 / sizeof(T)]) {
+  if (store_common<T>(at, type, v)) return;
+#pragma unroll
+  for (int j = 0; j < int(16 / sizeof(T)); ++j)
     store<T>(const_cast<void*>(element(reinterpret_cast<uint64_t>(at), type, j)), type, v[j]);
 }
 

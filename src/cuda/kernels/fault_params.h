@@ -4,11 +4,11 @@
 
 namespace strata::cuda {
 
-enum class FaultCode : int32_t { None, Index, Target, Division };
+enum class FaultCode : int32_t { None, Index, Target, Division, Probability };
 
 struct FaultReport {  // in host memory that devices can write to
   int32_t code, op;
-  int64_t value, limit;
+  int64_t value, limit;  // value: of a probability the bits of a double
 };
 struct FaultSink {  // a kernel's parameter
   uint64_t report;  // address of a FaultReport

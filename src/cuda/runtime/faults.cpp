@@ -1,6 +1,7 @@
 #include "cuda/runtime/faults.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "record/op.h"
 
@@ -50,6 +51,9 @@ void raise_faults(const Gpu& gpu) {
            fmt::format("{}: Target {} is out of bounds; there are {} classes {}", op, found.value, found.limit, where));
     case FaultCode::Division:
       fail(ErrorKind::Runtime, fmt::format("{}: ZeroDivisionError: an integer was divided by zero {}", op, where));
+    case FaultCode::Probability:
+      fail(ErrorKind::Runtime, fmt::format("{}: all elements of input should be between 0 and 1, found {} {}", op,
+                                           std::bit_cast<double>(found.value), where));
     case FaultCode::None: break;
   }
 }

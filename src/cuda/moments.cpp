@@ -1,0 +1,180 @@
+// Launches the kernels of cuda/kernels/moments.cu.
+#include "cuda/moments.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "cuda/axes.h"
+#include "cuda/kernels/moments_params.h"
+#include "cuda/pointwise.h"
+#include "cuda/reduce.h"
+#include "cuda/runtime/stream.h"
+
+namespace strata::cuda {
+namespace {
+
+constexpr int64_t kThreads = 256;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+uint64_t address(const TensorImpl* t) { return t ? reinterpret_cast<uint64_t>(t->data) : 0; }
+int32_t type_of(const TensorImpl* t) { return t ? static_cast<int32_t>(t->dtype) : 0; }
+bool wide(const TensorImpl& x) { return x.dtype == DType::F64; }
+
+struct Pairs {
+  Tensor memory;        // keeps the results of the first launch
+  FinishParams finish;  // with all that the second launch needs to know of the first
+};
+
+// Folds each result to two numbers.
+Pairs fold(const Function& kernel, const ReducePlan& plan, PairParams p, const TensorImpl& x, bool vectors) {
+  p.x = address(&x), p.x_type = type_of(&x);
+  p.kept = axes_params(plan.kept, plan.kept.stride, "moments");
+  p.gone = axes_params(plan.gone, plan.gone.stride, "moments");
+  const bool columns = by_columns(plan);
+  const int64_t per_block = results_per_block(columns, p.kept.count, p.gone.count);
+  p.columns = columns, p.per_block = static_cast<int32_t>(per_block);
+  const int64_t vector = wide(x) ? 2 : 4;
+  // The fastest folded dimension is dense and whole vectors long, all else are steps of vectors.
+  vectors &= !columns && plan.gone.dims > 0 && plan.gone.stride[plan.gone.dims - 1] == 1 &&
+             plan.gone.size[plan.gone.dims - 1] % vector == 0;
+  vectors &= p.x % (static_cast<uint64_t>(vector) * size_of(x.dtype)) == 0;
+  for (int d = 0; d < plan.kept.dims; ++d) vectors &= plan.kept.stride[d] % vector == 0;
+  for (int d = 0; d + 1 < plan.gone.dims; ++d) vectors &= plan.gone.stride[d] % vector == 0;
+  p.vectors = vectors;
+  p.part = elements_per_part(p.kept.count, p.gone.count, per_block, vector);
+  const int64_t parts = ceil_div(p.gone.count, p.part);
+  Pairs out{.memory = make_tensor(Shape(std::array{2 * parts * p.kept.count}), DType::F64, x.device), .finish = {}};
+  p.first = reinterpret_cast<uint64_t>(out.memory.bytes());
+  p.second = p.first + static_cast<uint64_t>(parts * p.kept.count) * sizeof(double);
+  stream_of(x.device).launch(
+    kernel, {static_cast<uint32_t>(ceil_div(p.kept.count, per_block)), static_cast<uint32_t>(parts)}, {kThreads}, 0, p);
+  FinishParams& f = out.finish;
+  f.first = p.first, f.second = p.second, f.parts = parts, f.part = p.part, f.count = p.gone.count;
+  f.results = p.kept.count, f.kept = p.kept;
+  return out;
+}
+
+void finish(const Function& kernel, FinishParams& f, Device device) {
+  f.threads = 1;
+  while (f.threads < 32 && f.threads < f.parts) f.threads *= 2;
+  const int64_t per_block = kThreads / f.threads;
+  stream_of(device).launch(kernel, {static_cast<uint32_t>(ceil_div(f.results, per_block))}, {kThreads}, 0, f);
+}
+
+// Scale, slope and shift of each channel: made by a finishing kernel, used by apply().
+struct Affine {
+  Tensor memory;
+  explicit Affine(const TensorImpl& x, FinishParams& f)
+      : memory(make_tensor(Shape(std::array{int64_t{3}, x.shape[1]}), compute_type(x.dtype), x.device)) {
+    const uint64_t step = static_cast<uint64_t>(x.shape[1]) * size_of(memory.dtype());
+    f.scale = reinterpret_cast<uint64_t>(memory.bytes()), f.slope = f.scale + step, f.shift = f.slope + step;
+  }
+};
+void apply(const FinishParams& f, const TensorImpl& x, const TensorImpl* grad, const TensorImpl& out) {
+  static const Function kernels[] = {{"moments", "channels_f32"}, {"moments", "channels_f64"}};
+  ChannelParams p{};
+  p.x = address(&x), p.grad = address(grad), p.out = address(&out);
+  p.x_type = type_of(&x), p.grad_type = type_of(grad), p.out_type = type_of(&out);
+  p.scale = f.scale, p.slope = f.slope, p.shift = f.shift;
+  const int64_t spatial = x.numel / (x.shape[0] * x.shape[1]);
+  STRATA_CHECK(spatial <= UINT32_MAX && x.shape[1] <= UINT32_MAX, NotImplemented,
+               "batch_norm: an input of shape {} is more than the device kernels count", to_string(x.sizes()));
+  p.channels = static_cast<uint32_t>(x.shape[1]), p.spatial = static_cast<uint32_t>(spatial), p.count = x.numel;
+  const int64_t vector = wide(x) ? 2 : 4;
+  const auto aligned = [&](const TensorImpl* t) {
+    return address(t) % (static_cast<uint64_t>(vector) * (t ? size_of(t->dtype) : 1)) == 0;
+  };
+  p.vectors = spatial % vector == 0 && aligned(&x) && aligned(grad) && aligned(&out);
+  const int64_t threads = x.numel / (p.vectors ? vector : 1);
+  stream_of(x.device).launch(kernels[wide(x)], {static_cast<uint32_t>(ceil_div(threads, kThreads))}, {kThreads}, 0, p);
+}
+uint32_t all_but_channels(const TensorImpl& x) { return ((1u << x.ndim) - 1) & ~2u; }
+}  // namespace
+
+void moments(const TensorImpl& x, uint32_t reduced, double correction, bool root, const TensorImpl* variance,
+             const TensorImpl* mean) {
+  static const Function kernels[] = {{"moments", "moments_f32"}, {"moments", "moments_f64"}};
+  static const Function last("moments", "finish_moments");
+  if ((variance ? variance : mean)->numel == 0) return;
+  if (x.numel == 0) {
+    for (const TensorImpl* t : {variance, mean})
+      if (t) fill(*t, std::numeric_limits<double>::quiet_NaN());
+    return;
+  }
+  const ReducePlan plan(x, reduced);
+  Pairs pairs = fold(kernels[wide(x)], plan, {}, x, true);
+  FinishParams& f = pairs.finish;
+  f.variance = address(variance), f.average = address(mean), f.root = root, f.correction = correction;
+  f.variance_type = type_of(variance), f.average_type = type_of(mean);
+  for (int d = 0; d < plan.kept.dims; ++d) f.out_stride[d] = plan.kept.out_stride[plan.kept.dims - 1 - d];
+  finish(last, f, x.device);
+}
+
+void batch_norm(const BatchNorm& b) {
+  static const Function kernels[] = {{"moments", "moments_f32"}, {"moments", "moments_f64"}};
+  static const Function last[] = {{"moments", "batch_norm_f32"}, {"moments", "batch_norm_f64"}};
+  const TensorImpl& x = b.x;
+  if (x.numel == 0) return;
+  Pairs pairs;
+  FinishParams& f = pairs.finish;
+  if (b.mean) {
+    pairs = fold(kernels[wide(x)], ReducePlan(x, all_but_channels(x)), {}, x, true);
+  } else {
+    f = {};
+    f.results = x.shape[1];
+  }
+  f.weight = address(b.weight), f.weight_type = type_of(b.weight);
+  f.bias = address(b.bias), f.bias_type = type_of(b.bias);
+  f.running_mean = address(b.running_mean), f.running_mean_type = type_of(b.running_mean);
+  f.running_var = address(b.running_var), f.running_var_type = type_of(b.running_var);
+  f.mean = address(b.mean), f.rstd = address(b.rstd), f.momentum = b.momentum, f.eps = b.eps;
+  const Affine affine(x, f);
+  finish(last[wide(x)], f, x.device);
+  apply(f, x, nullptr, b.y);
+}
+
+void batch_norm_backward(const TensorImpl& grad, const TensorImpl& x, const TensorImpl* weight, const TensorImpl& mean,
+                         const TensorImpl& rstd, const TensorImpl& grad_x, const TensorImpl& grad_weight,
+                         const TensorImpl& grad_bias) {
+  static const Function kernels[] = {{"moments", "gradient_f32"}, {"moments", "gradient_f64"}};
+  static const Function last[] = {{"moments", "batch_norm_backward_f32"}, {"moments", "batch_norm_backward_f64"}};
+  if (x.numel == 0) {
+    fill(grad_weight, 0), fill(grad_bias, 0);
+    return;
+  }
+  PairParams p{};
+  p.grad = address(&grad), p.grad_type = type_of(&grad), p.mean = address(&mean);
+  const bool aligned = p.grad % ((wide(x) ? 2 : 4) * size_of(grad.dtype)) == 0;
+  Pairs pairs = fold(kernels[wide(x)], ReducePlan(x, all_but_channels(x)), p, x, aligned);
+  FinishParams& f = pairs.finish;
+  f.weight = address(weight), f.weight_type = type_of(weight), f.mean = address(&mean), f.rstd = address(&rstd);
+  f.grad_weight = address(&grad_weight), f.grad_weight_type = type_of(&grad_weight);
+  f.grad_bias = address(&grad_bias), f.grad_bias_type = type_of(&grad_bias);
+  const Affine affine(x, f);
+  finish(last[wide(x)], f, x.device);
+  apply(f, x, &grad, grad_x);
+}
+
+void column_grad_sums(int64_t rows, const TensorImpl& grad, const TensorImpl& x, const TensorImpl* mean,
+                      const TensorImpl& rstd, const TensorImpl& grad_weight, const TensorImpl* grad_bias) {
+  static const Function kernels[] = {{"moments", "gradient_f32"}, {"moments", "gradient_f64"}};
+  static const Function last[] = {{"moments", "columns_f32"}, {"moments", "columns_f64"}};
+  if (grad_weight.numel == 0) return;
+  if (rows == 0) {
+    fill(grad_weight, 0);
+    if (grad_bias) fill(*grad_bias, 0);
+    return;
+  }
+  const Tensor flat = alias(x);  // the same memory as [rows, columns]
+  flat->set_shape(Shape(std::array{rows, x.numel / rows}));
+  flat->set_contiguous_strides();
+  PairParams p{};
+  p.grad = address(&grad), p.grad_type = type_of(&grad), p.mean = address(mean), p.rstd = address(&rstd);
+  Pairs pairs = fold(kernels[wide(x)], ReducePlan(*flat, 1), p, *flat, false);
+  FinishParams& f = pairs.finish;
+  f.grad_weight = address(&grad_weight), f.grad_weight_type = type_of(&grad_weight);
+  f.grad_bias = address(grad_bias), f.grad_bias_type = type_of(grad_bias);
+  finish(last[wide(x)], f, x.device);
+}
+
+}  // namespace strata::cuda

@@ -1,0 +1,26 @@
+// Moments, and norms over channels, on a device.
+#pragma once
+#include "record/reduction.h"
+
+namespace strata::cuda {
+
+// As cpu::moments: variance divided by (count - correction), or its root, and the mean; either output may be null.
+void moments(const TensorImpl& x, uint32_t reduced, double correction, bool root, const TensorImpl* variance,
+             const TensorImpl* mean);
+
+// x is [n, c, …] and contiguous, as are all other tensors, which may be null where there is a choice.
+struct BatchNorm {
+  const TensorImpl &x, &y;
+  const TensorImpl *weight, *bias, *running_mean, *running_var;
+  const TensorImpl *mean, *rstd;  // results in training; null: the running statistics are used
+  double momentum, eps;
+};
+void batch_norm(const BatchNorm& b);
+void batch_norm_backward(const TensorImpl& grad, const TensorImpl& x, const TensorImpl* weight, const TensorImpl& mean,
+                         const TensorImpl& rstd, const TensorImpl& grad_x, const TensorImpl& grad_weight,
+                         const TensorImpl& grad_bias);
+// Column sums over rows of grad (x - mean[row]) rstd[row], and of grad; mean and grad_bias may be null.
+void column_grad_sums(int64_t rows, const TensorImpl& grad, const TensorImpl& x, const TensorImpl* mean,
+                      const TensorImpl& rstd, const TensorImpl& grad_weight, const TensorImpl* grad_bias);
+
+}  // namespace strata::cuda

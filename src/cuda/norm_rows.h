@@ -1,0 +1,14 @@
+// Norms over the last dimensions on a device. Tensors are contiguous; optional ones may be null.
+#pragma once
+#include "tensor/tensor.h"
+
+namespace strata::cuda {
+
+// y = (x - mean) * rstd * weight + bias over rows of n. mean null: the root mean square norm.
+void norm_rows(const TensorImpl& x, int64_t n, const TensorImpl* weight, const TensorImpl* bias, double eps,
+               const TensorImpl& y, const TensorImpl* mean, const TensorImpl& rstd);
+// The gradient of x.
+void norm_rows_backward(const TensorImpl& grad, const TensorImpl& x, int64_t n, const TensorImpl* mean,
+                        const TensorImpl& rstd, const TensorImpl* weight, const TensorImpl& out);
+
+}  // namespace strata::cuda

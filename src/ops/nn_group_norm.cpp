@@ -1,0 +1,71 @@
+// Norms over groups of channels: layer norms of a reshaped input.
+#include "ops/nn_norm_formulas.h"
+
+namespace strata {
+namespace {
+
+void check_groups(int64_t channels, int64_t groups) {
+  STRATA_CHECK(groups > 0 && channels % groups == 0, Runtime,
+               "group_norm: expected the number of channels ({}) to be divisible by num_groups ({})", channels, groups);
+}
+struct Grouped {
+  Tensor y, rows, mean, rstd;  // rows: [n, group, …], in the type of the arithmetic
+};
+Grouped grouped_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t n, int64_t c, int64_t hw,
+                     int64_t group, double eps) {
+  const DType type =
+    is_floating(input.dtype()) ? compute_type(input.dtype()) : input.dtype();  // rounds once, after the affine part
+  const Tensor rows = reshape(to(input, type), {n, group, c / group * hw});
+  const auto all = _layer_norm(rows, {c / group * hw}, {}, {}, eps);
+  const auto spread = [&](const Tensor& t) { return t ? reshape(t, {1, c, 1}) : t; };
+  const Tensor y = to(affine(reshape(all[0], {n, c, hw}), spread(weight), spread(bias)), input.dtype());
+  return {reshape(y, input.shape()), rows, all[1], all[2]};
+}
+}  // namespace
+
+STRATA_OP(native_group_norm,
+          "native_group_norm(Tensor input, Tensor? weight, Tensor? bias, int N, int C, int HxW, int group, float eps) "
+          "-> (Tensor, Tensor, Tensor)")
+  .doc("group_norm together with the mean and the reciprocal standard deviation of each group.")
+  .no_method()
+  .no_out()
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t n, int64_t c, int64_t hw,
+                int64_t group, double eps) {
+    check_groups(c, group);
+    Grouped all = grouped_norm(input, weight, bias, n, c, hw, group, eps);
+    if (thread_state.grad_mode && input.requires_grad()) {  // the statistics have gradients too
+      all.mean = mean(all.rows, int64_t{-1});
+      all.rstd = rsqrt(add(var(all.rows, int64_t{-1}, false), eps));
+    }
+    return std::array<Tensor, 3>{all.y, to(reshape(all.mean, {n, group}), input.dtype()),
+                                 to(reshape(all.rstd, {n, group}), input.dtype())};
+  })
+  .samples({"f(2,4,3), f(4), f(4), 2, 4, 3, 2, 1e-5"})
+  .error("f(2,4,3), None, None, 2, 4, 3, 3, 1e-5", ErrorKind::Runtime, "divisible by num_groups");
+
+STRATA_OP(group_norm,
+          "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-5) -> Tensor")
+  .doc("Normalises groups of channels of each sample by their mean and variance.")
+  .nn()
+  .no_method()
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, int64_t num_groups, const Tensor& weight, const Tensor& bias, double eps) {
+    STRATA_CHECK(input.dim() >= 2, Runtime, "group_norm: expected at least 2 dimensions for input, got shape {}",
+                 to_string(input.shape()));
+    STRATA_CHECK(num_groups > 0, Runtime, "group_norm: expected num_groups to be greater than 0, got {}", num_groups);
+    const int64_t n = input.size(0), c = input.size(1);
+    int64_t hw = 1;
+    for (int d = 2; d < input.dim(); ++d) hw *= input.size(d);
+    for (const Tensor* t : {&weight, &bias})
+      STRATA_CHECK(!*t || (t->dim() == 1 && t->numel() == c), Runtime,
+                   "group_norm: expected weight and bias to be vectors of {} channels, got shape {}", c,
+                   to_string(t->shape()));
+    check_groups(c, num_groups);
+    return grouped_norm(input, weight, bias, n, c, hw, num_groups, eps).y;
+  })
+  .samples({"f(2,4,3), 2", "f(2,6), 3, f(6), f(6)", "f(2,4,3,2), 4, f(4), f(4), eps=0.1", "f(0,4,3), 2"})
+  .error("f(2,4,3), 3", ErrorKind::Runtime, "divisible by num_groups")
+  .error("f(2,4,3), 0", ErrorKind::Runtime, "greater than 0");
+
+}  // namespace strata
