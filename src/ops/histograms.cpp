@@ -22,16 +22,30 @@ Bins bins_of(const Tensor& x, const Tensor& edges) {
   const Tensor place = sub(clamp_max(search_core(edges, x, {}, true, false), n), 1);
   return {where(inside, place, 0), inside};
 }
-// The same for equal bins.
-Bins bins_of(const Tensor& x, int64_t bins, double low, double high) {
-  const Tensor inside = logical_and(ge(x, low), le(x, high));
-  const Tensor place = mul(div(sub(where(inside, x, low), low), high - low), static_cast<double>(bins));
-  return {clamp_max(to(place, DType::I64), bins - 1), inside};
-}
 // Weights (1 without them) added up by bin, in double.
 Tensor added_up(const Bins& b, const Tensor& weights, int64_t bins) {
   const Tensor values = weights ? where(b.inside, weights, 0.0) : to(b.inside, DType::F64);
   return scatter_add(zeros({bins}, kFloat64), 0, b.bin, values);
+}
+// Weights added up by equal bins: in one pass on the CPU, by ops on a device. x is of a compute type, weights are double.
+Tensor added_up(const Tensor& x, const Tensor& weights, int64_t bins, double low, double high) {
+  if (!on_host(x)) {
+    const Tensor v = to(x, kFloat64), inside = logical_and(ge(v, low), le(v, high));
+    const Tensor place = mul(div(sub(where(inside, v, low), low), high - low), static_cast<double>(bins));
+    return added_up({clamp_max(to(place, DType::I64), bins - 1), inside}, weights, bins);
+  }
+  const Tensor sums = zeros({bins}, kFloat64);
+  dispatch_compute(x.dtype(), [&]<class T>() {
+    const T* p = x.data<T>();
+    double* to = sums.data<double>();
+    for (int64_t i = 0; i < x.numel(); ++i) {
+      const auto v = static_cast<double>(p[i]);
+      if (!(v >= low && v <= high)) continue;
+      const auto bin = static_cast<int64_t>((v - low) / (high - low) * static_cast<double>(bins));
+      to[std::min(bins - 1, bin)] += weights ? weights.data<double>()[i] : 1;
+    }
+  });
+  return sums;
 }
 
 // Edges of equal bins from low to high; both from the data when they are equal.
@@ -140,7 +154,7 @@ STRATA_OP(histc, "histc(Tensor input, int bins=100, Scalar min=0, Scalar max=0) 
     const Tensor x = dense(reshape(input, {-1}), compute_type(input.dtype()));
     double low = min.to_double(), high = max.to_double();
     data_range(x, low, high, 1, "histc");
-    return to(added_up(bins_of(to(x, kFloat64), bins, low, high), {}, bins), input.dtype());
+    return to(added_up(x, {}, bins, low, high), input.dtype());
   })
   .samples({"f(30), 5", "f(3,10), 4, -1, 1", "f(0), 3"})
   .error("f(3), 0", ErrorKind::Runtime, "bins must be > 0")
@@ -189,7 +203,7 @@ STRATA_OP(histogram_bin_ct,
     double low = range ? (*range)[0] : 0, high = range ? (*range)[1] : 0;
     data_range(x, low, high, 0.5, "histogram");
     const int64_t count = bins + 1;
-    Tensor hist = added_up(bins_of(to(x, kFloat64), bins, low, high), w, bins);
+    Tensor hist = added_up(x, w, bins, low, high);
     if (density) hist = div(hist, mul(sum(hist), (high - low) / static_cast<double>(bins)));
     const Tensor edges = add(div(mul(arange(count, DType::F64), high - low), static_cast<double>(bins)), low);
     return std::tuple(to(hist, input.dtype()), to(edges, input.dtype()));

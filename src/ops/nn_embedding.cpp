@@ -55,27 +55,52 @@ Tensor bags_from(const Tensor& offsets, int64_t count, bool include_last) {
   for (int64_t b = 0; b < bags; ++b)
     STRATA_CHECK(given[b] <= (b + 1 < bags ? given[b + 1] : count), Value,
                  "embedding_bag: offsets must rise and stay within the input of {} elements", count);
+  if (offsets.device().type == DeviceType::Cpu) {
+    const Tensor bag = make_tensor(Shape(&count, 1), DType::I64);
+    for (int64_t b = 0; b < bags; ++b)
+      std::fill(bag.data<int64_t>() + given[b], bag.data<int64_t>() + (b + 1 < bags ? given[b + 1] : count), b);
+    return bag;
+  }
   const Tensor starts = to(narrow(offsets, 0, 0, bags), DType::I64);
   return sub(search_core(starts, arange(count, DType::I64), {}, true, false), 1);
 }
 
-// The largest element of each bag and column, by its first place, so that the gradient goes to one row.
+// Which index of each bag has the largest element of a column: the first of equals, NaN above all; the number of indices where
+// a bag is empty.
+Tensor largest_on_device(const Tensor& rows, const Tensor& flat, const Tensor& bag, int64_t bags, int64_t pad) {
+  const int64_t count = flat.numel(), n = rows.size(1);
+  const Tensor to_bag = expand(unsqueeze(bag, 1), {count, n}), used = unsqueeze(ne(flat, pad), 1);
+  const Tensor values = where(used, rows, -INFINITY);
+  const Tensor most =
+    gather(scatter_reduce(full({bags, n}, -INFINITY, rows.dtype()), 0, to_bag, values, "amax"), 0, to_bag);
+  const Tensor is_most = logical_and(used, logical_or(eq(values, most), isnan(values)));
+  const Tensor number = where(is_most, unsqueeze(arange(count, DType::I64), 1), count);
+  return scatter_reduce(full({bags, n}, count, DType::I64), 0, to_bag, number, "amin");
+}
+Tensor largest_on_host(const Tensor& rows, const Tensor& flat, const Tensor& bag, int64_t bags, int64_t pad) {
+  const int64_t count = flat.numel(), n = rows.size(1);
+  const Tensor place = full({bags, n}, count, DType::I64), values = cpu::staged(*rows, compute_type(rows.dtype()));
+  const cpu::In<int64_t> row_bag(*bag);
+  cpu::dispatch_float(values.dtype(), [&]<class T>() {
+    for (int64_t k = 0; k < count; ++k) {
+      if (flat.data<int64_t>()[k] == pad) continue;
+      int64_t* best = place.data<int64_t>() + row_bag[k] * n;
+      for (int64_t j = 0; j < n; ++j) {
+        const T v = values.data<T>()[k * n + j], b = best[j] < count ? values.data<T>()[best[j] * n + j] : v;
+        if (best[j] == count || v > b || (v != v && b == b)) best[j] = k;
+      }
+    }
+  });
+  return place;
+}
+// The gradient goes to one row for each result.
 Tensor largest_of_bags(const Tensor& weight, const Tensor& rows, const Tensor& flat, const Tensor& bag, int64_t bags,
                        int64_t pad) {
   const int64_t count = flat.numel(), n = weight.size(1);
   if (count == 0) return zeros({bags, n}, weight.dtype());
-  Tensor place;
-  {
-    const autograd::NoGrad no_grad;
-    const Tensor to_bag = expand(unsqueeze(bag, 1), {count, n}), used = unsqueeze(ne(flat, pad), 1);
-    const Tensor values = where(used, rows, -INFINITY);
-    const Tensor most =
-      gather(scatter_reduce(full({bags, n}, -INFINITY, rows.dtype()), 0, to_bag, values, "amax"), 0, to_bag);
-    const Tensor is_most = logical_and(used, logical_or(eq(values, most), isnan(values)));
-    const Tensor number = where(is_most, unsqueeze(arange(count, DType::I64), 1), count);
-    place = scatter_reduce(full({bags, n}, count, DType::I64), 0, to_bag, number, "amin");
-  }
-  const Tensor some = lt(place, count), row = take(flat, where(some, place, 0));
+  const auto find = weight.device().type == DeviceType::Cpu ? largest_on_host : largest_on_device;
+  const Tensor place = find(autograd::detach(rows), flat, bag, bags, pad), some = lt(place, count);
+  const Tensor row = take(flat, where(some, place, 0));
   return where(some, take(weight, add(mul(row, n), arange(n, DType::I64))), 0.0);
 }
 }  // namespace
