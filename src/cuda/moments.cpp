@@ -19,6 +19,13 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 uint64_t address(const TensorImpl* t) { return t ? reinterpret_cast<uint64_t>(t->data) : 0; }
 int32_t type_of(const TensorImpl* t) { return t ? static_cast<int32_t>(t->dtype) : 0; }
 bool wide(const TensorImpl& x) { return x.dtype == DType::F64; }
+int64_t vector_of(const TensorImpl& x) { return wide(x) ? 2 : 8; }
+// Whether a tensor beside x, which may be null, can be read in the widest accesses.
+bool fits_vectors(const TensorImpl& x, const TensorImpl* t) {
+  if (!t) return true;
+  const bool common = wide(x) ? wide(*t) : t->dtype == DType::F32 || t->dtype == DType::F16 || t->dtype == DType::BF16;
+  return common && address(t) % 16 == 0;
+}
 
 struct Pairs {
   Tensor memory;        // keeps the results of the first launch
@@ -33,11 +40,11 @@ Pairs fold(const Function& kernel, const ReducePlan& plan, PairParams p, const T
   const bool columns = by_columns(plan);
   const int64_t per_block = results_per_block(columns, p.kept.count, p.gone.count);
   p.columns = columns, p.per_block = static_cast<int32_t>(per_block);
-  const int64_t vector = wide(x) ? 2 : 4;
+  const int64_t vector = vector_of(x);
   // The fastest folded dimension is dense and whole vectors long, all else are steps of vectors.
   vectors &= !columns && plan.gone.dims > 0 && plan.gone.stride[plan.gone.dims - 1] == 1 &&
              plan.gone.size[plan.gone.dims - 1] % vector == 0;
-  vectors &= p.x % (static_cast<uint64_t>(vector) * size_of(x.dtype)) == 0;
+  vectors &= fits_vectors(x, &x);
   for (int d = 0; d < plan.kept.dims; ++d) vectors &= plan.kept.stride[d] % vector == 0;
   for (int d = 0; d + 1 < plan.gone.dims; ++d) vectors &= plan.gone.stride[d] % vector == 0;
   p.vectors = vectors;
@@ -80,11 +87,8 @@ void apply(const FinishParams& f, const TensorImpl& x, const TensorImpl* grad, c
   STRATA_CHECK(spatial <= UINT32_MAX && x.shape[1] <= UINT32_MAX, NotImplemented,
                "batch_norm: an input of shape {} is more than the device kernels count", to_string(x.sizes()));
   p.channels = static_cast<uint32_t>(x.shape[1]), p.spatial = static_cast<uint32_t>(spatial), p.count = x.numel;
-  const int64_t vector = wide(x) ? 2 : 4;
-  const auto aligned = [&](const TensorImpl* t) {
-    return address(t) % (static_cast<uint64_t>(vector) * (t ? size_of(t->dtype) : 1)) == 0;
-  };
-  p.vectors = spatial % vector == 0 && aligned(&x) && aligned(grad) && aligned(&out);
+  const int64_t vector = vector_of(x);
+  p.vectors = spatial % vector == 0 && fits_vectors(x, &x) && fits_vectors(x, grad) && fits_vectors(x, &out);
   const int64_t threads = x.numel / (p.vectors ? vector : 1);
   stream_of(x.device).launch(kernels[wide(x)], {static_cast<uint32_t>(ceil_div(threads, kThreads))}, {kThreads}, 0, p);
 }
@@ -144,8 +148,7 @@ void batch_norm_backward(const TensorImpl& grad, const TensorImpl& x, const Tens
   }
   PairParams p{};
   p.grad = address(&grad), p.grad_type = type_of(&grad), p.mean = address(&mean);
-  const bool aligned = p.grad % ((wide(x) ? 2 : 4) * size_of(grad.dtype)) == 0;
-  Pairs pairs = fold(kernels[wide(x)], ReducePlan(x, all_but_channels(x)), p, x, aligned);
+  Pairs pairs = fold(kernels[wide(x)], ReducePlan(x, all_but_channels(x)), p, x, fits_vectors(x, &grad));
   FinishParams& f = pairs.finish;
   f.weight = address(weight), f.weight_type = type_of(weight), f.mean = address(&mean), f.rstd = address(&rstd);
   f.grad_weight = address(&grad_weight), f.grad_weight_type = type_of(&grad_weight);

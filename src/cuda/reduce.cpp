@@ -34,7 +34,7 @@ const Function& fold_kernel(Fold fold, DType compute) {
       for (const char* type : {"_f32", "_f64", "_i64"}) list->emplace_back("reduce", std::string(name) + type);
     return list;
   }();
-  return all[static_cast<size_t>(static_cast<int>(fold) * 3 + type_index(compute))];
+  return all[static_cast<size_t>(fold) * 3 + static_cast<size_t>(type_index(compute))];
 }
 
 }  // namespace

@@ -166,8 +166,15 @@ template <class T> __device__ __forceinline__ bool store_common(void* at, int32_
   }
   return false;
 }
-// Eight elements of float or a 16-bit type, aligned to 16 bytes: 16-byte accesses for either.
-__device__ __forceinline__ void load_eight(const void* at, int32_t type, float (&v)[8]) {
+// The widest accesses: eight elements of float or a 16-bit type, two of double, aligned to 16 bytes; no other types.
+template <class T> constexpr int kWide = sizeof(T) == 4 ? 8 : 2;
+__device__ __forceinline__ void load_wide(const void* at, int32_t type, double (&v)[2]) {
+  load_common<double>(at, type, v);
+}
+__device__ __forceinline__ void store_wide(void* at, int32_t type, const double (&v)[2]) {
+  store_common<double>(at, type, v);
+}
+__device__ __forceinline__ void load_wide(const void* at, int32_t type, float (&v)[8]) {
   if (type == kF32) {
     load_common<float>(at, type, reinterpret_cast<float(&)[4]>(v[0]));
     load_common<float>(static_cast<const float*>(at) + 4, type, reinterpret_cast<float(&)[4]>(v[4]));
@@ -185,7 +192,7 @@ __device__ __forceinline__ void load_eight(const void* at, int32_t type, float (
       v[2 * j] = half_to_float(uint16_t(pairs[j])), v[2 * j + 1] = half_to_float(uint16_t(pairs[j] >> 16));
   }
 }
-__device__ __forceinline__ void store_eight(void* at, int32_t type, const float (&v)[8]) {
+__device__ __forceinline__ void store_wide(void* at, int32_t type, const float (&v)[8]) {
   if (type == kF32) {
     store_common<float>(at, type, reinterpret_cast<const float(&)[4]>(v[0]));
     store_common<float>(static_cast<float*>(at) + 4, type, reinterpret_cast<const float(&)[4]>(v[4]));

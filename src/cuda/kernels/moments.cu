@@ -11,6 +11,7 @@ namespace strata::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+template <class T> constexpr int kBatch = 64 / (kWide<T> * sizeof(T));  // vectors that a thread loads together
 
 struct Moments {  // of n elements
   double n, mean, squares;
@@ -93,15 +94,15 @@ __device__ __forceinline__ void each_batch(const PairParams& p, const Place& at,
 }
 
 template <class T> __device__ __forceinline__ void moments(const PairParams& p) {
-  constexpr int kVector = 16 / sizeof(T);
+  constexpr int kVector = kWide<T>;
   const Place at(p);
   Moments total{0, 0, 0};
   if (p.vectors) {
-    each_batch<kVector, 4>(p, at, [&]<int kCount>(const int64_t(&offset)[kCount], int64_t, int64_t) {
+    each_batch<kVector, kBatch<T>>(p, at, [&]<int kCount>(const int64_t(&offset)[kCount], int64_t, int64_t) {
       T v[kCount * kVector];
 #pragma unroll
       for (int k = 0; k < kCount; ++k)
-        load_vector<T>(element(p.x, p.x_type, offset[k]), p.x_type, reinterpret_cast<T(&)[kVector]>(v[k * kVector]));
+        load_wide(element(p.x, p.x_type, offset[k]), p.x_type, reinterpret_cast<T(&)[kVector]>(v[k * kVector]));
       total.take(v);
     });
   } else {
@@ -117,19 +118,19 @@ template <class T> __device__ __forceinline__ void moments(const PairParams& p) 
 
 // Sums of g and of g (x - mean), the latter times rstd where the statistics belong to the folded elements.
 template <class T> __device__ __forceinline__ void gradient(const PairParams& p) {
-  constexpr int kVector = 16 / sizeof(T);
+  constexpr int kVector = kWide<T>;
   const Place at(p);
   const T* means = reinterpret_cast<const T*>(p.mean);
   const T* rstds = reinterpret_cast<const T*>(p.rstd);
   const T center = !rstds && at.there ? means[at.result] : T(0);
   Sums total{0, 0};
   if (p.vectors) {
-    each_batch<kVector, 4>(p, at, [&]<int kCount>(const int64_t(&offset)[kCount], int64_t, int64_t) {
+    each_batch<kVector, kBatch<T>>(p, at, [&]<int kCount>(const int64_t(&offset)[kCount], int64_t, int64_t) {
       T g[kCount][kVector], x[kCount][kVector], first = 0, second = 0;
 #pragma unroll
       for (int k = 0; k < kCount; ++k) {
-        load_vector<T>(element(p.grad, p.grad_type, offset[k]), p.grad_type, g[k]);
-        load_vector<T>(element(p.x, p.x_type, offset[k]), p.x_type, x[k]);
+        load_wide(element(p.grad, p.grad_type, offset[k]), p.grad_type, g[k]);
+        load_wide(element(p.x, p.x_type, offset[k]), p.x_type, x[k]);
       }
 #pragma unroll
       for (int k = 0; k < kCount; ++k)
@@ -241,7 +242,7 @@ template <class T> __device__ __forceinline__ void columns(const FinishParams& p
 
 // A thread takes one vector of one channel, or one element.
 template <class T> __device__ __forceinline__ void channels(const ChannelParams& p) {
-  constexpr int kVector = 16 / sizeof(T);
+  constexpr int kVector = kWide<T>;
   const int64_t i = (int64_t(blockIdx.x) * kThreads + threadIdx.x) * (p.vectors ? kVector : 1);
   if (i >= p.count) return;
   const int64_t c = i / p.spatial % p.channels;
@@ -250,11 +251,11 @@ template <class T> __device__ __forceinline__ void channels(const ChannelParams&
   void* const to = const_cast<void*>(element(p.out, p.out_type, i));
   if (p.vectors) {
     T x[kVector], g[kVector];
-    load_vector<T>(element(p.x, p.x_type, i), p.x_type, x);
-    if (p.grad) load_vector<T>(element(p.grad, p.grad_type, i), p.grad_type, g);
+    load_wide(element(p.x, p.x_type, i), p.x_type, x);
+    if (p.grad) load_wide(element(p.grad, p.grad_type, i), p.grad_type, g);
 #pragma unroll
     for (int j = 0; j < kVector; ++j) x[j] = p.grad ? g[j] * scale + x[j] * slope + shift : x[j] * scale + shift;
-    store_vector<T>(to, p.out_type, x);
+    store_wide(to, p.out_type, x);
   } else {
     const T x = load<T>(element(p.x, p.x_type, i), p.x_type);
     const T g = p.grad ? load<T>(element(p.grad, p.grad_type, i), p.grad_type) : T(0);

@@ -12,7 +12,7 @@ struct PairParams {
   int32_t x_type, grad_type;
   int32_t per_block;  // results of one block: a power of two
   int32_t columns;    // neighbouring threads take neighbouring results instead of neighbouring elements
-  int32_t vectors;    // elements lie in vectors: the fastest folded dimension is dense, all others are multiples
+  int32_t vectors;    // the widest accesses fit: the fastest folded dimension is dense, all others are multiples
   int64_t part;       // elements that one block takes of a result; the grid's y counts the parts
   AxesParams kept, gone;
 };

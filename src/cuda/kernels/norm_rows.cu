@@ -9,23 +9,9 @@
 namespace strata::cuda {
 namespace {
 
-// A vector of a row: 16 bytes of memory, or 32 of floats.
-__device__ __forceinline__ void get(uint64_t data, int32_t type, int64_t i, float (&v)[8]) {
-  load_eight(element(data, type, i), type, v);
-}
-__device__ __forceinline__ void get(uint64_t data, int32_t type, int64_t i, double (&v)[2]) {
-  load_common<double>(element(data, type, i), type, v);
-}
-__device__ __forceinline__ void put(uint64_t data, int32_t type, int64_t i, const float (&v)[8]) {
-  store_eight(const_cast<void*>(element(data, type, i)), type, v);
-}
-__device__ __forceinline__ void put(uint64_t data, int32_t type, int64_t i, const double (&v)[2]) {
-  store_common<double>(const_cast<void*>(element(data, type, i)), type, v);
-}
-
 // A thread's part of its row.
 template <class T> struct Row {
-  static constexpr int kVector = sizeof(T) == 4 ? 8 : 2, kVectors = 128 / (kVector * sizeof(T));
+  static constexpr int kVector = kWide<T>, kVectors = 128 / (kVector * sizeof(T));
   int threads, lane;
   int64_t n, row, base;  // base: the row's first element
   bool there;
@@ -43,7 +29,7 @@ template <class T> struct Row {
     for (int k = 0; k < kVectors; ++k) {
 #pragma unroll
       for (int j = 0; j < kVector; ++j) v[k][j] = T(0);
-      if (has(k)) get(data, type, base + place(k), v[k]);
+      if (has(k)) load_wide(element(data, type, base + place(k)), type, v[k]);
     }
   }
   // The sum over the row's threads, for all of them.
@@ -108,11 +94,11 @@ template <class T> __device__ __forceinline__ void forward(const NormRowsParams&
     T w[kVector], b[kVector];
 #pragma unroll
     for (int j = 0; j < kVector; ++j) w[j] = T(1), b[j] = T(0);
-    if (p.weight) get(p.weight, p.weight_type, row.place(k), w);
-    if (p.bias) get(p.bias, p.bias_type, row.place(k), b);
+    if (p.weight) load_wide(element(p.weight, p.weight_type, row.place(k)), p.weight_type, w);
+    if (p.bias) load_wide(element(p.bias, p.bias_type, row.place(k)), p.bias_type, b);
 #pragma unroll
     for (int j = 0; j < kVector; ++j) v[k][j] = v[k][j] * rstd * w[j] + b[j];
-    put(p.y, p.y_type, row.base + row.place(k), v[k]);
+    store_wide(const_cast<void*>(element(p.y, p.y_type, row.base + row.place(k))), p.y_type, v[k]);
   }
   if (!row.there || row.lane != 0) return;
   if (p.mean) reinterpret_cast<T*>(p.mean)[row.row] = mean;
@@ -153,7 +139,7 @@ template <class T> __device__ __forceinline__ void backward(const NormRowsParams
     T w[kVector];
 #pragma unroll
     for (int j = 0; j < kVector; ++j) w[j] = T(1);
-    if (p.weight) get(p.weight, p.weight_type, row.place(k), w);
+    if (p.weight) load_wide(element(p.weight, p.weight_type, row.place(k)), p.weight_type, w);
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
       g[k][j] *= w[j], x[k][j] = (x[k][j] - mean) * rstd;
@@ -166,7 +152,7 @@ template <class T> __device__ __forceinline__ void backward(const NormRowsParams
     if (!row.has(k)) continue;
 #pragma unroll
     for (int j = 0; j < kVector; ++j) g[k][j] = rstd * (g[k][j] - shift - x[k][j] * slope);
-    put(p.y, p.y_type, row.base + row.place(k), g[k]);
+    store_wide(const_cast<void*>(element(p.y, p.y_type, row.base + row.place(k))), p.y_type, g[k]);
   }
 }
 }  // namespace
