@@ -258,7 +258,11 @@ def main():
         except ImportError:
             print("PyTorch is not installed: our own figures only")
     result = dict(
-        date=datetime.date.today().isoformat(), device=module.get_device_name(), versions=versions, rows=[], sizes="small" if args.small else "full"
+        date=datetime.date.today().isoformat(),
+        device=module.get_device_name(),
+        versions=versions,
+        rows=[],
+        sizes="small" if args.small else "full",
     )
     for name, c in CASES.items():
         if not re.search(args.cases, name):
@@ -283,7 +287,9 @@ def markdown(result):
     lines = [
         f"# GPU: {result['device']}",
         "",
-        f"{result['date']}; " + ", ".join(f"{k} {v}" for k, v in result["versions"].items()) + "; `bench/gpu.py`, medians of interleaved rounds.",
+        f"{result['date']}; "
+        + ", ".join(f"{k} {v}" for k, v in result["versions"].items())
+        + "; `bench/gpu.py`, medians of interleaved rounds.",
         "",
         "| case | Strata | PyTorch | ratio | floor |",
         "|---|---|---|---|---|",

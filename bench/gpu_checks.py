@@ -25,7 +25,11 @@ ULPS_ALLOWED = 64
 def device_records():
     import records
 
-    chosen = [r for r in records.RECORDS if r["cuda_kernels"] and r["samples"] and not r["random"] and not r["name"].endswith("_")]
+    chosen = [
+        r
+        for r in records.RECORDS
+        if r["cuda_kernels"] and r["samples"] and not r["random"] and not r["name"].endswith("_")
+    ]
     return records, [r for r in chosen if not any("on_host" in k for k in r["cuda_kernels"])]
 
 
@@ -95,9 +99,10 @@ def every_kernel(device):
     for r in chosen:
         dtype = next((d for d in (strata.float32, strata.int64) if d in r["dtypes"]), r["dtypes"][0])
         for _, arguments in records.samples(r, dtype)[:1]:
-            def leaf(t):
+
+            def leaf(t, differentiable=r["differentiable"]):
                 t = t.to(device)
-                return t.requires_grad_() if t.is_floating_point() and r["differentiable"] else t
+                return t.requires_grad_() if t.is_floating_point() and differentiable else t
 
             there = records.map_tensors(leaf, arguments)
             outs = records.tensors(records.call(r, there))

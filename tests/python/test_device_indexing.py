@@ -1,11 +1,13 @@
 """Scans, sorting, indexing and counting on the virtual GPU at sizes where lines are cut, keys sorted in passes and sums split,
 against NumPy."""
 
+import os
+
 import numpy as np
 import pytest
 import strata
 
-DEVICE = "vgpu"
+DEVICE = os.environ.get("STRATA_TEST_DEVICE", "vgpu")
 RNG = np.random.default_rng(7)
 
 

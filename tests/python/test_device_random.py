@@ -1,10 +1,12 @@
 """Random numbers on a device are those of the CPU: the same Philox stream, whichever device draws from it."""
 
+import os
+
 import numpy as np
 import pytest
 import strata
 
-DEVICE = "vgpu"
+DEVICE = os.environ.get("STRATA_TEST_DEVICE", "vgpu")
 FLOATS = [strata.float32, strata.float64, strata.float16, strata.bfloat16]
 
 
