@@ -7,7 +7,7 @@ namespace strata::cuda {
 Event::Event(Gpu& gpu, bool timing) : gpu_(&gpu), timing_(timing) {
   gpu.activate();
   driver::CUevent handle = nullptr;
-  gpu.check(gpu.table().cuEventCreate(&handle, timing ? 0 : driver::kEventDisableTiming), "create an event");
+  gpu.check(gpu.table().cuEventCreate(&handle, timing ? 0u : unsigned{driver::kEventDisableTiming}), "create an event");
   handle_ = std::shared_ptr<void>(handle, [&gpu](void* h) {
     try {
       gpu.activate();

@@ -53,8 +53,9 @@ TEST(RuntimeFaults, EveryCallMayFail) {
         ++raised;
         EXPECT_FALSE(std::string(e.what()).empty());
       }
-      if (runtime.count())
+      if (runtime.count()) {
         EXPECT_EQ(runtime[0].allocator->stats().allocated, 0u) << "call " << n << " " << faults.failed();
+      }
     }
   EXPECT_GT(raised, static_cast<int>(calls));
 }
