@@ -70,9 +70,10 @@ void optimizer_step(const char* rule, std::span<OptimizerUpdate> updates) {
     b.tensors.push_back(t);
   }
   // Its lists and step counts are made on the host: replaying them would repeat the numbers of this step.
-  STRATA_CHECK(device.type == DeviceType::Cpu || !Runtime::gpu(device).allocator->capturing(), Runtime,
-               "optimizer step: it cannot be captured in a graph; capture the forward and backward pass, and call step() "
-               "after replay()");
+  STRATA_CHECK(
+    device.type == DeviceType::Cpu || !Runtime::gpu(device).allocator->capturing(), Runtime,
+    "optimizer step: it cannot be captured in a graph; capture the forward and backward pass, and call step() "
+    "after replay()");
   for (int wide = 0; wide < 2; ++wide) {
     const Batch& b = batches[wide];
     if (b.pieces.empty()) continue;

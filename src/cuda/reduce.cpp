@@ -27,14 +27,15 @@ constexpr Fold kSecond[] = {Fold::Sum, Fold::Sum, Fold::Sum, Fold::Sum, Fold::Su
 
 int type_index(DType compute) { return compute == DType::F32 ? 0 : compute == DType::F64 ? 1 : 2; }
 
-const Function& fold_kernel(Fold fold, DType compute) {
+const Function& fold_kernel(Fold fold, DType compute, bool columns) {
   static const std::deque<Function>& all = *[] {
     auto* list = new std::deque<Function>;
     for (const char* name : kNames)
-      for (const char* type : {"_f32", "_f64", "_i64"}) list->emplace_back("reduce", std::string(name) + type);
+      for (const char* type : {"_f32", "Columns_f32", "_f64", "Columns_f64", "_i64", "Columns_i64"})
+        list->emplace_back("reduce", std::string(name) + type);
     return list;
   }();
-  return all[static_cast<size_t>(fold) * 3 + static_cast<size_t>(type_index(compute))];
+  return all[static_cast<size_t>(fold) * 6 + static_cast<size_t>(type_index(compute)) * 2 + columns];
 }
 
 }  // namespace
@@ -84,21 +85,25 @@ void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const 
   const bool aligned = p.x % 16 == 0;
   p.vectors = !columns && aligned && plan.gone.dims == 1 && plan.gone.stride[0] == 1;
   for (int d = 0; d < plan.kept.dims; ++d) p.vectors &= plan.kept.stride[d] % vector == 0;
-  if (columns && aligned && plan.kept.dims == 1 && plan.kept.stride[0] == 1 && p.kept.count % vector == 0 &&
-      plan.gone.dims == 1 && plan.gone.stride[0] % vector == 0 && p.kept.count >= 64)
-    p.columns = 2, per_block = 256;
+  const bool wide_columns = columns && aligned && plan.kept.dims == 1 && plan.kept.stride[0] == 1 &&
+                            p.kept.count % vector == 0 && plan.gone.dims == 1 && plan.gone.stride[0] % vector == 0 &&
+                            p.kept.count >= 64;
+  if (wide_columns) per_block = 256;
 
-  p.part = elements_per_part(p.kept.count, p.gone.count, per_block, vector);
-  const int64_t blocks = ceil_div(p.kept.count, per_block),
-                parts = std::max<int64_t>(1, ceil_div(p.gone.count, std::max<int64_t>(p.part, 1)));
+  const int64_t blocks = ceil_div(p.kept.count, per_block);
+  p.part =
+    wide_columns
+      ? ceil_div(p.gone.count, std::clamp<int64_t>(kEnoughBlocks / blocks, 1, std::max<int64_t>(1, p.gone.count / 64)))
+      : elements_per_part(p.kept.count, p.gone.count, per_block, vector);
+  const int64_t parts = std::max<int64_t>(1, ceil_div(p.gone.count, std::max<int64_t>(p.part, 1)));
   const Stream stream = stream_of(out.device);
   const Grid grid{static_cast<uint32_t>(blocks), static_cast<uint32_t>(parts)};
-  if (parts == 1) return stream.launch(fold_kernel(fold, compute), grid, {kThreads}, 0, p);
+  if (parts == 1) return stream.launch(fold_kernel(fold, compute, wide_columns), grid, {kThreads}, 0, p);
 
   const DType wide = compute == DType::I64 ? DType::I64 : DType::F64;
   const Tensor partial = make_tensor(Shape(std::array{parts, out.numel}), wide, out.device);
   p.partial = reinterpret_cast<uint64_t>(partial.bytes());
-  stream.launch(fold_kernel(fold, compute), grid, {kThreads}, 0, p);
+  stream.launch(fold_kernel(fold, compute, wide_columns), grid, {kThreads}, 0, p);
   reduce(kSecond[static_cast<int>(fold)], *partial, 1, wide, out, finish);
 }
 

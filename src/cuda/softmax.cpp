@@ -29,8 +29,8 @@ SoftmaxParams plan(const TensorImpl& x, int dim, bool log, const TensorImpl& out
 // Rows that lie densely, in whole vectors, and that 512 threads hold in registers: 32 elements each.
 bool in_registers(const SoftmaxParams& p, const TensorImpl& out) {
   const auto aligned = [](uint64_t address) { return address % 16 == 0; };
-  return p.columns == 1 && p.n % 8 == 0 && p.n <= 32 * 512 && aligned(p.x) && aligned(p.y) && aligned(p.grad) &&
-         out.numel > 0;
+  return Runtime::gpu(out.device).properties.major >= 8 && p.columns == 1 && p.n % 8 == 0 && p.n <= 32 * 512 &&
+         aligned(p.x) && aligned(p.y) && aligned(p.grad) && out.numel > 0;
 }
 
 void launch(const Function (&rows)[2], const Function (&kernels)[2], SoftmaxParams p, const TensorImpl& out) {
@@ -39,9 +39,9 @@ void launch(const Function (&rows)[2], const Function (&kernels)[2], SoftmaxPara
     p.threads = 32;
     while (p.threads * 32 < p.n) p.threads *= 2;
     const int64_t threads = std::max<int64_t>(p.threads, 128), per_block = threads / p.threads;
-    return stream_of(out.device).launch(rows[out.dtype == DType::F64],
-                                        {static_cast<uint32_t>((p.rows + per_block - 1) / per_block)},
-                                        {static_cast<uint32_t>(threads)}, 0, p);
+    return stream_of(out.device)
+      .launch(rows[out.dtype == DType::F64], {static_cast<uint32_t>((p.rows + per_block - 1) / per_block)},
+              {static_cast<uint32_t>(threads)}, 0, p);
   }
   const auto blocks = static_cast<uint32_t>((p.rows * p.columns + p.per_block - 1) / p.per_block);
   stream_of(out.device).launch(kernels[out.dtype == DType::F64], {blocks}, {kThreads}, 0, p);

@@ -29,7 +29,7 @@ def test_there_and_back():
     x = strata.arange(12, dtype=strata.float32).reshape(3, 4)
     y = x.to(KIND)
     assert y.device == DEVICE and y.device.type == KIND and y.device.index == 0 and y.get_device() == 0
-    assert not y.is_cpu and not y.is_cuda
+    assert not y.is_cpu and y.is_cuda == (KIND == "cuda")
     assert y.cpu().device == strata.device("cpu") and y.cpu().tolist() == x.tolist()
     assert y.to(f"{KIND}:0") is y and y.to(DEVICE) is y and x.cpu() is x
     assert strata.empty(0, 3).to(KIND).cpu().shape == (0, 3)

@@ -249,6 +249,6 @@ def test_binary_cross_entropy_wants_probabilities():
     with np.errstate(divide="ignore"):
         want = -(t * np.maximum(np.log(x), -100) + (1 - t) * np.maximum(np.log1p(-x), -100))
     close(F.binary_cross_entropy(there(x), there(t), reduction="none"), want)
-    with pytest.raises(RuntimeError, match="between 0 and 1, found 1.5"):
+    with pytest.raises(RuntimeError, match=r"between 0 and 1, found (1\.[15]|-0\.5)"):
         F.binary_cross_entropy(there(x + 0.5), there(t)).cpu()
         getattr(strata, DEVICE).synchronize()

@@ -65,8 +65,6 @@ struct Squared {
   template <class T> static __device__ T map(T v) { return v * v; }
 };
 
-template <class C, class M, class T> __device__ __forceinline__ void reduce_columns(const ReduceParams& p);
-
 // Writes one result, or its part, to place `at` of the output.
 template <class T>
 __device__ __forceinline__ void finish(const ReduceParams& p, typename WideOf<T>::type total, int64_t at) {
@@ -85,7 +83,6 @@ __device__ __forceinline__ void finish(const ReduceParams& p, typename WideOf<T>
 }
 
 template <class C, class M, class T> __device__ __forceinline__ void reduce(const ReduceParams& p) {
-  if (p.columns == 2) return reduce_columns<C, M, T>(p);
   using Wide = typename WideOf<T>::type;
   __shared__ Wide shared[kThreads];
   const int per_result = kThreads / p.per_block, thread = threadIdx.x;
@@ -250,10 +247,16 @@ template <class T, bool kLargest> __device__ __forceinline__ void arg_reduce(con
 
 }  // namespace
 
-#define STRATA_FOLD(name, C, M)                                                                             \
-  extern "C" __global__ void __launch_bounds__(256) name##_f32(ReduceParams p) { reduce<C, M, float>(p); }  \
-  extern "C" __global__ void __launch_bounds__(256) name##_f64(ReduceParams p) { reduce<C, M, double>(p); } \
-  extern "C" __global__ void __launch_bounds__(256) name##_i64(ReduceParams p) { reduce<C, M, int64_t>(p); }
+// Four blocks on a multiprocessor keep enough of the memory's reads in flight.
+#define STRATA_FOLD_OF(name, C, M, suffix, T)                                                                  \
+  extern "C" __global__ void __launch_bounds__(256, 4) name##_##suffix(ReduceParams p) { reduce<C, M, T>(p); } \
+  extern "C" __global__ void __launch_bounds__(256, 4) name##Columns_##suffix(ReduceParams p) {                \
+    reduce_columns<C, M, T>(p);                                                                                \
+  }
+#define STRATA_FOLD(name, C, M)           \
+  STRATA_FOLD_OF(name, C, M, f32, float)  \
+  STRATA_FOLD_OF(name, C, M, f64, double) \
+  STRATA_FOLD_OF(name, C, M, i64, int64_t)
 STRATA_FOLD(Sum, Plus, Same)
 STRATA_FOLD(NanSum, Plus, NanToZero)
 STRATA_FOLD(CountNonzero, Plus, Nonzero)

@@ -9,7 +9,7 @@ struct ReduceParams {
   uint64_t partial;  // where parts of results go, one wide number each; 0: results are finished here
   int32_t x_type, out_type;
   int32_t per_block;  // results of one block: a power of two
-  int32_t columns;    // 1: neighbouring threads take neighbouring results instead of neighbouring elements; 2: eight each, in vectors
+  int32_t columns;    // neighbouring threads take neighbouring results instead of neighbouring elements
   int32_t vectors;    // the elements of a result lie one after the other, aligned for vectors
   int32_t root;
   double divide;

@@ -1,7 +1,9 @@
 // softmax and log_softmax of rows that lie densely, with their gradients: one reading, one writing.
+// ptx: compute_80
 //
 // Bound by memory. A row stays in the registers of its threads, up to 32 elements each in 16-byte accesses that are all in flight
-// at once; the largest value and the sum go through shuffles and, for rows of several warps, shared memory.
+// at once; the largest value and the sum go through shuffles and, for rows of several warps, shared memory. Rounding to bfloat16 by
+// hand would take as long as the memory: older cards use softmax.cu.
 #include "cuda/kernels/dtypes.cuh"
 #include "cuda/kernels/softmax_params.h"
 
@@ -13,8 +15,8 @@ constexpr int kVectors = 4, kMostThreads = 512;
 struct Add {
   template <class T> static __device__ __forceinline__ T both(T a, T b) { return a + b; }
 };
-struct Most {  // a NaN stays
-  template <class T> static __device__ __forceinline__ T both(T a, T b) { return b > a || b != b ? b : a; }
+struct Most {  // NaNs are passed over: they come back with the sum
+  template <class T> static __device__ __forceinline__ T both(T a, T b) { return max(a, b); }
 };
 
 // The same for all threads of a row, in the order of their numbers. `space` has a place for each warp of the block.

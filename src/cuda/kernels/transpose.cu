@@ -11,9 +11,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-template <class E, int kVector> struct alignas(sizeof(E) * kVector) Vector {
-  E v[kVector];
-};
+template <class E, int kVector> struct alignas(sizeof(E) * kVector) Vector { E v[kVector]; };
 
 template <class E, int kVector> __device__ __forceinline__ void transpose(const TransposeParams& p) {
   constexpr int kTile = sizeof(E) == 8 ? 32 : 64, kAcross = kTile / kVector, kDown = kThreads / kAcross;
@@ -46,10 +44,10 @@ template <class E, int kVector> __device__ __forceinline__ void transpose(const 
 }
 }  // namespace
 
-#define STRATA_TRANSPOSE(bytes, E)                                                                                         \
-  extern "C" __global__ void __launch_bounds__(256) transpose_##bytes(TransposeParams p) { transpose<E, 1>(p); }         \
-  extern "C" __global__ void __launch_bounds__(256) transpose_##bytes##_vectors(TransposeParams p) {                     \
-    transpose<E, 16 / bytes>(p);                                                                                           \
+#define STRATA_TRANSPOSE(bytes, E)                                                                               \
+  extern "C" __global__ void __launch_bounds__(256) transpose_##bytes(TransposeParams p) { transpose<E, 1>(p); } \
+  extern "C" __global__ void __launch_bounds__(256) transpose_##bytes##_vectors(TransposeParams p) {             \
+    transpose<E, 16 / bytes>(p);                                                                                 \
   }
 STRATA_TRANSPOSE(1, uint8_t)
 STRATA_TRANSPOSE(2, uint16_t)
