@@ -56,7 +56,7 @@ class STRATA_API Allocator {
     bool free;
     std::string op;
   };
-  std::vector<BlockInfo> snapshot() const;  // every block, segment by segment
+  std::vector<BlockInfo> snapshot() const;            // every block, segment by segment
   bool capturing() const { return capturing_ != 0; }  // a graph records what its stream is given
 
  private:

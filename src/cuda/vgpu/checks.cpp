@@ -7,8 +7,9 @@
 namespace strata::cuda::vgpu {
 
 uint32_t checks_named(std::string_view list) {
-  constexpr std::pair<std::string_view, uint32_t> kNames[] = {
-    {"memory", kCheckMemory}, {"race", kCheckRace}, {"init", kCheckInit}, {"sync", kCheckSync}, {"host", kCheckHost}, {"all", 15}};
+  constexpr std::pair<std::string_view, uint32_t> kNames[] = {{"memory", kCheckMemory}, {"race", kCheckRace},
+                                                              {"init", kCheckInit},     {"sync", kCheckSync},
+                                                              {"host", kCheckHost},     {"all", 15}};
   uint32_t out = 0;
   while (!list.empty()) {
     const size_t comma = list.find(',');
