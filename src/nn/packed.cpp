@@ -21,19 +21,21 @@ PackedSequence PackedSequence::to(DType dtype) const {
   return {strata::to(data, dtype), batch_sizes, sorted_indices, unsorted_indices};
 }
 PackedSequence PackedSequence::to(Device device) const {
-  return {strata::to(data, std::optional<Device>(device)), batch_sizes, sorted_indices, unsorted_indices};
+  const auto move = [&](const Tensor& t) { return t ? strata::to(t, std::optional<Device>(device)) : Tensor(); };
+  return {move(data), batch_sizes, move(sorted_indices), move(unsorted_indices)};
 }
 
 Tensor invert_permutation(const Tensor& permutation) {
   if (!permutation) return {};
-  return scatter(empty_like(permutation), 0, permutation, arange(permutation.numel()));
+  return scatter(empty_like(permutation), 0, permutation,
+                 strata::to(arange(permutation.numel()), std::optional<Device>(permutation.device())));
 }
 
 PackedSequence pack_padded_sequence(const Tensor& input, const Tensor& lengths, bool batch_first, bool enforce_sorted) {
   Tensor sizes = strata::to(lengths, DType::I64), order;
   if (!enforce_sorted) {
     const auto sorted = sort(sizes, true, -1, true);
-    sizes = sorted[0], order = sorted[1];
+    sizes = sorted[0], order = strata::to(sorted[1], std::optional<Device>(input.device()));
   }
   const auto packed = _pack_padded_sequence(input, sizes, order, batch_first);
   return {packed[0], packed[1], order};

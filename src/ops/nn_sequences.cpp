@@ -1,6 +1,7 @@
 // Sequences of several lengths: padded to one length, and packed without padding. nn.utils.rnn of both languages is these.
 #include <numeric>
 
+#include "ops/transfer.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -10,11 +11,13 @@ std::vector<int64_t> integers(const Tensor& t, const char* op, const char* name)
   STRATA_CHECK(t.dim() == 1 && t.dtype() == DType::I64, Runtime,
                "{}: {} must be int64 of one dimension, got {} of shape {}", op, name, name_of(t.dtype()),
                to_string(t.shape()));
-  const Tensor c = contiguous(t);
+  const Tensor c = contiguous(host_values(t));  // the host walks over lengths, wherever the sequences are
   return {c.data<int64_t>(), c.data<int64_t>() + c.numel()};
 }
+// In host memory, where lengths and batch sizes stay on every device.
 Tensor tensor_of(const std::vector<int64_t>& values) {
-  Tensor t = empty({static_cast<int64_t>(values.size())}, DType::I64);
+  const auto n = static_cast<int64_t>(values.size());
+  Tensor t = make_tensor(Shape(&n, 1), DType::I64);
   std::copy(values.begin(), values.end(), t.data<int64_t>());
   return t;
 }
@@ -85,7 +88,7 @@ STRATA_OP(pack_padded_sequence,
       for (int64_t i = 0; i < have; ++i) rows.push_back(row(t, places[static_cast<size_t>(i)]));
     }
     const Tensor flat = reshape(input, with_lead({row.steps * row.batch}, input.shape(), 2));
-    return std::array<Tensor, 2>{index_select(flat, 0, tensor_of(rows)), tensor_of(running)};
+    return std::array<Tensor, 2>{index_select(flat, 0, placed(tensor_of(rows))), tensor_of(running)};
   })
   .samples({"f(4,3,2), t[4,2,1]", "f(3,4,2), t[4,4,2], t[2,0,1], True", "f(2,2), t[2,1]", "f(2,2,0), t[2,1]"})
   .error("f(4,2), t[4]", ErrorKind::Runtime, "to be equal to batch_size, but got 1 (batch_size=2)")
@@ -131,8 +134,9 @@ STRATA_OP(
       full(with_lead({row.steps * row.batch}, data.shape(), 1), padding, data.dtype(), data.device());
     const std::vector<int64_t> lead =
       batch_first ? std::vector{row.batch, row.steps} : std::vector{row.steps, row.batch};
-    return std::array<Tensor, 2>{reshape(index_copy(blank, 0, tensor_of(rows), data), with_lead(lead, data.shape(), 1)),
-                                 tensor_of(lengths)};
+    return std::array<Tensor, 2>{
+      reshape(index_copy(blank, 0, placed(tensor_of(rows)), data), with_lead(lead, data.shape(), 1)),
+      tensor_of(lengths)};
   })
   .samples({"f(7,2), t[3,2,1,1]", "f(7,2), t[3,2,2], t[1,2,0], True, 5, 6", "f(3), t[2,1]", "f(3,0), t[2,1]"})
   .error("f(6,2), t[3,2]", ErrorKind::Runtime, "add up to 5")

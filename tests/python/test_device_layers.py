@@ -252,3 +252,22 @@ def test_binary_cross_entropy_wants_probabilities():
     with pytest.raises(RuntimeError, match=r"between 0 and 1, found (1\.[15]|-0\.5)"):
         F.binary_cross_entropy(there(x + 0.5), there(t)).cpu()
         getattr(strata, DEVICE).synchronize()
+
+
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
+def test_packed_sequences(kind):
+    from strata.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+    strata.manual_seed(0)
+    x, lengths = strata.randn(5, 3, 4), strata.tensor([2, 5, 3])
+    layer = getattr(strata.nn, kind)(4, 6)
+
+    def run(x):
+        packed = pack_padded_sequence(x, lengths, enforce_sorted=False)
+        assert packed.batch_sizes.device.type == "cpu" and packed.data.device == x.device
+        padded, found = pad_packed_sequence(layer.to(x.device)(packed)[0])
+        assert found.tolist() == lengths.tolist()
+        return padded
+
+    want = run(x).detach()
+    close(run(x.to(DEVICE)).detach(), want.numpy())

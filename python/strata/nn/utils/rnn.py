@@ -18,8 +18,10 @@ class PackedSequence(namedtuple("PackedSequence", ["data", "batch_sizes", "sorte
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args, **kwargs):
-        """The same with the data converted."""
-        return type(self)(self.data.to(*args, **kwargs), self.batch_sizes, self.sorted_indices, self.unsorted_indices)
+        """The same with the data converted; the indices go where the data goes, the batch sizes stay on the CPU."""
+        data = self.data.to(*args, **kwargs)
+        order, back = (i if i is None else i.to(data.device) for i in (self.sorted_indices, self.unsorted_indices))
+        return type(self)(data, self.batch_sizes, order, back)
 
     def float(self):
         """The same in float32."""
@@ -44,7 +46,7 @@ def invert_permutation(permutation):
     if permutation is None:
         return None
     out = _op["empty_like"](permutation)
-    return out.scatter_(0, permutation, _op["arange"](0, permutation.numel()))
+    return out.scatter_(0, permutation, _op["arange"](0, permutation.numel(), device=permutation.device))
 
 
 def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True):
@@ -53,6 +55,7 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
     order = None
     if not enforce_sorted:
         lengths, order = lengths.sort(descending=True, stable=True)
+        order = order.to(input.device)
     data, batch_sizes = _op["_pack_padded_sequence"](input, lengths, order, batch_first)
     return PackedSequence(data, batch_sizes, order, None)
 
