@@ -197,7 +197,11 @@ IndexPlan plan_index(const Tensor& input, std::span<const Tensor> given, const c
     shape = broadcast_shapes(shape, s, op);
     plan.indices.push_back(by_dim[d]);
   }
-  for (Tensor& t : plan.indices) t = contiguous(to(expand(t, shape), DType::I64));
+  for (Tensor& t : plan.indices) {
+    if (t.device().type == DeviceType::Cpu)
+      t = to(t, std::optional(input.device()));  // positions may come from the host
+    t = contiguous(to(expand(t, shape), DType::I64));
+  }
   plan.first = std::max<int64_t>(plan.first, 0);
   if (gap) {  // the result's index dimensions come first
     for (size_t d = 0; d < rest.n; ++d) order.push(rest[d]);

@@ -108,7 +108,9 @@ Tensor rank_of(const Tensor& A, const Tensor& atol, const Tensor& rtol, bool her
 Tensor pinv_of(const Tensor& A, const Tensor& atol, const Tensor& rtol, bool hermitian) {
   check_matrix(*A, "linalg.pinv");
   if (hermitian) check_square(*A, "linalg.pinv");
-  return call(op__linalg_pinv, Args(A, atol, rtol, hermitian));
+  const auto beside = [&](const Tensor& t) { return t ? to(t, std::optional(A.device())) : Tensor(); };
+  const Tensor absolute = beside(atol), relative = beside(rtol);
+  return call(op__linalg_pinv, Args(A, absolute, relative, hermitian));
 }
 
 template <const cpu::Dense& dense> void run_eigh(const Call& c) {

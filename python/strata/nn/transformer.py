@@ -31,7 +31,8 @@ def _is_causal(mask, hint):
     size = mask.shape[-1]
     if mask.dim() != 2 or mask.shape[0] != size:
         return False
-    return bool((mask == Transformer.generate_square_subsequent_mask(size, dtype=mask.dtype)).all())
+    ahead = Transformer.generate_square_subsequent_mask(size, device=mask.device, dtype=mask.dtype)
+    return bool((mask == ahead).all())
 
 
 class _Layer(Module):

@@ -71,7 +71,12 @@ __device__ __forceinline__ uint8_t float_to_e5m2(float v) {
   return uint8_t(sign | out);
 }
 
-// A float becomes an integer through int64_t, as on the host: narrow types take the low bits.
+// A float becomes an integer through int64_t, as on the host: narrow types take the low bits, and what no int64_t can hold
+// becomes the least one.
+template <class T> __device__ __forceinline__ int64_t whole(T v) {
+  if constexpr (TagOf<T>::value == kI64) return v;
+  else return v >= T(-0x1p63) && v < T(0x1p63) ? int64_t(v) : int64_t(0x8000000000000000ull);
+}
 template <class T> __device__ T load_any(const void* at, int32_t type) {
   switch (type) {
     case kBool: return T(*static_cast<const uint8_t*>(at) != 0);
@@ -91,11 +96,11 @@ template <class T> __device__ T load_any(const void* at, int32_t type) {
 template <class T> __device__ void store_any(void* at, int32_t type, T v) {
   switch (type) {
     case kBool: *static_cast<uint8_t*>(at) = v != T(0); return;
-    case kU8: *static_cast<uint8_t*>(at) = uint8_t(int64_t(v)); return;
-    case kI8: *static_cast<int8_t*>(at) = int8_t(int64_t(v)); return;
-    case kI16: *static_cast<int16_t*>(at) = int16_t(int64_t(v)); return;
-    case kI32: *static_cast<int32_t*>(at) = int32_t(int64_t(v)); return;
-    case kI64: *static_cast<int64_t*>(at) = int64_t(v); return;
+    case kU8: *static_cast<uint8_t*>(at) = uint8_t(whole(v)); return;
+    case kI8: *static_cast<int8_t*>(at) = int8_t(whole(v)); return;
+    case kI16: *static_cast<int16_t*>(at) = int16_t(whole(v)); return;
+    case kI32: *static_cast<int32_t*>(at) = int32_t(whole(v)); return;
+    case kI64: *static_cast<int64_t*>(at) = whole(v); return;
     case kF8E4M3: *static_cast<uint8_t*>(at) = float_to_e4m3(float(v)); return;
     case kF8E5M2: *static_cast<uint8_t*>(at) = float_to_e5m2(float(v)); return;
     case kF16: *static_cast<uint16_t*>(at) = float_to_half(float(v)); return;
