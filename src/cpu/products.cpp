@@ -171,7 +171,8 @@ void run_linear_onednn(const Call& c) {
   auto m = describe(p.gemm, c.out().dtype() == DType::F32 ? onednn::Type::F32 : onednn::Type::BF16, p.bias != nullptr);
   const onednn::Table& table = *onednn_table();
   Ref<Storage> packed;
-  if (const auto form = table.matmul_weight(m); form.bytes && weight.is_dense()) {
+  const bool may_keep = weight.storage && !weight.storage->external && !weight.storage->shared && weight.is_dense();
+  if (const auto form = may_keep ? table.matmul_weight(m) : onednn::PackedWeight(); form.bytes) {
     const FormKey key = {static_cast<int64_t>(Form::OneDnnProduct), form.layout, weight.strides[0]};
     packed = form_if_kept(weight, key, form.bytes, [&](std::byte* to) {
       if (!table.matmul_pack(m, weight.data, to)) onednn_failed("reorder");
