@@ -47,14 +47,13 @@ Ref<Storage> Allocator::allocate(size_t bytes, driver::CUstream stream) {
   if (!b) out_of_memory(bytes);
   // The rest of the block stays free: always of small ones, of large ones when it is worth it.
   if (const size_t rest = b->size - size; rest >= (small ? kUnit : kSmall + kUnit)) {
-    auto* tail = new Block{this, b->address + size, rest, 0, stream, pool, b, b->after, true, small, {}, {}, 0};
+    auto* tail = new Block{this, b->address + size, rest, 0, stream, pool, b, b->after, true, small, nullptr, {}, 0};
     if (b->after) b->after->before = tail;
     b->after = tail, b->size = size;
     pools_[small].insert(tail);
   }
   b->requested = bytes, b->free = false;
-  b->op = thread_state.op ? thread_state.op->name : std::string();
-  live_.insert(b);
+  b->op = thread_state.op ? &thread_state.op->name : nullptr;
   stats_.allocated += bytes, stats_.active += b->size, ++stats_.allocations;
   stats_.peak_allocated = std::max(stats_.peak_allocated, stats_.allocated);
   return adopt_memory(reinterpret_cast<void*>(b->address), bytes, release, b);
@@ -79,7 +78,7 @@ Allocator::Block* Allocator::grow(size_t size, bool small, driver::CUstream stre
   const driver::CUresult r = gpu_.table().cuMemAlloc(&address, bytes);
   if (r == driver::kOutOfMemory) return nullptr;
   gpu_.check(r, "allocate memory");
-  auto* b = new Block{this, address, bytes, 0, stream, pool, nullptr, nullptr, false, small, {}, {}, 0};
+  auto* b = new Block{this, address, bytes, 0, stream, pool, nullptr, nullptr, false, small, nullptr, {}, 0};
   segments_[address] = {bytes, b};
   stats_.reserved += bytes, ++stats_.segments;
   stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
@@ -97,7 +96,6 @@ void Allocator::release(void* block) {
 
 void Allocator::give_back(Block* b) {
   std::lock_guard lock(mutex_);
-  live_.erase(b);
   stats_.allocated -= b->requested, stats_.active -= b->size;
   b->requested = 0;
   if (b->other_users.empty()) return put_free(b);
@@ -124,7 +122,7 @@ void Allocator::put_free(Block* b) {
     if (second->after) second->after->before = first;
     delete second;
   };
-  b->free = true, b->op.clear();
+  b->free = true, b->op = nullptr;
   Pool& pool = pools_[b->small];
   if (Block* next = b->after; next && next->free) pool.erase(next), absorb(b, next);
   if (Block* previous = b->before; previous && previous->free) pool.erase(previous), absorb(previous, b), b = previous;
@@ -170,10 +168,12 @@ void Allocator::out_of_memory(size_t bytes) {
     megabytes(cached), megabytes(largest));
   if (stats_.limit) text += fmt::format(" This process may reserve {}.", megabytes(stats_.limit));
   std::map<std::string, std::pair<size_t, size_t>> holders;
-  for (const Block* b : live_) {
-    auto& [held, count] = holders[b->op.empty() ? "(outside of ops)" : b->op];
-    held += b->requested, ++count;
-  }
+  for (const auto& [address, segment] : segments_)
+    for (const Block* b = segment.second; b; b = b->after) {
+      if (b->free || b->requested == 0) continue;  // cached, or waiting for another stream
+      auto& [held, count] = holders[b->op ? *b->op : "(outside of ops)"];
+      held += b->requested, ++count;
+    }
   std::vector<std::pair<size_t, std::string>> most;
   for (const auto& [op, h] : holders)
     most.emplace_back(h.first, fmt::format("\n  {}: {} in {} tensors", op, megabytes(h.first), h.second));
@@ -239,7 +239,7 @@ std::vector<Allocator::BlockInfo> Allocator::snapshot() const {
   for (const auto& [address, segment] : segments_) {
     const Block* first = segment.second;
     for (const Block* b = first; b; b = b->after)
-      list.push_back({b->address, address, b->size, b->requested, b->free, b->op});
+      list.push_back({b->address, address, b->size, b->requested, b->free, b->op ? *b->op : std::string()});
   }
   return list;
 }

@@ -35,7 +35,7 @@ class STRATA_API Allocator {
     uint64_t pool = 0;                          // the graph it belongs to; 0: none
     Block *before = nullptr, *after = nullptr;  // neighbours in the same segment
     bool free = false, small = false;
-    std::string op;                          // that asked for it
+    const std::string* op;                   // the name of the op that asked for it; null: none did, or it is free
     std::set<driver::CUstream> other_users;  // streams beside its own
     int waiting = 0;                         // events of theirs that have not come
   };
@@ -75,8 +75,7 @@ class STRATA_API Allocator {
 
   Gpu& gpu_;
   mutable std::mutex mutex_;
-  Pool pools_[2];  // large and small blocks
-  std::set<Block*> live_;
+  Pool pools_[2];                                           // large and small blocks
   std::map<uint64_t, std::pair<size_t, Block*>> segments_;  // by address: bytes and the first block
   std::vector<std::pair<driver::CUevent, Block*>> pending_;
   uint64_t capturing_ = 0;  // pool of the graph that is being captured, and its stream

@@ -88,6 +88,7 @@ Runtime::Runtime(DeviceType device_type, const driver::Table& driver_table) : ty
   int count = 0;
   table.cuDeviceGetCount(&count);
   gpus_.resize(static_cast<size_t>(count));
+  opened_ = std::make_unique<std::atomic<Gpu*>[]>(static_cast<size_t>(count));
 }
 
 Runtime& Runtime::get(DeviceType type) {
@@ -100,6 +101,8 @@ Runtime* Runtime::opened(DeviceType type) { return slot_of(type).runtime.load(st
 std::string Runtime::why_not(DeviceType type) { return ensure(type).why; }
 
 Gpu& Runtime::operator[](int index) {
+  if (index >= 0 && index < count()) [[likely]]
+    if (Gpu* open = opened_[static_cast<size_t>(index)].load(std::memory_order_acquire)) return *open;
   STRATA_CHECK(index >= 0 && index < count(), Runtime,
                "device '{}' is not available: invalid device ordinal; this machine has {} ({})",
                to_string(Device{type, static_cast<int8_t>(index)}), count(),
@@ -108,6 +111,7 @@ Gpu& Runtime::operator[](int index) {
   std::unique_ptr<Gpu>& gpu = gpus_[static_cast<size_t>(index)];
   std::lock_guard lock(mutex_);
   if (!gpu) gpu = std::make_unique<Gpu>(*this, index);
+  opened_[static_cast<size_t>(index)].store(gpu.get(), std::memory_order_release);
   return *gpu;
 }
 

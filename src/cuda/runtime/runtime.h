@@ -80,7 +80,8 @@ class STRATA_API Runtime {
 
  private:
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Gpu>> gpus_;  // opened when first used
+  std::vector<std::unique_ptr<Gpu>> gpus_;       // opened when first used
+  std::unique_ptr<std::atomic<Gpu*>[]> opened_;  // the same, to look at without the lock: every launch does
 };
 
 // The device that a name without a number means, per thread and device type.
