@@ -222,21 +222,26 @@ template <class T> void store_each(const Inst& i, Warp& w, uint32_t m) {
   if (counted(i.space)) count_request(i, w, i.space, address, m, bytes);
 }
 
+// f<Cell, count>() for the registers' size and the number of elements that the instruction moves.
+template <class T, class F> HWY_INLINE void by_shape(const Inst& i, const F& f) {
+  if constexpr (sizeof(T) < 8)
+    if (i.d_bytes == 4) {
+      if (i.count == 1) return f.template operator()<uint32_t, 1>();
+      if (i.count == 2) return f.template operator()<uint32_t, 2>();
+      return f.template operator()<uint32_t, 4>();
+    }
+  if (i.count == 1) return f.template operator()<uint64_t, 1>();
+  if (i.count == 2) return f.template operator()<uint64_t, 2>();
+  if constexpr (sizeof(T) < 8) f.template operator()<uint64_t, 4>();
+}
+
 template <class T> void load(const Inst& i, Warp& w) {
   const uint32_t m = active(i, w);
   if (!m) return;
   alignas(64) uint32_t offsets[kLanes];
   Located at;
   if (!locate(i, w, m, static_cast<uint32_t>(sizeof(T)) * i.count, offsets, at)) return load_each<T>(i, w, m);
-  if constexpr (sizeof(T) < 8)
-    if (i.d_bytes == 4) {
-      if (i.count == 1) return load_located<T, uint32_t, 1>(i, w, m, at);
-      if (i.count == 2) return load_located<T, uint32_t, 2>(i, w, m, at);
-      return load_located<T, uint32_t, 4>(i, w, m, at);
-    }
-  if (i.count == 1) return load_located<T, uint64_t, 1>(i, w, m, at);
-  if (i.count == 2) return load_located<T, uint64_t, 2>(i, w, m, at);
-  if constexpr (sizeof(T) < 8) load_located<T, uint64_t, 4>(i, w, m, at);
+  by_shape<T>(i, [&]<class Cell, int count>() HWY_ATTR { load_located<T, Cell, count>(i, w, m, at); });
 }
 
 template <class T> void store(const Inst& i, Warp& w) {
@@ -245,15 +250,7 @@ template <class T> void store(const Inst& i, Warp& w) {
   alignas(64) uint32_t offsets[kLanes];
   Located at;
   if (!locate(i, w, m, static_cast<uint32_t>(sizeof(T)) * i.count, offsets, at)) return store_each<T>(i, w, m);
-  if constexpr (sizeof(T) < 8)
-    if (i.d_bytes == 4) {
-      if (i.count == 1) return store_located<T, uint32_t, 1>(i, w, m, at);
-      if (i.count == 2) return store_located<T, uint32_t, 2>(i, w, m, at);
-      return store_located<T, uint32_t, 4>(i, w, m, at);
-    }
-  if (i.count == 1) return store_located<T, uint64_t, 1>(i, w, m, at);
-  if (i.count == 2) return store_located<T, uint64_t, 2>(i, w, m, at);
-  if constexpr (sizeof(T) < 8) store_located<T, uint64_t, 4>(i, w, m, at);
+  by_shape<T>(i, [&]<class Cell, int count>() HWY_ATTR { store_located<T, Cell, count>(i, w, m, at); });
 }
 
 // The launch's arguments: the address is the same in all lanes, nearly always.
