@@ -8,6 +8,7 @@
 #include "cuda/kernels/convolution_params.h"
 #include "cuda/kernels/dtypes.cuh"
 #include "cuda/kernels/index.cuh"
+#include "cuda/kernels/tile.cuh"
 
 namespace strata::cuda {
 namespace {
@@ -130,16 +131,7 @@ template <int kWay, class T> __device__ __forceinline__ void convolve(const Conv
       }
     }
     __syncthreads();
-#pragma unroll
-    for (int k = 0; k < kDepth; ++k) {
-      T x[4], y[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) x[i] = sa[k][row + i], y[i] = sb[k][column + i];
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-#pragma unroll
-        for (int j = 0; j < 4; ++j) sum[i][j] += x[i] * y[j];
-    }
+    multiply_tile(sa, sb, row, column, sum);
     __syncthreads();
   }
 

@@ -5,6 +5,7 @@
 // dimension is dense in memory.
 #include "cuda/kernels/dtypes.cuh"
 #include "cuda/kernels/gemm_params.h"
+#include "cuda/kernels/tile.cuh"
 
 namespace strata::cuda {
 namespace {
@@ -37,16 +38,7 @@ template <class T> __device__ __forceinline__ void gemm(const GemmParams& p) {
         sb[bk][bn] = n < p.n && kb < p.k ? load<T>(element(p.b, p.b_type, b + kb * p.b_k + n * p.b_n), p.b_type) : T(0);
       }
       __syncthreads();
-#pragma unroll
-      for (int k = 0; k < kDepth; ++k) {
-        T x[4], y[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) x[i] = sa[k][row + i], y[i] = sb[k][column + i];
-#pragma unroll
-        for (int i = 0; i < 4; ++i)
-#pragma unroll
-          for (int j = 0; j < 4; ++j) sum[i][j] += x[i] * y[j];
-      }
+      multiply_tile(sa, sb, row, column, sum);
       __syncthreads();
     }
 #pragma unroll
