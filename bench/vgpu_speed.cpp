@@ -130,6 +130,7 @@ double measure(const Case& c, const Program& p, Memory& memory, double seconds, 
 
 int bench(int argc, char** argv) {
   std::string folder, json_file, md_file, only;
+  bool wrong = false;  // an option that is not known
   double seconds = 0.5;
   for (int k = 1; k < argc; ++k) {
     const std::string a = argv[k];
@@ -137,9 +138,10 @@ int bench(int argc, char** argv) {
     else if (a == "--md" && k + 1 < argc) md_file = argv[++k];
     else if (a == "--only" && k + 1 < argc) only = argv[++k];
     else if (a == "--seconds" && k + 1 < argc) seconds = std::atof(argv[++k]);
+    else if (a.starts_with("-")) wrong = true;
     else folder = a;
   }
-  if (folder.empty()) {
+  if (folder.empty() || wrong) {
     std::fprintf(stderr, "usage: vgpu_speed PTX_FOLDER [--json FILE] [--md FILE] [--seconds S] [--only KERNEL]\n");
     return 1;
   }
