@@ -18,7 +18,7 @@ Module::Module(std::string_view text, Memory& memory)
       variables_[v.name] = {address, v.bytes};
       auto* at = reinterpret_cast<uint8_t*>(address);
       std::memset(at, 0, v.bytes);
-      std::memcpy(at, v.init.data(), v.init.size());
+      std::copy(v.init.begin(), v.init.end(), at);
       memory.mark_written(address, v.bytes);
     }
     for (const auto& v : parsed_->variables)
