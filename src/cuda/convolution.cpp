@@ -12,9 +12,9 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kTile = 64, kDepth = 16;
-constexpr int64_t kEnoughBlocks = 264;    // two for each multiprocessor of a large card: no need to cut the depth
-constexpr int64_t kLeastDepth = 16 * 32;  // of a part
+constexpr int64_t kDepth = 16;
+constexpr int64_t kEnoughThreads = 264 * 256;  // 512 for each multiprocessor of a large card: no need to cut the depth
+constexpr int64_t kLeastDepth = 16 * 16;       // of a part
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -22,6 +22,19 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 void spread(const TensorImpl& t, int dims, int64_t* to) {
   to[0] = t.strides[0], to[1] = t.strides[1];
   for (int d = 0; d < 3; ++d) to[2 + d] = d < 3 - dims ? 0 : t.strides[2 + d - (3 - dims)];
+}
+
+// The gradient of big, for windows side by side: a convolution of small, with the weight from its last place to its first and its
+// channels exchanged.
+void turn_round(ConvParams& p, size_t weight_bytes) {
+  std::swap(p.big, p.small), std::swap(p.big_type, p.small_type), std::swap(p.big_stride, p.small_stride);
+  std::swap(p.in, p.out), std::swap(p.c, p.o), std::swap(p.weight_stride[0], p.weight_stride[1]);
+  for (int d = 0; d < 3; ++d) {
+    p.padding[d] = (p.kernel[d] - 1) * p.dilation[d] - p.padding[d];
+    int64_t& step = p.weight_stride[2 + d];
+    p.weight += static_cast<uint64_t>(step * (p.kernel[d] - 1)) * weight_bytes;
+    step = -step;
+  }
 }
 }  // namespace
 
@@ -31,6 +44,11 @@ void convolution(const ConvSizes& s, ConvTarget target, const TensorImpl& big, c
     {{"convolution", "forward_f32"}, {"convolution", "forward_f64"}, {"convolution", "forward_i64"}},
     {{"convolution", "data_f32"}, {"convolution", "data_f64"}, {"convolution", "data_i64"}},
     {{"convolution", "weight_f32"}, {"convolution", "weight_f64"}, {"convolution", "weight_i64"}}};
+  static const Function slim{"convolution", "forward_slim_f32"}, small_weight{"convolution", "weight_small_f32"};
+  struct Tile {
+    const Function* kernel;
+    int64_t rows, columns;
+  };
   const TensorImpl& out = target == ConvTarget::Small ? small : target == ConvTarget::Big ? big : weight;
   if (out.numel == 0) return;
   STRATA_CHECK(std::max({big.numel, small.numel, weight.numel}) <= INT32_MAX, NotImplemented,
@@ -55,7 +73,7 @@ void convolution(const ConvSizes& s, ConvTarget target, const TensorImpl& big, c
   spread(big, s.dims, p.big_stride), spread(weight, s.dims, p.weight_stride), spread(small, s.dims, p.small_stride);
   p.n = static_cast<int32_t>(s.n), p.c = static_cast<int32_t>(s.c / s.groups),
   p.o = static_cast<int32_t>(s.o / s.groups);
-  int64_t places = 1, windows = s.n, elements = s.n;
+  p.weight_group = p.o * p.weight_stride[0];
   for (int d = 0; d < 3; ++d) {
     const int from = d - (3 - s.dims);
     const auto pick = [&](const int64_t* list, int64_t none) {
@@ -63,6 +81,11 @@ void convolution(const ConvSizes& s, ConvTarget target, const TensorImpl& big, c
     };
     p.in[d] = pick(s.in, 1), p.kernel[d] = pick(s.kernel, 1), p.out[d] = pick(s.out, 1);
     p.stride[d] = pick(s.stride, 1), p.padding[d] = pick(s.padding, 0), p.dilation[d] = pick(s.dilation, 1);
+  }
+  if (target == ConvTarget::Big && p.stride[0] == 1 && p.stride[1] == 1 && p.stride[2] == 1)
+    turn_round(p, size_of(weight.dtype)), target = ConvTarget::Small;
+  int64_t places = 1, windows = s.n, elements = s.n;
+  for (int d = 0; d < 3; ++d) {
     p.in_div[d] = divisor(static_cast<uint32_t>(p.in[d])), p.out_div[d] = divisor(static_cast<uint32_t>(p.out[d]));
     p.kernel_div[d] = divisor(static_cast<uint32_t>(p.kernel[d])),
     p.stride_div[d] = divisor(static_cast<uint32_t>(p.stride[d]));
@@ -78,11 +101,15 @@ void convolution(const ConvSizes& s, ConvTarget target, const TensorImpl& big, c
                 k = to_weight  ? windows
                     : to_small ? p.c * places
                                : p.o * places;
-  const int64_t tiles = ceil_div(m, kTile) * ceil_div(n, kTile);
   const DType compute = compute_type(out.dtype);
+  Tile tile{&kernels[static_cast<int>(target)][compute == DType::F32 ? 0 : compute == DType::F64 ? 1 : 2], 64, 64};
+  if (compute == DType::F32 && to_small && n <= 32) tile = {&slim, 128, 32};
+  if (compute == DType::F32 && to_weight && m <= 32 && n <= 32) tile = {&small_weight, 32, 32};
+  const int64_t tiles = ceil_div(m, tile.rows) * ceil_div(n, tile.columns), threads = tile.rows * tile.columns / 16;
   int64_t parts = 1;
   if (to_weight)
-    parts = std::clamp<int64_t>(kEnoughBlocks / (tiles * s.groups), 1, std::max<int64_t>(1, k / kLeastDepth));
+    parts = std::clamp<int64_t>(kEnoughThreads / (threads * tiles * s.groups), 1,
+                                std::max<int64_t>(1, k / kLeastDepth));
   p.depth = static_cast<int32_t>(ceil_div(ceil_div(k, parts), kDepth) * kDepth);
   parts = ceil_div(k, p.depth);
   Tensor partial;
@@ -90,10 +117,9 @@ void convolution(const ConvSizes& s, ConvTarget target, const TensorImpl& big, c
     partial = make_tensor(Shape(std::array{parts, out.numel}), compute, out.device);
     p.partial = address(*partial), p.partial_size = out.numel;
   }
-  const Function& kernel = kernels[static_cast<int>(target)][compute == DType::F32 ? 0 : compute == DType::F64 ? 1 : 2];
   stream_of(out.device)
-    .launch(kernel, {static_cast<uint32_t>(tiles), static_cast<uint32_t>(s.groups), static_cast<uint32_t>(parts)},
-            {256}, 0, p);
+    .launch(*tile.kernel, {static_cast<uint32_t>(tiles), static_cast<uint32_t>(s.groups), static_cast<uint32_t>(parts)},
+            {static_cast<uint32_t>(threads)}, 0, p);
   if (parts > 1) reduce(Fold::Sum, *partial, 1, compute, out);
 }
 

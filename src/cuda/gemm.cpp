@@ -5,10 +5,16 @@
 #include "cuda/runtime/stream.h"
 
 namespace strata::cuda {
+namespace {
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+}  // namespace
 
 void gemm(GemmParams p, const TensorImpl& a, const TensorImpl& b, const TensorImpl& c, const TensorImpl* in) {
   static const Function kernels[] = {{"gemm", "gemm_f32"}, {"gemm", "gemm_f64"}, {"gemm", "gemm_i64"}};
-  constexpr int64_t kTile = 64, kMostBatches = 65535;
+  static const Function folds[] = {{"gemm", "gemm_fold_f32"}, {"gemm", "gemm_fold_f64"}, {"gemm", "gemm_fold_i64"}};
+  constexpr int64_t kTile = 64, kDepth = 16, kMostBatches = 65535;
+  constexpr int64_t kEnoughBlocks = 132;       // one for each multiprocessor of a large card: no need to cut the sums
+  constexpr int64_t kLeastDepth = 4 * kDepth, kMostParts = 32;
   p.batches = 1;
   for (int d = 0; d < p.batch_dims; ++d) p.batches *= p.batch[d];
   if (p.m == 0 || p.n == 0 || p.batches == 0) return;
@@ -16,11 +22,21 @@ void gemm(GemmParams p, const TensorImpl& a, const TensorImpl& b, const TensorIm
   p.a = address(a), p.b = address(b), p.c = address(c), p.in = in && p.beta != 0 ? address(*in) : 0;
   p.a_type = static_cast<int32_t>(a.dtype), p.b_type = static_cast<int32_t>(b.dtype);
   p.c_type = static_cast<int32_t>(c.dtype), p.in_type = in ? static_cast<int32_t>(in->dtype) : 0;
-  const int64_t tiles = ((p.m + kTile - 1) / kTile) * ((p.n + kTile - 1) / kTile);
+  const int64_t tiles = ceil_div(p.m, kTile) * ceil_div(p.n, kTile);
   const DType compute = compute_type(c.dtype);
-  const Function& kernel = kernels[compute == DType::F32 ? 0 : compute == DType::F64 ? 1 : 2];
-  stream_of(c.device).launch(
-    kernel, {static_cast<uint32_t>(tiles), static_cast<uint32_t>(std::min(p.batches, kMostBatches))}, {256}, 0, p);
+  const size_t type = compute == DType::F32 ? 0 : compute == DType::F64 ? 1 : 2;
+  const int64_t parts =
+    p.batches > 1 ? 1
+                  : std::clamp<int64_t>(kEnoughBlocks / tiles, 1, std::clamp<int64_t>(p.k / kLeastDepth, 1, kMostParts));
+  p.depth = std::max<int64_t>(kDepth, ceil_div(ceil_div(p.k, parts), kDepth) * kDepth);
+  const Grid grid{static_cast<uint32_t>(tiles), static_cast<uint32_t>(std::min(p.batches, kMostBatches)),
+                  static_cast<uint32_t>(std::max<int64_t>(1, ceil_div(p.k, p.depth)))};
+  const Stream stream = stream_of(c.device);
+  if (grid.z == 1) return stream.launch(kernels[type], grid, {256}, 0, p);
+  const Tensor partial = make_tensor(Shape(std::array{int64_t{grid.z}, p.m, p.n}), compute, c.device);
+  p.partial = address(*partial);
+  stream.launch(kernels[type], grid, {256}, 0, p);
+  stream.launch(folds[type], {static_cast<uint32_t>(ceil_div(p.m * p.n, 256))}, {256}, 0, p);
 }
 
 }  // namespace strata::cuda

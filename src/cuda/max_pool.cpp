@@ -9,11 +9,13 @@ namespace strata::cuda {
 
 void max_pool(PoolWay way, const PoolSizes& s, const TensorImpl& big, const TensorImpl& small,
               const TensorImpl* codes) {
-  static const Function kernels[3][3] = {
+  static const Function kernels[4][3] = {
     {{"max_pool", "forward_f32"}, {"max_pool", "forward_f64"}, {"max_pool", "forward_i64"}},
     {{"max_pool", "backward_f32"}, {"max_pool", "backward_f64"}, {"max_pool", "backward_i64"}},
-    {{"max_pool", "gather_f32"}, {"max_pool", "gather_f64"}, {"max_pool", "gather_i64"}}};
+    {{"max_pool", "gather_f32"}, {"max_pool", "gather_f64"}, {"max_pool", "gather_i64"}},
+    {{"max_pool", "backward_apart_f32"}, {"max_pool", "backward_apart_f64"}, {"max_pool", "backward_apart_i64"}}};
   constexpr int64_t kThreads = 256;
+  constexpr int32_t kLargestCell = 8;  // that one thread writes
   const TensorImpl& out = way == PoolWay::Backward ? big : small;
   if (out.numel == 0) return;
   STRATA_CHECK(big.numel <= INT32_MAX && small.numel <= INT32_MAX, NotImplemented,
@@ -40,9 +42,19 @@ void max_pool(PoolWay way, const PoolSizes& s, const TensorImpl& big, const Tens
     p.stride_div[d] = divisor(static_cast<uint32_t>(p.stride[d]));
   }
   p.count = out.numel;
+  bool apart = way == PoolWay::Backward;
+  for (int d = 0; d < 2; ++d)
+    apart &= p.dilation[d] == 1 && p.stride[d] >= p.kernel[d] && p.stride[d] <= kLargestCell;
+  if (apart) {
+    p.count = big.numel / (int64_t{p.in[0]} * p.in[1]);
+    for (int d = 0; d < 2; ++d) {
+      const int32_t cells = (p.in[d] + p.padding[d] + p.stride[d] - 1) / p.stride[d];
+      p.cells[d] = divisor(static_cast<uint32_t>(cells)), p.count *= cells;
+    }
+  }
   const DType compute = compute_type(out.dtype);
   stream_of(out.device)
-    .launch(kernels[static_cast<int>(way)][compute == DType::F32   ? 0
+    .launch(kernels[apart ? 3 : static_cast<int>(way)][compute == DType::F32   ? 0
                                            : compute == DType::F64 ? 1
                                                                    : 2],
             {static_cast<uint32_t>((p.count + kThreads - 1) / kThreads)}, {kThreads}, 0, p);

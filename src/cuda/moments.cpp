@@ -19,7 +19,7 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 uint64_t address(const TensorImpl* t) { return t ? reinterpret_cast<uint64_t>(t->data) : 0; }
 int32_t type_of(const TensorImpl* t) { return t ? static_cast<int32_t>(t->dtype) : 0; }
 bool wide(const TensorImpl& x) { return x.dtype == DType::F64; }
-int64_t vector_of(const TensorImpl& x) { return wide(x) ? 2 : 8; }
+constexpr int64_t kVector = 8;
 // Whether a tensor beside x, which may be null, can be read in the widest accesses.
 bool fits_vectors(const TensorImpl& x, const TensorImpl* t) {
   if (!t) return true;
@@ -40,15 +40,14 @@ Pairs fold(const Function& kernel, const ReducePlan& plan, PairParams p, const T
   const bool columns = by_columns(plan);
   const int64_t per_block = results_per_block(columns, p.kept.count, p.gone.count);
   p.columns = columns, p.per_block = static_cast<int32_t>(per_block);
-  const int64_t vector = vector_of(x);
   // The fastest folded dimension is dense and whole vectors long, all else are steps of vectors.
   vectors &= !columns && plan.gone.dims > 0 && plan.gone.stride[plan.gone.dims - 1] == 1 &&
-             plan.gone.size[plan.gone.dims - 1] % vector == 0;
+             plan.gone.size[plan.gone.dims - 1] % kVector == 0;
   vectors &= fits_vectors(x, &x);
-  for (int d = 0; d < plan.kept.dims; ++d) vectors &= plan.kept.stride[d] % vector == 0;
-  for (int d = 0; d + 1 < plan.gone.dims; ++d) vectors &= plan.gone.stride[d] % vector == 0;
+  for (int d = 0; d < plan.kept.dims; ++d) vectors &= plan.kept.stride[d] % kVector == 0;
+  for (int d = 0; d + 1 < plan.gone.dims; ++d) vectors &= plan.gone.stride[d] % kVector == 0;
   p.vectors = vectors;
-  p.part = elements_per_part(p.kept.count, p.gone.count, per_block, vector);
+  p.part = elements_per_part(p.kept.count, p.gone.count, per_block, kVector);
   const int64_t parts = ceil_div(p.gone.count, p.part);
   Pairs out{.memory = make_tensor(Shape(std::array{2 * parts * p.kept.count}), DType::F64, x.device), .finish = {}};
   p.first = reinterpret_cast<uint64_t>(out.memory.bytes());
@@ -87,9 +86,8 @@ void apply(const FinishParams& f, const TensorImpl& x, const TensorImpl* grad, c
   STRATA_CHECK(spatial <= UINT32_MAX && x.shape[1] <= UINT32_MAX, NotImplemented,
                "batch_norm: an input of shape {} is more than the device kernels count", to_string(x.sizes()));
   p.channels = static_cast<uint32_t>(x.shape[1]), p.spatial = static_cast<uint32_t>(spatial), p.count = x.numel;
-  const int64_t vector = vector_of(x);
-  p.vectors = spatial % vector == 0 && fits_vectors(x, &x) && fits_vectors(x, grad) && fits_vectors(x, &out);
-  const int64_t threads = x.numel / (p.vectors ? vector : 1);
+  p.vectors = spatial % kVector == 0 && fits_vectors(x, &x) && fits_vectors(x, grad) && fits_vectors(x, &out);
+  const int64_t threads = x.numel / (p.vectors ? kVector : 1);
   stream_of(x.device).launch(kernels[wide(x)], {static_cast<uint32_t>(ceil_div(threads, kThreads))}, {kThreads}, 0, p);
 }
 uint32_t all_but_channels(const TensorImpl& x) { return ((1u << x.ndim) - 1) & ~2u; }

@@ -4,9 +4,9 @@
 
 namespace strata::cuda {
 
-// losses and scales (of x's compute type, one element per target): the weighted loss of each place, and its weight.
+// loss: one number, or the weighted loss of each place; total: the sum of the weights of the places that count. Of x's dtype.
 void nll(const TensorImpl& x, const TensorImpl& target, const TensorImpl* weight, int64_t ignore, int64_t classes,
-         int64_t inner, const TensorImpl& losses, const TensorImpl& scales);
+         int64_t inner, bool mean, const TensorImpl& loss, const TensorImpl& total);
 // total: what the mean was divided by; null for other reductions.
 void nll_backward(const TensorImpl& grad, const TensorImpl& target, const TensorImpl* weight, int64_t ignore,
                   const TensorImpl* total, int64_t classes, int64_t inner, const TensorImpl& out);

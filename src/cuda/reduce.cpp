@@ -12,9 +12,11 @@ namespace strata::cuda {
 namespace {
 
 constexpr int64_t kThreads = 256;
-constexpr int64_t kPart = 1 << 15;      // elements of a result that one block takes at least
-constexpr int64_t kMostParts = 1024;    // a second launch folds them in one block each
-constexpr int64_t kEnoughBlocks = 512;  // with so many there is no need to cut results
+constexpr int64_t kPart = 1 << 12;        // elements of a result that one block takes at least
+// Five blocks fit on a multiprocessor: these are one and two rounds of a card with 132.
+constexpr int64_t kEnoughBlocks = 640;     // with so many there is no need to cut results; a second launch folds the parts
+constexpr int64_t kColumnBlocks = 1312;    // the same where neighbouring results are read together
+constexpr int64_t kColumnPart = 8 * kReduceRun;  // elements of a result that one block takes there at most
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -27,15 +29,17 @@ constexpr Fold kSecond[] = {Fold::Sum, Fold::Sum, Fold::Sum, Fold::Sum, Fold::Su
 
 int type_index(DType compute) { return compute == DType::F32 ? 0 : compute == DType::F64 ? 1 : 2; }
 
-const Function& fold_kernel(Fold fold, DType compute, bool columns) {
+enum class Way { Strided, Rows, Columns };
+
+const Function& fold_kernel(Fold fold, DType compute, Way way) {
   static const std::deque<Function>& all = *[] {
     auto* list = new std::deque<Function>;
     for (const char* name : kNames)
-      for (const char* type : {"_f32", "Columns_f32", "_f64", "Columns_f64", "_i64", "Columns_i64"})
-        list->emplace_back("reduce", std::string(name) + type);
+      for (const char* type : {"_f32", "_f64", "_i64"})
+        for (const char* kind : {"", "Rows", "Columns"}) list->emplace_back("reduce", std::string(name) + kind + type);
     return list;
   }();
-  return all[static_cast<size_t>(fold) * 6 + static_cast<size_t>(type_index(compute)) * 2 + columns];
+  return all[(static_cast<size_t>(fold) * 3 + static_cast<size_t>(type_index(compute))) * 3 + static_cast<size_t>(way)];
 }
 
 }  // namespace
@@ -62,7 +66,7 @@ int64_t results_per_block(bool columns, int64_t kept, int64_t gone) {
 
 int64_t elements_per_part(int64_t kept, int64_t gone, int64_t per_block, int64_t step) {
   const int64_t blocks = ceil_div(kept, per_block), share = std::max<int64_t>(kPart / per_block, 1);
-  const int64_t parts = blocks >= kEnoughBlocks ? 1 : std::clamp<int64_t>(gone / share, 1, kMostParts);
+  const int64_t parts = std::clamp<int64_t>(gone / share, 1, std::max<int64_t>(1, kEnoughBlocks / blocks));
   return ceil_div(ceil_div(gone, parts), step) * step;
 }
 
@@ -82,28 +86,32 @@ void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const 
   int64_t per_block = results_per_block(columns, p.kept.count, p.gone.count);
   p.columns = columns, p.per_block = static_cast<int32_t>(per_block);
   constexpr int64_t vector = 8;
-  const bool aligned = p.x % 16 == 0;
-  p.vectors = !columns && aligned && plan.gone.dims == 1 && plan.gone.stride[0] == 1;
-  for (int d = 0; d < plan.kept.dims; ++d) p.vectors &= plan.kept.stride[d] % vector == 0;
+  const int inner = plan.gone.dims - 1;
+  const bool aligned = p.x % 16 == 0 && (compute != DType::F32 || x.dtype == DType::F32 || x.dtype == DType::F16 ||
+                                         x.dtype == DType::BF16);
+  const auto whole = [&](int64_t n) { return n % vector == 0; };
+  bool rows = !columns && aligned && inner >= 0 && plan.gone.stride[inner] == 1 &&
+              (inner == 0 || (whole(plan.gone.size[inner]) && plan.gone.count <= INT32_MAX));
+  for (int d = 0; d < plan.kept.dims; ++d) rows &= whole(plan.kept.stride[d]);
+  for (int d = 0; d < inner; ++d) rows &= whole(plan.gone.stride[d]);
   const bool wide_columns = columns && aligned && plan.kept.dims == 1 && plan.kept.stride[0] == 1 &&
-                            p.kept.count % vector == 0 && plan.gone.dims == 1 && plan.gone.stride[0] % vector == 0 &&
-                            p.kept.count >= 64;
+                            whole(p.kept.count) && plan.gone.dims == 1 && whole(plan.gone.stride[0]) &&
+                            p.kept.count >= 64 && p.gone.count >= 128;
   if (wide_columns) per_block = 256;
+  const Way way = wide_columns ? Way::Columns : rows ? Way::Rows : Way::Strided;
 
   const int64_t blocks = ceil_div(p.kept.count, per_block);
-  p.part =
-    wide_columns
-      ? ceil_div(p.gone.count, std::clamp<int64_t>(kEnoughBlocks / blocks, 1, std::max<int64_t>(1, p.gone.count / 64)))
-      : elements_per_part(p.kept.count, p.gone.count, per_block, vector);
+  p.part = wide_columns ? std::clamp<int64_t>(ceil_div(p.gone.count * blocks, kColumnBlocks), 64, kColumnPart)
+                        : elements_per_part(p.kept.count, p.gone.count, per_block, vector);
   const int64_t parts = std::max<int64_t>(1, ceil_div(p.gone.count, std::max<int64_t>(p.part, 1)));
   const Stream stream = stream_of(out.device);
   const Grid grid{static_cast<uint32_t>(blocks), static_cast<uint32_t>(parts)};
-  if (parts == 1) return stream.launch(fold_kernel(fold, compute, wide_columns), grid, {kThreads}, 0, p);
+  if (parts == 1) return stream.launch(fold_kernel(fold, compute, way), grid, {kThreads}, 0, p);
 
   const DType wide = compute == DType::I64 ? DType::I64 : DType::F64;
   const Tensor partial = make_tensor(Shape(std::array{parts, out.numel}), wide, out.device);
   p.partial = reinterpret_cast<uint64_t>(partial.bytes());
-  stream.launch(fold_kernel(fold, compute, wide_columns), grid, {kThreads}, 0, p);
+  stream.launch(fold_kernel(fold, compute, way), grid, {kThreads}, 0, p);
   reduce(kSecond[static_cast<int>(fold)], *partial, 1, wide, out, finish);
 }
 

@@ -39,11 +39,12 @@ bool transpose(const Walk& w, Device device) {
   TransposeParams p{};
   if (!plan(w, p)) return false;
   const auto bytes = static_cast<int64_t>(size_of(w.view[0].type));
-  const int64_t vector = 16 / bytes, tile = bytes == 8 ? 32 : 64;
-  const int64_t across = (p.columns + tile - 1) / tile, down = (p.rows + tile - 1) / tile;
-  if (down > kMostY) return false;
+  const int64_t vector = 16 / bytes;
   bool vectors = p.x % 16 == 0 && p.y % 16 == 0;
   for (const int64_t n : {p.rows, p.columns, p.x_row, p.y_column, p.x_batch, p.y_batch}) vectors &= n % vector == 0;
+  const TransposeTile tile = transpose_tile(static_cast<int>(bytes), vectors);
+  const int64_t across = (p.columns + tile.columns - 1) / tile.columns, down = (p.rows + tile.rows - 1) / tile.rows;
+  if (down > kMostY) return false;
   const Grid grid{static_cast<uint32_t>(across), static_cast<uint32_t>(down),
                   static_cast<uint32_t>(std::min<int64_t>(p.batches, 65535))};
   stream_of(device).launch(kernels[std::countr_zero(static_cast<uint64_t>(bytes))][vectors], grid, {256}, 0, p);

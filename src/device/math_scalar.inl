@@ -88,6 +88,20 @@ STRATA_FN double lgamma(double x) { int sign; return ::lgamma_r(x, &sign); }
 
 // The standard normal distribution function; keeps its relative accuracy where it is tiny.
 template <class T> STRATA_FN T normal_cdf(T x) { return T(0.5) * ::erfc(x * T(-0.70710678118654752440)); }
+#ifdef __CUDA_ARCH__
+// As normal_cdf_f32 of math_erf.inl, where the coefficients come from: the lower tail is 2^Q(|x|). A third of erfc's instructions.
+template <> STRATA_FN float normal_cdf(float x) {
+  constexpr float q[] = {-0.9999999615625086f,     -1.1511062494811988f,    -0.4592048580796245f,    -0.05248579244472211f,
+                         0.007004628362243905f,    -3.79337260245806e-05f,  -0.0002678398379651285f, 7.587500478002874e-05f,
+                         -1.1686712066497984e-05f, 1.0790748096542556e-06f, -5.539090850203521e-08f, 1.1994883366184455e-09f};
+  const float t = ::fminf(::fabsf(x), 14.f);
+  float e = q[11], tail;
+#pragma unroll
+  for (int k = 10; k >= 0; --k) e = ::fmaf(e, t, q[k]);
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(tail) : "f"(e));
+  return x < 0 ? tail : x == x ? 1.f - tail : x;
+}
+#endif
 template <class T> STRATA_FN T sigmoid(T x) { return T(1) / (T(1) + ::exp(-x)); }
 // log(1 + exp(-|x|)): the bounded part of softplus, logsigmoid and logaddexp.
 template <class T> STRATA_FN T log1p_exp_neg_abs(T x) { return ::log1p(::exp(-::fabs(x))); }

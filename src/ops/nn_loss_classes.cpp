@@ -3,10 +3,8 @@
 #include "cpu/staging.h"
 #include "cuda/binary_cross_entropy.h"
 #include "cuda/nll.h"
-#include "cuda/reduce.h"
 #include "ops/device_inputs.h"
 #include "ops/nn_loss_common.h"
-#include "ops/transfer.h"
 
 namespace strata {
 namespace {
@@ -75,26 +73,12 @@ void run_nll(const Call& c) {
   });
 }
 
-// The same on a device: each place's loss and weight, then their sums in double.
 void nll_on_device(const Call& c) {
   const TensorImpl &x = c.args.tensor(0), &t = c.args.tensor(1);
   const Classes k(x.sizes());
-  const auto reduction = c.args[3].string();
-  const DType type = compute_type(x.dtype);
-  const Tensor losses = make_tensor(t.sizes(), type, x.device), scales = make_tensor(t.sizes(), type, x.device);
   const Tensor weight = c.args.is_tensor(2) ? contiguous(alias(c.args.tensor(2))) : Tensor();
-  cuda::nll(*contiguous(alias(x)), *contiguous(alias(t)), weight.get(), c.args[4].integer(), k.c, k.s, *losses,
-            *scales);
-  const auto sum_of = [&](const Tensor& terms) {
-    const Tensor out = make_tensor({}, DType::F64, x.device);
-    cuda::reduce(Fold::Sum, *terms, ~0u, type, *out);
-    return out;
-  };
-  const Tensor count = sum_of(scales);
-  copy_values(*c.outs[1], *count);
-  if (reduction == "none") return copy_values(*c.outs[0], *losses);
-  const Tensor total = sum_of(losses);
-  copy_values(*c.outs[0], reduction == "mean" ? *div(total, count) : *total);
+  cuda::nll(*contiguous(alias(x)), *contiguous(alias(t)), weight.get(), c.args[4].integer(), k.c, k.s,
+            c.args[3].string() == "mean", *c.outs[0], *c.outs[1]);
 }
 void nll_backward_on_device(const Call& c) {
   const Classes k(c.args[6].int_list());

@@ -1,9 +1,10 @@
 // Convolutions of any dtype, layout, stride, padding, dilation and groups as matrix products whose matrices are never built.
 //
-// A block of 256 threads makes a 64x64 tile, 16 deep at a time through shared memory, as in gemm.cu; the elements of both factors are
-// found by index arithmetic when they are loaded. Bound by the arithmetic units. What is written:
+// A block makes a tile of 64x64, 128x32 or 32x32 results, by what fits, 16 deep at a time through shared memory, as in gemm.cu; the elements of both factors are
+// found by index arithmetic when they are loaded, which is while the tile before them is computed. Bound by the arithmetic units. What is written:
 //   forward  small[(n, out), o]        = sum over (c, kernel) of big * weight
-//   data     big[(n, in), c]           = sum over (o, kernel) of small * weight
+//   data     big[(n, in), c]           = sum over (o, kernel) of small * weight, for windows that are not side by side: with a
+//                                        stride of 1 it is the forward convolution of small with the weight turned round
 //   weight   weight[o, (c, kernel)]    = sum over (n, out) of small * big, in parts that a second launch adds up
 #include "cuda/kernels/convolution_params.h"
 #include "cuda/kernels/dtypes.cuh"
@@ -14,7 +15,7 @@ namespace strata::cuda {
 namespace {
 
 enum Way { kForward, kData, kWeight };
-constexpr int kTile = 64, kDepth = 16, kThreads = 256, kEach = kTile * kDepth / kThreads;
+constexpr int kDepth = 16;
 
 // A position: a channel or an image, and three places beside it.
 struct Position {
@@ -31,16 +32,6 @@ __device__ __forceinline__ int64_t dot3(const int64_t* stride, const int32_t* at
   return stride[2] * at[0] + stride[3] * at[1] + stride[4] * at[2];
 }
 
-// Element of big under window `out` at kernel place `k`; false: in the padding.
-__device__ __forceinline__ bool under(const ConvParams& p, const int32_t* out, const int32_t* k, int32_t* in) {
-  bool inside = true;
-#pragma unroll
-  for (int d = 0; d < 3; ++d) {
-    in[d] = out[d] * p.stride[d] - p.padding[d] + k[d] * p.dilation[d];
-    inside &= in[d] >= 0 && in[d] < p.in[d];
-  }
-  return inside;
-}
 // The window that sees element `in` at kernel place `k`; false: none does.
 __device__ __forceinline__ bool window(const ConvParams& p, const int32_t* in, const int32_t* k, int32_t* out) {
   bool fits = true;
@@ -55,9 +46,13 @@ __device__ __forceinline__ bool window(const ConvParams& p, const int32_t* in, c
   return fits;
 }
 
-template <int kWay, class T> __device__ __forceinline__ void convolve(const ConvParams& p) {
-  __shared__ T sa[kDepth][kTile + 4], sb[kDepth][kTile + 4];
-  const int thread = threadIdx.x, row = thread / 16 * 4, column = thread % 16 * 4;
+template <int kWay, class T, int kRows = 64, int kColumns = 64>
+__device__ __forceinline__ void convolve(const ConvParams& p) {
+  constexpr int kThreads = kRows * kColumns / 16;
+  constexpr int kEachA = kRows * kDepth / kThreads, kEachB = kColumns * kDepth / kThreads;  // elements a thread brings
+  constexpr int kStepA = kThreads / kRows, kStepB = kThreads / kDepth;
+  __shared__ T sa[kDepth][kRows + 4], sb[kDepth][kColumns + 4];
+  const int thread = threadIdx.x, row = thread / (kColumns / 4) * 4, column = thread % (kColumns / 4) * 4;
   const int64_t group = blockIdx.y;
   const int64_t windows = int64_t(p.n) * p.out[0] * p.out[1] * p.out[2],
                 elements = int64_t(p.n) * p.in[0] * p.in[1] * p.in[2];
@@ -65,72 +60,143 @@ template <int kWay, class T> __device__ __forceinline__ void convolve(const Conv
   const int64_t m_size = kWay == kForward ? windows : kWay == kData ? elements : p.o;
   const int64_t n_size = kWay == kForward ? p.o : kWay == kData ? p.c : p.c * places;
   const int64_t k_size = kWay == kForward ? p.c * places : kWay == kData ? p.o * places : windows;
-  const int64_t tiles_n = (n_size + kTile - 1) / kTile;
-  const int64_t m0 = int64_t(blockIdx.x) / tiles_n * kTile, n0 = int64_t(blockIdx.x) % tiles_n * kTile;
+  const int64_t tiles_n = (n_size + kColumns - 1) / kColumns;
+  const int64_t m0 = int64_t(blockIdx.x) / tiles_n * kRows, n0 = int64_t(blockIdx.x) % tiles_n * kColumns;
   const int64_t k_begin = int64_t(blockIdx.z) * p.depth, k_end = min(k_begin + p.depth, k_size);
 
-  const auto big_at = [&](int32_t n, int32_t c, const int32_t* in) {
-    return load<T>(
-      element(p.big, p.big_type, n * p.big_stride[0] + (group * p.c + c) * p.big_stride[1] + dot3(p.big_stride, in)),
-      p.big_type);
-  };
   const auto small_at = [&](int32_t n, int32_t o, const int32_t* out) {
     return load<T>(element(p.small, p.small_type,
                            n * p.small_stride[0] + (group * p.o + o) * p.small_stride[1] + dot3(p.small_stride, out)),
                    p.small_type);
   };
   const auto weight_offset = [&](int32_t o, int32_t c, const int32_t* k) {
-    return (group * p.o + o) * p.weight_stride[0] + c * p.weight_stride[1] + dot3(p.weight_stride, k);
+    return group * p.weight_group + o * p.weight_stride[0] + c * p.weight_stride[1] + dot3(p.weight_stride, k);
   };
 
-  // What a thread loads keeps one index while the other moves: decode it once.
-  const int am = thread % kTile, bk = thread % kDepth, bn = thread / kDepth;
-  Position mine{}, theirs[kEach];
-  if constexpr (kWay == kForward) mine = split(uint32_t(min(m0 + am, m_size - 1)), p.out_div);
-  else if constexpr (kWay == kData) mine = split(uint32_t(min(m0 + am, m_size - 1)), p.in_div);
-  else
+  // What a thread loads keeps one index while the other moves: what follows from it is found once.
+  const int am = thread % kRows, bk = thread % kDepth, bn = thread / kDepth;
+  constexpr int32_t kNowhere = -0x40000000;  // a position that no shift brings inside
+  // forward: of the window, and of each place of the kernel that the tile is over, kept by the first threads
+  __shared__ int64_t tap_offset[2][kDepth], tap_weight[2][kDepth];
+  __shared__ int32_t tap_shift[2][kDepth][4];
+  int32_t corner[3] = {};
+  int64_t corner_offset = 0;
+  Position mine{};                              // data
+  int32_t shift[kWay == kWeight ? kEachB : 1][3];  // weight: of the columns of the tile
+  int64_t shift_offset[kWay == kWeight ? kEachB : 1];
+  if constexpr (kWay == kForward) {
+    mine = split(uint32_t(min(m0 + am, m_size - 1)), p.out_div);
 #pragma unroll
-    for (int j = 0; j < kEach; ++j) theirs[j] = split(uint32_t(min(n0 + bn + j * kDepth, n_size - 1)), p.kernel_div);
+    for (int d = 0; d < 3; ++d) corner[d] = mine.at[d] * p.stride[d] - p.padding[d];
+    corner_offset = mine.first * p.big_stride[0] + group * p.c * p.big_stride[1] + dot3(p.big_stride, corner);
+    if (m0 + am >= m_size) corner[2] = kNowhere;
+  } else if constexpr (kWay == kData) {
+    mine = split(uint32_t(min(m0 + am, m_size - 1)), p.in_div);
+  } else {
+#pragma unroll
+    for (int j = 0; j < kEachB; ++j) {
+      const int64_t n = n0 + bn + j * kStepB;
+      const Position q = split(uint32_t(min(n, n_size - 1)), p.kernel_div);
+#pragma unroll
+      for (int d = 0; d < 3; ++d) shift[j][d] = q.at[d] * p.dilation[d];
+      shift_offset[j] = (group * p.c + q.first) * p.big_stride[1] + dot3(p.big_stride, shift[j]);
+      if (n >= n_size) shift[j][2] = kNowhere;
+    }
+  }
+  const auto inside = [&](const int32_t* at, const int32_t* by) {  // of big; negative numbers are large ones
+    return uint32_t(at[0] + by[0]) < uint32_t(p.in[0]) && uint32_t(at[1] + by[1]) < uint32_t(p.in[1]) &&
+           uint32_t(at[2] + by[2]) < uint32_t(p.in[2]);
+  };
+  const auto find_taps = [&](int64_t k0, int buffer) {
+    if (thread >= kDepth) return;
+    const int64_t k = k0 + thread;
+    const Position q = split(uint32_t(k < k_end ? k : 0), p.kernel_div);
+    int32_t* by = tap_shift[buffer][thread];
+#pragma unroll
+    for (int d = 0; d < 3; ++d) by[d] = q.at[d] * p.dilation[d];
+    tap_offset[buffer][thread] = q.first * p.big_stride[1] + dot3(p.big_stride, by);
+    tap_weight[buffer][thread] = weight_offset(0, q.first, q.at);
+    if (k >= k_end) by[2] = kNowhere;
+  };
 
-  T sum[4][4] = {};
-  for (int64_t k0 = k_begin; k0 < k_end; k0 += kDepth) {
+  T sum[4][4] = {}, next_a[kEachA], next_b[kEachB];
+  const auto fetch = [&](int64_t k0, int buffer) {
+    const int64_t kb = k0 + bk;
+    const bool real = kb < k_end;
     if constexpr (kWay == kWeight) {
-      const int64_t k = k0 + bk;
-      const bool real = k < k_end;
-      const Position q = split(uint32_t(real ? k : k_begin), p.out_div);
+      const Position q = split(uint32_t(real ? kb : k_begin), p.out_div);
+      int32_t at[3];
 #pragma unroll
-      for (int j = 0; j < kEach; ++j) {
-        const int64_t m = m0 + bn + j * kDepth, n = n0 + bn + j * kDepth;
-        sa[bk][bn + j * kDepth] = real && m < m_size ? small_at(q.first, int32_t(m), q.at) : T(0);
-        int32_t in[3];
-        const bool inside = under(p, q.at, theirs[j].at, in);
-        sb[bk][bn + j * kDepth] = real && n < n_size && inside ? big_at(q.first, theirs[j].first, in) : T(0);
+      for (int d = 0; d < 3; ++d) at[d] = q.at[d] * p.stride[d] - p.padding[d];
+      const int64_t from_a =
+                      q.first * p.small_stride[0] + group * p.o * p.small_stride[1] + dot3(p.small_stride, q.at),
+                    from_b = q.first * p.big_stride[0] + dot3(p.big_stride, at);
+#pragma unroll
+      for (int j = 0; j < kEachA; ++j) {
+        const int64_t m = m0 + bn + j * kStepB;
+        next_a[j] = real && m < m_size
+                      ? load<T>(element(p.small, p.small_type, from_a + m * p.small_stride[1]), p.small_type)
+                      : T(0);
+      }
+#pragma unroll
+      for (int j = 0; j < kEachB; ++j) {
+        next_b[j] = real && inside(at, shift[j])
+                      ? load<T>(element(p.big, p.big_type, from_b + shift_offset[j]), p.big_type)
+                      : T(0);
+      }
+    } else if constexpr (kWay == kForward) {
+#pragma unroll
+      for (int j = 0; j < kEachA; ++j) {
+        const int tap = thread / kRows + j * kStepA;
+        next_a[j] = inside(corner, tap_shift[buffer][tap])
+                      ? load<T>(element(p.big, p.big_type, corner_offset + tap_offset[buffer][tap]), p.big_type)
+                      : T(0);
+      }
+#pragma unroll
+      for (int j = 0; j < kEachB; ++j) {
+        const int64_t n = n0 + bn + j * kStepB;
+        next_b[j] = real && n < n_size
+                      ? load<T>(element(p.weight, p.weight_type, tap_weight[buffer][bk] + n * p.weight_stride[0]),
+                                p.weight_type)
+                      : T(0);
       }
     } else {
 #pragma unroll
-      for (int j = 0; j < kEach; ++j) {
-        const int ak = thread / kTile + j * (kThreads / kTile);
-        const int64_t k = k0 + ak;
+      for (int j = 0; j < kEachA; ++j) {
+        const int64_t k = k0 + thread / kRows + j * kStepA;
         const Position q = split(uint32_t(k < k_end ? k : 0), p.kernel_div);
         int32_t at[3];
-        const bool inside = kWay == kForward ? under(p, mine.at, q.at, at) : window(p, mine.at, q.at, at);
-        T value = T(0);
-        if (inside && k < k_end && m0 + am < m_size)
-          value = kWay == kForward ? big_at(mine.first, q.first, at) : small_at(mine.first, q.first, at);
-        sa[ak][am] = value;
+        const bool fits = window(p, mine.at, q.at, at);
+        next_a[j] = fits && k < k_end && m0 + am < m_size ? small_at(mine.first, q.first, at) : T(0);
       }
-      const int64_t k = k0 + bk;
-      const Position q = split(uint32_t(k < k_end ? k : 0), p.kernel_div);
+      const Position q = split(uint32_t(real ? kb : 0), p.kernel_div);
 #pragma unroll
-      for (int j = 0; j < kEach; ++j) {
-        const int64_t n = n0 + bn + j * kDepth;
-        const int32_t o = kWay == kForward ? int32_t(n) : q.first, c = kWay == kForward ? q.first : int32_t(n);
-        sb[bk][bn + j * kDepth] =
-          k < k_end && n < n_size ? load<T>(element(p.weight, p.weight_type, weight_offset(o, c, q.at)), p.weight_type)
-                                  : T(0);
+      for (int j = 0; j < kEachB; ++j) {
+        const int64_t n = n0 + bn + j * kStepB;
+        next_b[j] =
+          real && n < n_size
+            ? load<T>(element(p.weight, p.weight_type, weight_offset(q.first, int32_t(n), q.at)), p.weight_type)
+            : T(0);
       }
     }
+  };
+  if constexpr (kWay == kForward) {
+    find_taps(k_begin, 0), find_taps(k_begin + kDepth, 1);
     __syncthreads();
+  }
+  fetch(k_begin, 0);
+  int buffer = 0;  // whose taps were used last
+  for (int64_t k0 = k_begin; k0 < k_end; k0 += kDepth, buffer ^= 1) {
+#pragma unroll
+    for (int j = 0; j < kEachA; ++j) {
+      if constexpr (kWay == kWeight) sa[bk][bn + j * kStepB] = next_a[j];
+      else sa[thread / kRows + j * kStepA][am] = next_a[j];
+    }
+#pragma unroll
+    for (int j = 0; j < kEachB; ++j) sb[bk][bn + j * kStepB] = next_b[j];
+    __syncthreads();
+    if (k0 + kDepth < k_end) fetch(k0 + kDepth, buffer ^ 1);
+    if constexpr (kWay == kForward) find_taps(k0 + 2 * kDepth, buffer);
     multiply_tile(sa, sb, row, column, sum);
     __syncthreads();
   }
@@ -171,6 +237,12 @@ template <int kWay, class T> __device__ __forceinline__ void convolve(const Conv
   extern "C" __global__ void __launch_bounds__(256) forward_##suffix(ConvParams p) { convolve<kForward, T>(p); } \
   extern "C" __global__ void __launch_bounds__(256) data_##suffix(ConvParams p) { convolve<kData, T>(p); }       \
   extern "C" __global__ void __launch_bounds__(256) weight_##suffix(ConvParams p) { convolve<kWeight, T>(p); }
+// For few channels.
+extern "C" __global__ void __launch_bounds__(256) forward_slim_f32(ConvParams p) {
+  convolve<kForward, float, 128, 32>(p);
+}
+extern "C" __global__ void __launch_bounds__(64) weight_small_f32(ConvParams p) { convolve<kWeight, float, 32, 32>(p); }
+
 STRATA_CONVOLUTION(f32, float)
 STRATA_CONVOLUTION(f64, double)
 STRATA_CONVOLUTION(i64, int64_t)

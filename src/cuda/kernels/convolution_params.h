@@ -9,7 +9,8 @@ namespace strata::cuda {
 struct ConvParams {
   uint64_t big, weight, small, bias;  // bias may be 0; one number per channel of what is written
   int32_t big_type, weight_type, small_type, bias_type;
-  int64_t big_stride[5], weight_stride[5], small_stride[5];  // in elements
+  int64_t big_stride[5], weight_stride[5], small_stride[5];  // in elements; the weight's may be negative
+  int64_t weight_group;                                      // from one group's weights to the next
   int32_t n, c, o;                                           // channels of one group
   int32_t in[3], kernel[3], out[3], stride[3], padding[3], dilation[3];
   FastDivisor in_div[3], kernel_div[3], out_div[3], stride_div[3];

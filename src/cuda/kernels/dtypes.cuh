@@ -25,7 +25,8 @@ __device__ __forceinline__ uint16_t float_to_bf16(float v) {
   const uint32_t u = __float_as_uint(v);
   return (u & 0x7fffffffu) > 0x7f800000u ? uint16_t(u >> 16 | 0x40u) : uint16_t((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
 }
-// Two at a time: one instruction where the file asks for compute_80 or newer.
+// Two at a time: one instruction from compute_80 on. By hand it takes as long as the memory: see the `ptx:` line of kernels that
+// are bound by it.
 __device__ __forceinline__ uint32_t pair_to_bf16(float low, float high) {
 #if __CUDA_ARCH__ >= 800
   uint32_t both;
@@ -34,6 +35,10 @@ __device__ __forceinline__ uint32_t pair_to_bf16(float low, float high) {
 #else
   return float_to_bf16(low) | uint32_t(float_to_bf16(high)) << 16;
 #endif
+}
+__device__ __forceinline__ uint32_t pair_to_half(float low, float high) {
+  const __half2 both = __floats2half2_rn(low, high);
+  return *reinterpret_cast<const uint32_t*>(&both);
 }
 __device__ __forceinline__ float half_to_float(uint16_t bits) { return __half2float(__ushort_as_half(bits)); }
 __device__ __forceinline__ uint16_t float_to_half(float v) { return __half_as_ushort(__float2half_rn(v)); }
@@ -172,60 +177,14 @@ template <class T> __device__ __forceinline__ bool store_common(void* at, int32_
   }
   if constexpr (sizeof(T) == 4) {
     if (type == kBF16 || type == kF16) {
-      uint32_t bits[4];
-#pragma unroll
-      for (int j = 0; j < 4; ++j) bits[j] = type == kBF16 ? float_to_bf16(v[j]) : float_to_half(v[j]);
-      *static_cast<uint2*>(at) = make_uint2(bits[0] | bits[1] << 16, bits[2] | bits[3] << 16);
+      *static_cast<uint2*>(at) = type == kBF16 ? make_uint2(pair_to_bf16(v[0], v[1]), pair_to_bf16(v[2], v[3]))
+                                               : make_uint2(pair_to_half(v[0], v[1]), pair_to_half(v[2], v[3]));
       return true;
     }
   }
   return false;
 }
-// The widest accesses: eight elements of float or a 16-bit type, two of double, aligned to 16 bytes; no other types.
-template <class T> constexpr int kWide = sizeof(T) == 4 ? 8 : 2;
-__device__ __forceinline__ void load_wide(const void* at, int32_t type, double (&v)[2]) {
-  load_common<double>(at, type, v);
-}
-__device__ __forceinline__ void store_wide(void* at, int32_t type, const double (&v)[2]) {
-  store_common<double>(at, type, v);
-}
-__device__ __forceinline__ void load_wide(const void* at, int32_t type, float (&v)[8]) {
-  if (type == kF32) {
-    load_common<float>(at, type, reinterpret_cast<float(&)[4]>(v[0]));
-    load_common<float>(static_cast<const float*>(at) + 4, type, reinterpret_cast<float(&)[4]>(v[4]));
-    return;
-  }
-  const uint4 x = *static_cast<const uint4*>(at);
-  const uint32_t pairs[4] = {x.x, x.y, x.z, x.w};
-  if (type == kBF16) {
-#pragma unroll
-    for (int j = 0; j < 4; ++j)
-      v[2 * j] = __uint_as_float(pairs[j] << 16), v[2 * j + 1] = __uint_as_float(pairs[j] & 0xffff0000u);
-  } else {
-#pragma unroll
-    for (int j = 0; j < 4; ++j)
-      v[2 * j] = half_to_float(uint16_t(pairs[j])), v[2 * j + 1] = half_to_float(uint16_t(pairs[j] >> 16));
-  }
-}
-__device__ __forceinline__ void store_wide(void* at, int32_t type, const float (&v)[8]) {
-  if (type == kF32) {
-    store_common<float>(at, type, reinterpret_cast<const float(&)[4]>(v[0]));
-    store_common<float>(static_cast<float*>(at) + 4, type, reinterpret_cast<const float(&)[4]>(v[4]));
-    return;
-  }
-  uint32_t pairs[4];
-  if (type == kBF16) {
-#pragma unroll
-    for (int j = 0; j < 4; ++j)
-      pairs[j] = uint32_t(float_to_bf16(v[2 * j])) | uint32_t(float_to_bf16(v[2 * j + 1])) << 16;
-  } else {
-#pragma unroll
-    for (int j = 0; j < 4; ++j)
-      pairs[j] = uint32_t(float_to_half(v[2 * j])) | uint32_t(float_to_half(v[2 * j + 1])) << 16;
-  }
-  *static_cast<uint4*>(at) = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
-}
-// The same for all types.
+// The same for all types, one element at a time where it must be.
 template <class T> __device__ __forceinline__ void load_vector(const void* at, int32_t type, T (&v)[16 / sizeof(T)]) {
   if (load_common<T>(at, type, v)) return;
 #pragma unroll
@@ -238,56 +197,51 @@ template <class T> __device__ __forceinline__ void store_vector(void* at, int32_
     store<T>(const_cast<void*>(element(reinterpret_cast<uint64_t>(at), type, j)), type, v[j]);
 }
 
-// Eight elements that lie one after the other: 16-byte accesses for types of two bytes or more. Aligned to 16 bytes, or to eight
-// elements of one byte.
-template <class T> __device__ __forceinline__ void load_eight(const void* at, int32_t type, T (&v)[8]) {
-  if constexpr (sizeof(T) == 4) {
-    if (type == kBF16 || type == kF16) {
-      const uint4 x = *static_cast<const uint4*>(at);
-      const uint32_t word[4] = {x.x, x.y, x.z, x.w};
-      if (type == kBF16) {  // one branch for all: conversions of both kinds would cost more than the memory
-#pragma unroll
-        for (int j = 0; j < 4; ++j)
-          v[2 * j] = __uint_as_float(word[j] << 16), v[2 * j + 1] = __uint_as_float(word[j] & 0xffff0000u);
-      } else {
-#pragma unroll
-        for (int j = 0; j < 4; ++j)
-          v[2 * j] = half_to_float(uint16_t(word[j])), v[2 * j + 1] = half_to_float(uint16_t(word[j] >> 16));
-      }
-      return;
-    }
-  }
-  constexpr int kItems = 16 / sizeof(T);
-#pragma unroll
-  for (int k = 0; k < 8 / kItems; ++k) {
-    T part[kItems];
-    load_vector<T>(element(reinterpret_cast<uint64_t>(at), type, k * kItems), type, part);
-#pragma unroll
-    for (int j = 0; j < kItems; ++j) v[k * kItems + j] = part[j];
-  }
+// Eight elements of a type that is no common one, through the thread's own memory: rare, so kept out of the way.
+template <class T> static __device__ __noinline__ void load_eight_any(const void* at, int32_t type, T* v) {
+#pragma unroll 1
+  for (int j = 0; j < 8; ++j) v[j] = load_any<T>(element(reinterpret_cast<uint64_t>(at), type, j), type);
 }
-template <class T> __device__ __forceinline__ void store_eight(void* at, int32_t type, const T (&v)[8]) {
+template <class T> static __device__ __noinline__ void store_eight_any(void* at, int32_t type, const T* v) {
+#pragma unroll 1
+  for (int j = 0; j < 8; ++j)
+    store_any<T>(const_cast<void*>(element(reinterpret_cast<uint64_t>(at), type, j)), type, v[j]);
+}
+
+// Stores eight elements one after the other: 16-byte accesses for types of two bytes or more. Aligned to 16 bytes, or to eight
+// elements of one byte. Reading them is in eights.cuh; so is what kAnyType says.
+template <class T, bool kAnyType = true>
+__device__ __forceinline__ void store_eight(void* at, int32_t type, const T (&v)[8]) {
   if constexpr (sizeof(T) == 4) {
     if (type == kBF16 || type == kF16) {
       uint32_t word[4];
-      if (type == kBF16) {
+      if (type == kBF16) {  // one branch for all: conversions of both kinds would cost more than the memory
 #pragma unroll
         for (int j = 0; j < 4; ++j) word[j] = pair_to_bf16(v[2 * j], v[2 * j + 1]);
       } else {
 #pragma unroll
-        for (int j = 0; j < 4; ++j) word[j] = float_to_half(v[2 * j]) | uint32_t(float_to_half(v[2 * j + 1])) << 16;
+        for (int j = 0; j < 4; ++j) word[j] = pair_to_half(v[2 * j], v[2 * j + 1]);
       }
       *static_cast<uint4*>(at) = make_uint4(word[0], word[1], word[2], word[3]);
       return;
     }
   }
-  constexpr int kItems = 16 / sizeof(T);
+  if (!kAnyType || type == TagOf<T>::value) {
+    constexpr int kItems = 16 / sizeof(T);
 #pragma unroll
-  for (int k = 0; k < 8 / kItems; ++k) {
-    T part[kItems];
+    for (int k = 0; k < 8 / kItems; ++k) {
+      T part[kItems];
 #pragma unroll
-    for (int j = 0; j < kItems; ++j) part[j] = v[k * kItems + j];
-    store_vector<T>(const_cast<void*>(element(reinterpret_cast<uint64_t>(at), type, k * kItems)), type, part);
+      for (int j = 0; j < kItems; ++j) part[j] = v[k * kItems + j];
+      store_common<T>(static_cast<T*>(at) + k * kItems, TagOf<T>::value, part);
+    }
+    return;
+  }
+  if constexpr (kAnyType) {
+    T copy[8];
+#pragma unroll
+    for (int j = 0; j < 8; ++j) copy[j] = v[j];
+    store_eight_any<T>(at, type, copy);
   }
 }
 

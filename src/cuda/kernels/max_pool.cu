@@ -67,6 +67,32 @@ template <class T> __device__ __forceinline__ void backward(const MaxPoolParams&
   store<T>(const_cast<void*>(element(p.big, p.big_type, offset(p.big_stride, at, at.y, at.x))), p.big_type, sum);
 }
 
+// The same where no two windows share an element: a thread writes all elements of the cell that holds its window.
+template <class T> __device__ __forceinline__ void backward_apart(const MaxPoolParams& p) {
+  const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= p.count) return;
+  const Place at = place_of(uint32_t(i), p.cells, p.channels);
+  int code = -1;
+  T grad = T(0);
+  if (at.y < p.out[0] && at.x < p.out[1]) {
+    code = reinterpret_cast<const uint8_t*>(p.codes)[offset(p.code_stride, at, at.y, at.x)];
+    grad = load<T>(element(p.small, p.small_type, offset(p.small_stride, at, at.y, at.x)), p.small_type);
+  }
+  const int32_t y0 = at.y * p.stride[0] - p.padding[0], x0 = at.x * p.stride[1] - p.padding[1];
+  const int64_t base = at.n * p.big_stride[0] + at.c * p.big_stride[1];
+  for (int ky = 0; ky < p.stride[0]; ++ky) {
+    const int32_t y = y0 + ky;
+    if (y < 0 || y >= p.in[0]) continue;
+    for (int kx = 0; kx < p.stride[1]; ++kx) {
+      const int32_t x = x0 + kx;
+      if (x < 0 || x >= p.in[1]) continue;
+      const bool here = ky < p.kernel[0] && kx < p.kernel[1] && code == ky * p.kernel[1] + kx;
+      store<T>(const_cast<void*>(element(p.big, p.big_type, base + y * p.big_stride[2] + x * p.big_stride[3])),
+               p.big_type, here ? grad : T(0));
+    }
+  }
+}
+
 template <class T> __device__ __forceinline__ void gather(const MaxPoolParams& p) {
   const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= p.count) return;
@@ -84,6 +110,9 @@ template <class T> __device__ __forceinline__ void gather(const MaxPoolParams& p
 #define STRATA_MAX_POOL(suffix, T)                                                                         \
   extern "C" __global__ void __launch_bounds__(256) forward_##suffix(MaxPoolParams p) { forward<T>(p); }   \
   extern "C" __global__ void __launch_bounds__(256) backward_##suffix(MaxPoolParams p) { backward<T>(p); } \
+  extern "C" __global__ void __launch_bounds__(256) backward_apart_##suffix(MaxPoolParams p) {             \
+    backward_apart<T>(p);                                                                                  \
+  }                                                                                                        \
   extern "C" __global__ void __launch_bounds__(256) gather_##suffix(MaxPoolParams p) { gather<T>(p); }
 STRATA_MAX_POOL(f32, float)
 STRATA_MAX_POOL(f64, double)

@@ -12,7 +12,8 @@ struct MaxPoolParams {
   int64_t big_stride[4], small_stride[4], code_stride[4];  // in elements
   int32_t in[2], out[2], kernel[2], stride[2], padding[2], dilation[2];
   FastDivisor channels, in_div[2], out_div[2], stride_div[2];
-  int64_t count;  // threads: elements of what is written
+  FastDivisor cells[2];  // pieces of big, `stride` large, that hold one window each: where windows do not overlap
+  int64_t count;         // threads: elements of what is written, or cells
 };
 
 }  // namespace strata::cuda

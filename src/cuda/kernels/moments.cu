@@ -3,7 +3,7 @@
 // Bound by memory: each element is read once. As in reduce.cu a block folds `per_block` results and long results are cut into parts.
 // A thread loads a batch, takes its mean and squared deviations in the compute type and joins them to what it has in double
 // (Chan, Golub and LeVeque's formula), so that no digits are lost when the mean is large. A second launch joins the parts.
-#include "cuda/kernels/dtypes.cuh"
+#include "cuda/kernels/eights.cuh"
 #include "cuda/kernels/index.cuh"
 #include "cuda/kernels/moments_params.h"
 
@@ -11,7 +11,7 @@ namespace strata::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-template <class T> constexpr int kBatch = 64 / (kWide<T> * sizeof(T));  // vectors that a thread loads together
+constexpr int kBatch = 2;  // vectors of eight that a thread loads together
 
 struct Moments {  // of n elements
   double n, mean, squares;
@@ -93,17 +93,22 @@ __device__ __forceinline__ void each_batch(const PairParams& p, const Place& at,
   }
 }
 
+template <class T, int kCount>
+__device__ __forceinline__ void read_eights(uint64_t data, int32_t type, const int64_t (&offset)[kCount],
+                                            T (&v)[kCount][8]) {
+  Eights<T, kCount> read;
+  read.load(type, [&](int k) { return element(data, type, offset[k]); }, [](int) { return true; });
+  read.get(type, v);
+}
+
 template <class T> __device__ __forceinline__ void moments(const PairParams& p) {
-  constexpr int kVector = kWide<T>;
   const Place at(p);
   Moments total{0, 0, 0};
   if (p.vectors) {
-    each_batch<kVector, kBatch<T>>(p, at, [&]<int kCount>(const int64_t(&offset)[kCount], int64_t, int64_t) {
-      T v[kCount * kVector];
-#pragma unroll
-      for (int k = 0; k < kCount; ++k)
-        load_wide(element(p.x, p.x_type, offset[k]), p.x_type, reinterpret_cast<T(&)[kVector]>(v[k * kVector]));
-      total.take(v);
+    each_batch<8, kBatch>(p, at, [&]<int kCount>(const int64_t(&offset)[kCount], int64_t, int64_t) {
+      T v[kCount][8];
+      read_eights(p.x, p.x_type, offset, v);
+      total.take(reinterpret_cast<T(&)[kCount * 8]>(v));
     });
   } else {
     each_batch<1, 8>(p, at, [&]<int kCount>(const int64_t(&offset)[kCount], int64_t, int64_t) {
@@ -118,24 +123,20 @@ template <class T> __device__ __forceinline__ void moments(const PairParams& p) 
 
 // Sums of g and of g (x - mean), the latter times rstd where the statistics belong to the folded elements.
 template <class T> __device__ __forceinline__ void gradient(const PairParams& p) {
-  constexpr int kVector = kWide<T>;
   const Place at(p);
   const T* means = reinterpret_cast<const T*>(p.mean);
   const T* rstds = reinterpret_cast<const T*>(p.rstd);
   const T center = !rstds && at.there ? means[at.result] : T(0);
   Sums total{0, 0};
   if (p.vectors) {
-    each_batch<kVector, kBatch<T>>(p, at, [&]<int kCount>(const int64_t(&offset)[kCount], int64_t, int64_t) {
-      T g[kCount][kVector], x[kCount][kVector], first = 0, second = 0;
-#pragma unroll
-      for (int k = 0; k < kCount; ++k) {
-        load_wide(element(p.grad, p.grad_type, offset[k]), p.grad_type, g[k]);
-        load_wide(element(p.x, p.x_type, offset[k]), p.x_type, x[k]);
-      }
+    each_batch<8, kBatch>(p, at, [&]<int kCount>(const int64_t(&offset)[kCount], int64_t, int64_t) {
+      T g[kCount][8], x[kCount][8], first = 0, second = 0;
+      read_eights(p.grad, p.grad_type, offset, g);
+      read_eights(p.x, p.x_type, offset, x);
 #pragma unroll
       for (int k = 0; k < kCount; ++k)
 #pragma unroll
-        for (int j = 0; j < kVector; ++j) first += g[k][j], second += g[k][j] * (x[k][j] - center);
+        for (int j = 0; j < 8; ++j) first += g[k][j], second += g[k][j] * (x[k][j] - center);
       total.join({double(first), double(second)});
     });
   } else {
@@ -242,20 +243,19 @@ template <class T> __device__ __forceinline__ void columns(const FinishParams& p
 
 // A thread takes one vector of one channel, or one element.
 template <class T> __device__ __forceinline__ void channels(const ChannelParams& p) {
-  constexpr int kVector = kWide<T>;
-  const int64_t i = (int64_t(blockIdx.x) * kThreads + threadIdx.x) * (p.vectors ? kVector : 1);
+  const int64_t i = (int64_t(blockIdx.x) * kThreads + threadIdx.x) * (p.vectors ? 8 : 1);
   if (i >= p.count) return;
   const int64_t c = i / p.spatial % p.channels;
   const T scale = reinterpret_cast<const T*>(p.scale)[c], shift = reinterpret_cast<const T*>(p.shift)[c];
   const T slope = p.grad ? reinterpret_cast<const T*>(p.slope)[c] : T(0);
   void* const to = const_cast<void*>(element(p.out, p.out_type, i));
   if (p.vectors) {
-    T x[kVector], g[kVector];
-    load_wide(element(p.x, p.x_type, i), p.x_type, x);
-    if (p.grad) load_wide(element(p.grad, p.grad_type, i), p.grad_type, g);
+    T x[8], g[8];
+    load_eight<T>(element(p.x, p.x_type, i), p.x_type, x);
+    if (p.grad) load_eight<T>(element(p.grad, p.grad_type, i), p.grad_type, g);
 #pragma unroll
-    for (int j = 0; j < kVector; ++j) x[j] = p.grad ? g[j] * scale + x[j] * slope + shift : x[j] * scale + shift;
-    store_wide(to, p.out_type, x);
+    for (int j = 0; j < 8; ++j) x[j] = p.grad ? g[j] * scale + x[j] * slope + shift : x[j] * scale + shift;
+    store_eight<T>(to, p.out_type, x);
   } else {
     const T x = load<T>(element(p.x, p.x_type, i), p.x_type);
     const T g = p.grad ? load<T>(element(p.grad, p.grad_type, i), p.grad_type) : T(0);

@@ -1,6 +1,8 @@
 // The negative log likelihood of classes: picks one element per row, and puts gradients back there.
 //
-// Bound by memory: the forward pass reads one element per row, the backward pass writes the whole gradient once.
+// Bound by memory: the forward pass reads one element per row, the backward pass writes the whole gradient once. Losses are added in
+// double, in an order that depends on their number alone: a block's places first, then the blocks, in a second launch if there is
+// more than one.
 #include "cuda/kernels/dtypes.cuh"
 #include "cuda/kernels/fault.cuh"
 #include "cuda/kernels/nll_params.h"
@@ -20,16 +22,56 @@ template <class T> __device__ __forceinline__ T weight_of(const NllParams& p, in
   return p.weight ? load<T>(element(p.weight, p.weight_type, t), p.weight_type) : T(1);
 }
 
+constexpr int kThreads = 256;
+
+struct Sums {
+  double loss, weight;
+};
+// Of all threads, for the first one.
+__device__ __forceinline__ Sums fold(Sums own) {
+  __shared__ Sums space[kThreads];
+  space[threadIdx.x] = own;
+  for (int half = kThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x >= half) continue;
+    space[threadIdx.x].loss += space[threadIdx.x + half].loss;
+    space[threadIdx.x].weight += space[threadIdx.x + half].weight;
+  }
+  return space[threadIdx.x];
+}
+template <class T> __device__ __forceinline__ void finish(const NllParams& p, const Sums& s) {
+  store<T>(reinterpret_cast<void*>(p.total), p.total_type, T(s.weight));
+  if (!p.each) store<T>(reinterpret_cast<void*>(p.loss), p.x_type, T(p.mean ? s.loss / s.weight : s.loss));
+}
+
 template <class T> __device__ __forceinline__ void forward(const NllParams& p) {
-  const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i >= p.count) return;
-  const int64_t t = class_of(p, i);
-  const T scale = t < 0 ? T(0) : weight_of<T>(p, t);
-  T loss = T(0);
-  if (t >= 0)
-    loss = -load<T>(element(p.x, p.x_type, (i / p.inner * p.classes + t) * p.inner + i % p.inner), p.x_type) * scale;
-  reinterpret_cast<T*>(p.losses)[i] = loss;
-  reinterpret_cast<T*>(p.scales)[i] = scale;
+  const int64_t begin = int64_t(blockIdx.x) * kNllPart, end = min(begin + kNllPart, p.count);
+  Sums own{0, 0};
+  for (int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
+    const int64_t t = class_of(p, i);
+    T loss = T(0);
+    if (t >= 0) {
+      const T scale = weight_of<T>(p, t);
+      loss = -load<T>(element(p.x, p.x_type, (i / p.inner * p.classes + t) * p.inner + i % p.inner), p.x_type) * scale;
+      own.weight += double(scale), own.loss += double(loss);
+    }
+    if (p.each) store<T>(const_cast<void*>(element(p.loss, p.x_type, i)), p.x_type, loss);
+  }
+  own = fold(own);
+  if (threadIdx.x != 0) return;
+  if (p.partial) reinterpret_cast<Sums*>(p.partial)[blockIdx.x] = own;
+  else finish<T>(p, own);
+}
+
+template <class T> __device__ __forceinline__ void add_parts(const NllParams& p) {
+  const int64_t parts = (p.count + kNllPart - 1) / kNllPart;
+  Sums own{0, 0};
+  for (int64_t i = threadIdx.x; i < parts; i += kThreads) {
+    const Sums& part = reinterpret_cast<const Sums*>(p.partial)[i];
+    own.loss += part.loss, own.weight += part.weight;
+  }
+  own = fold(own);
+  if (threadIdx.x == 0) finish<T>(p, own);
 }
 
 // One thread per element of the gradient [n, classes, inner].
@@ -50,6 +92,8 @@ template <class T> __device__ __forceinline__ void backward(const NllParams& p) 
 
 extern "C" __global__ void __launch_bounds__(256) nll_f32(NllParams p) { forward<float>(p); }
 extern "C" __global__ void __launch_bounds__(256) nll_f64(NllParams p) { forward<double>(p); }
+extern "C" __global__ void __launch_bounds__(256) nll_parts_f32(NllParams p) { add_parts<float>(p); }
+extern "C" __global__ void __launch_bounds__(256) nll_parts_f64(NllParams p) { add_parts<double>(p); }
 extern "C" __global__ void __launch_bounds__(256) nll_backward_f32(NllParams p) { backward<float>(p); }
 extern "C" __global__ void __launch_bounds__(256) nll_backward_f64(NllParams p) { backward<double>(p); }
 

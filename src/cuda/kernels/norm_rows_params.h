@@ -4,15 +4,16 @@
 
 namespace strata::cuda {
 
+constexpr int kNormInRegisters = 64;  // bytes of a row, in the compute type, that a thread holds
+
 struct NormRowsParams {
   uint64_t x, grad, weight, bias;  // grad: of the backward pass; weight and bias may be 0
   uint64_t y, mean, rstd;          // mean and rstd: of the compute type; mean 0: the root mean square norm
   int32_t x_type, grad_type, weight_type, bias_type, y_type;
   int32_t threads;  // of a row: a power of two
-  int32_t vectors;  // all lie so that a row can be kept in registers, 128 bytes of the compute type for each thread
   int32_t centred;
   int64_t rows, n;
-  double eps;
+  double eps, each;  // each: 1 / n
 };
 
 }  // namespace strata::cuda

@@ -4,7 +4,7 @@
 // densely, addresses from fast divisions where not. A file of this folder names the list of its functors
 // and includes this. Each functor is compiled for float, double and int64_t; the element types are tags, uniform over the
 // launch, so there is one kernel for all dtypes and layouts.
-#include "cuda/kernels/dtypes.cuh"
+#include "cuda/kernels/eights.cuh"
 #include "cuda/kernels/fault.cuh"
 #include "cuda/kernels/index.cuh"
 #include "cuda/kernels/pointwise_params.h"
@@ -95,12 +95,18 @@ template <class F, class T> __device__ __forceinline__ void pointwise(const Poin
     return;
   }
   const uint32_t first = block + threadIdx.x * kItems;
+  Eights<T, 1> read[kInputs];
+#pragma unroll
+  for (int k = 0; k < kInputs; ++k) {
+    const PointwiseParams::View& v = p.view[k + 1];
+    read[k].load(v.type, [&](int) { return element(v.data, v.type, first); }, [&](int) { return v.data != 0; });
+  }
   T in[kInputs][kItems], out[kItems];
 #pragma unroll
   for (int k = 0; k < kInputs; ++k) {
     const PointwiseParams::View& v = p.view[k + 1];
     if (v.data) {
-      load_eight<T>(element(v.data, v.type, first), v.type, in[k]);
+      read[k].get(v.type, reinterpret_cast<T(&)[1][kItems]>(in[k]));
     } else {
 #pragma unroll
       for (int j = 0; j < kItems; ++j) in[k][j] = number_of<T>(v.number);

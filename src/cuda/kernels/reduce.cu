@@ -4,14 +4,14 @@
 // element, runs of 32 in the compute type, the runs in the wide type (double, int64_t), then the threads' values as a tree in
 // shared memory. Long results are cut into parts that a second launch folds. What is added to what depends on the shape alone,
 // so the bits are the same each run.
-#include "cuda/kernels/dtypes.cuh"
+#include "cuda/kernels/eights.cuh"
 #include "cuda/kernels/index.cuh"
 #include "cuda/kernels/reduce_params.h"
 
 namespace strata::cuda {
 namespace {
 
-constexpr int kThreads = 256, kRun = 32;
+constexpr int kThreads = 256, kRun = kReduceRun;
 
 template <class T> struct WideOf { using type = double; };
 template <> struct WideOf<int64_t> { using type = int64_t; };
@@ -82,50 +82,12 @@ __device__ __forceinline__ void finish(const ReduceParams& p, typename WideOf<T>
   }
 }
 
-template <class C, class M, class T> __device__ __forceinline__ void reduce(const ReduceParams& p) {
-  using Wide = typename WideOf<T>::type;
-  __shared__ Wide shared[kThreads];
-  const int per_result = kThreads / p.per_block, thread = threadIdx.x;
-  const int own = p.columns ? thread % p.per_block : thread / per_result;   // result, of those of the block
-  const int lane = p.columns ? thread / p.per_block : thread % per_result;  // thread, of those of the result
-  const int64_t result = int64_t(blockIdx.x) * p.per_block + own;
-  Wide total = C::template identity<Wide>();
-  if (result < p.kept.count) {
-    const int64_t begin = int64_t(blockIdx.y) * p.part, end = min(begin + p.part, p.gone.count);
-    const int64_t base = offset_of(p.kept, result);
-    if (p.vectors) {
-      constexpr int kFlight = kRun / 8;  // vectors of a run, all read before the first is used
-      const int64_t step = int64_t(per_result) * 8;
-      int64_t i = begin + int64_t(lane) * 8;
-      for (; i + (kFlight - 1) * step + 8 <= end; i += kFlight * step) {
-        T v[kFlight][8];
-#pragma unroll
-        for (int k = 0; k < kFlight; ++k) load_eight<T>(element(p.x, p.x_type, base + i + k * step), p.x_type, v[k]);
-#pragma unroll
-        for (int j = 0; j < 8; ++j) {
-          T run = M::map(v[0][j]);
-#pragma unroll
-          for (int k = 1; k < kFlight; ++k) run = C::both(run, M::map(v[k][j]));
-          total = C::both(total, Wide(run));
-        }
-      }
-      for (; i + 8 <= end; i += step) {
-        T v[8];
-        load_eight<T>(element(p.x, p.x_type, base + i), p.x_type, v);
-#pragma unroll
-        for (int j = 0; j < 8; ++j) total = C::both(total, Wide(M::map(v[j])));
-      }
-      for (; i < end; ++i)  // fewer than a vector are left, for one thread
-        total = C::both(total, Wide(M::map(load<T>(element(p.x, p.x_type, base + i), p.x_type))));
-    } else {
-      for (int64_t i = begin + lane; i < end;) {
-        T run = C::template identity<T>();
-        for (int k = 0; k < kRun && i < end; ++k, i += per_result)
-          run = C::both(run, M::map(load<T>(element(p.x, p.x_type, base + offset_of(p.gone, i)), p.x_type)));
-        total = C::both(total, Wide(run));
-      }
-    }
-  }
+// Folds the values of a result's threads and writes what comes out.
+template <class C, class T>
+__device__ __forceinline__ void leave(const ReduceParams& p, typename WideOf<T>::type total, int lane, int per_result,
+                                      int64_t result) {
+  __shared__ typename WideOf<T>::type shared[kThreads];
+  const int thread = threadIdx.x;
   shared[thread] = total;
   for (int half = per_result / 2; half > 0; half /= 2) {
     __syncthreads();
@@ -143,48 +105,118 @@ template <class C, class M, class T> __device__ __forceinline__ void reduce(cons
   finish<T>(p, total, at);
 }
 
+template <class C, class M, class T> __device__ __forceinline__ void reduce(const ReduceParams& p) {
+  using Wide = typename WideOf<T>::type;
+  const int per_result = kThreads / p.per_block, thread = threadIdx.x;
+  const int own = p.columns ? thread % p.per_block : thread / per_result;   // result, of those of the block
+  const int lane = p.columns ? thread / p.per_block : thread % per_result;  // thread, of those of the result
+  const int64_t result = int64_t(blockIdx.x) * p.per_block + own;
+  Wide total = C::template identity<Wide>();
+  if (result < p.kept.count) {
+    const int64_t begin = int64_t(blockIdx.y) * p.part, end = min(begin + p.part, p.gone.count);
+    const int64_t base = offset_of(p.kept, result);
+    for (int64_t i = begin + lane; i < end;) {
+      T run = C::template identity<T>();
+      for (int k = 0; k < kRun && i < end; ++k, i += per_result)
+        run = C::both(run, M::map(load<T>(element(p.x, p.x_type, base + offset_of(p.gone, i)), p.x_type)));
+      total = C::both(total, Wide(run));
+    }
+  }
+  leave<C, T>(p, total, lane, per_result, result);
+}
+
+// --- rows: the elements of a result lie one after the other, in one run or in runs of whole vectors ---------------------------
+//
+// 64 bytes for each thread are under way before the first is used.
+template <class T, Types kTypes> constexpr int kInFlight = kTypes == Types::Narrow ? 4 : sizeof(T) == 4 ? 2 : 1;
+
+template <class C, class M, class T, Types kTypes, bool kOneRun>
+__device__ __forceinline__ typename WideOf<T>::type row_part(const ReduceParams& p, int64_t base, int64_t i, int64_t end,
+                                                             int64_t step) {
+  using Wide = typename WideOf<T>::type;
+  constexpr int kFlight = kInFlight<T, kTypes>;
+  Wide total = C::template identity<Wide>();
+  const auto at = [&](int64_t k) { return element(p.x, p.x_type, base + (kOneRun ? k : offset_of(p.gone, k))); };
+  for (; i + (kFlight - 1) * step + 8 <= end; i += kFlight * step) {
+    Eights<T, kFlight, kTypes> read;
+    read.load(p.x_type, [&](int k) { return at(i + k * step); }, [](int) { return true; });
+    T v[kFlight][8];
+    read.get(p.x_type, v);
+#pragma unroll
+    for (int k = 0; k < kFlight; ++k)
+#pragma unroll
+      for (int j = 0; j < 8; ++j) v[k][j] = M::map(v[k][j]);
+#pragma unroll
+    for (int half = 4; half > 0; half /= 2)
+#pragma unroll
+      for (int k = 0; k < kFlight; ++k)
+#pragma unroll
+        for (int j = 0; j < half; ++j) v[k][j] = C::both(v[k][j], v[k][j + half]);
+#pragma unroll
+    for (int k = 1; k < kFlight; ++k) v[0][0] = C::both(v[0][0], v[k][0]);
+    total = C::both(total, Wide(v[0][0]));
+  }
+  for (; i < end; i += step) {
+    T run = C::template identity<T>();
+    for (int64_t k = i; k < min(i + 8, end); ++k) run = C::both(run, M::map(load<T>(at(k), p.x_type)));
+    total = C::both(total, Wide(run));
+  }
+  return total;
+}
+template <class C, class M, class T> __device__ __forceinline__ void reduce_rows(const ReduceParams& p) {
+  using Wide = typename WideOf<T>::type;
+  const int per_result = kThreads / p.per_block, own = int(threadIdx.x) / per_result,
+            lane = int(threadIdx.x) % per_result;
+  const int64_t result = int64_t(blockIdx.x) * p.per_block + own;
+  Wide total = C::template identity<Wide>();
+  if (result < p.kept.count) {
+    const int64_t begin = int64_t(blockIdx.y) * p.part, end = min(begin + p.part, p.gone.count);
+    const int64_t base = offset_of(p.kept, result), first = begin + int64_t(lane) * 8, step = int64_t(per_result) * 8;
+    constexpr Types kOther = sizeof(T) == 4 ? Types::Narrow : Types::Any;
+    if (p.gone.dims > 1)
+      total = p.x_type == TagOf<T>::value ? row_part<C, M, T, Types::Same, false>(p, base, first, end, step)
+                                          : row_part<C, M, T, kOther, false>(p, base, first, end, step);
+    else
+      total = p.x_type == TagOf<T>::value ? row_part<C, M, T, Types::Same, true>(p, base, first, end, step)
+                                          : row_part<C, M, T, kOther, true>(p, base, first, end, step);
+  }
+  leave<C, T>(p, total, lane, per_result, result);
+}
+
 // --- columns: neighbouring results lie side by side, the elements of one far apart -------------------------------------------
 //
 // A thread has eight neighbouring results, in 16-byte accesses; 32 threads read 256 of them in a row, eight such groups take
 // every eighth element.
+template <class C, class M, class T, Types kTypes>
+__device__ __forceinline__ void column_part(const ReduceParams& p, int64_t first, int64_t i, int64_t end, T (&run)[8]) {
+  constexpr int kFlight = kInFlight<T, kTypes>, kGroups = kThreads / 32;
+  const auto row = [&](int64_t k) { return element(p.x, p.x_type, first + k * p.gone.stride[0]); };
+  for (; i < end; i += kFlight * kGroups) {
+    Eights<T, kFlight, kTypes> read;  // past the end the last row once more, which is not used
+    read.load(p.x_type, [&](int k) { return row(min(i + k * kGroups, end - 1)); }, [](int) { return true; });
+    read.each(p.x_type, [&](int k, int j, T v) {
+      if (i + k * kGroups < end) run[j] = C::both(run[j], M::map(v));
+    });
+  }
+}
+
 template <class C, class M, class T> __device__ __forceinline__ void reduce_columns(const ReduceParams& p) {
   using Wide = typename WideOf<T>::type;
-  constexpr int kFlight = 4, kGroups = kThreads / 32;
+  constexpr int kGroups = kThreads / 32;
   __shared__ Wide shared[kGroups][32 * 8 + 8];
   const int lane = threadIdx.x % 32, group = threadIdx.x / 32;
   const int64_t first = (int64_t(blockIdx.x) * 32 + lane) * 8;
   const int64_t begin = int64_t(blockIdx.y) * p.part, end = min(begin + p.part, p.gone.count);
-  Wide total[8];
+  T run[8];  // of at most kRun elements: the host cuts results so
 #pragma unroll
-  for (int j = 0; j < 8; ++j) total[j] = C::template identity<Wide>();
+  for (int j = 0; j < 8; ++j) run[j] = C::template identity<T>();
   if (first < p.kept.count) {
-    const auto row = [&](int64_t i) { return element(p.x, p.x_type, first + i * p.gone.stride[0]); };
-    int64_t i = begin + group;
-    while (i + (kFlight - 1) * kGroups < end) {
-      T run[8];
-#pragma unroll
-      for (int j = 0; j < 8; ++j) run[j] = C::template identity<T>();
-      for (int n = 0; n < kRun / kFlight && i + (kFlight - 1) * kGroups < end; ++n, i += kFlight * kGroups) {
-        T v[kFlight][8];
-#pragma unroll
-        for (int k = 0; k < kFlight; ++k) load_eight<T>(row(i + k * kGroups), p.x_type, v[k]);
-#pragma unroll
-        for (int k = 0; k < kFlight; ++k)
-#pragma unroll
-          for (int j = 0; j < 8; ++j) run[j] = C::both(run[j], M::map(v[k][j]));
-      }
-#pragma unroll
-      for (int j = 0; j < 8; ++j) total[j] = C::both(total[j], Wide(run[j]));
-    }
-    for (; i < end; i += kGroups) {
-      T v[8];
-      load_eight<T>(row(i), p.x_type, v);
-#pragma unroll
-      for (int j = 0; j < 8; ++j) total[j] = C::both(total[j], Wide(M::map(v[j])));
-    }
+    constexpr Types kOther = sizeof(T) == 4 ? Types::Narrow : Types::Any;
+    if (p.x_type == TagOf<T>::value) column_part<C, M, T, Types::Same>(p, first, begin + group, end, run);
+    else column_part<C, M, T, kOther>(p, first, begin + group, end, run);
   }
 #pragma unroll
-  for (int j = 0; j < 8; ++j) shared[group][lane * 8 + j] = total[j];
+  for (int j = 0; j < 8; ++j) shared[group][lane * 8 + j] = Wide(run[j]);
   __syncthreads();
   const int64_t result = int64_t(blockIdx.x) * 256 + threadIdx.x;
   if (result >= p.kept.count) return;
@@ -247,11 +279,14 @@ template <class T, bool kLargest> __device__ __forceinline__ void arg_reduce(con
 
 }  // namespace
 
-// Four blocks on a multiprocessor keep enough of the memory's reads in flight.
-#define STRATA_FOLD_OF(name, C, M, suffix, T)                                                                  \
-  extern "C" __global__ void __launch_bounds__(256, 4) name##_##suffix(ReduceParams p) { reduce<C, M, T>(p); } \
-  extern "C" __global__ void __launch_bounds__(256, 4) name##Columns_##suffix(ReduceParams p) {                \
-    reduce_columns<C, M, T>(p);                                                                                \
+// As many blocks on a multiprocessor as keep the memory busy.
+#define STRATA_FOLD_OF(name, C, M, suffix, T)                                                               \
+  extern "C" __global__ void __launch_bounds__(256) name##_##suffix(ReduceParams p) { reduce<C, M, T>(p); } \
+  extern "C" __global__ void __launch_bounds__(256, 5) name##Rows_##suffix(ReduceParams p) {                \
+    reduce_rows<C, M, T>(p);                                                                                \
+  }                                                                                                         \
+  extern "C" __global__ void __launch_bounds__(256, 5) name##Columns_##suffix(ReduceParams p) {             \
+    reduce_columns<C, M, T>(p);                                                                             \
   }
 #define STRATA_FOLD(name, C, M)           \
   STRATA_FOLD_OF(name, C, M, f32, float)  \

@@ -4,13 +4,14 @@
 
 namespace strata::cuda {
 
+constexpr int kReduceRun = 32;  // elements that are folded in the compute type before the wide one takes over
+
 struct ReduceParams {
   uint64_t x, out;
   uint64_t partial;  // where parts of results go, one wide number each; 0: results are finished here
   int32_t x_type, out_type;
   int32_t per_block;  // results of one block: a power of two
   int32_t columns;    // neighbouring threads take neighbouring results instead of neighbouring elements
-  int32_t vectors;    // the elements of a result lie one after the other, aligned for vectors
   int32_t root;
   double divide;
   int64_t part;  // elements that one block takes of a result; the grid's y counts the parts

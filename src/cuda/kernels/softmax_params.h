@@ -4,6 +4,8 @@
 
 namespace strata::cuda {
 
+constexpr int kSoftmaxInRegisters = 16;  // elements of a row that a thread of softmax_rows.cu holds
+
 // [rows, n, columns], contiguous; the softmax is over n.
 struct SoftmaxParams {
   uint64_t x, y, grad;  // forward: x to y; backward: grad and the result x to y

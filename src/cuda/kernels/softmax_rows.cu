@@ -1,37 +1,17 @@
 // softmax and log_softmax of rows that lie densely, with their gradients: one reading, one writing.
-// ptx: compute_80
+// ptx: compute_75 compute_80
 //
-// Bound by memory. A row stays in the registers of its threads, up to 32 elements each in 16-byte accesses that are all in flight
-// at once; the largest value and the sum go through shuffles and, for rows of several warps, shared memory. Rounding to bfloat16 by
-// hand would take as long as the memory: older cards use softmax.cu.
-#include "cuda/kernels/dtypes.cuh"
+// Bound by memory. A row stays in the registers of its threads, 16 elements each in 16-byte accesses that are all in flight at
+// once: few enough that the multiprocessor's threads hold several rows, and one is read while another is computed. The largest
+// value and the sum go through shuffles and, for rows of several warps, shared memory.
+#include "cuda/kernels/eights.cuh"
+#include "cuda/kernels/row_threads.cuh"
 #include "cuda/kernels/softmax_params.h"
 
 namespace strata::cuda {
 namespace {
 
-constexpr int kVectors = 4, kMostThreads = 512;
-
-struct Add {
-  template <class T> static __device__ __forceinline__ T both(T a, T b) { return a + b; }
-};
-struct Most {  // NaNs are passed over: they come back with the sum
-  template <class T> static __device__ __forceinline__ T both(T a, T b) { return max(a, b); }
-};
-
-// The same for all threads of a row, in the order of their numbers. `space` has a place for each warp of the block.
-template <class Op, class T> __device__ __forceinline__ T over_row(T v, int threads, T* space) {
-#pragma unroll
-  for (int half = 16; half > 0; half /= 2) v = Op::both(v, __shfl_xor_sync(0xffffffffu, v, half));
-  if (threads == 32) return v;
-  const int warp = threadIdx.x / 32, warps = threads / 32, first = warp / warps * warps;
-  __syncthreads();  // what was read of the space before
-  if (threadIdx.x % 32 == 0) space[warp] = v;
-  __syncthreads();
-  v = space[first];
-  for (int w = 1; w < warps; ++w) v = Op::both(v, space[first + w]);
-  return v;
-}
+constexpr int kVectors = kSoftmaxInRegisters / 8;
 
 struct Row {
   int64_t base;  // its first element
@@ -39,82 +19,107 @@ struct Row {
   bool exists;
 };
 __device__ __forceinline__ Row row_of(const SoftmaxParams& p) {
-  const int64_t row = int64_t(blockIdx.x) * (blockDim.x / p.threads) + threadIdx.x / p.threads;
-  return {row * p.n, int(threadIdx.x) % p.threads, row < p.rows};
+  const int shift = 31 - __clz(p.threads);
+  const int64_t row = int64_t(blockIdx.x) * (blockDim.x >> shift) + (threadIdx.x >> shift);
+  return {row * p.n, int(threadIdx.x) & (p.threads - 1), row < p.rows};
 }
 
-// f(k, offset in the row) for each of this thread's vectors that exists.
-template <class F> __device__ __forceinline__ void each_vector(const SoftmaxParams& p, const Row& row, F f) {
-#pragma unroll
-  for (int k = 0; k < kVectors; ++k) {
-    const int64_t at = int64_t(k * p.threads + row.thread) * 8;
-    if (row.exists && at < p.n) f(k, at);
-  }
+// This thread's vectors: whether there is a number k, where in the row it stands, reading and writing them all.
+__device__ __forceinline__ int place(const SoftmaxParams& p, const Row& row, int k) {
+  return (k * p.threads + row.thread) * 8;
 }
-
-template <class T> __device__ __forceinline__ void forward(const SoftmaxParams& p) {
-  __shared__ T space[kMostThreads / 32];
-  const Row row = row_of(p);
-  T v[kVectors][8];
+__device__ __forceinline__ bool has(const SoftmaxParams& p, const Row& row, int k) {
+  return row.exists && place(p, row, k) < p.n;
+}
+template <bool kLowest, class T>
+__device__ __forceinline__ void read(const SoftmaxParams& p, const Row& row, uint64_t data, int32_t type,
+                                     Eights<T, kVectors, Types::Common>& v) {
+  v.template load<kLowest>(
+    type, [&](int k) { return element(data, type, row.base + place(p, row, k)); },
+    [&](int k) { return has(p, row, k); });
+}
+template <class T>
+__device__ __forceinline__ void write(const SoftmaxParams& p, const Row& row, const T (&v)[kVectors][8]) {
 #pragma unroll
   for (int k = 0; k < kVectors; ++k)
-#pragma unroll
-    for (int j = 0; j < 8; ++j) v[k][j] = T(-INFINITY);
-  each_vector(p, row, [&](int k, int64_t at) { load_eight<T>(element(p.x, p.x_type, row.base + at), p.x_type, v[k]); });
+    if (has(p, row, k))
+      store_eight<T, false>(const_cast<void*>(element(p.y, p.y_type, row.base + place(p, row, k))), p.y_type, v[k]);
+}
+
+// For results of 16 bits: the arguments are at most 0, and 2^-20 is lost in rounding.
+__device__ __forceinline__ float exp_coarse(float v) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(v * 1.4426950408889634f));
+  return y;
+}
+
+template <class T, bool kLog> __device__ __forceinline__ void forward(const SoftmaxParams& p) {
+  __shared__ T space[2][32];
+  const Row row = row_of(p);
+  Eights<T, kVectors, Types::Common> x;
+  read<true>(p, row, p.x, p.x_type, x);
+  T v[kVectors][8];
+  x.get(p.x_type, v);
   T most = T(-INFINITY), sum = T(0);
 #pragma unroll
   for (int k = 0; k < kVectors; ++k)
 #pragma unroll
-    for (int j = 0; j < 8; ++j) most = Most::both(most, v[k][j]);
-  most = over_row<Most>(most, p.threads, space);
+    for (int j = 0; j < 8; ++j) most = Most::both(most, v[k][j]);  // NaNs come back with the sum
+  most = over_row<Most>(most, p.threads, space[0]);
+  const auto exponentials = [&](auto exponential) {
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k)
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        v[k][j] -= most;
+        const T e = exponential(v[k][j]);
+        sum += e;
+        if (!kLog) v[k][j] = e;
+      }
+  };
+  if (sizeof(T) == 4 && (p.y_type == kBF16 || p.y_type == kF16))
+    exponentials([](T x) { return T(exp_coarse(float(x))); });
+  else exponentials([](T x) { return exp(x); });
+  sum = over_row<Add>(sum, p.threads, space[1]);
+  const T shift = kLog ? log(sum) : T(1) / sum;
 #pragma unroll
   for (int k = 0; k < kVectors; ++k)
 #pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      v[k][j] -= most;
-      const T e = v[k][j] == T(-INFINITY) ? T(0) : exp(v[k][j]);
-      sum += e;
-      if (!p.log) v[k][j] = e;
-    }
-  sum = over_row<Add>(sum, p.threads, space);
-  const T shift = p.log ? log(sum) : T(1) / sum;
-  each_vector(p, row, [&](int k, int64_t at) {
-    T out[8];
-#pragma unroll
-    for (int j = 0; j < 8; ++j) out[j] = p.log ? v[k][j] - shift : v[k][j] * shift;
-    store_eight<T>(const_cast<void*>(element(p.y, p.y_type, row.base + at)), p.y_type, out);
-  });
+    for (int j = 0; j < 8; ++j) v[k][j] = kLog ? v[k][j] - shift : v[k][j] * shift;
+  write(p, row, v);
 }
 
-template <class T> __device__ __forceinline__ void backward(const SoftmaxParams& p) {
-  __shared__ T space[kMostThreads / 32];
+template <class T, bool kLog> __device__ __forceinline__ void backward(const SoftmaxParams& p) {
+  __shared__ T space[32];
   const Row row = row_of(p);
+  Eights<T, kVectors, Types::Common> result, gradient;
+  read<false>(p, row, p.x, p.x_type, result);
+  read<false>(p, row, p.grad, p.grad_type, gradient);
   T y[kVectors][8], g[kVectors][8], sum = T(0);
+  result.get(p.x_type, y), gradient.get(p.grad_type, g);
 #pragma unroll
   for (int k = 0; k < kVectors; ++k)
 #pragma unroll
-    for (int j = 0; j < 8; ++j) y[k][j] = g[k][j] = T(0);
-  each_vector(p, row, [&](int k, int64_t at) {
-    load_eight<T>(element(p.x, p.x_type, row.base + at), p.x_type, y[k]);
-    load_eight<T>(element(p.grad, p.grad_type, row.base + at), p.grad_type, g[k]);
-  });
-#pragma unroll
-  for (int k = 0; k < kVectors; ++k)
-#pragma unroll
-    for (int j = 0; j < 8; ++j) sum += p.log ? g[k][j] : g[k][j] * y[k][j];
+    for (int j = 0; j < 8; ++j) sum += kLog ? g[k][j] : g[k][j] * y[k][j];
   sum = over_row<Add>(sum, p.threads, space);
-  each_vector(p, row, [&](int k, int64_t at) {
-    T out[8];
 #pragma unroll
-    for (int j = 0; j < 8; ++j) out[j] = p.log ? g[k][j] - exp(y[k][j]) * sum : (g[k][j] - sum) * y[k][j];
-    store_eight<T>(const_cast<void*>(element(p.y, p.y_type, row.base + at)), p.y_type, out);
-  });
+  for (int k = 0; k < kVectors; ++k)
+#pragma unroll
+    for (int j = 0; j < 8; ++j) g[k][j] = kLog ? g[k][j] - exp(y[k][j]) * sum : (g[k][j] - sum) * y[k][j];
+  write(p, row, g);
 }
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(512) softmax_rows_f32(SoftmaxParams p) { forward<float>(p); }
-extern "C" __global__ void __launch_bounds__(512) softmax_rows_f64(SoftmaxParams p) { forward<double>(p); }
-extern "C" __global__ void __launch_bounds__(512) softmax_rows_backward_f32(SoftmaxParams p) { backward<float>(p); }
-extern "C" __global__ void __launch_bounds__(512) softmax_rows_backward_f64(SoftmaxParams p) { backward<double>(p); }
+#define STRATA_SOFTMAX(suffix, T)                                                                                      \
+  extern "C" __global__ void __launch_bounds__(1024) softmax_##suffix(SoftmaxParams p) { forward<T, false>(p); }       \
+  extern "C" __global__ void __launch_bounds__(1024) log_softmax_##suffix(SoftmaxParams p) { forward<T, true>(p); }    \
+  extern "C" __global__ void __launch_bounds__(1024) softmax_backward_##suffix(SoftmaxParams p) {                      \
+    backward<T, false>(p);                                                                                             \
+  }                                                                                                                    \
+  extern "C" __global__ void __launch_bounds__(1024) log_softmax_backward_##suffix(SoftmaxParams p) {                  \
+    backward<T, true>(p);                                                                                              \
+  }
+STRATA_SOFTMAX(rows_f32, float)
+STRATA_SOFTMAX(rows_f64, double)
 
 }  // namespace strata::cuda

@@ -1,11 +1,11 @@
-// The inner step of products that go through shared memory in tiles of 64: 4x4 sums per thread.
+// The inner step of products that go through shared memory in tiles: 4x4 sums per thread.
 #pragma once
 
 namespace strata::cuda {
 
 // sum += the 4x4 products of rows `row` of a and columns `column` of b, over the depth of the tiles.
-template <class T, int kDepth, int kPitch>
-__device__ __forceinline__ void multiply_tile(const T (&a)[kDepth][kPitch], const T (&b)[kDepth][kPitch], int row,
+template <class T, int kDepth, int kPitchA, int kPitchB>
+__device__ __forceinline__ void multiply_tile(const T (&a)[kDepth][kPitchA], const T (&b)[kDepth][kPitchB], int row,
                                               int column, T (&sum)[4][4]) {
 #pragma unroll
   for (int k = 0; k < kDepth; ++k) {

@@ -163,7 +163,7 @@ uint32_t Decoder::push(const Inst& i, const ptx::Instruction& in, Class counted,
 
 Program Decoder::run(const ptx::Function& entry) {
   program_.name = entry.name;
-  if (entry.max_threads) program_.max_threads = entry.max_threads, program_.limits_threads = true;
+  if (entry.max_threads) program_.max_threads = entry.max_threads;
   auto frame = std::make_unique<Frame>();
   frame->function = &entry;
   for (const auto& p : entry.params) {
@@ -283,8 +283,12 @@ void Decoder::count_registers() {
   int alive = 0, most = 0;
   for (int c : change) most = std::max(most, alive += c);
   program_.registers = static_cast<uint32_t>(std::clamp(most + 4, 16, 255));
-  if (const uint32_t threads = program_.limits_threads ? program_.max_threads : 0)  // the compiler spills the rest
-    program_.registers = std::min(program_.registers, std::max(16u, 65536 / std::max(threads, 32u) / 8 * 8));
+  // What the kernel asks for is what the compiler holds to; it spills the rest.
+  const ptx::Function& entry = *frames_[0]->function;
+  const auto hold = [&](uint32_t most) { program_.registers = std::min(program_.registers, std::max(16u, most)); };
+  if (entry.max_registers) hold(entry.max_registers);
+  if (entry.max_threads)
+    hold(65536 / (std::max(entry.max_threads, 32u) * std::max(entry.least_blocks, 1u)) / 8 * 8);
 }
 
 }  // namespace strata::cuda::vgpu

@@ -94,7 +94,6 @@ struct Program {
   std::vector<Space> sites;  // of the memory instructions
   uint32_t param_bytes = 0, register_bytes = 0, shared_bytes = 0, local_bytes = 0;
   uint32_t max_threads = 1024, registers = 0;  // registers: an estimate per thread
-  bool limits_threads = false;                 // the kernel says how many threads it takes
   // Blocks run in their order, one after the other: the kernel has atomics whose results depend on it.
   bool ordered = false;
 };

@@ -36,6 +36,25 @@ TEST(Profile, OccupancyNamesItsLimit) {
   EXPECT_EQ(occupancy(p, 128, 32, 100 << 10).blocks, 1);
 }
 
+TEST(Profile, RegistersAreHeldToWhatTheKernelAsksFor) {
+  const auto registers = [](const std::string& directives) {
+    std::string loads, stores;
+    for (int i = 0; i < 100; ++i) {
+      loads += fmt::format("ld.global.u32 %r{}, [%d0+{}];\n", i, 4 * i);
+      stores += fmt::format("st.global.u32 [%d0+{}], %r{};\n", 4 * i, 99 - i);
+    }
+    Memory memory(1 << 20);
+    Module module(".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry k(.param .u64 a) " + directives +
+                    " { .reg .b32 %r<100>; .reg .b64 %d0; ld.param.u64 %d0, [a];\n" + loads + stores + "ret; }",
+                  memory);
+    return module.kernel("k")->registers;
+  };
+  EXPECT_GE(registers(""), 100u);
+  EXPECT_EQ(registers(".maxnreg 40"), 40u);
+  EXPECT_EQ(registers(".maxntid 1024, 1, 1"), 64u);
+  EXPECT_EQ(registers(".maxntid 256, 1, 1 .minnctapersm 5"), 48u);
+}
+
 TEST(Cache, CountsWhatMissesAndWhatGoesBack) {
   CacheModel fits(1 << 20), small(64 << 10);
   for (CacheModel* c : {&fits, &small})

@@ -63,7 +63,8 @@ struct Function {
   std::vector<Variable> results, params;
   std::vector<Scope> scopes;
   std::vector<Instruction> body;
-  uint32_t max_threads = 0;  // .maxntid, all dimensions multiplied; 0 when not given
+  uint32_t max_threads = 0;                      // .maxntid, all dimensions multiplied; 0 when not given
+  uint32_t max_registers = 0, least_blocks = 0;  // .maxnreg, .minnctapersm; 0 when not given
 };
 
 struct Module {
