@@ -36,6 +36,7 @@ __all__ = [
     "set_per_process_memory_fraction",
     "set_stream",
     "stream",
+    "summary",
     "synchronize",
     "why_not",
 ]
@@ -77,7 +78,16 @@ manual_seed_all = _devices.manual_seed
 
 
 def counters():
-    """What the launches since the last call did: a dict each, with the kernel's name, instructions and memory accesses."""
+    """What the launches since the last call did: a dict each, with the names of kernel and op, instructions, memory accesses, occupancy and
+    an estimate of its time on a card of the device's profile."""
     if is_initialized():
         synchronize()
     return _C._vgpu_counters()
+
+
+def summary(most=12):
+    """The same added up by op and kernel, as a table: the `most` slowest kernels, by the estimate, and the total. Takes the counters as
+    counters() does."""
+    if is_initialized():
+        synchronize()
+    return _C._vgpu_summary(most)

@@ -116,9 +116,9 @@ COMMANDS = sorted(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_shell_commands_run(command):
+def test_shell_commands_run(command, tmp_path):
     words = shlex.split(command, comments=True)
-    done = subprocess.run([BUILD / "bin" / words[0], *words[1:]], capture_output=True, text=True)
+    done = subprocess.run([BUILD / "bin" / words[0], *words[1:]], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout
 
