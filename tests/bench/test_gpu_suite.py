@@ -1,8 +1,10 @@
 """What bench/gpu_suite.sh rests on, without a GPU: planted bugs are there and are found, summaries of compute-sanitizer are read."""
 
+import json
 import os
 import pathlib
 import subprocess
+import sys
 
 import pytest
 
@@ -34,6 +36,32 @@ def test_each_tool_has_its_bug(tool, code, says):
 
 def test_planted_bugs_says_how_it_is_called():
     assert "usage: planted_bugs" in planted("lint", "--device", "vgpu", status=1)
+
+
+def test_calls_from_cpp_are_rows_of_the_benchmark(tmp_path):
+    command = [
+        sys.executable,
+        ROOT / "bench/gpu.py",
+        "--device",
+        "vgpu",
+        "--small",
+        "--cases",
+        "C..|empty",
+        "--rounds",
+        "1",
+    ]
+    done = subprocess.run([*command, "--out", tmp_path], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    rows = {r["case"]: r for r in json.loads((tmp_path / "gpu.json").read_text())["rows"]}
+    from_cpp = [name for name in rows if name.startswith("C++")]
+    assert from_cpp == [
+        "C++ enqueue of an add of 16 elements",
+        "C++ launch through the runtime",
+        "C++ bare cuLaunchKernel",
+        "C++ empty({1000})",
+    ]
+    assert all(rows[name]["strata"] > 0 for name in from_cpp)
+    assert "C++ bare cuLaunchKernel" in (tmp_path / "gpu.md").read_text()
 
 
 def bash(script, **variables):
