@@ -1,13 +1,15 @@
-# One .cu file to PTX and a fatbin: cmake -DNVCC= -DSOURCE= -DOUT= -DARCHS= -DINCLUDES= -DLINES= -P CompileKernel.cmake
+# One .cu file to PTX and a fatbin: cmake -DNVCC= -DSOURCE= -DOUT= -DARCHS= -DINCLUDES= -DLINES= -DLEGACY= -DLEGACY_INCLUDES=
+# -P CompileKernel.cmake
 #
 # The machine code of every architecture is made from the one PTX, so the front end runs once. A line `// ptx: compute_80`
 # among the first ten of the file asks for a newer PTX than compute_75; architectures below it are left out.
+# LEGACY: what compiles for sm_61, see EmbedCuda.cmake; empty: nothing.
 file(STRINGS ${SOURCE} marker LIMIT_COUNT 10 REGEX "^// ptx: compute_")
 set(virtual compute_75)
 if(marker)
   string(REGEX REPLACE "^// ptx: (compute_[0-9]+[a-z]?).*" "\\1" virtual "${marker}")
 endif()
-set(flags -O3 -std=c++20 -arch=${virtual})
+set(flags -O3 -std=c++20)
 foreach(folder IN LISTS INCLUDES)
   list(APPEND flags -I${folder})
 endforeach()
@@ -24,7 +26,7 @@ function(run)
   endif()
 endfunction()
 
-run(${NVCC} -ptx ${flags} -MD -MF ${OUT}.d -MT ${OUT}.ptx ${SOURCE} -o ${OUT}.ptx)
+run(${NVCC} -ptx -arch=${virtual} ${flags} -MD -MF ${OUT}.d -MT ${OUT}.ptx ${SOURCE} -o ${OUT}.ptx)
 string(REGEX REPLACE "[^0-9]" "" lowest "${virtual}")
 set(elfs "")
 set(cubins "")
@@ -37,6 +39,17 @@ foreach(arch IN LISTS ARCHS)
   list(APPEND elfs "--image3=kind=elf,sm=${arch},file=${OUT}.${arch}.cubin")
   list(APPEND cubins ${OUT}.${arch}.cubin)
 endforeach()
+if(LEGACY AND NOT marker)
+  if(LEGACY STREQUAL "nvcc")
+    run(${NVCC} -cubin -arch=sm_61 ${flags} ${SOURCE} -o ${OUT}.61.cubin)
+  else()
+    list(TRANSFORM INCLUDES PREPEND -I OUTPUT_VARIABLE options)
+    list(TRANSFORM LEGACY_INCLUDES PREPEND -I)
+    run(${LEGACY} 61 ${SOURCE} ${OUT}.61.cubin ${options} ${LEGACY_INCLUDES})
+  endif()
+  list(APPEND elfs "--image3=kind=elf,sm=61,file=${OUT}.61.cubin")
+  list(APPEND cubins ${OUT}.61.cubin)
+endif()
 if(elfs)
   run(${bin}/fatbinary --create=${OUT}.fatbin -64 ${elfs})
   file(REMOVE ${cubins})
