@@ -31,6 +31,7 @@ __all__ = [
     "memory_snapshot",
     "memory_stats",
     "memory_summary",
+    "ptx",
     "reset_peak_memory_stats",
     "set_device",
     "set_per_process_memory_fraction",
@@ -83,6 +84,12 @@ def counters():
     if is_initialized():
         synchronize()
     return _C._vgpu_counters()
+
+
+def ptx(kernel):
+    """The PTX of a kernel by its name, as counters() gives it: what the virtual GPU interprets and a driver compiles. Where several
+    files have a kernel of that name, the file comes first: "convolution.forward_f32"."""
+    return _C._vgpu_ptx(kernel)
 
 
 def summary(most=12):

@@ -3,6 +3,7 @@
 #include "cuda/runtime/allocator.h"
 #include "cuda/runtime/graph.h"
 #include "cuda/runtime/host_memory.h"
+#include "cuda/runtime/images.h"
 #include "cuda/vgpu/summary.h"
 #include "python/binding.h"
 
@@ -319,6 +320,12 @@ PyObject* vgpu_summary(PyObject*, PyObject* args) {
   });
 }
 
+PyObject* vgpu_ptx(PyObject*, PyObject* args) {
+  const char* kernel;
+  if (!PyArg_ParseTuple(args, "s", &kernel)) return nullptr;
+  return guarded([&] { return need(PyUnicode_FromString(cuda::ptx_of(kernel).c_str())); });
+}
+
 PyObject* get_default_device(PyObject*, PyObject*) { return wrap(thread_state.default_device); }
 PyObject* set_default_device(PyObject*, PyObject* device) {
   return guarded([&]() -> PyObject* {
@@ -361,6 +368,7 @@ PyMethodDef device_functions[] = {{"_device_why_not", why_not, METH_VARARGS, nul
                                   {"_graph_end", graph_end, METH_O, nullptr},
                                   {"_graph_replay", graph_replay, METH_VARARGS, nullptr},
                                   {"_vgpu_counters", vgpu_counters, METH_NOARGS, nullptr},
+                                  {"_vgpu_ptx", vgpu_ptx, METH_VARARGS, nullptr},
                                   {"_vgpu_summary", vgpu_summary, METH_VARARGS, nullptr},
                                   {"_get_default_device", get_default_device, METH_NOARGS, nullptr},
                                   {"_set_default_device", set_default_device, METH_O, nullptr},

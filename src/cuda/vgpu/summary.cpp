@@ -111,6 +111,7 @@ KernelTotals Summary::total() const {
 }
 
 std::string Summary::to_text(size_t most) const {
+  if (empty()) return "no launches\n";
   std::vector<KernelTotals> shown = kernels();
   if (shown.size() > most + 1) {  // a line for one other kernel can as well be its own
     const std::vector<KernelTotals> rest(shown.begin() + static_cast<std::ptrdiff_t>(most), shown.end());
