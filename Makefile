@@ -79,6 +79,9 @@ test-python: build
 	  $(ENV) PYTHONDONTWRITEBYTECODE=1 STRATA_JOBS=$(JOBS) $(PYTHON) -m pytest -q $(PYTEST_ARGS) tests; \
 	else echo "no Python tests in this checkout"; fi
 
+verify: build ## Compare an NVIDIA GPU with the virtual one, op by op
+	@$(ENV) $(PYTHON) bench/gpu_checks.py compare
+
 asan tsan: ## Run the C++ tests under AddressSanitizer+UBSan, or ThreadSanitizer
 	@$(MAKE) --no-print-directory test-cpp PRESET=$@
 
@@ -105,8 +108,6 @@ clean: ## Remove build trees (keeps .venv)
 	@rm -rf build dist
 
 # --- parts still to come ---------------------------------------------------------------------------------------------
-verify: ## Compare the GPU with the CPU reference
-	$(call absent,the CUDA back end that this would verify is not in this version; \`make test\` checks the CPU kernels against their references.)
 train-mps: ## Train the demo network on Apple's GPU
 	$(call absent,there is no Metal back end; \`make run\` trains on the CPU.)
 export-onnx: ## Write the demo network as ONNX

@@ -134,3 +134,14 @@ def test_a_tool_must_find_what_is_there_and_nothing_else(expected, summary, stat
     done = bash(f"sanitize racecheck {expected} program", PATH=f"{tmp_path}:{os.environ['PATH']}")
     assert (done.returncode == 0) == passes, done.stdout
     assert "racecheck:" in done.stdout
+
+
+def test_without_a_gpu_the_checks_say_so():
+    done = subprocess.run(
+        [sys.executable, ROOT / "bench/gpu_checks.py", "compare", "--device", "cuda"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+    )
+    assert done.returncode == 3 and "cuda is not available" in done.stderr and "Traceback" not in done.stderr
