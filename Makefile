@@ -6,7 +6,7 @@ STRATA_WERROR ?= OFF
 BUILD  := build/$(PRESET)
 PYTHON := .venv/bin/python
 ENV    := PYTHONPATH=$(CURDIR)/$(BUILD)/python STRATA_BUILD_DIR=$(CURDIR)/$(BUILD)
-TRAIN  := $(BUILD)/bin/strata train --out results
+TRAIN  := $(BUILD)/bin/strata train
 # A part that this version does not have: one sentence, status 3.
 absent  = @echo "make $@: $(1)" >&2; exit 3
 
@@ -19,8 +19,13 @@ help: ## List the targets
 	@echo "  Variables: JOBS=$(JOBS) PRESET=$(PRESET) (release, dev, asan, tsan) STRATA_WERROR=$(STRATA_WERROR)"
 
 # --- use -------------------------------------------------------------------------------------------------------------
-run: package ## Build, train a small network for one epoch on every device, say where the results are
-	@$(TRAIN) --epochs 1
+# What the virtual GPU does in some seconds.
+FEW_STEPS := --device vgpu --batch-size 32 --limit 128 --test-limit 64 --schedule constant --counters
+
+run: package ## Build, train a small network for one epoch and a few steps on the virtual GPU, say where the results are
+	@$(TRAIN) --epochs 1 --out results
+	@printf '\nThe kernels for NVIDIA GPUs, a few steps on the virtual one inside this process:\n'
+	@$(TRAIN) $(FEW_STEPS) --no-download --out results/vgpu || test $$? = 3  # 3: built without CUDA kernels, and said so
 	@echo
 	@echo "Look at results/plot.png. What to try next:"
 	@echo "  $(BUILD)/bin/strata train --epochs 5                      99% and more"
@@ -29,11 +34,11 @@ run: package ## Build, train a small network for one epoch on every device, say 
 	@echo "  docs/usage/tour.md, examples/, make test, make bench"
 
 train-cpu: package ## Train the small network on the CPU (TRAIN_ARGS="--epochs 5")
-	@$(TRAIN) --device cpu $(TRAIN_ARGS)
+	@$(TRAIN) --out results --device cpu $(TRAIN_ARGS)
 train-cuda: package ## Train the small network on an NVIDIA GPU
-	@$(TRAIN) --device cuda $(TRAIN_ARGS)
-train-vgpu: package ## Train the small network for some steps on the virtual GPU
-	@$(TRAIN) --device vgpu --batch-size 32 --limit 320 $(TRAIN_ARGS)
+	@$(TRAIN) --out results --device cuda $(TRAIN_ARGS)
+train-vgpu: package ## Train the small network for some steps on the virtual GPU, and print its counters
+	@$(TRAIN) --out results/vgpu $(FEW_STEPS) $(TRAIN_ARGS)
 
 bench: build ## Measure, beside PyTorch where it is installed
 	@test -f bench/run.py || { echo "make bench: bench/run.py is not in this checkout; \`make test\` shows what works." >&2; exit 3; }
@@ -74,6 +79,9 @@ test-python: build
 	  $(ENV) PYTHONDONTWRITEBYTECODE=1 STRATA_JOBS=$(JOBS) $(PYTHON) -m pytest -q $(PYTEST_ARGS) tests; \
 	else echo "no Python tests in this checkout"; fi
 
+verify: build ## Compare an NVIDIA GPU with the virtual one, op by op
+	@$(ENV) $(PYTHON) bench/gpu_checks.py compare
+
 asan tsan: ## Run the C++ tests under AddressSanitizer+UBSan, or ThreadSanitizer
 	@$(MAKE) --no-print-directory test-cpp PRESET=$@
 
@@ -100,8 +108,6 @@ clean: ## Remove build trees (keeps .venv)
 	@rm -rf build dist
 
 # --- parts still to come ---------------------------------------------------------------------------------------------
-verify: ## Compare the GPU with the CPU reference
-	$(call absent,the CUDA back end that this would verify is not in this version; \`make test\` checks the CPU kernels against their references.)
 train-mps: ## Train the demo network on Apple's GPU
 	$(call absent,there is no Metal back end; \`make run\` trains on the CPU.)
 export-onnx: ## Write the demo network as ONNX

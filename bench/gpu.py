@@ -3,22 +3,25 @@
 Both libraries run in this process and are timed in turn, round by round: a card under full load slows down within a tenth of a
 second, and whoever is timed first would win. Kernels are timed by events around many launches; "enqueue" rows are the host's time
 for a call that does not wait. Bytes count each input read once and each output written once. Results go to gpu.json and gpu.md.
-Without PyTorch, or on the virtual GPU, only our own figures are printed.
+The rows that begin with C++ come from the program enqueue_bench. Without PyTorch, or on the virtual GPU, only our own figures are printed.
 """
 
 import argparse
 import datetime
 import json
+import os
 import pathlib
 import platform
 import re
 import statistics
+import subprocess
 import sys
 import time
 
 import strata
 
 HERE = pathlib.Path(__file__).resolve().parent
+BUILD = pathlib.Path(os.environ.get("STRATA_BUILD_DIR", HERE.parent / "build" / "release"))
 CASES = {}
 
 
@@ -225,6 +228,19 @@ def run_case(name, c, sides, args):
     return row
 
 
+def cpp_rows(args):
+    """What calls cost the host from C++, of the cases that were asked for."""
+    program = BUILD / "bin" / "enqueue_bench"
+    if not program.exists():
+        print(f"{program} is not built: no rows from C++")
+        return []
+    small = ["--small"] if args.small else []
+    done = subprocess.run([program, "--device", args.device, *small], capture_output=True, text=True)
+    if done.returncode:
+        return [dict(case="C++", error=done.stderr or f"status {done.returncode}")]
+    return [row for row in json.loads(done.stdout) if re.search(args.cases, row["case"])]
+
+
 def shown(row):
     if "error" in row:
         return f"{row['case']:<42} failed: {row['error'].splitlines()[0][:150]}"
@@ -275,6 +291,9 @@ def main():
         print(shown(row), flush=True)
         for s in sides:
             s.gpu.empty_cache()
+    for row in cpp_rows(args):
+        result["rows"].append(row)
+        print(shown(row), flush=True)
     folder = pathlib.Path(args.out)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "gpu.json").write_text(json.dumps(result, indent=1) + "\n")

@@ -124,4 +124,8 @@ if __name__ == "__main__":
     parser.add_argument("part", choices=parts)
     parser.add_argument("--device", default="cuda")
     args = parser.parse_args()
+    why = getattr(strata, strata.device(args.device).type).why_not()
+    if why:
+        print(f"gpu_checks: {args.device} is not available: {why}", file=sys.stderr)
+        sys.exit(3)
     parts[args.part](args.device)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # bench/gpu_suite.sh [BUILD] [OUT]: everything that needs a GPU, in one command of less than ten minutes: the op suite on `cuda`, the four
-# tools of compute-sanitizer, 100 training steps twice bit for bit, virtual GPU and card compared kernel by
-# kernel, and the benchmark beside PyTorch. BUILD is a build folder (default build/release); results go to OUT (default
+# tools of compute-sanitizer, each of which must also find a bug that was planted for it, 100 training steps twice bit for bit,
+# virtual GPU and card compared kernel by kernel, and the benchmark beside PyTorch. BUILD is a build folder (default build/release); results go to OUT (default
 # bench/results). PYTHON names the interpreter, which needs NumPy and pytest.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -9,6 +9,7 @@ build=$(realpath "${1:-build/release}")
 out=$(realpath -m "${2:-bench/results}")
 python=${PYTHON:-python3}
 mkdir -p "$out"
+source bench/sanitizer.sh
 export PYTHONPATH=$build/python${PYTHONPATH:+:$PYTHONPATH} STRATA_BUILD_DIR=$build STRATA_TEST_DEVICE=cuda PYTHONDONTWRITEBYTECODE=1
 failed=()
 part() { # NAME COMMAND...
@@ -28,8 +29,10 @@ part "determinism" "$python" bench/gpu_checks.py determinism
 part "virtual GPU and card" "$python" bench/gpu_checks.py compare
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck initcheck synccheck; do
-    part "compute-sanitizer $tool" compute-sanitizer --tool "$tool" --error-exitcode 9 \
-      "$python" bench/gpu_checks.py every-kernel
+    bug=("$build/bin/planted_bugs" tests/cuda/driver/planted.ptx "$tool")
+    part "$tool finds a planted bug" sanitize "$tool" some "${bug[@]}"
+    part "$tool finds nothing where it was mended" sanitize "$tool" none "${bug[@]}" --mended
+    part "$tool finds nothing in every kernel" sanitize "$tool" none "$python" bench/gpu_checks.py every-kernel
   done
 else
   failed+=("compute-sanitizer is not installed")

@@ -1,8 +1,10 @@
-# One .cu file to PTX and a fatbin: cmake -DNVCC= -DSOURCE= -DOUT= -DARCHS= -DINCLUDES= -DLINES= -P CompileKernel.cmake
+# One .cu file to PTX and a fatbin: cmake -DNVCC= -DSOURCE= -DOUT= -DARCHS= -DINCLUDES= -DLINES= -DLEGACY= -DLEGACY_INCLUDES=
+# -P CompileKernel.cmake
 #
 # The machine code of every architecture is made from the one PTX, so the front end runs once. A line `// ptx: compute_80`
 # among the first ten of the file asks for a newer PTX than compute_75; architectures below it are left out. With
 # `// ptx: compute_75 compute_80` the first is embedded, and the second is what newer architectures are compiled from.
+# LEGACY: what compiles for sm_61, see EmbedCuda.cmake; empty: nothing.
 file(STRINGS ${SOURCE} marker LIMIT_COUNT 10 REGEX "^// ptx: compute_")
 set(virtuals compute_75)
 if(marker)
@@ -50,6 +52,17 @@ foreach(arch IN LISTS ARCHS)
   list(APPEND elfs "--image3=kind=elf,sm=${arch},file=${OUT}.${arch}.cubin")
   list(APPEND cubins ${OUT}.${arch}.cubin)
 endforeach()
+if(LEGACY AND embedded STREQUAL "compute_75")
+  if(LEGACY STREQUAL "nvcc")
+    run(${NVCC} -cubin -arch=sm_61 ${flags} ${SOURCE} -o ${OUT}.61.cubin)
+  else()
+    list(TRANSFORM INCLUDES PREPEND -I OUTPUT_VARIABLE options)
+    list(TRANSFORM LEGACY_INCLUDES PREPEND -I)
+    run(${LEGACY} 61 ${SOURCE} ${OUT}.61.cubin ${options} ${LEGACY_INCLUDES})
+  endif()
+  list(APPEND elfs "--image3=kind=elf,sm=61,file=${OUT}.61.cubin")
+  list(APPEND cubins ${OUT}.61.cubin)
+endif()
 if(elfs)
   run(${bin}/fatbinary --create=${OUT}.fatbin -64 ${elfs})
   file(REMOVE ${cubins})

@@ -21,6 +21,38 @@ if(STRATA_CUDA AND NOT STRATA_NVCC)
     "compiler with -DSTRATA_NVCC=/path/to/nvcc; -DSTRATA_CUDA=OFF builds for the CPU alone.")
 endif()
 
+# sm_61 is compiled from the source and not from the PTX, which is for compute_75; CUDA 13 knows neither. `cuda_legacy` is
+# "nvcc" where that one is old enough, or the command that uses the NVRTC of CUDA 12.
+option(STRATA_CUDA_LEGACY "Machine code for sm_61 (Pascal) too; needs a compiler of CUDA 12" OFF)
+set(cuda_legacy "")
+set(cuda_legacy_includes "")
+if(STRATA_CUDA AND STRATA_CUDA_LEGACY)
+  execute_process(COMMAND ${STRATA_NVCC} --version OUTPUT_VARIABLE said)
+  string(REGEX MATCH "release ([0-9]+)[.0-9]*" release "${said}")
+  if(release AND CMAKE_MATCH_1 LESS 13)
+    set(cuda_legacy nvcc)
+  else()
+    if(Python_EXECUTABLE)
+      execute_process(COMMAND ${Python_EXECUTABLE} -c "import sysconfig; print(sysconfig.get_path('platlib'), end='')"
+        OUTPUT_VARIABLE packages)
+    endif()
+    find_file(STRATA_NVRTC libnvrtc.so.12 HINTS ${packages}/nvidia/cuda_nvrtc/lib NO_DEFAULT_PATH)
+    mark_as_advanced(STRATA_NVRTC)
+    cmake_path(GET STRATA_NVRTC PARENT_PATH folder)
+    find_path(STRATA_NVRTC_INCLUDE cuda_fp16.h HINTS ${folder}/../../cuda_runtime/include ${folder}/../include NO_DEFAULT_PATH)
+    mark_as_advanced(STRATA_NVRTC_INCLUDE)
+    if(NOT STRATA_NVRTC OR NOT STRATA_NVRTC_INCLUDE)
+      unset(STRATA_CUDA_LEGACY CACHE)
+      message(FATAL_ERROR "STRATA_CUDA_LEGACY=ON, but ${STRATA_NVCC} (${release}) does not compile for sm_61 any more. Install "
+        "the compiler of CUDA 12 beside it (pip install nvidia-cuda-nvrtc-cu12 nvidia-cuda-runtime-cu12 in the environment of "
+        "the build's Python; or name it with -DSTRATA_NVRTC=/path/to/libnvrtc.so.12 -DSTRATA_NVRTC_INCLUDE=/path/to/include), or "
+        "use a whole toolkit of CUDA 12 with -DSTRATA_NVCC=/path/to/nvcc; -DSTRATA_CUDA_LEGACY=OFF builds without sm_61.")
+    endif()
+    set(cuda_legacy ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/nvrtc_cubin.py ${STRATA_NVRTC})
+    set(cuda_legacy_includes ${STRATA_NVRTC_INCLUDE})
+  endif()
+endif()
+
 # Writes the source whose object holds all kernels, and adds it to a layer.
 function(strata_embed_kernels target)
   set(out ${PROJECT_BINARY_DIR}/kernels)
@@ -39,7 +71,8 @@ function(strata_embed_kernels target)
     add_custom_command(OUTPUT ${base}.ptx ${base}.fatbin DEPENDS ${file} ${PROJECT_SOURCE_DIR}/cmake/CompileKernel.cmake
       DEPFILE ${base}.d
       COMMAND ${CMAKE_COMMAND} -DNVCC=${STRATA_NVCC} -DSOURCE=${file} -DOUT=${base} "-DARCHS=${cuda_archs}"
-        "-DINCLUDES=${STRATA_INCLUDE_DIRS}" -DLINES=$<CONFIG:Debug> -P ${PROJECT_SOURCE_DIR}/cmake/CompileKernel.cmake
+        "-DINCLUDES=${STRATA_INCLUDE_DIRS}" -DLINES=$<CONFIG:Debug>
+        "-DLEGACY=${cuda_legacy}" "-DLEGACY_INCLUDES=${cuda_legacy_includes}" -P ${PROJECT_SOURCE_DIR}/cmake/CompileKernel.cmake
       COMMENT "Compiling kernels of ${name}.cu" VERBATIM)
     string(APPEND data "  \".balign 64\\nstrata_ptx_${name}: .incbin \\\"${base}.ptx\\\"\\n.byte 0\\n\"\n"
       "  \".balign 64\\nstrata_fatbin_${name}: .incbin \\\"${base}.fatbin\\\"\\nstrata_end_${name}:\\n\"\n")
@@ -48,6 +81,9 @@ function(strata_embed_kernels target)
     list(APPEND images ${base}.ptx ${base}.fatbin)
   endforeach()
   string(REPLACE ";" " " archs "${cuda_archs}")
+  if(STRATA_CUDA_LEGACY)
+    string(PREPEND archs "61 ")
+  endif()
   if(NOT STRATA_CUDA)
     set(archs "")
   endif()

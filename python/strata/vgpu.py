@@ -31,11 +31,13 @@ __all__ = [
     "memory_snapshot",
     "memory_stats",
     "memory_summary",
+    "ptx",
     "reset_peak_memory_stats",
     "set_device",
     "set_per_process_memory_fraction",
     "set_stream",
     "stream",
+    "summary",
     "synchronize",
     "why_not",
 ]
@@ -77,7 +79,22 @@ manual_seed_all = _devices.manual_seed
 
 
 def counters():
-    """What the launches since the last call did: a dict each, with the kernel's name, instructions and memory accesses."""
+    """What the launches since the last call did: a dict each, with the names of kernel and op, instructions, memory accesses, occupancy and
+    an estimate of its time on a card of the device's profile."""
     if is_initialized():
         synchronize()
     return _C._vgpu_counters()
+
+
+def ptx(kernel):
+    """The PTX of a kernel by its name, as counters() gives it: what the virtual GPU interprets and a driver compiles. Where several
+    files have a kernel of that name, the file comes first: "convolution.forward_f32"."""
+    return _C._vgpu_ptx(kernel)
+
+
+def summary(most=12):
+    """The same added up by op and kernel, as a table: the `most` slowest kernels, by the estimate, and the total. Takes the counters as
+    counters() does."""
+    if is_initialized():
+        synchronize()
+    return _C._vgpu_summary(most)

@@ -60,9 +60,14 @@ void add_train_options(CLI::App& command, TrainOptions& options) {
   command.add_option("--limit", options.limit, "Train on the first N images only (0: all)")
     ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
     ->capture_default_str();
+  command.add_option("--test-limit", options.test_limit, "Test with the first N images only (0: all)")
+    ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
+    ->capture_default_str();
   command.add_option("--threads", options.threads, "CPU threads (0: all)")
     ->check(CLI::Range(0, 4096))
     ->capture_default_str();
+  command.add_flag("--counters", options.counters,
+                   "With --device vgpu: print what the kernels of the training steps did");
   command.add_flag("--resume", options.resume, "Go on from the checkpoint in --out");
   command.add_flag("--quiet", options.quiet, "Print errors only");
   command.add_flag("--json", options.json, "Print the result as JSON, and nothing else");
@@ -71,6 +76,8 @@ void add_train_options(CLI::App& command, TrainOptions& options) {
 
 void check_train_options(const TrainOptions& o) {
   check_device(o.device);
+  STRATA_CHECK(!o.counters || device_from_name(o.device).type == DeviceType::Vgpu, Value,
+               "--counters: only the virtual GPU counts, and --device is {}; add --device vgpu", o.device);
   STRATA_CHECK(o.lr > 0 && std::isfinite(o.lr), Value, "--lr {}: expected a number above 0", o.lr);
   check_resume(o);
 }

@@ -14,12 +14,15 @@
 
 #include "base/parallel.h"
 #include "cli/progress.h"
+#include "cuda/driver/vgpu.h"
+#include "cuda/runtime/runtime.h"
 
 namespace strata::cli {
 namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
+constexpr size_t kKernelsShown = 12;                    // of --counters
 constexpr float kMean = 0.1307F, kDeviation = 0.3081F;  // of MNIST's pixels
 
 double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
@@ -50,6 +53,21 @@ SmallCnn seeded_network(uint64_t seed, Device device) {
   return net;
 }
 
+nlohmann::json to_json(const cuda::vgpu::KernelTotals& t) {
+  return {{"op", t.op},
+          {"kernel", t.kernel},
+          {"launches", t.launches},
+          {"warp_instructions", t.warp_instructions},
+          {"thread_instructions", t.thread_instructions},
+          {"simt_efficiency", t.simt_efficiency()},
+          {"sectors_per_request", t.sectors_per_request()},
+          {"passes_per_request", t.passes_per_request()},
+          {"occupancy", t.occupancy},
+          {"limiter", t.limiter},
+          {"estimated_seconds", t.estimated_seconds},
+          {"bound", t.bound}};
+}
+
 }  // namespace
 
 Trainer::Trainer(const TrainOptions& options)
@@ -61,6 +79,8 @@ Trainer::Trainer(const TrainOptions& options)
   if (options_.threads > 0) set_num_threads(options_.threads);
   const int64_t all = digits_.train.images.size(0);
   images_ = options_.limit > 0 ? std::min(options_.limit, all) : all;
+  const int64_t tests = digits_.test.images.size(0);
+  test_images_ = options_.test_limit > 0 ? std::min(options_.test_limit, tests) : tests;
   steps_ = (images_ + options_.batch_size - 1) / options_.batch_size;
   std::error_code error;
   fs::create_directories(options_.out, error);
@@ -109,6 +129,7 @@ bool Trainer::train_epoch() {
   const int64_t first = step_;
   const Clock::time_point start = Clock::now();
   const double before = epoch_seconds_;
+  if (options_.counters) cuda::driver::take_vgpu_counters();  // forget what a test did
   while (step_ < steps_) {
     if (interrupted) return false;
     const int64_t at = step_ * options_.batch_size, count = std::min(options_.batch_size, images_ - at);
@@ -128,6 +149,8 @@ bool Trainer::train_epoch() {
                  step_ + 1, epoch_ + 1, options_.lr);
     losses_.push_back(value);
     ++step_;
+    if (options_.counters)
+      for (const auto& launch : cuda::driver::take_vgpu_counters()) counters_.add(launch);
     epoch_seconds_ = before + seconds_since(start);
     const double speed = static_cast<double>((step_ - first) * options_.batch_size) / (epoch_seconds_ - before);
     progress.update(step_, fmt::format("loss {:.4f}  {:.0f} images/s", value, speed));
@@ -138,7 +161,7 @@ bool Trainer::train_epoch() {
 double Trainer::test() {
   const autograd::NoGrad no_grad;
   constexpr int64_t kBatch = 250;
-  const int64_t n = digits_.test.images.size(0);
+  const int64_t n = test_images_;
   std::vector<int64_t> which(static_cast<size_t>(n));
   std::iota(which.begin(), which.end(), 0);
   net_.eval();
@@ -157,7 +180,7 @@ int Trainer::run() {
   if (!options_.quiet)
     fmt::print(
       "{} ({}): {} images to train on, {} to test with; {} parameters; device {}, {} threads\n", digits_.name,
-      digits_.source, images_, digits_.test.images.size(0),
+      digits_.source, images_, test_images_,
       [&] {
         int64_t n = 0;
         for (const Tensor& p : net_.parameters()) n += p.numel();
@@ -207,17 +230,16 @@ void Trainer::report(double seconds) const {
   if (rows_.empty()) return;
   const Row& r = rows_.back();
   if (options_.json) {
-    fmt::print("{}\n", nlohmann::json{{"data", digits_.name},
-                                      {"device", r.device},
-                                      {"epochs", epoch_},
-                                      {"loss", r.loss},
-                                      {"accuracy", r.accuracy},
-                                      {"images_per_second", r.images_per_second},
-                                      {"step_ms", r.step_ms},
-                                      {"memory_mb", r.memory_mb},
-                                      {"seconds", seconds},
-                                      {"out", options_.out}}
-                         .dump(2));
+    nlohmann::json out{{"data", digits_.name}, {"device", r.device},       {"epochs", epoch_},
+                       {"loss", r.loss},       {"accuracy", r.accuracy},   {"images_per_second", r.images_per_second},
+                       {"step_ms", r.step_ms}, {"memory_mb", r.memory_mb}, {"seconds", seconds},
+                       {"out", options_.out}};
+    if (options_.counters) {
+      nlohmann::json kernels = nlohmann::json::array();
+      for (const auto& kernel : counters_.kernels()) kernels.push_back(to_json(kernel));
+      out["counters"] = {{"kernels", kernels}, {"total", to_json(counters_.total())}};
+    }
+    fmt::print("{}\n", out.dump(2));
     return;
   }
   if (options_.quiet) return;
@@ -227,6 +249,9 @@ void Trainer::report(double seconds) const {
     "  {:<34} weights and optimizer, for --resume and strata.load()\n  {:<34} one row per epoch\n  {:<34} loss, "
     "accuracy, speed\n",
     path("checkpoint.safetensors"), path("metrics.csv"), path("plot.png"));
+  if (!counters_.empty())
+    fmt::print("\nThe training steps on {} ({}), by op and kernel, slowest first:\n{}", options_.device,
+               cuda::Runtime::gpu(device_).properties.name, counters_.to_text(kKernelsShown));
 }
 
 TrainingCurve Trainer::curve() const {

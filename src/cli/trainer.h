@@ -6,6 +6,7 @@
 #include "cli/small_cnn.h"
 #include "cli/train_options.h"
 #include "cli/training_plot.h"
+#include "cuda/vgpu/summary.h"
 
 namespace strata::cli {
 
@@ -40,10 +41,12 @@ class Trainer {
   SmallCnn net_;
   optim::Adam optimizer_;
   int64_t images_, steps_;          // to train on; in an epoch
+  int64_t test_images_;             // to test with
   int64_t epoch_ = 0, step_ = 0;    // finished epochs; finished steps of the current one
   double epoch_seconds_ = 0;        // spent in the current epoch's steps
   std::vector<float> losses_;       // of every step
   std::vector<Row> rows_, others_;  // this run's; those of other devices in the same folder
+  cuda::vgpu::Summary counters_;    // of the training steps, for --counters
 };
 
 }  // namespace strata::cli

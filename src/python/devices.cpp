@@ -3,6 +3,8 @@
 #include "cuda/runtime/allocator.h"
 #include "cuda/runtime/graph.h"
 #include "cuda/runtime/host_memory.h"
+#include "cuda/runtime/images.h"
+#include "cuda/vgpu/summary.h"
 #include "python/binding.h"
 
 namespace strata::python {
@@ -292,16 +294,36 @@ PyObject* vgpu_counters(PyObject*, PyObject*) {
     for (const cuda::vgpu::Counters& c : cuda::driver::take_vgpu_counters()) {
       const auto n = [](uint64_t v) { return static_cast<unsigned long long>(v); };
       const Object item(need(Py_BuildValue(
-        "{s:s,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:d}", "kernel", c.kernel.c_str(), "blocks", n(c.blocks),
-        "warps", n(c.warps), "warp_instructions", n(c.warp_instructions), "thread_instructions",
-        n(c.thread_instructions), "branches", n(c.branches), "divergent_branches", n(c.divergent_branches), "barriers",
-        n(c.barriers), "atomics", n(c.atomics), "global_requests", n(c.global_requests), "global_sectors",
-        n(c.global_sectors), "shared_requests", n(c.shared_requests), "shared_passes", n(c.shared_passes),
-        "simt_efficiency", c.simt_efficiency())));
+        "{s:s,s:s,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:d,s:d,s:s,s:d,s:s}", "kernel", c.kernel.c_str(),
+        "op", c.op.c_str(), "blocks", n(c.blocks), "warps", n(c.warps), "warp_instructions", n(c.warp_instructions),
+        "thread_instructions", n(c.thread_instructions), "branches", n(c.branches), "divergent_branches",
+        n(c.divergent_branches), "barriers", n(c.barriers), "atomics", n(c.atomics), "global_requests",
+        n(c.global_requests), "global_sectors", n(c.global_sectors), "shared_requests", n(c.shared_requests),
+        "shared_passes", n(c.shared_passes), "simt_efficiency", c.simt_efficiency(), "occupancy", c.occupancy.fraction,
+        "limiter", c.occupancy.limiter, "estimated_seconds", c.estimated.seconds, "bound", c.estimated.bound)));
       need(PyList_Append(list.get(), item.get()));
     }
     return list.release();
   });
+}
+
+PyObject* vgpu_summary(PyObject*, PyObject* args) {
+  Py_ssize_t most;
+  if (!PyArg_ParseTuple(args, "n", &most)) return nullptr;
+  return guarded([&] {
+    STRATA_CHECK(most >= 0, Value, "summary: most is {}, expected 0 or more kernels", most);
+    cuda::vgpu::Summary summary;
+    if (Runtime::opened(DeviceType::Vgpu))
+      for (const cuda::vgpu::Counters& c : cuda::driver::take_vgpu_counters()) summary.add(c);
+    const std::string text = summary.to_text(static_cast<size_t>(most));
+    return need(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
+  });
+}
+
+PyObject* vgpu_ptx(PyObject*, PyObject* args) {
+  const char* kernel;
+  if (!PyArg_ParseTuple(args, "s", &kernel)) return nullptr;
+  return guarded([&] { return need(PyUnicode_FromString(cuda::ptx_of(kernel).c_str())); });
 }
 
 PyObject* get_default_device(PyObject*, PyObject*) { return wrap(thread_state.default_device); }
@@ -346,6 +368,8 @@ PyMethodDef device_functions[] = {{"_device_why_not", why_not, METH_VARARGS, nul
                                   {"_graph_end", graph_end, METH_O, nullptr},
                                   {"_graph_replay", graph_replay, METH_VARARGS, nullptr},
                                   {"_vgpu_counters", vgpu_counters, METH_NOARGS, nullptr},
+                                  {"_vgpu_ptx", vgpu_ptx, METH_VARARGS, nullptr},
+                                  {"_vgpu_summary", vgpu_summary, METH_VARARGS, nullptr},
                                   {"_get_default_device", get_default_device, METH_NOARGS, nullptr},
                                   {"_set_default_device", set_default_device, METH_O, nullptr},
                                   {}};

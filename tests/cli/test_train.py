@@ -67,6 +67,43 @@ def test_the_virtual_gpu_takes_the_same_steps(digits, tmp_path):
     np.testing.assert_allclose(losses["vgpu"], losses["cpu"], rtol=2e-3)
 
 
+def test_counters_of_the_virtual_gpu(digits, tmp_path):
+    options = [
+        "--data",
+        digits,
+        "--device",
+        "vgpu",
+        "--limit",
+        16,
+        "--batch-size",
+        8,
+        "--test-limit",
+        4,
+        "--out",
+        tmp_path,
+    ]
+    shown = train(*options, "--counters").stdout
+    assert "16 images to train on, 4 to test with" in shown
+    table = shown[shown.index("by op and kernel, slowest first") :]
+    lines = table.splitlines()
+    assert lines[1].split()[:4] == ["op", "kernel", "launches", "instr."]
+    assert any(line.startswith("all ") for line in lines) and "no measurement" in table
+    counted = json.loads(train(*options, "--counters", "--json").stdout)["counters"]
+    kernels, total = counted["kernels"], counted["total"]
+    assert sum(k["launches"] for k in kernels) == total["launches"]
+    assert sum(k["thread_instructions"] for k in kernels) == total["thread_instructions"] > 1e6
+    assert [k["estimated_seconds"] for k in kernels] == sorted((k["estimated_seconds"] for k in kernels), reverse=True)
+    assert all(0 < k["simt_efficiency"] <= 1 and 0 < k["occupancy"] <= 1 for k in kernels)
+    # Two convolutions, two steps. What the test launches is not counted.
+    forward = {k["op"]: k["launches"] for k in kernels if k["kernel"] == "forward_f32"}
+    assert forward["convolution"] == 4
+
+
+def test_the_test_can_be_cut_short(digits, tmp_path):
+    done = json.loads(train("--data", digits, "--limit", 64, "--test-limit", 3, "--out", tmp_path, "--json").stdout)
+    assert any(done["accuracy"] == pytest.approx(k / 3) for k in range(4))
+
+
 def test_checkpoint_holds_the_network(digits, tmp_path):
     train("--data", digits, "--epochs", 1, "--batch-size", 64, "--out", tmp_path, "--quiet")
     saved = strata.load(tmp_path / "checkpoint.safetensors")
@@ -178,6 +215,8 @@ def test_a_download_with_wrong_contents_is_refused(digits, tmp_path):
         (["--data", "/no/such/folder"], 2, "no such folder"),
         (["--data", "/dev/null"], 2, "this is a file"),
         (["--no-such-option"], 1, "--no-such-option"),
+        (["--test-limit", "-1"], 1, "--test-limit"),
+        (["--counters"], 1, "add --device vgpu"),
         (["--out", "/dev/null/x"], 2, "--out"),
     ],
     ids=lambda v: " ".join(v) if isinstance(v, list) else None,

@@ -2,6 +2,7 @@
 
 Blocks: ```python runs, all of a page in one namespace; ```python raises Error must raise it; ```pycon is a doctest;
 ```cpp with a main() is compiled and run; ```cpp path is an excerpt of that file; `strata ...` lines of ```sh are run.
+```output after one that runs is what it printed, where "..." may stand for anything and spaces do not count.
 """
 
 import concurrent.futures
@@ -35,6 +36,22 @@ def blocks(page, language):
             yield text[: found.start()].count("\n") + 2, found[2].strip(), found[3]
 
 
+def outputs(page):
+    """What the page says that the block before it printed, by the first line of that block."""
+    text, found = page.read_text(), list(FENCE.finditer(page.read_text()))
+    return {
+        text[: before.start()].count("\n") + 2: after[3]
+        for before, after in zip(found, found[1:], strict=False)
+        if after[1] == "output"
+    }
+
+
+def assert_printed(where, expected, printed):
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    same = expected is None or doctest.OutputChecker().check_output(expected, printed, flags)
+    assert same, f"{where} printed\n{printed}\nwhere the page has\n{expected}"
+
+
 def name(value):
     return str(value.relative_to(ROOT)) if isinstance(value, pathlib.Path) else None
 
@@ -56,16 +73,17 @@ def settings():
 @pytest.mark.parametrize("page", having("python"), ids=name)
 def test_python_blocks_run(page, settings, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    space = {"__name__": "docs"}
+    space, said = {"__name__": "docs"}, outputs(page)
     for line, kind, text in blocks(page, "python"):
         code = compile("\n" * (line - 1) + text, str(page), "exec")
-        with contextlib.redirect_stdout(io.StringIO()):
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
             if kind.startswith("raises"):
                 with pytest.raises(Exception) as caught:
                     exec(code, space)
                 assert caught.type.__name__ == kind.split()[1], f"{page.name}:{line} raised {caught.value!r}"
             else:
                 exec(code, space)
+        assert_printed(f"{page.name}:{line}", said.get(line), printed.getvalue())
 
 
 PROGRAMS = [(p, line, text) for p in PAGES for line, kind, text in blocks(p, "cpp") if "int main(" in text]
@@ -97,6 +115,8 @@ def test_cpp_programs_run(number, compiled):
     assert done.returncode == 0, done.stderr
     ran = subprocess.run([program], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
+    page, line, _ = PROGRAMS[number]
+    assert_printed(f"{page.name}:{line}", outputs(page).get(line), ran.stdout)
 
 
 EXCERPTS = [(p, line, kind, text) for p in PAGES for line, kind, text in blocks(p, "cpp") if "/" in kind]
@@ -116,9 +136,9 @@ COMMANDS = sorted(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_shell_commands_run(command):
+def test_shell_commands_run(command, tmp_path):
     words = shlex.split(command, comments=True)
-    done = subprocess.run([BUILD / "bin" / words[0], *words[1:]], capture_output=True, text=True)
+    done = subprocess.run([BUILD / "bin" / words[0], *words[1:]], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout
 

@@ -227,3 +227,35 @@ strata.keep = (strata.ones(10, device='vgpu') * 2, strata.vgpu.Stream(), strata.
 print('ok')
 """
     assert run(code) == "ok"
+
+
+def test_summary_adds_launches_up_by_op_and_kernel():
+    x = strata.ones(1000, device="vgpu")
+    vgpu.counters()
+    x + x
+    x + x
+    launches = vgpu.counters()
+    assert [(c["op"], c["kernel"]) for c in launches] == [("add", "Add_f32")] * 2
+    assert all(0 < c["occupancy"] <= 1 and c["limiter"] and c["estimated_seconds"] > 0 and c["bound"] for c in launches)
+    x + x
+    x.exp()
+    rows = {words[0]: words for words in map(str.split, vgpu.summary().splitlines()) if words}
+    assert rows["add"][1:3] == ["Add_f32", "1"] and rows["exp"][1:3] == ["Exp_f32", "1"] and rows["all"][1] == "2"
+    assert vgpu.summary() == "no launches\n"
+    x + x
+    x.exp()
+    x * x
+    assert "3 others" in vgpu.summary(0)
+    with pytest.raises(ValueError, match="most is -1"):
+        vgpu.summary(-1)
+
+
+def test_ptx_of_a_kernel():
+    text = vgpu.ptx("Exp_f32")
+    assert text.startswith(".visible .entry Exp_f32(") and text.endswith("\n}") and text.count(".entry") == 1
+    assert vgpu.ptx("unary_math.Exp_f32") == text
+    with pytest.raises(ValueError, match="convolution.forward_f32, max_pool.forward_f32"):
+        vgpu.ptx("forward_f32")
+    for name in ("nothing", "copy.Exp_f32", "", "."):
+        with pytest.raises(ValueError, match="there is no kernel"):
+            vgpu.ptx(name)

@@ -4,6 +4,7 @@
 // few channels. The gradient of the image is added up by one warp for each plane, 32 places at a time and equal inputs in
 // order, so that the bits are the same each run.
 #include "cuda/kernels/resample_params.h"
+#include "cuda/kernels/warp.cuh"
 
 namespace strata::cuda {
 namespace {
@@ -150,7 +151,7 @@ template <class T> __device__ __forceinline__ void grad_of_image(const GridParam
     inputs.each(p, [&](int at, T w, const T*) {
       of_warp[lane] = w * g;
       if (!there) at = -1;
-      const unsigned same = __match_any_sync(0xffffffffu, at);
+      const unsigned same = match_any(at);
       __syncwarp();
       if (at >= 0 && lane == __ffs(int(same)) - 1) {
         T sum = to[at];

@@ -6,6 +6,7 @@
 #include "cuda/kernels/dtypes.cuh"
 #include "cuda/kernels/index.cuh"
 #include "cuda/kernels/pooling_params.h"
+#include "cuda/kernels/warp.cuh"
 
 namespace strata::cuda {
 namespace {
@@ -161,7 +162,7 @@ template <class T> __device__ __forceinline__ void plane_scatter(const PlanePara
         place = -1;
       }
     }
-    const unsigned same = __match_any_sync(0xffffffffu, place);
+    const unsigned same = match_any(place);
     __syncwarp();
     if (place >= 0 && lane == __ffs(int(same)) - 1) {
       if (p.add) {

@@ -7,6 +7,7 @@
 // match.any in their order. Bound by memory: 20 to 28 bytes per element and pass.
 #include "cuda/kernels/bitonic.cuh"
 #include "cuda/kernels/index.cuh"
+#include "cuda/kernels/warp.cuh"
 
 namespace strata::cuda {
 namespace {
@@ -93,7 +94,7 @@ template <class Key> __device__ __forceinline__ void radix_move(const RadixParam
   }
 #pragma unroll
   for (int j = 0; j < kItems; ++j) {
-    const uint32_t alike = __match_any_sync(0xffffffffu, digits[j]), below = alike & ((1u << lane) - 1);
+    const uint32_t alike = match_any(digits[j]), below = alike & ((1u << lane) - 1);
     uint32_t before = 0;
     if (digits[j] < kDigits) before = of_warp[warp][digits[j]];
     __syncwarp();

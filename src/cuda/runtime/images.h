@@ -1,5 +1,6 @@
 // The kernels inside libstrata: one image per file of cuda/kernels. The table is written by cmake/EmbedCuda.cmake.
 #pragma once
+#include <string>
 #include <vector>
 
 #include "base/api.h"
@@ -14,5 +15,7 @@ struct Image {
 
 STRATA_API const std::vector<Image>& images();  // empty: built without CUDA
 STRATA_API const char* built_architectures();   // "80 90a": those with machine code of their own
+// The PTX of one kernel, "Add_f32"; "convolution.forward_f32" where several files have one of that name. Throws Value.
+STRATA_API std::string ptx_of(const std::string& kernel);
 
 }  // namespace strata::cuda

@@ -19,6 +19,13 @@ struct Dim3 {
   uint64_t count() const { return uint64_t{x} * y * z; }
 };
 
+// How long the launch might take on a card of the profile: the slowest of a few simple bounds. An estimate, no measurement:
+// latency, caches near the multiprocessors and matrix units are left out.
+struct Estimate {
+  double seconds = 0;
+  const char* bound = "";  // "issue", "f32", "f64", "special functions", "shared memory", "device memory" or "launch"
+};
+
 // What a launch did. A warp instruction is one instruction for up to 32 threads.
 //   mix                 warp instructions by Class (name_of)
 //   divergent_branches  branches that some lanes of a warp take and others do not
@@ -27,7 +34,7 @@ struct Dim3 {
 //   atomic_conflicts    lanes of a warp that meet another at the same address
 //   dram_read, _written bytes between the second-level cache and device memory, where Launch::model_cache asked for them
 struct Counters {
-  std::string kernel;
+  std::string kernel, op;  // op: Launch::label
   uint64_t blocks = 0, warps = 0;
   uint64_t warp_instructions = 0, thread_instructions = 0;
   std::array<uint64_t, kClasses> mix{};  // warp instructions by Class
@@ -37,6 +44,7 @@ struct Counters {
   bool cache_modelled = false;
   uint64_t dram_read = 0, dram_written = 0;
   Occupancy occupancy;
+  Estimate estimated;               // for the profile it ran with
   double simt_efficiency() const {  // threads per warp instruction, of 32
     return warp_instructions
              ? static_cast<double>(thread_instructions) / (32.0 * static_cast<double>(warp_instructions))
@@ -52,13 +60,6 @@ struct Counters {
 STRATA_API const char* name_of(Class c);
 STRATA_API std::string report(const Counters& counters);                // a few lines of text
 STRATA_API std::string to_text(const std::vector<Counters>& launches);  // a table, a line for each launch
-
-// How long the launch might take on a card of the profile: the slowest of a few simple bounds. An estimate, no measurement:
-// latency, caches near the multiprocessors and matrix units are left out.
-struct Estimate {
-  double seconds = 0;
-  const char* bound = "";  // "issue", "f32", "f64", "special functions", "shared memory", "device memory" or "launch"
-};
 STRATA_API Estimate estimate(const Counters& counters, const Profile& profile);
 
 // Some minutes of work on one core: a kernel that never ends does end here.

@@ -207,6 +207,7 @@ Counters counted(const Program& p, const Profile& profile, const Launch& l, cons
     c.dram_written = cache->written();
   }
   c.kernel = p.name;
+  c.op = l.label;
   c.blocks = l.grid.count();
   c.warps = c.blocks * ((l.block.count() + kLanes - 1) / kLanes);
   for (size_t k = 0; k < p.blocks.size(); ++k) {
@@ -228,6 +229,7 @@ Counters counted(const Program& p, const Profile& profile, const Launch& l, cons
   c.unmet = t.unmet;
   c.occupancy =
     occupancy(profile, static_cast<uint32_t>(l.block.count()), p.registers, p.shared_bytes + l.dynamic_shared);
+  c.estimated = estimate(c, profile);
   return c;
 }
 

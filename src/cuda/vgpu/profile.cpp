@@ -110,6 +110,7 @@ Occupancy occupancy(const Profile& p, uint32_t threads, uint32_t registers, uint
   Occupancy out{limits[0].first, limits[0].second};
   for (const auto& [blocks, name] : limits)
     if (blocks < out.blocks) out = {blocks, name};
+  out.fraction = static_cast<double>(out.blocks) * warps * 32 / p.threads_per_sm;
   return out;
 }
 

@@ -26,6 +26,7 @@ STRATA_API Profile profile_of(std::string_view name_or_json);
 struct Occupancy {
   int blocks = 0;            // per multiprocessor
   const char* limiter = "";  // "threads", "blocks", "registers" or "shared memory"
+  double fraction = 0;       // of the threads that a multiprocessor has room for
 };
 STRATA_API Occupancy occupancy(const Profile& profile, uint32_t threads, uint32_t registers, uint32_t shared_bytes);
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "cuda/driver/vgpu.h"
 #include "tests/expect_error.h"
 
@@ -13,57 +14,14 @@ namespace strata::cuda::driver {
 
 namespace {
 
-const char* const kPtx = R"(.version 8.3
-.target sm_80
-.address_size 64
-.file 1 "/home/someone/planted.cu"
-.visible .entry write(.param .u64 p, .param .u32 step) {
-  .reg .b64 %p, %w; .reg .b32 %t, %s;
-  .loc 1 11 3
-  ld.param.u64 %p, [p]; ld.param.u32 %s, [step]; mov.u32 %t, %tid.x; mul.wide.u32 %w, %t, %s; add.u64 %p, %p, %w;
-  .loc 1 12 5
-  st.global.u32 [%p], %t;
-  ret;
+// The kernels; their lines are named below.
+const std::string& planted() {
+  static const std::string text = [] {
+    const auto file = FileBytes::map(STRATA_PLANTED);
+    return std::string(reinterpret_cast<const char*>(file->data()), file->size());
+  }();
+  return text;
 }
-.visible .entry copy(.param .u64 in, .param .u64 out) {
-  .reg .b64 %i, %o, %w; .reg .b32 %t, %v;
-  ld.param.u64 %i, [in]; ld.param.u64 %o, [out]; mov.u32 %t, %tid.x; mul.wide.u32 %w, %t, 4; add.u64 %i, %i, %w; add.u64 %o, %o, %w;
-  .loc 1 20 1
-  ld.global.u32 %v, [%i]; st.global.u32 [%o], %v;
-  ret;
-}
-// Each thread writes its word and reads that of its neighbour 32 threads on; a barrier between them where `wait` is set.
-.visible .entry neighbour(.param .u64 out, .param .u32 wait) {
-  .shared .align 4 .b8 s[512];
-  .reg .b64 %o, %w; .reg .b32 %t, %a, %v, %n; .reg .pred %p;
-  ld.param.u64 %o, [out]; ld.param.u32 %n, [wait]; mov.u32 %t, %tid.x; mov.u32 %a, s; mad.lo.u32 %a, %t, 4, %a;
-  .loc 1 31 1
-  st.shared.u32 [%a], %t;
-  setp.eq.u32 %p, %n, 0; @%p bra skip; bar.sync 0;
-skip: add.u32 %t, %t, 32; and.b32 %t, %t, 63; mov.u32 %a, s; mad.lo.u32 %a, %t, 4, %a;
-  .loc 1 33 1
-  ld.shared.u32 %v, [%a];
-  mov.u32 %t, %tid.x; mul.wide.u32 %w, %t, 4; add.u64 %o, %o, %w; st.global.u32 [%o], %v;
-  ret;
-}
-.visible .entry never_written(.param .u64 out) {
-  .shared .align 4 .b8 s[64];
-  .reg .b64 %o; .reg .b32 %v;
-  ld.param.u64 %o, [out];
-  .loc 1 41 1
-  ld.shared.u32 %v, [s+8]; st.global.u32 [%o], %v; ret;
-}
-.visible .entry divergent() {
-  .reg .b32 %t; .reg .pred %p;
-  mov.u32 %t, %tid.x; setp.lt.u32 %p, %t, 16; @%p bra first;
-  bar.sync 0; bra end;
-first:
-  .loc 1 53 1
-  bar.sync 0;
-end: ret;
-}
-.visible .entry endless() { l: bra l; }
-)";
 
 #define OK(call) ASSERT_EQ(call, kSuccess) << vgpu_message()
 
@@ -80,7 +38,7 @@ struct Checks : ::testing::Test {
     CUcontext c = nullptr;
     OK(cu->cuDevicePrimaryCtxRetain(&c, 0));
     OK(cu->cuCtxSetCurrent(c));
-    OK(cu->cuModuleLoadData(&module, kPtx));
+    OK(cu->cuModuleLoadData(&module, planted().c_str()));
     OK(cu->cuMemAlloc(&x, 256));
     OK(cu->cuMemAlloc(&y, 256));
   }
@@ -105,7 +63,7 @@ TEST_F(Checks, OutOfBoundsNamesEverything) {
   OK(run("write", 64, x, 4u));
   expect(run("write", 65, x, 4u), kIllegalAddress,
          {"0 bytes behind an allocation of 256 bytes", "kernel 'write' of add.Tensor", "thread (64,0,0)",
-          "planted.cu:12", "PTX line 10: st.global.u32 [%p], %t"});
+          "planted.cu:12", "PTX line 12: st.global.u32 [%p], %t"});
   set_vgpu_label(nullptr);
   open("");  // without the check the neighbouring bytes are written unseen, as on a card
   OK(run("write", 65, x, 4u));
@@ -143,9 +101,9 @@ TEST_F(Checks, RacesInSharedMemory) {
 
 TEST_F(Checks, DivergentBarriers) {
   open("");
-  OK(run("divergent", 32));  // meets by luck
+  OK(run("divergent", 32, x));  // meets by luck
   open("sync");
-  expect(run("divergent", 32), kLaunchFailed, {"divergent code", "lanes 0xffff0000", "0x0000ffff do not"});
+  expect(run("divergent", 32, x), kLaunchFailed, {"divergent code", "lanes 0xffff0000", "0x0000ffff do not"});
 }
 
 TEST_F(Checks, EndlessKernelsTimeOut) {
