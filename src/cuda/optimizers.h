@@ -3,6 +3,7 @@
 #include <array>
 #include <span>
 
+#include "cuda/kernels/optimizers_params.h"
 #include "tensor/tensor.h"
 
 namespace strata::cuda {
@@ -11,9 +12,10 @@ namespace strata::cuda {
 struct OptimizerUpdate {
   Tensor value, grad;
   std::array<Tensor, 3> state;  // may be empty
-  std::array<double, 12> members;
+  std::array<double, kRuleNumbers> members;
 };
-// One step of the rule (the name of its functor without "Rule") over all parameters, in a launch for each compute type.
+// One step of the rule (the name of its functor without "Rule") over all parameters, in a launch for 64 of them,
+// for each compute type and set of members. Nothing is copied and nothing waits.
 void optimizer_step(const char* rule, std::span<OptimizerUpdate> updates);
 
 }  // namespace strata::cuda
