@@ -94,3 +94,40 @@ def test_parameters_of_another_age_take_a_launch_of_their_own():
     optimizer.step()
     assert launches(optimizer.step) == ["Adam_f32"] * 2
     np.testing.assert_allclose([p[0].item() for p in params], [0.25, 0.25, 0.5, 0.25], rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [strata.float32, strata.float64, strata.float16, strata.bfloat16], ids=str)
+@pytest.mark.parametrize("norm_type", [2.0, 1.0, 0.0, 3.0, float("inf"), -float("inf")])
+def test_gradients_of_any_layout_are_clipped_by_their_norm(norm_type, dtype):
+    rng = np.random.default_rng(3)
+    small, large = (strata.tensor((rng.standard_normal(s) / 8).tolist(), dtype=dtype) for s in [(5, 7), (130, 257)])
+    grads = [*layouts(small, DEVICE), large.to(DEVICE), strata.zeros(0, 2, dtype=dtype, device=DEVICE)]
+    params = [strata.zeros(g.shape, dtype=dtype, device=DEVICE).requires_grad_() for g in grads]
+    for p, g in zip(params, grads, strict=True):
+        p.grad = g
+    before = [wide(g) for g in grads]
+    total = np.linalg.norm(np.concatenate([g.reshape(-1) for g in before]), norm_type)
+    norm = strata.nn.utils.clip_grad_norm_(params, total / 2, norm_type)
+    unit = strata.finfo(dtype).eps
+    np.testing.assert_allclose(wide(norm), total, rtol=max(unit, 1e-12))
+    factor = total / 2 / (wide(norm) + 1e-6)
+    for _ in range(2):  # the second time the norm is small enough
+        for g, was in zip(grads, before, strict=True):
+            np.testing.assert_allclose(wide(g), was * factor, rtol=unit, atol=6e-8 if dtype == strata.float16 else 0)
+        strata.nn.utils.clip_grad_norm_(params, 1e9, norm_type)
+
+
+def test_a_norm_that_is_no_number_spoils_the_gradients():
+    p = strata.zeros(3, device=DEVICE).requires_grad_()
+    p.grad = there([1.0, float("nan"), 2.0])
+    assert np.isnan(wide(strata.nn.utils.clip_grad_norm_([p], 1.0)))
+    assert np.isnan(wide(p.grad)).all()
+
+
+def test_clipping_is_three_launches_and_no_wait():
+    params = some_parameters(100)
+    assert launches(lambda: strata.nn.utils.clip_grad_norm_(params, 1.0)) == [
+        "norm_of_pieces",
+        "norm_of_all",
+        "scale_to_norm",
+    ]

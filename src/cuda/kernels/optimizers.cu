@@ -5,21 +5,11 @@
 // halving: 64 small tensors cost one launch, as does one large.
 #include "cuda/kernels/dtypes.cuh"
 #include "cuda/kernels/optimizers_params.h"
+#include "cuda/kernels/tensor_lists.cuh"
 #include "device/functors/optimizers.h"
 
 namespace strata::cuda {
 namespace {
-
-// The last tensor that begins at this block or before.
-__device__ __forceinline__ int tensor_of_block(const OptimizerParams& p) {
-  int low = 0, high = p.tensors - 1;
-  while (low < high) {
-    const int middle = (low + high + 1) / 2;
-    if (p.first_block[middle] <= blockIdx.x) low = middle;
-    else high = middle - 1;
-  }
-  return low;
-}
 
 template <class Rule, class T> __device__ __forceinline__ void update(const OptimizerParams& p) {
   constexpr int kMembers = sizeof(Rule) / sizeof(T), kVector = 16 / sizeof(T);
