@@ -268,6 +268,9 @@ PyObject* record_stream(PyObject*, PyObject* args) {
 PyObject* graph_begin(PyObject*, PyObject* s) {
   return guarded([&] { return capsule(Graph::begin(inside<Stream>(s))); });
 }
+PyObject* is_capturing(PyObject*, PyObject* device) {
+  return guarded([&] { return PyBool_FromLong(cuda::is_capturing(device_of_object(device))); });
+}
 PyObject* graph_end(PyObject*, PyObject* g) {
   return guarded([&]() -> PyObject* {
     inside<Graph>(g).end();
@@ -343,6 +346,7 @@ PyMethodDef device_functions[] = {{"_device_why_not", why_not, METH_VARARGS, nul
                                   {"_event_elapsed", event_elapsed, METH_VARARGS, nullptr},
                                   {"_record_stream", record_stream, METH_VARARGS, nullptr},
                                   {"_graph_begin", graph_begin, METH_O, nullptr},
+                                  {"_is_capturing", is_capturing, METH_O, nullptr},
                                   {"_graph_end", graph_end, METH_O, nullptr},
                                   {"_graph_replay", graph_replay, METH_VARARGS, nullptr},
                                   {"_vgpu_counters", vgpu_counters, METH_NOARGS, nullptr},

@@ -2,10 +2,12 @@
 //
 // Bound by memory: parameter, gradient and state are read once, parameter and state written once, in accesses of 16 bytes where
 // all of them are aligned. The list of tensors is a parameter of the launch. A block takes a piece of one tensor and finds it by
-// halving: 64 small tensors cost one launch, as does one large.
+// halving: 64 small tensors cost one launch, as does one large. Where the step counts lie on the device, a launch of one block
+// before it advances them and leaves the rule's members for it.
 #include "cuda/kernels/dtypes.cuh"
 #include "cuda/kernels/optimizers_params.h"
 #include "cuda/kernels/tensor_lists.cuh"
+#include "device/functors/optimizer_numbers.h"
 #include "device/functors/optimizers.h"
 
 namespace strata::cuda {
@@ -15,10 +17,11 @@ template <class Rule, class T> __device__ __forceinline__ void update(const Opti
   constexpr int kMembers = sizeof(Rule) / sizeof(T), kVector = 16 / sizeof(T);
   const int which = tensor_of_block(p);
   const OptimizerTensor& t = p.tensor[which];
+  const double* list = reinterpret_cast<const double*>(p.list) + which * kRuleNumbers;
   Rule rule;
   T* members = reinterpret_cast<T*>(&rule);
 #pragma unroll
-  for (int k = 0; k < kMembers; ++k) members[k] = T(p.members[k]);
+  for (int k = 0; k < kMembers; ++k) members[k] = T(p.list ? list[k] : p.members[k]);
   int64_t begin = int64_t(blockIdx.x - p.first_block[which]) * p.piece;
   const int64_t end = min(begin + p.piece, t.count);
   const int32_t type = t.type;
@@ -53,6 +56,28 @@ template <class Rule, class T> __device__ __forceinline__ void update(const Opti
       if (states[k]) store<T>(const_cast<void*>(element(states[k], type, i)), type, state[k]);
   }
 }
+
+// A thread takes a parameter.
+template <class Numbers> __device__ __forceinline__ void advance(const OptimizerNumbersParams& p) {
+  const int i = threadIdx.x;
+  if (i >= p.tensors) return;
+  Numbers numbers;
+  double* options = reinterpret_cast<double*>(&numbers);
+#pragma unroll
+  for (int k = 0; k < int(sizeof(Numbers) / sizeof(double)); ++k) options[k] = p.options[k];
+  if (p.lr) numbers.lr = load<double>(reinterpret_cast<const void*>(p.lr), p.lr_type);
+  double kept[kKeptNumbers] = {};
+#pragma unroll
+  for (int k = 0; k < kKeptNumbers; ++k)
+    if (p.kept[i][k]) kept[k] = load<double>(reinterpret_cast<const void*>(p.kept[i][k]), p.kept_type[i][k]);
+  double members[kRuleNumbers] = {};
+  numbers(kept, members);
+#pragma unroll
+  for (int k = 0; k < kKeptNumbers; ++k)
+    if (p.kept[i][k]) store<double>(reinterpret_cast<void*>(p.kept[i][k]), p.kept_type[i][k], kept[k]);
+#pragma unroll
+  for (int k = 0; k < kRuleNumbers; ++k) reinterpret_cast<double*>(p.list)[i * kRuleNumbers + k] = members[k];
+}
 }  // namespace
 
 #define STRATA_RULE(name)                                                                                   \
@@ -61,6 +86,10 @@ template <class Rule, class T> __device__ __forceinline__ void update(const Opti
   }                                                                                                         \
   extern "C" __global__ void __launch_bounds__(256) name##_f64(const __grid_constant__ OptimizerParams p) { \
     update<fn::name##Rule<double>, double>(p);                                                              \
+  }                                                                                                         \
+  extern "C" __global__ void __launch_bounds__(kTensorsPerLaunch)                                           \
+    name##_numbers(const __grid_constant__ OptimizerNumbersParams p) {                                      \
+    advance<fn::name##Numbers>(p);                                                                          \
   }
 STRATA_RULE(Sgd)
 STRATA_RULE(Adam)
