@@ -3,6 +3,7 @@
 #include "cuda/runtime/allocator.h"
 #include "cuda/runtime/graph.h"
 #include "cuda/runtime/host_memory.h"
+#include "ops/transfer.h"
 #include "python/binding.h"
 
 namespace strata::python {
@@ -138,17 +139,8 @@ PyObject* pin_memory(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "sO", &name, &tensor)) return nullptr;
   return guarded([&]() -> PyObject* {
     const Tensor t = require_tensor(tensor, "pin_memory");
-    STRATA_CHECK(t.device().type == DeviceType::Cpu, Runtime, "cannot pin '{}': only dense CPU tensors can be pinned",
-                 to_string(t.device()));
-    if (t->storage && t->storage->pinned) return Py_NewRef(tensor);
-    Gpu& gpu = Runtime::gpu({type_of(name), -1});
-    Tensor pinned = shape_only(*t);
-    pinned->set_strides_like(*t);
-    pinned->storage =
-      cuda::HostMemory::of(gpu.runtime.type).allocate(gpu, static_cast<size_t>(t.numel()) * size_of(t.dtype()));
-    pinned->data = pinned->storage->data;
-    Scoped mode(thread_state.grad_mode, false);
-    call_inplace(find_op("copy"), Args(pinned, t, false));
+    Tensor pinned = strata::pin_memory(t, type_of(name));
+    if (pinned.get() == t.get()) return Py_NewRef(tensor);
     return wrap(std::move(pinned));
   });
 }
