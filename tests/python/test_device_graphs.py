@@ -156,6 +156,10 @@ def test_what_cannot_be_captured_says_so():
         p.detach().clone().normal_(generator=strata.Generator())
     with pytest.raises(RuntimeError), gpu.graph(gpu.CUDAGraph()):
         (p * 2).sum().item()
+    with pytest.raises(RuntimeError), gpu.graph(gpu.CUDAGraph()):
+        optim.LBFGS([p]).step(lambda: (p * p).sum())  # decides on the host how to go on
+    with pytest.raises(RuntimeError, match="not pinned"), gpu.graph(gpu.CUDAGraph()):
+        p.detach().copy_(strata.ones(4))
     assert strata.isfinite(p.detach()).all().item()
 
 

@@ -82,7 +82,9 @@ class Fused(Optimizer):
                     begin = float(start if option is None else options[option])
                     if is_number:
                         dtype = strata.float64 if p.dtype == strata.float64 else strata.float32
-                        value = strata.full((), begin, dtype=dtype, device=p.device if group["capturable"] else "cpu")
+                        value = strata.full(
+                            (), begin, dtype=dtype, device=p.device if group.get("capturable") else "cpu"
+                        )
                     else:
                         value = strata.full_like(p, begin, requires_grad=False)
                     new.append((p, name, value))
