@@ -188,6 +188,7 @@ def _(s, small):
 def _(s, small):
     step = small_cnn(s, 4 if small else 128, capturable=True)
     side = s.gpu.Stream()
+    side.wait_stream(s.gpu.current_stream())
     with s.gpu.stream(side):
         for _ in range(3):
             step()

@@ -270,6 +270,10 @@ class Devices:
         """A context that records what is inside into a CUDAGraph."""
         return _Capture(self, cuda_graph, pool, stream)
 
+    def is_current_stream_capturing(self):
+        """Whether what the current stream is given goes into a graph."""
+        return self.is_initialized() and _C._is_capturing(_C.device(self.kind, self.current_device()))
+
     def _stats(self, device):
         return _C._device_memory_stats(self.kind, _index(self.kind, device)) if self.is_initialized() else {}
 

@@ -18,6 +18,7 @@ __all__ = [
     "graph",
     "init",
     "is_available",
+    "is_current_stream_capturing",
     "is_initialized",
     "manual_seed",
     "manual_seed_all",
@@ -54,6 +55,7 @@ get_device_properties = _devices.get_device_properties
 graph = _devices.graph
 init = _devices.init
 is_available = _devices.is_available
+is_current_stream_capturing = _devices.is_current_stream_capturing
 is_initialized = _devices.is_initialized
 manual_seed = _devices.manual_seed
 max_memory_allocated = _devices.max_memory_allocated

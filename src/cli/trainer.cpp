@@ -44,6 +44,50 @@ class CatchInterrupts {
   void (*before_)(int);
 };
 
+// Pixels as normalised floats, [count, 1, 28, 28], and the classes.
+class NormalisedImages : public data::Dataset {
+ public:
+  explicit NormalisedImages(data::ImageSet set) : set_(std::move(set)) {}
+  int64_t size() const override { return set_.images.size(0); }
+  data::Example get(int64_t index) const override {
+    const Tensor one = full({1}, index, DType::I64);
+    data::Example batch = get_batch(one);
+    for (Tensor& t : batch) t = squeeze(t, 0);
+    return batch;
+  }
+  data::Example get_batch(const Tensor& indices) const override {
+    static const std::array<float, 256> values = [] {
+      std::array<float, 256> v;
+      for (size_t i = 0; i < v.size(); ++i) v[i] = (static_cast<float>(i) / 255 - kMean) / kDeviation;
+      return v;
+    }();
+    const int64_t count = indices.numel(), height = set_.images.size(1), width = set_.images.size(2),
+                  pixels = height * width;
+    Tensor images = make_tensor(std::array{count, int64_t{1}, height, width}, DType::F32);
+    const auto* which = indices.data<int64_t>();
+    const auto* from = set_.images.data<uint8_t>();
+    auto* to = images.data<float>();
+    parallel_for(count, 64, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        for (int64_t k = 0; k < pixels; ++k) to[i * pixels + k] = values[from[which[i] * pixels + k]];
+    });
+    return {std::move(images), index_select(set_.labels, 0, indices)};
+  }
+
+ private:
+  data::ImageSet set_;
+};
+
+class InOrder : public data::Sampler {
+ public:
+  explicit InOrder(Tensor order) : order_(std::move(order)) {}
+  Tensor order() override { return order_; }
+  int64_t size() const override { return order_.numel(); }
+
+ private:
+  Tensor order_;
+};
+
 // The weights are drawn on the CPU, so that they are the same everywhere.
 SmallCnn seeded_network(uint64_t seed, Device device) {
   manual_seed(seed);
@@ -89,22 +133,9 @@ Trainer::Trainer(const TrainOptions& options)
   read_metrics();
 }
 
-// Pixels as normalised floats, [count, 1, 28, 28].
-Tensor Trainer::batch(const data::ImageSet& set, const int64_t* which, int64_t count) const {
-  static const std::array<float, 256> values = [] {
-    std::array<float, 256> v;
-    for (size_t i = 0; i < v.size(); ++i) v[i] = (static_cast<float>(i) / 255 - kMean) / kDeviation;
-    return v;
-  }();
-  const int64_t pixels = set.images.size(1) * set.images.size(2);
-  Tensor out = make_tensor(std::array{count, int64_t{1}, set.images.size(1), set.images.size(2)}, DType::F32);
-  const auto* from = set.images.data<uint8_t>();
-  auto* to = out.data<float>();
-  parallel_for(count, 64, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      for (int64_t k = 0; k < pixels; ++k) to[i * pixels + k] = values[from[which[i] * pixels + k]];
-  });
-  return strata::to(out, std::optional(device_));
+data::DataLoader Trainer::batches(const data::ImageSet& set, Tensor order, int64_t size) const {
+  return {data::DatasetRef(std::make_shared<const NormalisedImages>(set)),
+          {.batch_size = size, .sampler = std::make_shared<InOrder>(std::move(order)), .prefetch_device = device_}};
 }
 
 // The epoch's order comes from the seed and its number alone, so that a resumed run sees the same.
@@ -123,24 +154,19 @@ double Trainer::learning_rate() const {
 }
 
 bool Trainer::train_epoch() {
-  const Tensor order = order_of(epoch_);
   Progress progress(fmt::format("epoch {}/{}", epoch_ + 1, options_.epochs), steps_, options_.quiet);
-  const auto* labels = digits_.train.labels.data<int64_t>();
-  const int64_t first = step_;
+  const int64_t first = step_, done = first * options_.batch_size;
   const Clock::time_point start = Clock::now();
   const double before = epoch_seconds_;
+  if (step_ == steps_) return true;
   if (options_.counters) cuda::driver::take_vgpu_counters();  // forget what a test did
-  while (step_ < steps_) {
+  data::DataLoader loader =
+    batches(digits_.train, narrow(order_of(epoch_), 0, done, images_ - done), options_.batch_size);
+  for (const data::Example& batch : loader) {
     if (interrupted) return false;
-    const int64_t at = step_ * options_.batch_size, count = std::min(options_.batch_size, images_ - at);
-    const int64_t* which = order.data<int64_t>() + at;
-    Tensor targets = make_tensor(std::array{count}, DType::I64);
-    for (int64_t i = 0; i < count; ++i) targets.data<int64_t>()[i] = labels[which[i]];
-
     optimizer_.set_lr(learning_rate());
     optimizer_.zero_grad();
-    const Tensor loss =
-      nn::functional::cross_entropy(net_(batch(digits_.train, which, count)), to(targets, std::optional(device_)));
+    const Tensor loss = nn::functional::cross_entropy(net_(batch[0]), batch[1]);
     loss.backward();
     optimizer_.step();
     const auto value = loss.item<float>();
@@ -162,16 +188,10 @@ double Trainer::test() {
   const autograd::NoGrad no_grad;
   constexpr int64_t kBatch = 250;
   const int64_t n = test_images_;
-  std::vector<int64_t> which(static_cast<size_t>(n));
-  std::iota(which.begin(), which.end(), 0);
   net_.eval();
   int64_t right = 0;
-  for (int64_t at = 0; at < n; at += kBatch) {
-    const int64_t count = std::min(kBatch, n - at);
-    const Tensor guess = to(argmax(net_(batch(digits_.test, which.data() + at, count)), 1), std::optional(Device{}));
-    for (int64_t i = 0; i < count; ++i)
-      right += guess.data<int64_t>()[i] == digits_.test.labels.data<int64_t>()[at + i];
-  }
+  data::DataLoader loader = batches(digits_.test, arange(n, DType::I64), kBatch);
+  for (const data::Example& batch : loader) right += sum(eq(argmax(net_(batch[0]), 1), batch[1])).item<int64_t>();
   net_.train();
   return static_cast<double>(right) / static_cast<double>(std::max<int64_t>(n, 1));
 }

@@ -21,11 +21,11 @@ class Trainer {
     int64_t epoch;
     double step_ms, images_per_second, loss, accuracy, memory_mb;
   };
-  bool train_epoch();  // false: interrupted
-  double test();       // accuracy on the test set
-  Tensor batch(const data::ImageSet& set, const int64_t* which, int64_t count) const;
-  double learning_rate() const;          // of the next step
-  Tensor order_of(int64_t epoch) const;  // of the training images
+  bool train_epoch();                                                                     // false: interrupted
+  double test();                                                                          // accuracy on the test set
+  data::DataLoader batches(const data::ImageSet& set, Tensor order, int64_t size) const;  // images and classes
+  double learning_rate() const;                                                           // of the next step
+  Tensor order_of(int64_t epoch) const;                                                   // of the training images
   std::string path(const char* name) const { return options_.out + "/" + name; }
   void read_metrics();
   void write_metrics() const;

@@ -4,7 +4,7 @@
 
 #include "cuda/kernels/random_params.h"
 #include "cuda/pointwise.h"
-#include "cuda/runtime/stream.h"
+#include "cuda/runtime/graph.h"
 
 namespace strata::cuda {
 namespace {
@@ -18,8 +18,9 @@ uint32_t blocks_for(int64_t count, int64_t per_thread) {
 // A thread takes a Philox block, which makes `per_block` elements.
 RandomParams plan(const TensorImpl& out, int64_t per_block, Generator& generator) {
   RandomParams p{};
-  const Generator::Draw draw = generator.reserve(static_cast<uint64_t>((out.numel + per_block - 1) / per_block));
-  p.seed = draw.seed, p.first = draw.first, p.count = out.numel;
+  const auto blocks = static_cast<uint64_t>((out.numel + per_block - 1) / per_block);
+  const RandomDraw draw = Graph::reserve(generator, blocks, out.device);
+  p.seed = draw.seed, p.first = draw.first, p.base = draw.base, p.count = out.numel;
   p.out = reinterpret_cast<uint64_t>(out.data), p.out_type = static_cast<int32_t>(out.dtype);
   p.vectors = p.out % (static_cast<uint64_t>(per_block) * size_of(out.dtype)) == 0;
   return p;
@@ -28,14 +29,14 @@ RandomParams plan(const TensorImpl& out, int64_t per_block, Generator& generator
 void drop(const TensorImpl* x, double p, double scale, const TensorImpl& out, const TensorImpl* mask,
           Generator& generator) {
   static const Function kernels[] = {{"random", "dropout_f32"}, {"random", "dropout_f64"}};
-  const Generator::Draw draw = generator.reserve_words(static_cast<uint64_t>(out.numel));
+  const RandomDraw draw = Graph::reserve(generator, static_cast<uint64_t>((out.numel + 3) / 4), out.device);
   if (out.numel == 0) return;
   DropoutParams d{};
   d.x = x ? reinterpret_cast<uint64_t>(x->data) : 0, d.mask = mask ? reinterpret_cast<uint64_t>(mask->data) : 0;
   d.out = reinterpret_cast<uint64_t>(out.data), d.type = static_cast<int32_t>(out.dtype), d.count = out.numel;
   const uint64_t vector = 4 * size_of(out.dtype);
   d.vectors = d.x % vector == 0 && d.out % vector == 0 && d.mask % 4 == 0;
-  d.seed = draw.seed, d.first = draw.first, d.limit = static_cast<float>(p), d.scale = scale;
+  d.seed = draw.seed, d.first = draw.first, d.base = draw.base, d.limit = static_cast<float>(p), d.scale = scale;
   stream_of(out.device).launch(kernels[out.dtype == DType::F64], {blocks_for(out.numel, 4)}, {kThreads}, 0, d);
 }
 }  // namespace

@@ -1,10 +1,13 @@
 // One step of each optimizer over all parameters of a group: a record per rule. They change their arguments and return
-// nothing. strata.optim and strata::optim keep the state and call them; what depends on the step count is computed here, in
-// double, once per parameter, so that both languages and every back end take the same step.
-#include <cmath>
+// nothing. strata.optim and strata::optim keep the state and call them. Step counts in host memory are advanced here; those on a
+// device are advanced there, so that a graph can capture the step.
+#include <algorithm>
+#include <cstring>
 
 #include "cpu/optimizers.h"
 #include "cuda/optimizers.h"
+#include "cuda/runtime/graph.h"
+#include "device/functors/optimizer_numbers.h"
 #include "ops/transfer.h"
 #include "record/op.h"
 
@@ -13,7 +16,12 @@ namespace {
 
 using cpu::Rule;
 using cpu::Update;
-using Run = void (*)(Rule, std::span<Update>);
+using Run = void (*)(Rule, std::span<Update>);  // null: on a device
+
+void store(const Tensor& t, double value) {
+  fill_values(*t, value);
+  t->storage->bump();
+}
 
 // The lists of one call, checked against each other: parameters and gradients first, then the lists of state.
 class Step {
@@ -45,20 +53,50 @@ class Step {
     }
     return true;
   }
-  // The list at `arg` holds one number per parameter.
-  TensorList numbers(int arg) {
+  // The list at `arg` holds number k that is kept beside each parameter: the step count is number 0.
+  void keeps(int k, int arg) {
     const TensorList list = c_.args[static_cast<uint32_t>(arg)].tensor_list();
     check_count(list, c_.op.params[static_cast<size_t>(arg)].name);
-    for (const Tensor& t : list)
-      STRATA_CHECK(t.numel() == 1, Runtime, "{}: {} must hold one number each, found shape {}", name(),
-                   c_.op.params[static_cast<size_t>(arg)].name, to_string(t.shape()));
-    return list;
+    kept_[k] = list;
+    for (size_t i = 0; i < list.size(); ++i) {
+      STRATA_CHECK(list[i].numel() == 1, Runtime, "{}: {} must hold one number each, found shape {}", name(),
+                   c_.op.params[static_cast<size_t>(arg)].name, to_string(list[i].shape()));
+      STRATA_CHECK(list[i].device() == kept_[0][i].device(), Runtime, "{}: {}[{}] lies on {}, the step count on {}",
+                   name(), c_.op.params[static_cast<size_t>(arg)].name, i, to_string(list[i].device()),
+                   to_string(kept_[0][i].device()));
+    }
   }
-  void members(size_t i, std::initializer_list<double> values) {
-    std::copy(values.begin(), values.end(), updates_[i].members.begin());
+  // The learning rate at `arg`. One that lies on a device is read there if the rest of the rule's numbers is.
+  double lr(int arg) {
+    const Value& v = c_.args[static_cast<uint32_t>(arg)];
+    if (v.tag != Tag::Tensor) return v.number();
+    STRATA_CHECK(v.tensor->numel == 1, Value, "{}: the learning rate must be one number, found shape {}", name(),
+                 to_string(v.tensor->sizes()));
+    const Tensor t = c_.args.share(static_cast<uint32_t>(arg));
+    const bool there = t.device().type != DeviceType::Cpu;
+    if (there && std::ranges::all_of(kept_[0], [&](const Tensor& n) { return n.device() == t.device(); }))
+      return lr_ = t, 0;
+    if (there) refuse_capture(t.device());
+    return t.item<double>();
   }
-  void run(Rule rule, Run run) {
-    run(rule, updates_);
+  template <class Numbers> void run(Rule rule, Run run, const Numbers& numbers) {
+    static_assert(sizeof(Numbers) % sizeof(double) == 0 && sizeof(Numbers) / sizeof(double) <= cuda::kRuleNumbers);
+    for (size_t i = 0; i < count(); ++i)
+      if (!on_device(i)) {
+        double kept[cuda::kKeptNumbers] = {};
+        for (size_t k = 0; k < cuda::kKeptNumbers && !kept_[k].empty(); ++k) {
+          if (!run) refuse_capture(params_[i].device());
+          kept[k] = kept_[k][i].item<double>();
+        }
+        numbers(kept, updates_[i].members.data());
+        for (size_t k = 0; k < cuda::kKeptNumbers && !kept_[k].empty(); ++k) store(kept_[k][i], kept[k]);
+      }
+    if (run) run(rule, updates_);
+    else {
+      double options[sizeof(Numbers) / sizeof(double)];
+      std::memcpy(options, &numbers, sizeof numbers);
+      run_on_device(rule, options);
+    }
     for (const Update& u : updates_) {
       u.value->storage->bump();
       for (const Tensor& s : u.state)
@@ -66,7 +104,6 @@ class Step {
     }
   }
   double number(int arg) const { return c_.args[static_cast<uint32_t>(arg)].number(); }
-  bool flag(int arg) const { return c_.args[static_cast<uint32_t>(arg)].boolean(); }
   const std::string& name() const { return c_.op.name; }
 
  private:
@@ -74,178 +111,108 @@ class Step {
     STRATA_CHECK(list.size() == params_.size(), Value, "{}: {} parameters but {} {}", name(), params_.size(),
                  list.size(), what);
   }
+  // Whether the members of parameter i are computed there.
+  bool on_device(size_t i) const { return kept_[0].empty() ? bool(lr_) : kept_[0][i].device().type != DeviceType::Cpu; }
+  void refuse_capture(Device device) const {
+    STRATA_CHECK(!cuda::is_capturing(device), Runtime,
+                 "{}: its step counts lie in host memory, so a captured step would repeat itself in every replay; make "
+                 "the optimizer with capturable=True",
+                 name());
+  }
+  void run_on_device(Rule rule, std::span<const double> options) const {
+    static constexpr const char* names[] = {"Sgd",     "Adam",     "Nadam",   "Radam", "Adamax",
+                                            "Adagrad", "Adadelta", "Rmsprop", "Asgd",  "Rprop"};
+    std::vector<cuda::OptimizerUpdate> list;
+    list.reserve(count());
+    for (size_t i = 0; i < count(); ++i) {
+      const Update& u = updates_[i];
+      cuda::OptimizerUpdate& added = list.emplace_back(cuda::OptimizerUpdate{u.value, u.grad, u.state, u.members});
+      added.on_device = on_device(i);
+      for (size_t k = 0; added.on_device && k < cuda::kKeptNumbers && !kept_[k].empty(); ++k) {
+        added.kept[k] = kept_[k][i];
+        added.kept[k]->storage->bump();
+      }
+    }
+    cuda::optimizer_step(names[static_cast<int>(rule)], list, options, lr_);
+  }
   const Call& c_;
-  TensorList params_, grads_;
+  TensorList params_, grads_, kept_[cuda::kKeptNumbers];
+  Tensor lr_;  // on the device, in place of the options'
   std::vector<Update> updates_;
 };
-
-void store(const Tensor& t, double value) {
-  fill_values(*t, value);
-  t->storage->bump();
-}
-
-// Counts one more step of a parameter.
-double advance(const Tensor& step) {
-  const double t = step.item<double>() + 1;
-  store(step, t);
-  return t;
-}
-
-struct Penalty {  // the first three members of every rule
-  double sign, decay, shrink;
-  Penalty(bool maximize, double weight_decay, bool decoupled = false, double lr = 0)
-      : sign(maximize ? -1 : 1), decay(decoupled ? 0 : weight_decay), shrink(decoupled ? 1 - lr * weight_decay : 1) {}
-};
+static_assert(cpu::kRuleMembers == cuda::kRuleNumbers);
 
 template <Run run> void sgd(const Call& c) {
   Step s(c);
-  const double lr = s.number(3), momentum = s.number(4), dampening = s.number(5);
-  const Penalty p(s.flag(8), s.number(6));
   const bool buffers = s.state(0, 2);
-  STRATA_CHECK(buffers || momentum == 0 || s.count() == 0, Value, "{}: momentum needs momentum_buffers", s.name());
-  for (size_t i = 0; i < s.count(); ++i)
-    s.members(i, {p.sign, p.decay, p.shrink, lr, momentum, 1 - dampening, static_cast<double>(s.flag(7)),
-                  static_cast<double>(s.flag(9))});
-  s.run(Rule::Sgd, run);
+  STRATA_CHECK(buffers || s.number(4) == 0 || s.count() == 0, Value, "{}: momentum needs momentum_buffers", s.name());
+  s.run(Rule::Sgd, run,
+        fn::SgdNumbers{s.lr(3), s.number(8), s.number(6), s.number(4), s.number(5), s.number(7), s.number(9)});
 }
 
 template <Run run> void adam(const Call& c) {
   Step s(c);
-  const TensorList steps = s.numbers(2);
-  s.state(0, 3), s.state(1, 4);
+  s.keeps(0, 2), s.state(0, 3), s.state(1, 4);
   const bool amsgrad = s.state(2, 5);
-  const double lr = s.number(6), beta1 = s.number(7), beta2 = s.number(8), eps = s.number(9);
-  const Penalty p(s.flag(12), s.number(10), s.flag(11), lr);
-  for (size_t i = 0; i < s.count(); ++i) {
-    const double t = advance(steps[i]);
-    s.members(i, {p.sign, p.decay, p.shrink, 1 - beta1, beta2, 1 - beta2, 1 / std::sqrt(1 - std::pow(beta2, t)), eps,
-                  lr / (1 - std::pow(beta1, t)), static_cast<double>(amsgrad)});
-  }
-  s.run(Rule::Adam, run);
+  s.run(Rule::Adam, run,
+        fn::AdamNumbers{s.lr(6), s.number(12), s.number(10), s.number(11), s.number(7), s.number(8), s.number(9),
+                        static_cast<double>(amsgrad)});
 }
 
 template <Run run> void nadam(const Call& c) {
   Step s(c);
-  const TensorList steps = s.numbers(2), products = s.numbers(3);
-  s.state(0, 4), s.state(1, 5);
-  const double lr = s.number(6), beta1 = s.number(7), beta2 = s.number(8), eps = s.number(9),
-               momentum_decay = s.number(11);
-  const Penalty p(s.flag(13), s.number(10), s.flag(12), lr);
-  for (size_t i = 0; i < s.count(); ++i) {
-    const double t = advance(steps[i]);
-    const double mu = beta1 * (1 - 0.5 * std::pow(0.96, t * momentum_decay));
-    const double next = beta1 * (1 - 0.5 * std::pow(0.96, (t + 1) * momentum_decay));
-    const double product = products[i].item<double>() * mu;
-    store(products[i], product);
-    s.members(i, {p.sign, p.decay, p.shrink, 1 - beta1, beta2, 1 - beta2, 1 / (1 - std::pow(beta2, t)), eps,
-                  lr * (1 - mu) / (1 - product), lr * next / (1 - product * next)});
-  }
-  s.run(Rule::Nadam, run);
+  s.keeps(0, 2), s.keeps(1, 3), s.state(0, 4), s.state(1, 5);
+  s.run(Rule::Nadam, run,
+        fn::NadamNumbers{s.lr(6), s.number(13), s.number(10), s.number(12), s.number(7), s.number(8), s.number(9),
+                         s.number(11)});
 }
 
 template <Run run> void radam(const Call& c) {
   Step s(c);
-  const TensorList steps = s.numbers(2);
-  s.state(0, 3), s.state(1, 4);
-  const double lr = s.number(5), beta1 = s.number(6), beta2 = s.number(7), eps = s.number(8);
-  const Penalty p(s.flag(11), s.number(9), s.flag(10), lr);
-  const double longest = 2 / (1 - beta2) - 1;
-  for (size_t i = 0; i < s.count(); ++i) {
-    const double t = advance(steps[i]), correction = 1 - std::pow(beta2, t);
-    const double length = longest - 2 * t * std::pow(beta2, t) / correction;
-    const double adaptive =
-      length > 5
-        ? std::sqrt((length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length) * correction)
-        : 0;
-    s.members(i,
-              {p.sign, p.decay, p.shrink, 1 - beta1, beta2, 1 - beta2, eps, lr / (1 - std::pow(beta1, t)), adaptive});
-  }
-  s.run(Rule::Radam, run);
+  s.keeps(0, 2), s.state(0, 3), s.state(1, 4);
+  s.run(Rule::Radam, run,
+        fn::RadamNumbers{s.lr(5), s.number(11), s.number(9), s.number(10), s.number(6), s.number(7), s.number(8)});
 }
 
 template <Run run> void adamax(const Call& c) {
   Step s(c);
-  const TensorList steps = s.numbers(2);
-  s.state(0, 3), s.state(1, 4);
-  const double lr = s.number(5), beta1 = s.number(6), beta2 = s.number(7), eps = s.number(8);
-  const Penalty p(s.flag(10), s.number(9));
-  for (size_t i = 0; i < s.count(); ++i)
-    s.members(i, {p.sign, p.decay, p.shrink, 1 - beta1, beta2, eps, lr / (1 - std::pow(beta1, advance(steps[i])))});
-  s.run(Rule::Adamax, run);
+  s.keeps(0, 2), s.state(0, 3), s.state(1, 4);
+  s.run(Rule::Adamax, run,
+        fn::AdamaxNumbers{s.lr(5), s.number(10), s.number(9), s.number(6), s.number(7), s.number(8)});
 }
 
 template <Run run> void adagrad(const Call& c) {
   Step s(c);
-  const TensorList steps = s.numbers(2);
-  s.state(0, 3);
-  const double lr = s.number(4), lr_decay = s.number(5), eps = s.number(7);
-  const Penalty p(s.flag(8), s.number(6));
-  for (size_t i = 0; i < s.count(); ++i)
-    s.members(i, {p.sign, p.decay, p.shrink, lr / (1 + (advance(steps[i]) - 1) * lr_decay), eps});
-  s.run(Rule::Adagrad, run);
+  s.keeps(0, 2), s.state(0, 3);
+  s.run(Rule::Adagrad, run, fn::AdagradNumbers{s.lr(4), s.number(8), s.number(6), s.number(5), s.number(7)});
 }
 
 template <Run run> void adadelta(const Call& c) {
   Step s(c);
-  const TensorList steps = s.numbers(2);
-  s.state(0, 3), s.state(1, 4);
-  const double lr = s.number(5), rho = s.number(6), eps = s.number(7);
-  const Penalty p(s.flag(9), s.number(8));
-  for (size_t i = 0; i < s.count(); ++i) {
-    advance(steps[i]);
-    s.members(i, {p.sign, p.decay, p.shrink, rho, 1 - rho, eps, lr});
-  }
-  s.run(Rule::Adadelta, run);
+  s.keeps(0, 2), s.state(0, 3), s.state(1, 4);
+  s.run(Rule::Adadelta, run, fn::AdadeltaNumbers{s.lr(5), s.number(9), s.number(8), s.number(6), s.number(7)});
 }
 
 template <Run run> void rmsprop(const Call& c) {
   Step s(c);
-  const TensorList steps = s.numbers(2);
-  s.state(0, 3);
+  s.keeps(0, 2), s.state(0, 3);
   const bool buffers = s.state(1, 4), centered = s.state(2, 5);
-  const double lr = s.number(6), alpha = s.number(7), eps = s.number(8), momentum = s.number(10);
-  const Penalty p(s.flag(11), s.number(9));
-  STRATA_CHECK(buffers || momentum == 0 || s.count() == 0, Value, "{}: momentum needs momentum_buffers", s.name());
-  for (size_t i = 0; i < s.count(); ++i) {
-    advance(steps[i]);
-    s.members(i, {p.sign, p.decay, p.shrink, lr, alpha, 1 - alpha, eps, momentum, static_cast<double>(centered)});
-  }
-  s.run(Rule::Rmsprop, run);
+  STRATA_CHECK(buffers || s.number(10) == 0 || s.count() == 0, Value, "{}: momentum needs momentum_buffers", s.name());
+  s.run(Rule::Rmsprop, run,
+        fn::RmspropNumbers{s.lr(6), s.number(11), s.number(9), s.number(7), s.number(8), s.number(10),
+                           static_cast<double>(centered)});
 }
 
 template <Run run> void asgd(const Call& c) {
   Step s(c);
-  const TensorList steps = s.numbers(2), etas = s.numbers(3), mus = s.numbers(4);
-  s.state(0, 5);
-  const double lr = s.number(6), lambd = s.number(7), alpha = s.number(8), t0 = s.number(9);
-  const Penalty p(s.flag(11), s.number(10));
-  for (size_t i = 0; i < s.count(); ++i) {
-    const double t = advance(steps[i]), eta = etas[i].item<double>();
-    s.members(i, {p.sign, p.decay, p.shrink, eta, 1 - lambd * eta, mus[i].item<double>()});
-    store(etas[i], lr / std::pow(1 + lambd * lr * t, alpha));
-    store(mus[i], 1 / std::max(1.0, t - t0));
-  }
-  s.run(Rule::Asgd, run);
+  s.keeps(0, 2), s.keeps(1, 3), s.keeps(2, 4), s.state(0, 5);
+  s.run(Rule::Asgd, run, fn::AsgdNumbers{s.lr(6), s.number(11), s.number(10), s.number(7), s.number(8), s.number(9)});
 }
 
 template <Run run> void rprop(const Call& c) {
   Step s(c);
-  const TensorList steps = s.numbers(2);
-  s.state(0, 3), s.state(1, 4);
-  const Penalty p(s.flag(9), 0);
-  for (size_t i = 0; i < s.count(); ++i) {
-    advance(steps[i]);
-    s.members(i, {p.sign, p.decay, p.shrink, s.number(5), s.number(6), s.number(7), s.number(8)});
-  }
-  s.run(Rule::Rprop, run);
-}
-
-void update_on_device(Rule rule, std::span<Update> updates) {
-  static constexpr const char* names[] = {"Sgd",     "Adam",     "Nadam",   "Radam", "Adamax",
-                                          "Adagrad", "Adadelta", "Rmsprop", "Asgd",  "Rprop"};
-  std::vector<cuda::OptimizerUpdate> list;
-  for (const Update& u : updates) list.push_back({u.value, u.grad, u.state, u.members});
-  cuda::optimizer_step(names[static_cast<int>(rule)], list);
+  s.keeps(0, 2), s.state(0, 3), s.state(1, 4);
+  s.run(Rule::Rprop, run, fn::RpropNumbers{0, s.number(9), s.number(5), s.number(6), s.number(7), s.number(8)});
 }
 
 void nothing(const Call&) {}
@@ -257,14 +224,15 @@ void nothing(const Call&) {}
   .infer(nothing)                                         \
     .kernel("fused", function<cpu::update_fused>)         \
     .kernel("reference", function<cpu::update_reference>) \
-    .cuda("fused", function<update_on_device>)            \
+    .cuda("fused", function<nullptr>)                     \
     .dtypes(kFloatingTypes)
 
 STRATA_OP(_fused_sgd,
-          "_fused_sgd(Tensor[] params, Tensor[] grads, Tensor[] momentum_buffers, float lr, float momentum=0, float "
+          "_fused_sgd(Tensor[] params, Tensor[] grads, Tensor[] momentum_buffers, Tensor lr, float momentum=0, float "
           "dampening=0, float weight_decay=0, bool nesterov=False, bool maximize=False, bool first=False) -> ()")
 STRATA_STEP(sgd)
   .helper()
+  .takes_numbers()
   .no_out()
   .doc("One step of stochastic gradient descent; first: the momentum buffers hold nothing yet.")
   .samples({"[f(3,4),f(5)], [f(3,4),f(5)], [], 0.1", "[f(3,4),f(5)], [f(3,4),f(5)], [f(3,4),f(5)], 0.1, 0.9, 0.2, 0.01",
@@ -275,10 +243,11 @@ STRATA_STEP(sgd)
 
 STRATA_OP(_fused_adam,
           "_fused_adam(Tensor[] params, Tensor[] grads, Tensor[] steps, Tensor[] exp_avgs, Tensor[] exp_avg_sqs, "
-          "Tensor[] max_exp_avg_sqs, float lr, float beta1=0.9, float beta2=0.999, float eps=1e-8, float "
+          "Tensor[] max_exp_avg_sqs, Tensor lr, float beta1=0.9, float beta2=0.999, float eps=1e-8, float "
           "weight_decay=0, bool decoupled_weight_decay=False, bool maximize=False) -> ()")
 STRATA_STEP(adam)
   .helper()
+  .takes_numbers()
   .no_out()
   .doc("One step of Adam, with decoupled weight decay of AdamW; amsgrad when max_exp_avg_sqs are given.")
   .samples({"[f(3,4),f(5)], [f(3,4),f(5)], [i9(),i9()], [f(3,4),f(5)], [p(3,4),p(5)], [], 0.01",
@@ -289,10 +258,11 @@ STRATA_STEP(adam)
 
 STRATA_OP(_fused_nadam,
           "_fused_nadam(Tensor[] params, Tensor[] grads, Tensor[] steps, Tensor[] mu_products, Tensor[] exp_avgs, "
-          "Tensor[] exp_avg_sqs, float lr, float beta1=0.9, float beta2=0.999, float eps=1e-8, float weight_decay=0, "
+          "Tensor[] exp_avg_sqs, Tensor lr, float beta1=0.9, float beta2=0.999, float eps=1e-8, float weight_decay=0, "
           "float momentum_decay=0.004, bool decoupled_weight_decay=False, bool maximize=False) -> ()")
 STRATA_STEP(nadam)
   .helper()
+  .takes_numbers()
   .no_out()
   .doc("One step of Adam with Nesterov momentum.")
   .samples({"[f(3,4),f(5)], [f(3,4),f(5)], [i9(),i9()], [z(),z()], [f(3,4),f(5)], [p(3,4),p(5)], 0.01",
@@ -300,31 +270,34 @@ STRATA_STEP(nadam)
 
 STRATA_OP(_fused_radam,
           "_fused_radam(Tensor[] params, Tensor[] grads, Tensor[] steps, Tensor[] exp_avgs, Tensor[] exp_avg_sqs, "
-          "float lr, float beta1=0.9, float beta2=0.999, float eps=1e-8, float weight_decay=0, bool "
+          "Tensor lr, float beta1=0.9, float beta2=0.999, float eps=1e-8, float weight_decay=0, bool "
           "decoupled_weight_decay=False, "
           "bool maximize=False) -> ()")
 STRATA_STEP(radam)
   .helper()
+  .takes_numbers()
   .no_out()
   .doc("One step of rectified Adam.")
   .samples({"[f(3,4),f(5)], [f(3,4),f(5)], [i9(),i9()], [f(3,4),f(5)], [p(3,4),p(5)], 0.01",
             "[f(40)], [f(40)], [i9()], [f(40)], [p(40)], 0.01, 0.8, 0.99, 1e-8, 0.1, True, True"});
 
 STRATA_OP(_fused_adamax,
-          "_fused_adamax(Tensor[] params, Tensor[] grads, Tensor[] steps, Tensor[] exp_avgs, Tensor[] exp_infs, float "
+          "_fused_adamax(Tensor[] params, Tensor[] grads, Tensor[] steps, Tensor[] exp_avgs, Tensor[] exp_infs, Tensor "
           "lr, float beta1=0.9, float beta2=0.999, float eps=1e-8, float weight_decay=0, bool maximize=False) -> ()")
 STRATA_STEP(adamax)
   .helper()
+  .takes_numbers()
   .no_out()
   .doc("One step of Adam with the infinity norm.")
   .samples({"[f(3,4),f(5)], [f(3,4),f(5)], [i9(),i9()], [f(3,4),f(5)], [p(3,4),p(5)], 0.01",
             "[f(40)], [f(40)], [i9()], [f(40)], [p(40)], 0.01, 0.8, 0.99, 1e-8, 0.1, True"});
 
 STRATA_OP(_fused_adagrad,
-          "_fused_adagrad(Tensor[] params, Tensor[] grads, Tensor[] steps, Tensor[] sums, float lr, float lr_decay=0, "
+          "_fused_adagrad(Tensor[] params, Tensor[] grads, Tensor[] steps, Tensor[] sums, Tensor lr, float lr_decay=0, "
           "float weight_decay=0, float eps=1e-10, bool maximize=False) -> ()")
 STRATA_STEP(adagrad)
   .helper()
+  .takes_numbers()
   .no_out()
   .doc("One step of Adagrad.")
   .samples({"[f(3,4),f(5)], [f(3,4),f(5)], [i9(),i9()], [p(3,4),p(5)], 0.01",
@@ -332,9 +305,10 @@ STRATA_STEP(adagrad)
 
 STRATA_OP(_fused_adadelta,
           "_fused_adadelta(Tensor[] params, Tensor[] grads, Tensor[] steps, Tensor[] square_avgs, Tensor[] acc_deltas, "
-          "float lr, float rho=0.9, float eps=1e-6, float weight_decay=0, bool maximize=False) -> ()")
+          "Tensor lr, float rho=0.9, float eps=1e-6, float weight_decay=0, bool maximize=False) -> ()")
 STRATA_STEP(adadelta)
   .helper()
+  .takes_numbers()
   .no_out()
   .doc("One step of Adadelta.")
   .samples({"[f(3,4),f(5)], [f(3,4),f(5)], [i9(),i9()], [p(3,4),p(5)], [p(3,4),p(5)], 1.0",
@@ -342,10 +316,11 @@ STRATA_STEP(adadelta)
 
 STRATA_OP(_fused_rmsprop,
           "_fused_rmsprop(Tensor[] params, Tensor[] grads, Tensor[] steps, Tensor[] square_avgs, Tensor[] "
-          "momentum_buffers, Tensor[] grad_avgs, float lr, float alpha=0.99, float eps=1e-8, float weight_decay=0, "
+          "momentum_buffers, Tensor[] grad_avgs, Tensor lr, float alpha=0.99, float eps=1e-8, float weight_decay=0, "
           "float momentum=0, bool maximize=False) -> ()")
 STRATA_STEP(rmsprop)
   .helper()
+  .takes_numbers()
   .no_out()
   .doc("One step of RMSprop; centred when grad_avgs are given.")
   .samples({"[f(3,4),f(5)], [f(3,4),f(5)], [i9(),i9()], [p(3,4),p(5)], [], [], 0.01",
@@ -354,10 +329,11 @@ STRATA_STEP(rmsprop)
 
 STRATA_OP(
   _fused_asgd,
-  "_fused_asgd(Tensor[] params, Tensor[] grads, Tensor[] steps, Tensor[] etas, Tensor[] mus, Tensor[] axs, float lr, "
+  "_fused_asgd(Tensor[] params, Tensor[] grads, Tensor[] steps, Tensor[] etas, Tensor[] mus, Tensor[] axs, Tensor lr, "
   "float lambd=0.0001, float alpha=0.75, float t0=1e6, float weight_decay=0, bool maximize=False) -> ()")
 STRATA_STEP(asgd)
   .helper()
+  .takes_numbers()
   .no_out()
   .doc("One step of averaged stochastic gradient descent.")
   .samples({"[f(3,4),f(5)], [f(3,4),f(5)], [i9(),i9()], [z(),z()], [z(),z()], [f(3,4),f(5)], 0.01",

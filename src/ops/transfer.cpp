@@ -2,6 +2,7 @@
 
 #include "cpu/copy.h"
 #include "cuda/pointwise.h"
+#include "cuda/runtime/host_memory.h"
 #include "record/op.h"
 
 namespace strata {
@@ -52,6 +53,19 @@ Tensor placed(const Tensor& host) {
 void fill_values(const TensorImpl& to, Scalar value) {
   if (to.device.type == DeviceType::Cpu) cpu::fill(to, value);
   else cuda::fill(to, value);
+}
+
+Tensor pin_memory(const Tensor& t, DeviceType type) {
+  STRATA_CHECK(t.device().type == DeviceType::Cpu, Runtime, "cannot pin '{}': only dense CPU tensors can be pinned",
+               to_string(t.device()));
+  if (t->storage && t->storage->pinned) return t;
+  cuda::Gpu& gpu = cuda::Runtime::gpu({type, -1});
+  Tensor pinned = shape_only(*t);
+  pinned->set_strides_like(*t);
+  pinned->storage = cuda::HostMemory::of(type).allocate(gpu, static_cast<size_t>(t.numel()) * size_of(t.dtype()));
+  pinned->data = pinned->storage->data;
+  copy_values(*pinned, *t);
+  return pinned;
 }
 
 }  // namespace strata

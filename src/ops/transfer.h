@@ -13,4 +13,7 @@ Tensor host_values(const Tensor& t);
 // A tensor that a composite has made in host memory, on the device where its other tensors are.
 Tensor placed(const Tensor& host);
 
+// The same values in pinned host memory of a kind of device; the tensor itself where it is pinned already.
+STRATA_API Tensor pin_memory(const Tensor& t, DeviceType type);
+
 }  // namespace strata

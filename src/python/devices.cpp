@@ -5,6 +5,7 @@
 #include "cuda/runtime/host_memory.h"
 #include "cuda/runtime/images.h"
 #include "cuda/vgpu/summary.h"
+#include "ops/transfer.h"
 #include "python/binding.h"
 
 namespace strata::python {
@@ -140,17 +141,8 @@ PyObject* pin_memory(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "sO", &name, &tensor)) return nullptr;
   return guarded([&]() -> PyObject* {
     const Tensor t = require_tensor(tensor, "pin_memory");
-    STRATA_CHECK(t.device().type == DeviceType::Cpu, Runtime, "cannot pin '{}': only dense CPU tensors can be pinned",
-                 to_string(t.device()));
-    if (t->storage && t->storage->pinned) return Py_NewRef(tensor);
-    Gpu& gpu = Runtime::gpu({type_of(name), -1});
-    Tensor pinned = shape_only(*t);
-    pinned->set_strides_like(*t);
-    pinned->storage =
-      cuda::HostMemory::of(gpu.runtime.type).allocate(gpu, static_cast<size_t>(t.numel()) * size_of(t.dtype()));
-    pinned->data = pinned->storage->data;
-    Scoped mode(thread_state.grad_mode, false);
-    call_inplace(find_op("copy"), Args(pinned, t, false));
+    Tensor pinned = strata::pin_memory(t, type_of(name));
+    if (pinned.get() == t.get()) return Py_NewRef(tensor);
     return wrap(std::move(pinned));
   });
 }
@@ -270,6 +262,9 @@ PyObject* record_stream(PyObject*, PyObject* args) {
 PyObject* graph_begin(PyObject*, PyObject* s) {
   return guarded([&] { return capsule(Graph::begin(inside<Stream>(s))); });
 }
+PyObject* is_capturing(PyObject*, PyObject* device) {
+  return guarded([&] { return PyBool_FromLong(cuda::is_capturing(device_of_object(device))); });
+}
 PyObject* graph_end(PyObject*, PyObject* g) {
   return guarded([&]() -> PyObject* {
     inside<Graph>(g).end();
@@ -365,6 +360,7 @@ PyMethodDef device_functions[] = {{"_device_why_not", why_not, METH_VARARGS, nul
                                   {"_event_elapsed", event_elapsed, METH_VARARGS, nullptr},
                                   {"_record_stream", record_stream, METH_VARARGS, nullptr},
                                   {"_graph_begin", graph_begin, METH_O, nullptr},
+                                  {"_is_capturing", is_capturing, METH_O, nullptr},
                                   {"_graph_end", graph_end, METH_O, nullptr},
                                   {"_graph_replay", graph_replay, METH_VARARGS, nullptr},
                                   {"_vgpu_counters", vgpu_counters, METH_NOARGS, nullptr},

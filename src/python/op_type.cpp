@@ -123,7 +123,8 @@ bool Attempt::read(const Overload& o, PyObject* const* values, uint32_t given, P
       return why = fmt::format("missing required argument '{}'", op.params[i].name), false;
   if (op.numbers && !op.params.empty()) {  // at least one operand must be a tensor
     bool tensor = false, wants = false;
-    for (uint32_t i = 0; i < count; ++i) tensor |= args.is_tensor(i), wants |= op.params[i].type == ParamType::Tensor;
+    for (uint32_t i = 0; i < count; ++i)
+      tensor |= args.is_tensor(i) || args[i].tag == Tag::Tensors, wants |= op.params[i].type == ParamType::Tensor;
     if (wants && !tensor) return why = "at least one argument must be a Tensor", false;
   }
   return true;

@@ -69,6 +69,16 @@ PyObject* check_options(PyObject*, PyObject* args) {
   });
 }
 
+PyObject* check_new_state(PyObject*, PyObject* args) {
+  const char* name;
+  PyObject* device;
+  if (!PyArg_ParseTuple(args, "sO", &name, &device)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    optim::check_new_state(name, device_of_object(device));
+    Py_RETURN_NONE;
+  });
+}
+
 std::vector<Tensor> tensors_of(PyObject* list, const char* who) {
   const Object items(need(PySequence_Fast(list, "expected a list of tensors")));
   std::vector<Tensor> tensors;
@@ -185,9 +195,12 @@ PyObject* check_schedule(PyObject*, PyObject* args) {
 
 }  // namespace
 
-PyMethodDef optim_functions[] = {
-  {"_optimizer_rules", optimizer_rules, METH_NOARGS, nullptr}, {"_check_options", check_options, METH_VARARGS, nullptr},
-  {"_lbfgs_step", lbfgs_step, METH_VARARGS, nullptr},          {"_scheduled_lr", scheduled_lr, METH_VARARGS, nullptr},
-  {"_check_schedule", check_schedule, METH_VARARGS, nullptr},  {}};
+PyMethodDef optim_functions[] = {{"_optimizer_rules", optimizer_rules, METH_NOARGS, nullptr},
+                                 {"_check_options", check_options, METH_VARARGS, nullptr},
+                                 {"_lbfgs_step", lbfgs_step, METH_VARARGS, nullptr},
+                                 {"_scheduled_lr", scheduled_lr, METH_VARARGS, nullptr},
+                                 {"_check_schedule", check_schedule, METH_VARARGS, nullptr},
+                                 {"_check_new_state", check_new_state, METH_VARARGS, nullptr},
+                                 {}};
 
 }  // namespace strata::python

@@ -6,7 +6,8 @@ import strata
 
 from ..utils import hooks
 
-# Arguments that PyTorch's optimizers take to choose an implementation. A step is always one fused pass here.
+# Arguments that PyTorch's optimizers take to choose an implementation. A step is always one fused pass here; one that keeps no step
+# counts can always be captured.
 _CHOICES = ("foreach", "fused", "capturable")
 
 
@@ -49,6 +50,8 @@ def flat_options(group):
             flat[name] = _ADJUSTMENTS[value]
         elif isinstance(value, (bool, int, float)):
             flat[name] = value
+        elif name == "lr" and isinstance(value, strata.Tensor) and value.device.type != "cpu":
+            flat[name] = value  # the device reads it, so that a captured step follows it
         elif isinstance(value, strata.Tensor) or hasattr(value, "__float__"):
             flat[name] = float(value)
     return flat
@@ -142,28 +145,35 @@ class Optimizer:
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict):
-        """Takes over state and options saved by state_dict(). Tensors are copied, converted to the parameter's dtype."""
+        """Takes over state and options saved by state_dict(). Tensors are copied, converted to the parameter's dtype.
+
+        `capturable` stays as this optimizer was made: it says where step counts lie, not what they are.
+        """
         saved = state_dict["param_groups"]
         if len(saved) != len(self.param_groups):
             raise ValueError(
                 f"loaded state dict has {len(saved)} parameter groups, this optimizer {len(self.param_groups)}"
             )
-        by_number = {}
+        by_number, there = {}, set()  # there: parameters whose numbers lie on their device
         for i, (mine, theirs) in enumerate(zip(self.param_groups, saved, strict=True)):
             if len(mine["params"]) != len(theirs["params"]):
                 raise ValueError(
                     f"loaded state dict has {len(theirs['params'])} parameters in group {i}, this optimizer {len(mine['params'])}"
                 )
             by_number.update(zip(theirs["params"], mine["params"], strict=True))
+            if mine.get("capturable"):
+                there.update(id(p) for p in mine["params"])
         state = defaultdict(dict)
         for number, entries in state_dict["state"].items():
             p = by_number.get(number)
             if p is None:
                 raise ValueError(f"loaded state dict has state of parameter {number}, which is in no group")
-            state[p] = {k: _taken(v, k in self._numbers, p) for k, v in entries.items()}
+            place = p.device if id(p) in there else "cpu"
+            state[p] = {k: _taken(v, k in self._numbers, p, place) for k, v in entries.items()}
         groups = []
         for mine, theirs in zip(self.param_groups, saved, strict=True):
-            groups.append({**mine, **{k: v for k, v in theirs.items() if k != "params"}, "params": mine["params"]})
+            kept = {k: mine[k] for k in ("params", "capturable") if k in mine}
+            groups.append({**mine, **theirs, **kept})
         self.state, self.param_groups = state, groups
 
     def register_step_pre_hook(self, hook):
@@ -210,14 +220,14 @@ def _with_hooks(step):
     return wrapped
 
 
-def _taken(value, is_number, param):
-    """A loaded entry of state, as the optimizer keeps it beside `param`."""
+def _taken(value, is_number, param, place):
+    """A loaded entry of state, as the optimizer keeps it beside `param`; a number lies in `place`."""
     if isinstance(value, list):
-        return [_taken(v, is_number, param) for v in value]
+        return [_taken(v, is_number, param, place) for v in value]
     if not isinstance(value, strata.Tensor):
-        return strata.tensor(float(value)) if is_number and value is not None else value
+        return strata.tensor(float(value), device=place) if is_number and value is not None else value
     with strata.no_grad():
         if not is_number and param.is_floating_point() and value.shape == param.shape:
             taken = strata.empty_like(param, requires_grad=False)
             return taken.copy_(value)
-        return value.detach().clone()
+        return value.detach().to(place, copy=True) if is_number else value.detach().clone()

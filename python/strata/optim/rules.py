@@ -15,9 +15,14 @@ def _fixed(numbers):
 
 
 class Fused(Optimizer):
-    """Base of the optimizers in the library's table."""
+    """Base of the optimizers in the library's table.
+
+    With `capturable=True` step counts lie on the parameters' device, so that a graph can capture step().
+    """
 
     def __init__(self, params, switches, **options):
+        if self._numbers:
+            options["capturable"] = bool(switches.pop("capturable", False))
         no_choice(type(self).__name__, switches)
         super().__init__(params, options)
 
@@ -73,10 +78,13 @@ class Fused(Optimizer):
             for p in params:
                 value = self.state[p].get(name)
                 if value is None:
-                    begin = start if option is None else options[option]
+                    _C._check_new_state(type(self).__name__, p.device)
+                    begin = float(start if option is None else options[option])
                     if is_number:
-                        precise = p.dtype == strata.float64
-                        value = strata.full((), float(begin), dtype=strata.float64 if precise else strata.float32)
+                        dtype = strata.float64 if p.dtype == strata.float64 else strata.float32
+                        value = strata.full(
+                            (), begin, dtype=dtype, device=p.device if group.get("capturable") else "cpu"
+                        )
                     else:
                         value = strata.full_like(p, begin, requires_grad=False)
                     new.append((p, name, value))

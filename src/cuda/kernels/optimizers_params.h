@@ -4,18 +4,35 @@
 
 namespace strata::cuda {
 
+constexpr int kRuleNumbers = 12;       // that a rule of device/functors/optimizers.h holds, at most
+constexpr int kTensorsPerLaunch = 64;  // the parameters of a launch have 4 KiB on every device
+
 struct OptimizerTensor {           // a parameter, its gradient and its state: dense, in one order and of one dtype
   uint64_t value, grad, state[3];  // a state may be 0
   int64_t count;
-  int32_t type, unused;
-  double members[12];  // of the rule, for this parameter and step
+  int32_t type;
+  int32_t vectors;  // all of it is aligned for them
 };
-struct OptimizerPiece {
-  int64_t tensor, begin;
-};
+// The list itself, not its address: a launch needs no copy before it, and a captured one keeps its list.
 struct OptimizerParams {
-  uint64_t tensors, pieces;  // lists on the device; a block for each piece
-  int64_t piece;             // elements
+  int32_t tensors, piece;                   // how many; elements of a block
+  double members[kRuleNumbers];             // of the rule in this step, the same for all; or
+  uint64_t list;                            // where they stand on the device, tensor by tensor; 0: they do not
+  uint32_t first_block[kTensorsPerLaunch];  // of each tensor
+  OptimizerTensor tensor[kTensorsPerLaunch];
 };
+static_assert(sizeof(OptimizerParams) <= 4096, "more than a launch can pass");
+
+constexpr int kKeptNumbers = 3;  // beside a parameter, at most
+// Of the kernel before: the numbers kept on the device are advanced, and the members left in the list.
+struct OptimizerNumbersParams {
+  double options[kRuleNumbers];  // of the rule: see device/functors/optimizer_numbers.h
+  uint64_t lr;                   // where the learning rate stands on the device; 0: in the options
+  uint64_t list;
+  int32_t lr_type, tensors;
+  uint64_t kept[kTensorsPerLaunch][kKeptNumbers];  // 0: not kept
+  int32_t kept_type[kTensorsPerLaunch][kKeptNumbers];
+};
+static_assert(sizeof(OptimizerNumbersParams) <= 4096, "more than a launch can pass");
 
 }  // namespace strata::cuda

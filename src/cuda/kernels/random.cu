@@ -12,6 +12,12 @@ namespace {
 
 enum Laws : int32_t { kUniform, kNormal, kLogNormal, kExponential, kCauchy, kGeometric };  // as in record/laws.h
 
+// The thread's block. A captured launch finds the seed and its place on the device, where each replay puts them.
+template <class Params> __device__ __forceinline__ PhiloxBlock philox_of(const Params& p, int64_t thread) {
+  const uint64_t* base = reinterpret_cast<const uint64_t*>(p.base);
+  return philox(base ? base[0] : p.seed, (base ? base[1] : 0) + p.first + uint64_t(thread));
+}
+
 template <class T> __device__ __forceinline__ T log_of_rest(T u) { return T(log(1 - double(u))); }
 
 __device__ __forceinline__ void to_normals(float& even, float& odd) { normal_pair(even, odd, even, odd); }
@@ -53,7 +59,7 @@ template <class T> __device__ __forceinline__ void fill(const RandomParams& p) {
   constexpr int kItems = 16 / sizeof(T);
   const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, first = thread * kItems;
   if (first >= p.count) return;
-  const PhiloxBlock block = philox(p.seed, p.first + uint64_t(thread));
+  const PhiloxBlock block = philox_of(p, thread);
   T u[kItems];
   if constexpr (sizeof(T) == 4) {
 #pragma unroll
@@ -85,7 +91,7 @@ template <class T> __device__ __forceinline__ void dropout(const DropoutParams& 
     for (int j = 0; j < 4; ++j)
       if (first + j < p.count) v[j] = load<T>(element(p.x, p.type, first + j), p.type);
   }
-  const PhiloxBlock block = philox(p.seed, p.first + uint64_t(thread));
+  const PhiloxBlock block = philox_of(p, thread);
   uint8_t kept[4];
 #pragma unroll
   for (int j = 0; j < 4; ++j) {
@@ -112,7 +118,7 @@ extern "C" __global__ void __launch_bounds__(256) dropout_f64(DropoutParams p) {
 extern "C" __global__ void __launch_bounds__(256) integers(RandomParams p) {
   const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, first = thread * 2;
   if (first >= p.count) return;
-  const PhiloxBlock block = philox(p.seed, p.first + uint64_t(thread));
+  const PhiloxBlock block = philox_of(p, thread);
   int64_t v[2];
 #pragma unroll
   for (int j = 0; j < 2; ++j) {
@@ -125,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(256) integers(RandomParams p) {
 extern "C" __global__ void __launch_bounds__(256) bernoulli(RandomParams p) {
   const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, first = thread * 2;
   if (first >= p.count) return;
-  const PhiloxBlock block = philox(p.seed, p.first + uint64_t(thread));
+  const PhiloxBlock block = philox_of(p, thread);
   int64_t v[2];
 #pragma unroll
   for (int j = 0; j < 2; ++j) {
@@ -137,6 +143,11 @@ extern "C" __global__ void __launch_bounds__(256) bernoulli(RandomParams p) {
     v[j] = uniform_f64(block.word[2 * j], block.word[2 * j + 1]) < chance;
   }
   put(p.out, p.out_type, first, p.count, p.vectors, v);
+}
+
+extern "C" __global__ void begin_replay(RandomBaseParams p) {
+  uint64_t* base = reinterpret_cast<uint64_t*>(p.base);
+  base[0] = p.seed, base[1] = p.first;
 }
 
 }  // namespace strata::cuda

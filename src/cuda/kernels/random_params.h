@@ -15,6 +15,7 @@ struct RandomParams {
   float unit;  // two to the minus number of those bits
   int64_t count;
   uint64_t seed, first;  // the stream and its first block
+  uint64_t base;         // not 0: where both stand on the device; `first` is added to the block
   double a, b;
   int64_t low;
   uint64_t range;  // 0: all of 2^64
@@ -24,9 +25,13 @@ struct DropoutParams {
   uint64_t x, out, mask;  // x or mask may be 0: then out is 1 or 0, and no mask is written
   int32_t type, vectors;
   int64_t count;
-  uint64_t seed, first;
+  uint64_t seed, first, base;
   float limit;  // what is below is dropped
   double scale;
+};
+
+struct RandomBaseParams {
+  uint64_t base, seed, first;
 };
 
 }  // namespace strata::cuda

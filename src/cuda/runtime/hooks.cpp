@@ -2,7 +2,9 @@
 #include "base/error.h"
 #include "cuda/runtime/allocator.h"
 #include "cuda/runtime/faults.h"
+#include "cuda/runtime/graph.h"
 #include "cuda/runtime/host_memory.h"
+#include "record/op.h"
 #include "tensor/device_hooks.h"
 
 namespace strata::cuda {
@@ -29,6 +31,12 @@ void copy(void* to, Device to_device, const void* from, Device from_device, size
   Gpu& gpu = stream.gpu();
   gpu.activate();
   const driver::Table& t = gpu.table();
+  STRATA_CHECK(
+    !up || !gpu.allocator->capturing() || HostMemory::of(gpu.runtime.type).holds(from) || !is_capturing(to_device),
+    Runtime,
+    "{}: a graph cannot capture a copy from host memory that is not pinned, since replays would read it anew; "
+    "pin it, or copy it to {} before the capture",
+    thread_state.op ? thread_state.op->name : "copy", to_string(to_device));
   if (!up && !down) return gpu.check(t.cuMemcpyDtoDAsync(address(to), address(from), bytes, stream.handle()), "copy");
   if (up) gpu.check(t.cuMemcpyHtoDAsync(address(to), from, bytes, stream.handle()), "copy from the host");
   else gpu.check(t.cuMemcpyDtoHAsync(to, address(from), bytes, stream.handle()), "copy to the host");

@@ -21,6 +21,9 @@ struct LoaderOptions {
     fetch{};  // in place of Dataset::get_batch, for data sets that can do better than sample by sample
   std::shared_ptr<BatchSampler> batch_sampler{};                  // in place of batch_size, shuffle, sampler, drop_last
   std::function<Example(std::span<const Example>)> collate_fn{};  // in place of collate()
+  // Batches come on this device: each is copied beside the work on the one before, through pinned memory. A stream that uses a batch
+  // other than the one in which it was taken waits for that one, as always.
+  std::optional<Device> prefetch_device{};
 };
 struct LoaderPass;
 

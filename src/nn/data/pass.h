@@ -19,6 +19,9 @@ std::unique_ptr<LoaderPass> pass_over(DatasetRef dataset, const LoaderOptions& o
                                       uint64_t seed);
 std::unique_ptr<LoaderPass> pass_over(IterableDatasetRef dataset, const LoaderOptions& options, uint64_t seed);
 
+// The same batches on a device, one copied ahead.
+std::unique_ptr<LoaderPass> prefetched(std::unique_ptr<LoaderPass> pass, Device device);
+
 // Into how many batches so many samples are cut.
 int64_t batches_of(int64_t samples, int64_t batch_size, bool drop_last);
 

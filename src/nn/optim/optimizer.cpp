@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "autograd/autograd.h"
+#include "cuda/runtime/graph.h"
 #include "strata/ops/copy.h"
 #include "strata/ops/creation.h"
 #include "strata/ops/ranges.h"
@@ -65,10 +66,11 @@ bool split_number(std::string_view text, size_t& number, std::string_view& rest)
   return true;
 }
 
-// A copy of a loaded tensor, as the optimizer keeps it beside `param`: one number, or in the parameter's dtype and layout.
-Tensor taken(const Tensor& saved, const Tensor& param, const std::string& key) {
+// A copy of a loaded tensor, as the optimizer keeps it beside `param`: one number, in host memory unless a graph is to capture steps,
+// or in the parameter's dtype and layout.
+Tensor taken(const Tensor& saved, const Tensor& param, bool capturable, const std::string& key) {
   const bool like_param = saved.dim() > 0 || (param.dim() == 0 && saved.dtype() == param.dtype());
-  if (!like_param) return clone(saved);
+  if (!like_param) return to(saved, std::optional(capturable ? param.device() : Device{}), std::nullopt, false, true);
   STRATA_CHECK(saved->same_shape(*param), Value, "load_state_dict: {} has shape {}, its parameter {}", key,
                to_string(saved.shape()), to_string(param.shape()));
   Tensor t = empty_like(param);
@@ -88,6 +90,13 @@ void check_options(std::string_view optimizer, const Options& options) {
                  (value_of(options, "momentum") > 0 && value_of(options, "dampening") == 0),
                Value, "{}: Nesterov momentum requires a momentum and zero dampening, found momentum={}, dampening={}",
                optimizer, value_of(options, "momentum"), value_of(options, "dampening"));
+}
+
+void check_new_state(std::string_view optimizer, Device device) {
+  STRATA_CHECK(device.type == DeviceType::Cpu || !cuda::is_capturing(device), Runtime,
+               "{}: its state cannot be made while a graph is captured, since every replay would make it anew; take a "
+               "step before the capture",
+               optimizer);
 }
 
 const Group& Optimizer::at(size_t group) const {
@@ -200,7 +209,8 @@ void Optimizer::load_state_dict(const StateDict& saved) {
       STRATA_CHECK(name != state_names_.end(), Value, "load_state_dict: {} keeps no state '{}' ({})", name_, rest, key);
       const auto [group, index] = places[number];
       Group& g = loaded[group];
-      g.state[static_cast<size_t>(name - state_names_.begin())][index] = taken(tensor, g.params[index], key);
+      g.state[static_cast<size_t>(name - state_names_.begin())][index] =
+        taken(tensor, g.params[index], value_of(g.options, "capturable") != 0, key);
     } else if (text.starts_with("param_groups.") && split_number(text.substr(13), number, rest)) {
       STRATA_CHECK(number < loaded.size(), Value,
                    "load_state_dict: {} is of a parameter group that {} does not have: it has {}", key, name_,
@@ -219,7 +229,7 @@ void Optimizer::load_state_dict(const StateDict& saved) {
       STRATA_CHECK(tensor.numel() == 1, Value, "load_state_dict: {} must be one number, found shape {}", key,
                    to_string(tensor.shape()));
       if (option == g.options.end()) g.initial_lr = tensor.item<double>();
-      else option->option = tensor.item<double>();
+      else if (rest != "capturable") option->option = tensor.item<double>();
     } else {
       fail(ErrorKind::Value, fmt::format("load_state_dict: '{}' is neither state.<parameter>.<name> nor "
                                          "param_groups.<group>.<option>",

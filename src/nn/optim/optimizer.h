@@ -83,7 +83,8 @@ class STRATA_API Optimizer {
   // "state.<parameter>.<name>" and "param_groups.<group>.<option>"; parameters are counted through all groups. The tensors
   // are those of the optimizer, not copies.
   virtual StateDict state_dict() const;
-  // Takes over copies of what state_dict() gave. When something does not fit, nothing is changed.
+  // Takes over copies of what state_dict() gave; whether steps are capturable stays as it is. When something does not fit, nothing
+  // is changed.
   virtual void load_state_dict(const StateDict& saved);
 
  protected:
@@ -108,5 +109,8 @@ class STRATA_API Optimizer {
 
 // Throws Value when an option is outside what it may be; the message names the optimizer.
 STRATA_API void check_options(std::string_view optimizer, const Options& options);
+
+// Throws Runtime while a graph is captured on the device: making state would become part of every replay.
+STRATA_API void check_new_state(std::string_view optimizer, Device device);
 
 }  // namespace strata::optim

@@ -33,10 +33,12 @@ double option_of(const Group& group, std::string_view name) {
   return std::ranges::find(group.options, name, &NamedOption::name)->option.value;
 }
 
-Tensor fresh(const StateKind& kind, const Group& group, const Tensor& param) {
+Tensor fresh(const Rule& rule, const StateKind& kind, const Group& group, const Tensor& param) {
+  check_new_state(rule.name, param.device());
   const double start = kind.option ? option_of(group, kind.option) : kind.start;
   if (!kind.number) return full_like(param, start);
-  return full({}, start, param.dtype() == DType::F64 ? DType::F64 : DType::F32);
+  const Device device = option_of(group, "capturable") != 0 ? param.device() : Device{};
+  return full({}, start, param.dtype() == DType::F64 ? DType::F64 : DType::F32, device);
 }
 
 }  // namespace
@@ -60,11 +62,12 @@ Rule describe(const AdamOptions& o) {
                {"weight_decay", o.weight_decay},
                {"amsgrad", o.amsgrad},
                {"maximize", o.maximize},
-               {"decoupled_weight_decay", o.decoupled_weight_decay}},
+               {"decoupled_weight_decay", o.decoupled_weight_decay},
+               {"capturable", o.capturable}},
               {{.name = "max_exp_avg_sq", .needs = "amsgrad"}});
 }
 Rule describe(const AdamWOptions& o) {
-  Rule adam = describe(AdamOptions{o.lr, o.betas, o.eps, o.weight_decay, o.amsgrad, o.maximize, 1});
+  Rule adam = describe(AdamOptions{o.lr, o.betas, o.eps, o.weight_decay, o.amsgrad, o.maximize, 1, o.capturable});
   adam.name = "AdamW";
   return adam;
 }
@@ -77,7 +80,8 @@ Rule describe(const NAdamOptions& o) {
                {"weight_decay", o.weight_decay},
                {"momentum_decay", o.momentum_decay},
                {"decoupled_weight_decay", o.decoupled_weight_decay},
-               {"maximize", o.maximize}},
+               {"maximize", o.maximize},
+               {"capturable", o.capturable}},
               {{.name = "mu_product", .number = true, .start = 1}});
 }
 Rule describe(const RAdamOptions& o) {
@@ -88,7 +92,8 @@ Rule describe(const RAdamOptions& o) {
                {"eps", o.eps},
                {"weight_decay", o.weight_decay},
                {"decoupled_weight_decay", o.decoupled_weight_decay},
-               {"maximize", o.maximize}});
+               {"maximize", o.maximize},
+               {"capturable", o.capturable}});
 }
 Rule describe(const AdamaxOptions& o) {
   return rule("Adamax", op__fused_adamax,
@@ -97,7 +102,8 @@ Rule describe(const AdamaxOptions& o) {
                {"beta2", o.betas.second},
                {"eps", o.eps},
                {"weight_decay", o.weight_decay},
-               {"maximize", o.maximize}});
+               {"maximize", o.maximize},
+               {"capturable", o.capturable}});
 }
 Rule describe(const AdagradOptions& o) {
   return rule("Adagrad", op__fused_adagrad,
@@ -106,13 +112,18 @@ Rule describe(const AdagradOptions& o) {
                {"weight_decay", o.weight_decay},
                {"initial_accumulator_value", o.initial_accumulator_value},
                {"eps", o.eps},
-               {"maximize", o.maximize}},
+               {"maximize", o.maximize},
+               {"capturable", o.capturable}},
               {{.name = "sum", .option = "initial_accumulator_value"}});
 }
 Rule describe(const AdadeltaOptions& o) {
-  return rule(
-    "Adadelta", op__fused_adadelta,
-    {{"lr", o.lr}, {"rho", o.rho}, {"eps", o.eps}, {"weight_decay", o.weight_decay}, {"maximize", o.maximize}});
+  return rule("Adadelta", op__fused_adadelta,
+              {{"lr", o.lr},
+               {"rho", o.rho},
+               {"eps", o.eps},
+               {"weight_decay", o.weight_decay},
+               {"maximize", o.maximize},
+               {"capturable", o.capturable}});
 }
 Rule describe(const RMSpropOptions& o) {
   return rule("RMSprop", op__fused_rmsprop,
@@ -122,7 +133,8 @@ Rule describe(const RMSpropOptions& o) {
                {"weight_decay", o.weight_decay},
                {"momentum", o.momentum},
                {"centered", o.centered},
-               {"maximize", o.maximize}},
+               {"maximize", o.maximize},
+               {"capturable", o.capturable}},
               {{.name = "momentum_buffer", .needs = "momentum"}, {.name = "grad_avg", .needs = "centered"}});
 }
 Rule describe(const ASGDOptions& o) {
@@ -132,7 +144,8 @@ Rule describe(const ASGDOptions& o) {
                {"alpha", o.alpha},
                {"t0", o.t0},
                {"weight_decay", o.weight_decay},
-               {"maximize", o.maximize}},
+               {"maximize", o.maximize},
+               {"capturable", o.capturable}},
               {{.name = "eta", .number = true, .option = "lr"}, {.name = "mu", .number = true, .start = 1}});
 }
 Rule describe(const RpropOptions& o) {
@@ -142,7 +155,8 @@ Rule describe(const RpropOptions& o) {
                {"etaplus", o.etas.second},
                {"step_min", o.step_sizes.first},
                {"step_max", o.step_sizes.second},
-               {"maximize", o.maximize}},
+               {"maximize", o.maximize},
+               {"capturable", o.capturable}},
               {{.name = "step_size", .option = "lr"}});
 }
 Rule describe(const MuonOptions& o) {
@@ -204,7 +218,7 @@ void FusedOptimizer::update_some(Group& group, bool first, const std::vector<siz
     if (kind.needs && option_of(group, kind.needs) == 0) continue;
     for (size_t i : which)
       lists[kStateArgs + k].push_back(group.state[k][i] ? group.state[k][i]
-                                                        : optim::fresh(kind, group, group.params[i]));
+                                                        : optim::fresh(rule_, kind, group, group.params[i]));
   }
   Args args = rule_.op->defaults;
   for (uint32_t i = 0; i < rule_.op->params.size(); ++i) {

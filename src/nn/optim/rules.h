@@ -3,6 +3,8 @@
 //
 //   optim::SGD opt(params, {.lr = 0.1, .momentum = 0.9});
 //   opt.add_group(head, {.lr = 0.01});  // the rest as above
+//
+// capturable: step counts lie on the parameters' device, so that a graph can capture a step.
 #pragma once
 #include "nn/optim/optimizer.h"
 #include "record/op.h"
@@ -17,52 +19,55 @@ struct AdamOptions {
   Option lr = Option::preset(1e-3);
   OptionPair betas = OptionPair::preset(0.9, 0.999);
   Option eps = Option::preset(1e-8), weight_decay = Option::preset(0), amsgrad = Option::preset(0),
-         maximize = Option::preset(0), decoupled_weight_decay = Option::preset(0);
+         maximize = Option::preset(0), decoupled_weight_decay = Option::preset(0), capturable = Option::preset(0);
 };
 struct AdamWOptions {
   Option lr = Option::preset(1e-3);
   OptionPair betas = OptionPair::preset(0.9, 0.999);
   Option eps = Option::preset(1e-8), weight_decay = Option::preset(1e-2), amsgrad = Option::preset(0),
-         maximize = Option::preset(0);
+         maximize = Option::preset(0), capturable = Option::preset(0);
 };
 struct NAdamOptions {
   Option lr = Option::preset(2e-3);
   OptionPair betas = OptionPair::preset(0.9, 0.999);
   Option eps = Option::preset(1e-8), weight_decay = Option::preset(0), momentum_decay = Option::preset(4e-3),
-         decoupled_weight_decay = Option::preset(0), maximize = Option::preset(0);
+         decoupled_weight_decay = Option::preset(0), maximize = Option::preset(0), capturable = Option::preset(0);
 };
 struct RAdamOptions {
   Option lr = Option::preset(1e-3);
   OptionPair betas = OptionPair::preset(0.9, 0.999);
   Option eps = Option::preset(1e-8), weight_decay = Option::preset(0), decoupled_weight_decay = Option::preset(0),
-         maximize = Option::preset(0);
+         maximize = Option::preset(0), capturable = Option::preset(0);
 };
 struct AdamaxOptions {
   Option lr = Option::preset(2e-3);
   OptionPair betas = OptionPair::preset(0.9, 0.999);
-  Option eps = Option::preset(1e-8), weight_decay = Option::preset(0), maximize = Option::preset(0);
+  Option eps = Option::preset(1e-8), weight_decay = Option::preset(0), maximize = Option::preset(0),
+         capturable = Option::preset(0);
 };
 struct AdagradOptions {
   Option lr = Option::preset(1e-2), lr_decay = Option::preset(0), weight_decay = Option::preset(0),
-         initial_accumulator_value = Option::preset(0), eps = Option::preset(1e-10), maximize = Option::preset(0);
+         initial_accumulator_value = Option::preset(0), eps = Option::preset(1e-10), maximize = Option::preset(0),
+         capturable = Option::preset(0);
 };
 struct AdadeltaOptions {
   Option lr = Option::preset(1), rho = Option::preset(0.9), eps = Option::preset(1e-6),
-         weight_decay = Option::preset(0), maximize = Option::preset(0);
+         weight_decay = Option::preset(0), maximize = Option::preset(0), capturable = Option::preset(0);
 };
 struct RMSpropOptions {
   Option lr = Option::preset(1e-2), alpha = Option::preset(0.99), eps = Option::preset(1e-8),
          weight_decay = Option::preset(0), momentum = Option::preset(0), centered = Option::preset(0),
-         maximize = Option::preset(0);
+         maximize = Option::preset(0), capturable = Option::preset(0);
 };
 struct ASGDOptions {
   Option lr = Option::preset(1e-2), lambd = Option::preset(1e-4), alpha = Option::preset(0.75),
-         t0 = Option::preset(1e6), weight_decay = Option::preset(0), maximize = Option::preset(0);
+         t0 = Option::preset(1e6), weight_decay = Option::preset(0), maximize = Option::preset(0),
+         capturable = Option::preset(0);
 };
 struct RpropOptions {
   Option lr = Option::preset(1e-2);
   OptionPair etas = OptionPair::preset(0.5, 1.2), step_sizes = OptionPair::preset(1e-6, 50);
-  Option maximize = Option::preset(0);
+  Option maximize = Option::preset(0), capturable = Option::preset(0);
 };
 // How Muon's learning rate follows the shape (rows x columns) of a parameter.
 enum AdjustLr : uint8_t {

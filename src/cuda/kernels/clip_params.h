@@ -1,0 +1,34 @@
+// What the host tells the kernels that clip gradients by their norm; compiled by both compilers, so plain types only.
+#pragma once
+#include <stdint.h>  // NOLINT(modernize-deprecated-headers): device compilers have no <cstdint>
+
+namespace strata::cuda {
+
+constexpr int kClippedPerLaunch = 128;  // tensors: the parameters of a launch have 4 KiB on every device
+
+struct ClippedTensor {  // dense
+  uint64_t data;
+  int64_t count;
+  int32_t type, vectors;
+};
+struct ClipParams {
+  int32_t tensors, piece;  // how many; elements of a block
+  int32_t kind;            // of norm
+  int32_t total_type;
+  uint64_t partial;  // of the first block: each leaves one double
+  uint64_t total;    // the norm
+  double power, max_norm;
+  uint32_t first_block[kClippedPerLaunch];  // of each tensor
+  ClippedTensor tensor[kClippedPerLaunch];
+};
+static_assert(sizeof(ClipParams) <= 4096, "more than a launch can pass");
+
+enum NormKind : int32_t { kSumOfPowers, kSumOfSquares, kSumOfSizes, kCount, kLargest, kSmallest };
+struct TotalNormParams {
+  uint64_t partials, out;
+  int64_t count;
+  int32_t kind, out_type;
+  double power;
+};
+
+}  // namespace strata::cuda
