@@ -99,21 +99,16 @@ void Allocator::give_back(Block* b) {
   stats_.allocated -= b->requested, stats_.active -= b->size;
   b->requested = 0;
   if (b->other_users.empty()) return put_free(b);
-  gpu_.activate();
   const driver::Table& t = gpu_.table();
+  const bool usable = gpu_.enter();
   for (driver::CUstream user : b->other_users) {
     driver::CUevent event = nullptr;
-    if (t.cuEventCreate(&event, driver::kEventDisableTiming) == driver::kSuccess &&
-        t.cuEventRecord(event, user) == driver::kSuccess) {
-      pending_.emplace_back(event, b);
-      ++b->waiting;
-    } else {  // wait here then: the block must not be lost
-      if (event) t.cuEventDestroy(event);
-      t.cuCtxSynchronize();
-    }
+    if (!usable || t.cuEventCreate(&event, driver::kEventDisableTiming) != driver::kSuccess) event = nullptr;
+    else if (t.cuEventRecord(event, user) != driver::kSuccess) t.cuEventDestroy(std::exchange(event, nullptr));
+    pending_.emplace_back(event, b);
+    ++b->waiting;
   }
   b->other_users.clear();
-  if (b->waiting == 0) put_free(b);
 }
 
 void Allocator::put_free(Block* b) {
@@ -131,23 +126,44 @@ void Allocator::put_free(Block* b) {
 
 // Blocks whose other users have finished become free. With `wait`, all do.
 void Allocator::poll(bool wait) {
+  const driver::Table& t = gpu_.table();
+  driver::CUresult failed = driver::kSuccess;
   std::erase_if(pending_, [&](auto& entry) {
     auto& [event, block] = entry;
-    const driver::CUresult r = wait ? gpu_.table().cuEventSynchronize(event) : gpu_.table().cuEventQuery(event);
-    if (r == driver::kNotReady) return false;
-    gpu_.table().cuEventDestroy(event);
+    if (failed != driver::kSuccess || (!event && !wait)) return false;
+    const driver::CUresult r = !event ? t.cuCtxSynchronize()
+                               : wait ? t.cuEventSynchronize(event)
+                                      : t.cuEventQuery(event);
+    if (r != driver::kSuccess) {
+      if (r != driver::kNotReady) failed = r;
+      return false;
+    }
+    if (event) t.cuEventDestroy(event);
     if (--block->waiting == 0) put_free(block);
     return true;
   });
+  gpu_.check(failed, "wait for memory that another stream used");
+}
+
+Allocator::~Allocator() {
+  const driver::Table& t = gpu_.table();
+  const bool usable = gpu_.enter();
+  for (const auto& [event, block] : pending_)
+    if (event && usable) t.cuEventDestroy(event);
+  for (const auto& [address, segment] : segments_) {
+    for (const Block* b = segment.second; b;) delete std::exchange(b, b->after);
+    if (usable) t.cuMemFree(address);
+  }
 }
 
 void Allocator::drop_free_segments() {
   for (auto it = segments_.begin(); it != segments_.end();) {
     auto& [bytes, first] = it->second;
-    if (!first->free || first->after || first->pool || gpu_.table().cuMemFree(it->first) != driver::kSuccess) {
+    if (!first->free || first->after || first->pool) {
       ++it;
       continue;
     }
+    gpu_.check(gpu_.table().cuMemFree(it->first), "free memory");
     pools_[first->small].erase(first);
     stats_.reserved -= bytes, --stats_.segments;
     delete first;

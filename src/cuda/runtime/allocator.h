@@ -26,6 +26,7 @@ class STRATA_API Allocator {
   explicit Allocator(Gpu& gpu) : gpu_(gpu) {}
   Allocator(const Allocator&) = delete;
   Allocator& operator=(const Allocator&) = delete;
+  ~Allocator();
 
   struct Block {
     Allocator* owner;
@@ -75,10 +76,10 @@ class STRATA_API Allocator {
 
   Gpu& gpu_;
   mutable std::mutex mutex_;
-  Pool pools_[2];                                           // large and small blocks
-  std::map<uint64_t, std::pair<size_t, Block*>> segments_;  // by address: bytes and the first block
-  std::vector<std::pair<driver::CUevent, Block*>> pending_;
-  uint64_t capturing_ = 0;  // pool of the graph that is being captured, and its stream
+  Pool pools_[2];                                            // large and small blocks
+  std::map<uint64_t, std::pair<size_t, Block*>> segments_;   // by address: bytes and the first block
+  std::vector<std::pair<driver::CUevent, Block*>> pending_;  // no event: the device as a whole must finish
+  uint64_t capturing_ = 0;                                   // pool of the graph that is being captured, and its stream
   driver::CUstream capturing_stream_ = nullptr;
   DeviceMemoryStats stats_;
 };

@@ -11,16 +11,15 @@ struct Graph::State {
   explicit State(const Stream& s, uint64_t number) : stream(s), pool(number) {}
   ~State() {
     Gpu& gpu = stream.gpu();
-    try {
-      gpu.activate();
+    if (gpu.enter()) {
       if (recording) {  // dropped half-way
         driver::CUgraph rest = nullptr;
         gpu.table().cuStreamEndCapture(stream.handle(), &rest);
         if (rest) gpu.table().cuGraphDestroy(rest);
-        gpu.allocator->end_pool();
       }
       if (exec) gpu.table().cuGraphExecDestroy(exec);
-    } catch (const Error&) {}  // a dead device has no graphs
+    }
+    if (recording) gpu.allocator->end_pool();
     gpu.allocator->release_pool(pool);
   }
   State(const State&) = delete;
@@ -51,10 +50,10 @@ void Graph::end() {
   STRATA_CHECK(state_->recording, Runtime, "capture_end: nothing is being captured");
   Gpu& gpu = state_->stream.gpu();
   gpu.activate();
-  state_->recording = false;
-  gpu.allocator->end_pool();
   driver::CUgraph graph = nullptr;
   gpu.check(gpu.table().cuStreamEndCapture(state_->stream.handle(), &graph), "capture a graph");
+  state_->recording = false;
+  gpu.allocator->end_pool();
   const driver::CUresult r = gpu.table().cuGraphInstantiate(&state_->exec, graph, 0);
   gpu.table().cuGraphDestroy(graph);
   gpu.check(r, "make a graph ready");

@@ -30,16 +30,21 @@ driver::CUmodule Modules::load(const std::string& file) {
 driver::CUfunction Modules::find(const std::string& file, const std::string& kernel) {
   gpu_.activate();
   std::lock_guard lock(mutex_);
-  driver::CUmodule& module = modules_[file];
-  if (!module) module = load(file);
-  driver::CUfunction function = nullptr;
-  gpu_.check(gpu_.table().cuModuleGetFunction(&function, module, kernel.c_str()), "find a kernel");
+  Loaded& l = loaded_[file];
+  if (!l.module) l.module = load(file);
+  driver::CUfunction& function = l.functions[kernel];
+  if (!function) gpu_.check(gpu_.table().cuModuleGetFunction(&function, l.module, kernel.c_str()), "find a kernel");
   return function;
 }
 
+Modules::~Modules() {
+  for (const auto& [file, l] : loaded_)
+    if (l.module && gpu_.enter()) gpu_.table().cuModuleUnload(l.module);
+}
+
 driver::CUfunction Function::on(Gpu& gpu) const {
-  if (gpu.index >= kRemembered) return gpu.modules->find(file_, kernel_);
-  std::atomic<driver::CUfunction>& f = loaded_[gpu.runtime.type == DeviceType::Vgpu][gpu.index];
+  if (gpu.place >= kRemembered) return gpu.modules->find(file_, kernel_);
+  std::atomic<driver::CUfunction>& f = loaded_[gpu.runtime.type == DeviceType::Vgpu][gpu.place];
   driver::CUfunction found = f.load(std::memory_order_acquire);
   if (!found) f.store(found = gpu.modules->find(file_, kernel_), std::memory_order_release);
   return found;

@@ -14,14 +14,19 @@ class STRATA_API Modules {
   explicit Modules(Gpu& gpu) : gpu_(gpu) {}
   Modules(const Modules&) = delete;
   Modules& operator=(const Modules&) = delete;
+  ~Modules();
   // Throws Internal where there is no such file or kernel.
   driver::CUfunction find(const std::string& file, const std::string& kernel);
 
  private:
   driver::CUmodule load(const std::string& file);
+  struct Loaded {
+    driver::CUmodule module = nullptr;
+    std::map<std::string, driver::CUfunction> functions;
+  };
   Gpu& gpu_;
   std::mutex mutex_;
-  std::map<std::string, driver::CUmodule> modules_;
+  std::map<std::string, Loaded> loaded_;
 };
 
 // A kernel: the file of cuda/kernels it stands in, and its name. Remembers where it was loaded.

@@ -27,7 +27,7 @@ struct Properties {
 };
 
 // One device: its primary context and what belongs to it. Lives until the process ends, so that memory may be given back at
-// any time, in any order.
+// any time, in any order. In tests alone it is destroyed, after the last of its tensors, and gives everything back.
 class STRATA_API Gpu {
  public:
   Gpu(Runtime& owner, int ordinal);
@@ -38,6 +38,9 @@ class STRATA_API Gpu {
   // Makes the context current on this thread. Throws where the device has died, or the process is a fork of the one that
   // opened it.
   void activate() const;
+  // The same to destroy what belongs to the context, on a dead device, too: never throws. False in a fork, where there is
+  // nothing to destroy.
+  bool enter() const noexcept;
   // Throws for a code other than success: what was being done, the code's name and text. One that the device does not
   // survive is remembered, with the op that ran.
   void check(driver::CUresult code, const char* what) const {
@@ -51,6 +54,8 @@ class STRATA_API Gpu {
 
   Runtime& runtime;
   const int index;
+  const int place;  // where tables of each kind of device remember this one; one that tests made has none
+  driver::CUdevice handle = 0;
   driver::CUcontext context = nullptr;
   Properties properties;
   std::unique_ptr<Allocator> allocator;
@@ -59,6 +64,8 @@ class STRATA_API Gpu {
   uint64_t fault_address = 0;                 // of the same, for kernels
 
  private:
+  struct Bare {};
+  Gpu(Runtime& owner, int ordinal, Bare);
   mutable std::mutex mutex_;
   mutable std::string cause_;  // of its death
 };
@@ -70,13 +77,18 @@ class STRATA_API Runtime {
   static std::string why_not(DeviceType type);  // empty: it can be had
   static Gpu& gpu(Device d);                    // a device with its number, or the current one
 
-  Runtime(DeviceType type, const driver::Table& table);
+  // In tests: what stands behind a device type from now on; returns what stood there. No tensor may outlive its runtime.
+  static Runtime* replace(DeviceType type, Runtime* other);
+
+  // `lasting`: it is never destroyed, so that kernels may remember what its devices have loaded.
+  Runtime(DeviceType type, const driver::Table& table, bool lasting = false);
   int count() const { return static_cast<int>(gpus_.size()); }
   Gpu& operator[](int index);
   std::string describe(driver::CUresult code) const;  // "CUDA_ERROR_OUT_OF_MEMORY: out of memory"
 
   const DeviceType type;
   const driver::Table& table;
+  const bool lasting;
 
  private:
   std::mutex mutex_;

@@ -49,10 +49,7 @@ Stream Stream::create(Gpu& gpu, int priority) {
   driver::CUstream handle = nullptr;
   gpu.check(gpu.table().cuStreamCreateWithPriority(&handle, driver::kStreamNonBlocking, priority), "create a stream");
   return {gpu, handle, std::shared_ptr<void>(handle, [&gpu](void* h) {
-            try {
-              gpu.activate();
-              gpu.table().cuStreamDestroy(static_cast<driver::CUstream>(h));
-            } catch (const Error&) {}  // a dead device has no streams
+            if (gpu.enter()) gpu.table().cuStreamDestroy(static_cast<driver::CUstream>(h));
           })};
 }
 
