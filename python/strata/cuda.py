@@ -24,6 +24,7 @@ __all__ = [
     "max_memory_allocated",
     "max_memory_reserved",
     "mem_get_info",
+    "memory",
     "memory_allocated",
     "memory_reserved",
     "memory_snapshot",
@@ -59,6 +60,7 @@ manual_seed = _devices.manual_seed
 max_memory_allocated = _devices.max_memory_allocated
 max_memory_reserved = _devices.max_memory_reserved
 mem_get_info = _devices.mem_get_info
+memory = _devices.memory
 memory_allocated = _devices.memory_allocated
 memory_reserved = _devices.memory_reserved
 memory_snapshot = _devices.memory_snapshot

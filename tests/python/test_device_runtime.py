@@ -82,7 +82,7 @@ def test_memory_is_counted_and_reused():
     y = strata.empty(1000, device="vgpu")
     assert y.data_ptr() == address, "the block was not used again"
     blocks = [b for b in vgpu.memory_snapshot() if b["address"] == address]
-    assert len(blocks) == 1 and blocks[0]["requested_size"] == 4000 and blocks[0]["op"] == ""
+    assert len(blocks) == 1 and blocks[0]["requested_size"] == 4000 and blocks[0]["op"] == "empty"
     assert "allocated_bytes.all.current" in vgpu.memory_summary()
     del y
     vgpu.empty_cache()
@@ -107,6 +107,45 @@ def test_out_of_memory_leaves_nothing_behind():
         vgpu.set_per_process_memory_fraction(1.0)
     with pytest.raises(ValueError, match="between 0 and 1"):
         vgpu.set_per_process_memory_fraction(2)
+
+
+def test_out_of_memory_says_who_holds_it():
+    """By op, with the line of Python while history is kept, through frames of the package; 100 times, and nothing stays behind."""
+    layer = strata.nn.Linear(1000, 1000).to("vgpu")
+    vgpu.empty_cache()
+    before = vgpu.memory_allocated()
+    vgpu.memory._record_memory_history()
+    vgpu.set_per_process_memory_fraction(64e6 / vgpu.get_device_properties().total_memory)
+    try:
+        x = strata.ones(1000, 1000, device="vgpu")
+        y = layer(x)  # the line that the message must name
+        texts = set()
+        for _ in range(100):
+            with pytest.raises(strata.OutOfMemoryError) as caught:
+                y.repeat(100, 1)
+            texts.add(str(caught.value))
+        (text,) = texts
+        marked = [i for i, line in enumerate(open(__file__), 1) if "the line that the message " + "must name" in line]
+        assert "Tried to allocate 381.47 MiB for repeat" in text and "largest free block" in text, text
+        held = next(line for line in text.split("\n") if line.startswith("  nn.functional.linear: "))
+        assert held.endswith(
+            f'3.81 MiB in 1 tensors, File "{__file__}", line {marked[0]}, in {test_out_of_memory_says_who_holds_it.__name__}'
+        )
+        assert "set_per_process_memory_fraction" in text and "_record_memory_history" not in text
+        (block,) = [b for b in vgpu.memory_snapshot() if b["address"] == y.data_ptr()]
+        assert block["op"] == "nn.functional.linear" and f"line {marked[0]}" in block["line"]
+        vgpu.memory._record_memory_history(None)
+        z = strata.ones(10, device="vgpu")
+        assert [b["line"] for b in vgpu.memory_snapshot() if b["address"] == z.data_ptr()] == [""]
+        with pytest.raises(strata.OutOfMemoryError, match="_record_memory_history"):
+            y.repeat(100, 1)
+        del x, y, z, caught
+        assert vgpu.memory_allocated() == before
+    finally:
+        vgpu.memory._record_memory_history(None)
+        vgpu.set_per_process_memory_fraction(1.0)
+    with pytest.raises(ValueError, match="enabled must be"):
+        vgpu.memory._record_memory_history("some")
 
 
 def test_streams_and_events():

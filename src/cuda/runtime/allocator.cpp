@@ -20,8 +20,9 @@ size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 size_t segment_size(size_t size) {
   return size <= kSmall ? kSmallSegment : size < kMiddle ? kMiddleSegment : round_up(size, kSegmentUnit);
 }
-std::string megabytes(size_t bytes) { return fmt::format("{:.2f} MiB", static_cast<double>(bytes) / (1 << 20)); }
 }  // namespace
+
+std::atomic<std::string (*)()> Allocator::history{nullptr};
 
 bool Allocator::BySize::operator()(const Block* a, const Block* b) const {
   return std::tie(a->pool, a->stream, a->size, a->address) < std::tie(b->pool, b->stream, b->size, b->address);
@@ -29,6 +30,9 @@ bool Allocator::BySize::operator()(const Block* a, const Block* b) const {
 
 Ref<Storage> Allocator::allocate(size_t bytes, driver::CUstream stream) {
   gpu_.activate();
+  std::unique_ptr<const std::string> line;
+  if (auto* where = history.load(std::memory_order_relaxed)) [[unlikely]]  // without the lock: it may wait for another
+    line = std::make_unique<const std::string>(where());
   std::lock_guard lock(mutex_);
   const uint64_t pool = capturing_ && stream == capturing_stream_ ? capturing_ : 0;
   if (!pending_.empty() && !capturing_) poll(false);
@@ -47,13 +51,15 @@ Ref<Storage> Allocator::allocate(size_t bytes, driver::CUstream stream) {
   if (!b) out_of_memory(bytes);
   // The rest of the block stays free: always of small ones, of large ones when it is worth it.
   if (const size_t rest = b->size - size; rest >= (small ? kUnit : kSmall + kUnit)) {
-    auto* tail = new Block{this, b->address + size, rest, 0, stream, pool, b, b->after, true, small, nullptr, {}, 0};
+    auto* tail =
+      new Block{this, b->address + size, rest, 0, stream, pool, b, b->after, true, small, nullptr, nullptr, {}, 0};
     if (b->after) b->after->before = tail;
     b->after = tail, b->size = size;
     pools_[small].insert(tail);
   }
   b->requested = bytes, b->free = false;
   b->op = thread_state.op ? &thread_state.op->name : nullptr;
+  b->line = std::move(line);
   stats_.allocated += bytes, stats_.active += b->size, ++stats_.allocations;
   stats_.peak_allocated = std::max(stats_.peak_allocated, stats_.allocated);
   return adopt_memory(reinterpret_cast<void*>(b->address), bytes, release, b);
@@ -78,7 +84,7 @@ Allocator::Block* Allocator::grow(size_t size, bool small, driver::CUstream stre
   const driver::CUresult r = gpu_.table().cuMemAlloc(&address, bytes);
   if (r == driver::kOutOfMemory) return nullptr;
   gpu_.check(r, "allocate memory");
-  auto* b = new Block{this, address, bytes, 0, stream, pool, nullptr, nullptr, false, small, nullptr, {}, 0};
+  auto* b = new Block{this, address, bytes, 0, stream, pool, nullptr, nullptr, false, small, nullptr, nullptr, {}, 0};
   segments_[address] = {bytes, b};
   stats_.reserved += bytes, ++stats_.segments;
   stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
@@ -117,7 +123,7 @@ void Allocator::put_free(Block* b) {
     if (second->after) second->after->before = first;
     delete second;
   };
-  b->free = true, b->op = nullptr;
+  b->free = true, b->op = nullptr, b->line = nullptr;
   Pool& pool = pools_[b->small];
   if (Block* next = b->after; next && next->free) pool.erase(next), absorb(b, next);
   if (Block* previous = b->before; previous && previous->free) pool.erase(previous), absorb(previous, b), b = previous;
@@ -171,35 +177,6 @@ void Allocator::drop_free_segments() {
   }
 }
 
-void Allocator::out_of_memory(size_t bytes) {
-  ++stats_.failures;
-  size_t free = 0, total = 0, largest = 0, cached = 0;
-  gpu_.table().cuMemGetInfo(&free, &total);
-  for (const Pool& pool : pools_)
-    for (const Block* b : pool) largest = std::max(largest, b->size), cached += b->size;
-  std::string text = fmt::format(
-    "{}: out of memory. Tried to allocate {}. The device has {}, of which {} are free; tensors hold {}, {} are cached "
-    "(largest free block {}).",
-    to_string(gpu_.device()), megabytes(bytes), megabytes(total), megabytes(free), megabytes(stats_.allocated),
-    megabytes(cached), megabytes(largest));
-  if (stats_.limit) text += fmt::format(" This process may reserve {}.", megabytes(stats_.limit));
-  std::map<std::string, std::pair<size_t, size_t>> holders;
-  for (const auto& [address, segment] : segments_)
-    for (const Block* b = segment.second; b; b = b->after) {
-      if (b->free || b->requested == 0) continue;  // cached, or waiting for another stream
-      auto& [held, count] = holders[b->op ? *b->op : "(outside of ops)"];
-      held += b->requested, ++count;
-    }
-  std::vector<std::pair<size_t, std::string>> most;
-  for (const auto& [op, h] : holders)
-    most.emplace_back(h.first, fmt::format("\n  {}: {} in {} tensors", op, megabytes(h.first), h.second));
-  std::sort(most.rbegin(), most.rend());
-  if (!most.empty()) text += "\nHeld by results of:";
-  for (size_t i = 0; i < std::min<size_t>(most.size(), 5); ++i) text += most[i].second;
-  text += "\nSmaller batches, no_grad() where no gradient is needed, and del of what is no longer used would help.";
-  fail(ErrorKind::OutOfMemory, std::move(text));
-}
-
 void Allocator::record_stream(Storage& storage, driver::CUstream stream) {
   if (storage.release != release) return;
   auto* b = static_cast<Block*>(storage.owner);
@@ -247,17 +224,6 @@ void Allocator::reset_peak() {
 void Allocator::set_limit(size_t bytes) {
   std::lock_guard lock(mutex_);
   stats_.limit = bytes;
-}
-
-std::vector<Allocator::BlockInfo> Allocator::snapshot() const {
-  std::lock_guard lock(mutex_);
-  std::vector<BlockInfo> list;
-  for (const auto& [address, segment] : segments_) {
-    const Block* first = segment.second;
-    for (const Block* b = first; b; b = b->after)
-      list.push_back({b->address, address, b->size, b->requested, b->free, b->op ? *b->op : std::string()});
-  }
-  return list;
 }
 
 }  // namespace strata::cuda

@@ -3,7 +3,9 @@
 // Freed memory may be given to new tensors of the same stream at once, since the stream's work runs in order. Memory that
 // other streams were seen to use (record_stream) waits for them.
 #pragma once
+#include <atomic>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -36,9 +38,10 @@ class STRATA_API Allocator {
     uint64_t pool = 0;                          // the graph it belongs to; 0: none
     Block *before = nullptr, *after = nullptr;  // neighbours in the same segment
     bool free = false, small = false;
-    const std::string* op;                   // the name of the op that asked for it; null: none did, or it is free
-    std::set<driver::CUstream> other_users;  // streams beside its own
-    int waiting = 0;                         // events of theirs that have not come
+    const std::string* op;                    // the name of the op that asked for it; null: none did, or it is free
+    std::unique_ptr<const std::string> line;  // of the program, while history is kept
+    std::set<driver::CUstream> other_users;   // streams beside its own
+    int waiting = 0;                          // events of theirs that have not come
   };
 
   Ref<Storage> allocate(size_t bytes, driver::CUstream stream);
@@ -55,9 +58,12 @@ class STRATA_API Allocator {
     uint64_t address, segment;
     size_t size, requested;
     bool free;
-    std::string op;
+    std::string op, line;
   };
-  std::vector<BlockInfo> snapshot() const;            // every block, segment by segment
+  std::vector<BlockInfo> snapshot() const;  // every block, segment by segment
+  // Says which line of the program asks for memory, for the snapshot and the error when there is none. Null: nobody keeps
+  // history, and an allocation costs one relaxed load more.
+  static std::atomic<std::string (*)()> history;
   bool capturing() const { return capturing_ != 0; }  // a graph records what its stream is given
 
  private:
