@@ -219,6 +219,10 @@ class _Memory:
             )
         _C._device_record_history(bool(enabled))
 
+    def _set_allocator_settings(self, env):
+        """Settings as STRATA_CUDA_ALLOC_CONF has them, "expandable_segments:True", for the memory that is taken from now on."""
+        _C._device_configure_memory(env)
+
 
 class Devices:
     """The functions of strata.cuda or strata.vgpu, for one kind of device."""

@@ -20,11 +20,11 @@ PyObject* memory_snapshot(PyObject*, PyObject* args) {
   return with_gpu(args, [](const Gpu& g) -> PyObject* {
     Object list(need(PyList_New(0)));
     for (const cuda::Allocator::BlockInfo& b : g.allocator->snapshot()) {
-      const Object item(need(
-        Py_BuildValue("{s:K,s:K,s:n,s:n,s:s,s:s,s:s}", "address", static_cast<unsigned long long>(b.address), "segment",
-                      static_cast<unsigned long long>(b.segment), "size", static_cast<Py_ssize_t>(b.size),
-                      "requested_size", static_cast<Py_ssize_t>(b.requested), "state",
-                      b.free ? "inactive" : "active_allocated", "op", b.op.c_str(), "line", b.line.c_str())));
+      const Object item(need(Py_BuildValue(
+        "{s:K,s:K,s:n,s:n,s:s,s:s,s:s,s:O}", "address", static_cast<unsigned long long>(b.address), "segment",
+        static_cast<unsigned long long>(b.segment), "size", static_cast<Py_ssize_t>(b.size), "requested_size",
+        static_cast<Py_ssize_t>(b.requested), "state", b.free ? "inactive" : "active_allocated", "op", b.op.c_str(),
+        "line", b.line.c_str(), "is_expandable", b.expandable ? Py_True : Py_False)));
       need(PyList_Append(list.get(), item.get()));
     }
     return list.release();
@@ -89,6 +89,14 @@ PyObject* is_pinned(PyObject*, PyObject* tensor) {
     return PyBool_FromLong(t->storage && t->storage->pinned);
   });
 }
+PyObject* configure(PyObject*, PyObject* settings) {
+  const char* text = PyUnicode_AsUTF8(settings);
+  if (!text) return nullptr;
+  return guarded([&]() -> PyObject* {
+    cuda::Allocator::configure(text);
+    Py_RETURN_NONE;
+  });
+}
 PyObject* record_history(PyObject*, PyObject* on) {
   const int value = PyObject_IsTrue(on);
   if (value < 0) return nullptr;
@@ -106,6 +114,7 @@ PyMethodDef device_memory_functions[] = {{"_device_memory_stats", memory_stats, 
                                          {"_pin_memory", pin_memory, METH_VARARGS, nullptr},
                                          {"_is_pinned", is_pinned, METH_O, nullptr},
                                          {"_device_record_history", record_history, METH_O, nullptr},
+                                         {"_device_configure_memory", configure, METH_O, nullptr},
                                          {}};
 
 }  // namespace strata::python

@@ -148,6 +148,38 @@ def test_out_of_memory_says_who_holds_it():
         vgpu.memory._record_memory_history("some")
 
 
+def test_expandable_segments():
+    """A tensor that grows from step to step takes memory for the largest, not for the sum; results stay the same."""
+    code = """
+import numpy as np, strata
+from strata import vgpu
+x = strata.arange(12, dtype=strata.float32, device='vgpu').reshape(3, 4)
+for n in range(2, 40, 3):
+    grown = strata.ones(n << 18, device='vgpu')  # n MiB
+    assert grown.sum().item() == n << 18
+    del grown
+most = n << 20
+assert vgpu.memory_reserved() < most + (8 << 20), vgpu.memory_reserved()
+assert all(b['is_expandable'] and b['size'] <= vgpu.memory_reserved() for b in vgpu.memory_snapshot())
+assert sum(b['size'] for b in vgpu.memory_snapshot()) == vgpu.memory_reserved() == vgpu.memory_stats()['reserved_bytes.all.current']
+vgpu.empty_cache()
+assert vgpu.memory_reserved() <= 4 << 20, vgpu.memory_reserved()
+np.testing.assert_array_equal((x @ x.T).cpu().numpy(), np.arange(12.0).reshape(3, 4) @ np.arange(12.0).reshape(3, 4).T)
+vgpu.memory._set_allocator_settings('expandable_segments:False')
+y = strata.ones(1 << 20, device='vgpu')
+assert [b['is_expandable'] for b in vgpu.memory_snapshot() if b['address'] == y.data_ptr()] == [False]
+print(y.sum().item(), x.sum().item())
+"""
+    assert run(code, {"STRATA_CUDA_ALLOC_CONF": "expandable_segments:True"}) == "1048576.0 66.0"
+    with pytest.raises(ValueError, match="'roundup' is no setting of the allocator"):
+        vgpu.memory._set_allocator_settings("roundup:2")
+    text = run(
+        "import strata\ntry: strata.ones(2, device='vgpu')\nexcept ValueError as e: print(e)",
+        {"STRATA_CUDA_ALLOC_CONF": "x:1"},
+    )
+    assert "STRATA_CUDA_ALLOC_CONF: 'x' is no setting" in text
+
+
 def test_streams_and_events():
     s = vgpu.Stream()
     assert s != vgpu.default_stream() and vgpu.current_stream() == vgpu.default_stream()

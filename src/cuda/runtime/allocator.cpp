@@ -50,12 +50,10 @@ Ref<Storage> Allocator::allocate(size_t bytes, driver::CUstream stream) {
   }
   if (!b) out_of_memory(bytes);
   // The rest of the block stays free: always of small ones, of large ones when it is worth it.
-  if (const size_t rest = b->size - size; rest >= (small ? kUnit : kSmall + kUnit)) {
-    auto* tail =
-      new Block{this, b->address + size, rest, 0, stream, pool, b, b->after, true, small, nullptr, nullptr, {}, 0};
-    if (b->after) b->after->before = tail;
-    b->after = tail, b->size = size;
-    pools_[small].insert(tail);
+  if (b->size - size >= (small || expandable ? kUnit : kSmall + kUnit)) {
+    Block* rest = split(b, size);
+    rest->free = true;
+    pools_[small].insert(rest);
   }
   b->requested = bytes, b->free = false;
   b->op = thread_state.op ? &thread_state.op->name : nullptr;
@@ -71,24 +69,50 @@ Allocator::Block* Allocator::take(size_t size, bool small, driver::CUstream stre
   const auto found = pools_[small].lower_bound(&wanted);
   if (found == pools_[small].end() || (*found)->stream != stream || (*found)->pool != pool) return nullptr;
   // A large block is not broken up for a much smaller one.
-  if (!small && size < kMiddle && (*found)->size >= size + kMiddleSegment) return nullptr;
+  if (!small && !expandable && size < kMiddle && (*found)->size >= size + kMiddleSegment) return nullptr;
   Block* b = *found;
   pools_[small].erase(found);
   return b;
 }
 
 Allocator::Block* Allocator::grow(size_t size, bool small, driver::CUstream stream, uint64_t pool) {
+  if (expandable) return expand(size, small, stream, pool);
   const size_t bytes = segment_size(size);
   if (stats_.limit && stats_.reserved + bytes > stats_.limit) return nullptr;
   driver::CUdeviceptr address = 0;
   const driver::CUresult r = gpu_.table().cuMemAlloc(&address, bytes);
   if (r == driver::kOutOfMemory) return nullptr;
   gpu_.check(r, "allocate memory");
-  auto* b = new Block{this, address, bytes, 0, stream, pool, nullptr, nullptr, false, small, nullptr, nullptr, {}, 0};
-  segments_[address] = {bytes, b};
-  stats_.reserved += bytes, ++stats_.segments;
-  stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
+  auto* b = new Block{.owner = this, .address = address, .size = bytes, .stream = stream, .pool = pool, .small = small};
+  segments_[address] = {bytes, b, nullptr};
+  ++stats_.segments;
+  count_reserved(bytes);
   return b;
+}
+
+void Allocator::count_reserved(size_t bytes) {
+  stats_.reserved += bytes;
+  stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
+}
+
+Allocator::Block* Allocator::split(Block* b, size_t size) {
+  auto* rest = new Block{.owner = this,
+                         .address = b->address + size,
+                         .size = b->size - size,
+                         .stream = b->stream,
+                         .pool = b->pool,
+                         .before = b,
+                         .after = b->after,
+                         .small = b->small};
+  if (b->after) b->after->before = rest;
+  b->after = rest, b->size = size;
+  return rest;
+}
+
+void Allocator::absorb(Block* b, Block* next) {
+  b->size += next->size, b->after = next->after;
+  if (next->after) next->after->before = b;
+  delete next;
 }
 
 // Runs wherever the last tensor goes, also while the process ends: nothing may be thrown.
@@ -118,11 +142,6 @@ void Allocator::give_back(Block* b) {
 }
 
 void Allocator::put_free(Block* b) {
-  const auto absorb = [&](Block* first, Block* second) {
-    first->size += second->size, first->after = second->after;
-    if (second->after) second->after->before = first;
-    delete second;
-  };
   b->free = true, b->op = nullptr, b->line = nullptr;
   Pool& pool = pools_[b->small];
   if (Block* next = b->after; next && next->free) pool.erase(next), absorb(b, next);
@@ -157,21 +176,31 @@ Allocator::~Allocator() {
   for (const auto& [event, block] : pending_)
     if (event && usable) t.cuEventDestroy(event);
   for (const auto& [address, segment] : segments_) {
-    for (const Block* b = segment.second; b;) delete std::exchange(b, b->after);
-    if (usable) t.cuMemFree(address);
+    for (const Block* b = segment.first; b;) delete std::exchange(b, b->after);
+    if (usable && !segment.range) t.cuMemFree(address);
   }
 }
 
 void Allocator::drop_free_segments() {
+  bool waited = false;
   for (auto it = segments_.begin(); it != segments_.end();) {
-    auto& [bytes, first] = it->second;
-    if (!first->free || first->after || first->pool) {
+    const auto& [bytes, first, range] = it->second;
+    if (range && !first->pool) {
+      // cuMemFree waits for the device, cuMemUnmap does not.
+      if (!std::exchange(waited, true)) gpu_.check(gpu_.table().cuCtxSynchronize(), "finish its work");
+      unmap_free(*range, first);
+    }
+    const bool whole = !first->after && !first->pool;
+    if (!(range ? whole && first->unmapped : whole && first->free)) {
       ++it;
       continue;
     }
-    gpu_.check(gpu_.table().cuMemFree(it->first), "free memory");
-    pools_[first->small].erase(first);
-    stats_.reserved -= bytes, --stats_.segments;
+    if (!range) {
+      gpu_.check(gpu_.table().cuMemFree(it->first), "free memory");
+      pools_[first->small].erase(first);
+      stats_.reserved -= bytes;
+    }
+    --stats_.segments;
     delete first;
     it = segments_.erase(it);
   }
@@ -197,8 +226,8 @@ void Allocator::end_pool() {
 void Allocator::release_pool(uint64_t pool) {
   std::lock_guard lock(mutex_);
   for (const auto& [address, segment] : segments_) {
-    if (segment.second->pool != pool) continue;
-    for (Block* b = segment.second; b; b = b->after) {  // the order of a set must not change under it
+    if (segment.first->pool != pool) continue;
+    for (Block* b = segment.first; b; b = b->after) {  // the order of a set must not change under it
       if (b->free) pools_[b->small].erase(b);
       b->pool = 0;
       if (b->free) pools_[b->small].insert(b);

@@ -19,9 +19,10 @@ std::vector<Allocator::BlockInfo> Allocator::snapshot() const {
   std::lock_guard lock(mutex_);
   std::vector<BlockInfo> list;
   for (const auto& [address, segment] : segments_)
-    for (const Block* b = segment.second; b; b = b->after)
-      list.push_back({b->address, address, b->size, b->requested, b->free, b->op ? *b->op : std::string(),
-                      b->line ? *b->line : std::string()});
+    for (const Block* b = segment.first; b; b = b->after)
+      if (!b->unmapped)
+        list.push_back({b->address, address, b->size, b->requested, b->free, segment.range != nullptr,
+                        b->op ? *b->op : std::string(), b->line ? *b->line : std::string()});
   return list;
 }
 
@@ -31,7 +32,7 @@ void Allocator::out_of_memory(size_t bytes) {
   gpu_.table().cuMemGetInfo(&free, &total);
   std::map<std::pair<std::string, std::string>, Holder> holders;  // by op and line
   for (const auto& [address, segment] : segments_)
-    for (const Block* b = segment.second; b; b = b->after) {
+    for (const Block* b = segment.first; b; b = b->after) {
       if (b->free) largest = std::max(largest, b->size), cached += b->size;
       if (b->free || b->requested == 0) continue;  // cached, or waiting for another stream
       Holder& h = holders[{b->op ? *b->op : "(outside of ops)", b->line ? *b->line : ""}];
@@ -60,6 +61,8 @@ void Allocator::out_of_memory(size_t bytes) {
 
   text += "\nWhat would help: smaller batches; no_grad() where no gradient is needed; del of what is no longer used";
   if (stats_.limit && stats_.reserved + bytes > stats_.limit) text += "; a larger set_per_process_memory_fraction";
+  if (cached >= bytes && !expandable)
+    text += "; STRATA_CUDA_ALLOC_CONF=expandable_segments:True, since what is cached lies in pieces";
   if (!most.empty() && !history)
     text += fmt::format("; strata.{}.memory._record_memory_history() to see the lines of Python that hold it",
                         gpu_.runtime.type == DeviceType::Vgpu ? "vgpu" : "cuda");

@@ -53,6 +53,7 @@ class FailingDriver {
       {{"cuMemHostAlloc"}, {"cuMemFreeHost"}},
       {{"cuMemAddressReserve"}, {"cuMemAddressFree"}},
       {{"cuMemCreate"}, {"cuMemRelease"}},
+      {{"cuMemMap"}, {"cuMemUnmap"}},
       {{"cuStreamCreateWithPriority"}, {"cuStreamDestroy"}},
       {{"cuEventCreate"}, {"cuEventDestroy"}},
       {{"cuStreamBeginCapture"}, {"cuStreamEndCapture"}},
@@ -83,7 +84,8 @@ class FailingDriver {
 bool forgivable(const std::string& call, driver::CUresult code) {
   return call.find("Destroy") != std::string::npos || call.find("Free") != std::string::npos ||
          call.find("Release") != std::string::npos || call.find("Unload") != std::string::npos ||
-         (code == driver::kOutOfMemory && (call == "cuMemAlloc" || call == "cuMemCreate"));
+         (code == driver::kOutOfMemory &&
+          (call == "cuMemAlloc" || call == "cuMemCreate" || call == "cuMemMap" || call == "cuMemSetAccess"));
 }
 
 // `elsewhere`: calls that the workload also makes where nothing can be thrown, and does without.
@@ -151,6 +153,21 @@ TEST(FaultSweep, CapturedGraph) {
     g.replay(s);
     EXPECT_EQ(y.select(0, 0).select(0, 0).item<double>(), 37.0);
   });
+}
+
+TEST(FaultSweep, ExpandableSegments) {
+  Allocator::configure("expandable_segments:True");
+  sweep(50, [&] {
+    Allocator& memory = *Runtime::gpu(kVgpu).allocator;
+    Ref<Storage> a = memory.allocate(3 << 20, nullptr), b = memory.allocate(6 << 20, nullptr);
+    a = {};
+    memory.empty_cache();
+    a = memory.allocate(10 << 20, nullptr);
+    a = {}, b = {};
+    memory.empty_cache();
+    EXPECT_EQ(memory.stats().reserved, 0u);
+  });
+  Allocator::configure("expandable_segments:False");
 }
 
 TEST(FaultSweep, Allocator) {
