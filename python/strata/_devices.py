@@ -281,6 +281,10 @@ class Devices:
         p = self.get_device_properties(device)
         return p.major, p.minor
 
+    def can_device_access_peer(self, device, peer_device):
+        """Whether a device reaches the memory of another directly."""
+        return _C._device_can_access_peer(self.kind, _index(self.kind, device), _index(self.kind, peer_device))
+
     def synchronize(self, device=None):
         """Waits until all work of a device is done."""
         _C._device_synchronize(self.kind, _index(self.kind, device))

@@ -7,6 +7,7 @@ __all__ = [
     "CUDAGraph",
     "Event",
     "Stream",
+    "can_device_access_peer",
     "counters",
     "current_device",
     "current_stream",
@@ -45,6 +46,7 @@ _devices = Devices("vgpu")
 CUDAGraph = _devices.CUDAGraph
 Event = _devices.Event
 Stream = _devices.Stream
+can_device_access_peer = _devices.can_device_access_peer
 current_device = _devices.current_device
 current_stream = _devices.current_stream
 default_stream = _devices.default_stream

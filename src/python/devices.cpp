@@ -4,6 +4,7 @@
 #include "cuda/runtime/allocator.h"
 #include "cuda/runtime/event.h"
 #include "cuda/runtime/graph.h"
+#include "cuda/runtime/peer.h"
 
 namespace strata::python {
 namespace {
@@ -45,6 +46,15 @@ PyObject* properties(PyObject*, PyObject* args) {
                          "regs_per_multiprocessor", p.registers_per_multiprocessor, "shared_memory_per_block",
                          p.shared_per_block, "shared_memory_per_block_optin", p.shared_per_block_optin, "L2_cache_size",
                          p.l2_bytes, "clock_rate", p.clock_khz);
+  });
+}
+PyObject* can_access_peer(PyObject*, PyObject* args) {
+  const char* name = nullptr;
+  int index = 0, peer = 0;
+  if (!PyArg_ParseTuple(args, "sii", &name, &index, &peer)) return nullptr;
+  return guarded([&] {
+    Runtime& r = Runtime::get(type_of(name));
+    return PyBool_FromLong(index != peer && cuda::can_access_peer(r[index], r[peer]));
   });
 }
 PyObject* synchronize(PyObject*, PyObject* args) {
@@ -217,6 +227,7 @@ PyMethodDef device_functions[] = {{"_device_why_not", why_not, METH_VARARGS, nul
                                   {"_device_current", current_device, METH_VARARGS, nullptr},
                                   {"_device_set", set_device, METH_VARARGS, nullptr},
                                   {"_device_properties", properties, METH_VARARGS, nullptr},
+                                  {"_device_can_access_peer", can_access_peer, METH_VARARGS, nullptr},
                                   {"_device_synchronize", synchronize, METH_VARARGS, nullptr},
                                   {"_stream_create", stream_create, METH_VARARGS, nullptr},
                                   {"_stream_current", stream_current, METH_VARARGS, nullptr},

@@ -59,6 +59,11 @@ with vgpu.device(1):
     assert vgpu.memory_allocated() > 0
 assert vgpu.memory_allocated(0) == 0 and strata.zeros(1, device='vgpu').device.index == 0
 y = x.to('vgpu:0')
+assert vgpu.can_device_access_peer(0, 1) and not vgpu.can_device_access_peer(1, 1)
+big = strata.arange(10000, dtype=strata.float32, device='vgpu:1')
+with vgpu.stream(vgpu.Stream(0)), vgpu.stream(vgpu.Stream(1)):
+    big.mul_(2)
+    assert big.to('vgpu:0').add_(1).sum().item() == 10000 * 9999 + 10000
 assert y.device.index == 0 and (y + 1).tolist() == [2, 2, 2]
 try:
     x + y

@@ -36,9 +36,17 @@ bool may_run(const Device& device, const Stream& s) {
 
 CUresult dead(const Device& d) { return d.dead == kSuccess ? kSuccess : say(d.dead, d.why_dead); }
 
+// Work of other devices runs when nothing of this one may: it can wait for them.
+bool run_another(const Device& d) {
+  for (const auto& other : state().devices)
+    if (other.get() != &d && run_one(*other)) return true;
+  return false;
+}
+
 template <class Done> CUresult run_until(Device& d, const Done& done) {
   while (!done()) {
-    if (!run_one(d)) return dead(d) ? dead(d) : say(kUnknown, "queued work waits for an event that was never recorded");
+    if (!run_one(d) && !run_another(d))
+      return dead(d) ? dead(d) : say(kUnknown, "queued work waits for an event that was never recorded");
   }
   return dead(d);
 }

@@ -60,6 +60,7 @@ class STRATA_API Gpu {
   Properties properties;
   std::unique_ptr<Allocator> allocator;
   std::unique_ptr<Modules> modules;
+  std::atomic<uint64_t> peers{0};             // devices whose memory it has tried to reach, a bit each
   std::atomic<FaultReport*> faults{nullptr};  // see faults.h; null: no kernel reports yet
   uint64_t fault_address = 0;                 // of the same, for kernels
 
