@@ -122,6 +122,15 @@ class _Graph:
             raise RuntimeError("replay: the graph has not been captured yet")
         _C._graph_replay(self._graph, _C._stream_current(self.kind))
 
+    def update(self, other):
+        """From now on replay() runs the work of another graph, on its memory, without the cost of making a graph ready. Both must hold
+        the same kinds of work in the same order; where they do not, the error names the first that differs and nothing changes."""
+        if self._graph is None or other._graph is None:
+            raise RuntimeError(
+                f"update: {'this' if self._graph is None else 'the other'} graph has not been captured yet"
+            )
+        _C._graph_update(self._graph, other._graph)
+
     def reset(self):
         """Forgets the recording and gives its memory back."""
         self._graph = None

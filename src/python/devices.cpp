@@ -182,6 +182,14 @@ PyObject* graph_end(PyObject*, PyObject* g) {
     Py_RETURN_NONE;
   });
 }
+PyObject* graph_update(PyObject*, PyObject* args) {
+  PyObject *g, *other;
+  if (!PyArg_ParseTuple(args, "OO", &g, &other)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    inside<Graph>(g).update(inside<Graph>(other));
+    Py_RETURN_NONE;
+  });
+}
 PyObject* graph_replay(PyObject*, PyObject* args) {
   PyObject *g, *s;
   if (!PyArg_ParseTuple(args, "OO", &g, &s)) return nullptr;
@@ -245,6 +253,7 @@ PyMethodDef device_functions[] = {{"_device_why_not", why_not, METH_VARARGS, nul
                                   {"_record_stream", record_stream, METH_VARARGS, nullptr},
                                   {"_graph_begin", graph_begin, METH_O, nullptr},
                                   {"_graph_end", graph_end, METH_O, nullptr},
+                                  {"_graph_update", graph_update, METH_VARARGS, nullptr},
                                   {"_graph_replay", graph_replay, METH_VARARGS, nullptr},
                                   {"_vgpu_counters", vgpu_counters, METH_NOARGS, nullptr},
                                   {"_get_default_device", get_default_device, METH_NOARGS, nullptr},

@@ -251,6 +251,41 @@ def test_graphs_replay():
     assert (x + 1)[0].item() == 0  # the device goes on
 
 
+def test_graphs_are_updated():
+    x, z = strata.ones(100, device="vgpu"), strata.full((300,), 3.0, device="vgpu")
+    first, second, longer, other = (vgpu.CUDAGraph() for _ in range(4))
+    with vgpu.graph(first):
+        a = x * 2 + 1
+    with vgpu.graph(second):
+        b = z * 3 - 1  # other kernels, arguments and sizes
+    with vgpu.graph(longer):
+        (x * 2 + 1).exp()
+    with vgpu.graph(other):
+        x.clone() + 1  # a copy in place of a kernel
+    first.replay()
+    assert a.tolist() == [3] * 100
+    first.update(second)
+    second.reset()  # its memory is in use and stays
+    strata.empty(300, device="vgpu").fill_(7)
+    first.replay()
+    assert b.tolist() == [8] * 300
+    z.fill_(4)
+    first.replay()
+    assert b.tolist() == [11] * 300 and a.tolist() == [3] * 100
+    with pytest.raises(
+        RuntimeError, match="2 nodes, the other one 3; node 2 is nothing here and kernel Exp_f32 <<<1x1x1, .*>>> there"
+    ):
+        first.update(longer)
+    with pytest.raises(RuntimeError, match="node 0 is kernel Mul_f32 .* here and a copy there"):
+        first.update(other)
+    first.replay()  # it stays as it was
+    assert b.tolist() == [11] * 300
+    with pytest.raises(RuntimeError, match="the other graph has not been captured"):
+        first.update(vgpu.CUDAGraph())
+    with pytest.raises(RuntimeError, match="this graph has not been captured"):
+        vgpu.CUDAGraph().update(first)
+
+
 def test_pinned_memory():
     x = strata.arange(1000, dtype=strata.float32).pin_memory("vgpu")
     assert x.is_pinned() and x.device.type == "cpu" and x.pin_memory("vgpu") is x

@@ -112,9 +112,9 @@ bool run_one(Device& d) {
   return true;
 }
 
-CUresult enqueue(Device& d, Stream& s, std::function<void()> run, std::shared_ptr<Moment> after) {
+CUresult enqueue(Device& d, Stream& s, std::function<void()> run, std::shared_ptr<Moment> after, const NodeInfo& info) {
   if (s.capture) {
-    s.capture->work.push_back(std::move(run));
+    s.capture->work.push_back({state().fresh<CUgraphNode>(), info, std::move(run)});
     return kSuccess;
   }
   s.queue.push_back({std::move(run), std::move(after), ++state().works});
@@ -206,7 +206,7 @@ void add_queues(Table& t) {
       Found f = find(stream, true, nullptr, false);
       if (f.result) return f.result;
       if (!function) return kInvalidValue;
-      return enqueue(*f.device, *f.stream, [function, data] { function(data); });
+      return enqueue(*f.device, *f.stream, [function, data] { function(data); }, nullptr, {kNodeHost});
     });
   };
   t.cuEventCreate = [](CUevent* out, unsigned flags) -> CUresult {

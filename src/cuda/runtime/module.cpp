@@ -37,6 +37,14 @@ driver::CUfunction Modules::find(const std::string& file, const std::string& ker
   return function;
 }
 
+std::string Modules::name_of(driver::CUfunction function) {
+  std::lock_guard lock(mutex_);
+  for (const auto& [file, l] : loaded_)
+    for (const auto& [name, f] : l.functions)
+      if (f == function) return name;
+  return "(unknown)";
+}
+
 Modules::~Modules() {
   for (const auto& [file, l] : loaded_)
     if (l.module && gpu_.enter()) gpu_.table().cuModuleUnload(l.module);

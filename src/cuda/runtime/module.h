@@ -17,6 +17,7 @@ class STRATA_API Modules {
   ~Modules();
   // Throws Internal where there is no such file or kernel.
   driver::CUfunction find(const std::string& file, const std::string& kernel);
+  std::string name_of(driver::CUfunction function);  // of one that find() gave; else "(unknown)"
 
  private:
   driver::CUmodule load(const std::string& file);

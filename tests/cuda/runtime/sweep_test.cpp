@@ -152,6 +152,12 @@ TEST(FaultSweep, CapturedGraph) {
     g.replay(s);
     g.replay(s);
     EXPECT_EQ(y.select(0, 0).select(0, 0).item<double>(), 37.0);
+    Graph other = Graph::begin(s);
+    y = matmul(x, x) + 2;
+    other.end();
+    g.update(other);
+    g.replay(s);
+    EXPECT_EQ(y.select(0, 0).select(0, 0).item<double>(), 38.0);
   });
 }
 
