@@ -16,13 +16,7 @@ driver::CUmodule Modules::load(const std::string& file) {
   driver::CUresult r = driver::kNoBinaryForGpu;
   if (gpu_.runtime.type == DeviceType::Cuda && image->fatbin != image->end)
     r = t.cuModuleLoadData(&module, image->fatbin);
-  if (r == driver::kNoBinaryForGpu || r == driver::kInvalidImage) {
-    char log[4096] = "";
-    int options[] = {driver::kJitErrorLog, driver::kJitErrorLogBytes};
-    void* values[] = {log, reinterpret_cast<void*>(sizeof log)};
-    r = t.cuModuleLoadDataEx(&module, image->ptx, 2, options, values);
-    if (r != driver::kSuccess) gpu_.refuse(r, fmt::format("load the kernels of {}.cu\n{}", file, log).c_str());
-  }
+  if (r == driver::kNoBinaryForGpu || r == driver::kInvalidImage) return load_ptx(gpu_, cache_, file, image->ptx);
   gpu_.check(r, "load kernels");
   return module;
 }

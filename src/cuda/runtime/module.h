@@ -5,13 +5,13 @@
 #include <mutex>
 #include <string>
 
-#include "cuda/runtime/runtime.h"
+#include "cuda/runtime/kernel_cache.h"
 
 namespace strata::cuda {
 
 class STRATA_API Modules {
  public:
-  explicit Modules(Gpu& gpu) : gpu_(gpu) {}
+  explicit Modules(Gpu& gpu) : gpu_(gpu), cache_(KernelCache::of(gpu.runtime.type)) {}
   Modules(const Modules&) = delete;
   Modules& operator=(const Modules&) = delete;
   ~Modules();
@@ -26,6 +26,7 @@ class STRATA_API Modules {
     std::map<std::string, driver::CUfunction> functions;
   };
   Gpu& gpu_;
+  const KernelCache cache_;
   std::mutex mutex_;
   std::map<std::string, Loaded> loaded_;
 };

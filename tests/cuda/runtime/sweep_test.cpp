@@ -13,6 +13,7 @@
 #include "cuda/runtime/graph.h"
 #include "cuda/runtime/host_memory.h"
 #include "strata/strata.h"
+#include "tests/temp_folder.h"
 
 namespace strata::cuda {
 namespace {
@@ -60,6 +61,7 @@ class FailingDriver {
       {{"cuStreamEndCapture"}, {"cuGraphDestroy"}},
       {{"cuGraphInstantiate"}, {"cuGraphExecDestroy"}},
       {{"cuModuleLoadData", "cuModuleLoadDataEx"}, {"cuModuleUnload"}},
+      {{"cuLinkCreate"}, {"cuLinkDestroy"}},
       {{"cuDevicePrimaryCtxRetain"}, {"cuDevicePrimaryCtxRelease"}},
     };
     std::map<std::string, int> count;
@@ -159,6 +161,18 @@ TEST(FaultSweep, CapturedGraph) {
     g.replay(s);
     EXPECT_EQ(y.select(0, 0).select(0, 0).item<double>(), 38.0);
   });
+}
+
+TEST(FaultSweep, CompiledKernels) {
+  const testing::TempFolder folder;
+  ::setenv("STRATA_CUDA_CACHE", "1", 1);
+  ::setenv("STRATA_CACHE_DIR", folder.path().c_str(), 1);
+  sweep(30, [&] {
+    std::filesystem::remove_all(folder.path());
+    EXPECT_EQ(full({2}, 3.0, {}, std::optional(kVgpu)).select(0, 1).item<double>(), 3.0);
+  });
+  ::unsetenv("STRATA_CUDA_CACHE");
+  ::unsetenv("STRATA_CACHE_DIR");
 }
 
 TEST(FaultSweep, ExpandableSegments) {
