@@ -78,9 +78,9 @@ asan tsan: ## Run the C++ tests under AddressSanitizer+UBSan, or ThreadSanitizer
 	@$(MAKE) --no-print-directory test-cpp PRESET=$@
 
 FUZZ_SECONDS ?= 60
-fuzz: ## Fuzz the file readers for FUZZ_SECONDS each (default 60)
+fuzz: ## Fuzz all readers for FUZZ_SECONDS each (default 60), or with FUZZ_RUNS=N the same N inputs each time
 	@$(MAKE) --no-print-directory build PRESET=fuzz
-	@tests/fuzz/run build/fuzz/bin $(FUZZ_SECONDS)
+	@tests/fuzz/run build/fuzz/bin $(if $(FUZZ_RUNS),-runs=$(FUZZ_RUNS),-max_total_time=$(FUZZ_SECONDS))
 
 # --- keep in order ---------------------------------------------------------------------------------------------------
 lint: configure ## Check format, layers, Python and (changed files only) clang-tidy

@@ -1,5 +1,6 @@
 // A small fuzzer for compilers without libFuzzer: mutates the seeds, keeps what reaches new code, repeats from its seed.
-//   fuzz_x CORPUS [-max_total_time=SECONDS] [-seed=N] [-artifact_prefix=PATH]     (the names are libFuzzer's)
+//   fuzz_x CORPUS [-runs=N | -max_total_time=SECONDS] [-seed=N] [-artifact_prefix=PATH]     (the names are libFuzzer's)
+// With -runs the same inputs come in every call: what a merge depends on must not depend on the machine's speed.
 #include <signal.h>
 #include <unistd.h>
 
@@ -143,22 +144,28 @@ void __sanitizer_cov_trace_pc() {
 
 int main(int argc, char** argv) {
   int seconds = 60;
-  uint64_t seed = 1;
-  std::vector<Input> pool;
+  uint64_t seed = 1, wanted = 0;  // 0: as many runs as there is time for
+  std::vector<std::filesystem::path> files;
   for (int i = 1; i < argc; ++i) {
     const std::string text = argv[i];
     if (text.starts_with("-max_total_time=")) seconds = std::atoi(argv[i] + 16);
+    else if (text.starts_with("-runs=")) wanted = std::strtoull(argv[i] + 6, nullptr, 10);
     else if (text.starts_with("-seed=")) seed = std::strtoull(argv[i] + 6, nullptr, 10);
     else if (text.starts_with("-artifact_prefix=")) artifact = text.substr(17) + "crash";
     else
-      for (const auto& entry : std::filesystem::recursive_directory_iterator(text)) {
-        if (!entry.is_regular_file()) continue;
-        std::ifstream file(entry.path(), std::ios::binary);
-        pool.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-      }
+      for (const auto& entry : std::filesystem::recursive_directory_iterator(text))
+        if (entry.is_regular_file()) files.push_back(entry.path());
   }
-  if (pool.empty())
-    return std::fprintf(stderr, "usage: %s CORPUS [-max_total_time=SECONDS] [-seed=N]: no seeds found\n", argv[0]), 2;
+  if (files.empty())
+    return std::fprintf(stderr, "usage: %s CORPUS [-runs=N | -max_total_time=SECONDS] [-seed=N]: no seeds found\n",
+                        argv[0]),
+           2;
+  std::sort(files.begin(), files.end());  // folders list their files in any order
+  std::vector<Input> pool;
+  for (const auto& path : files) {
+    std::ifstream file(path, std::ios::binary);
+    pool.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  }
   __sanitizer_set_death_callback(write_artifact);
   signal(SIGABRT, on_signal), signal(SIGALRM, on_signal), signal(SIGILL, on_signal);
 
@@ -167,7 +174,7 @@ int main(int argc, char** argv) {
   const size_t seeds = pool.size();
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   uint64_t runs = seeds;
-  while (std::chrono::steady_clock::now() < end) {
+  while (wanted ? runs < wanted : std::chrono::steady_clock::now() < end) {
     Input next = mutator.mutate(pool);
     ++runs;
     if (run(next)) pool.push_back(std::move(next));
