@@ -326,6 +326,69 @@ print(os.waitstatus_to_exitcode(status), (x + 1).tolist())
     assert run(code) == "7 [2.0, 2.0, 2.0]"
 
 
+def test_a_fork_ends_and_computes_on_the_cpu():
+    """What the parent had open is let go in the child without a crash, and a device that nobody had opened can be used there."""
+    code = """
+import os, sys, strata
+from strata import vgpu
+pid = os.fork()
+if pid == 0:
+    assert strata.ones(3, device='vgpu').sum().item() == 3
+    sys.exit(5)
+first = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+x, s, e, p = strata.ones(3, device='vgpu'), vgpu.Stream(), vgpu.Event(), strata.ones(3).pin_memory('vgpu')
+g = vgpu.CUDAGraph()
+with vgpu.graph(g):
+    y = x + 1
+x.record_stream(s)
+sys.stdout.flush()
+pid = os.fork()
+if pid == 0:
+    for f in (vgpu.synchronize, vgpu.empty_cache, s.synchronize, g.replay, lambda: strata.ones(2, device='vgpu'), lambda: p.to('vgpu')):
+        try:
+            f()
+        except RuntimeError as error:
+            assert 'forked subprocess' in str(error), error
+        else:
+            sys.exit(6)
+    del x, s, e, p, g, y
+    assert (strata.ones(1000, 100) @ strata.ones(100)).sum().item() == 1e5
+    sys.exit(7)
+print(first, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), (x + 1).tolist())
+"""
+    assert run(code) == "5 7 [2.0, 2.0, 2.0]"
+
+
+@pytest.mark.parametrize("last", ["", "os._exit(0)", "sys.exit(0)", "raise KeyboardInterrupt"])
+def test_the_end_of_a_process_with_work_queued(last):
+    """Work that has not run, half a recording, a stream of another thread: a process ends, with its own status."""
+    code = """
+import os, sys, threading, strata
+from strata import vgpu
+x = strata.ones(1000, device='vgpu')
+s = vgpu.Stream()
+vgpu.set_stream(s)
+y = x * 2
+thread = threading.Thread(target=lambda: (vgpu.set_stream(vgpu.Stream()), x + 1))
+thread.start(); thread.join()
+back = strata.empty(1000).pin_memory('vgpu').copy_(y, non_blocking=True)
+done, half = vgpu.CUDAGraph(), vgpu.CUDAGraph()
+done.capture_begin(); z = y + 1; done.capture_end()
+done.replay()
+half.capture_begin(); y + 2
+print('ok', flush=True)
+"""
+    status = 130 if "Keyboard" in last else 0
+    done = subprocess.run(
+        [sys.executable, "-c", code + last],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "STRATA_VGPU_DELAYED": "3"},
+    )
+    assert done.stdout == "ok\n" and done.returncode in (status, -2 if status else 0), (done.returncode, done.stderr)
+
+
 def test_the_end_of_a_process_in_any_order():
     code = """
 import strata

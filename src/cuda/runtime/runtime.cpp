@@ -170,7 +170,10 @@ Gpu::Gpu(Runtime& owner, int ordinal) : Gpu(owner, ordinal, Bare{}) {
     read(properties.shared_per_block_optin, driver::kSharedOptin);
   read(properties.shared_per_multiprocessor, driver::kSharedPerMultiprocessor);
   read(properties.l2_bytes, driver::kL2Bytes), read(properties.clock_khz, driver::kClockRate);
-  for (int k = 0; k < 3; ++k) read(properties.max_grid[k], driver::kMaxGridDimX + k);
+  for (int k = 0; k < 3; ++k) {
+    read(properties.max_grid[k], driver::kMaxGridDimX + k);
+    read(properties.max_block[k], driver::kMaxBlockDimX + k);
+  }
   allocator = std::make_unique<Allocator>(*this);
   modules = std::make_unique<Modules>(*this);
 }

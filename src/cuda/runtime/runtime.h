@@ -23,7 +23,7 @@ struct Properties {
   int max_threads_per_block = 0, max_threads_per_multiprocessor = 0, registers_per_multiprocessor = 0;
   int shared_per_block = 0, shared_per_block_optin = 0, shared_per_multiprocessor = 0;
   int l2_bytes = 0, clock_khz = 0;
-  int max_grid[3] = {};
+  int max_grid[3] = {}, max_block[3] = {};
 };
 
 // One device: its primary context and what belongs to it. Lives until the process ends, so that memory may be given back at
