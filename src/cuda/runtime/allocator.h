@@ -42,7 +42,7 @@ class STRATA_API Allocator {
     const std::string* op = nullptr;  // the name of the op that asked for it; null: none did, or it is free
     std::unique_ptr<const std::string> line = {};  // of the program, while history is kept
     std::set<driver::CUstream> other_users = {};   // streams beside its own
-    int waiting = 0;                          // events of theirs that have not come
+    int waiting = 0;                               // events of theirs that have not come
   };
 
   Ref<Storage> allocate(size_t bytes, driver::CUstream stream);
