@@ -38,6 +38,11 @@ driver::CUresult AddressRange::map_chunk(uint64_t address) {
 bool AddressRange::map(uint64_t address, size_t bytes) {
   const uint64_t end = address + bytes;
   driver::CUresult r = driver::kSuccess;
+  if (constexpr size_t kMany = 32 * kChunk; bytes > kMany) {  // what cannot end well is not begun
+    size_t free = 0, total = 0;
+    gpu_.check(gpu_.table().cuMemGetInfo(&free, &total), "tell its memory");
+    if (free < bytes) return false;
+  }
   for (uint64_t at = address; at < end && r == driver::kSuccess; at += kChunk) r = map_chunk(at);
   if (r == driver::kSuccess) {
     const driver::CUmemAccessDesc access{{driver::kLocationDevice, gpu_.handle}, driver::kAccessReadWrite};
