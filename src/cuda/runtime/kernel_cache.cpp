@@ -102,17 +102,11 @@ bool is_of_another_kind(driver::CUresult r) {  // the driver does not take this 
   return r == driver::kNoBinaryForGpu || r == driver::kInvalidImage || r == driver::kInvalidPtx ||
          r == driver::kInvalidValue;
 }
-}  // namespace
 
-driver::CUmodule load_ptx(Gpu& gpu, const KernelCache& cache, const std::string& name, std::string_view ptx) {
+// Null: the driver takes no machine code, where CUDA_FORCE_PTX_JIT is set for one.
+driver::CUmodule load_kept(Gpu& gpu, const KernelCache& cache, const std::string& name, std::string_view ptx) {
   const driver::Table& t = gpu.table();
   driver::CUmodule module = nullptr;
-  if (!cache.keeps()) {
-    Log log;
-    const driver::CUresult r = t.cuModuleLoadDataEx(&module, ptx.data(), 2, log.options, log.values);
-    if (r != driver::kSuccess) refuse(gpu, r, name, log);
-    return module;
-  }
   int version = 0;
   gpu.check(t.cuDriverGetVersion(&version), "tell the driver's version");
   const std::string key = KernelCache::key(ptx, gpu.properties.major, gpu.properties.minor, version);
@@ -123,8 +117,19 @@ driver::CUmodule load_ptx(Gpu& gpu, const KernelCache& cache, const std::string&
   }
   const std::string code = compile(gpu, name, ptx);
   const driver::CUresult r = t.cuModuleLoadData(&module, code.data());
+  if (is_of_another_kind(r)) return nullptr;
   if (r != driver::kSuccess) refuse(gpu, r, name, {});
   cache.store(key, code);
+  return module;
+}
+}  // namespace
+
+driver::CUmodule load_ptx(Gpu& gpu, const KernelCache& cache, const std::string& name, std::string_view ptx) {
+  driver::CUmodule module = cache.keeps() ? load_kept(gpu, cache, name, ptx) : nullptr;
+  if (module) return module;
+  Log log;
+  const driver::CUresult r = gpu.table().cuModuleLoadDataEx(&module, ptx.data(), 2, log.options, log.values);
+  if (r != driver::kSuccess) refuse(gpu, r, name, log);
   return module;
 }
 

@@ -1,5 +1,7 @@
 #include "cuda/runtime/module.h"
 
+#include <cstdlib>
+
 #include "base/error.h"
 #include "cuda/runtime/images.h"
 
@@ -14,7 +16,7 @@ driver::CUmodule Modules::load(const std::string& file) {
   driver::CUmodule module = nullptr;
   // Machine code where there is some for this device; the driver says so. The virtual GPU reads PTX only.
   driver::CUresult r = driver::kNoBinaryForGpu;
-  if (gpu_.runtime.type == DeviceType::Cuda && image->fatbin != image->end)
+  if (gpu_.runtime.type == DeviceType::Cuda && image->fatbin != image->end && !std::getenv("STRATA_CUDA_FORCE_PTX"))
     r = t.cuModuleLoadData(&module, image->fatbin);
   if (r == driver::kNoBinaryForGpu || r == driver::kInvalidImage) return load_ptx(gpu_, cache_, file, image->ptx);
   gpu_.check(r, "load kernels");
