@@ -1,6 +1,7 @@
 // Autograd from Python: modes, backward, grad, hooks, user-defined functions.
 #include <algorithm>
 
+#include "cuda/runtime/runtime.h"
 #include "python/binding.h"
 
 // After Python.h, which it needs.
@@ -264,6 +265,7 @@ static PyMethodDef backward_method = {
 
 bool init_autograd(PyObject*) {
   autograd::current_line = innermost_line;
+  cuda::program_line = [] { return python_line(true); };
   Object descriptor(PyDescr_NewMethod(tensor_type, &backward_method));
   return descriptor &&
          PyObject_SetAttrString(reinterpret_cast<PyObject*>(tensor_type), "backward", descriptor.get()) == 0;

@@ -100,7 +100,7 @@ PyObject* configure(PyObject*, PyObject* settings) {
 PyObject* record_history(PyObject*, PyObject* on) {
   const int value = PyObject_IsTrue(on);
   if (value < 0) return nullptr;
-  cuda::Allocator::history = value ? +[] { return python_line(true); } : nullptr;
+  cuda::Allocator::history = value == 1;
   Py_RETURN_NONE;
 }
 }  // namespace

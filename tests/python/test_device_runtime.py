@@ -115,6 +115,34 @@ def test_counters():
     assert c["kernel"] == "Mul_f32" and c["blocks"] == 1 and c["thread_instructions"] > 1000 and y[0].item() == 2
 
 
+def test_a_dead_device_names_op_and_line():
+    """A kernel that never ends kills the device: the error says which op and which line launched it, and so does every later one."""
+    code = """
+import strata
+x = strata.nn.Parameter(strata.ones(3))
+try:
+    strata.nn.functional.linear(strata.ones(300, 300, device='vgpu'), strata.ones(300, 300, device='vgpu'))
+except RuntimeError as e:
+    print(e)
+for f in (lambda: strata.ones(3, device='vgpu'), strata.vgpu.synchronize, strata.vgpu.empty_cache):
+    try:
+        f()
+    except RuntimeError as e:
+        print(e)
+print((x * 2).sum().item())
+"""
+    out = run(code, {"STRATA_VGPU_LIMIT": "3"})
+    parts = out.split("device 'vgpu:0' has stopped")
+    assert len(parts) == 4, out
+    for part in parts:
+        assert (
+            "linear: vgpu:0 could not launch kernel gemm_f32" in part
+            and 'from File "<string>", line 5, in <module>' in part
+        ), part
+        assert "CUDA_ERROR_LAUNCH_TIMEOUT" in part
+    assert "The CPU stays usable" in out and out.endswith("6.0")
+
+
 def test_a_fork_is_told_so():
     code = """
 import os, sys, strata

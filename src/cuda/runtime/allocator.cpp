@@ -22,7 +22,7 @@ size_t segment_size(size_t size) {
 }
 }  // namespace
 
-std::atomic<std::string (*)()> Allocator::history{nullptr};
+std::atomic<bool> Allocator::history{false};
 
 bool Allocator::BySize::operator()(const Block* a, const Block* b) const {
   return std::tie(a->pool, a->stream, a->size, a->address) < std::tie(b->pool, b->stream, b->size, b->address);
@@ -31,8 +31,8 @@ bool Allocator::BySize::operator()(const Block* a, const Block* b) const {
 Ref<Storage> Allocator::allocate(size_t bytes, driver::CUstream stream) {
   gpu_.activate();
   std::unique_ptr<const std::string> line;
-  if (auto* where = history.load(std::memory_order_relaxed)) [[unlikely]]  // without the lock: it may wait for another
-    line = std::make_unique<const std::string>(where());
+  if (history.load(std::memory_order_relaxed)) [[unlikely]]
+    if (auto* where = program_line.load()) line = std::make_unique<const std::string>(where());
   std::lock_guard lock(mutex_);
   const uint64_t pool = capturing_ && stream == capturing_stream_ ? capturing_ : 0;
   if (!pending_.empty() && !capturing_) poll(false);

@@ -65,9 +65,9 @@ class STRATA_API Allocator {
     std::string op, line;
   };
   std::vector<BlockInfo> snapshot() const;  // every block, segment by segment
-  // Says which line of the program asks for memory, for the snapshot and the error when there is none. Null: nobody keeps
-  // history, and an allocation costs one relaxed load more.
-  static std::atomic<std::string (*)()> history;
+  // Whether each block remembers the line of the program that asked for it, for the snapshot and the error when there is no
+  // memory. While not, an allocation costs one relaxed load more.
+  static std::atomic<bool> history;
   static std::atomic<bool> expandable;
   bool capturing() const { return capturing_ != 0; }  // a graph records what its stream is given
 

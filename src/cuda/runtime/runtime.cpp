@@ -139,6 +139,8 @@ std::string Runtime::describe(driver::CUresult code) const {
   return s;
 }
 
+std::atomic<std::string (*)()> program_line{nullptr};
+
 int current_index(DeviceType type) { return current[slot(type)]; }
 void set_current_index(DeviceType type, int index) {
   Runtime::get(type)[index].activate();

@@ -97,6 +97,10 @@ class STRATA_API Runtime {
   std::unique_ptr<std::atomic<Gpu*>[]> opened_;  // the same, to look at without the lock: every launch does
 };
 
+// Says which line of the program runs on this thread, where a binding can tell; it may wait for the binding's lock, so call it
+// without locks of ours.
+STRATA_API extern std::atomic<std::string (*)()> program_line;
+
 // The device that a name without a number means, per thread and device type.
 STRATA_API int current_index(DeviceType type);
 STRATA_API void set_current_index(DeviceType type, int index);

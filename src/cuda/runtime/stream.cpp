@@ -32,6 +32,17 @@ bool fits(Grid g, const int (&most)[3]) {  // 1 up to the most
          block.x, block.y, block.z, shared, p.max_grid[0], p.max_grid[1], p.max_grid[2], p.max_block[0], p.max_block[1],
          p.max_block[2], p.max_threads_per_block, p.shared_per_block_optin));
 }
+
+[[noreturn, gnu::cold]] void fail_launch(const Gpu& gpu, const Function& f, Grid grid, Grid block, uint32_t shared,
+                                         driver::CUresult r) {
+  auto* where = program_line.load();
+  const std::string line = where ? where() : "";
+  gpu.refuse(r,
+             fmt::format(
+               "launch kernel {} with a grid of {}x{}x{}, blocks of {}x{}x{} threads and {} bytes of shared memory{}{}",
+               f.name(), grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, line.empty() ? "" : ", from ", line)
+               .c_str());
+}
 }  // namespace
 
 Stream Stream::standard(Gpu& gpu) { return {gpu, nullptr, nullptr}; }
@@ -80,11 +91,7 @@ void Stream::launch_with(const Function& f, Grid grid, Grid block, uint32_t shar
   const driver::CUresult r = gpu.table().cuLaunchKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
                                                         shared_bytes, handle_, params, nullptr);
   if (r != driver::kSuccess) [[unlikely]]
-    gpu.refuse(
-      r,
-      fmt::format("launch kernel {} with a grid of {}x{}x{}, blocks of {}x{}x{} threads and {} bytes of shared memory",
-                  f.name(), grid.x, grid.y, grid.z, block.x, block.y, block.z, shared_bytes)
-        .c_str());
+    fail_launch(gpu, f, grid, block, shared_bytes, r);
 }
 
 void Stream::synchronize() const {
