@@ -122,6 +122,15 @@ class _Graph:
             raise RuntimeError("replay: the graph has not been captured yet")
         _C._graph_replay(self._graph, _C._stream_current(self.kind))
 
+    def update(self, other):
+        """From now on replay() runs the work of another graph, on its memory, without the cost of making a graph ready. Both must hold
+        the same kinds of work in the same order; where they do not, the error names the first that differs and nothing changes."""
+        if self._graph is None or other._graph is None:
+            raise RuntimeError(
+                f"update: {'this' if self._graph is None else 'the other'} graph has not been captured yet"
+            )
+        _C._graph_update(self._graph, other._graph)
+
     def reset(self):
         """Forgets the recording and gives its memory back."""
         self._graph = None
@@ -189,6 +198,41 @@ class _OnDevice:
             _C._device_set(self._kind, self._outer)
 
 
+class _Memory:
+    """What PyTorch keeps in torch.cuda.memory: the functions about memory, and who asked for it."""
+
+    _FUNCTIONS = (
+        "empty_cache",
+        "max_memory_allocated",
+        "max_memory_reserved",
+        "mem_get_info",
+        "memory_allocated",
+        "memory_reserved",
+        "memory_snapshot",
+        "memory_stats",
+        "memory_summary",
+        "reset_peak_memory_stats",
+        "set_per_process_memory_fraction",
+    )
+
+    def __init__(self, devices):
+        for name in self._FUNCTIONS:
+            setattr(self, name, getattr(devices, name))
+
+    def _record_memory_history(self, enabled="all"):
+        """From now on every tensor on a device remembers the line of Python that made it: memory_snapshot() and the error when
+        memory runs out then name it. None or False ends that; while it is off it costs nothing."""
+        if enabled not in (None, False, True, "all", "state"):
+            raise ValueError(
+                f"_record_memory_history: enabled must be None, False, True, 'state' or 'all', got {enabled!r}"
+            )
+        _C._device_record_history(bool(enabled))
+
+    def _set_allocator_settings(self, env):
+        """Settings as STRATA_CUDA_ALLOC_CONF has them, "expandable_segments:True", for the memory that is taken from now on."""
+        _C._device_configure_memory(env)
+
+
 class Devices:
     """The functions of strata.cuda or strata.vgpu, for one kind of device."""
 
@@ -197,6 +241,7 @@ class Devices:
         self.Stream = _STREAMS[kind]
         self.Event = _EVENTS[kind]
         self.CUDAGraph = _GRAPHS[kind]
+        self.memory = _Memory(self)
 
     def is_available(self):
         """Whether there is such a device; why_not() says what is missing."""
@@ -244,6 +289,10 @@ class Devices:
         """The architecture of a device as (major, minor)."""
         p = self.get_device_properties(device)
         return p.major, p.minor
+
+    def can_device_access_peer(self, device, peer_device):
+        """Whether a device reaches the memory of another directly."""
+        return _C._device_can_access_peer(self.kind, _index(self.kind, device), _index(self.kind, peer_device))
 
     def synchronize(self, device=None):
         """Waits until all work of a device is done."""
@@ -310,7 +359,7 @@ class Devices:
         return {long: s.get(short, 0) for short, long in names.items()}
 
     def memory_snapshot(self, device=None):
-        """Every block of memory: where it lies, how large it is, who asked for it."""
+        """Every block of memory: where it lies, how large it is, the op and (see _record_memory_history) the line that asked for it."""
         return _C._device_memory_snapshot(self.kind, _index(self.kind, device)) if self.is_initialized() else []
 
     def memory_summary(self, device=None, abbreviated=False):

@@ -6,6 +6,7 @@ __all__ = [
     "CUDAGraph",
     "Event",
     "Stream",
+    "can_device_access_peer",
     "current_device",
     "current_stream",
     "default_stream",
@@ -25,6 +26,7 @@ __all__ = [
     "max_memory_allocated",
     "max_memory_reserved",
     "mem_get_info",
+    "memory",
     "memory_allocated",
     "memory_reserved",
     "memory_snapshot",
@@ -43,6 +45,7 @@ _devices = Devices("cuda")
 CUDAGraph = _devices.CUDAGraph
 Event = _devices.Event
 Stream = _devices.Stream
+can_device_access_peer = _devices.can_device_access_peer
 current_device = _devices.current_device
 current_stream = _devices.current_stream
 default_stream = _devices.default_stream
@@ -61,6 +64,7 @@ manual_seed = _devices.manual_seed
 max_memory_allocated = _devices.max_memory_allocated
 max_memory_reserved = _devices.max_memory_reserved
 mem_get_info = _devices.mem_get_info
+memory = _devices.memory
 memory_allocated = _devices.memory_allocated
 memory_reserved = _devices.memory_reserved
 memory_snapshot = _devices.memory_snapshot

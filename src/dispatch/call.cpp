@@ -92,6 +92,11 @@ void infer(const Call& c) {
     if (c.outs[o]->numel < 0) c.outs[o]->set_contiguous_strides();  // the shape rule had no opinion on the layout
 }
 
+void allocate(const Call& c) {
+  for (uint32_t o = 0; o < c.op.outputs; ++o)
+    if (!c.outs[o]->storage) c.outs[o]->allocate();
+}
+
 void run_view(const OpRecord& op, const Args& args, Tensor* outs) {
   Results results{outs, nullptr};
   op.view_fn(args, results);
@@ -127,8 +132,12 @@ void call_into(const OpRecord& op, const Args& args, Tensor* outs) {
     run_view(op, args, outs);
   } else {
     infer(c);
-    for (uint32_t o = 0; o < op.outputs; ++o)
-      if (!outs[o]->storage) outs[o]->allocate();
+    if (devices_in_use) [[unlikely]] {  // the allocator remembers whose memory it is
+      Scoped running(thread_state.op, &op);
+      allocate(c);
+    } else {
+      allocate(c);
+    }
     run_kernel(c);
   }
   if (recording(op, args)) record_node(op, args, outs, op.outputs);

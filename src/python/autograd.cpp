@@ -1,6 +1,7 @@
 // Autograd from Python: modes, backward, grad, hooks, user-defined functions.
 #include <algorithm>
 
+#include "cuda/runtime/runtime.h"
 #include "python/binding.h"
 
 // After Python.h, which it needs.
@@ -24,16 +25,9 @@ class Shared {
   std::shared_ptr<PyObject> o_;
 };
 
-std::string user_line() {
-  WithGil gil;
-  std::string text;
-  Object frame(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
-  if (!frame) return text;
-  auto* f = reinterpret_cast<PyFrameObject*>(frame.get());
-  Object code(reinterpret_cast<PyObject*>(PyFrame_GetCode(f)));
-  const auto* c = reinterpret_cast<PyCodeObject*>(code.get());
-  return fmt::format("  File \"{}\", line {}, in {}", PyUnicode_AsUTF8(c->co_filename), PyFrame_GetLineNumber(f),
-                     PyUnicode_AsUTF8(c->co_name));
+std::string innermost_line() {
+  const std::string line = python_line(false);
+  return line.empty() ? line : "  " + line;
 }
 
 std::vector<Tensor> tensors_of(PyObject* o, const char* who) {
@@ -270,7 +264,8 @@ static PyMethodDef backward_method = {
   "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None): adds to the leaves' .grad."};
 
 bool init_autograd(PyObject*) {
-  autograd::current_line = user_line;
+  autograd::current_line = innermost_line;
+  cuda::program_line = [] { return python_line(true); };
   Object descriptor(PyDescr_NewMethod(tensor_type, &backward_method));
   return descriptor &&
          PyObject_SetAttrString(reinterpret_cast<PyObject*>(tensor_type), "backward", descriptor.get()) == 0;

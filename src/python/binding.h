@@ -67,6 +67,9 @@ struct WithGil {
   ~WithGil() { PyGILState_Release(state); }
 };
 
+// 'File "train.py", line 7, in step' of the frame that runs; with `of_the_user`, of the innermost one outside of this package.
+std::string python_line(bool of_the_user);
+
 // Tensors.
 PyObject* wrap(Tensor t);  // its Python object, a new one if it has none
 inline PyObject* wrap_optional(const Tensor& t) { return t ? wrap(t) : Py_NewRef(Py_None); }
@@ -100,7 +103,7 @@ bool init_autograd(PyObject* module);
 
 extern PyGetSetDef tensor_properties[];
 extern PyMethodDef tensor_methods[], conversion_functions[], autograd_functions[], dlpack_functions[], file_functions[],
-  optim_functions[], value_functions[], device_functions[];
+  optim_functions[], value_functions[], device_functions[], device_memory_functions[];
 int get_buffer(PyObject* self, Py_buffer* view, int flags);
 void release_buffer(PyObject* self, Py_buffer* view);
 PyObject* get_item(PyObject* self, PyObject* key);

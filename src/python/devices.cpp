@@ -1,36 +1,19 @@
 // Devices from Python: what strata.cuda and strata.vgpu are made of. The first argument of each function is the device type's name.
+#include "python/devices.h"
 #include "cuda/driver/vgpu.h"
 #include "cuda/runtime/allocator.h"
+#include "cuda/runtime/event.h"
 #include "cuda/runtime/graph.h"
-#include "cuda/runtime/host_memory.h"
 #include "cuda/runtime/images.h"
+#include "cuda/runtime/peer.h"
 #include "cuda/vgpu/summary.h"
-#include "ops/transfer.h"
-#include "python/binding.h"
 
 namespace strata::python {
 namespace {
 
 using cuda::Event;
-using cuda::Gpu;
 using cuda::Graph;
-using cuda::Runtime;
 using cuda::Stream;
-
-DeviceType type_of(const char* name) { return device_from_name(name).type; }
-
-// Calls f(device type, number), from Python arguments (name, number).
-template <class F> PyObject* with_device(PyObject* args, const F& f) {
-  const char* name = nullptr;
-  int index = -1;
-  if (!PyArg_ParseTuple(args, "s|i", &name, &index)) return nullptr;
-  return guarded([&]() -> PyObject* { return f(type_of(name), index); });
-}
-template <class F> PyObject* with_gpu(PyObject* args, const F& f) {
-  return with_device(args, [&](DeviceType type, int index) -> PyObject* {
-    return f(Runtime::get(type)[index < 0 ? cuda::current_index(type) : index]);
-  });
-}
 
 PyObject* why_not(PyObject*, PyObject* args) {
   return with_device(args, [](DeviceType type, int) -> PyObject* {
@@ -67,6 +50,15 @@ PyObject* properties(PyObject*, PyObject* args) {
                          p.l2_bytes, "clock_rate", p.clock_khz);
   });
 }
+PyObject* can_access_peer(PyObject*, PyObject* args) {
+  const char* name = nullptr;
+  int index = 0, peer = 0;
+  if (!PyArg_ParseTuple(args, "sii", &name, &index, &peer)) return nullptr;
+  return guarded([&] {
+    Runtime& r = Runtime::get(type_of(name));
+    return PyBool_FromLong(index != peer && cuda::can_access_peer(r[index], r[peer]));
+  });
+}
 PyObject* synchronize(PyObject*, PyObject* args) {
   return with_gpu(args, [](const Gpu& g) -> PyObject* {
     {
@@ -74,82 +66,6 @@ PyObject* synchronize(PyObject*, PyObject* args) {
       device_hooks.synchronize(g.device());
     }
     Py_RETURN_NONE;
-  });
-}
-
-// --- memory ----------------------------------------------------------------------------------------------------------
-
-PyObject* memory_stats(PyObject*, PyObject* args) {
-  return with_gpu(args, [](const Gpu& g) -> PyObject* {
-    const cuda::DeviceMemoryStats s = g.allocator->stats();
-    const auto n = [](size_t v) { return static_cast<Py_ssize_t>(v); };
-    return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n}", "allocated", n(s.allocated), "active", n(s.active),
-                         "reserved", n(s.reserved), "peak_allocated", n(s.peak_allocated), "peak_reserved",
-                         n(s.peak_reserved), "allocations", n(s.allocations), "segments", n(s.segments), "retries",
-                         n(s.retries), "failures", n(s.failures));
-  });
-}
-PyObject* memory_snapshot(PyObject*, PyObject* args) {
-  return with_gpu(args, [](const Gpu& g) -> PyObject* {
-    Object list(need(PyList_New(0)));
-    for (const cuda::Allocator::BlockInfo& b : g.allocator->snapshot()) {
-      const Object item(need(Py_BuildValue(
-        "{s:K,s:K,s:n,s:n,s:s,s:s}", "address", static_cast<unsigned long long>(b.address), "segment",
-        static_cast<unsigned long long>(b.segment), "size", static_cast<Py_ssize_t>(b.size), "requested_size",
-        static_cast<Py_ssize_t>(b.requested), "state", b.free ? "inactive" : "active_allocated", "op", b.op.c_str())));
-      need(PyList_Append(list.get(), item.get()));
-    }
-    return list.release();
-  });
-}
-PyObject* empty_device_cache(PyObject*, PyObject* args) {
-  return with_device(args, [](DeviceType type, int) -> PyObject* {
-    if (Runtime* r = Runtime::opened(type)) {
-      for (int i = 0; i < r->count(); ++i) (*r)[i].allocator->empty_cache();
-      cuda::HostMemory::of(type).empty_cache();
-    }
-    Py_RETURN_NONE;
-  });
-}
-PyObject* reset_peak(PyObject*, PyObject* args) {
-  return with_gpu(args, [](const Gpu& g) -> PyObject* {
-    g.allocator->reset_peak();
-    Py_RETURN_NONE;
-  });
-}
-PyObject* mem_get_info(PyObject*, PyObject* args) {
-  return with_gpu(args, [](const Gpu& g) -> PyObject* {
-    size_t free = 0, total = 0;
-    g.activate();
-    g.check(g.table().cuMemGetInfo(&free, &total), "tell its memory");
-    return Py_BuildValue("nn", static_cast<Py_ssize_t>(free), static_cast<Py_ssize_t>(total));
-  });
-}
-PyObject* set_limit(PyObject*, PyObject* args) {
-  const char* name = nullptr;
-  int index = 0;
-  Py_ssize_t bytes = 0;
-  if (!PyArg_ParseTuple(args, "sin", &name, &index, &bytes)) return nullptr;
-  return guarded([&]() -> PyObject* {
-    Runtime::get(type_of(name))[index].allocator->set_limit(static_cast<size_t>(bytes));
-    Py_RETURN_NONE;
-  });
-}
-PyObject* pin_memory(PyObject*, PyObject* args) {
-  const char* name = nullptr;
-  PyObject* tensor = nullptr;
-  if (!PyArg_ParseTuple(args, "sO", &name, &tensor)) return nullptr;
-  return guarded([&]() -> PyObject* {
-    const Tensor t = require_tensor(tensor, "pin_memory");
-    Tensor pinned = strata::pin_memory(t, type_of(name));
-    if (pinned.get() == t.get()) return Py_NewRef(tensor);
-    return wrap(std::move(pinned));
-  });
-}
-PyObject* is_pinned(PyObject*, PyObject* tensor) {
-  return guarded([&]() -> PyObject* {
-    const Tensor t = require_tensor(tensor, "is_pinned");
-    return PyBool_FromLong(t->storage && t->storage->pinned);
   });
 }
 
@@ -271,6 +187,14 @@ PyObject* graph_end(PyObject*, PyObject* g) {
     Py_RETURN_NONE;
   });
 }
+PyObject* graph_update(PyObject*, PyObject* args) {
+  PyObject *g, *other;
+  if (!PyArg_ParseTuple(args, "OO", &g, &other)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    inside<Graph>(g).update(inside<Graph>(other));
+    Py_RETURN_NONE;
+  });
+}
 PyObject* graph_replay(PyObject*, PyObject* args) {
   PyObject *g, *s;
   if (!PyArg_ParseTuple(args, "OO", &g, &s)) return nullptr;
@@ -336,15 +260,8 @@ PyMethodDef device_functions[] = {{"_device_why_not", why_not, METH_VARARGS, nul
                                   {"_device_current", current_device, METH_VARARGS, nullptr},
                                   {"_device_set", set_device, METH_VARARGS, nullptr},
                                   {"_device_properties", properties, METH_VARARGS, nullptr},
+                                  {"_device_can_access_peer", can_access_peer, METH_VARARGS, nullptr},
                                   {"_device_synchronize", synchronize, METH_VARARGS, nullptr},
-                                  {"_device_memory_stats", memory_stats, METH_VARARGS, nullptr},
-                                  {"_device_memory_snapshot", memory_snapshot, METH_VARARGS, nullptr},
-                                  {"_device_empty_cache", empty_device_cache, METH_VARARGS, nullptr},
-                                  {"_device_reset_peak", reset_peak, METH_VARARGS, nullptr},
-                                  {"_device_mem_get_info", mem_get_info, METH_VARARGS, nullptr},
-                                  {"_device_set_limit", set_limit, METH_VARARGS, nullptr},
-                                  {"_pin_memory", pin_memory, METH_VARARGS, nullptr},
-                                  {"_is_pinned", is_pinned, METH_O, nullptr},
                                   {"_stream_create", stream_create, METH_VARARGS, nullptr},
                                   {"_stream_current", stream_current, METH_VARARGS, nullptr},
                                   {"_stream_default", stream_default, METH_VARARGS, nullptr},
@@ -362,6 +279,7 @@ PyMethodDef device_functions[] = {{"_device_why_not", why_not, METH_VARARGS, nul
                                   {"_graph_begin", graph_begin, METH_O, nullptr},
                                   {"_is_capturing", is_capturing, METH_O, nullptr},
                                   {"_graph_end", graph_end, METH_O, nullptr},
+                                  {"_graph_update", graph_update, METH_VARARGS, nullptr},
                                   {"_graph_replay", graph_replay, METH_VARARGS, nullptr},
                                   {"_vgpu_counters", vgpu_counters, METH_NOARGS, nullptr},
                                   {"_vgpu_ptx", vgpu_ptx, METH_VARARGS, nullptr},

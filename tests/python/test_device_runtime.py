@@ -1,27 +1,13 @@
-"""strata.vgpu, which has the functions of strata.cuda: devices, memory, streams, events, graphs, pinned memory, what happens when a
-device dies or a process forks."""
+"""strata.vgpu, which has the functions of strata.cuda: devices, streams, events, and what happens when a process forks or ends."""
 
 import os
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 import strata
+from processes import run
 from strata import vgpu
-
-
-def run(code, environment=None, status=0):
-    """Runs code in a process of its own and returns what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, **(environment or {})},
-    )
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout.strip()
 
 
 def test_importing_touches_no_driver():
@@ -59,6 +45,11 @@ with vgpu.device(1):
     assert vgpu.memory_allocated() > 0
 assert vgpu.memory_allocated(0) == 0 and strata.zeros(1, device='vgpu').device.index == 0
 y = x.to('vgpu:0')
+assert vgpu.can_device_access_peer(0, 1) and not vgpu.can_device_access_peer(1, 1)
+big = strata.arange(10000, dtype=strata.float32, device='vgpu:1')
+with vgpu.stream(vgpu.Stream(0)), vgpu.stream(vgpu.Stream(1)):
+    big.mul_(2)
+    assert big.to('vgpu:0').add_(1).sum().item() == 10000 * 9999 + 10000
 assert y.device.index == 0 and (y + 1).tolist() == [2, 2, 2]
 try:
     x + y
@@ -67,46 +58,6 @@ except RuntimeError as e:
 """
     out = run(code, {"STRATA_VGPU_DEVICES": "ampere,ampere"})
     assert "found at least two devices, vgpu:1 and vgpu:0!" in out
-
-
-def test_memory_is_counted_and_reused():
-    vgpu.empty_cache()
-    before = vgpu.memory_allocated()
-    x = strata.empty(1000, device="vgpu")
-    assert vgpu.memory_allocated() == before + 4000
-    address = x.data_ptr()
-    vgpu.reset_peak_memory_stats()
-    del x
-    assert vgpu.memory_allocated() == before and vgpu.max_memory_allocated() == before + 4000
-    assert vgpu.memory_reserved() >= 4000
-    y = strata.empty(1000, device="vgpu")
-    assert y.data_ptr() == address, "the block was not used again"
-    blocks = [b for b in vgpu.memory_snapshot() if b["address"] == address]
-    assert len(blocks) == 1 and blocks[0]["requested_size"] == 4000 and blocks[0]["op"] == ""
-    assert "allocated_bytes.all.current" in vgpu.memory_summary()
-    del y
-    vgpu.empty_cache()
-    free, total = vgpu.mem_get_info()
-    assert 0 < free <= total
-
-
-def test_out_of_memory_leaves_nothing_behind():
-    kept = strata.ones(1000, device="vgpu")
-    vgpu.empty_cache()
-    before = vgpu.memory_allocated()
-    vgpu.set_per_process_memory_fraction(64e6 / vgpu.get_device_properties().total_memory)
-    try:
-        for _ in range(100):
-            with pytest.raises(strata.OutOfMemoryError, match="Tried to allocate 381.47 MiB"):
-                strata.empty(100_000_000, device="vgpu")
-        assert vgpu.memory_allocated() == before
-        with pytest.raises(strata.OutOfMemoryError, match="This process may reserve"):
-            strata.empty(100_000_000, device="vgpu")
-        assert (kept + 1).sum().item() == 2000
-    finally:
-        vgpu.set_per_process_memory_fraction(1.0)
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        vgpu.set_per_process_memory_fraction(2)
 
 
 def test_streams_and_events():
@@ -156,46 +107,40 @@ print(wrong)
     assert int(run(code.replace("WAIT", "False"), delayed)) > 0
 
 
-def test_graphs_replay():
-    x = strata.ones(100, device="vgpu")
-    g = vgpu.CUDAGraph()
-    with vgpu.graph(g):
-        y = (x * 2 + 1).exp()
-    for value in (0.0, 0.5, -1.0):
-        x.fill_(value)
-        g.replay()
-        np.testing.assert_allclose(y.cpu().numpy(), np.full(100, np.exp(2 * value + 1)), rtol=1e-6)
-    with pytest.raises(RuntimeError, match="not been captured"):
-        vgpu.CUDAGraph().replay()
-    with pytest.raises(RuntimeError, match="default stream"):
-        vgpu.CUDAGraph().capture_begin()
-    with pytest.raises(ZeroDivisionError), vgpu.graph(vgpu.CUDAGraph()):
-        x + 1
-        raise ZeroDivisionError
-    assert (x + 1)[0].item() == 0  # the device goes on
-
-
-def test_pinned_memory():
-    x = strata.arange(1000, dtype=strata.float32).pin_memory("vgpu")
-    assert x.is_pinned() and x.device.type == "cpu" and x.pin_memory("vgpu") is x
-    assert not strata.ones(3).is_pinned()
-    y = x.to("vgpu", non_blocking=True)
-    vgpu.synchronize()
-    assert y.tolist() == x.tolist()
-    back = strata.empty(1000).pin_memory("vgpu")
-    back.copy_(y * 2, non_blocking=True)
-    vgpu.synchronize()
-    assert back.tolist() == (x * 2).tolist()
-    with pytest.raises(RuntimeError, match="only dense CPU tensors"):
-        y.pin_memory("vgpu")
-
-
 def test_counters():
     x = strata.ones(1000, device="vgpu")
     vgpu.counters()
     y = x * 2
     (c,) = vgpu.counters()
     assert c["kernel"] == "Mul_f32" and c["blocks"] == 1 and c["thread_instructions"] > 1000 and y[0].item() == 2
+
+
+def test_a_dead_device_names_op_and_line():
+    """A kernel that never ends kills the device: the error says which op and which line launched it, and so does every later one."""
+    code = """
+import strata
+x = strata.nn.Parameter(strata.ones(3))
+try:
+    strata.nn.functional.linear(strata.ones(300, 300, device='vgpu'), strata.ones(300, 300, device='vgpu'))
+except RuntimeError as e:
+    print(e)
+for f in (lambda: strata.ones(3, device='vgpu'), strata.vgpu.synchronize, strata.vgpu.empty_cache):
+    try:
+        f()
+    except RuntimeError as e:
+        print(e)
+print((x * 2).sum().item())
+"""
+    out = run(code, {"STRATA_VGPU_LIMIT": "3"})
+    parts = out.split("device 'vgpu:0' has stopped")
+    assert len(parts) == 4, out
+    for part in parts:
+        assert (
+            "linear: vgpu:0 could not launch kernel gemm_f32" in part
+            and 'from File "<string>", line 5, in <module>' in part
+        ), part
+        assert "CUDA_ERROR_LAUNCH_TIMEOUT" in part
+    assert "The CPU stays usable" in out and out.endswith("6.0")
 
 
 def test_a_fork_is_told_so():
@@ -213,6 +158,69 @@ _, status = os.waitpid(pid, 0)
 print(os.waitstatus_to_exitcode(status), (x + 1).tolist())
 """
     assert run(code) == "7 [2.0, 2.0, 2.0]"
+
+
+def test_a_fork_ends_and_computes_on_the_cpu():
+    """What the parent had open is let go in the child without a crash, and a device that nobody had opened can be used there."""
+    code = """
+import os, sys, strata
+from strata import vgpu
+pid = os.fork()
+if pid == 0:
+    assert strata.ones(3, device='vgpu').sum().item() == 3
+    sys.exit(5)
+first = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+x, s, e, p = strata.ones(3, device='vgpu'), vgpu.Stream(), vgpu.Event(), strata.ones(3).pin_memory('vgpu')
+g = vgpu.CUDAGraph()
+with vgpu.graph(g):
+    y = x + 1
+x.record_stream(s)
+sys.stdout.flush()
+pid = os.fork()
+if pid == 0:
+    for f in (vgpu.synchronize, vgpu.empty_cache, s.synchronize, g.replay, lambda: strata.ones(2, device='vgpu'), lambda: p.to('vgpu')):
+        try:
+            f()
+        except RuntimeError as error:
+            assert 'forked subprocess' in str(error), error
+        else:
+            sys.exit(6)
+    del x, s, e, p, g, y
+    assert (strata.ones(1000, 100) @ strata.ones(100)).sum().item() == 1e5
+    sys.exit(7)
+print(first, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), (x + 1).tolist())
+"""
+    assert run(code) == "5 7 [2.0, 2.0, 2.0]"
+
+
+@pytest.mark.parametrize("last", ["", "os._exit(0)", "sys.exit(0)", "raise KeyboardInterrupt"])
+def test_the_end_of_a_process_with_work_queued(last):
+    """Work that has not run, half a recording, a stream of another thread: a process ends, with its own status."""
+    code = """
+import os, sys, threading, strata
+from strata import vgpu
+x = strata.ones(1000, device='vgpu')
+s = vgpu.Stream()
+vgpu.set_stream(s)
+y = x * 2
+thread = threading.Thread(target=lambda: (vgpu.set_stream(vgpu.Stream()), x + 1))
+thread.start(); thread.join()
+back = strata.empty(1000).pin_memory('vgpu').copy_(y, non_blocking=True)
+done, half = vgpu.CUDAGraph(), vgpu.CUDAGraph()
+done.capture_begin(); z = y + 1; done.capture_end()
+done.replay()
+half.capture_begin(); y + 2
+print('ok', flush=True)
+"""
+    status = 130 if "Keyboard" in last else 0
+    done = subprocess.run(
+        [sys.executable, "-c", code + last],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "STRATA_VGPU_DELAYED": "3"},
+    )
+    assert done.stdout == "ok\n" and done.returncode in (status, -2 if status else 0), (done.returncode, done.stderr)
 
 
 def test_the_end_of_a_process_in_any_order():

@@ -21,6 +21,7 @@ using CUgraph = struct CUgraph_st*;
 using CUgraphExec = struct CUgraphExec_st*;
 using CUarray = struct CUarray_st*;
 using CUgraphNode = struct CUgraphNode_st*;
+using CUlinkState = struct CUlinkState_st*;
 using CUmemoryPool = struct CUmemPoolHandle_st*;
 using CUmemGenericAllocationHandle = unsigned long long;
 using CUhostFn = void (*)(void*);
@@ -99,6 +100,7 @@ enum FunctionAttribute : int {
   kFunctionMaxDynamicShared = 8,
 };
 enum JitOption : int { kJitInfoLog = 3, kJitInfoLogBytes = 4, kJitErrorLog = 5, kJitErrorLogBytes = 6 };
+enum JitInput : int { kJitInputCubin = 0, kJitInputPtx = 1 };
 enum : unsigned { kStreamNonBlocking = 1, kEventDisableTiming = 2 };
 enum LaunchAttribute : int { kLaunchIgnore = 0, kLaunchCooperative = 2, kLaunchCluster = 4, kLaunchPriority = 8 };
 enum : int { kLocationDevice = 1, kAllocationPinned = 1, kAccessNone = 0, kAccessRead = 1, kAccessReadWrite = 3 };
@@ -112,6 +114,7 @@ enum PoolAttribute : int {
   kPoolUsed = 7,
   kPoolUsedHigh = 8,
 };
+enum GraphNodeType : int { kNodeKernel = 0, kNodeMemcpy = 1, kNodeMemset = 2, kNodeHost = 3, kNodeGraph = 4 };
 enum GraphUpdate : int { kUpdateSuccess = 0, kUpdateError = 1, kUpdateTopologyChanged = 2 };
 enum MemoryType : int { kHost = 1, kDevice = 2, kArray = 3, kUnified = 4 };
 
@@ -177,6 +180,14 @@ struct CUlaunchConfig {
   unsigned numAttrs;
 };
 static_assert(sizeof(CUlaunchConfig) == 56);
+struct CUDA_KERNEL_NODE_PARAMS {
+  CUfunction func;
+  unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
+  void **kernelParams, **extra;
+  struct CUkern_st* kern;
+  CUcontext ctx;
+};
+static_assert(sizeof(CUDA_KERNEL_NODE_PARAMS) == 72);
 struct CUgraphExecUpdateResultInfo {
   int result;
   CUgraphNode errorNode, errorFromNode;
@@ -206,6 +217,12 @@ struct CUgraphExecUpdateResultInfo {
   X(cuModuleLoadData, "cuModuleLoadData", (CUmodule * module, const void* image))                                      \
   X(cuModuleLoadDataEx, "cuModuleLoadDataEx",                                                                          \
     (CUmodule * module, const void* image, unsigned count, int* options, void** values))                               \
+  X(cuLinkCreate, "cuLinkCreate_v2", (unsigned count, int* options, void** values, CUlinkState* state))                \
+  X(cuLinkAddData, "cuLinkAddData_v2",                                                                                 \
+    (CUlinkState state, int type, void* data, size_t bytes, const char* name, unsigned count, int* options,            \
+     void** values))                                                                                                   \
+  X(cuLinkComplete, "cuLinkComplete", (CUlinkState state, void** cubin, size_t* bytes))                                \
+  X(cuLinkDestroy, "cuLinkDestroy", (CUlinkState state))                                                               \
   X(cuModuleUnload, "cuModuleUnload", (CUmodule module))                                                               \
   X(cuModuleGetFunction, "cuModuleGetFunction", (CUfunction * function, CUmodule module, const char* name))            \
   X(cuModuleGetGlobal, "cuModuleGetGlobal_v2",                                                                         \
@@ -283,6 +300,9 @@ struct CUgraphExecUpdateResultInfo {
   X(cuMemAllocFromPoolAsync, "cuMemAllocFromPoolAsync",                                                                \
     (CUdeviceptr * address, size_t bytes, CUmemoryPool pool, CUstream stream))                                         \
   X(cuGraphExecUpdate, "cuGraphExecUpdate_v2", (CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo * info))  \
+  X(cuGraphGetNodes, "cuGraphGetNodes", (CUgraph graph, CUgraphNode * nodes, size_t * count))                          \
+  X(cuGraphNodeGetType, "cuGraphNodeGetType", (CUgraphNode node, int* type))                                           \
+  X(cuGraphKernelNodeGetParams, "cuGraphKernelNodeGetParams_v2", (CUgraphNode node, CUDA_KERNEL_NODE_PARAMS * params)) \
   X(cuGraphInstantiate, "cuGraphInstantiateWithFlags", (CUgraphExec * exec, CUgraph graph, unsigned long long flags))  \
   X(cuGraphLaunch, "cuGraphLaunch", (CUgraphExec exec, CUstream stream))                                               \
   X(cuGraphExecDestroy, "cuGraphExecDestroy", (CUgraphExec exec))                                                      \

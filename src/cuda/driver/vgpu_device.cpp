@@ -349,6 +349,7 @@ const Table& open_vgpu(const VgpuOptions& options) {
   s.functions.clear();
   s.streams.clear();
   s.events.clear();
+  s.links.clear();
   s.graphs.clear();
   s.execs.clear();
   s.pinned.clear();

@@ -4,6 +4,15 @@
 
 namespace strata::cuda::driver::virtual_gpu {
 
+namespace {
+const Node* find_node(CUgraphNode handle) {
+  for (const auto& [name, graph] : state().graphs)
+    for (const Node& node : graph->work)
+      if (node.handle == handle) return &node;
+  return nullptr;
+}
+}  // namespace
+
 void add_graphs(Table& t) {
   t.cuStreamBeginCapture = [](CUstream stream, int) -> CUresult {
     return guarded([&]() -> CUresult {
@@ -70,9 +79,40 @@ void add_graphs(Table& t) {
       if (g == state().execs.end() || !s) return say(kInvalidHandle, "no such graph or stream");
       for (const auto& m : g->second->modules)
         if (m.expired()) return say(kInvalidHandle, "a module whose kernels the graph runs was unloaded");
-      return enqueue(*d, *s, [graph = g->second] {
-        for (const auto& work : graph->work) work();
-      });
+      return enqueue(*d, *s,
+                     [graph = g->second] {
+                       for (const Node& node : graph->work) node.run();
+                     },
+                     nullptr, {kNodeGraph});
+    });
+  };
+  t.cuGraphGetNodes = [](CUgraph graph, CUgraphNode* nodes, size_t* count) -> CUresult {
+    return guarded([&]() -> CUresult {
+      const auto g = state().graphs.find(graph);
+      if (!count) return kInvalidValue;
+      if (g == state().graphs.end()) return say(kInvalidHandle, "no such graph");
+      const auto& work = g->second->work;
+      for (size_t k = 0; nodes && k < *count; ++k) nodes[k] = k < work.size() ? work[k].handle : nullptr;
+      *count = nodes ? std::min(*count, work.size()) : work.size();
+      return kSuccess;
+    });
+  };
+  t.cuGraphNodeGetType = [](CUgraphNode handle, int* type) -> CUresult {
+    return guarded([&]() -> CUresult {
+      const Node* node = find_node(handle);
+      if (!node || !type) return say(kInvalidValue, "no such node");
+      *type = node->info.type;
+      return kSuccess;
+    });
+  };
+  t.cuGraphKernelNodeGetParams = [](CUgraphNode handle, CUDA_KERNEL_NODE_PARAMS* out) -> CUresult {
+    return guarded([&]() -> CUresult {
+      const Node* node = find_node(handle);
+      if (!node || !out || node->info.type != kNodeKernel) return say(kInvalidValue, "no such node of a kernel");
+      const vgpu::Launch& l = node->info.launch;
+      *out = {node->info.function, l.grid.x,         l.grid.y, l.grid.z, l.block.x, l.block.y,
+              l.block.z,           l.dynamic_shared, nullptr,  nullptr,  nullptr,   nullptr};
+      return kSuccess;
     });
   };
   t.cuGraphExecUpdate = [](CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* info) -> CUresult {
@@ -82,10 +122,14 @@ void add_graphs(Table& t) {
       const auto e = state().execs.find(exec);
       const auto g = state().graphs.find(graph);
       if (e == state().execs.end() || g == state().graphs.end()) return say(kInvalidHandle, "no such graph");
-      if (e->second->work.size() != g->second->work.size()) {  // the driver compares kinds and edges, too
-        info->result = kUpdateTopologyChanged;
-        return say(kGraphExecUpdateFailure, fmt::format("the graph has {} pieces of work, the executable one {}",
-                                                        g->second->work.size(), e->second->work.size()));
+      const auto &had = e->second->work, &has = g->second->work;
+      size_t k = 0;  // the first that differs; the driver compares edges, too
+      while (k < had.size() && k < has.size() && had[k].info.type == has[k].info.type) ++k;
+      if (k < had.size() || k < has.size()) {
+        *info = {kUpdateTopologyChanged, k < has.size() ? has[k].handle : nullptr, nullptr};
+        return say(kGraphExecUpdateFailure,
+                   fmt::format("the graphs have {} and {} pieces of work, of which number {} is the first to differ",
+                               had.size(), has.size(), k));
       }
       e->second = g->second;
       info->result = kUpdateSuccess;

@@ -148,20 +148,24 @@ void add_copies(Table& t) {
   t.cuMemsetD8Async = [](CUdeviceptr to, unsigned char value, size_t n, CUstream stream) -> CUresult {
     return with(stream, [&](Device& d, Stream& s) -> CUresult {
       if (const CUresult r = inside(d, to, n)) return r;
-      return enqueue(d, s, [=, &d] {
-        std::memset(reinterpret_cast<void*>(to), value, n);
-        d.memory->mark_written(to, n);
-      });
+      return enqueue(d, s,
+                     [=, &d] {
+                       std::memset(reinterpret_cast<void*>(to), value, n);
+                       d.memory->mark_written(to, n);
+                     },
+                     nullptr, {kNodeMemset});
     });
   };
   t.cuMemsetD32Async = [](CUdeviceptr to, unsigned value, size_t n, CUstream stream) -> CUresult {
     return with(stream, [&](Device& d, Stream& s) -> CUresult {
       if (n > SIZE_MAX / 4 || to % 4) return say(kInvalidValue, "words must lie at a multiple of 4");
       if (const CUresult r = inside(d, to, 4 * n)) return r;
-      return enqueue(d, s, [=, &d] {
-        std::fill_n(reinterpret_cast<unsigned*>(to), n, value);
-        d.memory->mark_written(to, 4 * n);
-      });
+      return enqueue(d, s,
+                     [=, &d] {
+                       std::fill_n(reinterpret_cast<unsigned*>(to), n, value);
+                       d.memory->mark_written(to, 4 * n);
+                     },
+                     nullptr, {kNodeMemset});
     });
   };
 }

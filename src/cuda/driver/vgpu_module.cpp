@@ -3,10 +3,23 @@
 
 #include "base/error.h"
 #include "cuda/driver/vgpu_state.h"
+#include "cuda/vgpu/ptx/module.h"
 
 namespace strata::cuda::driver::virtual_gpu {
 
 namespace {
+
+std::pair<char*, size_t> log_of(unsigned count, const int* options, void** values) {
+  std::pair<char*, size_t> log{};
+  for (unsigned k = 0; k < count; ++k) {
+    if (options[k] == kJitErrorLog) log.first = static_cast<char*>(values[k]);
+    if (options[k] == kJitErrorLogBytes) log.second = reinterpret_cast<size_t>(values[k]);
+  }
+  return log;
+}
+void write_log(const std::pair<char*, size_t>& log, const char* text) {
+  if (log.first && log.second) std::snprintf(log.first, log.second, "%s", text);
+}
 
 CUresult load(CUmodule* out, const void* image, unsigned count, const int* options, void** values) {
   Device* d = nullptr;
@@ -21,18 +34,31 @@ CUresult load(CUmodule* out, const void* image, unsigned count, const int* optio
   try {
     m->module = std::make_shared<vgpu::Module>(text, *d->memory);
   } catch (const Error& e) {
-    char* log = nullptr;
-    size_t bytes = 0;
-    for (unsigned k = 0; k < count; ++k) {
-      if (options[k] == kJitErrorLog) log = static_cast<char*>(values[k]);
-      if (options[k] == kJitErrorLogBytes) bytes = reinterpret_cast<size_t>(values[k]);
-    }
-    if (log && bytes) std::snprintf(log, bytes, "%s", e.what());
+    write_log(log_of(count, options, values), e.what());
     return say(e.kind() == ErrorKind::OutOfMemory ? kOutOfMemory : kInvalidPtx, e.what());
   }
   const auto handle = state().fresh<CUmodule>();
   state().modules[handle] = std::move(m);
   *out = handle;
+  return kSuccess;
+}
+
+// As a JIT compiler would: nothing that cannot be read comes out of it. The virtual GPU's machine code is PTX.
+CUresult link(CUlinkState link, int type, const void* data, size_t bytes) {
+  const auto found = state().links.find(link);
+  if (found == state().links.end()) return say(kInvalidHandle, "no such linker");
+  if (!data || bytes == 0) return kInvalidValue;
+  if (type != kJitInputPtx || !found->second.text.empty())
+    return say(kNotSupported, "the virtual GPU links one piece of PTX");
+  std::string text(static_cast<const char*>(data), bytes);
+  while (!text.empty() && text.back() == '\0') text.pop_back();
+  try {
+    vgpu::ptx::parse(text);
+  } catch (const Error& e) {
+    write_log(found->second.log, e.what());
+    return say(kInvalidPtx, e.what());
+  }
+  found->second.text = std::move(text);
   return kSuccess;
 }
 
@@ -87,13 +113,15 @@ CUresult launch(CUfunction handle, vgpu::Launch l, CUstream stream, void** param
     args.emplace_back(at, at + p.params[k].bytes);
   }
   if (s->capture) s->capture->modules.emplace_back(state().modules[f->module]->module);
-  return enqueue(*d, *s, [d, l, program = &p, args = std::move(args)] {
-    std::vector<const void*> pointers;
-    for (const auto& a : args) pointers.push_back(a.data());
-    auto& counters = state().counters;
-    counters.push_back(vgpu::run(*program, d->profile, *d->memory, l, pointers.data()));
-    if (counters.size() > kMostCounters) counters.pop_front();
-  });
+  return enqueue(*d, *s,
+                 [d, l, program = &p, args = std::move(args)] {
+                   std::vector<const void*> pointers;
+                   for (const auto& a : args) pointers.push_back(a.data());
+                   auto& counters = state().counters;
+                   counters.push_back(vgpu::run(*program, d->profile, *d->memory, l, pointers.data()));
+                   if (counters.size() > kMostCounters) counters.pop_front();
+                 },
+                 nullptr, {kNodeKernel, handle, l});
 }
 
 }  // namespace
@@ -104,6 +132,32 @@ void add_modules(Table& t) {
   };
   t.cuModuleLoadDataEx = [](CUmodule* m, const void* image, unsigned n, int* options, void** values) -> CUresult {
     return guarded([&] { return load(m, image, n, options, values); });
+  };
+  t.cuLinkCreate = [](unsigned count, int* options, void** values, CUlinkState* out) -> CUresult {
+    return guarded([&]() -> CUresult {
+      Device* d = nullptr;
+      if (const CUresult r = current(d)) return r;
+      if (!out || (count && (!options || !values))) return kInvalidValue;
+      *out = state().fresh<CUlinkState>();
+      state().links[*out] = {{}, log_of(count, options, values)};
+      return kSuccess;
+    });
+  };
+  t.cuLinkAddData = [](CUlinkState s, int type, void* data, size_t bytes, const char*, unsigned, int*,
+                       void**) -> CUresult { return guarded([&] { return link(s, type, data, bytes); }); };
+  t.cuLinkComplete = [](CUlinkState s, void** cubin, size_t* bytes) -> CUresult {
+    return guarded([&]() -> CUresult {
+      const auto found = state().links.find(s);
+      if (!cubin || !bytes) return kInvalidValue;
+      if (found == state().links.end()) return say(kInvalidHandle, "no such linker");
+      *cubin = found->second.text.data();
+      *bytes = found->second.text.size() + 1;
+      return kSuccess;
+    });
+  };
+  t.cuLinkDestroy = [](CUlinkState s) -> CUresult {
+    return guarded(
+      [&]() -> CUresult { return state().links.erase(s) ? kSuccess : say(kInvalidHandle, "no such linker"); });
   };
   t.cuModuleUnload = [](CUmodule m) -> CUresult {
     return guarded([&]() -> CUresult {

@@ -36,9 +36,17 @@ bool may_run(const Device& device, const Stream& s) {
 
 CUresult dead(const Device& d) { return d.dead == kSuccess ? kSuccess : say(d.dead, d.why_dead); }
 
+// Work of other devices runs when nothing of this one may: it can wait for them.
+bool run_another(const Device& d) {
+  for (const auto& other : state().devices)
+    if (other.get() != &d && run_one(*other)) return true;
+  return false;
+}
+
 template <class Done> CUresult run_until(Device& d, const Done& done) {
   while (!done()) {
-    if (!run_one(d)) return dead(d) ? dead(d) : say(kUnknown, "queued work waits for an event that was never recorded");
+    if (!run_one(d) && !run_another(d))
+      return dead(d) ? dead(d) : say(kUnknown, "queued work waits for an event that was never recorded");
   }
   return dead(d);
 }
@@ -104,9 +112,9 @@ bool run_one(Device& d) {
   return true;
 }
 
-CUresult enqueue(Device& d, Stream& s, std::function<void()> run, std::shared_ptr<Moment> after) {
+CUresult enqueue(Device& d, Stream& s, std::function<void()> run, std::shared_ptr<Moment> after, const NodeInfo& info) {
   if (s.capture) {
-    s.capture->work.push_back(std::move(run));
+    s.capture->work.push_back({state().fresh<CUgraphNode>(), info, std::move(run)});
     return kSuccess;
   }
   s.queue.push_back({std::move(run), std::move(after), ++state().works});
@@ -198,7 +206,7 @@ void add_queues(Table& t) {
       Found f = find(stream, true, nullptr, false);
       if (f.result) return f.result;
       if (!function) return kInvalidValue;
-      return enqueue(*f.device, *f.stream, [function, data] { function(data); });
+      return enqueue(*f.device, *f.stream, [function, data] { function(data); }, nullptr, {kNodeHost});
     });
   };
   t.cuEventCreate = [](CUevent* out, unsigned flags) -> CUresult {

@@ -26,8 +26,20 @@ struct Work {
   uint64_t number = 0;            // order of the calls, which the default stream keeps
 };
 
+// What a captured piece of work is, for who looks at the graph.
+struct NodeInfo {
+  int type = kNodeMemcpy;
+  CUfunction function = nullptr;  // of a kernel, and its launch
+  vgpu::Launch launch = {};
+};
+struct Node {
+  CUgraphNode handle;
+  NodeInfo info;
+  std::function<void()> run;
+};
+
 struct Graph {
-  std::vector<std::function<void()>> work;
+  std::vector<Node> work;
   std::vector<std::weak_ptr<vgpu::Module>> modules;  // whose kernels it runs
   std::set<struct Stream*> streams;                  // that capture into it
 };
@@ -70,6 +82,11 @@ struct LoadedModule {
   std::map<std::string, CUfunction> functions;
 };
 
+struct Link {
+  std::string text;                // PTX that was added
+  std::pair<char*, size_t> log{};  // where errors are written
+};
+
 struct Pool {
   int device = 0;
   uint64_t used = 0, used_high = 0, threshold = 0;
@@ -82,6 +99,7 @@ struct State {
   std::vector<std::unique_ptr<Device>> devices;
   std::map<CUmodule, std::unique_ptr<LoadedModule>> modules;
   std::map<CUfunction, std::unique_ptr<Function>> functions;
+  std::map<CUlinkState, Link> links;
   std::map<CUmemoryPool, std::unique_ptr<Pool>> pools;
   std::map<uint64_t, CUmemoryPool> pooled;                          // allocations that belong to a pool
   std::map<unsigned long long, std::pair<int, uint64_t>> physical;  // cuMemCreate: device, and its memory's handle
@@ -110,7 +128,8 @@ int current_ordinal();                                 // -1: none
 Stream* find_stream(CUstream stream, Device& device);  // null handle: the default stream; null: no such stream
 
 // Queues (vgpu_queue.cpp)
-CUresult enqueue(Device& device, Stream& stream, std::function<void()> run, std::shared_ptr<Moment> after = nullptr);
+CUresult enqueue(Device& device, Stream& stream, std::function<void()> run, std::shared_ptr<Moment> after = nullptr,
+                 const NodeInfo& info = {});
 CUresult drain(Device& device, Stream* stream);  // until the stream's queue is empty; null: all of the device
 CUresult reach(Device& device, const std::shared_ptr<Moment>& moment);
 bool run_one(Device& device);  // one piece of work that may run; false: there is none

@@ -20,8 +20,9 @@ size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 size_t segment_size(size_t size) {
   return size <= kSmall ? kSmallSegment : size < kMiddle ? kMiddleSegment : round_up(size, kSegmentUnit);
 }
-std::string megabytes(size_t bytes) { return fmt::format("{:.2f} MiB", static_cast<double>(bytes) / (1 << 20)); }
 }  // namespace
+
+std::atomic<bool> Allocator::history{false};
 
 bool Allocator::BySize::operator()(const Block* a, const Block* b) const {
   return std::tie(a->pool, a->stream, a->size, a->address) < std::tie(b->pool, b->stream, b->size, b->address);
@@ -29,6 +30,9 @@ bool Allocator::BySize::operator()(const Block* a, const Block* b) const {
 
 Ref<Storage> Allocator::allocate(size_t bytes, driver::CUstream stream) {
   gpu_.activate();
+  std::unique_ptr<const std::string> line;
+  if (history.load(std::memory_order_relaxed)) [[unlikely]]
+    if (auto* where = program_line.load()) line = std::make_unique<const std::string>(where());
   std::lock_guard lock(mutex_);
   const uint64_t pool = capturing_ && stream == capturing_stream_ ? capturing_ : 0;
   if (!pending_.empty() && !capturing_) poll(false);
@@ -46,14 +50,14 @@ Ref<Storage> Allocator::allocate(size_t bytes, driver::CUstream stream) {
   }
   if (!b) out_of_memory(bytes);
   // The rest of the block stays free: always of small ones, of large ones when it is worth it.
-  if (const size_t rest = b->size - size; rest >= (small ? kUnit : kSmall + kUnit)) {
-    auto* tail = new Block{this, b->address + size, rest, 0, stream, pool, b, b->after, true, small, nullptr, {}, 0};
-    if (b->after) b->after->before = tail;
-    b->after = tail, b->size = size;
-    pools_[small].insert(tail);
+  if (b->size - size >= (small || expandable ? kUnit : kSmall + kUnit)) {
+    Block* rest = split(b, size);
+    rest->free = true;
+    pools_[small].insert(rest);
   }
   b->requested = bytes, b->free = false;
   b->op = thread_state.op ? &thread_state.op->name : nullptr;
+  b->line = std::move(line);
   stats_.allocated += bytes, stats_.active += b->size, ++stats_.allocations;
   stats_.peak_allocated = std::max(stats_.peak_allocated, stats_.allocated);
   return adopt_memory(reinterpret_cast<void*>(b->address), bytes, release, b);
@@ -65,24 +69,50 @@ Allocator::Block* Allocator::take(size_t size, bool small, driver::CUstream stre
   const auto found = pools_[small].lower_bound(&wanted);
   if (found == pools_[small].end() || (*found)->stream != stream || (*found)->pool != pool) return nullptr;
   // A large block is not broken up for a much smaller one.
-  if (!small && size < kMiddle && (*found)->size >= size + kMiddleSegment) return nullptr;
+  if (!small && !expandable && size < kMiddle && (*found)->size >= size + kMiddleSegment) return nullptr;
   Block* b = *found;
   pools_[small].erase(found);
   return b;
 }
 
 Allocator::Block* Allocator::grow(size_t size, bool small, driver::CUstream stream, uint64_t pool) {
+  if (expandable) return expand(size, small, stream, pool);
   const size_t bytes = segment_size(size);
   if (stats_.limit && stats_.reserved + bytes > stats_.limit) return nullptr;
   driver::CUdeviceptr address = 0;
   const driver::CUresult r = gpu_.table().cuMemAlloc(&address, bytes);
   if (r == driver::kOutOfMemory) return nullptr;
   gpu_.check(r, "allocate memory");
-  auto* b = new Block{this, address, bytes, 0, stream, pool, nullptr, nullptr, false, small, nullptr, {}, 0};
-  segments_[address] = {bytes, b};
-  stats_.reserved += bytes, ++stats_.segments;
-  stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
+  auto* b = new Block{.owner = this, .address = address, .size = bytes, .stream = stream, .pool = pool, .small = small};
+  segments_[address] = {bytes, b, nullptr};
+  ++stats_.segments;
+  count_reserved(bytes);
   return b;
+}
+
+void Allocator::count_reserved(size_t bytes) {
+  stats_.reserved += bytes;
+  stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
+}
+
+Allocator::Block* Allocator::split(Block* b, size_t size) {
+  auto* rest = new Block{.owner = this,
+                         .address = b->address + size,
+                         .size = b->size - size,
+                         .stream = b->stream,
+                         .pool = b->pool,
+                         .before = b,
+                         .after = b->after,
+                         .small = b->small};
+  if (b->after) b->after->before = rest;
+  b->after = rest, b->size = size;
+  return rest;
+}
+
+void Allocator::absorb(Block* b, Block* next) {
+  b->size += next->size, b->after = next->after;
+  if (next->after) next->after->before = b;
+  delete next;
 }
 
 // Runs wherever the last tensor goes, also while the process ends: nothing may be thrown.
@@ -99,30 +129,20 @@ void Allocator::give_back(Block* b) {
   stats_.allocated -= b->requested, stats_.active -= b->size;
   b->requested = 0;
   if (b->other_users.empty()) return put_free(b);
-  gpu_.activate();
   const driver::Table& t = gpu_.table();
+  const bool usable = gpu_.enter();
   for (driver::CUstream user : b->other_users) {
     driver::CUevent event = nullptr;
-    if (t.cuEventCreate(&event, driver::kEventDisableTiming) == driver::kSuccess &&
-        t.cuEventRecord(event, user) == driver::kSuccess) {
-      pending_.emplace_back(event, b);
-      ++b->waiting;
-    } else {  // wait here then: the block must not be lost
-      if (event) t.cuEventDestroy(event);
-      t.cuCtxSynchronize();
-    }
+    if (!usable || t.cuEventCreate(&event, driver::kEventDisableTiming) != driver::kSuccess) event = nullptr;
+    else if (t.cuEventRecord(event, user) != driver::kSuccess) t.cuEventDestroy(std::exchange(event, nullptr));
+    pending_.emplace_back(event, b);
+    ++b->waiting;
   }
   b->other_users.clear();
-  if (b->waiting == 0) put_free(b);
 }
 
 void Allocator::put_free(Block* b) {
-  const auto absorb = [&](Block* first, Block* second) {
-    first->size += second->size, first->after = second->after;
-    if (second->after) second->after->before = first;
-    delete second;
-  };
-  b->free = true, b->op = nullptr;
+  b->free = true, b->op = nullptr, b->line = nullptr;
   Pool& pool = pools_[b->small];
   if (Block* next = b->after; next && next->free) pool.erase(next), absorb(b, next);
   if (Block* previous = b->before; previous && previous->free) pool.erase(previous), absorb(previous, b), b = previous;
@@ -131,57 +151,59 @@ void Allocator::put_free(Block* b) {
 
 // Blocks whose other users have finished become free. With `wait`, all do.
 void Allocator::poll(bool wait) {
+  const driver::Table& t = gpu_.table();
+  driver::CUresult failed = driver::kSuccess;
   std::erase_if(pending_, [&](auto& entry) {
     auto& [event, block] = entry;
-    const driver::CUresult r = wait ? gpu_.table().cuEventSynchronize(event) : gpu_.table().cuEventQuery(event);
-    if (r == driver::kNotReady) return false;
-    gpu_.table().cuEventDestroy(event);
+    if (failed != driver::kSuccess || (!event && !wait)) return false;
+    const driver::CUresult r = !event ? t.cuCtxSynchronize()
+                               : wait ? t.cuEventSynchronize(event)
+                                      : t.cuEventQuery(event);
+    if (r != driver::kSuccess) {
+      if (r != driver::kNotReady) failed = r;
+      return false;
+    }
+    if (event) t.cuEventDestroy(event);
     if (--block->waiting == 0) put_free(block);
     return true;
   });
+  gpu_.check(failed, "wait for memory that another stream used");
 }
 
-void Allocator::drop_free_segments() {
-  for (auto it = segments_.begin(); it != segments_.end();) {
-    auto& [bytes, first] = it->second;
-    if (!first->free || first->after || first->pool || gpu_.table().cuMemFree(it->first) != driver::kSuccess) {
-      ++it;
-      continue;
-    }
-    pools_[first->small].erase(first);
-    stats_.reserved -= bytes, --stats_.segments;
-    delete first;
-    it = segments_.erase(it);
+Allocator::~Allocator() {
+  const driver::Table& t = gpu_.table();
+  const bool usable = gpu_.enter();
+  for (const auto& [event, block] : pending_)
+    if (event && usable) t.cuEventDestroy(event);
+  for (const auto& [address, segment] : segments_) {
+    for (const Block* b = segment.first; b;) delete std::exchange(b, b->after);
+    if (usable && !segment.range) t.cuMemFree(address);
   }
 }
 
-void Allocator::out_of_memory(size_t bytes) {
-  ++stats_.failures;
-  size_t free = 0, total = 0, largest = 0, cached = 0;
-  gpu_.table().cuMemGetInfo(&free, &total);
-  for (const Pool& pool : pools_)
-    for (const Block* b : pool) largest = std::max(largest, b->size), cached += b->size;
-  std::string text = fmt::format(
-    "{}: out of memory. Tried to allocate {}. The device has {}, of which {} are free; tensors hold {}, {} are cached "
-    "(largest free block {}).",
-    to_string(gpu_.device()), megabytes(bytes), megabytes(total), megabytes(free), megabytes(stats_.allocated),
-    megabytes(cached), megabytes(largest));
-  if (stats_.limit) text += fmt::format(" This process may reserve {}.", megabytes(stats_.limit));
-  std::map<std::string, std::pair<size_t, size_t>> holders;
-  for (const auto& [address, segment] : segments_)
-    for (const Block* b = segment.second; b; b = b->after) {
-      if (b->free || b->requested == 0) continue;  // cached, or waiting for another stream
-      auto& [held, count] = holders[b->op ? *b->op : "(outside of ops)"];
-      held += b->requested, ++count;
+void Allocator::drop_free_segments() {
+  bool waited = false;
+  for (auto it = segments_.begin(); it != segments_.end();) {
+    const auto& [bytes, first, range] = it->second;
+    if (range && !first->pool) {
+      // cuMemFree waits for the device, cuMemUnmap does not.
+      if (!std::exchange(waited, true)) gpu_.check(gpu_.table().cuCtxSynchronize(), "finish its work");
+      unmap_free(*range, first);
     }
-  std::vector<std::pair<size_t, std::string>> most;
-  for (const auto& [op, h] : holders)
-    most.emplace_back(h.first, fmt::format("\n  {}: {} in {} tensors", op, megabytes(h.first), h.second));
-  std::sort(most.rbegin(), most.rend());
-  if (!most.empty()) text += "\nHeld by results of:";
-  for (size_t i = 0; i < std::min<size_t>(most.size(), 5); ++i) text += most[i].second;
-  text += "\nSmaller batches, no_grad() where no gradient is needed, and del of what is no longer used would help.";
-  fail(ErrorKind::OutOfMemory, std::move(text));
+    const bool whole = !first->after && !first->pool;
+    if (!(range ? whole && first->unmapped : whole && first->free)) {
+      ++it;
+      continue;
+    }
+    if (!range) {
+      gpu_.check(gpu_.table().cuMemFree(it->first), "free memory");
+      pools_[first->small].erase(first);
+      stats_.reserved -= bytes;
+    }
+    --stats_.segments;
+    delete first;
+    it = segments_.erase(it);
+  }
 }
 
 void Allocator::record_stream(Storage& storage, driver::CUstream stream) {
@@ -204,8 +226,8 @@ void Allocator::end_pool() {
 void Allocator::release_pool(uint64_t pool) {
   std::lock_guard lock(mutex_);
   for (const auto& [address, segment] : segments_) {
-    if (segment.second->pool != pool) continue;
-    for (Block* b = segment.second; b; b = b->after) {  // the order of a set must not change under it
+    if (segment.first->pool != pool) continue;
+    for (Block* b = segment.first; b; b = b->after) {  // the order of a set must not change under it
       if (b->free) pools_[b->small].erase(b);
       b->pool = 0;
       if (b->free) pools_[b->small].insert(b);
@@ -231,17 +253,6 @@ void Allocator::reset_peak() {
 void Allocator::set_limit(size_t bytes) {
   std::lock_guard lock(mutex_);
   stats_.limit = bytes;
-}
-
-std::vector<Allocator::BlockInfo> Allocator::snapshot() const {
-  std::lock_guard lock(mutex_);
-  std::vector<BlockInfo> list;
-  for (const auto& [address, segment] : segments_) {
-    const Block* first = segment.second;
-    for (const Block* b = first; b; b = b->after)
-      list.push_back({b->address, address, b->size, b->requested, b->free, b->op ? *b->op : std::string()});
-  }
-  return list;
 }
 
 }  // namespace strata::cuda

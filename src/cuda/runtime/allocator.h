@@ -3,13 +3,15 @@
 // Freed memory may be given to new tensors of the same stream at once, since the stream's work runs in order. Memory that
 // other streams were seen to use (record_stream) waits for them.
 #pragma once
+#include <atomic>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "cuda/runtime/runtime.h"
+#include "cuda/runtime/address_range.h"
 #include "tensor/allocator.h"
 
 namespace strata::cuda {
@@ -23,9 +25,10 @@ struct DeviceMemoryStats {
 
 class STRATA_API Allocator {
  public:
-  explicit Allocator(Gpu& gpu) : gpu_(gpu) {}
+  explicit Allocator(Gpu& gpu);
   Allocator(const Allocator&) = delete;
   Allocator& operator=(const Allocator&) = delete;
+  ~Allocator();
 
   struct Block {
     Allocator* owner;
@@ -35,9 +38,11 @@ class STRATA_API Allocator {
     uint64_t pool = 0;                          // the graph it belongs to; 0: none
     Block *before = nullptr, *after = nullptr;  // neighbours in the same segment
     bool free = false, small = false;
-    const std::string* op;                   // the name of the op that asked for it; null: none did, or it is free
-    std::set<driver::CUstream> other_users;  // streams beside its own
-    int waiting = 0;                         // events of theirs that have not come
+    bool unmapped = false;            // addresses of an expandable segment without memory: neither free nor used
+    const std::string* op = nullptr;  // the name of the op that asked for it; null: none did, or it is free
+    std::unique_ptr<const std::string> line = {};  // of the program, while history is kept
+    std::set<driver::CUstream> other_users = {};   // streams beside its own
+    int waiting = 0;                               // events of theirs that have not come
   };
 
   Ref<Storage> allocate(size_t bytes, driver::CUstream stream);
@@ -50,13 +55,20 @@ class STRATA_API Allocator {
   DeviceMemoryStats stats() const;
   void reset_peak();
   void set_limit(size_t bytes);
+  // "expandable_segments:True", as STRATA_CUDA_ALLOC_CONF has it when the first device is opened; for segments to come, of
+  // all devices. Throws Value for what it does not know.
+  static void configure(const std::string& settings);
   struct BlockInfo {
     uint64_t address, segment;
     size_t size, requested;
-    bool free;
-    std::string op;
+    bool free, expandable;
+    std::string op, line;
   };
-  std::vector<BlockInfo> snapshot() const;            // every block, segment by segment
+  std::vector<BlockInfo> snapshot() const;  // every block, segment by segment
+  // Whether each block remembers the line of the program that asked for it, for the snapshot and the error when there is no
+  // memory. While not, an allocation costs one relaxed load more.
+  static std::atomic<bool> history;
+  static std::atomic<bool> expandable;
   bool capturing() const { return capturing_ != 0; }  // a graph records what its stream is given
 
  private:
@@ -69,16 +81,27 @@ class STRATA_API Allocator {
   void put_free(Block* b);  // joins it with its neighbours
   Block* take(size_t size, bool small, driver::CUstream stream, uint64_t pool);
   Block* grow(size_t size, bool small, driver::CUstream stream, uint64_t pool);
+  Block* expand(size_t size, bool small, driver::CUstream stream, uint64_t pool);  // the same in an expandable segment
+  Block* map_at(AddressRange& range, Block* unmapped, size_t bytes);
+  void unmap_free(AddressRange& range, Block* first);
+  void count_reserved(size_t bytes);
+  Block* split(Block* b, size_t size);        // cuts it after `size` bytes; the rest, of which nothing is said
+  static void absorb(Block* b, Block* next);  // b grows by its neighbour
   void poll(bool wait);
   void drop_free_segments();
   [[noreturn]] void out_of_memory(size_t bytes);
 
   Gpu& gpu_;
   mutable std::mutex mutex_;
-  Pool pools_[2];                                           // large and small blocks
-  std::map<uint64_t, std::pair<size_t, Block*>> segments_;  // by address: bytes and the first block
-  std::vector<std::pair<driver::CUevent, Block*>> pending_;
-  uint64_t capturing_ = 0;  // pool of the graph that is being captured, and its stream
+  Pool pools_[2];  // large and small blocks
+  struct Segment {
+    size_t bytes;  // of addresses
+    Block* first;
+    std::unique_ptr<AddressRange> range;  // null: memory of one piece
+  };
+  std::map<uint64_t, Segment> segments_;                     // by address
+  std::vector<std::pair<driver::CUevent, Block*>> pending_;  // no event: the device as a whole must finish
+  uint64_t capturing_ = 0;                                   // pool of the graph that is being captured, and its stream
   driver::CUstream capturing_stream_ = nullptr;
   DeviceMemoryStats stats_;
 };

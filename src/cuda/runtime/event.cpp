@@ -9,10 +9,7 @@ Event::Event(Gpu& gpu, bool timing) : gpu_(&gpu), timing_(timing) {
   driver::CUevent handle = nullptr;
   gpu.check(gpu.table().cuEventCreate(&handle, timing ? 0u : unsigned{driver::kEventDisableTiming}), "create an event");
   handle_ = std::shared_ptr<void>(handle, [&gpu](void* h) {
-    try {
-      gpu.activate();
-      gpu.table().cuEventDestroy(static_cast<driver::CUevent>(h));
-    } catch (const Error&) {}  // a dead device has no events
+    if (gpu.enter()) gpu.table().cuEventDestroy(static_cast<driver::CUevent>(h));
   });
 }
 

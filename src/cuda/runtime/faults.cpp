@@ -18,7 +18,9 @@ FaultSink fault_sink(Gpu& gpu) {
       gpu.check(gpu.table().cuMemHostAlloc(&memory, sizeof(FaultReport), 0), "allocate pinned memory");
       *static_cast<FaultReport*>(memory) = {};
       driver::CUdeviceptr address = 0;
-      gpu.check(gpu.table().cuMemHostGetDevicePointer(&address, memory, 0), "map pinned memory");
+      const driver::CUresult r = gpu.table().cuMemHostGetDevicePointer(&address, memory, 0);
+      if (r != driver::kSuccess) gpu.table().cuMemFreeHost(memory);
+      gpu.check(r, "map pinned memory");
       gpu.fault_address = address;
       gpu.faults.store(static_cast<FaultReport*>(memory), std::memory_order_release);
     }

@@ -1,8 +1,10 @@
 #include "cuda/runtime/graph.h"
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <vector>
 
 #include "base/error.h"
 #include "cuda/kernels/random_params.h"
@@ -10,57 +12,61 @@
 
 namespace strata::cuda {
 
-struct Graph::State {
-  explicit State(const Stream& s, uint64_t number) : stream(s), pool(number) {}
-  ~State() {
+// What was captured. Everybody whose executable graph runs it holds it, since its memory is in use.
+struct Graph::Recording {
+  explicit Recording(const Stream& s, uint64_t number) : stream(s), pool(number) {}
+  ~Recording() {
     Gpu& gpu = stream.gpu();
-    const bool half_way = recording;
-    if (half_way) set_recording(false);
-    try {
-      gpu.activate();
-      if (half_way) {
-        driver::CUgraph rest = nullptr;
-        gpu.table().cuStreamEndCapture(stream.handle(), &rest);
-        if (rest) gpu.table().cuGraphDestroy(rest);
-        gpu.allocator->end_pool();
-      }
-      if (exec) gpu.table().cuGraphExecDestroy(exec);
-    } catch (const Error&) {}  // a dead device has no graphs
+    const bool half_way = open;
+    if (half_way) set_open(false);
+    if (gpu.enter()) {
+      if (half_way) gpu.table().cuStreamEndCapture(stream.handle(), &graph);
+      if (graph) gpu.table().cuGraphDestroy(graph);
+    }
+    if (half_way) gpu.allocator->end_pool();
     gpu.allocator->release_pool(pool);
   }
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
 
   Stream stream;
   uint64_t pool;  // of the allocator: what was allocated while recording
-  bool recording = false;
-  driver::CUgraphExec exec = nullptr;
+  bool open = false;
+  driver::CUgraph graph = nullptr;
   Ref<Storage> random_base;    // two numbers on the device: the seed, and where a replay's random numbers begin
   uint64_t random_blocks = 0;  // that a replay draws
 
-  static State* recording_on(const Gpu& gpu) {
-    Recordings& r = recordings();
-    std::lock_guard lock(r.mutex);
-    const auto found = r.of.find(&gpu);
-    return found == r.of.end() ? nullptr : found->second;
+  static Recording* open_on(const Gpu& gpu) {
+    Opened& o = opened();
+    std::lock_guard lock(o.mutex);
+    const auto found = o.of.find(&gpu);
+    return found == o.of.end() ? nullptr : found->second;
   }
-  void set_recording(bool on) {
-    recording = on;
-    Recordings& r = recordings();
-    std::lock_guard lock(r.mutex);
-    if (on) r.of[&stream.gpu()] = this;
-    else r.of.erase(&stream.gpu());
+  void set_open(bool on) {
+    open = on;
+    Opened& o = opened();
+    std::lock_guard lock(o.mutex);
+    if (on) o.of[&stream.gpu()] = this;
+    else o.of.erase(&stream.gpu());
   }
 
  private:
-  struct Recordings {
+  struct Opened {
     std::mutex mutex;
-    std::map<const Gpu*, State*> of;  // one for each device at most
+    std::map<const Gpu*, Recording*> of;  // one for each device at most
   };
-  static Recordings& recordings() {  // never destroyed: a graph may end after everything else
-    static auto* const all = new Recordings;
+  static Opened& opened() {  // never destroyed: a graph may end after everything else
+    static auto* const all = new Opened;
     return *all;
   }
+};
+
+struct Graph::State {
+  ~State() {
+    if (exec && recorded->stream.gpu().enter()) recorded->stream.gpu().table().cuGraphExecDestroy(exec);
+  }
+  std::shared_ptr<Recording> recorded, running;  // its own; what the executable graph runs, another's after an update
+  driver::CUgraphExec exec = nullptr;
 };
 
 Graph Graph::begin(const Stream& s) {
@@ -68,41 +74,45 @@ Graph Graph::begin(const Stream& s) {
   Gpu& gpu = s.gpu();
   STRATA_CHECK(s.handle(), Runtime, "a graph cannot be captured on the default stream; use a stream of your own");
   gpu.activate();
-  auto state = std::make_shared<State>(s, ++numbers);
+  auto state = std::make_shared<State>();
+  state->recorded = std::make_shared<Recording>(s, ++numbers);
   // Before the recording: memory of its pool may have held something else earlier in the work, and would again in a replay.
-  state->random_base = gpu.allocator->allocate(2 * sizeof(uint64_t), s.handle());
+  state->recorded->random_base = gpu.allocator->allocate(2 * sizeof(uint64_t), s.handle());
   constexpr int kRelaxed = 2;  // other threads, and the allocator, may go on calling the driver
-  gpu.allocator->begin_pool(state->pool, s.handle());
+  gpu.allocator->begin_pool(state->recorded->pool, s.handle());
   const driver::CUresult r = gpu.table().cuStreamBeginCapture(s.handle(), kRelaxed);
   if (r != driver::kSuccess) gpu.allocator->end_pool();
   gpu.check(r, "start to capture a graph");
-  state->set_recording(true);
+  state->recorded->set_open(true);
   return Graph(std::move(state));
 }
 
 void Graph::end() {
-  STRATA_CHECK(state_->recording, Runtime, "capture_end: nothing is being captured");
-  Gpu& gpu = state_->stream.gpu();
+  Recording& r = *state_->recorded;
+  STRATA_CHECK(r.open, Runtime, "capture_end: nothing is being captured");
+  Gpu& gpu = r.stream.gpu();
   gpu.activate();
-  state_->set_recording(false);
+  gpu.check(gpu.table().cuStreamEndCapture(r.stream.handle(), &r.graph), "capture a graph");
+  r.set_open(false);
   gpu.allocator->end_pool();
-  driver::CUgraph graph = nullptr;
-  gpu.check(gpu.table().cuStreamEndCapture(state_->stream.handle(), &graph), "capture a graph");
-  const driver::CUresult r = gpu.table().cuGraphInstantiate(&state_->exec, graph, 0);
-  gpu.table().cuGraphDestroy(graph);
-  gpu.check(r, "make a graph ready");
+  gpu.check(gpu.table().cuGraphInstantiate(&state_->exec, r.graph, 0), "make a graph ready");
+  state_->running = state_->recorded;
 }
 
 void Graph::replay(const Stream& s) const {
   STRATA_CHECK(state_->exec, Runtime, "replay: the graph has not been captured yet");
-  s.gpu().activate();
-  if (state_->random_blocks > 0) {
+  const Recording& r = *state_->running;
+  Gpu& gpu = r.stream.gpu();
+  STRATA_CHECK(&s.gpu() == &gpu, Runtime, "replay: the graph is of {}, the stream of {}", to_string(gpu.device()),
+               to_string(s.gpu().device()));
+  gpu.activate();
+  if (r.random_blocks > 0) {
     static const Function begin("random", "begin_replay");
-    const Generator::Draw draw = default_generator().reserve(state_->random_blocks);
-    const auto base = reinterpret_cast<uint64_t>(state_->random_base->data);
+    const Generator::Draw draw = default_generator().reserve(r.random_blocks);
+    const auto base = reinterpret_cast<uint64_t>(r.random_base->data);
     s.launch(begin, {1}, {1}, 0, RandomBaseParams{base, draw.seed, draw.first});
   }
-  s.gpu().check(s.gpu().table().cuGraphLaunch(state_->exec, s.handle()), "replay a graph");
+  gpu.check(gpu.table().cuGraphLaunch(state_->exec, s.handle()), "replay a graph");
 }
 
 bool is_capturing(Device d) {
@@ -115,7 +125,7 @@ bool is_capturing(Device d) {
 }
 
 RandomDraw Graph::reserve(Generator& generator, uint64_t blocks, Device d) {
-  State* graph = is_capturing(d) ? State::recording_on(Runtime::gpu(d)) : nullptr;
+  Recording* graph = is_capturing(d) ? Recording::open_on(Runtime::gpu(d)) : nullptr;
   if (!graph) {
     const Generator::Draw draw = generator.reserve(blocks);
     return {draw.seed, draw.first, 0};
@@ -126,6 +136,59 @@ RandomDraw Graph::reserve(Generator& generator, uint64_t blocks, Device d) {
   const uint64_t first = graph->random_blocks;
   graph->random_blocks += blocks;
   return {0, first, reinterpret_cast<uint64_t>(graph->random_base->data)};
+}
+
+namespace {
+
+std::vector<driver::CUgraphNode> nodes_of(const Gpu& gpu, driver::CUgraph graph) {
+  size_t count = 0;
+  gpu.check(gpu.table().cuGraphGetNodes(graph, nullptr, &count), "list the nodes of a graph");
+  std::vector<driver::CUgraphNode> nodes(count);
+  if (count) gpu.check(gpu.table().cuGraphGetNodes(graph, nodes.data(), &count), "list the nodes of a graph");
+  return nodes;
+}
+
+// "kernel Add_f32", "copy".
+std::string describe(const Gpu& gpu, const std::vector<driver::CUgraphNode>& nodes, size_t k) {
+  if (k >= nodes.size()) return "nothing";
+  const driver::Table& t = gpu.table();
+  int type = -1;
+  if (t.cuGraphNodeGetType(nodes[k], &type) != driver::kSuccess) return "a node";
+  driver::CUDA_KERNEL_NODE_PARAMS p{};
+  if (type == driver::kNodeKernel && t.cuGraphKernelNodeGetParams(nodes[k], &p) == driver::kSuccess)
+    return fmt::format("kernel {} <<<{}x{}x{}, {}x{}x{}>>>", gpu.modules->name_of(p.func), p.gridDimX, p.gridDimY,
+                       p.gridDimZ, p.blockDimX, p.blockDimY, p.blockDimZ);
+  constexpr const char* kNames[] = {"a kernel", "a copy", "a fill", "a call of the host", "a graph"};
+  return type >= 0 && type < static_cast<int>(std::size(kNames)) ? kNames[type]
+                                                                 : fmt::format("a node of type {}", type);
+}
+}  // namespace
+
+void Graph::update(const Graph& other) {
+  STRATA_CHECK(state_->exec && other.state_->exec, Runtime, "update: {} graph has not been captured yet",
+               state_->exec ? "the other" : "this");
+  const Recording &mine = *state_->running, &theirs = *other.state_->recorded;
+  Gpu& gpu = mine.stream.gpu();
+  STRATA_CHECK(&theirs.stream.gpu() == &gpu, Runtime, "update: the graph is of {}, the other one of {}",
+               to_string(gpu.device()), to_string(theirs.stream.gpu().device()));
+  gpu.activate();
+  driver::CUgraphExecUpdateResultInfo info{};
+  const driver::CUresult r = gpu.table().cuGraphExecUpdate(state_->exec, theirs.graph, &info);
+  if (r == driver::kSuccess) {
+    state_->running = other.state_->recorded;
+    return;
+  }
+  if (r != driver::kGraphExecUpdateFailure) gpu.refuse(r, "update a graph");
+  const auto had = nodes_of(gpu, mine.graph), has = nodes_of(gpu, theirs.graph);
+  // The driver names a node of the other graph, or none where the graph has more of them.
+  const auto named = static_cast<size_t>(std::find(has.begin(), has.end(), info.errorNode) - has.begin());
+  const size_t k = info.errorNode ? named : std::min(had.size(), has.size());
+  fail(ErrorKind::Runtime,
+       fmt::format(
+         "update: the other graph does not fit. This graph has {} nodes, the other one {}; node {} is {} here and "
+         "{} there. An update needs the same kinds of work in the same order: capture the same ops with the same "
+         "dtypes and layouts, or capture a new graph.",
+         had.size(), has.size(), k, describe(gpu, had, k), describe(gpu, has, k)));
 }
 
 }  // namespace strata::cuda

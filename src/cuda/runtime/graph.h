@@ -22,10 +22,15 @@ class STRATA_API Graph {
   static Graph begin(const Stream& s);
   void end();  // stops recording and makes the graph ready
   void replay(const Stream& s) const;
+  // From now on it runs the work of another graph, without being made ready anew. Both must have the same kinds of work in the
+  // same order; what may differ are kernels, their launches and arguments. Throws Runtime and names the first that does not
+  // fit; then it stays as it was.
+  void update(const Graph& other);
   // Reserves blocks of the generator for a kernel on the device; while a graph records it, of every replay to come.
   static RandomDraw reserve(Generator& generator, uint64_t blocks, Device d);
 
  private:
+  struct Recording;
   struct State;
   explicit Graph(std::shared_ptr<State> state) : state_(std::move(state)) {}
   std::shared_ptr<State> state_;

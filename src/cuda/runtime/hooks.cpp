@@ -4,6 +4,7 @@
 #include "cuda/runtime/faults.h"
 #include "cuda/runtime/graph.h"
 #include "cuda/runtime/host_memory.h"
+#include "cuda/runtime/peer.h"
 #include "record/op.h"
 #include "tensor/device_hooks.h"
 
@@ -22,7 +23,10 @@ driver::CUdeviceptr address(const void* p) { return reinterpret_cast<driver::CUd
 void copy(void* to, Device to_device, const void* from, Device from_device, size_t bytes, bool wait) {
   if (bytes == 0) return;
   const bool up = from_device.type == DeviceType::Cpu, down = to_device.type == DeviceType::Cpu;
-  if (!up && !down && !(to_device == from_device)) {  // between devices through the host
+  if (!up && !down && !(to_device == from_device)) {
+    if (to_device.type == from_device.type)
+      return copy_between(Runtime::gpu(to_device), to, Runtime::gpu(from_device), from, bytes);
+    // Two drivers have only the host in common.
     const Ref<Storage> between = strata::allocate(bytes);
     copy(between->data, {}, from, from_device, bytes, true);
     return copy(to, to_device, between->data, {}, bytes, true);

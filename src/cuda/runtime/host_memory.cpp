@@ -62,13 +62,30 @@ bool HostMemory::holds(const void* p) const {
 }
 
 void HostMemory::used_by(const void* p, const Stream& s) {
-  Event e(s.gpu());
-  e.record(s);
-  std::lock_guard lock(mutex_);
-  if (Block* b = find(p)) {
-    if (b->uses.size() > 16) idle(*b);
-    b->uses.push_back(std::move(e));
+  try {
+    Event e(s.gpu());
+    e.record(s);
+    std::lock_guard lock(mutex_);
+    if (Block* b = find(p)) {
+      if (b->uses.size() > 16) idle(*b);
+      b->uses.push_back(std::move(e));
+    }
+  } catch (...) {  // nothing tells when the copy is done: wait for it
+    if (s.gpu().enter()) s.gpu().table().cuStreamSynchronize(s.handle());
+    throw;
   }
+}
+
+void HostMemory::drop(const Gpu& gpu) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(free_, [&](const auto& entry) {
+    Block* b = entry.second;
+    if (b->gpu != &gpu) return false;
+    gpu.table().cuMemFreeHost(b->data);  // which waits for copies
+    blocks_.erase(b->data);
+    delete b;
+    return true;
+  });
 }
 
 void HostMemory::empty_cache() {

@@ -17,6 +17,7 @@ class STRATA_API HostMemory {
   bool holds(const void* p) const;               // whether it lies in a block of this
   void used_by(const void* p, const Stream& s);  // a copy in this stream reads or writes the block at p
   void empty_cache();
+  void drop(const Gpu& gpu);  // frees what a device that goes has pinned and nobody uses
   size_t bytes_reserved() const;
 
  private:

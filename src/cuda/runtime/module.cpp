@@ -1,5 +1,7 @@
 #include "cuda/runtime/module.h"
 
+#include <cstdlib>
+
 #include "base/error.h"
 #include "cuda/runtime/images.h"
 
@@ -14,15 +16,9 @@ driver::CUmodule Modules::load(const std::string& file) {
   driver::CUmodule module = nullptr;
   // Machine code where there is some for this device; the driver says so. The virtual GPU reads PTX only.
   driver::CUresult r = driver::kNoBinaryForGpu;
-  if (gpu_.runtime.type == DeviceType::Cuda && image->fatbin != image->end)
+  if (gpu_.runtime.type == DeviceType::Cuda && image->fatbin != image->end && !std::getenv("STRATA_CUDA_FORCE_PTX"))
     r = t.cuModuleLoadData(&module, image->fatbin);
-  if (r == driver::kNoBinaryForGpu || r == driver::kInvalidImage) {
-    char log[4096] = "";
-    int options[] = {driver::kJitErrorLog, driver::kJitErrorLogBytes};
-    void* values[] = {log, reinterpret_cast<void*>(sizeof log)};
-    r = t.cuModuleLoadDataEx(&module, image->ptx, 2, options, values);
-    if (r != driver::kSuccess) gpu_.refuse(r, fmt::format("load the kernels of {}.cu\n{}", file, log).c_str());
-  }
+  if (r == driver::kNoBinaryForGpu || r == driver::kInvalidImage) return load_ptx(gpu_, cache_, file, image->ptx);
   gpu_.check(r, "load kernels");
   return module;
 }
@@ -30,16 +26,29 @@ driver::CUmodule Modules::load(const std::string& file) {
 driver::CUfunction Modules::find(const std::string& file, const std::string& kernel) {
   gpu_.activate();
   std::lock_guard lock(mutex_);
-  driver::CUmodule& module = modules_[file];
-  if (!module) module = load(file);
-  driver::CUfunction function = nullptr;
-  gpu_.check(gpu_.table().cuModuleGetFunction(&function, module, kernel.c_str()), "find a kernel");
+  Loaded& l = loaded_[file];
+  if (!l.module) l.module = load(file);
+  driver::CUfunction& function = l.functions[kernel];
+  if (!function) gpu_.check(gpu_.table().cuModuleGetFunction(&function, l.module, kernel.c_str()), "find a kernel");
   return function;
 }
 
+std::string Modules::name_of(driver::CUfunction function) {
+  std::lock_guard lock(mutex_);
+  for (const auto& [file, l] : loaded_)
+    for (const auto& [name, f] : l.functions)
+      if (f == function) return name;
+  return "(unknown)";
+}
+
+Modules::~Modules() {
+  for (const auto& [file, l] : loaded_)
+    if (l.module && gpu_.enter()) gpu_.table().cuModuleUnload(l.module);
+}
+
 driver::CUfunction Function::on(Gpu& gpu) const {
-  if (gpu.index >= kRemembered) return gpu.modules->find(file_, kernel_);
-  std::atomic<driver::CUfunction>& f = loaded_[gpu.runtime.type == DeviceType::Vgpu][gpu.index];
+  if (gpu.place >= kRemembered) return gpu.modules->find(file_, kernel_);
+  std::atomic<driver::CUfunction>& f = loaded_[gpu.runtime.type == DeviceType::Vgpu][gpu.place];
   driver::CUfunction found = f.load(std::memory_order_acquire);
   if (!found) f.store(found = gpu.modules->find(file_, kernel_), std::memory_order_release);
   return found;

@@ -4,10 +4,12 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <limits>
 
 #include "base/error.h"
 #include "cuda/driver/vgpu.h"
 #include "cuda/runtime/allocator.h"
+#include "cuda/runtime/host_memory.h"
 #include "cuda/runtime/images.h"
 #include "cuda/runtime/module.h"
 #include "record/op.h"
@@ -66,7 +68,7 @@ void open(DeviceType type, Slot& s) {
   }
   static std::once_flag watch;
   std::call_once(watch, [] { pthread_atfork(nullptr, nullptr, [] { forked = true; }); });
-  s.runtime = new Runtime(type, *table);  // never deleted: tensors may outlive everything else
+  s.runtime = new Runtime(type, *table, true);  // never deleted: tensors may outlive everything else
   devices_in_use = true;
 }
 
@@ -84,9 +86,12 @@ bool is_sticky(driver::CUresult code) {
 }
 }  // namespace
 
-Runtime::Runtime(DeviceType device_type, const driver::Table& driver_table) : type(device_type), table(driver_table) {
+Runtime::Runtime(DeviceType device_type, const driver::Table& driver_table, bool never_destroyed)
+    : type(device_type), table(driver_table), lasting(never_destroyed) {
   int count = 0;
-  table.cuDeviceGetCount(&count);
+  const driver::CUresult r = table.cuDeviceGetCount(&count);
+  STRATA_CHECK(r == driver::kSuccess, Runtime, "the driver of '{}' could not count its devices: {}",
+               to_string(Device{type, -1}), describe(r));
   gpus_.resize(static_cast<size_t>(count));
   opened_ = std::make_unique<std::atomic<Gpu*>[]>(static_cast<size_t>(count));
 }
@@ -99,6 +104,13 @@ Runtime& Runtime::get(DeviceType type) {
 }
 Runtime* Runtime::opened(DeviceType type) { return slot_of(type).runtime.load(std::memory_order_acquire); }
 std::string Runtime::why_not(DeviceType type) { return ensure(type).why; }
+
+Runtime* Runtime::replace(DeviceType type, Runtime* other) {
+  Slot& s = slot_of(type);
+  std::call_once(s.once, [&] { s.why = "a test has put a runtime of its own in its place"; });
+  devices_in_use = true;
+  return s.runtime.exchange(other);
+}
 
 Gpu& Runtime::operator[](int index) {
   if (index >= 0 && index < count()) [[likely]]
@@ -127,22 +139,30 @@ std::string Runtime::describe(driver::CUresult code) const {
   return s;
 }
 
+std::atomic<std::string (*)()> program_line{nullptr};
+
 int current_index(DeviceType type) { return current[slot(type)]; }
 void set_current_index(DeviceType type, int index) {
   Runtime::get(type)[index].activate();
   current[slot(type)] = static_cast<int8_t>(index);
 }
 
-Gpu::Gpu(Runtime& owner, int ordinal) : runtime(owner), index(ordinal) {
+Gpu::Gpu(Runtime& owner, int ordinal, Bare)
+    : runtime(owner), index(ordinal), place(owner.lasting ? ordinal : std::numeric_limits<int>::max()) {}
+
+// What fails half-way is undone by the destructor, since the other constructor has finished.
+Gpu::Gpu(Runtime& owner, int ordinal) : Gpu(owner, ordinal, Bare{}) {
   const driver::Table& t = table();
-  driver::CUdevice d = 0;
+  driver::CUdevice& d = handle;
   check(t.cuDeviceGet(&d, ordinal), "open the device");
   check(t.cuDevicePrimaryCtxRetain(&context, d), "open the device's context");
   char name[256] = "";
-  t.cuDeviceGetName(name, sizeof name, d);
+  check(t.cuDeviceGetName(name, sizeof name, d), "tell its name");
   properties.name = name;
-  t.cuDeviceTotalMem(&properties.total_memory, d);
-  const auto read = [&](int& value, int attribute) { t.cuDeviceGetAttribute(&value, attribute, d); };
+  check(t.cuDeviceTotalMem(&properties.total_memory, d), "tell its memory");
+  const auto read = [&](int& value, int attribute) {
+    check(t.cuDeviceGetAttribute(&value, attribute, d), "tell its limits");
+  };
   read(properties.major, driver::kMajor), read(properties.minor, driver::kMinor);
   read(properties.multiprocessors, driver::kMultiprocessors), read(properties.warp_size, driver::kWarpSize);
   read(properties.max_threads_per_block, driver::kMaxThreadsPerBlock);
@@ -152,12 +172,22 @@ Gpu::Gpu(Runtime& owner, int ordinal) : runtime(owner), index(ordinal) {
     read(properties.shared_per_block_optin, driver::kSharedOptin);
   read(properties.shared_per_multiprocessor, driver::kSharedPerMultiprocessor);
   read(properties.l2_bytes, driver::kL2Bytes), read(properties.clock_khz, driver::kClockRate);
-  for (int k = 0; k < 3; ++k) read(properties.max_grid[k], driver::kMaxGridDimX + k);
+  for (int k = 0; k < 3; ++k) {
+    read(properties.max_grid[k], driver::kMaxGridDimX + k);
+    read(properties.max_block[k], driver::kMaxBlockDimX + k);
+  }
   allocator = std::make_unique<Allocator>(*this);
   modules = std::make_unique<Modules>(*this);
 }
-Gpu::~Gpu() {  // in tests only: a new one may stand at the same address
-  if (active == this) active = nullptr;
+Gpu::~Gpu() {
+  if (enter()) {
+    HostMemory::of(runtime.type).drop(*this);
+    if (faults) table().cuMemFreeHost(faults);
+    modules.reset();
+    allocator.reset();
+    table().cuDevicePrimaryCtxRelease(handle);
+  }
+  if (active == this) active = nullptr;  // a new one may stand at the same address
 }
 
 Device Gpu::device() const { return {runtime.type, static_cast<int8_t>(index)}; }
@@ -181,6 +211,13 @@ void Gpu::activate() const {
   }
   check(table().cuCtxSetCurrent(context), "make the device's context current");
   active = this;
+}
+
+bool Gpu::enter() const noexcept {
+  if (!context || forked.load(std::memory_order_relaxed)) return false;
+  // Where even this fails, the calls behind it do, or need no context.
+  if (active != this && table().cuCtxSetCurrent(context) == driver::kSuccess) active = this;
+  return true;
 }
 
 bool Gpu::dead() const {

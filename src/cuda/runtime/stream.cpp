@@ -17,15 +17,31 @@ struct Janitor {
   ~Janitor() { delete std::exchange(chosen, nullptr); }
 };
 
+bool fits(Grid g, const int (&most)[3]) {  // 1 up to the most
+  const auto inside = [](uint32_t n, int m) { return n - 1 < static_cast<uint32_t>(m); };
+  return inside(g.x, most[0]) && inside(g.y, most[1]) && inside(g.z, most[2]);
+}
+
 [[noreturn, gnu::cold]] void refuse_launch(const Gpu& gpu, const Function& f, Grid grid, Grid block, uint32_t shared) {
   const Properties& p = gpu.properties;
   fail(ErrorKind::Internal,
        fmt::format(
          "{}: kernel {} cannot be launched on {} with a grid of {}x{}x{}, blocks of {}x{}x{} threads and {} bytes "
-         "of shared memory; the device allows {}x{}x{}, {} threads and {} bytes",
+         "of shared memory; the device allows {}x{}x{}, {}x{}x{} with at most {} threads, and {} bytes",
          thread_state.op ? thread_state.op->name : "launch", f.name(), to_string(gpu.device()), grid.x, grid.y, grid.z,
-         block.x, block.y, block.z, shared, p.max_grid[0], p.max_grid[1], p.max_grid[2], p.max_threads_per_block,
-         p.shared_per_block_optin));
+         block.x, block.y, block.z, shared, p.max_grid[0], p.max_grid[1], p.max_grid[2], p.max_block[0], p.max_block[1],
+         p.max_block[2], p.max_threads_per_block, p.shared_per_block_optin));
+}
+
+[[noreturn, gnu::cold]] void fail_launch(const Gpu& gpu, const Function& f, Grid grid, Grid block, uint32_t shared,
+                                         driver::CUresult r) {
+  auto* where = program_line.load();
+  const std::string line = where ? where() : "";
+  gpu.refuse(r,
+             fmt::format(
+               "launch kernel {} with a grid of {}x{}x{}, blocks of {}x{}x{} threads and {} bytes of shared memory{}{}",
+               f.name(), grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, line.empty() ? "" : ", from ", line)
+               .c_str());
 }
 }  // namespace
 
@@ -49,10 +65,7 @@ Stream Stream::create(Gpu& gpu, int priority) {
   driver::CUstream handle = nullptr;
   gpu.check(gpu.table().cuStreamCreateWithPriority(&handle, driver::kStreamNonBlocking, priority), "create a stream");
   return {gpu, handle, std::shared_ptr<void>(handle, [&gpu](void* h) {
-            try {
-              gpu.activate();
-              gpu.table().cuStreamDestroy(static_cast<driver::CUstream>(h));
-            } catch (const Error&) {}  // a dead device has no streams
+            if (gpu.enter()) gpu.table().cuStreamDestroy(static_cast<driver::CUstream>(h));
           })};
 }
 
@@ -60,8 +73,7 @@ void Stream::launch_with(const Function& f, Grid grid, Grid block, uint32_t shar
   Gpu& gpu = *gpu_;
   gpu.activate();
   const Properties& p = gpu.properties;
-  const auto fits = [&](uint32_t n, int k) { return n > 0 && n <= static_cast<uint32_t>(p.max_grid[k]); };
-  if (!fits(grid.x, 0) || !fits(grid.y, 1) || !fits(grid.z, 2) ||
+  if (!fits(grid, p.max_grid) || !fits(block, p.max_block) ||
       uint64_t{block.x} * block.y * block.z > static_cast<uint64_t>(p.max_threads_per_block) ||
       shared_bytes > static_cast<uint32_t>(p.shared_per_block_optin)) [[unlikely]]
     refuse_launch(gpu, f, grid, block, shared_bytes);
@@ -79,7 +91,7 @@ void Stream::launch_with(const Function& f, Grid grid, Grid block, uint32_t shar
   const driver::CUresult r = gpu.table().cuLaunchKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
                                                         shared_bytes, handle_, params, nullptr);
   if (r != driver::kSuccess) [[unlikely]]
-    gpu.refuse(r, fmt::format("launch kernel {}", f.name()).c_str());
+    fail_launch(gpu, f, grid, block, shared_bytes, r);
 }
 
 void Stream::synchronize() const {

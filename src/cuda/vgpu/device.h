@@ -96,7 +96,7 @@ class STRATA_API Module {
 
  private:
   Memory& memory_;
-  std::unique_ptr<ptx::Module> parsed_;
+  std::shared_ptr<const ptx::Module> parsed_;
   std::map<std::string, std::unique_ptr<Program>> programs_;
   std::map<std::string, Variable> variables_;
 };

@@ -29,14 +29,16 @@ Memory::Memory(uint64_t bytes, uint64_t gap) : gap_(rounded(gap)) {
 Memory::~Memory() {
   munmap(reinterpret_cast<void*>(begin_), end_ - begin_);
   if (virtual_begin_) munmap(reinterpret_cast<void*>(virtual_begin_), virtual_end_ - virtual_begin_);
-  for (const auto& [handle, p] : physical_) close(p.file);
+  if (file_ >= 0) close(file_);
   if (written_) munmap(written_, end_ - begin_);
 }
 
 void Memory::open_to_host(bool open) const {
   constexpr uint64_t kPage = 4096;
   const uint64_t used = (top_ - begin_ + kGuard + kPage - 1) / kPage * kPage;
-  mprotect(reinterpret_cast<void*>(begin_), std::min(used, capacity()), open ? PROT_READ | PROT_WRITE : PROT_NONE);
+  const int access = open ? PROT_READ | PROT_WRITE : PROT_NONE;
+  mprotect(reinterpret_cast<void*>(begin_), std::min(used, capacity()), access);
+  if (virtual_begin_) mprotect(reinterpret_cast<void*>(virtual_begin_), virtual_top_ - virtual_begin_, access);
 }
 
 void Memory::track() {

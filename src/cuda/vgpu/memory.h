@@ -83,8 +83,7 @@ class STRATA_API Memory {
   void fresh(uint64_t begin, uint64_t bytes);
   void drop(uint64_t handle);
   struct Physical {
-    int file = -1;
-    uint64_t bytes = 0;
+    uint64_t at = 0, bytes = 0;  // in the file
     int mapped = 0;
     bool released = false;
   };
@@ -92,6 +91,8 @@ class STRATA_API Memory {
     uint64_t bytes = 0, handle = 0;
     bool allowed = false;
   };
+  int file_ = -1;
+  uint64_t file_end_ = 0;
   uint64_t virtual_begin_ = 0, virtual_end_ = 0, virtual_top_ = 0, handles_ = 0;
   std::map<uint64_t, uint64_t> reserved_;  // begin to bytes
   std::map<uint64_t, Physical> physical_;

@@ -1,4 +1,5 @@
 // Device memory by parts: reserved addresses, created memory, and mappings between them.
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -18,8 +19,10 @@ uint64_t Memory::reserve(uint64_t bytes, uint64_t align) {
   constexpr uint64_t kMost = uint64_t{1} << 44;
   if (!whole(bytes) || bytes > kMost || align > kMost || (align & (align - 1))) return 0;
   if (!virtual_begin_) {
-    const uint64_t size = std::max<uint64_t>(16 * capacity(), uint64_t{64} << 30);
-    void* p = mmap(nullptr, size, kBoth, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint64_t size = std::max<uint64_t>(256 * capacity(), uint64_t{64} << 30);
+    const auto take = [&] { return mmap(nullptr, size, kBoth, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0); };
+    void* p = take();
+    for (; p == MAP_FAILED && size >= 8 * capacity(); p = take()) size /= 4;  // sanitizers leave less room
     if (p == MAP_FAILED) return 0;
     virtual_begin_ = reinterpret_cast<uint64_t>(p);
     virtual_end_ = virtual_begin_ + size;
@@ -44,21 +47,20 @@ bool Memory::unreserve(uint64_t address, uint64_t bytes) {
 
 uint64_t Memory::create(uint64_t bytes) {
   if (!whole(bytes) || bytes > capacity() || used_ > capacity() - bytes) return 0;
-  const int file = memfd_create("strata-vgpu", MFD_CLOEXEC);
-  if (file < 0) return 0;
-  if (ftruncate(file, static_cast<off_t>(bytes)) != 0) {
-    close(file);
-    return 0;
-  }
+  // All of it lies in one file, one piece behind the other: a process may have more pieces than open files.
+  if (file_ < 0) file_ = memfd_create("strata-vgpu", MFD_CLOEXEC);
+  if (file_ < 0 || ftruncate(file_, static_cast<off_t>(file_end_ + bytes)) != 0) return 0;
   used_ += bytes;
-  physical_[++handles_] = {file, bytes, 0, false};
+  physical_[++handles_] = {file_end_, bytes, 0, false};
+  file_end_ += bytes;
   return handles_;
 }
 
 void Memory::drop(uint64_t handle) {
   const auto p = physical_.find(handle);
   if (p == physical_.end() || !p->second.released || p->second.mapped) return;
-  close(p->second.file);
+  fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(p->second.at),
+            static_cast<off_t>(p->second.bytes));  // the pages go back
   used_ -= p->second.bytes;
   physical_.erase(p);
 }
@@ -81,7 +83,8 @@ bool Memory::map(uint64_t address, uint64_t bytes, uint64_t handle) {
   const auto next = mapped_.lower_bound(address);
   if (next != mapped_.end() && next->first < address + bytes) return false;
   if (next != mapped_.begin() && std::prev(next)->first + std::prev(next)->second.bytes > address) return false;
-  if (mmap(at(address), bytes, kBoth, MAP_SHARED | MAP_FIXED, p->second.file, 0) == MAP_FAILED) return false;
+  if (mmap(at(address), bytes, kBoth, MAP_SHARED | MAP_FIXED, file_, static_cast<off_t>(p->second.at)) == MAP_FAILED)
+    return false;
   mapped_[address] = {bytes, handle, false};
   ++p->second.mapped;
   return true;

@@ -1,6 +1,7 @@
 // A loaded module: its variables in device memory, its kernels decoded on demand.
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 
 #include "base/error.h"
 #include "cuda/vgpu/decoder.h"
@@ -8,8 +9,22 @@
 
 namespace strata::cuda::vgpu {
 
-Module::Module(std::string_view text, Memory& memory)
-    : memory_(memory), parsed_(std::make_unique<ptx::Module>(ptx::parse(text))) {
+namespace {
+// Reading the text is most of what loading costs: the last ones are kept for the next device that loads them.
+std::shared_ptr<const ptx::Module> parse_once(std::string_view text) {
+  constexpr size_t kKept = 64;
+  static std::mutex mutex;
+  static auto* const known = new std::map<std::string, std::shared_ptr<const ptx::Module>, std::less<>>;
+  const std::lock_guard lock(mutex);
+  if (const auto found = known->find(text); found != known->end()) return found->second;
+  auto parsed = std::make_shared<const ptx::Module>(ptx::parse(text));
+  if (known->size() == kKept) known->clear();
+  known->emplace(text, parsed);
+  return parsed;
+}
+}  // namespace
+
+Module::Module(std::string_view text, Memory& memory) : memory_(memory), parsed_(parse_once(text)) {
   try {
     for (const auto& v : parsed_->variables) {
       if (v.space == Space::Shared || v.bytes == 0) continue;

@@ -1,0 +1,26 @@
+// Arguments of the functions that strata.cuda and strata.vgpu are made of: the name of a device type, and a number.
+#pragma once
+#include "cuda/runtime/runtime.h"
+#include "python/binding.h"
+
+namespace strata::python {
+
+using cuda::Gpu;
+using cuda::Runtime;
+
+inline DeviceType type_of(const char* name) { return device_from_name(name).type; }
+
+// Calls f(device type, number), from Python arguments (name, number).
+template <class F> PyObject* with_device(PyObject* args, const F& f) {
+  const char* name = nullptr;
+  int index = -1;
+  if (!PyArg_ParseTuple(args, "s|i", &name, &index)) return nullptr;
+  return guarded([&]() -> PyObject* { return f(type_of(name), index); });
+}
+template <class F> PyObject* with_gpu(PyObject* args, const F& f) {
+  return with_device(args, [&](DeviceType type, int index) -> PyObject* {
+    return f(Runtime::get(type)[index < 0 ? cuda::current_index(type) : index]);
+  });
+}
+
+}  // namespace strata::python

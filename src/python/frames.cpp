@@ -1,0 +1,44 @@
+// Where in the Python program a call comes from.
+#include "python/binding.h"
+
+namespace strata::python {
+namespace {
+
+const char* file_of(PyFrameObject* frame) {  // lives as long as the frame's code
+  const Object code(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
+  return PyUnicode_AsUTF8(reinterpret_cast<PyCodeObject*>(code.get())->co_filename);
+}
+
+// The folder of the package, with a closing slash; empty where it cannot be told.
+std::string package_folder() {
+  const Object module(PyImport_ImportModule("strata"));
+  const Object file(module ? PyModule_GetFilenameObject(module.get()) : nullptr);
+  const char* text = file ? PyUnicode_AsUTF8(file.get()) : nullptr;
+  if (!text) PyErr_Clear();
+  const std::string_view path = text ? text : "";
+  return std::string(path.substr(0, path.rfind('/') + 1));
+}
+
+bool of_this_package(PyFrameObject* frame) {
+  static const std::string folder = package_folder();
+  const char* file = file_of(frame);
+  return file && !folder.empty() && std::string_view(file).starts_with(folder);
+}
+}  // namespace
+
+std::string python_line(bool of_the_user) {
+  if (!Py_IsInitialized()) return {};
+  const WithGil gil;
+  Object frame(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
+  const auto top = [&] { return reinterpret_cast<PyFrameObject*>(frame.get()); };
+  if (of_the_user) {
+    while (frame && of_this_package(top())) frame = Object(reinterpret_cast<PyObject*>(PyFrame_GetBack(top())));
+  }
+  if (!frame) return {};
+  const Object code(reinterpret_cast<PyObject*>(PyFrame_GetCode(top())));
+  const auto* c = reinterpret_cast<PyCodeObject*>(code.get());
+  return fmt::format("File \"{}\", line {}, in {}", file_of(top()), PyFrame_GetLineNumber(top()),
+                     PyUnicode_AsUTF8(c->co_name));
+}
+
+}  // namespace strata::python
