@@ -50,6 +50,7 @@ void Allocator::out_of_memory(size_t bytes) {
   if (others > total / 4) text += fmt::format(" Contexts and other processes hold {}.", megabytes(others));
 
   std::vector<std::pair<size_t, std::string>> most;
+  most.reserve(holders.size());
   for (const auto& [who, h] : holders)
     most.emplace_back(h.bytes, fmt::format("\n  {}: {} in {} tensors{}{}", who.first, megabytes(h.bytes), h.tensors,
                                            who.second.empty() ? "" : ", ", who.second));

@@ -31,16 +31,16 @@ TEST(RuntimeFaults, LimitsAreCheckedBeforeALaunch) {
   EXPECT_ERROR(Internal, "cannot be launched on vgpu:0", s.launch_with(f, {1}, {4096}, 0, nullptr));
   EXPECT_ERROR(Internal, "cannot be launched on vgpu:0", s.launch_with(f, {1, 100000}, {32}, 0, nullptr));
   EXPECT_ERROR(Internal, "cannot be launched on vgpu:0", s.launch_with(f, {1}, {32}, 1 << 20, nullptr));
-  for (const auto& [grid, block] : {std::pair<Grid, Grid>{{0}, {32}},
-                                    {{1, 0}, {32}},
-                                    {{1, 1, 0}, {32}},
-                                    {{1}, {0}},
-                                    {{1}, {32, 0}},
-                                    {{1}, {1, 1, 0}},
-                                    {{1}, {1, 1, 128}},
-                                    {{1}, {1u << 31, 2}},
-                                    {{1u << 31}, {32}}})
-    EXPECT_ERROR(Internal, "cannot be launched on vgpu:0", s.launch_with(f, grid, block, 0, nullptr));
+  for (const auto& shape : {std::pair<Grid, Grid>{{0}, {32}},
+                            {{1, 0}, {32}},
+                            {{1, 1, 0}, {32}},
+                            {{1}, {0}},
+                            {{1}, {32, 0}},
+                            {{1}, {1, 1, 0}},
+                            {{1}, {1, 1, 128}},
+                            {{1}, {1u << 31, 2}},
+                            {{1u << 31}, {32}}})
+    EXPECT_ERROR(Internal, "cannot be launched on vgpu:0", s.launch_with(f, shape.first, shape.second, 0, nullptr));
   EXPECT_ERROR(Internal, "no device kernels of the name 'nothing'",
                s.launch_with(Function("nothing", "x"), {1}, {32}, 0, nullptr));
 }
