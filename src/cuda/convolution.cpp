@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "cuda/axes.h"
 #include "cuda/kernels/convolution_params.h"
+#include "cuda/plain.h"
 #include "cuda/pointwise.h"
 #include "cuda/reduce.h"
 #include "cuda/runtime/stream.h"
@@ -44,7 +45,8 @@ void convolution(const ConvSizes& s, ConvTarget target, const TensorImpl& big, c
     {{"convolution", "forward_f32"}, {"convolution", "forward_f64"}, {"convolution", "forward_i64"}},
     {{"convolution", "data_f32"}, {"convolution", "data_f64"}, {"convolution", "data_i64"}},
     {{"convolution", "weight_f32"}, {"convolution", "weight_f64"}, {"convolution", "weight_i64"}}};
-  static const Function slim{"convolution", "forward_slim_f32"}, small_weight{"convolution", "weight_small_f32"};
+  static const Function plain{"convolution", "forward_plain"}, slim{"convolution", "forward_slim"},
+    plain_weight{"convolution", "weight_plain"}, small_weight{"convolution", "weight_small"};
   struct Tile {
     const Function* kernel;
     int64_t rows, columns;
@@ -103,8 +105,10 @@ void convolution(const ConvSizes& s, ConvTarget target, const TensorImpl& big, c
                                : p.o * places;
   const DType compute = compute_type(out.dtype);
   Tile tile{&kernels[static_cast<int>(target)][compute == DType::F32 ? 0 : compute == DType::F64 ? 1 : 2], 64, 64};
-  if (compute == DType::F32 && to_small && n <= 32) tile = {&slim, 128, 32};
-  if (compute == DType::F32 && to_weight && m <= 32 && n <= 32) tile = {&small_weight, 32, 32};
+  if (is_plain(big) && is_plain(weight) && is_plain(small)) {
+    if (to_small) tile = n <= 32 ? Tile{&slim, 128, 32} : Tile{&plain, 64, 64};
+    if (to_weight) tile = m <= 32 && n <= 32 ? Tile{&small_weight, 32, 32} : Tile{&plain_weight, 64, 64};
+  }
   const int64_t tiles = ceil_div(m, tile.rows) * ceil_div(n, tile.columns), threads = tile.rows * tile.columns / 16;
   int64_t parts = 1;
   if (to_weight)

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "cuda/axes.h"
 #include "cuda/kernels/max_pool_params.h"
+#include "cuda/plain.h"
 #include "cuda/runtime/stream.h"
 
 namespace strata::cuda {
@@ -52,12 +53,16 @@ void max_pool(PoolWay way, const PoolSizes& s, const TensorImpl& big, const Tens
       p.cells[d] = divisor(static_cast<uint32_t>(cells)), p.count *= cells;
     }
   }
+  static const Function plain_forward{"max_pool", "forward_plain"}, plain_backward{"max_pool", "backward_plain"};
   const DType compute = compute_type(out.dtype);
+  const Function* kernel =
+    &kernels[apart ? 3 : static_cast<int>(way)][compute == DType::F32 ? 0 : compute == DType::F64 ? 1 : 2];
+  if (is_plain(big) && is_plain(small)) {
+    if (way == PoolWay::Forward) kernel = &plain_forward;
+    if (apart) kernel = &plain_backward;
+  }
   stream_of(out.device)
-    .launch(kernels[apart ? 3 : static_cast<int>(way)][compute == DType::F32   ? 0
-                                           : compute == DType::F64 ? 1
-                                                                   : 2],
-            {static_cast<uint32_t>((p.count + kThreads - 1) / kThreads)}, {kThreads}, 0, p);
+    .launch(*kernel, {static_cast<uint32_t>((p.count + kThreads - 1) / kThreads)}, {kThreads}, 0, p);
 }
 
 }  // namespace strata::cuda

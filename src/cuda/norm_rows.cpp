@@ -24,14 +24,7 @@ void launch(const Kernels& kernels, NormRowsParams p, int64_t most_threads, cons
             std::initializer_list<const TensorImpl*> all) {
   if (x.numel == 0) return;
   const bool wide = x.dtype == DType::F64;
-  const int64_t vector = 8, of_thread = kNormInRegisters / (wide ? 8 : 4);
-  p.rows = x.numel / p.n, p.each = 1 / static_cast<double>(p.n);
-  const int64_t threads =
-    std::clamp<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>((p.n + of_thread - 1) / of_thread))),
-                        kFewestThreads, most_threads);
-  p.threads = static_cast<int32_t>(threads);
-  bool vectors = p.n % vector == 0 && p.n <= threads * of_thread;
-  bool narrow = kernels.narrow != nullptr;
+  bool vectors = p.n % 8 == 0, narrow = kernels.narrow != nullptr;
   for (const TensorImpl* t : all) {
     if (!t) continue;
     const bool common =
@@ -39,6 +32,13 @@ void launch(const Kernels& kernels, NormRowsParams p, int64_t most_threads, cons
     vectors &= common && address(t) % 16 == 0;
     narrow &= size_of(t->dtype) == 2;
   }
+  const int64_t of_thread = kNormInRegisters / (wide ? 8 : narrow ? 2 : 4);
+  p.rows = x.numel / p.n, p.each = 1 / static_cast<double>(p.n);
+  const int64_t threads =
+    std::clamp<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>((p.n + of_thread - 1) / of_thread))),
+                        kFewestThreads, narrow ? most_threads / 2 : most_threads);
+  p.threads = static_cast<int32_t>(threads);
+  vectors &= p.n <= threads * of_thread;
   const int64_t block = std::max(threads, kBlock), rows = block / threads;
   const Function& kernel = !vectors ? kernels.any[wide] : narrow ? *kernels.narrow : kernels.of[wide];
   stream_of(x.device).launch(kernel, {static_cast<uint32_t>((p.rows + rows - 1) / rows)},

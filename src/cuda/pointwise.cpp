@@ -48,7 +48,8 @@ const Kernels& kernels_of(const Formula& f) {
 }
 
 // Launches for a walk that fits 32-bit offsets; halves it along its longest dimension where it does not.
-void launch(const Stream& stream, const Function& kernel, const Walk& w, PointwiseParams& p, const int* operand_of) {
+void launch(const Stream& stream, const Kernels& kernels, DType compute, const Walk& w, PointwiseParams& p,
+            const int* operand_of) {
   bool fits = w.total <= kMostOffset;
   for (int k = 0; k < w.views && fits; ++k) {
     int64_t reach = 0;
@@ -60,23 +61,26 @@ void launch(const Stream& stream, const Function& kernel, const Walk& w, Pointwi
     for (const bool second : {false, true}) {
       const int64_t half = w.shape[d] / 2, size = second ? w.shape[d] - half : half;
       Walk part = w.part(d, second ? half : 0, size);
-      launch(stream, kernel, part, p, operand_of);
+      launch(stream, kernels, compute, part, p, operand_of);
     }
     return;
   }
-  p.count = static_cast<uint32_t>(w.total), p.ndim = w.ndim, p.dense = 1;
+  bool dense = true, same = true;
+  p.count = static_cast<uint32_t>(w.total), p.ndim = w.ndim;
   for (int k = 0; k < w.views; ++k) {
     PointwiseParams::View& v = p.view[operand_of[k]];
     v.data = reinterpret_cast<uint64_t>(w.view[k].data), v.type = static_cast<int32_t>(w.view[k].type);
-    p.dense &= w.ndim == 1 && w.view[k].step[0] == 1 && v.data % 16 == 0;
+    dense &= w.ndim == 1 && w.view[k].step[0] == 1 && v.data % 16 == 0;
+    same &= w.view[k].type == compute;
   }
+  p.dense = !dense ? kDenseNot : same ? kDenseSame : kDenseMixed;
   for (int d = 0; d < w.ndim; ++d) {  // the kernel takes the fastest dimension first
     const int from = w.ndim - 1 - d;
     p.size[d] = divisor(static_cast<uint32_t>(w.shape[from]));
     for (int k = 0; k < w.views; ++k) p.step[d][operand_of[k]] = static_cast<int32_t>(w.view[k].step[from]);
   }
   constexpr int64_t per_block = kThreads * 8;
-  stream.launch(kernel, {static_cast<uint32_t>((w.total + per_block - 1) / per_block)}, {kThreads}, 0, p);
+  stream.launch(kernels[compute], {static_cast<uint32_t>((w.total + per_block - 1) / per_block)}, {kThreads}, 0, p);
 }
 }  // namespace
 
@@ -108,7 +112,7 @@ void run_pointwise(const Call& c) {
   w.collapse();
   const Stream stream = stream_of(out.device);
   if (f.nonzero >= 0 && compute == DType::I64) p.faults = fault_sink(stream.gpu());
-  launch(stream, kernels_of(f)[compute], w, p, operand_of);
+  launch(stream, kernels_of(f), compute, w, p, operand_of);
 }
 
 // Copies are the pointwise kernel of the identity.
@@ -131,7 +135,7 @@ void copy(const TensorImpl& to, const TensorImpl& from) {
   }
   PointwiseParams p{};
   const int operand_of[] = {0, 1};
-  launch(stream_of(to.device), identity[compute], w, p, operand_of);
+  launch(stream_of(to.device), identity, compute, w, p, operand_of);
 }
 
 void fill(const TensorImpl& to, Scalar value) {
@@ -144,7 +148,7 @@ void fill(const TensorImpl& to, Scalar value) {
   const DType compute = compute_type(to.dtype);
   if (to.dtype == DType::Bool) value = value.to_double() != 0;
   dispatch_compute(to.dtype, [&]<class T>() { p.view[1].number = bits_of(value.to<T>()); });
-  launch(stream_of(to.device), identity[compute], w, p, operand_of);
+  launch(stream_of(to.device), identity, compute, w, p, operand_of);
 }
 
 }  // namespace strata::cuda

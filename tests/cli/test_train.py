@@ -95,8 +95,7 @@ def test_counters_of_the_virtual_gpu(digits, tmp_path):
     assert [k["estimated_seconds"] for k in kernels] == sorted((k["estimated_seconds"] for k in kernels), reverse=True)
     assert all(0 < k["simt_efficiency"] <= 1 and 0 < k["occupancy"] <= 1 for k in kernels)
     # Two convolutions, two steps. What the test launches is not counted.
-    forward = {k["op"]: k["launches"] for k in kernels if k["kernel"] == "forward_f32"}
-    assert forward["convolution"] == 4
+    assert sum(k["launches"] for k in kernels if k["op"] == "convolution") == 4
 
 
 def test_the_test_can_be_cut_short(digits, tmp_path):

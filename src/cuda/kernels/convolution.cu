@@ -6,6 +6,8 @@
 //   data     big[(n, in), c]           = sum over (o, kernel) of small * weight, for windows that are not side by side: with a
 //                                        stride of 1 it is the forward convolution of small with the weight turned round
 //   weight   weight[o, (c, kernel)]    = sum over (n, out) of small * big, in parts that a second launch adds up
+#include <type_traits>
+
 #include "cuda/kernels/convolution_params.h"
 #include "cuda/kernels/dtypes.cuh"
 #include "cuda/kernels/index.cuh"
@@ -46,12 +48,15 @@ __device__ __forceinline__ bool window(const ConvParams& p, const int32_t* in, c
   return fits;
 }
 
-template <int kWay, class T, int kRows = 64, int kColumns = 64>
+// kPlain: everything is of type T, and offsets fit 32 bits; then finding an element takes a third of the instructions.
+template <int kWay, class T, int kRows = 64, int kColumns = 64, bool kPlain = false>
 __device__ __forceinline__ void convolve(const ConvParams& p) {
+  using Offset = std::conditional_t<kPlain, int32_t, int64_t>;
   constexpr int kThreads = kRows * kColumns / 16;
   constexpr int kEachA = kRows * kDepth / kThreads, kEachB = kColumns * kDepth / kThreads;  // elements a thread brings
   constexpr int kStepA = kThreads / kRows, kStepB = kThreads / kDepth;
-  __shared__ T sa[kDepth][kRows + 4], sb[kDepth][kColumns + 4];
+  __shared__ Tile<T, kDepth, kRows> sa;
+  __shared__ Tile<T, kDepth, kColumns> sb;
   const int thread = threadIdx.x, row = thread / (kColumns / 4) * 4, column = thread % (kColumns / 4) * 4;
   const int64_t group = blockIdx.y;
   const int64_t windows = int64_t(p.n) * p.out[0] * p.out[1] * p.out[2],
@@ -73,22 +78,27 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
     return group * p.weight_group + o * p.weight_stride[0] + c * p.weight_stride[1] + dot3(p.weight_stride, k);
   };
 
+  const auto get = [](uint64_t data, int32_t type, Offset i) {
+    if constexpr (kPlain) return reinterpret_cast<const T*>(data)[i];
+    else return load<T>(element(data, type, i), type);
+  };
+
   // What a thread loads keeps one index while the other moves: what follows from it is found once.
   const int am = thread % kRows, bk = thread % kDepth, bn = thread / kDepth;
   constexpr int32_t kNowhere = -0x40000000;  // a position that no shift brings inside
   // forward: of the window, and of each place of the kernel that the tile is over, kept by the first threads
-  __shared__ int64_t tap_offset[2][kDepth], tap_weight[2][kDepth];
-  __shared__ int32_t tap_shift[2][kDepth][4];
+  __shared__ Offset tap_offset[2][kDepth], tap_weight[2][kDepth];
+  __shared__ alignas(16) int32_t tap_shift[2][kDepth][4];
   int32_t corner[3] = {};
-  int64_t corner_offset = 0;
+  Offset corner_offset = 0;
   Position mine{};                              // data
   int32_t shift[kWay == kWeight ? kEachB : 1][3];  // weight: of the columns of the tile
-  int64_t shift_offset[kWay == kWeight ? kEachB : 1];
+  Offset shift_offset[kWay == kWeight ? kEachB : 1];
   if constexpr (kWay == kForward) {
     mine = split(uint32_t(min(m0 + am, m_size - 1)), p.out_div);
 #pragma unroll
     for (int d = 0; d < 3; ++d) corner[d] = mine.at[d] * p.stride[d] - p.padding[d];
-    corner_offset = mine.first * p.big_stride[0] + group * p.c * p.big_stride[1] + dot3(p.big_stride, corner);
+    corner_offset = Offset(mine.first * p.big_stride[0] + group * p.c * p.big_stride[1] + dot3(p.big_stride, corner));
     if (m0 + am >= m_size) corner[2] = kNowhere;
   } else if constexpr (kWay == kData) {
     mine = split(uint32_t(min(m0 + am, m_size - 1)), p.in_div);
@@ -99,13 +109,13 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
       const Position q = split(uint32_t(min(n, n_size - 1)), p.kernel_div);
 #pragma unroll
       for (int d = 0; d < 3; ++d) shift[j][d] = q.at[d] * p.dilation[d];
-      shift_offset[j] = (group * p.c + q.first) * p.big_stride[1] + dot3(p.big_stride, shift[j]);
+      shift_offset[j] = Offset((group * p.c + q.first) * p.big_stride[1] + dot3(p.big_stride, shift[j]));
       if (n >= n_size) shift[j][2] = kNowhere;
     }
   }
   const auto inside = [&](const int32_t* at, const int32_t* by) {  // of big; negative numbers are large ones
-    return uint32_t(at[0] + by[0]) < uint32_t(p.in[0]) && uint32_t(at[1] + by[1]) < uint32_t(p.in[1]) &&
-           uint32_t(at[2] + by[2]) < uint32_t(p.in[2]);
+    return (uint32_t(at[0] + by[0]) < uint32_t(p.in[0])) & (uint32_t(at[1] + by[1]) < uint32_t(p.in[1])) &
+           (uint32_t(at[2] + by[2]) < uint32_t(p.in[2]));
   };
   const auto find_taps = [&](int64_t k0, int buffer) {
     if (thread >= kDepth) return;
@@ -114,8 +124,8 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
     int32_t* by = tap_shift[buffer][thread];
 #pragma unroll
     for (int d = 0; d < 3; ++d) by[d] = q.at[d] * p.dilation[d];
-    tap_offset[buffer][thread] = q.first * p.big_stride[1] + dot3(p.big_stride, by);
-    tap_weight[buffer][thread] = weight_offset(0, q.first, q.at);
+    tap_offset[buffer][thread] = Offset(q.first * p.big_stride[1] + dot3(p.big_stride, by));
+    tap_weight[buffer][thread] = Offset(weight_offset(0, q.first, q.at));
     if (k >= k_end) by[2] = kNowhere;
   };
 
@@ -128,36 +138,33 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
       int32_t at[3];
 #pragma unroll
       for (int d = 0; d < 3; ++d) at[d] = q.at[d] * p.stride[d] - p.padding[d];
-      const int64_t from_a =
-                      q.first * p.small_stride[0] + group * p.o * p.small_stride[1] + dot3(p.small_stride, q.at),
-                    from_b = q.first * p.big_stride[0] + dot3(p.big_stride, at);
+      const auto from_a =
+        Offset(q.first * p.small_stride[0] + group * p.o * p.small_stride[1] + dot3(p.small_stride, q.at));
+      const auto from_b = Offset(q.first * p.big_stride[0] + dot3(p.big_stride, at));
 #pragma unroll
       for (int j = 0; j < kEachA; ++j) {
         const int64_t m = m0 + bn + j * kStepB;
-        next_a[j] = real && m < m_size
-                      ? load<T>(element(p.small, p.small_type, from_a + m * p.small_stride[1]), p.small_type)
-                      : T(0);
+        next_a[j] =
+          real && m < m_size ? get(p.small, p.small_type, from_a + Offset(m) * Offset(p.small_stride[1])) : T(0);
       }
 #pragma unroll
       for (int j = 0; j < kEachB; ++j) {
-        next_b[j] = real && inside(at, shift[j])
-                      ? load<T>(element(p.big, p.big_type, from_b + shift_offset[j]), p.big_type)
-                      : T(0);
+        next_b[j] = real && inside(at, shift[j]) ? get(p.big, p.big_type, from_b + shift_offset[j]) : T(0);
       }
     } else if constexpr (kWay == kForward) {
 #pragma unroll
       for (int j = 0; j < kEachA; ++j) {
         const int tap = thread / kRows + j * kStepA;
-        next_a[j] = inside(corner, tap_shift[buffer][tap])
-                      ? load<T>(element(p.big, p.big_type, corner_offset + tap_offset[buffer][tap]), p.big_type)
-                      : T(0);
+        const int4 by = *reinterpret_cast<const int4*>(tap_shift[buffer][tap]);
+        const int32_t shift_by[3] = {by.x, by.y, by.z};
+        next_a[j] =
+          inside(corner, shift_by) ? get(p.big, p.big_type, corner_offset + tap_offset[buffer][tap]) : T(0);
       }
 #pragma unroll
       for (int j = 0; j < kEachB; ++j) {
         const int64_t n = n0 + bn + j * kStepB;
         next_b[j] = real && n < n_size
-                      ? load<T>(element(p.weight, p.weight_type, tap_weight[buffer][bk] + n * p.weight_stride[0]),
-                                p.weight_type)
+                      ? get(p.weight, p.weight_type, tap_weight[buffer][bk] + Offset(n) * Offset(p.weight_stride[0]))
                       : T(0);
       }
     } else {
@@ -237,11 +244,17 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
   extern "C" __global__ void __launch_bounds__(256) forward_##suffix(ConvParams p) { convolve<kForward, T>(p); } \
   extern "C" __global__ void __launch_bounds__(256) data_##suffix(ConvParams p) { convolve<kData, T>(p); }       \
   extern "C" __global__ void __launch_bounds__(256) weight_##suffix(ConvParams p) { convolve<kWeight, T>(p); }
-// For few channels.
-extern "C" __global__ void __launch_bounds__(256) forward_slim_f32(ConvParams p) {
-  convolve<kForward, float, 128, 32>(p);
+// float alone: the common case. Slim and small: for few channels.
+extern "C" __global__ void __launch_bounds__(256) forward_plain(ConvParams p) {
+  convolve<kForward, float, 64, 64, true>(p);
 }
-extern "C" __global__ void __launch_bounds__(64) weight_small_f32(ConvParams p) { convolve<kWeight, float, 32, 32>(p); }
+extern "C" __global__ void __launch_bounds__(256) forward_slim(ConvParams p) {
+  convolve<kForward, float, 128, 32, true>(p);
+}
+extern "C" __global__ void __launch_bounds__(256) weight_plain(ConvParams p) {
+  convolve<kWeight, float, 64, 64, true>(p);
+}
+extern "C" __global__ void __launch_bounds__(64) weight_small(ConvParams p) { convolve<kWeight, float, 32, 32, true>(p); }
 
 STRATA_CONVOLUTION(f32, float)
 STRATA_CONVOLUTION(f64, double)

@@ -209,9 +209,9 @@ template <class T> static __device__ __noinline__ void store_eight_any(void* at,
 }
 
 // Stores eight elements one after the other: 16-byte accesses for types of two bytes or more. Aligned to 16 bytes, or to eight
-// elements of one byte. Reading them is in eights.cuh; so is what kAnyType says.
+// elements of one byte. Reading them is in eights.cuh; so is what kAnyType and gap say.
 template <class T, bool kAnyType = true>
-__device__ __forceinline__ void store_eight(void* at, int32_t type, const T (&v)[8]) {
+__device__ __forceinline__ void store_eight(void* at, int32_t type, const T (&v)[8], uint32_t gap = 16) {
   if constexpr (sizeof(T) == 4) {
     if (type == kBF16 || type == kF16) {
       uint32_t word[4];
@@ -233,7 +233,7 @@ __device__ __forceinline__ void store_eight(void* at, int32_t type, const T (&v)
       T part[kItems];
 #pragma unroll
       for (int j = 0; j < kItems; ++j) part[j] = v[k * kItems + j];
-      store_common<T>(static_cast<T*>(at) + k * kItems, TagOf<T>::value, part);
+      store_common<T>(static_cast<char*>(at) + k * gap, TagOf<T>::value, part);
     }
     return;
   }

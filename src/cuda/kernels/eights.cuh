@@ -20,9 +20,9 @@ __device__ __forceinline__ const void* element_as(uint64_t data, int32_t type, i
 template <class T, int kCount, Types kTypes = Types::Any> class Eights {
  public:
   // Vector k comes from at(k) if has(k); elsewhere it is zero or, with kLowest, -infinity. Addresses are multiples of 16, or of eight
-  // elements of one byte.
+  // elements of one byte. A vector of type T has several parts of 16 bytes, `gap` bytes apart.
   template <bool kLowest = false, class At, class Has>
-  __device__ __forceinline__ void load(int32_t type, At at, Has has) {
+  __device__ __forceinline__ void load(int32_t type, At at, Has has, uint32_t gap = 16) {
     const uint4 none = kLowest ? lowest(type) : make_uint4(0, 0, 0, 0);
     if (narrow(type)) {
 #pragma unroll
@@ -36,7 +36,7 @@ template <class T, int kCount, Types kTypes = Types::Any> class Eights {
 #pragma unroll
         for (int j = 0; j < kParts; ++j) {
           part_[k][j] = none;
-          if (has(k)) part_[k][j] = static_cast<const uint4*>(at(k))[j];
+          if (has(k)) part_[k][j] = *reinterpret_cast<const uint4*>(static_cast<const char*>(at(k)) + j * gap);
         }
     } else {
 #pragma unroll

@@ -14,7 +14,7 @@ namespace {
 constexpr int kTile = 64, kDepth = 16, kThreads = 256, kEach = kTile * kDepth / kThreads;
 
 template <class T> __device__ __forceinline__ void gemm(const GemmParams& p) {
-  __shared__ T sa[kDepth][kTile + 4], sb[kDepth][kTile + 4];
+  __shared__ Tile<T, kDepth, kTile> sa, sb;
   const int thread = threadIdx.x, row = thread / 16 * 4, column = thread % 16 * 4;
   const int64_t tiles_n = (p.n + kTile - 1) / kTile;
   const int64_t m0 = int64_t(blockIdx.x) / tiles_n * kTile, n0 = int64_t(blockIdx.x) % tiles_n * kTile;

@@ -22,10 +22,27 @@ __device__ __forceinline__ int64_t offset(const int64_t (&stride)[4], const Plac
   return p.n * stride[0] + p.c * stride[1] + y * stride[2] + x * stride[3];
 }
 
-template <class T> __device__ __forceinline__ void forward(const MaxPoolParams& p) {
+// kPlain: big and small are of type T, and 32 bits do for their offsets.
+template <bool kPlain> struct OffsetOf { using type = int64_t; };
+template <> struct OffsetOf<true> { using type = int32_t; };
+template <class T, bool kPlain>
+__device__ __forceinline__ T get(uint64_t data, int32_t type, typename OffsetOf<kPlain>::type i) {
+  if constexpr (kPlain) return reinterpret_cast<const T*>(data)[i];
+  else return load<T>(element(data, type, i), type);
+}
+template <class T, bool kPlain>
+__device__ __forceinline__ void put(uint64_t data, int32_t type, typename OffsetOf<kPlain>::type i, T v) {
+  if constexpr (kPlain) reinterpret_cast<T*>(data)[i] = v;
+  else store<T>(const_cast<void*>(element(data, type, i)), type, v);
+}
+
+template <class T, bool kPlain = false> __device__ __forceinline__ void forward(const MaxPoolParams& p) {
+  using Offset = typename OffsetOf<kPlain>::type;
   const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= p.count) return;
   const Place at = place_of(uint32_t(i), p.out_div, p.channels);
+  const auto base = Offset(at.n * p.big_stride[0] + at.c * p.big_stride[1]);
+  const auto step_y = Offset(p.big_stride[2]), step_x = Offset(p.big_stride[3]);
   T best = T(0);
   int code = -1;
   for (int ky = 0; ky < p.kernel[0]; ++ky) {
@@ -34,12 +51,11 @@ template <class T> __device__ __forceinline__ void forward(const MaxPoolParams& 
     for (int kx = 0; kx < p.kernel[1]; ++kx) {
       const int32_t x = at.x * p.stride[1] - p.padding[1] + kx * p.dilation[1];
       if (x < 0 || x >= p.in[1]) continue;
-      const T v = load<T>(element(p.big, p.big_type, offset(p.big_stride, at, y, x)), p.big_type);
+      const T v = get<T, kPlain>(p.big, p.big_type, base + y * step_y + x * step_x);
       if (code < 0 || v > best || (v != v && best == best)) best = v, code = ky * p.kernel[1] + kx;
     }
   }
-  store<T>(const_cast<void*>(element(p.small, p.small_type, offset(p.small_stride, at, at.y, at.x))), p.small_type,
-           best);
+  put<T, kPlain>(p.small, p.small_type, Offset(offset(p.small_stride, at, at.y, at.x)), best);
   if (p.codes) reinterpret_cast<uint8_t*>(p.codes)[offset(p.code_stride, at, at.y, at.x)] = uint8_t(code);
 }
 
@@ -68,7 +84,8 @@ template <class T> __device__ __forceinline__ void backward(const MaxPoolParams&
 }
 
 // The same where no two windows share an element: a thread writes all elements of the cell that holds its window.
-template <class T> __device__ __forceinline__ void backward_apart(const MaxPoolParams& p) {
+template <class T, bool kPlain = false> __device__ __forceinline__ void backward_apart(const MaxPoolParams& p) {
+  using Offset = typename OffsetOf<kPlain>::type;
   const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= p.count) return;
   const Place at = place_of(uint32_t(i), p.cells, p.channels);
@@ -76,10 +93,11 @@ template <class T> __device__ __forceinline__ void backward_apart(const MaxPoolP
   T grad = T(0);
   if (at.y < p.out[0] && at.x < p.out[1]) {
     code = reinterpret_cast<const uint8_t*>(p.codes)[offset(p.code_stride, at, at.y, at.x)];
-    grad = load<T>(element(p.small, p.small_type, offset(p.small_stride, at, at.y, at.x)), p.small_type);
+    grad = get<T, kPlain>(p.small, p.small_type, Offset(offset(p.small_stride, at, at.y, at.x)));
   }
   const int32_t y0 = at.y * p.stride[0] - p.padding[0], x0 = at.x * p.stride[1] - p.padding[1];
-  const int64_t base = at.n * p.big_stride[0] + at.c * p.big_stride[1];
+  const auto base = Offset(at.n * p.big_stride[0] + at.c * p.big_stride[1]);
+  const auto step_y = Offset(p.big_stride[2]), step_x = Offset(p.big_stride[3]);
   for (int ky = 0; ky < p.stride[0]; ++ky) {
     const int32_t y = y0 + ky;
     if (y < 0 || y >= p.in[0]) continue;
@@ -87,8 +105,7 @@ template <class T> __device__ __forceinline__ void backward_apart(const MaxPoolP
       const int32_t x = x0 + kx;
       if (x < 0 || x >= p.in[1]) continue;
       const bool here = ky < p.kernel[0] && kx < p.kernel[1] && code == ky * p.kernel[1] + kx;
-      store<T>(const_cast<void*>(element(p.big, p.big_type, base + y * p.big_stride[2] + x * p.big_stride[3])),
-               p.big_type, here ? grad : T(0));
+      put<T, kPlain>(p.big, p.big_type, base + y * step_y + x * step_x, here ? grad : T(0));
     }
   }
 }
@@ -114,6 +131,10 @@ template <class T> __device__ __forceinline__ void gather(const MaxPoolParams& p
     backward_apart<T>(p);                                                                                  \
   }                                                                                                        \
   extern "C" __global__ void __launch_bounds__(256) gather_##suffix(MaxPoolParams p) { gather<T>(p); }
+// float alone: the common case.
+extern "C" __global__ void __launch_bounds__(256) forward_plain(MaxPoolParams p) { forward<float, true>(p); }
+extern "C" __global__ void __launch_bounds__(256) backward_plain(MaxPoolParams p) { backward_apart<float, true>(p); }
+
 STRATA_MAX_POOL(f32, float)
 STRATA_MAX_POOL(f64, double)
 STRATA_MAX_POOL(i64, int64_t)

@@ -2,7 +2,7 @@
 // ptx: compute_75 compute_80
 //
 // Bound by memory: x is read once and y written once (the gradient reads two arrays). The threads of a row, a part of a warp up to
-// a block, keep it in registers, 16 floats or 8 doubles each, in 16-byte loads that are all in flight together; the mean comes
+// a block, keep it in registers, 16 floats or 8 doubles each (32 floats where all is of 16 bits), in 16-byte loads that are all in flight together; the mean comes
 // first, then the squared deviations from it. Longer rows are read again for each step, from the cache.
 #include "cuda/kernels/eights.cuh"
 #include "cuda/kernels/norm_rows_params.h"
@@ -12,8 +12,8 @@ namespace strata::cuda {
 namespace {
 
 // A thread's part of its row.
-template <class T> struct Row {
-  static constexpr int kVectors = kNormInRegisters / int(8 * sizeof(T));
+template <class T, bool kNarrow = false> struct Row {
+  static constexpr int kVectors = (kNarrow ? 2 : 1) * kNormInRegisters / int(8 * sizeof(T));
   int threads, lane, n;
   int64_t row, base;  // base: the row's first element
   bool there;
@@ -77,8 +77,9 @@ template <class T> __device__ __forceinline__ void forward_long(const NormRowsPa
 
 // kTypes: of x, weight and bias.
 template <class T, Types kTypes> __device__ __forceinline__ void forward(const NormRowsParams& p) {
-  const Row<T> row(p);
-  constexpr int kVectors = Row<T>::kVectors;
+  using Own = Row<T, kTypes == Types::Narrow>;
+  const Own row(p);
+  constexpr int kVectors = Own::kVectors;
   Eights<T, kVectors, kTypes> x;
   row.read(p.x, p.x_type, x);
   T v[kVectors][8], sum = 0, squares = 0;
@@ -174,8 +175,7 @@ template <class T> __device__ __forceinline__ void backward(const NormRowsParams
 extern "C" __global__ void __launch_bounds__(1024) norm_rows_f32(NormRowsParams p) {
   forward<float, Types::Common>(p);
 }
-// So few registers that a multiprocessor holds three rows of 8192 elements.
-extern "C" __global__ void __maxnreg__(40) norm_rows_narrow(NormRowsParams p) {
+extern "C" __global__ void __launch_bounds__(512, 2) norm_rows_narrow(NormRowsParams p) {
   forward<float, Types::Narrow>(p);
 }
 extern "C" __global__ void __launch_bounds__(1024) norm_rows_f64(NormRowsParams p) {

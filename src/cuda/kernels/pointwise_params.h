@@ -6,17 +6,17 @@
 namespace strata::cuda {
 
 constexpr int kPointwiseDims = kAxesMost, kPointwiseOperands = 4;
+enum Dense : int32_t { kDenseNot, kDenseMixed, kDenseSame };  // same: all are of the compute type
 
 struct PointwiseParams {
   struct View {
     uint64_t data;  // address of the first element; 0: a number
     uint64_t number;
-    int32_t type;   // a DType
-    int32_t dense;  // elements follow each other in the order of the walk, and vectors of them are aligned
+    int32_t type;  // a DType
   };
   uint32_t count;  // elements
   int32_t ndim;    // dimensions of the walk, the last one is the fastest
-  int32_t dense;   // all views are
+  int32_t dense;   // one of Dense: in all views elements follow each other in the order of the walk, and vectors are aligned
   uint64_t members[4];
   View view[kPointwiseOperands + 1];                     // the output first
   FastDivisor size[kPointwiseDims];                      // from the fastest dimension on

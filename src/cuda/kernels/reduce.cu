@@ -115,37 +115,58 @@ template <class C, class M, class T> __device__ __forceinline__ void reduce(cons
   if (result < p.kept.count) {
     const int64_t begin = int64_t(blockIdx.y) * p.part, end = min(begin + p.part, p.gone.count);
     const int64_t base = offset_of(p.kept, result);
-    for (int64_t i = begin + lane; i < end;) {
-      T run = C::template identity<T>();
-      for (int k = 0; k < kRun && i < end; ++k, i += per_result)
-        run = C::both(run, M::map(load<T>(element(p.x, p.x_type, base + offset_of(p.gone, i)), p.x_type)));
-      total = C::both(total, Wide(run));
-    }
+    const auto fold_all = [&](auto get) {
+      constexpr int kAhead = 4;  // elements that are read before the first is used
+      for (int64_t i = begin + lane; i < end;) {
+        T run = C::template identity<T>();
+        for (int k = 0; k < kRun && i < end; k += kAhead, i += kAhead * per_result) {
+          T v[kAhead];
+#pragma unroll
+          for (int a = 0; a < kAhead; ++a) {
+            v[a] = C::template identity<T>();
+            const int64_t at = i + a * per_result;
+            if (at < end) v[a] = get(base + offset_of(p.gone, at));
+          }
+#pragma unroll
+          for (int a = 0; a < kAhead; ++a)
+            if (i + a * per_result < end) run = C::both(run, M::map(v[a]));
+        }
+        total = C::both(total, Wide(run));
+      }
+    };
+    if (p.x_type == TagOf<T>::value) fold_all([&](int64_t at) { return reinterpret_cast<const T*>(p.x)[at]; });
+    else fold_all([&](int64_t at) { return load<T>(element(p.x, p.x_type, at), p.x_type); });
   }
   leave<C, T>(p, total, lane, per_result, result);
 }
 
 // --- rows: the elements of a result lie one after the other, in one run or in runs of whole vectors ---------------------------
 //
-// 64 bytes for each thread are under way before the first is used.
+// 64 bytes for each thread are under way before the first is used. Of a result that is cut into parts, a part takes every so-manieth
+// piece of what its threads read at once: all of them together walk through memory in its order.
 template <class T, Types kTypes> constexpr int kInFlight = kTypes == Types::Narrow ? 4 : sizeof(T) == 4 ? 2 : 1;
 
 template <class C, class M, class T, Types kTypes, bool kOneRun>
-__device__ __forceinline__ typename WideOf<T>::type row_part(const ReduceParams& p, int64_t base, int64_t i, int64_t end,
-                                                             int64_t step) {
+__device__ __forceinline__ typename WideOf<T>::type row_part(const ReduceParams& p, int64_t base, int lane,
+                                                             int per_result) {
   using Wide = typename WideOf<T>::type;
   constexpr int kFlight = kInFlight<T, kTypes>;
   Wide total = C::template identity<Wide>();
-  const auto at = [&](int64_t k) { return element(p.x, p.x_type, base + (kOneRun ? k : offset_of(p.gone, k))); };
-  for (; i + (kFlight - 1) * step + 8 <= end; i += kFlight * step) {
+  const int64_t step = int64_t(per_result) * 8, end = p.gone.count;
+  const auto at = [&](int64_t k) {
+    return element_as<T, kTypes>(p.x, p.x_type, base + (kOneRun ? k : offset_of(p.gone, k)));
+  };
+  int64_t i = blockIdx.y * kFlight * step + int64_t(lane) * 8;
+  const auto fold_vectors = [&]<bool kWhole>() {  // all vectors are there
     Eights<T, kFlight, kTypes> read;
-    read.load(p.x_type, [&](int k) { return at(i + k * step); }, [](int) { return true; });
+    read.load(p.x_type, [&](int k) { return at(i + k * step); }, [&](int k) { return kWhole || i + k * step + 8 <= end; });
     T v[kFlight][8];
     read.get(p.x_type, v);
 #pragma unroll
     for (int k = 0; k < kFlight; ++k)
 #pragma unroll
-      for (int j = 0; j < 8; ++j) v[k][j] = M::map(v[k][j]);
+      for (int j = 0; j < 8; ++j)
+        v[k][j] = kWhole || i + k * step + 8 <= end ? M::map(v[k][j]) : C::template identity<T>();
 #pragma unroll
     for (int half = 4; half > 0; half /= 2)
 #pragma unroll
@@ -155,11 +176,14 @@ __device__ __forceinline__ typename WideOf<T>::type row_part(const ReduceParams&
 #pragma unroll
     for (int k = 1; k < kFlight; ++k) v[0][0] = C::both(v[0][0], v[k][0]);
     total = C::both(total, Wide(v[0][0]));
-  }
-  for (; i < end; i += step) {
-    T run = C::template identity<T>();
-    for (int64_t k = i; k < min(i + 8, end); ++k) run = C::both(run, M::map(load<T>(at(k), p.x_type)));
-    total = C::both(total, Wide(run));
+  };
+  const int64_t stride = gridDim.y * kFlight * step;
+  for (; i + (kFlight - 1) * step + 8 <= end; i += stride) fold_vectors.template operator()<true>();
+  if (i < end) fold_vectors.template operator()<false>();
+  if (end % 8 != 0 && i + kFlight * step > end - end % 8) {  // fewer than a vector are left, for one thread
+    for (int k = 0; k < kFlight; ++k)
+      if (i + k * step == end - end % 8)
+        for (int64_t e = end - end % 8; e < end; ++e) total = C::both(total, Wide(M::map(load<T>(at(e), p.x_type))));
   }
   return total;
 }
@@ -170,15 +194,15 @@ template <class C, class M, class T> __device__ __forceinline__ void reduce_rows
   const int64_t result = int64_t(blockIdx.x) * p.per_block + own;
   Wide total = C::template identity<Wide>();
   if (result < p.kept.count) {
-    const int64_t begin = int64_t(blockIdx.y) * p.part, end = min(begin + p.part, p.gone.count);
-    const int64_t base = offset_of(p.kept, result), first = begin + int64_t(lane) * 8, step = int64_t(per_result) * 8;
+    const int64_t base = offset_of(p.kept, result);
     constexpr Types kOther = sizeof(T) == 4 ? Types::Narrow : Types::Any;
+    const bool same = p.x_type == TagOf<T>::value;
     if (p.gone.dims > 1)
-      total = p.x_type == TagOf<T>::value ? row_part<C, M, T, Types::Same, false>(p, base, first, end, step)
-                                          : row_part<C, M, T, kOther, false>(p, base, first, end, step);
+      total = same ? row_part<C, M, T, Types::Same, false>(p, base, lane, per_result)
+                   : row_part<C, M, T, kOther, false>(p, base, lane, per_result);
     else
-      total = p.x_type == TagOf<T>::value ? row_part<C, M, T, Types::Same, true>(p, base, first, end, step)
-                                          : row_part<C, M, T, kOther, true>(p, base, first, end, step);
+      total = same ? row_part<C, M, T, Types::Same, true>(p, base, lane, per_result)
+                   : row_part<C, M, T, kOther, true>(p, base, lane, per_result);
   }
   leave<C, T>(p, total, lane, per_result, result);
 }

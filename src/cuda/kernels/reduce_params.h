@@ -14,7 +14,7 @@ struct ReduceParams {
   int32_t columns;    // neighbouring threads take neighbouring results instead of neighbouring elements
   int32_t root;
   double divide;
-  int64_t part;  // elements that one block takes of a result; the grid's y counts the parts
+  int64_t part;  // elements that one block takes of a result, but of rows (reduce.cu); the grid's y counts the parts
   AxesParams kept, gone;
   int64_t out_stride[kAxesMost];  // of the kept axes
 };
