@@ -13,8 +13,8 @@ void gemm(GemmParams p, const TensorImpl& a, const TensorImpl& b, const TensorIm
   static const Function kernels[] = {{"gemm", "gemm_f32"}, {"gemm", "gemm_f64"}, {"gemm", "gemm_i64"}};
   static const Function folds[] = {{"gemm", "gemm_fold_f32"}, {"gemm", "gemm_fold_f64"}, {"gemm", "gemm_fold_i64"}};
   constexpr int64_t kTile = 64, kDepth = 16, kMostBatches = 65535;
-  constexpr int64_t kEnoughBlocks = 132;       // one for each multiprocessor of a large card: no need to cut the sums
-  constexpr int64_t kLeastDepth = 4 * kDepth, kMostParts = 32;
+  constexpr int64_t kEnoughBlocks = 264;  // two for each multiprocessor of a large card: no need to cut the sums
+  constexpr int64_t kLeastDepth = 3 * kDepth, kMostParts = 64;
   p.batches = 1;
   for (int d = 0; d < p.batch_dims; ++d) p.batches *= p.batch[d];
   if (p.m == 0 || p.n == 0 || p.batches == 0) return;
@@ -32,11 +32,13 @@ void gemm(GemmParams p, const TensorImpl& a, const TensorImpl& b, const TensorIm
   const Grid grid{static_cast<uint32_t>(tiles), static_cast<uint32_t>(std::min(p.batches, kMostBatches)),
                   static_cast<uint32_t>(std::max<int64_t>(1, ceil_div(p.k, p.depth)))};
   const Stream stream = stream_of(c.device);
-  if (grid.z == 1) return stream.launch(kernels[type], grid, {256}, 0, p);
+  static const Function plain{"gemm", "gemm_plain"};
+  const Function& kernel = a.dtype == DType::F32 && b.dtype == DType::F32 && type == 0 ? plain : kernels[type];
+  if (grid.z == 1) return stream.launch(kernel, grid, {256}, 0, p);
   const Tensor partial = make_tensor(Shape(std::array{int64_t{grid.z}, p.m, p.n}), compute, c.device);
   p.partial = address(*partial);
-  stream.launch(kernels[type], grid, {256}, 0, p);
-  stream.launch(folds[type], {static_cast<uint32_t>(ceil_div(p.m * p.n, 256))}, {256}, 0, p);
+  stream.launch(kernel, grid, {256}, 0, p);
+  stream.launch(folds[type], {static_cast<uint32_t>(ceil_div(p.m * p.n, 64))}, {256}, 0, p);
 }
 
 }  // namespace strata::cuda

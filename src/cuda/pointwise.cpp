@@ -70,10 +70,11 @@ void launch(const Stream& stream, const Kernels& kernels, DType compute, const W
   for (int k = 0; k < w.views; ++k) {
     PointwiseParams::View& v = p.view[operand_of[k]];
     v.data = reinterpret_cast<uint64_t>(w.view[k].data), v.type = static_cast<int32_t>(w.view[k].type);
+    v.log_size = std::countr_zero(size_of(w.view[k].type));
     dense &= w.ndim == 1 && w.view[k].step[0] == 1 && v.data % 16 == 0;
     same &= w.view[k].type == compute;
   }
-  p.dense = !dense ? kDenseNot : same ? kDenseSame : kDenseMixed;
+  p.dense = dense, p.each = same ? 16 / static_cast<uint32_t>(size_of(compute)) : 8, p.gap = same ? kThreads * 16 : 16;
   for (int d = 0; d < w.ndim; ++d) {  // the kernel takes the fastest dimension first
     const int from = w.ndim - 1 - d;
     p.size[d] = divisor(static_cast<uint32_t>(w.shape[from]));

@@ -13,9 +13,9 @@ namespace {
 
 constexpr int64_t kThreads = 256;
 constexpr int64_t kPart = 1 << 12;        // elements of a result that one block takes at least
-// Five blocks fit on a multiprocessor: these are one and two rounds of a card with 132.
-constexpr int64_t kEnoughBlocks = 640;     // with so many there is no need to cut results; a second launch folds the parts
-constexpr int64_t kColumnBlocks = 1312;    // the same where neighbouring results are read together
+// Four blocks fit on a multiprocessor: these are one and two rounds of a card with 132.
+constexpr int64_t kEnoughBlocks = 512;     // with so many there is no need to cut results; a second launch folds the parts
+constexpr int64_t kColumnBlocks = 1056;    // the same where neighbouring results are read together
 constexpr int64_t kColumnPart = 8 * kReduceRun;  // elements of a result that one block takes there at most
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }

@@ -55,8 +55,8 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
   constexpr int kThreads = kRows * kColumns / 16;
   constexpr int kEachA = kRows * kDepth / kThreads, kEachB = kColumns * kDepth / kThreads;  // elements a thread brings
   constexpr int kStepA = kThreads / kRows, kStepB = kThreads / kDepth;
-  __shared__ Tile<T, kDepth, kRows> sa;
-  __shared__ Tile<T, kDepth, kColumns> sb;
+  __shared__ Tile<T, kDepth, kRows> sa[2];  // one is computed with while the other is filled
+  __shared__ Tile<T, kDepth, kColumns> sb[2];
   const int thread = threadIdx.x, row = thread / (kColumns / 4) * 4, column = thread % (kColumns / 4) * 4;
   const int64_t group = blockIdx.y;
   const int64_t windows = int64_t(p.n) * p.out[0] * p.out[1] * p.out[2],
@@ -191,20 +191,25 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
     find_taps(k_begin, 0), find_taps(k_begin + kDepth, 1);
     __syncthreads();
   }
-  fetch(k_begin, 0);
-  int buffer = 0;  // whose taps were used last
-  for (int64_t k0 = k_begin; k0 < k_end; k0 += kDepth, buffer ^= 1) {
+  const auto put = [&](int buffer) {
 #pragma unroll
     for (int j = 0; j < kEachA; ++j) {
-      if constexpr (kWay == kWeight) sa[bk][bn + j * kStepB] = next_a[j];
-      else sa[thread / kRows + j * kStepA][am] = next_a[j];
+      if constexpr (kWay == kWeight) sa[buffer][bk][bn + j * kStepB] = next_a[j];
+      else sa[buffer][thread / kRows + j * kStepA][am] = next_a[j];
     }
 #pragma unroll
-    for (int j = 0; j < kEachB; ++j) sb[bk][bn + j * kStepB] = next_b[j];
-    __syncthreads();
-    if (k0 + kDepth < k_end) fetch(k0 + kDepth, buffer ^ 1);
+    for (int j = 0; j < kEachB; ++j) sb[buffer][bk][bn + j * kStepB] = next_b[j];
+  };
+  fetch(k_begin, 0);
+  put(0);
+  __syncthreads();
+  int buffer = 0;
+  for (int64_t k0 = k_begin; k0 < k_end; k0 += kDepth, buffer ^= 1) {
+    const bool more = k0 + kDepth < k_end;
+    if (more) fetch(k0 + kDepth, buffer ^ 1);
     if constexpr (kWay == kForward) find_taps(k0 + 2 * kDepth, buffer);
-    multiply_tile(sa, sb, row, column, sum);
+    multiply_tile(sa[buffer], sb[buffer], row, column, sum);
+    if (more) put(buffer ^ 1);
     __syncthreads();
   }
 

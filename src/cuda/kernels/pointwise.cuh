@@ -94,18 +94,15 @@ template <class F, class T> __device__ __forceinline__ void pointwise(const Poin
       strided<F, T>(f, p, first, kThreads);
     return;
   }
-  // Where all is of type T the parts of a thread's vector are a block's width apart: a warp's access is one piece of memory. A store
-  // of every other 16 bytes would cost the cache a reading of what is between.
-  const uint32_t gap = p.dense == kDenseSame ? kThreads * 16 : 16;
+  const uint32_t first = block + threadIdx.x * p.each;
   const auto place = [&](const PointwiseParams::View& v) {
-    return p.dense == kDenseSame ? reinterpret_cast<const void*>(v.data + uint64_t(block) * sizeof(T) + threadIdx.x * 16)
-                                 : element(v.data, v.type, block + threadIdx.x * kItems);
+    return reinterpret_cast<const void*>(v.data + (uint64_t(first) << v.log_size));
   };
   Eights<T, 1> read[kInputs];
 #pragma unroll
   for (int k = 0; k < kInputs; ++k) {
     const PointwiseParams::View& v = p.view[k + 1];
-    read[k].load(v.type, [&](int) { return place(v); }, [&](int) { return v.data != 0; }, gap);
+    read[k].load(v.type, [&](int) { return place(v); }, [&](int) { return v.data != 0; }, p.gap);
   }
   T in[kInputs][kItems], out[kItems];
 #pragma unroll
@@ -120,7 +117,7 @@ template <class F, class T> __device__ __forceinline__ void pointwise(const Poin
   }
   check_divisors<F>(p, in);
   compute(f, in, out);
-  store_eight<T>(const_cast<void*>(place(p.view[0])), p.view[0].type, out, gap);
+  store_eight<T>(const_cast<void*>(place(p.view[0])), p.view[0].type, out, p.gap);
 }
 
 template <template <class> class F, class T> __device__ __forceinline__ void pointwise_of(const PointwiseParams& p) {

@@ -142,9 +142,9 @@ template <class C, class M, class T> __device__ __forceinline__ void reduce(cons
 
 // --- rows: the elements of a result lie one after the other, in one run or in runs of whole vectors ---------------------------
 //
-// 64 bytes for each thread are under way before the first is used. Of a result that is cut into parts, a part takes every so-manieth
+// 128 bytes for each thread are under way before the first is used. Of a result that is cut into parts, a part takes every so-manieth
 // piece of what its threads read at once: all of them together walk through memory in its order.
-template <class T, Types kTypes> constexpr int kInFlight = kTypes == Types::Narrow ? 4 : sizeof(T) == 4 ? 2 : 1;
+template <class T, Types kTypes> constexpr int kInFlight = kTypes == Types::Narrow ? 8 : sizeof(T) == 4 ? 4 : 2;
 
 template <class C, class M, class T, Types kTypes, bool kOneRun>
 __device__ __forceinline__ typename WideOf<T>::type row_part(const ReduceParams& p, int64_t base, int lane,
@@ -160,22 +160,17 @@ __device__ __forceinline__ typename WideOf<T>::type row_part(const ReduceParams&
   const auto fold_vectors = [&]<bool kWhole>() {  // all vectors are there
     Eights<T, kFlight, kTypes> read;
     read.load(p.x_type, [&](int k) { return at(i + k * step); }, [&](int k) { return kWhole || i + k * step + 8 <= end; });
-    T v[kFlight][8];
-    read.get(p.x_type, v);
+    T run[8];
 #pragma unroll
-    for (int k = 0; k < kFlight; ++k)
-#pragma unroll
-      for (int j = 0; j < 8; ++j)
-        v[k][j] = kWhole || i + k * step + 8 <= end ? M::map(v[k][j]) : C::template identity<T>();
+    for (int j = 0; j < 8; ++j) run[j] = C::template identity<T>();
+    read.each(p.x_type, [&](int k, int j, T v) {
+      if (kWhole || i + k * step + 8 <= end) run[j] = C::both(run[j], M::map(v));
+    });
 #pragma unroll
     for (int half = 4; half > 0; half /= 2)
 #pragma unroll
-      for (int k = 0; k < kFlight; ++k)
-#pragma unroll
-        for (int j = 0; j < half; ++j) v[k][j] = C::both(v[k][j], v[k][j + half]);
-#pragma unroll
-    for (int k = 1; k < kFlight; ++k) v[0][0] = C::both(v[0][0], v[k][0]);
-    total = C::both(total, Wide(v[0][0]));
+      for (int j = 0; j < half; ++j) run[j] = C::both(run[j], run[j + half]);
+    total = C::both(total, Wide(run[0]));
   };
   const int64_t stride = gridDim.y * kFlight * step;
   for (; i + (kFlight - 1) * step + 8 <= end; i += stride) fold_vectors.template operator()<true>();
@@ -306,10 +301,10 @@ template <class T, bool kLargest> __device__ __forceinline__ void arg_reduce(con
 // As many blocks on a multiprocessor as keep the memory busy.
 #define STRATA_FOLD_OF(name, C, M, suffix, T)                                                               \
   extern "C" __global__ void __launch_bounds__(256) name##_##suffix(ReduceParams p) { reduce<C, M, T>(p); } \
-  extern "C" __global__ void __launch_bounds__(256, 5) name##Rows_##suffix(ReduceParams p) {                \
+  extern "C" __global__ void __launch_bounds__(256, 4) name##Rows_##suffix(ReduceParams p) {                \
     reduce_rows<C, M, T>(p);                                                                                \
   }                                                                                                         \
-  extern "C" __global__ void __launch_bounds__(256, 5) name##Columns_##suffix(ReduceParams p) {             \
+  extern "C" __global__ void __launch_bounds__(256, 4) name##Columns_##suffix(ReduceParams p) {             \
     reduce_columns<C, M, T>(p);                                                                             \
   }
 #define STRATA_FOLD(name, C, M)           \
