@@ -14,8 +14,8 @@ namespace strata::cuda {
 namespace {
 
 constexpr int64_t kDepth = 16;
-constexpr int64_t kEnoughThreads = 264 * 256;  // 512 for each multiprocessor of a large card: no need to cut the depth
-constexpr int64_t kLeastDepth = 16 * 16;       // of a part
+constexpr int64_t kEnoughThreads = 396 * 256;  // 768 for each multiprocessor of a large card: no need to cut the depth
+constexpr int64_t kLeastDepth = 8 * 16;        // of a part
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -23,6 +23,14 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 void spread(const TensorImpl& t, int dims, int64_t* to) {
   to[0] = t.strides[0], to[1] = t.strides[1];
   for (int d = 0; d < 3; ++d) to[2 + d] = d < 3 - dims ? 0 : t.strides[2 + d - (3 - dims)];
+}
+
+// Planes of small are dense, and whole numbers of 16 bytes.
+bool lies_in_quads(const ConvParams& p) {
+  bool quads = p.small % 16 == 0 && p.small_stride[0] % 4 == 0 && p.small_stride[1] % 4 == 0;
+  int64_t dense = 1;
+  for (int d = 2; d >= 0; dense *= p.out[d--]) quads &= p.out[d] == 1 || p.small_stride[2 + d] == dense;
+  return quads && dense % 4 == 0;
 }
 
 // The gradient of big, for windows side by side: a convolution of small, with the weight from its last place to its first and its
@@ -106,7 +114,9 @@ void convolution(const ConvSizes& s, ConvTarget target, const TensorImpl& big, c
   const DType compute = compute_type(out.dtype);
   Tile tile{&kernels[static_cast<int>(target)][compute == DType::F32 ? 0 : compute == DType::F64 ? 1 : 2], 64, 64};
   if (is_plain(big) && is_plain(weight) && is_plain(small)) {
-    if (to_small) tile = n <= 32 ? Tile{&slim, 128, 32} : Tile{&plain, 64, 64};
+    if (to_small)
+      tile = n <= 32 ? Tile{&slim, 64, 32} : Tile{&plain, 64, 64};
+    p.quads = lies_in_quads(p);
     if (to_weight) tile = m <= 32 && n <= 32 ? Tile{&small_weight, 32, 32} : Tile{&plain_weight, 64, 64};
   }
   const int64_t tiles = ceil_div(m, tile.rows) * ceil_div(n, tile.columns), threads = tile.rows * tile.columns / 16;

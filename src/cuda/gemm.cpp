@@ -13,7 +13,7 @@ void gemm(GemmParams p, const TensorImpl& a, const TensorImpl& b, const TensorIm
   static const Function kernels[] = {{"gemm", "gemm_f32"}, {"gemm", "gemm_f64"}, {"gemm", "gemm_i64"}};
   static const Function folds[] = {{"gemm", "gemm_fold_f32"}, {"gemm", "gemm_fold_f64"}, {"gemm", "gemm_fold_i64"}};
   constexpr int64_t kTile = 64, kDepth = 16, kMostBatches = 65535;
-  constexpr int64_t kEnoughBlocks = 264;  // two for each multiprocessor of a large card: no need to cut the sums
+  constexpr int64_t kEnoughBlocks = 132;  // one for each multiprocessor of a large card: no need to cut the sums
   constexpr int64_t kLeastDepth = 3 * kDepth, kMostParts = 64;
   p.batches = 1;
   for (int d = 0; d < p.batch_dims; ++d) p.batches *= p.batch[d];
@@ -29,6 +29,8 @@ void gemm(GemmParams p, const TensorImpl& a, const TensorImpl& b, const TensorIm
     p.batches > 1 ? 1
                   : std::clamp<int64_t>(kEnoughBlocks / tiles, 1, std::clamp<int64_t>(p.k / kLeastDepth, 1, kMostParts));
   p.depth = std::max<int64_t>(kDepth, ceil_div(ceil_div(p.k, parts), kDepth) * kDepth);
+  p.quads = p.c_n == 1 && c.dtype == DType::F32 && p.c % 16 == 0 && p.c_m % 4 == 0 && p.n % 4 == 0;
+  for (int d = 0; d < p.batch_dims; ++d) p.quads &= p.c_b[d] % 4 == 0;
   const Grid grid{static_cast<uint32_t>(tiles), static_cast<uint32_t>(std::min(p.batches, kMostBatches)),
                   static_cast<uint32_t>(std::max<int64_t>(1, ceil_div(p.k, p.depth)))};
   const Stream stream = stream_of(c.device);

@@ -53,6 +53,8 @@ void max_pool(PoolWay way, const PoolSizes& s, const TensorImpl& big, const Tens
       p.cells[d] = divisor(static_cast<uint32_t>(cells)), p.count *= cells;
     }
   }
+  p.pairs = apart && p.stride[1] == 2 && p.padding[0] == 0 && p.padding[1] == 0 && p.in[1] % 2 == 0 && p.big % 8 == 0 &&
+            p.big_stride[3] == 1 && p.big_stride[2] % 2 == 0 && p.big_stride[1] % 2 == 0 && p.big_stride[0] % 2 == 0;
   static const Function plain_forward{"max_pool", "forward_plain"}, plain_backward{"max_pool", "backward_plain"};
   const DType compute = compute_type(out.dtype);
   const Function* kernel =

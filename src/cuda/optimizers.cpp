@@ -14,7 +14,7 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kPiece = 4096;  // elements of a block
+constexpr int64_t kPiece = 2048;  // elements of a block
 
 const Function& kernel_of(const std::string& name) {
   static std::mutex mutex;

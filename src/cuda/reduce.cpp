@@ -13,10 +13,10 @@ namespace {
 
 constexpr int64_t kThreads = 256;
 constexpr int64_t kPart = 1 << 12;        // elements of a result that one block takes at least
-// Four blocks fit on a multiprocessor: these are one and two rounds of a card with 132.
-constexpr int64_t kEnoughBlocks = 512;     // with so many there is no need to cut results; a second launch folds the parts
-constexpr int64_t kColumnBlocks = 1056;    // the same where neighbouring results are read together
-constexpr int64_t kColumnPart = 8 * kReduceRun;  // elements of a result that one block takes there at most
+// Four blocks fit on a multiprocessor: this is one round of a card with 132. With so many there is no need to cut results; a second
+// launch folds the parts.
+constexpr int64_t kEnoughBlocks = 512;
+constexpr int64_t kColumnPart = 8 * 2 * kReduceRun;  // elements of a result that one block takes at most, of columns
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -101,7 +101,7 @@ void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const 
   const Way way = wide_columns ? Way::Columns : rows ? Way::Rows : Way::Strided;
 
   const int64_t blocks = ceil_div(p.kept.count, per_block);
-  p.part = wide_columns ? std::clamp<int64_t>(ceil_div(p.gone.count * blocks, kColumnBlocks), 64, kColumnPart)
+  p.part = wide_columns ? std::clamp<int64_t>(ceil_div(p.gone.count * blocks, kEnoughBlocks), 64, kColumnPart)
                         : elements_per_part(p.kept.count, p.gone.count, per_block, vector);
   const int64_t parts = std::max<int64_t>(1, ceil_div(p.gone.count, std::max<int64_t>(p.part, 1)));
   const Stream stream = stream_of(out.device);

@@ -1,6 +1,6 @@
 // Convolutions of any dtype, layout, stride, padding, dilation and groups as matrix products whose matrices are never built.
 //
-// A block makes a tile of 64x64, 128x32 or 32x32 results, by what fits, 16 deep at a time through shared memory, as in gemm.cu; the elements of both factors are
+// A block makes a tile of 64x64, 64x32 or 32x32 results, by what fits, 16 deep at a time through shared memory, as in gemm.cu; the elements of both factors are
 // found by index arithmetic when they are loaded, which is while the tile before them is computed. Bound by the arithmetic units. What is written:
 //   forward  small[(n, out), o]        = sum over (c, kernel) of big * weight
 //   data     big[(n, in), c]           = sum over (o, kernel) of small * weight, for windows that are not side by side: with a
@@ -57,7 +57,10 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
   constexpr int kStepA = kThreads / kRows, kStepB = kThreads / kDepth;
   __shared__ Tile<T, kDepth, kRows> sa[2];  // one is computed with while the other is filled
   __shared__ Tile<T, kDepth, kColumns> sb[2];
-  const int thread = threadIdx.x, row = thread / (kColumns / 4) * 4, column = thread % (kColumns / 4) * 4;
+  const int thread = threadIdx.x;
+  // Neighbouring threads have neighbours of what is written: windows, or columns of the weight.
+  const int row = (kWay == kWeight ? thread / (kColumns / 4) : thread % (kRows / 4)) * 4,
+            column = (kWay == kWeight ? thread % (kColumns / 4) : thread / (kRows / 4)) * 4;
   const int64_t group = blockIdx.y;
   const int64_t windows = int64_t(p.n) * p.out[0] * p.out[1] * p.out[2],
                 elements = int64_t(p.n) * p.in[0] * p.in[1] * p.in[2];
@@ -213,6 +216,22 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
     __syncthreads();
   }
 
+  if constexpr (kPlain && kWay == kForward) {
+    if (p.quads) {
+      if (m0 + row >= m_size) return;
+      const Position q = split(uint32_t(m0 + row), p.out_div);
+      T* to = reinterpret_cast<T*>(p.small) + q.first * p.small_stride[0] + dot3(p.small_stride, q.at);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        if (n0 + column + j >= n_size) break;
+        const int64_t channel = group * n_size + n0 + column + j;
+        const T bias = p.bias ? load<T>(element(p.bias, p.bias_type, channel), p.bias_type) : T(0);
+        *reinterpret_cast<float4*>(to + channel * p.small_stride[1]) =
+          make_float4(sum[0][j] + bias, sum[1][j] + bias, sum[2][j] + bias, sum[3][j] + bias);
+      }
+      return;
+    }
+  }
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const int64_t m = m0 + row + i;
@@ -253,8 +272,8 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
 extern "C" __global__ void __launch_bounds__(256) forward_plain(ConvParams p) {
   convolve<kForward, float, 64, 64, true>(p);
 }
-extern "C" __global__ void __launch_bounds__(256) forward_slim(ConvParams p) {
-  convolve<kForward, float, 128, 32, true>(p);
+extern "C" __global__ void __launch_bounds__(128) forward_slim(ConvParams p) {
+  convolve<kForward, float, 64, 32, true>(p);
 }
 extern "C" __global__ void __launch_bounds__(256) weight_plain(ConvParams p) {
   convolve<kWeight, float, 64, 64, true>(p);

@@ -14,6 +14,7 @@ struct ConvParams {
   int32_t n, c, o;                                           // channels of one group
   int32_t in[3], kernel[3], out[3], stride[3], padding[3], dilation[3];
   FastDivisor in_div[3], kernel_div[3], out_div[3], stride_div[3];
+  int32_t quads;     // four windows after each other are 16 bytes of small: forward
   int32_t depth;     // of the product that one block computes: the weight's is cut into parts
   uint64_t partial;  // where parts go, [part, o, c, kernel…] of the compute type; 0: none
   int64_t partial_size;

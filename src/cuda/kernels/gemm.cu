@@ -94,20 +94,37 @@ template <class T, bool kPlain = false> __device__ __forceinline__ void gemm(con
       if (more) put(buffer ^ 1);
       __syncthreads();
     }
+    const int64_t n = n0 + column;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int64_t m = m0 + row + i, n = n0 + column + j;
-        if (m >= p.m || n >= p.n) continue;
-        if (p.partial) {
-          reinterpret_cast<T*>(p.partial)[(int64_t(blockIdx.z) * p.m + m) * p.n + n] = sum[i][j];
+      const int64_t m = m0 + row + i;
+      if (m >= p.m || n >= p.n) break;
+      if (p.partial) {
+        T* to = reinterpret_cast<T*>(p.partial) + (int64_t(blockIdx.z) * p.m + m) * p.n + n;
+        if (sizeof(T) == 4 && p.quads) {
+          *reinterpret_cast<float4*>(to) = make_float4(sum[i][0], sum[i][1], sum[i][2], sum[i][3]);
           continue;
         }
-        T value = T(p.alpha) * sum[i][j];
-        if (p.in) value += T(p.beta) * load<T>(element(p.in, p.in_type, in + m * p.in_m + n * p.in_n), p.in_type);
-        store<T>(const_cast<void*>(element(p.c, p.c_type, c + m * p.c_m + n * p.c_n)), p.c_type, value);
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+          if (n + j < p.n) to[j] = sum[i][j];
+        continue;
       }
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        sum[i][j] *= T(p.alpha);
+        if (p.in && n + j < p.n)
+          sum[i][j] += T(p.beta) * load<T>(element(p.in, p.in_type, in + m * p.in_m + (n + j) * p.in_n), p.in_type);
+      }
+      const int64_t at = c + m * p.c_m + n * p.c_n;
+      if (sizeof(T) == 4 && p.quads) {
+        *reinterpret_cast<float4*>(reinterpret_cast<float*>(p.c) + at) =
+          make_float4(sum[i][0], sum[i][1], sum[i][2], sum[i][3]);
+        continue;
+      }
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        if (n + j < p.n) store<T>(const_cast<void*>(element(p.c, p.c_type, at + j * p.c_n)), p.c_type, sum[i][j]);
     }
   }
 }

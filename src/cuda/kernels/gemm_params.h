@@ -15,6 +15,7 @@ struct GemmParams {
   int32_t batch_dims;
   int64_t batch[kMaxBatch], a_b[kMaxBatch], b_b[kMaxBatch], c_b[kMaxBatch], in_b[kMaxBatch];
   double alpha, beta;
+  int64_t quads;     // four neighbours in a row of c are 16 bytes of floats
   int64_t depth;     // of k that one block takes: all of it, or a part
   uint64_t partial;  // where parts go, [part, m, n] of the compute type; 0: there is one part
 };

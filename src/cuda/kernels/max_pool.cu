@@ -98,6 +98,17 @@ template <class T, bool kPlain = false> __device__ __forceinline__ void backward
   const int32_t y0 = at.y * p.stride[0] - p.padding[0], x0 = at.x * p.stride[1] - p.padding[1];
   const auto base = Offset(at.n * p.big_stride[0] + at.c * p.big_stride[1]);
   const auto step_y = Offset(p.big_stride[2]), step_x = Offset(p.big_stride[3]);
+  if constexpr (kPlain) {
+    if (p.pairs) {  // a cell is two elements wide: whole sectors are written
+      for (int ky = 0; ky < p.stride[0]; ++ky) {
+        if (y0 + ky >= p.in[0]) break;
+        const int first = ky < p.kernel[0] ? code - ky * p.kernel[1] : -1;
+        *reinterpret_cast<float2*>(reinterpret_cast<float*>(p.big) + base + (y0 + ky) * step_y + x0) =
+          make_float2(first == 0 ? grad : 0.f, first == 1 && p.kernel[1] > 1 ? grad : 0.f);
+      }
+      return;
+    }
+  }
   for (int ky = 0; ky < p.stride[0]; ++ky) {
     const int32_t y = y0 + ky;
     if (y < 0 || y >= p.in[0]) continue;

@@ -13,6 +13,7 @@ struct MaxPoolParams {
   int32_t in[2], out[2], kernel[2], stride[2], padding[2], dilation[2];
   FastDivisor channels, in_div[2], out_div[2], stride_div[2];
   FastDivisor cells[2];  // pieces of big, `stride` large, that hold one window each: where windows do not overlap
+  int32_t pairs;         // cells are two elements wide, eight bytes, and none sticks out at the sides
   int64_t count;         // threads: elements of what is written, or cells
 };
 

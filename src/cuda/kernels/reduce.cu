@@ -207,15 +207,23 @@ template <class C, class M, class T> __device__ __forceinline__ void reduce_rows
 // A thread has eight neighbouring results, in 16-byte accesses; 32 threads read 256 of them in a row, eight such groups take
 // every eighth element.
 template <class C, class M, class T, Types kTypes>
-__device__ __forceinline__ void column_part(const ReduceParams& p, int64_t first, int64_t i, int64_t end, T (&run)[8]) {
+__device__ __forceinline__ void column_part(const ReduceParams& p, int64_t first, int64_t i, int64_t end,
+                                            T (&total)[8]) {
   constexpr int kFlight = kInFlight<T, kTypes>, kGroups = kThreads / 32;
-  const auto row = [&](int64_t k) { return element(p.x, p.x_type, first + k * p.gone.stride[0]); };
-  for (; i < end; i += kFlight * kGroups) {
-    Eights<T, kFlight, kTypes> read;  // past the end the last row once more, which is not used
-    read.load(p.x_type, [&](int k) { return row(min(i + k * kGroups, end - 1)); }, [](int) { return true; });
-    read.each(p.x_type, [&](int k, int j, T v) {
-      if (i + k * kGroups < end) run[j] = C::both(run[j], M::map(v));
-    });
+  const auto row = [&](int64_t k) { return element_as<T, kTypes>(p.x, p.x_type, first + k * p.gone.stride[0]); };
+  while (i < end) {
+    T run[8];
+#pragma unroll
+    for (int j = 0; j < 8; ++j) run[j] = C::template identity<T>();
+    for (int n = 0; n < kRun && i < end; n += kFlight, i += kFlight * kGroups) {
+      Eights<T, kFlight, kTypes> read;  // past the end the last row once more, which is not used
+      read.load(p.x_type, [&](int k) { return row(min(i + k * kGroups, end - 1)); }, [](int) { return true; });
+      read.each(p.x_type, [&](int k, int j, T v) {
+        if (i + k * kGroups < end) run[j] = C::both(run[j], M::map(v));
+      });
+    }
+#pragma unroll
+    for (int j = 0; j < 8; ++j) total[j] = C::both(total[j], run[j]);
   }
 }
 
@@ -226,7 +234,7 @@ template <class C, class M, class T> __device__ __forceinline__ void reduce_colu
   const int lane = threadIdx.x % 32, group = threadIdx.x / 32;
   const int64_t first = (int64_t(blockIdx.x) * 32 + lane) * 8;
   const int64_t begin = int64_t(blockIdx.y) * p.part, end = min(begin + p.part, p.gone.count);
-  T run[8];  // of at most kRun elements: the host cuts results so
+  T run[8];  // of at most two runs: the host cuts results so
 #pragma unroll
   for (int j = 0; j < 8; ++j) run[j] = C::template identity<T>();
   if (first < p.kept.count) {
