@@ -114,16 +114,15 @@ void convolution(const ConvSizes& s, ConvTarget target, const TensorImpl& big, c
   const DType compute = compute_type(out.dtype);
   Tile tile{&kernels[static_cast<int>(target)][compute == DType::F32 ? 0 : compute == DType::F64 ? 1 : 2], 64, 64};
   if (is_plain(big) && is_plain(weight) && is_plain(small)) {
-    if (to_small)
-      tile = n <= 32 ? Tile{&slim, 64, 32} : Tile{&plain, 64, 64};
+    if (to_small) tile = n <= 32 ? Tile{&slim, 64, 32} : Tile{&plain, 64, 64};
     p.quads = lies_in_quads(p);
     if (to_weight) tile = m <= 32 && n <= 32 ? Tile{&small_weight, 32, 32} : Tile{&plain_weight, 64, 64};
   }
   const int64_t tiles = ceil_div(m, tile.rows) * ceil_div(n, tile.columns), threads = tile.rows * tile.columns / 16;
   int64_t parts = 1;
   if (to_weight)
-    parts = std::clamp<int64_t>(kEnoughThreads / (threads * tiles * s.groups), 1,
-                                std::max<int64_t>(1, k / kLeastDepth));
+    parts =
+      std::clamp<int64_t>(kEnoughThreads / (threads * tiles * s.groups), 1, std::max<int64_t>(1, k / kLeastDepth));
   p.depth = static_cast<int32_t>(ceil_div(ceil_div(k, parts), kDepth) * kDepth);
   parts = ceil_div(k, p.depth);
   Tensor partial;

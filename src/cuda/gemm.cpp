@@ -25,9 +25,9 @@ void gemm(GemmParams p, const TensorImpl& a, const TensorImpl& b, const TensorIm
   const int64_t tiles = ceil_div(p.m, kTile) * ceil_div(p.n, kTile);
   const DType compute = compute_type(c.dtype);
   const size_t type = compute == DType::F32 ? 0 : compute == DType::F64 ? 1 : 2;
-  const int64_t parts =
-    p.batches > 1 ? 1
-                  : std::clamp<int64_t>(kEnoughBlocks / tiles, 1, std::clamp<int64_t>(p.k / kLeastDepth, 1, kMostParts));
+  const int64_t parts = p.batches > 1 ? 1
+                                      : std::clamp<int64_t>(kEnoughBlocks / tiles, 1,
+                                                            std::clamp<int64_t>(p.k / kLeastDepth, 1, kMostParts));
   p.depth = std::max<int64_t>(kDepth, ceil_div(ceil_div(p.k, parts), kDepth) * kDepth);
   p.quads = p.c_n == 1 && c.dtype == DType::F32 && p.c % 16 == 0 && p.c_m % 4 == 0 && p.n % 4 == 0;
   for (int d = 0; d < p.batch_dims; ++d) p.quads &= p.c_b[d] % 4 == 0;

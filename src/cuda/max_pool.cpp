@@ -44,8 +44,7 @@ void max_pool(PoolWay way, const PoolSizes& s, const TensorImpl& big, const Tens
   }
   p.count = out.numel;
   bool apart = way == PoolWay::Backward;
-  for (int d = 0; d < 2; ++d)
-    apart &= p.dilation[d] == 1 && p.stride[d] >= p.kernel[d] && p.stride[d] <= kLargestCell;
+  for (int d = 0; d < 2; ++d) apart &= p.dilation[d] == 1 && p.stride[d] >= p.kernel[d] && p.stride[d] <= kLargestCell;
   if (apart) {
     p.count = big.numel / (int64_t{p.in[0]} * p.in[1]);
     for (int d = 0; d < 2; ++d) {
@@ -57,14 +56,14 @@ void max_pool(PoolWay way, const PoolSizes& s, const TensorImpl& big, const Tens
             p.big_stride[3] == 1 && p.big_stride[2] % 2 == 0 && p.big_stride[1] % 2 == 0 && p.big_stride[0] % 2 == 0;
   static const Function plain_forward{"max_pool", "forward_plain"}, plain_backward{"max_pool", "backward_plain"};
   const DType compute = compute_type(out.dtype);
-  const Function* kernel =
-    &kernels[apart ? 3 : static_cast<int>(way)][compute == DType::F32 ? 0 : compute == DType::F64 ? 1 : 2];
+  const Function* kernel = &kernels[apart ? 3 : static_cast<int>(way)][compute == DType::F32   ? 0
+                                                                       : compute == DType::F64 ? 1
+                                                                                               : 2];
   if (is_plain(big) && is_plain(small)) {
     if (way == PoolWay::Forward) kernel = &plain_forward;
     if (apart) kernel = &plain_backward;
   }
-  stream_of(out.device)
-    .launch(*kernel, {static_cast<uint32_t>((p.count + kThreads - 1) / kThreads)}, {kThreads}, 0, p);
+  stream_of(out.device).launch(*kernel, {static_cast<uint32_t>((p.count + kThreads - 1) / kThreads)}, {kThreads}, 0, p);
 }
 
 }  // namespace strata::cuda

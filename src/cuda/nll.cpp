@@ -40,7 +40,8 @@ void nll(const TensorImpl& x, const TensorImpl& target, const TensorImpl* weight
   p.total = address(total), p.total_type = tag(total);
   const int64_t blocks = std::max<int64_t>(1, (p.count + kNllPart - 1) / kNllPart);
   Tensor partial;
-  if (blocks > 1) partial = make_tensor(Shape(std::array{blocks * 2}), DType::F64, x.device), p.partial = address(*partial);
+  if (blocks > 1)
+    partial = make_tensor(Shape(std::array{blocks * 2}), DType::F64, x.device), p.partial = address(*partial);
   launch(kernels, p, blocks, x);
   if (blocks > 1) launch(parts, p, 1, x);
 }

@@ -10,7 +10,7 @@ namespace strata::cuda {
 namespace {
 
 constexpr int64_t kMostThreads = 1024, kMostBackward = 512;  // of a row
-constexpr int64_t kFewestThreads = 8;                       // neighbours that read together
+constexpr int64_t kFewestThreads = 8;                        // neighbours that read together
 constexpr int64_t kBlock = 256;
 
 uint64_t address(const TensorImpl* t) { return t ? reinterpret_cast<uint64_t>(t->data) : 0; }

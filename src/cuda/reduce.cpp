@@ -12,11 +12,12 @@ namespace strata::cuda {
 namespace {
 
 constexpr int64_t kThreads = 256;
-constexpr int64_t kPart = 1 << 12;        // elements of a result that one block takes at least
-// Four blocks fit on a multiprocessor: this is one round of a card with 132. With so many there is no need to cut results; a second
-// launch folds the parts.
-constexpr int64_t kEnoughBlocks = 512;
-constexpr int64_t kColumnPart = 8 * 2 * kReduceRun;  // elements of a result that one block takes at most, of columns
+constexpr int64_t kPart = 1 << 12;  // elements of a result that one block takes at least
+// Four blocks fit on a multiprocessor: these are one and two rounds of a card with 132. With so many there is no need to cut
+// results; a second launch folds the parts.
+constexpr int64_t kEnoughBlocks = 512, kColumnBlocks = 1024;
+constexpr int64_t kColumnPart =
+  kColumnGroups * kReduceRun;  // elements of a result that one block takes at most, of columns
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -97,12 +98,13 @@ void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const 
   const bool wide_columns = columns && aligned && plan.kept.dims == 1 && plan.kept.stride[0] == 1 &&
                             whole(p.kept.count) && plan.gone.dims == 1 && whole(plan.gone.stride[0]) &&
                             p.kept.count >= 64 && p.gone.count >= 128;
-  if (wide_columns) per_block = 256;
+  if (wide_columns) per_block = kColumnResults;
   const Way way = wide_columns ? Way::Columns : rows ? Way::Rows : Way::Strided;
 
   const int64_t blocks = ceil_div(p.kept.count, per_block);
-  p.part = wide_columns ? std::clamp<int64_t>(ceil_div(p.gone.count * blocks, kEnoughBlocks), 64, kColumnPart)
-                        : elements_per_part(p.kept.count, p.gone.count, per_block, vector);
+  p.part = wide_columns
+             ? std::clamp<int64_t>(ceil_div(p.gone.count * blocks, kColumnBlocks), kColumnPart / 4, kColumnPart)
+             : elements_per_part(p.kept.count, p.gone.count, per_block, vector);
   const int64_t parts = std::max<int64_t>(1, ceil_div(p.gone.count, std::max<int64_t>(p.part, 1)));
   const Stream stream = stream_of(out.device);
   const Grid grid{static_cast<uint32_t>(blocks), static_cast<uint32_t>(parts)};

@@ -30,7 +30,8 @@ SoftmaxParams plan(const TensorImpl& x, int dim, bool log, const TensorImpl& out
 bool in_registers(const SoftmaxParams& p, const TensorImpl& out) {
   const auto fits = [&](uint64_t address, int32_t type) {
     const auto t = static_cast<DType>(type);
-    const bool common = out.dtype == DType::F64 ? t == DType::F64 : t == DType::F32 || t == DType::F16 || t == DType::BF16;
+    const bool common =
+      out.dtype == DType::F64 ? t == DType::F64 : t == DType::F32 || t == DType::F16 || t == DType::BF16;
     return address == 0 || (common && address % 16 == 0);
   };
   return p.columns == 1 && p.n % 8 == 0 && p.n <= kSoftmaxInRegisters * 1024 && fits(p.x, p.x_type) &&

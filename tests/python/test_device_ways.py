@@ -117,7 +117,9 @@ def test_whole_numbers_add_exactly(shape, dim, dtype):
 
 
 @pytest.mark.parametrize("dtype", [strata.float32, strata.float64, strata.int64])
-@pytest.mark.parametrize("m, k, n", [(3, 1000, 5), (128, 3136, 128), (64, 64, 64), (65, 129, 1), (1, 4096, 70), (128, 0, 4)])
+@pytest.mark.parametrize(
+    "m, k, n", [(3, 1000, 5), (128, 3136, 128), (64, 64, 64), (65, 129, 1), (1, 4096, 70), (128, 0, 4)]
+)
 def test_products_whose_sums_are_cut(m, k, n, dtype):
     draw = np.random.default_rng(1)
     a, b, c = (draw.integers(-3, 4, shape).astype(float) for shape in ((m, k), (k, n), (n,)))

@@ -94,7 +94,7 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
   __shared__ alignas(16) int32_t tap_shift[2][kDepth][4];
   int32_t corner[3] = {};
   Offset corner_offset = 0;
-  Position mine{};                              // data
+  Position mine{};                                 // data
   int32_t shift[kWay == kWeight ? kEachB : 1][3];  // weight: of the columns of the tile
   Offset shift_offset[kWay == kWeight ? kEachB : 1];
   if constexpr (kWay == kForward) {
@@ -160,8 +160,7 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
         const int tap = thread / kRows + j * kStepA;
         const int4 by = *reinterpret_cast<const int4*>(tap_shift[buffer][tap]);
         const int32_t shift_by[3] = {by.x, by.y, by.z};
-        next_a[j] =
-          inside(corner, shift_by) ? get(p.big, p.big_type, corner_offset + tap_offset[buffer][tap]) : T(0);
+        next_a[j] = inside(corner, shift_by) ? get(p.big, p.big_type, corner_offset + tap_offset[buffer][tap]) : T(0);
       }
 #pragma unroll
       for (int j = 0; j < kEachB; ++j) {
@@ -278,7 +277,9 @@ extern "C" __global__ void __launch_bounds__(128) forward_slim(ConvParams p) {
 extern "C" __global__ void __launch_bounds__(256) weight_plain(ConvParams p) {
   convolve<kWeight, float, 64, 64, true>(p);
 }
-extern "C" __global__ void __launch_bounds__(64) weight_small(ConvParams p) { convolve<kWeight, float, 32, 32, true>(p); }
+extern "C" __global__ void __launch_bounds__(64) weight_small(ConvParams p) {
+  convolve<kWeight, float, 32, 32, true>(p);
+}
 
 STRATA_CONVOLUTION(f32, float)
 STRATA_CONVOLUTION(f64, double)

@@ -59,11 +59,13 @@ template <class T, int kCount, Types kTypes = Types::Any> class Eights {
   template <class F> __device__ __forceinline__ void each(int32_t type, F f) const {
     if constexpr (sizeof(T) == 4 && kTypes != Types::Same) {
       if (type == kBF16)
-        return each_pair(f, [](uint32_t pair) { return __uint_as_float(pair << 16); },
-                         [](uint32_t pair) { return __uint_as_float(pair & 0xffff0000u); });
+        return each_pair(
+          f, [](uint32_t pair) { return __uint_as_float(pair << 16); },
+          [](uint32_t pair) { return __uint_as_float(pair & 0xffff0000u); });
       if (kTypes == Types::Narrow || type == kF16)
-        return each_pair(f, [](uint32_t pair) { return half_to_float(uint16_t(pair)); },
-                         [](uint32_t pair) { return half_to_float(uint16_t(pair >> 16)); });
+        return each_pair(
+          f, [](uint32_t pair) { return half_to_float(uint16_t(pair)); },
+          [](uint32_t pair) { return half_to_float(uint16_t(pair >> 16)); });
     }
     if constexpr (kTypes != Types::Narrow) {
 #pragma unroll
@@ -111,8 +113,7 @@ template <class T, int kCount, Types kTypes = Types::Any> class Eights {
       else return int64_t(bits);
     }
   }
-  template <class F, class Low, class High>
-  __device__ __forceinline__ void each_pair(F f, Low low, High high) const {
+  template <class F, class Low, class High> __device__ __forceinline__ void each_pair(F f, Low low, High high) const {
 #pragma unroll
     for (int k = 0; k < kCount; ++k)
 #pragma unroll
@@ -125,7 +126,8 @@ template <class T, int kCount, Types kTypes = Types::Any> class Eights {
 // One vector.
 template <class T> __device__ __forceinline__ void load_eight(const void* at, int32_t type, T (&v)[8]) {
   Eights<T, 1> one;
-  one.load(type, [&](int) { return at; }, [](int) { return true; });
+  one.load(
+    type, [&](int) { return at; }, [](int) { return true; });
   one.get(type, reinterpret_cast<T(&)[1][8]>(v));
 }
 

@@ -135,12 +135,10 @@ template <class T> __device__ __forceinline__ void gather(const MaxPoolParams& p
 }
 }  // namespace
 
-#define STRATA_MAX_POOL(suffix, T)                                                                         \
-  extern "C" __global__ void __launch_bounds__(256) forward_##suffix(MaxPoolParams p) { forward<T>(p); }   \
-  extern "C" __global__ void __launch_bounds__(256) backward_##suffix(MaxPoolParams p) { backward<T>(p); } \
-  extern "C" __global__ void __launch_bounds__(256) backward_apart_##suffix(MaxPoolParams p) {             \
-    backward_apart<T>(p);                                                                                  \
-  }                                                                                                        \
+#define STRATA_MAX_POOL(suffix, T)                                                                                     \
+  extern "C" __global__ void __launch_bounds__(256) forward_##suffix(MaxPoolParams p) { forward<T>(p); }               \
+  extern "C" __global__ void __launch_bounds__(256) backward_##suffix(MaxPoolParams p) { backward<T>(p); }             \
+  extern "C" __global__ void __launch_bounds__(256) backward_apart_##suffix(MaxPoolParams p) { backward_apart<T>(p); } \
   extern "C" __global__ void __launch_bounds__(256) gather_##suffix(MaxPoolParams p) { gather<T>(p); }
 // float alone: the common case.
 extern "C" __global__ void __launch_bounds__(256) forward_plain(MaxPoolParams p) { forward<float, true>(p); }

@@ -97,7 +97,8 @@ template <class T, int kCount>
 __device__ __forceinline__ void read_eights(uint64_t data, int32_t type, const int64_t (&offset)[kCount],
                                             T (&v)[kCount][8]) {
   Eights<T, kCount> read;
-  read.load(type, [&](int k) { return element(data, type, offset[k]); }, [](int) { return true; });
+  read.load(
+    type, [&](int k) { return element(data, type, offset[k]); }, [](int) { return true; });
   read.get(type, v);
 }
 

@@ -29,12 +29,14 @@ template <class T, bool kNarrow = false> struct Row {
   __device__ __forceinline__ bool has(int k) const { return there && place(k) < n; }
   template <Types kTypes>
   __device__ __forceinline__ void read(uint64_t data, int32_t type, Eights<T, kVectors, kTypes>& v) const {
-    v.load(type, [&](int k) { return element_as<T, kTypes>(data, type, base + place(k)); }, [&](int k) { return has(k); });
+    v.load(
+      type, [&](int k) { return element_as<T, kTypes>(data, type, base + place(k)); }, [&](int k) { return has(k); });
   }
   // Vector k of a parameter of all rows.
   template <Types kTypes>
   __device__ __forceinline__ void read_shared(uint64_t data, int32_t type, int k, Eights<T, 1, kTypes>& v) const {
-    v.load(type, [&](int) { return element_as<T, kTypes>(data, type, place(k)); }, [&](int) { return has(k); });
+    v.load(
+      type, [&](int) { return element_as<T, kTypes>(data, type, place(k)); }, [&](int) { return has(k); });
   }
   template <Types kTypes>
   __device__ __forceinline__ void write(uint64_t data, int32_t type, int k, const T (&v)[8]) const {
@@ -172,25 +174,17 @@ template <class T> __device__ __forceinline__ void backward(const NormRowsParams
 }
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(1024) norm_rows_f32(NormRowsParams p) {
-  forward<float, Types::Common>(p);
-}
+extern "C" __global__ void __launch_bounds__(1024) norm_rows_f32(NormRowsParams p) { forward<float, Types::Common>(p); }
 extern "C" __global__ void __launch_bounds__(512, 2) norm_rows_narrow(NormRowsParams p) {
   forward<float, Types::Narrow>(p);
 }
-extern "C" __global__ void __launch_bounds__(1024) norm_rows_f64(NormRowsParams p) {
-  forward<double, Types::Same>(p);
-}
+extern "C" __global__ void __launch_bounds__(1024) norm_rows_f64(NormRowsParams p) { forward<double, Types::Same>(p); }
 
-#define STRATA_NORM_ROWS(suffix, T)                                                                      \
-  extern "C" __global__ void __launch_bounds__(1024) norm_rows_long_##suffix(NormRowsParams p) {         \
-    forward_long<T>(p);                                                                                  \
-  }                                                                                                      \
-  extern "C" __global__ void __launch_bounds__(512) norm_rows_backward_##suffix(NormRowsParams p) {      \
-    backward<T>(p);                                                                                      \
-  }                                                                                                      \
-  extern "C" __global__ void __launch_bounds__(512) norm_rows_backward_long_##suffix(NormRowsParams p) { \
-    backward_long<T>(p);                                                                                 \
+#define STRATA_NORM_ROWS(suffix, T)                                                                                    \
+  extern "C" __global__ void __launch_bounds__(1024) norm_rows_long_##suffix(NormRowsParams p) { forward_long<T>(p); } \
+  extern "C" __global__ void __launch_bounds__(512) norm_rows_backward_##suffix(NormRowsParams p) { backward<T>(p); }  \
+  extern "C" __global__ void __launch_bounds__(512) norm_rows_backward_long_##suffix(NormRowsParams p) {               \
+    backward_long<T>(p);                                                                                               \
   }
 STRATA_NORM_ROWS(f32, float)
 STRATA_NORM_ROWS(f64, double)

@@ -102,7 +102,8 @@ template <class F, class T> __device__ __forceinline__ void pointwise(const Poin
 #pragma unroll
   for (int k = 0; k < kInputs; ++k) {
     const PointwiseParams::View& v = p.view[k + 1];
-    read[k].load(v.type, [&](int) { return place(v); }, [&](int) { return v.data != 0; }, p.gap);
+    read[k].load(
+      v.type, [&](int) { return place(v); }, [&](int) { return v.data != 0; }, p.gap);
   }
   T in[kInputs][kItems], out[kItems];
 #pragma unroll

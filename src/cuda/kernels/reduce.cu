@@ -159,7 +159,8 @@ __device__ __forceinline__ typename WideOf<T>::type row_part(const ReduceParams&
   int64_t i = blockIdx.y * kFlight * step + int64_t(lane) * 8;
   const auto fold_vectors = [&]<bool kWhole>() {  // all vectors are there
     Eights<T, kFlight, kTypes> read;
-    read.load(p.x_type, [&](int k) { return at(i + k * step); }, [&](int k) { return kWhole || i + k * step + 8 <= end; });
+    read.load(
+      p.x_type, [&](int k) { return at(i + k * step); }, [&](int k) { return kWhole || i + k * step + 8 <= end; });
     T run[8];
 #pragma unroll
     for (int j = 0; j < 8; ++j) run[j] = C::template identity<T>();
@@ -204,37 +205,31 @@ template <class C, class M, class T> __device__ __forceinline__ void reduce_rows
 
 // --- columns: neighbouring results lie side by side, the elements of one far apart -------------------------------------------
 //
-// A thread has eight neighbouring results, in 16-byte accesses; 32 threads read 256 of them in a row, eight such groups take
-// every eighth element.
+// A thread has eight neighbouring results, in 16-byte accesses; 16 threads read 128 of them in a row, 16 such groups take every 16th
+// element, a run of them each.
 template <class C, class M, class T, Types kTypes>
-__device__ __forceinline__ void column_part(const ReduceParams& p, int64_t first, int64_t i, int64_t end,
-                                            T (&total)[8]) {
-  constexpr int kFlight = kInFlight<T, kTypes>, kGroups = kThreads / 32;
+__device__ __forceinline__ void column_part(const ReduceParams& p, int64_t first, int64_t i, int64_t end, T (&run)[8]) {
+  constexpr int kFlight = kInFlight<T, kTypes>;
   const auto row = [&](int64_t k) { return element_as<T, kTypes>(p.x, p.x_type, first + k * p.gone.stride[0]); };
-  while (i < end) {
-    T run[8];
-#pragma unroll
-    for (int j = 0; j < 8; ++j) run[j] = C::template identity<T>();
-    for (int n = 0; n < kRun && i < end; n += kFlight, i += kFlight * kGroups) {
-      Eights<T, kFlight, kTypes> read;  // past the end the last row once more, which is not used
-      read.load(p.x_type, [&](int k) { return row(min(i + k * kGroups, end - 1)); }, [](int) { return true; });
-      read.each(p.x_type, [&](int k, int j, T v) {
-        if (i + k * kGroups < end) run[j] = C::both(run[j], M::map(v));
-      });
-    }
-#pragma unroll
-    for (int j = 0; j < 8; ++j) total[j] = C::both(total[j], run[j]);
+  for (; i < end; i += kFlight * kColumnGroups) {
+    Eights<T, kFlight, kTypes> read;  // past the end the last row once more, which is not used
+    read.load(
+      p.x_type, [&](int k) { return row(min(i + k * kColumnGroups, end - 1)); }, [](int) { return true; });
+    read.each(p.x_type, [&](int k, int j, T v) {
+      if (i + k * kColumnGroups < end) run[j] = C::both(run[j], M::map(v));
+    });
   }
 }
 
 template <class C, class M, class T> __device__ __forceinline__ void reduce_columns(const ReduceParams& p) {
   using Wide = typename WideOf<T>::type;
-  constexpr int kGroups = kThreads / 32;
-  __shared__ Wide shared[kGroups][32 * 8 + 8];
-  const int lane = threadIdx.x % 32, group = threadIdx.x / 32;
-  const int64_t first = (int64_t(blockIdx.x) * 32 + lane) * 8;
+  constexpr int kLanes = kThreads / kColumnGroups;
+  static_assert(kLanes * 8 == kColumnResults);
+  __shared__ Wide shared[kColumnGroups][kColumnResults + 8];
+  const int lane = threadIdx.x % kLanes, group = threadIdx.x / kLanes;
+  const int64_t first = (int64_t(blockIdx.x) * kLanes + lane) * 8;
   const int64_t begin = int64_t(blockIdx.y) * p.part, end = min(begin + p.part, p.gone.count);
-  T run[8];  // of at most two runs: the host cuts results so
+  T run[8];
 #pragma unroll
   for (int j = 0; j < 8; ++j) run[j] = C::template identity<T>();
   if (first < p.kept.count) {
@@ -245,11 +240,11 @@ template <class C, class M, class T> __device__ __forceinline__ void reduce_colu
 #pragma unroll
   for (int j = 0; j < 8; ++j) shared[group][lane * 8 + j] = Wide(run[j]);
   __syncthreads();
-  const int64_t result = int64_t(blockIdx.x) * 256 + threadIdx.x;
-  if (result >= p.kept.count) return;
+  const int64_t result = int64_t(blockIdx.x) * kColumnResults + threadIdx.x;
+  if (threadIdx.x >= kColumnResults || result >= p.kept.count) return;
   Wide sum = shared[0][threadIdx.x];
 #pragma unroll
-  for (int g = 1; g < kGroups; ++g) sum = C::both(sum, shared[g][threadIdx.x]);
+  for (int g = 1; g < kColumnGroups; ++g) sum = C::both(sum, shared[g][threadIdx.x]);
   finish<T>(p, sum, result * p.out_stride[0]);
 }
 

@@ -5,6 +5,7 @@
 namespace strata::cuda {
 
 constexpr int kReduceRun = 32;  // elements that are folded in the compute type before the wide one takes over
+constexpr int kColumnResults = 128, kColumnGroups = 16;  // of a block that folds columns: results, and threads of each
 
 struct ReduceParams {
   uint64_t x, out;

@@ -110,14 +110,14 @@ template <class T, bool kLog> __device__ __forceinline__ void backward(const Sof
 }
 }  // namespace
 
-#define STRATA_SOFTMAX(suffix, T)                                                                                      \
-  extern "C" __global__ void __launch_bounds__(1024) softmax_##suffix(SoftmaxParams p) { forward<T, false>(p); }       \
-  extern "C" __global__ void __launch_bounds__(1024) log_softmax_##suffix(SoftmaxParams p) { forward<T, true>(p); }    \
-  extern "C" __global__ void __launch_bounds__(1024) softmax_backward_##suffix(SoftmaxParams p) {                      \
-    backward<T, false>(p);                                                                                             \
-  }                                                                                                                    \
-  extern "C" __global__ void __launch_bounds__(1024) log_softmax_backward_##suffix(SoftmaxParams p) {                  \
-    backward<T, true>(p);                                                                                              \
+#define STRATA_SOFTMAX(suffix, T)                                                                                   \
+  extern "C" __global__ void __launch_bounds__(1024) softmax_##suffix(SoftmaxParams p) { forward<T, false>(p); }    \
+  extern "C" __global__ void __launch_bounds__(1024) log_softmax_##suffix(SoftmaxParams p) { forward<T, true>(p); } \
+  extern "C" __global__ void __launch_bounds__(1024) softmax_backward_##suffix(SoftmaxParams p) {                   \
+    backward<T, false>(p);                                                                                          \
+  }                                                                                                                 \
+  extern "C" __global__ void __launch_bounds__(1024) log_softmax_backward_##suffix(SoftmaxParams p) {               \
+    backward<T, true>(p);                                                                                           \
   }
 STRATA_SOFTMAX(rows_f32, float)
 STRATA_SOFTMAX(rows_f64, double)

@@ -18,7 +18,8 @@ struct TransposeTile {
 #ifdef __CUDACC__
 __host__ __device__
 #endif
-constexpr TransposeTile transpose_tile(int bytes, bool vectors) {
+  constexpr TransposeTile
+  transpose_tile(int bytes, bool vectors) {
   if (!vectors) return bytes == 8 ? TransposeTile{32, 32} : TransposeTile{64, 64};
   return {(bytes < 4 ? 256 : 512) / bytes, 128 / bytes};
 }

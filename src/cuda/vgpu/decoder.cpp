@@ -287,8 +287,7 @@ void Decoder::count_registers() {
   const ptx::Function& entry = *frames_[0]->function;
   const auto hold = [&](uint32_t most) { program_.registers = std::min(program_.registers, std::max(16u, most)); };
   if (entry.max_registers) hold(entry.max_registers);
-  if (entry.max_threads)
-    hold(65536 / (std::max(entry.max_threads, 32u) * std::max(entry.least_blocks, 1u)) / 8 * 8);
+  if (entry.max_threads) hold(65536 / (std::max(entry.max_threads, 32u) * std::max(entry.least_blocks, 1u)) / 8 * 8);
 }
 
 }  // namespace strata::cuda::vgpu
