@@ -88,7 +88,7 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
 
   // What a thread loads keeps one index while the other moves: what follows from it is found once.
   const int am = thread % kRows, bk = thread % kDepth, bn = thread / kDepth;
-  constexpr int32_t kNowhere = -0x40000000;  // a position that no shift brings inside
+  constexpr int32_t kNowhere = int32_t(0x80000000u);  // a position, or a shift, that leads outside
   // forward: of the window, and of each place of the kernel that the tile is over, kept by the first threads
   __shared__ Offset tap_offset[2][kDepth], tap_weight[2][kDepth];
   __shared__ alignas(16) int32_t tap_shift[2][kDepth][4];
@@ -117,8 +117,9 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
     }
   }
   const auto inside = [&](const int32_t* at, const int32_t* by) {  // of big; negative numbers are large ones
-    return (uint32_t(at[0] + by[0]) < uint32_t(p.in[0])) & (uint32_t(at[1] + by[1]) < uint32_t(p.in[1])) &
-           (uint32_t(at[2] + by[2]) < uint32_t(p.in[2]));
+    return (uint32_t(at[0]) + uint32_t(by[0]) < uint32_t(p.in[0])) &
+           (uint32_t(at[1]) + uint32_t(by[1]) < uint32_t(p.in[1])) &
+           (uint32_t(at[2]) + uint32_t(by[2]) < uint32_t(p.in[2]));
   };
   const auto find_taps = [&](int64_t k0, int buffer) {
     if (thread >= kDepth) return;
