@@ -24,7 +24,7 @@ struct Bench {
 
   // Between batches the queue is emptied: a full one makes the host wait, and that is not what is asked here.
   template <class F> void measure(const char* name, double floor, F f) {
-    const int batch = small ? 5 : 400, batches = small ? 3 : 101;
+    const int batch = small ? 5 : 64, batches = small ? 3 : 401;
     std::vector<double> times;
     f();
     for (int b = 0; b < batches; ++b) {

@@ -110,7 +110,8 @@ Tensor with_probabilities(const Tensor& logp, const Tensor& target, const Tensor
   }
   if (r == Reduction::None) return neg(sum(terms, dim));
   const Tensor total = neg(sum(terms));
-  return r == Reduction::Sum ? total : div(total, static_cast<double>(logp.numel() / std::max<int64_t>(classes, 1)));
+  const int64_t places = logp.numel() / std::max<int64_t>(classes, 1);
+  return r == Reduction::Sum ? total : div(total, static_cast<double>(places));
 }
 Tensor with_smoothing(const Tensor& logp, const Tensor& target, const Tensor& weight, int64_t ignore, Reduction r,
                       double smoothing, int64_t dim) {

@@ -210,13 +210,15 @@ template <class C, class M, class T> __device__ __forceinline__ void reduce_rows
 template <class C, class M, class T, Types kTypes>
 __device__ __forceinline__ void column_part(const ReduceParams& p, int64_t first, int64_t i, int64_t end, T (&run)[8]) {
   constexpr int kFlight = kInFlight<T, kTypes>;
-  const auto row = [&](int64_t k) { return element_as<T, kTypes>(p.x, p.x_type, first + k * p.gone.stride[0]); };
-  for (; i < end; i += kFlight * kColumnGroups) {
-    Eights<T, kFlight, kTypes> read;  // past the end the last row once more, which is not used
+  auto from = reinterpret_cast<uint64_t>(element_as<T, kTypes>(p.x, p.x_type, first + i * p.gone.stride[0]));
+  const auto step = reinterpret_cast<uint64_t>(element_as<T, kTypes>(0, p.x_type, kColumnGroups * p.gone.stride[0]));
+  for (int left = int(end - i); left > 0; left -= kFlight * kColumnGroups, from += kFlight * step) {
+    Eights<T, kFlight, kTypes> read;
     read.load(
-      p.x_type, [&](int k) { return row(min(i + k * kColumnGroups, end - 1)); }, [](int) { return true; });
+      p.x_type, [&](int k) { return reinterpret_cast<const void*>(from + k * step); },
+      [&](int k) { return k * kColumnGroups < left; });
     read.each(p.x_type, [&](int k, int j, T v) {
-      if (i + k * kColumnGroups < end) run[j] = C::both(run[j], M::map(v));
+      if (k * kColumnGroups < left) run[j] = C::both(run[j], M::map(v));
     });
   }
 }
