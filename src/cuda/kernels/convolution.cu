@@ -90,8 +90,9 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
   const int am = thread % kRows, bk = thread % kDepth, bn = thread / kDepth;
   constexpr int32_t kNowhere = int32_t(0x80000000u);  // a position, or a shift, that leads outside
   // forward: of the window, and of each place of the kernel that the tile is over, kept by the first threads
-  __shared__ Offset tap_offset[2][kDepth], tap_weight[2][kDepth];
-  __shared__ alignas(16) int32_t tap_shift[2][kDepth][4];
+  __shared__ Offset tap_weight[2][kDepth];
+  __shared__ int64_t tap_offset[kPlain ? 1 : 2][kPlain ? 1 : kDepth];
+  __shared__ alignas(16) int32_t tap_shift[2][kDepth][4];  // the fourth: the offset, where 32 bits do
   int32_t corner[3] = {};
   Offset corner_offset = 0;
   Position mine{};                                 // data
@@ -128,7 +129,9 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
     int32_t* by = tap_shift[buffer][thread];
 #pragma unroll
     for (int d = 0; d < 3; ++d) by[d] = q.at[d] * p.dilation[d];
-    tap_offset[buffer][thread] = Offset(q.first * p.big_stride[1] + dot3(p.big_stride, by));
+    const auto offset = Offset(q.first * p.big_stride[1] + dot3(p.big_stride, by));
+    if constexpr (kPlain) by[3] = offset;
+    else by[3] = 0, tap_offset[buffer][thread] = offset;
     tap_weight[buffer][thread] = Offset(weight_offset(0, q.first, q.at));
     if (k >= k_end) by[2] = kNowhere;
   };
@@ -161,7 +164,9 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
         const int tap = thread / kRows + j * kStepA;
         const int4 by = *reinterpret_cast<const int4*>(tap_shift[buffer][tap]);
         const int32_t shift_by[3] = {by.x, by.y, by.z};
-        next_a[j] = inside(corner, shift_by) ? get(p.big, p.big_type, corner_offset + tap_offset[buffer][tap]) : T(0);
+        Offset offset = by.w;
+        if constexpr (!kPlain) offset = tap_offset[buffer][tap];
+        next_a[j] = inside(corner, shift_by) ? get(p.big, p.big_type, corner_offset + offset) : T(0);
       }
 #pragma unroll
       for (int j = 0; j < kEachB; ++j) {
