@@ -19,6 +19,7 @@ namespace {
 constexpr size_t kUnit = 64, kHugePage = size_t{2} << 20;
 constexpr uint32_t kClasses = 480, kLocalClasses = 72;  // eight classes per doubling; the first 72 end at 64 KiB
 constexpr int kLocalKeep = 32;
+constexpr uint8_t kHeaderKeep = 16;
 
 // Eight classes per doubling: at most 12.5 % waste, and the class is found with one bit scan.
 struct SizeClass {
@@ -39,6 +40,8 @@ struct Local {
   uint8_t room[kLocalClasses];             // blocks the lists still take; none until the thread is known
   std::atomic<int64_t> live_bytes, calls;  // written by their thread, read by whoever asks
   bool registered, ended;
+  Storage* headers;  // free ones of external memory: each result on a device takes one
+  uint8_t header_count;
 };
 STRATA_THREAD_LOCAL Local local = {};
 // Only the owning thread writes: no locked instruction is needed.
@@ -106,6 +109,8 @@ void drain_local(Shared& s) {  // under the lock
     while (Storage* b = pop(local.free[i])) keep_shared(s, b);
     local.room[i] = local.ended ? 0 : kLocalKeep;
   }
+  while (Storage* b = pop(local.headers)) delete b;
+  local.header_count = 0;
 }
 // Under the lock, on the slow paths: a thread's counts are found through the list of threads, whether it allocates or only
 // frees, and added to those of the ended ones at its end.
@@ -209,7 +214,18 @@ Ref<Storage> allocate(size_t bytes) {
 }
 
 Ref<Storage> adopt_memory(void* data, size_t bytes, void (*release)(void*), void* owner) {
-  auto* b = new Storage{};
+  Storage* b = pop(local.headers);
+  if (b) {
+    --local.header_count;
+    b = new (b) Storage{};
+  } else {
+    b = new Storage{};
+    if (!local.registered && !local.ended) [[unlikely]] {
+      Shared& s = shared();
+      std::lock_guard lock(s.mutex);
+      meet_thread(s);
+    }
+  }
   b->refs.store(1, std::memory_order_relaxed);
   b->external = true, b->capacity = b->requested = bytes, b->data = static_cast<std::byte*>(data);
   b->release = release, b->owner = owner;
@@ -221,8 +237,9 @@ void Storage::destroy(Storage* b) {
     delete b->derived.exchange(nullptr);
   if (b->external) {
     if (b->release) b->release(b->owner);
-    delete b;
-    return;
+    if (local.header_count == kHeaderKeep || !local.registered || local.ended) return delete b;
+    ++local.header_count;
+    return push(local.headers, b);
   }
   guard(b, 0);
   const uint32_t i = b->size_class;

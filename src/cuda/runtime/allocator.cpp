@@ -40,7 +40,12 @@ Ref<Storage> Allocator::allocate(size_t bytes, driver::CUstream stream) {
                to_string(gpu_.device()), bytes);
   const size_t size = std::max(kUnit, round_up(bytes, kUnit));
   const bool small = size <= kSmall;
-  Block* b = take(size, small, stream, pool);
+  Block* b = small && pool == 0 ? from_hand(size, stream) : nullptr;
+  if (!b) b = take(size, small, stream, pool);
+  if (!b && hand_count_ > 0) {
+    empty_hand();
+    b = take(size, small, stream, pool);
+  }
   if (!b) b = grow(size, small, stream, pool);
   if (!b && !capturing_) {  // what is cached for other sizes and streams may be enough
     ++stats_.retries;
@@ -128,7 +133,7 @@ void Allocator::give_back(Block* b) {
   std::lock_guard lock(mutex_);
   stats_.allocated -= b->requested, stats_.active -= b->size;
   b->requested = 0;
-  if (b->other_users.empty()) return put_free(b);
+  if (b->other_users.empty()) return b->small && b->pool == 0 ? keep_at_hand(b) : put_free(b);
   const driver::Table& t = gpu_.table();
   const bool usable = gpu_.enter();
   for (driver::CUstream user : b->other_users) {
@@ -139,6 +144,29 @@ void Allocator::give_back(Block* b) {
     ++b->waiting;
   }
   b->other_users.clear();
+}
+
+void Allocator::keep_at_hand(Block* b) {
+  if (hand_count_ == kMostAtHand) empty_hand();
+  b->at_hand = true, b->op = nullptr, b->line = nullptr;
+  at_hand_[hand_count_++] = b;
+}
+Allocator::Block* Allocator::from_hand(size_t size, driver::CUstream stream) {
+  for (size_t i = hand_count_; i-- > 0;) {
+    Block* b = at_hand_[i];
+    if (b->size != size || b->stream != stream) continue;
+    at_hand_[i] = at_hand_[--hand_count_];
+    b->at_hand = false;
+    return b;
+  }
+  return nullptr;
+}
+void Allocator::empty_hand() {
+  while (hand_count_ > 0) {
+    Block* b = at_hand_[--hand_count_];
+    b->at_hand = false;
+    put_free(b);
+  }
 }
 
 void Allocator::put_free(Block* b) {
@@ -182,6 +210,7 @@ Allocator::~Allocator() {
 }
 
 void Allocator::drop_free_segments() {
+  empty_hand();
   bool waited = false;
   for (auto it = segments_.begin(); it != segments_.end();) {
     const auto& [bytes, first, range] = it->second;

@@ -3,6 +3,7 @@
 // Freed memory may be given to new tensors of the same stream at once, since the stream's work runs in order. Memory that
 // other streams were seen to use (record_stream) waits for them.
 #pragma once
+#include <array>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -38,6 +39,7 @@ class STRATA_API Allocator {
     uint64_t pool = 0;                          // the graph it belongs to; 0: none
     Block *before = nullptr, *after = nullptr;  // neighbours in the same segment
     bool free = false, small = false;
+    bool at_hand = false;             // given back, and not yet joined with its neighbours
     bool unmapped = false;            // addresses of an expandable segment without memory: neither free nor used
     const std::string* op = nullptr;  // the name of the op that asked for it; null: none did, or it is free
     std::unique_ptr<const std::string> line = {};  // of the program, while history is kept
@@ -79,6 +81,9 @@ class STRATA_API Allocator {
   static void release(void* block);
   void give_back(Block* b);
   void put_free(Block* b);  // joins it with its neighbours
+  void keep_at_hand(Block* b);
+  Block* from_hand(size_t size, driver::CUstream stream);
+  void empty_hand();
   Block* take(size_t size, bool small, driver::CUstream stream, uint64_t pool);
   Block* grow(size_t size, bool small, driver::CUstream stream, uint64_t pool);
   Block* expand(size_t size, bool small, driver::CUstream stream, uint64_t pool);  // the same in an expandable segment
@@ -94,6 +99,10 @@ class STRATA_API Allocator {
   Gpu& gpu_;
   mutable std::mutex mutex_;
   Pool pools_[2];  // large and small blocks
+  // Small blocks as they came back, the last one last: most programs ask for the same sizes again and again.
+  static constexpr size_t kMostAtHand = 16;
+  std::array<Block*, kMostAtHand> at_hand_;
+  size_t hand_count_ = 0;
   struct Segment {
     size_t bytes;  // of addresses
     Block* first;

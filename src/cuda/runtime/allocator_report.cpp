@@ -21,7 +21,7 @@ std::vector<Allocator::BlockInfo> Allocator::snapshot() const {
   for (const auto& [address, segment] : segments_)
     for (const Block* b = segment.first; b; b = b->after)
       if (!b->unmapped)
-        list.push_back({b->address, address, b->size, b->requested, b->free, segment.range != nullptr,
+        list.push_back({b->address, address, b->size, b->requested, b->free || b->at_hand, segment.range != nullptr,
                         b->op ? *b->op : std::string(), b->line ? *b->line : std::string()});
   return list;
 }
@@ -33,7 +33,7 @@ void Allocator::out_of_memory(size_t bytes) {
   std::map<std::pair<std::string, std::string>, Holder> holders;  // by op and line
   for (const auto& [address, segment] : segments_)
     for (const Block* b = segment.first; b; b = b->after) {
-      if (b->free) largest = std::max(largest, b->size), cached += b->size;
+      if (b->free || b->at_hand) largest = std::max(largest, b->size), cached += b->size;
       if (b->free || b->requested == 0) continue;  // cached, or waiting for another stream
       Holder& h = holders[{b->op ? *b->op : "(outside of ops)", b->line ? *b->line : ""}];
       h.bytes += b->requested, ++h.tensors;

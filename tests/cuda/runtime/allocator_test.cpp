@@ -31,11 +31,28 @@ TEST_F(DeviceAllocator, SplitsAndJoins) {
   EXPECT_EQ(memory.stats().reserved, size_t{2} << 20);
   const uint64_t first = at(a);
   a = {}, b = {};
+  const Ref<Storage> again = memory.allocate(1000, nullptr);  // the one that came back, as it is
+  EXPECT_EQ(at(again), first);
+}
+
+TEST_F(DeviceAllocator, NeighboursAreJoinedWhereNothingElseFits) {
+  constexpr size_t kHalf = size_t{1} << 20;  // of a segment of small blocks
+  Ref<Storage> a = memory.allocate(1024, nullptr), b = memory.allocate(2048, nullptr);
+  const Ref<Storage> rest = memory.allocate(kHalf - 3072, nullptr), end = memory.allocate(kHalf, nullptr);
+  const uint64_t first = at(a);
+  a = {}, b = {};
   Ref<Storage> d = memory.allocate(3000, nullptr);  // fits only where both were
   EXPECT_EQ(at(d), first);
-  c = {}, d = {};
+  EXPECT_EQ(memory.stats().segments, 1u);
+  d = {};
+  EXPECT_EQ(memory.stats().allocated, 2 * kHalf - 3072);
+}
+
+TEST_F(DeviceAllocator, AnEmptiedCacheGivesEverythingBack) {
+  Ref<Storage> a = memory.allocate(1000, nullptr), b = memory.allocate(2000, nullptr), c = memory.allocate(1, nullptr);
+  a = {}, b = {}, c = {};
   EXPECT_EQ(memory.stats().allocated, 0u);
-  ASSERT_EQ(memory.snapshot().size(), 1u);
+  for (const auto& block : memory.snapshot()) EXPECT_TRUE(block.free);
   memory.empty_cache();
   EXPECT_EQ(memory.stats().reserved, 0u);
   EXPECT_EQ(memory.stats().peak_allocated, 3001u);
