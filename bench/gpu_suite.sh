@@ -23,8 +23,7 @@ part() { # NAME COMMAND...
 }
 
 "$python" -c 'import strata, sys; why = strata.cuda.why_not(); why and sys.exit(f"no GPU: {why}"); print(strata.cuda.get_device_properties())' || exit 3
-part "ops on cuda" "$python" -m pytest -q -x --maxfail=25 tests/python/test_device.py tests/python/test_device_records.py \
-  tests/python/test_device_layers.py tests/python/test_device_memory.py tests/python/test_device_indexing.py tests/python/test_device_random.py
+part "device tests on cuda" "$python" -m pytest -q --maxfail=25 tests/python/test_device*.py
 part "determinism" "$python" bench/gpu_checks.py determinism
 part "virtual GPU and card" "$python" bench/gpu_checks.py compare
 if command -v compute-sanitizer >/dev/null; then
