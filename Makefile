@@ -1,6 +1,7 @@
 # `make help` lists the targets. The build itself is CMake's: see CMakePresets.json.
 JOBS          ?= $(shell nproc)
 PRESET        ?= release
+CUDA_ARCHS    ?= 90a
 STRATA_WERROR ?= OFF
 
 BUILD  := build/$(PRESET)
@@ -16,7 +17,7 @@ absent  = @echo "make $@: $(1)" >&2; exit 3
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo "  Variables: JOBS=$(JOBS) PRESET=$(PRESET) (release, dev, asan, tsan) STRATA_WERROR=$(STRATA_WERROR)"
+	@echo "  Variables: JOBS=$(JOBS) PRESET=$(PRESET) (release, dev, asan, tsan) CUDA_ARCHS=$(CUDA_ARCHS) (all: for a distribution) STRATA_WERROR=$(STRATA_WERROR)"
 
 # --- use -------------------------------------------------------------------------------------------------------------
 # What the virtual GPU does in some seconds.
@@ -50,11 +51,13 @@ bench: build ## Measure, beside PyTorch where it is installed
 setup: ## Install what is missing (system packages, .venv)
 	@tools/setup
 
-# Configures when there is no build tree or STRATA_WERROR has changed; Ninja notices everything else by itself.
+# Configures when there is no build tree or STRATA_WERROR or CUDA_ARCHS has changed; Ninja notices everything else by itself. Here one
+# architecture is enough by default: machine code for all of them takes ten minutes more.
 configure: setup
-	@if [ ! -f $(BUILD)/build.ninja ] || ! grep -qx 'STRATA_WERROR:BOOL=$(STRATA_WERROR)' $(BUILD)/CMakeCache.txt; then \
+	@if [ ! -f $(BUILD)/build.ninja ] || ! grep -qx 'STRATA_WERROR:BOOL=$(STRATA_WERROR)' $(BUILD)/CMakeCache.txt \
+	    || { grep -q '^STRATA_CUDA_ARCHS:' $(BUILD)/CMakeCache.txt && ! grep -qx 'STRATA_CUDA_ARCHS:[A-Z]*=$(CUDA_ARCHS)' $(BUILD)/CMakeCache.txt; }; then \
 	  echo "configuring $(BUILD)"; \
-	  cmake --preset $(PRESET) --log-level=WARNING -DSTRATA_WERROR=$(STRATA_WERROR) >/dev/null; \
+	  cmake --preset $(PRESET) --log-level=WARNING -DSTRATA_WERROR=$(STRATA_WERROR) -DSTRATA_CUDA_ARCHS=$(CUDA_ARCHS) >/dev/null; \
 	fi
 
 build: configure ## Build (PRESET=release)

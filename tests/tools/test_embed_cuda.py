@@ -93,11 +93,11 @@ def test_touching_one_kernel_compiles_one(project):
     assert project.build() == ["new.cu", "old.cu"]
 
 
-def test_architectures_of_a_distribution(project):
-    dist = next(
-        p for p in json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"] if p["name"] == "dist"
+def test_architectures_of_a_release(project):
+    release = next(
+        p for p in json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"] if p["name"] == "release"
     )
-    archs = dist["cacheVariables"]["STRATA_CUDA_ARCHS"]
+    archs = release["cacheVariables"]["STRATA_CUDA_ARCHS"]
     assert project.configure(project.nvcc, f"-DSTRATA_CUDA_ARCHS={archs}").returncode == 0
     project.build()
     made = {k: [c.split()[1].removeprefix("-arch=") for c in project.calls("ptxas", k)] for k in ("old", "new")}
