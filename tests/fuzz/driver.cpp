@@ -134,7 +134,9 @@ const char* __asan_default_options() {
 const char* __ubsan_default_options() { return "print_stacktrace=1:abort_on_error=1"; }
 void __sanitizer_cov_trace_pc() {
   static thread_local uintptr_t last = 0;
-  const auto here = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
+  // Counted from a place of this program: where it is loaded changes from run to run.
+  const uintptr_t here =
+    reinterpret_cast<uintptr_t>(__builtin_return_address(0)) - reinterpret_cast<uintptr_t>(&write_artifact);
   uint8_t& hits = edges[(here ^ last) % kEdges];
   hits = static_cast<uint8_t>(hits + (hits < 255));
   last = here >> 1;
