@@ -1,11 +1,13 @@
 // Fuzz target: PTX text, parsed, decoded and run for a while. Kernels may do what they like inside the device's memory.
 #include <string_view>
 
+#include "base/parallel.h"
 #include "cuda/vgpu/device.h"
 #include "tests/fuzz/target.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace strata::cuda::vgpu;
+  strata::set_num_threads(1);  // so that the same input takes the same way each time
   strata::fuzz::expect_typed_errors([&] {
     static const Profile profile = profile_of("ampere");
     Memory memory(1 << 20);
