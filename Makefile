@@ -52,7 +52,7 @@ setup: ## Install what is missing (system packages, .venv)
 	@tools/setup
 
 # Configures when there is no build tree or STRATA_WERROR or CUDA_ARCHS has changed; Ninja notices everything else by itself. Here one
-# architecture is enough by default: machine code for all of them takes ten minutes more.
+# architecture is enough by default: machine code for all of them takes three minutes more.
 configure: setup
 	@if [ ! -f $(BUILD)/build.ninja ] || ! grep -qx 'STRATA_WERROR:BOOL=$(STRATA_WERROR)' $(BUILD)/CMakeCache.txt \
 	    || { grep -q '^STRATA_CUDA_ARCHS:' $(BUILD)/CMakeCache.txt && ! grep -qx 'STRATA_CUDA_ARCHS:[A-Z]*=$(CUDA_ARCHS)' $(BUILD)/CMakeCache.txt; }; then \
