@@ -5,10 +5,10 @@
 #include "base/error.h"
 #include "cuda/axes.h"
 #include "cuda/kernels/convolution_params.h"
-#include "cuda/plain.h"
 #include "cuda/pointwise.h"
 #include "cuda/reduce.h"
 #include "cuda/runtime/stream.h"
+#include "cuda/tensors.h"
 
 namespace strata::cuda {
 namespace {
@@ -16,8 +16,6 @@ namespace {
 constexpr int64_t kDepth = 16;
 constexpr int64_t kEnoughThreads = 396 * 256;  // 768 for each multiprocessor of a large card: no need to cut the depth
 constexpr int64_t kLeastDepth = 8 * 16;        // of a part
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Strides of n, c and three spatial dimensions; sizes of 1 in front of what there is.
 void spread(const TensorImpl& t, int dims, int64_t* to) {
@@ -75,8 +73,6 @@ void convolution(const ConvSizes& s, ConvTarget target, const TensorImpl& big, c
     return copy(out, *row);
   }
   ConvParams p{};
-  const auto address = [](const TensorImpl& t) { return reinterpret_cast<uint64_t>(t.data); };
-  const auto tag = [](const TensorImpl& t) { return static_cast<int32_t>(t.dtype); };
   p.big = address(big), p.weight = address(weight), p.small = address(small);
   p.big_type = tag(big), p.weight_type = tag(weight), p.small_type = tag(small);
   if (bias) p.bias = address(*bias), p.bias_type = tag(*bias);
@@ -112,7 +108,7 @@ void convolution(const ConvSizes& s, ConvTarget target, const TensorImpl& big, c
                     : to_small ? p.c * places
                                : p.o * places;
   const DType compute = compute_type(out.dtype);
-  Tile tile{&kernels[static_cast<int>(target)][compute == DType::F32 ? 0 : compute == DType::F64 ? 1 : 2], 64, 64};
+  Tile tile{&kernels[static_cast<int>(target)][kernel_index(out.dtype)], 64, 64};
   if (is_plain(big) && is_plain(weight) && is_plain(small)) {
     if (to_small) tile = n <= 32 ? Tile{&slim, 64, 32} : Tile{&plain, 64, 64};
     p.quads = lies_in_quads(p);

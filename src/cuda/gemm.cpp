@@ -3,11 +3,9 @@
 #include <algorithm>
 
 #include "cuda/runtime/stream.h"
+#include "cuda/tensors.h"
 
 namespace strata::cuda {
-namespace {
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-}  // namespace
 
 void gemm(GemmParams p, const TensorImpl& a, const TensorImpl& b, const TensorImpl& c, const TensorImpl* in) {
   static const Function kernels[] = {{"gemm", "gemm_f32"}, {"gemm", "gemm_f64"}, {"gemm", "gemm_i64"}};
@@ -18,13 +16,11 @@ void gemm(GemmParams p, const TensorImpl& a, const TensorImpl& b, const TensorIm
   p.batches = 1;
   for (int d = 0; d < p.batch_dims; ++d) p.batches *= p.batch[d];
   if (p.m == 0 || p.n == 0 || p.batches == 0) return;
-  const auto address = [](const TensorImpl& t) { return reinterpret_cast<uint64_t>(t.data); };
   p.a = address(a), p.b = address(b), p.c = address(c), p.in = in && p.beta != 0 ? address(*in) : 0;
-  p.a_type = static_cast<int32_t>(a.dtype), p.b_type = static_cast<int32_t>(b.dtype);
-  p.c_type = static_cast<int32_t>(c.dtype), p.in_type = in ? static_cast<int32_t>(in->dtype) : 0;
+  p.a_type = tag(a), p.b_type = tag(b), p.c_type = tag(c), p.in_type = tag(in);
   const int64_t tiles = ceil_div(p.m, kTile) * ceil_div(p.n, kTile);
   const DType compute = compute_type(c.dtype);
-  const size_t type = compute == DType::F32 ? 0 : compute == DType::F64 ? 1 : 2;
+  const size_t type = kernel_index(c.dtype);
   const int64_t parts = p.batches > 1 ? 1
                                       : std::clamp<int64_t>(kEnoughBlocks / tiles, 1,
                                                             std::clamp<int64_t>(p.k / kLeastDepth, 1, kMostParts));

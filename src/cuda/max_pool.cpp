@@ -3,8 +3,8 @@
 #include "base/error.h"
 #include "cuda/axes.h"
 #include "cuda/kernels/max_pool_params.h"
-#include "cuda/plain.h"
 #include "cuda/runtime/stream.h"
+#include "cuda/tensors.h"
 
 namespace strata::cuda {
 
@@ -55,10 +55,7 @@ void max_pool(PoolWay way, const PoolSizes& s, const TensorImpl& big, const Tens
   p.pairs = apart && p.stride[1] == 2 && p.padding[0] == 0 && p.padding[1] == 0 && p.in[1] % 2 == 0 && p.big % 8 == 0 &&
             p.big_stride[3] == 1 && p.big_stride[2] % 2 == 0 && p.big_stride[1] % 2 == 0 && p.big_stride[0] % 2 == 0;
   static const Function plain_forward{"max_pool", "forward_plain"}, plain_backward{"max_pool", "backward_plain"};
-  const DType compute = compute_type(out.dtype);
-  const Function* kernel = &kernels[apart ? 3 : static_cast<int>(way)][compute == DType::F32   ? 0
-                                                                       : compute == DType::F64 ? 1
-                                                                                               : 2];
+  const Function* kernel = &kernels[apart ? 3 : static_cast<int>(way)][kernel_index(out.dtype)];
   if (is_plain(big) && is_plain(small)) {
     if (way == PoolWay::Forward) kernel = &plain_forward;
     if (apart) kernel = &plain_backward;

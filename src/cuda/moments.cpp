@@ -9,23 +9,17 @@
 #include "cuda/pointwise.h"
 #include "cuda/reduce.h"
 #include "cuda/runtime/stream.h"
+#include "cuda/tensors.h"
 
 namespace strata::cuda {
 namespace {
 
 constexpr int64_t kThreads = 256;
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-uint64_t address(const TensorImpl* t) { return t ? reinterpret_cast<uint64_t>(t->data) : 0; }
-int32_t type_of(const TensorImpl* t) { return t ? static_cast<int32_t>(t->dtype) : 0; }
 bool wide(const TensorImpl& x) { return x.dtype == DType::F64; }
 constexpr int64_t kVector = 8;
 // Whether a tensor beside x, which may be null, can be read in the widest accesses.
-bool fits_vectors(const TensorImpl& x, const TensorImpl* t) {
-  if (!t) return true;
-  const bool common = wide(x) ? wide(*t) : t->dtype == DType::F32 || t->dtype == DType::F16 || t->dtype == DType::BF16;
-  return common && address(t) % 16 == 0;
-}
+bool fits_vectors(const TensorImpl& x, const TensorImpl* t) { return !t || reads_in_pieces(*t, wide(x)); }
 
 struct Pairs {
   Tensor memory;        // keeps the results of the first launch
@@ -34,7 +28,7 @@ struct Pairs {
 
 // Folds each result to two numbers.
 Pairs fold(const Function& kernel, const ReducePlan& plan, PairParams p, const TensorImpl& x, bool vectors) {
-  p.x = address(&x), p.x_type = type_of(&x);
+  p.x = address(&x), p.x_type = tag(&x);
   p.kept = axes_params(plan.kept, plan.kept.stride, "moments");
   p.gone = axes_params(plan.gone, plan.gone.stride, "moments");
   const bool columns = by_columns(plan);
@@ -80,7 +74,7 @@ void apply(const FinishParams& f, const TensorImpl& x, const TensorImpl* grad, c
   static const Function kernels[] = {{"moments", "channels_f32"}, {"moments", "channels_f64"}};
   ChannelParams p{};
   p.x = address(&x), p.grad = address(grad), p.out = address(&out);
-  p.x_type = type_of(&x), p.grad_type = type_of(grad), p.out_type = type_of(&out);
+  p.x_type = tag(&x), p.grad_type = tag(grad), p.out_type = tag(&out);
   p.scale = f.scale, p.slope = f.slope, p.shift = f.shift;
   const int64_t spatial = x.numel / (x.shape[0] * x.shape[1]);
   STRATA_CHECK(spatial <= UINT32_MAX && x.shape[1] <= UINT32_MAX, NotImplemented,
@@ -107,7 +101,7 @@ void moments(const TensorImpl& x, uint32_t reduced, double correction, bool root
   Pairs pairs = fold(kernels[wide(x)], plan, {}, x, true);
   FinishParams& f = pairs.finish;
   f.variance = address(variance), f.average = address(mean), f.root = root, f.correction = correction;
-  f.variance_type = type_of(variance), f.average_type = type_of(mean);
+  f.variance_type = tag(variance), f.average_type = tag(mean);
   for (int d = 0; d < plan.kept.dims; ++d) f.out_stride[d] = plan.kept.out_stride[plan.kept.dims - 1 - d];
   finish(last, f, x.device);
 }
@@ -125,10 +119,10 @@ void batch_norm(const BatchNorm& b) {
     f = {};
     f.results = x.shape[1];
   }
-  f.weight = address(b.weight), f.weight_type = type_of(b.weight);
-  f.bias = address(b.bias), f.bias_type = type_of(b.bias);
-  f.running_mean = address(b.running_mean), f.running_mean_type = type_of(b.running_mean);
-  f.running_var = address(b.running_var), f.running_var_type = type_of(b.running_var);
+  f.weight = address(b.weight), f.weight_type = tag(b.weight);
+  f.bias = address(b.bias), f.bias_type = tag(b.bias);
+  f.running_mean = address(b.running_mean), f.running_mean_type = tag(b.running_mean);
+  f.running_var = address(b.running_var), f.running_var_type = tag(b.running_var);
   f.mean = address(b.mean), f.rstd = address(b.rstd), f.momentum = b.momentum, f.eps = b.eps;
   const Affine affine(x, f);
   finish(last[wide(x)], f, x.device);
@@ -145,12 +139,12 @@ void batch_norm_backward(const TensorImpl& grad, const TensorImpl& x, const Tens
     return;
   }
   PairParams p{};
-  p.grad = address(&grad), p.grad_type = type_of(&grad), p.mean = address(&mean);
+  p.grad = address(&grad), p.grad_type = tag(&grad), p.mean = address(&mean);
   Pairs pairs = fold(kernels[wide(x)], ReducePlan(x, all_but_channels(x)), p, x, fits_vectors(x, &grad));
   FinishParams& f = pairs.finish;
-  f.weight = address(weight), f.weight_type = type_of(weight), f.mean = address(&mean), f.rstd = address(&rstd);
-  f.grad_weight = address(&grad_weight), f.grad_weight_type = type_of(&grad_weight);
-  f.grad_bias = address(&grad_bias), f.grad_bias_type = type_of(&grad_bias);
+  f.weight = address(weight), f.weight_type = tag(weight), f.mean = address(&mean), f.rstd = address(&rstd);
+  f.grad_weight = address(&grad_weight), f.grad_weight_type = tag(&grad_weight);
+  f.grad_bias = address(&grad_bias), f.grad_bias_type = tag(&grad_bias);
   const Affine affine(x, f);
   finish(last[wide(x)], f, x.device);
   apply(f, x, &grad, grad_x);
@@ -170,11 +164,11 @@ void column_grad_sums(int64_t rows, const TensorImpl& grad, const TensorImpl& x,
   flat->set_shape(Shape(std::array{rows, x.numel / rows}));
   flat->set_contiguous_strides();
   PairParams p{};
-  p.grad = address(&grad), p.grad_type = type_of(&grad), p.mean = address(mean), p.rstd = address(&rstd);
+  p.grad = address(&grad), p.grad_type = tag(&grad), p.mean = address(mean), p.rstd = address(&rstd);
   Pairs pairs = fold(kernels[wide(x)], ReducePlan(*flat, 1), p, *flat, false);
   FinishParams& f = pairs.finish;
-  f.grad_weight = address(&grad_weight), f.grad_weight_type = type_of(&grad_weight);
-  f.grad_bias = address(grad_bias), f.grad_bias_type = type_of(grad_bias);
+  f.grad_weight = address(&grad_weight), f.grad_weight_type = tag(&grad_weight);
+  f.grad_bias = address(grad_bias), f.grad_bias_type = tag(grad_bias);
   finish(last[wide(x)], f, x.device);
 }
 

@@ -6,14 +6,12 @@
 #include "cuda/kernels/nll_params.h"
 #include "cuda/runtime/faults.h"
 #include "cuda/runtime/stream.h"
+#include "cuda/tensors.h"
 
 namespace strata::cuda {
 namespace {
 
 constexpr int64_t kThreads = 256;
-
-uint64_t address(const TensorImpl& t) { return reinterpret_cast<uint64_t>(t.data); }
-int32_t tag(const TensorImpl& t) { return static_cast<int32_t>(t.dtype); }
 
 NllParams plan(const TensorImpl& x, const TensorImpl& target, const TensorImpl* weight, int64_t ignore, int64_t classes,
                int64_t inner) {

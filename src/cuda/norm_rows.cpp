@@ -5,6 +5,7 @@
 
 #include "cuda/kernels/norm_rows_params.h"
 #include "cuda/runtime/stream.h"
+#include "cuda/tensors.h"
 
 namespace strata::cuda {
 namespace {
@@ -12,9 +13,6 @@ namespace {
 constexpr int64_t kMostThreads = 1024, kMostBackward = 512;  // of a row
 constexpr int64_t kFewestThreads = 8;                        // neighbours that read together
 constexpr int64_t kBlock = 256;
-
-uint64_t address(const TensorImpl* t) { return t ? reinterpret_cast<uint64_t>(t->data) : 0; }
-int32_t type_of(const TensorImpl* t) { return t ? static_cast<int32_t>(t->dtype) : 0; }
 
 struct Kernels {
   Function of[2], any[2];  // float and double: rows in registers; what is longer, or not in whole vectors
@@ -27,9 +25,7 @@ void launch(const Kernels& kernels, NormRowsParams p, int64_t most_threads, cons
   bool vectors = p.n % 8 == 0, narrow = kernels.narrow != nullptr;
   for (const TensorImpl* t : all) {
     if (!t) continue;
-    const bool common =
-      wide ? t->dtype == DType::F64 : t->dtype == DType::F32 || t->dtype == DType::F16 || t->dtype == DType::BF16;
-    vectors &= common && address(t) % 16 == 0;
+    vectors &= reads_in_pieces(*t, wide);
     narrow &= size_of(t->dtype) == 2;
   }
   const int64_t of_thread = kNormInRegisters / (wide ? 8 : narrow ? 2 : 4);
@@ -54,7 +50,7 @@ void norm_rows(const TensorImpl& x, int64_t n, const TensorImpl* weight, const T
                                &narrow};
   NormRowsParams p{};
   p.x = address(&x), p.weight = address(weight), p.bias = address(bias), p.y = address(&y);
-  p.x_type = type_of(&x), p.weight_type = type_of(weight), p.bias_type = type_of(bias), p.y_type = type_of(&y);
+  p.x_type = tag(&x), p.weight_type = tag(weight), p.bias_type = tag(bias), p.y_type = tag(&y);
   p.mean = address(mean), p.rstd = address(&rstd), p.centred = mean != nullptr, p.n = n, p.eps = eps;
   launch(kernels, p, kMostThreads, x, {&x, weight, bias, &y});
 }
@@ -67,7 +63,7 @@ void norm_rows_backward(const TensorImpl& grad, const TensorImpl& x, int64_t n, 
     nullptr};
   NormRowsParams p{};
   p.x = address(&x), p.grad = address(&grad), p.weight = address(weight), p.y = address(&out);
-  p.x_type = type_of(&x), p.grad_type = type_of(&grad), p.weight_type = type_of(weight), p.y_type = type_of(&out);
+  p.x_type = tag(&x), p.grad_type = tag(&grad), p.weight_type = tag(weight), p.y_type = tag(&out);
   p.mean = address(mean), p.rstd = address(&rstd), p.centred = mean != nullptr, p.n = n;
   launch(kernels, p, kMostBackward, x, {&x, &grad, weight, &out});
 }

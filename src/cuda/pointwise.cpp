@@ -8,6 +8,7 @@
 #include "cuda/kernels/pointwise_params.h"
 #include "cuda/runtime/faults.h"
 #include "cuda/runtime/stream.h"
+#include "cuda/tensors.h"
 #include "cuda/transpose.h"
 #include "record/formula.h"
 #include "record/walk.h"
@@ -29,9 +30,7 @@ struct Kernels {
   Function of[3];
   Kernels(const std::string& file, const std::string& name)
       : of{{file, name + "_f32"}, {file, name + "_f64"}, {file, name + "_i64"}} {}
-  const Function& operator[](DType compute) const {
-    return of[compute == DType::F32 ? 0 : compute == DType::F64 ? 1 : 2];
-  }
+  const Function& operator[](DType compute) const { return of[kernel_index(compute)]; }
 };
 
 const Kernels& kernels_of(const Formula& f) {

@@ -6,17 +6,13 @@
 #include "cuda/kernels/pooling_params.h"
 #include "cuda/pointwise.h"
 #include "cuda/runtime/stream.h"
+#include "cuda/tensors.h"
 
 namespace strata::cuda {
 namespace {
 
 constexpr int64_t kThreads = 256;
 
-uint64_t address(const TensorImpl& t) { return reinterpret_cast<uint64_t>(t.data); }
-int type_index(DType t) {
-  const DType compute = compute_type(t);
-  return compute == DType::F32 ? 0 : compute == DType::F64 ? 1 : 2;
-}
 uint32_t blocks_for(int64_t count) { return static_cast<uint32_t>((count + kThreads - 1) / kThreads); }
 
 #define STRATA_KERNELS(name) \
@@ -43,7 +39,7 @@ void launch(const Function (&kernels)[3], const PoolSizes& s, const int64_t* cou
   const int64_t step = INT32_MAX / size;
   for (int64_t first = 0; first < s.planes; first += step) {
     p.first = first, p.count = static_cast<uint32_t>(std::min(step, s.planes - first) * size);
-    stream_of(y.device).launch(kernels[type_index(y.dtype)], {blocks_for(p.count)}, {kThreads}, 0, p);
+    stream_of(y.device).launch(kernels[kernel_index(y.dtype)], {blocks_for(p.count)}, {kThreads}, 0, p);
   }
 }
 PoolParams reading(const TensorImpl& x) {
@@ -83,7 +79,7 @@ void plane_gather(int64_t planes, int64_t in, int64_t out, const TensorImpl& x, 
                   const TensorImpl& values) {
   STRATA_KERNELS("plane_gather");
   if (values.numel == 0) return;
-  stream_of(x.device).launch(kernels[type_index(x.dtype)], {blocks_for(values.numel)}, {kThreads}, 0,
+  stream_of(x.device).launch(kernels[kernel_index(x.dtype)], {blocks_for(values.numel)}, {kThreads}, 0,
                              plane_params(planes, in, out, values, index, x));
 }
 
@@ -100,7 +96,7 @@ std::optional<int64_t> plane_scatter(int64_t planes, int64_t in, int64_t out, co
     p.failed = reinterpret_cast<uint64_t>(failed.bytes());
   }
   const int64_t per_block = kThreads / 32;
-  stream_of(x.device).launch(kernels[type_index(x.dtype)],
+  stream_of(x.device).launch(kernels[kernel_index(x.dtype)],
                              {static_cast<uint32_t>((planes + per_block - 1) / per_block)}, {kThreads}, 0, p);
   const int64_t found = check ? failed.item<int64_t>() : 0;
   if (found == 0) return {};

@@ -7,6 +7,7 @@
 #include "cuda/axes.h"
 #include "cuda/kernels/reduce_params.h"
 #include "cuda/runtime/stream.h"
+#include "cuda/tensors.h"
 
 namespace strata::cuda {
 namespace {
@@ -19,16 +20,12 @@ constexpr int64_t kEnoughBlocks = 512, kColumnBlocks = 1024;
 constexpr int64_t kColumnPart =
   kColumnGroups * kReduceRun;  // elements of a result that one block takes at most, of columns
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 constexpr const char* kNames[] = {"Sum", "NanSum", "CountNonzero", "SumAbs", "SumSquares", "Prod",
                                   "Max", "Min",    "MaxAbs",       "MinAbs", "Any",        "All"};
 static_assert(std::size(kNames) == kFoldCount);
 // How parts of results are put together: they are mapped already.
 constexpr Fold kSecond[] = {Fold::Sum, Fold::Sum, Fold::Sum, Fold::Sum, Fold::Sum, Fold::Prod,
                             Fold::Max, Fold::Min, Fold::Max, Fold::Min, Fold::Max, Fold::Min};
-
-int type_index(DType compute) { return compute == DType::F32 ? 0 : compute == DType::F64 ? 1 : 2; }
 
 enum class Way { Strided, Rows, Columns };
 
@@ -40,7 +37,7 @@ const Function& fold_kernel(Fold fold, DType compute, Way way) {
         for (const char* kind : {"", "Rows", "Columns"}) list->emplace_back("reduce", std::string(name) + kind + type);
     return list;
   }();
-  return all[(static_cast<size_t>(fold) * 3 + static_cast<size_t>(type_index(compute))) * 3 + static_cast<size_t>(way)];
+  return all[(static_cast<size_t>(fold) * 3 + kernel_index(compute)) * 3 + static_cast<size_t>(way)];
 }
 
 }  // namespace
@@ -132,7 +129,7 @@ void arg_reduce(bool largest, const TensorImpl& x, int dim, const TensorImpl* va
   const int64_t per_block = results_per_block(columns, p.kept.count, p.count);
   p.columns = columns, p.per_block = static_cast<int32_t>(per_block);
   const Grid grid{static_cast<uint32_t>(ceil_div(p.kept.count, per_block))};
-  stream_of(indices.device).launch(kernels[largest][type_index(compute_type(x.dtype))], grid, {kThreads}, 0, p);
+  stream_of(indices.device).launch(kernels[largest][kernel_index(x.dtype)], grid, {kThreads}, 0, p);
 }
 
 }  // namespace strata::cuda

@@ -6,6 +6,7 @@
 #include "cuda/kernels/resample_params.h"
 #include "cuda/pointwise.h"
 #include "cuda/runtime/stream.h"
+#include "cuda/tensors.h"
 #include "cuda/upload.h"
 
 namespace strata::cuda {
@@ -14,7 +15,6 @@ namespace {
 constexpr int64_t kThreads = 256;
 constexpr int64_t kChannels = 16;  // of a thread of grid_sample
 
-uint64_t address(const TensorImpl& t) { return reinterpret_cast<uint64_t>(t.data); }
 uint32_t blocks_for(int64_t count, int64_t per_block = kThreads) {
   return static_cast<uint32_t>((count + per_block - 1) / per_block);
 }
@@ -62,10 +62,6 @@ WindowParams window_params(const WindowSizes& s, const TensorImpl& image, const 
   }
   return p;
 }
-int type_index(DType t) {
-  const DType compute = compute_type(t);
-  return compute == DType::F32 ? 0 : compute == DType::F64 ? 1 : 2;
-}
 }  // namespace
 
 void mix_along(const Mixture& m, int64_t outer, int64_t inner, const TensorImpl& x, const TensorImpl& y) {
@@ -109,7 +105,7 @@ void unfold(const WindowSizes& s, const TensorImpl& image, const TensorImpl& col
   WindowParams p = window_params(s, image, columns);
   const int64_t sizes[] = {s.kernel[0], s.kernel[1], s.out[0], s.out[1]};
   for (int d = 0; d < 4; ++d) p.size[d] = divisor(static_cast<uint32_t>(sizes[d]));
-  by_planes(kernels[type_index(image.dtype)], p, s.planes, sizes[0] * sizes[1] * sizes[2] * sizes[3], "unfold",
+  by_planes(kernels[kernel_index(image.dtype)], p, s.planes, sizes[0] * sizes[1] * sizes[2] * sizes[3], "unfold",
             image.device);
 }
 
@@ -117,7 +113,7 @@ void fold(const WindowSizes& s, const TensorImpl& columns, const TensorImpl& ima
   static const Function kernels[] = {{"resample", "fold_f32"}, {"resample", "fold_f64"}, {"resample", "fold_i64"}};
   WindowParams p = window_params(s, image, columns);
   for (int d = 0; d < 2; ++d) p.size[d + 2] = divisor(static_cast<uint32_t>(s.in[d]));
-  by_planes(kernels[type_index(image.dtype)], p, s.planes, s.in[0] * s.in[1], "fold", image.device);
+  by_planes(kernels[kernel_index(image.dtype)], p, s.planes, s.in[0] * s.in[1], "fold", image.device);
 }
 
 }  // namespace strata::cuda

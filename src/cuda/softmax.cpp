@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <initializer_list>
 
 #include "cuda/kernels/softmax_params.h"
 #include "cuda/runtime/stream.h"
+#include "cuda/tensors.h"
 
 namespace strata::cuda {
 namespace {
@@ -15,8 +17,8 @@ SoftmaxParams plan(const TensorImpl& x, int dim, bool log, const TensorImpl& out
   SoftmaxParams p{};
   p.rows = p.columns = 1, p.n = x.ndim ? x.shape[dim] : 1, p.log = log;
   for (int d = 0; d < x.ndim; ++d) (d < dim ? p.rows : p.columns) *= d == dim ? 1 : x.shape[d];
-  p.x = reinterpret_cast<uint64_t>(x.data), p.x_type = static_cast<int32_t>(x.dtype);
-  p.y = reinterpret_cast<uint64_t>(out.data), p.y_type = static_cast<int32_t>(out.dtype);
+  p.x = address(x), p.x_type = tag(x);
+  p.y = address(out), p.y_type = tag(out);
   // A row gets as many threads as have work; columns a warp's worth of neighbours.
   int64_t threads = 1;
   while (threads < kThreads && threads * 4 < p.n) threads *= 2;
@@ -27,25 +29,22 @@ SoftmaxParams plan(const TensorImpl& x, int dim, bool log, const TensorImpl& out
 }
 
 // Rows that lie densely, in whole vectors, and that 1024 threads hold in registers.
-bool in_registers(const SoftmaxParams& p, const TensorImpl& out) {
-  const auto fits = [&](uint64_t address, int32_t type) {
-    const auto t = static_cast<DType>(type);
-    const bool common =
-      out.dtype == DType::F64 ? t == DType::F64 : t == DType::F32 || t == DType::F16 || t == DType::BF16;
-    return address == 0 || (common && address % 16 == 0);
-  };
-  return p.columns == 1 && p.n % 8 == 0 && p.n <= kSoftmaxInRegisters * 1024 && fits(p.x, p.x_type) &&
-         fits(p.y, p.y_type) && fits(p.grad, p.grad_type);
+bool in_registers(const SoftmaxParams& p, std::initializer_list<const TensorImpl*> all) {
+  bool fits = p.columns == 1 && p.n % 8 == 0 && p.n <= kSoftmaxInRegisters * 1024;
+  for (const TensorImpl* t : all) fits &= reads_in_pieces(*t, (*all.begin())->dtype == DType::F64);
+  return fits;
 }
 
 // Of a kernel: [double][log].
 struct Kernels {
   Function rows[2][2], any[2];
 };
-void launch(const Kernels& kernels, SoftmaxParams p, const TensorImpl& out) {
+// all: what is written, then what is read.
+void launch(const Kernels& kernels, SoftmaxParams p, std::initializer_list<const TensorImpl*> all) {
+  const TensorImpl& out = **all.begin();
   if (out.numel == 0) return;
   const bool wide = out.dtype == DType::F64;
-  if (in_registers(p, out)) {
+  if (in_registers(p, all)) {
     p.threads = 32;
     while (p.threads * kSoftmaxInRegisters < p.n) p.threads *= 2;
     const int64_t threads = std::max<int64_t>(p.threads, 128), per_block = threads / p.threads;
@@ -62,7 +61,7 @@ void softmax(const TensorImpl& x, int dim, bool log, const TensorImpl& out) {
   static const Kernels kernels{{{{"softmax_rows", "softmax_rows_f32"}, {"softmax_rows", "log_softmax_rows_f32"}},
                                 {{"softmax_rows", "softmax_rows_f64"}, {"softmax_rows", "log_softmax_rows_f64"}}},
                                {{"softmax", "softmax_f32"}, {"softmax", "softmax_f64"}}};
-  launch(kernels, plan(x, dim, log, out), out);
+  launch(kernels, plan(x, dim, log, out), {&out, &x});
 }
 
 void softmax_backward(const TensorImpl& grad, const TensorImpl& result, int dim, bool log, const TensorImpl& out) {
@@ -71,8 +70,8 @@ void softmax_backward(const TensorImpl& grad, const TensorImpl& result, int dim,
      {{"softmax_rows", "softmax_backward_rows_f64"}, {"softmax_rows", "log_softmax_backward_rows_f64"}}},
     {{"softmax", "softmax_backward_f32"}, {"softmax", "softmax_backward_f64"}}};
   SoftmaxParams p = plan(result, dim, log, out);
-  p.grad = reinterpret_cast<uint64_t>(grad.data), p.grad_type = static_cast<int32_t>(grad.dtype);
-  launch(kernels, p, out);
+  p.grad = address(grad), p.grad_type = tag(grad);
+  launch(kernels, p, {&out, &result, &grad});
 }
 
 }  // namespace strata::cuda

@@ -1,0 +1,37 @@
+// What launchers ask of tensors, and the arithmetic of grids.
+#pragma once
+#include <cstdlib>
+
+#include "tensor/tensor.h"
+
+namespace strata::cuda {
+
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// For the parameters of a kernel; a tensor that is not there has address 0.
+inline uint64_t address(const TensorImpl& t) { return reinterpret_cast<uint64_t>(t.data); }
+inline uint64_t address(const TensorImpl* t) { return t ? address(*t) : 0; }
+inline int32_t tag(const TensorImpl& t) { return static_cast<int32_t>(t.dtype); }
+inline int32_t tag(const TensorImpl* t) { return t ? tag(*t) : 0; }
+
+// Which of the kernels for float, double and int64_t serves a dtype.
+inline size_t kernel_index(DType t) {
+  const DType compute = compute_type(t);
+  return compute == DType::F32 ? 0 : compute == DType::F64 ? 1 : 2;
+}
+
+// Whether kernels that compute in double (`wide`) or float read it in pieces of 16 bytes (Types::Common of eights.cuh).
+inline bool reads_in_pieces(const TensorImpl& t, bool wide) {
+  const bool common =
+    wide ? t.dtype == DType::F64 : t.dtype == DType::F32 || t.dtype == DType::F16 || t.dtype == DType::BF16;
+  return common && address(t) % 16 == 0;
+}
+
+// What the kernels for float alone take: 32 bits do for its offsets, also for those of a padding around it.
+inline bool is_plain(const TensorImpl& t) {
+  int64_t reach = 0;
+  for (int d = 0; d < t.ndim; ++d) reach += 2 * t.shape[d] * std::abs(t.strides[d]);
+  return t.dtype == DType::F32 && reach < INT32_MAX;
+}
+
+}  // namespace strata::cuda
