@@ -13,7 +13,7 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kDepth = 16;
+constexpr int64_t kDepth = kConvDepth;
 constexpr int64_t kEnoughThreads = 396 * 256;  // 768 for each multiprocessor of a large card: no need to cut the depth
 constexpr int64_t kLeastDepth = 8 * 16;        // of a part
 

@@ -10,7 +10,7 @@ namespace strata::cuda {
 void gemm(GemmParams p, const TensorImpl& a, const TensorImpl& b, const TensorImpl& c, const TensorImpl* in) {
   static const Function kernels[] = {{"gemm", "gemm_f32"}, {"gemm", "gemm_f64"}, {"gemm", "gemm_i64"}};
   static const Function folds[] = {{"gemm", "gemm_fold_f32"}, {"gemm", "gemm_fold_f64"}, {"gemm", "gemm_fold_i64"}};
-  constexpr int64_t kTile = 64, kDepth = 16, kMostBatches = 65535;
+  constexpr int64_t kTile = kGemmTile, kDepth = kGemmDepth, kMostBatches = 65535;
   constexpr int64_t kEnoughBlocks = 132;  // one for each multiprocessor of a large card: no need to cut the sums
   constexpr int64_t kLeastDepth = 3 * kDepth, kMostParts = 64;
   p.batches = 1;

@@ -17,7 +17,7 @@ namespace strata::cuda {
 namespace {
 
 enum Way { kForward, kData, kWeight };
-constexpr int kDepth = 16;
+constexpr int kDepth = kConvDepth;
 
 // A position: a channel or an image, and three places beside it.
 struct Position {

@@ -4,6 +4,8 @@
 
 namespace strata::cuda {
 
+constexpr int kConvDepth = 16;  // of the product, at a time
+
 // In the terms of cpu/convolution.h: the window moves over `big` [n, c, in…], `small` [n, o, out…] has an element per window, weight is
 // [o, c / groups, kernel…]. Always three spatial dimensions; unused ones are the first and of size 1.
 struct ConvParams {

@@ -11,7 +11,7 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int kTile = 64, kDepth = 16, kThreads = 256, kEach = kTile * kDepth / kThreads;
+constexpr int kTile = kGemmTile, kDepth = kGemmDepth, kThreads = 256, kEach = kTile * kDepth / kThreads;
 
 // What a thread brings of one factor into each tile.
 struct Bringer {

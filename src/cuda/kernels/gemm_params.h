@@ -4,6 +4,8 @@
 
 namespace strata::cuda {
 
+constexpr int kGemmTile = 64, kGemmDepth = 16;  // rows and columns of c that a block makes, and of k it takes at a time
+
 // c = alpha * a b + beta * in, for a batch of matrices. `in` broadcasts by strides of 0: a bias has one row.
 struct GemmParams {
   static constexpr int kMaxBatch = 8;
