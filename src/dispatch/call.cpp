@@ -4,6 +4,7 @@
 #include "dispatch/devices.h"
 #include "dispatch/memory.h"
 #include "record/op.h"
+#include "tensor/memory_checks.h"
 
 namespace strata {
 namespace {
@@ -52,6 +53,19 @@ void run_on_device(const Call& c, Device device) {
   k.run(c);
 }
 
+#ifndef NDEBUG
+// A kernel that wrote past the end of a tensor is named at once, not where the damage shows.
+void check_bounds(const Call& c, const Kernel& k) {
+  const auto check = [&](const TensorImpl* t, const char* what) {
+    if (t && t->storage && t->device.type == DeviceType::Cpu && wrote_past_the_end(*t->storage))
+      fail(ErrorKind::Internal, fmt::format("kernel {} of {} wrote past the end of {}", k.name, c.op.schema, what));
+  };
+  for (uint32_t o = 0; o < c.op.outputs; ++o) check(c.outs[o].get(), "its result");
+  for (const Value& v : c.args)
+    if (v.tag == Tag::Tensor) check(v.tensor, "an argument");
+}
+#endif
+
 void run_kernel(const Call& c) {
   if (devices_in_use) [[unlikely]]
     if (const Device device = device_of_run(c); device.type != DeviceType::Cpu) return run_on_device(c, device);
@@ -60,6 +74,9 @@ void run_kernel(const Call& c) {
   if (span.active()) [[unlikely]]
     span.detail(describe(c));
   k.run(c);
+#ifndef NDEBUG
+  check_bounds(c, k);
+#endif
 }
 
 [[gnu::cold]] void check_anomaly(const Call& c) {
