@@ -297,9 +297,19 @@ def main():
     if "torch" in against:
         import torch  # noqa: F401  before the fork, so that children do not each load it
 
+    def prepare(_number):
+        if "vgpu" in against:
+            strata.zeros(1, device="vgpu")  # reserves its addresses before memory is limited
+
     with tempfile.TemporaryDirectory() as folder:
         found = children.run(
-            lambda n: one(seed, n, against), options.programs, folder, options.jobs, 50, first=options.first
+            lambda n: one(seed, n, against),
+            options.programs,
+            folder,
+            options.jobs,
+            50,
+            first=options.first,
+            prepare=prepare,
         )
     for number, what in found:
         head, _, lines = what.partition(" :: ")

@@ -231,7 +231,8 @@ class Writer:
                 text = "{0}[:]"
         elif kind < 0.64:
             text, result = rng.choice(EXACT), self.exact[name]
-            if not result:
+            rounds = self.smooth and any(w in text for w in ("bfloat16", "half", ".float()"))
+            if not result or rounds:
                 text = rng.choice(SMOOTH)
         elif kind < 0.74:
             text, result = rng.choice(SMOOTH), False
