@@ -50,6 +50,8 @@ class Executor:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 exec(line, self.space)
+                if self.device == "vgpu":
+                    strata.vgpu.synchronize()  # what only a kernel can see is raised where the host waits
         except Exception as e:
             return e
         finally:
