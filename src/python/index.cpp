@@ -1,6 +1,7 @@
 // x[...] and x[...] = value.
 #include "ops/index_expr.h"
 #include "python/binding.h"
+#include "strata/ops/copy.h"
 
 namespace strata::python {
 namespace {
@@ -78,7 +79,9 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
       strata::set_item(t, items, Operand(number));
       return 0;
     }
-    const Tensor source = is_tensor(value) ? tensor_of(value) : tensor_from_data(value, std::nullopt);
+    const Tensor source = is_tensor(value)
+                            ? tensor_of(value)
+                            : strata::to(tensor_from_data(value, std::nullopt), std::optional(t.device()));
     strata::set_item(t, items, source);
     return 0;
   });
