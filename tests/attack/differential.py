@@ -6,6 +6,7 @@ Executors: `torch` (where PyTorch is installed), `vgpu` (the virtual GPU), `refe
 finite differences of the program itself). A program is known by its seed and number: `--seed S --program N` shows it and where it went apart."""
 
 import argparse
+import contextlib
 import importlib.util
 import os
 import pathlib
@@ -53,10 +54,17 @@ class Executor:
                 if self.device == "vgpu":
                     strata.vgpu.synchronize()  # what only a kernel can see is raised where the host waits
         except Exception as e:
+            self.settle()
             return e
         finally:
             if self.plain:
                 strata._C._set_reference_only(before)
+
+    def settle(self):
+        """After a refusal: an error that a kernel found meanwhile belongs to the same line."""
+        if self.device == "vgpu":
+            with contextlib.suppress(Exception):
+                strata.vgpu.synchronize()
 
     def tensor(self, name):
         return self.space[name]
@@ -78,8 +86,8 @@ def facts(t):
     )
 
 
-def difference(a, b, what):
-    """A text when two tensors differ in dtype, shape, requires_grad or values."""
+def difference(a, b, what, tolerance=0.0):
+    """A text when two tensors differ in dtype, shape, requires_grad, or in values by more than the tolerance."""
     if a is None or b is None:
         return (
             None
@@ -101,26 +109,31 @@ def difference(a, b, what):
         ):
             return f"{what}: {x.tolist()} beside {y.tolist()}"[:600]
         scale = max(1.0, np.abs(y[finite]).max(initial=0.0))
-        if np.abs(x[finite] - y[finite]).max(initial=0.0) > TOLERANCE.get(a[0], 0.0) * scale:
+        allowed = max(tolerance, TOLERANCE[a[0]]) * scale if a[0] in TOLERANCE else 0.0
+        if np.abs(x[finite] - y[finite]).max(initial=0.0) > allowed:
             return f"{what}: {x.tolist()} beside {y.tolist()}"[:600]
     return None
 
 
 def compare(ours, theirs, names):
     """The first difference among variables, their gradients and what hooks saw."""
+    dtypes = {str(ours.tensor(name).dtype).rsplit(".", 1)[-1] for name in names}
+    coarsest = max(
+        (TOLERANCE[d] for d in dtypes if d in TOLERANCE), default=0.0
+    )  # a wide value may come from a narrow one
     for name in names:
         a, b = ours.tensor(name), theirs.tensor(name)
         try:
             b.is_leaf  # noqa: B018  PyTorch refuses even this of a part whose neighbour was written to
         except RuntimeError:
             continue
-        text = difference(facts(a), facts(b), name)
+        text = difference(facts(a), facts(b), name, coarsest)
         if text:
             return text
         if a.is_leaf != b.is_leaf:
             return f"{name}: is_leaf {a.is_leaf} beside {b.is_leaf}"
         if a.is_leaf or (a.requires_grad and a.retains_grad):
-            text = difference(facts(a.grad), facts(b.grad), f"{name}.grad")
+            text = difference(facts(a.grad), facts(b.grad), f"{name}.grad", coarsest)
             if text:
                 return text
     for kind in ("log", "grads", "more"):
@@ -128,7 +141,7 @@ def compare(ours, theirs, names):
         if len(a) != len(b):
             return f"{kind}: {len(a)} entries beside {len(b)}"
         for i, (x, y) in enumerate(zip(a, b, strict=True)):
-            text = difference(facts(x), facts(y), f"{kind}[{i}]")
+            text = difference(facts(x), facts(y), f"{kind}[{i}]", coarsest)
             if text:
                 return text
     return None

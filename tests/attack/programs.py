@@ -34,7 +34,7 @@ EXACT = ("-{0}", "{0}.abs()", "T.relu({0})", "{0}.clamp(-1, 2)", "T.clamp({0}, m
          "{0}.flip({dim})", "{0}.roll(1, {dim})", "T.tril({0})", "T.triu({0}, 1)", "{0}.cumsum({dim})", "T.diff({0}, dim={dim})", "T.heaviside({0}, {0})", "T.deg2rad({0}) * 0",
          "T.maximum({0}, T.zeros_like({0}))", "T.ones_like({0}) + {0}", "{0}.double()", "{0}.float()", "{0}.to(T.bfloat16)", "{0}.half()", "{0}.long()", "{0}.int()", "{0}.bool()",
          "{0}.sum()", "{0}.sum({dim})", "{0}.sum({dim}, keepdim=True)", "{0}.amax({dim})", "{0}.amin({dim}, keepdim=True)", "{0}.max({dim}).values", "{0}.min({dim})[0]", "{0}.max()",
-         "{0}.sort({dim}).values", "{0}.argmax({dim})", "{0}.argsort({dim}, stable=True)", "{0}.cummax({dim})[0]", "{0}.cummin({dim}).values", "{0}.any({dim})", "{0}.all()",
+         "{0}.sort({dim}).values", "{0}.argmax({dim})", "{0}.argsort(dim={dim}, stable=True)", "{0}.cummax({dim})[0]", "{0}.cummin({dim}).values", "{0}.any({dim})", "{0}.all()",
          "T.count_nonzero({0}, {dim})", "{0}.median()", "{0}.median({dim}).values", "{0}.kthvalue(1, {dim}).values", "T.aminmax({0})[1]", "{0}.unique()",
          "{0}.floor()", "{0}.ceil()", "{0}.round()", "{0}.trunc()", "{0}.frac()", "{0}.sign()", "{0} // 2", "{0} % 3", "T.fmod({0}, 2)", "{0} > 0", "{0} == {0}", "{0} <= 1", "{0}.isnan()",
          "T.logical_not({0})", "{0}.repeat(2, *[1] * {0}.dim())", "T.repeat_interleave({0}, 2, {dim})", "{0}.tile((2,))", "F.pad({0}, (1, 2))", "{0}.nonzero()",
