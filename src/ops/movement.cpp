@@ -294,7 +294,15 @@ STRATA_OP(flipud, "flipud(Tensor input) -> Tensor")
 
 STRATA_OP(roll_dims, "roll_dims(Tensor input, int[] shifts, int[] dims) -> Tensor")
   .doc("roll with a dimension for each shift.")
-  .infer(infer_same)
+  .infer([](const Call& c) {
+    const TensorImpl& input = c.args.tensor(0);
+    const IntList shifts = c.args[1].int_list(), dims = c.args[2].int_list();
+    STRATA_CHECK(shifts.size == dims.size && (input.ndim > 0 || dims.size == 0), Runtime,
+                 "roll: {} shifts and {} dimensions for a tensor of shape {}", shifts.size, dims.size,
+                 to_string(input.sizes()));
+    for (int64_t d : dims) normalize_dim(d, input.ndim, "roll");
+    infer_same(c);
+  })
   .kernel("copies", run_roll)
   .kernel("reference", plain_roll)
   .cuda("copies", run_roll)

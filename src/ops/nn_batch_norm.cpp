@@ -267,6 +267,11 @@ STRATA_OP(batch_norm_backward,
   .dtypes(kFloatingTypes)
   .infer([](const Call& c) {
     const TensorImpl& x = c.args.tensor(1);
+    bool fits = x.ndim >= 2 && c.args.tensor(0).same_shape(x);
+    for (uint32_t i : {2u, 3u, 4u}) fits = fits && (!c.args.is_tensor(i) || c.args.tensor(i).numel == x.shape[1]);
+    STRATA_CHECK(fits, Runtime,
+                 "batch_norm: the gradient of shape {} or the statistics do not fit an input of shape {}",
+                 to_string(c.args.tensor(0).sizes()), to_string(x.sizes()));
     c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
     for (int o : {1, 2})
       c.outs[o]->dtype = c.args.is_tensor(2) ? c.args.tensor(2).dtype : x.dtype,

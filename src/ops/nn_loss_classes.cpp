@@ -188,7 +188,15 @@ STRATA_OP(nll_loss_backward,
   .doc("The gradient of _nll_loss.")
   .helper()
   .dtypes(kFloatingTypes)
-  .infer([](const Call& c) { c.out()->dtype = c.args.tensor(0).dtype, c.out()->set_shape(c.args[6].int_list()); })
+  .infer([](const Call& c) {
+    const TensorImpl& g = c.args.tensor(0);
+    c.out()->dtype = g.dtype;
+    c.out()->set_shape(c.args[6].int_list());
+    check_nll(*c.out(), c.args.tensor(1), c.args[2]);
+    const int64_t expected = c.args[3].string() == "none" ? c.args.tensor(1).numel : 1;
+    STRATA_CHECK(g.numel == expected && c.args.tensor(5).numel == 1, Runtime,
+                 "nll_loss: the gradient has shape {}, expected {} elements", to_string(g.sizes()), expected);
+  })
   .kernel("reference",
           [](const Call& c) {
             const Classes k(c.args[6].int_list());

@@ -28,6 +28,11 @@ MaxPool pool_of(Shape shape, const Args& a, uint32_t first, bool last) {
     const IntList l = a[first + i].int_list();
     STRATA_CHECK(l.size == 2, Runtime, "max_pool2d: expected two entries for each spatial size, got {}", to_string(l));
     to[i][0] = l[0], to[i][1] = l[1];
+    const int64_t least = i == 2 ? 0 : 1;  // padding may be 0
+    STRATA_CHECK(
+      l[0] >= least && l[1] >= least, Runtime,
+      "max_pool2d: kernel size, stride and dilation should be greater than zero and pad non-negative, got {}",
+      to_string(l));
   }
   for (int d = 0; d < 2; ++d) p.in[d] = shape[lead + static_cast<size_t>(d)];
   return p;

@@ -64,6 +64,7 @@ Pooling sliding(const char* op, Shape shape, IntList k, IntList s, IntList p, In
   for (int d = 0; d < dims; ++d) {
     const size_t i = static_cast<size_t>(d);
     const int64_t in = pool.in[3 - dims + d], count = pooled_size(op, in, k[i], s[i], p[i], dil[i], ceil);
+    check_host_memory(count, sizeof(Window), op);
     for (int64_t o = 0; o < count; ++o) {
       const int64_t begin = o * s[i] - p[i], end = std::min(begin + (k[i] - 1) * dil[i] + 1, in + p[i]);
       const int64_t lo = begin >= 0 ? begin : begin + (-begin + dil[i] - 1) / dil[i] * dil[i];

@@ -62,8 +62,8 @@ class Decoder:
     def tensor(self, value):
         key = value["object"]
         if key not in self.tensors:
-            t = self.storage(value).as_strided(value["tensor"], value["strides"], value["offset"])
-            self.tensors[key] = t.detach().requires_grad_() if value["requires_grad"] else t
+            t = self.storage(value).as_strided(value["tensor"], value["strides"], value.get("offset", 0))
+            self.tensors[key] = t.detach().requires_grad_() if value.get("requires_grad") else t
         return self.tensors[key]
 
     def storage(self, value):
