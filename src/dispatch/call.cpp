@@ -267,6 +267,7 @@ void call_out(const OpRecord& op, const Args& args, Tensor* outs) {
                "{}(): functions with out=... arguments don't support automatic differentiation, but one of the "
                "arguments requires grad",
                op.name);
+  check_out(op, args, outs);
   std::vector<Tensor> values(op.outputs);
   const bool plain = !op.composite_fn && !op.view_fn && op.outputs == 1;
   if (plain && op.broadcasts) {
@@ -282,7 +283,7 @@ void call_out(const OpRecord& op, const Args& args, Tensor* outs) {
   call_into(op, args, values.data());
   for (uint32_t o = 0; o < op.outputs; ++o) {
     TensorImpl& given = *outs[o];
-    check_cast(values[o].dtype(), given.dtype, op.name.c_str());
+    check_out_dtype(op, values[o].dtype(), given.dtype);
     if (!values[o]->same_shape(given)) resize_for(given, values[o].shape());
     check_writable(given, op.name.c_str());
     store(values[o], given);

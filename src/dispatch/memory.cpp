@@ -63,6 +63,27 @@ bool overlaps_partly(const Args& args, const TensorImpl* target, bool same_allow
   return false;
 }
 
+bool share_memory(const TensorImpl& a, const TensorImpl& b) {
+  if (!a.storage || a.storage.get() != b.storage.get() || !a.is_dense() || !b.is_dense()) return false;
+  const Extent x = extent(a), y = extent(b);
+  return x.begin < y.end && y.begin < x.end;
+}
+
+void refuse_overlap(const Args& args, const TensorImpl& given, bool same_allowed, const char* op) {
+  const auto see = [&](const TensorImpl& t) {
+    STRATA_CHECK(!share_memory(t, given) || (same_allowed && same_view(t, given)), Runtime,
+                 "{}(): unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
+                 "single memory location. Please clone() the tensor before performing the operation.",
+                 op);
+  };
+  for (const Value& v : args) {
+    if (v.tag == Tag::Tensor) see(*v.tensor);
+    else if (v.tag == Tag::Tensors)
+      for (const Tensor& t : v.tensor_list())
+        if (t) see(*t);
+  }
+}
+
 void resize_for(TensorImpl& t, Shape shape) {
   STRATA_CHECK(!t.base, Runtime, "out=: a view of shape {} cannot be resized to {}", to_string(t.sizes()),
                to_string(shape));

@@ -65,6 +65,7 @@ void muon(const Call& c) {
   const Polynomial polynomial{c.args[7].number(), c.args[8].number(), c.args[9].number()};
   const double eps = c.args[10].number();
   const int64_t steps = c.args[11].integer(), how = c.args[12].integer();
+  STRATA_CHECK(steps >= 0 && steps < 100, Value, "muon: ns_steps must be from 0 to 99, got {}", steps);
   for (size_t i = 0; i < params.size(); ++i) {
     const Tensor &p = params[i], &g = grads[i], &buffer = buffers[i];
     if (p.numel() == 0) continue;

@@ -1,6 +1,8 @@
 // The extension module strata._C: types, ops and the functions that are not ops.
 #include <cstring>
 
+#include "base/host_memory.h"
+#include "base/interrupt.h"
 #include "base/parallel.h"
 #include "base/trace.h"
 #include "dispatch/samples.h"
@@ -38,9 +40,9 @@ PyObject* raise_current() {
     }
     const Object message(message_of(e));
     if (message) PyErr_SetObject(type, message.get());
-  } catch (const std::bad_alloc&) { PyErr_NoMemory(); } catch (const std::exception& e) {
-    PyErr_SetString(PyExc_RuntimeError, e.what());
-  }
+  } catch (const std::bad_alloc&) {
+    PyErr_SetString(out_of_memory_error, "not enough memory");
+  } catch (const std::exception& e) { PyErr_SetString(PyExc_RuntimeError, e.what()); }
   return nullptr;
 }
 
@@ -245,7 +247,22 @@ PyObject* records(PyObject*, PyObject*) {
   return list.release();
 }
 
+PyObject* py_check_host_memory(PyObject*, PyObject* args) {
+  PyObject* count = nullptr;
+  Py_ssize_t bytes = 0;
+  const char* what = nullptr;
+  if (!PyArg_ParseTuple(args, "O!ns", &PyLong_Type, &count, &bytes, &what)) return nullptr;
+  int overflow = 0;
+  const long long n = PyLong_AsLongLongAndOverflow(count, &overflow);
+  return guarded([&] {
+    check_host_memory(overflow > 0 ? INT64_MAX : n, static_cast<size_t>(bytes), what);
+    return Py_NewRef(Py_None);
+  });
+}
+
 PyMethodDef functions[] = {
+  {"_check_host_memory", py_check_host_memory, METH_VARARGS,
+   "_check_host_memory(count, bytes, what): OutOfMemoryError when that many items cannot fit."},
   {"_op", find, METH_O, "The callable of this name."},
   {"_records", records, METH_NOARGS, "Every op record as a dict."},
   {"_sample", make_sample, METH_VARARGS,
@@ -270,7 +287,14 @@ PyMethodDef functions[] = {
 PyModuleDef definition = {
   PyModuleDef_HEAD_INIT, "strata._C", "The C++ part of strata.", -1, functions, nullptr, nullptr, nullptr, nullptr};
 
+// Runs Python's handlers of signals that have arrived; a KeyboardInterrupt unwinds the loop that polled.
+void check_signals() {
+  const WithGil gil;
+  if (PyErr_CheckSignals() < 0) throw PythonError{};
+}
+
 bool init(PyObject* module) {
+  set_interrupt_hook(check_signals);
   out_of_memory_error = PyErr_NewExceptionWithDoc(
     "strata.OutOfMemoryError", "No memory for a tensor; the message says who holds what.", PyExc_RuntimeError, nullptr);
   if (!out_of_memory_error || PyModule_AddObjectRef(module, "OutOfMemoryError", out_of_memory_error) < 0) return false;

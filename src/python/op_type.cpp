@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "python/number_arguments.h"
 #include "python/parse.h"
 
 namespace strata::python {
@@ -14,6 +15,7 @@ struct Overload {
   const OpRecord* op;
   PyObject* names[Args::kMax];     // interned, so that keywords are found by comparing pointers
   PyTypeObject* result = nullptr;  // named tuple of several outputs
+  uint32_t numbers = 0;            // tensor parameters that take a plain number
 };
 
 struct PyOp {
@@ -42,7 +44,9 @@ struct Attempt {
  private:
   bool keyword(const Overload& o, PyObject* name, PyObject* value, uint32_t& filled);
   bool put(const Overload& o, uint32_t i, PyObject* value) {
-    if (parser.value(*o.op, o.op->params[i], value, parser.args[i])) [[likely]]
+    const bool fits =
+      o.op->params[i].type != ParamType::Tensor || (o.numbers >> i & 1) || value == Py_None || is_tensor(value);
+    if (fits && parser.value(*o.op, o.op->params[i], value, parser.args[i])) [[likely]]
       return true;
     why = fmt::format("argument '{}' (position {}) must be {}, not {}", o.op->params[i].name, i + 1,
                       kind_name(o.op->params[i]), Py_TYPE(value)->tp_name);
@@ -308,7 +312,7 @@ PyObject* make_op(const std::string& name, const std::vector<const OpRecord*>& r
   o->overloads = new std::vector<Overload>;
   for (const OpRecord* op : records) {
     if (inplace && !op->has_inplace) continue;
-    Overload overload{op, {}, inplace ? nullptr : result_type_of(*op)};
+    Overload overload{op, {}, inplace ? nullptr : result_type_of(*op), number_parameters(*op)};
     for (size_t i = 0; i < op->params.size(); ++i) {
       overload.names[i] =
         PyUnicode_FromStringAndSize(op->params[i].name.data(), static_cast<Py_ssize_t>(op->params[i].name.size()));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/host_memory.h"
 #include "tensor/memory_checks.h"
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
@@ -202,7 +203,8 @@ Storage* allocate_guarded(Shared& s, SizeClass c, size_t bytes) {  // under the 
     s.cached -= c.bytes;
   } else {
     const size_t align = c.bytes >= kHugePage ? kHugePage : kUnit;
-    if (bytes > SIZE_MAX / 4) out_of_memory(s, bytes);  // what follows would overflow
+    // A system that hands out more than it has would kill the process when the memory is written to.
+    if (bytes > SIZE_MAX / 4 || bytes > host_memory()) out_of_memory(s, bytes);
     const size_t total = (c.bytes + sizeof(Storage) + align - 1) / align * align;
     if (s.limit && s.reserved + total > s.limit) drain_local(s), empty_shared(s);
     if (s.limit && s.reserved + total > s.limit) out_of_memory(s, bytes);

@@ -22,12 +22,12 @@ int64_t checked_numel(Shape shape) {
   bool empty = false, overflow = false;
   for (int64_t s : shape) {
     empty |= s == 0;
-    overflow |= __builtin_mul_overflow(n, s, &n);
+    overflow |= __builtin_mul_overflow(n, std::max<int64_t>(s, 1), &n);
   }
-  if (empty) return 0;
+  // Also where a size is 0: strides, and products of some of the sizes, must fit too.
   STRATA_CHECK(!overflow && n <= INT64_MAX / 8, Runtime, "shape {} has more elements than can be addressed",
                to_string(shape));
-  return n;
+  return empty ? 0 : n;
 }
 
 void TensorImpl::set_contiguous_strides() {
@@ -35,10 +35,8 @@ void TensorImpl::set_contiguous_strides() {
   for (int d = ndim; d-- > 0;) {
     strides[d] = n;
     const int64_t size = std::max<int64_t>(shape[d], 1);
-    if (__builtin_mul_overflow(n, size, &n) || n > INT64_MAX / 8) [[unlikely]] {
-      checked_numel(sizes());  // throws, unless another size is 0
-      n = 1;
-    }
+    if (__builtin_mul_overflow(n, size, &n) || n > INT64_MAX / 8) [[unlikely]]
+      checked_numel(sizes());  // throws
   }
   numel = n;
   for (int d = 0; d < ndim; ++d)
