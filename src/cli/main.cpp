@@ -7,6 +7,7 @@
 #include <new>
 #include <stdexcept>
 #include <system_error>
+#include <typeinfo>
 
 #include "base/error.h"
 #include "cli/commands.h"
@@ -76,7 +77,8 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) { say("strata: out of memory\n"); } catch (const std::length_error&) {
     say("strata: out of memory\n");
   } catch (const std::exception& e) {
-    say("strata: internal error: the C++ library reported '{}'; this is a bug in Strata, please report it\n", e.what());
+    say("strata: internal error: an unexpected C++ exception of type {}; this is a bug in Strata, please report it\n",
+        typeid(e).name());
   }
   return 2;
 }

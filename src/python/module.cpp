@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <climits>
 #include <cstring>
+#include <typeinfo>
 
 #include "base/parallel.h"
 #include "base/trace.h"
@@ -42,9 +43,10 @@ PyObject* raise_current() {
     if (message) PyErr_SetObject(type, message.get());
   } catch (const std::bad_alloc&) { PyErr_NoMemory(); } catch (const std::length_error&) {
     PyErr_SetString(out_of_memory_error, "a list or text of this call would be longer than memory can be");
-  } catch (const std::exception& e) {
+  } catch (const std::exception& e) {  // its text is the C++ library's and would tell the user nothing
     PyErr_Format(PyExc_RuntimeError,
-                 "internal error: the C++ library reported '%s'; this is a bug in Strata, please report it", e.what());
+                 "internal error: an unexpected C++ exception of type %s; this is a bug in Strata, please report it",
+                 typeid(e).name());
   }
   return nullptr;
 }

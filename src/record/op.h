@@ -28,9 +28,9 @@ enum class ParamType : uint8_t {
 struct Param {
   std::string_view name;
   ParamType type;
-  bool optional = false;        // accepts None
-  bool optional_items = false;  // of Tensor?[]: an element may be None
+  bool optional = false;  // accepts None
   bool keyword_only = false, has_default = false;
+  bool optional_items = false;  // of Tensor?[]: an element may be None
 };
 
 struct OpRecord;
