@@ -1,4 +1,6 @@
 // One pipeline for all ops and both languages: trace, infer, allocate, choose, run, record.
+#include <bit>
+
 #include "autograd/autograd.h"
 #include "base/trace.h"
 #include "dispatch/devices.h"
@@ -94,6 +96,30 @@ void run_kernel(const Call& c) {
                                            autograd::current_line ? autograd::current_line() : std::string()));
 }
 
+[[noreturn, gnu::cold]] void refuse_undefined(const OpRecord& op, uint32_t i, std::optional<size_t> element) {
+  const std::string where = element ? fmt::format("element {} of ", *element) : "";
+  fail(ErrorKind::Type, fmt::format("{}: {}argument '{}' is an undefined tensor; expected a tensor\n  {}", op.name,
+                                    where, op.params[i].name, op.schema));
+}
+void check_defined(const OpRecord& op, const Args& args, uint32_t i) {
+  if (i >= args.size || !args[i]) refuse_undefined(op, i, std::nullopt);
+  if (args[i].tag != Tag::Tensors || op.params[i].optional_items) return;
+  const TensorList list = args[i].tensor_list();
+  for (size_t k = 0; k < list.size(); ++k)
+    if (!list[k]) refuse_undefined(op, i, k);
+}
+// What every call is checked for, before anything looks at the arguments: tensors that must be given are, and memory that the op
+// changes may be changed.
+void check_args(const OpRecord& op, const Args& args) {
+  for (uint32_t rest = op.needed; rest; rest &= rest - 1) {
+    const auto i = static_cast<uint32_t>(std::countr_zero(rest));
+    if (i >= args.size || args[i].tag != Tag::Tensor) [[unlikely]]
+      check_defined(op, args, i);
+  }
+  if (op.written) [[unlikely]]
+    check_written(op, args);
+}
+
 // Fresh tensor objects with dtype and shape, no memory yet.
 void infer(const Call& c) {
   for (uint32_t o = 0; o < c.op.outputs; ++o) {
@@ -140,6 +166,7 @@ bool recording(const OpRecord& op, const Args& args) {
 
 void call_into(const OpRecord& op, const Args& args, Tensor* outs) {
   trace::Span span(trace::Layer::Op, op.name.c_str());
+  check_args(op, args);
   if (op.composite_fn) {
     Results results{outs, nullptr};
     return compose(op, args, results);
@@ -172,6 +199,7 @@ Tensor call(const OpRecord& op, const Args& args) {
 
 std::vector<Tensor> call_list(const OpRecord& op, const Args& args) {
   trace::Span span(trace::Layer::Op, op.name.c_str());
+  check_args(op, args);
   std::vector<Tensor> list;
   Results results{nullptr, &list};
   compose(op, args, results);
@@ -187,6 +215,9 @@ static void store(const Tensor& value, TensorImpl& target) {
 
 Tensor call_inplace(const OpRecord& op, const Args& args) {
   trace::Span span(trace::Layer::Op, op.name.c_str());
+  check_args(op, args);
+  STRATA_CHECK(op.outputs == 1 && !op.view_fn && args.size && args.is_tensor(0), Type,
+               "{}: this op has no in-place form for these arguments", op.name);
   TensorImpl& self = args.tensor(0);
   check_writable(self, op.name.c_str());
   const bool grad_mode = thread_state.grad_mode;
@@ -261,6 +292,9 @@ Tensor call_inplace(const OpRecord& op, const Args& args) {
 }
 
 void call_out(const OpRecord& op, const Args& args, Tensor* outs) {
+  check_args(op, args);
+  for (uint32_t o = 0; o < op.outputs; ++o)
+    STRATA_CHECK(outs[o], Type, "{}(): out= number {} is an undefined tensor; expected a tensor", op.name, o);
   bool recorded = thread_state.grad_mode && wants_grad(args);
   for (uint32_t o = 0; o < op.outputs; ++o) recorded |= thread_state.grad_mode && outs[o] && outs[o].requires_grad();
   STRATA_CHECK(!recorded, Runtime,

@@ -34,6 +34,17 @@ void check_writable(const TensorImpl& t, const char* op) {
                  op, to_string(t.sizes()));
 }
 
+void check_written(const OpRecord& op, const Args& args) {
+  if (op.writes_if && !args[op.writes_if].boolean()) return;
+  for (uint32_t i = 0; i < args.size; ++i) {
+    if (!(op.written >> i & 1)) continue;
+    if (args.is_tensor(i)) check_writable(args.tensor(i), op.name.c_str());
+    else if (args[i].tag == Tag::Tensors)
+      for (const Tensor& t : args[i].tensor_list())
+        if (t) check_writable(*t, op.name.c_str());
+  }
+}
+
 void check_cast(DType from, DType to, const char* op) {
   const bool loses = (is_floating(from) && !is_floating(to)) || (from != DType::Bool && to == DType::Bool);
   STRATA_CHECK(!loses, Runtime, "{}: result type {} can't be cast to the desired output type {}", op, name_of(from),

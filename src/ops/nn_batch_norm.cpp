@@ -221,6 +221,7 @@ STRATA_OP(native_batch_norm,
           "bool training, float momentum, float eps)"
           " -> (Tensor, Tensor, Tensor)")
   .doc("batch_norm together with the mean and the reciprocal standard deviation of each channel.")
+  .writes({3, 4}, 5)
   .no_method()
   .no_out()
   .dtypes(kFloatingTypes)
@@ -308,6 +309,7 @@ STRATA_OP(instance_norm,
           "weight=None, Tensor? bias=None, "
           "bool use_input_stats=True, float momentum=0.1, float eps=1e-5) -> Tensor")
   .no_grad_inputs({1, 2})
+  .writes({1, 2}, 5)
   .doc("Normalises each channel of each sample by its own mean and variance.")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/host_memory.h"
 #include "tensor/memory_checks.h"
 #ifdef __SANITIZE_ADDRESS__
@@ -76,7 +77,12 @@ struct Shared {
   size_t live() const { return static_cast<size_t>(std::max<int64_t>(0, small_live())) + large_live; }
 };
 Shared& shared() {
-  static auto* s = new Shared;  // never destroyed: tensors with static storage may outlive every destructor
+  // Never destroyed: tensors with static storage may outlive every destructor.
+  static auto* s = [] {
+    auto* made = new Shared;
+    hold_over_fork(made->mutex, ForkOrder::Memory);
+    return made;
+  }();
   return *s;
 }
 

@@ -82,11 +82,15 @@ int normalize_dim(int64_t dim, int ndim, const char* op) {
   return static_cast<int>(dim < 0 ? dim + range : dim);
 }
 
-Tensor Tensor::grad() const { return get()->grad; }
-void Tensor::set_grad(Tensor g) { get()->grad = std::move(g); }
+void refuse_undefined() {
+  fail(ErrorKind::Type, "this tensor is undefined (a Tensor() that nothing was assigned to); `if (t)` tells");
+}
+
+Tensor Tensor::grad() const { return defined().grad; }
+void Tensor::set_grad(Tensor g) { defined().grad = std::move(g); }
 
 Tensor& Tensor::set_requires_grad(bool on) {
-  STRATA_CHECK(on || !get()->history, Runtime,
+  STRATA_CHECK(on || !defined().history, Runtime,
                "only a leaf tensor can stop requiring a gradient; use detach() for a tensor that was computed");
   STRATA_CHECK(!on || is_floating(dtype()), Runtime,
                "only tensors of floating-point dtype can require gradients, this one is {}", name_of(dtype()));
