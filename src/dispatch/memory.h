@@ -11,6 +11,5 @@ void check_fits(const Tensor& value, const TensorImpl& self, const char* op);  /
 bool overlaps_partly(const Args& args, const TensorImpl* target = nullptr, bool same_allowed = true);
 void resize_for(TensorImpl& t, Shape shape);  // out= of another shape
 Tensor clone_values(const TensorImpl& t);     // a dense copy, no history
-inline bool stale_view(const TensorImpl& t) { return t.base && t.base->rebases != t.rebases; }
 
 }  // namespace strata

@@ -179,7 +179,8 @@ void empty_shared(Shared& s) {  // under the lock
     if (!memory) out_of_memory(s, bytes);
     if (align == kHugePage) madvise(memory, total, MADV_HUGEPAGE);
     b = new (memory) Storage{};
-    b->size_class = c.index, b->capacity = c.bytes, b->data = reinterpret_cast<std::byte*>(b + 1);
+    b->size_class = static_cast<uint16_t>(c.index), b->capacity = c.bytes,
+    b->data = reinterpret_cast<std::byte*>(b + 1);
     s.reserved += total, ++s.system_calls;
   }
   if (large) {
@@ -208,6 +209,7 @@ Ref<Storage> allocate(size_t bytes) {
   b->requested = bytes;
   guard(b, bytes);
   b->version.store(0, std::memory_order_relaxed);
+  b->unseen.store(0, std::memory_order_relaxed);
   b->shared = false;
   b->refs.store(1, std::memory_order_relaxed);
   return Ref<Storage>::adopt(b);
