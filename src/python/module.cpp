@@ -231,15 +231,16 @@ PyObject* records(PyObject*, PyObject*) {
                                                          static_cast<Py_ssize_t>(op->params[i].name.size())))
                         .get());
     const char* kind = op->composite_fn ? "composite" : op->view_fn ? "view" : op->broadcasts ? "pointwise" : "kernel";
-    Object item(Py_BuildValue(
-      "{s:n,s:s,s:s,s:s,s:s,s:s,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:O,s:O,s:O,s:O,s:O,s:O}", "index", index++, "name",
-      op->name.c_str(), "overload", op->overload.c_str(), "schema", op->schema, "doc", op->text, "kind", kind,
-      "samples", text_list(op->sample_texts), "errors", errors.release(), "dtypes", dtypes.release(), "kernels",
-      kernels.release(), "cuda_kernels", cuda_kernels.release(), "constants", constants.release(), "outputs",
-      outputs.release(), "aliases", text_list(op->aliases), "differentiable",
-      op->grad_fn || op->composite_fn ? Py_True : Py_False, "inplace", op->has_inplace ? Py_True : Py_False, "out",
-      op->has_out ? Py_True : Py_False, "method", op->method ? Py_True : Py_False, "random",
-      op->random ? Py_True : Py_False, "internal", op->internal ? Py_True : Py_False));
+    Object item(Py_BuildValue("{s:n,s:s,s:s,s:s,s:s,s:s,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:O,s:O,s:O,s:O,s:O,s:O}",
+                              "index", index++, "name", op->name.c_str(), "overload", op->overload.c_str(), "schema",
+                              op->schema, "doc", op->text, "kind", kind, "samples", text_list(op->sample_texts),
+                              "errors", errors.release(), "dtypes", dtypes.release(), "kernels", kernels.release(),
+                              "cuda_kernels", cuda_kernels.release(), "constants", constants.release(), "outputs",
+                              outputs.release(), "aliases", text_list(op->aliases), "differentiable",
+                              (op->grad_fn && op->grad_fn != no_derivative) || op->composite_fn ? Py_True : Py_False,
+                              "inplace", op->has_inplace ? Py_True : Py_False, "out", op->has_out ? Py_True : Py_False,
+                              "method", op->method ? Py_True : Py_False, "random", op->random ? Py_True : Py_False,
+                              "internal", op->internal ? Py_True : Py_False));
     if (!item || PyList_Append(list.get(), item.get()) < 0) return nullptr;
   }
   return list.release();
