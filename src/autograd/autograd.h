@@ -6,7 +6,8 @@
 
 namespace strata::autograd {
 
-// Adds the gradients of sum(roots * grads) to the leaves' .grad. An undefined grad stands for ones (roots of one element).
+// Adds the gradients of sum(roots * grads) to the leaves' .grad. An undefined grad stands for ones (roots of one element). With
+// inputs, to the .grad of these alone; computed ones retain their gradients from now on.
 STRATA_API void backward(std::span<const Tensor> roots, std::span<const Tensor> grads = {}, bool retain_graph = false,
                          bool create_graph = false, std::span<const Tensor> inputs = {});
 inline void backward(const Tensor& root, const Tensor& grad = {}, bool retain_graph = false,
@@ -28,9 +29,15 @@ STRATA_API bool is_leaf(const Tensor& t);
 STRATA_API Tensor detach(const Tensor& t);         // a view without history
 STRATA_API Tensor zeros_for(const TensorImpl& t);  // zeros of its shape and dtype
 
-// Records outputs as computed from inputs by a user-defined function whose gradient is `custom`.
-STRATA_API void record_custom(std::unique_ptr<CustomGrad> custom, std::span<const Tensor> inputs,
-                              std::span<Tensor> outputs);
+// Records outputs as computed from inputs by a user-defined function whose gradient is `custom`; undefined outputs carry none.
+// `dirty` are the inputs that it wrote to in place, which must be among the outputs. An input that is returned as it is gets
+// another object, a view, in its place. Null when no output is differentiable.
+STRATA_API Node* record_custom(std::unique_ptr<CustomGrad> custom, std::span<const Tensor> inputs,
+                               std::span<Tensor> outputs, std::span<const Tensor> dirty = {});
+
+// For composites that compute `out` without recording: its gradient is zero (random numbers), or not known, and asking is an error.
+STRATA_API Tensor without_slope(const char* op, std::initializer_list<Tensor> inputs, Tensor out);
+STRATA_API Tensor without_derivative(const char* op, std::initializer_list<Tensor> inputs, Tensor out);
 
 // Anomaly mode: where to read the user's current source line (set by the Python binding).
 STRATA_API extern std::string (*current_line)();

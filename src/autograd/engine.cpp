@@ -1,34 +1,21 @@
 // Backward: walks nodes from the youngest to the oldest. The creation number is a topological order, so there is no counting
 // pass, no recursion, and the order (hence every bit of the result) is the same each time.
 #include <algorithm>
+#include <exception>
 #include <mutex>
 #include <unordered_map>
 
-#include "autograd/autograd.h"
+#include "autograd/hooks.h"
 #include "base/trace.h"
 
 namespace strata {
 namespace {
 
-struct GradExtra : TensorExtra {
-  std::vector<std::pair<int64_t, Hook>> hooks;      // of a leaf
-  std::vector<std::pair<int64_t, LeafHook>> after;  // of a leaf, once its .grad is complete
-  std::shared_ptr<TensorImpl*> retained;            // of a computed tensor: how its node finds it without owning it
-  ~GradExtra() override {
-    if (retained) *retained = nullptr;
-  }
-};
-GradExtra& extra_of(TensorImpl& t) {
-  if (!t.extra) t.extra = std::make_unique<GradExtra>();
-  return static_cast<GradExtra&>(*t.extra);
-}
-std::atomic<int64_t> next_hook{1};
-
 struct Pending {
-  Node* node;                // kept alive by the consumers' edges, or by the roots
+  Node* node;                // kept alive by the consumers' edges and Backward::roots_
   Tensor grad;               // of output 0
   std::vector<Tensor> more;  // of the others
-  Tensor& of(uint8_t output) {
+  Tensor& of(uint32_t output) {
     if (output == 0) return grad;
     if (more.size() < output) more.resize(output);
     return more[output - 1];
@@ -127,7 +114,9 @@ class Backward {
     }
     STRATA_CHECK(grad->same_shape(*root), Runtime, "Mismatch in shape: the gradient has shape {}, the tensor {}",
                  to_string(grad.shape()), to_string(root.shape()));
-    deliver(edge_to(*root), match_input(std::move(grad), *root));
+    Node::Edge edge = edge_to(*root);
+    deliver(edge, match_input(std::move(grad), *root));
+    roots_.push_back(std::move(edge.node));
   }
 
   void run() {
@@ -166,25 +155,20 @@ class Backward {
 
   // A leaf with hooks waits until the end: hooks see the sum of all contributions, once.
   void reach_leaf(const Tensor& leaf, Tensor g) {
-    if (!leaf->extra || (extra_of(*leaf).hooks.empty() && extra_of(*leaf).after.empty())) [[likely]]
-      return finish_leaf(leaf, std::move(g));
     for (auto& [waiting, sum] : hooked_)
       if (waiting.get() == leaf.get()) {
         sum = add_grads(sum, g);
         return;
       }
-    hooked_.emplace_back(leaf, std::move(g));
+    if (has_hooks(*leaf)) [[unlikely]]
+      hooked_.emplace_back(leaf, std::move(g));
+    else finish_leaf(leaf, std::move(g));
   }
 
   void run_leaf_hooks() {
     for (auto& [leaf, g] : hooked_) {
-      const auto hooks = extra_of(*leaf).hooks;  // a copy: a hook may remove itself
-      for (const auto& [id, hook] : hooks)
-        if (Tensor other = hook(g)) g = std::move(other);
-      finish_leaf(leaf, std::move(g));
-      const auto after = extra_of(*leaf).after;
-      if (!capture_)
-        for (const auto& [id, hook] : after) hook(leaf);
+      finish_leaf(leaf, run_hooks(*leaf, std::move(g)));
+      if (!capture_) run_after_hooks(leaf);
     }
   }
 
@@ -193,78 +177,81 @@ class Backward {
       for (size_t i = 0; i < inputs_.size(); ++i)
         if (targets_[i].leaf.get() == leaf.get()) {
           if (capture_) captured_[i] = captured_[i] ? add_grads(captured_[i], g) : g;
-          else accumulate(*leaf, g);
+          else accumulate(leaf, g);
         }
       return;
     }
-    accumulate(*leaf, std::move(g));
+    accumulate(leaf, std::move(g));
   }
 
-  void accumulate(TensorImpl& leaf, Tensor g) const {
-    g = match_input(std::move(g), leaf);
-    const std::lock_guard lock(lock_of(leaf));
-    if (!leaf.grad) {
+  void accumulate(const Tensor& leaf, Tensor g) const {
+    g = match_input(std::move(g), *leaf);
+    const std::lock_guard lock(lock_of(*leaf));
+    const Tensor sum = leaf.grad();
+    if (!sum) {
       static const OpRecord& clone = find_op("clone");
-      const bool ours = g->refs.load(std::memory_order_relaxed) == 1 && g->contiguous &&
-                        g->storage->refs.load(std::memory_order_relaxed) == 1;
-      if (!ours) g = call(clone, Args(g, Value()));
-      leaf.grad = std::move(g);
+      if (!is_ours(g)) g = call(clone, Args(g, Value()));
+      Tensor(leaf).set_grad(std::move(g));
     } else if (create_graph_) {
-      leaf.grad = add_grads(Tensor(leaf.grad), g);
+      Tensor(leaf).set_grad(add_grads(sum, g));
     } else {
       static const OpRecord& add = find_op("add");
-      call_inplace(add, Args(Tensor(leaf.grad), g, 1));
+      call_inplace(add, Args(sum, g, 1));
     }
+  }
+  // Nobody else sees it: it may be kept or written to.
+  static bool is_ours(const Tensor& g) {
+    return g->refs.load(std::memory_order_relaxed) == 1 && g->contiguous &&
+           g->storage->refs.load(std::memory_order_relaxed) == 1;
   }
 
   void before(Node& node, Pending& p) {  // hooks, retained and captured gradients of this node's outputs
-    if (node.rare) [[unlikely]] {
-      const auto hooks = node.rare->hooks;
-      for (const auto& h : hooks) {
-        Tensor& g = p.of(h.output);
-        if (!g) continue;
-        if (Tensor other = h.hook(g)) g = std::move(other);
-      }
-      for (const auto& [output, slot] : node.rare->retained)
-        if (*slot) add_to_grad(**slot, p.of(output));
-    }
+    if (node.rare) [[unlikely]]
+      run_hooks(node, [&](uint32_t output) -> Tensor& { return p.of(output); });
     for (size_t i = 0; i < targets_.size(); ++i)
       if (targets_[i].node.get() == &node) {
         const Tensor& g = p.of(targets_[i].output);
         if (!g) continue;
-        if (capture_) captured_[i] = captured_[i] ? add_grads(captured_[i], g) : g;
-        else add_to_grad(*inputs_[i], g);
+        if (capture_) captured_[i] = captured_[i] ? add_grads(captured_[i], g) : g;  // else it is retained
       }
-  }
-
-  static void add_to_grad(TensorImpl& t, const Tensor& g) {
-    static const OpRecord& clone = find_op("clone");  // what the user may write to must not be anybody else's
-    if (g) t.grad = t.grad ? add_grads(Tensor(t.grad), g) : call(clone, Args(g, Value()));
   }
 
   void step(Pending& p) {
     Node& node = *p.node;
     before(node, p);
     if (!wanted(&node)) return;  // its output is one of the inputs asked for, and nothing beyond is
-    STRATA_CHECK(!node.used, Runtime,
+    CustomGrad* const custom = node.custom();
+    const bool holds = node.op->saved_inputs || node.op->saved_outputs || custom;
+    const Reading reading(node, holds, !retain_graph_);
+    STRATA_CHECK(reading.is_fine() || custom,
+                 Runtime,  // a user's function says so itself when it asks for what it saved
                  "Trying to backward through the graph a second time (at {}): its saved tensors have been freed. Pass "
-                 "retain_graph=True to the "
-                 "first backward() or grad().",
+                 "retain_graph=True to the first backward() or grad().",
                  node.name());
     trace::Span span(trace::Layer::Autograd, node.op->name.c_str());  // an event may outlive a custom node and its name
-    if (span.active() && node.rare && node.rare->custom) [[unlikely]]
+    if (span.active() && custom) [[unlikely]]
       span.detail(node.name());
-    if (node.rare && node.rare->custom) custom_step(node, p);
+    if (custom) custom_step(node, *custom, p);
     else formula_step(node, p);
-    const bool holds = node.op->saved_inputs || node.op->saved_outputs || (node.rare && node.rare->custom);
-    if (!retain_graph_ && holds) {
-      node.args.clear();
-      for (Tensor& r : node.results) r = {};
-      node.more_results.clear();
-      if (node.rare && node.rare->custom) node.rare->custom->release();
-      node.used = true;
-    }
   }
+
+  // What a node saved is freed behind the pass that used it, unless another thread's pass reads it at the moment.
+  class Reading {
+   public:
+    Reading(Node& node, bool holds, bool last)
+        : node_(holds && node.begin_reading() ? &node : nullptr), fine_(!holds || node_), last_(last) {}
+    bool is_fine() const { return fine_; }
+    ~Reading() {
+      if (node_) node_->end_reading(last_ && std::uncaught_exceptions() == exceptions_);
+    }
+    Reading(const Reading&) = delete;
+    Reading& operator=(const Reading&) = delete;
+
+   private:
+    Node* node_;
+    bool fine_, last_;
+    int exceptions_ = std::uncaught_exceptions();
+  };
 
   // The gradient of a view of a part is zeros but for that part. Where the whole has a gradient already, the part is added
   // to its place: the pieces of a split tensor, or the steps of a sequence, cost one pass together and not one each.
@@ -274,14 +261,13 @@ class Backward {
     if (edge.leaf) {
       if (edge.leaf->extra) return false;
       const std::lock_guard lock(lock_of(*edge.leaf));
-      return edge.leaf->grad && add_in_place(node, Tensor(edge.leaf->grad), g);
+      const Tensor whole = edge.leaf.grad();
+      return whole && add_in_place(node, whole, g);
     }
     const auto at = place_of(edge);
     if (at == frontier_.end() || at->node != edge.node.get() || !at->of(edge.output)) return false;
     const Tensor& whole = at->of(edge.output);
-    const bool ours = whole->refs.load(std::memory_order_relaxed) == 1 && whole->contiguous &&
-                      whole->storage->refs.load(std::memory_order_relaxed) == 1;
-    return ours && add_in_place(node, whole, g);
+    return is_ours(whole) && add_in_place(node, whole, g);
   }
   static bool add_in_place(const Node& node, const Tensor& whole, const Tensor& g) {
     if (whole.dtype() != g.dtype()) return false;
@@ -301,7 +287,7 @@ class Backward {
     Tensor all[kMaxOutputs];
     const Tensor* grads = &p.grad;
     if (node.outputs > 1) {
-      for (uint8_t o = 0; o < node.outputs; ++o) all[o] = std::move(p.of(o));
+      for (uint32_t o = 0; o < node.outputs; ++o) all[o] = std::move(p.of(o));
       if (!all[0] && is_floating(node.output_shapes[0].dtype()) && !(op.integer_outputs & 1))
         all[0] = autograd::zeros_for(*node.output_shapes[0]);
       grads = all;
@@ -327,11 +313,11 @@ class Backward {
       if (out.list[k] && node.list_edges[k]) deliver(node.list_edges[k], std::move(out.list[k]));
   }
 
-  void custom_step(Node& node, Pending& p) {
+  void custom_step(Node& node, CustomGrad& custom, Pending& p) {
     std::vector<Tensor> grads(node.outputs);
-    for (uint8_t o = 0; o < node.outputs; ++o) grads[o] = std::move(p.of(o));
+    for (uint32_t o = 0; o < node.outputs; ++o) grads[o] = std::move(p.of(o));
     Grads result;
-    std::vector<Tensor>& out = result.list = node.rare->custom->apply(grads, create_graph_);
+    std::vector<Tensor>& out = result.list = custom.apply(grads, create_graph_);
     if (thread_state.anomaly_mode) [[unlikely]]
       check_anomaly(node, result);
     const TensorList inputs = node.args.view()[0].tensor_list();
@@ -371,6 +357,7 @@ class Backward {
   std::unordered_map<const Node*, bool> wanted_;  // of the nodes reachable from the roots, when selective
   std::vector<Node::Edge> targets_;
   std::vector<const void*> target_keys_;  // the same, sorted
+  std::vector<Ref<Node>> roots_;          // keep the whole graph, also when a hook writes to a root in place
   std::vector<Tensor> captured_;
   std::vector<std::pair<Tensor, Tensor>> hooked_;  // leaves with hooks, and their gradients so far
   std::vector<Pending> frontier_;                  // sorted by order; the youngest node is at the back
@@ -394,9 +381,11 @@ namespace autograd {
 
 void backward(std::span<const Tensor> roots, std::span<const Tensor> grads, bool retain_graph, bool create_graph,
               std::span<const Tensor> inputs) {
+  for (const Tensor& t : inputs) STRATA_CHECK(t, Runtime, "backward: one of the inputs is None");
   Scoped mode(thread_state.grad_mode, create_graph);
   Backward pass(retain_graph || create_graph, create_graph, inputs, false);
   seed_all(pass, roots, grads);
+  for (const Tensor& t : inputs) retain_grad(t);
   pass.run();
 }
 
@@ -418,49 +407,6 @@ std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor
                  i);
   return result;
 }
-
-int64_t register_hook(const Tensor& t, Hook hook) {
-  const Node::Edge edge = edge_to(*t);
-  STRATA_CHECK(edge, Runtime, "cannot register a hook on a tensor that doesn't require gradient");
-  const int64_t id = next_hook++;
-  if (edge.node) {
-    edge.node->more().hooks.push_back({id, edge.output, std::move(hook)});
-  } else {
-    extra_of(*t).hooks.emplace_back(id, std::move(hook));
-  }
-  return id;
-}
-
-int64_t register_post_accumulate_grad_hook(const Tensor& t, LeafHook hook) {
-  STRATA_CHECK(
-    t->requires_grad, Runtime,
-    "register_post_accumulate_grad_hook: the tensor does not require a gradient; call requires_grad_() first");
-  STRATA_CHECK(
-    is_leaf(t), Runtime,
-    "register_post_accumulate_grad_hook: only leaves accumulate gradients, and this tensor was computed; use "
-    "register_hook");
-  extra_of(*t).after.emplace_back(next_hook, std::move(hook));
-  return next_hook++;
-}
-
-void remove_hook(const Tensor& t, int64_t id) {
-  if (Node* node = node_of(*t); node && node->rare)
-    std::erase_if(node->rare->hooks, [&](const auto& h) { return h.id == id; });
-  if (!t->extra) return;
-  std::erase_if(extra_of(*t).hooks, [&](const auto& h) { return h.first == id; });
-  std::erase_if(extra_of(*t).after, [&](const auto& h) { return h.first == id; });
-}
-
-void retain_grad(const Tensor& t) {
-  const Node::Edge edge = edge_to(*t);
-  STRATA_CHECK(edge, Runtime, "can't retain_grad on Tensor that has requires_grad=False");
-  if (!edge.node || retains_grad(t)) return;  // a leaf keeps its gradient anyway
-  auto& slot = extra_of(*t).retained;
-  slot = std::make_shared<TensorImpl*>(t.get());
-  edge.node->more().retained.emplace_back(edge.output, slot);
-}
-
-bool retains_grad(const Tensor& t) { return t->extra && extra_of(*t).retained; }
 
 bool is_leaf(const Tensor& t) { return !edge_to(*t).node; }
 

@@ -31,19 +31,28 @@ void check_version(const Tensor& t, uint32_t version, const std::string& name) {
 }
 }  // namespace
 
+[[noreturn]] static void fail_freed(const std::string& name) {
+  fail(
+    ErrorKind::Runtime,
+    fmt::format("Trying to backward through the graph a second time (at {}): its saved tensors have been freed. Pass "
+                "retain_graph=True to the first backward() or grad().",
+                name));
+}
+
 std::vector<Tensor> FunctionContext::get_saved_variables() const {
-  STRATA_CHECK(!freed_, Runtime,
-               "Trying to backward through the graph a second time (at {}): its saved tensors have been freed. Pass "
-               "retain_graph=True to the "
-               "first backward() or grad().",
-               name_);
+  std::vector<Saved> saved;
+  {
+    const std::lock_guard lock(mutex_);
+    if (freed_) fail_freed(name_);
+    saved = saved_;
+  }
   std::vector<Tensor> tensors;
-  for (const Saved& s : saved_) {
+  for (const Saved& s : saved) {
     if (s.tensor) check_version(s.tensor, s.version, name_);
     tensors.push_back(s.tensor);
     if (s.output < 0 || !node_ || !thread_state.grad_mode) continue;
     Tensor t = alias(*s.tensor);  // for a gradient of the gradient it must know that this node made it
-    t->history = Ref<History>::share(node_), t->output = static_cast<uint8_t>(s.output), t->requires_grad = true;
+    t->history = Ref<History>::share(node_), t->output = static_cast<uint32_t>(s.output), t->requires_grad = true;
     tensors.back() = std::move(t);
   }
   return tensors;
@@ -60,53 +69,33 @@ void FunctionNode::add_argument(const Tensor& t) {
 
 void FunctionNode::finish(std::unique_ptr<FunctionNode> self, std::span<Tensor> outputs) {
   FunctionContext& ctx = self->context_;
+  for (const Tensor& t : ctx.dirty_) t->count_write();  // forward may have written past the ops
   if (std::find(ctx.needs_.begin(), ctx.needs_.end(), true) == ctx.needs_.end()) return;
-  const std::vector<Tensor> inputs = std::move(self->inputs_);
-  std::vector<Tensor> recorded(outputs.size());  // undefined: carries no gradient
-  std::vector<size_t> written;
-  for (size_t o = 0; o < outputs.size(); ++o) {
-    Tensor& out = outputs[o];
-    if (!out || among(out, ctx.constant_) || !is_floating(out.dtype())) continue;
-    const bool dirty = among(out, ctx.dirty_);
-    if (dirty) {
-      STRATA_CHECK(!out.requires_grad() || out->history, Runtime,
-                   "a leaf Variable that requires grad is being used in an in-place operation ({}); use no_grad() or "
-                   "the out-of-place form",
-                   ctx.name_);
-      written.push_back(o);
-    } else if (among(out, inputs) || out->base || out->history) {
-      const bool again = among(out, ctx.to_save_);
-      Tensor fresh = alias(*out);  // an input passed through gets a history of its own
-      if (again)
-        std::replace_if(
-          ctx.to_save_.begin(), ctx.to_save_.end(), [&](const Tensor& t) { return t.get() == out.get(); }, fresh);
-      out = fresh;
-    }
-    recorded[o] = dirty ? alias(*out) : out;
+  const std::vector<Tensor> inputs = std::move(self->inputs_), constant = std::move(ctx.constant_);
+  std::vector<Tensor> dirty = std::move(ctx.dirty_), recorded(outputs.begin(), outputs.end());
+  std::erase_if(dirty, [&](const Tensor& t) { return among(t, constant); });
+  for (Tensor& out : recorded) {
+    if (!out || among(out, constant) || !is_floating(out.dtype())) out = {};  // carries no gradient
+    self->output_shapes_.push_back(out ? shape_only(*out) : Tensor());
   }
-  for (const Tensor& t : ctx.to_save_) {
+  Node* const node = record_custom(std::move(self), inputs, recorded, dirty);
+  if (!node) return;
+  for (size_t o = 0; o < outputs.size(); ++o)
+    if (recorded[o]) outputs[o] = recorded[o];
+  ctx.node_ = node;
+  for (const Tensor& t : std::exchange(ctx.to_save_, {})) {
     FunctionContext::Saved saved{t, t ? t->version() : 0, -1};
-    for (size_t o = 0; o < outputs.size(); ++o)
-      if (t && recorded[o] && outputs[o].get() == t.get()) saved.output = static_cast<int>(o), saved.tensor = alias(*t);
+    const auto output =
+      std::find_if(recorded.begin(), recorded.end(), [&](const Tensor& r) { return r.get() == t.get(); });
+    if (t && output != recorded.end()) {
+      saved.output = static_cast<int>(output - recorded.begin());
+      saved.tensor = alias(*t);
+    }
     ctx.saved_.push_back(std::move(saved));
   }
-  ctx.to_save_.clear();
-  for (const Tensor& out : recorded) self->output_shapes_.push_back(out ? shape_only(*out) : Tensor());
-  if (std::none_of(recorded.begin(), recorded.end(), [](const Tensor& t) { return static_cast<bool>(t); })) return;
-  const std::vector<Tensor> dirty = std::exchange(ctx.dirty_, {});
-  ctx.constant_.clear();
-  record_custom(std::move(self), inputs, recorded);
-  for (const Tensor& t : recorded)
-    if (t) ctx.node_ = node_of(*t);
-  for (size_t o : written) rebase(*outputs[o], recorded[o]);
 }
 
 std::vector<Tensor> FunctionNode::apply(const std::vector<Tensor>& grads, bool) {
-  STRATA_CHECK(!context_.freed_, Runtime,
-               "Trying to backward through the graph a second time (at {}): its saved tensors have been freed. Pass "
-               "retain_graph=True to the "
-               "first backward() or grad().",
-               context_.name_);
   std::vector<Tensor> given = grads;
   if (context_.materialize_)
     for (size_t o = 0; o < given.size(); ++o)
@@ -119,9 +108,52 @@ std::vector<Tensor> FunctionNode::apply(const std::vector<Tensor>& grads, bool) 
 }
 
 void FunctionNode::release() {
-  context_.saved_.clear();
-  context_.saved_data.clear();
-  context_.freed_ = true;
+  std::vector<FunctionContext::Saved> saved;  // dropped outside the lock
+  const std::lock_guard lock(context_.mutex_);
+  saved.swap(context_.saved_);
+  context_.freed_ = !saved.empty();
+}
+
+namespace {
+[[noreturn]] void fail_derivative(const std::string& op) {
+  fail(
+    ErrorKind::NotImplemented,
+    fmt::format("the derivative for '{}' is not implemented; detach() its input if it is to count as a constant", op));
+}
+
+class Underived : public CustomGrad {
+ public:
+  Underived(std::string op, bool is_zero, std::initializer_list<Tensor> inputs)
+      : op_(std::move(op)), name_(op_ + "Backward"), is_zero_(is_zero) {
+    for (const Tensor& t : inputs) inputs_.push_back(t ? shape_only(*t) : Tensor());
+  }
+  const char* name() const override { return name_.c_str(); }
+  std::vector<Tensor> apply(const std::vector<Tensor>&, bool) override {
+    if (!is_zero_) fail_derivative(op_);
+    std::vector<Tensor> zeros;
+    for (const Tensor& t : inputs_) zeros.push_back(t ? zeros_for(*t) : Tensor());
+    return zeros;
+  }
+
+ private:
+  std::string op_, name_;
+  bool is_zero_;
+  std::vector<Tensor> inputs_;  // shapes
+};
+
+Tensor underived(const char* op, std::initializer_list<Tensor> inputs, Tensor out, bool is_zero) {
+  const bool wanted = thread_state.grad_mode &&
+                      std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return t && t.requires_grad(); });
+  if (wanted) record_custom(std::make_unique<Underived>(op, is_zero, inputs), inputs, {&out, 1});
+  return out;
+}
+}  // namespace
+
+Tensor without_slope(const char* op, std::initializer_list<Tensor> inputs, Tensor out) {
+  return underived(op, inputs, std::move(out), true);
+}
+Tensor without_derivative(const char* op, std::initializer_list<Tensor> inputs, Tensor out) {
+  return underived(op, inputs, std::move(out), false);
 }
 
 namespace {
@@ -137,14 +169,20 @@ class Checkpoint : public CustomGrad {
     STRATA_CHECK(
       !create_graph, Runtime,
       "checkpoint: the gradient of a gradient needs intermediate results; call the function without checkpoint()");
-    std::vector<Tensor> fresh;
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      const Tensor& t = inputs_[i];
+    std::vector<Tensor> inputs, fresh;
+    TensorFunction fn;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!fn_) fail_freed(name());
+      inputs = inputs_, fn = fn_;
+    }
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Tensor& t = inputs[i];
       if (t) check_version(t, versions_[i], "checkpoint");
       fresh.push_back(t ? detach(t) : Tensor());
       if (t && t.requires_grad()) fresh.back().set_requires_grad();
     }
-    const std::vector<Tensor> outs = forward_again(fresh);
+    const std::vector<Tensor> outs = forward_again(fn, fresh);
     STRATA_CHECK(outs.size() == grads.size(), Runtime,
                  "checkpoint: the function returned {} tensors, then {} when it was called again", grads.size(),
                  outs.size());
@@ -157,10 +195,16 @@ class Checkpoint : public CustomGrad {
     for (const Tensor& t : fresh) result.push_back(t ? t.grad() : Tensor());
     return result;
   }
-  void release() override { inputs_.clear(), fn_ = nullptr; }
+  void release() override {
+    std::vector<Tensor> inputs;  // both are dropped outside the lock
+    TensorFunction fn;
+    const std::lock_guard lock(mutex_);
+    inputs.swap(inputs_);
+    fn.swap(fn_);
+  }
 
  private:
-  std::vector<Tensor> forward_again(const std::vector<Tensor>& inputs) const {
+  std::vector<Tensor> forward_again(const TensorFunction& fn, const std::vector<Tensor>& inputs) const {
     struct Restore {  // the stream goes on where it was, also after an exception
       std::optional<Generator::State> state;
       ~Restore() {
@@ -169,8 +213,9 @@ class Checkpoint : public CustomGrad {
     } restore;
     if (rng_) restore.state = default_generator().state(), default_generator().set_state(*rng_);
     EnableGrad on;
-    return fn_(inputs);
+    return fn(inputs);
   }
+  std::mutex mutex_;  // a thread may free the graph while another runs backward
   TensorFunction fn_;
   std::vector<Tensor> inputs_;
   std::vector<uint32_t> versions_;
@@ -189,10 +234,12 @@ std::vector<Tensor> checkpoint(TensorFunction fn, const std::vector<Tensor>& inp
     NoGrad off;
     outs = fn(inputs);
   }
-  for (Tensor& out : outs)
-    if (out && (among(out, inputs) || out->base || out->history)) out = alias(*out);
   record_custom(std::make_unique<Checkpoint>(std::move(fn), inputs, rng), inputs, outs);
   return outs;
 }
 
 }  // namespace strata::autograd
+
+namespace strata {
+Grads no_derivative(const GradContext& c, const Tensor&) { autograd::fail_derivative(c.node().op->name); }
+}  // namespace strata

@@ -10,6 +10,7 @@
 #pragma once
 #include <any>
 #include <map>
+#include <mutex>
 #include <typeinfo>
 #include <utility>
 
@@ -23,7 +24,7 @@ class STRATA_API FunctionContext {
   // Keeps inputs, outputs or other tensors; writing to one of them in place before backward is an error.
   void save_for_backward(std::vector<Tensor> tensors) { to_save_ = std::move(tensors); }
   std::vector<Tensor> get_saved_variables() const;
-  std::map<std::string, std::any> saved_data;  // anything else
+  std::map<std::string, std::any> saved_data;  // anything else; stays when the graph is freed
 
   bool needs_input_grad(size_t argument) const { return argument < needs_.size() && needs_[argument]; }
   void mark_dirty(std::vector<Tensor> inputs) { dirty_ = std::move(inputs); }  // inputs that forward wrote to in place
@@ -38,11 +39,13 @@ class STRATA_API FunctionContext {
     int output = -1;  // an output is kept as an alias, or it and its node would own each other
   };
   std::vector<Tensor> to_save_, dirty_, constant_;
+  mutable std::mutex mutex_;  // of the next two: a thread may free the graph while another runs backward
   std::vector<Saved> saved_;
+  bool freed_ = false;
   std::vector<bool> needs_;  // by argument of forward
   std::string name_;
   Node* node_ = nullptr;  // owns this context
-  bool materialize_ = true, freed_ = false;
+  bool materialize_ = true;
 };
 
 // The untyped part of Function. Arguments are the tensors of forward's parameters in order, lists flattened; a parameter of

@@ -24,17 +24,17 @@ struct STRATA_API Node : History {
   struct Edge {  // where a gradient goes: to the output of a node, or to a leaf; neither: not wanted
     Ref<Node> node;
     Tensor leaf;
-    uint8_t output = 0;
+    uint32_t output = 0;
     explicit operator bool() const { return node || leaf; }
   };
   struct Rare {  // what few nodes have
     struct OutputHook {
       int64_t id;
-      uint8_t output;
+      uint32_t output;
       Hook hook;
     };
-    std::vector<OutputHook> hooks;
-    std::vector<std::pair<uint8_t, std::shared_ptr<TensorImpl*>>>
+    std::vector<OutputHook> hooks;  // this list and the next: see autograd/hooks.h
+    std::vector<std::pair<uint32_t, std::shared_ptr<TensorImpl*>>>
       retained;  // outputs that want their gradient; null once they are gone
     std::unique_ptr<CustomGrad> custom;
     std::string where;  // anomaly mode: the user's line that made this node
@@ -42,8 +42,10 @@ struct STRATA_API Node : History {
 
   uint64_t order = 0;  // creation order is a topological order: inputs are always older
   const OpRecord* op = nullptr;
-  bool used = false;  // a finished backward has freed what was saved
-  uint8_t outputs = 1;
+  static constexpr uint32_t kFreed = 1u << 31;
+  std::atomic<uint32_t> readers{
+    0};  // backward passes that read what was saved; kFreed: it was dropped, or will be by the last
+  uint32_t outputs = 1;
   SavedArgs args;
   uint32_t version = 0;          // of the saved outputs when they were saved
   Tensor results[2];             // saved outputs, aliases without history (else output and node would own each other)
@@ -51,13 +53,13 @@ struct STRATA_API Node : History {
   std::vector<Edge> list_edges;  // of the Tensor[] parameter
   std::vector<Tensor> more_results;   // saved outputs beyond two
   std::vector<Tensor> output_shapes;  // ops with several outputs: to make zeros for those without a gradient
-  std::unique_ptr<Rare> rare;
+  Lazy<Rare> rare;
 
-  const char* name() const { return rare && rare->custom ? rare->custom->name() : op->name.c_str(); }
-  Rare& more() {
-    if (!rare) rare = std::make_unique<Rare>();
-    return *rare;
-  }
+  const char* name() const { return custom() ? custom()->name() : op->name.c_str(); }
+  Rare& more() { return rare.make(); }
+  CustomGrad* custom() const { return rare ? rare->custom.get() : nullptr; }
+  bool begin_reading();               // false: what was saved has been freed
+  void end_reading(bool free_saved);  // the last reader frees
 };
 inline Node* node_of(const TensorImpl& t) { return static_cast<Node*>(t.history.get()); }
 
@@ -86,11 +88,19 @@ class STRATA_API GradContext {
   const Tensor* grads_;
 };
 
+// For records of ops whose derivative is not known: their results require a gradient, and asking for it is an error. Without it
+// the gradient would vanish in silence.
+STRATA_API Grads no_derivative(const GradContext& c, const Tensor&);
+
 // Called by the pipeline after an op ran on inputs that require gradients.
 STRATA_API void record_node(const OpRecord& op, const Args& args, Tensor* outs, uint32_t count);
-// The node (or leaf) a gradient for t goes to. Views whose base was written to get their history renewed here.
+// The node (or leaf) a gradient for t goes to. A view whose base was written to gets a new history here, once for each write:
+// every use after the write shares it.
 STRATA_API Node::Edge edge_to(TensorImpl& t);
 STRATA_API bool wants_grad(const Args& args);
+// Throws when autograd cannot follow a write to t by `op`: a leaf that requires a gradient, a view of one, a view that was not
+// recorded. `recorded`: the write involves tensors that require gradients.
+STRATA_API void check_inplace(const TensorImpl& t, bool recorded, const char* op);
 // After an in-place write to t that was recorded as `value` (an alias of t that carries the new history).
 STRATA_API void rebase(TensorImpl& t, Tensor value);
 

@@ -1,8 +1,9 @@
 // Recording: a node per op that ran on inputs wanting gradients, and how in-place writes change a tensor's history.
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 
-#include "autograd/autograd.h"
+#include "autograd/hooks.h"
 
 namespace strata {
 
@@ -31,28 +32,67 @@ void free_node(History* history) {
 
 Ref<Node> new_node(const OpRecord& op) {
   auto node = Ref<Node>::adopt(new (Pool<Node>::take()) Node);
-  node->order = next_order.fetch_add(1, std::memory_order_relaxed);
   node->op = &op, node->release = free_node;
   if (thread_state.anomaly_mode && autograd::current_line) [[unlikely]]
     node->more().where = autograd::current_line();
   return node;
 }
 
+// Once its edges are known: finding an edge may renew a view, and that node must come before this one.
+void give_order(Node& node) { node.order = next_order.fetch_add(1, std::memory_order_relaxed); }
+
 bool stale(const TensorImpl& t) { return t.base && t.base->rebases != t.rebases; }
+
+// Threads that write to one tensor in place race for its values, which is their affair, but not for its history. Held only
+// while pointers are copied or exchanged; taken only for tensors that have been written to.
+std::mutex& history_lock(const TensorImpl& t) {
+  static std::mutex locks[64];
+  return locks[reinterpret_cast<uintptr_t>(&t) / sizeof(TensorImpl) % 64];
+}
+
+// Gives t the history of `value`, which was recorded for it.
+void set_history(TensorImpl& t, const TensorImpl& value, uint32_t rebases) {
+  Ref<History> before = value.history;
+  {
+    const std::lock_guard lock(history_lock(t));
+    std::swap(t.history, before);
+    t.output = value.output, t.requires_grad = true, t.rebases = rebases;
+  }
+  history_moved(t, before);
+}
+
+[[gnu::cold]] void check_origin(const TensorImpl& t, const char* event) {
+  if (t.origin == ViewOrigin::Recorded) return;
+  const Node* node = node_of(t);
+  const std::string what = node ? fmt::format("Output {} of {} is a view and {}.", t.output, node->name(), event)
+                                : fmt::format("A view was created in {} mode and {} with grad mode enabled.",
+                                              t.origin == ViewOrigin::Inference ? "inference" : "no_grad", event);
+  fail(ErrorKind::Runtime,
+       what + (t.origin == ViewOrigin::CustomFunction
+                 ? " This view was created inside a custom Function (or because an input was returned as-is), whose "
+                   "backward the write would bypass. Clone the output of the Function first."
+                 : " What its gradient should be is ambiguous. Make both the view and the in-place write inside of the "
+                   "block, or both outside, or clone() the view."));
+}
 
 // A view whose base was written to in place since: its value is now a view of the base's new value.
 void renew_view(TensorImpl& t) {
   TensorImpl& base = *t.base;
-  t.rebases = base.rebases;
-  if (!base.requires_grad) return;
+  const uint32_t rebases = base.rebases;
+  if (!base.requires_grad || base.storage.get() != t.storage.get()) {  // the base was given other memory since
+    t.rebases = rebases;
+    return;
+  }
+  check_origin(t, "its base or another view of its base has been modified inplace");
   static const OpRecord& strided_view = find_op("strided_view");
-  Tensor self = Ref<TensorImpl>::share(&t);
+  Tensor value = shape_only(t);
   const Args args(Value(&base), IntList(t.sizes()), IntList(Shape(t.strides, t.ndim)),
                   t.storage_offset() - base.storage_offset());
-  record_node(strided_view, args, &self, 1);
+  record_node(strided_view, args, &value, 1);
+  set_history(t, *value, rebases);
 }
 
-void attach(TensorImpl& t, const Ref<Node>& node, uint8_t output) {
+void attach(TensorImpl& t, const Ref<Node>& node, uint32_t output) {
   t.requires_grad = true;
   t.output = output;
   t.history = Ref<History>::share(node.get());
@@ -72,7 +112,7 @@ std::string history_text(const TensorImpl& t) {
     if (*c == '_' || *c == '.') upper = true;
     else name += upper ? static_cast<char>(std::toupper(static_cast<unsigned char>(*c))) : *c, upper = false;
   }
-  if (!(node->rare && node->rare->custom)) name += "Backward0";
+  if (!node->custom()) name += "Backward0";
   return "grad_fn=<" + name + ">";
 }
 [[maybe_unused]] const bool history_described = (describe_history = history_text, true);
@@ -93,6 +133,9 @@ Node::Edge edge_to(TensorImpl& t) {
     renew_view(t);
   Node::Edge edge;
   if (!t.requires_grad) return edge;
+  std::unique_lock<std::mutex> lock;
+  if (t.rebases) [[unlikely]]
+    lock = std::unique_lock(history_lock(t));
   if (Node* from = node_of(t)) edge.node = Ref<Node>::share(from), edge.output = t.output;
   else edge.leaf = Ref<TensorImpl>::share(&t);
   return edge;
@@ -112,6 +155,7 @@ void record_node(const OpRecord& op, const Args& args, Tensor* outs, uint32_t co
         if (v.tensors[k]) node->list_edges[k] = edge_to(*v.tensors[k].get());
     }
   }
+  give_order(*node);
   uint32_t mask = op.saved_inputs;
   if (op.cross_saved) mask &= ~((node->edges[1] ? 0u : 1u) | (node->edges[0] ? 0u : 2u));
   for (uint32_t i = 0; i < args.size; ++i)
@@ -120,7 +164,7 @@ void record_node(const OpRecord& op, const Args& args, Tensor* outs, uint32_t co
                    "{}: an inference tensor cannot be saved for backward; clone it outside inference_mode() first",
                    op.name);
   node->args.save(args, mask, keep_shapes);
-  node->outputs = static_cast<uint8_t>(count);
+  node->outputs = count;
   for (uint32_t o = 0; o < count; ++o) {
     if (op.saved_outputs >> o & 1) {
       node->version = outs[o]->version();
@@ -132,16 +176,13 @@ void record_node(const OpRecord& op, const Args& args, Tensor* outs, uint32_t co
       }
     }
     if (count > 1) node->output_shapes.push_back(shape_only(*outs[o]));
-    if (is_floating(outs[o].dtype()) && !(op.integer_outputs >> o & 1)) attach(*outs[o], node, static_cast<uint8_t>(o));
+    if (is_floating(outs[o].dtype()) && !(op.integer_outputs >> o & 1)) attach(*outs[o], node, o);
   }
 }
 
 void rebase(TensorImpl& t, Tensor value) {
-  if (!t.base) {
-    t.history = value->history, t.output = value->output, t.requires_grad = true;
-    ++t.rebases;
-    return;
-  }
+  if (!value->history) return;  // integers have no gradient
+  if (!t.base || t.base->storage.get() != t.storage.get()) return set_history(t, *value, t.rebases + 1);
   // The write went through a view: the base's new value is its old value with the view's part replaced.
   static const OpRecord& scatter = find_op("strided_scatter");
   TensorImpl& base = *t.base;
@@ -149,29 +190,103 @@ void rebase(TensorImpl& t, Tensor value) {
   const Args args(Value(&base), value, IntList(t.sizes()), IntList(Shape(t.strides, t.ndim)),
                   t.storage_offset() - base.storage_offset());
   record_node(scatter, args, &whole, 1);
-  base.history = whole->history, base.output = whole->output, base.requires_grad = true;
-  ++base.rebases;
+  set_history(base, *whole, base.rebases + 1);
   renew_view(t);
 }
 
-void autograd::record_custom(std::unique_ptr<CustomGrad> custom, std::span<const Tensor> inputs,
-                             std::span<Tensor> outputs) {
+void check_inplace(const TensorImpl& t, bool recorded, const char* op) {
+  STRATA_CHECK(!t.inference || thread_state.inference_mode, Runtime,
+               "{}_: Inplace update to inference tensor outside InferenceMode is not allowed; clone() it first", op);
+  if (!thread_state.grad_mode) return;
+  const bool of_base = t.base && t.base->requires_grad;
+  if (t.base && (recorded || of_base)) {
+    check_origin(t, "is being modified inplace");
+    STRATA_CHECK(!(t.requires_grad || of_base) || t.base->history, Runtime,
+                 "a view of a leaf Variable that requires grad is being used in an in-place operation ({}_); use "
+                 "no_grad() or the out-of-place form",
+                 op);
+  }
+  STRATA_CHECK(!t.requires_grad || t.history || stale(t), Runtime,
+               "a leaf Variable that requires grad is being used in an in-place operation ({}_); use no_grad() or "
+               "the out-of-place form",
+               op);
+}
+
+bool Node::begin_reading() {
+  uint32_t now = readers.load(std::memory_order_relaxed);
+  while (!(now & kFreed))
+    if (readers.compare_exchange_weak(now, now + 1, std::memory_order_acquire)) return true;
+  return false;
+}
+
+void Node::end_reading(bool free_saved) {
+  uint32_t now = readers.load(std::memory_order_relaxed), next;
+  do next = (now - 1) | (free_saved ? kFreed : 0);
+  while (!readers.compare_exchange_weak(now, next, std::memory_order_acq_rel));
+  if (next != kFreed) return;
+  if (CustomGrad* c = custom()) return c->release();  // it may run again: the shapes of its inputs stay
+  args.clear();
+  for (Tensor& r : results) r = {};
+  more_results.clear();
+}
+
+namespace {
+bool among(const Tensor& t, std::span<const Tensor> list) {
+  return std::any_of(list.begin(), list.end(), [&](const Tensor& other) { return other.get() == t.get(); });
+}
+
+// An output of a user-defined function as an object that may get the function's history. What shares memory with other tensors
+// is a view of them that must not be written to: autograd would follow the write, and not the function.
+Tensor output_object(const Tensor& out, std::span<const Tensor> inputs, std::span<const Tensor> earlier) {
+  const bool is_leaf = out.requires_grad() && !out->history;
+  const bool known = is_leaf || among(out, inputs) || among(out, earlier);
+  if (!known && !out->base && !out->history) return out;
+  const bool is_view = known || (out->base && out->base->refs.load(std::memory_order_acquire) > 1);
+  Tensor object = known || out->history ? alias(*out) : out;
+  object->base = !is_view ? Ref<TensorImpl>() : out->base ? out->base : Ref<TensorImpl>(out);
+  object->rebases = is_view ? object->base->rebases : 0;
+  object->origin = is_view ? ViewOrigin::CustomFunction : ViewOrigin::Recorded;
+  return object;
+}
+}  // namespace
+
+Node* autograd::record_custom(std::unique_ptr<CustomGrad> custom, std::span<const Tensor> inputs,
+                              std::span<Tensor> outputs, std::span<const Tensor> dirty) {
   static OpRecord record = [] {
     OpRecord r;
     r.name = "Function";
     return r;
   }();
+  for (const Tensor& t : dirty) {
+    STRATA_CHECK(among(t, outputs), Runtime,
+                 "{}: Some elements marked as dirty during the forward method were not returned as output. The inputs "
+                 "that are modified inplace must all be outputs of the Function.",
+                 custom->name());
+    check_inplace(*t, true, custom->name());
+  }
   Ref<Node> node = new_node(record);
   node->args.save(Args(TensorList(inputs)), 0);  // shapes, for the engine to check the gradients with
   node->list_edges.resize(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i]) node->list_edges[i] = edge_to(*inputs[i].get());
-  node->outputs = static_cast<uint8_t>(outputs.size());
-  for (size_t o = 0; o < outputs.size(); ++o) {
-    node->output_shapes.push_back(outputs[o] ? shape_only(*outputs[o]) : Tensor());
-    if (outputs[o] && is_floating(outputs[o].dtype())) attach(*outputs[o], node, static_cast<uint8_t>(o));
+  give_order(*node);
+  node->outputs = static_cast<uint32_t>(outputs.size());
+  std::vector<std::pair<Tensor, Tensor>> written;  // a tensor, and an alias with its new history
+  for (uint32_t o = 0; o < outputs.size(); ++o) {
+    Tensor& out = outputs[o];
+    node->output_shapes.push_back(out ? shape_only(*out) : Tensor());
+    if (!out || !is_floating(out.dtype())) continue;
+    if (among(out, dirty)) {
+      attach(*written.emplace_back(out, alias(*out)).second, node, o);
+    } else {
+      out = output_object(out, inputs, outputs.first(o));
+      attach(*out, node, o);
+    }
   }
   node->more().custom = std::move(custom);
+  for (const auto& [t, value] : written) rebase(*t, value);
+  return node->refs.load(std::memory_order_relaxed) > 1 ? node.get()
+                                                        : nullptr;  // kept by its outputs, if there are any
 }
 
 namespace {
@@ -212,8 +327,7 @@ Tensor GradContext::result(uint32_t i) const {
   if (saved->version() != node_.version) modified(node_, *saved, node_.version);
   if (!thread_state.grad_mode) return saved;
   Tensor t = alias(*saved);  // for a gradient of the gradient it must know that this node made it
-  t->history = Ref<History>::share(const_cast<Node*>(&node_)), t->output = static_cast<uint8_t>(i),
-  t->requires_grad = true;
+  t->history = Ref<History>::share(const_cast<Node*>(&node_)), t->output = i, t->requires_grad = true;
   return t;
 }
 

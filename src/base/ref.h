@@ -43,6 +43,30 @@ template <class T> class Ref {
   T* p_ = nullptr;
 };
 
+// An object that few have: made when first needed, by whichever thread comes first, and never taken away before its owner ends.
+template <class T> class Lazy {
+ public:
+  Lazy() = default;
+  Lazy(const Lazy&) = delete;
+  Lazy& operator=(const Lazy&) = delete;
+  ~Lazy() { delete get(); }
+  T* get() const { return p_.load(std::memory_order_acquire); }
+  T* operator->() const { return get(); }
+  T& operator*() const { return *get(); }
+  explicit operator bool() const { return get() != nullptr; }
+  template <class U = T> U& make() {  // every caller names the same U
+    if (T* p = get()) return static_cast<U&>(*p);
+    auto* fresh = new U;
+    T* before = nullptr;
+    if (p_.compare_exchange_strong(before, fresh, std::memory_order_acq_rel)) return *fresh;
+    delete fresh;
+    return static_cast<U&>(*before);
+  }
+
+ private:
+  std::atomic<T*> p_{nullptr};
+};
+
 // Sets a variable for the length of a scope.
 template <class T> struct Scoped {
   Scoped(T& variable, T value) : target(variable), before(std::exchange(variable, value)) {}

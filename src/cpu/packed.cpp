@@ -18,7 +18,7 @@ std::atomic<size_t> kept_bytes{0};
 struct Entry {
   FormKey key;
   int64_t offset;
-  uint32_t version;
+  uint64_t writes;
   uint64_t sum;
   Ref<Storage> data;  // undefined: asked for once
 };
@@ -73,13 +73,13 @@ Entry* find(const TensorImpl& t, const FormKey& key) {
 // What is known of a form: the values it belongs to, whether it was asked for with the same ones before, and itself.
 struct Look {
   uint64_t sum;
-  uint32_t version;
+  uint64_t writes;
   bool again = false;
   Ref<Storage> data;
 
-  Look(const TensorImpl& t, const FormKey& key) : sum(checksum(t)), version(t.version()) {
+  Look(const TensorImpl& t, const FormKey& key) : sum(checksum(t)), writes(t.storage->writes()) {
     const std::lock_guard lock(mutex);
-    if (const Entry* e = find(t, key); e && e->version == version && e->sum == sum) again = true, data = e->data;
+    if (const Entry* e = find(t, key); e && e->writes == writes && e->sum == sum) again = true, data = e->data;
   }
   // Notes the question, and keeps the form when it was asked for again.
   void store(const TensorImpl& t, const FormKey& key, const Ref<Storage>& form) const {
@@ -89,11 +89,11 @@ struct Look {
     Entry* e = find(t, key);
     if (!e) {
       if (entries.size() >= Forms::kMost) Forms::forget(entries.front()), entries.erase(entries.begin());
-      e = &entries.emplace_back(Entry{key, offset_of(t), version, sum, {}});
+      e = &entries.emplace_back(Entry{key, offset_of(t), writes, sum, {}});
     } else if (e->data) {
       Forms::forget(*e), e->data = {};
     }
-    e->version = version, e->sum = sum;
+    e->writes = writes, e->sum = sum;
     if (form && again && kept_bytes + form->requested <= kMostFormBytes) e->data = form, kept_bytes += form->requested;
   }
 };
@@ -103,7 +103,7 @@ bool has_form(const TensorImpl& t, const FormKey& key) {
   if (!t.storage || !t.storage->derived.load(std::memory_order_relaxed)) return false;
   const std::lock_guard lock(mutex);
   const Entry* e = find(t, key);
-  return e && e->data && e->version == t.version();
+  return e && e->data && e->writes == t.storage->writes();
 }
 
 Ref<Storage> form_of(const TensorImpl& t, const FormKey& key, size_t bytes,

@@ -1,7 +1,7 @@
 // Other forms of a tensor's values, kept between calls: weights transformed or reordered once instead of in every call.
 //
-// A form lives with the storage it was made from and is dropped with it. It is used only while the storage's version is what
-// it was, and a checksum still fits: of all bytes where others know the address (NumPy, DLPack, mapped files), of a sample
+// A form lives with the storage it was made from and is dropped with it. It is used only while the storage has seen no
+// further write, and a checksum still fits: of all bytes where others know the address (NumPy, DLPack, mapped files), of a sample
 // of them otherwise, for C++ programs that write through data<T>(). A form is kept from the second call on that asks for it
 // with unchanged values: weights in training, which change with every step, cost no memory.
 #pragma once

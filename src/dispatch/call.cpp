@@ -1,5 +1,6 @@
 // One pipeline for all ops and both languages: trace, infer, allocate, choose, run, record.
 #include <bit>
+#include <cmath>
 
 #include "autograd/autograd.h"
 #include "base/trace.h"
@@ -81,17 +82,39 @@ void run_kernel(const Call& c) {
 #endif
 }
 
+// Is there a NaN? Float8 has no arithmetic of its own.
+bool has_nan(const TensorImpl& t) {
+  static const OpRecord &isnan = find_op("isnan"), &any = find_op("any"), &to = find_op("to", "dtype");
+  if (!t.data || !is_floating(t.dtype)) return false;
+  Tensor values = alias(t);
+  if (size_of(t.dtype) == 1) {
+    Args args = to.defaults;
+    args[0] = Value(values), args[1] = Value(DType::F32);
+    values = call(to, args);
+  }
+  return call(any, Args(call(isnan, Args(values)))).item<bool>();
+}
+
+// Ops whose results hold what was in memory before.
+bool uninitialised(const OpRecord& op) { return op.name.find("empty") != std::string::npos || op.name == "resize"; }
+
+// Blames the first op that makes a NaN from arguments without one. What makes tensors from nothing computes nothing: empty()
+// shows what was in memory, full(nan) what it was asked for.
 [[gnu::cold]] void check_anomaly(const Call& c) {
-  static const OpRecord &isnan = find_op("isnan"), &any = find_op("any");
-  if (&c.op == &isnan || &c.op == &any) return;
-  const auto bad = [&](const TensorImpl* t) {
-    return t && t->data && is_floating(t->dtype) &&
-           call(any, Args(call(isnan, Args(Value(const_cast<TensorImpl*>(t)))))).item<bool>();
-  };
-  for (const Value& v : c.args)
-    if (v.tag == Tag::Tensor && bad(v.tensor)) return;  // not the first
+  const Scoped quiet(thread_state.anomaly_mode, false);
+  const autograd::NoGrad off;
+  bool from_nothing = true;
+  for (const Value& v : c.args) {
+    if (v.tag == Tag::Float && std::isnan(v.f)) return;
+    if (v.tag == Tag::Tensor && has_nan(*v.tensor)) return;  // not the first
+    if (v.tag == Tag::Tensors)
+      for (const Tensor& t : v.tensor_list())
+        if (t && has_nan(*t)) return;
+    from_nothing &= v.tag != Tag::Tensor && v.tag != Tag::Tensors;
+  }
+  if (from_nothing || uninitialised(c.op)) return;
   for (uint32_t o = 0; o < c.op.outputs; ++o)
-    if (bad(c.outs[o].get()))
+    if (c.outs[o] && has_nan(*c.outs[o]))
       fail(ErrorKind::Runtime, fmt::format("{} returned nan values from inputs that have none.\n{}", c.op.name,
                                            autograd::current_line ? autograd::current_line() : std::string()));
 }
@@ -143,10 +166,14 @@ void allocate(const Call& c) {
 void run_view(const OpRecord& op, const Args& args, Tensor* outs) {
   Results results{outs, nullptr};
   op.view_fn(args, results);
-  TensorImpl& from = args.tensor(0);
-  if (outs[0]->storage.get() != from.storage.get()) return;
-  outs[0]->base = from.base ? from.base : Ref<TensorImpl>::share(&from);
-  outs[0]->rebases = outs[0]->base->rebases;
+  const TensorImpl& from = args.tensor(0);
+  TensorImpl& view = *outs[0];
+  if (view.storage.get() != from.storage.get()) return;
+  view.base = from.base ? from.base : Ref<TensorImpl>::share(args.v[0].tensor);
+  view.rebases = view.base->rebases;
+  view.origin = thread_state.inference_mode ? ViewOrigin::Inference
+                : !thread_state.grad_mode   ? ViewOrigin::NoGrad
+                                            : from.origin;
 }
 
 // What a composite makes from nothing goes to the device of its tensors.
@@ -185,7 +212,7 @@ void call_into(const OpRecord& op, const Args& args, Tensor* outs) {
     run_kernel(c);
   }
   if (recording(op, args)) record_node(op, args, outs, op.outputs);
-  if (thread_state.inference_mode) [[unlikely]]
+  if (thread_state.inference_mode && !op.view_fn) [[unlikely]]  // a view is of the kind that its input is
     for (uint32_t o = 0; o < op.outputs; ++o) outs[o]->inference = true;
   if (thread_state.anomaly_mode) [[unlikely]]
     check_anomaly(c);
@@ -213,62 +240,89 @@ static void store(const Tensor& value, TensorImpl& target) {
   run_kernel(Call{copy, Args(out, value, false), &out});
 }
 
+namespace {
+
+// The arguments of an in-place call as the tape has to see them: inputs that the call overwrites, and whose values a gradient
+// needs, are copies that carry the histories of the originals.
+class OldValues {
+ public:
+  Args args;
+  // `needed`: a mask of the inputs whose values are saved.
+  OldValues(const Args& given, uint32_t needed) : args(given) {
+    const TensorImpl& self = given.tensor(0);
+    for (uint32_t i = 0; i < given.size; ++i)
+      if (given.is_tensor(i) && given.tensor(i).storage.get() == self.storage.get() && (i == 0 || needed >> i & 1))
+        args[i] = Value(held_.emplace_back(old_value(given.tensor(i), needed >> i & 1)));
+  }
+
+ private:
+  static Tensor old_value(TensorImpl& t, bool values) {
+    edge_to(t);  // renews the history of a view
+    Tensor old = values ? clone_values(t) : shape_only(t);
+    if (!values) old->storage = t.storage, old->data = t.data;
+    old->requires_grad = t.requires_grad, old->history = t.history, old->output = t.output;
+    return old;
+  }
+  std::vector<Tensor> held_;
+};
+
+// Records what was written to self in place as computed by op, or as a constant where the op has no gradient.
+void record_write(const OpRecord* op, const Args& args, TensorImpl& self) {
+  static const OpRecord& fill = find_op("fill");
+  Tensor value = alias(self);
+  if (op) record_node(*op, args, &value, 1);
+  else record_node(fill, Args(args[0], 0), &value, 1);
+  rebase(self, value);
+}
+
+// The op computes a value with other ops, which replaces that of self.
+void compose_inplace(const OpRecord& op, const Args& args, bool tracked) {
+  static const OpRecord& copy = find_op("copy");
+  TensorImpl& self = args.tensor(0);
+  Tensor value;
+  Results results{&value, nullptr};
+  // Any of the ops inside may save any of the inputs.
+  if (tracked) compose(op, OldValues(args, ~0u).args, results);
+  else compose(op, args, results);
+  check_fits(value, self, op.name.c_str());
+  if (overlaps_partly(Args(args[0], value))) value = clone_values(*value);
+  store(value, self);
+  self.count_write();
+  if (!tracked || !is_floating(self.dtype)) return;
+  if (value.requires_grad()) record_write(&copy, Args(shape_only(self), value, false), self);
+  else if (Tensor(args.share(0)).requires_grad()) record_write(nullptr, OldValues(args, 0).args, self);
+}
+}  // namespace
+
 Tensor call_inplace(const OpRecord& op, const Args& args) {
   trace::Span span(trace::Layer::Op, op.name.c_str());
   check_args(op, args);
   STRATA_CHECK(op.outputs == 1 && !op.view_fn && args.size && args.is_tensor(0), Type,
                "{}: this op has no in-place form for these arguments", op.name);
   TensorImpl& self = args.tensor(0);
-  check_writable(self, op.name.c_str());
-  const bool grad_mode = thread_state.grad_mode;
-  if (grad_mode && self.requires_grad) {
-    STRATA_CHECK(self.history || stale_view(self), Runtime,
-                 "a leaf Variable that requires grad is being used in an in-place operation ({}_); use no_grad() or "
-                 "the out-of-place form",
-                 op.name);
-  }
-  if (grad_mode && self.base && self.base->requires_grad)
-    STRATA_CHECK(self.base->history, Runtime,
-                 "a view of a leaf Variable that requires grad is being used in an in-place operation ({}_); use "
-                 "no_grad() or the out-of-place form",
-                 op.name);
-
-  static const OpRecord& copy = find_op("copy");
+  const char* name = op.name.c_str();
+  check_writable(self, name);
+  const bool tracked = thread_state.grad_mode && wants_grad(args);
+  check_inplace(self, tracked, name);
   if (op.composite_fn) {
-    Tensor value;
-    Results results{&value, nullptr};
-    compose(op, args, results);
-    check_fits(value, self, op.name.c_str());
-    call_inplace(copy, Args(args[0], value, false));
+    compose_inplace(op, args, tracked);
     return args.share(0);
   }
 
   // With recording on, the tape must see the old value: the gradient of an input that is about to be overwritten needs a copy.
-  const bool record = recording(op, args);
-  Args before = args;
-  Tensor old;
-  std::vector<Tensor> copies;
-  if (record) {
-    edge_to(self);  // renews the history of a view
-    const bool saved = (op.saved_inputs & 1) &&
-                       !(op.cross_saved && !(args.size > 1 && args.is_tensor(1) && args.tensor(1).requires_grad));
-    old = saved ? clone_values(self) : shape_only(self);
-    if (!saved) old->storage = self.storage, old->data = self.data;
-    old->requires_grad = self.requires_grad, old->history = self.history, old->output = self.output;
-    before[0] = Value(old);
-    for (uint32_t i = 1; i < args.size; ++i)  // x.mul_(x), and views of x: their old values are needed too
-      if (args.is_tensor(i) && op.saved_inputs >> i & 1 && args.tensor(i).storage.get() == self.storage.get()) {
-        TensorImpl& other = args.tensor(i);
-        edge_to(other);
-        Tensor copy = clone_values(other);
-        copy->requires_grad = other.requires_grad, copy->history = other.history, copy->output = other.output;
-        before[i] = Value(copies.emplace_back(std::move(copy)));
-      }
+  const bool differentiable = tracked && is_floating(self.dtype);
+  const bool record = differentiable && op.grad_fn,
+             cut = differentiable && !op.grad_fn && args.share(0).requires_grad();
+  std::optional<OldValues> before;
+  if (record || cut) {
+    uint32_t needed = op.grad_fn ? op.saved_inputs : 0;
+    if (op.cross_saved && !(args.size > 1 && args.is_tensor(1) && edge_to(args.tensor(1)))) needed &= ~1u;
+    before.emplace(args, needed);
   }
   Tensor out;
   const Call plan{op, args, &out};
   infer(plan);
-  check_fits(out, self, op.name.c_str());
+  check_fits(out, self, name);
   // Elementwise kernels may write over an input that is the very same view; anything else goes through a temporary.
   const bool direct =
     (op.broadcasts || op.updates_input) && out.dtype() == self.dtype && !overlaps_partly(args, nullptr, op.broadcasts);
@@ -280,14 +334,10 @@ Tensor call_inplace(const OpRecord& op, const Args& args) {
     run_kernel(plan);
     store(out, self);
   }
-  self.storage->bump();
-  if (record) {
-    Tensor value = alias(self);
-    record_node(op, before, &value, 1);
-    rebase(self, value);
-  }
+  self.count_write();
+  if (before) record_write(record ? &op : nullptr, before->args, self);
   if (thread_state.anomaly_mode) [[unlikely]]
-    check_anomaly(Call{op, before, &out});
+    check_anomaly(Call{op, before ? before->args : args, &out});
   return args.share(0);
 }
 
@@ -296,12 +346,17 @@ void call_out(const OpRecord& op, const Args& args, Tensor* outs) {
   for (uint32_t o = 0; o < op.outputs; ++o)
     STRATA_CHECK(outs[o], Type, "{}(): out= number {} is an undefined tensor; expected a tensor", op.name, o);
   bool recorded = thread_state.grad_mode && wants_grad(args);
-  for (uint32_t o = 0; o < op.outputs; ++o) recorded |= thread_state.grad_mode && outs[o] && outs[o].requires_grad();
+  for (uint32_t o = 0; o < op.outputs; ++o) {
+    const auto wants = [](const Tensor& t) { return t.requires_grad() || (t->base && t->base->requires_grad); };
+    recorded |= thread_state.grad_mode && outs[o] && wants(outs[o]);
+  }
   STRATA_CHECK(!recorded, Runtime,
                "{}(): functions with out=... arguments don't support automatic differentiation, but one of the "
                "arguments requires grad",
                op.name);
   check_out(op, args, outs);
+  for (uint32_t o = 0; o < op.outputs; ++o)
+    if (outs[o]) check_inplace(*outs[o], false, op.name.c_str());
   std::vector<Tensor> values(op.outputs);
   const bool plain = !op.composite_fn && !op.view_fn && op.outputs == 1;
   if (plain && op.broadcasts) {
@@ -311,7 +366,7 @@ void call_out(const OpRecord& op, const Args& args, Tensor* outs) {
     if (want.same_shape(given) && want.dtype == given.dtype && given.storage && !overlaps_partly(args, &given)) {
       check_writable(*outs[0], op.name.c_str());
       run_kernel(Call{op, args, outs});
-      return outs[0]->storage->bump();
+      return outs[0]->count_write();
     }
   }
   call_into(op, args, values.data());
@@ -321,7 +376,7 @@ void call_out(const OpRecord& op, const Args& args, Tensor* outs) {
     if (!values[o]->same_shape(given)) resize_for(given, values[o].shape());
     check_writable(given, op.name.c_str());
     store(values[o], given);
-    given.storage->bump();
+    given.count_write();
   }
 }
 

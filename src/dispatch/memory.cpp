@@ -101,7 +101,7 @@ void resize_for(TensorImpl& t, Shape shape) {
   Tensor fresh = make_tensor(shape, t.dtype, t.device);  // may throw: then t is as it was
   t.set_shape(shape);
   t.set_contiguous_strides();
-  t.storage = std::move(fresh->storage), t.data = fresh->data;
+  t.replace_storage(std::move(fresh->storage));
 }
 
 Tensor clone_values(const TensorImpl& t) {

@@ -18,6 +18,5 @@ void check_out(const OpRecord& op, const Args& args, const Tensor* outs);  // de
 void check_out_dtype(const OpRecord& op, DType result, DType given);
 void resize_for(TensorImpl& t, Shape shape);  // out= of another shape
 Tensor clone_values(const TensorImpl& t);     // a dense copy, no history
-inline bool stale_view(const TensorImpl& t) { return t.base && t.base->rebases != t.rebases; }
 
 }  // namespace strata

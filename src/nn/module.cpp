@@ -167,8 +167,6 @@ void Module::convert(const std::function<Tensor(const Tensor&)>& fn) {
   const auto apply_to = [&](const Tensor& t) {
     const Tensor other = fn(t);
     if (other.get() == t.get() || other->storage.get() == t->storage.get()) return;
-    // A backward pass that saved the old values must notice.
-    other->storage->version.store(t->version() + 1, std::memory_order_relaxed);
     set_data(t, other);
   };
   std::unordered_set<TensorImpl*> seen;

@@ -319,6 +319,7 @@ STRATA_OP(geqrf, "geqrf(Tensor input) -> (Tensor a, Tensor tau)")
   .kernel("householder", run_geqrf<cpu::dense_fast>)
   .kernel("reference", run_geqrf<cpu::dense_reference>)
   .cuda_on_host("geqrf_on_host")
+  .grad(no_derivative)
   .samples({"f(4,3)", "f(2,3,4)"})
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 

@@ -76,7 +76,7 @@ void update_running(const Value& running, const T* now, int64_t count, double mo
     r = static_cast<T>((1 - momentum) * r + momentum * factor * now[i]);
   }
   cpu::copy_values(*target, *values);
-  target->storage->bump();
+  target->count_write();
 }
 
 void run_batch_norm(const Call& c) {
@@ -133,7 +133,7 @@ void batch_norm_on_device(const Call& c) {
     const TensorImpl& running = c.args.tensor(i);
     const Tensor& now = i == 3 ? mean : var;
     if (now.bytes() != running.data) copy_values(running, *now);
-    running.storage->bump();
+    running.count_write();
   }
 }
 void batch_norm_backward_on_device(const Call& c) {
@@ -337,9 +337,9 @@ STRATA_OP(instance_norm,
     if (use_input_stats) {
       const autograd::NoGrad no_grad;
       if (running_mean)
-        copy_values(*running_mean, *mean(reshape(means, {n, channels}), 0)), running_mean->storage->bump();
+        copy_values(*running_mean, *mean(reshape(means, {n, channels}), 0)), running_mean->count_write();
       if (running_var)
-        copy_values(*running_var, *mean(reshape(variances, {n, channels}), 0)), running_var->storage->bump();
+        copy_values(*running_var, *mean(reshape(variances, {n, channels}), 0)), running_var->count_write();
     }
     return reshape(out, input.shape());
   })

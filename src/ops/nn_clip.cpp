@@ -71,7 +71,7 @@ void scale_on_device(const Call& c) {
   const TensorImpl& total = c.args.tensor(2);
   if (total.device.type == DeviceType::Cpu) return scale_here(c);
   cuda::scale_to_norm(grads, c.args[1].number(), total);  // whether anything is to be scaled stays there
-  for (const Tensor& g : grads) g->storage->bump();
+  for (const Tensor& g : grads) g->count_write();
 }
 
 }  // namespace

@@ -11,8 +11,8 @@ Tensor rrelu_of(const Tensor& input, double lower, double upper, bool training, 
   STRATA_CHECK(lower <= upper, Runtime, "rrelu: lower should not be greater than upper, got lower={} and upper={}",
                lower, upper);
   const Tensor slope = training ? uniform_(empty_like(autograd::detach(input)), lower, upper) : Tensor();
-  const Tensor out =
-    training ? where(gt(input, 0), input, mul(input, slope)) : nn::functional::leaky_relu(input, (lower + upper) / 2);
+  const Tensor x = inplace ? clone(input) : input;  // the gradient needs the old values
+  const Tensor out = training ? where(gt(x, 0), x, mul(x, slope)) : nn::functional::leaky_relu(x, (lower + upper) / 2);
   return inplace ? copy_(input, out) : out;
 }
 

@@ -20,7 +20,7 @@ using Run = void (*)(Rule, std::span<Update>);  // null: on a device
 
 void store(const Tensor& t, double value) {
   fill_values(*t, value);
-  t->storage->bump();
+  t->count_write();
 }
 
 // The lists of one call, checked against each other: parameters and gradients first, then the lists of state.
@@ -98,9 +98,9 @@ class Step {
       run_on_device(rule, options);
     }
     for (const Update& u : updates_) {
-      u.value->storage->bump();
+      u.value->count_write();
       for (const Tensor& s : u.state)
-        if (s) s->storage->bump();
+        if (s) s->count_write();
     }
   }
   double number(int arg) const { return c_.args[static_cast<uint32_t>(arg)].number(); }
@@ -130,7 +130,7 @@ class Step {
       added.on_device = on_device(i);
       for (size_t k = 0; added.on_device && k < cuda::kKeptNumbers && !kept_[k].empty(); ++k) {
         added.kept[k] = kept_[k][i];
-        added.kept[k]->storage->bump();
+        added.kept[k]->count_write();
       }
     }
     cuda::optimizer_step(names[static_cast<int>(rule)], list, options, lr_);

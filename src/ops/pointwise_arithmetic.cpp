@@ -289,6 +289,7 @@ STRATA_OP(reciprocal, "reciprocal(Tensor input) -> Tensor")
 STRATA_OP(heaviside, "heaviside(Tensor input, Tensor values) -> Tensor")
   .doc("The step function: 0 below zero, 1 above, and `values` at zero.")
   .pointwise<fn::Heaviside>()
+  .grad(no_derivative)
   .inplace()
   .samples({"f(3,4), f(4)"});
 
@@ -333,6 +334,7 @@ STRATA_OP(atan2, "atan2(Tensor input, Tensor other) -> Tensor")
 STRATA_OP(nextafter, "nextafter(Tensor input, Tensor other) -> Tensor")
   .doc("The next representable number after input in the direction of other.")
   .pointwise<fn::NextAfter>()
+  .grad(no_derivative)
   .dtypes({DType::F32, DType::F64})
   .inplace()
   .samples({"f(3,4), f(3,4)"});

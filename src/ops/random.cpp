@@ -288,17 +288,23 @@ STRATA_OP(randint_like_low,
   .samples({"f(2,3), 1, 5"})
   .error("f(3), 2, 2", ErrorKind::Runtime, "less than 'to'");
 
+namespace {
+Tensor normal_of(const Tensor& mean, const Tensor& std, Generator* generator) {
+  const autograd::NoGrad no_grad;
+  STRATA_CHECK(std.numel() == 0 || amin(std).item<double>() >= 0, Runtime,
+               "normal: expects all elements of std >= 0.0");
+  const Tensor spread =
+    empty(broadcast_shapes(mean.shape(), std.shape(), "normal"), promote(mean.dtype(), std.dtype()));
+  return add(mul(drawn(spread, "normal", 0, 1, generator, false, "normal"), std), mean);
+}
+}  // namespace
+
 STRATA_OP(normal, "normal(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor")
   .doc(
     "Normal random numbers with a mean and a standard deviation per element.\n\n>>> strata.normal(strata.zeros(3), "
     "strata.ones(3)).shape\nstrata.Size([3])")
   .composite([](const Tensor& mean, const Tensor& std, Generator* generator) {
-    autograd::NoGrad no_grad;
-    STRATA_CHECK(std.numel() == 0 || amin(std).item<double>() >= 0, Runtime,
-                 "normal: expects all elements of std >= 0.0");
-    const Tensor spread =
-      empty(broadcast_shapes(mean.shape(), std.shape(), "normal"), promote(mean.dtype(), std.dtype()));
-    return add(mul(drawn(spread, "normal", 0, 1, generator, false, "normal"), std), mean);
+    return autograd::without_slope("normal", {mean, std}, normal_of(mean, std, generator));
   })
   .draws()
   .no_method()
@@ -309,9 +315,9 @@ STRATA_OP(normal_tensor_float, "normal.Tensor_float(Tensor mean, float std=1, *,
   .doc(
     "Normal random numbers with a mean per element.\n\n>>> strata.normal(strata.zeros(3), 2.0).shape\nstrata.Size([3])")
   .composite([](const Tensor& mean, double std, Generator* generator) {
-    autograd::NoGrad no_grad;
     need_std(std, "normal");
-    return add(drawn(empty(mean.shape(), mean.dtype()), "normal", 0, std, generator, false, "normal"), mean);
+    const Tensor numbers = drawn(empty(mean.shape(), mean.dtype()), "normal", 0, std, generator, false, "normal");
+    return autograd::without_slope("normal", {mean}, add(numbers, autograd::detach(mean)));
   })
   .draws()
   .no_method()
@@ -323,10 +329,7 @@ STRATA_OP(normal_float_tensor, "normal.float_Tensor(float mean, Tensor std, *, G
     "Normal random numbers with a standard deviation per element.\n\n>>> strata.normal(1.0, "
     "strata.ones(3)).shape\nstrata.Size([3])")
   .composite([](double mean, const Tensor& std, Generator* generator) {
-    autograd::NoGrad no_grad;
-    STRATA_CHECK(std.numel() == 0 || amin(std).item<double>() >= 0, Runtime,
-                 "normal: expects all elements of std >= 0.0");
-    return add(mul(drawn(empty(std.shape(), std.dtype()), "normal", 0, 1, generator, false, "normal"), std), mean);
+    return autograd::without_slope("normal", {std}, normal_of(full({}, mean, std.dtype()), std, generator));
   })
   .draws()
   .dtypes({kFloat32, kFloat64})
@@ -349,7 +352,8 @@ STRATA_OP(bernoulli, "bernoulli(Tensor input, *, Generator? generator=None) -> T
     "Ones with the probabilities in input, otherwise zeros.\n\n>>> strata.bernoulli(strata.ones(2))\ntensor([1., 1.])")
   .composite([](const Tensor& input, Generator* generator) {
     need_floating(input.dtype(), "bernoulli");
-    return random_bernoulli_(empty_like(input), input, 0, generator);
+    return autograd::without_slope("bernoulli", {input},
+                                   random_bernoulli_(empty_like(input), autograd::detach(input), 0, generator));
   })
   .draws()
   .dtypes(kFloatingTypes)
@@ -359,7 +363,7 @@ STRATA_OP(bernoulli, "bernoulli(Tensor input, *, Generator? generator=None) -> T
 STRATA_OP(bernoulli_p, "bernoulli.p(Tensor input, float p, *, Generator? generator=None) -> Tensor")
   .doc("Ones with probability p in the shape of input.\n\n>>> strata.bernoulli(strata.zeros(2), 1.0)\ntensor([1., 1.])")
   .composite([](const Tensor& input, double p, Generator* generator) {
-    return random_bernoulli_(empty_like(input), Tensor(), p, generator);
+    return autograd::without_slope("bernoulli", {input}, random_bernoulli_(empty_like(input), Tensor(), p, generator));
   })
   .draws()
   .no_out()

@@ -161,12 +161,12 @@ Tensor resized(const Tensor& input, IntList size, std::optional<std::string_view
   } else {
     if (t.device.type == DeviceType::Cpu) std::memcpy(fresh.bytes(), t.storage->data, t.storage->requested);
     else device_hooks.copy(fresh.bytes(), t.device, t.storage->data, t.device, t.storage->requested, false);
-    t.storage = fresh->storage, t.data = fresh.bytes();
+    t.replace_storage(fresh->storage);
   }
   t.set_shape(size);
   std::copy_n(fresh->strides, fresh->ndim, t.strides);
   t.update_contiguous();
-  t.storage->bump();
+  t.count_write();
   return input;
 }
 }  // namespace

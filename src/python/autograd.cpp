@@ -1,6 +1,7 @@
 // Autograd from Python: modes, backward, grad, hooks, user-defined functions.
 #include <algorithm>
 
+#include "autograd/hooks.h"
 #include "cuda/runtime/runtime.h"
 #include "python/binding.h"
 
@@ -20,6 +21,7 @@ class Shared {
           Py_DECREF(p);
         }) {}
   PyObject* get() const { return o_.get(); }
+  bool is_sole() const { return o_.use_count() == 1; }
 
  private:
   std::shared_ptr<PyObject> o_;
@@ -108,18 +110,32 @@ PyObject* tensor_backward(PyObject* self, PyObject* const* values, Py_ssize_t n,
   });
 }
 
+struct PythonHook {
+  Shared hook;
+  Tensor operator()(const Tensor& g) const {
+    WithGil gil;
+    Object grad(need(wrap(g)));
+    PyObject* one[] = {grad.get()};
+    Object result(call_python(hook.get(), one, 1));
+    return result.get() == Py_None ? Tensor() : require_tensor(result.get(), "a hook's result");
+  }
+};
+struct PythonLeafHook {
+  Shared hook;
+  void operator()(const Tensor& t) const {
+    WithGil gil;
+    Object leaf(need(wrap(t)));
+    PyObject* one[] = {leaf.get()};
+    Object(call_python(hook.get(), one, 1));
+  }
+};
+
 PyObject* add_hook(PyObject*, PyObject* args) {
   PyObject *tensor, *hook;
   if (!PyArg_ParseTuple(args, "OO", &tensor, &hook)) return nullptr;
   return guarded([&] {
-    const int64_t id = autograd::register_hook(
-      require_tensor(tensor, "register_hook"), [hook = Shared(hook)](const Tensor& g) -> Tensor {
-        WithGil gil;
-        Object grad(need(wrap(g)));
-        PyObject* one[] = {grad.get()};
-        Object result(call_python(hook.get(), one, 1));
-        return result.get() == Py_None ? Tensor() : require_tensor(result.get(), "a hook's result");
-      });
+    const int64_t id = autograd::register_hook(require_tensor(tensor, "register_hook"), PythonHook{Shared(hook)});
+    track(tensor);
     return PyLong_FromLongLong(id);
   });
 }
@@ -127,13 +143,10 @@ PyObject* add_leaf_hook(PyObject*, PyObject* args) {
   PyObject *tensor, *hook;
   if (!PyArg_ParseTuple(args, "OO", &tensor, &hook)) return nullptr;
   return guarded([&] {
-    return PyLong_FromLongLong(autograd::register_post_accumulate_grad_hook(
-      require_tensor(tensor, "register_post_accumulate_grad_hook"), [hook = Shared(hook)](const Tensor& t) {
-        WithGil gil;
-        Object leaf(need(wrap(t)));
-        PyObject* one[] = {leaf.get()};
-        Object(call_python(hook.get(), one, 1));
-      }));
+    const int64_t id = autograd::register_post_accumulate_grad_hook(
+      require_tensor(tensor, "register_post_accumulate_grad_hook"), PythonLeafHook{Shared(hook)});
+    track(tensor);
+    return PyLong_FromLongLong(id);
   });
 }
 PyObject* drop_hook(PyObject*, PyObject* args) {
@@ -165,9 +178,32 @@ struct PythonGrad : CustomGrad {
     Object result(call_python(apply_fn.get(), values, 2));
     return tensors_of(result.get(), "backward of a Function");
   }
-  void release() override {
+  void release() override {  // may run while another exception is under way
     WithGil gil;
-    Object done(need(PyObject_CallMethod(apply_fn.get(), "release", nullptr)));
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    if (!Object(PyObject_CallMethod(apply_fn.get(), "release", nullptr))) PyErr_WriteUnraisable(apply_fn.get());
+    PyErr_Restore(type, value, trace);
+  }
+};
+
+// Shows the collector what a tensor alone owns. An object that a running backward pass has copied is not shown: it stays.
+struct Collector : autograd::OwnedVisitor {
+  visitproc visit;
+  void* arg;
+  int status = 0;
+  Collector(visitproc v, void* a) : visit(v), arg(a) {}
+  void show(const Shared& object) {
+    if (status == 0 && object.is_sole()) status = visit(object.get(), arg);
+  }
+  void hook(const Hook& h) override {
+    if (const auto* python = h.target<PythonHook>()) show(python->hook);
+  }
+  void leaf_hook(const LeafHook& h) override {
+    if (const auto* python = h.target<PythonLeafHook>()) show(python->hook);
+  }
+  void custom(const CustomGrad& grad) override {
+    if (const auto* python = dynamic_cast<const PythonGrad*>(&grad)) show(python->apply_fn);
   }
 };
 
@@ -180,23 +216,33 @@ PyObject* as_output(PyObject*, PyObject* args) {
     const Tensor t = require_tensor(saved, "saved_tensors");
     if (!running || !thread_state.grad_mode) return wrap(t);
     Tensor out = alias(*t);
-    out->history = Ref<History>::share(running), out->output = static_cast<uint8_t>(place), out->requires_grad = true;
+    out->history = Ref<History>::share(running), out->output = static_cast<uint32_t>(place), out->requires_grad = true;
     return wrap(out);
   });
 }
+// _count_writes(tensors): they were written to, perhaps past the ops.
+PyObject* count_writes(PyObject*, PyObject* tensors) {
+  return guarded([&]() -> PyObject* {
+    for (const Tensor& t : tensors_of(tensors, "mark_dirty"))
+      if (t && t->storage) t->count_write();
+    Py_RETURN_NONE;
+  });
+}
+// _record_function(apply, name, inputs, outputs, dirty): the outputs, some of them other objects than before.
 PyObject* record_function(PyObject*, PyObject* args) {
-  PyObject *apply, *inputs, *outputs;
+  PyObject *apply, *inputs, *outputs, *dirty;
   const char* name;
-  if (!PyArg_ParseTuple(args, "OsOO", &apply, &name, &inputs, &outputs)) return nullptr;
+  if (!PyArg_ParseTuple(args, "OsOOO", &apply, &name, &inputs, &outputs, &dirty)) return nullptr;
   return guarded([&] {
-    const auto in = tensors_of(inputs, "Function");
+    const auto in = tensors_of(inputs, "Function"), written = tensors_of(dirty, "mark_dirty");
     auto out = tensors_of(outputs, "Function");
     auto grad = std::make_unique<PythonGrad>(apply, name);
     PythonGrad& recorded = *grad;
-    autograd::record_custom(std::move(grad), in, out);
-    for (const Tensor& t : out)
-      if (t && t->history) recorded.node = node_of(*t);
-    return wrap_list(out);
+    if (Node* node = autograd::record_custom(std::move(grad), in, out, written)) recorded.node = node;
+    Object list(wrap_list(out));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(list.get()); ++i)
+      if (PyObject* o = PyTuple_GET_ITEM(list.get(), i); o != Py_None) track(o);
+    return list.release();
   });
 }
 
@@ -209,7 +255,7 @@ PyObject* wrap_edge(const Node::Edge& edge) {
     delete static_cast<Ref<Node>*>(PyCapsule_GetPointer(o, "strata.node"));
   })));
   static_cast<void>(owned.release());  // the capsule's now
-  return Py_BuildValue("((sO)i)", edge.node->name(), capsule.get(), int{edge.output});
+  return Py_BuildValue("((sO)i)", edge.node->name(), capsule.get(), static_cast<int>(edge.output));
 }
 PyObject* grad_fn(PyObject*, PyObject* tensor) {
   return guarded([&]() -> PyObject* {
@@ -238,6 +284,24 @@ PyObject* next_functions(PyObject*, PyObject* capsule) {
 }
 }  // namespace
 
+void track(PyObject* tensor) {
+  if (!PyObject_GC_IsTracked(tensor)) PyObject_GC_Track(tensor);
+}
+
+int visit_owned(PyObject* tensor, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(tensor));
+  if (!impl_of(tensor)) return 0;
+  Collector collector(visit, arg);
+  autograd::visit_owned(*impl_of(tensor), collector);
+  return collector.status;
+}
+
+int clear_owned(PyObject* tensor) {
+  TensorImpl* t = impl_of(tensor);
+  if (t && t->refs.load(std::memory_order_relaxed) == 1) autograd::drop_owned(*t);
+  return 0;
+}
+
 PyMethodDef autograd_functions[] = {
   {"_set_grad_enabled", set_mode<&ThreadState::grad_mode>, METH_O,
    "Turns recording on or off; returns the state before."},
@@ -253,6 +317,7 @@ PyMethodDef autograd_functions[] = {
   {"_register_hook", add_hook, METH_VARARGS, nullptr},
   {"_register_post_accumulate_grad_hook", add_leaf_hook, METH_VARARGS, nullptr},
   {"_remove_hook", drop_hook, METH_VARARGS, nullptr},
+  {"_count_writes", count_writes, METH_O, nullptr},
   {"_record_function", record_function, METH_VARARGS, nullptr},
   {"_as_output", as_output, METH_VARARGS, nullptr},
   {"_grad_fn", grad_fn, METH_O, nullptr},

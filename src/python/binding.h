@@ -94,6 +94,22 @@ struct WithoutGil {
     or_sleep_at_exit([&] { PyEval_RestoreThread(state); });
   }
 };
+// For a call that takes these arguments. The tensors are held meanwhile: the garbage collector looks only at what a single owner
+// has, and without its lock a tensor must not gain owners while it looks (see visit_owned).
+class WithoutGilFor {
+ public:
+  explicit WithoutGilFor(const Args& args) : held_(args), unlocked_() {}
+
+ private:
+  struct Held {
+    explicit Held(const Args& args) {
+      for (uint32_t i = 0; i < args.size; ++i) tensors[i] = args.share(i);
+    }
+    Tensor tensors[Args::kMax];
+  };
+  Held held_;
+  WithoutGil unlocked_;
+};
 struct WithGil {
   PyGILState_STATE state = or_sleep_at_exit([] { return PyGILState_Ensure(); });
   WithGil() = default;
@@ -117,6 +133,11 @@ inline TensorImpl* impl_of(PyObject* o) { return reinterpret_cast<PyTensor*>(o)-
 inline Tensor tensor_of(PyObject* o) { return Ref<TensorImpl>::share(impl_of(o)); }
 Tensor require_tensor(PyObject* o, const char* who);
 PyObject* wrap_list(const std::vector<Tensor>& list);  // a tuple
+// The garbage collector's view of a Tensor object: hooks, and contexts of user-defined functions, that only its tensor owns.
+// Few tensors have any, so that an object is not tracked until it gets one.
+void track(PyObject* tensor);
+int visit_owned(PyObject* tensor, visitproc visit, void* arg);
+int clear_owned(PyObject* tensor);
 PyObject* make_size(Shape shape);
 
 // Ops.

@@ -243,7 +243,7 @@ PyObject* record_object(const OpRecord* op, Py_ssize_t index) {
     op->name.c_str(), "overload", op->overload.c_str(), "schema", op->schema, "doc", op->text, "kind", kind, "samples",
     text_list(op->sample_texts), "errors", errors.release(), "dtypes", dtypes.release(), "kernels", kernels.release(),
     "cuda_kernels", cuda_kernels.release(), "constants", constants.release(), "outputs", outputs.release(), "aliases",
-    text_list(op->aliases), "differentiable", flag(op->grad_fn || op->composite_fn), "inplace", flag(op->has_inplace),
+    text_list(op->aliases), "differentiable", flag((op->grad_fn && op->grad_fn != no_derivative) || op->composite_fn), "inplace", flag(op->has_inplace),
     "out", flag(op->has_out), "method", flag(op->method), "random", flag(op->random), "internal", flag(op->internal));
 }
 

@@ -168,7 +168,7 @@ PyObject* run_out(const Overload& o, const Attempt& a) {
   STRATA_CHECK(outs.size() == o.op->outputs && !o.op->returns_list, Type, "{}(): out needs {} tensors, got {}",
                o.op->name, o.op->outputs, outs.size());
   {
-    WithoutGil unlock;
+    const WithoutGilFor unlock(a.parser.args);
     call_out(*o.op, a.parser.args, outs.data());
   }
   return o.op->outputs == 1 ? wrap(outs[0]) : tuple_of(o, outs.data());
@@ -183,7 +183,7 @@ PyObject* run(const Overload& o, const Attempt& a, bool inplace) {
   if (inplace) {
     if (!args.is_tensor(0)) fail(ErrorKind::Type, fmt::format("{}_(): the first argument must be a Tensor", op.name));
     if (unlock) {
-      WithoutGil without;
+      const WithoutGilFor without(args);
       call_inplace(op, args);
     } else {
       call_inplace(op, args);
@@ -193,7 +193,7 @@ PyObject* run(const Overload& o, const Attempt& a, bool inplace) {
   if (op.returns_list) {
     std::vector<Tensor> list;
     if (unlock) {
-      WithoutGil without;
+      const WithoutGilFor without(args);
       list = call_list(op, args);
     } else {
       list = call_list(op, args);
@@ -203,7 +203,7 @@ PyObject* run(const Overload& o, const Attempt& a, bool inplace) {
   if (op.outputs == 1) {
     Tensor out;
     if (unlock) {
-      WithoutGil without;
+      const WithoutGilFor without(args);
       out = call(op, args);
     } else {
       out = call(op, args);
@@ -212,7 +212,7 @@ PyObject* run(const Overload& o, const Attempt& a, bool inplace) {
   }
   Tensor outs[kMaxOutputs];
   if (unlock) {
-    WithoutGil without;
+    const WithoutGilFor without(args);
     call_into(op, args, outs);
   } else {
     call_into(op, args, outs);

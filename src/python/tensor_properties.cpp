@@ -20,10 +20,8 @@ PyObject* get_version(PyObject* self, void*) { return PyLong_FromUnsignedLong(im
 PyObject* get_self(PyObject* self, void*) { return Py_NewRef(self); }
 
 PyObject* get_requires_grad(PyObject* self, void*) {
-  return guarded([&] {
-    edge_to(*impl_of(self));  // a view of a base that was written to may have begun to require one
-    return PyBool_FromLong(impl_of(self)->requires_grad);
-  });
+  const Tensor t = tensor_of(self);
+  return PyBool_FromLong(t.requires_grad());
 }
 int set_requires_grad(PyObject* self, PyObject* value, void*) {
   const int on = value ? PyObject_IsTrue(value) : 0;
@@ -31,21 +29,21 @@ int set_requires_grad(PyObject* self, PyObject* value, void*) {
   return guarded([&] { return tensor_of(self).set_requires_grad(on), 0; });
 }
 PyObject* get_grad(PyObject* self, void*) {
-  return guarded([&] { return wrap_optional(Tensor(impl_of(self)->grad)); });
+  return guarded([&] { return wrap_optional(tensor_of(self).grad()); });
 }
 int set_grad(PyObject* self, PyObject* value, void*) {
   return guarded([&] {
-    if (!value || value == Py_None) return impl_of(self)->grad = {}, 0;
+    if (!value || value == Py_None) return tensor_of(self).set_grad({}), 0;
     const Tensor g = require_tensor(value, "grad");
     STRATA_CHECK(g->same_shape(*impl_of(self)), Runtime, "assigned grad has shape {}, the tensor has {}",
                  to_string(g.shape()), to_string(impl_of(self)->sizes()));
     STRATA_CHECK(g.dtype() == impl_of(self)->dtype, Runtime, "assigned grad has dtype {}, the tensor has {}",
                  name_of(g.dtype()), name_of(impl_of(self)->dtype));
-    return impl_of(self)->grad = g, 0;
+    return tensor_of(self).set_grad(g), 0;
   });
 }
 PyObject* get_data(PyObject* self, void*) {
-  return guarded([&] { return wrap(autograd::detach(tensor_of(self))); });
+  return guarded([&] { return wrap(data_of(*impl_of(self))); });
 }
 int set_data(PyObject* self, PyObject* value, void*) {
   return guarded([&] {

@@ -15,6 +15,7 @@ int free_count = 0;
 void dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   auto* object = reinterpret_cast<PyTensor*>(self);
+  PyObject_GC_UnTrack(self);
   if (object->weak_references) PyObject_ClearWeakRefs(self);  // runs callbacks; wrap() gives them an object of its own
   if (TensorImpl* impl = object->impl) {
     if (impl->python == self) impl->python = nullptr;
@@ -33,9 +34,13 @@ PyObject* wrap_new(Tensor t, PyTypeObject* type) {
     o->weak_references = nullptr;
   } else if (!(o = reinterpret_cast<PyTensor*>(type->tp_alloc(type, 0)))) {
     return nullptr;
+  } else if (type == tensor_type) {
+    PyObject_GC_UnTrack(o);
   }
   t->python = o;
   o->impl = t.release();
+  if (o->impl->extra) [[unlikely]]
+    track(reinterpret_cast<PyObject*>(o));
   return reinterpret_cast<PyObject*>(o);
 }
 
@@ -122,7 +127,7 @@ template <Operator k> PyObject* binary(PyObject* left, PyObject* right) {
           return wrap(call(*op.record, args));
         Tensor out;
         {
-          WithoutGil unlock;
+          const WithoutGilFor unlock(args);
           out = call(*op.record, args);
         }
         return wrap(std::move(out));
@@ -279,6 +284,8 @@ bool init_tensor_type(PyObject* module) {
                                   "gradient. Made by tensor(), zeros(), from_numpy() and other functions."),
                          slot(Py_tp_new, new_tensor),
                          slot(Py_tp_dealloc, dealloc),
+                         slot(Py_tp_traverse, visit_owned),
+                         slot(Py_tp_clear, clear_owned),
                          slot(Py_tp_repr, tensor_repr),
                          slot(Py_tp_hash, hash),
                          slot(Py_tp_richcompare, compare),
@@ -328,7 +335,7 @@ bool init_tensor_type(PyObject* module) {
                          slot(Py_bf_releasebuffer, release_buffer),
                          {}};
   PyType_Spec spec = {"strata.Tensor", sizeof(PyTensor), 0,
-                      static_cast<unsigned>(Py_TPFLAGS_DEFAULT) | Py_TPFLAGS_BASETYPE, slots};
+                      static_cast<unsigned>(Py_TPFLAGS_DEFAULT) | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
   tensor_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (!tensor_type || PyModule_AddObjectRef(module, "Tensor", reinterpret_cast<PyObject*>(tensor_type)) < 0)
     return false;

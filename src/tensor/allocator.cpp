@@ -219,7 +219,8 @@ Storage* allocate_guarded(Shared& s, SizeClass c, size_t bytes) {  // under the 
     if (!memory) out_of_memory(s, bytes);
     if (align == kHugePage) madvise(memory, total, MADV_HUGEPAGE);
     b = new (memory) Storage{};
-    b->size_class = c.index, b->capacity = c.bytes, b->data = reinterpret_cast<std::byte*>(b + 1);
+    b->size_class = static_cast<uint16_t>(c.index), b->capacity = c.bytes,
+    b->data = reinterpret_cast<std::byte*>(b + 1);
     s.reserved += total, ++s.system_calls;
   }
   if (large) {
@@ -249,6 +250,7 @@ Ref<Storage> allocate(size_t bytes) {
   guard(b, bytes);
   if (kCanary && b->size_class != kGuardedClass) std::fill_n(b->data + bytes, kCanary, kCanaryByte);
   b->version.store(0, std::memory_order_relaxed);
+  b->unseen.store(0, std::memory_order_relaxed);
   b->shared = false;
   b->refs.store(1, std::memory_order_relaxed);
   return Ref<Storage>::adopt(b);

@@ -20,10 +20,11 @@ struct STRATA_API Derived {
 struct STRATA_API alignas(64) Storage {
   std::atomic<int32_t> refs;
   std::atomic<uint32_t> version{0};  // in-place writes so far: saved tensors compare it
-  uint32_t size_class = 0;
-  bool external = false, read_only = false;
+  std::atomic<uint32_t> unseen{0};   // writes that saved tensors shall not notice (through .data): caches do
+  uint16_t size_class = 0;
+  bool external : 1 = false, read_only : 1 = false;  // these three are set before anyone shares the storage
+  bool pinned : 1 = false;                           // host memory that a device copies without waiting
   bool shared = false;   // others were given its address (NumPy, DLPack): they may write without a trace
-  bool pinned = false;   // host memory that a device copies without waiting
   size_t capacity = 0;   // bytes usable
   size_t requested = 0;  // bytes asked for, for the statistics
   std::byte* data = nullptr;
@@ -34,7 +35,13 @@ struct STRATA_API alignas(64) Storage {
   void* owner = nullptr;                   // external memory: the argument of release
   std::atomic<Derived*> derived{nullptr};  // guarded by whoever puts it there (cpu/packed.cpp)
 
-  void bump() { version.store(version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+  // Counts every write: what caches of values derived from this memory compare.
+  uint64_t writes() const {
+    return uint64_t{version.load(std::memory_order_relaxed)} + unseen.load(std::memory_order_relaxed);
+  }
+  static void add_one(std::atomic<uint32_t>& counter) {  // a race of two writers is a race on the values too
+    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
   static void destroy(Storage*);
 };
 

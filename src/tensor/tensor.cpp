@@ -1,6 +1,7 @@
 #include "tensor/tensor.h"
 
 #include <algorithm>
+#include <mutex>
 
 namespace strata {
 
@@ -86,14 +87,39 @@ void refuse_undefined() {
   fail(ErrorKind::Type, "this tensor is undefined (a Tensor() that nothing was assigned to); `if (t)` tells");
 }
 
-Tensor Tensor::grad() const { return defined().grad; }
-void Tensor::set_grad(Tensor g) { defined().grad = std::move(g); }
+// Held only while a pointer is copied or exchanged.
+static std::mutex& grad_lock(const TensorImpl& t) {
+  static std::mutex locks[64];
+  return locks[reinterpret_cast<uintptr_t>(&t) / sizeof(TensorImpl) % 64];
+}
+Ref<TensorImpl> TensorImpl::shared_grad() const {
+  const std::lock_guard lock(grad_lock(*this));
+  return grad;
+}
+void TensorImpl::swap_grad(Ref<TensorImpl>& other) {
+  const std::lock_guard lock(grad_lock(*this));
+  std::swap(grad, other);
+}
+Tensor Tensor::grad() const { return defined().shared_grad(); }
+void Tensor::set_grad(Tensor g) { defined().swap_grad(g); }
+
+void TensorImpl::keep_version(uint32_t version) {
+  write_counter = Ref<WriteCounter>::adopt(new WriteCounter);
+  write_counter->version.store(version, std::memory_order_relaxed);
+}
+
+void TensorImpl::replace_storage(Ref<Storage> fresh) {
+  if (!write_counter) fresh->version.store(version(), std::memory_order_relaxed);
+  storage = std::move(fresh), data = storage->data;
+}
 
 Tensor& Tensor::set_requires_grad(bool on) {
   STRATA_CHECK(on || !defined().history, Runtime,
                "only a leaf tensor can stop requiring a gradient; use detach() for a tensor that was computed");
   STRATA_CHECK(!on || is_floating(dtype()), Runtime,
                "only tensors of floating-point dtype can require gradients, this one is {}", name_of(dtype()));
+  STRATA_CHECK(!on || !get()->inference, Runtime,
+               "an inference tensor cannot require a gradient; clone() it outside inference_mode() first");
   get()->requires_grad = on;
   return *this;
 }
@@ -132,7 +158,13 @@ Tensor shape_only(const TensorImpl& from) {
 
 Tensor alias(const TensorImpl& from) {
   Tensor t = shape_only(from);
-  t->storage = from.storage, t->data = from.data;
+  t->storage = from.storage, t->data = from.data, t->write_counter = from.write_counter;
+  return t;
+}
+
+Tensor data_of(const TensorImpl& from) {
+  Tensor t = alias(from);
+  t->keep_version(0);
   return t;
 }
 
@@ -144,6 +176,7 @@ std::string to_string(Shape shape) {
 
 void set_data(const Tensor& t, const Tensor& other) {
   TensorImpl& me = *t;
+  me.keep_version(me.version() + 1);
   me.storage = other->storage, me.data = other->data, me.dtype = other->dtype, me.device = other->device,
   me.ndim = other->ndim, me.numel = other->numel, me.contiguous = other->contiguous;
   std::copy_n(other->shape, other->ndim, me.shape);

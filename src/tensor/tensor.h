@@ -34,6 +34,16 @@ struct STRATA_API TensorExtra {
 // Methods of an undefined tensor throw Type. `->`, `*` and get() reach the object unchecked.
 [[noreturn, gnu::cold]] STRATA_API void refuse_undefined();
 
+// In-place writes to tensors that have a counter of their own: x.data, and a tensor whose data was exchanged.
+struct STRATA_API WriteCounter {
+  std::atomic<int32_t> refs{1};
+  std::atomic<uint32_t> version{0};
+  static void destroy(WriteCounter* c) { delete c; }
+};
+
+// How a view came about. Autograd refuses writes through views that were not recorded as views of their base.
+enum class ViewOrigin : uint8_t { Recorded, NoGrad, Inference, CustomFunction };
+
 class STRATA_API Tensor : public Ref<TensorImpl> {
  public:
   Tensor() = default;  // undefined: `if (t)` is false
@@ -52,7 +62,7 @@ class STRATA_API Tensor : public Ref<TensorImpl> {
   template <class T> T* data() const;  // T must be the element type; throws where the host cannot read the memory
   template <class T> T item() const;   // the only element, converted
   Scalar item() const;
-  Tensor grad() const;
+  Tensor grad() const;  // may be called while another thread runs backward, as may set_grad
   Tensor& set_requires_grad(bool on = true);
   void set_grad(Tensor g);
   // Adds the gradients of this tensor to the leaves' .grad; one of several elements needs the gradient to start from.
@@ -77,19 +87,21 @@ struct STRATA_API TensorImpl {
   bool requires_grad = false;  // a leaf that wants a gradient, or the output of a recorded node
   bool contiguous = true;
   Device device;
-  bool inference = false;       // made under inference_mode: may not enter the tape
-  bool wrapped_number = false;  // stands for a Python number: takes part in promotion as one
-  uint8_t output = 0;           // which output of `history` this is
-  uint32_t rebases = 0;         // of a base: in-place writes recorded; of a view: as many as it has seen
+  bool inference = false;                    // made under inference_mode: may not enter the tape
+  bool wrapped_number = false;               // stands for a Python number: takes part in promotion as one
+  ViewOrigin origin = ViewOrigin::Recorded;  // of a view
+  uint32_t rebases = 0;                      // of a base: in-place writes recorded; of a view: as many as it has seen
+  uint32_t output = 0;                       // which output of `history` this is
   int64_t numel = 1;
   std::byte* data = nullptr;  // null: shape only
   Ref<Storage> storage;
   Ref<History> history;
-  Ref<TensorImpl> grad;
+  Ref<TensorImpl> grad;  // use shared_grad() and swap_grad() where other threads may run backward
   Ref<TensorImpl> base;  // of a view: the tensor it looks into
-  std::unique_ptr<TensorExtra> extra;
+  Lazy<TensorExtra> extra;
   void* python = nullptr;                      // its Python object while one exists; it owns this, not the other way
   int64_t shape[kMaxDims], strides[kMaxDims];  // in elements; left uninitialised past ndim
+  Ref<WriteCounter> write_counter;             // none: the storage's, which all its tensors share
 
   static TensorImpl* make() { return new (Pool<TensorImpl>::take()) TensorImpl; }
   static void destroy(TensorImpl*);
@@ -111,8 +123,21 @@ struct STRATA_API TensorImpl {
     storage = device.type == DeviceType::Cpu ? strata::allocate(bytes) : device_hooks.allocate(device, bytes);
     data = storage->data;
   }
-  bool is_dense() const;  // some permutation of its dimensions is contiguous
-  uint32_t version() const { return storage ? storage->version.load(std::memory_order_relaxed) : 0; }
+  bool is_dense() const;      // some permutation of its dimensions is contiguous
+  uint32_t version() const {  // in-place writes that saved tensors have to notice
+    if (write_counter) [[unlikely]]
+      return write_counter->version.load(std::memory_order_relaxed);
+    return storage ? storage->version.load(std::memory_order_relaxed) : 0;
+  }
+  void count_write() const {
+    Storage::add_one(write_counter ? write_counter->version : storage->version);
+    if (write_counter) [[unlikely]]
+      Storage::add_one(storage->unseen);
+  }
+  Ref<TensorImpl> shared_grad() const;
+  void swap_grad(Ref<TensorImpl>& other);
+  void keep_version(uint32_t version);       // from now on, a counter of its own that continues from `version`
+  void replace_storage(Ref<Storage> fresh);  // its version goes on, so that saved tensors notice
   int64_t storage_offset() const { return storage ? (data - storage->data) / static_cast<int64_t>(size_of(dtype)) : 0; }
 };
 
@@ -157,10 +182,13 @@ STRATA_API extern PrintOptions print_options;
 STRATA_API extern std::string (*describe_history)(const TensorImpl&);
 
 STRATA_API Tensor make_tensor(Shape shape, DType dtype, Device device = {});  // uninitialised memory
-STRATA_API Tensor alias(const TensorImpl& t);                                 // same memory, no history, no base
+STRATA_API Tensor alias(const TensorImpl& t);  // same memory and version, no history, no base
+STRATA_API Tensor
+data_of(const TensorImpl& t);  // like alias, with a version of its own: writes go unnoticed by saved tensors
 STRATA_API Tensor
 shape_only(const TensorImpl& t);  // same shape, no memory: what the tape keeps when values are not needed
-// Makes `t` show what `other` does: its memory, dtype and shape. The object stays the same, with its history and hooks.
+// Makes `t` show what `other` does: its memory, dtype and shape. The object stays the same, with its history and hooks. Counts
+// as a write: a backward pass that saved the old values notices.
 STRATA_API void set_data(const Tensor& t, const Tensor& other);
 STRATA_API int64_t checked_numel(Shape shape);  // throws when the product does not fit
 

@@ -34,7 +34,7 @@ TEST(Packed, KeepsFromTheSecondCallOnAndDropsWithTheTensor) {
     EXPECT_TRUE(cpu::has_form(*t, {7}));
     EXPECT_FALSE(cpu::has_form(*t, {8}));
     EXPECT_EQ(cpu::form_bytes(), before + 4096);
-    t->storage->bump();
+    t->count_write();
     EXPECT_FALSE(cpu::has_form(*t, {7}));
     ask();
     EXPECT_EQ(made, 3);
@@ -60,7 +60,7 @@ TEST(Packed, FormIfKeptMakesNothingOnTheFirstCallNorOfSharedMemory) {
   EXPECT_TRUE(ask());
   EXPECT_TRUE(ask());
   EXPECT_EQ(made, 1);
-  t->storage->bump();
+  t->count_write();
   EXPECT_FALSE(ask());
   t->storage->shared = true;
   EXPECT_FALSE(ask());
@@ -77,7 +77,7 @@ TEST(Packed, LinearHasTheSameBitsWithThePackedWeight) {
       EXPECT_EQ(cpu::form_bytes(), before);
       for (int i = 0; i < 3; ++i) EXPECT_TRUE(same(nn::functional::linear(x, w, b), first));
       EXPECT_GT(cpu::form_bytes(), before);
-      w.bytes()[1] ^= std::byte{0x10}, w->storage->bump();
+      w.bytes()[1] ^= std::byte{0x10}, w->count_write();
       const Tensor changed = nn::functional::linear(x, w, b);
       for (int i = 0; i < 3; ++i) EXPECT_TRUE(same(nn::functional::linear(x, w, b), changed));
       EXPECT_FALSE(same(first, changed));

@@ -34,7 +34,7 @@ class FunctionCtx:
 
     def _detach_outputs(self, outputs):
         """A saved output is kept without its history, or it and the graph would keep each other alive."""
-        places = {id(t): place for place, t in enumerate(outputs)}
+        places = {id(t): place for place, t in enumerate(outputs) if t is not None}
         self._saved = tuple(
             (t.detach(), version, places[id(t)]) if id(t) in places else (t, version, None)
             for t, version, _ in self._saved
@@ -56,14 +56,16 @@ class FunctionCtx:
 class _Backward:
     """Called by the engine with the gradients of the outputs."""
 
-    def __init__(self, function, ctx, positions, count, shapes):
-        self.function, self.ctx, self.positions, self.count, self.shapes = function, ctx, positions, count, shapes
+    def __init__(self, function, ctx, positions, count, outputs):
+        self.function, self.ctx, self.positions, self.count = function, ctx, positions, count
+        # What zeros look like for each output; None for one that is no tensor.
+        self.likes = [(tuple(t.shape), t.dtype, t.device) if isinstance(t, _C.Tensor) else None for t in outputs]
 
     def __call__(self, grads, create_graph):
         if self.ctx._materialize:
             grads = tuple(
-                _C.ops["zeros"](shape, dtype=dtype) if g is None else g
-                for g, (shape, dtype) in zip(grads, self.shapes, strict=True)
+                _C.ops["zeros"](like[0], dtype=like[1], device=like[2]) if g is None and like else g
+                for g, like in zip(grads, self.likes, strict=True)
             )
         result = self.function.backward(self.ctx, *grads)
         result = result if isinstance(result, tuple) else (result,)
@@ -75,7 +77,8 @@ class _Backward:
 
     def release(self):
         """The graph is freed: drops what was saved."""
-        self.ctx._saved, self.ctx._freed = (), True
+        self.ctx._freed = bool(self.ctx._saved)
+        self.ctx._saved = ()
 
 
 class Function:
@@ -104,22 +107,24 @@ class Function:
                 out = cls.forward(ctx, *args, **kwargs)
         finally:
             _C._set_grad_enabled(before)
-        if not recording:
-            return out
+        _C._count_writes(ctx._dirty)
         several = isinstance(out, tuple)
         outs = list(out) if several else [out]
         inputs = [args[i] for i in positions]
+        if not recording:  # what is done to a returned input's object must not be done to the input
+            written = {id(t) for t in ctx._dirty}
+            same = {id(t) for t in inputs} - written
+            outs = [t.detach() if id(t) in same else t for t in outs]
+            return tuple(outs) if several else outs[0]
         skip = {id(t) for t in ctx._non_differentiable}
-        for i, t in enumerate(outs):  # an input passed through gets a history of its own, as a view
-            if isinstance(t, _C.Tensor) and any(t is a for a in inputs) and not any(t is d for d in ctx._dirty):
-                outs[i] = t.detach()
-        places = [i for i, t in enumerate(outs) if isinstance(t, _C.Tensor) and id(t) not in skip]
-        recorded = [outs[i] for i in places]
-        shapes = tuple((tuple(t.shape), t.dtype) for t in recorded)
-        ctx._detach_outputs(recorded)
+        dirty = [t for t in ctx._dirty if id(t) not in skip]
+        recorded = [t if isinstance(t, _C.Tensor) and id(t) not in skip else None for t in outs]
         ctx._dirty = ctx._non_differentiable = ()
-        backward = _Backward(cls, ctx, positions, len(args), shapes)
-        _C._record_function(backward, cls.__name__ + "Backward", inputs, recorded)
+        backward = _Backward(cls, ctx, positions, len(args), outs)
+        recorded = _C._record_function(backward, cls.__name__ + "Backward", inputs, recorded, dirty)
+        ctx._detach_outputs(recorded)
+        # An input passed through is another object now, a view of it.
+        outs = [t if r is None else r for t, r in zip(outs, recorded, strict=True)]
         return tuple(outs) if several else outs[0]
 
 
