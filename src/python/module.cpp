@@ -43,7 +43,9 @@ PyObject* raise_current() {
     }
     const Object message(message_of(e));
     if (message) PyErr_SetObject(type, message.get());
-  } catch (const std::bad_alloc&) { PyErr_SetString(out_of_memory_error, "not enough memory"); } catch (const std::length_error&) {
+  } catch (const std::bad_alloc&) {
+    PyErr_SetString(out_of_memory_error, "not enough memory");
+  } catch (const std::length_error&) {
     PyErr_SetString(out_of_memory_error, "a list or text of this call would be longer than memory can be");
   } catch (const std::exception& e) {  // its text is the C++ library's and would tell the user nothing
     PyErr_Format(PyExc_RuntimeError,
@@ -243,8 +245,9 @@ PyObject* record_object(const OpRecord* op, Py_ssize_t index) {
     op->name.c_str(), "overload", op->overload.c_str(), "schema", op->schema, "doc", op->text, "kind", kind, "samples",
     text_list(op->sample_texts), "errors", errors.release(), "dtypes", dtypes.release(), "kernels", kernels.release(),
     "cuda_kernels", cuda_kernels.release(), "constants", constants.release(), "outputs", outputs.release(), "aliases",
-    text_list(op->aliases), "differentiable", flag((op->grad_fn && op->grad_fn != no_derivative) || op->composite_fn), "inplace", flag(op->has_inplace),
-    "out", flag(op->has_out), "method", flag(op->method), "random", flag(op->random), "internal", flag(op->internal));
+    text_list(op->aliases), "differentiable", flag((op->grad_fn && op->grad_fn != no_derivative) || op->composite_fn),
+    "inplace", flag(op->has_inplace), "out", flag(op->has_out), "method", flag(op->method), "random", flag(op->random),
+    "internal", flag(op->internal));
 }
 
 // Everything about every record: what docs, stubs and tests derive from.
