@@ -32,7 +32,8 @@ State step(Cell cell, const Tensor& x, const State& s, const Tensor& w, const Te
   return {add(fresh, mul(update, sub(s.h, fresh))), {}};
 }
 
-void check_cell(const char* op, Cell cell, const Tensor& x, const Tensor& h, const Tensor& wi, const Tensor& wh) {
+void check_cell(const char* op, Cell cell, const Tensor& x, const Tensor& h, const Tensor& wi, const Tensor& wh,
+                const Tensor& bi, const Tensor& bh) {
   const int64_t gates = gates_of(cell);
   STRATA_CHECK(x.dim() == 1 || x.dim() == 2, Runtime, "{}: expected a 1D or 2D input, got shape {}", op,
                to_string(x.shape()));
@@ -44,6 +45,9 @@ void check_cell(const char* op, Cell cell, const Tensor& x, const Tensor& h, con
   STRATA_CHECK(h.dim() == x.dim() && h.size(-1) == wh.size(1), Runtime,
                "{}: hidden has inconsistent hidden_size: got {}, expected {}", op, h.dim() ? h.size(-1) : 0,
                wh.size(1));
+  for (const Tensor* b : {&bi, &bh})
+    STRATA_CHECK(!*b || (b->dim() == 1 && b->numel() == wi.size(0)), Runtime,
+                 "{}: biases must be [{} * hidden], got shape {}", op, gates, to_string(b->shape()));
 }
 
 struct Options {
@@ -188,7 +192,7 @@ STRATA_OP(
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& x, const Tensor& h, const Tensor& wi, const Tensor& wh, const Tensor& bi,
                 const Tensor& bh) {
-    check_cell("rnn_tanh_cell", Cell::Tanh, x, h, wi, wh);
+    check_cell("rnn_tanh_cell", Cell::Tanh, x, h, wi, wh, bi, bh);
     return step(Cell::Tanh, linear(x, wi, bi), {h, {}}, wh, bh).h;
   })
   .samples({"f(3,4), f(3,5), f(5,4), f(5,5), f(5), f(5)"})
@@ -202,7 +206,7 @@ STRATA_OP(
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& x, const Tensor& h, const Tensor& wi, const Tensor& wh, const Tensor& bi,
                 const Tensor& bh) {
-    check_cell("rnn_relu_cell", Cell::Relu, x, h, wi, wh);
+    check_cell("rnn_relu_cell", Cell::Relu, x, h, wi, wh, bi, bh);
     return step(Cell::Relu, linear(x, wi, bi), {h, {}}, wh, bh).h;
   })
   .samples({"f(3,4), f(3,5), f(5,4), f(5,5), f(5), f(5)"})
@@ -215,7 +219,7 @@ STRATA_OP(gru_cell,
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& x, const Tensor& h, const Tensor& wi, const Tensor& wh, const Tensor& bi,
                 const Tensor& bh) {
-    check_cell("gru_cell", Cell::Gru, x, h, wi, wh);
+    check_cell("gru_cell", Cell::Gru, x, h, wi, wh, bi, bh);
     return step(Cell::Gru, linear(x, wi, bi), {h, {}}, wh, bh).h;
   })
   .samples({"f(3,4), f(3,5), f(15,4), f(15,5), f(15), f(15)"})
@@ -231,7 +235,7 @@ STRATA_OP(lstm_cell,
   .composite([](const Tensor& x, TensorList hx, const Tensor& wi, const Tensor& wh, const Tensor& bi,
                 const Tensor& bh) {
     STRATA_CHECK(hx.size() == 2, Runtime, "lstm_cell: expected two hidden states, got {}", hx.size());
-    check_cell("lstm_cell", Cell::Lstm, x, hx[0], wi, wh);
+    check_cell("lstm_cell", Cell::Lstm, x, hx[0], wi, wh, bi, bh);
     const State s = step(Cell::Lstm, linear(x, wi, bi), {hx[0], hx[1]}, wh, bh);
     return std::array<Tensor, 2>{s.h, s.c};
   })

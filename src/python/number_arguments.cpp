@@ -33,6 +33,8 @@ constexpr Entry kNumbers[] = {
   {"gt", kSecond},
   {"le", kSecond},
   {"lerp", kThird},
+  {"linalg.matrix_rank", kSecond | kThird},
+  {"linalg.pinv", kSecond | kThird},
   {"lt", kSecond},
   {"masked_fill", kThird},
   {"mul", kFirst | kSecond},

@@ -49,16 +49,21 @@ TEST(Tensor, ProductsThatDoNotFitAreTypedErrors) {
     EXPECT_ERROR(Runtime, "more elements than can be addressed",
                  expand(reshape(ones({1}), Sizes(shape.size(), 1)), shape));
   }
-  EXPECT_EQ(checked_numel(Sizes{int64_t{1} << 40, int64_t{1} << 40, 0}), 0);
-  EXPECT_EQ(make_tensor(Sizes{int64_t{1} << 40, 0, int64_t{1} << 40}, kFloat32).numel(), 0);
+  EXPECT_EQ(checked_numel(Sizes{int64_t{1} << 40, 1 << 19, 0}), 0);
+  EXPECT_EQ(make_tensor(Sizes{int64_t{1} << 40, 0, 1 << 19}, kFloat32).numel(), 0);
+  // Empty, but strides and products of some of the sizes would wrap.
+  EXPECT_ERROR(Runtime, "more elements than can be addressed",
+               checked_numel(Sizes{int64_t{1} << 40, int64_t{1} << 40, 0}));
+  EXPECT_ERROR(Runtime, "more elements than can be addressed",
+               make_tensor(Sizes{int64_t{1} << 40, 0, int64_t{1} << 40}, kFloat32));
   EXPECT_ERROR(OutOfMemory, "out of memory", make_tensor(Sizes{int64_t{1} << 55}, kFloat64));
 }
 
 TEST(Tensor, OpsRefuseResultsThatDoNotFit) {
   const Tensor wide = expand(ones({1, 1}), {int64_t{1} << 31, 1}), tall = expand(ones({1, 1}), {1, int64_t{1} << 31});
   EXPECT_ERROR(Runtime, "more elements than can be addressed", wide + tall);
-  EXPECT_ERROR(Runtime, "larger than can be addressed", repeat(ones({2}), {int64_t{1} << 62}));
-  EXPECT_ERROR(Runtime, "larger than can be addressed", repeat(ones({4}), {int64_t{1} << 62}));  // 2^64 wraps to 0
+  EXPECT_ERROR(Runtime, "does not fit into 64 bits", repeat(ones({2}), {int64_t{1} << 62}));
+  EXPECT_ERROR(Runtime, "does not fit into 64 bits", repeat(ones({4}), {int64_t{1} << 62}));  // 2^64 wraps to 0
   EXPECT_ERROR(Runtime, "more elements than can be addressed",
                matmul(expand(ones({1, 1}), {int64_t{1} << 32, 1}), expand(ones({1, 1}), {1, int64_t{1} << 32})));
 }

@@ -148,7 +148,9 @@ TEST(SafeTensors, BadShapesAndOffsetsAreRefused) {
     read_text(file_with(
       R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
       four)));
-  read_text(file_with(one("[9223372036854775807,9223372036854775807,0]", "[0,0]")));  // empty, whatever the others say
+  read_text(file_with(one("[1099511627776,1000,0]", "[0,0]")));  // empty
+  EXPECT_ERROR(Runtime, "more elements than can be addressed",   // its strides would wrap
+               read_text(file_with(one("[9223372036854775807,9223372036854775807,0]", "[0,0]"))));
 }
 
 TEST(SafeTensors, BadHeadersAreRefused) {
