@@ -122,8 +122,9 @@ template <Operator k> PyObject* binary(PyObject* left, PyObject* right) {
           return wrap(call(*op.record, args));
         Tensor out;
         {
-          WithoutGil unlock;
-          out = call(*op.record, args);
+          const UnlockedArgs held(*op.record, args);
+          const WithoutGil unlock;
+          out = call(*op.record, held.get());
         }
         return wrap(std::move(out));
       }
