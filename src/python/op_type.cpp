@@ -194,6 +194,8 @@ PyObject* run(const Overload& o, const Attempt& a, bool inplace) {
     } else {
       call_inplace(op, args);
     }
+    // The caller holds the object: no need to count a reference to the tensor.
+    if (void* object = args.tensor(0).python) return Py_NewRef(static_cast<PyObject*>(object));
     return wrap(args.share(0));
   }
   if (op.returns_list) {
