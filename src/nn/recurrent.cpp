@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "nn/arguments.h"
+#include "nn/layer_count.h"
 #include "strata/ops.h"
 
 namespace strata::nn {
@@ -62,6 +63,7 @@ RNNBase::RNNBase(const char* kind, int64_t input_size, int64_t hidden_size, cons
   STRATA_CHECK(input_size > 0, Value, "{}: input_size must be greater than zero, got {}", kind, input_size);
   STRATA_CHECK(hidden_size > 0, Value, "{}: hidden_size must be greater than zero, got {}", kind, hidden_size);
   STRATA_CHECK(o.num_layers > 0, Value, "{}: num_layers must be greater than zero, got {}", kind, o.num_layers);
+  check_layers(o.num_layers, s.kind.c_str());
   STRATA_CHECK(o.dropout >= 0 && o.dropout <= 1, Value, "{}: dropout should be a number in range [0, 1], got {}", kind,
                o.dropout);
   STRATA_CHECK(o.nonlinearity == "tanh" || o.nonlinearity == "relu", Value,

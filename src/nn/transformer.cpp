@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "nn/layer_count.h"
 #include "strata/ops.h"
 #include "tensor/generator.h"
 
@@ -142,6 +143,7 @@ TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& layer, int
     : Module(std::make_shared<State>()) {
   State& s = own();
   s.kind = "TransformerEncoder";
+  check_layers(num_layers, s.kind.c_str());
   ModuleList list;
   for (int64_t i = 0; i < num_layers; ++i) list.push_back(s.layers.emplace_back(layer.clone()));
   add("layers", list);
@@ -168,6 +170,7 @@ TransformerDecoder::TransformerDecoder(const TransformerDecoderLayer& layer, int
     : Module(std::make_shared<State>()) {
   State& s = own();
   s.kind = "TransformerDecoder";
+  check_layers(num_layers, s.kind.c_str());
   ModuleList list;
   for (int64_t i = 0; i < num_layers; ++i) list.push_back(s.layers.emplace_back(layer.clone()));
   add("layers", list);

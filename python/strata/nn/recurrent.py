@@ -5,6 +5,7 @@ import warnings
 
 from .. import _C
 from . import init
+from ._layer_count import check_layers
 from .module import Module
 from .parameter import Parameter
 from .utils.rnn import PackedSequence
@@ -53,6 +54,7 @@ class RNNBase(Module):
             raise ValueError("hidden_size must be greater than zero")
         if num_layers <= 0:
             raise ValueError("num_layers must be greater than zero")
+        check_layers(num_layers, mode)
         if proj_size < 0:
             raise ValueError("proj_size should be a positive integer or zero to disable projections")
         if proj_size >= hidden_size:

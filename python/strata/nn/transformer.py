@@ -6,6 +6,7 @@ import math
 from .. import _C
 from . import functional as F
 from . import init
+from ._layer_count import check_layers
 from ._modules import Dropout, LayerNorm, Linear
 from .containers import ModuleList
 from .module import Module
@@ -20,7 +21,8 @@ def _activation(activation):
     return getattr(F, activation)
 
 
-def _clones(module, n):
+def _clones(module, n, owner):
+    check_layers(n, owner)
     return ModuleList([copy.deepcopy(module) for _ in range(n)])
 
 
@@ -153,7 +155,7 @@ class TransformerEncoder(Module):
 
     def __init__(self, encoder_layer, num_layers, norm=None, enable_nested_tensor=True, mask_check=True):
         super().__init__()
-        self.layers = _clones(encoder_layer, num_layers)
+        self.layers = _clones(encoder_layer, num_layers, "TransformerEncoder")
         self.num_layers, self.norm = num_layers, norm
 
     def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
@@ -168,7 +170,7 @@ class TransformerDecoder(Module):
 
     def __init__(self, decoder_layer, num_layers, norm=None):
         super().__init__()
-        self.layers = _clones(decoder_layer, num_layers)
+        self.layers = _clones(decoder_layer, num_layers, "TransformerDecoder")
         self.num_layers, self.norm = num_layers, norm
 
     def forward(
