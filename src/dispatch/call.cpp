@@ -124,23 +124,24 @@ bool uninitialised(const OpRecord& op) { return op.name.find("empty") != std::st
   fail(ErrorKind::Type, fmt::format("{}: {}argument '{}' is an undefined tensor; expected a tensor\n  {}", op.name,
                                     where, op.params[i].name, op.schema));
 }
-void check_defined(const OpRecord& op, const Args& args, uint32_t i) {
-  if (i >= args.size || !args[i]) refuse_undefined(op, i, std::nullopt);
-  if (args[i].tag != Tag::Tensors || op.params[i].optional_items) return;
-  const TensorList list = args[i].tensor_list();
-  for (size_t k = 0; k < list.size(); ++k)
-    if (!list[k]) refuse_undefined(op, i, k);
-}
-// What every call is checked for, before anything looks at the arguments: tensors that must be given are, and memory that the op
-// changes may be changed.
-void check_args(const OpRecord& op, const Args& args) {
+[[gnu::noinline]] void check_each(const OpRecord& op, const Args& args) {
   for (uint32_t rest = op.needed; rest; rest &= rest - 1) {
     const auto i = static_cast<uint32_t>(std::countr_zero(rest));
-    if (i >= args.size || args[i].tag != Tag::Tensor) [[unlikely]]
-      check_defined(op, args, i);
+    if (i >= args.size || !args[i]) refuse_undefined(op, i, std::nullopt);
+    if (args[i].tag != Tag::Tensors || op.params[i].optional_items) continue;
+    const TensorList list = args[i].tensor_list();
+    for (size_t k = 0; k < list.size(); ++k)
+      if (!list[k]) refuse_undefined(op, i, k);
   }
-  if (op.written) [[unlikely]]
-    check_written(op, args);
+  if (op.written) check_written(op, args);
+}
+// What every call is checked for, before anything looks at the arguments: tensors that must be given are, and memory that the op
+// changes may be changed. Most ops take one or two tensors and change nothing.
+inline void check_args(const OpRecord& op, const Args& args) {
+  const auto given = [&](uint32_t i) { return i < args.size && args[i].tag == Tag::Tensor; };
+  const bool usual = op.needed == 0 || (op.needed == 1 && given(0)) || (op.needed == 3 && given(0) && given(1));
+  if (!usual || op.written) [[unlikely]]
+    check_each(op, args);
 }
 
 // Fresh tensor objects with dtype and shape, no memory yet.

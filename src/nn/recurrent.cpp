@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "base/host_memory.h"
 #include "nn/arguments.h"
+#include "nn/layer_count.h"
 #include "strata/ops.h"
 
 namespace strata::nn {
@@ -63,6 +63,7 @@ RNNBase::RNNBase(const char* kind, int64_t input_size, int64_t hidden_size, cons
   STRATA_CHECK(input_size > 0, Value, "{}: input_size must be greater than zero, got {}", kind, input_size);
   STRATA_CHECK(hidden_size > 0, Value, "{}: hidden_size must be greater than zero, got {}", kind, hidden_size);
   STRATA_CHECK(o.num_layers > 0, Value, "{}: num_layers must be greater than zero, got {}", kind, o.num_layers);
+  check_layers(o.num_layers, s.kind.c_str());
   STRATA_CHECK(o.dropout >= 0 && o.dropout <= 1, Value, "{}: dropout should be a number in range [0, 1], got {}", kind,
                o.dropout);
   STRATA_CHECK(o.nonlinearity == "tanh" || o.nonlinearity == "relu", Value,
@@ -74,7 +75,6 @@ RNNBase::RNNBase(const char* kind, int64_t input_size, int64_t hidden_size, cons
   const Device device = o.device.value_or(Device());
   const int64_t gates = s.lstm ? 4 : s.kind == "GRU" ? 3 : 1, rows = gates * hidden_size;
   const int64_t out = o.proj_size ? o.proj_size : hidden_size, ways = o.bidirectional ? 2 : 1;
-  check_host_memory(o.num_layers, kObjectBytes, kind);
   for (int64_t layer = 0; layer < o.num_layers; ++layer)
     for (int64_t way = 0; way < ways; ++way) {
       const std::string tail = fmt::format("_l{}{}", layer, way ? "_reverse" : "");

@@ -167,10 +167,20 @@ PyObject* run_out(const Overload& o, const Attempt& a) {
   }
   STRATA_CHECK(outs.size() == o.op->outputs && !o.op->returns_list, Type, "{}(): out needs {} tensors, got {}",
                o.op->name, o.op->outputs, outs.size());
+  // Other threads may give the same tensor other memory while the op runs: it works on another object over the same memory.
+  std::vector<Tensor> targets;
+  for (const Tensor& out : outs) {
+    Tensor& target = targets.emplace_back(alias(*out));
+    target->base = out->base;
+    target->requires_grad = out.requires_grad();
+  }
   {
     const WithoutGilFor unlock(a.parser.args);
-    call_out(*o.op, a.parser.args, outs.data());
+    call_out(*o.op, a.parser.args, targets.data());
   }
+  for (size_t i = 0; i < outs.size(); ++i)
+    if (targets[i]->storage.get() != outs[i]->storage.get() || !targets[i]->same_shape(*outs[i]))
+      set_data(outs[i], targets[i]);  // it was resized
   return o.op->outputs == 1 ? wrap(outs[0]) : tuple_of(o, outs.data());
 }
 
@@ -188,6 +198,8 @@ PyObject* run(const Overload& o, const Attempt& a, bool inplace) {
     } else {
       call_inplace(op, args);
     }
+    // The caller holds the object: no need to count a reference to the tensor.
+    if (void* object = args.tensor(0).python) return Py_NewRef(static_cast<PyObject*>(object));
     return wrap(args.share(0));
   }
   if (op.returns_list) {
@@ -203,8 +215,9 @@ PyObject* run(const Overload& o, const Attempt& a, bool inplace) {
   if (op.outputs == 1) {
     Tensor out;
     if (unlock) {
-      const WithoutGilFor without(args);
-      out = call(op, args);
+      const UnlockedArgs held(op, args);
+      const WithoutGil without;
+      out = call(op, held.get());
     } else {
       out = call(op, args);
     }
@@ -212,8 +225,9 @@ PyObject* run(const Overload& o, const Attempt& a, bool inplace) {
   }
   Tensor outs[kMaxOutputs];
   if (unlock) {
-    const WithoutGilFor without(args);
-    call_into(op, args, outs);
+    const UnlockedArgs held(op, args);
+    const WithoutGil without;
+    call_into(op, held.get(), outs);
   } else {
     call_into(op, args, outs);
   }

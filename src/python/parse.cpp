@@ -193,4 +193,13 @@ bool Parser::long_work() const {
   return false;
 }
 
+UnlockedArgs::UnlockedArgs(const OpRecord& op, const Args& args) : args_(args) {
+  const bool as_they_are = op.composite_fn || op.view_fn || (thread_state.grad_mode && wants_grad(args));
+  for (uint32_t i = 0; i < args.size; ++i) {
+    if (!args.is_tensor(i)) continue;
+    own_[i] = as_they_are ? args.share(i) : alias(args.tensor(i));
+    args_[i] = Value(own_[i]);
+  }
+}
+
 }  // namespace strata::python

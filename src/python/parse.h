@@ -42,4 +42,17 @@ class Parser {
   std::unique_ptr<Rare> rare_;
 };
 
+// The arguments of an op that runs without the interpreter lock. Other threads may give a tensor other memory meanwhile (resize_(),
+// .data =, out=), so a kernel gets objects of its own over what the tensors show now. Composites, views and calls that are
+// recorded need the tensors themselves, which are held as in WithoutGilFor.
+class UnlockedArgs {
+ public:
+  UnlockedArgs(const OpRecord& op, const Args& args);
+  const Args& get() const { return args_; }
+
+ private:
+  Args args_;
+  Tensor own_[Args::kMax];
+};
+
 }  // namespace strata::python

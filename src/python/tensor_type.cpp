@@ -114,29 +114,33 @@ bool quick_operand(PyObject* o, bool numbers, Value& v) {
   return PyLong_CheckExact(o) && number_value(o, v);
 }
 
+// Out of line, to keep the short path short.
+[[gnu::noinline]] Tensor call_unlocked(const OpRecord& op, const Args& args) {
+  const UnlockedArgs held(op, args);
+  const WithoutGil unlock;
+  return call(op, held.get());
+}
+[[gnu::noinline]] PyObject* call_plain(const OperatorName& op, PyObject* left, PyObject* right) {
+  if (!is_operand(left) || !is_operand(right)) Py_RETURN_NOTIMPLEMENTED;
+  const Object a = as_operand(left), b = as_operand(right);
+  PyObject* values[] = {a.get(), b.get()};
+  return PyObject_Vectorcall(op.plain, values, 2, nullptr);
+}
+
 template <Operator k> PyObject* binary(PyObject* left, PyObject* right) {
   const OperatorName& op = operators[k];
   return guarded([&]() -> PyObject* {
-    if (op.record) [[likely]] {
-      Args args = op.record->defaults;
-      if (quick_operand(left, op.record->numbers, args[0]) && quick_operand(right, op.record->numbers, args[1]))
-        [[likely]] {
-        constexpr int64_t kLongWork = 1 << 15;
-        const auto large = [](const Value& v) { return v.tag == Tag::Tensor && v.tensor->numel > kLongWork; };
-        if (!large(args[0]) && !large(args[1])) [[likely]]
-          return wrap(call(*op.record, args));
-        Tensor out;
-        {
-          const WithoutGilFor unlock(args);
-          out = call(*op.record, args);
-        }
-        return wrap(std::move(out));
-      }
-    }
-    if (!is_operand(left) || !is_operand(right)) Py_RETURN_NOTIMPLEMENTED;
-    const Object a = as_operand(left), b = as_operand(right);
-    PyObject* values[] = {a.get(), b.get()};
-    return PyObject_Vectorcall(op.plain, values, 2, nullptr);
+    if (!op.record) [[unlikely]]
+      return call_plain(op, left, right);
+    Args args = op.record->defaults;
+    const bool quick =
+      quick_operand(left, op.record->numbers, args[0]) && quick_operand(right, op.record->numbers, args[1]);
+    if (!quick) [[unlikely]]
+      return call_plain(op, left, right);
+    constexpr int64_t kLongWork = 1 << 15;
+    const auto large = [](const Value& v) { return v.tag == Tag::Tensor && v.tensor->numel > kLongWork; };
+    if (large(args[0]) || large(args[1])) return wrap(call_unlocked(*op.record, args));
+    return wrap(call(*op.record, args));
   });
 }
 

@@ -130,7 +130,8 @@ TEST(Parallel, ALoopIsDoneWhetherOthersTakePartOrNot) {
 }
 
 TEST(Parallel, ThreadCountIsChecked) {
-  EXPECT_ERROR(Runtime, "expected a positive number of threads, got 0", set_num_threads(0));
+  EXPECT_ERROR(Runtime, "expected 1 to 1024 threads, got 0", set_num_threads(0));
+  EXPECT_ERROR(Runtime, "expected 1 to 1024 threads, got 1000000", set_num_threads(1'000'000));
   EXPECT_GE(hardware_threads(), 1);
 }
 

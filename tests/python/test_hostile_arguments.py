@@ -248,3 +248,16 @@ def test_a_weak_reference_or_attribute_that_looks_at_a_dying_tensor():
             del x
             assert watch() is None
     assert len(seen) == 150 and all(s == (3,) for s in seen)
+
+
+def test_layers_that_no_machine_can_hold_are_refused_at_once():
+    layers = {nn.TransformerEncoder: nn.TransformerEncoderLayer, nn.TransformerDecoder: nn.TransformerDecoderLayer}
+    for count in (10_001, 2**40, 2**70):
+        for kind, layer in layers.items():
+            with pytest.raises(ValueError, match="at most 10000"):
+                kind(layer(4, 2, 4), count)
+        for kind in (nn.RNN, nn.LSTM, nn.GRU):
+            with pytest.raises(ValueError, match="at most 10000"):
+                kind(2, 2, count)
+        with pytest.raises(ValueError, match="at most 10000"):
+            nn.Transformer(4, 2, count, 1, 4)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import strata
+from processes import run
 
 
 def views(x):
@@ -71,3 +72,29 @@ def test_a_generator_takes_its_state_from_the_host_only():
         strata.Generator().set_state(state.to("vgpu"))
     with pytest.raises(ValueError):
         strata.Generator().set_state(state[:3])
+
+
+CHANGES = {
+    "resize_": "x.resize_(10 if i % 2 else 100_000)",
+    "data": "x.data = strata.ones(10 if i % 2 else 100_000)",
+    "out": "strata.add(strata.ones(10 if i % 2 else 100_000), 1, out=x)",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_an_op_reads_what_a_tensor_showed_when_it_began(change):
+    """Other threads give the tensor other memory while kernels run without the interpreter lock."""
+    code = f"""
+import threading
+import strata
+x = strata.ones(100_000)
+def change():
+    for i in range(2000): {CHANGES[change]}
+def read():
+    for _ in range(1000): x.sum(); x + 1; x * x; strata.exp(x)
+threads = [threading.Thread(target=f) for f in (change, change, read, read)]
+for t in threads: t.start()
+for t in threads: t.join()
+print("whole")
+"""
+    assert run(code) == "whole"

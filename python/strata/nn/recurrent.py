@@ -5,7 +5,7 @@ import warnings
 
 from .. import _C
 from . import init
-from ._support import BYTES_OF_MODULE
+from ._layer_count import check_layers
 from .module import Module
 from .parameter import Parameter
 from .utils.rnn import PackedSequence
@@ -60,6 +60,7 @@ class RNNBase(Module):
             raise ValueError("hidden_size must be greater than zero")
         if num_layers <= 0:
             raise ValueError("num_layers must be greater than zero")
+        check_layers(num_layers, mode)
         if proj_size < 0:
             raise ValueError("proj_size should be a positive integer or zero to disable projections")
         if proj_size >= hidden_size:
@@ -68,7 +69,6 @@ class RNNBase(Module):
             raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
         rows, out = _GATES[mode] * hidden_size, proj_size or hidden_size
         ways = 2 if bidirectional else 1
-        _C._check_host_memory(num_layers, BYTES_OF_MODULE, mode)
         self._flat_weights_names = []
         for layer in range(num_layers):
             for way in range(ways):

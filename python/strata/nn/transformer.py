@@ -6,8 +6,8 @@ import math
 from .. import _C
 from . import functional as F
 from . import init
+from ._layer_count import check_layers
 from ._modules import Dropout, LayerNorm, Linear
-from ._support import BYTES_OF_MODULE
 from .containers import ModuleList
 from .module import Module
 from .multihead import MultiheadAttention
@@ -21,9 +21,8 @@ def _activation(activation):
     return getattr(F, activation)
 
 
-def _clones(module, n):
-    size = sum(p.numel() * p.element_size() for p in module.parameters()) + BYTES_OF_MODULE
-    _C._check_host_memory(n, size, "Transformer")
+def _clones(module, n, owner):
+    check_layers(n, owner)
     return ModuleList([copy.deepcopy(module) for _ in range(n)])
 
 
@@ -156,7 +155,7 @@ class TransformerEncoder(Module):
 
     def __init__(self, encoder_layer, num_layers, norm=None, enable_nested_tensor=True, mask_check=True):
         super().__init__()
-        self.layers = _clones(encoder_layer, num_layers)
+        self.layers = _clones(encoder_layer, num_layers, "TransformerEncoder")
         self.num_layers, self.norm = num_layers, norm
 
     def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
@@ -171,7 +170,7 @@ class TransformerDecoder(Module):
 
     def __init__(self, decoder_layer, num_layers, norm=None):
         super().__init__()
-        self.layers = _clones(decoder_layer, num_layers)
+        self.layers = _clones(decoder_layer, num_layers, "TransformerDecoder")
         self.num_layers, self.norm = num_layers, norm
 
     def forward(
