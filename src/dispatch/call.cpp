@@ -325,20 +325,21 @@ void call_out(const OpRecord& op, const Args& args, Tensor* outs) {
   if (plain && op.broadcasts) {
     const Call plan{op, args, values.data()};
     infer(plan);
-    const TensorImpl &want = *values[0], &given = *outs[0];
+    Tensor target = out_as_it_is(*outs[0]);
+    const TensorImpl &want = *values[0], &given = *target;
     if (want.same_shape(given) && want.dtype == given.dtype && given.storage && !overlaps_partly(args, &given)) {
-      check_writable(*outs[0], op.name.c_str());
-      run_kernel(Call{op, args, outs});
-      return outs[0]->count_write();
+      check_writable(given, op.name.c_str());
+      run_kernel(Call{op, args, &target});
+      return given.count_write();
     }
   }
   call_into(op, args, values.data());
   for (uint32_t o = 0; o < op.outputs; ++o) {
     TensorImpl& given = *outs[o];
     check_cast(values[o].dtype(), given.dtype, op.name.c_str());
-    if (!values[o]->same_shape(given)) resize_for(given, values[o].shape());
-    check_writable(given, op.name.c_str());
-    store(values[o], given);
+    const Tensor target = out_of_shape(given, values[o].shape());
+    check_writable(*target, op.name.c_str());
+    store(values[o], *target);
     given.count_write();
   }
 }

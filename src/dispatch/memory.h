@@ -9,7 +9,9 @@ void check_cast(DType from, DType to, const char* op);     // float to int and i
 void check_fits(const Tensor& value, const TensorImpl& self, const char* op);  // shape and dtype of an in-place result
 // Whether target (default: args[0]) and another tensor share memory; one that is the very same view counts unless same_allowed.
 bool overlaps_partly(const Args& args, const TensorImpl* target = nullptr, bool same_allowed = true);
-void resize_for(TensorImpl& t, Shape shape);  // out= of another shape
-Tensor clone_values(const TensorImpl& t);     // a dense copy, no history
+// An out= tensor as it is now, or once it was given a shape; another thread may resize it meanwhile.
+Tensor out_as_it_is(const TensorImpl& t);
+Tensor out_of_shape(TensorImpl& t, Shape shape);
+Tensor clone_values(const TensorImpl& t);  // a dense copy, no history
 
 }  // namespace strata
