@@ -13,7 +13,7 @@ absent  = @echo "make $@: $(1)" >&2; exit 3
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-cpp test-python bench lint tidy format docs clean setup build package configure wheel \
-        asan tsan fuzz verify train-cpu train-cuda train-vgpu train-mps export-onnx trt-benchmark
+        asan asan-python tsan fuzz attack verify train-cpu train-cuda train-vgpu train-mps export-onnx trt-benchmark
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,6 +87,29 @@ verify: build ## Compare an NVIDIA GPU with the virtual one, op by op
 
 asan tsan: ## Run the C++ tests under AddressSanitizer+UBSan, or ThreadSanitizer
 	@$(MAKE) --no-print-directory test-cpp PRESET=$@
+
+# Python itself is not instrumented, so it must load the sanitizers' runtime first; libstdc++ too, whose exceptions that runtime
+# intercepts. What Python keeps until its end is no leak of ours.
+RUNTIME = $(shell for l in libasan.so libubsan.so libstdc++.so; do $${CXX:-c++} -print-file-name=$$l; done)
+SANITIZED = LD_PRELOAD="$(strip $(RUNTIME))" ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:handle_segv=1 \
+            UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 PYTHONMALLOC=malloc
+asan-python: ## Run the Python tests under AddressSanitizer+UBSan (PYTEST_ARGS="-k pool")
+	@$(MAKE) --no-print-directory build PRESET=asan
+	@PYTHONPATH=$(CURDIR)/build/asan/python STRATA_BUILD_DIR=$(CURDIR)/build/asan PYTHONDONTWRITEBYTECODE=1 STRATA_JOBS=$(JOBS) \
+	  $(SANITIZED) $(PYTHON) -m pytest -q $(or $(PYTEST_ARGS),tests/python tests/attack)
+
+# Fresh seeds each time; every finding is printed with the command that repeats it. See docs/internals/testing.md.
+ATTACK_CALLS ?= 300000
+ATTACK_PROGRAMS ?= 10000
+ATTACK_SEED ?= $(shell date +%s)
+PEER_PYTHON ?= $(PYTHON)
+attack: build ## Attack every callable with hostile arguments and compare random programs (ATTACK_CALLS, ATTACK_PROGRAMS, ATTACK_SEED, PEER_PYTHON with PyTorch)
+	@status=0; \
+	$(ENV) $(PYTHON) tests/attack/calls.py --calls $(ATTACK_CALLS) --seed $(ATTACK_SEED) --jobs $(JOBS) || status=1; \
+	STRATA_ATTACK_SEED=$(ATTACK_SEED) STRATA_ATTACK_CALLS=$(ATTACK_CALLS) $(BUILD)/bin/ops_test --gtest_filter='Hostile.*' || status=1; \
+	$(ENV) $(PEER_PYTHON) tests/attack/differential.py --programs $(ATTACK_PROGRAMS) --seed $(ATTACK_SEED) --jobs $(JOBS) || status=1; \
+	if $(PEER_PYTHON) -c 'import torch' 2>/dev/null; then $(ENV) $(PEER_PYTHON) tests/attack/histories.py --histories 2000 --seed $(ATTACK_SEED) || status=1; fi; \
+	exit $$status
 
 FUZZ_SECONDS ?= 60
 fuzz: ## Fuzz all readers for FUZZ_SECONDS each (default 60), or with FUZZ_RUNS=N the same N inputs each time

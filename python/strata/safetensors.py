@@ -13,8 +13,8 @@ def save_file(tensors, filename, metadata=None):
 
 
 def load_file(filename, device="cpu"):
-    """The tensors of a file, without copying."""
-    return _on(_C._load_file(filename)[0], device)
+    """The tensors of a file."""
+    return _on(_C._load_file(filename, False)[0], device)
 
 
 def save(tensors, metadata=None):
@@ -31,16 +31,35 @@ def _on(tensors, device):
     return tensors if str(device) == "cpu" else {name: t.to(device) for name, t in tensors.items()}
 
 
+class _Slice:
+    """A tensor in a mapped file. An index gives a copy, which does not depend on the file."""
+
+    def __init__(self, tensor, device):
+        self._tensor, self._device = tensor, device
+
+    def __getitem__(self, index):
+        part = self._tensor[index]
+        return part.clone() if str(self._device) == "cpu" else part.to(self._device)
+
+    def get_shape(self):
+        """The sizes, as a list."""
+        return list(self._tensor.shape)
+
+    def get_dtype(self):
+        """The dtype of the elements."""
+        return self._tensor.dtype
+
+
 class safe_open:
-    """A file whose tensors are taken one by one.
+    """A file whose tensors are taken one by one. It is mapped while it is open: nobody may cut it short meanwhile.
 
     >>> with strata.safetensors.safe_open(path, framework="strata") as f:
     ...     weight = f.get_tensor("weight")
     """
 
     def __init__(self, filename, framework=None, device="cpu"):
-        self._tensors, self._metadata = _C._load_file(filename)
-        self._tensors = _on(self._tensors, device)
+        self._tensors, self._metadata = _C._load_file(filename, True)
+        self._device = device
 
     def keys(self):
         """The names, in the order of the file."""
@@ -51,14 +70,17 @@ class safe_open:
         return self._metadata
 
     def get_tensor(self, name):
-        """The tensor of this name."""
+        """A copy of the tensor of this name."""
+        return self._mapped(name)[...]
+
+    def _mapped(self, name):
         if name not in self._tensors:
             raise SafetensorError(f"the file has no tensor {name!r}; it has {', '.join(self._tensors) or 'none'}")
-        return self._tensors[name]
+        return _Slice(self._tensors[name], self._device)
 
     def get_slice(self, name):
-        """The tensor, to be indexed: nothing is read before it is used anyway."""
-        return self.get_tensor(name)
+        """The tensor, to be indexed: only the part that is asked for is read."""
+        return self._mapped(name)
 
     def __enter__(self):
         return self

@@ -24,10 +24,14 @@ def save(obj, f):
 def load(f, map_location=None, *, weights_only=True, mmap=None):
     """What save() wrote, or a state dict of torch.save (.pt, .pth).
 
-    Nothing is copied: tensors use the memory of the file until they are written to, and writing does not change the file.
-    Pickles are read by an interpreter that builds data only; one that asks for anything else is refused by name, whatever
+    With mmap=True nothing is copied: tensors use the memory of the file, which is read when it is touched. A program that writes
+    into the file changes them, and one that cuts it short ends this process when it touches what is missing (SIGBUS). Pickles are read by an interpreter that builds data only; one that asks for anything else is refused by name, whatever
     weights_only says. f is a path or a file open for binary reading.
     """
     if map_location is not None and not callable(map_location) and not isinstance(map_location, dict):
         _C.ops["empty"](0, device=map_location)  # raises where there is no such device
-    return _C._load_bytes(f.read()) if hasattr(f, "read") else _C._load(f)
+    if hasattr(f, "read"):
+        if mmap:
+            raise ValueError("load: mmap=True needs the path of a file, not an open one")
+        return _C._load_bytes(f.read())
+    return _C._load(f, bool(mmap))

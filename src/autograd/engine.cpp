@@ -374,6 +374,7 @@ void seed_all(Backward& pass, std::span<const Tensor> roots, std::span<const Ten
 }  // namespace
 
 void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_graph) const {
+  defined();
   autograd::backward(*this, gradient, retain_graph, create_graph);
 }
 

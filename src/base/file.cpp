@@ -14,9 +14,12 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/parallel.h"
 
 namespace strata {
 namespace {
+
+constexpr size_t kMostBytes = size_t{1} << 30;  // one call reads or writes at most 2 GiB
 
 struct Descriptor {
   int fd;
@@ -45,6 +48,39 @@ void check_path(const std::string& path) {
                path.substr(0, path.find('\0')));
 }
 
+struct RegularFile {
+  const std::string& path;
+  Descriptor descriptor;
+  size_t size = 0;
+
+  // O_NONBLOCK: opening a pipe must not wait for a writer.
+  explicit RegularFile(const std::string& name)
+      : path(name), descriptor{retry([&] {
+          check_path(name);
+          return ::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        })} {
+    if (descriptor.fd < 0) fail_io(errno, fmt::format("cannot open '{}'", path));
+    struct stat info {};
+    if (::fstat(descriptor.fd, &info) < 0) fail_io(errno, fmt::format("cannot read '{}'", path));
+    if (!S_ISREG(info.st_mode))
+      throw IoError(S_ISDIR(info.st_mode) ? EISDIR : EINVAL,
+                    fmt::format("cannot read '{}': it is {}; expected a regular file", path, kind_of(info.st_mode)));
+    size = static_cast<size_t>(info.st_size);
+  }
+  void read(std::byte* to, size_t bytes, int64_t offset) const {
+    while (bytes) {
+      const ssize_t n = retry([&] { return ::pread(descriptor.fd, to, std::min(bytes, kMostBytes), offset); });
+      if (n < 0) fail_io(errno, fmt::format("cannot read '{}'", path));
+      if (n == 0)
+        throw IoError(EIO, fmt::format("cannot read '{}': it was cut short to {} of {} bytes while it was read", path,
+                                       offset, size));
+      to += n;
+      offset += n;
+      bytes -= static_cast<size_t>(n);
+    }
+  }
+};
+
 // Where writing to `path` ends up: symbolic links followed, also one that points to nothing yet.
 std::string follow_links(std::string path) {
   for (int hops = 0; hops < 40; ++hops) {
@@ -66,23 +102,30 @@ std::string fresh_name(const std::string& folder) {
 }
 }  // namespace
 
+std::shared_ptr<FileBytes> FileBytes::read(const std::string& path, size_t most) {
+  const RegularFile file(path);
+  const size_t size = std::min(file.size, most);
+  if (!size) return std::shared_ptr<FileBytes>(new FileBytes(nullptr, 0, true, path));
+  void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  STRATA_CHECK(data != MAP_FAILED, OutOfMemory, "no memory for the {} bytes of '{}'; load it with mmap=True to map it",
+               size, path);
+  const std::shared_ptr<FileBytes> result(new FileBytes(static_cast<std::byte*>(data), size, true, path));
+  (void)::madvise(data, size, MADV_HUGEPAGE);  // fewer page faults
+  constexpr int64_t kPiece = int64_t{8} << 20;
+  parallel_for(static_cast<int64_t>(size), kPiece, [&](int64_t begin, int64_t end) {
+    file.read(result->data_ + begin, static_cast<size_t>(end - begin), begin);
+  });
+  return result;
+}
+
 std::shared_ptr<FileBytes> FileBytes::map(const std::string& path) {
-  check_path(path);
-  // O_NONBLOCK: opening a pipe must not wait for a writer.
-  const Descriptor file{retry([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); })};
-  if (file.fd < 0) fail_io(errno, fmt::format("cannot open '{}'", path));
-  struct stat info {};
-  if (::fstat(file.fd, &info) < 0) fail_io(errno, fmt::format("cannot read '{}'", path));
-  if (!S_ISREG(info.st_mode))
-    throw IoError(S_ISDIR(info.st_mode) ? EISDIR : EINVAL,
-                  fmt::format("cannot read '{}': it is {}; expected a regular file", path, kind_of(info.st_mode)));
-  const auto size = static_cast<size_t>(info.st_size);
+  const RegularFile file(path);
   void* data = nullptr;
-  if (size) {
-    data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file.fd, 0);
-    if (data == MAP_FAILED) fail_io(errno, fmt::format("cannot map '{}' ({} bytes)", path, size));
+  if (file.size) {
+    data = ::mmap(nullptr, file.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file.descriptor.fd, 0);
+    if (data == MAP_FAILED) fail_io(errno, fmt::format("cannot map '{}' ({} bytes)", path, file.size));
   }
-  return std::shared_ptr<FileBytes>(new FileBytes(static_cast<std::byte*>(data), size, true, path));
+  return std::shared_ptr<FileBytes>(new FileBytes(static_cast<std::byte*>(data), file.size, true, path));
 }
 
 std::shared_ptr<FileBytes> FileBytes::copy(Bytes bytes, std::string name) {
@@ -91,6 +134,13 @@ std::shared_ptr<FileBytes> FileBytes::copy(Bytes bytes, std::string name) {
   STRATA_CHECK(data, OutOfMemory, "no memory for {} bytes of {}", bytes.size(), name);
   if (!bytes.empty()) std::memcpy(data, bytes.data(), bytes.size());
   return std::shared_ptr<FileBytes>(new FileBytes(data, bytes.size(), false, std::move(name)));
+}
+
+void FileBytes::forget(size_t offset, size_t bytes) {
+  if (!mapped_) return;
+  static const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const size_t begin = (offset + page - 1) / page * page, end = (offset + bytes) / page * page;
+  if (begin < end) (void)::madvise(data_ + begin, end - begin, MADV_DONTNEED);
 }
 
 FileBytes::~FileBytes() {
@@ -146,9 +196,8 @@ void AtomicFile::fail_writing(int code) const {
 }
 
 void AtomicFile::write(Bytes bytes) {
-  constexpr size_t kMost = size_t{1} << 30;  // one call writes at most 2 GiB
   while (!bytes.empty()) {
-    const ssize_t n = retry([&] { return ::write(file_, bytes.data(), std::min(bytes.size(), kMost)); });
+    const ssize_t n = retry([&] { return ::write(file_, bytes.data(), std::min(bytes.size(), kMostBytes)); });
     if (n < 0) fail_writing(errno);
     written_ += static_cast<size_t>(n);
     bytes = bytes.subspan(static_cast<size_t>(n));

@@ -1,6 +1,7 @@
-// Files: read through a private mapping, written whole or not at all.
+// Files: read into memory or mapped, written whole or not at all.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,8 +17,12 @@ using Bytes = std::span<const std::byte>;
 // The contents of a file (or of any memory that stands in for one) and the name that messages give it.
 class STRATA_API FileBytes {
  public:
-  // Maps a regular file. The mapping is private: writing to it changes neither the file nor what others read. A file that
-  // another program cuts short while it is mapped takes the pages away (SIGBUS); programs that replace it do no harm.
+  // Reads a regular file, or its first `most` bytes. What happens to the file afterwards changes nothing; one that is cut short
+  // while it is read throws Io.
+  static std::shared_ptr<FileBytes> read(const std::string& path, size_t most = SIZE_MAX);
+  // Maps a regular file: nothing is read before it is used, and writing to the memory does not change the file. Others that
+  // write into the file change what is seen here, and one that cuts it short takes the pages away: the process ends by SIGBUS
+  // when it touches them. Replacing the file (AtomicFile, rename) does no harm.
   static std::shared_ptr<FileBytes> map(const std::string& path);
   static std::shared_ptr<FileBytes> copy(Bytes bytes, std::string name);
 
@@ -29,6 +34,8 @@ class STRATA_API FileBytes {
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
   const std::string& name() const { return name_; }
+  // Nobody needs these bytes any more: whole pages of them go back to the system.
+  void forget(size_t offset, size_t bytes);
 
  private:
   FileBytes(std::byte* data, size_t size, bool mapped, std::string name)

@@ -14,6 +14,7 @@
 namespace strata {
 namespace {
 
+constexpr int kMaxThreads = 1024;  // more would only exhaust the process's threads
 std::atomic<int> wanted_threads{0};
 STRATA_THREAD_LOCAL bool inside_loop = false;
 
@@ -74,14 +75,15 @@ int num_threads() {
   int n = wanted_threads.load(std::memory_order_relaxed);
   if (n == 0) [[unlikely]] {
     const char* text = std::getenv("OMP_NUM_THREADS");
-    n = text && std::atoi(text) > 0 ? std::atoi(text) : hardware_threads();
+    n = text && std::atoi(text) > 0 ? std::min(std::atoi(text), kMaxThreads) : hardware_threads();
     wanted_threads.store(n, std::memory_order_relaxed);
   }
   return n;
 }
 
 void set_num_threads(int n) {
-  STRATA_CHECK(n >= 1, Runtime, "set_num_threads: expected a positive number of threads, got {}", n);
+  STRATA_CHECK(n >= 1 && n <= kMaxThreads, Runtime, "set_num_threads: expected 1 to {} threads, got {}", kMaxThreads,
+               n);
   wanted_threads.store(n, std::memory_order_relaxed);
 }
 

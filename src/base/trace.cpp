@@ -4,13 +4,16 @@
 #include <mutex>
 #include <utility>
 
+#include "base/fork.h"
+
 namespace strata::trace {
 
 std::atomic<bool> enabled{false};
 
 namespace {
 std::mutex mutex;
-std::vector<Event> events;
+const bool fork_safe = (hold_over_fork(mutex, ForkOrder::Trace), true);
+std::vector<Event>& events = *new std::vector<Event>;  // never destroyed: threads may outlive static objects
 std::atomic<uint64_t> next_id{1};
 std::atomic<uint32_t> next_thread{0};
 thread_local uint32_t thread_number = next_thread++;

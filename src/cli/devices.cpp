@@ -9,6 +9,7 @@
 
 #include "base/parallel.h"
 #include "cli/commands.h"
+#include "cli/output.h"
 #include "cuda/runtime/runtime.h"
 
 namespace strata::cli {
@@ -76,7 +77,7 @@ void add_missing(CLI::App& app, Run& run) {
     command->allow_extras();
     command->callback([&run, name] {
       run = [name] {
-        fmt::print(stderr, "strata: '{}' is not in version {}; `strata --help` lists what is\n", name, STRATA_VERSION);
+        say("strata: '{}' is not in version {}; `strata --help` lists what is\n", name, STRATA_VERSION);
         return 3;
       };
     });

@@ -1,4 +1,5 @@
 #include "cli/digits.h"
+#include "cli/output.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -34,7 +35,7 @@ constexpr Published kFiles[] = {
 };
 
 bool is_genuine(const std::string& path, const Published& file) try {
-  const auto packed = FileBytes::map(path);
+  const auto packed = FileBytes::read(path);
   ByteStream stream(packed->bytes(), path);
   std::vector<std::byte> contents(file.size);
   return stream.read(contents.data(), contents.size()) == file.size && stream.at_end() &&
@@ -97,7 +98,7 @@ bool download(const std::string& folder, bool quiet) {
     const std::string path = folder + "/" + file.name, part = path + fmt::format(".part{}", getpid());
     bool good = false;
     for (const std::string& host : hosts) {
-      if (!quiet) fmt::print(stderr, "fetching {}/{}\n", host, file.name);
+      if (!quiet) say("fetching {}/{}\n", host, file.name);
       good = fetch(host + "/" + file.name, part) && is_genuine(part, file);
       if (good) break;
       fs::remove(part, ignored);
@@ -135,9 +136,9 @@ Digits load_digits(const std::string& choice, bool may_download, bool quiet) {
                                       cache.empty() ? "$STRATA_DATA" : cache,
                                       may_download ? "could not be downloaded" : "downloads are off"));
     if (!quiet)
-      fmt::print(stderr,
-                 "MNIST is not on this machine and cannot be downloaded; using synthetic digits (--data DIR names a "
-                 "folder with MNIST)\n");
+      say(
+        "MNIST is not on this machine and cannot be downloaded; using synthetic digits (--data DIR names a "
+        "folder with MNIST)\n");
   }
   return {"synthetic digits", "rendered", data::synthetic_digits(true), data::synthetic_digits(false)};
 }

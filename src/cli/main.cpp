@@ -4,10 +4,14 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <new>
+#include <stdexcept>
 #include <system_error>
+#include <typeinfo>
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/output.h"
 #include "cuda/runtime/images.h"
 #include "record/op.h"
 
@@ -56,21 +60,25 @@ int run(int argc, char** argv) {
 }  // namespace strata::cli
 
 int main(int argc, char** argv) {
+  using strata::cli::say;
+  strata::cli::open_standard_files();
   std::signal(SIGPIPE, SIG_IGN);  // `strata ops | head -1` ends by an error of print instead
   try {
     const int status = strata::cli::run(argc, argv);
     if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
-    if (errno != EPIPE) fmt::print(stderr, "strata: cannot write to standard output\n");
+    if (errno != EPIPE) say("strata: cannot write to standard output\n");
     return status ? status : 2;
   } catch (const strata::Error& e) {
-    fmt::print(stderr, "strata: {}\n", e.what());
+    say("strata: {}\n", e.what());
     return strata::cli::exit_status(e.kind());
   } catch (const std::system_error& e) {
     if (e.code().value() == EPIPE) return 2;  // nobody reads any more: nothing to say
-    fmt::print(stderr, "strata: {}\n", e.what());
-    return 2;
+    say("strata: {}\n", e.code().message());
+  } catch (const std::bad_alloc&) { say("strata: out of memory\n"); } catch (const std::length_error&) {
+    say("strata: out of memory\n");
   } catch (const std::exception& e) {
-    fmt::print(stderr, "strata: {}\n", e.what());
-    return 2;
+    say("strata: internal error: an unexpected C++ exception of type {}; this is a bug in Strata, please report it\n",
+        typeid(e).name());
   }
+  return 2;
 }

@@ -1,4 +1,5 @@
 #include "cli/progress.h"
+#include "cli/output.h"
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -37,7 +38,7 @@ void Progress::update(int64_t done, const std::string& facts) {
   }
   if (done * 10 / std::max<int64_t>(total_, 1) <= tenth_ && done < total_) return;
   tenth_ = done * 10 / std::max<int64_t>(total_, 1);
-  fmt::print(stderr, "{} {}/{}  {}\n", label_, done, total_, facts);
+  say("{} {}/{}  {}\n", label_, done, total_, facts);
 }
 
 void Progress::draw(int64_t done, const std::string& facts, double seconds) {
@@ -47,13 +48,12 @@ void Progress::draw(int64_t done, const std::string& facts, double seconds) {
   for (int64_t i = 0; i < kWidth; ++i) bar += i < filled ? "█" : "░";
   const double left =
     seconds / static_cast<double>(std::max<int64_t>(done - first_, 1)) * static_cast<double>(total_ - done);
-  fmt::print(stderr, "\r{} {} {}/{}  {}  {} left\033[K", label_, bar, done, total_, facts, duration(left));
-  std::fflush(stderr);
+  say("\r{} {} {}/{}  {}  {} left\033[K", label_, bar, done, total_, facts, duration(left));
   drawn_ = true;
 }
 
 Progress::~Progress() {
-  if (drawn_) fmt::print(stderr, "\n");
+  if (drawn_) say("\n");
 }
 
 }  // namespace strata::cli

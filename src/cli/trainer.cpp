@@ -13,6 +13,7 @@
 #include <numeric>
 
 #include "base/parallel.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 #include "cuda/driver/vgpu.h"
 #include "cuda/runtime/runtime.h"
@@ -217,10 +218,10 @@ int Trainer::run() {
     const int64_t before = step_;
     if (!train_epoch()) {
       save_checkpoint();
-      fmt::print(stderr,
-                 "\ninterrupted in epoch {} after {} of {} steps; saved {}. Go on with: strata train --resume --out {} "
-                 "(and the same options)\n",
-                 epoch_ + 1, step_, steps_, path("checkpoint.safetensors"), options_.out);
+      say(
+        "\ninterrupted in epoch {} after {} of {} steps; saved {}. Go on with: strata train --resume --out {} "
+        "(and the same options)\n",
+        epoch_ + 1, step_, steps_, path("checkpoint.safetensors"), options_.out);
       return 130;
     }
     const double accuracy = test();

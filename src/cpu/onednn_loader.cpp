@@ -1,6 +1,7 @@
 #include "cpu/onednn_loader.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 
 #include <cstdlib>
 #include <string>
@@ -12,8 +13,12 @@
 namespace strata::cpu {
 namespace {
 
+// A child of fork() has none of libgomp's threads, but the thread that forked remembers its team and would wait for it for ever.
+// Its calls run serially; threads started in the child get teams of their own.
+STRATA_THREAD_LOCAL bool lost_team = false;
+
 constexpr onednn::Host kHost = {
-  num_threads,
+  [] { return lost_team ? 1 : num_threads(); },
   [](size_t bytes) -> void* {
     try {
       return allocate(bytes).release()->data;
@@ -60,6 +65,7 @@ struct Module {
       why = std::string("the oneDNN module could not be opened: ") + dlerror();
       return;
     }
+    pthread_atfork(nullptr, nullptr, [] { lost_team = true; });
     const auto get = reinterpret_cast<onednn::TableFunction>(dlsym(library, onednn::kTableSymbol));
     if (get) table = get(&kHost);
     else why = path + " is not Strata's oneDNN module";

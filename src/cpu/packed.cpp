@@ -6,10 +6,13 @@
 #include <mutex>
 #include <vector>
 
+#include "base/fork.h"
+
 namespace strata::cpu {
 namespace {
 
 std::mutex mutex;  // of all forms: held for a look or a store, never while a form is made
+const bool fork_safe = (hold_over_fork(mutex, ForkOrder::Packed), true);
 std::atomic<size_t> kept_bytes{0};
 
 struct Entry {

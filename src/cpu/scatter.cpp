@@ -68,7 +68,7 @@ constexpr int64_t kZeroStrides[kMaxDims] = {};
 void check_indices(const TensorImpl& index, int64_t size, int dim, const char* op) {
   if (index.numel == 0) return;
   each_element(index, std::max(0, index.ndim - 1), kZeroStrides, kZeroStrides, [&](int64_t, int64_t, int64_t v) {
-    STRATA_CHECK(v >= 0 && v < size, Index, "{}: index {} is out of bounds for dimension {} with size {}", op, v, dim,
+    STRATA_CHECK(v >= 0 && v < size, Runtime, "{}: index {} is out of bounds for dimension {} with size {}", op, v, dim,
                  size);
   });
 }

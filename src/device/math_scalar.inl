@@ -171,11 +171,10 @@ template <class T> STRATA_FN T digamma(T arg) {
   const double series = z * (1.0 / 12 - z * (1.0 / 120 - z * (1.0 / 252 - z * (1.0 / 240 - z * (1.0 / 132 - z * (691.0 / 32760 - z / 12))))));
   return T(result + ::log(x) - 0.5 / x - (x < 1e17 ? series : 0));
 }
-// The Hurwitz zeta function sum (q + k)^-s for s > 1: ten terms, then Euler and Maclaurin's formula (as in Cephes).
-STRATA_FN double hurwitz_zeta(double s, double q) {
+// The Hurwitz zeta function sum (q + k)^-s for s > 1 and q > 0: ten terms, then Euler and Maclaurin's formula (as in Cephes).
+STRATA_FN double hurwitz_zeta_above_zero(double s, double q) {
   constexpr double coefficients[] = {12.0, -720.0, 30240.0, -1209600.0, 47900160.0, -1.8924375803183791606e9, 7.47242496e10, -2.950130727918164224e12,
                                      1.1646782814350067249e14, -4.5979787224074726105e15, 1.8152105401943546773e17, -7.1661652561756670113e18};
-  if (q <= 0 && q == ::floor(q)) return INFINITY;
   double sum = ::pow(q, -s), at = q, term = 0;
   for (int i = 0; i < 9 || at <= 9; ++i) {
     at += 1;
@@ -192,6 +191,15 @@ STRATA_FN double hurwitz_zeta(double s, double q) {
     k += 1, factor *= s + k, term /= at, k += 1;
   }
   return sum;
+}
+// The same for any q and a whole s. The terms below zero are, but for their sign, a difference of two sums above it: a loop over
+// them would not end for q = -1e15.
+STRATA_FN double hurwitz_zeta(double s, double q) {
+  if (q > 0) return hurwitz_zeta_above_zero(s, q);
+  if (q == ::floor(q)) return INFINITY;
+  const double part = ::ceil(q) - q, sign = ::fmod(s, 2.0) == 0 ? 1 : -1;  // q, q + 1, ..., part - 1, part; with part in (0, 1)
+  const double below = hurwitz_zeta_above_zero(s, 1 - part) - hurwitz_zeta_above_zero(s, 1 - q);
+  return hurwitz_zeta_above_zero(s, part) + sign * below;
 }
 // The n-th derivative of digamma, n >= 1.
 template <class T> STRATA_FN T polygamma(T x, T n) {

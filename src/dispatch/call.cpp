@@ -1,4 +1,5 @@
 // One pipeline for all ops and both languages: trace, infer, allocate, choose, run, record.
+#include <bit>
 #include <cmath>
 
 #include "autograd/autograd.h"
@@ -6,6 +7,7 @@
 #include "dispatch/devices.h"
 #include "dispatch/memory.h"
 #include "record/op.h"
+#include "tensor/memory_checks.h"
 
 namespace strata {
 namespace {
@@ -54,6 +56,19 @@ void run_on_device(const Call& c, Device device) {
   k.run(c);
 }
 
+#ifndef NDEBUG
+// A kernel that wrote past the end of a tensor is named at once, not where the damage shows.
+void check_bounds(const Call& c, const Kernel& k) {
+  const auto check = [&](const TensorImpl* t, const char* what) {
+    if (t && t->storage && t->device.type == DeviceType::Cpu && wrote_past_the_end(*t->storage))
+      fail(ErrorKind::Internal, fmt::format("kernel {} of {} wrote past the end of {}", k.name, c.op.schema, what));
+  };
+  for (uint32_t o = 0; o < c.op.outputs; ++o) check(c.outs[o].get(), "its result");
+  for (const Value& v : c.args)
+    if (v.tag == Tag::Tensor) check(v.tensor, "an argument");
+}
+#endif
+
 void run_kernel(const Call& c) {
   if (devices_in_use) [[unlikely]]
     if (const Device device = device_of_run(c); device.type != DeviceType::Cpu) return run_on_device(c, device);
@@ -62,6 +77,9 @@ void run_kernel(const Call& c) {
   if (span.active()) [[unlikely]]
     span.detail(describe(c));
   k.run(c);
+#ifndef NDEBUG
+  check_bounds(c, k);
+#endif
 }
 
 // Is there a NaN? Float8 has no arithmetic of its own.
@@ -99,6 +117,30 @@ bool uninitialised(const OpRecord& op) { return op.name.find("empty") != std::st
     if (c.outs[o] && has_nan(*c.outs[o]))
       fail(ErrorKind::Runtime, fmt::format("{} returned nan values from inputs that have none.\n{}", c.op.name,
                                            autograd::current_line ? autograd::current_line() : std::string()));
+}
+
+[[noreturn, gnu::cold]] void refuse_undefined(const OpRecord& op, uint32_t i, std::optional<size_t> element) {
+  const std::string where = element ? fmt::format("element {} of ", *element) : "";
+  fail(ErrorKind::Type, fmt::format("{}: {}argument '{}' is an undefined tensor; expected a tensor\n  {}", op.name,
+                                    where, op.params[i].name, op.schema));
+}
+void check_defined(const OpRecord& op, const Args& args, uint32_t i) {
+  if (i >= args.size || !args[i]) refuse_undefined(op, i, std::nullopt);
+  if (args[i].tag != Tag::Tensors || op.params[i].optional_items) return;
+  const TensorList list = args[i].tensor_list();
+  for (size_t k = 0; k < list.size(); ++k)
+    if (!list[k]) refuse_undefined(op, i, k);
+}
+// What every call is checked for, before anything looks at the arguments: tensors that must be given are, and memory that the op
+// changes may be changed.
+void check_args(const OpRecord& op, const Args& args) {
+  for (uint32_t rest = op.needed; rest; rest &= rest - 1) {
+    const auto i = static_cast<uint32_t>(std::countr_zero(rest));
+    if (i >= args.size || args[i].tag != Tag::Tensor) [[unlikely]]
+      check_defined(op, args, i);
+  }
+  if (op.written) [[unlikely]]
+    check_written(op, args);
 }
 
 // Fresh tensor objects with dtype and shape, no memory yet.
@@ -151,6 +193,7 @@ bool recording(const OpRecord& op, const Args& args) {
 
 void call_into(const OpRecord& op, const Args& args, Tensor* outs) {
   trace::Span span(trace::Layer::Op, op.name.c_str());
+  check_args(op, args);
   if (op.composite_fn) {
     Results results{outs, nullptr};
     return compose(op, args, results);
@@ -183,6 +226,7 @@ Tensor call(const OpRecord& op, const Args& args) {
 
 std::vector<Tensor> call_list(const OpRecord& op, const Args& args) {
   trace::Span span(trace::Layer::Op, op.name.c_str());
+  check_args(op, args);
   std::vector<Tensor> list;
   Results results{nullptr, &list};
   compose(op, args, results);
@@ -265,6 +309,9 @@ void compose_inplace(const OpRecord& op, const Args& args, bool tracked) {
 
 Tensor call_inplace(const OpRecord& op, const Args& args) {
   trace::Span span(trace::Layer::Op, op.name.c_str());
+  check_args(op, args);
+  STRATA_CHECK(op.outputs == 1 && !op.view_fn && args.size && args.is_tensor(0), Type,
+               "{}: this op has no in-place form for these arguments", op.name);
   TensorImpl& self = args.tensor(0);
   const char* name = op.name.c_str();
   check_writable(self, name);
@@ -309,6 +356,9 @@ Tensor call_inplace(const OpRecord& op, const Args& args) {
 }
 
 void call_out(const OpRecord& op, const Args& args, Tensor* outs) {
+  check_args(op, args);
+  for (uint32_t o = 0; o < op.outputs; ++o)
+    STRATA_CHECK(outs[o], Type, "{}(): out= number {} is an undefined tensor; expected a tensor", op.name, o);
   bool recorded = thread_state.grad_mode && wants_grad(args);
   for (uint32_t o = 0; o < op.outputs; ++o) {
     const auto wants = [](const Tensor& t) { return t.requires_grad() || (t->base && t->base->requires_grad); };
@@ -318,6 +368,7 @@ void call_out(const OpRecord& op, const Args& args, Tensor* outs) {
                "{}(): functions with out=... arguments don't support automatic differentiation, but one of the "
                "arguments requires grad",
                op.name);
+  check_out(op, args, outs);
   for (uint32_t o = 0; o < op.outputs; ++o)
     if (outs[o]) check_inplace(*outs[o], false, op.name.c_str());
   std::vector<Tensor> values(op.outputs);
@@ -336,7 +387,7 @@ void call_out(const OpRecord& op, const Args& args, Tensor* outs) {
   call_into(op, args, values.data());
   for (uint32_t o = 0; o < op.outputs; ++o) {
     TensorImpl& given = *outs[o];
-    check_cast(values[o].dtype(), given.dtype, op.name.c_str());
+    check_out_dtype(op, values[o].dtype(), given.dtype);
     const Tensor target = out_of_shape(given, values[o].shape());
     check_writable(*target, op.name.c_str());
     store(values[o], *target);

@@ -31,6 +31,16 @@ Device device_of_call(const OpRecord& op, const Args& args) {
   return found;
 }
 
+void check_out_device(const OpRecord& op, const Args& args, const TensorImpl& given) {
+  bool any = false;
+  for (const Value& v : args) any |= v.tag == Tag::Tensor || (v.tag == Tag::Tensors && v.size > 0);
+  if (!any) return;
+  const Device device = device_of_call(op, args);
+  STRATA_CHECK(device == given.device, Runtime,
+               "{}: Expected all tensors to be on the same device, but the inputs are on {} and out= is on {}", op.name,
+               to_string(device), to_string(given.device));
+}
+
 Device device_of_run(const Call& c) {
   if (c.op.outputs == 0) return device_of_call(c.op, c.args);
   const Device out = c.outs[0]->device;

@@ -11,6 +11,8 @@ Device device_of_call(const OpRecord& op, const Args& args);
 Device device_of_run(const Call& c);
 // A composite that computes on the host (OpRecord::cuda_on_host): copies go through ops, so that gradients follow.
 void compose_on_host(const OpRecord& op, const Args& args, Results& results);
+// Refuses an out= tensor of another device than the inputs; an op without tensors writes anywhere.
+void check_out_device(const OpRecord& op, const Args& args, const TensorImpl& given);
 [[noreturn]] void refuse_device(const OpRecord& op, Device device);  // NotImplemented: there is no kernel
 
 }  // namespace strata

@@ -37,6 +37,17 @@ void check_writable(const TensorImpl& t, const char* op) {
                  op, to_string(t.sizes()));
 }
 
+void check_written(const OpRecord& op, const Args& args) {
+  if (op.writes_if && !args[op.writes_if].boolean()) return;
+  for (uint32_t i = 0; i < args.size; ++i) {
+    if (!(op.written >> i & 1)) continue;
+    if (args.is_tensor(i)) check_writable(args.tensor(i), op.name.c_str());
+    else if (args[i].tag == Tag::Tensors)
+      for (const Tensor& t : args[i].tensor_list())
+        if (t) check_writable(*t, op.name.c_str());
+  }
+}
+
 void check_cast(DType from, DType to, const char* op) {
   const bool loses = (is_floating(from) && !is_floating(to)) || (from != DType::Bool && to == DType::Bool);
   STRATA_CHECK(!loses, Runtime, "{}: result type {} can't be cast to the desired output type {}", op, name_of(from),
@@ -66,6 +77,27 @@ bool overlaps_partly(const Args& args, const TensorImpl* target, bool same_allow
   return false;
 }
 
+bool share_memory(const TensorImpl& a, const TensorImpl& b) {
+  if (!a.storage || a.storage.get() != b.storage.get() || !a.is_dense() || !b.is_dense()) return false;
+  const Extent x = extent(a), y = extent(b);
+  return x.begin < y.end && y.begin < x.end;
+}
+
+void refuse_overlap(const Args& args, const TensorImpl& given, bool same_allowed, const char* op) {
+  const auto see = [&](const TensorImpl& t) {
+    STRATA_CHECK(!share_memory(t, given) || (same_allowed && same_view(t, given)), Runtime,
+                 "{}(): unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
+                 "single memory location. Please clone() the tensor before performing the operation.",
+                 op);
+  };
+  for (const Value& v : args) {
+    if (v.tag == Tag::Tensor) see(*v.tensor);
+    else if (v.tag == Tag::Tensors)
+      for (const Tensor& t : v.tensor_list())
+        if (t) see(*t);
+  }
+}
+
 // Threads that share an out= tensor race for its values, which is their affair, but not for its memory. Each writes to what the
 // tensor was under this lock.
 static std::mutex out_lock;
@@ -81,8 +113,9 @@ Tensor out_of_shape(TensorImpl& t, Shape shape) {
   STRATA_CHECK(!t.base, Runtime, "out=: a view of shape {} cannot be resized to {}", to_string(t.sizes()),
                to_string(shape));
   const size_t bytes = static_cast<size_t>(checked_numel(shape)) * size_of(t.dtype);
-  if (t.storage && bytes <= t.storage->requested) t.data = t.storage->data;  // memory is kept where it is large enough
-  else t.replace_storage(make_tensor(shape, t.dtype, t.device)->storage);    // may throw: then t is as it was
+  const bool stays = t.storage && !t.storage->external && bytes <= t.storage->requested;
+  if (stays) t.data = t.storage->data;
+  else t.replace_storage(make_tensor(shape, t.dtype, t.device)->storage);  // may throw: then t is as it was
   t.set_shape(shape);
   t.set_contiguous_strides();
   return alias(t);

@@ -5,10 +5,17 @@
 namespace strata {
 
 void check_writable(const TensorImpl& t, const char* op);  // no element stands for several
+void check_written(const OpRecord& op, const Args& args);  // the arguments that the op changes may be changed
 void check_cast(DType from, DType to, const char* op);     // float to int and int to bool lose: refused
 void check_fits(const Tensor& value, const TensorImpl& self, const char* op);  // shape and dtype of an in-place result
 // Whether target (default: args[0]) and another tensor share memory; one that is the very same view counts unless same_allowed.
 bool overlaps_partly(const Args& args, const TensorImpl* target = nullptr, bool same_allowed = true);
+// Whether two dense tensors have elements in common. Views with gaps may share none: they count as apart.
+bool share_memory(const TensorImpl& a, const TensorImpl& b);
+// Refuses an out= tensor that overlaps an input (other than the very same view where that is allowed).
+void refuse_overlap(const Args& args, const TensorImpl& given, bool same_allowed, const char* op);
+void check_out(const OpRecord& op, const Args& args, const Tensor* outs);  // device and memory of out= tensors
+void check_out_dtype(const OpRecord& op, DType result, DType given);
 // An out= tensor as it is now, or once it was given a shape; another thread may resize it meanwhile.
 Tensor out_as_it_is(const TensorImpl& t);
 Tensor out_of_shape(TensorImpl& t, Shape shape);

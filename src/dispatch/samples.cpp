@@ -165,17 +165,24 @@ class SampleParser {
     return std::sqrt(-2 * std::log(1 - a)) * std::cos(6.283185307179586 * b);
   }
 
-  // t[3, 2, 1] or t[[[0, 3]]]: nested brackets of one row each give leading dimensions of size 1.
+  // t[3, 2, 1], t[[1, 2], [3, 4]] or t[[[0, 3]]]: rows of one length; further brackets give leading dimensions of size 1.
   Value literal() {
     ++at_;
     std::vector<int64_t> values, shape;
     while (take('[')) shape.push_back(1);
-    while (!take(']')) {
-      values.push_back(number().integer());
-      take(',');
-    }
-    while (take(']')) {}
-    shape.back() = static_cast<int64_t>(values.size());
+    int64_t rows = 0;
+    do {
+      while (!take(']')) {
+        values.push_back(number().integer());
+        take(',');
+      }
+      ++rows;
+    } while (shape.size() > 1 && take(',') && take('['));
+    for (size_t outer = 1; outer < shape.size(); ++outer)
+      if (!take(']')) bad("expected ']'");
+    shape.back() = static_cast<int64_t>(values.size()) / rows;
+    if (shape.size() > 1) shape[shape.size() - 2] = rows;
+    if (checked_numel(shape) != static_cast<int64_t>(values.size())) bad("rows of different lengths");
     Tensor t = make_tensor(shape, DType::I64);
     std::copy(values.begin(), values.end(), t.data<int64_t>());
     sample_.all_.push_back(t);

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "base/host_memory.h"
 #include "nn/arguments.h"
 #include "strata/ops.h"
 
@@ -73,6 +74,7 @@ RNNBase::RNNBase(const char* kind, int64_t input_size, int64_t hidden_size, cons
   const Device device = o.device.value_or(Device());
   const int64_t gates = s.lstm ? 4 : s.kind == "GRU" ? 3 : 1, rows = gates * hidden_size;
   const int64_t out = o.proj_size ? o.proj_size : hidden_size, ways = o.bidirectional ? 2 : 1;
+  check_host_memory(o.num_layers, kObjectBytes, kind);
   for (int64_t layer = 0; layer < o.num_layers; ++layer)
     for (int64_t way = 0; way < ways; ++way) {
       const std::string tail = fmt::format("_l{}{}", layer, way ? "_reverse" : "");

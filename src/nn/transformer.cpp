@@ -3,11 +3,18 @@
 
 #include <cmath>
 
+#include "base/host_memory.h"
 #include "strata/ops.h"
 #include "tensor/generator.h"
 
 namespace strata::nn {
 namespace {
+
+size_t bytes_of(const Module& m) {
+  size_t bytes = kObjectBytes;
+  for (const Tensor& p : m.parameters()) bytes += kObjectBytes + static_cast<size_t>(p.numel()) * size_of(p.dtype());
+  return bytes;
+}
 
 // The feed-forward half that both kinds of layers have, and their norms and dropouts.
 struct LayerState : ModuleState {
@@ -143,6 +150,7 @@ TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& layer, int
   State& s = own();
   s.kind = "TransformerEncoder";
   ModuleList list;
+  check_host_memory(num_layers, bytes_of(layer), s.kind.c_str());
   for (int64_t i = 0; i < num_layers; ++i) list.push_back(s.layers.emplace_back(layer.clone()));
   add("layers", list);
   if (norm) s.norm = add("norm", norm);
@@ -169,6 +177,7 @@ TransformerDecoder::TransformerDecoder(const TransformerDecoderLayer& layer, int
   State& s = own();
   s.kind = "TransformerDecoder";
   ModuleList list;
+  check_host_memory(num_layers, bytes_of(layer), s.kind.c_str());
   for (int64_t i = 0; i < num_layers; ++i) list.push_back(s.layers.emplace_back(layer.clone()));
   add("layers", list);
   if (norm) s.norm = add("norm", norm);

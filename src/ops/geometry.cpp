@@ -75,7 +75,8 @@ Geometry unfold_geometry(Geometry g, int64_t dim, int64_t size, int64_t step) {
     return g;
   }
   g.size.push(size), g.stride.push(g.stride[d]);
-  g.size[d] = (n - size) / step + 1, g.stride[d] *= step;
+  g.size[d] = (n - size) / step + 1;
+  if (g.size[d] > 1) g.stride[d] *= step;
   return g;
 }
 

@@ -4,6 +4,9 @@
 #include <algorithm>
 
 #include "autograd/autograd.h"
+#include "base/checked.h"
+#include "base/host_memory.h"
+#include "base/interrupt.h"
 #include "base/parallel.h"
 #include "cpu/reference.h"
 #include "cuda/indexing.h"
@@ -68,13 +71,33 @@ void infer_triangle(const Call& c) {
   set_layout(*c.outs[0], std::nullopt, &input, c.op.name.c_str());
 }
 
+// How many combinations of r out of n there are; infinity where the number is beyond all memory.
+double combination_count(int64_t n, int64_t r, bool repeat) {
+  if (n == 0 || (!repeat && r > n)) return 0;
+  double total = static_cast<double>(repeat ? n - 1 : n), least = static_cast<double>(r);
+  if (repeat) total += least;
+  least = std::min(least, total - least);
+  double count = 1;
+  for (double i = 1; i <= least && count < 1e18; ++i) count *= (total - least + i) / i;
+  return count;
+}
+
 // Indices of combinations of r out of n in lexicographic order, r to a row.
-void combine(int64_t n, int64_t r, bool repeat, std::vector<int64_t>& row, int64_t next, std::vector<int64_t>& out) {
-  if (static_cast<int64_t>(row.size()) == r) return void(out.insert(out.end(), row.begin(), row.end()));
-  for (int64_t i = next; i < n; ++i) {
-    row.push_back(i);
-    combine(n, r, repeat, row, repeat ? i : i + 1, out);
-    row.pop_back();
+std::vector<int64_t> combine(int64_t n, int64_t r, bool repeat) {
+  std::vector<int64_t> out;
+  const double items = combination_count(n, r, repeat) * static_cast<double>(r);
+  if (items == 0) return out;
+  check_host_memory(items < 0x1p62 ? static_cast<int64_t>(items) : INT64_MAX, 4 * sizeof(int64_t), "combinations");
+  std::vector<int64_t> row(static_cast<size_t>(r));
+  for (int64_t i = 0; i < r; ++i) row[static_cast<size_t>(i)] = repeat ? 0 : i;
+  while (true) {
+    poll_interrupt();
+    out.insert(out.end(), row.begin(), row.end());
+    int64_t last = r - 1;  // the last place that can still grow
+    while (last >= 0 && row[static_cast<size_t>(last)] == (repeat ? n - 1 : n - r + last)) --last;
+    if (last < 0) return out;
+    const int64_t value = row[static_cast<size_t>(last)] + 1;
+    for (int64_t i = last; i < r; ++i) row[static_cast<size_t>(i)] = repeat ? value : value + i - last;
   }
 }
 
@@ -151,9 +174,7 @@ STRATA_OP(diag_embed, "diag_embed(Tensor input, int offset=0, int dim1=-2, int d
     STRATA_CHECK(input.dim() >= 1, Runtime, "diag_embed: expected an input with at least one dimension");
     const int n = input.dim() + 1, a = normalize_dim(dim1, n, "diag_embed"), b = normalize_dim(dim2, n, "diag_embed");
     STRATA_CHECK(a != b, Runtime, "diag_embed: diagonal dimensions cannot be identical {}, {}", dim1, dim2);
-    int64_t size = 0;
-    STRATA_CHECK(offset > INT64_MIN && !__builtin_add_overflow(input.size(-1), std::abs(offset), &size), Runtime,
-                 "diag_embed: offset {} is too large", offset);
+    const int64_t size = (Checked(input.size(-1)) + (offset < 0 ? Checked(0) - offset : Checked(offset))).get();
     Dims shape;
     for (int d = 0, next = 0; d < n; ++d) shape.push(d == a || d == b ? size : input->shape[next++]);
     checked_numel(shape);
@@ -249,14 +270,15 @@ STRATA_OP(combinations, "combinations(Tensor input, int r=2, bool with_replaceme
                  to_string(input.shape()));
     STRATA_CHECK(r >= 0, Runtime, "combinations: expect a non-negative number, but got {}", r);
     if (r == 0) return empty(0, input.dtype());
-    std::vector<int64_t> row, found;
-    combine(input.numel(), r, with_replacement, row, 0, found);
+    const std::vector<int64_t> found = combine(input.numel(), r, with_replacement);
     return index_at(input, {reshape(index_tensor(found), {static_cast<int64_t>(found.size()) / r, r})}, 0);
   })
   .no_out()
   .dtypes(kStorageTypes)
-  .samples({"f(4)", "f(4), 3", "f(3), 2, True", "f(2), 3"})
-  .error("f(2,2)", ErrorKind::Runtime, "1D vector");
+  .samples({"f(4)", "f(4), 3", "f(3), 2, True", "f(2), 3", "f(1), 2, True", "f(4), 4"})
+  .error("f(2,2)", ErrorKind::Runtime, "1D vector")
+  .error("f(3), 4294967296, True", ErrorKind::OutOfMemory, "not enough memory")
+  .error("f(80), 40", ErrorKind::OutOfMemory, "not enough memory");
 STRATA_OP(vander, "vander(Tensor x, int? N=None, bool increasing=False) -> Tensor")
   .doc(
     "The powers of a vector as columns.\n\n>>> strata.vander(strata.tensor([1, 2]), 3)\ntensor([[1, 1, 1],\n        "
@@ -266,15 +288,18 @@ STRATA_OP(vander, "vander(Tensor x, int? N=None, bool increasing=False) -> Tenso
                  to_string(x.shape()));
     const int64_t n = N.value_or(x.numel());
     STRATA_CHECK(n >= 0, Runtime, "vander: N must be non-negative, got {}", n);
+    checked_numel(std::array{n, x.numel()});
+    check_host_memory(n, kObjectBytes + static_cast<size_t>(x.numel()) * size_of(x.dtype()), "vander");
     std::vector<Tensor> columns;
-    for (int64_t k = 0; k < n; ++k) columns.push_back(pow(x, increasing ? k : n - 1 - k));
+    for (int64_t k = 0; k < n; poll_interrupt(), ++k) columns.push_back(pow(x, increasing ? k : n - 1 - k));
     return columns.empty() ? empty({x.numel(), 0}, x.dtype()) : stack(columns, 1);
   })
   .no_method()
   .no_out()
   .dtypes({kFloat32, kFloat64, kInt64})
   .samples({"f(3)", "f(3), 2", "f(3), 4, True", "f(3), 0"})
-  .error("f(2,2)", ErrorKind::Runtime, "one-dimensional");
+  .error("f(2,2)", ErrorKind::Runtime, "one-dimensional")
+  .error("f(3), 2147483648", ErrorKind::OutOfMemory, "not enough memory");
 STRATA_OP(unravel_index, "unravel_index(Tensor indices, int[] shape) -> Tensor[]")
   .doc(
     "Flat positions as one tensor of positions per dimension.\n\n>>> strata.unravel_index(strata.tensor([3]), (2, "

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/checked.h"
 #include "ops/reduce_common.h"
 #include "strata/ops.h"
 
@@ -77,8 +78,7 @@ std::vector<Tensor> count_rows(const Tensor& input, TensorList bins, const Tenso
                  name_of(input.dtype()), to_string(t.shape()), name_of(t.dtype()));
     shape.push_back(t.numel() - 1), edges.push_back(dense(t, DType::F64)), out.push_back(clone(t));
   }
-  int64_t cells = 1;
-  for (int64_t n : shape) cells *= n;
+  const int64_t cells = checked_numel(shape);
   const Tensor table = reshape(x, {rows, columns});
   Bins all{zeros({rows}, kInt64), ones({rows}, kBool)};
   for (int64_t k = 0; k < columns; ++k) {
@@ -103,7 +103,7 @@ Tensor count_on_device(const Tensor& x, const Tensor& weights, int64_t length) {
   if (x.numel() > 0) {
     const int64_t low = amin(x).item<int64_t>();
     STRATA_CHECK(low >= 0, Runtime, "bincount: only supports 1-d non-negative integral inputs, got {}", low);
-    length = std::max(length, amax(x).item<int64_t>() + 1);
+    length = std::max(length, (Checked(amax(x).item<int64_t>()) + 1).get());
   }
   if (!weights) return scatter_add(zeros({length}, kInt64), 0, x, ones_like(x));
   const Tensor sums = scatter_add(zeros({length}, kFloat64), 0, x, to(weights, kFloat64));
@@ -129,7 +129,7 @@ STRATA_OP(bincount, "bincount(Tensor input, Tensor? weights=None, int minlength=
     for (int64_t i = 0; i < x.numel(); ++i) {
       const int64_t v = x.data<int64_t>()[i];
       STRATA_CHECK(v >= 0, Runtime, "bincount: only supports 1-d non-negative integral inputs, got {}", v);
-      length = std::max(length, v + 1);
+      length = std::max(length, (Checked(v) + 1).get());
     }
     if (!weights) {
       const Tensor out = full({length}, 0, kInt64);
@@ -143,7 +143,9 @@ STRATA_OP(bincount, "bincount(Tensor input, Tensor? weights=None, int minlength=
   })
   .samples({"i5(10)", "i5(10), minlength=8", "i5(4), f(4)", "i5(0)"})
   .error("f(3)", ErrorKind::Runtime, "non-negative integral")
-  .error("i5(2,2)", ErrorKind::Runtime, "1-d");
+  .error("i5(2,2)", ErrorKind::Runtime, "1-d")
+  .error("t[9223372036854775807]", ErrorKind::Runtime, "does not fit into 64 bits")
+  .error("t[1099511627776]", ErrorKind::OutOfMemory, "out of memory");
 
 STRATA_OP(histc, "histc(Tensor input, int bins=100, Scalar min=0, Scalar max=0) -> Tensor")
   .doc("How many elements fall in each of equal bins between min and max (the data's own when both are equal).")
@@ -202,7 +204,7 @@ STRATA_OP(histogram_bin_ct,
                  w ? w.numel() : 0, x.numel());
     double low = range ? (*range)[0] : 0, high = range ? (*range)[1] : 0;
     data_range(x, low, high, 0.5, "histogram");
-    const int64_t count = bins + 1;
+    const int64_t count = (Checked(bins) + 1).get();
     Tensor hist = added_up(x, w, bins, low, high);
     if (density) hist = div(hist, mul(sum(hist), (high - low) / static_cast<double>(bins)));
     const Tensor edges = add(div(mul(arange(count, DType::F64), high - low), static_cast<double>(bins)), low);
@@ -247,13 +249,14 @@ STRATA_OP(
     STRATA_CHECK(!range || static_cast<int64_t>(range->size()) == 2 * columns, Runtime,
                  "histogramdd: range should have 2 numbers for each of the {} columns, got {}", columns,
                  range ? range->size() : 0);
+    checked_numel(bins);  // before any edges are made
     std::vector<Tensor> edges;
     for (size_t k = 0; k < bins.size; ++k) {
       STRATA_CHECK(bins[k] > 0, Runtime, "histogramdd: bins must be > 0, got {}", to_string(bins));
       double low = range ? (*range)[2 * k] : 0, high = range ? (*range)[2 * k + 1] : 0;
       data_range(dense(reshape(select(input, -1, static_cast<int64_t>(k)), {-1}), input.dtype()), low, high, 0.5,
                  "histogramdd");
-      edges.push_back(linspace(low, high, bins[k] + 1, input.dtype()));
+      edges.push_back(linspace(low, high, (Checked(bins[k]) + 1).get(), input.dtype()));
     }
     return count_rows(input, edges, weight, density);
   })

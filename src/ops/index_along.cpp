@@ -36,8 +36,11 @@ Tensor fitting(const Tensor& input, int dim, const Tensor& index, const Tensor& 
   const Tensor x = line(input);
   bool fits = s.dim() == x.dim();
   for (int d = 0; fits && d < s.dim(); ++d) fits = s->shape[d] == (d == dim ? index.numel() : x->shape[d]);
-  STRATA_CHECK(fits, Index, "{}: source of shape {} does not fit input of shape {} with {} indices at dimension {}", op,
-               to_string(source.shape()), to_string(input.shape()), index.numel(), dim);
+  const bool adds = std::string_view(op).starts_with("index_add");  // PyTorch: RuntimeError here, IndexError elsewhere
+  if (!fits)
+    fail(adds ? ErrorKind::Runtime : ErrorKind::Index,
+         fmt::format("{}: source of shape {} does not fit input of shape {} with {} indices at dimension {}", op,
+                     to_string(source.shape()), to_string(input.shape()), index.numel(), dim));
   STRATA_CHECK(source.dtype() == input.dtype(), Runtime, "{}: self ({}) and source ({}) must have the same dtype", op,
                name_of(input.dtype()), name_of(source.dtype()));
   return s;
@@ -135,7 +138,7 @@ STRATA_OP(index_add, "index_add(Tensor input, int dim, Tensor index, Tensor sour
   })
   .dtypes(kNumericTypes)
   .samples({"f(5,3), 0, i5(4), f(4,3)", "f(2,3), 1, i3(2), f(2,2), alpha=2", "f(), 0, i1(1), f()"})
-  .error("f(2,3), 0, i2(2), f(2,2)", ErrorKind::Index, "does not fit")
+  .error("f(2,3), 0, i2(2), f(2,2)", ErrorKind::Runtime, "does not fit")
   .error("f(2,3), 0, i9(50), f(50,3)", ErrorKind::Index, "out of range");
 STRATA_OP(index_add_inplace,
           "index_add_(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor")
@@ -148,7 +151,7 @@ STRATA_OP(index_add_inplace,
   .no_out()
   .dtypes(kNumericTypes)
   .samples({"f(5,3), 0, i5(4), f(4,3)"})
-  .error("f(2,3), 0, i2(2), f(2,2)", ErrorKind::Index, "does not fit");
+  .error("f(2,3), 0, i2(2), f(2,2)", ErrorKind::Runtime, "does not fit");
 
 STRATA_OP(index_copy, "index_copy(Tensor input, int dim, Tensor index, Tensor source) -> Tensor")
   .doc(
@@ -289,7 +292,7 @@ STRATA_OP(take_along_dim, "take_along_dim(Tensor input, Tensor indices, int? dim
   .dtypes(kStorageTypes)
   .samples({"f(4,3), i4(2,3), 0", "f(4,3), i3(1,5), 1", "f(4,3), i9(5)", "f(1,3), i1(4,3), 0"})
   .error("f(4,3), i3(5), 1", ErrorKind::Runtime, "same number of dimensions")
-  .error("f(2,3), i9(50,3), 0", ErrorKind::Index, "out of bounds");
+  .error("f(2,3), i9(50,3), 0", ErrorKind::Runtime, "out of bounds");
 
 STRATA_OP(masked_select, "masked_select(Tensor input, Tensor mask) -> Tensor")
   .doc(

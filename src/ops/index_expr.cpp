@@ -104,13 +104,19 @@ Tensor get_item(const Tensor& x, std::span<const Index> indices) {
 
 void set_item(const Tensor& x, std::span<const Index> indices, const Operand& value) {
   const Applied a = apply(x, indices);
-  Tensor source = value.value.tag == Tag::Tensor ? Tensor(Ref<TensorImpl>::share(value.value.tensor))
-                                                 : full({}, value.value.scalar(), x.dtype());
-  if (!a.any) {
-    if (source.dim() == 0 && value.value.tag != Tag::Tensor) fill_(a.view, value.value.scalar());
-    else copy_(a.view, without_leading_ones(source, a.view.dim()));
+  const bool is_number = value.value.tag != Tag::Tensor;
+  if (!a.any && is_number) {
+    fill_(a.view, value.value.scalar());
     return;
   }
+  Tensor source = is_number ? full({}, value.value.scalar(), x.dtype(), x.device())
+                            : Tensor(Ref<TensorImpl>::share(value.value.tensor));
+  if (!a.any) {
+    copy_(a.view, without_leading_ones(source, a.view.dim()));
+    return;
+  }
+  const bool lone_number = source.dim() == 0 && source.device().type == DeviceType::Cpu;  // may come from the host
+  if (lone_number) source = to(source, std::optional(x.device()));
   index_put_(a.view, a.tensors, to(source, x.dtype()));
 }
 

@@ -20,6 +20,12 @@ namespace strata {
 namespace {
 
 Dims indexed_shape(const TensorImpl& input, TensorList indices, int64_t first) {
+  STRATA_CHECK(!indices.empty() && first >= 0 && first + static_cast<int64_t>(indices.size()) <= input.ndim, Index,
+               "index: {} index tensors from dimension {} on do not fit a tensor of shape {}", indices.size(), first,
+               to_string(input.sizes()));
+  for (const Tensor& t : indices)
+    STRATA_CHECK(t && t.dtype() == DType::I64 && t->contiguous && t->same_shape(*indices[0]), Index,
+                 "index: expected contiguous int64 index tensors of one shape");
   Dims shape;
   for (int64_t d = 0; d < first; ++d) shape.push(input.shape[d]);
   for (int64_t n : indices[0].shape()) shape.push(n);

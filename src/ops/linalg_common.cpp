@@ -57,4 +57,13 @@ std::string singular_text(int64_t info) {
     info);
 }
 
+void check_system(const TensorImpl& a, const TensorImpl& b, const char* op) {
+  check_square(a, op, "A");
+  check_matrix(b, op);
+  bool fits = a.ndim == b.ndim && a.shape[a.ndim - 2] == b.shape[b.ndim - 2];
+  for (int d = 0; fits && d + 2 < a.ndim; ++d) fits = a.shape[d] == b.shape[d];
+  STRATA_CHECK(fits && a.dtype == b.dtype, Runtime, "{}: A of shape {} and B of shape {} do not fit each other", op,
+               to_string(a.sizes()), to_string(b.sizes()));
+}
+
 }  // namespace strata

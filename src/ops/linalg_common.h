@@ -41,4 +41,7 @@ inline void set_batch_shape(TensorImpl& out, const TensorImpl& a, std::initializ
   for (int64_t n : tail) out.shape[out.ndim++] = n;
 }
 
+// A square matrix and right-hand sides of as many rows, with the same batch dimensions.
+void check_system(const TensorImpl& a, const TensorImpl& b, const char* op);
+
 }  // namespace strata

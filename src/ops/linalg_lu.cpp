@@ -30,6 +30,23 @@ template <const cpu::Dense& dense> void run_lu(const Call& c) {
   out.finish();
 }
 
+// Pivots come from lu_factor: min(m, n) row numbers per matrix, from 1. Anything else would exchange rows that are not there.
+void check_pivots(const Tensor& LU, const Tensor& pivots, const char* op) {
+  check_matrix(*LU, op);
+  STRATA_CHECK(pivots.dtype() == DType::I32 || pivots.dtype() == DType::I64, Runtime,
+               "{}: pivots are expected to be a tensor of int32 dtype, got {}", op, name_of(pivots.dtype()));
+  const int64_t rows = LU.size(-2), k = std::min(rows, LU.size(-1));
+  STRATA_CHECK(pivots.dim() >= 1 && pivots.size(-1) == k, Runtime,
+               "{}: expected {} pivots for each matrix of shape {}, got pivots of shape {}", op, k,
+               to_string(LU.shape()), to_string(pivots.shape()));
+  if (pivots.numel() == 0) return;
+  const Tensor p = autograd::detach(pivots);
+  const auto low = amin(p).item<int64_t>(), high = amax(p).item<int64_t>();
+  STRATA_CHECK(low >= 1 && high <= rows, Runtime,
+               "{}: pivots must be between 1 and {}, found {}; did you properly pass the result of lu_factor?", op,
+               rows, low < 1 ? low : high);
+}
+
 // P^T applied to rows: the permutation that pivots stand for, as a matrix with A = P L U.
 Tensor permutation(const Tensor& pivots, int64_t m, DType dtype) {
   std::vector<int64_t> shape(pivots.shape().begin(), pivots.shape().end());
@@ -116,14 +133,21 @@ STRATA_OP(lu_unpack,
   .dtypes({DType::F32, DType::F64})
   .no_method()
   .composite([](const Tensor& LU, const Tensor& pivots, bool data, bool perm) {
-    STRATA_CHECK(!perm || is_integral(pivots.dtype(), false), Runtime,
-                 "lu_unpack: LU_pivots is expected to be a tensor of int32 dtype, got {}", name_of(pivots.dtype()));
+    if (perm) {
+      check_pivots(LU, pivots, "lu_unpack");
+      STRATA_CHECK(
+        std::ranges::equal(pivots.shape().first(pivots.shape().size() - 1), LU.shape().first(LU.shape().size() - 2)),
+        Runtime, "lu_unpack: LU_pivots of shape {} do not fit LU_data of shape {}", to_string(pivots.shape()),
+        to_string(LU.shape()));
+    }
     const Tensor none = full({0}, 0.0, LU.dtype());
     return std::tuple(perm ? permutation(pivots, LU.size(-2), LU.dtype()) : none, data ? unit_lower(LU) : none,
                       data ? upper_of(LU) : none);
   })
-  .samples({"m(3,3), i3(3)", "m(2,3,3), i3(2,3)"})
-  .error("f(3,3), f(3)", ErrorKind::Runtime, "int32");
+  .samples({"m(3,3), t[3,2,3]", "m(2,3,3), t[[1,3,3],[2,2,3]]"})
+  .error("f(3,3), f(3)", ErrorKind::Runtime, "int32")
+  .error("f(3,3), t[0,1,2]", ErrorKind::Runtime, "between 1 and 3, found 0")
+  .error("f(3,3), t[1,2]", ErrorKind::Runtime, "expected 3 pivots");
 
 STRATA_OP(linalg_lu, "linalg.lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)")
   .doc("A = P L U: a permutation, a unit lower and an upper triangular matrix.")
@@ -142,8 +166,7 @@ STRATA_OP(linalg_lu_solve,
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& LU, const Tensor& pivots, const Tensor& B, bool left, bool adjoint) {
     check_square(*LU, "linalg.lu_solve", "LU");
-    STRATA_CHECK(is_integral(pivots.dtype(), false), Runtime,
-                 "linalg.lu_solve: pivots should be a tensor of int32 dtype, got {}", name_of(pivots.dtype()));
+    check_pivots(LU, pivots, "linalg.lu_solve");
     const Tensor P = permutation(pivots, LU.size(-2), LU.dtype()), b = left ? B : mT(B);
     const bool transposed = adjoint == left;
     Tensor x;
@@ -156,8 +179,11 @@ STRATA_OP(linalg_lu_solve,
     }
     return left ? x : mT(x);
   })
-  .samples({"m(3,3), i3(3), f(3,2)", "m(2,3,3), i3(2,3), f(2,3,2), adjoint=True", "m(3,3), i3(3), f(2,3), left=False"})
-  .error("f(3,4), i5(3), f(3,2)", ErrorKind::Runtime, "square");
+  .samples({"m(3,3), t[3,2,3], f(3,2)", "m(2,3,3), t[[1,3,3],[2,2,3]], f(2,3,2), adjoint=True",
+            "m(3,3), t[3,2,3], f(2,3), left=False"})
+  .error("f(3,4), i5(3), f(3,2)", ErrorKind::Runtime, "square")
+  .error("m(3,3), t[6,5,4,3,2,1], f(3,2)", ErrorKind::Runtime, "expected 3 pivots")
+  .error("m(3,3), t[1,2,4], f(3,2)", ErrorKind::Runtime, "between 1 and 3, found 4");
 
 STRATA_OP(lu, "lu(Tensor A, bool pivot=True) -> (Tensor LU, Tensor pivots, Tensor info)")
   .doc(
@@ -172,7 +198,7 @@ STRATA_OP(lu_solve, "lu_solve(Tensor b, Tensor LU_data, Tensor LU_pivots) -> Ten
   .doc("Solves A x = b from a compact LU decomposition.")
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& b, const Tensor& LU, const Tensor& pivots) { return linalg::lu_solve(LU, pivots, b); })
-  .samples({"f(3,2), m(3,3), i3(3)"})
+  .samples({"f(3,2), m(3,3), t[3,2,3]"})
   .error("f(3,2), f(3,4), i5(3)", ErrorKind::Runtime, "square");
 
 }  // namespace strata

@@ -222,6 +222,7 @@ STRATA_OP(_linalg_solve, "_linalg_solve(Tensor A, Tensor B) -> (Tensor result, T
   .dtypes({DType::F32, DType::F64})
   .infer([](const Call& c) {
     const TensorImpl &a = c.args.tensor(0), &b = c.args.tensor(1);
+    check_system(a, b, "linalg.solve");
     set_batch_shape(*c.outs[0], b, {b.shape[b.ndim - 2], b.shape[b.ndim - 1]});
     set_batch_shape(*c.outs[1], a, {});
     c.outs[1]->dtype = DType::I32;

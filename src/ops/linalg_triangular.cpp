@@ -122,6 +122,7 @@ STRATA_OP(_solve_triangular, "_solve_triangular(Tensor A, Tensor B, bool upper, 
   .dtypes({DType::F32, DType::F64})
   .infer([](const Call& c) {
     const TensorImpl& b = c.args.tensor(1);
+    check_system(c.args.tensor(0), b, "linalg.solve_triangular");
     set_batch_shape(*c.out(), b, {b.shape[b.ndim - 2], b.shape[b.ndim - 1]});
   })
   .kernel("blocked", run_triangular<cpu::dense_fast>)

@@ -20,7 +20,7 @@ bool skipped(const TensorImpl& t) { return t.ndim == 1 && t.shape[0] == 0; }
 
 void infer_cat(const Call& c) {
   const TensorList tensors = c.args[0].tensor_list();
-  STRATA_CHECK(!tensors.empty(), Runtime, "cat: expected a non-empty list of tensors");
+  STRATA_CHECK(!tensors.empty(), Value, "cat: expected a non-empty list of tensors");
   const TensorImpl* like = nullptr;
   DType dtype = tensors[0].dtype();
   for (const Tensor& t : tensors) {
@@ -194,7 +194,7 @@ STRATA_OP(cat, "cat(Tensor[] tensors, int dim=0) -> Tensor")
   .alias("concatenate")
   .dtypes(kStorageTypes)
   .samples({"[f(2,3), f(1,3)]", "[f(2,3), f(2,1), f(2,2)], 1", "[f(2,3), f(0)]", "[f(3)], -1", "[f(2,0), f(2,3)], 1"})
-  .error("[]", ErrorKind::Runtime, "non-empty")
+  .error("[]", ErrorKind::Value, "non-empty")
   .error("[f(2,3), f(2,4)]", ErrorKind::Runtime, "must match except in dimension 0")
   .error("[f(2,3), f(3)]", ErrorKind::Runtime, "same number of dimensions")
   .error("[f(), f()]", ErrorKind::Runtime, "zero-dimensional")
@@ -294,13 +294,21 @@ STRATA_OP(flipud, "flipud(Tensor input) -> Tensor")
 
 STRATA_OP(roll_dims, "roll_dims(Tensor input, int[] shifts, int[] dims) -> Tensor")
   .doc("roll with a dimension for each shift.")
-  .infer(infer_same)
+  .infer([](const Call& c) {
+    const TensorImpl& input = c.args.tensor(0);
+    const IntList shifts = c.args[1].int_list(), dims = c.args[2].int_list();
+    STRATA_CHECK(shifts.size == dims.size && (input.ndim > 0 || dims.size == 0), Runtime,
+                 "roll: {} shifts and {} dimensions for a tensor of shape {}", shifts.size, dims.size,
+                 to_string(input.sizes()));
+    for (int64_t d : dims) normalize_dim(d, input.ndim, "roll");
+    infer_same(c);
+  })
   .kernel("copies", run_roll)
   .kernel("reference", plain_roll)
   .cuda("copies", run_roll)
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     std::vector<int64_t> back;
-    for (int64_t s : c.arg(1).int_list()) back.push_back(-s);
+    for (int64_t s : c.arg(1).int_list()) back.push_back(s == INT64_MIN ? INT64_MIN : -s);
     return {roll_dims(g, back, c.arg(2).int_list())};
   })
   .helper()
@@ -317,14 +325,18 @@ STRATA_OP(roll, "roll(Tensor input, int[] shifts, int[] dims=[]) -> Tensor")
     STRATA_CHECK(shifts.size > 0, Runtime, "roll: `shifts` required");
     STRATA_CHECK(shifts.size == dims.size, Runtime, "roll: shifts and dimensions must align; shifts: {}, dims: {}",
                  shifts.size, dims.size);
-    for (int64_t d : dims) normalize_dim(d, input.dim(), "roll");
+    for (int64_t d : dims) {
+      STRATA_CHECK(input.dim() > 0, Index, "roll: dimension specified as {} but tensor has no dimensions", d);
+      normalize_dim(d, input.dim(), "roll");
+    }
     return roll_dims(input, shifts, dims);
   })
   .no_out()
   .dtypes(kStorageTypes)
   .samples({"f(4,3), 1", "f(4,3), [1], [0]", "f(4,3), [-1, 2], [0, 1]", "f(4), 9, 0", "f(0,3), 1, 0", "f(), 1"})
   .error("f(4,3), [1, 2], [0]", ErrorKind::Runtime, "must align")
-  .error("f(4), 1, 1", ErrorKind::Index, "out of range");
+  .error("f(4), 1, 1", ErrorKind::Index, "out of range")
+  .error("f(), 1, 0", ErrorKind::Index, "no dimensions");
 
 STRATA_OP(rot90, "rot90(Tensor input, int k=1, int[] dims=[0, 1]) -> Tensor")
   .doc(

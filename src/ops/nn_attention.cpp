@@ -46,11 +46,15 @@ STRATA_OP(scaled_dot_product_attention,
                  "scaled_dot_product_attention: explicit attn_mask should not be set when is_causal=True");
     const int64_t rows = query.size(-2), columns = key.size(-2);
     Tensor k = key, v = value;
-    if (gqa && query.dim() >= 3 && key.size(-3) > 0 && key.size(-3) != query.size(-3)) {
+    if (gqa) {
+      const bool heads = query.dim() >= 3 && key.dim() >= 3 && value.dim() >= 3;
       STRATA_CHECK(
-        query.size(-3) % key.size(-3) == 0, Runtime,
-        "scaled_dot_product_attention: the number of heads in query ({}) must be a multiple of that in key ({})",
-        query.size(-3), key.size(-3));
+        heads && key.size(-3) > 0 && value.size(-3) > 0 && query.size(-3) % key.size(-3) == 0 &&
+          query.size(-3) % value.size(-3) == 0,
+        Runtime,
+        "scaled_dot_product_attention: with enable_gqa the number of heads in query {} must be a multiple of "
+        "that in key {} and in value {}",
+        to_string(query.shape()), to_string(key.shape()), to_string(value.shape()));
       k = repeated_heads(key, query.size(-3) / key.size(-3)),
       v = repeated_heads(value, query.size(-3) / value.size(-3));
     }
@@ -72,6 +76,8 @@ STRATA_OP(scaled_dot_product_attention,
             "f(2,3,4), f(2,5,4), f(2,5,6), f(3,5)", "f(2,3,4), f(2,5,4), f(2,5,6), b(3,5), scale=0.3",
             "f(1,4,3,4), f(1,2,3,4), f(1,2,3,4), enable_gqa=True"})
   .error("f(2,3,4), f(2,5,3), f(2,5,6)", ErrorKind::Runtime, "query has 4 features and key 3")
-  .error("f(2,3,4), f(2,3,4), f(2,3,4), f(3,3), is_causal=True", ErrorKind::Runtime, "should not be set");
+  .error("f(2,3,4), f(2,3,4), f(2,3,4), f(3,3), is_causal=True", ErrorKind::Runtime, "should not be set")
+  .error("f(1,4,3,4), f(1,2,3,4), f(1,0,3,4), enable_gqa=True", ErrorKind::Runtime, "must be a multiple")
+  .error("f(1,4,3,4), f(1,3,3,4), f(1,3,3,4), enable_gqa=True", ErrorKind::Runtime, "must be a multiple");
 
 }  // namespace strata

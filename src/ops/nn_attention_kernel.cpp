@@ -187,7 +187,9 @@ STRATA_OP(
   .infer([](const Call& c) {
     const Attention a =
       sizes_of(c.args.tensor(1), c.args.tensor(2), c.args.tensor(3), c.args[6].boolean(), c.args[7].number());
-    STRATA_CHECK(c.args.tensor(0).same_shape(c.args.tensor(4)) && c.args.tensor(5).numel == a.batches() * a.rows,
+    STRATA_CHECK(c.args.tensor(0).same_shape(c.args.tensor(4)) && c.args.tensor(5).numel == a.batches() * a.rows &&
+                   c.args.tensor(0).numel == a.batches() * a.rows * a.value_width &&
+                   c.args.tensor(0).ndim == c.args.tensor(1).ndim,
                  Runtime, "attention: the gradient has shape {}, the result {}", to_string(c.args.tensor(0).sizes()),
                  to_string(c.args.tensor(4).sizes()));
     for (uint32_t o = 0; o < 3; ++o) {

@@ -221,6 +221,7 @@ STRATA_OP(native_batch_norm,
           "bool training, float momentum, float eps)"
           " -> (Tensor, Tensor, Tensor)")
   .doc("batch_norm together with the mean and the reciprocal standard deviation of each channel.")
+  .writes({3, 4}, 5)
   .no_method()
   .no_out()
   .dtypes(kFloatingTypes)
@@ -244,6 +245,8 @@ STRATA_OP(batch_norm,
   .composite([](const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
                 const Tensor& bias, bool training, double momentum, double eps) {
     if (input.dim() == 1 && input.numel() == 0) return clone(input);  // PyTorch lets an empty vector through
+    STRATA_CHECK(training ? eps > 0 : eps >= 0, Value, "batch_norm: eps must be {}, but got {}",
+                 training ? "positive during training" : "non-negative", eps);
     if (training) check_enough(input);
     return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0];
   })
@@ -252,7 +255,9 @@ STRATA_OP(batch_norm,
   .error("f(4), None, None, None, None, True", ErrorKind::Runtime, "2 or more dimensions")
   .error("f(2,3), f(4), p(3)", ErrorKind::Runtime, "running_mean should contain 3 elements")
   .error("f(1,3), None, None, None, None, True", ErrorKind::Value, "more than 1 value per channel")
-  .error("f(2,3), None, None", ErrorKind::Runtime, "must be given in evaluation mode");
+  .error("f(2,3), None, None", ErrorKind::Runtime, "must be given in evaluation mode")
+  .error("f(2,3), None, None, training=True, eps=0.0", ErrorKind::Value, "positive during training")
+  .error("f(2,3), f(3), p(3), eps=-1.0", ErrorKind::Value, "non-negative");
 
 STRATA_OP(batch_norm_backward,
           "_batch_norm_backward(Tensor grad, Tensor input, Tensor? weight, Tensor mean, Tensor rstd) -> (Tensor, "
@@ -263,6 +268,11 @@ STRATA_OP(batch_norm_backward,
   .dtypes(kFloatingTypes)
   .infer([](const Call& c) {
     const TensorImpl& x = c.args.tensor(1);
+    bool fits = x.ndim >= 2 && c.args.tensor(0).same_shape(x);
+    for (uint32_t i : {2u, 3u, 4u}) fits = fits && (!c.args.is_tensor(i) || c.args.tensor(i).numel == x.shape[1]);
+    STRATA_CHECK(fits, Runtime,
+                 "batch_norm: the gradient of shape {} or the statistics do not fit an input of shape {}",
+                 to_string(c.args.tensor(0).sizes()), to_string(x.sizes()));
     c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
     for (int o : {1, 2})
       c.outs[o]->dtype = c.args.is_tensor(2) ? c.args.tensor(2).dtype : x.dtype,
@@ -299,6 +309,7 @@ STRATA_OP(instance_norm,
           "weight=None, Tensor? bias=None, "
           "bool use_input_stats=True, float momentum=0.1, float eps=1e-5) -> Tensor")
   .no_grad_inputs({1, 2})
+  .writes({1, 2}, 5)
   .doc("Normalises each channel of each sample by its own mean and variance.")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,

@@ -94,6 +94,7 @@ STRATA_OP(total_norm, "_total_norm(Tensor[] tensors, float norm_type, bool error
 
 STRATA_OP(clip_grads_with_norm, "_clip_grads_with_norm_(Tensor[] grads, float max_norm, Tensor total_norm) -> ()")
   .doc("Scales tensors in place so that a total norm above max_norm becomes max_norm.")
+  .writes({0})
   .helper()
   .no_out()
   .dtypes(kFloatingTypes)

@@ -1,6 +1,7 @@
 // Convolutions. Three ops do the work: convolution (plain and transposed, each the other's input gradient) and the weight
 // gradient, which is linear in both its inputs; so gradients of any order exist.
 #include "autograd/autograd.h"
+#include "base/checked.h"
 #include "cpu/convolution.h"
 #include "cpu/staging.h"
 #include "cuda/convolution.h"
@@ -48,24 +49,24 @@ ConvShape shape_of(const char* op, const Args& a) {
   STRATA_CHECK(w.shape[0] % s.groups == 0, Runtime,
                "{}: weight has {} {} channels, which groups={} does not divide (shape {})", op, w.shape[0],
                transposed ? "input" : "output", s.groups, to_string(w.sizes()));
-  const int64_t expected = transposed ? w.shape[0] : w.shape[1] * s.groups;
+  const int64_t expected = transposed ? w.shape[0] : (Checked(w.shape[1]) * s.groups).get();
   STRATA_CHECK(x.shape[1] == expected, Runtime,
                "{}: weight has {} input channels, input has {} (shape {}); groups={} needs {}", op,
                transposed ? w.shape[0] : w.shape[1], x.shape[1], to_string(x.sizes()), s.groups,
                s.groups == 1 ? "them equal" : fmt::format("{} channels in input", expected));
   s.n = x.shape[0];
-  s.o = w.shape[0], s.c = w.shape[1] * s.groups;
+  s.o = w.shape[0], s.c = (Checked(w.shape[1]) * s.groups).get();
   for (int d = 0; d < s.dims; ++d) {
     s.kernel[d] = w.shape[d + 2];
     STRATA_CHECK(s.kernel[d] >= 1, Runtime, "{}: the kernel has a size of 0 (weight shape {})", op,
                  to_string(w.sizes()));
-    const int64_t reach = s.dilation[d] * (s.kernel[d] - 1) + 1, size = x.shape[d + 2];
+    const int64_t reach = (Checked(s.dilation[d]) * (s.kernel[d] - 1) + 1).get(), size = x.shape[d + 2];
     if (transposed) {
       STRATA_CHECK(extra[d] < std::max(s.stride[d], s.dilation[d]), Runtime,
                    "{}: output padding must be smaller than either stride or dilation, got output_padding={}, "
                    "stride={}, dilation={}",
                    op, extra[d], s.stride[d], s.dilation[d]);
-      s.out[d] = size, s.in[d] = (size - 1) * s.stride[d] - 2 * s.padding[d] + reach + extra[d];
+      s.out[d] = size, s.in[d] = (Checked(size - 1) * s.stride[d] - 2 * s.padding[d] + reach + extra[d]).get();
       STRATA_CHECK(s.in[d] >= 0 && (s.in[d] > 0 || size == 0), Runtime,
                    "{}: the output would have size {} at spatial dimension {} (input {}, padding {}, kernel {})", op,
                    s.in[d], d, size, s.padding[d], s.kernel[d]);

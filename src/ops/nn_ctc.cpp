@@ -1,6 +1,7 @@
 // Connectionist temporal classification: the probability of all alignments of a target with a sequence of class
 // probabilities, by the forward-backward algorithm in log space.
 #include "autograd/autograd.h"
+#include "base/checked.h"
 #include "base/parallel.h"
 #include "cpu/staging.h"
 #include "cuda/ctc.h"
@@ -167,7 +168,8 @@ STRATA_OP(ctc_loss_core,
       STRATA_CHECK(in[i] >= 0 && in[i] <= x.shape[0], Runtime,
                    "ctc_loss: expected input_lengths to have value at most {}, but got value {}", x.shape[0], in[i]);
       STRATA_CHECK(want[i] >= 0, Runtime, "ctc_loss: expected target_lengths to be non-negative, but got {}", want[i]);
-      total += want[i], longest = std::max(longest, want[i]);
+      total = (Checked(total) + want[i]).get();
+      longest = std::max(longest, want[i]);
     }
     const bool fits = t.ndim == 1 ? t.numel >= total : t.ndim == 2 && t.shape[0] == n && t.shape[1] >= longest;
     STRATA_CHECK(fits, Runtime,
@@ -215,6 +217,8 @@ STRATA_OP(ctc_loss_IntList,
   })
   .samples({"u(5,2,4), i4(2,2), [0,0], [0,0]"})  // the gradient is that of log_softmax and ctc_loss together
   .error("u(5,2,4), i4(2,2), [6,4], [2,1]", ErrorKind::Runtime, "at most 5")
-  .error("u(5,2,4), i4(2,2), [5,4], [3,1]", ErrorKind::Runtime, "expected targets of shape");
+  .error("u(5,2,4), i4(2,2), [5,4], [3,1]", ErrorKind::Runtime, "expected targets of shape")
+  .error("u(5,2,4), i4(4), [5,4], [9223372036854775807,9223372036854775807]", ErrorKind::Runtime, "64 bits")
+  .error("u(5,2,4), t[[1,4],[1,1]], [5,4], [2,1]", ErrorKind::Runtime, "label 4 is out of range");
 
 }  // namespace strata

@@ -154,7 +154,12 @@ STRATA_OP(embedding_backward,
   .helper()
   .dtypes(kFloatingTypes)
   .infer([](const Call& c) {
-    const int64_t shape[] = {c.args[2].integer(), c.args.tensor(0).shape[c.args.tensor(0).ndim - 1]};
+    const TensorImpl &g = c.args.tensor(0), &i = c.args.tensor(1);
+    check_indices("embedding", i);
+    STRATA_CHECK(g.ndim == i.ndim + 1 && std::ranges::equal(i.sizes(), g.sizes().first(i.ndim)), Runtime,
+                 "embedding: a gradient of shape {} does not fit indices of shape {}", to_string(g.sizes()),
+                 to_string(i.sizes()));
+    const int64_t shape[] = {c.args[2].integer(), g.shape[g.ndim - 1]};
     c.out()->dtype = c.args.tensor(0).dtype, c.out()->set_shape(shape);
   })
   .kernel("rows",

@@ -129,7 +129,10 @@ STRATA_OP(grid_sample_backward,
   .no_out()
   .dtypes(kFloatingTypes)
   .infer([](const Call& c) {
-    shape_of(c.args.tensor(1), c.args.tensor(2), c.args, 3);
+    const auto s = shape_of(c.args.tensor(1), c.args.tensor(2), c.args, 3);
+    STRATA_CHECK(c.args.tensor(0).numel == s.n * s.c * s.out, Runtime,
+                 "grid_sample: the gradient has shape {}, expected {} elements", to_string(c.args.tensor(0).sizes()),
+                 s.n * s.c * s.out);
     for (uint32_t o : {0u, 1u})
       c.outs[o]->dtype = c.args.tensor(o + 1).dtype, c.outs[o]->set_shape(c.args.tensor(o + 1).sizes());
   })

@@ -33,6 +33,12 @@ STRATA_OP(native_group_norm,
   .composite([](const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t n, int64_t c, int64_t hw,
                 int64_t group, double eps) {
     check_groups(c, group);
+    STRATA_CHECK(n >= 0 && c >= 0 && hw >= 0 && checked_numel(Shape(std::array{n, c, hw})) == input.numel(), Runtime,
+                 "native_group_norm: N = {}, C = {} and HxW = {} do not fit an input of shape {}", n, c, hw,
+                 to_string(input.shape()));
+    for (const Tensor* t : {&weight, &bias})
+      STRATA_CHECK(!*t || t->numel() == c, Runtime, "native_group_norm: expected {} weights and biases, got shape {}",
+                   c, to_string(t->shape()));
     Grouped all = grouped_norm(input, weight, bias, n, c, hw, group, eps);
     if (thread_state.grad_mode && input.requires_grad()) {  // the statistics have gradients too
       all.mean = mean(all.rows, int64_t{-1});
@@ -57,6 +63,9 @@ STRATA_OP(group_norm,
     const int64_t n = input.size(0), c = input.size(1);
     int64_t hw = 1;
     for (int d = 2; d < input.dim(); ++d) hw *= input.size(d);
+    STRATA_CHECK(c > 0 && hw > 0, Runtime,
+                 "group_norm: expected the number of channels and HxW to be greater than 0, got shape {}",
+                 to_string(input.shape()));
     for (const Tensor* t : {&weight, &bias})
       STRATA_CHECK(!*t || (t->dim() == 1 && t->numel() == c), Runtime,
                    "group_norm: expected weight and bias to be vectors of {} channels, got shape {}", c,
@@ -66,6 +75,8 @@ STRATA_OP(group_norm,
   })
   .samples({"f(2,4,3), 2", "f(2,6), 3, f(6), f(6)", "f(2,4,3,2), 4, f(4), f(4), eps=0.1", "f(0,4,3), 2"})
   .error("f(2,4,3), 3", ErrorKind::Runtime, "divisible by num_groups")
-  .error("f(2,4,3), 0", ErrorKind::Runtime, "greater than 0");
+  .error("f(2,4,3), 0", ErrorKind::Runtime, "greater than 0")
+  .error("f(1,0,2), 1", ErrorKind::Runtime, "greater than 0")
+  .error("f(1,2,0), 1", ErrorKind::Runtime, "greater than 0");
 
 }  // namespace strata

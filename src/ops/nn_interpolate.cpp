@@ -217,7 +217,17 @@ STRATA_OP(resample_backward,
   .doc("The gradient of _resample.")
   .helper()
   .dtypes(kFloatingTypes)
-  .infer([](const Call& c) { c.out()->dtype = c.args.tensor(0).dtype, c.out()->set_shape(c.args[6].int_list()); })
+  .infer([](const Call& c) {
+    const TensorImpl& g = c.args.tensor(0);
+    const IntList out = c.args[1].int_list(), in = c.args[6].int_list();
+    bool fits = in.size == g.ndim && out.size <= in.size;
+    for (size_t d = 0; fits && d < in.size; ++d)
+      fits = g.shape[d] == (d + out.size < in.size ? in[d] : out[d + out.size - in.size]);
+    STRATA_CHECK(fits, Runtime, "interpolate: a gradient of shape {} does not fit an input of shape {} resized to {}",
+                 to_string(g.sizes()), to_string(in), to_string(out));
+    c.out()->dtype = g.dtype;
+    c.out()->set_shape(in);
+  })
   .kernel("separable", run_resample_backward)
   .kernel("reference", plain_resample<true>)
   .cuda("separable", resample_on_device<true>)

@@ -116,6 +116,13 @@ void plain_norm_backward(const Call& c) {  // grad, input, normalized_shape, mea
 
 void infer_norm_backward(const Call& c) {  // grad, input, normalized_shape, …
   const TensorImpl& x = c.args.tensor(1);
+  const Shape last = c.args[2].int_list();
+  const int64_t n = checked_numel(last), rows = n ? x.numel / n : 0;
+  const auto fits = [&](uint32_t i, int64_t numel) { return !c.args.is_tensor(i) || c.args.tensor(i).numel == numel; };
+  STRATA_CHECK(c.args.tensor(0).same_shape(x) && last.size() <= size_t{x.ndim} &&
+                 std::ranges::equal(last, x.sizes().last(last.size())) && fits(3, rows) && fits(4, rows) && fits(5, n),
+               Runtime, "{}: the gradient of shape {}, the statistics or the weight do not fit an input of shape {}",
+               c.op.name, to_string(c.args.tensor(0).sizes()), to_string(x.sizes()));
   c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
   for (int o : {1, 2}) c.outs[o]->dtype = x.dtype, c.outs[o]->set_shape(c.args[2].int_list());
 }

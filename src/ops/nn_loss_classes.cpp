@@ -31,11 +31,14 @@ void check_nll(const TensorImpl& x, const TensorImpl& t, const Value& weight) {
   STRATA_CHECK(fits, Runtime, "nll_loss: expected target of the input's shape {} without its class dimension, got {}",
                to_string(x.sizes()), to_string(t.sizes()));
   const int64_t classes = x.shape[x.ndim == 1 ? 0 : 1];
-  if (weight.tag == Tag::Tensor)
+  if (weight.tag == Tag::Tensor) {
+    STRATA_CHECK(weight.tensor->dtype == x.dtype, Runtime, "nll_loss: expected scalar type {} for weight but found {}",
+                 name_of(x.dtype), name_of(weight.tensor->dtype));
     STRATA_CHECK(weight.tensor->ndim == 1 && weight.tensor->numel == classes, Runtime,
                  "nll_loss: weight tensor should be defined either for all {} classes or no classes but got weight "
                  "tensor of shape {}",
                  classes, to_string(weight.tensor->sizes()));
+  }
 }
 
 int64_t checked_class(int64_t t, int64_t classes) {
@@ -140,6 +143,8 @@ Tensor cross_entropy_of(const Tensor& input, const Tensor& target, const Tensor&
   const int64_t dim = input.dim() == 1 ? 0 : 1;
   const Tensor logp = log_softmax(input, dim);
   if (is_floating(target.dtype())) {
+    STRATA_CHECK(ignore < 0, Runtime,
+                 "cross_entropy: ignore_index is not supported for floating point target, got ignore_index={}", ignore);
     STRATA_CHECK(target->same_shape(*input), Runtime,
                  "cross_entropy: class probabilities of shape {} do not fit an input of shape {}; for class indices "
                  "use an integer target",
@@ -183,7 +188,15 @@ STRATA_OP(nll_loss_backward,
   .doc("The gradient of _nll_loss.")
   .helper()
   .dtypes(kFloatingTypes)
-  .infer([](const Call& c) { c.out()->dtype = c.args.tensor(0).dtype, c.out()->set_shape(c.args[6].int_list()); })
+  .infer([](const Call& c) {
+    const TensorImpl& g = c.args.tensor(0);
+    c.out()->dtype = g.dtype;
+    c.out()->set_shape(c.args[6].int_list());
+    check_nll(*c.out(), c.args.tensor(1), c.args[2]);
+    const int64_t expected = c.args[3].string() == "none" ? c.args.tensor(1).numel : 1;
+    STRATA_CHECK(g.numel == expected && c.args.tensor(5).numel == 1, Runtime,
+                 "nll_loss: the gradient has shape {}, expected {} elements", to_string(g.sizes()), expected);
+  })
   .kernel("reference",
           [](const Call& c) {
             const Classes k(c.args[6].int_list());
@@ -224,6 +237,8 @@ STRATA_OP(nll_loss,
   })
   .samples({"f(3,4), i4(3)", "f(3,4), i4(3), reduction='sum'", "f(3,4,2,5), i4(3,2,5), ignore_index=1", "f(4), i4()",
             "f(3,4), i4(3), reduction='none'"})
+  .error("f(3,4), t[0,4,1]", ErrorKind::Index, "Target 4 is out of bounds")
+  .error("f(3,4), i4(3), i2(4)", ErrorKind::Runtime, "for weight but found")
   .error("f(3,4), i4(2)", ErrorKind::Value, "to match target batch_size (2)");
 
 STRATA_OP(cross_entropy,
@@ -243,6 +258,7 @@ STRATA_OP(cross_entropy,
             "f(3,4), p(3,4), p(4), reduction='sum', label_smoothing=0.1"})
   .error("f(3,4), i4(2)", ErrorKind::Value, "to match target batch_size (2)")
   .error("f(3,4), p(3,3)", ErrorKind::Runtime, "class probabilities")
+  .error("f(3,4), p(3,4), ignore_index=1", ErrorKind::Runtime, "ignore_index is not supported")
   .error("f(3,4), i4(3), label_smoothing=2.0", ErrorKind::Runtime, "between 0.0 and 1.0");
 
 STRATA_OP(linear_cross_entropy,
@@ -256,6 +272,14 @@ STRATA_OP(linear_cross_entropy,
     STRATA_CHECK(linear_weight.dim() >= 2 && input.dim() >= 1, Runtime,
                  "linear_cross_entropy: expected linear_weight of 2 or more dimensions [C, ..., in_features], got {}",
                  to_string(linear_weight.shape()));
+    STRATA_CHECK(input.dim() == 2 || (input.dim() == 1 && linear_weight.dim() == 2), Runtime,
+                 "linear_cross_entropy: a linear_weight of shape {} needs an input [N, in_features]{}, got shape {}",
+                 to_string(linear_weight.shape()), linear_weight.dim() == 2 ? " or [in_features]" : "",
+                 to_string(input.shape()));
+    STRATA_CHECK(!is_floating(target.dtype()) || target.dim() != input.dim() || target.dim() < 2 ||
+                   target.size(0) == input.size(0),
+                 Value, "linear_cross_entropy: expected input batch_size ({}) to match target batch_size ({})",
+                 input.size(0), target.size(0));
     const Shape sizes = linear_weight.shape();
     std::vector<int64_t> shape(input.shape().begin(), input.shape().end() - 1);
     shape.insert(shape.end(), sizes.begin(), sizes.end() - 1);
@@ -266,7 +290,9 @@ STRATA_OP(linear_cross_entropy,
                             reduction_of("linear_cross_entropy", std::nullopt, std::nullopt, reduction), smoothing);
   })
   .samples({"f(3,5), f(4,5), i4(3)", "f(3,5), f(4,2,5), i4(3,2), linear_bias=f(4,2)"})
-  .error("f(3,5), f(4,3), i4(3)", ErrorKind::Runtime, "cannot be multiplied");
+  .error("f(3,5), f(4,3), i4(3)", ErrorKind::Runtime, "cannot be multiplied")
+  .error("f(5), f(2,4,5), f(2,4)", ErrorKind::Runtime, "needs an input [N, in_features]")
+  .error("f(4,5), f(2,5), f(5,2)", ErrorKind::Value, "to match target batch_size (5)");
 
 STRATA_OP(binary_cross_entropy_core, "_binary_cross_entropy(Tensor input, Tensor target) -> Tensor")
   .doc("-(t log(x) + (1 - t) log(1 - x)), each logarithm at least -100.")

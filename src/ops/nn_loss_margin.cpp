@@ -100,7 +100,9 @@ STRATA_OP(multi_margin_loss,
     const int64_t n = x.size(0), classes = x.size(1);
     STRATA_CHECK(target.numel() == n && target.dim() <= 1, Runtime,
                  "multi_margin_loss: inconsistent target size, expected {} but got {}", n, to_string(target.shape()));
-    STRATA_CHECK(!weight || (weight.dim() <= 1 && weight.numel() == classes), Runtime,
+    STRATA_CHECK(!weight || weight.dim() == 1, Value, "multi_margin_loss: weight must be one-dimensional, got shape {}",
+                 to_string(weight.shape()));
+    STRATA_CHECK(!weight || weight.numel() == classes, Runtime,
                  "multi_margin_loss: inconsistent weight size, expected {} but got {}", classes,
                  to_string(weight.shape()));
     const Tensor y = reshape(target, {n, 1});
@@ -112,7 +114,9 @@ STRATA_OP(multi_margin_loss,
     return reduced(r == Reduction::None && target.dim() == 0 ? reshape(loss, Shape()) : loss, r);
   })
   .samples({"f(3,4), i4(3)", "f(4), i4()", "f(3,4), i4(3), 2, 0.5, p(4), reduction='none'"})
-  .error("f(3,4), i4(2)", ErrorKind::Runtime, "inconsistent target size");
+  .error("f(3,4), i4(2)", ErrorKind::Runtime, "inconsistent target size")
+  .error("f(3,4), t[0,4,1]", ErrorKind::Runtime, "out of bounds")
+  .error("f(3,4), i4(3), weight=f()", ErrorKind::Value, "one-dimensional");
 
 STRATA_OP(multilabel_margin_loss,
           "nn.functional.multilabel_margin_loss(Tensor input, Tensor target, bool? size_average=None, bool? "
@@ -126,6 +130,8 @@ STRATA_OP(multilabel_margin_loss,
                  "multilabel_margin_loss: inconsistent target size {} for input of size {}", to_string(target.shape()),
                  to_string(input.shape()));
     const int64_t classes = input.dim() ? input.size(-1) : 1, n = classes ? input.numel() / classes : 0;
+    STRATA_CHECK(classes > 0, Runtime, "multilabel_margin_loss: expected at least one class, got an input of shape {}",
+                 to_string(input.shape()));
     const Tensor x = reshape(input, {n, classes}),
                  labels = contiguous(host_values(reshape(to(target, DType::I64), {n, classes})));
     const Tensor valid = make_tensor(x.shape(), x.dtype() == DType::F64 ? DType::F64 : DType::F32),
@@ -154,7 +160,9 @@ STRATA_OP(multilabel_margin_loss,
     return reduced(r == Reduction::None && input.dim() < 2 ? reshape(loss, Shape()) : loss, r);
   })
   .samples({"f(3,4), i4(3,4)", "f(4), i4(4), reduction='sum'"})
-  .error("f(3,4), i4(3)", ErrorKind::Runtime, "inconsistent target size");
+  .error("f(3,4), i4(3)", ErrorKind::Runtime, "inconsistent target size")
+  .error("f(0), i4(0)", ErrorKind::Runtime, "at least one class")
+  .error("f(3), t[0,3,1]", ErrorKind::Runtime, "out of range for 3 classes");
 
 STRATA_OP(multilabel_soft_margin_loss,
           "nn.functional.multilabel_soft_margin_loss(Tensor input, Tensor target, Tensor? weight=None, bool? "

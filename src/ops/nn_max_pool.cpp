@@ -1,5 +1,6 @@
 // The op behind max_pool2d: largest values, and one byte per window that says where each stood. Channels-last stays so.
 #include "autograd/autograd.h"
+#include "base/checked.h"
 #include "cpu/max_pool.h"
 #include "cpu/staging.h"
 #include "cuda/max_pool.h"
@@ -15,7 +16,7 @@ MaxPool pool_of(Shape shape, const Args& a, uint32_t first, bool last) {
   MaxPool p;
   STRATA_CHECK(shape.size() == 3 || shape.size() == 4, Runtime, "max_pool2d: expected 3D or 4D input, got shape {}",
                to_string(shape));
-  for (size_t d = 1; d < shape.size(); ++d)
+  for (size_t d = shape.size() == 3 ? 0 : 1; d < shape.size(); ++d)
     STRATA_CHECK(shape[d] > 0 || (d == 1 && shape.size() == 4), Runtime,
                  "max_pool2d: expected an input with non-zero size for all dimensions but the batch, got shape {}",
                  to_string(shape));
@@ -27,6 +28,11 @@ MaxPool pool_of(Shape shape, const Args& a, uint32_t first, bool last) {
     const IntList l = a[first + i].int_list();
     STRATA_CHECK(l.size == 2, Runtime, "max_pool2d: expected two entries for each spatial size, got {}", to_string(l));
     to[i][0] = l[0], to[i][1] = l[1];
+    const int64_t least = i == 2 ? 0 : 1;  // padding may be 0
+    STRATA_CHECK(
+      l[0] >= least && l[1] >= least, Runtime,
+      "max_pool2d: kernel size, stride and dilation should be greater than zero and pad non-negative, got {}",
+      to_string(l));
   }
   for (int d = 0; d < 2; ++d) p.in[d] = shape[lead + static_cast<size_t>(d)];
   return p;
@@ -36,8 +42,9 @@ MaxPool forward_pool(const Call& c, bool last) {
   for (int d = 0; d < 2; ++d)
     p.out[d] =
       pooled_size("max_pool2d", p.in[d], p.kernel[d], p.stride[d], p.padding[d], p.dilation[d], c.args[5].boolean());
-  STRATA_CHECK(p.kernel[0] * p.kernel[1] <= MaxPool::kMostCodes, Runtime,
-               "max_pool2d: a window of {} values has more than {}", p.kernel[0] * p.kernel[1], MaxPool::kMostCodes);
+  const int64_t window = (Checked(p.kernel[0]) * p.kernel[1]).get();
+  STRATA_CHECK(window <= MaxPool::kMostCodes, Runtime, "max_pool2d: a window of {} values has more than {}", window,
+               MaxPool::kMostCodes);
   return p;
 }
 // Both ways between the input's shape and the codes' (small), which says the layout too.

@@ -1,4 +1,5 @@
 // Pools as PyTorch names them: 1d to 3d forms of the ops in nn_pool_core.cpp.
+#include "base/checked.h"
 #include "cpu/max_pool.h"
 #include "strata/ops.h"
 
@@ -66,13 +67,14 @@ Tensor max_unpool(const char* op, int dims, const Tensor& x, const Tensor& indic
   std::vector<int64_t> shape(x.shape().begin(), x.shape().end());
   const size_t lead = shape.size() - static_cast<size_t>(dims);
   for (size_t d = 0; d < static_cast<size_t>(dims); ++d) {
-    const int64_t usual = (shape[lead + d] - 1) * s[d] + k[d] - 2 * p[d];
+    STRATA_CHECK(s[d] > 0, Runtime, "{}: strides should be greater than zero, got {}", op, s[d]);
+    const int64_t usual = (Checked(shape[lead + d] - 1) * s[d] + k[d] - Checked(2) * p[d]).get();
     shape[lead + d] = usual;
     if (!output_size.given || output_size.size == 0) continue;
     STRATA_CHECK(static_cast<int>(output_size.size) >= dims, Value,
                  "{}: output_size should have {} or {} elements, got {}", op, dims, dims + 2, output_size.size);
     const int64_t wanted = output_size[output_size.size - static_cast<size_t>(dims) + d];
-    STRATA_CHECK(wanted > usual - s[d] && wanted < usual + s[d], Value,
+    STRATA_CHECK(wanted > (Checked(usual) - s[d]).get() && wanted < (Checked(usual) + s[d]).get(), Value,
                  "{}: invalid output_size {} (dimension {} must be between {} and {})", op, to_string(output_size), d,
                  usual - s[d], usual + s[d]);
     shape[lead + d] = wanted;
@@ -81,6 +83,8 @@ Tensor max_unpool(const char* op, int dims, const Tensor& x, const Tensor& indic
 }
 
 std::vector<int64_t> adaptive_size(const char* op, int dims, const Tensor& x, IntList size) {
+  STRATA_CHECK(x.dim() > dims || dims == 1, Value, "{}: input dimension should be at least {}, got shape {}", op,
+               dims + 1, to_string(x.shape()));
   STRATA_CHECK(x.dim() == dims + 1 || x.dim() == dims + 2, Runtime, "{}: expected {}D or {}D input, got shape {}", op,
                dims + 1, dims + 2, to_string(x.shape()));
   return spread(op, "output_size", size, dims);
@@ -100,7 +104,9 @@ STRATA_OP(max_pool1d,
   .samples({"f(2,3,8), 2", "f(2,3,9), 3, 2, 1", "f(3,9), 3, 2, padding=1, dilation=2, ceil_mode=True"})
   .error("f(2,3,8), 2, 0", ErrorKind::Runtime, "stride should be greater than zero")
   .error("f(2,3,8), 2, padding=2", ErrorKind::Runtime, "at most half")
-  .error("f(8), 2", ErrorKind::Runtime, "expected 2D or 3D input");
+  .error("f(8), 2", ErrorKind::Runtime, "expected 2D or 3D input")
+  .error("f(0,10), 1", ErrorKind::Runtime, "non-zero size")
+  .error("f(2,10,4), 9223372036854775807, 9223372036854775807", ErrorKind::Runtime, "too small");
 
 STRATA_OP(max_pool2d,
           "max_pool2d(Tensor input, int[] kernel_size, int[]? stride=None, int[] padding=0, int[] dilation=1, bool "
@@ -227,7 +233,8 @@ STRATA_OP(adaptive_avg_pool2d, "nn.functional.adaptive_avg_pool2d(Tensor input, 
     return _adaptive_avg_pool(x, adaptive_size("adaptive_avg_pool2d", 2, x, size));
   })
   .samples({"f(2,3,8,6), 3", "f(3,8,7), [5,2]"})
-  .error("f(8,6), 3", ErrorKind::Runtime, "expected 3D or 4D input");
+  .error("f(8,6), 3", ErrorKind::Value, "at least 3")
+  .error("f(1,3,8,7), 4294967296", ErrorKind::OutOfMemory, "not enough memory");
 
 STRATA_OP(adaptive_avg_pool3d, "nn.functional.adaptive_avg_pool3d(Tensor input, int[] output_size) -> Tensor")
   .doc("The mean over output_size windows of [N, C, D, H, W].")
@@ -236,7 +243,7 @@ STRATA_OP(adaptive_avg_pool3d, "nn.functional.adaptive_avg_pool3d(Tensor input, 
     return _adaptive_avg_pool(x, adaptive_size("adaptive_avg_pool3d", 3, x, size));
   })
   .samples({"f(2,3,4,6,5), 3", "f(2,4,3,7), [2,2,3]"})
-  .error("f(8,6), 3", ErrorKind::Runtime, "expected 4D or 5D input");
+  .error("f(8,6), 3", ErrorKind::Value, "at least 4");
 
 STRATA_OP(adaptive_max_pool1d, "adaptive_max_pool1d(Tensor input, int[] output_size) -> (Tensor, Tensor)")
   .doc("The largest value of output_size windows of [N, C, L], and its index.")
@@ -259,7 +266,7 @@ STRATA_OP(adaptive_max_pool2d_with_indices,
     return _adaptive_max_pool(x, adaptive_size("adaptive_max_pool2d", 2, x, size));
   })
   .samples({"f(2,3,8,6), 3", "f(3,8,7), [5,2]"})
-  .error("f(8,6), 3", ErrorKind::Runtime, "expected 3D or 4D input");
+  .error("f(8,6), 3", ErrorKind::Value, "at least 3");
 
 STRATA_OP(adaptive_max_pool3d_with_indices,
           "nn.functional.adaptive_max_pool3d_with_indices(Tensor input, int[] output_size) -> (Tensor, Tensor)")
@@ -270,7 +277,7 @@ STRATA_OP(adaptive_max_pool3d_with_indices,
     return _adaptive_max_pool(x, adaptive_size("adaptive_max_pool3d", 3, x, size));
   })
   .samples({"f(2,3,4,6,5), 3"})
-  .error("f(8,6), 3", ErrorKind::Runtime, "expected 4D or 5D input");
+  .error("f(8,6), 3", ErrorKind::Value, "at least 4");
 
 STRATA_OP(lp_pool1d,
           "nn.functional.lp_pool1d(Tensor input, float norm_type, int[] kernel_size, int[]? stride=None, bool "
@@ -336,6 +343,7 @@ STRATA_OP(max_unpool3d,
     return max_unpool("max_unpool3d", 3, x, i, k, s, p, size);
   })
   .samples({"f(1,1,1,1,1), i8(1,1,1,1,1), 2"})
-  .error("f(1,2,4,4,4), i8(1,2,3,4,4), 2", ErrorKind::Runtime, "shape of indices");
+  .error("f(1,2,4,4,4), i8(1,2,3,4,4), 2", ErrorKind::Runtime, "shape of indices")
+  .error("f(1,1,4,4,4), i8(1,1,4,4,4), 3, 0", ErrorKind::Runtime, "strides should be greater than zero");
 
 }  // namespace strata

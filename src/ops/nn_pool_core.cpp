@@ -1,6 +1,8 @@
 // The ops behind all pools: largest and mean value of windows, with gradients of any order. The number of spatial dimensions
 // is the length of the kernel (or output) size; leading dimensions are planes.
 #include "autograd/autograd.h"
+#include "base/checked.h"
+#include "base/host_memory.h"
 #include "cpu/pooling.h"
 #include "cpu/reference.h"
 #include "cpu/staging.h"
@@ -15,13 +17,14 @@ int64_t pooled_size(const char* op, int64_t in, int64_t k, int64_t s, int64_t p,
   STRATA_CHECK(s > 0, Runtime, "{}: stride should be greater than zero, but got {}", op, s);
   STRATA_CHECK(d > 0, Runtime, "{}: dilation should be greater than zero, but got {}", op, d);
   STRATA_CHECK(p >= 0, Runtime, "{}: pad must be non-negative, but got {}", op, p);
+  const int64_t window = (Checked(k - 1) * d + 1).get();
   STRATA_CHECK(
-    p <= ((k - 1) * d + 1) / 2, Runtime,
+    p <= window / 2, Runtime,
     "{}: pad should be at most half of effective kernel size, but got pad={}, kernel_size={} and dilation={}", op, p, k,
     d);
-  const int64_t room = in + 2 * p - d * (k - 1) - 1 + (ceil ? s - 1 : 0);
-  int64_t out = (room >= 0 ? room / s : -((-room + s - 1) / s)) + 1;
-  if (ceil && (out - 1) * s >= in + p) --out;
+  const int64_t room = (Checked(in) + 2 * p - window + (ceil ? s - 1 : 0)).get();
+  int64_t out = (room >= 0 ? room / s : -1) + 1;
+  if (ceil && out > 0 && (Checked(out - 1) * s).get() >= in + p) --out;
   STRATA_CHECK(
     out >= 1, Runtime,
     "{}: output size is too small: the window of {} (dilation {}) does not fit an input of size {} with padding {}", op,
@@ -43,7 +46,8 @@ void check_rank(const char* op, Shape shape, int dims) {
   STRATA_CHECK(dims >= 1 && dims <= 3, Runtime, "{}: 1 to 3 spatial dimensions are supported, got {}", op, dims);
   STRATA_CHECK(static_cast<int>(shape.size()) == dims + 1 || static_cast<int>(shape.size()) == dims + 2, Runtime,
                "{}: expected {}D or {}D input, got shape {}", op, dims + 1, dims + 2, to_string(shape));
-  for (size_t d = 1; d < shape.size(); ++d)
+  const bool single = static_cast<int>(shape.size()) == dims + 1;
+  for (size_t d = single ? 0 : 1; d < shape.size(); ++d)
     STRATA_CHECK(shape[d] > 0 || (d == 1 && static_cast<int>(shape.size()) == dims + 2), Runtime,
                  "{}: expected an input with non-zero size for all dimensions but the batch, got shape {}", op,
                  to_string(shape));
@@ -60,6 +64,7 @@ Pooling sliding(const char* op, Shape shape, IntList k, IntList s, IntList p, In
   for (int d = 0; d < dims; ++d) {
     const size_t i = static_cast<size_t>(d);
     const int64_t in = pool.in[3 - dims + d], count = pooled_size(op, in, k[i], s[i], p[i], dil[i], ceil);
+    check_host_memory(count, sizeof(Window), op);
     for (int64_t o = 0; o < count; ++o) {
       const int64_t begin = o * s[i] - p[i], end = std::min(begin + (k[i] - 1) * dil[i] + 1, in + p[i]);
       const int64_t lo = begin >= 0 ? begin : begin + (-begin + dil[i] - 1) / dil[i] * dil[i];
@@ -77,6 +82,8 @@ Pooling adaptive(const char* op, Shape shape, IntList out) {
   for (int d = 0; d < dims; ++d) {
     const int64_t in = pool.in[3 - dims + d], count = out[static_cast<size_t>(d)];
     STRATA_CHECK(count >= 0, Runtime, "{}: the output size must be non-negative, got {}", op, to_string(out));
+    check_host_memory((Checked(count) * std::max<int64_t>(pool.planes, 1)).get(), sizeof(Window), op);
+    static_cast<void>((Checked(count) + 1) * (in + 1));  // the largest product below
     for (int64_t o = 0; o < count; ++o) {
       const int64_t lo = o * in / count, hi = ((o + 1) * in + count - 1) / count;
       pool.windows[3 - dims + d].push_back({lo, hi, 1, hi - lo});
@@ -163,6 +170,17 @@ void run_mean_backward(const Call& c, const Pooling& p) {
     cpu::mean_windows_backward<T>(p, in, out);
     out.finish();
   });
+}
+
+// A gradient has the shape of the pool's result, or it would be read past its end.
+void set_grad_shape(const Call& c, const Pooling& p, Shape input, int dims) {
+  const TensorImpl& g = c.args.tensor(0);
+  const Tensor expected = shape_only(g);
+  set_out(expected, g.dtype, input, p, dims);
+  STRATA_CHECK(expected->same_shape(g), Runtime, "{}: expected a gradient of shape {}, got {}", c.op.name,
+               to_string(expected.shape()), to_string(g.sizes()));
+  c.out()->dtype = g.dtype;
+  c.out()->set_shape(input);
 }
 
 Pooling adaptive_plan(const Call& c, const char* op) {
@@ -276,7 +294,10 @@ STRATA_OP(avg_pool_backward,
   .doc("The gradient of _avg_pool.")
   .helper()
   .dtypes(kFloatingTypes)
-  .infer([](const Call& c) { c.out()->dtype = c.args.tensor(0).dtype, c.out()->set_shape(c.args[7].int_list()); })
+  .infer([](const Call& c) {
+    const IntList shape = c.args[7].int_list();
+    set_grad_shape(c, avg_plan(c.args, shape), shape, static_cast<int>(c.args[1].int_list().size));
+  })
   .kernel("windows", [](const Call& c) { run_mean_backward(c, avg_plan(c.args, c.args[7].int_list())); })
   .kernel("reference", [](const Call& c) { plain_mean_backward(c, avg_plan(c.args, c.args[7].int_list())); })
   .cuda("windows",
@@ -314,7 +335,10 @@ STRATA_OP(adaptive_avg_pool_backward,
   .doc("The gradient of _adaptive_avg_pool.")
   .helper()
   .dtypes(kFloatingTypes)
-  .infer([](const Call& c) { c.out()->dtype = c.args.tensor(0).dtype, c.out()->set_shape(c.args[2].int_list()); })
+  .infer([](const Call& c) {
+    const IntList shape = c.args[2].int_list(), out = c.args[1].int_list();
+    set_grad_shape(c, adaptive("adaptive_avg_pool", shape, out), shape, static_cast<int>(out.size));
+  })
   .kernel("windows",
           [](const Call& c) {
             run_mean_backward(c, adaptive("adaptive_avg_pool", c.args[2].int_list(), c.args[1].int_list()));

@@ -108,7 +108,7 @@ std::array<Tensor, 2> fractional(const char* op, size_t dims, const Tensor& inpu
     out.push_back(static_cast<int64_t>(static_cast<double>(in[d]) * r));
   }
   for (size_t d = 0; d < dims; ++d)
-    STRATA_CHECK(kernel[d] > 0 && out[d] > 0 && out[d] + kernel[d] - 1 <= in[d], Runtime,
+    STRATA_CHECK(kernel[d] > 0 && out[d] > 0 && out[d] <= in[d] && kernel[d] <= in[d] - out[d] + 1, Runtime,
                  "{}: {} windows of {} do not fit an input of size {} (dimension {} of shape {})", op, out[d],
                  kernel[d], in[d], input.dim() - static_cast<int>(dims) + static_cast<int>(d),
                  to_string(input.shape()));
@@ -151,6 +151,23 @@ STRATA_OP(
   .infer([](const Call& c) {
     const TensorImpl& x = c.args.tensor(0);
     const IntList out = c.args[2].int_list();
+    STRATA_CHECK(out.size == c.args[1].int_list().size && out.size <= 3 && out.size <= size_t{x.ndim}, Runtime,
+                 "fractional_max_pool: windows {} and sizes {} do not fit an input of shape {}",
+                 to_string(c.args[1].int_list()), to_string(out), to_string(x.sizes()));
+    int64_t planes = 1;
+    for (size_t d = 0; d < size_t{x.ndim}; ++d) {
+      if (d + out.size < size_t{x.ndim}) {
+        planes *= x.shape[d];
+        continue;
+      }
+      const size_t i = d + out.size - size_t{x.ndim};
+      const int64_t kernel = c.args[1].int_list()[i];
+      STRATA_CHECK(kernel > 0 && out[i] > 0 && out[i] <= x.shape[d] && kernel <= x.shape[d] - out[i] + 1, Runtime,
+                   "fractional_max_pool: {} windows of {} do not fit an input of size {}", out[i], kernel, x.shape[d]);
+    }
+    STRATA_CHECK(c.args.tensor(3).numel == planes * static_cast<int64_t>(out.size), Runtime,
+                 "fractional_max_pool: expected {} samples for each of {} planes, got shape {}", out.size, planes,
+                 to_string(c.args.tensor(3).sizes()));
     int64_t shape[kMaxDims];
     std::copy_n(x.shape, x.ndim, shape);
     std::copy_n(out.data, out.size, shape + x.ndim - out.size);
@@ -182,7 +199,8 @@ STRATA_OP(fractional_max_pool2d_with_indices,
   })
   .samples({"f(2,3,7,6), 2, [3,4]", "f(3,7,6), [2,3], output_ratio=0.5"})
   .error("f(2,3,7,6), 2", ErrorKind::Value, "exactly one of")
-  .error("f(2,3,7,6), 5, 4", ErrorKind::Runtime, "do not fit");
+  .error("f(2,3,7,6), 5, 4", ErrorKind::Runtime, "do not fit")
+  .error("f(1,1,8,8), 9223372036854775807, output_ratio=0.5", ErrorKind::Runtime, "do not fit");
 
 STRATA_OP(fractional_max_pool3d_with_indices,
           "nn.functional.fractional_max_pool3d_with_indices(Tensor input, int[] kernel_size, int[]? output_size=None, "

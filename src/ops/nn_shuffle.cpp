@@ -1,5 +1,6 @@
 // Rearrangements of channels and windows: pixel_shuffle, channel_shuffle, unfold and fold.
 #include "autograd/autograd.h"
+#include "base/checked.h"
 #include "cpu/convolution.h"
 #include "cpu/reference.h"
 #include "cpu/staging.h"
@@ -38,7 +39,8 @@ cpu::ConvShape windows(const char* op, int64_t h, int64_t w, const Args& a, uint
   }
   s.in[0] = h, s.in[1] = w;
   for (int d = 0; d < 2; ++d) {
-    const int64_t room = s.in[d] + 2 * s.padding[d] - s.dilation[d] * (s.kernel[d] - 1) - 1;
+    const int64_t room =
+      (Checked(s.in[d]) + Checked(2) * s.padding[d] - Checked(s.dilation[d]) * (s.kernel[d] - 1) - 1).get();
     STRATA_CHECK(room >= 0, Runtime,
                  "{}: the window of {} (dilation {}) does not fit an input of size {} with padding {}", op, s.kernel[d],
                  s.dilation[d], s.in[d], s.padding[d]);
@@ -52,7 +54,8 @@ void infer_unfold(const Call& c) {
   STRATA_CHECK(x.ndim == 3 || x.ndim == 4, Runtime,
                "unfold: expected 3D or 4D (batch mode) tensor, got input of size {}", to_string(x.sizes()));
   const auto s = windows("unfold", x.shape[x.ndim - 2], x.shape[x.ndim - 1], c.args, 1);
-  const int64_t shape[] = {x.shape[0], x.shape[x.ndim - 3] * s.kernel[0] * s.kernel[1], s.out[0] * s.out[1]};
+  const Checked rows = Checked(x.shape[x.ndim - 3]) * s.kernel[0] * s.kernel[1], columns = Checked(s.out[0]) * s.out[1];
+  const int64_t shape[] = {x.shape[0], rows.get(), columns.get()};
   c.out()->dtype = x.dtype;
   c.out()->set_shape(Shape(x.ndim == 4 ? shape : shape + 1, x.ndim == 4 ? 3 : 2));
 }
@@ -65,15 +68,16 @@ void infer_fold(const Call& c) {
                to_string(size));
   const int64_t h = size[0], w = size[size.size - 1];
   const auto s = windows("fold", h, w, c.args, 2);
-  const int64_t k = s.kernel[0] * s.kernel[1], rows = x.shape[x.ndim - 2], l = x.shape[x.ndim - 1];
+  const int64_t k = (Checked(s.kernel[0]) * s.kernel[1]).get(), columns = (Checked(s.out[0]) * s.out[1]).get();
+  const int64_t rows = x.shape[x.ndim - 2], l = x.shape[x.ndim - 1];
   STRATA_CHECK(
     rows % k == 0, Runtime,
     "fold: expected size of input's dimension 1 to be divisible by the product of kernel_size ({}), but got {}", k,
     rows);
   STRATA_CHECK(
-    l == s.out[0] * s.out[1], Runtime,
+    l == columns, Runtime,
     "fold: given output_size {}, expected size of input's dimension 2 to match the number of windows {}, but got {}",
-    to_string(size), s.out[0] * s.out[1], l);
+    to_string(size), columns, l);
   const int64_t shape[] = {x.shape[0], rows / k, h, w};
   c.out()->dtype = x.dtype;
   c.out()->set_shape(Shape(x.ndim == 3 ? shape : shape + 1, x.ndim == 3 ? 4 : 3));
@@ -155,7 +159,8 @@ STRATA_OP(
   .samples({"f(2,3,5,6), 2", "f(3,5,6), [3,2], 1, [1,0], 2", "f(1,2,7,7), 3, dilation=2"})
   .error("f(2,3,2,2), 3", ErrorKind::Runtime, "does not fit")
   .error("f(2,3), 2", ErrorKind::Runtime, "expected 3D or 4D")
-  .error("f(2,3,5,6), 2, stride=0", ErrorKind::Runtime, "stride should be greater than zero");
+  .error("f(2,3,5,6), 2, stride=0", ErrorKind::Runtime, "stride should be greater than zero")
+  .error("f(2,3,5,6), 2, padding=9223372036854775807", ErrorKind::Runtime, "does not fit into 64 bits");
 
 STRATA_OP(fold,
           "nn.functional.fold(Tensor input, int[] output_size, int[] kernel_size, int[] dilation=1, int[] padding=0, "
@@ -184,6 +189,8 @@ STRATA_OP(pixel_shuffle, "pixel_shuffle(Tensor input, int upscale_factor) -> Ten
                  "pixel_shuffle: expected input to have at least 3 dimensions, but got shape {}",
                  to_string(input.shape()));
     STRATA_CHECK(r > 0, Runtime, "pixel_shuffle: expected a positive upscale_factor, but got {}", r);
+    STRATA_CHECK(r <= INT32_MAX, Value,
+                 "pixel_shuffle: upscale factor is too large, (upscale_factor)^2 overflowed: upscale_factor={}", r);
     const int64_t c = input.size(-3), h = input.size(-2), w = input.size(-1);
     STRATA_CHECK(c % (r * r) == 0, Runtime,
                  "pixel_shuffle: expected the channel dimension to be divisible by the square of upscale_factor, but "
@@ -191,10 +198,12 @@ STRATA_OP(pixel_shuffle, "pixel_shuffle(Tensor input, int upscale_factor) -> Ten
                  c, r * r);
     const auto lead = lead_of(input, 3);
     const Tensor parts = reshape(input, joined(lead, {c / (r * r), r, r, h, w}));
-    return reshape(permute(parts, permuted(lead.size(), {0, 3, 1, 4, 2})), joined(lead, {c / (r * r), h * r, w * r}));
+    return reshape(permute(parts, permuted(lead.size(), {0, 3, 1, 4, 2})),
+                   joined(lead, {c / (r * r), (Checked(h) * r).get(), (Checked(w) * r).get()}));
   })
   .samples({"f(2,8,2,3), 2", "f(4,2,3), 2"})
-  .error("f(2,3,2,3), 2", ErrorKind::Runtime, "divisible by the square");
+  .error("f(2,3,2,3), 2", ErrorKind::Runtime, "divisible by the square")
+  .error("f(1,4,2,2), 4294967296", ErrorKind::Value, "upscale factor is too large");
 
 STRATA_OP(pixel_unshuffle, "pixel_unshuffle(Tensor input, int downscale_factor) -> Tensor")
   .doc("[..., C, H * r, W * r] to [..., C * r * r, H, W].")
@@ -213,10 +222,12 @@ STRATA_OP(pixel_unshuffle, "pixel_unshuffle(Tensor input, int downscale_factor) 
       w);
     const auto lead = lead_of(input, 3);
     const Tensor parts = reshape(input, joined(lead, {c, h / r, r, w / r, r}));
-    return reshape(permute(parts, permuted(lead.size(), {0, 2, 4, 1, 3})), joined(lead, {c * r * r, h / r, w / r}));
+    return reshape(permute(parts, permuted(lead.size(), {0, 2, 4, 1, 3})),
+                   joined(lead, {(Checked(c) * r * r).get(), h / r, w / r}));
   })
   .samples({"f(2,2,4,6), 2", "f(1,4,6), 2"})
-  .error("f(2,2,3,6), 2", ErrorKind::Runtime, "divisible by downscale_factor");
+  .error("f(2,2,3,6), 2", ErrorKind::Runtime, "divisible by downscale_factor")
+  .error("f(2,0,0), 1099511627776", ErrorKind::Runtime, "does not fit into 64 bits");
 
 STRATA_OP(channel_shuffle, "channel_shuffle(Tensor input, int groups) -> Tensor")
   .doc("Splits the channels of [N, C, ...] into groups and interleaves them.")

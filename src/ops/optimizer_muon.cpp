@@ -65,6 +65,7 @@ void muon(const Call& c) {
   const Polynomial polynomial{c.args[7].number(), c.args[8].number(), c.args[9].number()};
   const double eps = c.args[10].number();
   const int64_t steps = c.args[11].integer(), how = c.args[12].integer();
+  STRATA_CHECK(steps >= 0 && steps < 100, Value, "muon: ns_steps must be from 0 to 99, got {}", steps);
   for (size_t i = 0; i < params.size(); ++i) {
     const Tensor &p = params[i], &g = grads[i], &buffer = buffers[i];
     if (p.numel() == 0) continue;
@@ -85,6 +86,7 @@ STRATA_OP(_fused_muon,
           "float momentum=0.95, bool nesterov=True, float ns_a=3.4445, float ns_b=-4.775, float ns_c=2.0315, float "
           "eps=1e-7, int ns_steps=5, int adjust_lr_fn=0) -> ()")
   .doc("One step of Muon over 2-D parameters.")
+  .writes({0, 2})
   .infer(nothing)
   .kernel("reference", muon)
   .cuda("ops", muon)

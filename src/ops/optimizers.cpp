@@ -231,6 +231,7 @@ STRATA_OP(_fused_sgd,
           "_fused_sgd(Tensor[] params, Tensor[] grads, Tensor[] momentum_buffers, Tensor lr, float momentum=0, float "
           "dampening=0, float weight_decay=0, bool nesterov=False, bool maximize=False, bool first=False) -> ()")
 STRATA_STEP(sgd)
+  .writes({0, 2})
   .helper()
   .takes_numbers()
   .no_out()
@@ -246,6 +247,7 @@ STRATA_OP(_fused_adam,
           "Tensor[] max_exp_avg_sqs, Tensor lr, float beta1=0.9, float beta2=0.999, float eps=1e-8, float "
           "weight_decay=0, bool decoupled_weight_decay=False, bool maximize=False) -> ()")
 STRATA_STEP(adam)
+  .writes({0, 2, 3, 4, 5})
   .helper()
   .takes_numbers()
   .no_out()
@@ -261,6 +263,7 @@ STRATA_OP(_fused_nadam,
           "Tensor[] exp_avg_sqs, Tensor lr, float beta1=0.9, float beta2=0.999, float eps=1e-8, float weight_decay=0, "
           "float momentum_decay=0.004, bool decoupled_weight_decay=False, bool maximize=False) -> ()")
 STRATA_STEP(nadam)
+  .writes({0, 2, 3, 4, 5})
   .helper()
   .takes_numbers()
   .no_out()
@@ -274,6 +277,7 @@ STRATA_OP(_fused_radam,
           "decoupled_weight_decay=False, "
           "bool maximize=False) -> ()")
 STRATA_STEP(radam)
+  .writes({0, 2, 3, 4})
   .helper()
   .takes_numbers()
   .no_out()
@@ -285,6 +289,7 @@ STRATA_OP(_fused_adamax,
           "_fused_adamax(Tensor[] params, Tensor[] grads, Tensor[] steps, Tensor[] exp_avgs, Tensor[] exp_infs, Tensor "
           "lr, float beta1=0.9, float beta2=0.999, float eps=1e-8, float weight_decay=0, bool maximize=False) -> ()")
 STRATA_STEP(adamax)
+  .writes({0, 2, 3, 4})
   .helper()
   .takes_numbers()
   .no_out()
@@ -296,6 +301,7 @@ STRATA_OP(_fused_adagrad,
           "_fused_adagrad(Tensor[] params, Tensor[] grads, Tensor[] steps, Tensor[] sums, Tensor lr, float lr_decay=0, "
           "float weight_decay=0, float eps=1e-10, bool maximize=False) -> ()")
 STRATA_STEP(adagrad)
+  .writes({0, 2, 3})
   .helper()
   .takes_numbers()
   .no_out()
@@ -307,6 +313,7 @@ STRATA_OP(_fused_adadelta,
           "_fused_adadelta(Tensor[] params, Tensor[] grads, Tensor[] steps, Tensor[] square_avgs, Tensor[] acc_deltas, "
           "Tensor lr, float rho=0.9, float eps=1e-6, float weight_decay=0, bool maximize=False) -> ()")
 STRATA_STEP(adadelta)
+  .writes({0, 2, 3, 4})
   .helper()
   .takes_numbers()
   .no_out()
@@ -319,6 +326,7 @@ STRATA_OP(_fused_rmsprop,
           "momentum_buffers, Tensor[] grad_avgs, Tensor lr, float alpha=0.99, float eps=1e-8, float weight_decay=0, "
           "float momentum=0, bool maximize=False) -> ()")
 STRATA_STEP(rmsprop)
+  .writes({0, 2, 3, 4, 5})
   .helper()
   .takes_numbers()
   .no_out()
@@ -332,6 +340,7 @@ STRATA_OP(
   "_fused_asgd(Tensor[] params, Tensor[] grads, Tensor[] steps, Tensor[] etas, Tensor[] mus, Tensor[] axs, Tensor lr, "
   "float lambd=0.0001, float alpha=0.75, float t0=1e6, float weight_decay=0, bool maximize=False) -> ()")
 STRATA_STEP(asgd)
+  .writes({0, 2, 3, 4, 5})
   .helper()
   .takes_numbers()
   .no_out()
@@ -343,6 +352,7 @@ STRATA_OP(_fused_rprop,
           "_fused_rprop(Tensor[] params, Tensor[] grads, Tensor[] steps, Tensor[] prevs, Tensor[] step_sizes, float "
           "etaminus=0.5, float etaplus=1.2, float step_min=1e-6, float step_max=50, bool maximize=False) -> ()")
 STRATA_STEP(rprop)
+  .writes({0, 2, 3, 4})
   .helper()
   .no_out()
   .doc("One step of resilient propagation.")

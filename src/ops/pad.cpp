@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "autograd/autograd.h"
+#include "base/checked.h"
+#include "base/host_memory.h"
 #include "cpu/copy.h"
 #include "cpu/reference.h"
 #include "ops/geometry.h"
@@ -24,16 +26,16 @@ struct Pads {
                  "pad: length of pad should be no more than twice the number of dimensions of the input; pad has {} "
                  "entries, the input {} dimensions",
                  pad.size, t.ndim);
+    for (int64_t n : pad) STRATA_CHECK(n > INT64_MIN, Runtime, "pad: {} is too small", n);
     for (size_t i = 0; i < pad.size / 2; ++i)
       before[t.ndim - 1 - i] = pad[2 * i], after[t.ndim - 1 - i] = pad[2 * i + 1];
   }
 };
 
 int64_t padded_size(const TensorImpl& t, int d, const Pads& p) {
-  int64_t n = 0;
+  const int64_t n = (Checked(t.shape[d]) + p.before[d] + p.after[d]).get();
   STRATA_CHECK(
-    !__builtin_add_overflow(t.shape[d], p.before[d], &n) && !__builtin_add_overflow(n, p.after[d], &n) && n >= 0,
-    Runtime,
+    n >= 0, Runtime,
     "pad: the input size {}, plus negative padding {} and {} resulted in a negative output size, which is invalid; "
     "dimension {} of the input",
     t.shape[d], p.before[d], p.after[d], d);
@@ -85,6 +87,7 @@ Tensor pad_dim(const Tensor& input, int d, const Pads& p, std::string_view mode)
     (n > 0 && (mode != "circular" || n + std::min<int64_t>(0, p.after[d]) + std::min<int64_t>(0, p.before[d]) > 0)) ||
       size == 0,
     Runtime, "pad: expected a non-zero size at dimension {} of input {}", d, to_string(input.shape()));
+  check_host_memory(size, 2 * sizeof(int64_t), "pad");
   std::vector<int64_t> index(static_cast<size_t>(size));
   // A circular border continues what negative padding has left; the others mirror or repeat the input's own edge.
   const int64_t first = std::max<int64_t>(0, -p.before[d]), period = n + std::min<int64_t>(0, p.after[d]) - first;
@@ -146,6 +149,10 @@ STRATA_OP(nn_functional_pad,
                  "pad: only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now; got a pad of {} "
                  "numbers and an input of {} dimensions",
                  pad.size, input.dim());
+    for (int d = input.dim() - dims - 1; mode != "circular" && d < input.dim(); ++d)
+      STRATA_CHECK(input->shape[d] > 0, Runtime,
+                   "pad: expected an input with possibly 0 batch size and other non-zero dimensions, but got shape {}",
+                   to_string(input.shape()));
     Tensor out = input;
     for (int d = input.dim() - dims; d < input.dim(); ++d) out = pad_dim(out, d, p, mode);
     return out;
@@ -157,6 +164,9 @@ STRATA_OP(nn_functional_pad,
             "f(1,2,3,3,3), [1, 1, 0, 1, 2, 2], mode='reflect'", "f(2,4), [-1, 2], mode='replicate'"})
   .error("f(2,3), [3, 3], 'reflect'", ErrorKind::Runtime, "less than the corresponding input dimension")
   .error("f(2,3), [4, 0], 'circular'", ErrorKind::Runtime, "more than once")
+  .error("f(2,0,4), [1, 2], 'reflect'", ErrorKind::Runtime, "other non-zero dimensions")
+  .error("f(2,3), [9223372036854775807, 1]", ErrorKind::Runtime, "does not fit into 64 bits")
+  .error("f(2,3), [1099511627776, 1], 'replicate'", ErrorKind::OutOfMemory, "not enough memory")
   .error("f(2,3), [1, 1], 'mirror'", ErrorKind::NotImplemented, "unrecognised padding mode");
 
 }  // namespace strata

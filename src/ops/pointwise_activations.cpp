@@ -175,10 +175,16 @@ STRATA_OP(tanhshrink, "nn.functional.tanhshrink(Tensor input) -> Tensor")
 STRATA_OP(softshrink, "nn.functional.softshrink(Tensor input, float lambd=0.5) -> Tensor")
   .doc("x moved towards zero by lambd, and 0 within.")
   .pointwise<fn::Softshrink>()
+  .infer([](const Call& c) {
+    STRATA_CHECK(!(c.args[1].number() < 0), Runtime, "softshrink: lambda must be greater or equal to 0, but found {}",
+                 c.args[1].number());
+    infer_pointwise(c);
+  })
   .dtypes(kFloatingTypes)
   .saves({0})
   .grad([](G c, const Tensor& g) -> Grads { return {hardshrink_backward(g, c.input(0), c.arg(1).number())}; })
-  .samples({"f(3,4)", "f(3,4), 0.2"});
+  .samples({"f(3,4)", "f(3,4), 0.2"})
+  .error("f(3), -0.5", ErrorKind::Runtime, "greater or equal to 0");
 
 STRATA_OP(hardshrink, "hardshrink(Tensor input, float lambd=0.5) -> Tensor")
   .doc("x outside [-lambd, lambd], and 0 within.")
@@ -202,13 +208,20 @@ STRATA_OP(threshold, "threshold(Tensor input, float threshold, float value) -> T
 STRATA_OP(hardtanh, "nn.functional.hardtanh(Tensor input, float min_val=-1.0, float max_val=1.0) -> Tensor")
   .doc("x limited to [min_val, max_val].")
   .pointwise<fn::Hardtanh>()
+  .infer([](const Call& c) {
+    STRATA_CHECK(!(c.args[1].number() > c.args[2].number()), Value,
+                 "hardtanh: min_val cannot be greater than max_val, got {} and {}", c.args[1].number(),
+                 c.args[2].number());
+    infer_pointwise(c);
+  })
   .dtypes(kNumericTypes)
   .saves({0})
   .grad([](G c, const Tensor& g) -> Grads {
     return {hardtanh_backward(g, c.input(0), c.arg(1).number(), c.arg(2).number())};
   })
   .inplace()
-  .samples({"f(3,4)", "f(3,4), -0.5, 0.25"});
+  .samples({"f(3,4)", "f(3,4), -0.5, 0.25"})
+  .error("f(3), 0.5, -0.5", ErrorKind::Value, "min_val cannot be greater");
 
 STRATA_OP(relu6, "nn.functional.relu6(Tensor input) -> Tensor")
   .doc("x limited to [0, 6].")

@@ -92,7 +92,20 @@ STRATA_OP(isclose,
           "isclose(Tensor input, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor")
   .doc("Whether |input - other| <= atol + rtol * |other|.")
   .pointwise<fn::IsClose>()
-  .samples({"f(3,4), f(3,4)", "f(3), f(3), rtol=10.0", "f(3), f(3), equal_nan=True"});
+  .infer([](const Call& c) {
+    const Value &a = c.args[0], &b = c.args[1];
+    STRATA_CHECK(!(c.args[2].number() < 0) && !(c.args[3].number() < 0), Runtime,
+                 "isclose: rtol and atol must be greater than or equal to zero, but got {} and {}", c.args[2].number(),
+                 c.args[3].number());
+    STRATA_CHECK(a.tag != Tag::Tensor || b.tag != Tag::Tensor || a.tensor->dtype == b.tensor->dtype, Runtime,
+                 "isclose: {} did not match {}; convert one with to()", name_of(a.tensor->dtype),
+                 name_of(b.tensor->dtype));
+    infer_pointwise(c);
+  })
+  .samples({"f(3,4), f(3,4)", "f(3), f(3), rtol=10.0", "f(3), f(3), equal_nan=True"})
+  .error("f(3), f(3), rtol=-0.4", ErrorKind::Runtime, "greater than or equal to zero")
+  .error("f(3), f(3), atol=-0.4", ErrorKind::Runtime, "greater than or equal to zero")
+  .error("f(3), i5(3)", ErrorKind::Runtime, "did not match");
 
 // --- bits -----------------------------------------------------------------------------------------------------------
 
@@ -164,13 +177,20 @@ STRATA_OP(where, "where(Tensor condition, Tensor input, Tensor other) -> Tensor"
 STRATA_OP(masked_fill, "masked_fill(Tensor input, Tensor mask, Tensor value) -> Tensor")
   .doc("input with the value (a number or a zero-dimensional tensor) where the mask is true.")
   .pointwise<fn::MaskedFill>()
+  .infer([](const Call& c) {
+    STRATA_CHECK(!c.args.is_tensor(2) || c.args.tensor(2).ndim == 0, Runtime,
+                 "masked_fill: only supports a 0-dimensional value tensor, but got a tensor with {} dimension(s)",
+                 c.args.tensor(2).ndim);
+    infer_pointwise(c);
+  })
   .saves({1})
   .grad([](G c, const Tensor& g) -> Grads {
     const Tensor mask = c.input(1);
     return {c.needs(0) ? masked_fill(g, mask, 0) : Tensor(), Tensor(), c.needs(2) ? where(mask, g, 0) : Tensor()};
   })
   .inplace()
-  .samples({"f(3,4), b(3,4), 2.5", "f(3,4), b(4), f()"});
+  .samples({"f(3,4), b(3,4), 2.5", "f(3,4), b(4), f()"})
+  .error("f(2,2), b(), f(1)", ErrorKind::Runtime, "0-dimensional value tensor");
 
 STRATA_OP(lerp, "lerp(Tensor input, Tensor end, Tensor weight) -> Tensor")
   .doc("input + weight * (end - input); the weight is a number or a tensor.")

@@ -149,7 +149,14 @@ STRATA_OP(random_integers, "random_integers(Tensor input, int low, int high, Gen
 STRATA_OP(random_bernoulli,
           "random_bernoulli(Tensor input, Tensor? p, float chance=0, Generator? generator=None) -> Tensor")
   .doc("Ones with the given probabilities (p: one, or one per element; without it, chance) in the shape of input.")
-  .infer(infer_same)
+  .infer([](const Call& c) {
+    infer_same(c);
+    if (!c.args.is_tensor(1)) return;
+    const Dims shape = broadcast_shapes(c.out().shape(), c.args.tensor(1).sizes(), "bernoulli");
+    STRATA_CHECK(std::ranges::equal(Shape(shape), c.out().shape()), Runtime,
+                 "bernoulli: probabilities of shape {} do not fit a tensor of shape {}",
+                 to_string(c.args.tensor(1).sizes()), to_string(c.out().shape()));
+  })
   .kernel("philox", run_bernoulli<cpu::fill_bernoulli>)
   .kernel("reference", run_bernoulli<cpu::fill_bernoulli_reference>)
   .cuda("philox", run_bernoulli<cuda::fill_bernoulli>)

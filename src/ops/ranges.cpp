@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "base/checked.h"
 #include "base/parallel.h"
 #include "cpu/convert.h"
 #include "cpu/copy.h"
@@ -118,9 +119,23 @@ void infer_eye(const Call& c) {
   set_options(c, c.args[2] ? c.args[2].dtype() : default_dtype(), c.args[3], c.args[4]);
 }
 
+// Elements of the lower triangle: rows grow by one from the first that is not empty until all columns belong to it.
+int64_t lower_count(int64_t rows, int64_t cols, int64_t offset) {
+  const int64_t filled = std::min(rows, rows + offset), first = std::max<int64_t>(0, offset) + 1;
+  if (filled <= 0 || cols == 0) return 0;
+  if (first >= cols) return (Checked(filled) * cols).get();
+  const int64_t growing = std::min(filled, cols - first);
+  const int64_t twice = (Checked(2) * first + growing - 1).get();
+  return ((twice % 2 ? Checked(growing / 2) * twice : Checked(twice / 2) * growing) + Checked(filled - growing) * cols)
+    .get();
+}
+// What lies beyond the matrix makes no difference.
+int64_t clamped_offset(int64_t rows, int64_t cols, int64_t offset) { return std::clamp(offset, -rows, cols); }
+
 // Rows and columns of the lower (or upper) triangle, in row-major order.
 template <bool kLower> void triangle(int64_t rows, int64_t cols, int64_t offset, auto&& f) {
-  for (int64_t r = 0; r < rows; ++r) {
+  const int64_t begin = kLower ? std::max<int64_t>(0, -offset) : 0, end = kLower ? rows : std::min(rows, cols - offset);
+  for (int64_t r = begin; r < end; ++r) {
     const int64_t from = kLower ? 0 : std::clamp<int64_t>(r + offset, 0, cols),
                   to = kLower ? std::clamp<int64_t>(r + offset + 1, 0, cols) : cols;
     for (int64_t k = from; k < to; ++k) f(r, k);
@@ -130,18 +145,21 @@ template <bool kLower> void infer_triangle(const Call& c) {
   const int64_t rows = c.args[0].integer(), cols = c.args[1].integer();
   STRATA_CHECK(rows >= 0 && cols >= 0, Runtime, "{}: row and col must be non-negative, got {} and {}", c.op.name, rows,
                cols);
-  checked_numel(Shape(std::array{rows, cols}));
-  int64_t n = 0;
-  triangle<kLower>(rows, cols, c.args[2].integer(), [&](int64_t, int64_t) { ++n; });
+  const int64_t all = checked_numel(Shape(std::array{rows, cols})),
+                offset = clamped_offset(rows, cols, c.args[2].integer());
+  const int64_t n =
+    kLower ? lower_count(rows, cols, offset) : all - lower_count(rows, cols, std::max(offset - 1, -rows));
   c.outs[0]->set_shape(Shape(std::array{int64_t{2}, n}));
   set_options(c, c.args[3].dtype(), c.args[4], false);
 }
 template <bool kLower> void run_triangle(const Call& c) {
   const Tensor found = make_tensor(c.out().shape(), DType::I64);
   const int64_t n = found->shape[1];
+  const int64_t rows = c.args[0].integer(), cols = c.args[1].integer();
   int64_t i = 0;
-  triangle<kLower>(c.args[0].integer(), c.args[1].integer(), c.args[2].integer(),
-                   [&](int64_t r, int64_t k) { found.data<int64_t>()[i] = r, found.data<int64_t>()[n + i++] = k; });
+  if (n > 0)
+    triangle<kLower>(rows, cols, clamped_offset(rows, cols, c.args[2].integer()),
+                     [&](int64_t r, int64_t k) { found.data<int64_t>()[i] = r, found.data<int64_t>()[n + i++] = k; });
   cpu::copy(*c.out(), *found);
 }
 
@@ -227,8 +245,9 @@ STRATA_OP(tril_indices,
   .kernel("reference", run_triangle<true>)
   .cuda("nonzero", triangle_on_device<true>)
   .no_out()
-  .samples({"3, 3", "2, 4, 1", "4, 2, -1", "0, 3"})
-  .error("-1, 3", ErrorKind::Runtime, "non-negative");
+  .samples({"3, 3", "2, 4, 1", "4, 2, -1", "0, 3", "5, 3, -2", "3, 5, 2", "2, 7, 3", "6, 2, 9", "4, 4, -9"})
+  .error("-1, 3", ErrorKind::Runtime, "non-negative")
+  .error("1099511627776, 4", ErrorKind::OutOfMemory, "out of memory");
 STRATA_OP(triu_indices,
           "triu_indices(int row, int col, int offset=0, *, dtype dtype=int64, device? device=None) -> Tensor")
   .doc(
@@ -238,8 +257,9 @@ STRATA_OP(triu_indices,
   .kernel("reference", run_triangle<false>)
   .cuda("nonzero", triangle_on_device<false>)
   .no_out()
-  .samples({"3, 3", "2, 4, 1", "4, 2, -1", "0, 3"})
-  .error("-1, 3", ErrorKind::Runtime, "non-negative");
+  .samples({"3, 3", "2, 4, 1", "4, 2, -1", "0, 3", "5, 3, -2", "3, 5, 2", "2, 7, 3", "6, 2, 9", "4, 4, -9"})
+  .error("-1, 3", ErrorKind::Runtime, "non-negative")
+  .error("4, 1099511627776", ErrorKind::OutOfMemory, "out of memory");
 
 STRATA_OP(nn_functional_one_hot, "nn.functional.one_hot(Tensor input, int num_classes=-1) -> Tensor")
   .doc(
@@ -254,7 +274,7 @@ STRATA_OP(nn_functional_one_hot, "nn.functional.one_hot(Tensor input, int num_cl
     } else {
       STRATA_CHECK(amin(input).item<int64_t>() >= 0, Runtime, "one_hot: class values must be non-negative");
       const int64_t most = amax(input).item<int64_t>();
-      if (classes == -1) classes = most + 1;
+      if (classes == -1) classes = (Checked(most) + 1).get();
       STRATA_CHECK(most < classes, Runtime,
                    "one_hot: class values must be smaller than num_classes; found {} with num_classes={}", most,
                    classes);

@@ -1,6 +1,8 @@
 // Functions that matter for complex numbers and have a plain meaning for real ones, and a few names PyTorch programs use.
 #include <cmath>
 
+#include "base/checked.h"
+#include "base/host_memory.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -71,13 +73,15 @@ STRATA_OP(mvlgamma, "mvlgamma(Tensor input, int p) -> Tensor")
   .inplace()
   .composite([](const Tensor& input, int64_t p) {
     STRATA_CHECK(p >= 1, Runtime, "mvlgamma: p has to be greater than or equal to 1, got {}", p);
+    check_host_memory((Checked(p) * std::max<int64_t>(input.numel(), 1)).get(), sizeof(double), "mvlgamma");
     const Tensor x = is_floating(input.dtype()) ? input : to(input, default_dtype());
     const Tensor steps = mul(arange(static_cast<double>(p)), 0.5);
     const Tensor terms = lgamma(sub(unsqueeze(x, -1), to(steps, x.dtype())));
     return add(sum(terms, int64_t{-1}), static_cast<double>(p * (p - 1)) / 4 * std::log(M_PI));
   })
   .samples({"o(3,4), 2", "o(3), 1"})
-  .error("o(3), 0", ErrorKind::Runtime, "greater than or equal to 1");
+  .error("o(3), 0", ErrorKind::Runtime, "greater than or equal to 1")
+  .error("o(3), 1099511627776", ErrorKind::OutOfMemory, "not enough memory");
 
 STRATA_OP(empty_permuted,
           "empty_permuted(int[] size, int[] physical_layout, *, dtype? dtype=None, device? device=None, bool "

@@ -31,7 +31,7 @@ uint32_t extreme_mask(const Call& c) { return reduced_mask(c.args.tensor(0), c.a
 void infer_extreme(const Call& c) {
   const TensorImpl& x = c.args.tensor(0);
   const uint32_t reduced = extreme_mask(c);
-  if (c.args[1].size == 0) require_any(c, ErrorKind::Index);
+  if (c.args[1].size == 0) require_any(c, ErrorKind::Runtime);
   require_elements(x, reduced, c.op.name.c_str());
   set_reduced_shape(*c.out(), x, reduced, c.args[2].boolean());
   c.out()->dtype = x.dtype;

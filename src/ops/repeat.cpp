@@ -2,6 +2,8 @@
 #include "strata/ops/repeat.h"
 
 #include "autograd/autograd.h"
+#include "base/checked.h"
+#include "base/host_memory.h"
 #include "cpu/copy.h"
 #include "cpu/reference.h"
 #include "ops/geometry.h"
@@ -72,6 +74,9 @@ Tensor repeated_on_device(const Tensor& counts, std::optional<int64_t> output_si
     const int64_t low = amin(counts).item<int64_t>();
     STRATA_CHECK(low >= 0, Runtime, "repeat_interleave: repeats can not be negative, got {}", low);
     total = select(ends, 0, -1).item<int64_t>();
+    // Sums of non-negative counts only fall where they wrap.
+    STRATA_CHECK(amin(ends).item<int64_t>() >= 0, Runtime,
+                 "repeat_interleave: the sum of repeats does not fit into 64 bits");
   }
   STRATA_CHECK(!output_size || *output_size == total, Runtime,
                "repeat_interleave: allocated size {} does not match required size {}", output_size.value_or(0), total);
@@ -95,9 +100,7 @@ STRATA_OP(repeat, "repeat(Tensor input, int[] repeats) -> Tensor")
     for (int d = 0; d < static_cast<int>(shape.n); ++d) {
       STRATA_CHECK(repeats[d] >= 0, Runtime, "repeat: trying to create tensor with negative dimension, got repeats {}",
                    to_string(repeats));
-      STRATA_CHECK(d < lead || !__builtin_mul_overflow(shape[d], input.shape[d - lead], &shape[d]), Runtime,
-                   "repeat: repeats {} of shape {} are larger than can be addressed", to_string(repeats),
-                   to_string(input.sizes()));
+      if (d >= lead) shape[d] = (Checked(shape[d]) * input.shape[d - lead]).get();
     }
     c.outs[0]->dtype = input.dtype, c.outs[0]->device = input.device;
     c.outs[0]->set_shape(shape);
@@ -142,10 +145,16 @@ STRATA_OP(repeat_interleave, "repeat_interleave(Tensor repeats, *, int? output_s
                  to_string(repeats.shape()));
     const Tensor counts = as_index(repeats, "repeat_interleave");
     if (counts.device().type != DeviceType::Cpu) return repeated_on_device(counts, output_size, repeats.dtype());
-    std::vector<int64_t> index;
+    Checked total = 0;
     for (int64_t i = 0; i < counts.numel(); ++i) {
       const int64_t n = counts.data<int64_t>()[i];
       STRATA_CHECK(n >= 0, Runtime, "repeat_interleave: repeats can not be negative, got {}", n);
+      total += n;
+    }
+    check_host_memory(total.get(), sizeof(int64_t), "repeat_interleave");
+    std::vector<int64_t> index;
+    for (int64_t i = 0; i < counts.numel(); ++i) {
+      const int64_t n = counts.data<int64_t>()[i];
       index.insert(index.end(), static_cast<size_t>(n), i);
     }
     STRATA_CHECK(!output_size || *output_size == static_cast<int64_t>(index.size()), Runtime,
@@ -156,7 +165,9 @@ STRATA_OP(repeat_interleave, "repeat_interleave(Tensor repeats, *, int? output_s
   .no_out()
   .samples({"i3(4)"})
   .error("i3(2,2)", ErrorKind::Runtime, "1D vectors")
-  .error("f(3)", ErrorKind::Index, "int64 or int32");
+  .error("f(3)", ErrorKind::Index, "int64 or int32")
+  .error("t[4611686018427387904, 4611686018427387904]", ErrorKind::Runtime, "does not fit into 64 bits")
+  .error("t[1, 1099511627776]", ErrorKind::OutOfMemory, "not enough memory");
 STRATA_OP(
   repeat_interleave_tensor,
   "repeat_interleave.self_Tensor(Tensor input, Tensor repeats, int? dim=None, *, int? output_size=None) -> Tensor")

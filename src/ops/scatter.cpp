@@ -237,7 +237,7 @@ STRATA_OP(gather, "gather(Tensor input, int dim, Tensor index, *, bool sparse_gr
   .dtypes(kStorageTypes)
   .samples({"f(4,3), 0, i4(2,3)", "f(4,3), 1, i3(4,5)", "f(5), -1, i5(7)", "f(), 0, i1()", "f(2,3,4), 1, i3(2,2,3)",
             "f(4,3), 0, i4(0,3)"})
-  .error("f(2,3), 0, i9(50,3)", ErrorKind::Index, "out of bounds for dimension 0 with size 2")
+  .error("f(2,3), 0, i9(50,3)", ErrorKind::Runtime, "out of bounds for dimension 0 with size 2")
   .error("f(2,3), 0, i2(2)", ErrorKind::Runtime, "same number of dimensions")
   .error("f(2,3), 0, i2(2,4)", ErrorKind::Runtime, "no larger than self")
   .error("f(2,3), 0, f(2,3)", ErrorKind::Runtime, "int64");
@@ -270,7 +270,16 @@ STRATA_OP(scatter_core, "scatter_core(Tensor input, int dim, Tensor index, Tenso
 
 STRATA_OP(copy_into_corner, "copy_into_corner(Tensor input, int[] size) -> Tensor")
   .doc("Zeros of a size with input at the front of every dimension.")
-  .infer([](const Call& c) { c.outs[0]->dtype = c.args.tensor(0).dtype, c.outs[0]->set_shape(c.args[1].int_list()); })
+  .infer([](const Call& c) {
+    const TensorImpl& input = c.args.tensor(0);
+    const IntList size = c.args[1].int_list();
+    bool fits = size.size == input.ndim;
+    for (int d = 0; fits && d < input.ndim; ++d) fits = input.shape[d] <= size[static_cast<size_t>(d)];
+    STRATA_CHECK(fits, Runtime, "copy_into_corner: shape {} does not fit into {}", to_string(input.sizes()),
+                 to_string(size));
+    c.outs[0]->dtype = input.dtype;
+    c.outs[0]->set_shape(size);
+  })
   .kernel("copy", run_corner)
   .kernel("reference",
           [](const Call& c) {
@@ -296,7 +305,7 @@ STRATA_OP(scatter, "scatter(Tensor input, int dim, Tensor index, Tensor src) -> 
   .no_out()
   .dtypes(kStorageTypes)
   .samples({"f(4,3), 0, i1(1,3), f(1,3)", "f(5), 0, i1(1), f(4)", "f(4,3), 1, i1(4,1), f(4,2)"})
-  .error("f(2,3), 0, i9(50,3), f(50,3)", ErrorKind::Index, "out of bounds")
+  .error("f(2,3), 0, i9(50,3), f(50,3)", ErrorKind::Runtime, "out of bounds")
   .error("f(2,3), 0, i2(2,3), f(1,3)", ErrorKind::Runtime, "no larger than src");
 STRATA_OP(scatter_value, "scatter.value(Tensor input, int dim, Tensor index, Scalar value) -> Tensor")
   .doc(
@@ -308,7 +317,7 @@ STRATA_OP(scatter_value, "scatter.value(Tensor input, int dim, Tensor index, Sca
   .no_out()
   .dtypes(kStorageTypes)
   .samples({"f(4,3), 0, i4(2,3), 1", "f(5), 0, i5(0), 1", "f(), 0, i1(), 1"})
-  .error("f(2,3), 0, i9(50,3), 1", ErrorKind::Index, "out of bounds");
+  .error("f(2,3), 0, i9(50,3), 1", ErrorKind::Runtime, "out of bounds");
 STRATA_OP(scatter_reduce_src,
           "scatter.reduce(Tensor input, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor")
   .doc(
@@ -348,7 +357,7 @@ STRATA_OP(scatter_add, "scatter_add(Tensor input, int dim, Tensor index, Tensor 
   .no_out()
   .dtypes(kNumericTypes)
   .samples({"f(4,3), 0, i4(2,3), f(2,3)", "f(5), 0, i5(7), f(7)", "f(4,3), 1, i3(4,5), f(4,6)", "f(), 0, i1(), f()"})
-  .error("f(2,3), 0, i9(50,3), f(50,3)", ErrorKind::Index, "out of bounds");
+  .error("f(2,3), 0, i9(50,3), f(50,3)", ErrorKind::Runtime, "out of bounds");
 
 STRATA_OP(scatter_inplace, "scatter_(Tensor input, int dim, Tensor index, Tensor src) -> Tensor")
   .doc(
@@ -360,7 +369,7 @@ STRATA_OP(scatter_inplace, "scatter_(Tensor input, int dim, Tensor index, Tensor
   .no_out()
   .dtypes(kStorageTypes)
   .samples({"f(4,3), 0, i1(1,3), f(1,3)"})
-  .error("f(2,3), 0, i9(50,3), f(50,3)", ErrorKind::Index, "out of bounds");
+  .error("f(2,3), 0, i9(50,3), f(50,3)", ErrorKind::Runtime, "out of bounds");
 STRATA_OP(scatter_inplace_value, "scatter_.value(Tensor input, int dim, Tensor index, Scalar value) -> Tensor")
   .doc(
     "Writes a number at index along a dimension.\n\n>>> strata.zeros(2).scatter_(0, strata.tensor([1]), "
@@ -371,7 +380,7 @@ STRATA_OP(scatter_inplace_value, "scatter_.value(Tensor input, int dim, Tensor i
   .no_out()
   .dtypes(kStorageTypes)
   .samples({"f(4,3), 0, i1(1,3), 2"})
-  .error("f(2,3), 0, i9(50,3), 1", ErrorKind::Index, "out of bounds");
+  .error("f(2,3), 0, i9(50,3), 1", ErrorKind::Runtime, "out of bounds");
 STRATA_OP(scatter_inplace_reduce,
           "scatter_.reduce(Tensor input, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor")
   .doc(
@@ -396,7 +405,7 @@ STRATA_OP(scatter_add_inplace, "scatter_add_(Tensor input, int dim, Tensor index
   .no_out()
   .dtypes(kNumericTypes)
   .samples({"f(4,3), 0, i4(2,3), f(2,3)"})
-  .error("f(2,3), 0, i9(50,3), f(50,3)", ErrorKind::Index, "out of bounds");
+  .error("f(2,3), 0, i9(50,3), f(50,3)", ErrorKind::Runtime, "out of bounds");
 
 STRATA_OP(
   scatter_reduce,
@@ -464,6 +473,6 @@ STRATA_OP(
             "f(4,3), 1, i3(4,5), f(4,5), 'mean', include_self=False",
             "f(5), 0, i5(7), f(8), 'sum', include_self=False"})
   .error("f(2), 0, i2(2), f(2), 'max'", ErrorKind::Runtime, "reduce argument")
-  .error("f(2), 0, i9(60), f(60), 'sum'", ErrorKind::Index, "out of bounds");
+  .error("f(2), 0, i9(60), f(60), 'sum'", ErrorKind::Runtime, "out of bounds");
 
 }  // namespace strata

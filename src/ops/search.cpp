@@ -91,6 +91,10 @@ Tensor search(const Tensor& sequence, const Tensor& values, bool out_int32, bool
                  op, to_string(sequence.shape()), to_string(sorter.shape()));
     STRATA_CHECK(sorter.dtype() == DType::I64, Runtime, "{}: sorter must be a tensor of long dtype but got dtype {}",
                  op, long_name(sorter.dtype()));
+    const bool inside =
+      sorter.numel() == 0 || (amin(sorter).item<int64_t>() >= 0 && amax(sorter).item<int64_t>() < sequence.size(-1));
+    STRATA_CHECK(inside, Runtime, "{}: sorter index out of range: it must be a permutation of 0 to {}", op,
+                 sequence.size(-1) - 1);
   }
   const DType dtype = common_dtype(sequence, values);
   return search_core(to(sequence, dtype), to(values, dtype), sorter, right, out_int32);
@@ -114,6 +118,13 @@ Tensor is_in(const Tensor& elements, const Tensor& tests, bool invert) {
 STRATA_OP(search_core, "search_core(Tensor rows, Tensor values, Tensor? order, bool right, bool out_int32) -> Tensor")
   .doc("Where each value belongs in its sorted row. All are of one dtype.")
   .infer([](const Call& c) {
+    const TensorImpl &rows = c.args.tensor(0), &values = c.args.tensor(1);
+    bool fits = rows.ndim == 1 || (rows.ndim > 1 && rows.ndim == values.ndim);
+    for (int d = 0; fits && rows.ndim > 1 && d + 1 < rows.ndim; ++d) fits = rows.shape[d] == values.shape[d];
+    fits &= rows.dtype == values.dtype &&
+            (!c.args.is_tensor(2) || (c.args.tensor(2).same_shape(rows) && c.args.tensor(2).dtype == DType::I64));
+    STRATA_CHECK(fits, Runtime, "search: rows {}, values {} and their order do not fit each other",
+                 to_string(rows.sizes()), to_string(values.sizes()));
     c.out()->set_shape(c.args.tensor(1).sizes());
     c.out()->dtype = c.args[4].boolean() ? DType::I32 : DType::I64;
   })
@@ -124,7 +135,8 @@ STRATA_OP(search_core, "search_core(Tensor rows, Tensor values, Tensor? order, b
   .helper()
   .no_out()
   .dtypes({DType::F32, DType::F64, DType::I64})
-  .samples({"f(1), f(2,3), None, False, False", "f(2,1), f(2,5), None, True, True"});
+  .samples({"f(1), f(2,3), None, False, False", "f(2,1), f(2,5), None, True, True"})
+  .error("f(3), f(2), t[0,1], False, False", ErrorKind::Runtime, "do not fit each other");
 
 STRATA_OP(searchsorted,
           "searchsorted(Tensor sorted_sequence, Tensor input, *, bool out_int32=False, bool right=False, str? "
@@ -139,7 +151,9 @@ STRATA_OP(searchsorted,
   })
   .samples({"i5(1), f(3)", "f(1), f(2,3), right=True", "f(2,1), f(2,5), out_int32=True", "i5(1), i5(4), side='right'"})
   .error("f(2,3), f(3,3)", ErrorKind::Runtime, "must match")
-  .error("f(3), f(3), side='top'", ErrorKind::Runtime, "'left' or 'right'");
+  .error("f(3), f(3), side='top'", ErrorKind::Runtime, "'left' or 'right'")
+  .error("f(3), f(3), sorter=t[0,1,3]", ErrorKind::Runtime, "sorter index out of range")
+  .error("f(3), f(3), sorter=t[-1,1,2]", ErrorKind::Runtime, "sorter index out of range");
 
 STRATA_OP(searchsorted_Scalar,
           "searchsorted.Scalar(Tensor sorted_sequence, Scalar input, *, bool out_int32=False, bool right=False, str? "

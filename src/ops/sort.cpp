@@ -50,8 +50,13 @@ template <decltype(&cpu::topk) topk> void run_topk(const Call& c) {
 }
 Grads grad_pick(const GradContext& c, const Tensor& g) { return {grad_of_selection(c, g, c.arg(2).boolean())}; }
 
+// NaN, or what PyTorch makes of it in an integer type.
+Tensor median_of_nothing(DType dtype) {
+  if (is_floating(dtype)) return full({}, NAN, dtype);
+  return full({}, dtype == DType::I64 ? INT64_MIN : dtype == DType::I32 ? INT32_MIN : 0, dtype);
+}
 template <cpu::Pick what> Tensor median_of_all(const Tensor& input) {
-  if (input.numel() == 0) return full({}, is_floating(input.dtype()) ? Scalar(NAN) : Scalar(INT64_MIN), input.dtype());
+  if (input.numel() == 0) return median_of_nothing(input.dtype());
   const Tensor flat = reshape(input, {-1});
   return (what == cpu::Pick::Median ? median(flat, int64_t{0}, false) : nanmedian(flat, int64_t{0}, false))[0];
 }

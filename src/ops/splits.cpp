@@ -4,6 +4,9 @@
 #include <algorithm>
 
 #include "autograd/autograd.h"
+#include "base/checked.h"
+#include "base/host_memory.h"
+#include "base/interrupt.h"
 #include "ops/layout.h"
 #include "strata/ops/copy.h"
 #include "strata/ops/views.h"
@@ -29,10 +32,12 @@ Tensors cut_at(const Tensor& input, Shape cuts, int dim) {
 // `sections` pieces whose sizes differ by one at most, the larger first.
 Tensors even_sections(const Tensor& input, int64_t sections, int dim) {
   STRATA_CHECK(sections > 0, Runtime, "tensor_split: number of sections must be larger than 0, got {}", sections);
+  check_host_memory(sections, kObjectBytes, "tensor_split");
   const int64_t size = input->shape[dim] / sections, larger = input->shape[dim] % sections;
   Tensors out;
   int64_t from = 0;
   for (int64_t i = 0; i < sections; ++i) {
+    poll_interrupt();
     const int64_t to = from + size + (i < larger);
     out.push_back(slice(input, dim, from, to));
     from = to;
@@ -77,8 +82,9 @@ STRATA_OP(split, "split(Tensor tensor, int split_size, int dim=0) -> Tensor[]")
                  split_size);
     STRATA_CHECK(split_size > 0 || n == 0, Runtime,
                  "split: split_size can only be 0 if dimension size is 0, but got dimension size of {}", n);
+    if (split_size > 0) check_host_memory((n - 1) / split_size + 1, kObjectBytes, "split");
     Tensors out;
-    for (int64_t from = 0; from < n || out.empty(); from += split_size)
+    for (int64_t from = 0; from < n || out.empty(); poll_interrupt(), from += std::min(split_size, n - from))
       out.push_back(slice(input, d, from, n - from > split_size ? from + split_size : n));
     return out;
   })
@@ -98,8 +104,7 @@ STRATA_OP(split_with_sizes, "split_with_sizes(Tensor input, int[] split_sizes, i
     for (int64_t s : split_sizes) {
       STRATA_CHECK(s >= 0, Runtime, "split_with_sizes: expects split_sizes have only non-negative entries, but got {}",
                    to_string(split_sizes));
-      STRATA_CHECK(!__builtin_add_overflow(total, s, &total), Runtime, "split_with_sizes: the sizes {} are too large",
-                   to_string(split_sizes));
+      total = (Checked(total) + s).get();
     }
     STRATA_CHECK(total == input->shape[d], Runtime,
                  "split_with_sizes: expects split_sizes to sum exactly to {} (input tensor's size at dimension {}), "
@@ -139,7 +144,8 @@ STRATA_OP(chunk, "chunk(Tensor input, int chunks, int dim=0) -> Tensor[]")
   })
   .dtypes(kStorageTypes)
   .samples({"f(5,3), 2", "f(5,3), 2, 1", "f(4), 9", "f(0,3), 2"})
-  .error("f(5), 0", ErrorKind::Runtime, "greater than 0");
+  .error("f(5), 0", ErrorKind::Runtime, "greater than 0")
+  .error("f(0,3), 4294967296", ErrorKind::OutOfMemory, "not enough memory");
 
 STRATA_OP(tensor_split, "tensor_split(Tensor input, int sections, int dim=0) -> Tensor[]")
   .doc(
@@ -150,7 +156,8 @@ STRATA_OP(tensor_split, "tensor_split(Tensor input, int sections, int dim=0) -> 
   })
   .dtypes(kStorageTypes)
   .samples({"f(5,3), 2", "f(5,3), 4, 1", "f(2), 3"})
-  .error("f(5), 0", ErrorKind::Runtime, "larger than 0");
+  .error("f(5), 0", ErrorKind::Runtime, "larger than 0")
+  .error("f(15), 9223372036854775807", ErrorKind::OutOfMemory, "not enough memory");
 
 STRATA_OP(tensor_split_indices, "tensor_split.indices(Tensor input, int[] indices, int dim=0) -> Tensor[]")
   .doc(
@@ -246,8 +253,9 @@ STRATA_OP(unbind, "unbind(Tensor input, int dim=0) -> Tensor[]")
   .composite([](const Tensor& input, int64_t dim) {
     STRATA_CHECK(input.dim() > 0, Index, "unbind: dimension specified as {} but tensor has no dimensions", dim);
     const int d = normalize_dim(dim, input.dim(), "unbind");
+    check_host_memory(input->shape[d], kObjectBytes, "unbind");
     Tensors out;
-    for (int64_t i = 0; i < input->shape[d]; ++i) out.push_back(select(input, d, i));
+    for (int64_t i = 0; i < input->shape[d]; poll_interrupt(), ++i) out.push_back(select(input, d, i));
     return out;
   })
   .dtypes(kStorageTypes)

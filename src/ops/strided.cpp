@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "autograd/autograd.h"
+#include "base/checked.h"
 #include "cpu/copy.h"
 #include "cpu/reference.h"
 #include "cuda/indexing.h"
@@ -173,12 +174,13 @@ Tensor resized(const Tensor& input, IntList size, std::optional<std::string_view
 STRATA_OP(strided_view, "strided_view(Tensor input, int[] size, int[] stride, int offset) -> Tensor")
   .doc("A view with explicit strides; the offset counts from the first element of input.")
   .view([](const Tensor& input, IntList size, IntList stride, int64_t offset) {
-    const int64_t last = reach(size, stride, "as_strided"), first = input->storage_offset() + offset;
+    const int64_t last = reach(size, stride, "as_strided"), first = (Checked(input->storage_offset()) + offset).get();
     const size_t bytes = input->storage->requested;
     STRATA_CHECK(first >= 0, Runtime, "as_strided: the storage offset {} is negative", first);
-    STRATA_CHECK(last < 0 || static_cast<uint64_t>(first + last) < bytes / size_of(input.dtype()), Runtime,
-                 "as_strided: sizes {}, strides {} and storage offset {} are out of bounds for storage of {} bytes",
-                 to_string(size), to_string(stride), first, bytes);
+    STRATA_CHECK(
+      last < 0 || static_cast<uint64_t>(first) + static_cast<uint64_t>(last) < bytes / size_of(input.dtype()), Runtime,
+      "as_strided: sizes {}, strides {} and storage offset {} are out of bounds for storage of {} bytes",
+      to_string(size), to_string(stride), first, bytes);
     return show(input, geometry(size, stride, offset));
   })
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
@@ -203,9 +205,9 @@ STRATA_OP(unview, "unview(Tensor input, int[] size, int[] stride, int offset) ->
   .infer([](const Call& c) {
     c.outs[0]->dtype = c.args.tensor(0).dtype, c.outs[0]->set_shape(c.args[1].int_list());
     const int64_t last = reach(c.args.tensor(0).sizes(), c.args[2].int_list(), "unview"), offset = c.args[3].integer();
-    STRATA_CHECK(last < 0 || (offset >= 0 && offset + last < checked_numel(c.args[1].int_list())), Runtime,
-                 "unview: strides {} and offset {} are out of bounds for shape {}", to_string(c.args[2].int_list()),
-                 offset, to_string(c.args[1].int_list()));
+    STRATA_CHECK(last < 0 || (offset >= 0 && (Checked(offset) + last).get() < checked_numel(c.args[1].int_list())),
+                 Runtime, "unview: strides {} and offset {} are out of bounds for shape {}",
+                 to_string(c.args[2].int_list()), offset, to_string(c.args[1].int_list()));
   })
   .kernel("strided", run_unview)
   .kernel("reference", plain_unview)
@@ -246,8 +248,8 @@ STRATA_OP(strided_scatter, "strided_scatter(Tensor input, Tensor src, int[] size
       std::ranges::equal(src.sizes(), size), Runtime,
       "as_strided_scatter: expected src to have a size equal to the slice of self; src size = {}, slice size = {}",
       to_string(src.sizes()), to_string(size));
-    STRATA_CHECK(last < 0 || (offset >= 0 && offset + last <= reach(input.sizes(), strides, "as_strided_scatter")),
-                 Runtime,
+    const int64_t most = reach(input.sizes(), strides, "as_strided_scatter");
+    STRATA_CHECK(last < 0 || (offset >= 0 && offset <= most && last <= most - offset), Runtime,
                  "as_strided_scatter: sizes {}, strides {} and offset {} are out of bounds for a tensor of shape {}",
                  to_string(size), to_string(c.args[3].int_list()), offset, to_string(input.sizes()));
     c.outs[0]->dtype = input.dtype;
@@ -302,12 +304,14 @@ STRATA_OP(as_strided_scatter,
     ">>> strata.zeros(4).as_strided_scatter(strata.ones(2), (2,), (2,))\ntensor([1., 0., 1., 0.])")
   .composite([](const Tensor& input, const Tensor& src, IntList size, IntList stride,
                 std::optional<int64_t> storage_offset) {
-    return strided_scatter(input, src, size, stride, storage_offset ? *storage_offset - input->storage_offset() : 0);
+    return strided_scatter(input, src, size, stride,
+                           storage_offset ? (Checked(*storage_offset) - input->storage_offset()).get() : 0);
   })
   .no_out()
   .dtypes(kStorageTypes)
   .samples({"f(3,4), f(2,2), [2, 2], [4, 1], 1", "f(5), f(2), [2], [2]"})
   .error("f(5), f(3), [3], [2], 2", ErrorKind::Runtime, "out of bounds")
+  .error("f(3,4), f(2,2), [2, 2], [4, 1], 9223372036854775807", ErrorKind::Runtime, "out of bounds")
   .error("f(5), f(3), [2], [2]", ErrorKind::Runtime, "size equal to the slice");
 
 STRATA_OP(select_scatter, "select_scatter(Tensor input, Tensor src, int dim, int index) -> Tensor")

@@ -92,12 +92,12 @@ PyObject* tensor_backward(PyObject* self, PyObject* const* values, Py_ssize_t n,
     STRATA_CHECK(n <= 4, Type, "backward() takes at most 4 arguments ({} given)", n);
     std::copy_n(values, n, given);
     for (Py_ssize_t k = 0; names && k < PyTuple_GET_SIZE(names); ++k) {
-      const std::string_view name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, k));
+      const std::string name = shown(PyTuple_GET_ITEM(names, k));
       const auto at = std::find(std::begin(kNames), std::end(kNames), name);
       STRATA_CHECK(at != std::end(kNames), Type, "backward() got an unexpected keyword argument '{}'", name);
       given[at - kNames] = values[n + k];
     }
-    const auto flag = [](PyObject* o) { return o && PyObject_IsTrue(o) == 1; };
+    const auto flag = [](PyObject* o) { return o && truth_of(o); };
     const Tensor root = tensor_of(self),
                  grad = given[0] && given[0] != Py_None ? require_tensor(given[0], "backward") : Tensor();
     const bool create = flag(given[2]), retain = flag(given[1]) || create;
@@ -116,7 +116,7 @@ struct PythonHook {
     WithGil gil;
     Object grad(need(wrap(g)));
     PyObject* one[] = {grad.get()};
-    Object result(need(PyObject_Vectorcall(hook.get(), one, 1, nullptr)));
+    Object result(call_python(hook.get(), one, 1));
     return result.get() == Py_None ? Tensor() : require_tensor(result.get(), "a hook's result");
   }
 };
@@ -126,7 +126,7 @@ struct PythonLeafHook {
     WithGil gil;
     Object leaf(need(wrap(t)));
     PyObject* one[] = {leaf.get()};
-    Object(need(PyObject_Vectorcall(hook.get(), one, 1, nullptr)));
+    Object(call_python(hook.get(), one, 1));
   }
 };
 
@@ -175,7 +175,7 @@ struct PythonGrad : CustomGrad {
     Object args(need(wrap_list(grads)));
     Object create(PyBool_FromLong(create_graph));
     PyObject* values[] = {args.get(), create.get()};
-    Object result(need(PyObject_Vectorcall(apply_fn.get(), values, 2, nullptr)));
+    Object result(call_python(apply_fn.get(), values, 2));
     return tensors_of(result.get(), "backward of a Function");
   }
   void release() override {  // may run while another exception is under way

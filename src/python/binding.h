@@ -3,6 +3,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <structmember.h>
+#include <unistd.h>
 
 #include <string>
 
@@ -46,6 +47,22 @@ inline void need(int status) {
   if (status < 0) throw PythonError{};
 }
 inline void need(bool) = delete;
+inline bool truth_of(PyObject* o) {
+  const int value = PyObject_IsTrue(o);
+  need(value);
+  return value == 1;
+}
+// A number from a C-API call that reports an error as -1.
+template <class T> T checked(T value) {
+  if (value == static_cast<T>(-1) && PyErr_Occurred()) throw PythonError{};
+  return value;
+}
+// After a conversion that was only tried: a TypeError means that the object does not fit. Any other exception is raised by the
+// user's code (__index__, __float__) and must reach the user.
+inline void forgive_type_error() {
+  if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw PythonError{};
+  PyErr_Clear();
+}
 
 PyObject* raise_current();  // inside a catch: one table from error kinds to Python exceptions
 template <class F> auto guarded(F f) -> decltype(f()) {
@@ -58,9 +75,24 @@ template <class F> auto guarded(F f) -> decltype(f()) {
   }
 }
 
+// Runs f, which takes the interpreter lock or runs Python code. When the interpreter ends, Python stops daemon threads there with
+// pthread_exit(). Unwinding our frames would drop references without the lock, and a destructor that is unwound through ends the
+// process; so such a thread sleeps until the process ends.
+template <class F> auto or_sleep_at_exit(F f) noexcept -> decltype(f()) {
+  try {
+    return f();
+  } catch (...) {
+    for (;;) ::pause();
+  }
+}
 struct WithoutGil {
   PyThreadState* state = PyEval_SaveThread();
-  ~WithoutGil() { PyEval_RestoreThread(state); }
+  WithoutGil() = default;
+  WithoutGil(const WithoutGil&) = delete;
+  WithoutGil& operator=(const WithoutGil&) = delete;
+  ~WithoutGil() {
+    or_sleep_at_exit([&] { PyEval_RestoreThread(state); });
+  }
 };
 // For a call that takes these arguments. The tensors are held meanwhile: the garbage collector looks only at what a single owner
 // has, and without its lock a tensor must not gain owners while it looks (see visit_owned).
@@ -79,9 +111,16 @@ class WithoutGilFor {
   WithoutGil unlocked_;
 };
 struct WithGil {
-  PyGILState_STATE state = PyGILState_Ensure();
+  PyGILState_STATE state = or_sleep_at_exit([] { return PyGILState_Ensure(); });
+  WithGil() = default;
+  WithGil(const WithGil&) = delete;
+  WithGil& operator=(const WithGil&) = delete;
   ~WithGil() { PyGILState_Release(state); }
 };
+// Calls back into Python from C++ frames: hooks, user-defined functions, closures.
+inline PyObject* call_python(PyObject* callable, PyObject* const* values, size_t n) {
+  return need(or_sleep_at_exit([&] { return PyObject_Vectorcall(callable, values, n, nullptr); }));
+}
 
 // 'File "train.py", line 7, in step' of the frame that runs; with `of_the_user`, of the innermost one outside of this package.
 std::string python_line(bool of_the_user);
@@ -110,9 +149,12 @@ PyObject* wrap(DType t);
 PyObject* wrap(Device d);
 DType dtype_of_object(PyObject* o);  // a dtype object, or the Python types bool, int, float
 bool is_dtype(PyObject* o);
-Device device_of_object(PyObject* o);                                 // a device object or its name
-Generator* generator_of(PyObject* o);                                 // null when it is none
-bool number_value(PyObject* o, Value& v);                             // a Python or NumPy number
+std::optional<DType> dtype_of_format(const char* format, Py_ssize_t itemsize);  // of the buffer protocol
+Device device_of_object(PyObject* o);                                           // a device object or its name
+Generator* generator_of(PyObject* o);                                           // null when it is none
+uint64_t seed_of(PyObject* seed);                                               // an int of 64 bits, signed or not
+bool number_value(PyObject* o, Value& v);                                       // a Python or NumPy number
+std::string shown(PyObject* text);                                    // of a str, also one that is no valid UTF-8
 Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype);  // nested lists, numbers, buffers, tensors: copies
 PyObject* to_list(const Tensor& t);
 

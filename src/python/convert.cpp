@@ -4,7 +4,6 @@
 #include "python/binding.h"
 
 namespace strata::python {
-namespace {
 
 // --- element formats of the buffer protocol --------------------------------------------------------------------------
 
@@ -26,6 +25,8 @@ std::optional<DType> dtype_of_format(const char* format, Py_ssize_t itemsize) {
     default: return std::nullopt;
   }
 }
+
+namespace {
 const char* format_of(DType t) {
   switch (t) {
     case DType::Bool: return "?";
@@ -48,46 +49,58 @@ void release_view(void* p) {
   delete static_cast<Py_buffer*>(p);
 }
 
-// A tensor over the memory of an object with the buffer protocol.
+// A tensor over the memory of an object with the buffer protocol; over a copy where the elements are not aligned.
 Tensor share_buffer(PyObject* source) {
-  auto view = std::make_unique<Py_buffer>();
-  bool read_only = false;
-  if (PyObject_GetBuffer(source, view.get(), PyBUF_STRIDES | PyBUF_FORMAT | PyBUF_WRITABLE) < 0) {
-    PyErr_Clear();
-    need(PyObject_GetBuffer(source, view.get(), PyBUF_STRIDES | PyBUF_FORMAT));
-    read_only = true;
-  }
-  Py_buffer* raw = view.release();
-  struct Guard {  // until the tensor owns it
-    Py_buffer* view;
-    ~Guard() {
-      if (view) PyBuffer_Release(view), delete view;
+  struct Release {
+    void operator()(Py_buffer* view) const {
+      PyBuffer_Release(view);
+      delete view;
     }
-  } guard{raw};
-  const std::optional<DType> dtype = dtype_of_format(raw->format, raw->itemsize);
-  STRATA_CHECK(dtype, Type,
+  };
+  auto fresh = std::make_unique<Py_buffer>();
+  need(PyObject_GetBuffer(source, fresh.get(), PyBUF_RECORDS_RO));
+  std::unique_ptr<Py_buffer, Release> view(fresh.release());
+  // NumPy's dates are numbers to Python and export the bytes they are stored in.
+  const bool bytes_of_number = Py_TYPE(source)->tp_as_number && Py_TYPE(source)->tp_as_number->nb_float &&
+                               !PySequence_Check(source) && view->ndim != 0;
+  if (bytes_of_number) fail(ErrorKind::Type, fmt::format("can't make a tensor of a {}", Py_TYPE(source)->tp_name));
+  const std::optional<DType> dtype = dtype_of_format(view->format, view->itemsize);
+  STRATA_CHECK(dtype && view->itemsize == static_cast<Py_ssize_t>(size_of(*dtype)), Type,
                "can't convert an array of element format '{}'; the supported types are: float64, float32, float16, "
                "int64, int32, int16, int8, "
                "uint8 and bool",
-               raw->format ? raw->format : "");
-  const auto item = static_cast<int64_t>(size_of(*dtype));
+               view->format ? view->format : "");
+  STRATA_CHECK(view->ndim <= kMaxDims, Value, "the array has {} dimensions; a tensor has at most {}", view->ndim,
+               kMaxDims);
+  STRATA_CHECK(view->ndim == 0 || view->shape, Type, "can't convert an array that does not tell its shape");
+  const auto item = static_cast<int64_t>(view->itemsize);
   Tensor t(Ref<TensorImpl>::adopt(TensorImpl::make()));
   t->dtype = *dtype;
-  std::vector<int64_t> shape(raw->shape, raw->shape + raw->ndim);
+  const std::vector<int64_t> shape(view->shape, view->shape + view->ndim);
   t->set_shape(shape);
-  for (int d = 0; d < raw->ndim; ++d) {
-    STRATA_CHECK(raw->strides[d] >= 0, Value,
+  t->set_contiguous_strides();
+  const bool aligned = reinterpret_cast<uintptr_t>(view->buf) % static_cast<size_t>(item) == 0;
+  if (!aligned) {
+    t->allocate();
+    need(PyBuffer_ToContiguous(t->data, view.get(), view->len, 'C'));
+    return t;
+  }
+  int64_t last = 0;                                     // offset of the last element
+  for (int d = 0; view->strides && d < t->ndim; ++d) {  // none: row-major, as ctypes exports arrays
+    STRATA_CHECK(view->strides[d] >= 0, Value,
                  "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
                  "supported; make a copy with array.copy()");
-    STRATA_CHECK(raw->strides[d] % item == 0, Value,
-                 "stride {} of the given array is not a multiple of its element size {}", raw->strides[d], item);
-    t->strides[d] = raw->strides[d] / item;
+    STRATA_CHECK(view->strides[d] % item == 0, Value,
+                 "stride {} of the given array is not a multiple of its element size {}", view->strides[d], item);
+    t->strides[d] = view->strides[d] / item;
   }
   t->update_contiguous();
-  t->storage = adopt_memory(raw->buf, static_cast<size_t>(raw->len), release_view, raw);
-  guard.view = nullptr;
-  t->storage->read_only = read_only;
-  t->data = static_cast<std::byte*>(raw->buf);
+  for (int d = 0; d < t->ndim; ++d) last += (t->shape[d] - 1) * t->strides[d];
+  const int64_t bytes = t->numel ? (last + 1) * item : 0;
+  t->storage = adopt_memory(view->buf, static_cast<size_t>(bytes), release_view, view.get());
+  t->storage->read_only = view->readonly != 0;
+  t->data = static_cast<std::byte*>(view->buf);
+  static_cast<void>(view.release());  // the storage's now
   return t;
 }
 
@@ -145,7 +158,11 @@ struct ListReader {
                                          depth, Py_TYPE(o)->tp_name));
     const Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
     STRATA_CHECK(n == shape[depth], Value, "expected sequence of length {} at dim {} (got {})", shape[depth], depth, n);
-    for (Py_ssize_t i = 0; i < n; ++i) fill(PySequence_Fast_GET_ITEM(o, i), depth + 1);
+    for (Py_ssize_t i = 0; i < n; ++i) {  // reading an element may run user code, which may change the list
+      STRATA_CHECK(i < PySequence_Fast_GET_SIZE(o), Value, "tensor: a list was changed while its elements were read");
+      const Object element(Py_NewRef(PySequence_Fast_GET_ITEM(o, i)));
+      fill(element.get(), depth + 1);
+    }
   }
 };
 }  // namespace
@@ -172,6 +189,8 @@ Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype) {
   return t;
 }
 
+constexpr int64_t kSignalsEach = 1024;  // rows of at least so many elements look for Ctrl-C
+
 static PyObject* list_level(const TensorImpl& t, int d, const std::byte* at) {
   if (d == t.ndim)
     return dispatch_dtype(t.dtype, [&]<class T>() -> PyObject* {
@@ -182,6 +201,7 @@ static PyObject* list_level(const TensorImpl& t, int d, const std::byte* at) {
       else return PyFloat_FromDouble(static_cast<double>(static_cast<float>(v)));
     });
   Object list(need(PyList_New(t.shape[d])));
+  if (t.shape[d] >= kSignalsEach) need(PyErr_CheckSignals());
   for (int64_t i = 0; i < t.shape[d]; ++i)
     PyList_SET_ITEM(list.get(), i,
                     need(list_level(t, d + 1, at + i * t.strides[d] * static_cast<int64_t>(size_of(t.dtype)))));
@@ -193,9 +213,16 @@ PyObject* to_list(const Tensor& t) {
   return list_level(*host, 0, host.bytes());
 }
 
+// What a buffer's user looks at. It holds the storage: the tensor itself may get another by resize_() or .data =.
+struct ExportedView {
+  Ref<Storage> storage;
+  Py_ssize_t shape[kMaxDims], strides[kMaxDims];
+};
+
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
+  view->obj = nullptr;
   return guarded([&]() -> int {
-    TensorImpl& t = *impl_of(self);
+    const TensorImpl& t = *impl_of(self);
     const char* format = format_of(t.dtype);
     STRATA_CHECK(!t.requires_grad, Runtime,
                  "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
@@ -209,11 +236,10 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
                       t.contiguous ? "the tensor's memory is read-only" : "the tensor is not contiguous");
       return -1;
     }
-    if (writable) t.storage->shared = true;
     const auto item = static_cast<Py_ssize_t>(size_of(t.dtype));
-    auto* dims = static_cast<Py_ssize_t*>(PyMem_Malloc(sizeof(Py_ssize_t) * 2 * kMaxDims));
-    if (!dims) return PyErr_NoMemory(), -1;
-    for (int d = 0; d < t.ndim; ++d) dims[d] = t.shape[d], dims[kMaxDims + d] = t.strides[d] * item;
+    auto held = std::make_unique<ExportedView>(ExportedView{t.storage, {}, {}});
+    for (int d = 0; d < t.ndim; ++d) held->shape[d] = t.shape[d], held->strides[d] = t.strides[d] * item;
+    if (writable) t.storage->shared = true;
     *view = {t.data,
              Py_NewRef(self),
              t.numel * item,
@@ -221,14 +247,15 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
              !writable,
              t.ndim,
              const_cast<char*>(flags & PyBUF_FORMAT ? format : nullptr),
-             dims,
-             dims + kMaxDims,
+             held->shape,
+             held->strides,
              nullptr,
-             dims};
+             held.get()};
+    static_cast<void>(held.release());  // until release_buffer()
     return 0;
   });
 }
-void release_buffer(PyObject*, Py_buffer* view) { PyMem_Free(view->internal); }
+void release_buffer(PyObject*, Py_buffer* view) { delete static_cast<ExportedView*>(view->internal); }
 
 namespace {
 Tensor on_device(const Tensor& t, Device device) {
@@ -252,7 +279,7 @@ PyObject* make_with(PyObject* args, PyObject* keywords, bool copy) {
     const Device target = device == Py_None ? thread_state.default_device : require_available(device_of_object(device));
     const std::optional<DType> type = dtype == Py_None ? std::nullopt : std::optional(dtype_of_object(dtype));
     Tensor t;
-    if (copy || (want_copy && PyObject_IsTrue(want_copy))) {
+    if (copy || (want_copy && truth_of(want_copy))) {
       t = tensor_from_data(data, type);
     } else if (is_tensor(data)) {
       if ((!type || *type == impl_of(data)->dtype) && (device == Py_None || target == impl_of(data)->device))
@@ -276,7 +303,10 @@ PyObject* from_numpy(PyObject*, PyObject* array) {
   return guarded([&] {
     if (is_tensor(array) || !PyObject_CheckBuffer(array))
       fail(ErrorKind::Type, fmt::format("expected np.ndarray (got {})", Py_TYPE(array)->tp_name));
-    return wrap(share_buffer(array));
+    Tensor t = share_buffer(array);
+    STRATA_CHECK(t->storage->external, Value,
+                 "from_numpy: the array's elements are not aligned to their size; make a copy with array.copy()");
+    return wrap(std::move(t));
   });
 }
 }  // namespace

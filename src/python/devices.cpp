@@ -77,10 +77,10 @@ template <> constexpr const char* kCapsule<Event> = "strata.event";
 template <> constexpr const char* kCapsule<Graph> = "strata.graph";
 
 template <class T> PyObject* capsule(T value) {
-  auto* held = new T(std::move(value));
-  PyObject* o =
-    PyCapsule_New(held, kCapsule<T>, [](PyObject* c) { delete static_cast<T*>(PyCapsule_GetPointer(c, kCapsule<T>)); });
-  if (!o) delete held;
+  auto held = std::make_unique<T>(std::move(value));
+  PyObject* o = need(PyCapsule_New(held.get(), kCapsule<T>,
+                                   [](PyObject* c) { delete static_cast<T*>(PyCapsule_GetPointer(c, kCapsule<T>)); }));
+  static_cast<void>(held.release());  // the capsule's now
   return o;
 }
 template <class T> T& inside(PyObject* o) {
@@ -93,9 +93,7 @@ PyObject* stream_create(PyObject*, PyObject* args) {
   const char* name = nullptr;
   int index = -1, priority = 0;
   if (!PyArg_ParseTuple(args, "sii", &name, &index, &priority)) return nullptr;
-  return guarded([&] {
-    return capsule(Stream::create(Runtime::gpu({type_of(name), static_cast<int8_t>(index)}), priority));
-  });
+  return guarded([&] { return capsule(Stream::create(gpu_of(name, index), priority)); });
 }
 PyObject* stream_current(PyObject*, PyObject* args) {
   return with_gpu(args, [](Gpu& g) { return capsule(Stream::current(g)); });
@@ -132,9 +130,7 @@ PyObject* event_create(PyObject*, PyObject* args) {
   const char* name = nullptr;
   int index = -1, timing = 0;
   if (!PyArg_ParseTuple(args, "sip", &name, &index, &timing)) return nullptr;
-  return guarded([&] {
-    return capsule(Event(Runtime::gpu({type_of(name), static_cast<int8_t>(index)}), timing != 0));
-  });
+  return guarded([&] { return capsule(Event(gpu_of(name, index), timing != 0)); });
 }
 template <void (Event::*f)(const Stream&) const> PyObject* event_and_stream(PyObject*, PyObject* args) {
   PyObject *e, *s;

@@ -9,6 +9,9 @@ using cuda::Gpu;
 using cuda::Runtime;
 
 inline DeviceType type_of(const char* name) { return device_from_name(name).type; }
+inline Gpu& gpu_of(const char* name, int index) {  // a negative number is the current device
+  return Runtime::gpu({type_of(name), index < 0 ? int8_t{-1} : device_index(index)});
+}
 
 // Calls f(device type, number), from Python arguments (name, number).
 template <class F> PyObject* with_device(PyObject* args, const F& f) {

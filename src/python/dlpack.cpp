@@ -15,8 +15,12 @@ void free_capsule(PyObject* capsule) {
 }
 
 PyObject* to_dlpack(PyObject*, PyObject* tensor) {
-  return guarded(
-    [&] { return PyCapsule_New(dlpack::export_tensor(require_tensor(tensor, "to_dlpack")), kFresh, free_capsule); });
+  return guarded([&] {
+    dlpack::DLManagedTensor* managed = dlpack::export_tensor(require_tensor(tensor, "to_dlpack"));
+    PyObject* capsule = PyCapsule_New(managed, kFresh, free_capsule);
+    if (!capsule) managed->deleter(managed);
+    return capsule;
+  });
 }
 
 PyObject* from_capsule(PyObject*, PyObject* capsule) {
@@ -27,7 +31,7 @@ PyObject* from_capsule(PyObject*, PyObject* capsule) {
            "only");
     auto* managed = static_cast<dlpack::DLManagedTensor*>(PyCapsule_GetPointer(capsule, kFresh));
     Tensor t = dlpack::import_tensor(managed);
-    PyCapsule_SetName(capsule, kUsed);
+    need(PyCapsule_SetName(capsule, kUsed));
     return wrap(std::move(t));
   });
 }

@@ -31,11 +31,12 @@ Tree tree_of(PyObject* o, const std::string& path, int depth);
 
 TreeDict dict_of(PyObject* o, const std::string& path, int depth) {
   TreeDict dict;
-  PyObject *key, *value;
-  Py_ssize_t at = 0;
-  while (PyDict_Next(o, &at, &key, &value)) {
-    const Object shown(need(PyObject_Str(key)));
-    const std::string below = path + "[" + utf8(shown.get()) + "]";
+  const Object items(need(PyDict_Items(o)));  // a copy: user code (__str__, item) may change the dict
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+    PyObject* key = PyTuple_GET_ITEM(PyList_GET_ITEM(items.get(), i), 0);
+    PyObject* value = PyTuple_GET_ITEM(PyList_GET_ITEM(items.get(), i), 1);
+    const Object text(need(PyObject_Str(key)));
+    const std::string below = path + "[" + shown(text.get()) + "]";
     if (!PyUnicode_Check(key) && !PyLong_Check(key) && !PyFloat_Check(key) && key != Py_None)
       fail(ErrorKind::Type,
            fmt::format("save: a key at {} is of type {}; keys are strings or numbers", below, Py_TYPE(key)->tp_name));
@@ -47,9 +48,14 @@ TreeDict dict_of(PyObject* o, const std::string& path, int depth) {
 
 // The Python number that one of NumPy's stands for; empty for everything else, arrays among it.
 Object plain_number(PyObject* o) {
-  if (Py_TYPE(o)->tp_name == std::string_view("numpy.ndarray") || !PyObject_HasAttrString(o, "dtype")) return {};
-  Object number(PyObject_CallMethod(o, "item", nullptr));
-  if (!number) PyErr_Clear();
+  if (Py_TYPE(o)->tp_name == std::string_view("numpy.ndarray")) return {};
+  const Object dtype(PyObject_GetAttrString(o, "dtype"));
+  if (!dtype) {
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) throw PythonError{};
+    PyErr_Clear();
+    return {};
+  }
+  Object number(need(PyObject_CallMethod(o, "item", nullptr)));
   return number && (PyLong_Check(number.get()) || PyFloat_Check(number.get())) ? std::move(number) : Object();
 }
 
@@ -75,8 +81,9 @@ Tree tree_of(PyObject* o, const std::string& path, int depth) {
   if (PyDict_Check(o)) return Tree::Value(dict_of(o, path, depth));
   if (PyList_Check(o) || PyTuple_Check(o)) {
     TreeList list{{}, PyTuple_Check(o) != 0};
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
-      list.items.push_back(tree_of(PySequence_Fast_GET_ITEM(o, i), fmt::format("{}[{}]", path, i), depth + 1));
+    const Object items(need(PySequence_Tuple(o)));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i)
+      list.items.push_back(tree_of(PyTuple_GET_ITEM(items.get(), i), fmt::format("{}[{}]", path, i), depth + 1));
     return Tree::Value(std::move(list));
   }
   if (const Object number = plain_number(o); number) return tree_of(number.get(), path, depth);
@@ -182,16 +189,16 @@ PyObject* save(PyObject*, PyObject* args) {
     return write(contents, path.text());
   });
 }
+template <class F> auto without_gil(F f) {
+  const WithoutGil free;
+  return f();
+}
+// _load(path, mmap)
 PyObject* load(PyObject*, PyObject* args) {
   Path path;
-  if (!PyArg_ParseTuple(args, "O&", PyUnicode_FSConverter, &path.bytes)) return nullptr;
-  return guarded([&] {
-    const Tree tree = [&] {
-      const WithoutGil free;
-      return load_tree(path.text());
-    }();
-    return object_of(tree);
-  });
+  int mmap;
+  if (!PyArg_ParseTuple(args, "O&p", PyUnicode_FSConverter, &path.bytes, &mmap)) return nullptr;
+  return guarded([&] { return object_of(without_gil([&] { return load_tree(path.text(), mmap != 0); })); });
 }
 PyObject* load_bytes(PyObject*, PyObject* args) {
   Py_buffer data;
@@ -211,7 +218,7 @@ PyObject* save_file(PyObject*, PyObject* args) {
     return write(contents, path.text());
   });
 }
-// _load_file(path or bytes): (tensors, metadata or None)
+// The contents of a file as (tensors, metadata or None)
 PyObject* pair_of(const SafeTensors& contents) {
   Object tensors(need(PyDict_New())), metadata(contents.metadata.empty() ? Py_NewRef(Py_None) : need(PyDict_New()));
   for (const auto& [name, t] : contents.tensors)
@@ -222,8 +229,9 @@ PyObject* pair_of(const SafeTensors& contents) {
 }
 PyObject* load_file(PyObject*, PyObject* args) {
   Path path;
-  if (!PyArg_ParseTuple(args, "O&", PyUnicode_FSConverter, &path.bytes)) return nullptr;
-  return guarded([&] { return pair_of(files::read_safetensors(FileBytes::map(path.text()))); });
+  int mmap;
+  if (!PyArg_ParseTuple(args, "O&p", PyUnicode_FSConverter, &path.bytes, &mmap)) return nullptr;
+  return guarded([&] { return pair_of(without_gil([&] { return load_safetensors(path.text(), mmap != 0); })); });
 }
 PyObject* load_file_bytes(PyObject*, PyObject* args) {
   Py_buffer data;
@@ -238,10 +246,6 @@ PyObject* load_file_bytes(PyObject*, PyObject* args) {
 PyObject* pair_of(const data::ImageSet& set) {
   const Object images(need(wrap(set.images))), labels(need(wrap(set.labels)));
   return PyTuple_Pack(2, images.get(), labels.get());
-}
-template <class F> auto without_gil(F f) {
-  const WithoutGil free;
-  return f();
 }
 PyObject* read_idx(PyObject*, PyObject* args) {
   Path path;

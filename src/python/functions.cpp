@@ -26,13 +26,13 @@ PyObject* from_bytes(PyObject*, PyObject* args) {
   PyObject* result = guarded([&] {
     std::vector<int64_t> sizes;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape); ++i)
-      sizes.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i)));
-    if (PyErr_Occurred()) throw PythonError{};
+      sizes.push_back(checked(PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i))));
     const DType type = dtype_of_object(dtype);
     for (int64_t n : sizes) STRATA_CHECK(n >= 0, Value, "a size cannot be negative, got shape {}", to_string(sizes));
-    const int64_t bytes = checked_numel(sizes) * static_cast<int64_t>(size_of(type));
-    STRATA_CHECK(bytes == data.len, Value, "a tensor of shape {} and dtype {} needs {} bytes, got {}", to_string(sizes),
-                 name_of(type), bytes, data.len);
+    int64_t bytes = 0;
+    const bool wraps = __builtin_mul_overflow(checked_numel(sizes), static_cast<int64_t>(size_of(type)), &bytes);
+    STRATA_CHECK(!wraps && bytes == data.len, Value, "a tensor of shape {} and dtype {} needs {} bytes, got {}",
+                 to_string(sizes), name_of(type), bytes, data.len);
     Tensor t = make_tensor(sizes, type);
     if (bytes) std::memcpy(t.bytes(), data.buf, static_cast<size_t>(bytes));
     return wrap(std::move(t));
@@ -65,8 +65,7 @@ PyObject* calculate_gain(PyObject*, PyObject* args) {
     if (param != Py_None) {
       STRATA_CHECK(PyNumber_Check(param) && !PyBool_Check(param), Value, "negative_slope {} not a valid number",
                    Py_TYPE(param)->tp_name);
-      slope = PyFloat_AsDouble(param);
-      if (PyErr_Occurred()) throw PythonError{};
+      slope = checked(PyFloat_AsDouble(param));
     }
     return PyFloat_FromDouble(nn::init::calculate_gain(name, slope));
   });
@@ -91,7 +90,7 @@ PyObject* set_printoptions(PyObject*, PyObject* args, PyObject* keywords) {
     STRATA_CHECK(o.precision >= 0 && o.precision <= 40 && edge >= 0 && width > 0, Value,
                  "set_printoptions: precision is 0 to 40, edgeitems at least 0, linewidth at least 1");
     o.threshold = threshold, o.edge_items = edge, o.line_width = width;
-    if (scientific != Py_None) o.scientific = PyObject_IsTrue(scientific) == 1;
+    if (scientific != Py_None) o.scientific = truth_of(scientific);
     print_options = o;
     Py_RETURN_NONE;
   });

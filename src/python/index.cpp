@@ -1,6 +1,7 @@
 // x[...] and x[...] = value.
 #include "ops/index_expr.h"
 #include "python/binding.h"
+#include "strata/ops/copy.h"
 
 namespace strata::python {
 namespace {
@@ -8,23 +9,16 @@ namespace {
 std::optional<int64_t> bound(PyObject* o) {
   if (o == Py_None) return std::nullopt;
   Object i(need(PyNumber_Index(o)));
-  const int64_t v = PyLong_AsLongLong(i.get());
-  if (v == -1 && PyErr_Occurred()) {
-    PyErr_Clear();  // beyond 64 bits: as far as it goes
-    return Py_SIZE(i.get()) < 0 ? INT64_MIN : INT64_MAX;
-  }
-  return v;
+  int overflow = 0;  // beyond 64 bits: as far as it goes
+  const int64_t v = checked(PyLong_AsLongLongAndOverflow(i.get(), &overflow));
+  return overflow < 0 ? INT64_MIN : overflow > 0 ? INT64_MAX : v;
 }
 
 bool is_sequence(PyObject* o) { return PyList_Check(o) || PyTuple_Check(o); }
 
 Index item_of(PyObject* o) {
   if (PyBool_Check(o)) return o == Py_True;
-  if (PyLong_Check(o)) {
-    const int64_t i = PyLong_AsLongLong(o);
-    if (i == -1 && PyErr_Occurred()) throw PythonError{};
-    return i;
-  }
+  if (PyLong_Check(o)) return int64_t{checked(PyLong_AsLongLong(o))};
   if (PySlice_Check(o)) {
     const auto* s = reinterpret_cast<PySliceObject*>(o);
     return Slice{bound(s->start), bound(s->stop), bound(s->step).value_or(1)};
@@ -78,7 +72,9 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
       strata::set_item(t, items, Operand(number));
       return 0;
     }
-    const Tensor source = is_tensor(value) ? tensor_of(value) : tensor_from_data(value, std::nullopt);
+    const Tensor source = is_tensor(value)
+                            ? tensor_of(value)
+                            : strata::to(tensor_from_data(value, std::nullopt), std::optional(t.device()));
     strata::set_item(t, items, source);
     return 0;
   });

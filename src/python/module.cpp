@@ -1,6 +1,11 @@
 // The extension module strata._C: types, ops and the functions that are not ops.
+#include <algorithm>
+#include <climits>
 #include <cstring>
+#include <typeinfo>
 
+#include "base/host_memory.h"
+#include "base/interrupt.h"
 #include "base/parallel.h"
 #include "base/trace.h"
 #include "dispatch/samples.h"
@@ -38,8 +43,14 @@ PyObject* raise_current() {
     }
     const Object message(message_of(e));
     if (message) PyErr_SetObject(type, message.get());
-  } catch (const std::bad_alloc&) { PyErr_NoMemory(); } catch (const std::exception& e) {
-    PyErr_SetString(PyExc_RuntimeError, e.what());
+  } catch (const std::bad_alloc&) {
+    PyErr_SetString(out_of_memory_error, "not enough memory");
+  } catch (const std::length_error&) {
+    PyErr_SetString(out_of_memory_error, "a list or text of this call would be longer than memory can be");
+  } catch (const std::exception& e) {  // its text is the C++ library's and would tell the user nothing
+    PyErr_Format(PyExc_RuntimeError,
+                 "internal error: an unexpected C++ exception of type %s; this is a bug in Strata, please report it",
+                 typeid(e).name());
   }
   return nullptr;
 }
@@ -52,6 +63,11 @@ PyObject* call_op_by_name(const char* name, PyObject* const* values, Py_ssize_t 
 
 namespace {
 
+void append(const Object& list, PyObject* item) {
+  const Object owned(need(item));
+  need(PyList_Append(list.get(), owned.get()));
+}
+
 PyObject* find(PyObject*, PyObject* name) {
   PyObject* op = PyDict_GetItemWithError(ops_dict, name);
   if (!op && !PyErr_Occurred()) PyErr_Format(PyExc_KeyError, "no op named %R", name);
@@ -60,9 +76,9 @@ PyObject* find(PyObject*, PyObject* name) {
 
 PyObject* py_set_num_threads(PyObject*, PyObject* n) {
   return guarded([&]() -> PyObject* {
-    const long value = PyLong_AsLong(n);
-    if (value == -1 && PyErr_Occurred()) throw PythonError{};
-    set_num_threads(static_cast<int>(value));
+    int overflow = 0;
+    const long long value = checked(PyLong_AsLongLongAndOverflow(n, &overflow));
+    set_num_threads(overflow ? INT_MAX : static_cast<int>(std::clamp<long long>(value, INT_MIN, INT_MAX)));
     Py_RETURN_NONE;
   });
 }
@@ -91,10 +107,10 @@ PyObject* py_set_memory_limit(PyObject*, PyObject* bytes) {
 }
 
 PyObject* py_manual_seed(PyObject* module, PyObject* seed) {
-  const uint64_t value = PyLong_AsUnsignedLongLongMask(seed);
-  if (PyErr_Occurred()) return nullptr;
-  manual_seed(value);
-  return PyObject_GetAttrString(module, "default_generator");
+  return guarded([&] {
+    manual_seed(seed_of(seed));
+    return PyObject_GetAttrString(module, "default_generator");
+  });
 }
 
 PyObject* py_default_dtype(PyObject*, PyObject*) { return wrap(default_dtype()); }
@@ -112,33 +128,35 @@ PyObject* py_promote_types(PyObject*, PyObject* args) {
 
 // explain(op, *args, **kw): runs the call and lists the kernels that were considered, with reasons.
 PyObject* explain(PyObject*, PyObject* const* values, Py_ssize_t n, PyObject* keywords) {
-  if (n < 1) return PyErr_SetString(PyExc_TypeError, "explain(op, *args) needs an op"), nullptr;
-  Explanation seen;
-  Scoped<Explanation*> look(thread_state.explain, &seen);
-  Object result(PyObject_Vectorcall(values[0], values + 1, static_cast<size_t>(n - 1), keywords));
-  if (!result) return nullptr;
-  Object lines(PyList_New(0));
-  for (const auto& line : seen.lines) {
-    Object item(Py_BuildValue("(sss)", line.op->name.c_str(), line.kernel->name, line.reason ? line.reason : "chosen"));
-    if (!item || PyList_Append(lines.get(), item.get()) < 0) return nullptr;
-  }
-  return lines.release();
+  return guarded([&] {
+    STRATA_CHECK(n >= 1, Type, "explain(op, *args) needs an op");
+    Explanation seen;
+    const Scoped<Explanation*> look(thread_state.explain, &seen);
+    const Object result(need(PyObject_Vectorcall(values[0], values + 1, static_cast<size_t>(n - 1), keywords)));
+    Object lines(need(PyList_New(0)));
+    for (const auto& line : seen.lines)
+      append(lines,
+             Py_BuildValue("(sss)", line.op->name.c_str(), line.kernel->name, line.reason ? line.reason : "chosen"));
+    return lines.release();
+  });
 }
 
 PyObject* trace_start(PyObject*, PyObject*) {
-  trace::start();
-  Py_RETURN_NONE;
+  return guarded([&] {
+    trace::start();
+    return Py_NewRef(Py_None);
+  });
 }
 PyObject* trace_stop(PyObject*, PyObject*) {
-  Object list(PyList_New(0));
-  for (const trace::Event& e : trace::stop()) {
-    Object item(Py_BuildValue("{s:s,s:s,s:s,s:K,s:L,s:L,s:I}", "layer", trace::name_of(e.layer), "name", e.name,
-                              "detail", e.detail.c_str(), "id", static_cast<unsigned long long>(e.id), "begin_ns",
-                              static_cast<long long>(e.begin_ns), "end_ns", static_cast<long long>(e.end_ns), "thread",
-                              e.thread));
-    if (!item || PyList_Append(list.get(), item.get()) < 0) return nullptr;
-  }
-  return list.release();
+  return guarded([&] {
+    Object list(need(PyList_New(0)));
+    for (const trace::Event& e : trace::stop())
+      append(list, Py_BuildValue("{s:s,s:s,s:s,s:K,s:L,s:L,s:I}", "layer", trace::name_of(e.layer), "name", e.name,
+                                 "detail", e.detail.c_str(), "id", static_cast<unsigned long long>(e.id), "begin_ns",
+                                 static_cast<long long>(e.begin_ns), "end_ns", static_cast<long long>(e.end_ns),
+                                 "thread", e.thread));
+    return list.release();
+  });
 }
 
 // --- the registry, for tests, docs and tools -----------------------------------------------------------------------------
@@ -155,22 +173,26 @@ PyObject* value_object(const Value& v) {
     case Tag::DType: return wrap(v.dtype());
     case Tag::Device: return wrap(v.device());
     case Tag::Tensors: {
-      PyObject* list = PyList_New(v.size);
-      for (uint32_t i = 0; i < v.size; ++i) PyList_SET_ITEM(list, i, wrap_optional(v.tensors[i]));
-      return list;
+      Object list(need(PyList_New(v.size)));
+      for (uint32_t i = 0; i < v.size; ++i) PyList_SET_ITEM(list.get(), i, need(wrap_optional(v.tensors[i])));
+      return list.release();
     }
     case Tag::Ints: {
-      PyObject* list = PyList_New(v.size);
-      for (uint32_t i = 0; i < v.size; ++i) PyList_SET_ITEM(list, i, PyLong_FromLongLong(v.ints[i]));
-      return list;
+      Object list(need(PyList_New(v.size)));
+      for (uint32_t i = 0; i < v.size; ++i) PyList_SET_ITEM(list.get(), i, need(PyLong_FromLongLong(v.ints[i])));
+      return list.release();
     }
     case Tag::Floats: {
-      PyObject* list = PyList_New(v.size);
-      for (uint32_t i = 0; i < v.size; ++i) PyList_SET_ITEM(list, i, PyFloat_FromDouble(v.floats[i]));
-      return list;
+      Object list(need(PyList_New(v.size)));
+      for (uint32_t i = 0; i < v.size; ++i) PyList_SET_ITEM(list.get(), i, need(PyFloat_FromDouble(v.floats[i])));
+      return list.release();
     }
   }
   return nullptr;
+}
+
+PyObject* text_of(std::string_view s) {
+  return PyUnicode_FromStringAndSize(s.data(), static_cast<Py_ssize_t>(s.size()));
 }
 
 // A sample's arguments as a dict by parameter name, in the order given.
@@ -179,11 +201,8 @@ PyObject* sample_object(const OpRecord& op, const char* text, DType dtype, uint6
   Object dict(need(PyDict_New()));
   for (uint32_t i : sample.given) {
     Object value(need(value_object(sample.args[i])));
-    need(PyDict_SetItem(
-      dict.get(),
-      Object(PyUnicode_FromStringAndSize(op.params[i].name.data(), static_cast<Py_ssize_t>(op.params[i].name.size())))
-        .get(),
-      value.get()));
+    const Object name(need(text_of(op.params[i].name)));
+    need(PyDict_SetItem(dict.get(), name.get(), value.get()));
   }
   return dict.release();
 }
@@ -202,51 +221,61 @@ PyObject* make_sample(PyObject*, PyObject* args) {
 }
 
 PyObject* text_list(const std::vector<const char*>& texts) {
-  PyObject* list = PyList_New(0);
-  for (const char* t : texts) PyList_Append(list, Object(PyUnicode_FromString(t)).get());
-  return list;
+  Object list(need(PyList_New(0)));
+  for (const char* t : texts) append(list, PyUnicode_FromString(t));
+  return list.release();
+}
+
+PyObject* record_object(const OpRecord* op, Py_ssize_t index) {
+  Object dtypes(need(PyList_New(0))), constants(need(PyList_New(0))), errors(need(PyList_New(0))),
+    kernels(need(PyList_New(0))), cuda_kernels(need(PyList_New(0))), outputs(need(PyList_New(0)));
+  for (int t = 0; t < kDTypeCount; ++t)
+    if (op->accepts.has(static_cast<DType>(t))) append(dtypes, wrap(static_cast<DType>(t)));
+  for (const ErrorSample& e : op->error_samples)
+    append(errors, Py_BuildValue("(sis)", e.args, static_cast<int>(e.kind), e.message));
+  for (const Kernel& k : op->kernels) append(kernels, PyUnicode_FromString(k.name));
+  for (const Kernel& k : op->cuda_kernels) append(cuda_kernels, PyUnicode_FromString(k.name));
+  for (const std::string& n : op->output_names) append(outputs, text_of(n));
+  for (uint32_t i = 0; i < op->params.size(); ++i)
+    if (op->constant_inputs >> i & 1) append(constants, text_of(op->params[i].name));
+  const char* kind = op->composite_fn ? "composite" : op->view_fn ? "view" : op->broadcasts ? "pointwise" : "kernel";
+  const auto flag = [](bool on) { return on ? Py_True : Py_False; };
+  return Py_BuildValue(
+    "{s:n,s:s,s:s,s:s,s:s,s:s,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:O,s:O,s:O,s:O,s:O,s:O}", "index", index, "name",
+    op->name.c_str(), "overload", op->overload.c_str(), "schema", op->schema, "doc", op->text, "kind", kind, "samples",
+    text_list(op->sample_texts), "errors", errors.release(), "dtypes", dtypes.release(), "kernels", kernels.release(),
+    "cuda_kernels", cuda_kernels.release(), "constants", constants.release(), "outputs", outputs.release(), "aliases",
+    text_list(op->aliases), "differentiable", flag((op->grad_fn && op->grad_fn != no_derivative) || op->composite_fn),
+    "inplace", flag(op->has_inplace), "out", flag(op->has_out), "method", flag(op->method), "random", flag(op->random),
+    "internal", flag(op->internal));
 }
 
 // Everything about every record: what docs, stubs and tests derive from.
 PyObject* records(PyObject*, PyObject*) {
-  Object list(PyList_New(0));
-  Py_ssize_t index = 0;
-  for (const OpRecord* op : all_ops()) {
-    Object dtypes(PyList_New(0)), constants(PyList_New(0)), errors(PyList_New(0)), kernels(PyList_New(0)),
-      cuda_kernels(PyList_New(0)), outputs(PyList_New(0));
-    for (int t = 0; t < kDTypeCount; ++t)
-      if (op->accepts.has(static_cast<DType>(t)))
-        PyList_Append(dtypes.get(), Object(wrap(static_cast<DType>(t))).get());
-    for (const ErrorSample& e : op->error_samples)
-      PyList_Append(errors.get(), Object(Py_BuildValue("(sis)", e.args, static_cast<int>(e.kind), e.message)).get());
-    for (const Kernel& k : op->kernels) PyList_Append(kernels.get(), Object(PyUnicode_FromString(k.name)).get());
-    for (const Kernel& k : op->cuda_kernels)
-      PyList_Append(cuda_kernels.get(), Object(PyUnicode_FromString(k.name)).get());
-    for (const std::string& n : op->output_names)
-      PyList_Append(outputs.get(), Object(PyUnicode_FromString(n.c_str())).get());
-    for (uint32_t i = 0; i < op->params.size(); ++i)
-      if (op->constant_inputs >> i & 1)
-        PyList_Append(constants.get(),
-                      Object(PyUnicode_FromStringAndSize(op->params[i].name.data(),
-                                                         static_cast<Py_ssize_t>(op->params[i].name.size())))
-                        .get());
-    const char* kind = op->composite_fn ? "composite" : op->view_fn ? "view" : op->broadcasts ? "pointwise" : "kernel";
-    Object item(Py_BuildValue("{s:n,s:s,s:s,s:s,s:s,s:s,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:O,s:O,s:O,s:O,s:O,s:O}",
-                              "index", index++, "name", op->name.c_str(), "overload", op->overload.c_str(), "schema",
-                              op->schema, "doc", op->text, "kind", kind, "samples", text_list(op->sample_texts),
-                              "errors", errors.release(), "dtypes", dtypes.release(), "kernels", kernels.release(),
-                              "cuda_kernels", cuda_kernels.release(), "constants", constants.release(), "outputs",
-                              outputs.release(), "aliases", text_list(op->aliases), "differentiable",
-                              (op->grad_fn && op->grad_fn != no_derivative) || op->composite_fn ? Py_True : Py_False,
-                              "inplace", op->has_inplace ? Py_True : Py_False, "out", op->has_out ? Py_True : Py_False,
-                              "method", op->method ? Py_True : Py_False, "random", op->random ? Py_True : Py_False,
-                              "internal", op->internal ? Py_True : Py_False));
-    if (!item || PyList_Append(list.get(), item.get()) < 0) return nullptr;
-  }
-  return list.release();
+  return guarded([&] {
+    Object list(need(PyList_New(0)));
+    Py_ssize_t index = 0;
+    for (const OpRecord* op : all_ops()) append(list, record_object(op, index++));
+    return list.release();
+  });
+}
+
+PyObject* py_check_host_memory(PyObject*, PyObject* args) {
+  PyObject* count = nullptr;
+  Py_ssize_t bytes = 0;
+  const char* what = nullptr;
+  if (!PyArg_ParseTuple(args, "O!ns", &PyLong_Type, &count, &bytes, &what)) return nullptr;
+  int overflow = 0;
+  const long long n = PyLong_AsLongLongAndOverflow(count, &overflow);
+  return guarded([&] {
+    check_host_memory(overflow > 0 ? INT64_MAX : n, static_cast<size_t>(bytes), what);
+    return Py_NewRef(Py_None);
+  });
 }
 
 PyMethodDef functions[] = {
+  {"_check_host_memory", py_check_host_memory, METH_VARARGS,
+   "_check_host_memory(count, bytes, what): OutOfMemoryError when that many items cannot fit."},
   {"_op", find, METH_O, "The callable of this name."},
   {"_records", records, METH_NOARGS, "Every op record as a dict."},
   {"_sample", make_sample, METH_VARARGS,
@@ -271,7 +300,14 @@ PyMethodDef functions[] = {
 PyModuleDef definition = {
   PyModuleDef_HEAD_INIT, "strata._C", "The C++ part of strata.", -1, functions, nullptr, nullptr, nullptr, nullptr};
 
+// Runs Python's handlers of signals that have arrived; a KeyboardInterrupt unwinds the loop that polled.
+void check_signals() {
+  const WithGil gil;
+  if (PyErr_CheckSignals() < 0) throw PythonError{};
+}
+
 bool init(PyObject* module) {
+  set_interrupt_hook(check_signals);
   out_of_memory_error = PyErr_NewExceptionWithDoc(
     "strata.OutOfMemoryError", "No memory for a tensor; the message says who holds what.", PyExc_RuntimeError, nullptr);
   if (!out_of_memory_error || PyModule_AddObjectRef(module, "OutOfMemoryError", out_of_memory_error) < 0) return false;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "python/number_arguments.h"
 #include "python/parse.h"
 
 namespace strata::python {
@@ -14,13 +15,14 @@ struct Overload {
   const OpRecord* op;
   PyObject* names[Args::kMax];     // interned, so that keywords are found by comparing pointers
   PyTypeObject* result = nullptr;  // named tuple of several outputs
+  uint32_t numbers = 0;            // tensor parameters that take a plain number
 };
 
 struct PyOp {
   PyObject_HEAD vectorcallfunc vectorcall;
   std::vector<Overload>* overloads;
   std::string* name;
-  bool inplace;
+  bool inplace, inplace_keyword;
 };
 PyOp& op_at(PyObject* o) { return *reinterpret_cast<PyOp*>(o); }
 
@@ -31,18 +33,31 @@ constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
   {"axis", "dim"}, {"keepdims", "keepdim"}, {"x", "input"},    {"x1", "input"},
   {"x2", "other"}, {"self", "input"},       {"axis1", "dim1"}, {"axis2", "dim2"}};
 
+// The functions of nn.functional that take inplace=, as in PyTorch.
+constexpr std::string_view kInplaceNames[] = {
+  "alpha_dropout", "celu",      "dropout",  "dropout1d",  "dropout2d", "dropout3d", "elu",   "feature_alpha_dropout",
+  "hardsigmoid",   "hardswish", "hardtanh", "leaky_relu", "mish",      "relu",      "relu6", "rrelu",
+  "selu",          "silu",      "threshold"};
+bool takes_inplace(std::string_view name) {
+  constexpr std::string_view kSpace = "nn.functional.";
+  return name.starts_with(kSpace) && std::find(std::begin(kInplaceNames), std::end(kInplaceNames),
+                                               name.substr(kSpace.size())) != std::end(kInplaceNames);
+}
+
 struct Attempt {
   Parser parser;
-  PyObject* out = nullptr;  // the out= argument
-  std::string why;          // it failed because
-  bool inplace = false;     // relu(x, inplace=True), as functions of nn.functional take it
+  PyObject* out = nullptr;                        // the out= argument
+  std::string why;                                // it failed because
+  bool inplace_keyword = false, inplace = false;  // whether the name takes inplace=; whether it was true
 
   bool read(const Overload& o, PyObject* const* values, uint32_t given, PyObject* keywords);
 
  private:
   bool keyword(const Overload& o, PyObject* name, PyObject* value, uint32_t& filled);
   bool put(const Overload& o, uint32_t i, PyObject* value) {
-    if (parser.value(*o.op, o.op->params[i], value, parser.args[i])) [[likely]]
+    const bool fits =
+      o.op->params[i].type != ParamType::Tensor || (o.numbers >> i & 1) || value == Py_None || is_tensor(value);
+    if (fits && parser.value(*o.op, o.op->params[i], value, parser.args[i])) [[likely]]
       return true;
     why = fmt::format("argument '{}' (position {}) must be {}, not {}", o.op->params[i].name, i + 1,
                       kind_name(o.op->params[i]), Py_TYPE(value)->tp_name);
@@ -65,12 +80,11 @@ bool Attempt::keyword(const Overload& o, PyObject* name, PyObject* value, uint32
     for (i = 0; i < count && PyUnicode_Compare(o.names[i], name) != 0;) ++i;
   if (i == count) {
     if (PyUnicode_Compare(name, out_name) == 0 && op.has_out) return out = value == Py_None ? nullptr : value, true;
-    if (PyUnicode_Compare(name, inplace_name) == 0 && op.outputs == 1)
-      return inplace = PyObject_IsTrue(value) == 1, true;
+    if (PyUnicode_Compare(name, inplace_name) == 0 && inplace_keyword) return inplace = truth_of(value), true;
     if (PyUnicode_Compare(name, layout_name) == 0 ||
-        (PyUnicode_Compare(name, pin_memory_name) == 0 && !PyObject_IsTrue(value)))
+        (PyUnicode_Compare(name, pin_memory_name) == 0 && !truth_of(value)))
       return true;
-    const std::string_view text = PyUnicode_AsUTF8(name);
+    const std::string text = shown(name);
     for (const auto& [other, ours] : kOtherNames)
       if (text == other)
         for (i = 0; i < count && op.params[i].name != ours;) ++i;
@@ -100,7 +114,7 @@ bool Attempt::read(const Overload& o, PyObject* const* values, uint32_t given, P
              is_tensor(values[op.positional - 1])) {
     // block_diag(a, b): the trailing tensors are one list
     taken = op.positional - 1;
-    if (!parser.tensors_from(values + taken, given - taken, args[taken]))
+    if (!parser.tensors_from(op.params[taken], values + taken, given - taken, args[taken]))
       return why = fmt::format("argument '{}' must be Tensors", op.params[taken].name), false;
     for (uint32_t i = 0; i < taken; ++i)
       if (!put(o, i, values[i])) return false;
@@ -132,13 +146,13 @@ bool Attempt::read(const Overload& o, PyObject* const* values, uint32_t given, P
 
 PyObject* tuple_of(const Overload& o, const Tensor* outs) {
   const auto n = static_cast<Py_ssize_t>(o.op->outputs);
-  PyObject* tuple = o.result ? need(PyStructSequence_New(o.result)) : need(PyTuple_New(n));
+  Object tuple(need(o.result ? PyStructSequence_New(o.result) : PyTuple_New(n)));
   for (Py_ssize_t i = 0; i < n; ++i) {
-    PyObject* item = wrap_optional(outs[i]);
-    if (o.result) PyStructSequence_SetItem(tuple, i, item);
-    else PyTuple_SET_ITEM(tuple, i, item);
+    PyObject* item = need(wrap_optional(outs[i]));
+    if (o.result) PyStructSequence_SetItem(tuple.get(), i, item);
+    else PyTuple_SET_ITEM(tuple.get(), i, item);
   }
-  return tuple;
+  return tuple.release();
 }
 
 PyObject* run_out(const Overload& o, const Attempt& a) {
@@ -157,11 +171,10 @@ PyObject* run_out(const Overload& o, const Attempt& a) {
     const WithoutGilFor unlock(a.parser.args);
     call_out(*o.op, a.parser.args, outs.data());
   }
-  return o.op->outputs == 1 ? Py_NewRef(is_tensor(a.out) ? a.out : PySequence_Fast_GET_ITEM(a.out, 0))
-                            : tuple_of(o, outs.data());
+  return o.op->outputs == 1 ? wrap(outs[0]) : tuple_of(o, outs.data());
 }
 
-PyObject* run(const Overload& o, const Attempt& a, bool inplace, PyObject* self) {
+PyObject* run(const Overload& o, const Attempt& a, bool inplace) {
   const OpRecord& op = *o.op;
   const Args& args = a.parser.args;
   if (a.out) [[unlikely]]
@@ -175,7 +188,7 @@ PyObject* run(const Overload& o, const Attempt& a, bool inplace, PyObject* self)
     } else {
       call_inplace(op, args);
     }
-    return Py_NewRef(self);
+    return wrap(args.share(0));
   }
   if (op.returns_list) {
     std::vector<Tensor> list;
@@ -221,14 +234,6 @@ PyObject* run(const Overload& o, const Attempt& a, bool inplace, PyObject* self)
   return nullptr;
 }
 
-// The object an in-place call returns: the first argument, wherever it stands.
-PyObject* self_of(const Overload& o, PyObject* const* values, uint32_t given, PyObject* keywords) {
-  if (given) return values[0];
-  for (Py_ssize_t k = 0; keywords && k < PyTuple_GET_SIZE(keywords); ++k)
-    if (PyUnicode_Compare(PyTuple_GET_ITEM(keywords, k), o.names[0]) == 0) return values[k];
-  return Py_None;
-}
-
 PyObject* call_op(PyObject* self, PyObject* const* values, size_t flagged, PyObject* keywords) {
   const PyOp& me = op_at(self);
   const auto given = static_cast<uint32_t>(PyVectorcall_NARGS(flagged));
@@ -238,9 +243,9 @@ PyObject* call_op(PyObject* self, PyObject* const* values, size_t flagged, PyObj
       reasons.clear();
       for (const Overload& o : *me.overloads) {
         Attempt a;
-        a.parser.strict = strict;
+        a.parser.strict = strict, a.inplace_keyword = me.inplace_keyword;
         if (a.read(o, values, given, keywords)) [[likely]]
-          return run(o, a, me.inplace || a.inplace, self_of(o, values, given, keywords));
+          return run(o, a, me.inplace || a.inplace);
         reasons.push_back(std::move(a.why));
       }
       if (!strict) return no_match(me, reasons);
@@ -255,19 +260,27 @@ PyObject* repr(PyObject* self) {
   return PyUnicode_FromFormat("<op %s%s>", op_at(self).name->c_str(), op_at(self).inplace ? "_" : "");
 }
 PyObject* get_name(PyObject* self, void*) {
-  const std::string& name = *op_at(self).name;
-  return PyUnicode_FromFormat("%s%s", name.substr(name.rfind('.') + 1).c_str(), op_at(self).inplace ? "_" : "");
+  return guarded([&] {
+    const std::string& name = *op_at(self).name;
+    return PyUnicode_FromFormat("%s%s", name.substr(name.rfind('.') + 1).c_str(), op_at(self).inplace ? "_" : "");
+  });
 }
 PyObject* get_doc(PyObject* self, void*) {
-  std::string text;
-  for (const Overload& o : *op_at(self).overloads) text += fmt::format("{}\n\n{}\n\n", o.op->schema, o.op->text);
-  return PyUnicode_FromString(text.c_str());
+  return guarded([&] {
+    std::string text;
+    for (const Overload& o : *op_at(self).overloads) text += fmt::format("{}\n\n{}\n\n", o.op->schema, o.op->text);
+    return PyUnicode_FromString(text.c_str());
+  });
 }
 PyObject* get_schemas(PyObject* self, void*) {
-  PyObject* list = PyList_New(0);
-  for (const Overload& o : *op_at(self).overloads)
-    PyList_Append(list, Object(PyUnicode_FromString(o.op->schema)).get());
-  return list;
+  return guarded([&] {
+    Object list(need(PyList_New(0)));
+    for (const Overload& o : *op_at(self).overloads) {
+      const Object schema(need(PyUnicode_FromString(o.op->schema)));
+      need(PyList_Append(list.get(), schema.get()));
+    }
+    return list.release();
+  });
 }
 PyObject* get_internal(PyObject* self, void*) {
   const auto& all = *op_at(self).overloads;
@@ -275,10 +288,11 @@ PyObject* get_internal(PyObject* self, void*) {
 }
 PyObject* get_module(PyObject*, void*) { return PyUnicode_FromString("strata"); }
 PyObject* reduce(PyObject* self, PyObject*) {
-  Object module(PyImport_ImportModule("strata._C"));
-  if (!module) return nullptr;
-  Object finder(PyObject_GetAttrString(module.get(), "_op"));
-  return Py_BuildValue("(N(s))", finder.release(), (*op_at(self).name + (op_at(self).inplace ? "_" : "")).c_str());
+  return guarded([&] {
+    const Object module(need(PyImport_ImportModule("strata._C")));
+    Object finder(need(PyObject_GetAttrString(module.get(), "_op")));
+    return Py_BuildValue("(N(s))", finder.release(), (*op_at(self).name + (op_at(self).inplace ? "_" : "")).c_str());
+  });
 }
 PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(PyOp, vectorcall), READONLY, nullptr}, {}};
 PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr}, {}};
@@ -305,10 +319,11 @@ PyObject* make_op(const std::string& name, const std::vector<const OpRecord*>& r
   auto* o = PyObject_New(PyOp, op_type);
   if (!o) return nullptr;
   o->vectorcall = call_op, o->inplace = inplace, o->name = new std::string(name);
+  o->inplace_keyword = !inplace && takes_inplace(name);
   o->overloads = new std::vector<Overload>;
   for (const OpRecord* op : records) {
     if (inplace && !op->has_inplace) continue;
-    Overload overload{op, {}, inplace ? nullptr : result_type_of(*op)};
+    Overload overload{op, {}, inplace ? nullptr : result_type_of(*op), number_parameters(*op)};
     for (size_t i = 0; i < op->params.size(); ++i) {
       overload.names[i] =
         PyUnicode_FromStringAndSize(op->params[i].name.data(), static_cast<Py_ssize_t>(op->params[i].name.size()));

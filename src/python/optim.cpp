@@ -12,6 +12,10 @@ void set(const Object& dict, const char* key, PyObject* value) {
   const Object owned(need(value));
   need(PyDict_SetItemString(dict.get(), key, owned.get()));
 }
+int64_t to_count(PyObject* o) {
+  const Object number(need(PyNumber_Index(o)));
+  return checked(PyLong_AsLongLong(number.get()));
+}
 double to_double(PyObject* o) {
   const Object number(need(PyNumber_Float(o)));
   return PyFloat_AS_DOUBLE(number.get());
@@ -46,25 +50,26 @@ PyObject* optimizer_rules(PyObject*, PyObject*) {
   });
 }
 
-// Numbers by name. The names must outlive the result: they are those of the dict.
-optim::Options options_of(PyObject* dict) {
+// Numbers by name. Reading a number may run user code, which may change the dict: the names are those of a copy.
+struct OptionsOf {
+  Object items;
   optim::Options options;
-  PyObject *key, *value;
-  Py_ssize_t at = 0;
-  while (PyDict_Next(dict, &at, &key, &value)) {
-    const char* name = PyUnicode_AsUTF8(key);
-    if (!name) throw PythonError{};
-    options.push_back({name, to_double(value)});
+  explicit OptionsOf(PyObject* dict) : items(need(PyDict_Items(dict))) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
+      PyObject* pair = PyList_GET_ITEM(items.get(), i);
+      const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(pair, 0));
+      if (!name) throw PythonError{};
+      options.push_back({name, to_double(PyTuple_GET_ITEM(pair, 1))});
+    }
   }
-  return options;
-}
+};
 
 PyObject* check_options(PyObject*, PyObject* args) {
   const char* name;
   PyObject* options;
   if (!PyArg_ParseTuple(args, "sO!", &name, &PyDict_Type, &options)) return nullptr;
   return guarded([&]() -> PyObject* {
-    optim::check_options(name, options_of(options));
+    optim::check_options(name, OptionsOf(options).options);
     Py_RETURN_NONE;
   });
 }
@@ -88,10 +93,10 @@ std::vector<Tensor> tensors_of(PyObject* list, const char* who) {
 }
 
 std::vector<double> numbers_of(PyObject* list) {
-  const Object items(need(PySequence_Fast(list, "expected a list of numbers")));
+  const Object items(need(PySequence_Tuple(list)));  // a copy: to_double() may run user code
   std::vector<double> numbers;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i)
-    numbers.push_back(to_double(PySequence_Fast_GET_ITEM(items.get(), i)));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i)
+    numbers.push_back(to_double(PyTuple_GET_ITEM(items.get(), i)));
   return numbers;
 }
 
@@ -100,8 +105,11 @@ class StateDict {
  public:
   explicit StateDict(PyObject* dict) : dict_(dict) {}
   template <class F> void get(const char* key, F take) const {
-    PyObject* o = PyDict_GetItemString(dict_, key);
-    if (o && o != Py_None) take(o);
+    const Object name(need(PyUnicode_FromString(key)));
+    PyObject* found = PyDict_GetItemWithError(dict_, name.get());
+    if (!found && PyErr_Occurred()) throw PythonError{};
+    const Object value(Py_XNewRef(found));  // reading it may change the dict
+    if (found && found != Py_None) take(found);
   }
   void put(const char* key, PyObject* value) const {
     const Object owned(need(value));
@@ -109,8 +117,8 @@ class StateDict {
   }
   optim::LBFGSState read() const {
     optim::LBFGSState s;
-    get("func_evals", [&](PyObject* o) { s.func_evals = static_cast<int64_t>(to_double(o)); });
-    get("n_iter", [&](PyObject* o) { s.n_iter = static_cast<int64_t>(to_double(o)); });
+    get("func_evals", [&](PyObject* o) { s.func_evals = to_count(o); });
+    get("n_iter", [&](PyObject* o) { s.n_iter = to_count(o); });
     get("d", [&](PyObject* o) { s.d = require_tensor(o, "LBFGS"); });
     get("t", [&](PyObject* o) { s.t = to_double(o); });
     get("old_dirs", [&](PyObject* o) { s.old_dirs = tensors_of(o, "LBFGS"); });
@@ -156,14 +164,14 @@ PyObject* lbfgs_step(PyObject*, PyObject* args) {
     optim::LBFGSState s = dict.read();
     Object first;  // what the closure gave before the step, as it gave it
     const auto evaluate = [&] {
-      Object result(need(PyObject_CallNoArgs(closure)));
+      Object result(call_python(closure, nullptr, 0));
       Tensor loss = is_tensor(result.get()) ? tensor_of(result.get()) : tensor_from_data(result.get(), DType::F64);
       if (!first) first = std::move(result);
       return loss;
     };
-    optim::lbfgs_step(tensors_of(params, "LBFGS"), options_of(options), s, evaluate);
+    optim::lbfgs_step(tensors_of(params, "LBFGS"), OptionsOf(options).options, s, evaluate);
     dict.write(s);
-    return first.release();
+    return first ? first.release() : Py_NewRef(Py_None);
   });
 }
 

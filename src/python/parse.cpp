@@ -1,45 +1,62 @@
 #include "python/parse.h"
 
+#include <algorithm>
+
 namespace strata::python {
+
+namespace {
+int64_t integer_of(PyObject* o, const char* message) {
+  int overflow = 0;
+  const int64_t i = PyLong_AsLongLongAndOverflow(o, &overflow);
+  if (overflow) fail(ErrorKind::Runtime, message);
+  return checked(i);
+}
+
+// NumPy's scalars export a buffer. Those that are real numbers; not dates, complex numbers (float() would drop a part), texts, records.
+bool is_real_scalar(PyObject* o) {
+  Py_buffer view;
+  if (PyObject_GetBuffer(o, &view, PyBUF_RECORDS_RO) < 0) {
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) throw PythonError{};
+    PyErr_Clear();
+    return false;
+  }
+  std::string_view format = view.format ? view.format : "";
+  if (!format.empty() && std::string_view("@=<|").find(format[0]) != format.npos) format.remove_prefix(1);
+  const bool real =
+    view.ndim == 0 && format.size() == 1 && std::string_view("?bBhHiIlLqQefdg").find(format[0]) != format.npos;
+  PyBuffer_Release(&view);
+  return real;
+}
+}  // namespace
 
 bool number_value(PyObject* o, Value& v) {
   if (PyFloat_Check(o)) return v = Value(PyFloat_AS_DOUBLE(o)), true;
   if (PyBool_Check(o)) return v = Value(o == Py_True), true;
-  if (PyLong_Check(o)) {
-    const int64_t i = PyLong_AsLongLong(o);
-    if (i == -1 && PyErr_Occurred()) {
-      PyErr_Clear();
-      fail(ErrorKind::Runtime, "value cannot be converted to type int64_t without overflow");
-    }
-    return v = Value(i), true;
-  }
+  if (PyLong_Check(o))
+    return v = Value(integer_of(o, "value cannot be converted to type int64_t without overflow")), true;
   if (is_tensor(o)) {
     if (impl_of(o)->numel != 1 || impl_of(o)->requires_grad) return false;
     return v = Value(tensor_of(o).item()), true;
   }
   // NumPy scalars and other number types.
   const PyNumberMethods* number = Py_TYPE(o)->tp_as_number;
-  if (!number || PySequence_Check(o) || PyObject_CheckBuffer(o) == 0) return false;
+  if (!number || !PyObject_CheckBuffer(o) || PySequence_Check(o) || !is_real_scalar(o)) return false;
   if (number->nb_index) {
     Object i(PyNumber_Index(o));
     if (i) return number_value(i.get(), v);
-    PyErr_Clear();
+    forgive_type_error();
   }
   if (number->nb_float) {
     Object f(PyNumber_Float(o));
     if (f) return number_value(f.get(), v);
-    PyErr_Clear();
+    forgive_type_error();
   }
   return false;
 }
 
 bool Parser::integer(PyObject* o, int64_t& out) {
-  if (PyLong_Check(o) && !PyBool_Check(o)) [[likely]] {
-    out = PyLong_AsLongLong(o);
-    if (out != -1 || !PyErr_Occurred()) return true;
-    PyErr_Clear();
-    fail(ErrorKind::Runtime, "an integer argument does not fit into 64 bits");
-  }
+  if (PyLong_Check(o) && !PyBool_Check(o)) [[likely]]
+    return out = integer_of(o, "an integer argument does not fit into 64 bits"), true;
   if (PyBool_Check(o)) return out = o == Py_True, true;
   if (is_tensor(o)) {
     if (strict || impl_of(o)->numel != 1 || is_floating(impl_of(o)->dtype)) return false;
@@ -47,7 +64,7 @@ bool Parser::integer(PyObject* o, int64_t& out) {
   }
   if (!PyIndex_Check(o)) return false;
   Object i(PyNumber_Index(o));
-  if (!i) return PyErr_Clear(), false;
+  if (!i) return forgive_type_error(), false;
   return integer(i.get(), out);
 }
 
@@ -64,11 +81,18 @@ bool Parser::ints_from(PyObject* const* items, Py_ssize_t n, Value& v) {
 }
 
 bool Parser::int_list(PyObject* o, Value& v) {
-  if (PyTuple_Check(o) || PyList_Check(o)) return ints_from(PySequence_Fast_ITEMS(o), PySequence_Fast_GET_SIZE(o), v);
+  if (PyTuple_Check(o)) return ints_from(PySequence_Fast_ITEMS(o), PyTuple_GET_SIZE(o), v);
+  if (PyList_Check(o)) {
+    PyObject** items = PySequence_Fast_ITEMS(o);
+    const bool plain = std::all_of(items, items + PyList_GET_SIZE(o), [](PyObject* i) { return PyLong_CheckExact(i); });
+    if (plain) return ints_from(items, PyList_GET_SIZE(o), v);
+    const Object copy(need(PyList_AsTuple(o)));  // __index__ of an element may change the list
+    return ints_from(PySequence_Fast_ITEMS(copy.get()), PyTuple_GET_SIZE(copy.get()), v);
+  }
   if (PyFloat_Check(o) || PyUnicode_Check(o) || PyBool_Check(o)) return false;
   if (is_tensor(o) && impl_of(o)->ndim == 1) {
-    Object list(to_list(tensor_of(o)));
-    return list && int_list(list.get(), v);
+    const Object list(need(to_list(tensor_of(o))));
+    return int_list(list.get(), v);
   }
   return ints_from(&o, 1, v);
 }
@@ -81,24 +105,25 @@ bool Parser::float_list(PyObject* o, Value& v) {
     return space.push_back(n.number()), true;
   };
   if (PyTuple_Check(o) || PyList_Check(o)) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
-      if (!one(PySequence_Fast_GET_ITEM(o, i))) return false;
+    const Object items(need(PySequence_Tuple(o)));  // __float__ of an element may change a list
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i)
+      if (!one(PyTuple_GET_ITEM(items.get(), i))) return false;
   } else if (!one(o)) {
     return false;
   }
   return v = Value(std::span<const double>(space)), true;
 }
 
-bool Parser::tensor_list(PyObject* o, Value& v) {
+bool Parser::tensor_list(const Param& p, PyObject* o, Value& v) {
   return (PyTuple_Check(o) || PyList_Check(o)) &&
-         tensors_from(PySequence_Fast_ITEMS(o), PySequence_Fast_GET_SIZE(o), v);
+         tensors_from(p, PySequence_Fast_ITEMS(o), PySequence_Fast_GET_SIZE(o), v);
 }
 
-bool Parser::tensors_from(PyObject* const* items, Py_ssize_t n, Value& v) {
+bool Parser::tensors_from(const Param& p, PyObject* const* items, Py_ssize_t n, Value& v) {
   auto& space = rare().lists.emplace_back();
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject* item = items[i];
-    if (item == Py_None) space.emplace_back();
+    if (item == Py_None && p.optional_items) space.emplace_back();
     else if (is_tensor(item)) space.push_back(tensor_of(item));
     else return false;
   }
@@ -123,7 +148,7 @@ bool Parser::value(const OpRecord& op, const Param& p, PyObject* o, Value& v) {
       t->wrapped_number = true;
       return v = Value(rare().made.emplace_back(std::move(t))), true;
     }
-    case ParamType::Tensors: return tensor_list(o, v);
+    case ParamType::Tensors: return tensor_list(p, o, v);
     case ParamType::Scalar: return number(o, v);
     case ParamType::Float: return number(o, v) && (v = Value(v.number()), true);
     case ParamType::Int: {
@@ -133,13 +158,15 @@ bool Parser::value(const OpRecord& op, const Param& p, PyObject* o, Value& v) {
     case ParamType::Bool:
       if (PyBool_Check(o)) [[likely]]
         return v = Value(o == Py_True), true;
-      return PyLong_Check(o) && (v = Value(PyObject_IsTrue(o) == 1), true);
+      return PyLong_Check(o) && (v = Value(truth_of(o)), true);
     case ParamType::Ints: return int_list(o, v);
     case ParamType::Floats: return float_list(o, v);
     case ParamType::Str: {
+      if (!PyUnicode_Check(o)) return false;
       Py_ssize_t n;
-      const char* s = PyUnicode_Check(o) ? PyUnicode_AsUTF8AndSize(o, &n) : nullptr;
-      return s && (v = Value(std::string_view(s, static_cast<size_t>(n))), true);
+      const char* s = PyUnicode_AsUTF8AndSize(o, &n);
+      if (!s) throw PythonError{};
+      return v = Value(std::string_view(s, static_cast<size_t>(n))), true;
     }
     case ParamType::DType: return is_dtype(o) && (v = Value(dtype_of_object(o)), true);
     case ParamType::Device:

@@ -15,9 +15,9 @@ class Parser {
 
   bool value(const OpRecord& op, const Param& p, PyObject* o,
              Value& v);  // false: the object does not fit (no Python error set)
-  bool ints_from(PyObject* const* items, Py_ssize_t n, Value& v);     // separate integer arguments as one list
-  bool tensors_from(PyObject* const* items, Py_ssize_t n, Value& v);  // separate tensor arguments as one list
-  bool long_work() const;                                             // worth letting other threads run meanwhile
+  bool ints_from(PyObject* const* items, Py_ssize_t n, Value& v);  // separate integer arguments as one list
+  bool tensors_from(const Param& p, PyObject* const* items, Py_ssize_t n, Value& v);  // the same for tensors
+  bool long_work() const;  // worth letting other threads run meanwhile
 
  private:
   bool integer(PyObject* o, int64_t& out);
@@ -25,7 +25,7 @@ class Parser {
   bool int_list(PyObject* o, Value& v);
   bool int_or_none(PyObject* o, int64_t& out);
   bool float_list(PyObject* o, Value& v);
-  bool tensor_list(PyObject* o, Value& v);
+  bool tensor_list(const Param& p, PyObject* o, Value& v);
 
   int64_t ints_[3 * kMaxDims];
   uint32_t used_ints_ = 0;

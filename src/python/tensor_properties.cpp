@@ -82,8 +82,7 @@ PyObject* method_size(PyObject* self, PyObject* args, PyObject* keywords) {
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O", const_cast<char**>(names), &dim)) return nullptr;
   if (dim == Py_None) return get_shape(self, nullptr);
   return guarded([&] {
-    const int64_t d = PyLong_AsLongLong(dim);
-    if (d == -1 && PyErr_Occurred()) throw PythonError{};
+    const int64_t d = checked(PyLong_AsLongLong(dim));
     STRATA_CHECK(impl_of(self)->ndim > 0, Index, "Dimension specified as {} but tensor has no dimensions", d);
     return PyLong_FromLongLong(tensor_of(self).size(d));
   });
@@ -94,10 +93,14 @@ PyObject* method_stride(PyObject* self, PyObject* args, PyObject* keywords) {
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O", const_cast<char**>(names), &dim)) return nullptr;
   return guarded([&]() -> PyObject* {
     const TensorImpl& t = *impl_of(self);
-    if (dim != Py_None) return PyLong_FromLongLong(t.strides[normalize_dim(PyLong_AsLongLong(dim), t.ndim, "stride")]);
-    PyObject* tuple = need(PyTuple_New(t.ndim));
-    for (int d = 0; d < t.ndim; ++d) PyTuple_SET_ITEM(tuple, d, PyLong_FromLongLong(t.strides[d]));
-    return tuple;
+    if (dim != Py_None) {
+      const int64_t d = checked(PyLong_AsLongLong(dim));
+      STRATA_CHECK(t.ndim > 0, Index, "Dimension specified as {} but tensor has no dimensions", d);
+      return PyLong_FromLongLong(t.strides[normalize_dim(d, t.ndim, "stride")]);
+    }
+    Object tuple(need(PyTuple_New(t.ndim)));
+    for (int d = 0; d < t.ndim; ++d) PyTuple_SET_ITEM(tuple.get(), d, need(PyLong_FromLongLong(t.strides[d])));
+    return tuple.release();
   });
 }
 PyObject* method_dim(PyObject* self, PyObject*) { return PyLong_FromLong(impl_of(self)->ndim); }

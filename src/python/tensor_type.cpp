@@ -16,7 +16,7 @@ void dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   auto* object = reinterpret_cast<PyTensor*>(self);
   PyObject_GC_UnTrack(self);
-  if (object->weak_references) PyObject_ClearWeakRefs(self);
+  if (object->weak_references) PyObject_ClearWeakRefs(self);  // runs callbacks; wrap() gives them an object of its own
   if (TensorImpl* impl = object->impl) {
     if (impl->python == self) impl->python = nullptr;
     Ref<TensorImpl>::drop(impl);
@@ -102,7 +102,7 @@ bool is_operand(PyObject* o) {
 Object as_operand(PyObject* o) {
   Value v;
   if (is_tensor(o) || number_value(o, v)) return Object(Py_NewRef(o));
-  return Object(wrap(tensor_from_data(o, std::nullopt)));
+  return Object(need(wrap(tensor_from_data(o, std::nullopt))));
 }
 
 // Tensors, and plain Python numbers where the op takes them as they are.
@@ -116,11 +116,11 @@ bool quick_operand(PyObject* o, bool numbers, Value& v) {
 
 template <Operator k> PyObject* binary(PyObject* left, PyObject* right) {
   const OperatorName& op = operators[k];
-  if (op.record) [[likely]] {
-    Args args = op.record->defaults;
-    if (quick_operand(left, op.record->numbers, args[0]) && quick_operand(right, op.record->numbers, args[1]))
-      [[likely]]
-      return guarded([&]() -> PyObject* {
+  return guarded([&]() -> PyObject* {
+    if (op.record) [[likely]] {
+      Args args = op.record->defaults;
+      if (quick_operand(left, op.record->numbers, args[0]) && quick_operand(right, op.record->numbers, args[1]))
+        [[likely]] {
         constexpr int64_t kLongWork = 1 << 15;
         const auto large = [](const Value& v) { return v.tag == Tag::Tensor && v.tensor->numel > kLongWork; };
         if (!large(args[0]) && !large(args[1])) [[likely]]
@@ -131,11 +131,10 @@ template <Operator k> PyObject* binary(PyObject* left, PyObject* right) {
           out = call(*op.record, args);
         }
         return wrap(std::move(out));
-      });
-  }
-  if (!is_operand(left) || !is_operand(right)) Py_RETURN_NOTIMPLEMENTED;
-  return guarded([&] {
-    Object a = as_operand(left), b = as_operand(right);
+      }
+    }
+    if (!is_operand(left) || !is_operand(right)) Py_RETURN_NOTIMPLEMENTED;
+    const Object a = as_operand(left), b = as_operand(right);
     PyObject* values[] = {a.get(), b.get()};
     return PyObject_Vectorcall(op.plain, values, 2, nullptr);
   });
@@ -145,7 +144,7 @@ template <Operator k> PyObject* inplace_binary(PyObject* left, PyObject* right) 
   if (!is_operand(right)) Py_RETURN_NOTIMPLEMENTED;
   if (!operators[k].inplace) return binary<k>(left, right);
   return guarded([&] {
-    Object b = as_operand(right);
+    const Object b = as_operand(right);
     PyObject* values[] = {left, b.get()};
     return PyObject_Vectorcall(operators[k].inplace, values, 2, nullptr);
   });
@@ -234,8 +233,7 @@ PyObject* new_tensor(PyTypeObject* type, PyObject* args, PyObject*) {
       t = is_tensor(data) ? autograd::detach(tensor_of(data)) : tensor_from_data(data, default_dtype());
     } else {
       std::vector<int64_t> shape;
-      for (Py_ssize_t i = 0; i < n; ++i) shape.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(args, i)));
-      if (PyErr_Occurred()) throw PythonError{};
+      for (Py_ssize_t i = 0; i < n; ++i) shape.push_back(checked(PyLong_AsLongLong(PyTuple_GET_ITEM(args, i))));
       if (n == 0) shape.push_back(0);
       t = make_tensor(shape, default_dtype());
     }
@@ -249,6 +247,8 @@ PyObject* make_subclass(PyObject*, PyObject* args) {
   int requires_grad = 0;
   if (!PyArg_ParseTuple(args, "O!O|p", &PyType_Type, &type, &data, &requires_grad)) return nullptr;
   return guarded([&] {
+    STRATA_CHECK(PyType_IsSubtype(type, tensor_type), Type, "_make_subclass: expected a subclass of Tensor, got {}",
+                 type->tp_name);
     Tensor t = autograd::detach(require_tensor(data, "_make_subclass"));
     if (requires_grad) t.set_requires_grad(true);
     return wrap_new(t, type);
@@ -262,7 +262,9 @@ PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(PyTensor, w
 
 PyObject* wrap(Tensor t) {
   STRATA_ASSERT(t);
-  if (t->python) return Py_NewRef(static_cast<PyObject*>(t->python));
+  // An object without references is being taken apart, and user code runs meanwhile.
+  if (t->python && Py_REFCNT(static_cast<PyObject*>(t->python)) > 0)
+    return Py_NewRef(static_cast<PyObject*>(t->python));
   return wrap_new(std::move(t), tensor_type);
 }
 
@@ -272,9 +274,9 @@ Tensor require_tensor(PyObject* o, const char* who) {
 }
 
 PyObject* wrap_list(const std::vector<Tensor>& list) {
-  PyObject* tuple = need(PyTuple_New(static_cast<Py_ssize_t>(list.size())));
-  for (size_t i = 0; i < list.size(); ++i) PyTuple_SET_ITEM(tuple, i, need(wrap_optional(list[i])));
-  return tuple;
+  Object tuple(need(PyTuple_New(static_cast<Py_ssize_t>(list.size()))));
+  for (size_t i = 0; i < list.size(); ++i) PyTuple_SET_ITEM(tuple.get(), i, need(wrap_optional(list[i])));
+  return tuple.release();
 }
 
 bool init_tensor_type(PyObject* module) {
@@ -337,8 +339,8 @@ bool init_tensor_type(PyObject* module) {
   tensor_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (!tensor_type || PyModule_AddObjectRef(module, "Tensor", reinterpret_cast<PyObject*>(tensor_type)) < 0)
     return false;
-  Object subclass(PyCFunction_New(&subclass_method, nullptr));
-  Object as_static(PyStaticMethod_New(subclass.get()));
+  const Object subclass(need(PyCFunction_New(&subclass_method, nullptr)));
+  const Object as_static(need(PyStaticMethod_New(subclass.get())));
   return PyObject_SetAttrString(reinterpret_cast<PyObject*>(tensor_type), "_make_subclass", as_static.get()) == 0;
 }
 

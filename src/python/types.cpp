@@ -36,30 +36,45 @@ struct PyDevice {
 };
 Device device_at(PyObject* o) { return reinterpret_cast<PyDevice*>(o)->value; }
 
+std::string shown_repr(PyObject* o) {
+  const Object text(need(PyObject_Repr(o)));
+  return shown(text.get());
+}
+
 PyObject* device_new(PyTypeObject*, PyObject* args, PyObject* keywords) {
   const char* names[] = {"type", "index", nullptr};
   PyObject *type, *index = Py_None;
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O", const_cast<char**>(names), &type, &index)) return nullptr;
   return guarded([&] {
     Device d = device_of_object(type);
-    if (index != Py_None) d.index = static_cast<int8_t>(PyLong_AsLong(index));
-    return wrap(d);
+    if (index == Py_None) return wrap(d);
+    STRATA_CHECK(d.index < 0, Runtime, "device: '{}' has a number already, and index={} is given beside it",
+                 to_string(d), shown_repr(index));
+    int overflow = 0;
+    const long long number = checked(PyLong_AsLongLongAndOverflow(index, &overflow));
+    STRATA_CHECK(!overflow, Runtime, "device: index {} is out of range; device numbers go from 0 to {}",
+                 shown_repr(index), kMaxDeviceIndex);
+    return wrap(Device{d.type, device_index(number)});
   });
 }
 PyObject* device_repr(PyObject* o) {
-  const Device d = device_at(o);
-  const std::string name = to_string(Device{d.type, -1});
-  return d.index < 0 ? PyUnicode_FromFormat("device(type='%s')", name.c_str())
-                     : PyUnicode_FromFormat("device(type='%s', index=%d)", name.c_str(), int{d.index});
+  return guarded([&] {
+    const Device d = device_at(o);
+    const std::string name = to_string(Device{d.type, -1});
+    return d.index < 0 ? PyUnicode_FromFormat("device(type='%s')", name.c_str())
+                       : PyUnicode_FromFormat("device(type='%s', index=%d)", name.c_str(), int{d.index});
+  });
 }
-PyObject* device_str(PyObject* o) { return PyUnicode_FromString(to_string(device_at(o)).c_str()); }
+PyObject* device_str(PyObject* o) {
+  return guarded([&] { return PyUnicode_FromString(to_string(device_at(o)).c_str()); });
+}
 PyObject* device_compare(PyObject* a, PyObject* b, int op) {
   if (Py_TYPE(b) != device_type || (op != Py_EQ && op != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
   return PyBool_FromLong((device_at(a) == device_at(b)) == (op == Py_EQ));
 }
 Py_hash_t device_hash(PyObject* o) { return static_cast<Py_hash_t>(device_at(o).type) * 131 + device_at(o).index + 2; }
 PyObject* device_get_type(PyObject* o, void*) {
-  return PyUnicode_FromString(to_string(Device{device_at(o).type, -1}).c_str());
+  return guarded([&] { return PyUnicode_FromString(to_string(Device{device_at(o).type, -1}).c_str()); });
 }
 PyObject* device_get_index(PyObject* o, void*) {
   if (device_at(o).index < 0) Py_RETURN_NONE;
@@ -75,10 +90,32 @@ PyObject* size_repr(PyObject* o) {
   if (!list) return nullptr;
   return PyUnicode_FromFormat("strata.Size(%R)", list.get());
 }
+// Size(iterable): every element an integer.
+PyObject* size_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
+  Object tuple(PyTuple_Type.tp_new(type, args, keywords));
+  if (!tuple) return nullptr;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) {
+    PyObject* item = PyTuple_GET_ITEM(tuple.get(), i);
+    if (PyLong_Check(item)) continue;
+    PyObject* number = PyIndex_Check(item) ? PyNumber_Index(item) : nullptr;
+    if (!number) {
+      if (!PyErr_Occurred())
+        PyErr_Format(PyExc_TypeError, "strata.Size() takes an iterable of 'int' (item %zd is '%s')", i,
+                     Py_TYPE(item)->tp_name);
+      return nullptr;
+    }
+    PyTuple_SET_ITEM(tuple.get(), i, number);
+    Py_DECREF(item);
+  }
+  return tuple.release();
+}
 PyObject* size_numel(PyObject* o, PyObject*) {
-  int64_t n = 1;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i) n *= PyLong_AsLongLong(PyTuple_GET_ITEM(o, i));
-  return PyLong_FromLongLong(n);
+  return guarded([&] {
+    std::vector<int64_t> sizes;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i)
+      sizes.push_back(checked(PyLong_AsLongLong(PyTuple_GET_ITEM(o, i))));
+    return PyLong_FromLongLong(checked_numel(sizes));
+  });
 }
 PyMethodDef size_methods[] = {{"numel", size_numel, METH_NOARGS, "The number of elements a tensor of this size has."},
                               {}};
@@ -87,6 +124,7 @@ PyMethodDef size_methods[] = {{"numel", size_numel, METH_NOARGS, "The number of 
 
 struct PyGenerator {
   PyObject_HEAD Generator* generator;
+  Device device;
   bool owned;
 };
 Generator& generator_at(PyObject* o) { return *reinterpret_cast<PyGenerator*>(o)->generator; }
@@ -96,10 +134,13 @@ PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* keywords) 
   PyObject* device = nullptr;
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O", const_cast<char**>(names), &device)) return nullptr;
   return guarded([&]() -> PyObject* {
-    if (device) require_available(device_of_object(device));
-    auto* o = reinterpret_cast<PyGenerator*>(need(type->tp_alloc(type, 0)));
-    o->generator = new Generator, o->owned = true;
-    return reinterpret_cast<PyObject*>(o);
+    const Device where = device && device != Py_None ? require_available(device_of_object(device)) : Device{};
+    Object o(need(type->tp_alloc(type, 0)));
+    auto* g = reinterpret_cast<PyGenerator*>(o.get());
+    g->generator = new Generator;
+    g->device = where;
+    g->owned = true;
+    return o.release();
   });
 }
 void generator_dealloc(PyObject* o) {
@@ -110,15 +151,17 @@ void generator_dealloc(PyObject* o) {
   Py_DECREF(type);
 }
 PyObject* generator_manual_seed(PyObject* o, PyObject* seed) {
-  const uint64_t value = PyLong_AsUnsignedLongLongMask(seed);
-  if (PyErr_Occurred()) return nullptr;
-  generator_at(o).manual_seed(value);
-  return Py_NewRef(o);
+  return guarded([&] {
+    generator_at(o).manual_seed(seed_of(seed));
+    return Py_NewRef(o);
+  });
 }
 PyObject* generator_initial_seed(PyObject* o, PyObject*) {
   return PyLong_FromUnsignedLongLong(generator_at(o).initial_seed());
 }
-PyObject* generator_seed(PyObject* o, PyObject*) { return PyLong_FromUnsignedLongLong(generator_at(o).seed()); }
+PyObject* generator_seed(PyObject* o, PyObject*) {
+  return guarded([&] { return PyLong_FromUnsignedLongLong(generator_at(o).seed()); });
+}
 PyObject* generator_get_state(PyObject* o, PyObject*) {
   return guarded([&] {
     const Generator::State s = generator_at(o).state();
@@ -130,6 +173,7 @@ PyObject* generator_get_state(PyObject* o, PyObject*) {
 PyObject* generator_set_state(PyObject* o, PyObject* state) {
   return guarded([&]() -> PyObject* {
     const Tensor t = require_tensor(state, "set_state");
+    require_host(*t, "set_state");
     Generator::State s;
     STRATA_CHECK(t.dtype() == DType::U8 && t.numel() == sizeof s && t.is_contiguous(), Value,
                  "set_state: expected a uint8 tensor of 16 elements from get_state(), got {} {}", name_of(t.dtype()),
@@ -139,7 +183,7 @@ PyObject* generator_set_state(PyObject* o, PyObject* state) {
     return Py_NewRef(o);
   });
 }
-PyObject* generator_device(PyObject*, void*) { return wrap(Device{}); }
+PyObject* generator_device(PyObject* o, void*) { return wrap(reinterpret_cast<PyGenerator*>(o)->device); }
 PyMethodDef generator_methods[] = {
   {"manual_seed", generator_manual_seed, METH_O, "Starts the stream of this seed from its beginning."},
   {"initial_seed", generator_initial_seed, METH_NOARGS, "The seed in use."},
@@ -188,11 +232,32 @@ Device device_of_object(PyObject* o) {
   fail(ErrorKind::Type, fmt::format("expected a device or its name, got {}", Py_TYPE(o)->tp_name));
 }
 
+std::string shown(PyObject* text) {
+  const Object bytes(need(PyUnicode_AsEncodedString(text, "utf-8", "backslashreplace")));
+  return {PyBytes_AS_STRING(bytes.get()), static_cast<size_t>(PyBytes_GET_SIZE(bytes.get()))};
+}
+
+uint64_t seed_of(PyObject* seed) {
+  const Object number(need(PyNumber_Index(seed)));
+  int overflow = 0;
+  const long long value = checked(PyLong_AsLongLongAndOverflow(number.get(), &overflow));
+  if (!overflow) return static_cast<uint64_t>(value);
+  const unsigned long long large = overflow > 0 ? PyLong_AsUnsignedLongLong(number.get()) : 0;
+  const bool fits = overflow > 0 && !PyErr_Occurred();
+  PyErr_Clear();
+  STRATA_CHECK(fits, Runtime, "manual_seed: the seed has more than 64 bits; expected -2**63 to 2**64 - 1");
+  return large;
+}
+
 Generator* generator_of(PyObject* o) { return Py_TYPE(o) == generator_type ? &generator_at(o) : nullptr; }
 
 PyObject* make_size(Shape shape) {
   PyObject* t = size_type->tp_alloc(size_type, static_cast<Py_ssize_t>(shape.size()));
-  for (size_t i = 0; t && i < shape.size(); ++i) PyTuple_SET_ITEM(t, i, PyLong_FromLongLong(shape[i]));
+  for (size_t i = 0; t && i < shape.size(); ++i) {
+    PyObject* size = PyLong_FromLongLong(shape[i]);
+    if (!size) Py_CLEAR(t);
+    else PyTuple_SET_ITEM(t, i, size);
+  }
   return t;
 }
 
@@ -213,6 +278,7 @@ bool init_types(PyObject* module) {
                                 {}};
   device_type = make_type(module, "strata.device", sizeof(PyDevice), 0, device_slots);
   PyType_Slot size_slots[] = {doc_slot("The shape of a tensor: a tuple of its sizes that also knows numel()."),
+                              slot(Py_tp_new, size_new),
                               slot(Py_tp_repr, size_repr),
                               slot(Py_tp_methods, size_methods),
                               {}};

@@ -150,9 +150,12 @@ OpRecord& OpRecord::define(const char* op_schema) {
     bool known = false;
     for (const auto& t : kTypes)
       if (t.text == type) p.type = t.type, known = true;
+    p.optional_items = type == "Tensor?[]";
     if (!known) bad_schema(schema, "unknown type");
     if (params.size() == Args::kMax) bad_schema(schema, "too many parameters");
     defaults.v[defaults.size++] = p.has_default ? parse_default(one.substr(equals + 1), p.type) : Value();
+    const bool tensors = p.type == ParamType::Tensor || p.type == ParamType::Tensors;
+    if (tensors && !p.optional && !p.has_default) needed |= static_cast<uint16_t>(1u << params.size());
     if (!p.has_default) required = static_cast<uint32_t>(params.size() + 1);
     if (!keyword_only) positional = static_cast<uint32_t>(params.size() + 1);
     params.push_back(p);

@@ -30,6 +30,7 @@ struct Param {
   ParamType type;
   bool optional = false;  // accepts None
   bool keyword_only = false, has_default = false;
+  bool optional_items = false;  // of Tensor?[]: an element may be None
 };
 
 struct OpRecord;
@@ -110,6 +111,8 @@ struct STRATA_API OpRecord {
   uint32_t positional = 0;  // parameters before the '*'
   uint32_t outputs = 1;
   bool returns_list = false;  // -> Tensor[]
+  uint8_t written = 0;        // mask of arguments whose memory the op changes; they are among the first eight
+  uint16_t needed = 0;        // mask of Tensor and Tensor[] parameters that must be given
   std::vector<std::string> output_names;
 
   Infer infer_fn = nullptr;
@@ -129,6 +132,7 @@ struct STRATA_API OpRecord {
   bool random = false;           // draws from a generator: tests compare statistics, not values
   bool internal = false;         // a gradient helper: not exported to Python's public names
   bool crosses = false;          // its tensors may lie on different devices: copies
+  uint8_t writes_if = 0;         // the bool parameter that must be true for `written` to hold; 0: always
   DTypeSet accepts = kAllTypes;  // dtypes the op computes with, and the samples are tried with
   const char* dtype_hint = nullptr;          // what to use instead for other dtypes
   const Formula* const* formulas = nullptr;  // of a pointwise op
@@ -174,6 +178,13 @@ struct STRATA_API OpRecord {
   }
   OpRecord& no_grad_outputs(std::initializer_list<int> which) {
     for (int i : which) integer_outputs |= 1u << i;
+    return *this;
+  }
+  // Arguments that the op itself changes, e.g. the state of an optimizer; `only_if`: running statistics change only when the bool
+  // parameter at this place is true. The pipeline refuses read-only memory there.
+  OpRecord& writes(std::initializer_list<int> which, int only_if = 0) {
+    for (int i : which) written |= static_cast<uint8_t>(1u << i);
+    writes_if = static_cast<uint8_t>(only_if);
     return *this;
   }
   OpRecord& inplace() { return has_inplace = true, *this; }

@@ -9,6 +9,9 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/fork.h"
+#include "base/host_memory.h"
+#include "tensor/memory_checks.h"
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #endif
@@ -18,8 +21,18 @@ namespace {
 
 constexpr size_t kUnit = 64, kHugePage = size_t{2} << 20;
 constexpr uint32_t kClasses = 480, kLocalClasses = 72;  // eight classes per doubling; the first 72 end at 64 KiB
+constexpr uint32_t kGuardedClass = kClasses;            // blocks between guard pages: never kept
 constexpr int kLocalKeep = 32;
 constexpr uint8_t kHeaderKeep = 16;
+
+// Debug builds put a pattern behind each block, which dispatch looks at after each kernel: a write past the end is reported with
+// the kernel's name. Sanitizers and guard pages (tensor/memory_checks.h) see reads as well.
+#if defined(NDEBUG) || defined(__SANITIZE_ADDRESS__)
+constexpr size_t kCanary = 0;
+#else
+constexpr size_t kCanary = 64;
+#endif
+constexpr std::byte kCanaryByte{0xC5};
 
 // Eight classes per doubling: at most 12.5 % waste, and the class is found with one bit scan.
 struct SizeClass {
@@ -64,7 +77,12 @@ struct Shared {
   size_t live() const { return static_cast<size_t>(std::max<int64_t>(0, small_live())) + large_live; }
 };
 Shared& shared() {
-  static auto* s = new Shared;  // never destroyed: tensors with static storage may outlive every destructor
+  // Never destroyed: tensors with static storage may outlive every destructor.
+  static auto* s = [] {
+    auto* made = new Shared;
+    hold_over_fork(made->mutex, ForkOrder::Memory);
+    return made;
+  }();
   return *s;
 }
 
@@ -136,11 +154,17 @@ void meet_thread(Shared& s) {
   s.threads.push_back(&local), local.registered = true;
   std::fill_n(local.room, kLocalClasses, static_cast<uint8_t>(kLocalKeep));
 }
+void give_guarded(Shared& s, Storage* b) {  // under the lock
+  s.reserved -= b->capacity;
+  unmap_guarded(b->data, b->capacity);
+  delete b;
+}
 void give_shared(Storage* b) {
   Shared& s = shared();
   std::lock_guard lock(s.mutex);
   meet_thread(s);
   if (b->size_class >= kLocalClasses) s.large_live -= b->requested;
+  if (b->size_class == kGuardedClass) return give_guarded(s, b);
   keep_shared(s, b);
 }
 void empty_shared(Shared& s) {  // under the lock
@@ -160,17 +184,33 @@ void empty_shared(Shared& s) {  // under the lock
                    mib(bytes), mib(s.live()), mib(s.cached), limit));
 }
 
+Storage* allocate_guarded(Shared& s, SizeClass c, size_t bytes) {  // under the lock
+  if (bytes > SIZE_MAX / 4 || (s.limit && s.reserved + bytes > s.limit)) out_of_memory(s, bytes);
+  std::byte* data = map_guarded(bytes);
+  if (!data) out_of_memory(s, bytes);
+  auto* b = new Storage{};
+  b->size_class = kGuardedClass, b->capacity = bytes, b->data = data;
+  s.reserved += bytes, ++s.system_calls;
+  if (c.index < kLocalClasses) count(local.live_bytes, -static_cast<int64_t>(bytes));  // counted as large instead
+  s.large_live += bytes;
+  s.peak = std::max(s.peak, s.live());
+  return b;
+}
+
 [[gnu::noinline]] Storage* allocate_slow(SizeClass c, size_t bytes) {
   Shared& s = shared();
   std::lock_guard lock(s.mutex);
   meet_thread(s);
+  if (guard_pages_wanted()) [[unlikely]]
+    return allocate_guarded(s, c, bytes);
   const bool large = c.index >= kLocalClasses;
   Storage* b = pop(s.free[c.index]);
   if (b) {
     s.cached -= c.bytes;
   } else {
     const size_t align = c.bytes >= kHugePage ? kHugePage : kUnit;
-    if (bytes > SIZE_MAX / 4) out_of_memory(s, bytes);  // what follows would overflow
+    // A system that hands out more than it has would kill the process when the memory is written to.
+    if (bytes > SIZE_MAX / 4 || bytes > host_memory()) out_of_memory(s, bytes);
     const size_t total = (c.bytes + sizeof(Storage) + align - 1) / align * align;
     if (s.limit && s.reserved + total > s.limit) drain_local(s), empty_shared(s);
     if (s.limit && s.reserved + total > s.limit) out_of_memory(s, bytes);
@@ -192,7 +232,7 @@ void empty_shared(Shared& s) {  // under the lock
 }  // namespace
 
 Ref<Storage> allocate(size_t bytes) {
-  const SizeClass c = size_class(bytes);
+  const SizeClass c = size_class(bytes < SIZE_MAX - kCanary ? bytes + kCanary : bytes);
   Storage* b = nullptr;
   if (c.index < kLocalClasses) {
     if ((b = pop(local.free[c.index]))) ++local.room[c.index];
@@ -208,6 +248,7 @@ Ref<Storage> allocate(size_t bytes) {
   }
   b->requested = bytes;
   guard(b, bytes);
+  if (kCanary && b->size_class != kGuardedClass) std::fill_n(b->data + bytes, kCanary, kCanaryByte);
   b->version.store(0, std::memory_order_relaxed);
   b->unseen.store(0, std::memory_order_relaxed);
   b->shared = false;
@@ -232,6 +273,12 @@ Ref<Storage> adopt_memory(void* data, size_t bytes, void (*release)(void*), void
   b->external = true, b->capacity = b->requested = bytes, b->data = static_cast<std::byte*>(data);
   b->release = release, b->owner = owner;
   return Ref<Storage>::adopt(b);
+}
+
+bool wrote_past_the_end(const Storage& b) {
+  if (!kCanary || b.external || b.size_class == kGuardedClass) return false;
+  const std::byte* end = b.data + b.requested;
+  return std::any_of(end, end + kCanary, [](std::byte x) { return x != kCanaryByte; });
 }
 
 void Storage::destroy(Storage* b) {

@@ -8,6 +8,13 @@
 namespace strata {
 static constexpr const char* kNames[] = {"cpu", "cuda", "vgpu", "mps", "meta"};
 
+int8_t device_index(int64_t number) {
+  STRATA_CHECK(number >= 0 && number <= kMaxDeviceIndex, Runtime,
+               "device number {} is out of range; expected 0 to {}, fewer than there are devices", number,
+               kMaxDeviceIndex);
+  return static_cast<int8_t>(number);
+}
+
 std::string to_string(Device d) {
   const char* name = kNames[static_cast<int>(d.type)];
   return d.index < 0 ? name : fmt::format("{}:{}", name, d.index);

@@ -16,6 +16,8 @@ struct Device {
   bool operator==(const Device&) const = default;
 };
 
+constexpr int kMaxDeviceIndex = 127;
+STRATA_API int8_t device_index(int64_t number);          // throws Runtime outside of [0, kMaxDeviceIndex]
 STRATA_API std::string to_string(Device d);              // "cpu", "cuda:0"
 STRATA_API Device device_from_name(std::string_view s);  // throws Runtime on anything else
 // The device as tensors carry it: with its number, or plain for the CPU. Throws with what was found and what to do where it

@@ -37,9 +37,11 @@ DType dtype_of_code(DLDataType t) {
 DLManagedTensor* export_tensor(const Tensor& t) {
   STRATA_CHECK(!t.requires_grad(), Runtime, "Can't export tensors that require gradient, use tensor.detach()");
   require_host(*t, "a DLPack capsule");
+  STRATA_CHECK(!t->storage || !t->storage->read_only, Runtime,
+               "a DLPack capsule cannot say that its memory is read-only; clone() the tensor first");
   const DLDataType type = code_of(t.dtype());
   if (t->storage) t->storage->shared = true;
-  auto* e = new Exported{{}, t, {}, {}};
+  auto* e = new Exported{{}, alias(*t), {}, {}};  // keeps this memory, whatever the tensor shows later
   for (int d = 0; d < t.dim(); ++d) e->shape[d] = t->shape[d], e->strides[d] = t->strides[d];
   e->managed.dl_tensor = {t.bytes(), {kCpuDevice, 0}, t.dim(), type, e->shape, e->strides, 0};
   e->managed.manager_ctx = e;
@@ -54,6 +56,8 @@ Tensor import_tensor(DLManagedTensor* managed) {
                from.device.device_type);
   STRATA_CHECK(from.ndim >= 0 && from.ndim <= kMaxDims, Runtime,
                "from_dlpack: the array has {} dimensions; a tensor has at most {}", from.ndim, kMaxDims);
+  STRATA_CHECK(from.ndim == 0 || from.shape, Runtime, "from_dlpack: the array has {} dimensions and no shape",
+               from.ndim);
   Tensor t(Ref<TensorImpl>::adopt(TensorImpl::make()));
   t->dtype = dtype_of_code(from.dtype);
   t->set_shape(Shape(from.shape, static_cast<size_t>(from.ndim)));
@@ -64,9 +68,18 @@ Tensor import_tensor(DLManagedTensor* managed) {
   } else {
     t->set_contiguous_strides();
   }
+  int64_t last = 0;  // offset of the last element
+  for (int d = 0; d < t->ndim; ++d) {
+    STRATA_CHECK(t->strides[d] >= 0, Runtime, "from_dlpack: stride {} of dimension {} is negative; make a copy first",
+                 t->strides[d], d);
+    last += (t->shape[d] - 1) * t->strides[d];
+  }
   auto* data = static_cast<std::byte*>(from.data) + from.byte_offset;
+  STRATA_CHECK(t->numel == 0 || from.data, Runtime, "from_dlpack: the array has {} elements and no memory", t->numel);
+  STRATA_CHECK(reinterpret_cast<uintptr_t>(data) % size_of(t->dtype) == 0, Runtime,
+               "from_dlpack: the array's elements are not aligned to their size; make a copy first");
   t->storage = adopt_memory(
-    data, static_cast<size_t>(t->numel) * size_of(t->dtype),
+    data, t->numel ? static_cast<size_t>(last + 1) * size_of(t->dtype) : 0,
     [](void* p) {
       auto* m = static_cast<DLManagedTensor*>(p);
       if (m->deleter) m->deleter(m);

@@ -23,12 +23,12 @@ int64_t checked_numel(Shape shape) {
   bool empty = false, overflow = false;
   for (int64_t s : shape) {
     empty |= s == 0;
-    overflow |= __builtin_mul_overflow(n, s, &n);
+    overflow |= __builtin_mul_overflow(n, std::max<int64_t>(s, 1), &n);
   }
-  if (empty) return 0;
+  // Also where a size is 0: strides, and products of some of the sizes, must fit too.
   STRATA_CHECK(!overflow && n <= INT64_MAX / 8, Runtime, "shape {} has more elements than can be addressed",
                to_string(shape));
-  return n;
+  return empty ? 0 : n;
 }
 
 void TensorImpl::set_contiguous_strides() {
@@ -36,10 +36,8 @@ void TensorImpl::set_contiguous_strides() {
   for (int d = ndim; d-- > 0;) {
     strides[d] = n;
     const int64_t size = std::max<int64_t>(shape[d], 1);
-    if (__builtin_mul_overflow(n, size, &n) || n > INT64_MAX / 8) [[unlikely]] {
-      checked_numel(sizes());  // throws, unless another size is 0
-      n = 1;
-    }
+    if (__builtin_mul_overflow(n, size, &n) || n > INT64_MAX / 8) [[unlikely]]
+      checked_numel(sizes());  // throws
   }
   numel = n;
   for (int d = 0; d < ndim; ++d)
@@ -85,6 +83,10 @@ int normalize_dim(int64_t dim, int ndim, const char* op) {
   return static_cast<int>(dim < 0 ? dim + range : dim);
 }
 
+void refuse_undefined() {
+  fail(ErrorKind::Type, "this tensor is undefined (a Tensor() that nothing was assigned to); `if (t)` tells");
+}
+
 namespace {
 // Guards the pointer to a gradient while it is copied or exchanged: a few instructions, so waiting for it is not worth a mutex.
 class GradLock {
@@ -111,8 +113,8 @@ void TensorImpl::swap_grad(Ref<TensorImpl>& other) {
   const GradLock lock(*this);
   std::swap(grad, other);
 }
-Tensor Tensor::grad() const { return get()->shared_grad(); }
-void Tensor::set_grad(Tensor g) { get()->swap_grad(g); }
+Tensor Tensor::grad() const { return defined().shared_grad(); }
+void Tensor::set_grad(Tensor g) { defined().swap_grad(g); }
 
 void TensorImpl::keep_version(uint32_t version) {
   write_counter = Ref<WriteCounter>::adopt(new WriteCounter);
@@ -125,7 +127,7 @@ void TensorImpl::replace_storage(Ref<Storage> fresh) {
 }
 
 Tensor& Tensor::set_requires_grad(bool on) {
-  STRATA_CHECK(on || !get()->history, Runtime,
+  STRATA_CHECK(on || !defined().history, Runtime,
                "only a leaf tensor can stop requiring a gradient; use detach() for a tensor that was computed");
   STRATA_CHECK(!on || is_floating(dtype()), Runtime,
                "only tensors of floating-point dtype can require gradients, this one is {}", name_of(dtype()));

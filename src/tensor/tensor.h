@@ -31,6 +31,9 @@ struct STRATA_API TensorExtra {
   virtual ~TensorExtra() = default;
 };
 
+// Methods of an undefined tensor throw Type. `->`, `*` and get() reach the object unchecked.
+[[noreturn, gnu::cold]] STRATA_API void refuse_undefined();
+
 // In-place writes to tensors that have a counter of their own: x.data, and a tensor whose data was exchanged.
 struct STRATA_API WriteCounter {
   std::atomic<int32_t> refs{1};
@@ -65,6 +68,12 @@ class STRATA_API Tensor : public Ref<TensorImpl> {
   // Adds the gradients of this tensor to the leaves' .grad; one of several elements needs the gradient to start from.
   void backward(const Tensor& gradient = {}, bool retain_graph = false, bool create_graph = false) const;
   std::string to_string() const;  // printed as PyTorch prints it
+
+  TensorImpl& defined() const {  // the object, which must exist
+    if (!get()) [[unlikely]]
+      refuse_undefined();
+    return *get();
+  }
 
 #ifdef STRATA_TENSOR_METHODS  // set by <strata/strata.h>: every op as a method. The library itself does without, so that a
 #include "strata/tensor_methods.inc"  // new op does not rebuild it.
@@ -132,26 +141,32 @@ struct STRATA_API TensorImpl {
   int64_t storage_offset() const { return storage ? (data - storage->data) / static_cast<int64_t>(size_of(dtype)) : 0; }
 };
 
-inline Shape Tensor::shape() const { return get()->sizes(); }
-inline Shape Tensor::strides() const { return {get()->strides, get()->ndim}; }
-inline int Tensor::dim() const { return get()->ndim; }
-inline int64_t Tensor::numel() const { return get()->numel; }
-inline DType Tensor::dtype() const { return get()->dtype; }
-inline Device Tensor::device() const { return get()->device; }
-inline bool Tensor::is_contiguous() const { return get()->contiguous; }
+inline Shape Tensor::shape() const { return defined().sizes(); }
+inline Shape Tensor::strides() const { return {defined().strides, get()->ndim}; }
+inline int Tensor::dim() const { return defined().ndim; }
+inline int64_t Tensor::numel() const { return defined().numel; }
+inline DType Tensor::dtype() const { return defined().dtype; }
+inline Device Tensor::device() const { return defined().device; }
+inline bool Tensor::is_contiguous() const { return defined().contiguous; }
 inline bool Tensor::requires_grad() const {  // a view sees what was written to its base since
-  return get()->requires_grad || (get()->base && get()->base->rebases != get()->rebases && get()->base->requires_grad);
+  const TensorImpl& t = defined();
+  return t.requires_grad || (t.base && t.base->rebases != t.rebases && t.base->requires_grad);
 }
-inline std::byte* Tensor::bytes() const { return get()->data; }
+inline std::byte* Tensor::bytes() const { return defined().data; }
 template <class T> T* Tensor::data() const {
-  if (get()->device.type != DeviceType::Cpu) [[unlikely]]
-    refuse_host_access(*get());
-  return reinterpret_cast<T*>(get()->data);
+  const TensorImpl& t = defined();
+  if (t.device.type != DeviceType::Cpu) [[unlikely]]
+    refuse_host_access(t);
+  return reinterpret_cast<T*>(t.data);
 }
 
 // The dimension `dim` counted from the front; throws Index when out of range. A zero-dimensional tensor accepts 0 and -1.
 STRATA_API int normalize_dim(int64_t dim, int ndim, const char* op);
-inline int64_t Tensor::size(int64_t d) const { return get()->shape[normalize_dim(d, get()->ndim, "size")]; }
+inline int64_t Tensor::size(int64_t d) const {
+  const TensorImpl& t = defined();
+  const int at = normalize_dim(d, t.ndim, "size");
+  return t.ndim ? t.shape[at] : 1;
+}
 template <class T> T Tensor::item() const { return item().to<T>(); }
 
 // How tensors are printed; the defaults are PyTorch's.

@@ -291,3 +291,42 @@ def test_an_index_out_of_range_is_raised_and_the_device_stays_usable(function, b
 def test_an_index_into_nothing_is_an_error():
     with pytest.raises(IndexError, match="size 0"):
         strata.zeros(0, 3, device=DEVICE)[there([0])]
+
+
+# --- assignment ------------------------------------------------------------------------------------------------------
+
+
+KEYS = {
+    "mask": lambda x: x > 0,
+    "list": lambda x: [0, 2],
+    "host index": lambda x: strata.tensor([1, 1, 0]),
+    "integer": lambda x: 1,
+    "slice": lambda x: slice(1, None),
+    "true": lambda x: True,
+    "ellipsis": lambda x: ...,
+}
+VALUES = {
+    "integer": 3,
+    "float": 2.5,
+    "bool": True,
+    "host number": strata.tensor(1.5),
+    "list": [1.5],
+    "array": np.array([2.0]),
+}
+
+
+@pytest.mark.parametrize("dtype", [strata.float32, strata.int64, strata.bool, strata.bfloat16])
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("key", KEYS)
+def test_assigned_values_may_come_from_the_host(key, value, dtype):
+    host = strata.tensor([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]).to(dtype)
+    device = host.to(DEVICE)
+    host[KEYS[key](host)] = VALUES[value]
+    device[KEYS[key](device)] = VALUES[value]
+    assert device.cpu().tolist() == host.tolist()
+
+
+def test_a_host_tensor_of_several_elements_is_refused_beside_an_index():
+    x = strata.zeros(3, device=DEVICE)
+    with pytest.raises(RuntimeError, match="same device"):
+        x[[0, 1]] = strata.tensor([1.0, 2.0])

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import threading
+import zipfile
 
 import numpy as np
 import pytest
@@ -331,3 +332,86 @@ def test_readers_see_the_old_or_the_new_file(path):
     stop.set()
     reader.join()
     assert not problems and len(seen) > 1 and os.listdir(path.parent) == [path.name]
+
+
+def write_torch_file(path):
+    """What torch.save writes for {"a": ones}, made by hand."""
+    # The opcodes of {"a": torch._utils._rebuild_tensor_v2(storage, 0, (4096,), (1,), False, OrderedDict())}
+    stream = (
+        b"\x80\x02}X\x01\x00\x00\x00actorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storagectorch\nFloatStorage\n"
+        b"X\x01\x00\x00\x000X\x03\x00\x00\x00cpuM\x00\x10tQK\x00M\x00\x10\x85K\x01\x85\x89ccollections\nOrderedDict\n)RtRs."
+    )
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("archive/data.pkl", stream)
+        archive.writestr("archive/data/0", np.ones(4096, "f4").tobytes())
+        archive.writestr("archive/version", "3\n")
+
+
+WRITERS = {"safetensors": lambda path: strata.save({"a": strata.ones(4096)}, path), "torch": write_torch_file}
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("change", ["truncated", "edited", "deleted"])
+def test_what_happens_to_the_file_later_does_not_reach_loaded_tensors(path, kind, change):
+    """In a process of its own: a mapped file that is cut short ends it by SIGBUS."""
+    WRITERS[kind](path)
+    code = f"""
+import os, strata
+path, change = {str(path)!r}, {change!r}
+x = strata.load(path)["a"]
+y = strata.safetensors.load_file(path)["a"] if {kind!r} == "safetensors" else x
+with open(path, "r+b") as f:
+    if change == "truncated": f.truncate(0)
+    if change == "edited": f.write(b"x" * os.path.getsize(path))
+if change == "deleted": os.unlink(path)
+print(x.sum().item(), y.sum().item())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout.strip()) == (0, "4096.0 4096.0"), done.stderr
+
+
+def test_mmap_uses_the_memory_of_the_file(path):
+    strata.save({"a": strata.ones(4096)}, path)
+    x = strata.load(path, mmap=True)["a"]
+    with open(path, "r+b") as f:
+        f.seek(-4, os.SEEK_END)
+        f.write(np.float32(7).tobytes())
+    assert x[-1].item() == 7
+    x.fill_(2)  # a private copy
+    assert strata.load(path)["a"][0].item() == 1
+    with pytest.raises(ValueError, match="needs the path"):
+        strata.load(io.BytesIO(path.read_bytes()), mmap=True)
+
+
+def test_slices_of_an_open_file_are_copies(path):
+    strata.save({"a": strata.arange(6)}, path)
+    with safetensors.safe_open(path) as f:
+        part, whole = f.get_slice("a")[2:4], f.get_tensor("a")
+        assert f.get_slice("a").get_shape() == [6]
+    path.write_bytes(b"")
+    assert part.tolist() == [2, 3] and whole.tolist() == list(range(6))
+
+
+def test_memory_of_a_loaded_file_goes_back_with_its_tensors(path):
+    strata.save({str(i): strata.ones(1 << 20) for i in range(16)}, path)  # 64 MiB
+    code = f"""
+import strata
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096 >> 20
+state = strata.load({str(path)!r})
+full = resident()
+kept = state["3"]
+del state
+print(full - resident() > 50, kept.sum().item())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["True", "1048576.0"], done.stdout + done.stderr
+
+
+def test_a_huge_file_that_is_no_checkpoint_is_refused_at_once(path):
+    with open(path, "wb") as f:
+        f.write(b"\x7fELF" * 4)
+        f.truncate(1 << 40)
+    for load in (strata.load, safetensors.load_file):
+        with pytest.raises(RuntimeError, match="header length"):
+            load(path)

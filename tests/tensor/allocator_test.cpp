@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tensor/allocator.h"
+#include "tensor/memory_checks.h"
 #include "tests/expect_error.h"
 
 namespace strata {
@@ -182,6 +183,19 @@ TEST(Allocator, ManyThreadsAtOnce) {
   for (auto& t : threads) t.join();
   EXPECT_EQ(allocated(), before);
 }
+
+#if !defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__)
+TEST(Allocator, DebugBuildsNoticeAWritePastTheEnd) {
+  for (const size_t bytes : {size_t{0}, size_t{1}, size_t{64}, size_t{100}, size_t{1'000'000}}) {
+    const auto block = allocate(bytes);
+    EXPECT_FALSE(wrote_past_the_end(*block)) << bytes;
+    const std::byte before = block->data[bytes];
+    block->data[bytes] = std::byte{1};
+    EXPECT_TRUE(wrote_past_the_end(*block)) << bytes;
+    block->data[bytes] = before;
+  }
+}
+#endif
 
 TEST(Allocator, AdoptedMemoryIsReleasedOnce) {
   int released = 0;

@@ -9,6 +9,7 @@ from .. import _C
 from .parameter import Parameter
 
 prod = math.prod
+BYTES_OF_MODULE = 4096  # what a small module costs, for the refusal of absurd numbers of them
 
 
 def tuple_of(value, n, name):

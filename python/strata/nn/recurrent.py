@@ -5,6 +5,7 @@ import warnings
 
 from .. import _C
 from . import init
+from ._support import BYTES_OF_MODULE
 from .module import Module
 from .parameter import Parameter
 from .utils.rnn import PackedSequence
@@ -45,8 +46,14 @@ class RNNBase(Module):
                 f"num_layers greater than 1, but got dropout={dropout} and num_layers={num_layers}",
                 stacklevel=3,
             )
-        if not isinstance(hidden_size, int):
-            raise TypeError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}")
+        for name, value, kind in (
+            ("bias", bias, bool),
+            ("batch_first", batch_first, bool),
+            ("input_size", input_size, int),
+            ("hidden_size", hidden_size, int),
+        ):
+            if not isinstance(value, kind):
+                raise TypeError(f"{name} should be of type {kind.__name__}, got: {type(value).__name__}")
         if input_size <= 0:
             raise ValueError("input_size must be greater than zero")
         if hidden_size <= 0:
@@ -61,6 +68,7 @@ class RNNBase(Module):
             raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
         rows, out = _GATES[mode] * hidden_size, proj_size or hidden_size
         ways = 2 if bidirectional else 1
+        _C._check_host_memory(num_layers, BYTES_OF_MODULE, mode)
         self._flat_weights_names = []
         for layer in range(num_layers):
             for way in range(ways):
@@ -123,6 +131,12 @@ class RNNBase(Module):
             lone = input.dim() == 2
             data = input.unsqueeze(0 if self.batch_first else 1) if lone else input
             batch, order, back = data.shape[0 if self.batch_first else 1], None, None
+        weights = self._weights()[0].dtype
+        if data.dtype is not weights:
+            raise ValueError(
+                f"RNN input dtype ({data.dtype}) does not match weight dtype ({weights}). "
+                f"Convert input: input.to({weights}), or convert model: model.to({data.dtype})"
+            )
         if data.shape[-1] != self.input_size:
             raise RuntimeError(
                 f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {data.shape[-1]}"

@@ -7,6 +7,7 @@ from .. import _C
 from . import functional as F
 from . import init
 from ._modules import Dropout, LayerNorm, Linear
+from ._support import BYTES_OF_MODULE
 from .containers import ModuleList
 from .module import Module
 from .multihead import MultiheadAttention
@@ -21,6 +22,8 @@ def _activation(activation):
 
 
 def _clones(module, n):
+    size = sum(p.numel() * p.element_size() for p in module.parameters()) + BYTES_OF_MODULE
+    _C._check_host_memory(n, size, "Transformer")
     return ModuleList([copy.deepcopy(module) for _ in range(n)])
 
 

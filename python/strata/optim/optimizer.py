@@ -42,7 +42,9 @@ def flat_options(group):
             parts = _PARTS[name]
             if not isinstance(value, (tuple, list)) or len(value) != len(parts):
                 raise ValueError(f"{name} must be {len(parts)} numbers, found {value}")
-            flat.update(zip(parts, value, strict=True))
+            if len({isinstance(v, strata.Tensor) for v in value}) > 1:
+                raise ValueError(f"{name} must be either all floats or all Tensors, found {value}")
+            flat.update(zip(parts, (one_number(name, v) for v in value), strict=True))
         elif name == "adjust_lr_fn":
             if value not in _ADJUSTMENTS:
                 known = ", ".join(repr(n) for n in _ADJUSTMENTS if n)
@@ -53,8 +55,15 @@ def flat_options(group):
         elif name == "lr" and isinstance(value, strata.Tensor) and value.device.type != "cpu":
             flat[name] = value  # the device reads it, so that a captured step follows it
         elif isinstance(value, strata.Tensor) or hasattr(value, "__float__"):
-            flat[name] = float(value)
+            flat[name] = float(one_number(name, value))
     return flat
+
+
+def one_number(name, value):
+    """The value; a tensor must have one element."""
+    if isinstance(value, strata.Tensor) and value.numel() != 1:
+        raise ValueError(f"Tensor {name} must be 1-element, found shape {list(value.shape)}")
+    return value
 
 
 class Optimizer:
@@ -91,7 +100,10 @@ class Optimizer:
         if isinstance(params, set):
             raise TypeError("parameters need an order that stays the same between runs: use a list, not a set")
         params = [params] if isinstance(params, strata.Tensor) else list(params)
-        if params and all(isinstance(p, tuple) for p in params):
+        named = sum(isinstance(p, tuple) for p in params)
+        if 0 < named < len(params):
+            raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+        if named:
             group["param_names"] = [name for name, _ in params]
             params = [p for _, p in params]
         for p in params:

@@ -57,11 +57,9 @@ class Fused(Optimizer):
                 params = [p for p in group["params"] if p.grad is not None]
                 if self._rule["first"]:  # parameters whose state is new take a pass of their own
                     name = self._rule["state"][0][0]
-                    new = [p for p in params if self.state[p].get(name) is None]
-                    self._update(group, new, first=True)
-                    params = (
-                        [p for p in params if self.state[p].get(name) is not None] if len(new) < len(params) else []
-                    )
+                    known = [self.state.get(p, {}).get(name) is not None for p in params]  # before the pass makes it
+                    self._update(group, [p for p, old in zip(params, known, strict=True) if not old], first=True)
+                    params = [p for p, old in zip(params, known, strict=True) if old]
                 self._update(group, params)
         return loss
 
@@ -76,7 +74,7 @@ class Fused(Optimizer):
             if needs is not None and not options[needs]:
                 continue
             for p in params:
-                value = self.state[p].get(name)
+                value = self.state.get(p, {}).get(name)
                 if value is None:
                     _C._check_new_state(type(self).__name__, p.device)
                     begin = float(start if option is None else options[option])

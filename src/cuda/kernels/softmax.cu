@@ -44,7 +44,8 @@ template <class T> __device__ __forceinline__ void forward(const SoftmaxParams& 
   if (at.base >= 0) {
     for (int64_t i = at.lane; i < p.n; i += at.per_row) {
       const T v = value(i);
-      if (v > peak.most) peak.sum = peak.sum * exp(peak.most - v) + T(1), peak.most = v;
+      // The new largest value adds exp(0) = 1, and NaN where it is infinite, as inf - inf is.
+      if (v > peak.most) peak.sum = peak.sum * exp(peak.most - v) + (T(1) + (v - v)), peak.most = v;
       else if (v != T(-INFINITY)) peak.sum += exp(v - peak.most);  // a NaN stays
     }
   }

@@ -43,7 +43,7 @@ std::string KernelCache::key(std::string_view ptx, int major, int minor, int dri
 std::optional<std::string> KernelCache::find(const std::string& key) const {
   if (!keeps()) return std::nullopt;
   try {
-    const auto file = FileBytes::map(path(key));
+    const auto file = FileBytes::read(path(key));
     const std::string_view all(reinterpret_cast<const char*>(file->data()), file->size());
     const size_t begin = head(key, "").size();
     if (all.size() <= begin) return std::nullopt;

@@ -116,8 +116,8 @@ Gpu& Runtime::operator[](int index) {
   if (index >= 0 && index < count()) [[likely]]
     if (Gpu* open = opened_[static_cast<size_t>(index)].load(std::memory_order_acquire)) return *open;
   STRATA_CHECK(index >= 0 && index < count(), Runtime,
-               "device '{}' is not available: invalid device ordinal; this machine has {} ({})",
-               to_string(Device{type, static_cast<int8_t>(index)}), count(),
+               "device '{}:{}' is not available: invalid device ordinal; this machine has {} ({})",
+               to_string(Device{type, -1}), index, count(),
                count() == 1 ? fmt::format("'{}'", to_string(Device{type, 0}))
                             : fmt::format("up to '{}'", to_string(Device{type, static_cast<int8_t>(count() - 1)})));
   std::unique_ptr<Gpu>& gpu = gpus_[static_cast<size_t>(index)];

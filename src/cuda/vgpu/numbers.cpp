@@ -57,7 +57,8 @@ uint64_t encode(double value, const Format& f, Rounding rounding, bool saturate)
   const auto bits = std::bit_cast<uint64_t>(value);
   const int exponent = static_cast<int>(bits >> 52 & 0x7ff);
   const uint64_t mantissa = bits & ((uint64_t{1} << 52) - 1);
-  if (exponent == 0x7ff) return encode(bits >> 63, 1, 4096, f, saturate ? Rounding::Zero : Rounding::Nearest, saturate);
+  // Infinity: a power of two beyond every format, whose exponent still fits beside 52 bits of mantissa.
+  if (exponent == 0x7ff) return encode(bits >> 63, 1, 1100, f, saturate ? Rounding::Zero : Rounding::Nearest, saturate);
   return encode(bits >> 63, exponent ? mantissa | uint64_t{1} << 52 : mantissa, std::max(exponent, 1) - 1075, f,
                 rounding, saturate);
 }

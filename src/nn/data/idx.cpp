@@ -86,6 +86,6 @@ Tensor read_idx(Bytes bytes, const std::string& name) {
   return t;
 }
 
-Tensor read_idx(const std::string& path) { return read_idx(FileBytes::map(path)->bytes(), path); }
+Tensor read_idx(const std::string& path) { return read_idx(FileBytes::read(path)->bytes(), path); }
 
 }  // namespace strata::data

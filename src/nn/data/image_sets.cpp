@@ -67,7 +67,7 @@ std::vector<std::string> batch_names(bool train) {
 void read_tar(const std::string& path, const std::vector<std::string>& wanted, std::vector<std::byte>& images,
               std::vector<int64_t>& labels) {
   constexpr size_t kBlock = 512, kMost = 10001 * kRecord;
-  const auto file = FileBytes::map(path);
+  const auto file = FileBytes::read(path);
   ByteStream stream(file->bytes(), path);
   std::array<char, kBlock> header;
   std::vector<std::byte> body;
@@ -134,7 +134,7 @@ ImageSet cifar10(const std::string& root, bool train) {
   for (const std::string& folder : {root, root + "/cifar-10-batches-bin"}) {
     if (!is_file(folder + "/" + wanted[0])) continue;
     for (const std::string& name : wanted) {
-      const auto file = FileBytes::map(folder + "/" + name);
+      const auto file = FileBytes::read(folder + "/" + name);
       add_batch(file->bytes(), file->name(), images, labels);
     }
     found = true;

@@ -1,5 +1,6 @@
 #include "nn/files/checkpoint.h"
 
+#include "nn/files/safetensors_header.h"
 #include "nn/files/torch_file.h"
 
 namespace strata {
@@ -23,6 +24,15 @@ void flatten(const Tree& tree, const std::string& path, TensorDict& out) {
   }
 }
 
+// Large files that cannot be a checkpoint are refused by their first bytes, before memory is taken.
+std::shared_ptr<FileBytes> open(const std::string& path, bool mmap) {
+  if (mmap) return FileBytes::map(path);
+  const auto start = FileBytes::read(path, 16);
+  if (!files::is_zip(start->bytes()) && !files::is_bare_pickle(start->bytes()))
+    files::header_length(start->bytes(), path);
+  return FileBytes::read(path);
+}
+
 void check_no_bare_pickle(const FileBytes& file) {
   STRATA_CHECK(!files::is_bare_pickle(file.bytes()), Runtime,
                "'{}' is a bare pickle (PyTorch's format before version 1.6, or another program's), which cannot be "
@@ -44,8 +54,8 @@ void save_tree(const std::string& path, const Tree& tree) {
   save(path, contents.tensors, contents.metadata);
 }
 
-SafeTensors load(const std::string& path) {
-  const auto file = FileBytes::map(path);
+SafeTensors load(const std::string& path, bool mmap) {
+  const auto file = open(path, mmap);
   check_no_bare_pickle(*file);
   if (!files::is_zip(file->bytes())) return files::read_safetensors(file);
   SafeTensors result;
@@ -53,7 +63,12 @@ SafeTensors load(const std::string& path) {
   return result;
 }
 
-Tree load_tree(const std::string& path) { return files::read_any(FileBytes::map(path)); }
+SafeTensors load_safetensors(const std::string& path, bool mmap) {
+  if (!mmap) files::header_length(FileBytes::read(path, 8)->bytes(), path);
+  return files::read_safetensors(mmap ? FileBytes::map(path) : FileBytes::read(path));
+}
+
+Tree load_tree(const std::string& path, bool mmap) { return files::read_any(open(path, mmap)); }
 
 Tree files::read_any(const std::shared_ptr<FileBytes>& file) {
   check_no_bare_pickle(*file);

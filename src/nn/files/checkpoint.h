@@ -10,10 +10,13 @@ namespace strata {
 STRATA_API void save(const std::string& path, const TensorDict& tensors, const Metadata& metadata = {});
 STRATA_API void save_tree(const std::string& path, const Tree& tree);  // nested: dicts, lists, numbers, texts
 
-// Reads a safetensors file without copying: memory is that of the file until it is written to. A checkpoint of torch.save (.pt,
-// .pth) is read too; nested dicts become names with dots, what is no tensor is left out.
-STRATA_API SafeTensors load(const std::string& path);
-STRATA_API Tree load_tree(const std::string& path);  // as it was nested when saved
+// Reads a safetensors file. A checkpoint of torch.save (.pt, .pth) is read too; nested dicts become names with dots, what is no
+// tensor is left out. With mmap the tensors use the memory of the file, which is read when it is touched; a file that another
+// program writes to or cuts short meanwhile changes them, or ends the process (SIGBUS).
+STRATA_API SafeTensors load(const std::string& path, bool mmap = false);
+STRATA_API Tree load_tree(const std::string& path, bool mmap = false);  // as it was nested when saved
+
+STRATA_API SafeTensors load_safetensors(const std::string& path, bool mmap = false);  // and no other format
 
 namespace files {
 STRATA_API Tree read_any(const std::shared_ptr<FileBytes>& file);  // told apart by the first bytes

@@ -56,7 +56,14 @@ void check_bools(const Tensor& t, const std::string& name, const std::string& fi
                "'{}': tensor '{}' is of dtype BOOL and has bytes other than 0 and 1", file, name);
 }
 
-void release_file(void* p) { delete static_cast<std::shared_ptr<FileBytes>*>(p); }
+struct Piece {
+  std::shared_ptr<FileBytes> file;
+  size_t offset, bytes;
+};
+void release_piece(void* p) {
+  const std::unique_ptr<Piece> piece(static_cast<Piece*>(p));
+  piece->file->forget(piece->offset, piece->bytes);
+}
 }  // namespace
 
 Ref<Storage> storage_in(const std::shared_ptr<FileBytes>& file, size_t offset, size_t bytes, DType dtype) {
@@ -67,8 +74,8 @@ Ref<Storage> storage_in(const std::shared_ptr<FileBytes>& file, size_t offset, s
     return copy;
   }
   // One storage per tensor, not one per file: version counters live there, and a write to one weight is no write to all.
-  auto owner = std::make_unique<std::shared_ptr<FileBytes>>(file);
-  Ref<Storage> storage = adopt_memory(data, bytes, release_file, owner.get());
+  auto owner = std::make_unique<Piece>(Piece{file, offset, bytes});
+  Ref<Storage> storage = adopt_memory(data, bytes, release_piece, owner.get());
   (void)owner.release();
   return storage;
 }

@@ -14,8 +14,7 @@ namespace strata {
 using TensorDict = std::vector<std::pair<std::string, Tensor>>;  // in order, names unique
 using Metadata = std::map<std::string, std::string>;
 
-// The contents of a file. Tensors share memory with it: nothing is read before it is needed, and writing to a tensor does
-// not change the file.
+// The contents of a file. Writing to a tensor does not change the file.
 struct STRATA_API SafeTensors {
   TensorDict tensors;
   Metadata metadata;

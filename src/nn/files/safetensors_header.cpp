@@ -135,15 +135,20 @@ class Reader {
 
 const char* format_name(DType t) { return kFormatNames[static_cast<int>(t)]; }
 
-Header read_header(Bytes file, const std::string& name) {
-  STRATA_CHECK(file.size() >= 8, Runtime,
+uint64_t header_length(Bytes start, const std::string& name) {
+  STRATA_CHECK(start.size() >= 8, Runtime,
                "'{}' has {} bytes, too few for a safetensors file; it is truncated or something else", name,
-               file.size());
+               start.size());
   uint64_t length = 0;
-  for (size_t i = 0; i < 8; ++i) length |= std::to_integer<uint64_t>(file[i]) << (8 * i);
+  for (size_t i = 0; i < 8; ++i) length |= std::to_integer<uint64_t>(start[i]) << (8 * i);
   STRATA_CHECK(length <= kMaxHeader, Runtime,
                "'{}': the header length is {}; at most {} is allowed. Is this a safetensors file?", name, length,
                kMaxHeader);
+  return length;
+}
+
+Header read_header(Bytes file, const std::string& name) {
+  const uint64_t length = header_length(file, name);
   STRATA_CHECK(length <= file.size() - 8, Runtime,
                "'{}': the header length is {}, but only {} bytes follow; the file is truncated", name, length,
                file.size() - 8);

@@ -19,7 +19,8 @@ struct Header {
   size_t size = 0;  // of length and header together: where the data start
 };
 
-const char* format_name(DType t);  // "F32"
+const char* format_name(DType t);                              // "F32"
+uint64_t header_length(Bytes start, const std::string& name);  // from the first 8 bytes; refuses one over the limit
 Header read_header(Bytes file, const std::string& name);
 
 }  // namespace strata::files

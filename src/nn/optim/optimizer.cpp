@@ -38,6 +38,7 @@ constexpr Limit kLimits[] = {
   {"lr_decay", "lr_decay value", kNotNegative, 0, kInfinity},
   {"initial_accumulator_value", "initial_accumulator_value value", kNotNegative, 0, kInfinity},
   {"rho", "rho value", "from 0 to 1", 0, 1},
+  {"lambd", "lambd value", kNotNegative, 0, kInfinity},
   {"alpha", "alpha value", kNotNegative, 0, kInfinity},
   {"etaminus", "eta value at index 0", "between 0 and 1", 0, 1, true, true},
   {"etaplus", "eta value at index 1", "above 1", 1, kInfinity, true},

@@ -67,6 +67,7 @@ class RandomSampler(_TensorSampler):
         n, wanted = len(self.data_source), self.num_samples
         if self.replacement:
             return _C.ops["randint"](0, n, (wanted,), generator=self.generator)
+        _C._check_host_memory(wanted, 8, "RandomSampler")
         rounds = [_C.ops["randperm"](n, generator=self.generator) for _ in range(max(1, -(-wanted // max(n, 1))))]
         return (rounds[0] if len(rounds) == 1 else _C.ops["cat"](rounds))[:wanted]
 

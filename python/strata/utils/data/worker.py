@@ -102,7 +102,7 @@ def unpack(data, path):
     """The batch that pack() made; path is None where its tensors are in the bytes."""
     if path is None:
         return pickle.loads(data)
-    tensors, _ = _C._load_file(path)
+    tensors, _ = _C._load_file(path, True)  # the file is ours alone
     os.unlink(path)
     return _Unpickler(io.BytesIO(data), tensors).load()
 

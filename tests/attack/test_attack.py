@@ -1,0 +1,80 @@
+"""A fixed number of seeded attacks: the same calls and programs in every run. `make attack` makes many more, with fresh seeds."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+FOLDER = pathlib.Path(__file__).parent
+
+
+def output_of(script, *arguments, **environment):
+    """What the script prints; it runs in a process of its own, because it forks and limits memory."""
+    command = [sys.executable, str(FOLDER / script), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
+
+
+@pytest.mark.parametrize("side, seed, calls", [("end", "ci", 16_000), ("front", "ci front", 4_000)])
+def test_hostile_calls_end_well(side, seed, calls):
+    ended = output_of("calls.py", "--calls", calls, "--seed", seed, STRATA_GUARD_PAGES=side)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert f"{calls} calls" in ended.stdout
+
+
+def test_programs_agree_on_every_device_and_with_finite_differences():
+    ended = output_of("differential.py", "--programs", 300, "--seed", "ci", "--against", "vgpu,reference,differences")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "300 programs" in ended.stdout
+
+
+# What must be found, or the attack itself is broken: each planted program ends as its name says.
+PLANTED = {
+    "death": "import ctypes; ctypes.string_at(0)",
+    "hang": "while True: pass",
+    "exit": "import os; os._exit(3)",
+}
+
+
+@pytest.mark.parametrize("kind", PLANTED)
+def test_children_report_how_a_job_ended(kind, tmp_path):
+    script = f"""
+import sys, json
+sys.path.insert(0, {str(FOLDER)!r})
+import children
+children.CPU_SECONDS = 0.5
+def job(number):
+    if number == 3:
+        exec({PLANTED[kind]!r})
+    if number == 5:
+        yield "wrong"
+print(json.dumps(children.run(job, 8, {str(tmp_path)!r}, jobs=2, batch=4)))
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    found = dict(json.loads(ended.stdout))
+    assert set(found) == {3, 5} and found[5] == "wrong"
+    assert {"death": "SIGSEGV", "hang": "hung", "exit": "status 3"}[kind] in found[3]
+
+
+def test_a_planted_wrong_gradient_is_found():
+    """A planted wrong gradient does not pass."""
+    script = f"""
+import sys
+sys.path.insert(0, {str(FOLDER)!r})
+import strata, differential
+sin = strata.sin
+class Wrong(strata.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return sin(x)
+    @staticmethod
+    def backward(ctx, g):
+        return g * 0.5
+strata.sin = Wrong.apply
+found = sum(differential.run_program("planted", n, ["differences"])[1] is not None for n in range(150))
+print(found)
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert int(ended.stdout) > 0, ended.stderr
