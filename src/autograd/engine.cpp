@@ -1,7 +1,6 @@
 // Backward: walks nodes from the youngest to the oldest. The creation number is a topological order, so there is no counting
 // pass, no recursion, and the order (hence every bit of the result) is the same each time.
 #include <algorithm>
-#include <exception>
 #include <mutex>
 #include <unordered_map>
 
@@ -116,7 +115,8 @@ class Backward {
                  to_string(grad.shape()), to_string(root.shape()));
     Node::Edge edge = edge_to(*root);
     deliver(edge, match_input(std::move(grad), *root));
-    roots_.push_back(std::move(edge.node));
+    if (!root_) root_ = std::move(edge.node);
+    else roots_.push_back(std::move(edge.node));
   }
 
   void run() {
@@ -222,7 +222,7 @@ class Backward {
     if (!wanted(&node)) return;  // its output is one of the inputs asked for, and nothing beyond is
     CustomGrad* const custom = node.custom();
     const bool holds = node.op->saved_inputs || node.op->saved_outputs || custom;
-    const Reading reading(node, holds, !retain_graph_);
+    Reading reading(node, holds);
     STRATA_CHECK(reading.is_fine() || custom,
                  Runtime,  // a user's function says so itself when it asks for what it saved
                  "Trying to backward through the graph a second time (at {}): its saved tensors have been freed. Pass "
@@ -233,24 +233,24 @@ class Backward {
       span.detail(node.name());
     if (custom) custom_step(node, *custom, p);
     else formula_step(node, p);
+    reading.end(!retain_graph_);
   }
 
   // What a node saved is freed behind the pass that used it, unless another thread's pass reads it at the moment.
   class Reading {
    public:
-    Reading(Node& node, bool holds, bool last)
-        : node_(holds && node.begin_reading() ? &node : nullptr), fine_(!holds || node_), last_(last) {}
-    bool is_fine() const { return fine_; }
-    ~Reading() {
-      if (node_) node_->end_reading(last_ && std::uncaught_exceptions() == exceptions_);
-    }
+    Reading(Node& node, bool holds) : node_(holds && node.begin_reading() ? &node : nullptr), fine_(!holds || node_) {}
+    ~Reading() { end(false); }
     Reading(const Reading&) = delete;
     Reading& operator=(const Reading&) = delete;
+    bool is_fine() const { return fine_; }
+    void end(bool free_saved) {
+      if (Node* node = std::exchange(node_, nullptr)) node->end_reading(free_saved);
+    }
 
    private:
     Node* node_;
-    bool fine_, last_;
-    int exceptions_ = std::uncaught_exceptions();
+    bool fine_;
   };
 
   // The gradient of a view of a part is zeros but for that part. Where the whole has a gradient already, the part is added
@@ -357,7 +357,8 @@ class Backward {
   std::unordered_map<const Node*, bool> wanted_;  // of the nodes reachable from the roots, when selective
   std::vector<Node::Edge> targets_;
   std::vector<const void*> target_keys_;  // the same, sorted
-  std::vector<Ref<Node>> roots_;          // keep the whole graph, also when a hook writes to a root in place
+  Ref<Node> root_;  // this one and the next keep the whole graph, also when a hook writes to a root in place
+  std::vector<Ref<Node>> roots_;
   std::vector<Tensor> captured_;
   std::vector<std::pair<Tensor, Tensor>> hooked_;  // leaves with hooks, and their gradients so far
   std::vector<Pending> frontier_;                  // sorted by order; the youngest node is at the back

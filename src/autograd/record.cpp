@@ -128,17 +128,26 @@ bool wants_grad(const Args& args) {
   return false;
 }
 
-Node::Edge edge_to(TensorImpl& t) {
-  if (stale(t)) [[unlikely]]
-    renew_view(t);
+namespace {
+Node::Edge edge_of(TensorImpl& t) {
   Node::Edge edge;
-  if (!t.requires_grad) return edge;
-  std::unique_lock<std::mutex> lock;
-  if (t.rebases) [[unlikely]]
-    lock = std::unique_lock(history_lock(t));
   if (Node* from = node_of(t)) edge.node = Ref<Node>::share(from), edge.output = t.output;
   else edge.leaf = Ref<TensorImpl>::share(&t);
   return edge;
+}
+[[gnu::noinline]] Node::Edge edge_of_written(TensorImpl& t) {
+  const std::lock_guard lock(history_lock(t));
+  return edge_of(t);
+}
+}  // namespace
+
+Node::Edge edge_to(TensorImpl& t) {
+  if (stale(t)) [[unlikely]]
+    renew_view(t);
+  if (!t.requires_grad) return {};
+  if (t.rebases) [[unlikely]]
+    return edge_of_written(t);
+  return edge_of(t);
 }
 
 void record_node(const OpRecord& op, const Args& args, Tensor* outs, uint32_t count) {
@@ -148,7 +157,8 @@ void record_node(const OpRecord& op, const Args& args, Tensor* outs, uint32_t co
     const Value& v = args[i];
     if (v.tag == Tag::Tensor) {
       keep_shapes |= !v.tensor->same_shape(*outs[0]) || v.tensor->dtype != outs[0]->dtype;
-      if (i < kMaxInputs && !(op.constant_inputs >> i & 1)) node->edges[i] = edge_to(*v.tensor);
+      const bool may_want = v.tensor->requires_grad || v.tensor->base;
+      if (may_want && i < kMaxInputs && !(op.constant_inputs >> i & 1)) node->edges[i] = edge_to(*v.tensor);
     } else if (v.tag == Tag::Tensors) {
       node->list_edges.resize(v.size);
       for (uint32_t k = 0; k < v.size; ++k)

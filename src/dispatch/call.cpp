@@ -248,17 +248,20 @@ namespace {
 class OldValues {
  public:
   Args args;
+  OldValues() = default;  // none yet
   // `needed`: a mask of the inputs whose values are saved.
-  OldValues(const Args& given, uint32_t needed) : args(given) {
+  OldValues(const Args& given, uint32_t needed) { take(given, needed); }
+  void take(const Args& given, uint32_t needed) {
+    args = given;
     const TensorImpl& self = given.tensor(0);
     for (uint32_t i = 0; i < given.size; ++i)
       if (given.is_tensor(i) && given.tensor(i).storage.get() == self.storage.get() && (i == 0 || needed >> i & 1))
         args[i] = Value(held_.emplace_back(old_value(given.tensor(i), needed >> i & 1)));
   }
+  explicit operator bool() const { return !held_.empty(); }
 
  private:
-  static Tensor old_value(TensorImpl& t, bool values) {
-    edge_to(t);  // renews the history of a view
+  static Tensor old_value(const TensorImpl& t, bool values) {
     Tensor old = values ? clone_values(t) : shape_only(t);
     if (!values) old->storage = t.storage, old->data = t.data;
     old->requires_grad = t.requires_grad, old->history = t.history, old->output = t.output;
@@ -266,6 +269,16 @@ class OldValues {
   }
   std::vector<Tensor> held_;
 };
+
+// Gives views of bases that were written to their new histories. It may refuse: before anything is written.
+void renew_views(const Args& args) {
+  for (const Value& v : args) {
+    if (v.tag == Tag::Tensor) edge_to(*v.tensor);
+    if (v.tag != Tag::Tensors) continue;
+    for (const Tensor& t : v.tensor_list())
+      if (t) edge_to(*t);
+  }
+}
 
 // Records what was written to self in place as computed by op, or as a constant where the op has no gradient.
 void record_write(const OpRecord* op, const Args& args, TensorImpl& self) {
@@ -304,7 +317,8 @@ Tensor call_inplace(const OpRecord& op, const Args& args) {
   const char* name = op.name.c_str();
   check_writable(self, name);
   const bool tracked = thread_state.grad_mode && wants_grad(args);
-  check_inplace(self, tracked, name);
+  if (tracked || self.base || self.inference) check_inplace(self, tracked, name);
+  if (tracked) renew_views(args);
   if (op.composite_fn) {
     compose_inplace(op, args, tracked);
     return args.share(0);
@@ -314,11 +328,11 @@ Tensor call_inplace(const OpRecord& op, const Args& args) {
   const bool differentiable = tracked && is_floating(self.dtype);
   const bool record = differentiable && op.grad_fn,
              cut = differentiable && !op.grad_fn && args.share(0).requires_grad();
-  std::optional<OldValues> before;
+  OldValues before;
   if (record || cut) {
     uint32_t needed = op.grad_fn ? op.saved_inputs : 0;
     if (op.cross_saved && !(args.size > 1 && args.is_tensor(1) && edge_to(args.tensor(1)))) needed &= ~1u;
-    before.emplace(args, needed);
+    before.take(args, needed);
   }
   Tensor out;
   const Call plan{op, args, &out};
@@ -336,9 +350,9 @@ Tensor call_inplace(const OpRecord& op, const Args& args) {
     store(out, self);
   }
   self.count_write();
-  if (before) record_write(record ? &op : nullptr, before->args, self);
+  if (before) record_write(record ? &op : nullptr, before.args, self);
   if (thread_state.anomaly_mode) [[unlikely]]
-    check_anomaly(Call{op, before ? before->args : args, &out});
+    check_anomaly(Call{op, before ? before.args : args, &out});
   return args.share(0);
 }
 
@@ -363,20 +377,21 @@ void call_out(const OpRecord& op, const Args& args, Tensor* outs) {
   if (plain && op.broadcasts) {
     const Call plan{op, args, values.data()};
     infer(plan);
-    const TensorImpl &want = *values[0], &given = *outs[0];
+    Tensor target = out_as_it_is(*outs[0]);
+    const TensorImpl &want = *values[0], &given = *target;
     if (want.same_shape(given) && want.dtype == given.dtype && given.storage && !overlaps_partly(args, &given)) {
-      check_writable(*outs[0], op.name.c_str());
-      run_kernel(Call{op, args, outs});
-      return outs[0]->count_write();
+      check_writable(given, op.name.c_str());
+      run_kernel(Call{op, args, &target});
+      return given.count_write();
     }
   }
   call_into(op, args, values.data());
   for (uint32_t o = 0; o < op.outputs; ++o) {
     TensorImpl& given = *outs[o];
     check_out_dtype(op, values[o].dtype(), given.dtype);
-    if (!values[o]->same_shape(given)) resize_for(given, values[o].shape());
-    check_writable(given, op.name.c_str());
-    store(values[o], given);
+    const Tensor target = out_of_shape(given, values[o].shape());
+    check_writable(*target, op.name.c_str());
+    store(values[o], *target);
     given.count_write();
   }
 }

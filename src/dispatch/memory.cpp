@@ -1,5 +1,8 @@
 #include "dispatch/memory.h"
 
+#include <algorithm>
+#include <mutex>
+
 namespace strata {
 namespace {
 
@@ -95,13 +98,27 @@ void refuse_overlap(const Args& args, const TensorImpl& given, bool same_allowed
   }
 }
 
-void resize_for(TensorImpl& t, Shape shape) {
+// Threads that share an out= tensor race for its values, which is their affair, but not for its memory. Each writes to what the
+// tensor was under this lock.
+static std::mutex out_lock;
+
+Tensor out_as_it_is(const TensorImpl& t) {
+  const std::lock_guard lock(out_lock);
+  return alias(t);
+}
+
+Tensor out_of_shape(TensorImpl& t, Shape shape) {
+  const std::lock_guard lock(out_lock);
+  if (std::ranges::equal(t.sizes(), shape)) return alias(t);
   STRATA_CHECK(!t.base, Runtime, "out=: a view of shape {} cannot be resized to {}", to_string(t.sizes()),
                to_string(shape));
-  Tensor fresh = make_tensor(shape, t.dtype, t.device);  // may throw: then t is as it was
+  const size_t bytes = static_cast<size_t>(checked_numel(shape)) * size_of(t.dtype);
+  const bool stays = t.storage && !t.storage->external && bytes <= t.storage->requested;
+  if (stays) t.data = t.storage->data;
+  else t.replace_storage(make_tensor(shape, t.dtype, t.device)->storage);  // may throw: then t is as it was
   t.set_shape(shape);
   t.set_contiguous_strides();
-  t.replace_storage(std::move(fresh->storage));
+  return alias(t);
 }
 
 Tensor clone_values(const TensorImpl& t) {

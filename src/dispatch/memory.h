@@ -16,7 +16,9 @@ bool share_memory(const TensorImpl& a, const TensorImpl& b);
 void refuse_overlap(const Args& args, const TensorImpl& given, bool same_allowed, const char* op);
 void check_out(const OpRecord& op, const Args& args, const Tensor* outs);  // device and memory of out= tensors
 void check_out_dtype(const OpRecord& op, DType result, DType given);
-void resize_for(TensorImpl& t, Shape shape);  // out= of another shape
-Tensor clone_values(const TensorImpl& t);     // a dense copy, no history
+// An out= tensor as it is now, or once it was given a shape; another thread may resize it meanwhile.
+Tensor out_as_it_is(const TensorImpl& t);
+Tensor out_of_shape(TensorImpl& t, Shape shape);
+Tensor clone_values(const TensorImpl& t);  // a dense copy, no history
 
 }  // namespace strata

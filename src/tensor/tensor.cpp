@@ -1,7 +1,7 @@
 #include "tensor/tensor.h"
 
 #include <algorithm>
-#include <mutex>
+#include <thread>
 
 namespace strata {
 
@@ -87,17 +87,30 @@ void refuse_undefined() {
   fail(ErrorKind::Type, "this tensor is undefined (a Tensor() that nothing was assigned to); `if (t)` tells");
 }
 
-// Held only while a pointer is copied or exchanged.
-static std::mutex& grad_lock(const TensorImpl& t) {
-  static std::mutex locks[64];
-  return locks[reinterpret_cast<uintptr_t>(&t) / sizeof(TensorImpl) % 64];
-}
+namespace {
+// Guards the pointer to a gradient while it is copied or exchanged: a few instructions, so waiting for it is not worth a mutex.
+class GradLock {
+ public:
+  explicit GradLock(const TensorImpl& t)
+      : flag_(flags[reinterpret_cast<uintptr_t>(&t) / sizeof(TensorImpl) % std::size(flags)]) {
+    while (flag_.test_and_set(std::memory_order_acquire)) std::this_thread::yield();
+  }
+  ~GradLock() { flag_.clear(std::memory_order_release); }
+  GradLock(const GradLock&) = delete;
+  GradLock& operator=(const GradLock&) = delete;
+
+ private:
+  static inline std::atomic_flag flags[64];
+  std::atomic_flag& flag_;
+};
+}  // namespace
+
 Ref<TensorImpl> TensorImpl::shared_grad() const {
-  const std::lock_guard lock(grad_lock(*this));
+  const GradLock lock(*this);
   return grad;
 }
 void TensorImpl::swap_grad(Ref<TensorImpl>& other) {
-  const std::lock_guard lock(grad_lock(*this));
+  const GradLock lock(*this);
   std::swap(grad, other);
 }
 Tensor Tensor::grad() const { return defined().shared_grad(); }

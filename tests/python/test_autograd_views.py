@@ -5,17 +5,18 @@ import strata
 from strata.autograd import Function, grad
 
 
-def written_base():
+def written_base(device="cpu"):
     """A leaf, a tensor made from it that was written to in place, and a view from before the write."""
-    x = strata.ones(2, requires_grad=True)
+    x = strata.ones(2, device=device, requires_grad=True)
     base = x * 2
     view = base[:]
     base.exp_()
     return x, base, view
 
 
-def test_every_use_of_a_view_after_a_write_shares_one_history():
-    x, _, view = written_base()
+@pytest.mark.parametrize("device", ["cpu", "vgpu"])
+def test_every_use_of_a_view_after_a_write_shares_one_history(device):
+    x, _, view = written_base(device)
     loss = (view * 7 + view * 11).sum()
     expected = [18 * 2 * strata.tensor(2.0).exp().item()] * 2
     assert grad(loss, x, retain_graph=True)[0].tolist() == pytest.approx(expected)
@@ -164,8 +165,9 @@ def test_backward_with_computed_inputs_retains_their_gradients():
 # --- .data -------------------------------------------------------------------------------------------------------------------
 
 
-def test_data_has_a_version_of_its_own():
-    x = strata.ones(2, requires_grad=True)
+@pytest.mark.parametrize("device", ["cpu", "vgpu"])
+def test_data_has_a_version_of_its_own(device):
+    x = strata.ones(2, device=device, requires_grad=True)
     y = x.sin()
     data = x.data
     data.mul_(2)
@@ -283,6 +285,25 @@ def test_views_that_a_function_returns_are_not_written(part):
     y.mul_(2)
     with pytest.raises(RuntimeError, match="its base or another view of its base.*custom Function"):
         out * 2
+
+
+def test_a_refused_write_writes_nothing():
+    class Same(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    y = strata.ones(3, requires_grad=True) * 2
+    same, other = Same.apply(y), strata.zeros(3)
+    y.mul_(2)
+    for write in (lambda: other.copy_(same), lambda: other.add_(same), lambda: other.addcmul_(same, same)):
+        with pytest.raises(RuntimeError, match="custom Function"):
+            write()
+    assert other.tolist() == [0, 0, 0] and other._version == 0
 
 
 def test_a_function_with_many_outputs():
