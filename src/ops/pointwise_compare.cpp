@@ -170,7 +170,8 @@ STRATA_OP(masked_fill, "masked_fill(Tensor input, Tensor mask, Tensor value) -> 
     return {c.needs(0) ? masked_fill(g, mask, 0) : Tensor(), Tensor(), c.needs(2) ? where(mask, g, 0) : Tensor()};
   })
   .inplace()
-  .samples({"f(3,4), b(3,4), 2.5", "f(3,4), b(4), f()"});
+  .samples({"f(3,4), b(3,4), 2.5", "f(3,4), b(4), f()"})
+  .error("i9(3), b(3), 1e30", ErrorKind::Runtime, "without overflow");
 
 STRATA_OP(lerp, "lerp(Tensor input, Tensor end, Tensor weight) -> Tensor")
   .doc("input + weight * (end - input); the weight is a number or a tensor.")
