@@ -1,9 +1,12 @@
-// Blocks small enough for the first-level cache are read twice: once for their mean, once for the squared deviations from
-// it. Blocks are merged by Chan's formula in double precision. Nothing cancels, and memory is read once.
+// Blocks small enough for the first-level cache are read twice: once for their mean, which is rounded, once for the deviations
+// from it. The sum of the deviations corrects the mean and the squares. Blocks are merged by Chan's formula in double precision.
+// Nothing cancels, however large the mean is, and memory is read once. The few blocks that float arithmetic does not suit are
+// read in double precision.
 #include "cpu/moments.h"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -18,12 +21,38 @@ struct Moments {
   double count = 0, mean = 0, squares = 0;
   void merge(const Moments& o) {
     if (o.count == 0) return;
+    if (count == 0) {
+      *this = o;
+      return;
+    }
     const double total = count + o.count, delta = o.mean - mean;
     squares += o.squares + delta * delta * (count * o.count / total);
-    mean += delta * (o.count / total);
+    mean = std::isfinite(delta) ? mean + delta * (o.count / total) : mean + o.mean;  // an infinite mean stays one
     count = total;
   }
 };
+
+// Of n elements, in double precision.
+template <class T> Moments exact_moments(const T* x, int64_t n) {
+  Moments m{static_cast<double>(n), 0, 0};
+  for (int64_t i = 0; i < n; ++i) m.mean += static_cast<double>(x[i]);
+  m.mean /= m.count;
+  for (int64_t i = 0; i < n; ++i) {
+    const double d = static_cast<double>(x[i]) - m.mean;
+    m.squares += d * d;
+  }
+  return m;
+}
+
+// The deviations of `count` elements from `centre` as moments; false where their squares leave the range of a float, and where
+// they are little else than the error of the centre.
+template <class T> bool corrected(double count, double inverse, T centre, const Deviations<T>& d, Moments& m) {
+  const double sum = static_cast<double>(d.sum), squares = static_cast<double>(d.squares), off = sum * inverse;
+  const double error = sum * off;
+  m = {count, static_cast<double>(centre) + off, squares - error};
+  constexpr bool kFloat = std::is_same_v<T, float>;
+  return squares > 2 * error && (!kFloat || (squares > 1e-30 && squares <= std::numeric_limits<float>::max()));
+}
 
 struct Target {
   const TensorImpl *variance, *mean;
@@ -48,8 +77,11 @@ template <class T> struct Job {
   bool same_type = x.dtype == dtype_of<T>;
 
   void add_block(const T* block, int64_t n, Moments& into) const {
-    const double mean = sums.run(block, n) / static_cast<double>(n);
-    into.merge({static_cast<double>(n), mean, squared_deviation<T>(block, n, static_cast<T>(mean))});
+    const double count = static_cast<double>(n);
+    const T centre = static_cast<T>(sums.run(block, n) / count);
+    Moments m;
+    if (!corrected(count, 1 / count, centre, deviations<T>(block, n, centre), m)) m = exact_moments(block, n);
+    into.merge(m);
   }
 
   Moments range(const std::byte* base, int64_t begin, int64_t end) const {
@@ -99,21 +131,29 @@ template <class T> struct Job {
     const bool direct = same_type && stride == 1;
     std::unique_ptr<T[]> loaded;
     if (!direct) loaded = std::make_unique_for_overwrite<T[]>(static_cast<size_t>(kRows * n));
-    T mean[kColumns], acc[kColumns];
+    T centre[kColumns], sum[kColumns], squares[kColumns];
     const T* at[kRows];
     for (int64_t r = begin; r < end; r += kRows) {
       const int count = static_cast<int>(std::min(kRows, end - r));
+      const double inverse = 1.0 / count;
       for (int k = 0; k < count; ++k) {
         const std::byte* p = base + plan.gone.offset(r + k) * element;
         if (direct) at[k] = reinterpret_cast<const T*>(p);
         else load_block<T>(x.dtype, p, stride, n, loaded.get() + k * n), at[k] = loaded.get() + k * n;
       }
-      std::fill_n(mean, n, T(0)), std::fill_n(acc, n, T(0));
-      for (int k = 0; k < count; k += kRowsAtOnce) sums.columns(at + k, std::min(kRowsAtOnce, count - k), n, mean);
-      for (int64_t i = 0; i < n; ++i) mean[i] /= static_cast<T>(count);
-      squared_deviation_columns<T>(at, count, n, mean, acc);
-      for (int64_t i = 0; i < n; ++i)
-        total[i].merge({static_cast<double>(count), static_cast<double>(mean[i]), static_cast<double>(acc[i])});
+      std::fill_n(centre, n, T(0));
+      for (int k = 0; k < count; k += kRowsAtOnce) sums.columns(at + k, std::min(kRowsAtOnce, count - k), n, centre);
+      for (int64_t i = 0; i < n; ++i) centre[i] /= static_cast<T>(count);
+      deviation_columns<T>(at, count, n, centre, sum, squares);
+      for (int64_t i = 0; i < n; ++i) {
+        Moments m;
+        if (!corrected<T>(count, inverse, centre[i], {sum[i], squares[i]}, m)) {
+          T column[kRows];
+          for (int k = 0; k < count; ++k) column[k] = at[k][i];
+          m = exact_moments(column, count);
+        }
+        total[i].merge(m);
+      }
     }
   }
 

@@ -12,7 +12,11 @@ STRATA_API void moments_reference(const TensorImpl& x, uint32_t reduced, double 
 
 // --- what the SIMD file gives ---------------------------------------------------------------------------------------
 
-template <class T> T squared_deviation(const T* x, int64_t n, T mean);
-template <class T> void squared_deviation_columns(const T* const* rows, int count, int64_t n, const T* mean, T* acc);
+// Sums of x - centre and of its square. The first tells how far the centre, which is rounded, is from the mean.
+template <class T> struct Deviations { T sum, squares; };
+template <class T> Deviations<T> deviations(const T* x, int64_t n, T centre);
+// The same of each of n columns of `count` rows.
+template <class T>
+void deviation_columns(const T* const* rows, int count, int64_t n, const T* centre, T* sum, T* squares);
 
 }  // namespace strata::cpu

@@ -34,38 +34,21 @@ template <class Body> void over_planes(const Channels& k, Body body) {
 }
 }  // namespace
 
-template <class T> void channel_stats(const Channels& k, const T* x, T* mean, T* variance) {
-  const double count = static_cast<double>(k.n * k.s);
-  over_channels(k, [&](int64_t c) {
-    double sum = 0, square = 0;
-    for (int64_t n = 0; n < k.n; ++n) {
-      const T* row = x + (n * k.c + c) * k.s;
-      sum += chunked_sum<T>(k.s, [&](int64_t i) { return row[i]; });
-    }
-    const double m = sum / count;
-    const T mt = static_cast<T>(m);
-    for (int64_t n = 0; n < k.n; ++n) {
-      const T* row = x + (n * k.c + c) * k.s;
-      square += chunked_sum<T>(k.s, [&](int64_t i) { return (row[i] - mt) * (row[i] - mt); });
-    }
-    mean[c] = mt;
-    variance[c] = static_cast<T>(square / count);
-  });
-}
-
-template <class T> void channel_affine(const Channels& k, const T* x, const T* scale, const T* shift, T* y) {
+template <class T>
+void channel_affine(const Channels& k, const T* x, const T* mean, const T* scale, const T* shift, T* y) {
   over_planes(k, [&](int64_t c, int64_t at) {
-    const T a = scale[c], b = shift[c];
-    for (int64_t i = at; i < at + k.s; ++i) y[i] = x[i] * a + b;
+    const T m = mean[c], a = scale[c], b = shift[c];
+    for (int64_t i = at; i < at + k.s; ++i) y[i] = (x[i] - m) * a + b;
   });
 }
 
-template <class T> void row_affine(int64_t rows, int64_t c, const T* x, const T* scale, const T* shift, T* y) {
+template <class T>
+void row_affine(int64_t rows, int64_t c, const T* x, const T* mean, const T* scale, const T* shift, T* y) {
   parallel_for(rows, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, c)), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const T* from = x + r * c;
       T* to = y + r * c;
-      for (int64_t i = 0; i < c; ++i) to[i] = from[i] * scale[i] + shift[i];
+      for (int64_t i = 0; i < c; ++i) to[i] = (from[i] - mean[i]) * scale[i] + shift[i];
     }
   });
 }
@@ -85,10 +68,11 @@ void channel_grad_sums(const Channels& k, const T* g, const T* x, const T* mean,
 }
 
 template <class T>
-void channel_combine(const Channels& k, const T* g, const T* x, const T* a, const T* b, const T* d, T* out) {
+void channel_combine(const Channels& k, const T* g, const T* x, const T* mean, const T* a, const T* b, const T* d,
+                     T* out) {
   over_planes(k, [&](int64_t c, int64_t at) {
-    const T p = a[c], q = b[c], r = d[c];
-    for (int64_t i = at; i < at + k.s; ++i) out[i] = g[i] * p + x[i] * q + r;
+    const T m = mean[c], p = a[c], q = b[c], r = d[c];
+    for (int64_t i = at; i < at + k.s; ++i) out[i] = g[i] * p + (x[i] - m) * q + r;
   });
 }
 
@@ -111,12 +95,11 @@ void column_grad_sums(int64_t rows, int64_t n, const T* g, const T* x, const T* 
   });
 }
 
-#define STRATA_NORMS(T)                                                                                 \
-  template void channel_stats(const Channels&, const T*, T*, T*);                                       \
-  template void channel_affine(const Channels&, const T*, const T*, const T*, T*);                      \
-  template void row_affine(int64_t, int64_t, const T*, const T*, const T*, T*);                         \
-  template void channel_grad_sums(const Channels&, const T*, const T*, const T*, T*, T*);               \
-  template void channel_combine(const Channels&, const T*, const T*, const T*, const T*, const T*, T*); \
+#define STRATA_NORMS(T)                                                                                           \
+  template void channel_affine(const Channels&, const T*, const T*, const T*, const T*, T*);                      \
+  template void row_affine(int64_t, int64_t, const T*, const T*, const T*, const T*, T*);                         \
+  template void channel_grad_sums(const Channels&, const T*, const T*, const T*, T*, T*);                         \
+  template void channel_combine(const Channels&, const T*, const T*, const T*, const T*, const T*, const T*, T*); \
   template void column_grad_sums(int64_t, int64_t, const T*, const T*, const T*, const T*, T*, T*);
 STRATA_NORMS(float)
 STRATA_NORMS(double)

@@ -9,16 +9,19 @@ namespace strata::cpu {
 struct Channels {
   int64_t n, c, s;
 };
-template <class T> void channel_stats(const Channels& k, const T* x, T* mean, T* variance);  // biased variance
-template <class T> void channel_affine(const Channels& k, const T* x, const T* scale, const T* shift, T* y);
+// y = (x - mean[c]) scale[c] + shift[c]. The difference first: x and the mean may be large beside it.
+template <class T>
+void channel_affine(const Channels& k, const T* x, const T* mean, const T* scale, const T* shift, T* y);
 // The same for [rows, c]: channels-last.
-template <class T> void row_affine(int64_t rows, int64_t c, const T* x, const T* scale, const T* shift, T* y);
+template <class T>
+void row_affine(int64_t rows, int64_t c, const T* x, const T* mean, const T* scale, const T* shift, T* y);
 // Sums over n and s of g and of g (x - mean).
 template <class T>
 void channel_grad_sums(const Channels& k, const T* g, const T* x, const T* mean, T* sum_g, T* sum_gx);
-// out = g a[c] + x b[c] + d[c].
+// out = g a[c] + (x - mean[c]) b[c] + d[c].
 template <class T>
-void channel_combine(const Channels& k, const T* g, const T* x, const T* a, const T* b, const T* d, T* out);
+void channel_combine(const Channels& k, const T* g, const T* x, const T* mean, const T* a, const T* b, const T* d,
+                     T* out);
 
 // Column sums over rows of g and of g (x - mean[row]) rstd[row]; either result may be null.
 template <class T>

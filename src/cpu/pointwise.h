@@ -40,6 +40,7 @@ template <template <class> class F> const Formula* formula() {
     if constexpr (requires { A::kNonzero; }) f.nonzero = A::kNonzero;
     if constexpr (requires { A::kSkip; }) f.skip = A::kSkip;
     if constexpr (requires { A::kExactNumbers; }) f.exact_numbers = true;
+    if constexpr (requires { A::kMoves; }) f.moves = true;
     if constexpr (requires { A::kNone; }) std::copy(std::begin(A::kNone), std::end(A::kNone), f.none);
     f.loops = simd_loops<F>();
     if constexpr (!std::is_base_of_v<IntOnly, A>) f.f64 = element<A, double>;

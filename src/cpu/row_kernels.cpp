@@ -160,43 +160,72 @@ void SoftmaxBackward(const SoftmaxRows& s, const float* g, const float* y, float
   }
 }
 
-// Two passes over a row in the cache: mean, then the mean of squared deviations. The one-pass formula loses digits.
+// Calls f(first element, mask) for each vector of [begin, end); whole vectors have all lanes set.
+template <class F> HWY_INLINE void each_vector(D d, int64_t begin, int64_t end, F f) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t i = begin; i < end; i += lanes) f(i, hn::FirstN(d, static_cast<size_t>(std::min(lanes, end - i))));
+}
+
+constexpr int64_t kSumBlock = 2048;  // elements added in float before they are added to a double
+
+HWY_INLINE double row_sum(D d, const float* x, int64_t n) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  double total = 0;
+  for (int64_t at = 0; at < n; at += kSumBlock) {
+    const int64_t end = std::min(n, at + kSumBlock);
+    V a = hn::Zero(d), b = a;
+    int64_t i = at;
+    for (; i + 2 * lanes <= end; i += 2 * lanes)
+      a = hn::Add(a, hn::LoadU(d, x + i)), b = hn::Add(b, hn::LoadU(d, x + i + lanes));
+    each_vector(d, i, end, [&](int64_t k, auto mask) HWY_ATTR { a = hn::Add(a, hn::MaskedLoad(mask, d, x + k)); });
+    total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, hn::Add(a, b))));
+  }
+  return total;
+}
+// Sums of x - centre and of its square.
+HWY_INLINE void row_deviations(D d, const float* x, int64_t n, float centre, double& sum, double& squares) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V c = hn::Set(d, centre);
+  sum = squares = 0;
+  for (int64_t at = 0; at < n; at += kSumBlock) {
+    const int64_t end = std::min(n, at + kSumBlock);
+    V s = hn::Zero(d), t = s, a = s, b = s;
+    int64_t i = at;
+    for (; i + 2 * lanes <= end; i += 2 * lanes) {
+      const V u = hn::Sub(hn::LoadU(d, x + i), c), v = hn::Sub(hn::LoadU(d, x + i + lanes), c);
+      s = hn::Add(s, u), t = hn::Add(t, v);
+      a = hn::MulAdd(u, u, a), b = hn::MulAdd(v, v, b);
+    }
+    each_vector(d, i, end, [&](int64_t k, auto mask) HWY_ATTR {
+      const V u = hn::IfThenElseZero(mask, hn::Sub(hn::MaskedLoad(mask, d, x + k), c));
+      s = hn::Add(s, u);
+      a = hn::MulAdd(u, u, a);
+    });
+    sum += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, hn::Add(s, t))));
+    squares += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, hn::Add(a, b))));
+  }
+}
+
+// Two passes over a row in the cache: mean, then the squared deviations. The one-pass formula loses digits. The sum of the
+// deviations says how far the rounded mean is off, which matters where the mean is large beside the deviations.
 void NormForward(const NormRows<float>& p, const float* x, float* y, float* mean, float* rstd, int64_t rows) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), n = p.n;
+  const double count = static_cast<double>(n);
   for (int64_t r = 0; r < rows; ++r, x += n, y += n) {
-    float m = 0;
-    if (p.centred) {
-      V a = hn::Zero(d), b = a;
-      int64_t i = 0;
-      for (; i + 2 * lanes <= n; i += 2 * lanes)
-        a = hn::Add(a, hn::LoadU(d, x + i)), b = hn::Add(b, hn::LoadU(d, x + i + lanes));
-      for (; i < n; i += lanes)
-        a = hn::Add(a, hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(std::min(lanes, n - i))), d, x + i));
-      m = hn::GetLane(hn::SumOfLanes(d, hn::Add(a, b))) / static_cast<float>(n);
-    }
-    const V vm = hn::Set(d, m);
-    V a = hn::Zero(d), b = a;
-    int64_t i = 0;
-    for (; i + 2 * lanes <= n; i += 2 * lanes) {
-      const V u = hn::Sub(hn::LoadU(d, x + i), vm), v = hn::Sub(hn::LoadU(d, x + i + lanes), vm);
-      a = hn::MulAdd(u, u, a), b = hn::MulAdd(v, v, b);
-    }
-    for (; i < n; i += lanes) {
-      const auto mask = hn::FirstN(d, static_cast<size_t>(std::min(lanes, n - i)));
-      const V u = hn::IfThenElseZero(mask, hn::Sub(hn::MaskedLoad(mask, d, x + i), vm));
-      a = hn::MulAdd(u, u, a);
-    }
-    const float variance = hn::GetLane(hn::SumOfLanes(d, hn::Add(a, b))) / static_cast<float>(n);
-    const float inverse = 1.f / std::sqrt(variance + static_cast<float>(p.eps));
-    if (mean) mean[r] = m;
+    const float m = p.centred ? static_cast<float>(row_sum(d, x, n) / count) : 0.f;
+    double sum, squares;
+    row_deviations(d, x, n, m, sum, squares);
+    const double off = p.centred ? sum / count : 0, variance = std::max(0.0, squares / count - off * off);
+    const float inverse = static_cast<float>(1 / std::sqrt(variance + p.eps));
+    if (mean) mean[r] = static_cast<float>(static_cast<double>(m) + off);
     if (rstd) rstd[r] = inverse;
-    const V scale = hn::Set(d, inverse);
-    for (i = 0; i < n; i += lanes) {
+    const V vm = hn::Set(d, m), scale = hn::Set(d, inverse), shift = hn::Set(d, static_cast<float>(-off) * inverse);
+    for (int64_t i = 0; i < n; i += lanes) {
       const bool whole = i + lanes <= n;
       const auto mask = hn::FirstN(d, static_cast<size_t>(std::min(lanes, n - i)));
       const auto load = [&](const float* q) { return whole ? hn::LoadU(d, q + i) : hn::MaskedLoad(mask, d, q + i); };
-      V v = hn::Mul(hn::Sub(load(x), vm), scale);
+      V v = hn::MulAdd(hn::Sub(load(x), vm), scale, shift);
       if (p.weight) v = p.bias ? hn::MulAdd(v, load(p.weight), load(p.bias)) : hn::Mul(v, load(p.weight));
       else if (p.bias) v = hn::Add(v, load(p.bias));
       if (whole) hn::StoreU(v, d, y + i);

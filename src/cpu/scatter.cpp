@@ -41,12 +41,12 @@ void each_element(const TensorImpl& index, int dim, const int64_t* sa, const int
 }
 
 template <class T> T multiply(T a, T b) {
-  if constexpr (std::is_same_v<T, bool>) return a && b;
+  if constexpr (std::is_same_v<T, BoolByte>) return a && b;
   else if constexpr (std::is_arithmetic_v<T>) return static_cast<T>(a * b);
   else return T(static_cast<float>(a) * static_cast<float>(b));
 }
 template <class T> T plus(T a, T b) {
-  if constexpr (std::is_same_v<T, bool>) return a || b;
+  if constexpr (std::is_same_v<T, BoolByte>) return a || b;
   else if constexpr (std::is_arithmetic_v<T>) return static_cast<T>(a + b);
   else return T(static_cast<float>(a) + static_cast<float>(b));
 }

@@ -31,7 +31,7 @@ struct Pair {
 
 // All NaN are one key, the largest; -0 and 0 are one key.
 template <class Key, class T> inline Key key_of(T v) {
-  if constexpr (std::is_same_v<T, bool> || std::is_unsigned_v<T>) {
+  if constexpr (std::is_same_v<T, BoolByte> || std::is_unsigned_v<T>) {
     return static_cast<Key>(v);
   } else if constexpr (std::is_integral_v<T>) {
     return static_cast<Key>(v) ^ Key(1) << (sizeof(Key) * 8 - 1);

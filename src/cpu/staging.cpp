@@ -77,19 +77,28 @@ Tensor staged(const TensorImpl& t, DType dtype) {
   return copy;
 }
 
-Tensor staged_like(const TensorImpl& t, const TensorImpl& like, DType dtype) {
+static bool lies_like(const TensorImpl& t, const TensorImpl& like, DType dtype) {
   bool same = t.dtype == dtype;
   for (int d = 0; same && d < t.ndim; ++d) same = t.shape[d] == 1 || t.strides[d] == like.strides[d];
-  if (same) return borrow(t);
-  Tensor out = shape_only(like);
-  out->dtype = dtype;
-  out->allocate();
-  copy(*out, t);
-  return out;
+  return same;
+}
+
+Tensor place_for(const TensorImpl& out, const TensorImpl& like, DType dtype) {
+  if (lies_like(out, like, dtype)) return borrow(out);
+  Tensor place = shape_only(like);
+  place->dtype = dtype;
+  place->allocate();
+  return place;
+}
+
+Tensor staged_like(const TensorImpl& t, const TensorImpl& like, DType dtype) {
+  Tensor place = place_for(t, like, dtype);
+  if (place.get() != &t) copy(*place, t);
+  return place;
 }
 
 bool channels_last(const TensorImpl& t) {
-  if (t.ndim < 3 || t.shape[1] == 1 || t.strides[1] != 1) return false;
+  if (t.ndim < 4 || t.contiguous || t.shape[1] == 1 || t.strides[1] != 1) return false;
   int64_t n = t.shape[1];
   for (int d = t.ndim; d-- > 2; n *= t.shape[d])
     if (t.shape[d] != 1 && t.strides[d] != n) return false;

@@ -11,7 +11,10 @@ void copy_values(const TensorImpl& dst, const TensorImpl& src);
 Tensor staged(const TensorImpl& t, DType dtype);
 // The same with the memory order of `like`, which has its shape.
 Tensor staged_like(const TensorImpl& t, const TensorImpl& like, DType dtype);
-// [n, c, …] with the values of a pixel's channels next to each other, the pixels in order.
+// Where a kernel writes what belongs into `out`: memory in the order of `like`, or `out` itself when it already has that.
+Tensor place_for(const TensorImpl& out, const TensorImpl& like, DType dtype);
+// [n, c, h, w] or [n, c, d, h, w] with the values of a pixel's channels next to each other, the pixels in order. False where
+// the memory is that of a contiguous tensor as well (one channel, one pixel, no elements): one layout has one name.
 bool channels_last(const TensorImpl& t);
 Tensor borrow(const TensorImpl& t);  // an owning pointer to a tensor that an Args holds
 // dst = factor * src, broadcast; factor 0 gives zeros whatever src holds.

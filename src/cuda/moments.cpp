@@ -61,13 +61,14 @@ void finish(const Function& kernel, FinishParams& f, Device device) {
   stream_of(device).launch(kernel, {static_cast<uint32_t>(ceil_div(f.results, per_block))}, {kThreads}, 0, f);
 }
 
-// Scale, slope and shift of each channel: made by a finishing kernel, used by apply().
+// Center, scale, slope and shift of each channel: made by a finishing kernel, used by apply().
 struct Affine {
   Tensor memory;
   explicit Affine(const TensorImpl& x, FinishParams& f)
-      : memory(make_tensor(Shape(std::array{int64_t{3}, x.shape[1]}), compute_type(x.dtype), x.device)) {
+      : memory(make_tensor(Shape(std::array{int64_t{4}, x.shape[1]}), compute_type(x.dtype), x.device)) {
     const uint64_t step = static_cast<uint64_t>(x.shape[1]) * size_of(memory.dtype());
     f.scale = reinterpret_cast<uint64_t>(memory.bytes()), f.slope = f.scale + step, f.shift = f.slope + step;
+    f.center = f.shift + step;
   }
 };
 void apply(const FinishParams& f, const TensorImpl& x, const TensorImpl* grad, const TensorImpl& out) {
@@ -75,7 +76,7 @@ void apply(const FinishParams& f, const TensorImpl& x, const TensorImpl* grad, c
   ChannelParams p{};
   p.x = address(&x), p.grad = address(grad), p.out = address(&out);
   p.x_type = tag(&x), p.grad_type = tag(grad), p.out_type = tag(&out);
-  p.scale = f.scale, p.slope = f.slope, p.shift = f.shift;
+  p.center = f.center, p.scale = f.scale, p.slope = f.slope, p.shift = f.shift;
   const int64_t spatial = x.numel / (x.shape[0] * x.shape[1]);
   STRATA_CHECK(spatial <= UINT32_MAX && x.shape[1] <= UINT32_MAX, NotImplemented,
                "batch_norm: an input of shape {} is more than the device kernels count", to_string(x.sizes()));

@@ -29,7 +29,7 @@ void infer_empty(const Call& c) {
 void infer_full(const Call& c) {
   c.outs[0]->set_shape(c.args[0].int_list());
   const DType dtype = dtype_or(c.args[2], scalar_dtype(c.args[1].scalar()));
-  check_in_range(c.args[1].scalar(), dtype, c.op.name.c_str());
+  check_in_range(c.args[1].scalar(), dtype, c.op.name.c_str(), true);
   set_options(c, dtype, c.args[3], c.args[4]);
 }
 // input, …, *, dtype, device, requires_grad, memory_format from parameter `at` on.
@@ -44,7 +44,7 @@ template <int at> void infer_like(const Call& c) {
 }
 void infer_full_like(const Call& c) {
   infer_like<2>(c);
-  check_in_range(c.args[1].scalar(), c.outs[0].dtype(), "full_like");
+  check_in_range(c.args[1].scalar(), c.outs[0].dtype(), "full_like", true);
 }
 }  // namespace
 
@@ -253,7 +253,7 @@ STRATA_OP(fill, "fill(Tensor input, Scalar value) -> Tensor")
   .doc("input with every element replaced by a value.\n\n>>> strata.zeros(2).fill_(3)\ntensor([3., 3.])")
   .infer([](const Call& c) {
     const TensorImpl& input = c.args.tensor(0);
-    check_in_range(c.args[1].scalar(), input.dtype, "fill");
+    check_in_range(c.args[1].scalar(), input.dtype, "fill", true);
     c.outs[0]->dtype = input.dtype, c.outs[0]->set_shape(input.sizes());
     set_layout(*c.outs[0], std::nullopt, &input, "fill");
   })

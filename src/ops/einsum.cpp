@@ -56,6 +56,10 @@ Tensor sum_of_products(Tensor l, Tensor r, const std::vector<bool>& summed) {
     for (int64_t d : dims) size *= t.size(d);
     return size;
   };
+  if (l.dtype() != r.dtype()) {  // one side was summed alone, and sums of small integers are int64
+    const DType common = promote(l.dtype(), r.dtype());
+    l = to(l, common), r = to(r, common);
+  }
   const int64_t b = count(l, both), m = count(l, left), k = count(l, inner), p = count(r, right);
   const auto order = [](std::initializer_list<const std::vector<int64_t>*> parts) {
     std::vector<int64_t> all;
@@ -192,9 +196,12 @@ Tensor run_einsum(std::string_view equation, TensorList operands) {
     for (size_t p = out.size(); p < n; ++p) summed[p] = last[p] == i || (i == 1 && last[p] == 0);
     result = sum_of_products(result, full[i], summed);
   }
+  if (n == out.size()) return result;
+  if (full.size() > 1)
+    return reshape(result, result.shape().first(out.size()));  // what is left of summed dimensions is 1
   std::vector<int64_t> rest;
   for (size_t p = out.size(); p < n; ++p) rest.push_back(static_cast<int64_t>(p));
-  return rest.empty() ? result : sum(result, rest);
+  return sum(result, rest);
 }
 }  // namespace
 
@@ -220,8 +227,8 @@ STRATA_OP(tensordot, "tensordot(Tensor a, Tensor b, int[] dims_self, int[] dims_
                  "tensordot: both dimension lists should have same length, got {} and {}", dims_a.size, dims_b.size);
     Tensor a = left, b = right;
     for (size_t i = 0; i < dims_a.size; ++i) {  // a size of 1 broadcasts: the other side is summed
-      if (a.size(dims_a[i]) == 1 && b.size(dims_b[i]) != 1) b = sum(b, dims_b[i], true);
-      else if (b.size(dims_b[i]) == 1 && a.size(dims_a[i]) != 1) a = sum(a, dims_a[i], true);
+      if (a.size(dims_a[i]) == 1 && b.size(dims_b[i]) != 1) b = sum(b, dims_b[i], true, b.dtype());
+      else if (b.size(dims_b[i]) == 1 && a.size(dims_a[i]) != 1) a = sum(a, dims_a[i], true, a.dtype());
     }
     const auto split = [](const Tensor& t, IntList dims, bool inner_first) {
       std::vector<int64_t> free, inner;

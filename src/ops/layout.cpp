@@ -143,13 +143,4 @@ void set_options(const Call& c, DType dtype, const Value& device, const Value& r
   if (requires_grad.boolean()) c.outs[0].set_requires_grad();
 }
 
-void check_in_range(Scalar s, DType t, const char* op) {
-  if (is_floating(t) || t == DType::Bool) return;
-  const int bits = static_cast<int>(size_of(t)) * 8;
-  const double high = std::ldexp(1.0, is_signed(t) ? bits - 1 : bits), v = s.to_double();
-  // A negative number wraps in an unsigned type, as in PyTorch.
-  STRATA_CHECK(s.kind == Scalar::Kind::Int && bits == 64 ? true : v < high && v >= -high, Runtime,
-               "{}: value {} cannot be converted to type {} without overflow", op, v, name_of(t));
-}
-
 }  // namespace strata

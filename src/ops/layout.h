@@ -1,6 +1,7 @@
 // Layouts and options shared by op definitions: memory formats, factory options, views made by hand.
 #pragma once
 #include "record/op.h"
+#include "record/promotion.h"
 
 namespace strata {
 
@@ -35,6 +36,5 @@ void set_options(const Call& c, DType dtype, const Value& device, const Value& r
 inline DType scalar_dtype(Scalar s) {
   return s.kind == Scalar::Kind::Bool ? DType::Bool : s.kind == Scalar::Kind::Int ? DType::I64 : default_dtype();
 }
-void check_in_range(Scalar s, DType t, const char* op);  // throws when an integer type cannot hold it
 
 }  // namespace strata

@@ -1,6 +1,7 @@
 // Norms over channels: batch, instance and local response norm, and normalize.
 #include "autograd/autograd.h"
 #include "cpu/copy.h"
+#include "cpu/moments.h"
 #include "cpu/norms.h"
 #include "cpu/staging.h"
 #include "cuda/moments.h"
@@ -16,6 +17,7 @@ cpu::Channels channels_of(const TensorImpl& x) {
   for (int d = 2; d < x.ndim; ++d) k.s *= x.shape[d];
   return k;
 }
+uint32_t reduced_dims(int ndim) { return ((1u << ndim) - 1) & ~2u; }
 std::vector<int64_t> all_but_channels(int ndim) {
   std::vector<int64_t> dims{0};
   for (int d = 2; d < ndim; ++d) dims.push_back(d);
@@ -29,8 +31,7 @@ Tensor per_channel(const Tensor& t, int ndim) {  // [c] as [1, c, 1, …]
 
 // With given statistics a channels-last tensor is read and written as it lies.
 bool stays_last(const TensorImpl& x, bool training) {
-  return x.device.type == DeviceType::Cpu && !training && x.dtype == DType::F32 && !x.contiguous &&
-         cpu::channels_last(x);
+  return x.device.type == DeviceType::Cpu && !training && x.dtype == DType::F32 && cpu::channels_last(x);
 }
 
 void infer_batch_norm(const Call& c) {
@@ -48,6 +49,9 @@ void infer_batch_norm(const Call& c) {
                  t.numel, to_string(x.sizes()));
   }
   const bool training = c.args[5].boolean();
+  STRATA_CHECK(!training || x.numel > 0, Runtime,
+               "batch_norm: the input must have at least one element in training mode, got shape {}",
+               to_string(x.sizes()));
   STRATA_CHECK(training || (c.args.is_tensor(3) && c.args.is_tensor(4)), Runtime,
                "batch_norm: running_mean and running_var must be given in evaluation mode");
   c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
@@ -89,24 +93,33 @@ void run_batch_norm(const Call& c) {
     const Tensor in_values = last ? cpu::borrow(x) : cpu::staged(x, dtype_of<T>);
     const T* in = in_values.template data<T>();
     const size_t count = static_cast<size_t>(k.c);
-    std::vector<T> mean(count), variance(count), rstd(count), scale = values_or<T>(c.args[1], k.c, 1),
-                                                              shift = values_or<T>(c.args[2], k.c, 0);
+    std::vector<T> mean(count), rstd(count), scale = values_or<T>(c.args[1], k.c, 1),
+                                             shift = values_or<T>(c.args[2], k.c, 0);
+    std::vector<double> center, variance;
     if (training) {
-      cpu::channel_stats<T>(k, in, mean.data(), variance.data());
+      const Shape channels(x.shape + 1, 1);
+      const Tensor m = make_tensor(channels, DType::F64), v = make_tensor(channels, DType::F64);
+      cpu::moments(*in_values, reduced_dims(x.ndim), 0, false, v.get(), m.get());
+      center.assign(m.data<double>(), m.data<double>() + count);
+      variance.assign(v.data<double>(), v.data<double>() + count);
       const double n = static_cast<double>(k.n * k.s);
-      update_running(c.args[3], mean.data(), k.c, momentum, 1.0);
+      update_running(c.args[3], center.data(), k.c, momentum, 1.0);
       update_running(c.args[4], variance.data(), k.c, momentum, n / (n - 1));
     } else {
-      mean = values_or<T>(c.args[3], k.c, 0), variance = values_or<T>(c.args[4], k.c, 1);
+      center = values_or<double>(c.args[3], k.c, 0), variance = values_or<double>(c.args[4], k.c, 1);
     }
     for (size_t i = 0; i < count; ++i) {
-      rstd[i] = static_cast<T>(1 / std::sqrt(static_cast<double>(variance[i]) + eps));
+      mean[i] = static_cast<T>(center[i]);
+      rstd[i] = static_cast<T>(1 / std::sqrt(variance[i] + eps));
       scale[i] *= rstd[i];
-      shift[i] -= mean[i] * scale[i];
+      shift[i] -=
+        static_cast<T>(center[i] - static_cast<double>(mean[i])) * scale[i];  // what rounding cut off the mean
     }
-    if (last) return cpu::row_affine<T>(k.n * k.s, k.c, in, scale.data(), shift.data(), c.outs[0].template data<T>());
+    if (last)
+      return cpu::row_affine<T>(k.n * k.s, k.c, in, mean.data(), scale.data(), shift.data(),
+                                c.outs[0].template data<T>());
     const cpu::Out<T> out(c.outs[0]);
-    cpu::channel_affine<T>(k, in, scale.data(), shift.data(), out);
+    cpu::channel_affine<T>(k, in, mean.data(), scale.data(), shift.data(), out);
     out.finish();
     if (training)
       std::copy_n(mean.data(), count, c.outs[1].template data<T>()),
@@ -248,6 +261,10 @@ STRATA_OP(batch_norm,
     STRATA_CHECK(training ? eps > 0 : eps >= 0, Value, "batch_norm: eps must be {}, but got {}",
                  training ? "positive during training" : "non-negative", eps);
     if (training) check_enough(input);
+    if (training && input.numel() == 0 &&
+        input.dim() > 1)  // nothing to count: running statistics stay, gradients are zero
+      return affine(clone(input), weight ? per_channel(weight, input.dim()) : weight,
+                    bias ? per_channel(bias, input.dim()) : bias);
     return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0];
   })
   .samples({"f(3,4), None, None, f(4), f(4), True", "f(2,3,4), None, None, None, None, True",
@@ -290,13 +307,13 @@ STRATA_OP(batch_norm_backward,
               cpu::channel_grad_sums<T>(k, grad, in, mean, gb, sum_gx.data());
               const double n = static_cast<double>(k.n * k.s);
               for (size_t i = 0; i < count; ++i) {
-                const double r = rstd[static_cast<int64_t>(i)], m = mean[static_cast<int64_t>(i)], scale = w[i] * r;
+                const double r = rstd[static_cast<int64_t>(i)], scale = w[i] * r;
                 const double slope = -scale * r * r * sum_gx[i] / n;
                 gw[static_cast<int64_t>(i)] = static_cast<T>(sum_gx[i] * r);
                 a[i] = static_cast<T>(scale), b[i] = static_cast<T>(slope);
-                d[i] = static_cast<T>(-slope * m - scale * gb[static_cast<int64_t>(i)] / n);
+                d[i] = static_cast<T>(-scale * gb[static_cast<int64_t>(i)] / n);
               }
-              cpu::channel_combine<T>(k, grad, in, a.data(), b.data(), d.data(), out);
+              cpu::channel_combine<T>(k, grad, in, mean, a.data(), b.data(), d.data(), out);
               out.finish(), gw.finish(), gb.finish();
             });
           })
@@ -332,9 +349,9 @@ STRATA_OP(instance_norm,
     };
     Tensor means = running_mean ? clone(tiled(running_mean)) : Tensor(),
            variances = running_var ? clone(tiled(running_var)) : Tensor();
-    const Tensor out = native_batch_norm(reshape(input, shape), tiled(weight), tiled(bias), means, variances,
-                                         use_input_stats, momentum, eps)[0];
-    if (use_input_stats) {
+    const Tensor out = nn::functional::batch_norm(reshape(input, shape), means, variances, tiled(weight), tiled(bias),
+                                                  use_input_stats, momentum, eps);
+    if (use_input_stats && input.numel() > 0) {
       const autograd::NoGrad no_grad;
       if (running_mean)
         copy_values(*running_mean, *mean(reshape(means, {n, channels}), 0)), running_mean->count_write();

@@ -94,7 +94,7 @@ ConvShape shape_of(const char* op, const Args& a) {
 // One channel fits both orders; then the stride of its dimension says which one was asked for.
 bool channels_last(const TensorImpl& x) {
   if (x.ndim < 4 || x.strides[1] != 1) return false;
-  if (x.shape[1] != 1) return cpu::channels_last(x) && !x.contiguous;
+  if (x.shape[1] != 1) return cpu::channels_last(x);
   return x.contiguous && x.numel > x.shape[0];
 }
 

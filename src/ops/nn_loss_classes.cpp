@@ -362,8 +362,10 @@ STRATA_OP(binary_cross_entropy_with_logits,
                  to_string(target.shape()), to_string(input.shape()));
     const Tensor log_p = nn::functional::logsigmoid(input);
     const Tensor scaled = pos_weight ? mul(add(mul(sub(pos_weight, 1.0), target), 1.0), log_p) : log_p;
-    const Tensor loss = sub(mul(rsub(target, 1.0), input), scaled);
-    return reduced(weight ? mul(loss, weight) : loss, r);
+    Tensor loss = sub(mul(rsub(target, 1.0), input), scaled);
+    if (weight) loss = mul(loss, weight);
+    return reduced(is_floating(target.dtype()) ? to(loss, target.dtype()) : loss,
+                   r);  // the target's dtype, as in PyTorch
   })
   .samples({"f(3,4), p(3,4)", "f(3,4), p(3,4), p(4), pos_weight=p(4), reduction='none'"})
   .error("f(3,4), f(3)", ErrorKind::Value, "must be the same as input size");

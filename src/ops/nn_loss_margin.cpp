@@ -173,7 +173,8 @@ STRATA_OP(multilabel_soft_margin_loss,
                 std::optional<bool> reduce, std::string_view reduction) {
     const Reduction r = reduction_of("multilabel_soft_margin_loss", average, reduce, reduction);
     using nn::functional::logsigmoid;
-    Tensor loss = neg(add(mul(target, logsigmoid(input)), mul(rsub(target, 1.0), logsigmoid(neg(input)))));
+    const Tensor y = target.dtype() == DType::Bool ? to(target, input.dtype()) : target;
+    Tensor loss = neg(add(mul(y, logsigmoid(input)), mul(rsub(y, 1), logsigmoid(neg(input)))));
     if (weight) loss = mul(loss, weight);
     loss = div(sum(loss, -1), static_cast<double>(input.dim() ? input.size(-1) : 1));
     return reduced(loss, r);
@@ -189,7 +190,8 @@ STRATA_OP(soft_margin_loss,
   .composite([](const Tensor& input, const Tensor& target, std::optional<bool> average, std::optional<bool> reduce,
                 std::string_view reduction) {
     const Reduction r = reduction_of("soft_margin_loss", average, reduce, reduction);
-    return reduced(nn::functional::softplus(neg(mul(target, input))), r);
+    const Tensor loss = nn::functional::softplus(neg(mul(target, input)));
+    return reduced(is_floating(input.dtype()) ? to(loss, input.dtype()) : loss, r);
   })
   .samples({"f(3,4), f(3,4)", "f(3,4), f(3,4), reduction='sum'"})
   .error("f(3), f(3), reduction='x'", ErrorKind::Value, "not a valid value for reduction");

@@ -19,7 +19,9 @@ Tensor weighted(const char* op, const Tensor& loss, const Tensor& weight, Reduct
 
 Tensor half_square_to_linear(const Tensor& distance, double knee,
                              double slope) {  // d²/2 below the knee, slope * (d - knee/2) above
-  return where(lt(distance, knee), mul(square(distance), 0.5 * slope / knee), mul(sub(distance, 0.5 * knee), slope));
+  // Squares of near elements alone: those of far ones may be infinite. NaN counts as near.
+  const Tensor near = logical_not(ge(distance, knee));
+  return where(near, mul(square(where(near, distance, 0)), 0.5 * slope / knee), mul(sub(distance, 0.5 * knee), slope));
 }
 }  // namespace
 
@@ -76,7 +78,8 @@ STRATA_OP(huber_loss,
                 const Tensor& weight) {
     STRATA_CHECK(delta > 0, Runtime, "huber_loss: delta must be positive, got {}", delta);
     const Reduction r = reduction_of("huber_loss", std::nullopt, std::nullopt, reduction);
-    return weighted("huber_loss", half_square_to_linear(abs(sub(input, target)), delta, delta), weight, r);
+    const Tensor loss = half_square_to_linear(abs(sub(input, target)), delta, delta);
+    return weighted("huber_loss", is_floating(input.dtype()) ? to(loss, input.dtype()) : loss, weight, r);
   })
   .samples({"f(3,4), f(3,4)", "f(3,4), f(3,4), 'sum', 0.5"})
   .error("f(3), f(3), delta=0.0", ErrorKind::Runtime, "delta must be positive");

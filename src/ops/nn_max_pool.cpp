@@ -1,9 +1,11 @@
 // The op behind max_pool2d: largest values, and one byte per window that says where each stood. Channels-last stays so.
 #include "autograd/autograd.h"
 #include "base/checked.h"
+#include "cpu/copy.h"
 #include "cpu/max_pool.h"
 #include "cpu/staging.h"
 #include "cuda/max_pool.h"
+#include "ops/layout.h"
 #include "ops/nn_pool_sizes.h"
 #include "strata/ops.h"
 
@@ -47,9 +49,9 @@ MaxPool forward_pool(const Call& c, bool last) {
                MaxPool::kMostCodes);
   return p;
 }
-// Both ways between the input's shape and the codes' (small), which says the layout too.
-MaxPool coded_pool(Shape big, const TensorImpl& codes, const Args& a) {
-  MaxPool p = pool_of(big, a, 2, cpu::channels_last(codes));
+// Both ways between the input's shape and the codes' (small).
+MaxPool coded_pool(Shape big, const TensorImpl& codes, const Args& a, bool last) {
+  MaxPool p = pool_of(big, a, 2, last);
   const size_t lead = big.size() - 2;
   STRATA_CHECK(codes.ndim == static_cast<int>(big.size()) && (codes.dtype == DType::U8 || codes.dtype == DType::Bool),
                Runtime, "max_pool2d: codes of shape {} do not fit an input of shape {}", to_string(codes.sizes()),
@@ -61,21 +63,16 @@ MaxPool coded_pool(Shape big, const TensorImpl& codes, const Args& a) {
   return p;
 }
 
-// The codes as they lie when the values are float32 channels-last, otherwise plain planes.
-struct Coded {
-  Tensor codes;
-  MaxPool pool;
-  Coded(const TensorImpl& given, Shape big, const Args& a, DType compute) {
-    const Tensor like = shape_only(given);
-    if (compute != DType::F32 || !cpu::channels_last(given)) like->set_contiguous_strides();
-    codes = cpu::staged_like(given, *like, DType::U8);
-    pool = coded_pool(big, *codes, a);
-  }
-};
-// Strides of `out`, whose shape is set, in the memory order of the codes.
-void lay_out(const Tensor& out, const TensorImpl& codes) {
-  if (cpu::channels_last(codes)) out->set_strides_like(codes);
-  else out->set_contiguous_strides();
+// Strides of `out`, whose shape is set: channels-last or plain planes. Not those of another tensor: the stride of a dimension
+// of size 1 says nothing, and the dimension may have another size in `out`.
+void lay_out(TensorImpl& out, bool last) {
+  if (last) set_layout(out, "channels_last", nullptr, "max_pool2d");
+  else out.set_contiguous_strides();
+}
+Tensor form_of(const TensorImpl& t, bool last) {
+  Tensor like = shape_only(t);
+  lay_out(*like, last);
+  return like;
 }
 
 template <class Run> void run_forward(const Call& c, Run run) {
@@ -91,25 +88,20 @@ template <class Run> void run_forward(const Call& c, Run run) {
     out.finish();
   });
 }
-// small -> big (backward) or big -> small (gather); `out` has the codes' memory order.
+// small -> big (backward) or big -> small (gather). Float32 is read and written in the memory order of the codes.
 template <class Run> void run_coded(const Call& c, Shape big, Run run) {
   const DType compute = compute_type(c.out().dtype());
-  const Coded k(c.args.tensor(1), big, c.args, compute);
+  const TensorImpl &x = c.args.tensor(0), &given = c.args.tensor(1), &out = *c.out();
+  const bool last = compute == DType::F32 && cpu::channels_last(given);
+  const MaxPool pool = coded_pool(big, given, c.args, last);
+  const Tensor codes = cpu::staged_like(given, *form_of(given, last), DType::U8);
+  const Tensor in = cpu::staged_like(x, *form_of(x, last), compute),
+               result = cpu::place_for(out, *form_of(out, last), compute);
   dispatch_compute(compute, [&]<class T>() {
-    const TensorImpl& x = c.args.tensor(0);
-    Tensor in = k.pool.inner > 1 ? Tensor() : cpu::staged(x, compute);
-    if (!in) {
-      const Tensor like = shape_only(x);
-      like->set_strides_like(*k.codes);
-      in = cpu::staged_like(x, *like, compute);
-    }
-    if (k.pool.inner > 1)
-      return run(k.pool, in.template data<T>(), k.codes.template data<uint8_t>(), c.out().template data<T>());
-    const cpu::Out<T> out(c.out());
-    run(k.pool, static_cast<const T*>(in.template data<T>()),
-        static_cast<const uint8_t*>(k.codes.template data<uint8_t>()), out.get());
-    out.finish();
+    run(pool, static_cast<const T*>(in.template data<T>()), static_cast<const uint8_t*>(codes.template data<uint8_t>()),
+        result.template data<T>());
   });
+  if (result.get() != &out) cpu::copy(out, *result);
 }
 
 // kernel_size, stride, padding and dilation are the arguments from `first` on.
@@ -140,9 +132,8 @@ STRATA_OP(max_pool_codes,
     c.outs[0]->set_shape(Shape(shape, x.ndim));
     const int64_t none[] = {0};
     c.outs[1]->set_shape(c.args[6].boolean() ? Shape(shape, x.ndim) : Shape(none, 1));
-    if (!last) return;
-    c.outs[0]->set_strides_like(x);
-    if (c.args[6].boolean()) c.outs[1]->set_strides_like(x);
+    lay_out(*c.outs[0], last);
+    if (c.args[6].boolean()) lay_out(*c.outs[1], last);
   })
   .kernel("simd",
           [](const Call& c) {
@@ -180,12 +171,12 @@ STRATA_OP(max_pool_codes_backward,
   .infer([](const Call& c) {
     const TensorImpl &g = c.args.tensor(0), &codes = c.args.tensor(1);
     const IntList shape = c.args[6].int_list();
-    coded_pool(Shape(shape.data, shape.size), codes, c.args);
+    coded_pool(Shape(shape.data, shape.size), codes, c.args, false);
     STRATA_CHECK(g.same_shape(codes), Runtime, "max_pool2d: the gradient has shape {}, the result {}",
                  to_string(g.sizes()), to_string(codes.sizes()));
     c.out()->dtype = g.dtype;
     c.out()->set_shape(shape);
-    lay_out(c.out(), codes);
+    lay_out(*c.out(), cpu::channels_last(codes));
   })
   .kernel("simd",
           [](const Call& c) {
@@ -222,10 +213,10 @@ STRATA_OP(max_pool_codes_gather,
   .dtypes(kNumericTypes)
   .infer([](const Call& c) {
     const TensorImpl &x = c.args.tensor(0), &codes = c.args.tensor(1);
-    coded_pool(x.sizes(), codes, c.args);
+    coded_pool(x.sizes(), codes, c.args, false);
     c.out()->dtype = x.dtype;
     c.out()->set_shape(codes.sizes());
-    lay_out(c.out(), codes);
+    lay_out(*c.out(), cpu::channels_last(codes));
   })
   .kernel("loops",
           [](const Call& c) {

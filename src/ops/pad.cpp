@@ -112,6 +112,7 @@ STRATA_OP(constant_pad_nd, "constant_pad_nd(Tensor input, int[] pad, Scalar valu
     const Pads p(input, c.args[1].int_list());
     Dims shape;
     for (int d = 0; d < input.ndim; ++d) shape.push(padded_size(input, d, p));
+    check_in_range(c.args[2].scalar(), input.dtype, "pad", true);
     c.outs[0]->dtype = input.dtype, c.outs[0]->device = input.device;
     c.outs[0]->set_shape(shape);
     set_layout(*c.outs[0], std::nullopt, &input, "pad");

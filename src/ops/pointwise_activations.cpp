@@ -235,7 +235,7 @@ STRATA_OP(hardsigmoid, "nn.functional.hardsigmoid(Tensor input) -> Tensor")
   .pointwise<fn::Hardsigmoid>()
   .dtypes(kFloatingTypes)
   .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads { return {div(hardtanh_backward(g, c.input(0), -3, 3), 6)}; })
+  .grad([](G c, const Tensor& g) -> Grads { return {div(clamp_backward(g, c.input(0), -3, 3), 6)}; })
   .inplace()
   .samples({"f(3,4)"});
 

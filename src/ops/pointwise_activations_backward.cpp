@@ -56,16 +56,20 @@ STRATA_OP(hardshrink_backward, "hardshrink_backward(Tensor grad, Tensor input, f
   .helper()
   .samples({"f(3,4), f(3,4), 0.5"});
 
+namespace {
+int clamp_backward_variant(const Args& args) { return args.is_tensor(2) || args.is_tensor(3); }
+}  // namespace
+
 STRATA_OP(clamp_backward, "clamp_backward(Tensor grad, Tensor input, Tensor? min, Tensor? max) -> Tensor")
-  .doc("The gradient of clamp: passes where input lies within the bounds.")
-  .pointwise<fn::ClampBackward>()
+  .doc("The gradient of clamp: passes where input lies within the bounds, half where it equals one that is a tensor.")
+  .pointwise<fn::ClampBackward, fn::ClampShareBackward>(clamp_backward_variant)
   .saves({1, 2, 3})
   .grad([](G c, const Tensor& g) -> Grads {
     return {call(op_clamp_backward, Args(g, c.operand(1), c.arg(2) ? c.operand(2).value : Value(),
                                          c.arg(3) ? c.operand(3).value : Value()))};
   })
   .helper()
-  .samples({"f(3,4), f(3,4), -0.5, 0.5"});
+  .samples({"f(3,4), f(3,4), -0.5, 0.5", "f(3,4), f(3,4), f(4), None"});
 
 STRATA_OP(hardtanh_backward, "hardtanh_backward(Tensor grad, Tensor input, float min_val, float max_val) -> Tensor")
   .doc("grad where input lies between the bounds.")

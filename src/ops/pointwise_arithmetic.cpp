@@ -121,14 +121,26 @@ STRATA_OP(fmod, "fmod(Tensor input, Tensor other) -> Tensor")
   .samples({"f(3,4), p(4)", "f(5), 0.7"});
 
 namespace {
-// Ties share the gradient; `wins` compares the first operand with the second.
-Grads split_at_ties(G c, const Tensor& g, const OpRecord& wins) {
-  const Tensor half = div(g, 2), tie = call(op_eq, Args(c.operand(0), c.operand(1)));
-  const Tensor first = call(wins, Args(c.operand(0), c.operand(1)));
-  const Tensor second = logical_not(logical_or(first, tie));
+// g, and half of it where the operands are equal.
+Tensor halved_at_ties(G c, const Tensor& g) {
+  return where(call(op_eq, Args(c.operand(0), c.operand(1))), div(g, 2), g);
+}
+// Ties share the gradient; `wins` compares the first operand with the second, `loses` is its opposite. NaN, which does neither,
+// gives it to both.
+Grads split_at_ties(G c, const Tensor& g, const OpRecord& wins, const OpRecord& loses) {
+  const Tensor shared = halved_at_ties(c, g);
   Grads out;
-  if (c.needs(0)) out.t[0] = masked_fill(where(tie, half, g), second, 0);
-  if (c.needs(1)) out.t[1] = masked_fill(where(tie, half, g), first, 0);
+  if (c.needs(0)) out.t[0] = masked_fill(shared, call(loses, Args(c.operand(0), c.operand(1))), 0);
+  if (c.needs(1)) out.t[1] = masked_fill(shared, call(wins, Args(c.operand(0), c.operand(1))), 0);
+  return out;
+}
+// The same where NaN yields to the other operand; `holds` is true of a winner and of a tie.
+Grads split_without_nan(G c, const Tensor& g, const OpRecord& holds) {
+  const Tensor shared = halved_at_ties(c, g), tie = call(op_eq, Args(c.operand(0), c.operand(1)));
+  const Tensor first = logical_or(call(holds, Args(c.operand(0), c.operand(1))), call(op_isnan, Args(c.operand(1))));
+  Grads out;
+  if (c.needs(0)) out.t[0] = masked_fill(shared, logical_not(first), 0);
+  if (c.needs(1)) out.t[1] = masked_fill(shared, logical_and(first, logical_not(tie)), 0);
   return out;
 }
 }  // namespace
@@ -137,36 +149,28 @@ STRATA_OP(maximum, "maximum(Tensor input, Tensor other) -> Tensor")
   .doc("The larger of two elements; NaN if one of them is NaN.")
   .pointwise<fn::Maximum>()
   .saves({0, 1})
-  .grad([](G c, const Tensor& g) -> Grads { return split_at_ties(c, g, op_gt); })
+  .grad([](G c, const Tensor& g) -> Grads { return split_at_ties(c, g, op_gt, op_lt); })
   .samples({"f(3,4), f(3,4)", "f(3,4), f(4)"});
 
 STRATA_OP(minimum, "minimum(Tensor input, Tensor other) -> Tensor")
   .doc("The smaller of two elements; NaN if one of them is NaN.")
   .pointwise<fn::Minimum>()
   .saves({0, 1})
-  .grad([](G c, const Tensor& g) -> Grads { return split_at_ties(c, g, op_lt); })
+  .grad([](G c, const Tensor& g) -> Grads { return split_at_ties(c, g, op_lt, op_gt); })
   .samples({"f(3,4), f(3,4)", "f(3,4), f(4)"});
 
 STRATA_OP(fmax, "fmax(Tensor input, Tensor other) -> Tensor")
   .doc("The larger of two elements; a NaN yields to the other one.")
   .pointwise<fn::Fmax>()
   .saves({0, 1})
-  .grad([](G c, const Tensor& g) -> Grads {
-    const Tensor first = logical_or(call(op_ge, Args(c.operand(0), c.operand(1))), call(op_isnan, Args(c.operand(1))));
-    return {c.needs(0) ? masked_fill(g, logical_not(first), 0) : Tensor(),
-            c.needs(1) ? masked_fill(g, first, 0) : Tensor()};
-  })
+  .grad([](G c, const Tensor& g) -> Grads { return split_without_nan(c, g, op_ge); })
   .samples({"f(3,4), f(3,4)", "f(3,4), f(4)"});
 
 STRATA_OP(fmin, "fmin(Tensor input, Tensor other) -> Tensor")
   .doc("The smaller of two elements; a NaN yields to the other one.")
   .pointwise<fn::Fmin>()
   .saves({0, 1})
-  .grad([](G c, const Tensor& g) -> Grads {
-    const Tensor first = logical_or(call(op_le, Args(c.operand(0), c.operand(1))), call(op_isnan, Args(c.operand(1))));
-    return {c.needs(0) ? masked_fill(g, logical_not(first), 0) : Tensor(),
-            c.needs(1) ? masked_fill(g, first, 0) : Tensor()};
-  })
+  .grad([](G c, const Tensor& g) -> Grads { return split_without_nan(c, g, op_le); })
   .samples({"f(3,4), f(3,4)", "f(3,4), f(4)"});
 
 namespace {
@@ -189,16 +193,19 @@ STRATA_OP(clamp, "clamp(Tensor input, Tensor? min=None, Tensor? max=None) -> Ten
     if (c.needs(0))
       out.t[0] = call(op_clamp_backward,
                       Args(g, x, c.arg(1) ? c.operand(1).value : Value(), c.arg(2) ? c.operand(2).value : Value()));
-    if (c.needs(1)) {
-      Tensor active = call(op_lt, Args(x, c.operand(1)));
-      if (c.arg(2)) active = logical_and(active, call(op_lt, Args(c.operand(1), c.operand(2))));
-      out.t[1] = where(active, g, 0);
-    }
-    if (c.needs(2)) {
-      Tensor active = call(op_gt, Args(x, c.operand(2)));
-      if (c.arg(1)) active = logical_or(active, call(op_gt, Args(c.operand(1), c.operand(2))));
-      out.t[2] = where(active, g, 0);
-    }
+    // An element that equals a bound shares the gradient with it, unless both bounds are equal.
+    const auto compare = [&](const OpRecord& op, uint32_t a, uint32_t b) {
+      return call(op, Args(c.operand(a), c.operand(b)));
+    };
+    const auto bound = [&](uint32_t at, const OpRecord& beyond, uint32_t other) {
+      Tensor active = compare(beyond, 0, at), tie = compare(op_eq, 0, at);
+      if (!c.arg(other)) return where(tie, div(g, 2), masked_fill(g, compare(at == 1 ? op_gt : op_lt, 0, at), 0));
+      tie = logical_and(tie, compare(op_lt, 1, 2));
+      active = at == 1 ? logical_and(active, compare(op_le, 1, 2)) : logical_or(active, compare(op_gt, 1, 2));
+      return where(tie, div(g, 2), where(active, g, 0));
+    };
+    if (c.needs(1)) out.t[1] = bound(1, op_lt, 2);
+    if (c.needs(2)) out.t[2] = bound(2, op_gt, 1);
     return out;
   })
   .inplace()
@@ -213,8 +220,8 @@ STRATA_OP(clamp_min, "clamp_min(Tensor input, Tensor min) -> Tensor")
   .dtypes(kNumericTypes)
   .saves({0, 1})
   .grad([](G c, const Tensor& g) -> Grads {
-    const Tensor below = call(op_lt, Args(c.operand(0), c.operand(1)));
-    return {c.needs(0) ? masked_fill(g, below, 0) : Tensor(), c.needs(1) ? where(below, g, 0) : Tensor()};
+    if (c.arg(1).tag == Tag::Tensor) return split_at_ties(c, g, op_gt, op_lt);
+    return {where(call(op_gt, Args(c.operand(0), c.operand(1))), g, 0)};
   })
   .inplace()
   .samples({"f(3,4), -0.25", "f(3,4), f(4)"});
@@ -225,8 +232,8 @@ STRATA_OP(clamp_max, "clamp_max(Tensor input, Tensor max) -> Tensor")
   .dtypes(kNumericTypes)
   .saves({0, 1})
   .grad([](G c, const Tensor& g) -> Grads {
-    const Tensor above = call(op_gt, Args(c.operand(0), c.operand(1)));
-    return {c.needs(0) ? masked_fill(g, above, 0) : Tensor(), c.needs(1) ? where(above, g, 0) : Tensor()};
+    if (c.arg(1).tag == Tag::Tensor) return split_at_ties(c, g, op_lt, op_gt);
+    return {where(call(op_lt, Args(c.operand(0), c.operand(1))), g, 0)};
   })
   .inplace()
   .samples({"f(3,4), 0.25", "f(3,4), f(4)"});
@@ -312,8 +319,8 @@ STRATA_OP(hypot, "hypot(Tensor input, Tensor other) -> Tensor")
   .saves({0, 1})
   .saves_result()
   .grad([](G c, const Tensor& g) -> Grads {
-    const Tensor scaled = div(g, c.result());
-    return {c.needs(0) ? mul(scaled, c.input(0)) : Tensor(), c.needs(1) ? mul(scaled, c.input(1)) : Tensor()};
+    const auto part = [&](uint32_t i) { return c.needs(i) ? mul(g, div(c.input(i), c.result())) : Tensor(); };
+    return {part(0), part(1)};
   })
   .inplace()
   .samples({"p(3,4), f(4)"});
@@ -324,7 +331,8 @@ STRATA_OP(atan2, "atan2(Tensor input, Tensor other) -> Tensor")
   .saves({0, 1})
   .grad([](G c, const Tensor& g) -> Grads {
     const Operand y = c.operand(0), x = c.operand(1);
-    const Tensor norm = add(call(op_square, Args(y)), call(op_square, Args(x))), scaled = div(g, norm);
+    const Tensor inverse = reciprocal(add(call(op_square, Args(y)), call(op_square, Args(x))));
+    const Tensor scaled = mul(g, masked_fill(inverse, isinf(inverse), 0));  // no direction at the origin
     return {c.needs(0) ? mul(scaled, x) : Tensor(), c.needs(1) ? neg(mul(scaled, y)) : Tensor()};
   })
   .inplace()

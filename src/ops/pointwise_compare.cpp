@@ -190,7 +190,8 @@ STRATA_OP(masked_fill, "masked_fill(Tensor input, Tensor mask, Tensor value) -> 
   })
   .inplace()
   .samples({"f(3,4), b(3,4), 2.5", "f(3,4), b(4), f()"})
-  .error("f(2,2), b(), f(1)", ErrorKind::Runtime, "0-dimensional value tensor");
+  .error("f(2,2), b(), f(1)", ErrorKind::Runtime, "0-dimensional value tensor")
+  .error("i9(3), b(3), 1e30", ErrorKind::Runtime, "without overflow");
 
 STRATA_OP(lerp, "lerp(Tensor input, Tensor end, Tensor weight) -> Tensor")
   .doc("input + weight * (end - input); the weight is a number or a tensor.")

@@ -129,7 +129,7 @@ STRATA_OP(logit, "logit(Tensor input, float? eps=None) -> Tensor")
   .saves({0})
   .grad([](G c, const Tensor& g) -> Grads {
     const Tensor x = c.input(0), slope = div(g, mul(x, rsub(x, 1)));
-    if (!c.arg(1)) return {slope};
+    if (!c.arg(1)) return {masked_fill(slope, logical_or(lt(x, 0), gt(x, 1)), NAN)};
     const double eps = c.arg(1).number();
     return {masked_fill(slope, logical_or(lt(x, eps), gt(x, 1 - eps)), 0)};
   })

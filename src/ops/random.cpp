@@ -136,7 +136,10 @@ STRATA_OP(random_fill, "random_fill(Tensor input, str law, float a, float b, Gen
   .samples({"f(2,3), 'uniform', 0, 1", "f(5), 'normal', 0, 1"});
 STRATA_OP(random_integers, "random_integers(Tensor input, int low, int high, Generator? generator=None) -> Tensor")
   .doc("Integers in [low, high) in the shape of input.")
-  .infer(infer_same)
+  .infer([](const Call& c) {
+    check_in_range(c.args[1].integer(), c.args[2].integer(), c.args.tensor(0).dtype, "random_");
+    infer_same(c);
+  })
   .kernel("philox", run_integers<cpu::fill_integers>)
   .kernel("reference", run_integers<cpu::fill_integers_reference>)
   .cuda("philox", run_integers<cuda::fill_integers>)
@@ -145,7 +148,8 @@ STRATA_OP(random_integers, "random_integers(Tensor input, int low, int high, Gen
   .draws()
   .updates()
   .no_out()
-  .samples({"f(2,3), 0, 9"});
+  .samples({"f(2,3), 0, 2"})
+  .error("b(3), 0, 3", ErrorKind::Runtime, "out of bounds");
 STRATA_OP(random_bernoulli,
           "random_bernoulli(Tensor input, Tensor? p, float chance=0, Generator? generator=None) -> Tensor")
   .doc("Ones with the given probabilities (p: one, or one per element; without it, chance) in the shape of input.")

@@ -90,6 +90,10 @@ template <int at> void infer_steps(const Call& c) {
   c.outs[0]->set_shape(Shape(std::array{steps}));
   set_options(c, c.args[at] ? c.args[at].dtype() : default_dtype(), c.args[at + 1], c.args[at + 2]);
 }
+void infer_linspace(const Call& c) {
+  infer_steps<3>(c);
+  for (uint32_t i : {0u, 1u}) check_in_range(c.args[i].scalar(), c.out().dtype(), "linspace");
+}
 // Symmetric: the second half is counted from the end, so that the last value is exact.
 double step_at(int64_t i, int64_t n, double start, double end) {
   if (n == 1) return start;
@@ -205,7 +209,7 @@ STRATA_OP(linspace,
   .doc(
     "That many numbers from start to end, evenly spaced, both included.\n\n>>> strata.linspace(0, 1, "
     "3)\ntensor([0.0000, 0.5000, 1.0000])")
-  .infer(infer_steps<3>)
+  .infer(infer_linspace)
   .kernel("formula", run_linspace<false>)
   .kernel("reference", run_linspace<true>)
   .cuda("formula", [](const Call& c) { cuda::linspace(*c.out(), end_of(c, 0), end_of(c, 1)); })

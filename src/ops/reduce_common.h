@@ -19,6 +19,8 @@ STRATA_API Tensor with_kept_dims(const Tensor& t, Shape input, uint32_t reduced,
 STRATA_API Tensor expand_reduced(const Tensor& t, Shape input, uint32_t reduced, bool keepdim);
 
 // Zeros like an input with values added at the given places along dim.
+// The gradient of a value chosen among the reduced elements: those equal to it (or NaN as it is) share g.
+Tensor spread_evenly(const Tensor& g, const Tensor& x, const Tensor& result, uint32_t reduced, bool keepdim);
 STRATA_API Tensor scatter_into_zeros(const TensorImpl& like, int64_t dim, const Tensor& index, const Tensor& values);
 // For ops that select one element per row: args (input, dim, …), results (values, indices).
 STRATA_API Tensor grad_of_selection(const GradContext& c, const Tensor& g, bool keepdim);

@@ -9,17 +9,6 @@
 namespace strata {
 namespace {
 
-// Ties share the gradient evenly.
-Tensor spread_evenly(const Tensor& g, const Tensor& x, const Tensor& result, uint32_t reduced, bool keepdim) {
-  const Tensor best = with_kept_dims(result, x.shape(), reduced, keepdim);
-  const Tensor mask = to(where(isnan(best), isnan(x), eq(x, best)), x.dtype());
-  std::vector<int64_t> dims;
-  for (int d = 0; d < x.dim(); ++d)
-    if (reduced >> d & 1) dims.push_back(d);
-  const Tensor count = dims.empty() ? mask : sum(mask, dims, true);
-  return mul(mask, div(with_kept_dims(g, x.shape(), reduced, keepdim), count));
-}
-
 void require_any(const Call& c, ErrorKind kind) {
   if (c.args.tensor(0).numel == 0)
     fail(kind, fmt::format("{}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction "
@@ -90,6 +79,16 @@ template <bool largest, Arg arg> void run_arg(const Call& c) {
   arg(largest, *line, 0, nullptr, *c.out());
 }
 }  // namespace
+
+Tensor spread_evenly(const Tensor& g, const Tensor& x, const Tensor& result, uint32_t reduced, bool keepdim) {
+  const Tensor best = with_kept_dims(result, x.shape(), reduced, keepdim);
+  const Tensor mask = to(where(isnan(best), isnan(x), eq(x, best)), x.dtype());
+  std::vector<int64_t> dims;
+  for (int d = 0; d < x.dim(); ++d)
+    if (reduced >> d & 1) dims.push_back(d);
+  const Tensor count = dims.empty() ? mask : sum(mask, dims, true);
+  return mul(mask, div(with_kept_dims(g, x.shape(), reduced, keepdim), count));
+}
 
 Tensor scatter_into_zeros(const TensorImpl& like, int64_t dim, const Tensor& index, const Tensor& values) {
   return scatter_add(autograd::zeros_for(like), dim, index, values);

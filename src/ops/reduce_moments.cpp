@@ -28,8 +28,9 @@ template <bool root, Kernel kernel> void run_moments(const Call& c) {
          c.op.outputs > 1 ? c.outs[1].get() : nullptr);
 }
 
-// g is the gradient of the variance.
-Tensor variance_grad(const GradContext& c, const Tensor& g) {
+// g is the gradient of the variance. A variance that nobody used has a gradient of zeros, which must stay zeros where there are no
+// degrees of freedom to divide by: the mean has a gradient there.
+Tensor variance_grad(const GradContext& c, const Tensor& g, bool with_mean) {
   const Tensor x = c.input(0);
   const uint32_t reduced = reduced_mask(c.meta(0), c.arg(1), "var");
   const double count = static_cast<double>(reduced_count(c.meta(0), reduced)),
@@ -38,11 +39,15 @@ Tensor variance_grad(const GradContext& c, const Tensor& g) {
   for (int d = 0; d < x.dim(); ++d)
     if (reduced >> d & 1) dims.push_back(d);
   const Tensor centred = sub(x, mean(x, OptIntList(dims), true));
-  return mul(mul(with_kept_dims(g, x.shape(), reduced, c.arg(3).boolean()), 2.0 / by), centred);
+  const Tensor scaled = mul(with_kept_dims(g, x.shape(), reduced, c.arg(3).boolean()), 2.0 / by);
+  if (by > 0 || !with_mean) return mul(scaled, centred);
+  return masked_fill(mul(scaled, centred), with_kept_dims(eq(g, 0.0), x.shape(), reduced, c.arg(3).boolean()), 0.0);
 }
-Tensor deviation_grad(const GradContext& c, const Tensor& g) {
+Tensor deviation_grad(const GradContext& c, const Tensor& g, bool with_mean) {
   const Tensor result = c.result(0);
-  return variance_grad(c, masked_fill(div(g, mul(result, 2.0)), eq(result, 0.0), 0.0));
+  Tensor none = eq(result, 0.0);
+  if (with_mean) none = logical_or(none, eq(g, 0.0));
+  return variance_grad(c, masked_fill(div(g, mul(result, 2.0)), none, 0.0), with_mean);
 }
 Tensor mean_grad(const GradContext& c, const Tensor& g) {
   const uint32_t reduced = reduced_mask(c.meta(0), c.arg(1), "var");
@@ -74,7 +79,7 @@ STRATA_OP(var_correction,
   .kernel("reference", run_moments<false, cpu::moments_reference>)
   .cuda("batches", run_moments<false, cuda::moments>)
   .saves({0})
-  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {variance_grad(c, g)}; })
+  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {variance_grad(c, g, false)}; })
   .STRATA_MOMENT_SAMPLES;
 
 STRATA_OP(var, "var(Tensor input, bool unbiased) -> Tensor")
@@ -103,7 +108,7 @@ STRATA_OP(std_correction,
   .cuda("batches", run_moments<true, cuda::moments>)
   .saves({0})
   .saves_result()
-  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {deviation_grad(c, g)}; })
+  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {deviation_grad(c, g, false)}; })
   .STRATA_MOMENT_SAMPLES;
 
 STRATA_OP(std, "std(Tensor input, bool unbiased) -> Tensor")
@@ -136,7 +141,7 @@ STRATA_OP(var_mean_correction,
   .cuda("batches", run_moments<false, cuda::moments>)
   .saves({0})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {with_mean_grad(c, g ? variance_grad(c, g) : Tensor())};
+    return {with_mean_grad(c, c.grad(0) ? variance_grad(c, g, true) : Tensor())};
   })
   .STRATA_MOMENT_SAMPLES;
 
@@ -174,7 +179,7 @@ STRATA_OP(std_mean_correction,
   .saves({0})
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {with_mean_grad(c, g ? deviation_grad(c, g) : Tensor())};
+    return {with_mean_grad(c, c.grad(0) ? deviation_grad(c, g, true) : Tensor())};
   })
   .STRATA_MOMENT_SAMPLES;
 

@@ -62,7 +62,8 @@ template <Where (*where)(const Call&), Engine engine> void run_mean(const Call& 
 template <Fold fold, Where (*where)(const Call&), Engine engine>
 void run_own_type(const Call& c) {  // read as what it is
   const TensorImpl& x = c.args.tensor(0);
-  if (fold == Fold::Any && x.numel == 0) return fill_values(*c.out(), 0);  // the engines fold from the least number
+  // The engines fold from the least and the largest number, which are no truths of a uint8.
+  if (x.numel == 0) return fill_values(*c.out(), fold == Fold::All ? 1 : 0);
   engine(fold, x, where(c).reduced, x.dtype, *c.out(), {});
 }
 

@@ -4,6 +4,7 @@
 #include "cpu/lines.h"
 #include "cuda/sort.h"
 #include "ops/reduce_common.h"
+#include "ops/transfer.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -50,15 +51,23 @@ template <decltype(&cpu::topk) topk> void run_topk(const Call& c) {
 }
 Grads grad_pick(const GradContext& c, const Tensor& g) { return {grad_of_selection(c, g, c.arg(2).boolean())}; }
 
-// NaN, or what PyTorch makes of it in an integer type.
-Tensor median_of_nothing(DType dtype) {
-  if (is_floating(dtype)) return full({}, NAN, dtype);
-  return full({}, dtype == DType::I64 ? INT64_MIN : dtype == DType::I32 ? INT32_MIN : 0, dtype);
+void infer_median(const Call& c) {
+  c.out()->dtype = c.args.tensor(0).dtype;
+  c.out()->set_shape(Shape());
 }
-template <cpu::Pick what> Tensor median_of_all(const Tensor& input) {
-  if (input.numel() == 0) return median_of_nothing(input.dtype());
-  const Tensor flat = reshape(input, {-1});
-  return (what == cpu::Pick::Median ? median(flat, int64_t{0}, false) : nanmedian(flat, int64_t{0}, false))[0];
+template <cpu::Pick what, decltype(&cpu::pick) pick> void run_median(const Call& c) {
+  const TensorImpl& input = c.args.tensor(0);
+  if (input.numel == 0)
+    return fill_values(*c.out(), is_floating(input.dtype)    ? Scalar(NAN)
+                                 : input.dtype == DType::I32 ? Scalar(INT32_MIN)
+                                                             : Scalar(INT64_MIN));
+  const autograd::NoGrad no_grad;
+  const Tensor flat = reshape(c.args.share(0), {-1}), place = make_tensor({}, DType::I64, input.device);
+  pick(what, *flat, 0, 0, *c.out(), *place);
+}
+// All elements that equal the median share its gradient.
+Grads grad_median(const GradContext& c, const Tensor& g) {
+  return {spread_evenly(g, c.input(0), c.result(), (1u << c.meta(0).ndim) - 1, false)};
 }
 }  // namespace
 
@@ -187,7 +196,13 @@ STRATA_OP(median_dim, "median.dim(Tensor input, int dim, bool keepdim=False) -> 
 
 STRATA_OP(median, "median(Tensor input) -> Tensor")
   .doc("The lower median of all elements; NaN when there is one.")
-  .composite([](const Tensor& input) { return median_of_all<cpu::Pick::Median>(input); })
+  .infer(infer_median)
+  .kernel("select", run_median<cpu::Pick::Median, cpu::pick>)
+  .kernel("reference", run_median<cpu::Pick::Median, cpu::pick_reference>)
+  .cuda("sort", run_median<cpu::Pick::Median, cuda::pick>)
+  .saves({0})
+  .saves_result()
+  .grad(grad_median)
   .samples({"f(3,4)", "f(5)", "i5(10)", "f()"});
 
 STRATA_OP(nanmedian_dim, "nanmedian.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
@@ -204,7 +219,13 @@ STRATA_OP(nanmedian_dim, "nanmedian.dim(Tensor input, int dim, bool keepdim=Fals
 
 STRATA_OP(nanmedian, "nanmedian(Tensor input) -> Tensor")
   .doc("The lower median of the elements that are not NaN.")
-  .composite([](const Tensor& input) { return median_of_all<cpu::Pick::NanMedian>(input); })
+  .infer(infer_median)
+  .kernel("select", run_median<cpu::Pick::NanMedian, cpu::pick>)
+  .kernel("reference", run_median<cpu::Pick::NanMedian, cpu::pick_reference>)
+  .cuda("sort", run_median<cpu::Pick::NanMedian, cuda::pick>)
+  .saves({0})
+  .saves_result()
+  .grad(grad_median)
   .samples({"f(3,4)", "f(5)", "i5(10)"});
 
 STRATA_OP(mode, "mode(Tensor input, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)")

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include <algorithm>
+#include <array>
 
 #include "autograd/autograd.h"
 #include "base/checked.h"
@@ -55,6 +56,19 @@ void allocate_strided(TensorImpl& out, Shape shape, Shape strides) {
   std::copy_n(strides.data(), strides.size(), out.strides);
   out.update_contiguous();
   out.allocate_bytes(static_cast<size_t>(reach(shape, strides, "clone") + 1) * size_of(out.dtype));
+}
+
+// Strides of a copy of t: its own, gaps included, unless elements may share places.
+Dims own_strides(Shape size, Shape stride) {
+  return may_overlap(size, stride) ? Geometry::contiguous(size).stride : Dims(stride);
+}
+// Zeros between the elements of a tensor that allocate_strided made: a view may show them.
+void clear_gaps(const TensorImpl& out) {
+  if (out.numel == 0 || out.is_dense()) return;
+  const Tensor all = alias(out);
+  all->set_shape(Shape(std::array{reach(out.sizes(), Shape(out.strides, out.ndim), "clone") + 1}));
+  all->set_contiguous_strides();
+  fill_values(*all, 0);
 }
 
 template <class T> void add_overlapping(const TensorImpl& out, const TensorImpl& in) {
@@ -119,7 +133,13 @@ void unview_on_device(const Call& c) {
   cuda::put_rows(*flat, *values, 0, std::span(&places, 1), true);
 }
 
+void run_strided_clone(const Call& c) {
+  clear_gaps(*c.out());
+  copy_values(*c.out(), c.args.tensor(0));
+}
+
 void run_strided_scatter(const Call& c) {
+  clear_gaps(*c.out());
   copy_values(*c.out(), c.args.tensor(0));
   copy_values(*show(c.out(), geometry(c.args[2].int_list(), c.args[3].int_list(), c.args[4].integer())),
               c.args.tensor(1));
@@ -228,9 +248,13 @@ STRATA_OP(clone_strided, "clone_strided(Tensor input, int[] stride) -> Tensor")
     c.outs[0]->dtype = c.args.tensor(0).dtype;
     allocate_strided(*c.outs[0], c.args.tensor(0).sizes(), c.args[1].int_list());
   })
-  .kernel("strided", [](const Call& c) { copy_values(*c.out(), c.args.tensor(0)); })
-  .cuda("strided", [](const Call& c) { copy_values(*c.out(), c.args.tensor(0)); })
-  .kernel("reference", [](const Call& c) { cpu::copy_reference(*c.out(), c.args.tensor(0)); })
+  .kernel("strided", run_strided_clone)
+  .cuda("strided", run_strided_clone)
+  .kernel("reference",
+          [](const Call& c) {
+            clear_gaps(*c.out());
+            cpu::copy_reference(*c.out(), c.args.tensor(0));
+          })
   .grad([](const GradContext&, const Tensor& g) -> Grads { return {g}; })
   .helper()
   .no_out()
@@ -253,13 +277,13 @@ STRATA_OP(strided_scatter, "strided_scatter(Tensor input, Tensor src, int[] size
                  "as_strided_scatter: sizes {}, strides {} and offset {} are out of bounds for a tensor of shape {}",
                  to_string(size), to_string(c.args[3].int_list()), offset, to_string(input.sizes()));
     c.outs[0]->dtype = input.dtype;
-    if (may_overlap(input.sizes(), strides)) c.outs[0]->set_shape(input.sizes()), c.outs[0]->set_contiguous_strides();
-    else allocate_strided(*c.outs[0], input.sizes(), strides);
+    allocate_strided(*c.outs[0], input.sizes(), own_strides(input.sizes(), strides));
   })
   .kernel("strided", run_strided_scatter)
   .cuda("strided", run_strided_scatter)
   .kernel("reference",
           [](const Call& c) {
+            clear_gaps(*c.out());
             cpu::copy_reference(*c.out(), c.args.tensor(0));
             const Tensor part =
               show(c.out(), geometry(c.args[2].int_list(), c.args[3].int_list(), c.args[4].integer()));
@@ -269,7 +293,7 @@ STRATA_OP(strided_scatter, "strided_scatter(Tensor input, Tensor src, int[] size
     const Geometry input(c.meta(0));
     const IntList size = c.arg(2).int_list(), stride = c.arg(3).int_list();
     const int64_t offset = c.arg(4).integer();
-    const Tensor same = clone_strided(g, input.stride);
+    const Tensor same = clone_strided(g, own_strides(input.size, input.stride));
     Grads out;
     if (c.needs(0)) out.t[0] = strided_scatter(same, zeros(size, g.dtype()), size, stride, offset);
     if (c.needs(1)) out.t[1] = strided_view(same, size, stride, offset);

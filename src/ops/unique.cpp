@@ -55,7 +55,8 @@ Tensor starts_from(const Tensor& differs, int64_t n) {
 }
 bool on_host(const Tensor& t) { return t.device().type == DeviceType::Cpu; }
 
-std::tuple<Tensor, Tensor, Tensor> unique_flat(const Tensor& input, bool consecutive) {
+// The place of the first element of each group, the group of each element, the groups' sizes.
+std::tuple<Tensor, Tensor, Tensor> group_elements(const Tensor& input, bool consecutive) {
   Scoped mode(thread_state.grad_mode, false);
   const Tensor x = contiguous(reshape(input, {-1}));
   const Tensor order = consecutive ? Tensor() : argsort(x);
@@ -64,7 +65,7 @@ std::tuple<Tensor, Tensor, Tensor> unique_flat(const Tensor& input, bool consecu
     const Tensor sorted = order ? index_select(x, 0, order) : x;
     const Tensor differs = n > 1 ? ne(narrow(sorted, 0, 1, n - 1), narrow(sorted, 0, 0, n - 1)) : zeros({0}, kBool);
     const auto [first, inverse, counts] = group_on_device(starts_from(differs, n), order);
-    return {index_select(x, 0, first), reshape(inverse, input.shape()), counts};
+    return {first, reshape(inverse, input.shape()), counts};
   }
   const Groups g = dispatch_dtype(x.dtype(), [&]<class T>() {
     const T* p = x.data<T>();
@@ -73,10 +74,15 @@ std::tuple<Tensor, Tensor, Tensor> unique_flat(const Tensor& input, bool consecu
       else return static_cast<float>(p[a]) == static_cast<float>(p[b]);
     });
   });
-  return {index_select(x, 0, from_vector(g.first)), from_vector(g.inverse, input.shape()), from_vector(g.counts)};
+  return {from_vector(g.first), from_vector(g.inverse, input.shape()), from_vector(g.counts)};
+}
+// A distinct element has the gradient of the first of its equals.
+std::tuple<Tensor, Tensor, Tensor> unique_flat(const Tensor& input, bool consecutive) {
+  auto [first, inverse, counts] = group_elements(input, consecutive);
+  return {index_select(reshape(input, {-1}), 0, first), inverse, counts};
 }
 
-std::tuple<Tensor, Tensor, Tensor> unique_slices(const Tensor& input, int64_t dim, bool consecutive, const char* op) {
+std::tuple<Tensor, Tensor, Tensor> group_slices(const Tensor& input, int64_t dim, bool consecutive, const char* op) {
   Scoped mode(thread_state.grad_mode, false);
   const int d = normalize_dim(dim, input.dim(), op);
   const int64_t n = input.dim() ? input->shape[d] : 1;
@@ -93,7 +99,7 @@ std::tuple<Tensor, Tensor, Tensor> unique_slices(const Tensor& input, int64_t di
     const Tensor differs =
       n > 1 ? any(ne(narrow(sorted, 0, 1, n - 1), narrow(sorted, 0, 0, n - 1)), int64_t{1}) : zeros({0}, kBool);
     const auto [first, inverse, counts] = group_on_device(starts_from(differs, n), order);
-    return {input.dim() ? index_select(input, d, first) : input, inverse, counts};
+    return {first, inverse, counts};
   }
   const Groups g = dispatch_dtype(rows.dtype(), [&]<class T>() {
     const T* p = rows.data<T>();
@@ -115,8 +121,11 @@ std::tuple<Tensor, Tensor, Tensor> unique_slices(const Tensor& input, int64_t di
       return true;
     });
   });
-  return {input.dim() ? index_select(input, d, from_vector(g.first)) : input, from_vector(g.inverse),
-          from_vector(g.counts)};
+  return {from_vector(g.first), from_vector(g.inverse), from_vector(g.counts)};
+}
+std::tuple<Tensor, Tensor, Tensor> unique_slices(const Tensor& input, int64_t dim, bool consecutive, const char* op) {
+  auto [first, inverse, counts] = group_slices(input, dim, consecutive, op);
+  return {input.dim() ? index_select(input, dim, first) : input, inverse, counts};
 }
 }  // namespace
 

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "python/binding.h"
+#include "record/promotion.h"
 
 namespace strata::python {
 
@@ -183,6 +184,7 @@ Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype) {
   dispatch_dtype(*dtype, [&]<class T> {
     for (size_t i = 0; i < reader.values.size(); ++i) {
       const Value& v = reader.values[i];
+      if (!is_floating(*dtype)) check_in_range(v.scalar(), *dtype, "tensor");
       t.data<T>()[i] = v.tag == Tag::Float ? convert<T>(v.f) : convert<T>(v.i);
     }
   });
@@ -195,7 +197,7 @@ static PyObject* list_level(const TensorImpl& t, int d, const std::byte* at) {
   if (d == t.ndim)
     return dispatch_dtype(t.dtype, [&]<class T>() -> PyObject* {
       const T v = *reinterpret_cast<const T*>(at);
-      if constexpr (std::is_same_v<T, bool>) return PyBool_FromLong(v);
+      if constexpr (std::is_same_v<T, BoolByte>) return PyBool_FromLong(v);
       else if constexpr (std::is_integral_v<T>) return PyLong_FromLongLong(v);
       else if constexpr (std::is_same_v<T, double>) return PyFloat_FromDouble(v);
       else return PyFloat_FromDouble(static_cast<double>(static_cast<float>(v)));

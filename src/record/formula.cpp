@@ -41,6 +41,12 @@ DType common_type(const Formula& f, const Args& args) {
   return !f.ints && !is_floating(type) ? default_dtype() : type;
 }
 
+// A number that becomes an element as it is must fit; one that is computed with need not.
+static void check_numbers(const Formula& f, const Call& c, DType type) {
+  for (uint32_t k = 0; k < f.inputs; ++k)
+    if (c.args[k].is_number()) check_in_range(c.args[k].scalar(), type, c.op.name.c_str());
+}
+
 void infer_pointwise(const Call& c) {
   const Formula& f = formula_of(c);
   TensorImpl& out = *c.outs[0];
@@ -55,6 +61,7 @@ void infer_pointwise(const Call& c) {
     refuse_dtype(c.op, given);
   const DType common = !f.ints && !is_floating(given) ? default_dtype() : given;
   out.dtype = f.predicate ? DType::Bool : common;
+  if (f.moves) check_numbers(f, c, common);
   if (f.exact_numbers && !is_floating(common))
     for (int k = 0; k < f.members; ++k)
       STRATA_CHECK(c.args[f.inputs + k].tag != Tag::Float, Runtime,

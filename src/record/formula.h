@@ -27,8 +27,9 @@ struct Formula {
   bool floats, ints;  // which types it computes with
   bool predicate;     // the result is bool
   bool exact_numbers, own_precision;
-  int8_t nonzero;             // operand that must not be 0 in integer computation; -1: none
-  uint8_t skip;               // mask of operands outside type promotion
+  bool moves;      // results are operands as they are: the result's dtype must hold a number that is one of them
+  int8_t nonzero;  // operand that must not be 0 in integer computation; -1: none
+  uint8_t skip;    // mask of operands outside type promotion
   double none[kMaxOperands];  // what stands for an operand given as None
   Loops loops;                // of the best SIMD target of this machine; null where not compiled
   float (*f32)(const float* members, const float* in);  // one element, through the scalar functions
@@ -48,7 +49,7 @@ template <class T> T number_operand(const Formula& f, const Value& v, int k, DTy
     else return static_cast<T>(f.none[k]);
   }
   if constexpr (std::is_same_v<T, int64_t>) {
-    return v.integer();
+    return common == DType::Bool ? v.number() != 0 : v.integer();
   } else {
     if (f.predicate && is_floating(common))
       return dispatch_dtype(common, [&]<class S>() { return convert<T>(convert<S>(v.number())); });

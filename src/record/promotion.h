@@ -14,4 +14,10 @@ STRATA_API void broadcast_shape(const Args& args, uint32_t count, TensorImpl& ou
 // [2, 3] and [3] give [2, 3]: widens `shape` (of *ndim sizes, room for kMaxDims) by `other`; false when they do not fit.
 STRATA_API bool broadcast_into(int64_t* shape, int* ndim, Shape other);
 
+// Throws when t cannot hold the number: an integer out of range (a negative one down to -max wraps in an unsigned type), NaN as an
+// integer, a finite number as an infinite one. Fills leave the last to the 16-bit floats.
+STRATA_API void check_in_range(Scalar s, DType t, const char* op, bool fill = false);
+// The same for the integers [low, high) as values of t.
+STRATA_API void check_in_range(int64_t low, int64_t high, DType t, const char* op);
+
 }  // namespace strata

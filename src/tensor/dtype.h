@@ -57,7 +57,17 @@ constexpr DTypeSet kNumericTypes = kFloatingTypes | kIntegerTypes;
 constexpr DTypeSet kAllTypes = kNumericTypes | kBoolType;     // what computation accepts
 constexpr DTypeSet kStorageTypes = kAllTypes | kFloat8Types;  // what copies and conversions accept
 
+// An element of a bool tensor. Bytes viewed as bool and memory of others may hold more than 0 and 1, which no C++ bool may:
+// every byte but 0 is true.
+struct BoolByte {
+  uint8_t byte;
+  BoolByte() = default;
+  BoolByte(bool v) : byte(v) {}
+  operator bool() const { return byte != 0; }
+};
+
 template <class T> struct DTypeOf;
+template <> struct DTypeOf<BoolByte> { static constexpr DType value = DType::Bool; };
 template <> struct DTypeOf<bool> { static constexpr DType value = DType::Bool; };
 template <> struct DTypeOf<uint8_t> { static constexpr DType value = DType::U8; };
 template <> struct DTypeOf<int8_t> { static constexpr DType value = DType::I8; };
@@ -76,7 +86,7 @@ template <class T> constexpr DType dtype_of = DTypeOf<T>::value;
 // body twelve times; where that is much code, convert at the edges and compute in compute_type(t) instead.
 template <class F> decltype(auto) dispatch_dtype(DType t, F&& f) {
   switch (t) {
-    case DType::Bool: return f.template operator()<bool>();
+    case DType::Bool: return f.template operator()<BoolByte>();
     case DType::U8: return f.template operator()<uint8_t>();
     case DType::I8: return f.template operator()<int8_t>();
     case DType::I16: return f.template operator()<int16_t>();
@@ -116,6 +126,8 @@ template <class F> decltype(auto) dispatch_compute(DType t, F&& f) {
 template <class To, class From> inline To convert(From v) {
   constexpr bool kNarrowFrom = !std::is_arithmetic_v<From>, kNarrowTo = !std::is_arithmetic_v<To>;
   if constexpr (std::is_same_v<To, From>) return v;
+  else if constexpr (std::is_same_v<From, BoolByte>) return convert<To>(static_cast<bool>(v));
+  else if constexpr (std::is_same_v<To, BoolByte>) return convert<bool>(v);
   else if constexpr (kNarrowFrom) return convert<To>(static_cast<float>(v));
   else if constexpr (kNarrowTo) return To(static_cast<float>(v));
   else if constexpr (std::is_same_v<To, bool>) return v != From(0);

@@ -8,7 +8,7 @@ namespace strata {
 namespace detail {
 
 // Encodes a float as sign | exponent | mantissa with the given widths. Max is the largest finite magnitude's bit pattern
-// (without sign), Inf the pattern of infinity (or of NaN for formats that have none).
+// (without sign), Inf the pattern of infinity; for formats that have none it is Max: they saturate.
 template <int kExponent, int kMantissa, uint32_t kInf, uint32_t kNan, uint32_t kMax>
 inline uint32_t encode_small_float(float value) {
   constexpr int kBias = (1 << (kExponent - 1)) - 1;
@@ -69,12 +69,12 @@ struct Half {
   }
 };
 
-// e4m3fn: no infinity, one NaN pattern per sign; out of range becomes NaN, as in PyTorch.
+// e4m3fn: no infinity, one NaN pattern per sign; what is out of range becomes the largest number, 448, as in PyTorch.
 struct Float8E4M3 {
   uint8_t bits;
   Float8E4M3() = default;
   explicit Float8E4M3(float value)
-      : bits(static_cast<uint8_t>(detail::encode_small_float<4, 3, 0x7f, 0x7f, 0x7e>(value))) {}
+      : bits(static_cast<uint8_t>(detail::encode_small_float<4, 3, 0x7e, 0x7f, 0x7e>(value))) {}
   explicit operator float() const {
     return (bits & 0x7fu) == 0x7fu ? std::bit_cast<float>((bits & 0x80u) << 24 | 0x7fc00000u)
                                    : detail::decode_small_float<4, 3>(bits);

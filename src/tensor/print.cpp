@@ -19,7 +19,7 @@ double value_at(const TensorImpl& t, const std::byte* p) {
   });
 }
 std::string integer_text(const TensorImpl& t, const std::byte* p) {
-  if (t.dtype == DType::Bool) return *reinterpret_cast<const bool*>(p) ? "True" : "False";
+  if (t.dtype == DType::Bool) return *reinterpret_cast<const BoolByte*>(p) ? "True" : "False";
   return dispatch_dtype(t.dtype, [&]<class T>() -> std::string {
     if constexpr (std::is_integral_v<T>) return fmt::format("{}", static_cast<int64_t>(*reinterpret_cast<const T*>(p)));
     else return {};
@@ -30,7 +30,9 @@ class Printer {
  public:
   Printer(const TensorImpl& t, const PrintOptions& o) : t_(t), o_(o), summarize_(t.numel > o.threshold) { measure(); }
 
-  std::string body(int64_t indent) const { return level(0, t_.data, indent); }
+  std::string body(int64_t indent) const { return hides_all() && t_.ndim > 0 ? "[...]" : level(0, t_.data, indent); }
+  // A summary without edge items shows no element; the caller then names the shape.
+  bool hides_all() const { return summarize_ && o_.edge_items <= 0; }
 
  private:
   // Calls f(pointer) for every element that will be shown.
@@ -45,6 +47,7 @@ class Printer {
   int64_t step(int d) const { return t_.strides[d] * static_cast<int64_t>(size_of(t_.dtype)); }
 
   void measure() {
+    if (hides_all() && t_.ndim > 0) return;
     if (!is_floating(t_.dtype)) {
       each(0, t_.data, [&](const std::byte* p) { width_ = std::max<size_t>(width_, integer_text(t_, p).size()); });
       return;
@@ -113,16 +116,21 @@ std::string Tensor::to_string() const {
   const auto indent = static_cast<int64_t>(prefix.size());
   std::vector<std::string> suffixes;
   std::string body = "[]";
-  if (t.numel == 0 && t.ndim != 1)
-    suffixes.push_back(fmt::format("size=({}{})",
-                                   strata::to_string(t.sizes()).substr(1, strata::to_string(t.sizes()).size() - 2),
-                                   t.ndim == 1 ? "," : ""));
+  bool hidden = false;
+  if (t.numel != 0) {
+    const Tensor host = t.device.type == DeviceType::Cpu ? *this : to_host(t);
+    const Printer printer(*host, print_options);
+    body = printer.body(indent);
+    hidden = printer.hides_all();
+  }
+  if (hidden || (t.numel == 0 && t.ndim != 1)) {
+    const std::string shape = strata::to_string(t.sizes());
+    suffixes.push_back(fmt::format("size=({}{})", shape.substr(1, shape.size() - 2), t.ndim == 1 ? "," : ""));
+  }
   const bool usual = t.dtype == default_dtype() || (t.numel != 0 && (t.dtype == DType::I64 || t.dtype == DType::Bool));
   if (!usual) suffixes.push_back(fmt::format("dtype=strata.{}", name_of(t.dtype)));
   if (t.device.type != DeviceType::Cpu)
     suffixes.insert(suffixes.begin(), fmt::format("device='{}'", strata::to_string(t.device)));
-  if (t.numel != 0 && t.device.type == DeviceType::Cpu) body = Printer(t, print_options).body(indent);
-  else if (t.numel != 0) body = Printer(*to_host(t), print_options).body(indent);
   if (describe_history)
     if (std::string history = describe_history(t); !history.empty()) suffixes.push_back(history);
 

@@ -40,7 +40,7 @@ class Encoder {
     const uint32_t sign = std::signbit(v) ? 1u << (f_.exponent + f_.mantissa) : 0;
     const double a = std::abs(v);
     const auto last = static_cast<uint32_t>(table_.size() - 1);
-    const uint32_t beyond = last + 1;  // infinity, or NaN where there is none
+    const uint32_t beyond = f_.has_inf ? last + 1 : last;  // a format without infinity saturates
     if (std::isnan(v)) return sign | ~0u;
     // Halfway between the largest number and the next step rounds to even: up, as the largest has an odd code or not.
     const double step = table_[last] - table_[last - 1], limit = table_[last] + step / 2;
@@ -119,8 +119,10 @@ TEST(FloatTypes, EncodesEveryHalfwayPointToTheEvenCode) {
 TEST(FloatTypes, LimitsOfTheFormats) {
   EXPECT_EQ(static_cast<float>(Float8E4M3(448.F)), 448.F);
   EXPECT_EQ(static_cast<float>(Float8E4M3(464.F)), 448.F);  // a tie with what would be 480: to even
-  EXPECT_TRUE(std::isnan(static_cast<float>(Float8E4M3(465.F))));
-  EXPECT_TRUE(std::isnan(static_cast<float>(Float8E4M3(INFINITY))));
+  EXPECT_EQ(static_cast<float>(Float8E4M3(465.F)), 448.F);  // no infinity: saturates
+  EXPECT_EQ(static_cast<float>(Float8E4M3(-1e6F)), -448.F);
+  EXPECT_EQ(static_cast<float>(Float8E4M3(INFINITY)), 448.F);
+  EXPECT_TRUE(std::isnan(static_cast<float>(Float8E4M3(NAN))));
   EXPECT_EQ(static_cast<float>(Float8E5M2(57344.F)), 57344.F);
   EXPECT_EQ(static_cast<float>(Float8E5M2(61440.F)), INFINITY);
   EXPECT_EQ(static_cast<float>(Half(65519.F)), 65504.F);

@@ -43,7 +43,7 @@ __device__ __forceinline__ uint32_t pair_to_half(float low, float high) {
 __device__ __forceinline__ float half_to_float(uint16_t bits) { return __half2float(__ushort_as_half(bits)); }
 __device__ __forceinline__ uint16_t float_to_half(float v) { return __half_as_ushort(__float2half_rn(v)); }
 
-// The eight-bit floats, by the bits: e4m3 has no infinity (what is too large becomes NaN), e5m2 is the upper half of a half.
+// The eight-bit floats, by the bits: e4m3 has no infinity (what is too large becomes 448), e5m2 is the upper half of a half.
 __device__ __forceinline__ float e4m3_to_float(uint8_t bits) {
   const uint32_t sign = uint32_t(bits & 0x80u) << 24, magnitude = bits & 0x7fu;
   if (magnitude == 0x7fu) return __uint_as_float(sign | 0x7fc00000u);
@@ -52,13 +52,13 @@ __device__ __forceinline__ float e4m3_to_float(uint8_t bits) {
 }
 __device__ __forceinline__ uint8_t float_to_e4m3(float v) {
   const uint32_t bits = __float_as_uint(v), sign = bits >> 24 & 0x80u, magnitude = bits & 0x7fffffffu;
-  if (magnitude >= 0x7f800000u) return uint8_t(sign | 0x7fu);
+  if (magnitude > 0x7f800000u) return uint8_t(sign | 0x7fu);
   uint32_t out;
   if (magnitude < 0x3c800000u) {  // below 2^-6: the last bit counts 2^-9
     out = uint32_t(__float2int_rn(__uint_as_float(magnitude) * 512.f));
   } else {
     out = (magnitude + 0x7ffffu + (magnitude >> 20 & 1u) - (120u << 23)) >> 20;
-    if (out > 0x7eu) out = 0x7fu;
+    if (out > 0x7eu) out = 0x7eu;
   }
   return uint8_t(sign | out);
 }

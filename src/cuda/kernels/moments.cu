@@ -21,6 +21,16 @@ struct Moments {  // of n elements
     squares += o.squares + delta * delta * n * o.n * each;
     mean = (n * mean + o.n * o.mean) * each, n = all;  // an infinite mean stays one
   }
+  // In double, where the squares leave the range of a float.
+  template <class T, int kCount> __device__ __forceinline__ void take_exactly(const T (&v)[kCount]) {
+    Moments m{double(kCount), 0, 0};
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) m.mean += double(v[j]);
+    m.mean /= kCount;
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) m.squares += (double(v[j]) - m.mean) * (double(v[j]) - m.mean);
+    join(m);
+  }
   template <class T, int kCount> __device__ __forceinline__ void take(const T (&v)[kCount]) {
     T sum = 0, off = 0, around = 0;
 #pragma unroll
@@ -31,8 +41,10 @@ struct Moments {  // of n elements
       const T d = v[j] - middle;
       off += d, around += d * d;
     }
+    const T squares = around - off * off / T(kCount);
+    if (sizeof(T) == 4 && !(squares > T(1e-30) && squares <= T(3.4e38))) return take_exactly(v);
     join({double(kCount), off == off ? double(middle) + double(off) / kCount : double(middle),
-          double(around - off * off / T(kCount))});
+          squares < 0 ? 0.0 : double(squares)});
   }
 };
 struct Sums {
@@ -196,24 +208,25 @@ template <class T> __device__ __forceinline__ void batch_norm(const FinishParams
   Moments m{};
   if (p.first) m = joined<Moments>(p, c, lane);
   if (!writes) return;
-  T center, variance;
+  double mean, variance;
   if (p.first) {
-    center = T(m.mean), variance = T(m.squares / double(p.count));
+    mean = m.mean, variance = m.squares / double(p.count);
     const auto update = [&](uint64_t data, int32_t type, double now) {
       if (!data) return;
       const T before = load<T>(element(data, type, c), type);
       put<T>(data, type, c, T((1 - p.momentum) * double(before) + p.momentum * now));
     };
-    update(p.running_mean, p.running_mean_type, double(center));
-    update(p.running_var, p.running_var_type, double(variance) * (double(p.count) / double(p.count - 1)));
+    update(p.running_mean, p.running_mean_type, mean);
+    update(p.running_var, p.running_var_type, variance * (double(p.count) / double(p.count - 1)));
   } else {
-    center = load<T>(element(p.running_mean, p.running_mean_type, c), p.running_mean_type);
-    variance = load<T>(element(p.running_var, p.running_var_type, c), p.running_var_type);
+    mean = load<double>(element(p.running_mean, p.running_mean_type, c), p.running_mean_type);
+    variance = load<double>(element(p.running_var, p.running_var_type, c), p.running_var_type);
   }
-  const T rstd = T(1 / sqrt(double(variance) + p.eps));
+  const T center = T(mean), rstd = T(1 / sqrt(variance + p.eps));
   const T scale = (p.weight ? load<T>(element(p.weight, p.weight_type, c), p.weight_type) : T(1)) * rstd;
   const T bias = p.bias ? load<T>(element(p.bias, p.bias_type, c), p.bias_type) : T(0);
-  reinterpret_cast<T*>(p.scale)[c] = scale, reinterpret_cast<T*>(p.shift)[c] = bias - center * scale;
+  reinterpret_cast<T*>(p.scale)[c] = scale, reinterpret_cast<T*>(p.center)[c] = center;
+  reinterpret_cast<T*>(p.shift)[c] = bias - T(mean - double(center)) * scale;  // what rounding cut off the mean
   if (p.mean) reinterpret_cast<T*>(p.mean)[c] = center, reinterpret_cast<T*>(p.rstd)[c] = rstd;
 }
 
@@ -223,13 +236,13 @@ template <class T> __device__ __forceinline__ void batch_norm_backward(const Fin
   const int64_t c = result_of(p, lane, writes);
   const Sums s = joined<Sums>(p, c, lane);
   if (!writes) return;
-  const double r = double(reinterpret_cast<const T*>(p.rstd)[c]), m = double(reinterpret_cast<const T*>(p.mean)[c]),
-               n = double(p.count);
+  const double r = double(reinterpret_cast<const T*>(p.rstd)[c]), n = double(p.count);
   const double scale = (p.weight ? load<double>(element(p.weight, p.weight_type, c), p.weight_type) : 1) * r,
                slope = -scale * r * r * s.second / n;
   put<T>(p.grad_weight, p.grad_weight_type, c, T(s.second * r)), put<T>(p.grad_bias, p.grad_bias_type, c, T(s.first));
   reinterpret_cast<T*>(p.scale)[c] = T(scale), reinterpret_cast<T*>(p.slope)[c] = T(slope);
-  reinterpret_cast<T*>(p.shift)[c] = T(-slope * m - scale * s.first / n);
+  reinterpret_cast<T*>(p.center)[c] = reinterpret_cast<const T*>(p.mean)[c];
+  reinterpret_cast<T*>(p.shift)[c] = T(-scale * s.first / n);
 }
 
 template <class T> __device__ __forceinline__ void columns(const FinishParams& p) {
@@ -248,6 +261,7 @@ template <class T> __device__ __forceinline__ void channels(const ChannelParams&
   if (i >= p.count) return;
   const int64_t c = i / p.spatial % p.channels;
   const T scale = reinterpret_cast<const T*>(p.scale)[c], shift = reinterpret_cast<const T*>(p.shift)[c];
+  const T center = reinterpret_cast<const T*>(p.center)[c];  // the difference to it first: both may be large
   const T slope = p.grad ? reinterpret_cast<const T*>(p.slope)[c] : T(0);
   void* const to = const_cast<void*>(element(p.out, p.out_type, i));
   if (p.vectors) {
@@ -255,12 +269,13 @@ template <class T> __device__ __forceinline__ void channels(const ChannelParams&
     load_eight<T>(element(p.x, p.x_type, i), p.x_type, x);
     if (p.grad) load_eight<T>(element(p.grad, p.grad_type, i), p.grad_type, g);
 #pragma unroll
-    for (int j = 0; j < 8; ++j) x[j] = p.grad ? g[j] * scale + x[j] * slope + shift : x[j] * scale + shift;
+    for (int j = 0; j < 8; ++j)
+      x[j] = p.grad ? g[j] * scale + (x[j] - center) * slope + shift : (x[j] - center) * scale + shift;
     store_eight<T>(to, p.out_type, x);
   } else {
     const T x = load<T>(element(p.x, p.x_type, i), p.x_type);
     const T g = p.grad ? load<T>(element(p.grad, p.grad_type, i), p.grad_type) : T(0);
-    store<T>(to, p.out_type, p.grad ? g * scale + x * slope + shift : x * scale + shift);
+    store<T>(to, p.out_type, p.grad ? g * scale + (x - center) * slope + shift : (x - center) * scale + shift);
   }
 }
 }  // namespace

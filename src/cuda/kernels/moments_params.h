@@ -29,14 +29,15 @@ struct FinishParams {
   AxesParams kept;
   int64_t out_stride[kAxesMost];
   // norms over channels
-  uint64_t weight, bias, running_mean, running_var, mean, rstd, scale, shift, slope, grad_weight, grad_bias;
+  uint64_t weight, bias, running_mean, running_var, mean, rstd, center, scale, shift, slope, grad_weight, grad_bias;
   int32_t weight_type, bias_type, running_mean_type, running_var_type, grad_weight_type, grad_bias_type;
   double momentum, eps;
 };
 
-// out = x * scale[c] + shift[c], or with a gradient g: g * scale[c] + x * slope[c] + shift[c]; x is [n, c, s].
+// With d = x - center[c]: out = d * scale[c] + shift[c], or with a gradient g: g * scale[c] + d * slope[c] + shift[c]; x is
+// [n, c, s].
 struct ChannelParams {
-  uint64_t x, grad, out, scale, slope, shift;
+  uint64_t x, grad, out, center, scale, slope, shift;
   int32_t x_type, grad_type, out_type, vectors;
   uint32_t channels, spatial;
   int64_t count;

@@ -66,8 +66,9 @@ template <class T> __device__ __forceinline__ void forward_long(const NormRowsPa
     for (int64_t i = row.lane; i < p.n; i += row.threads) squares += (double(x(i)) - mean) * (double(x(i)) - mean);
   const T rstd = T(1 / sqrt(row.template total<1>(squares) / double(p.n) + p.eps));
   if (!row.there) return;
+  const T off = T(mean - double(T(mean)));  // what rounding cuts off the mean
   for (int64_t i = row.lane; i < p.n; i += row.threads) {
-    T v = (x(i) - T(mean)) * rstd;
+    T v = (x(i) - T(mean) - off) * rstd;
     if (p.weight) v *= load<T>(element(p.weight, p.weight_type, i), p.weight_type);
     if (p.bias) v += load<T>(element(p.bias, p.bias_type, i), p.bias_type);
     store<T>(const_cast<void*>(element(p.y, p.y_type, row.base + i)), p.y_type, v);
@@ -92,21 +93,25 @@ template <class T, Types kTypes> __device__ __forceinline__ void forward(const N
 #pragma unroll
       for (int j = 0; j < 8; ++j) sum += v[k][j];
   }
-  const T mean = p.centred ? row.template total<0>(sum) * T(p.each) : T(0);
+  const T center = p.centred ? row.template total<0>(sum) * T(p.each) : T(0);
+  sum = 0;
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     if (!row.has(k)) continue;
 #pragma unroll
-    for (int j = 0; j < 8; ++j) v[k][j] -= mean, squares += v[k][j] * v[k][j];
+    for (int j = 0; j < 8; ++j) v[k][j] -= center, sum += v[k][j], squares += v[k][j] * v[k][j];
   }
-  const T rstd = rsqrt(row.template total<1>(squares) * T(p.each) + T(p.eps));
+  // How far the rounded center is from the mean.
+  const T off = p.centred ? row.template total<2>(sum) * T(p.each) : T(0), mean = center + off;
+  const T variance = row.template total<1>(squares) * T(p.each) - off * off;
+  const T rstd = rsqrt((variance < 0 ? T(0) : variance) + T(p.eps));
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {  // one vector at a time: the parameters are in the cache, registers are scarce
     Eights<T, 1, kTypes> weight, bias;
     if (p.weight) row.read_shared(p.weight, p.weight_type, k, weight);
     if (p.bias) row.read_shared(p.bias, p.bias_type, k, bias);
 #pragma unroll
-    for (int j = 0; j < 8; ++j) v[k][j] *= rstd;
+    for (int j = 0; j < 8; ++j) v[k][j] = (v[k][j] - off) * rstd;
     if (p.weight) weight.each(p.weight_type, [&](int, int j, T w) { v[k][j] *= w; });
     if (p.bias) bias.each(p.bias_type, [&](int, int j, T b) { v[k][j] += b; });
     row.template write<kTypes>(p.y, p.y_type, k, v[k]);

@@ -40,7 +40,7 @@ template <class T> struct EluBackward : FloatOnly {
   template <class V> STRATA_FN V operator()(V g, V x) const {
     const V s = math::number(x, scale), c = math::number(x, input_scale);
     const V below = s * c * math::number(x, alpha) * math::exp_coarse(x * c);
-    return g * math::select(x > math::like(x, 0), s, below);
+    return g * math::select(x <= math::like(x, 0), below, s);
   }
 };
 template <class T> struct GeluBackward : FloatOnly {
@@ -94,8 +94,8 @@ template <class T> struct HardtanhBackward {
   static constexpr int kInputs = 2;
   T low, high;
   template <class V> STRATA_FN V operator()(V g, V x) const {
-    const auto inside = math::both(x > math::number(x, low), x < math::number(x, high));
-    return math::select(inside, g, math::like(x, 0));
+    const V zero = math::like(x, 0);
+    return math::select(x <= math::number(x, low), zero, math::select(x >= math::number(x, high), zero, g));
   }
 };
 template <class T> struct HardswishBackward : FloatOnly {
@@ -103,16 +103,28 @@ template <class T> struct HardswishBackward : FloatOnly {
   template <class V> STRATA_FN V operator()(V g, V x) const {
     const V three = math::like(x, 3), zero = math::like(x, 0);
     const V inside = g * (x / three + math::like(x, 0.5));
-    return math::select(x < math::neg(three), zero, math::select(x <= three, inside, g));
+    return math::select(x <= math::neg(three), zero, math::select(x < three, inside, g));
   }
 };
-// The bounds belong to the inside.
-template <class T> struct ClampBackward {
+// Bounds that are numbers: nothing passes at them, nor at NaN. A missing bound is NaN, which compares as false.
+template <class T> struct ClampBackward : FloatOnly {
   static constexpr int kInputs = 4;
-  static constexpr double kNone[] = {0, 0, -HUGE_VAL, HUGE_VAL};
+  static constexpr double kNone[] = {0, 0, NAN, NAN};
   template <class V> STRATA_FN V operator()(V g, V x, V low, V high) const {
-    const auto inside = math::both(x >= low, x <= high);
-    return math::select(inside, g, math::like(x, 0));
+    const V zero = math::like(x, 0), numbers = math::select(x == x, g, zero);
+    return math::select(x <= low, zero, math::select(x >= high, zero, numbers));
+  }
+};
+// Bounds that are tensors: an element that equals one of them shares the gradient with it. NaN passes it.
+template <class T> struct ClampShareBackward : FloatOnly {
+  static constexpr int kInputs = 4;
+  static constexpr double kNone[] = {0, 0, NAN, NAN};
+  template <class V> STRATA_FN V operator()(V g, V x, V low, V high) const {
+    const V zero = math::like(x, 0), half = g * math::like(x, 0.5);
+    const V tied = math::select(x == low, half, math::select(x == high, half, g));
+    const V inside = math::select(low == high, g, tied);
+    const V outside = math::select(x < low, zero, math::select(x > high, zero, inside));
+    return math::select(low > high, zero, outside);
   }
 };
 

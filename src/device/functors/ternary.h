@@ -13,6 +13,7 @@ namespace STRATA_FUNCTOR_NAMESPACE {
 template <class T> struct Where {
   static constexpr int kInputs = 3;
   static constexpr unsigned kSkip = 1;
+  static constexpr bool kMoves = true;
   template <class V> STRATA_FN V operator()(V condition, V yes, V no) const {
     return math::select(math::nonzero(condition), yes, no);
   }
@@ -21,6 +22,7 @@ template <class T> struct Where {
 template <class T> struct MaskedFill {
   static constexpr int kInputs = 3;
   static constexpr unsigned kSkip = 6;
+  static constexpr bool kMoves = true;
   template <class V> STRATA_FN V operator()(V x, V mask, V value) const {
     return math::select(math::nonzero(mask), value, x);
   }

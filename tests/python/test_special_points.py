@@ -1,0 +1,128 @@
+"""Gradients where functions bend, at ties, at zero and at NaN: what PyTorch gives there."""
+
+import math
+
+import numpy as np
+import pytest
+import strata
+from strata.nn import functional as F
+
+NAN, INF = math.nan, math.inf
+
+
+def gradient(f, *points):
+    inputs = [strata.tensor(p, dtype=strata.float64, requires_grad=True) for p in points]
+    f(*inputs).sum().backward()
+    return [t.grad.tolist() for t in inputs]
+
+
+# Points and the slope at each.
+SLOPES = {
+    "clamp": (lambda x: strata.clamp(x, -0.5, 0.5), [-1, -0.5, 0, 0.5, 1, NAN], [0, 0, 1, 0, 0, 0]),
+    "clamp(min)": (lambda x: strata.clamp(x, min=0.5), [0, 0.5, 1, INF, NAN], [0, 0, 1, 1, 0]),
+    "clamp(max)": (lambda x: strata.clamp(x, max=0.5), [0, 0.5, 1, -INF, NAN], [1, 0, 0, 1, 0]),
+    "clamp_min": (lambda x: strata.clamp_min(x, 0.5), [0, 0.5, 1, INF, NAN], [0, 0, 1, 1, 0]),
+    "clamp_max": (lambda x: strata.clamp_max(x, 0.5), [0, 0.5, 1, -INF, NAN], [1, 0, 0, 1, 0]),
+    "hardtanh": (F.hardtanh, [-1, 0, 1, NAN], [0, 1, 0, 1]),
+    "relu6": (F.relu6, [0, 3, 6, NAN], [0, 1, 0, 1]),
+    "hardswish": (F.hardswish, [-4, -3, 0, 3, 4], [0, 0, 0.5, 1, 1]),
+    "hardsigmoid": (F.hardsigmoid, [-3, 0, 3], [0, 1 / 6, 0]),
+    "relu": (F.relu, [-1, 0, 1], [0, 0, 1]),
+    "elu": (F.elu, [0, 1, NAN], [1, 1, 1]),
+    "celu": (F.celu, [0, 1, NAN], [1, 1, 1]),
+    "abs": (strata.abs, [-1, 0, 1], [-1, 0, 1]),
+    "sqrt": (strata.sqrt, [0, 4], [INF, 0.25]),
+    "logit": (strata.logit, [-1, 0, 0.5, 1, 2], [NAN, INF, 4, INF, NAN]),
+    "atan2(x, x)": (lambda x: strata.atan2(x, x), [0, 1e-200, 2], [0, 0, 0]),
+    "pow(x, 0)": (lambda x: x**0, [0, 1], [0, 0]),
+    "norm": (lambda x: strata.linalg.vector_norm(x.reshape(-1, 1), dim=1), [0, 2, -2], [0, 1, -1]),
+    "huber_loss": (lambda x: F.huber_loss(x, strata.zeros_like(x), "sum"), [-INF, -1, 0, 1, INF], [-1, -1, 0, 1, 1]),
+    "smooth_l1_loss": (
+        lambda x: F.smooth_l1_loss(x, strata.zeros_like(x), reduction="sum"),
+        [-INF, -1, 0, 0.5, 1, INF],
+        [-1, -1, 0, 0.5, 1, 1],
+    ),
+    "hinge_embedding_loss": (
+        lambda x: F.hinge_embedding_loss(x, -strata.ones_like(x), reduction="sum"),
+        [0, 1, 2],
+        [-1, 0, 0],
+    ),
+    "margin_ranking_loss": (
+        lambda x: F.margin_ranking_loss(x, x.detach() * 0, strata.ones_like(x), 0.5, reduction="sum"),
+        [0, 0.5, 1],
+        [-1, 0, 0],
+    ),
+    "mean of std_mean": (lambda x: strata.std_mean(x.reshape(-1, 1), 1)[1], [0, 2, NAN], [1, 1, 1]),
+    "mean of var_mean": (lambda x: strata.var_mean(x.reshape(-1, 1), 1)[1], [0, 2, NAN], [1, 1, 1]),
+    "median": (strata.median, [1, 2, 2, 3, 2], [0, 1 / 3, 1 / 3, 0, 1 / 3]),
+    "median with NaN": (strata.median, [1, NAN, 2, 3, 2], [0, 1, 0, 0, 0]),
+    "nanmedian": (strata.nanmedian, [1, NAN, 2, 3, 2], [0, 0, 0.5, 0, 0.5]),
+    "amax": (strata.amax, [1, 3, 3], [0, 0.5, 0.5]),
+    "max": (strata.max, [1, 3, 3], [0, 0.5, 0.5]),
+    "prod": (strata.prod, [0, 2, 3], [6, 0, 0]),
+    "prod of two zeros": (strata.prod, [0, 0, 3], [0, 0, 0]),
+}
+
+
+@pytest.mark.parametrize("name", SLOPES)
+def test_slopes(name):
+    f, points, slopes = SLOPES[name]
+    np.testing.assert_allclose(gradient(f, points)[0], slopes, rtol=1e-12)
+
+
+# Operands and the share each has of a gradient of 1.
+PAIRS = [(1, 1), (2, 1), (1, 2), (NAN, 1), (1, NAN), (NAN, NAN)]
+SHARES = {
+    "maximum": [(0.5, 0.5), (1, 0), (0, 1), (1, 1), (1, 1), (1, 1)],
+    "minimum": [(0.5, 0.5), (0, 1), (1, 0), (1, 1), (1, 1), (1, 1)],
+    "clamp_min": [(0.5, 0.5), (1, 0), (0, 1), (1, 1), (1, 1), (1, 1)],
+    "clamp_max": [(0.5, 0.5), (0, 1), (1, 0), (1, 1), (1, 1), (1, 1)],
+    "fmax": [(0.5, 0.5), (1, 0), (0, 1), (0, 1), (1, 0), (1, 0)],
+    "fmin": [(0.5, 0.5), (0, 1), (1, 0), (0, 1), (1, 0), (1, 0)],
+}
+
+
+@pytest.mark.parametrize("name", SHARES)
+def test_shares_of_two(name):
+    a, b = zip(*PAIRS, strict=True)
+    assert list(zip(*gradient(getattr(strata, name), a, b), strict=True)) == SHARES[name]
+
+
+def test_clamp_between_tensors_shares_with_its_bounds():
+    #          x, min, max -> shares of x, min, max
+    rows = [
+        (0, -1, 1, 1, 0, 0),
+        (-1, -1, 1, 0.5, 0.5, 0),
+        (1, -1, 1, 0.5, 0, 0.5),
+        (-2, -1, 1, 0, 1, 0),
+        (2, -1, 1, 0, 0, 1),
+        (NAN, -1, 1, 1, 0, 0),
+        (0, NAN, 1, 1, 0, 0),
+        (0, 1, 1, 0, 1, 0),
+        (1, 1, 1, 1, 0, 0),
+        (2, 1, 1, 0, 0, 1),
+        (0, 1, -1, 0, 0, 1),
+        (-2, 1, -1, 0, 0, 1),
+    ]
+    x, low, high, *shares = zip(*rows, strict=True)
+    assert gradient(strata.clamp, x, low, high) == [list(map(float, s)) for s in shares]
+
+
+@pytest.mark.parametrize("bound", ["min", "max"])
+def test_clamp_at_one_tensor(bound):
+    x, at = [0, 1, 2, NAN], [1, 1, 1, 1]
+    got = gradient(lambda x, at: strata.clamp(x, **{bound: at}), x, at)
+    first = [0, 0.5, 1, 1] if bound == "min" else [1, 0.5, 0, 1]
+    second = [1, 0.5, 0, 1] if bound == "min" else [0, 0.5, 1, 1]
+    assert got == [first, second]
+
+
+def test_the_gradient_of_a_scatter_by_strides_reads_only_its_own_elements():
+    # What the strides reach between the rows of input is in no result: nothing comes back from it.
+    x = strata.arange(12.0).reshape(3, 4)[:, :2].detach().requires_grad_()
+    src = strata.full((2, 2), 5.0, requires_grad=True)
+    y = strata.as_strided_scatter(x, src, [2, 2], [4, 1], 1)
+    y.backward(strata.arange(1.0, 7).reshape(3, 2))
+    assert y.tolist() == [[0, 5], [4, 5], [8, 9]]
+    assert src.grad.tolist() == [[2, 0], [4, 0]]
+    assert x.grad.tolist() == [[1, 0], [3, 0], [5, 6]]
