@@ -4,9 +4,10 @@
 namespace strata::python {
 namespace {
 
-const char* file_of(PyFrameObject* frame) {  // lives as long as the frame's code
+// Names of files and functions need not be valid UTF-8.
+std::string file_of(PyFrameObject* frame) {
   const Object code(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
-  return PyUnicode_AsUTF8(reinterpret_cast<PyCodeObject*>(code.get())->co_filename);
+  return shown(reinterpret_cast<PyCodeObject*>(code.get())->co_filename);
 }
 
 // The folder of the package, with a closing slash; empty where it cannot be told.
@@ -21,8 +22,7 @@ std::string package_folder() {
 
 bool of_this_package(PyFrameObject* frame) {
   static const std::string folder = package_folder();
-  const char* file = file_of(frame);
-  return file && !folder.empty() && std::string_view(file).starts_with(folder);
+  return !folder.empty() && file_of(frame).starts_with(folder);
 }
 }  // namespace
 
@@ -37,8 +37,7 @@ std::string python_line(bool of_the_user) {
   if (!frame) return {};
   const Object code(reinterpret_cast<PyObject*>(PyFrame_GetCode(top())));
   const auto* c = reinterpret_cast<PyCodeObject*>(code.get());
-  return fmt::format("File \"{}\", line {}, in {}", file_of(top()), PyFrame_GetLineNumber(top()),
-                     PyUnicode_AsUTF8(c->co_name));
+  return fmt::format("File \"{}\", line {}, in {}", file_of(top()), PyFrame_GetLineNumber(top()), shown(c->co_name));
 }
 
 }  // namespace strata::python

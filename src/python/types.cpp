@@ -233,6 +233,9 @@ Device device_of_object(PyObject* o) {
 }
 
 std::string shown(PyObject* text) {
+  Py_ssize_t n;
+  if (const char* valid = PyUnicode_AsUTF8AndSize(text, &n)) return {valid, static_cast<size_t>(n)};
+  PyErr_Clear();
   const Object bytes(need(PyUnicode_AsEncodedString(text, "utf-8", "backslashreplace")));
   return {PyBytes_AS_STRING(bytes.get()), static_cast<size_t>(PyBytes_GET_SIZE(bytes.get()))};
 }

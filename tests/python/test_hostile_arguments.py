@@ -261,3 +261,16 @@ def test_layers_that_no_machine_can_hold_are_refused_at_once():
                 kind(2, 2, count)
         with pytest.raises(ValueError, match="at most 10000"):
             nn.Transformer(4, 2, count, 1, 4)
+
+
+def test_lines_of_programs_whose_names_are_no_utf8():
+    code = compile("log(tensor([-1.0]))", "\ud800.py", "exec").replace(co_name="\ud801")
+    strata.autograd.set_detect_anomaly(True)
+    try:
+        with pytest.raises(RuntimeError, match=r"\\ud800.py"):
+            exec(code, {"log": strata.log, "tensor": strata.tensor})
+    finally:
+        strata.autograd.set_detect_anomaly(False)
+    made = {"strata": strata}
+    exec(compile("x = strata.ones(3, device='vgpu') + 1", "\ud800.py", "exec"), made)
+    assert made["x"].tolist() == [2, 2, 2]
