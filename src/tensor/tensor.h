@@ -100,8 +100,8 @@ struct STRATA_API TensorImpl {
   Ref<TensorImpl> base;  // of a view: the tensor it looks into
   Lazy<TensorExtra> extra;
   void* python = nullptr;                      // its Python object while one exists; it owns this, not the other way
-  int64_t shape[kMaxDims], strides[kMaxDims];  // in elements; left uninitialised past ndim
   Ref<WriteCounter> write_counter;             // none: the storage's, which all its tensors share
+  int64_t shape[kMaxDims], strides[kMaxDims];  // in elements; left uninitialised past ndim
 
   static TensorImpl* make() { return new (Pool<TensorImpl>::take()) TensorImpl; }
   static void destroy(TensorImpl*);
