@@ -68,15 +68,26 @@ TEST(Packed, FormIfKeptMakesNothingOnTheFirstCallNorOfSharedMemory) {
   EXPECT_EQ(made, 1);
 }
 
+// Whether oneDNN computes a linear layer on this processor: it keeps a packed weight, our own product reads the plain one.
+bool onednn_runs_linear(const Tensor& x, const Tensor& w, const Tensor& b) {
+  Explanation explanation;
+  {
+    const Scoped look(thread_state.explain, &explanation);
+    nn::functional::linear(x, w, b);
+  }
+  return std::string_view(explanation.lines.back().kernel->name) == "onednn";
+}
+
 TEST(Packed, LinearHasTheSameBitsWithThePackedWeight) {
   for (const DType dtype : {DType::F32, DType::BF16})
     for (const int64_t rows : {3, 16, 65}) {
       const Tensor x = to(randn({rows, 130}), dtype), w = to(randn({97, 130}), dtype), b = to(randn({97}), dtype);
+      const bool packs = onednn_runs_linear(x, clone(w), b);
       const size_t before = cpu::form_bytes();
       const Tensor first = nn::functional::linear(x, w, b);
       EXPECT_EQ(cpu::form_bytes(), before);
       for (int i = 0; i < 3; ++i) EXPECT_TRUE(same(nn::functional::linear(x, w, b), first));
-      EXPECT_GT(cpu::form_bytes(), before);
+      EXPECT_EQ(cpu::form_bytes() > before, packs);
       w.bytes()[1] ^= std::byte{0x10}, w->count_write();
       const Tensor changed = nn::functional::linear(x, w, b);
       for (int i = 0; i < 3; ++i) EXPECT_TRUE(same(nn::functional::linear(x, w, b), changed));

@@ -17,12 +17,21 @@ struct Entry {
   dnnl::matmul primitive;
   dnnl::memory a, b, bias, c, scratch;
   size_t scratch_bytes = 0;
-  bool slow = true;
+  const char* reason = nullptr;  // why it is not used
   bool weight_known = false;
   PackedWeight weight;  // asked for by every call of a linear layer
   dnnl_exec_arg_t args[5];
   int count = 0;
 };
+
+// On processors without AVX-512 oneDNN multiplies by its "gemm", which cuts sums by the number of threads: other bits for another
+// number. Our own product is as fast there and cuts by shapes alone.
+const char* why_not(const char* implementation) {
+  if (std::strstr(implementation, "ref"))
+    return "oneDNN has only a reference implementation for these types and strides";
+  if (std::strstr(implementation, "gemm:")) return "oneDNN's results would depend on the number of threads here";
+  return nullptr;
+}
 
 dnnl::memory::desc describe(const int64_t* size, const int64_t* stride, int ndim, Type type) {
   return {dnnl::memory::dims(size, size + ndim), type_of(type), dnnl::memory::dims(stride, stride + ndim)};
@@ -49,8 +58,8 @@ Entry make(const Matmul& m) {
   const auto pd = m.bias ? dnnl::matmul::primitive_desc(engine(), a, b, bias, c, attributes)
                          : dnnl::matmul::primitive_desc(engine(), a, b, c, attributes);
   Entry e;
-  e.slow = std::strstr(pd.impl_info_str(), "ref") != nullptr;
-  if (e.slow) return e;
+  e.reason = why_not(pd.impl_info_str());
+  if (e.reason) return e;
   e.primitive = dnnl::matmul(pd);
   b = pd.weights_desc();
   e.a = dnnl::memory(a, engine(), nullptr), e.b = dnnl::memory(b, engine(), nullptr),
@@ -97,10 +106,10 @@ int64_t number_of(const dnnl::memory::desc& layout) {
 }  // namespace
 
 const char* matmul_ready(const Matmul& m) {
-  const char* reason = "oneDNN has only a reference implementation for these types and strides";
+  const char* reason = "oneDNN cannot describe this product";
   guarded([&] {
     const Threads threads;
-    if (!find(m, threads.count()).slow) reason = nullptr;
+    reason = find(m, threads.count()).reason;
   });
   return reason;
 }
@@ -125,7 +134,7 @@ PackedWeight matmul_weight(const Matmul& m) {
   guarded([&] {
     const Threads threads;
     if (const Entry& e = find(m, threads.count()); e.weight_known) return static_cast<void>(w = e.weight);
-    if (const Entry& e = find(with_packed(m), threads.count()); !e.slow) {
+    if (const Entry& e = find(with_packed(m), threads.count()); !e.reason) {
       const auto layout = e.b.get_desc();
       if (layout != describe(m.b_size, m.b_stride, m.ndim, m.b_type))
         w.bytes = layout.get_size(), w.layout = number_of(layout);
