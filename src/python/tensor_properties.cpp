@@ -47,6 +47,7 @@ PyObject* get_data(PyObject* self, void*) {
 }
 int set_data(PyObject* self, PyObject* value, void*) {
   return guarded([&] {
+    STRATA_CHECK(value, Runtime, "Deleting tensor data is not allowed. Delete the tensor instead.");
     strata::set_data(tensor_of(self), require_tensor(value, "data"));
     return 0;
   });

@@ -28,6 +28,7 @@ FOREIGN = re.compile(
     r"std::|_M_|basic_string|__n \(which|bad_alloc|stoi|stol|stod|vector::|map::at|bad_any|bad_optional|bad_function|terminate called|with an exception set|without setting an exception"
 )
 BATCH = 200
+VGPU_BYTES = 2**24  # what the virtual GPU computes in a second or two; it runs about a million elements a second
 
 
 def device_of(number, wanted):
@@ -68,6 +69,8 @@ def attempt(call, rng):
             if hostile.Raised.count == 0:
                 looked_at(result, rng)
     except hostile.Interrupt:
+        return
+    except KeyboardInterrupt:  # it took long, and ended when it was told to
         return
     except SystemError as e:
         yield f"SystemError: {e}"
@@ -136,6 +139,7 @@ def run(targets, seed, calls, device="both", jobs=2, progress=None, first=0):
             os.chdir(folder)
             if device_of(number, device) == "vgpu":
                 strata.zeros(1, device="vgpu")  # reserves its addresses, which are more than a child may add later
+                strata.vgpu.set_per_process_memory_fraction(VGPU_BYTES / 2**34)
 
         return children.run(
             lambda n: one(targets, seed, n, device), calls, folder, jobs, BATCH, progress, first, prepare

@@ -13,6 +13,7 @@ import time
 import traceback
 
 CPU_SECONDS = 5.0  # a job may compute this long; counted in processor time, so that a busy machine changes nothing
+DEAF_SECONDS = 2.0  # then it is interrupted as by Ctrl-C, and must end within this time
 WALL_SECONDS = 60.0  # or wait this long
 MEMORY = 3 << 30  # bytes of address space a child may add
 
@@ -51,7 +52,7 @@ class Child:
         self.note, self.last = Note(), last
         self.note.put(first)
         self.path = os.path.join(folder, f"{first}.txt")
-        self.at, self.cpu, self.wall = first, 0.0, time.monotonic()
+        self.at, self.cpu, self.wall, self.interrupted = first, 0.0, time.monotonic(), False
         self.pid = os.fork()
         if self.pid == 0:
             self.work(job, first, last, prepare)
@@ -64,7 +65,7 @@ class Child:
             os.dup2(quiet, 0)
             os.dup2(quiet, 1)
             os.dup2(out, 2)
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             sys.stdout = open(os.devnull, "w")
             sys.stderr = sys.stdout
             prepare(first)
@@ -98,8 +99,12 @@ class Child:
             )
         number, now, cpu = self.note.number(), time.monotonic(), cpu_seconds(self.pid)
         if number != self.at:
-            self.at, self.cpu, self.wall = number, cpu, now
-        if cpu - self.cpu > CPU_SECONDS or now - self.wall > WALL_SECONDS:
+            self.at, self.cpu, self.wall, self.interrupted = number, cpu, now, False
+        late = cpu - self.cpu - CPU_SECONDS
+        if late > 0 and not self.interrupted:
+            os.kill(self.pid, signal.SIGINT)
+            self.interrupted = True
+        if late > DEAF_SECONDS or now - self.wall > WALL_SECONDS:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
             return number + 1, f"hung: {cpu - self.cpu:.1f} s of processor time, {now - self.wall:.0f} s in all"

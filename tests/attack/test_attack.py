@@ -33,7 +33,7 @@ def test_programs_agree_on_every_device_and_with_finite_differences():
 # What must be found, or the attack itself is broken: each planted program ends as its name says.
 PLANTED = {
     "death": "import ctypes; ctypes.string_at(0)",
-    "hang": "while True: pass",
+    "hang": "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass",
     "exit": "import os; os._exit(3)",
 }
 
@@ -44,7 +44,7 @@ def test_children_report_how_a_job_ended(kind, tmp_path):
 import sys, json
 sys.path.insert(0, {str(FOLDER)!r})
 import children
-children.CPU_SECONDS = 0.5
+children.CPU_SECONDS, children.DEAF_SECONDS = 0.5, 0.5
 def job(number):
     if number == 3:
         exec({PLANTED[kind]!r})
@@ -56,6 +56,25 @@ print(json.dumps(children.run(job, 8, {str(tmp_path)!r}, jobs=2, batch=4)))
     found = dict(json.loads(ended.stdout))
     assert set(found) == {3, 5} and found[5] == "wrong"
     assert {"death": "SIGSEGV", "hang": "hung", "exit": "status 3"}[kind] in found[3]
+
+
+def test_a_long_job_that_answers_ctrl_c_is_no_finding(tmp_path):
+    script = f"""
+import sys
+sys.path.insert(0, {str(FOLDER)!r})
+import children
+children.CPU_SECONDS = 0.5
+def job(number):
+    try:
+        while number == 1:
+            pass
+    except KeyboardInterrupt:
+        return
+    yield "reached"
+print(children.run(job, 3, {str(tmp_path)!r}, jobs=1, batch=3))
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert ended.stdout.strip() == "[(0, 'reached'), (2, 'reached')]", ended.stderr
 
 
 def test_a_planted_wrong_gradient_is_found():

@@ -274,3 +274,15 @@ def test_lines_of_programs_whose_names_are_no_utf8():
     made = {"strata": strata}
     exec(compile("x = strata.ones(3, device='vgpu') + 1", "\ud800.py", "exec"), made)
     assert made["x"].tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    "name", ["data", "shape", "dtype", "device", "requires_grad", "grad", "is_leaf", "T", "_version"]
+)
+def test_attributes_are_deleted_or_refused(name):
+    x = strata.ones(2, requires_grad=True)
+    try:
+        delattr(x, name)
+    except (AttributeError, RuntimeError):
+        pass
+    assert x.sum().item() == 2
