@@ -389,6 +389,7 @@ void call_out(const OpRecord& op, const Args& args, Tensor* outs) {
   for (uint32_t o = 0; o < op.outputs; ++o) {
     TensorImpl& given = *outs[o];
     check_out_dtype(op, values[o].dtype(), given.dtype);
+    if (!values[o]->same_shape(given)) check_out_is_no_input(op, args, given);
     const Tensor target = out_of_shape(given, values[o].shape());
     check_writable(*target, op.name.c_str());
     store(values[o], *target);

@@ -15,6 +15,8 @@ bool share_memory(const TensorImpl& a, const TensorImpl& b);
 // Refuses an out= tensor that overlaps an input (other than the very same view where that is allowed).
 void refuse_overlap(const Args& args, const TensorImpl& given, bool same_allowed, const char* op);
 void check_out(const OpRecord& op, const Args& args, const Tensor* outs);  // device and memory of out= tensors
+// For an out= tensor that has to be resized: its elements may not be those of an input.
+void check_out_is_no_input(const OpRecord& op, const Args& args, const TensorImpl& given);
 void check_out_dtype(const OpRecord& op, DType result, DType given);
 // An out= tensor as it is now, or once it was given a shape; another thread may resize it meanwhile.
 Tensor out_as_it_is(const TensorImpl& t);

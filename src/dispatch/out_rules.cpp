@@ -144,6 +144,14 @@ void check_out(const OpRecord& op, const Args& args, const Tensor* outs) {
   }
 }
 
+void check_out_is_no_input(const OpRecord& op, const Args& args, const TensorImpl& given) {
+  for (const Value& v : args)
+    STRATA_CHECK(
+      v.tag != Tag::Tensor || !share_memory(*v.tensor, given), Runtime,
+      "{}(): out= of shape {} is an input too and does not have the shape of the result; it cannot be resized", op.name,
+      to_string(given.sizes()));
+}
+
 void check_out_dtype(const OpRecord& op, DType result, DType given) {
   check_cast(result, given, op.name.c_str());
   STRATA_CHECK(result == given || !among(kExactDType, op), Runtime,

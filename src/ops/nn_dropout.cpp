@@ -58,7 +58,10 @@ Tensor alpha_drop(const char* op, const Tensor& input, double p, bool training, 
   return add(mul(input, mul(mask, a)), add(mul(sub(mask, 1.0), alpha * a), alpha * a * p));
 }
 
-Tensor maybe_into(const Tensor& input, const Tensor& out, bool inplace) { return inplace ? copy_(input, out) : out; }
+Tensor maybe_into(const Tensor& input, const Tensor& out, bool inplace) {
+  const bool changes = out.get() != input.get();
+  return inplace && changes ? copy_(input, out) : out;
+}
 
 template <bool plain> void run_mask(const Call& c) {
   cpu::dispatch_float(c.out().dtype(), [&]<class T>() {

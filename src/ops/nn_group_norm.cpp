@@ -71,12 +71,16 @@ STRATA_OP(group_norm,
                    "group_norm: expected weight and bias to be vectors of {} channels, got shape {}", c,
                    to_string(t->shape()));
     check_groups(c, num_groups);
+    STRATA_CHECK(n * (c / num_groups) * hw != 1, Value,
+                 "group_norm: Expected more than 1 value per channel when training, got input size {}",
+                 to_string(input.shape()));
     return grouped_norm(input, weight, bias, n, c, hw, num_groups, eps).y;
   })
   .samples({"f(2,4,3), 2", "f(2,6), 3, f(6), f(6)", "f(2,4,3,2), 4, f(4), f(4), eps=0.1", "f(0,4,3), 2"})
   .error("f(2,4,3), 3", ErrorKind::Runtime, "divisible by num_groups")
   .error("f(2,4,3), 0", ErrorKind::Runtime, "greater than 0")
   .error("f(1,0,2), 1", ErrorKind::Runtime, "greater than 0")
+  .error("f(1,2,1), 2", ErrorKind::Value, "more than 1 value per channel")
   .error("f(1,2,0), 1", ErrorKind::Runtime, "greater than 0");
 
 }  // namespace strata

@@ -117,7 +117,9 @@ void plain_norm_backward(const Call& c) {  // grad, input, normalized_shape, mea
 void infer_norm_backward(const Call& c) {  // grad, input, normalized_shape, …
   const TensorImpl& x = c.args.tensor(1);
   const Shape last = c.args[2].int_list();
-  const int64_t n = checked_numel(last), rows = n ? x.numel / n : 0;
+  const int64_t n = checked_numel(last);
+  int64_t rows = 1;
+  for (size_t d = 0; d + last.size() < size_t{x.ndim}; ++d) rows *= x.shape[d];
   const auto fits = [&](uint32_t i, int64_t numel) { return !c.args.is_tensor(i) || c.args.tensor(i).numel == numel; };
   STRATA_CHECK(c.args.tensor(0).same_shape(x) && last.size() <= size_t{x.ndim} &&
                  std::ranges::equal(last, x.sizes().last(last.size())) && fits(3, rows) && fits(4, rows) && fits(5, n),

@@ -3,6 +3,7 @@
 
 #include "autograd/autograd.h"
 #include "ops/nn_loss_common.h"
+#include "strata/ops/repeat.h"
 
 namespace strata {
 namespace {
@@ -15,6 +16,13 @@ Tensor weighted(const char* op, const Tensor& loss, const Tensor& weight, Reduct
   const Tensor scaled = mul(loss, weight);
   if (reduction == Reduction::Mean) return div(sum(scaled), sum(weight));
   return reduced(scaled, reduction);
+}
+
+// Broadcasts before it promotes, as PyTorch does: a zero-dimensional tensor counts as any other.
+Tensor difference(const Tensor& input, const Tensor& target) {
+  if (input.dtype() == target.dtype() || input.dim() == target.dim()) return sub(input, target);
+  const std::vector<Tensor> both = broadcast_tensors(TensorList({input, target}));
+  return sub(both[0], both[1]);
 }
 
 Tensor half_square_to_linear(const Tensor& distance, double knee,
@@ -33,7 +41,7 @@ STRATA_OP(mse_loss,
   .composite([](const Tensor& input, const Tensor& target, std::optional<bool> average, std::optional<bool> reduce,
                 std::string_view reduction, const Tensor& weight) {
     const Reduction r = reduction_of("mse_loss", average, reduce, reduction);
-    return weighted("mse_loss", square(sub(input, target)), weight, r);
+    return weighted("mse_loss", square(difference(input, target)), weight, r);
   })
   .samples({"f(3,4), f(3,4)", "f(3,4), f(3,4), reduction='sum'", "f(3,4), f(3,4), reduction='none'",
             "f(3,4), f(3,4), weight=p(3,4)"})
@@ -48,7 +56,7 @@ STRATA_OP(l1_loss,
   .composite([](const Tensor& input, const Tensor& target, std::optional<bool> average, std::optional<bool> reduce,
                 std::string_view reduction, const Tensor& weight) {
     const Reduction r = reduction_of("l1_loss", average, reduce, reduction);
-    return weighted("l1_loss", abs(sub(input, target)), weight, r);
+    return weighted("l1_loss", abs(difference(input, target)), weight, r);
   })
   .samples({"f(3,4), f(3,4)", "f(3,4), f(3,4), reduction='sum'", "f(3,4), f(3,4), reduction='none'"})
   .error("f(3,4), f(3,4), reduction='x'", ErrorKind::Value, "not a valid value for reduction");
@@ -62,7 +70,7 @@ STRATA_OP(smooth_l1_loss,
                 std::string_view reduction, double beta) {
     STRATA_CHECK(beta >= 0, Runtime, "smooth_l1_loss: beta must be non-negative, got {}", beta);
     const Reduction r = reduction_of("smooth_l1_loss", average, reduce, reduction);
-    const Tensor distance = abs(sub(input, target));
+    const Tensor distance = abs(difference(input, target));
     return reduced(beta == 0 ? distance : half_square_to_linear(distance, beta, 1), r);
   })
   .samples({"f(3,4), f(3,4)", "f(3,4), f(3,4), reduction='sum', beta=0.5",
@@ -78,7 +86,7 @@ STRATA_OP(huber_loss,
                 const Tensor& weight) {
     STRATA_CHECK(delta > 0, Runtime, "huber_loss: delta must be positive, got {}", delta);
     const Reduction r = reduction_of("huber_loss", std::nullopt, std::nullopt, reduction);
-    const Tensor loss = half_square_to_linear(abs(sub(input, target)), delta, delta);
+    const Tensor loss = half_square_to_linear(abs(difference(input, target)), delta, delta);
     return weighted("huber_loss", is_floating(input.dtype()) ? to(loss, input.dtype()) : loss, weight, r);
   })
   .samples({"f(3,4), f(3,4)", "f(3,4), f(3,4), 'sum', 0.5"})
@@ -132,7 +140,7 @@ STRATA_OP(gaussian_nll_loss,
     }
     // The clamp is invisible to the gradient.
     const Tensor safe = add(variance, autograd::detach(sub(clamp_min(variance, eps), variance)));
-    Tensor loss = mul(add(log(safe), div(square(sub(input, target)), safe)), 0.5);
+    Tensor loss = mul(add(log(safe), div(square(difference(input, target)), safe)), 0.5);
     if (full) loss = add(loss, 0.5 * std::log(2 * std::numbers::pi));
     return reduced(loss, r);
   })

@@ -226,7 +226,7 @@ STRATA_OP(broadcast_tensors, "broadcast_tensors(Tensor[] tensors) -> Tensor[]")
     Dims shape;
     for (const Tensor& t : tensors) shape = broadcast_shapes(shape, t.shape(), "broadcast_tensors");
     std::vector<Tensor> out;
-    for (const Tensor& t : tensors) out.push_back(expand(t, shape));
+    for (const Tensor& t : tensors) out.push_back(std::ranges::equal(t.shape(), Shape(shape)) ? t : expand(t, shape));
     return out;
   })
   .dtypes(kStorageTypes)

@@ -1,13 +1,36 @@
-"""Differences to PyTorch that are meant. Each has its reason in docs/usage/differences.md."""
+"""Differences to PyTorch that are meant. Each has its reason in docs/usage/differences.md, under the heading named here."""
 
 import re
 
 # (pattern over the line, pattern over the finding, heading in differences.md)
-ACCEPTED = ()
+ACCEPTED = (
+    # Writes through views
+    (r"", r"only the other refused it: .*(output of a function that returns multiple views|view and its base or another view)", "Autograd"),
+    (r"", r"only the other refused it: .*needed for gradient computation has been modified", "Autograd"),
+    (r"(unsqueeze_|squeeze_|t_|transpose_)\(", r"only the other refused it: .*view of a leaf", "Autograd"),
+    (r"logical_\w+_\(", r"only we refused it: .*leaf Variable that requires grad", "Autograd"),
+    (r"(lt|le|gt|ge|eq|ne|logical_\w+)_\(", r"requires_grad False beside True", "Autograd"),
+    (r"no_grad", r"requires_grad False beside True", "Autograd"),
+    (r"^grads = ", r"grads\[\d+\]: requires_grad False beside True", "Autograd"),
+    (r"\.data", r"modified by an inplace operation|TBackward", "Autograd"),
+    # Arguments
+    (r"(einsum|lerp|cross|addcmul|addmm|baddbmm|dot|bmm|kron|vdot)", r"only the other refused it: .*(expected (scalar type|dtype)|must have the same dtype|did not match|same dtype)", "Answered where PyTorch refuses"),
+    (r"addcmul", r"only we refused it: .*for integer tensors the argument value", "Numbers"),
+    (r"(resize_|out=)", r"only we refused it: .*(cannot resize a view|cannot be resized)", "Tensors"),
+)  # fmt: skip
+# What an earlier line makes different later: (pattern over any line so far, pattern over the finding, heading).
+LASTING = (
+    (r"logical_\w+_\(", r"(\.grad|grads\[\d+\]|more\[\d+\]|log\[\d+\]): |(log|grads|more): \d", "Autograd"),
+    (r"no_grad\(\): .*(lt|le|gt|ge|eq|ne)_\(", r"(\.grad|grads\[\d+\]|more\[\d+\]|log\[\d+\]): ", "Autograd"),
+)  # fmt: skip
 
 
-def reason(line, finding):
+def reason(line, finding, before=()):
+    """The heading that explains the finding at this line of a program, or None."""
     for in_line, in_finding, why in ACCEPTED:
         if re.search(in_line, line) and re.search(in_finding, finding):
+            return why
+    for in_line, in_finding, why in LASTING:
+        if any(re.search(in_line, earlier) for earlier in before) and re.search(in_finding, finding):
             return why
     return None

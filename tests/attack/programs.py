@@ -66,7 +66,7 @@ IN_PLACE = ("{0}.add_(1)", "{0}.mul_(2)", "{0}.sub_(0.5)", "{0}.neg_()", "{0}.ab
 IN_PLACE_BINARY = ("{0}.add_({1})", "{0}.mul_({1})", "{0}.copy_({1})", "{0}.sub_({1}, alpha=2)", "{0}[0] = {1}", "{0}[...] = {1}", "{0}.masked_fill_({1} > 0, 0)", "{0} += {1}", "{0} -= {1}", "{0}.maximum_({1})", "{0}.addcmul_({1}, {1})", "{0}[{1} > 0] = 0",
                    "{0}.lerp_({1}, 0.5)", "{0}.gt_({1})", "{0}.logical_or_({1})", "{0}.div_({1}.abs() + 1)", "{0}.index_add_(0, T.zeros(1, dtype=T.long, device=D), {1}[:1])", "{0}.scatter_(0, {1}.long() * 0, 1)", "{0}.masked_scatter_({1} > 0, {0}.detach().clone())",
                    "{0}[..., :1].copy_({1})", "{0}.addmm_({1}, {1})", "{0}.index_copy_(0, T.zeros(1, dtype=T.long, device=D), {1}[:1])", "{0}.atan2_({1}.abs() + 1)", "{0}.put_(T.zeros(1, dtype=T.long, device=D), {1}.flatten()[:1])", "{0}[[0]] = {1}", "{0}.diagonal().copy_({1})",
-                   "{0}.data = {1}", "{0}.set_({1})", "{0}.bitwise_and_({1})", "{0}.float_power_({1})", "{0}.index_put_((T.zeros(1, dtype=T.long, device=D),), {1}[:1], accumulate=True)", "T.add({0}, {1}, out={0})", "T.mul({1}, {1}, out={0})")  # fmt: skip
+                   "{0}.data = {1}", "{0}.bitwise_and_({1})", "{0}.index_put_((T.zeros(1, dtype=T.long, device=D),), {1}[:1], accumulate=True)", "T.add({0}, {1}, out={0})", "T.mul({1}, {1}, out={0})")  # fmt: skip
 TAPE = (
     "{0}.retain_grad()",
     "{0}.register_hook(lambda g: log.append(g.detach().clone()))",

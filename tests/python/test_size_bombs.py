@@ -30,10 +30,6 @@ BOMBS = {
     "mvlgamma": lambda: strata.mvlgamma(X + 2, 2**40),
     "randperm": lambda: strata.randperm(2**40),
     "empty": lambda: strata.empty(2**45),
-    "RNN": lambda: nn.RNN(3, 4, num_layers=2**40),
-    "TransformerEncoder": lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8), 2**40),
-    "TransformerDecoder": lambda: nn.TransformerDecoder(nn.TransformerDecoderLayer(4, 2, 8), 2**40),
-    "Transformer": lambda: nn.Transformer(8, 2, num_encoder_layers=2**40, num_decoder_layers=1, dim_feedforward=8),
     "RandomSampler": lambda: iter(strata.utils.data.RandomSampler(range(3), num_samples=2**40)),
 }
 
@@ -43,6 +39,20 @@ def test_refused_by_size(name):
     with pytest.raises(RuntimeError):
         result = BOMBS[name]()
         next(iter(result))  # a sampler counts when it is asked
+
+
+LAYERS = {
+    "RNN": lambda: nn.RNN(3, 4, num_layers=2**40),
+    "TransformerEncoder": lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8), 2**40),
+    "TransformerDecoder": lambda: nn.TransformerDecoder(nn.TransformerDecoderLayer(4, 2, 8), 2**40),
+    "Transformer": lambda: nn.Transformer(8, 2, num_encoder_layers=2**40, num_decoder_layers=1, dim_feedforward=8),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_more_layers_than_anyone_has_are_refused(name):
+    with pytest.raises(ValueError, match="at most 10000"):
+        LAYERS[name]()
 
 
 OVERFLOWS = {

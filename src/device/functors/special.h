@@ -33,7 +33,9 @@ template <class T> struct Digamma : FloatOnly {
 template <class T> struct Polygamma : FloatOnly {
   static constexpr int kInputs = 1;
   T n;
-  template <class V> STRATA_FN V operator()(V x) const { return math::polygamma(x, math::number(x, n)); }
+  template <class V> STRATA_FN V operator()(V x) const {
+    return math::select(x == math::like(x, INFINITY), math::like(x, 0), math::polygamma(x, math::number(x, n)));
+  }
 };
 template <class T> struct Igamma : FloatOnly {
   static constexpr int kInputs = 2;
