@@ -75,6 +75,7 @@ PyObject* run_grad(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "OOOppp", &outputs, &inputs, &grads, &retain, &create, &unused)) return nullptr;
   return guarded([&] {
     const auto out = tensors_of(outputs, "grad"), in = tensors_of(inputs, "grad"), g = tensors_of(grads, "grad");
+    STRATA_CHECK(!in.empty(), Runtime, "`inputs` argument to `grad()` cannot be empty.");
     std::vector<Tensor> result;
     {
       WithoutGil unlock;

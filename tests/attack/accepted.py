@@ -13,13 +13,23 @@ ACCEPTED = (
     (r"no_grad", r"requires_grad False beside True", "Autograd"),
     (r"^grads = ", r"grads\[\d+\]: requires_grad False beside True", "Autograd"),
     (r"\.data", r"modified by an inplace operation|TBackward", "Autograd"),
+    (r"requires_grad_\(\)", r"requires_grad False beside True", "Autograd"),
+    (r"^(grads|more) = ", r"(grads|more)\[\d+\]: requires_grad", "Autograd"),
+    (r"", r"only we refused it: .*modified by an inplace operation", "Autograd"),
     # Arguments
+    (r"(huber_loss|take_along_dim|kron|index_add)", r"only the other refused it", "Answered where PyTorch refuses"),
+    (r"\] = ", r"only the other refused it: .*source and destination dtypes match", "Answered where PyTorch refuses"),
+    (r"matrix_exp", r"only we refused it: .*non-finite", "Numbers"),
+    (r"(grid_sample|cdist)", r"nan", "Numbers"),
     (r"(einsum|lerp|cross|addcmul|addmm|baddbmm|dot|bmm|kron|vdot)", r"only the other refused it: .*(expected (scalar type|dtype)|must have the same dtype|did not match|same dtype)", "Answered where PyTorch refuses"),
     (r"addcmul", r"only we refused it: .*for integer tensors the argument value", "Numbers"),
     (r"(resize_|out=)", r"only we refused it: .*(cannot resize a view|cannot be resized)", "Tensors"),
 )  # fmt: skip
 # What an earlier line makes different later: (pattern over any line so far, pattern over the finding, heading).
 LASTING = (
+    (r"\.data = ", r"grad|grads|more|log|requires_grad", "Autograd"),
+    (r"(lt|le|gt|ge|eq|ne)_\(", r"log: |beside nothing|nothing beside", "Autograd"),
+    (r"(quantile|topk|kthvalue|sort|unique)\(", r"(\.grad|grads\[\d+\]|more\[\d+\]|log\[\d+\]): ", "Numbers"),
     (r"logical_\w+_\(", r"(\.grad|grads\[\d+\]|more\[\d+\]|log\[\d+\]): |(log|grads|more): \d", "Autograd"),
     (r"no_grad\(\): .*(lt|le|gt|ge|eq|ne)_\(", r"(\.grad|grads\[\d+\]|more\[\d+\]|log\[\d+\]): ", "Autograd"),
 )  # fmt: skip

@@ -39,7 +39,11 @@ class Executor:
     def leaf(self, i):
         if i not in self.made:
             shape, dtype, wants, numbers = self.data[i]
-            t = self.module.tensor(numbers, dtype=getattr(self.module, dtype), device=self.device).reshape(shape)
+            t = (
+                self.module.tensor(numbers, dtype=getattr(self.module, dtype), device=self.device)
+                .reshape(shape)
+                .clone()
+            )
             self.made[i] = t.requires_grad_() if wants else t
             self.space["leaves"].append(self.made[i])
         return self.made[i]
