@@ -206,13 +206,13 @@ class Backward {
   }
 
   void before(Node& node, Pending& p) {  // hooks, retained and captured gradients of this node's outputs
+    if (node.rare) [[unlikely]]
+      run_hooks(node, [&](uint32_t output) -> Tensor& { return p.of(output); });
     for (size_t i = 0; i < targets_.size(); ++i)
-      if (capture_ && targets_[i].node.get() == &node) {  // grad() returns what came in; hooks change what goes on
+      if (capture_ && targets_[i].node.get() == &node) {
         const Tensor& g = p.of(targets_[i].output);
         if (g) captured_[i] = captured_[i] ? add_grads(captured_[i], g) : g;
       }
-    if (node.rare) [[unlikely]]
-      run_hooks(node, [&](uint32_t output) -> Tensor& { return p.of(output); });
   }
 
   void step(Pending& p) {

@@ -27,6 +27,7 @@ struct Moments {
     }
     const double total = count + o.count, delta = o.mean - mean;
     squares += o.squares + delta * delta * (count * o.count / total);
+    if (!std::isfinite(delta)) squares = std::numeric_limits<double>::quiet_NaN();
     mean = std::isfinite(delta) ? mean + delta * (o.count / total) : mean + o.mean;  // an infinite mean stays one
     count = total;
   }

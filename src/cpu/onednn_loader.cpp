@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <string>
 
 #include "base/error.h"
@@ -17,15 +18,24 @@ namespace {
 // Its calls run serially; threads started in the child get teams of their own.
 STRATA_THREAD_LOCAL bool lost_team = false;
 
+// Memory for oneDNN is known by its address alone: the cache line in front of it says which block it is.
+constexpr size_t kLine = 64;
+
 constexpr onednn::Host kHost = {
   [] { return lost_team ? 1 : num_threads(); },
   [](size_t bytes) -> void* {
     try {
-      return allocate(bytes).release()->data;
+      if (bytes > SIZE_MAX / 4) return nullptr;
+      const size_t lines = (bytes + kLine - 1) / kLine;
+      Storage* block = allocate((lines + 1) * kLine).release();
+      std::memcpy(block->data, &block, sizeof block);
+      return block->data + kLine;
     } catch (const Error&) { return nullptr; }
   },
   [](void* memory) {
-    Ref<Storage>::drop(reinterpret_cast<Storage*>(static_cast<std::byte*>(memory) - sizeof(Storage)));
+    Storage* block = nullptr;
+    std::memcpy(&block, static_cast<std::byte*>(memory) - kLine, sizeof block);
+    Ref<Storage>::drop(block);
   },
 };
 

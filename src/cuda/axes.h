@@ -8,6 +8,7 @@
 namespace strata::cuda {
 
 inline FastDivisor divisor(uint32_t d) {  // of numbers below 2^31
+  if (d == 0) return {};                  // of an empty axis, over which no kernel runs
   const auto shift = static_cast<uint32_t>(std::bit_width(d - 1));
   const uint64_t multiplier = ((uint64_t{1} << 32) * ((uint64_t{1} << shift) - d)) / d + 1;
   return {d, static_cast<uint32_t>(multiplier), shift};

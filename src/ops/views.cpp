@@ -263,7 +263,7 @@ STRATA_OP(adjoint, "adjoint(Tensor input) -> Tensor")
     "The last two dimensions exchanged (and conjugated, which for real numbers changes nothing).\n\n>>> strata.ones(2, "
     "3).adjoint().shape\nstrata.Size([3, 2])")
   .composite([](const Tensor& input) {
-    if (input.dim() == 0) return permute(input, {});  // as in PyTorch
+    if (input.dim() == 0) return input;  // as in PyTorch
     STRATA_CHECK(input.dim() >= 2, Runtime,
                  "adjoint: only supported on matrices or batches of matrices, got a {}-D tensor", input.dim());
     return transpose(input, -2, -1);

@@ -66,7 +66,7 @@ PyObject* transpose_dims(PyObject* self, bool matrix_only) {
     const int n = impl_of(self)->ndim;
     std::vector<int64_t> order(static_cast<size_t>(n));
     for (int d = 0; d < n; ++d) order[static_cast<size_t>(d)] = matrix_only ? d : n - 1 - d;
-    if (n == 0) matrix_only = false;  // PyTorch accepts it too
+    if (matrix_only && n == 0) return Py_NewRef(self);  // as in PyTorch
     STRATA_CHECK(!matrix_only || n >= 2, Runtime,
                  "tensor.mT is only supported on matrices or batches of matrices. Got {}-D tensor.", n);
     if (matrix_only) std::swap(order[static_cast<size_t>(n - 1)], order[static_cast<size_t>(n - 2)]);

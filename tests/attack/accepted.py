@@ -16,7 +16,9 @@ ACCEPTED = (
     (r"requires_grad_\(\)", r"requires_grad False beside True", "Autograd"),
     (r"^(grads|more) = ", r"(grads|more)\[\d+\]: requires_grad", "Autograd"),
     (r"", r"only we refused it: .*modified by an inplace operation", "Autograd"),
+    (r"^more = ", r"more\[\d+\]: nothing beside a tensor", "Autograd"),
     # Arguments
+    (r"einsum", r"dtype", "Numbers"),
     (r"(huber_loss|take_along_dim|kron|index_add)", r"only the other refused it", "Answered where PyTorch refuses"),
     (r"\] = ", r"only the other refused it: .*source and destination dtypes match", "Answered where PyTorch refuses"),
     (r"matrix_exp", r"only we refused it: .*non-finite", "Numbers"),
@@ -27,6 +29,8 @@ ACCEPTED = (
 )  # fmt: skip
 # What an earlier line makes different later: (pattern over any line so far, pattern over the finding, heading).
 LASTING = (
+    (r"register_hook\(lambda g: g \* 2\)", r"(\.grad|grads\[\d+\]|more\[\d+\]|log\[\d+\]): ", "Autograd"),
+    (r"resize_\(", r"grad|grads|more", "Tensors"),
     (r"\.data = ", r"grad|grads|more|log|requires_grad", "Autograd"),
     (r"(lt|le|gt|ge|eq|ne)_\(", r"log: |beside nothing|nothing beside", "Autograd"),
     (r"(quantile|topk|kthvalue|sort|unique)\(", r"(\.grad|grads\[\d+\]|more\[\d+\]|log\[\d+\]): ", "Numbers"),

@@ -195,7 +195,7 @@ def run_program(seed, number, against, show=False):
     def provide_leaves():
         while len(ours.data) < len(writer.leaves):
             shape, dtype, wants = writer.leaves[len(ours.data)]
-            numbers = programs.values(rng, shape, dtype, smooth)
+            numbers = programs.values(rng, shape, dtype, smooth, len(ours.data) in writer.finite)
             for e in (ours, *others):
                 e.data.append((shape, dtype, wants, numbers))
 

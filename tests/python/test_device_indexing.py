@@ -330,3 +330,25 @@ def test_a_host_tensor_of_several_elements_is_refused_beside_an_index():
     x = strata.zeros(3, device=DEVICE)
     with pytest.raises(RuntimeError, match="same device"):
         x[[0, 1]] = strata.tensor([1.0, 2.0])
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0), (0, 3), (3, 0, 2), (2, 3, 0, 4), (1, 0, 1)])
+def test_indexing_of_empty_tensors_in_any_dimension(shape):
+    host = strata.ones(shape)
+    device = host.to(DEVICE)
+    for key in (lambda x: x > 0, lambda x: strata.zeros(0, dtype=strata.int64), lambda x: (Ellipsis, x[..., :0] > 0)):
+        try:
+            want = host[key(host)]
+        except IndexError:
+            with pytest.raises(IndexError):
+                device[key(device)]
+            continue
+        assert device[key(device)].shape == want.shape
+        host[key(host)] = 2.0
+        device[key(device)] = 2.0
+    if shape[0]:
+        assert device[[0, 0]].shape == host[[0, 0]].shape
+        device[[0]] = 1.0
+        device.transpose(0, -1).contiguous()
+        assert device.index_select(0, strata.zeros(2, dtype=strata.int64, device=DEVICE)).shape == (2, *shape[1:])
+    strata.vgpu.synchronize() if DEVICE == "vgpu" else strata.cuda.synchronize()
