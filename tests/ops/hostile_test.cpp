@@ -39,7 +39,7 @@ class Hostile {
     Tensor t = is_floating(type) ? to(randn(shape), type) : to(randint(-3, below(2) ? 4 : 1LL << 33, shape), type);
     switch (below(5)) {
       case 0: return t.dim() > 1 ? transpose(t, 0, -1) : t;
-      case 1: return t.dim() ? expand(unsqueeze(t, 0), with_front(shape, 3)) : t;
+      case 1: return t.dim() && t.dim() < kMaxDims ? expand(unsqueeze(t, 0), with_front(shape, 3)) : t;
       case 2: return type == DType::F32 ? t.set_requires_grad() : t;
       case 3: return t.dim() && t.size(0) > 1 ? narrow(t, 0, 1, t.size(0) - 1) : t;
       default: return t;
