@@ -277,6 +277,9 @@ STRATA_OP(_linalg_pinv, "_linalg_pinv(Tensor A, Tensor? atol, Tensor? rtol, bool
   .dtypes({DType::F32, DType::F64})
   .infer([](const Call& c) {
     const TensorImpl& a = c.args.tensor(0);
+    STRATA_CHECK(a.ndim >= 2 && c.op.accepts.has(a.dtype), Runtime,
+                 "linalg.pinv: expected matrices of float32 or float64, got a {} tensor of shape {}", name_of(a.dtype),
+                 to_string(a.sizes()));
     set_batch_shape(*c.out(), a, {a.shape[a.ndim - 1], a.shape[a.ndim - 2]});
   })
   .kernel("reference",  // rests on eigh and svd, which have faster kernels
@@ -293,7 +296,12 @@ STRATA_OP(_linalg_pinv, "_linalg_pinv(Tensor A, Tensor? atol, Tensor? rtol, bool
             }
             const Tensor size = abs(S), keep = gt(size, cutoff(A, size, c.args.share(1), c.args.share(2)));
             const Tensor inverse = where(keep, reciprocal(where(keep, S, 1.0)), 0.0);
-            cpu::copy_values(*c.out(), *matmul(mul(V, unsqueeze(to(inverse, A.dtype()), -2)), mT(U)));
+            const Tensor result = matmul(mul(V, unsqueeze(to(inverse, A.dtype()), -2)), mT(U));
+            STRATA_CHECK(result->same_shape(*c.out()), Runtime,
+                         "linalg.pinv: atol and rtol must have one number for each matrix; with them the result would "
+                         "have shape {}, expected {}",
+                         to_string(result.shape()), to_string(c.out().shape()));
+            cpu::copy_values(*c.out(), *result);
           })
   .cuda_on_host("pinv_on_host")
   .saves({0})
@@ -308,7 +316,8 @@ STRATA_OP(linalg_pinv, "linalg.pinv(Tensor A, *, Tensor? atol=None, Tensor? rtol
     return pinv_of(A, atol, rtol, hermitian);
   })
   .samples({"f(4,3)", "f(2,3,4)", "s(3,3), hermitian=True"})
-  .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
+  .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions")
+  .error("f(3,2), atol=f(5)", ErrorKind::Runtime, "one number for each matrix");
 
 STRATA_OP(linalg_pinv_rcond, "linalg.pinv.rcond(Tensor A, float rcond, bool hermitian=False) -> Tensor")
   .doc("The Moore-Penrose pseudo-inverse with a relative tolerance.")

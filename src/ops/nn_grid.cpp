@@ -1,5 +1,6 @@
 // Spatial transformers: affine_grid and grid_sample.
 #include "autograd/autograd.h"
+#include "base/checked.h"
 #include "cpu/grid_sample.h"
 #include "cpu/staging.h"
 #include "cuda/resample.h"
@@ -167,7 +168,7 @@ STRATA_OP(affine_grid, "nn.functional.affine_grid(Tensor theta, int[] size, bool
     int64_t places = 1;
     for (size_t d = 2; d < size.size; ++d) {
       STRATA_CHECK(size[d] > 0, Value, "affine_grid: expected non-zero, positive output size, got {}", to_string(size));
-      places *= size[d];
+      places = (Checked(places) * size[d]).get();
     }
     const int64_t shape[] = {places, dims + 1};
     const Tensor base = make_tensor(shape, DType::F64);  // x, y(, z), 1 of every place

@@ -26,6 +26,14 @@ std::vector<cpu::Taps> taps_of(const Args& a, IntList in, IntList out, DType typ
   return taps;
 }
 
+// `in`: the whole input shape, whose last dimensions are resampled. Something cannot be made of nothing.
+void check_resampled(IntList in, IntList out) {
+  bool fits = out.size <= in.size;
+  for (size_t d = 0; fits && d < out.size; ++d) fits = out[d] >= 0 && (out[d] == 0 || in[in.size - out.size + d] > 0);
+  STRATA_CHECK(fits, Runtime, "interpolate: an input of shape {} cannot be resized to {}", to_string(in),
+               to_string(out));
+}
+
 void run_resample(const Call& c) {
   const TensorImpl& x = c.args.tensor(0);
   const IntList out_size = c.args[1].int_list();
@@ -195,8 +203,7 @@ STRATA_OP(
     const IntList out = c.args[1].int_list();
     STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented,
                  "interpolate: expected a floating-point input, got {}; convert it with to(float32)", name_of(x.dtype));
-    STRATA_CHECK(static_cast<int>(out.size) <= x.ndim, Runtime, "interpolate: output size {} for an input of shape {}",
-                 to_string(out), to_string(x.sizes()));
+    check_resampled(IntList(x.sizes()), out);
     int64_t shape[kMaxDims];
     std::copy_n(x.shape, x.ndim, shape);
     std::copy_n(out.data, out.size, shape + x.ndim - out.size);
@@ -220,7 +227,8 @@ STRATA_OP(resample_backward,
   .infer([](const Call& c) {
     const TensorImpl& g = c.args.tensor(0);
     const IntList out = c.args[1].int_list(), in = c.args[6].int_list();
-    bool fits = in.size == g.ndim && out.size <= in.size;
+    check_resampled(in, out);
+    bool fits = in.size == g.ndim;
     for (size_t d = 0; fits && d < in.size; ++d)
       fits = g.shape[d] == (d + out.size < in.size ? in[d] : out[d + out.size - in.size]);
     STRATA_CHECK(fits, Runtime, "interpolate: a gradient of shape {} does not fit an input of shape {} resized to {}",
