@@ -31,6 +31,8 @@ ACCEPTED = (
 LASTING = (
     (r"register_hook\(lambda g: g \* 2\)", r"(\.grad|grads\[\d+\]|more\[\d+\]|log\[\d+\]): ", "Autograd"),
     (r"resize_\(", r"grad|grads|more", "Tensors"),
+    # PyTorch's slope at NaN depends on whether the element is in a vector or in the rest of a row.
+    (r"(elu|selu|celu)\(", r"(\.grad|grads\[\d+\]|more\[\d+\]): .*nan", "Numbers"),
     (r"\.data = ", r"grad|grads|more|log|requires_grad", "Autograd"),
     (r"(lt|le|gt|ge|eq|ne)_\(", r"log: |beside nothing|nothing beside", "Autograd"),
     (r"(quantile|topk|kthvalue|sort|unique)\(", r"(\.grad|grads\[\d+\]|more\[\d+\]|log\[\d+\]): ", "Numbers"),

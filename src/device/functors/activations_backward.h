@@ -40,7 +40,7 @@ template <class T> struct EluBackward : FloatOnly {
   template <class V> STRATA_FN V operator()(V g, V x) const {
     const V s = math::number(x, scale), c = math::number(x, input_scale);
     const V below = s * c * math::number(x, alpha) * math::exp_coarse(x * c);
-    return g * math::select(x > math::like(x, 0), s, below);  // NaN stays
+    return g * math::select(x <= math::like(x, 0), below, s);
   }
 };
 template <class T> struct GeluBackward : FloatOnly {
