@@ -176,8 +176,8 @@ class Backward {
     if (selective_) {
       for (size_t i = 0; i < inputs_.size(); ++i)
         if (targets_[i].leaf.get() == leaf.get()) {
-          if (capture_) captured_[i] = captured_[i] ? add_grads(captured_[i], g) : g;
-          else accumulate(leaf, g);
+          if (!capture_) return accumulate(leaf, g);  // once, also where it is named twice
+          captured_[i] = captured_[i] ? add_grads(captured_[i], g) : g;
         }
       return;
     }

@@ -19,6 +19,9 @@ ACCEPTED = (
     (r"^more = ", r"more\[\d+\]: nothing beside a tensor", "Autograd"),
     # Arguments
     (r"einsum", r"dtype", "Numbers"),
+    (r"repeat_interleave", r"only the other refused it: IndexError", "Answered where PyTorch refuses"),
+    (r"(v\d+)\.\w+_\(\1, \1\)", r"torch: v\d+: ", "Answered where PyTorch refuses"),
+    (r"(\.int\(\)|\.long\(\)|uint8|int8)", r"torch: v\d+: ", "Numbers"),
     (r"(huber_loss|take_along_dim|kron|index_add)", r"only the other refused it", "Answered where PyTorch refuses"),
     (r"\] = ", r"only the other refused it: .*source and destination dtypes match", "Answered where PyTorch refuses"),
     (r"matrix_exp", r"only we refused it: .*non-finite", "Numbers"),
@@ -31,6 +34,8 @@ ACCEPTED = (
 LASTING = (
     (r"register_hook\(lambda g: g \* 2\)", r"(\.grad|grads\[\d+\]|more\[\d+\]|log\[\d+\]): ", "Autograd"),
     (r"resize_\(", r"grad|grads|more", "Tensors"),
+    # PyTorch's gradient of atan2 negates uint8 numbers, which wrap.
+    (r"atan2\(", r"(\.grad|grads\[\d+\]|more\[\d+\]): ", "Numbers"),
     # PyTorch's slope at NaN depends on whether the element is in a vector or in the rest of a row.
     (r"(elu|selu|celu)\(", r"(\.grad|grads\[\d+\]|more\[\d+\]): .*nan", "Numbers"),
     (r"\.data = ", r"grad|grads|more|log|requires_grad", "Autograd"),

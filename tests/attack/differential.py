@@ -80,6 +80,8 @@ def facts(t):
         return None
     dtype = str(t.dtype).rsplit(".", 1)[-1]
     plain = t.detach().cpu()
+    if getattr(plain, "_is_zerotensor", bool)():  # of PyTorch: zeros without memory
+        plain = plain.clone()
     if dtype in ("bfloat16", "float16"):
         plain = plain.float()
     return (

@@ -372,3 +372,14 @@ def test_a_function_that_saved_nothing_runs_backward_again():
     y.sum().backward()
     with pytest.raises(RuntimeError, match="second time"):
         y.sum().backward()
+
+
+def test_an_input_that_is_named_twice_gets_its_gradient_once():
+    x = strata.ones(2, requires_grad=True)
+    (x * 3).sum().backward(inputs=[x, x])
+    assert x.grad.tolist() == [3.0, 3.0]
+    a, b = strata.autograd.grad((x * 3).sum(), [x, x])
+    assert a.tolist() == b.tolist() == [3.0, 3.0]
+    y = x * 2
+    (y * 3).sum().backward(inputs=[y, y])
+    assert y.grad.tolist() == [3.0, 3.0]
