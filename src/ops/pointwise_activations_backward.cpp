@@ -106,7 +106,7 @@ STRATA_OP(elu_backward,
     if (c.needs(0)) out.t[0] = elu_backward(g, x, alpha, scale, input_scale);
     if (c.needs(1)) {
       const Tensor slope = mul(exp(mul(clamp_max(x, 0), input_scale)), scale * alpha * input_scale * input_scale);
-      out.t[1] = masked_fill(mul(mul(g, c.input(0)), slope), gt(x, 0), 0);
+      out.t[1] = masked_fill(mul(mul(g, c.input(0)), slope), ge(x, 0), 0);
     }
     return out;
   })

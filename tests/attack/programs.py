@@ -27,7 +27,7 @@ SHAPES = (
 SMOOTH = ("T.sin({0})", "T.cos({0})", "T.tanh({0})", "T.sigmoid({0})", "T.erf({0})", "T.atan({0})", "F.softplus({0})", "F.gelu({0})", "F.silu({0})",
           "F.elu({0})", "F.celu({0})", "F.selu({0})", "F.mish({0})", "F.logsigmoid({0})", "T.rsqrt(1 + {0} * {0})", "T.log1p({0}.abs())", "T.expm1(-{0}.abs())",
           "T.sqrt({0}.square() + 1)", "T.exp(-{0}.abs())", "T.sinc({0})", "T.asinh({0})", "T.softmax({0}, {dim})", "T.log_softmax({0}, {dim})",
-          "T.logsumexp({0}, {dim})", "F.normalize({0}, dim={dim})", "T.logit({0}.sigmoid())", "T.special.xlog1py({0}, {0}.abs())", "T.float_power({0}, 2)",
+          "T.logsumexp({0}, {dim})", "F.normalize({0}, dim={dim})", "T.logit({0}.sigmoid() * 0.5 + 0.25)", "T.special.xlog1py({0}, {0}.abs())", "T.float_power({0}, 2)",
           "T.reciprocal(1 + {0}.abs())", "F.softsign({0})", "F.tanhshrink({0})")  # fmt: skip
 EXACT = ("-{0}", "{0}.abs()", "T.relu({0})", "{0}.clamp(-1, 2)", "T.clamp({0}, min=0.5)", "F.hardtanh({0})", "F.relu6({0})", "F.threshold({0}, 0.25, 7)",
          "F.leaky_relu({0}, 0.5)", "T.nan_to_num({0})", "{0}.clone()", "{0}.contiguous()", "{0} * 2", "{0} + 1", "1 - {0}", "{0} - 0.5", "{0} * True", "{0}.square()",
@@ -248,7 +248,9 @@ class Writer:
             if not exact:
                 text = rng.choice([b for b in BINARY if not any(w in b for w in COMPARISONS)])
         else:
-            text, shapes = rng.choice(LAYERS)
+            # The gradients of these are not derivatives, by definition.
+            layers = [x for x in LAYERS if not self.smooth or not any(w in x[0] for w in ("detach", "padding_idx"))]
+            text, shapes = rng.choice(layers)
             places = [self.new_leaf(shape, True) for shape in shapes]
             self.finite.update(places)  # sums of a layer may be taken in any order, and 0 * inf left out
             _, dtype, wants = self.leaves[places[0]]
