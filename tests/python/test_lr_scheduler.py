@@ -325,3 +325,16 @@ def test_wrong_order_warns_once():
 def test_bad_arguments_are_named(make_schedule, error, message):
     with pytest.raises(error, match=message):
         make_schedule(make())
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda o: S.StepLR(o, 1, gamma=0.5), lambda o: S.ExponentialLR(o, 0.5), lambda o: S.CosineAnnealingLR(o, 2)],
+)
+def test_groups_may_be_added_after_the_schedule_was_made(make):
+    optimizer = optim.SGD([strata.ones(1, requires_grad=True)], lr=1.0)
+    schedule = make(optimizer)
+    optimizer.add_param_group({"params": [strata.ones(1, requires_grad=True)], "lr": 0.2})
+    optimizer.step()
+    schedule.step()
+    assert [g["lr"] for g in optimizer.param_groups] == pytest.approx([0.5, 0.1])

@@ -115,12 +115,16 @@ class _Formula(LRScheduler):
     def _numbers(self):
         raise NotImplementedError
 
+    def _bases(self):
+        """The rate each group began with. A group that was added later counts from its rate at hand."""
+        return [*self.base_lrs, *(g["lr"] for g in self.optimizer.param_groups[len(self.base_lrs) :])]
+
     def _evaluate(self, alone):
         return [
             _C._scheduled_lr(
                 self._formula(), self._numbers(), self.last_epoch, group["lr"], base, self._is_initial, alone
             )
-            for group, base in zip(self.optimizer.param_groups, self.base_lrs, strict=True)
+            for group, base in zip(self.optimizer.param_groups, self._bases(), strict=True)
         ]
 
     def get_lr(self):
