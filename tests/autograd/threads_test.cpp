@@ -65,10 +65,14 @@ TEST(AutogradThreads, GradientsAreReadAndDroppedWhileOthersRunBackward) {
         sum(x * 2).backward();
       } else {
         const Tensor seen = x.grad();
+        EXPECT_TRUE(!seen || seen->same_shape(*x));
         Tensor(x).set_grad({});
       }
     }
   });
+  Tensor(x).set_grad({});
+  sum(x * 2).backward();
+  EXPECT_EQ(sum(x.grad()).item<double>(), 6);
 }
 
 }  // namespace

@@ -189,9 +189,13 @@ def test_gradients_are_dropped_while_others_run_backward():
     def drop():
         for _ in range(2000):
             w.grad = None
-            _ = w.grad
+            seen = w.grad  # once: another thread may change it in between
+            assert seen is None or seen.shape == w.shape
 
     in_threads(drop, drop, *[lambda: [(w * 2).sum().backward() for _ in range(100)]] * 3)
+    w.grad = None
+    (w * 2).sum().backward()
+    assert (w.grad == 2).all()
 
 
 def test_threads_write_to_one_tensor_in_place():
