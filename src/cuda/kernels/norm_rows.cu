@@ -101,7 +101,7 @@ template <class T, Types kTypes> __device__ __forceinline__ void forward(const N
 #pragma unroll
     for (int j = 0; j < 8; ++j) v[k][j] -= center, sum += v[k][j], squares += v[k][j] * v[k][j];
   }
-  // How far the rounded center is from the mean. Values of 16 bits are coarser than that, and a sum more costs 7%.
+  // How far the rounded center is from the mean. Values of 16 bits are coarser than that and do without this sum.
   constexpr bool kExact = kTypes != Types::Narrow;
   const T off = kExact && p.centred ? row.template total<2>(sum) * T(p.each) : T(0), mean = center + off;
   const T variance = row.template total<1>(squares) * T(p.each) - off * off;
