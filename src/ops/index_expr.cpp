@@ -117,7 +117,7 @@ void set_item(const Tensor& x, std::span<const Index> indices, const Operand& va
   }
   const bool lone_number = source.dim() == 0 && source.device().type == DeviceType::Cpu;  // may come from the host
   if (lone_number) source = to(source, std::optional(x.device()));
-  index_put_(a.view, a.tensors, to(source, x.dtype()));
+  index_put_(a.view, a.tensors, to(without_leading_ones(source, 0), x.dtype()));
 }
 
 }  // namespace strata

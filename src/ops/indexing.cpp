@@ -50,9 +50,8 @@ void infer_put(const Call& c) {
     "index_put: requires the source and destination dtypes match, got {} for the destination and {} for the source",
     name_of(input.dtype), name_of(values.dtype));
   const int lead = static_cast<int>(shape.n) - values.ndim;
-  bool fits = true;
-  for (int d = 0; d < values.ndim; ++d)
-    fits &= values.shape[d] == 1 || (d + lead >= 0 && values.shape[d] == shape.at[d + lead]);
+  bool fits = lead >= 0;
+  for (int d = 0; fits && d < values.ndim; ++d) fits = values.shape[d] == 1 || values.shape[d] == shape.at[d + lead];
   STRATA_CHECK(fits, Runtime,
                "index_put: shape mismatch: value tensor of shape {} cannot be broadcast to indexing result of shape {}",
                to_string(values.sizes()), to_string(shape));
@@ -67,13 +66,7 @@ Tensor values_to_put(const Call& c) {
   const bool full = std::ranges::equal(values.sizes(), Shape(shape)) && values.contiguous;
   if ((values.numel != 1 && !full) || (in_place && values.storage.get() == out.storage.get())) {
     source = make_tensor(values.numel == 1 ? Shape() : Shape(shape), values.dtype, values.device);
-    Tensor from = alias(values);
-    while (from->ndim > source->ndim) {  // leading dimensions of size 1 that the result does not have
-      std::copy(from->shape + 1, from->shape + from->ndim, from->shape);
-      std::copy(from->strides + 1, from->strides + from->ndim, from->strides);
-      --from->ndim;
-    }
-    copy_values(*source, *from);
+    copy_values(*source, values);
   }
   return source;
 }
@@ -299,6 +292,7 @@ STRATA_OP(index_put, "index_put(Tensor input, Tensor?[] indices, Tensor values, 
   .samples({"f(5,3), [i5(4)], f(4,3), True", "f(5,3), [None, i3(2)], f(), True",
             "f(4,5,3), [i4(3), None, i3(3)], f(3,5), True", "f(4,3), [b(4)], f(3)", "f(4,3), [b(4,3)], f()"})
   .error("f(5,3), [i5(4)], f(2)", ErrorKind::Runtime, "cannot be broadcast")
+  .error("f(5), [i5(1)], f(1,1)", ErrorKind::Runtime, "cannot be broadcast")
   .error("f(2,3), [i9(100)], f()", ErrorKind::Index, "out of range");
 
 STRATA_OP(index_put_inplace,

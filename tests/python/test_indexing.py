@@ -145,3 +145,12 @@ def test_gradients_through_indexing():
     base[0, 0] = 5
     (base * base).sum().backward()
     np.testing.assert_allclose(w.grad.numpy(), [8, 16, 24, 32])
+
+
+def test_values_with_more_dimensions_than_the_result():
+    x = strata.zeros(3)
+    with pytest.raises(RuntimeError, match="shape mismatch"):
+        x.index_put((strata.tensor([0]),), strata.ones(1, 1))
+    x[[0]] = strata.ones(1, 1)  # an assignment drops leading dimensions of size 1
+    x[strata.tensor([False, True, False])] = strata.full((1, 1), 2.0)
+    assert x.tolist() == [1, 2, 0]
