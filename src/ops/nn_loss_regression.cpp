@@ -25,11 +25,12 @@ Tensor difference(const Tensor& input, const Tensor& target) {
   return sub(both[0], both[1]);
 }
 
-Tensor half_square_to_linear(const Tensor& distance, double knee,
-                             double slope) {  // d²/2 below the knee, slope * (d - knee/2) above
+// d²/2 below the knee, slope * (|d| - knee/2) above. The square is that of d and not of |d|, whose slope at 0 is 0: the second
+// derivative would be lost there.
+Tensor half_square_to_linear(const Tensor& d, double knee, double slope) {
   // Squares of near elements alone: those of far ones may be infinite. NaN counts as near.
-  const Tensor near = logical_not(ge(distance, knee));
-  return where(near, mul(square(where(near, distance, 0)), 0.5 * slope / knee), mul(sub(distance, 0.5 * knee), slope));
+  const Tensor distance = abs(d), near = logical_not(ge(distance, knee));
+  return where(near, mul(square(where(near, d, 0)), 0.5 * slope / knee), mul(sub(distance, 0.5 * knee), slope));
 }
 }  // namespace
 
@@ -70,8 +71,8 @@ STRATA_OP(smooth_l1_loss,
                 std::string_view reduction, double beta) {
     STRATA_CHECK(beta >= 0, Runtime, "smooth_l1_loss: beta must be non-negative, got {}", beta);
     const Reduction r = reduction_of("smooth_l1_loss", average, reduce, reduction);
-    const Tensor distance = abs(difference(input, target));
-    return reduced(beta == 0 ? distance : half_square_to_linear(distance, beta, 1), r);
+    const Tensor d = difference(input, target);
+    return reduced(beta == 0 ? abs(d) : half_square_to_linear(d, beta, 1), r);
   })
   .samples({"f(3,4), f(3,4)", "f(3,4), f(3,4), reduction='sum', beta=0.5",
             "f(3,4), f(3,4), reduction='none', beta=0.0"})
@@ -86,7 +87,7 @@ STRATA_OP(huber_loss,
                 const Tensor& weight) {
     STRATA_CHECK(delta > 0, Runtime, "huber_loss: delta must be positive, got {}", delta);
     const Reduction r = reduction_of("huber_loss", std::nullopt, std::nullopt, reduction);
-    const Tensor loss = half_square_to_linear(abs(difference(input, target)), delta, delta);
+    const Tensor loss = half_square_to_linear(difference(input, target), delta, delta);
     return weighted("huber_loss", is_floating(input.dtype()) ? to(loss, input.dtype()) : loss, weight, r);
   })
   .samples({"f(3,4), f(3,4)", "f(3,4), f(3,4), 'sum', 0.5"})

@@ -266,9 +266,12 @@ STRATA_OP(renorm, "renorm(Tensor input, Scalar p, int dim, Scalar maxnorm) -> Te
     std::vector<int64_t> others;
     for (int k = 0; k < input.dim(); ++k)
       if (k != d) others.push_back(k);
-    const Tensor norm = linalg::vector_norm(input, p, OptIntList(others), true);
     const double most = maxnorm.to_double();
-    const Tensor factor = where(gt(norm, most), div(full({}, most, input.dtype()), add(norm, 1e-7)), 1.0);
+    Tensor norm = linalg::vector_norm(input, p, OptIntList(others), true);
+    const Tensor above = gt(norm, most);
+    if (norm.requires_grad())  // slices that stay as they are get no gradient from their norm, which may be NaN
+      norm = linalg::vector_norm(where(above, input, 0), p, OptIntList(others), true);
+    const Tensor factor = where(above, div(full({}, most, input.dtype()), add(norm, 1e-7)), 1.0);
     return mul(input, to(factor, input.dtype()));
   })
   .samples({"f(3,4), 2, 0, 1.0", "f(2,3,4), 1, 1, 0.5"})

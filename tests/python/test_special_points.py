@@ -126,3 +126,15 @@ def test_the_gradient_of_a_scatter_by_strides_reads_only_its_own_elements():
     assert y.tolist() == [[0, 5], [4, 5], [8, 9]]
     assert src.grad.tolist() == [[2, 0], [4, 0]]
     assert x.grad.tolist() == [[1, 0], [3, 0], [5, 6]]
+
+
+@pytest.mark.parametrize("loss", [F.smooth_l1_loss, F.huber_loss])
+def test_the_second_derivative_of_a_loss_at_equal_values(loss):
+    x = strata.tensor([1.0, 1.25, 3.0], requires_grad=True)
+    (g,) = strata.autograd.grad(loss(x, strata.ones(3), reduction="sum"), x, create_graph=True)
+    (second,) = strata.autograd.grad(g.sum(), x)
+    assert g.tolist() == [0, 0.25, 1] and second.tolist() == [1, 1, 0]
+
+
+def test_renorm_of_a_slice_that_stays():
+    assert gradient(lambda x: strata.renorm(x, 2, 0, 1.0), [[NAN, 1], [0.25, 0.5]]) == [[[1, 1], [1, 1]]]
