@@ -264,6 +264,12 @@ class OldValues {
   static Tensor old_value(const TensorImpl& t, bool values) {
     Tensor old = values ? clone_values(t) : shape_only(t);
     if (!values) old->storage = t.storage, old->data = t.data;
+    if (t.requires_grad &&
+        !t.history) {  // a leaf whose memory the call overwrites: its gradient must not go to the copy
+      static const OpRecord& clone = find_op("clone");
+      record_node(clone, Args(Ref<TensorImpl>::share(const_cast<TensorImpl*>(&t)), Value()), &old, 1);
+      return old;
+    }
     old->requires_grad = t.requires_grad, old->history = t.history, old->output = t.output;
     return old;
   }

@@ -170,14 +170,13 @@ STRATA_OP(diff, "diff(Tensor input, int n=1, int dim=-1, Tensor? prepend=None, T
     STRATA_CHECK(input.dim() > 0, Runtime, "diff: expected an input that is at least one-dimensional");
     STRATA_CHECK(n >= 0, Runtime, "diff: order must be non-negative but got {}", n);
     const int d = normalize_dim(dim, input.dim(), "diff");
-    if (n == 0) return input;
+    if (n == 0) return clone(input);
     std::vector<Tensor> parts;
     for (const Tensor& t : {prepend, input, append})
       if (t) parts.push_back(t);
     Tensor x = parts.size() > 1 ? cat(TensorList(parts), d) : input;
     const int64_t length = x.shape()[static_cast<size_t>(d)];
-    if (n >= length) return narrow(x, d, 0, 0);
-    for (int64_t k = 0; k < n; ++k) {
+    for (int64_t k = 0; k < std::min(n, length); ++k) {
       const auto [left, right] = ends(x, d);
       x = x.dtype() == DType::Bool ? ne(right, left) : sub(right, left);
     }

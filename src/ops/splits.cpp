@@ -59,13 +59,18 @@ int need_dims(const Tensor& input, int least, const char* op) {
   return least;
 }
 
-// Gives input the geometry and history of a view of itself.
-Tensor become(const Tensor& input, const Tensor& view, const char* op) {
+// Gives input the geometry and history of a view of itself. The history goes along even without recording: the old one is of a
+// tensor of another shape.
+template <class View> Tensor become(const Tensor& input, const char* op, const View& view_of) {
   STRATA_CHECK(!(thread_state.grad_mode && input->requires_grad && !input->history), Runtime,
                "a leaf Variable that requires grad is being used in an in-place operation ({})", op);
+  const bool follow = thread_state.grad_mode || (input->history && !thread_state.inference_mode);
+  const Scoped mode(thread_state.grad_mode, follow);
+  const Tensor view = view_of(input);
   input->ndim = view->ndim, input->contiguous = view->contiguous;
   std::copy_n(view->shape, view->ndim, input->shape);
   std::copy_n(view->strides, view->ndim, input->strides);
+  if (input->storage) input->count_write();  // a gradient that saved the tensor must not meet it in its new shape
   if (view->history) input->history = view->history, input->output = view->output, input->requires_grad = true;
   return input;
 }
@@ -354,7 +359,7 @@ STRATA_OP(movedim, "movedim(Tensor input, int[] source, int[] destination) -> Te
 
 STRATA_OP(squeeze_inplace, "squeeze_(Tensor input) -> Tensor")
   .doc("squeeze that changes input's own shape.\n\n>>> strata.ones(1, 2).squeeze_().shape\nstrata.Size([2])")
-  .composite([](const Tensor& input) { return become(input, squeeze(input), "squeeze_"); })
+  .composite([](const Tensor& input) { return become(input, "squeeze_", [](const Tensor& t) { return squeeze(t); }); })
   .no_out()
   .dtypes(kStorageTypes)
   .samples({"i5(1,3,1)"});
@@ -362,14 +367,18 @@ STRATA_OP(squeeze_inplace_dim, "squeeze_.dim(Tensor input, int dim) -> Tensor")
   .doc(
     "squeeze of one dimension that changes input's own shape.\n\n>>> strata.ones(1, "
     "2).squeeze_(0).shape\nstrata.Size([2])")
-  .composite([](const Tensor& input, int64_t dim) { return become(input, squeeze(input, dim), "squeeze_"); })
+  .composite([](const Tensor& input, int64_t dim) {
+    return become(input, "squeeze_", [&](const Tensor& t) { return squeeze(t, dim); });
+  })
   .no_out()
   .dtypes(kStorageTypes)
   .samples({"i5(1,3,1), 0"})
   .error("i5(2,3), 2", ErrorKind::Index, "out of range");
 STRATA_OP(unsqueeze_inplace, "unsqueeze_(Tensor input, int dim) -> Tensor")
   .doc("unsqueeze that changes input's own shape.\n\n>>> strata.ones(2).unsqueeze_(0).shape\nstrata.Size([1, 2])")
-  .composite([](const Tensor& input, int64_t dim) { return become(input, unsqueeze(input, dim), "unsqueeze_"); })
+  .composite([](const Tensor& input, int64_t dim) {
+    return become(input, "unsqueeze_", [&](const Tensor& t) { return unsqueeze(t, dim); });
+  })
   .no_out()
   .dtypes(kStorageTypes)
   .samples({"i5(3), 0"})
@@ -377,7 +386,7 @@ STRATA_OP(unsqueeze_inplace, "unsqueeze_(Tensor input, int dim) -> Tensor")
 STRATA_OP(transpose_inplace, "transpose_(Tensor input, int dim0, int dim1) -> Tensor")
   .doc("transpose that changes input's own shape.\n\n>>> strata.ones(2, 3).transpose_(0, 1).shape\nstrata.Size([3, 2])")
   .composite([](const Tensor& input, int64_t dim0, int64_t dim1) {
-    return become(input, transpose(input, dim0, dim1), "transpose_");
+    return become(input, "transpose_", [&](const Tensor& t) { return transpose(t, dim0, dim1); });
   })
   .alias("swapaxes_")
   .alias("swapdims_")
@@ -387,7 +396,7 @@ STRATA_OP(transpose_inplace, "transpose_(Tensor input, int dim0, int dim1) -> Te
   .error("i5(2,3), 0, 2", ErrorKind::Index, "out of range");
 STRATA_OP(t_inplace, "t_(Tensor input) -> Tensor")
   .doc("t that changes input's own shape.\n\n>>> strata.ones(2, 3).t_().shape\nstrata.Size([3, 2])")
-  .composite([](const Tensor& input) { return become(input, t(input), "t_"); })
+  .composite([](const Tensor& input) { return become(input, "t_", [](const Tensor& x) { return t(x); }); })
   .no_out()
   .dtypes(kStorageTypes)
   .samples({"i5(2,3)"})

@@ -211,7 +211,12 @@ STRATA_OP(strided_view, "strided_view(Tensor input, int[] size, int[] stride, in
     const int64_t extent =
       std::max(reach(input.size, input.stride, "as_strided"), offset + reach(g.shape(), stride, "as_strided")) - low +
       1;
-    return {strided_view(unview(g, extent, stride, offset - low), input.size, input.stride, -low)};
+    Tensor image = unview(g, extent, stride, offset - low);
+    if (may_overlap(input.size, input.stride)) {  // elements of input that share a place share its gradient
+      const Tensor sharing = unview(ones(Shape(input.size), g.dtype(), g.device()), extent, Shape(input.stride), -low);
+      image = div(image, clamp(sharing, 1));
+    }
+    return {strided_view(image, input.size, input.stride, -low)};
   })
   .helper()
   .dtypes(kStorageTypes)

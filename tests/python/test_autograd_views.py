@@ -383,3 +383,47 @@ def test_an_input_that_is_named_twice_gets_its_gradient_once():
     y = x * 2
     (y * 3).sum().backward(inputs=[y, y])
     assert y.grad.tolist() == [3.0, 3.0]
+
+
+def test_a_leaf_that_shares_the_written_memory_gets_its_gradient():
+    x = strata.tensor([-1.75, 1.0, 0.75], requires_grad=True)
+    y = x.detach()
+    y.mul_(x)  # y becomes x², by old values of both
+    (y * 5).sum().backward()
+    assert x.grad.tolist() == [-8.75, 5.0, 3.75]
+
+
+def test_a_view_that_changes_its_shape_without_recording_keeps_its_history():
+    x = strata.ones(2, 3, requires_grad=True)
+    y = x * 1
+    row = y[:1]
+    with strata.no_grad():
+        row.t_()
+    (row * strata.tensor([[2.0], [3.0], [4.0]])).sum().backward()
+    assert x.grad.tolist() == [[2, 3, 4], [0, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    "change", [lambda t: t.transpose_(0, 1), lambda t: t.t_(), lambda t: t.unsqueeze_(0), lambda t: t.squeeze_()]
+)
+def test_a_saved_tensor_that_changed_its_shape_is_refused(change):
+    x = strata.rand(3, 1, dtype=strata.float64, requires_grad=True)
+    y = x * 1
+    z = y * strata.rand(3, 1, dtype=strata.float64) * y
+    change(y)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.sum().backward()
+
+
+def test_elements_that_share_a_place_share_the_gradient_of_as_strided():
+    x = strata.arange(3.0).requires_grad_()
+    x.expand(2, 3).as_strided((2,), (1,)).sum().backward()
+    assert x.grad.tolist() == [1, 1, 0]
+    assert strata.autograd.gradcheck(lambda t: t.expand(2, 3).as_strided((2, 2), (1, 1)) ** 2, strata.rand(3, dtype=strata.float64, requires_grad=True))  # fmt: skip
+
+
+def test_diff_is_no_view_of_its_input():
+    x = strata.ones(3, 1, requires_grad=True)
+    assert strata.diff(x)._base is None and strata.diff(x, n=0)._base is None
+    strata.diff(x, n=0).mul_(2)
+    assert x.tolist() == [[1], [1], [1]] and strata.diff(x, n=4).shape == (3, 0)
