@@ -51,7 +51,6 @@ Geometry slice_geometry(Geometry g, int64_t dim, std::optional<int64_t> start, s
 }
 
 Geometry diagonal_geometry(Geometry g, int64_t offset, int64_t dim1, int64_t dim2) {
-  STRATA_CHECK(g.size.n >= 2, Runtime, "diagonal: expected at least 2 dimensions, got shape {}", to_string(g.size));
   const int a = normalize_dim(dim1, static_cast<int>(g.size.n), "diagonal"),
             b = normalize_dim(dim2, static_cast<int>(g.size.n), "diagonal");
   STRATA_CHECK(a != b, Runtime, "diagonal: dimensions cannot be identical, got {} and {}", dim1, dim2);

@@ -289,9 +289,10 @@ STRATA_OP(vander, "vander(Tensor x, int? N=None, bool increasing=False) -> Tenso
     const int64_t n = N.value_or(x.numel());
     STRATA_CHECK(n >= 0, Runtime, "vander: N must be non-negative, got {}", n);
     checked_numel(std::array{n, x.numel()});
-    check_host_memory(n, kObjectBytes + static_cast<size_t>(x.numel()) * size_of(x.dtype()), "vander");
+    const Tensor base = is_floating(x.dtype()) ? x : to(x, DType::I64);
+    check_host_memory(n, kObjectBytes + static_cast<size_t>(x.numel()) * size_of(base.dtype()), "vander");
     std::vector<Tensor> columns;
-    for (int64_t k = 0; k < n; poll_interrupt(), ++k) columns.push_back(pow(x, increasing ? k : n - 1 - k));
+    for (int64_t k = 0; k < n; poll_interrupt(), ++k) columns.push_back(pow(base, increasing ? k : n - 1 - k));
     return columns.empty() ? empty({x.numel(), 0}, x.dtype()) : stack(columns, 1);
   })
   .no_method()

@@ -66,7 +66,7 @@ STRATA_OP(linalg_diagonal, "linalg.diagonal(Tensor A, *, int offset=0, int dim1=
     return diagonal(A, offset, dim1, dim2);
   })
   .samples({"f(3,4)", "f(2,3,3), offset=1"})
-  .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
+  .error("f(3)", ErrorKind::Index, "out of range");
 
 STRATA_OP(linalg_vander, "linalg.vander(Tensor x, *, int? N=None) -> Tensor")
   .doc("The Vandermonde matrix: powers 0 to N-1 of each element as rows.")

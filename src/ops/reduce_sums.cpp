@@ -29,10 +29,10 @@ template <Where (*where)(const Call&), int kDType> void infer_mean(const Call& c
   const DType result = dtype ? dtype.dtype() : x.dtype;
   if (!is_floating(result)) {
     STRATA_CHECK(
-      dtype, Runtime,
+      dtype, NotImplemented,
       "{}: could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}",
       c.op.name, long_name(x.dtype));
-    fail(ErrorKind::Runtime,
+    fail(ErrorKind::NotImplemented,
          fmt::format(
            "{}: could not infer output dtype. Optional dtype must be either a floating point or complex dtype. Got: {}",
            c.op.name, long_name(result)));
@@ -126,7 +126,7 @@ STRATA_OP(mean, "mean(Tensor input, *, dtype? dtype=None) -> Tensor")
   .cuda("reduce", run_mean<where_full, cuda::reduce>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {div(spread(c, g, true), count_of(c, true))}; })
   .samples({"f(3,4)", "f()", "f(0,3)", "i5(3,4), dtype=float32"})
-  .error("i5(3)", ErrorKind::Runtime, "could not infer output dtype");
+  .error("i5(3)", ErrorKind::NotImplemented, "could not infer output dtype");
 
 STRATA_OP(mean_dim, "mean.dim(Tensor input, int[]? dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
   .doc("The mean over the given dimensions; None or an empty list means all of them.")
@@ -138,7 +138,7 @@ STRATA_OP(mean_dim, "mean.dim(Tensor input, int[]? dim, bool keepdim=False, *, d
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {div(spread(c, g, false), count_of(c, false))}; })
   .samples({"f(3,4), 0", "f(3,4), 1, True", "f(2,3,4), [0,2]", "f(2,3,4), None, True", "i5(3,4), 1, dtype=float64"})
   .error("f(2,3), -3", ErrorKind::Index, "out of range")
-  .error("i5(3), 0", ErrorKind::Runtime, "could not infer output dtype");
+  .error("i5(3), 0", ErrorKind::NotImplemented, "could not infer output dtype");
 
 STRATA_OP(nanmean, "nanmean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
   .doc("The mean over the given dimensions of the elements that are not NaN.")

@@ -69,7 +69,7 @@ STRATA_OP(diagonal_copy, "diagonal_copy(Tensor input, int offset=0, int dim1=0, 
   .no_method()
   .dtypes(kStorageTypes)
   .samples({"f(3,4), 1"})
-  .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
+  .error("f(3)", ErrorKind::Index, "out of range");
 STRATA_OP(squeeze_copy, "squeeze_copy(Tensor input) -> Tensor")
   .doc("squeeze, in memory of its own.\n\n>>> strata.squeeze_copy(strata.ones(1, 2))\ntensor([1., 1.])")
   .composite([](const Tensor& input) { return dense(squeeze(input)); })

@@ -390,7 +390,7 @@ STRATA_OP(diagonal, "diagonal(Tensor input, int offset=0, int dim1=0, int dim2=1
   })
   .dtypes(kStorageTypes)
   .samples({"f(3,3)", "f(3,4), 1", "f(3,4), -2", "f(2,3,4), 0, 0, 2", "f(3,3), 5", "f(0,3)", "f(3,4), -7"})
-  .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions")
+  .error("f(3)", ErrorKind::Index, "out of range")
   .error("f(3,3), 0, 1, 1", ErrorKind::Runtime, "cannot be identical")
   .error("f(3,3), 0, 0, 2", ErrorKind::Index, "out of range");
 
