@@ -227,7 +227,7 @@ void moments_reference(const TensorImpl& x, uint32_t reduced, double correction,
       load_block<double>(x.dtype,
                          x.data + (plan.kept.offset(i) + plan.gone.offset(r)) * static_cast<int64_t>(size_of(x.dtype)),
                          1, 1, &v);
-      total.merge({1, v, 0});
+      total.merge({1, v, v - v});  // 0, or NaN where v is not finite
     }
     target.put(x.numel ? plan.kept.out_offset(i) : i, total);
   }

@@ -43,22 +43,24 @@ void run_search(const Call& c) {
     });
   });
 }
-// How many elements of the row come before the value.
+// The binary search of place_of: in a row that ends with NaN, the number of smaller elements would be another place.
 void plain_search(const Call& c) {
   const TensorImpl &rows = c.args.tensor(0), &values = c.args.tensor(1);
   const Tensor order = c.args.share(2);
   const auto last = static_cast<size_t>(rows.ndim) - 1;
   cpu::each_index(values.sizes(), [&](const cpu::Index& at) {
     const auto v = cpu::get<double>(values, at);
-    int64_t before = 0;
+    int64_t low = 0, high = rows.shape[last];
     cpu::Index from = rows.ndim > 1 ? at : cpu::Index{};
-    for (int64_t i = 0; i < rows.shape[last]; ++i) {
-      from[last] = i;
+    while (low < high) {
+      const int64_t mid = low + (high - low) / 2;
+      from[last] = mid;
       if (order) from[last] = cpu::get<int64_t>(*order, from);
       const auto m = cpu::get<double>(rows, from);
-      before += c.args[3].boolean() ? !(m > v) : !(m >= v);
+      if (c.args[3].boolean() ? !(m > v) : !(m >= v)) low = mid + 1;
+      else high = mid;
     }
-    cpu::set<int64_t>(*c.out(), at, before);
+    cpu::set<int64_t>(*c.out(), at, low);
   });
 }
 
