@@ -1,11 +1,13 @@
 """Runs random programs in several executors and compares every variable, gradient and hook after every line.
 
-    python tests/attack/differential.py [--programs 200] [--seed 1] [--program N] [--against torch,vgpu,reference,differences] [--jobs 2]
+    python tests/attack/differential.py [--programs 200] [--seed 1] [--program N] [--against torch,vgpu,reference,differences] [--jobs 2] [--accepted]
 
 Executors: `torch` (where PyTorch is installed), `vgpu` (the virtual GPU), `reference` (the plain kernel of each op) and `differences` (gradients beside
-finite differences of the program itself). A program is known by its seed and number: `--seed S --program N` shows it and where it went apart."""
+finite differences of the program itself). A program is known by its seed and number: `--seed S --program N` shows it and where it went apart. `--accepted` shows also
+the differences that accepted.py explains, which are otherwise only counted."""
 
 import argparse
+import collections
 import contextlib
 import importlib.util
 import os
@@ -79,9 +81,7 @@ def facts(t):
     if t is None:
         return None
     dtype = str(t.dtype).rsplit(".", 1)[-1]
-    plain = t.detach().cpu()
-    if getattr(plain, "_is_zerotensor", bool)():  # of PyTorch: zeros without memory
-        plain = plain.clone()
+    plain = t.detach().cpu().clone()  # PyTorch does not resize what numpy() has seen
     if dtype in ("bfloat16", "float16"):
         plain = plain.float()
     return (
@@ -121,36 +121,48 @@ def difference(a, b, what, tolerance=0.0):
     return None
 
 
+class Difference(str):
+    """A text, and the values on both sides where there are any."""
+
+    ours = theirs = None
+
+
 def compare(ours, theirs, names):
-    """The first difference among variables, their gradients and what hooks saw."""
+    """Every difference among variables, their gradients and what hooks saw; the first of each tensor."""
     dtypes = {str(ours.tensor(name).dtype).rsplit(".", 1)[-1] for name in names}
     coarsest = max(
         (TOLERANCE[d] for d in dtypes if d in TOLERANCE), default=0.0
     )  # a wide value may come from a narrow one
+
+    def seen(a, b, what):
+        a, b = facts(a), facts(b)
+        if a and b and a[2] != b[2]:
+            yield Difference(f"{what}: requires_grad {a[2]} beside {b[2]}")
+            a = (*a[:2], b[2], a[3])
+        text = difference(a, b, what, coarsest)
+        if text:
+            text = Difference(text)
+            text.ours, text.theirs = (None if x is None else x[3] for x in (a, b))
+            yield text
+
     for name in names:
         a, b = ours.tensor(name), theirs.tensor(name)
         try:
             b.is_leaf  # noqa: B018  PyTorch refuses even this of a part whose neighbour was written to
         except RuntimeError:
             continue
-        text = difference(facts(a), facts(b), name, coarsest)
-        if text:
-            return text
-        if a.is_leaf != b.is_leaf:
-            return f"{name}: is_leaf {a.is_leaf} beside {b.is_leaf}"
-        if a.is_leaf or (a.requires_grad and a.retains_grad):
-            text = difference(facts(a.grad), facts(b.grad), f"{name}.grad", coarsest)
-            if text:
-                return text
+        yield from seen(a, b, name)
+        if a.is_leaf != b.is_leaf and a.requires_grad == b.requires_grad:
+            yield Difference(f"{name}: is_leaf {a.is_leaf} beside {b.is_leaf}")
+        elif a.is_leaf or (a.requires_grad and a.retains_grad):
+            yield from seen(a.grad, b.grad, f"{name}.grad")
     for kind in ("log", "grads", "more"):
         a, b = ours.space.get(kind, ()), theirs.space.get(kind, ())
         if len(a) != len(b):
-            return f"{kind}: {len(a)} entries beside {len(b)}"
+            yield Difference(f"{kind}: {len(a)} entries beside {len(b)}")
+            continue
         for i, (x, y) in enumerate(zip(a, b, strict=True)):
-            text = difference(facts(x), facts(y), f"{kind}[{i}]", coarsest)
-            if text:
-                return text
-    return None
+            yield from seen(x, y, f"{kind}[{i}]")
 
 
 # What one side has not built is no wrong result.
@@ -168,7 +180,9 @@ def refusal(ours, theirs):
     if NOT_BUILT.search(str(raised)):
         return "skip"
     who = "only we" if ours else "only the other"
-    return f"{who} refused it: {type(raised).__name__}: {str(raised).splitlines()[0][:200] if str(raised) else ''}"
+    return Difference(
+        f"{who} refused it: {type(raised).__name__}: {str(raised).splitlines()[0][:200] if str(raised) else ''}"
+    )
 
 
 def executors_for(names):
@@ -186,13 +200,14 @@ def executors_for(names):
     return found
 
 
-def run_program(seed, number, against, show=False):
-    """Writes and runs one program; returns its lines and the finding, or None."""
+def run_program(seed, number, against, show=False, meant=None):
+    """Writes and runs one program; returns its lines and the finding, or None. An accepted difference ends it and goes into the list `meant`."""
     rng = random.Random(f"{seed}:{number}")
     smooth = "differences" in against and (number % 2 == 0 or len(against) == 1)
     writer = programs.Writer(rng, smooth)
     ours, others = Executor("strata", strata), executors_for([a for a in against if a != "differences"])
     lines = []
+    meant = [] if meant is None else meant
 
     def provide_leaves():
         while len(ours.data) < len(writer.leaves):
@@ -201,33 +216,42 @@ def run_program(seed, number, against, show=False):
             for e in (ours, *others):
                 e.data.append((shape, dtype, wants, numbers))
 
+    def judged(line, e, found):
+        """The first text that is not accepted. Where all are, the program goes on without this executor."""
+        for difference in found:
+            text = f"{e.name}: {difference}"
+            heading = accepted.reason(text, accepted.Program(lines, line, ours.space, e.space, difference))
+            if heading is None:
+                return text
+            meant.append(f"{heading}: {text}")
+            if e in others:
+                others.remove(e)
+        return None
+
     def step(line, new):
-        """Runs a line everywhere; a text when they go apart, 'skip' when the program cannot go on, None when it went in."""
+        """Runs a line everywhere; a text when they go apart, 'stop' when the program cannot go on, 'refused', or None when it went in."""
         provide_leaves()
         if show:
             print(line, flush=True)
         mine = ours.run(line)
-        raised = [(e, e.run(line)) for e in others]
-        for e, theirs in raised:
+        for e, theirs in [(e, e.run(line)) for e in others]:
             text = refusal(mine, theirs)
-            if text:
-                if text != "skip" and not accepted.reason(line, f"{e.name}: {text}", lines):
-                    return f"{e.name}: {text}"
-                return "skip"
-        if (
-            mine is not None
-        ):  # a refusal may leave a half-done write on the other side: then there is nothing to compare
-            return "skip" if any(compare(ours, e, writer.names) for e in others) else "refused"
+            if text == "skip":
+                others.remove(e)
+            elif text and (text := judged(line, e, [text])):
+                return text
+        if mine is not None:
+            # A refusal may leave a half-done write on one side: then there is nothing to compare.
+            return "stop" if any(text for e in others for text in compare(ours, e, writer.names)) else "refused"
         lines.append(line)
         if new:
             if not hasattr(ours.space[new], "dtype"):
-                return "skip"
+                return "stop"
             writer.names.append(new) if new not in writer.names else None
-        for e in others:
-            text = compare(ours, e, writer.names)
-            if text:
-                return "skip" if accepted.reason(line, f"{e.name}: {text}", lines) else f"{e.name}: {text}"
-        return None
+        for e in list(others):
+            if text := judged(line, e, compare(ours, e, writer.names)):
+                return text
+        return None if others or smooth else "stop"
 
     for line, new in writer.begin():
         if (text := step(line, new)) is not None:
@@ -235,7 +259,7 @@ def run_program(seed, number, against, show=False):
     for _ in range(rng.randrange(5, 16)):
         line, new = writer.line(ours.tensor)
         text = step(line, new)
-        if text == "skip":
+        if text == "stop":
             return lines, None
         if text not in (None, "refused"):
             return [*lines, line], text
@@ -243,7 +267,7 @@ def run_program(seed, number, against, show=False):
             break
     for line in writer.end(ours.tensor):
         text = step(line, None)
-        if text in ("skip", "refused"):
+        if text in ("stop", "refused"):
             return lines, None
         if text:
             return [*lines, line], text
@@ -274,6 +298,10 @@ def differences(ours, lines):
             error = e.run(line)
             if error is not None:
                 return None
+        if any(
+            t.isnan().any().item() for n, t in e.space.items() if re.fullmatch(r"v\d+", n) and t.is_floating_point()
+        ):
+            return None  # what was made of it may be finite, and its gradient is not
         return e.space["loss"].item()
 
     eps = 1e-6
@@ -292,10 +320,14 @@ def differences(ours, lines):
     )
 
 
+ACCEPTED = "accepted: "
+
+
 def one(seed, number, against):
-    lines, text = run_program(seed, number, against)
-    if text:
-        yield f"{text} :: " + " ;; ".join(lines)
+    meant = []
+    lines, text = run_program(seed, number, against, meant=meant)
+    for finding in [f"{ACCEPTED}{m}" for m in meant] + ([text] if text else []):
+        yield f"{finding} :: " + " ;; ".join(lines)
 
 
 def default_executors():
@@ -310,12 +342,14 @@ def main():
     parser.add_argument("--program", type=int, help="run this program alone and show it")
     parser.add_argument("--against", default=",".join(default_executors()))
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--accepted", action="store_true", help="show accepted differences too")
     options = parser.parse_args()
     seed = str(random.SystemRandom().randrange(10**9)) if options.seed == "fresh" else options.seed
     against = options.against.split(",")
     if options.program is not None:
-        _, text = run_program(seed, options.program, against, show=True)
-        print(text or "the same everywhere")
+        meant = []
+        _, text = run_program(seed, options.program, against, show=True, meant=meant)
+        print(text or (f"{ACCEPTED}{meant[0]}" if meant else "the same everywhere"))
         return 1 if text else 0
     if "torch" in against:
         import torch  # noqa: F401  before the fork, so that children do not each load it
@@ -334,13 +368,20 @@ def main():
             first=options.first,
             prepare=prepare,
         )
-    for number, what in found:
+    meant = [f for f in found if f[1].startswith(ACCEPTED)]
+    wrong = [f for f in found if not f[1].startswith(ACCEPTED)]
+    for number, what in found if options.accepted else wrong:
         head, _, lines = what.partition(" :: ")
         print(f"program {number}: {head}")
         for line in lines.split(" ;; ") if lines else ():
             print(f"    {line}")
-    print(f"{options.programs} programs against {options.against}, seed {seed}: {len(found)} findings")
-    return 1 if found else 0
+    headings = collections.Counter(what[len(ACCEPTED) :].partition(":")[0] for _, what in meant)
+    counts = ", ".join(f"{heading} {n}" for heading, n in headings.most_common())
+    print(
+        f"{options.programs} programs against {options.against}, seed {seed}: {len(wrong)} findings, {len(meant)} accepted"
+        + (f": {counts}" if counts else "")
+    )
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -25,26 +25,26 @@ SHAPES = (
 )
 
 SMOOTH = ("T.sin({0})", "T.cos({0})", "T.tanh({0})", "T.sigmoid({0})", "T.erf({0})", "T.atan({0})", "F.softplus({0})", "F.gelu({0})", "F.silu({0})",
-          "F.elu({0})", "F.celu({0})", "F.selu({0})", "F.mish({0})", "F.logsigmoid({0})", "T.rsqrt(1 + {0} * {0})", "T.log1p({0}.abs())", "T.expm1(-{0}.abs())",
-          "T.sqrt({0}.square() + 1)", "T.exp(-{0}.abs())", "T.sinc({0})", "T.asinh({0})", "T.softmax({0}, {dim})", "T.log_softmax({0}, {dim})",
+          "F.elu({numbers})", "F.celu({numbers})", "F.selu({numbers})", "F.mish({0})", "F.logsigmoid({0})", "T.rsqrt(1 + {0} * {0})", "T.log1p({0}.abs())", "T.expm1(-{0}.abs())",
+          "T.sqrt({0}.square() + 1)", "T.exp(-{0}.abs())", "T.sinc({nonzero})", "T.asinh({0})", "T.softmax({0}, {dim})", "T.log_softmax({0}, {dim})",
           "T.logsumexp({0}, {dim})", "F.normalize({0}, dim={dim})", "T.logit({0}.sigmoid() * 0.5 + 0.25)", "T.special.xlog1py({0}, {0}.abs())", "T.float_power({0}, 2)",
           "T.reciprocal(1 + {0}.abs())", "F.softsign({0})", "F.tanhshrink({0})")  # fmt: skip
 EXACT = ("-{0}", "{0}.abs()", "T.relu({0})", "{0}.clamp(-1, 2)", "T.clamp({0}, min=0.5)", "F.hardtanh({0})", "F.relu6({0})", "F.threshold({0}, 0.25, 7)",
          "F.leaky_relu({0}, 0.5)", "T.nan_to_num({0})", "{0}.clone()", "{0}.contiguous()", "{0} * 2", "{0} + 1", "1 - {0}", "{0} - 0.5", "{0} * True", "{0}.square()",
          "{0}.flip({dim})", "{0}.roll(1, {dim})", "T.tril({0})", "T.triu({0}, 1)", "{0}.cumsum({dim})", "T.diff({0}, dim={dim})", "T.heaviside({0}, {0})", "T.deg2rad({0}) * 0",
-         "T.maximum({0}, T.zeros_like({0}))", "T.ones_like({0}) + {0}", "{0}.double()", "{0}.float()", "{0}.to(T.bfloat16)", "{0}.half()", "{0}.long()", "{0}.int()", "{0}.bool()",
+         "T.maximum({0}, T.zeros_like({0}))", "T.ones_like({0}) + {0}", "{0}.double()", "{0}.float()", "{0}.to(T.bfloat16)", "{0}.half()", "{whole}.long()", "{whole}.int()", "{0}.bool()",
          "{0}.sum()", "{0}.sum({dim})", "{0}.sum({dim}, keepdim=True)", "{0}.amax({dim})", "{0}.amin({dim}, keepdim=True)", "{0}.max({dim}).values", "{0}.min({dim})[0]", "{0}.max()",
-         "{0}.sort({dim}).values", "{0}.argmax({dim})", "{0}.argsort(dim={dim}, stable=True)", "{0}.cummax({dim})[0]", "{0}.cummin({dim}).values", "{0}.any({dim})", "{0}.all()",
-         "T.count_nonzero({0}, {dim})", "{0}.median()", "{0}.median({dim}).values", "{0}.kthvalue(1, {dim}).values", "T.aminmax({0})[1]", "{0}.unique()",
+         "{distinct}.sort({dim}).values", "{0}.argmax({dim})", "{0}.argsort(dim={dim}, stable=True)", "{0}.cummax({dim})[0]", "{0}.cummin({dim}).values", "{0}.any({dim})", "{0}.all()",
+         "T.count_nonzero({0}, {dim})", "{distinct}.median()", "{distinct}.median({dim}).values", "{distinct}.kthvalue(1, {dim}).values", "T.aminmax({0})[1]", "{0}.unique()",
          "{0}.floor()", "{0}.ceil()", "{0}.round()", "{0}.trunc()", "{0}.frac()", "{0}.sign()", "{0} // 2", "{0} % 3", "T.fmod({0}, 2)", "{0} > 0", "{0} == {0}", "{0} <= 1", "{0}.isnan()",
          "T.logical_not({0})", "{0}.repeat(2, *[1] * {0}.dim())", "T.repeat_interleave({0}, 2, {dim})", "{0}.tile((2,))", "F.pad({0}, (1, 2))", "{0}.nonzero()",
-         "T.nansum({0}, {dim})", "T.where({0} > 0, {0}, -{0})", "{0}.new_zeros(2) + {0}.sum()", "T.fmax({0}, 0 * {0})", "T.full_like({0}, 3) * {0}", "{0}.to(T.uint8)", "{0}.to(T.int8)", "T.topk({0}, 1, {dim}).values",
+         "T.nansum({0}, {dim})", "T.where({0} > 0, {0}, -{0})", "{0}.new_zeros(2) + {0}.sum()", "T.fmax({0}, 0 * {0})", "T.full_like({0}, 3) * {0}", "{whole}.to(T.uint8)", "{whole}.to(T.int8)", "T.topk({distinct}, 1, {dim}).values",
          "{0}.expand_as({0})", "T.meshgrid({0}.flatten(), {0}.flatten(), indexing='ij')[0]", "T.atleast_2d({0})", "T.trace({0})")  # fmt: skip
 ROUNDED = ("{0}.mean()", "{0}.mean({dim}, keepdim=True)", "{0}.var({dim})", "{0}.std({dim}, correction=0)", "{0}.norm()", "T.linalg.vector_norm({0}, 3, {dim})", "{0}.prod({dim})", "{0}.cumprod({dim})",
            "F.layer_norm({0}, {0}.shape[-1:])", "T.var_mean({0}, {dim})[0]", "{0} / 3", "2 / ({0}.abs() + 1)", "T.hypot({0}, {0} + 1)", "{0} ** 2", "{0} ** 3", "T.pow(2, {0}.clamp(-3, 3))", "T.lerp({0}, {0} + 1, 0.3)",
-           "T.atan2({0}, {0}.abs() + 1)", "T.true_divide({0}, 7)", "{0}.addcmul({0}, {0}, value=0.5)", "{0}.addcdiv({0}, {0}.abs() + 1)", "F.mse_loss({0}, {0} * 0.5)", "F.smooth_l1_loss({0}, {0} * 0 + 1)",
+           "T.atan2({signed}, {signed}.abs() + 1)", "T.true_divide({0}, 7)", "{0}.addcmul({0}, {0}, value=0.5)", "{0}.addcdiv({0}, {0}.abs() + 1)", "F.mse_loss({0}, {0} * 0.5)", "F.smooth_l1_loss({0}, {0} * 0 + 1)",
            "F.huber_loss({0}, 2 * {0})", "F.hardswish({0})", "F.hardsigmoid({0})", "F.softshrink({0}, 0.3)", "F.hardshrink({0}, 0.3)", "F.prelu({0}, T.full((1,), 0.25, dtype={0}.dtype, device=D))", "F.cosine_similarity({0}, {0} + 1, dim={dim})",
-           "T.cdist({0}.reshape(-1, 1), {0}.reshape(-1, 1))", "F.rms_norm({0}, {0}.shape[-1:])", "F.group_norm({0}.reshape(1, 1, -1), 1)", "T.quantile({0}, 0.3)", "T.renorm({0}, 2, 0, 1.0)", "F.dropout({0}, 0.0)", "T.logcumsumexp({0}, {dim})")  # fmt: skip
+           "T.cdist({0}.reshape(-1, 1), {0}.reshape(-1, 1))", "F.rms_norm({0}, {0}.shape[-1:])", "F.group_norm({0}.reshape(1, 1, -1), 1)", "T.quantile({distinct}, 0.3)", "T.renorm({0}, 2, 0, 1.0)", "F.dropout({0}, 0.0)", "T.logcumsumexp({0}, {dim})")  # fmt: skip
 VIEWS = ("{0}[:]", "{0}[...]", "{0}[None]", "{0}[..., None]", "{0}.reshape(-1)", "{0}.flatten()", "{0}.view(-1)", "{0}.unsqueeze({dim})", "{0}.squeeze()", "{0}.t()", "{0}.mT", "{0}.transpose(0, -1)", "{0}.movedim(0, -1)",
          "{0}.select({dim}, 0)", "{0}.narrow({dim}, 0, 1)", "{0}[::2]", "{0}[1:]", "{0}[..., :-1]", "{0}[0]", "{0}[-1:]", "{0}.diagonal()", "{0}.expand(2, *{0}.shape)", "{0}.permute(*reversed(range({0}.dim())))",
          "{0}.chunk(2, {dim})[-1]", "{0}.split(1, {dim})[0]", "{0}.unbind({dim})[0]", "{0}.unfold({dim}, 1, 1)", "{0}.swapaxes(0, -1)", "{0}.view({0}.shape)", "{0}.view_as({0})", "{0}.detach()", "{0}.data",
@@ -52,21 +52,21 @@ VIEWS = ("{0}[:]", "{0}[...]", "{0}[None]", "{0}[..., None]", "{0}.reshape(-1)",
 BINARY = ("{0} + {1}", "{0} - {1}", "{0} * {1}", "T.maximum({0}, {1})", "T.minimum({0}, {1})", "T.where({0} > {1}, {0}, {1})", "{0} < {1}", "{0} >= {1}", "{0} != {1}", "T.logical_and({0}, {1})", "T.logical_xor({0}, {1})",
           "T.add({0}, {1}, alpha=2)", "T.sub({0}, {1}, alpha=3)", "T.rsub({0}, {1})", "T.fmin({0}, {1})", "{0}.copysign({1})", "T.eq({0}, {1})", "{0} & {1}", "{0} | {1}", "{0} ^ {1}", "T.isclose({0}, {1})", "T.dist({0}, {1})",
           "T.cat([{0}, {1}])", "T.stack([{0}, {1}])", "T.cat([{0}, {1}], -1)", "{0}.masked_fill({1} > 0, 2)", "T.broadcast_tensors({0}, {1})[0]", "T.outer({0}.flatten(), {1}.flatten())", "{0} @ {1}", "T.matmul({0}, {1})",
-          "F.linear({0}, {1})", "T.einsum('...i,...i->...', {0}, {1})", "T.tensordot({0}, {1}, dims=0)", "T.kron({0}, {1})", "T.hypot({0}, {1})", "T.atan2({0}, {1}.abs() + 1)", "T.lerp({0}, {1}, 0.25)", "F.mse_loss({0}, {1})", "F.l1_loss({0}, {1}, reduction='sum')",
+          "F.linear({0}, {1})", "T.einsum('...i,...i->...', {0}, {1})", "T.tensordot({0}, {1}, dims=0)", "T.kron({0}, {1})", "T.hypot({0}, {1})", "T.atan2({signed}, {signed1}.abs() + 1)", "T.lerp({0}, {1}, 0.25)", "F.mse_loss({0}, {1})", "F.l1_loss({0}, {1}, reduction='sum')",
           "{0}[{1} > 0]", "{0}.masked_select({1} > 0)", "T.take_along_dim({0}, {1}.long() * 0, -1)", "{0}.index_select(0, ({1}.flatten()[:2].long() * 0))", "T.take({0}, {1}.long() * 0)", "{0}.gather(0, {1}.long() * 0)",
           "{0}.scatter(0, {1}.long() * 0, 2)", "{0}.scatter_add(0, {1}.long() * 0, {1})", "{0}.index_add(0, T.zeros(1, dtype=T.long, device=D), {1}[:1])", "T.addmm({0}, {1}, {1})", "T.floor_divide({0}, {1}.abs() + 1)", "T.remainder({0}, {1}.abs() + 1)",
           "{0} / ({1}.abs() + 1)", "T.logaddexp({0}, {1})", "{0} << ({1} & 3)", "T.bitwise_and({0}, {1})", "T.searchsorted({0}.flatten().sort().values, {1})", "T.bucketize({1}, {0}.flatten().sort()[0])", "T.polygamma(1, {0}.abs() + 1)",
           "{0}.index_put((T.tensor([0], device=D),), {1}[:1])", "T.xlogy({0}, {1}.abs() + 1)", "T.cross({0}, {1}, dim=-1)", "T.dot({0}, {1})", "T.bmm({0}, {1})", "T.vdot({0}, {1})")  # fmt: skip
 IN_PLACE = ("{0}.add_(1)", "{0}.mul_(2)", "{0}.sub_(0.5)", "{0}.neg_()", "{0}.abs_()", "{0}.relu_()", "{0}.clamp_(-1, 1)", "{0}.zero_()", "{0}.fill_(3)", "{0}.square_()", "{0}[0] = 2", "{0}[..., 0] = 1.5", "{0}[{0} > 0] = 3", "{0}[:] = {0} * 2",
             "{0}.masked_fill_({0} > 1, -1)", "{0}.sigmoid_()", "{0}.tanh_()", "{0}.sin_()", "{0}.t_()", "{0}.unsqueeze_(0)", "{0}.squeeze_()", "{0}.tril_()", "{0}.cumsum_({dim})", "{0}.lt_(1)", "{0}.ge_(0)", "{0}.eq_({0})", "{0}.ne_(0)",
-            "{0}.logical_not_()", "{0}.nan_to_num_()", "F.relu({0}, inplace=True)", "F.elu({0}, inplace=True)", "F.relu6({0}, inplace=True)", "F.leaky_relu({0}, 0.5, inplace=True)", "F.hardtanh({0}, inplace=True)", "{0}.floor_()", "{0}.pow_(2)", "{0} += 1", "{0} *= 0.5",
+            "{0}.logical_not_()", "{0}.nan_to_num_()", "F.relu({0}, inplace=True)", "F.elu({numbers}, inplace=True)", "F.relu6({0}, inplace=True)", "F.leaky_relu({0}, 0.5, inplace=True)", "F.hardtanh({0}, inplace=True)", "{0}.floor_()", "{0}.pow_(2)", "{0} += 1", "{0} *= 0.5",
             "{0}[1:] *= 2", "{0}[0].add_(1)", "{0}.index_fill_(0, T.zeros(1, dtype=T.long, device=D), 2)", "{0}.round_()", "{0}.sgn_()", "{0}.div_(2)", "{0}.transpose_(0, -1)", "{0}.data.mul_(2)", "{0}.detach().add_(1)", "{0}.select({dim}, 0).mul_(3)", "{0}.view(-1)[0] = 1",
-            "F.selu({0}, inplace=True)", "F.celu({0}, inplace=True)", "F.silu({0}, inplace=True)", "F.hardswish({0}, inplace=True)", "F.hardsigmoid({0}, inplace=True)", "F.mish({0}, inplace=True)", "F.threshold({0}, 0.25, 7, inplace=True)", "F.dropout({0}, 0.0, inplace=True)",
+            "F.selu({numbers}, inplace=True)", "F.celu({numbers}, inplace=True)", "F.silu({0}, inplace=True)", "F.hardswish({0}, inplace=True)", "F.hardsigmoid({0}, inplace=True)", "F.mish({0}, inplace=True)", "F.threshold({0}, 0.25, 7, inplace=True)", "F.dropout({0}, 0.0, inplace=True)",
             "{0}.remainder_(2)", "{0}.copysign_(-1)", "{0}.trunc_()", "{0}.diagonal().fill_(1)", "{0}.unbind({dim})[0].mul_(2)", "{0}.expand(2, *{0}.shape).add_(1)", "{0}.clamp_min_(0)", "{0}.reciprocal_()", "{0}.resize_(0)", "{0}.requires_grad_()")  # fmt: skip
-IN_PLACE_BINARY = ("{0}.add_({1})", "{0}.mul_({1})", "{0}.copy_({1})", "{0}.sub_({1}, alpha=2)", "{0}[0] = {1}", "{0}[...] = {1}", "{0}.masked_fill_({1} > 0, 0)", "{0} += {1}", "{0} -= {1}", "{0}.maximum_({1})", "{0}.addcmul_({1}, {1})", "{0}[{1} > 0] = 0",
+IN_PLACE_BINARY = ("{0}.add_({1})", "{0}.mul_({1})", "{0}.copy_({fit1})", "{0}.sub_({1}, alpha=2)", "{0}[0] = {fit1}", "{0}[...] = {fit1}", "{0}.masked_fill_({1} > 0, 0)", "{0} += {1}", "{0} -= {1}", "{0}.maximum_({1})", "{0}.addcmul_({1}, {1})", "{0}[{1} > 0] = 0",
                    "{0}.lerp_({1}, 0.5)", "{0}.gt_({1})", "{0}.logical_or_({1})", "{0}.div_({1}.abs() + 1)", "{0}.index_add_(0, T.zeros(1, dtype=T.long, device=D), {1}[:1])", "{0}.scatter_(0, {1}.long() * 0, 1)", "{0}.masked_scatter_({1} > 0, {0}.detach().clone())",
-                   "{0}[..., :1].copy_({1})", "{0}.addmm_({1}, {1})", "{0}.index_copy_(0, T.zeros(1, dtype=T.long, device=D), {1}[:1])", "{0}.atan2_({1}.abs() + 1)", "{0}.put_(T.zeros(1, dtype=T.long, device=D), {1}.flatten()[:1])", "{0}[[0]] = {1}", "{0}.diagonal().copy_({1})",
-                   "{0}.data = {1}", "{0}.bitwise_and_({1})", "{0}.index_put_((T.zeros(1, dtype=T.long, device=D),), {1}[:1], accumulate=True)", "T.add({0}, {1}, out={0})", "T.mul({1}, {1}, out={0})")  # fmt: skip
+                   "{0}[..., :1].copy_({fit1})", "{0}.addmm_({1}, {1})", "{0}.index_copy_(0, T.zeros(1, dtype=T.long, device=D), {1}[:1])", "{0}.atan2_({signed1}.abs() + 1)", "{0}.put_(T.zeros(1, dtype=T.long, device=D), {1}.flatten()[:1])", "{0}[[0]] = {fit1}", "{0}.diagonal().copy_({fit1})",
+                   "{0}.data = {like1}", "{0}.bitwise_and_({1})", "{0}.index_put_((T.zeros(1, dtype=T.long, device=D),), {1}[:1], accumulate=True)", "T.add({0}, {1}, out={0})", "T.mul({1}, {1}, out={0})")  # fmt: skip
 TAPE = (
     "{0}.retain_grad()",
     "{0}.register_hook(lambda g: log.append(g.detach().clone()))",
@@ -180,6 +180,34 @@ class Writer:
         name = self.rng.choice(recent)
         return name, tensor_of(name)
 
+    def filled(self, text, name, other, tensor_of):
+        """The line with its variables. Where a result would be ambiguous, an operand is changed so that it is not:
+        whole and fit1: a float becomes a number that every integer type holds, as what others become depends on the machine;
+        distinct: which of equal elements gets the gradient is not said, so those get none;
+        numbers: PyTorch's slope at NaN depends on the place of the element;
+        nonzero: PyTorch's second derivative of sinc at 0 is NaN;
+        like1: data of another shape does not fit the recorded gradient;
+        signed: PyTorch's gradient negates unsigned numbers, which wrap."""
+        t, u = tensor_of(name), tensor_of(other)
+        nans = t.dtype.is_floating_point and t.isnan().any().item()
+        tied = nans or t.numel() != t.detach().unique().numel()
+        if self.smooth and tied and "{distinct}" in text:  # finite differences would see what detach() hides
+            text = "T.sin({0})"
+        small = "{}.nan_to_num(0.5, 3, -3).abs().clamp(0, 100)"
+        return text.format(
+            name,
+            other,
+            dim=self.dim(t),
+            whole=small.format(name) if t.dtype.is_floating_point else name,
+            fit1=small.format(other) if u.dtype.is_floating_point and not t.dtype.is_floating_point else other,
+            distinct=f"{name}.detach()" if t.requires_grad and tied else name,
+            numbers=f"{name}.nan_to_num()" if nans else name,
+            nonzero=name if t.bool().all().item() else f"({name}.abs() + 1)",
+            like1=other if t.shape == u.shape or not t.requires_grad else f"{name}.detach().clone()",
+            signed=f"{name}.int()" if t.dtype.itemsize == 1 and not t.dtype.is_floating_point else name,
+            signed1=f"{other}.int()" if u.dtype.itemsize == 1 and not u.dtype.is_floating_point else other,
+        )
+
     def line(self, tensor_of):
         """The next line, and the name it defines (None: it changes something)."""
         rng = self.rng
@@ -195,14 +223,14 @@ class Writer:
                 group = (
                     "{0}.mul_({1})",
                     "{0}.sin_()",
-                    "{0}[0] = {1}",
+                    "{0}[0] = {fit1}",
                     "{0}[1:] *= 2",
                     "{0}.select({dim}, 0).mul_(3)",
                     "{0}.tanh_()",
                 )
             if not exact:  # rounded values are not compared: the last bit would decide
                 group = [g for g in group if not any(w in g for w in COMPARISONS)]
-            text = rng.choice(group).format(name, other, dim=self.dim(t))
+            text = self.filled(rng.choice(group), name, other, tensor_of)
             if self.smooth and (".data" in text or "detach" in text or "set_" in text):
                 text = f"{name}.mul_(2)"
             if rng.random() < 0.06 and not self.smooth:
@@ -234,6 +262,10 @@ class Writer:
             text, result = rng.choice(VIEWS), self.exact[name]
             if self.smooth and ("detach" in text or ".data" in text):
                 text = "{0}[:]"
+            if (
+                self.smooth and "as_strided" in text
+            ):  # the gradient of elements that {0} does not have gets lost, as in PyTorch
+                text = "{0}.clone().as_strided((2,), (1,))"
         elif kind < 0.64:
             text, result = rng.choice(EXACT), self.exact[name]
             rounds = self.smooth and any(w in text for w in ("bfloat16", "half", ".float()"))
@@ -259,7 +291,7 @@ class Writer:
             self.exact[new] = False
             return f"{new} = " + text.format(*places, k=rng.choice((0, 1)), d=rng.choice((1, 2))), new
         self.exact[new] = result and t.numel() < 1000
-        return f"{new} = " + text.format(name, other, dim=self.dim(t)), new
+        return f"{new} = " + self.filled(text, name, other, tensor_of), new
 
     def end(self, tensor_of):
         """How the program is differentiated: lines that leave results in `grads` and in the leaves' .grad."""
