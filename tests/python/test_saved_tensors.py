@@ -37,3 +37,11 @@ def test_writing_to_what_no_gradient_needs_is_fine():
     y = strata.ones(2, requires_grad=True)
     y.exp().add(0).exp_().sum().backward()  # in place: saved after the write
     assert strata.allclose(y.grad, (strata.ones(2).exp().exp() * strata.ones(2).exp()))
+
+
+def test_the_result_of_matrix_exp_may_be_written_to():
+    x = strata.zeros(2, 2, dtype=strata.float64, requires_grad=True)
+    y = strata.linalg.matrix_exp(x)
+    y.mul_(3)
+    y.sum().backward()
+    assert x.grad.tolist() == [[3, 3], [3, 3]]
