@@ -41,6 +41,10 @@ def hook_of_a_written_view(program):
     )
 
 
+def data_was_set(program):
+    return any(re.search(r"\.data = ", line) for line in program.lines)
+
+
 def only_zero(program):
     """The gradient that only one side has is zero."""
     both = (program.difference.ours, program.difference.theirs)
@@ -80,7 +84,8 @@ RULES = (
     # Writes through views
     (r"", REFUSED + r"output of a function that returns multiple views", "Autograd", None),
     (r"^(loss|grads|more|second)", REFUSED + r"needed for gradient computation has been modified", "Autograd", None),
-    (r"^(loss|grads|more|second)", WE_REFUSED + r"modified by an inplace operation", "Autograd", None),
+    (r"^(loss|grads|more|second)", WE_REFUSED + r"inplace operation: nn.functional.tanhshrink saved", "Autograd", None),
+    (r"^(loss|grads|more|second)", WE_REFUSED + r"modified by an inplace operation", "Autograd", data_was_set),
     (r"\.(unsqueeze_|squeeze_|t_|transpose_)\(", REFUSED + r"a view of a leaf Variable", "Autograd", None),
     (r"\.logical_\w+_\(", WE_REFUSED + r"leaf Variable that requires grad", "Autograd", None),
     (COMPARED, r"torch: v\d+: requires_grad False beside True", "Autograd", None),
