@@ -216,7 +216,8 @@ void NormForward(const NormRows<float>& p, const float* x, float* y, float* mean
     const float m = p.centred ? static_cast<float>(row_sum(d, x, n) / count) : 0.f;
     double sum, squares;
     row_deviations(d, x, n, m, sum, squares);
-    const double off = p.centred ? sum / count : 0, variance = std::max(0.0, squares / count - off * off);
+    const double off = p.centred ? sum / count : 0, found = squares / count - off * off;
+    const double variance = found < 0 ? 0 : found;  // NaN stays
     const float inverse = static_cast<float>(1 / std::sqrt(variance + p.eps));
     if (mean) mean[r] = static_cast<float>(static_cast<double>(m) + off);
     if (rstd) rstd[r] = inverse;

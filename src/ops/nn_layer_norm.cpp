@@ -285,11 +285,15 @@ STRATA_OP(rms_norm, "rms_norm(Tensor input, int[] normalized_shape, Tensor? weig
   .no_method()
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, IntList normalized_shape, const Tensor& weight, std::optional<double> eps) {
+    STRATA_CHECK(kFloatingTypes.has(input.dtype()), NotImplemented,
+                 "rms_norm: expected a floating-point input, got {}; convert it with to(float32)",
+                 name_of(input.dtype()));
     const double fallback = input.dtype() == DType::F64 ? 2.220446049250313e-16 : 1.1920928955078125e-07;
     return _fused_rms_norm(input, normalized_shape, weight, eps.value_or(fallback))[0];
   })
   .samples({"f(3,4), [4]", "f(2,3,4), [3,4], f(3,4), 0.1"})
-  .error("f(3,4), [5]", ErrorKind::Runtime, "expected input with shape [*, 5]");
+  .error("f(3,4), [5]", ErrorKind::Runtime, "expected input with shape [*, 5]")
+  .error("i5(3,4), [4]", ErrorKind::NotImplemented, "floating-point");
 
 STRATA_OP(row_norm_backward,
           "_row_norm_backward(Tensor grad, Tensor input, int[] normalized_shape, Tensor? mean, Tensor rstd, Tensor? "

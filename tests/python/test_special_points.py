@@ -138,3 +138,10 @@ def test_the_second_derivative_of_a_loss_at_equal_values(loss):
 
 def test_renorm_of_a_slice_that_stays():
     assert gradient(lambda x: strata.renorm(x, 2, 0, 1.0), [[NAN, 1], [0.25, 0.5]]) == [[[1, 1], [1, 1]]]
+
+
+@pytest.mark.parametrize("dtype", [strata.float32, strata.float64, strata.float16])
+def test_norms_of_rows_with_nan(dtype):
+    x = strata.tensor([[0, 1, NAN, 2], [1, 1, 1, 1]], dtype=dtype)
+    for y in (F.rms_norm(x, (4,)), F.layer_norm(x, (4,))):
+        assert y[0].isnan().all() and y[1].isfinite().all()
