@@ -28,16 +28,33 @@ def other_layout(program):
     return any(program.space[n].stride() != program.theirs[n].stride() for n in program.names())
 
 
+def other_memory(program):
+    """The memory behind PyTorch's tensor has another size."""
+    for name in program.names():
+        t = program.space[name]
+        whole = t if t._base is None else t._base
+        if program.theirs[name].untyped_storage().nbytes() != whole.numel() * whole.dtype.itemsize:
+            return True
+    return False
+
+
 def of_one_element(program):
     return any(t.dim() == 0 for t in program.operands())
 
 
 def hook_of_a_written_view(program):
-    """A view has a hook, and was written to without recording since, or the memory that it shows was."""
-    hooks = [(i, m[1]) for i, line in enumerate(program.lines) if (m := re.match(r"(v\d+)\.register_hook", line))]
-    views = [i for i, name in hooks if program.space[name]._base is not None]
+    """A view has a hook, and something was written without recording."""
+    hooks = [m[1] for line in program.lines if (m := re.match(r"(v\d+)\.register_hook", line))]
+    unrecorded = any("no_grad" in line or ".data." in line or "detach()." in line for line in program.lines)
+    return unrecorded and any(program.space[name]._base is not None for name in hooks)
+
+
+def unseen_write(program):
+    """Memory was written through .data, which saved tensors do not notice: the gradient depends on what an op saves."""
+    made = [m[1] for line in program.lines if (m := re.match(r"(v\d+) = v\d+\.data$", line))]
     return any(
-        "no_grad" in line or ".data." in line or "detach()." in line for i in views for line in program.lines[i:]
+        re.match(rf"v\d+\.data\.|({'|'.join(made) or 'none'})(\.\w+_\(|\[.*\] |\[.*\]\.| .= )", line)
+        for line in program.lines
     )
 
 
@@ -87,11 +104,12 @@ RULES = (
     (r"^(loss|grads|more|second)", WE_REFUSED + r"inplace operation: nn.functional.tanhshrink saved", "Autograd", None),
     (r"^(loss|grads|more|second)", WE_REFUSED + r"modified by an inplace operation", "Autograd", data_was_set),
     (r"\.(unsqueeze_|squeeze_|t_|transpose_)\(", REFUSED + r"a view of a leaf Variable", "Autograd", None),
-    (r"\.logical_\w+_\(", WE_REFUSED + r"leaf Variable that requires grad", "Autograd", None),
     (COMPARED, r"torch: v\d+: requires_grad False beside True", "Autograd", None),
     (r"^(v\d+)\.requires_grad_\(\)", r"torch: v\d+: requires_grad False beside True", "Autograd", None),
     (r"^grads = .*create_graph=True", r"torch: grads\[\d+\]: requires_grad", "Autograd", None),
     (r"^more = ", r"torch: more\[\d+\]: (nothing beside a tensor|a tensor beside nothing)", "Autograd", only_zero),
+    (r"", GRADIENT, "Autograd", unseen_write),
+    (r"^(loss|grads|more|second)", WE_REFUSED + r"inplace operation: mul saved", "Autograd", lambda program: program.used("kron")),
     (r"", GRADIENT + r"|log: \d+ entries beside \d+", "Autograd", hook_of_a_written_view),
     # Arguments
     (r"repeat_interleave", REFUSED + r"IndexError", "Answered where PyTorch refuses", None),
@@ -104,6 +122,7 @@ RULES = (
     (r"", REFUSED + r"view size is not compatible with", "Tensors", other_layout),
     (r"", WE_REFUSED + r"view: size .* is not compatible with", "Tensors", other_layout),
     (r"kron", REFUSED + r"view size is not compatible with", "Answered where PyTorch refuses", None),
+    (r"as_strided", r"torch: only (we|the other) refused it: .*out of bounds for storage", "Tensors", other_memory),
     (r"", WE_REFUSED + r"a tensor has at most 10 dimensions", "Tensors", None),
     # Numbers
     (r"", GRADIENT, "Numbers", slightly_apart("hardsigmoid", "hardswish")),

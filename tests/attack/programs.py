@@ -59,12 +59,12 @@ BINARY = ("{0} + {1}", "{0} - {1}", "{0} * {1}", "T.maximum({0}, {1})", "T.minim
           "{0}.index_put((T.tensor([0], device=D),), {1}[:1])", "T.xlogy({0}, {1}.abs() + 1)", "T.cross({0}, {1}, dim=-1)", "T.dot({0}, {1})", "T.bmm({0}, {1})", "T.vdot({0}, {1})")  # fmt: skip
 IN_PLACE = ("{0}.add_(1)", "{0}.mul_(2)", "{0}.sub_(0.5)", "{0}.neg_()", "{0}.abs_()", "{0}.relu_()", "{0}.clamp_(-1, 1)", "{0}.zero_()", "{0}.fill_(3)", "{0}.square_()", "{0}[0] = 2", "{0}[..., 0] = 1.5", "{0}[{0} > 0] = 3", "{0}[:] = {0} * 2",
             "{0}.masked_fill_({0} > 1, -1)", "{0}.sigmoid_()", "{0}.tanh_()", "{0}.sin_()", "{0}.t_()", "{0}.unsqueeze_(0)", "{0}.squeeze_()", "{0}.tril_()", "{0}.cumsum_({dim})", "{0}.lt_(1)", "{0}.ge_(0)", "{0}.eq_({0})", "{0}.ne_(0)",
-            "{0}.logical_not_()", "{0}.nan_to_num_()", "F.relu({0}, inplace=True)", "F.elu({numbers}, inplace=True)", "F.relu6({0}, inplace=True)", "F.leaky_relu({0}, 0.5, inplace=True)", "F.hardtanh({0}, inplace=True)", "{0}.floor_()", "{0}.pow_(2)", "{0} += 1", "{0} *= 0.5",
+            "{cut}.logical_not_()", "{0}.nan_to_num_()", "F.relu({0}, inplace=True)", "F.elu({numbers}, inplace=True)", "F.relu6({0}, inplace=True)", "F.leaky_relu({0}, 0.5, inplace=True)", "F.hardtanh({0}, inplace=True)", "{0}.floor_()", "{0}.pow_(2)", "{0} += 1", "{0} *= 0.5",
             "{0}[1:] *= 2", "{0}[0].add_(1)", "{0}.index_fill_(0, T.zeros(1, dtype=T.long, device=D), 2)", "{0}.round_()", "{0}.sgn_()", "{0}.div_(2)", "{0}.transpose_(0, -1)", "{0}.data.mul_(2)", "{0}.detach().add_(1)", "{0}.select({dim}, 0).mul_(3)", "{0}.view(-1)[0] = 1",
             "F.selu({numbers}, inplace=True)", "F.celu({numbers}, inplace=True)", "F.silu({0}, inplace=True)", "F.hardswish({0}, inplace=True)", "F.hardsigmoid({0}, inplace=True)", "F.mish({0}, inplace=True)", "F.threshold({0}, 0.25, 7, inplace=True)", "F.dropout({0}, 0.0, inplace=True)",
             "{0}.remainder_(2)", "{0}.copysign_(-1)", "{0}.trunc_()", "{0}.diagonal().fill_(1)", "{0}.unbind({dim})[0].mul_(2)", "{0}.expand(2, *{0}.shape).add_(1)", "{0}.clamp_min_(0)", "{0}.reciprocal_()", "{0}.resize_(0)", "{0}.requires_grad_()")  # fmt: skip
 IN_PLACE_BINARY = ("{0}.add_({1})", "{0}.mul_({1})", "{0}.copy_({fit1})", "{0}.sub_({1}, alpha=2)", "{0}[0] = {fit1}", "{0}[...] = {fit1}", "{0}.masked_fill_({1} > 0, 0)", "{0} += {1}", "{0} -= {1}", "{0}.maximum_({1})", "{0}.addcmul_({1}, {1})", "{0}[{1} > 0] = 0",
-                   "{0}.lerp_({1}, 0.5)", "{0}.gt_({1})", "{0}.logical_or_({1})", "{0}.div_({1}.abs() + 1)", "{0}.index_add_(0, T.zeros(1, dtype=T.long, device=D), {1}[:1])", "{0}.scatter_(0, {1}.long() * 0, 1)", "{0}.masked_scatter_({1} > 0, {0}.detach().clone())",
+                   "{0}.lerp_({1}, 0.5)", "{0}.gt_({1})", "{cut}.logical_or_({1})", "{0}.div_({1}.abs() + 1)", "{0}.index_add_(0, T.zeros(1, dtype=T.long, device=D), {1}[:1])", "{0}.scatter_(0, {1}.long() * 0, 1)", "{0}.masked_scatter_({1} > 0, {0}.detach().clone())",
                    "{0}[..., :1].copy_({fit1})", "{0}.addmm_({1}, {1})", "{0}.index_copy_(0, T.zeros(1, dtype=T.long, device=D), {1}[:1])", "{0}.atan2_({signed1}.abs() + 1)", "{0}.put_(T.zeros(1, dtype=T.long, device=D), {1}.flatten()[:1])", "{0}[[0]] = {fit1}", "{0}.diagonal().copy_({fit1})",
                    "{0}.data = {like1}", "{0}.bitwise_and_({1})", "{0}.index_put_((T.zeros(1, dtype=T.long, device=D),), {1}[:1], accumulate=True)", "T.add({0}, {1}, out={0})", "T.mul({1}, {1}, out={0})")  # fmt: skip
 TAPE = (
@@ -185,6 +185,7 @@ class Writer:
         whole and fit1: a float becomes a number that every integer type holds, as what others become depends on the machine;
         distinct: which of equal elements gets the gradient is not said, so those get none;
         numbers: PyTorch's slope at NaN depends on the place of the element;
+        cut: PyTorch lets the gradient of the old value through an in-place logical op;
         nonzero: PyTorch's second derivative of sinc at 0 is NaN;
         like1: data of another shape does not fit the recorded gradient;
         signed: PyTorch's gradient negates unsigned numbers, which wrap."""
@@ -202,6 +203,7 @@ class Writer:
             fit1=small.format(other) if u.dtype.is_floating_point and not t.dtype.is_floating_point else other,
             distinct=f"{name}.detach()" if t.requires_grad and tied else name,
             numbers=f"{name}.nan_to_num()" if nans else name,
+            cut=f"{name}.detach()" if t.requires_grad else name,
             nonzero=name if t.bool().all().item() else f"({name}.abs() + 1)",
             like1=other if t.shape == u.shape or not t.requires_grad else f"{name}.detach().clone()",
             signed=f"{name}.int()" if t.dtype.itemsize == 1 and not t.dtype.is_floating_point else name,
