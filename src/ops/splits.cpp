@@ -317,7 +317,7 @@ STRATA_OP(unflatten, "unflatten(Tensor input, int dim, int[] sizes) -> Tensor")
 
 STRATA_OP(ravel, "ravel(Tensor input) -> Tensor")
   .doc("All elements in one dimension.\n\n>>> strata.ones(2, 3).ravel().shape\nstrata.Size([6])")
-  .composite([](const Tensor& input) { return reshape(input, -1); })
+  .composite([](const Tensor& input) { return reshape(contiguous(input), -1); })
   .no_out()
   .dtypes(kStorageTypes)
   .samples({"f(2,3)", "f()", "f(3)"});

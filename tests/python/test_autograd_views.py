@@ -427,3 +427,10 @@ def test_diff_is_no_view_of_its_input():
     assert strata.diff(x)._base is None and strata.diff(x, n=0)._base is None
     strata.diff(x, n=0).mul_(2)
     assert x.tolist() == [[1], [1], [1]] and strata.diff(x, n=4).shape == (3, 0)
+
+
+def test_ravel_of_a_strided_tensor_is_a_copy():
+    x = strata.arange(9.0).reshape(3, 3)
+    line, whole = x.diagonal().ravel(), x.ravel()
+    x.mul_(2)
+    assert line.tolist() == [0, 4, 8] and whole.tolist() == x.flatten().tolist()
