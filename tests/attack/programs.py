@@ -26,8 +26,8 @@ SHAPES = (
 
 SMOOTH = ("T.sin({0})", "T.cos({0})", "T.tanh({0})", "T.sigmoid({0})", "T.erf({0})", "T.atan({0})", "F.softplus({0})", "F.gelu({0})", "F.silu({0})",
           "F.elu({numbers})", "F.celu({numbers})", "F.selu({numbers})", "F.mish({0})", "F.logsigmoid({0})", "T.rsqrt(1 + {0} * {0})", "T.log1p({0}.abs())", "T.expm1(-{0}.abs())",
-          "T.sqrt({0}.square() + 1)", "T.exp(-{0}.abs())", "T.sinc({nonzero})", "T.asinh({0})", "T.softmax({0}, {dim})", "T.log_softmax({0}, {dim})",
-          "T.logsumexp({0}, {dim})", "F.normalize({0}, dim={dim})", "T.logit({0}.sigmoid() * 0.5 + 0.25)", "T.special.xlog1py({0}, {0}.abs())", "T.float_power({0}, 2)",
+          "T.sqrt({0}.square() + 1)", "T.exp(-{0}.abs())", "T.sinc({0}.abs() * 0.61 + 0.3)", "T.asinh({0})", "T.softmax({0}, {dim})", "T.log_softmax({0}, {dim})",
+          "T.logsumexp({0}, {dim})", "F.normalize({0}, dim={dim}, eps=0.25)", "T.logit({0}.sigmoid() * 0.5 + 0.25)", "T.special.xlog1py({0}, {0}.abs())", "T.float_power({0}, 2)",
           "T.reciprocal(1 + {0}.abs())", "F.softsign({0})", "F.tanhshrink({0})")  # fmt: skip
 EXACT = ("-{0}", "{0}.abs()", "T.relu({0})", "{0}.clamp(-1, 2)", "T.clamp({0}, min=0.5)", "F.hardtanh({0})", "F.relu6({0})", "F.threshold({0}, 0.25, 7)",
          "F.leaky_relu({0}, 0.5)", "T.nan_to_num({0})", "{0}.clone()", "{0}.contiguous()", "{0} * 2", "{0} + 1", "1 - {0}", "{0} - 0.5", "{0} * True", "{0}.square()",
@@ -43,8 +43,8 @@ EXACT = ("-{0}", "{0}.abs()", "T.relu({0})", "{0}.clamp(-1, 2)", "T.clamp({0}, m
 ROUNDED = ("{0}.mean()", "{0}.mean({dim}, keepdim=True)", "{0}.var({dim})", "{0}.std({dim}, correction=0)", "{0}.norm()", "T.linalg.vector_norm({0}, 3, {dim})", "{0}.prod({dim})", "{0}.cumprod({dim})",
            "F.layer_norm({0}, {0}.shape[-1:])", "T.var_mean({0}, {dim})[0]", "{0} / 3", "2 / ({0}.abs() + 1)", "T.hypot({0}, {0} + 1)", "{0} ** 2", "{0} ** 3", "T.pow(2, {0}.clamp(-3, 3))", "T.lerp({0}, {0} + 1, 0.3)",
            "T.atan2({signed}, {signed}.abs() + 1)", "T.true_divide({0}, 7)", "{0}.addcmul({0}, {0}, value=0.5)", "{0}.addcdiv({0}, {0}.abs() + 1)", "F.mse_loss({0}, {0} * 0.5)", "F.smooth_l1_loss({0}, {0} * 0 + 1)",
-           "F.huber_loss({0}, 2 * {0})", "F.hardswish({0})", "F.hardsigmoid({0})", "F.softshrink({0}, 0.3)", "F.hardshrink({0}, 0.3)", "F.prelu({0}, T.full((1,), 0.25, dtype={0}.dtype, device=D))", "F.cosine_similarity({0}, {0} + 1, dim={dim})",
-           "T.cdist({0}.reshape(-1, 1), {0}.reshape(-1, 1))", "F.rms_norm({0}, {0}.shape[-1:])", "F.group_norm({0}.reshape(1, 1, -1), 1)", "T.quantile({distinct}, 0.3)", "T.renorm({0}, 2, 0, 1.0)", "F.dropout({0}, 0.0)", "T.logcumsumexp({0}, {dim})")  # fmt: skip
+           "F.huber_loss({0}, 2 * {0})", "F.hardswish({0})", "F.hardsigmoid({0})", "F.softshrink({0}, 0.3)", "F.hardshrink({0}, 0.3)", "F.prelu({0}, T.full((1,), 0.25, dtype={0}.dtype, device=D))", "F.cosine_similarity({0}, {0} + 1, dim={dim}, eps=0.25)",
+           "T.cdist({0}.reshape(-1, 1), {0}.reshape(-1, 1))", "F.rms_norm({0}, {0}.shape[-1:], eps=1e-3)", "F.group_norm({0}.reshape(1, 1, -1), 1)", "T.quantile({distinct}, 0.3)", "T.renorm({0}, 2, 0, 1.0)", "F.dropout({0}, 0.0)", "T.logcumsumexp({0}, {dim})")  # fmt: skip
 VIEWS = ("{0}[:]", "{0}[...]", "{0}[None]", "{0}[..., None]", "{0}.reshape(-1)", "{0}.flatten()", "{0}.view(-1)", "{0}.unsqueeze({dim})", "{0}.squeeze()", "{0}.t()", "{0}.mT", "{0}.transpose(0, -1)", "{0}.movedim(0, -1)",
          "{0}.select({dim}, 0)", "{0}.narrow({dim}, 0, 1)", "{0}[::2]", "{0}[1:]", "{0}[..., :-1]", "{0}[0]", "{0}[-1:]", "{0}.diagonal()", "{0}.expand(2, *{0}.shape)", "{0}.permute(*reversed(range({0}.dim())))",
          "{0}.chunk(2, {dim})[-1]", "{0}.split(1, {dim})[0]", "{0}.unbind({dim})[0]", "{0}.unfold({dim}, 1, 1)", "{0}.swapaxes(0, -1)", "{0}.view({0}.shape)", "{0}.view_as({0})", "{0}.detach()", "{0}.data",
@@ -76,7 +76,8 @@ TAPE = (
 
 COMPARISONS = (">", "<", "==", "!=", "lt_", "le_", "gt_", "ge_", "eq_", "ne_", "floor", "round", "trunc", "remainder", "logical", "sgn", "imum", "bitwise", "clamp", "copysign", "threshold", "hard", "relu", "eq(", "sort", "fmin", "isclose", "logical", "[{1}")  # fmt: skip
 
-# Whole layers on inputs of their own: lines of one statement over fresh leaves.
+# Whole layers on inputs of their own: lines of one statement over fresh leaves. Results with other strides than PyTorch's are made
+# contiguous: whether reshape is a view depends on them.
 LAYERS = (
     ("F.conv2d(leaf({0}), leaf({1}), padding={k})", ((2, 3, 5, 4), (4, 3, 3, 2))),
     ("F.conv2d(leaf({0}), leaf({1}), stride=2, dilation={d}, padding=2)", ((1, 2, 6, 5), (2, 2, 2, 3))),
@@ -106,7 +107,7 @@ LAYERS = (
         ((3, 4),),
     ),
     (
-        "F.scaled_dot_product_attention(leaf({0}), leaf({1}), leaf({2}), is_causal=True)",
+        "F.scaled_dot_product_attention(leaf({0}), leaf({1}), leaf({2}), is_causal=True).contiguous()",
         ((1, 2, 3, 4), (1, 2, 3, 4), (1, 2, 3, 4)),
     ),
     ("F.interpolate(leaf({0}), scale_factor={d}, mode='bilinear')", ((1, 2, 3, 4),)),
@@ -125,10 +126,16 @@ LAYERS = (
     ("F.multi_margin_loss(leaf({0}), T.tensor([1, 0, 3], device=D))", ((3, 4),)),
     ("F.gaussian_nll_loss(leaf({0}), leaf({1}), leaf({2}).abs() + 1)", ((3, 4), (3, 4), (3, 4))),
     ("F.poisson_nll_loss(leaf({0}), leaf({1}).abs())", ((3, 4), (3, 4))),
-    ("T.linalg.solve(leaf({0}) + 5 * T.eye(3, dtype=leaf({0}).dtype, device=D), leaf({1}))", ((3, 3), (3, 2))),
-    ("T.linalg.inv(leaf({0}) + 5 * T.eye(3, dtype=leaf({0}).dtype, device=D))", ((2, 3, 3),)),
+    (
+        "T.linalg.solve(leaf({0}) + 5 * T.eye(3, dtype=leaf({0}).dtype, device=D), leaf({1})).contiguous()",
+        ((3, 3), (3, 2)),
+    ),
+    ("T.linalg.inv(leaf({0}) + 5 * T.eye(3, dtype=leaf({0}).dtype, device=D)).contiguous()", ((2, 3, 3),)),
     ("T.linalg.det(leaf({0}))", ((3, 3),)),
-    ("T.linalg.cholesky(leaf({0}) @ leaf({0}).mT + 3 * T.eye(3, dtype=leaf({0}).dtype, device=D))", ((3, 3),)),
+    (
+        "T.linalg.cholesky(leaf({0}) @ leaf({0}).mT + 3 * T.eye(3, dtype=leaf({0}).dtype, device=D)).contiguous()",
+        ((3, 3),),
+    ),
     ("T.linalg.svdvals(leaf({0}))", ((3, 4),)),
     ("T.linalg.eigvalsh(leaf({0}) + leaf({0}).mT)", ((3, 3),)),
     ("T.linalg.matrix_exp(leaf({0}))", ((3, 3),)),
@@ -186,7 +193,6 @@ class Writer:
         distinct: which of equal elements gets the gradient is not said, so those get none;
         numbers: PyTorch's slope at NaN depends on the place of the element;
         cut: PyTorch lets the gradient of the old value through an in-place logical op;
-        nonzero: PyTorch's second derivative of sinc at 0 is NaN;
         like1: data of another shape does not fit the recorded gradient;
         signed: PyTorch's gradient negates unsigned numbers, which wrap."""
         t, u = tensor_of(name), tensor_of(other)
@@ -204,7 +210,6 @@ class Writer:
             distinct=f"{name}.detach()" if t.requires_grad and tied else name,
             numbers=f"{name}.nan_to_num()" if nans else name,
             cut=f"{name}.detach()" if t.requires_grad else name,
-            nonzero=name if t.bool().all().item() else f"({name}.abs() + 1)",
             like1=other if t.shape == u.shape or not t.requires_grad else f"{name}.detach().clone()",
             signed=f"{name}.int()" if t.dtype.itemsize == 1 and not t.dtype.is_floating_point else name,
             signed1=f"{other}.int()" if u.dtype.itemsize == 1 and not u.dtype.is_floating_point else other,
