@@ -88,6 +88,17 @@ def data_was_set(program):
     return any(re.search(r"\.data = ", line) for line in program.lines)
 
 
+def reshaped_in_place(program):
+    return any(re.search(r"\.(unsqueeze_|squeeze_|t_|transpose_)\(", line) for line in program.lines)
+
+
+def moved(program):
+    """out= gave its tensor other memory, and PyTorch's shares it with the variable that differs."""
+    target, seen = re.search(r"out=(v\d+)", program.line)[1], program.difference.partition(":")[0]
+    pointers = [side[n].data_ptr() for side in (program.theirs, program.space) for n in (target, seen)]
+    return target != seen and pointers[0] == pointers[1] and pointers[2] != pointers[3]
+
+
 def only_zero(program):
     """The gradient that only one side has is zero."""
     both = (program.difference.ours, program.difference.theirs)
@@ -138,6 +149,7 @@ RULES = (
     (r"^(loss|grads|more|second)", REFUSED + r"needed for gradient computation has been modified", "Autograd", None),
     (r"^(loss|grads|more|second)", WE_REFUSED + r"inplace operation: nn.functional.tanhshrink saved", "Autograd", None),
     (r"^(loss|grads|more|second)", WE_REFUSED + r"modified by an inplace operation", "Autograd", data_was_set),
+    (r"^(loss|grads|more|second)", WE_REFUSED + r"reshape: shape .* is invalid for input", "Autograd", reshaped_in_place),
     (r"\.(unsqueeze_|squeeze_|t_|transpose_)\(", REFUSED + r"a view of a leaf Variable", "Autograd", None),
     (COMPARED, r"torch: v\d+: requires_grad False beside True", "Autograd", None),
     (r"", r"torch: v\d+: requires_grad False beside True", "Autograd", of_integers),
@@ -172,6 +184,7 @@ RULES = (
     (r"", SECOND, "Numbers", only_nan_there("sinc", "dist", "norm", "std", "cdist")),
     (r"cdist", r"torch: v\d+: \[", "Numbers", has_infinities),
     (r"addcmul", WE_REFUSED + r"for integer tensors the argument value", "Numbers", None),
+    (r"out=", r"torch: v\d+: [\[\d-]", "Tensors", moved),
     (r"(resize_|out=)", WE_REFUSED + r"(cannot resize a view|cannot be resized)", "Tensors", None),
 )  # fmt: skip
 
