@@ -107,7 +107,7 @@ LAYERS = (
         ((3, 4),),
     ),
     (
-        "F.scaled_dot_product_attention(leaf({0}), leaf({1}), leaf({2}), is_causal=True).contiguous()",
+        "F.scaled_dot_product_attention(leaf({0}), leaf({1}), leaf({2}), is_causal=True).clone(memory_format=T.contiguous_format)",
         ((1, 2, 3, 4), (1, 2, 3, 4), (1, 2, 3, 4)),
     ),
     ("F.interpolate(leaf({0}), scale_factor={d}, mode='bilinear')", ((1, 2, 3, 4),)),
@@ -127,13 +127,16 @@ LAYERS = (
     ("F.gaussian_nll_loss(leaf({0}), leaf({1}), leaf({2}).abs() + 1)", ((3, 4), (3, 4), (3, 4))),
     ("F.poisson_nll_loss(leaf({0}), leaf({1}).abs())", ((3, 4), (3, 4))),
     (
-        "T.linalg.solve(leaf({0}) + 5 * T.eye(3, dtype=leaf({0}).dtype, device=D), leaf({1})).contiguous()",
+        "T.linalg.solve(leaf({0}) + 5 * T.eye(3, dtype=leaf({0}).dtype, device=D), leaf({1})).clone(memory_format=T.contiguous_format)",
         ((3, 3), (3, 2)),
     ),
-    ("T.linalg.inv(leaf({0}) + 5 * T.eye(3, dtype=leaf({0}).dtype, device=D)).contiguous()", ((2, 3, 3),)),
+    (
+        "T.linalg.inv(leaf({0}) + 5 * T.eye(3, dtype=leaf({0}).dtype, device=D)).clone(memory_format=T.contiguous_format)",
+        ((2, 3, 3),),
+    ),
     ("T.linalg.det(leaf({0}))", ((3, 3),)),
     (
-        "T.linalg.cholesky(leaf({0}) @ leaf({0}).mT + 3 * T.eye(3, dtype=leaf({0}).dtype, device=D)).contiguous()",
+        "T.linalg.cholesky(leaf({0}) @ leaf({0}).mT + 3 * T.eye(3, dtype=leaf({0}).dtype, device=D)).clone(memory_format=T.contiguous_format)",
         ((3, 3),),
     ),
     ("T.linalg.svdvals(leaf({0}))", ((3, 4),)),
