@@ -71,14 +71,7 @@ void check_bounds(const Call& c, const Kernel& k) {
 }
 #endif
 
-void run_kernel(const Call& c) {
-  if (devices_in_use) [[unlikely]] {
-    if (const Device device = device_of_run(c); device.type != DeviceType::Cpu) return run_on_device(c, device);
-    if (thread_state.default_device.type != DeviceType::Cpu) {  // a kernel that is made of ops stays on the CPU
-      const OnDeviceOf here{Device{}};
-      return run_kernel(c);
-    }
-  }
+[[gnu::always_inline]] inline void run_here(const Call& c) {
   const Kernel& k = choose(c);
   trace::Span span(trace::Layer::Kernel, k.name);
   if (span.active()) [[unlikely]]
@@ -87,6 +80,19 @@ void run_kernel(const Call& c) {
 #ifndef NDEBUG
   check_bounds(c, k);
 #endif
+}
+
+// Once devices are in use. Out of line: it would cost the calls that do not come here their registers.
+[[gnu::noinline, gnu::cold]] void run_somewhere(const Call& c) {
+  if (const Device device = device_of_run(c); device.type != DeviceType::Cpu) return run_on_device(c, device);
+  const OnDeviceOf here{Device{}};  // a kernel that is made of ops stays on the CPU, whatever the default device is
+  run_here(c);
+}
+
+void run_kernel(const Call& c) {
+  if (devices_in_use) [[unlikely]]
+    return run_somewhere(c);
+  run_here(c);
 }
 
 // Is there a NaN? Float8 has no arithmetic of its own.
