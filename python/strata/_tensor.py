@@ -65,11 +65,15 @@ Tensor.__array_priority__ = 1000
 
 @_method
 def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+    if self.is_meta:
+        raise BufferError("Cannot pack tensors on meta")
     return _C._to_dlpack(self.clone() if copy else self)
 
 
 @_method
 def __dlpack_device__(self):
+    if self.is_meta:
+        raise ValueError("Unknown device type meta for Dlpack")
     return (1, 0)
 
 
@@ -233,7 +237,7 @@ def record_stream(self, stream):
 
 @_method
 def __format__(self, spec):
-    if self.dim() == 0 and spec:
+    if self.dim() == 0 and spec and not self.is_meta:
         return format(self.item(), spec)
     return object.__format__(self, spec) if spec else repr(self)
 
@@ -248,7 +252,14 @@ def _no_grad():
 
 
 def _rebuild(cls, data, dtype, shape, requires_grad, state):
-    tensor = _C._from_bytes(data, dtype, shape)
+    return _finish(cls, _C._from_bytes(data, dtype, shape), requires_grad, state)
+
+
+def _rebuild_meta(cls, stride, dtype, shape, requires_grad, state):
+    return _finish(cls, _C.ops["empty_strided"](shape, stride, dtype=dtype, device="meta"), requires_grad, state)
+
+
+def _finish(cls, tensor, requires_grad, state):
     if cls is not Tensor:
         tensor = Tensor._make_subclass(cls, tensor, requires_grad)
     elif requires_grad:
@@ -261,8 +272,10 @@ def _rebuild(cls, data, dtype, shape, requires_grad, state):
 @_method
 def __reduce_ex__(self, protocol):
     state = getattr(self, "__dict__", None)
-    data = _C._to_bytes(self.detach().contiguous())
-    return _rebuild, (self.__class__, data, self.dtype, tuple(self.shape), self.requires_grad, state)
+    rest = (self.dtype, tuple(self.shape), self.requires_grad, state)
+    if self.is_meta:
+        return _rebuild_meta, (self.__class__, self.stride(), *rest)
+    return _rebuild, (self.__class__, _C._to_bytes(self.detach().contiguous()), *rest)
 
 
 @_method

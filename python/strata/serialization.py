@@ -28,10 +28,22 @@ def load(f, map_location=None, *, weights_only=True, mmap=None):
     into the file changes them, and one that cuts it short ends this process when it touches what is missing (SIGBUS). Pickles are read by an interpreter that builds data only; one that asks for anything else is refused by name, whatever
     weights_only says. f is a path or a file open for binary reading.
     """
+    place = None
     if map_location is not None and not callable(map_location) and not isinstance(map_location, dict):
-        _C.ops["empty"](0, device=map_location)  # raises where there is no such device
+        place = _C.ops["empty"](0, device=map_location).device  # raises where there is no such device
     if hasattr(f, "read"):
         if mmap:
             raise ValueError("load: mmap=True needs the path of a file, not an open one")
-        return _C._load_bytes(f.read())
-    return _C._load(f, bool(mmap))
+        tree = _C._load_bytes(f.read())
+    else:
+        tree = _C._load(f, bool(mmap))
+    return tree if place is None or place.type != "meta" else _without_values(tree)
+
+
+def _without_values(tree):
+    """The same tree with its tensors on device meta."""
+    if isinstance(tree, _C.Tensor):
+        return tree.to("meta")
+    if isinstance(tree, dict):
+        return type(tree)((key, _without_values(value)) for key, value in tree.items())
+    return type(tree)(map(_without_values, tree)) if isinstance(tree, (list, tuple)) else tree

@@ -340,7 +340,7 @@ class Backward {
   static void check_anomaly(const Node& node, const Grads& grads) {
     static const OpRecord &isnan = find_op("isnan"), &any = find_op("any");
     const auto bad = [&](const Tensor& g) {
-      return g && is_floating(g.dtype()) && call(any, Args(call(isnan, Args(g)))).item<bool>();
+      return g && is_floating(g.dtype()) && !g.is_meta() && call(any, Args(call(isnan, Args(g)))).item<bool>();
     };
     bool found = std::any_of(grads.list.begin(), grads.list.end(), bad);
     for (const Tensor& g : grads.t) found |= bad(g);

@@ -47,12 +47,14 @@ const Kernel& choose(const Call& c) {
 
 // On a device: its kernels, also where the CPU's reference is asked for.
 void run_on_device(const Call& c, Device device) {
+  if (device.type == DeviceType::Meta) return run_on_meta(c);
   if (c.op.cuda_kernels.empty()) refuse_device(c.op, device);
   const Kernel& k = choose_from(c.op.cuda_kernels, c);
   trace::Span span(trace::Layer::Kernel, k.name);
   if (span.active()) [[unlikely]]
     span.detail(describe(c));
   Scoped running(thread_state.op, &c.op);
+  const OnDeviceOf there(device);
   k.run(c);
 }
 
@@ -69,9 +71,7 @@ void check_bounds(const Call& c, const Kernel& k) {
 }
 #endif
 
-void run_kernel(const Call& c) {
-  if (devices_in_use) [[unlikely]]
-    if (const Device device = device_of_run(c); device.type != DeviceType::Cpu) return run_on_device(c, device);
+[[gnu::always_inline]] inline void run_here(const Call& c) {
   const Kernel& k = choose(c);
   trace::Span span(trace::Layer::Kernel, k.name);
   if (span.active()) [[unlikely]]
@@ -82,10 +82,23 @@ void run_kernel(const Call& c) {
 #endif
 }
 
+// Once devices are in use. Out of line: it would cost the calls that do not come here their registers.
+[[gnu::noinline, gnu::cold]] void run_somewhere(const Call& c) {
+  if (const Device device = device_of_run(c); device.type != DeviceType::Cpu) return run_on_device(c, device);
+  const OnDeviceOf here{Device{}};  // a kernel that is made of ops stays on the CPU, whatever the default device is
+  run_here(c);
+}
+
+void run_kernel(const Call& c) {
+  if (devices_in_use) [[unlikely]]
+    return run_somewhere(c);
+  run_here(c);
+}
+
 // Is there a NaN? Float8 has no arithmetic of its own.
 bool has_nan(const TensorImpl& t) {
   static const OpRecord &isnan = find_op("isnan"), &any = find_op("any"), &to = find_op("to", "dtype");
-  if (!t.data || !is_floating(t.dtype)) return false;
+  if (!t.data || !is_floating(t.dtype) || t.device.type == DeviceType::Meta) return false;
   Tensor values = alias(t);
   if (size_of(t.dtype) == 1) {
     Args args = to.defaults;
@@ -379,6 +392,9 @@ void call_out(const OpRecord& op, const Args& args, Tensor* outs) {
   for (uint32_t o = 0; o < op.outputs; ++o)
     if (outs[o]) check_inplace(*outs[o], false, op.name.c_str());
   std::vector<Tensor> values(op.outputs);
+  std::optional<OnDeviceOf> there;  // an op without tensors computes where its result goes
+  if (devices_in_use && op.outputs && !op.needed) [[unlikely]]
+    there.emplace(outs[0].device());
   const bool plain = !op.composite_fn && !op.view_fn && op.outputs == 1;
   if (plain && op.broadcasts) {
     const Call plan{op, args, values.data()};

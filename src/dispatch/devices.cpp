@@ -1,5 +1,7 @@
 #include "dispatch/devices.h"
 
+#include "base/trace.h"
+
 namespace strata {
 
 Device device_of_call(const OpRecord& op, const Args& args) {
@@ -44,10 +46,28 @@ void check_out_device(const OpRecord& op, const Args& args, const TensorImpl& gi
 Device device_of_run(const Call& c) {
   if (c.op.outputs == 0) return device_of_call(c.op, c.args);
   const Device out = c.outs[0]->device;
-  if (out.type != DeviceType::Cpu || !c.op.crosses) return out;
+  if (out.type == DeviceType::Meta || !c.op.crosses) return out;
+  for (const Value& v : c.args)
+    if (v.tag == Tag::Tensor && v.tensor->device.type == DeviceType::Meta) refuse_copy_from_meta();
+  if (out.type != DeviceType::Cpu) return out;
   for (const Value& v : c.args)
     if (v.tag == Tag::Tensor && v.tensor->device.type != DeviceType::Cpu) return v.tensor->device;
   return out;
+}
+
+void run_on_meta(const Call& c) {
+  static constexpr Kernel nothing{Backend::Meta, "meta: nothing runs", nullptr, nullptr};
+  if (thread_state.explain) [[unlikely]]
+    thread_state.explain->lines.push_back({&c.op, &nothing, nullptr});
+  const trace::Span span(trace::Layer::Kernel, nothing.name);
+  if (!c.op.written || (c.op.writes_if && !c.args[c.op.writes_if].boolean())) return;
+  for (uint32_t i = 0; i < c.args.size; ++i) {
+    if (!(c.op.written >> i & 1)) continue;
+    if (c.args.is_tensor(i)) c.args.tensor(i).count_write();
+    else if (c.args[i].tag == Tag::Tensors)
+      for (const Tensor& t : c.args[i].tensor_list())
+        if (t) t->count_write();
+  }
 }
 
 void refuse_device(const OpRecord& op, Device device) {

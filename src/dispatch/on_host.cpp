@@ -60,6 +60,10 @@ void run_on_host(const Call& c) {
 void compose_on_host(const OpRecord& op, const Args& args, Results& results) {
   const Device device = device_of_call(op, args);
   if (device.type == DeviceType::Cpu) return op.composite_fn(args, results);
+  if (device.type == DeviceType::Meta) {  // no values to copy: the composite itself says what shapes come out
+    const OnDeviceOf scope(device);
+    return op.composite_fn(args, results);
+  }
   const Kernel& k = op.cuda_kernels[0];
   if (thread_state.explain) [[unlikely]]
     thread_state.explain->lines.push_back({&op, &k, nullptr});

@@ -163,7 +163,7 @@ AdaptiveLogSoftmaxWithLoss::Result AdaptiveLogSoftmaxWithLoss::forward(const Ten
                Runtime, "{}: Input and target should have the same size in the batch dimension; got shapes {} and {}",
                s.kind, to_string(given.shape()), to_string(classes.shape()));
   const Tensor input = lone ? unsqueeze(given, 0) : given, target = lone ? unsqueeze(classes, 0) : classes;
-  if (target.numel()) {
+  if (target.numel() && !target.is_meta()) {
     const auto low = min(target).item<int64_t>(), high = max(target).item<int64_t>();
     STRATA_CHECK(low >= 0 && high < s.cutoffs.back(), Runtime,
                  "{}: Target values should be in [0, {}], but values in range [{}, {}] were found.", s.kind,

@@ -191,6 +191,10 @@ Module& Module::to(Device device) {
   convert([&](const Tensor& t) { return strata::to(t, std::optional<Device>(device)); });
   return *this;
 }
+Module& Module::to_empty(Device device) {
+  convert([&](const Tensor& t) { return empty_like(t, std::nullopt, device); });
+  return *this;
+}
 Module& Module::to(std::string_view memory_format) {
   const int dims = memory_format == "channels_last" ? 4 : memory_format == "channels_last_3d" ? 5 : 0;
   STRATA_CHECK(dims || memory_format == "contiguous_format", Value,

@@ -112,6 +112,8 @@ class STRATA_API Module {
   // floating-point tensors; memory formats ("channels_last") to those of 4 dimensions (5 for "channels_last_3d").
   Module& to(DType dtype);
   Module& to(Device device);
+  Module& to_empty(
+    Device device);  // without the values, which are for the caller to set: from device meta to a real one
   Module& to(std::string_view memory_format);
   Module& zero_grad(bool set_to_none = true);
   Module& requires_grad_(bool on = true);

@@ -126,7 +126,8 @@ std::vector<Tensor> grid(TensorList tensors, std::string_view indexing) {
 }
 
 std::vector<Tensor> unravel_on_device(const Tensor& flat, IntList shape, int64_t numel) {
-  for (const Tensor& end : flat.numel() ? std::vector<Tensor>{amin(flat), amax(flat)} : std::vector<Tensor>()) {
+  const bool look = flat.numel() && !flat.is_meta();
+  for (const Tensor& end : look ? std::vector<Tensor>{amin(flat), amax(flat)} : std::vector<Tensor>()) {
     const auto v = end.item<int64_t>();
     STRATA_CHECK(v >= -numel && v < numel, Value, "unravel_index: index {} is out of range for shape {}", v,
                  to_string(shape));
@@ -270,6 +271,10 @@ STRATA_OP(combinations, "combinations(Tensor input, int r=2, bool with_replaceme
                  to_string(input.shape()));
     STRATA_CHECK(r >= 0, Runtime, "combinations: expect a non-negative number, but got {}", r);
     if (r == 0) return empty(0, input.dtype());
+    if (input.is_meta()) {
+      const double rows = combination_count(input.numel(), r, with_replacement);
+      return index_at(input, {empty({rows < 0x1p62 ? static_cast<int64_t>(rows) : INT64_MAX, r}, DType::I64)}, 0);
+    }
     const std::vector<int64_t> found = combine(input.numel(), r, with_replacement);
     return index_at(input, {reshape(index_tensor(found), {static_cast<int64_t>(found.size()) / r, r})}, 0);
   })
@@ -290,7 +295,8 @@ STRATA_OP(vander, "vander(Tensor x, int? N=None, bool increasing=False) -> Tenso
     STRATA_CHECK(n >= 0, Runtime, "vander: N must be non-negative, got {}", n);
     checked_numel(std::array{n, x.numel()});
     const Tensor base = is_floating(x.dtype()) ? x : to(x, DType::I64);
-    check_host_memory(n, kObjectBytes + static_cast<size_t>(x.numel()) * size_of(base.dtype()), "vander");
+    check_host_memory(n, kObjectBytes + (x.is_meta() ? 0 : static_cast<size_t>(x.numel()) * size_of(base.dtype())),
+                      "vander");
     std::vector<Tensor> columns;
     for (int64_t k = 0; k < n; poll_interrupt(), ++k) columns.push_back(pow(base, increasing ? k : n - 1 - k));
     return columns.empty() ? empty({x.numel(), 0}, x.dtype()) : stack(columns, 1);
@@ -332,7 +338,7 @@ STRATA_OP(unravel_index, "unravel_index(Tensor indices, int[] shape) -> Tensor[]
   .error("i9(80), [2]", ErrorKind::Value, "out of range")
   .error("f(2), [2]", ErrorKind::Type, "integer dtype");
 
-STRATA_OP(fill_diagonal_inplace, "fill_diagonal_(Tensor input, Scalar fill_value, bool wrap=False) -> Tensor")
+STRATA_OP(fill_diagonal_inplace, "fill_diagonal_(Tensor(a!) input, Scalar fill_value, bool wrap=False) -> Tensor(a!)")
   .doc(
     "Writes a number on the main diagonal; with wrap it begins again below the end of a tall matrix.\n\n>>> "
     "strata.zeros(2, 2).fill_diagonal_(3)\ntensor([[3., 0.],\n        [0., 3.]])")

@@ -51,6 +51,7 @@ Tensor added_up(const Tensor& x, const Tensor& weights, int64_t bins, double low
 
 // Edges of equal bins from low to high; both from the data when they are equal.
 void data_range(const Tensor& x, double& low, double& high, double widen, const char* op) {
+  if (low == high && x.is_meta()) high += 1;
   if (low == high && x.numel() > 0) low = min(x).item<double>(), high = max(x).item<double>();
   if (low == high && x.numel() == 0) high += 1;
   if (low == high) low -= widen, high += widen;
@@ -123,6 +124,7 @@ STRATA_OP(bincount, "bincount(Tensor input, Tensor? weights=None, int minlength=
     STRATA_CHECK(!weights || weights->same_shape(*input), Runtime,
                  "bincount: weights should be 1-d and have the same length as input, got {} for {}",
                  weights ? to_string(weights.shape()) : "", to_string(input.shape()));
+    if (input.is_meta()) refuse_shape_from_values("bincount");
     const Tensor x = dense(input, DType::I64);
     if (!on_host(input)) return count_on_device(x, weights, minlength);
     int64_t length = minlength;

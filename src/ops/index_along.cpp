@@ -302,6 +302,7 @@ STRATA_OP(masked_select, "masked_select(Tensor input, Tensor mask) -> Tensor")
     STRATA_CHECK(mask.dtype() == DType::Bool, Runtime, "masked_select: expected BoolTensor for mask, got {}",
                  name_of(mask.dtype()));
     const Dims shape = broadcast_shapes(input.shape(), mask.shape(), "masked_select");
+    if (mask.is_meta()) refuse_shape_from_values("masked_select");
     return index_at(reshape(expand(input, shape), -1), {contiguous(positions_of(expand(mask, shape)))}, 0);
   })
   .dtypes(kStorageTypes)
@@ -320,14 +321,15 @@ STRATA_OP(masked_scatter, "masked_scatter(Tensor input, Tensor mask, Tensor sour
                  "masked_scatter: expected self and source to have same dtypes but got {} and {}",
                  name_of(input.dtype()), name_of(source.dtype()));
     const Dims shape = broadcast_shapes(input.shape(), mask.shape(), "masked_scatter");
-    const Tensor at = contiguous(positions_of(expand(mask, shape)));
+    const Tensor flat = reshape(expand(input, shape), -1);
+    // Without values, as many positions as can be: the shapes are the same for every number.
+    const Tensor at = mask.is_meta() ? empty({std::min(source.numel(), flat.numel())}, DType::I64)
+                                     : contiguous(positions_of(expand(mask, shape)));
     STRATA_CHECK(
       source.numel() >= at.numel(), Runtime,
       "masked_scatter: expected the number of elements in source ({}) to be at least the number of ones in mask ({})",
       source.numel(), at.numel());
-    return reshape(
-      index_put_at(reshape(expand(input, shape), -1), {at}, slice(reshape(source, -1), 0, 0, at.numel()), false, 0),
-      shape);
+    return reshape(index_put_at(flat, {at}, slice(reshape(source, -1), 0, 0, at.numel()), false, 0), shape);
   })
   .inplace()
   .no_out()

@@ -36,12 +36,14 @@ Applied apply(const Tensor& x, std::span<const Index> indices) {
   STRATA_CHECK(used <= x.dim(), Index, "too many indices for tensor of dimension {}: the index uses {}", x.dim(), used);
 
   Applied out{x, {}, false};
-  int64_t dim = 0;  // in the view
-  const auto place = [&](const Tensor& t) {
-    out.tensors.resize(static_cast<size_t>(dim));
+  int64_t dim = 0;      // in the view
+  int64_t covered = 0;  // dimensions that entries of out.tensors stand for
+  const auto place = [&](const Tensor& t, int64_t dims = 1) {
+    out.tensors.resize(out.tensors.size() + static_cast<size_t>(dim - covered));
     out.tensors.push_back(t);
     out.any = true;
-    ++dim;
+    dim += dims;
+    covered = dim;
   };
   for (const Index& i : indices) {
     if (const auto* n = std::get_if<int64_t>(&i)) {
@@ -66,6 +68,7 @@ Applied apply(const Tensor& x, std::span<const Index> indices) {
       if (!is_mask(t)) {
         place(t);
       } else if (t.dim() == 0) {
+        if (t.is_meta()) refuse_shape_from_values("index");
         out.view = unsqueeze(out.view, dim);
         place(t.item<bool>() ? zeros(1, DType::I64) : zeros(0, DType::I64));
       } else {
@@ -74,6 +77,10 @@ Applied apply(const Tensor& x, std::span<const Index> indices) {
             t->shape[d] == out.view->shape[dim + d], Index,
             "the shape of the mask {} at index {} does not match the shape of the indexed tensor {} at index {}",
             to_string(t.shape()), d, to_string(out.view.shape()), dim + d);
+        if (t.is_meta()) {  // only plan_index knows whether its values are needed
+          place(t, t.dim());
+          continue;
+        }
         const Tensor found = nonzero(t);
         for (int d = 0; d < t.dim(); ++d) place(select(found, 1, d));
       }

@@ -124,6 +124,7 @@ void plain_put(const Call& c) {
 }  // namespace
 
 void check_positions(const Tensor& index, int64_t size, bool wrap, int dim, const char* op) {
+  if (index.is_meta()) return;
   if (index.device().type != DeviceType::Cpu) return cuda::check_indices(*index, size, wrap);
   for (int64_t i = 0; i < index.numel(); ++i) {
     const int64_t v = index.data<int64_t>()[i];
@@ -146,7 +147,32 @@ Tensor as_index(const Tensor& index, const char* op) {
 
 Tensor positions_of(const Tensor& mask) { return select(nonzero(reshape(mask, -1)), 1, 0); }
 
-IndexPlan plan_index(const Tensor& input, std::span<const Tensor> given, const char* op) {
+// The positions of a mask without values, for a write: as many as the values or the other indices have. Index dimensions are
+// followed by those of input that have no index, or by all of them where there is a gap.
+static Tensor assumed_positions(const Tensor& input, std::span<const Tensor> given, const Tensor& mask,
+                                const Tensor& values, const char* op) {
+  if (!values) refuse_shape_from_values(op);
+  int64_t count = 1, unnamed = input.dim(), without = 0, after = 0;  // `after`: without an index, behind the last one
+  bool begun = false, gap = false;
+  for (const Tensor& t : given) {
+    const bool covers = t && (t.dtype() == DType::Bool || t.dtype() == DType::U8);
+    unnamed -= covers ? t.dim() : 1;
+    if (!t) {
+      ++without;
+      ++after;
+      continue;
+    }
+    gap |= begun && after > 0;
+    begun = true;
+    after = 0;
+    if (!covers && t.dim() > 0) count = std::max(count, t.size(-1));
+  }
+  const int64_t at = values.dim() - 1 - unnamed - (gap ? without : after);
+  if (count == 1 && at >= 0) count = values->shape[at];
+  return empty({count, int64_t{mask.dim()}}, DType::I64, mask.device());
+}
+
+IndexPlan plan_index(const Tensor& input, std::span<const Tensor> given, const char* op, const Tensor& values) {
   // Masks become one index tensor per dimension they cover.
   std::vector<Tensor> by_dim;
   for (const Tensor& t : given) {
@@ -160,8 +186,8 @@ IndexPlan plan_index(const Tensor& input, std::span<const Tensor> given, const c
           "{}: the shape of the mask {} at index {} does not match the shape of the indexed tensor {} at index {}", op,
           to_string(t.shape()), d, to_string(input.shape()), at);
       }
-      const Tensor found = nonzero(t.dim() == 0 ? reshape(t, 1) : t);
       STRATA_CHECK(t.dim() > 0, Index, "{}: a zero-dimensional mask needs a dimension of its own", op);
+      const Tensor found = t.is_meta() ? assumed_positions(input, given, t, values, op) : nonzero(t);
       for (int d = 0; d < t.dim(); ++d) by_dim.push_back(select(found, 1, d));
     } else {
       STRATA_CHECK(t.dtype() == DType::I64 || t.dtype() == DType::I32, Index,
@@ -281,7 +307,7 @@ STRATA_OP(index_put, "index_put(Tensor input, Tensor?[] indices, Tensor values, 
     ">>> strata.zeros(3).index_put((strata.tensor([0, 2]),), strata.tensor(1.))\ntensor([1., 0., 1.])")
   .composite([](const Tensor& input, TensorList indices, const Tensor& values, bool accumulate) {
     Tensor out = clone(input);
-    const IndexPlan plan = plan_index(out, indices, "index_put");
+    const IndexPlan plan = plan_index(out, indices, "index_put", values);
     if (plan.indices.empty()) return copy(out, values);
     if (plan.input.get() == out.get()) return index_put_at(input, plan.indices, values, accumulate, plan.first);
     index_put_at_(plan.input, plan.indices, values, accumulate, plan.first);
@@ -301,7 +327,7 @@ STRATA_OP(index_put_inplace,
     "Writes values (or adds them, with accumulate) at the positions that input[indices] reads.\n\n"
     ">>> strata.zeros(3).index_put_((strata.tensor([0, 2]),), strata.tensor(1.))\ntensor([1., 0., 1.])")
   .composite([](const Tensor& input, TensorList indices, const Tensor& values, bool accumulate) {
-    const IndexPlan plan = plan_index(input, indices, "index_put_");
+    const IndexPlan plan = plan_index(input, indices, "index_put_", values);
     if (plan.indices.empty()) copy_(input, values);
     else index_put_at_(plan.input, plan.indices, values, accumulate, plan.first);
     return input;
@@ -317,6 +343,7 @@ STRATA_OP(nonzero, "nonzero(Tensor input) -> Tensor")
     "4]).nonzero()\ntensor([[1],\n        [3]])")
   .infer([](const Call& c) {
     const TensorImpl& input = c.args.tensor(0);
+    if (input.device.type == DeviceType::Meta) refuse_shape_from_values(c.op.name.c_str());
     c.outs[0]->dtype = DType::I64;
     const bool on_host = input.device.type == DeviceType::Cpu;
     const int64_t count = on_host ? cpu::count_nonzero(input) : cuda::count_nonzero(input);
@@ -344,7 +371,9 @@ STRATA_OP(nonzero_static, "nonzero_static(Tensor input, *, int size, int fill_va
     "4]).nonzero_static(size=1)\ntensor([[1]])")
   .composite([](const Tensor& input, int64_t size, int64_t fill_value) {
     STRATA_CHECK(size >= 0, Runtime, "nonzero_static: size must be an integer >= 0, got {}", size);
-    const Tensor found = nonzero(input), out = full({size, input.dim()}, fill_value, DType::I64);
+    const Tensor out = full({size, input.dim()}, fill_value, DType::I64);
+    if (input.is_meta()) return out;
+    const Tensor found = nonzero(input);
     const int64_t n = std::min(size, found.size(0));
     copy_(narrow(out, 0, 0, n), narrow(found, 0, 0, n));
     return out;

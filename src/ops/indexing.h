@@ -14,7 +14,9 @@ struct IndexPlan {
   int64_t first = 0;
 };
 // Masks become positions, index tensors are broadcast; where they are not neighbours their dimensions move to the front.
-STRATA_API IndexPlan plan_index(const Tensor& input, std::span<const Tensor> indices, const char* op);
+// `values` are what will be written there. They say how many elements a mask on device meta selects; a read has none and refuses.
+STRATA_API IndexPlan plan_index(const Tensor& input, std::span<const Tensor> indices, const char* op,
+                                const Tensor& values = {});
 
 // Throws Index unless every element of an int64 index is in [0, size), or [-size, size) with `wrap`; on a device, where the host
 // next waits for it.

@@ -58,7 +58,7 @@ bool has_layout(const TensorImpl& t, std::string_view format, const char* op) {
 
 Tensor begin_view(const TensorImpl& t, int64_t offset) {
   Tensor out = alias(t);
-  if (out->data) out->data += offset * static_cast<int64_t>(size_of(t.dtype));
+  if (out->storage) out->data += offset * static_cast<int64_t>(size_of(t.dtype));
   return out;
 }
 

@@ -39,7 +39,7 @@ void check_pivots(const Tensor& LU, const Tensor& pivots, const char* op) {
   STRATA_CHECK(pivots.dim() >= 1 && pivots.size(-1) == k, Runtime,
                "{}: expected {} pivots for each matrix of shape {}, got pivots of shape {}", op, k,
                to_string(LU.shape()), to_string(pivots.shape()));
-  if (pivots.numel() == 0) return;
+  if (pivots.numel() == 0 || pivots.is_meta()) return;
   const Tensor p = autograd::detach(pivots);
   const auto low = amin(p).item<int64_t>(), high = amax(p).item<int64_t>();
   STRATA_CHECK(low >= 1 && high <= rows, Runtime,
@@ -52,6 +52,7 @@ Tensor permutation(const Tensor& pivots, int64_t m, DType dtype) {
   std::vector<int64_t> shape(pivots.shape().begin(), pivots.shape().end());
   const int64_t k = shape.back(), count = k ? pivots.numel() / k : checked_numel(Shape(shape.data(), shape.size() - 1));
   shape.back() = m, shape.push_back(m);
+  if (pivots.is_meta()) return full(shape, 0.0, dtype);
   const Tensor p = full(shape, 0.0, DType::F64, Device{}), dense = contiguous(to(host_values(pivots), kInt32));
   for (int64_t i = 0; i < count; ++i) {
     std::vector<double> rows(static_cast<size_t>(m));

@@ -17,8 +17,8 @@ int64_t product(Shape s) {
 Tensor exponential(const Tensor& A) {
   const int64_t n = A.size(-1);
   if (A.numel() == 0) return clone(A);
-  double largest;
-  {
+  double largest = 0;
+  if (!A.is_meta()) {
     Scoped mode(thread_state.grad_mode, false);
     largest = max(linalg::vector_norm(A, 1, int64_t{-2})).item<double>();
   }

@@ -34,7 +34,8 @@ Tensor column(const Tensor& t) { return unsqueeze(unsqueeze(t, -1), -1); }
 
 // det(A) A^-T; of singular matrices by the singular value decomposition, where the product of the other values is finite.
 Tensor cofactors(const Tensor& A, const Tensor& det) {
-  if (all(ne(autograd::detach(det), 0.0)).item<bool>()) return mul(column(det), mT(linalg::inv_ex(A)[0]));
+  if (det.is_meta() || all(ne(autograd::detach(det), 0.0)).item<bool>())
+    return mul(column(det), mT(linalg::inv_ex(A)[0]));
   const auto [U, S, Vh] = linalg::svd(A, false);
   const int64_t n = A.size(-1);
   std::vector<Tensor> others;

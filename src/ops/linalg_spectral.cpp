@@ -413,7 +413,9 @@ STRATA_OP(linalg_lstsq,
     const Tensor found = rank_of(A, tolerance ? full({}, 0.0, A.dtype()) : Tensor(), tolerance, false, "linalg.lstsq");
     if (with_rank) rank = found;
     const bool gelsy = !driver || *driver == "gelsy";  // which does not give residuals
-    if (!gelsy && A.size(-2) > A.size(-1) && (!with_rank || all(eq(found, A.size(-1))).item<bool>()))
+    const bool tall = !gelsy && A.size(-2) > A.size(-1);
+    if (tall && with_rank && A.is_meta()) refuse_shape_from_values("linalg.lstsq: residuals");
+    if (tall && (!with_rank || all(eq(found, A.size(-1))).item<bool>()))
       residuals = sum(square(sub(matmul(A, x), b)), int64_t{-2});
     if (driver && (*driver == "gelsd" || *driver == "gelss")) S = linalg::svdvals(A);
     return std::tuple(vector ? squeeze(x, int64_t{-1}) : x, residuals, rank, S);

@@ -31,7 +31,9 @@ Tensor per_channel(const Tensor& t, int ndim) {  // [c] as [1, c, 1, …]
 
 // With given statistics a channels-last tensor is read and written as it lies.
 bool stays_last(const TensorImpl& x, bool training) {
-  return x.device.type == DeviceType::Cpu && !training && x.dtype == DType::F32 && cpu::channels_last(x);
+  const bool here =
+    x.device.type == DeviceType::Cpu || x.device.type == DeviceType::Meta;  // meta has the layouts of the CPU
+  return here && !training && x.dtype == DType::F32 && cpu::channels_last(x);
 }
 
 void infer_batch_norm(const Call& c) {

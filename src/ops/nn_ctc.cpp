@@ -70,6 +70,7 @@ T align(int64_t steps, int64_t classes, const int64_t* target, int64_t length, i
 std::vector<int64_t> lengths_of(const Tensor& t, const char* name) {
   STRATA_CHECK(t.dtype() == DType::I64 || t.dtype() == DType::I32 || t.dtype() == DType::U8, Runtime,
                "ctc_loss: {} must be of integral type, got {}", name, name_of(t.dtype()));
+  if (t.is_meta()) return std::vector<int64_t>(static_cast<size_t>(t.numel()));  // no shape depends on them
   const Tensor host = host_values(t);
   const cpu::In<int64_t> values(*host);
   return {values.get(), values.get() + t.numel()};

@@ -1,5 +1,6 @@
 // Distances and similarities between vectors.
 #include "autograd/autograd.h"
+#include "base/checked.h"
 #include "ops/transfer.h"
 #include "strata/ops.h"
 
@@ -70,9 +71,10 @@ STRATA_OP(pdist, "pdist(Tensor input, float p=2.0) -> Tensor")
   .composite([](const Tensor& input, double p) {
     STRATA_CHECK(input.dim() == 2, Runtime, "pdist: only supports 2D tensors, got {}D", input.dim());
     STRATA_CHECK(p >= 0, Runtime, "pdist: only supports non-negative p values, got {}", p);
-    const int64_t n = input.size(0), shape[] = {n * (n - 1) / 2};
-    const Tensor left = make_tensor(shape, DType::I64), right = make_tensor(shape, DType::I64);
-    for (int64_t i = 0, at = 0; i < n; ++i)
+    const int64_t n = input.size(0), shape[] = {(Checked(n) * (n - 1)).get() / 2};
+    const Device where = staging_device(input);
+    const Tensor left = make_tensor(shape, DType::I64, where), right = make_tensor(shape, DType::I64, where);
+    for (int64_t i = 0, at = 0; i < n && !input.is_meta(); ++i)
       for (int64_t j = i + 1; j < n; ++j, ++at) left.data<int64_t>()[at] = i, right.data<int64_t>()[at] = j;
     return linalg::vector_norm(sub(index_select(input, 0, placed(left)), index_select(input, 0, placed(right))), p, -1);
   })

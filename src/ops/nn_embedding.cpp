@@ -48,9 +48,10 @@ Tensor bags_from(const Tensor& offsets, int64_t count, bool include_last) {
   check_indices("embedding_bag", *offsets);
   STRATA_CHECK(offsets.dim() == 1, Value, "embedding_bag: offsets has to be a 1D Tensor, got shape {}",
                to_string(offsets.shape()));
+  const int64_t bags = offsets.numel() - (include_last && offsets.numel() > 0);
+  if (offsets.is_meta()) return empty({count}, DType::I64);
   const Tensor host = offsets.device().type == DeviceType::Cpu ? offsets : to_host(*offsets);
   const cpu::In<int64_t> given(*host);
-  const int64_t bags = offsets.numel() - (include_last && offsets.numel() > 0);
   STRATA_CHECK(bags == 0 || given[0] == 0, Value, "embedding_bag: offsets[0] has to be 0, got {}", given[0]);
   for (int64_t b = 0; b < bags; ++b)
     STRATA_CHECK(given[b] <= (b + 1 < bags ? given[b + 1] : count), Value,

@@ -171,8 +171,8 @@ STRATA_OP(affine_grid, "nn.functional.affine_grid(Tensor theta, int[] size, bool
       places = (Checked(places) * size[d]).get();
     }
     const int64_t shape[] = {places, dims + 1};
-    const Tensor base = make_tensor(shape, DType::F64);  // x, y(, z), 1 of every place
-    for (int64_t p = 0; p < places; ++p) {
+    const Tensor base = make_tensor(shape, DType::F64, staging_device(theta));  // x, y(, z), 1 of every place
+    for (int64_t p = 0; p < places && !theta.is_meta(); ++p) {
       double* row = base.data<double>() + p * (dims + 1);
       int64_t rest = p;
       for (int64_t d = 0; d < dims; ++d) {

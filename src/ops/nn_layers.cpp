@@ -34,7 +34,7 @@ STRATA_OP(batch_norm_layer,
     if (training && track && count) {
       const autograd::NoGrad off;
       add_(count, 1);
-      if (!momentum) factor = 1 / count.item<double>();
+      if (!momentum && !count.is_meta()) factor = 1 / count.item<double>();
     }
     const bool running = !training || track;
     return nn::functional::batch_norm(input, running ? mean : Tensor(), running ? var : Tensor(), weight, bias,

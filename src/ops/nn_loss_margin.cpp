@@ -132,10 +132,12 @@ STRATA_OP(multilabel_margin_loss,
     const int64_t classes = input.dim() ? input.size(-1) : 1, n = classes ? input.numel() / classes : 0;
     STRATA_CHECK(classes > 0, Runtime, "multilabel_margin_loss: expected at least one class, got an input of shape {}",
                  to_string(input.shape()));
-    const Tensor x = reshape(input, {n, classes}),
-                 labels = contiguous(host_values(reshape(to(target, DType::I64), {n, classes})));
-    const Tensor valid = make_tensor(x.shape(), x.dtype() == DType::F64 ? DType::F64 : DType::F32),
-                 other = make_tensor(x.shape(), valid.dtype()), safe = make_tensor(x.shape(), DType::I64);
+    const Tensor x = reshape(input, {n, classes}), given = reshape(to(target, DType::I64), {n, classes});
+    const bool meta = target.is_meta();
+    const Tensor labels = meta ? given : contiguous(host_values(given));
+    const Device where = staging_device(target);
+    const Tensor valid = make_tensor(x.shape(), x.dtype() == DType::F64 ? DType::F64 : DType::F32, where),
+                 other = make_tensor(x.shape(), valid.dtype(), where), safe = make_tensor(x.shape(), DType::I64, where);
     const auto fill = [&]<class T>() {
       for (int64_t i = 0; i < n; ++i) {
         T *v = valid.data<T>() + i * classes, *o = other.data<T>() + i * classes;
@@ -151,8 +153,8 @@ STRATA_OP(multilabel_margin_loss,
         }
       }
     };
-    if (valid.dtype() == DType::F64) fill.template operator()<double>();
-    else fill.template operator()<float>();
+    if (!meta && valid.dtype() == DType::F64) fill.template operator()<double>();
+    else if (!meta) fill.template operator()<float>();
     const Tensor wanted = gather(x, 1, placed(safe));
     const Tensor z = hinge(add(sub(unsqueeze(x, 1), unsqueeze(wanted, 2)), 1.0));
     const Tensor mask = to(placed(mul(unsqueeze(valid, 2), unsqueeze(other, 1))), x.dtype());

@@ -135,8 +135,7 @@ STRATA_OP(gaussian_nll_loss,
     }
     {
       const autograd::NoGrad no_grad;
-      STRATA_CHECK(variance.numel() == 0 || variance.device().type == DeviceType::Meta ||
-                     !sum(to(lt(variance, 0.0), DType::I64)).item<bool>(),
+      STRATA_CHECK(variance.numel() == 0 || variance.is_meta() || !sum(to(lt(variance, 0.0), DType::I64)).item<bool>(),
                    Value, "gaussian_nll_loss: var has negative entries");
     }
     // The clamp is invisible to the gradient.

@@ -170,6 +170,7 @@ Result run_packed(const Options& o, const Tensor& data, const Tensor& batch_size
                   TensorList params) {
   STRATA_CHECK(data.dim() == 2 && batch_sizes.dim() == 1 && batch_sizes.dtype() == DType::I64, Runtime,
                "{}: expected packed data [rows, features] and int64 batch sizes", o.op);
+  if (batch_sizes.is_meta()) refuse_shape_from_values(o.op);
   const Tensor sizes = contiguous(host_values(batch_sizes));
   Steps steps{{sizes.data<int64_t>(), sizes.data<int64_t>() + sizes.numel()}, sizes.numel()};
   int64_t total = 0, before = INT64_MAX;

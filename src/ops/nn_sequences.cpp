@@ -11,6 +11,7 @@ std::vector<int64_t> integers(const Tensor& t, const char* op, const char* name)
   STRATA_CHECK(t.dim() == 1 && t.dtype() == DType::I64, Runtime,
                "{}: {} must be int64 of one dimension, got {} of shape {}", op, name, name_of(t.dtype()),
                to_string(t.shape()));
+  if (t.is_meta()) refuse_shape_from_values(op);
   const Tensor c = contiguous(host_values(t));  // the host walks over lengths, wherever the sequences are
   return {c.data<int64_t>(), c.data<int64_t>() + c.numel()};
 }

@@ -215,13 +215,19 @@ template <Run run> void rprop(const Call& c) {
   s.run(Rule::Rprop, run, fn::RpropNumbers{0, s.number(9), s.number(5), s.number(6), s.number(7), s.number(8)});
 }
 
-void nothing(const Call&) {}
+// Steps on device meta change nothing but the counts that are kept on the CPU.
+void count_on_meta(const Call& c) {
+  const TensorList params = c.args[0].tensor_list();
+  if (params.empty() || !params[0].is_meta() || c.op.params[2].name != "steps") return;
+  for (const Tensor& t : c.args[2].tensor_list())
+    if (t.device().type == DeviceType::Cpu && t.numel() == 1) store(t, t.item<double>() + 1);
+}
 
 }  // namespace
 
 // What all rules have in common: two kernels, no result.
 #define STRATA_STEP(function)                             \
-  .infer(nothing)                                         \
+  .infer(count_on_meta)                                   \
     .kernel("fused", function<cpu::update_fused>)         \
     .kernel("reference", function<cpu::update_reference>) \
     .cuda("fused", function<nullptr>)                     \

@@ -275,6 +275,8 @@ STRATA_OP(nn_functional_one_hot, "nn.functional.one_hot(Tensor input, int num_cl
     int64_t classes = num_classes;
     if (input.numel() == 0) {
       STRATA_CHECK(classes > 0, Runtime, "one_hot: cannot infer total number of classes from an empty tensor");
+    } else if (input.is_meta()) {
+      if (classes == -1) refuse_shape_from_values("one_hot");
     } else {
       STRATA_CHECK(amin(input).item<int64_t>() >= 0, Runtime, "one_hot: class values must be non-negative");
       const int64_t most = amax(input).item<int64_t>();

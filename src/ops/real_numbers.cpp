@@ -73,7 +73,8 @@ STRATA_OP(mvlgamma, "mvlgamma(Tensor input, int p) -> Tensor")
   .inplace()
   .composite([](const Tensor& input, int64_t p) {
     STRATA_CHECK(p >= 1, Runtime, "mvlgamma: p has to be greater than or equal to 1, got {}", p);
-    check_host_memory((Checked(p) * std::max<int64_t>(input.numel(), 1)).get(), sizeof(double), "mvlgamma");
+    if (!input.is_meta())
+      check_host_memory((Checked(p) * std::max<int64_t>(input.numel(), 1)).get(), sizeof(double), "mvlgamma");
     const Tensor x = is_floating(input.dtype()) ? input : to(input, default_dtype());
     const Tensor steps = mul(arange(static_cast<double>(p)), 0.5);
     const Tensor terms = lgamma(sub(unsqueeze(x, -1), to(steps, x.dtype())));

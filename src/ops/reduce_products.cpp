@@ -9,7 +9,7 @@
 namespace strata {
 namespace {
 
-bool has_zero(const Tensor& x) { return x.numel() > 0 && !all(autograd::detach(x)).item<bool>(); }
+bool has_zero(const Tensor& x) { return x.numel() > 0 && !x.is_meta() && !all(autograd::detach(x)).item<bool>(); }
 
 Tensor ones_beside(const Tensor& x, int dim) {
   std::vector<int64_t> shape(x.shape().begin(), x.shape().end());

@@ -70,7 +70,10 @@ Tensor to_3d(const Tensor& t) {
 Tensor repeated_on_device(const Tensor& counts, std::optional<int64_t> output_size, DType dtype) {
   const Tensor ends = cumsum(counts, 0);
   int64_t total = 0;
-  if (counts.numel() > 0) {
+  if (counts.is_meta()) {
+    if (!output_size && counts.numel() > 0) refuse_shape_from_values("repeat_interleave without output_size");
+    total = output_size.value_or(0);
+  } else if (counts.numel() > 0) {
     const int64_t low = amin(counts).item<int64_t>();
     STRATA_CHECK(low >= 0, Runtime, "repeat_interleave: repeats can not be negative, got {}", low);
     total = select(ends, 0, -1).item<int64_t>();

@@ -93,8 +93,8 @@ Tensor search(const Tensor& sequence, const Tensor& values, bool out_int32, bool
                  op, to_string(sequence.shape()), to_string(sorter.shape()));
     STRATA_CHECK(sorter.dtype() == DType::I64, Runtime, "{}: sorter must be a tensor of long dtype but got dtype {}",
                  op, long_name(sorter.dtype()));
-    const bool inside =
-      sorter.numel() == 0 || (amin(sorter).item<int64_t>() >= 0 && amax(sorter).item<int64_t>() < sequence.size(-1));
+    const bool inside = sorter.numel() == 0 || sorter.is_meta() ||
+                        (amin(sorter).item<int64_t>() >= 0 && amax(sorter).item<int64_t>() < sequence.size(-1));
     STRATA_CHECK(inside, Runtime, "{}: sorter index out of range: it must be a permutation of 0 to {}", op,
                  sequence.size(-1) - 1);
   }

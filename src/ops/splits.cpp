@@ -186,6 +186,7 @@ STRATA_OP(
       where.dtype() == DType::I64 && where.dim() <= 1, Runtime,
       "tensor_split: expected tensor_indices_or_sections to be a zero- or one-dimensional int64 tensor, got {} {}",
       name_of(where.dtype()), to_string(where.shape()));
+    if (where.is_meta()) refuse_shape_from_values("tensor_split");
     if (where.dim() == 0) return tensor_split(input, where.item<int64_t>(), dim);
     const Tensor flat = contiguous(where.device().type == DeviceType::Cpu ? where : to_host(*where));
     return tensor_split(input, Shape(flat.data<int64_t>(), static_cast<size_t>(flat.numel())), dim);

@@ -21,7 +21,7 @@ Tensor quantile_of(const Tensor& input, const Tensor& q, std::optional<int64_t> 
                  interpolation == "midpoint" || interpolation == "nearest",
                Runtime, "{}: interpolation must be one of linear, lower, higher, midpoint or nearest, but got {}", op,
                interpolation);
-  for (int64_t i = 0; i < q.numel(); ++i) {
+  for (int64_t i = 0; !q.is_meta() && i < q.numel(); ++i) {
     const double v = (q.dim() ? select(q, 0, i) : q).item<double>();
     STRATA_CHECK(v >= 0 && v <= 1, Runtime, "{}: q values must be in the range [0, 1], got {}", op, v);
   }
@@ -85,7 +85,8 @@ Tensor covariance(const Tensor& input, int64_t correction, const Tensor& fweight
       fweights.numel() == n, Runtime,
       "cov: expected fweights to have the same numel as there are observations in the input but got {} != {}",
       fweights.numel(), n);
-    STRATA_CHECK(n == 0 || min(fweights).item<double>() >= 0, Runtime, "cov: fweights cannot be negative");
+    STRATA_CHECK(n == 0 || fweights.is_meta() || min(fweights).item<double>() >= 0, Runtime,
+                 "cov: fweights cannot be negative");
     weights = fweights;
   }
   if (aweights) {
@@ -99,7 +100,8 @@ Tensor covariance(const Tensor& input, int64_t correction, const Tensor& fweight
       aweights.numel() == n, Runtime,
       "cov: expected aweights to have the same numel as there are observations in the input but got {} != {}",
       aweights.numel(), n);
-    STRATA_CHECK(n == 0 || min(aweights).item<double>() >= 0, Runtime, "cov: aweights cannot be negative");
+    STRATA_CHECK(n == 0 || aweights.is_meta() || min(aweights).item<double>() >= 0, Runtime,
+                 "cov: aweights cannot be negative");
     weights = weights ? mul(weights, aweights) : aweights;
   }
   if (!is_floating(x.dtype())) x = to(x, default_dtype());

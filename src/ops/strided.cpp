@@ -179,8 +179,9 @@ Tensor resized(const Tensor& input, IntList size, std::optional<std::string_view
   if (static_cast<size_t>(fresh.numel()) * size_of(t.dtype) <= t.storage->requested) {
     t.data = t.storage->data;
   } else {
-    if (t.device.type == DeviceType::Cpu) std::memcpy(fresh.bytes(), t.storage->data, t.storage->requested);
-    else device_hooks.copy(fresh.bytes(), t.device, t.storage->data, t.device, t.storage->requested, false);
+    const size_t bytes = t.storage->requested;
+    if (t.device.type == DeviceType::Cpu) std::memcpy(fresh.bytes(), t.storage->data, bytes);
+    else if (!input.is_meta()) device_hooks.copy(fresh.bytes(), t.device, t.storage->data, t.device, bytes, false);
     t.replace_storage(fresh->storage);
   }
   t.set_shape(size);

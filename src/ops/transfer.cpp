@@ -36,6 +36,8 @@ void cross(const TensorImpl& to, const TensorImpl& from, bool wait) {
 }  // namespace
 
 void copy_values(const TensorImpl& to, const TensorImpl& from, bool wait) {
+  if (to.device.type == DeviceType::Meta) return;
+  if (from.device.type == DeviceType::Meta) refuse_copy_from_meta();
   if (to.device == from.device) return copy_on(to, from);
   if (to.numel) cross(to, from, wait);
 }
@@ -52,7 +54,7 @@ Tensor placed(const Tensor& host) {
 
 void fill_values(const TensorImpl& to, Scalar value) {
   if (to.device.type == DeviceType::Cpu) cpu::fill(to, value);
-  else cuda::fill(to, value);
+  else if (to.device.type != DeviceType::Meta) cuda::fill(to, value);
 }
 
 Tensor pin_memory(const Tensor& t, DeviceType type) {

@@ -54,9 +54,13 @@ Tensor starts_from(const Tensor& differs, int64_t n) {
   return cat(TensorList(std::vector<Tensor>{ones({1}, kBool), differs}), 0);
 }
 bool on_host(const Tensor& t) { return t.device().type == DeviceType::Cpu; }
+void need_values(const Tensor& t, bool consecutive) {
+  if (t.is_meta()) refuse_shape_from_values(consecutive ? "unique_consecutive" : "unique");
+}
 
 // The place of the first element of each group, the group of each element, the groups' sizes.
 std::tuple<Tensor, Tensor, Tensor> group_elements(const Tensor& input, bool consecutive) {
+  need_values(input, consecutive);
   Scoped mode(thread_state.grad_mode, false);
   const Tensor x = contiguous(reshape(input, {-1}));
   const Tensor order = consecutive ? Tensor() : argsort(x);
@@ -88,6 +92,7 @@ std::tuple<Tensor, Tensor, Tensor> group_slices(const Tensor& input, int64_t dim
   const int64_t n = input.dim() ? input->shape[d] : 1;
   STRATA_CHECK(n == 0 || input.numel() > 0, Runtime,
                "{}: there are 0 sized dimensions, and they aren't selected, so unique cannot be applied", op);
+  need_values(input, consecutive);
   const Tensor rows = contiguous(n == 0 ? input : reshape(input.dim() ? movedim(input, {d}, {0}) : input, {n, -1}));
   const int64_t width = n ? rows.numel() / n : 0;
   if (!on_host(rows)) {

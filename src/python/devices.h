@@ -8,7 +8,11 @@ namespace strata::python {
 using cuda::Gpu;
 using cuda::Runtime;
 
-inline DeviceType type_of(const char* name) { return device_from_name(name).type; }
+inline DeviceType type_of(const char* name) {
+  const DeviceType type = device_from_name(name).type;
+  STRATA_CHECK(type != DeviceType::Meta, Value, "device meta has no memory, streams or graphs");
+  return type;
+}
 inline Gpu& gpu_of(const char* name, int index) {  // a negative number is the current device
   return Runtime::gpu({type_of(name), index < 0 ? int8_t{-1} : device_index(index)});
 }

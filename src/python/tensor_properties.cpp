@@ -15,6 +15,7 @@ PyObject* get_nbytes(PyObject* self, void*) {
 PyObject* get_false(PyObject*, void*) { Py_RETURN_FALSE; }
 PyObject* get_is_cpu(PyObject* self, void*) { return PyBool_FromLong(impl_of(self)->device.type == DeviceType::Cpu); }
 PyObject* get_is_cuda(PyObject* self, void*) { return PyBool_FromLong(impl_of(self)->device.type == DeviceType::Cuda); }
+PyObject* get_is_meta(PyObject* self, void*) { return PyBool_FromLong(impl_of(self)->device.type == DeviceType::Meta); }
 PyObject* get_layout(PyObject*, void*) { return PyUnicode_FromString("strided"); }
 PyObject* get_version(PyObject* self, void*) { return PyLong_FromUnsignedLong(impl_of(self)->version()); }
 PyObject* get_self(PyObject* self, void*) { return Py_NewRef(self); }
@@ -182,6 +183,7 @@ PyObject* method_is_set_to(PyObject* self, PyObject* other) {
   return guarded([&] {
     const Tensor a = tensor_of(self), b = require_tensor(other, "is_set_to");
     return PyBool_FromLong(a->data == b->data && a->same_shape(*b) &&
+                           (!a.is_meta() || a->storage.get() == b->storage.get()) &&
                            std::equal(a.strides().begin(), a.strides().end(), b.strides().begin()));
   });
 }
@@ -205,7 +207,7 @@ PyGetSetDef tensor_properties[] = {STRATA_GET("shape", get_shape),
                                    STRATA_GET("is_sparse", get_false),
                                    STRATA_GET("is_quantized", get_false),
                                    STRATA_GET("is_nested", get_false),
-                                   STRATA_GET("is_meta", get_false),
+                                   STRATA_GET("is_meta", get_is_meta),
                                    STRATA_GET("layout", get_layout),
                                    STRATA_GET("_version", get_version),
                                    STRATA_GET("real", get_self),

@@ -80,6 +80,28 @@ PyObject* device_get_index(PyObject* o, void*) {
   if (device_at(o).index < 0) Py_RETURN_NONE;
   return PyLong_FromLong(device_at(o).index);
 }
+// with device('meta'): tensors made inside are there, in this thread.
+thread_local std::vector<Device> outer_devices;
+PyObject* device_enter(PyObject* self, PyObject*) {
+  return guarded([&] {
+    const Device inner = require_available(device_at(self));
+    outer_devices.push_back(thread_state.default_device);
+    thread_state.default_device = inner;
+    return Py_NewRef(self);
+  });
+}
+PyObject* device_exit(PyObject*, PyObject*) {
+  return guarded([&] {
+    STRATA_CHECK(!outer_devices.empty(), Runtime, "device: __exit__ without __enter__ in this thread");
+    thread_state.default_device = outer_devices.back();
+    outer_devices.pop_back();
+    return Py_NewRef(Py_False);
+  });
+}
+PyMethodDef device_methods[] = {
+  {"__enter__", device_enter, METH_NOARGS, "Makes this the default device of the thread."},
+  {"__exit__", device_exit, METH_VARARGS, "Restores the default device."},
+  {}};
 PyGetSetDef device_properties[] = {
   {"type", device_get_type, nullptr, nullptr, nullptr}, {"index", device_get_index, nullptr, nullptr, nullptr}, {}};
 
@@ -135,6 +157,7 @@ PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* keywords) 
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O", const_cast<char**>(names), &device)) return nullptr;
   return guarded([&]() -> PyObject* {
     const Device where = device && device != Py_None ? require_available(device_of_object(device)) : Device{};
+    STRATA_CHECK(where.type != DeviceType::Meta, Runtime, "Generator: device meta draws no numbers");
     Object o(need(type->tp_alloc(type, 0)));
     auto* g = reinterpret_cast<PyGenerator*>(o.get());
     g->generator = new Generator;
@@ -277,6 +300,7 @@ bool init_types(PyObject* module) {
                                 slot(Py_tp_str, device_str),
                                 slot(Py_tp_richcompare, device_compare),
                                 slot(Py_tp_hash, device_hash),
+                                slot(Py_tp_methods, device_methods),
                                 slot(Py_tp_getset, device_properties),
                                 {}};
   device_type = make_type(module, "strata.device", sizeof(PyDevice), 0, device_slots);

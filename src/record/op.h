@@ -47,7 +47,7 @@ struct Call {
 // The kernel behind OpRecord::cuda_on_host. Defined in dispatch/on_host.cpp.
 STRATA_API void run_on_host(const Call&);
 
-enum class Backend : uint8_t { Cpu, Cuda };
+enum class Backend : uint8_t { Cpu, Cuda, Meta };
 struct Kernel {
   Backend backend;
   const char* name;

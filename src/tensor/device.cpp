@@ -33,7 +33,8 @@ Device device_from_name(std::string_view s) {
     return d;
   }
   fail(ErrorKind::Runtime,
-       fmt::format("invalid device '{}'; expected cpu, cuda, vgpu or mps, with an optional number as in 'cuda:0'", s));
+       fmt::format("invalid device '{}'; expected cpu, cuda, vgpu, mps or meta, with an optional number as in 'cuda:0'",
+                   s));
 }
 
 Device require_available(Device d) {
@@ -42,9 +43,13 @@ Device require_available(Device d) {
                  to_string(d));
     return {};
   }
+  if (d.type == DeviceType::Meta) {  // one for all numbers
+    devices_in_use = true;
+    return {DeviceType::Meta, -1};
+  }
   STRATA_CHECK(
     (d.type == DeviceType::Cuda || d.type == DeviceType::Vgpu) && device_hooks.open, Runtime,
-    "device '{}' is not available: this build of Strata has the devices cpu, cuda and vgpu; use device='cpu'",
+    "device '{}' is not available: this build of Strata has the devices cpu, cuda, vgpu and meta; use device='cpu'",
     to_string(d));
   return device_hooks.open(d);
 }

@@ -7,7 +7,24 @@ namespace strata {
 DeviceHooks device_hooks;
 bool devices_in_use = false;
 
+Ref<Storage> allocate_on(Device d, size_t bytes) {
+  if (d.type != DeviceType::Meta) return device_hooks.allocate(d, bytes);
+  devices_in_use = true;
+  return adopt_memory(nullptr, bytes, nullptr, nullptr);
+}
+
+void refuse_copy_from_meta() { fail(ErrorKind::NotImplemented, "Cannot copy out of meta tensor; no data!"); }
+
+void refuse_shape_from_values(const char* op) {
+  fail(
+    ErrorKind::NotImplemented,
+    fmt::format("{}: the shape of the result depends on the values of the input, and a meta tensor has none. Call it "
+                "on another device.",
+                op));
+}
+
 Tensor to_host(const TensorImpl& t) {
+  if (t.device.type == DeviceType::Meta) refuse_copy_from_meta();
   Tensor host = shape_only(t);
   host->device = {};
   int64_t low = 0, high = -1;  // the elements the view reaches, from its first one
@@ -24,6 +41,8 @@ Tensor to_host(const TensorImpl& t) {
 }
 
 void refuse_host_access(const TensorImpl& t) {
+  STRATA_CHECK(t.device.type != DeviceType::Meta, NotImplemented,
+               "Could not read the values of a meta tensor: it has a shape and a dtype only");
   fail(
     ErrorKind::NotImplemented,
     fmt::format("Could not read a tensor on device '{}' from the host: what was called has no kernel for it. Copy its "

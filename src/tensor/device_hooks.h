@@ -22,13 +22,18 @@ struct DeviceHooks {
 };
 STRATA_API extern DeviceHooks device_hooks;
 
-// Whether a device has been opened in this process. Until then no tensor can lie on one, and calls need not look.
+// Whether a device has been opened in this process, meta included. Until then no tensor can lie on one, and calls need not look.
 STRATA_API extern bool devices_in_use;
+
+STRATA_API Ref<Storage> allocate_on(Device d, size_t bytes);  // of any device but the CPU; meta: a size without memory
 
 STRATA_API Tensor
 to_host(const TensorImpl& t);  // the same values behind the same strides, in host memory; waits for the device
 STRATA_API void require_host(const TensorImpl& t,
                              const char* what);  // throws Type where the host cannot read the memory
 [[noreturn, gnu::cold]] STRATA_API void refuse_host_access(const TensorImpl& t);  // NotImplemented
+// Meta tensors have no values: NotImplemented for a copy of them, and for a result whose shape would depend on them.
+[[noreturn, gnu::cold]] STRATA_API void refuse_copy_from_meta();
+[[noreturn, gnu::cold]] STRATA_API void refuse_shape_from_values(const char* op);
 
 }  // namespace strata

@@ -116,8 +116,11 @@ std::string Tensor::to_string() const {
   const auto indent = static_cast<int64_t>(prefix.size());
   std::vector<std::string> suffixes;
   std::string body = "[]";
-  bool hidden = false;
-  if (t.numel != 0) {
+  const bool meta = t.device.type == DeviceType::Meta;
+  bool hidden = meta;
+  if (meta) {
+    body = "...";
+  } else if (t.numel != 0) {
     const Tensor host = t.device.type == DeviceType::Cpu ? *this : to_host(t);
     const Printer printer(*host, print_options);
     body = printer.body(indent);
@@ -127,7 +130,8 @@ std::string Tensor::to_string() const {
     const std::string shape = strata::to_string(t.sizes());
     suffixes.push_back(fmt::format("size=({}{})", shape.substr(1, shape.size() - 2), t.ndim == 1 ? "," : ""));
   }
-  const bool usual = t.dtype == default_dtype() || (t.numel != 0 && (t.dtype == DType::I64 || t.dtype == DType::Bool));
+  const bool usual =
+    t.dtype == default_dtype() || (t.numel != 0 && !meta && (t.dtype == DType::I64 || t.dtype == DType::Bool));
   if (!usual) suffixes.push_back(fmt::format("dtype=strata.{}", name_of(t.dtype)));
   if (t.device.type != DeviceType::Cpu)
     suffixes.insert(suffixes.begin(), fmt::format("device='{}'", strata::to_string(t.device)));
@@ -135,7 +139,8 @@ std::string Tensor::to_string() const {
     if (std::string history = describe_history(t); !history.empty()) suffixes.push_back(history);
 
   std::string text = prefix + body;
-  auto line = static_cast<int64_t>(text.size() - (text.rfind('\n') == text.npos ? 0 : text.rfind('\n') + 1));
+  // As PyTorch counts it: the last line, and room for what closes it.
+  auto line = static_cast<int64_t>(text.size() - (text.rfind('\n') == text.npos ? 0 : text.rfind('\n') + 1)) + 2;
   for (const std::string& s : suffixes) {
     if (line + static_cast<int64_t>(s.size()) + 2 > print_options.line_width) {
       text += ",\n" + std::string(static_cast<size_t>(indent), ' ') + s;

@@ -141,6 +141,7 @@ Scalar Tensor::item() const {
   STRATA_CHECK(numel() == 1, Runtime,
                "item: a tensor with {} elements cannot be converted to a number; the shape is {}", numel(),
                strata::to_string(shape()));
+  STRATA_CHECK(!is_meta(), Runtime, "Tensor.item() cannot be called on meta tensors");
   const Tensor host = device().type == DeviceType::Cpu ? Tensor() : to_host(**this);
   const std::byte* at = host ? host.bytes() : bytes();
   return dispatch_dtype(dtype(), [&]<class T>() -> Scalar {

@@ -57,6 +57,7 @@ class STRATA_API Tensor : public Ref<TensorImpl> {
   inline DType dtype() const;
   inline Device device() const;
   inline bool is_contiguous() const;
+  inline bool is_meta() const;  // shape and dtype only, no values
   inline bool requires_grad() const;
   inline std::byte* bytes() const;
   template <class T> T* data() const;  // T must be the element type; throws where the host cannot read the memory
@@ -93,7 +94,7 @@ struct STRATA_API TensorImpl {
   uint32_t rebases = 0;                      // of a base: in-place writes recorded; of a view: as many as it has seen
   uint32_t output = 0;                       // which output of `history` this is
   int64_t numel = 1;
-  std::byte* data = nullptr;  // null: shape only
+  std::byte* data = nullptr;  // null: shape only, or on device meta, where it counts the bytes before a view
   Ref<Storage> storage;
   Ref<History> history;
   Ref<TensorImpl> grad;  // use shared_grad() and swap_grad() where other threads may run backward
@@ -120,7 +121,7 @@ struct STRATA_API TensorImpl {
     const TensorImpl& other);  // dense, in the other's memory order (channels-last stays channels-last)
   void allocate() { allocate_bytes(static_cast<size_t>(numel) * size_of(dtype)); }
   void allocate_bytes(size_t bytes) {
-    storage = device.type == DeviceType::Cpu ? strata::allocate(bytes) : device_hooks.allocate(device, bytes);
+    storage = device.type == DeviceType::Cpu ? strata::allocate(bytes) : allocate_on(device, bytes);
     data = storage->data;
   }
   bool is_dense() const;      // some permutation of its dimensions is contiguous
@@ -147,6 +148,7 @@ inline int Tensor::dim() const { return defined().ndim; }
 inline int64_t Tensor::numel() const { return defined().numel; }
 inline DType Tensor::dtype() const { return defined().dtype; }
 inline Device Tensor::device() const { return defined().device; }
+inline bool Tensor::is_meta() const { return defined().device.type == DeviceType::Meta; }
 inline bool Tensor::is_contiguous() const { return defined().contiguous; }
 inline bool Tensor::requires_grad() const {  // a view sees what was written to its base since
   const TensorImpl& t = defined();

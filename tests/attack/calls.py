@@ -1,6 +1,6 @@
 """Calls every op, method, function, module and optimizer with hostile arguments, in forked children with limits.
 
-    python tests/attack/calls.py [--calls 20000] [--seed 1] [--call N] [--only REGEX] [--device cpu|vgpu|both] [--jobs 2]
+    python tests/attack/calls.py [--calls 20000] [--seed 1] [--call N] [--only REGEX] [--device cpu|vgpu|meta|all] [--jobs 2]
 
 A call is known by its seed and number: `--seed S --call N` makes it again, alone, and shows its arguments. A finding is a death, a hang, a SystemError, a
 message with a text of the C++ library, or an exception of the caller's own objects that got lost. Run it with STRATA_GUARD_PAGES=end
@@ -33,12 +33,12 @@ VGPU_BYTES = 2**24  # what the virtual GPU computes in a second or two; it runs 
 
 def device_of(number, wanted):
     """Whole batches run on one device: the virtual GPU is opened only where it is used."""
-    if wanted != "both":
+    if wanted != "all":
         return wanted
-    return "vgpu" if number // BATCH % 8 == 7 else "cpu"
+    return {7: "vgpu", 3: "meta"}.get(number // BATCH % 8, "cpu")
 
 
-def chosen(targets, seed, number, wanted="both"):
+def chosen(targets, seed, number, wanted="all"):
     rng = random.Random(f"{seed}:{number}")
     name, draw = rng.choice(targets)
     return rng, name, draw, device_of(number, wanted)
@@ -49,6 +49,10 @@ def looked_at(result, rng):
     for t in surface.records.tensors(result if isinstance(result, (tuple, list, dict)) else [result])[:4]:
         repr(t)
         if t.numel() > 100_000:
+            continue
+        if t.is_meta:  # reading it is refused; its gradient is not
+            if t.requires_grad:
+                t.sum().backward()
             continue
         if t.requires_grad and rng.random() < 0.5:
             t.sum().backward()
@@ -132,7 +136,7 @@ def one(targets, seed, number, device, show=False):
         yield f"{name}: {finding}"
 
 
-def run(targets, seed, calls, device="both", jobs=2, progress=None, first=0):
+def run(targets, seed, calls, device="all", jobs=2, progress=None, first=0):
     """Makes the calls in children that work in a folder of their own; returns (number, finding) pairs."""
 
     with tempfile.TemporaryDirectory() as folder:
@@ -157,7 +161,7 @@ def main():
     parser.add_argument(
         "--only", default="", help="regular expression over the names of targets; changes what the numbers mean"
     )
-    parser.add_argument("--device", default="both", choices=("cpu", "vgpu", "both"))
+    parser.add_argument("--device", default="all", choices=("cpu", "vgpu", "meta", "all"))
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
     seed = str(random.SystemRandom().randrange(10**9)) if options.seed == "fresh" else options.seed

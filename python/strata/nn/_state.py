@@ -1,6 +1,7 @@
 """state_dict and load_state_dict of modules."""
 
 import itertools
+import warnings
 from collections import OrderedDict, namedtuple
 
 from .. import _C
@@ -121,6 +122,13 @@ class StateDict:
                 given = Parameter(given, requires_grad=tensor.requires_grad)
             setattr(self, name, given)
             return
+        if tensor.is_meta and not given.is_meta:
+            warnings.warn(
+                f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, "
+                "which is a no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary to their "
+                "corresponding key in the module instead of copying them in place?)",
+                stacklevel=2,
+            )
         try:
             with no_grad():
                 tensor.copy_(given)

@@ -136,7 +136,11 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         if input_.dim() != (1 if lone else 2) or (not lone and input_.shape[0] != target_.shape[0]):
             raise RuntimeError("Input and target should have the same size in the batch dimension.")
         input, target = (input_.unsqueeze(0), target_.unsqueeze(0)) if lone else (input_, target_)
-        if target.numel() and not (0 <= int(target.min()) and int(target.max()) < self.n_classes):
+        if (
+            target.numel()
+            and not target.is_meta
+            and not (0 <= int(target.min()) and int(target.max()) < self.n_classes)
+        ):
             raise RuntimeError(
                 f"Target values should be in [0, {self.n_classes - 1}], but values in range "
                 f"[{int(target.min())}, {int(target.max())}] were found. "

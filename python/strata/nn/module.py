@@ -262,6 +262,11 @@ class Module(Tree, StateDict):
         dims = {"channels_last": 4, "channels_last_3d": 5}.get(memory_format)
 
         def convert(t):
+            if t.is_meta and device is not None and _C.device(device).type != "meta":
+                raise NotImplementedError(
+                    "Cannot copy out of meta tensor; no data! Please use strata.nn.Module.to_empty() instead of "
+                    "strata.nn.Module.to() when moving module from meta to a different device."
+                )
             t = t.to(device=device, dtype=dtype if t.is_floating_point() else None)
             if memory_format is not None and (dims is None or t.dim() == dims):
                 t = t.contiguous(memory_format=memory_format)

@@ -31,7 +31,7 @@ def _is_causal(mask, hint):
     if hint is not None or mask is None:
         return bool(hint)
     size = mask.shape[-1]
-    if mask.dim() != 2 or mask.shape[0] != size:
+    if mask.is_meta or mask.dim() != 2 or mask.shape[0] != size:
         return False
     ahead = Transformer.generate_square_subsequent_mask(size, device=mask.device, dtype=mask.dtype)
     return bool((mask == ahead).all())

@@ -116,6 +116,7 @@ void Graph::replay(const Stream& s) const {
 }
 
 bool is_capturing(Device d) {
+  if (d.type == DeviceType::Meta) return false;  // parameters of an optimizer may be there
   const Gpu& gpu = Runtime::gpu(d);
   if (!gpu.allocator->capturing()) return false;
   int status = 0;

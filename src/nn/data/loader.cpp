@@ -69,8 +69,11 @@ DataLoader::Iterator DataLoader::begin() {
   const uint64_t seed =
     (generator_or_default(options_.generator).initial_seed() + kMix * ++passes_) % (uint64_t{1} << 62);
   auto pass = stream_ ? pass_over(stream_, options_, seed) : pass_over(dataset_, options_, *batches_, seed);
-  if (options_.prefetch_device && options_.prefetch_device->type != DeviceType::Cpu)
+  if (options_.prefetch_device && options_.prefetch_device->type != DeviceType::Cpu) {
+    STRATA_CHECK(options_.prefetch_device->type != DeviceType::Meta, Value,
+                 "DataLoader: prefetch_device must be a device with memory, got meta");
     pass = prefetched(std::move(pass), require_available(*options_.prefetch_device));
+  }
   pass->advance();  // may throw: by now the threads belong to an object that stops them
   return Iterator(std::move(pass));
 }

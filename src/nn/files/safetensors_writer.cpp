@@ -25,6 +25,7 @@ SafeTensorsWriter::SafeTensorsWriter(const TensorDict& tensors, const Metadata& 
   for (const auto& [name, t] : tensors) {
     STRATA_CHECK(t, Value, "tensor '{}' is undefined and cannot be saved; leave it out", name);
     STRATA_CHECK(name != kMetadataKey, Value, "a tensor cannot be saved under the name '{}': the format uses it", name);
+    STRATA_CHECK(!t.is_meta(), NotImplemented, "tensor '{}' is on device meta: there are no values to save", name);
     STRATA_CHECK(t->data || t.numel() == 0, Value, "tensor '{}' has no memory and cannot be saved", name);
   }
   std::stable_sort(place.begin(), place.end(), [&](size_t a, size_t b) {

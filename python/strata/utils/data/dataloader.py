@@ -122,6 +122,8 @@ class DataLoader:
         self.pin_memory, self.pin_memory_device, self.worker_init_fn = pin_memory, pin_memory_device, worker_init_fn
         self.multiprocessing_context, self.in_order = multiprocessing_context, in_order
         self.prefetch_device = None if prefetch_device is None else _C.device(prefetch_device)
+        if self.prefetch_device is not None and self.prefetch_device.type == "meta":
+            raise ValueError("DataLoader: prefetch_device must be a device with memory, got meta")
 
         stream = isinstance(dataset, IterableDataset)
         if stream and shuffle not in (None, False):
