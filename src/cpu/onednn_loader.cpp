@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/library.h"
 #include "base/parallel.h"
 #include "tensor/allocator.h"
 
@@ -52,6 +53,14 @@ void open_libgomp() {
   if (ours) unsetenv("GOMP_SPINCOUNT");  // not for child processes
 }
 
+// A file in the folder of libstrata.
+std::string beside_this(const std::string& file) {
+  Dl_info self;
+  if (!dladdr(reinterpret_cast<const void*>(&onednn_table), &self) || !self.dli_fname) return file;
+  const std::string own = self.dli_fname;
+  return own.substr(0, own.rfind('/') + 1) + file;
+}
+
 struct Module {
   const onednn::Table* table = nullptr;
   std::string why;
@@ -62,23 +71,13 @@ struct Module {
       return;
     }
     open_libgomp();
-    Dl_info self;
-    std::string path = "strata_onednn.so";
-    if (dladdr(reinterpret_cast<const void*>(&onednn_table), &self) && self.dli_fname) {
-      const std::string file = self.dli_fname;
-      const size_t slash = file.rfind('/');
-      if (slash != file.npos) path = file.substr(0, slash + 1) + path;
-    }
-    if (const char* given = std::getenv("STRATA_ONEDNN_MODULE")) path = given;
-    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-      why = std::string("the oneDNN module could not be opened: ") + dlerror();
-      return;
-    }
+    Library library(
+      {.name = "the oneDNN module", .files = {beside_this("strata_onednn.so")}, .variable = "STRATA_ONEDNN_MODULE"});
+    const auto get = library.need<onednn::TableFunction>(onednn::kTableSymbol);
+    why = library.why();
+    if (!get) return;
     pthread_atfork(nullptr, nullptr, [] { lost_team = true; });
-    const auto get = reinterpret_cast<onednn::TableFunction>(dlsym(library, onednn::kTableSymbol));
-    if (get) table = get(&kHost);
-    else why = path + " is not Strata's oneDNN module";
+    table = get(&kHost);
   }
 };
 

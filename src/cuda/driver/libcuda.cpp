@@ -1,9 +1,7 @@
 // The real driver, opened at run time. No CUDA library is linked, and none is touched before a device is asked for.
-#include <dlfcn.h>
 #include <fmt/core.h>
 
-#include <mutex>
-
+#include "base/library.h"
 #include "cuda/driver/wrap.h"
 
 namespace strata::cuda::driver {
@@ -18,28 +16,25 @@ struct Opened {
   std::string why;
 };
 
-void* open_library(std::string& tried) {
+Library open_library() {
   // The loader's own search first; then where WSL and distributions keep it without telling the loader.
-  for (const char* name :
-       {"libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
-        "/usr/lib64/libcuda.so.1", "/usr/lib/aarch64-linux-gnu/libcuda.so.1", "/run/opengl-driver/lib/libcuda.so.1"}) {
-    if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
-    tried += fmt::format("{}{}", tried.empty() ? "" : ", ", name);
-  }
-  return nullptr;
+  return Library({.name = "the CUDA driver",
+                  .files = {"libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
+                            "/usr/lib64/libcuda.so.1", "/usr/lib/aarch64-linux-gnu/libcuda.so.1",
+                            "/run/opengl-driver/lib/libcuda.so.1"},
+                  .advice = "install NVIDIA's driver, or use device 'vgpu'"});
 }
 
 Opened open() {
   Opened out;
-  std::string tried;
-  void* library = open_library(tried);
+  const Library library = open_library();
   if (!library) {
-    out.why = fmt::format("no CUDA driver was found (tried {}); install NVIDIA's driver, or use device 'vgpu'", tried);
+    out.why = library.why();
     return out;
   }
   const char* missing = nullptr;
-#define STRATA_DRIVER_LOAD(name, symbol, parameters)                                   \
-  out.table.name = reinterpret_cast<decltype(out.table.name)>(dlsym(library, symbol)); \
+#define STRATA_DRIVER_LOAD(name, symbol, parameters)               \
+  out.table.name = library.find<decltype(out.table.name)>(symbol); \
   if (!out.table.name && !missing) missing = symbol;
   STRATA_DRIVER_ENTRIES(STRATA_DRIVER_LOAD)
 #undef STRATA_DRIVER_LOAD

@@ -7,6 +7,20 @@
 
 namespace strata::cuda {
 
+Code::Code(std::string name, std::string bytes, Kind kind) : bytes_(std::move(bytes)), kind_(kind) {
+  static std::atomic<uint64_t> count{0};
+  name_ = fmt::format("{}#{}", name, count.fetch_add(1, std::memory_order_relaxed));
+}
+
+driver::CUmodule Modules::load(const Code& code) {
+  if (code.kind() == Code::Kind::Ptx) return load_ptx(gpu_, cache_, code.name(), code.bytes().c_str());
+  STRATA_CHECK(gpu_.runtime.type == DeviceType::Cuda, NotImplemented,
+               "{}: the virtual GPU runs PTX, not machine code; compile to PTX", code.name());
+  driver::CUmodule module = nullptr;
+  gpu_.check(gpu_.table().cuModuleLoadData(&module, code.bytes().data()), "load kernels");
+  return module;
+}
+
 driver::CUmodule Modules::load(const std::string& file) {
   const Image* image = nullptr;
   for (const Image& i : images())
@@ -23,11 +37,11 @@ driver::CUmodule Modules::load(const std::string& file) {
   return module;
 }
 
-driver::CUfunction Modules::find(const std::string& file, const std::string& kernel) {
+driver::CUfunction Modules::find(const std::string& file, const std::string& kernel, const Code* code) {
   gpu_.activate();
   std::lock_guard lock(mutex_);
   Loaded& l = loaded_[file];
-  if (!l.module) l.module = load(file);
+  if (!l.module) l.module = code ? load(*code) : load(file);
   driver::CUfunction& function = l.functions[kernel];
   if (!function) gpu_.check(gpu_.table().cuModuleGetFunction(&function, l.module, kernel.c_str()), "find a kernel");
   return function;
@@ -47,10 +61,10 @@ Modules::~Modules() {
 }
 
 driver::CUfunction Function::on(Gpu& gpu) const {
-  if (gpu.place >= kRemembered) return gpu.modules->find(file_, kernel_);
+  if (gpu.place >= kRemembered) return gpu.modules->find(file_, kernel_, code_.get());
   std::atomic<driver::CUfunction>& f = loaded_[gpu.runtime.type == DeviceType::Vgpu][gpu.place];
   driver::CUfunction found = f.load(std::memory_order_acquire);
-  if (!found) f.store(found = gpu.modules->find(file_, kernel_), std::memory_order_release);
+  if (!found) f.store(found = gpu.modules->find(file_, kernel_, code_.get()), std::memory_order_release);
   return found;
 }
 

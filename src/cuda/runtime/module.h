@@ -2,6 +2,7 @@
 #pragma once
 #include <atomic>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 
@@ -9,18 +10,33 @@
 
 namespace strata::cuda {
 
+// Device code that was made at run time: PTX, or machine code for the device that runs it.
+class STRATA_API Code {
+ public:
+  enum class Kind : uint8_t { Ptx, Machine };
+  Code(std::string name, std::string bytes, Kind kind = Kind::Ptx);
+  const std::string& name() const { return name_; }  // unlike that of any other code
+  const std::string& bytes() const { return bytes_; }
+  Kind kind() const { return kind_; }
+
+ private:
+  std::string name_, bytes_;
+  Kind kind_;
+};
+
 class STRATA_API Modules {
  public:
   explicit Modules(Gpu& gpu) : gpu_(gpu), cache_(KernelCache::of(gpu.runtime.type)) {}
   Modules(const Modules&) = delete;
   Modules& operator=(const Modules&) = delete;
   ~Modules();
-  // Throws Internal where there is no such file or kernel.
-  driver::CUfunction find(const std::string& file, const std::string& kernel);
+  // Throws Internal where there is no such file or kernel. `code`: in place of an embedded file.
+  driver::CUfunction find(const std::string& file, const std::string& kernel, const Code* code = nullptr);
   std::string name_of(driver::CUfunction function);  // of one that find() gave; else "(unknown)"
 
  private:
   driver::CUmodule load(const std::string& file);
+  driver::CUmodule load(const Code& code);
   struct Loaded {
     driver::CUmodule module = nullptr;
     std::map<std::string, driver::CUfunction> functions;
@@ -31,10 +47,12 @@ class STRATA_API Modules {
   std::map<std::string, Loaded> loaded_;
 };
 
-// A kernel: the file of cuda/kernels it stands in, and its name. Remembers where it was loaded.
+// A kernel: the file of cuda/kernels or the code that has it, and its name. Remembers where it was loaded.
 class STRATA_API Function {
  public:
   Function(std::string file, std::string kernel) : file_(std::move(file)), kernel_(std::move(kernel)) {}
+  Function(std::shared_ptr<const Code> code, std::string kernel)
+      : file_(code->name()), kernel_(std::move(kernel)), code_(std::move(code)) {}
   Function(const Function&) = delete;
   Function& operator=(const Function&) = delete;
   driver::CUfunction on(Gpu& gpu) const;
@@ -43,6 +61,7 @@ class STRATA_API Function {
  private:
   static constexpr int kRemembered = 8;  // devices of each kind
   std::string file_, kernel_;
+  std::shared_ptr<const Code> code_;  // null: embedded in libstrata
   mutable std::atomic<driver::CUfunction> loaded_[2][kRemembered] = {};
 };
 
