@@ -56,6 +56,7 @@ def layer_of_include(path):
     if rest.endswith(".inc"):
         return None, None
     stem = rest.removesuffix(".h").partition("/")[0]  # "ops.h" and "ops/reduce.h" are of ops
+    stem = "ops" if stem == "args" else stem  # views of the arguments of ops
     return (stem if stem in ORDER else "public"), None
 
 

@@ -1,5 +1,5 @@
 """Derives the typed C++ functions from the op schemas: one header per file of op definitions, and strata/ops.h for all;
-the modules of both languages through gen_modules.py; and through gen_stubs.py the type stubs of the Python package.
+typed views of their arguments through gen_args.py; the modules of both languages through gen_modules.py; and through gen_stubs.py the type stubs of the Python package.
 
 usage: gen_ops.py OUTPUT_FOLDER (OP_SOURCE.cpp | FUNCTOR_HEADER.h | RECORDS.modules)...
 
@@ -10,6 +10,7 @@ import pathlib
 import re
 import sys
 
+import gen_args
 import gen_functors
 import gen_modules
 import gen_stubs
@@ -70,7 +71,7 @@ class Op:
 
     def __init__(self, ident, schema, tail):
         self.ident, self.schema, self.tail = ident, schema, tail
-        full, inside, result = re.fullmatch(r"([\w.]+)\((.*)\) -> (.*)", schema).groups()
+        full, inside, result = re.fullmatch(r"([\w.]+)\((.*)\) -> (.*)", signatures.plain(schema)).groups()
         self.namespace = next((n for n in NAMESPACES if full.startswith(n)), "")
         self.name = full[len(self.namespace) :].split(".")[0]
         self.result = result
@@ -213,6 +214,7 @@ def main(folder, sources):
             out / "strata" / "ops" / f"{stem}.h",
             head + "".join(op.functions() for op in ops) + "}  // namespace strata\n",
         )
+        write(out / "strata" / "args" / f"{stem}.h", gen_args.header(pathlib.Path(source).name, ops))
     methods = [
         m for source in sorted(sources) if source.endswith(".cpp") for op in read_ops(source) if (m := op.method())
     ]

@@ -1,6 +1,6 @@
 """Op schemas as Python signatures: what gen_docs.py and gen_stubs.py share.
 
-A schema reads `add(Tensor input, Tensor other, *, Scalar alpha=1) -> Tensor`; see src/record/op.cpp.
+A schema reads `add(Tensor input, Tensor other, *, Scalar alpha=1) -> Tensor`; see src/record/schema.cpp.
 """
 
 import dataclasses
@@ -26,6 +26,15 @@ TYPES = {
     "device": "device | str",
     "Generator": "Generator",
 }
+
+
+# What a tensor's type says of its memory: Tensor(a), Tensor(a!), Tensor(a!:condition).
+MEMORY = re.compile(r"Tensor\(([a-z])(!?)(?::(\w+))?\)")
+
+
+def plain(schema):
+    """The schema without what it says of memory: `Tensor(a!)[]` reads `Tensor[]`."""
+    return MEMORY.sub("Tensor", schema)
 
 
 def split(text):
@@ -69,7 +78,7 @@ class Schema:
 
     def __init__(self, text):
         self.text = text
-        full, inside, self.result = re.fullmatch(r"([\w.]+)\((.*)\) -> (.*)", text).groups()
+        full, inside, self.result = re.fullmatch(r"([\w.]+)\((.*)\) -> (.*)", plain(text)).groups()
         space = next((n for n in NAMESPACES if full.startswith(n)), "")
         short, _, self.overload = full.removeprefix(space).partition(".")
         self.name = space + short

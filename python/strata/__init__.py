@@ -35,6 +35,7 @@ from ._C import (
     set_default_dtype,
     set_memory_limit,
     set_num_threads,
+    set_workspace_limit,
     tensor,
     uint8,
 )
@@ -78,6 +79,7 @@ from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # 
 from .random import get_rng_state, initial_seed, seed, set_rng_state  # noqa: E402
 from .serialization import load, save  # noqa: E402
 from .trace import trace  # noqa: E402
+from .tune import tune  # noqa: E402
 
 _LATER = ("func", "optim", "vision")  # imported when first used, so that importing strata does not pay for them
 __all__ = [name for name in [*globals(), *_LATER] if not name.startswith("_")]

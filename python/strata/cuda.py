@@ -1,5 +1,6 @@
 """NVIDIA GPUs. Importing this touches no driver; is_available() asks for one, and why_not() says what is missing."""
 
+from . import _C
 from ._devices import Devices
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "is_available",
     "is_current_stream_capturing",
     "is_initialized",
+    "libraries",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
@@ -78,3 +80,11 @@ stream = _devices.stream
 synchronize = _devices.synchronize
 why_not = _devices.why_not
 manual_seed_all = _devices.manual_seed
+
+
+def libraries():
+    """NVIDIA's libraries as this process finds them: dicts with name, version, path, other_copies and why_not.
+
+    Strata works without them. `why_not` is empty where a library can be used.
+    """
+    return _C._cuda_libraries()

@@ -14,6 +14,7 @@ struct Pending {
   Node* node;                // kept alive by the consumers' edges and Backward::roots_
   Tensor grad;               // of output 0
   std::vector<Tensor> more;  // of the others
+  uint32_t own = 0;  // mask of outputs whose gradient is a tensor that this pass made: it may be added to in place
   Tensor& of(uint32_t output) {
     if (output == 0) return grad;
     if (more.size() < output) more.resize(output);
@@ -143,13 +144,17 @@ class Backward {
                             [](const Pending& p, uint64_t o) { return p.node->order < o; });
   }
 
-  void deliver(const Node::Edge& edge, Tensor g) {
+  static uint32_t own_bit(const Node::Edge& edge) { return edge.output < 32 ? 1u << edge.output : 0; }
+
+  // `fresh`: nobody else has this tensor.
+  void deliver(const Node::Edge& edge, Tensor g, bool fresh = false) {
     if (selective_ && !is_target(edge) && !(edge.node && wanted(edge.node.get()))) return;
     if (!edge.node) return reach_leaf(edge.leaf, std::move(g));
     auto at = place_of(edge);
     if (at == frontier_.end() || at->node != edge.node.get())
       at = frontier_.insert(at, Pending{edge.node.get(), {}, {}});
     Tensor& sum = at->of(edge.output);
+    if (sum || fresh) at->own |= own_bit(edge);
     sum = sum ? add_grads(sum, g) : std::move(g);
   }
 
@@ -199,7 +204,7 @@ class Backward {
       call_inplace(add, Args(sum, g, 1));
     }
   }
-  // Nobody else sees it: it may be kept or written to.
+  // Nobody else sees it: it may be kept as it is. A choice of memory alone; the values are the same.
   static bool is_ours(const Tensor& g) {
     return g->refs.load(std::memory_order_relaxed) == 1 && g->contiguous &&
            g->storage->refs.load(std::memory_order_relaxed) == 1;
@@ -265,18 +270,14 @@ class Backward {
     }
     const auto at = place_of(edge);
     if (at == frontier_.end() || at->node != edge.node.get() || !at->of(edge.output)) return false;
-    const Tensor& whole = at->of(edge.output);
-    return is_ours(whole) && add_in_place(node, whole, g);
+    return at->own & own_bit(edge) && add_in_place(node, at->of(edge.output), g);
   }
   static bool add_in_place(const Node& node, const Tensor& whole, const Tensor& g) {
     if (whole.dtype() != g.dtype()) return false;
     static const OpRecord& add = find_op("add");
     Args args = node.args.view();
     args[0] = Value(whole);
-    Tensor part;
-    Results results{&part, nullptr};
-    node.op->view_fn(args, results);
-    call_inplace(add, Args(part, g, 1));
+    call_inplace(add, Args(call(*node.op, args), g, 1));
     return true;
   }
 
@@ -292,21 +293,24 @@ class Backward {
       grads = all;
     }
     Grads out;
+    const OpRecord::Grad formula = create_graph_ && op.graph_grad_fn ? op.graph_grad_fn : op.grad_fn;
     const Device device = grads[0] ? grads[0].device() : Device{};
     const OnDeviceOf scope(device);
     if (thread_state.anomaly_mode) [[unlikely]] {
       Scoped quiet(thread_state.anomaly_mode, false);  // the formula's own ops are not the user's
-      out = op.grad_fn(GradContext(node, grads), grads[0]);
+      out = formula(GradContext(node, grads), grads[0]);
       check_anomaly(node, out);
     } else {
-      out = op.grad_fn(GradContext(node, grads), grads[0]);
+      out = formula(GradContext(node, grads), grads[0]);
     }
+    // The gradient of a part is put into zeros of its own, unless the part is the whole.
+    const bool fresh = op.part && out.t[0] && out.t[0]->storage.get() != grads[0]->storage.get();
     if (node.outputs == 1) p.grad = {};  // let the next in line reuse it
     const Args& saved = node.args.view();
     for (uint32_t i = 0; i < kMaxInputs; ++i) {
       if (!out.t[i] || !node.edges[i]) continue;
       if (i < saved.size && saved[i].tag == Tag::Tensor) out.t[i] = match_input(std::move(out.t[i]), *saved[i].tensor);
-      deliver(node.edges[i], std::move(out.t[i]));
+      deliver(node.edges[i], std::move(out.t[i]), fresh);
     }
     for (size_t k = 0; k < node.list_edges.size() && k < out.list.size(); ++k)
       if (out.list[k] && node.list_edges[k]) deliver(node.list_edges[k], std::move(out.list[k]));

@@ -10,8 +10,9 @@ namespace strata {
 namespace {
 std::atomic<uint64_t> next_order{1};
 
-// A chain of a million nodes must not be a recursion a million deep: the outermost call frees the others.
-STRATA_THREAD_LOCAL std::vector<Node*>* dying = nullptr;
+// A chain of a million nodes must not be a recursion a million deep: the outermost call frees the others. They wait in a list
+// through their order, which a dying node does not need: freeing takes no memory.
+STRATA_THREAD_LOCAL Node** dying = nullptr;
 
 void free_node(History* history) {
   const auto free_one = [](Node* n) {
@@ -19,13 +20,17 @@ void free_node(History* history) {
     Pool<Node>::give(n);
   };
   auto* node = static_cast<Node*>(history);
-  if (dying) return dying->push_back(node);
-  std::vector<Node*> list;
-  Scoped<std::vector<Node*>*> scope(dying, &list);
+  if (dying) {
+    node->order = reinterpret_cast<uintptr_t>(*dying);
+    *dying = node;
+    return;
+  }
+  Node* waiting = nullptr;
+  const Scoped<Node**> scope(dying, &waiting);
   free_one(node);
-  while (!list.empty()) {
-    Node* n = list.back();
-    list.pop_back();
+  while (waiting) {
+    Node* n = waiting;
+    waiting = reinterpret_cast<Node*>(static_cast<uintptr_t>(n->order));
     free_one(n);
   }
 }
@@ -167,7 +172,8 @@ void record_node(const OpRecord& op, const Args& args, Tensor* outs, uint32_t co
   }
   give_order(*node);
   uint32_t mask = op.saved_inputs;
-  if (op.cross_saved) mask &= ~((node->edges[1] ? 0u : 1u) | (node->edges[0] ? 0u : 2u));
+  if (!node->edges[0]) mask &= ~op.saved_for_first;
+  if (!node->edges[1]) mask &= ~op.saved_for_second;
   for (uint32_t i = 0; i < args.size; ++i)
     if (mask >> i & 1 && args.is_tensor(i))
       STRATA_CHECK(!args.tensor(i).inference, Runtime,

@@ -10,6 +10,7 @@
 #include "base/parallel.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "cuda/libs/libraries.h"
 #include "cuda/runtime/runtime.h"
 
 namespace strata::cli {
@@ -69,6 +70,35 @@ void add_devices(CLI::App& app, Run& run) {
   command->add_flag("--json", *json, "Machine-readable output");
   command->footer("Example: strata devices --json");
   command->callback([&run, json] { run = [json] { return list_devices(*json); }; });
+}
+
+namespace {
+int list_libraries(bool json) {
+  nlohmann::json all = nlohmann::json::array();
+  std::string text;
+  for (size_t i = 0; i < cuda::kVendors; ++i) {
+    const cuda::VendorLibrary& v = cuda::vendor_library(static_cast<cuda::Vendor>(i));
+    const std::vector<std::string> copies = v.library.shadowed();
+    all.push_back({{"library", v.library.name()},
+                   {"version", v.version},
+                   {"path", v.library.path()},
+                   {"other_copies", copies},
+                   {"why_not", v.library.why()}});
+    text += v.library ? fmt::format("{:<9} {:<10} {}\n", v.library.name(), v.version, v.library.path())
+                      : fmt::format("{:<9} not available: {}\n", v.library.name(), v.library.why());
+    for (const std::string& path : copies) text += fmt::format("{:<20} another copy: {}\n", "", path);
+  }
+  fmt::print("{}", json ? all.dump(2) + "\n" : text);
+  return 0;
+}
+}  // namespace
+
+void add_libraries(CLI::App& app, Run& run) {
+  auto json = std::make_shared<bool>(false);
+  CLI::App* command = app.add_subcommand("libraries", "List NVIDIA's libraries that this machine has; none is needed");
+  command->add_flag("--json", *json, "Machine-readable output");
+  command->footer("Example: strata libraries --json");
+  command->callback([&run, json] { run = [json] { return list_libraries(*json); }; });
 }
 
 void add_missing(CLI::App& app, Run& run) {

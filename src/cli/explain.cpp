@@ -14,7 +14,7 @@ namespace strata::cli {
 namespace {
 
 struct Options {
-  std::string op, args, dtype = "float32";
+  std::string op, args, dtype = "float32", device = "cpu";
   bool backward = false, json = false;
 };
 
@@ -58,6 +58,8 @@ void print_spans(std::vector<trace::Event> events) {
 int explain(const Options& o) {
   std::unique_ptr<Sample> sample;
   const OpRecord& op = choose_record(o, sample);
+  const Device device = require_available(device_from_name(o.device));
+  if (device.type != DeviceType::Cpu) sample->move_to(device);
   if (o.backward)
     for (const Tensor& t : sample->tensors)
       if (is_floating(t.dtype())) Tensor(t).set_requires_grad(true);
@@ -90,8 +92,11 @@ int explain(const Options& o) {
   if (o.json) {
     nlohmann::json kernels = nlohmann::json::array(), spans = nlohmann::json::array();
     for (const auto& line : seen.lines)
-      kernels.push_back(
-        {{"op", line.op->name}, {"kernel", line.kernel->name}, {"reason", line.reason ? line.reason : "chosen"}});
+      kernels.push_back({{"op", line.op->name},
+                         {"kernel", line.kernel->name},
+                         {"facts", facts_of(*line.kernel)},
+                         {"reason", verdict(line)},
+                         {"workspace", line.workspace}});
     for (const auto& e : events)
       spans.push_back({{"layer", trace::name_of(e.layer)},
                        {"name", e.name},
@@ -104,7 +109,7 @@ int explain(const Options& o) {
   }
   fmt::print("{}\n  {}\n\nkernels considered, fastest first\n", op.schema, op.text);
   for (const auto& line : seen.lines)
-    fmt::print("  {:<20} {:<24} {}\n", line.op->name, line.kernel->name, line.reason ? line.reason : "chosen");
+    fmt::print("  {:<20} {:<24} {:<30} {}\n", line.op->name, line.kernel->name, facts_of(*line.kernel), verdict(line));
   fmt::print("\nspans of one call\n");
   print_spans(events);
   for (const Tensor& t : outs) fmt::print("\nresult {} {}\n", name_of(t.dtype()), to_string(t.shape()));
@@ -121,6 +126,7 @@ void add_explain(CLI::App& app, Run& run) {
     "args", options->args,
     "Its arguments, e.g. 'f(3,4), f(4), alpha=2': f(..) normal, p(..) positive, i9(..) integers, b(..) booleans");
   command->add_option("--dtype", options->dtype, "Element type of the f(..) and p(..) tensors")->capture_default_str();
+  command->add_option("--device", options->device, "Where the tensors are: cpu, cuda or vgpu")->capture_default_str();
   command->add_flag("--backward", options->backward, "Also run the gradient");
   command->add_flag("--json", options->json, "Machine-readable output");
   command->footer("Example: strata explain add 'f(512,512), f(512)' --backward");

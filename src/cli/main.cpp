@@ -45,6 +45,7 @@ int run(int argc, char** argv) {
   add_ops(app, chosen);
   add_explain(app, chosen);
   add_devices(app, chosen);
+  add_libraries(app, chosen);
   add_train(app, chosen);
   add_missing(app, chosen);
   app.require_subcommand(0, 1);

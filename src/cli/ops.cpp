@@ -25,7 +25,7 @@ int list_ops(const std::string& pattern, bool json) {
       continue;
     }
     nlohmann::json kernels = nlohmann::json::array();
-    for (const Kernel& k : op->kernels) kernels.push_back(k.name);
+    for (const Kernel& k : op->kernels(Backend::Cpu)) kernels.push_back(k.name);
     all.push_back({{"name", op->name},
                    {"overload", op->overload},
                    {"schema", op->schema},

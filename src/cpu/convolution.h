@@ -1,17 +1,9 @@
-// The three kernels behind every convolution op. `big` is the side the window moves over ([n, c, in…]), `small` the other one
-// ([n, o, out…]), weight [o, c / groups, kernel…]. conv: big -> small; transposed conv and input gradients: small -> big.
+// The kernels behind every convolution op; see record/convolution.h for the words.
 #pragma once
+#include "record/convolution.h"
 #include "record/op.h"
 
 namespace strata::cpu {
-
-struct ConvShape {
-  int dims = 2;  // spatial
-  int64_t n = 0, c = 0, o = 0, groups = 1;
-  int64_t in[3], kernel[3], out[3], stride[3], padding[3], dilation[3];
-};
-
-enum class ConvWay : uint8_t { Forward, Data, Weight };  // writes small, big, weight
 
 // Null: oneDNN takes it. Otherwise the reason.
 const char* conv_onednn_ready(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& weight,

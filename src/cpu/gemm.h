@@ -1,17 +1,12 @@
 // Matrix products of our own: c = alpha * a b (+ c), any strides, for float, double and int64.
 #pragma once
 #include <cstdint>
+#include "device/product.h"
 
 namespace strata::cpu {
 
-struct Gemm {
-  int64_t m = 1, n = 1, k = 1;
-  int64_t a_m = 0, a_k = 0, b_k = 0, b_n = 0, c_m = 0, c_n = 0;  // strides in elements
+struct Gemm : Product {
   bool accumulate = false;
-  double alpha = 1;
-  static constexpr int kMaxBatch = 8;
-  int batch_dims = 0;
-  int64_t batch[kMaxBatch], a_b[kMaxBatch], b_b[kMaxBatch], c_b[kMaxBatch];
 
   int64_t batches() const {
     int64_t count = 1;

@@ -225,6 +225,7 @@ void add_product_kernels(OpRecord& op) {
     .kernel(
       "onednn", [](const Call& c) { run_onednn(plan(c), c.args.tensor(0), c.args.tensor(1), *c.out(), nullptr); },
       product_onednn)
+    .from(Source::OneDnn)
     .kernel("simd_tiles",
             [](const Call& c) { run_own(plan(c), c.args.tensor(0), c.args.tensor(1), *c.out(), nullptr, Simd()); })
     .kernel("reference", [](const Call& c) {
@@ -252,6 +253,7 @@ void add_linear_kernels(OpRecord& op) {
               const LinearPlan p(c);
               return onednn_ready(p.gemm, c.out().dtype(), p.bias != nullptr);
             })
+    .from(Source::OneDnn)
     .kernel("simd_tiles",
             [](const Call& c) {
               const LinearPlan p(c);

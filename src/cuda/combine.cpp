@@ -25,7 +25,7 @@ const Function& kernel_of(Scatter how, bool parts, DType compute) {
     return list;
   }();
   const auto kind = static_cast<size_t>(how) - static_cast<size_t>(Scatter::Add);
-  return all[(kind * 2 + parts) * 3 + static_cast<size_t>(compute_index(compute))];
+  return all[(kind * 2 + parts) * 3 + kernel_index(compute)];
 }
 }  // namespace
 

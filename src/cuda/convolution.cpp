@@ -32,52 +32,52 @@ bool lies_in_quads(const ConvParams& p) {
 }
 
 // The gradient of big, for windows side by side: a convolution of small, with the weight from its last place to its first and its
-// channels exchanged.
-void turn_round(ConvParams& p, size_t weight_bytes) {
-  std::swap(p.big, p.small), std::swap(p.big_type, p.small_type), std::swap(p.big_stride, p.small_stride);
-  std::swap(p.in, p.out), std::swap(p.c, p.o), std::swap(p.weight_stride[0], p.weight_stride[1]);
+// channels exchanged. Returns where the weight's last place is, in elements.
+int64_t turn_round(ConvParams& p) {
+  std::swap(p.big_stride, p.small_stride);
+  std::swap(p.in, p.out);
+  std::swap(p.c, p.o);
+  std::swap(p.weight_stride[0], p.weight_stride[1]);
+  int64_t last = 0;
   for (int d = 0; d < 3; ++d) {
     p.padding[d] = (p.kernel[d] - 1) * p.dilation[d] - p.padding[d];
     int64_t& step = p.weight_stride[2 + d];
-    p.weight += static_cast<uint64_t>(step * (p.kernel[d] - 1)) * weight_bytes;
+    last += step * (p.kernel[d] - 1);
     step = -step;
   }
+  return last;
 }
-}  // namespace
 
-void convolution(const ConvSizes& s, ConvTarget target, const TensorImpl& big, const TensorImpl& weight,
-                 const TensorImpl& small, const TensorImpl* bias) {
-  static const Function kernels[3][3] = {
-    {{"convolution", "forward_f32"}, {"convolution", "forward_f64"}, {"convolution", "forward_i64"}},
-    {{"convolution", "data_f32"}, {"convolution", "data_f64"}, {"convolution", "data_i64"}},
-    {{"convolution", "weight_f32"}, {"convolution", "weight_f64"}, {"convolution", "weight_i64"}}};
-  static const Function plain{"convolution", "forward_plain"}, slim{"convolution", "forward_slim"},
-    plain_weight{"convolution", "weight_plain"}, small_weight{"convolution", "weight_small"};
-  struct Tile {
-    const Function* kernel;
-    int64_t rows, columns;
-  };
-  const TensorImpl& out = target == ConvTarget::Small ? small : target == ConvTarget::Big ? big : weight;
-  if (out.numel == 0) return;
-  STRATA_CHECK(std::max({big.numel, small.numel, weight.numel}) <= INT32_MAX, NotImplemented,
-               "convolution: more than 2^31 elements in one tensor; use a smaller batch");
-  for (int d = 0; d < s.dims; ++d)
-    STRATA_CHECK(std::max({s.stride[d], s.padding[d], s.dilation[d] * s.kernel[d]}) < INT32_MAX / 4, NotImplemented,
-                 "convolution: stride {}, padding {} or dilation {} is larger than the device kernels compute with",
-                 s.stride[d], s.padding[d], s.dilation[d]);
-  if (big.numel == 0 || small.numel == 0 || weight.numel == 0) {  // nothing is summed
-    fill(out, 0);
-    if (!bias) return;
-    Tensor row = alias(*bias);  // [channels] as [channels, 1…]
-    for (int d = 1; d <= s.dims; ++d) row->shape[row->ndim] = row->strides[row->ndim] = 1, ++row->ndim;
-    return copy(out, *row);
-  }
-  ConvParams p{};
-  p.big = address(big), p.weight = address(weight), p.small = address(small);
-  p.big_type = tag(big), p.weight_type = tag(weight), p.small_type = tag(small);
-  if (bias) p.bias = address(*bias), p.bias_type = tag(*bias);
-  spread(big, s.dims, p.big_stride), spread(weight, s.dims, p.weight_stride), spread(small, s.dims, p.small_stride);
-  p.n = static_cast<int32_t>(s.n), p.c = static_cast<int32_t>(s.c / s.groups),
+enum class Tiles : uint8_t { Any, Slim, Wide, SmallWeight, WideWeight };
+struct TileSize {
+  const char* name;
+  int64_t rows, columns;
+};
+constexpr TileSize kTiles[] = {
+  {"64x64", 64, 64}, {"64x32", 64, 32}, {"64x64", 64, 64}, {"32x32", 32, 32}, {"64x64", 64, 64}};
+
+struct ConvPlan {
+  ConvParams params;  // without addresses
+  int64_t weight_offset, parts;
+  ConvWay way;  // of the kernel: a gradient of big may be a forward pass
+  Tiles tiles;
+  bool turned;
+  Grid grid;
+  uint32_t threads;
+};
+
+const TensorImpl& written(const ConvCall& v) {
+  return v.way == ConvWay::Forward ? *v.small : v.way == ConvWay::Data ? *v.big : *v.weight;
+}
+bool sums_nothing(const ConvCall& v) { return !v.big.numel() || !v.small.numel() || !v.weight.numel(); }
+
+void set_geometry(const ConvCall& v, ConvParams& p) {
+  const ConvShape& s = v.shape;
+  spread(*v.big, s.dims, p.big_stride);
+  spread(*v.weight, s.dims, p.weight_stride);
+  spread(*v.small, s.dims, p.small_stride);
+  p.n = static_cast<int32_t>(s.n);
+  p.c = static_cast<int32_t>(s.c / s.groups);
   p.o = static_cast<int32_t>(s.o / s.groups);
   p.weight_group = p.o * p.weight_stride[0];
   for (int d = 0; d < 3; ++d) {
@@ -85,51 +85,140 @@ void convolution(const ConvSizes& s, ConvTarget target, const TensorImpl& big, c
     const auto pick = [&](const int64_t* list, int64_t none) {
       return static_cast<int32_t>(from < 0 ? none : list[from]);
     };
-    p.in[d] = pick(s.in, 1), p.kernel[d] = pick(s.kernel, 1), p.out[d] = pick(s.out, 1);
-    p.stride[d] = pick(s.stride, 1), p.padding[d] = pick(s.padding, 0), p.dilation[d] = pick(s.dilation, 1);
+    p.in[d] = pick(s.in, 1);
+    p.kernel[d] = pick(s.kernel, 1);
+    p.out[d] = pick(s.out, 1);
+    p.stride[d] = pick(s.stride, 1);
+    p.padding[d] = pick(s.padding, 0);
+    p.dilation[d] = pick(s.dilation, 1);
   }
-  if (target == ConvTarget::Big && p.stride[0] == 1 && p.stride[1] == 1 && p.stride[2] == 1)
-    turn_round(p, size_of(weight.dtype)), target = ConvTarget::Small;
-  int64_t places = 1, windows = s.n, elements = s.n;
+}
+
+// Rows, columns and depth of the product.
+struct Extents {
+  int64_t m, n, k;
+};
+Extents set_divisors(ConvParams& p, ConvWay way, int64_t images) {
+  int64_t places = 1, windows = images, elements = images;
   for (int d = 0; d < 3; ++d) {
-    p.in_div[d] = divisor(static_cast<uint32_t>(p.in[d])), p.out_div[d] = divisor(static_cast<uint32_t>(p.out[d]));
-    p.kernel_div[d] = divisor(static_cast<uint32_t>(p.kernel[d])),
+    p.in_div[d] = divisor(static_cast<uint32_t>(p.in[d]));
+    p.out_div[d] = divisor(static_cast<uint32_t>(p.out[d]));
+    p.kernel_div[d] = divisor(static_cast<uint32_t>(p.kernel[d]));
     p.stride_div[d] = divisor(static_cast<uint32_t>(p.stride[d]));
-    places *= p.kernel[d], windows *= p.out[d], elements *= p.in[d];
+    places *= p.kernel[d];
+    windows *= p.out[d];
+    elements *= p.in[d];
   }
-  const bool to_weight = target == ConvTarget::Weight, to_small = target == ConvTarget::Small;
-  const int64_t m = to_weight  ? p.o
-                    : to_small ? windows
-                               : elements,
-                n = to_weight  ? p.c * places
-                    : to_small ? p.o
-                               : p.c,
-                k = to_weight  ? windows
-                    : to_small ? p.c * places
-                               : p.o * places;
+  if (way == ConvWay::Weight) return {p.o, p.c * places, windows};
+  if (way == ConvWay::Forward) return {windows, p.o, p.c * places};
+  return {elements, p.c, p.o * places};
+}
+
+const char* plan_convolution(const ConvCall& v, bool floats, Plan& plan) {
+  const ConvShape& s = v.shape;
+  STRATA_CHECK(std::max({v.big.numel(), v.small.numel(), v.weight.numel()}) <= INT32_MAX, NotImplemented,
+               "convolution: more than 2^31 elements in one tensor; use a smaller batch");
+  for (int d = 0; d < s.dims; ++d)
+    STRATA_CHECK(std::max({s.stride[d], s.padding[d], s.dilation[d] * s.kernel[d]}) < INT32_MAX / 4, NotImplemented,
+                 "convolution: stride {}, padding {} or dilation {} is larger than the device kernels compute with",
+                 s.stride[d], s.padding[d], s.dilation[d]);
+  ConvPlan made{};
+  made.way = v.way;
+  made.parts = 1;
+  if (!sums_nothing(v)) {
+    ConvParams& p = made.params;
+    set_geometry(v, p);
+    if (v.way == ConvWay::Data && p.stride[0] == 1 && p.stride[1] == 1 && p.stride[2] == 1) {
+      made.weight_offset = turn_round(p);
+      made.way = ConvWay::Forward;
+      made.turned = true;
+    }
+    const Extents e = set_divisors(p, made.way, s.n);
+    if (floats && made.way == ConvWay::Forward) made.tiles = e.n <= 32 ? Tiles::Slim : Tiles::Wide;
+    if (floats && made.way == ConvWay::Weight)
+      made.tiles = e.m <= 32 && e.n <= 32 ? Tiles::SmallWeight : Tiles::WideWeight;
+    const TileSize& tile = kTiles[static_cast<size_t>(made.tiles)];
+    const int64_t tiles = ceil_div(e.m, tile.rows) * ceil_div(e.n, tile.columns),
+                  threads = tile.rows * tile.columns / 16;
+    if (made.way == ConvWay::Weight)
+      made.parts =
+        std::clamp<int64_t>(kEnoughThreads / (threads * tiles * s.groups), 1, std::max<int64_t>(1, e.k / kLeastDepth));
+    p.depth = static_cast<int32_t>(ceil_div(ceil_div(e.k, made.parts), kDepth) * kDepth);
+    made.parts = ceil_div(e.k, p.depth);
+    made.grid = {static_cast<uint32_t>(tiles), static_cast<uint32_t>(s.groups), static_cast<uint32_t>(made.parts)};
+    made.threads = static_cast<uint32_t>(threads);
+    plan.variant = tile.name;
+  }
+  Workspace workspace(plan);
+  if (v.bias && !v.bias->contiguous) workspace.take(v.bias.shape(), v.bias.dtype());
+  const TensorImpl& out = written(v);
+  if (made.parts > 1) workspace.take(Shape(std::array{made.parts, out.numel}), compute_type(out.dtype));
+  plan.keep(made);
+  return nullptr;
+}
+
+// Nothing is summed: the bias, or zeros.
+void fill_with_bias(const ConvCall& v) {
+  const TensorImpl& out = written(v);
+  fill(out, 0);
+  if (!v.bias) return;
+  const Tensor row = alias(*v.bias);  // [channels] as [channels, 1…]
+  for (int d = 1; d <= v.shape.dims; ++d) {
+    row->shape[row->ndim] = 1;
+    row->strides[row->ndim] = 1;
+    ++row->ndim;
+  }
+  copy(out, *row);
+}
+}  // namespace
+
+const char* plan_convolution_floats(const ConvCall& v, Plan& plan) {
+  if (!is_plain(*v.big) || !is_plain(*v.weight) || !is_plain(*v.small))
+    return "a tensor is not of float32, or its offsets take more than 32 bits";
+  return plan_convolution(v, true, plan);
+}
+const char* plan_convolution_any(const ConvCall& v, Plan& plan) { return plan_convolution(v, false, plan); }
+
+void run_convolution(const ConvCall& v, const Call& c, const Plan& plan) {
+  static const Function any[3][3] = {
+    {{"convolution", "forward_f32"}, {"convolution", "forward_f64"}, {"convolution", "forward_i64"}},
+    {{"convolution", "data_f32"}, {"convolution", "data_f64"}, {"convolution", "data_i64"}},
+    {{"convolution", "weight_f32"}, {"convolution", "weight_f64"}, {"convolution", "weight_i64"}}};
+  static const Function floats[] = {{"convolution", "forward_slim"},
+                                    {"convolution", "forward_plain"},
+                                    {"convolution", "weight_small"},
+                                    {"convolution", "weight_plain"}};  // in the order of Tiles
+  const TensorImpl& out = written(v);
+  if (out.numel == 0) return;
+  if (sums_nothing(v)) return fill_with_bias(v);
+  auto made = plan.get<ConvPlan>();
+  ConvParams& p = made.params;
+  Workspace workspace(c);
+  const TensorImpl &big = made.turned ? *v.small : *v.big, &small = made.turned ? *v.big : *v.small;
+  p.big = address(big);
+  p.small = address(small);
+  p.weight = address(*v.weight) + static_cast<uint64_t>(made.weight_offset) * size_of(v.weight.dtype());
+  p.big_type = tag(big);
+  p.weight_type = tag(*v.weight);
+  p.small_type = tag(small);
+  Tensor bias = v.bias, partial;
+  if (bias && !bias->contiguous) {
+    bias = workspace.take(v.bias.shape(), v.bias.dtype());
+    copy(*bias, *v.bias);
+  }
+  p.bias = address(bias.get());
+  p.bias_type = tag(bias.get());
   const DType compute = compute_type(out.dtype);
-  Tile tile{&kernels[static_cast<int>(target)][kernel_index(out.dtype)], 64, 64};
-  if (is_plain(big) && is_plain(weight) && is_plain(small)) {
-    if (to_small) tile = n <= 32 ? Tile{&slim, 64, 32} : Tile{&plain, 64, 64};
-    p.quads = lies_in_quads(p);
-    if (to_weight) tile = m <= 32 && n <= 32 ? Tile{&small_weight, 32, 32} : Tile{&plain_weight, 64, 64};
+  if (made.parts > 1) {
+    partial = workspace.take(Shape(std::array{made.parts, out.numel}), compute);
+    p.partial = address(*partial);
+    p.partial_size = out.numel;
   }
-  const int64_t tiles = ceil_div(m, tile.rows) * ceil_div(n, tile.columns), threads = tile.rows * tile.columns / 16;
-  int64_t parts = 1;
-  if (to_weight)
-    parts =
-      std::clamp<int64_t>(kEnoughThreads / (threads * tiles * s.groups), 1, std::max<int64_t>(1, k / kLeastDepth));
-  p.depth = static_cast<int32_t>(ceil_div(ceil_div(k, parts), kDepth) * kDepth);
-  parts = ceil_div(k, p.depth);
-  Tensor partial;
-  if (parts > 1) {
-    partial = make_tensor(Shape(std::array{parts, out.numel}), compute, out.device);
-    p.partial = address(*partial), p.partial_size = out.numel;
-  }
-  stream_of(out.device)
-    .launch(*tile.kernel, {static_cast<uint32_t>(tiles), static_cast<uint32_t>(s.groups), static_cast<uint32_t>(parts)},
-            {static_cast<uint32_t>(threads)}, 0, p);
-  if (parts > 1) reduce(Fold::Sum, *partial, 1, compute, out);
+  if (made.tiles != Tiles::Any) p.quads = lies_in_quads(p);
+  const Function& kernel = made.tiles == Tiles::Any ? any[static_cast<int>(made.way)][kernel_index(out.dtype)]
+                                                    : floats[static_cast<size_t>(made.tiles) - 1];
+  stream_of(out.device).launch(kernel, made.grid, {made.threads}, 0, p);
+  if (made.parts > 1) reduce(Fold::Sum, *partial, 1, compute, out);
 }
 
 }  // namespace strata::cuda

@@ -1,17 +1,20 @@
-// Convolutions on a device, in the terms of cpu/convolution.h.
+// Convolutions on a device: products of matrices whose elements are found in the tensors as they are needed.
 #pragma once
-#include "tensor/tensor.h"
+#include "record/convolution.h"
+#include "record/kernel.h"
 
 namespace strata::cuda {
 
-struct ConvSizes {
-  int dims = 2;  // spatial
-  int64_t n = 0, c = 0, o = 0, groups = 1;
-  int64_t in[3], kernel[3], out[3], stride[3], padding[3], dilation[3];
+struct ConvCall {
+  ConvShape shape;
+  ConvWay way;
+  Tensor big, weight, small, bias;  // bias may be undefined
 };
-enum class ConvTarget : uint8_t { Small, Big, Weight };  // what is written
 
-void convolution(const ConvSizes& s, ConvTarget target, const TensorImpl& big, const TensorImpl& weight,
-                 const TensorImpl& small, const TensorImpl* bias);
+// Float32 tensors whose offsets fit 32 bits.
+const char* plan_convolution_floats(const ConvCall& v, Plan& plan);
+// Any dtype.
+const char* plan_convolution_any(const ConvCall& v, Plan& plan);
+void run_convolution(const ConvCall& v, const Call& c, const Plan& plan);
 
 }  // namespace strata::cuda

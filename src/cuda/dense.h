@@ -1,16 +1,9 @@
 // Tensors as kernels that count elements from 0 on want them: contiguous, with a copy where they are not.
 #pragma once
 #include "cuda/pointwise.h"
+#include "cuda/tensors.h"
 
 namespace strata::cuda {
-
-inline uint64_t address(const TensorImpl& t) { return reinterpret_cast<uint64_t>(t.data); }
-inline int32_t tag(const TensorImpl& t) { return static_cast<int32_t>(t.dtype); }
-// Of the kernels of a family: those of float, double and int64_t stand in this order.
-inline int compute_index(DType t) { return compute_type(t) == DType::F32 ? 0 : compute_type(t) == DType::F64 ? 1 : 2; }
-inline uint32_t blocks_for(int64_t items, int64_t per_block) {
-  return static_cast<uint32_t>((items + per_block - 1) / per_block);
-}
 
 inline Tensor dense(const TensorImpl& t) {
   if (t.contiguous) return alias(t);

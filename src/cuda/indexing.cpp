@@ -128,7 +128,7 @@ void put_rows(const TensorImpl& out, const TensorImpl& values, int first, std::s
   if (p.total == 0) return check(stream, p);
   p.faults = fault_sink(stream.gpu());
   if (accumulate && p.n <= kFewIndices)
-    return stream.launch(add[compute_index(out.dtype)], {blocks_for(p.outer.count * p.inner.count, kThreads)},
+    return stream.launch(add[kernel_index(out.dtype)], {blocks_for(p.outer.count * p.inner.count, kThreads)},
                          {kThreads}, 0, p);
   if (accumulate) {
     const Tensor table = dense(out), source = dense(values);

@@ -8,7 +8,7 @@
 
 namespace strata::cuda {
 
-void max_pool(PoolWay way, const PoolSizes& s, const TensorImpl& big, const TensorImpl& small,
+void max_pool(PoolWay way, const MaxPoolWindow& s, const TensorImpl& big, const TensorImpl& small,
               const TensorImpl* codes) {
   static const Function kernels[4][3] = {
     {{"max_pool", "forward_f32"}, {"max_pool", "forward_f64"}, {"max_pool", "forward_i64"}},

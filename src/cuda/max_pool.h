@@ -4,7 +4,7 @@
 
 namespace strata::cuda {
 
-struct PoolSizes {
+struct MaxPoolWindow {
   int64_t kernel[2], stride[2], padding[2], dilation[2];
 };
 enum class PoolWay : uint8_t {
@@ -13,6 +13,7 @@ enum class PoolWay : uint8_t {
   Gather
 };  // big to small and codes; small to big; big to small by codes
 
-void max_pool(PoolWay way, const PoolSizes& s, const TensorImpl& big, const TensorImpl& small, const TensorImpl* codes);
+void max_pool(PoolWay way, const MaxPoolWindow& s, const TensorImpl& big, const TensorImpl& small,
+              const TensorImpl* codes);
 
 }  // namespace strata::cuda

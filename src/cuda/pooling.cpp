@@ -13,8 +13,6 @@ namespace {
 
 constexpr int64_t kThreads = 256;
 
-uint32_t blocks_for(int64_t count) { return static_cast<uint32_t>((count + kThreads - 1) / kThreads); }
-
 #define STRATA_KERNELS(name) \
   static const Function kernels[] = {{"pooling", name "_f32"}, {"pooling", name "_f64"}, {"pooling", name "_i64"}}
 
@@ -39,7 +37,7 @@ void launch(const Function (&kernels)[3], const PoolSizes& s, const int64_t* cou
   const int64_t step = INT32_MAX / size;
   for (int64_t first = 0; first < s.planes; first += step) {
     p.first = first, p.count = static_cast<uint32_t>(std::min(step, s.planes - first) * size);
-    stream_of(y.device).launch(kernels[kernel_index(y.dtype)], {blocks_for(p.count)}, {kThreads}, 0, p);
+    stream_of(y.device).launch(kernels[kernel_index(y.dtype)], {blocks_for(p.count, kThreads)}, {kThreads}, 0, p);
   }
 }
 PoolParams reading(const TensorImpl& x) {
@@ -79,7 +77,7 @@ void plane_gather(int64_t planes, int64_t in, int64_t out, const TensorImpl& x, 
                   const TensorImpl& values) {
   STRATA_KERNELS("plane_gather");
   if (values.numel == 0) return;
-  stream_of(x.device).launch(kernels[kernel_index(x.dtype)], {blocks_for(values.numel)}, {kThreads}, 0,
+  stream_of(x.device).launch(kernels[kernel_index(x.dtype)], {blocks_for(values.numel, kThreads)}, {kThreads}, 0,
                              plane_params(planes, in, out, values, index, x));
 }
 

@@ -5,15 +5,12 @@
 #include "cuda/kernels/random_params.h"
 #include "cuda/pointwise.h"
 #include "cuda/runtime/graph.h"
+#include "cuda/tensors.h"
 
 namespace strata::cuda {
 namespace {
 
 constexpr int64_t kThreads = 256;
-
-uint32_t blocks_for(int64_t count, int64_t per_thread) {
-  return static_cast<uint32_t>((count + per_thread * kThreads - 1) / (per_thread * kThreads));
-}
 
 // A thread takes a Philox block, which makes `per_block` elements.
 RandomParams plan(const TensorImpl& out, int64_t per_block, Generator& generator) {
@@ -37,7 +34,8 @@ void drop(const TensorImpl* x, double p, double scale, const TensorImpl& out, co
   const uint64_t vector = 4 * size_of(out.dtype);
   d.vectors = d.x % vector == 0 && d.out % vector == 0 && d.mask % 4 == 0;
   d.seed = draw.seed, d.first = draw.first, d.base = draw.base, d.limit = static_cast<float>(p), d.scale = scale;
-  stream_of(out.device).launch(kernels[out.dtype == DType::F64], {blocks_for(out.numel, 4)}, {kThreads}, 0, d);
+  stream_of(out.device)
+    .launch(kernels[out.dtype == DType::F64], {blocks_for(out.numel, 4 * kThreads)}, {kThreads}, 0, d);
 }
 }  // namespace
 
@@ -49,7 +47,7 @@ void fill_random(const TensorImpl& out, Law law, double a, double b, Generator& 
   if (out.numel == 0) return;
   const int bits = law == Law::Uniform ? uniform_bits(out.dtype) : 24;
   p.law = static_cast<int32_t>(law), p.a = a, p.b = b, p.shift = 32 - bits, p.unit = std::ldexp(1.0F, -bits);
-  stream_of(out.device).launch(kernels[wide], {blocks_for(out.numel, per_block)}, {kThreads}, 0, p);
+  stream_of(out.device).launch(kernels[wide], {blocks_for(out.numel, per_block * kThreads)}, {kThreads}, 0, p);
 }
 
 void fill_integers(const TensorImpl& out, int64_t low, uint64_t range, Generator& generator) {
@@ -57,7 +55,7 @@ void fill_integers(const TensorImpl& out, int64_t low, uint64_t range, Generator
   RandomParams p = plan(out, 2, generator);
   if (out.numel == 0) return;
   p.low = low, p.range = range;
-  stream_of(out.device).launch(kernel, {blocks_for(out.numel, 2)}, {kThreads}, 0, p);
+  stream_of(out.device).launch(kernel, {blocks_for(out.numel, 2 * kThreads)}, {kThreads}, 0, p);
 }
 
 void fill_bernoulli(const TensorImpl& out, const TensorImpl& chances, Generator& generator) {
@@ -77,7 +75,7 @@ void fill_bernoulli(const TensorImpl& out, const TensorImpl& chances, Generator&
     p.a = alias(chances).item<double>();
     check(p.a);
   }
-  stream_of(out.device).launch(kernel, {blocks_for(out.numel, 2)}, {kThreads}, 0, p);
+  stream_of(out.device).launch(kernel, {blocks_for(out.numel, 2 * kThreads)}, {kThreads}, 0, p);
   if (worst) check(worst.item<double>());
 }
 

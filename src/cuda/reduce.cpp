@@ -2,6 +2,7 @@
 #include "cuda/reduce.h"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 
 #include "cuda/axes.h"
@@ -27,14 +28,12 @@ static_assert(std::size(kNames) == kFoldCount);
 constexpr Fold kSecond[] = {Fold::Sum, Fold::Sum, Fold::Sum, Fold::Sum, Fold::Sum, Fold::Prod,
                             Fold::Max, Fold::Min, Fold::Max, Fold::Min, Fold::Max, Fold::Min};
 
-enum class Way { Strided, Rows, Columns };
-
-const Function& fold_kernel(Fold fold, DType compute, Way way) {
+const Function& fold_kernel(Fold fold, DType compute, ReduceWay way) {
   static const std::deque<Function>& all = *[] {
     auto* list = new std::deque<Function>;
     for (const char* name : kNames)
       for (const char* type : {"_f32", "_f64", "_i64"})
-        for (const char* kind : {"", "Rows", "Columns"}) list->emplace_back("reduce", std::string(name) + kind + type);
+        for (const char* kind : {"Columns", "Rows", ""}) list->emplace_back("reduce", std::string(name) + kind + type);
     return list;
   }();
   return all[(static_cast<size_t>(fold) * 3 + kernel_index(compute)) * 3 + static_cast<size_t>(way)];
@@ -68,25 +67,42 @@ int64_t elements_per_part(int64_t kept, int64_t gone, int64_t per_block, int64_t
   return ceil_div(ceil_div(gone, parts), step) * step;
 }
 
-void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const TensorImpl& out, Finish finish) {
-  if (out.numel == 0) return;
-  const DType compute = compute_type(cast);
-  ReducePlan plan(x, reduced);
-  if (x.numel == 0) plan.gone = {}, plan.gone.add(0, 1), plan.kept = {}, plan.kept.add(out.numel, 0, 1);
-  ReduceParams p{};
-  p.x = reinterpret_cast<uint64_t>(x.data), p.out = reinterpret_cast<uint64_t>(out.data);
-  p.x_type = static_cast<int32_t>(x.dtype), p.out_type = static_cast<int32_t>(out.dtype);
-  p.divide = finish.divide, p.root = finish.root;
+namespace {
+
+// One launch of a reduction, without addresses.
+struct Stage {
+  ReduceParams params;
+  DType compute;
+  ReduceWay way;
+  int64_t blocks, parts;
+};
+
+Stage stage_of(const Reduction& r) {
+  Stage s{};
+  s.compute = compute_type(r.cast);
+  s.way = ReduceWay::Strided;
+  s.parts = 1;
+  if (r.out.numel == 0) return s;  // nothing runs
+  ReducePlan plan(r.x, r.reduced);
+  if (r.x.numel == 0) {  // each result folds nothing
+    plan.gone = {};
+    plan.gone.add(0, 1);
+    plan.kept = {};
+    plan.kept.add(r.out.numel, 0, 1);
+  }
+  ReduceParams& p = s.params;
+  p.divide = r.finish.divide;
+  p.root = r.finish.root;
   p.kept = axes_params(plan.kept, plan.kept.stride, "reduction");
   p.gone = axes_params(plan.gone, plan.gone.stride, "reduction");
   for (int d = 0; d < plan.kept.dims; ++d) p.out_stride[d] = plan.kept.out_stride[plan.kept.dims - 1 - d];
   const bool columns = by_columns(plan);
   int64_t per_block = results_per_block(columns, p.kept.count, p.gone.count);
-  p.columns = columns, p.per_block = static_cast<int32_t>(per_block);
+  p.columns = columns;
+  p.per_block = static_cast<int32_t>(per_block);
   constexpr int64_t vector = 8;
   const int inner = plan.gone.dims - 1;
-  const bool aligned = p.x % 16 == 0 && (compute != DType::F32 || x.dtype == DType::F32 || x.dtype == DType::F16 ||
-                                         x.dtype == DType::BF16);
+  const bool aligned = address(r.x) % 16 == 0 && (s.compute != DType::F32 || reads_in_pieces(r.x.dtype, false));
   const auto whole = [&](int64_t n) { return n % vector == 0; };
   bool rows = !columns && aligned && inner >= 0 && plan.gone.stride[inner] == 1 &&
               (inner == 0 || (whole(plan.gone.size[inner]) && plan.gone.count <= INT32_MAX));
@@ -96,22 +112,70 @@ void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const 
                             whole(p.kept.count) && plan.gone.dims == 1 && whole(plan.gone.stride[0]) &&
                             p.kept.count >= 64 && p.gone.count >= 128;
   if (wide_columns) per_block = kColumnResults;
-  const Way way = wide_columns ? Way::Columns : rows ? Way::Rows : Way::Strided;
-
-  const int64_t blocks = ceil_div(p.kept.count, per_block);
+  s.way = wide_columns ? ReduceWay::Columns : rows ? ReduceWay::Rows : ReduceWay::Strided;
+  s.blocks = ceil_div(p.kept.count, per_block);
   p.part = wide_columns
-             ? std::clamp<int64_t>(ceil_div(p.gone.count * blocks, kColumnBlocks), kColumnPart / 4, kColumnPart)
+             ? std::clamp<int64_t>(ceil_div(p.gone.count * s.blocks, kColumnBlocks), kColumnPart / 4, kColumnPart)
              : elements_per_part(p.kept.count, p.gone.count, per_block, vector);
-  const int64_t parts = std::max<int64_t>(1, ceil_div(p.gone.count, std::max<int64_t>(p.part, 1)));
-  const Stream stream = stream_of(out.device);
-  const Grid grid{static_cast<uint32_t>(blocks), static_cast<uint32_t>(parts)};
-  if (parts == 1) return stream.launch(fold_kernel(fold, compute, way), grid, {kThreads}, 0, p);
+  s.parts = std::max<int64_t>(1, ceil_div(p.gone.count, std::max<int64_t>(p.part, 1)));
+  return s;
+}
 
-  const DType wide = compute == DType::I64 ? DType::I64 : DType::F64;
-  const Tensor partial = make_tensor(Shape(std::array{parts, out.numel}), wide, out.device);
-  p.partial = reinterpret_cast<uint64_t>(partial.bytes());
-  stream.launch(fold_kernel(fold, compute, way), grid, {kThreads}, 0, p);
-  reduce(kSecond[static_cast<int>(fold)], *partial, 1, wide, out, finish);
+// Parts of results are wide numbers, [part, result]; the next stage folds them.
+DType wide_type(DType compute) { return compute == DType::I64 ? DType::I64 : DType::F64; }
+Reduction next_stage(const Reduction& r, const TensorImpl& partial) {
+  return {kSecond[static_cast<int>(r.fold)], partial, 1, partial.dtype, r.out, r.finish};
+}
+
+// `memory(shape, dtype)` gives the tensor that parts go to.
+template <class Memory> void run_stages(const Reduction& r, Stage s, Memory memory) {
+  s.params.x = address(r.x);
+  s.params.x_type = tag(r.x);
+  s.params.out = address(r.out);
+  s.params.out_type = tag(r.out);
+  Tensor partial;
+  if (s.parts > 1) {
+    partial = memory(Shape(std::array{s.parts, r.out.numel}), wide_type(s.compute));
+    s.params.partial = address(*partial);
+  }
+  const Grid grid{static_cast<uint32_t>(s.blocks), static_cast<uint32_t>(s.parts)};
+  stream_of(r.out.device).launch(fold_kernel(r.fold, s.compute, s.way), grid, {kThreads}, 0, s.params);
+  if (s.parts == 1) return;
+  const Reduction next = next_stage(r, *partial);
+  run_stages(next, stage_of(next), memory);
+}
+}  // namespace
+
+const char* plan_reduce(const Reduction& r, ReduceWay way, Plan& plan) {
+  const Stage first = stage_of(r);
+  if (first.way != way)
+    return way == ReduceWay::Columns ? "not many columns side by side" : "its rows do not lie in 16-byte pieces";
+  Workspace workspace(plan);
+  Stage s = first;
+  while (s.parts > 1) {
+    const int64_t shape[] = {s.parts, r.out.numel};
+    workspace.take(Shape(shape), wide_type(s.compute));
+    const Tensor next = shape_only(r.out);
+    next->dtype = wide_type(s.compute);
+    next->set_shape(Shape(shape));
+    next->set_contiguous_strides();
+    s = stage_of(next_stage(r, *next));
+  }
+  if (first.parts > 1) plan.variant = "in parts";
+  plan.keep(first);
+  return nullptr;
+}
+
+void run_reduce(const Reduction& r, const Call& c, const Plan& plan) {
+  if (r.out.numel == 0) return;
+  Workspace workspace(c);
+  run_stages(r, plan.get<Stage>(), [&](Shape shape, DType dtype) { return workspace.take(shape, dtype); });
+}
+
+void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const TensorImpl& out, Finish finish) {
+  if (out.numel == 0) return;
+  const Reduction r{fold, x, reduced, cast, out, finish};
+  run_stages(r, stage_of(r), [&](Shape shape, DType dtype) { return make_tensor(shape, dtype, out.device); });
 }
 
 void arg_reduce(bool largest, const TensorImpl& x, int dim, const TensorImpl* values, const TensorImpl& indices) {

@@ -15,9 +15,6 @@ namespace {
 constexpr int64_t kThreads = 256;
 constexpr int64_t kChannels = 16;  // of a thread of grid_sample
 
-uint32_t blocks_for(int64_t count, int64_t per_block = kThreads) {
-  return static_cast<uint32_t>((count + per_block - 1) / per_block);
-}
 bool wide(const TensorImpl& t) { return t.dtype == DType::F64; }
 
 void check_size(const char* op, int64_t elements) {
@@ -33,7 +30,7 @@ void by_planes(const Function& kernel, P p, int64_t planes, int64_t size, const 
   const int64_t step = INT32_MAX / size;
   for (int64_t first = 0; first < planes; first += step) {
     p.first = first, p.count = static_cast<uint32_t>(std::min(step, planes - first) * size);
-    stream_of(device).launch(kernel, {blocks_for(p.count)}, {kThreads}, 0, p);
+    stream_of(device).launch(kernel, {blocks_for(p.count, kThreads)}, {kThreads}, 0, p);
   }
 }
 
@@ -83,7 +80,8 @@ void grid_sample(const GridSizes& s, const TensorImpl& x, const TensorImpl& grid
   if (y.numel == 0) return;
   GridParams p = grid_params(s, x, grid);
   p.y = address(y);
-  stream_of(y.device).launch(kernels[wide(y)], {blocks_for(s.n * s.out), blocks_for(s.c, kChannels)}, {kThreads}, 0, p);
+  stream_of(y.device).launch(kernels[wide(y)], {blocks_for(s.n * s.out, kThreads), blocks_for(s.c, kChannels)},
+                             {kThreads}, 0, p);
 }
 
 void grid_sample_backward(const GridSizes& s, const TensorImpl& grad, const TensorImpl& x, const TensorImpl& grid,
@@ -95,7 +93,7 @@ void grid_sample_backward(const GridSizes& s, const TensorImpl& grad, const Tens
   GridParams p = grid_params(s, x, grid);
   p.grad = address(grad), p.grad_x = address(grad_x), p.grad_grid = address(grad_grid);
   const Stream stream = stream_of(x.device);
-  stream.launch(of_grid[wide(x)], {blocks_for(s.n * s.out)}, {kThreads}, 0, p);
+  stream.launch(of_grid[wide(x)], {blocks_for(s.n * s.out, kThreads)}, {kThreads}, 0, p);
   if (x.numel) stream.launch(of_image[wide(x)], {blocks_for(s.n * s.c, kThreads / 32)}, {kThreads}, 0, p);
 }
 

@@ -27,7 +27,7 @@ void launch(const Kernels& kernels, const TensorImpl& x, const Split& s, const T
   if (places) p.places = address(*places);
   p.lines = s.lines(), p.n = s.n, p.inner = s.inner, p.part = s.n, p.parts = 1;
   const DType compute = compute_type(out.dtype);
-  const Function& kernel = kernels[static_cast<size_t>(compute_index(compute))];
+  const Function& kernel = kernels[kernel_index(compute)];
   const Stream stream = stream_of(out.device);
   if (p.inner > 1 && p.lines >= kManyLines) {
     p.walk = 1;

@@ -68,7 +68,7 @@ void scatter_lines(AlongParams p, int dim, const TensorImpl& out, const TensorIm
   p.length = index.ndim ? index.shape[dim] : 1;
   p.index_step = index.ndim ? index.strides[dim] : 0, p.block_step = src.ndim ? src.strides[dim] : 0;
   const Stream stream = stream_of(out.device);
-  stream.launch(kernels[compute_index(out.dtype)], {blocks_for(lines.count, kThreads)}, {kThreads}, 0, p);
+  stream.launch(kernels[kernel_index(out.dtype)], {blocks_for(lines.count, kThreads)}, {kThreads}, 0, p);
 }
 }  // namespace
 

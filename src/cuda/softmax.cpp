@@ -1,10 +1,9 @@
 #include "cuda/softmax.h"
 
 #include <algorithm>
-#include <bit>
-#include <initializer_list>
 
 #include "cuda/kernels/softmax_params.h"
+#include "cuda/pointwise.h"
 #include "cuda/runtime/stream.h"
 #include "cuda/tensors.h"
 
@@ -13,65 +12,101 @@ namespace {
 
 constexpr int64_t kThreads = 256;
 
-SoftmaxParams plan(const TensorImpl& x, int dim, bool log, const TensorImpl& out) {
-  SoftmaxParams p{};
-  p.rows = p.columns = 1, p.n = x.ndim ? x.shape[dim] : 1, p.log = log;
-  for (int d = 0; d < x.ndim; ++d) (d < dim ? p.rows : p.columns) *= d == dim ? 1 : x.shape[d];
-  p.x = address(x), p.x_type = tag(x);
-  p.y = address(out), p.y_type = tag(out);
+struct SoftmaxPlan {
+  SoftmaxParams params;  // without addresses
+  Grid grid;
+  uint32_t block;
+  bool in_registers;
+};
+
+SoftmaxPlan geometry(const SoftmaxCall& s) {
+  SoftmaxPlan plan{};
+  SoftmaxParams& p = plan.params;
+  p.rows = 1;
+  p.columns = 1;
+  p.n = s.x.ndim ? s.x.shape[s.dim] : 1;
+  p.log = s.log;
+  for (int d = 0; d < s.x.ndim; ++d) (d < s.dim ? p.rows : p.columns) *= d == s.dim ? 1 : s.x.shape[d];
+  return plan;
+}
+
+// The kernels count elements from 0 on: what does not lie so is copied to the workspace.
+Tensor dense(const TensorImpl& t, Workspace& workspace, bool copies) {
+  if (t.contiguous) return alias(t);
+  const Tensor made = workspace.take(t.sizes(), t.dtype);
+  if (copies) copy(*made, t);
+  return made;
+}
+void count_workspace(const SoftmaxCall& s, Plan& plan) {
+  Workspace workspace(plan);
+  dense(s.x, workspace, false);
+  if (s.grad) dense(*s.grad, workspace, false);
+}
+}  // namespace
+
+const char* plan_softmax_rows(const SoftmaxCall& s, Plan& plan) {
+  SoftmaxPlan made = geometry(s);
+  SoftmaxParams& p = made.params;
+  if (p.columns != 1) return "the dimension is not the last";
+  if (p.n % 8 != 0) return "a row is no whole number of 8 elements";
+  if (p.n > kSoftmaxInRegisters * 1024) return "a row is longer than the registers of 1024 threads";
+  const bool wide = s.out.dtype == DType::F64;
+  for (const TensorImpl* t : {&s.out, &s.x, s.grad}) {
+    if (!t) continue;
+    const bool fits = t->contiguous ? reads_in_pieces(*t, wide) : reads_in_pieces(t->dtype, wide);  // a copy is aligned
+    if (!fits) return "its elements are not read in 16-byte pieces";
+  }
+  p.threads = 32;
+  while (p.threads * kSoftmaxInRegisters < p.n) p.threads *= 2;
+  const int64_t threads = std::max<int64_t>(p.threads, 128);
+  made.grid = {blocks_for(p.rows, threads / p.threads)};
+  made.block = static_cast<uint32_t>(threads);
+  made.in_registers = true;
+  count_workspace(s, plan);
+  plan.keep(made);
+  return nullptr;
+}
+
+const char* plan_softmax_lines(const SoftmaxCall& s, Plan& plan) {
+  SoftmaxPlan made = geometry(s);
+  SoftmaxParams& p = made.params;
   // A row gets as many threads as have work; columns a warp's worth of neighbours.
   int64_t threads = 1;
   while (threads < kThreads && threads * 4 < p.n) threads *= 2;
   int64_t rows = kThreads / threads;
   if (p.columns > 1) rows = std::max<int64_t>(rows, 32);
   p.per_block = static_cast<int32_t>(rows);
-  return p;
+  made.grid = {blocks_for(p.rows * p.columns, rows)};
+  made.block = kThreads;
+  count_workspace(s, plan);
+  plan.keep(made);
+  return nullptr;
 }
 
-// Rows that lie densely, in whole vectors, and that 1024 threads hold in registers.
-bool in_registers(const SoftmaxParams& p, std::initializer_list<const TensorImpl*> all) {
-  bool fits = p.columns == 1 && p.n % 8 == 0 && p.n <= kSoftmaxInRegisters * 1024;
-  for (const TensorImpl* t : all) fits &= reads_in_pieces(*t, (*all.begin())->dtype == DType::F64);
-  return fits;
-}
-
-// Of a kernel: [double][log].
-struct Kernels {
-  Function rows[2][2], any[2];
-};
-// all: what is written, then what is read.
-void launch(const Kernels& kernels, SoftmaxParams p, std::initializer_list<const TensorImpl*> all) {
-  const TensorImpl& out = **all.begin();
-  if (out.numel == 0) return;
-  const bool wide = out.dtype == DType::F64;
-  if (in_registers(p, all)) {
-    p.threads = 32;
-    while (p.threads * kSoftmaxInRegisters < p.n) p.threads *= 2;
-    const int64_t threads = std::max<int64_t>(p.threads, 128), per_block = threads / p.threads;
-    return stream_of(out.device)
-      .launch(kernels.rows[wide][p.log], {static_cast<uint32_t>((p.rows + per_block - 1) / per_block)},
-              {static_cast<uint32_t>(threads)}, 0, p);
-  }
-  const auto blocks = static_cast<uint32_t>((p.rows * p.columns + p.per_block - 1) / p.per_block);
-  stream_of(out.device).launch(kernels.any[wide], {blocks}, {kThreads}, 0, p);
-}
-}  // namespace
-
-void softmax(const TensorImpl& x, int dim, bool log, const TensorImpl& out) {
-  static const Kernels kernels{{{{"softmax_rows", "softmax_rows_f32"}, {"softmax_rows", "log_softmax_rows_f32"}},
-                                {{"softmax_rows", "softmax_rows_f64"}, {"softmax_rows", "log_softmax_rows_f64"}}},
-                               {{"softmax", "softmax_f32"}, {"softmax", "softmax_f64"}}};
-  launch(kernels, plan(x, dim, log, out), {&out, &x});
-}
-
-void softmax_backward(const TensorImpl& grad, const TensorImpl& result, int dim, bool log, const TensorImpl& out) {
-  static const Kernels kernels{
+void run_softmax(const SoftmaxCall& s, const Call& c, const Plan& plan) {
+  // [backward][double], and for rows [log].
+  static const Function rows[2][2][2] = {
+    {{{"softmax_rows", "softmax_rows_f32"}, {"softmax_rows", "log_softmax_rows_f32"}},
+     {{"softmax_rows", "softmax_rows_f64"}, {"softmax_rows", "log_softmax_rows_f64"}}},
     {{{"softmax_rows", "softmax_backward_rows_f32"}, {"softmax_rows", "log_softmax_backward_rows_f32"}},
-     {{"softmax_rows", "softmax_backward_rows_f64"}, {"softmax_rows", "log_softmax_backward_rows_f64"}}},
-    {{"softmax", "softmax_backward_f32"}, {"softmax", "softmax_backward_f64"}}};
-  SoftmaxParams p = plan(result, dim, log, out);
-  p.grad = address(grad), p.grad_type = tag(grad);
-  launch(kernels, p, {&out, &result, &grad});
+     {{"softmax_rows", "softmax_backward_rows_f64"}, {"softmax_rows", "log_softmax_backward_rows_f64"}}}};
+  static const Function lines[2][2] = {{{"softmax", "softmax_f32"}, {"softmax", "softmax_f64"}},
+                                       {{"softmax", "softmax_backward_f32"}, {"softmax", "softmax_backward_f64"}}};
+  if (s.out.numel == 0) return;
+  auto made = plan.get<SoftmaxPlan>();
+  Workspace workspace(c);
+  const Tensor x = dense(s.x, workspace, true);
+  const Tensor grad = s.grad ? dense(*s.grad, workspace, true) : Tensor();
+  SoftmaxParams& p = made.params;
+  p.x = address(*x);
+  p.x_type = tag(*x);
+  p.y = address(s.out);
+  p.y_type = tag(s.out);
+  p.grad = address(grad.get());
+  p.grad_type = tag(grad.get());
+  const bool backward = s.grad, wide = s.out.dtype == DType::F64;
+  const Function& kernel = made.in_registers ? rows[backward][wide][s.log] : lines[backward][wide];
+  stream_of(s.out.device).launch(kernel, made.grid, {made.block}, 0, p);
 }
 
 }  // namespace strata::cuda

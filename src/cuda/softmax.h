@@ -1,10 +1,21 @@
-// softmax on a device. All tensors are contiguous.
+// Softmax and its gradient on a device, planned in two ways.
 #pragma once
-#include "tensor/tensor.h"
+#include "record/kernel.h"
 
 namespace strata::cuda {
 
-void softmax(const TensorImpl& x, int dim, bool log, const TensorImpl& out);
-void softmax_backward(const TensorImpl& grad, const TensorImpl& result, int dim, bool log, const TensorImpl& out);
+struct SoftmaxCall {
+  const TensorImpl& x;     // the input; of the gradient: the result
+  const TensorImpl* grad;  // null: forward
+  const TensorImpl& out;   // contiguous
+  int dim;
+  bool log;
+};
+
+// Rows that lie densely, held in registers between the passes.
+const char* plan_softmax_rows(const SoftmaxCall& s, Plan& plan);
+// Any dimension; three passes over memory.
+const char* plan_softmax_lines(const SoftmaxCall& s, Plan& plan);
+void run_softmax(const SoftmaxCall& s, const Call& c, const Plan& plan);
 
 }  // namespace strata::cuda

@@ -80,7 +80,7 @@ SortParams plan(const TensorImpl& x, int dim, bool descending, int64_t keep, con
 }
 
 // The first `keep` of each line; all tensors are contiguous.
-void sort_dense(const TensorImpl& x, int dim, bool descending, int64_t keep, const TensorImpl* values,
+void sort_dense(SortWay way, const TensorImpl& x, int dim, bool descending, int64_t keep, const TensorImpl* values,
                 const TensorImpl* indices) {
   static const Kernels lines = {{"sort", "sort_lines_u32"}, {"sort", "sort_lines_u64"}};
   static const Kernels make = {{"sort", "make_keys_u32"}, {"sort", "make_keys_u64"}};
@@ -89,7 +89,7 @@ void sort_dense(const TensorImpl& x, int dim, bool descending, int64_t keep, con
   SortParams p = plan(x, dim, descending, keep, values, indices);
   const Stream stream = stream_of(x.device);
   const bool wide = size_of(x.dtype) == 8;
-  if (p.n <= kSortBlock) {
+  if (way == SortWay::Lines) {
     const int64_t per_block = kSortBlock >> p.log_padded;
     return stream.launch(lines[wide], {blocks_for(p.lines, per_block)}, {kThreads}, 0, p);
   }
@@ -102,11 +102,6 @@ void sort_dense(const TensorImpl& x, int dim, bool descending, int64_t keep, con
   stream.launch(put, {blocks_for(x.numel, kThreads)}, {kThreads}, 0, p);
 }
 
-// Whether a block per line finds what is wanted sooner than a sort of all lines.
-bool selects(const Split& s, int64_t keep) {
-  constexpr int64_t kLong = 1 << 17, kSomeLines = 16;
-  return s.n > kSortBlock && s.n <= INT32_MAX && keep <= kSortBlock && (s.n <= kLong || s.lines() >= kSomeLines);
-}
 void select(const TensorImpl& x, const Split& s, SelectParams p, const TensorImpl& values, const TensorImpl& indices) {
   static const Kernels kernels = {{"select", "select_u32"}, {"select", "select_u64"}};
   if (s.lines() == 0) return;
@@ -117,44 +112,57 @@ void select(const TensorImpl& x, const Split& s, SelectParams p, const TensorImp
 }
 }  // namespace
 
-void sort(const TensorImpl& x, int dim, bool descending, const TensorImpl* values, const TensorImpl* indices) {
+const char* sort_objection(SortWay way, int64_t n, int64_t lines, int64_t keep) {
+  constexpr int64_t kLong = 1 << 17, kSomeLines = 16;
+  if (way == SortWay::Radix) return nullptr;
+  if (way == SortWay::Lines) return n <= kSortBlock ? nullptr : "a line is longer than a block sorts";
+  if (n <= kSortBlock) return "a block sorts whole lines";
+  if (keep > kSortBlock) return "more elements are wanted than a block sorts";
+  // Few long lines would leave most of a device idle.
+  return n <= INT32_MAX && (n <= kLong || lines >= kSomeLines) ? nullptr : "the lines are few and long";
+}
+
+void sort(SortWay way, const TensorImpl& x, int dim, bool descending, const TensorImpl* values,
+          const TensorImpl* indices) {
   const Tensor from = dense(x);
   std::optional<DenseOut> to, at;
   if (values) to.emplace(*values);
   if (indices) at.emplace(*indices);
-  sort_dense(*from, dim, descending, Split(x, dim).n, to ? &**to : nullptr, at ? &**at : nullptr);
+  sort_dense(way, *from, dim, descending, Split(x, dim).n, to ? &**to : nullptr, at ? &**at : nullptr);
   if (to) to->finish();
   if (at) at->finish();
 }
 
-void topk(const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImpl& values, const TensorImpl& indices) {
+void topk(SortWay way, const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImpl& values,
+          const TensorImpl& indices) {
   const Tensor from = dense(x);
   const DenseOut to(values), at(indices);
-  if (const Split s(x, dim); k > 0 && selects(s, k)) {
+  if (k > 0 && way == SortWay::Select) {
     SelectParams p{};
     p.flip = largest, p.k = k - 1;
-    select(*from, s, p, *to, *at);
+    select(*from, Split(x, dim), p, *to, *at);
   } else {
-    sort_dense(*from, dim, largest, k, &*to, &*at);
+    sort_dense(way, *from, dim, largest, k, &*to, &*at);
   }
   to.finish(), at.finish();
 }
 
-void pick(Pick what, const TensorImpl& x, int64_t k, int dim, const TensorImpl& values, const TensorImpl& indices) {
+void pick(SortWay way, Pick what, const TensorImpl& x, int64_t k, int dim, const TensorImpl& values,
+          const TensorImpl& indices) {
   static const Function kernel("sort", "pick");
   static_assert(static_cast<int>(Pick::Median) == 1 && static_cast<int>(Pick::Mode) == 3);  // as the kernel has them
   if (x.numel == 0) return;
   const Tensor from = dense(x);
   const DenseOut to(values), at(indices);
   const Split s(x, dim);
-  if (what != Pick::Mode && selects(s, 1)) {
+  if (way == SortWay::Select) {
     SelectParams p{};
     p.one = 1, p.what = static_cast<int32_t>(what), p.k = k;
     select(*from, s, p, *to, *at);
     return to.finish(), at.finish();
   }
   const Tensor order = make_tensor(x.sizes(), DType::I64, x.device);
-  sort_dense(*from, dim, false, s.n, nullptr, order.get());
+  sort_dense(way, *from, dim, false, s.n, nullptr, order.get());
   PickParams p{};
   p.x = address(*from), p.type = tag(x), p.order = address(*order), p.values = address(*to), p.indices = address(*at);
   p.what = static_cast<int32_t>(what), p.lines = s.lines(), p.n = s.n, p.inner = s.inner, p.k = k;
@@ -166,7 +174,7 @@ SortedKeys sort_keys(const Tensor& keys, int bits) {
   const int64_t n = keys.numel();
   if (n <= kSortBlock) {
     SortedKeys sorted{words(n, DType::I32, keys.device()), words(n, DType::I64, keys.device())};
-    sort_dense(*keys, 0, false, n, sorted.keys.get(), sorted.places.get());
+    sort_dense(SortWay::Lines, *keys, 0, false, n, sorted.keys.get(), sorted.places.get());
     return sorted;
   }
   Radix radix(keys, 1, keys.numel());
@@ -182,7 +190,7 @@ void search(const TensorImpl& rows, const TensorImpl* order, const TensorImpl& v
   p.rows = address(rows), p.order = order ? address(*order) : 0, p.wanted = address(values), p.out = address(out);
   p.out_type = tag(out), p.right = right, p.count = values.numel, p.n = rows.shape[rows.ndim - 1];
   p.per_row = rows.ndim == 1 ? 0 : values.shape[values.ndim - 1];
-  stream_of(out.device).launch(kernels[compute_index(rows.dtype)], {blocks_for(p.count, kThreads)}, {kThreads}, 0, p);
+  stream_of(out.device).launch(kernels[kernel_index(rows.dtype)], {blocks_for(p.count, kThreads)}, {kThreads}, 0, p);
 }
 
 }  // namespace strata::cuda

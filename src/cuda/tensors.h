@@ -7,6 +7,9 @@
 namespace strata::cuda {
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+inline uint32_t blocks_for(int64_t items, int64_t per_block) {
+  return static_cast<uint32_t>(ceil_div(items, per_block));
+}
 
 // For the parameters of a kernel; a tensor that is not there has address 0.
 inline uint64_t address(const TensorImpl& t) { return reinterpret_cast<uint64_t>(t.data); }
@@ -21,10 +24,11 @@ inline size_t kernel_index(DType t) {
 }
 
 // Whether kernels that compute in double (`wide`) or float read it in pieces of 16 bytes (Types::Common of eights.cuh).
+inline bool reads_in_pieces(DType t, bool wide) {
+  return wide ? t == DType::F64 : t == DType::F32 || t == DType::F16 || t == DType::BF16;
+}
 inline bool reads_in_pieces(const TensorImpl& t, bool wide) {
-  const bool common =
-    wide ? t.dtype == DType::F64 : t.dtype == DType::F32 || t.dtype == DType::F16 || t.dtype == DType::BF16;
-  return common && address(t) % 16 == 0;
+  return reads_in_pieces(t.dtype, wide) && address(t) % 16 == 0;
 }
 
 // What the kernels for float alone take: 32 bits do for its offsets, also for those of a padding around it.

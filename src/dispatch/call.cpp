@@ -4,6 +4,7 @@
 
 #include "autograd/autograd.h"
 #include "base/trace.h"
+#include "dispatch/choose.h"
 #include "dispatch/devices.h"
 #include "dispatch/memory.h"
 #include "record/op.h"
@@ -12,50 +13,11 @@
 namespace strata {
 namespace {
 
-[[gnu::cold]] void note(const OpRecord& op, const Kernel& k, const char* reason) {
-  thread_state.explain->lines.push_back({&op, &k, reason});
-}
-
-[[noreturn, gnu::cold]] void no_kernel(const Call& c, const std::vector<Kernel>& kernels) {
-  std::string what = fmt::format("{}: no kernel fits these arguments", c.op.name);
-  for (const Kernel& k : kernels) what += fmt::format("\n  {}: {}", k.name, k.when ? k.when(c) : "ready");
-  fail(ErrorKind::NotImplemented, what);
-}
-
-const Kernel& choose_from(const std::vector<Kernel>& kernels, const Call& c) {
-  for (const Kernel& k : kernels) {
-    const char* reason = k.when ? k.when(c) : nullptr;
-    if (thread_state.explain) [[unlikely]]
-      note(c.op, k, reason);
-    if (!reason) return k;
-  }
-  no_kernel(c, kernels);
-}
-
-const Kernel& choose(const Call& c) {
-  if (thread_state.reference_only) [[unlikely]]
-    return c.op.kernels.back();
-  return choose_from(c.op.kernels, c);
-}
-
 [[gnu::cold]] std::string describe(const Call& c) {
   std::string s = "->";
   for (uint32_t o = 0; o < c.op.outputs; ++o)
     s += fmt::format(" {}{}", name_of(c.outs[o].dtype()), to_string(c.outs[o].shape()));
   return s;
-}
-
-// On a device: its kernels, also where the CPU's reference is asked for.
-void run_on_device(const Call& c, Device device) {
-  if (device.type == DeviceType::Meta) return run_on_meta(c);
-  if (c.op.cuda_kernels.empty()) refuse_device(c.op, device);
-  const Kernel& k = choose_from(c.op.cuda_kernels, c);
-  trace::Span span(trace::Layer::Kernel, k.name);
-  if (span.active()) [[unlikely]]
-    span.detail(describe(c));
-  Scoped running(thread_state.op, &c.op);
-  const OnDeviceOf there(device);
-  k.run(c);
 }
 
 #ifndef NDEBUG
@@ -71,15 +33,33 @@ void check_bounds(const Call& c, const Kernel& k) {
 }
 #endif
 
-[[gnu::always_inline]] inline void run_here(const Call& c) {
-  const Kernel& k = choose(c);
+[[gnu::always_inline]] inline void run_on(const Kernels& kernels, const Call& c) {
+  Plan plan;
+  const Kernel& k = choose(kernels, c, plan);
   trace::Span span(trace::Layer::Kernel, k.name);
   if (span.active()) [[unlikely]]
     span.detail(describe(c));
-  k.run(c);
+  run(k, c, plan);
 #ifndef NDEBUG
   check_bounds(c, k);
 #endif
+}
+
+// On a device: its kernels, also where the CPU's reference is asked for.
+void run_on_device(const Call& c, Device device) {
+  if (device.type == DeviceType::Meta) return run_on_meta(c);
+  const Kernels& kernels = c.op.kernels(backend_of(device));
+  if (kernels.empty()) refuse_device(c.op, device);
+  const Scoped running(thread_state.op, &c.op);
+  const OnDeviceOf there(device);
+  run_on(kernels, c);
+}
+
+[[gnu::always_inline]] inline void run_here(const Call& c) {
+  const Kernels& kernels = c.op.kernels(Backend::Cpu);
+  if (thread_state.reference_only) [[unlikely]]
+    return kernels.back().run(c);
+  run_on(kernels, c);
 }
 
 // Once devices are in use. Out of line: it would cost the calls that do not come here their registers.
@@ -194,7 +174,7 @@ void run_view(const OpRecord& op, const Args& args, Tensor* outs) {
 void compose(const OpRecord& op, const Args& args, Results& results) {
   if (!devices_in_use) [[likely]]
     return op.composite_fn(args, results);
-  if (!op.cuda_kernels.empty()) return compose_on_host(op, args, results);
+  if (!op.kernels(Backend::Cuda).empty()) return compose_on_host(op, args, results);
   const OnDeviceOf scope(args);
   op.composite_fn(args, results);
 }
@@ -206,6 +186,11 @@ bool recording(const OpRecord& op, const Args& args) {
 }  // namespace
 
 void call_into(const OpRecord& op, const Args& args, Tensor* outs) {
+  if (op.recorded_param && !args[op.recorded_param]) [[unlikely]] {
+    Args filled = args;
+    filled[op.recorded_param] = Value(recording(op, args));
+    return call_into(op, filled, outs);
+  }
   trace::Span span(trace::Layer::Op, op.name.c_str());
   check_args(op, args);
   if (op.composite_fn) {
@@ -224,6 +209,8 @@ void call_into(const OpRecord& op, const Args& args, Tensor* outs) {
       allocate(c);
     }
     run_kernel(c);
+    if (op.written) [[unlikely]]
+      count_writes(op, args);
   }
   if (recording(op, args)) record_node(op, args, outs, op.outputs);
   if (thread_state.inference_mode && !op.view_fn) [[unlikely]]  // a view is of the kind that its input is
@@ -350,7 +337,8 @@ Tensor call_inplace(const OpRecord& op, const Args& args) {
   OldValues before;
   if (record || cut) {
     uint32_t needed = op.grad_fn ? op.saved_inputs : 0;
-    if (op.cross_saved && !(args.size > 1 && args.is_tensor(1) && edge_to(args.tensor(1)))) needed &= ~1u;
+    if (op.saved_for_second && !(args.size > 1 && args.is_tensor(1) && edge_to(args.tensor(1))))
+      needed &= ~op.saved_for_second;
     before.take(args, needed);
   }
   Tensor out;

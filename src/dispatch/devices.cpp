@@ -56,18 +56,10 @@ Device device_of_run(const Call& c) {
 }
 
 void run_on_meta(const Call& c) {
-  static constexpr Kernel nothing{Backend::Meta, "meta: nothing runs", nullptr, nullptr};
+  static constexpr Kernel nothing{.name = "meta: nothing runs"};
   if (thread_state.explain) [[unlikely]]
-    thread_state.explain->lines.push_back({&c.op, &nothing, nullptr});
+    thread_state.explain->add(c.op, nothing);
   const trace::Span span(trace::Layer::Kernel, nothing.name);
-  if (!c.op.written || (c.op.writes_if && !c.args[c.op.writes_if].boolean())) return;
-  for (uint32_t i = 0; i < c.args.size; ++i) {
-    if (!(c.op.written >> i & 1)) continue;
-    if (c.args.is_tensor(i)) c.args.tensor(i).count_write();
-    else if (c.args[i].tag == Tag::Tensors)
-      for (const Tensor& t : c.args[i].tensor_list())
-        if (t) t->count_write();
-  }
 }
 
 void refuse_device(const OpRecord& op, Device device) {

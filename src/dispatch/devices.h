@@ -13,7 +13,7 @@ Device device_of_run(const Call& c);
 void compose_on_host(const OpRecord& op, const Args& args, Results& results);
 // Refuses an out= tensor of another device than the inputs; an op without tensors writes anywhere.
 void check_out_device(const OpRecord& op, const Args& args, const TensorImpl& given);
-// Device meta: the results are complete once their shapes are. Counts the writes to arguments that a kernel would change.
+// Device meta: the results are complete once their shapes are.
 void run_on_meta(const Call& c);
 [[noreturn]] void refuse_device(const OpRecord& op, Device device);  // NotImplemented: there is no kernel
 

@@ -37,15 +37,60 @@ void check_writable(const TensorImpl& t, const char* op) {
                  op, to_string(t.sizes()));
 }
 
-void check_written(const OpRecord& op, const Args& args) {
-  if (op.writes_if && !args[op.writes_if].boolean()) return;
+namespace {
+// Calls see(tensor, written) with each tensor among the arguments.
+template <class F> void each_tensor(const OpRecord& op, const Args& args, F see) {
   for (uint32_t i = 0; i < args.size; ++i) {
-    if (!(op.written >> i & 1)) continue;
-    if (args.is_tensor(i)) check_writable(args.tensor(i), op.name.c_str());
+    const bool written = op.written >> i & 1;
+    if (args.is_tensor(i)) see(args.tensor(i), written);
     else if (args[i].tag == Tag::Tensors)
       for (const Tensor& t : args[i].tensor_list())
-        if (t) check_writable(*t, op.name.c_str());
+        if (t) see(*t, written);
   }
+}
+
+// Whether this call writes what its schema says it may.
+bool writes(const OpRecord& op, const Args& args) {
+  return op.written && (!op.writes_if || args[op.writes_if].boolean());
+}
+
+// What is written must not be part of another argument. Only memory without gaps is looked at: what lies in the gaps of another
+// tensor is not shared with it.
+void check_apart(const OpRecord& op, const Args& args) {
+  struct Piece {
+    Extent memory;
+    bool written;
+  };
+  std::vector<Piece> pieces;
+  each_tensor(op, args, [&](const TensorImpl& t, bool written) {
+    if (t.numel && t.storage && t.device.type != DeviceType::Meta && t.is_dense())
+      pieces.push_back({extent(t), written});
+  });
+  std::ranges::sort(pieces, {}, [](const Piece& p) { return p.memory.begin; });
+  const std::byte *end = nullptr, *end_of_written = nullptr;
+  for (const Piece& p : pieces) {
+    STRATA_CHECK(p.memory.begin >= (p.written ? end : end_of_written), Runtime,
+                 "{}: an argument that is written to shares memory with another argument; clone() one of them\n  {}",
+                 op.name, op.schema);
+    end = std::max(end, p.memory.end);
+    if (p.written) end_of_written = std::max(end_of_written, p.memory.end);
+  }
+}
+}  // namespace
+
+void check_written(const OpRecord& op, const Args& args) {
+  if (!writes(op, args)) return;
+  each_tensor(op, args, [&](const TensorImpl& t, bool written) {
+    if (written) check_writable(t, op.name.c_str());
+  });
+  if (!op.composite_fn) check_apart(op, args);  // the ops of a composite see for themselves
+}
+
+void count_writes(const OpRecord& op, const Args& args) {
+  if (!writes(op, args)) return;
+  each_tensor(op, args, [](const TensorImpl& t, bool written) {
+    if (written) t.count_write();
+  });
 }
 
 void check_cast(DType from, DType to, const char* op) {

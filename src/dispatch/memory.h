@@ -5,7 +5,8 @@
 namespace strata {
 
 void check_writable(const TensorImpl& t, const char* op);  // no element stands for several
-void check_written(const OpRecord& op, const Args& args);  // the arguments that the op changes may be changed
+void check_written(const OpRecord& op, const Args& args);  // Tensor(a!) arguments: writable, and apart from the others
+void count_writes(const OpRecord& op, const Args& args);   // the versions of what the op has changed
 void check_cast(DType from, DType to, const char* op);     // float to int and int to bool lose: refused
 void check_fits(const Tensor& value, const TensorImpl& self, const char* op);  // shape and dtype of an in-place result
 // Whether target (default: args[0]) and another tensor share memory; one that is the very same view counts unless same_allowed.

@@ -1,5 +1,6 @@
 // Ops that devices leave to the CPU: inputs are copied to the host, results back. The kernel's name says so.
 #include "base/trace.h"
+#include "dispatch/choose.h"
 #include "dispatch/devices.h"
 
 namespace strata {
@@ -47,13 +48,9 @@ void run_on_host(const Call& c) {
     outs[o]->allocate();
   }
   const Call call{c.op, host.args, outs.data()};
-  const Kernel* chosen = &c.op.kernels.back();
-  for (const Kernel& k : c.op.kernels)
-    if (!k.when || !k.when(call)) {
-      chosen = &k;
-      break;
-    }
-  chosen->run(call);
+  Plan plan;
+  const Kernel& chosen = choose(c.op.kernels(Backend::Cpu), call, plan);
+  run(chosen, call, plan);
   for (uint32_t o = 0; o < c.op.outputs; ++o) call_inplace(copy, Args(alias(*c.outs[o]), outs[o], false));
 }
 
@@ -64,9 +61,9 @@ void compose_on_host(const OpRecord& op, const Args& args, Results& results) {
     const OnDeviceOf scope(device);
     return op.composite_fn(args, results);
   }
-  const Kernel& k = op.cuda_kernels[0];
+  const Kernel& k = op.kernels(Backend::Cuda)[0];
   if (thread_state.explain) [[unlikely]]
-    thread_state.explain->lines.push_back({&op, &k, nullptr});
+    thread_state.explain->add(op, k);
   trace::Span span(trace::Layer::Kernel, k.name);
   const MappedArgs host(args, [](const Tensor& t) { return moved(t, {}); });
   {

@@ -266,15 +266,31 @@ Sample::Sample(const OpRecord& op, const char* text, DType values, uint64_t seed
   SampleParser(*this, op, text, values, seed).run();
 }
 
-void Sample::replace(size_t k, Tensor t) {
-  TensorImpl* before = tensors[k].get();
+void Sample::exchange(const TensorImpl* before, const Tensor& now) {
   for (uint32_t i = 0; i < args.size; ++i)
-    if (args.is_tensor(i) && args[i].tensor == before) args[i] = Value(t);
+    if (args.is_tensor(i) && args[i].tensor == before) args[i] = Value(now);
   for (auto& list : lists_)
     for (Tensor& entry : list)
-      if (entry.get() == before) entry = t;
+      if (entry.get() == before) entry = now;
+  for (Tensor& t : tensors)
+    if (t.get() == before) t = now;
+}
+
+void Sample::replace(size_t k, Tensor t) {
+  const Tensor before = tensors[k];
   all_.push_back(t);
-  tensors[k] = std::move(t);
+  exchange(before.get(), t);
+}
+
+void Sample::move_to(Device device) {
+  static const OpRecord& to = find_op("to", "device");
+  const std::vector<Tensor> before = all_;
+  for (const Tensor& t : before) {
+    Args to_args = to.defaults;
+    to_args[0] = Value(t);
+    to_args[1] = Value(device);
+    exchange(t.get(), all_.emplace_back(call(to, to_args)));
+  }
 }
 
 }  // namespace strata

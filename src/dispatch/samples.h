@@ -25,9 +25,11 @@ class STRATA_API Sample {
 
   // Puts a tensor of the same shape in the place of tensors[k].
   void replace(size_t k, Tensor t);
+  void move_to(Device device);  // all tensors, those of indices too
 
  private:
   friend class SampleParser;
+  void exchange(const TensorImpl* before, const Tensor& now);
   std::deque<std::vector<int64_t>> ints_;
   std::deque<std::vector<double>> floats_;
   std::deque<std::vector<Tensor>> lists_;

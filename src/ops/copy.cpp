@@ -75,7 +75,7 @@ STRATA_OP(clone, "clone(Tensor input, *, str? memory_format=None) -> Tensor")
   .error("f(2,3), memory_format='channels_last'", ErrorKind::Runtime, "rank 4")
   .error("f(2,3), memory_format='diagonal'", ErrorKind::Value, "unknown memory format");
 
-STRATA_OP(contiguous, "contiguous(Tensor input, *, str memory_format='contiguous_format') -> Tensor")
+STRATA_OP(contiguous, "contiguous(Tensor(a) input, *, str memory_format='contiguous_format') -> Tensor(a)")
   .doc(
     "input itself when its elements lie in order, otherwise a copy in which they do.\n\n>>> strata.ones(2, "
     "3).t().contiguous().stride()\n(2, 1)")
@@ -127,8 +127,8 @@ STRATA_OP(
   .error("f(2,3), 'float64', memory_format='nowhere'", ErrorKind::Value, "unknown memory format");
 
 STRATA_OP(to_device,
-          "to.device(Tensor input, device? device=None, dtype? dtype=None, bool non_blocking=False, bool copy=False, "
-          "*, str? memory_format=None) -> Tensor")
+          "to.device(Tensor(a) input, device? device=None, dtype? dtype=None, bool non_blocking=False, bool "
+          "copy=False, *, str? memory_format=None) -> Tensor(a)")
   .doc(
     "input on another device, and with another dtype if one is given.\n\n>>> strata.ones(2).to('cpu')\ntensor([1., "
     "1.])")
@@ -141,8 +141,8 @@ STRATA_OP(to_device,
   .samples({"f(2,3), 'cpu'", "f(), 'cpu', 'float64'", "f(2,3), 'cpu', copy=True"});
 
 STRATA_OP(to_other,
-          "to.other(Tensor input, Tensor other, bool non_blocking=False, bool copy=False, *, str? memory_format=None) "
-          "-> Tensor")
+          "to.other(Tensor(a) input, Tensor other, bool non_blocking=False, bool copy=False, *, str? "
+          "memory_format=None) -> Tensor(a)")
   .doc(
     "input with the dtype and device of another tensor.\n\n>>> strata.ones(2).to(strata.tensor(1)).dtype\nstrata.int64")
   .composite([](const Tensor& input, const Tensor& other, bool non_blocking, bool copy,
@@ -153,7 +153,7 @@ STRATA_OP(to_other,
   .dtypes(kStorageTypes)
   .samples({"f(2,3), f(2)", "f(2,3), f(2), False, True"});
 
-STRATA_OP(type_as, "type_as(Tensor input, Tensor other) -> Tensor")
+STRATA_OP(type_as, "type_as(Tensor(a) input, Tensor other) -> Tensor(a)")
   .doc("input with the dtype of another tensor.\n\n>>> strata.ones(2).type_as(strata.tensor(1))\ntensor([1, 1])")
   .composite([](const Tensor& input, const Tensor& other) {
     return converted(input, other.dtype(), other.device(), false, false, std::nullopt, "type_as");

@@ -205,7 +205,7 @@ Tensor run_einsum(std::string_view equation, TensorList operands) {
 }
 }  // namespace
 
-STRATA_OP(einsum, "einsum(str equation, Tensor[] operands) -> Tensor")
+STRATA_OP(einsum, "einsum(str equation, Tensor(a)[] operands) -> Tensor(a)")
   .doc("Sums of products of the operands over the dimensions named in the equation: einsum('ij,jk->ik', [a, b]).")
   .no_method()
   .no_out()

@@ -234,7 +234,7 @@ STRATA_OP(block_diag, "block_diag(Tensor[] tensors) -> Tensor")
   .samples({"[f(2,3), f(1,2)]", "[f(2), f()]", "[f(2,0), f(1,2)]"})
   .error("[f(2,2,2)]", ErrorKind::Runtime, "2 or fewer");
 
-STRATA_OP(meshgrid, "meshgrid(Tensor[] tensors, *, str? indexing=None) -> Tensor[]")
+STRATA_OP(meshgrid, "meshgrid(Tensor(a)[] tensors, *, str? indexing=None) -> Tensor(a)[]")
   .doc(
     "Views of each vector spread over the grid of all of them; indexing 'ij' (matrix order) or 'xy'.\n\n"
     ">>> strata.meshgrid(strata.arange(2), strata.arange(3), indexing='ij')[0]\ntensor([[0, 0, 0],\n        [1, 1, "
@@ -246,7 +246,7 @@ STRATA_OP(meshgrid, "meshgrid(Tensor[] tensors, *, str? indexing=None) -> Tensor
   .samples({"[f(2), f(3)]", "[f(2), f(3), f()], indexing='xy'"})
   .error("[f(2), f(3)], indexing='ji'", ErrorKind::Runtime, "must be one of")
   .error("[f(2,2)]", ErrorKind::Runtime, "1D tensor");
-STRATA_OP(cartesian_prod, "cartesian_prod(Tensor[] tensors) -> Tensor")
+STRATA_OP(cartesian_prod, "cartesian_prod(Tensor(a)[] tensors) -> Tensor(a)")
   .doc(
     "All combinations of one element of each vector, one row each.\n\n>>> strata.cartesian_prod(strata.arange(2), "
     "strata.arange(2))\ntensor([[0, 0],\n        [0, 1],\n        [1, 0],\n        [1, 1]])")

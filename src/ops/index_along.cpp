@@ -141,7 +141,7 @@ STRATA_OP(index_add, "index_add(Tensor input, int dim, Tensor index, Tensor sour
   .error("f(2,3), 0, i2(2), f(2,2)", ErrorKind::Runtime, "does not fit")
   .error("f(2,3), 0, i9(50), f(50,3)", ErrorKind::Index, "out of range");
 STRATA_OP(index_add_inplace,
-          "index_add_(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor")
+          "index_add_(Tensor(a!) input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor(a!)")
   .doc(
     "Adds the slices of source at the given positions.\n\n>>> strata.zeros(2).index_add_(0, strata.tensor([1, 1]), "
     "strata.ones(2))\ntensor([0., 2.])")
@@ -163,7 +163,7 @@ STRATA_OP(index_copy, "index_copy(Tensor input, int dim, Tensor index, Tensor so
   .dtypes(kStorageTypes)
   .samples({"f(5,3), 0, i1(1), f(1,3)", "f(2,3), 1, i1(1), f(2,1)"})
   .error("f(2,3), 0, i2(2), f(2,2)", ErrorKind::Index, "does not fit");
-STRATA_OP(index_copy_inplace, "index_copy_(Tensor input, int dim, Tensor index, Tensor source) -> Tensor")
+STRATA_OP(index_copy_inplace, "index_copy_(Tensor(a!) input, int dim, Tensor index, Tensor source) -> Tensor(a!)")
   .doc(
     "Writes the slices of source at the given positions.\n\n>>> strata.zeros(2).index_copy_(0, strata.tensor([1]), "
     "strata.ones(1))\ntensor([0., 1.])")
@@ -197,7 +197,7 @@ STRATA_OP(index_fill_tensor, "index_fill.Tensor(Tensor input, int dim, Tensor in
   .dtypes(kStorageTypes)
   .samples({"f(5,3), 0, i5(2), f()"})
   .error("f(2,3), 0, i2(2), f(2)", ErrorKind::Runtime, "0-dimensional");
-STRATA_OP(index_fill_inplace, "index_fill_(Tensor input, int dim, Tensor index, Scalar value) -> Tensor")
+STRATA_OP(index_fill_inplace, "index_fill_(Tensor(a!) input, int dim, Tensor index, Scalar value) -> Tensor(a!)")
   .doc(
     "Writes a number into the slices at the given positions.\n\n>>> strata.zeros(3).index_fill_(0, strata.tensor([1]), "
     "5)\ntensor([0., 5., 0.])")
@@ -208,7 +208,8 @@ STRATA_OP(index_fill_inplace, "index_fill_(Tensor input, int dim, Tensor index, 
   .dtypes(kStorageTypes)
   .samples({"f(5,3), 0, i5(2), 1"})
   .error("f(2,3), 0, i9(50), 1", ErrorKind::Index, "out of range");
-STRATA_OP(index_fill_inplace_tensor, "index_fill_.Tensor(Tensor input, int dim, Tensor index, Tensor value) -> Tensor")
+STRATA_OP(index_fill_inplace_tensor,
+          "index_fill_.Tensor(Tensor(a!) input, int dim, Tensor index, Tensor value) -> Tensor(a!)")
   .doc(
     "The same with a zero-dimensional tensor.\n\n>>> strata.zeros(2).index_fill_(0, strata.tensor([1]), "
     "strata.tensor(5.))\ntensor([0., 5.])")

@@ -322,7 +322,7 @@ STRATA_OP(index_put, "index_put(Tensor input, Tensor?[] indices, Tensor values, 
   .error("f(2,3), [i9(100)], f()", ErrorKind::Index, "out of range");
 
 STRATA_OP(index_put_inplace,
-          "index_put_(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor")
+          "index_put_(Tensor(a!) input, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)")
   .doc(
     "Writes values (or adds them, with accumulate) at the positions that input[indices] reads.\n\n"
     ">>> strata.zeros(3).index_put_((strata.tensor([0, 2]),), strata.tensor(1.))\ntensor([1., 0., 1.])")

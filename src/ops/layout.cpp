@@ -1,5 +1,7 @@
 #include "ops/layout.h"
 
+#include "base/checked.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -65,7 +67,10 @@ Tensor begin_view(const TensorImpl& t, int64_t offset) {
 bool view_strides(const TensorImpl& t, Shape shape, int64_t* strides) {
   if (t.numel == 0) {
     int64_t n = 1;
-    for (size_t d = shape.size(); d-- > 0;) strides[d] = n, n *= std::max<int64_t>(shape[d], 1);
+    for (size_t d = shape.size(); d-- > 0;) {
+      strides[d] = n;
+      if (d > 0) n = (Checked(n) * std::max<int64_t>(shape[d], 1)).get();  // sizes beside a 0 may be of any size
+    }
     return true;
   }
   // From the back: runs of old dimensions that lie in one piece are cut into new ones.

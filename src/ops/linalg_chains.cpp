@@ -72,7 +72,7 @@ STRATA_OP(linalg_multi_dot, "linalg.multi_dot(Tensor[] tensors) -> Tensor")
   .error("[f(2,3)]", ErrorKind::Runtime, "at least 2 tensors")
   .error("[f(2,3), f(2,3)]", ErrorKind::Runtime, "cannot be multiplied");
 
-STRATA_OP(chain_matmul, "chain_matmul(Tensor[] matrices) -> Tensor")
+STRATA_OP(chain_matmul, "chain_matmul(Tensor(a)[] matrices) -> Tensor(a)")
   .doc("The product of several matrices in the cheapest order.")
   .no_out()
   .dtypes(kNumericTypes)

@@ -62,7 +62,7 @@ STRATA_OP(linalg_matrix_exp, "linalg.matrix_exp(Tensor A) -> Tensor")
   .samples({"f(3,3)", "f(2,4,4)", "f(0,3,3)"})
   .error("f(3,4)", ErrorKind::Runtime, "square");
 
-STRATA_OP(linalg_diagonal, "linalg.diagonal(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor")
+STRATA_OP(linalg_diagonal, "linalg.diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)")
   .doc("The diagonals of matrices, as a view.")
   .composite([](const Tensor& A, int64_t offset, int64_t dim1, int64_t dim2) {
     return diagonal(A, offset, dim1, dim2);

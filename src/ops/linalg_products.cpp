@@ -362,56 +362,67 @@ STRATA_OP(linear, "nn.functional.linear(Tensor input, Tensor weight, Tensor? bia
   .error("f(3,4), f(5,4), f(4)", ErrorKind::Runtime, "bias must have shape [5]");
 
 namespace {
-// The same plan serves devices.
-cuda::GemmParams device_plan(const cpu::Gemm& g) {
-  cuda::GemmParams p{};
-  static_assert(cpu::Gemm::kMaxBatch <= cuda::GemmParams::kMaxBatch);
-  p.m = g.m, p.n = g.n, p.k = g.k, p.a_m = g.a_m, p.a_k = g.a_k, p.b_k = g.b_k, p.b_n = g.b_n, p.c_m = g.c_m,
-  p.c_n = g.c_n;
-  p.batch_dims = g.batch_dims, p.alpha = g.alpha, p.beta = 1;
-  for (int d = 0; d < g.batch_dims; ++d)
-    p.batch[d] = g.batch[d], p.a_b[d] = g.a_b[d], p.b_b[d] = g.b_b[d], p.c_b[d] = g.c_b[d];
-  return p;
+// The geometry is the CPU's.
+cuda::GemmCall device_call(const TensorImpl& a, const TensorImpl& b, const Tensor& out, Tensor in = {}) {
+  cuda::GemmCall g{{}, alias(a), alias(b), out, std::move(in)};
+  static_cast<Product&>(g.params) = cpu::plan_product(a, b, *out);
+  g.params.beta = 1;
+  return g;
 }
-void product_on_device(const Call& c) {
-  const TensorImpl &a = c.args.tensor(0), &b = c.args.tensor(1);
-  cuda::gemm(device_plan(cpu::plan_product(a, b, *c.out())), a, b, *c.out());
-}
-void scaled_product_on_device(const Call& c) {  // addmm and baddbmm: (input, a, b, beta, alpha)
+cuda::GemmCall product_call(const Call& c) { return device_call(c.args.tensor(0), c.args.tensor(1), c.out()); }
+cuda::GemmCall scaled_product_call(const Call& c) {  // addmm and baddbmm: (input, a, b, beta, alpha)
   const TensorImpl &in = c.args.tensor(0), &a = c.args.tensor(1), &b = c.args.tensor(2), &out = *c.out();
+  cuda::GemmCall g = device_call(a, b, c.out(), c.args.share(0));
+  cuda::GemmParams& p = g.params;
   // Without merging, so that the strides of input go with those of the output.
-  cuda::GemmParams p = device_plan(cpu::plan_product(a, b, out));
   const bool batched = out.ndim == 3;
   const auto stride = [&](int from_end) {
     const int d = in.ndim - from_end;
     return d < 0 || in.shape[d] == 1 ? 0 : in.strides[d];
   };
-  p.m = out.shape[out.ndim - 2], p.a_m = a.strides[a.ndim - 2], p.c_m = out.strides[out.ndim - 2];
+  p.m = out.shape[out.ndim - 2];
+  p.a_m = a.strides[a.ndim - 2];
+  p.c_m = out.strides[out.ndim - 2];
   p.batch_dims = batched;
-  if (batched)
-    p.batch[0] = out.shape[0], p.a_b[0] = a.strides[0], p.b_b[0] = b.strides[0], p.c_b[0] = out.strides[0],
+  if (batched) {
+    p.batch[0] = out.shape[0];
+    p.a_b[0] = a.strides[0];
+    p.b_b[0] = b.strides[0];
+    p.c_b[0] = out.strides[0];
     p.in_b[0] = stride(3);
-  p.in_m = stride(2), p.in_n = stride(1), p.beta = c.args[3].number(), p.alpha = c.args[4].number();
-  cuda::gemm(p, a, b, out, &in);
+  }
+  p.in_m = stride(2);
+  p.in_n = stride(1);
+  p.beta = c.args[3].number();
+  p.alpha = c.args[4].number();
+  return g;
 }
-void linear_on_device(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
-  Tensor weight = alias(c.args.tensor(1));
-  if (weight->ndim == 2)
-    std::swap(weight->shape[0], weight->shape[1]), std::swap(weight->strides[0], weight->strides[1]);
+cuda::GemmCall linear_call(const Call& c) {
+  const Tensor weight = alias(c.args.tensor(1));
+  if (weight->ndim == 2) {
+    std::swap(weight->shape[0], weight->shape[1]);
+    std::swap(weight->strides[0], weight->strides[1]);
+  }
   weight->update_contiguous();
-  cuda::GemmParams p = device_plan(cpu::plan_product(x, *weight, *c.out()));
-  const TensorImpl* bias = c.args.is_tensor(2) ? &c.args.tensor(2) : nullptr;
-  p.in_n = bias && bias->ndim == 1 && bias->shape[0] != 1 ? bias->strides[0] : 0;
-  cuda::gemm(p, x, *weight, *c.out(), bias);
+  cuda::GemmCall g = device_call(c.args.tensor(0), *weight, c.out(), c.args.share(2));
+  g.params.in_n = g.in && g.in.dim() == 1 && g.in.size(0) != 1 ? g.in->strides[0] : 0;
+  return g;
+}
+template <auto describe> void add_device_kernels(OpRecord& op) {
+  const auto run = [](const Call& c, const Plan& plan) { cuda::run_gemm(describe(c), c, plan); };
+  op.planned(
+    Backend::Cuda, "tiles_in_parts", [](const Call& c, Plan& plan) { return cuda::plan_gemm_parts(describe(c), plan); },
+    run);
+  op.planned(
+    Backend::Cuda, "tiles", [](const Call& c, Plan& plan) { return cuda::plan_gemm_tiles(describe(c), plan); }, run);
 }
 
 [[maybe_unused]] const bool kernels_added = [] {
   for (OpRecord* op : {&op_matmul, &op_mm, &op_bmm, &op_mv, &op_dot})
-    cpu::add_product_kernels(*op), op->cuda("tiles", product_on_device);
+    cpu::add_product_kernels(*op), add_device_kernels<product_call>(*op);
   for (OpRecord* op : {&op_addmm, &op_baddbmm})
-    cpu::add_scaled_product_kernels(*op), op->cuda("tiles", scaled_product_on_device);
-  cpu::add_linear_kernels(op_linear), op_linear.cuda("tiles", linear_on_device);
+    cpu::add_scaled_product_kernels(*op), add_device_kernels<scaled_product_call>(*op);
+  cpu::add_linear_kernels(op_linear), add_device_kernels<linear_call>(op_linear);
   return true;
 }();
 }  // namespace

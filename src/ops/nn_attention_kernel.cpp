@@ -165,11 +165,11 @@ STRATA_OP(attention_core,
   .saves_result({0, 1})
   .no_grad_outputs({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    if (thread_state.grad_mode) return differentiable_grads(c, g);
     const auto all = _attention_backward(g, c.input(0), c.input(1), c.input(2), c.result(0), c.result(1),
                                          c.arg(3).boolean(), c.arg(4).number());
     return {all[0], all[1], all[2]};
   })
+  .grad_for_graph(differentiable_grads)
   .samples({"f(2,3,4), f(2,5,4), f(2,5,6), False, 0.5", "f(1,2,6,4), f(1,2,6,4), f(1,2,6,4), True, 0.5",
             "f(2,70,9), f(2,40,9), f(2,40,5), True, 0.3", "f(3,4), f(5,4), f(5,4), False, 1.0",
             "f(0,3,4), f(0,5,4), f(0,5,6), False, 0.5"})

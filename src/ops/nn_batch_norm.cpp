@@ -82,7 +82,6 @@ void update_running(const Value& running, const T* now, int64_t count, double mo
     r = static_cast<T>((1 - momentum) * r + momentum * factor * now[i]);
   }
   cpu::copy_values(*target, *values);
-  target->count_write();
 }
 
 void run_batch_norm(const Call& c) {
@@ -148,7 +147,6 @@ void batch_norm_on_device(const Call& c) {
     const TensorImpl& running = c.args.tensor(i);
     const Tensor& now = i == 3 ? mean : var;
     if (now.bytes() != running.data) copy_values(running, *now);
-    running.count_write();
   }
 }
 void batch_norm_backward_on_device(const Call& c) {
@@ -188,33 +186,38 @@ void plain_batch_norm_backward(const Call& c) {  // grad, input, weight, mean, r
   cpu::copy_reference(*c.outs[2], *sum(g, dims));
 }
 
-Grads grad_batch_norm(const GradContext& c, const Tensor& g) {
+// In terms of other ops, for gradients of gradients and for statistics that were given.
+Grads differentiable_grads(const GradContext& c, const Tensor& g) {
   Grads out;
   const Tensor x = c.input(0), weight = c.has(1) ? c.input(1) : Tensor();
   const auto dims = all_but_channels(x.dim());
   const bool training = c.arg(5).boolean();
-  if (!training || thread_state.grad_mode) {
-    const double eps = c.arg(7).number();
-    Normalized n;
-    if (training) {
-      n = normalized(x, dims, eps, true);
-    } else {
-      n.rstd = per_channel(rsqrt(add(c.input(4), eps)), x.dim());
-      if ((weight && c.needs(1)) || c.needs(4)) n.value = mul(sub(x, per_channel(c.input(3), x.dim())), n.rstd);
-    }
-    if (c.needs(0)) {
-      const Tensor gw = weight ? mul(g, per_channel(weight, x.dim())) : g;
-      out.t[0] = training ? normalized_grad(gw, n, dims, true) : mul(gw, n.rstd);
-    }
-    if (c.has(1) && c.needs(1)) out.t[1] = sum(mul(g, n.value), dims);
-    if (c.has(2) && c.needs(2)) out.t[2] = sum(g, dims);
-    if (!training && (c.needs(3) || c.needs(4))) {  // statistics that were given are inputs like any other
-      const Tensor gr = mul(weight ? mul(g, per_channel(weight, x.dim())) : g, n.rstd);
-      if (c.needs(3)) out.t[3] = neg(sum(gr, dims));
-      if (c.needs(4)) out.t[4] = mul(sum(mul(mul(gr, n.value), n.rstd), dims), -0.5);
-    }
-    return out;
+  const double eps = c.arg(7).number();
+  Normalized n;
+  if (training) {
+    n = normalized(x, dims, eps, true);
+  } else {
+    n.rstd = per_channel(rsqrt(add(c.input(4), eps)), x.dim());
+    if ((weight && c.needs(1)) || c.needs(4)) n.value = mul(sub(x, per_channel(c.input(3), x.dim())), n.rstd);
   }
+  if (c.needs(0)) {
+    const Tensor gw = weight ? mul(g, per_channel(weight, x.dim())) : g;
+    out.t[0] = training ? normalized_grad(gw, n, dims, true) : mul(gw, n.rstd);
+  }
+  if (c.has(1) && c.needs(1)) out.t[1] = sum(mul(g, n.value), dims);
+  if (c.has(2) && c.needs(2)) out.t[2] = sum(g, dims);
+  if (!training && (c.needs(3) || c.needs(4))) {  // statistics that were given are inputs like any other
+    const Tensor gr = mul(weight ? mul(g, per_channel(weight, x.dim())) : g, n.rstd);
+    if (c.needs(3)) out.t[3] = neg(sum(gr, dims));
+    if (c.needs(4)) out.t[4] = mul(sum(mul(mul(gr, n.value), n.rstd), dims), -0.5);
+  }
+  return out;
+}
+Grads grad_batch_norm(const GradContext& c, const Tensor& g) {
+  const bool training = c.arg(5).boolean();
+  if (!training) return differentiable_grads(c, g);
+  Grads out;
+  const Tensor x = c.input(0), weight = c.has(1) ? c.input(1) : Tensor();
   const auto all = _batch_norm_backward(g, x, weight, c.result(1), c.result(2));
   out.t[0] = all[0];
   if (c.has(1) && c.needs(1)) out.t[1] = all[1];
@@ -232,11 +235,9 @@ void check_enough(const Tensor& x) {
 }  // namespace
 
 STRATA_OP(native_batch_norm,
-          "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
-          "bool training, float momentum, float eps)"
-          " -> (Tensor, Tensor, Tensor)")
+          "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!:training)? running_mean, "
+          "Tensor(b!:training)? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)")
   .doc("batch_norm together with the mean and the reciprocal standard deviation of each channel.")
-  .writes({3, 4}, 5)
   .no_method()
   .no_out()
   .dtypes(kFloatingTypes)
@@ -248,12 +249,13 @@ STRATA_OP(native_batch_norm,
   .saves_result({1, 2})
   .no_grad_outputs({1, 2})
   .grad(grad_batch_norm)
-  .samples({"f(3,4), f(4), f(4), None, None, True, 0.1, 1e-5", "f(2,3,4), None, None, None, None, True, 0.1, 1e-5"});
+  .grad_for_graph(differentiable_grads)
+  .samples({"f(3,4), f(4), f(4), None, None, True, 0.1, 1e-5", "f(2,3,4), None, None, None, None, True, 0.1, 1e-5",
+            "!f(3,4), f(4), f(4), f(4), p(4), True, 0.1, 1e-5"});
 
 STRATA_OP(batch_norm,
-          "nn.functional.batch_norm(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, "
-          "Tensor? bias=None, bool training=False, "
-          "float momentum=0.1, float eps=1e-5) -> Tensor")
+          "nn.functional.batch_norm(Tensor input, Tensor(a!:training)? running_mean, Tensor(b!:training)? running_var, "
+          "Tensor? weight=None, Tensor? bias=None, bool training=False, float momentum=0.1, float eps=1e-5) -> Tensor")
   .no_grad_inputs({1, 2})
   .doc("Normalises each channel by its mean and variance over the batch (training) or by the running ones.")
   .dtypes(kFloatingTypes)
@@ -270,7 +272,8 @@ STRATA_OP(batch_norm,
     return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0];
   })
   .samples({"f(3,4), None, None, f(4), f(4), True", "f(2,3,4), None, None, None, None, True",
-            "f(2,3,4,5), f(3), p(3), f(3), f(3), False", "f(2,3,2,2,2), f(3), p(3)"})
+            "f(2,3,4,5), f(3), p(3), f(3), f(3), False", "f(2,3,2,2,2), f(3), p(3)",
+            "!f(3,4), f(4), p(4), f(4), f(4), True"})
   .error("f(4), None, None, None, None, True", ErrorKind::Runtime, "2 or more dimensions")
   .error("f(2,3), f(4), p(3)", ErrorKind::Runtime, "running_mean should contain 3 elements")
   .error("f(1,3), None, None, None, None, True", ErrorKind::Value, "more than 1 value per channel")
@@ -324,11 +327,10 @@ STRATA_OP(batch_norm_backward,
   .samples({"f(3,4), f(3,4), f(4), f(4), p(4)"});
 
 STRATA_OP(instance_norm,
-          "nn.functional.instance_norm(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor? "
-          "weight=None, Tensor? bias=None, "
-          "bool use_input_stats=True, float momentum=0.1, float eps=1e-5) -> Tensor")
+          "nn.functional.instance_norm(Tensor input, Tensor(a!:use_input_stats)? running_mean=None, "
+          "Tensor(b!:use_input_stats)? running_var=None, Tensor? weight=None, Tensor? bias=None, bool "
+          "use_input_stats=True, float momentum=0.1, float eps=1e-5) -> Tensor")
   .no_grad_inputs({1, 2})
-  .writes({1, 2}, 5)
   .doc("Normalises each channel of each sample by its own mean and variance.")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
@@ -355,14 +357,13 @@ STRATA_OP(instance_norm,
                                                   use_input_stats, momentum, eps);
     if (use_input_stats && input.numel() > 0) {
       const autograd::NoGrad no_grad;
-      if (running_mean)
-        copy_values(*running_mean, *mean(reshape(means, {n, channels}), 0)), running_mean->count_write();
-      if (running_var)
-        copy_values(*running_var, *mean(reshape(variances, {n, channels}), 0)), running_var->count_write();
+      if (running_mean) copy_(running_mean, mean(reshape(means, {n, channels}), 0));
+      if (running_var) copy_(running_var, mean(reshape(variances, {n, channels}), 0));
     }
     return reshape(out, input.shape());
   })
-  .samples({"f(2,3,4)", "f(2,3,4,5), None, None, f(3), f(3)", "f(2,3,4), f(3), p(3), None, None, False"})
+  .samples({"f(2,3,4)", "f(2,3,4,5), None, None, f(3), f(3)", "f(2,3,4), f(3), p(3), None, None, False",
+            "!f(2,3,4), f(3), p(3)"})
   .error("f(4)", ErrorKind::Runtime, "2 or more dimensions")
   .error("f(2,3,1)", ErrorKind::Value, "more than 1 spatial element");
 
@@ -377,13 +378,14 @@ STRATA_OP(
     STRATA_CHECK(size >= 1, Value, "local_response_norm: size must be positive, got {}", size);
     if (input.numel() == 0) return input;
     const int64_t n = input.size(0), c = input.size(1), rest = input.numel() / (n * c);
-    const Tensor squares = nn::functional::pad(reshape(square(input), {n, c, rest}), {0, 0, size / 2, (size - 1) / 2});
+    const int64_t before = std::min(size / 2, c - 1), after = std::min((size - 1) / 2, c - 1);  // beyond are no channels
+    const Tensor squares = nn::functional::pad(reshape(square(input), {n, c, rest}), {0, 0, before, after});
     Tensor window = narrow(squares, 1, 0, c);
-    for (int64_t i = 1; i < size; ++i) window = add(window, narrow(squares, 1, i, c));
+    for (int64_t i = 1; i <= before + after; ++i) window = add(window, narrow(squares, 1, i, c));
     const Tensor divisor = pow(add(mul(div(window, static_cast<double>(size)), alpha), k), beta);
     return div(input, reshape(divisor, input.shape()));
   })
-  .samples({"f(2,5,3), 3", "f(2,5,3,2), 2, alpha=0.1, beta=0.5, k=2.0"})
+  .samples({"f(2,5,3), 3", "f(2,5,3,2), 2, alpha=0.1, beta=0.5, k=2.0", "f(2,3,4), 9, alpha=0.1"})
   .error("f(2,5), 3", ErrorKind::Value, "3D or higher");
 
 STRATA_OP(normalize, "nn.functional.normalize(Tensor input, float p=2.0, int[] dim=1, float eps=1e-12) -> Tensor")

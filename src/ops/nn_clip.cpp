@@ -71,7 +71,6 @@ void scale_on_device(const Call& c) {
   const TensorImpl& total = c.args.tensor(2);
   if (total.device.type == DeviceType::Cpu) return scale_here(c);
   cuda::scale_to_norm(grads, c.args[1].number(), total);  // whether anything is to be scaled stays there
-  for (const Tensor& g : grads) g->count_write();
 }
 
 }  // namespace
@@ -92,9 +91,8 @@ STRATA_OP(total_norm, "_total_norm(Tensor[] tensors, float norm_type, bool error
   .samples({"[f(2,3), f(4)], 2.0, False", "[f(2,3), f(4)], inf, False", "[f(2,3), f(4)], -inf, False",
             "[f(3), f(0)], 1.0, True", "[f(3), f(7)], 3.0, False", "[f(3), f(7)], 0, False"});
 
-STRATA_OP(clip_grads_with_norm, "_clip_grads_with_norm_(Tensor[] grads, float max_norm, Tensor total_norm) -> ()")
+STRATA_OP(clip_grads_with_norm, "_clip_grads_with_norm_(Tensor(a!)[] grads, float max_norm, Tensor total_norm) -> ()")
   .doc("Scales tensors in place so that a total norm above max_norm becomes max_norm.")
-  .writes({0})
   .helper()
   .no_out()
   .dtypes(kFloatingTypes)

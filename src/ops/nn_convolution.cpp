@@ -10,8 +10,6 @@
 
 namespace strata {
 namespace {
-using cpu::ConvShape;
-using cpu::ConvWay;
 
 // A list for each spatial dimension, from a list of one or of all.
 void spread(const char* op, const char* name, IntList l, int dims, int64_t least, int64_t* to) {
@@ -131,21 +129,10 @@ const char* convolution_ready(const Call& c) {
   return cpu::conv_onednn_ready(s.shape, s.way, *s.big, *s.weight, *s.small, s.bias != nullptr);
 }
 
-cuda::ConvSizes sizes_of(const ConvShape& s) {
-  cuda::ConvSizes out;
-  out.dims = s.dims, out.n = s.n, out.c = s.c, out.o = s.o, out.groups = s.groups;
-  const auto copy = [&](const int64_t* from, int64_t* to) { std::copy_n(from, s.dims, to); };
-  copy(s.in, out.in), copy(s.kernel, out.kernel), copy(s.out, out.out);
-  copy(s.stride, out.stride), copy(s.padding, out.padding), copy(s.dilation, out.dilation);
-  return out;
-}
-void convolution_on_device(const Call& c) {
+cuda::ConvCall device_call(const Call& c) {
   const Sides s(c);
-  const Tensor bias = s.bias ? contiguous(alias(*s.bias)) : Tensor();
-  cuda::convolution(sizes_of(s.shape), s.way == ConvWay::Data ? cuda::ConvTarget::Big : cuda::ConvTarget::Small, *s.big,
-                    *s.weight, *s.small, bias.get());
+  return {s.shape, s.way, s.big, s.weight, s.small, c.args.share(2)};
 }
-
 Grads grad_convolution(const GradContext& c, const Tensor& g) {
   Grads out;
   const Args& a = c.node().args.view();
@@ -246,6 +233,18 @@ Tensor convolve_named(const char* op, int dims, const Tensor& input, const Tenso
   return convolve(op, dims, even ? input : nn::functional::pad(input, pads), weight, bias, stride, left, dilation,
                   false, {0}, groups);
 }
+cuda::ConvCall device_weight_call(const Call& c) {
+  return {weight_shape_of(c.args), ConvWay::Weight, c.args.share(0), c.out(), c.args.share(1), {}};
+}
+template <auto describe> void add_device_kernels(OpRecord& op) {
+  const auto run = [](const Call& c, const Plan& plan) { cuda::run_convolution(describe(c), c, plan); };
+  op.planned(
+    Backend::Cuda, "implicit_gemm_f32",
+    [](const Call& c, Plan& plan) { return cuda::plan_convolution_floats(describe(c), plan); }, run);
+  op.planned(
+    Backend::Cuda, "implicit_gemm",
+    [](const Call& c, Plan& plan) { return cuda::plan_convolution_any(describe(c), plan); }, run);
+}
 }  // namespace
 
 STRATA_OP(convolution,
@@ -266,6 +265,7 @@ STRATA_OP(convolution,
       return s.bias && s.way == ConvWay::Data ? "a transposed convolution with bias"
                                               : cpu::conv_winograd_ready(s.shape, s.way, *s.big, *s.weight);
     })
+  .numerics({.error = 3})
   .kernel(
     "shallow",
     [](const Call& c) {
@@ -283,6 +283,7 @@ STRATA_OP(convolution,
       cpu::conv_onednn(s.shape, s.way, *s.big, *s.weight, *s.small, s.bias);
     },
     convolution_ready)
+  .from(Source::OneDnn)
   .kernel(
     "columns",
     [](const Call& c) {
@@ -300,7 +301,6 @@ STRATA_OP(convolution,
                    "convolution: a transposed convolution takes its bias through conv_transpose1d, 2d, 3d");
             cpu::conv_reference(s.shape, s.way, s.big, s.weight, s.small, s.bias);
           })
-  .cuda("implicit_gemm", convolution_on_device)
   .saves({0, 1})
   .grad(grad_convolution)
   .samples({"f(2,4,5), f(6,2,3), f(6), [2], [1], [1], False, [0], 2",
@@ -336,6 +336,7 @@ STRATA_OP(convolution_weight_grad,
     [](const Call& c) {
       return cpu::conv_winograd_ready(weight_shape_of(c.args), ConvWay::Weight, c.args.tensor(0), *c.out());
     })
+  .numerics({.error = 3})
   .kernel(
     "onednn",
     [](const Call& c) {
@@ -345,6 +346,7 @@ STRATA_OP(convolution_weight_grad,
       return cpu::conv_onednn_ready(weight_shape_of(c.args), ConvWay::Weight, c.args.tensor(0), *c.out(),
                                     c.args.tensor(1), false);
     })
+  .from(Source::OneDnn)
   .kernel("columns",
           [](const Call& c) {
             cpu::conv_columns(weight_shape_of(c.args), ConvWay::Weight, c.args.share(0), c.out(), c.args.share(1),
@@ -355,11 +357,6 @@ STRATA_OP(convolution_weight_grad,
             cpu::conv_reference(weight_shape_of(c.args), ConvWay::Weight, c.args.share(0), c.out(), c.args.share(1),
                                 nullptr);
           })
-  .cuda("implicit_gemm",
-        [](const Call& c) {
-          cuda::convolution(sizes_of(weight_shape_of(c.args)), cuda::ConvTarget::Weight, c.args.tensor(0), *c.out(),
-                            c.args.tensor(1), nullptr);
-        })
   .saves({0, 1})
   .grad([](const GradContext& c, const Tensor& g) {
     Grads out;
@@ -524,5 +521,13 @@ STRATA_OP(conv_transpose3d,
   })
   .samples({"f(1,2,3,2,2), f(2,3,2,2,3), f(3)", "f(2,2,2,2,2), f(2,2,2,2,2), stride=2"})
   .error("f(1,2,3,2,2), f(2,3,2,2,3), f(2)", ErrorKind::Runtime, "expected bias to be 1-dimensional");
+
+namespace {
+[[maybe_unused]] const bool device_kernels_added = [] {
+  add_device_kernels<device_call>(op_convolution);
+  add_device_kernels<device_weight_call>(op_convolution_weight_grad);
+  return true;
+}();
+}  // namespace
 
 }  // namespace strata

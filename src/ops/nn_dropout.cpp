@@ -129,7 +129,7 @@ STRATA_OP(native_dropout, "native_dropout(Tensor input, float p, bool? train) ->
   })
   .samples({"f(3,4), 0.5, True"});
 
-STRATA_OP(torch_dropout, "dropout(Tensor input, float p, bool train) -> Tensor")
+STRATA_OP(torch_dropout, "dropout(Tensor(a) input, float p, bool train) -> Tensor(a)")
   .doc("Sets elements to zero with probability p and scales the rest by 1 / (1 - p).")
   .no_method()
   .draws()
@@ -138,7 +138,8 @@ STRATA_OP(torch_dropout, "dropout(Tensor input, float p, bool train) -> Tensor")
   .samples({"f(3,4), 0.5, False"})
   .error("f(3), 1.5, True", ErrorKind::Value, "between 0 and 1");
 
-STRATA_OP(dropout, "nn.functional.dropout(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor")
+STRATA_OP(dropout,
+          "nn.functional.dropout(Tensor(a) input, float p=0.5, bool training=True, bool inplace=False) -> Tensor(a)")
   .doc("Sets elements to zero with probability p and scales the rest by 1 / (1 - p).")
   .draws()
   .dtypes(kFloatingTypes)
@@ -149,7 +150,7 @@ STRATA_OP(dropout, "nn.functional.dropout(Tensor input, float p=0.5, bool traini
   .error("f(3), 1.5", ErrorKind::Value, "between 0 and 1");
 
 STRATA_OP(dropout1d,
-          "nn.functional.dropout1d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor")
+          "nn.functional.dropout1d(Tensor(a) input, float p=0.5, bool training=True, bool inplace=False) -> Tensor(a)")
   .doc("Drops whole channels of [N, C, L] or [C, L].")
   .draws()
   .dtypes(kFloatingTypes)
@@ -163,7 +164,7 @@ STRATA_OP(dropout1d,
   .error("f(3)", ErrorKind::Runtime, "expected a 2D or 3D input");
 
 STRATA_OP(dropout2d,
-          "nn.functional.dropout2d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor")
+          "nn.functional.dropout2d(Tensor(a) input, float p=0.5, bool training=True, bool inplace=False) -> Tensor(a)")
   .doc("Drops whole channels of [N, C, H, W].")
   .draws()
   .dtypes(kFloatingTypes)
@@ -174,7 +175,7 @@ STRATA_OP(dropout2d,
   .error("f(2,3,4,2), 1.5", ErrorKind::Value, "between 0 and 1");
 
 STRATA_OP(dropout3d,
-          "nn.functional.dropout3d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor")
+          "nn.functional.dropout3d(Tensor(a) input, float p=0.5, bool training=True, bool inplace=False) -> Tensor(a)")
   .doc("Drops whole channels of [N, C, D, H, W].")
   .draws()
   .dtypes(kFloatingTypes)
@@ -184,8 +185,9 @@ STRATA_OP(dropout3d,
   .samples({"f(2,3,4,2,2)", "f(2,3,4,2,2), 0.2, False"})
   .error("f(2,3,4,2,2), 1.5", ErrorKind::Value, "between 0 and 1");
 
-STRATA_OP(alpha_dropout,
-          "nn.functional.alpha_dropout(Tensor input, float p=0.5, bool training=False, bool inplace=False) -> Tensor")
+STRATA_OP(
+  alpha_dropout,
+  "nn.functional.alpha_dropout(Tensor(a) input, float p=0.5, bool training=False, bool inplace=False) -> Tensor(a)")
   .doc("Dropout that keeps mean and variance of selu's outputs.")
   .draws()
   .dtypes(kFloatingTypes)
@@ -195,9 +197,9 @@ STRATA_OP(alpha_dropout,
   .samples({"f(3,4), 0.5, True", "f(3,4)"})
   .error("f(3), 1.5", ErrorKind::Value, "between 0 and 1");
 
-STRATA_OP(
-  feature_alpha_dropout,
-  "nn.functional.feature_alpha_dropout(Tensor input, float p=0.5, bool training=False, bool inplace=False) -> Tensor")
+STRATA_OP(feature_alpha_dropout,
+          "nn.functional.feature_alpha_dropout(Tensor(a) input, float p=0.5, bool training=False, bool inplace=False) "
+          "-> Tensor(a)")
   .doc("alpha_dropout of whole channels of [N, C, ...].")
   .draws()
   .dtypes(kFloatingTypes)

@@ -9,7 +9,7 @@ void check_groups(int64_t channels, int64_t groups) {
                "group_norm: expected the number of channels ({}) to be divisible by num_groups ({})", channels, groups);
 }
 struct Grouped {
-  Tensor y, rows, mean, rstd;  // rows: [n, group, …], in the type of the arithmetic
+  Tensor y, mean, rstd;
 };
 Grouped grouped_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t n, int64_t c, int64_t hw,
                      int64_t group, double eps) {
@@ -19,7 +19,7 @@ Grouped grouped_norm(const Tensor& input, const Tensor& weight, const Tensor& bi
   const auto all = _layer_norm(rows, {c / group * hw}, {}, {}, eps);
   const auto spread = [&](const Tensor& t) { return t ? reshape(t, {1, c, 1}) : t; };
   const Tensor y = to(affine(reshape(all[0], {n, c, hw}), spread(weight), spread(bias)), input.dtype());
-  return {reshape(y, input.shape()), rows, all[1], all[2]};
+  return {reshape(y, input.shape()), all[1], all[2]};
 }
 }  // namespace
 
@@ -39,11 +39,7 @@ STRATA_OP(native_group_norm,
     for (const Tensor* t : {&weight, &bias})
       STRATA_CHECK(!*t || t->numel() == c, Runtime, "native_group_norm: expected {} weights and biases, got shape {}",
                    c, to_string(t->shape()));
-    Grouped all = grouped_norm(input, weight, bias, n, c, hw, group, eps);
-    if (thread_state.grad_mode && input.requires_grad()) {  // the statistics have gradients too
-      all.mean = mean(all.rows, int64_t{-1});
-      all.rstd = rsqrt(add(var(all.rows, int64_t{-1}, false), eps));
-    }
+    const Grouped all = grouped_norm(input, weight, bias, n, c, hw, group, eps);
     return std::array<Tensor, 3>{all.y, to(reshape(all.mean, {n, group}), input.dtype()),
                                  to(reshape(all.rstd, {n, group}), input.dtype())};
   })

@@ -67,7 +67,7 @@ double nn::init::calculate_gain(std::string_view name, std::optional<double> par
 }
 
 STRATA_OP(init_uniform,
-          "nn.init.uniform_(Tensor tensor, float a=0.0, float b=1.0, Generator? generator=None) -> Tensor")
+          "nn.init.uniform_(Tensor(a!) tensor, float a=0.0, float b=1.0, Generator? generator=None) -> Tensor(a!)")
   .doc("Uniform random numbers in [a, b).")
   .composite([](const Tensor& t, double a, double b, Generator* g) { return fill_uniform(t, a, b, g); })
   .draws()
@@ -76,7 +76,7 @@ STRATA_OP(init_uniform,
   .samples({"f(2,3), -1.0, 1.0"});
 
 STRATA_OP(init_normal,
-          "nn.init.normal_(Tensor tensor, float mean=0.0, float std=1.0, Generator? generator=None) -> Tensor")
+          "nn.init.normal_(Tensor(a!) tensor, float mean=0.0, float std=1.0, Generator? generator=None) -> Tensor(a!)")
   .doc("Normal random numbers.")
   .composite([](const Tensor& t, double mean, double std, Generator* g) { return fill_normal(t, mean, std, g); })
   .draws()
@@ -85,8 +85,8 @@ STRATA_OP(init_normal,
   .samples({"f(2,3), 1.0, 2.0"});
 
 STRATA_OP(init_trunc_normal,
-          "nn.init.trunc_normal_(Tensor tensor, float mean=0.0, float std=1.0, float a=-2.0, float b=2.0, Generator? "
-          "generator=None) -> Tensor")
+          "nn.init.trunc_normal_(Tensor(a!) tensor, float mean=0.0, float std=1.0, float a=-2.0, float b=2.0, "
+          "Generator? generator=None) -> Tensor(a!)")
   .doc("Normal random numbers, drawn again outside [a, b].")
   .composite([](const Tensor& t, double mean, double std, double a, double b, Generator* g) {
     const autograd::NoGrad off;
@@ -103,28 +103,28 @@ STRATA_OP(init_trunc_normal,
   .samples({"f(2,3)"})
   .error("f(2), 0.0, 1.0, 2.0, 1.0", ErrorKind::Value, "expected a <= b");
 
-STRATA_OP(init_constant, "nn.init.constant_(Tensor tensor, Scalar val) -> Tensor")
+STRATA_OP(init_constant, "nn.init.constant_(Tensor(a!) tensor, Scalar val) -> Tensor(a!)")
   .doc("One value everywhere.")
   .composite([](const Tensor& t, Scalar value) { return fill_constant(t, value); })
   .draws()
   .no_out()
   .samples({"f(2,3), 1"});
 
-STRATA_OP(init_ones, "nn.init.ones_(Tensor tensor) -> Tensor")
+STRATA_OP(init_ones, "nn.init.ones_(Tensor(a!) tensor) -> Tensor(a!)")
   .doc("Ones.")
   .composite([](const Tensor& t) { return fill_constant(t, 1); })
   .draws()
   .no_out()
   .samples({"f(2,3)"});
 
-STRATA_OP(init_zeros, "nn.init.zeros_(Tensor tensor) -> Tensor")
+STRATA_OP(init_zeros, "nn.init.zeros_(Tensor(a!) tensor) -> Tensor(a!)")
   .doc("Zeros.")
   .composite([](const Tensor& t) { return fill_constant(t, 0); })
   .draws()
   .no_out()
   .samples({"f(2,3)"});
 
-STRATA_OP(init_eye, "nn.init.eye_(Tensor tensor) -> Tensor")
+STRATA_OP(init_eye, "nn.init.eye_(Tensor(a!) tensor) -> Tensor(a!)")
   .doc("The identity matrix.")
   .composite([](const Tensor& t) {
     STRATA_CHECK(t.dim() == 2, Value, "eye_: Only tensors with 2 dimensions are supported, got shape {}",
@@ -137,7 +137,7 @@ STRATA_OP(init_eye, "nn.init.eye_(Tensor tensor) -> Tensor")
   .samples({"f(2,3)"})
   .error("f(2)", ErrorKind::Value, "2 dimensions");
 
-STRATA_OP(init_dirac, "nn.init.dirac_(Tensor tensor, int groups=1) -> Tensor")
+STRATA_OP(init_dirac, "nn.init.dirac_(Tensor(a!) tensor, int groups=1) -> Tensor(a!)")
   .doc("The weight of a convolution that passes its input channels on unchanged.")
   .composite([](const Tensor& t, int64_t groups) {
     STRATA_CHECK(t.dim() >= 3 && t.dim() <= 5, Value,
@@ -162,7 +162,7 @@ STRATA_OP(init_dirac, "nn.init.dirac_(Tensor tensor, int groups=1) -> Tensor")
   .error("f(2,3)", ErrorKind::Value, "3, 4, or 5 dimensions");
 
 STRATA_OP(init_xavier_uniform,
-          "nn.init.xavier_uniform_(Tensor tensor, float gain=1.0, Generator? generator=None) -> Tensor")
+          "nn.init.xavier_uniform_(Tensor(a!) tensor, float gain=1.0, Generator? generator=None) -> Tensor(a!)")
   .doc("Uniform in [-b, b] with b = gain * sqrt(6 / (fan_in + fan_out)).")
   .composite([](const Tensor& t, double gain, Generator* g) {
     const double bound = std::sqrt(3.0) * xavier_std(t, gain, "xavier_uniform_");
@@ -175,7 +175,7 @@ STRATA_OP(init_xavier_uniform,
   .error("f(2)", ErrorKind::Value, "fewer than 2 dimensions");
 
 STRATA_OP(init_xavier_normal,
-          "nn.init.xavier_normal_(Tensor tensor, float gain=1.0, Generator? generator=None) -> Tensor")
+          "nn.init.xavier_normal_(Tensor(a!) tensor, float gain=1.0, Generator? generator=None) -> Tensor(a!)")
   .doc("Normal with std = gain * sqrt(2 / (fan_in + fan_out)).")
   .composite([](const Tensor& t, double gain, Generator* g) {
     return fill_normal(t, 0, xavier_std(t, gain, "xavier_normal_"), g);
@@ -186,8 +186,8 @@ STRATA_OP(init_xavier_normal,
   .samples({"f(2,3)"});
 
 STRATA_OP(init_kaiming_uniform,
-          "nn.init.kaiming_uniform_(Tensor tensor, float a=0, str mode='fan_in', str nonlinearity='leaky_relu', "
-          "Generator? generator=None) -> Tensor")
+          "nn.init.kaiming_uniform_(Tensor(a!) tensor, float a=0, str mode='fan_in', str nonlinearity='leaky_relu', "
+          "Generator? generator=None) -> Tensor(a!)")
   .doc("Uniform in [-b, b] with b = gain * sqrt(3 / fan).")
   .composite([](const Tensor& t, double a, std::string_view mode, std::string_view nonlinearity, Generator* g) {
     if (t.numel() == 0) return t;
@@ -201,8 +201,8 @@ STRATA_OP(init_kaiming_uniform,
   .error("f(2,3), 0.0, 'fan'", ErrorKind::Value, "'fan_in' or 'fan_out'");
 
 STRATA_OP(init_kaiming_normal,
-          "nn.init.kaiming_normal_(Tensor tensor, float a=0, str mode='fan_in', str nonlinearity='leaky_relu', "
-          "Generator? generator=None) -> Tensor")
+          "nn.init.kaiming_normal_(Tensor(a!) tensor, float a=0, str mode='fan_in', str nonlinearity='leaky_relu', "
+          "Generator? generator=None) -> Tensor(a!)")
   .doc("Normal with std = gain / sqrt(fan).")
   .composite([](const Tensor& t, double a, std::string_view mode, std::string_view nonlinearity, Generator* g) {
     if (t.numel() == 0) return t;
@@ -213,7 +213,8 @@ STRATA_OP(init_kaiming_normal,
   .dtypes(kFloatingTypes)
   .samples({"f(2,3)"});
 
-STRATA_OP(init_orthogonal, "nn.init.orthogonal_(Tensor tensor, float gain=1, Generator? generator=None) -> Tensor")
+STRATA_OP(init_orthogonal,
+          "nn.init.orthogonal_(Tensor(a!) tensor, float gain=1, Generator? generator=None) -> Tensor(a!)")
   .doc(
     "A matrix (further dimensions flattened) whose rows or columns, whichever are fewer, are orthonormal, times gain.")
   .composite([](const Tensor& t, double gain, Generator* g) {
@@ -236,7 +237,7 @@ STRATA_OP(init_orthogonal, "nn.init.orthogonal_(Tensor tensor, float gain=1, Gen
   .error("f(2)", ErrorKind::Value, "2 or more dimensions");
 
 STRATA_OP(init_sparse,
-          "nn.init.sparse_(Tensor tensor, float sparsity, float std=0.01, Generator? generator=None) -> Tensor")
+          "nn.init.sparse_(Tensor(a!) tensor, float sparsity, float std=0.01, Generator? generator=None) -> Tensor(a!)")
   .doc("Normal random numbers, with the given share of each column set to zero.")
   .composite([](const Tensor& t, double sparsity, double std, Generator* g) {
     STRATA_CHECK(t.dim() == 2, Value, "sparse_: Only tensors with 2 dimensions are supported, got shape {}",

@@ -169,22 +169,33 @@ void norm_backward_on_device(const Call& c) {
                            mean ? c.outs[2].get() : nullptr);
 }
 
-Grads norm_grads(const GradContext& c, const Tensor& g, bool centred) {
+// In terms of other ops, for gradients of gradients; also of the mean and the reciprocal standard deviation, which are results.
+template <bool centred> Grads differentiable_grads(const GradContext& c, const Tensor& g) {
+  Grads out;
+  const IntList shape = c.arg(1).int_list();
+  const Tensor x = c.input(0), weight = c.has(2) ? c.input(2) : Tensor();
+  const uint32_t bias = 3, last = centred ? 2 : 1;
+  const double eps = c.arg(centred ? 4 : 3).tag == Tag::None ? 0 : c.arg(centred ? 4 : 3).number();
+  const auto dims = last_dims(static_cast<int>(shape.size)), rows = first_dims(x.dim() - static_cast<int>(shape.size));
+  const Normalized n = normalized(x, dims, eps, centred);
+  if (c.needs(0)) {
+    out.t[0] = normalized_grad(weight ? mul(g, weight) : g, n, dims, centred);
+    const auto count = static_cast<double>(checked_numel(shape));
+    if (centred && c.grad(1)) out.t[0] = add(out.t[0], div(c.grad(1), count));
+    if (c.grad(last)) out.t[0] = sub(out.t[0], mul(mul(div(c.grad(last), count), square(n.rstd)), n.value));
+  }
+  if (weight && c.needs(2)) out.t[2] = rows.empty() ? mul(g, n.value) : sum(mul(g, n.value), rows);
+  if (centred && c.has(bias) && c.needs(bias)) out.t[bias] = rows.empty() ? g : sum(g, rows);
+  return out;
+}
+
+template <bool centred> Grads norm_grads(const GradContext& c, const Tensor& g) {
+  if (c.grad(1) || (centred && c.grad(2))) return differentiable_grads<centred>(c, g);
   Grads out;
   const IntList shape = c.arg(1).int_list();
   const Tensor x = c.input(0), weight = c.has(2) ? c.input(2) : Tensor();
   const uint32_t bias = 3;
   const bool has_bias = centred && c.has(bias);
-  if (thread_state.grad_mode) {  // a graph of the gradient is wanted
-    const double eps = c.arg(centred ? 4 : 3).tag == Tag::None ? 0 : c.arg(centred ? 4 : 3).number();
-    const auto dims = last_dims(static_cast<int>(shape.size)),
-               rows = first_dims(x.dim() - static_cast<int>(shape.size));
-    const Normalized n = normalized(x, dims, eps, centred);
-    if (c.needs(0)) out.t[0] = normalized_grad(weight ? mul(g, weight) : g, n, dims, centred);
-    if (weight && c.needs(2)) out.t[2] = rows.empty() ? mul(g, n.value) : sum(mul(g, n.value), rows);
-    if (has_bias && c.needs(bias)) out.t[bias] = rows.empty() ? g : sum(g, rows);
-    return out;
-  }
   const bool affine = (weight && c.needs(2)) || (has_bias && c.needs(bias));
   const auto all =
     _row_norm_backward(g, x, shape, centred ? c.result(1) : Tensor(), c.result(centred ? 2 : 1), weight, affine);
@@ -208,8 +219,8 @@ STRATA_OP(layer_norm_core,
   .cuda("rows", layer_norm_on_device)
   .saves({0, 2})
   .saves_result({1, 2})
-  .no_grad_outputs({1, 2})
-  .grad([](const GradContext& c, const Tensor& g) { return norm_grads(c, g, true); })
+  .grad(norm_grads<true>)
+  .grad_for_graph(differentiable_grads<true>)
   .samples({"f(3,4), [4], f(4), f(4), 1e-5", "f(2,3,4), [3,4], None, None, 1e-5"});
 
 STRATA_OP(
@@ -275,8 +286,8 @@ STRATA_OP(fused_rms_norm,
   .cuda("rows", rms_norm_on_device)
   .saves({0, 2})
   .saves_result({1})
-  .no_grad_outputs({1})
-  .grad([](const GradContext& c, const Tensor& g) { return norm_grads(c, g, false); })
+  .grad(norm_grads<false>)
+  .grad_for_graph(differentiable_grads<false>)
   .samples({"f(3,4), [4], f(4), 1e-5"});
 
 STRATA_OP(rms_norm, "rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor")

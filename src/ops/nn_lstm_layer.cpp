@@ -99,7 +99,7 @@ void backward_on_device(const Call& c) {  // grad, grad_c, activations, cells, c
 }
 
 // The layer in terms of other ops, whose gradients can be differentiated again.
-std::vector<Tensor> differentiable_grads(const GradContext& c, const Tensor& g) {
+Grads differentiable_grads(const GradContext& c, const Tensor& g) {
   const Tensor gates = c.input(0), weight = c.input(3);
   const bool reverse = c.arg(4).boolean();
   RecurrentState s{c.input(1), c.input(2)};
@@ -114,18 +114,16 @@ std::vector<Tensor> differentiable_grads(const GradContext& c, const Tensor& g) 
   std::vector<Tensor> inputs;
   for (uint32_t i = 0; i < 4; ++i)
     if (c.needs(i)) inputs.push_back(c.input(i));
-  return autograd::grad(ends, inputs, seeds, true, true, true);
+  const std::vector<Tensor> grads = autograd::grad(ends, inputs, seeds, true, true, true);
+  Grads out;
+  size_t k = 0;
+  for (uint32_t i = 0; i < 4; ++i)
+    if (c.needs(i)) out.t[i] = grads[k++];
+  return out;
 }
 
 Grads grad_lstm(const GradContext& c, const Tensor& g) {
   Grads out;
-  if (thread_state.grad_mode) {
-    const auto grads = differentiable_grads(c, g);
-    size_t k = 0;
-    for (uint32_t i = 0; i < 4; ++i)
-      if (c.needs(i)) out.t[i] = grads[k++];
-    return out;
-  }
   const bool reverse = c.arg(4).boolean();
   const auto all = _lstm_layer_backward(g, c.grad(1), c.result(3), c.result(2), c.input(2), c.input(3), reverse);
   out.t[0] = all[0], out.t[1] = all[1], out.t[2] = all[2];
@@ -140,8 +138,9 @@ Grads grad_lstm(const GradContext& c, const Tensor& g) {
 }  // namespace
 
 STRATA_OP(lstm_layer,
-          "_lstm_layer(Tensor gates, Tensor h0, Tensor c0, Tensor weight, bool reverse, bool keep) -> (Tensor, Tensor, "
-          "Tensor, Tensor)")
+          "_lstm_layer(Tensor gates, Tensor h0, Tensor c0, Tensor weight, bool reverse, bool? keep=None) -> "
+          "(Tensor, Tensor, Tensor, Tensor)")
+  .keeps_for_grad(5)
   .doc(
     "One layer in one direction. gates [steps, batch, 4 * hidden] is the input's part with all biases. Gives the "
     "states "
@@ -183,6 +182,7 @@ STRATA_OP(lstm_layer,
   .saves_result({0, 2, 3})
   .no_grad_outputs({2, 3})
   .grad(grad_lstm)
+  .grad_for_graph(differentiable_grads)
   .samples({"f(3,2,20), f(2,5), f(2,5), f(20,5), False, True", "f(2,3,8), f(3,2), f(3,2), f(8,2), True, True",
             "f(2,13,144), f(13,36), f(13,36), f(144,36), False, True", "f(2,0,8), f(0,2), f(0,2), f(8,2), False, True"})
   .error("f(3,2,20), f(2,5), f(2,4), f(20,5), False, True", ErrorKind::Runtime, "expected a state of shape [2, 5]")

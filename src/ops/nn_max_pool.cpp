@@ -105,8 +105,8 @@ template <class Run> void run_coded(const Call& c, Shape big, Run run) {
 }
 
 // kernel_size, stride, padding and dilation are the arguments from `first` on.
-cuda::PoolSizes sizes_of(const Args& a, uint32_t first) {
-  cuda::PoolSizes s;
+cuda::MaxPoolWindow sizes_of(const Args& a, uint32_t first) {
+  cuda::MaxPoolWindow s;
   for (size_t d = 0; d < 2; ++d)
     s.kernel[d] = a[first].int_list()[d], s.stride[d] = a[first + 1].int_list()[d],
     s.padding[d] = a[first + 2].int_list()[d], s.dilation[d] = a[first + 3].int_list()[d];
@@ -116,8 +116,9 @@ cuda::PoolSizes sizes_of(const Args& a, uint32_t first) {
 
 STRATA_OP(max_pool_codes,
           "_max_pool_codes(Tensor input, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool "
-          "ceil_mode, bool codes) -> (Tensor, Tensor)")
+          "ceil_mode, bool? codes=None) -> (Tensor, Tensor)")
   .doc("The largest value of each window of planes, and its position within the window (empty without `codes`).")
+  .keeps_for_grad(6)
   .helper()
   .no_out()
   .dtypes(kNumericTypes)

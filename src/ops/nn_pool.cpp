@@ -25,7 +25,7 @@ std::array<Tensor, 2> max_pool(const char* op, int dims, const Tensor& x, IntLis
   return _max_pool(x, window, stride_or_kernel(op, stride, kernel, dims), spread(op, "padding", padding, dims),
                    spread(op, "dilation", dilation, dims), ceil);
 }
-// Without indices, two-dimensional pools keep a byte per window for the gradient, and none where no gradient is wanted.
+// Without indices, two-dimensional pools keep a byte per window for the gradient.
 Tensor max_values(const Tensor& x, IntList kernel, const OptIntList& stride, IntList padding, IntList dilation,
                   bool ceil) {
   constexpr const char* op = "max_pool2d";
@@ -36,7 +36,7 @@ Tensor max_values(const Tensor& x, IntList kernel, const OptIntList& stride, Int
       window[0] * window[1] > cpu::MaxPool::kMostCodes)
     return max_pool(op, 2, x, kernel, stride, padding, dilation, ceil)[0];
   return _max_pool_codes(x, window, stride_or_kernel(op, stride, kernel, 2), spread(op, "padding", padding, 2),
-                         spread(op, "dilation", dilation, 2), ceil, thread_state.grad_mode && x.requires_grad())[0];
+                         spread(op, "dilation", dilation, 2), ceil)[0];
 }
 Tensor avg_pool(const char* op, int dims, const Tensor& x, IntList kernel, const OptIntList& stride, IntList padding,
                 bool ceil, bool include, std::optional<int64_t> divisor) {

@@ -98,9 +98,7 @@ Result run_layers(const Options& o, Tensor x, const Tensor& h0, const Tensor& c0
       State s{select(h0, 0, layer * ways + way), c0 ? select(c0, 0, layer * ways + way) : Tensor()};
       if (o.cell == Cell::Lstm && !packed && !o.projected) {  // all steps in one kernel
         const Tensor gates = linear(x, wi, bi ? add(bi, bh) : bi);
-        const bool keep = thread_state.grad_mode &&
-                          (gates.requires_grad() || s.h.requires_grad() || s.c.requires_grad() || wh.requires_grad());
-        const auto all = _lstm_layer(gates, s.h, s.c, wh, way == 1, keep);
+        const auto all = _lstm_layer(gates, s.h, s.c, wh, way == 1);
         last_h.push_back(select(all[0], 0, way ? 0 : steps.count - 1)), last_c.push_back(all[1]);
         sides.push_back(all[0]);
         continue;

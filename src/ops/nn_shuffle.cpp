@@ -23,8 +23,8 @@ std::vector<int64_t> permuted(size_t lead, std::initializer_list<int64_t> rest) 
 }
 
 // Windows of an image of [c, h, w]: kernel_size, dilation, padding, stride.
-cpu::ConvShape windows(const char* op, int64_t h, int64_t w, const Args& a, uint32_t first) {
-  cpu::ConvShape s;
+ConvShape windows(const char* op, int64_t h, int64_t w, const Args& a, uint32_t first) {
+  ConvShape s;
   constexpr const char* names[] = {"kernel_size", "dilation", "padding", "stride"};
   int64_t* to[] = {s.kernel, s.dilation, s.padding, s.stride};
   for (uint32_t i = 0; i < 4; ++i) {

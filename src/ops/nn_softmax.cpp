@@ -65,14 +65,21 @@ template <bool log> void run_softmax_backward(const Call& c) {
   });
 }
 
-template <bool log> void softmax_on_device(const Call& c) {
+template <bool log> cuda::SoftmaxCall forward_call(const Call& c) {
   const TensorImpl& x = c.args.tensor(0);
-  cuda::softmax(*contiguous(alias(x)), implicit_dim(c.args[1], x, "softmax"), log, *c.out());
+  return {x, nullptr, *c.out(), implicit_dim(c.args[1], x, "softmax"), log};
 }
-template <bool log> void softmax_backward_on_device(const Call& c) {
+template <bool log> cuda::SoftmaxCall backward_call(const Call& c) {
   const TensorImpl& y = c.args.tensor(1);
-  cuda::softmax_backward(*contiguous(alias(c.args.tensor(0))), *contiguous(alias(y)),
-                         normalize_dim(c.args[2].integer(), y.ndim, "softmax"), log, *c.out());
+  return {y, &c.args.tensor(0), *c.out(), normalize_dim(c.args[2].integer(), y.ndim, "softmax"), log};
+}
+template <auto describe> void add_device_kernels(OpRecord& op) {
+  const auto run = [](const Call& c, const Plan& plan) { cuda::run_softmax(describe(c), c, plan); };
+  op.planned(
+    Backend::Cuda, "rows_in_registers",
+    [](const Call& c, Plan& plan) { return cuda::plan_softmax_rows(describe(c), plan); }, run);
+  op.planned(
+    Backend::Cuda, "lines", [](const Call& c, Plan& plan) { return cuda::plan_softmax_lines(describe(c), plan); }, run);
 }
 
 void infer_backward(const Call& c) {
@@ -109,7 +116,6 @@ STRATA_OP(softmax, "softmax(Tensor input, int? dim=None, dtype? dtype=None) -> T
   .infer(infer_softmax)
   .kernel("rows", run_softmax<false>)
   .kernel("reference", plain_softmax<false>)
-  .cuda("rows", softmax_on_device<false>)
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_softmax_backward_data(g, c.result(), dim_of(c))};
@@ -124,7 +130,6 @@ STRATA_OP(log_softmax, "log_softmax(Tensor input, int? dim=None, dtype? dtype=No
   .infer(infer_softmax)
   .kernel("rows", run_softmax<true>)
   .kernel("reference", plain_softmax<true>)
-  .cuda("rows", softmax_on_device<true>)
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_log_softmax_backward_data(g, c.result(), dim_of(c))};
@@ -148,7 +153,6 @@ STRATA_OP(softmax_backward_data, "_softmax_backward_data(Tensor grad_output, Ten
   .infer(infer_backward)
   .kernel("rows", run_softmax_backward<false>)
   .kernel("reference", plain_softmax_backward<false>)
-  .cuda("rows", softmax_backward_on_device<false>)
   .saves({0, 1})
   .grad([](const GradContext& c, const Tensor& gg) {
     Grads out;
@@ -167,7 +171,6 @@ STRATA_OP(log_softmax_backward_data, "_log_softmax_backward_data(Tensor grad_out
   .infer(infer_backward)
   .kernel("rows", run_softmax_backward<true>)
   .kernel("reference", plain_softmax_backward<true>)
-  .cuda("rows", softmax_backward_on_device<true>)
   .saves({0, 1})
   .grad([](const GradContext& c, const Tensor& gg) {
     Grads out;
@@ -178,5 +181,15 @@ STRATA_OP(log_softmax_backward_data, "_log_softmax_backward_data(Tensor grad_out
     return out;
   })
   .samples({"f(3,4), u(3,4), 1", "f(3,4), u(3,4), 0"});
+
+namespace {
+[[maybe_unused]] const bool device_kernels_added = [] {
+  add_device_kernels<forward_call<false>>(op_softmax);
+  add_device_kernels<forward_call<true>>(op_log_softmax);
+  add_device_kernels<backward_call<false>>(op_softmax_backward_data);
+  add_device_kernels<backward_call<true>>(op_log_softmax_backward_data);
+  return true;
+}();
+}  // namespace
 
 }  // namespace strata

@@ -89,7 +89,7 @@ Tensor vector_norm_grad(const GradContext& c, Tensor g) {
   g = with_kept_dims(g, x.shape(), reduced, keepdim);
   if (x.dtype() != norm.dtype()) x = to(x, norm.dtype());
   if (p == 1) return mul(g, sign(x));
-  if (p == 2) return mul(x, masked_fill(div(g, norm), eq(norm, 0.0), 0.0));
+  if (p == 2) return mul(x, div(g, masked_fill(norm, eq(norm, 0.0), kInf)));  // at 0 the slope and its slopes are 0
   if (std::isinf(p)) {
     const Tensor size = abs(x), mask = to(where(isnan(norm), isnan(size), eq(size, norm)), x.dtype());
     std::vector<int64_t> dims;
@@ -102,8 +102,7 @@ Tensor vector_norm_grad(const GradContext& c, Tensor g) {
     const Tensor power = masked_fill(mul(sign(x), pow(abs(x), p - 1)), eq(x, 0.0), 0.0);
     return mul(power, masked_fill(mul(g, pow(norm, 1 - p)), eq(norm, 0.0), 0.0));
   }
-  const Tensor scale = masked_fill(div(g, pow(norm, p - 1)), eq(norm, 0.0), 0.0);
-  return mul(mul(x, pow(abs(x), p - 2)), scale);
+  return mul(mul(x, pow(abs(x), p - 2)), div(g, pow(masked_fill(norm, eq(norm, 0.0), kInf), p - 1)));
 }
 
 // A matrix norm over dims[0] (rows) and dims[1] (columns).

@@ -82,11 +82,10 @@ void nothing(const Call&) {}
 }  // namespace
 
 STRATA_OP(_fused_muon,
-          "_fused_muon(Tensor[] params, Tensor[] grads, Tensor[] momentum_buffers, float lr, float weight_decay=0.1, "
-          "float momentum=0.95, bool nesterov=True, float ns_a=3.4445, float ns_b=-4.775, float ns_c=2.0315, float "
-          "eps=1e-7, int ns_steps=5, int adjust_lr_fn=0) -> ()")
+          "_fused_muon(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] momentum_buffers, float lr, float "
+          "weight_decay=0.1, float momentum=0.95, bool nesterov=True, float ns_a=3.4445, float ns_b=-4.775, float "
+          "ns_c=2.0315, float eps=1e-7, int ns_steps=5, int adjust_lr_fn=0) -> ()")
   .doc("One step of Muon over 2-D parameters.")
-  .writes({0, 2})
   .infer(nothing)
   .kernel("reference", muon)
   .cuda("ops", muon)

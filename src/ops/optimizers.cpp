@@ -18,11 +18,6 @@ using cpu::Rule;
 using cpu::Update;
 using Run = void (*)(Rule, std::span<Update>);  // null: on a device
 
-void store(const Tensor& t, double value) {
-  fill_values(*t, value);
-  t->count_write();
-}
-
 // The lists of one call, checked against each other: parameters and gradients first, then the lists of state.
 class Step {
  public:
@@ -89,18 +84,13 @@ class Step {
           kept[k] = kept_[k][i].item<double>();
         }
         numbers(kept, updates_[i].members.data());
-        for (size_t k = 0; k < cuda::kKeptNumbers && !kept_[k].empty(); ++k) store(kept_[k][i], kept[k]);
+        for (size_t k = 0; k < cuda::kKeptNumbers && !kept_[k].empty(); ++k) fill_values(*kept_[k][i], kept[k]);
       }
     if (run) run(rule, updates_);
     else {
       double options[sizeof(Numbers) / sizeof(double)];
       std::memcpy(options, &numbers, sizeof numbers);
       run_on_device(rule, options);
-    }
-    for (const Update& u : updates_) {
-      u.value->count_write();
-      for (const Tensor& s : u.state)
-        if (s) s->count_write();
     }
   }
   double number(int arg) const { return c_.args[static_cast<uint32_t>(arg)].number(); }
@@ -128,10 +118,8 @@ class Step {
       const Update& u = updates_[i];
       cuda::OptimizerUpdate& added = list.emplace_back(cuda::OptimizerUpdate{u.value, u.grad, u.state, u.members});
       added.on_device = on_device(i);
-      for (size_t k = 0; added.on_device && k < cuda::kKeptNumbers && !kept_[k].empty(); ++k) {
+      for (size_t k = 0; added.on_device && k < cuda::kKeptNumbers && !kept_[k].empty(); ++k)
         added.kept[k] = kept_[k][i];
-        added.kept[k]->count_write();
-      }
     }
     cuda::optimizer_step(names[static_cast<int>(rule)], list, options, lr_);
   }
@@ -215,29 +203,22 @@ template <Run run> void rprop(const Call& c) {
   s.run(Rule::Rprop, run, fn::RpropNumbers{0, s.number(9), s.number(5), s.number(6), s.number(7), s.number(8)});
 }
 
-// Steps on device meta change nothing but the counts that are kept on the CPU.
-void count_on_meta(const Call& c) {
-  const TensorList params = c.args[0].tensor_list();
-  if (params.empty() || !params[0].is_meta() || c.op.params[2].name != "steps") return;
-  for (const Tensor& t : c.args[2].tensor_list())
-    if (t.device().type == DeviceType::Cpu && t.numel() == 1) store(t, t.item<double>() + 1);
-}
+void nothing(const Call&) {}
 
 }  // namespace
 
 // What all rules have in common: two kernels, no result.
 #define STRATA_STEP(function)                             \
-  .infer(count_on_meta)                                   \
+  .infer(nothing)                                         \
     .kernel("fused", function<cpu::update_fused>)         \
     .kernel("reference", function<cpu::update_reference>) \
     .cuda("fused", function<nullptr>)                     \
     .dtypes(kFloatingTypes)
 
 STRATA_OP(_fused_sgd,
-          "_fused_sgd(Tensor[] params, Tensor[] grads, Tensor[] momentum_buffers, Tensor lr, float momentum=0, float "
-          "dampening=0, float weight_decay=0, bool nesterov=False, bool maximize=False, bool first=False) -> ()")
+          "_fused_sgd(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] momentum_buffers, Tensor lr, float momentum=0, "
+          "float dampening=0, float weight_decay=0, bool nesterov=False, bool maximize=False, bool first=False) -> ()")
 STRATA_STEP(sgd)
-  .writes({0, 2})
   .helper()
   .takes_numbers()
   .no_out()
@@ -249,11 +230,10 @@ STRATA_STEP(sgd)
   .error("[f(3)], [f(3)], [], 0.1, 0.9", ErrorKind::Value, "needs momentum_buffers");
 
 STRATA_OP(_fused_adam,
-          "_fused_adam(Tensor[] params, Tensor[] grads, Tensor[] steps, Tensor[] exp_avgs, Tensor[] exp_avg_sqs, "
-          "Tensor[] max_exp_avg_sqs, Tensor lr, float beta1=0.9, float beta2=0.999, float eps=1e-8, float "
-          "weight_decay=0, bool decoupled_weight_decay=False, bool maximize=False) -> ()")
+          "_fused_adam(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] steps, Tensor(c!)[] exp_avgs, Tensor(d!)[] "
+          "exp_avg_sqs, Tensor(e!)[] max_exp_avg_sqs, Tensor lr, float beta1=0.9, float beta2=0.999, float eps=1e-8, "
+          "float weight_decay=0, bool decoupled_weight_decay=False, bool maximize=False) -> ()")
 STRATA_STEP(adam)
-  .writes({0, 2, 3, 4, 5})
   .helper()
   .takes_numbers()
   .no_out()
@@ -264,12 +244,12 @@ STRATA_STEP(adam)
             "[f(40)], [f(40)], [i9()], [f(40)], [p(40)], [], 0.01, 0.9, 0.99, 1e-6, 0.1"})
   .error("[f(3)], [f(3)], [f(2)], [f(3)], [f(3)], [], 0.1", ErrorKind::Runtime, "one number each");
 
-STRATA_OP(_fused_nadam,
-          "_fused_nadam(Tensor[] params, Tensor[] grads, Tensor[] steps, Tensor[] mu_products, Tensor[] exp_avgs, "
-          "Tensor[] exp_avg_sqs, Tensor lr, float beta1=0.9, float beta2=0.999, float eps=1e-8, float weight_decay=0, "
-          "float momentum_decay=0.004, bool decoupled_weight_decay=False, bool maximize=False) -> ()")
+STRATA_OP(
+  _fused_nadam,
+  "_fused_nadam(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] steps, Tensor(c!)[] mu_products, Tensor(d!)[] "
+  "exp_avgs, Tensor(e!)[] exp_avg_sqs, Tensor lr, float beta1=0.9, float beta2=0.999, float eps=1e-8, float "
+  "weight_decay=0, float momentum_decay=0.004, bool decoupled_weight_decay=False, bool maximize=False) -> ()")
 STRATA_STEP(nadam)
-  .writes({0, 2, 3, 4, 5})
   .helper()
   .takes_numbers()
   .no_out()
@@ -278,12 +258,10 @@ STRATA_STEP(nadam)
             "[f(40)], [f(40)], [i9()], [z()], [f(40)], [p(40)], 0.01, 0.8, 0.99, 1e-8, 0.1, 0.01, True, True"});
 
 STRATA_OP(_fused_radam,
-          "_fused_radam(Tensor[] params, Tensor[] grads, Tensor[] steps, Tensor[] exp_avgs, Tensor[] exp_avg_sqs, "
-          "Tensor lr, float beta1=0.9, float beta2=0.999, float eps=1e-8, float weight_decay=0, bool "
-          "decoupled_weight_decay=False, "
-          "bool maximize=False) -> ()")
+          "_fused_radam(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] steps, Tensor(c!)[] exp_avgs, Tensor(d!)[] "
+          "exp_avg_sqs, Tensor lr, float beta1=0.9, float beta2=0.999, float eps=1e-8, float weight_decay=0, bool "
+          "decoupled_weight_decay=False, bool maximize=False) -> ()")
 STRATA_STEP(radam)
-  .writes({0, 2, 3, 4})
   .helper()
   .takes_numbers()
   .no_out()
@@ -292,10 +270,10 @@ STRATA_STEP(radam)
             "[f(40)], [f(40)], [i9()], [f(40)], [p(40)], 0.01, 0.8, 0.99, 1e-8, 0.1, True, True"});
 
 STRATA_OP(_fused_adamax,
-          "_fused_adamax(Tensor[] params, Tensor[] grads, Tensor[] steps, Tensor[] exp_avgs, Tensor[] exp_infs, Tensor "
-          "lr, float beta1=0.9, float beta2=0.999, float eps=1e-8, float weight_decay=0, bool maximize=False) -> ()")
+          "_fused_adamax(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] steps, Tensor(c!)[] exp_avgs, Tensor(d!)[] "
+          "exp_infs, Tensor lr, float beta1=0.9, float beta2=0.999, float eps=1e-8, float weight_decay=0, bool "
+          "maximize=False) -> ()")
 STRATA_STEP(adamax)
-  .writes({0, 2, 3, 4})
   .helper()
   .takes_numbers()
   .no_out()
@@ -304,10 +282,9 @@ STRATA_STEP(adamax)
             "[f(40)], [f(40)], [i9()], [f(40)], [p(40)], 0.01, 0.8, 0.99, 1e-8, 0.1, True"});
 
 STRATA_OP(_fused_adagrad,
-          "_fused_adagrad(Tensor[] params, Tensor[] grads, Tensor[] steps, Tensor[] sums, Tensor lr, float lr_decay=0, "
-          "float weight_decay=0, float eps=1e-10, bool maximize=False) -> ()")
+          "_fused_adagrad(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] steps, Tensor(c!)[] sums, Tensor lr, float "
+          "lr_decay=0, float weight_decay=0, float eps=1e-10, bool maximize=False) -> ()")
 STRATA_STEP(adagrad)
-  .writes({0, 2, 3})
   .helper()
   .takes_numbers()
   .no_out()
@@ -315,11 +292,11 @@ STRATA_STEP(adagrad)
   .samples({"[f(3,4),f(5)], [f(3,4),f(5)], [i9(),i9()], [p(3,4),p(5)], 0.01",
             "[f(40)], [f(40)], [i9()], [p(40)], 0.01, 0.1, 0.1, 1e-8, True"});
 
-STRATA_OP(_fused_adadelta,
-          "_fused_adadelta(Tensor[] params, Tensor[] grads, Tensor[] steps, Tensor[] square_avgs, Tensor[] acc_deltas, "
-          "Tensor lr, float rho=0.9, float eps=1e-6, float weight_decay=0, bool maximize=False) -> ()")
+STRATA_OP(
+  _fused_adadelta,
+  "_fused_adadelta(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] steps, Tensor(c!)[] square_avgs, Tensor(d!)[] "
+  "acc_deltas, Tensor lr, float rho=0.9, float eps=1e-6, float weight_decay=0, bool maximize=False) -> ()")
 STRATA_STEP(adadelta)
-  .writes({0, 2, 3, 4})
   .helper()
   .takes_numbers()
   .no_out()
@@ -328,11 +305,10 @@ STRATA_STEP(adadelta)
             "[f(40)], [f(40)], [i9()], [p(40)], [p(40)], 0.5, 0.8, 1e-4, 0.1, True"});
 
 STRATA_OP(_fused_rmsprop,
-          "_fused_rmsprop(Tensor[] params, Tensor[] grads, Tensor[] steps, Tensor[] square_avgs, Tensor[] "
-          "momentum_buffers, Tensor[] grad_avgs, Tensor lr, float alpha=0.99, float eps=1e-8, float weight_decay=0, "
-          "float momentum=0, bool maximize=False) -> ()")
+          "_fused_rmsprop(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] steps, Tensor(c!)[] square_avgs, "
+          "Tensor(d!)[] momentum_buffers, Tensor(e!)[] grad_avgs, Tensor lr, float alpha=0.99, float eps=1e-8, float "
+          "weight_decay=0, float momentum=0, bool maximize=False) -> ()")
 STRATA_STEP(rmsprop)
-  .writes({0, 2, 3, 4, 5})
   .helper()
   .takes_numbers()
   .no_out()
@@ -341,12 +317,11 @@ STRATA_STEP(rmsprop)
             "[f(40)], [f(40)], [i9()], [p(40)], [f(40)], [], 0.01, 0.9, 1e-6, 0.1, 0.9",
             "[f(3)], [f(3)], [i9()], [o(3)], [f(3)], [u(3)], 0.01, 0.9, 1e-6, 0.1, 0.9, True"});
 
-STRATA_OP(
-  _fused_asgd,
-  "_fused_asgd(Tensor[] params, Tensor[] grads, Tensor[] steps, Tensor[] etas, Tensor[] mus, Tensor[] axs, Tensor lr, "
-  "float lambd=0.0001, float alpha=0.75, float t0=1e6, float weight_decay=0, bool maximize=False) -> ()")
+STRATA_OP(_fused_asgd,
+          "_fused_asgd(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] steps, Tensor(c!)[] etas, Tensor(d!)[] mus, "
+          "Tensor(e!)[] axs, Tensor lr, float lambd=0.0001, float alpha=0.75, float t0=1e6, float weight_decay=0, bool "
+          "maximize=False) -> ()")
 STRATA_STEP(asgd)
-  .writes({0, 2, 3, 4, 5})
   .helper()
   .takes_numbers()
   .no_out()
@@ -354,11 +329,11 @@ STRATA_STEP(asgd)
   .samples({"[f(3,4),f(5)], [f(3,4),f(5)], [i9(),i9()], [z(),z()], [z(),z()], [f(3,4),f(5)], 0.01",
             "[f(40)], [f(40)], [i9()], [z()], [z()], [f(40)], 0.01, 0.001, 0.5, 2, 0.1, True"});
 
-STRATA_OP(_fused_rprop,
-          "_fused_rprop(Tensor[] params, Tensor[] grads, Tensor[] steps, Tensor[] prevs, Tensor[] step_sizes, float "
-          "etaminus=0.5, float etaplus=1.2, float step_min=1e-6, float step_max=50, bool maximize=False) -> ()")
+STRATA_OP(
+  _fused_rprop,
+  "_fused_rprop(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] steps, Tensor(c!)[] prevs, Tensor(d!)[] step_sizes, "
+  "float etaminus=0.5, float etaplus=1.2, float step_min=1e-6, float step_max=50, bool maximize=False) -> ()")
 STRATA_STEP(rprop)
-  .writes({0, 2, 3, 4})
   .helper()
   .no_out()
   .doc("One step of resilient propagation.")

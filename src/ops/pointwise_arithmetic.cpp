@@ -69,7 +69,8 @@ STRATA_OP(div, "div(Tensor input, Tensor other, *, str? rounding_mode=None) -> T
     "input / other. Integers give a floating-point quotient, unless rounding_mode is 'trunc' (towards zero) or "
     "'floor'.")
   .pointwise<fn::Div, fn::DivTrunc, fn::DivFloor>(rounding_variant)
-  .saves({0, 1})
+  .saves({1})
+  .saves_for_second({0})
   .grad([](G c, const Tensor& g) -> Grads {
     if (c.arg(2)) {  // steps: the slope is 0 everywhere
       return {c.needs(0) ? no_slope(g) : Tensor(), c.needs(1) ? no_slope(g) : Tensor()};
@@ -99,7 +100,7 @@ STRATA_OP(remainder, "remainder(Tensor input, Tensor other) -> Tensor")
   .doc("What is left after floor division, with the sign of the divisor, as Python's %.")
   .pointwise<fn::Remainder>()
   .dtypes(kNumericTypes)
-  .saves({0, 1})
+  .saves_for_second({0, 1})
   .grad([](G c, const Tensor& g) -> Grads {
     if (!c.needs(1)) return {g};
     return {g, neg(mul(g, call(op_floor_divide, Args(c.operand(0), c.operand(1)))))};
@@ -112,7 +113,7 @@ STRATA_OP(fmod, "fmod(Tensor input, Tensor other) -> Tensor")
   .doc("What is left after division towards zero, with the sign of the input, as C's fmod.")
   .pointwise<fn::Fmod>()
   .dtypes(kNumericTypes)
-  .saves({0, 1})
+  .saves_for_second({0, 1})
   .grad([](G c, const Tensor& g) -> Grads {
     if (!c.needs(1)) return {g};
     return {g, neg(mul(g, call(op_div, Args(c.operand(0), c.operand(1), "trunc"))))};

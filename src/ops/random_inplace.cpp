@@ -30,7 +30,8 @@ int64_t largest(DType t) {
 }
 }  // namespace
 
-STRATA_OP(uniform_inplace, "uniform_(Tensor input, float from=0, float to=1, *, Generator? generator=None) -> Tensor")
+STRATA_OP(uniform_inplace,
+          "uniform_(Tensor(a!) input, float from=0, float to=1, *, Generator? generator=None) -> Tensor(a!)")
   .doc(
     "Uniform random numbers in [from, to), written into input.\n\n>>> "
     "strata.empty(2).uniform_().shape\nstrata.Size([2])")
@@ -46,7 +47,8 @@ STRATA_OP(uniform_inplace, "uniform_(Tensor input, float from=0, float to=1, *, 
   .samples({"f(2,3), -1.0, 1.0"})
   .error("f(2), 2.0, 1.0", ErrorKind::Runtime, "from");
 
-STRATA_OP(normal_inplace, "normal_(Tensor input, float mean=0, float std=1, *, Generator? generator=None) -> Tensor")
+STRATA_OP(normal_inplace,
+          "normal_(Tensor(a!) input, float mean=0, float std=1, *, Generator? generator=None) -> Tensor(a!)")
   .doc("Normal random numbers, written into input.\n\n>>> strata.empty(2).normal_().shape\nstrata.Size([2])")
   .composite([](const Tensor& input, double mean, double std, Generator* generator) {
     need_floating(input, "normal_");
@@ -60,7 +62,7 @@ STRATA_OP(normal_inplace, "normal_(Tensor input, float mean=0, float std=1, *, G
   .error("f(2), 0.0, -1.0", ErrorKind::Runtime, "std >= 0.0");
 
 STRATA_OP(log_normal_inplace,
-          "log_normal_(Tensor input, float mean=1, float std=2, *, Generator? generator=None) -> Tensor")
+          "log_normal_(Tensor(a!) input, float mean=1, float std=2, *, Generator? generator=None) -> Tensor(a!)")
   .doc(
     "Exponentials of normal random numbers, written into input.\n\n>>> "
     "strata.empty(2).log_normal_().shape\nstrata.Size([2])")
@@ -75,7 +77,8 @@ STRATA_OP(log_normal_inplace,
   .samples({"f(2,3)"})
   .error("f(2), 0.0, -1.0", ErrorKind::Runtime, "std > 0.0");
 
-STRATA_OP(exponential_inplace, "exponential_(Tensor input, float lambd=1, *, Generator? generator=None) -> Tensor")
+STRATA_OP(exponential_inplace,
+          "exponential_(Tensor(a!) input, float lambd=1, *, Generator? generator=None) -> Tensor(a!)")
   .doc(
     "Exponentially distributed random numbers, written into input.\n\n>>> "
     "strata.empty(2).exponential_().shape\nstrata.Size([2])")
@@ -91,7 +94,7 @@ STRATA_OP(exponential_inplace, "exponential_(Tensor input, float lambd=1, *, Gen
   .error("f(2), 0.0", ErrorKind::Runtime, "lambda > 0.0");
 
 STRATA_OP(cauchy_inplace,
-          "cauchy_(Tensor input, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor")
+          "cauchy_(Tensor(a!) input, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor(a!)")
   .doc(
     "Random numbers of the Cauchy distribution, written into input.\n\n>>> "
     "strata.empty(2).cauchy_().shape\nstrata.Size([2])")
@@ -106,7 +109,7 @@ STRATA_OP(cauchy_inplace,
   .samples({"f(2,3)"})
   .error("f(2), 0.0, 0.0", ErrorKind::Runtime, "sigma > 0.0");
 
-STRATA_OP(geometric_inplace, "geometric_(Tensor input, float p, *, Generator? generator=None) -> Tensor")
+STRATA_OP(geometric_inplace, "geometric_(Tensor(a!) input, float p, *, Generator? generator=None) -> Tensor(a!)")
   .doc(
     "The number of trials up to the first success, written into input.\n\n>>> "
     "strata.empty(2).geometric_(0.5).shape\nstrata.Size([2])")
@@ -120,7 +123,7 @@ STRATA_OP(geometric_inplace, "geometric_(Tensor input, float p, *, Generator? ge
   .samples({"f(2,3), 0.3"})
   .error("f(2), 1.0", ErrorKind::Runtime, "in (0, 1)");
 
-STRATA_OP(random_inplace, "random_(Tensor input, *, Generator? generator=None) -> Tensor")
+STRATA_OP(random_inplace, "random_(Tensor(a!) input, *, Generator? generator=None) -> Tensor(a!)")
   .doc(
     "Random integers over the range of the dtype (or all that a float holds exactly), written into input.\n\n>>> "
     "strata.empty(2).random_().shape\nstrata.Size([2])")
@@ -130,7 +133,7 @@ STRATA_OP(random_inplace, "random_(Tensor input, *, Generator? generator=None) -
   .draws()
   .no_out()
   .samples({"f(2,3)"});
-STRATA_OP(random_inplace_to, "random_.to(Tensor input, int to, *, Generator? generator=None) -> Tensor")
+STRATA_OP(random_inplace_to, "random_.to(Tensor(a!) input, int to, *, Generator? generator=None) -> Tensor(a!)")
   .doc("Random integers in [0, to), written into input.\n\n>>> strata.empty(2).random_(5).shape\nstrata.Size([2])")
   .composite([](const Tensor& input, int64_t to, Generator* generator) {
     STRATA_CHECK(to > 0, Runtime, "random_: expects 'from' to be less than 'to', but got from=0 >= to={}", to);
@@ -140,7 +143,8 @@ STRATA_OP(random_inplace_to, "random_.to(Tensor input, int to, *, Generator? gen
   .no_out()
   .samples({"f(2,3), 5"})
   .error("f(2), 0", ErrorKind::Runtime, "less than 'to'");
-STRATA_OP(random_inplace_from, "random_.from(Tensor input, int from, int? to, *, Generator? generator=None) -> Tensor")
+STRATA_OP(random_inplace_from,
+          "random_.from(Tensor(a!) input, int from, int? to, *, Generator? generator=None) -> Tensor(a!)")
   .doc(
     "Random integers in [from, to), written into input.\n\n>>> strata.empty(2).random_(2, 5).shape\nstrata.Size([2])")
   .composite([](const Tensor& input, int64_t from, std::optional<int64_t> to, Generator* generator) {
@@ -153,7 +157,7 @@ STRATA_OP(random_inplace_from, "random_.from(Tensor input, int from, int? to, *,
   .no_out()
   .samples({"f(2,3), 1, 5"})
   .error("f(2), 3, 2", ErrorKind::Runtime, "less than 'to'");
-STRATA_OP(bernoulli_inplace, "bernoulli_(Tensor input, float p=0.5, *, Generator? generator=None) -> Tensor")
+STRATA_OP(bernoulli_inplace, "bernoulli_(Tensor(a!) input, float p=0.5, *, Generator? generator=None) -> Tensor(a!)")
   .doc(
     "Ones with probability p, otherwise zeros, written into input.\n\n>>> strata.empty(2).bernoulli_(1.0)\ntensor([1., "
     "1.])")
@@ -164,7 +168,8 @@ STRATA_OP(bernoulli_inplace, "bernoulli_(Tensor input, float p=0.5, *, Generator
   .no_out()
   .samples({"f(2,3), 0.3"})
   .error("f(2), 1.5", ErrorKind::Runtime, "in [0, 1]");
-STRATA_OP(bernoulli_inplace_tensor, "bernoulli_.Tensor(Tensor input, Tensor p, *, Generator? generator=None) -> Tensor")
+STRATA_OP(bernoulli_inplace_tensor,
+          "bernoulli_.Tensor(Tensor(a!) input, Tensor p, *, Generator? generator=None) -> Tensor(a!)")
   .doc(
     "Ones with a probability per element, written into input.\n\n>>> "
     "strata.empty(2).bernoulli_(strata.ones(2))\ntensor([1., 1.])")

@@ -7,7 +7,7 @@
 
 namespace strata {
 
-STRATA_OP(conj, "conj(Tensor input) -> Tensor")
+STRATA_OP(conj, "conj(Tensor(a) input) -> Tensor(a)")
   .doc("The tensor itself: there are no complex dtypes.")
   .alias("resolve_conj")
   .alias("resolve_neg")
@@ -16,7 +16,7 @@ STRATA_OP(conj, "conj(Tensor input) -> Tensor")
   .composite([](const Tensor& input) { return input; })
   .samples({"f(3)", "i5(3)"});
 
-STRATA_OP(real, "real(Tensor input) -> Tensor")
+STRATA_OP(real, "real(Tensor(a) input) -> Tensor(a)")
   .doc("The tensor itself: there are no complex dtypes.")
   .no_method()
   .no_out()
@@ -37,7 +37,7 @@ STRATA_OP(isreal, "isreal(Tensor input) -> Tensor")
   .composite([](const Tensor& input) { return ones_like(input, DType::Bool); })
   .samples({"f(3)"});
 
-STRATA_OP(sum_to_size, "sum_to_size(Tensor input, int[] size) -> Tensor")
+STRATA_OP(sum_to_size, "sum_to_size(Tensor(a) input, int[] size) -> Tensor(a)")
   .doc("The sum over the dimensions in which size is 1 or missing: what undoes a broadcast from size.")
   .no_out()
   .composite([](const Tensor& input, IntList size) {
@@ -56,12 +56,12 @@ STRATA_OP(sum_to_size, "sum_to_size(Tensor input, int[] size) -> Tensor")
   .samples({"f(2,3,4), [3,1]", "f(3,4), [3,4]", "f(3), []"})
   .error("f(3,4), [2]", ErrorKind::Runtime, "not expandable");
 
-STRATA_OP(unsafe_chunk, "unsafe_chunk(Tensor input, int chunks, int dim=0) -> Tensor[]")
+STRATA_OP(unsafe_chunk, "unsafe_chunk(Tensor(a) input, int chunks, int dim=0) -> Tensor(a)[]")
   .doc("Like chunk: the pieces may be written to, since every write is tracked.")
   .composite([](const Tensor& input, int64_t chunks, int64_t dim) { return chunk(input, chunks, dim); })
   .samples({"f(6,2), 3"});
 
-STRATA_OP(unsafe_split, "unsafe_split(Tensor input, int split_size, int dim=0) -> Tensor[]")
+STRATA_OP(unsafe_split, "unsafe_split(Tensor(a) input, int split_size, int dim=0) -> Tensor(a)[]")
   .doc("Like split: the pieces may be written to, since every write is tracked.")
   .composite([](const Tensor& input, int64_t split_size, int64_t dim) { return split(input, split_size, dim); })
   .samples({"f(6,2), 3"});

@@ -2,8 +2,8 @@
 #include "autograd/autograd.h"
 #include "cpu/arg_reduce.h"
 #include "cpu/lines.h"
-#include "cuda/reduce.h"
 #include "ops/reduce_common.h"
+#include "ops/reduce_kernels.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -25,9 +25,8 @@ void infer_extreme(const Call& c) {
   set_reduced_shape(*c.out(), x, reduced, c.args[2].boolean());
   c.out()->dtype = x.dtype;
 }
-using Engine = void (*)(Fold, const TensorImpl&, uint32_t, DType, const TensorImpl&, Finish);
-template <Fold fold, Engine engine> void run_extreme(const Call& c) {
-  engine(fold, c.args.tensor(0), extreme_mask(c), c.out().dtype(), *c.out(), {});
+template <Fold fold> Reduction describe_extreme(const Call& c) {
+  return {fold, c.args.tensor(0), extreme_mask(c), c.out().dtype(), *c.out()};
 }
 Grads grad_extreme(const GradContext& c, const Tensor& g) {
   return {spread_evenly(g, c.input(0), c.result(), reduced_mask(c.meta(0), c.arg(1), "amax"), c.arg(2).boolean())};
@@ -37,8 +36,8 @@ void infer_full(const Call& c) {
   require_any(c, ErrorKind::Runtime);
   c.out()->dtype = c.args.tensor(0).dtype;
 }
-template <Fold fold, Engine engine> void run_full(const Call& c) {
-  engine(fold, c.args.tensor(0), ~0u, c.out().dtype(), *c.out(), {});
+template <Fold fold> Reduction describe_full(const Call& c) {
+  return {fold, c.args.tensor(0), ~0u, c.out().dtype(), *c.out()};
 }
 Grads grad_full(const GradContext& c, const Tensor& g) {
   return {spread_evenly(g, c.input(0), c.result(), (1u << c.meta(0).ndim) - 1, false)};
@@ -104,9 +103,6 @@ Tensor grad_of_selection(const GradContext& c, const Tensor& g, bool keepdim) {
 STRATA_OP(amax, "amax(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor")
   .doc("The largest value along the given dimensions (all when the list is empty). Equal values share the gradient.")
   .infer(infer_extreme)
-  .kernel("simd", run_extreme<Fold::Max, cpu::reduce>)
-  .kernel("reference", run_extreme<Fold::Max, cpu::reduce_reference>)
-  .cuda("reduce", run_extreme<Fold::Max, cuda::reduce>)
   .saves({0})
   .saves_result()
   .grad(grad_extreme)
@@ -118,9 +114,6 @@ STRATA_OP(amax, "amax(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor"
 STRATA_OP(amin, "amin(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor")
   .doc("The smallest value along the given dimensions (all when the list is empty). Equal values share the gradient.")
   .infer(infer_extreme)
-  .kernel("simd", run_extreme<Fold::Min, cpu::reduce>)
-  .kernel("reference", run_extreme<Fold::Min, cpu::reduce_reference>)
-  .cuda("reduce", run_extreme<Fold::Min, cuda::reduce>)
   .saves({0})
   .saves_result()
   .grad(grad_extreme)
@@ -145,9 +138,6 @@ STRATA_OP(aminmax, "aminmax(Tensor input, *, int? dim=None, bool keepdim=False) 
 STRATA_OP(max, "max(Tensor input) -> Tensor")
   .doc("The largest value. Equal values share the gradient.")
   .infer(infer_full)
-  .kernel("simd", run_full<Fold::Max, cpu::reduce>)
-  .kernel("reference", run_full<Fold::Max, cpu::reduce_reference>)
-  .cuda("reduce", run_full<Fold::Max, cuda::reduce>)
   .saves({0})
   .saves_result()
   .grad(grad_full)
@@ -157,9 +147,6 @@ STRATA_OP(max, "max(Tensor input) -> Tensor")
 STRATA_OP(min, "min(Tensor input) -> Tensor")
   .doc("The smallest value. Equal values share the gradient.")
   .infer(infer_full)
-  .kernel("simd", run_full<Fold::Min, cpu::reduce>)
-  .kernel("reference", run_full<Fold::Min, cpu::reduce_reference>)
-  .cuda("reduce", run_full<Fold::Min, cuda::reduce>)
   .saves({0})
   .saves_result()
   .grad(grad_full)
@@ -223,5 +210,15 @@ STRATA_OP(argmin, "argmin(Tensor input, int? dim=None, bool keepdim=False) -> Te
   .samples({"f(3,4)", "f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), None, True", "f()", "i5(3,4), 1"})
   .error("f(0)", ErrorKind::Index, "numel() == 0")
   .error("f(3), 1", ErrorKind::Index, "out of range");
+
+namespace {
+[[maybe_unused]] const bool kernels_added = [] {
+  add_reduction<describe_extreme<Fold::Max>>(op_amax);
+  add_reduction<describe_extreme<Fold::Min>>(op_amin);
+  add_reduction<describe_full<Fold::Max>>(op_max);
+  add_reduction<describe_full<Fold::Min>>(op_min);
+  return true;
+}();
+}  // namespace
 
 }  // namespace strata

@@ -1,9 +1,9 @@
 // prod, cumprod and their gradients, which must hold where factors are zero.
 #include "autograd/autograd.h"
 #include "cpu/scan.h"
-#include "cuda/reduce.h"
 #include "cuda/scan.h"
 #include "ops/reduce_common.h"
+#include "ops/reduce_kernels.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -32,19 +32,15 @@ void infer_prod(const Call& c, uint32_t reduced, bool keepdim, const Value& dtyp
   set_reduced_shape(*c.out(), x, reduced, keepdim);
   c.out()->dtype = sum_dtype(x, dtype);
 }
-using Engine = void (*)(Fold, const TensorImpl&, uint32_t, DType, const TensorImpl&, Finish);
-template <Engine engine> void run_full(const Call& c) {
-  engine(Fold::Prod, c.args.tensor(0), ~0u, c.out().dtype(), *c.out(), {});
-}
-template <Engine engine> void run_dim(const Call& c) {
+Reduction describe_full(const Call& c) { return {Fold::Prod, c.args.tensor(0), ~0u, c.out().dtype(), *c.out()}; }
+Reduction describe_dim(const Call& c) {
   const TensorImpl& x = c.args.tensor(0);
-  engine(Fold::Prod, x, reduced_mask(x, c.args[1], "prod"), c.out().dtype(), *c.out(), {});
+  return {Fold::Prod, x, reduced_mask(x, c.args[1], "prod"), c.out().dtype(), *c.out()};
 }
 
 // sum over i >= k of g[i] * product of x[j], j <= i, j != k.
 Tensor cumprod_grad(const Tensor& g, const Tensor& x, const Tensor& result, int dim) {
-  if (x.numel() == 0) return g;
-  if (x.dim() == 0) return g;
+  if (x.numel() == 0 || x.dim() == 0 || x.size(dim) == 1) return g;
   if (!has_zero(x)) return div(flip(cumsum(flip(mul(g, result), {dim}), dim), {dim}), x);
   const int64_t n = x.shape()[static_cast<size_t>(dim)];
   std::vector<Tensor> parts;
@@ -62,9 +58,6 @@ Tensor cumprod_grad(const Tensor& g, const Tensor& x, const Tensor& result, int 
 STRATA_OP(prod, "prod(Tensor input, *, dtype? dtype=None) -> Tensor")
   .doc("The product of all elements. Integers and booleans multiply as int64.")
   .infer([](const Call& c) { infer_prod(c, ~0u, false, c.args[1]); })
-  .kernel("simd", run_full<cpu::reduce>)
-  .kernel("reference", run_full<cpu::reduce_reference>)
-  .cuda("reduce", run_full<cuda::reduce>)
   .saves({0})
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
@@ -79,9 +72,6 @@ STRATA_OP(prod_dim_int, "prod.dim_int(Tensor input, int dim, bool keepdim=False,
   .infer([](const Call& c) {
     infer_prod(c, reduced_mask(c.args.tensor(0), c.args[1], "prod"), c.args[2].boolean(), c.args[3]);
   })
-  .kernel("simd", run_dim<cpu::reduce>)
-  .kernel("reference", run_dim<cpu::reduce_reference>)
-  .cuda("reduce", run_dim<cuda::reduce>)
   .saves({0})
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
@@ -125,5 +115,13 @@ STRATA_OP(cumprod, "cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tens
   })
   .samples({"f(3,4), 0", "f(3,4), -1", "f(2,3,4), 1", "i5(3,4), 1", "f(), 0", "f(0,3), 0", "b(4), 0"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
+
+namespace {
+[[maybe_unused]] const bool kernels_added = [] {
+  add_reduction<describe_full>(op_prod);
+  add_reduction<describe_dim>(op_prod_dim_int);
+  return true;
+}();
+}  // namespace
 
 }  // namespace strata

@@ -1,7 +1,6 @@
 // sum, mean, nansum, nanmean, prod, any, all, count_nonzero.
-#include "cuda/reduce.h"
 #include "ops/reduce_common.h"
-#include "ops/transfer.h"
+#include "ops/reduce_kernels.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -48,28 +47,21 @@ template <Where (*where)(const Call&)> void infer_bool(const Call& c) {
   c.out()->dtype = x.dtype == DType::U8 ? DType::U8 : DType::Bool;
 }
 
-using Engine = void (*)(Fold, const TensorImpl&, uint32_t, DType, const TensorImpl&, Finish);
-
-template <Fold fold, Where (*where)(const Call&), Engine engine> void run_fold(const Call& c) {
-  engine(fold, c.args.tensor(0), where(c).reduced, c.out().dtype(), *c.out(), {});
+template <Fold fold, Where (*where)(const Call&)> Reduction describe_fold(const Call& c) {
+  return {fold, c.args.tensor(0), where(c).reduced, c.out().dtype(), *c.out()};
 }
-template <Where (*where)(const Call&), Engine engine> void run_mean(const Call& c) {
+template <Where (*where)(const Call&)> Reduction describe_mean(const Call& c) {
   const TensorImpl& x = c.args.tensor(0);
   const uint32_t reduced = where(c).reduced;
-  engine(Fold::Sum, x, reduced, c.out().dtype(), *c.out(),
-         {.divide = static_cast<double>(reduced_count(x, reduced)), .root = false});
+  return {Fold::Sum, x, reduced, c.out().dtype(), *c.out(), {.divide = static_cast<double>(reduced_count(x, reduced))}};
 }
-template <Fold fold, Where (*where)(const Call&), Engine engine>
-void run_own_type(const Call& c) {  // read as what it is
+template <Fold fold, Where (*where)(const Call&)> Reduction describe_own_type(const Call& c) {  // read as what it is
   const TensorImpl& x = c.args.tensor(0);
-  // The engines fold from the least and the largest number, which are no truths of a uint8.
-  if (x.numel == 0) return fill_values(*c.out(), fold == Fold::All ? 1 : 0);
-  engine(fold, x, where(c).reduced, x.dtype, *c.out(), {});
+  return {fold, x, where(c).reduced, x.dtype, *c.out()};
 }
-
-template <Engine engine> void run_count(const Call& c) {
+Reduction describe_count(const Call& c) {
   const TensorImpl& x = c.args.tensor(0);
-  engine(Fold::CountNonzero, x, reduced_mask(x, c.args[1], "count_nonzero"), x.dtype, *c.out(), {});
+  return {Fold::CountNonzero, x, reduced_mask(x, c.args[1], "count_nonzero"), x.dtype, *c.out()};
 }
 
 uint32_t mask_of(const GradContext& c) { return reduced_mask(c.meta(0), c.arg(1), "sum"); }
@@ -85,18 +77,12 @@ double count_of(const GradContext& c, bool full) {
 STRATA_OP(sum, "sum(Tensor input, *, dtype? dtype=None) -> Tensor")
   .doc("The sum of all elements. Integers and booleans add up as int64.")
   .infer(infer_sum<where_full, 1>)
-  .kernel("simd", run_fold<Fold::Sum, where_full, cpu::reduce>)
-  .kernel("reference", run_fold<Fold::Sum, where_full, cpu::reduce_reference>)
-  .cuda("reduce", run_fold<Fold::Sum, where_full, cuda::reduce>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {spread(c, g, true)}; })
   .samples({"f(3,4)", "f()", "f(0,3)", "i5(3,4)", "b(7)", "f(2,3,5), dtype=float64"});
 
 STRATA_OP(sum_dim, "sum.dim(Tensor input, int[]? dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
   .doc("The sum over the given dimensions; None or an empty list means all of them.")
   .infer(infer_sum<where_dim, 3>)
-  .kernel("simd", run_fold<Fold::Sum, where_dim, cpu::reduce>)
-  .kernel("reference", run_fold<Fold::Sum, where_dim, cpu::reduce_reference>)
-  .cuda("reduce", run_fold<Fold::Sum, where_dim, cuda::reduce>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {spread(c, g, false)}; })
   .samples({"f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), [0,2]", "f(2,3,4), None, True", "f(), 0", "f(0,3), 0",
             "i5(3,4), 1", "b(3,4), 0", "f(3,4), 1, dtype=float64"})
@@ -106,9 +92,6 @@ STRATA_OP(sum_dim, "sum.dim(Tensor input, int[]? dim, bool keepdim=False, *, dty
 STRATA_OP(nansum, "nansum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
   .doc("The sum over the given dimensions with NaN counted as zero.")
   .infer(infer_sum<where_dim, 3>)
-  .kernel("simd", run_fold<Fold::NanSum, where_dim, cpu::reduce>)
-  .kernel("reference", run_fold<Fold::NanSum, where_dim, cpu::reduce_reference>)
-  .cuda("reduce", run_fold<Fold::NanSum, where_dim, cuda::reduce>)
   .saves({0})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     const Tensor x = c.input(0);
@@ -121,9 +104,6 @@ STRATA_OP(mean, "mean(Tensor input, *, dtype? dtype=None) -> Tensor")
   .doc("The mean of all elements.")
   .infer(infer_mean<where_full, 1>)
   .dtypes(kFloatingTypes)
-  .kernel("simd", run_mean<where_full, cpu::reduce>)
-  .kernel("reference", run_mean<where_full, cpu::reduce_reference>)
-  .cuda("reduce", run_mean<where_full, cuda::reduce>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {div(spread(c, g, true), count_of(c, true))}; })
   .samples({"f(3,4)", "f()", "f(0,3)", "i5(3,4), dtype=float32"})
   .error("i5(3)", ErrorKind::NotImplemented, "could not infer output dtype");
@@ -132,9 +112,6 @@ STRATA_OP(mean_dim, "mean.dim(Tensor input, int[]? dim, bool keepdim=False, *, d
   .doc("The mean over the given dimensions; None or an empty list means all of them.")
   .infer(infer_mean<where_dim, 3>)
   .dtypes(kFloatingTypes)
-  .kernel("simd", run_mean<where_dim, cpu::reduce>)
-  .kernel("reference", run_mean<where_dim, cpu::reduce_reference>)
-  .cuda("reduce", run_mean<where_dim, cuda::reduce>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {div(spread(c, g, false), count_of(c, false))}; })
   .samples({"f(3,4), 0", "f(3,4), 1, True", "f(2,3,4), [0,2]", "f(2,3,4), None, True", "i5(3,4), 1, dtype=float64"})
   .error("f(2,3), -3", ErrorKind::Index, "out of range")
@@ -155,34 +132,22 @@ STRATA_OP(nanmean, "nanmean(Tensor input, int[]? dim=None, bool keepdim=False, *
 STRATA_OP(any, "any(Tensor input) -> Tensor")
   .doc("True when any element is not zero (NaN counts as true).")
   .infer(infer_bool<where_full>)
-  .kernel("simd", run_own_type<Fold::Any, where_full, cpu::reduce>)
-  .kernel("reference", run_own_type<Fold::Any, where_full, cpu::reduce_reference>)
-  .cuda("reduce", run_own_type<Fold::Any, where_full, cuda::reduce>)
   .samples({"b(7)", "f(3,4)", "i5(3)", "b(0)", "b()"});
 
 STRATA_OP(any_dim, "any.dim(Tensor input, int[]? dim, bool keepdim=False) -> Tensor")
   .doc("True where any element along the given dimensions is not zero.")
   .infer(infer_bool<where_dim>)
-  .kernel("simd", run_own_type<Fold::Any, where_dim, cpu::reduce>)
-  .kernel("reference", run_own_type<Fold::Any, where_dim, cpu::reduce_reference>)
-  .cuda("reduce", run_own_type<Fold::Any, where_dim, cuda::reduce>)
   .samples({"b(3,4), 0", "f(3,4), 1, True", "i5(2,3,4), [0,2]", "b(0,3), 0"})
   .error("b(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(all, "all(Tensor input) -> Tensor")
   .doc("True when no element is zero.")
   .infer(infer_bool<where_full>)
-  .kernel("simd", run_own_type<Fold::All, where_full, cpu::reduce>)
-  .kernel("reference", run_own_type<Fold::All, where_full, cpu::reduce_reference>)
-  .cuda("reduce", run_own_type<Fold::All, where_full, cuda::reduce>)
   .samples({"b(7)", "f(3,4)", "i5(3)", "b(0)", "b()"});
 
 STRATA_OP(all_dim, "all.dim(Tensor input, int[]? dim, bool keepdim=False) -> Tensor")
   .doc("True where no element along the given dimensions is zero.")
   .infer(infer_bool<where_dim>)
-  .kernel("simd", run_own_type<Fold::All, where_dim, cpu::reduce>)
-  .kernel("reference", run_own_type<Fold::All, where_dim, cpu::reduce_reference>)
-  .cuda("reduce", run_own_type<Fold::All, where_dim, cuda::reduce>)
   .samples({"b(3,4), 0", "f(3,4), 1, True", "i5(2,3,4), [0,2]", "b(0,3), 0"})
   .error("b(3), 1", ErrorKind::Index, "out of range");
 
@@ -193,10 +158,23 @@ STRATA_OP(count_nonzero, "count_nonzero(Tensor input, int[]? dim=None) -> Tensor
     set_reduced_shape(*c.out(), x, reduced_mask(x, c.args[1], "count_nonzero"), false);
     c.out()->dtype = DType::I64;
   })
-  .kernel("simd", run_count<cpu::reduce>)
-  .kernel("reference", run_count<cpu::reduce_reference>)
-  .cuda("reduce", run_count<cuda::reduce>)
   .samples({"i5(3,4)", "f(3,4), 0", "b(2,3,4), [0,2]", "i5(0,3), 0"})
   .error("i5(3), 1", ErrorKind::Index, "out of range");
+
+namespace {
+[[maybe_unused]] const bool kernels_added = [] {
+  add_reduction<describe_fold<Fold::Sum, where_full>>(op_sum);
+  add_reduction<describe_fold<Fold::Sum, where_dim>>(op_sum_dim);
+  add_reduction<describe_fold<Fold::NanSum, where_dim>>(op_nansum);
+  add_reduction<describe_mean<where_full>>(op_mean);
+  add_reduction<describe_mean<where_dim>>(op_mean_dim);
+  add_reduction<describe_own_type<Fold::Any, where_full>>(op_any);
+  add_reduction<describe_own_type<Fold::Any, where_dim>>(op_any_dim);
+  add_reduction<describe_own_type<Fold::All, where_full>>(op_all);
+  add_reduction<describe_own_type<Fold::All, where_dim>>(op_all_dim);
+  add_reduction<describe_count>(op_count_nonzero);
+  return true;
+}();
+}  // namespace
 
 }  // namespace strata

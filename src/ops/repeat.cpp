@@ -214,14 +214,14 @@ STRATA_OP(repeat_interleave_int,
   .samples({"f(3,2), 2", "f(3,2), 3, 1", "f(3), 0", "f(3), 1, 0"})
   .error("f(3), -1", ErrorKind::Runtime, "non-negative");
 
-STRATA_OP(broadcast_to, "broadcast_to(Tensor input, int[] size) -> Tensor")
+STRATA_OP(broadcast_to, "broadcast_to(Tensor(a) input, int[] size) -> Tensor(a)")
   .doc("A view of input repeated to a shape.\n\n>>> strata.tensor([1]).broadcast_to((3,))\ntensor([1, 1, 1])")
   .composite([](const Tensor& input, IntList size) { return expand(input, size); })
   .no_out()
   .dtypes(kStorageTypes)
   .samples({"f(3,1), [3, 4]", "f(3), [2, 3]"})
   .error("f(3), [2]", ErrorKind::Runtime, "must match the existing size");
-STRATA_OP(broadcast_tensors, "broadcast_tensors(Tensor[] tensors) -> Tensor[]")
+STRATA_OP(broadcast_tensors, "broadcast_tensors(Tensor(a)[] tensors) -> Tensor(a)[]")
   .doc(
     "Views of all tensors in the shape they broadcast to.\n\n>>> strata.broadcast_tensors([strata.ones(2, 1), "
     "strata.ones(3)])[0].shape\nstrata.Size([2, 3])")
@@ -236,38 +236,38 @@ STRATA_OP(broadcast_tensors, "broadcast_tensors(Tensor[] tensors) -> Tensor[]")
   .samples({"[f(2,1), f(3)]", "[f(2)]"})
   .error("[f(2), f(3)]", ErrorKind::Runtime, "cannot be broadcast");
 
-STRATA_OP(atleast_1d, "atleast_1d(Tensor input) -> Tensor")
+STRATA_OP(atleast_1d, "atleast_1d(Tensor(a) input) -> Tensor(a)")
   .doc("A view with at least 1 dimension.\n\n>>> strata.atleast_1d(strata.tensor(1.)).dim()\n1")
   .composite([](const Tensor& input) { return to_1d(input); })
   .no_method()
   .no_out()
   .dtypes(kStorageTypes)
   .samples({"f()", "f(3)", "f(2,3)", "f(2,3,4)"});
-STRATA_OP(atleast_1d_sequence, "atleast_1d.Sequence(Tensor[] tensors) -> Tensor[]")
+STRATA_OP(atleast_1d_sequence, "atleast_1d.Sequence(Tensor(a)[] tensors) -> Tensor(a)[]")
   .doc("Views of all tensors with at least 1 dimension.\n\n>>> strata.atleast_1d([strata.tensor(1.)])[0].dim()\n1")
   .composite([](TensorList tensors) { return map(tensors, to_1d); })
   .dtypes(kStorageTypes)
   .samples({"[f(), f(3)]"});
-STRATA_OP(atleast_2d, "atleast_2d(Tensor input) -> Tensor")
+STRATA_OP(atleast_2d, "atleast_2d(Tensor(a) input) -> Tensor(a)")
   .doc("A view with at least 2 dimensions.\n\n>>> strata.atleast_2d(strata.tensor(1.)).dim()\n2")
   .composite([](const Tensor& input) { return to_2d(input); })
   .no_method()
   .no_out()
   .dtypes(kStorageTypes)
   .samples({"f()", "f(3)", "f(2,3)", "f(2,3,4)"});
-STRATA_OP(atleast_2d_sequence, "atleast_2d.Sequence(Tensor[] tensors) -> Tensor[]")
+STRATA_OP(atleast_2d_sequence, "atleast_2d.Sequence(Tensor(a)[] tensors) -> Tensor(a)[]")
   .doc("Views of all tensors with at least 2 dimensions.\n\n>>> strata.atleast_2d([strata.tensor(1.)])[0].dim()\n2")
   .composite([](TensorList tensors) { return map(tensors, to_2d); })
   .dtypes(kStorageTypes)
   .samples({"[f(), f(3)]"});
-STRATA_OP(atleast_3d, "atleast_3d(Tensor input) -> Tensor")
+STRATA_OP(atleast_3d, "atleast_3d(Tensor(a) input) -> Tensor(a)")
   .doc("A view with at least 3 dimensions.\n\n>>> strata.atleast_3d(strata.tensor(1.)).dim()\n3")
   .composite([](const Tensor& input) { return to_3d(input); })
   .no_method()
   .no_out()
   .dtypes(kStorageTypes)
   .samples({"f()", "f(3)", "f(2,3)", "f(2,3,4)"});
-STRATA_OP(atleast_3d_sequence, "atleast_3d.Sequence(Tensor[] tensors) -> Tensor[]")
+STRATA_OP(atleast_3d_sequence, "atleast_3d.Sequence(Tensor(a)[] tensors) -> Tensor(a)[]")
   .doc("Views of all tensors with at least 3 dimensions.\n\n>>> strata.atleast_3d([strata.tensor(1.)])[0].dim()\n3")
   .composite([](TensorList tensors) { return map(tensors, to_3d); })
   .dtypes(kStorageTypes)

@@ -120,14 +120,6 @@ STRATA_OP(logcumsumexp, "logcumsumexp(Tensor input, int dim) -> Tensor")
     const Tensor x = c.input(0), y = c.result();
     const int dim = dim_of(c);
     if (x.dim() == 0 || x.numel() == 0) return {g};
-    if (thread_state.grad_mode) {
-      // To be differentiated again: the plain sum over i >= k of g[i] exp(x[k] - y[i]), whose exponents are never positive,
-      // at the price of n x n terms. The form below has infinities inside that a second gradient does not survive.
-      const Tensor terms =
-        mul(unsqueeze(movedim(g, {dim}, {-1}), -2),
-            exp(sub(unsqueeze(movedim(x, {dim}, {-1}), -1), unsqueeze(movedim(y, {dim}, {-1}), -2))));
-      return {movedim(sum(triu(terms), int64_t{-1}), {-1}, {dim})};
-    }
     // sum over i >= k of g[i] exp(x[k] - y[i]), with positive and negative parts in log space so that nothing overflows
     const auto part = [&](const Tensor& log_g) {
       return exp(add(flip(logcumsumexp(flip(sub(log_g, y), {dim}), dim), {dim}), x));
@@ -136,6 +128,16 @@ STRATA_OP(logcumsumexp, "logcumsumexp(Tensor input, int dim) -> Tensor")
     const Tensor positive = where(gt(g, 0.0), log(where(gt(g, 0.0), g, 1.0)), low),
                  negative = where(lt(g, 0.0), log(where(lt(g, 0.0), neg(g), 1.0)), low);
     return {sub(part(positive), part(negative))};
+  })
+  .grad_for_graph([](const GradContext& c, const Tensor& g) -> Grads {
+    // The plain sum over i >= k of g[i] exp(x[k] - y[i]), whose exponents are never positive, at the price of n x n terms. The
+    // form above has infinities inside that a second gradient does not survive.
+    const Tensor x = c.input(0), y = c.result();
+    const int dim = dim_of(c);
+    if (x.dim() == 0 || x.numel() == 0) return {g};
+    const Tensor terms = mul(unsqueeze(movedim(g, {dim}, {-1}), -2),
+                             exp(sub(unsqueeze(movedim(x, {dim}, {-1}), -1), unsqueeze(movedim(y, {dim}, {-1}), -2))));
+    return {movedim(sum(triu(terms), int64_t{-1}), {-1}, {dim})};
   })
   .samples({"f(3,4), 0", "f(3,4), -1", "f(2,3,4), 1", "f(), 0"})
   .error("f(3), 1", ErrorKind::Index, "out of range");

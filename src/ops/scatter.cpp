@@ -359,7 +359,7 @@ STRATA_OP(scatter_add, "scatter_add(Tensor input, int dim, Tensor index, Tensor 
   .samples({"f(4,3), 0, i4(2,3), f(2,3)", "f(5), 0, i5(7), f(7)", "f(4,3), 1, i3(4,5), f(4,6)", "f(), 0, i1(), f()"})
   .error("f(2,3), 0, i9(50,3), f(50,3)", ErrorKind::Runtime, "out of bounds");
 
-STRATA_OP(scatter_inplace, "scatter_(Tensor input, int dim, Tensor index, Tensor src) -> Tensor")
+STRATA_OP(scatter_inplace, "scatter_(Tensor(a!) input, int dim, Tensor index, Tensor src) -> Tensor(a!)")
   .doc(
     "Writes the elements of src at index along a dimension.\n\n>>> strata.zeros(2).scatter_(0, strata.tensor([1]), "
     "strata.ones(1))\ntensor([0., 1.])")
@@ -370,7 +370,7 @@ STRATA_OP(scatter_inplace, "scatter_(Tensor input, int dim, Tensor index, Tensor
   .dtypes(kStorageTypes)
   .samples({"f(4,3), 0, i1(1,3), f(1,3)"})
   .error("f(2,3), 0, i9(50,3), f(50,3)", ErrorKind::Runtime, "out of bounds");
-STRATA_OP(scatter_inplace_value, "scatter_.value(Tensor input, int dim, Tensor index, Scalar value) -> Tensor")
+STRATA_OP(scatter_inplace_value, "scatter_.value(Tensor(a!) input, int dim, Tensor index, Scalar value) -> Tensor(a!)")
   .doc(
     "Writes a number at index along a dimension.\n\n>>> strata.zeros(2).scatter_(0, strata.tensor([1]), "
     "3.)\ntensor([0., 3.])")
@@ -382,7 +382,7 @@ STRATA_OP(scatter_inplace_value, "scatter_.value(Tensor input, int dim, Tensor i
   .samples({"f(4,3), 0, i1(1,3), 2"})
   .error("f(2,3), 0, i9(50,3), 1", ErrorKind::Runtime, "out of bounds");
 STRATA_OP(scatter_inplace_reduce,
-          "scatter_.reduce(Tensor input, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor")
+          "scatter_.reduce(Tensor(a!) input, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor(a!)")
   .doc(
     "Adds or multiplies the elements of src into input.\n\n>>> strata.ones(2).scatter_(0, strata.tensor([1]), "
     "strata.ones(1), reduce='add')\ntensor([1., 2.])")
@@ -395,7 +395,7 @@ STRATA_OP(scatter_inplace_reduce,
   .dtypes(kNumericTypes)
   .samples({"f(4,3), 0, i4(2,3), f(2,3), reduce='add'"})
   .error("f(2), 0, i2(2), f(2), reduce='max'", ErrorKind::Runtime, "add or multiply");
-STRATA_OP(scatter_add_inplace, "scatter_add_(Tensor input, int dim, Tensor index, Tensor src) -> Tensor")
+STRATA_OP(scatter_add_inplace, "scatter_add_(Tensor(a!) input, int dim, Tensor index, Tensor src) -> Tensor(a!)")
   .doc(
     "Adds the elements of src at index along a dimension.\n\n>>> strata.zeros(2).scatter_add_(0, strata.tensor([1, "
     "1]), strata.ones(2))\ntensor([0., 2.])")

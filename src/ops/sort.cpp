@@ -30,6 +30,42 @@ template <uint32_t kDim> Grads grad_sort(const GradContext& c, const Tensor& g) 
                              autograd::detach(c.result(1)), g)};
 }
 
+// Devices choose how lines are sorted.
+using cuda::SortWay;
+template <SortWay way>
+void device_sort(const TensorImpl& x, int dim, bool descending, const TensorImpl* values, const TensorImpl* indices) {
+  cuda::sort(way, x, dim, descending, values, indices);
+}
+template <SortWay way>
+void device_topk(const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImpl& values,
+                 const TensorImpl& indices) {
+  cuda::topk(way, x, k, dim, largest, values, indices);
+}
+template <SortWay way>
+void device_pick(cpu::Pick what, const TensorImpl& x, int64_t k, int dim, const TensorImpl& values,
+                 const TensorImpl& indices) {
+  cuda::pick(way, what, x, k, dim, values, indices);
+}
+// Whether lines along the dimension at place kDim are sorted so, where one element of each is wanted (kWhole: all of them).
+template <SortWay way, uint32_t kDim, bool kWhole = false> const char* sorts_so(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  const int dim = normalize_dim(c.args[kDim].integer(), x.ndim, c.op.name.c_str());
+  const int64_t n = x.ndim ? x.shape[dim] : 1;
+  return cuda::sort_objection(way, n, n ? x.numel / n : 0, kWhole ? n : 1);
+}
+template <SortWay way> const char* sorts_all_so(const Call& c) {  // as one line
+  return cuda::sort_objection(way, c.args.tensor(0).numel, 1, 1);
+}
+template <SortWay way> const char* finds_top_so(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  const int64_t n = x.ndim ? x.shape[normalize_dim(c.args[2].integer(), x.ndim, "topk")] : 1;
+  return cuda::sort_objection(way, n, n ? x.numel / n : 0, c.args[1].integer());
+}
+
+template <SortWay way> void device_argsort(const Call& c) {
+  cuda::sort(way, c.args.tensor(0), sort_dim<1>(c), c.args[2].boolean(), nullptr, c.out().get());
+}
+
 void infer_pick(const Call& c, int64_t dim, bool keepdim) {
   const TensorImpl& x = c.args.tensor(0);
   const int d = normalize_dim(dim, x.ndim, c.op.name.c_str());
@@ -78,7 +114,8 @@ STRATA_OP(sort, "sort(Tensor input, int dim=-1, bool descending=False) -> (Tenso
   .infer(infer_sort<1>)
   .kernel("radix", run_sort<1, cpu::sort>)
   .kernel("reference", run_sort<1, cpu::sort_reference>)
-  .cuda("sort", run_sort<1, cuda::sort>)
+  .cuda("block_lines", run_sort<1, device_sort<SortWay::Lines>>, sorts_so<SortWay::Lines, 1, true>)
+  .cuda("radix", run_sort<1, device_sort<SortWay::Radix>>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_sort<1>)
@@ -92,7 +129,8 @@ STRATA_OP(
   .infer(infer_sort<2>)
   .kernel("radix", run_sort<2, cpu::sort>)
   .kernel("reference", run_sort<2, cpu::sort_reference>)
-  .cuda("sort", run_sort<2, cuda::sort>)
+  .cuda("block_lines", run_sort<2, device_sort<SortWay::Lines>>, sorts_so<SortWay::Lines, 2, true>)
+  .cuda("radix", run_sort<2, device_sort<SortWay::Radix>>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_sort<2>)
@@ -114,10 +152,8 @@ STRATA_OP(argsort, "argsort(Tensor input, int dim=-1, bool descending=False, *, 
           [](const Call& c) {
             cpu::sort_reference(c.args.tensor(0), sort_dim<1>(c), c.args[2].boolean(), nullptr, c.out().get());
           })
-  .cuda("sort",
-        [](const Call& c) {
-          cuda::sort(c.args.tensor(0), sort_dim<1>(c), c.args[2].boolean(), nullptr, c.out().get());
-        })
+  .cuda("block_lines", device_argsort<SortWay::Lines>, sorts_so<SortWay::Lines, 1, true>)
+  .cuda("radix", device_argsort<SortWay::Radix>)
   .samples({"f(3,4)", "f(3,4), 0, True", "i5(10), stable=True", "f()"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
@@ -143,7 +179,9 @@ STRATA_OP(
   })
   .kernel("select", run_topk<cpu::topk>)
   .kernel("reference", run_topk<cpu::topk_reference>)
-  .cuda("sort", run_topk<cuda::topk>)
+  .cuda("select", run_topk<device_topk<SortWay::Select>>, finds_top_so<SortWay::Select>)
+  .cuda("block_lines", run_topk<device_topk<SortWay::Lines>>, finds_top_so<SortWay::Lines>)
+  .cuda("radix", run_topk<device_topk<SortWay::Radix>>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
@@ -167,7 +205,9 @@ STRATA_OP(kthvalue, "kthvalue(Tensor input, int k, int dim=-1, bool keepdim=Fals
   })
   .kernel("select", run_pick<cpu::Pick::Kth, cpu::pick>)
   .kernel("reference", run_pick<cpu::Pick::Kth, cpu::pick_reference>)
-  .cuda("sort", run_pick<cpu::Pick::Kth, cuda::pick>)
+  .cuda("select", run_pick<cpu::Pick::Kth, device_pick<SortWay::Select>>, sorts_so<SortWay::Select, 2>)
+  .cuda("block_lines", run_pick<cpu::Pick::Kth, device_pick<SortWay::Lines>>, sorts_so<SortWay::Lines, 2>)
+  .cuda("radix", run_pick<cpu::Pick::Kth, device_pick<SortWay::Radix>>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
@@ -187,7 +227,9 @@ STRATA_OP(median_dim, "median.dim(Tensor input, int dim, bool keepdim=False) -> 
   .infer([](const Call& c) { infer_pick(c, c.args[1].integer(), c.args[2].boolean()); })
   .kernel("select", run_pick<cpu::Pick::Median, cpu::pick>)
   .kernel("reference", run_pick<cpu::Pick::Median, cpu::pick_reference>)
-  .cuda("sort", run_pick<cpu::Pick::Median, cuda::pick>)
+  .cuda("select", run_pick<cpu::Pick::Median, device_pick<SortWay::Select>>, sorts_so<SortWay::Select, 1>)
+  .cuda("block_lines", run_pick<cpu::Pick::Median, device_pick<SortWay::Lines>>, sorts_so<SortWay::Lines, 1>)
+  .cuda("radix", run_pick<cpu::Pick::Median, device_pick<SortWay::Radix>>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_pick)
@@ -199,7 +241,9 @@ STRATA_OP(median, "median(Tensor input) -> Tensor")
   .infer(infer_median)
   .kernel("select", run_median<cpu::Pick::Median, cpu::pick>)
   .kernel("reference", run_median<cpu::Pick::Median, cpu::pick_reference>)
-  .cuda("sort", run_median<cpu::Pick::Median, cuda::pick>)
+  .cuda("select", run_median<cpu::Pick::Median, device_pick<SortWay::Select>>, sorts_all_so<SortWay::Select>)
+  .cuda("block_lines", run_median<cpu::Pick::Median, device_pick<SortWay::Lines>>, sorts_all_so<SortWay::Lines>)
+  .cuda("radix", run_median<cpu::Pick::Median, device_pick<SortWay::Radix>>)
   .saves({0})
   .saves_result()
   .grad(grad_median)
@@ -210,7 +254,9 @@ STRATA_OP(nanmedian_dim, "nanmedian.dim(Tensor input, int dim, bool keepdim=Fals
   .infer([](const Call& c) { infer_pick(c, c.args[1].integer(), c.args[2].boolean()); })
   .kernel("select", run_pick<cpu::Pick::NanMedian, cpu::pick>)
   .kernel("reference", run_pick<cpu::Pick::NanMedian, cpu::pick_reference>)
-  .cuda("sort", run_pick<cpu::Pick::NanMedian, cuda::pick>)
+  .cuda("select", run_pick<cpu::Pick::NanMedian, device_pick<SortWay::Select>>, sorts_so<SortWay::Select, 1>)
+  .cuda("block_lines", run_pick<cpu::Pick::NanMedian, device_pick<SortWay::Lines>>, sorts_so<SortWay::Lines, 1>)
+  .cuda("radix", run_pick<cpu::Pick::NanMedian, device_pick<SortWay::Radix>>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_pick)
@@ -222,7 +268,9 @@ STRATA_OP(nanmedian, "nanmedian(Tensor input) -> Tensor")
   .infer(infer_median)
   .kernel("select", run_median<cpu::Pick::NanMedian, cpu::pick>)
   .kernel("reference", run_median<cpu::Pick::NanMedian, cpu::pick_reference>)
-  .cuda("sort", run_median<cpu::Pick::NanMedian, cuda::pick>)
+  .cuda("select", run_median<cpu::Pick::NanMedian, device_pick<SortWay::Select>>, sorts_all_so<SortWay::Select>)
+  .cuda("block_lines", run_median<cpu::Pick::NanMedian, device_pick<SortWay::Lines>>, sorts_all_so<SortWay::Lines>)
+  .cuda("radix", run_median<cpu::Pick::NanMedian, device_pick<SortWay::Radix>>)
   .saves({0})
   .saves_result()
   .grad(grad_median)
@@ -233,7 +281,8 @@ STRATA_OP(mode, "mode(Tensor input, int dim=-1, bool keepdim=False) -> (Tensor v
   .infer([](const Call& c) { infer_pick(c, c.args[1].integer(), c.args[2].boolean()); })
   .kernel("select", run_pick<cpu::Pick::Mode, cpu::pick>)
   .kernel("reference", run_pick<cpu::Pick::Mode, cpu::pick_reference>)
-  .cuda("sort", run_pick<cpu::Pick::Mode, cuda::pick>)
+  .cuda("block_lines", run_pick<cpu::Pick::Mode, device_pick<SortWay::Lines>>, sorts_so<SortWay::Lines, 1>)
+  .cuda("radix", run_pick<cpu::Pick::Mode, device_pick<SortWay::Radix>>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_pick)

@@ -76,7 +76,7 @@ template <class View> Tensor become(const Tensor& input, const char* op, const V
 }
 }  // namespace
 
-STRATA_OP(split, "split(Tensor tensor, int split_size, int dim=0) -> Tensor[]")
+STRATA_OP(split, "split(Tensor(a) tensor, int split_size, int dim=0) -> Tensor(a)[]")
   .doc(
     "Views of consecutive pieces of a size; the last one may be smaller.\n\n>>> strata.arange(5).split(2)\n(tensor([0, "
     "1]), tensor([2, 3]), tensor([4]))")
@@ -99,7 +99,7 @@ STRATA_OP(split, "split(Tensor tensor, int split_size, int dim=0) -> Tensor[]")
   .error("f(5), -1", ErrorKind::Runtime, "non-negative")
   .error("f(), 1", ErrorKind::Runtime, "at least a 1-dimensional");
 
-STRATA_OP(split_with_sizes, "split_with_sizes(Tensor input, int[] split_sizes, int dim=0) -> Tensor[]")
+STRATA_OP(split_with_sizes, "split_with_sizes(Tensor(a) input, int[] split_sizes, int dim=0) -> Tensor(a)[]")
   .doc(
     "Views of consecutive pieces of the given sizes.\n\n>>> strata.arange(3).split_with_sizes([1, 2])\n(tensor([0]), "
     "tensor([1, 2]))")
@@ -125,7 +125,7 @@ STRATA_OP(split_with_sizes, "split_with_sizes(Tensor input, int[] split_sizes, i
   .error("f(5), [2, 2]", ErrorKind::Runtime, "sum exactly to 5")
   .error("f(5), [6, -1]", ErrorKind::Runtime, "non-negative");
 
-STRATA_OP(split_sizes, "split.sizes(Tensor tensor, int[] split_size, int dim=0) -> Tensor[]")
+STRATA_OP(split_sizes, "split.sizes(Tensor(a) tensor, int[] split_size, int dim=0) -> Tensor(a)[]")
   .doc(
     "Views of consecutive pieces of the given sizes.\n\n>>> strata.arange(3).split([1, 2])\n(tensor([0]), tensor([1, "
     "2]))")
@@ -136,7 +136,7 @@ STRATA_OP(split_sizes, "split.sizes(Tensor tensor, int[] split_size, int dim=0) 
   .samples({"f(5,3), [2, 3]", "f(5,3), [1, 2], 1"})
   .error("f(5), [2, 2]", ErrorKind::Runtime, "sum exactly to 5");
 
-STRATA_OP(chunk, "chunk(Tensor input, int chunks, int dim=0) -> Tensor[]")
+STRATA_OP(chunk, "chunk(Tensor(a) input, int chunks, int dim=0) -> Tensor(a)[]")
   .doc(
     "At most that many views of equal size; the last one may be smaller.\n\n>>> strata.arange(5).chunk(2)\n(tensor([0, "
     "1, 2]), tensor([3, 4]))")
@@ -152,7 +152,7 @@ STRATA_OP(chunk, "chunk(Tensor input, int chunks, int dim=0) -> Tensor[]")
   .error("f(5), 0", ErrorKind::Runtime, "greater than 0")
   .error("f(0,3), 4294967296", ErrorKind::OutOfMemory, "not enough memory");
 
-STRATA_OP(tensor_split, "tensor_split(Tensor input, int sections, int dim=0) -> Tensor[]")
+STRATA_OP(tensor_split, "tensor_split(Tensor(a) input, int sections, int dim=0) -> Tensor(a)[]")
   .doc(
     "That many views whose sizes differ by one at most.\n\n>>> strata.arange(5).tensor_split(2)\n(tensor([0, 1, 2]), "
     "tensor([3, 4]))")
@@ -164,7 +164,7 @@ STRATA_OP(tensor_split, "tensor_split(Tensor input, int sections, int dim=0) -> 
   .error("f(5), 0", ErrorKind::Runtime, "larger than 0")
   .error("f(15), 9223372036854775807", ErrorKind::OutOfMemory, "not enough memory");
 
-STRATA_OP(tensor_split_indices, "tensor_split.indices(Tensor input, int[] indices, int dim=0) -> Tensor[]")
+STRATA_OP(tensor_split_indices, "tensor_split.indices(Tensor(a) input, int[] indices, int dim=0) -> Tensor(a)[]")
   .doc(
     "Views of the pieces between the given indices.\n\n>>> strata.arange(5).tensor_split([1, 3])\n(tensor([0]), "
     "tensor([1, 2]), tensor([3, 4]))")
@@ -175,9 +175,9 @@ STRATA_OP(tensor_split_indices, "tensor_split.indices(Tensor input, int[] indice
   .samples({"f(5,3), [1, 3]", "f(5,3), [2], 1", "f(4), []"})
   .error("f(), [1]", ErrorKind::Runtime, "at least a 1-dimensional");
 
-STRATA_OP(
-  tensor_split_tensor,
-  "tensor_split.tensor_indices_or_sections(Tensor input, Tensor tensor_indices_or_sections, int dim=0) -> Tensor[]")
+STRATA_OP(tensor_split_tensor,
+          "tensor_split.tensor_indices_or_sections(Tensor(a) input, Tensor tensor_indices_or_sections, int dim=0) -> "
+          "Tensor(a)[]")
   .doc(
     "The same with the indices, or the number of sections, in a tensor.\n\n>>> "
     "strata.arange(3).tensor_split(strata.tensor([1]))\n(tensor([0]), tensor([1, 2]))")
@@ -195,7 +195,7 @@ STRATA_OP(
   .samples({"f(5,3), i4(2)"})
   .error("f(5), f(2)", ErrorKind::Runtime, "int64 tensor");
 
-STRATA_OP(hsplit, "hsplit(Tensor input, int sections) -> Tensor[]")
+STRATA_OP(hsplit, "hsplit(Tensor(a) input, int sections) -> Tensor(a)[]")
   .doc(
     "Equal views along the columns (or the only dimension).\n\n>>> strata.arange(4).hsplit(2)\n(tensor([0, 1]), "
     "tensor([2, 3]))")
@@ -206,7 +206,7 @@ STRATA_OP(hsplit, "hsplit(Tensor input, int sections) -> Tensor[]")
   .samples({"f(4,6), 3", "f(4), 2"})
   .error("f(5), 2", ErrorKind::Runtime, "not divisible")
   .error("f(), 2", ErrorKind::Runtime, "at least 1");
-STRATA_OP(hsplit_indices, "hsplit.indices(Tensor input, int[] indices) -> Tensor[]")
+STRATA_OP(hsplit_indices, "hsplit.indices(Tensor(a) input, int[] indices) -> Tensor(a)[]")
   .doc(
     "Views along the columns (or the only dimension), cut at indices.\n\n>>> "
     "strata.arange(3).hsplit([1])\n(tensor([0]), tensor([1, 2]))")
@@ -216,7 +216,7 @@ STRATA_OP(hsplit_indices, "hsplit.indices(Tensor input, int[] indices) -> Tensor
   .dtypes(kStorageTypes)
   .samples({"f(4,6), [1, 3]", "f(4), [2]"})
   .error("f(), [2]", ErrorKind::Runtime, "at least 1");
-STRATA_OP(vsplit, "vsplit(Tensor input, int sections) -> Tensor[]")
+STRATA_OP(vsplit, "vsplit(Tensor(a) input, int sections) -> Tensor(a)[]")
   .doc("Equal views along the rows.\n\n>>> strata.ones(4, 1).vsplit(2)[0].shape\nstrata.Size([2, 1])")
   .composite([](const Tensor& input, int64_t sections) {
     return need_dims(input, 2, "vsplit"), equal_sections(input, sections, 0, "vsplit");
@@ -225,7 +225,7 @@ STRATA_OP(vsplit, "vsplit(Tensor input, int sections) -> Tensor[]")
   .samples({"f(4,6), 2"})
   .error("f(5), 2", ErrorKind::Runtime, "at least 2")
   .error("f(5,1), 2", ErrorKind::Runtime, "not divisible");
-STRATA_OP(vsplit_indices, "vsplit.indices(Tensor input, int[] indices) -> Tensor[]")
+STRATA_OP(vsplit_indices, "vsplit.indices(Tensor(a) input, int[] indices) -> Tensor(a)[]")
   .doc("Views along the rows, cut at indices.\n\n>>> strata.ones(4, 1).vsplit([1])[0].shape\nstrata.Size([1, 1])")
   .composite([](const Tensor& input, IntList indices) {
     return need_dims(input, 2, "vsplit"), cut_at(input, indices, 0);
@@ -233,7 +233,7 @@ STRATA_OP(vsplit_indices, "vsplit.indices(Tensor input, int[] indices) -> Tensor
   .dtypes(kStorageTypes)
   .samples({"f(4,6), [1, 3]"})
   .error("f(4), [2]", ErrorKind::Runtime, "at least 2");
-STRATA_OP(dsplit, "dsplit(Tensor input, int sections) -> Tensor[]")
+STRATA_OP(dsplit, "dsplit(Tensor(a) input, int sections) -> Tensor(a)[]")
   .doc("Equal views along the third dimension.\n\n>>> strata.ones(1, 2, 4).dsplit(2)[0].shape\nstrata.Size([1, 2, 2])")
   .composite([](const Tensor& input, int64_t sections) {
     return need_dims(input, 3, "dsplit"), equal_sections(input, sections, 2, "dsplit");
@@ -241,7 +241,7 @@ STRATA_OP(dsplit, "dsplit(Tensor input, int sections) -> Tensor[]")
   .dtypes(kStorageTypes)
   .samples({"f(2,3,4), 2"})
   .error("f(5,2), 2", ErrorKind::Runtime, "at least 3");
-STRATA_OP(dsplit_indices, "dsplit.indices(Tensor input, int[] indices) -> Tensor[]")
+STRATA_OP(dsplit_indices, "dsplit.indices(Tensor(a) input, int[] indices) -> Tensor(a)[]")
   .doc(
     "Views along the third dimension, cut at indices.\n\n>>> strata.ones(1, 2, "
     "4).dsplit([1])[0].shape\nstrata.Size([1, 2, 1])")
@@ -252,7 +252,7 @@ STRATA_OP(dsplit_indices, "dsplit.indices(Tensor input, int[] indices) -> Tensor
   .samples({"f(2,3,4), [1, 3]"})
   .error("f(4,2), [2]", ErrorKind::Runtime, "at least 3");
 
-STRATA_OP(unbind, "unbind(Tensor input, int dim=0) -> Tensor[]")
+STRATA_OP(unbind, "unbind(Tensor(a) input, int dim=0) -> Tensor(a)[]")
   .doc(
     "A view of each index along a dimension.\n\n>>> strata.tensor([[1, 2], [3, 4]]).unbind()\n(tensor([1, 2]), "
     "tensor([3, 4]))")
@@ -269,7 +269,7 @@ STRATA_OP(unbind, "unbind(Tensor input, int dim=0) -> Tensor[]")
   .error("f(), 0", ErrorKind::Index, "no dimensions")
   .error("f(2,3), 2", ErrorKind::Index, "out of range");
 
-STRATA_OP(flatten, "flatten(Tensor input, int start_dim=0, int end_dim=-1) -> Tensor")
+STRATA_OP(flatten, "flatten(Tensor(a) input, int start_dim=0, int end_dim=-1) -> Tensor(a)")
   .doc("A range of dimensions merged into one.\n\n>>> strata.ones(2, 3, 4).flatten(1).shape\nstrata.Size([2, 12])")
   .composite([](const Tensor& input, int64_t start_dim, int64_t end_dim) {
     const int from = normalize_dim(start_dim, input.dim(), "flatten"),
@@ -293,7 +293,7 @@ STRATA_OP(flatten, "flatten(Tensor input, int start_dim=0, int end_dim=-1) -> Te
   .error("f(2,3), 1, 0", ErrorKind::Runtime, "start_dim cannot come after end_dim")
   .error("f(2,3), 2", ErrorKind::Index, "out of range");
 
-STRATA_OP(unflatten, "unflatten(Tensor input, int dim, int[] sizes) -> Tensor")
+STRATA_OP(unflatten, "unflatten(Tensor(a) input, int dim, int[] sizes) -> Tensor(a)")
   .doc(
     "One dimension split into several; one size may be -1.\n\n>>> strata.ones(2, 12).unflatten(1, (3, "
     "-1)).shape\nstrata.Size([2, 3, 4])")
@@ -316,14 +316,14 @@ STRATA_OP(unflatten, "unflatten(Tensor input, int dim, int[] sizes) -> Tensor")
   .error("f(2,12), 1, [5, 2]", ErrorKind::Runtime, "invalid for input of size 12")
   .error("f(2,12), 2, [5, 2]", ErrorKind::Index, "out of range");
 
-STRATA_OP(ravel, "ravel(Tensor input) -> Tensor")
+STRATA_OP(ravel, "ravel(Tensor(a) input) -> Tensor(a)")
   .doc("All elements in one dimension.\n\n>>> strata.ones(2, 3).ravel().shape\nstrata.Size([6])")
   .composite([](const Tensor& input) { return reshape(contiguous(input), -1); })
   .no_out()
   .dtypes(kStorageTypes)
   .samples({"f(2,3)", "f()", "f(3)"});
 
-STRATA_OP(movedim, "movedim(Tensor input, int[] source, int[] destination) -> Tensor")
+STRATA_OP(movedim, "movedim(Tensor(a) input, int[] source, int[] destination) -> Tensor(a)")
   .doc(
     "A view with some dimensions moved to other places.\n\n>>> strata.ones(2, 3, 4).movedim(0, "
     "-1).shape\nstrata.Size([3, 4, 2])")
@@ -358,13 +358,13 @@ STRATA_OP(movedim, "movedim(Tensor input, int[] source, int[] destination) -> Te
   .error("f(2,3), [0], [0, 1]", ErrorKind::Runtime, "same number of dims")
   .error("f(2,3), [0, 0], [0, 1]", ErrorKind::Runtime, "repeated dim");
 
-STRATA_OP(squeeze_inplace, "squeeze_(Tensor input) -> Tensor")
+STRATA_OP(squeeze_inplace, "squeeze_(Tensor(a!) input) -> Tensor(a!)")
   .doc("squeeze that changes input's own shape.\n\n>>> strata.ones(1, 2).squeeze_().shape\nstrata.Size([2])")
   .composite([](const Tensor& input) { return become(input, "squeeze_", [](const Tensor& t) { return squeeze(t); }); })
   .no_out()
   .dtypes(kStorageTypes)
   .samples({"i5(1,3,1)"});
-STRATA_OP(squeeze_inplace_dim, "squeeze_.dim(Tensor input, int dim) -> Tensor")
+STRATA_OP(squeeze_inplace_dim, "squeeze_.dim(Tensor(a!) input, int dim) -> Tensor(a!)")
   .doc(
     "squeeze of one dimension that changes input's own shape.\n\n>>> strata.ones(1, "
     "2).squeeze_(0).shape\nstrata.Size([2])")
@@ -375,7 +375,7 @@ STRATA_OP(squeeze_inplace_dim, "squeeze_.dim(Tensor input, int dim) -> Tensor")
   .dtypes(kStorageTypes)
   .samples({"i5(1,3,1), 0"})
   .error("i5(2,3), 2", ErrorKind::Index, "out of range");
-STRATA_OP(unsqueeze_inplace, "unsqueeze_(Tensor input, int dim) -> Tensor")
+STRATA_OP(unsqueeze_inplace, "unsqueeze_(Tensor(a!) input, int dim) -> Tensor(a!)")
   .doc("unsqueeze that changes input's own shape.\n\n>>> strata.ones(2).unsqueeze_(0).shape\nstrata.Size([1, 2])")
   .composite([](const Tensor& input, int64_t dim) {
     return become(input, "unsqueeze_", [&](const Tensor& t) { return unsqueeze(t, dim); });
@@ -384,7 +384,7 @@ STRATA_OP(unsqueeze_inplace, "unsqueeze_(Tensor input, int dim) -> Tensor")
   .dtypes(kStorageTypes)
   .samples({"i5(3), 0"})
   .error("i5(2,3), 3", ErrorKind::Index, "out of range");
-STRATA_OP(transpose_inplace, "transpose_(Tensor input, int dim0, int dim1) -> Tensor")
+STRATA_OP(transpose_inplace, "transpose_(Tensor(a!) input, int dim0, int dim1) -> Tensor(a!)")
   .doc("transpose that changes input's own shape.\n\n>>> strata.ones(2, 3).transpose_(0, 1).shape\nstrata.Size([3, 2])")
   .composite([](const Tensor& input, int64_t dim0, int64_t dim1) {
     return become(input, "transpose_", [&](const Tensor& t) { return transpose(t, dim0, dim1); });
@@ -395,14 +395,14 @@ STRATA_OP(transpose_inplace, "transpose_(Tensor input, int dim0, int dim1) -> Te
   .dtypes(kStorageTypes)
   .samples({"i5(2,3), 0, 1"})
   .error("i5(2,3), 0, 2", ErrorKind::Index, "out of range");
-STRATA_OP(t_inplace, "t_(Tensor input) -> Tensor")
+STRATA_OP(t_inplace, "t_(Tensor(a!) input) -> Tensor(a!)")
   .doc("t that changes input's own shape.\n\n>>> strata.ones(2, 3).t_().shape\nstrata.Size([3, 2])")
   .composite([](const Tensor& input) { return become(input, "t_", [](const Tensor& x) { return t(x); }); })
   .no_out()
   .dtypes(kStorageTypes)
   .samples({"i5(2,3)"})
   .error("i5(2,3,4)", ErrorKind::Runtime, "<= 2 dimensions");
-STRATA_OP(detach_inplace, "detach_(Tensor input) -> Tensor")
+STRATA_OP(detach_inplace, "detach_(Tensor(a) input) -> Tensor(a)")
   .doc("Drops input's own history.\n\n>>> strata.ones(2).detach_().requires_grad\nFalse")
   .composite([](const Tensor& input) {
     STRATA_CHECK(!input->base || !input->history, Runtime,

@@ -192,7 +192,7 @@ Tensor resized(const Tensor& input, IntList size, std::optional<std::string_view
 }
 }  // namespace
 
-STRATA_OP(strided_view, "strided_view(Tensor input, int[] size, int[] stride, int offset) -> Tensor")
+STRATA_OP(strided_view, "strided_view(Tensor(a) input, int[] size, int[] stride, int offset) -> Tensor(a)")
   .doc("A view with explicit strides; the offset counts from the first element of input.")
   .view([](const Tensor& input, IntList size, IntList stride, int64_t offset) {
     const int64_t last = reach(size, stride, "as_strided"), first = (Checked(input->storage_offset()) + offset).get();
@@ -311,7 +311,7 @@ STRATA_OP(strided_scatter, "strided_scatter(Tensor input, Tensor src, int[] size
   .samples({"f(3,4), f(2,2), [2, 2], [4, 1], 1", "f(5), f(2), [2], [2], 0", "f(5), f(0), [0], [1], 0"})
   .error("f(5), f(3), [3], [2], 2", ErrorKind::Runtime, "out of bounds");
 
-STRATA_OP(as_strided, "as_strided(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor")
+STRATA_OP(as_strided, "as_strided(Tensor(a) input, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)")
   .doc(
     "A view of input's storage with explicit sizes, strides and offset, all counted in elements.\n\n"
     ">>> strata.arange(6).as_strided((2, 2), (1, 2))\ntensor([[0, 2],\n        [1, 3]])")
@@ -387,7 +387,7 @@ STRATA_OP(diagonal_scatter,
   .samples({"f(3,3), f(3)", "f(3,4), f(3), 1", "f(2,3,4), f(3,2), 0, 0, 2"})
   .error("f(3,3), f(2)", ErrorKind::Runtime, "size equal to the slice");
 
-STRATA_OP(resize_inplace, "resize_(Tensor input, int[] size, *, str? memory_format=None) -> Tensor")
+STRATA_OP(resize_inplace, "resize_(Tensor(a!) input, int[] size, *, str? memory_format=None) -> Tensor(a!)")
   .doc(
     "Gives the tensor another size: the elements stay in memory order, new ones are arbitrary. Views made before do "
     "not "
@@ -401,7 +401,8 @@ STRATA_OP(resize_inplace, "resize_(Tensor input, int[] size, *, str? memory_form
   .samples({"f(2,3), [3]", "f(2,3), [4, 5]", "f(3), []", "f(2,3), [0]"})
   .error("f(2,3), [-1]", ErrorKind::Runtime, "negative");
 
-STRATA_OP(resize_as_inplace, "resize_as_(Tensor input, Tensor the_template, *, str? memory_format=None) -> Tensor")
+STRATA_OP(resize_as_inplace,
+          "resize_as_(Tensor(a!) input, Tensor the_template, *, str? memory_format=None) -> Tensor(a!)")
   .doc("Gives the tensor the size of another one; see resize_.")
   .composite([](const Tensor& input, const Tensor& the_template, std::optional<std::string_view> format) {
     return resized(input, the_template.shape(), format, "resize_as_");

@@ -57,7 +57,7 @@ Dims permutation(IntList dims, int ndim, const char* op) {
 }
 }  // namespace
 
-STRATA_OP(view, "view(Tensor input, int[] size) -> Tensor")
+STRATA_OP(view, "view(Tensor(a) input, int[] size) -> Tensor(a)")
   .doc(
     "The same elements in another shape, without a copy; one size may be -1.\n\n>>> strata.arange(6).view(2, "
     "3)\ntensor([[0, 1, 2],\n        [3, 4, 5]])")
@@ -77,7 +77,7 @@ STRATA_OP(view, "view(Tensor input, int[] size) -> Tensor")
   .error("f(2,3), [4]", ErrorKind::Runtime, "invalid for input of size 6")
   .error("f(2,3), [-1, -1]", ErrorKind::Runtime, "only one dimension can be inferred");
 
-STRATA_OP(view_dtype, "view.dtype(Tensor input, dtype dtype) -> Tensor")
+STRATA_OP(view_dtype, "view.dtype(Tensor(a) input, dtype dtype) -> Tensor(a)")
   .doc(
     "The same bytes read as another dtype; the last dimension grows or shrinks with the element size.\n\n"
     ">>> strata.ones(1).view(strata.int32)\ntensor([1065353216], dtype=strata.int32)")
@@ -116,7 +116,7 @@ STRATA_OP(view_dtype, "view.dtype(Tensor input, dtype dtype) -> Tensor")
   .error("f(3), 'float64'", ErrorKind::Runtime, "divisible")
   .error("f(), 'float64'", ErrorKind::Runtime, "cannot be 0");
 
-STRATA_OP(reshape, "reshape(Tensor input, int[] shape) -> Tensor")
+STRATA_OP(reshape, "reshape(Tensor(a) input, int[] shape) -> Tensor(a)")
   .doc(
     "The same elements in another shape: a view where the layout allows it, otherwise a copy.\n\n"
     ">>> strata.arange(4).reshape(2, -1)\ntensor([[0, 1],\n        [2, 3]])")
@@ -132,7 +132,7 @@ STRATA_OP(reshape, "reshape(Tensor input, int[] shape) -> Tensor")
   .error("f(2,3), [4]", ErrorKind::Runtime, "invalid for input of size 6")
   .error("f(0,3), [0, -1]", ErrorKind::Runtime, "ambiguous");
 
-STRATA_OP(view_as, "view_as(Tensor input, Tensor other) -> Tensor")
+STRATA_OP(view_as, "view_as(Tensor(a) input, Tensor other) -> Tensor(a)")
   .doc(
     "A view in the shape of another tensor.\n\n>>> strata.arange(4).view_as(strata.ones(2, 2))\ntensor([[0, 1],\n      "
     "  [2, 3]])")
@@ -142,7 +142,7 @@ STRATA_OP(view_as, "view_as(Tensor input, Tensor other) -> Tensor")
   .samples({"f(6), f(2,3)"})
   .error("f(6), f(4)", ErrorKind::Runtime, "invalid for input of size 6");
 
-STRATA_OP(reshape_as, "reshape_as(Tensor input, Tensor other) -> Tensor")
+STRATA_OP(reshape_as, "reshape_as(Tensor(a) input, Tensor other) -> Tensor(a)")
   .doc(
     "input in the shape of another tensor.\n\n>>> strata.arange(4).reshape_as(strata.ones(2, 2))\ntensor([[0, 1],\n    "
     "    [2, 3]])")
@@ -152,7 +152,7 @@ STRATA_OP(reshape_as, "reshape_as(Tensor input, Tensor other) -> Tensor")
   .samples({"f(6), f(2,3)"})
   .error("f(6), f(4)", ErrorKind::Runtime, "invalid for input of size 6");
 
-STRATA_OP(expand, "expand(Tensor input, int[] size, *, bool implicit=False) -> Tensor")
+STRATA_OP(expand, "expand(Tensor(a) input, int[] size, *, bool implicit=False) -> Tensor(a)")
   .doc(
     "A view that repeats dimensions of size 1 (and adds leading ones) without copying; -1 keeps a size.\n\n"
     ">>> strata.tensor([[1], [2]]).expand(2, 3)\ntensor([[1, 1, 1],\n        [2, 2, 2]])")
@@ -186,7 +186,7 @@ STRATA_OP(expand, "expand(Tensor input, int[] size, *, bool implicit=False) -> T
   .error("f(2,3), [3]", ErrorKind::Runtime, "number of sizes")
   .error("f(3), [-1, 3]", ErrorKind::Runtime, "isn't allowed");
 
-STRATA_OP(expand_as, "expand_as(Tensor input, Tensor other) -> Tensor")
+STRATA_OP(expand_as, "expand_as(Tensor(a) input, Tensor other) -> Tensor(a)")
   .doc(
     "input expanded to the shape of another tensor.\n\n>>> strata.tensor([1, 2]).expand_as(strata.ones(2, "
     "2))\ntensor([[1, 2],\n        [1, 2]])")
@@ -196,7 +196,7 @@ STRATA_OP(expand_as, "expand_as(Tensor input, Tensor other) -> Tensor")
   .samples({"f(3), f(2,3)"})
   .error("f(3), f(2,4)", ErrorKind::Runtime, "must match the existing size");
 
-STRATA_OP(permute, "permute(Tensor input, int[] dims) -> Tensor")
+STRATA_OP(permute, "permute(Tensor(a) input, int[] dims) -> Tensor(a)")
   .doc(
     "A view with the dimensions in another order.\n\n>>> strata.ones(2, 3, 4).permute(2, 0, 1).shape\nstrata.Size([4, "
     "2, 3])")
@@ -213,7 +213,7 @@ STRATA_OP(permute, "permute(Tensor input, int[] dims) -> Tensor")
   .error("f(2,3), [0, 0]", ErrorKind::Runtime, "duplicate")
   .error("f(2,3), [0, 2]", ErrorKind::Index, "out of range");
 
-STRATA_OP(transpose, "transpose(Tensor input, int dim0, int dim1) -> Tensor")
+STRATA_OP(transpose, "transpose(Tensor(a) input, int dim0, int dim1) -> Tensor(a)")
   .doc(
     "A view with two dimensions exchanged.\n\n>>> strata.tensor([[1, 2], [3, 4]]).transpose(0, 1)\ntensor([[1, 3],\n   "
     "     [2, 4]])")
@@ -233,7 +233,7 @@ STRATA_OP(transpose, "transpose(Tensor input, int dim0, int dim1) -> Tensor")
   .samples({"f(2,3), 0, 1", "f(2,3,4), -1, 0", "f(), 0, 0", "f(0,3), 0, 1"})
   .error("f(2,3), 0, 2", ErrorKind::Index, "out of range");
 
-STRATA_OP(t, "t(Tensor input) -> Tensor")
+STRATA_OP(t, "t(Tensor(a) input) -> Tensor(a)")
   .doc(
     "The transpose of a matrix; vectors and numbers stay as they are.\n\n>>> strata.ones(2, "
     "3).t().shape\nstrata.Size([3, 2])")
@@ -246,7 +246,7 @@ STRATA_OP(t, "t(Tensor input) -> Tensor")
   .samples({"f(2,3)", "f(3)", "f()"})
   .error("f(2,3,4)", ErrorKind::Runtime, "<= 2 dimensions");
 
-STRATA_OP(mT, "mT(Tensor input) -> Tensor")
+STRATA_OP(mT, "mT(Tensor(a) input) -> Tensor(a)")
   .doc("The last two dimensions exchanged.\n\n>>> strata.ones(5, 2, 3).mT.shape\nstrata.Size([5, 3, 2])")
   .composite([](const Tensor& input) {
     STRATA_CHECK(input.dim() >= 2, Runtime, "mT: only supported on matrices or batches of matrices, got a {}-D tensor",
@@ -258,7 +258,7 @@ STRATA_OP(mT, "mT(Tensor input) -> Tensor")
   .samples({"f(2,3)", "f(2,3,4)"})
   .error("f(3)", ErrorKind::Runtime, "only supported on matrices");
 
-STRATA_OP(adjoint, "adjoint(Tensor input) -> Tensor")
+STRATA_OP(adjoint, "adjoint(Tensor(a) input) -> Tensor(a)")
   .doc(
     "The last two dimensions exchanged (and conjugated, which for real numbers changes nothing).\n\n>>> strata.ones(2, "
     "3).adjoint().shape\nstrata.Size([3, 2])")
@@ -273,14 +273,14 @@ STRATA_OP(adjoint, "adjoint(Tensor input) -> Tensor")
   .samples({"f(2,3)", "f(2,3,4)"})
   .error("f(3)", ErrorKind::Runtime, "only supported on matrices");
 
-STRATA_OP(squeeze, "squeeze(Tensor input) -> Tensor")
+STRATA_OP(squeeze, "squeeze(Tensor(a) input) -> Tensor(a)")
   .doc("A view without the dimensions of size 1.\n\n>>> strata.ones(1, 3, 1).squeeze().shape\nstrata.Size([3])")
   .view([](const Tensor& input) { return keep_dims(input, squeezed(*input, ~0u)); })
   .grad(grad_reshape)
   .dtypes(kStorageTypes)
   .samples({"f(1,3,1)", "f()", "f(2,3)", "f(1,0)"});
 
-STRATA_OP(squeeze_dim, "squeeze.dim(Tensor input, int dim) -> Tensor")
+STRATA_OP(squeeze_dim, "squeeze.dim(Tensor(a) input, int dim) -> Tensor(a)")
   .doc(
     "A view without one dimension, if its size is 1.\n\n>>> strata.ones(1, 3, 1).squeeze(0).shape\nstrata.Size([3, 1])")
   .view([](const Tensor& input, int64_t dim) {
@@ -291,7 +291,7 @@ STRATA_OP(squeeze_dim, "squeeze.dim(Tensor input, int dim) -> Tensor")
   .samples({"f(1,3,1), 0", "f(1,3,1), 1", "f(), 0", "f(1,3,1), -1"})
   .error("f(2,3), 2", ErrorKind::Index, "out of range");
 
-STRATA_OP(squeeze_dims, "squeeze.dims(Tensor input, int[] dim) -> Tensor")
+STRATA_OP(squeeze_dims, "squeeze.dims(Tensor(a) input, int[] dim) -> Tensor(a)")
   .doc(
     "A view without those of the given dimensions whose size is 1.\n\n>>> strata.ones(1, 3, 1).squeeze((0, "
     "2)).shape\nstrata.Size([3])")
@@ -305,7 +305,7 @@ STRATA_OP(squeeze_dims, "squeeze.dims(Tensor input, int[] dim) -> Tensor")
   .samples({"f(1,3,1), [0, 2]", "f(1,3,1), []", "f(1,3,1), [1]"})
   .error("f(2,3), [2]", ErrorKind::Index, "out of range");
 
-STRATA_OP(unsqueeze, "unsqueeze(Tensor input, int dim) -> Tensor")
+STRATA_OP(unsqueeze, "unsqueeze(Tensor(a) input, int dim) -> Tensor(a)")
   .doc("A view with a dimension of size 1 added.\n\n>>> strata.ones(3).unsqueeze(0).shape\nstrata.Size([1, 3])")
   .view([](const Tensor& input, int64_t dim) {
     const int n = input.dim(), at = normalize_dim(dim, n + 1, "unsqueeze");
@@ -321,7 +321,7 @@ STRATA_OP(unsqueeze, "unsqueeze(Tensor input, int dim) -> Tensor")
   .samples({"f(3), 0", "f(2,3), -1", "f(2,3), 1", "f(), 0", "f(0,3), 0"})
   .error("f(2,3), 3", ErrorKind::Index, "out of range");
 
-STRATA_OP(select, "select(Tensor input, int dim, int index) -> Tensor")
+STRATA_OP(select, "select(Tensor(a) input, int dim, int index) -> Tensor(a)")
   .doc(
     "A view of one index along a dimension, which disappears.\n\n>>> strata.tensor([[1, 2], [3, 4]]).select(0, "
     "1)\ntensor([3, 4])")
@@ -338,7 +338,7 @@ STRATA_OP(select, "select(Tensor input, int dim, int index) -> Tensor")
   .error("f(2,3), 2, 0", ErrorKind::Index, "out of range")
   .error("f(), 0, 0", ErrorKind::Index, "0-dim");
 
-STRATA_OP(slice, "slice(Tensor input, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor")
+STRATA_OP(slice, "slice(Tensor(a) input, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor(a)")
   .doc("A view of every step-th index from start up to end along a dimension; bounds are clamped as in Python.")
   .view([](const Tensor& input, int64_t dim, std::optional<int64_t> start, std::optional<int64_t> end, int64_t step) {
     return show(input, slice_geometry(Geometry(*input), dim, start, end, step));
@@ -355,7 +355,7 @@ STRATA_OP(slice, "slice(Tensor input, int dim=0, int? start=None, int? end=None,
   .error("f(5), 0, 0, 5, 0", ErrorKind::Value, "step must be greater than zero")
   .error("f(5), 1", ErrorKind::Index, "out of range");
 
-STRATA_OP(narrow, "narrow(Tensor input, int dim, int start, int length) -> Tensor")
+STRATA_OP(narrow, "narrow(Tensor(a) input, int dim, int start, int length) -> Tensor(a)")
   .doc("A view of a range of indices along a dimension.\n\n>>> strata.arange(5).narrow(0, 1, 3)\ntensor([1, 2, 3])")
   .composite([](const Tensor& input, int64_t dim, int64_t start, int64_t length) {
     STRATA_CHECK(input.dim() > 0, Runtime, "narrow: cannot be applied to a 0-dim tensor");
@@ -375,7 +375,7 @@ STRATA_OP(narrow, "narrow(Tensor input, int dim, int start, int length) -> Tenso
   .error("f(5), 0, 6, 0", ErrorKind::Index, "out of range")
   .error("f(5), 0, 0, -1", ErrorKind::Runtime, "non-negative");
 
-STRATA_OP(diagonal, "diagonal(Tensor input, int offset=0, int dim1=0, int dim2=1) -> Tensor")
+STRATA_OP(diagonal, "diagonal(Tensor(a) input, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)")
   .doc(
     "A view of a diagonal of two dimensions; it becomes the last dimension.\n\n>>> strata.tensor([[1, 2], [3, "
     "4]]).diagonal()\ntensor([1, 4])")
@@ -394,7 +394,7 @@ STRATA_OP(diagonal, "diagonal(Tensor input, int offset=0, int dim1=0, int dim2=1
   .error("f(3,3), 0, 1, 1", ErrorKind::Runtime, "cannot be identical")
   .error("f(3,3), 0, 0, 2", ErrorKind::Index, "out of range");
 
-STRATA_OP(unfold, "unfold(Tensor input, int dimension, int size, int step) -> Tensor")
+STRATA_OP(unfold, "unfold(Tensor(a) input, int dimension, int size, int step) -> Tensor(a)")
   .doc(
     "A view of all windows of a size along a dimension, a step apart; the window becomes the last dimension.\n\n"
     ">>> strata.arange(4).unfold(0, 2, 1)\ntensor([[0, 1],\n        [1, 2],\n        [2, 3]])")
@@ -411,7 +411,7 @@ STRATA_OP(unfold, "unfold(Tensor input, int dimension, int size, int step) -> Te
   .error("f(3), 0, 4, 1", ErrorKind::Runtime, "maximum size")
   .error("f(3), 0, 1, 0", ErrorKind::Runtime, "must be > 0");
 
-STRATA_OP(view_of, "view_of(Tensor input) -> Tensor")
+STRATA_OP(view_of, "view_of(Tensor(a) input) -> Tensor(a)")
   .doc("A view of all of input.")
   .view([](const Tensor& input) { return begin_view(*input); })
   .grad([](const GradContext&, const Tensor& g) -> Grads { return {g}; })
@@ -419,7 +419,7 @@ STRATA_OP(view_of, "view_of(Tensor input) -> Tensor")
   .dtypes(kStorageTypes)
   .samples({"f(2,3)"});
 
-STRATA_OP(detach, "detach(Tensor input) -> Tensor")
+STRATA_OP(detach, "detach(Tensor(a) input) -> Tensor(a)")
   .doc(
     "The same memory without history: no gradient flows through it.\n\n>>> strata.ones(2, "
     "requires_grad=True).detach().requires_grad\nFalse")

@@ -311,6 +311,7 @@ PyMethodDef autograd_functions[] = {
   {"is_inference_mode_enabled", get_mode<&ThreadState::inference_mode>, METH_NOARGS, "Whether inference_mode() is on."},
   {"_set_anomaly_enabled", set_mode<&ThreadState::anomaly_mode>, METH_O, "Returns the state before."},
   {"is_anomaly_enabled", get_mode<&ThreadState::anomaly_mode>, METH_NOARGS, "Whether anomaly mode is on."},
+  {"_set_tuning", set_mode<&ThreadState::tuning>, METH_O, "Returns the state before."},
   {"_set_reference_only", set_mode<&ThreadState::reference_only>, METH_O,
    "For tests: run the last kernel of each list."},
   {"_backward", run_backward, METH_VARARGS, nullptr},

@@ -47,6 +47,10 @@ inline void need(int status) {
   if (status < 0) throw PythonError{};
 }
 inline void need(bool) = delete;
+inline void append(const Object& list, PyObject* item) {  // takes the reference
+  const Object owned(need(item));
+  need(PyList_Append(list.get(), owned.get()));
+}
 inline bool truth_of(PyObject* o) {
   const int value = PyObject_IsTrue(o);
   need(value);

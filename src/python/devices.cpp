@@ -1,6 +1,7 @@
 // Devices from Python: what strata.cuda and strata.vgpu are made of. The first argument of each function is the device type's name.
 #include "python/devices.h"
 #include "cuda/driver/vgpu.h"
+#include "cuda/libs/libraries.h"
 #include "cuda/runtime/allocator.h"
 #include "cuda/runtime/event.h"
 #include "cuda/runtime/graph.h"
@@ -250,7 +251,24 @@ PyObject* set_default_device(PyObject*, PyObject* device) {
 }
 }  // namespace
 
+// The libraries of NVIDIA that could be used: name, version, path, other copies, why not.
+PyObject* libraries(PyObject*, PyObject*) {
+  return guarded([&] {
+    Object list(need(PyList_New(0)));
+    for (size_t i = 0; i < cuda::kVendors; ++i) {
+      const cuda::VendorLibrary& v = cuda::vendor_library(static_cast<cuda::Vendor>(i));
+      Object copies(need(PyList_New(0)));
+      for (const std::string& path : v.library.shadowed()) append(copies, PyUnicode_FromString(path.c_str()));
+      append(list, Py_BuildValue("{s:s,s:s,s:s,s:N,s:s}", "name", v.library.name().c_str(), "version",
+                                 v.version.c_str(), "path", v.library.path().c_str(), "other_copies", copies.release(),
+                                 "why_not", v.library.why().c_str()));
+    }
+    return list.release();
+  });
+}
+
 PyMethodDef device_functions[] = {{"_device_why_not", why_not, METH_VARARGS, nullptr},
+                                  {"_cuda_libraries", libraries, METH_NOARGS, nullptr},
                                   {"_device_count", device_count, METH_VARARGS, nullptr},
                                   {"_device_is_initialized", is_initialized, METH_VARARGS, nullptr},
                                   {"_device_current", current_device, METH_VARARGS, nullptr},

@@ -8,7 +8,9 @@
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "base/trace.h"
+#include "dispatch/choose.h"
 #include "dispatch/samples.h"
+#include "dispatch/tuning.h"
 #include "python/binding.h"
 #include "tensor/generator.h"
 
@@ -63,11 +65,6 @@ PyObject* call_op_by_name(const char* name, PyObject* const* values, Py_ssize_t 
 
 namespace {
 
-void append(const Object& list, PyObject* item) {
-  const Object owned(need(item));
-  need(PyList_Append(list.get(), owned.get()));
-}
-
 PyObject* find(PyObject*, PyObject* name) {
   PyObject* op = PyDict_GetItemWithError(ops_dict, name);
   if (!op && !PyErr_Occurred()) PyErr_Format(PyExc_KeyError, "no op named %R", name);
@@ -106,6 +103,19 @@ PyObject* py_set_memory_limit(PyObject*, PyObject* bytes) {
   Py_RETURN_NONE;
 }
 
+PyObject* py_set_workspace_limit(PyObject*, PyObject* bytes) {
+  const size_t n = bytes == Py_None ? SIZE_MAX : PyLong_AsSize_t(bytes);
+  if (PyErr_Occurred()) return nullptr;
+  set_workspace_limit(n);
+  Py_RETURN_NONE;
+}
+PyObject* py_forget_tuning(PyObject*, PyObject*) {
+  return guarded([] {
+    forget_tuning();
+    return Py_NewRef(Py_None);
+  });
+}
+
 PyObject* py_manual_seed(PyObject* module, PyObject* seed) {
   return guarded([&] {
     manual_seed(seed_of(seed));
@@ -135,8 +145,8 @@ PyObject* explain(PyObject*, PyObject* const* values, Py_ssize_t n, PyObject* ke
     const Object result(need(PyObject_Vectorcall(values[0], values + 1, static_cast<size_t>(n - 1), keywords)));
     Object lines(need(PyList_New(0)));
     for (const auto& line : seen.lines)
-      append(lines,
-             Py_BuildValue("(sss)", line.op->name.c_str(), line.kernel->name, line.reason ? line.reason : "chosen"));
+      if (!line.behind)
+        append(lines, Py_BuildValue("(sss)", line.op->name.c_str(), line.kernel->name, verdict(line).c_str()));
     return lines.release();
   });
 }
@@ -233,8 +243,8 @@ PyObject* record_object(const OpRecord* op, Py_ssize_t index) {
     if (op->accepts.has(static_cast<DType>(t))) append(dtypes, wrap(static_cast<DType>(t)));
   for (const ErrorSample& e : op->error_samples)
     append(errors, Py_BuildValue("(sis)", e.args, static_cast<int>(e.kind), e.message));
-  for (const Kernel& k : op->kernels) append(kernels, PyUnicode_FromString(k.name));
-  for (const Kernel& k : op->cuda_kernels) append(cuda_kernels, PyUnicode_FromString(k.name));
+  for (const Kernel& k : op->kernels(Backend::Cpu)) append(kernels, PyUnicode_FromString(k.name));
+  for (const Kernel& k : op->kernels(Backend::Cuda)) append(cuda_kernels, PyUnicode_FromString(k.name));
   for (const std::string& n : op->output_names) append(outputs, text_of(n));
   for (uint32_t i = 0; i < op->params.size(); ++i)
     if (op->constant_inputs >> i & 1) append(constants, text_of(op->params[i].name));
@@ -287,6 +297,9 @@ PyMethodDef functions[] = {
   {"empty_cache", py_empty_cache, METH_NOARGS, "Gives cached memory back to the system."},
   {"set_memory_limit", py_set_memory_limit, METH_O,
    "Bytes the CPU allocator may take from the system; None lifts the limit."},
+  {"set_workspace_limit", py_set_workspace_limit, METH_O,
+   "Bytes that a kernel may take besides its results; those that need more are passed over. None lifts the limit."},
+  {"_forget_tuning", py_forget_tuning, METH_NOARGS, "Forgets the times that tune() measured."},
   {"manual_seed", py_manual_seed, METH_O, "Seeds the default generator and returns it."},
   {"get_default_dtype", py_default_dtype, METH_NOARGS, "The dtype of floating-point results made from nothing."},
   {"set_default_dtype", py_set_default_dtype, METH_O, "Sets it."},

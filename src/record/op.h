@@ -1,13 +1,15 @@
 // OpRecord: everything the library knows about one op. Functions in both languages, docs, tests and gradients derive from it.
 #pragma once
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <functional>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "base/error.h"
-#include "record/args.h"
+#include "record/kernel.h"
 
 namespace strata {
 
@@ -31,29 +33,13 @@ struct Param {
   bool optional = false;  // accepts None
   bool keyword_only = false, has_default = false;
   bool optional_items = false;  // of Tensor?[]: an element may be None
+  char memory = 0;              // the letter of Tensor(a): a result with the same letter may share its memory
 };
 
-struct OpRecord;
 struct Formula;  // of a pointwise op: see record/formula.h
-
-// One call in flight, as kernels see it. Outputs are allocated (or given by the caller) before a kernel is chosen.
-struct Call {
-  const OpRecord& op;
-  const Args& args;
-  Tensor* outs;
-  const Tensor& out() const { return outs[0]; }
-};
 
 // The kernel behind OpRecord::cuda_on_host. Defined in dispatch/on_host.cpp.
 STRATA_API void run_on_host(const Call&);
-
-enum class Backend : uint8_t { Cpu, Cuda, Meta };
-struct Kernel {
-  Backend backend;
-  const char* name;
-  const char* (*when)(const Call&);  // null function: always ready; result null: ready; otherwise the reason why not
-  void (*run)(const Call&);
-};
 
 constexpr uint32_t kMaxInputs = 6;  // a differentiable tensor parameter stands among the first six
 constexpr uint32_t kMaxOutputs = 5;
@@ -111,19 +97,25 @@ struct STRATA_API OpRecord {
   uint32_t positional = 0;  // parameters before the '*'
   uint32_t outputs = 1;
   bool returns_list = false;  // -> Tensor[]
-  uint8_t written = 0;        // mask of arguments whose memory the op changes; they are among the first eight
+  uint16_t written = 0;       // mask of Tensor(a!) parameters: the op changes their memory
+  uint8_t writes_if = 0;      // of Tensor(a!:training): the bool parameter that says whether it does; 0: always
   uint16_t needed = 0;        // mask of Tensor and Tensor[] parameters that must be given
+  uint8_t recorded_param =
+    0;                 // a bool parameter that dispatch fills in, where it is None: whether the call is recorded
+  std::string shared;  // for each output the letter of the parameters whose memory it may share, ' ' for none
   std::vector<std::string> output_names;
 
   Infer infer_fn = nullptr;
   Compose view_fn = nullptr;       // allocates nothing, shares the memory of input 0
   Compose composite_fn = nullptr;  // written with other ops; the tape sees those
   Grad grad_fn = nullptr;
+  Grad graph_grad_fn = nullptr;  // the same, to be differentiated again; null: grad_fn is made of ops that can be
   uint32_t saved_inputs = 0, saved_outputs = 0;  // masks
   uint32_t constant_inputs = 0;                  // mask of inputs that carry no gradient
   uint32_t integer_outputs = 0;                  // mask of outputs that carry no gradient (indices, masks)
-  bool cross_saved = false;    // input 0 is needed only for the gradient of input 1 and the other way round
-  bool broadcasts = false;     // the engine sums gradients to the inputs' shapes
+  uint32_t saved_for_first = 0,
+           saved_for_second = 0;  // of saved_inputs: needed only for the gradient of input 0, of input 1
+  bool broadcasts = false;        // the engine sums gradients to the inputs' shapes
   bool updates_input = false;  // in place, a kernel is given input 0 itself as its output and touches only what changes
   bool part = false;           // a view of some elements, each once, whose places follow from shapes alone
   bool has_inplace = false, has_out = true;
@@ -132,28 +124,40 @@ struct STRATA_API OpRecord {
   bool random = false;           // draws from a generator: tests compare statistics, not values
   bool internal = false;         // a gradient helper: not exported to Python's public names
   bool crosses = false;          // its tensors may lie on different devices: copies
-  uint8_t writes_if = 0;         // the bool parameter that must be true for `written` to hold; 0: always
   DTypeSet accepts = kAllTypes;  // dtypes the op computes with, and the samples are tried with
   const char* dtype_hint = nullptr;          // what to use instead for other dtypes
   const Formula* const* formulas = nullptr;  // of a pointwise op
   int (*variant)(const Args&) = nullptr;     // which of several formulas; null: the only one
-  std::vector<Kernel> kernels;               // of the CPU
-  std::vector<Kernel> cuda_kernels;          // of devices cuda and vgpu; none: the op is not there
+  std::array<Kernels, kBackends> lists;      // the kernels of each back end; none: the op is not there
   std::vector<const char*> aliases;          // further Python names, e.g. "nn.functional.relu"
   std::vector<const char*> sample_texts;
   std::vector<ErrorSample> error_samples;
+
+  // Whether tuning has measured kernels of this op. Relaxed: a late reader takes the list's order.
+  bool is_tuned() const { return std::atomic_ref<bool>(tuned_).load(std::memory_order_relaxed); }
+  void set_tuned(bool is) const { std::atomic_ref<bool>(tuned_).store(is, std::memory_order_relaxed); }
 
   // The builder: see ops/*.cpp for how a definition reads.
   OpRecord& define(const char* op_schema);
   OpRecord& doc(const char* s) { return text = s, *this; }
   OpRecord& infer(Infer f) { return infer_fn = f, *this; }
-  OpRecord& kernel(const char* kernel_name, void (*run)(const Call&), const char* (*when)(const Call&) = nullptr) {
-    return kernels.push_back({Backend::Cpu, kernel_name, when, run}), *this;
+  Kernels& kernels(Backend b) { return lists[static_cast<size_t>(b)]; }
+  const Kernels& kernels(Backend b) const { return lists[static_cast<size_t>(b)]; }
+  OpRecord& kernel(const char* kernel_name, void (*run)(const Call&), Kernel::When when = nullptr) {
+    return add(Backend::Cpu, {.name = kernel_name, .when = when, .run = run});
   }
   // The same for devices cuda and vgpu, in an order of their own.
-  OpRecord& cuda(const char* kernel_name, void (*run)(const Call&), const char* (*when)(const Call&) = nullptr) {
-    return cuda_kernels.push_back({Backend::Cuda, kernel_name, when, run}), *this;
+  OpRecord& cuda(const char* kernel_name, void (*run)(const Call&), Kernel::When when = nullptr) {
+    return add(Backend::Cuda, {.name = kernel_name, .when = when, .run = run});
   }
+  // A kernel that plans before it runs.
+  OpRecord& planned(Backend b, const char* kernel_name, Kernel::Prepare prepare,
+                    void (*run)(const Call&, const Plan&)) {
+    return add(b, {.name = kernel_name, .prepare = prepare, .run_plan = run});
+  }
+  // Of the kernel added last: whose code it is, and what its numbers are like.
+  OpRecord& from(Source source) { return last_added().source = source, *this; }
+  OpRecord& numerics(const Numerics& facts) { return last_added().numerics = facts, *this; }
   // Devices copy the inputs to the host, run the CPU's kernel and copy the results back. The name ends in _on_host, so that
   // explain() and traces show what happens.
   OpRecord& cuda_on_host(const char* kernel_name) { return cuda(kernel_name, run_on_host); }
@@ -162,11 +166,17 @@ struct STRATA_API OpRecord {
   template <class F> OpRecord& composite(F);
   template <class F> OpRecord& view(F);
   OpRecord& grad(Grad f) { return grad_fn = f, *this; }
+  // For a gradient that is one fused op: how it is computed where a gradient of the gradient may be asked for.
+  OpRecord& grad_for_graph(Grad f) { return graph_grad_fn = f, *this; }
   OpRecord& saves(std::initializer_list<int> inputs) {
     for (int i : inputs) saved_inputs |= 1u << i;
     return *this;
   }
-  OpRecord& saves_each_for_the_other() { return saved_inputs |= 3, cross_saved = true, *this; }
+  OpRecord& saves_each_for_the_other() { return saved_inputs |= 3, saved_for_first = 2, saved_for_second = 1, *this; }
+  OpRecord& saves_for_second(std::initializer_list<int> inputs) {  // without a gradient of input 1 they are not saved
+    for (int i : inputs) saved_for_second |= 1u << i;
+    return saved_inputs |= saved_for_second, *this;
+  }
   OpRecord& saves_result(std::initializer_list<int> which = {0}) {
     for (int i : which) saved_outputs |= 1u << i;
     return *this;
@@ -180,13 +190,8 @@ struct STRATA_API OpRecord {
     for (int i : which) integer_outputs |= 1u << i;
     return *this;
   }
-  // Arguments that the op itself changes, e.g. the state of an optimizer; `only_if`: running statistics change only when the bool
-  // parameter at this place is true. The pipeline refuses read-only memory there.
-  OpRecord& writes(std::initializer_list<int> which, int only_if = 0) {
-    for (int i : which) written |= static_cast<uint8_t>(1u << i);
-    writes_if = static_cast<uint8_t>(only_if);
-    return *this;
-  }
+  // The bool parameter at this place says whether the op keeps results that only its gradient needs.
+  OpRecord& keeps_for_grad(uint8_t param) { return recorded_param = param, *this; }
   OpRecord& inplace() { return has_inplace = true, *this; }
   OpRecord& updates() { return has_inplace = updates_input = true, *this; }  // inplace(), without a temporary
   OpRecord& shows_part() { return part = true, *this; }
@@ -209,8 +214,20 @@ struct STRATA_API OpRecord {
   template <template <class> class... F> OpRecord& pointwise(int (*choose)(const Args&) = nullptr);
 
  private:
+  OpRecord& add(Backend b, const Kernel& kernel) { return last_ = b, kernels(b).push_back(kernel), *this; }
+  Kernel& last_added() { return kernels(last_).back(); }
+  Backend last_ = Backend::Cpu;
+  mutable bool tuned_ = false;
+  void read_schema();  // fills what the schema says; see record/schema.cpp
+  void read_params(std::string_view text);
+  void read_results(std::string_view text);
   OpRecord& alias_nn();
 };
+
+// How an op is called: for its results, written over its first argument (add_), or into given tensors (out=).
+enum class Form : uint8_t { Plain, InPlace, Out };
+// The schema of a form, which says what that form writes: "add_(Tensor(a!) input, Tensor other, *, Scalar alpha=1) -> Tensor(a!)".
+STRATA_API std::string schema_of(const OpRecord& op, Form form);
 
 STRATA_API const std::vector<OpRecord*>& all_ops();  // in order of definition
 STRATA_API const OpRecord& find_op(std::string_view name,
@@ -228,15 +245,30 @@ template <size_t n> std::array<Tensor, n> call_array(const OpRecord& op, const A
   return outs;
 }
 
-// Which kernels were looked at during a call, and why they were passed over (null: chosen).
+// Which kernels were looked at during a call, and why they were passed over.
 struct Explanation {
   struct Line {
     const OpRecord* op;
     const Kernel* kernel;
-    const char* reason;
+    std::string reason;    // empty: chosen
+    std::string variant;   // of a plan
+    size_t workspace = 0;  // bytes
+    double time_us = 0;    // as measured by tuning; 0: not measured
+    bool behind = false;   // it comes after the chosen one
   };
   std::vector<Line> lines;
+  const Line& chosen() const {  // for the call made last
+    return *std::find_if(lines.rbegin(), lines.rend(), [](const Line& line) { return line.reason.empty(); });
+  }
+  Line& add(const OpRecord& op, const Kernel& kernel) {
+    Line& line = lines.emplace_back();
+    line.op = &op;
+    line.kernel = &kernel;
+    return line;
+  }
 };
+// "chosen", or why not, with what is known of the plan and its time.
+STRATA_API std::string verdict(const Explanation::Line& line);
 
 struct ThreadState {
   bool grad_mode = true;
@@ -247,6 +279,7 @@ struct ThreadState {
   Device default_device;
   const OpRecord* op = nullptr;  // whose kernel runs on a device, for its messages
   Explanation* explain = nullptr;
+  bool tuning = false;  // kernels of a call are timed, and the fastest is kept for its shapes; see dispatch/tuning.h
 };
 STRATA_API STRATA_THREAD_LOCAL_DECL extern thread_local constinit ThreadState thread_state;
 

@@ -13,6 +13,16 @@ struct Finish {
   bool root = false;
 };
 
+// One reduction: x over the dimensions of the mask, computed as dtype `cast`, into out.
+struct Reduction {
+  Fold fold;
+  const TensorImpl& x;
+  uint32_t reduced;
+  DType cast;
+  const TensorImpl& out;
+  Finish finish = {};
+};
+
 // Dimensions of x split in those that stay and those that go, neighbours merged, the innermost last.
 struct STRATA_API Axes {
   int dims = 0;

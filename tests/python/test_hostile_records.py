@@ -1,6 +1,7 @@
 """What every op refuses, derived from the records."""
 
 import pytest
+import signatures
 import strata
 from strata import _C
 
@@ -15,16 +16,7 @@ def sample(record, number=0):
 
 def parameters(record):
     """(type, name) of each parameter, from the schema."""
-    inside = record["schema"].partition("(")[2].rpartition(") ->")[0]
-    parts, depth, text = [], 0, ""
-    for c in inside + ",":
-        depth += (c in "[(") - (c in "])")
-        if c == "," and depth == 0:
-            parts.append(text.strip())
-            text = ""
-        else:
-            text += c
-    return [(p.split()[0], p.split()[1].partition("=")[0]) for p in parts if p not in ("*", "")]
+    return [(p.kind, p.name) for p in signatures.Schema(record["schema"]).params]
 
 
 def test_none_in_a_list_of_tensors_is_refused():

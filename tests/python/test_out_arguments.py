@@ -2,6 +2,7 @@
 
 import pytest
 import records
+import signatures
 import strata
 from records import PUBLIC, label
 
@@ -12,7 +13,7 @@ WITH_OUT = [
     and r["samples"]
     and not r["random"]
     and r["outputs"] != 0
-    and "Tensor[]" not in r["schema"].split("->")[1]
+    and signatures.Schema(r["schema"]).result != "Tensor[]"
 ]
 by_record = pytest.mark.parametrize("record", WITH_OUT, ids=label)
 
@@ -127,11 +128,11 @@ def test_numbers_do_not_stand_for_tensors(record):
     """Where PyTorch has no form with a number. The first parameter of most ops is such a tensor."""
     takes = "add bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor div float_power floor_divide mul pow"
     takes += " remainder special.xlog1py sub xlogy bucketize isin normal to where"
-    schema = record["schema"].split("(", 1)[1]
-    if record["name"] in takes.split() or not schema.startswith("Tensor "):
+    params = signatures.Schema(record["schema"]).params
+    if record["name"] in takes.split() or not params or params[0].kind != "Tensor":
         return
     arguments, _ = first_call(record)
-    name = schema.split()[1].rstrip(",)")
+    name = params[0].name
     if not isinstance(arguments.get(name), strata.Tensor):
         return
     with pytest.raises(TypeError):

@@ -1,0 +1,115 @@
+#include "dispatch/choose.h"
+
+#include <atomic>
+#include <charconv>
+#include <cstdlib>
+
+#include "dispatch/tuning.h"
+
+namespace strata {
+namespace {
+
+size_t limit_from_environment() {
+  const char* text = std::getenv("STRATA_WORKSPACE_LIMIT");
+  size_t bytes = SIZE_MAX;
+  if (text) {
+    const char* end = text + std::strlen(text);
+    const auto [stop, error] = std::from_chars(text, end, bytes);
+    STRATA_CHECK(error == std::errc() && stop == end, Value,
+                 "STRATA_WORKSPACE_LIMIT is '{}', expected a number of bytes", text);
+  }
+  return bytes;
+}
+std::atomic<size_t>& limit() {
+  static std::atomic<size_t> bytes{limit_from_environment()};
+  return bytes;
+}
+
+// Why a kernel does not take the call; empty: it does.
+std::string objection_to(const Kernel& k, const Call& c, Plan& plan) {
+  if (const char* reason = k.objection(c, plan)) return reason;
+  if (k.prepare && plan.workspace > workspace_limit())
+    return fmt::format("needs {} bytes of workspace, the limit is {}", plan.workspace, workspace_limit());
+  return {};
+}
+}  // namespace
+
+const char* name_of(Source source) {
+  constexpr const char* kNames[] = {"own", "oneDNN", "LAPACK", "cuBLASLt", "cuDNN", "generated"};
+  return kNames[static_cast<size_t>(source)];
+}
+
+std::string facts_of(const Kernel& k) {
+  std::string text = name_of(k.source);
+  if (k.numerics.tf32) text += ", TF32";
+  if (k.numerics.error > 1) text += fmt::format(", {}x the rounding error", k.numerics.error);
+  if (!k.numerics.deterministic) text += ", bits vary";
+  return text;
+}
+
+std::string verdict(const Explanation::Line& line) {
+  std::string text = line.reason.empty() ? "chosen" : line.reason;
+  if (!line.variant.empty()) text += fmt::format("; plan {}", line.variant);
+  if (line.workspace) text += fmt::format("; {} bytes of workspace", line.workspace);
+  if (line.time_us > 0) text += fmt::format("; {:.1f} us", line.time_us);
+  return text;
+}
+
+size_t workspace_limit() { return limit().load(std::memory_order_relaxed); }
+void set_workspace_limit(size_t bytes) { limit().store(bytes, std::memory_order_relaxed); }
+
+void no_kernel(const Call& c, const Kernels& kernels) {
+  std::string what = fmt::format("{}: no kernel fits these arguments", c.op.name);
+  Plan plan;
+  for (const Kernel& k : kernels) what += fmt::format("\n  {}: {}", k.name, objection_to(k, c, plan));
+  fail(ErrorKind::NotImplemented, what);
+}
+
+// Looks at every kernel, so that an explanation can show all of them.
+const Kernel& choose_watched(const Kernels& kernels, const Call& c, Plan& plan) {
+  Explanation looked;
+  std::vector<Explanation::Line>& lines = looked.lines;
+  std::vector<size_t> ready;
+  Plan tried;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    Explanation::Line& line = looked.add(c.op, kernels[i]);
+    line.reason = objection_to(kernels[i], c, tried);
+    if (!line.reason.empty()) continue;
+    ready.push_back(i);
+    if (!kernels[i].prepare) continue;
+    if (tried.variant) line.variant = tried.variant;
+    line.workspace = tried.workspace;
+  }
+  if (ready.empty()) no_kernel(c, kernels);
+  size_t best = ready[0];
+  if (const std::vector<double> times = tuned_times(kernels, c, ready); !times.empty()) {
+    for (size_t i : ready) {
+      lines[i].time_us = times[i];
+      if (times[i] < times[best]) best = i;
+    }
+  }
+  const Kernel& chosen = kernels[best];
+  chosen.objection(c, plan);
+  if (!thread_state.explain) return chosen;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    lines[i].behind = i > best;
+    if (lines[i].reason.empty() && i != best)
+      lines[i].reason = fmt::format("ready, but {} {}", chosen.name, i > best ? "comes first" : "was faster");
+  }
+  auto& seen = thread_state.explain->lines;
+  seen.insert(seen.end(), lines.begin(), lines.end());
+  return chosen;
+}
+
+void run_planned(const Kernel& k, const Call& c, const Plan& plan) {
+  Call with_workspace = c;
+  Tensor bytes;
+  if (plan.workspace) {
+    const int64_t size[] = {static_cast<int64_t>(plan.workspace)};
+    bytes = make_tensor(Shape(size), DType::U8, c.op.outputs ? c.outs[0].device() : Device{});
+    with_workspace.workspace = bytes.get();
+  }
+  k.run_plan(with_workspace, plan);
+}
+
+}  // namespace strata

@@ -1,0 +1,32 @@
+// Which kernel runs a call: the first of its back end's list that has no objection, or the one that tuning found fastest.
+#pragma once
+#include "record/op.h"
+
+namespace strata {
+
+inline Backend backend_of(Device device) { return device.type == DeviceType::Cpu ? Backend::Cpu : Backend::Cuda; }
+
+// Bytes of workspace that a kernel may ask for; those that need more are passed over. From STRATA_WORKSPACE_LIMIT, else unlimited.
+STRATA_API size_t workspace_limit();
+STRATA_API void set_workspace_limit(size_t bytes);
+
+const Kernel& choose_watched(const Kernels& kernels, const Call& c, Plan& plan);
+[[noreturn]] void no_kernel(const Call& c, const Kernels& kernels);
+
+inline const Kernel& choose(const Kernels& kernels, const Call& c, Plan& plan) {
+  if (thread_state.explain || thread_state.tuning || c.op.is_tuned()) [[unlikely]]
+    return choose_watched(kernels, c, plan);
+  for (const Kernel& k : kernels)
+    if (!k.objection(c, plan) && (!k.prepare || plan.workspace <= workspace_limit())) return k;
+  no_kernel(c, kernels);
+}
+
+void run_planned(const Kernel& k, const Call& c, const Plan& plan);  // with the workspace it asked for
+
+inline void run(const Kernel& k, const Call& c, const Plan& plan) {
+  if (k.prepare) [[unlikely]]
+    return run_planned(k, c, plan);
+  k.run(c);
+}
+
+}  // namespace strata

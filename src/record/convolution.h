@@ -1,0 +1,17 @@
+// The geometry of a convolution, as all back ends take it. `big` is the side the window moves over ([n, c, in…]), `small` the
+// other one ([n, o, out…]), weight [o, c / groups, kernel…].
+#pragma once
+#include <cstdint>
+
+namespace strata {
+
+struct ConvShape {
+  int dims = 2;  // spatial
+  int64_t n = 0, c = 0, o = 0, groups = 1;
+  int64_t in[3], kernel[3], out[3], stride[3], padding[3], dilation[3];
+};
+
+// What is written: small, big or weight. A transposed convolution and the gradient of an input write big.
+enum class ConvWay : uint8_t { Forward, Data, Weight };
+
+}  // namespace strata
