@@ -4,7 +4,7 @@
 
 #include "autograd/autograd.h"
 #include "base/parallel.h"
-#include "cpu/linalg.h"
+#include "cpu/lapack.h"
 #include "cpu/staging.h"
 #include "ops/reduce_common.h"
 #include "record/op.h"

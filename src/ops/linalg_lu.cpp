@@ -102,6 +102,8 @@ STRATA_OP(linalg_lu_factor_ex,
     "zero pivot or 0.")
   .dtypes({DType::F32, DType::F64})
   .infer(infer_lu)
+  .kernel("lapack", run_lu<cpu::dense_lapack>, cpu::lapack_when<256>)
+  .from(Source::Lapack)
   .kernel("blocked", run_lu<cpu::dense_fast>)
   .kernel("reference", run_lu<cpu::dense_reference>)
   .cuda_on_host("lu_on_host")

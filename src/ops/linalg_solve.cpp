@@ -142,6 +142,8 @@ STRATA_OP(linalg_det, "linalg.det(Tensor A) -> Tensor")
     check_square(c.args.tensor(0), "linalg.det");
     set_batch_shape(*c.out(), c.args.tensor(0), {});
   })
+  .kernel("lapack", run_det<cpu::dense_lapack>, cpu::lapack_when<256>)
+  .from(Source::Lapack)
   .kernel("lu", run_det<cpu::dense_fast>)
   .kernel("reference", run_det<cpu::dense_reference>)
   .cuda_on_host("det_on_host")
@@ -161,6 +163,8 @@ STRATA_OP(linalg_slogdet, "linalg.slogdet(Tensor A) -> (Tensor sign, Tensor loga
     check_square(c.args.tensor(0), "linalg.slogdet");
     for (int o = 0; o < 2; ++o) set_batch_shape(*c.outs[o], c.args.tensor(0), {});
   })
+  .kernel("lapack", run_slogdet<cpu::dense_lapack>, cpu::lapack_when<256>)
+  .from(Source::Lapack)
   .kernel("lu", run_slogdet<cpu::dense_fast>)
   .kernel("reference", run_slogdet<cpu::dense_reference>)
   .cuda_on_host("slogdet_on_host")
@@ -193,6 +197,8 @@ STRATA_OP(linalg_inv_ex, "linalg.inv_ex(Tensor A, *, bool check_errors=False) ->
     set_batch_shape(*c.outs[1], a, {});
     c.outs[1]->dtype = DType::I32;
   })
+  .kernel("lapack", run_inverse<cpu::dense_lapack>, cpu::lapack_when<512>)
+  .from(Source::Lapack)
   .kernel("lu", run_inverse<cpu::dense_fast>)
   .kernel("reference", run_inverse<cpu::dense_reference>)
   .cuda_on_host("inverse_on_host")
@@ -228,6 +234,8 @@ STRATA_OP(_linalg_solve, "_linalg_solve(Tensor A, Tensor B) -> (Tensor result, T
     set_batch_shape(*c.outs[1], a, {});
     c.outs[1]->dtype = DType::I32;
   })
+  .kernel("lapack", run_solve<cpu::dense_lapack>, cpu::lapack_when<96>)
+  .from(Source::Lapack)
   .kernel("lu", run_solve<cpu::dense_fast>)
   .kernel("reference", run_solve<cpu::dense_reference>)
   .cuda_on_host("solve_on_host")

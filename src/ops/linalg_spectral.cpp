@@ -192,6 +192,8 @@ STRATA_OP(linalg_eigh, "linalg.eigh(Tensor A, str UPLO='L') -> (Tensor eigenvalu
     set_batch_shape(*c.outs[0], a, {n});
     set_batch_shape(*c.outs[1], a, {n, n});
   })
+  .kernel("lapack", run_eigh<cpu::dense_lapack>, cpu::lapack_when<96>)
+  .from(Source::Lapack)
   .kernel("ql", run_eigh<cpu::dense_fast>)
   .kernel("reference", run_eigh<cpu::dense_reference>)
   .cuda_on_host("eigh_on_host")
@@ -225,6 +227,8 @@ STRATA_OP(linalg_svd,
     set_batch_shape(*c.outs[1], a, {k});
     set_batch_shape(*c.outs[2], a, {whole ? n : k, n});
   })
+  .kernel("lapack", run_svd<cpu::dense_lapack>, cpu::lapack_when<64>)
+  .from(Source::Lapack)
   .kernel("golub-kahan", run_svd<cpu::dense_fast>)
   .kernel("reference", run_svd<cpu::dense_reference>)
   .cuda_on_host("svd_on_host")
@@ -260,6 +264,8 @@ STRATA_OP(linalg_svdvals, "linalg.svdvals(Tensor A, *, str? driver=None) -> Tens
     check_matrix(a, "linalg.svdvals");
     set_batch_shape(*c.out(), a, {std::min(a.shape[a.ndim - 2], a.shape[a.ndim - 1])});
   })
+  .kernel("lapack", run_svdvals<cpu::dense_lapack>, cpu::lapack_when<64>)
+  .from(Source::Lapack)
   .kernel("golub-kahan", run_svdvals<cpu::dense_fast>)
   .kernel("reference", run_svdvals<cpu::dense_reference>)
   .cuda_on_host("svdvals_on_host")

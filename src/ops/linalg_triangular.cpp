@@ -125,6 +125,8 @@ STRATA_OP(_solve_triangular, "_solve_triangular(Tensor A, Tensor B, bool upper, 
     check_system(c.args.tensor(0), b, "linalg.solve_triangular");
     set_batch_shape(*c.out(), b, {b.shape[b.ndim - 2], b.shape[b.ndim - 1]});
   })
+  .kernel("lapack", run_triangular<cpu::dense_lapack>, cpu::lapack_when<64>)
+  .from(Source::Lapack)
   .kernel("blocked", run_triangular<cpu::dense_fast>)
   .kernel("reference", run_triangular<cpu::dense_reference>)
   .cuda_on_host("triangular_on_host")
@@ -192,6 +194,8 @@ STRATA_OP(linalg_cholesky_ex,
     set_batch_shape(*c.outs[1], a, {});
     c.outs[1]->dtype = DType::I32;
   })
+  .kernel("lapack", run_cholesky<cpu::dense_lapack>, cpu::lapack_when<64>)
+  .from(Source::Lapack)
   .kernel("blocked", run_cholesky<cpu::dense_fast>)
   .kernel("reference", run_cholesky<cpu::dense_reference>)
   .cuda_on_host("cholesky_on_host")
@@ -241,6 +245,8 @@ STRATA_OP(cholesky_inverse, "cholesky_inverse(Tensor L, bool upper=False) -> Ten
     check_square(a, "cholesky_inverse", "L");
     set_batch_shape(*c.out(), a, {a.shape[a.ndim - 1], a.shape[a.ndim - 1]});
   })
+  .kernel("lapack", run_cholesky_inverse<cpu::dense_lapack>, cpu::lapack_when<128>)
+  .from(Source::Lapack)
   .kernel("triangular", run_cholesky_inverse<cpu::dense_fast>)
   .kernel("reference", run_cholesky_inverse<cpu::dense_reference>)
   .cuda_on_host("cholesky_inverse_on_host")
@@ -263,6 +269,8 @@ STRATA_OP(_linalg_qr, "_linalg_qr(Tensor A, bool complete) -> (Tensor Q, Tensor 
     set_batch_shape(*c.outs[0], a, {m, k});
     set_batch_shape(*c.outs[1], a, {k, n});
   })
+  .kernel("lapack", run_qr<cpu::dense_lapack>, cpu::lapack_when<128>)
+  .from(Source::Lapack)
   .kernel("householder", run_qr<cpu::dense_fast>)
   .kernel("reference", run_qr<cpu::dense_reference>)
   .cuda_on_host("qr_on_host")
@@ -316,6 +324,8 @@ STRATA_OP(geqrf, "geqrf(Tensor input) -> (Tensor a, Tensor tau)")
     set_batch_shape(*c.outs[0], a, {m, n});
     set_batch_shape(*c.outs[1], a, {std::min(m, n)});
   })
+  .kernel("lapack", run_geqrf<cpu::dense_lapack>, cpu::lapack_when<128>)
+  .from(Source::Lapack)
   .kernel("householder", run_geqrf<cpu::dense_fast>)
   .kernel("reference", run_geqrf<cpu::dense_reference>)
   .cuda_on_host("geqrf_on_host")
