@@ -378,7 +378,8 @@ STRATA_OP(
     STRATA_CHECK(size >= 1, Value, "local_response_norm: size must be positive, got {}", size);
     if (input.numel() == 0) return input;
     const int64_t n = input.size(0), c = input.size(1), rest = input.numel() / (n * c);
-    const int64_t before = std::min(size / 2, c - 1), after = std::min((size - 1) / 2, c - 1);  // beyond are no channels
+    const int64_t before = std::min(size / 2, c - 1),
+                  after = std::min((size - 1) / 2, c - 1);  // beyond are no channels
     const Tensor squares = nn::functional::pad(reshape(square(input), {n, c, rest}), {0, 0, before, after});
     Tensor window = narrow(squares, 1, 0, c);
     for (int64_t i = 1; i <= before + after; ++i) window = add(window, narrow(squares, 1, i, c));
