@@ -153,6 +153,7 @@ const char* plan_convolution(const ConvCall& v, bool floats, Plan& plan) {
   if (v.bias && !v.bias->contiguous) workspace.take(v.bias.shape(), v.bias.dtype());
   const TensorImpl& out = written(v);
   if (made.parts > 1) workspace.take(Shape(std::array{made.parts, out.numel}), compute_type(out.dtype));
+  if (made.parts > 1 && !out.contiguous) workspace.take(out.sizes(), out.dtype);
   plan.keep(made);
   return nullptr;
 }
@@ -218,7 +219,11 @@ void run_convolution(const ConvCall& v, const Call& c, const Plan& plan) {
   const Function& kernel = made.tiles == Tiles::Any ? any[static_cast<int>(made.way)][kernel_index(out.dtype)]
                                                     : floats[static_cast<size_t>(made.tiles) - 1];
   stream_of(out.device).launch(kernel, made.grid, {made.threads}, 0, p);
-  if (made.parts > 1) reduce(Fold::Sum, *partial, 1, compute, out);
+  if (made.parts == 1) return;
+  if (out.contiguous) return reduce(Fold::Sum, *partial, 1, compute, out);
+  const Tensor dense = workspace.take(out.sizes(), out.dtype);  // parts are in the order of the elements, out is not
+  reduce(Fold::Sum, *partial, 1, compute, *dense);
+  copy(out, *dense);
 }
 
 }  // namespace strata::cuda

@@ -271,3 +271,20 @@ def test_packed_sequences(kind):
 
     want = run(x).detach()
     close(run(x.to(DEVICE)).detach(), want.numpy())
+
+
+@pytest.mark.parametrize("dtype", [strata.float32, strata.float64])
+@pytest.mark.parametrize("n, c, o, size", [(2, 3, 8, 17), (1, 4, 4, 20), (4, 8, 16, 14)])
+def test_channels_last_convolutions_have_the_gradients_of_others(n, c, o, size, dtype):
+    """The sums of the weight's gradient are cut into parts here, and its layout is that of the input."""
+    x, w, g = array((n, c, size, size), 1), array((o, c, 3, 3), 2), array((n, o, size, size), 3)
+    found = []
+    for layout in (strata.contiguous_format, strata.channels_last):
+        tx, tw = (
+            strata.tensor(a).to(dtype).to(DEVICE).contiguous(memory_format=layout).requires_grad_() for a in (x, w)
+        )
+        F.conv2d(tx, tw, padding=1).backward(there(g, dtype).contiguous(memory_format=layout))
+        found.append([wide(tx.grad), wide(tw.grad)])
+    for plain, last in zip(*found, strict=True):
+        scale = np.abs(plain).max()
+        np.testing.assert_allclose(last, plain, rtol=1e-5, atol=(1e-5 if dtype is strata.float32 else 1e-12) * scale)
