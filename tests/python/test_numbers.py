@@ -322,3 +322,17 @@ def test_losses_of_two_dtypes():
     name = "binary_cross_entropy_with_logits"  # the target's
     assert [loss(name, a, b), loss(name, b, a), loss(name, b, c), loss(name, c, b)] == [b, a, c, b]
     assert loss("multilabel_soft_margin_loss", a, strata.uint8) == a
+
+
+@pytest.mark.parametrize("batch, m, k, n", [(3, 16, 9000, 16), (2, 5, 3000, 7), (4, 33, 1500, 20)])
+@pytest.mark.parametrize("swapped", [(False, False), (True, False), (False, True), (True, True)])
+def test_long_sums_of_several_matrices(batch, m, k, n, swapped):
+    """With every order of the factors' elements, and again: a wrong cut among threads shows at random."""
+    rng = np.random.default_rng(k)
+    a, b = rng.standard_normal((batch, m, k)).astype("f4"), rng.standard_normal((batch, k, n)).astype("f4")
+    want = a.astype("f8") @ b.astype("f8")
+    x, y = strata.tensor(a), strata.tensor(b)
+    x = x.mT.contiguous().mT if swapped[0] else x
+    y = y.mT.contiguous().mT if swapped[1] else y
+    for _ in range(3):
+        np.testing.assert_allclose(strata.bmm(x, y).numpy(), want, rtol=0, atol=2e-6 * k**0.5 * 10)
