@@ -1,4 +1,4 @@
-// `strata devices`: what this machine offers.
+// `strata devices` and `strata libraries`: what this machine offers.
 #include <fmt/core.h>
 #include <hwy/targets.h>
 #include <unistd.h>
@@ -62,17 +62,7 @@ int list_devices(bool json) {
   fmt::print("{}", json ? all.dump(2) + "\n" : text);
   return 0;
 }
-}  // namespace
 
-void add_devices(CLI::App& app, Run& run) {
-  auto json = std::make_shared<bool>(false);
-  CLI::App* command = app.add_subcommand("devices", "List the devices of this machine");
-  command->add_flag("--json", *json, "Machine-readable output");
-  command->footer("Example: strata devices --json");
-  command->callback([&run, json] { run = [json] { return list_devices(*json); }; });
-}
-
-namespace {
 int list_libraries(bool json) {
   nlohmann::json all = nlohmann::json::array();
   std::string text;
@@ -91,14 +81,22 @@ int list_libraries(bool json) {
   fmt::print("{}", json ? all.dump(2) + "\n" : text);
   return 0;
 }
+
+// A command that prints a table, or the same as JSON.
+void add_listing(CLI::App& app, Run& run, const std::string& name, const char* what, int (*list)(bool json)) {
+  auto json = std::make_shared<bool>(false);
+  CLI::App* command = app.add_subcommand(name, what);
+  command->add_flag("--json", *json, "Machine-readable output");
+  command->footer("Example: strata " + name + " --json");
+  command->callback([&run, json, list] { run = [json, list] { return list(*json); }; });
+}
 }  // namespace
 
+void add_devices(CLI::App& app, Run& run) {
+  add_listing(app, run, "devices", "List the devices of this machine", list_devices);
+}
 void add_libraries(CLI::App& app, Run& run) {
-  auto json = std::make_shared<bool>(false);
-  CLI::App* command = app.add_subcommand("libraries", "List NVIDIA's libraries that this machine has; none is needed");
-  command->add_flag("--json", *json, "Machine-readable output");
-  command->footer("Example: strata libraries --json");
-  command->callback([&run, json] { run = [json] { return list_libraries(*json); }; });
+  add_listing(app, run, "libraries", "List NVIDIA's libraries that this machine has; none is needed", list_libraries);
 }
 
 void add_missing(CLI::App& app, Run& run) {

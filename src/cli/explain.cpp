@@ -107,7 +107,10 @@ int explain(const Options& o) {
     fmt::print("{}\n", nlohmann::json{{"schema", op.schema}, {"kernels", kernels}, {"spans", spans}}.dump(2));
     return 0;
   }
-  fmt::print("{}\n  {}\n\nkernels considered, fastest first\n", op.schema, op.text);
+  fmt::print("{}\n", op.schema);
+  if (op.has_inplace) fmt::print("{}\n", schema_of(op, Form::InPlace));
+  if (op.has_out && op.outputs) fmt::print("{}\n", schema_of(op, Form::Out));
+  fmt::print("  {}\n\nkernels considered, fastest first\n", op.text);
   for (const auto& line : seen.lines)
     fmt::print("  {:<20} {:<24} {:<30} {}\n", line.op->name, line.kernel->name, facts_of(*line.kernel), verdict(line));
   fmt::print("\nspans of one call\n");

@@ -2,6 +2,7 @@
 #include "autograd/autograd.h"
 #include "cpu/products.h"
 #include "cuda/gemm.h"
+#include "ops/planned.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -409,12 +410,8 @@ cuda::GemmCall linear_call(const Call& c) {
   return g;
 }
 template <auto describe> void add_device_kernels(OpRecord& op) {
-  const auto run = [](const Call& c, const Plan& plan) { cuda::run_gemm(describe(c), c, plan); };
-  op.planned(
-    Backend::Cuda, "tiles_in_parts", [](const Call& c, Plan& plan) { return cuda::plan_gemm_parts(describe(c), plan); },
-    run);
-  op.planned(
-    Backend::Cuda, "tiles", [](const Call& c, Plan& plan) { return cuda::plan_gemm_tiles(describe(c), plan); }, run);
+  add_planned<describe, cuda::plan_gemm_parts, cuda::run_gemm>(op, Backend::Cuda, "tiles_in_parts");
+  add_planned<describe, cuda::plan_gemm_tiles, cuda::run_gemm>(op, Backend::Cuda, "tiles");
 }
 
 [[maybe_unused]] const bool kernels_added = [] {

@@ -6,6 +6,7 @@
 #include "cpu/staging.h"
 #include "cuda/convolution.h"
 #include "ops/layout.h"
+#include "ops/planned.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -237,13 +238,8 @@ cuda::ConvCall device_weight_call(const Call& c) {
   return {weight_shape_of(c.args), ConvWay::Weight, c.args.share(0), c.out(), c.args.share(1), {}};
 }
 template <auto describe> void add_device_kernels(OpRecord& op) {
-  const auto run = [](const Call& c, const Plan& plan) { cuda::run_convolution(describe(c), c, plan); };
-  op.planned(
-    Backend::Cuda, "implicit_gemm_f32",
-    [](const Call& c, Plan& plan) { return cuda::plan_convolution_floats(describe(c), plan); }, run);
-  op.planned(
-    Backend::Cuda, "implicit_gemm",
-    [](const Call& c, Plan& plan) { return cuda::plan_convolution_any(describe(c), plan); }, run);
+  add_planned<describe, cuda::plan_convolution_floats, cuda::run_convolution>(op, Backend::Cuda, "implicit_gemm_f32");
+  add_planned<describe, cuda::plan_convolution_any, cuda::run_convolution>(op, Backend::Cuda, "implicit_gemm");
 }
 }  // namespace
 
@@ -301,6 +297,7 @@ STRATA_OP(convolution,
                    "convolution: a transposed convolution takes its bias through conv_transpose1d, 2d, 3d");
             cpu::conv_reference(s.shape, s.way, s.big, s.weight, s.small, s.bias);
           })
+  .with(add_device_kernels<device_call>)
   .saves({0, 1})
   .grad(grad_convolution)
   .samples({"f(2,4,5), f(6,2,3), f(6), [2], [1], [1], False, [0], 2",
@@ -357,6 +354,7 @@ STRATA_OP(convolution_weight_grad,
             cpu::conv_reference(weight_shape_of(c.args), ConvWay::Weight, c.args.share(0), c.out(), c.args.share(1),
                                 nullptr);
           })
+  .with(add_device_kernels<device_weight_call>)
   .saves({0, 1})
   .grad([](const GradContext& c, const Tensor& g) {
     Grads out;
@@ -521,13 +519,5 @@ STRATA_OP(conv_transpose3d,
   })
   .samples({"f(1,2,3,2,2), f(2,3,2,2,3), f(3)", "f(2,2,2,2,2), f(2,2,2,2,2), stride=2"})
   .error("f(1,2,3,2,2), f(2,3,2,2,3), f(2)", ErrorKind::Runtime, "expected bias to be 1-dimensional");
-
-namespace {
-[[maybe_unused]] const bool device_kernels_added = [] {
-  add_device_kernels<device_call>(op_convolution);
-  add_device_kernels<device_weight_call>(op_convolution_weight_grad);
-  return true;
-}();
-}  // namespace
 
 }  // namespace strata

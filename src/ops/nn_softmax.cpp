@@ -5,6 +5,7 @@
 #include "cpu/row_kernels.h"
 #include "cpu/staging.h"
 #include "cuda/softmax.h"
+#include "ops/planned.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -74,12 +75,8 @@ template <bool log> cuda::SoftmaxCall backward_call(const Call& c) {
   return {y, &c.args.tensor(0), *c.out(), normalize_dim(c.args[2].integer(), y.ndim, "softmax"), log};
 }
 template <auto describe> void add_device_kernels(OpRecord& op) {
-  const auto run = [](const Call& c, const Plan& plan) { cuda::run_softmax(describe(c), c, plan); };
-  op.planned(
-    Backend::Cuda, "rows_in_registers",
-    [](const Call& c, Plan& plan) { return cuda::plan_softmax_rows(describe(c), plan); }, run);
-  op.planned(
-    Backend::Cuda, "lines", [](const Call& c, Plan& plan) { return cuda::plan_softmax_lines(describe(c), plan); }, run);
+  add_planned<describe, cuda::plan_softmax_rows, cuda::run_softmax>(op, Backend::Cuda, "rows_in_registers");
+  add_planned<describe, cuda::plan_softmax_lines, cuda::run_softmax>(op, Backend::Cuda, "lines");
 }
 
 void infer_backward(const Call& c) {
@@ -116,6 +113,7 @@ STRATA_OP(softmax, "softmax(Tensor input, int? dim=None, dtype? dtype=None) -> T
   .infer(infer_softmax)
   .kernel("rows", run_softmax<false>)
   .kernel("reference", plain_softmax<false>)
+  .with(add_device_kernels<forward_call<false>>)
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_softmax_backward_data(g, c.result(), dim_of(c))};
@@ -130,6 +128,7 @@ STRATA_OP(log_softmax, "log_softmax(Tensor input, int? dim=None, dtype? dtype=No
   .infer(infer_softmax)
   .kernel("rows", run_softmax<true>)
   .kernel("reference", plain_softmax<true>)
+  .with(add_device_kernels<forward_call<true>>)
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_log_softmax_backward_data(g, c.result(), dim_of(c))};
@@ -153,6 +152,7 @@ STRATA_OP(softmax_backward_data, "_softmax_backward_data(Tensor grad_output, Ten
   .infer(infer_backward)
   .kernel("rows", run_softmax_backward<false>)
   .kernel("reference", plain_softmax_backward<false>)
+  .with(add_device_kernels<backward_call<false>>)
   .saves({0, 1})
   .grad([](const GradContext& c, const Tensor& gg) {
     Grads out;
@@ -171,6 +171,7 @@ STRATA_OP(log_softmax_backward_data, "_log_softmax_backward_data(Tensor grad_out
   .infer(infer_backward)
   .kernel("rows", run_softmax_backward<true>)
   .kernel("reference", plain_softmax_backward<true>)
+  .with(add_device_kernels<backward_call<true>>)
   .saves({0, 1})
   .grad([](const GradContext& c, const Tensor& gg) {
     Grads out;
@@ -181,15 +182,5 @@ STRATA_OP(log_softmax_backward_data, "_log_softmax_backward_data(Tensor grad_out
     return out;
   })
   .samples({"f(3,4), u(3,4), 1", "f(3,4), u(3,4), 0"});
-
-namespace {
-[[maybe_unused]] const bool device_kernels_added = [] {
-  add_device_kernels<forward_call<false>>(op_softmax);
-  add_device_kernels<forward_call<true>>(op_log_softmax);
-  add_device_kernels<backward_call<false>>(op_softmax_backward_data);
-  add_device_kernels<backward_call<true>>(op_log_softmax_backward_data);
-  return true;
-}();
-}  // namespace
 
 }  // namespace strata

@@ -9,7 +9,7 @@
 #include "cuda/runtime/graph.h"
 #include "device/functors/optimizer_numbers.h"
 #include "ops/transfer.h"
-#include "record/op.h"
+#include "strata/args/optimizers.h"
 
 namespace strata {
 namespace {
@@ -21,7 +21,7 @@ using Run = void (*)(Rule, std::span<Update>);  // null: on a device
 // The lists of one call, checked against each other: parameters and gradients first, then the lists of state.
 class Step {
  public:
-  explicit Step(const Call& c) : c_(c), params_(c.args[0].tensor_list()), grads_(c.args[1].tensor_list()) {
+  Step(const Call& c, TensorList params, TensorList grads) : c_(c), params_(params), grads_(grads) {
     check_count(grads_, "gradients");
     updates_.resize(params_.size());
     for (size_t i = 0; i < params_.size(); ++i) {
@@ -35,39 +35,34 @@ class Step {
   }
   size_t count() const { return params_.size(); }
 
-  // The list at `arg` is state k of each parameter; an empty list: the rule works without it.
-  bool state(int k, int arg) {
-    const TensorList list = c_.args[static_cast<uint32_t>(arg)].tensor_list();
+  // The list is state k of each parameter; an empty list: the rule works without it.
+  bool state(int k, const char* what, TensorList list) {
     if (list.empty()) return false;
-    check_count(list, c_.op.params[static_cast<size_t>(arg)].name);
+    check_count(list, what);
     for (size_t i = 0; i < count(); ++i) {
-      STRATA_CHECK(params_[i]->same_shape(*list[i]), Runtime, "{}: {}[{}] has shape {}, expected {}", name(),
-                   c_.op.params[static_cast<size_t>(arg)].name, i, to_string(list[i].shape()),
-                   to_string(params_[i].shape()));
+      STRATA_CHECK(params_[i]->same_shape(*list[i]), Runtime, "{}: {}[{}] has shape {}, expected {}", name(), what, i,
+                   to_string(list[i].shape()), to_string(params_[i].shape()));
       updates_[i].state[static_cast<size_t>(k)] = list[i];
     }
     return true;
   }
-  // The list at `arg` holds number k that is kept beside each parameter: the step count is number 0.
-  void keeps(int k, int arg) {
-    const TensorList list = c_.args[static_cast<uint32_t>(arg)].tensor_list();
-    check_count(list, c_.op.params[static_cast<size_t>(arg)].name);
+  // The list holds number k that is kept beside each parameter: the step count is number 0.
+  void keeps(int k, const char* what, TensorList list) {
+    check_count(list, what);
     kept_[k] = list;
     for (size_t i = 0; i < list.size(); ++i) {
-      STRATA_CHECK(list[i].numel() == 1, Runtime, "{}: {} must hold one number each, found shape {}", name(),
-                   c_.op.params[static_cast<size_t>(arg)].name, to_string(list[i].shape()));
+      STRATA_CHECK(list[i].numel() == 1, Runtime, "{}: {} must hold one number each, found shape {}", name(), what,
+                   to_string(list[i].shape()));
       STRATA_CHECK(list[i].device() == kept_[0][i].device(), Runtime, "{}: {}[{}] lies on {}, the step count on {}",
-                   name(), c_.op.params[static_cast<size_t>(arg)].name, i, to_string(list[i].device()),
-                   to_string(kept_[0][i].device()));
+                   name(), what, i, to_string(list[i].device()), to_string(kept_[0][i].device()));
     }
   }
-  // The learning rate at `arg`. One that lies on a device is read there if the rest of the rule's numbers is.
-  double lr(int arg) {
-    const Value& v = c_.args[static_cast<uint32_t>(arg)];
+  // The learning rate. One that lies on a device is read there if the rest of the rule's numbers is.
+  double lr(const Value& v) {
     if (v.tag != Tag::Tensor) return v.number();
     STRATA_CHECK(v.tensor->numel == 1, Value, "{}: the learning rate must be one number, found shape {}", name(),
                  to_string(v.tensor->sizes()));
-    const Tensor t = c_.args.share(static_cast<uint32_t>(arg));
+    const Tensor t = alias(*v.tensor);
     const bool there = t.device().type != DeviceType::Cpu;
     if (there && std::ranges::all_of(kept_[0], [&](const Tensor& n) { return n.device() == t.device(); }))
       return lr_ = t, 0;
@@ -93,7 +88,6 @@ class Step {
       run_on_device(rule, options);
     }
   }
-  double number(int arg) const { return c_.args[static_cast<uint32_t>(arg)].number(); }
   const std::string& name() const { return c_.op.name; }
 
  private:
@@ -130,77 +124,114 @@ class Step {
 };
 static_assert(cpu::kRuleMembers == cuda::kRuleNumbers);
 
+double number(bool option) { return option ? 1 : 0; }
+
 template <Run run> void sgd(const Call& c) {
-  Step s(c);
-  const bool buffers = s.state(0, 2);
-  STRATA_CHECK(buffers || s.number(4) == 0 || s.count() == 0, Value, "{}: momentum needs momentum_buffers", s.name());
+  const args::_fused_sgd a(c);
+  Step s(c, a.params(), a.grads());
+  const bool buffers = s.state(0, "momentum_buffers", a.momentum_buffers());
+  STRATA_CHECK(buffers || a.momentum() == 0 || s.count() == 0, Value, "{}: momentum needs momentum_buffers", s.name());
   s.run(Rule::Sgd, run,
-        fn::SgdNumbers{s.lr(3), s.number(8), s.number(6), s.number(4), s.number(5), s.number(7), s.number(9)});
+        fn::SgdNumbers{s.lr(a.lr()), number(a.maximize()), a.weight_decay(), a.momentum(), a.dampening(),
+                       number(a.nesterov()), number(a.first())});
 }
 
 template <Run run> void adam(const Call& c) {
-  Step s(c);
-  s.keeps(0, 2), s.state(0, 3), s.state(1, 4);
-  const bool amsgrad = s.state(2, 5);
+  const args::_fused_adam a(c);
+  Step s(c, a.params(), a.grads());
+  s.keeps(0, "steps", a.steps());
+  s.state(0, "exp_avgs", a.exp_avgs());
+  s.state(1, "exp_avg_sqs", a.exp_avg_sqs());
+  const bool amsgrad = s.state(2, "max_exp_avg_sqs", a.max_exp_avg_sqs());
   s.run(Rule::Adam, run,
-        fn::AdamNumbers{s.lr(6), s.number(12), s.number(10), s.number(11), s.number(7), s.number(8), s.number(9),
-                        static_cast<double>(amsgrad)});
+        fn::AdamNumbers{s.lr(a.lr()), number(a.maximize()), a.weight_decay(), number(a.decoupled_weight_decay()),
+                        a.beta1(), a.beta2(), a.eps(), static_cast<double>(amsgrad)});
 }
 
 template <Run run> void nadam(const Call& c) {
-  Step s(c);
-  s.keeps(0, 2), s.keeps(1, 3), s.state(0, 4), s.state(1, 5);
+  const args::_fused_nadam a(c);
+  Step s(c, a.params(), a.grads());
+  s.keeps(0, "steps", a.steps());
+  s.keeps(1, "mu_products", a.mu_products());
+  s.state(0, "exp_avgs", a.exp_avgs());
+  s.state(1, "exp_avg_sqs", a.exp_avg_sqs());
   s.run(Rule::Nadam, run,
-        fn::NadamNumbers{s.lr(6), s.number(13), s.number(10), s.number(12), s.number(7), s.number(8), s.number(9),
-                         s.number(11)});
+        fn::NadamNumbers{s.lr(a.lr()), number(a.maximize()), a.weight_decay(), number(a.decoupled_weight_decay()),
+                         a.beta1(), a.beta2(), a.eps(), a.momentum_decay()});
 }
 
 template <Run run> void radam(const Call& c) {
-  Step s(c);
-  s.keeps(0, 2), s.state(0, 3), s.state(1, 4);
+  const args::_fused_radam a(c);
+  Step s(c, a.params(), a.grads());
+  s.keeps(0, "steps", a.steps());
+  s.state(0, "exp_avgs", a.exp_avgs());
+  s.state(1, "exp_avg_sqs", a.exp_avg_sqs());
   s.run(Rule::Radam, run,
-        fn::RadamNumbers{s.lr(5), s.number(11), s.number(9), s.number(10), s.number(6), s.number(7), s.number(8)});
+        fn::RadamNumbers{s.lr(a.lr()), number(a.maximize()), a.weight_decay(), number(a.decoupled_weight_decay()),
+                         a.beta1(), a.beta2(), a.eps()});
 }
 
 template <Run run> void adamax(const Call& c) {
-  Step s(c);
-  s.keeps(0, 2), s.state(0, 3), s.state(1, 4);
+  const args::_fused_adamax a(c);
+  Step s(c, a.params(), a.grads());
+  s.keeps(0, "steps", a.steps());
+  s.state(0, "exp_avgs", a.exp_avgs());
+  s.state(1, "exp_infs", a.exp_infs());
   s.run(Rule::Adamax, run,
-        fn::AdamaxNumbers{s.lr(5), s.number(10), s.number(9), s.number(6), s.number(7), s.number(8)});
+        fn::AdamaxNumbers{s.lr(a.lr()), number(a.maximize()), a.weight_decay(), a.beta1(), a.beta2(), a.eps()});
 }
 
 template <Run run> void adagrad(const Call& c) {
-  Step s(c);
-  s.keeps(0, 2), s.state(0, 3);
-  s.run(Rule::Adagrad, run, fn::AdagradNumbers{s.lr(4), s.number(8), s.number(6), s.number(5), s.number(7)});
+  const args::_fused_adagrad a(c);
+  Step s(c, a.params(), a.grads());
+  s.keeps(0, "steps", a.steps());
+  s.state(0, "sums", a.sums());
+  s.run(Rule::Adagrad, run,
+        fn::AdagradNumbers{s.lr(a.lr()), number(a.maximize()), a.weight_decay(), a.lr_decay(), a.eps()});
 }
 
 template <Run run> void adadelta(const Call& c) {
-  Step s(c);
-  s.keeps(0, 2), s.state(0, 3), s.state(1, 4);
-  s.run(Rule::Adadelta, run, fn::AdadeltaNumbers{s.lr(5), s.number(9), s.number(8), s.number(6), s.number(7)});
+  const args::_fused_adadelta a(c);
+  Step s(c, a.params(), a.grads());
+  s.keeps(0, "steps", a.steps());
+  s.state(0, "square_avgs", a.square_avgs());
+  s.state(1, "acc_deltas", a.acc_deltas());
+  s.run(Rule::Adadelta, run,
+        fn::AdadeltaNumbers{s.lr(a.lr()), number(a.maximize()), a.weight_decay(), a.rho(), a.eps()});
 }
 
 template <Run run> void rmsprop(const Call& c) {
-  Step s(c);
-  s.keeps(0, 2), s.state(0, 3);
-  const bool buffers = s.state(1, 4), centered = s.state(2, 5);
-  STRATA_CHECK(buffers || s.number(10) == 0 || s.count() == 0, Value, "{}: momentum needs momentum_buffers", s.name());
+  const args::_fused_rmsprop a(c);
+  Step s(c, a.params(), a.grads());
+  s.keeps(0, "steps", a.steps());
+  s.state(0, "square_avgs", a.square_avgs());
+  const bool buffers = s.state(1, "momentum_buffers", a.momentum_buffers()),
+             centered = s.state(2, "grad_avgs", a.grad_avgs());
+  STRATA_CHECK(buffers || a.momentum() == 0 || s.count() == 0, Value, "{}: momentum needs momentum_buffers", s.name());
   s.run(Rule::Rmsprop, run,
-        fn::RmspropNumbers{s.lr(6), s.number(11), s.number(9), s.number(7), s.number(8), s.number(10),
+        fn::RmspropNumbers{s.lr(a.lr()), number(a.maximize()), a.weight_decay(), a.alpha(), a.eps(), a.momentum(),
                            static_cast<double>(centered)});
 }
 
 template <Run run> void asgd(const Call& c) {
-  Step s(c);
-  s.keeps(0, 2), s.keeps(1, 3), s.keeps(2, 4), s.state(0, 5);
-  s.run(Rule::Asgd, run, fn::AsgdNumbers{s.lr(6), s.number(11), s.number(10), s.number(7), s.number(8), s.number(9)});
+  const args::_fused_asgd a(c);
+  Step s(c, a.params(), a.grads());
+  s.keeps(0, "steps", a.steps());
+  s.keeps(1, "etas", a.etas());
+  s.keeps(2, "mus", a.mus());
+  s.state(0, "axs", a.axs());
+  s.run(Rule::Asgd, run,
+        fn::AsgdNumbers{s.lr(a.lr()), number(a.maximize()), a.weight_decay(), a.lambd(), a.alpha(), a.t0()});
 }
 
 template <Run run> void rprop(const Call& c) {
-  Step s(c);
-  s.keeps(0, 2), s.state(0, 3), s.state(1, 4);
-  s.run(Rule::Rprop, run, fn::RpropNumbers{0, s.number(9), s.number(5), s.number(6), s.number(7), s.number(8)});
+  const args::_fused_rprop a(c);
+  Step s(c, a.params(), a.grads());
+  s.keeps(0, "steps", a.steps());
+  s.state(0, "prevs", a.prevs());
+  s.state(1, "step_sizes", a.step_sizes());
+  s.run(Rule::Rprop, run,
+        fn::RpropNumbers{0, number(a.maximize()), a.etaminus(), a.etaplus(), a.step_min(), a.step_max()});
 }
 
 void nothing(const Call&) {}

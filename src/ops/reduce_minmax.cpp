@@ -103,6 +103,7 @@ Tensor grad_of_selection(const GradContext& c, const Tensor& g, bool keepdim) {
 STRATA_OP(amax, "amax(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor")
   .doc("The largest value along the given dimensions (all when the list is empty). Equal values share the gradient.")
   .infer(infer_extreme)
+  .with(add_reduction<describe_extreme<Fold::Max>>)
   .saves({0})
   .saves_result()
   .grad(grad_extreme)
@@ -114,6 +115,7 @@ STRATA_OP(amax, "amax(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor"
 STRATA_OP(amin, "amin(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor")
   .doc("The smallest value along the given dimensions (all when the list is empty). Equal values share the gradient.")
   .infer(infer_extreme)
+  .with(add_reduction<describe_extreme<Fold::Min>>)
   .saves({0})
   .saves_result()
   .grad(grad_extreme)
@@ -138,6 +140,7 @@ STRATA_OP(aminmax, "aminmax(Tensor input, *, int? dim=None, bool keepdim=False) 
 STRATA_OP(max, "max(Tensor input) -> Tensor")
   .doc("The largest value. Equal values share the gradient.")
   .infer(infer_full)
+  .with(add_reduction<describe_full<Fold::Max>>)
   .saves({0})
   .saves_result()
   .grad(grad_full)
@@ -147,6 +150,7 @@ STRATA_OP(max, "max(Tensor input) -> Tensor")
 STRATA_OP(min, "min(Tensor input) -> Tensor")
   .doc("The smallest value. Equal values share the gradient.")
   .infer(infer_full)
+  .with(add_reduction<describe_full<Fold::Min>>)
   .saves({0})
   .saves_result()
   .grad(grad_full)
@@ -210,15 +214,5 @@ STRATA_OP(argmin, "argmin(Tensor input, int? dim=None, bool keepdim=False) -> Te
   .samples({"f(3,4)", "f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), None, True", "f()", "i5(3,4), 1"})
   .error("f(0)", ErrorKind::Index, "numel() == 0")
   .error("f(3), 1", ErrorKind::Index, "out of range");
-
-namespace {
-[[maybe_unused]] const bool kernels_added = [] {
-  add_reduction<describe_extreme<Fold::Max>>(op_amax);
-  add_reduction<describe_extreme<Fold::Min>>(op_amin);
-  add_reduction<describe_full<Fold::Max>>(op_max);
-  add_reduction<describe_full<Fold::Min>>(op_min);
-  return true;
-}();
-}  // namespace
 
 }  // namespace strata

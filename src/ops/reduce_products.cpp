@@ -58,6 +58,7 @@ Tensor cumprod_grad(const Tensor& g, const Tensor& x, const Tensor& result, int 
 STRATA_OP(prod, "prod(Tensor input, *, dtype? dtype=None) -> Tensor")
   .doc("The product of all elements. Integers and booleans multiply as int64.")
   .infer([](const Call& c) { infer_prod(c, ~0u, false, c.args[1]); })
+  .with(add_reduction<describe_full>)
   .saves({0})
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
@@ -72,6 +73,7 @@ STRATA_OP(prod_dim_int, "prod.dim_int(Tensor input, int dim, bool keepdim=False,
   .infer([](const Call& c) {
     infer_prod(c, reduced_mask(c.args.tensor(0), c.args[1], "prod"), c.args[2].boolean(), c.args[3]);
   })
+  .with(add_reduction<describe_dim>)
   .saves({0})
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
@@ -115,13 +117,5 @@ STRATA_OP(cumprod, "cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tens
   })
   .samples({"f(3,4), 0", "f(3,4), -1", "f(2,3,4), 1", "i5(3,4), 1", "f(), 0", "f(0,3), 0", "b(4), 0"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
-
-namespace {
-[[maybe_unused]] const bool kernels_added = [] {
-  add_reduction<describe_full>(op_prod);
-  add_reduction<describe_dim>(op_prod_dim_int);
-  return true;
-}();
-}  // namespace
 
 }  // namespace strata

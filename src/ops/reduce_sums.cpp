@@ -77,12 +77,14 @@ double count_of(const GradContext& c, bool full) {
 STRATA_OP(sum, "sum(Tensor input, *, dtype? dtype=None) -> Tensor")
   .doc("The sum of all elements. Integers and booleans add up as int64.")
   .infer(infer_sum<where_full, 1>)
+  .with(add_reduction<describe_fold<Fold::Sum, where_full>>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {spread(c, g, true)}; })
   .samples({"f(3,4)", "f()", "f(0,3)", "i5(3,4)", "b(7)", "f(2,3,5), dtype=float64"});
 
 STRATA_OP(sum_dim, "sum.dim(Tensor input, int[]? dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
   .doc("The sum over the given dimensions; None or an empty list means all of them.")
   .infer(infer_sum<where_dim, 3>)
+  .with(add_reduction<describe_fold<Fold::Sum, where_dim>>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {spread(c, g, false)}; })
   .samples({"f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), [0,2]", "f(2,3,4), None, True", "f(), 0", "f(0,3), 0",
             "i5(3,4), 1", "b(3,4), 0", "f(3,4), 1, dtype=float64"})
@@ -92,6 +94,7 @@ STRATA_OP(sum_dim, "sum.dim(Tensor input, int[]? dim, bool keepdim=False, *, dty
 STRATA_OP(nansum, "nansum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
   .doc("The sum over the given dimensions with NaN counted as zero.")
   .infer(infer_sum<where_dim, 3>)
+  .with(add_reduction<describe_fold<Fold::NanSum, where_dim>>)
   .saves({0})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     const Tensor x = c.input(0);
@@ -103,6 +106,7 @@ STRATA_OP(nansum, "nansum(Tensor input, int[]? dim=None, bool keepdim=False, *, 
 STRATA_OP(mean, "mean(Tensor input, *, dtype? dtype=None) -> Tensor")
   .doc("The mean of all elements.")
   .infer(infer_mean<where_full, 1>)
+  .with(add_reduction<describe_mean<where_full>>)
   .dtypes(kFloatingTypes)
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {div(spread(c, g, true), count_of(c, true))}; })
   .samples({"f(3,4)", "f()", "f(0,3)", "i5(3,4), dtype=float32"})
@@ -111,6 +115,7 @@ STRATA_OP(mean, "mean(Tensor input, *, dtype? dtype=None) -> Tensor")
 STRATA_OP(mean_dim, "mean.dim(Tensor input, int[]? dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
   .doc("The mean over the given dimensions; None or an empty list means all of them.")
   .infer(infer_mean<where_dim, 3>)
+  .with(add_reduction<describe_mean<where_dim>>)
   .dtypes(kFloatingTypes)
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {div(spread(c, g, false), count_of(c, false))}; })
   .samples({"f(3,4), 0", "f(3,4), 1, True", "f(2,3,4), [0,2]", "f(2,3,4), None, True", "i5(3,4), 1, dtype=float64"})
@@ -132,22 +137,26 @@ STRATA_OP(nanmean, "nanmean(Tensor input, int[]? dim=None, bool keepdim=False, *
 STRATA_OP(any, "any(Tensor input) -> Tensor")
   .doc("True when any element is not zero (NaN counts as true).")
   .infer(infer_bool<where_full>)
+  .with(add_reduction<describe_own_type<Fold::Any, where_full>>)
   .samples({"b(7)", "f(3,4)", "i5(3)", "b(0)", "b()"});
 
 STRATA_OP(any_dim, "any.dim(Tensor input, int[]? dim, bool keepdim=False) -> Tensor")
   .doc("True where any element along the given dimensions is not zero.")
   .infer(infer_bool<where_dim>)
+  .with(add_reduction<describe_own_type<Fold::Any, where_dim>>)
   .samples({"b(3,4), 0", "f(3,4), 1, True", "i5(2,3,4), [0,2]", "b(0,3), 0"})
   .error("b(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(all, "all(Tensor input) -> Tensor")
   .doc("True when no element is zero.")
   .infer(infer_bool<where_full>)
+  .with(add_reduction<describe_own_type<Fold::All, where_full>>)
   .samples({"b(7)", "f(3,4)", "i5(3)", "b(0)", "b()"});
 
 STRATA_OP(all_dim, "all.dim(Tensor input, int[]? dim, bool keepdim=False) -> Tensor")
   .doc("True where no element along the given dimensions is zero.")
   .infer(infer_bool<where_dim>)
+  .with(add_reduction<describe_own_type<Fold::All, where_dim>>)
   .samples({"b(3,4), 0", "f(3,4), 1, True", "i5(2,3,4), [0,2]", "b(0,3), 0"})
   .error("b(3), 1", ErrorKind::Index, "out of range");
 
@@ -158,23 +167,8 @@ STRATA_OP(count_nonzero, "count_nonzero(Tensor input, int[]? dim=None) -> Tensor
     set_reduced_shape(*c.out(), x, reduced_mask(x, c.args[1], "count_nonzero"), false);
     c.out()->dtype = DType::I64;
   })
+  .with(add_reduction<describe_count>)
   .samples({"i5(3,4)", "f(3,4), 0", "b(2,3,4), [0,2]", "i5(0,3), 0"})
   .error("i5(3), 1", ErrorKind::Index, "out of range");
-
-namespace {
-[[maybe_unused]] const bool kernels_added = [] {
-  add_reduction<describe_fold<Fold::Sum, where_full>>(op_sum);
-  add_reduction<describe_fold<Fold::Sum, where_dim>>(op_sum_dim);
-  add_reduction<describe_fold<Fold::NanSum, where_dim>>(op_nansum);
-  add_reduction<describe_mean<where_full>>(op_mean);
-  add_reduction<describe_mean<where_dim>>(op_mean_dim);
-  add_reduction<describe_own_type<Fold::Any, where_full>>(op_any);
-  add_reduction<describe_own_type<Fold::Any, where_dim>>(op_any_dim);
-  add_reduction<describe_own_type<Fold::All, where_full>>(op_all);
-  add_reduction<describe_own_type<Fold::All, where_dim>>(op_all_dim);
-  add_reduction<describe_count>(op_count_nonzero);
-  return true;
-}();
-}  // namespace
 
 }  // namespace strata

@@ -96,13 +96,12 @@ struct STRATA_API OpRecord {
   uint32_t required = 0;    // parameters up to the last one without a default
   uint32_t positional = 0;  // parameters before the '*'
   uint32_t outputs = 1;
-  bool returns_list = false;  // -> Tensor[]
-  uint16_t written = 0;       // mask of Tensor(a!) parameters: the op changes their memory
-  uint8_t writes_if = 0;      // of Tensor(a!:training): the bool parameter that says whether it does; 0: always
-  uint16_t needed = 0;        // mask of Tensor and Tensor[] parameters that must be given
-  uint8_t recorded_param =
-    0;                 // a bool parameter that dispatch fills in, where it is None: whether the call is recorded
-  std::string shared;  // for each output the letter of the parameters whose memory it may share, ' ' for none
+  bool returns_list = false;   // -> Tensor[]
+  uint16_t written = 0;        // mask of Tensor(a!) parameters: the op changes their memory
+  uint8_t writes_if = 0;       // of Tensor(a!:training): the bool parameter that says whether it does; 0: always
+  uint16_t needed = 0;         // mask of Tensor and Tensor[] parameters that must be given
+  uint8_t recorded_param = 0;  // a bool parameter: where it is None, dispatch says whether the call is recorded
+  std::string shared;          // for each output the letter of the parameters whose memory it may share, ' ' for none
   std::vector<std::string> output_names;
 
   Infer infer_fn = nullptr;
@@ -114,7 +113,7 @@ struct STRATA_API OpRecord {
   uint32_t constant_inputs = 0;                  // mask of inputs that carry no gradient
   uint32_t integer_outputs = 0;                  // mask of outputs that carry no gradient (indices, masks)
   uint32_t saved_for_first = 0,
-           saved_for_second = 0;  // of saved_inputs: needed only for the gradient of input 0, of input 1
+           saved_for_second = 0;  // of saved_inputs: those that only the gradient of input 0 or 1 needs
   bool broadcasts = false;        // the engine sums gradients to the inputs' shapes
   bool updates_input = false;  // in place, a kernel is given input 0 itself as its output and touches only what changes
   bool part = false;           // a view of some elements, each once, whose places follow from shapes alone
@@ -155,6 +154,8 @@ struct STRATA_API OpRecord {
                     void (*run)(const Call&, const Plan&)) {
     return add(b, {.name = kernel_name, .prepare = prepare, .run_plan = run});
   }
+  // Kernels that several ops have in common.
+  OpRecord& with(void (*add_kernels)(OpRecord&)) { return add_kernels(*this), *this; }
   // Of the kernel added last: whose code it is, and what its numbers are like.
   OpRecord& from(Source source) { return last_added().source = source, *this; }
   OpRecord& numerics(const Numerics& facts) { return last_added().numerics = facts, *this; }
@@ -258,7 +259,9 @@ struct Explanation {
   };
   std::vector<Line> lines;
   const Line& chosen() const {  // for the call made last
-    return *std::find_if(lines.rbegin(), lines.rend(), [](const Line& line) { return line.reason.empty(); });
+    const auto found = std::find_if(lines.rbegin(), lines.rend(), [](const Line& line) { return line.reason.empty(); });
+    STRATA_ASSERT(found != lines.rend());
+    return *found;
   }
   Line& add(const OpRecord& op, const Kernel& kernel) {
     Line& line = lines.emplace_back();
