@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "cuda/kernels/pointwise_params.h"
+#include "cuda/pointwise/pointwise_params.h"
 #include "cuda/runtime/stream.h"
 #include "strata/ops.h"
 

@@ -1,4 +1,4 @@
-# Device code as part of libstrata: src/cuda/kernels/*.cu is compiled by nvcc to PTX (for the virtual GPU and for cards that
+# Device code as part of libstrata: src/cuda/**/*.cu is compiled by nvcc to PTX (for the virtual GPU and for cards that
 # are not named below) and to machine code for STRATA_CUDA_ARCHS, and both are linked in. CMake's CUDA language is not
 # enabled: all host code is compiled by the C++ compiler, and no CUDA library is linked.
 find_program(STRATA_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda /opt/cuda PATH_SUFFIXES bin)
@@ -63,7 +63,7 @@ function(strata_embed_kernels target)
   set(images "")
   set(files "")
   if(STRATA_CUDA)
-    file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.cu)
+    file(GLOB_RECURSE files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/*.cu)
   endif()
   foreach(file IN LISTS files)
     get_filename_component(name ${file} NAME_WE)

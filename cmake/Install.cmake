@@ -59,8 +59,10 @@ foreach(layer base tensor record autograd dispatch nn)
   endif()
 endforeach()
 
-install(FILES ${PROJECT_SOURCE_DIR}/src/ops/index_expr.h ${PROJECT_SOURCE_DIR}/src/ops/nn_init.h
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/strata/ops)
+foreach(header indexing/expression.h nn/init.h)
+  get_filename_component(family ${header} DIRECTORY)
+  install(FILES ${PROJECT_SOURCE_DIR}/src/ops/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/strata/ops/${family})
+endforeach()
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Strata)
 install(EXPORT StrataTargets NAMESPACE Strata:: DESTINATION ${package_dir})

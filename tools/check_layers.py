@@ -17,7 +17,7 @@ LAYERS = {
     "tensor": "Tensor and what it is made of",
     "record": "the contracts: Args, op record, kernel entry; every back end may include them",
     "device": "formulas for host and device compilers; includes nothing but itself",
-    "cuda": "CUDA back end: kernels, runtime, driver table",
+    "cuda": "CUDA back end: kernels, runtime, driver table; its folders are layers too, see below",
     "cpu": "CPU kernels",
     "autograd": "tape and backward engine; reaches ops only through their records, so not through strata/ops.h",
     "dispatch": "the call pipeline and the registry",
@@ -32,6 +32,16 @@ LAYERS = {
 }
 ORDER = {name: index for index, name in enumerate(LAYERS)}
 
+# Folders of cuda that are layers of their own, bottom first; the families of kernels (pointwise, nn, ...) stand above them.
+CUDA_LAYERS = {
+    "vgpu": "the virtual GPU; knows nothing of the driver interface",
+    "driver": "the driver table: libcuda, the virtual GPU behind the same functions",
+    "libs": "NVIDIA's libraries, opened at run time",
+    "runtime": "devices, streams, events, memory, modules",
+    "common": "what kernels of several families use",
+}
+CUDA_ORDER = {name: index for index, name in enumerate(CUDA_LAYERS)}
+
 # Pairs that the order alone would allow.
 FORBIDDEN = {
     ("device", "base"): "device headers are compiled by NVRTC too, which has no host headers",
@@ -41,7 +51,7 @@ FORBIDDEN = {
 }
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.M)
-SUFFIXES = {".h", ".cpp", ".cu", ".cuh", ".inc"}
+SUFFIXES = {".h", ".cpp", ".cu", ".cuh", ".inc", ".inl"}
 
 
 def layer_of_include(path):
@@ -65,6 +75,11 @@ def layer_of_file(file, root):
     return "public" if parts[0] == "include" else parts[1]
 
 
+def points_up_in_cuda(own, target):
+    """Whether a file of the folder `own` of cuda may not include one of the folder `target`."""
+    return CUDA_ORDER.get(target, len(CUDA_ORDER)) > CUDA_ORDER.get(own, len(CUDA_ORDER))
+
+
 def check(root):
     problems, files = [], 0
     for top in ("src", "include"):
@@ -84,6 +99,10 @@ def check(root):
                     message = f'"{match.group(1)}" points up, from {own} to {target} ({target}: {LAYERS[target]})'
                 elif target and (own, target) in FORBIDDEN:
                     message = f'"{match.group(1)}": {own} may not include {target}: {FORBIDDEN[own, target]}'
+                elif own == target == "cuda":
+                    inner, wanted = name.parts[2], match.group(1).split("/")[1]
+                    if points_up_in_cuda(inner, wanted):
+                        message = f'"{match.group(1)}" points up, from cuda/{inner} to cuda/{wanted}'
                 if message:
                     problems.append(f"{name}:{line}: {message}")
     return problems, files

@@ -2,7 +2,7 @@
 
 usage: gen_functors.py OUTPUT_FOLDER FUNCTOR_HEADER...
 
-A functor is a `template <class T> struct Name` with a kInputs constant. cpu/simd/*.cpp compiles each list once per SIMD target.
+A functor is a `template <class T> struct Name` with a kInputs constant. cpu/pointwise/*_simd.cpp compile each list once per SIMD target.
 """
 
 import pathlib

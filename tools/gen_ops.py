@@ -191,6 +191,12 @@ def read_ops(source):
         yield Op(here.group(1), schema, tail)
 
 
+def place(source):
+    """The family and name of a file of definitions: 'reduce/sums' of src/ops/reduce/sums.cpp."""
+    parts = pathlib.Path(source).with_suffix("").parts
+    return "/".join(parts[len(parts) - parts[::-1].index("ops") :])
+
+
 def write(path, content):
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists() or path.read_text() != content:
@@ -202,19 +208,18 @@ def main(folder, sources):
     gen_functors.main(folder, [s for s in sources if s.endswith(".h")])
     records = [s for s in sources if s.endswith(".modules")]
     sources = [s for s in sources if s.endswith(".cpp")]
-    stems = []
+    places = []
     for source in sorted(sources):
         ops = list(read_ops(source))
-        stem = pathlib.Path(source).stem
         if not ops:
             continue
-        stems.append(stem)
-        head = f'// Generated from {pathlib.Path(source).name}: do not edit.\n#pragma once\n#include <cmath>\n\n#include "record/op.h"\n\nnamespace strata {{\n'
+        places.append(place(source))
+        head = f'// Generated from ops/{places[-1]}.cpp: do not edit.\n#pragma once\n#include <cmath>\n\n#include "record/op.h"\n\nnamespace strata {{\n'
         write(
-            out / "strata" / "ops" / f"{stem}.h",
+            out / "strata" / "ops" / f"{places[-1]}.h",
             head + "".join(op.functions() for op in ops) + "}  // namespace strata\n",
         )
-        write(out / "strata" / "args" / f"{stem}.h", gen_args.header(pathlib.Path(source).name, ops))
+        write(out / "strata" / "args" / f"{places[-1]}.h", gen_args.header(f"ops/{places[-1]}.cpp", ops))
     methods = [
         m for source in sorted(sources) if source.endswith(".cpp") for op in read_ops(source) if (m := op.method())
     ]
@@ -225,7 +230,7 @@ def main(folder, sources):
     head = '// Generated: every op as a method of Tensor. Do not edit.\n#pragma once\n#include "strata/ops.h"\n\nnamespace strata {\n'
     write(out / "strata" / "tensor_methods.h", head + "".join(m[1] for m in methods) + "}  // namespace strata\n")
     umbrella = "// Generated: every op as a typed function. Do not edit.\n#pragma once\n"
-    write(out / "strata" / "ops.h", umbrella + "".join(f'#include "strata/ops/{s}.h"\n' for s in stems))
+    write(out / "strata" / "ops.h", umbrella + "".join(f'#include "strata/ops/{p}.h"\n' for p in places))
     gen_modules.main(folder, [op for source in sorted(sources) for op in read_ops(source)], records, write)
     gen_stubs.main(folder, sources)
 

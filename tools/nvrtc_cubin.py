@@ -2,7 +2,7 @@
 """Compiles a .cu file to machine code with NVRTC: nvrtc_cubin.py LIBNVRTC ARCH SOURCE OUT -IFOLDER...
 
 For architectures that the installed nvcc no longer knows: PyPI has the NVRTC of CUDA 12 (nvidia-cuda-nvrtc-cu12), but no nvcc.
-Device code only, as in src/cuda/kernels.
+Device code only, as in src/cuda/**/*.cu.
 """
 
 import ctypes

@@ -2,7 +2,7 @@
 #pragma once
 #include <algorithm>
 
-#include "cpu/reduce.h"
+#include "cpu/reduce/reduce.h"
 
 namespace strata::cpu {
 

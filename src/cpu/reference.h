@@ -3,12 +3,12 @@
 #pragma once
 #include <array>
 
-#include "cpu/convert.h"
-#include "cpu/copy.h"
-#include "cpu/grid_sample.h"
-#include "cpu/pooling.h"
-#include "cpu/random.h"
-#include "cpu/resample.h"
+#include "cpu/creation/random.h"
+#include "cpu/movement/convert.h"
+#include "cpu/movement/copy.h"
+#include "cpu/nn/grid_sample.h"
+#include "cpu/nn/pooling.h"
+#include "cpu/nn/resample.h"
 #include "cpu/staging.h"
 
 namespace strata::cpu {

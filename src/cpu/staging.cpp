@@ -1,7 +1,7 @@
 #include "cpu/staging.h"
 
 #include "base/parallel.h"
-#include "cpu/copy.h"
+#include "cpu/movement/copy.h"
 
 namespace strata::cpu {
 namespace {

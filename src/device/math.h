@@ -3,7 +3,7 @@
 //
 // Included two ways:
 //  - plainly, by host code and by nvcc: scalars only, namespace strata::fn::math;
-//  - by cpu/simd/*.cpp with STRATA_SIMD_TARGET defined, once per SIMD target: scalars and vectors in the target's own
+//  - by cpu/**/*_simd.cpp with STRATA_SIMD_TARGET defined, once per SIMD target: scalars and vectors in the target's own
 //    namespace. There is no include guard then, on purpose: GCC ties target options to where a template stands in the text.
 #if defined(STRATA_SIMD_TARGET)
 #if defined(STRATA_MATH_TOGGLE) == defined(HWY_TARGET_TOGGLE)

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "autograd/autograd.h"
-#include "strata/ops/creation.h"
-#include "strata/ops/views.h"
+#include "strata/ops/creation/fills.h"
+#include "strata/ops/movement/views.h"
 
 namespace strata::nn::detail {
 namespace {

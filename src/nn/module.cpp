@@ -9,8 +9,8 @@
 
 #include "autograd/autograd.h"
 #include "nn/module_hooks.h"
-#include "strata/ops/copy.h"
-#include "strata/ops/creation.h"
+#include "strata/ops/creation/fills.h"
+#include "strata/ops/movement/copy.h"
 
 namespace strata::nn {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "autograd/autograd.h"
 #include "nn/module.h"
-#include "strata/ops/copy.h"
+#include "strata/ops/movement/copy.h"
 
 namespace strata::nn {
 namespace {

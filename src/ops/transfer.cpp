@@ -1,7 +1,7 @@
 #include "ops/transfer.h"
 
-#include "cpu/copy.h"
-#include "cuda/pointwise.h"
+#include "cpu/movement/copy.h"
+#include "cuda/pointwise/pointwise.h"
 #include "cuda/runtime/host_memory.h"
 #include "record/op.h"
 

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "ops/nn_init.h"
+#include "ops/nn/init.h"
 #include "python/parse.h"
 #include "record/promotion.h"
 

@@ -1,7 +1,7 @@
 // x[...] and x[...] = value.
-#include "ops/index_expr.h"
+#include "ops/indexing/expression.h"
 #include "python/binding.h"
-#include "strata/ops/copy.h"
+#include "strata/ops/movement/copy.h"
 
 namespace strata::python {
 namespace {

@@ -40,7 +40,7 @@ if [ -n "$deps" ]; then echo "$made: $source $(dirname "$source")/both.h" > "$de
 class Project:
     def __init__(self, folder, release="13.0"):
         self.folder, self.log = folder, folder / "calls"
-        kernels = folder / "src/cuda/kernels"
+        kernels = folder / "src/cuda/linalg"
         kernels.mkdir(parents=True)
         (kernels / "old.cu").write_text("// runs everywhere\n")
         (kernels / "new.cu").write_text("// a kernel\n// ptx: compute_80\n")
@@ -86,7 +86,7 @@ def test_touching_one_kernel_compiles_one(project):
     assert project.configure(project.nvcc, "-DSTRATA_CUDA_ARCHS=90a").returncode == 0
     assert project.build() == ["new.cu", "old.cu"]
     assert project.build() == []
-    kernels = project.folder / "src/cuda/kernels"
+    kernels = project.folder / "src/cuda/linalg"
     (kernels / "old.cu").touch()
     assert project.build() == ["old.cu"]
     (kernels / "both.h").touch()

@@ -1,7 +1,7 @@
 // What kernels report to the host. A launch does not wait for its kernel, so a report is raised where the host next does:
 // item(), a copy to the host, synchronize(). The device stays usable.
 #pragma once
-#include "cuda/kernels/fault_params.h"
+#include "cuda/runtime/fault_params.h"
 #include "cuda/runtime/runtime.h"
 
 namespace strata::cuda {

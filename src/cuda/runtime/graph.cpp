@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "cuda/kernels/random_params.h"
 #include "cuda/runtime/allocator.h"
+#include "cuda/runtime/graph_params.h"
 
 namespace strata::cuda {
 

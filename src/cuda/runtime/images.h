@@ -1,4 +1,4 @@
-// The kernels inside libstrata: one image per file of cuda/kernels. The table is written by cmake/EmbedCuda.cmake.
+// The kernels inside libstrata: one image per .cu file. The table is written by cmake/EmbedCuda.cmake.
 #pragma once
 #include <string>
 #include <vector>

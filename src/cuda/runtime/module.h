@@ -47,7 +47,7 @@ class STRATA_API Modules {
   std::map<std::string, Loaded> loaded_;
 };
 
-// A kernel: the file of cuda/kernels or the code that has it, and its name. Remembers where it was loaded.
+// A kernel: the .cu file or the code that has it, and its name. Remembers where it was loaded.
 class STRATA_API Function {
  public:
   Function(std::string file, std::string kernel) : file_(std::move(file)), kernel_(std::move(kernel)) {}

@@ -1,6 +1,6 @@
 // Update rules of the optimizers: what one step does to one element of a parameter p, given its gradient g and up to three
 // numbers of state. Members are the same for the whole tensor and step; everything that depends on the step count is
-// computed beforehand, in double (ops/optimizers.cpp).
+// computed beforehand, in double (ops/optim/optimizers.cpp).
 #if defined(STRATA_SIMD_TARGET) || !defined(STRATA_FUNCTORS_OPTIMIZERS)
 #include "device/math.h"
 #ifdef STRATA_SIMD_TARGET

@@ -1,4 +1,4 @@
-// What a functor may say about itself beside its formula. Read by cpu/pointwise.h; one copy for all SIMD targets.
+// What a functor may say about itself beside its formula. Read by cpu/pointwise/pointwise.h; one copy for all SIMD targets.
 //
 // A functor is `template <class T> struct Name { static constexpr int kInputs = …; T member…; V operator()(V…) const; }`:
 // T is float, double or int64_t, V is T or a SIMD vector of T, members are the op's number parameters in the order of its

@@ -12,7 +12,7 @@
 
 #include "base/gzip.h"
 #include "nn/data/idx.h"
-#include "strata/ops/copy.h"
+#include "strata/ops/movement/copy.h"
 
 namespace strata::data {
 namespace {

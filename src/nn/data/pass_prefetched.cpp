@@ -7,7 +7,7 @@
 #include "cuda/runtime/event.h"
 #include "nn/data/pass.h"
 #include "ops/transfer.h"
-#include "strata/ops/copy.h"
+#include "strata/ops/movement/copy.h"
 
 namespace strata::data {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "autograd/autograd.h"
 #include "nn/files/safetensors_header.h"
-#include "strata/ops/copy.h"
+#include "strata/ops/movement/copy.h"
 
 namespace strata::files {
 

@@ -4,15 +4,15 @@
 
 #include "autograd/autograd.h"
 #include "nn/optim/line_search.h"
-#include "strata/ops/copy.h"
-#include "strata/ops/creation.h"
-#include "strata/ops/linalg_products.h"
-#include "strata/ops/movement.h"
-#include "strata/ops/pointwise_arithmetic.h"
-#include "strata/ops/reduce_minmax.h"
-#include "strata/ops/reduce_sums.h"
-#include "strata/ops/splits.h"
-#include "strata/ops/views.h"
+#include "strata/ops/creation/fills.h"
+#include "strata/ops/linalg/products.h"
+#include "strata/ops/movement/copy.h"
+#include "strata/ops/movement/joins.h"
+#include "strata/ops/movement/splits.h"
+#include "strata/ops/movement/views.h"
+#include "strata/ops/pointwise/arithmetic.h"
+#include "strata/ops/reduce/minmax.h"
+#include "strata/ops/reduce/sums.h"
 
 namespace strata::optim {
 namespace {

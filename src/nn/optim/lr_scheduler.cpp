@@ -4,8 +4,8 @@
 #include <array>
 #include <cmath>
 
-#include "strata/ops/copy.h"
-#include "strata/ops/creation.h"
+#include "strata/ops/creation/fills.h"
+#include "strata/ops/movement/copy.h"
 
 namespace strata::optim::lr_scheduler {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "autograd/autograd.h"
 #include "cuda/runtime/graph.h"
-#include "strata/ops/copy.h"
-#include "strata/ops/creation.h"
-#include "strata/ops/ranges.h"
+#include "strata/ops/creation/fills.h"
+#include "strata/ops/creation/ranges.h"
+#include "strata/ops/movement/copy.h"
 
 namespace strata::optim {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "strata/ops/creation.h"
-#include "strata/ops/optimizer_muon.h"
-#include "strata/ops/optimizers.h"
+#include "strata/ops/creation/fills.h"
+#include "strata/ops/optim/muon.h"
+#include "strata/ops/optim/optimizers.h"
 
 namespace strata::optim {
 namespace {

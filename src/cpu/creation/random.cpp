@@ -1,0 +1,205 @@
+// A batch of blocks is generated word by word over arrays, which the compiler turns into vector code; then each law maps words to
+// numbers. Single-precision laws take one word per element, double-precision ones two.
+#include "cpu/creation/random.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "base/parallel.h"
+#include "cpu/movement/convert.h"
+#include "cpu/movement/copy.h"
+#include "device/normal.h"
+
+namespace strata::cpu {
+namespace {
+
+constexpr int kBatch = 64;           // blocks
+constexpr int64_t kGrain = 1 << 12;  // blocks per piece of parallel work
+
+struct Words {
+  uint32_t w[4 * kBatch];  // in stream order
+  void fill(uint64_t seed, uint64_t first) {
+    uint32_t a[kBatch], b[kBatch], c[kBatch], d[kBatch];
+    for (int i = 0; i < kBatch; ++i) {
+      const uint64_t counter = first + static_cast<uint64_t>(i);
+      a[i] = static_cast<uint32_t>(counter), b[i] = static_cast<uint32_t>(counter >> 32), c[i] = d[i] = 0;
+    }
+    uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
+    for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
+      for (int i = 0; i < kBatch; ++i) {
+        const uint64_t p = static_cast<uint64_t>(0xD2511F53u) * a[i], q = static_cast<uint64_t>(0xCD9E8D57u) * c[i];
+        a[i] = static_cast<uint32_t>(q >> 32) ^ b[i] ^ k0, c[i] = static_cast<uint32_t>(p >> 32) ^ d[i] ^ k1;
+        b[i] = static_cast<uint32_t>(q), d[i] = static_cast<uint32_t>(p);
+      }
+    for (int i = 0; i < kBatch; ++i) w[4 * i] = a[i], w[4 * i + 1] = b[i], w[4 * i + 2] = c[i], w[4 * i + 3] = d[i];
+  }
+};
+
+// Calls body(words, first element, count) over [0, n); `words_each` words per element.
+template <class Body> void each_batch(int64_t n, int words_each, Generator& generator, const Body& body) {
+  const int64_t per_block = 4 / words_each, blocks = (n + per_block - 1) / per_block;
+  const Generator::Draw draw = generator.reserve(static_cast<uint64_t>(blocks));
+  const int64_t batches = (blocks + kBatch - 1) / kBatch;
+  parallel_for(batches, kGrain / kBatch, [&](int64_t begin, int64_t end) {
+    Words words;
+    for (int64_t k = begin; k < end; ++k) {
+      words.fill(draw.seed, draw.first + static_cast<uint64_t>(k) * kBatch);
+      const int64_t first = k * kBatch * per_block;
+      body(words, first, std::min<int64_t>(kBatch * per_block, n - first));
+    }
+  });
+}
+
+// [0, 1) with as many bits as the dtype holds, so that rounding never reaches 1.
+template <class C> void uniforms(const Words& words, C* u, int64_t n, DType t) {
+  if constexpr (std::is_same_v<C, double>) {
+    for (int64_t i = 0; i < n; ++i) u[i] = uniform_f64(words.w[2 * i], words.w[2 * i + 1]);
+  } else {
+    const int bits = uniform_bits(t);
+    const float unit = std::ldexp(1.0F, -bits);
+    for (int64_t i = 0; i < n; ++i) u[i] = static_cast<float>(words.w[i] >> (32 - bits)) * unit;
+  }
+}
+
+// Box and Muller: elements 2k and 2k+1 from the same two uniforms. 1 - u is exact.
+template <class C> void normals(C* u) {
+  constexpr int n = std::is_same_v<C, double> ? 2 * kBatch : 4 * kBatch;
+  for (int i = 0; i < n; i += 2) {
+    if constexpr (std::is_same_v<C, float>) {
+      normal_pair(u[i], u[i + 1], u[i], u[i + 1]);
+    } else {
+      const double radius = std::sqrt(-2 * std::log(1 - u[i])), angle = 6.283185307179586 * u[i + 1];
+      u[i] = radius * std::cos(angle), u[i + 1] = radius * std::sin(angle);
+    }
+  }
+}
+
+template <class C> void apply(Law law, C a, C b, C* u, int64_t n) {
+  switch (law) {
+    case Law::Uniform:
+      for (int64_t i = 0; i < n; ++i) u[i] = a + u[i] * (b - a);
+      break;
+    case Law::Normal:
+      for (int64_t i = 0; i < n; ++i) u[i] = a + u[i] * b;
+      break;
+    case Law::LogNormal:
+      for (int64_t i = 0; i < n; ++i) u[i] = std::exp(a + u[i] * b);
+      break;
+    case Law::Exponential:
+      for (int64_t i = 0; i < n; ++i) u[i] = -std::log(C(1) - u[i]) / a;
+      break;
+    case Law::Cauchy:
+      for (int64_t i = 0; i < n; ++i) u[i] = a + b * std::tan(static_cast<C>(3.141592653589793) * (u[i] - C(0.5)));
+      break;
+    case Law::Geometric:
+      for (int64_t i = 0; i < n; ++i) u[i] = std::max(C(1), std::ceil(std::log(C(1) - u[i]) / std::log1p(-a)));
+      break;
+  }
+}
+
+template <class C> void fill_floats(const TensorImpl& out, Law law, double a, double b, Generator& generator) {
+  const DType own = std::is_same_v<C, double> ? DType::F64 : DType::F32;
+  const ConvertRow convert = convert_row(out.dtype, own);
+  const auto size = static_cast<int64_t>(size_of(out.dtype));
+  const bool pairs = law == Law::Normal || law == Law::LogNormal;
+  const DType bits = law == Law::Uniform ? out.dtype : own;
+  each_batch(out.numel, std::is_same_v<C, double> ? 2 : 1, generator,
+             [&](const Words& words, int64_t first, int64_t n) {
+               C u[4 * kBatch];
+               uniforms(words, u, std::is_same_v<C, double> ? 2 * kBatch : 4 * kBatch, bits);
+               if (pairs) normals(u);
+               apply(law, static_cast<C>(a), static_cast<C>(b), u, n);
+               convert(out.data + first * size, 1, reinterpret_cast<const std::byte*>(u), 1, n);
+             });
+}
+}  // namespace
+
+void fill_random(const TensorImpl& out, Law law, double a, double b, Generator& generator) {
+  if (out.dtype == DType::F64 || !is_floating(out.dtype)) fill_floats<double>(out, law, a, b, generator);
+  else fill_floats<float>(out, law, a, b, generator);
+}
+
+void fill_integers(const TensorImpl& out, int64_t low, uint64_t range, Generator& generator) {
+  const ConvertRow convert = convert_row(out.dtype, DType::I64);
+  const auto size = static_cast<int64_t>(size_of(out.dtype));
+  each_batch(out.numel, 2, generator, [&](const Words& words, int64_t first, int64_t n) {
+    int64_t v[2 * kBatch];
+    for (int64_t i = 0; i < n; ++i) {
+      const uint64_t bits = static_cast<uint64_t>(words.w[2 * i]) << 32 | words.w[2 * i + 1];
+      v[i] = static_cast<int64_t>(static_cast<uint64_t>(low) + (range ? bits % range : bits));
+    }
+    convert(out.data + first * size, 1, reinterpret_cast<const std::byte*>(v), 1, n);
+  });
+}
+
+void fill_bernoulli(const TensorImpl& out, const TensorImpl& p, Generator& generator) {
+  const ConvertRow to_double = convert_row(DType::F64, p.dtype), from_bool = convert_row(out.dtype, DType::Bool);
+  const auto in_size = static_cast<int64_t>(size_of(p.dtype)), size = static_cast<int64_t>(size_of(out.dtype));
+  each_batch(out.numel, 2, generator, [&](const Words& words, int64_t first, int64_t n) {
+    double u[2 * kBatch], chance[2 * kBatch];
+    bool hit[2 * kBatch];
+    uniforms(words, u, n, DType::F64);
+    to_double(reinterpret_cast<std::byte*>(chance), 1, p.data + (p.numel == 1 ? 0 : first * in_size),
+              p.numel == 1 ? 0 : 1, n);
+    for (int64_t i = 0; i < n; ++i) {
+      STRATA_CHECK(chance[i] >= 0 && chance[i] <= 1, Runtime, "bernoulli: expects p to be in [0, 1], but got p={}",
+                   chance[i]);
+      hit[i] = u[i] < chance[i];
+    }
+    from_bool(out.data + first * size, 1, reinterpret_cast<const std::byte*>(hit), 1, n);
+  });
+}
+
+void fill_permutation(const TensorImpl& out, Generator& generator) {
+  const int64_t n = out.numel;
+  std::vector<int64_t> order(static_cast<size_t>(n)), pick(static_cast<size_t>(n));
+  std::iota(order.begin(), order.end(), 0);
+  each_batch(n, 2, generator, [&](const Words& words, int64_t first, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      const uint64_t bits = static_cast<uint64_t>(words.w[2 * i]) << 32 | words.w[2 * i + 1];
+      pick[static_cast<size_t>(first + i)] =
+        first + i + static_cast<int64_t>(bits % static_cast<uint64_t>(n - first - i));
+    }
+  });
+  for (size_t i = 0; i < order.size(); ++i) std::swap(order[i], order[static_cast<size_t>(pick[i])]);
+  convert_row(out.dtype, DType::I64)(out.data, 1, reinterpret_cast<const std::byte*>(order.data()), 1, n);
+}
+
+void draw_by_weight(const TensorImpl& out, const TensorImpl& weights, bool replacement, Generator& generator) {
+  const int64_t n = weights.shape[weights.ndim - 1], rows = weights.numel / std::max<int64_t>(n, 1),
+                count = out.shape[out.ndim - 1];
+  const auto* w = reinterpret_cast<const double*>(weights.data);
+  auto* to = reinterpret_cast<int64_t*>(out.data);
+  const Tensor u = make_tensor(Shape(std::array{rows * (replacement ? count : n)}), DType::F64);
+  fill_random(*u, replacement ? Law::Uniform : Law::Exponential, replacement ? 0 : 1, 1, generator);
+  const double* draws = u.data<double>();
+  parallel_for(rows, 1, [&](int64_t begin, int64_t end) {
+    std::vector<double> sum(static_cast<size_t>(n));
+    std::vector<int64_t> order(static_cast<size_t>(n));
+    for (int64_t r = begin; r < end; ++r) {
+      const double* row = w + r * n;
+      if (replacement) {
+        std::partial_sum(row, row + n, sum.begin());
+        for (int64_t k = 0; k < count; ++k) {
+          const auto at = std::upper_bound(sum.begin(), sum.end(), draws[r * count + k] * sum.back()) - sum.begin();
+          int64_t i = std::min<int64_t>(at, n - 1);
+          while (i > 0 && row[i] == 0) --i;
+          to[r * count + k] = i;
+        }
+      } else {  // the largest weight / exponential draws are a sample without replacement
+        for (int64_t i = 0; i < n; ++i)
+          sum[static_cast<size_t>(i)] = row[i] > 0 ? row[i] / std::max(draws[r * n + i], 1e-300) : -1;
+        std::iota(order.begin(), order.end(), 0);
+        std::partial_sort(order.begin(), order.begin() + count, order.end(), [&](int64_t x, int64_t y) {
+          const double a = sum[static_cast<size_t>(x)], b = sum[static_cast<size_t>(y)];
+          return a != b ? a > b : x < y;
+        });
+        std::copy_n(order.begin(), count, to + r * count);
+      }
+    }
+  });
+}
+
+}  // namespace strata::cpu

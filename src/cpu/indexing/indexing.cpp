@@ -1,0 +1,138 @@
+// PairRows at offsets. The index tensors become one list of offsets first; then each row is a memcpy or a short strided loop.
+// Bound: memory (random rows).
+#include "cpu/indexing/indexing.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/parallel.h"
+#include "cpu/lines.h"
+#include "cpu/movement/copy.h"
+
+namespace strata::cpu {
+
+constexpr int64_t kGrain = 1 << 14;  // elements per piece of parallel work
+
+IndexedDims::IndexedDims(const TensorImpl& t, int first_dim, std::span<const Tensor> indices, bool wrap, const char* op)
+    : first(first_dim),
+      count(static_cast<int>(indices.size())),
+      n(indices.empty() ? 1 : indices[0].numel()),
+      offset(new int64_t[static_cast<size_t>(n)]()) {
+  for (int k = 0; k < count; ++k) {
+    const Tensor held = packed(*indices[static_cast<size_t>(k)]);
+    const TensorImpl& index = *held;
+    STRATA_ASSERT(index.dtype == DType::I64 && index.numel == n);
+    const int dim = first + k;
+    const int64_t size = t.ndim ? t.shape[dim] : 1, stride = t.ndim ? t.strides[dim] : 1, low = wrap ? -size : 0;
+    const auto* values = reinterpret_cast<const int64_t*>(index.data);
+    parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t v = values[i];
+        STRATA_CHECK(v >= low && v < size, Index, "{}: index {} is out of range for dimension {} with size {}", op, v,
+                     dim, size);
+        offset[static_cast<size_t>(i)] += (v < 0 ? v + size : v) * stride;
+      }
+    });
+  }
+}
+
+namespace {
+
+// The dimensions before and after the indexed ones, walked beside a contiguous [outer, n, inner] block.
+struct Parts {
+  PairWalk outer, inner;
+  int64_t outer_count, row, block;  // elements of a row (inner) and of one outer step (n rows)
+  Parts(const TensorImpl& t, const IndexedDims& at)
+      : outer(part(t, 0, at.first)), inner(part(t, at.first + at.count, t.ndim)) {
+    outer_count = outer.count, row = inner.count, block = row * at.n;
+  }
+  // Strides a: of the tensor; b: of the contiguous block.
+  static PairWalk part(const TensorImpl& t, int from, int to) {
+    int64_t contiguous[kMaxDims], n = 1;
+    to = std::min<int>(to, t.ndim), from = std::min(from, to);
+    for (int d = to; d-- > from;) contiguous[d] = n, n *= t.shape[d];
+    return PairWalk(Shape(t.shape + from, static_cast<size_t>(to - from)), contiguous + from, t.strides + from);
+  }
+};
+
+// Calls f(block offset, tensor offset) on the rows of a PairWalk made by Parts; its innermost dimension is left to f.
+template <class F> void each_inner(const PairWalk& w, int64_t block, int64_t tensor, const F& f) {
+  if (w.n <= 1) return f(block, tensor);
+  const int64_t rows = w.count / w.size[w.n - 1];
+  PairRows at(w, w.n - 1, 0);
+  for (int64_t i = 0; i < rows; ++i, at.next()) f(block + at.a, tensor + at.b);
+}
+
+template <class T> void take(const TensorImpl& out, const TensorImpl& in, const IndexedDims& at, const Parts& p) {
+  T* to = reinterpret_cast<T*>(out.data);
+  const T* from = reinterpret_cast<const T*>(in.data);
+  const int64_t length = p.inner.n ? p.inner.size[p.inner.n - 1] : 1, stride = p.inner.n ? p.inner.b[p.inner.n - 1] : 1;
+  parallel_for(p.outer_count * at.n, std::max<int64_t>(1, kGrain / std::max<int64_t>(p.row, 1)),
+               [&](int64_t begin, int64_t end) {
+                 PairRows outer(p.outer, p.outer.n, begin / at.n);
+                 for (int64_t r = begin, i = begin % at.n; r < end; ++r) {
+                   const int64_t source = outer.b + at.offset[static_cast<size_t>(i)];
+                   if (p.row == 1) to[r] = from[source];
+                   else
+                     each_inner(p.inner, r * p.row, source, [&](int64_t d, int64_t s) {
+                       if (stride == 1) std::memcpy(to + d, from + s, static_cast<size_t>(length) * sizeof(T));
+                       else
+                         for (int64_t k = 0; k < length; ++k) to[d + k] = from[s + k * stride];
+                     });
+                   if (++i == at.n) i = 0, outer.next();
+                 }
+               });
+}
+
+// Each thread goes through all rows and writes those whose offset falls into its range.
+template <class T, class Write>
+void put(const TensorImpl& out, const TensorImpl& values, const IndexedDims& at, const Parts& p, const Write& write) {
+  T* to = reinterpret_cast<T*>(out.data);
+  const T* from = reinterpret_cast<const T*>(values.data);
+  const bool single = values.numel == 1;
+  const int64_t length = p.inner.n ? p.inner.size[p.inner.n - 1] : 1, stride = p.inner.n ? p.inner.b[p.inner.n - 1] : 1;
+  const int64_t work = p.outer_count * p.block;
+  if (work == 0) return;
+  const auto [low, high] = std::minmax_element(at.offset.get(), at.offset.get() + at.n);
+  const int64_t first = *low, range = *high - *low + 1;
+  const int64_t owners = work < 2 * kGrain ? 1 : std::min<int64_t>(num_threads(), range);
+  const int64_t share = (range + owners - 1) / owners;
+  parallel_for(owners, 1, [&](int64_t begin, int64_t end) {
+    const int64_t mine = first + begin * share, limit = first + end * share;
+    PairRows outer(p.outer, p.outer.n, 0);
+    for (int64_t o = 0; o < p.outer_count; ++o, outer.next())
+      for (int64_t i = 0; i < at.n; ++i) {
+        const int64_t offset = at.offset[static_cast<size_t>(i)];
+        if (offset < mine || offset >= limit) continue;
+        each_inner(p.inner, single ? 0 : o * p.block + i * p.row, outer.b + offset, [&](int64_t s, int64_t d) {
+          if (single)
+            for (int64_t k = 0; k < length; ++k) write(to[d + k * stride], from[0]);
+          else
+            for (int64_t k = 0; k < length; ++k) write(to[d + k * stride], from[s + k]);
+        });
+      }
+  });
+}
+}  // namespace
+
+void take_rows(const TensorImpl& out, const TensorImpl& in, const IndexedDims& at) {
+  if (out.numel == 0) return;
+  const Parts parts(in, at);
+  dispatch_size(out.dtype, [&]<class T> { take<T>(out, in, at, parts); });
+}
+
+void put_rows(const TensorImpl& out, const TensorImpl& values, const IndexedDims& at, bool accumulate) {
+  if (out.numel == 0 || at.n == 0) return;
+  const Parts parts(out, at);
+  if (!accumulate)
+    return dispatch_size(out.dtype, [&]<class T> { put<T>(out, values, at, parts, [](T& d, T v) { d = v; }); });
+  dispatch_dtype(out.dtype, [&]<class T> {
+    put<T>(out, values, at, parts, [](T& d, T v) {
+      if constexpr (std::is_same_v<T, BoolByte>) d = d || v;
+      else if constexpr (std::is_arithmetic_v<T>) d = static_cast<T>(d + v);
+      else d = T(static_cast<float>(d) + static_cast<float>(v));
+    });
+  });
+}
+
+}  // namespace strata::cpu

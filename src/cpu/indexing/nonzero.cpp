@@ -1,0 +1,77 @@
+// Positions of non-zero elements, in order: counted per chunk, then written where the counts before it say.
+#include <algorithm>
+#include <vector>
+
+#include "base/parallel.h"
+#include "cpu/indexing/indexing.h"
+#include "cpu/movement/copy.h"
+
+namespace strata::cpu {
+namespace {
+
+constexpr int64_t kChunk = 1 << 15;  // elements
+
+template <class T> bool is_nonzero(T v) { return convert<bool>(v); }
+
+// Calls f(position) for the non-zero elements among [begin, end) in row-major order.
+template <class T, class F> void each_nonzero(const TensorImpl& t, int64_t begin, int64_t end, const F& f) {
+  const T* data = reinterpret_cast<const T*>(t.data);
+  if (t.contiguous) {
+    for (int64_t i = begin; i < end; ++i)
+      if (is_nonzero(data[i])) f(i);
+    return;
+  }
+  int64_t index[kMaxDims], at = 0, rest = begin;
+  for (int d = t.ndim; d-- > 0; rest /= t.shape[d]) index[d] = rest % t.shape[d], at += index[d] * t.strides[d];
+  for (int64_t i = begin; i < end; ++i) {
+    if (is_nonzero(data[at])) f(i);
+    for (int d = t.ndim; d-- > 0;) {
+      at += t.strides[d];
+      if (++index[d] < t.shape[d]) break;
+      at -= t.strides[d] * t.shape[d], index[d] = 0;
+    }
+  }
+}
+
+std::vector<int64_t> count_chunks(const TensorImpl& t) {
+  const int64_t chunks = (t.numel + kChunk - 1) / kChunk;
+  std::vector<int64_t> counts(static_cast<size_t>(chunks));
+  dispatch_dtype(t.dtype, [&]<class T> {
+    parallel_for(chunks, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t c = begin; c < end; ++c) {
+        int64_t n = 0;
+        each_nonzero<T>(t, c * kChunk, std::min(t.numel, (c + 1) * kChunk), [&](int64_t) { ++n; });
+        counts[static_cast<size_t>(c)] = n;
+      }
+    });
+  });
+  return counts;
+}
+}  // namespace
+
+int64_t count_nonzero(const TensorImpl& t) {
+  int64_t n = 0;
+  for (int64_t c : count_chunks(t)) n += c;
+  return n;
+}
+
+void nonzero(const TensorImpl& out, const TensorImpl& t) {
+  std::vector<int64_t> starts = count_chunks(t);
+  int64_t total = 0;
+  for (int64_t& c : starts) total += std::exchange(c, total);
+  STRATA_CHECK(total == out.shape[0], Runtime, "nonzero: the input changed while it was read");
+  auto* to = reinterpret_cast<int64_t*>(out.data);
+  dispatch_dtype(t.dtype, [&]<class T> {
+    parallel_for(static_cast<int64_t>(starts.size()), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t c = begin; c < end; ++c) {
+        int64_t* row = to + starts[static_cast<size_t>(c)] * t.ndim;
+        each_nonzero<T>(t, c * kChunk, std::min(t.numel, (c + 1) * kChunk), [&](int64_t i) {
+          for (int d = t.ndim; d-- > 0; i /= t.shape[d]) row[d] = i % t.shape[d];
+          row += t.ndim;
+        });
+      }
+    });
+  });
+}
+
+}  // namespace strata::cpu

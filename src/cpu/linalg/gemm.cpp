@@ -1,0 +1,321 @@
+// Small matrices are read where they lie; larger ones are packed into tiles of kDepth x kWidth (b) and kDepth x kHeight (a)
+// that fit the second-level cache. The bound is the multiply-add rate.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/linalg/gemm.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+
+#include "base/parallel.h"
+#include "cpu/linalg/gemm.h"
+#include "tensor/allocator.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace strata::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+#include "cpu/linalg/gemm_tiles.inl"
+constexpr int64_t kDepth = 256, kHeight = 20 * kRows;
+
+// a and b as they lie; b has unit stride along n.
+template <class T> void in_place(const Gemm& g, const T* a, const T* b, T* c) {
+  const int64_t width = kVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  for (int64_t j = 0; j < g.n; j += width)
+    for (int64_t i = 0; i < g.m; i += kRows)
+      micro_rows<kRows, T>(std::min<int64_t>(kRows, g.m - i), g.k, a + i * g.a_m, g.a_m, g.a_k, b + j, g.b_k,
+                           c + i * g.c_m + j, g.c_m, std::min(width, g.n - j), static_cast<T>(g.alpha), g.accumulate);
+}
+
+template <class T>
+void pack_b(const T* b, int64_t b_k, int64_t b_n, int64_t depth, int64_t columns, int64_t width, T* to) {
+  for (int64_t j = 0; j < columns; j += width, to += depth * width) {
+    const int64_t count = std::min(width, columns - j);
+    if (b_n == 1) {
+      for (int64_t p = 0; p < depth; ++p) {
+        std::copy_n(b + p * b_k + j, count, to + p * width);
+        std::fill_n(to + p * width + count, width - count, T(0));
+      }
+    } else {
+      for (int64_t x = 0; x < width; ++x)
+        for (int64_t p = 0; p < depth; ++p) to[p * width + x] = x < count ? b[p * b_k + (j + x) * b_n] : T(0);
+    }
+  }
+}
+
+template <class T> void pack_a(const T* a, int64_t a_m, int64_t a_k, int64_t depth, int64_t rows, T* to) {
+  for (int64_t i = 0; i < rows; i += kRows, to += depth * kRows) {
+    const int64_t count = std::min<int64_t>(kRows, rows - i);
+    if (a_m == 1)
+      for (int64_t p = 0; p < depth; ++p) std::copy_n(a + p * a_k + i, count, to + p * kRows);
+    else
+      for (int64_t y = 0; y < count; ++y)
+        for (int64_t p = 0; p < depth; ++p) to[p * kRows + y] = a[(i + y) * a_m + p * a_k];
+  }
+}
+
+// One tile of c, height x columns, over all of k.
+template <class T>
+void tile(const Gemm& g, const T* a, const T* b, T* c, int64_t i0, int64_t j0, int64_t tile_width, T* space) {
+  const int64_t width = kVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  const int64_t rows = std::min(kHeight, g.m - i0), columns = std::min(tile_width, g.n - j0);
+  T* packed_a = space;
+  T* packed_b = space + kHeight * kDepth;
+  for (int64_t p = 0; p < g.k; p += kDepth) {
+    const int64_t depth = std::min(kDepth, g.k - p);
+    pack_a(a + i0 * g.a_m + p * g.a_k, g.a_m, g.a_k, depth, rows, packed_a);
+    pack_b(b + p * g.b_k + j0 * g.b_n, g.b_k, g.b_n, depth, columns, width, packed_b);
+    for (int64_t j = 0; j < columns; j += width)
+      for (int64_t i = 0; i < rows; i += kRows)
+        micro_rows<kRows, T>(std::min<int64_t>(kRows, rows - i), depth, static_cast<const T*>(packed_a + i * depth),
+                             int64_t{1}, int64_t{kRows}, static_cast<const T*>(packed_b + j * depth), width,
+                             c + (i0 + i) * g.c_m + j0 + j, g.c_m, std::min(width, columns - j),
+                             static_cast<T>(g.alpha), g.accumulate || p > 0);
+  }
+}
+
+template <class T> void run(const Gemm& g, const T* a, const T* b, T* c) {
+  const int64_t batches = g.batches();
+  if (g.m == 0 || g.n == 0 || batches == 0) return;
+  // Small: no packing. The panel of b that one column of tiles reads must stay in the first-level cache.
+  if (g.b_n == 1 && g.k <= kDepth && g.n * g.k <= 64 * 256) {
+    const int64_t work = std::max<int64_t>(1, g.m * g.n * g.k);
+    return parallel_for(batches, std::max<int64_t>(1, (64 * 64 * 64) / work), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        int64_t ao, bo, co;
+        g.offsets(i, ao, bo, co);
+        in_place(g, a + ao, b + bo, c + co);
+      }
+    });
+  }
+  const int64_t width = kVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  const int64_t tile_width = std::min((g.n + width - 1) / width * width, 16 * width);
+  const int64_t down = (g.m + kHeight - 1) / kHeight, across = (g.n + tile_width - 1) / tile_width;
+  const int64_t tiles = down * across;
+  parallel_for(batches * tiles,
+               std::max<int64_t>(1, (64 * 64 * 64) / std::max<int64_t>(1, std::min(g.m, kHeight) * tile_width * g.k)),
+               [&](int64_t begin, int64_t end) {
+                 const auto space = allocate(static_cast<size_t>(kDepth * (kHeight + tile_width)) * sizeof(T));
+                 for (int64_t t = begin; t < end; ++t) {
+                   int64_t ao, bo, co;
+                   g.offsets(t / tiles, ao, bo, co);
+                   tile(g, a + ao, b + bo, c + co, t % tiles % down * kHeight, t % tiles / down * tile_width,
+                        tile_width, reinterpret_cast<T*>(space->data));
+                 }
+               });
+}
+
+// y[r] = alpha * sum_k matrix[r, k] x[k] (+ y). Rows with unit stride along k: four dot products at a time.
+template <class T>
+void dot_rows(int64_t rows, int64_t k, const T* matrix, int64_t stride, const T* x, T* y, int64_t y_stride, T alpha,
+              bool accumulate) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t r = 0; r < rows; ++r) {
+    const T* m = matrix + r * stride;
+    auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
+    int64_t i = 0;
+    for (; i + 4 * lanes <= k; i += 4 * lanes) {
+      s0 = hn::MulAdd(hn::LoadU(d, m + i), hn::LoadU(d, x + i), s0);
+      s1 = hn::MulAdd(hn::LoadU(d, m + i + lanes), hn::LoadU(d, x + i + lanes), s1);
+      s2 = hn::MulAdd(hn::LoadU(d, m + i + 2 * lanes), hn::LoadU(d, x + i + 2 * lanes), s2);
+      s3 = hn::MulAdd(hn::LoadU(d, m + i + 3 * lanes), hn::LoadU(d, x + i + 3 * lanes), s3);
+    }
+    for (; i < k; i += lanes) {
+      const auto mask = hn::FirstN(d, static_cast<size_t>(std::min(lanes, k - i)));
+      s0 = hn::MulAdd(hn::MaskedLoad(mask, d, m + i), hn::MaskedLoad(mask, d, x + i), s0);
+    }
+    const T sum = alpha * hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
+    y[r * y_stride] = accumulate ? y[r * y_stride] + sum : sum;
+  }
+}
+
+// y[j] = alpha * sum_p x[p] rows[p, j] (+ y), j < n: four rows at a time, y stays in the first-level cache.
+template <class T>
+void add_rows(int64_t k, int64_t n, const T* x, int64_t x_step, const T* rows, int64_t stride, T* y, T alpha,
+              bool accumulate) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t p = 0; p < k; p += 4) {
+    const int64_t count = std::min<int64_t>(4, k - p);
+    const auto factor = [&](int64_t q) HWY_ATTR { return hn::Set(d, q < count ? alpha * x[(p + q) * x_step] : T(0)); };
+    const auto f0 = factor(0), f1 = factor(1), f2 = factor(2), f3 = factor(3);
+    const T* r0 = rows + p * stride;
+    const T *r1 = count > 1 ? r0 + stride : nullptr, *r2 = count > 2 ? r0 + 2 * stride : nullptr,
+            *r3 = count > 3 ? r0 + 3 * stride : nullptr;
+    const bool keep = accumulate || p > 0;
+    for (int64_t j = 0; j < n; j += lanes) {
+      const auto mask = hn::FirstN(d, static_cast<size_t>(std::min(lanes, n - j)));
+      auto sum = keep ? hn::MaskedLoad(mask, d, y + j) : hn::Zero(d);
+      sum = hn::MulAdd(f0, hn::MaskedLoad(mask, d, r0 + j), sum);
+      if (r1) sum = hn::MulAdd(f1, hn::MaskedLoad(mask, d, r1 + j), sum);
+      if (r2) sum = hn::MulAdd(f2, hn::MaskedLoad(mask, d, r2 + j), sum);
+      if (r3) sum = hn::MulAdd(f3, hn::MaskedLoad(mask, d, r3 + j), sum);
+      hn::BlendedStore(sum, mask, d, y + j);
+    }
+  }
+}
+
+void gemm_f32(const Gemm& g, const float* a, const float* b, float* c) { run(g, a, b, c); }
+void gemm_f64(const Gemm& g, const double* a, const double* b, double* c) { run(g, a, b, c); }
+void gemv_f32(int64_t rows, int64_t k, const float* m, int64_t stride, const float* x, float* y, int64_t y_stride,
+              float alpha, bool accumulate) {
+  dot_rows(rows, k, m, stride, x, y, y_stride, alpha, accumulate);
+}
+void gemv_f64(int64_t rows, int64_t k, const double* m, int64_t stride, const double* x, double* y, int64_t y_stride,
+              double alpha, bool accumulate) {
+  dot_rows(rows, k, m, stride, x, y, y_stride, alpha, accumulate);
+}
+
+void thin_f32(int64_t k, int64_t n, const float* x, int64_t x_step, const float* rows, int64_t stride, float* y,
+              float alpha, bool accumulate) {
+  add_rows(k, n, x, x_step, rows, stride, y, alpha, accumulate);
+}
+void thin_f64(int64_t k, int64_t n, const double* x, int64_t x_step, const double* rows, int64_t stride, double* y,
+              double alpha, bool accumulate) {
+  add_rows(k, n, x, x_step, rows, stride, y, alpha, accumulate);
+}
+
+}  // namespace strata::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace strata::cpu {
+
+HWY_EXPORT(gemm_f32);
+HWY_EXPORT(gemm_f64);
+HWY_EXPORT(gemv_f32);
+HWY_EXPORT(gemv_f64);
+HWY_EXPORT(thin_f32);
+HWY_EXPORT(thin_f64);
+
+namespace {
+// The tiles want unit stride along n in c. A transposed c is the product of the transposed factors.
+template <class T, class F> void with_rows(Gemm g, const T* a, const T* b, T* c, F f) {
+  if (g.k == 0 && g.accumulate) return;
+  if (g.c_n != 1 && g.n > 1 && (g.c_m == 1 || g.m == 1)) {
+    std::swap(g.m, g.n), std::swap(a, b), std::swap(g.c_m, g.c_n);
+    std::swap(g.a_m, g.b_n), std::swap(g.a_k, g.b_k), std::swap(g.a_b, g.b_b);
+  }
+  if (g.n == 1) g.c_n = 1;
+  if (g.n == 1 && g.b_n != 1) g.b_n = 1;
+  if (g.c_n == 1) return f(g, a, b, c);
+  const int64_t batches = g.batches();
+  const auto space = allocate(static_cast<size_t>(g.m * g.n) * sizeof(T));
+  T* t = reinterpret_cast<T*>(space->data);
+  for (int64_t batch = 0; batch < batches; ++batch) {
+    int64_t ao, bo, co;
+    g.offsets(batch, ao, bo, co);
+    Gemm one = g;
+    one.batch_dims = 0, one.c_m = g.n, one.c_n = 1;
+    for (int64_t i = 0; g.accumulate && i < g.m * g.n; ++i) t[i] = c[co + i / g.n * g.c_m + i % g.n * g.c_n];
+    f(one, a + ao, b + bo, t);
+    for (int64_t i = 0; i < g.m * g.n; ++i) c[co + i / g.n * g.c_m + i % g.n * g.c_n] = t[i];
+  }
+}
+}  // namespace
+
+namespace {
+// Elements read or written that take as long as waking a thread: less is not shared.
+constexpr int64_t kThinWork = 1 << 17;
+constexpr int64_t kThinPieces = 8;
+
+// A vector times a matrix with unit stride along n, or a column times a row: memory-bound. False: not this form.
+bool is_thin(const Gemm& g) {
+  return g.batch_dims == 0 && g.k > 0 && (g.m == 1 || g.k == 1) && g.b_n == 1 && g.c_n == 1 && g.n > 1;
+}
+template <class T, class F> bool thin(const Gemm& g, const T* a, const T* b, T* c, F f) {
+  if (!is_thin(g)) return false;
+  if (g.k == 1) {
+    parallel_for(g.m, std::max<int64_t>(1, kThinWork / g.n), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        f(g.k, g.n, a + i * g.a_m, g.a_k, b, g.b_k, c + i * g.c_m, static_cast<T>(g.alpha), g.accumulate);
+    });
+    return true;
+  }
+  // Threads share the rows, as products with the transposed matrix and updates of it do: its lines stay in their caches.
+  // The cut depends on the sizes alone, so that any number of threads gives the same bits.
+  const int64_t pieces = g.k * g.n < kThinWork || g.k < 4 * kThinPieces ? 1 : kThinPieces;
+  if (pieces == 1) {
+    f(g.k, g.n, a, g.a_k, b, g.b_k, c, static_cast<T>(g.alpha), g.accumulate);
+    return true;
+  }
+  const auto partial = allocate(static_cast<size_t>(pieces * g.n) * sizeof(T));
+  T* sums = reinterpret_cast<T*>(partial->data);
+  parallel_for(pieces, 1, [&](int64_t first, int64_t last) {
+    for (int64_t p = first; p < last; ++p) {
+      const int64_t begin = g.k * p / pieces, end = g.k * (p + 1) / pieces;
+      f(end - begin, g.n, a + begin * g.a_k, g.a_k, b + begin * g.b_k, g.b_k, sums + p * g.n, static_cast<T>(g.alpha),
+        false);
+    }
+  });
+  for (int64_t j = 0; !g.accumulate && j < g.n; ++j) c[j] = sums[j];
+  for (int64_t p = g.accumulate ? 0 : 1; p < pieces; ++p)
+    for (int64_t j = 0; j < g.n; ++j) c[j] += sums[p * g.n + j];
+  return true;
+}
+
+// A matrix with unit stride along k times a vector: memory-bound, so read the matrix once, in order. False: not this form.
+template <class T, class F> bool matrix_vector(const Gemm& g, const T* a, const T* b, T* c, F f) {
+  if (g.batch_dims || g.k == 0) return false;
+  const bool right = g.n == 1 && g.a_k == 1 && g.b_k == 1, left = g.m == 1 && g.b_k == 1 && g.a_k == 1 && g.n > 1;
+  if (!right && !left) return false;
+  const int64_t rows = right ? g.m : g.n, stride = right ? g.a_m : g.b_n, step = right ? g.c_m : g.c_n;
+  const T *matrix = right ? a : b, *x = right ? b : a;
+  parallel_for(rows, std::max<int64_t>(1, kThinWork / g.k), [&](int64_t begin, int64_t end) {
+    f(end - begin, g.k, matrix + begin * stride, stride, x, c + begin * step, step, static_cast<T>(g.alpha),
+      g.accumulate);
+  });
+  return true;
+}
+}  // namespace
+
+bool gemm_is_matrix_vector(const Gemm& g) {
+  return is_thin(g) || (g.batch_dims == 0 && g.k > 0 && g.a_k == 1 && g.b_k == 1 && (g.n == 1 || g.m == 1));
+}
+
+void gemm_simd(const Gemm& g, const float* a, const float* b, float* c) {
+  if (matrix_vector(g, a, b, c, [](auto... v) { HWY_DYNAMIC_DISPATCH(gemv_f32)(v...); })) return;
+  if (thin(g, a, b, c, [](auto... v) { HWY_DYNAMIC_DISPATCH(thin_f32)(v...); })) return;
+  with_rows(g, a, b, c, [](const Gemm& h, const float* x, const float* y, float* z) {
+    if (h.k == 0) return gemm_reference(h, x, y, z);
+    HWY_DYNAMIC_DISPATCH(gemm_f32)(h, x, y, z);
+  });
+}
+void gemm_simd(const Gemm& g, const double* a, const double* b, double* c) {
+  if (matrix_vector(g, a, b, c, [](auto... v) { HWY_DYNAMIC_DISPATCH(gemv_f64)(v...); })) return;
+  if (thin(g, a, b, c, [](auto... v) { HWY_DYNAMIC_DISPATCH(thin_f64)(v...); })) return;
+  with_rows(g, a, b, c, [](const Gemm& h, const double* x, const double* y, double* z) {
+    if (h.k == 0) return gemm_reference(h, x, y, z);
+    HWY_DYNAMIC_DISPATCH(gemm_f64)(h, x, y, z);
+  });
+}
+
+void gemm_rows(const Gemm& g, const int64_t* a, const int64_t* b, int64_t* c) {
+  const auto alpha = static_cast<int64_t>(g.alpha);
+  parallel_for(
+    g.batches() * g.m, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, g.n * g.k)), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        int64_t ao, bo, co;
+        g.offsets(r / g.m, ao, bo, co);
+        const int64_t* x = a + ao + r % g.m * g.a_m;
+        int64_t* out = c + co + r % g.m * g.c_m;
+        for (int64_t j = 0; !g.accumulate && j < g.n; ++j) out[j * g.c_n] = 0;
+        for (int64_t p = 0; p < g.k; ++p) {
+          const uint64_t f =
+            static_cast<uint64_t>(alpha) * static_cast<uint64_t>(x[p * g.a_k]);  // unsigned: wraps as PyTorch's does
+          const int64_t* y = b + bo + p * g.b_k;
+          for (int64_t j = 0; j < g.n; ++j)
+            out[j * g.c_n] =
+              static_cast<int64_t>(static_cast<uint64_t>(out[j * g.c_n]) + f * static_cast<uint64_t>(y[j * g.b_n]));
+        }
+      }
+    });
+}
+
+bool gemm_small(const Gemm& g) {
+  return g.c_n == 1 && g.k <= 256 && g.n * g.k <= 64 * 64 && g.m * g.n * g.k * g.batches() <= 64 * 64 * 64;
+}
+
+}  // namespace strata::cpu
+#endif

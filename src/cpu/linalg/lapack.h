@@ -1,0 +1,14 @@
+// The factorisations of cpu/linalg/factorizations.h by a LAPACK library that is opened at run time: OpenBLAS, wherever it is installed.
+#pragma once
+#include "cpu/linalg/factorizations.h"
+#include "record/kernel.h"
+
+namespace strata::cpu {
+
+extern const Dense dense_lapack;
+// Why LAPACK is not used for matrices of this size, or null. `least`: from which size on it is faster than our own, measured.
+const char* lapack_objection(const TensorImpl& matrices, int64_t least);
+
+template <int64_t least> const char* lapack_when(const Call& c) { return lapack_objection(c.args.tensor(0), least); }
+
+}  // namespace strata::cpu

@@ -1,0 +1,20 @@
+// Kernels of the matrix-product ops: one plan of sizes and strides serves them all.
+#pragma once
+#include "cpu/linalg/gemm.h"
+#include "record/op.h"
+
+namespace strata::cpu {
+
+// c = a b by matmul's rules, for any ranks; c has the resulting shape. Batch dimensions are merged where strides allow, and
+// folded into m where b has none.
+Gemm plan_product(const TensorImpl& a, const TensorImpl& b, const TensorImpl& c);
+// Runs g on the values of a, b and c, whatever their dtype (all equal); bias, if any, is one contiguous row added to each row of c.
+void run_product(Gemm g, const TensorImpl& a, const TensorImpl& b, const TensorImpl& c,
+                 const TensorImpl* bias = nullptr);
+
+// Kernel lists for ops called (a, b) and (input, a, b, …beta, alpha) and (input, weight, bias).
+void add_product_kernels(OpRecord& op);
+void add_scaled_product_kernels(OpRecord& op);
+void add_linear_kernels(OpRecord& op);
+
+}  // namespace strata::cpu

@@ -1,0 +1,166 @@
+// Conversions, compiled for each SIMD target. The narrow floats have instructions of their own; but Highway's conversion to
+// bfloat16 truncates, so rounding to nearest even is done on the bits.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/movement/runs_simd.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "cpu/movement/runs.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace strata {
+namespace HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+void HalfToFloat(const Half* src, float* dst, size_t n) {
+  size_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<float> d;
+  const hn::Rebind<hwy::float16_t, decltype(d)> dh;
+  for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d))
+    hn::StoreU(hn::PromoteTo(d, hn::LoadU(dh, reinterpret_cast<const hwy::float16_t*>(src) + i)), d, dst + i);
+#endif
+  for (; i < n; ++i) dst[i] = static_cast<float>(src[i]);
+}
+
+void FloatToHalf(const float* src, Half* dst, size_t n) {
+  size_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<float> d;
+  const hn::Rebind<hwy::float16_t, decltype(d)> dh;
+  for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d))
+    hn::StoreU(hn::DemoteTo(dh, hn::LoadU(d, src + i)), dh, reinterpret_cast<hwy::float16_t*>(dst) + i);
+#endif
+  for (; i < n; ++i) dst[i] = Half(src[i]);
+}
+
+void BfloatToFloat(const BFloat16* src, float* dst, size_t n) {
+  size_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<float> d;
+  const hn::Rebind<uint32_t, decltype(d)> du;
+  const hn::Rebind<uint16_t, decltype(d)> dn;
+  for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) {
+    const auto wide = hn::PromoteTo(du, hn::LoadU(dn, reinterpret_cast<const uint16_t*>(src) + i));
+    hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(wide)), d, dst + i);
+  }
+#endif
+  for (; i < n; ++i) dst[i] = static_cast<float>(src[i]);
+}
+
+void FloatToBfloat(const float* src, BFloat16* dst, size_t n) {
+  size_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<float> d;
+  const hn::Rebind<int32_t, decltype(d)> di;
+  const hn::Rebind<uint32_t, decltype(d)> du;
+  const hn::Rebind<uint16_t, decltype(d)> dn;
+  for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) {
+    const auto x = hn::LoadU(d, src + i);
+    const auto u = hn::BitCast(du, x);
+    const auto odd = hn::And(hn::ShiftRight<16>(u), hn::Set(du, 1u));
+    const auto rounded = hn::Add(u, hn::Add(hn::Set(du, 0x7fffu), odd));
+    const auto quiet = hn::Or(u, hn::Set(du, 0x400000u));
+    const auto bits =
+      hn::ShiftRight<16>(hn::BitCast(du, hn::IfThenElse(hn::IsNaN(x), hn::BitCast(d, quiet), hn::BitCast(d, rounded))));
+    hn::StoreU(hn::DemoteTo(dn, hn::BitCast(di, bits)), dn, reinterpret_cast<uint16_t*>(dst) + i);
+  }
+#endif
+  for (; i < n; ++i) dst[i] = BFloat16(src[i]);
+}
+
+template <class T> void load(T* dst, const std::byte* src, DType type, int64_t stride, int64_t n) {
+  if (std::is_same_v<T, float> && stride == 1) {
+    if (type == DType::F16) return HalfToFloat(reinterpret_cast<const Half*>(src), reinterpret_cast<float*>(dst), n);
+    if (type == DType::BF16)
+      return BfloatToFloat(reinterpret_cast<const BFloat16*>(src), reinterpret_cast<float*>(dst), n);
+  }
+  dispatch_dtype(type, [&]<class S>() {
+    const S* p = reinterpret_cast<const S*>(src);
+    if (stride == 1)
+      for (int64_t i = 0; i < n; ++i) dst[i] = convert<T>(p[i]);
+    else
+      for (int64_t i = 0; i < n; ++i) dst[i] = convert<T>(p[i * stride]);
+  });
+}
+
+template <class T> void store(const T* src, std::byte* dst, DType type, int64_t stride, int64_t n) {
+  if (std::is_same_v<T, float> && stride == 1) {
+    if (type == DType::F16) return FloatToHalf(reinterpret_cast<const float*>(src), reinterpret_cast<Half*>(dst), n);
+    if (type == DType::BF16)
+      return FloatToBfloat(reinterpret_cast<const float*>(src), reinterpret_cast<BFloat16*>(dst), n);
+  }
+  dispatch_dtype(type, [&]<class S>() {
+    S* p = reinterpret_cast<S*>(dst);
+    if (stride == 1)
+      for (int64_t i = 0; i < n; ++i) p[i] = convert<S>(src[i]);
+    else
+      for (int64_t i = 0; i < n; ++i) p[i * stride] = convert<S>(src[i]);
+  });
+}
+
+void LoadF32(float* dst, const std::byte* src, DType type, int64_t stride, int64_t n) {
+  load(dst, src, type, stride, n);
+}
+void StoreF32(const float* src, std::byte* dst, DType type, int64_t stride, int64_t n) {
+  store(src, dst, type, stride, n);
+}
+void LoadF64(double* dst, const std::byte* src, DType type, int64_t stride, int64_t n) {
+  load(dst, src, type, stride, n);
+}
+void StoreF64(const double* src, std::byte* dst, DType type, int64_t stride, int64_t n) {
+  store(src, dst, type, stride, n);
+}
+void LoadI64(int64_t* dst, const std::byte* src, DType type, int64_t stride, int64_t n) {
+  load(dst, src, type, stride, n);
+}
+void StoreI64(const int64_t* src, std::byte* dst, DType type, int64_t stride, int64_t n) {
+  store(src, dst, type, stride, n);
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace strata
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace strata {
+namespace {
+HWY_EXPORT(HalfToFloat);
+HWY_EXPORT(FloatToHalf);
+HWY_EXPORT(BfloatToFloat);
+HWY_EXPORT(FloatToBfloat);
+HWY_EXPORT(LoadF32);
+HWY_EXPORT(StoreF32);
+HWY_EXPORT(LoadF64);
+HWY_EXPORT(StoreF64);
+HWY_EXPORT(LoadI64);
+HWY_EXPORT(StoreI64);
+}  // namespace
+namespace cpu {
+void half_to_float(const Half* src, float* dst, size_t n) { HWY_DYNAMIC_DISPATCH(HalfToFloat)(src, dst, n); }
+void float_to_half(const float* src, Half* dst, size_t n) { HWY_DYNAMIC_DISPATCH(FloatToHalf)(src, dst, n); }
+void bfloat_to_float(const BFloat16* src, float* dst, size_t n) { HWY_DYNAMIC_DISPATCH(BfloatToFloat)(src, dst, n); }
+void float_to_bfloat(const float* src, BFloat16* dst, size_t n) { HWY_DYNAMIC_DISPATCH(FloatToBfloat)(src, dst, n); }
+template <> void load_run(float* dst, const std::byte* src, DType type, int64_t stride, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(LoadF32)(dst, src, type, stride, n);
+}
+template <> void store_run(const float* src, std::byte* dst, DType type, int64_t stride, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(StoreF32)(src, dst, type, stride, n);
+}
+template <> void load_run(double* dst, const std::byte* src, DType type, int64_t stride, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(LoadF64)(dst, src, type, stride, n);
+}
+template <> void store_run(const double* src, std::byte* dst, DType type, int64_t stride, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(StoreF64)(src, dst, type, stride, n);
+}
+template <> void load_run(int64_t* dst, const std::byte* src, DType type, int64_t stride, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(LoadI64)(dst, src, type, stride, n);
+}
+template <> void store_run(const int64_t* src, std::byte* dst, DType type, int64_t stride, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(StoreI64)(src, dst, type, stride, n);
+}
+}  // namespace cpu
+}  // namespace strata
+#endif

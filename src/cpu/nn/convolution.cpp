@@ -1,0 +1,328 @@
+#include "cpu/nn/convolution.h"
+
+#include <algorithm>
+
+#include "base/parallel.h"
+#include "cpu/linalg/gemm.h"
+#include "cpu/onednn_loader.h"
+#include "cpu/packed.h"
+#include "cpu/staging.h"
+
+namespace strata::cpu {
+namespace {
+
+int64_t product(const int64_t* v, int count) {
+  int64_t n = 1;
+  for (int i = 0; i < count; ++i) n *= v[i];
+  return n;
+}
+
+// Outputs along one dimension whose window element `k` lies inside the input: [first, last).
+void valid_range(int64_t in, int64_t out, int64_t stride, int64_t offset, int64_t& first, int64_t& last) {
+  first = offset >= 0 ? 0 : (-offset + stride - 1) / stride;
+  last = in - offset <= 0 ? 0 : std::min(out, (in - offset + stride - 1) / stride);
+  first = std::min(first, out);
+  last = std::max(first, last);
+}
+
+// Visits every (column row, image row) pair: f(columns row of out[last] elements, image offset of its first element or -1, range).
+template <class F> void each_row(const ConvShape& s, int64_t channel, F f) {
+  const int d = s.dims;
+  int64_t in[3] = {1, 1, 1}, kernel[3] = {1, 1, 1}, out[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, pad[3] = {0, 0, 0},
+          dilation[3] = {1, 1, 1};
+  for (int i = 0; i < d; ++i) {  // right-aligned: missing leading dimensions have size 1
+    const int to = 3 - d + i;
+    in[to] = s.in[i], kernel[to] = s.kernel[i], out[to] = s.out[i], stride[to] = s.stride[i], pad[to] = s.padding[i],
+    dilation[to] = s.dilation[i];
+  }
+  const int64_t plane = channel * in[0] * in[1] * in[2];
+  int64_t row = channel * kernel[0] * kernel[1] * kernel[2] * out[0] * out[1];
+  for (int64_t a = 0; a < kernel[0]; ++a)
+    for (int64_t b = 0; b < kernel[1]; ++b)
+      for (int64_t c = 0; c < kernel[2]; ++c) {
+        const int64_t offset = c * dilation[2] - pad[2];
+        int64_t first, last;
+        valid_range(in[2], out[2], stride[2], offset, first, last);
+        for (int64_t x = 0; x < out[0]; ++x)
+          for (int64_t y = 0; y < out[1]; ++y, ++row) {
+            const int64_t p = x * stride[0] + a * dilation[0] - pad[0], q = y * stride[1] + b * dilation[1] - pad[1];
+            const bool inside = p >= 0 && p < in[0] && q >= 0 && q < in[1];
+            f(row * out[2], inside ? plane + (p * in[1] + q) * in[2] + offset : int64_t{0}, inside ? first : 0,
+              inside ? last : 0, out[2], stride[2]);
+          }
+      }
+}
+}  // namespace
+
+template <class T> void im2col(const ConvShape& s, int64_t channels, const T* image, T* columns) {
+  const int64_t work = product(s.kernel, s.dims) * product(s.out, s.dims);
+  parallel_for(channels, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, work)), [&](int64_t begin, int64_t end) {
+    for (int64_t c = begin; c < end; ++c)
+      each_row(s, c, [&](int64_t at, int64_t from, int64_t first, int64_t last, int64_t count, int64_t stride) {
+        T* to = columns + at;
+        std::fill(to, to + first, T(0));
+        if (stride == 1) std::copy(image + from + first, image + from + last, to + first);
+        else
+          for (int64_t i = first; i < last; ++i) to[i] = image[from + i * stride];
+        std::fill(to + last, to + count, T(0));
+      });
+  });
+}
+
+template <class T> void col2im(const ConvShape& s, int64_t channels, const T* columns, T* image) {
+  const int64_t work = product(s.kernel, s.dims) * product(s.out, s.dims), plane = product(s.in, s.dims);
+  parallel_for(channels, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, work)), [&](int64_t begin, int64_t end) {
+    std::fill(image + begin * plane, image + end * plane, T(0));
+    for (int64_t c = begin; c < end; ++c)
+      each_row(s, c, [&](int64_t at, int64_t from, int64_t first, int64_t last, int64_t, int64_t stride) {
+        for (int64_t i = first; i < last; ++i) image[from + i * stride] += columns[at + i];
+      });
+  });
+}
+template void im2col(const ConvShape&, int64_t, const float*, float*);
+template void im2col(const ConvShape&, int64_t, const double*, double*);
+template void im2col(const ConvShape&, int64_t, const int64_t*, int64_t*);
+template void col2im(const ConvShape&, int64_t, const float*, float*);
+template void col2im(const ConvShape&, int64_t, const double*, double*);
+template void col2im(const ConvShape&, int64_t, const int64_t*, int64_t*);
+
+namespace {
+inline void multiply(const Gemm& g, const float* a, const float* b, float* c) { gemm_simd(g, a, b, c); }
+inline void multiply(const Gemm& g, const double* a, const double* b, double* c) { gemm_simd(g, a, b, c); }
+inline void multiply(const Gemm& g, const int64_t* a, const int64_t* b, int64_t* c) { gemm_rows(g, a, b, c); }
+
+template <class T>
+void columns_pass(const ConvShape& s, ConvWay way, const T* read_big, T* big, const T* read_weight, T* weight,
+                  const T* read_small, T* small, const T* bias) {
+  const int64_t cg = s.c / s.groups, og = s.o / s.groups, k = cg * product(s.kernel, s.dims),
+                l = product(s.out, s.dims), plane = product(s.in, s.dims);
+  const std::array<int64_t, 2> sizes{k, l};
+  const Tensor space = make_tensor(sizes, dtype_of<T>);
+  T* columns = space.data<T>();
+  if (way == ConvWay::Weight) std::fill_n(weight, s.o * k, T(0));
+  for (int64_t n = 0; n < s.n; ++n)
+    for (int64_t g = 0; g < s.groups; ++g) {
+      const int64_t image = (n * s.c + g * cg) * plane, result = (n * s.o + g * og) * l, w = g * og * k;
+      Gemm p;
+      if (way == ConvWay::Forward) {  // [og, k] x [k, l]
+        im2col(s, cg, read_big + image, columns);
+        p.m = og, p.n = l, p.k = k, p.a_m = k, p.a_k = 1, p.b_k = l, p.b_n = 1, p.c_m = l, p.c_n = 1;
+        if (bias) {
+          for (int64_t o = 0; o < og; ++o) std::fill_n(small + result + o * l, l, bias[g * og + o]);
+          p.accumulate = true;
+        }
+        multiply(p, read_weight + w, columns, small + result);
+      } else if (way == ConvWay::Data) {  // [k, og] x [og, l]
+        p.m = k, p.n = l, p.k = og, p.a_m = 1, p.a_k = k, p.b_k = l, p.b_n = 1, p.c_m = l, p.c_n = 1;
+        multiply(p, read_weight + w, read_small + result, columns);
+        col2im(s, cg, columns, big + image);
+      } else {  // [og, l] x [l, k]
+        im2col(s, cg, read_big + image, columns);
+        p.m = og, p.n = k, p.k = l, p.a_m = l, p.a_k = 1, p.b_k = 1, p.b_n = l, p.c_m = k, p.c_n = 1,
+        p.accumulate = true;
+        multiply(p, read_small + result, columns, weight + w);
+      }
+    }
+}
+
+// out[index of small] pairs with in[index of big] through weight: visits all of them.
+template <class T>
+void loops(const ConvShape& s, ConvWay way, const T* read_big, T* big, const T* read_weight, T* weight,
+           const T* read_small, T* small, const T* bias) {
+  const int64_t cg = s.c / s.groups, og = s.o / s.groups, kernels = product(s.kernel, s.dims),
+                l = product(s.out, s.dims), plane = product(s.in, s.dims);
+  if (way == ConvWay::Weight) std::fill_n(weight, s.o * cg * kernels, T(0));
+  if (way == ConvWay::Data) std::fill_n(big, s.n * s.c * plane, T(0));
+  for (int64_t n = 0; n < s.n; ++n)
+    for (int64_t o = 0; o < s.o; ++o)
+      for (int64_t x = 0; x < l; ++x) {
+        const int64_t at = (n * s.o + o) * l + x;
+        T sum = bias ? bias[o] : T(0);
+        for (int64_t c = 0; c < cg; ++c)
+          for (int64_t k = 0; k < kernels; ++k) {
+            int64_t position = 0, xr = x, kr = k, scale = 1;
+            bool inside = true;
+            for (int d = s.dims; d-- > 0; xr /= s.out[d], kr /= s.kernel[d], scale *= s.in[d]) {
+              const int64_t i = xr % s.out[d] * s.stride[d] + kr % s.kernel[d] * s.dilation[d] - s.padding[d];
+              inside &= i >= 0 && i < s.in[d];
+              position += i * scale;
+            }
+            if (!inside) continue;
+            const int64_t source = (n * s.c + o / og * cg + c) * plane + position, w = (o * cg + c) * kernels + k;
+            if (way == ConvWay::Forward) sum += read_big[source] * read_weight[w];
+            else if (way == ConvWay::Data) big[source] += read_small[at] * read_weight[w];
+            else weight[w] += read_small[at] * read_big[source];
+          }
+        if (way == ConvWay::Forward) small[at] = sum;
+      }
+}
+
+template <class Pass>
+void staged_pass(ConvWay way, const Tensor& big, const Tensor& weight, const Tensor& small, const TensorImpl* bias,
+                 Pass pass) {
+  const Tensor& result = way == ConvWay::Forward ? small : way == ConvWay::Data ? big : weight;
+  if (result.numel() == 0) return;
+  dispatch_compute(compute_type(result.dtype()), [&]<class T>() {
+    const Out<T> out(result);
+    const auto in = [&](const Tensor& t) { return &t == &result ? Tensor() : staged(*t, dtype_of<T>); };
+    const Tensor b = in(big), w = in(weight), s = in(small), row = bias ? staged(*bias, dtype_of<T>) : Tensor();
+    const auto read = [](const Tensor& t) { return t ? t.data<T>() : nullptr; };
+    pass(read(b), out.get(), read(w), out.get(), read(s), out.get(),
+         static_cast<const T*>(row ? row.data<T>() : nullptr));
+    out.finish();
+  });
+}
+
+onednn::Convolution describe(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& weight,
+                             const TensorImpl& small, bool bias) {
+  onednn::Convolution c;
+  c.pass = way == ConvWay::Forward ? onednn::ConvPass::Forward
+           : way == ConvWay::Data  ? onednn::ConvPass::BackwardInput
+                                   : onednn::ConvPass::BackwardWeight;
+  c.type = big.dtype == DType::F32 ? onednn::Type::F32 : onednn::Type::BF16;
+  c.spatial = s.dims, c.bias = bias, c.groups = s.groups;
+  const int n = s.dims + 2, shift = s.groups > 1;
+  std::copy_n(big.shape, n, c.input), std::copy_n(big.strides, n, c.input_stride);
+  std::copy_n(small.shape, n, c.output), std::copy_n(small.strides, n, c.output_stride);
+  std::copy_n(weight.shape, n, c.weight + shift), std::copy_n(weight.strides, n, c.weight_stride + shift);
+  if (shift) c.weight[0] = s.groups, c.weight[1] = s.o / s.groups, c.weight_stride[0] = weight.strides[0] * c.weight[1];
+  for (int d = 0; d < s.dims; ++d) {
+    c.stride[d] = s.stride[d], c.dilation[d] = s.dilation[d], c.pad_left[d] = s.padding[d];
+    // The right padding that makes the sizes meet exactly; negative when the last inputs are never reached.
+    c.pad_right[d] = (s.out[d] - 1) * s.stride[d] + s.dilation[d] * (s.kernel[d] - 1) + 1 - s.in[d] - s.padding[d];
+  }
+  return c;
+}
+// The order of packed weights depends on everything that a primitive was made for.
+FormKey form_key(const onednn::Convolution& c) {
+  uint64_t hash = static_cast<uint64_t>(num_threads());
+  const auto mix = [&](const int64_t* values, int count) {
+    for (int i = 0; i < count; ++i)
+      hash = (hash ^ static_cast<uint64_t>(values[i])) * 0x9e3779b97f4a7c15ull, hash ^= hash >> 31;
+  };
+  const int n = c.spatial + 2;
+  for (const int64_t* p : {c.input, c.input_stride, c.output, c.output_stride}) mix(p, n);
+  for (const int64_t* p : {c.weight, c.weight_stride}) mix(p, n + (c.groups > 1));
+  for (const int64_t* p : {c.stride, c.dilation, c.pad_left, c.pad_right}) mix(p, c.spatial);
+  return {static_cast<int64_t>(Form::OneDnn),
+          static_cast<int64_t>(hash),
+          c.input[0],
+          c.input[1],
+          c.output[1],
+          static_cast<int64_t>(c.pass) * 16 + static_cast<int64_t>(c.type) * 2 + c.bias,
+          c.groups,
+          n};
+}
+
+// oneDNN cuts the batch by the number of threads to sum a weight gradient, so that its bits depend on it. Here the cut
+// depends on the sizes alone: pieces of the batch, and blocks of output channels when the batch is short.
+struct WeightPieces {
+  int64_t batch, blocks;
+  explicit WeightPieces(const ConvShape& s)
+      : batch(std::min<int64_t>(s.n, 8)),
+        blocks(s.groups == 1 && batch < 4 ? std::clamp<int64_t>(s.o / 16, 1, 8) : 1) {}
+};
+
+// Rows [begin, end) of dimension d, as plain sizes and strides.
+Tensor piece(const TensorImpl& t, int d, int64_t begin, int64_t end) {
+  Tensor p = shape_only(t);
+  p->data = t.data + begin * t.strides[d] * static_cast<int64_t>(size_of(t.dtype));
+  p->shape[d] = end - begin;
+  p->update_contiguous();
+  return p;
+}
+
+onednn::Convolution weight_piece(const ConvShape& s, const TensorImpl& big, const Tensor& partial,
+                                 const TensorImpl& small, int64_t p, const WeightPieces& pieces, Tensor& x, Tensor& y,
+                                 Tensor& w) {
+  const int64_t n = p / pieces.blocks, o = p % pieces.blocks;
+  const auto cut = [](int64_t size, int64_t parts, int64_t i) { return size * i / parts; };
+  const int64_t n0 = cut(s.n, pieces.batch, n), n1 = cut(s.n, pieces.batch, n + 1), o0 = cut(s.o, pieces.blocks, o),
+                o1 = cut(s.o, pieces.blocks, o + 1);
+  x = piece(big, 0, n0, n1);
+  y = piece(*piece(small, 0, n0, n1), 1, o0, o1);
+  w = partial ? piece(*piece(*partial, 0, n * s.o, (n + 1) * s.o), 0, o0, o1) : Tensor();
+  ConvShape part = s;
+  part.n = n1 - n0, part.o = o1 - o0;
+  onednn::Convolution c = describe(part, ConvWay::Weight, *x, *w, *y, false);
+  c.wide_weight = true;
+  return c;
+}
+
+void weight_in_pieces(const ConvShape& s, const TensorImpl& big, const TensorImpl& weight, const TensorImpl& small) {
+  const WeightPieces pieces(s);
+  int64_t shape[kMaxDims];
+  std::copy_n(weight.shape, weight.ndim, shape);
+  shape[0] *= pieces.batch;
+  const Tensor partial = make_tensor(Shape(shape, weight.ndim), DType::F32);
+  parallel_for(pieces.batch * pieces.blocks, 1,
+               [&](int64_t begin, int64_t end) {  // one thread each: oneDNN sees no team
+                 for (int64_t p = begin; p < end; ++p) {
+                   Tensor x, y, w;
+                   const auto c = weight_piece(s, big, partial, small, p, pieces, x, y, w);
+                   if (!onednn_table()->convolution(c, x.bytes(), w.bytes(), nullptr, y.bytes(), nullptr))
+                     onednn_failed("convolution");
+                 }
+               });
+  const Tensor sum = make_tensor(weight.sizes(), DType::F32);
+  const int64_t count = sum.numel();
+  parallel_for(count, 16384, [&](int64_t begin, int64_t end) {
+    float* to = sum.data<float>();
+    std::copy(partial.data<float>() + begin, partial.data<float>() + end, to + begin);
+    for (int64_t n = 1; n < pieces.batch; ++n) {
+      const float* from = partial.data<float>() + n * count;
+      for (int64_t i = begin; i < end; ++i) to[i] += from[i];
+    }
+  });
+  copy_values(weight, *sum);
+}
+}  // namespace
+
+const char* conv_onednn_ready(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& weight,
+                              const TensorImpl& small, bool bias) {
+  if (big.dtype != DType::F32 && big.dtype != DType::BF16) return "oneDNN is used for float32 and bfloat16";
+  if (!onednn_table()) return onednn_missing();
+  if (big.numel == 0 || weight.numel == 0 || small.numel == 0) return "a size is 0";
+  for (const TensorImpl* t : {&big, &weight, &small})
+    if (!t->is_dense()) return "an operand is not dense";
+  if (way == ConvWay::Weight) {
+    const WeightPieces pieces(s);
+    if (pieces.batch * pieces.blocks == 1) return "one image and few channels: too little to share between threads";
+    const Tensor like = make_tensor(Shape(weight.shape, weight.ndim), DType::F32);
+    Tensor x, y, w;
+    return onednn_table()->convolution_ready(weight_piece(s, big, like, small, 0, WeightPieces(s), x, y, w));
+  }
+  return onednn_table()->convolution_ready(describe(s, way, big, weight, small, bias));
+}
+
+void conv_onednn(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& weight,
+                 const TensorImpl& small, const TensorImpl* bias) {
+  if (way == ConvWay::Weight) return weight_in_pieces(s, big, weight, small);
+  const Tensor row = bias ? staged(*bias, bias->dtype) : Tensor();
+  const auto c = describe(s, way, big, weight, small, bias != nullptr);
+  Ref<Storage> packed;
+  if (const size_t bytes = onednn_table()->convolution_weight_bytes(c))
+    packed = form_of(weight, form_key(c), bytes, [&](std::byte* to) {
+      if (!onednn_table()->convolution_pack(c, weight.data, to)) onednn_failed("convolution");
+    });
+  if (!onednn_table()->convolution(c, big.data, weight.data, row ? row.bytes() : nullptr, small.data,
+                                   packed ? packed->data : nullptr))
+    onednn_failed("convolution");
+}
+
+void conv_columns(const ConvShape& s, ConvWay way, const Tensor& big, const Tensor& weight, const Tensor& small,
+                  const TensorImpl* bias) {
+  staged_pass(way, big, weight, small, bias,
+              [&]<class T>(const T* rb, T* b, const T* rw, T* w, const T* rs, T* m, const T* row) {
+                columns_pass<T>(s, way, rb, b, rw, w, rs, m, row);
+              });
+}
+void conv_reference(const ConvShape& s, ConvWay way, const Tensor& big, const Tensor& weight, const Tensor& small,
+                    const TensorImpl* bias) {
+  staged_pass(way, big, weight, small, bias,
+              [&]<class T>(const T* rb, T* b, const T* rw, T* w, const T* rs, T* m, const T* row) {
+                loops<T>(s, way, rb, b, rw, w, rs, m, row);
+              });
+}
+
+}  // namespace strata::cpu

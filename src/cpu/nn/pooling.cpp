@@ -1,0 +1,122 @@
+#include "cpu/nn/pooling.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+#include "base/parallel.h"
+
+namespace strata::cpu {
+namespace {
+
+template <class F> void over_planes(int64_t planes, int64_t work, F f) {
+  parallel_for(planes, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, work)), [&](int64_t begin, int64_t end) {
+    for (int64_t plane = begin; plane < end; ++plane) f(plane);
+  });
+}
+
+// f(output index within the plane, three windows)
+template <class F> void each_window(const Pooling& p, F f) {
+  int64_t o = 0;
+  for (const Window& a : p.windows[0])
+    for (const Window& b : p.windows[1])
+      for (const Window& c : p.windows[2]) f(o++, a, b, c);
+}
+
+template <class T> T divisor_of(const Pooling& p, const Window& a, const Window& b, const Window& c) {
+  if (p.divisor) return static_cast<T>(p.divisor);
+  return static_cast<T>(p.include_pad ? a.full * b.full * c.full : (a.hi - a.lo) * (b.hi - b.lo) * (c.hi - c.lo));
+}
+bool empty(const Window& a, const Window& b, const Window& c) { return a.hi <= a.lo || b.hi <= b.lo || c.hi <= c.lo; }
+}  // namespace
+
+template <class T> void max_windows(const Pooling& p, const T* x, T* y, int64_t* index) {
+  over_planes(p.planes, p.in_size(), [&](int64_t plane) {
+    const T* in = x + plane * p.in_size();
+    T* out = y + plane * p.out_size();
+    int64_t* at = index + plane * p.out_size();
+    each_window(p, [&](int64_t o, const Window& a, const Window& b, const Window& c) {
+      T best =
+        std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+      int64_t where = (a.lo * p.in[1] + b.lo) * p.in[2] + c.lo;
+      for (int64_t i = a.lo; i < a.hi; i += a.step)
+        for (int64_t j = b.lo; j < b.hi; j += b.step) {
+          const int64_t row = (i * p.in[1] + j) * p.in[2];
+          for (int64_t k = c.lo; k < c.hi; k += c.step) {
+            const T v = in[row + k];
+            if (v > best || v != v) best = v, where = row + k;
+          }
+        }
+      out[o] = best, at[o] = where;
+    });
+  });
+}
+
+template <class T> void mean_windows(const Pooling& p, const T* x, T* y) {
+  over_planes(p.planes, p.in_size(), [&](int64_t plane) {
+    const T* in = x + plane * p.in_size();
+    T* out = y + plane * p.out_size();
+    each_window(p, [&](int64_t o, const Window& a, const Window& b, const Window& c) {
+      T sum = 0;
+      for (int64_t i = a.lo; i < a.hi; ++i)
+        for (int64_t j = b.lo; j < b.hi; ++j) {
+          const T* row = in + (i * p.in[1] + j) * p.in[2];
+          for (int64_t k = c.lo; k < c.hi; ++k) sum += row[k];
+        }
+      out[o] = empty(a, b, c) ? T(0) : sum / divisor_of<T>(p, a, b, c);
+    });
+  });
+}
+
+template <class T> void mean_windows_backward(const Pooling& p, const T* g, T* out) {
+  over_planes(p.planes, p.in_size(), [&](int64_t plane) {
+    T* to = out + plane * p.in_size();
+    const T* grad = g + plane * p.out_size();
+    std::fill_n(to, p.in_size(), T(0));
+    each_window(p, [&](int64_t o, const Window& a, const Window& b, const Window& c) {
+      if (empty(a, b, c)) return;
+      const T share = grad[o] / divisor_of<T>(p, a, b, c);
+      for (int64_t i = a.lo; i < a.hi; ++i)
+        for (int64_t j = b.lo; j < b.hi; ++j) {
+          T* row = to + (i * p.in[1] + j) * p.in[2];
+          for (int64_t k = c.lo; k < c.hi; ++k) row[k] += share;
+        }
+    });
+  });
+}
+
+namespace {
+int64_t checked(int64_t i, int64_t size) {
+  STRATA_CHECK(i >= 0 && i < size, Runtime, "found an invalid max index: {} (planes have {} elements)", i, size);
+  return i;
+}
+}  // namespace
+
+template <class T> void plane_gather(int64_t planes, int64_t in, int64_t out, const T* x, const int64_t* index, T* y) {
+  over_planes(planes, out, [&](int64_t p) {
+    for (int64_t o = 0; o < out; ++o) y[p * out + o] = x[p * in + checked(index[p * out + o], in)];
+  });
+}
+template <class T>
+void plane_scatter(int64_t planes, int64_t in, int64_t out, const T* values, const int64_t* index, T* x, bool add) {
+  over_planes(planes, in, [&](int64_t p) {
+    std::fill_n(x + p * in, in, T(0));
+    for (int64_t o = 0; o < out; ++o) {
+      T& to = x[p * in + checked(index[p * out + o], in)];
+      to = add ? to + values[p * out + o] : values[p * out + o];
+    }
+  });
+}
+
+#define STRATA_POOLING(T)                                                              \
+  template void max_windows(const Pooling&, const T*, T*, int64_t*);                   \
+  template void mean_windows(const Pooling&, const T*, T*);                            \
+  template void mean_windows_backward(const Pooling&, const T*, T*);                   \
+  template void plane_gather(int64_t, int64_t, int64_t, const T*, const int64_t*, T*); \
+  template void plane_scatter(int64_t, int64_t, int64_t, const T*, const int64_t*, T*, bool);
+STRATA_POOLING(float)
+STRATA_POOLING(double)
+STRATA_POOLING(int64_t)
+#undef STRATA_POOLING
+
+}  // namespace strata::cpu

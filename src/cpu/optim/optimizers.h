@@ -1,0 +1,35 @@
+// One optimizer step over many parameters in one threaded pass: each element is read and written once.
+#pragma once
+#include <array>
+#include <span>
+
+#include "tensor/tensor.h"
+
+namespace strata::cpu {
+
+constexpr int kMaxStates = 3;     // tensors of state beside a parameter
+constexpr int kRuleMembers = 12;  // numbers that a rule of device/functors/optimizers.h holds, at most
+
+// The rules, in the order of the table in cpu/optim/optimizers_simd.cpp.
+enum class Rule : uint8_t { Sgd, Adam, Nadam, Radam, Adamax, Adagrad, Adadelta, Rmsprop, Asgd, Rprop };
+
+// A parameter and what goes along with it. Shapes are equal; dtypes and layouts may differ.
+struct Update {
+  Tensor value, grad;
+  std::array<Tensor, kMaxStates> state;      // empty: the rule does not use it
+  std::array<double, kRuleMembers> members;  // of the rule, for this parameter and step
+};
+
+STRATA_API void update_fused(Rule rule,
+                             std::span<Update> updates);  // SIMD, all parameters shared out among the threads
+STRATA_API void update_reference(Rule rule, std::span<Update> updates);  // one element at a time, in double
+
+// p[i], state[k][i] for i < n by one rule; state pointers that the rule does not use may be null.
+template <class T> using UpdateLoop = void (*)(const double* members, T* p, const T* g, T* const* state, size_t n);
+struct UpdateLoops {
+  UpdateLoop<float> f32;
+  UpdateLoop<double> f64;
+};
+const UpdateLoops& update_loops(Rule rule);  // of the best SIMD target of this machine
+
+}  // namespace strata::cpu

@@ -1,0 +1,196 @@
+// Rows are sorted side by side by threads; a long row is cut, its parts sorted and merged. Keys of up to 32 bits travel in one
+// word with their place: three passes over 4096 elements stay in the second-level cache.
+#include "cpu/order/sort.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "base/parallel.h"
+#include "cpu/lines.h"
+#include "cpu/order/sort_keys.h"
+
+namespace strata::cpu {
+namespace {
+
+constexpr int64_t kSmall = 384;     // below: comparison sort, the buckets would cost more than the elements
+constexpr int64_t kLong = 1 << 17;  // above: one row keeps several threads busy
+
+template <class F> void with_entry(DType t, F&& f) {
+  if (size_of(t) == 8) f.template operator()<Pair>();
+  else f.template operator()<Packed>();
+}
+
+void check_length(int64_t n, const char* op) {
+  STRATA_CHECK(n <= UINT32_MAX, Runtime, "{}: a dimension of {} elements is too long; at most {} are supported", op, n,
+               UINT32_MAX);
+}
+
+template <class E> E* sort_entries(E* entries, E* other, int64_t n) {
+  if (n > kSmall) return radix_sort(entries, other, n);
+  std::sort(entries, entries + n);
+  return entries;
+}
+
+// Values come from the row itself: a key has lost the sign of zero and the payload of NaN.
+template <class E>
+void put_row(const Lines& from, int64_t row, const E* sorted, int64_t begin, int64_t end, const Lines* values,
+             const Lines* indices) {
+  if (indices) {
+    int64_t* out = indices->data<int64_t>(row);
+    const int64_t s = indices->stride();
+    for (int64_t i = begin; i < end; ++i) out[i * s] = sorted[i].place();
+  }
+  if (!values) return;
+  dispatch_size(from.dtype(), [&]<class T>() {
+    const T* in = from.data<T>(row);
+    T* out = values->data<T>(row);
+    const int64_t si = from.stride(), so = values->stride();
+    for (int64_t i = begin; i < end; ++i) out[i * so] = in[sorted[i].place() * si];
+  });
+}
+
+// Where to cut two sorted runs so that the parts before the cuts are the first k of the whole.
+template <class E> int64_t merge_cut(const E* a, int64_t na, const E* b, int64_t nb, int64_t k) {
+  int64_t low = std::max<int64_t>(0, k - nb), high = std::min(k, na);
+  while (low < high) {
+    const int64_t mid = (low + high) / 2;
+    if (a[mid] < b[k - mid - 1]) low = mid + 1;
+    else high = mid;
+  }
+  return low;
+}
+
+template <class E>
+void sort_long_row(const Lines& from, int64_t row, bool descending, const Lines* values, const Lines* indices) {
+  const int64_t n = from.length();
+  std::vector<E> store_a(static_cast<size_t>(n)), store_b(static_cast<size_t>(n));
+  E *a = store_a.data(), *b = store_b.data();
+  const auto element = static_cast<int64_t>(size_of(from.dtype()));
+  const int64_t parts = std::clamp<int64_t>(num_threads(), 1, n / kSmall), part = (n + parts - 1) / parts;
+  parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      const int64_t at = p * part, m = std::min(part, n - at);
+      if (m <= 0) continue;
+      make_entries<E>(from.dtype(), from.at(row) + at * from.stride() * element, from.stride(), m, at, descending,
+                      a + at);
+      const E* sorted = sort_entries(a + at, b + at, m);
+      if (sorted != a + at) std::copy_n(sorted, m, a + at);
+    }
+  });
+  for (int64_t width = part; width < n; width *= 2, std::swap(a, b)) {
+    const int64_t pieces = 4 * num_threads(), pairs = (n + 2 * width - 1) / (2 * width);
+    parallel_for(pairs * pieces, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t at = i / pieces * 2 * width, na = std::min(width, n - at), nb = std::min(width, n - at - na);
+        const int64_t all = na + nb, from_k = i % pieces * all / pieces, to_k = (i % pieces + 1) * all / pieces;
+        const E *x = a + at, *y = a + at + na;
+        const int64_t x0 = merge_cut(x, na, y, nb, from_k), x1 = merge_cut(x, na, y, nb, to_k);
+        std::merge(x + x0, x + x1, y + (from_k - x0), y + (to_k - x1), b + at + from_k);
+      }
+    });
+  }
+  parallel_for(n, 1 << 14, [&](int64_t begin, int64_t end) { put_row(from, row, a, begin, end, values, indices); });
+}
+
+// body(row, entries in order of place, a spare array of the same length) for all rows.
+template <class E, class Body> void for_rows(const Lines& from, bool descending, const Body& body) {
+  parallel_for(from.count(), from.grain(1 << 13), [&](int64_t begin, int64_t end) {
+    std::vector<E> entries(static_cast<size_t>(from.length())), other(static_cast<size_t>(from.length()));
+    for (int64_t r = begin; r < end; ++r) {
+      make_entries<E>(from.dtype(), from.at(r), from.stride(), from.length(), 0, descending, entries.data());
+      body(r, entries.data(), other.data());
+    }
+  });
+}
+
+// Numbers in front of the NaN, in entries sorted or not.
+template <class E> int64_t count_numbers(const E* entries, int64_t n, DType t) {
+  if (!is_floating(t)) return n;
+  using Key = typename E::Key;
+  constexpr Key kNan = ~Key(0);
+  return std::count_if(entries, entries + n, [](const E& e) { return e.key() != kNan; });
+}
+
+template <class E> E pick_one(Pick what, E* entries, E* other, int64_t n, int64_t k, DType dtype) {
+  if (what == Pick::Median || what == Pick::NanMedian) {
+    const int64_t numbers = count_numbers(entries, n, dtype);
+    if (what == Pick::Median && numbers < n)
+      return *std::min_element(entries, entries + n, [](const E& a, const E& b) {
+        return a.key() > b.key() || (a.key() == b.key() && a < b);
+      });
+    k = std::max<int64_t>(0, (numbers - 1) / 2);
+  }
+  if (what != Pick::Mode) {
+    std::nth_element(entries, entries + k, entries + n);
+    return entries[k];
+  }
+  const E* sorted = sort_entries(entries, other, n);
+  int64_t best = 0, longest = 0;
+  for (int64_t i = 0, begin = 0; i < n; ++i) {
+    if (sorted[i].key() != sorted[begin].key()) begin = i;
+    if (i - begin + 1 > longest) longest = i - begin + 1, best = i;
+  }
+  return sorted[best];
+}
+}  // namespace
+
+void sort(const TensorImpl& x, int dim, bool descending, const TensorImpl* values, const TensorImpl* indices) {
+  if (x.numel == 0) return;
+  const Lines from(x, dim);
+  check_length(from.length(), "sort");
+  std::optional<Lines> to, at;
+  if (values) to.emplace(*values, dim);
+  if (indices) at.emplace(*indices, dim);
+  const Lines *v = to ? &*to : nullptr, *i = at ? &*at : nullptr;
+  with_entry(x.dtype, [&]<class E>() {
+    if (from.length() >= kLong && from.count() < 2 * num_threads()) {
+      for (int64_t r = 0; r < from.count(); ++r) sort_long_row<E>(from, r, descending, v, i);
+      return;
+    }
+    for_rows<E>(from, descending, [&](int64_t r, E* entries, E* other) {
+      put_row(from, r, sort_entries(entries, other, from.length()), 0, from.length(), v, i);
+    });
+  });
+}
+
+void topk(const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImpl& values, const TensorImpl& indices) {
+  if (k == 0 || values.numel == 0) return;
+  const Lines from(x, dim), to(values, dim), at(indices, dim);
+  check_length(from.length(), "topk");
+  const int64_t n = from.length();
+  with_entry(x.dtype, [&]<class E>() {
+    for_rows<E>(from, largest, [&](int64_t r, E* entries, E* other) {
+      if (k <= 64 && k < n) {  // the k best so far, sorted: few of the others get past the last of them
+        std::copy_n(entries, k, other);
+        std::sort(other, other + k);
+        for (int64_t i = k; i < n; ++i) {
+          if (!(entries[i] < other[k - 1])) continue;
+          const E e = entries[i];
+          int64_t j = k - 1;
+          for (; j > 0 && e < other[j - 1]; --j) other[j] = other[j - 1];
+          other[j] = e;
+        }
+        return put_row(from, r, other, 0, k, &to, &at);
+      }
+      if (k < n) std::nth_element(entries, entries + k, entries + n);
+      put_row(from, r, sort_entries(entries, other, k), 0, k, &to, &at);
+    });
+  });
+}
+
+void pick(Pick what, const TensorImpl& x, int64_t k, int dim, const TensorImpl& values, const TensorImpl& indices) {
+  if (x.numel == 0) return;
+  const Lines from(x, dim);
+  check_length(from.length(), "select");
+  with_entry(x.dtype, [&]<class E>() {
+    for_rows<E>(from, false, [&](int64_t r, E* entries, E* other) {
+      const int64_t place = pick_one(what, entries, other, from.length(), k, x.dtype).place();
+      reinterpret_cast<int64_t*>(indices.data)[r] = place;
+      dispatch_size(x.dtype,
+                    [&]<class T>() { reinterpret_cast<T*>(values.data)[r] = from.data<T>(r)[place * from.stride()]; });
+    });
+  });
+}
+
+}  // namespace strata::cpu

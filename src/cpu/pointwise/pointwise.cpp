@@ -1,0 +1,289 @@
+// The kernels of all pointwise ops: a short path for dense operands, blocks for everything else, and a plain reference.
+#include "cpu/pointwise/pointwise.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/parallel.h"
+#include "cpu/movement/runs.h"
+#include "record/promotion.h"
+#include "record/walk.h"
+
+namespace strata::cpu {
+namespace {
+
+constexpr int64_t kGrain = 32768;  // elements that are worth a thread
+constexpr int64_t kBlock = 512;    // elements converted at a time: a few blocks stay in the first-level cache
+constexpr int64_t kLongRow = 128;  // rows from here on are computed in place, shorter ones are gathered into blocks
+
+template <class T> Loop<T> loop_of(const Formula& f) {
+  if constexpr (std::is_same_v<T, float>) return f.loops.f32;
+  else if constexpr (std::is_same_v<T, double>) return f.loops.f64;
+  else return f.loops.i64;
+}
+
+template <class T> struct alignas(kVectorBytes) Fill {  // copies of one number, a vector full
+  T value[kVectorBytes / sizeof(T)];
+  void set(T v) { std::fill_n(value, std::size(value), v); }
+};
+
+void check_divisor(const int64_t* p, size_t mask, int64_t n, const char* op) {
+  bool zero = false;
+  for (int64_t i = 0; i < n; ++i) zero |= p[i & static_cast<int64_t>(mask)] == 0;
+  STRATA_CHECK(!zero, Runtime, "{}: ZeroDivisionError: an integer was divided by zero", op);
+}
+
+// --- dense ----------------------------------------------------------------------------------------------------------
+
+template <class T> void flat(const Call& c, const Formula& f) {
+  const Loop<T> loop = loop_of<T>(f);
+  const TensorImpl& out = *c.out();
+  T members[kMaxMembers];
+  Fill<T> fill[kMaxOperands];
+  const T* in[kMaxOperands];
+  size_t mask[kMaxOperands];
+  read_members(f, c.args, members);
+  for (int k = 0; k < f.inputs; ++k) {
+    const Value& v = c.args[k];
+    if (v.tag == Tag::Tensor) {
+      in[k] = reinterpret_cast<const T*>(v.tensor->data), mask[k] = ~size_t{0};
+    } else {
+      fill[k].set(number_operand<T>(f, v, k, out.dtype));
+      in[k] = fill[k].value, mask[k] = 0;
+    }
+  }
+  T* to = reinterpret_cast<T*>(out.data);
+  if (out.numel <= kGrain) return loop(members, in, mask, to, out.numel);
+  parallel_for(out.numel, kGrain, [&](int64_t begin, int64_t end) {
+    const T* from[kMaxOperands];
+    for (int k = 0; k < f.inputs; ++k) from[k] = mask[k] ? in[k] + begin : in[k];
+    loop(members, from, mask, to + begin, end - begin);
+  });
+}
+
+// --- blocks ---------------------------------------------------------------------------------------------------------
+
+// Copies n elements of a view that start at an index into a dense buffer, over as many rows as they take.
+template <class T> void gather(const Walk& w, int k, const int64_t* start, int64_t n, T* to) {
+  int64_t index[kMaxDims];
+  std::copy_n(start, w.ndim, index);
+  const Walk::View& v = w.view[k];
+  dispatch_dtype(v.type, [&]<class S>() {
+    const int64_t step = v.step[w.ndim - 1];
+    while (n > 0) {
+      const int64_t run = std::min(n, w.inner() - index[w.ndim - 1]);
+      const S* p = reinterpret_cast<const S*>(v.data) + w.offset(k, index);
+      for (int64_t i = 0; i < run; ++i) to[i] = convert<T>(p[i * step]);
+      to += run, n -= run;
+      w.advance(index, run);
+    }
+  });
+}
+template <class T> void scatter(const Walk& w, const int64_t* start, int64_t n, const T* from) {
+  int64_t index[kMaxDims];
+  std::copy_n(start, w.ndim, index);
+  const Walk::View& v = w.view[0];
+  dispatch_dtype(v.type, [&]<class S>() {
+    const int64_t step = v.step[w.ndim - 1];
+    while (n > 0) {
+      const int64_t run = std::min(n, w.inner() - index[w.ndim - 1]);
+      S* p = reinterpret_cast<S*>(v.data) + w.offset(0, index);
+      for (int64_t i = 0; i < run; ++i) p[i * step] = convert<S>(from[i]);
+      from += run, n -= run;
+      w.advance(index, run);
+    }
+  });
+}
+
+template <class T> struct Blocks {
+  const Call& c;
+  const Formula& f;
+  Walk w;
+  int view_of[kMaxOperands];  // in the walk; 0: a number
+  T members[kMaxMembers];
+  Fill<T> numbers[kMaxOperands];
+  bool direct[Walk::kMaxViews];  // is of type T
+
+  Blocks(const Call& call, const Formula& formula, DType common) : c(call), f(formula), w(*call.out()) {
+    read_members(f, c.args, members);
+    for (int k = 0; k < f.inputs; ++k) {
+      const Value& v = c.args[k];
+      if (v.tag == Tag::Tensor) view_of[k] = w.views, w.add(*v.tensor);
+      else view_of[k] = 0, numbers[k].set(number_operand<T>(f, v, k, common));
+    }
+    w.collapse();
+    for (int k = 0; k < w.views; ++k) direct[k] = w.view[k].type == dtype_of<T>;
+  }
+
+  void run() {
+    if (w.total == 0) return;
+    const bool rows = w.ndim == 1 || w.inner() >= kLongRow;
+    parallel_for(w.total, kGrain,
+                 [&](int64_t begin, int64_t end) { rows ? by_rows(begin, end) : by_blocks(begin, end); });
+  }
+
+  void compute(const T* const* in, const size_t* mask, T* out, int64_t n) const {
+    if constexpr (std::is_same_v<T, int64_t>)
+      if (f.nonzero >= 0) check_divisor(in[f.nonzero], mask[f.nonzero], n, c.op.name.c_str());
+    loop_of<T>(f)(members, in, mask, out, n);
+  }
+
+  // Long rows: operands that lie densely within a row are used where they are.
+  void by_rows(int64_t begin, int64_t end) const {
+    alignas(64) T buffer[kMaxOperands + 1][kBlock];
+    Fill<T> fill[kMaxOperands];
+    const T* in[kMaxOperands];
+    size_t mask[kMaxOperands];
+    int64_t index[kMaxDims];
+    const int last = w.ndim - 1;
+    const auto in_place = [&](int k) { return direct[k] && w.view[k].step[last] == 1; };
+    bool whole = in_place(0);  // no buffer needed: take rows as they are
+    for (int k = 1; k < w.views; ++k) whole &= in_place(k) || w.view[k].step[last] == 0;
+    w.locate(begin, index);
+    for (int64_t at = begin, n; at < end; at += n, w.advance(index, n)) {
+      n = std::min(end - at, w.inner() - index[last]);
+      if (!whole) n = std::min(n, kBlock);
+      for (int k = 0; k < f.inputs; ++k) {
+        const int v = view_of[k];
+        mask[k] = 0;
+        if (v == 0) {
+          in[k] = numbers[k].value;
+          continue;
+        }
+        const Walk::View& view = w.view[v];
+        const std::byte* from = view.data + w.offset(v, index) * static_cast<int64_t>(size_of(view.type));
+        if (view.step[last] == 0) {
+          T one;
+          load_run(&one, from, view.type, 1, 1);
+          fill[k].set(one);
+          in[k] = fill[k].value;
+          continue;
+        }
+        mask[k] = ~size_t{0};
+        if (in_place(v)) in[k] = reinterpret_cast<const T*>(from);
+        else load_run(buffer[k], from, view.type, view.step[last], n), in[k] = buffer[k];
+      }
+      const Walk::View& out = w.view[0];
+      std::byte* to = out.data + w.offset(0, index) * static_cast<int64_t>(size_of(out.type));
+      if (in_place(0)) {
+        compute(in, mask, reinterpret_cast<T*>(to), n);
+      } else {
+        compute(in, mask, buffer[kMaxOperands], n);
+        store_run(buffer[kMaxOperands], to, out.type, out.step[last], n);
+      }
+    }
+  }
+
+  // Short rows: whatever is not one dense run is gathered over several rows.
+  void by_blocks(int64_t begin, int64_t end) const {
+    alignas(64) T buffer[kMaxOperands + 1][kBlock];
+    const T* in[kMaxOperands];
+    size_t mask[kMaxOperands];
+    int64_t index[kMaxDims];
+    w.locate(begin, index);
+    for (int64_t at = begin, n; at < end; at += n) {
+      n = std::min(end - at, kBlock);
+      for (int k = 0; k < f.inputs; ++k) {
+        const int v = view_of[k];
+        mask[k] = v == 0 ? 0 : ~size_t{0};
+        if (v == 0) in[k] = numbers[k].value;
+        else if (linear(v) && direct[v]) in[k] = reinterpret_cast<const T*>(w.view[v].data) + at;
+        else gather(w, v, index, n, buffer[k]), in[k] = buffer[k];
+      }
+      if (linear(0) && direct[0]) {
+        compute(in, mask, reinterpret_cast<T*>(w.view[0].data) + at, n);
+      } else {
+        compute(in, mask, buffer[kMaxOperands], n);
+        scatter(w, index, n, buffer[kMaxOperands]);
+      }
+      w.locate(at + n, index);
+    }
+  }
+
+  // Do the view's elements follow each other in the walk's order, although another view keeps its dimensions apart?
+  bool linear(int k) const {
+    int64_t n = 1;
+    for (int d = w.ndim; d-- > 0; n *= w.shape[d])
+      if (w.view[k].step[d] != n) return false;
+    return true;
+  }
+};
+
+// --- reference ------------------------------------------------------------------------------------------------------
+
+template <class T> T one_element(const Formula& f, const T* members, const T* in) {
+  if constexpr (std::is_same_v<T, float>) return f.f32(members, in);
+  else if constexpr (std::is_same_v<T, double>) return f.f64(members, in);
+  else return f.i64(members, in);
+}
+
+template <class T> void reference(const Call& c, const Formula& f, DType common) {
+  const TensorImpl& out = *c.out();
+  T members[kMaxMembers], in[kMaxOperands];
+  read_members(f, c.args, members);
+  int64_t index[kMaxDims] = {};
+  for (int64_t i = 0; i < out.numel; ++i) {
+    const auto element = [&](const TensorImpl& t) {
+      int64_t offset = 0;
+      for (int d = 0; d < t.ndim; ++d) offset += t.shape[d] == 1 ? 0 : index[out.ndim - t.ndim + d] * t.strides[d];
+      return t.data + offset * static_cast<int64_t>(size_of(t.dtype));
+    };
+    for (int k = 0; k < f.inputs; ++k) {
+      const Value& v = c.args[k];
+      if (v.tag == Tag::Tensor) load_run(&in[k], element(*v.tensor), v.tensor->dtype, 1, 1);
+      else in[k] = number_operand<T>(f, v, k, common);
+    }
+    if constexpr (std::is_same_v<T, int64_t>)
+      if (f.nonzero >= 0) check_divisor(&in[f.nonzero], 0, 1, c.op.name.c_str());
+    const T result = one_element(f, members, in);
+    store_run(&result, element(out), out.dtype, 1, 1);
+    for (int d = out.ndim; d-- > 0 && ++index[d] == out.shape[d];) index[d] = 0;
+  }
+}
+}  // namespace
+
+// Element i of one stands for element i of the other in memory order.
+static bool same_order(const TensorImpl& a, const TensorImpl& b) {
+  if (!a.same_shape(b)) return false;
+  for (int d = 0; d < a.ndim; ++d)
+    if (a.shape[d] != 1 && a.strides[d] != b.strides[d]) return false;
+  return true;
+}
+
+const char* flat_ready(const Call& c) {
+  const Formula& f = formula_of(c);
+  const TensorImpl& out = *c.out();
+  if (out.dtype != DType::F32 && out.dtype != DType::F64 && out.dtype != DType::I64)
+    return "the result is not float32, float64 or int64";
+  if (!out.contiguous && !out.is_dense()) return "the result is not dense";
+  if (f.nonzero >= 0 && out.dtype == DType::I64) return "an integer divisor must be checked first";
+  for (int k = 0; k < f.inputs; ++k) {
+    if (!c.args.is_tensor(k)) continue;
+    const TensorImpl& t = c.args.tensor(k);
+    if (t.dtype != out.dtype) return "an operand has another dtype";
+    if (t.numel != out.numel) return "an operand is broadcast";
+    if (!(t.contiguous && out.contiguous) && !same_order(t, out)) return "an operand lies in another order";
+  }
+  return nullptr;
+}
+
+void run_flat(const Call& c) {
+  const Formula& f = formula_of(c);
+  dispatch_compute(c.out()->dtype, [&]<class T>() { flat<T>(c, f); });
+}
+
+void run_blocked(const Call& c) {
+  const Formula& f = formula_of(c);
+  const DType common = common_type(f, c.args);
+  dispatch_compute(common, [&]<class T>() { Blocks<T>(c, f, common).run(); });
+}
+
+void run_reference(const Call& c) {
+  const Formula& f = formula_of(c);
+  const DType common = common_type(f, c.args);
+  if (!is_floating(common)) return reference<int64_t>(c, f, common);
+  if (f.own_precision && common != DType::F64) return reference<float>(c, f, common);
+  reference<double>(c, f, common);
+}
+
+}  // namespace strata::cpu

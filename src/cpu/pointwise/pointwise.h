@@ -1,0 +1,55 @@
+// The CPU kernels of pointwise ops, all from a functor.
+//
+// Computation happens in float, double or int64 (compute_type); operands and results of other dtypes, and those that do
+// not lie densely, are converted block by block. So a functor is compiled for three types and each SIMD target, no more.
+#pragma once
+#include <cstring>
+
+#include "device/functors/traits.h"
+#include "record/formula.h"
+
+namespace strata {
+
+namespace cpu {
+const char* flat_ready(const Call&);  // dense operands of one compute dtype
+void run_flat(const Call&);
+void run_blocked(const Call&);               // anything
+STRATA_API void run_reference(const Call&);  // anything, one element at a time, floats in double
+
+template <template <class> class F> Loops simd_loops();  // specialised for each functor in cpu/pointwise/*_simd.cpp
+
+template <class F, class T> T element(const T* members, const T* in) {
+  F f;
+  if constexpr (!std::is_empty_v<F>) std::memcpy(static_cast<void*>(&f), members, sizeof f);
+  if constexpr (F::kInputs == 1) return f(in[0]);
+  else if constexpr (F::kInputs == 2) return f(in[0], in[1]);
+  else if constexpr (F::kInputs == 3) return f(in[0], in[1], in[2]);
+  else return f(in[0], in[1], in[2], in[3]);
+}
+
+template <template <class> class F> const Formula* formula() {
+  using A = F<double>;
+  static_assert(A::kInputs <= kMaxOperands && sizeof(A) <= sizeof(double) * kMaxMembers);
+  static const Formula& formula = *[] {
+    auto* made = new Formula{};  // lives as long as the records
+    Formula& f = *made;
+    f.inputs = A::kInputs, f.members = std::is_empty_v<A> ? 0 : sizeof(A) / sizeof(double);
+    f.floats = !std::is_base_of_v<IntOnly, A>, f.ints = !std::is_base_of_v<FloatOnly, A>;
+    f.predicate = std::is_base_of_v<Predicate, A>;
+    f.nonzero = -1;
+    if constexpr (requires { A::kNonzero; }) f.nonzero = A::kNonzero;
+    if constexpr (requires { A::kSkip; }) f.skip = A::kSkip;
+    if constexpr (requires { A::kExactNumbers; }) f.exact_numbers = true;
+    if constexpr (requires { A::kMoves; }) f.moves = true;
+    if constexpr (requires { A::kNone; }) std::copy(std::begin(A::kNone), std::end(A::kNone), f.none);
+    f.loops = simd_loops<F>();
+    if constexpr (!std::is_base_of_v<IntOnly, A>) f.f64 = element<A, double>;
+    if constexpr (!std::is_base_of_v<FloatOnly, A>) f.i64 = element<F<int64_t>, int64_t>;
+    if constexpr (requires { A::kOwnPrecision; }) f.own_precision = true, f.f32 = element<F<float>, float>;
+    return made;
+  }();
+  return &formula;
+}
+}  // namespace cpu
+
+}  // namespace strata

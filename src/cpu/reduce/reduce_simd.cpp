@@ -1,0 +1,189 @@
+// The inner loops of reductions, compiled once per SIMD target. A fold is a map of each element and an associative
+// combination; four (rows) or eight (columns) independent chains keep the units busy. Bound: memory bandwidth.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/reduce/reduce_simd.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <cmath>
+#include <limits>
+
+#include "cpu/reduce/reduce.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace strata::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class D, class V> HWY_INLINE V flag(D d, hn::Mask<D> m, V) {
+  return hn::IfThenElseZero(m, hn::Set(d, hn::TFromD<D>(1)));
+}
+
+// Maps. (Ne is an ordered comparison on x86, false for NaN: it is not used here.)
+struct Same {
+  template <class D, class V> static HWY_INLINE V map(D, V v) { return v; }
+  template <class W> static HWY_INLINE W map_one(W v) { return v; }
+};
+struct Absolute {
+  template <class D, class V> static HWY_INLINE V map(D, V v) { return hn::Abs(v); }
+  template <class W> static HWY_INLINE W map_one(W v) { return v < 0 ? -v : v; }
+};
+struct Squared {
+  template <class D, class V> static HWY_INLINE V map(D, V v) {
+    if constexpr (std::is_integral_v<hn::TFromD<D>>) return v;  // norms of integers are taken as floats
+    else return hn::Mul(v, v);
+  }
+  template <class W> static HWY_INLINE W map_one(W v) { return v * v; }
+};
+struct Nonzero {
+  template <class D, class V> static HWY_INLINE V map(D d, V v) { return flag(d, hn::Not(hn::Eq(v, hn::Zero(d))), v); }
+  template <class W> static HWY_INLINE W map_one(W v) { return v != 0; }
+};
+struct NanToZero {
+  template <class D, class V> static HWY_INLINE V map(D, V v) {
+    if constexpr (std::is_integral_v<hn::TFromD<D>>) return v;
+    else return hn::IfThenElseZero(hn::Eq(v, v), v);
+  }
+  template <class W> static HWY_INLINE W map_one(W v) { return v == v ? v : 0; }
+};
+
+// Combinations.
+struct Plus {
+  template <class W> static constexpr W identity() { return 0; }
+  template <class V> static HWY_INLINE V both(V a, V b) { return hn::Add(a, b); }
+  template <class W> static HWY_INLINE W one(W a, W b) {
+    if constexpr (std::is_integral_v<W>) return static_cast<W>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+    else return a + b;
+  }
+};
+struct Times {
+  template <class W> static constexpr W identity() { return 1; }
+  template <class V> static HWY_INLINE V both(V a, V b) { return hn::Mul(a, b); }
+  template <class W> static HWY_INLINE W one(W a, W b) {
+    if constexpr (std::is_integral_v<W>) return static_cast<W>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+    else return a * b;
+  }
+};
+template <class V> using Lane = hn::TFromV<V>;
+struct Larger {  // a NaN once met stays
+  template <class W> static constexpr W identity() {
+    return std::is_integral_v<W> ? std::numeric_limits<W>::min() : -std::numeric_limits<W>::infinity();
+  }
+  template <class V> static HWY_INLINE V both(V a, V b) {
+    if constexpr (std::is_integral_v<Lane<V>>) return hn::Max(a, b);
+    else return hn::IfThenElse(hn::Or(hn::Gt(b, a), hn::IsNaN(b)), b, a);
+  }
+  template <class W> static HWY_INLINE W one(W a, W b) { return b > a || b != b ? b : a; }
+};
+struct Smaller {
+  template <class W> static constexpr W identity() {
+    return std::is_integral_v<W> ? std::numeric_limits<W>::max() : std::numeric_limits<W>::infinity();
+  }
+  template <class V> static HWY_INLINE V both(V a, V b) {
+    if constexpr (std::is_integral_v<Lane<V>>) return hn::Min(a, b);
+    else return hn::IfThenElse(hn::Or(hn::Lt(b, a), hn::IsNaN(b)), b, a);
+  }
+  template <class W> static HWY_INLINE W one(W a, W b) { return b < a || b != b ? b : a; }
+};
+
+constexpr int64_t kRun = 1024;  // elements folded in the compute type before the result is widened
+
+template <class M, class C, class T> HWY_INLINE T fold_short(const T* x, int64_t n) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  T total = C::template identity<T>();
+  if (n >= lanes) {
+    auto a = hn::Set(d, C::template identity<T>());
+    if (n >= 4 * lanes) {
+      auto b = a, c = a, e = a;
+      for (; i + 4 * lanes <= n; i += 4 * lanes) {
+        a = C::both(a, M::map(d, hn::LoadU(d, x + i)));
+        b = C::both(b, M::map(d, hn::LoadU(d, x + i + lanes)));
+        c = C::both(c, M::map(d, hn::LoadU(d, x + i + 2 * lanes)));
+        e = C::both(e, M::map(d, hn::LoadU(d, x + i + 3 * lanes)));
+      }
+      a = C::both(C::both(a, b), C::both(c, e));
+    }
+    for (; i + lanes <= n; i += lanes) a = C::both(a, M::map(d, hn::LoadU(d, x + i)));
+    HWY_ALIGN T parts[HWY_MAX_BYTES / sizeof(T)];
+    hn::Store(a, d, parts);
+    for (int64_t half = lanes / 2; half > 0; half /= 2)
+      for (int64_t k = 0; k < half; ++k) parts[k] = C::one(parts[k], parts[k + half]);
+    total = parts[0];
+  }
+  for (; i < n; ++i) total = C::one(total, static_cast<T>(M::map_one(x[i])));
+  return total;
+}
+
+template <class M, class C, class T> Wide<T> run(const T* x, int64_t n) {
+  if (n <= kRun) return fold_short<M, C>(x, n);
+  Wide<T> total = C::template identity<Wide<T>>();
+  for (int64_t i = 0; i < n; i += kRun)
+    total = C::one(total, static_cast<Wide<T>>(fold_short<M, C>(x + i, HWY_MIN(kRun, n - i))));
+  return total;
+}
+
+template <class M, class C, class T> void columns(const T* const* rows, int count, int64_t n, T* acc) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  if (count == kRowsAtOnce) {
+    const T *r0 = rows[0], *r1 = rows[1], *r2 = rows[2], *r3 = rows[3], *r4 = rows[4], *r5 = rows[5], *r6 = rows[6],
+            *r7 = rows[7];
+    for (; i + lanes <= n; i += lanes) {
+      const auto get = [&](const T* r) HWY_ATTR { return M::map(d, hn::LoadU(d, r + i)); };
+      const auto low = C::both(C::both(get(r0), get(r1)), C::both(get(r2), get(r3)));
+      const auto high = C::both(C::both(get(r4), get(r5)), C::both(get(r6), get(r7)));
+      hn::StoreU(C::both(hn::LoadU(d, acc + i), C::both(low, high)), d, acc + i);
+    }
+  } else {
+    for (; i + lanes <= n; i += lanes) {
+      auto a = hn::LoadU(d, acc + i);
+      for (int r = 0; r < count; ++r) a = C::both(a, M::map(d, hn::LoadU(d, rows[r] + i)));
+      hn::StoreU(a, d, acc + i);
+    }
+  }
+  for (; i < n; ++i)
+    for (int r = 0; r < count; ++r) acc[i] = C::one(acc[i], static_cast<T>(M::map_one(rows[r][i])));
+}
+
+template <class C, class T> void widen(const T* HWY_RESTRICT acc, int64_t n, Wide<T>* HWY_RESTRICT total) {
+  for (int64_t i = 0; i < n; ++i) total[i] = C::one(total[i], static_cast<Wide<T>>(acc[i]));
+}
+
+template <class T, class M, class C> Wide<T> map_wide(Wide<T> v) { return M::map_one(v); }
+template <class T, class M, class C> constexpr FoldTable<T> table() {
+  return {C::template identity<Wide<T>>(),
+          C::template one<Wide<T>>,
+          map_wide<T, M, C>,
+          run<M, C, T>,
+          columns<M, C, T>,
+          widen<C, T>,
+          widen<C, Wide<T>>};
+}
+
+template <class T> const FoldTable<T>& find(Fold f) {
+  static constexpr FoldTable<T> kTables[kFoldCount] = {
+    table<T, Same, Plus>(),        table<T, NanToZero, Plus>(), table<T, Nonzero, Plus>(),
+    table<T, Absolute, Plus>(),    table<T, Squared, Plus>(),   table<T, Same, Times>(),
+    table<T, Same, Larger>(),      table<T, Same, Smaller>(),   table<T, Absolute, Larger>(),
+    table<T, Absolute, Smaller>(), table<T, Nonzero, Larger>(), table<T, Nonzero, Smaller>()};
+  return kTables[static_cast<int>(f)];
+}
+const FoldTable<float>& FindFloat(Fold f) { return find<float>(f); }
+const FoldTable<double>& FindDouble(Fold f) { return find<double>(f); }
+const FoldTable<int64_t>& FindInt(Fold f) { return find<int64_t>(f); }
+
+}  // namespace strata::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace strata::cpu {
+HWY_EXPORT(FindFloat);
+HWY_EXPORT(FindDouble);
+HWY_EXPORT(FindInt);
+template <> const FoldTable<float>& fold_table<float>(Fold f) { return HWY_DYNAMIC_DISPATCH(FindFloat)(f); }
+template <> const FoldTable<double>& fold_table<double>(Fold f) { return HWY_DYNAMIC_DISPATCH(FindDouble)(f); }
+template <> const FoldTable<int64_t>& fold_table<int64_t>(Fold f) { return HWY_DYNAMIC_DISPATCH(FindInt)(f); }
+}  // namespace strata::cpu
+#endif

@@ -1,7 +1,0 @@
-#include "cpu/pointwise.h"
-
-#define STRATA_FUNCTOR_HEADER "device/functors/activations_backward.h"
-#define STRATA_FUNCTOR_LIST "functors/activations_backward.inc"
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "cpu/simd/activations_backward.cpp"
-#include "cpu/simd/loops.inl"

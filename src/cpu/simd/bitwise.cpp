@@ -1,7 +1,0 @@
-#include "cpu/pointwise.h"
-
-#define STRATA_FUNCTOR_HEADER "device/functors/bitwise.h"
-#define STRATA_FUNCTOR_LIST "functors/bitwise.inc"
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "cpu/simd/bitwise.cpp"
-#include "cpu/simd/loops.inl"

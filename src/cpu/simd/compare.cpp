@@ -1,7 +1,0 @@
-#include "cpu/pointwise.h"
-
-#define STRATA_FUNCTOR_HEADER "device/functors/compare.h"
-#define STRATA_FUNCTOR_LIST "functors/compare.inc"
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "cpu/simd/compare.cpp"
-#include "cpu/simd/loops.inl"

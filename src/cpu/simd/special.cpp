@@ -1,7 +1,0 @@
-#include "cpu/pointwise.h"
-
-#define STRATA_FUNCTOR_HEADER "device/functors/special.h"
-#define STRATA_FUNCTOR_LIST "functors/special.inc"
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "cpu/simd/special.cpp"
-#include "cpu/simd/loops.inl"

@@ -1,7 +1,0 @@
-#include "cpu/pointwise.h"
-
-#define STRATA_FUNCTOR_HEADER "device/functors/ternary.h"
-#define STRATA_FUNCTOR_LIST "functors/ternary.inc"
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "cpu/simd/ternary.cpp"
-#include "cpu/simd/loops.inl"

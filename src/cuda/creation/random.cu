@@ -1,0 +1,154 @@
+// Random numbers of the Philox stream, the same as on the host: laws, integers, Bernoulli draws, dropout.
+//
+// Bound by memory for uniform numbers and dropout (each element written once; ten Philox rounds give four words), by
+// arithmetic in double for the other laws: normal numbers in float have the host's bits, the others differ by a unit in the last
+// place at most. A thread takes one Philox block: four elements of one word or two of two words.
+#include "cuda/common/dtypes.cuh"
+#include "cuda/creation/random_params.h"
+#include "cuda/runtime/graph_params.h"
+#include "device/normal.h"
+
+namespace strata::cuda {
+namespace {
+
+enum Laws : int32_t { kUniform, kNormal, kLogNormal, kExponential, kCauchy, kGeometric };  // as in record/laws.h
+
+// The thread's block. A captured launch finds the seed and its place on the device, where each replay puts them.
+template <class Params> __device__ __forceinline__ PhiloxBlock philox_of(const Params& p, int64_t thread) {
+  const uint64_t* base = reinterpret_cast<const uint64_t*>(p.base);
+  return philox(base ? base[0] : p.seed, (base ? base[1] : 0) + p.first + uint64_t(thread));
+}
+
+template <class T> __device__ __forceinline__ T log_of_rest(T u) { return T(log(1 - double(u))); }
+
+__device__ __forceinline__ void to_normals(float& even, float& odd) { normal_pair(even, odd, even, odd); }
+__device__ __forceinline__ void to_normals(double& even, double& odd) {  // Box and Muller
+  const double radius = sqrt(-2 * log(1 - even));
+  double s, c;
+  sincos(6.283185307179586 * odd, &s, &c);
+  even = radius * c, odd = radius * s;
+}
+
+template <class T> __device__ __forceinline__ T by_law(int32_t law, T a, T b, T u) {
+  switch (law) {
+    case kUniform: return plus_product(a, u, b - a);
+    case kNormal: return plus_product(a, u, b);
+    case kLogNormal: return T(exp(double(plus_product(a, u, b))));
+    case kExponential: return -log_of_rest(u) / a;
+    case kCauchy: return plus_product(a, b, T(tan(double(T(3.141592653589793) * (u - T(0.5))))));
+    default: return max(T(1), ceil(log_of_rest(u) / T(log1p(-double(a)))));
+  }
+}
+
+// The block's share of an array: whole vectors where it can.
+template <class T, int kItems>
+__device__ __forceinline__ void put(uint64_t out, int32_t type, int64_t first, int64_t count, bool vectors,
+                                    const T (&v)[kItems]) {
+  constexpr int kVector = 16 / sizeof(T);
+  if (vectors && first + kItems <= count) {
+#pragma unroll
+    for (int j = 0; j < kItems; j += kVector)
+      store_vector<T>(const_cast<void*>(element(out, type, first + j)), type,
+                      reinterpret_cast<const T(&)[kVector]>(v[j]));
+    return;
+  }
+  for (int j = 0; j < kItems; ++j)
+    if (first + j < count) store<T>(const_cast<void*>(element(out, type, first + j)), type, v[j]);
+}
+
+template <class T> __device__ __forceinline__ void fill(const RandomParams& p) {
+  constexpr int kItems = 16 / sizeof(T);
+  const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, first = thread * kItems;
+  if (first >= p.count) return;
+  const PhiloxBlock block = philox_of(p, thread);
+  T u[kItems];
+  if constexpr (sizeof(T) == 4) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) u[j] = float(block.word[j] >> p.shift) * p.unit;
+  } else {
+#pragma unroll
+    for (int j = 0; j < 2; ++j) u[j] = uniform_f64(block.word[2 * j], block.word[2 * j + 1]);
+  }
+  if (p.law == kNormal || p.law == kLogNormal) {
+#pragma unroll
+    for (int j = 0; j < kItems; j += 2) to_normals(u[j], u[j + 1]);
+  }
+#pragma unroll
+  for (int j = 0; j < kItems; ++j) u[j] = by_law(p.law, T(p.a), T(p.b), u[j]);
+  put(p.out, p.out_type, first, p.count, p.vectors, u);
+}
+
+template <class T> __device__ __forceinline__ void dropout(const DropoutParams& p) {
+  constexpr int kVector = 16 / sizeof(T);
+  const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, first = thread * 4;
+  if (first >= p.count) return;
+  const bool whole = p.vectors && first + 4 <= p.count;
+  T v[4] = {T(1), T(1), T(1), T(1)};
+  if (p.x && whole) {
+#pragma unroll
+    for (int j = 0; j < 4; j += kVector)
+      load_vector<T>(element(p.x, p.type, first + j), p.type, reinterpret_cast<T(&)[kVector]>(v[j]));
+  } else if (p.x) {
+    for (int j = 0; j < 4; ++j)
+      if (first + j < p.count) v[j] = load<T>(element(p.x, p.type, first + j), p.type);
+  }
+  const PhiloxBlock block = philox_of(p, thread);
+  uint8_t kept[4];
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    kept[j] = uniform_f32(block.word[j]) >= p.limit;
+    v[j] = kept[j] ? v[j] * T(p.scale) : T(0);
+  }
+  put(p.out, p.type, first, p.count, whole, v);
+  if (!p.mask) return;
+  uint8_t* mask = reinterpret_cast<uint8_t*>(p.mask) + first;
+  if (whole) {
+    *reinterpret_cast<uchar4*>(mask) = make_uchar4(kept[0], kept[1], kept[2], kept[3]);
+  } else {
+    for (int j = 0; j < 4; ++j)
+      if (first + j < p.count) mask[j] = kept[j];
+  }
+}
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(256) fill_f32(RandomParams p) { fill<float>(p); }
+extern "C" __global__ void __launch_bounds__(256) fill_f64(RandomParams p) { fill<double>(p); }
+extern "C" __global__ void __launch_bounds__(256) dropout_f32(DropoutParams p) { dropout<float>(p); }
+extern "C" __global__ void __launch_bounds__(256) dropout_f64(DropoutParams p) { dropout<double>(p); }
+
+extern "C" __global__ void __launch_bounds__(256) integers(RandomParams p) {
+  const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, first = thread * 2;
+  if (first >= p.count) return;
+  const PhiloxBlock block = philox_of(p, thread);
+  int64_t v[2];
+#pragma unroll
+  for (int j = 0; j < 2; ++j) {
+    const uint64_t bits = uint64_t(block.word[2 * j]) << 32 | block.word[2 * j + 1];
+    v[j] = int64_t(uint64_t(p.low) + (p.range ? bits % p.range : bits));
+  }
+  put(p.out, p.out_type, first, p.count, p.vectors, v);
+}
+
+extern "C" __global__ void __launch_bounds__(256) bernoulli(RandomParams p) {
+  const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, first = thread * 2;
+  if (first >= p.count) return;
+  const PhiloxBlock block = philox_of(p, thread);
+  int64_t v[2];
+#pragma unroll
+  for (int j = 0; j < 2; ++j) {
+    double chance = p.a;
+    if (p.chances && first + j < p.count) {
+      chance = load<double>(element(p.chances, p.chances_type, (first + j) * p.chance_step), p.chances_type);
+      if (!(chance >= 0 && chance <= 1)) *reinterpret_cast<double*>(p.worst) = chance;
+    }
+    v[j] = uniform_f64(block.word[2 * j], block.word[2 * j + 1]) < chance;
+  }
+  put(p.out, p.out_type, first, p.count, p.vectors, v);
+}
+
+extern "C" __global__ void begin_replay(RandomBaseParams p) {
+  uint64_t* base = reinterpret_cast<uint64_t*>(p.base);
+  base[0] = p.seed, base[1] = p.first;
+}
+
+}  // namespace strata::cuda

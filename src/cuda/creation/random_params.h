@@ -1,0 +1,33 @@
+// What the host tells the kernels that draw random numbers; compiled by both compilers, so plain types only.
+#pragma once
+#include <stdint.h>  // NOLINT(modernize-deprecated-headers): device compilers have no <cstdint>
+
+namespace strata::cuda {
+
+struct RandomParams {
+  uint64_t out;
+  uint64_t chances, worst;  // of Bernoulli draws: their probabilities, and where one that is none is left
+  int32_t out_type, chances_type;
+  int32_t law;      // record/laws.h
+  int32_t shift;    // of a word, down to the bits that a uniform number has
+  int32_t vectors;  // out is aligned for vectors
+  int32_t chance_step;
+  float unit;  // two to the minus number of those bits
+  int64_t count;
+  uint64_t seed, first;  // the stream and its first block
+  uint64_t base;         // not 0: where both stand on the device; `first` is added to the block
+  double a, b;
+  int64_t low;
+  uint64_t range;  // 0: all of 2^64
+};
+
+struct DropoutParams {
+  uint64_t x, out, mask;  // x or mask may be 0: then out is 1 or 0, and no mask is written
+  int32_t type, vectors;
+  int64_t count;
+  uint64_t seed, first, base;
+  float limit;  // what is below is dropped
+  double scale;
+};
+
+}  // namespace strata::cuda

@@ -1,0 +1,117 @@
+// Values joined into the rows they belong to: sums, products, extremes of what index tensors send to one place.
+//
+// Deterministic without atomics: the values come sorted by row (stable, so in the order of the index), and a thread folds the
+// 32 neighbours of a chunk for one column. A row that lies in one chunk is finished there; of one that crosses chunks the parts
+// are left in `heads` (the end of an earlier row) and `tails`, and a second launch folds those. Bound by memory: each value is
+// read once, neighbouring threads read neighbouring columns.
+#include "cuda/common/dtypes.cuh"
+#include "cuda/indexing/indexing_params.h"
+
+namespace strata::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+struct Add {
+  template <class T> static __device__ T none() { return T(0); }
+  template <class T> static __device__ T both(T a, T b) { return a + b; }
+};
+struct Multiply {
+  template <class T> static __device__ T none() { return T(1); }
+  template <class T> static __device__ T both(T a, T b) { return a * b; }
+};
+template <class T> __device__ T limit(bool high) {
+  if constexpr (TagOf<T>::value == kI64) return high ? 0x7fffffffffffffffll : int64_t(0x8000000000000000ull);
+  else return T(high ? INFINITY : -INFINITY);
+}
+struct Max {  // a NaN once met stays
+  template <class T> static __device__ T none() { return limit<T>(false); }
+  template <class T> static __device__ T both(T a, T b) { return a != a || (b == b && !(a < b)) ? a : b; }
+};
+struct Min {
+  template <class T> static __device__ T none() { return limit<T>(true); }
+  template <class T> static __device__ T both(T a, T b) { return a != a || (b == b && !(b < a)) ? a : b; }
+};
+
+struct Sorted {
+  const uint32_t* keys;
+  uint64_t places;
+  bool wide;
+  __device__ explicit Sorted(const CombineParams& p)
+      : keys(reinterpret_cast<const uint32_t*>(p.keys)), places(p.places), wide(p.wide_places) {}
+  __device__ int64_t place(int64_t i) const {
+    return wide ? reinterpret_cast<const int64_t*>(places)[i] : reinterpret_cast<const uint32_t*>(places)[i];
+  }
+  // The first position of a key, somewhere up to `high`.
+  __device__ int64_t first_of(uint32_t key, int64_t high) const {
+    int64_t low = 0;
+    while (low < high) {
+      const int64_t mid = (low + high) / 2;
+      if (keys[mid] < key) low = mid + 1;
+      else high = mid;
+    }
+    return low;
+  }
+};
+
+// Puts what all values of a row are worth, the last of which stands at position `last`, into the table.
+template <class C, class T>
+__device__ __forceinline__ void finish(const CombineParams& p, const Sorted& s, int64_t column, int64_t last, T total) {
+  const uint32_t row = s.keys[last];
+  if (int64_t(row) == p.skip || row >= p.rows) return;
+  if (p.mean) total = total / T(last - s.first_of(row, last) + 1);
+  const int64_t at = (column / p.inner * p.rows + row) * p.inner + column % p.inner;
+  void* to = const_cast<void*>(element(p.table, p.table_type, at));
+  store<T>(to, p.table_type, C::template both<T>(load<T>(to, p.table_type), total));
+}
+
+template <class C, class T> __device__ __forceinline__ void combine(const CombineParams& p) {
+  const int64_t columns = p.outer * p.inner, thread = int64_t(blockIdx.x) * kThreads + threadIdx.x;
+  const int64_t chunk = thread / columns, column = thread % columns;
+  if (chunk >= p.chunks) return;
+  const Sorted s(p);
+  const int64_t begin = chunk * kCombineChunk, end = min(begin + kCombineChunk, p.n);
+  const int64_t base = column / p.inner * p.n * p.inner + column % p.inner;
+  bool open = begin > 0 && s.keys[begin - 1] == s.keys[begin];
+  T total = C::template none<T>();
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t from = p.single ? 0 : base + s.place(i) * p.inner;
+    total = C::template both<T>(total, load<T>(element(p.values, p.values_type, from), p.values_type));
+    if (i + 1 < p.n && s.keys[i + 1] == s.keys[i]) continue;
+    if (open) reinterpret_cast<T*>(p.heads)[thread] = total;
+    else finish<C, T>(p, s, column, i, total);
+    open = false, total = C::template none<T>();
+  }
+  if (end < p.n && s.keys[end] == s.keys[end - 1]) reinterpret_cast<T*>(p.tails)[thread] = total;
+}
+
+template <class C, class T> __device__ __forceinline__ void combine_parts(const CombineParams& p) {
+  const int64_t columns = p.outer * p.inner, thread = int64_t(blockIdx.x) * kThreads + threadIdx.x;
+  const int64_t chunk = thread / columns, column = thread % columns;
+  if (chunk >= p.chunks || chunk == 0) return;
+  const Sorted s(p);
+  const int64_t begin = chunk * kCombineChunk, end = min(begin + kCombineChunk, p.n);
+  const uint32_t key = s.keys[begin];
+  if (s.keys[begin - 1] != key) return;         // no row comes from before
+  if (end < p.n && s.keys[end] == key) return;  // the row goes on
+  int64_t last = begin;
+  while (last + 1 < end && s.keys[last + 1] == key) ++last;
+  T total = C::template none<T>();
+  for (int64_t c = s.first_of(key, begin) / kCombineChunk; c < chunk; ++c)
+    total = C::template both<T>(total, reinterpret_cast<const T*>(p.tails)[c * columns + column]);
+  total = C::template both<T>(total, reinterpret_cast<const T*>(p.heads)[thread]);
+  finish<C, T>(p, s, column, last, total);
+}
+}  // namespace
+
+#define STRATA_COMBINE(C, suffix, T)                                                                    \
+  extern "C" __global__ void __launch_bounds__(256) C##_##suffix(CombineParams p) { combine<C, T>(p); } \
+  extern "C" __global__ void __launch_bounds__(256) C##_parts_##suffix(CombineParams p) { combine_parts<C, T>(p); }
+#define STRATA_COMBINE_ALL(C) \
+  STRATA_COMBINE(C, f32, float) STRATA_COMBINE(C, f64, double) STRATA_COMBINE(C, i64, int64_t)
+STRATA_COMBINE_ALL(Add)
+STRATA_COMBINE_ALL(Multiply)
+STRATA_COMBINE_ALL(Max)
+STRATA_COMBINE_ALL(Min)
+
+}  // namespace strata::cuda

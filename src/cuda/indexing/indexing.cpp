@@ -1,0 +1,178 @@
+// Launches the kernels of cuda/indexing/indexing.cu and combine.cu: rows at index tensors, embedding.
+#include "cuda/indexing/indexing.h"
+
+#include <array>
+#include <bit>
+
+#include "cuda/common/axes.h"
+#include "cuda/movement/dense.h"
+#include "cuda/indexing/combine.h"
+#include "cuda/indexing/indexing_params.h"
+#include "cuda/runtime/faults.h"
+#include "cuda/runtime/stream.h"
+
+namespace strata::cuda {
+namespace {
+
+constexpr int64_t kThreads = 256, kItems = 4;
+constexpr int64_t kFewIndices = 64;  // so many are added by one thread per column, others are sorted by row
+
+// Dimensions [from, to) in their order, neighbours joined where they lie one after the other.
+Axes joined(const TensorImpl& t, int from, int to) {
+  Axes a;
+  for (int d = from; d < to; ++d) {
+    if (t.shape[d] == 1) continue;
+    if (a.dims > 0 && a.stride[a.dims - 1] == t.shape[d] * t.strides[d])
+      a.size[a.dims - 1] *= t.shape[d], a.stride[a.dims - 1] = t.strides[d], a.count *= t.shape[d];
+    else a.add(t.shape[d], t.strides[d]);
+  }
+  return a;
+}
+
+// The most bytes that can be moved at once.
+int64_t unit_of(const TensorImpl& table, const Axes& outer, const Axes& inner, int first, size_t indexed,
+                const TensorImpl& block, bool by_element) {
+  const auto element = static_cast<int64_t>(size_of(table.dtype));
+  if (by_element || inner.dims != 1 || inner.stride[0] != 1) return element;
+  int64_t bits = inner.count * element | static_cast<int64_t>(address(table) | address(block)) | 16;
+  for (int d = 0; d < outer.dims; ++d) bits |= outer.stride[d] * element;
+  for (size_t k = 0; k < indexed; ++k) bits |= table.strides[static_cast<size_t>(first) + k] * element;
+  return bits & -bits;
+}
+
+RowsParams plan(const TensorImpl& table, const TensorImpl& block, int first, std::span<const Tensor> indices,
+                bool single, bool by_element) {
+  const auto element = static_cast<int64_t>(size_of(table.dtype));
+  const int last = first + static_cast<int>(indices.size());
+  Axes outer = joined(table, 0, first), inner = joined(table, last, table.ndim);
+  const int64_t unit = unit_of(table, outer, inner, first, indices.size(), block, by_element || single),
+                per_unit = unit / element;
+  if (per_unit > 1) inner.count /= per_unit, inner.size[0] = inner.count;
+  for (int d = 0; d < outer.dims; ++d) outer.stride[d] /= per_unit;
+
+  RowsParams p{};
+  p.table = address(table), p.block = address(block), p.type = tag(table), p.single = single;
+  p.log_unit = std::countr_zero(static_cast<uint64_t>(unit)), p.n = indices[0].numel();
+  p.outer = axes_params(outer, outer.stride, "index"), p.inner = axes_params(inner, inner.stride, "index");
+  p.indices = static_cast<int32_t>(indices.size()), p.index_type = tag(*indices[0]);
+  int64_t weight = 1;
+  for (size_t k = indices.size(); k-- > 0;) {
+    const size_t d = static_cast<size_t>(first) + k;
+    STRATA_CHECK(table.shape[d] > 0 || p.n == 0, Index, "index: dimension {} has size 0, so no index is in range", d);
+    p.index[k] = {address(*indices[k]), table.shape[d], table.strides[d] / per_unit, weight};
+    weight *= table.shape[d];
+  }
+  p.total = p.outer.count * p.n * p.inner.count, p.fast = p.total <= INT32_MAX;
+  if (p.fast && p.total > 0)
+    p.by_inner = divisor(static_cast<uint32_t>(p.inner.count)), p.by_n = divisor(static_cast<uint32_t>(p.n));
+  return p;
+}
+
+// All index tensors contiguous and of one dtype, as the kernels read them.
+std::vector<Tensor> dense_indices(std::span<const Tensor> indices) {
+  std::vector<Tensor> out;
+  for (const Tensor& t : indices) out.push_back(dense(*t));
+  return out;
+}
+
+int64_t rows_of(const RowsParams& p) {
+  int64_t rows = 1;
+  for (int k = 0; k < p.indices; ++k) rows *= p.index[k].size;
+  STRATA_CHECK(rows <= INT32_MAX && p.n <= INT32_MAX, NotImplemented,
+               "index_put: {} rows at {} indices are more than the device kernels count", rows, p.n);
+  return rows;
+}
+
+Tensor vector_of(int64_t n, DType dtype, Device device) { return make_tensor(Shape(std::array{n}), dtype, device); }
+
+// The numbers of the rows that the indices name.
+Tensor row_numbers(const Stream& stream, RowsParams p, Device device) {
+  static const Function kernel("indexing", "row_numbers");
+  Tensor keys = vector_of(p.n, DType::I32, device);
+  p.keys = address(*keys);
+  stream.launch(kernel, {blocks_for(p.n, kThreads)}, {kThreads}, 0, p);
+  return keys;
+}
+
+void check(const Stream& stream, RowsParams& p) {
+  static const Function kernel("indexing", "check_rows");
+  p.faults = fault_sink(stream.gpu());
+  if (p.n > 0) stream.launch(kernel, {blocks_for(p.n, kThreads)}, {kThreads}, 0, p);
+}
+
+void take(const TensorImpl& out, const TensorImpl& in, int first, std::span<const Tensor> indices, bool front) {
+  static const Function kernel("indexing", "take_rows");
+  const std::vector<Tensor> at = dense_indices(indices);
+  RowsParams p = plan(in, out, first, at, false, false);
+  p.front = front;
+  const Stream stream = stream_of(out.device);
+  if (p.total == 0) return check(stream, p);
+  p.faults = fault_sink(stream.gpu());
+  stream.launch(kernel, {blocks_for(p.total, kThreads * kItems)}, {kThreads}, 0, p);
+}
+}  // namespace
+
+void take_rows(const TensorImpl& out, const TensorImpl& in, int first, std::span<const Tensor> indices) {
+  take(out, in, first, indices, false);
+}
+
+void put_rows(const TensorImpl& out, const TensorImpl& values, int first, std::span<const Tensor> indices,
+              bool accumulate) {
+  static const Function mark("indexing", "mark_rows"), put("indexing", "put_rows");
+  static const Function add[] = {
+    {"indexing", "add_rows_f32"}, {"indexing", "add_rows_f64"}, {"indexing", "add_rows_i64"}};
+  const std::vector<Tensor> at = dense_indices(indices);
+  const bool single = values.numel == 1;
+  RowsParams p = plan(out, values, first, at, single, accumulate);
+  const Stream stream = stream_of(out.device);
+  if (p.total == 0) return check(stream, p);
+  p.faults = fault_sink(stream.gpu());
+  if (accumulate && p.n <= kFewIndices)
+    return stream.launch(add[kernel_index(out.dtype)], {blocks_for(p.outer.count * p.inner.count, kThreads)},
+                         {kThreads}, 0, p);
+  if (accumulate) {
+    const Tensor table = dense(out), source = dense(values);
+    Combine c{rows_of(p), p.outer.count, 1, p.n};
+    c.inner = table.numel() / (c.outer * c.rows);
+    combine(Scatter::Add, c, *table, *source, row_numbers(stream, p, out.device));
+    if (table.bytes() != out.data) copy(out, *table);
+    return;
+  }
+  Tensor winners;
+  if (!single && p.n > 1) {
+    winners = vector_of(rows_of(p), DType::I32, out.device);
+    fill(*winners, -1);
+    p.winners = address(*winners);
+    stream.launch(mark, {blocks_for(p.n, kThreads)}, {kThreads}, 0, p);
+  }
+  stream.launch(put, {blocks_for(p.total, kThreads * kItems)}, {kThreads}, 0, p);
+}
+
+void check_indices(const TensorImpl& index, int64_t size, bool wrap) {
+  const Tensor at = dense(index);
+  RowsParams p{};
+  p.n = index.numel, p.indices = 1, p.index_type = tag(index), p.front = !wrap;
+  p.index[0] = {address(*at), size, 0, 0};
+  check(stream_of(index.device), p);
+}
+
+void embedding(const TensorImpl& out, const TensorImpl& weight, const TensorImpl& indices) {
+  const Tensor at = alias(indices);
+  take(out, weight, 0, std::span(&at, 1), true);
+}
+
+void embedding_backward(const TensorImpl& out, const TensorImpl& grad, const TensorImpl& indices, int64_t padding,
+                        bool mean) {
+  fill(out, 0);
+  const Tensor at = dense(indices), source = dense(grad);
+  const int64_t shape[] = {out.shape[0], out.shape[1]};
+  RowsParams p = plan(out, *source, 0, std::span(&at, 1), false, true);
+  p.front = 1;
+  const Stream stream = stream_of(out.device);
+  if (p.total == 0) return check(stream, p);
+  p.faults = fault_sink(stream.gpu());
+  const Combine c{shape[0], 1, shape[1], p.n, padding, mean};
+  combine(Scatter::Add, c, out, *source, row_numbers(stream, p, out.device));
+}
+
+}  // namespace strata::cuda

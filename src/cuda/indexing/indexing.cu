@@ -1,0 +1,218 @@
+// Rows taken from or written to places given by index tensors; elements gathered and scattered along a dimension.
+//
+// Bound by memory: what moves is read and written once, in units of up to 16 bytes, four of them in flight per thread; neighbouring
+// threads take neighbouring units. Where several elements go to one place the last one wins: either one thread walks along all
+// that may meet, or winners are found first by an integer maximum, which no order of threads changes.
+#include "cuda/common/dtypes.cuh"
+#include "cuda/common/fault.cuh"
+#include "cuda/common/index.cuh"
+#include "cuda/common/units.cuh"
+#include "cuda/indexing/indexing_params.h"
+
+namespace strata::cuda {
+namespace {
+
+constexpr int kThreads = 256, kItems = 4;
+
+__device__ __forceinline__ int64_t index_at(uint64_t data, int32_t type, int64_t i) {
+  return type == kI64 ? reinterpret_cast<const int64_t*>(data)[i] : reinterpret_cast<const int32_t*>(data)[i];
+}
+// The index counted from the front. One out of range is reported, becomes 0 and clears `good`.
+__device__ __forceinline__ int64_t in_range(const FaultSink& faults, int64_t i, int64_t size, bool front, bool& good) {
+  if (i >= (front ? 0 : -size) && i < size) return i < 0 ? i + size : i;
+  report(faults, FaultCode::Index, i, size);
+  good = false;
+  return 0;
+}
+
+struct Row {
+  int64_t offset, number;
+  bool good;  // bad ones are read as row 0 and never written
+};
+__device__ __forceinline__ Row row_of(const RowsParams& p, int64_t i) {
+  Row r{0, 0, true};
+  for (int k = 0; k < p.indices; ++k) {
+    const RowsParams::Index& x = p.index[k];
+    const int64_t at = in_range(p.faults, index_at(x.data, p.index_type, i), x.size, p.front, r.good);
+    r.offset += at * x.stride, r.number += at * x.weight;
+  }
+  return r;
+}
+
+struct Unit3 {  // a unit of the block: outer, index element, inner
+  int64_t outer, i, inner;
+};
+__device__ __forceinline__ Unit3 parts_of(const RowsParams& p, int64_t u) {
+  if (p.fast) {
+    uint32_t rest = uint32_t(u);
+    const uint32_t inner = split_off(rest, p.by_inner), i = split_off(rest, p.by_n);
+    return {rest, i, inner};
+  }
+  const int64_t rest = u / p.inner.count;
+  return {rest / p.n, rest % p.n, u % p.inner.count};
+}
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(256) take_rows(RowsParams p) {
+  const int64_t first = int64_t(blockIdx.x) * kThreads * kItems + threadIdx.x;
+  Unit moved[kItems];
+#pragma unroll
+  for (int j = 0; j < kItems; ++j) {
+    const int64_t u = first + j * kThreads;
+    if (u >= p.total) continue;
+    const Unit3 at = parts_of(p, u);
+    const int64_t from = offset_of(p.outer, at.outer) + row_of(p, at.i).offset + offset_of(p.inner, at.inner);
+    moved[j] = load_unit(p.table, from, p.log_unit);
+  }
+#pragma unroll
+  for (int j = 0; j < kItems; ++j)
+    if (first + j * kThreads < p.total) store_unit(p.block, first + j * kThreads, p.log_unit, moved[j]);
+}
+
+// The last index element of each row.
+extern "C" __global__ void __launch_bounds__(256) mark_rows(RowsParams p) {
+  const int64_t i = int64_t(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= p.n) return;
+  const Row row = row_of(p, i);
+  if (row.good) atomicMax(reinterpret_cast<int32_t*>(p.winners) + row.number, int32_t(i));
+}
+extern "C" __global__ void __launch_bounds__(256) put_rows(RowsParams p) {
+  const int64_t first = int64_t(blockIdx.x) * kThreads * kItems + threadIdx.x;
+#pragma unroll
+  for (int j = 0; j < kItems; ++j) {
+    const int64_t u = first + j * kThreads;
+    if (u >= p.total) continue;
+    const Unit3 at = parts_of(p, u);
+    const Row row = row_of(p, at.i);
+    if (!row.good || (p.winners && reinterpret_cast<const int32_t*>(p.winners)[row.number] != at.i)) continue;
+    store_unit(p.table, offset_of(p.outer, at.outer) + row.offset + offset_of(p.inner, at.inner), p.log_unit,
+               load_unit(p.block, p.single ? 0 : u, p.log_unit));
+  }
+}
+namespace {
+// A thread adds all that comes to a column, in order. For few index elements.
+template <class T> __device__ __forceinline__ void add_rows(const RowsParams& p) {
+  const int64_t column = int64_t(blockIdx.x) * kThreads + threadIdx.x;
+  if (column >= p.outer.count * p.inner.count) return;
+  const int64_t outer = column / p.inner.count, inner = column % p.inner.count;
+  const int64_t base = offset_of(p.outer, outer) + offset_of(p.inner, inner);
+  for (int64_t i = 0; i < p.n; ++i) {
+    const Row row = row_of(p, i);
+    if (!row.good) continue;
+    void* to = const_cast<void*>(element(p.table, p.type, base + row.offset));
+    const int64_t from = p.single ? 0 : (outer * p.n + i) * p.inner.count + inner;
+    store<T>(to, p.type, load<T>(to, p.type) + load<T>(element(p.block, p.type, from), p.type));
+  }
+}
+}  // namespace
+extern "C" __global__ void __launch_bounds__(256) add_rows_f32(RowsParams p) { add_rows<float>(p); }
+extern "C" __global__ void __launch_bounds__(256) add_rows_f64(RowsParams p) { add_rows<double>(p); }
+extern "C" __global__ void __launch_bounds__(256) add_rows_i64(RowsParams p) { add_rows<int64_t>(p); }
+
+// The numbers of the rows, to sort by; bad ones get the number after the last.
+extern "C" __global__ void __launch_bounds__(256) row_numbers(RowsParams p) {
+  const int64_t i = int64_t(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= p.n) return;
+  const Row row = row_of(p, i);
+  reinterpret_cast<uint32_t*>(p.keys)[i] = uint32_t(row.good ? row.number : p.index[0].size * p.index[0].weight);
+}
+// Reports indices out of range and does nothing else.
+extern "C" __global__ void __launch_bounds__(256) check_rows(RowsParams p) {
+  const int64_t i = int64_t(blockIdx.x) * kThreads + threadIdx.x;
+  if (i < p.n) row_of(p, i);
+}
+
+// --- along a dimension -----------------------------------------------------------------------------------------------
+
+extern "C" __global__ void __launch_bounds__(256) gather(AlongParams p) {
+  const int64_t first = int64_t(blockIdx.x) * kThreads * kItems + threadIdx.x;
+  const int log_unit = log_size(p.type);
+  Unit moved[kItems];
+#pragma unroll
+  for (int j = 0; j < kItems; ++j) {
+    const int64_t e = first + j * kThreads;
+    if (e >= p.axes.count) continue;
+    bool good = true;
+    const int64_t i = in_range(p.faults, index_at(p.index, p.index_type, e), p.size, true, good);
+    moved[j] = load_unit(p.table, offset_of(p.axes, e) + i * p.stride, log_unit);
+  }
+#pragma unroll
+  for (int j = 0; j < kItems; ++j)
+    if (first + j * kThreads < p.axes.count) store_unit(p.block, first + j * kThreads, log_unit, moved[j]);
+}
+
+namespace {
+__device__ __forceinline__ int64_t target_of(const AlongParams& p, int64_t e) {  // negative: a bad index
+  bool good = true;
+  const int64_t i = in_range(p.faults, index_at(p.index, p.index_type, e), p.size, true, good);
+  return good ? offset_of(p.axes, e) + i * p.stride : -1;
+}
+}  // namespace
+// The last element that goes to each place of the table, which is contiguous here.
+extern "C" __global__ void __launch_bounds__(256) mark_targets(AlongParams p) {
+  const int64_t e = int64_t(blockIdx.x) * kThreads + threadIdx.x;
+  if (e >= p.axes.count) return;
+  const int64_t to = target_of(p, e);
+  if (to >= 0) atomicMax(reinterpret_cast<int32_t*>(p.winners) + to, int32_t(e));
+}
+extern "C" __global__ void __launch_bounds__(256) put_targets(AlongParams p) {
+  const int64_t e = int64_t(blockIdx.x) * kThreads + threadIdx.x;
+  if (e >= p.axes.count) return;
+  const int64_t to = target_of(p, e);
+  if (to < 0 || (p.winners && reinterpret_cast<const int32_t*>(p.winners)[to] != e)) return;
+  store_unit(p.table, to, log_size(p.type), load_unit(p.block, p.single ? 0 : e, log_size(p.type)));
+}
+extern "C" __global__ void __launch_bounds__(256) target_numbers(AlongParams p) {
+  const int64_t e = int64_t(blockIdx.x) * kThreads + threadIdx.x;
+  if (e >= p.axes.count) return;
+  const int64_t to = target_of(p, e);
+  reinterpret_cast<uint32_t*>(p.keys)[e] = uint32_t(to >= 0 ? to : p.table_count);
+}
+
+namespace {
+struct Place3 {
+  int64_t table, index, block;
+};
+__device__ __forceinline__ Place3 line_of(const AlongParams& p, int64_t line) {
+  Place3 at{0, 0, 0};
+  if (p.axes.dims == 1) return {line * p.axes.stride[0], line * p.index_stride[0], line * p.block_stride[0]};
+  uint32_t rest = uint32_t(line);
+  for (int d = 0; d < p.axes.dims; ++d) {
+    const int64_t k = split_off(rest, p.axes.size[d]);
+    at.table += k * p.axes.stride[d], at.index += k * p.index_stride[d], at.block += k * p.block_stride[d];
+  }
+  return at;
+}
+template <class T> __device__ __forceinline__ T joined(int how, T a, T b) {
+  switch (how) {
+    case 1: return a + b;
+    case 2: return a * b;
+    case 3: return a != a || (b == b && !(a < b)) ? a : b;  // NaN wins
+    default: return a != a || (b == b && !(b < a)) ? a : b;
+  }
+}
+// A thread walks along a line and meets no other.
+template <class T> __device__ __forceinline__ void scatter_lines(const AlongParams& p) {
+  const int64_t line = int64_t(blockIdx.x) * kThreads + threadIdx.x;
+  if (line >= p.axes.count) return;
+  const Place3 at = line_of(p, line);
+  for (int64_t k = 0; k < p.length; ++k) {
+    bool good = true;
+    const int64_t i =
+      in_range(p.faults, index_at(p.index, p.index_type, at.index + k * p.index_step), p.size, true, good);
+    if (!good) continue;
+    const int64_t from = p.single ? 0 : at.block + k * p.block_step, to = at.table + i * p.stride;
+    if (p.how == 0) {
+      store_unit(p.table, to, log_size(p.type), load_unit(p.block, from, log_size(p.type)));
+      continue;
+    }
+    void* place = const_cast<void*>(element(p.table, p.type, to));
+    store<T>(place, p.type, joined<T>(p.how, load<T>(place, p.type), load<T>(element(p.block, p.type, from), p.type)));
+  }
+}
+}  // namespace
+extern "C" __global__ void __launch_bounds__(256) scatter_lines_f32(AlongParams p) { scatter_lines<float>(p); }
+extern "C" __global__ void __launch_bounds__(256) scatter_lines_f64(AlongParams p) { scatter_lines<double>(p); }
+extern "C" __global__ void __launch_bounds__(256) scatter_lines_i64(AlongParams p) { scatter_lines<int64_t>(p); }
+
+}  // namespace strata::cuda

@@ -1,0 +1,172 @@
+// Launches the kernels of cuda/indexing/indexing.cu along one dimension (gather, scatter), of nonzero.cu and of triangle.cu.
+#include <array>
+#include <bit>
+
+#include "cuda/common/axes.h"
+#include "cuda/movement/dense.h"
+#include "cuda/indexing/combine.h"
+#include "cuda/indexing/indexing.h"
+#include "cuda/indexing/indexing_params.h"
+#include "cuda/reduce/reduce.h"
+#include "cuda/reduce/scan.h"
+#include "cuda/runtime/faults.h"
+#include "cuda/runtime/stream.h"
+
+namespace strata::cuda {
+namespace {
+
+constexpr int64_t kThreads = 256, kItems = 4, kNonzeroTile = 4096;
+// Lines so short, or so many, are walked by a thread each; what meets in one place is sorted otherwise.
+constexpr int64_t kShortLine = 64, kManyLines = 4096;
+
+// The axes of index with the strides of the table, 0 along dim.
+Axes along(const TensorImpl& index, const TensorImpl& table, int dim) {
+  Axes a;
+  for (int d = 0; d < index.ndim; ++d)
+    if (index.shape[d] != 1) a.add(index.shape[d], d == dim ? 0 : table.strides[d]);
+  return a;
+}
+
+AlongParams plan(const TensorImpl& table, int dim, const TensorImpl& index) {
+  AlongParams p{};
+  p.table = address(table), p.type = tag(table), p.index = address(index), p.index_type = tag(index);
+  p.table_count = table.numel;
+  p.size = table.ndim ? table.shape[dim] : 1, p.stride = table.ndim ? table.strides[dim] : 1;
+  STRATA_CHECK(p.size > 0, Index, "scatter: dimension {} has size 0, so no index is in range", dim);
+  const Axes a = along(index, table, dim);
+  p.axes = axes_params(a, a.stride, "scatter");
+  return p;
+}
+
+// The part of src that index covers, contiguous; a zero-dimensional one serves all.
+Tensor covered(const TensorImpl& src, const TensorImpl& index) {
+  if (src.ndim == 0) return alias(src);
+  Tensor part = alias(src);
+  for (int d = 0; d < index.ndim; ++d)
+    part->numel = part->numel / src.shape[d] * index.shape[d], part->shape[d] = index.shape[d];
+  part->update_contiguous();
+  return dense(*part);
+}
+
+void scatter_lines(AlongParams p, int dim, const TensorImpl& out, const TensorImpl& index, const TensorImpl& src,
+                   Scatter how) {
+  static const Function kernels[] = {
+    {"indexing", "scatter_lines_f32"}, {"indexing", "scatter_lines_f64"}, {"indexing", "scatter_lines_i64"}};
+  Axes lines;
+  int64_t index_stride[kMaxDims], src_stride[kMaxDims];
+  for (int d = 0; d < index.ndim; ++d) {
+    if (d == dim || index.shape[d] == 1) continue;
+    index_stride[lines.dims] = index.strides[d], src_stride[lines.dims] = src.ndim ? src.strides[d] : 0;
+    lines.add(index.shape[d], out.strides[d]);
+  }
+  p.axes = axes_params(lines, lines.stride, "scatter");
+  for (int d = 0; d < lines.dims; ++d) {
+    p.index_stride[d] = index_stride[lines.dims - 1 - d];
+    p.block_stride[d] = src_stride[lines.dims - 1 - d];
+  }
+  p.block = address(src), p.single = src.ndim == 0, p.how = static_cast<int32_t>(how);
+  p.length = index.ndim ? index.shape[dim] : 1;
+  p.index_step = index.ndim ? index.strides[dim] : 0, p.block_step = src.ndim ? src.strides[dim] : 0;
+  const Stream stream = stream_of(out.device);
+  stream.launch(kernels[kernel_index(out.dtype)], {blocks_for(lines.count, kThreads)}, {kThreads}, 0, p);
+}
+}  // namespace
+
+void gather(const TensorImpl& out, const TensorImpl& in, int dim, const TensorImpl& index) {
+  static const Function kernel("indexing", "gather");
+  if (index.numel == 0) return;
+  const Tensor at = dense(index);
+  const DenseOut to(out);
+  AlongParams p = plan(in, dim, *at);
+  p.block = address(*to);
+  const Stream stream = stream_of(out.device);
+  p.faults = fault_sink(stream.gpu());
+  stream.launch(kernel, {blocks_for(index.numel, kThreads * kItems)}, {kThreads}, 0, p);
+  to.finish();
+}
+
+void scatter(const TensorImpl& out, int dim, const TensorImpl& index, const TensorImpl& src, Scatter how) {
+  static const Function mark("indexing", "mark_targets"), put("indexing", "put_targets"),
+    number("indexing", "target_numbers");
+  if (index.numel == 0) return;
+  const Stream stream = stream_of(out.device);
+  const int64_t length = index.ndim ? index.shape[dim] : 1;
+  const bool single = src.ndim == 0, assign = how == Scatter::Assign;
+  if (length <= kShortLine || index.numel / length >= kManyLines) {
+    AlongParams p = plan(out, dim, index);
+    p.faults = fault_sink(stream.gpu());
+    return scatter_lines(p, dim, out, index, src, how);
+  }
+  STRATA_CHECK(out.numel <= INT32_MAX && index.numel <= INT32_MAX, NotImplemented,
+               "scatter: {} elements into {} along few lines are more than the device kernels count", index.numel,
+               out.numel);
+  const Tensor table = dense(out), at = dense(index), values = covered(src, index);
+  AlongParams p = plan(*table, dim, *at);
+  p.faults = fault_sink(stream.gpu()), p.block = address(*values), p.single = single;
+  const Grid grid{blocks_for(index.numel, kThreads)};
+  const auto numbers = [&](int64_t n) { return make_tensor(Shape(std::array{n}), DType::I32, out.device); };
+  if (assign) {
+    Tensor winners;
+    if (!single) {
+      winners = numbers(out.numel);
+      fill(*winners, -1);
+      p.winners = address(*winners);
+      stream.launch(mark, grid, {kThreads}, 0, p);
+    }
+    stream.launch(put, grid, {kThreads}, 0, p);
+  } else {
+    const Tensor keys = numbers(index.numel);
+    p.keys = address(*keys);
+    stream.launch(number, grid, {kThreads}, 0, p);
+    combine(how, {out.numel, 1, 1, index.numel}, *table, *values, keys);
+  }
+  if (table.bytes() != out.data) copy(out, *table);
+}
+
+int64_t count_nonzero(const TensorImpl& t) {
+  if (t.numel == 0) return 0;
+  const Tensor count = make_tensor({}, DType::I64, t.device);
+  // Floats are counted in double: a NaN counts, and so does each of 2^31 elements.
+  reduce(Fold::CountNonzero, t, (1u << t.ndim) - 1, is_floating(t.dtype) ? DType::F64 : DType::I64, *count);
+  return count.item<int64_t>();
+}
+
+void nonzero(const TensorImpl& out, const TensorImpl& t) {
+  static const Function count("nonzero", "count_nonzero"), write("nonzero", "write_nonzero");
+  if (out.shape[0] == 0) return;
+  STRATA_CHECK(t.numel <= INT32_MAX, NotImplemented,
+               "nonzero: {} elements are more than the device kernels count; at most {} are supported", t.numel,
+               INT32_MAX);
+  const Tensor x = dense(t);
+  const DenseOut to(out);
+  NonzeroParams p{};
+  p.x = address(*x), p.type = tag(t), p.out = address(*to), p.dims = t.ndim, p.count = t.numel;
+  for (int d = 0; d < t.ndim; ++d) p.size[d] = divisor(static_cast<uint32_t>(t.shape[t.ndim - 1 - d]));
+  const Grid grid{blocks_for(t.numel, kNonzeroTile)};
+  const auto table = [&] { return make_tensor(Shape(std::array{int64_t{grid.x}}), DType::I32, t.device); };
+  const Tensor counts = table(), scanned = table();
+  p.counts = address(*counts);
+  const Stream stream = stream_of(t.device);
+  stream.launch(count, grid, {kThreads}, 0, p);
+  scan(Scan::Sum, *counts, 0, *scanned);
+  p.counts = address(*scanned);
+  stream.launch(write, grid, {kThreads}, 0, p);
+  to.finish();
+}
+
+void triangle(const TensorImpl& out, const TensorImpl& x, bool lower, int64_t diagonal) {
+  static const Function kernel("triangle", "triangle");
+  if (out.numel == 0) return;
+  const Tensor from = dense(x);
+  const DenseOut to(out);
+  TriangleParams p{};
+  p.x = address(*from), p.out = address(*to), p.type = tag(x), p.lower = lower, p.count = x.numel,
+  p.diagonal = diagonal;
+  p.wide_columns = x.shape[x.ndim - 1], p.wide_rows = x.shape[x.ndim - 2];
+  if (x.numel <= INT32_MAX)
+    p.columns = divisor(static_cast<uint32_t>(p.wide_columns)), p.rows = divisor(static_cast<uint32_t>(p.wide_rows));
+  stream_of(out.device).launch(kernel, {blocks_for(p.count, kThreads * kItems)}, {kThreads}, 0, p);
+  to.finish();
+}
+
+}  // namespace strata::cuda

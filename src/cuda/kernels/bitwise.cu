@@ -1,4 +1,0 @@
-// Pointwise kernels of device/functors/bitwise.h.
-#include "device/functors/bitwise.h"
-#define STRATA_FUNCTOR_LIST "functors/bitwise.inc"
-#include "cuda/kernels/pointwise.cuh"

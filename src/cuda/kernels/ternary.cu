@@ -1,4 +1,0 @@
-// Pointwise kernels of device/functors/ternary.h.
-#include "device/functors/ternary.h"
-#define STRATA_FUNCTOR_LIST "functors/ternary.inc"
-#include "cuda/kernels/pointwise.cuh"

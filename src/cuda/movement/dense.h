@@ -1,0 +1,40 @@
+// Tensors as kernels that count elements from 0 on want them: contiguous, with a copy where they are not.
+#pragma once
+#include "cuda/common/tensors.h"
+#include "cuda/pointwise/pointwise.h"
+
+namespace strata::cuda {
+
+inline Tensor dense(const TensorImpl& t) {
+  if (t.contiguous) return alias(t);
+  Tensor made = make_tensor(t.sizes(), t.dtype, t.device);
+  copy(*made, t);
+  return made;
+}
+
+// An output that a kernel writes densely; finish() brings it to where it belongs.
+class DenseOut {
+ public:
+  explicit DenseOut(const TensorImpl& to)
+      : to_(to), held_(to.contiguous ? alias(to) : make_tensor(to.sizes(), to.dtype, to.device)) {}
+  const TensorImpl& operator*() const { return *held_; }
+  const TensorImpl* operator->() const { return held_.get(); }
+  void finish() const {
+    if (held_.bytes() != to_.data) copy(to_, *held_);
+  }
+
+ private:
+  const TensorImpl& to_;
+  Tensor held_;
+};
+
+// A contiguous tensor as [outer][n][inner] with n along dim.
+struct Split {
+  int64_t outer = 1, n = 1, inner = 1;
+  Split(const TensorImpl& t, int dim) {
+    for (int d = 0; d < t.ndim; ++d) (d < dim ? outer : d == dim ? n : inner) *= t.shape[d];
+  }
+  int64_t lines() const { return outer * inner; }
+};
+
+}  // namespace strata::cuda

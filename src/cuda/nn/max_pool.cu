@@ -1,0 +1,151 @@
+// max_pool2d with a byte per window that says where its largest value stood, and both ways back along those bytes.
+//
+// Bound by memory: the windows of neighbouring threads overlap in the cache. The gradient is gathered, not scattered: each element of the
+// input asks the windows that see it, so nothing is added in an order that depends on timing.
+#include "cuda/common/dtypes.cuh"
+#include "cuda/common/index.cuh"
+#include "cuda/nn/max_pool_params.h"
+
+namespace strata::cuda {
+namespace {
+
+struct Place {
+  int32_t n, c, y, x;
+};
+__device__ __forceinline__ Place place_of(uint32_t i, const FastDivisor (&size)[2], const FastDivisor& channels) {
+  Place p;
+  p.x = int32_t(split_off(i, size[1])), p.y = int32_t(split_off(i, size[0])), p.c = int32_t(split_off(i, channels));
+  p.n = int32_t(i);
+  return p;
+}
+__device__ __forceinline__ int64_t offset(const int64_t (&stride)[4], const Place& p, int32_t y, int32_t x) {
+  return p.n * stride[0] + p.c * stride[1] + y * stride[2] + x * stride[3];
+}
+
+// kPlain: big and small are of type T, and 32 bits do for their offsets.
+template <bool kPlain> struct OffsetOf { using type = int64_t; };
+template <> struct OffsetOf<true> { using type = int32_t; };
+template <class T, bool kPlain>
+__device__ __forceinline__ T get(uint64_t data, int32_t type, typename OffsetOf<kPlain>::type i) {
+  if constexpr (kPlain) return reinterpret_cast<const T*>(data)[i];
+  else return load<T>(element(data, type, i), type);
+}
+template <class T, bool kPlain>
+__device__ __forceinline__ void put(uint64_t data, int32_t type, typename OffsetOf<kPlain>::type i, T v) {
+  if constexpr (kPlain) reinterpret_cast<T*>(data)[i] = v;
+  else store<T>(const_cast<void*>(element(data, type, i)), type, v);
+}
+
+template <class T, bool kPlain = false> __device__ __forceinline__ void forward(const MaxPoolParams& p) {
+  using Offset = typename OffsetOf<kPlain>::type;
+  const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= p.count) return;
+  const Place at = place_of(uint32_t(i), p.out_div, p.channels);
+  const auto base = Offset(at.n * p.big_stride[0] + at.c * p.big_stride[1]);
+  const auto step_y = Offset(p.big_stride[2]), step_x = Offset(p.big_stride[3]);
+  T best = T(0);
+  int code = -1;
+  for (int ky = 0; ky < p.kernel[0]; ++ky) {
+    const int32_t y = at.y * p.stride[0] - p.padding[0] + ky * p.dilation[0];
+    if (y < 0 || y >= p.in[0]) continue;
+    for (int kx = 0; kx < p.kernel[1]; ++kx) {
+      const int32_t x = at.x * p.stride[1] - p.padding[1] + kx * p.dilation[1];
+      if (x < 0 || x >= p.in[1]) continue;
+      const T v = get<T, kPlain>(p.big, p.big_type, base + y * step_y + x * step_x);
+      if (code < 0 || v > best || (v != v && best == best)) best = v, code = ky * p.kernel[1] + kx;
+    }
+  }
+  put<T, kPlain>(p.small, p.small_type, Offset(offset(p.small_stride, at, at.y, at.x)), best);
+  if (p.codes) reinterpret_cast<uint8_t*>(p.codes)[offset(p.code_stride, at, at.y, at.x)] = uint8_t(code);
+}
+
+template <class T> __device__ __forceinline__ void backward(const MaxPoolParams& p) {
+  const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= p.count) return;
+  const Place at = place_of(uint32_t(i), p.in_div, p.channels);
+  T sum = T(0);
+  for (int ky = 0; ky < p.kernel[0]; ++ky) {
+    const int32_t from_y = at.y + p.padding[0] - ky * p.dilation[0];
+    if (from_y < 0) break;
+    uint32_t y = uint32_t(from_y);
+    if (split_off(y, p.stride_div[0]) != 0 || int32_t(y) >= p.out[0]) continue;
+    for (int kx = 0; kx < p.kernel[1]; ++kx) {
+      const int32_t from_x = at.x + p.padding[1] - kx * p.dilation[1];
+      if (from_x < 0) break;
+      uint32_t x = uint32_t(from_x);
+      if (split_off(x, p.stride_div[1]) != 0 || int32_t(x) >= p.out[1]) continue;
+      const int code = reinterpret_cast<const uint8_t*>(p.codes)[offset(p.code_stride, at, int32_t(y), int32_t(x))];
+      if (code == ky * p.kernel[1] + kx)
+        sum +=
+          load<T>(element(p.small, p.small_type, offset(p.small_stride, at, int32_t(y), int32_t(x))), p.small_type);
+    }
+  }
+  store<T>(const_cast<void*>(element(p.big, p.big_type, offset(p.big_stride, at, at.y, at.x))), p.big_type, sum);
+}
+
+// The same where no two windows share an element: a thread writes all elements of the cell that holds its window.
+template <class T, bool kPlain = false> __device__ __forceinline__ void backward_apart(const MaxPoolParams& p) {
+  using Offset = typename OffsetOf<kPlain>::type;
+  const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= p.count) return;
+  const Place at = place_of(uint32_t(i), p.cells, p.channels);
+  int code = -1;
+  T grad = T(0);
+  if (at.y < p.out[0] && at.x < p.out[1]) {
+    code = reinterpret_cast<const uint8_t*>(p.codes)[offset(p.code_stride, at, at.y, at.x)];
+    grad = get<T, kPlain>(p.small, p.small_type, Offset(offset(p.small_stride, at, at.y, at.x)));
+  }
+  const int32_t y0 = at.y * p.stride[0] - p.padding[0], x0 = at.x * p.stride[1] - p.padding[1];
+  const auto base = Offset(at.n * p.big_stride[0] + at.c * p.big_stride[1]);
+  const auto step_y = Offset(p.big_stride[2]), step_x = Offset(p.big_stride[3]);
+  if constexpr (kPlain) {
+    if (p.pairs) {  // a cell is two elements wide: whole sectors are written
+      for (int ky = 0; ky < p.stride[0]; ++ky) {
+        if (y0 + ky >= p.in[0]) break;
+        const int first = ky < p.kernel[0] ? code - ky * p.kernel[1] : -1;
+        *reinterpret_cast<float2*>(reinterpret_cast<float*>(p.big) + base + (y0 + ky) * step_y + x0) =
+          make_float2(first == 0 ? grad : 0.f, first == 1 && p.kernel[1] > 1 ? grad : 0.f);
+      }
+      return;
+    }
+  }
+  for (int ky = 0; ky < p.stride[0]; ++ky) {
+    const int32_t y = y0 + ky;
+    if (y < 0 || y >= p.in[0]) continue;
+    for (int kx = 0; kx < p.stride[1]; ++kx) {
+      const int32_t x = x0 + kx;
+      if (x < 0 || x >= p.in[1]) continue;
+      const bool here = ky < p.kernel[0] && kx < p.kernel[1] && code == ky * p.kernel[1] + kx;
+      put<T, kPlain>(p.big, p.big_type, base + y * step_y + x * step_x, here ? grad : T(0));
+    }
+  }
+}
+
+template <class T> __device__ __forceinline__ void gather(const MaxPoolParams& p) {
+  const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= p.count) return;
+  const Place at = place_of(uint32_t(i), p.out_div, p.channels);
+  const int code = reinterpret_cast<const uint8_t*>(p.codes)[offset(p.code_stride, at, at.y, at.x)];
+  const int32_t y = at.y * p.stride[0] - p.padding[0] + code / p.kernel[1] * p.dilation[0],
+                x = at.x * p.stride[1] - p.padding[1] + code % p.kernel[1] * p.dilation[1];
+  T v = T(0);
+  if (y >= 0 && y < p.in[0] && x >= 0 && x < p.in[1])
+    v = load<T>(element(p.big, p.big_type, offset(p.big_stride, at, y, x)), p.big_type);
+  store<T>(const_cast<void*>(element(p.small, p.small_type, offset(p.small_stride, at, at.y, at.x))), p.small_type, v);
+}
+}  // namespace
+
+#define STRATA_MAX_POOL(suffix, T)                                                                                     \
+  extern "C" __global__ void __launch_bounds__(256) forward_##suffix(MaxPoolParams p) { forward<T>(p); }               \
+  extern "C" __global__ void __launch_bounds__(256) backward_##suffix(MaxPoolParams p) { backward<T>(p); }             \
+  extern "C" __global__ void __launch_bounds__(256) backward_apart_##suffix(MaxPoolParams p) { backward_apart<T>(p); } \
+  extern "C" __global__ void __launch_bounds__(256) gather_##suffix(MaxPoolParams p) { gather<T>(p); }
+// float alone: the common case.
+extern "C" __global__ void __launch_bounds__(256) forward_plain(MaxPoolParams p) { forward<float, true>(p); }
+extern "C" __global__ void __launch_bounds__(256) backward_plain(MaxPoolParams p) { backward_apart<float, true>(p); }
+
+STRATA_MAX_POOL(f32, float)
+STRATA_MAX_POOL(f64, double)
+STRATA_MAX_POOL(i64, int64_t)
+
+}  // namespace strata::cuda

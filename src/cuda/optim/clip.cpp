@@ -1,0 +1,80 @@
+#include "cuda/optim/clip.h"
+
+#include <cmath>
+#include <vector>
+
+#include "cuda/movement/dense.h"
+#include "cuda/optim/clip_params.h"
+#include "cuda/runtime/stream.h"
+
+namespace strata::cuda {
+namespace {
+
+constexpr int64_t kPiece = 16384;  // elements of a block
+constexpr Grid kThreads = {256};
+
+// The order of the elements does not matter, gaps between them do.
+Tensor without_gaps(const Tensor& t) { return t->is_dense() ? t : dense(*t); }
+int64_t blocks_of(const Tensor& t) { return (t.numel() + kPiece - 1) / kPiece; }
+
+// Calls launch(params, blocks) for the tensors that have elements, so many at a time.
+template <class Launch> void in_lists(std::span<const Tensor> tensors, ClipParams p, Launch launch) {
+  uint32_t blocks = 0;
+  p.tensors = 0, p.piece = kPiece;
+  for (const Tensor& t : tensors) {
+    if (t.numel() == 0) continue;
+    const auto data = address(*t);
+    const uint64_t vector = t.dtype() == DType::F64 ? 16 : 4 * size_of(t.dtype());
+    p.tensor[p.tensors] = {data, t.numel(), tag(*t), data % vector == 0};
+    p.first_block[p.tensors] = blocks;
+    blocks += static_cast<uint32_t>(blocks_of(t));
+    if (++p.tensors == kClippedPerLaunch) launch(p, blocks), p.tensors = 0, blocks = 0;
+  }
+  if (p.tensors > 0) launch(p, blocks);
+}
+
+NormKind kind_of(double norm_type) {
+  if (norm_type == 2) return kSumOfSquares;
+  if (norm_type == 1) return kSumOfSizes;
+  if (norm_type == 0) return kCount;
+  if (std::isinf(norm_type)) return norm_type > 0 ? kLargest : kSmallest;
+  return kSumOfPowers;
+}
+}  // namespace
+
+void total_norm(std::span<const Tensor> tensors, double norm_type, const TensorImpl& out) {
+  static const Function pieces("clip", "norm_of_pieces"), all("clip", "norm_of_all");
+  const Stream stream = stream_of(out.device);
+  std::vector<Tensor> whole;
+  int64_t count = 0;
+  for (const Tensor& t : tensors) {
+    whole.push_back(without_gaps(t));
+    count += blocks_of(t);
+  }
+  if (count == 0) return fill(out, 0.0);
+  const Tensor partials = make_tensor(Shape(&count, 1), DType::F64, out.device);
+  ClipParams p{};
+  p.kind = kind_of(norm_type), p.power = norm_type, p.partial = address(*partials);
+  in_lists(whole, p, [&](ClipParams& list, uint32_t blocks) {
+    stream.launch(pieces, {blocks}, kThreads, 0, list);
+    list.partial += sizeof(double) * blocks;
+  });
+  const TotalNormParams total{address(*partials), address(out), count, p.kind, tag(out), norm_type};
+  stream.launch(all, {1}, kThreads, 0, total);
+}
+
+void scale_to_norm(std::span<const Tensor> tensors, double max_norm, const TensorImpl& total) {
+  static const Function scale("clip", "scale_to_norm");
+  const Stream stream = stream_of(total.device);
+  std::vector<Tensor> whole;
+  for (const Tensor& t : tensors) whole.push_back(without_gaps(t));
+  ClipParams p{};
+  p.max_norm = max_norm, p.total = address(total);
+  p.total_type = tag(total);
+  in_lists(whole, p,
+           [&](const ClipParams& list, uint32_t blocks) { stream.launch(scale, {blocks}, kThreads, 0, list); });
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (whole[i].bytes() != tensors[i].bytes()) copy(*tensors[i], *whole[i]);
+}
+
+}  // namespace strata::cuda

@@ -1,0 +1,138 @@
+// The k first elements of lines, in order, or the k-th alone, without sorting the lines.
+//
+// A block takes a line. The key of the k-th element is found digit by digit, eight bits at a time from the top: elements that agree
+// with what is known so far are counted by their next digit. One pass more collects what lies before that key and as many of
+// its equals as are wanted, by place, and a bitonic network sorts those (at most 2048). Bound by memory: a line is read once
+// per byte of its key, and once or twice more; it stays in the cache meanwhile.
+#include "cuda/order/bitonic.cuh"
+
+namespace strata::cuda {
+namespace {
+
+constexpr int kThreads = 256, kWarps = 8, kDigits = 256, kAhead = 4;
+constexpr uint32_t kAll = 0xffffffffu;
+
+template <class Key> struct Line {
+  const SelectParams& p;
+  int64_t base;
+  Key turn;
+  __device__ explicit Line(const SelectParams& params)
+      : p(params),
+        base(blockIdx.x / p.inner * p.n * p.inner + blockIdx.x % p.inner),
+        turn(p.flip ? key_mask<Key>(p.type) : 0) {}
+  __device__ Key operator[](int64_t i) const {
+    return key_of<Key>(element(p.x, p.type, base + i * p.inner), p.type) ^ turn;
+  }
+};
+
+// Calls f(key) for all elements, several loads at a time.
+template <class Key, class F> __device__ __forceinline__ void each(const Line<Key>& line, const F& f) {
+  int64_t i = threadIdx.x;
+  for (; i + (kAhead - 1) * kThreads < line.p.n; i += kAhead * kThreads) {
+    Key keys[kAhead];
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j) keys[j] = line[i + j * kThreads];
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j) f(keys[j]);
+  }
+  for (; i < line.p.n; i += kThreads) f(line[i]);
+}
+
+template <class E> __device__ __forceinline__ void select(const SelectParams& p) {
+  using Key = typename E::Key;
+  __shared__ E entries[kSortBlock];
+  __shared__ uint32_t counts[kDigits];
+  __shared__ uint32_t found_digit, found_rank, collected;
+  __shared__ uint32_t of_warp[2][kWarps];
+  const Line<Key> line(p);
+  const int thread = threadIdx.x, warp = thread / 32, lane = thread % 32;
+  const Key mask = key_mask<Key>(p.type);
+  int64_t k = p.k;                   // counted from 0
+  if (p.what == 1 || p.what == 2) {  // a median: of the numbers
+    if (thread == 0) collected = 0;
+    __syncthreads();
+    if (p.type >= kF8E4M3)
+      each(line, [&](Key key) {
+        if (key == mask) atomicAdd(&collected, 1u);
+      });
+    __syncthreads();
+    const int64_t numbers = p.n - collected;
+    k = numbers > 0 ? (numbers - 1) / 2 : 0;
+    if (p.what == 1 && numbers < p.n) k = numbers;  // the first NaN
+  }
+
+  Key known = 0, decided = 0;
+  uint32_t rank = uint32_t(k);
+  for (int shift = (8 << log_size(p.type)) - 8; shift >= 0; shift -= 8) {
+    __syncthreads();
+    counts[thread] = 0;
+    __syncthreads();
+    each(line, [&](Key key) {
+      if ((key & decided) == known) atomicAdd(&counts[uint32_t(key >> shift) & (kDigits - 1)], 1u);
+    });
+    __syncthreads();
+    if (warp == 0) {  // the digit in which the rank lies: eight counts for each thread
+      uint32_t own = 0;
+      for (int j = 0; j < 8; ++j) own += counts[lane * 8 + j];
+      uint32_t up_to = own;
+      for (int by = 1; by < 32; by *= 2) {
+        const uint32_t below = __shfl_up_sync(kAll, up_to, by);
+        if (lane >= by) up_to += below;
+      }
+      uint32_t before = up_to - own;
+      if (before <= rank && rank < up_to) {
+        int j = lane * 8;
+        while (rank >= before + counts[j]) before += counts[j++];
+        found_digit = uint32_t(j), found_rank = rank - before;
+      }
+    }
+    __syncthreads();
+    known |= Key(found_digit) << shift, decided |= Key(kDigits - 1) << shift;
+    rank = found_rank;
+  }
+
+  // `known` is the key of the k-th element, which is number `rank` of its equals. Those are numbered by place.
+  const uint32_t wanted = rank + 1;
+  if (thread == 0) collected = 0;
+  if (!p.one)
+    for (int e = thread; e < kSortBlock; e += kThreads) entries[e] = after_all<E>();
+  uint32_t passed = 0;  // equals in earlier tiles
+  __syncthreads();
+  int turn = 0;
+  for (int64_t first = 0; first < p.n; first += kThreads, turn ^= 1) {
+    const int64_t i = first + thread;
+    const Key key = i < p.n ? line[i] : Key(0);
+    const bool less = i < p.n && key < known, equal = i < p.n && key == known;
+    const uint32_t equals = __ballot_sync(kAll, equal);
+    if (lane == 0) of_warp[turn][warp] = __popc(equals);
+    __syncthreads();
+    uint32_t number = passed + __popc(equals & ((1u << lane) - 1));
+    for (int w = 0; w < kWarps; ++w) {
+      if (w < warp) number += of_warp[turn][w];
+      passed += of_warp[turn][w];
+    }
+    if (p.one) {
+      if (equal && number + 1 == wanted) {
+        reinterpret_cast<int64_t*>(p.indices)[blockIdx.x] = i;
+        copy_element(p.values, blockIdx.x, p.x, line.base + i * p.inner, p.type);
+      }
+      if (passed >= wanted) return;
+    } else if (less || (equal && number < wanted)) {
+      entries[atomicAdd(&collected, 1u)] = E::make(key, uint32_t(i));
+    }
+  }
+  if (p.one) return;
+  bitonic_sort(entries, p.padded);
+  const int64_t outer = blockIdx.x / p.inner, column = blockIdx.x % p.inner;
+  for (int e = thread; e <= k; e += kThreads) {
+    const int64_t to = (outer * (k + 1) + e) * p.inner + column;
+    reinterpret_cast<int64_t*>(p.indices)[to] = entries[e].place();
+    copy_element(p.values, to, p.x, line.base + int64_t(entries[e].place()) * p.inner, p.type);
+  }
+}
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(256) select_u32(SelectParams p) { select<Packed>(p); }
+extern "C" __global__ void __launch_bounds__(256) select_u64(SelectParams p) { select<Pair>(p); }
+
+}  // namespace strata::cuda

@@ -1,0 +1,154 @@
+// Launches the kernels of cuda/pointwise/pointwise.cuh: arguments to a walk over memory, a walk to parameters, and pieces of at most
+// 2^31 elements, so that the kernels compute with 32-bit offsets.
+#include "cuda/pointwise/pointwise.h"
+
+#include <algorithm>
+
+#include "cuda/common/axes.h"
+#include "cuda/common/tensors.h"
+#include "cuda/movement/transpose.h"
+#include "cuda/pointwise/pointwise_params.h"
+#include "cuda/runtime/faults.h"
+#include "cuda/runtime/stream.h"
+#include "record/formula.h"
+#include "record/walk.h"
+
+namespace strata::cuda {
+namespace {
+
+constexpr uint32_t kThreads = 256;
+constexpr int64_t kMostOffset = INT32_MAX;  // in elements, of one launch
+static_assert(kPointwiseDims == kMaxDims && kPointwiseOperands == kMaxOperands && Walk::kMaxViews == kMaxOperands + 1);
+
+template <class T> uint64_t bits_of(T v) {
+  if constexpr (sizeof(T) == 4) return std::bit_cast<uint32_t>(v);
+  else return std::bit_cast<uint64_t>(v);
+}
+
+// The kernels of one functor for float, double and int64_t.
+struct Kernels {
+  Function of[3];
+  Kernels(const std::string& file, const std::string& name)
+      : of{{file, name + "_f32"}, {file, name + "_f64"}, {file, name + "_i64"}} {}
+  const Function& operator[](DType compute) const { return of[kernel_index(compute)]; }
+};
+
+const Kernels& kernels_of(const Formula& f) {
+  void* known = f.device.load(std::memory_order_acquire);
+  if (!known) {
+    std::string_view file = f.loops.header;  // "device/functors/unary_math.h"
+    file.remove_prefix(file.rfind('/') + 1);
+    file.remove_suffix(2);
+    auto* made = new Kernels(std::string(file), f.loops.name);
+    if (f.device.compare_exchange_strong(known, made, std::memory_order_acq_rel)) known = made;
+    else delete made;
+  }
+  return *static_cast<const Kernels*>(known);
+}
+
+// Launches for a walk that fits 32-bit offsets; halves it along its longest dimension where it does not.
+void launch(const Stream& stream, const Kernels& kernels, DType compute, const Walk& w, PointwiseParams& p,
+            const int* operand_of) {
+  bool fits = w.total <= kMostOffset;
+  for (int k = 0; k < w.views && fits; ++k) {
+    int64_t reach = 0;
+    for (int d = 0; d < w.ndim; ++d) reach += (w.shape[d] - 1) * std::abs(w.view[k].step[d]);
+    fits = reach <= kMostOffset;
+  }
+  if (!fits) {
+    const auto d = static_cast<int>(std::max_element(w.shape, w.shape + w.ndim) - w.shape);
+    for (const bool second : {false, true}) {
+      const int64_t half = w.shape[d] / 2, size = second ? w.shape[d] - half : half;
+      Walk part = w.part(d, second ? half : 0, size);
+      launch(stream, kernels, compute, part, p, operand_of);
+    }
+    return;
+  }
+  bool dense = true, same = true;
+  p.count = static_cast<uint32_t>(w.total), p.ndim = w.ndim;
+  for (int k = 0; k < w.views; ++k) {
+    PointwiseParams::View& v = p.view[operand_of[k]];
+    v.data = reinterpret_cast<uint64_t>(w.view[k].data), v.type = static_cast<int32_t>(w.view[k].type);
+    v.log_size = std::countr_zero(size_of(w.view[k].type));
+    dense &= w.ndim == 1 && w.view[k].step[0] == 1 && v.data % 16 == 0;
+    same &= w.view[k].type == compute;
+  }
+  p.dense = dense, p.each = same ? 16 / static_cast<uint32_t>(size_of(compute)) : 8, p.gap = same ? kThreads * 16 : 16;
+  for (int d = 0; d < w.ndim; ++d) {  // the kernel takes the fastest dimension first
+    const int from = w.ndim - 1 - d;
+    p.size[d] = divisor(static_cast<uint32_t>(w.shape[from]));
+    for (int k = 0; k < w.views; ++k) p.step[d][operand_of[k]] = static_cast<int32_t>(w.view[k].step[from]);
+  }
+  constexpr int64_t per_block = kThreads * 8;
+  stream.launch(kernels[compute], {static_cast<uint32_t>((w.total + per_block - 1) / per_block)}, {kThreads}, 0, p);
+}
+}  // namespace
+
+void run_pointwise(const Call& c) {
+  const Formula& f = formula_of(c);
+  const TensorImpl& out = *c.out();
+  const DType common = common_type(f, c.args), compute = compute_type(common);
+  Walk w(out);
+  PointwiseParams p{};
+  int operand_of[Walk::kMaxViews] = {0};
+  dispatch_compute(common, [&]<class T>() {
+    T members[kMaxMembers];
+    read_members(f, c.args, members);
+    for (int k = 0; k < f.members; ++k) p.members[k] = bits_of(members[k]);
+    for (int k = 0; k < f.inputs; ++k) {
+      const Value& v = c.args[k];
+      if (v.tag == Tag::Tensor && v.tensor->device == out.device) {
+        operand_of[w.views] = k + 1;
+        w.add(*v.tensor);
+      } else if (v.tag == Tag::Tensor) {  // one element of host memory, with its own dtype's value
+        const Scalar s = Tensor(Ref<TensorImpl>::share(v.tensor)).item();
+        p.view[k + 1].number = bits_of(s.to<T>());
+      } else {
+        p.view[k + 1].number = bits_of(number_operand<T>(f, v, k, common));
+      }
+    }
+  });
+  if (w.total == 0) return;
+  w.collapse();
+  const Stream stream = stream_of(out.device);
+  if (f.nonzero >= 0 && compute == DType::I64) p.faults = fault_sink(stream.gpu());
+  launch(stream, kernels_of(f), compute, w, p, operand_of);
+}
+
+// Copies are the pointwise kernel of the identity.
+void copy(const TensorImpl& to, const TensorImpl& from) {
+  if (to.numel == 0) return;
+  if (to.dtype == from.dtype && to.contiguous && from.contiguous && to.numel == from.numel)
+    return device_hooks.copy(to.data, to.device, from.data, from.device,
+                             static_cast<size_t>(to.numel) * size_of(to.dtype), false);
+  static const Kernels identity("copy", "Copy");
+  // Equal dtypes are moved bit for bit; otherwise values are converted.
+  Walk w(to);
+  w.add(from);
+  w.collapse();
+  DType compute = compute_type(from.dtype);
+  if (to.dtype == from.dtype) {  // types that the kernel loads where it stands, for four and eight bytes
+    constexpr DType kBits[] = {DType::U8, DType::I16, DType::F32, DType::I64};
+    const DType bits = kBits[std::countr_zero(size_of(to.dtype))];
+    compute = bits == DType::F32 ? DType::F32 : DType::I64, w.view[0].type = w.view[1].type = bits;
+    if (transpose(w, to.device)) return;
+  }
+  PointwiseParams p{};
+  const int operand_of[] = {0, 1};
+  launch(stream_of(to.device), identity, compute, w, p, operand_of);
+}
+
+void fill(const TensorImpl& to, Scalar value) {
+  if (to.numel == 0) return;
+  static const Kernels identity("copy", "Copy");
+  Walk w(to);
+  w.collapse();
+  PointwiseParams p{};
+  const int operand_of[] = {0};
+  const DType compute = compute_type(to.dtype);
+  if (to.dtype == DType::Bool) value = value.to_double() != 0;
+  dispatch_compute(to.dtype, [&]<class T>() { p.view[1].number = bits_of(value.to<T>()); });
+  launch(stream_of(to.device), identity, compute, w, p, operand_of);
+}
+
+}  // namespace strata::cuda

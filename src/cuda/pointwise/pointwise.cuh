@@ -1,0 +1,136 @@
+// The pointwise kernels of one functor header: out[i] = f(a[i], b[i], …) for operands of any dtype and layout.
+//
+// Bound by memory: each element is read and written once. A thread computes eight elements: 16-byte accesses where all operands lie
+// densely, addresses from fast divisions where not. A file of this folder names the list of its functors
+// and includes this. Each functor is compiled for float, double and int64_t; the element types are tags, uniform over the
+// launch, so there is one kernel for all dtypes and layouts.
+#include "cuda/common/eights.cuh"
+#include "cuda/common/fault.cuh"
+#include "cuda/common/index.cuh"
+#include "cuda/pointwise/pointwise_params.h"
+
+namespace strata::cuda {
+
+constexpr uint32_t kThreads = 256;
+
+template <class F, class T, int kItems>
+__device__ __forceinline__ void compute(const F& f, const T (&in)[F::kInputs][kItems], T (&out)[kItems]) {
+#pragma unroll
+  for (int j = 0; j < kItems; ++j) {
+    if constexpr (F::kInputs == 1) out[j] = f(in[0][j]);
+    else if constexpr (F::kInputs == 2) out[j] = f(in[0][j], in[1][j]);
+    else if constexpr (F::kInputs == 3) out[j] = f(in[0][j], in[1][j], in[2][j]);
+    else out[j] = f(in[0][j], in[1][j], in[2][j], in[3][j]);
+  }
+}
+
+template <class T> __device__ __forceinline__ T number_of(uint64_t bits) {
+  if constexpr (sizeof(T) == 4) return __uint_as_float(uint32_t(bits));
+  else if constexpr (TagOf<T>::value == kF64) return __longlong_as_double(static_cast<long long>(bits));
+  else return int64_t(bits);
+}
+
+template <class F, class T, int kItems>
+__device__ __forceinline__ void check_divisors(const PointwiseParams& p, const T (&in)[F::kInputs][kItems]) {
+  if constexpr (TagOf<T>::value == kI64) {
+    if constexpr (requires { F::kNonzero; }) {
+#pragma unroll
+      for (int j = 0; j < kItems; ++j)
+        if (in[F::kNonzero][j] == 0) report(p.faults, FaultCode::Division, 0, 0);
+    }
+  }
+}
+
+// kPart elements at first, first + step, ...: each address from fast divisions.
+template <class F, class T>
+__device__ __forceinline__ void strided(const F& f, const PointwiseParams& p, uint32_t first, uint32_t step) {
+  constexpr int kPart = 4, kInputs = F::kInputs;
+  T in[kInputs][kPart], out[kPart];
+  uint32_t offset[kInputs + 1][kPart], rest[kPart];
+#pragma unroll
+  for (int j = 0; j < kPart; ++j) {
+    rest[j] = min(first + j * step, p.count - 1);  // past the end the last element again, which is not stored
+#pragma unroll
+    for (int k = 0; k <= kInputs; ++k) offset[k][j] = 0;
+  }
+#pragma unroll 1
+  for (int d = 0; d < p.ndim; ++d) {
+    const FastDivisor size = p.size[d];
+#pragma unroll
+    for (int j = 0; j < kPart; ++j) {
+      const uint32_t index = split_off(rest[j], size);
+#pragma unroll
+      for (int k = 0; k <= kInputs; ++k) offset[k][j] += index * uint32_t(p.step[d][k]);
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < kInputs; ++k) {
+    const PointwiseParams::View& v = p.view[k + 1];
+#pragma unroll
+    for (int j = 0; j < kPart; ++j)
+      in[k][j] = v.data ? load<T>(element(v.data, v.type, int32_t(offset[k + 1][j])), v.type) : number_of<T>(v.number);
+  }
+  check_divisors<F>(p, in);
+  compute(f, in, out);
+  const PointwiseParams::View& to = p.view[0];
+#pragma unroll
+  for (int j = 0; j < kPart; ++j)
+    if (first + j * step < p.count)
+      store<T>(const_cast<void*>(element(to.data, to.type, int32_t(offset[0][j]))), to.type, out[j]);
+}
+
+template <class F, class T> __device__ __forceinline__ void pointwise(const PointwiseParams& p) {
+  constexpr int kItems = 8, kInputs = F::kInputs;
+  F f;
+  if constexpr (sizeof(F) >= sizeof(T)) {  // an empty functor has size 1
+    T* members = reinterpret_cast<T*>(&f);
+#pragma unroll
+    for (int k = 0; k < int(sizeof(F) / sizeof(T)); ++k) members[k] = number_of<T>(p.members[k]);
+  }
+  const uint32_t block = blockIdx.x * (kThreads * kItems);
+  if (!p.dense || p.count - block < kThreads * kItems) {  // all threads of a block go the same way
+#pragma unroll 1
+    for (uint32_t first = block + threadIdx.x; first < min(p.count, block + kThreads * kItems); first += 4 * kThreads)
+      strided<F, T>(f, p, first, kThreads);
+    return;
+  }
+  const uint32_t first = block + threadIdx.x * p.each;
+  const auto place = [&](const PointwiseParams::View& v) {
+    return reinterpret_cast<const void*>(v.data + (uint64_t(first) << v.log_size));
+  };
+  Eights<T, 1> read[kInputs];
+#pragma unroll
+  for (int k = 0; k < kInputs; ++k) {
+    const PointwiseParams::View& v = p.view[k + 1];
+    read[k].load(
+      v.type, [&](int) { return place(v); }, [&](int) { return v.data != 0; }, p.gap);
+  }
+  T in[kInputs][kItems], out[kItems];
+#pragma unroll
+  for (int k = 0; k < kInputs; ++k) {
+    const PointwiseParams::View& v = p.view[k + 1];
+    if (v.data) {
+      read[k].get(v.type, reinterpret_cast<T(&)[1][kItems]>(in[k]));
+    } else {
+#pragma unroll
+      for (int j = 0; j < kItems; ++j) in[k][j] = number_of<T>(v.number);
+    }
+  }
+  check_divisors<F>(p, in);
+  compute(f, in, out);
+  store_eight<T>(const_cast<void*>(place(p.view[0])), p.view[0].type, out, p.gap);
+}
+
+template <template <class> class F, class T> __device__ __forceinline__ void pointwise_of(const PointwiseParams& p) {
+  constexpr bool kInteger = TagOf<T>::value == kI64;
+  if constexpr (!(kInteger ? __is_base_of(FloatOnly, F<T>) : __is_base_of(IntOnly, F<T>))) pointwise<F<T>, T>(p);
+}
+
+#define STRATA_FUNCTOR(F)                                                                                          \
+  extern "C" __global__ void __launch_bounds__(256) F##_f32(PointwiseParams p) { pointwise_of<fn::F, float>(p); }  \
+  extern "C" __global__ void __launch_bounds__(256) F##_f64(PointwiseParams p) { pointwise_of<fn::F, double>(p); } \
+  extern "C" __global__ void __launch_bounds__(256) F##_i64(PointwiseParams p) { pointwise_of<fn::F, int64_t>(p); }
+#include STRATA_FUNCTOR_LIST
+#undef STRATA_FUNCTOR
+
+}  // namespace strata::cuda

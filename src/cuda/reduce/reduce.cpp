@@ -1,0 +1,199 @@
+// Launches the kernels of cuda/reduce/reduce.cu: how many threads a result gets, and into how many parts it is cut.
+#include "cuda/reduce/reduce.h"
+
+#include <algorithm>
+#include <array>
+#include <deque>
+
+#include "cuda/common/axes.h"
+#include "cuda/common/tensors.h"
+#include "cuda/reduce/reduce_params.h"
+#include "cuda/runtime/stream.h"
+
+namespace strata::cuda {
+namespace {
+
+constexpr int64_t kThreads = 256;
+constexpr int64_t kPart = 1 << 12;  // elements of a result that one block takes at least
+// Four blocks fit on a multiprocessor: these are one and two rounds of a card with 132. With so many there is no need to cut
+// results; a second launch folds the parts.
+constexpr int64_t kEnoughBlocks = 512, kColumnBlocks = 1024;
+constexpr int64_t kColumnPart =
+  kColumnGroups * kReduceRun;  // elements of a result that one block takes at most, of columns
+
+constexpr const char* kNames[] = {"Sum", "NanSum", "CountNonzero", "SumAbs", "SumSquares", "Prod",
+                                  "Max", "Min",    "MaxAbs",       "MinAbs", "Any",        "All"};
+static_assert(std::size(kNames) == kFoldCount);
+// How parts of results are put together: they are mapped already.
+constexpr Fold kSecond[] = {Fold::Sum, Fold::Sum, Fold::Sum, Fold::Sum, Fold::Sum, Fold::Prod,
+                            Fold::Max, Fold::Min, Fold::Max, Fold::Min, Fold::Max, Fold::Min};
+
+const Function& fold_kernel(Fold fold, DType compute, ReduceWay way) {
+  static const std::deque<Function>& all = *[] {
+    auto* list = new std::deque<Function>;
+    for (const char* name : kNames)
+      for (const char* type : {"_f32", "_f64", "_i64"})
+        for (const char* kind : {"Columns", "Rows", ""}) list->emplace_back("reduce", std::string(name) + kind + type);
+    return list;
+  }();
+  return all[(static_cast<size_t>(fold) * 3 + kernel_index(compute)) * 3 + static_cast<size_t>(way)];
+}
+
+}  // namespace
+
+bool by_columns(const ReducePlan& plan) {
+  if (plan.kept.dims == 0) return false;
+  if (plan.gone.dims == 0) return true;
+  const int64_t kept = std::abs(plan.kept.stride[plan.kept.dims - 1]),
+                gone = std::abs(plan.gone.stride[plan.gone.dims - 1]);
+  return plan.gone.count <= 1 || (kept != 0 && kept < gone) || gone == 0;
+}
+
+// Rows: as many threads for a result as have work; columns: a warp's worth of neighbours.
+int64_t results_per_block(bool columns, int64_t kept, int64_t gone) {
+  if (columns) {
+    int64_t n = std::min<int64_t>(kThreads, std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(kept, 1))));
+    while (n > 32 && gone >= 8 * (kThreads / n)) n /= 2;
+    return n;
+  }
+  int64_t threads = 1;
+  while (threads < kThreads && threads * 4 < gone) threads *= 2;
+  return kThreads / threads;
+}
+
+int64_t elements_per_part(int64_t kept, int64_t gone, int64_t per_block, int64_t step) {
+  const int64_t blocks = ceil_div(kept, per_block), share = std::max<int64_t>(kPart / per_block, 1);
+  const int64_t parts = std::clamp<int64_t>(gone / share, 1, std::max<int64_t>(1, kEnoughBlocks / blocks));
+  return ceil_div(ceil_div(gone, parts), step) * step;
+}
+
+namespace {
+
+// One launch of a reduction, without addresses.
+struct Stage {
+  ReduceParams params;
+  DType compute;
+  ReduceWay way;
+  int64_t blocks, parts;
+};
+
+Stage stage_of(const Reduction& r) {
+  Stage s{};
+  s.compute = compute_type(r.cast);
+  s.way = ReduceWay::Strided;
+  s.parts = 1;
+  if (r.out.numel == 0) return s;  // nothing runs
+  ReducePlan plan(r.x, r.reduced);
+  if (r.x.numel == 0) {  // each result folds nothing
+    plan.gone = {};
+    plan.gone.add(0, 1);
+    plan.kept = {};
+    plan.kept.add(r.out.numel, 0, 1);
+  }
+  ReduceParams& p = s.params;
+  p.divide = r.finish.divide;
+  p.root = r.finish.root;
+  p.kept = axes_params(plan.kept, plan.kept.stride, "reduction");
+  p.gone = axes_params(plan.gone, plan.gone.stride, "reduction");
+  for (int d = 0; d < plan.kept.dims; ++d) p.out_stride[d] = plan.kept.out_stride[plan.kept.dims - 1 - d];
+  const bool columns = by_columns(plan);
+  int64_t per_block = results_per_block(columns, p.kept.count, p.gone.count);
+  p.columns = columns;
+  p.per_block = static_cast<int32_t>(per_block);
+  constexpr int64_t vector = 8;
+  const int inner = plan.gone.dims - 1;
+  const bool aligned = address(r.x) % 16 == 0 && (s.compute != DType::F32 || reads_in_pieces(r.x.dtype, false));
+  const auto whole = [&](int64_t n) { return n % vector == 0; };
+  bool rows = !columns && aligned && inner >= 0 && plan.gone.stride[inner] == 1 &&
+              (inner == 0 || (whole(plan.gone.size[inner]) && plan.gone.count <= INT32_MAX));
+  for (int d = 0; d < plan.kept.dims; ++d) rows &= whole(plan.kept.stride[d]);
+  for (int d = 0; d < inner; ++d) rows &= whole(plan.gone.stride[d]);
+  const bool wide_columns = columns && aligned && plan.kept.dims == 1 && plan.kept.stride[0] == 1 &&
+                            whole(p.kept.count) && plan.gone.dims == 1 && whole(plan.gone.stride[0]) &&
+                            p.kept.count >= 64 && p.gone.count >= 128;
+  if (wide_columns) per_block = kColumnResults;
+  s.way = wide_columns ? ReduceWay::Columns : rows ? ReduceWay::Rows : ReduceWay::Strided;
+  s.blocks = ceil_div(p.kept.count, per_block);
+  p.part = wide_columns
+             ? std::clamp<int64_t>(ceil_div(p.gone.count * s.blocks, kColumnBlocks), kColumnPart / 4, kColumnPart)
+             : elements_per_part(p.kept.count, p.gone.count, per_block, vector);
+  s.parts = std::max<int64_t>(1, ceil_div(p.gone.count, std::max<int64_t>(p.part, 1)));
+  return s;
+}
+
+// Parts of results are wide numbers, [part, result]; the next stage folds them.
+DType wide_type(DType compute) { return compute == DType::I64 ? DType::I64 : DType::F64; }
+Reduction next_stage(const Reduction& r, const TensorImpl& partial) {
+  return {kSecond[static_cast<int>(r.fold)], partial, 1, partial.dtype, r.out, r.finish};
+}
+
+// `memory(shape, dtype)` gives the tensor that parts go to.
+template <class Memory> void run_stages(const Reduction& r, Stage s, Memory memory) {
+  s.params.x = address(r.x);
+  s.params.x_type = tag(r.x);
+  s.params.out = address(r.out);
+  s.params.out_type = tag(r.out);
+  Tensor partial;
+  if (s.parts > 1) {
+    partial = memory(Shape(std::array{s.parts, r.out.numel}), wide_type(s.compute));
+    s.params.partial = address(*partial);
+  }
+  const Grid grid{static_cast<uint32_t>(s.blocks), static_cast<uint32_t>(s.parts)};
+  stream_of(r.out.device).launch(fold_kernel(r.fold, s.compute, s.way), grid, {kThreads}, 0, s.params);
+  if (s.parts == 1) return;
+  const Reduction next = next_stage(r, *partial);
+  run_stages(next, stage_of(next), memory);
+}
+}  // namespace
+
+const char* plan_reduce(const Reduction& r, ReduceWay way, Plan& plan) {
+  const Stage first = stage_of(r);
+  if (first.way != way)
+    return way == ReduceWay::Columns ? "not many columns side by side" : "its rows do not lie in 16-byte pieces";
+  Workspace workspace(plan);
+  Stage s = first;
+  while (s.parts > 1) {
+    const int64_t shape[] = {s.parts, r.out.numel};
+    workspace.take(Shape(shape), wide_type(s.compute));
+    const Tensor next = shape_only(r.out);
+    next->dtype = wide_type(s.compute);
+    next->set_shape(Shape(shape));
+    next->set_contiguous_strides();
+    s = stage_of(next_stage(r, *next));
+  }
+  if (first.parts > 1) plan.variant = "in parts";
+  plan.keep(first);
+  return nullptr;
+}
+
+void run_reduce(const Reduction& r, const Call& c, const Plan& plan) {
+  if (r.out.numel == 0) return;
+  Workspace workspace(c);
+  run_stages(r, plan.get<Stage>(), [&](Shape shape, DType dtype) { return workspace.take(shape, dtype); });
+}
+
+void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const TensorImpl& out, Finish finish) {
+  if (out.numel == 0) return;
+  const Reduction r{fold, x, reduced, cast, out, finish};
+  run_stages(r, stage_of(r), [&](Shape shape, DType dtype) { return make_tensor(shape, dtype, out.device); });
+}
+
+void arg_reduce(bool largest, const TensorImpl& x, int dim, const TensorImpl* values, const TensorImpl& indices) {
+  static const Function kernels[2][3] = {
+    {{"reduce", "ArgMin_f32"}, {"reduce", "ArgMin_f64"}, {"reduce", "ArgMin_i64"}},
+    {{"reduce", "ArgMax_f32"}, {"reduce", "ArgMax_f64"}, {"reduce", "ArgMax_i64"}}};
+  const ReducePlan plan(x, 1u << dim);
+  ArgReduceParams p{};
+  p.x = reinterpret_cast<uint64_t>(x.data), p.places = reinterpret_cast<uint64_t>(indices.data);
+  p.values = values ? reinterpret_cast<uint64_t>(values->data) : 0;
+  p.x_type = static_cast<int32_t>(x.dtype), p.count = x.shape[dim], p.stride = x.strides[dim];
+  p.kept = axes_params(plan.kept, plan.kept.stride, "arg reduction");
+  for (int d = 0; d < plan.kept.dims; ++d) p.out_stride[d] = plan.kept.out_stride[plan.kept.dims - 1 - d];
+  const bool columns = by_columns(plan);
+  const int64_t per_block = results_per_block(columns, p.kept.count, p.count);
+  p.columns = columns, p.per_block = static_cast<int32_t>(per_block);
+  const Grid grid{static_cast<uint32_t>(ceil_div(p.kept.count, per_block))};
+  stream_of(indices.device).launch(kernels[largest][kernel_index(x.dtype)], grid, {kThreads}, 0, p);
+}
+
+}  // namespace strata::cuda

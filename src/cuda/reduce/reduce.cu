@@ -1,0 +1,339 @@
+// Reductions over any set of dimensions: sums, products, extremes, norms, truth.
+//
+// Bound by memory: each element is read once. A block folds `per_block` results; the threads of a result fold every so-manieth
+// element, runs of 32 in the compute type, the runs in the wide type (double, int64_t), then the threads' values as a tree in
+// shared memory. Long results are cut into parts that a second launch folds. What is added to what depends on the shape alone,
+// so the bits are the same each run.
+#include "cuda/common/eights.cuh"
+#include "cuda/common/index.cuh"
+#include "cuda/reduce/reduce_params.h"
+
+namespace strata::cuda {
+namespace {
+
+constexpr int kThreads = 256, kRun = kReduceRun;
+
+template <class T> struct WideOf { using type = double; };
+template <> struct WideOf<int64_t> { using type = int64_t; };
+
+template <class T> __device__ T lowest() {
+  if constexpr (TagOf<T>::value == kI64) return int64_t(0x8000000000000000ull);
+  else return T(-INFINITY);
+}
+template <class T> __device__ T highest() {
+  if constexpr (TagOf<T>::value == kI64) return 0x7fffffffffffffffll;
+  else return T(INFINITY);
+}
+
+struct Plus {
+  template <class T> static __device__ T identity() { return T(0); }
+  template <class T> static __device__ T both(T a, T b) { return a + b; }
+};
+struct Times {
+  template <class T> static __device__ T identity() { return T(1); }
+  template <class T> static __device__ T both(T a, T b) { return a * b; }
+};
+struct Larger {  // a NaN once met stays
+  template <class T> static __device__ T identity() { return lowest<T>(); }
+  template <class T> static __device__ T both(T a, T b) { return b > a || b != b ? b : a; }
+};
+struct Smaller {
+  template <class T> static __device__ T identity() { return highest<T>(); }
+  template <class T> static __device__ T both(T a, T b) { return b < a || b != b ? b : a; }
+};
+struct Either {  // of 0 and 1
+  template <class T> static __device__ T identity() { return T(0); }
+  template <class T> static __device__ T both(T a, T b) { return b > a ? b : a; }
+};
+struct Each {
+  template <class T> static __device__ T identity() { return T(1); }
+  template <class T> static __device__ T both(T a, T b) { return b < a ? b : a; }
+};
+struct Same {
+  template <class T> static __device__ T map(T v) { return v; }
+};
+struct NanToZero {
+  template <class T> static __device__ T map(T v) { return v == v ? v : T(0); }
+};
+struct Nonzero {
+  template <class T> static __device__ T map(T v) { return v != T(0) ? T(1) : T(0); }
+};
+struct Absolute {
+  template <class T> static __device__ T map(T v) { return v < T(0) ? -v : v; }
+};
+struct Squared {
+  template <class T> static __device__ T map(T v) { return v * v; }
+};
+
+// Writes one result, or its part, to place `at` of the output.
+template <class T>
+__device__ __forceinline__ void finish(const ReduceParams& p, typename WideOf<T>::type total, int64_t at) {
+  if (p.partial) {
+    reinterpret_cast<typename WideOf<T>::type*>(p.partial)[int64_t(blockIdx.y) * p.kept.count + at] = total;
+    return;
+  }
+  if constexpr (TagOf<T>::value != kI64) {
+    if (p.divide != 1) total /= p.divide;
+    if (p.root) total = sqrt(total);
+    if (p.out_type == kF64) *reinterpret_cast<double*>(p.out + at * 8) = total;
+    else store<float>(const_cast<void*>(element(p.out, p.out_type, at)), p.out_type, float(total));
+  } else {
+    store<T>(const_cast<void*>(element(p.out, p.out_type, at)), p.out_type, total);
+  }
+}
+
+// Folds the values of a result's threads and writes what comes out.
+template <class C, class T>
+__device__ __forceinline__ void leave(const ReduceParams& p, typename WideOf<T>::type total, int lane, int per_result,
+                                      int64_t result) {
+  __shared__ typename WideOf<T>::type shared[kThreads];
+  const int thread = threadIdx.x;
+  shared[thread] = total;
+  for (int half = per_result / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (lane < half) shared[thread] = C::both(shared[thread], shared[thread + (p.columns ? half * p.per_block : half)]);
+  }
+  if (lane != 0 || result >= p.kept.count) return;
+  total = shared[thread];
+  int64_t at = 0;  // in the output
+  if (p.kept.dims == 1) {
+    at = result * p.out_stride[0];
+  } else {
+    uint32_t rest = uint32_t(result);
+    for (int d = 0; d < p.kept.dims; ++d) at += int64_t(split_off(rest, p.kept.size[d])) * p.out_stride[d];
+  }
+  finish<T>(p, total, at);
+}
+
+template <class C, class M, class T> __device__ __forceinline__ void reduce(const ReduceParams& p) {
+  using Wide = typename WideOf<T>::type;
+  const int per_result = kThreads / p.per_block, thread = threadIdx.x;
+  const int own = p.columns ? thread % p.per_block : thread / per_result;   // result, of those of the block
+  const int lane = p.columns ? thread / p.per_block : thread % per_result;  // thread, of those of the result
+  const int64_t result = int64_t(blockIdx.x) * p.per_block + own;
+  Wide total = C::template identity<Wide>();
+  if (result < p.kept.count) {
+    const int64_t begin = int64_t(blockIdx.y) * p.part, end = min(begin + p.part, p.gone.count);
+    const int64_t base = offset_of(p.kept, result);
+    const auto fold_all = [&](auto get) {
+      constexpr int kAhead = 4;  // elements that are read before the first is used
+      for (int64_t i = begin + lane; i < end;) {
+        T run = C::template identity<T>();
+        for (int k = 0; k < kRun && i < end; k += kAhead, i += kAhead * per_result) {
+          T v[kAhead];
+#pragma unroll
+          for (int a = 0; a < kAhead; ++a) {
+            v[a] = C::template identity<T>();
+            const int64_t at = i + a * per_result;
+            if (at < end) v[a] = get(base + offset_of(p.gone, at));
+          }
+#pragma unroll
+          for (int a = 0; a < kAhead; ++a)
+            if (i + a * per_result < end) run = C::both(run, M::map(v[a]));
+        }
+        total = C::both(total, Wide(run));
+      }
+    };
+    if (p.x_type == TagOf<T>::value) fold_all([&](int64_t at) { return reinterpret_cast<const T*>(p.x)[at]; });
+    else fold_all([&](int64_t at) { return load<T>(element(p.x, p.x_type, at), p.x_type); });
+  }
+  leave<C, T>(p, total, lane, per_result, result);
+}
+
+// --- rows: the elements of a result lie one after the other, in one run or in runs of whole vectors ---------------------------
+//
+// 128 bytes for each thread are under way before the first is used. Of a result that is cut into parts, a part takes every so-manieth
+// piece of what its threads read at once: all of them together walk through memory in its order.
+template <class T, Types kTypes> constexpr int kInFlight = kTypes == Types::Narrow ? 8 : sizeof(T) == 4 ? 4 : 2;
+
+template <class C, class M, class T, Types kTypes, bool kOneRun>
+__device__ __forceinline__ typename WideOf<T>::type row_part(const ReduceParams& p, int64_t base, int lane,
+                                                             int per_result) {
+  using Wide = typename WideOf<T>::type;
+  constexpr int kFlight = kInFlight<T, kTypes>;
+  Wide total = C::template identity<Wide>();
+  const int64_t step = int64_t(per_result) * 8, end = p.gone.count;
+  const auto at = [&](int64_t k) {
+    return element_as<T, kTypes>(p.x, p.x_type, base + (kOneRun ? k : offset_of(p.gone, k)));
+  };
+  int64_t i = blockIdx.y * kFlight * step + int64_t(lane) * 8;
+  const auto fold_vectors = [&]<bool kWhole>() {  // all vectors are there
+    Eights<T, kFlight, kTypes> read;
+    read.load(
+      p.x_type, [&](int k) { return at(i + k * step); }, [&](int k) { return kWhole || i + k * step + 8 <= end; });
+    T run[8];
+#pragma unroll
+    for (int j = 0; j < 8; ++j) run[j] = C::template identity<T>();
+    read.each(p.x_type, [&](int k, int j, T v) {
+      if (kWhole || i + k * step + 8 <= end) run[j] = C::both(run[j], M::map(v));
+    });
+#pragma unroll
+    for (int half = 4; half > 0; half /= 2)
+#pragma unroll
+      for (int j = 0; j < half; ++j) run[j] = C::both(run[j], run[j + half]);
+    total = C::both(total, Wide(run[0]));
+  };
+  const int64_t stride = gridDim.y * kFlight * step;
+  for (; i + (kFlight - 1) * step + 8 <= end; i += stride) fold_vectors.template operator()<true>();
+  if (i < end) fold_vectors.template operator()<false>();
+  if (end % 8 != 0 && i + kFlight * step > end - end % 8) {  // fewer than a vector are left, for one thread
+    for (int k = 0; k < kFlight; ++k)
+      if (i + k * step == end - end % 8)
+        for (int64_t e = end - end % 8; e < end; ++e) total = C::both(total, Wide(M::map(load<T>(at(e), p.x_type))));
+  }
+  return total;
+}
+template <class C, class M, class T> __device__ __forceinline__ void reduce_rows(const ReduceParams& p) {
+  using Wide = typename WideOf<T>::type;
+  const int per_result = kThreads / p.per_block, own = int(threadIdx.x) / per_result,
+            lane = int(threadIdx.x) % per_result;
+  const int64_t result = int64_t(blockIdx.x) * p.per_block + own;
+  Wide total = C::template identity<Wide>();
+  if (result < p.kept.count) {
+    const int64_t base = offset_of(p.kept, result);
+    constexpr Types kOther = sizeof(T) == 4 ? Types::Narrow : Types::Any;
+    const bool same = p.x_type == TagOf<T>::value;
+    if (p.gone.dims > 1)
+      total = same ? row_part<C, M, T, Types::Same, false>(p, base, lane, per_result)
+                   : row_part<C, M, T, kOther, false>(p, base, lane, per_result);
+    else
+      total = same ? row_part<C, M, T, Types::Same, true>(p, base, lane, per_result)
+                   : row_part<C, M, T, kOther, true>(p, base, lane, per_result);
+  }
+  leave<C, T>(p, total, lane, per_result, result);
+}
+
+// --- columns: neighbouring results lie side by side, the elements of one far apart -------------------------------------------
+//
+// A thread has eight neighbouring results, in 16-byte accesses; 16 threads read 128 of them in a row, 16 such groups take every 16th
+// element, a run of them each.
+template <class C, class M, class T, Types kTypes>
+__device__ __forceinline__ void column_part(const ReduceParams& p, int64_t first, int64_t i, int64_t end, T (&run)[8]) {
+  constexpr int kFlight = kInFlight<T, kTypes>;
+  auto from = reinterpret_cast<uint64_t>(element_as<T, kTypes>(p.x, p.x_type, first + i * p.gone.stride[0]));
+  const auto step = reinterpret_cast<uint64_t>(element_as<T, kTypes>(0, p.x_type, kColumnGroups * p.gone.stride[0]));
+  for (int left = int(end - i); left > 0; left -= kFlight * kColumnGroups, from += kFlight * step) {
+    Eights<T, kFlight, kTypes> read;
+    read.load(
+      p.x_type, [&](int k) { return reinterpret_cast<const void*>(from + k * step); },
+      [&](int k) { return k * kColumnGroups < left; });
+    read.each(p.x_type, [&](int k, int j, T v) {
+      if (k * kColumnGroups < left) run[j] = C::both(run[j], M::map(v));
+    });
+  }
+}
+
+template <class C, class M, class T> __device__ __forceinline__ void reduce_columns(const ReduceParams& p) {
+  using Wide = typename WideOf<T>::type;
+  constexpr int kLanes = kThreads / kColumnGroups;
+  static_assert(kLanes * 8 == kColumnResults);
+  __shared__ Wide shared[kColumnGroups][kColumnResults + 8];
+  const int lane = threadIdx.x % kLanes, group = threadIdx.x / kLanes;
+  const int64_t first = (int64_t(blockIdx.x) * kLanes + lane) * 8;
+  const int64_t begin = int64_t(blockIdx.y) * p.part, end = min(begin + p.part, p.gone.count);
+  T run[8];
+#pragma unroll
+  for (int j = 0; j < 8; ++j) run[j] = C::template identity<T>();
+  if (first < p.kept.count) {
+    constexpr Types kOther = sizeof(T) == 4 ? Types::Narrow : Types::Any;
+    if (p.x_type == TagOf<T>::value) column_part<C, M, T, Types::Same>(p, first, begin + group, end, run);
+    else column_part<C, M, T, kOther>(p, first, begin + group, end, run);
+  }
+#pragma unroll
+  for (int j = 0; j < 8; ++j) shared[group][lane * 8 + j] = Wide(run[j]);
+  __syncthreads();
+  const int64_t result = int64_t(blockIdx.x) * kColumnResults + threadIdx.x;
+  if (threadIdx.x >= kColumnResults || result >= p.kept.count) return;
+  Wide sum = shared[0][threadIdx.x];
+#pragma unroll
+  for (int g = 1; g < kColumnGroups; ++g) sum = C::both(sum, shared[g][threadIdx.x]);
+  finish<T>(p, sum, result * p.out_stride[0]);
+}
+
+// --- places ----------------------------------------------------------------------------------------------------------
+
+template <class T, bool kLargest>
+__device__ __forceinline__ bool better(T a, int64_t i, T b, int64_t j) {  // is a before b?
+  const bool nan_a = a != a, nan_b = b != b;
+  if (nan_a || nan_b) return nan_a && (!nan_b || i < j);
+  if (a == b) return i < j;
+  return kLargest ? a > b : a < b;
+}
+
+template <class T, bool kLargest> __device__ __forceinline__ void arg_reduce(const ArgReduceParams& p) {
+  __shared__ T best_values[kThreads];
+  __shared__ int64_t best_places[kThreads];
+  const int per_result = kThreads / p.per_block, thread = threadIdx.x;
+  const int own = p.columns ? thread % p.per_block : thread / per_result;
+  const int lane = p.columns ? thread / p.per_block : thread % per_result;
+  const int64_t result = int64_t(blockIdx.x) * p.per_block + own;
+  T best = T(0);
+  int64_t place = 0x7fffffffffffffffll;  // none yet
+  if (result < p.kept.count) {
+    const int64_t base = offset_of(p.kept, result);
+    for (int64_t i = lane; i < p.count; i += per_result) {
+      const T v = load<T>(element(p.x, p.x_type, base + i * p.stride), p.x_type);
+      if (place == 0x7fffffffffffffffll || better<T, kLargest>(v, i, best, place)) best = v, place = i;
+    }
+  }
+  best_values[thread] = best, best_places[thread] = place;
+  for (int half = per_result / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (lane < half) {
+      const int other = thread + (p.columns ? half * p.per_block : half);
+      const T v = best_values[other];
+      const int64_t i = best_places[other];
+      if (i != 0x7fffffffffffffffll && better<T, kLargest>(v, i, best, place)) {
+        best = v, place = i;
+        best_values[thread] = best, best_places[thread] = place;
+      }
+    }
+  }
+  if (lane != 0 || result >= p.kept.count) return;
+  int64_t at = 0;
+  if (p.kept.dims == 1) {
+    at = result * p.out_stride[0];
+  } else {
+    uint32_t rest = uint32_t(result);
+    for (int d = 0; d < p.kept.dims; ++d) at += int64_t(split_off(rest, p.kept.size[d])) * p.out_stride[d];
+  }
+  reinterpret_cast<int64_t*>(p.places)[at] = place;
+  if (p.values) store<T>(const_cast<void*>(element(p.values, p.x_type, at)), p.x_type, best);
+}
+
+}  // namespace
+
+// As many blocks on a multiprocessor as keep the memory busy.
+#define STRATA_FOLD_OF(name, C, M, suffix, T)                                                               \
+  extern "C" __global__ void __launch_bounds__(256) name##_##suffix(ReduceParams p) { reduce<C, M, T>(p); } \
+  extern "C" __global__ void __launch_bounds__(256, 4) name##Rows_##suffix(ReduceParams p) {                \
+    reduce_rows<C, M, T>(p);                                                                                \
+  }                                                                                                         \
+  extern "C" __global__ void __launch_bounds__(256, 4) name##Columns_##suffix(ReduceParams p) {             \
+    reduce_columns<C, M, T>(p);                                                                             \
+  }
+#define STRATA_FOLD(name, C, M)           \
+  STRATA_FOLD_OF(name, C, M, f32, float)  \
+  STRATA_FOLD_OF(name, C, M, f64, double) \
+  STRATA_FOLD_OF(name, C, M, i64, int64_t)
+STRATA_FOLD(Sum, Plus, Same)
+STRATA_FOLD(NanSum, Plus, NanToZero)
+STRATA_FOLD(CountNonzero, Plus, Nonzero)
+STRATA_FOLD(SumAbs, Plus, Absolute)
+STRATA_FOLD(SumSquares, Plus, Squared)
+STRATA_FOLD(Prod, Times, Same)
+STRATA_FOLD(Max, Larger, Same)
+STRATA_FOLD(Min, Smaller, Same)
+STRATA_FOLD(MaxAbs, Larger, Absolute)
+STRATA_FOLD(MinAbs, Smaller, Absolute)
+STRATA_FOLD(Any, Either, Nonzero)
+STRATA_FOLD(All, Each, Nonzero)
+
+#define STRATA_ARG(suffix, T)                                                                                      \
+  extern "C" __global__ void __launch_bounds__(256) ArgMax_##suffix(ArgReduceParams p) { arg_reduce<T, true>(p); } \
+  extern "C" __global__ void __launch_bounds__(256) ArgMin_##suffix(ArgReduceParams p) { arg_reduce<T, false>(p); }
+STRATA_ARG(f32, float)
+STRATA_ARG(f64, double)
+STRATA_ARG(i64, int64_t)
+
+}  // namespace strata::cuda

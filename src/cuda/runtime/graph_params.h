@@ -1,0 +1,11 @@
+// What the host tells the kernel that a replayed graph begins with; compiled by both compilers, so plain types only.
+#pragma once
+#include <stdint.h>  // NOLINT(modernize-deprecated-headers): device compilers have no <cstdint>
+
+namespace strata::cuda {
+
+struct RandomBaseParams {
+  uint64_t base, seed, first;
+};
+
+}  // namespace strata::cuda

@@ -1,0 +1,408 @@
+// Tensors of random numbers, and laws that fill a tensor in place.
+#include "strata/ops/creation/random.h"
+
+#include <cmath>
+
+#include "autograd/autograd.h"
+#include "cpu/creation/random.h"
+#include "cpu/movement/copy.h"
+#include "cpu/reference.h"
+#include "cuda/creation/random.h"
+#include "ops/layout.h"
+#include "ops/transfer.h"
+#include "strata/ops/creation/fills.h"
+#include "strata/ops/movement/copy.h"
+#include "strata/ops/movement/views.h"
+#include "strata/ops/pointwise/arithmetic.h"
+#include "strata/ops/reduce/minmax.h"
+
+namespace strata {
+namespace {
+
+using Opt = std::optional<DType>;
+using OptDevice = std::optional<Device>;
+
+// Kernels fill memory in order; another layout gets a copy.
+template <class Fill> void in_order(const Tensor& out, const Fill& fill) {
+  if (out->contiguous) return fill(*out);
+  const Tensor dense = make_tensor(out.shape(), out.dtype(), out.device());
+  fill(*dense);
+  copy_values(*out, *dense);
+}
+
+void infer_same(const Call& c) {
+  const TensorImpl& input = c.args.tensor(0);
+  c.outs[0]->dtype = input.dtype, c.outs[0]->device = input.device;
+  c.outs[0]->set_shape(input.sizes());
+  set_layout(*c.outs[0], std::nullopt, &input, c.op.name.c_str());
+}
+Generator& generator_of(const Value& v) {
+  return generator_or_default(v.tag == Tag::Generator ? v.generator : nullptr);
+}
+Grads no_gradient(const GradContext&, const Tensor& g) { return {zeros_like(g)}; }
+
+Law law_of(std::string_view name) {
+  if (name == "uniform") return Law::Uniform;
+  if (name == "normal") return Law::Normal;
+  if (name == "log_normal") return Law::LogNormal;
+  if (name == "exponential") return Law::Exponential;
+  if (name == "cauchy") return Law::Cauchy;
+  if (name == "geometric") return Law::Geometric;
+  fail(ErrorKind::Value, fmt::format("random_fill: unknown law '{}'", name));
+}
+
+void need_floating(DType t, const char* op) {
+  STRATA_CHECK(is_floating(t), Runtime, "{}: expected a floating-point dtype, got {}", op, name_of(t));
+}
+void need_std(double std, const char* op) {
+  STRATA_CHECK(std >= 0, Runtime, "{}: expects std >= 0.0, but found std {}", op, std);
+}
+
+Tensor drawn(const Tensor& fresh, const char* law, double a, double b, Generator* g, bool requires_grad,
+             const char* op) {
+  need_floating(fresh.dtype(), op);
+  Tensor out = random_fill_(fresh, law, a, b, g);
+  if (requires_grad) out.set_requires_grad();
+  return out;
+}
+
+Tensor integers(const Tensor& fresh, int64_t low, int64_t high, Generator* g, bool requires_grad, const char* op) {
+  STRATA_CHECK(low < high, Runtime, "{}: expects 'from' to be less than 'to', but got from={} >= to={}", op, low, high);
+  Tensor out = random_integers_(fresh, low, high, g);
+  if (requires_grad) out.set_requires_grad();
+  return out;
+}
+
+template <decltype(&cpu::fill_random) fill_random> void run_fill(const Call& c) {
+  in_order(c.out(), [&](const TensorImpl& t) {
+    fill_random(t, law_of(c.args[1].string()), c.args[2].number(), c.args[3].number(), generator_of(c.args[4]));
+  });
+}
+
+template <decltype(&cpu::fill_integers) fill_integers> void run_integers(const Call& c) {
+  const int64_t low = c.args[1].integer();
+  in_order(c.out(), [&](const TensorImpl& t) {
+    fill_integers(t, low, static_cast<uint64_t>(c.args[2].integer()) - static_cast<uint64_t>(low),
+                  generator_of(c.args[3]));
+  });
+}
+
+template <decltype(&cpu::fill_bernoulli) fill_bernoulli> void run_bernoulli(const Call& c) {
+  Tensor chances;
+  if (!c.args.is_tensor(1)) {
+    chances = make_tensor({}, DType::F64);
+    *chances.data<double>() = c.args[2].number();
+  } else if (const TensorImpl& p = c.args.tensor(1); p.numel == 1 || (p.contiguous && p.same_shape(*c.out()))) {
+    chances = alias(p);
+  } else {
+    chances = make_tensor(c.out().shape(), p.dtype, p.device);
+    copy_values(*chances, p);
+  }
+  in_order(c.out(), [&](const TensorImpl& t) { fill_bernoulli(t, *chances, generator_of(c.args[3])); });
+}
+
+template <decltype(&cpu::draw_by_weight) draw_by_weight> void run_multinomial(const Call& c) {
+  const TensorImpl& input = c.args.tensor(0);
+  const Tensor weights = make_tensor(input.sizes(), DType::F64);
+  cpu::copy(*weights, input);
+  const int64_t n = input.shape[input.ndim - 1];
+  for (int64_t r = 0; r < input.numel / std::max<int64_t>(n, 1); ++r) {
+    double total = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const double w = weights.data<double>()[r * n + i];
+      STRATA_CHECK(std::isfinite(w) && w >= 0, Runtime,
+                   "multinomial: probability tensor contains either `inf`, `nan` or element < 0: {}", w);
+      total += w;
+    }
+    STRATA_CHECK(total > 0, Runtime,
+                 "multinomial: invalid multinomial distribution (sum of probabilities <= 0) in row {}", r);
+  }
+  draw_by_weight(*c.out(), *weights, c.args[2].boolean(), generator_of(c.args[3]));
+}
+}  // namespace
+
+STRATA_OP(random_fill, "random_fill(Tensor input, str law, float a, float b, Generator? generator=None) -> Tensor")
+  .doc("Numbers of a law in the shape of input: uniform, normal, log_normal, exponential, cauchy, geometric.")
+  .infer([](const Call& c) { law_of(c.args[1].string()), infer_same(c); })
+  .kernel("philox", run_fill<cpu::fill_random>)
+  .kernel("reference", run_fill<cpu::fill_random_reference>)
+  .cuda("philox", run_fill<cuda::fill_random>)
+  .grad(no_gradient)
+  .helper()
+  .draws()
+  .updates()
+  .no_out()
+  .dtypes(kFloatingTypes)
+  .samples({"f(2,3), 'uniform', 0, 1", "f(5), 'normal', 0, 1"});
+STRATA_OP(random_integers, "random_integers(Tensor input, int low, int high, Generator? generator=None) -> Tensor")
+  .doc("Integers in [low, high) in the shape of input.")
+  .infer([](const Call& c) {
+    check_in_range(c.args[1].integer(), c.args[2].integer(), c.args.tensor(0).dtype, "random_");
+    infer_same(c);
+  })
+  .kernel("philox", run_integers<cpu::fill_integers>)
+  .kernel("reference", run_integers<cpu::fill_integers_reference>)
+  .cuda("philox", run_integers<cuda::fill_integers>)
+  .grad(no_gradient)
+  .helper()
+  .draws()
+  .updates()
+  .no_out()
+  .samples({"f(2,3), 0, 2"})
+  .error("b(3), 0, 3", ErrorKind::Runtime, "out of bounds");
+STRATA_OP(random_bernoulli,
+          "random_bernoulli(Tensor input, Tensor? p, float chance=0, Generator? generator=None) -> Tensor")
+  .doc("Ones with the given probabilities (p: one, or one per element; without it, chance) in the shape of input.")
+  .infer([](const Call& c) {
+    infer_same(c);
+    if (!c.args.is_tensor(1)) return;
+    const Dims shape = broadcast_shapes(c.out().shape(), c.args.tensor(1).sizes(), "bernoulli");
+    STRATA_CHECK(std::ranges::equal(Shape(shape), c.out().shape()), Runtime,
+                 "bernoulli: probabilities of shape {} do not fit a tensor of shape {}",
+                 to_string(c.args.tensor(1).sizes()), to_string(c.out().shape()));
+  })
+  .kernel("philox", run_bernoulli<cpu::fill_bernoulli>)
+  .kernel("reference", run_bernoulli<cpu::fill_bernoulli_reference>)
+  .cuda("philox", run_bernoulli<cuda::fill_bernoulli>)
+  .grad(no_gradient)
+  .helper()
+  .draws()
+  .updates()
+  .no_out()
+  .samples({"f(2,3), b()", "f(2,3), None, 0.5"})
+  .error("f(2), o()", ErrorKind::Runtime, "in [0, 1]");
+
+STRATA_OP(rand,
+          "rand(int[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None, bool "
+          "requires_grad=False) -> Tensor")
+  .doc("Uniform random numbers in [0, 1).\n\n>>> strata.rand(2, 3).shape\nstrata.Size([2, 3])")
+  .composite([](IntList size, Generator* generator, Opt dtype, OptDevice device, bool requires_grad) {
+    return drawn(empty(size, dtype, device), "uniform", 0, 1, generator, requires_grad, "rand");
+  })
+  .draws()
+  .samples({"[2, 3]", "[0]", "[]"})
+  .error("[2], dtype='int64'", ErrorKind::Runtime, "floating-point");
+STRATA_OP(randn,
+          "randn(int[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None, bool "
+          "requires_grad=False) -> Tensor")
+  .doc("Random numbers of the standard normal distribution.\n\n>>> strata.randn(2, 3).shape\nstrata.Size([2, 3])")
+  .composite([](IntList size, Generator* generator, Opt dtype, OptDevice device, bool requires_grad) {
+    return drawn(empty(size, dtype, device), "normal", 0, 1, generator, requires_grad, "randn");
+  })
+  .draws()
+  .samples({"[2, 3]", "[0]", "[]"})
+  .error("[2], dtype='int64'", ErrorKind::Runtime, "floating-point");
+STRATA_OP(randint,
+          "randint(int high, int[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None, bool "
+          "requires_grad=False) -> Tensor")
+  .doc("Random integers in [0, high).\n\n>>> strata.randint(5, (2, 3)).dtype\nstrata.int64")
+  .composite([](int64_t high, IntList size, Generator* generator, Opt dtype, OptDevice device, bool requires_grad) {
+    return integers(empty(size, dtype.value_or(DType::I64), device), 0, high, generator, requires_grad, "randint");
+  })
+  .draws()
+  .samples({"5, [2, 3]"})
+  .error("0, [2]", ErrorKind::Runtime, "less than 'to'");
+STRATA_OP(randint_low,
+          "randint.low(int low, int high, int[] size, *, Generator? generator=None, dtype? dtype=None, device? "
+          "device=None, bool requires_grad=False) -> Tensor")
+  .doc("Random integers in [low, high).\n\n>>> strata.randint(3, 5, (2, 3)).dtype\nstrata.int64")
+  .composite([](int64_t low, int64_t high, IntList size, Generator* generator, Opt dtype, OptDevice device,
+                bool requires_grad) {
+    return integers(empty(size, dtype.value_or(DType::I64), device), low, high, generator, requires_grad, "randint");
+  })
+  .draws()
+  .samples({"-3, 5, [2, 3]"})
+  .error("3, 3, [2]", ErrorKind::Runtime, "less than 'to'");
+STRATA_OP(randperm,
+          "randperm(int n, *, Generator? generator=None, dtype dtype=int64, device? device=None, bool "
+          "requires_grad=False) -> Tensor")
+  .doc("A random order of 0 … n-1.\n\n>>> strata.randperm(4).sort()[0]\ntensor([0, 1, 2, 3])")
+  .infer([](const Call& c) {
+    STRATA_CHECK(c.args[0].integer() >= 0, Runtime, "randperm: n must be non-negative, got {}", c.args[0].integer());
+    c.outs[0]->set_shape(Shape(std::array{c.args[0].integer()}));
+    set_options(c, c.args[2].dtype(), c.args[3], c.args[4]);
+  })
+  .kernel("fisher_yates", [](const Call& c) { cpu::fill_permutation(*c.out(), generator_of(c.args[1])); })
+  .kernel("reference", [](const Call& c) { cpu::fill_permutation_reference(*c.out(), generator_of(c.args[1])); })
+  .cuda_on_host("fisher_yates_on_host")
+  .draws()
+  .samples({"5", "0"})
+  .error("-1", ErrorKind::Runtime, "non-negative");
+
+STRATA_OP(rand_like,
+          "rand_like(Tensor input, *, dtype? dtype=None, device? device=None, bool requires_grad=False, str? "
+          "memory_format=None, Generator? generator=None) -> Tensor")
+  .doc(
+    "Uniform random numbers in [0, 1) in the shape of input.\n\n>>> "
+    "strata.rand_like(strata.ones(2)).shape\nstrata.Size([2])")
+  .composite([](const Tensor& input, Opt dtype, OptDevice device, bool requires_grad,
+                std::optional<std::string_view> format, Generator* g) {
+    return drawn(empty_like(input, dtype, device, false, format), "uniform", 0, 1, g, requires_grad, "rand_like");
+  })
+  .draws()
+  .no_method()
+  .no_out()
+  .dtypes(kFloatingTypes)
+  .samples({"f(2,3)"})
+  .error("i5(3)", ErrorKind::Runtime, "floating-point");
+STRATA_OP(randn_like,
+          "randn_like(Tensor input, *, dtype? dtype=None, device? device=None, bool requires_grad=False, str? "
+          "memory_format=None, Generator? generator=None) -> Tensor")
+  .doc(
+    "Random numbers of the standard normal distribution in the shape of input.\n\n>>> "
+    "strata.randn_like(strata.ones(2)).shape\nstrata.Size([2])")
+  .composite([](const Tensor& input, Opt dtype, OptDevice device, bool requires_grad,
+                std::optional<std::string_view> format, Generator* g) {
+    return drawn(empty_like(input, dtype, device, false, format), "normal", 0, 1, g, requires_grad, "randn_like");
+  })
+  .draws()
+  .no_method()
+  .no_out()
+  .dtypes(kFloatingTypes)
+  .samples({"f(2,3)"})
+  .error("i5(3)", ErrorKind::Runtime, "floating-point");
+STRATA_OP(randint_like,
+          "randint_like(Tensor input, int high, *, dtype? dtype=None, device? device=None, bool requires_grad=False, "
+          "str? memory_format=None, Generator? generator=None) -> Tensor")
+  .doc(
+    "Random integers in [0, high) in the shape of input.\n\n>>> strata.randint_like(strata.ones(2), "
+    "5).shape\nstrata.Size([2])")
+  .composite([](const Tensor& input, int64_t high, Opt dtype, OptDevice device, bool requires_grad,
+                std::optional<std::string_view> format, Generator* g) {
+    return integers(empty_like(input, dtype, device, false, format), 0, high, g, requires_grad, "randint_like");
+  })
+  .draws()
+  .no_method()
+  .no_out()
+  .samples({"f(2,3), 5"})
+  .error("f(3), 0", ErrorKind::Runtime, "less than 'to'");
+STRATA_OP(randint_like_low,
+          "randint_like.low(Tensor input, int low, int high, *, dtype? dtype=None, device? device=None, bool "
+          "requires_grad=False, str? memory_format=None, Generator? generator=None) -> Tensor")
+  .doc(
+    "Random integers in [low, high) in the shape of input.\n\n>>> strata.randint_like(strata.ones(2), 1, "
+    "5).shape\nstrata.Size([2])")
+  .composite([](const Tensor& input, int64_t low, int64_t high, Opt dtype, OptDevice device, bool requires_grad,
+                std::optional<std::string_view> format, Generator* g) {
+    return integers(empty_like(input, dtype, device, false, format), low, high, g, requires_grad, "randint_like");
+  })
+  .draws()
+  .no_method()
+  .no_out()
+  .samples({"f(2,3), 1, 5"})
+  .error("f(3), 2, 2", ErrorKind::Runtime, "less than 'to'");
+
+namespace {
+Tensor normal_of(const Tensor& mean, const Tensor& std, Generator* generator) {
+  const autograd::NoGrad no_grad;
+  STRATA_CHECK(std.numel() == 0 || std.is_meta() || amin(std).item<double>() >= 0, Runtime,
+               "normal: expects all elements of std >= 0.0");
+  const Tensor spread =
+    empty(broadcast_shapes(mean.shape(), std.shape(), "normal"), promote(mean.dtype(), std.dtype()));
+  return add(mul(drawn(spread, "normal", 0, 1, generator, false, "normal"), std), mean);
+}
+}  // namespace
+
+STRATA_OP(normal, "normal(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor")
+  .doc(
+    "Normal random numbers with a mean and a standard deviation per element.\n\n>>> strata.normal(strata.zeros(3), "
+    "strata.ones(3)).shape\nstrata.Size([3])")
+  .composite([](const Tensor& mean, const Tensor& std, Generator* generator) {
+    return autograd::without_slope("normal", {mean, std}, normal_of(mean, std, generator));
+  })
+  .draws()
+  .no_method()
+  .dtypes({kFloat32, kFloat64})
+  .samples({"f(3), p(3)", "f(2,3), p(3)"})
+  .error("f(3), p(2)", ErrorKind::Runtime, "cannot be broadcast");
+STRATA_OP(normal_tensor_float, "normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor")
+  .doc(
+    "Normal random numbers with a mean per element.\n\n>>> strata.normal(strata.zeros(3), 2.0).shape\nstrata.Size([3])")
+  .composite([](const Tensor& mean, double std, Generator* generator) {
+    need_std(std, "normal");
+    const Tensor numbers = drawn(empty(mean.shape(), mean.dtype()), "normal", 0, std, generator, false, "normal");
+    return autograd::without_slope("normal", {mean}, add(numbers, autograd::detach(mean)));
+  })
+  .draws()
+  .no_method()
+  .dtypes({kFloat32, kFloat64})
+  .samples({"f(3), 2.0", "f(3)"})
+  .error("f(3), -1.0", ErrorKind::Runtime, "std >= 0.0");
+STRATA_OP(normal_float_tensor, "normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor")
+  .doc(
+    "Normal random numbers with a standard deviation per element.\n\n>>> strata.normal(1.0, "
+    "strata.ones(3)).shape\nstrata.Size([3])")
+  .composite([](double mean, const Tensor& std, Generator* generator) {
+    return autograd::without_slope("normal", {std}, normal_of(full({}, mean, std.dtype()), std, generator));
+  })
+  .draws()
+  .dtypes({kFloat32, kFloat64})
+  .samples({"1.0, p(3)"});
+STRATA_OP(normal_sized,
+          "normal.size(float mean, float std, int[] size, *, Generator? generator=None, dtype? dtype=None, device? "
+          "device=None, bool requires_grad=False) -> Tensor")
+  .doc("Normal random numbers of a shape.\n\n>>> strata.normal(0.0, 1.0, (2, 3)).shape\nstrata.Size([2, 3])")
+  .composite([](double mean, double std, IntList size, Generator* generator, Opt dtype, OptDevice device,
+                bool requires_grad) {
+    need_std(std, "normal");
+    return drawn(empty(size, dtype, device), "normal", mean, std, generator, requires_grad, "normal");
+  })
+  .draws()
+  .samples({"0.0, 1.0, [2, 3]"})
+  .error("0.0, -1.0, [2]", ErrorKind::Runtime, "std >= 0.0");
+
+STRATA_OP(bernoulli, "bernoulli(Tensor input, *, Generator? generator=None) -> Tensor")
+  .doc(
+    "Ones with the probabilities in input, otherwise zeros.\n\n>>> strata.bernoulli(strata.ones(2))\ntensor([1., 1.])")
+  .composite([](const Tensor& input, Generator* generator) {
+    need_floating(input.dtype(), "bernoulli");
+    return autograd::without_slope("bernoulli", {input},
+                                   random_bernoulli_(empty_like(input), autograd::detach(input), 0, generator));
+  })
+  .draws()
+  .dtypes(kFloatingTypes)
+  .samples({"f(0)"})
+  .error("o(3)", ErrorKind::Runtime, "in [0, 1]")
+  .error("i2(3)", ErrorKind::Runtime, "floating-point");
+STRATA_OP(bernoulli_p, "bernoulli.p(Tensor input, float p, *, Generator? generator=None) -> Tensor")
+  .doc("Ones with probability p in the shape of input.\n\n>>> strata.bernoulli(strata.zeros(2), 1.0)\ntensor([1., 1.])")
+  .composite([](const Tensor& input, double p, Generator* generator) {
+    return autograd::without_slope("bernoulli", {input}, random_bernoulli_(empty_like(input), Tensor(), p, generator));
+  })
+  .draws()
+  .no_out()
+  .samples({"f(3), 0.3"})
+  .error("f(3), 1.5", ErrorKind::Runtime, "in [0, 1]");
+STRATA_OP(multinomial,
+          "multinomial(Tensor input, int num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor")
+  .doc(
+    "Indices drawn with the weights in each row of input.\n\n>>> strata.multinomial(strata.tensor([0., 1.]), 3, "
+    "replacement=True)\ntensor([1, 1, 1])")
+  .infer([](const Call& c) {
+    const TensorImpl& input = c.args.tensor(0);
+    const int64_t count = c.args[1].integer();
+    STRATA_CHECK(is_floating(input.dtype), Runtime,
+                 "multinomial: only supports floating-point dtypes for input, got {}", name_of(input.dtype));
+    STRATA_CHECK(input.ndim == 1 || input.ndim == 2, Runtime, "multinomial: prob_dist must be 1 or 2 dim, got {}",
+                 input.ndim);
+    STRATA_CHECK(count > 0, Runtime, "multinomial: cannot sample n_sample <= 0 samples, got {}", count);
+    STRATA_CHECK(c.args[2].boolean() || count <= input.shape[input.ndim - 1], Runtime,
+                 "multinomial: cannot sample n_sample > prob_dist.size(-1) samples without replacement: {} > {}", count,
+                 input.shape[input.ndim - 1]);
+    Dims shape(input.sizes());
+    shape[shape.n - 1] = count;
+    c.outs[0]->dtype = DType::I64;
+    c.outs[0]->set_shape(shape);
+  })
+  .kernel("rows", run_multinomial<cpu::draw_by_weight>)
+  .kernel("reference", run_multinomial<cpu::draw_by_weight_reference>)
+  .cuda_on_host("rows_on_host")
+  .draws()
+  .no_grad_outputs({0})
+  .dtypes(kFloatingTypes)
+  .samples({"p(5), 3", "p(2,5), 8, True", "p(2,3), 3"})
+  .error("p(3), 4", ErrorKind::Runtime, "without replacement")
+  .error("p(3), 0", ErrorKind::Runtime, "n_sample <= 0")
+  .error("p(2,2,2), 1", ErrorKind::Runtime, "1 or 2 dim");
+
+}  // namespace strata

@@ -1,0 +1,297 @@
+// Tensors made from ranges of numbers.
+#include "strata/ops/creation/ranges.h"
+
+#include <cmath>
+
+#include "base/checked.h"
+#include "base/parallel.h"
+#include "cpu/movement/convert.h"
+#include "cpu/movement/copy.h"
+#include "cpu/reference.h"
+#include "cuda/creation/formulas.h"
+#include "ops/layout.h"
+#include "ops/transfer.h"
+#include "strata/ops/creation/fills.h"
+#include "strata/ops/creation/grids.h"
+#include "strata/ops/indexing/indexing.h"
+#include "strata/ops/indexing/scatter.h"
+#include "strata/ops/movement/copy.h"
+#include "strata/ops/movement/views.h"
+#include "strata/ops/reduce/minmax.h"
+
+namespace strata {
+namespace {
+
+using Opt = std::optional<DType>;
+using OptDevice = std::optional<Device>;
+
+// out[i] = f(i), computed in C and converted.
+template <class C, class F> void fill_by(const TensorImpl& out, const F& f) {
+  const cpu::ConvertRow convert = cpu::convert_row(out.dtype, dtype_of<C>);
+  const auto size = static_cast<int64_t>(size_of(out.dtype));
+  parallel_for(out.numel, 1 << 14, [&](int64_t begin, int64_t end) {
+    C buffer[512];
+    for (int64_t from = begin; from < end; from += 512) {
+      const int64_t n = std::min<int64_t>(512, end - from);
+      for (int64_t i = 0; i < n; ++i) buffer[i] = f(from + i);
+      convert(out.data + from * size, 1, reinterpret_cast<const std::byte*>(buffer), 1, n);
+    }
+  });
+}
+
+bool all_integers(const Args& a, int n) {
+  for (int i = 0; i < n; ++i)
+    if (a[static_cast<uint32_t>(i)].tag == Tag::Float) return false;
+  return true;
+}
+
+// start, end, step, dtype, device, requires_grad
+void infer_arange(const Call& c) {
+  const DType dtype = c.args[3] ? c.args[3].dtype() : all_integers(c.args, 3) ? DType::I64 : default_dtype();
+  const double start = c.args[0].number(), end = c.args[1].number(), step = c.args[2].number();
+  STRATA_CHECK(step != 0, Runtime, "arange: step must be nonzero");
+  STRATA_CHECK(std::isfinite(start) && std::isfinite(end), Runtime, "arange: unsupported range: {} -> {}", start, end);
+  STRATA_CHECK((step > 0 && end >= start) || (step < 0 && end <= start), Runtime,
+               "arange: upper bound and lower bound inconsistent with step sign: start {}, end {}, step {}", start, end,
+               step);
+  int64_t n = 0;
+  if (all_integers(c.args, 3)) {
+    const auto span = static_cast<uint64_t>(step > 0 ? c.args[1].i - c.args[0].i : c.args[0].i - c.args[1].i),
+               by = static_cast<uint64_t>(std::abs(c.args[2].i));
+    n = static_cast<int64_t>(span / by + (span % by != 0));
+  } else {
+    const double count = std::ceil((end - start) / step);
+    STRATA_CHECK(count >= 0 && count < 0x1p60, Runtime, "arange: invalid size, possible overflow: {} -> {} by {}",
+                 start, end, step);
+    n = static_cast<int64_t>(count);
+  }
+  c.outs[0]->set_shape(Shape(std::array{n}));
+  set_options(c, dtype, c.args[4], c.args[5]);
+}
+// `plain`: one after the other, for the reference.
+template <bool plain, class C, class F> void fill_with(const TensorImpl& out, const F& f) {
+  if constexpr (plain) cpu::each_index(out.sizes(), [&](const cpu::Index& at) { cpu::set<C>(out, at, f(at[0])); });
+  else fill_by<C>(out, f);
+}
+template <bool plain> void run_arange(const Call& c) {
+  if (is_integral(c.out().dtype())) {
+    const int64_t start = c.args[0].integer(), step = c.args[2].integer();
+    fill_with<plain, int64_t>(*c.out(), [=](int64_t i) { return start + i * step; });
+  } else {
+    const double start = c.args[0].number(), step = c.args[2].number();
+    fill_with<plain, double>(*c.out(), [=](int64_t i) { return start + static_cast<double>(i) * step; });
+  }
+}
+
+// start, end, steps, …, dtype, device, requires_grad from parameter `at` on
+template <int at> void infer_steps(const Call& c) {
+  const int64_t steps = c.args[2].integer();
+  STRATA_CHECK(steps >= 0, Runtime, "{}: number of steps must be non-negative, got {}", c.op.name, steps);
+  c.outs[0]->set_shape(Shape(std::array{steps}));
+  set_options(c, c.args[at] ? c.args[at].dtype() : default_dtype(), c.args[at + 1], c.args[at + 2]);
+}
+void infer_linspace(const Call& c) {
+  infer_steps<3>(c);
+  for (uint32_t i : {0u, 1u}) check_in_range(c.args[i].scalar(), c.out().dtype(), "linspace");
+}
+// Symmetric: the second half is counted from the end, so that the last value is exact.
+double step_at(int64_t i, int64_t n, double start, double end) {
+  if (n == 1) return start;
+  const double step = (end - start) / static_cast<double>(n - 1);
+  return i < n / 2 ? start + step * static_cast<double>(i) : end - step * static_cast<double>(n - 1 - i);
+}
+// An end of a linspace: of integers it is one, as in PyTorch.
+double end_of(const Call& c, uint32_t arg) {
+  return is_integral(c.out().dtype()) ? std::trunc(c.args[arg].number()) : c.args[arg].number();
+}
+template <bool plain> void run_linspace(const Call& c) {
+  const double start = end_of(c, 0), end = end_of(c, 1);
+  const int64_t n = c.args[2].integer();
+  fill_with<plain, double>(*c.out(), [=](int64_t i) { return step_at(i, n, start, end); });
+}
+template <bool plain> void run_logspace(const Call& c) {
+  const double start = c.args[0].number(), end = c.args[1].number(), base = c.args[3].number();
+  const int64_t n = c.args[2].integer();
+  fill_with<plain, double>(*c.out(), [=](int64_t i) { return std::pow(base, step_at(i, n, start, end)); });
+}
+
+void infer_eye(const Call& c) {
+  const int64_t n = c.args[0].integer(), m = c.args[1] ? c.args[1].integer() : n;
+  STRATA_CHECK(n >= 0, Runtime, "eye: n must be greater or equal to 0, got {}", n);
+  STRATA_CHECK(m >= 0, Runtime, "eye: m must be greater or equal to 0, got {}", m);
+  c.outs[0]->set_shape(Shape(std::array{n, m}));
+  set_options(c, c.args[2] ? c.args[2].dtype() : default_dtype(), c.args[3], c.args[4]);
+}
+
+// Elements of the lower triangle: rows grow by one from the first that is not empty until all columns belong to it.
+int64_t lower_count(int64_t rows, int64_t cols, int64_t offset) {
+  const int64_t filled = std::min(rows, rows + offset), first = std::max<int64_t>(0, offset) + 1;
+  if (filled <= 0 || cols == 0) return 0;
+  if (first >= cols) return (Checked(filled) * cols).get();
+  const int64_t growing = std::min(filled, cols - first);
+  const int64_t twice = (Checked(2) * first + growing - 1).get();
+  return ((twice % 2 ? Checked(growing / 2) * twice : Checked(twice / 2) * growing) + Checked(filled - growing) * cols)
+    .get();
+}
+// What lies beyond the matrix makes no difference.
+int64_t clamped_offset(int64_t rows, int64_t cols, int64_t offset) { return std::clamp(offset, -rows, cols); }
+
+// Rows and columns of the lower (or upper) triangle, in row-major order.
+template <bool kLower> void triangle(int64_t rows, int64_t cols, int64_t offset, auto&& f) {
+  const int64_t begin = kLower ? std::max<int64_t>(0, -offset) : 0, end = kLower ? rows : std::min(rows, cols - offset);
+  for (int64_t r = begin; r < end; ++r) {
+    const int64_t from = kLower ? 0 : std::clamp<int64_t>(r + offset, 0, cols),
+                  to = kLower ? std::clamp<int64_t>(r + offset + 1, 0, cols) : cols;
+    for (int64_t k = from; k < to; ++k) f(r, k);
+  }
+}
+template <bool kLower> void infer_triangle(const Call& c) {
+  const int64_t rows = c.args[0].integer(), cols = c.args[1].integer();
+  STRATA_CHECK(rows >= 0 && cols >= 0, Runtime, "{}: row and col must be non-negative, got {} and {}", c.op.name, rows,
+               cols);
+  const int64_t all = checked_numel(Shape(std::array{rows, cols})),
+                offset = clamped_offset(rows, cols, c.args[2].integer());
+  const int64_t n =
+    kLower ? lower_count(rows, cols, offset) : all - lower_count(rows, cols, std::max(offset - 1, -rows));
+  c.outs[0]->set_shape(Shape(std::array{int64_t{2}, n}));
+  set_options(c, c.args[3].dtype(), c.args[4], false);
+}
+template <bool kLower> void run_triangle(const Call& c) {
+  const Tensor found = make_tensor(c.out().shape(), DType::I64);
+  const int64_t n = found->shape[1];
+  const int64_t rows = c.args[0].integer(), cols = c.args[1].integer();
+  int64_t i = 0;
+  if (n > 0)
+    triangle<kLower>(rows, cols, clamped_offset(rows, cols, c.args[2].integer()),
+                     [&](int64_t r, int64_t k) { found.data<int64_t>()[i] = r, found.data<int64_t>()[n + i++] = k; });
+  cpu::copy(*c.out(), *found);
+}
+
+template <bool kLower> void triangle_on_device(const Call& c) {
+  const OnDeviceOf there(c.out().device());
+  const Tensor all = ones({c.args[0].integer(), c.args[1].integer()}, DType::Bool);
+  const int64_t offset = c.args[2].integer();
+  copy_values(*c.out(), *t(nonzero(kLower ? tril(all, offset) : triu(all, offset))));
+}
+
+void run_eye(const Call& c) {
+  fill_values(*c.out(), 0);
+  Tensor diagonal = alias(*c.out());
+  diagonal->ndim = 1, diagonal->shape[0] = std::min(c.out()->shape[0], c.out()->shape[1]),
+  diagonal->strides[0] = c.out()->strides[0] + c.out()->strides[1];
+  diagonal->update_contiguous();
+  fill_values(*diagonal, 1);
+}
+}  // namespace
+
+STRATA_OP(arange, "arange(Scalar end, *, dtype? dtype=None, device? device=None, bool requires_grad=False) -> Tensor")
+  .doc("0, 1, 2, … up to but not including end.\n\n>>> strata.arange(3)\ntensor([0, 1, 2])")
+  .composite([](Scalar end, Opt dtype, OptDevice device, bool requires_grad) {
+    return arange(end.is_float() ? Scalar(0.0) : Scalar(0), end, 1, dtype, device, requires_grad);
+  })
+  .samples({"5", "2.5", "0"})
+  .error("-1", ErrorKind::Runtime, "inconsistent with step sign");
+STRATA_OP(arange_start,
+          "arange.start(Scalar start, Scalar end, Scalar step=1, *, dtype? dtype=None, device? device=None, bool "
+          "requires_grad=False) -> Tensor")
+  .doc("start, start + step, … up to but not including end.\n\n>>> strata.arange(1, 6, 2)\ntensor([1, 3, 5])")
+  .infer(infer_arange)
+  .kernel("formula", run_arange<false>)
+  .kernel("reference", run_arange<true>)
+  .cuda("formula", [](const Call& c) { cuda::arange(*c.out(), c.args[0].scalar(), c.args[2].scalar()); })
+  .samples({"1, 5", "0, 1, 0.25", "5, 0, -2", "2, 2"})
+  .error("0, 5, 0", ErrorKind::Runtime, "nonzero")
+  .error("0, 5, -1", ErrorKind::Runtime, "inconsistent with step sign");
+
+STRATA_OP(linspace,
+          "linspace(Scalar start, Scalar end, int steps, *, dtype? dtype=None, device? device=None, bool "
+          "requires_grad=False) -> Tensor")
+  .doc(
+    "That many numbers from start to end, evenly spaced, both included.\n\n>>> strata.linspace(0, 1, "
+    "3)\ntensor([0.0000, 0.5000, 1.0000])")
+  .infer(infer_linspace)
+  .kernel("formula", run_linspace<false>)
+  .kernel("reference", run_linspace<true>)
+  .cuda("formula", [](const Call& c) { cuda::linspace(*c.out(), end_of(c, 0), end_of(c, 1)); })
+  .samples({"0, 1, 5", "3.0, -10.0, 4", "0, 1, 1", "0, 1, 0", "0, 10, 5, dtype='int64'"})
+  .error("0, 1, -1", ErrorKind::Runtime, "non-negative");
+STRATA_OP(logspace,
+          "logspace(Scalar start, Scalar end, int steps, float base=10.0, *, dtype? dtype=None, device? device=None, "
+          "bool requires_grad=False) -> Tensor")
+  .doc("base to the powers of linspace.\n\n>>> strata.logspace(0, 2, 3)\ntensor([  1.,  10., 100.])")
+  .infer(infer_steps<4>)
+  .kernel("formula", run_logspace<false>)
+  .kernel("reference", run_logspace<true>)
+  .cuda("formula",
+        [](const Call& c) { cuda::linspace(*c.out(), c.args[0].number(), c.args[1].number(), c.args[3].number()); })
+  .samples({"0, 1, 5", "0, 3, 4, 2.0", "0, 1, 0"})
+  .error("0, 1, -1", ErrorKind::Runtime, "non-negative");
+
+STRATA_OP(eye, "eye(int n, int? m=None, *, dtype? dtype=None, device? device=None, bool requires_grad=False) -> Tensor")
+  .doc("Ones on the diagonal, zeros elsewhere.\n\n>>> strata.eye(2)\ntensor([[1., 0.],\n        [0., 1.]])")
+  .infer(infer_eye)
+  .kernel("fill", run_eye)
+  .cuda("fill", run_eye)
+  .kernel("reference",
+          [](const Call& c) {
+            cpu::each_index(c.out().shape(),
+                            [&](const cpu::Index& at) { cpu::set<int64_t>(*c.out(), at, at[0] == at[1]); });
+          })
+  .samples({"3", "2, 4", "0", "3, dtype='int64'"})
+  .error("-1", ErrorKind::Runtime, "greater or equal to 0");
+
+STRATA_OP(tril_indices,
+          "tril_indices(int row, int col, int offset=0, *, dtype dtype=int64, device? device=None) -> Tensor")
+  .doc(
+    "Rows and columns of the lower triangle of a matrix.\n\n>>> strata.tril_indices(2, 2)\ntensor([[0, 1, 1],\n        "
+    "[0, 0, 1]])")
+  .infer(infer_triangle<true>)
+  .kernel("reference", run_triangle<true>)
+  .cuda("nonzero", triangle_on_device<true>)
+  .no_out()
+  .samples({"3, 3", "2, 4, 1", "4, 2, -1", "0, 3", "5, 3, -2", "3, 5, 2", "2, 7, 3", "6, 2, 9", "4, 4, -9"})
+  .error("-1, 3", ErrorKind::Runtime, "non-negative")
+  .error("1099511627776, 4", ErrorKind::OutOfMemory, "out of memory");
+STRATA_OP(triu_indices,
+          "triu_indices(int row, int col, int offset=0, *, dtype dtype=int64, device? device=None) -> Tensor")
+  .doc(
+    "Rows and columns of the upper triangle of a matrix.\n\n>>> strata.triu_indices(2, 2)\ntensor([[0, 0, 1],\n        "
+    "[0, 1, 1]])")
+  .infer(infer_triangle<false>)
+  .kernel("reference", run_triangle<false>)
+  .cuda("nonzero", triangle_on_device<false>)
+  .no_out()
+  .samples({"3, 3", "2, 4, 1", "4, 2, -1", "0, 3", "5, 3, -2", "3, 5, 2", "2, 7, 3", "6, 2, 9", "4, 4, -9"})
+  .error("-1, 3", ErrorKind::Runtime, "non-negative")
+  .error("4, 1099511627776", ErrorKind::OutOfMemory, "out of memory");
+
+STRATA_OP(nn_functional_one_hot, "nn.functional.one_hot(Tensor input, int num_classes=-1) -> Tensor")
+  .doc(
+    "A new last dimension with a 1 at each class and zeros elsewhere.\n\n>>> "
+    "strata.nn.functional.one_hot(strata.tensor([0, 2]))\ntensor([[1, 0, 0],\n        [0, 0, 1]])")
+  .composite([](const Tensor& input, int64_t num_classes) {
+    STRATA_CHECK(input.dtype() == DType::I64, Runtime,
+                 "one_hot: is only applicable to index tensor of type LongTensor, got {}", name_of(input.dtype()));
+    int64_t classes = num_classes;
+    if (input.numel() == 0) {
+      STRATA_CHECK(classes > 0, Runtime, "one_hot: cannot infer total number of classes from an empty tensor");
+    } else if (input.is_meta()) {
+      if (classes == -1) refuse_shape_from_values("one_hot");
+    } else {
+      STRATA_CHECK(amin(input).item<int64_t>() >= 0, Runtime, "one_hot: class values must be non-negative");
+      const int64_t most = amax(input).item<int64_t>();
+      if (classes == -1) classes = (Checked(most) + 1).get();
+      STRATA_CHECK(most < classes, Runtime,
+                   "one_hot: class values must be smaller than num_classes; found {} with num_classes={}", most,
+                   classes);
+    }
+    Dims shape(input.shape());
+    shape.push(classes);
+    return scatter(zeros(shape, DType::I64), -1, unsqueeze(input, -1), 1);
+  })
+  .no_out()
+  .samples({"i4(5)", "i4(2,3), 6", "i3()"})
+  .error("i9(60), 2", ErrorKind::Runtime, "smaller than num_classes")
+  .error("f(3)", ErrorKind::Runtime, "index tensor");
+
+}  // namespace strata

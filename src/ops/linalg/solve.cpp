@@ -1,0 +1,277 @@
+// What rests on LU: det, slogdet, logdet, inv, solve.
+#include <cmath>
+
+#include "ops/linalg/common.h"
+#include "strata/ops.h"
+
+namespace strata {
+namespace {
+
+struct Determinant {
+  double sign, log;
+};
+Determinant determinant_of(const cpu::Dense& dense, double* a, int64_t n) {
+  std::vector<int32_t> pivots(static_cast<size_t>(n));
+  dense.lu_factor(a, n, n, pivots.data(), true);
+  Determinant d{1, 0};
+  for (int64_t i = 0; i < n; ++i) {
+    const double u = a[i * n + i];
+    if (pivots[static_cast<size_t>(i)] != i + 1) d.sign = -d.sign;
+    d.sign *= u == 0 ? 0 : u != u ? NAN : std::copysign(1.0, u), d.log += std::log(std::abs(u));
+  }
+  return d;
+}
+template <class Put> void each_determinant(const cpu::Dense& dense, const TensorImpl& a, const Put& put) {
+  const Batch batch(a);
+  const cpu::In<double> in(a);
+  batch.each([&](int64_t i) {
+    std::vector<double> copy(in.get() + i * batch.size(), in.get() + (i + 1) * batch.size());
+    put(i, determinant_of(dense, copy.data(), batch.rows), copy.data(), batch.rows);
+  });
+}
+
+Tensor column(const Tensor& t) { return unsqueeze(unsqueeze(t, -1), -1); }
+
+// det(A) A^-T; of singular matrices by the singular value decomposition, where the product of the other values is finite.
+Tensor cofactors(const Tensor& A, const Tensor& det) {
+  if (det.is_meta() || all(ne(autograd::detach(det), 0.0)).item<bool>())
+    return mul(column(det), mT(linalg::inv_ex(A)[0]));
+  const auto [U, S, Vh] = linalg::svd(A, false);
+  const int64_t n = A.size(-1);
+  std::vector<Tensor> others;
+  for (int64_t i = 0; i < n; ++i) {
+    std::vector<Tensor> rest;
+    if (i > 0) rest.push_back(narrow(S, -1, 0, i));
+    if (i + 1 < n) rest.push_back(narrow(S, -1, i + 1, n - i - 1));
+    others.push_back(rest.empty() ? full(det.shape(), 1.0, A.dtype()) : prod(cat(TensorList(rest), -1), int64_t{-1}));
+  }
+  const Tensor sign = mul(linalg::det(autograd::detach(U)), linalg::det(autograd::detach(Vh)));
+  return matmul(mul(U, unsqueeze(mul(stack(TensorList(others), -1), unsqueeze(sign, -1)), -2)), Vh);
+}
+
+std::string inverse_text(int64_t info) {
+  return fmt::format(
+    "The diagonal element {} is zero, the inversion could not be completed because the input matrix is singular.",
+    info);
+}
+bool is_vector_rhs(const Tensor& A, const Tensor& B) {
+  if (B.dim() == 1) return true;
+  return A.dim() - 1 == B.dim() && std::equal(B.shape().begin(), B.shape().end(), A.shape().begin());
+}
+
+std::tuple<Tensor, Tensor> solve_any(const Tensor& A, const Tensor& B, bool left, const char* op) {
+  check_square(*A, op);
+  STRATA_CHECK(B.dtype() == A.dtype(), Runtime,
+               "{}: Expected A and B to have the same dtype, but found A of type {} and B of type {} instead", op,
+               long_name(A.dtype()), long_name(B.dtype()));
+  STRATA_CHECK(B.dim() >= 1, Runtime, "{}: B must have at least one dimension", op);
+  const bool vector = is_vector_rhs(A, B);
+  STRATA_CHECK(left || !vector, Runtime,
+               "{}: Vector broadcasting of the left hand side is not supported for left=False", op);
+  Tensor b = vector ? unsqueeze(B, -1) : B, a = A;
+  STRATA_CHECK(b.size(left ? -2 : -1) == a.size(-1), Runtime,
+               "{}: Incompatible shapes of A and B for the equation {}: {} and {}", op, left ? "AX = B" : "XA = B",
+               to_string(A.shape()), to_string(B.shape()));
+  if (!left) a = mT(a), b = mT(b);
+  const auto batch = common_batch(a, b, op);
+  auto [x, info] = call_array<2>(op__linalg_solve, Args(broadcast_batch(a, batch), broadcast_batch(b, batch)));
+  if (!left) x = mT(x);
+  return {vector ? squeeze(x, int64_t{-1}) : x, info};
+}
+
+template <const cpu::Dense& dense> void run_det(const Call& c) {
+  const cpu::Out<double> out(c.out());
+  each_determinant(dense, c.args.tensor(0), [&](int64_t i, const Determinant& d, const double* lu, int64_t n) {
+    double product = d.sign;  // not exp(log): exact for small integers
+    for (int64_t k = 0; k < n; ++k) product *= std::abs(lu[k * n + k]);
+    out[i] = product;
+  });
+  out.finish();
+}
+template <const cpu::Dense& dense> void run_slogdet(const Call& c) {
+  const cpu::Out<double> sign(c.outs[0]), log(c.outs[1]);
+  each_determinant(dense, c.args.tensor(0),
+                   [&](int64_t i, const Determinant& d, const double*, int64_t) { sign[i] = d.sign, log[i] = d.log; });
+  sign.finish(), log.finish();
+}
+template <const cpu::Dense& dense> void run_inverse(const Call& c) {
+  const TensorImpl& a = c.args.tensor(0);
+  const Batch batch(a);
+  const cpu::In<double> in(a);
+  const cpu::Out<double> out(c.outs[0]);
+  const int64_t n = batch.rows;
+  batch.each([&](int64_t i) {
+    std::vector<double> lu(in.get() + i * n * n, in.get() + (i + 1) * n * n);
+    std::vector<int32_t> pivots(static_cast<size_t>(n));
+    const int64_t info = dense.lu_factor(lu.data(), n, n, pivots.data(), true);
+    c.outs[1].data<int32_t>()[i] = static_cast<int32_t>(info);
+    double* x = out.get() + i * n * n;
+    std::fill_n(x, n * n, 0.0);
+    for (int64_t k = 0; k < n; ++k) x[k * n + k] = 1;
+    cpu::apply_pivots(x, n, n, pivots.data(), n, false);
+    dense.solve_triangle(lu.data(), n, 1, n, false, true, x, n);
+    dense.solve_triangle(lu.data(), n, 1, n, true, false, x, n);
+  });
+  out.finish();
+  if (c.args[1].boolean()) check_info(c.outs[1], "linalg.inv_ex", inverse_text);
+}
+template <const cpu::Dense& dense> void run_solve(const Call& c) {
+  const Batch batch(c.args.tensor(0)), rhs(c.args.tensor(1));
+  const cpu::In<double> a(c.args.tensor(0)), b(c.args.tensor(1));
+  const cpu::Out<double> out(c.outs[0]);
+  const int64_t n = batch.rows, r = rhs.columns;
+  batch.each([&](int64_t i) {
+    std::vector<double> lu(a.get() + i * n * n, a.get() + (i + 1) * n * n);
+    std::vector<int32_t> pivots(static_cast<size_t>(n));
+    c.outs[1].data<int32_t>()[i] = static_cast<int32_t>(dense.lu_factor(lu.data(), n, n, pivots.data(), true));
+    double* x = out.get() + i * n * r;
+    std::copy_n(b.get() + i * n * r, n * r, x);
+    cpu::apply_pivots(x, n, r, pivots.data(), n, false);
+    dense.solve_triangle(lu.data(), n, 1, n, false, true, x, r);
+    dense.solve_triangle(lu.data(), n, 1, n, true, false, x, r);
+  });
+  out.finish();
+}
+}  // namespace
+
+STRATA_OP(linalg_det, "linalg.det(Tensor A) -> Tensor")
+  .doc("The determinant of square matrices.")
+  .alias("det")
+  .dtypes({DType::F32, DType::F64})
+  .infer([](const Call& c) {
+    check_square(c.args.tensor(0), "linalg.det");
+    set_batch_shape(*c.out(), c.args.tensor(0), {});
+  })
+  .kernel("lapack", run_det<cpu::dense_lapack>, cpu::lapack_when<256>)
+  .from(Source::Lapack)
+  .kernel("lu", run_det<cpu::dense_fast>)
+  .kernel("reference", run_det<cpu::dense_reference>)
+  .cuda_on_host("det_on_host")
+  .saves({0})
+  .saves_result()
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    return {mul(column(g), cofactors(c.input(0), c.result()))};
+  })
+  .samples({"m(4,4)", "m(2,3,3)", "f(1,1)", "f(0,3,3)", "f(0,0)"})
+  .error("f(3,4)", ErrorKind::Runtime, "square");
+
+STRATA_OP(linalg_slogdet, "linalg.slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)")
+  .doc("The sign of the determinant and the logarithm of its size.")
+  .alias("slogdet")
+  .dtypes({DType::F32, DType::F64})
+  .infer([](const Call& c) {
+    check_square(c.args.tensor(0), "linalg.slogdet");
+    for (int o = 0; o < 2; ++o) set_batch_shape(*c.outs[o], c.args.tensor(0), {});
+  })
+  .kernel("lapack", run_slogdet<cpu::dense_lapack>, cpu::lapack_when<256>)
+  .from(Source::Lapack)
+  .kernel("lu", run_slogdet<cpu::dense_fast>)
+  .kernel("reference", run_slogdet<cpu::dense_reference>)
+  .cuda_on_host("slogdet_on_host")
+  .saves({0})
+  .no_grad_outputs({0})
+  .grad([](const GradContext& c, const Tensor&) -> Grads {
+    if (!c.grad(1)) return {};
+    return {mul(column(c.grad(1)), mT(linalg::inv_ex(c.input(0))[0]))};
+  })
+  .samples({"m(4,4)", "m(2,3,3)", "f(0,3,3)"})
+  .error("f(3,4)", ErrorKind::Runtime, "square");
+
+STRATA_OP(logdet, "logdet(Tensor input) -> Tensor")
+  .doc("The logarithm of the determinant; NaN where it is negative.")
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& input) {
+    const auto [sign, log] = linalg::slogdet(input);
+    return where(lt(sign, 0.0), full({}, NAN, input.dtype()), log);
+  })
+  .samples({"s(4,4)", "s(2,3,3)"})
+  .error("f(3,4)", ErrorKind::Runtime, "square");
+
+STRATA_OP(linalg_inv_ex, "linalg.inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)")
+  .doc("The inverse, and per matrix the place of the first zero pivot or 0.")
+  .dtypes({DType::F32, DType::F64})
+  .infer([](const Call& c) {
+    const TensorImpl& a = c.args.tensor(0);
+    check_square(a, c.op.name.c_str());
+    set_batch_shape(*c.outs[0], a, {a.shape[a.ndim - 1], a.shape[a.ndim - 1]});
+    set_batch_shape(*c.outs[1], a, {});
+    c.outs[1]->dtype = DType::I32;
+  })
+  .kernel("lapack", run_inverse<cpu::dense_lapack>, cpu::lapack_when<512>)
+  .from(Source::Lapack)
+  .kernel("lu", run_inverse<cpu::dense_fast>)
+  .kernel("reference", run_inverse<cpu::dense_reference>)
+  .cuda_on_host("inverse_on_host")
+  .saves_result()
+  .no_grad_outputs({1})
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    const Tensor t = mT(c.result());
+    return {neg(matmul(t, matmul(g, t)))};
+  })
+  .samples({"m(4,4)", "m(2,3,3)", "f(0,3,3)", "f(0,0)"})
+  .error("f(3,4)", ErrorKind::Runtime, "square");
+
+STRATA_OP(linalg_inv, "linalg.inv(Tensor A) -> Tensor")
+  .doc("The inverse of square matrices; an error when one is singular.")
+  .alias("inverse")
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& A) {
+    const auto [x, info] = linalg::inv_ex(A);
+    check_info(info, "linalg.inv", inverse_text);
+    return x;
+  })
+  .samples({"m(4,4)", "m(2,3,3)"})
+  .error("f(3,4)", ErrorKind::Runtime, "square");
+
+STRATA_OP(_linalg_solve, "_linalg_solve(Tensor A, Tensor B) -> (Tensor result, Tensor info)")
+  .doc("Solves A X = B for matrices with the same batch dimensions.")
+  .helper()
+  .dtypes({DType::F32, DType::F64})
+  .infer([](const Call& c) {
+    const TensorImpl &a = c.args.tensor(0), &b = c.args.tensor(1);
+    check_system(a, b, "linalg.solve");
+    set_batch_shape(*c.outs[0], b, {b.shape[b.ndim - 2], b.shape[b.ndim - 1]});
+    set_batch_shape(*c.outs[1], a, {});
+    c.outs[1]->dtype = DType::I32;
+  })
+  .kernel("lapack", run_solve<cpu::dense_lapack>, cpu::lapack_when<96>)
+  .from(Source::Lapack)
+  .kernel("lu", run_solve<cpu::dense_fast>)
+  .kernel("reference", run_solve<cpu::dense_reference>)
+  .cuda_on_host("solve_on_host")
+  .saves({0})
+  .saves_result()
+  .no_grad_outputs({1})
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    const Tensor b = call_array<2>(op__linalg_solve, Args(mT(c.input(0)), g))[0];
+    return {c.needs(0) ? neg(matmul(b, mT(c.result()))) : Tensor(), b};
+  })
+  .samples({"m(4,4), f(4,2)", "m(2,3,3), f(2,3,1)"});
+
+STRATA_OP(
+  linalg_solve_ex,
+  "linalg.solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor info)")
+  .doc("Solves A X = B (or X A = B); per matrix the place of the first zero pivot or 0.")
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& A, const Tensor& B, bool left, bool check_errors) {
+    const auto [x, info] = solve_any(A, B, left, "linalg.solve_ex");
+    if (check_errors) check_info(info, "linalg.solve_ex", singular_text);
+    return std::tuple(x, info);
+  })
+  .samples({"m(4,4), f(4)", "m(2,3,3), f(3,2)"})
+  .error("f(3,4), f(3)", ErrorKind::Runtime, "square");
+
+STRATA_OP(linalg_solve, "linalg.solve(Tensor A, Tensor B, *, bool left=True) -> Tensor")
+  .doc("Solves A X = B (or X A = B) for X; an error when a matrix is singular.")
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& A, const Tensor& B, bool left) {
+    const auto [x, info] = solve_any(A, B, left, "linalg.solve");
+    check_info(info, "linalg.solve",
+               [](int64_t) { return std::string("The solver failed because the input matrix is singular."); });
+    return x;
+  })
+  .samples({"m(4,4), f(4)", "m(4,4), f(4,2)", "m(2,3,3), f(3,2)", "m(3,3), f(2,3), left=False"})
+  .error("f(3,4), f(3)", ErrorKind::Runtime, "square")
+  .error("m(3,3), f(4,2)", ErrorKind::Runtime, "Incompatible shapes");
+
+}  // namespace strata

@@ -1,0 +1,386 @@
+// Triangular systems, Cholesky and QR.
+#include "ops/linalg/common.h"
+#include "strata/ops.h"
+
+namespace strata {
+namespace {
+
+// Only the named triangle of A is read.
+std::string not_positive_text(int64_t info) {
+  return fmt::format(
+    "The factorization could not be completed because the input is not positive-definite (the leading minor of order "
+    "{} is not positive-definite).",
+    info);
+}
+
+// With g the gradient of L: the symmetric part of L^-T phi(L^T g) L^-1, where phi keeps the lower triangle and halves the diagonal.
+Tensor cholesky_grad(const Tensor& g, const Tensor& L) {
+  Tensor phi = tril(matmul(mT(L), g));
+  phi = sub(phi, mul(diag_embed(diagonal(phi, 0, -2, -1)), 0.5));
+  const Tensor Lt = mT(L);
+  Tensor s = linalg::solve_triangular(Lt, phi, true);  // L^-T phi
+  s = mT(linalg::solve_triangular(Lt, mT(s), true));   // ... L^-1
+  return mul(add(s, mT(s)), 0.5);
+}
+
+Tensor half_diagonal_sum(const Tensor& x) {  // x + x^T with the diagonal counted once
+  return sub(add(x, mT(x)), diag_embed(diagonal(x, 0, -2, -1)));
+}
+
+// m >= n: (Q half(triu(gR R^T - Q^T gQ)) + gQ) R^-T
+Tensor qr_grad(const Tensor& gQ, const Tensor& gR, const Tensor& Q, const Tensor& R) {
+  Tensor inner;
+  if (gR) inner = matmul(gR, mT(R));
+  if (gQ) inner = inner ? sub(inner, matmul(mT(Q), gQ)) : neg(matmul(mT(Q), gQ));
+  Tensor a = matmul(Q, half_diagonal_sum(triu(inner)));
+  if (gQ) a = add(a, gQ);
+  return mT(linalg::solve_triangular(R, mT(a), true));
+}
+
+template <const cpu::Dense& dense> void run_triangular(const Call& c) {
+  const Batch batch(c.args.tensor(0)), rhs(c.args.tensor(1));
+  const cpu::In<double> a(c.args.tensor(0)), b(c.args.tensor(1));
+  const cpu::Out<double> out(c.out());
+  const int64_t n = batch.rows, r = rhs.columns;
+  batch.each([&](int64_t i) {
+    double* x = out.get() + i * n * r;
+    std::copy_n(b.get() + i * n * r, n * r, x);
+    dense.solve_triangle(a.get() + i * n * n, n, 1, n, c.args[2].boolean(), c.args[3].boolean(), x, r);
+  });
+  out.finish();
+}
+template <const cpu::Dense& dense> void run_cholesky(const Call& c) {
+  const TensorImpl& a = c.args.tensor(0);
+  const Batch batch(a);
+  const cpu::In<double> in(a);
+  const cpu::Out<double> out(c.outs[0]);
+  const int64_t n = batch.rows;
+  const bool upper = c.args[1].boolean();
+  batch.each([&](int64_t i) {
+    const double* x = in.get() + i * n * n;
+    double* L = out.get() + i * n * n;
+    std::vector<double> work(static_cast<size_t>(n * n));
+    for (int64_t r = 0; r < n; ++r)
+      for (int64_t k = 0; k <= r; ++k) work[static_cast<size_t>(r * n + k)] = upper ? x[k * n + r] : x[r * n + k];
+    c.outs[1].data<int32_t>()[i] = static_cast<int32_t>(dense.cholesky_factor(work.data(), n));
+    for (int64_t r = 0; r < n; ++r)
+      for (int64_t k = 0; k < n; ++k)
+        L[r * n + k] = upper ? work[static_cast<size_t>(k * n + r)] : work[static_cast<size_t>(r * n + k)];
+  });
+  out.finish();
+  if (c.args[2].boolean()) check_info(c.outs[1], "linalg.cholesky_ex", not_positive_text);
+}
+template <const cpu::Dense& dense> void run_cholesky_inverse(const Call& c) {
+  const Batch batch(c.args.tensor(0));
+  const cpu::In<double> in(c.args.tensor(0));
+  const cpu::Out<double> out(c.out());
+  const int64_t n = batch.rows;
+  const bool upper = c.args[1].boolean();
+  batch.each([&](int64_t i) {
+    const double* L = in.get() + i * n * n;
+    double* x = out.get() + i * n * n;
+    std::fill_n(x, n * n, 0.0);
+    for (int64_t k = 0; k < n; ++k) x[k * n + k] = 1;
+    const int64_t row = upper ? 1 : n,
+                  column = upper ? n : 1;  // the lower factor, whichever way it is stored
+    dense.solve_triangle(L, row, column, n, false, false, x, n);
+    dense.solve_triangle(L, column, row, n, true, false, x, n);
+  });
+  out.finish();
+}
+template <const cpu::Dense& dense> void run_qr(const Call& c) {
+  const Batch batch(c.args.tensor(0));
+  const cpu::In<double> in(c.args.tensor(0));
+  const cpu::Out<double> q(c.outs[0]), r(c.outs[1]);
+  const int64_t m = batch.rows, n = batch.columns, k = c.outs[0].size(-1), count = std::min(m, n);
+  batch.each([&](int64_t i) {
+    std::vector<double> a(in.get() + i * m * n, in.get() + (i + 1) * m * n), tau(static_cast<size_t>(count));
+    dense.qr_factor(a.data(), m, n, tau.data());
+    dense.form_q(a.data(), m, n, tau.data(), count, q.get() + i * m * k, k);
+    double* R = r.get() + i * k * n;
+    for (int64_t row = 0; row < k; ++row)
+      for (int64_t col = 0; col < n; ++col) R[row * n + col] = col >= row ? a[static_cast<size_t>(row * n + col)] : 0;
+  });
+  q.finish(), r.finish();
+}
+template <const cpu::Dense& dense> void run_geqrf(const Call& c) {
+  const Batch batch(c.args.tensor(0));
+  const cpu::In<double> in(c.args.tensor(0));
+  const cpu::Out<double> a(c.outs[0]), tau(c.outs[1]);
+  const int64_t count = std::min(batch.rows, batch.columns);
+  batch.each([&](int64_t i) {
+    std::copy_n(in.get() + i * batch.size(), batch.size(), a.get() + i * batch.size());
+    dense.qr_factor(a.get() + i * batch.size(), batch.rows, batch.columns, tau.get() + i * count);
+  });
+  a.finish(), tau.finish();
+}
+}  // namespace
+
+STRATA_OP(_solve_triangular, "_solve_triangular(Tensor A, Tensor B, bool upper, bool unitriangular) -> Tensor")
+  .doc("Solves A X = B with triangular A, for matrices with the same batch dimensions.")
+  .helper()
+  .dtypes({DType::F32, DType::F64})
+  .infer([](const Call& c) {
+    const TensorImpl& b = c.args.tensor(1);
+    check_system(c.args.tensor(0), b, "linalg.solve_triangular");
+    set_batch_shape(*c.out(), b, {b.shape[b.ndim - 2], b.shape[b.ndim - 1]});
+  })
+  .kernel("lapack", run_triangular<cpu::dense_lapack>, cpu::lapack_when<64>)
+  .from(Source::Lapack)
+  .kernel("blocked", run_triangular<cpu::dense_fast>)
+  .kernel("reference", run_triangular<cpu::dense_reference>)
+  .cuda_on_host("triangular_on_host")
+  .saves({0})
+  .saves_result()
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    const bool upper = c.arg(2).boolean(), unit = c.arg(3).boolean();
+    const Tensor b = call(op__solve_triangular, Args(mT(c.input(0)), g, !upper, unit));
+    if (!c.needs(0)) return {Tensor(), b};
+    const Tensor a = neg(matmul(b, mT(c.result())));
+    return {upper ? triu(a, unit ? 1 : 0) : tril(a, unit ? -1 : 0), b};
+  })
+  .samples({"m(4,4), f(4,2), True, False", "m(2,3,3), f(2,3,2), False, False", "m(3,3), f(3,1), False, True"});
+
+STRATA_OP(
+  linalg_solve_triangular,
+  "linalg.solve_triangular(Tensor A, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor")
+  .doc("Solves A X = B (or X A = B) with triangular A; the other triangle is not read.")
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& A, const Tensor& B, bool upper, bool left, bool unit) {
+    check_square(*A, "linalg.solve_triangular");
+    STRATA_CHECK(B.dim() >= 2, Runtime,
+                 "linalg.solve_triangular: The input tensor B must have at least 2 dimensions, got {}", B.dim());
+    STRATA_CHECK(A.dtype() == B.dtype(), Runtime,
+                 "linalg.solve_triangular: Expected A and B to have the same dtype, got {} and {}", name_of(A.dtype()),
+                 name_of(B.dtype()));
+    STRATA_CHECK(B.size(left ? -2 : -1) == A.size(-1), Runtime,
+                 "linalg.solve_triangular: Incompatible shapes of A and B for the equation {}: {} and {}",
+                 left ? "AX = B" : "XA = B", to_string(A.shape()), to_string(B.shape()));
+    const Tensor a = left ? A : mT(A), b = left ? B : mT(B);
+    const auto batch = common_batch(a, b, "linalg.solve_triangular");
+    const Tensor x = call(op__solve_triangular,
+                          Args(broadcast_batch(a, batch), broadcast_batch(b, batch), left ? upper : !upper, unit));
+    return left ? x : mT(x);
+  })
+  .samples({"m(4,4), f(4,2), upper=True", "m(2,3,3), f(3,2), upper=False", "m(3,3), f(2,3), upper=True, left=False",
+            "m(3,3), f(3,2), upper=False, unitriangular=True"})
+  .error("f(3,4), f(3,2), upper=True", ErrorKind::Runtime, "square")
+  .error("m(3,3), f(4,2), upper=True", ErrorKind::Runtime, "Incompatible shapes");
+
+STRATA_OP(triangular_solve,
+          "triangular_solve(Tensor b, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> "
+          "(Tensor solution, Tensor cloned_coefficient)")
+  .doc("Solves A X = b with triangular A, or its transpose; also gives a copy of A.")
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& b, const Tensor& A, bool upper, bool transposed, bool unit) {
+    check_square(*A, "triangular_solve");
+    const Tensor x = transposed ? linalg::solve_triangular(mT(A), b, !upper, true, unit)
+                                : linalg::solve_triangular(A, b, upper, true, unit);
+    return std::tuple(x, clone(A));
+  })
+  .samples({"f(3,2), m(3,3)", "f(3,2), m(3,3), False, True"})
+  .error("f(3,2), f(3,4)", ErrorKind::Runtime, "square");
+
+STRATA_OP(linalg_cholesky_ex,
+          "linalg.cholesky_ex(Tensor A, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)")
+  .doc(
+    "The Cholesky factor of symmetric positive definite matrices; info is the order of the first minor that is not, or "
+    "0.")
+  .dtypes({DType::F32, DType::F64})
+  .infer([](const Call& c) {
+    const TensorImpl& a = c.args.tensor(0);
+    check_square(a, c.op.name.c_str());
+    set_batch_shape(*c.outs[0], a, {a.shape[a.ndim - 1], a.shape[a.ndim - 1]});
+    set_batch_shape(*c.outs[1], a, {});
+    c.outs[1]->dtype = DType::I32;
+  })
+  .kernel("lapack", run_cholesky<cpu::dense_lapack>, cpu::lapack_when<64>)
+  .from(Source::Lapack)
+  .kernel("blocked", run_cholesky<cpu::dense_fast>)
+  .kernel("reference", run_cholesky<cpu::dense_reference>)
+  .cuda_on_host("cholesky_on_host")
+  .saves_result()
+  .no_grad_outputs({1})
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    const bool upper = c.arg(1).boolean();
+    return {upper ? cholesky_grad(mT(g), mT(c.result())) : cholesky_grad(g, c.result())};
+  })
+  .samples({"s(4,4)", "s(2,3,3)", "f(0,3,3)"})
+  .error("f(3,4)", ErrorKind::Runtime, "square");
+
+STRATA_OP(linalg_cholesky, "linalg.cholesky(Tensor A, *, bool upper=False) -> Tensor")
+  .doc("The Cholesky factor L with A = L L^T of symmetric positive definite matrices (or its transpose).")
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& A, bool upper) {
+    const auto [L, info] = linalg::cholesky_ex(A, upper);
+    check_info(info, "linalg.cholesky", not_positive_text);
+    return L;
+  })
+  .samples({"s(4,4)", "s(2,3,3), upper=True"})
+  .error("f(3,4)", ErrorKind::Runtime, "square");
+
+STRATA_OP(cholesky, "cholesky(Tensor input, bool upper=False) -> Tensor")
+  .doc("The Cholesky factor; see linalg.cholesky.")
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& input, bool upper) { return linalg::cholesky(input, upper); })
+  .samples({"s(4,4)", "s(2,3,3), True"})
+  .error("f(3,4)", ErrorKind::Runtime, "square");
+
+STRATA_OP(cholesky_solve, "cholesky_solve(Tensor B, Tensor L, bool upper=False) -> Tensor")
+  .doc("Solves A X = B from the Cholesky factor of A.")
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& B, const Tensor& L, bool upper) {
+    check_square(*L, "cholesky_solve", "L");
+    const Tensor lower = upper ? mT(L) : L;
+    return linalg::solve_triangular(mT(lower), linalg::solve_triangular(lower, B, false), true);
+  })
+  .samples({"f(4,2), m(4,4)", "f(2,3,2), m(2,3,3), True"})
+  .error("f(3,2), f(3,4)", ErrorKind::Runtime, "square");
+
+STRATA_OP(cholesky_inverse, "cholesky_inverse(Tensor L, bool upper=False) -> Tensor")
+  .doc("The inverse of A from its Cholesky factor.")
+  .dtypes({DType::F32, DType::F64})
+  .infer([](const Call& c) {
+    const TensorImpl& a = c.args.tensor(0);
+    check_square(a, "cholesky_inverse", "L");
+    set_batch_shape(*c.out(), a, {a.shape[a.ndim - 1], a.shape[a.ndim - 1]});
+  })
+  .kernel("lapack", run_cholesky_inverse<cpu::dense_lapack>, cpu::lapack_when<128>)
+  .from(Source::Lapack)
+  .kernel("triangular", run_cholesky_inverse<cpu::dense_fast>)
+  .kernel("reference", run_cholesky_inverse<cpu::dense_reference>)
+  .cuda_on_host("cholesky_inverse_on_host")
+  .saves({0})
+  .saves_result()
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    const Tensor L = c.input(0), X = c.result(), common = neg(matmul(X, matmul(add(g, mT(g)), X)));
+    return {c.arg(1).boolean() ? matmul(L, common) : matmul(common, L)};
+  })
+  .samples({"p(1,1)", "!m(4,4)", "!m(2,3,3), True"})
+  .error("f(3,4)", ErrorKind::Runtime, "square");
+
+STRATA_OP(_linalg_qr, "_linalg_qr(Tensor A, bool complete) -> (Tensor Q, Tensor R)")
+  .doc("QR of matrices: reduced, or with a square Q.")
+  .helper()
+  .dtypes({DType::F32, DType::F64})
+  .infer([](const Call& c) {
+    const TensorImpl& a = c.args.tensor(0);
+    const int64_t m = a.shape[a.ndim - 2], n = a.shape[a.ndim - 1], k = c.args[1].boolean() ? m : std::min(m, n);
+    set_batch_shape(*c.outs[0], a, {m, k});
+    set_batch_shape(*c.outs[1], a, {k, n});
+  })
+  .kernel("lapack", run_qr<cpu::dense_lapack>, cpu::lapack_when<128>)
+  .from(Source::Lapack)
+  .kernel("householder", run_qr<cpu::dense_fast>)
+  .kernel("reference", run_qr<cpu::dense_reference>)
+  .cuda_on_host("qr_on_host")
+  .saves_result({0, 1})
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    STRATA_CHECK(!c.arg(1).boolean() || c.shape(0)[c.shape(0).size() - 2] <= c.shape(0).back(), NotImplemented,
+                 "linalg.qr: the gradient in mode 'complete' needs a matrix with at least as many columns as rows; use "
+                 "mode 'reduced'");
+    return {qr_grad(g, c.grad(1), c.result(0), c.result(1))};
+  })
+  .samples({"f(4,3), False", "m(3,3), True", "f(2,4,2), False"});
+
+STRATA_OP(linalg_qr, "linalg.qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)")
+  .doc("A = Q R with orthonormal columns of Q and upper triangular R; mode is 'reduced', 'complete' or 'r' (Q empty).")
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& A, std::string_view mode) {
+    check_matrix(*A, "linalg.qr");
+    STRATA_CHECK(
+      mode == "reduced" || mode == "complete" || mode == "r", Runtime,
+      "linalg.qr: received unrecognized mode '{}' but expected one of 'reduced' (default), 'r', or 'complete'", mode);
+    const int64_t m = A.size(-2), n = A.size(-1);
+    Tensor Q, R;
+    if (m < n) {  // the first m columns decide Q; the rest of R follows
+      const auto [q, r] = call_array<2>(op__linalg_qr, Args(narrow(A, -1, 0, m), true));
+      Q = q, R = cat({r, matmul(mT(q), narrow(A, -1, m, n - m))}, -1);
+    } else {
+      const auto [q, r] = call_array<2>(op__linalg_qr, Args(A, mode == "complete"));
+      Q = q, R = r;
+    }
+    if (mode == "r") Q = full({0}, 0.0, A.dtype());
+    return std::tuple(Q, R);
+  })
+  .samples({"f(4,3)", "f(3,4)", "f(2,3,3)", "f(3,4), 'complete'"})
+  .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions")
+  .error("f(3,3), 'full'", ErrorKind::Runtime, "unrecognized mode");
+
+STRATA_OP(qr, "qr(Tensor input, bool some=True) -> (Tensor Q, Tensor R)")
+  .doc("QR decomposition; see linalg.qr.")
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& input, bool some) { return linalg::qr(input, some ? "reduced" : "complete"); })
+  .samples({"f(4,3)", "f(3,4)"})
+  .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
+
+STRATA_OP(geqrf, "geqrf(Tensor input) -> (Tensor a, Tensor tau)")
+  .doc("QR as reflectors: R on and above the diagonal, the reflectors below it, and their factors.")
+  .dtypes({DType::F32, DType::F64})
+  .infer([](const Call& c) {
+    const TensorImpl& a = c.args.tensor(0);
+    check_matrix(a, "geqrf");
+    const int64_t m = a.shape[a.ndim - 2], n = a.shape[a.ndim - 1];
+    set_batch_shape(*c.outs[0], a, {m, n});
+    set_batch_shape(*c.outs[1], a, {std::min(m, n)});
+  })
+  .kernel("lapack", run_geqrf<cpu::dense_lapack>, cpu::lapack_when<128>)
+  .from(Source::Lapack)
+  .kernel("householder", run_geqrf<cpu::dense_fast>)
+  .kernel("reference", run_geqrf<cpu::dense_reference>)
+  .cuda_on_host("geqrf_on_host")
+  .grad(no_derivative)
+  .samples({"f(4,3)", "f(2,3,4)"})
+  .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
+
+STRATA_OP(ormqr, "ormqr(Tensor input, Tensor tau, Tensor other, bool left=True, bool transpose=False) -> Tensor")
+  .doc("The product of Q, kept as reflectors, with another matrix.")
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& input, const Tensor& tau, const Tensor& other, bool left, bool transposed) {
+    check_matrix(*input, "ormqr");
+    const int64_t m = input.size(-2), k = tau.size(-1);
+    STRATA_CHECK(other.dim() == input.dim() && other.size(left ? -2 : -1) == m, Runtime,
+                 "ormqr: other.shape[{}] must be equal to input.shape[-2], got {} and {}", left ? -2 : -1,
+                 to_string(other.shape()), to_string(input.shape()));
+    STRATA_CHECK(tau.dim() == input.dim() - 1 && k <= input.size(-1), Runtime,
+                 "ormqr: tau has shape {}, input has shape {}", to_string(tau.shape()), to_string(input.shape()));
+    const Tensor v = add(tril(narrow(input, -1, 0, k), -1), eye(m, k, input.dtype()));
+    Tensor x = left ? other : mT(other);
+    const bool backward = left ? !transposed : transposed;  // Q x applies the last reflector first
+    for (int64_t step = 0; step < k; ++step) {
+      const int64_t i = backward ? k - 1 - step : step;
+      const Tensor column = narrow(v, -1, i, 1), t = unsqueeze(narrow(tau, -1, i, 1), -1);
+      x = sub(x, matmul(mul(column, t), matmul(mT(column), x)));
+    }
+    return left ? x : mT(x);
+  })
+  .samples({"f(4,3), f(3), f(4,2)", "f(4,3), f(3), f(2,4), False, True"})
+  .error("f(4,3), f(3), f(3,2)", ErrorKind::Runtime, "must be equal");
+
+STRATA_OP(linalg_householder_product, "linalg.householder_product(Tensor A, Tensor tau) -> Tensor")
+  .doc("The first n columns of the product of reflectors kept below the diagonal of A (m x n).")
+  .alias("orgqr")
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& A, const Tensor& tau) {
+    check_matrix(*A, "linalg.householder_product");
+    const int64_t m = A.size(-2), n = A.size(-1);
+    STRATA_CHECK(
+      m >= n, Runtime,
+      "linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1], got {} and {}", m,
+      n);
+    STRATA_CHECK(tau.dim() == A.dim() - 1 && tau.size(-1) <= n, Runtime,
+                 "linalg.householder_product: tau has shape {}, A has shape {}", to_string(tau.shape()),
+                 to_string(A.shape()));
+    std::vector<int64_t> shape(A.shape().begin(), A.shape().end());
+    Tensor q = expand(eye(m, n, A.dtype()), shape);
+    const Tensor v = add(tril(A, -1), eye(m, n, A.dtype()));
+    for (int64_t k = tau.size(-1); k-- > 0;) {
+      const Tensor column = narrow(v, -1, k, 1), t = unsqueeze(narrow(tau, -1, k, 1), -1);
+      q = sub(q, matmul(mul(column, t), matmul(mT(column), q)));
+    }
+    return tau.size(-1) ? q : add(q, mul(A, 0.0));  // the tape must see A
+  })
+  .samples({"f(4,3), f(3)", "f(2,3,3), f(2,2)"})
+  .error("f(3,4), f(3)", ErrorKind::Runtime, "greater than or equal");
+
+}  // namespace strata

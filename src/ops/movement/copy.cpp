@@ -1,0 +1,165 @@
+// Copies and conversions.
+#include "strata/ops/movement/copy.h"
+
+#include "autograd/node.h"
+#include "cpu/movement/copy.h"
+#include "ops/layout.h"
+#include "ops/transfer.h"
+#include "strata/ops/creation/fills.h"
+
+namespace strata {
+namespace {
+
+void infer_copy(const Call& c) {
+  const TensorImpl &input = c.args.tensor(0), &src = c.args.tensor(1);
+  TensorImpl& out = *c.outs[0];
+  out.dtype = input.dtype, out.device = input.device;
+  out.set_shape(input.sizes());
+  set_layout(out, std::nullopt, &input, "copy");
+  const int lead = input.ndim - src.ndim;
+  bool fits = lead >= 0;
+  for (int d = 0; fits && d < src.ndim; ++d) fits = src.shape[d] == input.shape[d + lead] || src.shape[d] == 1;
+  STRATA_CHECK(fits, Runtime, "copy: a source of shape {} cannot be broadcast to shape {}", to_string(src.sizes()),
+               to_string(input.sizes()));
+}
+
+std::optional<std::string_view> format_of(const Value& v) { return v ? std::optional(v.string()) : std::nullopt; }
+
+// `to` gives back the tensor itself when nothing changes, so it is a composite of this one.
+Tensor converted(const Tensor& input, DType dtype, std::optional<Device> device, bool non_blocking, bool copy,
+                 std::optional<std::string_view> format, const char* op) {
+  const Device target = device ? require_available(*device) : input.device();
+  const bool same_layout = !format || *format == "preserve_format" || has_layout(*input, *format, op);
+  if (!copy && dtype == input.dtype() && target == input.device() && same_layout) return input;
+  return to_copy(input, dtype, format, target, non_blocking);
+}
+}  // namespace
+
+STRATA_OP(copy, "copy(Tensor input, Tensor src, bool non_blocking=False) -> Tensor")
+  .doc(
+    "The values of src, broadcast to the shape of input and converted to its dtype; copy_() writes them into input.\n\n"
+    ">>> strata.zeros(2).copy_(strata.tensor([1, 2]))\ntensor([1., 2.])")
+  .infer(infer_copy)
+  .updates()
+  .dtypes(kStorageTypes)
+  .kernel("strided", [](const Call& c) { cpu::copy(*c.out(), c.args.tensor(1)); })
+  .kernel("reference", [](const Call& c) { cpu::copy_reference(*c.out(), c.args.tensor(1)); })
+  .crosses_devices()
+  .cuda("copy", [](const Call& c) { copy_values(*c.out(), c.args.tensor(1), !c.args[2].boolean()); })
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    const Tensor to_source =
+      c.has(1) && g.device() != c.meta(1).device ? to_copy(g, g.dtype(), std::nullopt, c.meta(1).device) : g;
+    return {c.needs(0) ? zeros_like(g) : Tensor(), to_source};
+  })
+  .samples({"f(2,3), f(2,3)", "f(2,3), f(3)", "f(2,3), f()", "f(0,3), f(3)", "f(), f()", "f(2,3), f(2,1), True"})
+  .error("f(2,3), f(2)", ErrorKind::Runtime, "cannot be broadcast")
+  .error("f(3), f(2,3)", ErrorKind::Runtime, "cannot be broadcast");
+
+STRATA_OP(clone, "clone(Tensor input, *, str? memory_format=None) -> Tensor")
+  .doc("A copy in memory of its own.\n\n>>> a = strata.ones(2); b = a.clone(); b.data_ptr() == a.data_ptr()\nFalse")
+  .infer([](const Call& c) {
+    const TensorImpl& input = c.args.tensor(0);
+    TensorImpl& out = *c.outs[0];
+    out.dtype = input.dtype, out.device = input.device;
+    out.set_shape(input.sizes());
+    set_layout(out, format_of(c.args[1]), &input, "clone");
+  })
+  .no_out()
+  .dtypes(kStorageTypes)
+  .kernel("strided", [](const Call& c) { cpu::copy(*c.out(), c.args.tensor(0)); })
+  .kernel("reference", [](const Call& c) { cpu::copy_reference(*c.out(), c.args.tensor(0)); })
+  .cuda("copy", [](const Call& c) { copy_values(*c.out(), c.args.tensor(0)); })
+  .grad([](const GradContext&, const Tensor& g) -> Grads { return {g}; })
+  .samples({"f(2,3)", "f()", "f(0,3)", "f(2,3,4,5), memory_format='channels_last'",
+            "f(5,7,3), memory_format='contiguous_format'"})
+  .error("f(2,3), memory_format='channels_last'", ErrorKind::Runtime, "rank 4")
+  .error("f(2,3), memory_format='diagonal'", ErrorKind::Value, "unknown memory format");
+
+STRATA_OP(contiguous, "contiguous(Tensor(a) input, *, str memory_format='contiguous_format') -> Tensor(a)")
+  .doc(
+    "input itself when its elements lie in order, otherwise a copy in which they do.\n\n>>> strata.ones(2, "
+    "3).t().contiguous().stride()\n(2, 1)")
+  .composite([](const Tensor& input, std::string_view memory_format) {
+    return has_layout(*input, memory_format, "contiguous") ? input : clone(input, memory_format);
+  })
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"f(2,3)", "f()", "f(2,3,4,5), memory_format='channels_last'"})
+  .error("f(2,3), memory_format='channels_last'", ErrorKind::Runtime, "rank 4");
+
+STRATA_OP(to_copy,
+          "to_copy(Tensor input, dtype dtype, str? memory_format=None, device? device=None, bool non_blocking=False) "
+          "-> Tensor")
+  .doc("A copy of another dtype and layout, on another device.")
+  .infer([](const Call& c) {
+    const TensorImpl& input = c.args.tensor(0);
+    TensorImpl& out = *c.outs[0];
+    out.dtype = c.args[1].dtype(), out.device = c.args[3] ? require_available(c.args[3].device()) : input.device;
+    out.set_shape(input.sizes());
+    set_layout(out, format_of(c.args[2]), &input, "to");
+  })
+  .helper()
+  .no_out()
+  .dtypes(kStorageTypes)
+  .crosses_devices()
+  .kernel("strided", [](const Call& c) { cpu::copy(*c.out(), c.args.tensor(0)); })
+  .kernel("reference", [](const Call& c) { cpu::copy_reference(*c.out(), c.args.tensor(0)); })
+  .cuda("copy", [](const Call& c) { copy_values(*c.out(), c.args.tensor(0), !c.args[4].boolean()); })
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {  // the engine converts to the input's dtype
+    return {g.device() == c.meta(0).device ? g : to_copy(g, g.dtype(), std::nullopt, c.meta(0).device)};
+  })
+  .samples({"f(2,3), 'float64'", "f(2,3,4,5), 'float64', 'channels_last'"})
+  .error("f(2,3), 'float64', 'channels_last'", ErrorKind::Runtime, "rank 4");
+
+STRATA_OP(
+  to_dtype,
+  "to.dtype(Tensor input, dtype dtype, bool non_blocking=False, bool copy=False, *, str? memory_format=None) -> Tensor")
+  .doc(
+    "input with another dtype; input itself when it has that already.\n\n>>> "
+    "strata.ones(2).to(strata.int64)\ntensor([1, 1])")
+  .composite([](const Tensor& input, DType dtype, bool non_blocking, bool copy,
+                std::optional<std::string_view> memory_format) {
+    return converted(input, dtype, std::nullopt, non_blocking, copy, memory_format, "to");
+  })
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"f(2,3), 'float64'", "f(0,2), 'float64', False, True"})
+  .error("f(2,3), 'float64', memory_format='nowhere'", ErrorKind::Value, "unknown memory format");
+
+STRATA_OP(to_device,
+          "to.device(Tensor(a) input, device? device=None, dtype? dtype=None, bool non_blocking=False, bool "
+          "copy=False, *, str? memory_format=None) -> Tensor(a)")
+  .doc(
+    "input on another device, and with another dtype if one is given.\n\n>>> strata.ones(2).to('cpu')\ntensor([1., "
+    "1.])")
+  .composite([](const Tensor& input, std::optional<Device> device, std::optional<DType> dtype, bool non_blocking,
+                bool copy, std::optional<std::string_view> memory_format) {
+    return converted(input, dtype.value_or(input.dtype()), device, non_blocking, copy, memory_format, "to");
+  })
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"f(2,3), 'cpu'", "f(), 'cpu', 'float64'", "f(2,3), 'cpu', copy=True"});
+
+STRATA_OP(to_other,
+          "to.other(Tensor(a) input, Tensor other, bool non_blocking=False, bool copy=False, *, str? "
+          "memory_format=None) -> Tensor(a)")
+  .doc(
+    "input with the dtype and device of another tensor.\n\n>>> strata.ones(2).to(strata.tensor(1)).dtype\nstrata.int64")
+  .composite([](const Tensor& input, const Tensor& other, bool non_blocking, bool copy,
+                std::optional<std::string_view> memory_format) {
+    return converted(input, other.dtype(), other.device(), non_blocking, copy, memory_format, "to");
+  })
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"f(2,3), f(2)", "f(2,3), f(2), False, True"});
+
+STRATA_OP(type_as, "type_as(Tensor(a) input, Tensor other) -> Tensor(a)")
+  .doc("input with the dtype of another tensor.\n\n>>> strata.ones(2).type_as(strata.tensor(1))\ntensor([1, 1])")
+  .composite([](const Tensor& input, const Tensor& other) {
+    return converted(input, other.dtype(), other.device(), false, false, std::nullopt, "type_as");
+  })
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"f(2,3), f(2)", "f(2), f(3)"});
+
+}  // namespace strata

@@ -1,0 +1,364 @@
+// Joining and reordering: ops that copy elements to other places.
+#include "strata/ops/movement/joins.h"
+
+#include <algorithm>
+
+#include "autograd/autograd.h"
+#include "cpu/movement/copy.h"
+#include "cpu/reference.h"
+#include "ops/geometry.h"
+#include "ops/transfer.h"
+#include "strata/ops/movement/copy.h"
+#include "strata/ops/movement/repeat.h"
+#include "strata/ops/movement/views.h"
+
+namespace strata {
+namespace {
+
+// PyTorch skips empty tensors of one dimension, whatever the shape of the others.
+bool skipped(const TensorImpl& t) { return t.ndim == 1 && t.shape[0] == 0; }
+
+void infer_cat(const Call& c) {
+  const TensorList tensors = c.args[0].tensor_list();
+  STRATA_CHECK(!tensors.empty(), Value, "cat: expected a non-empty list of tensors");
+  const TensorImpl* like = nullptr;
+  DType dtype = tensors[0].dtype();
+  for (const Tensor& t : tensors) {
+    STRATA_CHECK(t.dim() > 0, Runtime, "cat: zero-dimensional tensor (at position {}) cannot be concatenated",
+                 &t - tensors.data());
+    dtype = promote(dtype, t.dtype());
+    if (!like && !skipped(*t)) like = t.get();
+  }
+  if (!like) like = tensors[0].get();
+  const int dim = normalize_dim(c.args[1].integer(), like->ndim, "cat");
+  Dims shape(like->sizes());
+  shape[static_cast<size_t>(dim)] = 0;
+  for (const Tensor& t : tensors) {
+    if (skipped(*t)) continue;
+    STRATA_CHECK(t.dim() == like->ndim, Runtime, "cat: tensors must have same number of dimensions: got {} and {}",
+                 like->ndim, t.dim());
+    for (int d = 0; d < like->ndim; ++d)
+      STRATA_CHECK(d == dim || t->shape[d] == like->shape[d], Runtime,
+                   "cat: sizes of tensors must match except in dimension {}. Expected size {} but got size {} for "
+                   "tensor number {} in the list",
+                   dim, like->shape[d], t->shape[d], &t - tensors.data());
+    shape[static_cast<size_t>(dim)] += t->shape[dim];
+  }
+  c.outs[0]->dtype = dtype, c.outs[0]->device = like->device;
+  c.outs[0]->set_shape(shape);
+  bool alike = !like->contiguous;  // channels-last stays, if all agree
+  for (const Tensor& t : tensors) alike &= skipped(*t) || (!t->contiguous && t->is_dense());
+  set_layout(*c.outs[0], std::nullopt, alike ? like : nullptr, "cat");
+}
+
+void run_cat(const Call& c) {
+  const TensorImpl& out = *c.out();
+  const int dim = normalize_dim(c.args[1].integer(), out.ndim, "cat");
+  int64_t start = 0;
+  for (const Tensor& t : c.args[0].tensor_list()) {
+    if (skipped(*t)) continue;
+    copy_values(*show(c.out(), slice_geometry(Geometry(out), dim, start, start + t->shape[dim], 1)), *t);
+    start += t->shape[dim];
+  }
+}
+
+void plain_cat(const Call& c) {
+  const auto dim = static_cast<size_t>(normalize_dim(c.args[1].integer(), c.out().dim(), "cat"));
+  int64_t start = 0;
+  for (const Tensor& t : c.args[0].tensor_list()) {
+    if (skipped(*t)) continue;
+    cpu::each_index(t.shape(), [&](const cpu::Index& at) {
+      cpu::Index to = at;
+      to[dim] += start;
+      cpu::put(*c.out(), to, *t, at);
+    });
+    start += t->shape[dim];
+  }
+}
+
+Grads grad_cat(const GradContext& c, const Tensor& g) {
+  Grads out;
+  const int dim = normalize_dim(c.arg(1).integer(), g.dim(), "cat");
+  int64_t start = 0;
+  const TensorList tensors = c.arg(0).tensor_list();
+  for (uint32_t k = 0; k < tensors.size(); ++k) {
+    const TensorImpl& t = *tensors[k];
+    Tensor piece;
+    if (skipped(t)) {
+      if (c.needs_list(k)) piece = autograd::zeros_for(t);
+    } else {
+      if (c.needs_list(k)) piece = to(slice(g, dim, start, start + t.shape[dim]), t.dtype);
+      start += t.shape[dim];
+    }
+    out.list.push_back(piece);
+  }
+  return out;
+}
+
+uint32_t dim_mask(IntList dims, int ndim, const char* op) {
+  uint32_t mask = 0;
+  for (int64_t d : dims) {
+    const int at = normalize_dim(d, ndim, op);
+    STRATA_CHECK(!(mask >> at & 1), Runtime, "{}: dim {} appears multiple times in the list of dims", op, at);
+    mask |= 1u << at;
+  }
+  return mask;
+}
+
+void infer_same(const Call& c) {
+  const TensorImpl& input = c.args.tensor(0);
+  c.outs[0]->dtype = input.dtype, c.outs[0]->device = input.device;
+  c.outs[0]->set_shape(input.sizes());
+  set_layout(*c.outs[0], std::nullopt, &input, c.op.name.c_str());
+}
+
+void run_flip(const Call& c) {
+  const TensorImpl& input = c.args.tensor(0);
+  Geometry g(input);
+  const uint32_t mask = dim_mask(c.args[1].int_list(), input.ndim, "flip");
+  if (input.numel == 0) return;
+  for (int d = 0; d < input.ndim; ++d)
+    if (mask >> d & 1) g.offset += (input.shape[d] - 1) * g.stride[d], g.stride[d] = -g.stride[d];
+  copy_values(*c.out(), *show(alias(input), g));
+}
+
+void plain_flip(const Call& c) {
+  const TensorImpl& input = c.args.tensor(0);
+  const uint32_t mask = dim_mask(c.args[1].int_list(), input.ndim, "flip");
+  cpu::each_index(input.sizes(), [&](const cpu::Index& at) {
+    cpu::Index to = at;
+    for (size_t d = 0; d < input.ndim; ++d)
+      if (mask >> d & 1) to[d] = input.shape[d] - 1 - at[d];
+    cpu::put(*c.out(), to, input, at);
+  });
+}
+void plain_roll(const Call& c) {
+  const TensorImpl& input = c.args.tensor(0);
+  const IntList shifts = c.args[1].int_list(), dims = c.args[2].int_list();
+  cpu::each_index(input.sizes(), [&](const cpu::Index& at) {
+    cpu::Index to = at;
+    for (size_t i = 0; i < dims.size; ++i) {
+      const auto d = static_cast<size_t>(normalize_dim(dims[i], input.ndim, "roll"));
+      const int64_t n = input.shape[d];
+      to[d] = ((to[d] + shifts[i] % n) % n + n) % n;
+    }
+    cpu::put(*c.out(), to, input, at);
+  });
+}
+
+// Every combination of the two pieces that each rolled dimension falls into.
+void run_roll(const Call& c) {
+  const TensorImpl& input = c.args.tensor(0);
+  const IntList shifts = c.args[1].int_list(), dims = c.args[2].int_list();
+  if (input.numel == 0) return;
+  int64_t shift[kMaxDims] = {};
+  for (size_t i = 0; i < dims.size; ++i) {
+    const int d = normalize_dim(dims[i], input.ndim, "roll");
+    const int64_t n = input.shape[d];
+    shift[d] = ((shift[d] + shifts[i] % n) % n + n) % n;
+  }
+  for (uint32_t pieces = 0; pieces < 1u << input.ndim; ++pieces) {
+    Geometry from(input), to(*c.out());
+    bool empty = false;
+    for (int d = 0; d < input.ndim; ++d) {
+      const int64_t n = input.shape[d], cut = n - shift[d];
+      const bool second = pieces >> d & 1;
+      empty |= second && shift[d] == 0;
+      if (empty) break;
+      from = slice_geometry(from, d, second ? cut : 0, second ? n : cut, 1);
+      to = slice_geometry(to, d, second ? 0 : shift[d], second ? shift[d] : n, 1);
+    }
+    if (!empty) copy_values(*show(c.out(), to), *show(alias(input), from));
+  }
+}
+
+std::vector<Tensor> map(TensorList tensors, Tensor (*f)(const Tensor&)) {
+  std::vector<Tensor> out;
+  for (const Tensor& t : tensors) out.push_back(f(t));
+  return out;
+}
+Tensor to_column(const Tensor& t) { return t.dim() <= 1 ? reshape(t, {t.numel(), 1}) : t; }
+void need_tensors(TensorList tensors, const char* op) {
+  STRATA_CHECK(!tensors.empty(), Runtime, "{}: expects a non-empty TensorList", op);
+}
+}  // namespace
+
+STRATA_OP(cat, "cat(Tensor[] tensors, int dim=0) -> Tensor")
+  .doc("Tensors joined along a dimension.\n\n>>> strata.cat([strata.zeros(1), strata.ones(2)])\ntensor([0., 1., 1.])")
+  .infer(infer_cat)
+  .kernel("copies", run_cat)
+  .kernel("reference", plain_cat)
+  .cuda("copies", run_cat)
+  .grad(grad_cat)
+  .alias("concat")
+  .alias("concatenate")
+  .dtypes(kStorageTypes)
+  .samples({"[f(2,3), f(1,3)]", "[f(2,3), f(2,1), f(2,2)], 1", "[f(2,3), f(0)]", "[f(3)], -1", "[f(2,0), f(2,3)], 1"})
+  .error("[]", ErrorKind::Value, "non-empty")
+  .error("[f(2,3), f(2,4)]", ErrorKind::Runtime, "must match except in dimension 0")
+  .error("[f(2,3), f(3)]", ErrorKind::Runtime, "same number of dimensions")
+  .error("[f(), f()]", ErrorKind::Runtime, "zero-dimensional")
+  .error("[f(2), f(2)], 1", ErrorKind::Index, "out of range");
+
+STRATA_OP(stack, "stack(Tensor[] tensors, int dim=0) -> Tensor")
+  .doc(
+    "Tensors of one shape along a new dimension.\n\n>>> strata.stack([strata.zeros(2), strata.ones(2)])\ntensor([[0., "
+    "0.],\n        [1., 1.]])")
+  .composite([](TensorList tensors, int64_t dim) {
+    need_tensors(tensors, "stack");
+    const int at = normalize_dim(dim, tensors[0].dim() + 1, "stack");
+    std::vector<Tensor> parts;
+    for (const Tensor& t : tensors) {
+      STRATA_CHECK(t->same_shape(*tensors[0]), Runtime,
+                   "stack: expects each tensor to be equal size, but got {} at entry 0 and {} at entry {}",
+                   to_string(tensors[0].shape()), to_string(t.shape()), &t - tensors.data());
+      parts.push_back(unsqueeze(t, at));
+    }
+    return cat(parts, at);
+  })
+  .dtypes(kStorageTypes)
+  .samples({"[f(2,3), f(2,3)]", "[f(2), f(2), f(2)], -1", "[f(), f()]"})
+  .error("[f(2), f(3)]", ErrorKind::Runtime, "equal size")
+  .error("[]", ErrorKind::Runtime, "non-empty");
+
+STRATA_OP(hstack, "hstack(Tensor[] tensors) -> Tensor")
+  .doc(
+    "Tensors side by side: along the second dimension, or the only one.\n\n>>> strata.hstack([strata.zeros(1), "
+    "strata.ones(1)])\ntensor([0., 1.])")
+  .composite([](TensorList tensors) {
+    need_tensors(tensors, "hstack");
+    const std::vector<Tensor> parts = map(tensors, atleast_1d);
+    return cat(parts, parts[0].dim() == 1 ? 0 : 1);
+  })
+  .dtypes(kStorageTypes)
+  .samples({"[f(2,3), f(2,1)]", "[f(2), f()]"})
+  .error("[]", ErrorKind::Runtime, "non-empty");
+STRATA_OP(vstack, "vstack(Tensor[] tensors) -> Tensor")
+  .doc(
+    "Tensors on top of each other.\n\n>>> strata.vstack([strata.zeros(2), strata.ones(2)])\ntensor([[0., 0.],\n        "
+    "[1., 1.]])")
+  .composite([](TensorList tensors) { return need_tensors(tensors, "vstack"), cat(map(tensors, atleast_2d), 0); })
+  .alias("row_stack")
+  .dtypes(kStorageTypes)
+  .samples({"[f(2,3), f(1,3)]", "[f(2), f(2)]"})
+  .error("[]", ErrorKind::Runtime, "non-empty");
+STRATA_OP(dstack, "dstack(Tensor[] tensors) -> Tensor")
+  .doc(
+    "Tensors along the third dimension.\n\n>>> strata.dstack([strata.zeros(1), strata.ones(1)]).shape\nstrata.Size([1, "
+    "1, 2])")
+  .composite([](TensorList tensors) { return need_tensors(tensors, "dstack"), cat(map(tensors, atleast_3d), 2); })
+  .dtypes(kStorageTypes)
+  .samples({"[f(2,3), f(2,3)]", "[f(2), f(2)]"})
+  .error("[]", ErrorKind::Runtime, "non-empty");
+STRATA_OP(column_stack, "column_stack(Tensor[] tensors) -> Tensor")
+  .doc(
+    "Tensors side by side, vectors as columns.\n\n>>> strata.column_stack([strata.zeros(2), "
+    "strata.ones(2)])\ntensor([[0., 1.],\n        [0., 1.]])")
+  .composite([](TensorList tensors) { return need_tensors(tensors, "column_stack"), cat(map(tensors, to_column), 1); })
+  .dtypes(kStorageTypes)
+  .samples({"[f(2), f(2)]", "[f(2,3), f(2)]"})
+  .error("[]", ErrorKind::Runtime, "non-empty");
+
+STRATA_OP(flip, "flip(Tensor input, int[] dims) -> Tensor")
+  .doc("A copy with the order of some dimensions reversed.\n\n>>> strata.arange(3).flip(0)\ntensor([2, 1, 0])")
+  .infer([](const Call& c) { dim_mask(c.args[1].int_list(), c.args.tensor(0).ndim, "flip"), infer_same(c); })
+  .kernel("copy", run_flip)
+  .kernel("reference", plain_flip)
+  .cuda("copy", run_flip)
+  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {flip(g, c.arg(1).int_list())}; })
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"f(2,3), [0]", "f(2,3), [0, 1]", "f(3), [-1]", "f(2,3), []", "f(0,3), [0]", "f(), []"})
+  .error("f(2,3), [0, 0]", ErrorKind::Runtime, "multiple times")
+  .error("f(2,3), [2]", ErrorKind::Index, "out of range");
+STRATA_OP(fliplr, "fliplr(Tensor input) -> Tensor")
+  .doc("A copy with the columns reversed.\n\n>>> strata.tensor([[1, 2]]).fliplr()\ntensor([[2, 1]])")
+  .composite([](const Tensor& input) {
+    STRATA_CHECK(input.dim() >= 2, Runtime, "fliplr: input must be >= 2-d, got {}-d", input.dim());
+    return flip(input, 1);
+  })
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"f(2,3)"})
+  .error("f(3)", ErrorKind::Runtime, ">= 2-d");
+STRATA_OP(flipud, "flipud(Tensor input) -> Tensor")
+  .doc("A copy with the rows reversed.\n\n>>> strata.arange(2).flipud()\ntensor([1, 0])")
+  .composite([](const Tensor& input) {
+    STRATA_CHECK(input.dim() >= 1, Runtime, "flipud: input must be >= 1-d, got {}-d", input.dim());
+    return flip(input, 0);
+  })
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"f(2,3)", "f(3)"})
+  .error("f()", ErrorKind::Runtime, ">= 1-d");
+
+STRATA_OP(roll_dims, "roll_dims(Tensor input, int[] shifts, int[] dims) -> Tensor")
+  .doc("roll with a dimension for each shift.")
+  .infer([](const Call& c) {
+    const TensorImpl& input = c.args.tensor(0);
+    const IntList shifts = c.args[1].int_list(), dims = c.args[2].int_list();
+    STRATA_CHECK(shifts.size == dims.size && (input.ndim > 0 || dims.size == 0), Runtime,
+                 "roll: {} shifts and {} dimensions for a tensor of shape {}", shifts.size, dims.size,
+                 to_string(input.sizes()));
+    for (int64_t d : dims) normalize_dim(d, input.ndim, "roll");
+    infer_same(c);
+  })
+  .kernel("copies", run_roll)
+  .kernel("reference", plain_roll)
+  .cuda("copies", run_roll)
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    std::vector<int64_t> back;
+    for (int64_t s : c.arg(1).int_list()) back.push_back(s == INT64_MIN ? INT64_MIN : -s);
+    return {roll_dims(g, back, c.arg(2).int_list())};
+  })
+  .helper()
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"f(4,3), [1], [0]", "f(4,3), [-1, 2], [0, 1]"});
+STRATA_OP(roll, "roll(Tensor input, int[] shifts, int[] dims=[]) -> Tensor")
+  .doc(
+    "Elements moved along dimensions (or in order of the elements, when none is given); what leaves at the end comes "
+    "back at the front.\n\n"
+    ">>> strata.arange(4).roll(1)\ntensor([3, 0, 1, 2])")
+  .composite([](const Tensor& input, IntList shifts, IntList dims) {
+    if (dims.size == 0 && shifts.size == 1) return reshape(roll_dims(reshape(input, -1), shifts, 0), input.shape());
+    STRATA_CHECK(shifts.size > 0, Runtime, "roll: `shifts` required");
+    STRATA_CHECK(shifts.size == dims.size, Runtime, "roll: shifts and dimensions must align; shifts: {}, dims: {}",
+                 shifts.size, dims.size);
+    for (int64_t d : dims) {
+      STRATA_CHECK(input.dim() > 0, Index, "roll: dimension specified as {} but tensor has no dimensions", d);
+      normalize_dim(d, input.dim(), "roll");
+    }
+    return roll_dims(input, shifts, dims);
+  })
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"f(4,3), 1", "f(4,3), [1], [0]", "f(4,3), [-1, 2], [0, 1]", "f(4), 9, 0", "f(0,3), 1, 0", "f(), 1"})
+  .error("f(4,3), [1, 2], [0]", ErrorKind::Runtime, "must align")
+  .error("f(4), 1, 1", ErrorKind::Index, "out of range")
+  .error("f(), 1, 0", ErrorKind::Index, "no dimensions");
+
+STRATA_OP(rot90, "rot90(Tensor input, int k=1, int[] dims=[0, 1]) -> Tensor")
+  .doc(
+    "A copy turned k times by 90 degrees in the plane of two dimensions.\n\n>>> strata.tensor([[1, 2], [3, "
+    "4]]).rot90()\ntensor([[2, 4],\n        [1, 3]])")
+  .composite([](const Tensor& input, int64_t k, IntList dims) {
+    STRATA_CHECK(dims.size == 2, Runtime, "rot90: expected total rotation dims == 2, but got dims = {}", dims.size);
+    STRATA_CHECK(input.dim() >= 2, Runtime, "rot90: expected total dims >= 2, but got total dims = {}", input.dim());
+    const int64_t a = normalize_dim(dims[0], input.dim(), "rot90"), b = normalize_dim(dims[1], input.dim(), "rot90");
+    STRATA_CHECK(a != b, Runtime, "rot90: expected rotation dims to be different, but got dim0 = {} and dim1 = {}", a,
+                 b);
+    switch ((k % 4 + 4) % 4) {
+      case 1: return transpose(flip(input, b), a, b);
+      case 2: return flip(input, {a, b});
+      case 3: return transpose(flip(input, a), a, b);
+      default: return clone(input);
+    }
+  })
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"f(2,3)", "f(2,3), 2", "f(2,3), -1", "f(2,3,4), 1, [1, 2]", "f(2,3), 4"})
+  .error("f(3)", ErrorKind::Runtime, "total dims >= 2")
+  .error("f(2,3), 1, [0, 0]", ErrorKind::Runtime, "different");
+
+}  // namespace strata

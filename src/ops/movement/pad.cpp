@@ -1,0 +1,173 @@
+// Padding.
+#include "strata/ops/movement/pad.h"
+
+#include <algorithm>
+
+#include "autograd/autograd.h"
+#include "base/checked.h"
+#include "base/host_memory.h"
+#include "cpu/movement/copy.h"
+#include "cpu/reference.h"
+#include "ops/geometry.h"
+#include "ops/indexing/indexing.h"
+#include "ops/transfer.h"
+#include "strata/ops/indexing/indexing.h"
+#include "strata/ops/movement/views.h"
+
+namespace strata {
+namespace {
+
+// pad lists (before, after) from the last dimension on.
+struct Pads {
+  int64_t before[kMaxDims] = {}, after[kMaxDims] = {};
+  Pads(const TensorImpl& t, IntList pad) {
+    STRATA_CHECK(pad.size % 2 == 0, Runtime, "pad: length of pad must be even but instead it equals {}", pad.size);
+    STRATA_CHECK(pad.size <= 2 * static_cast<size_t>(t.ndim), Runtime,
+                 "pad: length of pad should be no more than twice the number of dimensions of the input; pad has {} "
+                 "entries, the input {} dimensions",
+                 pad.size, t.ndim);
+    for (int64_t n : pad) STRATA_CHECK(n > INT64_MIN, Runtime, "pad: {} is too small", n);
+    for (size_t i = 0; i < pad.size / 2; ++i)
+      before[t.ndim - 1 - i] = pad[2 * i], after[t.ndim - 1 - i] = pad[2 * i + 1];
+  }
+};
+
+int64_t padded_size(const TensorImpl& t, int d, const Pads& p) {
+  const int64_t n = (Checked(t.shape[d]) + p.before[d] + p.after[d]).get();
+  STRATA_CHECK(
+    n >= 0, Runtime,
+    "pad: the input size {}, plus negative padding {} and {} resulted in a negative output size, which is invalid; "
+    "dimension {} of the input",
+    t.shape[d], p.before[d], p.after[d], d);
+  return n;
+}
+
+void run_constant(const Call& c) {
+  const TensorImpl& input = c.args.tensor(0);
+  const Pads p(input, c.args[1].int_list());
+  fill_values(*c.out(), c.args[2].scalar());
+  Geometry from(input), to(*c.out());
+  for (int d = 0; d < input.ndim; ++d) {
+    from = slice_geometry(from, d, std::min(std::max<int64_t>(0, -p.before[d]), input.shape[d]),
+                          std::max<int64_t>(0, input.shape[d] + std::min<int64_t>(0, p.after[d])), 1);
+    to = slice_geometry(to, d, std::min(std::max<int64_t>(0, p.before[d]), c.out()->shape[d]),
+                        std::max<int64_t>(0, c.out()->shape[d] - std::max<int64_t>(0, p.after[d])), 1);
+  }
+  copy_values(*show(c.out(), to), *show(alias(input), from));
+}
+
+void plain_constant(const Call& c) {
+  const TensorImpl& input = c.args.tensor(0);
+  const Pads p(input, c.args[1].int_list());
+  cpu::fill_reference(*c.out(), c.args[2].scalar());
+  cpu::each_index(input.sizes(), [&](const cpu::Index& at) {
+    cpu::Index to = at;
+    for (int d = 0; d < input.ndim; ++d) {
+      to[static_cast<size_t>(d)] += p.before[d];
+      if (to[static_cast<size_t>(d)] < 0 || to[static_cast<size_t>(d)] >= c.out()->shape[d]) return;  // cut off
+    }
+    cpu::put(*c.out(), to, input, at);
+  });
+}
+
+Tensor pad_dim(const Tensor& input, int d, const Pads& p, std::string_view mode) {
+  const int64_t n = input->shape[d], size = padded_size(*input, d, p);
+  if (p.before[d] == 0 && p.after[d] == 0) return input;
+  if (mode == "reflect")
+    STRATA_CHECK(p.before[d] < n && p.after[d] < n, Runtime,
+                 "pad: padding size should be less than the corresponding input dimension, but got: padding ({}, {}) "
+                 "at dimension {} of input {}",
+                 p.before[d], p.after[d], d, to_string(input.shape()));
+  if (mode == "circular")
+    STRATA_CHECK(
+      p.before[d] <= n && p.after[d] <= n, Runtime,
+      "pad: padding value causes wrapping around more than once: padding ({}, {}) at dimension {} of input {}",
+      p.before[d], p.after[d], d, to_string(input.shape()));
+  STRATA_CHECK(
+    (n > 0 && (mode != "circular" || n + std::min<int64_t>(0, p.after[d]) + std::min<int64_t>(0, p.before[d]) > 0)) ||
+      size == 0,
+    Runtime, "pad: expected a non-zero size at dimension {} of input {}", d, to_string(input.shape()));
+  check_host_memory(size, 2 * sizeof(int64_t), "pad");
+  std::vector<int64_t> index(static_cast<size_t>(size));
+  // A circular border continues what negative padding has left; the others mirror or repeat the input's own edge.
+  const int64_t first = std::max<int64_t>(0, -p.before[d]), period = n + std::min<int64_t>(0, p.after[d]) - first;
+  for (int64_t k = 0; k < size; ++k) {
+    int64_t i = k - p.before[d];
+    if (mode == "reflect") i = i < 0 ? -i : i >= n ? 2 * (n - 1) - i : i;
+    else if (mode == "replicate") i = std::clamp<int64_t>(i, 0, n - 1);
+    else i = first + ((i - first) % period + period) % period;
+    index[static_cast<size_t>(k)] = i;
+  }
+  return index_at(input, {index_tensor(index)}, d);
+}
+}  // namespace
+
+STRATA_OP(constant_pad_nd, "constant_pad_nd(Tensor input, int[] pad, Scalar value=0) -> Tensor")
+  .doc(
+    "input with a border of a value; pad lists (before, after) from the last dimension on, and negative numbers cut "
+    "off.\n\n"
+    ">>> strata.constant_pad_nd(strata.ones(2), (1, 0), 5)\ntensor([5., 1., 1.])")
+  .infer([](const Call& c) {
+    const TensorImpl& input = c.args.tensor(0);
+    const Pads p(input, c.args[1].int_list());
+    Dims shape;
+    for (int d = 0; d < input.ndim; ++d) shape.push(padded_size(input, d, p));
+    check_in_range(c.args[2].scalar(), input.dtype, "pad", true);
+    c.outs[0]->dtype = input.dtype, c.outs[0]->device = input.device;
+    c.outs[0]->set_shape(shape);
+    set_layout(*c.outs[0], std::nullopt, &input, "pad");
+  })
+  .kernel("fill_and_copy", run_constant)
+  .kernel("reference", plain_constant)
+  .cuda("fill_and_copy", run_constant)
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    Dims back(c.arg(1).int_list());
+    for (size_t i = 0; i < back.n; ++i) back[i] = -back[i];
+    return {constant_pad_nd(g, back)};
+  })
+  .no_method()
+  .dtypes(kStorageTypes)
+  .samples({"f(2,3), [1, 2]", "f(2,3), [1, 0, 0, 2], 1.5", "f(2,5), [-1, 2]", "f(3), [-1, -1]", "f(2,0), [1, 1]",
+            "f(3), []", "f(3), [-3, 1]"})
+  .error("f(3), [1]", ErrorKind::Runtime, "must be even")
+  .error("f(3), [1, 1, 1, 1]", ErrorKind::Runtime, "no more than twice")
+  .error("f(3), [-2, -2]", ErrorKind::Runtime, "negative output size");
+
+STRATA_OP(nn_functional_pad,
+          "nn.functional.pad(Tensor input, int[] pad, str mode='constant', float? value=None) -> Tensor")
+  .doc(
+    "input with a border: 'constant' (a value), 'reflect', 'replicate' or 'circular'.\n\n"
+    ">>> strata.nn.functional.pad(strata.tensor([[1., 2., 3.]]), (2, 0), mode='reflect')\ntensor([[3., 2., 1., 2., "
+    "3.]])")
+  .composite([](const Tensor& input, IntList pad, std::string_view mode, std::optional<double> value) {
+    if (mode == "constant") return constant_pad_nd(input, pad, value ? Scalar(*value) : Scalar(0));
+    STRATA_CHECK(mode == "reflect" || mode == "replicate" || mode == "circular", NotImplemented,
+                 "pad: unrecognised padding mode {}; expected constant, reflect, replicate or circular", mode);
+    STRATA_CHECK(!value || *value == 0, Value, "pad: padding mode \"{}\" doesn't take in value argument", mode);
+    const Pads p(*input, pad);
+    const auto dims = static_cast<int>(pad.size / 2);
+    STRATA_CHECK(dims >= 1 && dims <= 3 && (input.dim() == dims + 1 || input.dim() == dims + 2), NotImplemented,
+                 "pad: only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now; got a pad of {} "
+                 "numbers and an input of {} dimensions",
+                 pad.size, input.dim());
+    for (int d = input.dim() - dims - 1; mode != "circular" && d < input.dim(); ++d)
+      STRATA_CHECK(input->shape[d] > 0, Runtime,
+                   "pad: expected an input with possibly 0 batch size and other non-zero dimensions, but got shape {}",
+                   to_string(input.shape()));
+    Tensor out = input;
+    for (int d = input.dim() - dims; d < input.dim(); ++d) out = pad_dim(out, d, p, mode);
+    return out;
+  })
+  .no_out()
+  .dtypes(kAllTypes)
+  .samples({"f(2,3), [1, 2]", "f(2,3), [1, 2, 1, 0], 'constant', 2.5", "f(2,3,4), [1, 2], 'reflect'",
+            "f(2,3,4), [1, 2, 2, 0], mode='replicate'", "f(1,2,3,4), [1, 1, 1, 2], mode='circular'",
+            "f(1,2,3,3,3), [1, 1, 0, 1, 2, 2], mode='reflect'", "f(2,4), [-1, 2], mode='replicate'"})
+  .error("f(2,3), [3, 3], 'reflect'", ErrorKind::Runtime, "less than the corresponding input dimension")
+  .error("f(2,3), [4, 0], 'circular'", ErrorKind::Runtime, "more than once")
+  .error("f(2,0,4), [1, 2], 'reflect'", ErrorKind::Runtime, "other non-zero dimensions")
+  .error("f(2,3), [9223372036854775807, 1]", ErrorKind::Runtime, "does not fit into 64 bits")
+  .error("f(2,3), [1099511627776, 1], 'replicate'", ErrorKind::OutOfMemory, "not enough memory")
+  .error("f(2,3), [1, 1], 'mirror'", ErrorKind::NotImplemented, "unrecognised padding mode");
+
+}  // namespace strata

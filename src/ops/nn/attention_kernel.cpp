@@ -1,0 +1,214 @@
+// The op behind scaled_dot_product_attention without mask and dropout: no matrix of weights is stored, forward or backward.
+#include "autograd/autograd.h"
+#include "cpu/nn/attention.h"
+#include "cpu/staging.h"
+#include "ops/device_inputs.h"
+#include "ops/transfer.h"
+
+namespace strata {
+namespace {
+using cpu::Attention;
+using cpu::Matrices;
+
+Attention sizes_of(const TensorImpl& q, const TensorImpl& k, const TensorImpl& v, bool causal, double scale) {
+  const int n = q.ndim;
+  STRATA_CHECK(n >= 2 && n - 2 <= Attention::kMaxBatch && k.ndim == n && v.ndim == n && k.shape[n - 2] > 0 &&
+                 q.shape[n - 1] == k.shape[n - 1] && k.shape[n - 2] == v.shape[n - 2] && q.dtype == k.dtype &&
+                 q.dtype == v.dtype,
+               Runtime, "attention: query {}, key {} and value {} do not fit each other", to_string(q.sizes()),
+               to_string(k.sizes()), to_string(v.sizes()));
+  Attention a{};
+  for (int d = 0; d < n - 2; ++d) {
+    STRATA_CHECK(q.shape[d] == k.shape[d] && q.shape[d] == v.shape[d], Runtime,
+                 "attention: the batch dimensions of query {}, key {} and value {} differ", to_string(q.sizes()),
+                 to_string(k.sizes()), to_string(v.sizes()));
+    a.batch[a.batch_dims++] = q.shape[d];
+  }
+  a.rows = q.shape[n - 2], a.columns = k.shape[n - 2], a.width = q.shape[n - 1], a.value_width = v.shape[n - 1];
+  a.causal = causal, a.scale = scale;
+  return a;
+}
+
+// [b, h, rows, features] in the memory order b, rows, h: what follows attention joins the heads of a row.
+void set_head_layout(const Tensor& t, Shape shape) {
+  t->set_shape(shape);
+  t->set_contiguous_strides();
+  if (shape.size() != 4) return;
+  t->strides[1] = shape[3], t->strides[2] = shape[1] * shape[3];
+  t->update_contiguous();
+}
+
+// A tensor as float or double with its features next to each other: as it lies where possible.
+template <class T> struct Rows {
+  Tensor tensor;
+  explicit Rows(const TensorImpl& t) {
+    const bool plain = t.dtype == dtype_of<T> && (t.shape[t.ndim - 1] == 1 || t.strides[t.ndim - 1] == 1);
+    tensor = plain ? cpu::borrow(t) : cpu::staged(t, dtype_of<T>);
+  }
+  Matrices<const T> get() const { return matrices<const T>(*tensor); }
+  template <class E> static Matrices<E> matrices(const TensorImpl& t) {
+    Matrices<E> m;
+    m.data = reinterpret_cast<E*>(t.data), m.row = t.strides[t.ndim - 2];
+    for (int d = 0; d < t.ndim - 2; ++d) m.step[d] = t.strides[d];
+    return m;
+  }
+};
+// An output, or a contiguous stand-in of another dtype.
+template <class T> struct OutRows {
+  const Tensor& user;
+  Tensor tensor;
+  explicit OutRows(const Tensor& t)
+      : user(t), tensor(t.dtype() == dtype_of<T> ? t : make_tensor(t.shape(), dtype_of<T>)) {}
+  Matrices<T> get() const { return Rows<T>::template matrices<T>(*tensor); }
+  void finish() const {
+    if (tensor.get() != user.get()) cpu::copy_values(*user, *tensor);
+  }
+};
+
+template <class Run> void run_forward(const Call& c, Run run) {
+  const TensorImpl &q = c.args.tensor(0), &k = c.args.tensor(1), &v = c.args.tensor(2);
+  const Attention a = sizes_of(q, k, v, c.args[3].boolean(), c.args[4].number());
+  if (c.outs[0].numel() == 0 && c.outs[1].numel() == 0) return;
+  cpu::dispatch_float(q.dtype, [&]<class T>() {
+    const Rows<T> query(q), key(k), value(v);
+    const OutRows<T> out(c.outs[0]);
+    run(a, cpu::AttentionForward<T>{query.get(), key.get(), value.get(), out.get(), c.outs[1].template data<T>()});
+    out.finish();
+  });
+}
+template <class Run> void run_backward(const Call& c, Run run) {
+  const TensorImpl &q = c.args.tensor(1), &k = c.args.tensor(2), &v = c.args.tensor(3);
+  const Attention a = sizes_of(q, k, v, c.args[6].boolean(), c.args[7].number());
+  cpu::dispatch_float(q.dtype, [&]<class T>() {
+    const Rows<T> grad(c.args.tensor(0)), query(q), key(k), value(v), result(c.args.tensor(4));
+    const cpu::In<T> log_sums(c.args.tensor(5));
+    const OutRows<T> gq(c.outs[0]), gk(c.outs[1]), gv(c.outs[2]);
+    if (a.batches())
+      run(a, cpu::AttentionBackward<T>{grad.get(), query.get(), key.get(), value.get(), result.get(), log_sums.get(),
+                                       gq.get(), gk.get(), gv.get()});
+    gq.finish(), gk.finish(), gv.finish();
+  });
+}
+
+// On devices in terms of other ops, whose products are fast: the weights are stored, in the type of the arithmetic.
+Tensor scores_of(const Tensor& q, const Tensor& k, bool causal, double scale) {
+  Tensor scores = mul(matmul(q, transpose(k, -2, -1)), scale);
+  if (!causal) return scores;
+  const Tensor row = unsqueeze(arange(q.size(-2), DType::I64, q.device()), 1),
+               column = arange(k.size(-2), DType::I64, q.device());
+  return masked_fill(scores, gt(column, row), -HUGE_VAL);
+}
+void forward_on_device(const Call& c) {
+  const DType type = compute_type(c.outs[0].dtype());
+  const Tensor q = dense(c, 0, type), k = dense(c, 1, type), v = dense(c, 2, type);
+  if (c.outs[1].numel() == 0) return;
+  const Tensor scores = scores_of(q, k, c.args[3].boolean(), c.args[4].number());
+  copy_values(*c.outs[1], *logsumexp(scores, -1));
+  copy_values(*c.outs[0], *matmul(softmax(scores, -1), v));
+}
+void backward_on_device(const Call& c) {  // grad, query, key, value, output, log_sums
+  const DType type = compute_type(c.outs[0].dtype());
+  const Tensor g = dense(c, 0, type), q = dense(c, 1, type), k = dense(c, 2, type), v = dense(c, 3, type);
+  const double scale = c.args[7].number();
+  const Tensor w = exp(sub(scores_of(q, k, c.args[6].boolean(), scale), unsqueeze(dense(c, 5, type), -1)));
+  const Tensor along = sum(mul(g, dense(c, 4, type)), -1, true);
+  const Tensor s = mul(mul(w, sub(matmul(g, transpose(v, -2, -1)), along)), scale);
+  copy_values(*c.outs[0], *matmul(s, k));
+  copy_values(*c.outs[1], *matmul(transpose(s, -2, -1), q));
+  copy_values(*c.outs[2], *matmul(transpose(w, -2, -1), g));
+}
+
+// In terms of other ops, for gradients of gradients.
+Grads differentiable_grads(const GradContext& c, const Tensor& g) {
+  const Tensor q = c.input(0), k = c.input(1), v = c.input(2);
+  const double scale = c.arg(4).number();
+  Tensor scores = mul(matmul(q, transpose(k, -2, -1)), scale);
+  if (c.arg(3).boolean()) {
+    const Tensor keep = tril(ones({q.size(-2), k.size(-2)}, DType::Bool));
+    scores = masked_fill(scores, logical_not(keep), -HUGE_VAL);
+  }
+  const Tensor w = softmax(scores, -1), slope = matmul(g, transpose(v, -2, -1));
+  const Tensor s = mul(mul(w, sub(slope, sum(mul(slope, w), -1, true))), scale);
+  return {matmul(s, k), matmul(transpose(s, -2, -1), q), matmul(transpose(w, -2, -1), g)};
+}
+}  // namespace
+
+STRATA_OP(attention_core,
+          "_attention(Tensor query, Tensor key, Tensor value, bool is_causal, float scale) -> (Tensor, Tensor)")
+  .doc("softmax(scale * query @ key.T) @ value, and the logarithm of each row's sum of exponentials.")
+  .helper()
+  .no_out()
+  .dtypes(kFloatingTypes)
+  .infer([](const Call& c) {
+    const TensorImpl &q = c.args.tensor(0), &v = c.args.tensor(2);
+    sizes_of(q, c.args.tensor(1), v, c.args[3].boolean(), c.args[4].number());
+    int64_t shape[kMaxDims];
+    std::copy_n(q.shape, q.ndim, shape);
+    shape[q.ndim - 1] = v.shape[q.ndim - 1];
+    c.outs[0]->dtype = q.dtype, c.outs[1]->dtype = compute_type(q.dtype);
+    set_head_layout(c.outs[0], Shape(shape, q.ndim));
+    c.outs[1]->set_shape(Shape(shape, static_cast<size_t>(q.ndim - 1)));
+  })
+  .kernel("blocks",
+          [](const Call& c) {
+            run_forward(
+              c, []<class T>(const Attention& a, const cpu::AttentionForward<T>& p) { attention_forward(a, p); });
+          })
+  .kernel("reference",
+          [](const Call& c) {
+            run_forward(c, []<class T>(const Attention& a, const cpu::AttentionForward<T>& p) {
+              attention_forward_reference(a, p);
+            });
+          })
+  .cuda("ops", forward_on_device)
+  .saves({0, 1, 2})
+  .saves_result({0, 1})
+  .no_grad_outputs({1})
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    const auto all = _attention_backward(g, c.input(0), c.input(1), c.input(2), c.result(0), c.result(1),
+                                         c.arg(3).boolean(), c.arg(4).number());
+    return {all[0], all[1], all[2]};
+  })
+  .grad_for_graph(differentiable_grads)
+  .samples({"f(2,3,4), f(2,5,4), f(2,5,6), False, 0.5", "f(1,2,6,4), f(1,2,6,4), f(1,2,6,4), True, 0.5",
+            "f(2,70,9), f(2,40,9), f(2,40,5), True, 0.3", "f(3,4), f(5,4), f(5,4), False, 1.0",
+            "f(0,3,4), f(0,5,4), f(0,5,6), False, 0.5"})
+  .error("f(2,3,4), f(2,5,3), f(2,5,6), False, 0.5", ErrorKind::Runtime, "do not fit each other")
+  .error("f(2,3,4), f(1,5,4), f(2,5,6), False, 0.5", ErrorKind::Runtime, "batch dimensions");
+
+STRATA_OP(
+  attention_backward,
+  "_attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor output, Tensor log_sums, bool "
+  "is_causal, float scale) -> (Tensor, Tensor, Tensor)")
+  .doc("The gradients of query, key and value of _attention.")
+  .helper()
+  .no_out()
+  .dtypes(kFloatingTypes)
+  .infer([](const Call& c) {
+    const Attention a =
+      sizes_of(c.args.tensor(1), c.args.tensor(2), c.args.tensor(3), c.args[6].boolean(), c.args[7].number());
+    STRATA_CHECK(c.args.tensor(0).same_shape(c.args.tensor(4)) && c.args.tensor(5).numel == a.batches() * a.rows &&
+                   c.args.tensor(0).numel == a.batches() * a.rows * a.value_width &&
+                   c.args.tensor(0).ndim == c.args.tensor(1).ndim,
+                 Runtime, "attention: the gradient has shape {}, the result {}", to_string(c.args.tensor(0).sizes()),
+                 to_string(c.args.tensor(4).sizes()));
+    for (uint32_t o = 0; o < 3; ++o) {
+      const TensorImpl& like = c.args.tensor(o + 1);
+      c.outs[o]->dtype = like.dtype;
+      set_head_layout(c.outs[o], like.sizes());
+    }
+  })
+  .kernel("blocks",
+          [](const Call& c) {
+            run_backward(
+              c, []<class T>(const Attention& a, const cpu::AttentionBackward<T>& p) { attention_backward(a, p); });
+          })
+  .kernel("reference",
+          [](const Call& c) {
+            run_backward(c, []<class T>(const Attention& a, const cpu::AttentionBackward<T>& p) {
+              attention_backward_reference(a, p);
+            });
+          })
+  .cuda("ops", backward_on_device);
+
+}  // namespace strata

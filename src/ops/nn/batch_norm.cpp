@@ -1,0 +1,401 @@
+// Norms over channels: batch, instance and local response norm, and normalize.
+#include "autograd/autograd.h"
+#include "cpu/movement/copy.h"
+#include "cpu/nn/norms.h"
+#include "cpu/reduce/moments.h"
+#include "cpu/staging.h"
+#include "cuda/reduce/moments.h"
+#include "ops/device_inputs.h"
+#include "ops/nn/norm_formulas.h"
+#include "ops/transfer.h"
+
+namespace strata {
+namespace {
+
+cpu::Channels channels_of(const TensorImpl& x) {
+  cpu::Channels k{x.shape[0], x.shape[1], 1};
+  for (int d = 2; d < x.ndim; ++d) k.s *= x.shape[d];
+  return k;
+}
+uint32_t reduced_dims(int ndim) { return ((1u << ndim) - 1) & ~2u; }
+std::vector<int64_t> all_but_channels(int ndim) {
+  std::vector<int64_t> dims{0};
+  for (int d = 2; d < ndim; ++d) dims.push_back(d);
+  return dims;
+}
+Tensor per_channel(const Tensor& t, int ndim) {  // [c] as [1, c, 1, …]
+  std::vector<int64_t> shape(static_cast<size_t>(ndim), 1);
+  shape[1] = t.numel();
+  return reshape(t, shape);
+}
+
+// With given statistics a channels-last tensor is read and written as it lies.
+bool stays_last(const TensorImpl& x, bool training) {
+  const bool here =
+    x.device.type == DeviceType::Cpu || x.device.type == DeviceType::Meta;  // meta has the layouts of the CPU
+  return here && !training && x.dtype == DType::F32 && cpu::channels_last(x);
+}
+
+void infer_batch_norm(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  STRATA_CHECK(x.ndim >= 2, Runtime, "batch_norm: expected an input of 2 or more dimensions [N, C, ...], got shape {}",
+               to_string(x.sizes()));
+  STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented,
+               "batch_norm: expected a floating-point input, got {}; convert it with to(float32)", name_of(x.dtype));
+  constexpr const char* names[] = {"input", "weight", "bias", "running_mean", "running_var"};
+  for (uint32_t i = 1; i <= 4; ++i) {
+    if (!c.args.is_tensor(i)) continue;
+    const TensorImpl& t = c.args.tensor(i);
+    STRATA_CHECK(t.numel == x.shape[1], Runtime,
+                 "batch_norm: {} should contain {} elements, not {} (input has shape {})", names[i], x.shape[1],
+                 t.numel, to_string(x.sizes()));
+  }
+  const bool training = c.args[5].boolean();
+  STRATA_CHECK(!training || x.numel > 0, Runtime,
+               "batch_norm: the input must have at least one element in training mode, got shape {}",
+               to_string(x.sizes()));
+  STRATA_CHECK(training || (c.args.is_tensor(3) && c.args.is_tensor(4)), Runtime,
+               "batch_norm: running_mean and running_var must be given in evaluation mode");
+  c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
+  if (stays_last(x, training)) c.outs[0]->set_strides_like(x);
+  const int64_t stats[] = {training ? x.shape[1] : 0};
+  for (int o : {1, 2}) c.outs[o]->dtype = compute_type(x.dtype), c.outs[o]->set_shape(stats);
+}
+
+template <class T> std::vector<T> values_or(const Value& v, int64_t count, T fallback) {
+  std::vector<T> out(static_cast<size_t>(count), fallback);
+  if (v.tag == Tag::Tensor) {
+    const cpu::In<T> in(*v.tensor);
+    std::copy_n(in.get(), count, out.begin());
+  }
+  return out;
+}
+
+template <class T>
+void update_running(const Value& running, const T* now, int64_t count, double momentum, double factor) {
+  if (running.tag != Tag::Tensor) return;
+  const Tensor target = cpu::borrow(*running.tensor);
+  const Tensor values = make_tensor(target.shape(), dtype_of<T>);
+  cpu::copy_values(*values, *target);
+  for (int64_t i = 0; i < count; ++i) {
+    T& r = values.data<T>()[i];
+    r = static_cast<T>((1 - momentum) * r + momentum * factor * now[i]);
+  }
+  cpu::copy_values(*target, *values);
+}
+
+void run_batch_norm(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  const auto k = channels_of(x);
+  const bool training = c.args[5].boolean();
+  const double momentum = c.args[6].number(), eps = c.args[7].number();
+  const bool last = stays_last(x, training);
+  cpu::dispatch_float(x.dtype, [&]<class T>() {
+    const Tensor in_values = last ? cpu::borrow(x) : cpu::staged(x, dtype_of<T>);
+    const T* in = in_values.template data<T>();
+    const size_t count = static_cast<size_t>(k.c);
+    std::vector<T> mean(count), rstd(count), scale = values_or<T>(c.args[1], k.c, 1),
+                                             shift = values_or<T>(c.args[2], k.c, 0);
+    std::vector<double> center, variance;
+    if (training) {
+      const Shape channels(x.shape + 1, 1);
+      const Tensor m = make_tensor(channels, DType::F64), v = make_tensor(channels, DType::F64);
+      cpu::moments(*in_values, reduced_dims(x.ndim), 0, false, v.get(), m.get());
+      center.assign(m.data<double>(), m.data<double>() + count);
+      variance.assign(v.data<double>(), v.data<double>() + count);
+      const double n = static_cast<double>(k.n * k.s);
+      update_running(c.args[3], center.data(), k.c, momentum, 1.0);
+      update_running(c.args[4], variance.data(), k.c, momentum, n / (n - 1));
+    } else {
+      center = values_or<double>(c.args[3], k.c, 0), variance = values_or<double>(c.args[4], k.c, 1);
+    }
+    for (size_t i = 0; i < count; ++i) {
+      mean[i] = static_cast<T>(center[i]);
+      rstd[i] = static_cast<T>(1 / std::sqrt(variance[i] + eps));
+      scale[i] *= rstd[i];
+      shift[i] -=
+        static_cast<T>(center[i] - static_cast<double>(mean[i])) * scale[i];  // what rounding cut off the mean
+    }
+    if (last)
+      return cpu::row_affine<T>(k.n * k.s, k.c, in, mean.data(), scale.data(), shift.data(),
+                                c.outs[0].template data<T>());
+    const cpu::Out<T> out(c.outs[0]);
+    cpu::channel_affine<T>(k, in, mean.data(), scale.data(), shift.data(), out);
+    out.finish();
+    if (training)
+      std::copy_n(mean.data(), count, c.outs[1].template data<T>()),
+        std::copy_n(rstd.data(), count, c.outs[2].template data<T>());
+  });
+}
+
+// A kernel writes running statistics where they lie: a copy, where they do not lie densely, goes back afterwards.
+void batch_norm_on_device(const Call& c) {
+  const Tensor x = dense(c, 0), weight = dense(c, 1), bias = dense(c, 2), mean = dense(c, 3), var = dense(c, 4);
+  const bool training = c.args[5].boolean();
+  cuda::batch_norm({.x = *x,
+                    .y = *c.outs[0],
+                    .weight = weight.get(),
+                    .bias = bias.get(),
+                    .running_mean = mean.get(),
+                    .running_var = var.get(),
+                    .mean = training ? c.outs[1].get() : nullptr,
+                    .rstd = training ? c.outs[2].get() : nullptr,
+                    .momentum = c.args[6].number(),
+                    .eps = c.args[7].number()});
+  for (uint32_t i : {3u, 4u}) {
+    if (!training || !c.args.is_tensor(i)) continue;
+    const TensorImpl& running = c.args.tensor(i);
+    const Tensor& now = i == 3 ? mean : var;
+    if (now.bytes() != running.data) copy_values(running, *now);
+  }
+}
+void batch_norm_backward_on_device(const Call& c) {
+  const Tensor g = dense(c, 0), x = dense(c, 1), weight = dense(c, 2);
+  const DType type = compute_type(x.dtype());
+  const Tensor mean = dense(c, 3, type), rstd = dense(c, 4, type);
+  cuda::batch_norm_backward(*g, *x, weight.get(), *mean, *rstd, *c.outs[0], *c.outs[1], *c.outs[2]);
+}
+
+void plain_batch_norm(const Call& c) {
+  const autograd::NoGrad no_grad;
+  const Tensor x = wide(c, 0);
+  const auto dims = all_but_channels(x.dim());
+  const double momentum = c.args[6].number(), eps = c.args[7].number();
+  const bool training = c.args[5].boolean();
+  const auto spread = [&](const Tensor& t) { return t ? per_channel(t, x.dim()) : t; };
+  const Tensor center = training ? mean(x, dims) : wide(c, 3),
+               variance = training ? mean(square(sub(x, spread(center))), dims) : wide(c, 4),
+               rstd = rsqrt(add(variance, eps));
+  cpu::copy_reference(*c.outs[0],
+                      *affine(mul(sub(x, spread(center)), spread(rstd)), spread(wide(c, 1)), spread(wide(c, 2))));
+  if (!training) return;
+  const double n = static_cast<double>(x.numel()) / static_cast<double>(x.size(1));
+  update_running(c.args[3], center.data<double>(), x.size(1), momentum, 1.0);
+  update_running(c.args[4], variance.data<double>(), x.size(1), momentum, n / (n - 1));
+  cpu::copy_reference(*c.outs[1], *center);
+  cpu::copy_reference(*c.outs[2], *rstd);
+}
+void plain_batch_norm_backward(const Call& c) {  // grad, input, weight, mean, rstd
+  const autograd::NoGrad no_grad;
+  const Tensor g = wide(c, 0), x = wide(c, 1), weight = wide(c, 2), rstd = per_channel(wide(c, 4), x.dim());
+  const auto dims = all_but_channels(x.dim());
+  const Normalized n{mul(sub(x, per_channel(wide(c, 3), x.dim())), rstd), rstd};
+  const Tensor scaled = weight ? mul(g, per_channel(weight, x.dim())) : g;
+  cpu::copy_reference(*c.outs[0], *normalized_grad(scaled, n, dims, true));
+  cpu::copy_reference(*c.outs[1], *sum(mul(g, n.value), dims));
+  cpu::copy_reference(*c.outs[2], *sum(g, dims));
+}
+
+// In terms of other ops, for gradients of gradients and for statistics that were given.
+Grads differentiable_grads(const GradContext& c, const Tensor& g) {
+  Grads out;
+  const Tensor x = c.input(0), weight = c.has(1) ? c.input(1) : Tensor();
+  const auto dims = all_but_channels(x.dim());
+  const bool training = c.arg(5).boolean();
+  const double eps = c.arg(7).number();
+  Normalized n;
+  if (training) {
+    n = normalized(x, dims, eps, true);
+  } else {
+    n.rstd = per_channel(rsqrt(add(c.input(4), eps)), x.dim());
+    if ((weight && c.needs(1)) || c.needs(4)) n.value = mul(sub(x, per_channel(c.input(3), x.dim())), n.rstd);
+  }
+  if (c.needs(0)) {
+    const Tensor gw = weight ? mul(g, per_channel(weight, x.dim())) : g;
+    out.t[0] = training ? normalized_grad(gw, n, dims, true) : mul(gw, n.rstd);
+  }
+  if (c.has(1) && c.needs(1)) out.t[1] = sum(mul(g, n.value), dims);
+  if (c.has(2) && c.needs(2)) out.t[2] = sum(g, dims);
+  if (!training && (c.needs(3) || c.needs(4))) {  // statistics that were given are inputs like any other
+    const Tensor gr = mul(weight ? mul(g, per_channel(weight, x.dim())) : g, n.rstd);
+    if (c.needs(3)) out.t[3] = neg(sum(gr, dims));
+    if (c.needs(4)) out.t[4] = mul(sum(mul(mul(gr, n.value), n.rstd), dims), -0.5);
+  }
+  return out;
+}
+Grads grad_batch_norm(const GradContext& c, const Tensor& g) {
+  const bool training = c.arg(5).boolean();
+  if (!training) return differentiable_grads(c, g);
+  Grads out;
+  const Tensor x = c.input(0), weight = c.has(1) ? c.input(1) : Tensor();
+  const auto all = _batch_norm_backward(g, x, weight, c.result(1), c.result(2));
+  out.t[0] = all[0];
+  if (c.has(1) && c.needs(1)) out.t[1] = all[1];
+  if (c.has(2) && c.needs(2)) out.t[2] = all[2];
+  return out;
+}
+
+// The number of values per channel decides whether statistics exist.
+void check_enough(const Tensor& x) {
+  int64_t n = x.dim() > 0 ? x.size(0) : 0;
+  for (int d = 2; d < x.dim(); ++d) n *= x.size(d);
+  STRATA_CHECK(n != 1, Value, "batch_norm: expected more than 1 value per channel when training, got input size {}",
+               to_string(x.shape()));
+}
+}  // namespace
+
+STRATA_OP(native_batch_norm,
+          "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!:training)? running_mean, "
+          "Tensor(b!:training)? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)")
+  .doc("batch_norm together with the mean and the reciprocal standard deviation of each channel.")
+  .no_method()
+  .no_out()
+  .dtypes(kFloatingTypes)
+  .infer(infer_batch_norm)
+  .kernel("channels", run_batch_norm)
+  .kernel("reference", plain_batch_norm)
+  .cuda("channels", batch_norm_on_device)
+  .saves({0, 1, 3, 4})
+  .saves_result({1, 2})
+  .no_grad_outputs({1, 2})
+  .grad(grad_batch_norm)
+  .grad_for_graph(differentiable_grads)
+  .samples({"f(3,4), f(4), f(4), None, None, True, 0.1, 1e-5", "f(2,3,4), None, None, None, None, True, 0.1, 1e-5",
+            "!f(3,4), f(4), f(4), f(4), p(4), True, 0.1, 1e-5"});
+
+STRATA_OP(batch_norm,
+          "nn.functional.batch_norm(Tensor input, Tensor(a!:training)? running_mean, Tensor(b!:training)? running_var, "
+          "Tensor? weight=None, Tensor? bias=None, bool training=False, float momentum=0.1, float eps=1e-5) -> Tensor")
+  .no_grad_inputs({1, 2})
+  .doc("Normalises each channel by its mean and variance over the batch (training) or by the running ones.")
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
+                const Tensor& bias, bool training, double momentum, double eps) {
+    if (input.dim() == 1 && input.numel() == 0) return clone(input);  // PyTorch lets an empty vector through
+    STRATA_CHECK(training ? eps > 0 : eps >= 0, Value, "batch_norm: eps must be {}, but got {}",
+                 training ? "positive during training" : "non-negative", eps);
+    if (training) check_enough(input);
+    if (training && input.numel() == 0 &&
+        input.dim() > 1)  // nothing to count: running statistics stay, gradients are zero
+      return affine(clone(input), weight ? per_channel(weight, input.dim()) : weight,
+                    bias ? per_channel(bias, input.dim()) : bias);
+    return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0];
+  })
+  .samples({"f(3,4), None, None, f(4), f(4), True", "f(2,3,4), None, None, None, None, True",
+            "f(2,3,4,5), f(3), p(3), f(3), f(3), False", "f(2,3,2,2,2), f(3), p(3)",
+            "!f(3,4), f(4), p(4), f(4), f(4), True"})
+  .error("f(4), None, None, None, None, True", ErrorKind::Runtime, "2 or more dimensions")
+  .error("f(2,3), f(4), p(3)", ErrorKind::Runtime, "running_mean should contain 3 elements")
+  .error("f(1,3), None, None, None, None, True", ErrorKind::Value, "more than 1 value per channel")
+  .error("f(2,3), None, None", ErrorKind::Runtime, "must be given in evaluation mode")
+  .error("f(2,3), None, None, training=True, eps=0.0", ErrorKind::Value, "positive during training")
+  .error("f(2,3), f(3), p(3), eps=-1.0", ErrorKind::Value, "non-negative");
+
+STRATA_OP(batch_norm_backward,
+          "_batch_norm_backward(Tensor grad, Tensor input, Tensor? weight, Tensor mean, Tensor rstd) -> (Tensor, "
+          "Tensor, Tensor)")
+  .doc("Gradients of batch_norm in training: of input, weight and bias.")
+  .helper()
+  .no_out()
+  .dtypes(kFloatingTypes)
+  .infer([](const Call& c) {
+    const TensorImpl& x = c.args.tensor(1);
+    bool fits = x.ndim >= 2 && c.args.tensor(0).same_shape(x);
+    for (uint32_t i : {2u, 3u, 4u}) fits = fits && (!c.args.is_tensor(i) || c.args.tensor(i).numel == x.shape[1]);
+    STRATA_CHECK(fits, Runtime,
+                 "batch_norm: the gradient of shape {} or the statistics do not fit an input of shape {}",
+                 to_string(c.args.tensor(0).sizes()), to_string(x.sizes()));
+    c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
+    for (int o : {1, 2})
+      c.outs[o]->dtype = c.args.is_tensor(2) ? c.args.tensor(2).dtype : x.dtype,
+      c.outs[o]->set_shape(Shape(x.shape + 1, 1));
+  })
+  .kernel("channels",
+          [](const Call& c) {
+            const TensorImpl& x = c.args.tensor(1);
+            const auto k = channels_of(x);
+            cpu::dispatch_float(x.dtype, [&]<class T>() {
+              const cpu::In<T> grad(c.args.tensor(0)), in(x), mean(c.args.tensor(3)), rstd(c.args.tensor(4));
+              const cpu::Out<T> out(c.outs[0]), gw(c.outs[1]), gb(c.outs[2]);
+              const size_t count = static_cast<size_t>(k.c);
+              std::vector<T> w = values_or<T>(c.args[2], k.c, 1), sum_gx(count), a(count), b(count), d(count);
+              cpu::channel_grad_sums<T>(k, grad, in, mean, gb, sum_gx.data());
+              const double n = static_cast<double>(k.n * k.s);
+              for (size_t i = 0; i < count; ++i) {
+                const double r = rstd[static_cast<int64_t>(i)], scale = w[i] * r;
+                const double slope = -scale * r * r * sum_gx[i] / n;
+                gw[static_cast<int64_t>(i)] = static_cast<T>(sum_gx[i] * r);
+                a[i] = static_cast<T>(scale), b[i] = static_cast<T>(slope);
+                d[i] = static_cast<T>(-scale * gb[static_cast<int64_t>(i)] / n);
+              }
+              cpu::channel_combine<T>(k, grad, in, mean, a.data(), b.data(), d.data(), out);
+              out.finish(), gw.finish(), gb.finish();
+            });
+          })
+  .kernel("reference", plain_batch_norm_backward)
+  .cuda("channels", batch_norm_backward_on_device)
+  .samples({"f(3,4), f(3,4), f(4), f(4), p(4)"});
+
+STRATA_OP(instance_norm,
+          "nn.functional.instance_norm(Tensor input, Tensor(a!:use_input_stats)? running_mean=None, "
+          "Tensor(b!:use_input_stats)? running_var=None, Tensor? weight=None, Tensor? bias=None, bool "
+          "use_input_stats=True, float momentum=0.1, float eps=1e-5) -> Tensor")
+  .no_grad_inputs({1, 2})
+  .doc("Normalises each channel of each sample by its own mean and variance.")
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
+                const Tensor& bias, bool use_input_stats, double momentum, double eps) {
+    STRATA_CHECK(input.dim() >= 2, Runtime,
+                 "instance_norm: expected an input of 2 or more dimensions [N, C, ...], got shape {}",
+                 to_string(input.shape()));
+    STRATA_CHECK(use_input_stats || (running_mean && running_var), Runtime,
+                 "instance_norm: expected running_mean and running_var when use_input_stats is False");
+    const int64_t n = input.size(0), channels = input.size(1);
+    int64_t spatial = 1;
+    for (int d = 2; d < input.dim(); ++d) spatial *= input.size(d);
+    STRATA_CHECK(!use_input_stats || spatial != 1, Value,
+                 "instance_norm: expected more than 1 spatial element when training, got input size {}",
+                 to_string(input.shape()));
+    std::vector<int64_t> shape(input.shape().begin(), input.shape().end());
+    shape[0] = 1, shape[1] = n * channels;
+    const auto tiled = [&](const Tensor& t) {
+      return t ? reshape(expand(unsqueeze(t, 0), {n, channels}), {n * channels}) : t;
+    };
+    Tensor means = running_mean ? clone(tiled(running_mean)) : Tensor(),
+           variances = running_var ? clone(tiled(running_var)) : Tensor();
+    const Tensor out = nn::functional::batch_norm(reshape(input, shape), means, variances, tiled(weight), tiled(bias),
+                                                  use_input_stats, momentum, eps);
+    if (use_input_stats && input.numel() > 0) {
+      const autograd::NoGrad no_grad;
+      if (running_mean) copy_(running_mean, mean(reshape(means, {n, channels}), 0));
+      if (running_var) copy_(running_var, mean(reshape(variances, {n, channels}), 0));
+    }
+    return reshape(out, input.shape());
+  })
+  .samples({"f(2,3,4)", "f(2,3,4,5), None, None, f(3), f(3)", "f(2,3,4), f(3), p(3), None, None, False",
+            "!f(2,3,4), f(3), p(3)"})
+  .error("f(4)", ErrorKind::Runtime, "2 or more dimensions")
+  .error("f(2,3,1)", ErrorKind::Value, "more than 1 spatial element");
+
+STRATA_OP(
+  local_response_norm,
+  "nn.functional.local_response_norm(Tensor input, int size, float alpha=1e-4, float beta=0.75, float k=1.0) -> Tensor")
+  .doc("Divides by a power of the mean square over neighbouring channels.")
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, int64_t size, double alpha, double beta, double k) {
+    STRATA_CHECK(input.dim() >= 3, Value,
+                 "local_response_norm: expected 3D or higher dimensionality input (got {} dimensions)", input.dim());
+    STRATA_CHECK(size >= 1, Value, "local_response_norm: size must be positive, got {}", size);
+    if (input.numel() == 0) return input;
+    const int64_t n = input.size(0), c = input.size(1), rest = input.numel() / (n * c);
+    const int64_t before = std::min(size / 2, c - 1),
+                  after = std::min((size - 1) / 2, c - 1);  // beyond are no channels
+    const Tensor squares = nn::functional::pad(reshape(square(input), {n, c, rest}), {0, 0, before, after});
+    Tensor window = narrow(squares, 1, 0, c);
+    for (int64_t i = 1; i <= before + after; ++i) window = add(window, narrow(squares, 1, i, c));
+    const Tensor divisor = pow(add(mul(div(window, static_cast<double>(size)), alpha), k), beta);
+    return div(input, reshape(divisor, input.shape()));
+  })
+  .samples({"f(2,5,3), 3", "f(2,5,3,2), 2, alpha=0.1, beta=0.5, k=2.0", "f(2,3,4), 9, alpha=0.1"})
+  .error("f(2,5), 3", ErrorKind::Value, "3D or higher");
+
+STRATA_OP(normalize, "nn.functional.normalize(Tensor input, float p=2.0, int[] dim=1, float eps=1e-12) -> Tensor")
+  .doc("x / max(norm(x, p, dim), eps).")
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, double p, IntList dim, double eps) {
+    return div(input, clamp(linalg::vector_norm(input, p, dim, true), eps, std::nullopt));
+  })
+  .samples({"f(3,4)", "f(3,4), p=1.0, dim=0", "f(2,3,4), 2.0, [1,2]"})
+  .error("f(3)", ErrorKind::Index, "out of range");
+
+}  // namespace strata

@@ -1,0 +1,523 @@
+// Convolutions. Three ops do the work: convolution (plain and transposed, each the other's input gradient) and the weight
+// gradient, which is linear in both its inputs; so gradients of any order exist.
+#include "cpu/nn/convolution.h"
+#include "autograd/autograd.h"
+#include "base/checked.h"
+#include "cpu/staging.h"
+#include "cuda/nn/convolution.h"
+#include "ops/layout.h"
+#include "ops/planned.h"
+#include "strata/ops.h"
+
+namespace strata {
+namespace {
+
+// A list for each spatial dimension, from a list of one or of all.
+void spread(const char* op, const char* name, IntList l, int dims, int64_t least, int64_t* to) {
+  STRATA_CHECK(l.size == 1 || static_cast<int>(l.size) == dims, Runtime,
+               "{}: {} must be a single int or {} of them, got {}", op, name, dims, to_string(l));
+  for (int d = 0; d < dims; ++d) {
+    to[d] = l[l.size == 1 ? 0 : static_cast<size_t>(d)];
+    STRATA_CHECK(to[d] >= least, Runtime, "{}: {} must be {}, got {}", op, name,
+                 least ? "greater than zero" : "non-negative (negative padding is not supported)", to_string(l));
+    STRATA_CHECK(to[d] < int64_t{1} << 40, Runtime, "{}: {} {} is too large", op, name, to[d]);
+  }
+}
+
+// convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups), from args 3 on.
+ConvShape shape_of(const char* op, const Args& a) {
+  const TensorImpl &x = a.tensor(0), &w = a.tensor(1);
+  const bool transposed = a[6].boolean();
+  ConvShape s;
+  s.dims = w.ndim - 2;
+  STRATA_CHECK(s.dims >= 1 && s.dims <= 3, Runtime, "{}: weight must have 3, 4 or 5 dimensions, got shape {}", op,
+               to_string(w.sizes()));
+  STRATA_CHECK(x.ndim == w.ndim, Runtime, "{}: expected {}D input of shape [N, C, ...], got shape {} (weight {})", op,
+               int{w.ndim}, to_string(x.sizes()), to_string(w.sizes()));
+  STRATA_CHECK(x.dtype == w.dtype, Runtime, "{}: input has dtype {} and weight {}; they must be the same", op,
+               name_of(x.dtype), name_of(w.dtype));
+  STRATA_CHECK(x.dtype != DType::Bool && !kFloat8Types.has(x.dtype), NotImplemented, "\"{}\" not implemented for '{}'",
+               op, name_of(x.dtype));
+  s.groups = a[8].integer();
+  STRATA_CHECK(s.groups > 0, Runtime, "{}: groups must be greater than zero, got {}", op, s.groups);
+  spread(op, "stride", a[3].int_list(), s.dims, 1, s.stride);
+  spread(op, "padding", a[4].int_list(), s.dims, 0, s.padding);
+  spread(op, "dilation", a[5].int_list(), s.dims, 1, s.dilation);
+  int64_t extra[3];
+  spread(op, "output_padding", a[7].int_list(), s.dims, 0, extra);
+  STRATA_CHECK(w.shape[0] % s.groups == 0, Runtime,
+               "{}: weight has {} {} channels, which groups={} does not divide (shape {})", op, w.shape[0],
+               transposed ? "input" : "output", s.groups, to_string(w.sizes()));
+  const int64_t expected = transposed ? w.shape[0] : (Checked(w.shape[1]) * s.groups).get();
+  STRATA_CHECK(x.shape[1] == expected, Runtime,
+               "{}: weight has {} input channels, input has {} (shape {}); groups={} needs {}", op,
+               transposed ? w.shape[0] : w.shape[1], x.shape[1], to_string(x.sizes()), s.groups,
+               s.groups == 1 ? "them equal" : fmt::format("{} channels in input", expected));
+  s.n = x.shape[0];
+  s.o = w.shape[0], s.c = (Checked(w.shape[1]) * s.groups).get();
+  for (int d = 0; d < s.dims; ++d) {
+    s.kernel[d] = w.shape[d + 2];
+    STRATA_CHECK(s.kernel[d] >= 1, Runtime, "{}: the kernel has a size of 0 (weight shape {})", op,
+                 to_string(w.sizes()));
+    const int64_t reach = (Checked(s.dilation[d]) * (s.kernel[d] - 1) + 1).get(), size = x.shape[d + 2];
+    if (transposed) {
+      STRATA_CHECK(extra[d] < std::max(s.stride[d], s.dilation[d]), Runtime,
+                   "{}: output padding must be smaller than either stride or dilation, got output_padding={}, "
+                   "stride={}, dilation={}",
+                   op, extra[d], s.stride[d], s.dilation[d]);
+      s.out[d] = size, s.in[d] = (Checked(size - 1) * s.stride[d] - 2 * s.padding[d] + reach + extra[d]).get();
+      STRATA_CHECK(s.in[d] >= 0 && (s.in[d] > 0 || size == 0), Runtime,
+                   "{}: the output would have size {} at spatial dimension {} (input {}, padding {}, kernel {})", op,
+                   s.in[d], d, size, s.padding[d], s.kernel[d]);
+    } else {
+      s.in[d] = size;
+      STRATA_CHECK(size + 2 * s.padding[d] >= reach, Runtime,
+                   "{}: the padded input size {} at spatial dimension {} is smaller than the kernel's reach {} (input "
+                   "{}, kernel {}, dilation {}, padding {})",
+                   op, size + 2 * s.padding[d], d, reach, size, s.kernel[d], s.dilation[d], s.padding[d]);
+      s.out[d] = (size + 2 * s.padding[d] - reach) / s.stride[d] + 1;
+    }
+  }
+  if (a.is_tensor(2)) {
+    const int64_t channels = transposed ? s.c : s.o;
+    STRATA_CHECK(
+      a.tensor(2).ndim == 1 && a.tensor(2).numel == channels, Runtime,
+      "{}: given weight of size {}, expected bias to be 1-dimensional with {} elements, but got bias of size {}", op,
+      to_string(w.sizes()), channels, to_string(a.tensor(2).sizes()));
+    STRATA_CHECK(a.tensor(2).dtype == x.dtype, Runtime, "{}: input has dtype {} and bias {}; they must be the same", op,
+                 name_of(x.dtype), name_of(a.tensor(2).dtype));
+  }
+  return s;
+}
+
+// One channel fits both orders; then the stride of its dimension says which one was asked for.
+bool channels_last(const TensorImpl& x) {
+  if (x.ndim < 4 || x.strides[1] != 1) return false;
+  if (x.shape[1] != 1) return cpu::channels_last(x);
+  return x.contiguous && x.numel > x.shape[0];
+}
+
+void infer_convolution(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  const ConvShape s = shape_of("convolution", c.args);
+  int64_t shape[5] = {s.n, c.args[6].boolean() ? s.c : s.o};
+  std::copy_n(c.args[6].boolean() ? s.in : s.out, s.dims, shape + 2);
+  TensorImpl& out = *c.out();
+  out.dtype = x.dtype;
+  out.set_shape(Shape(shape, static_cast<size_t>(s.dims + 2)));
+  if (channels_last(x) || channels_last(c.args.tensor(1)))
+    set_layout(out, s.dims == 2 ? "channels_last" : "channels_last_3d", nullptr, "convolution");
+}
+
+// Binds the tensors of a call to the sides of a convolution.
+struct Sides {
+  ConvShape shape;
+  ConvWay way;
+  Tensor big, weight, small;
+  const TensorImpl* bias;
+  explicit Sides(const Call& c)
+      : shape(shape_of("convolution", c.args)),
+        weight(c.args.share(1)),
+        bias(c.args.is_tensor(2) ? &c.args.tensor(2) : nullptr) {
+    const bool transposed = c.args[6].boolean();
+    way = transposed ? ConvWay::Data : ConvWay::Forward;
+    big = transposed ? c.out() : c.args.share(0), small = transposed ? c.args.share(0) : c.out();
+  }
+};
+const char* convolution_ready(const Call& c) {
+  const Sides s(c);
+  if (s.bias && s.way == ConvWay::Data) return "oneDNN's transposed convolution is used without bias";
+  return cpu::conv_onednn_ready(s.shape, s.way, *s.big, *s.weight, *s.small, s.bias != nullptr);
+}
+
+cuda::ConvCall device_call(const Call& c) {
+  const Sides s(c);
+  return {s.shape, s.way, s.big, s.weight, s.small, c.args.share(2)};
+}
+Grads grad_convolution(const GradContext& c, const Tensor& g) {
+  Grads out;
+  const Args& a = c.node().args.view();
+  const bool transposed = a[6].boolean();
+  const ConvShape s = shape_of("convolution", a);
+  const IntList stride = a[3].int_list(), padding = a[4].int_list(), dilation = a[5].int_list();
+  if (c.needs(0)) {
+    std::vector<int64_t> extra(static_cast<size_t>(s.dims), 0);
+    for (int d = 0; d < s.dims && !transposed; ++d)
+      extra[static_cast<size_t>(d)] =
+        s.in[d] - ((s.out[d] - 1) * s.stride[d] - 2 * s.padding[d] + s.dilation[d] * (s.kernel[d] - 1) + 1);
+    Tensor gi = convolution(g, c.input(1), {}, stride, padding, dilation, !transposed, extra, s.groups);
+    for (int d = 0; d < s.dims && transposed;
+         ++d)  // an output padding beyond the stride leaves rows that come from nowhere
+      if (gi.size(d + 2) > s.out[d]) gi = narrow(gi, d + 2, 0, s.out[d]);
+    out.t[0] = gi;
+  }
+  if (c.needs(1)) {
+    const Tensor x = c.input(0);
+    out.t[1] =
+      _convolution_weight_grad(transposed ? g : x, transposed ? x : g, c.shape(1), stride, padding, dilation, s.groups);
+  }
+  if (c.has(2) && c.needs(2)) {
+    std::vector<int64_t> dims{0};
+    for (int d = 2; d < g.dim(); ++d) dims.push_back(d);
+    out.t[2] = sum(g, dims);
+  }
+  return out;
+}
+
+// _convolution_weight_grad(big, small, weight_shape, stride, padding, dilation, groups)
+ConvShape weight_shape_of(const Args& a) {
+  const TensorImpl &big = a.tensor(0), &small = a.tensor(1);
+  const IntList w = a[2].int_list();
+  ConvShape s;
+  s.dims = static_cast<int>(w.size) - 2;
+  STRATA_CHECK(s.dims >= 1 && s.dims <= 3 && big.ndim == s.dims + 2 && small.ndim == s.dims + 2, Runtime,
+               "convolution_weight_grad: ranks do not fit");
+  s.groups = a[6].integer();
+  spread("convolution", "stride", a[3].int_list(), s.dims, 1, s.stride);
+  spread("convolution", "padding", a[4].int_list(), s.dims, 0, s.padding);
+  spread("convolution", "dilation", a[5].int_list(), s.dims, 1, s.dilation);
+  STRATA_CHECK(s.groups > 0, Runtime, "convolution_weight_grad: groups must be greater than zero");
+  s.n = big.shape[0], s.o = w[0], s.c = w[1] * s.groups;
+  bool fits = small.shape[0] == s.n && big.shape[1] == s.c && small.shape[1] == s.o;
+  for (int d = 0; d < s.dims; ++d) {
+    s.kernel[d] = w[static_cast<size_t>(d) + 2], s.in[d] = big.shape[d + 2], s.out[d] = small.shape[d + 2];
+    fits &= (s.out[d] - 1) * s.stride[d] + s.dilation[d] * (s.kernel[d] - 1) + 1 <= s.in[d] + 2 * s.padding[d];
+  }
+  STRATA_CHECK(fits, Runtime, "convolution_weight_grad: shapes {} and {} do not fit a weight of shape {}",
+               to_string(big.sizes()), to_string(small.sizes()), to_string(w));
+  return s;
+}
+
+// conv1d…3d: an input without a batch dimension counts as a batch of one.
+Tensor convolve(const char* op, int dims, const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride,
+                IntList padding, IntList dilation, bool transposed, IntList output_padding, int64_t groups) {
+  STRATA_CHECK(weight.dim() == dims + 2, Runtime, "{}: expected weight to have {} dimensions, got shape {}", op,
+               dims + 2, to_string(weight.shape()));
+  STRATA_CHECK(input.dim() == dims + 1 || input.dim() == dims + 2, Runtime,
+               "{}: expected {}D (unbatched) or {}D (batched) input, but got input of size {}", op, dims + 1, dims + 2,
+               to_string(input.shape()));
+  const bool single = input.dim() == dims + 1;
+  const Tensor x = single ? unsqueeze(input, 0) : input;
+  Tensor y;
+  if (transposed && bias) {
+    STRATA_CHECK(bias.dim() == 1 && bias.numel() == weight.size(1) * groups, Runtime,
+                 "{}: expected bias to be 1-dimensional with {} elements, but got bias of size {}", op,
+                 weight.size(1) * groups, to_string(bias.shape()));
+    std::vector<int64_t> shape(static_cast<size_t>(dims + 2), 1);
+    shape[1] = bias.numel();
+    y = add(convolution(x, weight, {}, stride, padding, dilation, true, output_padding, groups), reshape(bias, shape));
+  } else {
+    y = convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups);
+  }
+  return single ? squeeze(y, 0) : y;
+}
+
+Tensor convolve_named(const char* op, int dims, const Tensor& input, const Tensor& weight, const Tensor& bias,
+                      IntList stride, std::string_view padding, IntList dilation, int64_t groups) {
+  STRATA_CHECK(padding == "same" || padding == "valid", Value,
+               "{}: padding must be 'valid', 'same' or integers, got '{}'", op, padding);
+  if (padding == "valid") return convolve(op, dims, input, weight, bias, stride, {0}, dilation, false, {0}, groups);
+  STRATA_CHECK(weight.dim() == dims + 2, Runtime, "{}: expected weight to have {} dimensions, got shape {}", op,
+               dims + 2, to_string(weight.shape()));
+  int64_t steps[3], holes[3];
+  spread(op, "stride", stride, dims, 1, steps), spread(op, "dilation", dilation, dims, 1, holes);
+  std::vector<int64_t> left(static_cast<size_t>(dims)), pads(static_cast<size_t>(2 * dims));
+  bool even = true;
+  for (int d = 0; d < dims; ++d) {
+    STRATA_CHECK(steps[d] == 1, Runtime, "{}: padding='same' is not supported for strided convolutions (stride {})", op,
+                 to_string(stride));
+    const int64_t total = holes[d] * (weight.size(d + 2) - 1);
+    left[static_cast<size_t>(d)] = total / 2;
+    pads[2 * static_cast<size_t>(dims - 1 - d) + 1] = total % 2;
+    even &= total % 2 == 0;
+  }
+  return convolve(op, dims, even ? input : nn::functional::pad(input, pads), weight, bias, stride, left, dilation,
+                  false, {0}, groups);
+}
+cuda::ConvCall device_weight_call(const Call& c) {
+  return {weight_shape_of(c.args), ConvWay::Weight, c.args.share(0), c.out(), c.args.share(1), {}};
+}
+template <auto describe> void add_device_kernels(OpRecord& op) {
+  add_planned<describe, cuda::plan_convolution_floats, cuda::run_convolution>(op, Backend::Cuda, "implicit_gemm_f32");
+  add_planned<describe, cuda::plan_convolution_any, cuda::run_convolution>(op, Backend::Cuda, "implicit_gemm");
+}
+}  // namespace
+
+STRATA_OP(convolution,
+          "convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool "
+          "transposed, int[] output_padding, int groups) -> Tensor")
+  .doc("The convolution, or transposed convolution, of 1 to 3 spatial dimensions that conv1d … conv_transpose3d call.")
+  .no_method()
+  .dtypes(kNumericTypes)
+  .infer(infer_convolution)
+  .kernel(
+    "winograd",
+    [](const Call& c) {
+      const Sides s(c);
+      cpu::conv_winograd(s.shape, s.way, *s.big, *s.weight, *s.small, s.bias);
+    },
+    [](const Call& c) {
+      const Sides s(c);
+      return s.bias && s.way == ConvWay::Data ? "a transposed convolution with bias"
+                                              : cpu::conv_winograd_ready(s.shape, s.way, *s.big, *s.weight);
+    })
+  .numerics({.error = 3})
+  .kernel(
+    "shallow",
+    [](const Call& c) {
+      const Sides s(c);
+      cpu::conv_shallow(s.shape, *s.big, *s.weight, *s.small, s.bias);
+    },
+    [](const Call& c) {
+      const Sides s(c);
+      return cpu::conv_shallow_ready(s.shape, s.way, *s.big, *s.small);
+    })
+  .kernel(
+    "onednn",
+    [](const Call& c) {
+      const Sides s(c);
+      cpu::conv_onednn(s.shape, s.way, *s.big, *s.weight, *s.small, s.bias);
+    },
+    convolution_ready)
+  .from(Source::OneDnn)
+  .kernel(
+    "columns",
+    [](const Call& c) {
+      const Sides s(c);
+      cpu::conv_columns(s.shape, s.way, s.big, s.weight, s.small, s.bias);
+    },
+    [](const Call& c) -> const char* {
+      return c.args[6].boolean() && c.args.is_tensor(2) ? "a transposed convolution with bias" : nullptr;
+    })
+  .kernel("reference",
+          [](const Call& c) {
+            const Sides s(c);
+            if (s.bias && s.way == ConvWay::Data)
+              fail(ErrorKind::NotImplemented,
+                   "convolution: a transposed convolution takes its bias through conv_transpose1d, 2d, 3d");
+            cpu::conv_reference(s.shape, s.way, s.big, s.weight, s.small, s.bias);
+          })
+  .with(add_device_kernels<device_call>)
+  .saves({0, 1})
+  .grad(grad_convolution)
+  .samples({"f(2,4,5), f(6,2,3), f(6), [2], [1], [1], False, [0], 2",
+            "f(2,4,5), f(4,3,3), None, [2], [1], [1], True, [1], 2",
+            "f(1,2,5,6), f(3,2,2,3), f(3), [1,2], [0,1], [2,1], False, [0,0], 1"})
+  .error("f(2,4,5), f(6,4,3), None, [0], [1], [1], False, [0], 1", ErrorKind::Runtime,
+         "stride must be greater than zero")
+  .error("f(2,4,5), f(6,4,3), None, [1], [-1], [1], False, [0], 1", ErrorKind::Runtime, "negative padding")
+  .error("f(2,4,5), f(6,4,3), None, [1], [1], [1], False, [0], 0", ErrorKind::Runtime,
+         "groups must be greater than zero")
+  .error("f(2,4,5), f(6,4,3), None, [1,1], [1], [1], False, [0], 1", ErrorKind::Runtime, "stride must be a single int");
+
+STRATA_OP(convolution_weight_grad,
+          "_convolution_weight_grad(Tensor big, Tensor small, int[] weight_shape, int[] stride, int[] padding, int[] "
+          "dilation, int groups) -> Tensor")
+  .doc("The gradient of a convolution's weight; `big` is the side its window moves over.")
+  .helper()
+  .dtypes(kNumericTypes)
+  .infer([](const Call& c) {
+    weight_shape_of(c.args);
+    const TensorImpl& big = c.args.tensor(0);
+    c.out()->dtype = big.dtype;
+    c.out()->set_shape(c.args[2].int_list());
+    if (channels_last(big))
+      set_layout(*c.out(), big.ndim == 4 ? "channels_last" : "channels_last_3d", nullptr, "convolution");
+  })
+  .kernel(
+    "winograd",
+    [](const Call& c) {
+      cpu::conv_winograd(weight_shape_of(c.args), ConvWay::Weight, c.args.tensor(0), *c.out(), c.args.tensor(1),
+                         nullptr);
+    },
+    [](const Call& c) {
+      return cpu::conv_winograd_ready(weight_shape_of(c.args), ConvWay::Weight, c.args.tensor(0), *c.out());
+    })
+  .numerics({.error = 3})
+  .kernel(
+    "onednn",
+    [](const Call& c) {
+      cpu::conv_onednn(weight_shape_of(c.args), ConvWay::Weight, c.args.tensor(0), *c.out(), c.args.tensor(1), nullptr);
+    },
+    [](const Call& c) {
+      return cpu::conv_onednn_ready(weight_shape_of(c.args), ConvWay::Weight, c.args.tensor(0), *c.out(),
+                                    c.args.tensor(1), false);
+    })
+  .from(Source::OneDnn)
+  .kernel("columns",
+          [](const Call& c) {
+            cpu::conv_columns(weight_shape_of(c.args), ConvWay::Weight, c.args.share(0), c.out(), c.args.share(1),
+                              nullptr);
+          })
+  .kernel("reference",
+          [](const Call& c) {
+            cpu::conv_reference(weight_shape_of(c.args), ConvWay::Weight, c.args.share(0), c.out(), c.args.share(1),
+                                nullptr);
+          })
+  .with(add_device_kernels<device_weight_call>)
+  .saves({0, 1})
+  .grad([](const GradContext& c, const Tensor& g) {
+    Grads out;
+    const Args& a = c.node().args.view();
+    const ConvShape s = weight_shape_of(a);
+    const IntList stride = a[3].int_list(), padding = a[4].int_list(), dilation = a[5].int_list();
+    if (c.needs(0)) {
+      std::vector<int64_t> extra(static_cast<size_t>(s.dims));
+      for (int d = 0; d < s.dims; ++d)
+        extra[static_cast<size_t>(d)] =
+          s.in[d] - ((s.out[d] - 1) * s.stride[d] - 2 * s.padding[d] + s.dilation[d] * (s.kernel[d] - 1) + 1);
+      out.t[0] = convolution(c.input(1), g, {}, stride, padding, dilation, true, extra, s.groups);
+    }
+    if (c.needs(1)) {
+      Tensor gs = convolution(c.input(0), g, {}, stride, padding, dilation, false, {0}, s.groups);
+      for (int d = 0; d < s.dims; ++d)
+        if (gs.size(d + 2) > s.out[d]) gs = narrow(gs, d + 2, 0, s.out[d]);
+      out.t[1] = gs;
+    }
+    return out;
+  })
+  .samples({"f(2,4,5), f(2,6,3), [6,2,3], [2], [1], [1], 2"});
+
+STRATA_OP(conv1d,
+          "conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, int[] padding=0, int[] dilation=1, "
+          "int groups=1) -> Tensor")
+  .doc("Convolution over one spatial dimension of [N, C, L] with a weight of [O, C / groups, K].")
+  .nn()
+  .no_method()
+  .dtypes(kNumericTypes)
+  .composite([](const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride, IntList padding,
+                IntList dilation, int64_t groups) {
+    return convolve("conv1d", 1, input, weight, bias, stride, padding, dilation, false, {0}, groups);
+  })
+  .samples({"f(2,4,6), f(3,4,3), f(3)", "f(2,4,6), f(6,2,3), f(6), stride=2, padding=1, groups=2", "f(4,6), f(3,4,3)",
+            "f(2,4,9), f(3,4,3), dilation=2", "f(0,4,6), f(3,4,3)"})
+  .error("f(2,4,6), f(3,3,3)", ErrorKind::Runtime, "weight has 3 input channels, input has 4")
+  .error("f(2,4,6), f(3,4,3), stride=0", ErrorKind::Runtime, "stride must be greater than zero");
+
+STRATA_OP(conv1d_padding,
+          "conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, str padding, int[] "
+          "dilation=1, int groups=1) -> Tensor")
+  .doc("conv1d with padding 'same' or 'valid'.")
+  .nn()
+  .no_method()
+  .dtypes(kNumericTypes)
+  .composite([](const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride, std::string_view padding,
+                IntList dilation, int64_t groups) {
+    return convolve_named("conv1d", 1, input, weight, bias, stride, padding, dilation, groups);
+  })
+  .samples({"f(2,4,6), f(3,4,3), f(3), 1, 'same'", "f(2,4,6), f(3,4,2), padding='same'",
+            "f(2,4,6), f(3,4,3), padding='valid'"})
+  .error("f(2,4,6), f(3,4,3), stride=2, padding='same'", ErrorKind::Runtime, "not supported for strided");
+
+STRATA_OP(conv2d,
+          "conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, int[] padding=0, int[] dilation=1, "
+          "int groups=1) -> Tensor")
+  .doc("Convolution over two spatial dimensions of [N, C, H, W] with a weight of [O, C / groups, KH, KW].")
+  .nn()
+  .no_method()
+  .dtypes(kNumericTypes)
+  .composite([](const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride, IntList padding,
+                IntList dilation, int64_t groups) {
+    return convolve("conv2d", 2, input, weight, bias, stride, padding, dilation, false, {0}, groups);
+  })
+  .samples({"f(2,4,6,5), f(3,4,3,2), f(3)", "f(2,4,6,5), f(6,2,3,3), f(6), stride=2, padding=1, groups=2",
+            "f(4,6,5), f(3,4,3,3)", "f(1,2,9,7), f(3,2,3,3), dilation=[2,1], padding=[0,2]",
+            "f(2,4,6,5), f(4,1,3,3), groups=4", "f(0,4,6,5), f(3,4,3,3)",
+            "f(2,16,8,8), f(16,16,3,3), f(16), padding=1"})
+  .error("f(8,4,32,32), f(8,3,3,3)", ErrorKind::Runtime,
+         "weight has 3 input channels, input has 4 (shape [8, 4, 32, 32]); groups=1 needs them equal")
+  .error("f(2,4,2,2), f(3,4,3,3)", ErrorKind::Runtime, "smaller than the kernel")
+  .error("f(2,4,6,5), f(3,4,3,3), f(4)", ErrorKind::Runtime, "expected bias to be 1-dimensional with 3 elements")
+  .error("f(2,4,6,5), f(3,4,3,3), groups=0", ErrorKind::Runtime, "groups must be greater than zero");
+
+STRATA_OP(conv2d_padding,
+          "conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, str padding, int[] "
+          "dilation=1, int groups=1) -> Tensor")
+  .doc("conv2d with padding 'same' or 'valid'.")
+  .nn()
+  .no_method()
+  .dtypes(kNumericTypes)
+  .composite([](const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride, std::string_view padding,
+                IntList dilation, int64_t groups) {
+    return convolve_named("conv2d", 2, input, weight, bias, stride, padding, dilation, groups);
+  })
+  .samples({"f(2,4,6,5), f(3,4,3,2), f(3), 1, 'same'", "f(2,4,6,5), f(3,4,3,3), padding='valid', stride=2"})
+  .error("f(2,4,6,5), f(3,4,3,3), padding='full'", ErrorKind::Value, "padding must be");
+
+STRATA_OP(conv3d,
+          "conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, int[] padding=0, int[] dilation=1, "
+          "int groups=1) -> Tensor")
+  .doc("Convolution over three spatial dimensions of [N, C, D, H, W] with a weight of [O, C / groups, KD, KH, KW].")
+  .nn()
+  .no_method()
+  .dtypes(kNumericTypes)
+  .composite([](const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride, IntList padding,
+                IntList dilation, int64_t groups) {
+    return convolve("conv3d", 3, input, weight, bias, stride, padding, dilation, false, {0}, groups);
+  })
+  .samples({"f(2,2,3,4,5), f(3,2,2,3,2), f(3)", "f(1,4,4,4,4), f(4,2,3,3,3), stride=2, padding=1, groups=2",
+            "f(2,3,4,5), f(3,2,2,3,2)"})
+  .error("f(2,2,3,4), f(3,2,2,3)", ErrorKind::Runtime, "expected weight to have 5 dimensions");
+
+STRATA_OP(conv3d_padding,
+          "conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, str padding, int[] "
+          "dilation=1, int groups=1) -> Tensor")
+  .doc("conv3d with padding 'same' or 'valid'.")
+  .nn()
+  .no_method()
+  .dtypes(kNumericTypes)
+  .composite([](const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride, std::string_view padding,
+                IntList dilation, int64_t groups) {
+    return convolve_named("conv3d", 3, input, weight, bias, stride, padding, dilation, groups);
+  })
+  .samples({"f(2,2,3,4,5), f(3,2,2,3,2), padding='same'"})
+  .error("f(2,2,3,4,5), f(3,2,2,3,2), padding='x'", ErrorKind::Value, "padding must be");
+
+STRATA_OP(conv_transpose1d,
+          "conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, int[] padding=0, int[] "
+          "output_padding=0, int groups=1, int[] dilation=1) -> Tensor")
+  .doc("Transposed convolution over one spatial dimension; weight [C, O / groups, K].")
+  .nn()
+  .no_method()
+  .dtypes(kNumericTypes)
+  .composite([](const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride, IntList padding,
+                IntList output_padding, int64_t groups, IntList dilation) {
+    return convolve("conv_transpose1d", 1, input, weight, bias, stride, padding, dilation, true, output_padding,
+                    groups);
+  })
+  .samples({"f(2,4,5), f(4,3,3), f(3)", "f(2,4,5), f(4,3,3), f(6), stride=2, padding=1, output_padding=1, groups=2",
+            "f(4,5), f(4,3,3), dilation=2"})
+  .error("f(2,4,5), f(4,3,3), output_padding=1", ErrorKind::Runtime, "output padding must be smaller");
+
+STRATA_OP(conv_transpose2d,
+          "conv_transpose2d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, int[] padding=0, int[] "
+          "output_padding=0, int groups=1, int[] dilation=1) -> Tensor")
+  .doc("Transposed convolution over two spatial dimensions; weight [C, O / groups, KH, KW].")
+  .nn()
+  .no_method()
+  .dtypes(kNumericTypes)
+  .composite([](const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride, IntList padding,
+                IntList output_padding, int64_t groups, IntList dilation) {
+    return convolve("conv_transpose2d", 2, input, weight, bias, stride, padding, dilation, true, output_padding,
+                    groups);
+  })
+  .samples({"f(2,4,5,3), f(4,3,3,2), f(3)",
+            "f(2,4,3,4), f(4,3,3,3), f(6), stride=2, padding=1, output_padding=[1,0], groups=2"})
+  .error("f(2,3,5,3), f(4,3,3,2)", ErrorKind::Runtime, "weight has 4 input channels, input has 3");
+
+STRATA_OP(conv_transpose3d,
+          "conv_transpose3d(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, int[] padding=0, int[] "
+          "output_padding=0, int groups=1, int[] dilation=1) -> Tensor")
+  .doc("Transposed convolution over three spatial dimensions; weight [C, O / groups, KD, KH, KW].")
+  .nn()
+  .no_method()
+  .dtypes(kNumericTypes)
+  .composite([](const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride, IntList padding,
+                IntList output_padding, int64_t groups, IntList dilation) {
+    return convolve("conv_transpose3d", 3, input, weight, bias, stride, padding, dilation, true, output_padding,
+                    groups);
+  })
+  .samples({"f(1,2,3,2,2), f(2,3,2,2,3), f(3)", "f(2,2,2,2,2), f(2,2,2,2,2), stride=2"})
+  .error("f(1,2,3,2,2), f(2,3,2,2,3), f(2)", ErrorKind::Runtime, "expected bias to be 1-dimensional");
+
+}  // namespace strata

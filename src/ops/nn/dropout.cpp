@@ -1,0 +1,212 @@
+// The dropout family. Element i of a mask depends on the generator's position and i alone: any thread count, the same mask.
+#include "autograd/autograd.h"
+#include "base/parallel.h"
+#include "cpu/staging.h"
+#include "cuda/creation/random.h"
+#include "device/philox.h"
+#include "strata/ops.h"
+#include "tensor/generator.h"
+
+namespace strata {
+namespace {
+
+void check_probability(const char* op, double p) {
+  STRATA_CHECK(p >= 0 && p <= 1, Value, "{}: dropout probability has to be between 0 and 1, but got {}", op, p);
+}
+
+// keep(i, whether element i stays), four elements per Philox block; `plain`: one after the other, for the reference.
+template <bool plain, class Keep> void draw(int64_t n, double p, Keep keep) {
+  const auto stream = default_generator().reserve_words(static_cast<uint64_t>(n));
+  const float limit = static_cast<float>(p);
+  for (int64_t i = 0; plain && i < n; ++i)
+    keep(i, uniform_f32(philox(stream.seed, stream.first + static_cast<uint64_t>(i) / 4).word[i % 4]) >= limit);
+  if (plain) return;
+  parallel_for((n + 3) / 4, 4096, [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      const PhiloxBlock block = philox(stream.seed, stream.first + static_cast<uint64_t>(b));
+      for (int64_t i = 4 * b; i < std::min(n, 4 * b + 4); ++i) keep(i, uniform_f32(block.word[i - 4 * b]) >= limit);
+    }
+  });
+}
+
+// A mask for whole channels of [N, C, ...], or for every element.
+Tensor mask_for(const Tensor& input, double p, bool features) {
+  std::vector<int64_t> shape(input.shape().begin(), input.shape().end());
+  for (size_t d = 2; features && d < shape.size(); ++d) shape[d] = 1;
+  return _keep_mask(shape, p, input.dtype());
+}
+
+Tensor drop(const char* op, const Tensor& input, double p, bool training, bool features) {
+  check_probability(op, p);
+  if (!training || p == 0 || input.numel() == 0) return input;
+  if (p == 1) return mul(input, 0.0);
+  if (!features) return native_dropout(input, p, true)[0];
+  STRATA_CHECK(input.dim() >= 2, Runtime,
+               "{}: feature dropout requires at least 2 dimensions in the input, got shape {}", op,
+               to_string(input.shape()));
+  return mul(input, div(mask_for(input, p, true), 1 - p));
+}
+
+// Keeps mean and variance of values that went through selu: dropped ones become its negative limit.
+Tensor alpha_drop(const char* op, const Tensor& input, double p, bool training, bool features) {
+  check_probability(op, p);
+  if (!training || p == 0 || input.numel() == 0) return input;
+  if (p == 1) return mul(input, 0.0);
+  constexpr double alpha = 1.7580993408473766;
+  const double a = 1 / std::sqrt((alpha * alpha * p + 1) * (1 - p));
+  const Tensor mask = mask_for(input, p, features);
+  return add(mul(input, mul(mask, a)), add(mul(sub(mask, 1.0), alpha * a), alpha * a * p));
+}
+
+Tensor maybe_into(const Tensor& input, const Tensor& out, bool inplace) {
+  const bool changes = out.get() != input.get();
+  return inplace && changes ? copy_(input, out) : out;
+}
+
+template <bool plain> void run_mask(const Call& c) {
+  cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
+    const cpu::Out<T> out(c.out());
+    draw<plain>(c.out().numel(), c.args[1].number(), [&](int64_t i, bool keep) { out[i] = keep; });
+    out.finish();
+  });
+}
+
+template <bool plain> void run_dropout(const Call& c) {
+  const double p = c.args[1].number();
+  const bool on = !c.args[2] || c.args[2].boolean();
+  cpu::dispatch_float(c.outs[0].dtype(), [&]<class T>() {
+    const cpu::In<T> in(c.args.tensor(0));
+    const cpu::Out<T> out(c.outs[0]);
+    bool* mask = c.outs[1].data<bool>();
+    const T scale = static_cast<T>(on ? 1 / (1 - p) : 1);
+    draw<plain>(c.outs[0].numel(), on ? p : 0,
+                [&](int64_t i, bool keep) { mask[i] = keep, out[i] = keep ? in[i] * scale : T(0); });
+    out.finish();
+  });
+}
+
+void dropout_on_device(const Call& c) {
+  const double p = c.args[1].number();
+  const bool on = !c.args[2] || c.args[2].boolean();
+  cuda::dropout(*contiguous(alias(c.args.tensor(0))), on ? p : 0, on ? 1 / (1 - p) : 1, *c.outs[0], *c.outs[1],
+                default_generator());
+}
+}  // namespace
+
+STRATA_OP(keep_mask, "_keep_mask(int[] size, float p, dtype dtype) -> Tensor")
+  .doc("1 with probability 1 - p, else 0.")
+  .helper()
+  .draws()
+  .dtypes(kFloatingTypes)
+  .infer([](const Call& c) { c.out()->dtype = c.args[2].dtype(), c.out()->set_shape(c.args[0].int_list()); })
+  .kernel("philox", run_mask<false>)
+  .kernel("reference", run_mask<true>)
+  .cuda("philox", [](const Call& c) { cuda::keep_mask(*c.out(), c.args[1].number(), default_generator()); })
+  .samples({"[3,4], 0.5, 'float32'"});
+
+STRATA_OP(native_dropout, "native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)")
+  .doc("dropout, and the mask of what was kept.")
+  .no_method()
+  .no_out()
+  .draws()
+  .dtypes(kFloatingTypes)
+  .infer([](const Call& c) {
+    const TensorImpl& x = c.args.tensor(0);
+    check_probability("native_dropout", c.args[1].number());
+    STRATA_CHECK(kFloatingTypes.has(x.dtype), Runtime,
+                 "native_dropout: result type {} can't be drawn: the input must be floating-point", name_of(x.dtype));
+    c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
+    c.outs[1]->dtype = DType::Bool, c.outs[1]->set_shape(x.sizes());
+  })
+  .kernel("philox", run_dropout<false>)
+  .kernel("reference", run_dropout<true>)
+  .cuda("philox", dropout_on_device)
+  .saves_result({1})
+  .no_grad_outputs({1})
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    const bool on = !c.arg(2) || c.arg(2).boolean();
+    return {on ? mul(mul(g, c.result(1)), 1 / (1 - c.arg(1).number())) : g};
+  })
+  .samples({"f(3,4), 0.5, True"});
+
+STRATA_OP(torch_dropout, "dropout(Tensor(a) input, float p, bool train) -> Tensor(a)")
+  .doc("Sets elements to zero with probability p and scales the rest by 1 / (1 - p).")
+  .no_method()
+  .draws()
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, double p, bool train) { return drop("dropout", input, p, train, false); })
+  .samples({"f(3,4), 0.5, False"})
+  .error("f(3), 1.5, True", ErrorKind::Value, "between 0 and 1");
+
+STRATA_OP(dropout,
+          "nn.functional.dropout(Tensor(a) input, float p=0.5, bool training=True, bool inplace=False) -> Tensor(a)")
+  .doc("Sets elements to zero with probability p and scales the rest by 1 / (1 - p).")
+  .draws()
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, double p, bool training, bool inplace) {
+    return maybe_into(input, drop("dropout", input, p, training, false), inplace);
+  })
+  .samples({"f(3,4)", "f(3,4), 0.2, False"})
+  .error("f(3), 1.5", ErrorKind::Value, "between 0 and 1");
+
+STRATA_OP(dropout1d,
+          "nn.functional.dropout1d(Tensor(a) input, float p=0.5, bool training=True, bool inplace=False) -> Tensor(a)")
+  .doc("Drops whole channels of [N, C, L] or [C, L].")
+  .draws()
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, double p, bool training, bool inplace) {
+    STRATA_CHECK(input.dim() == 2 || input.dim() == 3, Runtime, "dropout1d: expected a 2D or 3D input, got shape {}",
+                 to_string(input.shape()));
+    const Tensor x = input.dim() == 2 ? unsqueeze(input, 0) : input, y = drop("dropout1d", x, p, training, true);
+    return maybe_into(input, input.dim() == 2 ? squeeze(y, 0) : y, inplace);
+  })
+  .samples({"f(2,3,4)", "f(3,4), 0.2, False"})
+  .error("f(3)", ErrorKind::Runtime, "expected a 2D or 3D input");
+
+STRATA_OP(dropout2d,
+          "nn.functional.dropout2d(Tensor(a) input, float p=0.5, bool training=True, bool inplace=False) -> Tensor(a)")
+  .doc("Drops whole channels of [N, C, H, W].")
+  .draws()
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, double p, bool training, bool inplace) {
+    return maybe_into(input, drop("dropout2d", input, p, training, true), inplace);
+  })
+  .samples({"f(2,3,4,2)", "f(2,3,4,2), 0.2, False"})
+  .error("f(2,3,4,2), 1.5", ErrorKind::Value, "between 0 and 1");
+
+STRATA_OP(dropout3d,
+          "nn.functional.dropout3d(Tensor(a) input, float p=0.5, bool training=True, bool inplace=False) -> Tensor(a)")
+  .doc("Drops whole channels of [N, C, D, H, W].")
+  .draws()
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, double p, bool training, bool inplace) {
+    return maybe_into(input, drop("dropout3d", input, p, training, true), inplace);
+  })
+  .samples({"f(2,3,4,2,2)", "f(2,3,4,2,2), 0.2, False"})
+  .error("f(2,3,4,2,2), 1.5", ErrorKind::Value, "between 0 and 1");
+
+STRATA_OP(
+  alpha_dropout,
+  "nn.functional.alpha_dropout(Tensor(a) input, float p=0.5, bool training=False, bool inplace=False) -> Tensor(a)")
+  .doc("Dropout that keeps mean and variance of selu's outputs.")
+  .draws()
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, double p, bool training, bool inplace) {
+    return maybe_into(input, alpha_drop("alpha_dropout", input, p, training, false), inplace);
+  })
+  .samples({"f(3,4), 0.5, True", "f(3,4)"})
+  .error("f(3), 1.5", ErrorKind::Value, "between 0 and 1");
+
+STRATA_OP(feature_alpha_dropout,
+          "nn.functional.feature_alpha_dropout(Tensor(a) input, float p=0.5, bool training=False, bool inplace=False) "
+          "-> Tensor(a)")
+  .doc("alpha_dropout of whole channels of [N, C, ...].")
+  .draws()
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, double p, bool training, bool inplace) {
+    return maybe_into(input, alpha_drop("feature_alpha_dropout", input, p, training, true), inplace);
+  })
+  .samples({"f(3,4,2), 0.5, True", "f(3,4,2)"})
+  .error("f(3,4), 1.5", ErrorKind::Value, "between 0 and 1");
+
+}  // namespace strata

@@ -1,0 +1,195 @@
+// Spatial transformers: affine_grid and grid_sample.
+#include "autograd/autograd.h"
+#include "base/checked.h"
+#include "cpu/nn/grid_sample.h"
+#include "cpu/staging.h"
+#include "cuda/nn/resample.h"
+#include "ops/device_inputs.h"
+#include "ops/transfer.h"
+
+namespace strata {
+namespace {
+
+cpu::GridSample shape_of(const TensorImpl& x, const TensorImpl& grid, const Args& a, uint32_t first) {
+  STRATA_CHECK(x.ndim == 4 || x.ndim == 5, Runtime, "grid_sample: expected a 4D or 5D input [N, C, ...], got shape {}",
+               to_string(x.sizes()));
+  cpu::GridSample s;
+  s.dims = x.ndim - 2;
+  STRATA_CHECK(grid.ndim == x.ndim && grid.shape[0] == x.shape[0] && grid.shape[grid.ndim - 1] == s.dims, Runtime,
+               "grid_sample: expected a grid of shape [{}, ..., {}] of {} dimensions, got {}", x.shape[0], s.dims,
+               int{x.ndim}, to_string(grid.sizes()));
+  STRATA_CHECK(x.dtype == grid.dtype && kFloatingTypes.has(x.dtype), Runtime,
+               "grid_sample: expected input and grid to have the same floating-point dtype, but got {} and {}",
+               name_of(x.dtype), name_of(grid.dtype));
+  for (int d = 2; d < x.ndim; ++d)
+    STRATA_CHECK(x.shape[d] > 0, Runtime,
+                 "grid_sample: expected input to have non-empty spatial dimensions, got shape {}",
+                 to_string(x.sizes()));
+  s.n = x.shape[0], s.c = x.shape[1], s.out = 1;
+  for (int d = 0; d < s.dims; ++d) s.in[d] = x.shape[d + 2], s.out *= grid.shape[d + 1];
+  const auto mode = a[first].string(), padding = a[first + 1].string();
+  STRATA_CHECK(mode == "bilinear" || mode == "nearest" || mode == "bicubic", Value,
+               "grid_sample: expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{}'", mode);
+  STRATA_CHECK(padding == "zeros" || padding == "border" || padding == "reflection", Value,
+               "grid_sample: expected padding_mode to be 'zeros', 'border', or 'reflection', but got: '{}'", padding);
+  STRATA_CHECK(mode != "bicubic" || s.dims == 2, Runtime,
+               "grid_sample: bicubic interpolation only supports 4D input, got shape {}", to_string(x.sizes()));
+  using G = cpu::GridSample;
+  s.mode = mode == "bilinear" ? G::Mode::Linear : mode == "nearest" ? G::Mode::Nearest : G::Mode::Cubic;
+  s.padding = padding == "zeros"    ? G::Padding::Zeros
+              : padding == "border" ? G::Padding::Border
+                                    : G::Padding::Reflection;
+  s.align_corners = a[first + 2].boolean();
+  return s;
+}
+
+// The loops are plain already; the reference runs them in double.
+template <class T> void run_sample(const Call& c) {
+  const auto s = shape_of(c.args.tensor(0), c.args.tensor(1), c.args, 2);
+  const cpu::In<T> x(c.args.tensor(0)), grid(c.args.tensor(1));
+  const cpu::Out<T> out(c.out());
+  cpu::grid_sample<T>(s, x, grid, out);
+  out.finish();
+}
+template <class T> void run_backward(const Call& c) {
+  const auto s = shape_of(c.args.tensor(1), c.args.tensor(2), c.args, 3);
+  const cpu::In<T> grad(c.args.tensor(0)), x(c.args.tensor(1)), grid(c.args.tensor(2));
+  const cpu::Out<T> gx(c.outs[0]), ggrid(c.outs[1]);
+  cpu::grid_sample_backward<T>(s, grad, x, grid, gx, ggrid);
+  gx.finish(), ggrid.finish();
+}
+
+cuda::GridSizes device_sizes(const cpu::GridSample& s) {
+  return {.dims = s.dims,
+          .n = s.n,
+          .c = s.c,
+          .in = {s.in[0], s.in[1], s.in[2]},
+          .out = s.out,
+          .mode = static_cast<int>(s.mode),
+          .padding = static_cast<int>(s.padding),
+          .align_corners = s.align_corners};
+}
+// An output in the type of the arithmetic: itself, or a tensor that is copied into it by finish().
+struct ComputedOut {
+  explicit ComputedOut(const Tensor& out)
+      : user(out),
+        value(compute_type(out.dtype()) == out.dtype()
+                ? out
+                : make_tensor(out.shape(), compute_type(out.dtype()), out.device())) {}
+  void finish() const {
+    if (value.get() != user.get()) copy_values(*user, *value);
+  }
+  const Tensor& user;
+  Tensor value;
+};
+void sample_on_device(const Call& c) {
+  const auto s = shape_of(c.args.tensor(0), c.args.tensor(1), c.args, 2);
+  const DType type = compute_type(c.out().dtype());
+  const ComputedOut out(c.out());
+  cuda::grid_sample(device_sizes(s), *dense(c, 0, type), *dense(c, 1, type), *out.value);
+  out.finish();
+}
+void backward_on_device(const Call& c) {
+  const auto s = shape_of(c.args.tensor(1), c.args.tensor(2), c.args, 3);
+  const DType type = compute_type(c.outs[0].dtype());
+  const ComputedOut grad_x(c.outs[0]), grad_grid(c.outs[1]);
+  cuda::grid_sample_backward(device_sizes(s), *dense(c, 0, type), *dense(c, 1, type), *dense(c, 2, type), *grad_x.value,
+                             *grad_grid.value);
+  grad_x.finish(), grad_grid.finish();
+}
+}  // namespace
+
+STRATA_OP(grid_sample_core,
+          "_grid_sample(Tensor input, Tensor grid, str mode, str padding_mode, bool align_corners) -> Tensor")
+  .doc("The input sampled at the places in grid; what grid_sample calls.")
+  .helper()
+  .dtypes(kFloatingTypes)
+  .infer([](const Call& c) {
+    const TensorImpl &x = c.args.tensor(0), &grid = c.args.tensor(1);
+    shape_of(x, grid, c.args, 2);
+    int64_t shape[kMaxDims] = {x.shape[0], x.shape[1]};
+    std::copy_n(grid.shape + 1, x.ndim - 2, shape + 2);
+    c.out()->dtype = x.dtype, c.out()->set_shape(Shape(shape, x.ndim));
+  })
+  .kernel("places", [](const Call& c) { cpu::dispatch_float(c.out().dtype(), [&]<class T>() { run_sample<T>(c); }); })
+  .kernel("reference", run_sample<double>)
+  .cuda("places", sample_on_device)
+  .saves({0, 1})
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    const auto both =
+      _grid_sample_backward(g, c.input(0), c.input(1), c.arg(2).string(), c.arg(3).string(), c.arg(4).boolean());
+    return {both[0], both[1]};
+  })
+  .samples({"f(1,2,4,5), u(1,3,2,2), 'bilinear', 'zeros', False"});
+
+STRATA_OP(grid_sample_backward,
+          "_grid_sample_backward(Tensor grad, Tensor input, Tensor grid, str mode, str padding_mode, bool "
+          "align_corners) -> (Tensor, Tensor)")
+  .doc("Gradients of _grid_sample: of input and grid.")
+  .helper()
+  .no_out()
+  .dtypes(kFloatingTypes)
+  .infer([](const Call& c) {
+    const auto s = shape_of(c.args.tensor(1), c.args.tensor(2), c.args, 3);
+    STRATA_CHECK(c.args.tensor(0).numel == s.n * s.c * s.out, Runtime,
+                 "grid_sample: the gradient has shape {}, expected {} elements", to_string(c.args.tensor(0).sizes()),
+                 s.n * s.c * s.out);
+    for (uint32_t o : {0u, 1u})
+      c.outs[o]->dtype = c.args.tensor(o + 1).dtype, c.outs[o]->set_shape(c.args.tensor(o + 1).sizes());
+  })
+  .kernel("places", [](const Call& c) { cpu::dispatch_float(c.out().dtype(), [&]<class T>() { run_backward<T>(c); }); })
+  .kernel("reference", run_backward<double>)
+  .cuda("places", backward_on_device)
+  .samples({"f(1,2,3,2), f(1,2,4,5), u(1,3,2,2), 'bilinear', 'zeros', False"});
+
+STRATA_OP(grid_sample,
+          "nn.functional.grid_sample(Tensor input, Tensor grid, str mode='bilinear', str padding_mode='zeros', bool? "
+          "align_corners=None) -> Tensor")
+  .doc("Samples [N, C, H, W] (or with depth) at grid's places, where -1 and 1 are the borders.")
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, const Tensor& grid, std::string_view mode, std::string_view padding,
+                std::optional<bool> align) { return _grid_sample(input, grid, mode, padding, align.value_or(false)); })
+  .samples({"f(1,2,4,5), u(1,3,2,2)", "f(2,1,4,5), f(2,3,2,2), padding_mode='border', align_corners=True",
+            "f(1,2,4,5), f(1,3,2,2), padding_mode='reflection'", "f(1,2,3,4,5), u(1,2,3,2,3)",
+            "f(1,2,4,5), u(1,3,2,2), mode='bicubic'"})
+  .error("f(1,2,4,5), u(1,3,2,3)", ErrorKind::Runtime, "expected a grid of shape")
+  .error("f(1,2,4,5), u(1,3,2,2), mode='x'", ErrorKind::Value, "expected mode");
+
+STRATA_OP(affine_grid, "nn.functional.affine_grid(Tensor theta, int[] size, bool? align_corners=None) -> Tensor")
+  .doc("The places theta [N, 2, 3] (or [N, 3, 4]) maps a regular grid of the given image size to.")
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& theta, IntList size, std::optional<bool> align) {
+    STRATA_CHECK(size.size == 4 || size.size == 5, NotImplemented,
+                 "affine_grid: only supports 4D and 5D sizes for 2D and 3D transforms, got {}", to_string(size));
+    const int64_t dims = static_cast<int64_t>(size.size) - 2;
+    STRATA_CHECK(theta.dim() == 3 && theta.size(0) == size[0] && theta.size(1) == dims && theta.size(2) == dims + 1,
+                 Value, "affine_grid: expected a batch of {} affine matrices of shape {}x{} for size {}, got {}",
+                 size[0], dims, dims + 1, to_string(size), to_string(theta.shape()));
+    int64_t places = 1;
+    for (size_t d = 2; d < size.size; ++d) {
+      STRATA_CHECK(size[d] > 0, Value, "affine_grid: expected non-zero, positive output size, got {}", to_string(size));
+      places = (Checked(places) * size[d]).get();
+    }
+    const int64_t shape[] = {places, dims + 1};
+    const Tensor base = make_tensor(shape, DType::F64, staging_device(theta));  // x, y(, z), 1 of every place
+    for (int64_t p = 0; p < places && !theta.is_meta(); ++p) {
+      double* row = base.data<double>() + p * (dims + 1);
+      int64_t rest = p;
+      for (int64_t d = 0; d < dims; ++d) {
+        const int64_t n = size[static_cast<size_t>(dims + 1 - d)], i = rest % n;
+        rest /= n;
+        const double step = static_cast<double>(n);
+        row[d] = align.value_or(false) ? (n > 1 ? -1 + 2 * static_cast<double>(i) / (step - 1) : 0)
+                                       : (2 * static_cast<double>(i) + 1) / step - 1;
+      }
+      row[dims] = 1;
+    }
+    std::vector<int64_t> out{size[0]};
+    for (size_t d = 2; d < size.size; ++d) out.push_back(size[d]);
+    out.push_back(dims);
+    return reshape(matmul(to(placed(base), theta.dtype()), transpose(theta, 1, 2)), out);
+  })
+  .samples({"f(2,2,3), [2,1,3,4]", "f(1,3,4), [1,1,2,3,2], True"})
+  .error("f(2,2,3), [3,1,3,4]", ErrorKind::Value, "expected a batch of 3");
+
+}  // namespace strata

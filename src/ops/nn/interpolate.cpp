@@ -1,0 +1,285 @@
+// Resizing images: interpolate and its older names.
+#include "autograd/autograd.h"
+#include "cpu/nn/resample.h"
+#include "cpu/reference.h"
+#include "cpu/staging.h"
+#include "cuda/nn/resample.h"
+#include "ops/device_inputs.h"
+#include "ops/transfer.h"
+
+namespace strata {
+namespace {
+
+cpu::Filter filter_of(std::string_view mode) {
+  if (mode == "nearest") return cpu::Filter::Nearest;
+  if (mode == "nearest-exact") return cpu::Filter::NearestExact;
+  return mode == "bicubic" ? cpu::Filter::Cubic : cpu::Filter::Linear;
+}
+
+// args: tensor, in sizes, out sizes, mode, align_corners, scales, antialias
+std::vector<cpu::Taps> taps_of(const Args& a, IntList in, IntList out, DType type) {
+  std::vector<cpu::Taps> taps;
+  const auto scales = a[4].float_list();
+  for (size_t d = 0; d < out.size; ++d)
+    taps.push_back(cpu::make_taps(in[d], out[d], filter_of(a[2].string()), a[3].boolean(),
+                                  d < scales.size() ? scales[d] : 0, a[5].boolean(), type != DType::F64));
+  return taps;
+}
+
+// `in`: the whole input shape, whose last dimensions are resampled. Something cannot be made of nothing.
+void check_resampled(IntList in, IntList out) {
+  bool fits = out.size <= in.size;
+  for (size_t d = 0; fits && d < out.size; ++d) fits = out[d] >= 0 && (out[d] == 0 || in[in.size - out.size + d] > 0);
+  STRATA_CHECK(fits, Runtime, "interpolate: an input of shape {} cannot be resized to {}", to_string(in),
+               to_string(out));
+}
+
+void run_resample(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  const IntList out_size = c.args[1].int_list();
+  const size_t dims = out_size.size;
+  if (c.out().numel() == 0) return;
+  const auto taps = taps_of(c.args, IntList(Shape(x.shape + x.ndim - dims, dims)), out_size, x.dtype);
+  cpu::dispatch_float(x.dtype, [&]<class T>() {
+    Tensor now = cpu::staged(x, dtype_of<T>);
+    std::vector<int64_t> shape(x.shape, x.shape + x.ndim);
+    for (size_t d = dims; d-- > 0;) {  // the last dimension first
+      const size_t at = shape.size() - dims + d;
+      int64_t outer = 1, inner = 1;
+      for (size_t i = 0; i < at; ++i) outer *= shape[i];
+      for (size_t i = at + 1; i < shape.size(); ++i) inner *= shape[i];
+      shape[at] = out_size[d];
+      const Tensor next = make_tensor(shape, dtype_of<T>);
+      cpu::resample_along<T>(taps[d], outer, inner, now.data<T>(), next.data<T>());
+      now = next;
+    }
+    cpu::copy_values(*c.out(), *now);
+  });
+}
+
+void run_resample_backward(const Call& c) {  // grad, out size, mode, align_corners, scales, antialias, input shape
+  const TensorImpl& g = c.args.tensor(0);
+  const IntList out_size = c.args[1].int_list(), in_shape = c.args[6].int_list();
+  const size_t dims = out_size.size;
+  if (c.out().numel() == 0) return;
+  const auto taps = taps_of(c.args, IntList(Shape(in_shape.data + in_shape.size - dims, dims)), out_size, g.dtype);
+  cpu::dispatch_float(g.dtype, [&]<class T>() {
+    Tensor now = cpu::staged(g, dtype_of<T>);
+    std::vector<int64_t> shape(g.shape, g.shape + g.ndim);
+    for (size_t d = 0; d < dims; ++d) {
+      const size_t at = shape.size() - dims + d;
+      int64_t outer = 1, inner = 1;
+      for (size_t i = 0; i < at; ++i) outer *= shape[i];
+      for (size_t i = at + 1; i < shape.size(); ++i) inner *= shape[i];
+      shape[at] = in_shape[at];
+      const Tensor next = make_tensor(shape, dtype_of<T>);
+      cpu::resample_along_backward<T>(taps[d], outer, inner, now.data<T>(), next.data<T>());
+      now = next;
+    }
+    cpu::copy_values(*c.out(), *now);
+  });
+}
+
+// All dimensions at once, in double.
+template <bool backward> void plain_resample(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  const IntList out_size = c.args[1].int_list();
+  const Shape in_shape = backward ? Shape(c.args[6].int_list()) : x.sizes();
+  const Shape in_size = in_shape.last(out_size.size);
+  if (c.out().numel() == 0) return;
+  const auto taps = taps_of(c.args, in_size, out_size, x.dtype);
+  const int64_t planes = checked_numel(in_shape) / checked_numel(in_size);
+  const cpu::In<double> in(x);
+  const cpu::Out<double> out(c.out());
+  (backward ? cpu::resample_backward_reference : cpu::resample_reference)(taps, planes, in, out.get());
+  out.finish();
+}
+
+// A dimension's taps as a device takes them: by output, or for the gradient by input, in the order of the outputs.
+cuda::Mixture mixture_of(const cpu::Taps& t, bool backward) {
+  const size_t items = t.index.size(), count = static_cast<size_t>(t.count);
+  cuda::Mixture m{.in = t.in, .out = t.out, .begin = {}, .index = {}, .weight = t.weight};
+  if (!backward) {
+    for (size_t o = 0; o * count <= items; ++o) m.begin.push_back(static_cast<int32_t>(o * count));
+    m.index.assign(t.index.begin(), t.index.end());
+    return m;
+  }
+  std::swap(m.in, m.out);
+  m.begin.resize(static_cast<size_t>(t.in) + 1), m.index.resize(items);
+  for (int64_t i : t.index) ++m.begin[static_cast<size_t>(i) + 1];
+  for (size_t i = 1; i < m.begin.size(); ++i) m.begin[i] += m.begin[i - 1];
+  std::vector<int32_t> next(m.begin.begin(), m.begin.end() - 1);
+  for (size_t k = 0; k < items; ++k) {
+    const auto at = static_cast<size_t>(next[static_cast<size_t>(t.index[k])]++);
+    m.index[at] = static_cast<int32_t>(k / count), m.weight[at] = t.weight[k];
+  }
+  return m;
+}
+
+// One dimension after the other, in the order of the CPU's kernels.
+template <bool backward> void resample_on_device(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  const IntList out_size = c.args[1].int_list();
+  const Shape in_shape = backward ? Shape(c.args[6].int_list()) : x.sizes();
+  const size_t dims = out_size.size;
+  if (c.out().numel() == 0) return;
+  if (x.numel == 0) return fill_values(*c.out(), 0);
+  const auto taps = taps_of(c.args, in_shape.last(dims), out_size, x.dtype);
+  Tensor now = dense(c, 0, compute_type(x.dtype));
+  std::vector<int64_t> shape(x.shape, x.shape + x.ndim);
+  for (size_t step = 0; step < dims; ++step) {
+    const size_t d = backward ? step : dims - 1 - step, at = shape.size() - dims + d;
+    int64_t outer = 1, inner = 1;
+    for (size_t i = 0; i < at; ++i) outer *= shape[i];
+    for (size_t i = at + 1; i < shape.size(); ++i) inner *= shape[i];
+    shape[at] = backward ? in_shape[at] : out_size[d];
+    const Tensor next = make_tensor(shape, now.dtype(), now.device());
+    cuda::mix_along(mixture_of(taps[d], backward), outer, inner, *now, *next);
+    now = next;
+  }
+  copy_values(*c.out(), *now);
+}
+
+Tensor resize(const Tensor& input, OptIntList size, std::optional<std::span<const double>> factor,
+              std::string_view mode, std::optional<bool> align, std::optional<bool> recompute, bool antialias) {
+  const int dims = input.dim() - 2;
+  STRATA_CHECK(dims >= 1 && dims <= 3, NotImplemented,
+               "interpolate: expected a 3D, 4D or 5D input [N, C, ...], got shape {}", to_string(input.shape()));
+  const bool plain = mode == "nearest" || mode == "nearest-exact" || mode == "area";
+  const bool fits = plain || (mode == "linear" && dims == 1) ||
+                    ((mode == "bilinear" || mode == "bicubic") && dims == 2) || (mode == "trilinear" && dims == 3);
+  STRATA_CHECK(fits, NotImplemented,
+               "interpolate: mode '{}' does not fit an input of {} dimensions; modes are nearest, nearest-exact, area, "
+               "linear (3D), bilinear and bicubic (4D), trilinear (5D)",
+               mode, input.dim());
+  STRATA_CHECK(!plain || !align, Value,
+               "interpolate: align_corners option can only be set with the interpolating modes: linear | bilinear | "
+               "bicubic | trilinear");
+  STRATA_CHECK(!antialias || ((mode == "bilinear" || mode == "bicubic") && dims == 2), Value,
+               "interpolate: the antialias option is restricted to the bilinear and bicubic modes of 4D inputs");
+  STRATA_CHECK(size.given != factor.has_value(), Value, "interpolate: {}",
+               size.given ? "only one of size or scale_factor should be defined"
+                          : "either size or scale_factor should be defined");
+  for (int d = 1; d < input.dim(); ++d)
+    STRATA_CHECK(input.size(d) > 0, Runtime,
+                 "interpolate: expected non-zero size for all dimensions but the batch, got shape {}",
+                 to_string(input.shape()));
+  std::vector<int64_t> out(static_cast<size_t>(dims));
+  std::vector<double> scales;
+  if (size.given) {
+    STRATA_CHECK(size.size == 1 || static_cast<int>(size.size) == dims, Value,
+                 "interpolate: input and output must have the same number of spatial dimensions, but got input with {} "
+                 "and output size of {}",
+                 dims, to_string(size));
+    STRATA_CHECK(!recompute.value_or(false), Value,
+                 "interpolate: recompute_scale_factor is not meaningful with an explicit size");
+    for (size_t d = 0; d < out.size(); ++d) out[d] = size[size.size == 1 ? 0 : d];
+  } else {
+    STRATA_CHECK(factor->size() == 1 || static_cast<int>(factor->size()) == dims, Value,
+                 "interpolate: scale_factor must be a number or {} of them, got {}", dims, factor->size());
+    for (size_t d = 0; d < out.size(); ++d) {
+      const double f = (*factor)[factor->size() == 1 ? 0 : d];
+      out[d] = static_cast<int64_t>(std::floor(static_cast<double>(input.size(static_cast<int64_t>(d) + 2)) * f));
+      if (!recompute.value_or(false)) scales.push_back(f > 0 ? 1 / f : 0);
+    }
+  }
+  for (int64_t n : out)
+    STRATA_CHECK(n > 0, Runtime,
+                 "interpolate: input and output sizes should be greater than 0, but got input {} and output {}",
+                 to_string(input.shape()), to_string(out));
+  if (mode == "area") return _adaptive_avg_pool(input, out);
+  return _resample(input, out, mode, align.value_or(false), scales, antialias);
+}
+}  // namespace
+
+STRATA_OP(
+  resample,
+  "_resample(Tensor input, int[] output_size, str mode, bool align_corners, float[] scales, bool antialias) -> Tensor")
+  .doc("The last dimensions resampled to output_size; what interpolate calls.")
+  .helper()
+  .dtypes(kFloatingTypes)
+  .infer([](const Call& c) {
+    const TensorImpl& x = c.args.tensor(0);
+    const IntList out = c.args[1].int_list();
+    STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented,
+                 "interpolate: expected a floating-point input, got {}; convert it with to(float32)", name_of(x.dtype));
+    check_resampled(IntList(x.sizes()), out);
+    int64_t shape[kMaxDims];
+    std::copy_n(x.shape, x.ndim, shape);
+    std::copy_n(out.data, out.size, shape + x.ndim - out.size);
+    c.out()->dtype = x.dtype, c.out()->set_shape(Shape(shape, x.ndim));
+  })
+  .kernel("separable", run_resample)
+  .kernel("reference", plain_resample<false>)
+  .cuda("separable", resample_on_device<false>)
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    return {_resample_backward(g, c.arg(1).int_list(), c.arg(2).string(), c.arg(3).boolean(), c.arg(4).float_list(),
+                               c.arg(5).boolean(), c.shape(0))};
+  })
+  .samples({"f(1,2,4), [7], 'linear', False, [], False"});
+
+STRATA_OP(resample_backward,
+          "_resample_backward(Tensor grad, int[] output_size, str mode, bool align_corners, float[] scales, bool "
+          "antialias, int[] input_shape) -> Tensor")
+  .doc("The gradient of _resample.")
+  .helper()
+  .dtypes(kFloatingTypes)
+  .infer([](const Call& c) {
+    const TensorImpl& g = c.args.tensor(0);
+    const IntList out = c.args[1].int_list(), in = c.args[6].int_list();
+    check_resampled(in, out);
+    bool fits = in.size == g.ndim;
+    for (size_t d = 0; fits && d < in.size; ++d)
+      fits = g.shape[d] == (d + out.size < in.size ? in[d] : out[d + out.size - in.size]);
+    STRATA_CHECK(fits, Runtime, "interpolate: a gradient of shape {} does not fit an input of shape {} resized to {}",
+                 to_string(g.sizes()), to_string(in), to_string(out));
+    c.out()->dtype = g.dtype;
+    c.out()->set_shape(in);
+  })
+  .kernel("separable", run_resample_backward)
+  .kernel("reference", plain_resample<true>)
+  .cuda("separable", resample_on_device<true>)
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    return {_resample(g, c.arg(1).int_list(), c.arg(2).string(), c.arg(3).boolean(), c.arg(4).float_list(),
+                      c.arg(5).boolean())};
+  })
+  .samples({"f(1,2,7), [7], 'linear', False, [], False, [1,2,4]"});
+
+STRATA_OP(interpolate,
+          "nn.functional.interpolate(Tensor input, int[]? size=None, float[]? scale_factor=None, str mode='nearest', "
+          "bool? align_corners=None, bool? recompute_scale_factor=None, bool antialias=False) -> Tensor")
+  .doc("Resizes the spatial dimensions of [N, C, ...] to a size or by a factor.")
+  .alias("nn.functional.upsample")
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, OptIntList size, std::optional<std::span<const double>> factor,
+                std::string_view mode, std::optional<bool> align, std::optional<bool> recompute,
+                bool antialias) { return resize(input, size, factor, mode, align, recompute, antialias); })
+  .samples({"f(1,2,4,5), [7,3]", "f(1,2,4), scale_factor=2.0, mode='linear', align_corners=True",
+            "f(1,2,4,5), [7,3], mode='bicubic'", "f(1,2,4,5), [2,3], mode='area'",
+            "f(1,2,6,8), [3,5], mode='bilinear', antialias=True", "f(1,1,3,4,2), [5,2,4], mode='trilinear'",
+            "f(1,2,4,5), 3, mode='nearest-exact'"})
+  .error("f(1,2,4,5)", ErrorKind::Value, "either size or scale_factor")
+  .error("f(1,2,4,5), 3, mode='linear'", ErrorKind::NotImplemented, "does not fit")
+  .error("f(2,4), 3", ErrorKind::NotImplemented, "expected a 3D, 4D or 5D input");
+
+STRATA_OP(upsample_nearest,
+          "nn.functional.upsample_nearest(Tensor input, int[]? size=None, float[]? scale_factor=None) -> Tensor")
+  .doc("interpolate with mode='nearest'.")
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, OptIntList size, std::optional<std::span<const double>> factor) {
+    return resize(input, size, factor, "nearest", std::nullopt, std::nullopt, false);
+  })
+  .samples({"f(1,2,4,5), [7,3]"})
+  .error("f(1,2,4,5)", ErrorKind::Value, "either size or scale_factor");
+
+STRATA_OP(upsample_bilinear,
+          "nn.functional.upsample_bilinear(Tensor input, int[]? size=None, float[]? scale_factor=None) -> Tensor")
+  .doc("interpolate with mode='bilinear' and aligned corners.")
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, OptIntList size, std::optional<std::span<const double>> factor) {
+    return resize(input, size, factor, "bilinear", true, std::nullopt, false);
+  })
+  .samples({"f(1,2,4,5), [7,3]"})
+  .error("f(1,2,4,5)", ErrorKind::Value, "either size or scale_factor");
+
+}  // namespace strata

@@ -1,0 +1,322 @@
+// Norms over the last dimensions: layer_norm and rms_norm.
+#include "autograd/autograd.h"
+#include "base/parallel.h"
+#include "cpu/movement/copy.h"
+#include "cpu/nn/norms.h"
+#include "cpu/nn/row_kernels.h"
+#include "cpu/staging.h"
+#include "cuda/nn/norm_rows.h"
+#include "cuda/reduce/moments.h"
+#include "ops/device_inputs.h"
+#include "ops/nn/norm_formulas.h"
+
+namespace strata {
+namespace {
+
+// How many of the last dimensions are normalised, checked.
+int check_shape(const char* op, const TensorImpl& x, IntList shape) {
+  STRATA_CHECK(shape.size >= 1, Runtime, "{}: expected normalized_shape to be at least 1-dimensional, got []", op);
+  bool fits = static_cast<int>(shape.size) <= x.ndim;
+  for (size_t i = 0; fits && i < shape.size; ++i)
+    fits = x.shape[static_cast<size_t>(x.ndim) - shape.size + i] == shape[i];
+  STRATA_CHECK(fits, Runtime,
+               "{}: given normalized_shape={}, expected input with shape [*, {}], but got input of size {}", op,
+               to_string(shape), to_string(shape).substr(1, to_string(shape).size() - 2), to_string(x.sizes()));
+  return static_cast<int>(shape.size);
+}
+void check_affine(const char* op, const char* name, const Value& v, IntList shape, DType type) {
+  if (v.tag != Tag::Tensor) return;
+  const TensorImpl& w = *v.tensor;
+  bool fits = w.ndim == static_cast<int>(shape.size);
+  for (int d = 0; fits && d < w.ndim; ++d) fits = w.shape[d] == shape[static_cast<size_t>(d)];
+  STRATA_CHECK(
+    fits, Runtime,
+    "{}: expected {} to be of the same shape as normalized_shape, but got {} of shape {} and normalized_shape={}", op,
+    name, name, to_string(w.sizes()), to_string(shape));
+  STRATA_CHECK(w.dtype == type || (type != DType::F64 && w.dtype == DType::F32), Runtime,
+               "{}: expected {} to have dtype {}, got {}", op, name, name_of(type), name_of(w.dtype));
+}
+
+std::vector<int64_t> last_dims(int count) {
+  std::vector<int64_t> dims;
+  for (int d = count; d > 0; --d) dims.push_back(-d);
+  return dims;
+}
+std::vector<int64_t> first_dims(int count) {
+  std::vector<int64_t> dims;
+  for (int d = 0; d < count; ++d) dims.push_back(d);
+  return dims;
+}
+
+template <class T> struct Optional {  // a staged tensor that may be missing
+  std::optional<cpu::In<T>> in;
+  explicit Optional(const Value& v) {
+    if (v.tag == Tag::Tensor) in.emplace(*v.tensor);
+  }
+  const T* get() const { return in ? in->get() : nullptr; }
+};
+
+void infer_layer_norm(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  const int count = check_shape("layer_norm", x, c.args[1].int_list());
+  STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented,
+               "layer_norm: expected a floating-point input, got {}; convert it with to(float32)", name_of(x.dtype));
+  check_affine("layer_norm", "weight", c.args[2], c.args[1].int_list(), x.dtype);
+  check_affine("layer_norm", "bias", c.args[3], c.args[1].int_list(), x.dtype);
+  c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
+  int64_t stat[kMaxDims];
+  for (int d = 0; d < x.ndim; ++d) stat[d] = d < x.ndim - count ? x.shape[d] : 1;
+  for (int o : {1, 2}) c.outs[o]->dtype = compute_type(x.dtype), c.outs[o]->set_shape(Shape(stat, x.ndim));
+}
+
+void run_layer_norm(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  const int64_t n = checked_numel(c.args[1].int_list()), rows = c.outs[1].numel();
+  cpu::dispatch_float(x.dtype, [&]<class T>() {
+    const cpu::In<T> in(x);
+    const Optional<T> weight(c.args[2]), bias(c.args[3]);
+    const cpu::Out<T> out(c.outs[0]), mean(c.outs[1]), rstd(c.outs[2]);
+    const cpu::NormRows<T> p{n, c.args[4].number(), true, weight.get(), bias.get()};
+    parallel_for(rows, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n)), [&](int64_t begin, int64_t end) {
+      cpu::norm_forward(p, in + begin * n, out + begin * n, mean + begin, rstd + begin, end - begin);
+    });
+    out.finish(), mean.finish(), rstd.finish();
+  });
+}
+
+void plain_layer_norm(const Call& c) {
+  const autograd::NoGrad no_grad;
+  const Tensor x = wide(c, 0);
+  const auto dims = last_dims(static_cast<int>(c.args[1].int_list().size));
+  const Normalized n = normalized(x, dims, c.args[4].number(), true);
+  cpu::copy_reference(*c.outs[0], *affine(n.value, wide(c, 2), wide(c, 3)));
+  cpu::copy_reference(*c.outs[1], *mean(x, dims, true));
+  cpu::copy_reference(*c.outs[2], *n.rstd);
+}
+void plain_rms_norm(const Call& c) {
+  const autograd::NoGrad no_grad;
+  const Normalized n =
+    normalized(wide(c, 0), last_dims(static_cast<int>(c.args[1].int_list().size)), c.args[3].number(), false);
+  cpu::copy_reference(*c.outs[0], *affine(n.value, wide(c, 2), Tensor()));
+  cpu::copy_reference(*c.outs[1], *n.rstd);
+}
+void plain_norm_backward(const Call& c) {  // grad, input, normalized_shape, mean, rstd, weight, affine
+  const autograd::NoGrad no_grad;
+  const Tensor g = wide(c, 0), x = wide(c, 1), means = wide(c, 3), weight = wide(c, 5);
+  const int count = static_cast<int>(c.args[2].int_list().size);
+  const auto rows = first_dims(x.dim() - count);
+  const Normalized n{mul(means ? sub(x, means) : x, wide(c, 4)), wide(c, 4)};
+  cpu::copy_reference(*c.outs[0],
+                      *normalized_grad(affine(g, weight, Tensor()), n, last_dims(count), static_cast<bool>(means)));
+  if (!c.args[6].boolean()) return;
+  const auto total = [&](const Tensor& t) { return rows.empty() ? t : sum(t, rows); };
+  cpu::copy_reference(*c.outs[1], *total(mul(g, n.value)));
+  if (means) cpu::copy_reference(*c.outs[2], *total(g));
+}
+
+void infer_norm_backward(const Call& c) {  // grad, input, normalized_shape, …
+  const TensorImpl& x = c.args.tensor(1);
+  const Shape last = c.args[2].int_list();
+  const int64_t n = checked_numel(last);
+  int64_t rows = 1;
+  for (size_t d = 0; d + last.size() < size_t{x.ndim}; ++d) rows *= x.shape[d];
+  const auto fits = [&](uint32_t i, int64_t numel) { return !c.args.is_tensor(i) || c.args.tensor(i).numel == numel; };
+  STRATA_CHECK(c.args.tensor(0).same_shape(x) && last.size() <= size_t{x.ndim} &&
+                 std::ranges::equal(last, x.sizes().last(last.size())) && fits(3, rows) && fits(4, rows) && fits(5, n),
+               Runtime, "{}: the gradient of shape {}, the statistics or the weight do not fit an input of shape {}",
+               c.op.name, to_string(c.args.tensor(0).sizes()), to_string(x.sizes()));
+  c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
+  for (int o : {1, 2}) c.outs[o]->dtype = x.dtype, c.outs[o]->set_shape(c.args[2].int_list());
+}
+
+void run_norm_backward(const Call& c) {
+  const TensorImpl& x = c.args.tensor(1);
+  const int64_t n = checked_numel(c.args[2].int_list()), rows = n ? x.numel / n : 0;
+  const bool centred = c.args.is_tensor(3);
+  cpu::dispatch_float(x.dtype, [&]<class T>() {
+    const cpu::In<T> grad(c.args.tensor(0)), in(x), rstd(c.args.tensor(4));
+    const Optional<T> mean(c.args[3]), weight(c.args[5]);
+    const cpu::Out<T> out(c.outs[0]), gw(c.outs[1]), gb(c.outs[2]);
+    const cpu::NormRows<T> p{n, 0, centred, weight.get(), nullptr};
+    parallel_for(rows, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n)), [&](int64_t begin, int64_t end) {
+      cpu::norm_backward(p, grad + begin * n, in + begin * n, mean.get() ? mean.get() + begin : nullptr, rstd + begin,
+                         out + begin * n, end - begin);
+    });
+    if (c.args[6].boolean())
+      cpu::column_grad_sums<T>(rows, n, grad, in, mean.get(), rstd, gw, centred ? gb.get() : nullptr);
+    out.finish(), gw.finish(), gb.finish();
+  });
+}
+
+void layer_norm_on_device(const Call& c) {
+  const Tensor x = dense(c, 0), weight = dense(c, 2), bias = dense(c, 3);
+  cuda::norm_rows(*x, checked_numel(c.args[1].int_list()), weight.get(), bias.get(), c.args[4].number(), *c.outs[0],
+                  c.outs[1].get(), *c.outs[2]);
+}
+void rms_norm_on_device(const Call& c) {
+  const Tensor x = dense(c, 0), weight = dense(c, 2);
+  cuda::norm_rows(*x, checked_numel(c.args[1].int_list()), weight.get(), nullptr, c.args[3].number(), *c.outs[0],
+                  nullptr, *c.outs[1]);
+}
+void norm_backward_on_device(const Call& c) {
+  const Tensor g = dense(c, 0), x = dense(c, 1), weight = dense(c, 5);
+  const DType type = compute_type(x.dtype());
+  const Tensor mean = dense(c, 3, type), rstd = dense(c, 4, type);
+  const int64_t n = checked_numel(c.args[2].int_list());
+  cuda::norm_rows_backward(*g, *x, n, mean.get(), *rstd, weight.get(), *c.outs[0]);
+  if (c.args[6].boolean())
+    cuda::column_grad_sums(n ? x.numel() / n : 0, *g, *x, mean.get(), *rstd, *c.outs[1],
+                           mean ? c.outs[2].get() : nullptr);
+}
+
+// In terms of other ops, for gradients of gradients; also of the mean and the reciprocal standard deviation, which are results.
+template <bool centred> Grads differentiable_grads(const GradContext& c, const Tensor& g) {
+  Grads out;
+  const IntList shape = c.arg(1).int_list();
+  const Tensor x = c.input(0), weight = c.has(2) ? c.input(2) : Tensor();
+  const uint32_t bias = 3, last = centred ? 2 : 1;
+  const double eps = c.arg(centred ? 4 : 3).tag == Tag::None ? 0 : c.arg(centred ? 4 : 3).number();
+  const auto dims = last_dims(static_cast<int>(shape.size)), rows = first_dims(x.dim() - static_cast<int>(shape.size));
+  const Normalized n = normalized(x, dims, eps, centred);
+  if (c.needs(0)) {
+    out.t[0] = normalized_grad(weight ? mul(g, weight) : g, n, dims, centred);
+    const auto count = static_cast<double>(checked_numel(shape));
+    if (centred && c.grad(1)) out.t[0] = add(out.t[0], div(c.grad(1), count));
+    if (c.grad(last)) out.t[0] = sub(out.t[0], mul(mul(div(c.grad(last), count), square(n.rstd)), n.value));
+  }
+  if (weight && c.needs(2)) out.t[2] = rows.empty() ? mul(g, n.value) : sum(mul(g, n.value), rows);
+  if (centred && c.has(bias) && c.needs(bias)) out.t[bias] = rows.empty() ? g : sum(g, rows);
+  return out;
+}
+
+template <bool centred> Grads norm_grads(const GradContext& c, const Tensor& g) {
+  if (c.grad(1) || (centred && c.grad(2))) return differentiable_grads<centred>(c, g);
+  Grads out;
+  const IntList shape = c.arg(1).int_list();
+  const Tensor x = c.input(0), weight = c.has(2) ? c.input(2) : Tensor();
+  const uint32_t bias = 3;
+  const bool has_bias = centred && c.has(bias);
+  const bool affine = (weight && c.needs(2)) || (has_bias && c.needs(bias));
+  const auto all =
+    _row_norm_backward(g, x, shape, centred ? c.result(1) : Tensor(), c.result(centred ? 2 : 1), weight, affine);
+  out.t[0] = all[0];
+  if (weight && c.needs(2)) out.t[2] = all[1];
+  if (has_bias && c.needs(bias)) out.t[bias] = all[2];
+  return out;
+}
+}  // namespace
+
+STRATA_OP(layer_norm_core,
+          "_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, "
+          "Tensor, Tensor)")
+  .doc("layer_norm together with the mean and the reciprocal standard deviation of each row.")
+  .helper()
+  .no_out()
+  .dtypes(kFloatingTypes)
+  .infer(infer_layer_norm)
+  .kernel("rows", run_layer_norm)
+  .kernel("reference", plain_layer_norm)
+  .cuda("rows", layer_norm_on_device)
+  .saves({0, 2})
+  .saves_result({1, 2})
+  .grad(norm_grads<true>)
+  .grad_for_graph(differentiable_grads<true>)
+  .samples({"f(3,4), [4], f(4), f(4), 1e-5", "f(2,3,4), [3,4], None, None, 1e-5"});
+
+STRATA_OP(
+  layer_norm,
+  "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-5) -> Tensor")
+  .doc("(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions.")
+  .nn()
+  .no_method()
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, IntList normalized_shape, const Tensor& weight, const Tensor& bias, double eps) {
+    return _layer_norm(input, normalized_shape, weight, bias, eps)[0];
+  })
+  .samples({"f(3,4), [4]", "f(3,4), [4], f(4), f(4)", "f(2,3,4), [3,4], f(3,4), f(3,4), eps=0.1",
+            "f(0,4), [4], f(4), f(4)", "f(3,70), [70], f(70)"})
+  .error("f(3,4), [5]", ErrorKind::Runtime, "expected input with shape [*, 5]")
+  .error("f(3,4), [4], f(3)", ErrorKind::Runtime, "expected weight to be of the same shape");
+
+STRATA_OP(native_layer_norm,
+          "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> "
+          "(Tensor, Tensor, Tensor)")
+  .doc("layer_norm together with the mean and the reciprocal standard deviation of each row, in the input's dtype.")
+  .no_method()
+  .no_out()
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, IntList normalized_shape, const Tensor& weight, const Tensor& bias, double eps) {
+    const auto all = _layer_norm(input, normalized_shape, weight, bias, eps);
+    return std::array<Tensor, 3>{all[0], to(all[1], input.dtype()), to(all[2], input.dtype())};
+  })
+  .samples({"f(3,4), [4], f(4), f(4), 1e-5"})
+  .error("f(3,4), [5], None, None, 1e-5", ErrorKind::Runtime, "expected input with shape [*, 5]");
+
+STRATA_OP(fused_rms_norm,
+          "_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float eps) -> (Tensor, Tensor)")
+  .doc("rms_norm together with the reciprocal root mean square of each row.")
+  .helper()
+  .no_out()
+  .dtypes(kFloatingTypes)
+  .infer([](const Call& c) {
+    const TensorImpl& x = c.args.tensor(0);
+    const int count = check_shape("rms_norm", x, c.args[1].int_list());
+    check_affine("rms_norm", "weight", c.args[2], c.args[1].int_list(), x.dtype);
+    c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
+    int64_t stat[kMaxDims];
+    for (int d = 0; d < x.ndim; ++d) stat[d] = d < x.ndim - count ? x.shape[d] : 1;
+    c.outs[1]->dtype = compute_type(x.dtype), c.outs[1]->set_shape(Shape(stat, x.ndim));
+  })
+  .kernel("rows",
+          [](const Call& c) {
+            const TensorImpl& x = c.args.tensor(0);
+            const int64_t n = checked_numel(c.args[1].int_list()), rows = c.outs[1].numel();
+            cpu::dispatch_float(x.dtype, [&]<class T>() {
+              const cpu::In<T> in(x);
+              const Optional<T> weight(c.args[2]);
+              const cpu::Out<T> out(c.outs[0]), rstd(c.outs[1]);
+              const cpu::NormRows<T> p{n, c.args[3].number(), false, weight.get(), nullptr};
+              parallel_for(rows, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n)), [&](int64_t begin, int64_t end) {
+                cpu::norm_forward(p, in + begin * n, out + begin * n, nullptr, rstd + begin, end - begin);
+              });
+              out.finish(), rstd.finish();
+            });
+          })
+  .kernel("reference", plain_rms_norm)
+  .cuda("rows", rms_norm_on_device)
+  .saves({0, 2})
+  .saves_result({1})
+  .grad(norm_grads<false>)
+  .grad_for_graph(differentiable_grads<false>)
+  .samples({"f(3,4), [4], f(4), 1e-5"});
+
+STRATA_OP(rms_norm, "rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor")
+  .doc("x / sqrt(mean(x^2) + eps) * weight over the last dimensions; eps None is the dtype's epsilon.")
+  .nn()
+  .no_method()
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, IntList normalized_shape, const Tensor& weight, std::optional<double> eps) {
+    STRATA_CHECK(kFloatingTypes.has(input.dtype()), NotImplemented,
+                 "rms_norm: expected a floating-point input, got {}; convert it with to(float32)",
+                 name_of(input.dtype()));
+    const double fallback = input.dtype() == DType::F64 ? 2.220446049250313e-16 : 1.1920928955078125e-07;
+    return _fused_rms_norm(input, normalized_shape, weight, eps.value_or(fallback))[0];
+  })
+  .samples({"f(3,4), [4]", "f(2,3,4), [3,4], f(3,4), 0.1"})
+  .error("f(3,4), [5]", ErrorKind::Runtime, "expected input with shape [*, 5]")
+  .error("i5(3,4), [4]", ErrorKind::NotImplemented, "floating-point");
+
+STRATA_OP(row_norm_backward,
+          "_row_norm_backward(Tensor grad, Tensor input, int[] normalized_shape, Tensor? mean, Tensor rstd, Tensor? "
+          "weight, bool affine) -> (Tensor, Tensor, Tensor)")
+  .doc("Gradients of layer_norm and, without a mean, of rms_norm: of input, weight and bias.")
+  .helper()
+  .no_out()
+  .dtypes(kFloatingTypes)
+  .infer(infer_norm_backward)
+  .kernel("rows", run_norm_backward)
+  .kernel("reference", plain_norm_backward)
+  .cuda("rows", norm_backward_on_device)
+  .samples({"f(3,4), f(3,4), [4], f(3,1), p(3,1), f(4), True"});
+
+}  // namespace strata

@@ -1,0 +1,373 @@
+// Losses over classes: negative log likelihood, cross entropy and the binary forms.
+#include "autograd/autograd.h"
+#include "cpu/staging.h"
+#include "cuda/nn/binary_cross_entropy.h"
+#include "cuda/nn/nll.h"
+#include "ops/device_inputs.h"
+#include "ops/nn/loss_common.h"
+
+namespace strata {
+namespace {
+
+struct Classes {  // input [n, c, s], target [n, s]
+  int64_t n = 1, c, s = 1;
+  explicit Classes(Shape input) : c(input.size() == 1 ? input[0] : input[1]) {
+    if (input.size() > 1) n = input[0];
+    for (size_t d = 2; d < input.size(); ++d) s *= input[d];
+  }
+};
+
+void check_nll(const TensorImpl& x, const TensorImpl& t, const Value& weight) {
+  STRATA_CHECK(x.ndim >= 1, Runtime, "nll_loss: expected an input of 1 or more dimensions [C] or [N, C, ...]");
+  STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented,
+               "nll_loss: expected a floating-point input, got {}; convert it with to(float32)", name_of(x.dtype));
+  STRATA_CHECK(t.dtype == DType::I64 || t.dtype == DType::U8, Runtime,
+               "nll_loss: expected scalar type Long or Byte for target but found {}", name_of(t.dtype));
+  if (x.ndim > 1 && t.ndim >= 1)
+    STRATA_CHECK(x.shape[0] == t.shape[0], Value,
+                 "nll_loss: expected input batch_size ({}) to match target batch_size ({})", x.shape[0], t.shape[0]);
+  bool fits = t.ndim == x.ndim - 1;
+  for (int d = 0; fits && d < t.ndim; ++d) fits = t.shape[d] == x.shape[d == 0 ? 0 : d + 1];
+  STRATA_CHECK(fits, Runtime, "nll_loss: expected target of the input's shape {} without its class dimension, got {}",
+               to_string(x.sizes()), to_string(t.sizes()));
+  const int64_t classes = x.shape[x.ndim == 1 ? 0 : 1];
+  if (weight.tag == Tag::Tensor) {
+    STRATA_CHECK(weight.tensor->dtype == x.dtype, Runtime, "nll_loss: expected scalar type {} for weight but found {}",
+                 name_of(x.dtype), name_of(weight.tensor->dtype));
+    STRATA_CHECK(weight.tensor->ndim == 1 && weight.tensor->numel == classes, Runtime,
+                 "nll_loss: weight tensor should be defined either for all {} classes or no classes but got weight "
+                 "tensor of shape {}",
+                 classes, to_string(weight.tensor->sizes()));
+  }
+}
+
+int64_t checked_class(int64_t t, int64_t classes) {
+  STRATA_CHECK(t >= 0 && t < classes, Index, "Target {} is out of bounds.", t);
+  return t;
+}
+
+// args: input, target, weight, reduction, ignore_index
+void run_nll(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  const Classes k(x.sizes());
+  const auto reduction = c.args[3].string();
+  const int64_t ignore = c.args[4].integer();
+  cpu::dispatch_float(x.dtype, [&]<class T>() {
+    const cpu::In<T> in(x);
+    const cpu::In<int64_t> target(c.args.tensor(1));
+    const Tensor weights = c.args.is_tensor(2) ? cpu::staged(c.args.tensor(2), dtype_of<T>) : Tensor();
+    const T* w = weights ? weights.template data<T>() : nullptr;
+    const cpu::Out<T> out(c.outs[0]), total(c.outs[1]);
+    double sum = 0, count = 0;
+    for (int64_t i = 0; i < k.n * k.s; ++i) {
+      const int64_t t = target[i];
+      T loss = 0;
+      if (t != ignore) {
+        const T scale = w ? w[checked_class(t, k.c)] : T(1);
+        loss = -in[(i / k.s * k.c + checked_class(t, k.c)) * k.s + i % k.s] * scale;
+        count += scale;
+      }
+      if (reduction == "none") out[i] = loss;
+      else sum += loss;
+    }
+    if (reduction != "none") out[0] = static_cast<T>(reduction == "mean" ? sum / count : sum);
+    total[0] = static_cast<T>(count);
+    out.finish(), total.finish();
+  });
+}
+
+void nll_on_device(const Call& c) {
+  const TensorImpl &x = c.args.tensor(0), &t = c.args.tensor(1);
+  const Classes k(x.sizes());
+  const Tensor weight = c.args.is_tensor(2) ? contiguous(alias(c.args.tensor(2))) : Tensor();
+  cuda::nll(*contiguous(alias(x)), *contiguous(alias(t)), weight.get(), c.args[4].integer(), k.c, k.s,
+            c.args[3].string() == "mean", *c.outs[0], *c.outs[1]);
+}
+void nll_backward_on_device(const Call& c) {
+  const Classes k(c.args[6].int_list());
+  const auto reduction = c.args[3].string();
+  const Tensor weight = c.args.is_tensor(2) ? contiguous(alias(c.args.tensor(2))) : Tensor();
+  cuda::nll_backward(*contiguous(alias(c.args.tensor(0))), *contiguous(alias(c.args.tensor(1))), weight.get(),
+                     c.args[4].integer(), reduction == "mean" ? &c.args.tensor(5) : nullptr, k.c, k.s, *c.out());
+}
+
+Tensor nll(const Tensor& input, const Tensor& target, const Tensor& weight, int64_t ignore, Reduction r) {
+  return _nll_loss(input, target, weight,
+                   r == Reduction::None   ? "none"
+                   : r == Reduction::Mean ? "mean"
+                                          : "sum",
+                   ignore)[0];
+}
+
+// Cross entropy with probabilities as targets, or with some of the target's weight spread over all classes.
+Tensor with_probabilities(const Tensor& logp, const Tensor& target, const Tensor& weight, Reduction r, double smoothing,
+                          int64_t dim) {
+  const int64_t classes = logp.size(dim);
+  const Tensor goal =
+    smoothing > 0 ? add(mul(target, 1 - smoothing), smoothing / static_cast<double>(classes)) : target;
+  Tensor terms = mul(logp, goal);
+  if (weight) {
+    std::vector<int64_t> shape(static_cast<size_t>(logp.dim()), 1);
+    shape[static_cast<size_t>(dim)] = classes;
+    terms = mul(terms, reshape(weight, shape));
+  }
+  if (r == Reduction::None) return neg(sum(terms, dim));
+  const Tensor total = neg(sum(terms));
+  const int64_t places = logp.numel() / std::max<int64_t>(classes, 1);
+  return r == Reduction::Sum ? total : div(total, static_cast<double>(places));
+}
+Tensor with_smoothing(const Tensor& logp, const Tensor& target, const Tensor& weight, int64_t ignore, Reduction r,
+                      double smoothing, int64_t dim) {
+  const auto parts = _nll_loss(logp, target, weight, r == Reduction::None ? "none" : "sum", ignore);
+  const int64_t classes = logp.size(dim);
+  Tensor terms = logp;
+  if (weight) {
+    std::vector<int64_t> shape(static_cast<size_t>(logp.dim()), 1);
+    shape[static_cast<size_t>(dim)] = classes;
+    terms = mul(terms, reshape(weight, shape));
+  }
+  Tensor smooth = masked_fill(neg(sum(terms, dim)), eq(target, ignore), 0.0);
+  if (r != Reduction::None) smooth = sum(smooth);
+  const Tensor loss = add(mul(parts[0], 1 - smoothing), mul(smooth, smoothing / static_cast<double>(classes)));
+  if (r != Reduction::Mean) return loss;
+  const Tensor count = weight ? parts[1] : to(sum(to(ne(target, ignore), DType::I64)), logp.dtype());
+  return div(loss, count);
+}
+
+Tensor cross_entropy_of(const Tensor& input, const Tensor& target, const Tensor& weight, int64_t ignore, Reduction r,
+                        double smoothing) {
+  STRATA_CHECK(smoothing >= 0 && smoothing <= 1, Runtime,
+               "cross_entropy: label_smoothing must be between 0.0 and 1.0, got {}", smoothing);
+  STRATA_CHECK(input.dim() >= 1, Runtime,
+               "cross_entropy: expected an input of 1 or more dimensions [C] or [N, C, ...]");
+  const int64_t dim = input.dim() == 1 ? 0 : 1;
+  const Tensor logp = log_softmax(input, dim);
+  if (is_floating(target.dtype())) {
+    STRATA_CHECK(ignore < 0, Runtime,
+                 "cross_entropy: ignore_index is not supported for floating point target, got ignore_index={}", ignore);
+    STRATA_CHECK(target->same_shape(*input), Runtime,
+                 "cross_entropy: class probabilities of shape {} do not fit an input of shape {}; for class indices "
+                 "use an integer target",
+                 to_string(target.shape()), to_string(input.shape()));
+    return with_probabilities(logp, target, weight, r, smoothing, dim);
+  }
+  if (smoothing > 0) return with_smoothing(logp, target, weight, ignore, r, smoothing, dim);
+  return nll(logp, target, weight, ignore, r);
+}
+}  // namespace
+
+STRATA_OP(nll_loss_core,
+          "_nll_loss(Tensor input, Tensor target, Tensor? weight, str reduction, int ignore_index) -> (Tensor, Tensor)")
+  .no_grad_inputs({2})
+  .doc("nll_loss and the sum of the weights of the targets that count.")
+  .helper()
+  .no_out()
+  .dtypes(kFloatingTypes)
+  .infer([](const Call& c) {
+    const TensorImpl &x = c.args.tensor(0), &t = c.args.tensor(1);
+    check_nll(x, t, c.args[2]);
+    for (int o : {0, 1}) c.outs[o]->dtype = x.dtype;
+    c.outs[0]->set_shape(c.args[3].string() == "none" ? t.sizes() : Shape());
+    c.outs[1]->set_shape(Shape());
+  })
+  .kernel("reference", run_nll)
+  .cuda("gather", nll_on_device)
+  .saves({1, 2})
+  .saves_result({1})
+  .no_grad_outputs({1})
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    return {_nll_loss_backward(g, c.input(1), c.has(2) ? c.input(2) : Tensor(), c.arg(3).string(), c.arg(4).integer(),
+                               c.result(1), c.shape(0))};
+  })
+  .samples({"f(3,4), i4(3), None, 'mean', -100", "f(3,4,2), i4(3,2), None, 'none', 1"});
+
+STRATA_OP(nll_loss_backward,
+          "_nll_loss_backward(Tensor grad, Tensor target, Tensor? weight, str reduction, int ignore_index, Tensor "
+          "total_weight, int[] shape) -> Tensor")
+  .no_grad_inputs({2, 5})
+  .doc("The gradient of _nll_loss.")
+  .helper()
+  .dtypes(kFloatingTypes)
+  .infer([](const Call& c) {
+    const TensorImpl& g = c.args.tensor(0);
+    c.out()->dtype = g.dtype;
+    c.out()->set_shape(c.args[6].int_list());
+    check_nll(*c.out(), c.args.tensor(1), c.args[2]);
+    const int64_t expected = c.args[3].string() == "none" ? c.args.tensor(1).numel : 1;
+    STRATA_CHECK(g.numel == expected && c.args.tensor(5).numel == 1, Runtime,
+                 "nll_loss: the gradient has shape {}, expected {} elements", to_string(g.sizes()), expected);
+  })
+  .kernel("reference",
+          [](const Call& c) {
+            const Classes k(c.args[6].int_list());
+            const auto reduction = c.args[3].string();
+            const int64_t ignore = c.args[4].integer();
+            cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
+              const cpu::In<T> grad(c.args.tensor(0)), total(c.args.tensor(5));
+              const cpu::In<int64_t> target(c.args.tensor(1));
+              const Tensor weights = c.args.is_tensor(2) ? cpu::staged(c.args.tensor(2), dtype_of<T>) : Tensor();
+              const T* w = weights ? weights.template data<T>() : nullptr;
+              const cpu::Out<T> out(c.out());
+              out.fill(0);
+              for (int64_t i = 0; i < k.n * k.s; ++i) {
+                const int64_t t = target[i];
+                if (t == ignore) continue;
+                const T g = reduction == "none" ? grad[i] : reduction == "mean" ? grad[0] / total[0] : grad[0];
+                out[(i / k.s * k.c + checked_class(t, k.c)) * k.s + i % k.s] = -g * (w ? w[t] : T(1));
+              }
+              out.finish();
+            });
+          })
+  .cuda("rows", nll_backward_on_device)
+  .saves({1, 2, 5})
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    return {_nll_loss(g, c.input(1), c.has(2) ? c.input(2) : Tensor(), c.arg(3).string(), c.arg(4).integer())[0]};
+  })
+  .samples({"f(), i4(3), None, 'sum', -100, p(), [3,4]"});
+
+STRATA_OP(nll_loss,
+          "nn.functional.nll_loss(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int "
+          "ignore_index=-100, bool? reduce=None, str reduction='mean') -> Tensor")
+  .no_grad_inputs({2})
+  .doc("Minus the input (log-probabilities) at the target class.")
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, const Tensor& target, const Tensor& weight, std::optional<bool> average,
+                int64_t ignore, std::optional<bool> reduce, std::string_view reduction) {
+    return nll(input, target, weight, ignore, reduction_of("nll_loss", average, reduce, reduction));
+  })
+  .samples({"f(3,4), i4(3)", "f(3,4), i4(3), reduction='sum'", "f(3,4,2,5), i4(3,2,5), ignore_index=1", "f(4), i4()",
+            "f(3,4), i4(3), reduction='none'"})
+  .error("f(3,4), t[0,4,1]", ErrorKind::Index, "Target 4 is out of bounds")
+  .error("f(3,4), i4(3), i2(4)", ErrorKind::Runtime, "for weight but found")
+  .error("f(3,4), i4(2)", ErrorKind::Value, "to match target batch_size (2)");
+
+STRATA_OP(cross_entropy,
+          "nn.functional.cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int "
+          "ignore_index=-100, bool? reduce=None, str reduction='mean', "
+          "float label_smoothing=0.0) -> Tensor")
+  .no_grad_inputs({2})
+  .doc("nll_loss(log_softmax(input), target); the target holds class indices or probabilities.")
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, const Tensor& target, const Tensor& weight, std::optional<bool> average,
+                int64_t ignore, std::optional<bool> reduce, std::string_view reduction, double smoothing) {
+    return cross_entropy_of(input, target, weight, ignore, reduction_of("cross_entropy", average, reduce, reduction),
+                            smoothing);
+  })
+  .samples({"f(3,4), i4(3)", "f(3,4), p(3,4)", "f(3,4), i4(3), ignore_index=1, label_smoothing=0.2",
+            "f(3,4,2), i4(3,2), reduction='none'", "f(4), i4()",
+            "f(3,4), p(3,4), p(4), reduction='sum', label_smoothing=0.1"})
+  .error("f(3,4), i4(2)", ErrorKind::Value, "to match target batch_size (2)")
+  .error("f(3,4), p(3,3)", ErrorKind::Runtime, "class probabilities")
+  .error("f(3,4), p(3,4), ignore_index=1", ErrorKind::Runtime, "ignore_index is not supported")
+  .error("f(3,4), i4(3), label_smoothing=2.0", ErrorKind::Runtime, "between 0.0 and 1.0");
+
+STRATA_OP(linear_cross_entropy,
+          "nn.functional.linear_cross_entropy(Tensor input, Tensor linear_weight, Tensor target, *, Tensor? "
+          "linear_bias=None, Tensor? weight=None, str reduction='mean', "
+          "int? ignore_index=None, float label_smoothing=0.0) -> Tensor")
+  .doc("cross_entropy(linear(input, linear_weight, linear_bias), target); linear_weight is [C, ..., in_features].")
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, const Tensor& linear_weight, const Tensor& target, const Tensor& linear_bias,
+                const Tensor& weight, std::string_view reduction, std::optional<int64_t> ignore, double smoothing) {
+    STRATA_CHECK(linear_weight.dim() >= 2 && input.dim() >= 1, Runtime,
+                 "linear_cross_entropy: expected linear_weight of 2 or more dimensions [C, ..., in_features], got {}",
+                 to_string(linear_weight.shape()));
+    STRATA_CHECK(input.dim() == 2 || (input.dim() == 1 && linear_weight.dim() == 2), Runtime,
+                 "linear_cross_entropy: a linear_weight of shape {} needs an input [N, in_features]{}, got shape {}",
+                 to_string(linear_weight.shape()), linear_weight.dim() == 2 ? " or [in_features]" : "",
+                 to_string(input.shape()));
+    STRATA_CHECK(!is_floating(target.dtype()) || target.dim() != input.dim() || target.dim() < 2 ||
+                   target.size(0) == input.size(0),
+                 Value, "linear_cross_entropy: expected input batch_size ({}) to match target batch_size ({})",
+                 input.size(0), target.size(0));
+    const Shape sizes = linear_weight.shape();
+    std::vector<int64_t> shape(input.shape().begin(), input.shape().end() - 1);
+    shape.insert(shape.end(), sizes.begin(), sizes.end() - 1);
+    const Tensor rows = reshape(linear_weight, {checked_numel(sizes.first(sizes.size() - 1)), sizes.back()});
+    const Tensor logits =
+      nn::functional::linear(input, rows, linear_bias ? reshape(linear_bias, {linear_bias.numel()}) : linear_bias);
+    return cross_entropy_of(reshape(logits, shape), target, weight, ignore.value_or(-100),
+                            reduction_of("linear_cross_entropy", std::nullopt, std::nullopt, reduction), smoothing);
+  })
+  .samples({"f(3,5), f(4,5), i4(3)", "f(3,5), f(4,2,5), i4(3,2), linear_bias=f(4,2)"})
+  .error("f(3,5), f(4,3), i4(3)", ErrorKind::Runtime, "cannot be multiplied")
+  .error("f(5), f(2,4,5), f(2,4)", ErrorKind::Runtime, "needs an input [N, in_features]")
+  .error("f(4,5), f(2,5), f(5,2)", ErrorKind::Value, "to match target batch_size (5)");
+
+STRATA_OP(binary_cross_entropy_core, "_binary_cross_entropy(Tensor input, Tensor target) -> Tensor")
+  .doc("-(t log(x) + (1 - t) log(1 - x)), each logarithm at least -100.")
+  .helper()
+  .dtypes(kFloatingTypes)
+  .infer([](const Call& c) {
+    const TensorImpl &x = c.args.tensor(0), &t = c.args.tensor(1);
+    STRATA_CHECK(x.same_shape(t), Value,
+                 "binary_cross_entropy: using a target size ({}) that is different to the input size ({}) is not "
+                 "allowed; ensure they have the same size",
+                 to_string(t.sizes()), to_string(x.sizes()));
+    STRATA_CHECK(kFloatingTypes.has(x.dtype) && t.dtype == x.dtype, Runtime,
+                 "binary_cross_entropy: found dtype {} but expected {}", name_of(t.dtype), name_of(x.dtype));
+    c.out()->dtype = x.dtype, c.out()->set_shape(x.sizes());
+  })
+  .kernel("reference",
+          [](const Call& c) {
+            cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
+              const cpu::In<T> x(c.args.tensor(0)), t(c.args.tensor(1));
+              const cpu::Out<T> out(c.out());
+              for (int64_t i = 0, n = c.out().numel(); i < n; ++i) {
+                STRATA_CHECK(x[i] >= 0 && x[i] <= 1, Runtime,
+                             "binary_cross_entropy: all elements of input should be between 0 and 1, found {}",
+                             static_cast<double>(x[i]));
+                out[i] = (t[i] - 1) * std::max(std::log1p(-x[i]), T(-100)) - t[i] * std::max(std::log(x[i]), T(-100));
+              }
+              out.finish();
+            });
+          })
+  .cuda("elements", [](const Call& c) { cuda::binary_cross_entropy(*dense(c, 0), *dense(c, 1), *c.out()); })
+  .saves({0, 1})
+  .grad([](const GradContext& c, const Tensor& g) {
+    Grads out;
+    const Tensor x = c.input(0), t = c.input(1);
+    if (c.needs(0)) out.t[0] = mul(g, div(sub(x, t), clamp_min(mul(x, rsub(x, 1.0)), 1e-12)));
+    if (c.needs(1)) out.t[1] = mul(g, sub(clamp_min(log1p(neg(x)), -100.0), clamp_min(log(x), -100.0)));
+    return out;
+  })
+  .samples({"z(3,4), z(3,4)", "z(3), z(3)"});
+
+STRATA_OP(binary_cross_entropy,
+          "nn.functional.binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? "
+          "size_average=None, bool? reduce=None, str reduction='mean') -> Tensor")
+  .doc("-(t log(x) + (1 - t) log(1 - x)) for probabilities x.")
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, const Tensor& target, const Tensor& weight, std::optional<bool> average,
+                std::optional<bool> reduce, std::string_view reduction) {
+    const Reduction r = reduction_of("binary_cross_entropy", average, reduce, reduction);
+    const Tensor loss = _binary_cross_entropy(input, target);
+    return reduced(weight ? mul(loss, weight) : loss, r);
+  })
+  .samples({"z(3,4), z(3,4)", "z(3), z(3)"})
+  .error("f(3,4), f(3)", ErrorKind::Value, "different to the input size");
+
+STRATA_OP(binary_cross_entropy_with_logits,
+          "binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, "
+          "bool? reduce=None, str reduction='mean', Tensor? pos_weight=None) -> Tensor")
+  .doc("Binary cross entropy of sigmoid(input), computed without overflow.")
+  .nn()
+  .no_method()
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, const Tensor& target, const Tensor& weight, std::optional<bool> average,
+                std::optional<bool> reduce, std::string_view reduction, const Tensor& pos_weight) {
+    const Reduction r = reduction_of("binary_cross_entropy_with_logits", average, reduce, reduction);
+    STRATA_CHECK(input->same_shape(*target), Value,
+                 "binary_cross_entropy_with_logits: target size ({}) must be the same as input size ({})",
+                 to_string(target.shape()), to_string(input.shape()));
+    const Tensor log_p = nn::functional::logsigmoid(input);
+    const Tensor scaled = pos_weight ? mul(add(mul(sub(pos_weight, 1.0), target), 1.0), log_p) : log_p;
+    Tensor loss = sub(mul(rsub(target, 1.0), input), scaled);
+    if (weight) loss = mul(loss, weight);
+    return reduced(is_floating(target.dtype()) ? to(loss, target.dtype()) : loss,
+                   r);  // the target's dtype, as in PyTorch
+  })
+  .samples({"f(3,4), p(3,4)", "f(3,4), p(3,4), p(4), pos_weight=p(4), reduction='none'"})
+  .error("f(3,4), f(3)", ErrorKind::Value, "must be the same as input size");
+
+}  // namespace strata

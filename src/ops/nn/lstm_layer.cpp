@@ -1,0 +1,222 @@
+// A whole layer of a long short-term memory as one op: the product with the state and the gates of all steps in one kernel.
+#include "autograd/autograd.h"
+#include "cpu/nn/lstm.h"
+#include "cpu/packed.h"
+#include "cpu/staging.h"
+#include "ops/device_inputs.h"
+#include "ops/nn/recurrent.h"
+#include "ops/transfer.h"
+
+namespace strata {
+namespace {
+using cpu::Lstm;
+
+void expect(const TensorImpl& t, const char* name, Shape shape, DType dtype) {
+  bool same = t.dtype == dtype && static_cast<size_t>(t.ndim) == shape.size();
+  for (size_t d = 0; same && d < shape.size(); ++d) same = t.shape[d] == shape[d];
+  STRATA_CHECK(same, Runtime, "lstm: expected {} of shape {} and dtype {}, got {} and {}", name, to_string(shape),
+               name_of(dtype), to_string(t.sizes()), name_of(t.dtype));
+}
+Lstm sizes_of(const TensorImpl& gates, const TensorImpl& c0, const TensorImpl& weight, bool reverse) {
+  STRATA_CHECK(gates.ndim == 3 && gates.shape[0] > 0 && weight.ndim == 2, Runtime,
+               "lstm: expected gates of one or more steps [steps, batch, 4 * hidden] and a weight [4 * hidden, "
+               "hidden], got {} and {}",
+               to_string(gates.sizes()), to_string(weight.sizes()));
+  const Lstm s{gates.shape[0], gates.shape[1], weight.shape[1], reverse};
+  const int64_t wide[] = {s.steps, s.batch, 4 * s.hidden}, state[] = {s.batch, s.hidden},
+                square[] = {4 * s.hidden, s.hidden};
+  expect(gates, "gates", wide, gates.dtype), expect(c0, "a state", state, gates.dtype);
+  expect(weight, "a weight", square, gates.dtype);
+  return s;
+}
+
+template <class Run> void run_forward(const Call& c, Run run) {
+  const Lstm s = sizes_of(c.args.tensor(0), c.args.tensor(2), c.args.tensor(3), c.args[4].boolean());
+  const bool keep = c.args[5].boolean();
+  cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
+    const cpu::In<T> gates(c.args.tensor(0)), h0(c.args.tensor(1)), c0(c.args.tensor(2)), weight(c.args.tensor(3));
+    const cpu::Out<T> output(c.outs[0]), last(c.outs[1]), cells(c.outs[2]), activations(c.outs[3]);
+    if (s.steps && s.batch && s.hidden)
+      run(s, cpu::LstmForward<T>{gates, h0, c0, weight, nullptr, output, last, keep ? cells.get() : nullptr,
+                                 keep ? activations.get() : nullptr});
+    output.finish(), last.finish(), cells.finish(), activations.finish();
+  });
+}
+template <class Run> void run_backward(const Call& c, Run run) {
+  const Lstm s = sizes_of(c.args.tensor(2), c.args.tensor(4), c.args.tensor(5), c.args[6].boolean());
+  cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
+    const cpu::In<T> grad(c.args.tensor(0)), activations(c.args.tensor(2)), cells(c.args.tensor(3)),
+      c0(c.args.tensor(4)), weight(c.args.tensor(5));
+    const Tensor grad_c = c.args.is_tensor(1) ? cpu::staged(c.args.tensor(1), dtype_of<T>) : Tensor();
+    const cpu::Out<T> gates(c.outs[0]), h0(c.outs[1]), first(c.outs[2]);
+    if (s.steps && s.batch && s.hidden)
+      run(s, cpu::LstmBackward<T>{grad, grad_c ? grad_c.template data<T>() : nullptr, activations, cells, c0, weight,
+                                  gates, h0, first});
+    gates.finish(), h0.finish(), first.finish();
+  });
+}
+
+// On devices a product and a few pointwise ops for each step, in the type of the arithmetic.
+void forward_on_device(const Call& c) {
+  const Lstm s = sizes_of(c.args.tensor(0), c.args.tensor(2), c.args.tensor(3), c.args[4].boolean());
+  const DType type = compute_type(c.out().dtype());
+  const Tensor gates = dense(c, 0, type), weight = transpose(dense(c, 3, type), 0, 1);
+  const bool keep = c.args[5].boolean();
+  const auto put = [&](uint32_t o, int64_t t, const Tensor& value) { copy_values(*select(c.outs[o], 0, t), *value); };
+  Tensor h = dense(c, 1, type), cell = dense(c, 2, type);
+  for (int64_t i = 0; i < s.steps; ++i) {
+    const int64_t t = s.step_at(i);
+    const Tensor all = add(select(gates, 0, t), mm(h, weight));
+    const auto part = [&](int64_t k) { return narrow(all, 1, k * s.hidden, s.hidden); };
+    const Tensor in = sigmoid(part(0)), forget = sigmoid(part(1)), next = tanh(part(2)), out = sigmoid(part(3));
+    cell = add(mul(forget, cell), mul(in, next)), h = mul(out, tanh(cell));
+    put(0, t, h);
+    if (keep) put(2, t, cell), put(3, t, cat({in, forget, next, out}, 1));
+  }
+  copy_values(*c.outs[1], *cell);
+}
+void backward_on_device(const Call& c) {  // grad, grad_c, activations, cells, c0, weight
+  const Lstm s = sizes_of(c.args.tensor(2), c.args.tensor(4), c.args.tensor(5), c.args[6].boolean());
+  const DType type = compute_type(c.out().dtype());
+  const Tensor grad = dense(c, 0, type), activations = dense(c, 2, type), cells = dense(c, 3, type),
+               weight = dense(c, 5, type), c0 = dense(c, 4, type);
+  Tensor gh, gc = dense(c, 1, type);
+  const auto slope = [](const Tensor& sigmoid) { return mul(sigmoid, rsub(sigmoid, 1.0)); };
+  for (int64_t i = s.steps; i-- > 0;) {
+    const int64_t t = s.step_at(i);
+    const auto gate = [&](int64_t k) { return narrow(select(activations, 0, t), 1, k * s.hidden, s.hidden); };
+    const Tensor before = i ? select(cells, 0, s.step_at(i - 1)) : c0, squashed = tanh(select(cells, 0, t));
+    const Tensor g = gh ? add(select(grad, 0, t), gh) : select(grad, 0, t);
+    const Tensor through = mul(mul(g, gate(3)), rsub(square(squashed), 1.0));
+    gc = gc ? add(gc, through) : through;
+    const Tensor gates = cat({mul(mul(gc, gate(2)), slope(gate(0))), mul(mul(gc, before), slope(gate(1))),
+                              mul(mul(gc, gate(0)), rsub(square(gate(2)), 1.0)), mul(mul(g, squashed), slope(gate(3)))},
+                             1);
+    copy_values(*select(c.outs[0], 0, t), *gates);
+    gh = mm(gates, weight), gc = mul(gc, gate(1));
+  }
+  copy_values(*c.outs[1], *gh), copy_values(*c.outs[2], *gc);
+}
+
+// The layer in terms of other ops, whose gradients can be differentiated again.
+Grads differentiable_grads(const GradContext& c, const Tensor& g) {
+  const Tensor gates = c.input(0), weight = c.input(3);
+  const bool reverse = c.arg(4).boolean();
+  RecurrentState s{c.input(1), c.input(2)};
+  const int64_t steps = gates.size(0);
+  std::vector<Tensor> outputs(static_cast<size_t>(steps));
+  for (int64_t i = 0; i < steps; ++i) {
+    const int64_t t = reverse ? steps - 1 - i : i;
+    s = lstm_step(select(gates, 0, t), nn::functional::linear(s.h, weight), s.c);
+    outputs[static_cast<size_t>(t)] = s.h;
+  }
+  const Tensor ends[] = {stack(outputs), s.c}, seeds[] = {g, c.grad_or_zeros(1)};
+  std::vector<Tensor> inputs;
+  for (uint32_t i = 0; i < 4; ++i)
+    if (c.needs(i)) inputs.push_back(c.input(i));
+  const std::vector<Tensor> grads = autograd::grad(ends, inputs, seeds, true, true, true);
+  Grads out;
+  size_t k = 0;
+  for (uint32_t i = 0; i < 4; ++i)
+    if (c.needs(i)) out.t[i] = grads[k++];
+  return out;
+}
+
+Grads grad_lstm(const GradContext& c, const Tensor& g) {
+  Grads out;
+  const bool reverse = c.arg(4).boolean();
+  const auto all = _lstm_layer_backward(g, c.grad(1), c.result(3), c.result(2), c.input(2), c.input(3), reverse);
+  out.t[0] = all[0], out.t[1] = all[1], out.t[2] = all[2];
+  if (c.needs(3)) {
+    const Tensor h = c.result(0), first = unsqueeze(c.input(1), 0);
+    const int64_t steps = h.size(0), hidden = h.size(2), rows = steps * h.size(1);
+    const Tensor before = reverse ? cat({narrow(h, 0, 1, steps - 1), first}) : cat({first, narrow(h, 0, 0, steps - 1)});
+    out.t[3] = mm(transpose(reshape(all[0], {rows, 4 * hidden}), 0, 1), reshape(before, {rows, hidden}));
+  }
+  return out;
+}
+}  // namespace
+
+STRATA_OP(lstm_layer,
+          "_lstm_layer(Tensor gates, Tensor h0, Tensor c0, Tensor weight, bool reverse, bool? keep=None) -> "
+          "(Tensor, Tensor, Tensor, Tensor)")
+  .keeps_for_grad(5)
+  .doc(
+    "One layer in one direction. gates [steps, batch, 4 * hidden] is the input's part with all biases. Gives the "
+    "states "
+    "of all steps, the last cell and, to `keep` for the gradient, all cells and activated gates.")
+  .helper()
+  .no_out()
+  .dtypes(kFloatingTypes)
+  .infer([](const Call& c) {
+    const TensorImpl &gates = c.args.tensor(0), &h0 = c.args.tensor(1), &c0 = c.args.tensor(2);
+    const Lstm s = sizes_of(gates, c0, c.args.tensor(3), c.args[4].boolean());
+    const int64_t state[] = {s.batch, s.hidden}, all[] = {s.steps, s.batch, s.hidden}, none[] = {0};
+    expect(h0, "a state", state, gates.dtype);
+    const bool keep = c.args[5].boolean();
+    for (uint32_t o = 0; o < 4; ++o) c.outs[o]->dtype = gates.dtype;
+    c.outs[0]->set_shape(all), c.outs[1]->set_shape(state);
+    c.outs[2]->set_shape(keep ? Shape(all) : Shape(none)), c.outs[3]->set_shape(keep ? gates.sizes() : Shape(none));
+  })
+  .kernel("simd",
+          [](const Call& c) {
+            run_forward(c, [&]<class T>(const Lstm& s, cpu::LstmForward<T> p) {
+              const cpu::FormKey key = {static_cast<int64_t>(cpu::Form::LstmGates), s.hidden,
+                                        static_cast<int64_t>(c.out().dtype())};
+              Ref<Storage> packed;
+              if (const TensorImpl& weight = c.args.tensor(3); weight.contiguous)
+                packed = cpu::form_if_kept(weight, key, cpu::lstm_packed_bytes<T>(s), [&](std::byte* to) {
+                  cpu::lstm_pack(s, p.weight, reinterpret_cast<T*>(to));
+                });
+              if (packed) p.packed = reinterpret_cast<const T*>(packed->data);
+              cpu::lstm_forward(s, p);
+            });
+          })
+  .kernel("reference",
+          [](const Call& c) {
+            run_forward(
+              c, []<class T>(const Lstm& s, const cpu::LstmForward<T>& p) { cpu::lstm_forward_reference(s, p); });
+          })
+  .cuda("steps", forward_on_device)
+  .saves({0, 1, 2, 3})
+  .saves_result({0, 2, 3})
+  .no_grad_outputs({2, 3})
+  .grad(grad_lstm)
+  .grad_for_graph(differentiable_grads)
+  .samples({"f(3,2,20), f(2,5), f(2,5), f(20,5), False, True", "f(2,3,8), f(3,2), f(3,2), f(8,2), True, True",
+            "f(2,13,144), f(13,36), f(13,36), f(144,36), False, True", "f(2,0,8), f(0,2), f(0,2), f(8,2), False, True"})
+  .error("f(3,2,20), f(2,5), f(2,4), f(20,5), False, True", ErrorKind::Runtime, "expected a state of shape [2, 5]")
+  .error("f(3,2,16), f(2,5), f(2,5), f(20,5), False, True", ErrorKind::Runtime, "expected gates of shape [3, 2, 20]");
+
+STRATA_OP(
+  lstm_layer_backward,
+  "_lstm_layer_backward(Tensor grad, Tensor? grad_c, Tensor activations, Tensor cells, Tensor c0, Tensor weight, "
+  "bool reverse) -> (Tensor, Tensor, Tensor)")
+  .doc("The gradients of the gates and of both first states of _lstm_layer.")
+  .helper()
+  .no_out()
+  .dtypes(kFloatingTypes)
+  .infer([](const Call& c) {
+    const TensorImpl &activations = c.args.tensor(2), &c0 = c.args.tensor(4);
+    const Lstm s = sizes_of(activations, c0, c.args.tensor(5), c.args[6].boolean());
+    const int64_t all[] = {s.steps, s.batch, s.hidden}, state[] = {s.batch, s.hidden};
+    expect(c.args.tensor(0), "a gradient", all, activations.dtype);
+    expect(c.args.tensor(3), "cells", all, activations.dtype);
+    if (c.args.is_tensor(1)) expect(c.args.tensor(1), "a gradient", state, activations.dtype);
+    for (uint32_t o = 0; o < 3; ++o) c.outs[o]->dtype = activations.dtype;
+    c.outs[0]->set_shape(activations.sizes()), c.outs[1]->set_shape(state), c.outs[2]->set_shape(state);
+  })
+  .kernel("simd",
+          [](const Call& c) {
+            run_backward(c, []<class T>(const Lstm& s, const cpu::LstmBackward<T>& p) { cpu::lstm_backward(s, p); });
+          })
+  .kernel("reference",
+          [](const Call& c) {
+            run_backward(
+              c, []<class T>(const Lstm& s, const cpu::LstmBackward<T>& p) { cpu::lstm_backward_reference(s, p); });
+          })
+  .cuda("steps", backward_on_device)
+  .samples({"f(3,2,5), f(2,5), z(3,2,20), f(3,2,5), f(2,5), f(20,5), False",
+            "f(2,13,36), None, z(2,13,144), f(2,13,36), f(13,36), f(144,36), True"});
+
+}  // namespace strata

@@ -1,0 +1,359 @@
+// The ops behind all pools: largest and mean value of windows, with gradients of any order. The number of spatial dimensions
+// is the length of the kernel (or output) size; leading dimensions are planes.
+#include "autograd/autograd.h"
+#include "base/checked.h"
+#include "base/host_memory.h"
+#include "cpu/nn/pooling.h"
+#include "cpu/reference.h"
+#include "cpu/staging.h"
+#include "cuda/nn/pooling.h"
+#include "ops/device_inputs.h"
+#include "ops/nn/pool_sizes.h"
+
+namespace strata {
+
+int64_t pooled_size(const char* op, int64_t in, int64_t k, int64_t s, int64_t p, int64_t d, bool ceil) {
+  STRATA_CHECK(k > 0, Runtime, "{}: kernel size should be greater than zero, but got {}", op, k);
+  STRATA_CHECK(s > 0, Runtime, "{}: stride should be greater than zero, but got {}", op, s);
+  STRATA_CHECK(d > 0, Runtime, "{}: dilation should be greater than zero, but got {}", op, d);
+  STRATA_CHECK(p >= 0, Runtime, "{}: pad must be non-negative, but got {}", op, p);
+  const int64_t window = (Checked(k - 1) * d + 1).get();
+  STRATA_CHECK(
+    p <= window / 2, Runtime,
+    "{}: pad should be at most half of effective kernel size, but got pad={}, kernel_size={} and dilation={}", op, p, k,
+    d);
+  const int64_t room = (Checked(in) + 2 * p - window + (ceil ? s - 1 : 0)).get();
+  int64_t out = (room >= 0 ? room / s : -1) + 1;
+  if (ceil && out > 0 && (Checked(out - 1) * s).get() >= in + p) --out;
+  STRATA_CHECK(
+    out >= 1, Runtime,
+    "{}: output size is too small: the window of {} (dilation {}) does not fit an input of size {} with padding {}", op,
+    k, d, in, p);
+  return out;
+}
+
+namespace {
+using cpu::Pooling;
+using cpu::Window;
+
+void fill_planes(Pooling& p, Shape shape, int dims) {
+  for (int d = 0; d < static_cast<int>(shape.size()) - dims; ++d) p.planes *= shape[static_cast<size_t>(d)];
+  for (int d = 0; d < dims; ++d)
+    p.in[3 - dims + d] = shape[shape.size() - static_cast<size_t>(dims) + static_cast<size_t>(d)];
+  for (int d = 0; d < 3 - dims; ++d) p.windows[d] = {{0, 1, 1, 1}};
+}
+void check_rank(const char* op, Shape shape, int dims) {
+  STRATA_CHECK(dims >= 1 && dims <= 3, Runtime, "{}: 1 to 3 spatial dimensions are supported, got {}", op, dims);
+  STRATA_CHECK(static_cast<int>(shape.size()) == dims + 1 || static_cast<int>(shape.size()) == dims + 2, Runtime,
+               "{}: expected {}D or {}D input, got shape {}", op, dims + 1, dims + 2, to_string(shape));
+  const bool single = static_cast<int>(shape.size()) == dims + 1;
+  for (size_t d = single ? 0 : 1; d < shape.size(); ++d)
+    STRATA_CHECK(shape[d] > 0 || (d == 1 && static_cast<int>(shape.size()) == dims + 2), Runtime,
+                 "{}: expected an input with non-zero size for all dimensions but the batch, got shape {}", op,
+                 to_string(shape));
+}
+
+// kernel_size, stride, padding, dilation (all of full length), ceil_mode
+Pooling sliding(const char* op, Shape shape, IntList k, IntList s, IntList p, IntList dil, bool ceil) {
+  Pooling pool;
+  const int dims = static_cast<int>(k.size);
+  check_rank(op, shape, dims);
+  STRATA_CHECK(s.size == k.size && p.size == k.size && dil.size == k.size, Runtime,
+               "{}: kernel_size, stride, padding and dilation must have {} entries", op, dims);
+  fill_planes(pool, shape, dims);
+  for (int d = 0; d < dims; ++d) {
+    const size_t i = static_cast<size_t>(d);
+    const int64_t in = pool.in[3 - dims + d], count = pooled_size(op, in, k[i], s[i], p[i], dil[i], ceil);
+    check_host_memory(count, sizeof(Window), op);
+    for (int64_t o = 0; o < count; ++o) {
+      const int64_t begin = o * s[i] - p[i], end = std::min(begin + (k[i] - 1) * dil[i] + 1, in + p[i]);
+      const int64_t lo = begin >= 0 ? begin : begin + (-begin + dil[i] - 1) / dil[i] * dil[i];
+      pool.windows[3 - dims + d].push_back({lo, std::min(end, in), dil[i], end - begin});
+    }
+  }
+  return pool;
+}
+
+Pooling adaptive(const char* op, Shape shape, IntList out) {
+  Pooling pool;
+  const int dims = static_cast<int>(out.size);
+  check_rank(op, shape, dims);
+  fill_planes(pool, shape, dims);
+  for (int d = 0; d < dims; ++d) {
+    const int64_t in = pool.in[3 - dims + d], count = out[static_cast<size_t>(d)];
+    STRATA_CHECK(count >= 0, Runtime, "{}: the output size must be non-negative, got {}", op, to_string(out));
+    check_host_memory((Checked(count) * std::max<int64_t>(pool.planes, 1)).get(), sizeof(Window), op);
+    static_cast<void>((Checked(count) + 1) * (in + 1));  // the largest product below
+    for (int64_t o = 0; o < count; ++o) {
+      const int64_t lo = o * in / count, hi = ((o + 1) * in + count - 1) / count;
+      pool.windows[3 - dims + d].push_back({lo, hi, 1, hi - lo});
+    }
+  }
+  return pool;
+}
+
+void set_out(const Tensor& out, DType type, Shape in, const Pooling& p, int dims) {
+  int64_t shape[kMaxDims];
+  std::copy(in.begin(), in.end(), shape);
+  for (int d = 0; d < dims; ++d)
+    shape[in.size() - static_cast<size_t>(dims) + static_cast<size_t>(d)] =
+      static_cast<int64_t>(p.windows[3 - dims + d].size());
+  out->dtype = type;
+  out->set_shape(Shape(shape, in.size()));
+}
+
+Pooling max_plan(const Call& c) {
+  return sliding("max_pool", c.args.tensor(0).sizes(), c.args[1].int_list(), c.args[2].int_list(), c.args[3].int_list(),
+                 c.args[4].int_list(), c.args[5].boolean());
+}
+Pooling avg_plan(
+  const Args& a,
+  Shape shape) {  // kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override from 1 on
+  const int64_t ones[] = {1, 1, 1};
+  const IntList k = a[1].int_list();
+  STRATA_CHECK(k.size <= 3, Runtime, "avg_pool: kernel_size must have 1 to 3 entries");
+  Pooling p =
+    sliding("avg_pool", shape, k, a[2].int_list(), a[3].int_list(), IntList(Shape(ones, k.size)), a[4].boolean());
+  p.include_pad = a[5].boolean();
+  if (a[6]) {
+    p.divisor = a[6].integer();
+    STRATA_CHECK(p.divisor != 0, Runtime, "avg_pool: divisor must be not zero");
+  }
+  return p;
+}
+
+void plain_max(const Call& c, const Pooling& p) {
+  cpu::dispatch_wide(c.out().dtype(), [&]<class T>() {
+    const cpu::In<T> in(c.args.tensor(0));
+    const cpu::Out<T> out(c.outs[0]);
+    out.fill(0);
+    cpu::max_windows_reference<T>(p, in, out.get(), c.outs[1].data<int64_t>());
+    out.finish();
+  });
+}
+void plain_mean(const Call& c, const Pooling& p) {
+  cpu::dispatch_wide(c.out().dtype(), [&]<class T>() {
+    const cpu::In<T> in(c.args.tensor(0));
+    const cpu::Out<T> out(c.out());
+    out.fill(0);
+    cpu::mean_windows_reference<T>(p, in, out.get());
+    out.finish();
+  });
+}
+void plain_mean_backward(const Call& c, const Pooling& p) {
+  const cpu::In<double> in(c.args.tensor(0));
+  const cpu::Out<double> out(c.out());
+  out.fill(0);
+  cpu::mean_windows_backward_reference<double>(p, in, out.get());
+  out.finish();
+}
+void run_max(const Call& c, const Pooling& p) {
+  dispatch_compute(c.out().dtype(), [&]<class T>() {
+    const cpu::In<T> in(c.args.tensor(0));
+    const cpu::Out<T> out(c.outs[0]);
+    cpu::max_windows<T>(p, in, out, c.outs[1].data<int64_t>());
+    out.finish();
+  });
+}
+void run_mean(const Call& c, const Pooling& p) {
+  dispatch_compute(c.out().dtype(), [&]<class T>() {
+    const cpu::In<T> in(c.args.tensor(0));
+    const cpu::Out<T> out(c.out());
+    cpu::mean_windows<T>(p, in, out);
+    out.finish();
+  });
+}
+void run_mean_backward(const Call& c, const Pooling& p) {
+  dispatch_compute(c.out().dtype(), [&]<class T>() {
+    const cpu::In<T> in(c.args.tensor(0));
+    const cpu::Out<T> out(c.out());
+    cpu::mean_windows_backward<T>(p, in, out);
+    out.finish();
+  });
+}
+
+// A gradient has the shape of the pool's result, or it would be read past its end.
+void set_grad_shape(const Call& c, const Pooling& p, Shape input, int dims) {
+  const TensorImpl& g = c.args.tensor(0);
+  const Tensor expected = shape_only(g);
+  set_out(expected, g.dtype, input, p, dims);
+  STRATA_CHECK(expected->same_shape(g), Runtime, "{}: expected a gradient of shape {}, got {}", c.op.name,
+               to_string(expected.shape()), to_string(g.sizes()));
+  c.out()->dtype = g.dtype;
+  c.out()->set_shape(input);
+}
+
+Pooling adaptive_plan(const Call& c, const char* op) {
+  return adaptive(op, c.args.tensor(0).sizes(), c.args[1].int_list());
+}
+
+Grads grad_max(const GradContext& c, const Tensor& g) {
+  return {_plane_scatter(g, c.result(1), c.shape(0), static_cast<int64_t>(c.arg(1).int_list().size), true)};
+}
+
+// The same as a device is told it: a missing dimension is of size 1.
+cuda::PoolSizes device_sizes(const Pooling& p) {
+  cuda::PoolSizes s{.planes = p.planes, .include_pad = p.include_pad, .divisor = p.divisor};
+  for (size_t d = 0; d < 3; ++d) s.in[d] = p.in[d], s.out[d] = static_cast<int64_t>(p.windows[d].size());
+  return s;
+}
+cuda::PoolSizes device_sliding(const Pooling& p, IntList kernel, IntList stride, IntList padding,
+                               const IntList* dilation) {
+  cuda::PoolSizes s = device_sizes(p);
+  for (size_t d = 0; d < kernel.size; ++d) {
+    const size_t to = 3 - kernel.size + d;
+    s.kernel[to] = kernel[d], s.stride[to] = stride[d], s.padding[to] = padding[d];
+    s.dilation[to] = dilation ? (*dilation)[d] : 1;
+  }
+  return s;
+}
+cuda::PoolSizes device_adaptive(const Pooling& p) {
+  cuda::PoolSizes s = device_sizes(p);
+  s.adaptive = true;
+  return s;
+}
+cuda::PoolSizes device_avg(const Args& a, Shape shape) {
+  return device_sliding(avg_plan(a, shape), a[1].int_list(), a[2].int_list(), a[3].int_list(), nullptr);
+}
+}  // namespace
+
+STRATA_OP(max_pool_core,
+          "_max_pool(Tensor input, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool ceil_mode) -> "
+          "(Tensor, Tensor)")
+  .doc("The largest value of each window, and its index within the plane.")
+  .helper()
+  .no_out()
+  .dtypes(kNumericTypes)
+  .infer([](const Call& c) {
+    const TensorImpl& x = c.args.tensor(0);
+    const Pooling p = max_plan(c);
+    const int dims = static_cast<int>(c.args[1].int_list().size);
+    set_out(c.outs[0], x.dtype, x.sizes(), p, dims), set_out(c.outs[1], DType::I64, x.sizes(), p, dims);
+  })
+  .kernel("windows", [](const Call& c) { run_max(c, max_plan(c)); })
+  .kernel("reference", [](const Call& c) { plain_max(c, max_plan(c)); })
+  .cuda("windows",
+        [](const Call& c) {
+          const IntList dilation = c.args[4].int_list();
+          cuda::pool_max(
+            device_sliding(max_plan(c), c.args[1].int_list(), c.args[2].int_list(), c.args[3].int_list(), &dilation),
+            *dense(c, 0), *c.outs[0], *c.outs[1]);
+        })
+  .saves_result({1})
+  .no_grad_outputs({1})
+  .grad(grad_max)
+  .samples({"f(2,3,7), [3], [2], [1], [1], False", "f(2,3,6,7), [2,3], [2,2], [1,1], [1,2], True"});
+
+STRATA_OP(adaptive_max_pool_core, "_adaptive_max_pool(Tensor input, int[] output_size) -> (Tensor, Tensor)")
+  .doc("The largest value of each of output_size windows, and its index within the plane.")
+  .helper()
+  .no_out()
+  .dtypes(kFloatingTypes)
+  .infer([](const Call& c) {
+    const TensorImpl& x = c.args.tensor(0);
+    const Pooling p = adaptive("adaptive_max_pool", x.sizes(), c.args[1].int_list());
+    const int dims = static_cast<int>(c.args[1].int_list().size);
+    set_out(c.outs[0], x.dtype, x.sizes(), p, dims), set_out(c.outs[1], DType::I64, x.sizes(), p, dims);
+  })
+  .kernel("windows", [](const Call& c) { run_max(c, adaptive_plan(c, "adaptive_max_pool")); })
+  .kernel("reference", [](const Call& c) { plain_max(c, adaptive_plan(c, "adaptive_max_pool")); })
+  .cuda("windows",
+        [](const Call& c) {
+          cuda::pool_max(device_adaptive(adaptive_plan(c, "adaptive_max_pool")), *dense(c, 0), *c.outs[0], *c.outs[1]);
+        })
+  .saves_result({1})
+  .no_grad_outputs({1})
+  .grad(grad_max)
+  .samples({"f(2,3,7), [3]", "f(2,3,6,7), [2,3]"});
+
+STRATA_OP(avg_pool_core,
+          "_avg_pool(Tensor input, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode, bool "
+          "count_include_pad, int? divisor_override) -> Tensor")
+  .doc("The mean of each window.")
+  .helper()
+  .dtypes(kNumericTypes)
+  .infer([](const Call& c) {
+    const TensorImpl& x = c.args.tensor(0);
+    set_out(c.out(), x.dtype, x.sizes(), avg_plan(c.args, x.sizes()), static_cast<int>(c.args[1].int_list().size));
+  })
+  .kernel("windows", [](const Call& c) { run_mean(c, avg_plan(c.args, c.args.tensor(0).sizes())); })
+  .kernel("reference", [](const Call& c) { plain_mean(c, avg_plan(c.args, c.args.tensor(0).sizes())); })
+  .cuda("windows",
+        [](const Call& c) { cuda::pool_mean(device_avg(c.args, c.args.tensor(0).sizes()), *dense(c, 0), *c.out()); })
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    return {_avg_pool_backward(g, c.arg(1).int_list(), c.arg(2).int_list(), c.arg(3).int_list(), c.arg(4).boolean(),
+                               c.arg(5).boolean(), c.arg(6) ? std::optional<int64_t>(c.arg(6).integer()) : std::nullopt,
+                               c.shape(0))};
+  })
+  .samples({"f(2,3,7), [3], [2], [1], False, True, None", "f(2,3,6,7), [2,3], [2,2], [1,1], True, False, None",
+            "f(2,3,6,7), [2,3], [2,2], [1,1], True, False, 5"});
+
+STRATA_OP(avg_pool_backward,
+          "_avg_pool_backward(Tensor grad, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode, bool "
+          "count_include_pad, int? divisor_override, int[] input_shape) -> Tensor")
+  .doc("The gradient of _avg_pool.")
+  .helper()
+  .dtypes(kFloatingTypes)
+  .infer([](const Call& c) {
+    const IntList shape = c.args[7].int_list();
+    set_grad_shape(c, avg_plan(c.args, shape), shape, static_cast<int>(c.args[1].int_list().size));
+  })
+  .kernel("windows", [](const Call& c) { run_mean_backward(c, avg_plan(c.args, c.args[7].int_list())); })
+  .kernel("reference", [](const Call& c) { plain_mean_backward(c, avg_plan(c.args, c.args[7].int_list())); })
+  .cuda("windows",
+        [](const Call& c) {
+          cuda::pool_mean_backward(device_avg(c.args, c.args[7].int_list()), *dense(c, 0), *c.out());
+        })
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    return {_avg_pool(g, c.arg(1).int_list(), c.arg(2).int_list(), c.arg(3).int_list(), c.arg(4).boolean(),
+                      c.arg(5).boolean(), c.arg(6) ? std::optional<int64_t>(c.arg(6).integer()) : std::nullopt)};
+  })
+  .samples({"f(2,3,4), [3], [2], [1], False, True, None, [2,3,7]"});
+
+STRATA_OP(adaptive_avg_pool_core, "_adaptive_avg_pool(Tensor input, int[] output_size) -> Tensor")
+  .doc("The mean of each of output_size windows.")
+  .helper()
+  .dtypes(kFloatingTypes)
+  .infer([](const Call& c) {
+    const TensorImpl& x = c.args.tensor(0);
+    set_out(c.out(), x.dtype, x.sizes(), adaptive("adaptive_avg_pool", x.sizes(), c.args[1].int_list()),
+            static_cast<int>(c.args[1].int_list().size));
+  })
+  .kernel("windows", [](const Call& c) { run_mean(c, adaptive_plan(c, "adaptive_avg_pool")); })
+  .kernel("reference", [](const Call& c) { plain_mean(c, adaptive_plan(c, "adaptive_avg_pool")); })
+  .cuda("windows",
+        [](const Call& c) {
+          cuda::pool_mean(device_adaptive(adaptive_plan(c, "adaptive_avg_pool")), *dense(c, 0), *c.out());
+        })
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    return {_adaptive_avg_pool_backward(g, c.arg(1).int_list(), c.shape(0))};
+  })
+  .samples({"f(2,3,7), [3]", "f(2,3,6,7), [2,3]"});
+
+STRATA_OP(adaptive_avg_pool_backward,
+          "_adaptive_avg_pool_backward(Tensor grad, int[] output_size, int[] input_shape) -> Tensor")
+  .doc("The gradient of _adaptive_avg_pool.")
+  .helper()
+  .dtypes(kFloatingTypes)
+  .infer([](const Call& c) {
+    const IntList shape = c.args[2].int_list(), out = c.args[1].int_list();
+    set_grad_shape(c, adaptive("adaptive_avg_pool", shape, out), shape, static_cast<int>(out.size));
+  })
+  .kernel("windows",
+          [](const Call& c) {
+            run_mean_backward(c, adaptive("adaptive_avg_pool", c.args[2].int_list(), c.args[1].int_list()));
+          })
+  .kernel("reference",
+          [](const Call& c) {
+            plain_mean_backward(c, adaptive("adaptive_avg_pool", c.args[2].int_list(), c.args[1].int_list()));
+          })
+  .cuda("windows",
+        [](const Call& c) {
+          cuda::pool_mean_backward(
+            device_adaptive(adaptive("adaptive_avg_pool", c.args[2].int_list(), c.args[1].int_list())), *dense(c, 0),
+            *c.out());
+        })
+  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {_adaptive_avg_pool(g, c.arg(1).int_list())}; })
+  .samples({"f(2,3,3), [3], [2,3,7]"});
+
+}  // namespace strata

@@ -1,0 +1,141 @@
+// Values put at places within planes, and taken from there: unpooling, and the gradients of pools that keep indices.
+#include "autograd/autograd.h"
+#include "cpu/nn/pooling.h"
+#include "cpu/reference.h"
+#include "cpu/staging.h"
+#include "cuda/nn/pooling.h"
+#include "ops/device_inputs.h"
+#include "ops/transfer.h"
+
+namespace strata {
+namespace {
+
+struct Planes {
+  int64_t planes = 1, in = 1, out = 1;
+  Planes(Shape big, Shape small, int64_t dims) {
+    STRATA_CHECK(big.size() == small.size() && static_cast<int64_t>(big.size()) >= dims, Runtime,
+                 "pooling: shapes {} and {} do not fit", to_string(big), to_string(small));
+    for (size_t d = 0; d < big.size(); ++d) {
+      if (static_cast<int64_t>(big.size() - d) <= dims) {
+        in *= big[d], out *= small[d];
+      } else {
+        STRATA_CHECK(big[d] == small[d], Runtime, "pooling: shapes {} and {} do not fit", to_string(big),
+                     to_string(small));
+        planes *= big[d];
+      }
+    }
+  }
+};
+int64_t checked_place(int64_t i, int64_t size) {
+  STRATA_CHECK(i >= 0 && i < size, Runtime, "found an invalid max index: {} (planes have {} elements)", i, size);
+  return i;
+}
+void check_indices(const TensorImpl& index, const TensorImpl& like) {
+  STRATA_CHECK(index.dtype == DType::I64, Runtime, "pooling: indices should be of dtype int64, got {}",
+               name_of(index.dtype));
+  STRATA_CHECK(index.same_shape(like), Runtime,
+               "pooling: expected the shape of indices to be that of the values, {}, got {}", to_string(like.sizes()),
+               to_string(index.sizes()));
+}
+}  // namespace
+
+STRATA_OP(plane_scatter,
+          "_plane_scatter(Tensor input, Tensor indices, int[] shape, int dims, bool accumulate) -> Tensor")
+  .doc("Zeros of the given shape with values put, or added, at indices into each plane of the last `dims` dimensions.")
+  .helper()
+  .dtypes(kNumericTypes)
+  .infer([](const Call& c) {
+    check_indices(c.args.tensor(1), c.args.tensor(0));
+    Planes(c.args[2].int_list(), c.args.tensor(0).sizes(), c.args[3].integer());
+    c.out()->dtype = c.args.tensor(0).dtype, c.out()->set_shape(c.args[2].int_list());
+  })
+  .kernel("planes",
+          [](const Call& c) {
+            const Planes p(c.args[2].int_list(), c.args.tensor(0).sizes(), c.args[3].integer());
+            dispatch_compute(c.out().dtype(), [&]<class T>() {
+              const cpu::In<T> in(c.args.tensor(0));
+              const cpu::In<int64_t> index(c.args.tensor(1));
+              const cpu::Out<T> out(c.out());
+              cpu::plane_scatter<T>(p.planes, p.in, p.out, in, index, out, c.args[4].boolean());
+              out.finish();
+            });
+          })
+  .kernel("reference",
+          [](const Call& c) {
+            const Planes p(c.args[2].int_list(), c.args.tensor(0).sizes(), c.args[3].integer());
+            cpu::dispatch_wide(c.out().dtype(), [&]<class T>() {
+              const cpu::In<T> in(c.args.tensor(0));
+              const cpu::In<int64_t> index(c.args.tensor(1));
+              const cpu::Out<T> out(c.out());
+              out.fill(0);
+              for (int64_t i = 0; i < p.planes * p.out; ++i) {
+                T& to = out[i / p.out * p.in + checked_place(index[i], p.in)];
+                to = c.args[4].boolean() ? to + in[i] : in[i];
+              }
+              out.finish();
+            });
+          })
+  .cuda("planes",
+        [](const Call& c) {
+          const Planes p(c.args[2].int_list(), c.args.tensor(0).sizes(), c.args[3].integer());
+          const DType compute = compute_type(c.out().dtype());
+          const bool own = compute == c.out().dtype(), add = c.args[4].boolean();
+          const Tensor out = own ? c.out() : make_tensor(c.out().shape(), compute, c.out().device());
+          fill_values(*out, 0);
+          // Indices to add at come from a pool; those to put at from the user.
+          const auto wrong =
+            cuda::plane_scatter(p.planes, p.in, p.out, *dense(c, 0), *dense(c, 1), *out, add, /*check=*/!add);
+          if (wrong) checked_place(*wrong, p.in);
+          if (!own) copy_values(*c.out(), *out);
+        })
+  .saves({1})
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    return {_plane_gather(g, c.input(1), c.arg(3).integer())};
+  })
+  .samples({"f(2,3), i4(2,3), [2,4], 1, True"});
+
+STRATA_OP(plane_gather, "_plane_gather(Tensor input, Tensor indices, int dims) -> Tensor")
+  .doc("The values at indices into each plane of the last `dims` dimensions.")
+  .helper()
+  .dtypes(kNumericTypes)
+  .infer([](const Call& c) {
+    check_indices(c.args.tensor(1), c.args.tensor(1));
+    Planes(c.args.tensor(0).sizes(), c.args.tensor(1).sizes(), c.args[2].integer());
+    c.out()->dtype = c.args.tensor(0).dtype, c.out()->set_shape(c.args.tensor(1).sizes());
+  })
+  .kernel("planes",
+          [](const Call& c) {
+            const Planes p(c.args.tensor(0).sizes(), c.args.tensor(1).sizes(), c.args[2].integer());
+            dispatch_compute(c.out().dtype(), [&]<class T>() {
+              const cpu::In<T> in(c.args.tensor(0));
+              const cpu::In<int64_t> index(c.args.tensor(1));
+              const cpu::Out<T> out(c.out());
+              cpu::plane_gather<T>(p.planes, p.in, p.out, in, index, out);
+              out.finish();
+            });
+          })
+  .kernel("reference",
+          [](const Call& c) {
+            const Planes p(c.args.tensor(0).sizes(), c.args.tensor(1).sizes(), c.args[2].integer());
+            cpu::dispatch_wide(c.out().dtype(), [&]<class T>() {
+              const cpu::In<T> in(c.args.tensor(0));
+              const cpu::In<int64_t> index(c.args.tensor(1));
+              const cpu::Out<T> out(c.out());
+              out.fill(0);
+              for (int64_t i = 0; i < p.planes * p.out; ++i)
+                out[i] = in[i / p.out * p.in + checked_place(index[i], p.in)];
+              out.finish();
+            });
+          })
+  .cuda("planes",
+        [](const Call& c) {
+          const Planes p(c.args.tensor(0).sizes(), c.args.tensor(1).sizes(), c.args[2].integer());
+          cuda::plane_gather(p.planes, p.in, p.out, *dense(c, 0), *dense(c, 1), *c.out());
+        })
+  .saves({1})
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    return {_plane_scatter(g, c.input(1), c.shape(0), c.arg(2).integer(), true)};
+  })
+  .samples({"f(2,4), i4(2,3), 1"});
+
+}  // namespace strata

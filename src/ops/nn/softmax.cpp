@@ -1,0 +1,186 @@
+// softmax, log_softmax, softmin and their backward.
+#include "cuda/nn/softmax.h"
+#include "autograd/autograd.h"
+#include "base/parallel.h"
+#include "cpu/movement/copy.h"
+#include "cpu/nn/row_kernels.h"
+#include "cpu/staging.h"
+#include "ops/planned.h"
+#include "strata/ops.h"
+
+namespace strata {
+namespace {
+
+// torch.nn.functional's rule when no dim is given.
+int implicit_dim(const Value& dim, const TensorImpl& x, const char* op) {
+  if (!dim) return x.ndim == 0 || x.ndim == 1 || x.ndim == 3 ? 0 : 1;
+  return normalize_dim(dim.integer(), x.ndim, op);
+}
+
+void infer_softmax(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  implicit_dim(c.args[1], x, c.op.name.c_str());
+  const DType type = c.args[2] ? c.args[2].dtype() : x.dtype;
+  STRATA_CHECK(kFloatingTypes.has(type), NotImplemented,
+               "{}: not implemented for {}; pass dtype=float32 or convert the input", c.op.name, name_of(type));
+  c.out()->dtype = type;
+  c.out()->set_shape(x.sizes());
+}
+
+cpu::SoftmaxRows rows_of(const TensorImpl& x, int dim, bool log) {
+  cpu::SoftmaxRows s{1, x.ndim ? x.shape[dim] : 1, 1, log};
+  for (int d = 0; d < x.ndim; ++d) (d < dim ? s.rows : s.columns) *= d == dim ? 1 : x.shape[d];
+  return s;
+}
+
+template <class Body> void over_rows(const cpu::SoftmaxRows& s, Body body) {
+  const int64_t block = s.n * s.columns;
+  if (block == 0) return;
+  parallel_for(s.rows, std::max<int64_t>(1, 8192 / block), [&](int64_t begin, int64_t end) {
+    cpu::SoftmaxRows part = s;
+    part.rows = end - begin;
+    body(part, begin * block);
+  });
+}
+
+template <bool log> void run_softmax(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  const auto s = rows_of(x, implicit_dim(c.args[1], x, "softmax"), log);
+  cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
+    const cpu::In<T> in(x);
+    const cpu::Out<T> out(c.out());
+    over_rows(s, [&](const cpu::SoftmaxRows& part, int64_t at) { cpu::softmax_forward(part, in + at, out + at); });
+    out.finish();
+  });
+}
+
+template <bool log> void run_softmax_backward(const Call& c) {
+  const TensorImpl& y = c.args.tensor(1);
+  const auto s = rows_of(y, normalize_dim(c.args[2].integer(), y.ndim, "softmax"), log);
+  cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
+    const cpu::In<T> grad(c.args.tensor(0)), in(y);
+    const cpu::Out<T> out(c.out());
+    over_rows(
+      s, [&](const cpu::SoftmaxRows& part, int64_t at) { cpu::softmax_backward(part, grad + at, in + at, out + at); });
+    out.finish();
+  });
+}
+
+template <bool log> cuda::SoftmaxCall forward_call(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  return {x, nullptr, *c.out(), implicit_dim(c.args[1], x, "softmax"), log};
+}
+template <bool log> cuda::SoftmaxCall backward_call(const Call& c) {
+  const TensorImpl& y = c.args.tensor(1);
+  return {y, &c.args.tensor(0), *c.out(), normalize_dim(c.args[2].integer(), y.ndim, "softmax"), log};
+}
+template <auto describe> void add_device_kernels(OpRecord& op) {
+  add_planned<describe, cuda::plan_softmax_rows, cuda::run_softmax>(op, Backend::Cuda, "rows_in_registers");
+  add_planned<describe, cuda::plan_softmax_lines, cuda::run_softmax>(op, Backend::Cuda, "lines");
+}
+
+void infer_backward(const Call& c) {
+  STRATA_CHECK(c.args.tensor(0).same_shape(c.args.tensor(1)), Runtime, "{}: grad_output has shape {}, output has {}",
+               c.op.name, to_string(c.args.tensor(0).sizes()), to_string(c.args.tensor(1).sizes()));
+  c.out()->dtype = c.args.tensor(1).dtype;
+  c.out()->set_shape(c.args.tensor(1).sizes());
+}
+
+int64_t dim_of(const GradContext& c) { return implicit_dim(c.arg(1), c.meta(0), "softmax"); }
+
+// The definitions, in double.
+Tensor wide(const Call& c, uint32_t i) { return to(c.args.share(i), DType::F64); }
+template <bool log> void plain_softmax(const Call& c) {
+  const autograd::NoGrad no_grad;
+  const int64_t dim = implicit_dim(c.args[1], c.args.tensor(0), "softmax");
+  if (c.out().numel() == 0) return;
+  const Tensor x = wide(c, 0), shifted = sub(x, amax(x, dim, true)), total = sum(exp(shifted), dim, true);
+  cpu::copy_reference(*c.out(), log ? *sub(shifted, strata::log(total)) : *div(exp(shifted), total));
+}
+template <bool log> void plain_softmax_backward(const Call& c) {
+  const autograd::NoGrad no_grad;
+  const Tensor g = wide(c, 0), y = wide(c, 1);
+  const int64_t dim = c.args[2].integer();
+  cpu::copy_reference(*c.out(),
+                      log ? *sub(g, mul(exp(y), sum(g, dim, true))) : *mul(sub(g, sum(mul(g, y), dim, true)), y));
+}
+}  // namespace
+
+STRATA_OP(softmax, "softmax(Tensor input, int? dim=None, dtype? dtype=None) -> Tensor")
+  .doc("exp(x) / sum(exp(x)) along dim, computed without overflow.")
+  .nn()
+  .dtypes(kFloatingTypes)
+  .infer(infer_softmax)
+  .kernel("rows", run_softmax<false>)
+  .kernel("reference", plain_softmax<false>)
+  .with(add_device_kernels<forward_call<false>>)
+  .saves_result()
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    return {_softmax_backward_data(g, c.result(), dim_of(c))};
+  })
+  .samples({"f(3,4), 1", "f(3,4), 0", "f(2,3,5), -2", "f(), 0", "f(0,3), 1", "f(4)", "f(2,70), 1"})
+  .error("f(3), 1", ErrorKind::Index, "out of range");
+
+STRATA_OP(log_softmax, "log_softmax(Tensor input, int? dim=None, dtype? dtype=None) -> Tensor")
+  .doc("log(softmax(x)), computed without loss of digits.")
+  .nn()
+  .dtypes(kFloatingTypes)
+  .infer(infer_softmax)
+  .kernel("rows", run_softmax<true>)
+  .kernel("reference", plain_softmax<true>)
+  .with(add_device_kernels<forward_call<true>>)
+  .saves_result()
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    return {_log_softmax_backward_data(g, c.result(), dim_of(c))};
+  })
+  .samples({"f(3,4), 1", "f(3,4), 0", "f(2,3,5), -2", "f(), 0", "f(0,3), 1", "f(4)", "f(2,70), 1"})
+  .error("f(3), 1", ErrorKind::Index, "out of range");
+
+STRATA_OP(softmin, "nn.functional.softmin(Tensor input, int? dim=None, dtype? dtype=None) -> Tensor")
+  .doc("softmax(-x).")
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, std::optional<int64_t> dim, std::optional<DType> dtype) {
+    return softmax(neg(dtype ? to(input, *dtype) : input), dim, dtype);
+  })
+  .samples({"f(3,4), 1", "f(2,3,5), -2"})
+  .error("f(3), 1", ErrorKind::Index, "out of range");
+
+STRATA_OP(softmax_backward_data, "_softmax_backward_data(Tensor grad_output, Tensor output, int dim) -> Tensor")
+  .doc("The gradient of softmax: (g - sum(g * y)) * y.")
+  .helper()
+  .dtypes(kFloatingTypes)
+  .infer(infer_backward)
+  .kernel("rows", run_softmax_backward<false>)
+  .kernel("reference", plain_softmax_backward<false>)
+  .with(add_device_kernels<backward_call<false>>)
+  .saves({0, 1})
+  .grad([](const GradContext& c, const Tensor& gg) {
+    Grads out;
+    const Tensor g = c.input(0), y = c.input(1);
+    const int64_t dim = c.arg(2).integer();
+    if (c.needs(0)) out.t[0] = _softmax_backward_data(gg, y, dim);
+    if (c.needs(1)) out.t[1] = sub(mul(gg, sub(g, sum(mul(g, y), dim, true))), mul(g, sum(mul(gg, y), dim, true)));
+    return out;
+  })
+  .samples({"f(3,4), p(3,4), 1", "f(3,4), p(3,4), 0"});
+
+STRATA_OP(log_softmax_backward_data, "_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim) -> Tensor")
+  .doc("The gradient of log_softmax: g - exp(y) * sum(g).")
+  .helper()
+  .dtypes(kFloatingTypes)
+  .infer(infer_backward)
+  .kernel("rows", run_softmax_backward<true>)
+  .kernel("reference", plain_softmax_backward<true>)
+  .with(add_device_kernels<backward_call<true>>)
+  .saves({0, 1})
+  .grad([](const GradContext& c, const Tensor& gg) {
+    Grads out;
+    const Tensor g = c.input(0), y = c.input(1);
+    const int64_t dim = c.arg(2).integer();
+    if (c.needs(0)) out.t[0] = sub(gg, sum(mul(gg, exp(y)), dim, true));
+    if (c.needs(1)) out.t[1] = neg(mul(mul(gg, exp(y)), sum(g, dim, true)));
+    return out;
+  })
+  .samples({"f(3,4), u(3,4), 1", "f(3,4), u(3,4), 0"});
+
+}  // namespace strata

@@ -1,0 +1,160 @@
+// unique and unique_consecutive. The records always give all three results; the Python layer returns those asked for.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "ops/reduce/common.h"
+#include "ops/transfer.h"
+#include "strata/ops.h"
+
+namespace strata {
+namespace {
+
+struct Groups {
+  std::vector<int64_t> first;  // the element that stands for each group
+  std::vector<int64_t> counts;
+  std::vector<int64_t> inverse;  // the group of each element
+};
+
+// Walks elements in the given order and starts a group wherever an element differs from the one before.
+template <class Same> Groups group(const int64_t* order, int64_t n, const Same& same) {
+  Groups g;
+  g.inverse.resize(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t e = order ? order[i] : i;
+    if (i == 0 || !same(order ? order[i - 1] : i - 1, e)) g.first.push_back(e), g.counts.push_back(0);
+    ++g.counts.back();
+    g.inverse[static_cast<size_t>(e)] = static_cast<int64_t>(g.first.size()) - 1;
+  }
+  return g;
+}
+
+Tensor from_vector(const std::vector<int64_t>& v, Shape shape) {
+  const Tensor t = make_tensor(shape, DType::I64);
+  std::copy(v.begin(), v.end(), t.data<int64_t>());
+  return placed(t);
+}
+Tensor from_vector(const std::vector<int64_t>& v) {
+  const auto n = static_cast<int64_t>(v.size());
+  return from_vector(v, Shape(&n, 1));
+}
+
+// The groups from tensors on a device: `starts` is true where a group begins, in the order `order` (none: as they stand). The
+// first element of each group, the group of each element, the groups' sizes.
+std::tuple<Tensor, Tensor, Tensor> group_on_device(const Tensor& starts, const Tensor& order) {
+  const int64_t n = starts.numel(), one[] = {1};
+  const Tensor first = select(nonzero(starts), 1, 0), number = sub(cumsum(starts, 0), 1);
+  const Tensor counts = diff(cat(TensorList(std::vector<Tensor>{first, full(Shape(one), n, kInt64)}), 0));
+  if (!order) return {first, number, counts};
+  return {index_select(order, 0, first), scatter(number, 0, order, number), counts};
+}
+// True at 0 and wherever `differs` (of each element but the first, from the one before) is.
+Tensor starts_from(const Tensor& differs, int64_t n) {
+  if (n == 0) return zeros({0}, kBool);
+  return cat(TensorList(std::vector<Tensor>{ones({1}, kBool), differs}), 0);
+}
+bool on_host(const Tensor& t) { return t.device().type == DeviceType::Cpu; }
+void need_values(const Tensor& t, bool consecutive) {
+  if (t.is_meta()) refuse_shape_from_values(consecutive ? "unique_consecutive" : "unique");
+}
+
+// The place of the first element of each group, the group of each element, the groups' sizes.
+std::tuple<Tensor, Tensor, Tensor> group_elements(const Tensor& input, bool consecutive) {
+  need_values(input, consecutive);
+  Scoped mode(thread_state.grad_mode, false);
+  const Tensor x = contiguous(reshape(input, {-1}));
+  const Tensor order = consecutive ? Tensor() : argsort(x);
+  if (!on_host(x)) {
+    const int64_t n = x.numel();
+    const Tensor sorted = order ? index_select(x, 0, order) : x;
+    const Tensor differs = n > 1 ? ne(narrow(sorted, 0, 1, n - 1), narrow(sorted, 0, 0, n - 1)) : zeros({0}, kBool);
+    const auto [first, inverse, counts] = group_on_device(starts_from(differs, n), order);
+    return {first, reshape(inverse, input.shape()), counts};
+  }
+  const Groups g = dispatch_dtype(x.dtype(), [&]<class T>() {
+    const T* p = x.data<T>();
+    return group(order ? order.data<int64_t>() : nullptr, x.numel(), [&](int64_t a, int64_t b) {
+      if constexpr (std::is_arithmetic_v<T>) return p[a] == p[b];
+      else return static_cast<float>(p[a]) == static_cast<float>(p[b]);
+    });
+  });
+  return {from_vector(g.first), from_vector(g.inverse, input.shape()), from_vector(g.counts)};
+}
+// A distinct element has the gradient of the first of its equals.
+std::tuple<Tensor, Tensor, Tensor> unique_flat(const Tensor& input, bool consecutive) {
+  auto [first, inverse, counts] = group_elements(input, consecutive);
+  return {index_select(reshape(input, {-1}), 0, first), inverse, counts};
+}
+
+std::tuple<Tensor, Tensor, Tensor> group_slices(const Tensor& input, int64_t dim, bool consecutive, const char* op) {
+  Scoped mode(thread_state.grad_mode, false);
+  const int d = normalize_dim(dim, input.dim(), op);
+  const int64_t n = input.dim() ? input->shape[d] : 1;
+  STRATA_CHECK(n == 0 || input.numel() > 0, Runtime,
+               "{}: there are 0 sized dimensions, and they aren't selected, so unique cannot be applied", op);
+  need_values(input, consecutive);
+  const Tensor rows = contiguous(n == 0 ? input : reshape(input.dim() ? movedim(input, {d}, {0}) : input, {n, -1}));
+  const int64_t width = n ? rows.numel() / n : 0;
+  if (!on_host(rows)) {
+    Tensor order = consecutive ? Tensor() : arange(n, kInt64);
+    // Sorted by each column from the last one on, keeping the order of equals, rows stand in lexicographic order.
+    for (int64_t k = width; !consecutive && n > 0 && k-- > 0;)
+      order = index_select(order, 0, argsort(index_select(select(rows, 1, k), 0, order)));
+    const Tensor sorted = consecutive || n == 0 ? rows : index_select(rows, 0, order);
+    const Tensor differs =
+      n > 1 ? any(ne(narrow(sorted, 0, 1, n - 1), narrow(sorted, 0, 0, n - 1)), int64_t{1}) : zeros({0}, kBool);
+    const auto [first, inverse, counts] = group_on_device(starts_from(differs, n), order);
+    return {first, inverse, counts};
+  }
+  const Groups g = dispatch_dtype(rows.dtype(), [&]<class T>() {
+    const T* p = rows.data<T>();
+    const auto value = [&](int64_t row, int64_t i) {
+      if constexpr (std::is_arithmetic_v<T>) return p[row * width + i];
+      else return static_cast<float>(p[row * width + i]);
+    };
+    std::vector<int64_t> order(static_cast<size_t>(n));
+    std::iota(order.begin(), order.end(), 0);
+    if (!consecutive)
+      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+        for (int64_t i = 0; i < width; ++i)
+          if (value(a, i) != value(b, i)) return value(a, i) < value(b, i);
+        return false;
+      });
+    return group(order.data(), n, [&](int64_t a, int64_t b) {
+      for (int64_t i = 0; i < width; ++i)
+        if (value(a, i) != value(b, i)) return false;
+      return true;
+    });
+  });
+  return {from_vector(g.first), from_vector(g.inverse), from_vector(g.counts)};
+}
+std::tuple<Tensor, Tensor, Tensor> unique_slices(const Tensor& input, int64_t dim, bool consecutive, const char* op) {
+  auto [first, inverse, counts] = group_slices(input, dim, consecutive, op);
+  return {input.dim() ? index_select(input, dim, first) : input, inverse, counts};
+}
+}  // namespace
+
+STRATA_OP(unique,
+          "unique(Tensor input, bool sorted=True, bool return_inverse=False, bool return_counts=False, int? dim=None)"
+          " -> (Tensor output, Tensor inverse_indices, Tensor counts)")
+  .doc(
+    "The distinct elements (or slices along dim) in order, which of them each element is, and how often each occurs.")
+  .composite([](const Tensor& input, bool, bool, bool, std::optional<int64_t> dim) {
+    return dim ? unique_slices(input, *dim, false, "unique") : unique_flat(input, false);
+  })
+  .samples({"i5(10)", "i5(3,4)", "i5(6,2), dim=0", "f(4)", "b(5)", "i5(0)"})
+  .error("i5(3), dim=1", ErrorKind::Index, "out of range");
+
+STRATA_OP(unique_consecutive,
+          "unique_consecutive(Tensor input, bool return_inverse=False, bool return_counts=False, int? dim=None)"
+          " -> (Tensor output, Tensor inverse_indices, Tensor counts)")
+  .doc(
+    "The elements (or slices along dim) with runs of equal ones reduced to one, the run of each element, and the runs' "
+    "lengths.")
+  .composite([](const Tensor& input, bool, bool, std::optional<int64_t> dim) {
+    return dim ? unique_slices(input, *dim, true, "unique_consecutive") : unique_flat(input, true);
+  })
+  .samples({"i5(10)", "i5(3,4)", "i5(6,2), dim=0", "b(5)", "i5(0)"})
+  .error("i5(3), dim=1", ErrorKind::Index, "out of range");
+
+}  // namespace strata

@@ -1,0 +1,241 @@
+// Comparisons, logic, tests of single values, bits, and choices between values.
+#include "device/functors/compare.h"
+#include "device/functors/bitwise.h"
+#include "device/functors/ternary.h"
+#include "ops/pointwise/pointwise.h"
+
+namespace strata {
+
+STRATA_OP(eq, "eq(Tensor input, Tensor other) -> Tensor")
+  .doc("Whether elements are equal, as a bool tensor.")
+  .pointwise<fn::Eq>()
+  .inplace()
+  .samples({"i5(3,4), i5(4)", "f(3,4), f(3,4)", "i5(5), 2"})
+  .error("f(2,3), f(4)", ErrorKind::Runtime, "do not broadcast");
+STRATA_OP(ne, "ne(Tensor input, Tensor other) -> Tensor")
+  .doc("Whether elements differ, as a bool tensor.")
+  .pointwise<fn::Ne>()
+  .inplace()
+  .alias("not_equal")
+  .samples({"i5(3,4), i5(4)", "i5(5), 2"});
+STRATA_OP(lt, "lt(Tensor input, Tensor other) -> Tensor")
+  .doc("input < other, as a bool tensor.")
+  .pointwise<fn::Lt>()
+  .inplace()
+  .alias("less")
+  .samples({"f(3,4), f(4)", "i5(5), 2"});
+STRATA_OP(le, "le(Tensor input, Tensor other) -> Tensor")
+  .doc("input <= other, as a bool tensor.")
+  .pointwise<fn::Le>()
+  .inplace()
+  .alias("less_equal")
+  .samples({"f(3,4), f(4)", "i5(5), 2"});
+STRATA_OP(gt, "gt(Tensor input, Tensor other) -> Tensor")
+  .doc("input > other, as a bool tensor.")
+  .pointwise<fn::Gt>()
+  .inplace()
+  .alias("greater")
+  .samples({"f(3,4), f(4)", "i5(5), 2"});
+STRATA_OP(ge, "ge(Tensor input, Tensor other) -> Tensor")
+  .doc("input >= other, as a bool tensor.")
+  .pointwise<fn::Ge>()
+  .inplace()
+  .alias("greater_equal")
+  .samples({"f(3,4), f(4)", "i5(5), 2"});
+
+STRATA_OP(logical_and, "logical_and(Tensor input, Tensor other) -> Tensor")
+  .doc("Whether both elements are true (not zero).")
+  .pointwise<fn::LogicalAnd>()
+  .inplace()
+  .samples({"b(3,4), b(4)", "i5(3), i5(3)", "f(3), f(3)"});
+STRATA_OP(logical_or, "logical_or(Tensor input, Tensor other) -> Tensor")
+  .doc("Whether one of two elements is true (not zero).")
+  .pointwise<fn::LogicalOr>()
+  .inplace()
+  .samples({"b(3,4), b(4)", "i5(3), i5(3)"});
+STRATA_OP(logical_xor, "logical_xor(Tensor input, Tensor other) -> Tensor")
+  .doc("Whether exactly one of two elements is true (not zero).")
+  .pointwise<fn::LogicalXor>()
+  .inplace()
+  .samples({"b(3,4), b(4)", "i5(3), i5(3)"});
+STRATA_OP(logical_not, "logical_not(Tensor input) -> Tensor")
+  .doc("Whether an element is false (zero).")
+  .pointwise<fn::LogicalNot>()
+  .inplace()
+  .samples({"b(3,4)", "i5(3)", "f(3)"});
+
+STRATA_OP(isnan, "isnan(Tensor input) -> Tensor")
+  .doc("Whether an element is NaN.")
+  .pointwise<fn::IsNan>()
+  .samples({"f(3,4)"});
+STRATA_OP(isinf, "isinf(Tensor input) -> Tensor")
+  .doc("Whether an element is infinite.")
+  .pointwise<fn::IsInf>()
+  .samples({"f(3,4)"});
+STRATA_OP(isfinite, "isfinite(Tensor input) -> Tensor")
+  .doc("Whether an element is neither infinite nor NaN.")
+  .pointwise<fn::IsFinite>()
+  .samples({"f(3,4)"});
+STRATA_OP(isposinf, "isposinf(Tensor input) -> Tensor")
+  .doc("Whether an element is positive infinity.")
+  .pointwise<fn::IsPosInf>()
+  .samples({"f(3,4)"});
+STRATA_OP(isneginf, "isneginf(Tensor input) -> Tensor")
+  .doc("Whether an element is negative infinity.")
+  .pointwise<fn::IsNegInf>()
+  .samples({"f(3,4)"});
+STRATA_OP(signbit, "signbit(Tensor input) -> Tensor")
+  .doc("Whether the sign bit is set: of negative numbers, and of -0.0.")
+  .pointwise<fn::SignBit>()
+  .samples({"f(3,4)"});
+STRATA_OP(isclose,
+          "isclose(Tensor input, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor")
+  .doc("Whether |input - other| <= atol + rtol * |other|.")
+  .pointwise<fn::IsClose>()
+  .infer([](const Call& c) {
+    const Value &a = c.args[0], &b = c.args[1];
+    STRATA_CHECK(!(c.args[2].number() < 0) && !(c.args[3].number() < 0), Runtime,
+                 "isclose: rtol and atol must be greater than or equal to zero, but got {} and {}", c.args[2].number(),
+                 c.args[3].number());
+    STRATA_CHECK(a.tag != Tag::Tensor || b.tag != Tag::Tensor || a.tensor->dtype == b.tensor->dtype, Runtime,
+                 "isclose: {} did not match {}; convert one with to()", name_of(a.tensor->dtype),
+                 name_of(b.tensor->dtype));
+    infer_pointwise(c);
+  })
+  .samples({"f(3,4), f(3,4)", "f(3), f(3), rtol=10.0", "f(3), f(3), equal_nan=True"})
+  .error("f(3), f(3), rtol=-0.4", ErrorKind::Runtime, "greater than or equal to zero")
+  .error("f(3), f(3), atol=-0.4", ErrorKind::Runtime, "greater than or equal to zero")
+  .error("f(3), i5(3)", ErrorKind::Runtime, "did not match");
+
+// --- bits -----------------------------------------------------------------------------------------------------------
+
+STRATA_OP(bitwise_and, "bitwise_and(Tensor input, Tensor other) -> Tensor")
+  .doc("input & other, for integers and bool.")
+  .pointwise<fn::BitAnd>()
+  .inplace()
+  .samples({"i9(3,4), i9(4)", "b(3), b(3)", "i9(3), 3"})
+  .error("f(3), f(3)", ErrorKind::NotImplemented, "float32 dtype is not supported");
+STRATA_OP(bitwise_or, "bitwise_or(Tensor input, Tensor other) -> Tensor")
+  .doc("input | other, for integers and bool.")
+  .pointwise<fn::BitOr>()
+  .inplace()
+  .samples({"i9(3,4), i9(4)", "b(3), b(3)"});
+STRATA_OP(bitwise_xor, "bitwise_xor(Tensor input, Tensor other) -> Tensor")
+  .doc("input ^ other, for integers and bool.")
+  .pointwise<fn::BitXor>()
+  .inplace()
+  .samples({"i9(3,4), i9(4)", "b(3), b(3)"});
+
+namespace {
+int is_bool(const Args& args) { return args.is_tensor(0) && args.tensor(0).dtype == DType::Bool; }
+}  // namespace
+
+STRATA_OP(bitwise_not, "bitwise_not(Tensor input) -> Tensor")
+  .doc("~input, for integers; logical negation for bool.")
+  .pointwise<fn::BitNot, fn::LogicalNot>(is_bool)
+  .inplace()
+  .samples({"i9(3,4)", "b(3)"});
+STRATA_OP(bitwise_left_shift, "bitwise_left_shift(Tensor input, Tensor other) -> Tensor")
+  .doc("input << other.")
+  .pointwise<fn::ShiftLeft>()
+  .dtypes(kIntegerTypes)
+  .inplace()
+  .samples({"i9(3,4), i5(4)", "i9(3), 2"});
+STRATA_OP(bitwise_right_shift, "bitwise_right_shift(Tensor input, Tensor other) -> Tensor")
+  .doc("input >> other, keeping the sign.")
+  .pointwise<fn::ShiftRight>()
+  .dtypes(kIntegerTypes)
+  .inplace()
+  .samples({"i9(3,4), i5(4)", "i9(3), 2"});
+STRATA_OP(gcd, "gcd(Tensor input, Tensor other) -> Tensor")
+  .doc("The greatest common divisor.")
+  .pointwise<fn::Gcd>()
+  .dtypes(kIntegerTypes)
+  .inplace()
+  .samples({"i9(3,4), i9(4)"});
+STRATA_OP(lcm, "lcm(Tensor input, Tensor other) -> Tensor")
+  .doc("The least common multiple.")
+  .pointwise<fn::Lcm>()
+  .dtypes(kIntegerTypes)
+  .inplace()
+  .samples({"i9(3,4), i9(4)"});
+
+// --- choices --------------------------------------------------------------------------------------------------------
+
+STRATA_OP(where, "where(Tensor condition, Tensor input, Tensor other) -> Tensor")
+  .doc("Elements of input where the condition is true, of other where it is not. Either may be a number.")
+  .pointwise<fn::Where>()
+  .saves({0})
+  .grad([](G c, const Tensor& g) -> Grads {
+    const Tensor condition = c.input(0);
+    return {Tensor(), c.needs(1) ? where(condition, g, 0) : Tensor(),
+            c.needs(2) ? masked_fill(g, condition, 0) : Tensor()};
+  })
+  .samples({"b(3,4), f(3,4), f(3,4)", "b(3,1), f(4), f(3,4)", "b(4), f(4), 0", "b(4), 1.5, f(3,4)"})
+  .error("b(3), f(4), f(4)", ErrorKind::Runtime, "do not broadcast");
+
+STRATA_OP(masked_fill, "masked_fill(Tensor input, Tensor mask, Tensor value) -> Tensor")
+  .doc("input with the value (a number or a zero-dimensional tensor) where the mask is true.")
+  .pointwise<fn::MaskedFill>()
+  .infer([](const Call& c) {
+    STRATA_CHECK(!c.args.is_tensor(2) || c.args.tensor(2).ndim == 0, Runtime,
+                 "masked_fill: only supports a 0-dimensional value tensor, but got a tensor with {} dimension(s)",
+                 c.args.tensor(2).ndim);
+    infer_pointwise(c);
+  })
+  .saves({1})
+  .grad([](G c, const Tensor& g) -> Grads {
+    const Tensor mask = c.input(1);
+    return {c.needs(0) ? masked_fill(g, mask, 0) : Tensor(), Tensor(), c.needs(2) ? where(mask, g, 0) : Tensor()};
+  })
+  .inplace()
+  .samples({"f(3,4), b(3,4), 2.5", "f(3,4), b(4), f()"})
+  .error("f(2,2), b(), f(1)", ErrorKind::Runtime, "0-dimensional value tensor")
+  .error("i9(3), b(3), 1e30", ErrorKind::Runtime, "without overflow");
+
+STRATA_OP(lerp, "lerp(Tensor input, Tensor end, Tensor weight) -> Tensor")
+  .doc("input + weight * (end - input); the weight is a number or a tensor.")
+  .pointwise<fn::Lerp>()
+  .dtypes(kFloatingTypes)
+  .saves({0, 1, 2})
+  .grad([](G c, const Tensor& g) -> Grads {
+    const Operand weight = c.operand(2);
+    Grads out;
+    if (c.needs(0))
+      out.t[0] = mul(g, weight.value.is_number() ? Operand(1 - weight.value.number()) : Operand(rsub(c.input(2), 1)));
+    if (c.needs(1)) out.t[1] = mul(g, weight);
+    if (c.needs(2)) out.t[2] = mul(g, sub(c.input(1), c.operand(0)));
+    return out;
+  })
+  .inplace()
+  .samples({"f(3,4), f(4), 0.3", "f(3,4), f(3,4), f(4)", "f(3), f(3), 0.8"});
+
+STRATA_OP(addcmul, "addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor")
+  .doc("input + value * tensor1 * tensor2.")
+  .pointwise<fn::Addcmul>()
+  .dtypes(kNumericTypes)
+  .saves({1, 2})
+  .grad([](G c, const Tensor& g) -> Grads {
+    const Tensor scaled = c.arg(3).number() == 1 ? g : mul(g, c.arg(3).scalar());
+    return {g, c.needs(1) ? mul(scaled, c.operand(2)) : Tensor(), c.needs(2) ? mul(scaled, c.operand(1)) : Tensor()};
+  })
+  .inplace()
+  .samples({"f(3,4), f(4), f(3,1)", "~f(3,4), f(4), f(4), value=0.5"});
+
+STRATA_OP(addcdiv, "addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor")
+  .doc("input + value * tensor1 / tensor2.")
+  .pointwise<fn::Addcdiv>()
+  .dtypes(kFloatingTypes, "convert the tensors to a floating-point dtype first")
+  .saves({1, 2})
+  .grad([](G c, const Tensor& g) -> Grads {
+    const Tensor scaled = c.arg(3).number() == 1 ? g : mul(g, c.arg(3).scalar());
+    Grads out;
+    out.t[0] = g;
+    if (c.needs(1)) out.t[1] = div(scaled, c.operand(2));
+    if (c.needs(2)) out.t[2] = neg(div(mul(scaled, c.operand(1)), square(c.input(2))));
+    return out;
+  })
+  .inplace()
+  .samples({"f(3,4), f(4), p(3,1)", "f(3,4), f(4), p(4), value=0.5"});
+
+}  // namespace strata

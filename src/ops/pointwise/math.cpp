@@ -1,0 +1,266 @@
+// Exponentials, logarithms, roots, circular and hyperbolic functions, rounding. Integers give floating-point results, except
+// where rounding leaves them as they are.
+#include "device/functors/arithmetic.h"
+#include "device/functors/unary_math.h"
+#include "ops/pointwise/pointwise.h"
+
+namespace strata {
+
+STRATA_OP(exp, "exp(Tensor input) -> Tensor")
+  .doc("e to the power of each element.")
+  .pointwise<fn::Exp>()
+  .saves_result()
+  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, c.result())}; })
+  .inplace()
+  .samples({"f(3,4)", "f()", "f(0,3)"});
+
+STRATA_OP(exp2, "exp2(Tensor input) -> Tensor")
+  .doc("2 to the power of each element.")
+  .pointwise<fn::Exp2>()
+  .saves_result()
+  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, mul(c.result(), M_LN2))}; })
+  .inplace()
+  .alias("special.exp2")
+  .samples({"f(3,4)"});
+
+STRATA_OP(expm1, "expm1(Tensor input) -> Tensor")
+  .doc("exp(input) - 1, accurate near zero.")
+  .pointwise<fn::Expm1>()
+  .saves_result()
+  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, add(c.result(), 1))}; })
+  .inplace()
+  .alias("special.expm1")
+  .samples({"f(3,4)"});
+
+STRATA_OP(log, "log(Tensor input) -> Tensor")
+  .doc("The natural logarithm of each element; NaN for negative ones.")
+  .pointwise<fn::Log>()
+  .saves({0})
+  .grad([](G c, const Tensor& g) -> Grads { return {div(g, c.input(0))}; })
+  .inplace()
+  .samples({"p(3,4)", "p()"});
+
+STRATA_OP(log2, "log2(Tensor input) -> Tensor")
+  .doc("The logarithm to base 2.")
+  .pointwise<fn::Log2>()
+  .saves({0})
+  .grad([](G c, const Tensor& g) -> Grads { return {div(g, mul(c.input(0), M_LN2))}; })
+  .inplace()
+  .samples({"p(3,4)"});
+
+STRATA_OP(log10, "log10(Tensor input) -> Tensor")
+  .doc("The logarithm to base 10.")
+  .pointwise<fn::Log10>()
+  .saves({0})
+  .grad([](G c, const Tensor& g) -> Grads { return {div(g, mul(c.input(0), M_LN10))}; })
+  .inplace()
+  .samples({"p(3,4)"});
+
+STRATA_OP(log1p, "log1p(Tensor input) -> Tensor")
+  .doc("log(1 + input), accurate near zero.")
+  .pointwise<fn::Log1p>()
+  .saves({0})
+  .grad([](G c, const Tensor& g) -> Grads { return {div(g, add(c.input(0), 1))}; })
+  .inplace()
+  .alias("special.log1p")
+  .samples({"p(3,4)", "u(3)"});
+
+STRATA_OP(sqrt, "sqrt(Tensor input) -> Tensor")
+  .doc("The square root; NaN for negative elements.")
+  .pointwise<fn::Sqrt>()
+  .saves_result()
+  .grad([](G c, const Tensor& g) -> Grads { return {div(g, mul(c.result(), 2))}; })
+  .inplace()
+  .samples({"p(3,4)"});
+
+STRATA_OP(rsqrt, "rsqrt(Tensor input) -> Tensor")
+  .doc("1 / sqrt(input).")
+  .pointwise<fn::Rsqrt>()
+  .saves_result()
+  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, mul(pow(c.result(), 3), -0.5))}; })
+  .inplace()
+  .samples({"p(3,4)"});
+
+STRATA_OP(sin, "sin(Tensor input) -> Tensor")
+  .doc("The sine of angles in radians.")
+  .pointwise<fn::Sin>()
+  .saves({0})
+  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, cos(c.input(0)))}; })
+  .inplace()
+  .samples({"f(3,4)"});
+
+STRATA_OP(cos, "cos(Tensor input) -> Tensor")
+  .doc("The cosine of angles in radians.")
+  .pointwise<fn::Cos>()
+  .saves({0})
+  .grad([](G c, const Tensor& g) -> Grads { return {neg(mul(g, sin(c.input(0))))}; })
+  .inplace()
+  .samples({"f(3,4)"});
+
+STRATA_OP(tan, "tan(Tensor input) -> Tensor")
+  .doc("The tangent of angles in radians.")
+  .pointwise<fn::Tan>()
+  .saves_result()
+  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, add(square(c.result()), 1))}; })
+  .inplace()
+  .samples({"u(3,4)"});
+
+STRATA_OP(asin, "asin(Tensor input) -> Tensor")
+  .doc("The angle whose sine is input; NaN outside [-1, 1].")
+  .pointwise<fn::Asin>()
+  .saves({0})
+  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, rsqrt(rsub(square(c.input(0)), 1)))}; })
+  .inplace()
+  .alias("arcsin")
+  .samples({"u(3,4)"});
+
+STRATA_OP(acos, "acos(Tensor input) -> Tensor")
+  .doc("The angle whose cosine is input; NaN outside [-1, 1].")
+  .pointwise<fn::Acos>()
+  .saves({0})
+  .grad([](G c, const Tensor& g) -> Grads { return {neg(mul(g, rsqrt(rsub(square(c.input(0)), 1))))}; })
+  .inplace()
+  .alias("arccos")
+  .samples({"u(3,4)"});
+
+STRATA_OP(atan, "atan(Tensor input) -> Tensor")
+  .doc("The angle whose tangent is input.")
+  .pointwise<fn::Atan>()
+  .saves({0})
+  .grad([](G c, const Tensor& g) -> Grads { return {div(g, add(square(c.input(0)), 1))}; })
+  .inplace()
+  .alias("arctan")
+  .samples({"f(3,4)"});
+
+STRATA_OP(sinh, "sinh(Tensor input) -> Tensor")
+  .doc("The hyperbolic sine.")
+  .pointwise<fn::Sinh>()
+  .saves({0})
+  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, cosh(c.input(0)))}; })
+  .inplace()
+  .samples({"f(3,4)"});
+
+STRATA_OP(cosh, "cosh(Tensor input) -> Tensor")
+  .doc("The hyperbolic cosine.")
+  .pointwise<fn::Cosh>()
+  .saves({0})
+  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, sinh(c.input(0)))}; })
+  .inplace()
+  .samples({"f(3,4)"});
+
+STRATA_OP(tanh, "tanh(Tensor input) -> Tensor")
+  .doc("The hyperbolic tangent.")
+  .pointwise<fn::Tanh>()
+  .saves_result()
+  .grad([](G c, const Tensor& g) -> Grads { return {tanh_backward(g, c.result())}; })
+  .inplace()
+  .nn()
+  .samples({"f(3,4)", "f()", "f(0,2)"});
+
+STRATA_OP(asinh, "asinh(Tensor input) -> Tensor")
+  .doc("The inverse of sinh.")
+  .pointwise<fn::Asinh>()
+  .saves({0})
+  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, rsqrt(add(square(c.input(0)), 1)))}; })
+  .inplace()
+  .alias("arcsinh")
+  .samples({"f(3,4)"});
+
+STRATA_OP(acosh, "acosh(Tensor input) -> Tensor")
+  .doc("The inverse of cosh; NaN below 1.")
+  .pointwise<fn::Acosh>()
+  .saves({0})
+  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, rsqrt(sub(square(c.input(0)), 1)))}; })
+  .inplace()
+  .alias("arccosh")
+  .samples({"o(3,4)"});
+
+STRATA_OP(atanh, "atanh(Tensor input) -> Tensor")
+  .doc("The inverse of tanh; NaN outside [-1, 1].")
+  .pointwise<fn::Atanh>()
+  .saves({0})
+  .grad([](G c, const Tensor& g) -> Grads { return {div(g, rsub(square(c.input(0)), 1))}; })
+  .inplace()
+  .alias("arctanh")
+  .samples({"u(3,4)"});
+
+STRATA_OP(deg2rad, "deg2rad(Tensor input) -> Tensor")
+  .doc("Degrees to radians.")
+  .pointwise<fn::Deg2Rad>()
+  .grad([](G, const Tensor& g) -> Grads { return {deg2rad(g)}; })
+  .inplace()
+  .samples({"f(3,4)"});
+
+STRATA_OP(rad2deg, "rad2deg(Tensor input) -> Tensor")
+  .doc("Radians to degrees.")
+  .pointwise<fn::Rad2Deg>()
+  .grad([](G, const Tensor& g) -> Grads { return {rad2deg(g)}; })
+  .inplace()
+  .samples({"f(3,4)"});
+
+// --- rounding -------------------------------------------------------------------------------------------------------
+
+STRATA_OP(floor, "floor(Tensor input) -> Tensor")
+  .doc("The largest integer that is not greater.")
+  .pointwise<fn::Floor>()
+  .dtypes(kNumericTypes)
+  .grad([](G, const Tensor& g) -> Grads { return {no_slope(g)}; })
+  .inplace()
+  .samples({"f(3,4)"});
+
+STRATA_OP(ceil, "ceil(Tensor input) -> Tensor")
+  .doc("The smallest integer that is not smaller.")
+  .pointwise<fn::Ceil>()
+  .dtypes(kNumericTypes)
+  .grad([](G, const Tensor& g) -> Grads { return {no_slope(g)}; })
+  .inplace()
+  .samples({"f(3,4)"});
+
+STRATA_OP(trunc, "trunc(Tensor input) -> Tensor")
+  .doc("The integer part, towards zero.")
+  .pointwise<fn::Trunc>()
+  .dtypes(kNumericTypes)
+  .grad([](G, const Tensor& g) -> Grads { return {no_slope(g)}; })
+  .inplace()
+  .alias("fix")
+  .samples({"f(3,4)"});
+
+STRATA_OP(frac, "frac(Tensor input) -> Tensor")
+  .doc("The fractional part, with the sign of the input.")
+  .pointwise<fn::Frac>()
+  .dtypes(kFloatingTypes)
+  .grad([](G, const Tensor& g) -> Grads { return {g}; })
+  .inplace()
+  .samples({"f(3,4)"});
+
+STRATA_OP(round_integer, "round_integer(Tensor input) -> Tensor")
+  .doc("The nearest integer; halves go to the even one.")
+  .pointwise<fn::Round>()
+  .dtypes(kNumericTypes)
+  .grad([](G, const Tensor& g) -> Grads { return {no_slope(g)}; })
+  .helper()
+  .samples({"f(3,4)"});
+
+STRATA_OP(round_scaled, "round_scaled(Tensor input, float scale, bool negative) -> Tensor")
+  .doc("round(input * scale) / scale, or round(input / scale) * scale when negative.")
+  .pointwise<fn::RoundScaled>()
+  .dtypes(kFloatingTypes)
+  .grad([](G, const Tensor& g) -> Grads { return {no_slope(g)}; })
+  .helper()
+  .samples({"f(3,4), 100, False"});
+
+STRATA_OP(round, "round(Tensor input, *, int decimals=0) -> Tensor")
+  .doc("Rounded to a number of decimals, by default to integers; halves go to the even neighbour.")
+  .composite([](const Tensor& input, int64_t decimals) {
+    STRATA_CHECK(decimals == 0 || is_floating(input.dtype()), Runtime,
+                 "round: decimals is for floating-point tensors, the input is {}", name_of(input.dtype()));
+    if (decimals == 0) return round_integer(input);
+    return round_scaled(input, std::pow(10.0, static_cast<double>(std::abs(decimals))), decimals < 0);
+  })
+  .dtypes(kNumericTypes)
+  .inplace()
+  .alias("special.round")
+  .samples({"f(3,4)", "~f(3,4), decimals=2", "~f(3,4), decimals=-1"})
+  .error("i5(3), decimals=2", ErrorKind::Runtime, "decimals is for floating-point tensors");
+
+}  // namespace strata

@@ -1,0 +1,44 @@
+// The kernels of an op that is one reduction, on every back end, from a function that describes the call as a Reduction.
+#pragma once
+#include "cpu/reduce/reduce.h"
+#include "cuda/reduce/reduce.h"
+#include "ops/transfer.h"
+#include "record/op.h"
+
+namespace strata {
+
+using Describe = Reduction (*)(const Call&);
+
+namespace detail {
+// The engines fold from the least and the largest number, which are no truths of a uint8.
+inline bool fills_truth(const Reduction& r) {
+  const bool truth = r.fold == Fold::Any || r.fold == Fold::All;
+  if (!truth || r.x.numel) return false;
+  fill_values(r.out, r.fold == Fold::All ? 1 : 0);
+  return true;
+}
+template <Describe describe, auto engine> void run_reduction(const Call& c) {
+  const Reduction r = describe(c);
+  if (!fills_truth(r)) engine(r.fold, r.x, r.reduced, r.cast, r.out, r.finish);
+}
+template <Describe describe> void run_reduction_plan(const Call& c, const Plan& plan) {
+  const Reduction r = describe(c);
+  if (!fills_truth(r)) cuda::run_reduce(r, c, plan);
+}
+template <Describe describe, cuda::ReduceWay way> const char* plan_reduction(const Call& c, Plan& plan) {
+  return cuda::plan_reduce(describe(c), way, plan);
+}
+}  // namespace detail
+
+template <Describe describe> void add_reduction(OpRecord& op) {
+  op.kernel("simd", detail::run_reduction<describe, cpu::reduce>)
+    .kernel("reference", detail::run_reduction<describe, cpu::reduce_reference>)
+    .planned(Backend::Cuda, "columns", detail::plan_reduction<describe, cuda::ReduceWay::Columns>,
+             detail::run_reduction_plan<describe>)
+    .planned(Backend::Cuda, "rows", detail::plan_reduction<describe, cuda::ReduceWay::Rows>,
+             detail::run_reduction_plan<describe>)
+    .planned(Backend::Cuda, "strided", detail::plan_reduction<describe, cuda::ReduceWay::Strided>,
+             detail::run_reduction_plan<describe>);
+}
+
+}  // namespace strata

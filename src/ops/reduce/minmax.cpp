@@ -1,0 +1,218 @@
+// amax, amin, aminmax, max and min in their three forms, argmax, argmin.
+#include "autograd/autograd.h"
+#include "cpu/lines.h"
+#include "cpu/reduce/arg_reduce.h"
+#include "ops/reduce/common.h"
+#include "ops/reduce/kernels.h"
+#include "strata/ops.h"
+
+namespace strata {
+namespace {
+
+void require_any(const Call& c, ErrorKind kind) {
+  if (c.args.tensor(0).numel == 0)
+    fail(kind, fmt::format("{}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction "
+                           "dim with the 'dim' argument.",
+                           c.op.name));
+}
+
+uint32_t extreme_mask(const Call& c) { return reduced_mask(c.args.tensor(0), c.args[1], c.op.name.c_str()); }
+void infer_extreme(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  const uint32_t reduced = extreme_mask(c);
+  if (c.args[1].size == 0) require_any(c, ErrorKind::Runtime);
+  require_elements(x, reduced, c.op.name.c_str());
+  set_reduced_shape(*c.out(), x, reduced, c.args[2].boolean());
+  c.out()->dtype = x.dtype;
+}
+template <Fold fold> Reduction describe_extreme(const Call& c) {
+  return {fold, c.args.tensor(0), extreme_mask(c), c.out().dtype(), *c.out()};
+}
+Grads grad_extreme(const GradContext& c, const Tensor& g) {
+  return {spread_evenly(g, c.input(0), c.result(), reduced_mask(c.meta(0), c.arg(1), "amax"), c.arg(2).boolean())};
+}
+
+void infer_full(const Call& c) {
+  require_any(c, ErrorKind::Runtime);
+  c.out()->dtype = c.args.tensor(0).dtype;
+}
+template <Fold fold> Reduction describe_full(const Call& c) {
+  return {fold, c.args.tensor(0), ~0u, c.out().dtype(), *c.out()};
+}
+Grads grad_full(const GradContext& c, const Tensor& g) {
+  return {spread_evenly(g, c.input(0), c.result(), (1u << c.meta(0).ndim) - 1, false)};
+}
+
+void infer_with_places(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  const uint32_t reduced = 1u << normalize_dim(c.args[1].integer(), x.ndim, c.op.name.c_str());
+  require_elements(x, reduced, c.op.name.c_str());
+  for (int o = 0; o < 2; ++o) set_reduced_shape(*c.outs[o], x, reduced, c.args[2].boolean());
+  c.outs[0]->dtype = x.dtype, c.outs[1]->dtype = DType::I64;
+}
+using Arg = void (*)(bool, const TensorImpl&, int, const TensorImpl*, const TensorImpl&);
+template <bool largest, Arg arg> void run_with_places(const Call& c) {
+  if (c.outs[0].numel() == 0) return;
+  const TensorImpl& x = c.args.tensor(0);
+  Tensor row = alias(x);
+  if (x.ndim == 0) row->ndim = 1, row->shape[0] = row->strides[0] = 1;
+  arg(largest, *row, normalize_dim(c.args[1].integer(), x.ndim, "max"), c.outs[0].get(), *c.outs[1]);
+}
+
+void infer_arg(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  const bool given = static_cast<bool>(c.args[1]), keepdim = c.args[2].boolean();
+  if (!given) require_any(c, ErrorKind::Index);
+  const uint32_t reduced = reduced_mask(x, c.args[1], c.op.name.c_str());
+  require_elements(x, reduced, c.op.name.c_str());
+  set_reduced_shape(*c.out(), x, reduced, keepdim);
+  c.out()->dtype = DType::I64;
+}
+template <bool largest, Arg arg> void run_arg(const Call& c) {
+  if (c.out().numel() == 0) return;
+  const TensorImpl& x = c.args.tensor(0);
+  if (c.args[1] && x.ndim > 0)
+    return arg(largest, x, normalize_dim(c.args[1].integer(), x.ndim, "argmax"), nullptr, *c.out());
+  Tensor line = x.device.type == DeviceType::Cpu ? cpu::packed(x) : alias(*contiguous(alias(x)));
+  line->ndim = 1, line->shape[0] = x.numel, line->strides[0] = 1;
+  arg(largest, *line, 0, nullptr, *c.out());
+}
+}  // namespace
+
+Tensor spread_evenly(const Tensor& g, const Tensor& x, const Tensor& result, uint32_t reduced, bool keepdim) {
+  const Tensor best = with_kept_dims(result, x.shape(), reduced, keepdim);
+  const Tensor mask = to(where(isnan(best), isnan(x), eq(x, best)), x.dtype());
+  std::vector<int64_t> dims;
+  for (int d = 0; d < x.dim(); ++d)
+    if (reduced >> d & 1) dims.push_back(d);
+  const Tensor count = dims.empty() ? mask : sum(mask, dims, true);
+  return mul(mask, div(with_kept_dims(g, x.shape(), reduced, keepdim), count));
+}
+
+Tensor scatter_into_zeros(const TensorImpl& like, int64_t dim, const Tensor& index, const Tensor& values) {
+  return scatter_add(autograd::zeros_for(like), dim, index, values);
+}
+
+Tensor grad_of_selection(const GradContext& c, const Tensor& g, bool keepdim) {
+  const int ndim = c.meta(0).ndim, dim = normalize_dim(c.arg(1).integer(), ndim, "grad");
+  if (ndim == 0) return g;
+  const Tensor index = autograd::detach(c.result(1));
+  return scatter_into_zeros(c.meta(0), dim, keepdim ? index : unsqueeze(index, dim), keepdim ? g : unsqueeze(g, dim));
+}
+
+STRATA_OP(amax, "amax(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor")
+  .doc("The largest value along the given dimensions (all when the list is empty). Equal values share the gradient.")
+  .infer(infer_extreme)
+  .with(add_reduction<describe_extreme<Fold::Max>>)
+  .saves({0})
+  .saves_result()
+  .grad(grad_extreme)
+  .samples({"f(3,4)", "f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), [0,2]", "f()", "i5(3,4), 1", "b(3,4), 0",
+            "f(3,0), [0]"})
+  .error("f(0,3), [0]", ErrorKind::Index, "non-zero size")
+  .error("f(3), 1", ErrorKind::Index, "out of range");
+
+STRATA_OP(amin, "amin(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor")
+  .doc("The smallest value along the given dimensions (all when the list is empty). Equal values share the gradient.")
+  .infer(infer_extreme)
+  .with(add_reduction<describe_extreme<Fold::Min>>)
+  .saves({0})
+  .saves_result()
+  .grad(grad_extreme)
+  .samples({"f(3,4)", "f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), [0,2]", "f()", "i5(3,4), 1", "b(3,4), 0",
+            "f(3,0), [0]"})
+  .error("f(0,3), [0]", ErrorKind::Index, "non-zero size")
+  .error("f(3), 1", ErrorKind::Index, "out of range");
+
+STRATA_OP(aminmax, "aminmax(Tensor input, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)")
+  .doc("The smallest and the largest value along a dimension, or of the whole tensor.")
+  .composite([](const Tensor& input, std::optional<int64_t> dim, bool keepdim) {
+    if (!dim) {
+      STRATA_CHECK(input.numel() > 0, Runtime,
+                   "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity");
+      return std::tuple(amin(input, {}, keepdim), amax(input, {}, keepdim));
+    }
+    return std::tuple(amin(input, *dim, keepdim), amax(input, *dim, keepdim));
+  })
+  .samples({"f(3,4)", "f(3,4), dim=0", "f(3,4), dim=-1, keepdim=True", "i5(3,4), dim=1"})
+  .error("f(0)", ErrorKind::Runtime, "no identity");
+
+STRATA_OP(max, "max(Tensor input) -> Tensor")
+  .doc("The largest value. Equal values share the gradient.")
+  .infer(infer_full)
+  .with(add_reduction<describe_full<Fold::Max>>)
+  .saves({0})
+  .saves_result()
+  .grad(grad_full)
+  .samples({"f(3,4)", "f()", "i5(3,4)", "b(4)"})
+  .error("f(0)", ErrorKind::Runtime, "numel() == 0");
+
+STRATA_OP(min, "min(Tensor input) -> Tensor")
+  .doc("The smallest value. Equal values share the gradient.")
+  .infer(infer_full)
+  .with(add_reduction<describe_full<Fold::Min>>)
+  .saves({0})
+  .saves_result()
+  .grad(grad_full)
+  .samples({"f(3,4)", "f()", "i5(3,4)", "b(4)"})
+  .error("f(0)", ErrorKind::Runtime, "numel() == 0");
+
+STRATA_OP(max_other, "max.other(Tensor input, Tensor other) -> Tensor")
+  .doc("The elementwise maximum; the same as maximum.")
+  .composite([](const Tensor& input, const Tensor& other) { return maximum(input, other); })
+  .samples({"f(3,4), f(3,4)", "f(3,4), f(4)", "i5(3), i5(3)"})
+  .error("f(3), f(4)", ErrorKind::Runtime, "");
+
+STRATA_OP(max_dim, "max.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
+  .doc("The largest value along a dimension and its first place. NaN counts as the largest.")
+  .infer(infer_with_places)
+  .kernel("simd", run_with_places<true, cpu::arg_reduce>)
+  .kernel("reference", run_with_places<true, cpu::arg_reduce_reference>)
+  .cuda("reduce", run_with_places<true, cuda::arg_reduce>)
+  .saves_result({1})
+  .no_grad_outputs({1})
+  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {grad_of_selection(c, g, c.arg(2).boolean())}; })
+  .samples({"f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), 1", "f(), 0", "i5(3,4), 1", "b(3,4), 0"})
+  .error("f(3,0), 1", ErrorKind::Index, "non-zero size")
+  .error("f(3), 1", ErrorKind::Index, "out of range");
+
+STRATA_OP(min_other, "min.other(Tensor input, Tensor other) -> Tensor")
+  .doc("The elementwise minimum; the same as minimum.")
+  .composite([](const Tensor& input, const Tensor& other) { return minimum(input, other); })
+  .samples({"f(3,4), f(3,4)", "f(3,4), f(4)", "i5(3), i5(3)"})
+  .error("f(3), f(4)", ErrorKind::Runtime, "");
+
+STRATA_OP(min_dim, "min.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
+  .doc("The smallest value along a dimension and its first place. NaN counts as the smallest.")
+  .infer(infer_with_places)
+  .kernel("simd", run_with_places<false, cpu::arg_reduce>)
+  .kernel("reference", run_with_places<false, cpu::arg_reduce_reference>)
+  .cuda("reduce", run_with_places<false, cuda::arg_reduce>)
+  .saves_result({1})
+  .no_grad_outputs({1})
+  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {grad_of_selection(c, g, c.arg(2).boolean())}; })
+  .samples({"f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), 1", "f(), 0", "i5(3,4), 1", "b(3,4), 0"})
+  .error("f(3,0), 1", ErrorKind::Index, "non-zero size")
+  .error("f(3), 1", ErrorKind::Index, "out of range");
+
+STRATA_OP(argmax, "argmax(Tensor input, int? dim=None, bool keepdim=False) -> Tensor")
+  .doc("The first place of the largest value along a dimension, or in the flattened tensor.")
+  .infer(infer_arg)
+  .kernel("simd", run_arg<true, cpu::arg_reduce>)
+  .kernel("reference", run_arg<true, cpu::arg_reduce_reference>)
+  .cuda("reduce", run_arg<true, cuda::arg_reduce>)
+  .samples({"f(3,4)", "f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), None, True", "f()", "i5(3,4), 1"})
+  .error("f(0)", ErrorKind::Index, "numel() == 0")
+  .error("f(3), 1", ErrorKind::Index, "out of range");
+
+STRATA_OP(argmin, "argmin(Tensor input, int? dim=None, bool keepdim=False) -> Tensor")
+  .doc("The first place of the smallest value along a dimension, or in the flattened tensor.")
+  .infer(infer_arg)
+  .kernel("simd", run_arg<false, cpu::arg_reduce>)
+  .kernel("reference", run_arg<false, cpu::arg_reduce_reference>)
+  .cuda("reduce", run_arg<false, cuda::arg_reduce>)
+  .samples({"f(3,4)", "f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), None, True", "f()", "i5(3,4), 1"})
+  .error("f(0)", ErrorKind::Index, "numel() == 0")
+  .error("f(3), 1", ErrorKind::Index, "out of range");
+
+}  // namespace strata

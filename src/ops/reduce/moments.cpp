@@ -1,0 +1,207 @@
+// var, std, var_mean, std_mean: the overload with a correction has the kernel, the others lead to it.
+#include "cpu/reduce/moments.h"
+#include "cuda/reduce/moments.h"
+#include "ops/reduce/common.h"
+#include "strata/ops.h"
+
+namespace strata {
+namespace {
+
+double correction_of(const Value& v) { return v ? v.number() : 1.0; }
+
+void infer_moments(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  STRATA_CHECK(is_floating(x.dtype), Runtime,
+               "{}: only floating point dtypes are supported, got {}; convert with .float() first", c.op.name,
+               name_of(x.dtype));
+  const uint32_t reduced = reduced_mask(x, c.args[1], c.op.name.c_str());
+  for (uint32_t o = 0; o < c.op.outputs; ++o) {
+    set_reduced_shape(*c.outs[o], x, reduced, c.args[3].boolean());
+    c.outs[o]->dtype = x.dtype;
+  }
+}
+using Kernel = void (*)(const TensorImpl&, uint32_t, double, bool, const TensorImpl*, const TensorImpl*);
+template <bool root, Kernel kernel> void run_moments(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  if (c.outs[0].numel() == 0) return;
+  kernel(x, reduced_mask(x, c.args[1], "var"), correction_of(c.args[2]), root, c.outs[0].get(),
+         c.op.outputs > 1 ? c.outs[1].get() : nullptr);
+}
+
+// g is the gradient of the variance. A variance that nobody used has a gradient of zeros, which must stay zeros where there are no
+// degrees of freedom to divide by: the mean has a gradient there.
+Tensor variance_grad(const GradContext& c, const Tensor& g, bool with_mean) {
+  const Tensor x = c.input(0);
+  const uint32_t reduced = reduced_mask(c.meta(0), c.arg(1), "var");
+  const double count = static_cast<double>(reduced_count(c.meta(0), reduced)),
+               by = std::max(0.0, count - correction_of(c.arg(2)));
+  std::vector<int64_t> dims;
+  for (int d = 0; d < x.dim(); ++d)
+    if (reduced >> d & 1) dims.push_back(d);
+  const Tensor centred = sub(x, mean(x, OptIntList(dims), true));
+  const Tensor scaled = mul(with_kept_dims(g, x.shape(), reduced, c.arg(3).boolean()), 2.0 / by);
+  if (by > 0 || !with_mean) return mul(scaled, centred);
+  return masked_fill(mul(scaled, centred), with_kept_dims(eq(g, 0.0), x.shape(), reduced, c.arg(3).boolean()), 0.0);
+}
+Tensor deviation_grad(const GradContext& c, const Tensor& g, bool with_mean) {
+  const Tensor result = c.result(0);
+  Tensor none = eq(result, 0.0);
+  if (with_mean) none = logical_or(none, eq(g, 0.0));
+  return variance_grad(c, masked_fill(div(g, mul(result, 2.0)), none, 0.0), with_mean);
+}
+Tensor mean_grad(const GradContext& c, const Tensor& g) {
+  const uint32_t reduced = reduced_mask(c.meta(0), c.arg(1), "var");
+  return div(expand_reduced(g, c.shape(0), reduced, c.arg(3).boolean()),
+             static_cast<double>(reduced_count(c.meta(0), reduced)));
+}
+Tensor with_mean_grad(const GradContext& c, Tensor g) {
+  if (!c.grad(1)) return g;
+  const Tensor m = mean_grad(c, c.grad(1));
+  return g ? add(g, m) : m;
+}
+std::optional<Scalar> bessel(bool unbiased) { return Scalar(unbiased ? 1 : 0); }
+}  // namespace
+
+#define STRATA_MOMENT_SAMPLES                                                                                         \
+  samples({"f(3,4)", "f(3,4), 0", "f(2,3,4), [0,2], keepdim=True", "f(3,4), 1, correction=0", "f(3,4), correction=2", \
+           "f(3,4), -1"})                                                                                             \
+    .error("f(3), 1", ErrorKind::Index, "out of range")                                                               \
+    .error("i5(3)", ErrorKind::Runtime, "floating point")
+
+STRATA_OP(var_correction,
+          "var.correction(Tensor input, int[]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor")
+  .doc(
+    "The variance over the given dimensions: squared deviations from the mean, divided by (count - correction); "
+    "correction is 1 unless given.")
+  .infer(infer_moments)
+  .dtypes(kFloatingTypes)
+  .kernel("simd", run_moments<false, cpu::moments>)
+  .kernel("reference", run_moments<false, cpu::moments_reference>)
+  .cuda("batches", run_moments<false, cuda::moments>)
+  .saves({0})
+  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {variance_grad(c, g, false)}; })
+  .STRATA_MOMENT_SAMPLES;
+
+STRATA_OP(var, "var(Tensor input, bool unbiased) -> Tensor")
+  .doc("The variance of all elements, with Bessel's correction when unbiased.")
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, bool unbiased) { return var(input, std::nullopt, bessel(unbiased), false); })
+  .samples({"f(3,4), True", "f(3,4), False"})
+  .error("i5(3), True", ErrorKind::Runtime, "floating point");
+
+STRATA_OP(var_dim, "var.dim(Tensor input, int[]? dim, bool unbiased, bool keepdim=False) -> Tensor")
+  .doc("The variance over the given dimensions, with Bessel's correction when unbiased.")
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, OptIntList dim, bool unbiased, bool keepdim) {
+    return var(input, dim, bessel(unbiased), keepdim);
+  })
+  .samples({"f(3,4), 0, True", "f(3,4), [0,1], False, True"})
+  .error("f(3), 1, True", ErrorKind::Index, "out of range");
+
+STRATA_OP(std_correction,
+          "std.correction(Tensor input, int[]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor")
+  .doc("The standard deviation over the given dimensions: the root of the variance.")
+  .infer(infer_moments)
+  .dtypes(kFloatingTypes)
+  .kernel("simd", run_moments<true, cpu::moments>)
+  .kernel("reference", run_moments<true, cpu::moments_reference>)
+  .cuda("batches", run_moments<true, cuda::moments>)
+  .saves({0})
+  .saves_result()
+  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {deviation_grad(c, g, false)}; })
+  .STRATA_MOMENT_SAMPLES;
+
+STRATA_OP(std, "std(Tensor input, bool unbiased) -> Tensor")
+  .doc("The standard deviation of all elements, with Bessel's correction when unbiased.")
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, bool unbiased) {
+    return call(op_std_correction, Args(input, Value(), bessel(unbiased), false));
+  })
+  .samples({"f(3,4), True", "f(3,4), False"})
+  .error("i5(3), True", ErrorKind::Runtime, "floating point");
+
+STRATA_OP(std_dim, "std.dim(Tensor input, int[]? dim, bool unbiased, bool keepdim=False) -> Tensor")
+  .doc("The standard deviation over the given dimensions, with Bessel's correction when unbiased.")
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, OptIntList dim, bool unbiased, bool keepdim) {
+    return call(op_std_correction, Args(input, dim, bessel(unbiased), keepdim));
+  })
+  .samples({"f(3,4), 0, True", "f(3,4), [0,1], False, True"})
+  .error("f(3), 1, True", ErrorKind::Index, "out of range");
+
+STRATA_OP(var_mean_correction,
+          "var_mean.correction(Tensor input, int[]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> "
+          "(Tensor var, Tensor mean)")
+  .doc("The variance and the mean over the given dimensions, in one pass.")
+  .no_method()
+  .infer(infer_moments)
+  .dtypes(kFloatingTypes)
+  .kernel("simd", run_moments<false, cpu::moments>)
+  .kernel("reference", run_moments<false, cpu::moments_reference>)
+  .cuda("batches", run_moments<false, cuda::moments>)
+  .saves({0})
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    return {with_mean_grad(c, c.grad(0) ? variance_grad(c, g, true) : Tensor())};
+  })
+  .STRATA_MOMENT_SAMPLES;
+
+STRATA_OP(var_mean, "var_mean(Tensor input, bool unbiased) -> (Tensor var, Tensor mean)")
+  .doc("The variance and the mean of all elements.")
+  .dtypes(kFloatingTypes)
+  .no_method()
+  .composite([](const Tensor& input, bool unbiased) {
+    return call_array<2>(op_var_mean_correction, Args(input, Value(), bessel(unbiased), false));
+  })
+  .samples({"f(3,4), True", "f(3,4), False"})
+  .error("i5(3), True", ErrorKind::Runtime, "floating point");
+
+STRATA_OP(var_mean_dim,
+          "var_mean.dim(Tensor input, int[]? dim, bool unbiased, bool keepdim=False) -> (Tensor var, Tensor mean)")
+  .doc("The variance and the mean over the given dimensions.")
+  .dtypes(kFloatingTypes)
+  .no_method()
+  .composite([](const Tensor& input, OptIntList dim, bool unbiased, bool keepdim) {
+    return call_array<2>(op_var_mean_correction, Args(input, dim, bessel(unbiased), keepdim));
+  })
+  .samples({"f(3,4), 0, True", "f(3,4), [0,1], False, True"})
+  .error("f(3), 1, True", ErrorKind::Index, "out of range");
+
+STRATA_OP(std_mean_correction,
+          "std_mean.correction(Tensor input, int[]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> "
+          "(Tensor std, Tensor mean)")
+  .doc("The standard deviation and the mean over the given dimensions, in one pass.")
+  .no_method()
+  .infer(infer_moments)
+  .dtypes(kFloatingTypes)
+  .kernel("simd", run_moments<true, cpu::moments>)
+  .kernel("reference", run_moments<true, cpu::moments_reference>)
+  .cuda("batches", run_moments<true, cuda::moments>)
+  .saves({0})
+  .saves_result()
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    return {with_mean_grad(c, c.grad(0) ? deviation_grad(c, g, true) : Tensor())};
+  })
+  .STRATA_MOMENT_SAMPLES;
+
+STRATA_OP(std_mean, "std_mean(Tensor input, bool unbiased) -> (Tensor std, Tensor mean)")
+  .doc("The standard deviation and the mean of all elements.")
+  .dtypes(kFloatingTypes)
+  .no_method()
+  .composite([](const Tensor& input, bool unbiased) {
+    return call_array<2>(op_std_mean_correction, Args(input, Value(), bessel(unbiased), false));
+  })
+  .samples({"f(3,4), True", "f(3,4), False"})
+  .error("i5(3), True", ErrorKind::Runtime, "floating point");
+
+STRATA_OP(std_mean_dim,
+          "std_mean.dim(Tensor input, int[]? dim, bool unbiased, bool keepdim=False) -> (Tensor std, Tensor mean)")
+  .doc("The standard deviation and the mean over the given dimensions.")
+  .dtypes(kFloatingTypes)
+  .no_method()
+  .composite([](const Tensor& input, OptIntList dim, bool unbiased, bool keepdim) {
+    return call_array<2>(op_std_mean_correction, Args(input, dim, bessel(unbiased), keepdim));
+  })
+  .samples({"f(3,4), 0, True", "f(3,4), [0,1], False, True"})
+  .error("f(3), 1, True", ErrorKind::Index, "out of range");
+
+}  // namespace strata

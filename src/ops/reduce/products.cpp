@@ -1,0 +1,121 @@
+// prod, cumprod and their gradients, which must hold where factors are zero.
+#include "autograd/autograd.h"
+#include "cpu/reduce/scan.h"
+#include "cuda/reduce/scan.h"
+#include "ops/reduce/common.h"
+#include "ops/reduce/kernels.h"
+#include "strata/ops.h"
+
+namespace strata {
+namespace {
+
+bool has_zero(const Tensor& x) { return x.numel() > 0 && !x.is_meta() && !all(autograd::detach(x)).item<bool>(); }
+
+Tensor ones_beside(const Tensor& x, int dim) {
+  std::vector<int64_t> shape(x.shape().begin(), x.shape().end());
+  shape[static_cast<size_t>(dim)] = 1;
+  return full(shape, 1.0, x.dtype());
+}
+
+// The product of all others along dim: the products before times the products after.
+Tensor product_of_others(const Tensor& x, int dim) {
+  const int64_t n = x.shape()[static_cast<size_t>(dim)];
+  if (n <= 1) return full(x.shape(), 1.0, x.dtype());
+  const Tensor one = ones_beside(x, dim);
+  const Tensor before = cumprod(cat({one, narrow(x, dim, 0, n - 1)}, dim), dim);
+  const Tensor after = flip(cumprod(cat({one, flip(narrow(x, dim, 1, n - 1), {dim})}, dim), dim), {dim});
+  return mul(before, after);
+}
+
+void infer_prod(const Call& c, uint32_t reduced, bool keepdim, const Value& dtype) {
+  const TensorImpl& x = c.args.tensor(0);
+  set_reduced_shape(*c.out(), x, reduced, keepdim);
+  c.out()->dtype = sum_dtype(x, dtype);
+}
+Reduction describe_full(const Call& c) { return {Fold::Prod, c.args.tensor(0), ~0u, c.out().dtype(), *c.out()}; }
+Reduction describe_dim(const Call& c) {
+  const TensorImpl& x = c.args.tensor(0);
+  return {Fold::Prod, x, reduced_mask(x, c.args[1], "prod"), c.out().dtype(), *c.out()};
+}
+
+// sum over i >= k of g[i] * product of x[j], j <= i, j != k.
+Tensor cumprod_grad(const Tensor& g, const Tensor& x, const Tensor& result, int dim) {
+  if (x.numel() == 0 || x.dim() == 0 || x.size(dim) == 1) return g;
+  if (!has_zero(x)) return div(flip(cumsum(flip(mul(g, result), {dim}), dim), {dim}), x);
+  const int64_t n = x.shape()[static_cast<size_t>(dim)];
+  std::vector<Tensor> parts;
+  Tensor before = ones_beside(x, dim);
+  for (int64_t k = 0; k < n; ++k) {
+    const Tensor after =
+      k + 1 < n ? cat({ones_beside(x, dim), narrow(x, dim, k + 1, n - k - 1)}, dim) : ones_beside(x, dim);
+    parts.push_back(mul(before, sum(mul(narrow(g, dim, k, n - k), cumprod(after, dim)), int64_t{dim}, true)));
+    before = mul(before, narrow(x, dim, k, 1));
+  }
+  return cat(TensorList(parts), dim);
+}
+}  // namespace
+
+STRATA_OP(prod, "prod(Tensor input, *, dtype? dtype=None) -> Tensor")
+  .doc("The product of all elements. Integers and booleans multiply as int64.")
+  .infer([](const Call& c) { infer_prod(c, ~0u, false, c.args[1]); })
+  .with(add_reduction<describe_full>)
+  .saves({0})
+  .saves_result()
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    const Tensor x = c.input(0);
+    if (!has_zero(x)) return {div(mul(g, c.result()), x)};
+    return {mul(g, reshape(product_of_others(reshape(x, {-1}), 0), x.shape()))};
+  })
+  .samples({"f(3,4)", "f()", "f(0,3)", "i5(2,2)", "b(3)", "f(2,3), dtype=float64"});
+
+STRATA_OP(prod_dim_int, "prod.dim_int(Tensor input, int dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
+  .doc("The product along a dimension.")
+  .infer([](const Call& c) {
+    infer_prod(c, reduced_mask(c.args.tensor(0), c.args[1], "prod"), c.args[2].boolean(), c.args[3]);
+  })
+  .with(add_reduction<describe_dim>)
+  .saves({0})
+  .saves_result()
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    const Tensor x = c.input(0);
+    if (x.dim() == 0) return {g};
+    const int dim = normalize_dim(c.arg(1).integer(), x.dim(), "prod");
+    const auto wide = [&](const Tensor& t) { return c.arg(2).boolean() ? t : unsqueeze(t, dim); };
+    if (!has_zero(x)) return {div(mul(wide(g), wide(c.result())), x)};
+    return {mul(wide(g), product_of_others(x, dim))};
+  })
+  .samples({"f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), 1", "i5(3,4), 1", "f(0,3), 0", "f(), 0"})
+  .error("f(3), 1", ErrorKind::Index, "out of range");
+
+STRATA_OP(cumprod, "cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tensor")
+  .doc("Running products along a dimension.")
+  .inplace()
+  .infer([](const Call& c) {
+    const TensorImpl& x = c.args.tensor(0);
+    normalize_dim(c.args[1].integer(), x.ndim, "cumprod");
+    c.out()->set_shape(x.sizes()), c.out()->dtype = sum_dtype(x, c.args[2]);
+  })
+  .kernel("rows",
+          [](const Call& c) {
+            cpu::scan(cpu::Scan::Prod, c.args.tensor(0),
+                      static_cast<int>(normalize_dim(c.args[1].integer(), c.out().dim(), "cumprod")), *c.out());
+          })
+  .kernel("reference",
+          [](const Call& c) {
+            cpu::scan_reference(cpu::Scan::Prod, c.args.tensor(0),
+                                normalize_dim(c.args[1].integer(), c.out().dim(), "cumprod"), *c.out());
+          })
+  .cuda("scan",
+        [](const Call& c) {
+          cuda::scan(Scan::Prod, c.args.tensor(0), normalize_dim(c.args[1].integer(), c.out().dim(), "cumprod"),
+                     *c.out());
+        })
+  .saves({0})
+  .saves_result()
+  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+    return {cumprod_grad(g, c.input(0), c.result(), normalize_dim(c.arg(1).integer(), c.meta(0).ndim, "cumprod"))};
+  })
+  .samples({"f(3,4), 0", "f(3,4), -1", "f(2,3,4), 1", "i5(3,4), 1", "f(), 0", "f(0,3), 0", "b(4), 0"})
+  .error("f(3), 1", ErrorKind::Index, "out of range");
+
+}  // namespace strata

@@ -1,0 +1,221 @@
+// logsumexp, quantile, nanquantile, cov, corrcoef.
+#include <cmath>
+
+#include "ops/reduce/common.h"
+#include "strata/ops.h"
+
+namespace strata {
+namespace {
+
+Tensor quantile_of(const Tensor& input, const Tensor& q, std::optional<int64_t> dim, bool keepdim,
+                   std::string_view interpolation, bool skip_nan) {
+  const char* op = skip_nan ? "nanquantile" : "quantile";
+  STRATA_CHECK(input.dtype() == DType::F32 || input.dtype() == DType::F64, Runtime,
+               "{}: input tensor must be either float or double dtype, got {}", op, name_of(input.dtype()));
+  STRATA_CHECK(input.numel() > 0, Runtime, "{}: input tensor must be non-empty", op);
+  STRATA_CHECK(q.dim() <= 1, Runtime, "{}: q must be a scalar or 1D tensor, got {} dimensions", op, q.dim());
+  STRATA_CHECK(q.dtype() == input.dtype(), Runtime,
+               "{}: q tensor must be same dtype as the input tensor, got {} and {}", op, name_of(q.dtype()),
+               name_of(input.dtype()));
+  STRATA_CHECK(interpolation == "linear" || interpolation == "lower" || interpolation == "higher" ||
+                 interpolation == "midpoint" || interpolation == "nearest",
+               Runtime, "{}: interpolation must be one of linear, lower, higher, midpoint or nearest, but got {}", op,
+               interpolation);
+  for (int64_t i = 0; !q.is_meta() && i < q.numel(); ++i) {
+    const double v = (q.dim() ? select(q, 0, i) : q).item<double>();
+    STRATA_CHECK(v >= 0 && v <= 1, Runtime, "{}: q values must be in the range [0, 1], got {}", op, v);
+  }
+  std::vector<int64_t> shape;
+  Tensor x = input;
+  if (dim) {
+    const int d = normalize_dim(*dim, input.dim(), op);
+    for (int k = 0; k < input.dim(); ++k)
+      if (k != d) shape.push_back(input.shape()[static_cast<size_t>(k)]);
+      else if (keepdim) shape.push_back(1);
+    x = input.dim() ? movedim(input, {d}, {-1}) : unsqueeze(input, 0);
+  } else {
+    if (keepdim) shape.assign(static_cast<size_t>(input.dim()), 1);
+    x = reshape(input, {-1});
+  }
+  const Tensor values = sort(x, int64_t{-1})[0];
+  const int64_t n = values.size(-1), count = q.numel();
+  // Ranks [..., count]: the same in every row, unless NaN are skipped.
+  Tensor last = skip_nan ? sub(sum(logical_not(isnan(values)), int64_t{-1}, true), 1) : full({}, n - 1, kInt64);
+  if (skip_nan) last = clamp(last, full({}, 0, kInt64));
+  Tensor rank = mul(to(last, input.dtype()), reshape(q, {count}));
+  if (!skip_nan) {  // a row with a NaN is NaN: the largest element tells
+    const Tensor spoiled = isnan(narrow(values, -1, n - 1, 1));
+    rank = where(spoiled, full({}, static_cast<double>(n - 1), input.dtype()), rank);
+  }
+  if (interpolation == "lower") rank = floor(rank);
+  else if (interpolation == "higher") rank = ceil(rank);
+  else if (interpolation == "nearest") rank = round(rank);
+  std::vector<int64_t> wide(values.shape().begin(), values.shape().end());
+  wide.back() = count;
+  rank = expand(rank, wide);
+  const Tensor low = to(floor(rank), kInt64);
+  Tensor result = gather(values, -1, low);
+  if (interpolation == "linear" || interpolation == "midpoint") {
+    const Tensor above = gather(values, -1, to(ceil(rank), kInt64));
+    const Tensor weight =
+      interpolation == "midpoint" ? full({}, 0.5, input.dtype()) : sub(rank, to(low, input.dtype()));
+    result = lerp(result, above, weight);
+  }
+  // [..., count] becomes [count, ...] in the result's shape; a zero-dimensional q leaves no trace.
+  if (q.dim() == 0) return reshape(squeeze(result, int64_t{-1}), shape);
+  shape.insert(shape.begin(), count);
+  return reshape(movedim(result, {-1}, {0}), shape);
+}
+
+Tensor covariance(const Tensor& input, int64_t correction, const Tensor& fweights, const Tensor& aweights) {
+  STRATA_CHECK(input.dim() <= 2, Runtime,
+               "cov: expected input to have two or fewer dimensions but got an input with {} dimensions", input.dim());
+  STRATA_CHECK(input.dtype() != DType::Bool, Runtime, "cov: bool dtype is not supported for input");
+  Tensor x = input.dim() < 2 ? reshape(input, {1, -1}) : input;
+  const int64_t n = x.size(1);
+  Tensor weights;
+  if (fweights) {
+    STRATA_CHECK(fweights.dim() <= 1, Runtime,
+                 "cov: expected fweights to have one or fewer dimensions but got fweights with {} dimensions",
+                 fweights.dim());
+    STRATA_CHECK(is_integral(fweights.dtype(), false), Runtime,
+                 "cov: expected fweights to have integral dtype but got fweights with {} dtype",
+                 name_of(fweights.dtype()));
+    STRATA_CHECK(
+      fweights.numel() == n, Runtime,
+      "cov: expected fweights to have the same numel as there are observations in the input but got {} != {}",
+      fweights.numel(), n);
+    STRATA_CHECK(n == 0 || fweights.is_meta() || min(fweights).item<double>() >= 0, Runtime,
+                 "cov: fweights cannot be negative");
+    weights = fweights;
+  }
+  if (aweights) {
+    STRATA_CHECK(aweights.dim() <= 1, Runtime,
+                 "cov: expected aweights to have one or fewer dimensions but got aweights with {} dimensions",
+                 aweights.dim());
+    STRATA_CHECK(is_floating(aweights.dtype()), Runtime,
+                 "cov: expected aweights to have floating point dtype but got aweights with {} dtype",
+                 name_of(aweights.dtype()));
+    STRATA_CHECK(
+      aweights.numel() == n, Runtime,
+      "cov: expected aweights to have the same numel as there are observations in the input but got {} != {}",
+      aweights.numel(), n);
+    STRATA_CHECK(n == 0 || aweights.is_meta() || min(aweights).item<double>() >= 0, Runtime,
+                 "cov: aweights cannot be negative");
+    weights = weights ? mul(weights, aweights) : aweights;
+  }
+  if (!is_floating(x.dtype())) x = to(x, default_dtype());
+  const Tensor total = weights ? sum(weights) : full({}, n, kInt64);
+  const Tensor average = weights ? div(sum(mul(x, weights), int64_t{1}), total) : mean(x, int64_t{1});
+  Tensor factor;
+  if (correction != 0 && weights && aweights) factor = sub(total, div(sum(mul(weights, aweights)), total), correction);
+  else factor = sub(total, correction);
+  factor = clamp(to(factor, x.dtype()), full({}, 0.0, x.dtype()));
+  const Tensor centred = sub(x, unsqueeze(average, 1));
+  const Tensor scaled = weights ? mul(centred, weights) : centred;
+  const Tensor result = div(matmul(centred, transpose(to(scaled, x.dtype()), 0, 1)), factor);
+  return result.numel() == 1 ? reshape(result, {}) : result;
+}
+}  // namespace
+
+STRATA_OP(logsumexp, "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor")
+  .doc("The logarithm of the sum of exponentials over the given dimensions, without overflow.")
+  .alias("special.logsumexp")
+  .composite([](const Tensor& input, IntList dim, bool keepdim) {
+    const Tensor x = is_floating(input.dtype()) ? input : to(input, default_dtype());
+    if (x.numel() == 0) return log(sum(exp(x), OptIntList(dim), keepdim));
+    const uint32_t reduced = reduced_mask(*x, OptIntList(dim), "logsumexp");
+    Tensor most;
+    {
+      Scoped mode(thread_state.grad_mode, false);
+      most = amax(x, dim, true);
+      most = where(isinf(most), 0.0, most);
+    }
+    const Tensor total = log(sum(exp(sub(x, most)), OptIntList(dim), keepdim));
+    Tensor offset = most;
+    if (!keepdim) {
+      std::vector<int64_t> shape;
+      for (int d = 0; d < x.dim(); ++d)
+        if (!(reduced >> d & 1)) shape.push_back(x.shape()[static_cast<size_t>(d)]);
+      offset = reshape(most, shape);
+    }
+    return add(total, offset);
+  })
+  .samples({"f(3,4), 0", "f(3,4), [0,1], True", "f(2,3,4), -1", "i5(3,4), 1", "f(), 0"})
+  .error("f(3), 1", ErrorKind::Index, "out of range");
+
+STRATA_OP(
+  quantile,
+  "quantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor")
+  .doc("The q-th quantiles along a dimension or of all elements; a row with a NaN gives NaN.")
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& input, const Tensor& q, std::optional<int64_t> dim, bool keepdim,
+                std::string_view interpolation) { return quantile_of(input, q, dim, keepdim, interpolation, false); })
+  .samples({"f(3,4), f(0), 0"})
+  .error("i5(3), p()", ErrorKind::Runtime, "float or double");
+
+STRATA_OP(
+  quantile_scalar,
+  "quantile.scalar(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor")
+  .doc("The q-th quantile along a dimension or of all elements; a row with a NaN gives NaN.")
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& input, double q, std::optional<int64_t> dim, bool keepdim,
+                std::string_view interpolation) {
+    return quantile_of(input, full({}, q, input.dtype()), dim, keepdim, interpolation, false);
+  })
+  .samples({"f(3,4), 0.3", "f(3,4), 0.5, 0", "f(3,5), 0.7, 1, True, interpolation='lower'",
+            "f(7), 0.4, interpolation='nearest'", "f(7), 0.4, interpolation='higher'",
+            "f(7), 0.4, interpolation='midpoint'"})
+  .error("f(3), 1.5", ErrorKind::Runtime, "range [0, 1]")
+  .error("f(3), 0.5, interpolation='cubic'", ErrorKind::Runtime, "interpolation");
+
+STRATA_OP(
+  nanquantile,
+  "nanquantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor")
+  .doc("The q-th quantiles of the elements that are not NaN.")
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& input, const Tensor& q, std::optional<int64_t> dim, bool keepdim,
+                std::string_view interpolation) { return quantile_of(input, q, dim, keepdim, interpolation, true); })
+  .samples({"f(3,4), f(0), 0"})
+  .error("i5(3), p()", ErrorKind::Runtime, "float or double");
+
+STRATA_OP(nanquantile_scalar,
+          "nanquantile.scalar(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') "
+          "-> Tensor")
+  .doc("The q-th quantile of the elements that are not NaN.")
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& input, double q, std::optional<int64_t> dim, bool keepdim,
+                std::string_view interpolation) {
+    return quantile_of(input, full({}, q, input.dtype()), dim, keepdim, interpolation, true);
+  })
+  .samples({"f(3,4), 0.3", "f(3,4), 0.5, 0", "f(3,5), 0.7, 1, True, interpolation='lower'"})
+  .error("f(3), 1.5", ErrorKind::Runtime, "range [0, 1]");
+
+STRATA_OP(cov, "cov(Tensor input, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor")
+  .doc(
+    "The covariance matrix of variables (rows) from observations (columns), with optional frequency and importance "
+    "weights.")
+  .dtypes(kNumericTypes - DTypeSet{DType::F16, DType::BF16})
+  .composite([](const Tensor& input, int64_t correction, const Tensor& fweights, const Tensor& aweights) {
+    return covariance(input, correction, fweights, aweights);
+  })
+  .samples({"f(3,10)", "f(10)", "f(3,10), correction=0", "f(3,6), fweights=i5(6)", "~f(3,6), aweights=p(6)"})
+  .error("f(2,2,2)", ErrorKind::Runtime, "two or fewer dimensions");
+
+STRATA_OP(corrcoef, "corrcoef(Tensor input) -> Tensor")
+  .doc("The matrix of Pearson correlation coefficients of variables (rows) from observations (columns).")
+  .dtypes(kNumericTypes - DTypeSet{DType::F16, DType::BF16})
+  .composite([](const Tensor& input) {
+    STRATA_CHECK(input.dim() <= 2, Runtime,
+                 "corrcoef: expected input to have two or fewer dimensions but got an input with {} dimensions",
+                 input.dim());
+    const Tensor c = covariance(input, 1, {}, {});
+    if (c.dim() == 0) return div(c, c);
+    const Tensor deviation = sqrt(diagonal(c));
+    const Tensor r = div(div(c, unsqueeze(deviation, 1)), unsqueeze(deviation, 0));
+    return clamp(r, full({}, -1.0, r.dtype()), full({}, 1.0, r.dtype()));
+  })
+  .samples({"f(3,10)", "f(10)"})
+  .error("f(2,2,2)", ErrorKind::Runtime, "two or fewer dimensions");
+
+}  // namespace strata
