@@ -2,11 +2,13 @@
 
 For `gather(Tensor input, int dim, Tensor index) -> Tensor` with the id `gather`:
 
-    args::gather a(c);            // of a Call or Args: a.input(), a.dim(), a.index()
+    args::gather a(c);            // of a Call or Args: a.input(), a.dim(), a.index(); a.dim_value() is the untyped Value
     grads::gather a(c);           // of a GradContext: a.input() saved, a.needs_input(), a.shape_of_input(), a.dim()
     grads::gather::Result out;    // out.input = ..., out.index = ...; converts to Grads
 
-so that no op counts the places of its parameters.
+so that no op counts the places of its parameters. The lambdas of a definition take views in place of Call and GradContext:
+
+    .grad([](const grads::gather& c, const Tensor& g) -> Grads { ... })
 """
 
 CPP_KEYWORDS = {
@@ -40,13 +42,14 @@ READ = {
 }
 
 
-def safe(name):
-    return name + "_" if name in CPP_KEYWORDS else name
+def safe(name, op):
+    """The name of a parameter's accessor: a keyword, or the name of the op itself, cannot be one."""
+    return name + "_" if name in CPP_KEYWORDS or name == op.ident else name
 
 
 def reader(kind, index, name):
     """The accessor of a parameter that is no tensor; {v} stands for its Value."""
-    value = f"value({index})"
+    value = f"View::value({index})"
     if kind.rstrip("?") == "Generator":
         return f"  Generator* {name}() const {{ return detail::Unpack<Generator*>::get({value}); }}\n"
     if kind == "int[]?":
@@ -59,19 +62,31 @@ def reader(kind, index, name):
     return f"  {type_name} {name}() const {{ return {text}; }}\n"
 
 
-def tensor_reader(kind, index, name, numbers):
-    if numbers and index > 0:
-        return f"  const Value& {name}() const {{ return value({index}); }}\n"
-    if kind.endswith("?"):
-        return f"  const TensorImpl* {name}() const {{ return is_tensor({index}) ? &tensor({index}) : nullptr; }}\n"
-    return f"  const TensorImpl& {name}() const {{ return tensor({index}); }}\n"
+def tensor_reader(kind, index, name, op):
+    plain = safe(name, op)
+    lines = [f"  bool has_{name}() const {{ return View::is_tensor({index}); }}\n"]
+    lines.append(f"  Tensor share_{name}() const {{ return View::share({index}); }}\n")
+    if op.numbers and index > 0:
+        lines.append(f"  const TensorImpl& {name}_tensor() const {{ return View::tensor({index}); }}\n")
+    elif kind.endswith("?"):
+        lines.append(
+            f"  const TensorImpl* {plain}() const {{ return View::is_tensor({index}) ? &View::tensor({index}) : nullptr; }}\n"
+        )
+    else:
+        lines.append(f"  const TensorImpl& {plain}() const {{ return View::tensor({index}); }}\n")
+    return "".join(lines)
+
+
+def raw(index, name):
+    return f"  const Value& {name}_value() const {{ return View::value({index}); }}\n"
 
 
 def view(op):
     lines = [f"// {op.schema}\nstruct {op.ident} : View {{\n  using View::View;\n"]
     for index, (kind, name, _) in enumerate(op.params):
         tensor = kind in ("Tensor", "Tensor?")
-        lines.append(tensor_reader(kind, index, safe(name), op.numbers) if tensor else reader(kind, index, safe(name)))
+        lines.append(tensor_reader(kind, index, name, op) if tensor else reader(kind, index, safe(name, op)))
+        lines.append(raw(index, name))
     return "".join([*lines, "};\n"])
 
 
@@ -79,21 +94,26 @@ def grad_view(op):
     lines = [f"struct {op.ident} : View {{\n  using View::View;\n"]
     members, listed = [], None
     for index, (kind, name, _) in enumerate(op.params):
-        plain = safe(name)
+        plain = safe(name, op)
         if kind in ("Tensor", "Tensor?"):
-            lines.append(f"  Tensor {plain}() const {{ return c.has({index}) ? c.input({index}) : Tensor(); }}\n")
-            lines.append(f"  Operand {plain}_operand() const {{ return c.operand({index}); }}\n")
-            lines.append(f"  bool has_{name}() const {{ return c.has({index}); }}\n")
-            lines.append(f"  bool needs_{name}() const {{ return c.needs({index}); }}\n")
-            lines.append(f"  Shape shape_of_{name}() const {{ return c.shape({index}); }}\n")
-            lines.append(f"  const TensorImpl& meta_of_{name}() const {{ return c.meta({index}); }}\n")
+            if kind == "Tensor?" or op.numbers:
+                saved = f"View::context().has({index}) ? View::context().input({index}) : Tensor()"
+            else:
+                saved = f"View::context().input({index})"
+            lines.append(f"  Tensor {plain}() const {{ return {saved}; }}\n")
+            lines.append(f"  Operand {plain}_operand() const {{ return View::context().operand({index}); }}\n")
+            lines.append(f"  bool has_{name}() const {{ return View::context().has({index}); }}\n")
+            lines.append(f"  bool needs_{name}() const {{ return View::context().needs({index}); }}\n")
+            lines.append(f"  Shape shape_of_{name}() const {{ return View::context().shape({index}); }}\n")
+            lines.append(f"  const TensorImpl& meta_of_{name}() const {{ return View::context().meta({index}); }}\n")
             if index < 6:  # kMaxInputs: a differentiable tensor parameter is among the first six
                 members.append((plain, index))
         elif kind in ("Tensor[]", "Tensor?[]"):
-            lines.append(f"  std::vector<Tensor> {plain}() const {{ return c.input_list({index}); }}\n")
+            lines.append(f"  std::vector<Tensor> {plain}() const {{ return View::context().input_list({index}); }}\n")
             listed = plain
         else:
             lines.append(reader(kind, index, plain))
+        lines.append(raw(index, name))
     lines.append("  struct Result {\n")
     if members:
         lines.append("    Tensor " + ", ".join(name for name, _ in members) + ";\n")

@@ -4,12 +4,8 @@
 
 namespace strata {
 
-// Tensor parameter i, contiguous; undefined when it is not given.
-inline Tensor dense(const Call& c, uint32_t i) {
-  return c.args.is_tensor(i) ? contiguous(alias(c.args.tensor(i))) : Tensor();
-}
-inline Tensor dense(const Call& c, uint32_t i, DType dtype) {
-  return c.args.is_tensor(i) ? contiguous(to(alias(c.args.tensor(i)), dtype)) : Tensor();
-}
+// Contiguous; undefined where the tensor is.
+inline Tensor dense(const Tensor& t) { return t ? contiguous(alias(*t)) : Tensor(); }
+inline Tensor dense(const Tensor& t, DType dtype) { return t ? contiguous(to(alias(*t), dtype)) : Tensor(); }
 
 }  // namespace strata

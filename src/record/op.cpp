@@ -43,6 +43,17 @@ OpRecord& OpRecord::define(const char* op_schema) {
   return *this;
 }
 
+uint8_t OpRecord::place_of(std::string_view param) const {
+  for (size_t i = 0; i < params.size(); ++i)
+    if (param == params[i].name) return static_cast<uint8_t>(i);
+  fail(ErrorKind::Internal, fmt::format("schema \"{}\": there is no parameter '{}'", schema, param));
+}
+uint32_t OpRecord::mask_of(Names names) const {
+  uint32_t mask = 0;
+  for (const std::string_view n : names) mask |= 1u << place_of(n);
+  return mask;
+}
+
 OpRecord& OpRecord::alias_nn() { return alias(registry().texts.emplace_back("nn.functional." + name).c_str()); }
 
 void SavedArgs::save(const Args& args, uint32_t mask, bool keep_shapes) {

@@ -82,6 +82,27 @@ struct ErrorSample {
   const char* message;  // a part of the text expected
 };
 
+namespace detail {
+// What a definition is given as a rule, kernel or gradient: a function, or a lambda whose first parameter is a generated view of
+// the arguments (strata/args/*.h) in place of `Whole`, a Call, Args or GradContext.
+template <class F> struct FirstOf;
+template <class F, class R, class First, class... Rest> struct FirstOf<R (F::*)(First, Rest...) const> {
+  using type = std::remove_cvref_t<First>;
+};
+template <class Pointer> struct AsPointer;
+template <class R, class Whole, class... Rest> struct AsPointer<R (*)(Whole, Rest...)> {
+  using Pointer = R (*)(Whole, Rest...);
+  template <class F> static Pointer from(F f) {
+    if constexpr (std::is_convertible_v<F, Pointer>) {
+      return f;
+    } else {
+      using View = typename FirstOf<decltype(&F::operator())>::type;
+      return [](Whole whole, Rest... rest) -> R { return F{}(View(whole), rest...); };
+    }
+  }
+};
+}  // namespace detail
+
 struct STRATA_API OpRecord {
   using Infer = void (*)(const Call&);  // fills dtype, shape and strides of outs (fresh objects), throws on misuse
   using Compose = void (*)(const Args&, Results&);
@@ -139,15 +160,15 @@ struct STRATA_API OpRecord {
   // The builder: see ops/*.cpp for how a definition reads.
   OpRecord& define(const char* op_schema);
   OpRecord& doc(const char* s) { return text = s, *this; }
-  OpRecord& infer(Infer f) { return infer_fn = f, *this; }
+  template <class F> OpRecord& infer(F f) { return infer_fn = detail::AsPointer<Infer>::from(f), *this; }
   Kernels& kernels(Backend b) { return lists[static_cast<size_t>(b)]; }
   const Kernels& kernels(Backend b) const { return lists[static_cast<size_t>(b)]; }
-  OpRecord& kernel(const char* kernel_name, void (*run)(const Call&), Kernel::When when = nullptr) {
-    return add(Backend::Cpu, {.name = kernel_name, .when = when, .run = run});
+  template <class F, class W = Kernel::When> OpRecord& kernel(const char* kernel_name, F run, W when = nullptr) {
+    return add_plain(Backend::Cpu, kernel_name, run, when);
   }
   // The same for devices cuda and vgpu, in an order of their own.
-  OpRecord& cuda(const char* kernel_name, void (*run)(const Call&), Kernel::When when = nullptr) {
-    return add(Backend::Cuda, {.name = kernel_name, .when = when, .run = run});
+  template <class F, class W = Kernel::When> OpRecord& cuda(const char* kernel_name, F run, W when = nullptr) {
+    return add_plain(Backend::Cuda, kernel_name, run, when);
   }
   // A kernel that plans before it runs.
   OpRecord& planned(Backend b, const char* kernel_name, Kernel::Prepare prepare,
@@ -166,33 +187,27 @@ struct STRATA_API OpRecord {
   // composite and view take a lambda whose parameters are the schema's, typed: [](const Tensor& input, int64_t dim) { … }
   template <class F> OpRecord& composite(F);
   template <class F> OpRecord& view(F);
-  OpRecord& grad(Grad f) { return grad_fn = f, *this; }
+  template <class F> OpRecord& grad(F f) { return grad_fn = detail::AsPointer<Grad>::from(f), *this; }
   // For a gradient that is one fused op: how it is computed where a gradient of the gradient may be asked for.
-  OpRecord& grad_for_graph(Grad f) { return graph_grad_fn = f, *this; }
-  OpRecord& saves(std::initializer_list<int> inputs) {
-    for (int i : inputs) saved_inputs |= 1u << i;
-    return *this;
-  }
+  template <class F> OpRecord& grad_for_graph(F f) { return graph_grad_fn = detail::AsPointer<Grad>::from(f), *this; }
+  using Names = std::initializer_list<std::string_view>;  // of parameters
+  OpRecord& saves(Names inputs) { return saved_inputs |= mask_of(inputs), *this; }
   OpRecord& saves_each_for_the_other() { return saved_inputs |= 3, saved_for_first = 2, saved_for_second = 1, *this; }
-  OpRecord& saves_for_second(std::initializer_list<int> inputs) {  // without a gradient of input 1 they are not saved
-    for (int i : inputs) saved_for_second |= 1u << i;
-    return saved_inputs |= saved_for_second, *this;
+  OpRecord& saves_for_second(Names inputs) {  // without a gradient of input 1 they are not saved
+    return saved_for_second |= mask_of(inputs), saved_inputs |= saved_for_second, *this;
   }
   OpRecord& saves_result(std::initializer_list<int> which = {0}) {
     for (int i : which) saved_outputs |= 1u << i;
     return *this;
   }
   // Inputs without a gradient by definition, e.g. running statistics and class weights.
-  OpRecord& no_grad_inputs(std::initializer_list<int> which) {
-    for (int i : which) constant_inputs |= 1u << i;
-    return *this;
-  }
+  OpRecord& no_grad_inputs(Names which) { return constant_inputs |= mask_of(which), *this; }
   OpRecord& no_grad_outputs(std::initializer_list<int> which) {
     for (int i : which) integer_outputs |= 1u << i;
     return *this;
   }
-  // The bool parameter at this place says whether the op keeps results that only its gradient needs.
-  OpRecord& keeps_for_grad(uint8_t param) { return recorded_param = param, *this; }
+  // This bool parameter says whether the op keeps results that only its gradient needs.
+  OpRecord& keeps_for_grad(std::string_view param) { return recorded_param = place_of(param), *this; }
   OpRecord& inplace() { return has_inplace = true, *this; }
   OpRecord& updates() { return has_inplace = updates_input = true, *this; }  // inplace(), without a temporary
   OpRecord& shows_part() { return part = true, *this; }
@@ -211,10 +226,17 @@ struct STRATA_API OpRecord {
     return error_samples.push_back({args, kind, message}), *this;
   }
   // Shape by broadcasting, dtype by promotion, and the kernels, all from one functor; or from one of several, which the
-  // arguments choose: .pointwise<fn::Gelu, fn::GeluTanh>(is_tanh). Defined in ops/pointwise.h.
+  // arguments choose: .pointwise<fn::Gelu, fn::GeluTanh>(is_tanh). Defined in ops/pointwise/pointwise.h.
   template <template <class> class... F> OpRecord& pointwise(int (*choose)(const Args&) = nullptr);
 
  private:
+  template <class F, class W> OpRecord& add_plain(Backend b, const char* kernel_name, F run, W when) {
+    return add(b, {.name = kernel_name,
+                   .when = detail::AsPointer<Kernel::When>::from(when),
+                   .run = detail::AsPointer<void (*)(const Call&)>::from(run)});
+  }
+  uint8_t place_of(std::string_view param) const;
+  uint32_t mask_of(Names names) const;
   OpRecord& add(Backend b, const Kernel& kernel) { return last_ = b, kernels(b).push_back(kernel), *this; }
   Kernel& last_added() { return kernels(last_).back(); }
   Backend last_ = Backend::Cpu;

@@ -1,8 +1,8 @@
 // Launches the kernels of cuda/creation/formulas.cu.
 #include "cuda/creation/formulas.h"
 
-#include "cuda/movement/dense.h"
 #include "cuda/creation/formulas_params.h"
+#include "cuda/movement/dense.h"
 #include "cuda/runtime/stream.h"
 
 namespace strata::cuda {

@@ -5,8 +5,8 @@
 #include <bit>
 #include <deque>
 
-#include "cuda/movement/dense.h"
 #include "cuda/indexing/indexing_params.h"
+#include "cuda/movement/dense.h"
 #include "cuda/order/sort.h"
 #include "cuda/runtime/stream.h"
 

@@ -5,9 +5,9 @@
 #include <bit>
 
 #include "cuda/common/axes.h"
-#include "cuda/movement/dense.h"
 #include "cuda/indexing/combine.h"
 #include "cuda/indexing/indexing_params.h"
+#include "cuda/movement/dense.h"
 #include "cuda/runtime/faults.h"
 #include "cuda/runtime/stream.h"
 

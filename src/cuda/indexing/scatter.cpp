@@ -3,10 +3,10 @@
 #include <bit>
 
 #include "cuda/common/axes.h"
-#include "cuda/movement/dense.h"
 #include "cuda/indexing/combine.h"
 #include "cuda/indexing/indexing.h"
 #include "cuda/indexing/indexing_params.h"
+#include "cuda/movement/dense.h"
 #include "cuda/reduce/reduce.h"
 #include "cuda/reduce/scan.h"
 #include "cuda/runtime/faults.h"

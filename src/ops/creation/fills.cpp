@@ -1,5 +1,6 @@
 // Tensors made from sizes and a value.
 #include "strata/ops/creation/fills.h"
+#include "strata/args/creation/fills.h"
 
 #include "cpu/movement/copy.h"
 #include "cpu/reference.h"
@@ -11,40 +12,45 @@ namespace {
 
 void keep_as_is(const Call&) {}
 template <int kValue> void fill_with(const Call& c) { fill_values(*c.out(), kValue); }
-template <int kArg> void fill_from(const Call& c) { fill_values(*c.out(), c.args[kArg].scalar()); }
+template <class V> Scalar number_of(const Call& c) {
+  if constexpr (requires(const V& a) { a.fill_value_value(); }) return V(c).fill_value();
+  else return V(c).value();
+}
+template <class V> void fill_from(const Call& c) { fill_values(*c.out(), number_of<V>(c)); }
 template <int kValue> void plain_fill_with(const Call& c) { cpu::fill_reference(*c.out(), kValue); }
-template <int kArg> void plain_fill_from(const Call& c) { cpu::fill_reference(*c.out(), c.args[kArg].scalar()); }
+template <class V> void plain_fill_from(const Call& c) { cpu::fill_reference(*c.out(), number_of<V>(c)); }
 
 DType dtype_or(const Value& v, DType otherwise) { return v ? v.dtype() : otherwise; }
 
-// size, *, dtype, device, requires_grad from parameter `at` on.
-template <int at> void infer_sized(const Call& c) {
-  c.outs[0]->set_shape(c.args[0].int_list());
-  set_options(c, dtype_or(c.args[at], default_dtype()), c.args[at + 1], c.args[at + 2]);
+template <class V> void infer_sized(const Call& c) {
+  const V a(c);
+  c.outs[0]->set_shape(a.size());
+  set_options(c, dtype_or(a.dtype_value(), default_dtype()), a.device_value(), a.requires_grad_value());
 }
 void infer_empty(const Call& c) {
-  infer_sized<1>(c);
-  if (c.args[4]) set_layout(*c.outs[0], c.args[4].string(), nullptr, c.op.name.c_str());
+  const args::empty a(c);
+  infer_sized<args::empty>(c);
+  if (a.memory_format()) set_layout(*c.outs[0], *a.memory_format(), nullptr, c.op.name.c_str());
 }
 void infer_full(const Call& c) {
-  c.outs[0]->set_shape(c.args[0].int_list());
-  const DType dtype = dtype_or(c.args[2], scalar_dtype(c.args[1].scalar()));
-  check_in_range(c.args[1].scalar(), dtype, c.op.name.c_str(), true);
-  set_options(c, dtype, c.args[3], c.args[4]);
+  const args::full a(c);
+  c.outs[0]->set_shape(a.size());
+  const DType dtype = dtype_or(a.dtype_value(), scalar_dtype(a.fill_value()));
+  check_in_range(a.fill_value(), dtype, c.op.name.c_str(), true);
+  set_options(c, dtype, a.device_value(), a.requires_grad_value());
 }
-// input, …, *, dtype, device, requires_grad, memory_format from parameter `at` on.
-template <int at> void infer_like(const Call& c) {
-  const TensorImpl& like = c.args.tensor(0);
+template <class V> void infer_like(const Call& c) {
+  const V a(c);
+  const TensorImpl& like = a.input();
   TensorImpl& out = *c.outs[0];
   out.set_shape(like.sizes());
-  set_options(c, dtype_or(c.args[at], like.dtype), c.args[at + 1], c.args[at + 2]);
-  std::optional<std::string_view> format;
-  if (c.args[at + 3]) format = c.args[at + 3].string();
-  set_layout(out, format, &like, c.op.name.c_str());
+  set_options(c, dtype_or(a.dtype_value(), like.dtype), a.device_value(), a.requires_grad_value());
+  set_layout(out, a.memory_format(), &like, c.op.name.c_str());
 }
 void infer_full_like(const Call& c) {
-  infer_like<2>(c);
-  check_in_range(c.args[1].scalar(), c.outs[0].dtype(), "full_like", true);
+  const args::full_like a(c);
+  infer_like<args::full_like>(c);
+  check_in_range(a.fill_value(), c.outs[0].dtype(), "full_like", true);
 }
 }  // namespace
 
@@ -67,16 +73,16 @@ STRATA_OP(
     "A new tensor filled with a value; its dtype is that of the value unless given.\n\n>>> strata.full((2,), "
     "7)\ntensor([7, 7])")
   .infer(infer_full)
-  .kernel("fill", fill_from<1>)
-  .kernel("reference", plain_fill_from<1>)
-  .cuda("fill", fill_from<1>)
+  .kernel("fill", fill_from<args::full>)
+  .kernel("reference", plain_fill_from<args::full>)
+  .cuda("fill", fill_from<args::full>)
   .samples({"[2, 3], 1.5", "[3], 7", "[], True", "[0], 1", "[4], 2, dtype='float64'"})
   .error("[2], 300, dtype='uint8'", ErrorKind::Runtime, "without overflow")
   .error("[-2], 1.0", ErrorKind::Runtime, "negative");
 
 STRATA_OP(zeros, "zeros(int[] size, *, dtype? dtype=None, device? device=None, bool requires_grad=False) -> Tensor")
   .doc("A new tensor filled with zeros.\n\n>>> strata.zeros(3)\ntensor([0., 0., 0.])")
-  .infer(infer_sized<1>)
+  .infer(infer_sized<args::zeros>)
   .kernel("fill", fill_with<0>)
   .kernel("reference", plain_fill_with<0>)
   .cuda("fill", fill_with<0>)
@@ -85,7 +91,7 @@ STRATA_OP(zeros, "zeros(int[] size, *, dtype? dtype=None, device? device=None, b
 
 STRATA_OP(ones, "ones(int[] size, *, dtype? dtype=None, device? device=None, bool requires_grad=False) -> Tensor")
   .doc("A new tensor filled with ones.\n\n>>> strata.ones(2)\ntensor([1., 1.])")
-  .infer(infer_sized<1>)
+  .infer(infer_sized<args::ones>)
   .kernel("fill", fill_with<1>)
   .kernel("reference", plain_fill_with<1>)
   .cuda("fill", fill_with<1>)
@@ -98,14 +104,14 @@ STRATA_OP(empty_strided,
   .doc(
     "A new tensor with arbitrary content and the given strides.\n\n>>> strata.empty_strided((2, 3), (1, "
     "2)).stride()\n(1, 2)")
-  .infer([](const Call& c) {
-    const Shape size = c.args[0].int_list(), stride = c.args[1].int_list();
+  .infer([](const args::empty_strided& c) {
+    const Shape size = c.size(), stride = c.stride();
     STRATA_CHECK(size.size() == stride.size(), Runtime,
                  "empty_strided: mismatch in length of strides and shape: {} and {}", to_string(stride),
                  to_string(size));
-    TensorImpl& out = *c.outs[0];
+    TensorImpl& out = *c.out();
     out.set_shape(size);
-    set_options(c, dtype_or(c.args[2], default_dtype()), c.args[3], c.args[4]);
+    set_options(c, dtype_or(c.dtype_value(), default_dtype()), c.device_value(), c.requires_grad_value());
     int64_t last = 0;
     const int64_t numel = checked_numel(size);
     for (size_t d = 0; d < size.size(); ++d) {
@@ -134,7 +140,7 @@ STRATA_OP(empty_like,
   .doc(
     "A tensor with arbitrary content, in the shape, dtype and layout of input.\n\n>>> strata.empty_like(strata.ones(2, "
     "3)).shape\nstrata.Size([2, 3])")
-  .infer(infer_like<1>)
+  .infer(infer_like<args::empty_like>)
   .kernel("reference", keep_as_is)
   .cuda("empty", keep_as_is)
   .draws()
@@ -150,9 +156,9 @@ STRATA_OP(full_like,
     "A tensor filled with a value, in the shape, dtype and layout of input.\n\n>>> strata.full_like(strata.ones(2), "
     "3)\ntensor([3., 3.])")
   .infer(infer_full_like)
-  .kernel("fill", fill_from<1>)
-  .kernel("reference", plain_fill_from<1>)
-  .cuda("fill", fill_from<1>)
+  .kernel("fill", fill_from<args::full_like>)
+  .kernel("reference", plain_fill_from<args::full_like>)
+  .cuda("fill", fill_from<args::full_like>)
   .no_method()
   .dtypes(kStorageTypes)
   .samples({"f(2,3), 1", "f(0,3), 2", "f(), 3, dtype='int32'"})
@@ -162,7 +168,7 @@ STRATA_OP(zeros_like,
           "zeros_like(Tensor input, *, dtype? dtype=None, device? device=None, bool requires_grad=False, str? "
           "memory_format=None) -> Tensor")
   .doc("Zeros in the shape, dtype and layout of input.\n\n>>> strata.zeros_like(strata.ones(2))\ntensor([0., 0.])")
-  .infer(infer_like<1>)
+  .infer(infer_like<args::zeros_like>)
   .kernel("fill", fill_with<0>)
   .kernel("reference", plain_fill_with<0>)
   .cuda("fill", fill_with<0>)
@@ -175,7 +181,7 @@ STRATA_OP(ones_like,
           "ones_like(Tensor input, *, dtype? dtype=None, device? device=None, bool requires_grad=False, str? "
           "memory_format=None) -> Tensor")
   .doc("Ones in the shape, dtype and layout of input.\n\n>>> strata.ones_like(strata.zeros(2))\ntensor([1., 1.])")
-  .infer(infer_like<1>)
+  .infer(infer_like<args::ones_like>)
   .kernel("fill", fill_with<1>)
   .kernel("reference", plain_fill_with<1>)
   .cuda("fill", fill_with<1>)
@@ -251,15 +257,15 @@ STRATA_OP(new_empty_strided,
 
 STRATA_OP(fill, "fill(Tensor input, Scalar value) -> Tensor")
   .doc("input with every element replaced by a value.\n\n>>> strata.zeros(2).fill_(3)\ntensor([3., 3.])")
-  .infer([](const Call& c) {
-    const TensorImpl& input = c.args.tensor(0);
-    check_in_range(c.args[1].scalar(), input.dtype, "fill", true);
-    c.outs[0]->dtype = input.dtype, c.outs[0]->set_shape(input.sizes());
-    set_layout(*c.outs[0], std::nullopt, &input, "fill");
+  .infer([](const args::fill& c) {
+    const TensorImpl& input = c.input();
+    check_in_range(c.value(), input.dtype, "fill", true);
+    c.out()->dtype = input.dtype, c.out()->set_shape(input.sizes());
+    set_layout(*c.out(), std::nullopt, &input, "fill");
   })
-  .kernel("fill", fill_from<1>)
-  .kernel("reference", plain_fill_from<1>)
-  .cuda("fill", fill_from<1>)
+  .kernel("fill", fill_from<args::fill>)
+  .kernel("reference", plain_fill_from<args::fill>)
+  .cuda("fill", fill_from<args::fill>)
   .updates()
   .dtypes(kStorageTypes)
   .grad([](const GradContext&, const Tensor& g) -> Grads { return {zeros_like(g)}; })
@@ -270,16 +276,16 @@ STRATA_OP(fill_tensor, "fill.Tensor(Tensor input, Tensor value) -> Tensor")
   .doc(
     "input with every element replaced by that of a zero-dimensional tensor.\n\n>>> "
     "strata.zeros(2).fill_(strata.tensor(3.))\ntensor([3., 3.])")
-  .infer([](const Call& c) {
-    const TensorImpl &input = c.args.tensor(0), &value = c.args.tensor(1);
+  .infer([](const args::fill_tensor& c) {
+    const TensorImpl &input = c.input(), &value = c.value();
     STRATA_CHECK(value.ndim == 0, Runtime,
                  "fill: only supports 0-dimension value tensor but got tensor with {} dimensions", value.ndim);
-    c.outs[0]->dtype = input.dtype, c.outs[0]->set_shape(input.sizes());
-    set_layout(*c.outs[0], std::nullopt, &input, "fill");
+    c.out()->dtype = input.dtype, c.out()->set_shape(input.sizes());
+    set_layout(*c.out(), std::nullopt, &input, "fill");
   })
-  .kernel("copy", [](const Call& c) { copy_values(*c.out(), c.args.tensor(1)); })
-  .cuda("copy", [](const Call& c) { copy_values(*c.out(), c.args.tensor(1)); })
-  .kernel("reference", [](const Call& c) { cpu::copy_reference(*c.out(), c.args.tensor(1)); })
+  .kernel("copy", [](const args::fill_tensor& c) { copy_values(*c.out(), c.value()); })
+  .cuda("copy", [](const args::fill_tensor& c) { copy_values(*c.out(), c.value()); })
+  .kernel("reference", [](const args::fill_tensor& c) { cpu::copy_reference(*c.out(), c.value()); })
   .updates()
   .dtypes(kStorageTypes)
   .grad([](const GradContext&, const Tensor& g) -> Grads {
@@ -290,10 +296,10 @@ STRATA_OP(fill_tensor, "fill.Tensor(Tensor input, Tensor value) -> Tensor")
 
 STRATA_OP(zero, "zero(Tensor input) -> Tensor")
   .doc("input with every element replaced by zero; zero_() in place.\n\n>>> strata.ones(2).zero_()\ntensor([0., 0.])")
-  .infer([](const Call& c) {
-    const TensorImpl& input = c.args.tensor(0);
-    c.outs[0]->dtype = input.dtype, c.outs[0]->set_shape(input.sizes());
-    set_layout(*c.outs[0], std::nullopt, &input, "zero");
+  .infer([](const args::zero& c) {
+    const TensorImpl& input = c.input();
+    c.out()->dtype = input.dtype, c.out()->set_shape(input.sizes());
+    set_layout(*c.out(), std::nullopt, &input, "zero");
   })
   .kernel("fill", fill_with<0>)
   .kernel("reference", plain_fill_with<0>)

@@ -1,4 +1,5 @@
 // Diagonals, triangles and products of index ranges.
+#include "strata/args/creation/grids.h"
 #include "strata/ops/creation/grids.h"
 
 #include <algorithm>
@@ -31,10 +32,11 @@ namespace {
 
 // Keeps the columns of each row on one side of a diagonal; the others become zero. Works in place.
 template <bool kLower> void run_triangle(const Call& c) {
-  const TensorImpl &in = c.args.tensor(0), &out = *c.out();
+  const args::tril a(c);
+  const TensorImpl &in = a.input(), &out = *c.out();
   if (out.numel == 0) return;
   const int64_t rows = in.shape[in.ndim - 2], cols = in.shape[in.ndim - 1],
-                k = std::clamp(c.args[1].integer(), -rows - cols, rows + cols);
+                k = std::clamp(a.diagonal(), -rows - cols, rows + cols);
   dispatch_size(out.dtype, [&]<class T> {
     parallel_for(out.numel / cols, std::max<int64_t>(1, (1 << 14) / cols), [&](int64_t begin, int64_t end) {
       for (int64_t line = begin; line < end; ++line) {
@@ -54,16 +56,18 @@ template <bool kLower> void run_triangle(const Call& c) {
   });
 }
 template <bool kLower> void plain_triangle(const Call& c) {
-  const TensorImpl &in = c.args.tensor(0), &out = *c.out();
+  const args::tril a(c);
+  const TensorImpl &in = a.input(), &out = *c.out();
   const auto row = static_cast<size_t>(in.ndim) - 2;
   cpu::each_index(out.sizes(), [&](const cpu::Index& at) {
     const int64_t above = at[row + 1] - at[row];
-    if (kLower ? above <= c.args[1].integer() : above >= c.args[1].integer()) cpu::put(out, at, in, at);
+    if (kLower ? above <= a.diagonal() : above >= a.diagonal()) cpu::put(out, at, in, at);
     else cpu::set<int64_t>(out, at, 0);
   });
 }
 void infer_triangle(const Call& c) {
-  const TensorImpl& input = c.args.tensor(0);
+  const args::tril a(c);
+  const TensorImpl& input = a.input();
   STRATA_CHECK(input.ndim >= 2, Runtime, "{}: input tensor must have at least 2 dimensions, got {}", c.op.name,
                input.ndim);
   c.outs[0]->dtype = input.dtype, c.outs[0]->device = input.device;
@@ -147,8 +151,8 @@ STRATA_OP(tril, "tril(Tensor input, int diagonal=0) -> Tensor")
   .infer(infer_triangle)
   .kernel("rows", run_triangle<true>)
   .kernel("reference", plain_triangle<true>)
-  .cuda("triangle", [](const Call& c) { cuda::triangle(*c.out(), c.args.tensor(0), true, c.args[1].integer()); })
-  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {tril(g, c.arg(1).integer())}; })
+  .cuda("triangle", [](const args::tril& c) { cuda::triangle(*c.out(), c.input(), true, c.diagonal()); })
+  .grad([](const grads::tril& c, const Tensor& g) -> Grads { return {tril(g, c.diagonal())}; })
   .updates()
   .dtypes(kStorageTypes)
   .samples({"f(3,3)", "f(3,4), 1", "f(2,4,3), -1", "f(3,3), -5", "f(0,3)"})
@@ -160,8 +164,8 @@ STRATA_OP(triu, "triu(Tensor input, int diagonal=0) -> Tensor")
   .infer(infer_triangle)
   .kernel("rows", run_triangle<false>)
   .kernel("reference", plain_triangle<false>)
-  .cuda("triangle", [](const Call& c) { cuda::triangle(*c.out(), c.args.tensor(0), false, c.args[1].integer()); })
-  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {triu(g, c.arg(1).integer())}; })
+  .cuda("triangle", [](const args::triu& c) { cuda::triangle(*c.out(), c.input(), false, c.diagonal()); })
+  .grad([](const grads::triu& c, const Tensor& g) -> Grads { return {triu(g, c.diagonal())}; })
   .updates()
   .dtypes(kStorageTypes)
   .samples({"f(3,3)", "f(3,4), 1", "f(2,4,3), -1", "f(3,3), 5", "f(0,3)"})

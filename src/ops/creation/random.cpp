@@ -1,4 +1,5 @@
 // Tensors of random numbers, and laws that fill a tensor in place.
+#include "strata/args/creation/random.h"
 #include "strata/ops/creation/random.h"
 
 #include <cmath>
@@ -31,7 +32,8 @@ template <class Fill> void in_order(const Tensor& out, const Fill& fill) {
 }
 
 void infer_same(const Call& c) {
-  const TensorImpl& input = c.args.tensor(0);
+  const args::random_fill a(c);
+  const TensorImpl& input = a.input();
   c.outs[0]->dtype = input.dtype, c.outs[0]->device = input.device;
   c.outs[0]->set_shape(input.sizes());
   set_layout(*c.outs[0], std::nullopt, &input, c.op.name.c_str());
@@ -74,35 +76,39 @@ Tensor integers(const Tensor& fresh, int64_t low, int64_t high, Generator* g, bo
 }
 
 template <decltype(&cpu::fill_random) fill_random> void run_fill(const Call& c) {
+  const args::random_fill a(c);
   in_order(c.out(), [&](const TensorImpl& t) {
-    fill_random(t, law_of(c.args[1].string()), c.args[2].number(), c.args[3].number(), generator_of(c.args[4]));
+    fill_random(t, law_of(a.law()), a.a(), a.b(), generator_of(a.generator_value()));
   });
 }
 
 template <decltype(&cpu::fill_integers) fill_integers> void run_integers(const Call& c) {
-  const int64_t low = c.args[1].integer();
+  const args::random_integers a(c);
+  const int64_t low = a.low();
   in_order(c.out(), [&](const TensorImpl& t) {
-    fill_integers(t, low, static_cast<uint64_t>(c.args[2].integer()) - static_cast<uint64_t>(low),
-                  generator_of(c.args[3]));
+    fill_integers(t, low, static_cast<uint64_t>(a.high()) - static_cast<uint64_t>(low),
+                  generator_of(a.generator_value()));
   });
 }
 
 template <decltype(&cpu::fill_bernoulli) fill_bernoulli> void run_bernoulli(const Call& c) {
+  const args::random_bernoulli a(c);
   Tensor chances;
-  if (!c.args.is_tensor(1)) {
+  if (!a.has_p()) {
     chances = make_tensor({}, DType::F64);
-    *chances.data<double>() = c.args[2].number();
-  } else if (const TensorImpl& p = c.args.tensor(1); p.numel == 1 || (p.contiguous && p.same_shape(*c.out()))) {
+    *chances.data<double>() = a.chance();
+  } else if (const TensorImpl& p = *a.p(); p.numel == 1 || (p.contiguous && p.same_shape(*c.out()))) {
     chances = alias(p);
   } else {
     chances = make_tensor(c.out().shape(), p.dtype, p.device);
     copy_values(*chances, p);
   }
-  in_order(c.out(), [&](const TensorImpl& t) { fill_bernoulli(t, *chances, generator_of(c.args[3])); });
+  in_order(c.out(), [&](const TensorImpl& t) { fill_bernoulli(t, *chances, generator_of(a.generator_value())); });
 }
 
 template <decltype(&cpu::draw_by_weight) draw_by_weight> void run_multinomial(const Call& c) {
-  const TensorImpl& input = c.args.tensor(0);
+  const args::multinomial a(c);
+  const TensorImpl& input = a.input();
   const Tensor weights = make_tensor(input.sizes(), DType::F64);
   cpu::copy(*weights, input);
   const int64_t n = input.shape[input.ndim - 1];
@@ -117,13 +123,13 @@ template <decltype(&cpu::draw_by_weight) draw_by_weight> void run_multinomial(co
     STRATA_CHECK(total > 0, Runtime,
                  "multinomial: invalid multinomial distribution (sum of probabilities <= 0) in row {}", r);
   }
-  draw_by_weight(*c.out(), *weights, c.args[2].boolean(), generator_of(c.args[3]));
+  draw_by_weight(*c.out(), *weights, a.replacement(), generator_of(a.generator_value()));
 }
 }  // namespace
 
 STRATA_OP(random_fill, "random_fill(Tensor input, str law, float a, float b, Generator? generator=None) -> Tensor")
   .doc("Numbers of a law in the shape of input: uniform, normal, log_normal, exponential, cauchy, geometric.")
-  .infer([](const Call& c) { law_of(c.args[1].string()), infer_same(c); })
+  .infer([](const args::random_fill& c) { law_of(c.law()), infer_same(c); })
   .kernel("philox", run_fill<cpu::fill_random>)
   .kernel("reference", run_fill<cpu::fill_random_reference>)
   .cuda("philox", run_fill<cuda::fill_random>)
@@ -137,7 +143,8 @@ STRATA_OP(random_fill, "random_fill(Tensor input, str law, float a, float b, Gen
 STRATA_OP(random_integers, "random_integers(Tensor input, int low, int high, Generator? generator=None) -> Tensor")
   .doc("Integers in [low, high) in the shape of input.")
   .infer([](const Call& c) {
-    check_in_range(c.args[1].integer(), c.args[2].integer(), c.args.tensor(0).dtype, "random_");
+    const args::random_integers a(c);
+    check_in_range(a.low(), a.high(), a.input().dtype, "random_");
     infer_same(c);
   })
   .kernel("philox", run_integers<cpu::fill_integers>)
@@ -153,13 +160,13 @@ STRATA_OP(random_integers, "random_integers(Tensor input, int low, int high, Gen
 STRATA_OP(random_bernoulli,
           "random_bernoulli(Tensor input, Tensor? p, float chance=0, Generator? generator=None) -> Tensor")
   .doc("Ones with the given probabilities (p: one, or one per element; without it, chance) in the shape of input.")
-  .infer([](const Call& c) {
+  .infer([](const args::random_bernoulli& c) {
     infer_same(c);
-    if (!c.args.is_tensor(1)) return;
-    const Dims shape = broadcast_shapes(c.out().shape(), c.args.tensor(1).sizes(), "bernoulli");
+    if (!c.has_p()) return;
+    const Dims shape = broadcast_shapes(c.out().shape(), c.p()->sizes(), "bernoulli");
     STRATA_CHECK(std::ranges::equal(Shape(shape), c.out().shape()), Runtime,
-                 "bernoulli: probabilities of shape {} do not fit a tensor of shape {}",
-                 to_string(c.args.tensor(1).sizes()), to_string(c.out().shape()));
+                 "bernoulli: probabilities of shape {} do not fit a tensor of shape {}", to_string(c.p()->sizes()),
+                 to_string(c.out().shape()));
   })
   .kernel("philox", run_bernoulli<cpu::fill_bernoulli>)
   .kernel("reference", run_bernoulli<cpu::fill_bernoulli_reference>)
@@ -217,13 +224,15 @@ STRATA_OP(randperm,
           "randperm(int n, *, Generator? generator=None, dtype dtype=int64, device? device=None, bool "
           "requires_grad=False) -> Tensor")
   .doc("A random order of 0 … n-1.\n\n>>> strata.randperm(4).sort()[0]\ntensor([0, 1, 2, 3])")
-  .infer([](const Call& c) {
-    STRATA_CHECK(c.args[0].integer() >= 0, Runtime, "randperm: n must be non-negative, got {}", c.args[0].integer());
-    c.outs[0]->set_shape(Shape(std::array{c.args[0].integer()}));
-    set_options(c, c.args[2].dtype(), c.args[3], c.args[4]);
+  .infer([](const args::randperm& c) {
+    STRATA_CHECK(c.n() >= 0, Runtime, "randperm: n must be non-negative, got {}", c.n());
+    c.out()->set_shape(Shape(std::array{c.n()}));
+    set_options(c, c.dtype(), c.device_value(), c.requires_grad_value());
   })
-  .kernel("fisher_yates", [](const Call& c) { cpu::fill_permutation(*c.out(), generator_of(c.args[1])); })
-  .kernel("reference", [](const Call& c) { cpu::fill_permutation_reference(*c.out(), generator_of(c.args[1])); })
+  .kernel("fisher_yates",
+          [](const args::randperm& c) { cpu::fill_permutation(*c.out(), generator_of(c.generator_value())); })
+  .kernel("reference",
+          [](const args::randperm& c) { cpu::fill_permutation_reference(*c.out(), generator_of(c.generator_value())); })
   .cuda_on_host("fisher_yates_on_host")
   .draws()
   .samples({"5", "0"})
@@ -378,21 +387,21 @@ STRATA_OP(multinomial,
   .doc(
     "Indices drawn with the weights in each row of input.\n\n>>> strata.multinomial(strata.tensor([0., 1.]), 3, "
     "replacement=True)\ntensor([1, 1, 1])")
-  .infer([](const Call& c) {
-    const TensorImpl& input = c.args.tensor(0);
-    const int64_t count = c.args[1].integer();
+  .infer([](const args::multinomial& c) {
+    const TensorImpl& input = c.input();
+    const int64_t count = c.num_samples();
     STRATA_CHECK(is_floating(input.dtype), Runtime,
                  "multinomial: only supports floating-point dtypes for input, got {}", name_of(input.dtype));
     STRATA_CHECK(input.ndim == 1 || input.ndim == 2, Runtime, "multinomial: prob_dist must be 1 or 2 dim, got {}",
                  input.ndim);
     STRATA_CHECK(count > 0, Runtime, "multinomial: cannot sample n_sample <= 0 samples, got {}", count);
-    STRATA_CHECK(c.args[2].boolean() || count <= input.shape[input.ndim - 1], Runtime,
+    STRATA_CHECK(c.replacement() || count <= input.shape[input.ndim - 1], Runtime,
                  "multinomial: cannot sample n_sample > prob_dist.size(-1) samples without replacement: {} > {}", count,
                  input.shape[input.ndim - 1]);
     Dims shape(input.sizes());
     shape[shape.n - 1] = count;
-    c.outs[0]->dtype = DType::I64;
-    c.outs[0]->set_shape(shape);
+    c.out()->dtype = DType::I64;
+    c.out()->set_shape(shape);
   })
   .kernel("rows", run_multinomial<cpu::draw_by_weight>)
   .kernel("reference", run_multinomial<cpu::draw_by_weight_reference>)

@@ -1,4 +1,5 @@
 // Tensors made from ranges of numbers.
+#include "strata/args/creation/ranges.h"
 #include "strata/ops/creation/ranges.h"
 
 #include <cmath>
@@ -39,25 +40,22 @@ template <class C, class F> void fill_by(const TensorImpl& out, const F& f) {
   });
 }
 
-bool all_integers(const Args& a, int n) {
-  for (int i = 0; i < n; ++i)
-    if (a[static_cast<uint32_t>(i)].tag == Tag::Float) return false;
-  return true;
-}
-
-// start, end, step, dtype, device, requires_grad
 void infer_arange(const Call& c) {
-  const DType dtype = c.args[3] ? c.args[3].dtype() : all_integers(c.args, 3) ? DType::I64 : default_dtype();
-  const double start = c.args[0].number(), end = c.args[1].number(), step = c.args[2].number();
+  const args::arange_start a(c);
+  const auto is_integer = [](const Value& v) { return v.tag != Tag::Float; };
+  const bool integers = is_integer(a.start_value()) && is_integer(a.end_value()) && is_integer(a.step_value());
+  const DType dtype = a.dtype() ? *a.dtype() : integers ? DType::I64 : default_dtype();
+  const double start = a.start_value().number(), end = a.end_value().number(), step = a.step_value().number();
   STRATA_CHECK(step != 0, Runtime, "arange: step must be nonzero");
   STRATA_CHECK(std::isfinite(start) && std::isfinite(end), Runtime, "arange: unsupported range: {} -> {}", start, end);
   STRATA_CHECK((step > 0 && end >= start) || (step < 0 && end <= start), Runtime,
                "arange: upper bound and lower bound inconsistent with step sign: start {}, end {}, step {}", start, end,
                step);
   int64_t n = 0;
-  if (all_integers(c.args, 3)) {
-    const auto span = static_cast<uint64_t>(step > 0 ? c.args[1].i - c.args[0].i : c.args[0].i - c.args[1].i),
-               by = static_cast<uint64_t>(std::abs(c.args[2].i));
+  if (integers) {
+    const auto span = static_cast<uint64_t>(step > 0 ? a.end_value().i - a.start_value().i
+                                                     : a.start_value().i - a.end_value().i),
+               by = static_cast<uint64_t>(std::abs(a.step_value().i));
     n = static_cast<int64_t>(span / by + (span % by != 0));
   } else {
     const double count = std::ceil((end - start) / step);
@@ -66,7 +64,7 @@ void infer_arange(const Call& c) {
     n = static_cast<int64_t>(count);
   }
   c.outs[0]->set_shape(Shape(std::array{n}));
-  set_options(c, dtype, c.args[4], c.args[5]);
+  set_options(c, dtype, a.device_value(), a.requires_grad_value());
 }
 // `plain`: one after the other, for the reference.
 template <bool plain, class C, class F> void fill_with(const TensorImpl& out, const F& f) {
@@ -74,25 +72,27 @@ template <bool plain, class C, class F> void fill_with(const TensorImpl& out, co
   else fill_by<C>(out, f);
 }
 template <bool plain> void run_arange(const Call& c) {
+  const args::arange_start a(c);
   if (is_integral(c.out().dtype())) {
-    const int64_t start = c.args[0].integer(), step = c.args[2].integer();
+    const int64_t start = a.start_value().integer(), step = a.step_value().integer();
     fill_with<plain, int64_t>(*c.out(), [=](int64_t i) { return start + i * step; });
   } else {
-    const double start = c.args[0].number(), step = c.args[2].number();
+    const double start = a.start_value().number(), step = a.step_value().number();
     fill_with<plain, double>(*c.out(), [=](int64_t i) { return start + static_cast<double>(i) * step; });
   }
 }
 
-// start, end, steps, …, dtype, device, requires_grad from parameter `at` on
-template <int at> void infer_steps(const Call& c) {
-  const int64_t steps = c.args[2].integer();
+template <class V> void infer_steps(const Call& c) {
+  const V a(c);
+  const int64_t steps = a.steps();
   STRATA_CHECK(steps >= 0, Runtime, "{}: number of steps must be non-negative, got {}", c.op.name, steps);
   c.outs[0]->set_shape(Shape(std::array{steps}));
-  set_options(c, c.args[at] ? c.args[at].dtype() : default_dtype(), c.args[at + 1], c.args[at + 2]);
+  set_options(c, a.dtype() ? *a.dtype() : default_dtype(), a.device_value(), a.requires_grad_value());
 }
 void infer_linspace(const Call& c) {
-  infer_steps<3>(c);
-  for (uint32_t i : {0u, 1u}) check_in_range(c.args[i].scalar(), c.out().dtype(), "linspace");
+  const args::linspace a(c);
+  infer_steps<args::linspace>(c);
+  for (const Scalar end : {a.start(), a.end()}) check_in_range(end, c.out().dtype(), "linspace");
 }
 // Symmetric: the second half is counted from the end, so that the last value is exact.
 double step_at(int64_t i, int64_t n, double start, double end) {
@@ -101,26 +101,29 @@ double step_at(int64_t i, int64_t n, double start, double end) {
   return i < n / 2 ? start + step * static_cast<double>(i) : end - step * static_cast<double>(n - 1 - i);
 }
 // An end of a linspace: of integers it is one, as in PyTorch.
-double end_of(const Call& c, uint32_t arg) {
-  return is_integral(c.out().dtype()) ? std::trunc(c.args[arg].number()) : c.args[arg].number();
+double end_of(const Call& c, Scalar end) {
+  return is_integral(c.out().dtype()) ? std::trunc(end.to_double()) : end.to_double();
 }
 template <bool plain> void run_linspace(const Call& c) {
-  const double start = end_of(c, 0), end = end_of(c, 1);
-  const int64_t n = c.args[2].integer();
+  const args::linspace a(c);
+  const double start = end_of(c, a.start()), end = end_of(c, a.end());
+  const int64_t n = a.steps();
   fill_with<plain, double>(*c.out(), [=](int64_t i) { return step_at(i, n, start, end); });
 }
 template <bool plain> void run_logspace(const Call& c) {
-  const double start = c.args[0].number(), end = c.args[1].number(), base = c.args[3].number();
-  const int64_t n = c.args[2].integer();
+  const args::logspace a(c);
+  const double start = a.start_value().number(), end = a.end_value().number(), base = a.base();
+  const int64_t n = a.steps();
   fill_with<plain, double>(*c.out(), [=](int64_t i) { return std::pow(base, step_at(i, n, start, end)); });
 }
 
 void infer_eye(const Call& c) {
-  const int64_t n = c.args[0].integer(), m = c.args[1] ? c.args[1].integer() : n;
+  const args::eye a(c);
+  const int64_t n = a.n(), m = a.m() ? *a.m() : n;
   STRATA_CHECK(n >= 0, Runtime, "eye: n must be greater or equal to 0, got {}", n);
   STRATA_CHECK(m >= 0, Runtime, "eye: m must be greater or equal to 0, got {}", m);
   c.outs[0]->set_shape(Shape(std::array{n, m}));
-  set_options(c, c.args[2] ? c.args[2].dtype() : default_dtype(), c.args[3], c.args[4]);
+  set_options(c, a.dtype() ? *a.dtype() : default_dtype(), a.device_value(), a.requires_grad_value());
 }
 
 // Elements of the lower triangle: rows grow by one from the first that is not empty until all columns belong to it.
@@ -146,31 +149,33 @@ template <bool kLower> void triangle(int64_t rows, int64_t cols, int64_t offset,
   }
 }
 template <bool kLower> void infer_triangle(const Call& c) {
-  const int64_t rows = c.args[0].integer(), cols = c.args[1].integer();
+  const args::tril_indices a(c);
+  const int64_t rows = a.row(), cols = a.col();
   STRATA_CHECK(rows >= 0 && cols >= 0, Runtime, "{}: row and col must be non-negative, got {} and {}", c.op.name, rows,
                cols);
-  const int64_t all = checked_numel(Shape(std::array{rows, cols})),
-                offset = clamped_offset(rows, cols, c.args[2].integer());
+  const int64_t all = checked_numel(Shape(std::array{rows, cols})), offset = clamped_offset(rows, cols, a.offset());
   const int64_t n =
     kLower ? lower_count(rows, cols, offset) : all - lower_count(rows, cols, std::max(offset - 1, -rows));
   c.outs[0]->set_shape(Shape(std::array{int64_t{2}, n}));
-  set_options(c, c.args[3].dtype(), c.args[4], false);
+  set_options(c, a.dtype(), a.device_value(), false);
 }
 template <bool kLower> void run_triangle(const Call& c) {
+  const args::tril_indices a(c);
   const Tensor found = make_tensor(c.out().shape(), DType::I64);
   const int64_t n = found->shape[1];
-  const int64_t rows = c.args[0].integer(), cols = c.args[1].integer();
+  const int64_t rows = a.row(), cols = a.col();
   int64_t i = 0;
   if (n > 0)
-    triangle<kLower>(rows, cols, clamped_offset(rows, cols, c.args[2].integer()),
+    triangle<kLower>(rows, cols, clamped_offset(rows, cols, a.offset()),
                      [&](int64_t r, int64_t k) { found.data<int64_t>()[i] = r, found.data<int64_t>()[n + i++] = k; });
   cpu::copy(*c.out(), *found);
 }
 
 template <bool kLower> void triangle_on_device(const Call& c) {
+  const args::tril_indices a(c);
   const OnDeviceOf there(c.out().device());
-  const Tensor all = ones({c.args[0].integer(), c.args[1].integer()}, DType::Bool);
-  const int64_t offset = c.args[2].integer();
+  const Tensor all = ones({a.row(), a.col()}, DType::Bool);
+  const int64_t offset = a.offset();
   copy_values(*c.out(), *t(nonzero(kLower ? tril(all, offset) : triu(all, offset))));
 }
 
@@ -198,7 +203,7 @@ STRATA_OP(arange_start,
   .infer(infer_arange)
   .kernel("formula", run_arange<false>)
   .kernel("reference", run_arange<true>)
-  .cuda("formula", [](const Call& c) { cuda::arange(*c.out(), c.args[0].scalar(), c.args[2].scalar()); })
+  .cuda("formula", [](const args::arange_start& c) { cuda::arange(*c.out(), c.start(), c.step()); })
   .samples({"1, 5", "0, 1, 0.25", "5, 0, -2", "2, 2"})
   .error("0, 5, 0", ErrorKind::Runtime, "nonzero")
   .error("0, 5, -1", ErrorKind::Runtime, "inconsistent with step sign");
@@ -212,18 +217,20 @@ STRATA_OP(linspace,
   .infer(infer_linspace)
   .kernel("formula", run_linspace<false>)
   .kernel("reference", run_linspace<true>)
-  .cuda("formula", [](const Call& c) { cuda::linspace(*c.out(), end_of(c, 0), end_of(c, 1)); })
+  .cuda("formula", [](const args::linspace& c) { cuda::linspace(*c.out(), end_of(c, c.start()), end_of(c, c.end())); })
   .samples({"0, 1, 5", "3.0, -10.0, 4", "0, 1, 1", "0, 1, 0", "0, 10, 5, dtype='int64'"})
   .error("0, 1, -1", ErrorKind::Runtime, "non-negative");
 STRATA_OP(logspace,
           "logspace(Scalar start, Scalar end, int steps, float base=10.0, *, dtype? dtype=None, device? device=None, "
           "bool requires_grad=False) -> Tensor")
   .doc("base to the powers of linspace.\n\n>>> strata.logspace(0, 2, 3)\ntensor([  1.,  10., 100.])")
-  .infer(infer_steps<4>)
+  .infer(infer_steps<args::logspace>)
   .kernel("formula", run_logspace<false>)
   .kernel("reference", run_logspace<true>)
   .cuda("formula",
-        [](const Call& c) { cuda::linspace(*c.out(), c.args[0].number(), c.args[1].number(), c.args[3].number()); })
+        [](const args::logspace& c) {
+          cuda::linspace(*c.out(), c.start_value().number(), c.end_value().number(), c.base());
+        })
   .samples({"0, 1, 5", "0, 3, 4, 2.0", "0, 1, 0"})
   .error("0, 1, -1", ErrorKind::Runtime, "non-negative");
 

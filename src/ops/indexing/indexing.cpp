@@ -1,4 +1,5 @@
 // Indexing by tensors: index, index_put and the two core ops that all forms of it come down to.
+#include "strata/args/indexing/indexing.h"
 #include "strata/ops/indexing/indexing.h"
 
 #include <algorithm>
@@ -33,18 +34,18 @@ Dims indexed_shape(const TensorImpl& input, TensorList indices, int64_t first) {
   return shape;
 }
 
-cpu::IndexedDims indexed(const Call& c, uint32_t first) {
-  return cpu::IndexedDims(c.args.tensor(0), static_cast<int>(c.args[first].integer()), c.args[1].tensor_list(), true,
-                          "index");
+template <class V> cpu::IndexedDims indexed(const V& a) {
+  return cpu::IndexedDims(a.input(), static_cast<int>(a.first()), a.indices(), true, "index");
 }
 
 void infer_put(const Call& c) {
-  const TensorImpl &input = c.args.tensor(0), &values = c.args.tensor(2);
+  const args::index_put_at a(c);
+  const TensorImpl &input = a.input(), &values = a.values();
   TensorImpl& out = *c.outs[0];
   out.dtype = input.dtype, out.device = input.device;
   out.set_shape(input.sizes());
   set_layout(out, std::nullopt, &input, "index_put");
-  const Dims shape = indexed_shape(input, c.args[1].tensor_list(), c.args[4].integer());
+  const Dims shape = indexed_shape(input, a.indices(), a.first());
   STRATA_CHECK(
     values.dtype == input.dtype, Runtime,
     "index_put: requires the source and destination dtypes match, got {} for the destination and {} for the source",
@@ -59,9 +60,10 @@ void infer_put(const Call& c) {
 
 // The values as kernels take them: one element, or contiguous in the full shape, and apart from what is written.
 Tensor values_to_put(const Call& c) {
-  const TensorImpl &input = c.args.tensor(0), &values = c.args.tensor(2), &out = *c.out();
+  const args::index_put_at a(c);
+  const TensorImpl &input = a.input(), &values = a.values(), &out = *c.out();
   const bool in_place = out.data == input.data;
-  const Dims shape = indexed_shape(input, c.args[1].tensor_list(), c.args[4].integer());
+  const Dims shape = indexed_shape(input, a.indices(), a.first());
   Tensor source = alias(values);
   const bool full = std::ranges::equal(values.sizes(), Shape(shape)) && values.contiguous;
   if ((values.numel != 1 && !full) || (in_place && values.storage.get() == out.storage.get())) {
@@ -71,17 +73,19 @@ Tensor values_to_put(const Call& c) {
   return source;
 }
 void run_put(const Call& c) {
-  const TensorImpl &input = c.args.tensor(0), &out = *c.out();
-  const cpu::IndexedDims at(out, static_cast<int>(c.args[4].integer()), c.args[1].tensor_list(), true, "index_put");
+  const args::index_put_at a(c);
+  const TensorImpl &input = a.input(), &out = *c.out();
+  const cpu::IndexedDims at(out, static_cast<int>(a.first()), a.indices(), true, "index_put");
   const Tensor source = values_to_put(c);
   if (out.data != input.data) cpu::copy(out, input);
-  cpu::put_rows(out, *source, at, c.args[3].boolean());
+  cpu::put_rows(out, *source, at, a.accumulate());
 }
 void put_on_device(const Call& c) {
-  const TensorImpl &input = c.args.tensor(0), &out = *c.out();
+  const args::index_put_at a(c);
+  const TensorImpl &input = a.input(), &out = *c.out();
   const Tensor source = values_to_put(c);
   if (out.data != input.data) copy_values(out, input);
-  cuda::put_rows(out, *source, static_cast<int>(c.args[4].integer()), c.args[1].tensor_list(), c.args[3].boolean());
+  cuda::put_rows(out, *source, static_cast<int>(a.first()), a.indices(), a.accumulate());
 }
 
 // Where element `at` of input[:, …, indices…] lies in the input.
@@ -98,25 +102,27 @@ cpu::Index place_of(const cpu::Index& at, const TensorImpl& input, TensorList in
   return place;
 }
 void plain_take(const Call& c) {
-  const TensorImpl& input = c.args.tensor(0);
-  indexed(c, 2);  // checks the indices
+  const args::index_at a(c);
+  const TensorImpl& input = a.input();
+  indexed(a);  // checks the indices
   cpu::each_index(c.out().shape(), [&](const cpu::Index& at) {
-    cpu::put(*c.out(), at, input, place_of(at, input, c.args[1].tensor_list(), c.args[2].integer()));
+    cpu::put(*c.out(), at, input, place_of(at, input, a.indices(), a.first()));
   });
 }
 void plain_put(const Call& c) {
-  const TensorImpl &input = c.args.tensor(0), &values = c.args.tensor(2), &out = *c.out();
-  indexed(c, 4);
-  const TensorList indices = c.args[1].tensor_list();
-  const Dims shape = indexed_shape(input, indices, c.args[4].integer());
+  const args::index_put_at a(c);
+  const TensorImpl &input = a.input(), &values = a.values(), &out = *c.out();
+  indexed(a);
+  const TensorList indices = a.indices();
+  const Dims shape = indexed_shape(input, indices, a.first());
   if (out.data != input.data) cpu::copy_reference(out, input);
   cpu::dispatch_wide(out.dtype, [&]<class T>() {
     cpu::each_index(shape, [&](const cpu::Index& at) {
       cpu::Index source{};
       for (int d = values.ndim, s = static_cast<int>(shape.n); d-- > 0 && s-- > 0;)
         source[static_cast<size_t>(d)] = values.shape[d] == 1 ? 0 : at[static_cast<size_t>(s)];
-      const cpu::Index place = place_of(at, input, indices, c.args[4].integer());
-      const T before = c.args[3].boolean() ? cpu::get<T>(out, place) : T(0);
+      const cpu::Index place = place_of(at, input, indices, a.first());
+      const T before = a.accumulate() ? cpu::get<T>(out, place) : T(0);
       cpu::set<T>(out, place, before + cpu::get<T>(values, source));
     });
   });
@@ -238,21 +244,19 @@ IndexPlan plan_index(const Tensor& input, std::span<const Tensor> given, const c
 STRATA_OP(index_at, "index_at(Tensor input, Tensor[] indices, int first) -> Tensor")
   .doc(
     "input[:, …, indices…]: contiguous int64 index tensors of one shape for neighbouring dimensions from `first` on.")
-  .infer([](const Call& c) {
-    const TensorImpl& input = c.args.tensor(0);
-    c.outs[0]->dtype = input.dtype, c.outs[0]->device = input.device;
-    c.outs[0]->set_shape(indexed_shape(input, c.args[1].tensor_list(), c.args[2].integer()));
+  .infer([](const args::index_at& c) {
+    const TensorImpl& input = c.input();
+    c.out()->dtype = input.dtype, c.out()->device = input.device;
+    c.out()->set_shape(indexed_shape(input, c.indices(), c.first()));
   })
-  .kernel("rows", [](const Call& c) { cpu::take_rows(*c.out(), c.args.tensor(0), indexed(c, 2)); })
+  .kernel("rows", [](const args::index_at& c) { cpu::take_rows(*c.out(), c.input(), indexed(c)); })
   .kernel("reference", plain_take)
   .cuda("rows",
-        [](const Call& c) {
-          cuda::take_rows(*c.out(), c.args.tensor(0), static_cast<int>(c.args[2].integer()), c.args[1].tensor_list());
-        })
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {index_put_at(autograd::zeros_for(c.meta(0)), c.input_list(1), g, true, c.arg(2).integer())};
+        [](const args::index_at& c) { cuda::take_rows(*c.out(), c.input(), static_cast<int>(c.first()), c.indices()); })
+  .grad([](const grads::index_at& c, const Tensor& g) -> Grads {
+    return {index_put_at(autograd::zeros_for(c.meta_of_input()), c.indices(), g, true, c.first())};
   })
-  .saves({1})
+  .saves({"indices"})
   .helper()
   .no_out()
   .dtypes(kStorageTypes)
@@ -267,15 +271,15 @@ STRATA_OP(index_put_at,
   .kernel("rows", run_put)
   .kernel("reference", plain_put)
   .cuda("rows", put_on_device)
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    const std::vector<Tensor> indices = c.input_list(1);
-    const int64_t first = c.arg(4).integer();
-    Grads out;
-    if (c.needs(0)) out.t[0] = c.arg(3).boolean() ? g : index_put_at(g, indices, zeros({}, g.dtype()), false, first);
-    if (c.needs(2)) out.t[2] = index_at(g, indices, first);
+  .grad([](const grads::index_put_at& c, const Tensor& g) -> Grads {
+    const std::vector<Tensor> indices = c.indices();
+    const int64_t first = c.first();
+    grads::index_put_at::Result out;
+    if (c.needs_input()) out.input = c.accumulate() ? g : index_put_at(g, indices, zeros({}, g.dtype()), false, first);
+    if (c.needs_values()) out.values = index_at(g, indices, first);
     return out;
   })
-  .saves({1})
+  .saves({"indices"})
   .helper()
   .updates()
   .no_out()
@@ -341,18 +345,18 @@ STRATA_OP(nonzero, "nonzero(Tensor input) -> Tensor")
   .doc(
     "The positions of the non-zero elements, one row each.\n\n>>> strata.tensor([0, 3, 0, "
     "4]).nonzero()\ntensor([[1],\n        [3]])")
-  .infer([](const Call& c) {
-    const TensorImpl& input = c.args.tensor(0);
-    if (input.device.type == DeviceType::Meta) refuse_shape_from_values(c.op.name.c_str());
-    c.outs[0]->dtype = DType::I64;
+  .infer([](const args::nonzero& c) {
+    const TensorImpl& input = c.input();
+    if (input.device.type == DeviceType::Meta) refuse_shape_from_values(c.op().name.c_str());
+    c.out()->dtype = DType::I64;
     const bool on_host = input.device.type == DeviceType::Cpu;
     const int64_t count = on_host ? cpu::count_nonzero(input) : cuda::count_nonzero(input);
-    c.outs[0]->set_shape(Shape(std::array{count, int64_t{input.ndim}}));
+    c.out()->set_shape(Shape(std::array{count, int64_t{input.ndim}}));
   })
-  .kernel("chunks", [](const Call& c) { cpu::nonzero(*c.out(), c.args.tensor(0)); })
+  .kernel("chunks", [](const args::nonzero& c) { cpu::nonzero(*c.out(), c.input()); })
   .kernel("reference",
-          [](const Call& c) {
-            const TensorImpl& input = c.args.tensor(0);
+          [](const args::nonzero& c) {
+            const TensorImpl& input = c.input();
             int64_t row = 0;
             cpu::each_index(input.sizes(), [&](const cpu::Index& at) {
               if (!cpu::get<bool>(input, at)) return;
@@ -360,7 +364,7 @@ STRATA_OP(nonzero, "nonzero(Tensor input) -> Tensor")
               ++row;
             });
           })
-  .cuda("tiles", [](const Call& c) { cuda::nonzero(*c.out(), c.args.tensor(0)); })
+  .cuda("tiles", [](const args::nonzero& c) { cuda::nonzero(*c.out(), c.input()); })
   .no_grad_outputs({0})
   .dtypes(kStorageTypes)
   .samples({"i2(5)", "b(3,4)", "i2(0,3)", "i2()", "f(3)"});

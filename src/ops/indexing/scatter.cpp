@@ -1,4 +1,5 @@
 // gather, scatter and their relatives along one dimension.
+#include "strata/args/indexing/scatter.h"
 #include "strata/ops/indexing/scatter.h"
 
 #include <cmath>
@@ -55,24 +56,27 @@ Tensor line(const TensorImpl& x) {
 }
 
 void infer_gather(const Call& c) {
-  const TensorImpl &input = c.args.tensor(0), &index = c.args.tensor(2);
-  check_index(input, index, normalize_dim(c.args[1].integer(), input.ndim, "gather"), "gather");
+  const args::gather a(c);
+  const TensorImpl &input = a.input(), &index = a.index();
+  check_index(input, index, normalize_dim(a.dim(), input.ndim, "gather"), "gather");
   c.outs[0]->dtype = input.dtype, c.outs[0]->device = input.device;
   c.outs[0]->set_shape(index.sizes());
 }
 void run_gather(const Call& c) {
-  const TensorImpl& input = c.args.tensor(0);
-  const int dim = normalize_dim(c.args[1].integer(), input.ndim, "gather");
+  const args::gather a(c);
+  const TensorImpl& input = a.input();
+  const int dim = normalize_dim(a.dim(), input.ndim, "gather");
   if (c.out().numel() == 0) return;
-  const Tensor index = line(*line_index(c.args.tensor(2)));
+  const Tensor index = line(*line_index(a.index()));
   cpu::check_indices(*index, size_along(input, dim), dim, "gather");
   cpu::gather(*line(*c.out()), *line(input), dim, *index);
 }
 
 void gather_on_device(const Call& c) {
-  const TensorImpl& input = c.args.tensor(0);
-  const int dim = normalize_dim(c.args[1].integer(), input.ndim, "gather");
-  cuda::gather(*line(*c.out()), *line(input), dim, *line(c.args.tensor(2)));
+  const args::gather a(c);
+  const TensorImpl& input = a.input();
+  const int dim = normalize_dim(a.dim(), input.ndim, "gather");
+  cuda::gather(*line(*c.out()), *line(input), dim, *line(a.index()));
 }
 
 cpu::Scatter way(std::string_view reduce, const char* op) {
@@ -87,9 +91,10 @@ cpu::Scatter way(std::string_view reduce, const char* op) {
 
 // scatter_core(input, dim, index, src, reduce)
 void infer_scatter(const Call& c) {
-  const TensorImpl &input = c.args.tensor(0), &index = c.args.tensor(2), &src = c.args.tensor(3);
-  const int dim = normalize_dim(c.args[1].integer(), input.ndim, "scatter");
-  way(c.args[4].string(), "scatter");
+  const args::scatter_core a(c);
+  const TensorImpl &input = a.input(), &index = a.index(), &src = a.src();
+  const int dim = normalize_dim(a.dim(), input.ndim, "scatter");
+  way(a.reduce(), "scatter");
   check_index(input, index, dim, "scatter");
   STRATA_CHECK(src.dtype == input.dtype, Runtime,
                "scatter: expected self.dtype to be equal to src.dtype, got {} and {}", name_of(input.dtype),
@@ -108,10 +113,11 @@ void infer_scatter(const Call& c) {
   set_layout(*c.outs[0], std::nullopt, &input, "scatter");
 }
 void run_scatter(const Call& c) {
-  const TensorImpl &input = c.args.tensor(0), &out = *c.out();
-  const int dim = normalize_dim(c.args[1].integer(), input.ndim, "scatter");
+  const args::scatter_core a(c);
+  const TensorImpl &input = a.input(), &out = *c.out();
+  const int dim = normalize_dim(a.dim(), input.ndim, "scatter");
   const bool on_host = out.device.type == DeviceType::Cpu;
-  Tensor index = line_index(c.args.tensor(2)), src = alias(c.args.tensor(3));
+  Tensor index = line_index(a.index()), src = alias(a.src());
   if (index.numel() && on_host) cpu::check_indices(*line(*index), size_along(input, dim), dim, "scatter");
   if (out.data != input.data) {
     copy_values(out, input);
@@ -125,7 +131,7 @@ void run_scatter(const Call& c) {
   }
   if (index.numel())
     (on_host ? cpu::scatter : cuda::scatter)(*line(out), dim, *line(*index), *(src.dim() == 0 ? src : line(*src)),
-                                             way(c.args[4].string(), "scatter"));
+                                             way(a.reduce(), "scatter"));
 }
 
 // Element `at` of the index says where along dim; the rest of the place is `at` itself.
@@ -135,8 +141,9 @@ cpu::Index along(const cpu::Index& at, int dim, const TensorImpl& index) {
   return place;
 }
 void plain_gather(const Call& c) {
-  const TensorImpl &input = c.args.tensor(0), &index = c.args.tensor(2);
-  const int dim = normalize_dim(c.args[1].integer(), input.ndim, "gather");
+  const args::gather a(c);
+  const TensorImpl &input = a.input(), &index = a.index();
+  const int dim = normalize_dim(a.dim(), input.ndim, "gather");
   if (index.numel) cpu::check_indices(*line(*line_index(index)), size_along(input, dim), dim, "gather");
   cpu::each_index(index.sizes(), [&](const cpu::Index& at) { cpu::put(*c.out(), at, input, along(at, dim, index)); });
 }
@@ -151,8 +158,9 @@ template <class T> T combined(cpu::Scatter how, T a, T b) {
   return b;
 }
 void plain_scatter(const Call& c) {
-  const TensorImpl &input = c.args.tensor(0), &index = c.args.tensor(2), &src = c.args.tensor(3);
-  const int dim = normalize_dim(c.args[1].integer(), input.ndim, "scatter");
+  const args::scatter_core a(c);
+  const TensorImpl &input = a.input(), &index = a.index(), &src = a.src();
+  const int dim = normalize_dim(a.dim(), input.ndim, "scatter");
   if (index.numel) cpu::check_indices(*line(*line_index(index)), size_along(input, dim), dim, "scatter");
   cpu::dispatch_wide(input.dtype, [&]<class T>() {
     const Tensor sums = make_tensor(input.sizes(), dtype_of<T>);  // narrow floats are rounded once, at the end
@@ -160,7 +168,7 @@ void plain_scatter(const Call& c) {
     cpu::each_index(index.sizes(), [&](const cpu::Index& at) {
       const cpu::Index place = along(at, dim, index);
       const T value = cpu::get<T>(src, src.ndim == 0 ? cpu::Index{} : at);
-      cpu::set<T>(*sums, place, combined<T>(way(c.args[4].string(), "scatter"), cpu::get<T>(*sums, place), value));
+      cpu::set<T>(*sums, place, combined<T>(way(a.reduce(), "scatter"), cpu::get<T>(*sums, place), value));
     });
     cpu::copy_reference(*c.out(), *sums);
   });
@@ -194,10 +202,11 @@ Scalar identity(std::string_view reduce, DType t) {
 Tensor wrap(Scalar value, DType dtype) { return full({}, value, dtype); }
 
 void run_scatter_reduce(const Call& c) {
-  const Tensor input = c.args.share(0), index = c.args.share(2), src = c.args.share(3);
-  const std::string_view reduce = c.args[4].string();
-  const int64_t dim = c.args[1].integer();
-  const bool include_self = c.args[5].boolean();
+  const args::scatter_reduce a(c);
+  const Tensor input = a.share_input(), index = a.share_index(), src = a.share_src();
+  const std::string_view reduce = a.reduce();
+  const int64_t dim = a.dim();
+  const bool include_self = a.include_self();
   autograd::NoGrad no_grad;
   const OnDeviceOf there(input.device());
   Tensor out = include_self
@@ -213,7 +222,8 @@ void run_scatter_reduce(const Call& c) {
 }
 
 void run_corner(const Call& c) {
-  const TensorImpl& input = c.args.tensor(0);
+  const args::copy_into_corner a(c);
+  const TensorImpl& input = a.input();
   fill_values(*c.out(), 0);
   Tensor corner = alias(*c.out());
   corner->set_shape(input.sizes());
@@ -230,10 +240,10 @@ STRATA_OP(gather, "gather(Tensor input, int dim, Tensor index, *, bool sparse_gr
   .kernel("lines", run_gather)
   .kernel("reference", plain_gather)
   .cuda("elements", gather_on_device)
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {scatter_add(autograd::zeros_for(c.meta(0)), c.arg(1).integer(), c.input(2), g)};
+  .grad([](const grads::gather& c, const Tensor& g) -> Grads {
+    return {scatter_add(autograd::zeros_for(c.meta_of_input()), c.dim(), c.index(), g)};
   })
-  .saves({2})
+  .saves({"index"})
   .dtypes(kStorageTypes)
   .samples({"f(4,3), 0, i4(2,3)", "f(4,3), 1, i3(4,5)", "f(5), -1, i5(7)", "f(), 0, i1()", "f(2,3,4), 1, i3(2,2,3)",
             "f(4,3), 0, i4(0,3)"})
@@ -250,17 +260,18 @@ STRATA_OP(scatter_core, "scatter_core(Tensor input, int dim, Tensor index, Tenso
   .kernel("lines", run_scatter)
   .kernel("reference", plain_scatter)
   .cuda("lines", run_scatter)
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    const std::string_view reduce = c.arg(4).string();
-    const int64_t dim = c.arg(1).integer();
+  .grad([](const grads::scatter_core& c, const Tensor& g) -> Grads {
+    const std::string_view reduce = c.reduce();
+    const int64_t dim = c.dim();
     STRATA_CHECK(reduce == "assign" || reduce == "sum" || reduce == "add", NotImplemented,
                  "scatter: the derivative for reduce='{}' is not implemented", reduce);
-    Grads out;
-    if (c.needs(0)) out.t[0] = reduce == "assign" ? scatter_core(g, dim, c.input(2), wrap(0, g.dtype()), "assign") : g;
-    if (c.needs(3)) out.t[3] = grad_of_src(gather(g, dim, c.input(2)), c.meta(3));
+    grads::scatter_core::Result out;
+    if (c.needs_input())
+      out.input = reduce == "assign" ? scatter_core(g, dim, c.index(), wrap(0, g.dtype()), "assign") : g;
+    if (c.needs_src()) out.src = grad_of_src(gather(g, dim, c.index()), c.meta_of_src());
     return out;
   })
-  .saves({2})
+  .saves({"index"})
   .helper()
   .updates()
   .no_out()
@@ -270,25 +281,25 @@ STRATA_OP(scatter_core, "scatter_core(Tensor input, int dim, Tensor index, Tenso
 
 STRATA_OP(copy_into_corner, "copy_into_corner(Tensor input, int[] size) -> Tensor")
   .doc("Zeros of a size with input at the front of every dimension.")
-  .infer([](const Call& c) {
-    const TensorImpl& input = c.args.tensor(0);
-    const IntList size = c.args[1].int_list();
+  .infer([](const args::copy_into_corner& c) {
+    const TensorImpl& input = c.input();
+    const IntList size = c.size();
     bool fits = size.size == input.ndim;
     for (int d = 0; fits && d < input.ndim; ++d) fits = input.shape[d] <= size[static_cast<size_t>(d)];
     STRATA_CHECK(fits, Runtime, "copy_into_corner: shape {} does not fit into {}", to_string(input.sizes()),
                  to_string(size));
-    c.outs[0]->dtype = input.dtype;
-    c.outs[0]->set_shape(size);
+    c.out()->dtype = input.dtype;
+    c.out()->set_shape(size);
   })
   .kernel("copy", run_corner)
   .kernel("reference",
-          [](const Call& c) {
-            const TensorImpl& input = c.args.tensor(0);
+          [](const args::copy_into_corner& c) {
+            const TensorImpl& input = c.input();
             cpu::fill_reference(*c.out(), 0);
             cpu::each_index(input.sizes(), [&](const cpu::Index& at) { cpu::put(*c.out(), at, input, at); });
           })
   .cuda("copy", run_corner)
-  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {at_index(g, c.shape(0))}; })
+  .grad([](const grads::copy_into_corner& c, const Tensor& g) -> Grads { return {at_index(g, c.shape_of_input())}; })
   .helper()
   .no_out()
   .dtypes(kNumericTypes)
@@ -415,20 +426,20 @@ STRATA_OP(
     "amin; with include_self=False only src counts where index points.\n\n"
     ">>> strata.ones(2).scatter_reduce(0, strata.tensor([1, 1]), strata.tensor([2., 4.]), 'mean', "
     "include_self=False)\ntensor([1., 3.])")
-  .infer([](const Call& c) {
+  .infer([](const args::scatter_reduce& c) {
     infer_scatter(c);
-    const std::string_view reduce = c.args[4].string();
+    const std::string_view reduce = c.reduce();
     STRATA_CHECK(reduce == "sum" || reduce == "prod" || reduce == "mean" || reduce == "amax" || reduce == "amin",
                  Runtime, "scatter_reduce: reduce argument must be either sum, prod, mean, amax or amin, got {}",
                  reduce);
   })
   .kernel("reference", run_scatter_reduce)  // rests on scatter_core, which has a faster kernel
   .cuda("scatter_core", run_scatter_reduce)
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    const Tensor input = c.input(0), index = c.input(2), src = c.input(3);
-    const std::string_view reduce = c.arg(4).string();
-    const int64_t dim = c.arg(1).integer();
-    const bool include_self = c.arg(5).boolean();
+  .grad([](const grads::scatter_reduce& c, const Tensor& g) -> Grads {
+    const Tensor input = c.input(), index = c.index(), src = c.src();
+    const std::string_view reduce = c.reduce();
+    const int64_t dim = c.dim();
+    const bool include_self = c.include_self();
     const Tensor covered = at_index(src, index.shape());
     Tensor to_input, to_src;  // to_src: in the shape of index
     if (reduce == "sum") {
@@ -457,12 +468,12 @@ STRATA_OP(
       to_src = mul(src_is, gather(share, dim, index));
     }
     if (!include_self) to_input = scatter(to_input, dim, index, 0);
-    Grads out;
-    if (c.needs(0)) out.t[0] = to_input;
-    if (c.needs(3)) out.t[3] = grad_of_src(to_src, *src);
+    grads::scatter_reduce::Result out;
+    if (c.needs_input()) out.input = to_input;
+    if (c.needs_src()) out.src = grad_of_src(to_src, *src);
     return out;
   })
-  .saves({0, 2, 3})
+  .saves({"input", "index", "src"})
   .saves_result()
   .inplace()
   .no_out()

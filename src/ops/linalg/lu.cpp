@@ -1,4 +1,5 @@
 // LU decomposition: compact, as matrices, and solving with it.
+#include "strata/args/linalg/lu.h"
 #include "ops/linalg/common.h"
 #include "ops/transfer.h"
 #include "strata/ops.h"
@@ -7,7 +8,8 @@ namespace strata {
 namespace {
 
 void infer_lu(const Call& c) {
-  const TensorImpl& a = c.args.tensor(0);
+  const args::linalg_lu_factor_ex arg(c);
+  const TensorImpl& a = arg.A();
   check_matrix(a, c.op.name.c_str());
   const int64_t m = a.shape[a.ndim - 2], n = a.shape[a.ndim - 1];
   set_batch_shape(*c.outs[0], a, {m, n});
@@ -16,7 +18,8 @@ void infer_lu(const Call& c) {
   c.outs[1]->dtype = c.outs[2]->dtype = DType::I32;
 }
 template <const cpu::Dense& dense> void run_lu(const Call& c) {
-  const TensorImpl& a = c.args.tensor(0);
+  const args::linalg_lu_factor_ex arg(c);
+  const TensorImpl& a = arg.A();
   const Batch batch(a);
   const cpu::In<double> in(a);
   const cpu::Out<double> out(c.outs[0]);
@@ -25,7 +28,7 @@ template <const cpu::Dense& dense> void run_lu(const Call& c) {
   batch.each([&](int64_t i) {
     double* lu = out.get() + i * batch.size();
     std::copy_n(in.get() + i * batch.size(), batch.size(), lu);
-    info[i] = static_cast<int32_t>(dense.lu_factor(lu, batch.rows, batch.columns, pivots + i * k, c.args[1].boolean()));
+    info[i] = static_cast<int32_t>(dense.lu_factor(lu, batch.rows, batch.columns, pivots + i * k, arg.pivot()));
   });
   out.finish();
 }

@@ -7,6 +7,7 @@
 #include "cuda/reduce/reduce.h"
 #include "ops/reduce/common.h"
 #include "ops/transfer.h"
+#include "strata/args/linalg/norms.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -24,12 +25,13 @@ DType norm_dtype(const TensorImpl& x, const Value& dtype, const char* op) {
 }
 
 void infer_vector_norm(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
-  const double ord = c.args[1].number();
-  const DType dtype = norm_dtype(x, c.args[4], c.op.name.c_str());
-  const uint32_t reduced = reduced_mask(x, c.args[2], c.op.name.c_str());
+  const args::linalg_vector_norm a(c);
+  const TensorImpl& x = a.x();
+  const double ord = a.ord_value().number();
+  const DType dtype = norm_dtype(x, a.dtype_value(), c.op.name.c_str());
+  const uint32_t reduced = reduced_mask(x, a.dim_value(), c.op.name.c_str());
   if (ord < 0 || ord == kInf) require_elements(x, reduced, c.op.name.c_str());
-  set_reduced_shape(*c.out(), x, reduced, c.args[3].boolean());
+  set_reduced_shape(*c.out(), x, reduced, a.keepdim());
   c.out()->dtype = dtype;
 }
 
@@ -67,9 +69,10 @@ void power_norm_on_device(const TensorImpl& x, uint32_t reduced, double p, const
 using Engine = void (*)(Fold, const TensorImpl&, uint32_t, DType, const TensorImpl&, Finish);
 using Power = void (*)(const TensorImpl&, uint32_t, double, const TensorImpl&, DType);
 template <Engine engine, Power power> void run_vector_norm(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
-  const double ord = c.args[1].number();
-  const uint32_t reduced = reduced_mask(x, c.args[2], "vector_norm");
+  const args::linalg_vector_norm a(c);
+  const TensorImpl& x = a.x();
+  const double ord = a.ord_value().number();
+  const uint32_t reduced = reduced_mask(x, a.dim_value(), "vector_norm");
   const DType dtype = c.out().dtype();
   if (ord == 0) engine(Fold::CountNonzero, x, reduced, dtype, *c.out(), {});
   else if (ord == 1) engine(Fold::SumAbs, x, reduced, dtype, *c.out(), {});
@@ -80,10 +83,11 @@ template <Engine engine, Power power> void run_vector_norm(const Call& c) {
 }
 
 Tensor vector_norm_grad(const GradContext& c, Tensor g) {
-  Tensor x = c.input(0);
-  const double p = c.arg(1).number();
-  const uint32_t reduced = reduced_mask(c.meta(0), c.arg(2), "vector_norm");
-  const bool keepdim = c.arg(3).boolean();
+  const grads::linalg_vector_norm a(c);
+  Tensor x = a.x();
+  const double p = a.ord_value().number();
+  const uint32_t reduced = reduced_mask(a.meta_of_x(), a.dim_value(), "vector_norm");
+  const bool keepdim = a.keepdim();
   if (p == 0) return mul(x, 0.0);
   Tensor norm = with_kept_dims(c.result(), x.shape(), reduced, keepdim);
   g = with_kept_dims(g, x.shape(), reduced, keepdim);
@@ -165,7 +169,7 @@ STRATA_OP(
   .kernel("simd", run_vector_norm<cpu::reduce, run_power_norm>)
   .kernel("reference", run_vector_norm<cpu::reduce_reference, run_power_norm>)
   .cuda("threads", run_vector_norm<cuda::reduce, power_norm_on_device>)
-  .saves({0})
+  .saves({"x"})
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {vector_norm_grad(c, g)}; })
   .samples({"f(3,4)", "f(3,4), 1", "f(3,4), inf, 0", "f(3,4), -inf, 1, True", "f(2,3,4), 3, [0,2]", "f(3,4), 1.5, 1",

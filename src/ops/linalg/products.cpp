@@ -3,6 +3,7 @@
 #include "autograd/autograd.h"
 #include "cuda/linalg/gemm.h"
 #include "ops/planned.h"
+#include "strata/args/linalg/products.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -33,7 +34,8 @@ void set(const Call& c, DType dtype, std::initializer_list<int64_t> shape) {
 }
 
 void infer_matmul(const Call& c) {
-  const TensorImpl &a = c.args.tensor(0), &b = c.args.tensor(1);
+  const args::matmul arg(c);
+  const TensorImpl &a = arg.input(), &b = arg.other();
   STRATA_CHECK(a.ndim > 0 && b.ndim > 0, Runtime,
                "matmul: both arguments need to be at least 1D, but they are {}D and {}D", a.ndim, b.ndim);
   check_types("matmul", a, b);
@@ -62,25 +64,25 @@ Tensor as_rows(
   return reshape(t, {checked_numel(t.shape().first(t.shape().size() - 1)), t.size(-1)});
 }
 
-Grads grad_matmul(const GradContext& c, const Tensor& g) {
-  const int left = static_cast<int>(c.shape(0).size()), right = static_cast<int>(c.shape(1).size());
-  Grads out;
+Grads grad_matmul(const GradContext& c, const Tensor& g) {  // mm, bmm, mv and dot have the same two operands
+  const grads::matmul a(c);
+  const int left = static_cast<int>(a.shape_of_input().size()), right = static_cast<int>(a.shape_of_other().size());
+  grads::matmul::Result out;
   if (left == 1 && right == 1) {
-    if (c.needs(0)) out.t[0] = mul(g, c.input(1));
-    if (c.needs(1)) out.t[1] = mul(g, c.input(0));
+    if (a.needs_input()) out.input = mul(g, a.other());
+    if (a.needs_other()) out.other = mul(g, a.input());
   } else if (left == 1) {
-    if (c.needs(0)) out.t[0] = squeeze(matmul(c.input(1), unsqueeze(g, -1)), -1);
-    if (c.needs(1)) out.t[1] = mul(unsqueeze(c.input(0), -1), unsqueeze(g, -2));
+    if (a.needs_input()) out.input = squeeze(matmul(a.other(), unsqueeze(g, -1)), -1);
+    if (a.needs_other()) out.other = mul(unsqueeze(a.input(), -1), unsqueeze(g, -2));
   } else if (right == 1) {
-    if (c.needs(0)) out.t[0] = mul(unsqueeze(g, -1), c.input(1));
-    if (c.needs(1)) out.t[1] = matmul(turned(as_rows(c.input(0))), reshape(g, {g.numel()}));
+    if (a.needs_input()) out.input = mul(unsqueeze(g, -1), a.other());
+    if (a.needs_other()) out.other = matmul(turned(as_rows(a.input())), reshape(g, {g.numel()}));
   } else {
-    if (c.needs(0)) out.t[0] = matmul(g, turned(c.input(1)));
-    if (c.needs(1)) {
-      const Tensor a = c.input(0);
+    if (a.needs_input()) out.input = matmul(g, turned(a.other()));
+    if (a.needs_other()) {
       // One matrix for all: one product over everything instead of one per matrix and a sum.
-      if (right == 2 && left > 2) out.t[1] = matmul(turned(as_rows(a)), as_rows(g));
-      else out.t[1] = matmul(turned(a), g);
+      if (right == 2 && left > 2) out.other = matmul(turned(as_rows(a.input())), as_rows(g));
+      else out.other = matmul(turned(a.input()), g);
     }
   }
   return out;
@@ -91,12 +93,13 @@ Tensor scaled(const Tensor& t, Scalar factor) {  // integers stay integers
   return factor.to_double() == 1 ? t : mul(t, factor);
 }
 
-Grads grad_scaled(const GradContext& c, const Tensor& g) {  // addmm and baddbmm
-  Grads out;
-  const Scalar beta = c.arg(3).scalar(), alpha = c.arg(4).scalar();
-  if (c.needs(0)) out.t[0] = scaled(g, beta);
-  if (c.needs(1)) out.t[1] = scaled(matmul(g, turned(c.input(2))), alpha);
-  if (c.needs(2)) out.t[2] = scaled(matmul(turned(c.input(1)), g), alpha);
+Grads grad_scaled(const GradContext& c, const Tensor& g) {  // addmm, and baddbmm with the same parameters
+  const grads::addmm a(c);
+  grads::addmm::Result out;
+  const Scalar beta = a.beta(), alpha = a.alpha();
+  if (a.needs_input()) out.input = scaled(g, beta);
+  if (a.needs_mat1()) out.mat1 = scaled(matmul(g, turned(a.mat2())), alpha);
+  if (a.needs_mat2()) out.mat2 = scaled(matmul(turned(a.mat1()), g), alpha);
   return out;
 }
 
@@ -111,7 +114,8 @@ void check_broadcasts_to(const char* op, const TensorImpl& input, const TensorIm
 }
 
 void infer_addmm(const Call& c) {
-  const TensorImpl &in = c.args.tensor(0), &a = c.args.tensor(1), &b = c.args.tensor(2);
+  const args::addmm arg(c);
+  const TensorImpl &in = arg.input(), &a = arg.mat1(), &b = arg.mat2();
   check_rank("addmm", "mat1", a, 2), check_rank("addmm", "mat2", b, 2);
   check_types("addmm", a, b), check_types("addmm", in, a);
   check_inner("addmm", a.shape[1], b.shape[0], a, b);
@@ -120,7 +124,8 @@ void infer_addmm(const Call& c) {
 }
 
 void infer_baddbmm(const Call& c) {
-  const TensorImpl &in = c.args.tensor(0), &a = c.args.tensor(1), &b = c.args.tensor(2);
+  const args::baddbmm arg(c);
+  const TensorImpl &in = arg.input(), &a = arg.batch1(), &b = arg.batch2();
   check_rank("baddbmm", "batch1", a, 3), check_rank("baddbmm", "batch2", b, 3);
   check_types("baddbmm", a, b), check_types("baddbmm", in, a);
   STRATA_CHECK(a.shape[0] == b.shape[0], Runtime,
@@ -131,7 +136,8 @@ void infer_baddbmm(const Call& c) {
 }
 
 void infer_linear(const Call& c) {
-  const TensorImpl &x = c.args.tensor(0), &w = c.args.tensor(1);
+  const args::linear a(c);
+  const TensorImpl &x = a.input(), &w = a.weight();
   STRATA_CHECK(w.ndim == 1 || w.ndim == 2, Runtime,
                "linear: weight must have 1 or 2 dimensions [out_features, in_features], got shape {}",
                to_string(w.sizes()));
@@ -148,8 +154,8 @@ void infer_linear(const Call& c) {
   if (w.ndim == 2) shape[n++] = w.shape[0];
   c.out()->dtype = x.dtype;
   c.out()->set_shape(Shape(shape, static_cast<size_t>(n)));
-  if (!c.args.is_tensor(2)) return;
-  const TensorImpl& bias = c.args.tensor(2);
+  if (!a.has_bias()) return;
+  const TensorImpl& bias = *a.bias();
   check_types("linear", x, bias);
   const bool fits = w.ndim == 1 ? bias.numel == 1 : bias.ndim <= 1 && (bias.numel == w.shape[0] || bias.numel == 1);
   STRATA_CHECK(fits, Runtime, "linear: bias must have shape [{}], got {}", w.ndim == 2 ? w.shape[0] : 1,
@@ -174,8 +180,8 @@ STRATA_OP(matmul, "matmul(Tensor input, Tensor other) -> Tensor")
 
 STRATA_OP(mm, "mm(Tensor input, Tensor mat2) -> Tensor")
   .doc("The product of two matrices.")
-  .infer([](const Call& c) {
-    const TensorImpl &a = c.args.tensor(0), &b = c.args.tensor(1);
+  .infer([](const args::mm& c) {
+    const TensorImpl &a = c.input(), &b = c.mat2();
     check_rank("mm", "self", a, 2), check_rank("mm", "mat2", b, 2);
     check_types("mm", a, b), check_inner("mm", a.shape[1], b.shape[0], a, b);
     set(c, a.dtype, {a.shape[0], b.shape[1]});
@@ -189,8 +195,8 @@ STRATA_OP(mm, "mm(Tensor input, Tensor mat2) -> Tensor")
 
 STRATA_OP(bmm, "bmm(Tensor input, Tensor mat2) -> Tensor")
   .doc("The products of two batches of matrices.")
-  .infer([](const Call& c) {
-    const TensorImpl &a = c.args.tensor(0), &b = c.args.tensor(1);
+  .infer([](const args::bmm& c) {
+    const TensorImpl &a = c.input(), &b = c.mat2();
     check_rank("bmm", "batch1", a, 3), check_rank("bmm", "batch2", b, 3);
     check_types("bmm", a, b), check_inner("bmm", a.shape[2], b.shape[1], a, b);
     STRATA_CHECK(a.shape[0] == b.shape[0], Runtime,
@@ -205,8 +211,8 @@ STRATA_OP(bmm, "bmm(Tensor input, Tensor mat2) -> Tensor")
 
 STRATA_OP(mv, "mv(Tensor input, Tensor vec) -> Tensor")
   .doc("The product of a matrix and a vector.")
-  .infer([](const Call& c) {
-    const TensorImpl &a = c.args.tensor(0), &b = c.args.tensor(1);
+  .infer([](const args::mv& c) {
+    const TensorImpl &a = c.input(), &b = c.vec();
     check_rank("mv", "input", a, 2), check_rank("mv", "vec", b, 1);
     check_types("mv", a, b), check_inner("mv", a.shape[1], b.shape[0], a, b);
     set(c, a.dtype, {a.shape[0]});
@@ -219,8 +225,8 @@ STRATA_OP(mv, "mv(Tensor input, Tensor vec) -> Tensor")
 
 STRATA_OP(dot, "dot(Tensor input, Tensor tensor) -> Tensor")
   .doc("The sum of products of two vectors.")
-  .infer([](const Call& c) {
-    const TensorImpl &a = c.args.tensor(0), &b = c.args.tensor(1);
+  .infer([](const args::dot& c) {
+    const TensorImpl &a = c.input(), &b = c.tensor();
     STRATA_CHECK(a.ndim == 1 && b.ndim == 1, Runtime, "dot: 1D tensors expected, but got {}D and {}D tensors", a.ndim,
                  b.ndim);
     check_types("dot", a, b);
@@ -278,7 +284,7 @@ STRATA_OP(inner, "inner(Tensor input, Tensor other) -> Tensor")
 STRATA_OP(addmm, "addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
   .doc("beta * input + alpha * (mat1 @ mat2). With beta 0 the input is not read.")
   .infer(infer_addmm)
-  .saves({1, 2})
+  .saves({"mat1", "mat2"})
   .grad(grad_scaled)
   .inplace()
   .dtypes(kNumericTypes)
@@ -290,7 +296,7 @@ STRATA_OP(addmm, "addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1
 STRATA_OP(baddbmm, "baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
   .doc("beta * input + alpha * (batch1 @ batch2) for batches of matrices.")
   .infer(infer_baddbmm)
-  .saves({1, 2})
+  .saves({"batch1", "batch2"})
   .grad(grad_scaled)
   .inplace()
   .dtypes(kNumericTypes)
@@ -344,17 +350,17 @@ STRATA_OP(addr, "addr(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, 
 STRATA_OP(linear, "nn.functional.linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor")
   .doc("input @ weight.T + bias.")
   .infer(infer_linear)
-  .saves({0, 1})
+  .saves({"input", "weight"})
   .dtypes(kNumericTypes)
-  .grad([](const GradContext& c, const Tensor& g) {
-    Grads out;
-    const bool vector = c.shape(1).size() == 1;
-    if (c.needs(0)) out.t[0] = vector ? mul(unsqueeze(g, -1), c.input(1)) : matmul(g, c.input(1));
-    if (c.needs(1)) {
-      const Tensor x = as_rows(c.input(0));
-      out.t[1] = vector ? mv(transpose(x, 0, 1), reshape(g, {g.numel()})) : mm(transpose(as_rows(g), 0, 1), x);
+  .grad([](const grads::linear& c, const Tensor& g) -> Grads {
+    grads::linear::Result out;
+    const bool vector = c.shape_of_weight().size() == 1;
+    if (c.needs_input()) out.input = vector ? mul(unsqueeze(g, -1), c.weight()) : matmul(g, c.weight());
+    if (c.needs_weight()) {
+      const Tensor x = as_rows(c.input());
+      out.weight = vector ? mv(transpose(x, 0, 1), reshape(g, {g.numel()})) : mm(transpose(as_rows(g), 0, 1), x);
     }
-    if (c.needs(2)) out.t[2] = g;
+    if (c.needs_bias()) out.bias = g;
     return out;
   })
   .samples({"f(3,4), f(5,4), f(5)", "f(3,4), f(5,4)", "f(2,3,4), f(5,4), f(5)", "f(4), f(5,4), f(5)", "f(3,4), f(4)",
@@ -370,10 +376,14 @@ cuda::GemmCall device_call(const TensorImpl& a, const TensorImpl& b, const Tenso
   g.params.beta = 1;
   return g;
 }
-cuda::GemmCall product_call(const Call& c) { return device_call(c.args.tensor(0), c.args.tensor(1), c.out()); }
-cuda::GemmCall scaled_product_call(const Call& c) {  // addmm and baddbmm: (input, a, b, beta, alpha)
-  const TensorImpl &in = c.args.tensor(0), &a = c.args.tensor(1), &b = c.args.tensor(2), &out = *c.out();
-  cuda::GemmCall g = device_call(a, b, c.out(), c.args.share(0));
+cuda::GemmCall product_call(const Call& c) {  // mm, bmm, mv and dot have the same two operands
+  const args::matmul a(c);
+  return device_call(a.input(), a.other(), c.out());
+}
+cuda::GemmCall scaled_product_call(const Call& c) {  // addmm, and baddbmm with the same parameters
+  const args::addmm arg(c);
+  const TensorImpl &in = arg.input(), &a = arg.mat1(), &b = arg.mat2(), &out = *c.out();
+  cuda::GemmCall g = device_call(a, b, c.out(), arg.share_input());
   cuda::GemmParams& p = g.params;
   // Without merging, so that the strides of input go with those of the output.
   const bool batched = out.ndim == 3;
@@ -394,18 +404,19 @@ cuda::GemmCall scaled_product_call(const Call& c) {  // addmm and baddbmm: (inpu
   }
   p.in_m = stride(2);
   p.in_n = stride(1);
-  p.beta = c.args[3].number();
-  p.alpha = c.args[4].number();
+  p.beta = arg.beta().to_double();
+  p.alpha = arg.alpha().to_double();
   return g;
 }
 cuda::GemmCall linear_call(const Call& c) {
-  const Tensor weight = alias(c.args.tensor(1));
+  const args::linear a(c);
+  const Tensor weight = alias(a.weight());
   if (weight->ndim == 2) {
     std::swap(weight->shape[0], weight->shape[1]);
     std::swap(weight->strides[0], weight->strides[1]);
   }
   weight->update_contiguous();
-  cuda::GemmCall g = device_call(c.args.tensor(0), *weight, c.out(), c.args.share(2));
+  cuda::GemmCall g = device_call(a.input(), *weight, c.out(), a.share_bias());
   g.params.in_n = g.in && g.in.dim() == 1 && g.in.size(0) != 1 ? g.in->strides[0] : 0;
   return g;
 }

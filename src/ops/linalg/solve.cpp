@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ops/linalg/common.h"
+#include "strata/args/linalg/solve.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -80,8 +81,9 @@ std::tuple<Tensor, Tensor> solve_any(const Tensor& A, const Tensor& B, bool left
 }
 
 template <const cpu::Dense& dense> void run_det(const Call& c) {
+  const args::linalg_det a(c);
   const cpu::Out<double> out(c.out());
-  each_determinant(dense, c.args.tensor(0), [&](int64_t i, const Determinant& d, const double* lu, int64_t n) {
+  each_determinant(dense, a.A(), [&](int64_t i, const Determinant& d, const double* lu, int64_t n) {
     double product = d.sign;  // not exp(log): exact for small integers
     for (int64_t k = 0; k < n; ++k) product *= std::abs(lu[k * n + k]);
     out[i] = product;
@@ -89,13 +91,15 @@ template <const cpu::Dense& dense> void run_det(const Call& c) {
   out.finish();
 }
 template <const cpu::Dense& dense> void run_slogdet(const Call& c) {
+  const args::linalg_slogdet a(c);
   const cpu::Out<double> sign(c.outs[0]), log(c.outs[1]);
-  each_determinant(dense, c.args.tensor(0),
+  each_determinant(dense, a.A(),
                    [&](int64_t i, const Determinant& d, const double*, int64_t) { sign[i] = d.sign, log[i] = d.log; });
   sign.finish(), log.finish();
 }
 template <const cpu::Dense& dense> void run_inverse(const Call& c) {
-  const TensorImpl& a = c.args.tensor(0);
+  const args::linalg_inv_ex arg(c);
+  const TensorImpl& a = arg.A();
   const Batch batch(a);
   const cpu::In<double> in(a);
   const cpu::Out<double> out(c.outs[0]);
@@ -113,11 +117,12 @@ template <const cpu::Dense& dense> void run_inverse(const Call& c) {
     dense.solve_triangle(lu.data(), n, 1, n, true, false, x, n);
   });
   out.finish();
-  if (c.args[1].boolean()) check_info(c.outs[1], "linalg.inv_ex", inverse_text);
+  if (arg.check_errors()) check_info(c.outs[1], "linalg.inv_ex", inverse_text);
 }
 template <const cpu::Dense& dense> void run_solve(const Call& c) {
-  const Batch batch(c.args.tensor(0)), rhs(c.args.tensor(1));
-  const cpu::In<double> a(c.args.tensor(0)), b(c.args.tensor(1));
+  const args::_linalg_solve arg(c);
+  const Batch batch(arg.A()), rhs(arg.B());
+  const cpu::In<double> a(arg.A()), b(arg.B());
   const cpu::Out<double> out(c.outs[0]);
   const int64_t n = batch.rows, r = rhs.columns;
   batch.each([&](int64_t i) {
@@ -138,19 +143,19 @@ STRATA_OP(linalg_det, "linalg.det(Tensor A) -> Tensor")
   .doc("The determinant of square matrices.")
   .alias("det")
   .dtypes({DType::F32, DType::F64})
-  .infer([](const Call& c) {
-    check_square(c.args.tensor(0), "linalg.det");
-    set_batch_shape(*c.out(), c.args.tensor(0), {});
+  .infer([](const args::linalg_det& c) {
+    check_square(c.A(), "linalg.det");
+    set_batch_shape(*c.out(), c.A(), {});
   })
   .kernel("lapack", run_det<cpu::dense_lapack>, cpu::lapack_when<256>)
   .from(Source::Lapack)
   .kernel("lu", run_det<cpu::dense_fast>)
   .kernel("reference", run_det<cpu::dense_reference>)
   .cuda_on_host("det_on_host")
-  .saves({0})
+  .saves({"A"})
   .saves_result()
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {mul(column(g), cofactors(c.input(0), c.result()))};
+  .grad([](const grads::linalg_det& c, const Tensor& g) -> Grads {
+    return {mul(column(g), cofactors(c.A(), c.result()))};
   })
   .samples({"m(4,4)", "m(2,3,3)", "f(1,1)", "f(0,3,3)", "f(0,0)"})
   .error("f(3,4)", ErrorKind::Runtime, "square");
@@ -159,20 +164,20 @@ STRATA_OP(linalg_slogdet, "linalg.slogdet(Tensor A) -> (Tensor sign, Tensor loga
   .doc("The sign of the determinant and the logarithm of its size.")
   .alias("slogdet")
   .dtypes({DType::F32, DType::F64})
-  .infer([](const Call& c) {
-    check_square(c.args.tensor(0), "linalg.slogdet");
-    for (int o = 0; o < 2; ++o) set_batch_shape(*c.outs[o], c.args.tensor(0), {});
+  .infer([](const args::linalg_slogdet& c) {
+    check_square(c.A(), "linalg.slogdet");
+    for (int o = 0; o < 2; ++o) set_batch_shape(*c.out(o), c.A(), {});
   })
   .kernel("lapack", run_slogdet<cpu::dense_lapack>, cpu::lapack_when<256>)
   .from(Source::Lapack)
   .kernel("lu", run_slogdet<cpu::dense_fast>)
   .kernel("reference", run_slogdet<cpu::dense_reference>)
   .cuda_on_host("slogdet_on_host")
-  .saves({0})
+  .saves({"A"})
   .no_grad_outputs({0})
-  .grad([](const GradContext& c, const Tensor&) -> Grads {
+  .grad([](const grads::linalg_slogdet& c, const Tensor&) -> Grads {
     if (!c.grad(1)) return {};
-    return {mul(column(c.grad(1)), mT(linalg::inv_ex(c.input(0))[0]))};
+    return {mul(column(c.grad(1)), mT(linalg::inv_ex(c.A())[0]))};
   })
   .samples({"m(4,4)", "m(2,3,3)", "f(0,3,3)"})
   .error("f(3,4)", ErrorKind::Runtime, "square");
@@ -190,12 +195,12 @@ STRATA_OP(logdet, "logdet(Tensor input) -> Tensor")
 STRATA_OP(linalg_inv_ex, "linalg.inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)")
   .doc("The inverse, and per matrix the place of the first zero pivot or 0.")
   .dtypes({DType::F32, DType::F64})
-  .infer([](const Call& c) {
-    const TensorImpl& a = c.args.tensor(0);
-    check_square(a, c.op.name.c_str());
-    set_batch_shape(*c.outs[0], a, {a.shape[a.ndim - 1], a.shape[a.ndim - 1]});
-    set_batch_shape(*c.outs[1], a, {});
-    c.outs[1]->dtype = DType::I32;
+  .infer([](const args::linalg_inv_ex& c) {
+    const TensorImpl& a = c.A();
+    check_square(a, c.op().name.c_str());
+    set_batch_shape(*c.out(), a, {a.shape[a.ndim - 1], a.shape[a.ndim - 1]});
+    set_batch_shape(*c.out(1), a, {});
+    c.out(1)->dtype = DType::I32;
   })
   .kernel("lapack", run_inverse<cpu::dense_lapack>, cpu::lapack_when<512>)
   .from(Source::Lapack)
@@ -227,24 +232,24 @@ STRATA_OP(_linalg_solve, "_linalg_solve(Tensor A, Tensor B) -> (Tensor result, T
   .doc("Solves A X = B for matrices with the same batch dimensions.")
   .helper()
   .dtypes({DType::F32, DType::F64})
-  .infer([](const Call& c) {
-    const TensorImpl &a = c.args.tensor(0), &b = c.args.tensor(1);
+  .infer([](const args::_linalg_solve& c) {
+    const TensorImpl &a = c.A(), &b = c.B();
     check_system(a, b, "linalg.solve");
-    set_batch_shape(*c.outs[0], b, {b.shape[b.ndim - 2], b.shape[b.ndim - 1]});
-    set_batch_shape(*c.outs[1], a, {});
-    c.outs[1]->dtype = DType::I32;
+    set_batch_shape(*c.out(), b, {b.shape[b.ndim - 2], b.shape[b.ndim - 1]});
+    set_batch_shape(*c.out(1), a, {});
+    c.out(1)->dtype = DType::I32;
   })
   .kernel("lapack", run_solve<cpu::dense_lapack>, cpu::lapack_when<96>)
   .from(Source::Lapack)
   .kernel("lu", run_solve<cpu::dense_fast>)
   .kernel("reference", run_solve<cpu::dense_reference>)
   .cuda_on_host("solve_on_host")
-  .saves({0})
+  .saves({"A"})
   .saves_result()
   .no_grad_outputs({1})
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    const Tensor b = call_array<2>(op__linalg_solve, Args(mT(c.input(0)), g))[0];
-    return {c.needs(0) ? neg(matmul(b, mT(c.result()))) : Tensor(), b};
+  .grad([](const grads::_linalg_solve& c, const Tensor& g) -> Grads {
+    const Tensor b = call_array<2>(op__linalg_solve, Args(mT(c.A()), g))[0];
+    return {c.needs_A() ? neg(matmul(b, mT(c.result()))) : Tensor(), b};
   })
   .samples({"m(4,4), f(4,2)", "m(2,3,3), f(2,3,1)"});
 

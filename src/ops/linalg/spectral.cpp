@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "ops/linalg/common.h"
+#include "strata/args/linalg/spectral.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -114,11 +115,12 @@ Tensor pinv_of(const Tensor& A, const Tensor& atol, const Tensor& rtol, bool her
 }
 
 template <const cpu::Dense& dense> void run_eigh(const Call& c) {
-  const Batch batch(c.args.tensor(0));
-  const cpu::In<double> in(c.args.tensor(0));
+  const args::linalg_eigh arg(c);
+  const Batch batch(arg.A());
+  const cpu::In<double> in(arg.A());
   const cpu::Out<double> w(c.outs[0]), v(c.outs[1]);
   const int64_t n = batch.rows;
-  const bool upper = c.args[1].string() == "U" || c.args[1].string() == "u";
+  const bool upper = arg.UPLO() == "U" || arg.UPLO() == "u";
   require_finite(in.get(), batch.count * n * n, "linalg.eigh");
   batch.each([&](int64_t i) {
     std::vector<double> a(static_cast<size_t>(n * n)), z(static_cast<size_t>(n * n));
@@ -134,12 +136,13 @@ template <const cpu::Dense& dense> void run_eigh(const Call& c) {
   w.finish(), v.finish();
 }
 template <const cpu::Dense& dense> void run_svd(const Call& c) {
-  const Batch batch(c.args.tensor(0));
-  const cpu::In<double> in(c.args.tensor(0));
+  const args::linalg_svd arg(c);
+  const Batch batch(arg.A());
+  const cpu::In<double> in(arg.A());
   const cpu::Out<double> u(c.outs[0]), s(c.outs[1]), v(c.outs[2]);
   const int64_t rows = batch.rows, columns = batch.columns, k = std::min(rows, columns);
   const bool tall = rows >= columns;  // a wide matrix is decomposed by its transpose
-  const int64_t m = std::max(rows, columns), n = k, wide = c.args[1].boolean() ? m : n;
+  const int64_t m = std::max(rows, columns), n = k, wide = arg.full_matrices() ? m : n;
   require_finite(in.get(), batch.count * rows * columns, "linalg.svd");
   batch.each([&](int64_t i) {
     std::vector<double> a(static_cast<size_t>(m * n)), ut(static_cast<size_t>(wide * m)),
@@ -161,8 +164,9 @@ template <const cpu::Dense& dense> void run_svd(const Call& c) {
   u.finish(), s.finish(), v.finish();
 }
 template <const cpu::Dense& dense> void run_svdvals(const Call& c) {
-  const Batch batch(c.args.tensor(0));
-  const cpu::In<double> in(c.args.tensor(0));
+  const args::linalg_svdvals arg(c);
+  const Batch batch(arg.A());
+  const cpu::In<double> in(arg.A());
   const cpu::Out<double> s(c.out());
   const int64_t n = std::min(batch.rows, batch.columns), m = std::max(batch.rows, batch.columns);
   require_finite(in.get(), batch.count * batch.size(), "linalg.svdvals");
@@ -182,15 +186,15 @@ STRATA_OP(linalg_eigh, "linalg.eigh(Tensor A, str UPLO='L') -> (Tensor eigenvalu
     "Eigenvalues (ascending) and orthonormal eigenvectors (columns) of symmetric matrices; UPLO names the triangle "
     "that is read.")
   .dtypes({DType::F32, DType::F64})
-  .infer([](const Call& c) {
-    const TensorImpl& a = c.args.tensor(0);
+  .infer([](const args::linalg_eigh& c) {
+    const TensorImpl& a = c.A();
     check_square(a, "linalg.eigh");
-    const std::string_view part = c.args[1].string();
+    const std::string_view part = c.UPLO();
     STRATA_CHECK(part == "L" || part == "U" || part == "l" || part == "u", Runtime,
                  "linalg.eigh: Expected UPLO argument to be 'L' or 'U', but got {}", part);
     const int64_t n = a.shape[a.ndim - 1];
-    set_batch_shape(*c.outs[0], a, {n});
-    set_batch_shape(*c.outs[1], a, {n, n});
+    set_batch_shape(*c.out(), a, {n});
+    set_batch_shape(*c.out(1), a, {n, n});
   })
   .kernel("lapack", run_eigh<cpu::dense_lapack>, cpu::lapack_when<96>)
   .from(Source::Lapack)
@@ -218,14 +222,14 @@ STRATA_OP(linalg_svd,
     "A = U diag(S) Vh with singular values in descending order. full_matrices=False gives only the columns and rows "
     "that matter.")
   .dtypes({DType::F32, DType::F64})
-  .infer([](const Call& c) {
-    const TensorImpl& a = c.args.tensor(0);
+  .infer([](const args::linalg_svd& c) {
+    const TensorImpl& a = c.A();
     check_matrix(a, "linalg.svd");
     const int64_t m = a.shape[a.ndim - 2], n = a.shape[a.ndim - 1], k = std::min(m, n);
-    const bool whole = c.args[1].boolean();
-    set_batch_shape(*c.outs[0], a, {m, whole ? m : k});
-    set_batch_shape(*c.outs[1], a, {k});
-    set_batch_shape(*c.outs[2], a, {whole ? n : k, n});
+    const bool whole = c.full_matrices();
+    set_batch_shape(*c.out(), a, {m, whole ? m : k});
+    set_batch_shape(*c.out(1), a, {k});
+    set_batch_shape(*c.out(2), a, {whole ? n : k, n});
   })
   .kernel("lapack", run_svd<cpu::dense_lapack>, cpu::lapack_when<64>)
   .from(Source::Lapack)
@@ -233,10 +237,10 @@ STRATA_OP(linalg_svd,
   .kernel("reference", run_svd<cpu::dense_reference>)
   .cuda_on_host("svd_on_host")
   .saves_result({0, 1, 2})
-  .grad([](const GradContext& c, const Tensor&) -> Grads {
+  .grad([](const grads::linalg_svd& c, const Tensor&) -> Grads {
     const Tensor U = c.result(0), S = c.result(1), Vh = c.result(2);
     const int64_t k = S.size(-1);
-    if (!c.arg(1).boolean() || U.size(-1) == Vh.size(-1)) return {svd_grad(c.grad(0), c.grad(1), c.grad(2), U, S, Vh)};
+    if (!c.full_matrices() || U.size(-1) == Vh.size(-1)) return {svd_grad(c.grad(0), c.grad(1), c.grad(2), U, S, Vh)};
     const auto columns = [&](const Tensor& t) { return t ? narrow(t, -1, 0, k) : t; };
     const auto rows = [&](const Tensor& t) { return t ? narrow(t, -2, 0, k) : t; };
     return {svd_grad(columns(c.grad(0)), c.grad(1), rows(c.grad(2)), columns(U), S, rows(Vh))};
@@ -259,8 +263,8 @@ STRATA_OP(svd, "svd(Tensor input, bool some=True, bool compute_uv=True) -> (Tens
 STRATA_OP(linalg_svdvals, "linalg.svdvals(Tensor A, *, str? driver=None) -> Tensor")
   .doc("Singular values in descending order.")
   .dtypes({DType::F32, DType::F64})
-  .infer([](const Call& c) {
-    const TensorImpl& a = c.args.tensor(0);
+  .infer([](const args::linalg_svdvals& c) {
+    const TensorImpl& a = c.A();
     check_matrix(a, "linalg.svdvals");
     set_batch_shape(*c.out(), a, {std::min(a.shape[a.ndim - 2], a.shape[a.ndim - 1])});
   })
@@ -269,9 +273,9 @@ STRATA_OP(linalg_svdvals, "linalg.svdvals(Tensor A, *, str? driver=None) -> Tens
   .kernel("golub-kahan", run_svdvals<cpu::dense_fast>)
   .kernel("reference", run_svdvals<cpu::dense_reference>)
   .cuda_on_host("svdvals_on_host")
-  .saves({0})
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    const auto [U, S, Vh] = linalg::svd(c.input(0), false);
+  .saves({"A"})
+  .grad([](const grads::linalg_svdvals& c, const Tensor& g) -> Grads {
+    const auto [U, S, Vh] = linalg::svd(c.A(), false);
     return {matmul(mul(U, unsqueeze(g, -2)), Vh)};
   })
   .samples({"f(4,3)", "f(2,3,4)"})
@@ -281,26 +285,26 @@ STRATA_OP(_linalg_pinv, "_linalg_pinv(Tensor A, Tensor? atol, Tensor? rtol, bool
   .doc("The pseudo-inverse by singular values.")
   .helper()
   .dtypes({DType::F32, DType::F64})
-  .infer([](const Call& c) {
-    const TensorImpl& a = c.args.tensor(0);
-    STRATA_CHECK(a.ndim >= 2 && c.op.accepts.has(a.dtype), Runtime,
+  .infer([](const args::_linalg_pinv& c) {
+    const TensorImpl& a = c.A();
+    STRATA_CHECK(a.ndim >= 2 && c.op().accepts.has(a.dtype), Runtime,
                  "linalg.pinv: expected matrices of float32 or float64, got a {} tensor of shape {}", name_of(a.dtype),
                  to_string(a.sizes()));
     set_batch_shape(*c.out(), a, {a.shape[a.ndim - 1], a.shape[a.ndim - 2]});
   })
   .kernel("reference",  // rests on eigh and svd, which have faster kernels
-          [](const Call& c) {
+          [](const args::_linalg_pinv& c) {
             Scoped mode(thread_state.grad_mode, false);
-            const Tensor A = c.args.share(0);
+            const Tensor A = c.share_A();
             Tensor U, S, V;
-            if (c.args[3].boolean()) {
+            if (c.hermitian()) {
               const auto [w, Q] = linalg::eigh(A);
               U = V = Q, S = w;
             } else {
               const auto [left, s, right] = linalg::svd(A, false);
               U = left, S = s, V = mT(right);
             }
-            const Tensor size = abs(S), keep = gt(size, cutoff(A, size, c.args.share(1), c.args.share(2)));
+            const Tensor size = abs(S), keep = gt(size, cutoff(A, size, c.share_atol(), c.share_rtol()));
             const Tensor inverse = where(keep, reciprocal(where(keep, S, 1.0)), 0.0);
             const Tensor result = matmul(mul(V, unsqueeze(to(inverse, A.dtype()), -2)), mT(U));
             STRATA_CHECK(result->same_shape(*c.out()), Runtime,
@@ -310,9 +314,9 @@ STRATA_OP(_linalg_pinv, "_linalg_pinv(Tensor A, Tensor? atol, Tensor? rtol, bool
             cpu::copy_values(*c.out(), *result);
           })
   .cuda_on_host("pinv_on_host")
-  .saves({0})
+  .saves({"A"})
   .saves_result()
-  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {pinv_grad(g, c.result(), c.input(0))}; })
+  .grad([](const grads::_linalg_pinv& c, const Tensor& g) -> Grads { return {pinv_grad(g, c.result(), c.A())}; })
   .samples({"m(4,4), None, None", "f(4,3), None, None", "f(2,3,4), None, None"});
 
 STRATA_OP(linalg_pinv, "linalg.pinv(Tensor A, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor")

@@ -1,4 +1,5 @@
 // Triangular systems, Cholesky and QR.
+#include "strata/args/linalg/triangular.h"
 #include "ops/linalg/common.h"
 #include "strata/ops.h"
 
@@ -38,24 +39,26 @@ Tensor qr_grad(const Tensor& gQ, const Tensor& gR, const Tensor& Q, const Tensor
 }
 
 template <const cpu::Dense& dense> void run_triangular(const Call& c) {
-  const Batch batch(c.args.tensor(0)), rhs(c.args.tensor(1));
-  const cpu::In<double> a(c.args.tensor(0)), b(c.args.tensor(1));
+  const args::_solve_triangular arg(c);
+  const Batch batch(arg.A()), rhs(arg.B());
+  const cpu::In<double> a(arg.A()), b(arg.B());
   const cpu::Out<double> out(c.out());
   const int64_t n = batch.rows, r = rhs.columns;
   batch.each([&](int64_t i) {
     double* x = out.get() + i * n * r;
     std::copy_n(b.get() + i * n * r, n * r, x);
-    dense.solve_triangle(a.get() + i * n * n, n, 1, n, c.args[2].boolean(), c.args[3].boolean(), x, r);
+    dense.solve_triangle(a.get() + i * n * n, n, 1, n, arg.upper(), arg.unitriangular(), x, r);
   });
   out.finish();
 }
 template <const cpu::Dense& dense> void run_cholesky(const Call& c) {
-  const TensorImpl& a = c.args.tensor(0);
+  const args::linalg_cholesky_ex arg(c);
+  const TensorImpl& a = arg.A();
   const Batch batch(a);
   const cpu::In<double> in(a);
   const cpu::Out<double> out(c.outs[0]);
   const int64_t n = batch.rows;
-  const bool upper = c.args[1].boolean();
+  const bool upper = arg.upper();
   batch.each([&](int64_t i) {
     const double* x = in.get() + i * n * n;
     double* L = out.get() + i * n * n;
@@ -68,14 +71,15 @@ template <const cpu::Dense& dense> void run_cholesky(const Call& c) {
         L[r * n + k] = upper ? work[static_cast<size_t>(k * n + r)] : work[static_cast<size_t>(r * n + k)];
   });
   out.finish();
-  if (c.args[2].boolean()) check_info(c.outs[1], "linalg.cholesky_ex", not_positive_text);
+  if (arg.check_errors()) check_info(c.outs[1], "linalg.cholesky_ex", not_positive_text);
 }
 template <const cpu::Dense& dense> void run_cholesky_inverse(const Call& c) {
-  const Batch batch(c.args.tensor(0));
-  const cpu::In<double> in(c.args.tensor(0));
+  const args::cholesky_inverse a(c);
+  const Batch batch(a.L());
+  const cpu::In<double> in(a.L());
   const cpu::Out<double> out(c.out());
   const int64_t n = batch.rows;
-  const bool upper = c.args[1].boolean();
+  const bool upper = a.upper();
   batch.each([&](int64_t i) {
     const double* L = in.get() + i * n * n;
     double* x = out.get() + i * n * n;
@@ -89,8 +93,9 @@ template <const cpu::Dense& dense> void run_cholesky_inverse(const Call& c) {
   out.finish();
 }
 template <const cpu::Dense& dense> void run_qr(const Call& c) {
-  const Batch batch(c.args.tensor(0));
-  const cpu::In<double> in(c.args.tensor(0));
+  const args::_linalg_qr arg(c);
+  const Batch batch(arg.A());
+  const cpu::In<double> in(arg.A());
   const cpu::Out<double> q(c.outs[0]), r(c.outs[1]);
   const int64_t m = batch.rows, n = batch.columns, k = c.outs[0].size(-1), count = std::min(m, n);
   batch.each([&](int64_t i) {
@@ -104,8 +109,9 @@ template <const cpu::Dense& dense> void run_qr(const Call& c) {
   q.finish(), r.finish();
 }
 template <const cpu::Dense& dense> void run_geqrf(const Call& c) {
-  const Batch batch(c.args.tensor(0));
-  const cpu::In<double> in(c.args.tensor(0));
+  const args::geqrf arg(c);
+  const Batch batch(arg.input());
+  const cpu::In<double> in(arg.input());
   const cpu::Out<double> a(c.outs[0]), tau(c.outs[1]);
   const int64_t count = std::min(batch.rows, batch.columns);
   batch.each([&](int64_t i) {
@@ -120,9 +126,9 @@ STRATA_OP(_solve_triangular, "_solve_triangular(Tensor A, Tensor B, bool upper, 
   .doc("Solves A X = B with triangular A, for matrices with the same batch dimensions.")
   .helper()
   .dtypes({DType::F32, DType::F64})
-  .infer([](const Call& c) {
-    const TensorImpl& b = c.args.tensor(1);
-    check_system(c.args.tensor(0), b, "linalg.solve_triangular");
+  .infer([](const args::_solve_triangular& c) {
+    const TensorImpl& b = c.B();
+    check_system(c.A(), b, "linalg.solve_triangular");
     set_batch_shape(*c.out(), b, {b.shape[b.ndim - 2], b.shape[b.ndim - 1]});
   })
   .kernel("lapack", run_triangular<cpu::dense_lapack>, cpu::lapack_when<64>)
@@ -130,12 +136,12 @@ STRATA_OP(_solve_triangular, "_solve_triangular(Tensor A, Tensor B, bool upper, 
   .kernel("blocked", run_triangular<cpu::dense_fast>)
   .kernel("reference", run_triangular<cpu::dense_reference>)
   .cuda_on_host("triangular_on_host")
-  .saves({0})
+  .saves({"A"})
   .saves_result()
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    const bool upper = c.arg(2).boolean(), unit = c.arg(3).boolean();
-    const Tensor b = call(op__solve_triangular, Args(mT(c.input(0)), g, !upper, unit));
-    if (!c.needs(0)) return {Tensor(), b};
+  .grad([](const grads::_solve_triangular& c, const Tensor& g) -> Grads {
+    const bool upper = c.upper(), unit = c.unitriangular();
+    const Tensor b = call(op__solve_triangular, Args(mT(c.A()), g, !upper, unit));
+    if (!c.needs_A()) return {Tensor(), b};
     const Tensor a = neg(matmul(b, mT(c.result())));
     return {upper ? triu(a, unit ? 1 : 0) : tril(a, unit ? -1 : 0), b};
   })
@@ -187,12 +193,12 @@ STRATA_OP(linalg_cholesky_ex,
     "The Cholesky factor of symmetric positive definite matrices; info is the order of the first minor that is not, or "
     "0.")
   .dtypes({DType::F32, DType::F64})
-  .infer([](const Call& c) {
-    const TensorImpl& a = c.args.tensor(0);
-    check_square(a, c.op.name.c_str());
-    set_batch_shape(*c.outs[0], a, {a.shape[a.ndim - 1], a.shape[a.ndim - 1]});
-    set_batch_shape(*c.outs[1], a, {});
-    c.outs[1]->dtype = DType::I32;
+  .infer([](const args::linalg_cholesky_ex& c) {
+    const TensorImpl& a = c.A();
+    check_square(a, c.op().name.c_str());
+    set_batch_shape(*c.out(), a, {a.shape[a.ndim - 1], a.shape[a.ndim - 1]});
+    set_batch_shape(*c.out(1), a, {});
+    c.out(1)->dtype = DType::I32;
   })
   .kernel("lapack", run_cholesky<cpu::dense_lapack>, cpu::lapack_when<64>)
   .from(Source::Lapack)
@@ -201,8 +207,8 @@ STRATA_OP(linalg_cholesky_ex,
   .cuda_on_host("cholesky_on_host")
   .saves_result()
   .no_grad_outputs({1})
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    const bool upper = c.arg(1).boolean();
+  .grad([](const grads::linalg_cholesky_ex& c, const Tensor& g) -> Grads {
+    const bool upper = c.upper();
     return {upper ? cholesky_grad(mT(g), mT(c.result())) : cholesky_grad(g, c.result())};
   })
   .samples({"s(4,4)", "s(2,3,3)", "f(0,3,3)"})
@@ -240,8 +246,8 @@ STRATA_OP(cholesky_solve, "cholesky_solve(Tensor B, Tensor L, bool upper=False) 
 STRATA_OP(cholesky_inverse, "cholesky_inverse(Tensor L, bool upper=False) -> Tensor")
   .doc("The inverse of A from its Cholesky factor.")
   .dtypes({DType::F32, DType::F64})
-  .infer([](const Call& c) {
-    const TensorImpl& a = c.args.tensor(0);
+  .infer([](const args::cholesky_inverse& c) {
+    const TensorImpl& a = c.L();
     check_square(a, "cholesky_inverse", "L");
     set_batch_shape(*c.out(), a, {a.shape[a.ndim - 1], a.shape[a.ndim - 1]});
   })
@@ -250,11 +256,11 @@ STRATA_OP(cholesky_inverse, "cholesky_inverse(Tensor L, bool upper=False) -> Ten
   .kernel("triangular", run_cholesky_inverse<cpu::dense_fast>)
   .kernel("reference", run_cholesky_inverse<cpu::dense_reference>)
   .cuda_on_host("cholesky_inverse_on_host")
-  .saves({0})
+  .saves({"L"})
   .saves_result()
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    const Tensor L = c.input(0), X = c.result(), common = neg(matmul(X, matmul(add(g, mT(g)), X)));
-    return {c.arg(1).boolean() ? matmul(L, common) : matmul(common, L)};
+  .grad([](const grads::cholesky_inverse& c, const Tensor& g) -> Grads {
+    const Tensor L = c.L(), X = c.result(), common = neg(matmul(X, matmul(add(g, mT(g)), X)));
+    return {c.upper() ? matmul(L, common) : matmul(common, L)};
   })
   .samples({"p(1,1)", "!m(4,4)", "!m(2,3,3), True"})
   .error("f(3,4)", ErrorKind::Runtime, "square");
@@ -263,11 +269,11 @@ STRATA_OP(_linalg_qr, "_linalg_qr(Tensor A, bool complete) -> (Tensor Q, Tensor 
   .doc("QR of matrices: reduced, or with a square Q.")
   .helper()
   .dtypes({DType::F32, DType::F64})
-  .infer([](const Call& c) {
-    const TensorImpl& a = c.args.tensor(0);
-    const int64_t m = a.shape[a.ndim - 2], n = a.shape[a.ndim - 1], k = c.args[1].boolean() ? m : std::min(m, n);
-    set_batch_shape(*c.outs[0], a, {m, k});
-    set_batch_shape(*c.outs[1], a, {k, n});
+  .infer([](const args::_linalg_qr& c) {
+    const TensorImpl& a = c.A();
+    const int64_t m = a.shape[a.ndim - 2], n = a.shape[a.ndim - 1], k = c.complete() ? m : std::min(m, n);
+    set_batch_shape(*c.out(), a, {m, k});
+    set_batch_shape(*c.out(1), a, {k, n});
   })
   .kernel("lapack", run_qr<cpu::dense_lapack>, cpu::lapack_when<128>)
   .from(Source::Lapack)
@@ -275,8 +281,8 @@ STRATA_OP(_linalg_qr, "_linalg_qr(Tensor A, bool complete) -> (Tensor Q, Tensor 
   .kernel("reference", run_qr<cpu::dense_reference>)
   .cuda_on_host("qr_on_host")
   .saves_result({0, 1})
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    STRATA_CHECK(!c.arg(1).boolean() || c.shape(0)[c.shape(0).size() - 2] <= c.shape(0).back(), NotImplemented,
+  .grad([](const grads::_linalg_qr& c, const Tensor& g) -> Grads {
+    STRATA_CHECK(!c.complete() || c.shape_of_A()[c.shape_of_A().size() - 2] <= c.shape_of_A().back(), NotImplemented,
                  "linalg.qr: the gradient in mode 'complete' needs a matrix with at least as many columns as rows; use "
                  "mode 'reduced'");
     return {qr_grad(g, c.grad(1), c.result(0), c.result(1))};
@@ -317,12 +323,12 @@ STRATA_OP(qr, "qr(Tensor input, bool some=True) -> (Tensor Q, Tensor R)")
 STRATA_OP(geqrf, "geqrf(Tensor input) -> (Tensor a, Tensor tau)")
   .doc("QR as reflectors: R on and above the diagonal, the reflectors below it, and their factors.")
   .dtypes({DType::F32, DType::F64})
-  .infer([](const Call& c) {
-    const TensorImpl& a = c.args.tensor(0);
+  .infer([](const args::geqrf& c) {
+    const TensorImpl& a = c.input();
     check_matrix(a, "geqrf");
     const int64_t m = a.shape[a.ndim - 2], n = a.shape[a.ndim - 1];
-    set_batch_shape(*c.outs[0], a, {m, n});
-    set_batch_shape(*c.outs[1], a, {std::min(m, n)});
+    set_batch_shape(*c.out(), a, {m, n});
+    set_batch_shape(*c.out(1), a, {std::min(m, n)});
   })
   .kernel("lapack", run_geqrf<cpu::dense_lapack>, cpu::lapack_when<128>)
   .from(Source::Lapack)

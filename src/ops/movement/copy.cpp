@@ -1,4 +1,5 @@
 // Copies and conversions.
+#include "strata/args/movement/copy.h"
 #include "strata/ops/movement/copy.h"
 
 #include "autograd/node.h"
@@ -11,7 +12,8 @@ namespace strata {
 namespace {
 
 void infer_copy(const Call& c) {
-  const TensorImpl &input = c.args.tensor(0), &src = c.args.tensor(1);
+  const args::copy arg(c);
+  const TensorImpl &input = arg.input(), &src = arg.src();
   TensorImpl& out = *c.outs[0];
   out.dtype = input.dtype, out.device = input.device;
   out.set_shape(input.sizes());
@@ -42,14 +44,15 @@ STRATA_OP(copy, "copy(Tensor input, Tensor src, bool non_blocking=False) -> Tens
   .infer(infer_copy)
   .updates()
   .dtypes(kStorageTypes)
-  .kernel("strided", [](const Call& c) { cpu::copy(*c.out(), c.args.tensor(1)); })
-  .kernel("reference", [](const Call& c) { cpu::copy_reference(*c.out(), c.args.tensor(1)); })
+  .kernel("strided", [](const args::copy& c) { cpu::copy(*c.out(), c.src()); })
+  .kernel("reference", [](const args::copy& c) { cpu::copy_reference(*c.out(), c.src()); })
   .crosses_devices()
-  .cuda("copy", [](const Call& c) { copy_values(*c.out(), c.args.tensor(1), !c.args[2].boolean()); })
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    const Tensor to_source =
-      c.has(1) && g.device() != c.meta(1).device ? to_copy(g, g.dtype(), std::nullopt, c.meta(1).device) : g;
-    return {c.needs(0) ? zeros_like(g) : Tensor(), to_source};
+  .cuda("copy", [](const args::copy& c) { copy_values(*c.out(), c.src(), !c.non_blocking()); })
+  .grad([](const grads::copy& c, const Tensor& g) -> Grads {
+    const Tensor to_source = c.has_src() && g.device() != c.meta_of_src().device
+                               ? to_copy(g, g.dtype(), std::nullopt, c.meta_of_src().device)
+                               : g;
+    return {c.needs_input() ? zeros_like(g) : Tensor(), to_source};
   })
   .samples({"f(2,3), f(2,3)", "f(2,3), f(3)", "f(2,3), f()", "f(0,3), f(3)", "f(), f()", "f(2,3), f(2,1), True"})
   .error("f(2,3), f(2)", ErrorKind::Runtime, "cannot be broadcast")
@@ -57,18 +60,18 @@ STRATA_OP(copy, "copy(Tensor input, Tensor src, bool non_blocking=False) -> Tens
 
 STRATA_OP(clone, "clone(Tensor input, *, str? memory_format=None) -> Tensor")
   .doc("A copy in memory of its own.\n\n>>> a = strata.ones(2); b = a.clone(); b.data_ptr() == a.data_ptr()\nFalse")
-  .infer([](const Call& c) {
-    const TensorImpl& input = c.args.tensor(0);
-    TensorImpl& out = *c.outs[0];
+  .infer([](const args::clone& c) {
+    const TensorImpl& input = c.input();
+    TensorImpl& out = *c.out();
     out.dtype = input.dtype, out.device = input.device;
     out.set_shape(input.sizes());
-    set_layout(out, format_of(c.args[1]), &input, "clone");
+    set_layout(out, format_of(c.memory_format_value()), &input, "clone");
   })
   .no_out()
   .dtypes(kStorageTypes)
-  .kernel("strided", [](const Call& c) { cpu::copy(*c.out(), c.args.tensor(0)); })
-  .kernel("reference", [](const Call& c) { cpu::copy_reference(*c.out(), c.args.tensor(0)); })
-  .cuda("copy", [](const Call& c) { copy_values(*c.out(), c.args.tensor(0)); })
+  .kernel("strided", [](const args::clone& c) { cpu::copy(*c.out(), c.input()); })
+  .kernel("reference", [](const args::clone& c) { cpu::copy_reference(*c.out(), c.input()); })
+  .cuda("copy", [](const args::clone& c) { copy_values(*c.out(), c.input()); })
   .grad([](const GradContext&, const Tensor& g) -> Grads { return {g}; })
   .samples({"f(2,3)", "f()", "f(0,3)", "f(2,3,4,5), memory_format='channels_last'",
             "f(5,7,3), memory_format='contiguous_format'"})
@@ -91,22 +94,22 @@ STRATA_OP(to_copy,
           "to_copy(Tensor input, dtype dtype, str? memory_format=None, device? device=None, bool non_blocking=False) "
           "-> Tensor")
   .doc("A copy of another dtype and layout, on another device.")
-  .infer([](const Call& c) {
-    const TensorImpl& input = c.args.tensor(0);
-    TensorImpl& out = *c.outs[0];
-    out.dtype = c.args[1].dtype(), out.device = c.args[3] ? require_available(c.args[3].device()) : input.device;
+  .infer([](const args::to_copy& c) {
+    const TensorImpl& input = c.input();
+    TensorImpl& out = *c.out();
+    out.dtype = c.dtype(), out.device = c.device() ? require_available(*c.device()) : input.device;
     out.set_shape(input.sizes());
-    set_layout(out, format_of(c.args[2]), &input, "to");
+    set_layout(out, format_of(c.memory_format_value()), &input, "to");
   })
   .helper()
   .no_out()
   .dtypes(kStorageTypes)
   .crosses_devices()
-  .kernel("strided", [](const Call& c) { cpu::copy(*c.out(), c.args.tensor(0)); })
-  .kernel("reference", [](const Call& c) { cpu::copy_reference(*c.out(), c.args.tensor(0)); })
-  .cuda("copy", [](const Call& c) { copy_values(*c.out(), c.args.tensor(0), !c.args[4].boolean()); })
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {  // the engine converts to the input's dtype
-    return {g.device() == c.meta(0).device ? g : to_copy(g, g.dtype(), std::nullopt, c.meta(0).device)};
+  .kernel("strided", [](const args::to_copy& c) { cpu::copy(*c.out(), c.input()); })
+  .kernel("reference", [](const args::to_copy& c) { cpu::copy_reference(*c.out(), c.input()); })
+  .cuda("copy", [](const args::to_copy& c) { copy_values(*c.out(), c.input(), !c.non_blocking()); })
+  .grad([](const grads::to_copy& c, const Tensor& g) -> Grads {  // the engine converts to the input's dtype
+    return {g.device() == c.meta_of_input().device ? g : to_copy(g, g.dtype(), std::nullopt, c.meta_of_input().device)};
   })
   .samples({"f(2,3), 'float64'", "f(2,3,4,5), 'float64', 'channels_last'"})
   .error("f(2,3), 'float64', 'channels_last'", ErrorKind::Runtime, "rank 4");

@@ -1,4 +1,5 @@
 // Joining and reordering: ops that copy elements to other places.
+#include "strata/args/movement/joins.h"
 #include "strata/ops/movement/joins.h"
 
 #include <algorithm>
@@ -19,7 +20,8 @@ namespace {
 bool skipped(const TensorImpl& t) { return t.ndim == 1 && t.shape[0] == 0; }
 
 void infer_cat(const Call& c) {
-  const TensorList tensors = c.args[0].tensor_list();
+  const args::cat arg(c);
+  const TensorList tensors = arg.tensors();
   STRATA_CHECK(!tensors.empty(), Value, "cat: expected a non-empty list of tensors");
   const TensorImpl* like = nullptr;
   DType dtype = tensors[0].dtype();
@@ -30,7 +32,7 @@ void infer_cat(const Call& c) {
     if (!like && !skipped(*t)) like = t.get();
   }
   if (!like) like = tensors[0].get();
-  const int dim = normalize_dim(c.args[1].integer(), like->ndim, "cat");
+  const int dim = normalize_dim(arg.dim(), like->ndim, "cat");
   Dims shape(like->sizes());
   shape[static_cast<size_t>(dim)] = 0;
   for (const Tensor& t : tensors) {
@@ -52,10 +54,11 @@ void infer_cat(const Call& c) {
 }
 
 void run_cat(const Call& c) {
+  const args::cat a(c);
   const TensorImpl& out = *c.out();
-  const int dim = normalize_dim(c.args[1].integer(), out.ndim, "cat");
+  const int dim = normalize_dim(a.dim(), out.ndim, "cat");
   int64_t start = 0;
-  for (const Tensor& t : c.args[0].tensor_list()) {
+  for (const Tensor& t : a.tensors()) {
     if (skipped(*t)) continue;
     copy_values(*show(c.out(), slice_geometry(Geometry(out), dim, start, start + t->shape[dim], 1)), *t);
     start += t->shape[dim];
@@ -63,9 +66,10 @@ void run_cat(const Call& c) {
 }
 
 void plain_cat(const Call& c) {
-  const auto dim = static_cast<size_t>(normalize_dim(c.args[1].integer(), c.out().dim(), "cat"));
+  const args::cat a(c);
+  const auto dim = static_cast<size_t>(normalize_dim(a.dim(), c.out().dim(), "cat"));
   int64_t start = 0;
-  for (const Tensor& t : c.args[0].tensor_list()) {
+  for (const Tensor& t : a.tensors()) {
     if (skipped(*t)) continue;
     cpu::each_index(t.shape(), [&](const cpu::Index& at) {
       cpu::Index to = at;
@@ -77,10 +81,11 @@ void plain_cat(const Call& c) {
 }
 
 Grads grad_cat(const GradContext& c, const Tensor& g) {
-  Grads out;
-  const int dim = normalize_dim(c.arg(1).integer(), g.dim(), "cat");
+  const grads::cat a(c);
+  grads::cat::Result out;
+  const int dim = normalize_dim(a.dim(), g.dim(), "cat");
   int64_t start = 0;
-  const TensorList tensors = c.arg(0).tensor_list();
+  const TensorList tensors = a.tensors();
   for (uint32_t k = 0; k < tensors.size(); ++k) {
     const TensorImpl& t = *tensors[k];
     Tensor piece;
@@ -90,7 +95,7 @@ Grads grad_cat(const GradContext& c, const Tensor& g) {
       if (c.needs_list(k)) piece = to(slice(g, dim, start, start + t.shape[dim]), t.dtype);
       start += t.shape[dim];
     }
-    out.list.push_back(piece);
+    out.tensors.push_back(piece);
   }
   return out;
 }
@@ -106,16 +111,18 @@ uint32_t dim_mask(IntList dims, int ndim, const char* op) {
 }
 
 void infer_same(const Call& c) {
-  const TensorImpl& input = c.args.tensor(0);
+  const args::flip a(c);
+  const TensorImpl& input = a.input();
   c.outs[0]->dtype = input.dtype, c.outs[0]->device = input.device;
   c.outs[0]->set_shape(input.sizes());
   set_layout(*c.outs[0], std::nullopt, &input, c.op.name.c_str());
 }
 
 void run_flip(const Call& c) {
-  const TensorImpl& input = c.args.tensor(0);
+  const args::flip a(c);
+  const TensorImpl& input = a.input();
   Geometry g(input);
-  const uint32_t mask = dim_mask(c.args[1].int_list(), input.ndim, "flip");
+  const uint32_t mask = dim_mask(a.dims(), input.ndim, "flip");
   if (input.numel == 0) return;
   for (int d = 0; d < input.ndim; ++d)
     if (mask >> d & 1) g.offset += (input.shape[d] - 1) * g.stride[d], g.stride[d] = -g.stride[d];
@@ -123,8 +130,9 @@ void run_flip(const Call& c) {
 }
 
 void plain_flip(const Call& c) {
-  const TensorImpl& input = c.args.tensor(0);
-  const uint32_t mask = dim_mask(c.args[1].int_list(), input.ndim, "flip");
+  const args::flip a(c);
+  const TensorImpl& input = a.input();
+  const uint32_t mask = dim_mask(a.dims(), input.ndim, "flip");
   cpu::each_index(input.sizes(), [&](const cpu::Index& at) {
     cpu::Index to = at;
     for (size_t d = 0; d < input.ndim; ++d)
@@ -133,8 +141,9 @@ void plain_flip(const Call& c) {
   });
 }
 void plain_roll(const Call& c) {
-  const TensorImpl& input = c.args.tensor(0);
-  const IntList shifts = c.args[1].int_list(), dims = c.args[2].int_list();
+  const args::roll_dims a(c);
+  const TensorImpl& input = a.input();
+  const IntList shifts = a.shifts(), dims = a.dims();
   cpu::each_index(input.sizes(), [&](const cpu::Index& at) {
     cpu::Index to = at;
     for (size_t i = 0; i < dims.size; ++i) {
@@ -148,8 +157,9 @@ void plain_roll(const Call& c) {
 
 // Every combination of the two pieces that each rolled dimension falls into.
 void run_roll(const Call& c) {
-  const TensorImpl& input = c.args.tensor(0);
-  const IntList shifts = c.args[1].int_list(), dims = c.args[2].int_list();
+  const args::roll_dims a(c);
+  const TensorImpl& input = a.input();
+  const IntList shifts = a.shifts(), dims = a.dims();
   if (input.numel == 0) return;
   int64_t shift[kMaxDims] = {};
   for (size_t i = 0; i < dims.size; ++i) {
@@ -261,11 +271,11 @@ STRATA_OP(column_stack, "column_stack(Tensor[] tensors) -> Tensor")
 
 STRATA_OP(flip, "flip(Tensor input, int[] dims) -> Tensor")
   .doc("A copy with the order of some dimensions reversed.\n\n>>> strata.arange(3).flip(0)\ntensor([2, 1, 0])")
-  .infer([](const Call& c) { dim_mask(c.args[1].int_list(), c.args.tensor(0).ndim, "flip"), infer_same(c); })
+  .infer([](const args::flip& c) { dim_mask(c.dims(), c.input().ndim, "flip"), infer_same(c); })
   .kernel("copy", run_flip)
   .kernel("reference", plain_flip)
   .cuda("copy", run_flip)
-  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {flip(g, c.arg(1).int_list())}; })
+  .grad([](const grads::flip& c, const Tensor& g) -> Grads { return {flip(g, c.dims())}; })
   .no_out()
   .dtypes(kStorageTypes)
   .samples({"f(2,3), [0]", "f(2,3), [0, 1]", "f(3), [-1]", "f(2,3), []", "f(0,3), [0]", "f(), []"})
@@ -294,9 +304,9 @@ STRATA_OP(flipud, "flipud(Tensor input) -> Tensor")
 
 STRATA_OP(roll_dims, "roll_dims(Tensor input, int[] shifts, int[] dims) -> Tensor")
   .doc("roll with a dimension for each shift.")
-  .infer([](const Call& c) {
-    const TensorImpl& input = c.args.tensor(0);
-    const IntList shifts = c.args[1].int_list(), dims = c.args[2].int_list();
+  .infer([](const args::roll_dims& c) {
+    const TensorImpl& input = c.input();
+    const IntList shifts = c.shifts(), dims = c.dims();
     STRATA_CHECK(shifts.size == dims.size && (input.ndim > 0 || dims.size == 0), Runtime,
                  "roll: {} shifts and {} dimensions for a tensor of shape {}", shifts.size, dims.size,
                  to_string(input.sizes()));
@@ -306,10 +316,10 @@ STRATA_OP(roll_dims, "roll_dims(Tensor input, int[] shifts, int[] dims) -> Tenso
   .kernel("copies", run_roll)
   .kernel("reference", plain_roll)
   .cuda("copies", run_roll)
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+  .grad([](const grads::roll_dims& c, const Tensor& g) -> Grads {
     std::vector<int64_t> back;
-    for (int64_t s : c.arg(1).int_list()) back.push_back(s == INT64_MIN ? INT64_MIN : -s);
-    return {roll_dims(g, back, c.arg(2).int_list())};
+    for (int64_t s : c.shifts()) back.push_back(s == INT64_MIN ? INT64_MIN : -s);
+    return {roll_dims(g, back, c.dims())};
   })
   .helper()
   .no_out()

@@ -1,4 +1,5 @@
 // Padding.
+#include "strata/args/movement/pad.h"
 #include "strata/ops/movement/pad.h"
 
 #include <algorithm>
@@ -43,9 +44,10 @@ int64_t padded_size(const TensorImpl& t, int d, const Pads& p) {
 }
 
 void run_constant(const Call& c) {
-  const TensorImpl& input = c.args.tensor(0);
-  const Pads p(input, c.args[1].int_list());
-  fill_values(*c.out(), c.args[2].scalar());
+  const args::constant_pad_nd a(c);
+  const TensorImpl& input = a.input();
+  const Pads p(input, a.pad());
+  fill_values(*c.out(), a.value());
   Geometry from(input), to(*c.out());
   for (int d = 0; d < input.ndim; ++d) {
     from = slice_geometry(from, d, std::min(std::max<int64_t>(0, -p.before[d]), input.shape[d]),
@@ -57,9 +59,10 @@ void run_constant(const Call& c) {
 }
 
 void plain_constant(const Call& c) {
-  const TensorImpl& input = c.args.tensor(0);
-  const Pads p(input, c.args[1].int_list());
-  cpu::fill_reference(*c.out(), c.args[2].scalar());
+  const args::constant_pad_nd a(c);
+  const TensorImpl& input = a.input();
+  const Pads p(input, a.pad());
+  cpu::fill_reference(*c.out(), a.value());
   cpu::each_index(input.sizes(), [&](const cpu::Index& at) {
     cpu::Index to = at;
     for (int d = 0; d < input.ndim; ++d) {
@@ -107,21 +110,21 @@ STRATA_OP(constant_pad_nd, "constant_pad_nd(Tensor input, int[] pad, Scalar valu
     "input with a border of a value; pad lists (before, after) from the last dimension on, and negative numbers cut "
     "off.\n\n"
     ">>> strata.constant_pad_nd(strata.ones(2), (1, 0), 5)\ntensor([5., 1., 1.])")
-  .infer([](const Call& c) {
-    const TensorImpl& input = c.args.tensor(0);
-    const Pads p(input, c.args[1].int_list());
+  .infer([](const args::constant_pad_nd& c) {
+    const TensorImpl& input = c.input();
+    const Pads p(input, c.pad());
     Dims shape;
     for (int d = 0; d < input.ndim; ++d) shape.push(padded_size(input, d, p));
-    check_in_range(c.args[2].scalar(), input.dtype, "pad", true);
-    c.outs[0]->dtype = input.dtype, c.outs[0]->device = input.device;
-    c.outs[0]->set_shape(shape);
-    set_layout(*c.outs[0], std::nullopt, &input, "pad");
+    check_in_range(c.value(), input.dtype, "pad", true);
+    c.out()->dtype = input.dtype, c.out()->device = input.device;
+    c.out()->set_shape(shape);
+    set_layout(*c.out(), std::nullopt, &input, "pad");
   })
   .kernel("fill_and_copy", run_constant)
   .kernel("reference", plain_constant)
   .cuda("fill_and_copy", run_constant)
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    Dims back(c.arg(1).int_list());
+  .grad([](const grads::constant_pad_nd& c, const Tensor& g) -> Grads {
+    Dims back(c.pad());
     for (size_t i = 0; i < back.n; ++i) back[i] = -back[i];
     return {constant_pad_nd(g, back)};
   })

@@ -1,4 +1,5 @@
 // Repeating: copies of a tensor beside each other, and views that only look repeated.
+#include "strata/args/movement/repeat.h"
 #include "strata/ops/movement/repeat.h"
 
 #include "autograd/autograd.h"
@@ -24,7 +25,8 @@ namespace {
 
 // The first copy is written once; then each dimension, from the last on, repeats what is there.
 void run_repeat(const Call& c) {
-  const TensorImpl &input = c.args.tensor(0), &out = *c.out();
+  const args::repeat a(c);
+  const TensorImpl &input = a.input(), &out = *c.out();
   if (out.numel == 0) return;
   const int lead = out.ndim - input.ndim;
   const auto size = [&](int d) { return d < lead ? 1 : input.shape[d - lead]; };
@@ -42,7 +44,8 @@ void run_repeat(const Call& c) {
 }
 
 void plain_repeat(const Call& c) {
-  const TensorImpl &input = c.args.tensor(0), &out = *c.out();
+  const args::repeat a(c);
+  const TensorImpl &input = a.input(), &out = *c.out();
   const auto lead = static_cast<size_t>(out.ndim - input.ndim);
   cpu::each_index(out.sizes(), [&](const cpu::Index& at) {
     cpu::Index from{};
@@ -91,9 +94,9 @@ STRATA_OP(repeat, "repeat(Tensor input, int[] repeats) -> Tensor")
   .doc(
     "Copies of input beside each other, that many times along each dimension.\n\n>>> strata.tensor([1, "
     "2]).repeat(2)\ntensor([1, 2, 1, 2])")
-  .infer([](const Call& c) {
-    const TensorImpl& input = c.args.tensor(0);
-    const IntList repeats = c.args[1].int_list();
+  .infer([](const args::repeat& c) {
+    const TensorImpl& input = c.input();
+    const IntList repeats = c.repeats();
     const int lead = static_cast<int>(repeats.size) - input.ndim;
     STRATA_CHECK(
       lead >= 0, Runtime,
@@ -105,16 +108,16 @@ STRATA_OP(repeat, "repeat(Tensor input, int[] repeats) -> Tensor")
                    to_string(repeats));
       if (d >= lead) shape[d] = (Checked(shape[d]) * input.shape[d - lead]).get();
     }
-    c.outs[0]->dtype = input.dtype, c.outs[0]->device = input.device;
-    c.outs[0]->set_shape(shape);
+    c.out()->dtype = input.dtype, c.out()->device = input.device;
+    c.out()->set_shape(shape);
   })
   .kernel("copies", run_repeat)
   .kernel("reference", plain_repeat)
   .cuda("copies", run_repeat)
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    const Shape shape = c.shape(0);
-    const IntList repeats = c.arg(1).int_list();
-    if (g.numel() == 0) return {autograd::zeros_for(c.meta(0))};
+  .grad([](const grads::repeat& c, const Tensor& g) -> Grads {
+    const Shape shape = c.shape_of_input();
+    const IntList repeats = c.repeats();
+    if (g.numel() == 0) return {autograd::zeros_for(c.meta_of_input())};
     Tensor out = g;
     const int lead = g.dim() - static_cast<int>(shape.size());
     for (int d = 0; d < g.dim(); ++d)

@@ -1,4 +1,5 @@
 // Views by explicit strides, what their gradients need, and the *_scatter ops that are their opposites.
+#include "strata/args/movement/strided.h"
 #include "strata/ops/movement/strided.h"
 
 #include <cstring>
@@ -86,21 +87,25 @@ template <class T> void add_overlapping(const TensorImpl& out, const TensorImpl&
 }
 
 Geometry target_of_unview(const Call& c) {
-  return geometry(Shape(c.args.tensor(0).sizes()), c.args[2].int_list(), c.args[3].integer());
+  const args::unview a(c);
+  return geometry(Shape(a.input().sizes()), a.stride(), a.offset());
 }
 
 const char* places_differ(const Call& c) {
+  const args::unview a(c);
   const Geometry g = target_of_unview(c);
-  return c.args.tensor(0).numel && may_overlap(g.size, g.stride) ? "several elements may go to one place" : nullptr;
+  return a.input().numel && may_overlap(g.size, g.stride) ? "several elements may go to one place" : nullptr;
 }
 void run_unview_by_copy(const Call& c) {
+  const args::unview a(c);
   fill_values(*c.out(), 0);
-  if (c.args.tensor(0).numel) copy_values(*show(c.out(), target_of_unview(c)), c.args.tensor(0));
+  if (a.input().numel) copy_values(*show(c.out(), target_of_unview(c)), a.input());
 }
 
 void run_unview(const Call& c) {
+  const args::unview a(c);
   if (!places_differ(c)) return run_unview_by_copy(c);
-  const TensorImpl& input = c.args.tensor(0);
+  const TensorImpl& input = a.input();
   const Geometry g = target_of_unview(c);
   cpu::fill(*c.out(), 0);
   // Sums of narrow floats are made in the type arithmetic happens in.
@@ -119,14 +124,15 @@ void run_unview(const Call& c) {
 
 // Elements that may share places, added at flat positions.
 void unview_on_device(const Call& c) {
-  const TensorImpl& input = c.args.tensor(0);
+  const args::unview a(c);
+  const TensorImpl& input = a.input();
   const OnDeviceOf there(input.device);
   fill_values(*c.out(), 0);
-  Tensor at = full({}, c.args[3].integer(), DType::I64);
+  Tensor at = full({}, a.offset(), DType::I64);
   for (int d = 0; d < input.ndim; ++d) {
     Dims along;
     for (int k = 0; k < input.ndim; ++k) along.push(k == d ? input.shape[d] : 1);
-    at = add(at, reshape(mul(arange(input.shape[d], DType::I64), c.args[2].int_list()[d]), along));
+    at = add(at, reshape(mul(arange(input.shape[d], DType::I64), a.stride()[d]), along));
   }
   const Tensor places = reshape(at, -1), values = reshape(contiguous(alias(input)), -1), flat = alias(*c.out());
   flat->ndim = 1, flat->shape[0] = flat->numel, flat->strides[0] = 1;
@@ -134,25 +140,27 @@ void unview_on_device(const Call& c) {
 }
 
 void run_strided_clone(const Call& c) {
+  const args::clone_strided a(c);
   clear_gaps(*c.out());
-  copy_values(*c.out(), c.args.tensor(0));
+  copy_values(*c.out(), a.input());
 }
 
 void run_strided_scatter(const Call& c) {
+  const args::strided_scatter a(c);
   clear_gaps(*c.out());
-  copy_values(*c.out(), c.args.tensor(0));
-  copy_values(*show(c.out(), geometry(c.args[2].int_list(), c.args[3].int_list(), c.args[4].integer())),
-              c.args.tensor(1));
+  copy_values(*c.out(), a.input());
+  copy_values(*show(c.out(), geometry(a.size(), a.stride(), a.offset())), a.src());
 }
 
 void plain_unview(const Call& c) {
-  const TensorImpl& input = c.args.tensor(0);
+  const args::unview a(c);
+  const TensorImpl& input = a.input();
   cpu::dispatch_wide(input.dtype, [&]<class T>() {
     const cpu::Out<T> sums(c.out());
     sums.fill(0);
     cpu::each_index(input.sizes(), [&](const cpu::Index& at) {
-      int64_t place = c.args[3].integer();
-      for (size_t d = 0; d < input.ndim; ++d) place += at[d] * c.args[2].int_list()[d];
+      int64_t place = a.offset();
+      for (size_t d = 0; d < input.ndim; ++d) place += at[d] * a.stride()[d];
       sums[place] += cpu::get<T>(input, at);
     });
     sums.finish();
@@ -204,11 +212,11 @@ STRATA_OP(strided_view, "strided_view(Tensor(a) input, int[] size, int[] stride,
       to_string(size), to_string(stride), first, bytes);
     return show(input, geometry(size, stride, offset));
   })
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+  .grad([](const grads::strided_view& c, const Tensor& g) -> Grads {
     // g goes into a flat image of the memory around input, which is then read as input.
-    const Geometry input(c.meta(0));
-    const Shape stride = c.arg(2).int_list();
-    const int64_t offset = c.arg(3).integer(), low = std::min<int64_t>(0, offset);
+    const Geometry input(c.meta_of_input());
+    const Shape stride = c.stride();
+    const int64_t offset = c.offset(), low = std::min<int64_t>(0, offset);
     const int64_t extent =
       std::max(reach(input.size, input.stride, "as_strided"), offset + reach(g.shape(), stride, "as_strided")) - low +
       1;
@@ -228,19 +236,19 @@ STRATA_OP(strided_view, "strided_view(Tensor(a) input, int[] size, int[] stride,
 
 STRATA_OP(unview, "unview(Tensor input, int[] size, int[] stride, int offset) -> Tensor")
   .doc("Zeros of a size, to which input is added at the given strides: the gradient of every strided view.")
-  .infer([](const Call& c) {
-    c.outs[0]->dtype = c.args.tensor(0).dtype, c.outs[0]->set_shape(c.args[1].int_list());
-    const int64_t last = reach(c.args.tensor(0).sizes(), c.args[2].int_list(), "unview"), offset = c.args[3].integer();
-    STRATA_CHECK(last < 0 || (offset >= 0 && (Checked(offset) + last).get() < checked_numel(c.args[1].int_list())),
-                 Runtime, "unview: strides {} and offset {} are out of bounds for shape {}",
-                 to_string(c.args[2].int_list()), offset, to_string(c.args[1].int_list()));
+  .infer([](const args::unview& c) {
+    c.out()->dtype = c.input().dtype, c.out()->set_shape(c.size());
+    const int64_t last = reach(c.input().sizes(), c.stride(), "unview"), offset = c.offset();
+    STRATA_CHECK(last < 0 || (offset >= 0 && (Checked(offset) + last).get() < checked_numel(c.size())), Runtime,
+                 "unview: strides {} and offset {} are out of bounds for shape {}", to_string(c.stride()), offset,
+                 to_string(c.size()));
   })
   .kernel("strided", run_unview)
   .kernel("reference", plain_unview)
   .cuda("strided", run_unview_by_copy, places_differ)
   .cuda("sorted", unview_on_device)
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {strided_view(contiguous(g), c.shape(0), c.arg(2).int_list(), c.arg(3).integer())};
+  .grad([](const grads::unview& c, const Tensor& g) -> Grads {
+    return {strided_view(contiguous(g), c.shape_of_input(), c.stride(), c.offset())};
   })
   .helper()
   .no_out()
@@ -250,16 +258,16 @@ STRATA_OP(unview, "unview(Tensor input, int[] size, int[] stride, int offset) ->
 
 STRATA_OP(clone_strided, "clone_strided(Tensor input, int[] stride) -> Tensor")
   .doc("A copy with the given strides.")
-  .infer([](const Call& c) {
-    c.outs[0]->dtype = c.args.tensor(0).dtype;
-    allocate_strided(*c.outs[0], c.args.tensor(0).sizes(), c.args[1].int_list());
+  .infer([](const args::clone_strided& c) {
+    c.out()->dtype = c.input().dtype;
+    allocate_strided(*c.out(), c.input().sizes(), c.stride());
   })
   .kernel("strided", run_strided_clone)
   .cuda("strided", run_strided_clone)
   .kernel("reference",
-          [](const Call& c) {
+          [](const args::clone_strided& c) {
             clear_gaps(*c.out());
-            cpu::copy_reference(*c.out(), c.args.tensor(0));
+            cpu::copy_reference(*c.out(), c.input());
           })
   .grad([](const GradContext&, const Tensor& g) -> Grads { return {g}; })
   .helper()
@@ -270,10 +278,10 @@ STRATA_OP(clone_strided, "clone_strided(Tensor input, int[] stride) -> Tensor")
 
 STRATA_OP(strided_scatter, "strided_scatter(Tensor input, Tensor src, int[] size, int[] stride, int offset) -> Tensor")
   .doc("A copy of input, with its strides, in which the elements of a strided view are replaced by src.")
-  .infer([](const Call& c) {
-    const TensorImpl &input = c.args.tensor(0), &src = c.args.tensor(1);
-    const Shape size = c.args[2].int_list(), strides(input.strides, input.ndim);
-    const int64_t last = reach(size, c.args[3].int_list(), "as_strided_scatter"), offset = c.args[4].integer();
+  .infer([](const args::strided_scatter& c) {
+    const TensorImpl &input = c.input(), &src = c.src();
+    const Shape size = c.size(), strides(input.strides, input.ndim);
+    const int64_t last = reach(size, c.stride(), "as_strided_scatter"), offset = c.offset();
     STRATA_CHECK(
       std::ranges::equal(src.sizes(), size), Runtime,
       "as_strided_scatter: expected src to have a size equal to the slice of self; src size = {}, slice size = {}",
@@ -281,28 +289,27 @@ STRATA_OP(strided_scatter, "strided_scatter(Tensor input, Tensor src, int[] size
     const int64_t most = reach(input.sizes(), strides, "as_strided_scatter");
     STRATA_CHECK(last < 0 || (offset >= 0 && offset <= most && last <= most - offset), Runtime,
                  "as_strided_scatter: sizes {}, strides {} and offset {} are out of bounds for a tensor of shape {}",
-                 to_string(size), to_string(c.args[3].int_list()), offset, to_string(input.sizes()));
-    c.outs[0]->dtype = input.dtype;
-    allocate_strided(*c.outs[0], input.sizes(), own_strides(input.sizes(), strides));
+                 to_string(size), to_string(c.stride()), offset, to_string(input.sizes()));
+    c.out()->dtype = input.dtype;
+    allocate_strided(*c.out(), input.sizes(), own_strides(input.sizes(), strides));
   })
   .kernel("strided", run_strided_scatter)
   .cuda("strided", run_strided_scatter)
   .kernel("reference",
-          [](const Call& c) {
+          [](const args::strided_scatter& c) {
             clear_gaps(*c.out());
-            cpu::copy_reference(*c.out(), c.args.tensor(0));
-            const Tensor part =
-              show(c.out(), geometry(c.args[2].int_list(), c.args[3].int_list(), c.args[4].integer()));
-            cpu::each_index(part.shape(), [&](const cpu::Index& at) { cpu::put(*part, at, c.args.tensor(1), at); });
+            cpu::copy_reference(*c.out(), c.input());
+            const Tensor part = show(c.out(), geometry(c.size(), c.stride(), c.offset()));
+            cpu::each_index(part.shape(), [&](const cpu::Index& at) { cpu::put(*part, at, c.src(), at); });
           })
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    const Geometry input(c.meta(0));
-    const IntList size = c.arg(2).int_list(), stride = c.arg(3).int_list();
-    const int64_t offset = c.arg(4).integer();
+  .grad([](const grads::strided_scatter& c, const Tensor& g) -> Grads {
+    const Geometry input(c.meta_of_input());
+    const IntList size = c.size(), stride = c.stride();
+    const int64_t offset = c.offset();
     const Tensor same = clone_strided(g, own_strides(input.size, input.stride));
-    Grads out;
-    if (c.needs(0)) out.t[0] = strided_scatter(same, zeros(size, g.dtype()), size, stride, offset);
-    if (c.needs(1)) out.t[1] = strided_view(same, size, stride, offset);
+    grads::strided_scatter::Result out;
+    if (c.needs_input()) out.input = strided_scatter(same, zeros(size, g.dtype()), size, stride, offset);
+    if (c.needs_src()) out.src = strided_view(same, size, stride, offset);
     return out;
   })
   .helper()

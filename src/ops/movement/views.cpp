@@ -1,4 +1,5 @@
 // Views: other shapes and strides over the same memory. Nothing is copied, except where reshape has to.
+#include "strata/args/movement/views.h"
 #include "strata/ops/movement/views.h"
 
 #include <algorithm>
@@ -20,7 +21,8 @@ Tensor with_shape(const Tensor& input, Shape shape, const int64_t* strides) {
 
 // The gradient of a view that shows a part: zeros with g in that part.
 Tensor spread(const GradContext& c, const Tensor& g, const Geometry& part) {
-  return unview(g, c.shape(0), part.stride, part.offset);
+  const grads::select a(c);
+  return unview(g, a.shape_of_input(), part.stride, part.offset);
 }
 
 std::optional<int64_t> optional_int(const Value& v) { return v ? std::optional(v.integer()) : std::nullopt; }
@@ -38,7 +40,10 @@ Tensor keep_dims(const Tensor& input, Shape kept) {
     out->shape[d] = input->shape[kept[d]], out->strides[d] = input->strides[kept[d]];
   return finish_view(std::move(out));
 }
-Grads grad_reshape(const GradContext& c, const Tensor& g) { return {reshape(g, c.shape(0))}; }
+Grads grad_reshape(const GradContext& c, const Tensor& g) {
+  const grads::view a(c);
+  return {reshape(g, a.shape_of_input())};
+}
 
 Dims permutation(IntList dims, int ndim, const char* op) {
   STRATA_CHECK(
@@ -201,8 +206,8 @@ STRATA_OP(permute, "permute(Tensor(a) input, int[] dims) -> Tensor(a)")
     "A view with the dimensions in another order.\n\n>>> strata.ones(2, 3, 4).permute(2, 0, 1).shape\nstrata.Size([4, "
     "2, 3])")
   .view([](const Tensor& input, IntList dims) { return keep_dims(input, permutation(dims, input.dim(), "permute")); })
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    const Dims forward = permutation(c.arg(1).int_list(), g.dim(), "permute");
+  .grad([](const grads::permute& c, const Tensor& g) -> Grads {
+    const Dims forward = permutation(c.dims(), g.dim(), "permute");
     Dims back = forward;
     for (size_t d = 0; d < forward.n; ++d) back[static_cast<size_t>(forward[d])] = static_cast<int64_t>(d);
     return {permute(g, back)};
@@ -224,9 +229,7 @@ STRATA_OP(transpose, "transpose(Tensor(a) input, int dim0, int dim1) -> Tensor(a
     std::swap(out->shape[a], out->shape[b]), std::swap(out->strides[a], out->strides[b]);
     return finish_view(std::move(out));
   })
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {transpose(g, c.arg(1).integer(), c.arg(2).integer())};
-  })
+  .grad([](const grads::transpose& c, const Tensor& g) -> Grads { return {transpose(g, c.dim0(), c.dim1())}; })
   .alias("swapaxes")
   .alias("swapdims")
   .dtypes(kStorageTypes)
@@ -329,8 +332,8 @@ STRATA_OP(select, "select(Tensor(a) input, int dim, int index) -> Tensor(a)")
     return show(input, select_geometry(Geometry(*input), dim, index));
   })
   .shows_part()
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {spread(c, g, select_geometry(Geometry::contiguous(c.shape(0)), c.arg(1).integer(), c.arg(2).integer()))};
+  .grad([](const grads::select& c, const Tensor& g) -> Grads {
+    return {spread(c, g, select_geometry(Geometry::contiguous(c.shape_of_input()), c.dim(), c.index()))};
   })
   .dtypes(kStorageTypes)
   .samples({"f(2,3), 0, 1", "f(2,3), -1, -1", "f(3), 0, 2", "f(2,0,3), 0, 1"})
@@ -344,10 +347,10 @@ STRATA_OP(slice, "slice(Tensor(a) input, int dim=0, int? start=None, int? end=No
     return show(input, slice_geometry(Geometry(*input), dim, start, end, step));
   })
   .shows_part()
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
+  .grad([](const grads::slice& c, const Tensor& g) -> Grads {
     return {spread(c, g,
-                   slice_geometry(Geometry::contiguous(c.shape(0)), c.arg(1).integer(), optional_int(c.arg(2)),
-                                  optional_int(c.arg(3)), c.arg(4).integer()))};
+                   slice_geometry(Geometry::contiguous(c.shape_of_input()), c.dim(), optional_int(c.start_value()),
+                                  optional_int(c.end_value()), c.step()))};
   })
   .helper()
   .dtypes(kStorageTypes)
@@ -383,10 +386,8 @@ STRATA_OP(diagonal, "diagonal(Tensor(a) input, int offset=0, int dim1=0, int dim
     return show(input, diagonal_geometry(Geometry(*input), offset, dim1, dim2));
   })
   .shows_part()
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {spread(
-      c, g,
-      diagonal_geometry(Geometry::contiguous(c.shape(0)), c.arg(1).integer(), c.arg(2).integer(), c.arg(3).integer()))};
+  .grad([](const grads::diagonal& c, const Tensor& g) -> Grads {
+    return {spread(c, g, diagonal_geometry(Geometry::contiguous(c.shape_of_input()), c.offset(), c.dim1(), c.dim2()))};
   })
   .dtypes(kStorageTypes)
   .samples({"f(3,3)", "f(3,4), 1", "f(3,4), -2", "f(2,3,4), 0, 0, 2", "f(3,3), 5", "f(0,3)", "f(3,4), -7"})
@@ -401,10 +402,8 @@ STRATA_OP(unfold, "unfold(Tensor(a) input, int dimension, int size, int step) ->
   .view([](const Tensor& input, int64_t dimension, int64_t size, int64_t step) {
     return show(input, unfold_geometry(Geometry(*input), dimension, size, step));
   })
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {spread(
-      c, g,
-      unfold_geometry(Geometry::contiguous(c.shape(0)), c.arg(1).integer(), c.arg(2).integer(), c.arg(3).integer()))};
+  .grad([](const grads::unfold& c, const Tensor& g) -> Grads {
+    return {spread(c, g, unfold_geometry(Geometry::contiguous(c.shape_of_input()), c.dimension(), c.size(), c.step()))};
   })
   .dtypes(kStorageTypes)
   .samples({"f(7), 0, 3, 2", "f(3,5), 1, 2, 1", "f(4), 0, 4, 1", "f(), 0, 1, 1", "f(5), 0, 2, 3"})

@@ -1,4 +1,5 @@
 // The op behind scaled_dot_product_attention without mask and dropout: no matrix of weights is stored, forward or backward.
+#include "strata/args/nn/attention_kernel.h"
 #include "autograd/autograd.h"
 #include "cpu/nn/attention.h"
 #include "cpu/staging.h"
@@ -66,8 +67,9 @@ template <class T> struct OutRows {
 };
 
 template <class Run> void run_forward(const Call& c, Run run) {
-  const TensorImpl &q = c.args.tensor(0), &k = c.args.tensor(1), &v = c.args.tensor(2);
-  const Attention a = sizes_of(q, k, v, c.args[3].boolean(), c.args[4].number());
+  const args::attention_core arg(c);
+  const TensorImpl &q = arg.query(), &k = arg.key(), &v = arg.value();
+  const Attention a = sizes_of(q, k, v, arg.is_causal(), arg.scale());
   if (c.outs[0].numel() == 0 && c.outs[1].numel() == 0) return;
   cpu::dispatch_float(q.dtype, [&]<class T>() {
     const Rows<T> query(q), key(k), value(v);
@@ -77,11 +79,12 @@ template <class Run> void run_forward(const Call& c, Run run) {
   });
 }
 template <class Run> void run_backward(const Call& c, Run run) {
-  const TensorImpl &q = c.args.tensor(1), &k = c.args.tensor(2), &v = c.args.tensor(3);
-  const Attention a = sizes_of(q, k, v, c.args[6].boolean(), c.args[7].number());
+  const args::attention_backward arg(c);
+  const TensorImpl &q = arg.query(), &k = arg.key(), &v = arg.value();
+  const Attention a = sizes_of(q, k, v, arg.is_causal(), arg.scale());
   cpu::dispatch_float(q.dtype, [&]<class T>() {
-    const Rows<T> grad(c.args.tensor(0)), query(q), key(k), value(v), result(c.args.tensor(4));
-    const cpu::In<T> log_sums(c.args.tensor(5));
+    const Rows<T> grad(arg.grad()), query(q), key(k), value(v), result(arg.output());
+    const cpu::In<T> log_sums(arg.log_sums());
     const OutRows<T> gq(c.outs[0]), gk(c.outs[1]), gv(c.outs[2]);
     if (a.batches())
       run(a, cpu::AttentionBackward<T>{grad.get(), query.get(), key.get(), value.get(), result.get(), log_sums.get(),
@@ -99,19 +102,22 @@ Tensor scores_of(const Tensor& q, const Tensor& k, bool causal, double scale) {
   return masked_fill(scores, gt(column, row), -HUGE_VAL);
 }
 void forward_on_device(const Call& c) {
+  const args::attention_core a(c);
   const DType type = compute_type(c.outs[0].dtype());
-  const Tensor q = dense(c, 0, type), k = dense(c, 1, type), v = dense(c, 2, type);
+  const Tensor q = dense(a.share_query(), type), k = dense(a.share_key(), type), v = dense(a.share_value(), type);
   if (c.outs[1].numel() == 0) return;
-  const Tensor scores = scores_of(q, k, c.args[3].boolean(), c.args[4].number());
+  const Tensor scores = scores_of(q, k, a.is_causal(), a.scale());
   copy_values(*c.outs[1], *logsumexp(scores, -1));
   copy_values(*c.outs[0], *matmul(softmax(scores, -1), v));
 }
 void backward_on_device(const Call& c) {  // grad, query, key, value, output, log_sums
+  const args::attention_backward a(c);
   const DType type = compute_type(c.outs[0].dtype());
-  const Tensor g = dense(c, 0, type), q = dense(c, 1, type), k = dense(c, 2, type), v = dense(c, 3, type);
-  const double scale = c.args[7].number();
-  const Tensor w = exp(sub(scores_of(q, k, c.args[6].boolean(), scale), unsqueeze(dense(c, 5, type), -1)));
-  const Tensor along = sum(mul(g, dense(c, 4, type)), -1, true);
+  const Tensor g = dense(a.share_grad(), type), q = dense(a.share_query(), type), k = dense(a.share_key(), type),
+               v = dense(a.share_value(), type);
+  const double scale = a.scale();
+  const Tensor w = exp(sub(scores_of(q, k, a.is_causal(), scale), unsqueeze(dense(a.share_log_sums(), type), -1)));
+  const Tensor along = sum(mul(g, dense(a.share_output(), type)), -1, true);
   const Tensor s = mul(mul(w, sub(matmul(g, transpose(v, -2, -1)), along)), scale);
   copy_values(*c.outs[0], *matmul(s, k));
   copy_values(*c.outs[1], *matmul(transpose(s, -2, -1), q));
@@ -120,10 +126,11 @@ void backward_on_device(const Call& c) {  // grad, query, key, value, output, lo
 
 // In terms of other ops, for gradients of gradients.
 Grads differentiable_grads(const GradContext& c, const Tensor& g) {
-  const Tensor q = c.input(0), k = c.input(1), v = c.input(2);
-  const double scale = c.arg(4).number();
+  const grads::attention_core a(c);
+  const Tensor q = a.query(), k = a.key(), v = a.value();
+  const double scale = a.scale();
   Tensor scores = mul(matmul(q, transpose(k, -2, -1)), scale);
-  if (c.arg(3).boolean()) {
+  if (a.is_causal()) {
     const Tensor keep = tril(ones({q.size(-2), k.size(-2)}, DType::Bool));
     scores = masked_fill(scores, logical_not(keep), -HUGE_VAL);
   }
@@ -139,15 +146,15 @@ STRATA_OP(attention_core,
   .helper()
   .no_out()
   .dtypes(kFloatingTypes)
-  .infer([](const Call& c) {
-    const TensorImpl &q = c.args.tensor(0), &v = c.args.tensor(2);
-    sizes_of(q, c.args.tensor(1), v, c.args[3].boolean(), c.args[4].number());
+  .infer([](const args::attention_core& c) {
+    const TensorImpl &q = c.query(), &v = c.value();
+    sizes_of(q, c.key(), v, c.is_causal(), c.scale());
     int64_t shape[kMaxDims];
     std::copy_n(q.shape, q.ndim, shape);
     shape[q.ndim - 1] = v.shape[q.ndim - 1];
-    c.outs[0]->dtype = q.dtype, c.outs[1]->dtype = compute_type(q.dtype);
-    set_head_layout(c.outs[0], Shape(shape, q.ndim));
-    c.outs[1]->set_shape(Shape(shape, static_cast<size_t>(q.ndim - 1)));
+    c.out()->dtype = q.dtype, c.out(1)->dtype = compute_type(q.dtype);
+    set_head_layout(c.out(), Shape(shape, q.ndim));
+    c.out(1)->set_shape(Shape(shape, static_cast<size_t>(q.ndim - 1)));
   })
   .kernel("blocks",
           [](const Call& c) {
@@ -161,12 +168,12 @@ STRATA_OP(attention_core,
             });
           })
   .cuda("ops", forward_on_device)
-  .saves({0, 1, 2})
+  .saves({"query", "key", "value"})
   .saves_result({0, 1})
   .no_grad_outputs({1})
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    const auto all = _attention_backward(g, c.input(0), c.input(1), c.input(2), c.result(0), c.result(1),
-                                         c.arg(3).boolean(), c.arg(4).number());
+  .grad([](const grads::attention_core& c, const Tensor& g) -> Grads {
+    const auto all =
+      _attention_backward(g, c.query(), c.key(), c.value(), c.result(0), c.result(1), c.is_causal(), c.scale());
     return {all[0], all[1], all[2]};
   })
   .grad_for_graph(differentiable_grads)
@@ -184,18 +191,16 @@ STRATA_OP(
   .helper()
   .no_out()
   .dtypes(kFloatingTypes)
-  .infer([](const Call& c) {
-    const Attention a =
-      sizes_of(c.args.tensor(1), c.args.tensor(2), c.args.tensor(3), c.args[6].boolean(), c.args[7].number());
-    STRATA_CHECK(c.args.tensor(0).same_shape(c.args.tensor(4)) && c.args.tensor(5).numel == a.batches() * a.rows &&
-                   c.args.tensor(0).numel == a.batches() * a.rows * a.value_width &&
-                   c.args.tensor(0).ndim == c.args.tensor(1).ndim,
-                 Runtime, "attention: the gradient has shape {}, the result {}", to_string(c.args.tensor(0).sizes()),
-                 to_string(c.args.tensor(4).sizes()));
-    for (uint32_t o = 0; o < 3; ++o) {
-      const TensorImpl& like = c.args.tensor(o + 1);
-      c.outs[o]->dtype = like.dtype;
-      set_head_layout(c.outs[o], like.sizes());
+  .infer([](const args::attention_backward& c) {
+    const Attention a = sizes_of(c.query(), c.key(), c.value(), c.is_causal(), c.scale());
+    STRATA_CHECK(c.grad().same_shape(c.output()) && c.log_sums().numel == a.batches() * a.rows &&
+                   c.grad().numel == a.batches() * a.rows * a.value_width && c.grad().ndim == c.query().ndim,
+                 Runtime, "attention: the gradient has shape {}, the result {}", to_string(c.grad().sizes()),
+                 to_string(c.output().sizes()));
+    const TensorImpl* like[] = {&c.query(), &c.key(), &c.value()};
+    for (size_t o = 0; o < 3; ++o) {
+      c.out(o)->dtype = like[o]->dtype;
+      set_head_layout(c.out(o), like[o]->sizes());
     }
   })
   .kernel("blocks",

@@ -1,4 +1,5 @@
 // Norms over channels: batch, instance and local response norm, and normalize.
+#include "strata/args/nn/batch_norm.h"
 #include "autograd/autograd.h"
 #include "cpu/movement/copy.h"
 #include "cpu/nn/norms.h"
@@ -37,24 +38,26 @@ bool stays_last(const TensorImpl& x, bool training) {
 }
 
 void infer_batch_norm(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
+  const args::native_batch_norm arg(c);
+  const TensorImpl& x = arg.input();
   STRATA_CHECK(x.ndim >= 2, Runtime, "batch_norm: expected an input of 2 or more dimensions [N, C, ...], got shape {}",
                to_string(x.sizes()));
   STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented,
                "batch_norm: expected a floating-point input, got {}; convert it with to(float32)", name_of(x.dtype));
-  constexpr const char* names[] = {"input", "weight", "bias", "running_mean", "running_var"};
-  for (uint32_t i = 1; i <= 4; ++i) {
-    if (!c.args.is_tensor(i)) continue;
-    const TensorImpl& t = c.args.tensor(i);
-    STRATA_CHECK(t.numel == x.shape[1], Runtime,
-                 "batch_norm: {} should contain {} elements, not {} (input has shape {})", names[i], x.shape[1],
-                 t.numel, to_string(x.sizes()));
-  }
-  const bool training = c.args[5].boolean();
+  const auto check_channels = [&](const char* name, const TensorImpl* t) {
+    STRATA_CHECK(!t || t->numel == x.shape[1], Runtime,
+                 "batch_norm: {} should contain {} elements, not {} (input has shape {})", name, x.shape[1], t->numel,
+                 to_string(x.sizes()));
+  };
+  check_channels("weight", arg.weight());
+  check_channels("bias", arg.bias());
+  check_channels("running_mean", arg.running_mean());
+  check_channels("running_var", arg.running_var());
+  const bool training = arg.training();
   STRATA_CHECK(!training || x.numel > 0, Runtime,
                "batch_norm: the input must have at least one element in training mode, got shape {}",
                to_string(x.sizes()));
-  STRATA_CHECK(training || (c.args.is_tensor(3) && c.args.is_tensor(4)), Runtime,
+  STRATA_CHECK(training || (arg.has_running_mean() && arg.has_running_var()), Runtime,
                "batch_norm: running_mean and running_var must be given in evaluation mode");
   c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
   if (stays_last(x, training)) c.outs[0]->set_strides_like(x);
@@ -85,17 +88,18 @@ void update_running(const Value& running, const T* now, int64_t count, double mo
 }
 
 void run_batch_norm(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
+  const args::native_batch_norm a(c);
+  const TensorImpl& x = a.input();
   const auto k = channels_of(x);
-  const bool training = c.args[5].boolean();
-  const double momentum = c.args[6].number(), eps = c.args[7].number();
+  const bool training = a.training();
+  const double momentum = a.momentum(), eps = a.eps();
   const bool last = stays_last(x, training);
   cpu::dispatch_float(x.dtype, [&]<class T>() {
     const Tensor in_values = last ? cpu::borrow(x) : cpu::staged(x, dtype_of<T>);
     const T* in = in_values.template data<T>();
     const size_t count = static_cast<size_t>(k.c);
-    std::vector<T> mean(count), rstd(count), scale = values_or<T>(c.args[1], k.c, 1),
-                                             shift = values_or<T>(c.args[2], k.c, 0);
+    std::vector<T> mean(count), rstd(count), scale = values_or<T>(a.weight_value(), k.c, 1),
+                                             shift = values_or<T>(a.bias_value(), k.c, 0);
     std::vector<double> center, variance;
     if (training) {
       const Shape channels(x.shape + 1, 1);
@@ -104,10 +108,11 @@ void run_batch_norm(const Call& c) {
       center.assign(m.data<double>(), m.data<double>() + count);
       variance.assign(v.data<double>(), v.data<double>() + count);
       const double n = static_cast<double>(k.n * k.s);
-      update_running(c.args[3], center.data(), k.c, momentum, 1.0);
-      update_running(c.args[4], variance.data(), k.c, momentum, n / (n - 1));
+      update_running(a.running_mean_value(), center.data(), k.c, momentum, 1.0);
+      update_running(a.running_var_value(), variance.data(), k.c, momentum, n / (n - 1));
     } else {
-      center = values_or<double>(c.args[3], k.c, 0), variance = values_or<double>(c.args[4], k.c, 1);
+      center = values_or<double>(a.running_mean_value(), k.c, 0),
+      variance = values_or<double>(a.running_var_value(), k.c, 1);
     }
     for (size_t i = 0; i < count; ++i) {
       mean[i] = static_cast<T>(center[i]);
@@ -130,8 +135,10 @@ void run_batch_norm(const Call& c) {
 
 // A kernel writes running statistics where they lie: a copy, where they do not lie densely, goes back afterwards.
 void batch_norm_on_device(const Call& c) {
-  const Tensor x = dense(c, 0), weight = dense(c, 1), bias = dense(c, 2), mean = dense(c, 3), var = dense(c, 4);
-  const bool training = c.args[5].boolean();
+  const args::native_batch_norm a(c);
+  const Tensor x = dense(a.share_input()), weight = dense(a.share_weight()), bias = dense(a.share_bias()),
+               mean = dense(a.share_running_mean()), var = dense(a.share_running_var());
+  const bool training = a.training();
   cuda::batch_norm({.x = *x,
                     .y = *c.outs[0],
                     .weight = weight.get(),
@@ -140,46 +147,49 @@ void batch_norm_on_device(const Call& c) {
                     .running_var = var.get(),
                     .mean = training ? c.outs[1].get() : nullptr,
                     .rstd = training ? c.outs[2].get() : nullptr,
-                    .momentum = c.args[6].number(),
-                    .eps = c.args[7].number()});
-  for (uint32_t i : {3u, 4u}) {
-    if (!training || !c.args.is_tensor(i)) continue;
-    const TensorImpl& running = c.args.tensor(i);
-    const Tensor& now = i == 3 ? mean : var;
-    if (now.bytes() != running.data) copy_values(running, *now);
-  }
+                    .momentum = a.momentum(),
+                    .eps = a.eps()});
+  const auto put_back = [&](const TensorImpl* running, const Tensor& now) {
+    if (training && running && now.bytes() != running->data) copy_values(*running, *now);
+  };
+  put_back(a.running_mean(), mean);
+  put_back(a.running_var(), var);
 }
 void batch_norm_backward_on_device(const Call& c) {
-  const Tensor g = dense(c, 0), x = dense(c, 1), weight = dense(c, 2);
+  const args::batch_norm_backward a(c);
+  const Tensor g = dense(a.share_grad()), x = dense(a.share_input()), weight = dense(a.share_weight());
   const DType type = compute_type(x.dtype());
-  const Tensor mean = dense(c, 3, type), rstd = dense(c, 4, type);
+  const Tensor mean = dense(a.share_mean(), type), rstd = dense(a.share_rstd(), type);
   cuda::batch_norm_backward(*g, *x, weight.get(), *mean, *rstd, *c.outs[0], *c.outs[1], *c.outs[2]);
 }
 
 void plain_batch_norm(const Call& c) {
+  const args::native_batch_norm a(c);
   const autograd::NoGrad no_grad;
-  const Tensor x = wide(c, 0);
+  const Tensor x = wide(a.share_input());
   const auto dims = all_but_channels(x.dim());
-  const double momentum = c.args[6].number(), eps = c.args[7].number();
-  const bool training = c.args[5].boolean();
+  const double momentum = a.momentum(), eps = a.eps();
+  const bool training = a.training();
   const auto spread = [&](const Tensor& t) { return t ? per_channel(t, x.dim()) : t; };
-  const Tensor center = training ? mean(x, dims) : wide(c, 3),
-               variance = training ? mean(square(sub(x, spread(center))), dims) : wide(c, 4),
+  const Tensor center = training ? mean(x, dims) : wide(a.share_running_mean()),
+               variance = training ? mean(square(sub(x, spread(center))), dims) : wide(a.share_running_var()),
                rstd = rsqrt(add(variance, eps));
-  cpu::copy_reference(*c.outs[0],
-                      *affine(mul(sub(x, spread(center)), spread(rstd)), spread(wide(c, 1)), spread(wide(c, 2))));
+  cpu::copy_reference(*c.outs[0], *affine(mul(sub(x, spread(center)), spread(rstd)), spread(wide(a.share_weight())),
+                                          spread(wide(a.share_bias()))));
   if (!training) return;
   const double n = static_cast<double>(x.numel()) / static_cast<double>(x.size(1));
-  update_running(c.args[3], center.data<double>(), x.size(1), momentum, 1.0);
-  update_running(c.args[4], variance.data<double>(), x.size(1), momentum, n / (n - 1));
+  update_running(a.running_mean_value(), center.data<double>(), x.size(1), momentum, 1.0);
+  update_running(a.running_var_value(), variance.data<double>(), x.size(1), momentum, n / (n - 1));
   cpu::copy_reference(*c.outs[1], *center);
   cpu::copy_reference(*c.outs[2], *rstd);
 }
 void plain_batch_norm_backward(const Call& c) {  // grad, input, weight, mean, rstd
+  const args::batch_norm_backward a(c);
   const autograd::NoGrad no_grad;
-  const Tensor g = wide(c, 0), x = wide(c, 1), weight = wide(c, 2), rstd = per_channel(wide(c, 4), x.dim());
+  const Tensor g = wide(a.share_grad()), x = wide(a.share_input()), weight = wide(a.share_weight()),
+               rstd = per_channel(wide(a.share_rstd()), x.dim());
   const auto dims = all_but_channels(x.dim());
-  const Normalized n{mul(sub(x, per_channel(wide(c, 3), x.dim())), rstd), rstd};
+  const Normalized n{mul(sub(x, per_channel(wide(a.share_mean()), x.dim())), rstd), rstd};
   const Tensor scaled = weight ? mul(g, per_channel(weight, x.dim())) : g;
   cpu::copy_reference(*c.outs[0], *normalized_grad(scaled, n, dims, true));
   cpu::copy_reference(*c.outs[1], *sum(mul(g, n.value), dims));
@@ -188,40 +198,44 @@ void plain_batch_norm_backward(const Call& c) {  // grad, input, weight, mean, r
 
 // In terms of other ops, for gradients of gradients and for statistics that were given.
 Grads differentiable_grads(const GradContext& c, const Tensor& g) {
-  Grads out;
-  const Tensor x = c.input(0), weight = c.has(1) ? c.input(1) : Tensor();
+  const grads::native_batch_norm a(c);
+  grads::native_batch_norm::Result out;
+  const Tensor x = a.input(), weight = a.has_weight() ? a.weight() : Tensor();
   const auto dims = all_but_channels(x.dim());
-  const bool training = c.arg(5).boolean();
-  const double eps = c.arg(7).number();
+  const bool training = a.training();
+  const double eps = a.eps();
   Normalized n;
   if (training) {
     n = normalized(x, dims, eps, true);
   } else {
-    n.rstd = per_channel(rsqrt(add(c.input(4), eps)), x.dim());
-    if ((weight && c.needs(1)) || c.needs(4)) n.value = mul(sub(x, per_channel(c.input(3), x.dim())), n.rstd);
+    n.rstd = per_channel(rsqrt(add(a.running_var(), eps)), x.dim());
+    if ((weight && a.needs_weight()) || a.needs_running_var())
+      n.value = mul(sub(x, per_channel(a.running_mean(), x.dim())), n.rstd);
   }
-  if (c.needs(0)) {
+  if (a.needs_input()) {
     const Tensor gw = weight ? mul(g, per_channel(weight, x.dim())) : g;
-    out.t[0] = training ? normalized_grad(gw, n, dims, true) : mul(gw, n.rstd);
+    out.input = training ? normalized_grad(gw, n, dims, true) : mul(gw, n.rstd);
   }
-  if (c.has(1) && c.needs(1)) out.t[1] = sum(mul(g, n.value), dims);
-  if (c.has(2) && c.needs(2)) out.t[2] = sum(g, dims);
-  if (!training && (c.needs(3) || c.needs(4))) {  // statistics that were given are inputs like any other
+  if (a.has_weight() && a.needs_weight()) out.weight = sum(mul(g, n.value), dims);
+  if (a.has_bias() && a.needs_bias()) out.bias = sum(g, dims);
+  if (!training &&
+      (a.needs_running_mean() || a.needs_running_var())) {  // statistics that were given are inputs like any other
     const Tensor gr = mul(weight ? mul(g, per_channel(weight, x.dim())) : g, n.rstd);
-    if (c.needs(3)) out.t[3] = neg(sum(gr, dims));
-    if (c.needs(4)) out.t[4] = mul(sum(mul(mul(gr, n.value), n.rstd), dims), -0.5);
+    if (a.needs_running_mean()) out.running_mean = neg(sum(gr, dims));
+    if (a.needs_running_var()) out.running_var = mul(sum(mul(mul(gr, n.value), n.rstd), dims), -0.5);
   }
   return out;
 }
 Grads grad_batch_norm(const GradContext& c, const Tensor& g) {
-  const bool training = c.arg(5).boolean();
+  const grads::native_batch_norm a(c);
+  const bool training = a.training();
   if (!training) return differentiable_grads(c, g);
-  Grads out;
-  const Tensor x = c.input(0), weight = c.has(1) ? c.input(1) : Tensor();
+  grads::native_batch_norm::Result out;
+  const Tensor x = a.input(), weight = a.has_weight() ? a.weight() : Tensor();
   const auto all = _batch_norm_backward(g, x, weight, c.result(1), c.result(2));
-  out.t[0] = all[0];
-  if (c.has(1) && c.needs(1)) out.t[1] = all[1];
-  if (c.has(2) && c.needs(2)) out.t[2] = all[2];
+  out.input = all[0];
+  if (a.has_weight() && a.needs_weight()) out.weight = all[1];
+  if (a.has_bias() && a.needs_bias()) out.bias = all[2];
   return out;
 }
 
@@ -245,7 +259,7 @@ STRATA_OP(native_batch_norm,
   .kernel("channels", run_batch_norm)
   .kernel("reference", plain_batch_norm)
   .cuda("channels", batch_norm_on_device)
-  .saves({0, 1, 3, 4})
+  .saves({"input", "weight", "running_mean", "running_var"})
   .saves_result({1, 2})
   .no_grad_outputs({1, 2})
   .grad(grad_batch_norm)
@@ -256,7 +270,7 @@ STRATA_OP(native_batch_norm,
 STRATA_OP(batch_norm,
           "nn.functional.batch_norm(Tensor input, Tensor(a!:training)? running_mean, Tensor(b!:training)? running_var, "
           "Tensor? weight=None, Tensor? bias=None, bool training=False, float momentum=0.1, float eps=1e-5) -> Tensor")
-  .no_grad_inputs({1, 2})
+  .no_grad_inputs({"running_mean", "running_var"})
   .doc("Normalises each channel by its mean and variance over the batch (training) or by the running ones.")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
@@ -288,27 +302,26 @@ STRATA_OP(batch_norm_backward,
   .helper()
   .no_out()
   .dtypes(kFloatingTypes)
-  .infer([](const Call& c) {
-    const TensorImpl& x = c.args.tensor(1);
-    bool fits = x.ndim >= 2 && c.args.tensor(0).same_shape(x);
-    for (uint32_t i : {2u, 3u, 4u}) fits = fits && (!c.args.is_tensor(i) || c.args.tensor(i).numel == x.shape[1]);
+  .infer([](const args::batch_norm_backward& c) {
+    const TensorImpl& x = c.input();
+    bool fits = x.ndim >= 2 && c.grad().same_shape(x);
+    for (const TensorImpl* t : {c.weight(), &c.mean(), &c.rstd()}) fits = fits && (!t || t->numel == x.shape[1]);
     STRATA_CHECK(fits, Runtime,
                  "batch_norm: the gradient of shape {} or the statistics do not fit an input of shape {}",
-                 to_string(c.args.tensor(0).sizes()), to_string(x.sizes()));
-    c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
+                 to_string(c.grad().sizes()), to_string(x.sizes()));
+    c.out()->dtype = x.dtype, c.out()->set_shape(x.sizes());
     for (int o : {1, 2})
-      c.outs[o]->dtype = c.args.is_tensor(2) ? c.args.tensor(2).dtype : x.dtype,
-      c.outs[o]->set_shape(Shape(x.shape + 1, 1));
+      c.out(o)->dtype = c.has_weight() ? c.weight()->dtype : x.dtype, c.out(o)->set_shape(Shape(x.shape + 1, 1));
   })
   .kernel("channels",
-          [](const Call& c) {
-            const TensorImpl& x = c.args.tensor(1);
+          [](const args::batch_norm_backward& c) {
+            const TensorImpl& x = c.input();
             const auto k = channels_of(x);
             cpu::dispatch_float(x.dtype, [&]<class T>() {
-              const cpu::In<T> grad(c.args.tensor(0)), in(x), mean(c.args.tensor(3)), rstd(c.args.tensor(4));
-              const cpu::Out<T> out(c.outs[0]), gw(c.outs[1]), gb(c.outs[2]);
+              const cpu::In<T> grad(c.grad()), in(x), mean(c.mean()), rstd(c.rstd());
+              const cpu::Out<T> out(c.out()), gw(c.out(1)), gb(c.out(2));
               const size_t count = static_cast<size_t>(k.c);
-              std::vector<T> w = values_or<T>(c.args[2], k.c, 1), sum_gx(count), a(count), b(count), d(count);
+              std::vector<T> w = values_or<T>(c.weight_value(), k.c, 1), sum_gx(count), a(count), b(count), d(count);
               cpu::channel_grad_sums<T>(k, grad, in, mean, gb, sum_gx.data());
               const double n = static_cast<double>(k.n * k.s);
               for (size_t i = 0; i < count; ++i) {
@@ -330,7 +343,7 @@ STRATA_OP(instance_norm,
           "nn.functional.instance_norm(Tensor input, Tensor(a!:use_input_stats)? running_mean=None, "
           "Tensor(b!:use_input_stats)? running_var=None, Tensor? weight=None, Tensor? bias=None, bool "
           "use_input_stats=True, float momentum=0.1, float eps=1e-5) -> Tensor")
-  .no_grad_inputs({1, 2})
+  .no_grad_inputs({"running_mean", "running_var"})
   .doc("Normalises each channel of each sample by its own mean and variance.")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,

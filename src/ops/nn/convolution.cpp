@@ -7,6 +7,7 @@
 #include "cuda/nn/convolution.h"
 #include "ops/layout.h"
 #include "ops/planned.h"
+#include "strata/args/nn/convolution.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -24,10 +25,9 @@ void spread(const char* op, const char* name, IntList l, int dims, int64_t least
   }
 }
 
-// convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups), from args 3 on.
-ConvShape shape_of(const char* op, const Args& a) {
-  const TensorImpl &x = a.tensor(0), &w = a.tensor(1);
-  const bool transposed = a[6].boolean();
+ConvShape shape_of(const char* op, const args::convolution& a) {
+  const TensorImpl &x = a.input(), &w = a.weight();
+  const bool transposed = a.transposed();
   ConvShape s;
   s.dims = w.ndim - 2;
   STRATA_CHECK(s.dims >= 1 && s.dims <= 3, Runtime, "{}: weight must have 3, 4 or 5 dimensions, got shape {}", op,
@@ -38,13 +38,13 @@ ConvShape shape_of(const char* op, const Args& a) {
                name_of(x.dtype), name_of(w.dtype));
   STRATA_CHECK(x.dtype != DType::Bool && !kFloat8Types.has(x.dtype), NotImplemented, "\"{}\" not implemented for '{}'",
                op, name_of(x.dtype));
-  s.groups = a[8].integer();
+  s.groups = a.groups();
   STRATA_CHECK(s.groups > 0, Runtime, "{}: groups must be greater than zero, got {}", op, s.groups);
-  spread(op, "stride", a[3].int_list(), s.dims, 1, s.stride);
-  spread(op, "padding", a[4].int_list(), s.dims, 0, s.padding);
-  spread(op, "dilation", a[5].int_list(), s.dims, 1, s.dilation);
+  spread(op, "stride", a.stride(), s.dims, 1, s.stride);
+  spread(op, "padding", a.padding(), s.dims, 0, s.padding);
+  spread(op, "dilation", a.dilation(), s.dims, 1, s.dilation);
   int64_t extra[3];
-  spread(op, "output_padding", a[7].int_list(), s.dims, 0, extra);
+  spread(op, "output_padding", a.output_padding(), s.dims, 0, extra);
   STRATA_CHECK(w.shape[0] % s.groups == 0, Runtime,
                "{}: weight has {} {} channels, which groups={} does not divide (shape {})", op, w.shape[0],
                transposed ? "input" : "output", s.groups, to_string(w.sizes()));
@@ -78,14 +78,14 @@ ConvShape shape_of(const char* op, const Args& a) {
       s.out[d] = (size + 2 * s.padding[d] - reach) / s.stride[d] + 1;
     }
   }
-  if (a.is_tensor(2)) {
+  if (const TensorImpl* bias = a.bias()) {
     const int64_t channels = transposed ? s.c : s.o;
     STRATA_CHECK(
-      a.tensor(2).ndim == 1 && a.tensor(2).numel == channels, Runtime,
+      bias->ndim == 1 && bias->numel == channels, Runtime,
       "{}: given weight of size {}, expected bias to be 1-dimensional with {} elements, but got bias of size {}", op,
-      to_string(w.sizes()), channels, to_string(a.tensor(2).sizes()));
-    STRATA_CHECK(a.tensor(2).dtype == x.dtype, Runtime, "{}: input has dtype {} and bias {}; they must be the same", op,
-                 name_of(x.dtype), name_of(a.tensor(2).dtype));
+      to_string(w.sizes()), channels, to_string(bias->sizes()));
+    STRATA_CHECK(bias->dtype == x.dtype, Runtime, "{}: input has dtype {} and bias {}; they must be the same", op,
+                 name_of(x.dtype), name_of(bias->dtype));
   }
   return s;
 }
@@ -98,14 +98,15 @@ bool channels_last(const TensorImpl& x) {
 }
 
 void infer_convolution(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
-  const ConvShape s = shape_of("convolution", c.args);
-  int64_t shape[5] = {s.n, c.args[6].boolean() ? s.c : s.o};
-  std::copy_n(c.args[6].boolean() ? s.in : s.out, s.dims, shape + 2);
+  const args::convolution a(c);
+  const TensorImpl& x = a.input();
+  const ConvShape s = shape_of("convolution", args::convolution(c));
+  int64_t shape[5] = {s.n, a.transposed() ? s.c : s.o};
+  std::copy_n(a.transposed() ? s.in : s.out, s.dims, shape + 2);
   TensorImpl& out = *c.out();
   out.dtype = x.dtype;
   out.set_shape(Shape(shape, static_cast<size_t>(s.dims + 2)));
-  if (channels_last(x) || channels_last(c.args.tensor(1)))
+  if (channels_last(x) || channels_last(a.weight()))
     set_layout(out, s.dims == 2 ? "channels_last" : "channels_last_3d", nullptr, "convolution");
 }
 
@@ -116,12 +117,13 @@ struct Sides {
   Tensor big, weight, small;
   const TensorImpl* bias;
   explicit Sides(const Call& c)
-      : shape(shape_of("convolution", c.args)),
-        weight(c.args.share(1)),
-        bias(c.args.is_tensor(2) ? &c.args.tensor(2) : nullptr) {
-    const bool transposed = c.args[6].boolean();
-    way = transposed ? ConvWay::Data : ConvWay::Forward;
-    big = transposed ? c.out() : c.args.share(0), small = transposed ? c.args.share(0) : c.out();
+      : shape(shape_of("convolution", args::convolution(c))),
+        weight(args::convolution(c).share_weight()),
+        bias(args::convolution(c).bias()) {
+    const args::convolution a(c);
+    way = a.transposed() ? ConvWay::Data : ConvWay::Forward;
+    big = a.transposed() ? c.out() : a.share_input();
+    small = a.transposed() ? a.share_input() : c.out();
   }
 };
 const char* convolution_ready(const Call& c) {
@@ -131,51 +133,51 @@ const char* convolution_ready(const Call& c) {
 }
 
 cuda::ConvCall device_call(const Call& c) {
+  const args::convolution a(c);
   const Sides s(c);
-  return {s.shape, s.way, s.big, s.weight, s.small, c.args.share(2)};
+  return {s.shape, s.way, s.big, s.weight, s.small, a.share_bias()};
 }
 Grads grad_convolution(const GradContext& c, const Tensor& g) {
-  Grads out;
-  const Args& a = c.node().args.view();
-  const bool transposed = a[6].boolean();
-  const ConvShape s = shape_of("convolution", a);
-  const IntList stride = a[3].int_list(), padding = a[4].int_list(), dilation = a[5].int_list();
-  if (c.needs(0)) {
+  const grads::convolution arg(c);
+  grads::convolution::Result out;
+  const bool transposed = arg.transposed();
+  const ConvShape s = shape_of("convolution", args::convolution(c.node().args.view()));
+  const IntList stride = arg.stride(), padding = arg.padding(), dilation = arg.dilation();
+  if (arg.needs_input()) {
     std::vector<int64_t> extra(static_cast<size_t>(s.dims), 0);
     for (int d = 0; d < s.dims && !transposed; ++d)
       extra[static_cast<size_t>(d)] =
         s.in[d] - ((s.out[d] - 1) * s.stride[d] - 2 * s.padding[d] + s.dilation[d] * (s.kernel[d] - 1) + 1);
-    Tensor gi = convolution(g, c.input(1), {}, stride, padding, dilation, !transposed, extra, s.groups);
+    Tensor gi = convolution(g, arg.weight(), {}, stride, padding, dilation, !transposed, extra, s.groups);
     for (int d = 0; d < s.dims && transposed;
          ++d)  // an output padding beyond the stride leaves rows that come from nowhere
       if (gi.size(d + 2) > s.out[d]) gi = narrow(gi, d + 2, 0, s.out[d]);
-    out.t[0] = gi;
+    out.input = gi;
   }
-  if (c.needs(1)) {
-    const Tensor x = c.input(0);
-    out.t[1] =
-      _convolution_weight_grad(transposed ? g : x, transposed ? x : g, c.shape(1), stride, padding, dilation, s.groups);
+  if (arg.needs_weight()) {
+    const Tensor x = arg.input();
+    out.weight = _convolution_weight_grad(transposed ? g : x, transposed ? x : g, arg.shape_of_weight(), stride,
+                                          padding, dilation, s.groups);
   }
-  if (c.has(2) && c.needs(2)) {
+  if (arg.has_bias() && arg.needs_bias()) {
     std::vector<int64_t> dims{0};
     for (int d = 2; d < g.dim(); ++d) dims.push_back(d);
-    out.t[2] = sum(g, dims);
+    out.bias = sum(g, dims);
   }
   return out;
 }
 
-// _convolution_weight_grad(big, small, weight_shape, stride, padding, dilation, groups)
-ConvShape weight_shape_of(const Args& a) {
-  const TensorImpl &big = a.tensor(0), &small = a.tensor(1);
-  const IntList w = a[2].int_list();
+ConvShape weight_shape_of(const args::convolution_weight_grad& a) {
+  const TensorImpl &big = a.big(), &small = a.small();
+  const IntList w = a.weight_shape();
   ConvShape s;
   s.dims = static_cast<int>(w.size) - 2;
   STRATA_CHECK(s.dims >= 1 && s.dims <= 3 && big.ndim == s.dims + 2 && small.ndim == s.dims + 2, Runtime,
                "convolution_weight_grad: ranks do not fit");
-  s.groups = a[6].integer();
-  spread("convolution", "stride", a[3].int_list(), s.dims, 1, s.stride);
-  spread("convolution", "padding", a[4].int_list(), s.dims, 0, s.padding);
-  spread("convolution", "dilation", a[5].int_list(), s.dims, 1, s.dilation);
+  s.groups = a.groups();
+  spread("convolution", "stride", a.stride(), s.dims, 1, s.stride);
+  spread("convolution", "padding", a.padding(), s.dims, 0, s.padding);
+  spread("convolution", "dilation", a.dilation(), s.dims, 1, s.dilation);
   STRATA_CHECK(s.groups > 0, Runtime, "convolution_weight_grad: groups must be greater than zero");
   s.n = big.shape[0], s.o = w[0], s.c = w[1] * s.groups;
   bool fits = small.shape[0] == s.n && big.shape[1] == s.c && small.shape[1] == s.o;
@@ -235,7 +237,8 @@ Tensor convolve_named(const char* op, int dims, const Tensor& input, const Tenso
                   false, {0}, groups);
 }
 cuda::ConvCall device_weight_call(const Call& c) {
-  return {weight_shape_of(c.args), ConvWay::Weight, c.args.share(0), c.out(), c.args.share(1), {}};
+  const args::convolution_weight_grad a(c);
+  return {weight_shape_of(a), ConvWay::Weight, a.share_big(), c.out(), a.share_small(), {}};
 }
 template <auto describe> void add_device_kernels(OpRecord& op) {
   add_planned<describe, cuda::plan_convolution_floats, cuda::run_convolution>(op, Backend::Cuda, "implicit_gemm_f32");
@@ -286,8 +289,8 @@ STRATA_OP(convolution,
       const Sides s(c);
       cpu::conv_columns(s.shape, s.way, s.big, s.weight, s.small, s.bias);
     },
-    [](const Call& c) -> const char* {
-      return c.args[6].boolean() && c.args.is_tensor(2) ? "a transposed convolution with bias" : nullptr;
+    [](const args::convolution& c) -> const char* {
+      return c.transposed() && c.has_bias() ? "a transposed convolution with bias" : nullptr;
     })
   .kernel("reference",
           [](const Call& c) {
@@ -298,7 +301,7 @@ STRATA_OP(convolution,
             cpu::conv_reference(s.shape, s.way, s.big, s.weight, s.small, s.bias);
           })
   .with(add_device_kernels<device_call>)
-  .saves({0, 1})
+  .saves({"input", "weight"})
   .grad(grad_convolution)
   .samples({"f(2,4,5), f(6,2,3), f(6), [2], [1], [1], False, [0], 2",
             "f(2,4,5), f(4,3,3), None, [2], [1], [1], True, [1], 2",
@@ -316,63 +319,58 @@ STRATA_OP(convolution_weight_grad,
   .doc("The gradient of a convolution's weight; `big` is the side its window moves over.")
   .helper()
   .dtypes(kNumericTypes)
-  .infer([](const Call& c) {
-    weight_shape_of(c.args);
-    const TensorImpl& big = c.args.tensor(0);
+  .infer([](const args::convolution_weight_grad& c) {
+    weight_shape_of(c);
+    const TensorImpl& big = c.big();
     c.out()->dtype = big.dtype;
-    c.out()->set_shape(c.args[2].int_list());
+    c.out()->set_shape(c.weight_shape());
     if (channels_last(big))
       set_layout(*c.out(), big.ndim == 4 ? "channels_last" : "channels_last_3d", nullptr, "convolution");
   })
   .kernel(
     "winograd",
-    [](const Call& c) {
-      cpu::conv_winograd(weight_shape_of(c.args), ConvWay::Weight, c.args.tensor(0), *c.out(), c.args.tensor(1),
-                         nullptr);
+    [](const args::convolution_weight_grad& c) {
+      cpu::conv_winograd(weight_shape_of(c), ConvWay::Weight, c.big(), *c.out(), c.small(), nullptr);
     },
-    [](const Call& c) {
-      return cpu::conv_winograd_ready(weight_shape_of(c.args), ConvWay::Weight, c.args.tensor(0), *c.out());
+    [](const args::convolution_weight_grad& c) {
+      return cpu::conv_winograd_ready(weight_shape_of(c), ConvWay::Weight, c.big(), *c.out());
     })
   .numerics({.error = 3})
   .kernel(
     "onednn",
-    [](const Call& c) {
-      cpu::conv_onednn(weight_shape_of(c.args), ConvWay::Weight, c.args.tensor(0), *c.out(), c.args.tensor(1), nullptr);
+    [](const args::convolution_weight_grad& c) {
+      cpu::conv_onednn(weight_shape_of(c), ConvWay::Weight, c.big(), *c.out(), c.small(), nullptr);
     },
-    [](const Call& c) {
-      return cpu::conv_onednn_ready(weight_shape_of(c.args), ConvWay::Weight, c.args.tensor(0), *c.out(),
-                                    c.args.tensor(1), false);
+    [](const args::convolution_weight_grad& c) {
+      return cpu::conv_onednn_ready(weight_shape_of(c), ConvWay::Weight, c.big(), *c.out(), c.small(), false);
     })
   .from(Source::OneDnn)
   .kernel("columns",
-          [](const Call& c) {
-            cpu::conv_columns(weight_shape_of(c.args), ConvWay::Weight, c.args.share(0), c.out(), c.args.share(1),
-                              nullptr);
+          [](const args::convolution_weight_grad& c) {
+            cpu::conv_columns(weight_shape_of(c), ConvWay::Weight, c.share_big(), c.out(), c.share_small(), nullptr);
           })
   .kernel("reference",
-          [](const Call& c) {
-            cpu::conv_reference(weight_shape_of(c.args), ConvWay::Weight, c.args.share(0), c.out(), c.args.share(1),
-                                nullptr);
+          [](const args::convolution_weight_grad& c) {
+            cpu::conv_reference(weight_shape_of(c), ConvWay::Weight, c.share_big(), c.out(), c.share_small(), nullptr);
           })
   .with(add_device_kernels<device_weight_call>)
-  .saves({0, 1})
-  .grad([](const GradContext& c, const Tensor& g) {
-    Grads out;
-    const Args& a = c.node().args.view();
-    const ConvShape s = weight_shape_of(a);
-    const IntList stride = a[3].int_list(), padding = a[4].int_list(), dilation = a[5].int_list();
-    if (c.needs(0)) {
+  .saves({"big", "small"})
+  .grad([](const grads::convolution_weight_grad& c, const Tensor& g) -> Grads {
+    grads::convolution_weight_grad::Result out;
+    const ConvShape s = weight_shape_of(args::convolution_weight_grad(c.node().args.view()));
+    const IntList stride = c.stride(), padding = c.padding(), dilation = c.dilation();
+    if (c.needs_big()) {
       std::vector<int64_t> extra(static_cast<size_t>(s.dims));
       for (int d = 0; d < s.dims; ++d)
         extra[static_cast<size_t>(d)] =
           s.in[d] - ((s.out[d] - 1) * s.stride[d] - 2 * s.padding[d] + s.dilation[d] * (s.kernel[d] - 1) + 1);
-      out.t[0] = convolution(c.input(1), g, {}, stride, padding, dilation, true, extra, s.groups);
+      out.big = convolution(c.small(), g, {}, stride, padding, dilation, true, extra, s.groups);
     }
-    if (c.needs(1)) {
-      Tensor gs = convolution(c.input(0), g, {}, stride, padding, dilation, false, {0}, s.groups);
+    if (c.needs_small()) {
+      Tensor gs = convolution(c.big(), g, {}, stride, padding, dilation, false, {0}, s.groups);
       for (int d = 0; d < s.dims; ++d)
         if (gs.size(d + 2) > s.out[d]) gs = narrow(gs, d + 2, 0, s.out[d]);
-      out.t[1] = gs;
+      out.small = gs;
     }
     return out;
   })

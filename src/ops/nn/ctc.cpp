@@ -1,10 +1,11 @@
 // Connectionist temporal classification: the probability of all alignments of a target with a sequence of class
 // probabilities, by the forward-backward algorithm in log space.
-#include "cuda/nn/ctc.h"
+#include "strata/args/nn/ctc.h"
 #include "autograd/autograd.h"
 #include "base/checked.h"
 #include "base/parallel.h"
 #include "cpu/staging.h"
+#include "cuda/nn/ctc.h"
 #include "ops/device_inputs.h"
 #include "ops/nn/loss_common.h"
 #include "ops/transfer.h"
@@ -107,18 +108,20 @@ int64_t checked_label(int64_t l, int64_t classes) {
 }
 
 void ctc_on_device(const Call& c) {
-  const Tensor lp = dense(c, 0), labels = dense(c, 1, DType::I64);
-  const IntList in = c.args[2].int_list(), want = c.args[3].int_list();
-  const auto wrong = cuda::ctc_loss(*lp, *labels, starts_of(*labels, want), in, want, c.args[4].integer(),
-                                    c.args[5].boolean(), *c.outs[0], *c.outs[1]);
+  const args::ctc_loss_core a(c);
+  const Tensor lp = dense(a.share_log_probs()), labels = dense(a.share_targets(), DType::I64);
+  const IntList in = a.input_lengths(), want = a.target_lengths();
+  const auto wrong = cuda::ctc_loss(*lp, *labels, starts_of(*labels, want), in, want, a.blank(), a.zero_infinity(),
+                                    *c.outs[0], *c.outs[1]);
   if (wrong) checked_label(*wrong, lp.size(2));
 }
 
 // The recursion is plain already; the reference runs it in double and one sequence after the other.
 template <bool plain> void run_ctc(const Call& c) {
-  const TensorImpl &x = c.args.tensor(0), &labels = c.args.tensor(1);
-  const IntList in = c.args[2].int_list(), want = c.args[3].int_list();
-  const int64_t n = x.shape[1], classes = x.shape[2], blank = c.args[4].integer();
+  const args::ctc_loss_core a(c);
+  const TensorImpl &x = a.log_probs(), &labels = a.targets();
+  const IntList in = a.input_lengths(), want = a.target_lengths();
+  const int64_t n = x.shape[1], classes = x.shape[2], blank = a.blank();
   const std::vector<int64_t> start = starts_of(labels, want);
   const cpu::In<int64_t> target(labels);
   for (int64_t i = 0; i < n; ++i)
@@ -132,7 +135,7 @@ template <bool plain> void run_ctc(const Call& c) {
       for (int64_t i = begin; i < end; ++i)
         loss[i] = align<T>(
           in[static_cast<size_t>(i)], classes, target + start[static_cast<size_t>(i)], want[static_cast<size_t>(i)],
-          blank, c.args[5].boolean(), [&](int64_t t, int64_t k) { return lp[(t * n + i) * classes + k]; },
+          blank, a.zero_infinity(), [&](int64_t t, int64_t k) { return lp[(t * n + i) * classes + k]; },
           [&](int64_t t, int64_t k, T v) { grad[(t * n + i) * classes + k] = v; });
     });
     loss.finish(), grad.finish();
@@ -151,14 +154,14 @@ STRATA_OP(ctc_loss_core,
   .helper()
   .no_out()
   .dtypes({DType::F32, DType::F64})
-  .infer([](const Call& c) {
-    const TensorImpl &x = c.args.tensor(0), &t = c.args.tensor(1);
-    const IntList in = c.args[2].int_list(), want = c.args[3].int_list();
+  .infer([](const args::ctc_loss_core& c) {
+    const TensorImpl &x = c.log_probs(), &t = c.targets();
+    const IntList in = c.input_lengths(), want = c.target_lengths();
     STRATA_CHECK(x.ndim == 3, Runtime, "ctc_loss: expected log_probs of shape [T, N, C], got {}", to_string(x.sizes()));
     STRATA_CHECK(is_floating(x.dtype), Runtime, "ctc_loss: log_probs must be floating-point, got {}", name_of(x.dtype));
     STRATA_CHECK(t.dtype == DType::I64 || t.dtype == DType::I32, Runtime,
                  "ctc_loss: targets must be int32 or int64, got {}", name_of(t.dtype));
-    const int64_t n = x.shape[1], blank = c.args[4].integer();
+    const int64_t n = x.shape[1], blank = c.blank();
     STRATA_CHECK(blank >= 0 && blank < x.shape[2], Runtime, "ctc_loss: blank must be in label range [0, {}), got {}",
                  x.shape[2], blank);
     STRATA_CHECK(static_cast<int64_t>(in.size) == n && static_cast<int64_t>(want.size) == n, Runtime,
@@ -176,8 +179,8 @@ STRATA_OP(ctc_loss_core,
     STRATA_CHECK(fits, Runtime,
                  "ctc_loss: expected targets of shape [{}, at least {}] or a vector of {} labels, got {}", n, longest,
                  total, to_string(t.sizes()));
-    c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(Shape(&n, 1));
-    c.outs[1]->dtype = x.dtype, c.outs[1]->set_shape(x.sizes());
+    c.out()->dtype = x.dtype, c.out()->set_shape(Shape(&n, 1));
+    c.out(1)->dtype = x.dtype, c.out(1)->set_shape(x.sizes());
   })
   .kernel("forward_backward", run_ctc<false>)
   .kernel("reference", run_ctc<true>)

@@ -1,4 +1,5 @@
 // The dropout family. Element i of a mask depends on the generator's position and i alone: any thread count, the same mask.
+#include "strata/args/nn/dropout.h"
 #include "autograd/autograd.h"
 #include "base/parallel.h"
 #include "cpu/staging.h"
@@ -64,18 +65,20 @@ Tensor maybe_into(const Tensor& input, const Tensor& out, bool inplace) {
 }
 
 template <bool plain> void run_mask(const Call& c) {
+  const args::keep_mask a(c);
   cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
     const cpu::Out<T> out(c.out());
-    draw<plain>(c.out().numel(), c.args[1].number(), [&](int64_t i, bool keep) { out[i] = keep; });
+    draw<plain>(c.out().numel(), a.p(), [&](int64_t i, bool keep) { out[i] = keep; });
     out.finish();
   });
 }
 
 template <bool plain> void run_dropout(const Call& c) {
-  const double p = c.args[1].number();
-  const bool on = !c.args[2] || c.args[2].boolean();
+  const args::native_dropout a(c);
+  const double p = a.p();
+  const bool on = !a.train() || *a.train();
   cpu::dispatch_float(c.outs[0].dtype(), [&]<class T>() {
-    const cpu::In<T> in(c.args.tensor(0));
+    const cpu::In<T> in(a.input());
     const cpu::Out<T> out(c.outs[0]);
     bool* mask = c.outs[1].data<bool>();
     const T scale = static_cast<T>(on ? 1 / (1 - p) : 1);
@@ -86,9 +89,10 @@ template <bool plain> void run_dropout(const Call& c) {
 }
 
 void dropout_on_device(const Call& c) {
-  const double p = c.args[1].number();
-  const bool on = !c.args[2] || c.args[2].boolean();
-  cuda::dropout(*contiguous(alias(c.args.tensor(0))), on ? p : 0, on ? 1 / (1 - p) : 1, *c.outs[0], *c.outs[1],
+  const args::native_dropout a(c);
+  const double p = a.p();
+  const bool on = !a.train() || *a.train();
+  cuda::dropout(*contiguous(alias(a.input())), on ? p : 0, on ? 1 / (1 - p) : 1, *c.outs[0], *c.outs[1],
                 default_generator());
 }
 }  // namespace
@@ -98,10 +102,10 @@ STRATA_OP(keep_mask, "_keep_mask(int[] size, float p, dtype dtype) -> Tensor")
   .helper()
   .draws()
   .dtypes(kFloatingTypes)
-  .infer([](const Call& c) { c.out()->dtype = c.args[2].dtype(), c.out()->set_shape(c.args[0].int_list()); })
+  .infer([](const args::keep_mask& c) { c.out()->dtype = c.dtype(), c.out()->set_shape(c.size()); })
   .kernel("philox", run_mask<false>)
   .kernel("reference", run_mask<true>)
-  .cuda("philox", [](const Call& c) { cuda::keep_mask(*c.out(), c.args[1].number(), default_generator()); })
+  .cuda("philox", [](const args::keep_mask& c) { cuda::keep_mask(*c.out(), c.p(), default_generator()); })
   .samples({"[3,4], 0.5, 'float32'"});
 
 STRATA_OP(native_dropout, "native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)")
@@ -110,22 +114,22 @@ STRATA_OP(native_dropout, "native_dropout(Tensor input, float p, bool? train) ->
   .no_out()
   .draws()
   .dtypes(kFloatingTypes)
-  .infer([](const Call& c) {
-    const TensorImpl& x = c.args.tensor(0);
-    check_probability("native_dropout", c.args[1].number());
+  .infer([](const args::native_dropout& c) {
+    const TensorImpl& x = c.input();
+    check_probability("native_dropout", c.p());
     STRATA_CHECK(kFloatingTypes.has(x.dtype), Runtime,
                  "native_dropout: result type {} can't be drawn: the input must be floating-point", name_of(x.dtype));
-    c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
-    c.outs[1]->dtype = DType::Bool, c.outs[1]->set_shape(x.sizes());
+    c.out()->dtype = x.dtype, c.out()->set_shape(x.sizes());
+    c.out(1)->dtype = DType::Bool, c.out(1)->set_shape(x.sizes());
   })
   .kernel("philox", run_dropout<false>)
   .kernel("reference", run_dropout<true>)
   .cuda("philox", dropout_on_device)
   .saves_result({1})
   .no_grad_outputs({1})
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    const bool on = !c.arg(2) || c.arg(2).boolean();
-    return {on ? mul(mul(g, c.result(1)), 1 / (1 - c.arg(1).number())) : g};
+  .grad([](const grads::native_dropout& c, const Tensor& g) -> Grads {
+    const bool on = !c.train() || *c.train();
+    return {on ? mul(mul(g, c.result(1)), 1 / (1 - c.p())) : g};
   })
   .samples({"f(3,4), 0.5, True"});
 

@@ -1,4 +1,5 @@
 // Rows of a table by index: embedding and embedding_bag.
+#include "strata/args/nn/embedding.h"
 #include "autograd/autograd.h"
 #include "base/parallel.h"
 #include "cpu/reference.h"
@@ -111,8 +112,8 @@ STRATA_OP(embedding_core,
   .doc("The rows of weight at indices.")
   .helper()
   .dtypes(kNumericTypes)
-  .infer([](const Call& c) {
-    const TensorImpl &w = c.args.tensor(0), &i = c.args.tensor(1);
+  .infer([](const args::embedding_core& c) {
+    const TensorImpl &w = c.weight(), &i = c.indices();
     STRATA_CHECK(w.ndim == 2, Runtime, "embedding: 'weight' must be 2-D, got shape {}", to_string(w.sizes()));
     check_indices("embedding", i);
     int64_t shape[kMaxDims + 1];
@@ -121,11 +122,11 @@ STRATA_OP(embedding_core,
     c.out()->dtype = w.dtype, c.out()->set_shape(Shape(shape, static_cast<size_t>(i.ndim) + 1));
   })
   .kernel("rows",
-          [](const Call& c) {
-            const TensorImpl& w = c.args.tensor(0);
+          [](const args::embedding_core& c) {
+            const TensorImpl& w = c.weight();
             const Tensor table = cpu::staged(w, w.dtype);
-            const cpu::In<int64_t> index(c.args.tensor(1));
-            const int64_t n = w.shape[1], count = c.args.tensor(1).numel;
+            const cpu::In<int64_t> index(c.indices());
+            const int64_t n = w.shape[1], count = c.indices().numel;
             const size_t bytes = static_cast<size_t>(n) * size_of(w.dtype);
             parallel_for(count, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, n)), [&](int64_t begin, int64_t end) {
               for (int64_t k = begin; k < end; ++k)
@@ -134,17 +135,17 @@ STRATA_OP(embedding_core,
             });
           })
   .kernel("reference",
-          [](const Call& c) {
-            const TensorImpl &w = c.args.tensor(0), &indices = c.args.tensor(1);
+          [](const args::embedding_core& c) {
+            const TensorImpl &w = c.weight(), &indices = c.indices();
             cpu::each_index(c.out().shape(), [&](const cpu::Index& at) {
               const int64_t row = checked_row(cpu::get<int64_t>(indices, at), w.shape[0]);
               cpu::put(*c.out(), at, w, {row, at[indices.ndim]});
             });
           })
-  .cuda("rows", [](const Call& c) { cuda::embedding(*c.out(), c.args.tensor(0), c.args.tensor(1)); })
-  .saves({1})
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {_embedding_backward(g, c.input(1), c.shape(0)[0], c.arg(2).integer(), c.arg(3).boolean())};
+  .cuda("rows", [](const args::embedding_core& c) { cuda::embedding(*c.out(), c.weight(), c.indices()); })
+  .saves({"indices"})
+  .grad([](const grads::embedding_core& c, const Tensor& g) -> Grads {
+    return {_embedding_backward(g, c.indices(), c.shape_of_weight()[0], c.padding_idx(), c.scale_grad_by_freq())};
   })
   .samples({"f(5,3), i5(4), -1, False", "f(5,3), i5(2,2), -1, False"});
 
@@ -154,25 +155,25 @@ STRATA_OP(embedding_backward,
   .doc("The gradient of _embedding: rows of grad added up by index.")
   .helper()
   .dtypes(kFloatingTypes)
-  .infer([](const Call& c) {
-    const TensorImpl &g = c.args.tensor(0), &i = c.args.tensor(1);
+  .infer([](const args::embedding_backward& c) {
+    const TensorImpl &g = c.grad(), &i = c.indices();
     check_indices("embedding", i);
     STRATA_CHECK(g.ndim == i.ndim + 1 && std::ranges::equal(i.sizes(), g.sizes().first(i.ndim)), Runtime,
                  "embedding: a gradient of shape {} does not fit indices of shape {}", to_string(g.sizes()),
                  to_string(i.sizes()));
-    const int64_t shape[] = {c.args[2].integer(), g.shape[g.ndim - 1]};
-    c.out()->dtype = c.args.tensor(0).dtype, c.out()->set_shape(shape);
+    const int64_t shape[] = {c.num_weights(), g.shape[g.ndim - 1]};
+    c.out()->dtype = c.grad().dtype, c.out()->set_shape(shape);
   })
   .kernel("rows",
-          [](const Call& c) {
-            const cpu::In<int64_t> index(c.args.tensor(1));
-            const int64_t count = c.args.tensor(1).numel, rows = c.out().size(0), n = c.out().size(1),
-                          padding = c.args[3].integer();
-            std::vector<int64_t> uses(c.args[4].boolean() ? static_cast<size_t>(rows) : 0);
+          [](const args::embedding_backward& c) {
+            const cpu::In<int64_t> index(c.indices());
+            const int64_t count = c.indices().numel, rows = c.out().size(0), n = c.out().size(1),
+                          padding = c.padding_idx();
+            std::vector<int64_t> uses(c.scale_grad_by_freq() ? static_cast<size_t>(rows) : 0);
             if (!uses.empty())
               for (int64_t k = 0; k < count; ++k) ++uses[static_cast<size_t>(checked_row(index[k], rows))];
             cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
-              const cpu::In<T> grad(c.args.tensor(0));
+              const cpu::In<T> grad(c.grad());
               const cpu::Out<T> out(c.out());
               // A thread owns a range of rows of the result and reads all indices: no two threads add to one row.
               parallel_for(
@@ -191,29 +192,28 @@ STRATA_OP(embedding_backward,
             });
           })
   .kernel("reference",
-          [](const Call& c) {
-            const cpu::In<int64_t> index(c.args.tensor(1));
-            const cpu::In<double> grad(c.args.tensor(0));
+          [](const args::embedding_backward& c) {
+            const cpu::In<int64_t> index(c.indices());
+            const cpu::In<double> grad(c.grad());
             const cpu::Out<double> out(c.out());
-            const int64_t count = c.args.tensor(1).numel, rows = c.out().size(0), n = c.out().size(1);
+            const int64_t count = c.indices().numel, rows = c.out().size(0), n = c.out().size(1);
             out.fill(0);
             for (int64_t i = 0; i < count * n; ++i) {
               const int64_t row = checked_row(index[i / n], rows);
-              const auto uses = c.args[4].boolean() ? std::count(index.get(), index.get() + count, row) : 1;
-              if (row != c.args[3].integer()) out[row * n + i % n] += grad[i] / static_cast<double>(uses);
+              const auto uses = c.scale_grad_by_freq() ? std::count(index.get(), index.get() + count, row) : 1;
+              if (row != c.padding_idx()) out[row * n + i % n] += grad[i] / static_cast<double>(uses);
             }
             out.finish();
           })
   .cuda("sorted_rows",
-        [](const Call& c) {
-          cuda::embedding_backward(*c.out(), c.args.tensor(0), c.args.tensor(1), c.args[3].integer(),
-                                   c.args[4].boolean());
+        [](const args::embedding_backward& c) {
+          cuda::embedding_backward(*c.out(), c.grad(), c.indices(), c.padding_idx(), c.scale_grad_by_freq());
         })
-  .saves({1})
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    const Tensor indices = c.input(1);
+  .saves({"indices"})
+  .grad([](const grads::embedding_backward& c, const Tensor& g) -> Grads {
+    const Tensor indices = c.indices();
     const Tensor rows = _embedding(g, indices, -1, false);
-    const int64_t padding = c.arg(3).integer();
+    const int64_t padding = c.padding_idx();
     return {padding < 0 ? rows : masked_fill(rows, unsqueeze(eq(indices, padding), -1), 0.0)};
   })
   .samples({"f(4,3), i5(4), 5, -1, False"});

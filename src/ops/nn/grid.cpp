@@ -1,4 +1,5 @@
 // Spatial transformers: affine_grid and grid_sample.
+#include "strata/args/nn/grid.h"
 #include "autograd/autograd.h"
 #include "base/checked.h"
 #include "cpu/nn/grid_sample.h"
@@ -10,7 +11,9 @@
 namespace strata {
 namespace {
 
-cpu::GridSample shape_of(const TensorImpl& x, const TensorImpl& grid, const Args& a, uint32_t first) {
+// V: the view of _grid_sample or of its gradient.
+template <class V> cpu::GridSample shape_of(const V& a) {
+  const TensorImpl &x = a.input(), &grid = a.grid();
   STRATA_CHECK(x.ndim == 4 || x.ndim == 5, Runtime, "grid_sample: expected a 4D or 5D input [N, C, ...], got shape {}",
                to_string(x.sizes()));
   cpu::GridSample s;
@@ -27,7 +30,7 @@ cpu::GridSample shape_of(const TensorImpl& x, const TensorImpl& grid, const Args
                  to_string(x.sizes()));
   s.n = x.shape[0], s.c = x.shape[1], s.out = 1;
   for (int d = 0; d < s.dims; ++d) s.in[d] = x.shape[d + 2], s.out *= grid.shape[d + 1];
-  const auto mode = a[first].string(), padding = a[first + 1].string();
+  const auto mode = a.mode(), padding = a.padding_mode();
   STRATA_CHECK(mode == "bilinear" || mode == "nearest" || mode == "bicubic", Value,
                "grid_sample: expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{}'", mode);
   STRATA_CHECK(padding == "zeros" || padding == "border" || padding == "reflection", Value,
@@ -39,21 +42,23 @@ cpu::GridSample shape_of(const TensorImpl& x, const TensorImpl& grid, const Args
   s.padding = padding == "zeros"    ? G::Padding::Zeros
               : padding == "border" ? G::Padding::Border
                                     : G::Padding::Reflection;
-  s.align_corners = a[first + 2].boolean();
+  s.align_corners = a.align_corners();
   return s;
 }
 
 // The loops are plain already; the reference runs them in double.
 template <class T> void run_sample(const Call& c) {
-  const auto s = shape_of(c.args.tensor(0), c.args.tensor(1), c.args, 2);
-  const cpu::In<T> x(c.args.tensor(0)), grid(c.args.tensor(1));
+  const args::grid_sample_core a(c);
+  const auto s = shape_of(a);
+  const cpu::In<T> x(a.input()), grid(a.grid());
   const cpu::Out<T> out(c.out());
   cpu::grid_sample<T>(s, x, grid, out);
   out.finish();
 }
 template <class T> void run_backward(const Call& c) {
-  const auto s = shape_of(c.args.tensor(1), c.args.tensor(2), c.args, 3);
-  const cpu::In<T> grad(c.args.tensor(0)), x(c.args.tensor(1)), grid(c.args.tensor(2));
+  const args::grid_sample_backward a(c);
+  const auto s = shape_of(a);
+  const cpu::In<T> grad(a.grad()), x(a.input()), grid(a.grid());
   const cpu::Out<T> gx(c.outs[0]), ggrid(c.outs[1]);
   cpu::grid_sample_backward<T>(s, grad, x, grid, gx, ggrid);
   gx.finish(), ggrid.finish();
@@ -83,18 +88,20 @@ struct ComputedOut {
   Tensor value;
 };
 void sample_on_device(const Call& c) {
-  const auto s = shape_of(c.args.tensor(0), c.args.tensor(1), c.args, 2);
+  const args::grid_sample_core a(c);
+  const auto s = shape_of(a);
   const DType type = compute_type(c.out().dtype());
   const ComputedOut out(c.out());
-  cuda::grid_sample(device_sizes(s), *dense(c, 0, type), *dense(c, 1, type), *out.value);
+  cuda::grid_sample(device_sizes(s), *dense(a.share_input(), type), *dense(a.share_grid(), type), *out.value);
   out.finish();
 }
 void backward_on_device(const Call& c) {
-  const auto s = shape_of(c.args.tensor(1), c.args.tensor(2), c.args, 3);
+  const args::grid_sample_backward a(c);
+  const auto s = shape_of(a);
   const DType type = compute_type(c.outs[0].dtype());
   const ComputedOut grad_x(c.outs[0]), grad_grid(c.outs[1]);
-  cuda::grid_sample_backward(device_sizes(s), *dense(c, 0, type), *dense(c, 1, type), *dense(c, 2, type), *grad_x.value,
-                             *grad_grid.value);
+  cuda::grid_sample_backward(device_sizes(s), *dense(a.share_grad(), type), *dense(a.share_input(), type),
+                             *dense(a.share_grid(), type), *grad_x.value, *grad_grid.value);
   grad_x.finish(), grad_grid.finish();
 }
 }  // namespace
@@ -104,9 +111,9 @@ STRATA_OP(grid_sample_core,
   .doc("The input sampled at the places in grid; what grid_sample calls.")
   .helper()
   .dtypes(kFloatingTypes)
-  .infer([](const Call& c) {
-    const TensorImpl &x = c.args.tensor(0), &grid = c.args.tensor(1);
-    shape_of(x, grid, c.args, 2);
+  .infer([](const args::grid_sample_core& c) {
+    const TensorImpl &x = c.input(), &grid = c.grid();
+    shape_of(c);
     int64_t shape[kMaxDims] = {x.shape[0], x.shape[1]};
     std::copy_n(grid.shape + 1, x.ndim - 2, shape + 2);
     c.out()->dtype = x.dtype, c.out()->set_shape(Shape(shape, x.ndim));
@@ -114,10 +121,9 @@ STRATA_OP(grid_sample_core,
   .kernel("places", [](const Call& c) { cpu::dispatch_float(c.out().dtype(), [&]<class T>() { run_sample<T>(c); }); })
   .kernel("reference", run_sample<double>)
   .cuda("places", sample_on_device)
-  .saves({0, 1})
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    const auto both =
-      _grid_sample_backward(g, c.input(0), c.input(1), c.arg(2).string(), c.arg(3).string(), c.arg(4).boolean());
+  .saves({"input", "grid"})
+  .grad([](const grads::grid_sample_core& c, const Tensor& g) -> Grads {
+    const auto both = _grid_sample_backward(g, c.input(), c.grid(), c.mode(), c.padding_mode(), c.align_corners());
     return {both[0], both[1]};
   })
   .samples({"f(1,2,4,5), u(1,3,2,2), 'bilinear', 'zeros', False"});
@@ -129,13 +135,16 @@ STRATA_OP(grid_sample_backward,
   .helper()
   .no_out()
   .dtypes(kFloatingTypes)
-  .infer([](const Call& c) {
-    const auto s = shape_of(c.args.tensor(1), c.args.tensor(2), c.args, 3);
-    STRATA_CHECK(c.args.tensor(0).numel == s.n * s.c * s.out, Runtime,
-                 "grid_sample: the gradient has shape {}, expected {} elements", to_string(c.args.tensor(0).sizes()),
+  .infer([](const args::grid_sample_backward& c) {
+    const auto s = shape_of(c);
+    STRATA_CHECK(c.grad().numel == s.n * s.c * s.out, Runtime,
+                 "grid_sample: the gradient has shape {}, expected {} elements", to_string(c.grad().sizes()),
                  s.n * s.c * s.out);
-    for (uint32_t o : {0u, 1u})
-      c.outs[o]->dtype = c.args.tensor(o + 1).dtype, c.outs[o]->set_shape(c.args.tensor(o + 1).sizes());
+    const TensorImpl* like[] = {&c.input(), &c.grid()};
+    for (size_t o : {0u, 1u}) {
+      c.out(o)->dtype = like[o]->dtype;
+      c.out(o)->set_shape(like[o]->sizes());
+    }
   })
   .kernel("places", [](const Call& c) { cpu::dispatch_float(c.out().dtype(), [&]<class T>() { run_backward<T>(c); }); })
   .kernel("reference", run_backward<double>)

@@ -1,4 +1,5 @@
 // Resizing images: interpolate and its older names.
+#include "strata/args/nn/interpolate.h"
 #include "autograd/autograd.h"
 #include "cpu/nn/resample.h"
 #include "cpu/reference.h"
@@ -16,13 +17,13 @@ cpu::Filter filter_of(std::string_view mode) {
   return mode == "bicubic" ? cpu::Filter::Cubic : cpu::Filter::Linear;
 }
 
-// args: tensor, in sizes, out sizes, mode, align_corners, scales, antialias
-std::vector<cpu::Taps> taps_of(const Args& a, IntList in, IntList out, DType type) {
+// V: the view of _resample or of its gradient.
+template <class V> std::vector<cpu::Taps> taps_of(const V& a, IntList in, IntList out, DType type) {
   std::vector<cpu::Taps> taps;
-  const auto scales = a[4].float_list();
+  const auto scales = a.scales();
   for (size_t d = 0; d < out.size; ++d)
-    taps.push_back(cpu::make_taps(in[d], out[d], filter_of(a[2].string()), a[3].boolean(),
-                                  d < scales.size() ? scales[d] : 0, a[5].boolean(), type != DType::F64));
+    taps.push_back(cpu::make_taps(in[d], out[d], filter_of(a.mode()), a.align_corners(),
+                                  d < scales.size() ? scales[d] : 0, a.antialias(), type != DType::F64));
   return taps;
 }
 
@@ -35,11 +36,12 @@ void check_resampled(IntList in, IntList out) {
 }
 
 void run_resample(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
-  const IntList out_size = c.args[1].int_list();
+  const args::resample a(c);
+  const TensorImpl& x = a.input();
+  const IntList out_size = a.output_size();
   const size_t dims = out_size.size;
   if (c.out().numel() == 0) return;
-  const auto taps = taps_of(c.args, IntList(Shape(x.shape + x.ndim - dims, dims)), out_size, x.dtype);
+  const auto taps = taps_of(a, IntList(Shape(x.shape + x.ndim - dims, dims)), out_size, x.dtype);
   cpu::dispatch_float(x.dtype, [&]<class T>() {
     Tensor now = cpu::staged(x, dtype_of<T>);
     std::vector<int64_t> shape(x.shape, x.shape + x.ndim);
@@ -58,11 +60,12 @@ void run_resample(const Call& c) {
 }
 
 void run_resample_backward(const Call& c) {  // grad, out size, mode, align_corners, scales, antialias, input shape
-  const TensorImpl& g = c.args.tensor(0);
-  const IntList out_size = c.args[1].int_list(), in_shape = c.args[6].int_list();
+  const args::resample_backward a(c);
+  const TensorImpl& g = a.grad();
+  const IntList out_size = a.output_size(), in_shape = a.input_shape();
   const size_t dims = out_size.size;
   if (c.out().numel() == 0) return;
-  const auto taps = taps_of(c.args, IntList(Shape(in_shape.data + in_shape.size - dims, dims)), out_size, g.dtype);
+  const auto taps = taps_of(a, IntList(Shape(in_shape.data + in_shape.size - dims, dims)), out_size, g.dtype);
   cpu::dispatch_float(g.dtype, [&]<class T>() {
     Tensor now = cpu::staged(g, dtype_of<T>);
     std::vector<int64_t> shape(g.shape, g.shape + g.ndim);
@@ -80,18 +83,26 @@ void run_resample_backward(const Call& c) {  // grad, out size, mode, align_corn
   });
 }
 
+// The tensor that is read, and the shape of what is resized.
+const TensorImpl& given(const args::resample& a) { return a.input(); }
+const TensorImpl& given(const args::resample_backward& a) { return a.grad(); }
+Shape resized(const args::resample& a) { return a.input().sizes(); }
+Shape resized(const args::resample_backward& a) { return a.input_shape(); }
+template <class V> constexpr bool goes_back = std::is_same_v<V, args::resample_backward>;
+
 // All dimensions at once, in double.
-template <bool backward> void plain_resample(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
-  const IntList out_size = c.args[1].int_list();
-  const Shape in_shape = backward ? Shape(c.args[6].int_list()) : x.sizes();
+template <class V> void plain_resample(const Call& c) {
+  const V a(c);
+  const TensorImpl& x = given(a);
+  const IntList out_size = a.output_size();
+  const Shape in_shape = resized(a);
   const Shape in_size = in_shape.last(out_size.size);
   if (c.out().numel() == 0) return;
-  const auto taps = taps_of(c.args, in_size, out_size, x.dtype);
+  const auto taps = taps_of(a, in_size, out_size, x.dtype);
   const int64_t planes = checked_numel(in_shape) / checked_numel(in_size);
   const cpu::In<double> in(x);
   const cpu::Out<double> out(c.out());
-  (backward ? cpu::resample_backward_reference : cpu::resample_reference)(taps, planes, in, out.get());
+  (goes_back<V> ? cpu::resample_backward_reference : cpu::resample_reference)(taps, planes, in, out.get());
   out.finish();
 }
 
@@ -117,15 +128,17 @@ cuda::Mixture mixture_of(const cpu::Taps& t, bool backward) {
 }
 
 // One dimension after the other, in the order of the CPU's kernels.
-template <bool backward> void resample_on_device(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
-  const IntList out_size = c.args[1].int_list();
-  const Shape in_shape = backward ? Shape(c.args[6].int_list()) : x.sizes();
+template <class V> void resample_on_device(const Call& c) {
+  constexpr bool backward = goes_back<V>;
+  const V a(c);
+  const TensorImpl& x = given(a);
+  const IntList out_size = a.output_size();
+  const Shape in_shape = resized(a);
   const size_t dims = out_size.size;
   if (c.out().numel() == 0) return;
   if (x.numel == 0) return fill_values(*c.out(), 0);
-  const auto taps = taps_of(c.args, in_shape.last(dims), out_size, x.dtype);
-  Tensor now = dense(c, 0, compute_type(x.dtype));
+  const auto taps = taps_of(a, in_shape.last(dims), out_size, x.dtype);
+  Tensor now = dense(alias(x), compute_type(x.dtype));
   std::vector<int64_t> shape(x.shape, x.shape + x.ndim);
   for (size_t step = 0; step < dims; ++step) {
     const size_t d = backward ? step : dims - 1 - step, at = shape.size() - dims + d;
@@ -198,9 +211,9 @@ STRATA_OP(
   .doc("The last dimensions resampled to output_size; what interpolate calls.")
   .helper()
   .dtypes(kFloatingTypes)
-  .infer([](const Call& c) {
-    const TensorImpl& x = c.args.tensor(0);
-    const IntList out = c.args[1].int_list();
+  .infer([](const args::resample& c) {
+    const TensorImpl& x = c.input();
+    const IntList out = c.output_size();
     STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented,
                  "interpolate: expected a floating-point input, got {}; convert it with to(float32)", name_of(x.dtype));
     check_resampled(IntList(x.sizes()), out);
@@ -210,11 +223,11 @@ STRATA_OP(
     c.out()->dtype = x.dtype, c.out()->set_shape(Shape(shape, x.ndim));
   })
   .kernel("separable", run_resample)
-  .kernel("reference", plain_resample<false>)
-  .cuda("separable", resample_on_device<false>)
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {_resample_backward(g, c.arg(1).int_list(), c.arg(2).string(), c.arg(3).boolean(), c.arg(4).float_list(),
-                               c.arg(5).boolean(), c.shape(0))};
+  .kernel("reference", plain_resample<args::resample>)
+  .cuda("separable", resample_on_device<args::resample>)
+  .grad([](const grads::resample& c, const Tensor& g) -> Grads {
+    return {_resample_backward(g, c.output_size(), c.mode(), c.align_corners(), c.scales(), c.antialias(),
+                               c.shape_of_input())};
   })
   .samples({"f(1,2,4), [7], 'linear', False, [], False"});
 
@@ -224,9 +237,9 @@ STRATA_OP(resample_backward,
   .doc("The gradient of _resample.")
   .helper()
   .dtypes(kFloatingTypes)
-  .infer([](const Call& c) {
-    const TensorImpl& g = c.args.tensor(0);
-    const IntList out = c.args[1].int_list(), in = c.args[6].int_list();
+  .infer([](const args::resample_backward& c) {
+    const TensorImpl& g = c.grad();
+    const IntList out = c.output_size(), in = c.input_shape();
     check_resampled(in, out);
     bool fits = in.size == g.ndim;
     for (size_t d = 0; fits && d < in.size; ++d)
@@ -237,11 +250,10 @@ STRATA_OP(resample_backward,
     c.out()->set_shape(in);
   })
   .kernel("separable", run_resample_backward)
-  .kernel("reference", plain_resample<true>)
-  .cuda("separable", resample_on_device<true>)
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {_resample(g, c.arg(1).int_list(), c.arg(2).string(), c.arg(3).boolean(), c.arg(4).float_list(),
-                      c.arg(5).boolean())};
+  .kernel("reference", plain_resample<args::resample_backward>)
+  .cuda("separable", resample_on_device<args::resample_backward>)
+  .grad([](const grads::resample_backward& c, const Tensor& g) -> Grads {
+    return {_resample(g, c.output_size(), c.mode(), c.align_corners(), c.scales(), c.antialias())};
   })
   .samples({"f(1,2,7), [7], 'linear', False, [], False, [1,2,4]"});
 

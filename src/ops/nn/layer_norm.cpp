@@ -1,4 +1,5 @@
 // Norms over the last dimensions: layer_norm and rms_norm.
+#include "strata/args/nn/layer_norm.h"
 #include "autograd/autograd.h"
 #include "base/parallel.h"
 #include "cpu/movement/copy.h"
@@ -57,12 +58,13 @@ template <class T> struct Optional {  // a staged tensor that may be missing
 };
 
 void infer_layer_norm(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
-  const int count = check_shape("layer_norm", x, c.args[1].int_list());
+  const args::layer_norm_core arg(c);
+  const TensorImpl& x = arg.input();
+  const int count = check_shape("layer_norm", x, arg.normalized_shape());
   STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented,
                "layer_norm: expected a floating-point input, got {}; convert it with to(float32)", name_of(x.dtype));
-  check_affine("layer_norm", "weight", c.args[2], c.args[1].int_list(), x.dtype);
-  check_affine("layer_norm", "bias", c.args[3], c.args[1].int_list(), x.dtype);
+  check_affine("layer_norm", "weight", arg.weight_value(), arg.normalized_shape(), x.dtype);
+  check_affine("layer_norm", "bias", arg.bias_value(), arg.normalized_shape(), x.dtype);
   c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
   int64_t stat[kMaxDims];
   for (int d = 0; d < x.ndim; ++d) stat[d] = d < x.ndim - count ? x.shape[d] : 1;
@@ -70,13 +72,14 @@ void infer_layer_norm(const Call& c) {
 }
 
 void run_layer_norm(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
-  const int64_t n = checked_numel(c.args[1].int_list()), rows = c.outs[1].numel();
+  const args::layer_norm_core a(c);
+  const TensorImpl& x = a.input();
+  const int64_t n = checked_numel(a.normalized_shape()), rows = c.outs[1].numel();
   cpu::dispatch_float(x.dtype, [&]<class T>() {
     const cpu::In<T> in(x);
-    const Optional<T> weight(c.args[2]), bias(c.args[3]);
+    const Optional<T> weight(a.weight_value()), bias(a.bias_value());
     const cpu::Out<T> out(c.outs[0]), mean(c.outs[1]), rstd(c.outs[2]);
-    const cpu::NormRows<T> p{n, c.args[4].number(), true, weight.get(), bias.get()};
+    const cpu::NormRows<T> p{n, a.eps(), true, weight.get(), bias.get()};
     parallel_for(rows, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n)), [&](int64_t begin, int64_t end) {
       cpu::norm_forward(p, in + begin * n, out + begin * n, mean + begin, rstd + begin, end - begin);
     });
@@ -85,123 +88,140 @@ void run_layer_norm(const Call& c) {
 }
 
 void plain_layer_norm(const Call& c) {
+  const args::layer_norm_core a(c);
   const autograd::NoGrad no_grad;
-  const Tensor x = wide(c, 0);
-  const auto dims = last_dims(static_cast<int>(c.args[1].int_list().size));
-  const Normalized n = normalized(x, dims, c.args[4].number(), true);
-  cpu::copy_reference(*c.outs[0], *affine(n.value, wide(c, 2), wide(c, 3)));
+  const Tensor x = wide(a.share_input());
+  const auto dims = last_dims(static_cast<int>(a.normalized_shape().size));
+  const Normalized n = normalized(x, dims, a.eps(), true);
+  cpu::copy_reference(*c.outs[0], *affine(n.value, wide(a.share_weight()), wide(a.share_bias())));
   cpu::copy_reference(*c.outs[1], *mean(x, dims, true));
   cpu::copy_reference(*c.outs[2], *n.rstd);
 }
 void plain_rms_norm(const Call& c) {
+  const args::fused_rms_norm a(c);
   const autograd::NoGrad no_grad;
   const Normalized n =
-    normalized(wide(c, 0), last_dims(static_cast<int>(c.args[1].int_list().size)), c.args[3].number(), false);
-  cpu::copy_reference(*c.outs[0], *affine(n.value, wide(c, 2), Tensor()));
+    normalized(wide(a.share_input()), last_dims(static_cast<int>(a.normalized_shape().size)), a.eps(), false);
+  cpu::copy_reference(*c.outs[0], *affine(n.value, wide(a.share_weight()), Tensor()));
   cpu::copy_reference(*c.outs[1], *n.rstd);
 }
 void plain_norm_backward(const Call& c) {  // grad, input, normalized_shape, mean, rstd, weight, affine
+  const args::row_norm_backward a(c);
   const autograd::NoGrad no_grad;
-  const Tensor g = wide(c, 0), x = wide(c, 1), means = wide(c, 3), weight = wide(c, 5);
-  const int count = static_cast<int>(c.args[2].int_list().size);
+  const Tensor g = wide(a.share_grad()), x = wide(a.share_input()), means = wide(a.share_mean()),
+               weight = wide(a.share_weight());
+  const int count = static_cast<int>(a.normalized_shape().size);
   const auto rows = first_dims(x.dim() - count);
-  const Normalized n{mul(means ? sub(x, means) : x, wide(c, 4)), wide(c, 4)};
+  const Normalized n{mul(means ? sub(x, means) : x, wide(a.share_rstd())), wide(a.share_rstd())};
   cpu::copy_reference(*c.outs[0],
                       *normalized_grad(affine(g, weight, Tensor()), n, last_dims(count), static_cast<bool>(means)));
-  if (!c.args[6].boolean()) return;
+  if (!a.affine()) return;
   const auto total = [&](const Tensor& t) { return rows.empty() ? t : sum(t, rows); };
   cpu::copy_reference(*c.outs[1], *total(mul(g, n.value)));
   if (means) cpu::copy_reference(*c.outs[2], *total(g));
 }
 
 void infer_norm_backward(const Call& c) {  // grad, input, normalized_shape, …
-  const TensorImpl& x = c.args.tensor(1);
-  const Shape last = c.args[2].int_list();
+  const args::row_norm_backward a(c);
+  const TensorImpl& x = a.input();
+  const Shape last = a.normalized_shape();
   const int64_t n = checked_numel(last);
   int64_t rows = 1;
   for (size_t d = 0; d + last.size() < size_t{x.ndim}; ++d) rows *= x.shape[d];
-  const auto fits = [&](uint32_t i, int64_t numel) { return !c.args.is_tensor(i) || c.args.tensor(i).numel == numel; };
-  STRATA_CHECK(c.args.tensor(0).same_shape(x) && last.size() <= size_t{x.ndim} &&
-                 std::ranges::equal(last, x.sizes().last(last.size())) && fits(3, rows) && fits(4, rows) && fits(5, n),
+  const auto fits = [](const TensorImpl* t, int64_t numel) { return !t || t->numel == numel; };
+  STRATA_CHECK(a.grad().same_shape(x) && last.size() <= size_t{x.ndim} &&
+                 std::ranges::equal(last, x.sizes().last(last.size())) && fits(a.mean(), rows) &&
+                 fits(&a.rstd(), rows) && fits(a.weight(), n),
                Runtime, "{}: the gradient of shape {}, the statistics or the weight do not fit an input of shape {}",
-               c.op.name, to_string(c.args.tensor(0).sizes()), to_string(x.sizes()));
+               c.op.name, to_string(a.grad().sizes()), to_string(x.sizes()));
   c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
-  for (int o : {1, 2}) c.outs[o]->dtype = x.dtype, c.outs[o]->set_shape(c.args[2].int_list());
+  for (int o : {1, 2}) c.outs[o]->dtype = x.dtype, c.outs[o]->set_shape(a.normalized_shape());
 }
 
 void run_norm_backward(const Call& c) {
-  const TensorImpl& x = c.args.tensor(1);
-  const int64_t n = checked_numel(c.args[2].int_list()), rows = n ? x.numel / n : 0;
-  const bool centred = c.args.is_tensor(3);
+  const args::row_norm_backward a(c);
+  const TensorImpl& x = a.input();
+  const int64_t n = checked_numel(a.normalized_shape()), rows = n ? x.numel / n : 0;
+  const bool centred = a.has_mean();
   cpu::dispatch_float(x.dtype, [&]<class T>() {
-    const cpu::In<T> grad(c.args.tensor(0)), in(x), rstd(c.args.tensor(4));
-    const Optional<T> mean(c.args[3]), weight(c.args[5]);
+    const cpu::In<T> grad(a.grad()), in(x), rstd(a.rstd());
+    const Optional<T> mean(a.mean_value()), weight(a.weight_value());
     const cpu::Out<T> out(c.outs[0]), gw(c.outs[1]), gb(c.outs[2]);
     const cpu::NormRows<T> p{n, 0, centred, weight.get(), nullptr};
     parallel_for(rows, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n)), [&](int64_t begin, int64_t end) {
       cpu::norm_backward(p, grad + begin * n, in + begin * n, mean.get() ? mean.get() + begin : nullptr, rstd + begin,
                          out + begin * n, end - begin);
     });
-    if (c.args[6].boolean())
-      cpu::column_grad_sums<T>(rows, n, grad, in, mean.get(), rstd, gw, centred ? gb.get() : nullptr);
+    if (a.affine()) cpu::column_grad_sums<T>(rows, n, grad, in, mean.get(), rstd, gw, centred ? gb.get() : nullptr);
     out.finish(), gw.finish(), gb.finish();
   });
 }
 
 void layer_norm_on_device(const Call& c) {
-  const Tensor x = dense(c, 0), weight = dense(c, 2), bias = dense(c, 3);
-  cuda::norm_rows(*x, checked_numel(c.args[1].int_list()), weight.get(), bias.get(), c.args[4].number(), *c.outs[0],
+  const args::layer_norm_core a(c);
+  const Tensor x = dense(a.share_input()), weight = dense(a.share_weight()), bias = dense(a.share_bias());
+  cuda::norm_rows(*x, checked_numel(a.normalized_shape()), weight.get(), bias.get(), a.eps(), *c.outs[0],
                   c.outs[1].get(), *c.outs[2]);
 }
 void rms_norm_on_device(const Call& c) {
-  const Tensor x = dense(c, 0), weight = dense(c, 2);
-  cuda::norm_rows(*x, checked_numel(c.args[1].int_list()), weight.get(), nullptr, c.args[3].number(), *c.outs[0],
-                  nullptr, *c.outs[1]);
+  const args::fused_rms_norm a(c);
+  const Tensor x = dense(a.share_input()), weight = dense(a.share_weight());
+  cuda::norm_rows(*x, checked_numel(a.normalized_shape()), weight.get(), nullptr, a.eps(), *c.outs[0], nullptr,
+                  *c.outs[1]);
 }
 void norm_backward_on_device(const Call& c) {
-  const Tensor g = dense(c, 0), x = dense(c, 1), weight = dense(c, 5);
+  const args::row_norm_backward a(c);
+  const Tensor g = dense(a.share_grad()), x = dense(a.share_input()), weight = dense(a.share_weight());
   const DType type = compute_type(x.dtype());
-  const Tensor mean = dense(c, 3, type), rstd = dense(c, 4, type);
-  const int64_t n = checked_numel(c.args[2].int_list());
+  const Tensor mean = dense(a.share_mean(), type), rstd = dense(a.share_rstd(), type);
+  const int64_t n = checked_numel(a.normalized_shape());
   cuda::norm_rows_backward(*g, *x, n, mean.get(), *rstd, weight.get(), *c.outs[0]);
-  if (c.args[6].boolean())
+  if (a.affine())
     cuda::column_grad_sums(n ? x.numel() / n : 0, *g, *x, mean.get(), *rstd, *c.outs[1],
                            mean ? c.outs[2].get() : nullptr);
 }
 
 // In terms of other ops, for gradients of gradients; also of the mean and the reciprocal standard deviation, which are results.
-template <bool centred> Grads differentiable_grads(const GradContext& c, const Tensor& g) {
-  Grads out;
-  const IntList shape = c.arg(1).int_list();
-  const Tensor x = c.input(0), weight = c.has(2) ? c.input(2) : Tensor();
-  const uint32_t bias = 3, last = centred ? 2 : 1;
-  const double eps = c.arg(centred ? 4 : 3).tag == Tag::None ? 0 : c.arg(centred ? 4 : 3).number();
+// V: the view of layer_norm, or of rms_norm, which has neither mean nor bias.
+template <class V> constexpr bool centers = requires(const V& a) { a.bias(); };
+template <class V> Grads differentiable_grads(const GradContext& c, const Tensor& g) {
+  constexpr bool centred = centers<V>;
+  const V a(c);
+  typename V::Result out;
+  const IntList shape = a.normalized_shape();
+  const Tensor x = a.input(), weight = a.has_weight() ? a.weight() : Tensor();
+  const uint32_t last = centred ? 2 : 1;
+  const double eps = a.eps_value() ? a.eps_value().number() : 0;
   const auto dims = last_dims(static_cast<int>(shape.size)), rows = first_dims(x.dim() - static_cast<int>(shape.size));
   const Normalized n = normalized(x, dims, eps, centred);
-  if (c.needs(0)) {
-    out.t[0] = normalized_grad(weight ? mul(g, weight) : g, n, dims, centred);
+  if (a.needs_input()) {
+    out.input = normalized_grad(weight ? mul(g, weight) : g, n, dims, centred);
     const auto count = static_cast<double>(checked_numel(shape));
-    if (centred && c.grad(1)) out.t[0] = add(out.t[0], div(c.grad(1), count));
-    if (c.grad(last)) out.t[0] = sub(out.t[0], mul(mul(div(c.grad(last), count), square(n.rstd)), n.value));
+    if (centred && c.grad(1)) out.input = add(out.input, div(c.grad(1), count));
+    if (c.grad(last)) out.input = sub(out.input, mul(mul(div(c.grad(last), count), square(n.rstd)), n.value));
   }
-  if (weight && c.needs(2)) out.t[2] = rows.empty() ? mul(g, n.value) : sum(mul(g, n.value), rows);
-  if (centred && c.has(bias) && c.needs(bias)) out.t[bias] = rows.empty() ? g : sum(g, rows);
+  if (weight && a.needs_weight()) out.weight = rows.empty() ? mul(g, n.value) : sum(mul(g, n.value), rows);
+  if constexpr (centred)
+    if (a.has_bias() && a.needs_bias()) out.bias = rows.empty() ? g : sum(g, rows);
   return out;
 }
 
-template <bool centred> Grads norm_grads(const GradContext& c, const Tensor& g) {
-  if (c.grad(1) || (centred && c.grad(2))) return differentiable_grads<centred>(c, g);
-  Grads out;
-  const IntList shape = c.arg(1).int_list();
-  const Tensor x = c.input(0), weight = c.has(2) ? c.input(2) : Tensor();
-  const uint32_t bias = 3;
-  const bool has_bias = centred && c.has(bias);
-  const bool affine = (weight && c.needs(2)) || (has_bias && c.needs(bias));
+template <class V> Grads norm_grads(const GradContext& c, const Tensor& g) {
+  constexpr bool centred = centers<V>;
+  const V a(c);
+  if (c.grad(1) || (centred && c.grad(2))) return differentiable_grads<V>(c, g);
+  typename V::Result out;
+  const IntList shape = a.normalized_shape();
+  const Tensor x = a.input(), weight = a.has_weight() ? a.weight() : Tensor();
+  bool wants_bias = false;
+  if constexpr (centred) wants_bias = a.has_bias() && a.needs_bias();
+  const bool affine = (weight && a.needs_weight()) || wants_bias;
   const auto all =
     _row_norm_backward(g, x, shape, centred ? c.result(1) : Tensor(), c.result(centred ? 2 : 1), weight, affine);
-  out.t[0] = all[0];
-  if (weight && c.needs(2)) out.t[2] = all[1];
-  if (has_bias && c.needs(bias)) out.t[bias] = all[2];
+  out.input = all[0];
+  if (weight && a.needs_weight()) out.weight = all[1];
+  if constexpr (centred)
+    if (wants_bias) out.bias = all[2];
   return out;
 }
 }  // namespace
@@ -217,10 +237,10 @@ STRATA_OP(layer_norm_core,
   .kernel("rows", run_layer_norm)
   .kernel("reference", plain_layer_norm)
   .cuda("rows", layer_norm_on_device)
-  .saves({0, 2})
+  .saves({"input", "weight"})
   .saves_result({1, 2})
-  .grad(norm_grads<true>)
-  .grad_for_graph(differentiable_grads<true>)
+  .grad(norm_grads<grads::layer_norm_core>)
+  .grad_for_graph(differentiable_grads<grads::layer_norm_core>)
   .samples({"f(3,4), [4], f(4), f(4), 1e-5", "f(2,3,4), [3,4], None, None, 1e-5"});
 
 STRATA_OP(
@@ -258,24 +278,24 @@ STRATA_OP(fused_rms_norm,
   .helper()
   .no_out()
   .dtypes(kFloatingTypes)
-  .infer([](const Call& c) {
-    const TensorImpl& x = c.args.tensor(0);
-    const int count = check_shape("rms_norm", x, c.args[1].int_list());
-    check_affine("rms_norm", "weight", c.args[2], c.args[1].int_list(), x.dtype);
-    c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
+  .infer([](const args::fused_rms_norm& c) {
+    const TensorImpl& x = c.input();
+    const int count = check_shape("rms_norm", x, c.normalized_shape());
+    check_affine("rms_norm", "weight", c.weight_value(), c.normalized_shape(), x.dtype);
+    c.out()->dtype = x.dtype, c.out()->set_shape(x.sizes());
     int64_t stat[kMaxDims];
     for (int d = 0; d < x.ndim; ++d) stat[d] = d < x.ndim - count ? x.shape[d] : 1;
-    c.outs[1]->dtype = compute_type(x.dtype), c.outs[1]->set_shape(Shape(stat, x.ndim));
+    c.out(1)->dtype = compute_type(x.dtype), c.out(1)->set_shape(Shape(stat, x.ndim));
   })
   .kernel("rows",
-          [](const Call& c) {
-            const TensorImpl& x = c.args.tensor(0);
-            const int64_t n = checked_numel(c.args[1].int_list()), rows = c.outs[1].numel();
+          [](const args::fused_rms_norm& c) {
+            const TensorImpl& x = c.input();
+            const int64_t n = checked_numel(c.normalized_shape()), rows = c.out(1).numel();
             cpu::dispatch_float(x.dtype, [&]<class T>() {
               const cpu::In<T> in(x);
-              const Optional<T> weight(c.args[2]);
-              const cpu::Out<T> out(c.outs[0]), rstd(c.outs[1]);
-              const cpu::NormRows<T> p{n, c.args[3].number(), false, weight.get(), nullptr};
+              const Optional<T> weight(c.weight_value());
+              const cpu::Out<T> out(c.out()), rstd(c.out(1));
+              const cpu::NormRows<T> p{n, c.eps(), false, weight.get(), nullptr};
               parallel_for(rows, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n)), [&](int64_t begin, int64_t end) {
                 cpu::norm_forward(p, in + begin * n, out + begin * n, nullptr, rstd + begin, end - begin);
               });
@@ -284,10 +304,10 @@ STRATA_OP(fused_rms_norm,
           })
   .kernel("reference", plain_rms_norm)
   .cuda("rows", rms_norm_on_device)
-  .saves({0, 2})
+  .saves({"input", "weight"})
   .saves_result({1})
-  .grad(norm_grads<false>)
-  .grad_for_graph(differentiable_grads<false>)
+  .grad(norm_grads<grads::fused_rms_norm>)
+  .grad_for_graph(differentiable_grads<grads::fused_rms_norm>)
   .samples({"f(3,4), [4], f(4), 1e-5"});
 
 STRATA_OP(rms_norm, "rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor")

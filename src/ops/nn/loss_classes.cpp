@@ -1,4 +1,5 @@
 // Losses over classes: negative log likelihood, cross entropy and the binary forms.
+#include "strata/args/nn/loss_classes.h"
 #include "autograd/autograd.h"
 #include "cpu/staging.h"
 #include "cuda/nn/binary_cross_entropy.h"
@@ -48,14 +49,15 @@ int64_t checked_class(int64_t t, int64_t classes) {
 
 // args: input, target, weight, reduction, ignore_index
 void run_nll(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
+  const args::nll_loss_core a(c);
+  const TensorImpl& x = a.input();
   const Classes k(x.sizes());
-  const auto reduction = c.args[3].string();
-  const int64_t ignore = c.args[4].integer();
+  const auto reduction = a.reduction();
+  const int64_t ignore = a.ignore_index();
   cpu::dispatch_float(x.dtype, [&]<class T>() {
     const cpu::In<T> in(x);
-    const cpu::In<int64_t> target(c.args.tensor(1));
-    const Tensor weights = c.args.is_tensor(2) ? cpu::staged(c.args.tensor(2), dtype_of<T>) : Tensor();
+    const cpu::In<int64_t> target(a.target());
+    const Tensor weights = a.has_weight() ? cpu::staged(*a.weight(), dtype_of<T>) : Tensor();
     const T* w = weights ? weights.template data<T>() : nullptr;
     const cpu::Out<T> out(c.outs[0]), total(c.outs[1]);
     double sum = 0, count = 0;
@@ -77,18 +79,20 @@ void run_nll(const Call& c) {
 }
 
 void nll_on_device(const Call& c) {
-  const TensorImpl &x = c.args.tensor(0), &t = c.args.tensor(1);
+  const args::nll_loss_core a(c);
+  const TensorImpl &x = a.input(), &t = a.target();
   const Classes k(x.sizes());
-  const Tensor weight = c.args.is_tensor(2) ? contiguous(alias(c.args.tensor(2))) : Tensor();
-  cuda::nll(*contiguous(alias(x)), *contiguous(alias(t)), weight.get(), c.args[4].integer(), k.c, k.s,
-            c.args[3].string() == "mean", *c.outs[0], *c.outs[1]);
+  const Tensor weight = a.has_weight() ? contiguous(alias(*a.weight())) : Tensor();
+  cuda::nll(*contiguous(alias(x)), *contiguous(alias(t)), weight.get(), a.ignore_index(), k.c, k.s,
+            a.reduction() == "mean", *c.outs[0], *c.outs[1]);
 }
 void nll_backward_on_device(const Call& c) {
-  const Classes k(c.args[6].int_list());
-  const auto reduction = c.args[3].string();
-  const Tensor weight = c.args.is_tensor(2) ? contiguous(alias(c.args.tensor(2))) : Tensor();
-  cuda::nll_backward(*contiguous(alias(c.args.tensor(0))), *contiguous(alias(c.args.tensor(1))), weight.get(),
-                     c.args[4].integer(), reduction == "mean" ? &c.args.tensor(5) : nullptr, k.c, k.s, *c.out());
+  const args::nll_loss_backward a(c);
+  const Classes k(a.shape());
+  const auto reduction = a.reduction();
+  const Tensor weight = a.has_weight() ? contiguous(alias(*a.weight())) : Tensor();
+  cuda::nll_backward(*contiguous(alias(a.grad())), *contiguous(alias(a.target())), weight.get(), a.ignore_index(),
+                     reduction == "mean" ? &a.total_weight() : nullptr, k.c, k.s, *c.out());
 }
 
 Tensor nll(const Tensor& input, const Tensor& target, const Tensor& weight, int64_t ignore, Reduction r) {
@@ -158,54 +162,54 @@ Tensor cross_entropy_of(const Tensor& input, const Tensor& target, const Tensor&
 
 STRATA_OP(nll_loss_core,
           "_nll_loss(Tensor input, Tensor target, Tensor? weight, str reduction, int ignore_index) -> (Tensor, Tensor)")
-  .no_grad_inputs({2})
+  .no_grad_inputs({"weight"})
   .doc("nll_loss and the sum of the weights of the targets that count.")
   .helper()
   .no_out()
   .dtypes(kFloatingTypes)
-  .infer([](const Call& c) {
-    const TensorImpl &x = c.args.tensor(0), &t = c.args.tensor(1);
-    check_nll(x, t, c.args[2]);
-    for (int o : {0, 1}) c.outs[o]->dtype = x.dtype;
-    c.outs[0]->set_shape(c.args[3].string() == "none" ? t.sizes() : Shape());
-    c.outs[1]->set_shape(Shape());
+  .infer([](const args::nll_loss_core& c) {
+    const TensorImpl &x = c.input(), &t = c.target();
+    check_nll(x, t, c.weight_value());
+    for (int o : {0, 1}) c.out(o)->dtype = x.dtype;
+    c.out()->set_shape(c.reduction() == "none" ? t.sizes() : Shape());
+    c.out(1)->set_shape(Shape());
   })
   .kernel("reference", run_nll)
   .cuda("gather", nll_on_device)
-  .saves({1, 2})
+  .saves({"target", "weight"})
   .saves_result({1})
   .no_grad_outputs({1})
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {_nll_loss_backward(g, c.input(1), c.has(2) ? c.input(2) : Tensor(), c.arg(3).string(), c.arg(4).integer(),
-                               c.result(1), c.shape(0))};
+  .grad([](const grads::nll_loss_core& c, const Tensor& g) -> Grads {
+    return {_nll_loss_backward(g, c.target(), c.has_weight() ? c.weight() : Tensor(), c.reduction(), c.ignore_index(),
+                               c.result(1), c.shape_of_input())};
   })
   .samples({"f(3,4), i4(3), None, 'mean', -100", "f(3,4,2), i4(3,2), None, 'none', 1"});
 
 STRATA_OP(nll_loss_backward,
           "_nll_loss_backward(Tensor grad, Tensor target, Tensor? weight, str reduction, int ignore_index, Tensor "
           "total_weight, int[] shape) -> Tensor")
-  .no_grad_inputs({2, 5})
+  .no_grad_inputs({"weight", "total_weight"})
   .doc("The gradient of _nll_loss.")
   .helper()
   .dtypes(kFloatingTypes)
-  .infer([](const Call& c) {
-    const TensorImpl& g = c.args.tensor(0);
+  .infer([](const args::nll_loss_backward& c) {
+    const TensorImpl& g = c.grad();
     c.out()->dtype = g.dtype;
-    c.out()->set_shape(c.args[6].int_list());
-    check_nll(*c.out(), c.args.tensor(1), c.args[2]);
-    const int64_t expected = c.args[3].string() == "none" ? c.args.tensor(1).numel : 1;
-    STRATA_CHECK(g.numel == expected && c.args.tensor(5).numel == 1, Runtime,
+    c.out()->set_shape(c.shape());
+    check_nll(*c.out(), c.target(), c.weight_value());
+    const int64_t expected = c.reduction() == "none" ? c.target().numel : 1;
+    STRATA_CHECK(g.numel == expected && c.total_weight().numel == 1, Runtime,
                  "nll_loss: the gradient has shape {}, expected {} elements", to_string(g.sizes()), expected);
   })
   .kernel("reference",
-          [](const Call& c) {
-            const Classes k(c.args[6].int_list());
-            const auto reduction = c.args[3].string();
-            const int64_t ignore = c.args[4].integer();
+          [](const args::nll_loss_backward& c) {
+            const Classes k(c.shape());
+            const auto reduction = c.reduction();
+            const int64_t ignore = c.ignore_index();
             cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
-              const cpu::In<T> grad(c.args.tensor(0)), total(c.args.tensor(5));
-              const cpu::In<int64_t> target(c.args.tensor(1));
-              const Tensor weights = c.args.is_tensor(2) ? cpu::staged(c.args.tensor(2), dtype_of<T>) : Tensor();
+              const cpu::In<T> grad(c.grad()), total(c.total_weight());
+              const cpu::In<int64_t> target(c.target());
+              const Tensor weights = c.has_weight() ? cpu::staged(*c.weight(), dtype_of<T>) : Tensor();
               const T* w = weights ? weights.template data<T>() : nullptr;
               const cpu::Out<T> out(c.out());
               out.fill(0);
@@ -219,16 +223,16 @@ STRATA_OP(nll_loss_backward,
             });
           })
   .cuda("rows", nll_backward_on_device)
-  .saves({1, 2, 5})
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {_nll_loss(g, c.input(1), c.has(2) ? c.input(2) : Tensor(), c.arg(3).string(), c.arg(4).integer())[0]};
+  .saves({"target", "weight", "total_weight"})
+  .grad([](const grads::nll_loss_backward& c, const Tensor& g) -> Grads {
+    return {_nll_loss(g, c.target(), c.has_weight() ? c.weight() : Tensor(), c.reduction(), c.ignore_index())[0]};
   })
   .samples({"f(), i4(3), None, 'sum', -100, p(), [3,4]"});
 
 STRATA_OP(nll_loss,
           "nn.functional.nll_loss(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int "
           "ignore_index=-100, bool? reduce=None, str reduction='mean') -> Tensor")
-  .no_grad_inputs({2})
+  .no_grad_inputs({"weight"})
   .doc("Minus the input (log-probabilities) at the target class.")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& target, const Tensor& weight, std::optional<bool> average,
@@ -245,7 +249,7 @@ STRATA_OP(cross_entropy,
           "nn.functional.cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int "
           "ignore_index=-100, bool? reduce=None, str reduction='mean', "
           "float label_smoothing=0.0) -> Tensor")
-  .no_grad_inputs({2})
+  .no_grad_inputs({"weight"})
   .doc("nll_loss(log_softmax(input), target); the target holds class indices or probabilities.")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& target, const Tensor& weight, std::optional<bool> average,
@@ -298,8 +302,8 @@ STRATA_OP(binary_cross_entropy_core, "_binary_cross_entropy(Tensor input, Tensor
   .doc("-(t log(x) + (1 - t) log(1 - x)), each logarithm at least -100.")
   .helper()
   .dtypes(kFloatingTypes)
-  .infer([](const Call& c) {
-    const TensorImpl &x = c.args.tensor(0), &t = c.args.tensor(1);
+  .infer([](const args::binary_cross_entropy_core& c) {
+    const TensorImpl &x = c.input(), &t = c.target();
     STRATA_CHECK(x.same_shape(t), Value,
                  "binary_cross_entropy: using a target size ({}) that is different to the input size ({}) is not "
                  "allowed; ensure they have the same size",
@@ -309,9 +313,9 @@ STRATA_OP(binary_cross_entropy_core, "_binary_cross_entropy(Tensor input, Tensor
     c.out()->dtype = x.dtype, c.out()->set_shape(x.sizes());
   })
   .kernel("reference",
-          [](const Call& c) {
+          [](const args::binary_cross_entropy_core& c) {
             cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
-              const cpu::In<T> x(c.args.tensor(0)), t(c.args.tensor(1));
+              const cpu::In<T> x(c.input()), t(c.target());
               const cpu::Out<T> out(c.out());
               for (int64_t i = 0, n = c.out().numel(); i < n; ++i) {
                 STRATA_CHECK(x[i] >= 0 && x[i] <= 1, Runtime,
@@ -322,13 +326,16 @@ STRATA_OP(binary_cross_entropy_core, "_binary_cross_entropy(Tensor input, Tensor
               out.finish();
             });
           })
-  .cuda("elements", [](const Call& c) { cuda::binary_cross_entropy(*dense(c, 0), *dense(c, 1), *c.out()); })
-  .saves({0, 1})
-  .grad([](const GradContext& c, const Tensor& g) {
-    Grads out;
-    const Tensor x = c.input(0), t = c.input(1);
-    if (c.needs(0)) out.t[0] = mul(g, div(sub(x, t), clamp_min(mul(x, rsub(x, 1.0)), 1e-12)));
-    if (c.needs(1)) out.t[1] = mul(g, sub(clamp_min(log1p(neg(x)), -100.0), clamp_min(log(x), -100.0)));
+  .cuda("elements",
+        [](const args::binary_cross_entropy_core& c) {
+          cuda::binary_cross_entropy(*dense(c.share_input()), *dense(c.share_target()), *c.out());
+        })
+  .saves({"input", "target"})
+  .grad([](const grads::binary_cross_entropy_core& c, const Tensor& g) -> Grads {
+    grads::binary_cross_entropy_core::Result out;
+    const Tensor x = c.input(), t = c.target();
+    if (c.needs_input()) out.input = mul(g, div(sub(x, t), clamp_min(mul(x, rsub(x, 1.0)), 1e-12)));
+    if (c.needs_target()) out.target = mul(g, sub(clamp_min(log1p(neg(x)), -100.0), clamp_min(log(x), -100.0)));
     return out;
   })
   .samples({"z(3,4), z(3,4)", "z(3), z(3)"});

@@ -1,4 +1,5 @@
 // A whole layer of a long short-term memory as one op: the product with the state and the gates of all steps in one kernel.
+#include "strata/args/nn/lstm_layer.h"
 #include "autograd/autograd.h"
 #include "cpu/nn/lstm.h"
 #include "cpu/packed.h"
@@ -31,10 +32,11 @@ Lstm sizes_of(const TensorImpl& gates, const TensorImpl& c0, const TensorImpl& w
 }
 
 template <class Run> void run_forward(const Call& c, Run run) {
-  const Lstm s = sizes_of(c.args.tensor(0), c.args.tensor(2), c.args.tensor(3), c.args[4].boolean());
-  const bool keep = c.args[5].boolean();
+  const args::lstm_layer a(c);
+  const Lstm s = sizes_of(a.gates(), a.c0(), a.weight(), a.reverse());
+  const bool keep = *a.keep();
   cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
-    const cpu::In<T> gates(c.args.tensor(0)), h0(c.args.tensor(1)), c0(c.args.tensor(2)), weight(c.args.tensor(3));
+    const cpu::In<T> gates(a.gates()), h0(a.h0()), c0(a.c0()), weight(a.weight());
     const cpu::Out<T> output(c.outs[0]), last(c.outs[1]), cells(c.outs[2]), activations(c.outs[3]);
     if (s.steps && s.batch && s.hidden)
       run(s, cpu::LstmForward<T>{gates, h0, c0, weight, nullptr, output, last, keep ? cells.get() : nullptr,
@@ -43,11 +45,11 @@ template <class Run> void run_forward(const Call& c, Run run) {
   });
 }
 template <class Run> void run_backward(const Call& c, Run run) {
-  const Lstm s = sizes_of(c.args.tensor(2), c.args.tensor(4), c.args.tensor(5), c.args[6].boolean());
+  const args::lstm_layer_backward a(c);
+  const Lstm s = sizes_of(a.activations(), a.c0(), a.weight(), a.reverse());
   cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
-    const cpu::In<T> grad(c.args.tensor(0)), activations(c.args.tensor(2)), cells(c.args.tensor(3)),
-      c0(c.args.tensor(4)), weight(c.args.tensor(5));
-    const Tensor grad_c = c.args.is_tensor(1) ? cpu::staged(c.args.tensor(1), dtype_of<T>) : Tensor();
+    const cpu::In<T> grad(a.grad()), activations(a.activations()), cells(a.cells()), c0(a.c0()), weight(a.weight());
+    const Tensor grad_c = a.has_grad_c() ? cpu::staged(*a.grad_c(), dtype_of<T>) : Tensor();
     const cpu::Out<T> gates(c.outs[0]), h0(c.outs[1]), first(c.outs[2]);
     if (s.steps && s.batch && s.hidden)
       run(s, cpu::LstmBackward<T>{grad, grad_c ? grad_c.template data<T>() : nullptr, activations, cells, c0, weight,
@@ -58,12 +60,13 @@ template <class Run> void run_backward(const Call& c, Run run) {
 
 // On devices a product and a few pointwise ops for each step, in the type of the arithmetic.
 void forward_on_device(const Call& c) {
-  const Lstm s = sizes_of(c.args.tensor(0), c.args.tensor(2), c.args.tensor(3), c.args[4].boolean());
+  const args::lstm_layer a(c);
+  const Lstm s = sizes_of(a.gates(), a.c0(), a.weight(), a.reverse());
   const DType type = compute_type(c.out().dtype());
-  const Tensor gates = dense(c, 0, type), weight = transpose(dense(c, 3, type), 0, 1);
-  const bool keep = c.args[5].boolean();
+  const Tensor gates = dense(a.share_gates(), type), weight = transpose(dense(a.share_weight(), type), 0, 1);
+  const bool keep = *a.keep();
   const auto put = [&](uint32_t o, int64_t t, const Tensor& value) { copy_values(*select(c.outs[o], 0, t), *value); };
-  Tensor h = dense(c, 1, type), cell = dense(c, 2, type);
+  Tensor h = dense(a.share_h0(), type), cell = dense(a.share_c0(), type);
   for (int64_t i = 0; i < s.steps; ++i) {
     const int64_t t = s.step_at(i);
     const Tensor all = add(select(gates, 0, t), mm(h, weight));
@@ -76,11 +79,13 @@ void forward_on_device(const Call& c) {
   copy_values(*c.outs[1], *cell);
 }
 void backward_on_device(const Call& c) {  // grad, grad_c, activations, cells, c0, weight
-  const Lstm s = sizes_of(c.args.tensor(2), c.args.tensor(4), c.args.tensor(5), c.args[6].boolean());
+  const args::lstm_layer_backward a(c);
+  const Lstm s = sizes_of(a.activations(), a.c0(), a.weight(), a.reverse());
   const DType type = compute_type(c.out().dtype());
-  const Tensor grad = dense(c, 0, type), activations = dense(c, 2, type), cells = dense(c, 3, type),
-               weight = dense(c, 5, type), c0 = dense(c, 4, type);
-  Tensor gh, gc = dense(c, 1, type);
+  const Tensor grad = dense(a.share_grad(), type), activations = dense(a.share_activations(), type),
+               cells = dense(a.share_cells(), type), weight = dense(a.share_weight(), type),
+               c0 = dense(a.share_c0(), type);
+  Tensor gh, gc = dense(a.share_grad_c(), type);
   const auto slope = [](const Tensor& sigmoid) { return mul(sigmoid, rsub(sigmoid, 1.0)); };
   for (int64_t i = s.steps; i-- > 0;) {
     const int64_t t = s.step_at(i);
@@ -100,9 +105,10 @@ void backward_on_device(const Call& c) {  // grad, grad_c, activations, cells, c
 
 // The layer in terms of other ops, whose gradients can be differentiated again.
 Grads differentiable_grads(const GradContext& c, const Tensor& g) {
-  const Tensor gates = c.input(0), weight = c.input(3);
-  const bool reverse = c.arg(4).boolean();
-  RecurrentState s{c.input(1), c.input(2)};
+  const grads::lstm_layer a(c);
+  const Tensor gates = a.gates(), weight = a.weight();
+  const bool reverse = a.reverse();
+  RecurrentState s{a.h0(), a.c0()};
   const int64_t steps = gates.size(0);
   std::vector<Tensor> outputs(static_cast<size_t>(steps));
   for (int64_t i = 0; i < steps; ++i) {
@@ -112,26 +118,31 @@ Grads differentiable_grads(const GradContext& c, const Tensor& g) {
   }
   const Tensor ends[] = {stack(outputs), s.c}, seeds[] = {g, c.grad_or_zeros(1)};
   std::vector<Tensor> inputs;
-  for (uint32_t i = 0; i < 4; ++i)
-    if (c.needs(i)) inputs.push_back(c.input(i));
-  const std::vector<Tensor> grads = autograd::grad(ends, inputs, seeds, true, true, true);
-  Grads out;
+  if (a.needs_gates()) inputs.push_back(gates);
+  if (a.needs_h0()) inputs.push_back(a.h0());
+  if (a.needs_c0()) inputs.push_back(a.c0());
+  if (a.needs_weight()) inputs.push_back(weight);
+  const std::vector<Tensor> all = autograd::grad(ends, inputs, seeds, true, true, true);
+  grads::lstm_layer::Result out;
   size_t k = 0;
-  for (uint32_t i = 0; i < 4; ++i)
-    if (c.needs(i)) out.t[i] = grads[k++];
+  if (a.needs_gates()) out.gates = all[k++];
+  if (a.needs_h0()) out.h0 = all[k++];
+  if (a.needs_c0()) out.c0 = all[k++];
+  if (a.needs_weight()) out.weight = all[k++];
   return out;
 }
 
 Grads grad_lstm(const GradContext& c, const Tensor& g) {
-  Grads out;
-  const bool reverse = c.arg(4).boolean();
-  const auto all = _lstm_layer_backward(g, c.grad(1), c.result(3), c.result(2), c.input(2), c.input(3), reverse);
-  out.t[0] = all[0], out.t[1] = all[1], out.t[2] = all[2];
-  if (c.needs(3)) {
-    const Tensor h = c.result(0), first = unsqueeze(c.input(1), 0);
+  const grads::lstm_layer a(c);
+  grads::lstm_layer::Result out;
+  const bool reverse = a.reverse();
+  const auto all = _lstm_layer_backward(g, c.grad(1), c.result(3), c.result(2), a.c0(), a.weight(), reverse);
+  out.gates = all[0], out.h0 = all[1], out.c0 = all[2];
+  if (a.needs_weight()) {
+    const Tensor h = c.result(0), first = unsqueeze(a.h0(), 0);
     const int64_t steps = h.size(0), hidden = h.size(2), rows = steps * h.size(1);
     const Tensor before = reverse ? cat({narrow(h, 0, 1, steps - 1), first}) : cat({first, narrow(h, 0, 0, steps - 1)});
-    out.t[3] = mm(transpose(reshape(all[0], {rows, 4 * hidden}), 0, 1), reshape(before, {rows, hidden}));
+    out.weight = mm(transpose(reshape(all[0], {rows, 4 * hidden}), 0, 1), reshape(before, {rows, hidden}));
   }
   return out;
 }
@@ -140,7 +151,7 @@ Grads grad_lstm(const GradContext& c, const Tensor& g) {
 STRATA_OP(lstm_layer,
           "_lstm_layer(Tensor gates, Tensor h0, Tensor c0, Tensor weight, bool reverse, bool? keep=None) -> "
           "(Tensor, Tensor, Tensor, Tensor)")
-  .keeps_for_grad(5)
+  .keeps_for_grad("keep")
   .doc(
     "One layer in one direction. gates [steps, batch, 4 * hidden] is the input's part with all biases. Gives the "
     "states "
@@ -148,23 +159,23 @@ STRATA_OP(lstm_layer,
   .helper()
   .no_out()
   .dtypes(kFloatingTypes)
-  .infer([](const Call& c) {
-    const TensorImpl &gates = c.args.tensor(0), &h0 = c.args.tensor(1), &c0 = c.args.tensor(2);
-    const Lstm s = sizes_of(gates, c0, c.args.tensor(3), c.args[4].boolean());
+  .infer([](const args::lstm_layer& c) {
+    const TensorImpl &gates = c.gates(), &h0 = c.h0(), &c0 = c.c0();
+    const Lstm s = sizes_of(gates, c0, c.weight(), c.reverse());
     const int64_t state[] = {s.batch, s.hidden}, all[] = {s.steps, s.batch, s.hidden}, none[] = {0};
     expect(h0, "a state", state, gates.dtype);
-    const bool keep = c.args[5].boolean();
-    for (uint32_t o = 0; o < 4; ++o) c.outs[o]->dtype = gates.dtype;
-    c.outs[0]->set_shape(all), c.outs[1]->set_shape(state);
-    c.outs[2]->set_shape(keep ? Shape(all) : Shape(none)), c.outs[3]->set_shape(keep ? gates.sizes() : Shape(none));
+    const bool keep = *c.keep();
+    for (uint32_t o = 0; o < 4; ++o) c.out(o)->dtype = gates.dtype;
+    c.out()->set_shape(all), c.out(1)->set_shape(state);
+    c.out(2)->set_shape(keep ? Shape(all) : Shape(none)), c.out(3)->set_shape(keep ? gates.sizes() : Shape(none));
   })
   .kernel("simd",
-          [](const Call& c) {
+          [](const args::lstm_layer& c) {
             run_forward(c, [&]<class T>(const Lstm& s, cpu::LstmForward<T> p) {
               const cpu::FormKey key = {static_cast<int64_t>(cpu::Form::LstmGates), s.hidden,
                                         static_cast<int64_t>(c.out().dtype())};
               Ref<Storage> packed;
-              if (const TensorImpl& weight = c.args.tensor(3); weight.contiguous)
+              if (const TensorImpl& weight = c.weight(); weight.contiguous)
                 packed = cpu::form_if_kept(weight, key, cpu::lstm_packed_bytes<T>(s), [&](std::byte* to) {
                   cpu::lstm_pack(s, p.weight, reinterpret_cast<T*>(to));
                 });
@@ -178,7 +189,7 @@ STRATA_OP(lstm_layer,
               c, []<class T>(const Lstm& s, const cpu::LstmForward<T>& p) { cpu::lstm_forward_reference(s, p); });
           })
   .cuda("steps", forward_on_device)
-  .saves({0, 1, 2, 3})
+  .saves({"gates", "h0", "c0", "weight"})
   .saves_result({0, 2, 3})
   .no_grad_outputs({2, 3})
   .grad(grad_lstm)
@@ -196,15 +207,15 @@ STRATA_OP(
   .helper()
   .no_out()
   .dtypes(kFloatingTypes)
-  .infer([](const Call& c) {
-    const TensorImpl &activations = c.args.tensor(2), &c0 = c.args.tensor(4);
-    const Lstm s = sizes_of(activations, c0, c.args.tensor(5), c.args[6].boolean());
+  .infer([](const args::lstm_layer_backward& c) {
+    const TensorImpl &activations = c.activations(), &c0 = c.c0();
+    const Lstm s = sizes_of(activations, c0, c.weight(), c.reverse());
     const int64_t all[] = {s.steps, s.batch, s.hidden}, state[] = {s.batch, s.hidden};
-    expect(c.args.tensor(0), "a gradient", all, activations.dtype);
-    expect(c.args.tensor(3), "cells", all, activations.dtype);
-    if (c.args.is_tensor(1)) expect(c.args.tensor(1), "a gradient", state, activations.dtype);
-    for (uint32_t o = 0; o < 3; ++o) c.outs[o]->dtype = activations.dtype;
-    c.outs[0]->set_shape(activations.sizes()), c.outs[1]->set_shape(state), c.outs[2]->set_shape(state);
+    expect(c.grad(), "a gradient", all, activations.dtype);
+    expect(c.cells(), "cells", all, activations.dtype);
+    if (c.has_grad_c()) expect(*c.grad_c(), "a gradient", state, activations.dtype);
+    for (uint32_t o = 0; o < 3; ++o) c.out(o)->dtype = activations.dtype;
+    c.out()->set_shape(activations.sizes()), c.out(1)->set_shape(state), c.out(2)->set_shape(state);
   })
   .kernel("simd",
           [](const Call& c) {

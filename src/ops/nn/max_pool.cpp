@@ -7,14 +7,17 @@
 #include "cuda/nn/max_pool.h"
 #include "ops/layout.h"
 #include "ops/nn/pool_sizes.h"
+#include "strata/args/nn/max_pool.h"
 #include "strata/ops.h"
 
 namespace strata {
 namespace {
 using cpu::MaxPool;
 
-// kernel_size, stride, padding and dilation are the arguments from `first` on, each of two entries.
-MaxPool pool_of(Shape shape, const Args& a, uint32_t first, bool last) {
+using Window = std::array<IntList, 4>;  // kernel_size, stride, padding and dilation, each of two entries
+template <class V> Window window_of(const V& a) { return {a.kernel_size(), a.stride(), a.padding(), a.dilation()}; }
+
+MaxPool pool_of(Shape shape, const Window& window, bool last) {
   MaxPool p;
   STRATA_CHECK(shape.size() == 3 || shape.size() == 4, Runtime, "max_pool2d: expected 3D or 4D input, got shape {}",
                to_string(shape));
@@ -26,8 +29,8 @@ MaxPool pool_of(Shape shape, const Args& a, uint32_t first, bool last) {
   for (size_t d = 0; d < lead; ++d) p.images *= shape[d];
   if (last) p.images = shape[0], p.inner = shape[1];
   int64_t* const to[] = {p.kernel, p.stride, p.padding, p.dilation};
-  for (uint32_t i = 0; i < 4; ++i) {
-    const IntList l = a[first + i].int_list();
+  for (size_t i = 0; i < 4; ++i) {
+    const IntList l = window[i];
     STRATA_CHECK(l.size == 2, Runtime, "max_pool2d: expected two entries for each spatial size, got {}", to_string(l));
     to[i][0] = l[0], to[i][1] = l[1];
     const int64_t least = i == 2 ? 0 : 1;  // padding may be 0
@@ -40,18 +43,19 @@ MaxPool pool_of(Shape shape, const Args& a, uint32_t first, bool last) {
   return p;
 }
 MaxPool forward_pool(const Call& c, bool last) {
-  MaxPool p = pool_of(c.args.tensor(0).sizes(), c.args, 1, last);
+  const args::max_pool_codes arg(c);
+  MaxPool p = pool_of(arg.input().sizes(), window_of(arg), last);
   for (int d = 0; d < 2; ++d)
     p.out[d] =
-      pooled_size("max_pool2d", p.in[d], p.kernel[d], p.stride[d], p.padding[d], p.dilation[d], c.args[5].boolean());
+      pooled_size("max_pool2d", p.in[d], p.kernel[d], p.stride[d], p.padding[d], p.dilation[d], arg.ceil_mode());
   const int64_t window = (Checked(p.kernel[0]) * p.kernel[1]).get();
   STRATA_CHECK(window <= MaxPool::kMostCodes, Runtime, "max_pool2d: a window of {} values has more than {}", window,
                MaxPool::kMostCodes);
   return p;
 }
 // Both ways between the input's shape and the codes' (small).
-MaxPool coded_pool(Shape big, const TensorImpl& codes, const Args& a, bool last) {
-  MaxPool p = pool_of(big, a, 2, last);
+MaxPool coded_pool(Shape big, const TensorImpl& codes, const Window& window, bool last) {
+  MaxPool p = pool_of(big, window, last);
   const size_t lead = big.size() - 2;
   STRATA_CHECK(codes.ndim == static_cast<int>(big.size()) && (codes.dtype == DType::U8 || codes.dtype == DType::Bool),
                Runtime, "max_pool2d: codes of shape {} do not fit an input of shape {}", to_string(codes.sizes()),
@@ -76,9 +80,10 @@ Tensor form_of(const TensorImpl& t, bool last) {
 }
 
 template <class Run> void run_forward(const Call& c, Run run) {
-  const TensorImpl& x = c.args.tensor(0);
+  const args::max_pool_codes a(c);
+  const TensorImpl& x = a.input();
   const DType compute = compute_type(x.dtype);
-  uint8_t* codes = c.args[6].boolean() ? c.outs[1].data<uint8_t>() : nullptr;
+  uint8_t* codes = *a.codes() ? c.outs[1].data<uint8_t>() : nullptr;
   if (x.dtype == DType::F32 && cpu::channels_last(x))
     return run(forward_pool(c, true), reinterpret_cast<const float*>(x.data), c.outs[0].data<float>(), codes);
   dispatch_compute(compute, [&]<class T>() {
@@ -89,11 +94,11 @@ template <class Run> void run_forward(const Call& c, Run run) {
   });
 }
 // small -> big (backward) or big -> small (gather). Float32 is read and written in the memory order of the codes.
-template <class Run> void run_coded(const Call& c, Shape big, Run run) {
+template <class V, class Run> void run_coded(const V& c, const TensorImpl& x, Shape big, Run run) {
   const DType compute = compute_type(c.out().dtype());
-  const TensorImpl &x = c.args.tensor(0), &given = c.args.tensor(1), &out = *c.out();
+  const TensorImpl &given = c.codes(), &out = *c.out();
   const bool last = compute == DType::F32 && cpu::channels_last(given);
-  const MaxPool pool = coded_pool(big, given, c.args, last);
+  const MaxPool pool = coded_pool(big, given, window_of(c), last);
   const Tensor codes = cpu::staged_like(given, *form_of(given, last), DType::U8);
   const Tensor in = cpu::staged_like(x, *form_of(x, last), compute),
                result = cpu::place_for(out, *form_of(out, last), compute);
@@ -104,12 +109,14 @@ template <class Run> void run_coded(const Call& c, Shape big, Run run) {
   if (result.get() != &out) cpu::copy(out, *result);
 }
 
-// kernel_size, stride, padding and dilation are the arguments from `first` on.
-cuda::MaxPoolWindow sizes_of(const Args& a, uint32_t first) {
+cuda::MaxPoolWindow sizes_of(const Window& window) {
   cuda::MaxPoolWindow s;
-  for (size_t d = 0; d < 2; ++d)
-    s.kernel[d] = a[first].int_list()[d], s.stride[d] = a[first + 1].int_list()[d],
-    s.padding[d] = a[first + 2].int_list()[d], s.dilation[d] = a[first + 3].int_list()[d];
+  for (size_t d = 0; d < 2; ++d) {
+    s.kernel[d] = window[0][d];
+    s.stride[d] = window[1][d];
+    s.padding[d] = window[2][d];
+    s.dilation[d] = window[3][d];
+  }
   return s;
 }
 }  // namespace
@@ -118,23 +125,23 @@ STRATA_OP(max_pool_codes,
           "_max_pool_codes(Tensor input, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool "
           "ceil_mode, bool? codes=None) -> (Tensor, Tensor)")
   .doc("The largest value of each window of planes, and its position within the window (empty without `codes`).")
-  .keeps_for_grad(6)
+  .keeps_for_grad("codes")
   .helper()
   .no_out()
   .dtypes(kNumericTypes)
-  .infer([](const Call& c) {
-    const TensorImpl& x = c.args.tensor(0);
+  .infer([](const args::max_pool_codes& c) {
+    const TensorImpl& x = c.input();
     const MaxPool p = forward_pool(c, false);
     const bool last = x.dtype == DType::F32 && cpu::channels_last(x);
     int64_t shape[4];
     std::copy_n(x.shape, x.ndim, shape);
     shape[x.ndim - 2] = p.out[0], shape[x.ndim - 1] = p.out[1];
-    c.outs[0]->dtype = x.dtype, c.outs[1]->dtype = DType::U8;
-    c.outs[0]->set_shape(Shape(shape, x.ndim));
+    c.out()->dtype = x.dtype, c.out(1)->dtype = DType::U8;
+    c.out()->set_shape(Shape(shape, x.ndim));
     const int64_t none[] = {0};
-    c.outs[1]->set_shape(c.args[6].boolean() ? Shape(shape, x.ndim) : Shape(none, 1));
-    lay_out(*c.outs[0], last);
-    if (c.args[6].boolean()) lay_out(*c.outs[1], last);
+    c.out(1)->set_shape(*c.codes() ? Shape(shape, x.ndim) : Shape(none, 1));
+    lay_out(*c.out(), last);
+    if (*c.codes()) lay_out(*c.out(1), last);
   })
   .kernel("simd",
           [](const Call& c) {
@@ -148,15 +155,15 @@ STRATA_OP(max_pool_codes,
             });
           })
   .cuda("windows",
-        [](const Call& c) {
-          cuda::max_pool(cuda::PoolWay::Forward, sizes_of(c.args, 1), c.args.tensor(0), *c.outs[0],
-                         c.args[6].boolean() ? c.outs[1].get() : nullptr);
+        [](const args::max_pool_codes& c) {
+          cuda::max_pool(cuda::PoolWay::Forward, sizes_of(window_of(c)), c.input(), *c.out(),
+                         *c.codes() ? c.out(1).get() : nullptr);
         })
   .saves_result({1})
   .no_grad_outputs({1})
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {_max_pool_codes_backward(g, c.result(1), c.arg(1).int_list(), c.arg(2).int_list(), c.arg(3).int_list(),
-                                     c.arg(4).int_list(), c.shape(0))};
+  .grad([](const grads::max_pool_codes& c, const Tensor& g) -> Grads {
+    return {_max_pool_codes_backward(g, c.result(1), c.kernel_size(), c.stride(), c.padding(), c.dilation(),
+                                     c.shape_of_input())};
   })
   .samples({"f(2,3,8,6), [2,2], [2,2], [0,0], [1,1], False, True",
             "f(2,3,9,40), [3,2], [2,1], [1,0], [1,2], True, True", "f(3,6,7), [2,3], [3,3], [1,1], [1,1], False, True",
@@ -169,10 +176,10 @@ STRATA_OP(max_pool_codes_backward,
   .doc("Each gradient put where its window's largest value stood.")
   .helper()
   .dtypes(kNumericTypes)
-  .infer([](const Call& c) {
-    const TensorImpl &g = c.args.tensor(0), &codes = c.args.tensor(1);
-    const IntList shape = c.args[6].int_list();
-    coded_pool(Shape(shape.data, shape.size), codes, c.args, false);
+  .infer([](const args::max_pool_codes_backward& c) {
+    const TensorImpl &g = c.grad(), &codes = c.codes();
+    const IntList shape = c.input_shape();
+    coded_pool(Shape(shape.data, shape.size), codes, window_of(c), false);
     STRATA_CHECK(g.same_shape(codes), Runtime, "max_pool2d: the gradient has shape {}, the result {}",
                  to_string(g.sizes()), to_string(codes.sizes()));
     c.out()->dtype = g.dtype;
@@ -180,29 +187,28 @@ STRATA_OP(max_pool_codes_backward,
     lay_out(*c.out(), cpu::channels_last(codes));
   })
   .kernel("simd",
-          [](const Call& c) {
-            const IntList shape = c.args[6].int_list();
-            run_coded(c, Shape(shape.data, shape.size),
+          [](const args::max_pool_codes_backward& c) {
+            const IntList shape = c.input_shape();
+            run_coded(c, c.grad(), Shape(shape.data, shape.size),
                       []<class T>(const MaxPool& p, const T* g, const uint8_t* codes, T* x) {
                         cpu::max_pool_backward(p, g, codes, x);
                       });
           })
   .kernel("reference",
-          [](const Call& c) {
-            const IntList shape = c.args[6].int_list();
-            run_coded(c, Shape(shape.data, shape.size),
+          [](const args::max_pool_codes_backward& c) {
+            const IntList shape = c.input_shape();
+            run_coded(c, c.grad(), Shape(shape.data, shape.size),
                       []<class T>(const MaxPool& p, const T* g, const uint8_t* codes, T* x) {
                         cpu::max_pool_backward_reference(p, g, codes, x);
                       });
           })
   .cuda("windows",
-        [](const Call& c) {
-          cuda::max_pool(cuda::PoolWay::Backward, sizes_of(c.args, 2), *c.out(), c.args.tensor(0), &c.args.tensor(1));
+        [](const args::max_pool_codes_backward& c) {
+          cuda::max_pool(cuda::PoolWay::Backward, sizes_of(window_of(c)), *c.out(), c.grad(), &c.codes());
         })
-  .saves({1})
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {_max_pool_codes_gather(g, c.input(1), c.arg(2).int_list(), c.arg(3).int_list(), c.arg(4).int_list(),
-                                   c.arg(5).int_list())};
+  .saves({"codes"})
+  .grad([](const grads::max_pool_codes_backward& c, const Tensor& g) -> Grads {
+    return {_max_pool_codes_gather(g, c.codes(), c.kernel_size(), c.stride(), c.padding(), c.dilation())};
   })
   .samples({"f(2,3,4,3), b(2,3,4,3), [2,2], [2,2], [0,0], [1,1], [2,3,8,6]"});
 
@@ -212,35 +218,35 @@ STRATA_OP(max_pool_codes_gather,
   .doc("What stands where each window's largest value stood.")
   .helper()
   .dtypes(kNumericTypes)
-  .infer([](const Call& c) {
-    const TensorImpl &x = c.args.tensor(0), &codes = c.args.tensor(1);
-    coded_pool(x.sizes(), codes, c.args, false);
+  .infer([](const args::max_pool_codes_gather& c) {
+    const TensorImpl &x = c.input(), &codes = c.codes();
+    coded_pool(x.sizes(), codes, window_of(c), false);
     c.out()->dtype = x.dtype;
     c.out()->set_shape(codes.sizes());
     lay_out(*c.out(), cpu::channels_last(codes));
   })
   .kernel("loops",
-          [](const Call& c) {
-            run_coded(c, c.args.tensor(0).sizes(),
+          [](const args::max_pool_codes_gather& c) {
+            run_coded(c, c.input(), c.input().sizes(),
                       []<class T>(const MaxPool& p, const T* x, const uint8_t* codes, T* y) {
                         cpu::max_pool_gather(p, x, codes, y);
                       });
           })
   .kernel("reference",
-          [](const Call& c) {
-            run_coded(c, c.args.tensor(0).sizes(),
+          [](const args::max_pool_codes_gather& c) {
+            run_coded(c, c.input(), c.input().sizes(),
                       []<class T>(const MaxPool& p, const T* x, const uint8_t* codes, T* y) {
                         cpu::max_pool_gather_reference(p, x, codes, y);
                       });
           })
   .cuda("windows",
-        [](const Call& c) {
-          cuda::max_pool(cuda::PoolWay::Gather, sizes_of(c.args, 2), c.args.tensor(0), *c.out(), &c.args.tensor(1));
+        [](const args::max_pool_codes_gather& c) {
+          cuda::max_pool(cuda::PoolWay::Gather, sizes_of(window_of(c)), c.input(), *c.out(), &c.codes());
         })
-  .saves({1})
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {_max_pool_codes_backward(g, c.input(1), c.arg(2).int_list(), c.arg(3).int_list(), c.arg(4).int_list(),
-                                     c.arg(5).int_list(), c.shape(0))};
+  .saves({"codes"})
+  .grad([](const grads::max_pool_codes_gather& c, const Tensor& g) -> Grads {
+    return {_max_pool_codes_backward(g, c.codes(), c.kernel_size(), c.stride(), c.padding(), c.dilation(),
+                                     c.shape_of_input())};
   })
   .samples({"f(2,3,8,6), b(2,3,4,3), [2,2], [2,2], [0,0], [1,1]"});
 

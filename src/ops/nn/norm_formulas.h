@@ -4,10 +4,8 @@
 
 namespace strata {
 
-// Tensor parameter i in double; undefined when it is not given.
-inline Tensor wide(const Call& c, uint32_t i) {
-  return c.args.is_tensor(i) ? to(c.args.share(i), DType::F64) : Tensor();
-}
+// In double; undefined where the tensor is.
+inline Tensor wide(const Tensor& t) { return t ? to(t, DType::F64) : Tensor(); }
 
 struct Normalized {
   Tensor value, rstd;

@@ -1,5 +1,6 @@
 // The ops behind all pools: largest and mean value of windows, with gradients of any order. The number of spatial dimensions
 // is the length of the kernel (or output) size; leading dimensions are planes.
+#include "strata/args/nn/pool_core.h"
 #include "autograd/autograd.h"
 #include "base/checked.h"
 #include "base/host_memory.h"
@@ -103,28 +104,27 @@ void set_out(const Tensor& out, DType type, Shape in, const Pooling& p, int dims
 }
 
 Pooling max_plan(const Call& c) {
-  return sliding("max_pool", c.args.tensor(0).sizes(), c.args[1].int_list(), c.args[2].int_list(), c.args[3].int_list(),
-                 c.args[4].int_list(), c.args[5].boolean());
+  const args::max_pool_core a(c);
+  return sliding("max_pool", a.input().sizes(), a.kernel_size(), a.stride(), a.padding(), a.dilation(), a.ceil_mode());
 }
-Pooling avg_plan(
-  const Args& a,
-  Shape shape) {  // kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override from 1 on
+// V: the view of _avg_pool or of its gradient.
+template <class V> Pooling avg_plan(const V& a, Shape shape) {
   const int64_t ones[] = {1, 1, 1};
-  const IntList k = a[1].int_list();
+  const IntList k = a.kernel_size();
   STRATA_CHECK(k.size <= 3, Runtime, "avg_pool: kernel_size must have 1 to 3 entries");
-  Pooling p =
-    sliding("avg_pool", shape, k, a[2].int_list(), a[3].int_list(), IntList(Shape(ones, k.size)), a[4].boolean());
-  p.include_pad = a[5].boolean();
-  if (a[6]) {
-    p.divisor = a[6].integer();
+  Pooling p = sliding("avg_pool", shape, k, a.stride(), a.padding(), IntList(Shape(ones, k.size)), a.ceil_mode());
+  p.include_pad = a.count_include_pad();
+  if (a.divisor_override()) {
+    p.divisor = *a.divisor_override();
     STRATA_CHECK(p.divisor != 0, Runtime, "avg_pool: divisor must be not zero");
   }
   return p;
 }
 
 void plain_max(const Call& c, const Pooling& p) {
+  const args::max_pool_core a(c);
   cpu::dispatch_wide(c.out().dtype(), [&]<class T>() {
-    const cpu::In<T> in(c.args.tensor(0));
+    const cpu::In<T> in(a.input());
     const cpu::Out<T> out(c.outs[0]);
     out.fill(0);
     cpu::max_windows_reference<T>(p, in, out.get(), c.outs[1].data<int64_t>());
@@ -132,8 +132,9 @@ void plain_max(const Call& c, const Pooling& p) {
   });
 }
 void plain_mean(const Call& c, const Pooling& p) {
+  const args::avg_pool_core a(c);
   cpu::dispatch_wide(c.out().dtype(), [&]<class T>() {
-    const cpu::In<T> in(c.args.tensor(0));
+    const cpu::In<T> in(a.input());
     const cpu::Out<T> out(c.out());
     out.fill(0);
     cpu::mean_windows_reference<T>(p, in, out.get());
@@ -141,31 +142,35 @@ void plain_mean(const Call& c, const Pooling& p) {
   });
 }
 void plain_mean_backward(const Call& c, const Pooling& p) {
-  const cpu::In<double> in(c.args.tensor(0));
+  const args::avg_pool_backward a(c);
+  const cpu::In<double> in(a.grad());
   const cpu::Out<double> out(c.out());
   out.fill(0);
   cpu::mean_windows_backward_reference<double>(p, in, out.get());
   out.finish();
 }
 void run_max(const Call& c, const Pooling& p) {
+  const args::max_pool_core a(c);
   dispatch_compute(c.out().dtype(), [&]<class T>() {
-    const cpu::In<T> in(c.args.tensor(0));
+    const cpu::In<T> in(a.input());
     const cpu::Out<T> out(c.outs[0]);
     cpu::max_windows<T>(p, in, out, c.outs[1].data<int64_t>());
     out.finish();
   });
 }
 void run_mean(const Call& c, const Pooling& p) {
+  const args::avg_pool_core a(c);
   dispatch_compute(c.out().dtype(), [&]<class T>() {
-    const cpu::In<T> in(c.args.tensor(0));
+    const cpu::In<T> in(a.input());
     const cpu::Out<T> out(c.out());
     cpu::mean_windows<T>(p, in, out);
     out.finish();
   });
 }
 void run_mean_backward(const Call& c, const Pooling& p) {
+  const args::avg_pool_backward a(c);
   dispatch_compute(c.out().dtype(), [&]<class T>() {
-    const cpu::In<T> in(c.args.tensor(0));
+    const cpu::In<T> in(a.grad());
     const cpu::Out<T> out(c.out());
     cpu::mean_windows_backward<T>(p, in, out);
     out.finish();
@@ -174,7 +179,8 @@ void run_mean_backward(const Call& c, const Pooling& p) {
 
 // A gradient has the shape of the pool's result, or it would be read past its end.
 void set_grad_shape(const Call& c, const Pooling& p, Shape input, int dims) {
-  const TensorImpl& g = c.args.tensor(0);
+  const args::avg_pool_backward arg(c);
+  const TensorImpl& g = arg.grad();
   const Tensor expected = shape_only(g);
   set_out(expected, g.dtype, input, p, dims);
   STRATA_CHECK(expected->same_shape(g), Runtime, "{}: expected a gradient of shape {}, got {}", c.op.name,
@@ -184,11 +190,13 @@ void set_grad_shape(const Call& c, const Pooling& p, Shape input, int dims) {
 }
 
 Pooling adaptive_plan(const Call& c, const char* op) {
-  return adaptive(op, c.args.tensor(0).sizes(), c.args[1].int_list());
+  const args::adaptive_max_pool_core a(c);
+  return adaptive(op, a.input().sizes(), a.output_size());
 }
 
-Grads grad_max(const GradContext& c, const Tensor& g) {
-  return {_plane_scatter(g, c.result(1), c.shape(0), static_cast<int64_t>(c.arg(1).int_list().size), true)};
+Grads grad_max(const GradContext& c, const Tensor& g) {  // an adaptive pool has its output_size as the second one
+  const grads::max_pool_core a(c);
+  return {_plane_scatter(g, c.result(1), a.shape_of_input(), static_cast<int64_t>(a.kernel_size().size), true)};
 }
 
 // The same as a device is told it: a missing dimension is of size 1.
@@ -212,8 +220,8 @@ cuda::PoolSizes device_adaptive(const Pooling& p) {
   s.adaptive = true;
   return s;
 }
-cuda::PoolSizes device_avg(const Args& a, Shape shape) {
-  return device_sliding(avg_plan(a, shape), a[1].int_list(), a[2].int_list(), a[3].int_list(), nullptr);
+template <class V> cuda::PoolSizes device_avg(const V& a, Shape shape) {
+  return device_sliding(avg_plan(a, shape), a.kernel_size(), a.stride(), a.padding(), nullptr);
 }
 }  // namespace
 
@@ -224,20 +232,19 @@ STRATA_OP(max_pool_core,
   .helper()
   .no_out()
   .dtypes(kNumericTypes)
-  .infer([](const Call& c) {
-    const TensorImpl& x = c.args.tensor(0);
+  .infer([](const args::max_pool_core& c) {
+    const TensorImpl& x = c.input();
     const Pooling p = max_plan(c);
-    const int dims = static_cast<int>(c.args[1].int_list().size);
-    set_out(c.outs[0], x.dtype, x.sizes(), p, dims), set_out(c.outs[1], DType::I64, x.sizes(), p, dims);
+    const int dims = static_cast<int>(c.kernel_size().size);
+    set_out(c.out(), x.dtype, x.sizes(), p, dims), set_out(c.out(1), DType::I64, x.sizes(), p, dims);
   })
   .kernel("windows", [](const Call& c) { run_max(c, max_plan(c)); })
   .kernel("reference", [](const Call& c) { plain_max(c, max_plan(c)); })
   .cuda("windows",
-        [](const Call& c) {
-          const IntList dilation = c.args[4].int_list();
-          cuda::pool_max(
-            device_sliding(max_plan(c), c.args[1].int_list(), c.args[2].int_list(), c.args[3].int_list(), &dilation),
-            *dense(c, 0), *c.outs[0], *c.outs[1]);
+        [](const args::max_pool_core& c) {
+          const IntList dilation = c.dilation();
+          cuda::pool_max(device_sliding(max_plan(c), c.kernel_size(), c.stride(), c.padding(), &dilation),
+                         *dense(c.share_input()), *c.out(), *c.out(1));
         })
   .saves_result({1})
   .no_grad_outputs({1})
@@ -249,17 +256,18 @@ STRATA_OP(adaptive_max_pool_core, "_adaptive_max_pool(Tensor input, int[] output
   .helper()
   .no_out()
   .dtypes(kFloatingTypes)
-  .infer([](const Call& c) {
-    const TensorImpl& x = c.args.tensor(0);
-    const Pooling p = adaptive("adaptive_max_pool", x.sizes(), c.args[1].int_list());
-    const int dims = static_cast<int>(c.args[1].int_list().size);
-    set_out(c.outs[0], x.dtype, x.sizes(), p, dims), set_out(c.outs[1], DType::I64, x.sizes(), p, dims);
+  .infer([](const args::adaptive_max_pool_core& c) {
+    const TensorImpl& x = c.input();
+    const Pooling p = adaptive("adaptive_max_pool", x.sizes(), c.output_size());
+    const int dims = static_cast<int>(c.output_size().size);
+    set_out(c.out(), x.dtype, x.sizes(), p, dims), set_out(c.out(1), DType::I64, x.sizes(), p, dims);
   })
   .kernel("windows", [](const Call& c) { run_max(c, adaptive_plan(c, "adaptive_max_pool")); })
   .kernel("reference", [](const Call& c) { plain_max(c, adaptive_plan(c, "adaptive_max_pool")); })
   .cuda("windows",
-        [](const Call& c) {
-          cuda::pool_max(device_adaptive(adaptive_plan(c, "adaptive_max_pool")), *dense(c, 0), *c.outs[0], *c.outs[1]);
+        [](const args::adaptive_max_pool_core& c) {
+          cuda::pool_max(device_adaptive(adaptive_plan(c, "adaptive_max_pool")), *dense(c.share_input()), *c.out(),
+                         *c.out(1));
         })
   .saves_result({1})
   .no_grad_outputs({1})
@@ -272,18 +280,19 @@ STRATA_OP(avg_pool_core,
   .doc("The mean of each window.")
   .helper()
   .dtypes(kNumericTypes)
-  .infer([](const Call& c) {
-    const TensorImpl& x = c.args.tensor(0);
-    set_out(c.out(), x.dtype, x.sizes(), avg_plan(c.args, x.sizes()), static_cast<int>(c.args[1].int_list().size));
+  .infer([](const args::avg_pool_core& c) {
+    const TensorImpl& x = c.input();
+    set_out(c.out(), x.dtype, x.sizes(), avg_plan(c, x.sizes()), static_cast<int>(c.kernel_size().size));
   })
-  .kernel("windows", [](const Call& c) { run_mean(c, avg_plan(c.args, c.args.tensor(0).sizes())); })
-  .kernel("reference", [](const Call& c) { plain_mean(c, avg_plan(c.args, c.args.tensor(0).sizes())); })
+  .kernel("windows", [](const args::avg_pool_core& c) { run_mean(c, avg_plan(c, c.input().sizes())); })
+  .kernel("reference", [](const args::avg_pool_core& c) { plain_mean(c, avg_plan(c, c.input().sizes())); })
   .cuda("windows",
-        [](const Call& c) { cuda::pool_mean(device_avg(c.args, c.args.tensor(0).sizes()), *dense(c, 0), *c.out()); })
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {_avg_pool_backward(g, c.arg(1).int_list(), c.arg(2).int_list(), c.arg(3).int_list(), c.arg(4).boolean(),
-                               c.arg(5).boolean(), c.arg(6) ? std::optional<int64_t>(c.arg(6).integer()) : std::nullopt,
-                               c.shape(0))};
+        [](const args::avg_pool_core& c) {
+          cuda::pool_mean(device_avg(c, c.input().sizes()), *dense(c.share_input()), *c.out());
+        })
+  .grad([](const grads::avg_pool_core& c, const Tensor& g) -> Grads {
+    return {_avg_pool_backward(g, c.kernel_size(), c.stride(), c.padding(), c.ceil_mode(), c.count_include_pad(),
+                               c.divisor_override(), c.shape_of_input())};
   })
   .samples({"f(2,3,7), [3], [2], [1], False, True, None", "f(2,3,6,7), [2,3], [2,2], [1,1], True, False, None",
             "f(2,3,6,7), [2,3], [2,2], [1,1], True, False, 5"});
@@ -294,19 +303,19 @@ STRATA_OP(avg_pool_backward,
   .doc("The gradient of _avg_pool.")
   .helper()
   .dtypes(kFloatingTypes)
-  .infer([](const Call& c) {
-    const IntList shape = c.args[7].int_list();
-    set_grad_shape(c, avg_plan(c.args, shape), shape, static_cast<int>(c.args[1].int_list().size));
+  .infer([](const args::avg_pool_backward& c) {
+    const IntList shape = c.input_shape();
+    set_grad_shape(c, avg_plan(c, shape), shape, static_cast<int>(c.kernel_size().size));
   })
-  .kernel("windows", [](const Call& c) { run_mean_backward(c, avg_plan(c.args, c.args[7].int_list())); })
-  .kernel("reference", [](const Call& c) { plain_mean_backward(c, avg_plan(c.args, c.args[7].int_list())); })
+  .kernel("windows", [](const args::avg_pool_backward& c) { run_mean_backward(c, avg_plan(c, c.input_shape())); })
+  .kernel("reference", [](const args::avg_pool_backward& c) { plain_mean_backward(c, avg_plan(c, c.input_shape())); })
   .cuda("windows",
-        [](const Call& c) {
-          cuda::pool_mean_backward(device_avg(c.args, c.args[7].int_list()), *dense(c, 0), *c.out());
+        [](const args::avg_pool_backward& c) {
+          cuda::pool_mean_backward(device_avg(c, c.input_shape()), *dense(c.share_grad()), *c.out());
         })
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {_avg_pool(g, c.arg(1).int_list(), c.arg(2).int_list(), c.arg(3).int_list(), c.arg(4).boolean(),
-                      c.arg(5).boolean(), c.arg(6) ? std::optional<int64_t>(c.arg(6).integer()) : std::nullopt)};
+  .grad([](const grads::avg_pool_backward& c, const Tensor& g) -> Grads {
+    return {_avg_pool(g, c.kernel_size(), c.stride(), c.padding(), c.ceil_mode(), c.count_include_pad(),
+                      c.divisor_override())};
   })
   .samples({"f(2,3,4), [3], [2], [1], False, True, None, [2,3,7]"});
 
@@ -314,19 +323,19 @@ STRATA_OP(adaptive_avg_pool_core, "_adaptive_avg_pool(Tensor input, int[] output
   .doc("The mean of each of output_size windows.")
   .helper()
   .dtypes(kFloatingTypes)
-  .infer([](const Call& c) {
-    const TensorImpl& x = c.args.tensor(0);
-    set_out(c.out(), x.dtype, x.sizes(), adaptive("adaptive_avg_pool", x.sizes(), c.args[1].int_list()),
-            static_cast<int>(c.args[1].int_list().size));
+  .infer([](const args::adaptive_avg_pool_core& c) {
+    const TensorImpl& x = c.input();
+    set_out(c.out(), x.dtype, x.sizes(), adaptive("adaptive_avg_pool", x.sizes(), c.output_size()),
+            static_cast<int>(c.output_size().size));
   })
   .kernel("windows", [](const Call& c) { run_mean(c, adaptive_plan(c, "adaptive_avg_pool")); })
   .kernel("reference", [](const Call& c) { plain_mean(c, adaptive_plan(c, "adaptive_avg_pool")); })
   .cuda("windows",
-        [](const Call& c) {
-          cuda::pool_mean(device_adaptive(adaptive_plan(c, "adaptive_avg_pool")), *dense(c, 0), *c.out());
+        [](const args::adaptive_avg_pool_core& c) {
+          cuda::pool_mean(device_adaptive(adaptive_plan(c, "adaptive_avg_pool")), *dense(c.share_input()), *c.out());
         })
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {_adaptive_avg_pool_backward(g, c.arg(1).int_list(), c.shape(0))};
+  .grad([](const grads::adaptive_avg_pool_core& c, const Tensor& g) -> Grads {
+    return {_adaptive_avg_pool_backward(g, c.output_size(), c.shape_of_input())};
   })
   .samples({"f(2,3,7), [3]", "f(2,3,6,7), [2,3]"});
 
@@ -335,25 +344,26 @@ STRATA_OP(adaptive_avg_pool_backward,
   .doc("The gradient of _adaptive_avg_pool.")
   .helper()
   .dtypes(kFloatingTypes)
-  .infer([](const Call& c) {
-    const IntList shape = c.args[2].int_list(), out = c.args[1].int_list();
+  .infer([](const args::adaptive_avg_pool_backward& c) {
+    const IntList shape = c.input_shape(), out = c.output_size();
     set_grad_shape(c, adaptive("adaptive_avg_pool", shape, out), shape, static_cast<int>(out.size));
   })
   .kernel("windows",
-          [](const Call& c) {
-            run_mean_backward(c, adaptive("adaptive_avg_pool", c.args[2].int_list(), c.args[1].int_list()));
+          [](const args::adaptive_avg_pool_backward& c) {
+            run_mean_backward(c, adaptive("adaptive_avg_pool", c.input_shape(), c.output_size()));
           })
   .kernel("reference",
-          [](const Call& c) {
-            plain_mean_backward(c, adaptive("adaptive_avg_pool", c.args[2].int_list(), c.args[1].int_list()));
+          [](const args::adaptive_avg_pool_backward& c) {
+            plain_mean_backward(c, adaptive("adaptive_avg_pool", c.input_shape(), c.output_size()));
           })
   .cuda("windows",
-        [](const Call& c) {
-          cuda::pool_mean_backward(
-            device_adaptive(adaptive("adaptive_avg_pool", c.args[2].int_list(), c.args[1].int_list())), *dense(c, 0),
-            *c.out());
+        [](const args::adaptive_avg_pool_backward& c) {
+          cuda::pool_mean_backward(device_adaptive(adaptive("adaptive_avg_pool", c.input_shape(), c.output_size())),
+                                   *dense(c.share_grad()), *c.out());
         })
-  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {_adaptive_avg_pool(g, c.arg(1).int_list())}; })
+  .grad([](const grads::adaptive_avg_pool_backward& c, const Tensor& g) -> Grads {
+    return {_adaptive_avg_pool(g, c.output_size())};
+  })
   .samples({"f(2,3,3), [3], [2,3,7]"});
 
 }  // namespace strata

@@ -1,4 +1,5 @@
 // Values put at places within planes, and taken from there: unpooling, and the gradients of pools that keep indices.
+#include "strata/args/nn/pool_places.h"
 #include "autograd/autograd.h"
 #include "cpu/nn/pooling.h"
 #include "cpu/reference.h"
@@ -44,53 +45,53 @@ STRATA_OP(plane_scatter,
   .doc("Zeros of the given shape with values put, or added, at indices into each plane of the last `dims` dimensions.")
   .helper()
   .dtypes(kNumericTypes)
-  .infer([](const Call& c) {
-    check_indices(c.args.tensor(1), c.args.tensor(0));
-    Planes(c.args[2].int_list(), c.args.tensor(0).sizes(), c.args[3].integer());
-    c.out()->dtype = c.args.tensor(0).dtype, c.out()->set_shape(c.args[2].int_list());
+  .infer([](const args::plane_scatter& c) {
+    check_indices(c.indices(), c.input());
+    Planes(c.shape(), c.input().sizes(), c.dims());
+    c.out()->dtype = c.input().dtype, c.out()->set_shape(c.shape());
   })
   .kernel("planes",
-          [](const Call& c) {
-            const Planes p(c.args[2].int_list(), c.args.tensor(0).sizes(), c.args[3].integer());
+          [](const args::plane_scatter& c) {
+            const Planes p(c.shape(), c.input().sizes(), c.dims());
             dispatch_compute(c.out().dtype(), [&]<class T>() {
-              const cpu::In<T> in(c.args.tensor(0));
-              const cpu::In<int64_t> index(c.args.tensor(1));
+              const cpu::In<T> in(c.input());
+              const cpu::In<int64_t> index(c.indices());
               const cpu::Out<T> out(c.out());
-              cpu::plane_scatter<T>(p.planes, p.in, p.out, in, index, out, c.args[4].boolean());
+              cpu::plane_scatter<T>(p.planes, p.in, p.out, in, index, out, c.accumulate());
               out.finish();
             });
           })
   .kernel("reference",
-          [](const Call& c) {
-            const Planes p(c.args[2].int_list(), c.args.tensor(0).sizes(), c.args[3].integer());
+          [](const args::plane_scatter& c) {
+            const Planes p(c.shape(), c.input().sizes(), c.dims());
             cpu::dispatch_wide(c.out().dtype(), [&]<class T>() {
-              const cpu::In<T> in(c.args.tensor(0));
-              const cpu::In<int64_t> index(c.args.tensor(1));
+              const cpu::In<T> in(c.input());
+              const cpu::In<int64_t> index(c.indices());
               const cpu::Out<T> out(c.out());
               out.fill(0);
               for (int64_t i = 0; i < p.planes * p.out; ++i) {
                 T& to = out[i / p.out * p.in + checked_place(index[i], p.in)];
-                to = c.args[4].boolean() ? to + in[i] : in[i];
+                to = c.accumulate() ? to + in[i] : in[i];
               }
               out.finish();
             });
           })
   .cuda("planes",
-        [](const Call& c) {
-          const Planes p(c.args[2].int_list(), c.args.tensor(0).sizes(), c.args[3].integer());
+        [](const args::plane_scatter& c) {
+          const Planes p(c.shape(), c.input().sizes(), c.dims());
           const DType compute = compute_type(c.out().dtype());
-          const bool own = compute == c.out().dtype(), add = c.args[4].boolean();
+          const bool own = compute == c.out().dtype(), add = c.accumulate();
           const Tensor out = own ? c.out() : make_tensor(c.out().shape(), compute, c.out().device());
           fill_values(*out, 0);
           // Indices to add at come from a pool; those to put at from the user.
-          const auto wrong =
-            cuda::plane_scatter(p.planes, p.in, p.out, *dense(c, 0), *dense(c, 1), *out, add, /*check=*/!add);
+          const auto wrong = cuda::plane_scatter(p.planes, p.in, p.out, *dense(c.share_input()),
+                                                 *dense(c.share_indices()), *out, add, /*check=*/!add);
           if (wrong) checked_place(*wrong, p.in);
           if (!own) copy_values(*c.out(), *out);
         })
-  .saves({1})
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {_plane_gather(g, c.input(1), c.arg(3).integer())};
+  .saves({"indices"})
+  .grad([](const grads::plane_scatter& c, const Tensor& g) -> Grads {
+    return {_plane_gather(g, c.indices(), c.dims())};
   })
   .samples({"f(2,3), i4(2,3), [2,4], 1, True"});
 
@@ -98,28 +99,28 @@ STRATA_OP(plane_gather, "_plane_gather(Tensor input, Tensor indices, int dims) -
   .doc("The values at indices into each plane of the last `dims` dimensions.")
   .helper()
   .dtypes(kNumericTypes)
-  .infer([](const Call& c) {
-    check_indices(c.args.tensor(1), c.args.tensor(1));
-    Planes(c.args.tensor(0).sizes(), c.args.tensor(1).sizes(), c.args[2].integer());
-    c.out()->dtype = c.args.tensor(0).dtype, c.out()->set_shape(c.args.tensor(1).sizes());
+  .infer([](const args::plane_gather& c) {
+    check_indices(c.indices(), c.indices());
+    Planes(c.input().sizes(), c.indices().sizes(), c.dims());
+    c.out()->dtype = c.input().dtype, c.out()->set_shape(c.indices().sizes());
   })
   .kernel("planes",
-          [](const Call& c) {
-            const Planes p(c.args.tensor(0).sizes(), c.args.tensor(1).sizes(), c.args[2].integer());
+          [](const args::plane_gather& c) {
+            const Planes p(c.input().sizes(), c.indices().sizes(), c.dims());
             dispatch_compute(c.out().dtype(), [&]<class T>() {
-              const cpu::In<T> in(c.args.tensor(0));
-              const cpu::In<int64_t> index(c.args.tensor(1));
+              const cpu::In<T> in(c.input());
+              const cpu::In<int64_t> index(c.indices());
               const cpu::Out<T> out(c.out());
               cpu::plane_gather<T>(p.planes, p.in, p.out, in, index, out);
               out.finish();
             });
           })
   .kernel("reference",
-          [](const Call& c) {
-            const Planes p(c.args.tensor(0).sizes(), c.args.tensor(1).sizes(), c.args[2].integer());
+          [](const args::plane_gather& c) {
+            const Planes p(c.input().sizes(), c.indices().sizes(), c.dims());
             cpu::dispatch_wide(c.out().dtype(), [&]<class T>() {
-              const cpu::In<T> in(c.args.tensor(0));
-              const cpu::In<int64_t> index(c.args.tensor(1));
+              const cpu::In<T> in(c.input());
+              const cpu::In<int64_t> index(c.indices());
               const cpu::Out<T> out(c.out());
               out.fill(0);
               for (int64_t i = 0; i < p.planes * p.out; ++i)
@@ -128,13 +129,13 @@ STRATA_OP(plane_gather, "_plane_gather(Tensor input, Tensor indices, int dims) -
             });
           })
   .cuda("planes",
-        [](const Call& c) {
-          const Planes p(c.args.tensor(0).sizes(), c.args.tensor(1).sizes(), c.args[2].integer());
-          cuda::plane_gather(p.planes, p.in, p.out, *dense(c, 0), *dense(c, 1), *c.out());
+        [](const args::plane_gather& c) {
+          const Planes p(c.input().sizes(), c.indices().sizes(), c.dims());
+          cuda::plane_gather(p.planes, p.in, p.out, *dense(c.share_input()), *dense(c.share_indices()), *c.out());
         })
-  .saves({1})
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {_plane_scatter(g, c.input(1), c.shape(0), c.arg(2).integer(), true)};
+  .saves({"indices"})
+  .grad([](const grads::plane_gather& c, const Tensor& g) -> Grads {
+    return {_plane_scatter(g, c.indices(), c.shape_of_input(), c.dims(), true)};
   })
   .samples({"f(2,4), i4(2,3), 1"});
 

@@ -1,4 +1,5 @@
 // Functions that draw random numbers of their own: rrelu and the fractional max pools.
+#include "strata/args/nn/random.h"
 #include "autograd/autograd.h"
 #include "cpu/staging.h"
 #include "cuda/nn/pooling.h"
@@ -30,14 +31,15 @@ std::vector<int64_t> starts(double sample, int64_t in, int64_t out, int64_t kern
 size_t sample_of(size_t d, size_t dims) { return dims == 2 ? 1 - d : d; }
 
 void run_fractional(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
-  const IntList kernel = c.args[1].int_list(), out_size = c.args[2].int_list();
+  const args::fractional_max_pool_core arg(c);
+  const TensorImpl& x = arg.input();
+  const IntList kernel = arg.kernel_size(), out_size = arg.output_size();
   const size_t dims = kernel.size, lead = static_cast<size_t>(x.ndim) - dims;
   int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, k[3] = {1, 1, 1}, planes = 1;
   for (size_t d = 0; d < lead; ++d) planes *= x.shape[d];
   for (size_t d = 0; d < dims; ++d)
     in[3 - dims + d] = x.shape[lead + d], out[3 - dims + d] = out_size[d], k[3 - dims + d] = kernel[d];
-  const cpu::In<double> samples(c.args.tensor(3));
+  const cpu::In<double> samples(arg.samples());
   dispatch_compute(x.dtype, [&]<class T>() {
     const cpu::In<T> values(x);
     const cpu::Out<T> result(c.outs[0]);
@@ -67,10 +69,11 @@ void run_fractional(const Call& c) {
 }
 
 void fractional_on_device(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
-  const IntList kernel = c.args[1].int_list(), out_size = c.args[2].int_list();
+  const args::fractional_max_pool_core a(c);
+  const TensorImpl& x = a.input();
+  const IntList kernel = a.kernel_size(), out_size = a.output_size();
   const size_t dims = kernel.size, lead = static_cast<size_t>(x.ndim) - dims;
-  const Tensor samples = dense(c, 3, DType::F64);
+  const Tensor samples = dense(a.share_samples(), DType::F64);
   cuda::PoolSizes s{.samples = samples.get(), .dims = static_cast<int>(dims)};
   for (size_t d = 0; d < lead; ++d) s.planes *= x.shape[d];
   for (size_t d = 0; d < dims; ++d) {
@@ -78,7 +81,7 @@ void fractional_on_device(const Call& c) {
     s.in[to] = x.shape[lead + d], s.out[to] = out_size[d], s.kernel[to] = kernel[d];
     s.sample[to] = static_cast<int>(sample_of(d, dims));
   }
-  cuda::pool_max(s, *dense(c, 0), *c.outs[0], *c.outs[1]);
+  cuda::pool_max(s, *dense(a.share_input()), *c.outs[0], *c.outs[1]);
 }
 
 std::vector<int64_t> repeated(IntList list, size_t dims, const char* op, const char* name) {
@@ -146,14 +149,14 @@ STRATA_OP(
   .doc("The largest value of windows at the places that samples [N, C, dims] lead to, and its index within the plane.")
   .helper()
   .no_out()
-  .no_grad_inputs({3})
+  .no_grad_inputs({"samples"})
   .dtypes(kNumericTypes)
-  .infer([](const Call& c) {
-    const TensorImpl& x = c.args.tensor(0);
-    const IntList out = c.args[2].int_list();
-    STRATA_CHECK(out.size == c.args[1].int_list().size && out.size <= 3 && out.size <= size_t{x.ndim}, Runtime,
+  .infer([](const args::fractional_max_pool_core& c) {
+    const TensorImpl& x = c.input();
+    const IntList out = c.output_size();
+    STRATA_CHECK(out.size == c.kernel_size().size && out.size <= 3 && out.size <= size_t{x.ndim}, Runtime,
                  "fractional_max_pool: windows {} and sizes {} do not fit an input of shape {}",
-                 to_string(c.args[1].int_list()), to_string(out), to_string(x.sizes()));
+                 to_string(c.kernel_size()), to_string(out), to_string(x.sizes()));
     int64_t planes = 1;
     for (size_t d = 0; d < size_t{x.ndim}; ++d) {
       if (d + out.size < size_t{x.ndim}) {
@@ -161,25 +164,25 @@ STRATA_OP(
         continue;
       }
       const size_t i = d + out.size - size_t{x.ndim};
-      const int64_t kernel = c.args[1].int_list()[i];
+      const int64_t kernel = c.kernel_size()[i];
       STRATA_CHECK(kernel > 0 && out[i] > 0 && out[i] <= x.shape[d] && kernel <= x.shape[d] - out[i] + 1, Runtime,
                    "fractional_max_pool: {} windows of {} do not fit an input of size {}", out[i], kernel, x.shape[d]);
     }
-    STRATA_CHECK(c.args.tensor(3).numel == planes * static_cast<int64_t>(out.size), Runtime,
+    STRATA_CHECK(c.samples().numel == planes * static_cast<int64_t>(out.size), Runtime,
                  "fractional_max_pool: expected {} samples for each of {} planes, got shape {}", out.size, planes,
-                 to_string(c.args.tensor(3).sizes()));
+                 to_string(c.samples().sizes()));
     int64_t shape[kMaxDims];
     std::copy_n(x.shape, x.ndim, shape);
     std::copy_n(out.data, out.size, shape + x.ndim - out.size);
-    for (int o : {0, 1}) c.outs[o]->set_shape(Shape(shape, x.ndim));
-    c.outs[0]->dtype = x.dtype, c.outs[1]->dtype = DType::I64;
+    for (int o : {0, 1}) c.out(o)->set_shape(Shape(shape, x.ndim));
+    c.out()->dtype = x.dtype, c.out(1)->dtype = DType::I64;
   })
   .kernel("reference", run_fractional)
   .cuda("windows", fractional_on_device)
   .saves_result({1})
   .no_grad_outputs({1})
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {_plane_scatter(g, c.result(1), c.shape(0), static_cast<int64_t>(c.arg(1).int_list().size), true)};
+  .grad([](const grads::fractional_max_pool_core& c, const Tensor& g) -> Grads {
+    return {_plane_scatter(g, c.result(1), c.shape_of_input(), static_cast<int64_t>(c.kernel_size().size), true)};
   })
   .samples({"f(2,3,7,6), [2,3], [3,2], z(2,3,2)"});
 

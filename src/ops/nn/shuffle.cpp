@@ -1,4 +1,5 @@
 // Rearrangements of channels and windows: pixel_shuffle, channel_shuffle, unfold and fold.
+#include "strata/args/nn/shuffle.h"
 #include "autograd/autograd.h"
 #include "base/checked.h"
 #include "cpu/nn/convolution.h"
@@ -22,13 +23,14 @@ std::vector<int64_t> permuted(size_t lead, std::initializer_list<int64_t> rest) 
   return dims;
 }
 
-// Windows of an image of [c, h, w]: kernel_size, dilation, padding, stride.
-ConvShape windows(const char* op, int64_t h, int64_t w, const Args& a, uint32_t first) {
+// Windows of an image of [c, h, w]. V: the view of unfold or fold.
+template <class V> ConvShape windows(const char* op, int64_t h, int64_t w, const V& a) {
   ConvShape s;
   constexpr const char* names[] = {"kernel_size", "dilation", "padding", "stride"};
+  const IntList given[] = {a.kernel_size(), a.dilation(), a.padding(), a.stride()};
   int64_t* to[] = {s.kernel, s.dilation, s.padding, s.stride};
-  for (uint32_t i = 0; i < 4; ++i) {
-    const IntList l = a[first + i].int_list();
+  for (size_t i = 0; i < 4; ++i) {
+    const IntList l = given[i];
     STRATA_CHECK(l.size == 1 || l.size == 2, Runtime, "{}: {} must be a single int or 2 of them, got {}", op, names[i],
                  to_string(l));
     for (size_t d = 0; d < 2; ++d) {
@@ -50,24 +52,26 @@ ConvShape windows(const char* op, int64_t h, int64_t w, const Args& a, uint32_t 
 }
 
 void infer_unfold(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
+  const args::unfold_windows a(c);
+  const TensorImpl& x = a.input();
   STRATA_CHECK(x.ndim == 3 || x.ndim == 4, Runtime,
                "unfold: expected 3D or 4D (batch mode) tensor, got input of size {}", to_string(x.sizes()));
-  const auto s = windows("unfold", x.shape[x.ndim - 2], x.shape[x.ndim - 1], c.args, 1);
+  const auto s = windows("unfold", x.shape[x.ndim - 2], x.shape[x.ndim - 1], a);
   const Checked rows = Checked(x.shape[x.ndim - 3]) * s.kernel[0] * s.kernel[1], columns = Checked(s.out[0]) * s.out[1];
   const int64_t shape[] = {x.shape[0], rows.get(), columns.get()};
   c.out()->dtype = x.dtype;
   c.out()->set_shape(Shape(x.ndim == 4 ? shape : shape + 1, x.ndim == 4 ? 3 : 2));
 }
 void infer_fold(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
+  const args::fold arg(c);
+  const TensorImpl& x = arg.input();
   STRATA_CHECK(x.ndim == 2 || x.ndim == 3, Runtime, "fold: expected 2D or 3D (batch mode) tensor, got input of size {}",
                to_string(x.sizes()));
-  const IntList size = c.args[1].int_list();
+  const IntList size = arg.output_size();
   STRATA_CHECK(size.size == 1 || size.size == 2, Runtime, "fold: output_size must be a single int or 2 of them, got {}",
                to_string(size));
   const int64_t h = size[0], w = size[size.size - 1];
-  const auto s = windows("fold", h, w, c.args, 2);
+  const auto s = windows("fold", h, w, arg);
   const int64_t k = (Checked(s.kernel[0]) * s.kernel[1]).get(), columns = (Checked(s.out[0]) * s.out[1]).get();
   const int64_t rows = x.shape[x.ndim - 2], l = x.shape[x.ndim - 1];
   STRATA_CHECK(
@@ -83,10 +87,12 @@ void infer_fold(const Call& c) {
   c.out()->set_shape(Shape(x.ndim == 3 ? shape : shape + 1, x.ndim == 3 ? 4 : 3));
 }
 
+template <bool unfold> using WindowArgs = std::conditional_t<unfold, args::unfold_windows, args::fold>;
+
 template <bool unfold> void run_windows(const Call& c) {
-  const TensorImpl &x = c.args.tensor(0), &image = unfold ? x : *c.out(), &columns = unfold ? *c.out() : x;
-  const auto s = windows(unfold ? "unfold" : "fold", image.shape[image.ndim - 2], image.shape[image.ndim - 1], c.args,
-                         unfold ? 1 : 2);
+  const WindowArgs<unfold> a(c);
+  const TensorImpl &x = a.input(), &image = unfold ? x : *c.out(), &columns = unfold ? *c.out() : x;
+  const auto s = windows(unfold ? "unfold" : "fold", image.shape[image.ndim - 2], image.shape[image.ndim - 1], a);
   const int64_t n = image.ndim == 4 ? image.shape[0] : 1, channels = image.shape[image.ndim - 3];
   if (c.out().numel() == 0) return;
   dispatch_compute(x.dtype, [&]<class T>() {
@@ -101,10 +107,10 @@ template <bool unfold> void run_windows(const Call& c) {
 }
 
 template <bool unfold> void windows_on_device(const Call& c) {
-  const Tensor x = dense(c, 0);
+  const WindowArgs<unfold> a(c);
+  const Tensor x = dense(a.share_input());
   const TensorImpl& image = unfold ? *x : *c.out();
-  const auto s = windows(unfold ? "unfold" : "fold", image.shape[image.ndim - 2], image.shape[image.ndim - 1], c.args,
-                         unfold ? 1 : 2);
+  const auto s = windows(unfold ? "unfold" : "fold", image.shape[image.ndim - 2], image.shape[image.ndim - 1], a);
   cuda::WindowSizes sizes{};
   sizes.planes = 1;
   for (int d = 0; d + 2 < image.ndim; ++d) sizes.planes *= image.shape[d];
@@ -118,9 +124,10 @@ template <bool unfold> void windows_on_device(const Call& c) {
 
 // Row (channel, i, j) and column (y, x) of the windows are the pixel at (y * stride + i * dilation - padding, …).
 template <bool unfold> void plain_windows(const Call& c) {
-  const TensorImpl &x = c.args.tensor(0), &image = unfold ? x : *c.out(), &columns = unfold ? *c.out() : x;
+  const WindowArgs<unfold> a(c);
+  const TensorImpl &x = a.input(), &image = unfold ? x : *c.out(), &columns = unfold ? *c.out() : x;
   const int64_t h = image.shape[image.ndim - 2], w = image.shape[image.ndim - 1];
-  const auto s = windows(unfold ? "unfold" : "fold", h, w, c.args, unfold ? 1 : 2);
+  const auto s = windows(unfold ? "unfold" : "fold", h, w, a);
   const int64_t n = image.ndim == 4 ? image.shape[0] : 1, channels = image.shape[image.ndim - 3];
   cpu::dispatch_wide(x.dtype, [&]<class T>() {
     const cpu::In<T> in(x);
@@ -151,10 +158,10 @@ STRATA_OP(
   .kernel("columns", run_windows<true>)
   .kernel("reference", plain_windows<true>)
   .cuda("columns", windows_on_device<true>)
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    const Shape x = c.shape(0);
-    return {nn::functional::fold(g, {x[x.size() - 2], x[x.size() - 1]}, c.arg(1).int_list(), c.arg(2).int_list(),
-                                 c.arg(3).int_list(), c.arg(4).int_list())};
+  .grad([](const grads::unfold_windows& c, const Tensor& g) -> Grads {
+    const Shape x = c.shape_of_input();
+    return {nn::functional::fold(g, {x[x.size() - 2], x[x.size() - 1]}, c.kernel_size(), c.dilation(), c.padding(),
+                                 c.stride())};
   })
   .samples({"f(2,3,5,6), 2", "f(3,5,6), [3,2], 1, [1,0], 2", "f(1,2,7,7), 3, dilation=2"})
   .error("f(2,3,2,2), 3", ErrorKind::Runtime, "does not fit")
@@ -171,9 +178,8 @@ STRATA_OP(fold,
   .kernel("columns", run_windows<false>)
   .kernel("reference", plain_windows<false>)
   .cuda("columns", windows_on_device<false>)
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {
-      nn::functional::unfold(g, c.arg(2).int_list(), c.arg(3).int_list(), c.arg(4).int_list(), c.arg(5).int_list())};
+  .grad([](const grads::fold& c, const Tensor& g) -> Grads {
+    return {nn::functional::unfold(g, c.kernel_size(), c.dilation(), c.padding(), c.stride())};
   })
   .samples({"f(2,12,20), [5,6], 2", "f(12,20), [5,6], 2"})
   .error("f(2,11,20), [5,6], 2", ErrorKind::Runtime, "divisible by the product of kernel_size")

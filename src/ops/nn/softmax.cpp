@@ -6,6 +6,7 @@
 #include "cpu/nn/row_kernels.h"
 #include "cpu/staging.h"
 #include "ops/planned.h"
+#include "strata/args/nn/softmax.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -18,9 +19,10 @@ int implicit_dim(const Value& dim, const TensorImpl& x, const char* op) {
 }
 
 void infer_softmax(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
-  implicit_dim(c.args[1], x, c.op.name.c_str());
-  const DType type = c.args[2] ? c.args[2].dtype() : x.dtype;
+  const args::softmax a(c);
+  const TensorImpl& x = a.input();
+  implicit_dim(a.dim_value(), x, c.op.name.c_str());
+  const DType type = a.dtype() ? *a.dtype() : x.dtype;
   STRATA_CHECK(kFloatingTypes.has(type), NotImplemented,
                "{}: not implemented for {}; pass dtype=float32 or convert the input", c.op.name, name_of(type));
   c.out()->dtype = type;
@@ -44,8 +46,9 @@ template <class Body> void over_rows(const cpu::SoftmaxRows& s, Body body) {
 }
 
 template <bool log> void run_softmax(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
-  const auto s = rows_of(x, implicit_dim(c.args[1], x, "softmax"), log);
+  const args::softmax a(c);
+  const TensorImpl& x = a.input();
+  const auto s = rows_of(x, implicit_dim(a.dim_value(), x, "softmax"), log);
   cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
     const cpu::In<T> in(x);
     const cpu::Out<T> out(c.out());
@@ -55,10 +58,11 @@ template <bool log> void run_softmax(const Call& c) {
 }
 
 template <bool log> void run_softmax_backward(const Call& c) {
-  const TensorImpl& y = c.args.tensor(1);
-  const auto s = rows_of(y, normalize_dim(c.args[2].integer(), y.ndim, "softmax"), log);
+  const args::softmax_backward_data a(c);
+  const TensorImpl& y = a.output();
+  const auto s = rows_of(y, normalize_dim(a.dim(), y.ndim, "softmax"), log);
   cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
-    const cpu::In<T> grad(c.args.tensor(0)), in(y);
+    const cpu::In<T> grad(a.grad_output()), in(y);
     const cpu::Out<T> out(c.out());
     over_rows(
       s, [&](const cpu::SoftmaxRows& part, int64_t at) { cpu::softmax_backward(part, grad + at, in + at, out + at); });
@@ -67,12 +71,14 @@ template <bool log> void run_softmax_backward(const Call& c) {
 }
 
 template <bool log> cuda::SoftmaxCall forward_call(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
-  return {x, nullptr, *c.out(), implicit_dim(c.args[1], x, "softmax"), log};
+  const args::softmax a(c);
+  const TensorImpl& x = a.input();
+  return {x, nullptr, *c.out(), implicit_dim(a.dim_value(), x, "softmax"), log};
 }
 template <bool log> cuda::SoftmaxCall backward_call(const Call& c) {
-  const TensorImpl& y = c.args.tensor(1);
-  return {y, &c.args.tensor(0), *c.out(), normalize_dim(c.args[2].integer(), y.ndim, "softmax"), log};
+  const args::softmax_backward_data a(c);
+  const TensorImpl& y = a.output();
+  return {y, &a.grad_output(), *c.out(), normalize_dim(a.dim(), y.ndim, "softmax"), log};
 }
 template <auto describe> void add_device_kernels(OpRecord& op) {
   add_planned<describe, cuda::plan_softmax_rows, cuda::run_softmax>(op, Backend::Cuda, "rows_in_registers");
@@ -80,27 +86,33 @@ template <auto describe> void add_device_kernels(OpRecord& op) {
 }
 
 void infer_backward(const Call& c) {
-  STRATA_CHECK(c.args.tensor(0).same_shape(c.args.tensor(1)), Runtime, "{}: grad_output has shape {}, output has {}",
-               c.op.name, to_string(c.args.tensor(0).sizes()), to_string(c.args.tensor(1).sizes()));
-  c.out()->dtype = c.args.tensor(1).dtype;
-  c.out()->set_shape(c.args.tensor(1).sizes());
+  const args::softmax_backward_data a(c);
+  STRATA_CHECK(a.grad_output().same_shape(a.output()), Runtime, "{}: grad_output has shape {}, output has {}",
+               c.op.name, to_string(a.grad_output().sizes()), to_string(a.output().sizes()));
+  c.out()->dtype = a.output().dtype;
+  c.out()->set_shape(a.output().sizes());
 }
 
-int64_t dim_of(const GradContext& c) { return implicit_dim(c.arg(1), c.meta(0), "softmax"); }
+int64_t dim_of(const GradContext& c) {
+  const grads::softmax a(c);
+  return implicit_dim(a.dim_value(), a.meta_of_input(), "softmax");
+}
 
 // The definitions, in double.
-Tensor wide(const Call& c, uint32_t i) { return to(c.args.share(i), DType::F64); }
+Tensor wide(const Tensor& t) { return to(t, DType::F64); }
 template <bool log> void plain_softmax(const Call& c) {
+  const args::softmax a(c);
   const autograd::NoGrad no_grad;
-  const int64_t dim = implicit_dim(c.args[1], c.args.tensor(0), "softmax");
+  const int64_t dim = implicit_dim(a.dim_value(), a.input(), "softmax");
   if (c.out().numel() == 0) return;
-  const Tensor x = wide(c, 0), shifted = sub(x, amax(x, dim, true)), total = sum(exp(shifted), dim, true);
+  const Tensor x = wide(a.share_input()), shifted = sub(x, amax(x, dim, true)), total = sum(exp(shifted), dim, true);
   cpu::copy_reference(*c.out(), log ? *sub(shifted, strata::log(total)) : *div(exp(shifted), total));
 }
 template <bool log> void plain_softmax_backward(const Call& c) {
+  const args::softmax_backward_data a(c);
   const autograd::NoGrad no_grad;
-  const Tensor g = wide(c, 0), y = wide(c, 1);
-  const int64_t dim = c.args[2].integer();
+  const Tensor g = wide(a.share_grad_output()), y = wide(a.share_output());
+  const int64_t dim = a.dim();
   cpu::copy_reference(*c.out(),
                       log ? *sub(g, mul(exp(y), sum(g, dim, true))) : *mul(sub(g, sum(mul(g, y), dim, true)), y));
 }
@@ -153,13 +165,14 @@ STRATA_OP(softmax_backward_data, "_softmax_backward_data(Tensor grad_output, Ten
   .kernel("rows", run_softmax_backward<false>)
   .kernel("reference", plain_softmax_backward<false>)
   .with(add_device_kernels<backward_call<false>>)
-  .saves({0, 1})
-  .grad([](const GradContext& c, const Tensor& gg) {
-    Grads out;
-    const Tensor g = c.input(0), y = c.input(1);
-    const int64_t dim = c.arg(2).integer();
-    if (c.needs(0)) out.t[0] = _softmax_backward_data(gg, y, dim);
-    if (c.needs(1)) out.t[1] = sub(mul(gg, sub(g, sum(mul(g, y), dim, true))), mul(g, sum(mul(gg, y), dim, true)));
+  .saves({"grad_output", "output"})
+  .grad([](const grads::softmax_backward_data& c, const Tensor& gg) -> Grads {
+    grads::softmax_backward_data::Result out;
+    const Tensor g = c.grad_output(), y = c.output();
+    const int64_t dim = c.dim();
+    if (c.needs_grad_output()) out.grad_output = _softmax_backward_data(gg, y, dim);
+    if (c.needs_output())
+      out.output = sub(mul(gg, sub(g, sum(mul(g, y), dim, true))), mul(g, sum(mul(gg, y), dim, true)));
     return out;
   })
   .samples({"f(3,4), p(3,4), 1", "f(3,4), p(3,4), 0"});
@@ -172,13 +185,13 @@ STRATA_OP(log_softmax_backward_data, "_log_softmax_backward_data(Tensor grad_out
   .kernel("rows", run_softmax_backward<true>)
   .kernel("reference", plain_softmax_backward<true>)
   .with(add_device_kernels<backward_call<true>>)
-  .saves({0, 1})
-  .grad([](const GradContext& c, const Tensor& gg) {
-    Grads out;
-    const Tensor g = c.input(0), y = c.input(1);
-    const int64_t dim = c.arg(2).integer();
-    if (c.needs(0)) out.t[0] = sub(gg, sum(mul(gg, exp(y)), dim, true));
-    if (c.needs(1)) out.t[1] = neg(mul(mul(gg, exp(y)), sum(g, dim, true)));
+  .saves({"grad_output", "output"})
+  .grad([](const grads::log_softmax_backward_data& c, const Tensor& gg) -> Grads {
+    grads::log_softmax_backward_data::Result out;
+    const Tensor g = c.grad_output(), y = c.output();
+    const int64_t dim = c.dim();
+    if (c.needs_grad_output()) out.grad_output = sub(gg, sum(mul(gg, exp(y)), dim, true));
+    if (c.needs_output()) out.output = neg(mul(mul(gg, exp(y)), sum(g, dim, true)));
     return out;
   })
   .samples({"f(3,4), u(3,4), 1", "f(3,4), u(3,4), 0"});

@@ -4,6 +4,7 @@
 #include "autograd/autograd.h"
 #include "cuda/optim/clip.h"
 #include "ops/transfer.h"
+#include "strata/args/optim/clip.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -43,16 +44,18 @@ void check_finite(bool wanted, double total, double norm_type) {
 }
 
 void norm_here(const Call& c) {
+  const args::total_norm a(c);
   const autograd::NoGrad off;
-  const double norm_type = c.args[1].number(), total = total_norm_of(c.args[0].tensor_list(), norm_type);
-  check_finite(c.args[2].boolean(), total, norm_type);
+  const double norm_type = a.norm_type(), total = total_norm_of(a.tensors(), norm_type);
+  check_finite(a.error_if_nonfinite(), total, norm_type);
   fill_values(*c.out(), total);
 }
 
 void norm_on_device(const Call& c) {
-  const double norm_type = c.args[1].number();
-  cuda::total_norm(c.args[0].tensor_list(), norm_type, *c.out());
-  if (c.args[2].boolean()) check_finite(true, c.out().item<double>(), norm_type);
+  const args::total_norm a(c);
+  const double norm_type = a.norm_type();
+  cuda::total_norm(a.tensors(), norm_type, *c.out());
+  if (a.error_if_nonfinite()) check_finite(true, c.out().item<double>(), norm_type);
 }
 
 void scale_by_number(TensorList grads, double max_norm, double norm) {
@@ -63,14 +66,16 @@ void scale_by_number(TensorList grads, double max_norm, double norm) {
 }
 
 void scale_here(const Call& c) {
-  scale_by_number(c.args[0].tensor_list(), c.args[1].number(), c.args.share(2).item<double>());
+  const args::clip_grads_with_norm a(c);
+  scale_by_number(a.grads(), a.max_norm(), a.share_total_norm().item<double>());
 }
 
 void scale_on_device(const Call& c) {
-  const TensorList grads = c.args[0].tensor_list();
-  const TensorImpl& total = c.args.tensor(2);
+  const args::clip_grads_with_norm a(c);
+  const TensorList grads = a.grads();
+  const TensorImpl& total = a.total_norm();
   if (total.device.type == DeviceType::Cpu) return scale_here(c);
-  cuda::scale_to_norm(grads, c.args[1].number(), total);  // whether anything is to be scaled stays there
+  cuda::scale_to_norm(grads, a.max_norm(), total);  // whether anything is to be scaled stays there
 }
 
 }  // namespace
@@ -80,8 +85,8 @@ STRATA_OP(total_norm, "_total_norm(Tensor[] tensors, float norm_type, bool error
   .helper()
   .no_out()
   .dtypes(kFloatingTypes)
-  .infer([](const Call& c) {
-    const TensorList tensors = c.args[0].tensor_list();
+  .infer([](const args::total_norm& c) {
+    const TensorList tensors = c.tensors();
     check_list(tensors, "get_total_norm");
     c.out()->dtype = tensors.empty() ? default_dtype() : tensors[0].dtype();
     c.out()->set_shape({});
@@ -96,11 +101,11 @@ STRATA_OP(clip_grads_with_norm, "_clip_grads_with_norm_(Tensor(a!)[] grads, floa
   .helper()
   .no_out()
   .dtypes(kFloatingTypes)
-  .infer([](const Call& c) {
-    check_list(c.args[0].tensor_list(), "clip_grad_norm_");
-    STRATA_CHECK(c.args.tensor(2).numel == 1, Runtime,
+  .infer([](const args::clip_grads_with_norm& c) {
+    check_list(c.grads(), "clip_grad_norm_");
+    STRATA_CHECK(c.total_norm().numel == 1, Runtime,
                  "clip_grads_with_norm_: the norm must be one number, found shape {}",
-                 to_string(c.args.tensor(2).sizes()));
+                 to_string(c.total_norm().sizes()));
   })
   .kernel("reference", scale_here)
   .cuda("fused", scale_on_device)

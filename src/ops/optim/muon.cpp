@@ -4,6 +4,7 @@
 
 #include "autograd/autograd.h"
 #include "record/op.h"
+#include "strata/args/optim/muon.h"
 #include "strata/ops/linalg/norms.h"
 #include "strata/ops/linalg/products.h"
 #include "strata/ops/movement/copy.h"
@@ -43,8 +44,9 @@ double adjusted(double lr, int64_t how, const Tensor& p) {
 }
 
 void muon(const Call& c) {
+  const args::_fused_muon arg(c);
   const autograd::NoGrad no_grad;
-  const TensorList params = c.args[0].tensor_list(), grads = c.args[1].tensor_list(), buffers = c.args[2].tensor_list();
+  const TensorList params = arg.params(), grads = arg.grads(), buffers = arg.momentum_buffers();
   STRATA_CHECK(params.size() == grads.size() && params.size() == buffers.size(), Value,
                "{}: {} parameters but {} gradients and {} momentum_buffers", c.op.name, params.size(), grads.size(),
                buffers.size());
@@ -60,11 +62,11 @@ void muon(const Call& c) {
                  "{}: parameter {} has shape {} but its gradient {} and its momentum_buffer {}", c.op.name, i,
                  to_string(params[i].shape()), to_string(grads[i].shape()), to_string(buffers[i].shape()));
   }
-  const double lr = c.args[3].number(), weight_decay = c.args[4].number(), momentum = c.args[5].number();
-  const bool nesterov = c.args[6].boolean();
-  const Polynomial polynomial{c.args[7].number(), c.args[8].number(), c.args[9].number()};
-  const double eps = c.args[10].number();
-  const int64_t steps = c.args[11].integer(), how = c.args[12].integer();
+  const double lr = arg.lr(), weight_decay = arg.weight_decay(), momentum = arg.momentum();
+  const bool nesterov = arg.nesterov();
+  const Polynomial polynomial{arg.ns_a(), arg.ns_b(), arg.ns_c()};
+  const double eps = arg.eps();
+  const int64_t steps = arg.ns_steps(), how = arg.adjust_lr_fn();
   STRATA_CHECK(steps >= 0 && steps < 100, Value, "muon: ns_steps must be from 0 to 99, got {}", steps);
   for (size_t i = 0; i < params.size(); ++i) {
     const Tensor &p = params[i], &g = grads[i], &buffer = buffers[i];

@@ -132,7 +132,7 @@ template <Run run> void sgd(const Call& c) {
   const bool buffers = s.state(0, "momentum_buffers", a.momentum_buffers());
   STRATA_CHECK(buffers || a.momentum() == 0 || s.count() == 0, Value, "{}: momentum needs momentum_buffers", s.name());
   s.run(Rule::Sgd, run,
-        fn::SgdNumbers{s.lr(a.lr()), number(a.maximize()), a.weight_decay(), a.momentum(), a.dampening(),
+        fn::SgdNumbers{s.lr(a.lr_value()), number(a.maximize()), a.weight_decay(), a.momentum(), a.dampening(),
                        number(a.nesterov()), number(a.first())});
 }
 
@@ -144,7 +144,7 @@ template <Run run> void adam(const Call& c) {
   s.state(1, "exp_avg_sqs", a.exp_avg_sqs());
   const bool amsgrad = s.state(2, "max_exp_avg_sqs", a.max_exp_avg_sqs());
   s.run(Rule::Adam, run,
-        fn::AdamNumbers{s.lr(a.lr()), number(a.maximize()), a.weight_decay(), number(a.decoupled_weight_decay()),
+        fn::AdamNumbers{s.lr(a.lr_value()), number(a.maximize()), a.weight_decay(), number(a.decoupled_weight_decay()),
                         a.beta1(), a.beta2(), a.eps(), static_cast<double>(amsgrad)});
 }
 
@@ -156,7 +156,7 @@ template <Run run> void nadam(const Call& c) {
   s.state(0, "exp_avgs", a.exp_avgs());
   s.state(1, "exp_avg_sqs", a.exp_avg_sqs());
   s.run(Rule::Nadam, run,
-        fn::NadamNumbers{s.lr(a.lr()), number(a.maximize()), a.weight_decay(), number(a.decoupled_weight_decay()),
+        fn::NadamNumbers{s.lr(a.lr_value()), number(a.maximize()), a.weight_decay(), number(a.decoupled_weight_decay()),
                          a.beta1(), a.beta2(), a.eps(), a.momentum_decay()});
 }
 
@@ -167,7 +167,7 @@ template <Run run> void radam(const Call& c) {
   s.state(0, "exp_avgs", a.exp_avgs());
   s.state(1, "exp_avg_sqs", a.exp_avg_sqs());
   s.run(Rule::Radam, run,
-        fn::RadamNumbers{s.lr(a.lr()), number(a.maximize()), a.weight_decay(), number(a.decoupled_weight_decay()),
+        fn::RadamNumbers{s.lr(a.lr_value()), number(a.maximize()), a.weight_decay(), number(a.decoupled_weight_decay()),
                          a.beta1(), a.beta2(), a.eps()});
 }
 
@@ -178,7 +178,7 @@ template <Run run> void adamax(const Call& c) {
   s.state(0, "exp_avgs", a.exp_avgs());
   s.state(1, "exp_infs", a.exp_infs());
   s.run(Rule::Adamax, run,
-        fn::AdamaxNumbers{s.lr(a.lr()), number(a.maximize()), a.weight_decay(), a.beta1(), a.beta2(), a.eps()});
+        fn::AdamaxNumbers{s.lr(a.lr_value()), number(a.maximize()), a.weight_decay(), a.beta1(), a.beta2(), a.eps()});
 }
 
 template <Run run> void adagrad(const Call& c) {
@@ -187,7 +187,7 @@ template <Run run> void adagrad(const Call& c) {
   s.keeps(0, "steps", a.steps());
   s.state(0, "sums", a.sums());
   s.run(Rule::Adagrad, run,
-        fn::AdagradNumbers{s.lr(a.lr()), number(a.maximize()), a.weight_decay(), a.lr_decay(), a.eps()});
+        fn::AdagradNumbers{s.lr(a.lr_value()), number(a.maximize()), a.weight_decay(), a.lr_decay(), a.eps()});
 }
 
 template <Run run> void adadelta(const Call& c) {
@@ -197,7 +197,7 @@ template <Run run> void adadelta(const Call& c) {
   s.state(0, "square_avgs", a.square_avgs());
   s.state(1, "acc_deltas", a.acc_deltas());
   s.run(Rule::Adadelta, run,
-        fn::AdadeltaNumbers{s.lr(a.lr()), number(a.maximize()), a.weight_decay(), a.rho(), a.eps()});
+        fn::AdadeltaNumbers{s.lr(a.lr_value()), number(a.maximize()), a.weight_decay(), a.rho(), a.eps()});
 }
 
 template <Run run> void rmsprop(const Call& c) {
@@ -209,7 +209,7 @@ template <Run run> void rmsprop(const Call& c) {
              centered = s.state(2, "grad_avgs", a.grad_avgs());
   STRATA_CHECK(buffers || a.momentum() == 0 || s.count() == 0, Value, "{}: momentum needs momentum_buffers", s.name());
   s.run(Rule::Rmsprop, run,
-        fn::RmspropNumbers{s.lr(a.lr()), number(a.maximize()), a.weight_decay(), a.alpha(), a.eps(), a.momentum(),
+        fn::RmspropNumbers{s.lr(a.lr_value()), number(a.maximize()), a.weight_decay(), a.alpha(), a.eps(), a.momentum(),
                            static_cast<double>(centered)});
 }
 
@@ -221,7 +221,7 @@ template <Run run> void asgd(const Call& c) {
   s.keeps(2, "mus", a.mus());
   s.state(0, "axs", a.axs());
   s.run(Rule::Asgd, run,
-        fn::AsgdNumbers{s.lr(a.lr()), number(a.maximize()), a.weight_decay(), a.lambd(), a.alpha(), a.t0()});
+        fn::AsgdNumbers{s.lr(a.lr_value()), number(a.maximize()), a.weight_decay(), a.lambd(), a.alpha(), a.t0()});
 }
 
 template <Run run> void rprop(const Call& c) {

@@ -5,6 +5,7 @@
 #include "cpu/reference.h"
 #include "cuda/order/sort.h"
 #include "ops/reduce/common.h"
+#include "strata/args/order/search.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -26,9 +27,10 @@ template <class T> int64_t place_of(const T* row, const int64_t* order, int64_t 
 
 // search_core(rows, values, order, right, out_int32)
 void run_search(const Call& c) {
-  const Tensor rows = contiguous(alias(c.args.tensor(0))), values = contiguous(alias(c.args.tensor(1))),
-               given = c.args.share(2), order = given ? contiguous(given) : given, &out = c.out();
-  const bool right = c.args[3].boolean();
+  const args::search_core a(c);
+  const Tensor rows = contiguous(alias(a.rows())), values = contiguous(alias(a.values())), given = a.share_order(),
+               order = given ? contiguous(given) : given, &out = c.out();
+  const bool right = a.right();
   if (out.device().type != DeviceType::Cpu) return cuda::search(*rows, order.get(), *values, right, *out);
   const int64_t n = rows.size(-1), per_row = rows.dim() == 1 ? 0 : values.size(-1);
   dispatch_compute(rows.dtype(), [&]<class T>() {
@@ -45,8 +47,9 @@ void run_search(const Call& c) {
 }
 // The binary search of place_of: in a row that ends with NaN, the number of smaller elements would be another place.
 void plain_search(const Call& c) {
-  const TensorImpl &rows = c.args.tensor(0), &values = c.args.tensor(1);
-  const Tensor order = c.args.share(2);
+  const args::search_core a(c);
+  const TensorImpl &rows = a.rows(), &values = a.values();
+  const Tensor order = a.share_order();
   const auto last = static_cast<size_t>(rows.ndim) - 1;
   cpu::each_index(values.sizes(), [&](const cpu::Index& at) {
     const auto v = cpu::get<double>(values, at);
@@ -57,7 +60,7 @@ void plain_search(const Call& c) {
       from[last] = mid;
       if (order) from[last] = cpu::get<int64_t>(*order, from);
       const auto m = cpu::get<double>(rows, from);
-      if (c.args[3].boolean() ? !(m > v) : !(m >= v)) low = mid + 1;
+      if (a.right() ? !(m > v) : !(m >= v)) low = mid + 1;
       else high = mid;
     }
     cpu::set<int64_t>(*c.out(), at, low);
@@ -119,16 +122,16 @@ Tensor is_in(const Tensor& elements, const Tensor& tests, bool invert) {
 
 STRATA_OP(search_core, "search_core(Tensor rows, Tensor values, Tensor? order, bool right, bool out_int32) -> Tensor")
   .doc("Where each value belongs in its sorted row. All are of one dtype.")
-  .infer([](const Call& c) {
-    const TensorImpl &rows = c.args.tensor(0), &values = c.args.tensor(1);
+  .infer([](const args::search_core& c) {
+    const TensorImpl &rows = c.rows(), &values = c.values();
     bool fits = rows.ndim == 1 || (rows.ndim > 1 && rows.ndim == values.ndim);
     for (int d = 0; fits && rows.ndim > 1 && d + 1 < rows.ndim; ++d) fits = rows.shape[d] == values.shape[d];
-    fits &= rows.dtype == values.dtype &&
-            (!c.args.is_tensor(2) || (c.args.tensor(2).same_shape(rows) && c.args.tensor(2).dtype == DType::I64));
+    fits &=
+      rows.dtype == values.dtype && (!c.has_order() || (c.order()->same_shape(rows) && c.order()->dtype == DType::I64));
     STRATA_CHECK(fits, Runtime, "search: rows {}, values {} and their order do not fit each other",
                  to_string(rows.sizes()), to_string(values.sizes()));
-    c.out()->set_shape(c.args.tensor(1).sizes());
-    c.out()->dtype = c.args[4].boolean() ? DType::I32 : DType::I64;
+    c.out()->set_shape(c.values().sizes());
+    c.out()->dtype = c.out_int32() ? DType::I32 : DType::I64;
   })
   .kernel("rows", run_search)
   .kernel("reference", plain_search)

@@ -5,29 +5,36 @@
 #include "cuda/order/sort.h"
 #include "ops/reduce/common.h"
 #include "ops/transfer.h"
+#include "strata/args/order/sort.h"
 #include "strata/ops.h"
 
 namespace strata {
 namespace {
 
-// sort has (input, dim, descending); the stable overload (input, stable, dim, descending).
-template <uint32_t kDim> int sort_dim(const Call& c) {
-  return normalize_dim(c.args[kDim].integer(), c.args.tensor(0).ndim, c.op.name.c_str());
-}
-template <uint32_t kDim> void infer_sort(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
-  sort_dim<kDim>(c);
-  for (int o = 0; o < 2; ++o) c.outs[o]->set_shape(x.sizes()), c.outs[o]->device = x.device;
-  c.outs[0]->dtype = x.dtype, c.outs[1]->dtype = DType::I64;
+// V is the view of an op with a dim.
+template <class V> int dim_of(const V& a) { return normalize_dim(a.dim(), a.input().ndim, a.op().name.c_str()); }
+
+template <class V> void infer_sort(const Call& c) {
+  const V a(c);
+  const TensorImpl& x = a.input();
+  dim_of(a);
+  for (int o = 0; o < 2; ++o) {
+    c.outs[o]->set_shape(x.sizes());
+    c.outs[o]->device = x.device;
+  }
+  c.outs[0]->dtype = x.dtype;
+  c.outs[1]->dtype = DType::I64;
 }
 using Sorter = void (*)(const TensorImpl&, int, bool, const TensorImpl*, const TensorImpl*);
-template <uint32_t kDim, Sorter sorter> void run_sort(const Call& c) {
-  sorter(c.args.tensor(0), sort_dim<kDim>(c), c.args[kDim + 1].boolean(), c.outs[0].get(), c.outs[1].get());
+template <class V, Sorter sorter> void run_sort(const Call& c) {
+  const V a(c);
+  sorter(a.input(), dim_of(a), a.descending(), c.outs[0].get(), c.outs[1].get());
 }
-template <uint32_t kDim> Grads grad_sort(const GradContext& c, const Tensor& g) {
-  if (c.meta(0).ndim == 0 || c.meta(0).numel == 0) return {g};
-  return {scatter_into_zeros(c.meta(0), normalize_dim(c.arg(kDim).integer(), c.meta(0).ndim, "sort"),
-                             autograd::detach(c.result(1)), g)};
+template <class V> Grads grad_sort(const GradContext& c, const Tensor& g) {
+  const V a(c);
+  const TensorImpl& x = a.meta_of_input();
+  if (x.ndim == 0 || x.numel == 0) return {g};
+  return {scatter_into_zeros(x, normalize_dim(a.dim(), x.ndim, "sort"), autograd::detach(c.result(1)), g)};
 }
 
 // Devices choose how lines are sorted.
@@ -46,64 +53,74 @@ void device_pick(cpu::Pick what, const TensorImpl& x, int64_t k, int dim, const 
                  const TensorImpl& indices) {
   cuda::pick(way, what, x, k, dim, values, indices);
 }
-// Whether lines along the dimension at place kDim are sorted so, where one element of each is wanted (kWhole: all of them).
-template <SortWay way, uint32_t kDim, bool kWhole = false> const char* sorts_so(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
-  const int dim = normalize_dim(c.args[kDim].integer(), x.ndim, c.op.name.c_str());
-  const int64_t n = x.ndim ? x.shape[dim] : 1;
+// Whether lines are sorted so, where one element of each is wanted (kWhole: all of them).
+template <SortWay way, class V, bool kWhole = false> const char* sorts_so(const Call& c) {
+  const V a(c);
+  const TensorImpl& x = a.input();
+  const int64_t n = x.ndim ? x.shape[dim_of(a)] : 1;
   return cuda::sort_objection(way, n, n ? x.numel / n : 0, kWhole ? n : 1);
 }
 template <SortWay way> const char* sorts_all_so(const Call& c) {  // as one line
-  return cuda::sort_objection(way, c.args.tensor(0).numel, 1, 1);
+  const args::median a(c);
+  return cuda::sort_objection(way, a.input().numel, 1, 1);
 }
 template <SortWay way> const char* finds_top_so(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
-  const int64_t n = x.ndim ? x.shape[normalize_dim(c.args[2].integer(), x.ndim, "topk")] : 1;
-  return cuda::sort_objection(way, n, n ? x.numel / n : 0, c.args[1].integer());
+  const args::topk a(c);
+  const TensorImpl& x = a.input();
+  const int64_t n = x.ndim ? x.shape[normalize_dim(a.dim(), x.ndim, "topk")] : 1;
+  return cuda::sort_objection(way, n, n ? x.numel / n : 0, a.k());
 }
 
 template <SortWay way> void device_argsort(const Call& c) {
-  cuda::sort(way, c.args.tensor(0), sort_dim<1>(c), c.args[2].boolean(), nullptr, c.out().get());
+  const args::argsort a(c);
+  cuda::sort(way, a.input(), dim_of(a), a.descending(), nullptr, c.out().get());
 }
 
 void infer_pick(const Call& c, int64_t dim, bool keepdim) {
-  const TensorImpl& x = c.args.tensor(0);
+  const args::kthvalue a(c);
+  const TensorImpl& x = a.input();
   const int d = normalize_dim(dim, x.ndim, c.op.name.c_str());
   STRATA_CHECK(x.ndim == 0 || x.shape[d] > 0, Index, "{}: Expected reduction dim {} to have non-zero size", c.op.name,
                d);
   for (int o = 0; o < 2; ++o) set_reduced_shape(*c.outs[o], x, 1u << d, keepdim);
   c.outs[0]->dtype = x.dtype, c.outs[1]->dtype = DType::I64;
 }
-template <cpu::Pick what, decltype(&cpu::pick) pick> void run_pick(const Call& c) {
-  constexpr uint32_t kDim = what == cpu::Pick::Kth ? 2 : 1;
-  const TensorImpl& x = c.args.tensor(0);
-  pick(what, x, kDim == 2 ? c.args[1].integer() - 1 : 0,
-       normalize_dim(c.args[kDim].integer(), x.ndim, c.op.name.c_str()), *c.outs[0], *c.outs[1]);
+template <class V, cpu::Pick what, decltype(&cpu::pick) pick> void run_pick(const Call& c) {
+  const V a(c);
+  int64_t k = 0;
+  if constexpr (requires { a.k(); }) k = a.k() - 1;
+  pick(what, a.input(), k, dim_of(a), *c.outs[0], *c.outs[1]);
 }
 template <decltype(&cpu::topk) topk> void run_topk(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
-  topk(x, c.args[1].integer(), normalize_dim(c.args[2].integer(), x.ndim, "topk"), c.args[3].boolean(), *c.outs[0],
-       *c.outs[1]);
+  const args::topk a(c);
+  const TensorImpl& x = a.input();
+  topk(x, a.k(), normalize_dim(a.dim(), x.ndim, "topk"), a.largest(), *c.outs[0], *c.outs[1]);
 }
-Grads grad_pick(const GradContext& c, const Tensor& g) { return {grad_of_selection(c, g, c.arg(2).boolean())}; }
+Grads grad_pick(const GradContext& c, const Tensor& g) {
+  const grads::median_dim a(c);
+  return {grad_of_selection(c, g, a.keepdim())};
+}
 
 void infer_median(const Call& c) {
-  c.out()->dtype = c.args.tensor(0).dtype;
+  const args::median a(c);
+  c.out()->dtype = a.input().dtype;
   c.out()->set_shape(Shape());
 }
 template <cpu::Pick what, decltype(&cpu::pick) pick> void run_median(const Call& c) {
-  const TensorImpl& input = c.args.tensor(0);
+  const args::median a(c);
+  const TensorImpl& input = a.input();
   if (input.numel == 0)
     return fill_values(*c.out(), is_floating(input.dtype)    ? Scalar(NAN)
                                  : input.dtype == DType::I32 ? Scalar(INT32_MIN)
                                                              : Scalar(INT64_MIN));
   const autograd::NoGrad no_grad;
-  const Tensor flat = reshape(c.args.share(0), {-1}), place = make_tensor({}, DType::I64, input.device);
+  const Tensor flat = reshape(a.share_input(), {-1}), place = make_tensor({}, DType::I64, input.device);
   pick(what, *flat, 0, 0, *c.out(), *place);
 }
 // All elements that equal the median share its gradient.
 Grads grad_median(const GradContext& c, const Tensor& g) {
-  return {spread_evenly(g, c.input(0), c.result(), (1u << c.meta(0).ndim) - 1, false)};
+  const grads::median a(c);
+  return {spread_evenly(g, a.input(), c.result(), (1u << a.meta_of_input().ndim) - 1, false)};
 }
 }  // namespace
 
@@ -111,14 +128,14 @@ STRATA_OP(sort, "sort(Tensor input, int dim=-1, bool descending=False) -> (Tenso
   .doc(
     "The elements in order along a dimension and where each came from. Equal elements keep their order; NaN counts as "
     "the largest.")
-  .infer(infer_sort<1>)
-  .kernel("radix", run_sort<1, cpu::sort>)
-  .kernel("reference", run_sort<1, cpu::sort_reference>)
-  .cuda("block_lines", run_sort<1, device_sort<SortWay::Lines>>, sorts_so<SortWay::Lines, 1, true>)
-  .cuda("radix", run_sort<1, device_sort<SortWay::Radix>>)
+  .infer(infer_sort<args::sort>)
+  .kernel("radix", run_sort<args::sort, cpu::sort>)
+  .kernel("reference", run_sort<args::sort, cpu::sort_reference>)
+  .cuda("block_lines", run_sort<args::sort, device_sort<SortWay::Lines>>, sorts_so<SortWay::Lines, args::sort, true>)
+  .cuda("radix", run_sort<args::sort, device_sort<SortWay::Radix>>)
   .saves_result({1})
   .no_grad_outputs({1})
-  .grad(grad_sort<1>)
+  .grad(grad_sort<grads::sort>)
   .samples({"f(3,4)", "f(3,4), 0", "f(3,4), 1, True", "i5(10)", "b(7)", "f()", "f(0,3), 0", "f(2,500)"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
@@ -126,33 +143,31 @@ STRATA_OP(
   sort_stable,
   "sort.stable(Tensor input, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)")
   .doc("The same as sort, which is always stable.")
-  .infer(infer_sort<2>)
-  .kernel("radix", run_sort<2, cpu::sort>)
-  .kernel("reference", run_sort<2, cpu::sort_reference>)
-  .cuda("block_lines", run_sort<2, device_sort<SortWay::Lines>>, sorts_so<SortWay::Lines, 2, true>)
-  .cuda("radix", run_sort<2, device_sort<SortWay::Radix>>)
+  .infer(infer_sort<args::sort>)
+  .kernel("radix", run_sort<args::sort, cpu::sort>)
+  .kernel("reference", run_sort<args::sort, cpu::sort_reference>)
+  .cuda("block_lines", run_sort<args::sort, device_sort<SortWay::Lines>>, sorts_so<SortWay::Lines, args::sort, true>)
+  .cuda("radix", run_sort<args::sort, device_sort<SortWay::Radix>>)
   .saves_result({1})
   .no_grad_outputs({1})
-  .grad(grad_sort<2>)
+  .grad(grad_sort<grads::sort>)
   .samples({"f(3,4), stable=True", "i5(3,10), stable=True, dim=0, descending=True"})
   .error("f(3), stable=True, dim=1", ErrorKind::Index, "out of range");
 
 STRATA_OP(argsort, "argsort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> Tensor")
   .doc("The places of the elements in order along a dimension.")
-  .infer([](const Call& c) {
-    const TensorImpl& x = c.args.tensor(0);
-    sort_dim<1>(c);
+  .infer([](const args::argsort& c) {
+    const TensorImpl& x = c.input();
+    dim_of(c);
     c.out()->set_shape(x.sizes()), c.out()->dtype = DType::I64;
   })
   .kernel("radix",
-          [](const Call& c) {
-            cpu::sort(c.args.tensor(0), sort_dim<1>(c), c.args[2].boolean(), nullptr, c.out().get());
-          })
+          [](const args::argsort& c) { cpu::sort(c.input(), dim_of(c), c.descending(), nullptr, c.out().get()); })
   .kernel("reference",
-          [](const Call& c) {
-            cpu::sort_reference(c.args.tensor(0), sort_dim<1>(c), c.args[2].boolean(), nullptr, c.out().get());
+          [](const args::argsort& c) {
+            cpu::sort_reference(c.input(), dim_of(c), c.descending(), nullptr, c.out().get());
           })
-  .cuda("block_lines", device_argsort<SortWay::Lines>, sorts_so<SortWay::Lines, 1, true>)
+  .cuda("block_lines", device_argsort<SortWay::Lines>, sorts_so<SortWay::Lines, args::argsort, true>)
   .cuda("radix", device_argsort<SortWay::Radix>)
   .samples({"f(3,4)", "f(3,4), 0, True", "i5(10), stable=True", "f()"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
@@ -165,17 +180,17 @@ STRATA_OP(msort, "msort(Tensor input) -> Tensor")
 STRATA_OP(
   topk, "topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)")
   .doc("The k largest (or smallest) elements along a dimension, in order, and their places.")
-  .infer([](const Call& c) {
-    const TensorImpl& x = c.args.tensor(0);
-    const int dim = normalize_dim(c.args[2].integer(), x.ndim, "topk");
-    const int64_t k = c.args[1].integer(), n = x.ndim ? x.shape[dim] : 1;
+  .infer([](const args::topk& c) {
+    const TensorImpl& x = c.input();
+    const int dim = normalize_dim(c.dim(), x.ndim, "topk");
+    const int64_t k = c.k(), n = x.ndim ? x.shape[dim] : 1;
     STRATA_CHECK(k >= 0 && k <= n, Runtime,
                  "topk: selected index k out of range; k is {}, dimension {} has {} elements", k, dim, n);
     for (int o = 0; o < 2; ++o) {
-      c.outs[o]->set_shape(x.sizes());
-      if (x.ndim) c.outs[o]->shape[dim] = k;
+      c.out(o)->set_shape(x.sizes());
+      if (x.ndim) c.out(o)->shape[dim] = k;
     }
-    c.outs[0]->dtype = x.dtype, c.outs[1]->dtype = DType::I64;
+    c.out()->dtype = x.dtype, c.out(1)->dtype = DType::I64;
   })
   .kernel("select", run_topk<cpu::topk>)
   .kernel("reference", run_topk<cpu::topk_reference>)
@@ -184,9 +199,9 @@ STRATA_OP(
   .cuda("radix", run_topk<device_topk<SortWay::Radix>>)
   .saves_result({1})
   .no_grad_outputs({1})
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    if (c.meta(0).ndim == 0) return {g};
-    return {scatter_into_zeros(c.meta(0), normalize_dim(c.arg(2).integer(), c.meta(0).ndim, "topk"),
+  .grad([](const grads::topk& c, const Tensor& g) -> Grads {
+    if (c.meta_of_input().ndim == 0) return {g};
+    return {scatter_into_zeros(c.meta_of_input(), normalize_dim(c.dim(), c.meta_of_input().ndim, "topk"),
                                autograd::detach(c.result(1)), g)};
   })
   .samples({"f(3,4), 2", "f(3,4), 2, 0", "f(3,40), 30, -1, False", "i5(10), 3", "f(), 1", "f(3,4), 0"})
@@ -194,29 +209,30 @@ STRATA_OP(
 
 STRATA_OP(kthvalue, "kthvalue(Tensor input, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)")
   .doc("The k-th smallest element along a dimension (k counts from 1) and its place.")
-  .infer([](const Call& c) {
-    const TensorImpl& x = c.args.tensor(0);
-    infer_pick(c, c.args[2].integer(), c.args[3].boolean());
-    const int64_t k = c.args[1].integer(),
-                  n = x.ndim ? x.shape[normalize_dim(c.args[2].integer(), x.ndim, "kthvalue")] : 1;
+  .infer([](const args::kthvalue& c) {
+    const TensorImpl& x = c.input();
+    infer_pick(c, c.dim(), c.keepdim());
+    const int64_t k = c.k(), n = x.ndim ? x.shape[normalize_dim(c.dim(), x.ndim, "kthvalue")] : 1;
     STRATA_CHECK(k >= 1 && k <= n, Runtime,
-                 "kthvalue: selected number k out of range for dimension {}; k is {}, there are {} elements",
-                 c.args[2].integer(), k, n);
+                 "kthvalue: selected number k out of range for dimension {}; k is {}, there are {} elements", c.dim(),
+                 k, n);
   })
-  .kernel("select", run_pick<cpu::Pick::Kth, cpu::pick>)
-  .kernel("reference", run_pick<cpu::Pick::Kth, cpu::pick_reference>)
-  .cuda("select", run_pick<cpu::Pick::Kth, device_pick<SortWay::Select>>, sorts_so<SortWay::Select, 2>)
-  .cuda("block_lines", run_pick<cpu::Pick::Kth, device_pick<SortWay::Lines>>, sorts_so<SortWay::Lines, 2>)
-  .cuda("radix", run_pick<cpu::Pick::Kth, device_pick<SortWay::Radix>>)
+  .kernel("select", run_pick<args::kthvalue, cpu::Pick::Kth, cpu::pick>)
+  .kernel("reference", run_pick<args::kthvalue, cpu::Pick::Kth, cpu::pick_reference>)
+  .cuda("select", run_pick<args::kthvalue, cpu::Pick::Kth, device_pick<SortWay::Select>>,
+        sorts_so<SortWay::Select, args::kthvalue>)
+  .cuda("block_lines", run_pick<args::kthvalue, cpu::Pick::Kth, device_pick<SortWay::Lines>>,
+        sorts_so<SortWay::Lines, args::kthvalue>)
+  .cuda("radix", run_pick<args::kthvalue, cpu::Pick::Kth, device_pick<SortWay::Radix>>)
   .saves_result({1})
   .no_grad_outputs({1})
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    if (c.meta(0).ndim == 0) return {g};
-    const int dim = normalize_dim(c.arg(2).integer(), c.meta(0).ndim, "kthvalue");
+  .grad([](const grads::kthvalue& c, const Tensor& g) -> Grads {
+    if (c.meta_of_input().ndim == 0) return {g};
+    const int dim = normalize_dim(c.dim(), c.meta_of_input().ndim, "kthvalue");
     const Tensor index = autograd::detach(c.result(1));
-    const bool keepdim = c.arg(3).boolean();
-    return {
-      scatter_into_zeros(c.meta(0), dim, keepdim ? index : unsqueeze(index, dim), keepdim ? g : unsqueeze(g, dim))};
+    const bool keepdim = c.keepdim();
+    return {scatter_into_zeros(c.meta_of_input(), dim, keepdim ? index : unsqueeze(index, dim),
+                               keepdim ? g : unsqueeze(g, dim))};
   })
   .samples({"f(3,4), 2", "f(3,4), 1, 0, True", "i5(10), 3", "f(), 1"})
   .error("f(3,4), 5", ErrorKind::Runtime, "out of range")
@@ -224,12 +240,14 @@ STRATA_OP(kthvalue, "kthvalue(Tensor input, int k, int dim=-1, bool keepdim=Fals
 
 STRATA_OP(median_dim, "median.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
   .doc("The lower median along a dimension and its place; NaN where there is one.")
-  .infer([](const Call& c) { infer_pick(c, c.args[1].integer(), c.args[2].boolean()); })
-  .kernel("select", run_pick<cpu::Pick::Median, cpu::pick>)
-  .kernel("reference", run_pick<cpu::Pick::Median, cpu::pick_reference>)
-  .cuda("select", run_pick<cpu::Pick::Median, device_pick<SortWay::Select>>, sorts_so<SortWay::Select, 1>)
-  .cuda("block_lines", run_pick<cpu::Pick::Median, device_pick<SortWay::Lines>>, sorts_so<SortWay::Lines, 1>)
-  .cuda("radix", run_pick<cpu::Pick::Median, device_pick<SortWay::Radix>>)
+  .infer([](const args::median_dim& c) { infer_pick(c, c.dim(), c.keepdim()); })
+  .kernel("select", run_pick<args::median_dim, cpu::Pick::Median, cpu::pick>)
+  .kernel("reference", run_pick<args::median_dim, cpu::Pick::Median, cpu::pick_reference>)
+  .cuda("select", run_pick<args::median_dim, cpu::Pick::Median, device_pick<SortWay::Select>>,
+        sorts_so<SortWay::Select, args::median_dim>)
+  .cuda("block_lines", run_pick<args::median_dim, cpu::Pick::Median, device_pick<SortWay::Lines>>,
+        sorts_so<SortWay::Lines, args::median_dim>)
+  .cuda("radix", run_pick<args::median_dim, cpu::Pick::Median, device_pick<SortWay::Radix>>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_pick)
@@ -244,19 +262,21 @@ STRATA_OP(median, "median(Tensor input) -> Tensor")
   .cuda("select", run_median<cpu::Pick::Median, device_pick<SortWay::Select>>, sorts_all_so<SortWay::Select>)
   .cuda("block_lines", run_median<cpu::Pick::Median, device_pick<SortWay::Lines>>, sorts_all_so<SortWay::Lines>)
   .cuda("radix", run_median<cpu::Pick::Median, device_pick<SortWay::Radix>>)
-  .saves({0})
+  .saves({"input"})
   .saves_result()
   .grad(grad_median)
   .samples({"f(3,4)", "f(5)", "i5(10)", "f()"});
 
 STRATA_OP(nanmedian_dim, "nanmedian.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
   .doc("The lower median along a dimension of the elements that are not NaN, and its place.")
-  .infer([](const Call& c) { infer_pick(c, c.args[1].integer(), c.args[2].boolean()); })
-  .kernel("select", run_pick<cpu::Pick::NanMedian, cpu::pick>)
-  .kernel("reference", run_pick<cpu::Pick::NanMedian, cpu::pick_reference>)
-  .cuda("select", run_pick<cpu::Pick::NanMedian, device_pick<SortWay::Select>>, sorts_so<SortWay::Select, 1>)
-  .cuda("block_lines", run_pick<cpu::Pick::NanMedian, device_pick<SortWay::Lines>>, sorts_so<SortWay::Lines, 1>)
-  .cuda("radix", run_pick<cpu::Pick::NanMedian, device_pick<SortWay::Radix>>)
+  .infer([](const args::nanmedian_dim& c) { infer_pick(c, c.dim(), c.keepdim()); })
+  .kernel("select", run_pick<args::nanmedian_dim, cpu::Pick::NanMedian, cpu::pick>)
+  .kernel("reference", run_pick<args::nanmedian_dim, cpu::Pick::NanMedian, cpu::pick_reference>)
+  .cuda("select", run_pick<args::nanmedian_dim, cpu::Pick::NanMedian, device_pick<SortWay::Select>>,
+        sorts_so<SortWay::Select, args::nanmedian_dim>)
+  .cuda("block_lines", run_pick<args::nanmedian_dim, cpu::Pick::NanMedian, device_pick<SortWay::Lines>>,
+        sorts_so<SortWay::Lines, args::nanmedian_dim>)
+  .cuda("radix", run_pick<args::nanmedian_dim, cpu::Pick::NanMedian, device_pick<SortWay::Radix>>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_pick)
@@ -271,18 +291,19 @@ STRATA_OP(nanmedian, "nanmedian(Tensor input) -> Tensor")
   .cuda("select", run_median<cpu::Pick::NanMedian, device_pick<SortWay::Select>>, sorts_all_so<SortWay::Select>)
   .cuda("block_lines", run_median<cpu::Pick::NanMedian, device_pick<SortWay::Lines>>, sorts_all_so<SortWay::Lines>)
   .cuda("radix", run_median<cpu::Pick::NanMedian, device_pick<SortWay::Radix>>)
-  .saves({0})
+  .saves({"input"})
   .saves_result()
   .grad(grad_median)
   .samples({"f(3,4)", "f(5)", "i5(10)"});
 
 STRATA_OP(mode, "mode(Tensor input, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)")
   .doc("The most frequent element along a dimension, the smallest of equally frequent ones, and its last place.")
-  .infer([](const Call& c) { infer_pick(c, c.args[1].integer(), c.args[2].boolean()); })
-  .kernel("select", run_pick<cpu::Pick::Mode, cpu::pick>)
-  .kernel("reference", run_pick<cpu::Pick::Mode, cpu::pick_reference>)
-  .cuda("block_lines", run_pick<cpu::Pick::Mode, device_pick<SortWay::Lines>>, sorts_so<SortWay::Lines, 1>)
-  .cuda("radix", run_pick<cpu::Pick::Mode, device_pick<SortWay::Radix>>)
+  .infer([](const args::mode& c) { infer_pick(c, c.dim(), c.keepdim()); })
+  .kernel("select", run_pick<args::mode, cpu::Pick::Mode, cpu::pick>)
+  .kernel("reference", run_pick<args::mode, cpu::Pick::Mode, cpu::pick_reference>)
+  .cuda("block_lines", run_pick<args::mode, cpu::Pick::Mode, device_pick<SortWay::Lines>>,
+        sorts_so<SortWay::Lines, args::mode>)
+  .cuda("radix", run_pick<args::mode, cpu::Pick::Mode, device_pick<SortWay::Radix>>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_pick)

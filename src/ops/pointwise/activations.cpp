@@ -1,4 +1,5 @@
 // Activations of neural networks. Those of the hot paths have a gradient in one kernel (activations_backward.cpp).
+#include "strata/args/pointwise/activations.h"
 #include "device/functors/activations.h"
 #include "ops/pointwise/pointwise.h"
 
@@ -29,8 +30,10 @@ STRATA_OP(leaky_relu, "nn.functional.leaky_relu(Tensor input, float negative_slo
   .doc("x above zero, negative_slope * x below.")
   .pointwise<fn::LeakyRelu>()
   .dtypes(kFloatingTypes)
-  .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads { return {leaky_relu_backward(g, c.input(0), c.arg(1).number())}; })
+  .saves({"input"})
+  .grad([](const grads::leaky_relu& c, const Tensor& g) -> Grads {
+    return {leaky_relu_backward(g, c.input(), c.negative_slope())};
+  })
   .inplace()
   .samples({"f(3,4)", "f(3,4), 0.2"});
 
@@ -38,11 +41,11 @@ STRATA_OP(prelu_channels, "prelu_channels(Tensor input, Tensor weight) -> Tensor
   .doc("x above zero, weight * x below; the weight broadcasts.")
   .pointwise<fn::Prelu>()
   .dtypes(kFloatingTypes)
-  .saves({0, 1})
-  .grad([](G c, const Tensor& g) -> Grads {
-    const Tensor x = c.input(0), above = gt(x, 0);
-    return {c.needs(0) ? where(above, g, mul(g, c.input(1))) : Tensor(),
-            c.needs(1) ? masked_fill(mul(g, x), above, 0) : Tensor()};
+  .saves({"input", "weight"})
+  .grad([](const grads::prelu_channels& c, const Tensor& g) -> Grads {
+    const Tensor x = c.input(), above = gt(x, 0);
+    return {c.needs_input() ? where(above, g, mul(g, c.weight())) : Tensor(),
+            c.needs_weight() ? masked_fill(mul(g, x), above, 0) : Tensor()};
   })
   .helper()
   .samples({"f(3,4), f(4)"});
@@ -67,9 +70,9 @@ STRATA_OP(elu_scaled, "elu_scaled(Tensor input, float alpha, float scale, float 
   .doc("scale * x above zero, scale * alpha * (exp(input_scale * x) - 1) below.")
   .pointwise<fn::Elu>()
   .dtypes(kFloatingTypes)
-  .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads {
-    return {elu_backward(g, c.input(0), c.arg(1).number(), c.arg(2).number(), c.arg(3).number())};
+  .saves({"input"})
+  .grad([](const grads::elu_scaled& c, const Tensor& g) -> Grads {
+    return {elu_backward(g, c.input(), c.alpha(), c.scale(), c.input_scale())};
   })
   .inplace()
   .helper()
@@ -106,7 +109,8 @@ STRATA_OP(celu, "celu(Tensor input, float alpha=1.0) -> Tensor")
 
 namespace {
 int gelu_variant(const Args& args) {
-  const std::string_view kind = args[1].string();
+  const args::gelu a(args);
+  const std::string_view kind = a.approximate();
   if (kind == "none") return 0;
   STRATA_CHECK(kind == "tanh", Runtime, "gelu: approximate '{}' is unknown; expected 'none' or 'tanh'", kind);
   return 1;
@@ -117,8 +121,8 @@ STRATA_OP(gelu, "nn.functional.gelu(Tensor input, *, str approximate='none') -> 
   .doc("x times the normal distribution function of x; approximate='tanh' takes the usual approximation of it.")
   .pointwise<fn::Gelu, fn::GeluTanh>(gelu_variant)
   .dtypes(kFloatingTypes)
-  .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads { return {gelu_backward(g, c.input(0), c.arg(1).string())}; })
+  .saves({"input"})
+  .grad([](const grads::gelu& c, const Tensor& g) -> Grads { return {gelu_backward(g, c.input(), c.approximate())}; })
   .samples({"f(3,4)", "f(3,4), approximate='tanh'", "f()"})
   .error("f(3), approximate='x'", ErrorKind::Runtime, "expected 'none' or 'tanh'");
 
@@ -126,8 +130,8 @@ STRATA_OP(silu, "nn.functional.silu(Tensor input) -> Tensor")
   .doc("x * sigmoid(x), also known as swish.")
   .pointwise<fn::Silu>()
   .dtypes(kFloatingTypes)
-  .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads { return {silu_backward(g, c.input(0))}; })
+  .saves({"input"})
+  .grad([](const grads::silu& c, const Tensor& g) -> Grads { return {silu_backward(g, c.input())}; })
   .inplace()
   .samples({"f(3,4)"});
 
@@ -135,8 +139,8 @@ STRATA_OP(mish, "nn.functional.mish(Tensor input) -> Tensor")
   .doc("x * tanh(softplus(x)).")
   .pointwise<fn::Mish>()
   .dtypes(kFloatingTypes)
-  .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads { return {mish_backward(g, c.input(0))}; })
+  .saves({"input"})
+  .grad([](const grads::mish& c, const Tensor& g) -> Grads { return {mish_backward(g, c.input())}; })
   .inplace()
   .samples({"f(3,4)"});
 
@@ -144,9 +148,9 @@ STRATA_OP(softplus, "nn.functional.softplus(Tensor input, float beta=1.0, float 
   .doc("log(1 + exp(beta * x)) / beta; x itself where beta * x exceeds the threshold.")
   .pointwise<fn::Softplus>()
   .dtypes(kFloatingTypes)
-  .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads {
-    return {softplus_backward(g, c.input(0), c.arg(1).number(), c.arg(2).number())};
+  .saves({"input"})
+  .grad([](const grads::softplus& c, const Tensor& g) -> Grads {
+    return {softplus_backward(g, c.input(), c.beta(), c.threshold())};
   })
   .samples({"f(3,4)", "f(3,4), 2.0, 1.0"});
 
@@ -154,35 +158,37 @@ STRATA_OP(logsigmoid, "nn.functional.logsigmoid(Tensor input) -> Tensor")
   .doc("log(sigmoid(x)) without overflow.")
   .pointwise<fn::LogSigmoid>()
   .dtypes(kFloatingTypes)
-  .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, sigmoid(neg(c.input(0))))}; })
+  .saves({"input"})
+  .grad([](const grads::logsigmoid& c, const Tensor& g) -> Grads { return {mul(g, sigmoid(neg(c.input())))}; })
   .samples({"f(3,4)"});
 
 STRATA_OP(softsign, "nn.functional.softsign(Tensor input) -> Tensor")
   .doc("x / (1 + |x|).")
   .pointwise<fn::Softsign>()
-  .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads { return {div(g, square(add(abs(c.input(0)), 1)))}; })
+  .saves({"input"})
+  .grad([](const grads::softsign& c, const Tensor& g) -> Grads { return {div(g, square(add(abs(c.input()), 1)))}; })
   .samples({"f(3,4)"});
 
 STRATA_OP(tanhshrink, "nn.functional.tanhshrink(Tensor input) -> Tensor")
   .doc("x - tanh(x).")
   .pointwise<fn::Tanhshrink>()
-  .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, square(tanh(c.input(0))))}; })
+  .saves({"input"})
+  .grad([](const grads::tanhshrink& c, const Tensor& g) -> Grads { return {mul(g, square(tanh(c.input())))}; })
   .samples({"f(3,4)"});
 
 STRATA_OP(softshrink, "nn.functional.softshrink(Tensor input, float lambd=0.5) -> Tensor")
   .doc("x moved towards zero by lambd, and 0 within.")
   .pointwise<fn::Softshrink>()
-  .infer([](const Call& c) {
-    STRATA_CHECK(!(c.args[1].number() < 0), Runtime, "softshrink: lambda must be greater or equal to 0, but found {}",
-                 c.args[1].number());
+  .infer([](const args::softshrink& c) {
+    STRATA_CHECK(!(c.lambd() < 0), Runtime, "softshrink: lambda must be greater or equal to 0, but found {}",
+                 c.lambd());
     infer_pointwise(c);
   })
   .dtypes(kFloatingTypes)
-  .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads { return {hardshrink_backward(g, c.input(0), c.arg(1).number())}; })
+  .saves({"input"})
+  .grad([](const grads::softshrink& c, const Tensor& g) -> Grads {
+    return {hardshrink_backward(g, c.input(), c.lambd())};
+  })
   .samples({"f(3,4)", "f(3,4), 0.2"})
   .error("f(3), -0.5", ErrorKind::Runtime, "greater or equal to 0");
 
@@ -190,8 +196,10 @@ STRATA_OP(hardshrink, "hardshrink(Tensor input, float lambd=0.5) -> Tensor")
   .doc("x outside [-lambd, lambd], and 0 within.")
   .pointwise<fn::Hardshrink>()
   .dtypes(kFloatingTypes)
-  .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads { return {hardshrink_backward(g, c.input(0), c.arg(1).number())}; })
+  .saves({"input"})
+  .grad([](const grads::hardshrink& c, const Tensor& g) -> Grads {
+    return {hardshrink_backward(g, c.input(), c.lambd())};
+  })
   .nn()
   .samples({"f(3,4)", "f(3,4), 0.2"});
 
@@ -199,8 +207,10 @@ STRATA_OP(threshold, "threshold(Tensor input, float threshold, float value) -> T
   .doc("x above the threshold, and value at or below it.")
   .pointwise<fn::Threshold>()
   .dtypes(kNumericTypes)
-  .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads { return {threshold_backward(g, c.input(0), c.arg(1).number())}; })
+  .saves({"input"})
+  .grad([](const grads::threshold& c, const Tensor& g) -> Grads {
+    return {threshold_backward(g, c.input(), c.threshold_())};
+  })
   .inplace()
   .nn()
   .samples({"f(3,4), 0.1, 20.0"});
@@ -208,16 +218,15 @@ STRATA_OP(threshold, "threshold(Tensor input, float threshold, float value) -> T
 STRATA_OP(hardtanh, "nn.functional.hardtanh(Tensor input, float min_val=-1.0, float max_val=1.0) -> Tensor")
   .doc("x limited to [min_val, max_val].")
   .pointwise<fn::Hardtanh>()
-  .infer([](const Call& c) {
-    STRATA_CHECK(!(c.args[1].number() > c.args[2].number()), Value,
-                 "hardtanh: min_val cannot be greater than max_val, got {} and {}", c.args[1].number(),
-                 c.args[2].number());
+  .infer([](const args::hardtanh& c) {
+    STRATA_CHECK(!(c.min_val() > c.max_val()), Value, "hardtanh: min_val cannot be greater than max_val, got {} and {}",
+                 c.min_val(), c.max_val());
     infer_pointwise(c);
   })
   .dtypes(kNumericTypes)
-  .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads {
-    return {hardtanh_backward(g, c.input(0), c.arg(1).number(), c.arg(2).number())};
+  .saves({"input"})
+  .grad([](const grads::hardtanh& c, const Tensor& g) -> Grads {
+    return {hardtanh_backward(g, c.input(), c.min_val(), c.max_val())};
   })
   .inplace()
   .samples({"f(3,4)", "f(3,4), -0.5, 0.25"})
@@ -234,8 +243,10 @@ STRATA_OP(hardsigmoid, "nn.functional.hardsigmoid(Tensor input) -> Tensor")
   .doc("(x + 3) / 6 limited to [0, 1].")
   .pointwise<fn::Hardsigmoid>()
   .dtypes(kFloatingTypes)
-  .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads { return {div(clamp_backward(g, c.input(0), -3, 3), 6)}; })
+  .saves({"input"})
+  .grad([](const grads::hardsigmoid& c, const Tensor& g) -> Grads {
+    return {div(clamp_backward(g, c.input(), -3, 3), 6)};
+  })
   .inplace()
   .samples({"f(3,4)"});
 
@@ -243,8 +254,8 @@ STRATA_OP(hardswish, "nn.functional.hardswish(Tensor input) -> Tensor")
   .doc("x * hardsigmoid(x).")
   .pointwise<fn::Hardswish>()
   .dtypes(kFloatingTypes)
-  .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads { return {hardswish_backward(g, c.input(0))}; })
+  .saves({"input"})
+  .grad([](const grads::hardswish& c, const Tensor& g) -> Grads { return {hardswish_backward(g, c.input())}; })
   .inplace()
   .samples({"f(3,4)"});
 

@@ -1,4 +1,5 @@
 // Gradients of activations in one kernel each; their own gradients are composed of other ops.
+#include "strata/args/pointwise/activations_backward.h"
 #include "device/functors/activations_backward.h"
 #include "ops/pointwise/pointwise.h"
 
@@ -8,11 +9,11 @@ STRATA_OP(sigmoid_backward, "sigmoid_backward(Tensor grad, Tensor result) -> Ten
   .doc("grad * y * (1 - y), y being the result of sigmoid.")
   .pointwise<fn::SigmoidBackward>()
   .dtypes(kFloatingTypes)
-  .saves({0, 1})
-  .grad([](G c, const Tensor& g) -> Grads {
-    const Tensor y = c.input(1);
-    return {c.needs(0) ? sigmoid_backward(g, y) : Tensor(),
-            c.needs(1) ? mul(mul(g, c.input(0)), rsub(mul(y, 2), 1)) : Tensor()};
+  .saves({"grad", "result"})
+  .grad([](const grads::sigmoid_backward& c, const Tensor& g) -> Grads {
+    const Tensor y = c.result();
+    return {c.needs_grad() ? sigmoid_backward(g, y) : Tensor(),
+            c.needs_result() ? mul(mul(g, c.grad()), rsub(mul(y, 2), 1)) : Tensor()};
   })
   .helper()
   .samples({"f(3,4), f(3,4)"});
@@ -21,10 +22,11 @@ STRATA_OP(tanh_backward, "tanh_backward(Tensor grad, Tensor result) -> Tensor")
   .doc("grad * (1 - y * y), y being the result of tanh.")
   .pointwise<fn::TanhBackward>()
   .dtypes(kFloatingTypes)
-  .saves({0, 1})
-  .grad([](G c, const Tensor& g) -> Grads {
-    const Tensor y = c.input(1);
-    return {c.needs(0) ? tanh_backward(g, y) : Tensor(), c.needs(1) ? mul(mul(g, c.input(0)), mul(y, -2)) : Tensor()};
+  .saves({"grad", "result"})
+  .grad([](const grads::tanh_backward& c, const Tensor& g) -> Grads {
+    const Tensor y = c.result();
+    return {c.needs_grad() ? tanh_backward(g, y) : Tensor(),
+            c.needs_result() ? mul(mul(g, c.grad()), mul(y, -2)) : Tensor()};
   })
   .helper()
   .samples({"f(3,4), f(3,4)"});
@@ -33,8 +35,10 @@ STRATA_OP(tanh_backward, "tanh_backward(Tensor grad, Tensor result) -> Tensor")
 STRATA_OP(threshold_backward, "threshold_backward(Tensor grad, Tensor input, float threshold) -> Tensor")
   .doc("grad where input is above the threshold; the gradient of relu and threshold.")
   .pointwise<fn::ThresholdBackward>()
-  .saves({1})
-  .grad([](G c, const Tensor& g) -> Grads { return {threshold_backward(g, c.input(1), c.arg(2).number())}; })
+  .saves({"input"})
+  .grad([](const grads::threshold_backward& c, const Tensor& g) -> Grads {
+    return {threshold_backward(g, c.input(), c.threshold())};
+  })
   .helper()
   .samples({"f(3,4), f(3,4), 0.0"});
 
@@ -42,8 +46,10 @@ STRATA_OP(leaky_relu_backward, "leaky_relu_backward(Tensor grad, Tensor input, f
   .doc("The gradient of leaky_relu.")
   .pointwise<fn::LeakyReluBackward>()
   .dtypes(kFloatingTypes)
-  .saves({1})
-  .grad([](G c, const Tensor& g) -> Grads { return {leaky_relu_backward(g, c.input(1), c.arg(2).number())}; })
+  .saves({"input"})
+  .grad([](const grads::leaky_relu_backward& c, const Tensor& g) -> Grads {
+    return {leaky_relu_backward(g, c.input(), c.negative_slope())};
+  })
   .helper()
   .samples({"f(3,4), f(3,4), 0.1"});
 
@@ -51,22 +57,27 @@ STRATA_OP(hardshrink_backward, "hardshrink_backward(Tensor grad, Tensor input, f
   .doc("The gradient of hardshrink and softshrink.")
   .pointwise<fn::HardshrinkBackward>()
   .dtypes(kFloatingTypes)
-  .saves({1})
-  .grad([](G c, const Tensor& g) -> Grads { return {hardshrink_backward(g, c.input(1), c.arg(2).number())}; })
+  .saves({"input"})
+  .grad([](const grads::hardshrink_backward& c, const Tensor& g) -> Grads {
+    return {hardshrink_backward(g, c.input(), c.lambd())};
+  })
   .helper()
   .samples({"f(3,4), f(3,4), 0.5"});
 
 namespace {
-int clamp_backward_variant(const Args& args) { return args.is_tensor(2) || args.is_tensor(3); }
+int clamp_backward_variant(const Args& args) {
+  const args::clamp_backward a(args);
+  return a.has_min() || a.has_max();
+}
 }  // namespace
 
 STRATA_OP(clamp_backward, "clamp_backward(Tensor grad, Tensor input, Tensor? min, Tensor? max) -> Tensor")
   .doc("The gradient of clamp: passes where input lies within the bounds, half where it equals one that is a tensor.")
   .pointwise<fn::ClampBackward, fn::ClampShareBackward>(clamp_backward_variant)
-  .saves({1, 2, 3})
-  .grad([](G c, const Tensor& g) -> Grads {
-    return {call(op_clamp_backward, Args(g, c.operand(1), c.arg(2) ? c.operand(2).value : Value(),
-                                         c.arg(3) ? c.operand(3).value : Value()))};
+  .saves({"input", "min", "max"})
+  .grad([](const grads::clamp_backward& c, const Tensor& g) -> Grads {
+    return {call(op_clamp_backward, Args(g, c.input_operand(), c.min_value() ? c.min_operand().value : Value(),
+                                         c.max_value() ? c.max_operand().value : Value()))};
   })
   .helper()
   .samples({"f(3,4), f(3,4), -0.5, 0.5", "f(3,4), f(3,4), f(4), None"});
@@ -74,9 +85,9 @@ STRATA_OP(clamp_backward, "clamp_backward(Tensor grad, Tensor input, Tensor? min
 STRATA_OP(hardtanh_backward, "hardtanh_backward(Tensor grad, Tensor input, float min_val, float max_val) -> Tensor")
   .doc("grad where input lies between the bounds.")
   .pointwise<fn::HardtanhBackward>()
-  .saves({1})
-  .grad([](G c, const Tensor& g) -> Grads {
-    return {hardtanh_backward(g, c.input(1), c.arg(2).number(), c.arg(3).number())};
+  .saves({"input"})
+  .grad([](const grads::hardtanh_backward& c, const Tensor& g) -> Grads {
+    return {hardtanh_backward(g, c.input(), c.min_val(), c.max_val())};
   })
   .helper()
   .samples({"f(3,4), f(3,4), -1.0, 1.0"});
@@ -85,10 +96,10 @@ STRATA_OP(hardswish_backward, "hardswish_backward(Tensor grad, Tensor input) -> 
   .doc("The gradient of hardswish.")
   .pointwise<fn::HardswishBackward>()
   .dtypes(kFloatingTypes)
-  .saves({0, 1})
-  .grad([](G c, const Tensor& g) -> Grads {
-    return {c.needs(0) ? hardswish_backward(g, c.input(1)) : Tensor(),
-            c.needs(1) ? hardtanh_backward(mul(mul(g, c.input(0)), 1.0 / 3), c.input(1), -3, 3) : Tensor()};
+  .saves({"grad", "input"})
+  .grad([](const grads::hardswish_backward& c, const Tensor& g) -> Grads {
+    return {c.needs_grad() ? hardswish_backward(g, c.input()) : Tensor(),
+            c.needs_input() ? hardtanh_backward(mul(mul(g, c.grad()), 1.0 / 3), c.input(), -3, 3) : Tensor()};
   })
   .helper()
   .samples({"f(3,4), f(3,4)"});
@@ -98,15 +109,15 @@ STRATA_OP(elu_backward,
   .doc("The gradient of elu, selu and celu.")
   .pointwise<fn::EluBackward>()
   .dtypes(kFloatingTypes)
-  .saves({0, 1})
-  .grad([](G c, const Tensor& g) -> Grads {
-    const double alpha = c.arg(2).number(), scale = c.arg(3).number(), input_scale = c.arg(4).number();
-    Grads out;
-    const Tensor x = c.input(1);
-    if (c.needs(0)) out.t[0] = elu_backward(g, x, alpha, scale, input_scale);
-    if (c.needs(1)) {
+  .saves({"grad", "input"})
+  .grad([](const grads::elu_backward& c, const Tensor& g) -> Grads {
+    const double alpha = c.alpha(), scale = c.scale(), input_scale = c.input_scale();
+    grads::elu_backward::Result out;
+    const Tensor x = c.input();
+    if (c.needs_grad()) out.grad = elu_backward(g, x, alpha, scale, input_scale);
+    if (c.needs_input()) {
       const Tensor slope = mul(exp(mul(clamp_max(x, 0), input_scale)), scale * alpha * input_scale * input_scale);
-      out.t[1] = masked_fill(mul(mul(g, c.input(0)), slope), ge(x, 0), 0);
+      out.input = masked_fill(mul(mul(g, c.grad()), slope), ge(x, 0), 0);
     }
     return out;
   })
@@ -114,7 +125,10 @@ STRATA_OP(elu_backward,
   .samples({"f(3,4), f(3,4), 1.5, 1.1, 0.8"});
 
 namespace {
-int gelu_backward_variant(const Args& args) { return args[2].string() == "tanh"; }
+int gelu_backward_variant(const Args& args) {
+  const args::gelu_backward a(args);
+  return a.approximate() == "tanh";
+}
 
 // The second derivative of gelu: pdf(x) (2 - x^2), or that of 0.5 x (1 + tanh u).
 Tensor gelu_second(const Tensor& x, bool approximate) {
@@ -132,11 +146,11 @@ STRATA_OP(gelu_backward, "gelu_backward(Tensor grad, Tensor input, str approxima
   .doc("The gradient of gelu.")
   .pointwise<fn::GeluBackward, fn::GeluTanhBackward>(gelu_backward_variant)
   .dtypes(kFloatingTypes)
-  .saves({0, 1})
-  .grad([](G c, const Tensor& g) -> Grads {
-    const std::string_view kind = c.arg(2).string();
-    return {c.needs(0) ? gelu_backward(g, c.input(1), kind) : Tensor(),
-            c.needs(1) ? mul(mul(g, c.input(0)), gelu_second(c.input(1), kind == "tanh")) : Tensor()};
+  .saves({"grad", "input"})
+  .grad([](const grads::gelu_backward& c, const Tensor& g) -> Grads {
+    const std::string_view kind = c.approximate();
+    return {c.needs_grad() ? gelu_backward(g, c.input(), kind) : Tensor(),
+            c.needs_input() ? mul(mul(g, c.grad()), gelu_second(c.input(), kind == "tanh")) : Tensor()};
   })
   .helper()
   .samples({"f(3,4), f(3,4), 'none'", "f(3,4), f(3,4), 'tanh'"});
@@ -145,14 +159,14 @@ STRATA_OP(silu_backward, "silu_backward(Tensor grad, Tensor input) -> Tensor")
   .doc("The gradient of silu.")
   .pointwise<fn::SiluBackward>()
   .dtypes(kFloatingTypes)
-  .saves({0, 1})
-  .grad([](G c, const Tensor& g) -> Grads {
-    Grads out;
-    const Tensor x = c.input(1);
-    if (c.needs(0)) out.t[0] = silu_backward(g, x);
-    if (c.needs(1)) {  // s (1 - s) (2 + x (1 - 2 s))
+  .saves({"grad", "input"})
+  .grad([](const grads::silu_backward& c, const Tensor& g) -> Grads {
+    grads::silu_backward::Result out;
+    const Tensor x = c.input();
+    if (c.needs_grad()) out.grad = silu_backward(g, x);
+    if (c.needs_input()) {  // s (1 - s) (2 + x (1 - 2 s))
       const Tensor s = sigmoid(x), slope = mul(mul(s, rsub(s, 1)), add(mul(x, rsub(mul(s, 2), 1)), 2));
-      out.t[1] = mul(mul(g, c.input(0)), slope);
+      out.input = mul(mul(g, c.grad()), slope);
     }
     return out;
   })
@@ -163,15 +177,15 @@ STRATA_OP(mish_backward, "mish_backward(Tensor grad, Tensor input) -> Tensor")
   .doc("The gradient of mish.")
   .pointwise<fn::MishBackward>()
   .dtypes(kFloatingTypes)
-  .saves({0, 1})
-  .grad([](G c, const Tensor& g) -> Grads {
-    Grads out;
-    const Tensor x = c.input(1);
-    if (c.needs(0)) out.t[0] = mish_backward(g, x);
-    if (c.needs(1)) {  // with t = tanh(softplus(x)): s (1 - t^2) (2 + x (1 - s) - 2 x s t)
+  .saves({"grad", "input"})
+  .grad([](const grads::mish_backward& c, const Tensor& g) -> Grads {
+    grads::mish_backward::Result out;
+    const Tensor x = c.input();
+    if (c.needs_grad()) out.grad = mish_backward(g, x);
+    if (c.needs_input()) {  // with t = tanh(softplus(x)): s (1 - t^2) (2 + x (1 - s) - 2 x s t)
       const Tensor s = sigmoid(x), t = tanh(nn::functional::softplus(x));
       const Tensor inner = add(mul(x, sub(rsub(s, 1), mul(mul(s, t), 2))), 2);
-      out.t[1] = mul(mul(g, c.input(0)), mul(mul(s, rsub(square(t), 1)), inner));
+      out.input = mul(mul(g, c.grad()), mul(mul(s, rsub(square(t), 1)), inner));
     }
     return out;
   })
@@ -182,15 +196,15 @@ STRATA_OP(softplus_backward, "softplus_backward(Tensor grad, Tensor input, float
   .doc("The gradient of softplus.")
   .pointwise<fn::SoftplusBackward>()
   .dtypes(kFloatingTypes)
-  .saves({0, 1})
-  .grad([](G c, const Tensor& g) -> Grads {
-    const double beta = c.arg(2).number(), threshold = c.arg(3).number();
-    Grads out;
-    const Tensor x = c.input(1);
-    if (c.needs(0)) out.t[0] = softplus_backward(g, x, beta, threshold);
-    if (c.needs(1)) {
+  .saves({"grad", "input"})
+  .grad([](const grads::softplus_backward& c, const Tensor& g) -> Grads {
+    const double beta = c.beta(), threshold = c.threshold();
+    grads::softplus_backward::Result out;
+    const Tensor x = c.input();
+    if (c.needs_grad()) out.grad = softplus_backward(g, x, beta, threshold);
+    if (c.needs_input()) {
       const Tensor scaled = mul(x, beta), s = sigmoid(scaled);
-      out.t[1] = masked_fill(mul(mul(g, c.input(0)), mul(mul(s, rsub(s, 1)), beta)), gt(scaled, threshold), 0);
+      out.input = masked_fill(mul(mul(g, c.grad()), mul(mul(s, rsub(s, 1)), beta)), gt(scaled, threshold), 0);
     }
     return out;
   })

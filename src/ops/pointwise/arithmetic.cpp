@@ -1,4 +1,5 @@
 // Sums, products, quotients, extrema, powers and signs.
+#include "strata/args/pointwise/arithmetic.h"
 #include "device/functors/arithmetic.h"
 #include "ops/pointwise/pointwise.h"
 
@@ -7,9 +8,9 @@ namespace strata {
 STRATA_OP(add, "add(Tensor input, Tensor other, *, Scalar alpha=1) -> Tensor")
   .doc("input + alpha * other, with broadcasting and type promotion.")
   .pointwise<fn::Add>()
-  .grad([](G c, const Tensor& g) -> Grads {
-    const Value& alpha = c.arg(2);
-    return {g, !c.needs(1) ? Tensor() : alpha.number() == 1 ? g : mul(g, alpha.scalar())};
+  .grad([](const grads::add& c, const Tensor& g) -> Grads {
+    const Value& alpha = c.alpha_value();
+    return {g, !c.needs_other() ? Tensor() : alpha.number() == 1 ? g : mul(g, alpha.scalar())};
   })
   .inplace()
   .samples({"f(3,4), f(3,4)", "f(3,4), f(4), alpha=2", "f(2,1,3), f(4,1)", "f(2,3), 2.5", "f(), f(3)", "f(0,3), f(3)"})
@@ -19,9 +20,9 @@ STRATA_OP(sub, "sub(Tensor input, Tensor other, *, Scalar alpha=1) -> Tensor")
   .doc("input - alpha * other, with broadcasting and type promotion.")
   .pointwise<fn::Sub>()
   .dtypes(kNumericTypes, "use logical_xor for bool tensors")
-  .grad([](G c, const Tensor& g) -> Grads {
-    const Value& alpha = c.arg(2);
-    return {g, !c.needs(1) ? Tensor() : alpha.number() == 1 ? neg(g) : mul(g, -alpha.number())};
+  .grad([](const grads::sub& c, const Tensor& g) -> Grads {
+    const Value& alpha = c.alpha_value();
+    return {g, !c.needs_other() ? Tensor() : alpha.number() == 1 ? neg(g) : mul(g, -alpha.number())};
   })
   .inplace()
   .alias("subtract")
@@ -32,9 +33,9 @@ STRATA_OP(rsub, "rsub(Tensor input, Tensor other, *, Scalar alpha=1) -> Tensor")
   .doc("other - alpha * input: sub with its operands exchanged.")
   .pointwise<fn::Rsub>()
   .dtypes(kNumericTypes, "use logical_xor for bool tensors")
-  .grad([](G c, const Tensor& g) -> Grads {
-    const Value& alpha = c.arg(2);
-    return {!c.needs(0) ? Tensor() : alpha.number() == 1 ? neg(g) : mul(g, -alpha.number()), g};
+  .grad([](const grads::rsub& c, const Tensor& g) -> Grads {
+    const Value& alpha = c.alpha_value();
+    return {!c.needs_input() ? Tensor() : alpha.number() == 1 ? neg(g) : mul(g, -alpha.number()), g};
   })
   .samples({"f(3,4), f(4)", "f(3), 1.5, alpha=2"});
 
@@ -42,8 +43,9 @@ STRATA_OP(mul, "mul(Tensor input, Tensor other) -> Tensor")
   .doc("input * other, with broadcasting and type promotion.")
   .pointwise<fn::Mul>()
   .saves_each_for_the_other()
-  .grad([](G c, const Tensor& g) -> Grads {
-    return {c.needs(0) ? mul(g, c.operand(1)) : Tensor(), c.needs(1) ? mul(g, c.operand(0)) : Tensor()};
+  .grad([](const grads::mul& c, const Tensor& g) -> Grads {
+    return {c.needs_input() ? mul(g, c.other_operand()) : Tensor(),
+            c.needs_other() ? mul(g, c.input_operand()) : Tensor()};
   })
   .inplace()
   .alias("multiply")
@@ -52,8 +54,9 @@ STRATA_OP(mul, "mul(Tensor input, Tensor other) -> Tensor")
 
 namespace {
 int rounding_variant(const Args& args) {
-  if (!args[2]) return 0;
-  const std::string_view mode = args[2].string();
+  const args::div a(args);
+  if (!a.rounding_mode()) return 0;
+  const std::string_view mode = *a.rounding_mode();
   if (mode == "trunc") return 1;
   if (mode == "floor") return 2;
   fail(ErrorKind::Runtime, fmt::format("div: rounding_mode '{}' is unknown; expected None, 'trunc' or 'floor'", mode));
@@ -69,14 +72,14 @@ STRATA_OP(div, "div(Tensor input, Tensor other, *, str? rounding_mode=None) -> T
     "input / other. Integers give a floating-point quotient, unless rounding_mode is 'trunc' (towards zero) or "
     "'floor'.")
   .pointwise<fn::Div, fn::DivTrunc, fn::DivFloor>(rounding_variant)
-  .saves({1})
-  .saves_for_second({0})
-  .grad([](G c, const Tensor& g) -> Grads {
-    if (c.arg(2)) {  // steps: the slope is 0 everywhere
-      return {c.needs(0) ? no_slope(g) : Tensor(), c.needs(1) ? no_slope(g) : Tensor()};
+  .saves({"other"})
+  .saves_for_second({"input"})
+  .grad([](const grads::div& c, const Tensor& g) -> Grads {
+    if (c.rounding_mode()) {  // steps: the slope is 0 everywhere
+      return {c.needs_input() ? no_slope(g) : Tensor(), c.needs_other() ? no_slope(g) : Tensor()};
     }
-    return {c.needs(0) ? div(g, c.operand(1)) : Tensor(),
-            c.needs(1) ? divisor_grad(g, c.operand(0), c.input(1)) : Tensor()};
+    return {c.needs_input() ? div(g, c.other_operand()) : Tensor(),
+            c.needs_other() ? divisor_grad(g, c.input_operand(), c.other()) : Tensor()};
   })
   .inplace()
   .alias("divide")
@@ -100,10 +103,10 @@ STRATA_OP(remainder, "remainder(Tensor input, Tensor other) -> Tensor")
   .doc("What is left after floor division, with the sign of the divisor, as Python's %.")
   .pointwise<fn::Remainder>()
   .dtypes(kNumericTypes)
-  .saves_for_second({0, 1})
-  .grad([](G c, const Tensor& g) -> Grads {
-    if (!c.needs(1)) return {g};
-    return {g, neg(mul(g, call(op_floor_divide, Args(c.operand(0), c.operand(1)))))};
+  .saves_for_second({"input", "other"})
+  .grad([](const grads::remainder& c, const Tensor& g) -> Grads {
+    if (!c.needs_other()) return {g};
+    return {g, neg(mul(g, call(op_floor_divide, Args(c.input_operand(), c.other_operand()))))};
   })
   .inplace()
   .samples({"f(3,4), p(4)", "f(5), 0.7"})
@@ -113,35 +116,39 @@ STRATA_OP(fmod, "fmod(Tensor input, Tensor other) -> Tensor")
   .doc("What is left after division towards zero, with the sign of the input, as C's fmod.")
   .pointwise<fn::Fmod>()
   .dtypes(kNumericTypes)
-  .saves_for_second({0, 1})
-  .grad([](G c, const Tensor& g) -> Grads {
-    if (!c.needs(1)) return {g};
-    return {g, neg(mul(g, call(op_div, Args(c.operand(0), c.operand(1), "trunc"))))};
+  .saves_for_second({"input", "other"})
+  .grad([](const grads::fmod& c, const Tensor& g) -> Grads {
+    if (!c.needs_other()) return {g};
+    return {g, neg(mul(g, call(op_div, Args(c.input_operand(), c.other_operand(), "trunc"))))};
   })
   .inplace()
   .samples({"f(3,4), p(4)", "f(5), 0.7"});
 
 namespace {
 // g, and half of it where the operands are equal.
-Tensor halved_at_ties(G c, const Tensor& g) {
-  return where(call(op_eq, Args(c.operand(0), c.operand(1))), div(g, 2), g);
+Tensor halved_at_ties(const grads::maximum& c, const Tensor& g) {
+  return where(call(op_eq, Args(c.input_operand(), c.other_operand())), div(g, 2), g);
 }
 // Ties share the gradient; `wins` compares the first operand with the second, `loses` is its opposite. NaN, which does neither,
 // gives it to both.
-Grads split_at_ties(G c, const Tensor& g, const OpRecord& wins, const OpRecord& loses) {
+Grads split_at_ties(G context, const Tensor& g, const OpRecord& wins, const OpRecord& loses) {
+  const grads::maximum c(context);  // the others have the same two operands
   const Tensor shared = halved_at_ties(c, g);
-  Grads out;
-  if (c.needs(0)) out.t[0] = masked_fill(shared, call(loses, Args(c.operand(0), c.operand(1))), 0);
-  if (c.needs(1)) out.t[1] = masked_fill(shared, call(wins, Args(c.operand(0), c.operand(1))), 0);
+  grads::maximum::Result out;
+  if (c.needs_input()) out.input = masked_fill(shared, call(loses, Args(c.input_operand(), c.other_operand())), 0);
+  if (c.needs_other()) out.other = masked_fill(shared, call(wins, Args(c.input_operand(), c.other_operand())), 0);
   return out;
 }
 // The same where NaN yields to the other operand; `holds` is true of a winner and of a tie.
 Grads split_without_nan(G c, const Tensor& g, const OpRecord& holds) {
-  const Tensor shared = halved_at_ties(c, g), tie = call(op_eq, Args(c.operand(0), c.operand(1)));
-  const Tensor first = logical_or(call(holds, Args(c.operand(0), c.operand(1))), call(op_isnan, Args(c.operand(1))));
-  Grads out;
-  if (c.needs(0)) out.t[0] = masked_fill(shared, logical_not(first), 0);
-  if (c.needs(1)) out.t[1] = masked_fill(shared, logical_and(first, logical_not(tie)), 0);
+  const grads::fmax a(c);
+  const Tensor shared = halved_at_ties(grads::maximum(c), g),
+               tie = call(op_eq, Args(a.input_operand(), a.other_operand()));
+  const Tensor first =
+    logical_or(call(holds, Args(a.input_operand(), a.other_operand())), call(op_isnan, Args(a.other_operand())));
+  grads::fmax::Result out;
+  if (a.needs_input()) out.input = masked_fill(shared, logical_not(first), 0);
+  if (a.needs_other()) out.other = masked_fill(shared, logical_and(first, logical_not(tie)), 0);
   return out;
 }
 }  // namespace
@@ -149,34 +156,35 @@ Grads split_without_nan(G c, const Tensor& g, const OpRecord& holds) {
 STRATA_OP(maximum, "maximum(Tensor input, Tensor other) -> Tensor")
   .doc("The larger of two elements; NaN if one of them is NaN.")
   .pointwise<fn::Maximum>()
-  .saves({0, 1})
+  .saves({"input", "other"})
   .grad([](G c, const Tensor& g) -> Grads { return split_at_ties(c, g, op_gt, op_lt); })
   .samples({"f(3,4), f(3,4)", "f(3,4), f(4)"});
 
 STRATA_OP(minimum, "minimum(Tensor input, Tensor other) -> Tensor")
   .doc("The smaller of two elements; NaN if one of them is NaN.")
   .pointwise<fn::Minimum>()
-  .saves({0, 1})
+  .saves({"input", "other"})
   .grad([](G c, const Tensor& g) -> Grads { return split_at_ties(c, g, op_lt, op_gt); })
   .samples({"f(3,4), f(3,4)", "f(3,4), f(4)"});
 
 STRATA_OP(fmax, "fmax(Tensor input, Tensor other) -> Tensor")
   .doc("The larger of two elements; a NaN yields to the other one.")
   .pointwise<fn::Fmax>()
-  .saves({0, 1})
+  .saves({"input", "other"})
   .grad([](G c, const Tensor& g) -> Grads { return split_without_nan(c, g, op_ge); })
   .samples({"f(3,4), f(3,4)", "f(3,4), f(4)"});
 
 STRATA_OP(fmin, "fmin(Tensor input, Tensor other) -> Tensor")
   .doc("The smaller of two elements; a NaN yields to the other one.")
   .pointwise<fn::Fmin>()
-  .saves({0, 1})
+  .saves({"input", "other"})
   .grad([](G c, const Tensor& g) -> Grads { return split_without_nan(c, g, op_le); })
   .samples({"f(3,4), f(3,4)", "f(3,4), f(4)"});
 
 namespace {
 void check_bounds(const Args& args) {
-  STRATA_CHECK(args[1] || args[2], Runtime, "clamp: at least one of min and max must be given");
+  const args::clamp a(args);
+  STRATA_CHECK(a.min_value() || a.max_value(), Runtime, "clamp: at least one of min and max must be given");
 }
 int clamp_variant(const Args& args) { return check_bounds(args), 0; }
 }  // namespace
@@ -187,26 +195,31 @@ STRATA_OP(clamp, "clamp(Tensor input, Tensor? min=None, Tensor? max=None) -> Ten
     "result is max.")
   .pointwise<fn::Clamp>(clamp_variant)
   .dtypes(kNumericTypes)
-  .saves({0, 1, 2})
-  .grad([](G c, const Tensor& g) -> Grads {
-    const Operand x = c.operand(0);
-    Grads out;
-    if (c.needs(0))
-      out.t[0] = call(op_clamp_backward,
-                      Args(g, x, c.arg(1) ? c.operand(1).value : Value(), c.arg(2) ? c.operand(2).value : Value()));
+  .saves({"input", "min", "max"})
+  .grad([](const grads::clamp& c, const Tensor& g) -> Grads {
+    const Operand x = c.input_operand();
+    grads::clamp::Result out;
+    if (c.needs_input())
+      out.input = call(op_clamp_backward, Args(g, x, c.min_value() ? c.min_operand().value : Value(),
+                                               c.max_value() ? c.max_operand().value : Value()));
     // An element that equals a bound shares the gradient with it, unless both bounds are equal.
-    const auto compare = [&](const OpRecord& op, uint32_t a, uint32_t b) {
-      return call(op, Args(c.operand(a), c.operand(b)));
-    };
-    const auto bound = [&](uint32_t at, const OpRecord& beyond, uint32_t other) {
-      Tensor active = compare(beyond, 0, at), tie = compare(op_eq, 0, at);
-      if (!c.arg(other)) return where(tie, div(g, 2), masked_fill(g, compare(at == 1 ? op_gt : op_lt, 0, at), 0));
-      tie = logical_and(tie, compare(op_lt, 1, 2));
-      active = at == 1 ? logical_and(active, compare(op_le, 1, 2)) : logical_or(active, compare(op_gt, 1, 2));
-      return where(tie, div(g, 2), where(active, g, 0));
-    };
-    if (c.needs(1)) out.t[1] = bound(1, op_lt, 2);
-    if (c.needs(2)) out.t[2] = bound(2, op_gt, 1);
+    const auto compare = [](const OpRecord& op, const Operand& a, const Operand& b) { return call(op, Args(a, b)); };
+    const bool both = c.min_value() && c.max_value();
+    const auto ordered = [&](const OpRecord& op) { return compare(op, c.min_operand(), c.max_operand()); };
+    if (c.needs_min()) {
+      const Tensor tie = compare(op_eq, x, c.min_operand());
+      if (both)
+        out.min = where(logical_and(tie, ordered(op_lt)), div(g, 2),
+                        where(logical_and(compare(op_lt, x, c.min_operand()), ordered(op_le)), g, 0));
+      else out.min = where(tie, div(g, 2), masked_fill(g, compare(op_gt, x, c.min_operand()), 0));
+    }
+    if (c.needs_max()) {
+      const Tensor tie = compare(op_eq, x, c.max_operand());
+      if (both)
+        out.max = where(logical_and(tie, ordered(op_lt)), div(g, 2),
+                        where(logical_or(compare(op_gt, x, c.max_operand()), ordered(op_gt)), g, 0));
+      else out.max = where(tie, div(g, 2), masked_fill(g, compare(op_lt, x, c.max_operand()), 0));
+    }
     return out;
   })
   .inplace()
@@ -219,10 +232,10 @@ STRATA_OP(clamp_min, "clamp_min(Tensor input, Tensor min) -> Tensor")
   .doc("Elements raised to at least min, which is a number or a tensor.")
   .pointwise<fn::Maximum>()
   .dtypes(kNumericTypes)
-  .saves({0, 1})
-  .grad([](G c, const Tensor& g) -> Grads {
-    if (c.arg(1).tag == Tag::Tensor) return split_at_ties(c, g, op_gt, op_lt);
-    return {where(call(op_gt, Args(c.operand(0), c.operand(1))), g, 0)};
+  .saves({"input", "min"})
+  .grad([](const grads::clamp_min& c, const Tensor& g) -> Grads {
+    if (c.min_value().tag == Tag::Tensor) return split_at_ties(c, g, op_gt, op_lt);
+    return {where(call(op_gt, Args(c.input_operand(), c.min_operand())), g, 0)};
   })
   .inplace()
   .samples({"f(3,4), -0.25", "f(3,4), f(4)"});
@@ -231,10 +244,10 @@ STRATA_OP(clamp_max, "clamp_max(Tensor input, Tensor max) -> Tensor")
   .doc("Elements lowered to at most max, which is a number or a tensor.")
   .pointwise<fn::Minimum>()
   .dtypes(kNumericTypes)
-  .saves({0, 1})
-  .grad([](G c, const Tensor& g) -> Grads {
-    if (c.arg(1).tag == Tag::Tensor) return split_at_ties(c, g, op_lt, op_gt);
-    return {where(call(op_lt, Args(c.operand(0), c.operand(1))), g, 0)};
+  .saves({"input", "max"})
+  .grad([](const grads::clamp_max& c, const Tensor& g) -> Grads {
+    if (c.max_value().tag == Tag::Tensor) return split_at_ties(c, g, op_lt, op_gt);
+    return {where(call(op_lt, Args(c.input_operand(), c.max_operand())), g, 0)};
   })
   .inplace()
   .samples({"f(3,4), 0.25", "f(3,4), f(4)"});
@@ -260,8 +273,8 @@ STRATA_OP(abs, "abs(Tensor input) -> Tensor")
   .doc("The absolute value of each element.")
   .pointwise<fn::Abs>()
   .dtypes(kNumericTypes)
-  .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, sign(c.input(0)))}; })
+  .saves({"input"})
+  .grad([](const grads::abs& c, const Tensor& g) -> Grads { return {mul(g, sign(c.input()))}; })
   .inplace()
   .alias("absolute")
   .samples({"f(3,4)", "f()"});
@@ -281,8 +294,8 @@ STRATA_OP(square, "square(Tensor input) -> Tensor")
     infer_pointwise(c);
     if (c.out().dtype() == DType::Bool) c.out()->dtype = DType::I64;
   })
-  .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, mul(c.input(0), 2))}; })
+  .saves({"input"})
+  .grad([](const grads::square& c, const Tensor& g) -> Grads { return {mul(g, mul(c.input(), 2))}; })
   .inplace()
   .samples({"f(3,4)"});
 
@@ -304,12 +317,12 @@ STRATA_OP(heaviside, "heaviside(Tensor input, Tensor values) -> Tensor")
 STRATA_OP(copysign, "copysign(Tensor input, Tensor other) -> Tensor")
   .doc("The magnitude of input with the sign of other, where -0.0 counts as negative.")
   .pointwise<fn::Copysign>()
-  .saves({0, 1})
-  .grad([](G c, const Tensor& g) -> Grads {
-    if (!c.needs(0)) return {Tensor(), no_slope(g)};
-    const Tensor x = c.input(0), flip = ne(signbit(x), call(op_signbit, Args(c.operand(1))));
+  .saves({"input", "other"})
+  .grad([](const grads::copysign& c, const Tensor& g) -> Grads {
+    if (!c.needs_input()) return {Tensor(), no_slope(g)};
+    const Tensor x = c.input(), flip = ne(signbit(x), call(op_signbit, Args(c.other_operand())));
     const Tensor d = masked_fill(where(flip, neg(g), g), eq(x, 0), 0);
-    return {d, c.needs(1) ? no_slope(g) : Tensor()};
+    return {d, c.needs_other() ? no_slope(g) : Tensor()};
   })
   .inplace()
   .samples({"f(3,4), f(4)", "f(3), -1.0"});
@@ -317,11 +330,11 @@ STRATA_OP(copysign, "copysign(Tensor input, Tensor other) -> Tensor")
 STRATA_OP(hypot, "hypot(Tensor input, Tensor other) -> Tensor")
   .doc("sqrt(input^2 + other^2) without overflow on the way.")
   .pointwise<fn::Hypot>()
-  .saves({0, 1})
+  .saves({"input", "other"})
   .saves_result()
-  .grad([](G c, const Tensor& g) -> Grads {
-    const auto part = [&](uint32_t i) { return c.needs(i) ? mul(g, div(c.input(i), c.result())) : Tensor(); };
-    return {part(0), part(1)};
+  .grad([](const grads::hypot& c, const Tensor& g) -> Grads {
+    return {c.needs_input() ? mul(g, div(c.input(), c.result())) : Tensor(),
+            c.needs_other() ? mul(g, div(c.other(), c.result())) : Tensor()};
   })
   .inplace()
   .samples({"p(3,4), f(4)"});
@@ -329,12 +342,12 @@ STRATA_OP(hypot, "hypot(Tensor input, Tensor other) -> Tensor")
 STRATA_OP(atan2, "atan2(Tensor input, Tensor other) -> Tensor")
   .doc("The angle of the point (other, input), from -pi to pi.")
   .pointwise<fn::Atan2>()
-  .saves({0, 1})
-  .grad([](G c, const Tensor& g) -> Grads {
-    const Operand y = c.operand(0), x = c.operand(1);
+  .saves({"input", "other"})
+  .grad([](const grads::atan2& c, const Tensor& g) -> Grads {
+    const Operand y = c.input_operand(), x = c.other_operand();
     const Tensor inverse = reciprocal(add(call(op_square, Args(y)), call(op_square, Args(x))));
     const Tensor scaled = mul(g, masked_fill(inverse, isinf(inverse), 0));  // no direction at the origin
-    return {c.needs(0) ? mul(scaled, x) : Tensor(), c.needs(1) ? neg(mul(scaled, y)) : Tensor()};
+    return {c.needs_input() ? mul(scaled, x) : Tensor(), c.needs_other() ? neg(mul(scaled, y)) : Tensor()};
   })
   .inplace()
   .alias("arctan2")

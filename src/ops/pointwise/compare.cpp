@@ -1,6 +1,7 @@
 // Comparisons, logic, tests of single values, bits, and choices between values.
-#include "device/functors/compare.h"
+#include "strata/args/pointwise/compare.h"
 #include "device/functors/bitwise.h"
+#include "device/functors/compare.h"
 #include "device/functors/ternary.h"
 #include "ops/pointwise/pointwise.h"
 
@@ -92,11 +93,10 @@ STRATA_OP(isclose,
           "isclose(Tensor input, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor")
   .doc("Whether |input - other| <= atol + rtol * |other|.")
   .pointwise<fn::IsClose>()
-  .infer([](const Call& c) {
-    const Value &a = c.args[0], &b = c.args[1];
-    STRATA_CHECK(!(c.args[2].number() < 0) && !(c.args[3].number() < 0), Runtime,
-                 "isclose: rtol and atol must be greater than or equal to zero, but got {} and {}", c.args[2].number(),
-                 c.args[3].number());
+  .infer([](const args::isclose& c) {
+    const Value &a = c.input_value(), &b = c.other_value();
+    STRATA_CHECK(!(c.rtol() < 0) && !(c.atol() < 0), Runtime,
+                 "isclose: rtol and atol must be greater than or equal to zero, but got {} and {}", c.rtol(), c.atol());
     STRATA_CHECK(a.tag != Tag::Tensor || b.tag != Tag::Tensor || a.tensor->dtype == b.tensor->dtype, Runtime,
                  "isclose: {} did not match {}; convert one with to()", name_of(a.tensor->dtype),
                  name_of(b.tensor->dtype));
@@ -127,7 +127,10 @@ STRATA_OP(bitwise_xor, "bitwise_xor(Tensor input, Tensor other) -> Tensor")
   .samples({"i9(3,4), i9(4)", "b(3), b(3)"});
 
 namespace {
-int is_bool(const Args& args) { return args.is_tensor(0) && args.tensor(0).dtype == DType::Bool; }
+int is_bool(const Args& args) {
+  const args::bitwise_not a(args);
+  return a.has_input() && a.input().dtype == DType::Bool;
+}
 }  // namespace
 
 STRATA_OP(bitwise_not, "bitwise_not(Tensor input) -> Tensor")
@@ -165,11 +168,11 @@ STRATA_OP(lcm, "lcm(Tensor input, Tensor other) -> Tensor")
 STRATA_OP(where, "where(Tensor condition, Tensor input, Tensor other) -> Tensor")
   .doc("Elements of input where the condition is true, of other where it is not. Either may be a number.")
   .pointwise<fn::Where>()
-  .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads {
-    const Tensor condition = c.input(0);
-    return {Tensor(), c.needs(1) ? where(condition, g, 0) : Tensor(),
-            c.needs(2) ? masked_fill(g, condition, 0) : Tensor()};
+  .saves({"condition"})
+  .grad([](const grads::where& c, const Tensor& g) -> Grads {
+    const Tensor condition = c.condition();
+    return {Tensor(), c.needs_input() ? where(condition, g, 0) : Tensor(),
+            c.needs_other() ? masked_fill(g, condition, 0) : Tensor()};
   })
   .samples({"b(3,4), f(3,4), f(3,4)", "b(3,1), f(4), f(3,4)", "b(4), f(4), 0", "b(4), 1.5, f(3,4)"})
   .error("b(3), f(4), f(4)", ErrorKind::Runtime, "do not broadcast");
@@ -177,16 +180,17 @@ STRATA_OP(where, "where(Tensor condition, Tensor input, Tensor other) -> Tensor"
 STRATA_OP(masked_fill, "masked_fill(Tensor input, Tensor mask, Tensor value) -> Tensor")
   .doc("input with the value (a number or a zero-dimensional tensor) where the mask is true.")
   .pointwise<fn::MaskedFill>()
-  .infer([](const Call& c) {
-    STRATA_CHECK(!c.args.is_tensor(2) || c.args.tensor(2).ndim == 0, Runtime,
+  .infer([](const args::masked_fill& c) {
+    STRATA_CHECK(!c.has_value() || c.value_tensor().ndim == 0, Runtime,
                  "masked_fill: only supports a 0-dimensional value tensor, but got a tensor with {} dimension(s)",
-                 c.args.tensor(2).ndim);
+                 c.value_tensor().ndim);
     infer_pointwise(c);
   })
-  .saves({1})
-  .grad([](G c, const Tensor& g) -> Grads {
-    const Tensor mask = c.input(1);
-    return {c.needs(0) ? masked_fill(g, mask, 0) : Tensor(), Tensor(), c.needs(2) ? where(mask, g, 0) : Tensor()};
+  .saves({"mask"})
+  .grad([](const grads::masked_fill& c, const Tensor& g) -> Grads {
+    const Tensor mask = c.mask();
+    return {c.needs_input() ? masked_fill(g, mask, 0) : Tensor(), Tensor(),
+            c.needs_value() ? where(mask, g, 0) : Tensor()};
   })
   .inplace()
   .samples({"f(3,4), b(3,4), 2.5", "f(3,4), b(4), f()"})
@@ -197,14 +201,14 @@ STRATA_OP(lerp, "lerp(Tensor input, Tensor end, Tensor weight) -> Tensor")
   .doc("input + weight * (end - input); the weight is a number or a tensor.")
   .pointwise<fn::Lerp>()
   .dtypes(kFloatingTypes)
-  .saves({0, 1, 2})
-  .grad([](G c, const Tensor& g) -> Grads {
-    const Operand weight = c.operand(2);
-    Grads out;
-    if (c.needs(0))
-      out.t[0] = mul(g, weight.value.is_number() ? Operand(1 - weight.value.number()) : Operand(rsub(c.input(2), 1)));
-    if (c.needs(1)) out.t[1] = mul(g, weight);
-    if (c.needs(2)) out.t[2] = mul(g, sub(c.input(1), c.operand(0)));
+  .saves({"input", "end", "weight"})
+  .grad([](const grads::lerp& c, const Tensor& g) -> Grads {
+    const Operand weight = c.weight_operand();
+    grads::lerp::Result out;
+    if (c.needs_input())
+      out.input = mul(g, weight.value.is_number() ? Operand(1 - weight.value.number()) : Operand(rsub(c.weight(), 1)));
+    if (c.needs_end()) out.end = mul(g, weight);
+    if (c.needs_weight()) out.weight = mul(g, sub(c.end(), c.input_operand()));
     return out;
   })
   .inplace()
@@ -214,10 +218,11 @@ STRATA_OP(addcmul, "addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Sca
   .doc("input + value * tensor1 * tensor2.")
   .pointwise<fn::Addcmul>()
   .dtypes(kNumericTypes)
-  .saves({1, 2})
-  .grad([](G c, const Tensor& g) -> Grads {
-    const Tensor scaled = c.arg(3).number() == 1 ? g : mul(g, c.arg(3).scalar());
-    return {g, c.needs(1) ? mul(scaled, c.operand(2)) : Tensor(), c.needs(2) ? mul(scaled, c.operand(1)) : Tensor()};
+  .saves({"tensor1", "tensor2"})
+  .grad([](const grads::addcmul& c, const Tensor& g) -> Grads {
+    const Tensor scaled = c.value_value().number() == 1 ? g : mul(g, c.value());
+    return {g, c.needs_tensor1() ? mul(scaled, c.tensor2_operand()) : Tensor(),
+            c.needs_tensor2() ? mul(scaled, c.tensor1_operand()) : Tensor()};
   })
   .inplace()
   .samples({"f(3,4), f(4), f(3,1)", "~f(3,4), f(4), f(4), value=0.5"});
@@ -226,13 +231,13 @@ STRATA_OP(addcdiv, "addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Sca
   .doc("input + value * tensor1 / tensor2.")
   .pointwise<fn::Addcdiv>()
   .dtypes(kFloatingTypes, "convert the tensors to a floating-point dtype first")
-  .saves({1, 2})
-  .grad([](G c, const Tensor& g) -> Grads {
-    const Tensor scaled = c.arg(3).number() == 1 ? g : mul(g, c.arg(3).scalar());
-    Grads out;
-    out.t[0] = g;
-    if (c.needs(1)) out.t[1] = div(scaled, c.operand(2));
-    if (c.needs(2)) out.t[2] = neg(div(mul(scaled, c.operand(1)), square(c.input(2))));
+  .saves({"tensor1", "tensor2"})
+  .grad([](const grads::addcdiv& c, const Tensor& g) -> Grads {
+    const Tensor scaled = c.value_value().number() == 1 ? g : mul(g, c.value());
+    grads::addcdiv::Result out;
+    out.input = g;
+    if (c.needs_tensor1()) out.tensor1 = div(scaled, c.tensor2_operand());
+    if (c.needs_tensor2()) out.tensor2 = neg(div(mul(scaled, c.tensor1_operand()), square(c.tensor2())));
     return out;
   })
   .inplace()

@@ -1,4 +1,5 @@
 // Powers and scaling by powers of two.
+#include "strata/args/pointwise/power.h"
 #include "cpu/reference.h"
 #include "cuda/creation/formulas.h"
 #include "device/functors/arithmetic.h"
@@ -10,40 +11,43 @@ namespace strata {
 namespace {
 // A number as exponent: the frequent ones are products and roots. The result's dtype must stay what promotion says.
 int power_variant(const Args& args) {
-  const Value& e = args[1];
-  if (!e.is_number() || !args.is_tensor(0)) return 0;
+  const args::pow arg(args);
+  const Value& e = arg.exponent_value();
+  if (!e.is_number() || !arg.has_input()) return 0;
   const double n = e.number();
-  const bool floating = is_floating(args.tensor(0).dtype);
+  const bool floating = is_floating(arg.input().dtype);
   STRATA_CHECK(floating || e.tag == Tag::Float || n >= 0, Runtime,
                "pow: integers to negative integer powers are not allowed; convert the input to a float");
   if (e.tag == Tag::Float && !floating) return 0;
-  if (n == 2) return args.tensor(0).dtype == DType::Bool ? 0 : 1;
+  if (n == 2) return arg.input().dtype == DType::Bool ? 0 : 1;
   if (!floating) return 0;
   return n == 0.5 ? 2 : n == -1 ? 3 : n == -0.5 ? 4 : n == 1 ? 5 : 0;
 }
 
 // d(b^e)/db = e b^(e-1), and 0 where e is 0
 Tensor base_grad(G c, const Tensor& g) {
-  const Operand e = c.operand(1);
+  const grads::pow a(c);
+  const Operand e = a.exponent_operand();
   if (e.value.is_number()) {
     const double n = e.value.number();
     if (n == 0) return no_slope(g);
-    if (n == 2) return mul(g, mul(c.input(0), 2));
-    return mul(g, mul(pow(c.input(0), n - 1), n));
+    if (n == 2) return mul(g, mul(a.input(), 2));
+    return mul(g, mul(pow(a.input(), n - 1), n));
   }
-  const Tensor exponent = c.input(1), slope = mul(exponent, pow(c.input(0), sub(exponent, 1)));
+  const Tensor exponent = a.exponent(), slope = mul(exponent, pow(a.input(), sub(exponent, 1)));
   return masked_fill(mul(g, slope), eq(exponent, 0), 0);
 }
 // d(b^e)/de = b^e log(b), and 0 where b is 0 and e is not negative
 Tensor exponent_grad(G c, const Tensor& g) {
-  const Operand b = c.operand(0);
-  const Tensor e = c.input(1), r = c.result();
+  const grads::pow a(c);
+  const Operand b = a.input_operand();
+  const Tensor e = a.exponent(), r = c.result();
   if (b.value.is_number()) {
     const double n = b.value.number();
     if (n == 0) return where(ge(e, 0), no_slope(g), mul(g, mul(r, -HUGE_VAL)));
     return mul(g, mul(r, std::log(n)));
   }
-  const Tensor base = c.input(0), zero = logical_and(eq(base, 0), ge(e, 0));
+  const Tensor base = a.input(), zero = logical_and(eq(base, 0), ge(e, 0));
   return masked_fill(mul(g, mul(r, log(masked_fill(base, zero, 1)))), zero, 0);
 }
 }  // namespace
@@ -51,10 +55,10 @@ Tensor exponent_grad(G c, const Tensor& g) {
 STRATA_OP(pow, "pow(Tensor input, Tensor exponent) -> Tensor")
   .doc("input to the power of exponent. Either may be a number; integers stay integers.")
   .pointwise<fn::Pow, fn::Square, fn::Sqrt, fn::Reciprocal, fn::Rsqrt, fn::Copy>(power_variant)
-  .saves({0, 1})
+  .saves({"input", "exponent"})
   .saves_result()
-  .grad([](G c, const Tensor& g) -> Grads {
-    return {c.needs(0) ? base_grad(c, g) : Tensor(), c.needs(1) ? exponent_grad(c, g) : Tensor()};
+  .grad([](const grads::pow& c, const Tensor& g) -> Grads {
+    return {c.needs_input() ? base_grad(c, g) : Tensor(), c.needs_exponent() ? exponent_grad(c, g) : Tensor()};
   })
   .inplace()
   .samples({"~p(3,4), f(3,4)", "p(3,4), 2.5", "f(3,4), 2", "f(3,4), 3", "p(3), 0.5", "~p(3), -1", "~2, f(3,4)",
@@ -77,8 +81,8 @@ STRATA_OP(float_power, "float_power(Tensor input, Tensor exponent) -> Tensor")
 STRATA_OP(scale_by_exponent, "scale_by_exponent(Tensor input, Tensor other) -> Tensor")
   .doc("input * 2^other for an integer tensor, without overflow on the way.")
   .pointwise<fn::Ldexp>()
-  .saves({1})
-  .grad([](G c, const Tensor& g) -> Grads { return {scale_by_exponent(g, c.input(1))}; })
+  .saves({"other"})
+  .grad([](const grads::scale_by_exponent& c, const Tensor& g) -> Grads { return {scale_by_exponent(g, c.other())}; })
   .helper()
   .samples({"f(3,4), i5(4)"});
 
@@ -94,23 +98,23 @@ STRATA_OP(ldexp, "ldexp(Tensor input, Tensor other) -> Tensor")
 STRATA_OP(frexp, "frexp(Tensor input) -> (Tensor mantissa, Tensor exponent)")
   .doc("input = mantissa * 2^exponent, with mantissas of size 0.5 to 1 and int32 exponents.")
   .dtypes(kFloatingTypes)
-  .infer([](const Call& c) {
-    const TensorImpl& x = c.args.tensor(0);
+  .infer([](const args::frexp& c) {
+    const TensorImpl& x = c.input();
     STRATA_CHECK(kFloatingTypes.has(x.dtype), Runtime,
                  "frexp: expected a floating-point input, got {}; convert it with to(float32)", name_of(x.dtype));
-    for (int o : {0, 1}) c.outs[o]->set_shape(x.sizes());
-    c.outs[0]->dtype = x.dtype, c.outs[1]->dtype = DType::I32;
+    for (int o : {0, 1}) c.out(o)->set_shape(x.sizes());
+    c.out()->dtype = x.dtype, c.out(1)->dtype = DType::I32;
   })
   .kernel("reference",
-          [](const Call& c) {
-            const TensorImpl& x = c.args.tensor(0);
+          [](const args::frexp& c) {
+            const TensorImpl& x = c.input();
             cpu::each_index(x.sizes(), [&](const cpu::Index& at) {
               int exponent = 0;
-              cpu::set<double>(*c.outs[0], at, std::frexp(cpu::get<double>(x, at), &exponent));
-              cpu::set<int64_t>(*c.outs[1], at, exponent);
+              cpu::set<double>(*c.out(), at, std::frexp(cpu::get<double>(x, at), &exponent));
+              cpu::set<int64_t>(*c.out(1), at, exponent);
             });
           })
-  .cuda("formula", [](const Call& c) { cuda::frexp(c.args.tensor(0), *c.outs[0], *c.outs[1]); })
+  .cuda("formula", [](const args::frexp& c) { cuda::frexp(c.input(), *c.out(), *c.out(1)); })
   .saves_result({1})
   .no_grad_outputs({1})
   .grad([](G c, const Tensor& g) -> Grads { return {ldexp(g, neg(autograd::detach(c.result(1))))}; })

@@ -1,4 +1,5 @@
 // Error functions, gamma functions and stable combinations of logarithms.
+#include "strata/args/pointwise/special.h"
 #include "device/functors/special.h"
 #include "ops/pointwise/pointwise.h"
 
@@ -9,8 +10,10 @@ constexpr double kTwoOverRootPi = 1.12837916709551257390;
 STRATA_OP(erf, "erf(Tensor input) -> Tensor")
   .doc("The error function.")
   .pointwise<fn::Erf>()
-  .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, mul(exp(neg(square(c.input(0)))), kTwoOverRootPi))}; })
+  .saves({"input"})
+  .grad([](const grads::erf& c, const Tensor& g) -> Grads {
+    return {mul(g, mul(exp(neg(square(c.input()))), kTwoOverRootPi))};
+  })
   .inplace()
   .alias("special.erf")
   .samples({"f(3,4)"});
@@ -18,8 +21,10 @@ STRATA_OP(erf, "erf(Tensor input) -> Tensor")
 STRATA_OP(erfc, "erfc(Tensor input) -> Tensor")
   .doc("1 - erf(input), accurate where it is tiny.")
   .pointwise<fn::Erfc>()
-  .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, mul(exp(neg(square(c.input(0)))), -kTwoOverRootPi))}; })
+  .saves({"input"})
+  .grad([](const grads::erfc& c, const Tensor& g) -> Grads {
+    return {mul(g, mul(exp(neg(square(c.input()))), -kTwoOverRootPi))};
+  })
   .inplace()
   .alias("special.erfc")
   .samples({"f(3,4)"});
@@ -36,8 +41,8 @@ STRATA_OP(erfinv, "erfinv(Tensor input) -> Tensor")
 STRATA_OP(lgamma, "lgamma(Tensor input) -> Tensor")
   .doc("The logarithm of the absolute value of the gamma function.")
   .pointwise<fn::Lgamma>()
-  .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, digamma(c.input(0)))}; })
+  .saves({"input"})
+  .grad([](const grads::lgamma& c, const Tensor& g) -> Grads { return {mul(g, digamma(c.input()))}; })
   .inplace()
   .alias("special.gammaln")
   .samples({"p(3,4)"});
@@ -45,8 +50,8 @@ STRATA_OP(lgamma, "lgamma(Tensor input) -> Tensor")
 STRATA_OP(digamma, "digamma(Tensor input) -> Tensor")
   .doc("The derivative of lgamma.")
   .pointwise<fn::Digamma>()
-  .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, digamma_derivative(c.input(0), 1))}; })
+  .saves({"input"})
+  .grad([](const grads::digamma& c, const Tensor& g) -> Grads { return {mul(g, digamma_derivative(c.input(), 1))}; })
   .inplace()
   .alias("special.digamma")
   .alias("special.psi")
@@ -55,8 +60,10 @@ STRATA_OP(digamma, "digamma(Tensor input) -> Tensor")
 STRATA_OP(digamma_derivative, "digamma_derivative(Tensor input, int n) -> Tensor")
   .doc("The n-th derivative of digamma, n >= 1.")
   .pointwise<fn::Polygamma>()
-  .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, digamma_derivative(c.input(0), c.arg(1).integer() + 1))}; })
+  .saves({"input"})
+  .grad([](const grads::digamma_derivative& c, const Tensor& g) -> Grads {
+    return {mul(g, digamma_derivative(c.input(), c.n() + 1))};
+  })
   .helper()
   .samples({"p(3,4), 1", "p(3), 2"});
 
@@ -72,18 +79,19 @@ STRATA_OP(polygamma, "polygamma(int n, Tensor input) -> Tensor")
 
 // x^(a-1) e^-x / Gamma(a), the slope of igamma in its second argument.
 static Tensor gamma_density(G c) {
+  const grads::igamma arg(c);
   STRATA_CHECK(
-    !c.needs(0), NotImplemented,
+    !arg.needs_input(), NotImplemented,
     "{}: the derivative with respect to input is not implemented; detach() it, or differentiate with respect "
     "to other only",
     c.node().name());
-  const Tensor a = c.input(0), x = c.input(1);
+  const Tensor a = arg.input(), x = arg.other();
   return exp(sub(sub(mul(sub(a, 1.0), log(x)), x), lgamma(a)));
 }
 STRATA_OP(igamma, "igamma(Tensor input, Tensor other) -> Tensor")
   .doc("The regularised lower incomplete gamma function of order input at other.")
   .pointwise<fn::Igamma>()
-  .saves({0, 1})
+  .saves({"input", "other"})
   .grad([](G c, const Tensor& g) -> Grads {
     return {Tensor(), mul(g, gamma_density(c))};
   })
@@ -94,7 +102,7 @@ STRATA_OP(igamma, "igamma(Tensor input, Tensor other) -> Tensor")
 STRATA_OP(igammac, "igammac(Tensor input, Tensor other) -> Tensor")
   .doc("The regularised upper incomplete gamma function of order input at other: 1 - igamma.")
   .pointwise<fn::Igammac>()
-  .saves({0, 1})
+  .saves({"input", "other"})
   .grad([](G c, const Tensor& g) -> Grads {
     return {Tensor(), neg(mul(g, gamma_density(c)))};
   })
@@ -105,18 +113,18 @@ STRATA_OP(igammac, "igammac(Tensor input, Tensor other) -> Tensor")
 STRATA_OP(special_ndtr, "special.ndtr(Tensor input) -> Tensor")
   .doc("The distribution function of the standard normal distribution.")
   .pointwise<fn::Ndtr>()
-  .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads {
-    return {mul(g, mul(exp(mul(square(c.input(0)), -0.5)), 0.39894228040143267794))};
+  .saves({"input"})
+  .grad([](const grads::special_ndtr& c, const Tensor& g) -> Grads {
+    return {mul(g, mul(exp(mul(square(c.input()), -0.5)), 0.39894228040143267794))};
   })
   .samples({"f(3,4)"});
 
 STRATA_OP(sinc, "sinc(Tensor input) -> Tensor")
   .doc("sin(pi x) / (pi x), and 1 at zero.")
   .pointwise<fn::Sinc>()
-  .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads {
-    const Tensor x = c.input(0), zero = eq(x, 0), safe = masked_fill(x, zero, 1), y = mul(safe, M_PI);
+  .saves({"input"})
+  .grad([](const grads::sinc& c, const Tensor& g) -> Grads {
+    const Tensor x = c.input(), zero = eq(x, 0), safe = masked_fill(x, zero, 1), y = mul(safe, M_PI);
     return {masked_fill(mul(g, div(sub(cos(y), div(sin(y), y)), safe)), zero, 0)};
   })
   .inplace()
@@ -126,11 +134,11 @@ STRATA_OP(sinc, "sinc(Tensor input) -> Tensor")
 STRATA_OP(logit, "logit(Tensor input, float? eps=None) -> Tensor")
   .doc("log(x / (1 - x)), the inverse of sigmoid; eps limits x to [eps, 1 - eps] first.")
   .pointwise<fn::Logit>()
-  .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads {
-    const Tensor x = c.input(0), slope = div(g, mul(x, rsub(x, 1)));
-    if (!c.arg(1)) return {masked_fill(slope, logical_or(lt(x, 0), gt(x, 1)), NAN)};
-    const double eps = c.arg(1).number();
+  .saves({"input"})
+  .grad([](const grads::logit& c, const Tensor& g) -> Grads {
+    const Tensor x = c.input(), slope = div(g, mul(x, rsub(x, 1)));
+    if (!c.eps()) return {masked_fill(slope, logical_or(lt(x, 0), gt(x, 1)), NAN)};
+    const double eps = *c.eps();
     return {masked_fill(slope, logical_or(lt(x, eps), gt(x, 1 - eps)), 0)};
   })
   .inplace()
@@ -140,14 +148,14 @@ STRATA_OP(logit, "logit(Tensor input, float? eps=None) -> Tensor")
 STRATA_OP(xlogy, "xlogy(Tensor input, Tensor other) -> Tensor")
   .doc("input * log(other), and 0 where input is 0.")
   .pointwise<fn::Xlogy>()
-  .saves({0, 1})
-  .grad([](G c, const Tensor& g) -> Grads {
-    Grads out;
-    if (c.needs(0)) {
-      const Tensor x = c.input(0), flat = logical_and(eq(x, 0), call(op_le, Args(c.operand(1), 0)));
-      out.t[0] = masked_fill(mul(g, call(op_log, Args(c.operand(1)))), flat, 0);
+  .saves({"input", "other"})
+  .grad([](const grads::xlogy& c, const Tensor& g) -> Grads {
+    grads::xlogy::Result out;
+    if (c.needs_input()) {
+      const Tensor x = c.input(), flat = logical_and(eq(x, 0), call(op_le, Args(c.other_operand(), 0)));
+      out.input = masked_fill(mul(g, call(op_log, Args(c.other_operand()))), flat, 0);
     }
-    if (c.needs(1)) out.t[1] = div(mul(g, c.operand(0)), c.input(1));
+    if (c.needs_other()) out.other = div(mul(g, c.input_operand()), c.other());
     return out;
   })
   .inplace()
@@ -157,14 +165,14 @@ STRATA_OP(xlogy, "xlogy(Tensor input, Tensor other) -> Tensor")
 STRATA_OP(special_xlog1py, "special.xlog1py(Tensor input, Tensor other) -> Tensor")
   .doc("input * log1p(other), and 0 where input is 0.")
   .pointwise<fn::Xlog1py>()
-  .saves({0, 1})
-  .grad([](G c, const Tensor& g) -> Grads {
-    Grads out;
-    if (c.needs(0)) {
-      const Tensor x = c.input(0), flat = logical_and(eq(x, 0), call(op_le, Args(c.operand(1), -1)));
-      out.t[0] = masked_fill(mul(g, call(op_log1p, Args(c.operand(1)))), flat, 0);
+  .saves({"input", "other"})
+  .grad([](const grads::special_xlog1py& c, const Tensor& g) -> Grads {
+    grads::special_xlog1py::Result out;
+    if (c.needs_input()) {
+      const Tensor x = c.input(), flat = logical_and(eq(x, 0), call(op_le, Args(c.other_operand(), -1)));
+      out.input = masked_fill(mul(g, call(op_log1p, Args(c.other_operand()))), flat, 0);
     }
-    if (c.needs(1)) out.t[1] = div(mul(g, c.operand(0)), add(c.input(1), 1));
+    if (c.needs_other()) out.other = div(mul(g, c.input_operand()), add(c.other(), 1));
     return out;
   })
   .samples({"f(3,4), p(4)"});
@@ -172,35 +180,37 @@ STRATA_OP(special_xlog1py, "special.xlog1py(Tensor input, Tensor other) -> Tenso
 STRATA_OP(special_entr, "special.entr(Tensor input) -> Tensor")
   .doc("The entropy -x log(x) of each element: 0 at zero, -inf below.")
   .pointwise<fn::Entr>()
-  .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, neg(add(log(c.input(0)), 1)))}; })
+  .saves({"input"})
+  .grad([](const grads::special_entr& c, const Tensor& g) -> Grads { return {mul(g, neg(add(log(c.input()), 1)))}; })
   .samples({"p(3,4)"});
 
 STRATA_OP(logaddexp, "logaddexp(Tensor input, Tensor other) -> Tensor")
   .doc("log(exp(input) + exp(other)) without overflow.")
   .pointwise<fn::Logaddexp>()
-  .saves({0, 1})
-  .grad([](G c, const Tensor& g) -> Grads {
-    const Tensor d = call(op_sub, Args(c.operand(0), c.operand(1), 1));
-    return {c.needs(0) ? mul(g, sigmoid(d)) : Tensor(), c.needs(1) ? mul(g, sigmoid(neg(d))) : Tensor()};
+  .saves({"input", "other"})
+  .grad([](const grads::logaddexp& c, const Tensor& g) -> Grads {
+    const Tensor d = call(op_sub, Args(c.input_operand(), c.other_operand(), 1));
+    return {c.needs_input() ? mul(g, sigmoid(d)) : Tensor(), c.needs_other() ? mul(g, sigmoid(neg(d))) : Tensor()};
   })
   .samples({"f(3,4), f(4)"});
 
 STRATA_OP(logaddexp2, "logaddexp2(Tensor input, Tensor other) -> Tensor")
   .doc("log2(2^input + 2^other) without overflow.")
   .pointwise<fn::Logaddexp2>()
-  .saves({0, 1})
-  .grad([](G c, const Tensor& g) -> Grads {
-    const Tensor d = mul(call(op_sub, Args(c.operand(0), c.operand(1), 1)), M_LN2);
-    return {c.needs(0) ? mul(g, sigmoid(d)) : Tensor(), c.needs(1) ? mul(g, sigmoid(neg(d))) : Tensor()};
+  .saves({"input", "other"})
+  .grad([](const grads::logaddexp2& c, const Tensor& g) -> Grads {
+    const Tensor d = mul(call(op_sub, Args(c.input_operand(), c.other_operand(), 1)), M_LN2);
+    return {c.needs_input() ? mul(g, sigmoid(d)) : Tensor(), c.needs_other() ? mul(g, sigmoid(neg(d))) : Tensor()};
   })
   .samples({"f(3,4), f(4)"});
 
 STRATA_OP(replace_nonfinite, "replace_nonfinite(Tensor input, float nan, float posinf, float neginf) -> Tensor")
   .doc("input with NaN and infinities replaced.")
   .pointwise<fn::NanToNum>()
-  .saves({0})
-  .grad([](G c, const Tensor& g) -> Grads { return {masked_fill(g, logical_not(isfinite(c.input(0))), 0)}; })
+  .saves({"input"})
+  .grad([](const grads::replace_nonfinite& c, const Tensor& g) -> Grads {
+    return {masked_fill(g, logical_not(isfinite(c.input())), 0)};
+  })
   .helper()
   .samples({"f(3,4), 0, 1, 2"});
 

@@ -1,4 +1,5 @@
 // amax, amin, aminmax, max and min in their three forms, argmax, argmin.
+#include "strata/args/reduce/minmax.h"
 #include "autograd/autograd.h"
 #include "cpu/lines.h"
 #include "cpu/reduce/arg_reduce.h"
@@ -10,69 +11,82 @@ namespace strata {
 namespace {
 
 void require_any(const Call& c, ErrorKind kind) {
-  if (c.args.tensor(0).numel == 0)
+  const args::amax a(c);
+  if (a.input().numel == 0)
     fail(kind, fmt::format("{}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction "
                            "dim with the 'dim' argument.",
                            c.op.name));
 }
 
-uint32_t extreme_mask(const Call& c) { return reduced_mask(c.args.tensor(0), c.args[1], c.op.name.c_str()); }
+uint32_t extreme_mask(const Call& c) {
+  const args::amax a(c);
+  return reduced_mask(a.input(), a.dim_value(), c.op.name.c_str());
+}
 void infer_extreme(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
+  const args::amax a(c);
+  const TensorImpl& x = a.input();
   const uint32_t reduced = extreme_mask(c);
-  if (c.args[1].size == 0) require_any(c, ErrorKind::Runtime);
+  if (a.dim_value().size == 0) require_any(c, ErrorKind::Runtime);
   require_elements(x, reduced, c.op.name.c_str());
-  set_reduced_shape(*c.out(), x, reduced, c.args[2].boolean());
+  set_reduced_shape(*c.out(), x, reduced, a.keepdim());
   c.out()->dtype = x.dtype;
 }
 template <Fold fold> Reduction describe_extreme(const Call& c) {
-  return {fold, c.args.tensor(0), extreme_mask(c), c.out().dtype(), *c.out()};
+  const args::amax a(c);
+  return {fold, a.input(), extreme_mask(c), c.out().dtype(), *c.out()};
 }
 Grads grad_extreme(const GradContext& c, const Tensor& g) {
-  return {spread_evenly(g, c.input(0), c.result(), reduced_mask(c.meta(0), c.arg(1), "amax"), c.arg(2).boolean())};
+  const grads::amax a(c);
+  return {spread_evenly(g, a.input(), c.result(), reduced_mask(a.meta_of_input(), a.dim_value(), "amax"), a.keepdim())};
 }
 
 void infer_full(const Call& c) {
+  const args::max a(c);
   require_any(c, ErrorKind::Runtime);
-  c.out()->dtype = c.args.tensor(0).dtype;
+  c.out()->dtype = a.input().dtype;
 }
 template <Fold fold> Reduction describe_full(const Call& c) {
-  return {fold, c.args.tensor(0), ~0u, c.out().dtype(), *c.out()};
+  const args::max a(c);
+  return {fold, a.input(), ~0u, c.out().dtype(), *c.out()};
 }
 Grads grad_full(const GradContext& c, const Tensor& g) {
-  return {spread_evenly(g, c.input(0), c.result(), (1u << c.meta(0).ndim) - 1, false)};
+  const grads::max a(c);
+  return {spread_evenly(g, a.input(), c.result(), (1u << a.meta_of_input().ndim) - 1, false)};
 }
 
 void infer_with_places(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
-  const uint32_t reduced = 1u << normalize_dim(c.args[1].integer(), x.ndim, c.op.name.c_str());
+  const args::max_dim a(c);
+  const TensorImpl& x = a.input();
+  const uint32_t reduced = 1u << normalize_dim(a.dim(), x.ndim, c.op.name.c_str());
   require_elements(x, reduced, c.op.name.c_str());
-  for (int o = 0; o < 2; ++o) set_reduced_shape(*c.outs[o], x, reduced, c.args[2].boolean());
+  for (int o = 0; o < 2; ++o) set_reduced_shape(*c.outs[o], x, reduced, a.keepdim());
   c.outs[0]->dtype = x.dtype, c.outs[1]->dtype = DType::I64;
 }
 using Arg = void (*)(bool, const TensorImpl&, int, const TensorImpl*, const TensorImpl&);
 template <bool largest, Arg arg> void run_with_places(const Call& c) {
+  const args::max_dim a(c);
   if (c.outs[0].numel() == 0) return;
-  const TensorImpl& x = c.args.tensor(0);
+  const TensorImpl& x = a.input();
   Tensor row = alias(x);
   if (x.ndim == 0) row->ndim = 1, row->shape[0] = row->strides[0] = 1;
-  arg(largest, *row, normalize_dim(c.args[1].integer(), x.ndim, "max"), c.outs[0].get(), *c.outs[1]);
+  arg(largest, *row, normalize_dim(a.dim(), x.ndim, "max"), c.outs[0].get(), *c.outs[1]);
 }
 
 void infer_arg(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
-  const bool given = static_cast<bool>(c.args[1]), keepdim = c.args[2].boolean();
+  const args::argmax a(c);
+  const TensorImpl& x = a.input();
+  const bool given = static_cast<bool>(a.dim_value()), keepdim = a.keepdim();
   if (!given) require_any(c, ErrorKind::Index);
-  const uint32_t reduced = reduced_mask(x, c.args[1], c.op.name.c_str());
+  const uint32_t reduced = reduced_mask(x, a.dim_value(), c.op.name.c_str());
   require_elements(x, reduced, c.op.name.c_str());
   set_reduced_shape(*c.out(), x, reduced, keepdim);
   c.out()->dtype = DType::I64;
 }
 template <bool largest, Arg arg> void run_arg(const Call& c) {
+  const args::argmax a(c);
   if (c.out().numel() == 0) return;
-  const TensorImpl& x = c.args.tensor(0);
-  if (c.args[1] && x.ndim > 0)
-    return arg(largest, x, normalize_dim(c.args[1].integer(), x.ndim, "argmax"), nullptr, *c.out());
+  const TensorImpl& x = a.input();
+  if (a.dim() && x.ndim > 0) return arg(largest, x, normalize_dim(*a.dim(), x.ndim, "argmax"), nullptr, *c.out());
   Tensor line = x.device.type == DeviceType::Cpu ? cpu::packed(x) : alias(*contiguous(alias(x)));
   line->ndim = 1, line->shape[0] = x.numel, line->strides[0] = 1;
   arg(largest, *line, 0, nullptr, *c.out());
@@ -94,17 +108,19 @@ Tensor scatter_into_zeros(const TensorImpl& like, int64_t dim, const Tensor& ind
 }
 
 Tensor grad_of_selection(const GradContext& c, const Tensor& g, bool keepdim) {
-  const int ndim = c.meta(0).ndim, dim = normalize_dim(c.arg(1).integer(), ndim, "grad");
+  const grads::max_dim a(c);
+  const int ndim = a.meta_of_input().ndim, dim = normalize_dim(a.dim(), ndim, "grad");
   if (ndim == 0) return g;
   const Tensor index = autograd::detach(c.result(1));
-  return scatter_into_zeros(c.meta(0), dim, keepdim ? index : unsqueeze(index, dim), keepdim ? g : unsqueeze(g, dim));
+  return scatter_into_zeros(a.meta_of_input(), dim, keepdim ? index : unsqueeze(index, dim),
+                            keepdim ? g : unsqueeze(g, dim));
 }
 
 STRATA_OP(amax, "amax(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor")
   .doc("The largest value along the given dimensions (all when the list is empty). Equal values share the gradient.")
   .infer(infer_extreme)
   .with(add_reduction<describe_extreme<Fold::Max>>)
-  .saves({0})
+  .saves({"input"})
   .saves_result()
   .grad(grad_extreme)
   .samples({"f(3,4)", "f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), [0,2]", "f()", "i5(3,4), 1", "b(3,4), 0",
@@ -116,7 +132,7 @@ STRATA_OP(amin, "amin(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor"
   .doc("The smallest value along the given dimensions (all when the list is empty). Equal values share the gradient.")
   .infer(infer_extreme)
   .with(add_reduction<describe_extreme<Fold::Min>>)
-  .saves({0})
+  .saves({"input"})
   .saves_result()
   .grad(grad_extreme)
   .samples({"f(3,4)", "f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), [0,2]", "f()", "i5(3,4), 1", "b(3,4), 0",
@@ -141,7 +157,7 @@ STRATA_OP(max, "max(Tensor input) -> Tensor")
   .doc("The largest value. Equal values share the gradient.")
   .infer(infer_full)
   .with(add_reduction<describe_full<Fold::Max>>)
-  .saves({0})
+  .saves({"input"})
   .saves_result()
   .grad(grad_full)
   .samples({"f(3,4)", "f()", "i5(3,4)", "b(4)"})
@@ -151,7 +167,7 @@ STRATA_OP(min, "min(Tensor input) -> Tensor")
   .doc("The smallest value. Equal values share the gradient.")
   .infer(infer_full)
   .with(add_reduction<describe_full<Fold::Min>>)
-  .saves({0})
+  .saves({"input"})
   .saves_result()
   .grad(grad_full)
   .samples({"f(3,4)", "f()", "i5(3,4)", "b(4)"})
@@ -171,7 +187,7 @@ STRATA_OP(max_dim, "max.dim(Tensor input, int dim, bool keepdim=False) -> (Tenso
   .cuda("reduce", run_with_places<true, cuda::arg_reduce>)
   .saves_result({1})
   .no_grad_outputs({1})
-  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {grad_of_selection(c, g, c.arg(2).boolean())}; })
+  .grad([](const grads::max_dim& c, const Tensor& g) -> Grads { return {grad_of_selection(c, g, c.keepdim())}; })
   .samples({"f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), 1", "f(), 0", "i5(3,4), 1", "b(3,4), 0"})
   .error("f(3,0), 1", ErrorKind::Index, "non-zero size")
   .error("f(3), 1", ErrorKind::Index, "out of range");
@@ -190,7 +206,7 @@ STRATA_OP(min_dim, "min.dim(Tensor input, int dim, bool keepdim=False) -> (Tenso
   .cuda("reduce", run_with_places<false, cuda::arg_reduce>)
   .saves_result({1})
   .no_grad_outputs({1})
-  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {grad_of_selection(c, g, c.arg(2).boolean())}; })
+  .grad([](const grads::min_dim& c, const Tensor& g) -> Grads { return {grad_of_selection(c, g, c.keepdim())}; })
   .samples({"f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), 1", "f(), 0", "i5(3,4), 1", "b(3,4), 0"})
   .error("f(3,0), 1", ErrorKind::Index, "non-zero size")
   .error("f(3), 1", ErrorKind::Index, "out of range");

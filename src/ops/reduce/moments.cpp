@@ -2,6 +2,7 @@
 #include "cpu/reduce/moments.h"
 #include "cuda/reduce/moments.h"
 #include "ops/reduce/common.h"
+#include "strata/args/reduce/moments.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -10,38 +11,41 @@ namespace {
 double correction_of(const Value& v) { return v ? v.number() : 1.0; }
 
 void infer_moments(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
+  const args::var_correction a(c);
+  const TensorImpl& x = a.input();
   STRATA_CHECK(is_floating(x.dtype), Runtime,
                "{}: only floating point dtypes are supported, got {}; convert with .float() first", c.op.name,
                name_of(x.dtype));
-  const uint32_t reduced = reduced_mask(x, c.args[1], c.op.name.c_str());
+  const uint32_t reduced = reduced_mask(x, a.dim_value(), c.op.name.c_str());
   for (uint32_t o = 0; o < c.op.outputs; ++o) {
-    set_reduced_shape(*c.outs[o], x, reduced, c.args[3].boolean());
+    set_reduced_shape(*c.outs[o], x, reduced, a.keepdim());
     c.outs[o]->dtype = x.dtype;
   }
 }
 using Kernel = void (*)(const TensorImpl&, uint32_t, double, bool, const TensorImpl*, const TensorImpl*);
 template <bool root, Kernel kernel> void run_moments(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
+  const args::var_correction a(c);
+  const TensorImpl& x = a.input();
   if (c.outs[0].numel() == 0) return;
-  kernel(x, reduced_mask(x, c.args[1], "var"), correction_of(c.args[2]), root, c.outs[0].get(),
+  kernel(x, reduced_mask(x, a.dim_value(), "var"), correction_of(a.correction_value()), root, c.outs[0].get(),
          c.op.outputs > 1 ? c.outs[1].get() : nullptr);
 }
 
 // g is the gradient of the variance. A variance that nobody used has a gradient of zeros, which must stay zeros where there are no
 // degrees of freedom to divide by: the mean has a gradient there.
 Tensor variance_grad(const GradContext& c, const Tensor& g, bool with_mean) {
-  const Tensor x = c.input(0);
-  const uint32_t reduced = reduced_mask(c.meta(0), c.arg(1), "var");
-  const double count = static_cast<double>(reduced_count(c.meta(0), reduced)),
-               by = std::max(0.0, count - correction_of(c.arg(2)));
+  const grads::var_correction a(c);
+  const Tensor x = a.input();
+  const uint32_t reduced = reduced_mask(a.meta_of_input(), a.dim_value(), "var");
+  const double count = static_cast<double>(reduced_count(a.meta_of_input(), reduced)),
+               by = std::max(0.0, count - correction_of(a.correction_value()));
   std::vector<int64_t> dims;
   for (int d = 0; d < x.dim(); ++d)
     if (reduced >> d & 1) dims.push_back(d);
   const Tensor centred = sub(x, mean(x, OptIntList(dims), true));
-  const Tensor scaled = mul(with_kept_dims(g, x.shape(), reduced, c.arg(3).boolean()), 2.0 / by);
+  const Tensor scaled = mul(with_kept_dims(g, x.shape(), reduced, a.keepdim()), 2.0 / by);
   if (by > 0 || !with_mean) return mul(scaled, centred);
-  return masked_fill(mul(scaled, centred), with_kept_dims(eq(g, 0.0), x.shape(), reduced, c.arg(3).boolean()), 0.0);
+  return masked_fill(mul(scaled, centred), with_kept_dims(eq(g, 0.0), x.shape(), reduced, a.keepdim()), 0.0);
 }
 Tensor deviation_grad(const GradContext& c, const Tensor& g, bool with_mean) {
   const Tensor result = c.result(0);
@@ -50,9 +54,10 @@ Tensor deviation_grad(const GradContext& c, const Tensor& g, bool with_mean) {
   return variance_grad(c, masked_fill(div(g, mul(result, 2.0)), none, 0.0), with_mean);
 }
 Tensor mean_grad(const GradContext& c, const Tensor& g) {
-  const uint32_t reduced = reduced_mask(c.meta(0), c.arg(1), "var");
-  return div(expand_reduced(g, c.shape(0), reduced, c.arg(3).boolean()),
-             static_cast<double>(reduced_count(c.meta(0), reduced)));
+  const grads::var_mean_correction a(c);
+  const uint32_t reduced = reduced_mask(a.meta_of_input(), a.dim_value(), "var");
+  return div(expand_reduced(g, a.shape_of_input(), reduced, a.keepdim()),
+             static_cast<double>(reduced_count(a.meta_of_input(), reduced)));
 }
 Tensor with_mean_grad(const GradContext& c, Tensor g) {
   if (!c.grad(1)) return g;
@@ -78,7 +83,7 @@ STRATA_OP(var_correction,
   .kernel("simd", run_moments<false, cpu::moments>)
   .kernel("reference", run_moments<false, cpu::moments_reference>)
   .cuda("batches", run_moments<false, cuda::moments>)
-  .saves({0})
+  .saves({"input"})
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {variance_grad(c, g, false)}; })
   .STRATA_MOMENT_SAMPLES;
 
@@ -106,7 +111,7 @@ STRATA_OP(std_correction,
   .kernel("simd", run_moments<true, cpu::moments>)
   .kernel("reference", run_moments<true, cpu::moments_reference>)
   .cuda("batches", run_moments<true, cuda::moments>)
-  .saves({0})
+  .saves({"input"})
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {deviation_grad(c, g, false)}; })
   .STRATA_MOMENT_SAMPLES;
@@ -139,7 +144,7 @@ STRATA_OP(var_mean_correction,
   .kernel("simd", run_moments<false, cpu::moments>)
   .kernel("reference", run_moments<false, cpu::moments_reference>)
   .cuda("batches", run_moments<false, cuda::moments>)
-  .saves({0})
+  .saves({"input"})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {with_mean_grad(c, c.grad(0) ? variance_grad(c, g, true) : Tensor())};
   })
@@ -176,7 +181,7 @@ STRATA_OP(std_mean_correction,
   .kernel("simd", run_moments<true, cpu::moments>)
   .kernel("reference", run_moments<true, cpu::moments_reference>)
   .cuda("batches", run_moments<true, cuda::moments>)
-  .saves({0})
+  .saves({"input"})
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {with_mean_grad(c, c.grad(0) ? deviation_grad(c, g, true) : Tensor())};

@@ -1,4 +1,5 @@
 // prod, cumprod and their gradients, which must hold where factors are zero.
+#include "strata/args/reduce/products.h"
 #include "autograd/autograd.h"
 #include "cpu/reduce/scan.h"
 #include "cuda/reduce/scan.h"
@@ -28,14 +29,19 @@ Tensor product_of_others(const Tensor& x, int dim) {
 }
 
 void infer_prod(const Call& c, uint32_t reduced, bool keepdim, const Value& dtype) {
-  const TensorImpl& x = c.args.tensor(0);
+  const args::prod a(c);
+  const TensorImpl& x = a.input();
   set_reduced_shape(*c.out(), x, reduced, keepdim);
   c.out()->dtype = sum_dtype(x, dtype);
 }
-Reduction describe_full(const Call& c) { return {Fold::Prod, c.args.tensor(0), ~0u, c.out().dtype(), *c.out()}; }
+Reduction describe_full(const Call& c) {
+  const args::prod a(c);
+  return {Fold::Prod, a.input(), ~0u, c.out().dtype(), *c.out()};
+}
 Reduction describe_dim(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
-  return {Fold::Prod, x, reduced_mask(x, c.args[1], "prod"), c.out().dtype(), *c.out()};
+  const args::prod_dim_int a(c);
+  const TensorImpl& x = a.input();
+  return {Fold::Prod, x, reduced_mask(x, a.dim_value(), "prod"), c.out().dtype(), *c.out()};
 }
 
 // sum over i >= k of g[i] * product of x[j], j <= i, j != k.
@@ -57,12 +63,12 @@ Tensor cumprod_grad(const Tensor& g, const Tensor& x, const Tensor& result, int 
 
 STRATA_OP(prod, "prod(Tensor input, *, dtype? dtype=None) -> Tensor")
   .doc("The product of all elements. Integers and booleans multiply as int64.")
-  .infer([](const Call& c) { infer_prod(c, ~0u, false, c.args[1]); })
+  .infer([](const args::prod& c) { infer_prod(c, ~0u, false, c.dtype_value()); })
   .with(add_reduction<describe_full>)
-  .saves({0})
+  .saves({"input"})
   .saves_result()
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    const Tensor x = c.input(0);
+  .grad([](const grads::prod& c, const Tensor& g) -> Grads {
+    const Tensor x = c.input();
     if (!has_zero(x)) return {div(mul(g, c.result()), x)};
     return {mul(g, reshape(product_of_others(reshape(x, {-1}), 0), x.shape()))};
   })
@@ -70,17 +76,17 @@ STRATA_OP(prod, "prod(Tensor input, *, dtype? dtype=None) -> Tensor")
 
 STRATA_OP(prod_dim_int, "prod.dim_int(Tensor input, int dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
   .doc("The product along a dimension.")
-  .infer([](const Call& c) {
-    infer_prod(c, reduced_mask(c.args.tensor(0), c.args[1], "prod"), c.args[2].boolean(), c.args[3]);
+  .infer([](const args::prod_dim_int& c) {
+    infer_prod(c, reduced_mask(c.input(), c.dim_value(), "prod"), c.keepdim(), c.dtype_value());
   })
   .with(add_reduction<describe_dim>)
-  .saves({0})
+  .saves({"input"})
   .saves_result()
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    const Tensor x = c.input(0);
+  .grad([](const grads::prod_dim_int& c, const Tensor& g) -> Grads {
+    const Tensor x = c.input();
     if (x.dim() == 0) return {g};
-    const int dim = normalize_dim(c.arg(1).integer(), x.dim(), "prod");
-    const auto wide = [&](const Tensor& t) { return c.arg(2).boolean() ? t : unsqueeze(t, dim); };
+    const int dim = normalize_dim(c.dim(), x.dim(), "prod");
+    const auto wide = [&](const Tensor& t) { return c.keepdim() ? t : unsqueeze(t, dim); };
     if (!has_zero(x)) return {div(mul(wide(g), wide(c.result())), x)};
     return {mul(wide(g), product_of_others(x, dim))};
   })
@@ -90,30 +96,28 @@ STRATA_OP(prod_dim_int, "prod.dim_int(Tensor input, int dim, bool keepdim=False,
 STRATA_OP(cumprod, "cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tensor")
   .doc("Running products along a dimension.")
   .inplace()
-  .infer([](const Call& c) {
-    const TensorImpl& x = c.args.tensor(0);
-    normalize_dim(c.args[1].integer(), x.ndim, "cumprod");
-    c.out()->set_shape(x.sizes()), c.out()->dtype = sum_dtype(x, c.args[2]);
+  .infer([](const args::cumprod& c) {
+    const TensorImpl& x = c.input();
+    normalize_dim(c.dim(), x.ndim, "cumprod");
+    c.out()->set_shape(x.sizes()), c.out()->dtype = sum_dtype(x, c.dtype_value());
   })
   .kernel("rows",
-          [](const Call& c) {
-            cpu::scan(cpu::Scan::Prod, c.args.tensor(0),
-                      static_cast<int>(normalize_dim(c.args[1].integer(), c.out().dim(), "cumprod")), *c.out());
+          [](const args::cumprod& c) {
+            cpu::scan(cpu::Scan::Prod, c.input(), static_cast<int>(normalize_dim(c.dim(), c.out().dim(), "cumprod")),
+                      *c.out());
           })
   .kernel("reference",
-          [](const Call& c) {
-            cpu::scan_reference(cpu::Scan::Prod, c.args.tensor(0),
-                                normalize_dim(c.args[1].integer(), c.out().dim(), "cumprod"), *c.out());
+          [](const args::cumprod& c) {
+            cpu::scan_reference(cpu::Scan::Prod, c.input(), normalize_dim(c.dim(), c.out().dim(), "cumprod"), *c.out());
           })
   .cuda("scan",
-        [](const Call& c) {
-          cuda::scan(Scan::Prod, c.args.tensor(0), normalize_dim(c.args[1].integer(), c.out().dim(), "cumprod"),
-                     *c.out());
+        [](const args::cumprod& c) {
+          cuda::scan(Scan::Prod, c.input(), normalize_dim(c.dim(), c.out().dim(), "cumprod"), *c.out());
         })
-  .saves({0})
+  .saves({"input"})
   .saves_result()
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    return {cumprod_grad(g, c.input(0), c.result(), normalize_dim(c.arg(1).integer(), c.meta(0).ndim, "cumprod"))};
+  .grad([](const grads::cumprod& c, const Tensor& g) -> Grads {
+    return {cumprod_grad(g, c.input(), c.result(), normalize_dim(c.dim(), c.meta_of_input().ndim, "cumprod"))};
   })
   .samples({"f(3,4), 0", "f(3,4), -1", "f(2,3,4), 1", "i5(3,4), 1", "f(), 0", "f(0,3), 0", "b(4), 0"})
   .error("f(3), 1", ErrorKind::Index, "out of range");

@@ -1,4 +1,5 @@
 // cumsum, cummax, cummin, logcumsumexp, diff, trapezoid, cumulative_trapezoid. (cumprod stands with prod.)
+#include "strata/args/reduce/scans.h"
 #include "autograd/autograd.h"
 #include "cpu/reduce/scan.h"
 #include "cpu/reference.h"
@@ -9,26 +10,39 @@
 namespace strata {
 namespace {
 
-int dim_of(const Call& c) { return normalize_dim(c.args[1].integer(), c.args.tensor(0).ndim, c.op.name.c_str()); }
-int dim_of(const GradContext& c) { return normalize_dim(c.arg(1).integer(), c.meta(0).ndim, "cumsum"); }
+int dim_of(const Call& c) {
+  const args::cumsum a(c);
+  return normalize_dim(a.dim(), a.input().ndim, c.op.name.c_str());
+}
+int dim_of(const GradContext& c) {
+  const grads::cumsum a(c);
+  return normalize_dim(a.dim(), a.meta_of_input().ndim, "cumsum");
+}
 
 void infer_cumsum(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
+  const args::cumsum a(c);
+  const TensorImpl& x = a.input();
   dim_of(c);
-  c.out()->set_shape(x.sizes()), c.out()->dtype = sum_dtype(x, c.args[2]);
+  c.out()->set_shape(x.sizes()), c.out()->dtype = sum_dtype(x, a.dtype_value());
 }
 void infer_extremes(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
+  const args::cummax a(c);
+  const TensorImpl& x = a.input();
   dim_of(c);
   for (int o = 0; o < 2; ++o) c.outs[o]->set_shape(x.sizes());
   c.outs[0]->dtype = x.dtype, c.outs[1]->dtype = DType::I64;
 }
 template <bool largest, decltype(&cpu::scan_extremes) scan> void run_extremes(const Call& c) {
-  scan(largest, c.args.tensor(0), dim_of(c), *c.outs[0], *c.outs[1]);
+  const args::cummax a(c);
+  scan(largest, a.input(), dim_of(c), *c.outs[0], *c.outs[1]);
 }
-template <Scan kind> void run_on_device(const Call& c) { cuda::scan(kind, c.args.tensor(0), dim_of(c), *c.out()); }
+template <Scan kind> void run_on_device(const Call& c) {
+  const args::cumsum a(c);
+  cuda::scan(kind, a.input(), dim_of(c), *c.out());
+}
 template <bool largest> void plain_extremes(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
+  const args::cummax a(c);
+  const TensorImpl& x = a.input();
   const auto dim = static_cast<size_t>(dim_of(c));
   cpu::dispatch_wide(x.dtype, [&]<class T>() {
     cpu::each_index(x.sizes(), [&](const cpu::Index& at) {
@@ -44,8 +58,9 @@ template <bool largest> void plain_extremes(const Call& c) {
   });
 }
 Grads grad_extremes(const GradContext& c, const Tensor& g) {
-  if (c.meta(0).ndim == 0 || c.meta(0).numel == 0) return {g};
-  return {scatter_into_zeros(c.meta(0), dim_of(c), autograd::detach(c.result(1)), g)};
+  const grads::cummax a(c);
+  if (a.meta_of_input().ndim == 0 || a.meta_of_input().numel == 0) return {g};
+  return {scatter_into_zeros(a.meta_of_input(), dim_of(c), autograd::detach(c.result(1)), g)};
 }
 
 Tensor reverse_cumsum(const Tensor& g, int dim) {
@@ -91,9 +106,9 @@ STRATA_OP(cumsum, "cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor
   .doc("Running sums along a dimension.")
   .inplace()
   .infer(infer_cumsum)
-  .kernel("rows", [](const Call& c) { cpu::scan(cpu::Scan::Sum, c.args.tensor(0), dim_of(c), *c.out()); })
+  .kernel("rows", [](const args::cumsum& c) { cpu::scan(cpu::Scan::Sum, c.input(), dim_of(c), *c.out()); })
   .kernel("reference",
-          [](const Call& c) { cpu::scan_reference(cpu::Scan::Sum, c.args.tensor(0), dim_of(c), *c.out()); })
+          [](const args::cumsum& c) { cpu::scan_reference(cpu::Scan::Sum, c.input(), dim_of(c), *c.out()); })
   .cuda("scan", run_on_device<Scan::Sum>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {reverse_cumsum(g, dim_of(c))}; })
   .samples({"f(3,4), 0", "f(3,4), -1", "f(2,3,4), 1", "i5(3,4), 1", "f(), 0", "f(0,3), 0", "b(4), 0",
@@ -103,21 +118,23 @@ STRATA_OP(cumsum, "cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor
 STRATA_OP(logcumsumexp, "logcumsumexp(Tensor input, int dim) -> Tensor")
   .doc("The logarithm of running sums of exponentials along a dimension, without overflow.")
   .dtypes(kFloatingTypes)
-  .infer([](const Call& c) {
-    const TensorImpl& x = c.args.tensor(0);
+  .infer([](const args::logcumsumexp& c) {
+    const TensorImpl& x = c.input();
     STRATA_CHECK(is_floating(x.dtype), Runtime,
                  "logcumsumexp: not implemented for {}; a floating point tensor is needed", name_of(x.dtype));
     dim_of(c);
     c.out()->set_shape(x.sizes()), c.out()->dtype = x.dtype;
   })
-  .kernel("rows", [](const Call& c) { cpu::scan(cpu::Scan::LogSumExp, c.args.tensor(0), dim_of(c), *c.out()); })
+  .kernel("rows", [](const args::logcumsumexp& c) { cpu::scan(cpu::Scan::LogSumExp, c.input(), dim_of(c), *c.out()); })
   .kernel("reference",
-          [](const Call& c) { cpu::scan_reference(cpu::Scan::LogSumExp, c.args.tensor(0), dim_of(c), *c.out()); })
+          [](const args::logcumsumexp& c) {
+            cpu::scan_reference(cpu::Scan::LogSumExp, c.input(), dim_of(c), *c.out());
+          })
   .cuda("scan", run_on_device<Scan::LogSumExp>)
-  .saves({0})
+  .saves({"input"})
   .saves_result()
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    const Tensor x = c.input(0), y = c.result();
+  .grad([](const grads::logcumsumexp& c, const Tensor& g) -> Grads {
+    const Tensor x = c.input(), y = c.result();
     const int dim = dim_of(c);
     if (x.dim() == 0 || x.numel() == 0) return {g};
     // sum over i >= k of g[i] exp(x[k] - y[i]), with positive and negative parts in log space so that nothing overflows
@@ -129,10 +146,10 @@ STRATA_OP(logcumsumexp, "logcumsumexp(Tensor input, int dim) -> Tensor")
                  negative = where(lt(g, 0.0), log(where(lt(g, 0.0), neg(g), 1.0)), low);
     return {sub(part(positive), part(negative))};
   })
-  .grad_for_graph([](const GradContext& c, const Tensor& g) -> Grads {
+  .grad_for_graph([](const grads::logcumsumexp& c, const Tensor& g) -> Grads {
     // The plain sum over i >= k of g[i] exp(x[k] - y[i]), whose exponents are never positive, at the price of n x n terms. The
     // form above has infinities inside that a second gradient does not survive.
-    const Tensor x = c.input(0), y = c.result();
+    const Tensor x = c.input(), y = c.result();
     const int dim = dim_of(c);
     if (x.dim() == 0 || x.numel() == 0) return {g};
     const Tensor terms = mul(unsqueeze(movedim(g, {dim}, {-1}), -2),

@@ -1,4 +1,5 @@
 // sum, mean, nansum, nanmean, prod, any, all, count_nonzero.
+#include "strata/args/reduce/sums.h"
 #include "ops/reduce/common.h"
 #include "ops/reduce/kernels.h"
 #include "strata/ops.h"
@@ -6,29 +7,30 @@
 namespace strata {
 namespace {
 
-// Argument positions of a full reduction (…, dtype) and of its dim overload (…, dim, keepdim, dtype).
 struct Where {
   uint32_t reduced;
   bool keepdim;
 };
-Where where_full(const Call& c) { return {(1u << c.args.tensor(0).ndim) - 1, false}; }
-Where where_dim(const Call& c) {
-  return {reduced_mask(c.args.tensor(0), c.args[1], c.op.name.c_str()), c.args[2].boolean()};
+// V is the view of a full reduction, or of an overload with a dim.
+template <class V> Where where(const V& a) {
+  if constexpr (requires { a.keepdim(); })
+    return {reduced_mask(a.input(), a.dim_value(), a.op().name.c_str()), a.keepdim()};
+  else return {(1u << a.input().ndim) - 1, false};
 }
 
-template <Where (*where)(const Call&), int kDType> void infer_sum(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
-  const Where w = where(c);
-  set_reduced_shape(*c.out(), x, w.reduced, w.keepdim);
-  c.out()->dtype = sum_dtype(x, c.args[kDType]);
+template <class V> void infer_sum(const Call& c) {
+  const V a(c);
+  const Where w = where(a);
+  set_reduced_shape(*c.out(), a.input(), w.reduced, w.keepdim);
+  c.out()->dtype = sum_dtype(a.input(), a.dtype_value());
 }
-template <Where (*where)(const Call&), int kDType> void infer_mean(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
-  const Value& dtype = c.args[kDType];
-  const DType result = dtype ? dtype.dtype() : x.dtype;
+template <class V> void infer_mean(const Call& c) {
+  const V a(c);
+  const TensorImpl& x = a.input();
+  const DType result = a.dtype() ? *a.dtype() : x.dtype;
   if (!is_floating(result)) {
     STRATA_CHECK(
-      dtype, NotImplemented,
+      a.dtype(), NotImplemented,
       "{}: could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}",
       c.op.name, long_name(x.dtype));
     fail(ErrorKind::NotImplemented,
@@ -36,56 +38,64 @@ template <Where (*where)(const Call&), int kDType> void infer_mean(const Call& c
            "{}: could not infer output dtype. Optional dtype must be either a floating point or complex dtype. Got: {}",
            c.op.name, long_name(result)));
   }
-  const Where w = where(c);
+  const Where w = where(a);
   set_reduced_shape(*c.out(), x, w.reduced, w.keepdim);
   c.out()->dtype = result;
 }
-template <Where (*where)(const Call&)> void infer_bool(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
-  const Where w = where(c);
+template <class V> void infer_bool(const Call& c) {
+  const V a(c);
+  const TensorImpl& x = a.input();
+  const Where w = where(a);
   set_reduced_shape(*c.out(), x, w.reduced, w.keepdim);
   c.out()->dtype = x.dtype == DType::U8 ? DType::U8 : DType::Bool;
 }
 
-template <Fold fold, Where (*where)(const Call&)> Reduction describe_fold(const Call& c) {
-  return {fold, c.args.tensor(0), where(c).reduced, c.out().dtype(), *c.out()};
+template <Fold fold, class V> Reduction describe_fold(const Call& c) {
+  const V a(c);
+  return {fold, a.input(), where(a).reduced, c.out().dtype(), *c.out()};
 }
-template <Where (*where)(const Call&)> Reduction describe_mean(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
-  const uint32_t reduced = where(c).reduced;
+template <class V> Reduction describe_mean(const Call& c) {
+  const V a(c);
+  const TensorImpl& x = a.input();
+  const uint32_t reduced = where(a).reduced;
   return {Fold::Sum, x, reduced, c.out().dtype(), *c.out(), {.divide = static_cast<double>(reduced_count(x, reduced))}};
 }
-template <Fold fold, Where (*where)(const Call&)> Reduction describe_own_type(const Call& c) {  // read as what it is
-  const TensorImpl& x = c.args.tensor(0);
-  return {fold, x, where(c).reduced, x.dtype, *c.out()};
+template <Fold fold, class V> Reduction describe_own_type(const Call& c) {  // read as what it is
+  const V a(c);
+  return {fold, a.input(), where(a).reduced, a.input().dtype, *c.out()};
 }
 Reduction describe_count(const Call& c) {
-  const TensorImpl& x = c.args.tensor(0);
-  return {Fold::CountNonzero, x, reduced_mask(x, c.args[1], "count_nonzero"), x.dtype, *c.out()};
+  const args::count_nonzero a(c);
+  const TensorImpl& x = a.input();
+  return {Fold::CountNonzero, x, reduced_mask(x, a.dim_value(), "count_nonzero"), x.dtype, *c.out()};
 }
 
-uint32_t mask_of(const GradContext& c) { return reduced_mask(c.meta(0), c.arg(1), "sum"); }
-Tensor spread(const GradContext& c, const Tensor& g, bool full) {
-  if (full) return expand(g, c.shape(0));
-  return expand_reduced(g, c.shape(0), mask_of(c), c.arg(2).boolean());
+// Of the gradient g: as many elements as were added.
+template <class V> Tensor spread(const V& c, const Tensor& g) {
+  if constexpr (requires { c.keepdim(); }) {
+    const uint32_t reduced = reduced_mask(c.meta_of_input(), c.dim_value(), "sum");
+    return expand_reduced(g, c.shape_of_input(), reduced, c.keepdim());
+  } else {
+    return expand(g, c.shape_of_input());
+  }
 }
-double count_of(const GradContext& c, bool full) {
-  return static_cast<double>(full ? c.meta(0).numel : reduced_count(c.meta(0), mask_of(c)));
+double elements_per_result(const TensorImpl& input, const Tensor& g) {
+  return static_cast<double>(input.numel) / static_cast<double>(std::max<int64_t>(g.numel(), 1));
 }
 }  // namespace
 
 STRATA_OP(sum, "sum(Tensor input, *, dtype? dtype=None) -> Tensor")
   .doc("The sum of all elements. Integers and booleans add up as int64.")
-  .infer(infer_sum<where_full, 1>)
-  .with(add_reduction<describe_fold<Fold::Sum, where_full>>)
-  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {spread(c, g, true)}; })
+  .infer(infer_sum<args::sum>)
+  .with(add_reduction<describe_fold<Fold::Sum, args::sum>>)
+  .grad([](const grads::sum& c, const Tensor& g) -> Grads { return {spread(c, g)}; })
   .samples({"f(3,4)", "f()", "f(0,3)", "i5(3,4)", "b(7)", "f(2,3,5), dtype=float64"});
 
 STRATA_OP(sum_dim, "sum.dim(Tensor input, int[]? dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
   .doc("The sum over the given dimensions; None or an empty list means all of them.")
-  .infer(infer_sum<where_dim, 3>)
-  .with(add_reduction<describe_fold<Fold::Sum, where_dim>>)
-  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {spread(c, g, false)}; })
+  .infer(infer_sum<args::sum_dim>)
+  .with(add_reduction<describe_fold<Fold::Sum, args::sum_dim>>)
+  .grad([](const grads::sum_dim& c, const Tensor& g) -> Grads { return {spread(c, g)}; })
   .samples({"f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), [0,2]", "f(2,3,4), None, True", "f(), 0", "f(0,3), 0",
             "i5(3,4), 1", "b(3,4), 0", "f(3,4), 1, dtype=float64"})
   .error("f(2,3), 5", ErrorKind::Index, "out of range")
@@ -93,31 +103,35 @@ STRATA_OP(sum_dim, "sum.dim(Tensor input, int[]? dim, bool keepdim=False, *, dty
 
 STRATA_OP(nansum, "nansum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
   .doc("The sum over the given dimensions with NaN counted as zero.")
-  .infer(infer_sum<where_dim, 3>)
-  .with(add_reduction<describe_fold<Fold::NanSum, where_dim>>)
-  .saves({0})
-  .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    const Tensor x = c.input(0);
-    return {mul(spread(c, g, false), logical_not(isnan(x)))};
+  .infer(infer_sum<args::nansum>)
+  .with(add_reduction<describe_fold<Fold::NanSum, args::nansum>>)
+  .saves({"input"})
+  .grad([](const grads::nansum& c, const Tensor& g) -> Grads {
+    const Tensor x = c.input();
+    return {mul(spread(c, g), logical_not(isnan(x)))};
   })
   .samples({"f(3,4)", "f(3,4), 0", "f(2,3,4), [0,2], True", "i5(3,4), 1", "f(0,3), 0"})
   .error("f(2,3), 2", ErrorKind::Index, "out of range");
 
 STRATA_OP(mean, "mean(Tensor input, *, dtype? dtype=None) -> Tensor")
   .doc("The mean of all elements.")
-  .infer(infer_mean<where_full, 1>)
-  .with(add_reduction<describe_mean<where_full>>)
+  .infer(infer_mean<args::mean>)
+  .with(add_reduction<describe_mean<args::mean>>)
   .dtypes(kFloatingTypes)
-  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {div(spread(c, g, true), count_of(c, true))}; })
+  .grad([](const grads::mean& c, const Tensor& g) -> Grads {
+    return {div(spread(c, g), elements_per_result(c.meta_of_input(), g))};
+  })
   .samples({"f(3,4)", "f()", "f(0,3)", "i5(3,4), dtype=float32"})
   .error("i5(3)", ErrorKind::NotImplemented, "could not infer output dtype");
 
 STRATA_OP(mean_dim, "mean.dim(Tensor input, int[]? dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
   .doc("The mean over the given dimensions; None or an empty list means all of them.")
-  .infer(infer_mean<where_dim, 3>)
-  .with(add_reduction<describe_mean<where_dim>>)
+  .infer(infer_mean<args::mean_dim>)
+  .with(add_reduction<describe_mean<args::mean_dim>>)
   .dtypes(kFloatingTypes)
-  .grad([](const GradContext& c, const Tensor& g) -> Grads { return {div(spread(c, g, false), count_of(c, false))}; })
+  .grad([](const grads::mean_dim& c, const Tensor& g) -> Grads {
+    return {div(spread(c, g), elements_per_result(c.meta_of_input(), g))};
+  })
   .samples({"f(3,4), 0", "f(3,4), 1, True", "f(2,3,4), [0,2]", "f(2,3,4), None, True", "i5(3,4), 1, dtype=float64"})
   .error("f(2,3), -3", ErrorKind::Index, "out of range")
   .error("i5(3), 0", ErrorKind::NotImplemented, "could not infer output dtype");
@@ -136,35 +150,35 @@ STRATA_OP(nanmean, "nanmean(Tensor input, int[]? dim=None, bool keepdim=False, *
 
 STRATA_OP(any, "any(Tensor input) -> Tensor")
   .doc("True when any element is not zero (NaN counts as true).")
-  .infer(infer_bool<where_full>)
-  .with(add_reduction<describe_own_type<Fold::Any, where_full>>)
+  .infer(infer_bool<args::any>)
+  .with(add_reduction<describe_own_type<Fold::Any, args::any>>)
   .samples({"b(7)", "f(3,4)", "i5(3)", "b(0)", "b()"});
 
 STRATA_OP(any_dim, "any.dim(Tensor input, int[]? dim, bool keepdim=False) -> Tensor")
   .doc("True where any element along the given dimensions is not zero.")
-  .infer(infer_bool<where_dim>)
-  .with(add_reduction<describe_own_type<Fold::Any, where_dim>>)
+  .infer(infer_bool<args::any_dim>)
+  .with(add_reduction<describe_own_type<Fold::Any, args::any_dim>>)
   .samples({"b(3,4), 0", "f(3,4), 1, True", "i5(2,3,4), [0,2]", "b(0,3), 0"})
   .error("b(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(all, "all(Tensor input) -> Tensor")
   .doc("True when no element is zero.")
-  .infer(infer_bool<where_full>)
-  .with(add_reduction<describe_own_type<Fold::All, where_full>>)
+  .infer(infer_bool<args::all>)
+  .with(add_reduction<describe_own_type<Fold::All, args::all>>)
   .samples({"b(7)", "f(3,4)", "i5(3)", "b(0)", "b()"});
 
 STRATA_OP(all_dim, "all.dim(Tensor input, int[]? dim, bool keepdim=False) -> Tensor")
   .doc("True where no element along the given dimensions is zero.")
-  .infer(infer_bool<where_dim>)
-  .with(add_reduction<describe_own_type<Fold::All, where_dim>>)
+  .infer(infer_bool<args::all_dim>)
+  .with(add_reduction<describe_own_type<Fold::All, args::all_dim>>)
   .samples({"b(3,4), 0", "f(3,4), 1, True", "i5(2,3,4), [0,2]", "b(0,3), 0"})
   .error("b(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(count_nonzero, "count_nonzero(Tensor input, int[]? dim=None) -> Tensor")
   .doc("How many elements along the given dimensions are not zero.")
-  .infer([](const Call& c) {
-    const TensorImpl& x = c.args.tensor(0);
-    set_reduced_shape(*c.out(), x, reduced_mask(x, c.args[1], "count_nonzero"), false);
+  .infer([](const args::count_nonzero& c) {
+    const TensorImpl& x = c.input();
+    set_reduced_shape(*c.out(), x, reduced_mask(x, c.dim_value(), "count_nonzero"), false);
     c.out()->dtype = DType::I64;
   })
   .with(add_reduction<describe_count>)
