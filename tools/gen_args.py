@@ -110,6 +110,7 @@ def grad_view(op):
                 members.append((plain, index))
         elif kind in ("Tensor[]", "Tensor?[]"):
             lines.append(f"  std::vector<Tensor> {plain}() const {{ return View::context().input_list({index}); }}\n")
+            lines.append(f"  TensorList meta_of_{name}() const {{ return View::value({index}).tensor_list(); }}\n")
             listed = plain
         else:
             lines.append(reader(kind, index, plain))

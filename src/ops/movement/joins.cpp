@@ -85,7 +85,7 @@ Grads grad_cat(const GradContext& c, const Tensor& g) {
   grads::cat::Result out;
   const int dim = normalize_dim(a.dim(), g.dim(), "cat");
   int64_t start = 0;
-  const TensorList tensors = a.tensors();
+  const TensorList tensors = a.meta_of_tensors();
   for (uint32_t k = 0; k < tensors.size(); ++k) {
     const TensorImpl& t = *tensors[k];
     Tensor piece;
