@@ -143,14 +143,15 @@ STRATA_OP(
   sort_stable,
   "sort.stable(Tensor input, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)")
   .doc("The same as sort, which is always stable.")
-  .infer(infer_sort<args::sort>)
-  .kernel("radix", run_sort<args::sort, cpu::sort>)
-  .kernel("reference", run_sort<args::sort, cpu::sort_reference>)
-  .cuda("block_lines", run_sort<args::sort, device_sort<SortWay::Lines>>, sorts_so<SortWay::Lines, args::sort, true>)
-  .cuda("radix", run_sort<args::sort, device_sort<SortWay::Radix>>)
+  .infer(infer_sort<args::sort_stable>)
+  .kernel("radix", run_sort<args::sort_stable, cpu::sort>)
+  .kernel("reference", run_sort<args::sort_stable, cpu::sort_reference>)
+  .cuda("block_lines", run_sort<args::sort_stable, device_sort<SortWay::Lines>>,
+        sorts_so<SortWay::Lines, args::sort_stable, true>)
+  .cuda("radix", run_sort<args::sort_stable, device_sort<SortWay::Radix>>)
   .saves_result({1})
   .no_grad_outputs({1})
-  .grad(grad_sort<grads::sort>)
+  .grad(grad_sort<grads::sort_stable>)
   .samples({"f(3,4), stable=True", "i5(3,10), stable=True, dim=0, descending=True"})
   .error("f(3), stable=True, dim=1", ErrorKind::Index, "out of range");
 
