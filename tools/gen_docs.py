@@ -157,63 +157,20 @@ EXAMPLES = {
 
 
 def dtype_text(dtypes):
-    names = [str(d).removeprefix("strata.") for d in dtypes]
+    floating = {"float64", "float32", "float16", "bfloat16"}
+    float8 = {"float8_e4m3fn", "float8_e5m2"}
+    integer = {"int64", "int32", "int16", "int8", "uint8", "uint16", "uint32"}
     known = {
-        "all": [
-            "float64",
-            "float32",
-            "float16",
-            "bfloat16",
-            "float8_e4m3fn",
-            "float8_e5m2",
-            "int64",
-            "int32",
-            "int16",
-            "int8",
-            "uint8",
-            "bool",
-        ],
-        "all but float8": [
-            "float64",
-            "float32",
-            "float16",
-            "bfloat16",
-            "int64",
-            "int32",
-            "int16",
-            "int8",
-            "uint8",
-            "bool",
-        ],
-        "all but bool": [
-            "float64",
-            "float32",
-            "float16",
-            "bfloat16",
-            "float8_e4m3fn",
-            "float8_e5m2",
-            "int64",
-            "int32",
-            "int16",
-            "int8",
-            "uint8",
-        ],
-        "all but float8 and bool": [
-            "float64",
-            "float32",
-            "float16",
-            "bfloat16",
-            "int64",
-            "int32",
-            "int16",
-            "int8",
-            "uint8",
-        ],
-        "floating": ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"],
-        "floating but float8": ["float64", "float32", "float16", "bfloat16"],
-        "integer and bool": ["int64", "int32", "int16", "int8", "uint8", "bool"],
+        "all": {*floating, *float8, *integer, "uint64", "bool"},
+        "all but float8 and uint64": {*floating, *integer, "bool"},
+        "all but float8, uint64 and bool": {*floating, *integer},
+        "floating": {*floating, *float8},
+        "floating but float8": floating,
+        "integer but uint64, and bool": {*integer, "bool"},
+        "integer but uint64": integer,
     }
-    return next((text for text, members in known.items() if set(members) == set(names)), ", ".join(names))
+    names = [str(d).removeprefix("strata.") for d in dtypes]
+    return next((text for text, members in known.items() if members == set(names)), ", ".join(names))
 
 
 def unwrapped(path):

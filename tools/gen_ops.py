@@ -1,7 +1,8 @@
 """Derives the typed C++ functions from the op schemas: one header per file of op definitions, and strata/ops.h for all;
-typed views of their arguments through gen_args.py; the modules of both languages through gen_modules.py; and through gen_stubs.py the type stubs of the Python package.
+typed views of their arguments through gen_args.py; modules and optimizers of both languages through gen_modules.py and
+gen_optimizers.py; and through gen_stubs.py the type stubs of the Python package.
 
-usage: gen_ops.py OUTPUT_FOLDER (OP_SOURCE.cpp | FUNCTOR_HEADER.h | RECORDS.modules)...
+usage: gen_ops.py OUTPUT_FOLDER (OP_SOURCE.cpp | FUNCTOR_HEADER.h | RECORDS.modules | RECORDS.optimizers)...
 
 A file is written only when its content changes, so that touching one definition does not rebuild the others.
 """
@@ -13,6 +14,7 @@ import sys
 import gen_args
 import gen_functors
 import gen_modules
+import gen_optimizers
 import gen_stubs
 import signatures
 
@@ -207,6 +209,7 @@ def main(folder, sources):
     out = pathlib.Path(folder)
     gen_functors.main(folder, [s for s in sources if s.endswith(".h")])
     records = [s for s in sources if s.endswith(".modules")]
+    gen_optimizers.main(folder, [s for s in sources if s.endswith(".optimizers")], write)
     sources = [s for s in sources if s.endswith(".cpp")]
     places = []
     for source in sorted(sources):

@@ -38,6 +38,9 @@ from ._C import (
     set_workspace_limit,
     tensor,
     uint8,
+    uint16,
+    uint32,
+    uint64,
 )
 from ._C import __version__ as __version__
 from ._C import bool as bool

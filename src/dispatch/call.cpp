@@ -7,6 +7,7 @@
 #include "dispatch/choose.h"
 #include "dispatch/devices.h"
 #include "dispatch/memory.h"
+#include "record/formula.h"
 #include "record/op.h"
 #include "tensor/memory_checks.h"
 
@@ -147,6 +148,10 @@ void infer(const Call& c) {
     const Device device = device_of_call(c.op, c.args);
     for (uint32_t o = 0; o < c.op.outputs; ++o) c.outs[o]->device = device;
   }
+  // Kernels compute integers in int64_t, which does not hold all of uint64. (Pointwise ops check all dtypes themselves.)
+  if (c.args.size && c.args.is_tensor(0) && c.args.tensor(0).dtype == DType::U64 && !c.op.accepts.has(DType::U64))
+    [[unlikely]]
+    refuse_dtype(c.op, DType::U64);
   c.op.infer_fn(c);
   for (uint32_t o = 0; o < c.op.outputs; ++o)
     if (c.outs[o]->numel < 0) c.outs[o]->set_contiguous_strides();  // the shape rule had no opinion on the layout

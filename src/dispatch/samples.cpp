@@ -211,7 +211,7 @@ class SampleParser {
         const double v = is_floating(dtype) || letter == 'i'               ? values[k]
                          : letter == 'p' || letter == 'o' || letter == 'z' ? std::ceil(values[k])
                                                                            : std::round(values[k] * 2);
-        t.data<T>()[k] = convert<T>(dtype == DType::U8 ? std::abs(v) : v);
+        t.data<T>()[k] = convert<T>(is_signed(dtype) ? v : std::abs(v));
       }
     });
     sample_.all_.push_back(t);

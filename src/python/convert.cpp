@@ -12,37 +12,16 @@ std::optional<DType> dtype_of_format(const char* format, Py_ssize_t itemsize) {
   if (!format) return itemsize == 1 ? std::optional(DType::U8) : std::nullopt;
   if (*format == '@' || *format == '=' || *format == '<' || *format == '|') ++format;
   if (format[0] == 0 || format[1] != 0) return std::nullopt;
-  switch (*format) {
-    case '?': return DType::Bool;
-    case 'B': return DType::U8;
-    case 'b': return DType::I8;
-    case 'h': return DType::I16;
-    case 'i': return DType::I32;
-    case 'l': return itemsize == 8 ? DType::I64 : DType::I32;
-    case 'q': return DType::I64;
-    case 'e': return DType::F16;
-    case 'f': return DType::F32;
-    case 'd': return DType::F64;
-    default: return std::nullopt;
+  if (*format == 'l' || *format == 'L') {  // long: 8 bytes here, 4 elsewhere
+    const bool sign = *format == 'l';
+    return itemsize == 8 ? (sign ? DType::I64 : DType::U64) : (sign ? DType::I32 : DType::U32);
   }
+  for (int i = 0; i < kDTypeCount; ++i)
+    if (kDTypes[i].format && *format == *kDTypes[i].format) return static_cast<DType>(i);
+  return std::nullopt;
 }
 
 namespace {
-const char* format_of(DType t) {
-  switch (t) {
-    case DType::Bool: return "?";
-    case DType::U8: return "B";
-    case DType::I8: return "b";
-    case DType::I16: return "h";
-    case DType::I32: return "i";
-    case DType::I64: return "q";
-    case DType::F16: return "e";
-    case DType::F32: return "f";
-    case DType::F64: return "d";
-    default: return nullptr;
-  }
-}
-
 void release_view(void* p) {
   if (!Py_IsInitialized()) return;
   WithGil gil;
@@ -198,6 +177,7 @@ static PyObject* list_level(const TensorImpl& t, int d, const std::byte* at) {
     return dispatch_dtype(t.dtype, [&]<class T>() -> PyObject* {
       const T v = *reinterpret_cast<const T*>(at);
       if constexpr (std::is_same_v<T, BoolByte>) return PyBool_FromLong(v);
+      else if constexpr (std::is_same_v<T, uint64_t>) return PyLong_FromUnsignedLongLong(v);
       else if constexpr (std::is_integral_v<T>) return PyLong_FromLongLong(v);
       else if constexpr (std::is_same_v<T, double>) return PyFloat_FromDouble(v);
       else return PyFloat_FromDouble(static_cast<double>(static_cast<float>(v)));
@@ -225,7 +205,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   view->obj = nullptr;
   return guarded([&]() -> int {
     const TensorImpl& t = *impl_of(self);
-    const char* format = format_of(t.dtype);
+    const char* format = info_of(t.dtype).format;
     STRATA_CHECK(!t.requires_grad, Runtime,
                  "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
     require_host(t, "numpy");

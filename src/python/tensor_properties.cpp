@@ -1,5 +1,6 @@
 // Attributes and methods of Tensor that are not ops.
 #include "python/binding.h"
+#include "strata/ops/movement/views.h"
 
 namespace strata::python {
 namespace {
@@ -147,7 +148,9 @@ PyObject* method_is_contiguous(PyObject* self, PyObject* args, PyObject* keyword
 }
 PyObject* method_item(PyObject* self, PyObject*) {
   return guarded([&]() -> PyObject* {
-    const Scalar s = tensor_of(self).item();
+    const Tensor t = tensor_of(self);
+    if (t.dtype() == DType::U64 && t.numel() == 1) return to_list(reshape(t, {}));  // a Scalar holds int64_t
+    const Scalar s = t.item();
     if (s.kind == Scalar::Kind::Float) return PyFloat_FromDouble(s.f);
     if (s.kind == Scalar::Kind::Bool) return PyBool_FromLong(s.i != 0);
     return PyLong_FromLongLong(s.i);

@@ -1,5 +1,7 @@
 // The Tensor type: a heap type with operators in its slots and a list of free objects.
 #include "python/parse.h"
+#include "strata/ops/movement/copy.h"
+#include "strata/ops/movement/views.h"
 
 namespace strata::python {
 
@@ -176,22 +178,26 @@ template <PyObject*& op> PyObject* unary(PyObject* self) { return PyObject_Vecto
 
 // --- numbers and sequences -----------------------------------------------------------------------------------------------
 
+// A Scalar holds int64_t: the upper half of uint64 has to be converted before it is read.
+Tensor within_scalar(const Tensor& t, DType to_type) { return t.dtype() == DType::U64 ? to(t, to_type) : t; }
 int truth(PyObject* self) {
   return guarded([&]() -> int {
     const Tensor t = tensor_of(self);
     STRATA_CHECK(t.numel() != 0, Runtime, "Boolean value of Tensor with no values is ambiguous");
     STRATA_CHECK(t.numel() == 1, Runtime,
                  "Boolean value of Tensor with more than one value is ambiguous; use .any() or .all()");
-    const Scalar s = t.item();
+    const Scalar s = within_scalar(t, DType::Bool).item();
     return s.is_float() ? s.f != 0 : s.i != 0;
   });
 }
 PyObject* to_float(PyObject* self) {
-  return guarded([&] { return PyFloat_FromDouble(tensor_of(self).item<double>()); });
+  return guarded([&] { return PyFloat_FromDouble(within_scalar(tensor_of(self), DType::F64).item<double>()); });
 }
 PyObject* to_int(PyObject* self) {
   return guarded([&] {
-    const Scalar s = tensor_of(self).item();
+    const Tensor t = tensor_of(self);
+    if (t.dtype() == DType::U64 && t.numel() == 1) return to_list(reshape(t, {}));  // a Scalar holds int64_t
+    const Scalar s = t.item();
     return s.is_float() ? PyLong_FromDouble(s.f) : PyLong_FromLongLong(s.i);
   });
 }

@@ -5,18 +5,6 @@
 namespace strata {
 namespace {
 
-[[noreturn, gnu::cold]] void refuse_dtype(const OpRecord& op, DType found) {
-  std::string what = fmt::format("{}: the {} dtype is not supported; ", op.name, name_of(found));
-  if (op.dtype_hint) {
-    what += op.dtype_hint;
-  } else {
-    what += "expected one of";
-    for (int i = 0; i < kDTypeCount; ++i)
-      if (op.accepts.has(static_cast<DType>(i))) what += fmt::format(" {}", name_of(static_cast<DType>(i)));
-  }
-  fail(ErrorKind::NotImplemented, what);
-}
-
 // Small ops live from this: contiguous tensors of one shape and floating dtype, and numbers, need none of the rules below.
 bool infer_alike(const Formula& f, const Args& args, TensorImpl& out) {
   const TensorImpl* first = nullptr;
@@ -35,6 +23,18 @@ bool infer_alike(const Formula& f, const Args& args, TensorImpl& out) {
 }
 
 }  // namespace
+
+void refuse_dtype(const OpRecord& op, DType found) {
+  std::string what = fmt::format("{}: the {} dtype is not supported; ", op.name, name_of(found));
+  if (op.dtype_hint) {
+    what += op.dtype_hint;
+  } else {
+    what += "expected one of";
+    for (int i = 0; i < kDTypeCount; ++i)
+      if (op.accepts.has(static_cast<DType>(i))) what += fmt::format(" {}", name_of(static_cast<DType>(i)));
+  }
+  fail(ErrorKind::NotImplemented, what);
+}
 
 DType common_type(const Formula& f, const Args& args) {
   const DType type = result_type(args, f.inputs, f.skip);

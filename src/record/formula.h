@@ -39,6 +39,8 @@ struct Formula {
 };
 
 inline const Formula& formula_of(const Call& c) { return *c.op.formulas[c.op.variant ? c.op.variant(c.args) : 0]; }
+// Throws: the op does not compute with this dtype; names those it does.
+[[noreturn, gnu::cold]] void refuse_dtype(const OpRecord& op, DType found);
 // The dtype that operands are promoted to; the result has it too, unless the op is a predicate.
 STRATA_API DType common_type(const Formula& f, const Args& args);
 // A plain number (or None) as an operand of compute type T. Comparisons see it rounded to the operands' dtype, as if it stood

@@ -7,14 +7,6 @@ namespace strata {
 enum class Law : uint8_t { Uniform, Normal, LogNormal, Exponential, Cauchy, Geometric };
 
 // The bits of a uniform number below 1 that is stored in this dtype: as many as it holds, so that rounding never reaches 1.
-inline int uniform_bits(DType t) {
-  switch (t) {
-    case DType::BF16: return 8;
-    case DType::F16: return 11;
-    case DType::F8E4M3: return 4;
-    case DType::F8E5M2: return 3;
-    default: return 24;
-  }
-}
+inline int uniform_bits(DType t) { return is_floating(t) && t != DType::F64 ? info_of(t).digits : 24; }
 
 }  // namespace strata

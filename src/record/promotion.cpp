@@ -105,24 +105,14 @@ void broadcast_shape(const Args& args, uint32_t count, TensorImpl& out, const ch
 }
 
 namespace {
-double largest(DType t) {
-  switch (t) {
-    case DType::F8E4M3: return 448;
-    case DType::F8E5M2: return 57344;
-    case DType::F16: return 65504;
-    case DType::BF16: return 0x1.fep127;
-    case DType::F32: return std::numeric_limits<float>::max();
-    case DType::F64: return std::numeric_limits<double>::max();
-    case DType::Bool: return 1;
-    default: return std::ldexp(1.0, static_cast<int>(size_of(t)) * 8 - is_signed(t)) - 1;  // 2^63 for int64
-  }
-}
 bool holds(DType t, Scalar s, bool fill) {
-  const double v = s.to_double(), most = largest(t);
+  const double v = s.to_double(), most = info_of(t).largest;
   if (t == DType::Bool || (fill && (t == DType::F16 || t == DType::BF16))) return true;
   if (is_floating(t)) return std::isnan(v) || (std::isinf(v) && t != DType::F8E4M3) || std::abs(v) <= most;
-  if (s.kind != Scalar::Kind::Float) return t == DType::I64 || (v <= most && v >= (is_signed(t) ? -most - 1 : -most));
-  return (t == DType::I64 ? v < most : v <= most) && v >= (is_signed(t) ? (t == DType::I64 ? -most : -most - 1) : 0);
+  const bool wide = size_of(t) == 8;  // `most` is then a power of two, one beyond the largest value
+  if (s.kind != Scalar::Kind::Float && t == DType::I64) return true;
+  if (s.kind != Scalar::Kind::Float) return v <= most && v >= (is_signed(t) ? -most - 1 : -most);
+  return (wide ? v < most : v <= most) && v >= (is_signed(t) ? (wide ? -most : -most - 1) : 0);
 }
 }  // namespace
 
@@ -134,7 +124,7 @@ void check_in_range(Scalar s, DType t, const char* op, bool fill) {
 }
 
 void check_in_range(int64_t low, int64_t high, DType t, const char* op) {
-  const double most = largest(t), least = is_floating(t) ? -most : is_signed(t) ? -most - 1 : 0;
+  const double most = info_of(t).largest, least = is_floating(t) ? -most : is_signed(t) ? -most - 1 : 0;
   STRATA_CHECK(t == DType::I64 || static_cast<double>(low) >= least, Runtime, "{}: from = {} is out of bounds for {}",
                op, low, name_of(t));
   STRATA_CHECK(t == DType::I64 || static_cast<double>(high - 1) <= most, Runtime,

@@ -7,9 +7,6 @@ namespace strata {
 namespace {
 std::atomic<DType> default_type{DType::F32};
 
-constexpr const char* kNames[kDTypeCount] = {"bool",    "uint8",    "int8",          "int16",
-                                             "int32",   "int64",    "float8_e4m3fn", "float8_e5m2",
-                                             "float16", "bfloat16", "float32",       "float64"};
 constexpr struct {
   std::string_view name;
   DType type;
@@ -17,33 +14,45 @@ constexpr struct {
                    {"int", DType::I32},   {"short", DType::I16},  {"float8_e4m3", DType::F8E4M3}};
 }  // namespace
 
-const char* name_of(DType t) { return kNames[static_cast<int>(t)]; }
+const char* name_of(DType t) { return info_of(t).name; }
 
 DType dtype_from_name(std::string_view name) {
   if (name.starts_with("torch.")) name.remove_prefix(6);
   if (name.starts_with("strata.")) name.remove_prefix(7);
   for (int i = 0; i < kDTypeCount; ++i)
-    if (name == kNames[i]) return static_cast<DType>(i);
+    if (name == kDTypes[i].name) return static_cast<DType>(i);
   for (const auto& other : kOtherNames)
     if (name == other.name) return other.type;
-  fail(ErrorKind::Type,
-       fmt::format("unknown dtype '{}'; expected one of float64 float32 float16 bfloat16 float8_e4m3fn "
-                   "float8_e5m2 int64 int32 int16 int8 uint8 bool",
-                   name));
+  std::string known;
+  for (int i = kDTypeCount; i-- > 0;) known += fmt::format(" {}", kDTypes[i].name);
+  fail(ErrorKind::Type, fmt::format("unknown dtype '{}'; expected one of{}", name, known));
 }
 
 DType promote(DType a, DType b) {
   if (a == b) return a;
-  const DType low = std::min(a, b), high = std::max(a, b);
-  if (low == DType::Bool) return high;
-  if (is_floating(high)) {
-    if (!is_floating(low) || high >= DType::F32) return high;
-    // Two different narrow floats: neither holds the other.
+  if (a == DType::Bool) return b;
+  if (b == DType::Bool) return a;
+  if (is_floating(a) || is_floating(b)) {
+    if (!is_floating(a)) return b;
+    if (!is_floating(b)) return a;
+    // The enum has the wider one later; two different narrow floats do not hold each other.
+    const DType low = std::min(a, b), high = std::max(a, b);
+    if (high >= DType::F32) return high;
     STRATA_CHECK(!kFloat8Types.has(low), Runtime, "{} and {} have no common type; convert one of them with .to()",
                  name_of(a), name_of(b));
     return DType::F32;
   }
-  return low == DType::U8 && high == DType::I8 ? DType::I16 : high;
+  if (is_signed(a) == is_signed(b)) return size_of(a) > size_of(b) ? a : b;
+  const DType with_sign = is_signed(a) ? a : b, without = is_signed(a) ? b : a;
+  if (size_of(with_sign) > size_of(without)) return with_sign;
+  switch (size_of(without)) {  // the next wider signed type holds both
+    case 1: return DType::I16;
+    case 2: return DType::I32;
+    case 4: return DType::I64;
+    default:
+      fail(ErrorKind::Runtime,
+           fmt::format("{} and {} have no common type; convert one of them with .to()", name_of(a), name_of(b)));
+  }
 }
 
 DType default_dtype() { return default_type.load(std::memory_order_relaxed); }

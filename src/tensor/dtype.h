@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string_view>
 
 #include "base/api.h"
@@ -10,23 +11,54 @@
 
 namespace strata {
 
-// Order matters: within a category a later type is wider, and promotion takes the later one (f16 with bf16 gives f32).
-enum class DType : uint8_t { Bool, U8, I8, I16, I32, I64, F8E4M3, F8E5M2, F16, BF16, F32, F64 };
-constexpr int kDTypeCount = 12;
-
+enum class DType : uint8_t {
+#define STRATA_DTYPE(id, ...) id,
+#include "tensor/dtypes.inc"
+};
 constexpr DType kBool = DType::Bool, kUInt8 = DType::U8, kInt8 = DType::I8, kInt16 = DType::I16, kInt32 = DType::I32,
-                kInt64 = DType::I64, kFloat8E4M3 = DType::F8E4M3, kFloat8E5M2 = DType::F8E5M2, kFloat16 = DType::F16,
+                kInt64 = DType::I64, kUInt16 = DType::U16, kUInt32 = DType::U32, kUInt64 = DType::U64,
+                kFloat8E4M3 = DType::F8E4M3, kFloat8E5M2 = DType::F8E5M2, kFloat16 = DType::F16,
                 kBFloat16 = DType::BF16, kFloat32 = DType::F32, kFloat64 = DType::F64;
 
-constexpr size_t size_of(DType t) {
-  constexpr uint8_t sizes[] = {1, 1, 1, 2, 4, 8, 1, 1, 2, 2, 4, 8};
-  return sizes[static_cast<int>(t)];
-}
-constexpr bool is_floating(DType t) { return t >= DType::F8E4M3; }
+// An element of a bool tensor. Bytes viewed as bool and memory of others may hold more than 0 and 1, which no C++ bool may:
+// every byte but 0 is true.
+struct BoolByte {
+  uint8_t byte;
+  BoolByte() = default;
+  BoolByte(bool v) : byte(v) {}
+  operator bool() const { return byte != 0; }
+};
+
+enum class DTypeKind : uint8_t { Bool, Unsigned, Signed, Float8, Float };
+// A row of tensor/dtypes.inc, where the columns are described.
+struct DTypeInfo {
+  uint8_t size;  // bytes of an element
+  const char* name;
+  DTypeKind kind;
+  int digits;
+  double largest;
+  const char* format;
+  const char* file_name;
+};
+constexpr DTypeInfo kDTypes[] = {
+#define STRATA_DTYPE(id, type, name, kind, digits, largest, format, file_name) \
+  {sizeof(type), name, DTypeKind::kind, digits, largest, format, file_name},
+#include "tensor/dtypes.inc"
+};
+constexpr int kDTypeCount = static_cast<int>(std::size(kDTypes));
+constexpr const DTypeInfo& info_of(DType t) { return kDTypes[static_cast<int>(t)]; }
+
+constexpr size_t size_of(DType t) { return info_of(t).size; }
+constexpr bool is_floating(DType t) { return t >= DType::F8E4M3; }  // one comparison: small ops ask it
+static_assert([] {
+  for (int i = 0; i < kDTypeCount; ++i)
+    if (is_floating(static_cast<DType>(i)) != (kDTypes[i].kind >= DTypeKind::Float8)) return false;
+  return true;
+}());
 constexpr bool is_integral(DType t, bool with_bool = true) {
-  return t <= DType::I64 && (with_bool || t != DType::Bool);
+  return !is_floating(t) && (with_bool || t != DType::Bool);
 }
-constexpr bool is_signed(DType t) { return t >= DType::I8; }
+constexpr bool is_signed(DType t) { return info_of(t).kind >= DTypeKind::Signed; }
 
 STRATA_API const char* name_of(DType t);                  // "float32", as PyTorch writes it
 STRATA_API DType dtype_from_name(std::string_view name);  // also "float", "double", "half", "long", "int"…; throws Type
@@ -40,6 +72,12 @@ class DTypeSet {
   constexpr DTypeSet(std::initializer_list<DType> types) {
     for (DType t : types) bits_ |= bit(t);
   }
+  static constexpr DTypeSet of(DTypeKind kind) {
+    DTypeSet all{};
+    for (int i = 0; i < kDTypeCount; ++i)
+      if (kDTypes[i].kind == kind) all.bits_ |= 1u << i;
+    return all;
+  }
   constexpr bool has(DType t) const { return bits_ & bit(t); }
   constexpr DTypeSet operator|(DTypeSet o) const { return DTypeSet(bits_ | o.bits_); }
   constexpr DTypeSet operator-(DTypeSet o) const { return DTypeSet(bits_ & ~o.bits_); }
@@ -49,57 +87,30 @@ class DTypeSet {
   static constexpr unsigned bit(DType t) { return 1u << static_cast<int>(t); }
   unsigned bits_ = 0;
 };
-constexpr DTypeSet kFloat8Types{DType::F8E4M3, DType::F8E5M2};
-constexpr DTypeSet kFloatingTypes{DType::F16, DType::BF16, DType::F32, DType::F64};
-constexpr DTypeSet kIntegerTypes{DType::U8, DType::I8, DType::I16, DType::I32, DType::I64};
+constexpr DTypeSet kFloat8Types = DTypeSet::of(DTypeKind::Float8);
+constexpr DTypeSet kFloatingTypes = DTypeSet::of(DTypeKind::Float);
+// Integers are computed in int64_t, which does not hold the upper half of uint64: that type is only stored and converted.
+constexpr DTypeSet kIntegerTypes =
+  (DTypeSet::of(DTypeKind::Signed) | DTypeSet::of(DTypeKind::Unsigned)) - DTypeSet{DType::U64};
 constexpr DTypeSet kBoolType{DType::Bool};
 constexpr DTypeSet kNumericTypes = kFloatingTypes | kIntegerTypes;
-constexpr DTypeSet kAllTypes = kNumericTypes | kBoolType;     // what computation accepts
-constexpr DTypeSet kStorageTypes = kAllTypes | kFloat8Types;  // what copies and conversions accept
-
-// An element of a bool tensor. Bytes viewed as bool and memory of others may hold more than 0 and 1, which no C++ bool may:
-// every byte but 0 is true.
-struct BoolByte {
-  uint8_t byte;
-  BoolByte() = default;
-  BoolByte(bool v) : byte(v) {}
-  operator bool() const { return byte != 0; }
-};
+constexpr DTypeSet kAllTypes = kNumericTypes | kBoolType;                            // for computation
+constexpr DTypeSet kStorageTypes = kAllTypes | kFloat8Types | DTypeSet{DType::U64};  // for copies and conversions
 
 template <class T> struct DTypeOf;
-template <> struct DTypeOf<BoolByte> { static constexpr DType value = DType::Bool; };
 template <> struct DTypeOf<bool> { static constexpr DType value = DType::Bool; };
-template <> struct DTypeOf<uint8_t> { static constexpr DType value = DType::U8; };
-template <> struct DTypeOf<int8_t> { static constexpr DType value = DType::I8; };
-template <> struct DTypeOf<int16_t> { static constexpr DType value = DType::I16; };
-template <> struct DTypeOf<int32_t> { static constexpr DType value = DType::I32; };
-template <> struct DTypeOf<int64_t> { static constexpr DType value = DType::I64; };
-template <> struct DTypeOf<Float8E4M3> { static constexpr DType value = DType::F8E4M3; };
-template <> struct DTypeOf<Float8E5M2> { static constexpr DType value = DType::F8E5M2; };
-template <> struct DTypeOf<Half> { static constexpr DType value = DType::F16; };
-template <> struct DTypeOf<BFloat16> { static constexpr DType value = DType::BF16; };
-template <> struct DTypeOf<float> { static constexpr DType value = DType::F32; };
-template <> struct DTypeOf<double> { static constexpr DType value = DType::F64; };
+#define STRATA_DTYPE(id, type, ...) \
+  template <> struct DTypeOf<type> { static constexpr DType value = DType::id; };
+#include "tensor/dtypes.inc"
 template <class T> constexpr DType dtype_of = DTypeOf<T>::value;
 
 // Calls f.template operator()<T>() with the element type of t: dispatch_dtype(t, []<class T> { … }). Each use compiles the
-// body twelve times; where that is much code, convert at the edges and compute in compute_type(t) instead.
+// body once per type; where that is much code, convert at the edges and compute in compute_type(t) instead.
 template <class F> decltype(auto) dispatch_dtype(DType t, F&& f) {
-  switch (t) {
-    case DType::Bool: return f.template operator()<BoolByte>();
-    case DType::U8: return f.template operator()<uint8_t>();
-    case DType::I8: return f.template operator()<int8_t>();
-    case DType::I16: return f.template operator()<int16_t>();
-    case DType::I32: return f.template operator()<int32_t>();
-    case DType::I64: return f.template operator()<int64_t>();
-    case DType::F8E4M3: return f.template operator()<Float8E4M3>();
-    case DType::F8E5M2: return f.template operator()<Float8E5M2>();
-    case DType::F16: return f.template operator()<Half>();
-    case DType::BF16: return f.template operator()<BFloat16>();
-    case DType::F32: return f.template operator()<float>();
-    case DType::F64: break;
-  }
-  return f.template operator()<double>();
+#define STRATA_DTYPE(id, type, ...) \
+  if (t == DType::id) return f.template operator()<type>();
+#include "tensor/dtypes.inc"
+  __builtin_unreachable();
 }
 
 // Calls f with an unsigned integer type of the element's size: for ops that only move elements (4 instantiations).
@@ -131,6 +142,8 @@ template <class To, class From> inline To convert(From v) {
   else if constexpr (kNarrowFrom) return convert<To>(static_cast<float>(v));
   else if constexpr (kNarrowTo) return To(static_cast<float>(v));
   else if constexpr (std::is_same_v<To, bool>) return v != From(0);
+  else if constexpr (std::is_floating_point_v<From> && std::is_same_v<To, uint64_t>)
+    return v >= From(0x1p63) ? static_cast<To>(v) : static_cast<To>(static_cast<int64_t>(v));
   else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> && sizeof(To) < 8)
     return static_cast<To>(static_cast<int64_t>(v));  // wraps like the C library's usual path, defined for |v| < 2^63
   else return static_cast<To>(v);

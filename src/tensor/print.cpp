@@ -21,7 +21,7 @@ double value_at(const TensorImpl& t, const std::byte* p) {
 std::string integer_text(const TensorImpl& t, const std::byte* p) {
   if (t.dtype == DType::Bool) return *reinterpret_cast<const BoolByte*>(p) ? "True" : "False";
   return dispatch_dtype(t.dtype, [&]<class T>() -> std::string {
-    if constexpr (std::is_integral_v<T>) return fmt::format("{}", static_cast<int64_t>(*reinterpret_cast<const T*>(p)));
+    if constexpr (std::is_integral_v<T>) return fmt::format("{}", +*reinterpret_cast<const T*>(p));
     else return {};
   });
 }

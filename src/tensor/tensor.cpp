@@ -146,6 +146,8 @@ Scalar Tensor::item() const {
   const std::byte* at = host ? host.bytes() : bytes();
   return dispatch_dtype(dtype(), [&]<class T>() -> Scalar {
     const T v = *reinterpret_cast<const T*>(at);
+    if constexpr (std::is_same_v<T, uint64_t>)
+      STRATA_CHECK(v <= INT64_MAX, Runtime, "item: {} does not fit int64; read it with data<uint64_t>()", v);
     if constexpr (std::is_same_v<T, BoolByte>) return static_cast<bool>(v);
     else if constexpr (std::is_arithmetic_v<T>) return v;
     else return static_cast<float>(v);

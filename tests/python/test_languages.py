@@ -44,7 +44,7 @@ CPP_ONLY = {
         "CellBase|PackedSequence": "a base class, and another name of utils::rnn::PackedSequence",
     },
     "strata::optim": {
-        ".*Options?|OptionPair|OptionTriple|Closure|AdjustLr|StateDict": "types of arguments",
+        ".*Options?|OptionPair|OptionTriple|Closure|AdjustLrFn|StateDict": "types of arguments",
         "Fused|FusedOptimizer|Group|LBFGSState|Rule|StateKind|Moment|Schedule": "what optimizers are made of",
         "all_rules|check_new_state|check_options|describe|find_schedule|lbfgs_step": "what the Python classes are made of",
     },

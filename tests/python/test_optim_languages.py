@@ -27,7 +27,7 @@ OPTIMIZERS = [
     ("RMSprop", ".lr = 0.1, .momentum = 0.9, .centered = true", dict(lr=0.1, momentum=0.9, centered=True)),
     ("ASGD", ".lr = 0.1, .t0 = 2", dict(lr=0.1, t0=2)),
     ("Rprop", ".lr = 0.1", dict(lr=0.1)),
-    ("Muon", ".lr = 0.1, .adjust_lr_fn = optim::kMatchRmsAdamW", dict(lr=0.1, adjust_lr_fn="match_rms_adamw")),
+    ("Muon", ".lr = 0.1, .adjust_lr_fn = optim::kMatchRmsAdamw", dict(lr=0.1, adjust_lr_fn="match_rms_adamw")),
 ]  # fmt: skip
 SCHEDULES = [
     ("StepLR", ".step_size = 3, .gamma = 0.5", dict(step_size=3, gamma=0.5)),

@@ -39,6 +39,9 @@ int32: dtype
 int16: dtype
 int8: dtype
 uint8: dtype
+uint16: dtype
+uint32: dtype
+uint64: dtype
 bool: dtype
 
 class device:

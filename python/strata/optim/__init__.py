@@ -1,9 +1,9 @@
 """Optimizers and learning-rate schedules, with PyTorch's names. A step is one fused pass over all parameters."""
 
 from . import lr_scheduler
+from ._rules import ASGD, SGD, Adadelta, Adagrad, Adam, Adamax, AdamW, Muon, NAdam, RAdam, RMSprop, Rprop
 from .lbfgs import LBFGS
 from .optimizer import Optimizer
-from .rules import ASGD, SGD, Adadelta, Adagrad, Adam, Adamax, AdamW, Muon, NAdam, RAdam, RMSprop, Rprop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for editors; at run time __getattr__ imports them when first used

@@ -5,6 +5,7 @@ from collections import defaultdict
 import strata
 
 from ..utils import hooks
+from ._options import CHOICES, PARTS
 
 # Arguments that PyTorch's optimizers take to choose an implementation. A step is always one fused pass here; one that keeps no step
 # counts can always be captured.
@@ -24,32 +25,22 @@ def no_choice(name, options):
             raise TypeError(f"{name}() got an unexpected keyword argument '{key}'")
 
 
-# Options of several numbers, and the names of their parts in the library.
-_PARTS = {
-    "betas": ("beta1", "beta2"),
-    "etas": ("etaminus", "etaplus"),
-    "step_sizes": ("step_min", "step_max"),
-    "ns_coefficients": ("ns_a", "ns_b", "ns_c"),
-}
-_ADJUSTMENTS = {None: 0, "original": 0, "match_rms_adamw": 1, "spectral_unclamped": 2}
-
-
 def flat_options(group):
     """The numbers of a group by their names in the library. What is no number is left out."""
     flat = {}
     for name, value in group.items():
-        if name in _PARTS:
-            parts = _PARTS[name]
+        if name in PARTS:
+            parts = PARTS[name]
             if not isinstance(value, (tuple, list)) or len(value) != len(parts):
                 raise ValueError(f"{name} must be {len(parts)} numbers, found {value}")
             if len({isinstance(v, strata.Tensor) for v in value}) > 1:
                 raise ValueError(f"{name} must be either all floats or all Tensors, found {value}")
             flat.update(zip(parts, (one_number(name, v) for v in value), strict=True))
-        elif name == "adjust_lr_fn":
-            if value not in _ADJUSTMENTS:
-                known = ", ".join(repr(n) for n in _ADJUSTMENTS if n)
-                raise ValueError(f"adjust_lr_fn {value!r} is not supported: choose one of {known}")
-            flat[name] = _ADJUSTMENTS[value]
+        elif name in CHOICES:
+            if value is not None and value not in CHOICES[name]:
+                known = ", ".join(map(repr, CHOICES[name]))
+                raise ValueError(f"{name} {value!r} is not supported: choose one of {known}")
+            flat[name] = 0 if value is None else CHOICES[name].index(value)
         elif isinstance(value, (bool, int, float)):
             flat[name] = value
         elif name == "lr" and isinstance(value, strata.Tensor) and value.device.type != "cpu":

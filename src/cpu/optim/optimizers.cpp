@@ -91,9 +91,8 @@ template <template <class> class R> void element(const double* members, double* 
   rule(*p, g, state[0], state[1], state[2]);
 }
 constexpr ElementRule kElementRules[] = {
-  element<fn::SgdRule>,    element<fn::AdamRule>,    element<fn::NadamRule>,    element<fn::RadamRule>,
-  element<fn::AdamaxRule>, element<fn::AdagradRule>, element<fn::AdadeltaRule>, element<fn::RmspropRule>,
-  element<fn::AsgdRule>,   element<fn::RpropRule>,
+#define STRATA_RULE(name) element<fn::name##Rule>,
+#include "device/functors/optimizer_rules.inc"
 };
 
 }  // namespace

@@ -10,8 +10,10 @@ namespace strata::cpu {
 constexpr int kMaxStates = 3;     // tensors of state beside a parameter
 constexpr int kRuleMembers = 12;  // numbers that a rule of device/functors/optimizers.h holds, at most
 
-// The rules, in the order of the table in cpu/optim/optimizers_simd.cpp.
-enum class Rule : uint8_t { Sgd, Adam, Nadam, Radam, Adamax, Adagrad, Adadelta, Rmsprop, Asgd, Rprop };
+enum class Rule : uint8_t {
+#define STRATA_RULE(name) name,
+#include "device/functors/optimizer_rules.inc"
+};
 
 // A parameter and what goes along with it. Shapes are equal; dtypes and layouts may differ.
 struct Update {

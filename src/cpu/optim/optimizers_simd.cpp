@@ -64,9 +64,8 @@ template <template <class> class R> constexpr cpu::UpdateLoops loops_of() {
 
 const cpu::UpdateLoops* update_table() {
   static constexpr cpu::UpdateLoops table[] = {
-    loops_of<SgdRule>(),    loops_of<AdamRule>(),    loops_of<NadamRule>(),    loops_of<RadamRule>(),
-    loops_of<AdamaxRule>(), loops_of<AdagradRule>(), loops_of<AdadeltaRule>(), loops_of<RmspropRule>(),
-    loops_of<AsgdRule>(),   loops_of<RpropRule>(),
+#define STRATA_RULE(name) loops_of<name##Rule>(),
+#include "device/functors/optimizer_rules.inc"
   };
   return table;
 }

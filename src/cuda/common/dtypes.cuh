@@ -9,15 +9,45 @@
 
 namespace strata::cuda {
 
-enum Type : int32_t { kBool, kU8, kI8, kI16, kI32, kI64, kF8E4M3, kF8E5M2, kF16, kBF16, kF32, kF64 };
+enum Type : int32_t {
+#define STRATA_DTYPE(id, ...) k##id,
+#include "tensor/dtypes.inc"
+};
+__device__ __forceinline__ constexpr bool is_float(int32_t type) { return type >= kF8E4M3; }
 
 template <class T> struct TagOf;
 template <> struct TagOf<float> { static constexpr int32_t value = kF32; };
 template <> struct TagOf<double> { static constexpr int32_t value = kF64; };
 template <> struct TagOf<int64_t> { static constexpr int32_t value = kI64; };
 
-__device__ __forceinline__ int log_size(int32_t type) {  // of an element: four bits for each type
-  return int(0x321100321000ull >> (type * 4)) & 15;
+// The logarithm of an element's size: four bits for each type, from the table.
+struct Float8E4M3 {
+  uint8_t bits;
+};
+struct Float8E5M2 {
+  uint8_t bits;
+};
+struct Half {
+  uint16_t bits;
+};
+struct BFloat16 {
+  uint16_t bits;
+};
+struct BoolByte {
+  uint8_t bits;
+};
+__host__ __device__ constexpr uint64_t log_sizes() {
+  uint64_t all = 0;
+  int at = 0;
+#define STRATA_DTYPE(id, type, ...)                                                                 \
+  all |= uint64_t(sizeof(type) == 8 ? 3 : sizeof(type) == 4 ? 2 : sizeof(type) == 2 ? 1 : 0) << at; \
+  at += 4;
+#include "tensor/dtypes.inc"
+  return all;
+}
+__device__ __forceinline__ int log_size(int32_t type) {
+  constexpr uint64_t kLogSizes = log_sizes();
+  return int(kLogSizes >> (type * 4)) & 15;
 }
 
 __device__ __forceinline__ float bf16_to_float(uint16_t bits) { return __uint_as_float(uint32_t(bits) << 16); }
@@ -82,6 +112,11 @@ template <class T> __device__ __forceinline__ int64_t whole(T v) {
   if constexpr (TagOf<T>::value == kI64) return v;
   else return v >= T(-0x1p63) && v < T(0x1p63) ? int64_t(v) : int64_t(0x8000000000000000ull);
 }
+template <class T> __device__ __forceinline__ uint64_t unsigned_whole(T v) {
+  if constexpr (TagOf<T>::value != kI64)
+    if (v >= T(0x1p63)) return uint64_t(v);
+  return uint64_t(whole(v));
+}
 template <class T> __device__ T load_any(const void* at, int32_t type) {
   switch (type) {
     case kBool: return T(*static_cast<const uint8_t*>(at) != 0);
@@ -90,6 +125,9 @@ template <class T> __device__ T load_any(const void* at, int32_t type) {
     case kI16: return T(*static_cast<const int16_t*>(at));
     case kI32: return T(*static_cast<const int32_t*>(at));
     case kI64: return T(*static_cast<const int64_t*>(at));
+    case kU16: return T(*static_cast<const uint16_t*>(at));
+    case kU32: return T(*static_cast<const uint32_t*>(at));
+    case kU64: return T(*static_cast<const uint64_t*>(at));
     case kF8E4M3: return T(e4m3_to_float(*static_cast<const uint8_t*>(at)));
     case kF8E5M2: return T(e5m2_to_float(*static_cast<const uint8_t*>(at)));
     case kF16: return T(half_to_float(*static_cast<const uint16_t*>(at)));
@@ -106,6 +144,9 @@ template <class T> __device__ void store_any(void* at, int32_t type, T v) {
     case kI16: *static_cast<int16_t*>(at) = int16_t(whole(v)); return;
     case kI32: *static_cast<int32_t*>(at) = int32_t(whole(v)); return;
     case kI64: *static_cast<int64_t*>(at) = whole(v); return;
+    case kU16: *static_cast<uint16_t*>(at) = uint16_t(whole(v)); return;
+    case kU32: *static_cast<uint32_t*>(at) = uint32_t(whole(v)); return;
+    case kU64: *static_cast<uint64_t*>(at) = unsigned_whole(v); return;
     case kF8E4M3: *static_cast<uint8_t*>(at) = float_to_e4m3(float(v)); return;
     case kF8E5M2: *static_cast<uint8_t*>(at) = float_to_e5m2(float(v)); return;
     case kF16: *static_cast<uint16_t*>(at) = float_to_half(float(v)); return;

@@ -91,15 +91,6 @@ template <class Numbers> __device__ __forceinline__ void advance(const Optimizer
     name##_numbers(const __grid_constant__ OptimizerNumbersParams p) {                                      \
     advance<fn::name##Numbers>(p);                                                                          \
   }
-STRATA_RULE(Sgd)
-STRATA_RULE(Adam)
-STRATA_RULE(Nadam)
-STRATA_RULE(Radam)
-STRATA_RULE(Adamax)
-STRATA_RULE(Adagrad)
-STRATA_RULE(Adadelta)
-STRATA_RULE(Rmsprop)
-STRATA_RULE(Asgd)
-STRATA_RULE(Rprop)
+#include "device/functors/optimizer_rules.inc"
 
 }  // namespace strata::cuda

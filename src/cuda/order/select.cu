@@ -51,7 +51,7 @@ template <class E> __device__ __forceinline__ void select(const SelectParams& p)
   if (p.what == 1 || p.what == 2) {  // a median: of the numbers
     if (thread == 0) collected = 0;
     __syncthreads();
-    if (p.type >= kF8E4M3)
+    if (is_float(p.type))
       each(line, [&](Key key) {
         if (key == mask) atomicAdd(&collected, 1u);
       });

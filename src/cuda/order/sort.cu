@@ -166,7 +166,7 @@ extern "C" __global__ void __launch_bounds__(256) pick(PickParams p) {
   };
   int64_t at = p.k;
   if (p.what == 1 || p.what == 2) {
-    const int64_t numbers = p.type >= kF8E4M3 ? first_from(key_mask<uint64_t>(p.type), p.n) : p.n;
+    const int64_t numbers = is_float(p.type) ? first_from(key_mask<uint64_t>(p.type), p.n) : p.n;
     at = numbers > 0 ? (numbers - 1) / 2 : 0;
     if (p.what == 1 && numbers < p.n) at = numbers;  // the first NaN
   }

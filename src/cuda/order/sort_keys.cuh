@@ -21,6 +21,9 @@ template <class Key> __device__ __forceinline__ Key key_of(const void* at, int32
     case kF8E5M2: return Key(float_key<uint32_t>(*static_cast<const uint8_t*>(at), 8, 0x7cu));
     case kBool: return Key(*static_cast<const uint8_t*>(at) != 0);
     case kU8: return Key(*static_cast<const uint8_t*>(at));
+    case kU16: return Key(*static_cast<const uint16_t*>(at));
+    case kU32: return Key(*static_cast<const uint32_t*>(at));
+    case kU64: return Key(*static_cast<const uint64_t*>(at));
     case kI8: return Key(*static_cast<const uint8_t*>(at) ^ 0x80u);
     case kI16: return Key(*static_cast<const uint16_t*>(at) ^ 0x8000u);
     case kI32: return Key(*static_cast<const uint32_t*>(at) ^ 0x80000000u);

@@ -126,7 +126,9 @@ void copy(const TensorImpl& to, const TensorImpl& from) {
   Walk w(to);
   w.add(from);
   w.collapse();
-  DType compute = compute_type(from.dtype);
+  // int64 does not hold the upper half of uint64.
+  const bool through_float = from.dtype == DType::U64 && is_floating(to.dtype);
+  DType compute = compute_type(through_float ? to.dtype : from.dtype);
   if (to.dtype == from.dtype) {  // types that the kernel loads where it stands, for four and eight bytes
     constexpr DType kBits[] = {DType::U8, DType::I16, DType::F32, DType::I64};
     const DType bits = kBits[std::countr_zero(size_of(to.dtype))];

@@ -7,9 +7,6 @@
 namespace strata::files {
 namespace {
 
-constexpr const char* kFormatNames[kDTypeCount] = {"BOOL",    "U8",      "I8",  "I16",  "I32", "I64",
-                                                   "F8_E4M3", "F8_E5M2", "F16", "BF16", "F32", "F64"};
-
 // Builds the header from the parser's events, so that nothing exists that was not checked: no tree of unknown depth and size.
 class Reader {
  public:
@@ -117,7 +114,7 @@ class Reader {
   }
   DType dtype_named(const std::string& text) const {
     for (int i = 0; i < kDTypeCount; ++i)
-      if (text == kFormatNames[i]) return static_cast<DType>(i);
+      if (text == kDTypes[i].file_name) return static_cast<DType>(i);
     fail(ErrorKind::Runtime,
          fmt::format("'{}': tensor '{}' is of dtype '{}', which Strata does not have; convert it before saving", file_,
                      entry_.name, text.substr(0, 60)));
@@ -133,7 +130,7 @@ class Reader {
 };
 }  // namespace
 
-const char* format_name(DType t) { return kFormatNames[static_cast<int>(t)]; }
+const char* format_name(DType t) { return info_of(t).file_name; }
 
 uint64_t header_length(Bytes start, const std::string& name) {
   STRATA_CHECK(start.size() >= 8, Runtime,

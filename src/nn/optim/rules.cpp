@@ -3,24 +3,11 @@
 #include <algorithm>
 
 #include "strata/ops/creation/fills.h"
-#include "strata/ops/optim/muon.h"
-#include "strata/ops/optim/optimizers.h"
 
 namespace strata::optim {
 namespace {
 
 constexpr size_t kStateArgs = 2;  // the op's lists of state begin after parameters and gradients
-
-// Completes a rule: every list of the op from the third is a kind of state.
-Rule rule(const char* name, const OpRecord& op, Options options, const std::vector<StateKind>& special = {}) {
-  Rule result{name, &op, std::move(options), {}};
-  for (size_t i = kStateArgs; i < op.params.size() && op.params[i].type == ParamType::Tensors; ++i) {
-    std::string state(op.params[i].name.substr(0, op.params[i].name.size() - 1));
-    const auto known = std::ranges::find(special, state, &StateKind::name);
-    result.state.push_back(known != special.end() ? *known : StateKind{.name = state, .number = state == "step"});
-  }
-  return result;
-}
 
 std::vector<std::string> state_names(const Rule& rule) {
   std::vector<std::string> names;
@@ -43,145 +30,14 @@ Tensor fresh(const Rule& rule, const StateKind& kind, const Group& group, const 
 
 }  // namespace
 
-Rule describe(const SGDOptions& o) {
-  return rule("SGD", op__fused_sgd,
-              {{"lr", o.lr},
-               {"momentum", o.momentum},
-               {"dampening", o.dampening},
-               {"weight_decay", o.weight_decay},
-               {"nesterov", o.nesterov},
-               {"maximize", o.maximize}},
-              {{.name = "momentum_buffer", .needs = "momentum"}});
-}
-Rule describe(const AdamOptions& o) {
-  return rule("Adam", op__fused_adam,
-              {{"lr", o.lr},
-               {"beta1", o.betas.first},
-               {"beta2", o.betas.second},
-               {"eps", o.eps},
-               {"weight_decay", o.weight_decay},
-               {"amsgrad", o.amsgrad},
-               {"maximize", o.maximize},
-               {"decoupled_weight_decay", o.decoupled_weight_decay},
-               {"capturable", o.capturable}},
-              {{.name = "max_exp_avg_sq", .needs = "amsgrad"}});
-}
-Rule describe(const AdamWOptions& o) {
-  Rule adam = describe(AdamOptions{o.lr, o.betas, o.eps, o.weight_decay, o.amsgrad, o.maximize, 1, o.capturable});
-  adam.name = "AdamW";
-  return adam;
-}
-Rule describe(const NAdamOptions& o) {
-  return rule("NAdam", op__fused_nadam,
-              {{"lr", o.lr},
-               {"beta1", o.betas.first},
-               {"beta2", o.betas.second},
-               {"eps", o.eps},
-               {"weight_decay", o.weight_decay},
-               {"momentum_decay", o.momentum_decay},
-               {"decoupled_weight_decay", o.decoupled_weight_decay},
-               {"maximize", o.maximize},
-               {"capturable", o.capturable}},
-              {{.name = "mu_product", .number = true, .start = 1}});
-}
-Rule describe(const RAdamOptions& o) {
-  return rule("RAdam", op__fused_radam,
-              {{"lr", o.lr},
-               {"beta1", o.betas.first},
-               {"beta2", o.betas.second},
-               {"eps", o.eps},
-               {"weight_decay", o.weight_decay},
-               {"decoupled_weight_decay", o.decoupled_weight_decay},
-               {"maximize", o.maximize},
-               {"capturable", o.capturable}});
-}
-Rule describe(const AdamaxOptions& o) {
-  return rule("Adamax", op__fused_adamax,
-              {{"lr", o.lr},
-               {"beta1", o.betas.first},
-               {"beta2", o.betas.second},
-               {"eps", o.eps},
-               {"weight_decay", o.weight_decay},
-               {"maximize", o.maximize},
-               {"capturable", o.capturable}});
-}
-Rule describe(const AdagradOptions& o) {
-  return rule("Adagrad", op__fused_adagrad,
-              {{"lr", o.lr},
-               {"lr_decay", o.lr_decay},
-               {"weight_decay", o.weight_decay},
-               {"initial_accumulator_value", o.initial_accumulator_value},
-               {"eps", o.eps},
-               {"maximize", o.maximize},
-               {"capturable", o.capturable}},
-              {{.name = "sum", .option = "initial_accumulator_value"}});
-}
-Rule describe(const AdadeltaOptions& o) {
-  return rule("Adadelta", op__fused_adadelta,
-              {{"lr", o.lr},
-               {"rho", o.rho},
-               {"eps", o.eps},
-               {"weight_decay", o.weight_decay},
-               {"maximize", o.maximize},
-               {"capturable", o.capturable}});
-}
-Rule describe(const RMSpropOptions& o) {
-  return rule("RMSprop", op__fused_rmsprop,
-              {{"lr", o.lr},
-               {"alpha", o.alpha},
-               {"eps", o.eps},
-               {"weight_decay", o.weight_decay},
-               {"momentum", o.momentum},
-               {"centered", o.centered},
-               {"maximize", o.maximize},
-               {"capturable", o.capturable}},
-              {{.name = "momentum_buffer", .needs = "momentum"}, {.name = "grad_avg", .needs = "centered"}});
-}
-Rule describe(const ASGDOptions& o) {
-  return rule("ASGD", op__fused_asgd,
-              {{"lr", o.lr},
-               {"lambd", o.lambd},
-               {"alpha", o.alpha},
-               {"t0", o.t0},
-               {"weight_decay", o.weight_decay},
-               {"maximize", o.maximize},
-               {"capturable", o.capturable}},
-              {{.name = "eta", .number = true, .option = "lr"}, {.name = "mu", .number = true, .start = 1}});
-}
-Rule describe(const RpropOptions& o) {
-  return rule("Rprop", op__fused_rprop,
-              {{"lr", o.lr},
-               {"etaminus", o.etas.first},
-               {"etaplus", o.etas.second},
-               {"step_min", o.step_sizes.first},
-               {"step_max", o.step_sizes.second},
-               {"maximize", o.maximize},
-               {"capturable", o.capturable}},
-              {{.name = "step_size", .option = "lr"}});
-}
-Rule describe(const MuonOptions& o) {
-  Rule muon = rule("Muon", op__fused_muon,
-                   {{"lr", o.lr},
-                    {"weight_decay", o.weight_decay},
-                    {"momentum", o.momentum},
-                    {"nesterov", o.nesterov},
-                    {"ns_a", o.ns_coefficients.first},
-                    {"ns_b", o.ns_coefficients.second},
-                    {"ns_c", o.ns_coefficients.third},
-                    {"eps", o.eps},
-                    {"ns_steps", o.ns_steps},
-                    {"adjust_lr_fn", o.adjust_lr_fn}});
-  muon.matrices_only = true;
-  return muon;
-}
-
-const std::vector<Rule>& all_rules() {
-  static const std::vector<Rule> rules = {
-    describe(SGDOptions()),     describe(AdamOptions()),   describe(AdamWOptions()),   describe(NAdamOptions()),
-    describe(RAdamOptions()),   describe(AdamaxOptions()), describe(AdagradOptions()), describe(AdadeltaOptions()),
-    describe(RMSpropOptions()), describe(ASGDOptions()),   describe(RpropOptions()),   describe(MuonOptions()),
-  };
-  return rules;
+Rule make_rule(const char* name, const OpRecord& op, Options options, const std::vector<StateKind>& special) {
+  Rule result{name, &op, std::move(options), {}};
+  for (size_t i = kStateArgs; i < op.params.size() && op.params[i].type == ParamType::Tensors; ++i) {
+    std::string state(op.params[i].name.substr(0, op.params[i].name.size() - 1));
+    const auto known = std::ranges::find(special, state, &StateKind::name);
+    result.state.push_back(known != special.end() ? *known : StateKind{.name = state, .number = state == "step"});
+  }
+  return result;
 }
 
 FusedOptimizer::FusedOptimizer(Rule rule) : Optimizer(rule.name, state_names(rule)), rule_(std::move(rule)) {}

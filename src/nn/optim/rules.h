@@ -11,77 +11,6 @@
 
 namespace strata::optim {
 
-struct SGDOptions {
-  Option lr = Option::preset(1e-3), momentum = Option::preset(0), dampening = Option::preset(0),
-         weight_decay = Option::preset(0), nesterov = Option::preset(0), maximize = Option::preset(0);
-};
-struct AdamOptions {
-  Option lr = Option::preset(1e-3);
-  OptionPair betas = OptionPair::preset(0.9, 0.999);
-  Option eps = Option::preset(1e-8), weight_decay = Option::preset(0), amsgrad = Option::preset(0),
-         maximize = Option::preset(0), decoupled_weight_decay = Option::preset(0), capturable = Option::preset(0);
-};
-struct AdamWOptions {
-  Option lr = Option::preset(1e-3);
-  OptionPair betas = OptionPair::preset(0.9, 0.999);
-  Option eps = Option::preset(1e-8), weight_decay = Option::preset(1e-2), amsgrad = Option::preset(0),
-         maximize = Option::preset(0), capturable = Option::preset(0);
-};
-struct NAdamOptions {
-  Option lr = Option::preset(2e-3);
-  OptionPair betas = OptionPair::preset(0.9, 0.999);
-  Option eps = Option::preset(1e-8), weight_decay = Option::preset(0), momentum_decay = Option::preset(4e-3),
-         decoupled_weight_decay = Option::preset(0), maximize = Option::preset(0), capturable = Option::preset(0);
-};
-struct RAdamOptions {
-  Option lr = Option::preset(1e-3);
-  OptionPair betas = OptionPair::preset(0.9, 0.999);
-  Option eps = Option::preset(1e-8), weight_decay = Option::preset(0), decoupled_weight_decay = Option::preset(0),
-         maximize = Option::preset(0), capturable = Option::preset(0);
-};
-struct AdamaxOptions {
-  Option lr = Option::preset(2e-3);
-  OptionPair betas = OptionPair::preset(0.9, 0.999);
-  Option eps = Option::preset(1e-8), weight_decay = Option::preset(0), maximize = Option::preset(0),
-         capturable = Option::preset(0);
-};
-struct AdagradOptions {
-  Option lr = Option::preset(1e-2), lr_decay = Option::preset(0), weight_decay = Option::preset(0),
-         initial_accumulator_value = Option::preset(0), eps = Option::preset(1e-10), maximize = Option::preset(0),
-         capturable = Option::preset(0);
-};
-struct AdadeltaOptions {
-  Option lr = Option::preset(1), rho = Option::preset(0.9), eps = Option::preset(1e-6),
-         weight_decay = Option::preset(0), maximize = Option::preset(0), capturable = Option::preset(0);
-};
-struct RMSpropOptions {
-  Option lr = Option::preset(1e-2), alpha = Option::preset(0.99), eps = Option::preset(1e-8),
-         weight_decay = Option::preset(0), momentum = Option::preset(0), centered = Option::preset(0),
-         maximize = Option::preset(0), capturable = Option::preset(0);
-};
-struct ASGDOptions {
-  Option lr = Option::preset(1e-2), lambd = Option::preset(1e-4), alpha = Option::preset(0.75),
-         t0 = Option::preset(1e6), weight_decay = Option::preset(0), maximize = Option::preset(0),
-         capturable = Option::preset(0);
-};
-struct RpropOptions {
-  Option lr = Option::preset(1e-2);
-  OptionPair etas = OptionPair::preset(0.5, 1.2), step_sizes = OptionPair::preset(1e-6, 50);
-  Option maximize = Option::preset(0), capturable = Option::preset(0);
-};
-// How Muon's learning rate follows the shape (rows x columns) of a parameter.
-enum AdjustLr : uint8_t {
-  kOriginal,           // sqrt(max(1, rows / columns))
-  kMatchRmsAdamW,      // 0.2 sqrt(max(rows, columns)): steps as large as AdamW's
-  kSpectralUnclamped,  // sqrt(rows / columns)
-};
-struct MuonOptions {  // for 2-D parameters; give the others to another optimizer
-  Option lr = Option::preset(1e-3), weight_decay = Option::preset(0.1), momentum = Option::preset(0.95),
-         nesterov = Option::preset(1);
-  OptionTriple ns_coefficients = OptionTriple::preset(3.4445, -4.775, 2.0315);
-  Option eps = Option::preset(1e-7), ns_steps = Option::preset(5), adjust_lr_fn = Option::preset(kOriginal);
-};
-
 // How a kind of state begins; what is not said here follows from the op: `steps` are numbers, all else is like the parameter.
 struct StateKind {
   std::string name;
@@ -99,18 +28,8 @@ struct Rule {
   std::vector<StateKind> state;
   bool matrices_only = false;  // refuses parameters that are not 2-D
 };
-STRATA_API Rule describe(const SGDOptions&);
-STRATA_API Rule describe(const AdamOptions&);
-STRATA_API Rule describe(const AdamWOptions&);
-STRATA_API Rule describe(const NAdamOptions&);
-STRATA_API Rule describe(const RAdamOptions&);
-STRATA_API Rule describe(const AdamaxOptions&);
-STRATA_API Rule describe(const AdagradOptions&);
-STRATA_API Rule describe(const AdadeltaOptions&);
-STRATA_API Rule describe(const RMSpropOptions&);
-STRATA_API Rule describe(const ASGDOptions&);
-STRATA_API Rule describe(const RpropOptions&);
-STRATA_API Rule describe(const MuonOptions&);
+// Completes a rule: every list of the op from the third on is a kind of state; `special` are those with a start or condition.
+Rule make_rule(const char* name, const OpRecord& op, Options options, const std::vector<StateKind>& special);
 STRATA_API const std::vector<Rule>& all_rules();  // with their default options
 
 // The part of these optimizers that does not depend on their options' type.
@@ -135,17 +54,7 @@ template <class O> class Fused : public FusedOptimizer {
     add_options(std::move(params), describe(options).options);
   }
 };
-using SGD = Fused<SGDOptions>;
-using Adam = Fused<AdamOptions>;
-using AdamW = Fused<AdamWOptions>;
-using NAdam = Fused<NAdamOptions>;
-using RAdam = Fused<RAdamOptions>;
-using Adamax = Fused<AdamaxOptions>;
-using Adagrad = Fused<AdagradOptions>;
-using Adadelta = Fused<AdadeltaOptions>;
-using RMSprop = Fused<RMSpropOptions>;
-using ASGD = Fused<ASGDOptions>;
-using Rprop = Fused<RpropOptions>;
-using Muon = Fused<MuonOptions>;
 
 }  // namespace strata::optim
+
+#include "strata/nn/optimizers.h"  // IWYU pragma: export: SGDOptions, SGD and the others, from rules.optimizers

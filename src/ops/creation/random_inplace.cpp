@@ -18,15 +18,8 @@ void need_std(double std, const char* op) {
 
 // The largest integer that random_() draws: the last one up to which the dtype holds all.
 int64_t largest(DType t) {
-  switch (t) {
-    case DType::F64: return int64_t{1} << 53;
-    case DType::F32: return int64_t{1} << 24;
-    case DType::F16: return int64_t{1} << 11;
-    case DType::BF16: return int64_t{1} << 8;
-    case DType::Bool: return 1;
-    case DType::I64: return INT64_MAX - 1;
-    default: return is_floating(t) ? 8 : (int64_t{1} << (size_of(t) * 8 - is_signed(t))) - 1;
-  }
+  if (is_floating(t)) return int64_t{1} << info_of(t).digits;
+  return size_of(t) == 8 ? INT64_MAX - 1 : static_cast<int64_t>(info_of(t).largest);
 }
 }  // namespace
 

@@ -32,7 +32,7 @@ Tensor orthogonal(const Tensor& matrix, const Polynomial& p, int64_t steps, doub
   return tall ? t(x) : x;
 }
 
-// How the learning rate follows the shape, in the order of optim::AdjustLr.
+// How the learning rate follows the shape, in the order of optim::AdjustLrFn.
 double adjusted(double lr, int64_t how, const Tensor& p) {
   const auto rows = static_cast<double>(p.size(0)), columns = static_cast<double>(p.size(1));
   switch (how) {

@@ -104,8 +104,10 @@ class Step {
                  name());
   }
   void run_on_device(Rule rule, std::span<const double> options) const {
-    static constexpr const char* names[] = {"Sgd",     "Adam",     "Nadam",   "Radam", "Adamax",
-                                            "Adagrad", "Adadelta", "Rmsprop", "Asgd",  "Rprop"};
+    static constexpr const char* names[] = {
+#define STRATA_RULE(name) #name,
+#include "device/functors/optimizer_rules.inc"
+    };
     std::vector<cuda::OptimizerUpdate> list;
     list.reserve(count());
     for (size_t i = 0; i < count(); ++i) {

@@ -1,0 +1,97 @@
+"""Calls of every public op of the registry at any size, from the samples of its record: for every_op.py.
+
+A sample such as "f(3,4), f(4), 1" becomes a call with about n elements in its largest tensor: each size of that tensor is
+multiplied by one factor, and the same size elsewhere in the sample (also the bound of an index, i4) follows it.
+"""
+
+import re
+
+import signatures
+from strata import _C
+
+TENSOR = re.compile(r"([fpuozsmb]|i\d+)\(([\d,]*)\)")
+# Decided by size alone, or without a meaning as a benchmark.
+LEFT_OUT = re.compile(r"^(_|.*_$|is_|empty|resize|set_|record|manual|numel|size|stride|nn\.init\.)")
+
+
+def sizes_of(text):
+    return tuple(int(s) for s in text.split(",") if s)
+
+
+def elements(shape):
+    count = 1
+    for s in shape:
+        count *= s
+    return count
+
+
+class Case:
+    """One op with the arguments of one sample, scaled to a size."""
+
+    def __init__(self, name, text, n, layout):
+        self.name, self.n, self.layout = name, n, layout
+        shapes = [sizes_of(m[2]) for m in TENSOR.finditer(text)]
+        largest = max(shapes, key=elements)
+        scaled = [s for s in largest if s > 1]
+        factor = (n / elements(largest)) ** (1 / max(len(scaled), 1))
+        grown = {s: max(2, round(s * factor)) for s in scaled}
+
+        def grow(match):
+            letter, shape = match[1], sizes_of(match[2])
+            if letter[0] == "i" and int(letter[1:]) in grown:
+                letter = f"i{grown[int(letter[1:])]}"
+            return f"{letter}({','.join(str(grown.get(s, s)) for s in shape)})"
+
+        self.text = TENSOR.sub(grow, text.lstrip("~!"))
+
+    def arguments(self, make):
+        """(args, kwargs) with make(letter, shape) for each tensor."""
+        args, kwargs = [], {}
+        for item in signatures.split(self.text):
+            name, equals, value = item.partition("=")
+            if equals and name.strip().isidentifier():
+                kwargs[name.strip()] = self.value(value.strip(), make)
+            else:
+                args.append(self.value(item.strip(), make))
+        return args, kwargs
+
+    def value(self, text, make):
+        tensor = TENSOR.fullmatch(text)
+        if tensor:
+            return make(tensor[1], sizes_of(tensor[2]))
+        if text.startswith("["):
+            return [self.value(t.strip(), make) for t in signatures.split(text[1:-1])]
+        if text.startswith("t["):
+            raise ValueError("values of an index are not scaled")
+        constants = {"True": True, "False": False, "None": None, "inf": float("inf"), "-inf": -float("inf")}
+        if text in constants:
+            return constants[text]
+        if text.startswith("'"):
+            return text[1:-1]
+        try:
+            return int(text)
+        except ValueError:
+            return float(text)
+
+
+def usable(sample):
+    shapes = [sizes_of(m[2]) for m in TENSOR.finditer(sample)]
+    return "t[" not in sample and "dtype=" not in sample and any(s for s in shapes) and all(0 not in s for s in shapes)
+
+
+def samples():
+    """{public name: sample}: of each op the usable sample with the most dimensions, the shortest of those."""
+    best = {}
+    for record in _C._records():
+        name = record["name"]
+        if record.get("internal") or LEFT_OUT.match(name.split(".")[-1]) or LEFT_OUT.match(name):
+            continue
+        key = (name, record["overload"])
+        for sample in record["samples"]:
+            if not usable(sample):
+                continue
+            dims = max(len(sizes_of(m[2])) for m in TENSOR.finditer(sample))
+            rank = (dims, -len(sample))
+            if key not in best or rank > best[key][0]:
+                best[key] = (rank, sample)
+    return {key: sample for key, (_, sample) in sorted(best.items())}

@@ -1,0 +1,92 @@
+"""Fused: the base of the optimizers whose step is one op over all parameters of a group. The library's table of rules says what
+each keeps beside a parameter and which options its op takes; the classes are generated from the same records."""
+
+import strata
+from strata import _C
+
+from .optimizer import Optimizer, flat_options, no_choice
+
+_RULES = _C._optimizer_rules()
+
+
+def fixed(numbers):
+    """A list as a tuple; what is neither is refused by name later."""
+    return tuple(numbers) if isinstance(numbers, list) else numbers
+
+
+class Fused(Optimizer):
+    """Base of the optimizers in the library's table.
+
+    With `capturable=True` step counts lie on the parameters' device, so that a graph can capture step().
+    """
+
+    def __init__(self, params, switches, **options):
+        if self._numbers:
+            options["capturable"] = bool(switches.pop("capturable", False))
+        no_choice(type(self).__name__, switches)
+        super().__init__(params, options)
+
+    def __init_subclass__(cls, rule=None, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if rule:  # a subclass of yours keeps its parent's
+            cls._rule = _RULES[rule]
+            cls._op = staticmethod(_C.ops[cls._rule["op"]])
+            cls._numbers = frozenset(name for name, is_number, *_ in cls._rule["state"] if is_number)
+
+    def _check_group(self, group):
+        options = flat_options(group)
+        for name in self._rule["options"]:
+            if name not in options:
+                raise TypeError(f"{type(self).__name__}: {name} must be a number, found {group.get(name)!r}")
+        _C._check_options(type(self).__name__, options)
+        for p in group["params"] if self._rule["matrices_only"] else ():
+            if p.ndim != 2:
+                raise ValueError(
+                    f"{type(self).__name__} only supports 2D parameters, found a parameter of shape {list(p.shape)}; "
+                    "give the others to another optimizer, such as AdamW"
+                )
+
+    def step(self, closure=None):
+        """One step. A closure, if given, computes the loss and its gradients first; its result is returned."""
+        loss = None
+        if closure is not None:
+            with strata.enable_grad():
+                loss = closure()
+        with strata.no_grad():
+            for group in self.param_groups:
+                params = [p for p in group["params"] if p.grad is not None]
+                if self._rule["first"]:  # parameters whose state is new take a pass of their own
+                    name = self._rule["state"][0][0]
+                    known = [self.state.get(p, {}).get(name) is not None for p in params]  # before the pass makes it
+                    self._update(group, [p for p, old in zip(params, known, strict=True) if not old], first=True)
+                    params = [p for p, old in zip(params, known, strict=True) if old]
+                self._update(group, params)
+        return loss
+
+    def _update(self, group, params, **first):
+        if not params:
+            return
+        options = flat_options(group)
+        lists, new = [], []
+        for name, is_number, start, option, needs in self._rule["state"]:
+            values = []
+            lists.append(values)
+            if needs is not None and not options[needs]:
+                continue
+            for p in params:
+                value = self.state.get(p, {}).get(name)
+                if value is None:
+                    _C._check_new_state(type(self).__name__, p.device)
+                    begin = float(start if option is None else options[option])
+                    if is_number:
+                        dtype = strata.float64 if p.dtype == strata.float64 else strata.float32
+                        value = strata.full(
+                            (), begin, dtype=dtype, device=p.device if group.get("capturable") else "cpu"
+                        )
+                    else:
+                        value = strata.full_like(p, begin, requires_grad=False)
+                    new.append((p, name, value))
+                values.append(value)
+        self._op(params, [p.grad for p in params], *lists, *(options[name] for name in self._rule["options"]), **first)
+        for p, name, value in new:  # only a step that was taken leaves new state behind
+            self.state[p][name] = value
