@@ -49,7 +49,7 @@ size_t ByteStream::read(std::byte* to, size_t n) {
     if (status == Z_STREAM_END) {
       if (bytes_.empty()) inflate_->ended = true;
       else if (bytes_.size() > 1 && bytes_[0] == std::byte{0x1f} && bytes_[1] == std::byte{0x8b})
-        inflateReset(&z);  // gzip files may be strung together
+        inflateReset(&z);  // gzip files may be concatenated
       else
         fail(ErrorKind::Runtime,
              fmt::format("'{}': {} bytes after the end of the gzip data; the file is damaged, fetch it again", name_,

@@ -165,7 +165,8 @@ class SampleParser {
     return std::sqrt(-2 * std::log(1 - a)) * std::cos(6.283185307179586 * b);
   }
 
-  // t[3, 2, 1], t[[1, 2], [3, 4]] or t[[[0, 3]]]: rows of one length; further brackets give leading dimensions of size 1.
+  // t[3, 2, 1], t[[1, 2], [3, 4]] or t[[[0, 3]]]: rows of one length; further brackets give leading dimensions of size
+  // 1.
   Value literal() {
     ++at_;
     std::vector<int64_t> values, shape;

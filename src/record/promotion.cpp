@@ -7,7 +7,7 @@
 namespace strata {
 namespace {
 
-// Promotion within one rank; `seen` says whether there was any.
+// Promotion within one rank; `seen` is set if there was any operand.
 struct Rank {
   DType type = DType::Bool;
   bool seen = false;
@@ -57,7 +57,7 @@ DType type_of_number(const Value& v) {
 }  // namespace
 
 DType result_type(const Args& args, uint32_t count, uint32_t skip) {
-  // The usual case first: tensors of one dtype, numbers of no higher category.
+  // The common case first: tensors of one dtype, numbers of no higher category.
   DType type = DType::Bool;
   bool seen = false;
   for (uint32_t i = 0; i < count; ++i) {

@@ -5,7 +5,7 @@
 
 namespace strata {
 
-// Stride 0 (an expanded dimension) goes outermost: walking it last would read everything once per step.
+// Stride 0 (an expanded dimension) goes outermost: as the innermost it would read everything once per step.
 void Axes::arrange() {
   const auto key = [](int64_t s) { return s == 0 ? INT64_MAX : std::abs(s); };
   for (int i = 1; i < dims; ++i)

@@ -25,7 +25,7 @@ void Walk::collapse() {
     for (int k = 0; k < views; ++k) view[k].step[0] = 1;
     return;
   }
-  // Insertion sort: stable, and nothing is allocated.
+  // Insertion sort: stable, and does not allocate.
   int order[kMaxDims], count = 0;
   for (int d = 0; d < ndim; ++d) {
     if (shape[d] == 1) continue;
@@ -37,7 +37,7 @@ void Walk::collapse() {
   int joined = 0;
   for (int i = 0; i < count; ++i) {
     const int d = order[i];
-    bool joins = joined > 0;  // the dimension before this one continues it
+    bool joins = joined > 0;  // whether the previous dimension continues into this one
     for (int k = 0; k < views && joins; ++k) joins = steps[k][joined - 1] == view[k].step[d] * shape[d];
     if (joins) sizes[joined - 1] *= shape[d];
     else sizes[joined++] = shape[d];

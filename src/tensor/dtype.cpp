@@ -38,7 +38,7 @@ DType promote(DType a, DType b) {
   if (low == DType::Bool) return high;
   if (is_floating(high)) {
     if (!is_floating(low) || high >= DType::F32) return high;
-    // Two different narrow floats: neither holds the other.
+    // Two different float8 types: neither can represent the other.
     STRATA_CHECK(!kFloat8Types.has(low), Runtime, "{} and {} have no common type; convert one of them with .to()",
                  name_of(a), name_of(b));
     return DType::F32;

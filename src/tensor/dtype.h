@@ -10,7 +10,7 @@
 
 namespace strata {
 
-// Order matters: within a category a later type is wider, and promotion takes the later one (f16 with bf16 gives f32).
+// Order matters: within a category later types are wider, and promotion takes the later one (f16 with bf16 gives f32).
 enum class DType : uint8_t { Bool, U8, I8, I16, I32, I64, F8E4M3, F8E5M2, F16, BF16, F32, F64 };
 constexpr int kDTypeCount = 12;
 
@@ -28,13 +28,13 @@ constexpr bool is_integral(DType t, bool with_bool = true) {
 }
 constexpr bool is_signed(DType t) { return t >= DType::I8; }
 
-STRATA_API const char* name_of(DType t);                  // "float32", as PyTorch writes it
+STRATA_API const char* name_of(DType t);                  // "float32", as in PyTorch
 STRATA_API DType dtype_from_name(std::string_view name);  // also "float", "double", "half", "long", "int"…; throws Type
 STRATA_API DType promote(DType a, DType b);               // of two tensors with dimensions
-STRATA_API DType default_dtype();                         // of floating-point results made from nothing
+STRATA_API DType default_dtype();                         // of new floating-point tensors
 STRATA_API void set_default_dtype(DType t);
 
-// Sets of dtypes, for what an op accepts.
+// Sets of dtypes, e.g. those that an op accepts.
 class DTypeSet {
  public:
   constexpr DTypeSet(std::initializer_list<DType> types) {
@@ -54,11 +54,11 @@ constexpr DTypeSet kFloatingTypes{DType::F16, DType::BF16, DType::F32, DType::F6
 constexpr DTypeSet kIntegerTypes{DType::U8, DType::I8, DType::I16, DType::I32, DType::I64};
 constexpr DTypeSet kBoolType{DType::Bool};
 constexpr DTypeSet kNumericTypes = kFloatingTypes | kIntegerTypes;
-constexpr DTypeSet kAllTypes = kNumericTypes | kBoolType;     // what computation accepts
-constexpr DTypeSet kStorageTypes = kAllTypes | kFloat8Types;  // what copies and conversions accept
+constexpr DTypeSet kAllTypes = kNumericTypes | kBoolType;     // for computation
+constexpr DTypeSet kStorageTypes = kAllTypes | kFloat8Types;  // for copies and conversions
 
-// An element of a bool tensor. Bytes viewed as bool and memory of others may hold more than 0 and 1, which no C++ bool may:
-// every byte but 0 is true.
+// An element of a bool tensor. Bytes viewed as bool, and foreign memory, may hold other values than 0 and 1, which a
+// C++ bool must not: every byte except 0 is true.
 struct BoolByte {
   uint8_t byte;
   BoolByte() = default;
@@ -82,8 +82,8 @@ template <> struct DTypeOf<float> { static constexpr DType value = DType::F32; }
 template <> struct DTypeOf<double> { static constexpr DType value = DType::F64; };
 template <class T> constexpr DType dtype_of = DTypeOf<T>::value;
 
-// Calls f.template operator()<T>() with the element type of t: dispatch_dtype(t, []<class T> { … }). Each use compiles the
-// body twelve times; where that is much code, convert at the edges and compute in compute_type(t) instead.
+// Calls f.template operator()<T>() with the element type of t: dispatch_dtype(t, []<class T> { … }). Each use compiles
+// the body twelve times; for large bodies, convert at the boundaries and compute in compute_type(t) instead.
 template <class F> decltype(auto) dispatch_dtype(DType t, F&& f) {
   switch (t) {
     case DType::Bool: return f.template operator()<BoolByte>();
@@ -102,7 +102,7 @@ template <class F> decltype(auto) dispatch_dtype(DType t, F&& f) {
   return f.template operator()<double>();
 }
 
-// Calls f with an unsigned integer type of the element's size: for ops that only move elements (4 instantiations).
+// Calls f with an unsigned integer of the element's size: for ops that only move elements (4 instantiations).
 template <class F> decltype(auto) dispatch_size(DType t, F&& f) {
   switch (size_of(t)) {
     case 1: return f.template operator()<uint8_t>();
@@ -112,7 +112,7 @@ template <class F> decltype(auto) dispatch_size(DType t, F&& f) {
   }
 }
 
-// The type arithmetic happens in: double for f64, float for the other floats, int64 for integers and bool.
+// The type used for arithmetic: double for f64, float for the other floats, int64 for integers and bool.
 constexpr DType compute_type(DType t) {
   return t == DType::F64 ? DType::F64 : is_floating(t) ? DType::F32 : DType::I64;
 }
@@ -122,7 +122,7 @@ template <class F> decltype(auto) dispatch_compute(DType t, F&& f) {
   return f.template operator()<int64_t>();
 }
 
-// Value conversion between any two element types (a float to an integer truncates; anything to bool is != 0).
+// Converts between any two element types (float to integer truncates; anything to bool is != 0).
 template <class To, class From> inline To convert(From v) {
   constexpr bool kNarrowFrom = !std::is_arithmetic_v<From>, kNarrowTo = !std::is_arithmetic_v<To>;
   if constexpr (std::is_same_v<To, From>) return v;
@@ -132,7 +132,7 @@ template <class To, class From> inline To convert(From v) {
   else if constexpr (kNarrowTo) return To(static_cast<float>(v));
   else if constexpr (std::is_same_v<To, bool>) return v != From(0);
   else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> && sizeof(To) < 8)
-    return static_cast<To>(static_cast<int64_t>(v));  // wraps like the C library's usual path, defined for |v| < 2^63
+    return static_cast<To>(static_cast<int64_t>(v));  // wraps, and is defined for |v| < 2^63
   else return static_cast<To>(v);
 }
 

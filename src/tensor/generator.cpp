@@ -24,7 +24,7 @@ uint64_t Generator::initial_seed() const {
 uint64_t Generator::seed() {
   std::random_device device;
   const uint64_t fresh =
-    (static_cast<uint64_t>(device()) << 21) ^ device();  // within the 53 bits that every front end keeps
+    (static_cast<uint64_t>(device()) << 21) ^ device();  // within the 53 bits that all front ends preserve
   manual_seed(fresh);
   return fresh;
 }

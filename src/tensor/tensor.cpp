@@ -25,7 +25,7 @@ int64_t checked_numel(Shape shape) {
     empty |= s == 0;
     overflow |= __builtin_mul_overflow(n, std::max<int64_t>(s, 1), &n);
   }
-  // Also where a size is 0: strides, and products of some of the sizes, must fit too.
+  // Checked for empty tensors too: strides, and products of some of the sizes, must not overflow.
   STRATA_CHECK(!overflow && n <= INT64_MAX / 8, Runtime, "shape {} has more elements than can be addressed",
                to_string(shape));
   return empty ? 0 : n;
@@ -88,7 +88,7 @@ void refuse_undefined() {
 }
 
 namespace {
-// Guards the pointer to a gradient while it is copied or exchanged: a few instructions, so waiting for it is not worth a mutex.
+// Guards the gradient pointer while it is copied or exchanged: a few instructions, so a spin lock is enough.
 class GradLock {
  public:
   explicit GradLock(const TensorImpl& t)
