@@ -38,7 +38,10 @@ struct Bench {
     const double seconds = times[static_cast<size_t>(batches / 2)];
     nlohmann::json row{
       {"case", name}, {"unit", "us"}, {"seconds", seconds}, {"strata", 1e6 * seconds}, {"floor", nullptr}};
-    if (floor > 0) row["floor"] = floor, row["holds"] = 1e6 * seconds <= floor;
+    if (floor > 0) {
+      row["floor"] = floor;
+      row["holds"] = 1e6 * seconds <= floor;
+    }
     rows.push_back(row);
   }
 };
@@ -78,7 +81,10 @@ int main(int argc, char** argv) {
     const std::string word = argv[k];
     if (word == "--small") small = true;
     else if (word == "--device" && k + 1 < argc) device = argv[++k];
-    else return std::cerr << "usage: enqueue_bench [--device cuda|vgpu] [--small]\n", 1;
+    else {
+      std::cerr << "usage: enqueue_bench [--device cuda|vgpu] [--small]\n";
+      return 1;
+    }
   }
   try {
     return strata::run(device, small);

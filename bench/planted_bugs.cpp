@@ -96,7 +96,10 @@ int main_of(int argc, char** argv) {
   const Table* table = nullptr;
   if (where == "cuda") {
     table = libcuda();
-    if (!table) return std::fprintf(stderr, "planted_bugs: %s\n", why_not().c_str()), 3;
+    if (!table) {
+      std::fprintf(stderr, "planted_bugs: %s\n", why_not().c_str());
+      return 3;
+    }
   } else {
     VgpuOptions options;
     options.checks = chosen->check;

@@ -1,7 +1,10 @@
 // User-defined functions in C++, and checkpointing.
 //
 //   struct Cube : Function<Cube> {
-//     static Tensor forward(FunctionContext& ctx, const Tensor& x) { return ctx.save_for_backward({x}), x * x * x; }
+//     static Tensor forward(FunctionContext& ctx, const Tensor& x) {
+//       ctx.save_for_backward({x});
+//       return x * x * x;
+//     }
 //     static std::vector<Tensor> backward(FunctionContext& ctx, const std::vector<Tensor>& grads) {
 //       return {grads[0] * 3 * ctx.get_saved_variables()[0] * ctx.get_saved_variables()[0]};
 //     }

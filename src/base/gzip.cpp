@@ -41,8 +41,10 @@ size_t ByteStream::read(std::byte* to, size_t n) {
   size_t got = 0;
   while (got < n && !inflate_->ended) {
     const size_t in = std::min(bytes_.size(), kStep), room = std::min(n - got, kStep);
-    z.next_in = reinterpret_cast<const Bytef*>(bytes_.data()), z.avail_in = static_cast<uInt>(in);
-    z.next_out = reinterpret_cast<Bytef*>(to + got), z.avail_out = static_cast<uInt>(room);
+    z.next_in = reinterpret_cast<const Bytef*>(bytes_.data());
+    z.avail_in = static_cast<uInt>(in);
+    z.next_out = reinterpret_cast<Bytef*>(to + got);
+    z.avail_out = static_cast<uInt>(room);
     const int status = inflate(&z, Z_NO_FLUSH);
     bytes_ = bytes_.subspan(in - z.avail_in);
     got += room - z.avail_out;

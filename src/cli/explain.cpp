@@ -82,7 +82,8 @@ int explain(const Options& o) {
                  "{} of these arguments has no gradient; leave out --backward", op.name);
     autograd::backward(outs[0], call(find_op("full"), [&] {
                          Args args = find_op("full").defaults;
-                         args[0] = Value(IntList(outs[0].shape())), args[1] = Value(1.0),
+                         args[0] = Value(IntList(outs[0].shape()));
+                         args[1] = Value(1.0);
                          args[2] = Value(outs[0].dtype());
                          return args;
                        }()));

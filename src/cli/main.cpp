@@ -52,7 +52,10 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) { return app.exit(e) == 0 ? 0 : 1; }
-  if (build_info) return print_build_info(), 0;
+  if (build_info) {
+    print_build_info();
+    return 0;
+  }
   if (chosen) return chosen();
   fmt::print("{}", app.help());
   return 0;

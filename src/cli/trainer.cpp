@@ -230,7 +230,8 @@ int Trainer::run() {
     const auto done = static_cast<double>(steps_);
     rows_.push_back({options_.device, epoch_ + 1, 1000 * epoch_seconds_ / done,
                      static_cast<double>(images_) / epoch_seconds_, mean, accuracy, memory});
-    ++epoch_, step_ = 0;
+    ++epoch_;
+    step_ = 0;
     epoch_seconds_ = 0;
     save_checkpoint();
     write_metrics();
@@ -279,7 +280,8 @@ TrainingCurve Trainer::curve() const {
   TrainingCurve c;
   c.title = fmt::format("Small CNN on {}, {}: {:.2f}% after {} epoch{}", digits_.name, options_.device,
                         100 * rows_.back().accuracy, epoch_, epoch_ == 1 ? "" : "s");
-  c.step_losses = losses_, c.steps_per_epoch = steps_;
+  c.step_losses = losses_;
+  c.steps_per_epoch = steps_;
   for (const Row& r : rows_) c.epochs.push_back({r.loss, r.accuracy, r.images_per_second});
   return c;
 }

@@ -10,7 +10,10 @@ class Lines {
  public:
   // Row i of every tensor of the same outer shape is the same line, whatever the strides.
   Lines(const TensorImpl& t, int dim) : t_(t), element_(static_cast<int64_t>(size_of(t.dtype))) {
-    if (t.ndim > 0) length_ = t.shape[dim], stride_ = t.strides[dim];
+    if (t.ndim > 0) {
+      length_ = t.shape[dim];
+      stride_ = t.strides[dim];
+    }
     for (int d = 0; d < t.ndim; ++d)
       if (d != dim) outer_.add(t.shape[d], t.strides[d]);
   }

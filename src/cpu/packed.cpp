@@ -43,11 +43,15 @@ uint64_t checksum(const std::byte* p, size_t bytes) {
     for (size_t k = 0; k < kLanes; ++k) {
       uint64_t w;
       std::memcpy(&w, p + i + 8 * k, 8);
-      h[k] = (h[k] ^ w) * kFactor, h[k] ^= h[k] >> 29;
+      h[k] = (h[k] ^ w) * kFactor;
+      h[k] ^= h[k] >> 29;
     }
   for (; i < bytes; ++i) h[i % kLanes] = (h[i % kLanes] ^ static_cast<uint64_t>(p[i])) * kFactor;
   uint64_t all = bytes;
-  for (uint64_t v : h) all = (all ^ v) * kFactor, all ^= all >> 31;
+  for (uint64_t v : h) {
+    all = (all ^ v) * kFactor;
+    all ^= all >> 31;
+  }
   return all;
 }
 
@@ -79,7 +83,10 @@ struct Look {
 
   Look(const TensorImpl& t, const FormKey& key) : sum(checksum(t)), writes(t.storage->writes()) {
     const std::lock_guard lock(mutex);
-    if (const Entry* e = find(t, key); e && e->writes == writes && e->sum == sum) again = true, data = e->data;
+    if (const Entry* e = find(t, key); e && e->writes == writes && e->sum == sum) {
+      again = true;
+      data = e->data;
+    }
   }
   // Notes the question, and keeps the form when it was asked for again.
   void store(const TensorImpl& t, const FormKey& key, const Ref<Storage>& form) const {
@@ -88,13 +95,21 @@ struct Look {
     auto& entries = static_cast<Forms*>(t.storage->derived.load())->entries;
     Entry* e = find(t, key);
     if (!e) {
-      if (entries.size() >= Forms::kMost) Forms::forget(entries.front()), entries.erase(entries.begin());
+      if (entries.size() >= Forms::kMost) {
+        Forms::forget(entries.front());
+        entries.erase(entries.begin());
+      }
       e = &entries.emplace_back(Entry{key, offset_of(t), writes, sum, {}});
     } else if (e->data) {
-      Forms::forget(*e), e->data = {};
+      Forms::forget(*e);
+      e->data = {};
     }
-    e->writes = writes, e->sum = sum;
-    if (form && again && kept_bytes + form->requested <= kMostFormBytes) e->data = form, kept_bytes += form->requested;
+    e->writes = writes;
+    e->sum = sum;
+    if (form && again && kept_bytes + form->requested <= kMostFormBytes) {
+      e->data = form;
+      kept_bytes += form->requested;
+    }
   }
 };
 }  // namespace

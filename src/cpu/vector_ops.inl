@@ -33,7 +33,8 @@ HWY_INLINE void rotate(double* x, double* y, double c, double s, int64_t n) {
   }
   for (; i < n; ++i) {
     const double a = x[i], b = y[i];
-    x[i] = c * a + s * b, y[i] = c * b - s * a;
+    x[i] = c * a + s * b;
+    y[i] = c * b - s * a;
   }
 }
 // The reflector I - tau v v^T that maps x (n elements `stride` apart) to (beta, 0, ...). x becomes (beta, v[1..]); v[0] is 1.

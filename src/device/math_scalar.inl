@@ -128,7 +128,8 @@ STRATA_FN int64_t gcd(int64_t a, int64_t b) {
   uint64_t x = uint64_t(abs(a)), y = uint64_t(abs(b));
   while (y) {
     const uint64_t rest = x % y;
-    x = y, y = rest;
+    x = y;
+    y = rest;
   }
   return int64_t(x);
 }
@@ -184,11 +185,15 @@ STRATA_FN double hurwitz_zeta_above_zero(double s, double q) {
   sum += term * at / (s - 1) - 0.5 * term;
   double factor = 1, k = 0;
   for (double c : coefficients) {
-    factor *= s + k, term /= at;
+    factor *= s + k;
+    term /= at;
     const double next = factor * term / c;
     sum += next;
     if (::fabs(next) < 1e-17 * ::fabs(sum)) break;
-    k += 1, factor *= s + k, term /= at, k += 1;
+    k += 1;
+    factor *= s + k;
+    term /= at;
+    k += 1;
   }
   return sum;
 }
@@ -216,7 +221,10 @@ STRATA_FN double incomplete_gamma(double a, double x, bool lower) {
   const double front = ::exp(a * ::log(x) - x - ::lgamma(a));
   if (x < a + 1) {
     double term = 1 / a, sum = term;
-    for (int n = 1; n < 100000 && term > sum * 1e-17; ++n) term *= x / (a + n), sum += term;
+    for (int n = 1; n < 100000 && term > sum * 1e-17; ++n) {
+      term *= x / (a + n);
+      sum += term;
+    }
     return lower ? front * sum : 1 - front * sum;
   }
   const double tiny = 1e-300;
@@ -224,8 +232,10 @@ STRATA_FN double incomplete_gamma(double a, double x, bool lower) {
   for (int n = 1; n < 100000; ++n) {
     const double an = -n * (n - a);
     b += 2;
-    d = an * d + b, c = b + an / c;
-    d = 1 / (d == 0 ? tiny : d), c = c == 0 ? tiny : c;
+    d = an * d + b;
+    c = b + an / c;
+    d = 1 / (d == 0 ? tiny : d);
+    c = c == 0 ? tiny : c;
     h *= d * c;
     if (::fabs(d * c - 1) < 1e-16) break;
   }

@@ -82,7 +82,8 @@ bool has_nan(const TensorImpl& t) {
   Tensor values = alias(t);
   if (size_of(t.dtype) == 1) {
     Args args = to.defaults;
-    args[0] = Value(values), args[1] = Value(DType::F32);
+    args[0] = Value(values);
+    args[1] = Value(DType::F32);
     values = call(to, args);
   }
   return call(any, Args(call(isnan, Args(values)))).item<bool>();
@@ -263,14 +264,19 @@ class OldValues {
  private:
   static Tensor old_value(const TensorImpl& t, bool values) {
     Tensor old = values ? clone_values(t) : shape_only(t);
-    if (!values) old->storage = t.storage, old->data = t.data;
+    if (!values) {
+      old->storage = t.storage;
+      old->data = t.data;
+    }
     if (t.requires_grad &&
         !t.history) {  // a leaf whose memory the call overwrites: its gradient must not go to the copy
       static const OpRecord& clone = find_op("clone");
       record_node(clone, Args(Ref<TensorImpl>::share(const_cast<TensorImpl*>(&t)), Value()), &old, 1);
       return old;
     }
-    old->requires_grad = t.requires_grad, old->history = t.history, old->output = t.output;
+    old->requires_grad = t.requires_grad;
+    old->history = t.history;
+    old->output = t.output;
     return old;
   }
   std::vector<Tensor> held_;

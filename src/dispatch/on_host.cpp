@@ -31,7 +31,8 @@ Tensor moved(const Tensor& t, Device device) {
   if (!t || t.device() == device) return t;
   static const OpRecord& to = find_op("to", "device");
   Args args = to.defaults;
-  args[0] = Value(t), args[1] = Value(device);
+  args[0] = Value(t);
+  args[1] = Value(device);
   return call(to, args);
 }
 }  // namespace

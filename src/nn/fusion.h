@@ -24,8 +24,13 @@ STRATA_API void check_fusable(const Module& layer, const Module& bn, const Tenso
 template <class Conv, class Norm> Conv fuse_conv_bn_eval(const Conv& conv, const Norm& bn, bool transpose = false) {
   detail::check_fusable(conv, bn, bn.running_mean());
   typename Conv::Options o;
-  o.stride = conv.stride(), o.padding = conv.padding(), o.dilation = conv.dilation(), o.groups = conv.groups();
-  o.padding_mode = conv.padding_mode(), o.dtype = conv.weight().dtype(), o.device = conv.weight().device();
+  o.stride = conv.stride();
+  o.padding = conv.padding();
+  o.dilation = conv.dilation();
+  o.groups = conv.groups();
+  o.padding_mode = conv.padding_mode();
+  o.dtype = conv.weight().dtype();
+  o.device = conv.weight().device();
   if constexpr (requires { conv.output_padding(); }) o.output_padding = conv.output_padding();
   Conv fused = none;
   detail::without_drawing([&] { fused = Conv(conv.in_channels(), conv.out_channels(), conv.kernel_size(), o); });

@@ -38,7 +38,9 @@ const LinearCrossEntropyLoss::Options& LinearCrossEntropyLoss::options() const {
 LinearCrossEntropyLoss::LinearCrossEntropyLoss(int64_t in_features, int64_t num_classes, const Options& o)
     : Module(std::make_shared<State>()) {
   State& s = own();
-  s.kind = "LinearCrossEntropyLoss", s.num_classes = num_classes, s.options = o;
+  s.kind = "LinearCrossEntropyLoss";
+  s.num_classes = num_classes;
+  s.options = o;
   STRATA_CHECK(!o.weight || (o.weight.dim() == 1 && o.weight.size(0) == num_classes), Runtime,
                "{}: expected weight shape to be [{}], got {}", s.kind, num_classes, to_string(o.weight.shape()));
   STRATA_CHECK(o.label_smoothing >= 0 && o.label_smoothing <= 1, Runtime,
@@ -74,7 +76,8 @@ TripletMarginWithDistanceLoss::State& TripletMarginWithDistanceLoss::own() const
 const TripletMarginWithDistanceLoss::Options& TripletMarginWithDistanceLoss::options() const { return own().options; }
 
 TripletMarginWithDistanceLoss::TripletMarginWithDistanceLoss(const Options& o) : Module(std::make_shared<State>()) {
-  own().kind = "TripletMarginWithDistanceLoss", own().options = o;
+  own().kind = "TripletMarginWithDistanceLoss";
+  own().options = o;
   STRATA_CHECK(o.margin > 0, Value, "{}: expected margin to be greater than 0, got {} instead", own().kind, o.margin);
   check_reduction("TripletMarginWithDistanceLoss", o.reduction);
   if (o.distance_function) return;
@@ -110,7 +113,9 @@ AdaptiveLogSoftmaxWithLoss::AdaptiveLogSoftmaxWithLoss(int64_t in_features, int6
                                                        std::vector<int64_t> cutoffs, const Options& o)
     : Module(std::make_shared<State>()) {
   State& s = own();
-  s.kind = "AdaptiveLogSoftmaxWithLoss", s.options = o, s.in_features = in_features;
+  s.kind = "AdaptiveLogSoftmaxWithLoss";
+  s.options = o;
+  s.in_features = in_features;
   STRATA_CHECK(!cutoffs.empty(), Value, "{}: cutoffs should be a sequence of length larger than 0", s.kind);
   STRATA_CHECK(std::is_sorted(cutoffs.begin(), cutoffs.end(), std::less_equal<>()) && cutoffs.front() > 0 &&
                  cutoffs.back() < n_classes,

@@ -59,7 +59,9 @@ RNNBase::RNNBase(const char* kind, int64_t input_size, int64_t hidden_size, cons
   State& s = own();
   s.kind = kind;
   s.lstm = s.kind == "LSTM";
-  s.input_size = input_size, s.hidden_size = hidden_size, s.options = o;
+  s.input_size = input_size;
+  s.hidden_size = hidden_size;
+  s.options = o;
   STRATA_CHECK(input_size > 0, Value, "{}: input_size must be greater than zero, got {}", kind, input_size);
   STRATA_CHECK(hidden_size > 0, Value, "{}: hidden_size must be greater than zero, got {}", kind, hidden_size);
   STRATA_CHECK(o.num_layers > 0, Value, "{}: num_layers must be greater than zero, got {}", kind, o.num_layers);
@@ -83,7 +85,10 @@ RNNBase::RNNBase(const char* kind, int64_t input_size, int64_t hidden_size, cons
       };
       weight("weight_ih", {rows, layer == 0 ? input_size : out * ways});
       weight("weight_hh", {rows, out});
-      if (o.bias) weight("bias_ih", {rows}), weight("bias_hh", {rows});
+      if (o.bias) {
+        weight("bias_ih", {rows});
+        weight("bias_hh", {rows});
+      }
       if (o.proj_size) weight("weight_hr", {o.proj_size, hidden_size});
     }
   reset_parameters();
@@ -230,7 +235,10 @@ Tensor& CellBase::bias_hh() const { return own().bias_hh; }
 CellBase::CellBase(const char* kind, int64_t gates, int64_t input_size, int64_t hidden_size, const CellOptions& o)
     : Module(std::make_shared<State>()) {
   State& s = own();
-  s.kind = kind, s.input_size = input_size, s.hidden_size = hidden_size, s.options = o;
+  s.kind = kind;
+  s.input_size = input_size;
+  s.hidden_size = hidden_size;
+  s.options = o;
   STRATA_CHECK(o.nonlinearity == "tanh" || o.nonlinearity == "relu", Value, "{}: Unknown nonlinearity: {}", kind,
                o.nonlinearity);
   const DType dtype = o.dtype.value_or(default_dtype());

@@ -11,7 +11,10 @@ namespace {
 // Dimensions from the slowest to the fastest of a channels-last layout.
 void channels_last_strides(TensorImpl& t) {
   int64_t n = 1;
-  const auto place = [&](int d) { t.strides[d] = n, n *= std::max<int64_t>(t.shape[d], 1); };
+  const auto place = [&](int d) {
+    t.strides[d] = n;
+    n *= std::max<int64_t>(t.shape[d], 1);
+  };
   place(1);
   for (int d = t.ndim; d-- > 2;) place(d);
   place(0);
@@ -84,7 +87,10 @@ bool view_strides(const TensorImpl& t, Shape shape, int64_t* strides) {
         --d;
       }
       if (made != old) return false;
-      if (k > 0) stride = t.strides[k - 1], old = made = 1;
+      if (k > 0) {
+        stride = t.strides[k - 1];
+        old = made = 1;
+      }
     }
   }
   for (; d >= 0; --d) strides[d] = stride;  // of a zero-dimensional tensor

@@ -12,7 +12,10 @@ STRATA_API bool has_layout(const TensorImpl& t, std::string_view format, const c
 
 // A view of t: same memory moved by `offset` elements, with room for another shape. Set shape and strides, then finish_view().
 STRATA_API Tensor begin_view(const TensorImpl& t, int64_t offset = 0);
-inline Tensor finish_view(Tensor t) { return t->update_contiguous(), t; }
+inline Tensor finish_view(Tensor t) {
+  t->update_contiguous();
+  return t;
+}
 
 // The strides that show t in another shape without a copy; false when there are none.
 STRATA_API bool view_strides(const TensorImpl& t, Shape shape, int64_t* strides);

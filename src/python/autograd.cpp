@@ -217,7 +217,9 @@ PyObject* as_output(PyObject*, PyObject* args) {
     const Tensor t = require_tensor(saved, "saved_tensors");
     if (!running || !thread_state.grad_mode) return wrap(t);
     Tensor out = alias(*t);
-    out->history = Ref<History>::share(running), out->output = static_cast<uint32_t>(place), out->requires_grad = true;
+    out->history = Ref<History>::share(running);
+    out->output = static_cast<uint32_t>(place);
+    out->requires_grad = true;
     return wrap(out);
   });
 }

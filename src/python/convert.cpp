@@ -108,7 +108,8 @@ Tensor share_buffer(PyObject* source) {
 Tensor copy_as(const Tensor& t, DType dtype) {
   const OpRecord& to = find_op("to", "dtype");
   Args args = to.defaults;
-  args[0] = Value(t), args[1] = Value(dtype);
+  args[0] = Value(t);
+  args[1] = Value(dtype);
   for (uint32_t i = 0; i < to.params.size(); ++i)
     if (to.params[i].name == "copy") args[i] = Value(true);
   Scoped mode(thread_state.grad_mode, false);
@@ -240,7 +241,10 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     }
     const auto item = static_cast<Py_ssize_t>(size_of(t.dtype));
     auto held = std::make_unique<ExportedView>(ExportedView{t.storage, {}, {}});
-    for (int d = 0; d < t.ndim; ++d) held->shape[d] = t.shape[d], held->strides[d] = t.strides[d] * item;
+    for (int d = 0; d < t.ndim; ++d) {
+      held->shape[d] = t.shape[d];
+      held->strides[d] = t.strides[d] * item;
+    }
     if (writable) t.storage->shared = true;
     *view = {t.data,
              Py_NewRef(self),
@@ -264,7 +268,8 @@ Tensor on_device(const Tensor& t, Device device) {
   if (t.device() == device) return t;
   const OpRecord& to = find_op("to", "device");
   Args args = to.defaults;
-  args[0] = Value(t), args[1] = Value(device);
+  args[0] = Value(t);
+  args[1] = Value(device);
   Scoped mode(thread_state.grad_mode, false);
   return call(to, args);
 }

@@ -6,6 +6,12 @@
 
 namespace strata::python {
 
+// Assigns and returns true: the last step of a successful conversion.
+template <class T, class V> bool assign(T& to, V value) {
+  to = value;
+  return true;
+}
+
 // Holds what the views inside Args point to, for the length of one call. The common cases use the inline space.
 class Parser {
  public:

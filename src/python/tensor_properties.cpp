@@ -27,20 +27,27 @@ PyObject* get_requires_grad(PyObject* self, void*) {
 int set_requires_grad(PyObject* self, PyObject* value, void*) {
   const int on = value ? PyObject_IsTrue(value) : 0;
   if (on < 0) return -1;
-  return guarded([&] { return tensor_of(self).set_requires_grad(on), 0; });
+  return guarded([&] {
+    tensor_of(self).set_requires_grad(on);
+    return 0;
+  });
 }
 PyObject* get_grad(PyObject* self, void*) {
   return guarded([&] { return wrap_optional(tensor_of(self).grad()); });
 }
 int set_grad(PyObject* self, PyObject* value, void*) {
   return guarded([&] {
-    if (!value || value == Py_None) return tensor_of(self).set_grad({}), 0;
+    if (!value || value == Py_None) {
+      tensor_of(self).set_grad({});
+      return 0;
+    }
     const Tensor g = require_tensor(value, "grad");
     STRATA_CHECK(g->same_shape(*impl_of(self)), Runtime, "assigned grad has shape {}, the tensor has {}",
                  to_string(g.shape()), to_string(impl_of(self)->sizes()));
     STRATA_CHECK(g.dtype() == impl_of(self)->dtype, Runtime, "assigned grad has dtype {}, the tensor has {}",
                  name_of(g.dtype()), name_of(impl_of(self)->dtype));
-    return tensor_of(self).set_grad(g), 0;
+    tensor_of(self).set_grad(g);
+    return 0;
   });
 }
 PyObject* get_data(PyObject* self, void*) {
@@ -169,7 +176,8 @@ PyObject* method_detach_(PyObject* self, PyObject*) {
   return guarded([&] {
     TensorImpl& t = *impl_of(self);
     STRATA_CHECK(!t.base, Runtime, "Can't detach views in-place. Use detach() instead.");
-    t.history = {}, t.requires_grad = false;
+    t.history = {};
+    t.requires_grad = false;
     return Py_NewRef(self);
   });
 }

@@ -108,9 +108,9 @@ Object as_operand(PyObject* o) {
 // Tensors, and plain Python numbers where the op takes them as they are.
 bool quick_operand(PyObject* o, bool numbers, Value& v) {
   if (Py_TYPE(o) == tensor_type) [[likely]]
-    return v = impl_of(o), true;
+    return assign(v, impl_of(o));
   if (!numbers) return false;
-  if (PyFloat_CheckExact(o)) return v = Value(PyFloat_AS_DOUBLE(o)), true;
+  if (PyFloat_CheckExact(o)) return assign(v, Value(PyFloat_AS_DOUBLE(o)));
   return PyLong_CheckExact(o) && number_value(o, v);
 }
 
@@ -155,7 +155,10 @@ template <Operator k> PyObject* inplace_binary(PyObject* left, PyObject* right) 
 }
 
 PyObject* power(PyObject* left, PyObject* right, PyObject* modulus) {
-  if (modulus != Py_None) return PyErr_SetString(PyExc_TypeError, "pow() of a Tensor takes no modulus"), nullptr;
+  if (modulus != Py_None) {
+    PyErr_SetString(PyExc_TypeError, "pow() of a Tensor takes no modulus");
+    return nullptr;
+  }
   return binary<kPow>(left, right);
 }
 PyObject* inplace_power(PyObject* left, PyObject* right, PyObject*) { return inplace_binary<kPow>(left, right); }
@@ -359,8 +362,10 @@ bool bind_operators(PyObject* ops) {
                              record.params[1].type == ParamType::Tensor && record.required == 2 && record.outputs == 1;
     if (two_tensors && (!record.composite_fn || &op == &operators[kMatmul])) op.record = &record;
   }
-  neg_op = PyDict_GetItemString(ops, "neg"), abs_op = PyDict_GetItemString(ops, "abs");
-  not_op = PyDict_GetItemString(ops, "bitwise_not"), positive_op = PyDict_GetItemString(ops, "positive");
+  neg_op = PyDict_GetItemString(ops, "neg");
+  abs_op = PyDict_GetItemString(ops, "abs");
+  not_op = PyDict_GetItemString(ops, "bitwise_not");
+  positive_op = PyDict_GetItemString(ops, "positive");
   return true;
 }
 

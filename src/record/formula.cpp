@@ -30,8 +30,14 @@ bool infer_alike(const Formula& f, const Args& args, TensorImpl& out) {
   }
   if (!first || !is_floating(first->dtype) || f.skip) return false;
   out.dtype = f.predicate ? DType::Bool : first->dtype;
-  out.device = first->device, out.ndim = first->ndim, out.numel = first->numel, out.contiguous = true;
-  for (int d = 0; d < first->ndim; ++d) out.shape[d] = first->shape[d], out.strides[d] = first->strides[d];
+  out.device = first->device;
+  out.ndim = first->ndim;
+  out.numel = first->numel;
+  out.contiguous = true;
+  for (int d = 0; d < first->ndim; ++d) {
+    out.shape[d] = first->shape[d];
+    out.strides[d] = first->strides[d];
+  }
   return true;
 }
 

@@ -66,8 +66,10 @@ void SavedArgs::save(const Args& args, uint32_t mask, bool keep_shapes) {
   for (uint32_t i = 0; i < args.size; ++i) {
     Value v = args[i];
     if (v.tag == Tag::Tensor) {
-      if (mask >> i & 1) versions_[i] = v.tensor->version(), v.tensor = Ref<TensorImpl>::share(v.tensor).release();
-      else if (keep_shapes) v.tensor = shape_only(*v.tensor).release();
+      if (mask >> i & 1) {
+        versions_[i] = v.tensor->version();
+        v.tensor = Ref<TensorImpl>::share(v.tensor).release();
+      } else if (keep_shapes) v.tensor = shape_only(*v.tensor).release();
       else v = Value();
     } else if (v.tag == Tag::Tensors) {
       const bool values = mask >> i & 1;
@@ -88,7 +90,8 @@ void SavedArgs::save(const Args& args, uint32_t mask, bool keep_shapes) {
     } else if (v.tag == Tag::Generator) {
       v = Value();  // a gradient never draws, and the generator may be destroyed by then
     }
-    args_[i] = v, args_.size = i + 1;  // owned from here on, also when a later one throws
+    args_[i] = v;
+    args_.size = i + 1;  // owned from here on, also when a later one throws
   }
 }
 

@@ -159,8 +159,8 @@ struct STRATA_API OpRecord {
 
   // The builder: see ops/*.cpp for definitions.
   OpRecord& define(const char* op_schema);
-  OpRecord& doc(const char* s) { return text = s, *this; }
-  template <class F> OpRecord& infer(F f) { return infer_fn = detail::AsPointer<Infer>::from(f), *this; }
+  OpRecord& doc(const char* s) { return set(text, s); }
+  template <class F> OpRecord& infer(F f) { return set(infer_fn, detail::AsPointer<Infer>::from(f)); }
   Kernels& kernels(Backend b) { return lists[static_cast<size_t>(b)]; }
   const Kernels& kernels(Backend b) const { return lists[static_cast<size_t>(b)]; }
   template <class F, class W = Kernel::When> OpRecord& kernel(const char* kernel_name, F run, W when = nullptr) {
@@ -176,60 +176,78 @@ struct STRATA_API OpRecord {
     return add(b, {.name = kernel_name, .prepare = prepare, .run_plan = run});
   }
   // Kernels shared by several ops.
-  OpRecord& with(void (*add_kernels)(OpRecord&)) { return add_kernels(*this), *this; }
+  OpRecord& with(void (*add_kernels)(OpRecord&)) {
+    add_kernels(*this);
+    return *this;
+  }
   // For the kernel added last: the origin of its code, and its numeric properties.
-  OpRecord& from(Source source) { return last_added().source = source, *this; }
-  OpRecord& numerics(const Numerics& facts) { return last_added().numerics = facts, *this; }
+  OpRecord& from(Source source) { return set(last_added().source, source); }
+  OpRecord& numerics(const Numerics& facts) { return set(last_added().numerics, facts); }
   // Devices copy the inputs to the host, run the CPU kernel and copy the results back. The name ends in _on_host, so
   // that explain() and traces show it.
   OpRecord& cuda_on_host(const char* kernel_name) { return cuda(kernel_name, run_on_host); }
-  OpRecord& crosses_devices() { return crosses = true, *this; }
+  OpRecord& crosses_devices() { return set(crosses, true); }
   // composite and view take a lambda whose parameters are the schema's, typed: [](const Tensor& input, int64_t dim) { … }
   template <class F> OpRecord& composite(F);
   template <class F> OpRecord& view(F);
-  template <class F> OpRecord& grad(F f) { return grad_fn = detail::AsPointer<Grad>::from(f), *this; }
+  template <class F> OpRecord& grad(F f) { return set(grad_fn, detail::AsPointer<Grad>::from(f)); }
   // For a gradient that is one fused op: the differentiable formula, used when the gradient itself is differentiated.
-  template <class F> OpRecord& grad_for_graph(F f) { return graph_grad_fn = detail::AsPointer<Grad>::from(f), *this; }
+  template <class F> OpRecord& grad_for_graph(F f) { return set(graph_grad_fn, detail::AsPointer<Grad>::from(f)); }
   using Names = std::initializer_list<std::string_view>;  // of parameters
-  OpRecord& saves(Names inputs) { return saved_inputs |= mask_of(inputs), *this; }
-  OpRecord& saves_each_for_the_other() { return saved_inputs |= 3, saved_for_first = 2, saved_for_second = 1, *this; }
+  OpRecord& saves(Names inputs) { return set(saved_inputs, saved_inputs | mask_of(inputs)); }
+  OpRecord& saves_each_for_the_other() {
+    saved_inputs |= 3;
+    saved_for_first = 2;
+    saved_for_second = 1;
+    return *this;
+  }
   OpRecord& saves_for_second(Names inputs) {  // they are not saved if input 1 needs no gradient
-    return saved_for_second |= mask_of(inputs), saved_inputs |= saved_for_second, *this;
+    saved_for_second |= mask_of(inputs);
+    return set(saved_inputs, saved_inputs | saved_for_second);
   }
   OpRecord& saves_result(std::initializer_list<int> which = {0}) {
     for (int i : which) saved_outputs |= 1u << i;
     return *this;
   }
   // Inputs that never have a gradient, e.g. running statistics and class weights.
-  OpRecord& no_grad_inputs(Names which) { return constant_inputs |= mask_of(which), *this; }
+  OpRecord& no_grad_inputs(Names which) { return set(constant_inputs, constant_inputs | mask_of(which)); }
   OpRecord& no_grad_outputs(std::initializer_list<int> which) {
     for (int i : which) integer_outputs |= 1u << i;
     return *this;
   }
   // This bool parameter tells the op to keep results that only its gradient needs.
-  OpRecord& keeps_for_grad(std::string_view param) { return recorded_param = place_of(param), *this; }
-  OpRecord& inplace() { return has_inplace = true, *this; }
-  OpRecord& updates() { return has_inplace = updates_input = true, *this; }  // inplace(), without a temporary
-  OpRecord& shows_part() { return part = true, *this; }
-  OpRecord& no_out() { return has_out = false, *this; }
-  OpRecord& no_method() { return method = false, *this; }
-  OpRecord& helper() { return internal = true, method = false, *this; }
-  OpRecord& takes_numbers() { return numbers = true, *this; }  // composites whose tensors may be plain numbers
-  OpRecord& draws() { return random = true, *this; }
-  OpRecord& alias(const char* other_name) { return aliases.push_back(other_name), *this; }
+  OpRecord& keeps_for_grad(std::string_view param) { return set(recorded_param, place_of(param)); }
+  OpRecord& inplace() { return set(has_inplace, true); }
+  OpRecord& updates() { return inplace().set(updates_input, true); }  // inplace(), without a temporary
+  OpRecord& shows_part() { return set(part, true); }
+  OpRecord& no_out() { return set(has_out, false); }
+  OpRecord& no_method() { return set(method, false); }
+  OpRecord& helper() { return no_method().set(internal, true); }
+  OpRecord& takes_numbers() { return set(numbers, true); }  // composites whose tensors may be plain numbers
+  OpRecord& draws() { return set(random, true); }
+  OpRecord& alias(const char* other_name) {
+    aliases.push_back(other_name);
+    return *this;
+  }
   OpRecord& nn() { return alias_nn(); }  // also as nn.functional.<name>
-  OpRecord& dtypes(DTypeSet set, const char* hint = nullptr) { return accepts = set, dtype_hint = hint, *this; }
+  OpRecord& dtypes(DTypeSet types, const char* hint = nullptr) { return set(accepts, types).set(dtype_hint, hint); }
   OpRecord& samples(std::initializer_list<const char*> texts) {
-    return sample_texts.insert(sample_texts.end(), texts), *this;
+    sample_texts.insert(sample_texts.end(), texts);
+    return *this;
   }
   OpRecord& error(const char* args, ErrorKind kind, const char* message) {
-    return error_samples.push_back({args, kind, message}), *this;
+    error_samples.push_back({args, kind, message});
+    return *this;
   }
   // Shape by broadcasting, dtype by promotion, and the kernels, all from one functor; or from one of several, which the
   // arguments choose: .pointwise<fn::Gelu, fn::GeluTanh>(is_tanh). Defined in ops/pointwise/pointwise.h.
   template <template <class> class... F> OpRecord& pointwise(int (*choose)(const Args&) = nullptr);
 
  private:
+  template <class T> OpRecord& set(T& field, std::type_identity_t<T> value) {
+    field = value;
+    return *this;
+  }
   template <class F, class W> OpRecord& add_plain(Backend b, const char* kernel_name, F run, W when) {
     return add(b, {.name = kernel_name,
                    .when = detail::AsPointer<Kernel::When>::from(when),
@@ -237,7 +255,10 @@ struct STRATA_API OpRecord {
   }
   uint8_t place_of(std::string_view param) const;
   uint32_t mask_of(Names names) const;
-  OpRecord& add(Backend b, const Kernel& kernel) { return last_ = b, kernels(b).push_back(kernel), *this; }
+  OpRecord& add(Backend b, const Kernel& kernel) {
+    kernels(b).push_back(kernel);
+    return set(last_, b);
+  }
   Kernel& last_added() { return kernels(last_).back(); }
   Backend last_ = Backend::Cpu;
   mutable bool tuned_ = false;
@@ -391,12 +412,12 @@ template <class F> void compose(const Args& args, Results& results) {
 
 template <class F> OpRecord& OpRecord::composite(F) {
   STRATA_ASSERT(detail::Signature<decltype(&F::operator())>::kCount == params.size());
-  return composite_fn = detail::compose<F>, *this;
+  return set(composite_fn, detail::compose<F>);
 }
 template <class F> OpRecord& OpRecord::view(F) {
   STRATA_ASSERT(detail::Signature<decltype(&F::operator())>::kCount == params.size());
   has_out = false;
-  return view_fn = detail::compose<F>, *this;
+  return set(view_fn, detail::compose<F>);
 }
 
 // Defines the record op_<id> from its schema: STRATA_OP(add, "add(Tensor input, Tensor other, *, Scalar alpha=1) -> Tensor").

@@ -11,7 +11,10 @@ namespace {
 struct Rank {
   DType type = DType::Bool;
   bool seen = false;
-  void add(DType t) { type = seen ? promote(type, t) : t, seen = true; }
+  void add(DType t) {
+    type = seen ? promote(type, t) : t;
+    seen = true;
+  }
 };
 
 Rank combine(Rank higher, Rank lower) {
@@ -65,7 +68,8 @@ DType result_type(const Args& args, uint32_t count, uint32_t skip) {
     if (skip >> i & 1) continue;
     if (v.tag == Tag::Tensor) {
       if ((seen && v.tensor->dtype != type) || v.tensor->wrapped_number) return mixed_type(args, count, skip);
-      type = v.tensor->dtype, seen = true;
+      type = v.tensor->dtype;
+      seen = true;
     }
   }
   if (seen && is_floating(type)) return type;
@@ -95,7 +99,8 @@ void broadcast_shape(const Args& args, uint32_t count, TensorImpl& out, const ch
     if (!args.is_tensor(i)) continue;
     const TensorImpl& t = args.tensor(i);
     if (first) {
-      ndim = t.ndim, first = false;
+      ndim = t.ndim;
+      first = false;
       for (int d = 0; d < ndim; ++d) out.shape[d] = t.shape[d];
     } else if (!broadcast_into(out.shape, &ndim, t.sizes())) {
       refuse(args, count, op);

@@ -29,7 +29,10 @@ struct STRATA_API Axes {
   int64_t size[kMaxDims], stride[kMaxDims], out_stride[kMaxDims];
   int64_t count = 1;
   void add(int64_t n, int64_t s, int64_t o = 0) {
-    size[dims] = n, stride[dims] = s, out_stride[dims++] = o, count *= n;
+    size[dims] = n;
+    stride[dims] = s;
+    out_stride[dims++] = o;
+    count *= n;
   }
   void arrange();  // sorts by stride and merges
   int64_t offset(int64_t index) const {

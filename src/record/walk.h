@@ -45,7 +45,10 @@ struct STRATA_API Walk {
   // Advances an index by n elements that stay inside a row, or reach its end.
   void advance(int64_t* index, int64_t n) const {
     index[ndim - 1] += n;
-    for (int d = ndim - 1; d > 0 && index[d] >= shape[d]; --d) index[d] -= shape[d], ++index[d - 1];
+    for (int d = ndim - 1; d > 0 && index[d] >= shape[d]; --d) {
+      index[d] -= shape[d];
+      ++index[d - 1];
+    }
   }
 
  private:

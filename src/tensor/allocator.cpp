@@ -105,7 +105,10 @@ Storage* pop(Storage*& head) {
   if (b) head = b->next;
   return b;
 }
-void push(Storage*& head, Storage* b) { b->next = head, head = b; }
+void push(Storage*& head, Storage* b) {
+  b->next = head;
+  head = b;
+}
 
 size_t footprint(const Storage* b) {
   const size_t align = b->capacity >= kHugePage ? kHugePage : kUnit;
@@ -133,8 +136,8 @@ void drain_local(Shared& s) {  // requires the lock
 // Requires the lock; called on slow paths. Registers the thread, whether it allocates or only frees, so that its
 // counters are found; at thread exit they are added to those of ended threads.
 void settle(Shared& s) {
-  s.retired_bytes += local.live_bytes.exchange(0, std::memory_order_relaxed),
-    s.retired_calls += local.calls.exchange(0, std::memory_order_relaxed);
+  s.retired_bytes += local.live_bytes.exchange(0, std::memory_order_relaxed);
+  s.retired_calls += local.calls.exchange(0, std::memory_order_relaxed);
 }
 struct Janitor {
   ~Janitor() {
@@ -151,7 +154,8 @@ void meet_thread(Shared& s) {
   if (local.registered) return;
   static thread_local Janitor janitor;
   (void)janitor;
-  s.threads.push_back(&local), local.registered = true;
+  s.threads.push_back(&local);
+  local.registered = true;
   std::fill_n(local.room, kLocalClasses, static_cast<uint8_t>(kLocalKeep));
 }
 void give_guarded(Shared& s, Storage* b) {  // requires the lock
@@ -189,8 +193,11 @@ Storage* allocate_guarded(Shared& s, SizeClass c, size_t bytes) {  // requires t
   std::byte* data = map_guarded(bytes);
   if (!data) out_of_memory(s, bytes);
   auto* b = new Storage{};
-  b->size_class = kGuardedClass, b->capacity = bytes, b->data = data;
-  s.reserved += bytes, ++s.system_calls;
+  b->size_class = kGuardedClass;
+  b->capacity = bytes;
+  b->data = data;
+  s.reserved += bytes;
+  ++s.system_calls;
   if (c.index < kLocalClasses) count(local.live_bytes, -static_cast<int64_t>(bytes));  // counted as large instead
   s.large_live += bytes;
   s.peak = std::max(s.peak, s.live());
@@ -212,19 +219,29 @@ Storage* allocate_guarded(Shared& s, SizeClass c, size_t bytes) {  // requires t
     // A system that overcommits would kill the process when the memory is written to.
     if (bytes > SIZE_MAX / 4 || bytes > host_memory()) out_of_memory(s, bytes);
     const size_t total = (c.bytes + sizeof(Storage) + align - 1) / align * align;
-    if (s.limit && s.reserved + total > s.limit) drain_local(s), empty_shared(s);
+    if (s.limit && s.reserved + total > s.limit) {
+      drain_local(s);
+      empty_shared(s);
+    }
     if (s.limit && s.reserved + total > s.limit) out_of_memory(s, bytes);
     void* memory = std::aligned_alloc(align, total);
-    if (!memory) drain_local(s), empty_shared(s), memory = std::aligned_alloc(align, total);
+    if (!memory) {
+      drain_local(s);
+      empty_shared(s);
+      memory = std::aligned_alloc(align, total);
+    }
     if (!memory) out_of_memory(s, bytes);
     if (align == kHugePage) madvise(memory, total, MADV_HUGEPAGE);
     b = new (memory) Storage{};
-    b->size_class = static_cast<uint16_t>(c.index), b->capacity = c.bytes,
+    b->size_class = static_cast<uint16_t>(c.index);
+    b->capacity = c.bytes;
     b->data = reinterpret_cast<std::byte*>(b + 1);
-    s.reserved += total, ++s.system_calls;
+    s.reserved += total;
+    ++s.system_calls;
   }
   if (large) {
-    s.large_live += bytes, ++s.large_calls;
+    s.large_live += bytes;
+    ++s.large_calls;
     s.peak = std::max(s.peak, s.live());
   }
   return b;
@@ -236,7 +253,8 @@ Ref<Storage> allocate(size_t bytes) {
   Storage* b = nullptr;
   if (c.index < kLocalClasses) {
     if ((b = pop(local.free[c.index]))) ++local.room[c.index];
-    count(local.live_bytes, static_cast<int64_t>(bytes)), count(local.calls, 1);
+    count(local.live_bytes, static_cast<int64_t>(bytes));
+    count(local.calls, 1);
   }
   if (!b) {
     try {
@@ -270,8 +288,11 @@ Ref<Storage> adopt_memory(void* data, size_t bytes, void (*release)(void*), void
     }
   }
   b->refs.store(1, std::memory_order_relaxed);
-  b->external = true, b->capacity = b->requested = bytes, b->data = static_cast<std::byte*>(data);
-  b->release = release, b->owner = owner;
+  b->external = true;
+  b->capacity = b->requested = bytes;
+  b->data = static_cast<std::byte*>(data);
+  b->release = release;
+  b->owner = owner;
   return Ref<Storage>::adopt(b);
 }
 

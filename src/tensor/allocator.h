@@ -71,13 +71,15 @@ template <class T> class Pool {
     if (!head) [[unlikely]]
       return refill();
     Slot* slot = head;
-    head = slot->next, ++room;
+    head = slot->next;
+    ++room;
     return slot;
   }
   static void give(void* p) {
     if (room == 0) [[unlikely]]
       return give_slow(p);
-    head = new (p) Slot{head}, --room;
+    head = new (p) Slot{head};
+    --room;
   }
 
  private:
@@ -86,7 +88,8 @@ template <class T> class Pool {
   };
   struct Janitor {
     ~Janitor() {
-      room = 0, ended = true;
+      room = 0;
+      ended = true;
       while (head) std::free(std::exchange(head, head->next));
     }
   };
@@ -96,10 +99,14 @@ template <class T> class Pool {
     if (opened) return;
     static thread_local Janitor janitor;
     (void)janitor;
-    opened = true, room = kKeep;
+    opened = true;
+    room = kKeep;
   }
   [[gnu::noinline]] static void give_slow(void* p) {
-    if (!opened && !ended) return open(), give(p);
+    if (!opened && !ended) {
+      open();
+      return give(p);
+    }
     std::free(p);
   }
   [[gnu::noinline]] static void* refill() {

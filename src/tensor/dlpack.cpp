@@ -42,7 +42,10 @@ DLManagedTensor* export_tensor(const Tensor& t) {
   const DLDataType type = code_of(t.dtype());
   if (t->storage) t->storage->shared = true;
   auto* e = new Exported{{}, alias(*t), {}, {}};  // keeps this memory, even if the tensor is changed later
-  for (int d = 0; d < t.dim(); ++d) e->shape[d] = t->shape[d], e->strides[d] = t->strides[d];
+  for (int d = 0; d < t.dim(); ++d) {
+    e->shape[d] = t->shape[d];
+    e->strides[d] = t->strides[d];
+  }
   e->managed.dl_tensor = {t.bytes(), {kCpuDevice, 0}, t.dim(), type, e->shape, e->strides, 0};
   e->managed.manager_ctx = e;
   e->managed.deleter = [](DLManagedTensor* m) { delete static_cast<Exported*>(m->manager_ctx); };

@@ -56,7 +56,8 @@ class Printer {
     each(0, t_.data, [&](const std::byte* p) {
       const double v = value_at(t_, p), a = std::abs(v);
       if (!std::isfinite(v) || v == 0) return;
-      smallest = std::min(smallest, a), largest = std::max(largest, a);
+      smallest = std::min(smallest, a);
+      largest = std::max(largest, a);
       if (v != std::ceil(v)) whole_ = false;
     });
     if (largest == 0) return;  // zeros, infinities and NaN are not aligned
@@ -85,7 +86,10 @@ class Printer {
     const bool cut = summarize_ && n > 2 * edge, last = d == t_.ndim - 1;
     std::vector<std::string> parts;
     for (int64_t i = 0; i < n; ++i) {
-      if (cut && i == edge) parts.emplace_back(last ? " ..." : "..."), i = n - edge;
+      if (cut && i == edge) {
+        parts.emplace_back(last ? " ..." : "...");
+        i = n - edge;
+      }
       parts.push_back(level(d + 1, at + i * step(d), indent + 1));
     }
     const std::string break_line = ",\n" + std::string(static_cast<size_t>(indent + 1), ' ');

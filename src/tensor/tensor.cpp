@@ -59,7 +59,10 @@ void TensorImpl::set_strides_like(const TensorImpl& other) {
   for (int d = 0; d < ndim; ++d) order[d] = d;
   std::stable_sort(order, order + ndim, [&](int a, int b) { return other.strides[a] > other.strides[b]; });
   int64_t n = 1;
-  for (int k = ndim; k-- > 0;) strides[order[k]] = n, n *= std::max<int64_t>(shape[order[k]], 1);
+  for (int k = ndim; k-- > 0;) {
+    strides[order[k]] = n;
+    n *= std::max<int64_t>(shape[order[k]], 1);
+  }
   update_contiguous();
 }
 
@@ -123,7 +126,8 @@ void TensorImpl::keep_version(uint32_t version) {
 
 void TensorImpl::replace_storage(Ref<Storage> fresh) {
   if (!write_counter) fresh->version.store(version(), std::memory_order_relaxed);
-  storage = std::move(fresh), data = storage->data;
+  storage = std::move(fresh);
+  data = storage->data;
 }
 
 Tensor& Tensor::set_requires_grad(bool on) {
@@ -154,7 +158,8 @@ Scalar Tensor::item() const {
 
 Tensor make_tensor(Shape shape, DType dtype, Device device) {
   Tensor t(Ref<TensorImpl>::adopt(TensorImpl::make()));
-  t->dtype = dtype, t->device = device;
+  t->dtype = dtype;
+  t->device = device;
   t->set_shape(shape);
   t->set_contiguous_strides();
   t->allocate();
@@ -163,9 +168,13 @@ Tensor make_tensor(Shape shape, DType dtype, Device device) {
 
 Tensor shape_only(const TensorImpl& from) {
   Tensor t(Ref<TensorImpl>::adopt(TensorImpl::make()));
-  t->dtype = from.dtype, t->device = from.device, t->ndim = from.ndim, t->numel = from.numel,
+  t->dtype = from.dtype;
+  t->device = from.device;
+  t->ndim = from.ndim;
+  t->numel = from.numel;
   t->contiguous = from.contiguous;
-  t->inference = from.inference, t->wrapped_number = from.wrapped_number;
+  t->inference = from.inference;
+  t->wrapped_number = from.wrapped_number;
   std::copy_n(from.shape, from.ndim, t->shape);
   std::copy_n(from.strides, from.ndim, t->strides);
   return t;
@@ -173,7 +182,9 @@ Tensor shape_only(const TensorImpl& from) {
 
 Tensor alias(const TensorImpl& from) {
   Tensor t = shape_only(from);
-  t->storage = from.storage, t->data = from.data, t->write_counter = from.write_counter;
+  t->storage = from.storage;
+  t->data = from.data;
+  t->write_counter = from.write_counter;
   return t;
 }
 
@@ -192,8 +203,13 @@ std::string to_string(Shape shape) {
 void set_data(const Tensor& t, const Tensor& other) {
   TensorImpl& me = *t;
   me.keep_version(me.version() + 1);
-  me.storage = other->storage, me.data = other->data, me.dtype = other->dtype, me.device = other->device,
-  me.ndim = other->ndim, me.numel = other->numel, me.contiguous = other->contiguous;
+  me.storage = other->storage;
+  me.data = other->data;
+  me.dtype = other->dtype;
+  me.device = other->device;
+  me.ndim = other->ndim;
+  me.numel = other->numel;
+  me.contiguous = other->contiguous;
   std::copy_n(other->shape, other->ndim, me.shape);
   std::copy_n(other->strides, other->ndim, me.strides);
 }

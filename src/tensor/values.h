@@ -51,9 +51,16 @@ struct Scalar {
   };
   template <class T>
   requires std::is_arithmetic_v<T> Scalar(T v) {
-    if constexpr (std::is_same_v<T, bool>) kind = Kind::Bool, i = v;
-    else if constexpr (std::is_integral_v<T>) kind = Kind::Int, i = static_cast<int64_t>(v);
-    else kind = Kind::Float, f = static_cast<double>(v);
+    if constexpr (std::is_same_v<T, bool>) {
+      kind = Kind::Bool;
+      i = v;
+    } else if constexpr (std::is_integral_v<T>) {
+      kind = Kind::Int;
+      i = static_cast<int64_t>(v);
+    } else {
+      kind = Kind::Float;
+      f = static_cast<double>(v);
+    }
   }
   bool is_float() const { return kind == Kind::Float; }
   double to_double() const { return is_float() ? f : static_cast<double>(i); }

@@ -24,16 +24,25 @@ struct Words {
     uint32_t a[kBatch], b[kBatch], c[kBatch], d[kBatch];
     for (int i = 0; i < kBatch; ++i) {
       const uint64_t counter = first + static_cast<uint64_t>(i);
-      a[i] = static_cast<uint32_t>(counter), b[i] = static_cast<uint32_t>(counter >> 32), c[i] = d[i] = 0;
+      a[i] = static_cast<uint32_t>(counter);
+      b[i] = static_cast<uint32_t>(counter >> 32);
+      c[i] = d[i] = 0;
     }
     uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
     for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
       for (int i = 0; i < kBatch; ++i) {
         const uint64_t p = static_cast<uint64_t>(0xD2511F53u) * a[i], q = static_cast<uint64_t>(0xCD9E8D57u) * c[i];
-        a[i] = static_cast<uint32_t>(q >> 32) ^ b[i] ^ k0, c[i] = static_cast<uint32_t>(p >> 32) ^ d[i] ^ k1;
-        b[i] = static_cast<uint32_t>(q), d[i] = static_cast<uint32_t>(p);
+        a[i] = static_cast<uint32_t>(q >> 32) ^ b[i] ^ k0;
+        c[i] = static_cast<uint32_t>(p >> 32) ^ d[i] ^ k1;
+        b[i] = static_cast<uint32_t>(q);
+        d[i] = static_cast<uint32_t>(p);
       }
-    for (int i = 0; i < kBatch; ++i) w[4 * i] = a[i], w[4 * i + 1] = b[i], w[4 * i + 2] = c[i], w[4 * i + 3] = d[i];
+    for (int i = 0; i < kBatch; ++i) {
+      w[4 * i] = a[i];
+      w[4 * i + 1] = b[i];
+      w[4 * i + 2] = c[i];
+      w[4 * i + 3] = d[i];
+    }
   }
 };
 
@@ -71,7 +80,8 @@ template <class C> void normals(C* u) {
       normal_pair(u[i], u[i + 1], u[i], u[i + 1]);
     } else {
       const double radius = std::sqrt(-2 * std::log(1 - u[i])), angle = 6.283185307179586 * u[i + 1];
-      u[i] = radius * std::cos(angle), u[i + 1] = radius * std::sin(angle);
+      u[i] = radius * std::cos(angle);
+      u[i + 1] = radius * std::sin(angle);
     }
   }
 }

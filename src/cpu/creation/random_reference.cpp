@@ -108,7 +108,10 @@ void draw_by_weight_reference(const TensorImpl& out, const TensorImpl& weights, 
         for (int64_t i = 0; i < n; ++i) {
           const double draw = by_law<double>(stream, Law::Exponential, 1, 1, r * n + i, DType::F64),
                        score = row[i] > 0 ? row[i] / std::max(draw, 1e-300) : -1;
-          if (!taken[static_cast<size_t>(i)] && score > most) most = score, best = i;
+          if (!taken[static_cast<size_t>(i)] && score > most) {
+            most = score;
+            best = i;
+          }
         }
         taken[static_cast<size_t>(best)] = true;
       }

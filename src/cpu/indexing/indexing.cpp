@@ -44,13 +44,19 @@ struct Parts {
   int64_t outer_count, row, block;  // elements of a row (inner) and of one outer step (n rows)
   Parts(const TensorImpl& t, const IndexedDims& at)
       : outer(part(t, 0, at.first)), inner(part(t, at.first + at.count, t.ndim)) {
-    outer_count = outer.count, row = inner.count, block = row * at.n;
+    outer_count = outer.count;
+    row = inner.count;
+    block = row * at.n;
   }
   // Strides a: of the tensor; b: of the contiguous block.
   static PairWalk part(const TensorImpl& t, int from, int to) {
     int64_t contiguous[kMaxDims], n = 1;
-    to = std::min<int>(to, t.ndim), from = std::min(from, to);
-    for (int d = to; d-- > from;) contiguous[d] = n, n *= t.shape[d];
+    to = std::min<int>(to, t.ndim);
+    from = std::min(from, to);
+    for (int d = to; d-- > from;) {
+      contiguous[d] = n;
+      n *= t.shape[d];
+    }
     return PairWalk(Shape(t.shape + from, static_cast<size_t>(to - from)), contiguous + from, t.strides + from);
   }
 };
@@ -79,7 +85,10 @@ template <class T> void take(const TensorImpl& out, const TensorImpl& in, const 
                        else
                          for (int64_t k = 0; k < length; ++k) to[d + k] = from[s + k * stride];
                      });
-                   if (++i == at.n) i = 0, outer.next();
+                   if (++i == at.n) {
+                     i = 0;
+                     outer.next();
+                   }
                  }
                });
 }

@@ -30,7 +30,9 @@ void each_element(const TensorImpl& index, int dim, const int64_t* sa, const int
                      if (d == dim || d == last) continue;
                      const int64_t k = rest % index.shape[d];
                      rest /= index.shape[d];
-                     a += k * sa[d], b += k * sb[d], i += k * index.strides[d];
+                     a += k * sa[d];
+                     b += k * sb[d];
+                     i += k * index.strides[d];
                    }
                    const int64_t from = unit % runs * kRun, to = std::min(width, from + kRun);
                    for (int64_t k = 0; k < along; ++k)

@@ -25,9 +25,17 @@ void subtract_product(int64_t m, int64_t n, int64_t k, const double* a, int64_t 
                       int64_t b_k, int64_t b_n, double* c, int64_t ld) {
   if (m == 0 || n == 0 || k == 0) return;
   Gemm g;
-  g.m = m, g.n = n, g.k = k;
-  g.a_m = a_m, g.a_k = a_k, g.b_k = b_k, g.b_n = b_n, g.c_m = ld, g.c_n = 1;
-  g.accumulate = true, g.alpha = -1;
+  g.m = m;
+  g.n = n;
+  g.k = k;
+  g.a_m = a_m;
+  g.a_k = a_k;
+  g.b_k = b_k;
+  g.b_n = b_n;
+  g.c_m = ld;
+  g.c_n = 1;
+  g.accumulate = true;
+  g.alpha = -1;
   gemm_simd(g, a, b, c);
 }
 

@@ -89,11 +89,13 @@ struct Rotation {
   double c, s;
   Rotation(double x, double y, double p) {
     const double theta = (y - x) / (2 * p), t = std::copysign(1.0, theta) / (std::abs(theta) + std::hypot(theta, 1.0));
-    c = 1 / std::hypot(t, 1.0), s = t * c;
+    c = 1 / std::hypot(t, 1.0);
+    s = t * c;
   }
   void turn(double& a, double& b) const {
     const double old = a;
-    a = c * old - s * b, b = s * old + c * b;
+    a = c * old - s * b;
+    b = s * old + c * b;
   }
 };
 
@@ -142,7 +144,10 @@ void complete(double* u, int64_t count, int64_t m) {
         for (int64_t i = 0; i < m; ++i) x[static_cast<size_t>(i)] -= dot * u[k * m + i];
       }
     const double length = std::sqrt(std::inner_product(x.begin(), x.end(), x.begin(), 0.0));
-    if (length > longest) longest = length, best = x;
+    if (length > longest) {
+      longest = length;
+      best = x;
+    }
   }
   for (int64_t i = 0; i < m; ++i) u[count * m + i] = best[static_cast<size_t>(i)] / longest;
 }

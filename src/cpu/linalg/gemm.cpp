@@ -194,8 +194,12 @@ namespace {
 template <class T, class F> void with_rows(Gemm g, const T* a, const T* b, T* c, F f) {
   if (g.k == 0 && g.accumulate) return;
   if (g.c_n != 1 && g.n > 1 && (g.c_m == 1 || g.m == 1)) {
-    std::swap(g.m, g.n), std::swap(a, b), std::swap(g.c_m, g.c_n);
-    std::swap(g.a_m, g.b_n), std::swap(g.a_k, g.b_k), std::swap(g.a_b, g.b_b);
+    std::swap(g.m, g.n);
+    std::swap(a, b);
+    std::swap(g.c_m, g.c_n);
+    std::swap(g.a_m, g.b_n);
+    std::swap(g.a_k, g.b_k);
+    std::swap(g.a_b, g.b_b);
   }
   if (g.n == 1) g.c_n = 1;
   if (g.n == 1 && g.b_n != 1) g.b_n = 1;
@@ -207,7 +211,9 @@ template <class T, class F> void with_rows(Gemm g, const T* a, const T* b, T* c,
     int64_t ao, bo, co;
     g.offsets(batch, ao, bo, co);
     Gemm one = g;
-    one.batch_dims = 0, one.c_m = g.n, one.c_n = 1;
+    one.batch_dims = 0;
+    one.c_m = g.n;
+    one.c_n = 1;
     for (int64_t i = 0; g.accumulate && i < g.m * g.n; ++i) t[i] = c[co + i / g.n * g.c_m + i % g.n * g.c_n];
     f(one, a + ao, b + bo, t);
     for (int64_t i = 0; i < g.m * g.n; ++i) c[co + i / g.n * g.c_m + i % g.n * g.c_n] = t[i];

@@ -17,7 +17,9 @@ struct Gemm : Product {
     a = b = c = 0;
     for (int d = batch_dims; d-- > 0; index /= batch[d]) {
       const int64_t i = index % batch[d];
-      a += i * a_b[d], b += i * b_b[d], c += i * c_b[d];
+      a += i * a_b[d];
+      b += i * b_b[d];
+      c += i * c_b[d];
     }
   }
 };

@@ -29,9 +29,14 @@ PairWalk::PairWalk(Shape shape, const int64_t* sa, const int64_t* sb) {
   for (int k = 0; k < m; ++k) {
     const int d = order[k];
     if (n && a[n - 1] == sa[d] * shape[d] && b[n - 1] == sb[d] * shape[d]) {
-      size[n - 1] *= shape[d], a[n - 1] = sa[d], b[n - 1] = sb[d];
+      size[n - 1] *= shape[d];
+      a[n - 1] = sa[d];
+      b[n - 1] = sb[d];
     } else {
-      size[n] = shape[d], a[n] = sa[d], b[n] = sb[d], ++n;
+      size[n] = shape[d];
+      a[n] = sa[d];
+      b[n] = sb[d];
+      ++n;
     }
   }
 }
@@ -39,7 +44,8 @@ PairWalk::PairWalk(Shape shape, const int64_t* sa, const int64_t* sb) {
 PairRows::PairRows(const PairWalk& w, int outer, int64_t row) : w_(w), outer_(outer) {
   for (int d = outer; d-- > 0; row /= w.size[d]) {
     index_[d] = row % w.size[d];
-    a += index_[d] * w.a[d], b += index_[d] * w.b[d];
+    a += index_[d] * w.a[d];
+    b += index_[d] * w.b[d];
   }
 }
 
@@ -58,7 +64,10 @@ template <class Body> void each_row(const PairWalk& w, int64_t element, const Bo
     for (int64_t i = begin, part = begin % pieces; i < end; ++i) {
       const int64_t from = part * piece;
       body(at.a + from * w.a[outer], at.b + from * w.b[outer], std::min(piece, length - from));
-      if (++part == pieces) part = 0, at.next();
+      if (++part == pieces) {
+        part = 0;
+        at.next();
+      }
     }
   });
 }
@@ -76,7 +85,12 @@ template <class Tile> void each_tile(const PairWalk& w, int j, int64_t element, 
   PairWalk outer = w;  // all dimensions but the two
   outer.n = 0;
   for (int d = 0; d < w.n - 1; ++d)
-    if (d != j) outer.size[outer.n] = w.size[d], outer.a[outer.n] = w.a[d], outer.b[outer.n] = w.b[d], ++outer.n;
+    if (d != j) {
+      outer.size[outer.n] = w.size[d];
+      outer.a[outer.n] = w.a[d];
+      outer.b[outer.n] = w.b[d];
+      ++outer.n;
+    }
   const int k = w.n - 1;
   const int64_t rows = w.size[j], cols = w.size[k], matrices = w.count / (rows * cols);
   const int64_t tall = (rows + kTall - 1) / kTall, wide = (cols + kWide - 1) / kWide;
@@ -163,7 +177,8 @@ void copy_reference(const TensorImpl& dst, const TensorImpl& src) {
     int64_t d = 0, s = 0, rest = i;
     for (int k = dst.ndim; k-- > 0; rest /= dst.shape[k]) {
       index[k] = rest % dst.shape[k];
-      d += index[k] * dst.strides[k], s += index[k] * strides[k];
+      d += index[k] * dst.strides[k];
+      s += index[k] * strides[k];
     }
     convert(dst.data + d * to, 1, src.data + s * from, 1, 1);
   }

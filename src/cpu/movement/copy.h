@@ -23,9 +23,12 @@ class PairRows {
   PairRows(const PairWalk& w, int outer, int64_t row);
   void next() {
     for (int d = outer_; d-- > 0;) {
-      a += w_.a[d], b += w_.b[d];
+      a += w_.a[d];
+      b += w_.b[d];
       if (++index_[d] < w_.size[d]) return;
-      a -= w_.a[d] * w_.size[d], b -= w_.b[d] * w_.size[d], index_[d] = 0;
+      a -= w_.a[d] * w_.size[d];
+      b -= w_.b[d] * w_.size[d];
+      index_[d] = 0;
     }
   }
   int64_t a = 0, b = 0;  // offsets in elements

@@ -109,7 +109,8 @@ void forward_block(const Attention& a, const AttentionForward<T>& p, int64_t b, 
   const T *q = p.q.at(a, b) + r0 * p.q.row, *v = p.v.at(a, b);
   T *weights = space, *sums = space + kBlockRows * (ld + a.value_width), *most = sums + kBlockRows;
   T* out = weights + kBlockRows * ld;
-  std::fill_n(sums, rows, T(0)), std::fill_n(most, rows, -std::numeric_limits<T>::infinity());
+  std::fill_n(sums, rows, T(0));
+  std::fill_n(most, rows, -std::numeric_limits<T>::infinity());
   std::fill_n(out, rows * a.value_width, T(0));
   for (int64_t c0 = 0; c0 < end; c0 += kBlockColumns) {
     const int64_t count = std::min(kBlockColumns, end - c0), whole = padded<T>(count);
@@ -122,7 +123,8 @@ void forward_block(const Attention& a, const AttentionForward<T>& p, int64_t b, 
       const T sum = exponentials(row, n, count, now);
       const T keep = before == now ? T(1) : std::exp(before - now);
       if (keep != T(1)) scale_row(out + r * a.value_width, a.value_width, keep);
-      sums[r] = sums[r] * keep + sum, most[r] = now;
+      sums[r] = sums[r] * keep + sum;
+      most[r] = now;
     }
     product(rows, a.value_width, count, static_cast<const T*>(weights), ld, int64_t{1}, v + c0 * p.v.row, p.v.row,
             panel_width<T>(), out, a.value_width, T(1), true);
@@ -143,7 +145,10 @@ template <class T> void forward(const Attention& a, const AttentionForward<T>& p
     T* keys = reinterpret_cast<T*>(memory->data);
     for (int64_t u = begin, packed = -1; u < end; ++u) {
       const int64_t b = u / blocks, r0 = u % blocks * kBlockRows;
-      if (b != packed) pack_rows(p.k.at(a, b), p.k.row, a.columns, a.width, keys), packed = b;
+      if (b != packed) {
+        pack_rows(p.k.at(a, b), p.k.row, a.columns, a.width, keys);
+        packed = b;
+      }
       forward_block(a, p, b, r0, std::min(a.rows, r0 + kBlockRows), static_cast<const T*>(keys),
                     keys + padded<T>(a.columns) * a.width);
     }
@@ -168,10 +173,13 @@ template <class T> void backward_entry(const Attention& a, const AttentionBackwa
   T *weights = values + padded<T>(a.columns) * a.value_width, *slopes = weights + kBlockRows * ld;
   const T *q = p.q.at(a, b), *k = p.k.at(a, b), *v = p.v.at(a, b), *out = p.out.at(a, b), *g = p.grad.at(a, b);
   T *gq = p.grad_q.at(a, b), *gk = p.grad_k.at(a, b), *gv = p.grad_v.at(a, b);
-  pack_rows(k, p.k.row, a.columns, a.width, keys), pack_rows(v, p.v.row, a.columns, a.value_width, values);
+  pack_rows(k, p.k.row, a.columns, a.width, keys);
+  pack_rows(v, p.v.row, a.columns, a.value_width, values);
   for (int64_t r = 0; r < a.rows; ++r) std::fill_n(gq + r * p.grad_q.row, a.width, T(0));
-  for (int64_t c = 0; c < a.columns; ++c)
-    std::fill_n(gk + c * p.grad_k.row, a.width, T(0)), std::fill_n(gv + c * p.grad_v.row, a.value_width, T(0));
+  for (int64_t c = 0; c < a.columns; ++c) {
+    std::fill_n(gk + c * p.grad_k.row, a.width, T(0));
+    std::fill_n(gv + c * p.grad_v.row, a.value_width, T(0));
+  }
   for (int64_t r0 = 0; r0 < a.rows; r0 += kBlockRows) {
     const int64_t rows = std::min(kBlockRows, a.rows - r0), end = block_end(a, r0 + rows);
     for (int64_t c0 = 0; c0 < end; c0 += kBlockColumns) {

@@ -32,7 +32,11 @@ template <class F> void each_row(const ConvShape& s, int64_t channel, F f) {
           dilation[3] = {1, 1, 1};
   for (int i = 0; i < d; ++i) {  // right-aligned: missing leading dimensions have size 1
     const int to = 3 - d + i;
-    in[to] = s.in[i], kernel[to] = s.kernel[i], out[to] = s.out[i], stride[to] = s.stride[i], pad[to] = s.padding[i],
+    in[to] = s.in[i];
+    kernel[to] = s.kernel[i];
+    out[to] = s.out[i];
+    stride[to] = s.stride[i];
+    pad[to] = s.padding[i];
     dilation[to] = s.dilation[i];
   }
   const int64_t plane = channel * in[0] * in[1] * in[2];
@@ -106,19 +110,43 @@ void columns_pass(const ConvShape& s, ConvWay way, const T* read_big, T* big, co
       Gemm p;
       if (way == ConvWay::Forward) {  // [og, k] x [k, l]
         im2col(s, cg, read_big + image, columns);
-        p.m = og, p.n = l, p.k = k, p.a_m = k, p.a_k = 1, p.b_k = l, p.b_n = 1, p.c_m = l, p.c_n = 1;
+        p.m = og;
+        p.n = l;
+        p.k = k;
+        p.a_m = k;
+        p.a_k = 1;
+        p.b_k = l;
+        p.b_n = 1;
+        p.c_m = l;
+        p.c_n = 1;
         if (bias) {
           for (int64_t o = 0; o < og; ++o) std::fill_n(small + result + o * l, l, bias[g * og + o]);
           p.accumulate = true;
         }
         multiply(p, read_weight + w, columns, small + result);
       } else if (way == ConvWay::Data) {  // [k, og] x [og, l]
-        p.m = k, p.n = l, p.k = og, p.a_m = 1, p.a_k = k, p.b_k = l, p.b_n = 1, p.c_m = l, p.c_n = 1;
+        p.m = k;
+        p.n = l;
+        p.k = og;
+        p.a_m = 1;
+        p.a_k = k;
+        p.b_k = l;
+        p.b_n = 1;
+        p.c_m = l;
+        p.c_n = 1;
         multiply(p, read_weight + w, read_small + result, columns);
         col2im(s, cg, columns, big + image);
       } else {  // [og, l] x [l, k]
         im2col(s, cg, read_big + image, columns);
-        p.m = og, p.n = k, p.k = l, p.a_m = l, p.a_k = 1, p.b_k = 1, p.b_n = l, p.c_m = k, p.c_n = 1,
+        p.m = og;
+        p.n = k;
+        p.k = l;
+        p.a_m = l;
+        p.a_k = 1;
+        p.b_k = 1;
+        p.b_n = l;
+        p.c_m = k;
+        p.c_n = 1;
         p.accumulate = true;
         multiply(p, read_small + result, columns, weight + w);
       }
@@ -180,14 +208,25 @@ onednn::Convolution describe(const ConvShape& s, ConvWay way, const TensorImpl& 
            : way == ConvWay::Data  ? onednn::ConvPass::BackwardInput
                                    : onednn::ConvPass::BackwardWeight;
   c.type = big.dtype == DType::F32 ? onednn::Type::F32 : onednn::Type::BF16;
-  c.spatial = s.dims, c.bias = bias, c.groups = s.groups;
+  c.spatial = s.dims;
+  c.bias = bias;
+  c.groups = s.groups;
   const int n = s.dims + 2, shift = s.groups > 1;
-  std::copy_n(big.shape, n, c.input), std::copy_n(big.strides, n, c.input_stride);
-  std::copy_n(small.shape, n, c.output), std::copy_n(small.strides, n, c.output_stride);
-  std::copy_n(weight.shape, n, c.weight + shift), std::copy_n(weight.strides, n, c.weight_stride + shift);
-  if (shift) c.weight[0] = s.groups, c.weight[1] = s.o / s.groups, c.weight_stride[0] = weight.strides[0] * c.weight[1];
+  std::copy_n(big.shape, n, c.input);
+  std::copy_n(big.strides, n, c.input_stride);
+  std::copy_n(small.shape, n, c.output);
+  std::copy_n(small.strides, n, c.output_stride);
+  std::copy_n(weight.shape, n, c.weight + shift);
+  std::copy_n(weight.strides, n, c.weight_stride + shift);
+  if (shift) {
+    c.weight[0] = s.groups;
+    c.weight[1] = s.o / s.groups;
+    c.weight_stride[0] = weight.strides[0] * c.weight[1];
+  }
   for (int d = 0; d < s.dims; ++d) {
-    c.stride[d] = s.stride[d], c.dilation[d] = s.dilation[d], c.pad_left[d] = s.padding[d];
+    c.stride[d] = s.stride[d];
+    c.dilation[d] = s.dilation[d];
+    c.pad_left[d] = s.padding[d];
     // The right padding that makes the sizes meet exactly; negative when the last inputs are never reached.
     c.pad_right[d] = (s.out[d] - 1) * s.stride[d] + s.dilation[d] * (s.kernel[d] - 1) + 1 - s.in[d] - s.padding[d];
   }
@@ -197,8 +236,10 @@ onednn::Convolution describe(const ConvShape& s, ConvWay way, const TensorImpl& 
 FormKey form_key(const onednn::Convolution& c) {
   uint64_t hash = static_cast<uint64_t>(num_threads());
   const auto mix = [&](const int64_t* values, int count) {
-    for (int i = 0; i < count; ++i)
-      hash = (hash ^ static_cast<uint64_t>(values[i])) * 0x9e3779b97f4a7c15ull, hash ^= hash >> 31;
+    for (int i = 0; i < count; ++i) {
+      hash = (hash ^ static_cast<uint64_t>(values[i])) * 0x9e3779b97f4a7c15ull;
+      hash ^= hash >> 31;
+    }
   };
   const int n = c.spatial + 2;
   for (const int64_t* p : {c.input, c.input_stride, c.output, c.output_stride}) mix(p, n);
@@ -243,7 +284,8 @@ onednn::Convolution weight_piece(const ConvShape& s, const TensorImpl& big, cons
   y = piece(*piece(small, 0, n0, n1), 1, o0, o1);
   w = partial ? piece(*piece(*partial, 0, n * s.o, (n + 1) * s.o), 0, o0, o1) : Tensor();
   ConvShape part = s;
-  part.n = n1 - n0, part.o = o1 - o0;
+  part.n = n1 - n0;
+  part.o = o1 - o0;
   onednn::Convolution c = describe(part, ConvWay::Weight, *x, *w, *y, false);
   c.wide_weight = true;
   return c;

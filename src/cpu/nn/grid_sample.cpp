@@ -23,7 +23,10 @@ template <class T> Place<T> clipped(Place<T> p, int64_t size) {
 template <class T> Place<T> reflected(Place<T> p, T low, T high) {  // bounces between low and high
   if (low == high) return {0, 0};
   T x = p.at - low, slope = p.slope;
-  if (x < 0) x = -x, slope = -slope;
+  if (x < 0) {
+    x = -x;
+    slope = -slope;
+  }
   const T span = high - low, extra = std::fmod(x, span);
   const bool odd = static_cast<int64_t>(std::floor(x / span)) % 2 != 0;
   return odd ? Place<T>{span - extra + low, -slope} : Place<T>{extra + low, slope};
@@ -68,20 +71,29 @@ template <class T> Taps<T> taps(const GridSample& s, T v, int64_t size) {
   }
   p = padded(s, p, size);
   if (s.mode == GridSample::Mode::Nearest) {
-    t.count = 1, t.index[0] = inside(static_cast<int64_t>(std::nearbyint(p.at)), size), t.weight[0] = 1, t.slope[0] = 0;
+    t.count = 1;
+    t.index[0] = inside(static_cast<int64_t>(std::nearbyint(p.at)), size);
+    t.weight[0] = 1;
+    t.slope[0] = 0;
     return t;
   }
   const T low = std::floor(p.at), part = p.at - low;
   t.count = 2;
   for (int k = 0; k < 2; ++k) t.index[k] = inside(static_cast<int64_t>(low) + k, size);
-  t.weight[0] = 1 - part, t.weight[1] = part, t.slope[0] = -p.slope, t.slope[1] = p.slope;
+  t.weight[0] = 1 - part;
+  t.weight[1] = part;
+  t.slope[0] = -p.slope;
+  t.slope[1] = p.slope;
   return t;
 }
 
 // f(offset within a plane, weight, slopes by dimension) for each input that takes part. Grid values come x first.
 template <class T, class F> void each_input(const GridSample& s, const T* at, F f) {
   Taps<T> t[3];
-  t[0].count = 1, t[0].index[0] = 0, t[0].weight[0] = 1, t[0].slope[0] = 0;  // a plane is a volume of depth 1
+  t[0].count = 1;
+  t[0].index[0] = 0;
+  t[0].weight[0] = 1;
+  t[0].slope[0] = 0;  // a plane is a volume of depth 1
   const int64_t sizes[3] = {s.dims == 3 ? s.in[0] : 1, s.in[s.dims - 2], s.in[s.dims - 1]};
   for (int d = 3 - s.dims; d < 3; ++d) t[d] = taps(s, at[2 - d], sizes[d]);
   for (int i = 0; i < t[0].count; ++i)

@@ -90,11 +90,14 @@ void forward_member(const Lstm& s, const LstmForward<T>& p, T* space, int index,
         hn::BlendedStore(hn::Mul(open, tanh_of(now)), mask, d, out + r * h + unit);
         if (!act) continue;
         T* to = act + r * 4 * h + unit;
-        hn::BlendedStore(in, mask, d, to), hn::BlendedStore(forget, mask, d, to + h);
-        hn::BlendedStore(fresh, mask, d, to + 2 * h), hn::BlendedStore(open, mask, d, to + 3 * h);
+        hn::BlendedStore(in, mask, d, to);
+        hn::BlendedStore(forget, mask, d, to + h);
+        hn::BlendedStore(fresh, mask, d, to + 2 * h);
+        hn::BlendedStore(open, mask, d, to + 3 * h);
       }
     }
-    before = out, cell = c;
+    before = out;
+    cell = c;
     barrier.wait(members);
   }
   if (p.cells)
@@ -115,12 +118,15 @@ void backward_member(const Lstm& s, const LstmBackward<T>& p, T* packed, int ind
     for (int64_t k = 0; k < 4 * h; ++k) {
       const int64_t count = std::min(width, h - j * width);
       T* to = packed + (j * 4 * h + k) * width;
-      std::copy_n(p.weight + k * h + j * width, count, to), std::fill_n(to + count, width - count, T(0));
+      std::copy_n(p.weight + k * h + j * width, count, to);
+      std::fill_n(to + count, width - count, T(0));
     }
   // grad_h0 and grad_c0 carry the gradients from step to step.
   for (int64_t r = 0; r < s.batch; ++r)
-    for (int64_t u = begin; u < end; ++u)
-      p.grad_h0[r * h + u] = T(0), p.grad_c0[r * h + u] = p.grad_c ? p.grad_c[r * h + u] : T(0);
+    for (int64_t u = begin; u < end; ++u) {
+      p.grad_h0[r * h + u] = T(0);
+      p.grad_c0[r * h + u] = p.grad_c ? p.grad_c[r * h + u] : T(0);
+    }
   const auto one = hn::Set(d, T(1));
   for (int64_t i = s.steps; i-- > 0;) {
     const int64_t t = s.step_at(i);

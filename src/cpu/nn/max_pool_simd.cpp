@@ -163,7 +163,10 @@ void plain_windows(const MaxPool& p, const T* x, int64_t oy, int64_t begin, int6
       for (int64_t i = y0; i < y1; ++i)
         for (int64_t j = x0; j < x1; ++j) {
           const T v = x[(p.at(0, oy, i) * p.in[1] + p.at(1, ox, j)) * p.inner + c];
-          if (v > best || v != v) best = v, code = i * p.kernel[1] + j;
+          if (v > best || v != v) {
+            best = v;
+            code = i * p.kernel[1] + j;
+          }
         }
       const int64_t o = (oy * p.out[1] + ox) * p.inner + c;
       y[o] = best;

@@ -63,7 +63,8 @@ void channel_grad_sums(const Channels& k, const T* g, const T* x, const T* mean,
       a += chunked_sum<T>(k.s, [&](int64_t i) { return gr[i]; });
       b += chunked_sum<T>(k.s, [&](int64_t i) { return gr[i] * (xr[i] - m); });
     }
-    sum_g[c] = static_cast<T>(a), sum_gx[c] = static_cast<T>(b);
+    sum_g[c] = static_cast<T>(a);
+    sum_gx[c] = static_cast<T>(b);
   });
 }
 

@@ -44,8 +44,10 @@ HWY_INLINE float row_max(D d, const float* x, int64_t n) {
   V a = hn::Set(d, lowest), b = a, c = a, e = a;
   int64_t i = 0;
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    a = hn::Max(a, hn::LoadU(d, x + i)), b = hn::Max(b, hn::LoadU(d, x + i + lanes));
-    c = hn::Max(c, hn::LoadU(d, x + i + 2 * lanes)), e = hn::Max(e, hn::LoadU(d, x + i + 3 * lanes));
+    a = hn::Max(a, hn::LoadU(d, x + i));
+    b = hn::Max(b, hn::LoadU(d, x + i + lanes));
+    c = hn::Max(c, hn::LoadU(d, x + i + 2 * lanes));
+    e = hn::Max(e, hn::LoadU(d, x + i + 3 * lanes));
   }
   for (; i + lanes <= n; i += lanes) a = hn::Max(a, hn::LoadU(d, x + i));
   float m = hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(a, b), hn::Max(c, e))));
@@ -62,8 +64,12 @@ HWY_INLINE float exp_sum(D d, const float* x, float m, float* y, int64_t n) {
   for (; i + 2 * lanes <= n; i += 2 * lanes) {
     const V p = exp_negative(d, hn::Sub(hn::LoadU(d, x + i), vm)),
             q = exp_negative(d, hn::Sub(hn::LoadU(d, x + i + lanes), vm));
-    if (y) hn::StoreU(p, d, y + i), hn::StoreU(q, d, y + i + lanes);
-    a = hn::Add(a, p), b = hn::Add(b, q);
+    if (y) {
+      hn::StoreU(p, d, y + i);
+      hn::StoreU(q, d, y + i + lanes);
+    }
+    a = hn::Add(a, p);
+    b = hn::Add(b, q);
   }
   for (; i < n; i += lanes) {
     const auto mask = hn::FirstN(d, static_cast<size_t>(std::min(lanes, n - i)));
@@ -175,8 +181,10 @@ HWY_INLINE double row_sum(D d, const float* x, int64_t n) {
     const int64_t end = std::min(n, at + kSumBlock);
     V a = hn::Zero(d), b = a;
     int64_t i = at;
-    for (; i + 2 * lanes <= end; i += 2 * lanes)
-      a = hn::Add(a, hn::LoadU(d, x + i)), b = hn::Add(b, hn::LoadU(d, x + i + lanes));
+    for (; i + 2 * lanes <= end; i += 2 * lanes) {
+      a = hn::Add(a, hn::LoadU(d, x + i));
+      b = hn::Add(b, hn::LoadU(d, x + i + lanes));
+    }
     each_vector(d, i, end, [&](int64_t k, auto mask) HWY_ATTR { a = hn::Add(a, hn::MaskedLoad(mask, d, x + k)); });
     total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, hn::Add(a, b))));
   }
@@ -193,8 +201,10 @@ HWY_INLINE void row_deviations(D d, const float* x, int64_t n, float centre, dou
     int64_t i = at;
     for (; i + 2 * lanes <= end; i += 2 * lanes) {
       const V u = hn::Sub(hn::LoadU(d, x + i), c), v = hn::Sub(hn::LoadU(d, x + i + lanes), c);
-      s = hn::Add(s, u), t = hn::Add(t, v);
-      a = hn::MulAdd(u, u, a), b = hn::MulAdd(v, v, b);
+      s = hn::Add(s, u);
+      t = hn::Add(t, v);
+      a = hn::MulAdd(u, u, a);
+      b = hn::MulAdd(v, v, b);
     }
     each_vector(d, i, end, [&](int64_t k, auto mask) HWY_ATTR {
       const V u = hn::IfThenElseZero(mask, hn::Sub(hn::MaskedLoad(mask, d, x + k), c));
@@ -251,7 +261,8 @@ void NormBackward(const NormRows<float>& p, const float* g, const float* x, cons
     V a = hn::Zero(d), b = a, h, deviation;
     for (int64_t i = 0; i < n; i += lanes) {
       at(i, hn::FirstN(d, static_cast<size_t>(std::min(lanes, n - i))), h, deviation);
-      a = hn::Add(a, h), b = hn::MulAdd(h, deviation, b);
+      a = hn::Add(a, h);
+      b = hn::MulAdd(h, deviation, b);
     }
     const float s = rstd[r];
     const V scale = hn::Set(d, s), slope = hn::Set(d, hn::GetLane(hn::SumOfLanes(d, b)) * s * s * inverse),
@@ -316,7 +327,8 @@ void norm_plain_backward(const NormRows<T>& p, const T* g, const T* x, const T* 
     T a = 0, b = 0;  // sums of g w and g w xhat
     for (int64_t i = 0; i < p.n; ++i) {
       const T gw = p.weight ? g[i] * p.weight[i] : g[i];
-      a += gw, b += gw * (x[i] - m);
+      a += gw;
+      b += gw * (x[i] - m);
     }
     const T c = b * s * s / n, e = p.centred ? a / n : T(0);
     if (p.weight)

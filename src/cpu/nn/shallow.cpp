@@ -16,11 +16,21 @@ void conv_shallow(const ConvShape& s, const TensorImpl& big, const TensorImpl& w
                   const TensorImpl* bias) {
   if (small.numel == 0) return;
   Shallow p{};
-  p.n = s.n, p.c = s.c, p.o = s.o;
-  for (int d = 0; d < 2; ++d)
-    p.in[d] = s.in[d], p.out[d] = s.out[d], p.kernel[d] = s.kernel[d], p.stride[d] = s.stride[d],
-    p.padding[d] = s.padding[d], p.dilation[d] = s.dilation[d];
-  p.n_stride = big.strides[0], p.c_stride = big.strides[1], p.y_stride = big.strides[2], p.x_stride = big.strides[3];
+  p.n = s.n;
+  p.c = s.c;
+  p.o = s.o;
+  for (int d = 0; d < 2; ++d) {
+    p.in[d] = s.in[d];
+    p.out[d] = s.out[d];
+    p.kernel[d] = s.kernel[d];
+    p.stride[d] = s.stride[d];
+    p.padding[d] = s.padding[d];
+    p.dilation[d] = s.dilation[d];
+  }
+  p.n_stride = big.strides[0];
+  p.c_stride = big.strides[1];
+  p.y_stride = big.strides[2];
+  p.x_stride = big.strides[3];
   const Tensor row = bias ? staged(*bias, DType::F32) : Tensor();
   shallow(p, reinterpret_cast<const float*>(big.data), reinterpret_cast<const float*>(weight.data), weight.strides,
           row ? row.data<float>() : nullptr, reinterpret_cast<float*>(small.data));

@@ -31,14 +31,18 @@ HWY_INLINE void pixels(int64_t k, const float* x, const int32_t* offset, int64_t
   V acc[kR][2];
   const V b0 = bias ? hn::MaskedLoad(low, d, bias) : hn::Zero(d),
           b1 = bias && count > lanes ? hn::MaskedLoad(high, d, bias + lanes) : hn::Zero(d);
-  for (int i = 0; i < kR; ++i) acc[i][0] = b0, acc[i][1] = b1;
+  for (int i = 0; i < kR; ++i) {
+    acc[i][0] = b0;
+    acc[i][1] = b1;
+  }
   for (int64_t p = 0; p < k; ++p) {
     const V w0 = hn::LoadU(d, w + p * 2 * lanes), w1 = hn::LoadU(d, w + p * 2 * lanes + lanes);
     const float* from = x + offset[p];
 #pragma GCC unroll 16
     for (int i = 0; i < kR; ++i) {
       const V v = hn::Set(d, from[i * step]);
-      acc[i][0] = hn::MulAdd(v, w0, acc[i][0]), acc[i][1] = hn::MulAdd(v, w1, acc[i][1]);
+      acc[i][0] = hn::MulAdd(v, w0, acc[i][0]);
+      acc[i][1] = hn::MulAdd(v, w1, acc[i][1]);
     }
   }
 #pragma GCC unroll 16

@@ -14,7 +14,8 @@ namespace {
 Winograd plan(const ConvShape& s, bool forward) {
   Winograd w{s.n, forward ? s.c : s.o, forward ? s.o : s.c, {}, {}, {}};
   for (int d = 0; d < 2; ++d) {
-    w.in[d] = forward ? s.in[d] : s.out[d], w.out[d] = forward ? s.out[d] : s.in[d];
+    w.in[d] = forward ? s.in[d] : s.out[d];
+    w.out[d] = forward ? s.out[d] : s.in[d];
     w.padding[d] = forward ? s.padding[d] : 2 - s.padding[d];
   }
   return w;
@@ -33,7 +34,10 @@ FormKey key_of(const TensorImpl& weight, bool forward) {
 Tensor last_form(const TensorImpl& t) {
   Tensor like = shape_only(t);
   const int64_t c = t.shape[1], w = t.shape[3];
-  like->strides[1] = 1, like->strides[3] = c, like->strides[2] = w * c, like->strides[0] = t.shape[2] * w * c;
+  like->strides[1] = 1;
+  like->strides[3] = c;
+  like->strides[2] = w * c;
+  like->strides[0] = t.shape[2] * w * c;
   like->update_contiguous();
   return like;
 }

@@ -25,9 +25,11 @@ HWY_INLINE void input_points(const V* x, V* out) {
           sum = hn::Set(d, kA2 + kB2), product = hn::Set(d, kA2 * kB2);
   out[0] = hn::NegMulAdd(sum, x[2], hn::MulAdd(product, x[0], x[4]));
   const V even_a = hn::NegMulAdd(b2, x[2], x[4]), odd_a = hn::NegMulAdd(b2, x[1], x[3]);
-  out[1] = hn::MulAdd(a, odd_a, even_a), out[2] = hn::NegMulAdd(a, odd_a, even_a);
+  out[1] = hn::MulAdd(a, odd_a, even_a);
+  out[2] = hn::NegMulAdd(a, odd_a, even_a);
   const V even_b = hn::NegMulAdd(a2, x[2], x[4]), odd_b = hn::NegMulAdd(a2, x[1], x[3]);
-  out[3] = hn::MulAdd(b, odd_b, even_b), out[4] = hn::NegMulAdd(b, odd_b, even_b);
+  out[3] = hn::MulAdd(b, odd_b, even_b);
+  out[4] = hn::NegMulAdd(b, odd_b, even_b);
   out[5] = hn::NegMulAdd(sum, x[3], hn::MulAdd(product, x[1], x[5]));
 }
 
@@ -35,7 +37,9 @@ struct Tile {
   int64_t image, y, x;  // of its first output
   Tile(const Winograd& w, int64_t index) {
     const int64_t across = (w.out[1] + 3) / 4, down = (w.out[0] + 3) / 4;
-    x = index % across * 4, y = index / across % down * 4, image = index / across / down;
+    x = index % across * 4;
+    y = index / across % down * 4;
+    image = index / across / down;
   }
 };
 

@@ -35,10 +35,12 @@ HWY_INLINE void weight_points(const V* w, V* u) {
   u[0] = hn::Mul(hn::Set(d, 1 / (kA2 * kB2)), w[0]);
   const V even_a = hn::Mul(hn::Set(d, na), hn::MulAdd(hn::Set(d, kA2), w[2], w[0])),
           odd_a = hn::Mul(hn::Set(d, na * kA), w[1]);
-  u[1] = hn::Add(even_a, odd_a), u[2] = hn::Sub(even_a, odd_a);
+  u[1] = hn::Add(even_a, odd_a);
+  u[2] = hn::Sub(even_a, odd_a);
   const V even_b = hn::Mul(hn::Set(d, nb), hn::MulAdd(hn::Set(d, kB2), w[2], w[0])),
           odd_b = hn::Mul(hn::Set(d, nb * kB), w[1]);
-  u[3] = hn::Add(even_b, odd_b), u[4] = hn::Sub(even_b, odd_b);
+  u[3] = hn::Add(even_b, odd_b);
+  u[4] = hn::Sub(even_b, odd_b);
   u[5] = w[2];
 }
 

@@ -26,9 +26,12 @@ HWY_INLINE void gradient_points(const V* y, V* z) {
   const V even_a = hn::MulAdd(hn::Set(d, kA2), y[2], y[0]), even_b = hn::MulAdd(hn::Set(d, kB2), y[2], y[0]);
   const V odd_a = hn::MulAdd(hn::Set(d, kA2 * kA), y[3], hn::Mul(hn::Set(d, kA), y[1])),
           odd_b = hn::MulAdd(hn::Set(d, kB2 * kB), y[3], hn::Mul(hn::Set(d, kB), y[1]));
-  z[0] = y[0], z[5] = y[3];
-  z[1] = hn::Add(even_a, odd_a), z[2] = hn::Sub(even_a, odd_a);
-  z[3] = hn::Add(even_b, odd_b), z[4] = hn::Sub(even_b, odd_b);
+  z[0] = y[0];
+  z[5] = y[3];
+  z[1] = hn::Add(even_a, odd_a);
+  z[2] = hn::Sub(even_a, odd_a);
+  z[3] = hn::Add(even_b, odd_b);
+  z[4] = hn::Sub(even_b, odd_b);
 }
 
 // Gt m: six vectors to three.

@@ -60,8 +60,12 @@ Entry make(const Matmul& m) {
   dnnl::memory::desc bias;
   if (m.bias) {
     int64_t size[Matmul::kMaxDims], stride[Matmul::kMaxDims];
-    for (int d = 0; d < m.ndim; ++d) size[d] = 1, stride[d] = m.c_size[m.ndim - 1];
-    size[m.ndim - 1] = m.c_size[m.ndim - 1], stride[m.ndim - 1] = 1;
+    for (int d = 0; d < m.ndim; ++d) {
+      size[d] = 1;
+      stride[d] = m.c_size[m.ndim - 1];
+    }
+    size[m.ndim - 1] = m.c_size[m.ndim - 1];
+    stride[m.ndim - 1] = 1;
     bias = describe(size, stride, m.ndim, m.c_type);
   }
   const auto pd = m.bias ? dnnl::matmul::primitive_desc(engine(), a, b, bias, c, attributes)
@@ -71,14 +75,22 @@ Entry make(const Matmul& m) {
   if (e.reason) return e;
   e.primitive = dnnl::matmul(pd);
   b = pd.weights_desc();
-  e.a = dnnl::memory(a, engine(), nullptr), e.b = dnnl::memory(b, engine(), nullptr),
+  e.a = dnnl::memory(a, engine(), nullptr);
+  e.b = dnnl::memory(b, engine(), nullptr);
   e.c = dnnl::memory(c, engine(), nullptr);
   const auto add = [&](int index, const dnnl::memory& memory) { e.args[e.count++] = {index, memory.get()}; };
-  add(DNNL_ARG_SRC, e.a), add(DNNL_ARG_WEIGHTS, e.b), add(DNNL_ARG_DST, e.c);
-  if (m.bias) e.bias = dnnl::memory(bias, engine(), nullptr), add(DNNL_ARG_BIAS, e.bias);
+  add(DNNL_ARG_SRC, e.a);
+  add(DNNL_ARG_WEIGHTS, e.b);
+  add(DNNL_ARG_DST, e.c);
+  if (m.bias) {
+    e.bias = dnnl::memory(bias, engine(), nullptr);
+    add(DNNL_ARG_BIAS, e.bias);
+  }
   e.scratch_bytes = pd.scratchpad_desc().get_size();
-  if (e.scratch_bytes)
-    e.scratch = dnnl::memory(pd.scratchpad_desc(), engine(), nullptr), add(DNNL_ARG_SCRATCHPAD, e.scratch);
+  if (e.scratch_bytes) {
+    e.scratch = dnnl::memory(pd.scratchpad_desc(), engine(), nullptr);
+    add(DNNL_ARG_SCRATCHPAD, e.scratch);
+  }
   return e;
 }
 
@@ -87,11 +99,21 @@ Entry& find(const Matmul& m, int threads) {
   Key key;
   std::memset(static_cast<void*>(&key), 0, sizeof key);
   Matmul& w = key.what;  // field by field: the padding must stay zero
-  w.ndim = m.ndim, w.a_type = m.a_type, w.b_type = m.b_type, w.c_type = m.c_type, w.bias = m.bias, w.packed = m.packed,
-  w.alpha = m.alpha, w.beta = m.beta;
+  w.ndim = m.ndim;
+  w.a_type = m.a_type;
+  w.b_type = m.b_type;
+  w.c_type = m.c_type;
+  w.bias = m.bias;
+  w.packed = m.packed;
+  w.alpha = m.alpha;
+  w.beta = m.beta;
   for (int d = 0; d < m.ndim; ++d) {
-    w.a_size[d] = m.a_size[d], w.b_size[d] = m.b_size[d], w.c_size[d] = m.c_size[d];
-    w.a_stride[d] = m.a_stride[d], w.b_stride[d] = m.packed ? 0 : m.b_stride[d], w.c_stride[d] = m.c_stride[d];
+    w.a_size[d] = m.a_size[d];
+    w.b_size[d] = m.b_size[d];
+    w.c_size[d] = m.c_size[d];
+    w.a_stride[d] = m.a_stride[d];
+    w.b_stride[d] = m.packed ? 0 : m.b_stride[d];
+    w.c_stride[d] = m.c_stride[d];
   }
   key.threads = threads;
   return cache.get(key, [&] { return make(m); });
@@ -145,11 +167,14 @@ PackedWeight matmul_weight(const Matmul& m) {
     if (const Entry& e = find(m, threads.count()); e.weight_known) return static_cast<void>(w = e.weight);
     if (const Entry& e = find(with_packed(m), threads.count()); !e.reason) {
       const auto layout = e.b.get_desc();
-      if (layout != describe(m.b_size, m.b_stride, m.ndim, m.b_type))
-        w.bytes = layout.get_size(), w.layout = number_of(layout);
+      if (layout != describe(m.b_size, m.b_stride, m.ndim, m.b_type)) {
+        w.bytes = layout.get_size();
+        w.layout = number_of(layout);
+      }
     }
     Entry& e = find(m, threads.count());  // anew: the cache may have moved it
-    e.weight = w, e.weight_known = true;
+    e.weight = w;
+    e.weight_known = true;
   });
   return w;
 }

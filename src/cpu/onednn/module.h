@@ -61,13 +61,18 @@ template <class Key, class Entry> class Cache {
     if (slot.entry && slot.words == words) return *slot.entry;
     auto& bucket = all_[h];
     for (auto& [stored, entry] : bucket)
-      if (stored == words) return slot.words = words, *(slot.entry = entry.get());
+      if (stored == words) {
+        slot.words = words;
+        return *(slot.entry = entry.get());
+      }
     auto made = std::make_unique<Entry>(make());
     if (++count_ > kMost) {
-      all_.clear(), count_ = 1;
+      all_.clear();
+      count_ = 1;
       for (Slot& s : recent_) s.entry = nullptr;
     }
-    slot.words = words, slot.entry = made.get();
+    slot.words = words;
+    slot.entry = made.get();
     all_[h].emplace_back(words, std::move(made));
     return *slot.entry;
   }
@@ -84,7 +89,10 @@ template <class Key, class Entry> class Cache {
     bool operator==(const Words&) const = default;
     uint64_t hash() const {
       uint64_t h = 0x9e3779b97f4a7c15ull;
-      for (uint64_t x : w) h = (h ^ x) * 0xff51afd7ed558ccdull, h ^= h >> 32;
+      for (uint64_t x : w) {
+        h = (h ^ x) * 0xff51afd7ed558ccdull;
+        h ^= h >> 32;
+      }
       return h;
     }
   };

@@ -129,7 +129,10 @@ template <class E> E pick_one(Pick what, E* entries, E* other, int64_t n, int64_
   int64_t best = 0, longest = 0;
   for (int64_t i = 0, begin = 0; i < n; ++i) {
     if (sorted[i].key() != sorted[begin].key()) begin = i;
-    if (i - begin + 1 > longest) longest = i - begin + 1, best = i;
+    if (i - begin + 1 > longest) {
+      longest = i - begin + 1;
+      best = i;
+    }
   }
   return sorted[best];
 }

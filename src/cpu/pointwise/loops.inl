@@ -59,8 +59,12 @@ template <class F, class T> void loop(const void* members, const T* const* in, c
 
 template <template <class> class F> constexpr Loops loops_of(const char* name) {
   Loops l{};
-  l.header = STRATA_FUNCTOR_HEADER, l.name = name;
-  if constexpr (!std::is_base_of_v<IntOnly, F<float>>) l.f32 = loop<F<float>, float>, l.f64 = loop<F<double>, double>;
+  l.header = STRATA_FUNCTOR_HEADER;
+  l.name = name;
+  if constexpr (!std::is_base_of_v<IntOnly, F<float>>) {
+    l.f32 = loop<F<float>, float>;
+    l.f64 = loop<F<double>, double>;
+  }
   if constexpr (!std::is_base_of_v<FloatOnly, F<float>>) l.i64 = loop<F<int64_t>, int64_t>;
   return l;
 }

@@ -46,10 +46,12 @@ template <class T> void flat(const Call& c, const Formula& f) {
   for (int k = 0; k < f.inputs; ++k) {
     const Value& v = c.args[k];
     if (v.tag == Tag::Tensor) {
-      in[k] = reinterpret_cast<const T*>(v.tensor->data), mask[k] = ~size_t{0};
+      in[k] = reinterpret_cast<const T*>(v.tensor->data);
+      mask[k] = ~size_t{0};
     } else {
       fill[k].set(number_operand<T>(f, v, k, out.dtype));
-      in[k] = fill[k].value, mask[k] = 0;
+      in[k] = fill[k].value;
+      mask[k] = 0;
     }
   }
   T* to = reinterpret_cast<T*>(out.data);
@@ -74,7 +76,8 @@ template <class T> void gather(const Walk& w, int k, const int64_t* start, int64
       const int64_t run = std::min(n, w.inner() - index[w.ndim - 1]);
       const S* p = reinterpret_cast<const S*>(v.data) + w.offset(k, index);
       for (int64_t i = 0; i < run; ++i) to[i] = convert<T>(p[i * step]);
-      to += run, n -= run;
+      to += run;
+      n -= run;
       w.advance(index, run);
     }
   });
@@ -89,7 +92,8 @@ template <class T> void scatter(const Walk& w, const int64_t* start, int64_t n, 
       const int64_t run = std::min(n, w.inner() - index[w.ndim - 1]);
       S* p = reinterpret_cast<S*>(v.data) + w.offset(0, index);
       for (int64_t i = 0; i < run; ++i) p[i * step] = convert<S>(from[i]);
-      from += run, n -= run;
+      from += run;
+      n -= run;
       w.advance(index, run);
     }
   });
@@ -108,8 +112,13 @@ template <class T> struct Blocks {
     read_members(f, c.args, members);
     for (int k = 0; k < f.inputs; ++k) {
       const Value& v = c.args[k];
-      if (v.tag == Tag::Tensor) view_of[k] = w.views, w.add(*v.tensor);
-      else view_of[k] = 0, numbers[k].set(number_operand<T>(f, v, k, common));
+      if (v.tag == Tag::Tensor) {
+        view_of[k] = w.views;
+        w.add(*v.tensor);
+      } else {
+        view_of[k] = 0;
+        numbers[k].set(number_operand<T>(f, v, k, common));
+      }
     }
     w.collapse();
     for (int k = 0; k < w.views; ++k) direct[k] = w.view[k].type == dtype_of<T>;
@@ -161,7 +170,10 @@ template <class T> struct Blocks {
         }
         mask[k] = ~size_t{0};
         if (in_place(v)) in[k] = reinterpret_cast<const T*>(from);
-        else load_run(buffer[k], from, view.type, view.step[last], n), in[k] = buffer[k];
+        else {
+          load_run(buffer[k], from, view.type, view.step[last], n);
+          in[k] = buffer[k];
+        }
       }
       const Walk::View& out = w.view[0];
       std::byte* to = out.data + w.offset(0, index) * static_cast<int64_t>(size_of(out.type));
@@ -188,7 +200,10 @@ template <class T> struct Blocks {
         mask[k] = v == 0 ? 0 : ~size_t{0};
         if (v == 0) in[k] = numbers[k].value;
         else if (linear(v) && direct[v]) in[k] = reinterpret_cast<const T*>(w.view[v].data) + at;
-        else gather(w, v, index, n, buffer[k]), in[k] = buffer[k];
+        else {
+          gather(w, v, index, n, buffer[k]);
+          in[k] = buffer[k];
+        }
       }
       if (linear(0) && direct[0]) {
         compute(in, mask, reinterpret_cast<T*>(w.view[0].data) + at, n);

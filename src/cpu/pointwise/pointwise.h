@@ -33,8 +33,10 @@ template <template <class> class F> const Formula* formula() {
   static const Formula& formula = *[] {
     auto* made = new Formula{};  // lives as long as the records
     Formula& f = *made;
-    f.inputs = A::kInputs, f.members = std::is_empty_v<A> ? 0 : sizeof(A) / sizeof(double);
-    f.floats = !std::is_base_of_v<IntOnly, A>, f.ints = !std::is_base_of_v<FloatOnly, A>;
+    f.inputs = A::kInputs;
+    f.members = std::is_empty_v<A> ? 0 : sizeof(A) / sizeof(double);
+    f.floats = !std::is_base_of_v<IntOnly, A>;
+    f.ints = !std::is_base_of_v<FloatOnly, A>;
     f.predicate = std::is_base_of_v<Predicate, A>;
     f.nonzero = -1;
     if constexpr (requires { A::kNonzero; }) f.nonzero = A::kNonzero;
@@ -45,7 +47,10 @@ template <template <class> class F> const Formula* formula() {
     f.loops = simd_loops<F>();
     if constexpr (!std::is_base_of_v<IntOnly, A>) f.f64 = element<A, double>;
     if constexpr (!std::is_base_of_v<FloatOnly, A>) f.i64 = element<F<int64_t>, int64_t>;
-    if constexpr (requires { A::kOwnPrecision; }) f.own_precision = true, f.f32 = element<F<float>, float>;
+    if constexpr (requires { A::kOwnPrecision; }) {
+      f.own_precision = true;
+      f.f32 = element<F<float>, float>;
+    }
     return made;
   }();
   return &formula;

@@ -86,7 +86,8 @@ void across_rows(bool largest, const TensorImpl& x, int dim, const TensorImpl* v
     outer.add(x.shape[d], x.strides[d], out_stride);
     out_stride *= x.shape[d];
   }
-  std::reverse(outer.size, outer.size + outer.dims), std::reverse(outer.stride, outer.stride + outer.dims);
+  std::reverse(outer.size, outer.size + outer.dims);
+  std::reverse(outer.stride, outer.stride + outer.dims);
   std::reverse(outer.out_stride, outer.out_stride + outer.dims);
   const int64_t width = x.shape[last], rows = x.shape[dim], stride = x.strides[dim],
                 tiles = (width + kColumns - 1) / kColumns;

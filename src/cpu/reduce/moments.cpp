@@ -100,7 +100,10 @@ template <class T> struct Job {
       } else {
         load_block<T>(x.dtype, p, stride, n, block + filled);
         filled += n;
-        if (filled == kBlock) add_block(block, filled, total), filled = 0;
+        if (filled == kBlock) {
+          add_block(block, filled, total);
+          filled = 0;
+        }
       }
       i += n;
     }
@@ -140,7 +143,10 @@ template <class T> struct Job {
       for (int k = 0; k < count; ++k) {
         const std::byte* p = base + plan.gone.offset(r + k) * element;
         if (direct) at[k] = reinterpret_cast<const T*>(p);
-        else load_block<T>(x.dtype, p, stride, n, loaded.get() + k * n), at[k] = loaded.get() + k * n;
+        else {
+          load_block<T>(x.dtype, p, stride, n, loaded.get() + k * n);
+          at[k] = loaded.get() + k * n;
+        }
       }
       std::fill_n(centre, n, T(0));
       for (int k = 0; k < count; k += kRowsAtOnce) sums.columns(at + k, std::min(kRowsAtOnce, count - k), n, centre);

@@ -65,7 +65,10 @@ template <class T> struct Job {
         n = std::min(n, kLoaded - filled);
         load_block<T>(x.dtype, p, stride, n, block + filled);
         filled += n;
-        if (filled == kLoaded) total = fold.combine(total, fold.run(block, filled)), filled = 0;
+        if (filled == kLoaded) {
+          total = fold.combine(total, fold.run(block, filled));
+          filled = 0;
+        }
       }
       i += n;
     }
@@ -114,7 +117,10 @@ template <class T> struct Job {
         for (int k = 0; k < count; ++k) {
           const std::byte* p = base + plan.gone.offset(r + k) * element;
           if (direct) rows_of[k] = reinterpret_cast<const T*>(p);
-          else load_block<T>(x.dtype, p, stride, n, loaded.get() + k * n), rows_of[k] = loaded.get() + k * n;
+          else {
+            load_block<T>(x.dtype, p, stride, n, loaded.get() + k * n);
+            rows_of[k] = loaded.get() + k * n;
+          }
         }
         fold.columns(rows_of, count, n, acc);
       }
@@ -137,7 +143,9 @@ template <class T> struct Job {
     const int64_t tasks = outer.count * tiles;
     const auto locate = [&](int64_t task, const std::byte*& base, int64_t& to, int64_t& n) {
       const int64_t o = task / tiles, c = task % tiles * tile;
-      base = at(outer.offset(o) + c * stride), to = outer.out_offset(o) + c * out_stride, n = std::min(tile, width - c);
+      base = at(outer.offset(o) + c * stride);
+      to = outer.out_offset(o) + c * out_stride;
+      n = std::min(tile, width - c);
     };
     const std::byte* base;
     int64_t to, n;

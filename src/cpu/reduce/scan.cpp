@@ -137,8 +137,12 @@ void scan_extremes(bool largest, const TensorImpl& x, int dim, const TensorImpl&
         int64_t p = 0;
         for (int64_t i = 0; i < n; ++i) {
           const bool better = b != b ? row[i] != row[i] : row[i] != row[i] || (largest ? row[i] >= b : row[i] <= b);
-          if (better) b = row[i], p = i;
-          best[static_cast<size_t>(i)] = b, place[static_cast<size_t>(i)] = p;
+          if (better) {
+            b = row[i];
+            p = i;
+          }
+          best[static_cast<size_t>(i)] = b;
+          place[static_cast<size_t>(i)] = p;
         }
         to.write<T>(r, best.data(), n);
         at.write<int64_t>(r, place.data(), n);

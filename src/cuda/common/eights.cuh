@@ -117,7 +117,10 @@ template <class T, int kCount, Types kTypes = Types::Any> class Eights {
 #pragma unroll
     for (int k = 0; k < kCount; ++k)
 #pragma unroll
-      for (int j = 0; j < 4; ++j) f(k, 2 * j, low(word(k, j))), f(k, 2 * j + 1, high(word(k, j)));
+      for (int j = 0; j < 4; ++j) {
+        f(k, 2 * j, low(word(k, j)));
+        f(k, 2 * j + 1, high(word(k, j)));
+      }
   }
 
   uint4 part_[kCount][kParts];

@@ -6,7 +6,9 @@ namespace strata::cuda {
 
 static __device__ __noinline__ void report(const FaultSink& sink, FaultCode code, int64_t value, int64_t limit) {
   volatile auto* to = reinterpret_cast<volatile FaultReport*>(sink.report);
-  to->op = sink.op, to->value = value, to->limit = limit;
+  to->op = sink.op;
+  to->value = value;
+  to->limit = limit;
   to->code = static_cast<int32_t>(code);
 }
 

@@ -26,7 +26,8 @@ __device__ __forceinline__ void to_normals(double& even, double& odd) {  // Box 
   const double radius = sqrt(-2 * log(1 - even));
   double s, c;
   sincos(6.283185307179586 * odd, &s, &c);
-  even = radius * c, odd = radius * s;
+  even = radius * c;
+  odd = radius * s;
 }
 
 template <class T> __device__ __forceinline__ T by_law(int32_t law, T a, T b, T u) {
@@ -148,7 +149,8 @@ extern "C" __global__ void __launch_bounds__(256) bernoulli(RandomParams p) {
 
 extern "C" __global__ void begin_replay(RandomBaseParams p) {
   uint64_t* base = reinterpret_cast<uint64_t*>(p.base);
-  base[0] = p.seed, base[1] = p.first;
+  base[0] = p.seed;
+  base[1] = p.first;
 }
 
 }  // namespace strata::cuda

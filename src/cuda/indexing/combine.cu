@@ -80,7 +80,8 @@ template <class C, class T> __device__ __forceinline__ void combine(const Combin
     if (i + 1 < p.n && s.keys[i + 1] == s.keys[i]) continue;
     if (open) reinterpret_cast<T*>(p.heads)[thread] = total;
     else finish<C, T>(p, s, column, i, total);
-    open = false, total = C::template none<T>();
+    open = false;
+    total = C::template none<T>();
   }
   if (end < p.n && s.keys[end] == s.keys[end - 1]) reinterpret_cast<T*>(p.tails)[thread] = total;
 }

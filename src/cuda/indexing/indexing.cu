@@ -34,7 +34,8 @@ __device__ __forceinline__ Row row_of(const RowsParams& p, int64_t i) {
   for (int k = 0; k < p.indices; ++k) {
     const RowsParams::Index& x = p.index[k];
     const int64_t at = in_range(p.faults, index_at(x.data, p.index_type, i), x.size, p.front, r.good);
-    r.offset += at * x.stride, r.number += at * x.weight;
+    r.offset += at * x.stride;
+    r.number += at * x.weight;
   }
   return r;
 }
@@ -179,7 +180,9 @@ __device__ __forceinline__ Place3 line_of(const AlongParams& p, int64_t line) {
   uint32_t rest = uint32_t(line);
   for (int d = 0; d < p.axes.dims; ++d) {
     const int64_t k = split_off(rest, p.axes.size[d]);
-    at.table += k * p.axes.stride[d], at.index += k * p.index_stride[d], at.block += k * p.block_stride[d];
+    at.table += k * p.axes.stride[d];
+    at.index += k * p.index_stride[d];
+    at.block += k * p.block_stride[d];
   }
   return at;
 }

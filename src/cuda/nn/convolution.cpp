@@ -19,7 +19,8 @@ constexpr int64_t kLeastDepth = 8 * 16;        // of a part
 
 // Strides of n, c and three spatial dimensions; sizes of 1 in front of what there is.
 void spread(const TensorImpl& t, int dims, int64_t* to) {
-  to[0] = t.strides[0], to[1] = t.strides[1];
+  to[0] = t.strides[0];
+  to[1] = t.strides[1];
   for (int d = 0; d < 3; ++d) to[2 + d] = d < 3 - dims ? 0 : t.strides[2 + d - (3 - dims)];
 }
 

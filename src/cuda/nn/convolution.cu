@@ -131,7 +131,10 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
     for (int d = 0; d < 3; ++d) by[d] = q.at[d] * p.dilation[d];
     const auto offset = Offset(q.first * p.big_stride[1] + dot3(p.big_stride, by));
     if constexpr (kPlain) by[3] = offset;
-    else by[3] = 0, tap_offset[buffer][thread] = offset;
+    else {
+      by[3] = 0;
+      tap_offset[buffer][thread] = offset;
+    }
     tap_weight[buffer][thread] = Offset(weight_offset(0, q.first, q.at));
     if (k >= k_end) by[2] = kNowhere;
   };
@@ -196,7 +199,8 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
     }
   };
   if constexpr (kWay == kForward) {
-    find_taps(k_begin, 0), find_taps(k_begin + kDepth, 1);
+    find_taps(k_begin, 0);
+    find_taps(k_begin + kDepth, 1);
     __syncthreads();
   }
   const auto put = [&](int buffer) {

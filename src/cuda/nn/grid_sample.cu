@@ -24,7 +24,10 @@ template <class T> __device__ Spot<T> clipped(Spot<T> p, int size) {
 template <class T> __device__ Spot<T> reflected(Spot<T> p, T low, T high) {  // bounces between low and high
   if (low == high) return {T(0), T(0)};
   T x = p.at - low, slope = p.slope;
-  if (x < 0) x = -x, slope = -slope;
+  if (x < 0) {
+    x = -x;
+    slope = -slope;
+  }
   const T span = high - low, extra = fmod(x, span);
   const bool odd = int64_t(floor(x / span)) % 2 != 0;
   return odd ? Spot<T>{span - extra + low, -slope} : Spot<T>{extra + low, slope};
@@ -64,12 +67,17 @@ template <class T> __device__ __noinline__ void find_taps(const GridParams& p, T
   }
   s = padded(p, s, size);
   if (p.mode == kNearest) {
-    t.index[0] = inside(int64_t(rint(s.at)), size), t.weight[0] = 1, t.slope[0] = 0;
+    t.index[0] = inside(int64_t(rint(s.at)), size);
+    t.weight[0] = 1;
+    t.slope[0] = 0;
     return;
   }
   const T low = floor(s.at), part = s.at - low;
   for (int k = 0; k < 2; ++k) t.index[k] = inside(int64_t(low) + k, size);
-  t.weight[0] = 1 - part, t.weight[1] = part, t.slope[0] = -s.slope, t.slope[1] = s.slope;
+  t.weight[0] = 1 - part;
+  t.weight[1] = part;
+  t.slope[0] = -s.slope;
+  t.slope[1] = s.slope;
 }
 
 // All inputs of a place: a plane is a volume of depth 1.
@@ -79,9 +87,15 @@ template <class T> struct Inputs {
 
   __device__ Inputs(const GridParams& p, int64_t place) {
     const int each = p.mode == kCubic ? 4 : p.mode == kNearest ? 1 : 2;
-    count[0] = 1, t[0].index[0] = 0, t[0].weight[0] = 1, t[0].slope[0] = 0;
+    count[0] = 1;
+    t[0].index[0] = 0;
+    t[0].weight[0] = 1;
+    t[0].slope[0] = 0;
     const T* const at = reinterpret_cast<const T*>(p.grid) + place * p.dims;  // x first
-    for (int d = 3 - p.dims; d < 3; ++d) find_taps(p, at[2 - d], p.in[d], t[d]), count[d] = each;
+    for (int d = 3 - p.dims; d < 3; ++d) {
+      find_taps(p, at[2 - d], p.in[d], t[d]);
+      count[d] = each;
+    }
   }
   // f(offset within a plane, or -1 outside, weight, slopes by dimension)
   template <class F> __device__ __forceinline__ void each(const GridParams& p, const F& f) const {

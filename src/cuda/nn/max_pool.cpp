@@ -22,24 +22,30 @@ void max_pool(PoolWay way, const MaxPoolWindow& s, const TensorImpl& big, const 
   STRATA_CHECK(big.numel <= INT32_MAX && small.numel <= INT32_MAX, NotImplemented,
                "max_pool2d: more than 2^31 elements in one tensor; use a smaller batch");
   MaxPoolParams p{};
-  p.big = reinterpret_cast<uint64_t>(big.data), p.small = reinterpret_cast<uint64_t>(small.data);
+  p.big = reinterpret_cast<uint64_t>(big.data);
+  p.small = reinterpret_cast<uint64_t>(small.data);
   p.codes = codes ? reinterpret_cast<uint64_t>(codes->data) : 0;
-  p.big_type = static_cast<int32_t>(big.dtype), p.small_type = static_cast<int32_t>(small.dtype);
+  p.big_type = static_cast<int32_t>(big.dtype);
+  p.small_type = static_cast<int32_t>(small.dtype);
   const auto strides = [](const TensorImpl& t, int64_t* to) {
     for (int d = 0; d < 4; ++d) to[d] = d + t.ndim < 4 ? 0 : t.strides[d + t.ndim - 4];
   };
-  strides(big, p.big_stride), strides(small, p.small_stride);
+  strides(big, p.big_stride);
+  strides(small, p.small_stride);
   if (codes) strides(*codes, p.code_stride);
   p.channels = divisor(static_cast<uint32_t>(big.shape[big.ndim - 3]));
   for (int d = 0; d < 2; ++d) {
-    p.in[d] = static_cast<int32_t>(big.shape[big.ndim - 2 + d]),
+    p.in[d] = static_cast<int32_t>(big.shape[big.ndim - 2 + d]);
     p.out[d] = static_cast<int32_t>(small.shape[small.ndim - 2 + d]);
-    p.kernel[d] = static_cast<int32_t>(s.kernel[d]), p.stride[d] = static_cast<int32_t>(s.stride[d]);
-    p.padding[d] = static_cast<int32_t>(s.padding[d]), p.dilation[d] = static_cast<int32_t>(s.dilation[d]);
+    p.kernel[d] = static_cast<int32_t>(s.kernel[d]);
+    p.stride[d] = static_cast<int32_t>(s.stride[d]);
+    p.padding[d] = static_cast<int32_t>(s.padding[d]);
+    p.dilation[d] = static_cast<int32_t>(s.dilation[d]);
     STRATA_CHECK(s.stride[d] < INT32_MAX / 4 && s.dilation[d] * s.kernel[d] < INT32_MAX / 4, NotImplemented,
                  "max_pool2d: stride {} or dilation {} is larger than the device kernels compute with", s.stride[d],
                  s.dilation[d]);
-    p.in_div[d] = divisor(static_cast<uint32_t>(p.in[d])), p.out_div[d] = divisor(static_cast<uint32_t>(p.out[d]));
+    p.in_div[d] = divisor(static_cast<uint32_t>(p.in[d]));
+    p.out_div[d] = divisor(static_cast<uint32_t>(p.out[d]));
     p.stride_div[d] = divisor(static_cast<uint32_t>(p.stride[d]));
   }
   p.count = out.numel;
@@ -49,7 +55,8 @@ void max_pool(PoolWay way, const MaxPoolWindow& s, const TensorImpl& big, const 
     p.count = big.numel / (int64_t{p.in[0]} * p.in[1]);
     for (int d = 0; d < 2; ++d) {
       const int32_t cells = (p.in[d] + p.padding[d] + p.stride[d] - 1) / p.stride[d];
-      p.cells[d] = divisor(static_cast<uint32_t>(cells)), p.count *= cells;
+      p.cells[d] = divisor(static_cast<uint32_t>(cells));
+      p.count *= cells;
     }
   }
   p.pairs = apart && p.stride[1] == 2 && p.padding[0] == 0 && p.padding[1] == 0 && p.in[1] % 2 == 0 && p.big % 8 == 0 &&

@@ -14,7 +14,9 @@ struct Place {
 };
 __device__ __forceinline__ Place place_of(uint32_t i, const FastDivisor (&size)[2], const FastDivisor& channels) {
   Place p;
-  p.x = int32_t(split_off(i, size[1])), p.y = int32_t(split_off(i, size[0])), p.c = int32_t(split_off(i, channels));
+  p.x = int32_t(split_off(i, size[1]));
+  p.y = int32_t(split_off(i, size[0]));
+  p.c = int32_t(split_off(i, channels));
   p.n = int32_t(i);
   return p;
 }
@@ -52,7 +54,10 @@ template <class T, bool kPlain = false> __device__ __forceinline__ void forward(
       const int32_t x = at.x * p.stride[1] - p.padding[1] + kx * p.dilation[1];
       if (x < 0 || x >= p.in[1]) continue;
       const T v = get<T, kPlain>(p.big, p.big_type, base + y * step_y + x * step_x);
-      if (code < 0 || v > best || (v != v && best == best)) best = v, code = ky * p.kernel[1] + kx;
+      if (code < 0 || v > best || (v != v && best == best)) {
+        best = v;
+        code = ky * p.kernel[1] + kx;
+      }
     }
   }
   put<T, kPlain>(p.small, p.small_type, Offset(offset(p.small_stride, at, at.y, at.x)), best);

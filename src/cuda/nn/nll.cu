@@ -53,7 +53,8 @@ template <class T> __device__ __forceinline__ void forward(const NllParams& p) {
     if (t >= 0) {
       const T scale = weight_of<T>(p, t);
       loss = -load<T>(element(p.x, p.x_type, (i / p.inner * p.classes + t) * p.inner + i % p.inner), p.x_type) * scale;
-      own.weight += double(scale), own.loss += double(loss);
+      own.weight += double(scale);
+      own.loss += double(loss);
     }
     if (p.each) store<T>(const_cast<void*>(element(p.loss, p.x_type, i)), p.x_type, loss);
   }
@@ -68,7 +69,8 @@ template <class T> __device__ __forceinline__ void add_parts(const NllParams& p)
   Sums own{0, 0};
   for (int64_t i = threadIdx.x; i < parts; i += kThreads) {
     const Sums& part = reinterpret_cast<const Sums*>(p.partial)[i];
-    own.loss += part.loss, own.weight += part.weight;
+    own.loss += part.loss;
+    own.weight += part.weight;
   }
   own = fold(own);
   if (threadIdx.x == 0) finish<T>(p, own);

@@ -22,7 +22,8 @@ template <class T, bool kNarrow = false> struct Row {
     const int shift = 31 - __clz(threads);
     lane = int(threadIdx.x) & (threads - 1);
     row = int64_t(blockIdx.x) * (blockDim.x >> shift) + (threadIdx.x >> shift);
-    there = row < p.rows, base = row * p.n;
+    there = row < p.rows;
+    base = row * p.n;
   }
   // Where in the row vector k of this thread stands; whether there is one.
   __device__ __forceinline__ int place(int k) const { return (k * threads + lane) * 8; }
@@ -99,7 +100,11 @@ template <class T, Types kTypes> __device__ __forceinline__ void forward(const N
   for (int k = 0; k < kVectors; ++k) {
     if (!row.has(k)) continue;
 #pragma unroll
-    for (int j = 0; j < 8; ++j) v[k][j] -= center, sum += v[k][j], squares += v[k][j] * v[k][j];
+    for (int j = 0; j < 8; ++j) {
+      v[k][j] -= center;
+      sum += v[k][j];
+      squares += v[k][j] * v[k][j];
+    }
   }
   // How far the rounded center is from the mean. Values of 16 bits are coarser than that and do without this sum.
   constexpr bool kExact = kTypes != Types::Narrow;
@@ -134,8 +139,10 @@ template <class T> __device__ __forceinline__ void backward_long(const NormRowsP
   };
   double sum = 0, along = 0;
   if (row.there)
-    for (int64_t i = row.lane; i < p.n; i += row.threads)
-      sum += double(grad(i)), along += double(grad(i)) * double(normal(i));
+    for (int64_t i = row.lane; i < p.n; i += row.threads) {
+      sum += double(grad(i));
+      along += double(grad(i)) * double(normal(i));
+    }
   const T shift = p.centred ? T(row.template total<0>(sum) / double(p.n)) : T(0);
   const T slope = T(row.template total<1>(along) / double(p.n));
   if (!row.there) return;
@@ -152,7 +159,8 @@ template <class T> __device__ __forceinline__ void backward(const NormRowsParams
   row.read(p.grad, p.grad_type, gradient);
   row.read(p.x, p.x_type, value);
   T g[kVectors][8], x[kVectors][8], sum = 0, along = 0;
-  gradient.get(p.grad_type, g), value.get(p.x_type, x);
+  gradient.get(p.grad_type, g);
+  value.get(p.x_type, x);
   if (p.weight) {
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
@@ -166,7 +174,8 @@ template <class T> __device__ __forceinline__ void backward(const NormRowsParams
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       x[k][j] = (x[k][j] - mean) * rstd;
-      sum += g[k][j], along += g[k][j] * x[k][j];
+      sum += g[k][j];
+      along += g[k][j] * x[k][j];
     }
   }
   const T shift = p.centred ? row.template total<0>(sum) * T(p.each) : T(0);

@@ -59,7 +59,8 @@ struct Place {
     uint32_t rest = i;
 #pragma unroll
     for (int d = 2; d >= 0; --d) at[d] = int(split_off(rest, p.size[d]));
-    plane = p.first + rest, there = i < p.count;
+    plane = p.first + rest;
+    there = i < p.count;
     element = p.first * p.size[0].divisor * p.size[1].divisor * p.size[2].divisor + i;
   }
 };
@@ -77,7 +78,10 @@ template <class T> __device__ __forceinline__ void pool_max(const PoolParams& p)
       const int row = (i * p.in[1] + j) * p.in[2];
       for (int k = c.lo; k < c.hi; k += c.step) {
         const T v = load<T>(element(p.x, p.x_type, base + row + k), p.x_type);
-        if (v > best || v != v) best = v, where = row + k;
+        if (v > best || v != v) {
+          best = v;
+          where = row + k;
+        }
       }
     }
   store<T>(const_cast<void*>(element(p.y, p.y_type, o.element)), p.y_type, best);

@@ -19,7 +19,8 @@ __device__ __forceinline__ Place place_of(const SoftmaxParams& p) {
   Place at;
   const bool columns = p.columns > 1;
   const int thread = threadIdx.x;
-  at.per_row = kThreads / p.per_block, at.step = columns ? p.per_block : 1;
+  at.per_row = kThreads / p.per_block;
+  at.step = columns ? p.per_block : 1;
   at.lane = columns ? thread / p.per_block : thread % at.per_row;
   const int own = columns ? thread % p.per_block : thread / at.per_row;
   const int64_t row = int64_t(blockIdx.x) * p.per_block + own;
@@ -45,16 +46,20 @@ template <class T> __device__ __forceinline__ void forward(const SoftmaxParams& 
     for (int64_t i = at.lane; i < p.n; i += at.per_row) {
       const T v = value(i);
       // The new largest value adds exp(0) = 1, and NaN where it is infinite, as inf - inf is.
-      if (v > peak.most) peak.sum = peak.sum * exp(peak.most - v) + (T(1) + (v - v)), peak.most = v;
-      else if (v != T(-INFINITY)) peak.sum += exp(v - peak.most);  // a NaN stays
+      if (v > peak.most) {
+        peak.sum = peak.sum * exp(peak.most - v) + (T(1) + (v - v));
+        peak.most = v;
+      } else if (v != T(-INFINITY)) peak.sum += exp(v - peak.most);  // a NaN stays
     }
   }
-  most[thread] = peak.most, sum[thread] = peak.sum;
+  most[thread] = peak.most;
+  sum[thread] = peak.sum;
   for (int half = at.per_row / 2; half > 0; half /= 2) {
     __syncthreads();
     if (at.lane < half) {
       peak = both(peak, Peak<T>{most[thread + half * at.step], sum[thread + half * at.step]});
-      most[thread] = peak.most, sum[thread] = peak.sum;
+      most[thread] = peak.most;
+      sum[thread] = peak.sum;
     }
   }
   __syncthreads();

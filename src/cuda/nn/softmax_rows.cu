@@ -96,7 +96,8 @@ template <class T, bool kLog> __device__ __forceinline__ void backward(const Sof
   read<false>(p, row, p.x, p.x_type, result);
   read<false>(p, row, p.grad, p.grad_type, gradient);
   T y[kVectors][8], g[kVectors][8], sum = T(0);
-  result.get(p.x_type, y), gradient.get(p.grad_type, g);
+  result.get(p.x_type, y);
+  gradient.get(p.grad_type, g);
 #pragma unroll
   for (int k = 0; k < kVectors; ++k)
 #pragma unroll

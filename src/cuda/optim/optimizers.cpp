@@ -44,7 +44,10 @@ class Launches {
   Launches(const char* rule, Device device, std::span<const double> options, const Tensor& lr)
       : rule_(rule), device_(device), stream_(stream_of(device)) {
     std::copy(options.begin(), options.end(), numbers_.options);
-    if (lr) numbers_.lr = reinterpret_cast<uint64_t>(lr.bytes()), numbers_.lr_type = static_cast<int32_t>(lr.dtype());
+    if (lr) {
+      numbers_.lr = reinterpret_cast<uint64_t>(lr.bytes());
+      numbers_.lr_type = static_cast<int32_t>(lr.dtype());
+    }
   }
   void add(const OptimizerTensor& t, const OptimizerUpdate& u) {
     Open& o = of(u);
@@ -54,7 +57,8 @@ class Launches {
         o.kept[p.tensors][k] = u.kept[k] ? reinterpret_cast<uint64_t>(u.kept[k].bytes()) : 0;
         o.kept_type[p.tensors][k] = u.kept[k] ? static_cast<int32_t>(u.kept[k].dtype()) : 0;
       }
-    p.first_block[p.tensors] = o.blocks, p.tensor[p.tensors] = t;
+    p.first_block[p.tensors] = o.blocks;
+    p.tensor[p.tensors] = t;
     o.blocks += static_cast<uint32_t>((t.count + kPiece - 1) / kPiece);
     if (++p.tensors == kTensorsPerLaunch) launch(o);
   }
@@ -78,7 +82,9 @@ class Launches {
           (u.on_device || std::equal(u.members.begin(), u.members.end(), o.params.members)))
         return o;
     Open& o = open_.emplace_back();
-    o.wide = wide, o.on_device = u.on_device, o.params.piece = kPiece;
+    o.wide = wide;
+    o.on_device = u.on_device;
+    o.params.piece = kPiece;
     if (!u.on_device) std::copy(u.members.begin(), u.members.end(), o.params.members);
     return o;
   }
@@ -87,14 +93,16 @@ class Launches {
     if (o.on_device) {
       const int64_t count = int64_t{o.params.tensors} * kRuleNumbers;
       list = make_tensor(Shape(&count, 1), DType::F64, device_);
-      numbers_.list = o.params.list = reinterpret_cast<uint64_t>(list.bytes()), numbers_.tensors = o.params.tensors;
+      numbers_.list = o.params.list = reinterpret_cast<uint64_t>(list.bytes());
+      numbers_.tensors = o.params.tensors;
       std::memcpy(numbers_.kept, o.kept, sizeof o.kept);
       std::memcpy(numbers_.kept_type, o.kept_type, sizeof o.kept_type);
       stream_.launch(kernel_of(std::string(rule_) + "_numbers"), {1}, {kTensorsPerLaunch}, 0, numbers_);
     }
     if (o.blocks > 0)
       stream_.launch(kernel_of(std::string(rule_) + (o.wide ? "_f64" : "_f32")), {o.blocks}, {256}, 0, o.params);
-    o.blocks = 0, o.params.tensors = 0;
+    o.blocks = 0;
+    o.params.tensors = 0;
   }
   const char* rule_;
   Device device_;
@@ -125,9 +133,11 @@ void optimizer_step(const char* rule, std::span<OptimizerUpdate> updates, std::s
       return reinterpret_cast<uint64_t>(twin.bytes());
     };
     OptimizerTensor t{};
-    t.value = address(u.value, true), t.grad = address(u.grad, false);
+    t.value = address(u.value, true);
+    t.grad = address(u.grad, false);
     for (size_t k = 0; k < 3; ++k) t.state[k] = address(u.state[k], true);
-    t.count = u.value.numel(), t.type = static_cast<int32_t>(u.value.dtype());
+    t.count = u.value.numel();
+    t.type = static_cast<int32_t>(u.value.dtype());
     t.vectors = has_vectors(t, u.value.dtype());
     launches.add(t, u);
   }

@@ -31,7 +31,10 @@ template <class E> __device__ __forceinline__ void bitonic_sort(E* entries, int 
         const int low = (c & (half - 1)) | (c & ~(half - 1)) << 1, high = low | half;
         const bool up = (low & size & (padded - 1)) == 0;  // the last merge goes up
         const E a = entries[low], b = entries[high];
-        if (a.above(b) == up) entries[low] = b, entries[high] = a;
+        if (a.above(b) == up) {
+          entries[low] = b;
+          entries[high] = a;
+        }
       }
     }
   __syncthreads();

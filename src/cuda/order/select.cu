@@ -83,11 +83,13 @@ template <class E> __device__ __forceinline__ void select(const SelectParams& p)
       if (before <= rank && rank < up_to) {
         int j = lane * 8;
         while (rank >= before + counts[j]) before += counts[j++];
-        found_digit = uint32_t(j), found_rank = rank - before;
+        found_digit = uint32_t(j);
+        found_rank = rank - before;
       }
     }
     __syncthreads();
-    known |= Key(found_digit) << shift, decided |= Key(kDigits - 1) << shift;
+    known |= Key(found_digit) << shift;
+    decided |= Key(kDigits - 1) << shift;
     rank = found_rank;
   }
 

@@ -25,7 +25,8 @@ Tensor words(int64_t n, DType dtype, Device device) { return make_tensor(Shape(s
 class Radix {
  public:
   Radix(Tensor keys, int64_t lines, int64_t length) : keys_(std::move(keys)), lines_(lines) {
-    p_.count = keys_.numel(), p_.tiles = (p_.count + kTile - 1) / kTile;
+    p_.count = keys_.numel();
+    p_.tiles = (p_.count + kTile - 1) / kTile;
     p_.length = divisor(static_cast<uint32_t>(length));
     counts_ = words(kDigits * p_.tiles, DType::I32, keys_.device());
     scanned_ = words(kDigits * p_.tiles, DType::I32, keys_.device());
@@ -48,8 +49,12 @@ class Radix {
     const Stream stream = stream_of(device);
     const Tensor places = words(p_.count, DType::I32, device),
                  keys = by_line ? Tensor() : words(p_.count, keys_.dtype(), device);
-    p_.shift = shift, p_.by_line = by_line, p_.keys = address(*keys_), p_.keys_out = keys ? address(*keys) : 0;
-    p_.places = places_ ? address(*places_) : 0, p_.places_out = address(*places);
+    p_.shift = shift;
+    p_.by_line = by_line;
+    p_.keys = address(*keys_);
+    p_.keys_out = keys ? address(*keys) : 0;
+    p_.places = places_ ? address(*places_) : 0;
+    p_.places_out = address(*places);
     const Grid grid{static_cast<uint32_t>(p_.tiles)};
     RadixParams p = p_;
     stream.launch(count[wide], grid, {kThreads}, 0, p);
@@ -71,8 +76,15 @@ SortParams plan(const TensorImpl& x, int dim, bool descending, int64_t keep, con
                "sort: {} elements are more than the device kernels sort at once; at most {} are supported", x.numel,
                INT32_MAX);
   SortParams p{};
-  p.x = address(x), p.type = tag(x), p.flip = descending, p.lines = s.lines(), p.n = s.n, p.inner = s.inner;
-  p.keep = keep, p.values = values ? address(*values) : 0, p.indices = indices ? address(*indices) : 0;
+  p.x = address(x);
+  p.type = tag(x);
+  p.flip = descending;
+  p.lines = s.lines();
+  p.n = s.n;
+  p.inner = s.inner;
+  p.keep = keep;
+  p.values = values ? address(*values) : 0;
+  p.indices = indices ? address(*indices) : 0;
   p.padded = static_cast<int32_t>(std::bit_ceil(static_cast<uint64_t>(std::min<int64_t>(s.n, kSortBlock))));
   p.log_padded = std::countr_zero(static_cast<uint32_t>(p.padded));
   p.length = divisor(static_cast<uint32_t>(s.n));
@@ -105,8 +117,12 @@ void sort_dense(SortWay way, const TensorImpl& x, int dim, bool descending, int6
 void select(const TensorImpl& x, const Split& s, SelectParams p, const TensorImpl& values, const TensorImpl& indices) {
   static const Kernels kernels = {{"select", "select_u32"}, {"select", "select_u64"}};
   if (s.lines() == 0) return;
-  p.x = address(x), p.type = tag(x), p.values = address(values), p.indices = address(indices);
-  p.n = s.n, p.inner = s.inner;
+  p.x = address(x);
+  p.type = tag(x);
+  p.values = address(values);
+  p.indices = address(indices);
+  p.n = s.n;
+  p.inner = s.inner;
   p.padded = static_cast<int32_t>(std::bit_ceil(static_cast<uint64_t>(p.one ? 1 : p.k + 1)));
   stream_of(x.device).launch(kernels[size_of(x.dtype) == 8], {static_cast<uint32_t>(s.lines())}, {kThreads}, 0, p);
 }
@@ -139,12 +155,14 @@ void topk(SortWay way, const TensorImpl& x, int64_t k, int dim, bool largest, co
   const DenseOut to(values), at(indices);
   if (k > 0 && way == SortWay::Select) {
     SelectParams p{};
-    p.flip = largest, p.k = k - 1;
+    p.flip = largest;
+    p.k = k - 1;
     select(*from, Split(x, dim), p, *to, *at);
   } else {
     sort_dense(way, *from, dim, largest, k, &*to, &*at);
   }
-  to.finish(), at.finish();
+  to.finish();
+  at.finish();
 }
 
 void pick(SortWay way, Pick what, const TensorImpl& x, int64_t k, int dim, const TensorImpl& values,
@@ -157,17 +175,29 @@ void pick(SortWay way, Pick what, const TensorImpl& x, int64_t k, int dim, const
   const Split s(x, dim);
   if (way == SortWay::Select) {
     SelectParams p{};
-    p.one = 1, p.what = static_cast<int32_t>(what), p.k = k;
+    p.one = 1;
+    p.what = static_cast<int32_t>(what);
+    p.k = k;
     select(*from, s, p, *to, *at);
-    return to.finish(), at.finish();
+    to.finish();
+    return at.finish();
   }
   const Tensor order = make_tensor(x.sizes(), DType::I64, x.device);
   sort_dense(way, *from, dim, false, s.n, nullptr, order.get());
   PickParams p{};
-  p.x = address(*from), p.type = tag(x), p.order = address(*order), p.values = address(*to), p.indices = address(*at);
-  p.what = static_cast<int32_t>(what), p.lines = s.lines(), p.n = s.n, p.inner = s.inner, p.k = k;
+  p.x = address(*from);
+  p.type = tag(x);
+  p.order = address(*order);
+  p.values = address(*to);
+  p.indices = address(*at);
+  p.what = static_cast<int32_t>(what);
+  p.lines = s.lines();
+  p.n = s.n;
+  p.inner = s.inner;
+  p.k = k;
   stream_of(x.device).launch(kernel, {static_cast<uint32_t>(p.lines)}, {kThreads}, 0, p);
-  to.finish(), at.finish();
+  to.finish();
+  at.finish();
 }
 
 SortedKeys sort_keys(const Tensor& keys, int bits) {
@@ -187,8 +217,14 @@ void search(const TensorImpl& rows, const TensorImpl* order, const TensorImpl& v
   static const Function kernels[] = {{"search", "search_f32"}, {"search", "search_f64"}, {"search", "search_i64"}};
   if (values.numel == 0) return;
   SearchParams p{};
-  p.rows = address(rows), p.order = order ? address(*order) : 0, p.wanted = address(values), p.out = address(out);
-  p.out_type = tag(out), p.right = right, p.count = values.numel, p.n = rows.shape[rows.ndim - 1];
+  p.rows = address(rows);
+  p.order = order ? address(*order) : 0;
+  p.wanted = address(values);
+  p.out = address(out);
+  p.out_type = tag(out);
+  p.right = right;
+  p.count = values.numel;
+  p.n = rows.shape[rows.ndim - 1];
   p.per_row = rows.ndim == 1 ? 0 : values.shape[values.ndim - 1];
   stream_of(out.device).launch(kernels[kernel_index(rows.dtype)], {blocks_for(p.count, kThreads)}, {kThreads}, 0, p);
 }

@@ -89,8 +89,14 @@ template <class Key> __device__ __forceinline__ void radix_move(const RadixParam
 #pragma unroll
   for (int j = 0; j < kItems; ++j) {
     const int64_t e = first + j * 32;
-    keys[j] = 0, places[j] = 0, rank[j] = 0, digits[j] = kDigits;  // past the end: a digit of its own
-    if (e < p.count) read(p, e, keys[j], places[j]), digits[j] = digit_of(p, keys[j], places[j]);
+    keys[j] = 0;
+    places[j] = 0;
+    rank[j] = 0;
+    digits[j] = kDigits;  // past the end: a digit of its own
+    if (e < p.count) {
+      read(p, e, keys[j], places[j]);
+      digits[j] = digit_of(p, keys[j], places[j]);
+    }
   }
 #pragma unroll
   for (int j = 0; j < kItems; ++j) {
@@ -110,7 +116,8 @@ template <class Key> __device__ __forceinline__ void radix_move(const RadixParam
     uint32_t at = uint32_t(reinterpret_cast<const int32_t*>(p.counts)[int64_t(digit) * p.tiles + blockIdx.x]) - total;
     for (int w = 0; w < kWarps; ++w) {
       const uint32_t own = of_warp[w][digit];
-      of_warp[w][digit] = at, at += own;
+      of_warp[w][digit] = at;
+      at += own;
     }
   }
   __syncthreads();
@@ -177,15 +184,21 @@ extern "C" __global__ void __launch_bounds__(256) pick(PickParams p) {
       const uint64_t own = key(i);
       if (i + 1 < p.n && key(i + 1) == own) continue;
       const int64_t run = i - first_from(own, i) + 1;
-      if (run > length) length = run, end = i;  // of equals the first, which is the smallest
+      if (run > length) {
+        length = run;
+        end = i;
+      }  // of equals the first, which is the smallest
     }
-    best_length[threadIdx.x] = length, best_end[threadIdx.x] = end;
+    best_length[threadIdx.x] = length;
+    best_end[threadIdx.x] = end;
     for (int half = kThreads / 2; half > 0; half /= 2) {
       __syncthreads();
       if (threadIdx.x >= half) continue;
       const int64_t l = best_length[threadIdx.x + half], e = best_end[threadIdx.x + half];
-      if (l > best_length[threadIdx.x] || (l == best_length[threadIdx.x] && e < best_end[threadIdx.x]))
-        best_length[threadIdx.x] = l, best_end[threadIdx.x] = e;
+      if (l > best_length[threadIdx.x] || (l == best_length[threadIdx.x] && e < best_end[threadIdx.x])) {
+        best_length[threadIdx.x] = l;
+        best_end[threadIdx.x] = e;
+      }
     }
   }
   if (threadIdx.x != 0) return;

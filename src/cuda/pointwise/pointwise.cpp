@@ -65,15 +65,19 @@ void launch(const Stream& stream, const Kernels& kernels, DType compute, const W
     return;
   }
   bool dense = true, same = true;
-  p.count = static_cast<uint32_t>(w.total), p.ndim = w.ndim;
+  p.count = static_cast<uint32_t>(w.total);
+  p.ndim = w.ndim;
   for (int k = 0; k < w.views; ++k) {
     PointwiseParams::View& v = p.view[operand_of[k]];
-    v.data = reinterpret_cast<uint64_t>(w.view[k].data), v.type = static_cast<int32_t>(w.view[k].type);
+    v.data = reinterpret_cast<uint64_t>(w.view[k].data);
+    v.type = static_cast<int32_t>(w.view[k].type);
     v.log_size = std::countr_zero(size_of(w.view[k].type));
     dense &= w.ndim == 1 && w.view[k].step[0] == 1 && v.data % 16 == 0;
     same &= w.view[k].type == compute;
   }
-  p.dense = dense, p.each = same ? 16 / static_cast<uint32_t>(size_of(compute)) : 8, p.gap = same ? kThreads * 16 : 16;
+  p.dense = dense;
+  p.each = same ? 16 / static_cast<uint32_t>(size_of(compute)) : 8;
+  p.gap = same ? kThreads * 16 : 16;
   for (int d = 0; d < w.ndim; ++d) {  // the kernel takes the fastest dimension first
     const int from = w.ndim - 1 - d;
     p.size[d] = divisor(static_cast<uint32_t>(w.shape[from]));
@@ -130,7 +134,8 @@ void copy(const TensorImpl& to, const TensorImpl& from) {
   if (to.dtype == from.dtype) {  // types that the kernel loads where it stands, for four and eight bytes
     constexpr DType kBits[] = {DType::U8, DType::I16, DType::F32, DType::I64};
     const DType bits = kBits[std::countr_zero(size_of(to.dtype))];
-    compute = bits == DType::F32 ? DType::F32 : DType::I64, w.view[0].type = w.view[1].type = bits;
+    compute = bits == DType::F32 ? DType::F32 : DType::I64;
+    w.view[0].type = w.view[1].type = bits;
     if (transpose(w, to.device)) return;
   }
   PointwiseParams p{};

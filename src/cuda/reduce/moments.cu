@@ -19,7 +19,8 @@ struct Moments {  // of n elements
     if (o.n == 0) return;
     const double all = n + o.n, delta = o.mean - mean, each = 1 / all;
     squares += o.squares + delta * delta * n * o.n * each;
-    mean = (n * mean + o.n * o.mean) * each, n = all;  // an infinite mean stays one
+    mean = (n * mean + o.n * o.mean) * each;
+    n = all;  // an infinite mean stays one
   }
   // In double, where the squares leave the range of a float.
   template <class T, int kCount> __device__ __forceinline__ void take_exactly(const T (&v)[kCount]) {
@@ -39,7 +40,8 @@ struct Moments {  // of n elements
 #pragma unroll
     for (int j = 0; j < kCount; ++j) {
       const T d = v[j] - middle;
-      off += d, around += d * d;
+      off += d;
+      around += d * d;
     }
     const T squares = around - off * off / T(kCount);
     if (sizeof(T) == 4 && !(squares > T(1e-30) && squares <= T(3.4e38))) return take_exactly(v);
@@ -49,7 +51,10 @@ struct Moments {  // of n elements
 };
 struct Sums {
   double first, second;
-  __device__ __forceinline__ void join(const Sums& o) { first += o.first, second += o.second; }
+  __device__ __forceinline__ void join(const Sums& o) {
+    first += o.first;
+    second += o.second;
+  }
 };
 
 template <class P, class S> __device__ __forceinline__ void leave(const P& p, S total, int lane, int64_t result) {
@@ -66,9 +71,11 @@ template <class P, class S> __device__ __forceinline__ void leave(const P& p, S 
   if (lane != 0 || result >= p.kept.count) return;
   const int64_t at = int64_t(blockIdx.y) * p.kept.count + result;
   if constexpr (sizeof(S) == sizeof(Moments)) {
-    reinterpret_cast<double*>(p.first)[at] = total.mean, reinterpret_cast<double*>(p.second)[at] = total.squares;
+    reinterpret_cast<double*>(p.first)[at] = total.mean;
+    reinterpret_cast<double*>(p.second)[at] = total.squares;
   } else {
-    reinterpret_cast<double*>(p.first)[at] = total.first, reinterpret_cast<double*>(p.second)[at] = total.second;
+    reinterpret_cast<double*>(p.first)[at] = total.first;
+    reinterpret_cast<double*>(p.second)[at] = total.second;
   }
 }
 
@@ -83,7 +90,8 @@ struct Place {
     lane = p.columns ? thread / p.per_block : thread % per_result;
     result = int64_t(blockIdx.x) * p.per_block + own;
     there = result < p.kept.count;
-    begin = int64_t(blockIdx.y) * p.part, end = there ? min(begin + p.part, p.gone.count) : begin;
+    begin = int64_t(blockIdx.y) * p.part;
+    end = there ? min(begin + p.part, p.gone.count) : begin;
     base = there ? offset_of(p.kept, result) : 0;
   }
 };
@@ -149,7 +157,10 @@ template <class T> __device__ __forceinline__ void gradient(const PairParams& p)
 #pragma unroll
       for (int k = 0; k < kCount; ++k)
 #pragma unroll
-        for (int j = 0; j < 8; ++j) first += g[k][j], second += g[k][j] * (x[k][j] - center);
+        for (int j = 0; j < 8; ++j) {
+          first += g[k][j];
+          second += g[k][j] * (x[k][j] - center);
+        }
       total.join({double(first), double(second)});
     });
   } else {
@@ -162,7 +173,10 @@ template <class T> __device__ __forceinline__ void gradient(const PairParams& p)
         if (rstds) x[k] = (means ? x[k] - means[i + k * stride] : x[k]) * rstds[i + k * stride];
       }
 #pragma unroll
-      for (int k = 0; k < kCount; ++k) first += g[k], second += g[k] * (x[k] - center);
+      for (int k = 0; k < kCount; ++k) {
+        first += g[k];
+        second += g[k] * (x[k] - center);
+      }
       total.join({double(first), double(second)});
     });
   }
@@ -210,7 +224,8 @@ template <class T> __device__ __forceinline__ void batch_norm(const FinishParams
   if (!writes) return;
   double mean, variance;
   if (p.first) {
-    mean = m.mean, variance = m.squares / double(p.count);
+    mean = m.mean;
+    variance = m.squares / double(p.count);
     const auto update = [&](uint64_t data, int32_t type, double now) {
       if (!data) return;
       const T before = load<T>(element(data, type, c), type);
@@ -225,9 +240,13 @@ template <class T> __device__ __forceinline__ void batch_norm(const FinishParams
   const T center = T(mean), rstd = T(1 / sqrt(variance + p.eps));
   const T scale = (p.weight ? load<T>(element(p.weight, p.weight_type, c), p.weight_type) : T(1)) * rstd;
   const T bias = p.bias ? load<T>(element(p.bias, p.bias_type, c), p.bias_type) : T(0);
-  reinterpret_cast<T*>(p.scale)[c] = scale, reinterpret_cast<T*>(p.center)[c] = center;
+  reinterpret_cast<T*>(p.scale)[c] = scale;
+  reinterpret_cast<T*>(p.center)[c] = center;
   reinterpret_cast<T*>(p.shift)[c] = bias - T(mean - double(center)) * scale;  // what rounding cut off the mean
-  if (p.mean) reinterpret_cast<T*>(p.mean)[c] = center, reinterpret_cast<T*>(p.rstd)[c] = rstd;
+  if (p.mean) {
+    reinterpret_cast<T*>(p.mean)[c] = center;
+    reinterpret_cast<T*>(p.rstd)[c] = rstd;
+  }
 }
 
 template <class T> __device__ __forceinline__ void batch_norm_backward(const FinishParams& p) {
@@ -239,8 +258,10 @@ template <class T> __device__ __forceinline__ void batch_norm_backward(const Fin
   const double r = double(reinterpret_cast<const T*>(p.rstd)[c]), n = double(p.count);
   const double scale = (p.weight ? load<double>(element(p.weight, p.weight_type, c), p.weight_type) : 1) * r,
                slope = -scale * r * r * s.second / n;
-  put<T>(p.grad_weight, p.grad_weight_type, c, T(s.second * r)), put<T>(p.grad_bias, p.grad_bias_type, c, T(s.first));
-  reinterpret_cast<T*>(p.scale)[c] = T(scale), reinterpret_cast<T*>(p.slope)[c] = T(slope);
+  put<T>(p.grad_weight, p.grad_weight_type, c, T(s.second * r));
+  put<T>(p.grad_bias, p.grad_bias_type, c, T(s.first));
+  reinterpret_cast<T*>(p.scale)[c] = T(scale);
+  reinterpret_cast<T*>(p.slope)[c] = T(slope);
   reinterpret_cast<T*>(p.center)[c] = reinterpret_cast<const T*>(p.mean)[c];
   reinterpret_cast<T*>(p.shift)[c] = T(-scale * s.first / n);
 }

@@ -184,14 +184,18 @@ void arg_reduce(bool largest, const TensorImpl& x, int dim, const TensorImpl* va
     {{"reduce", "ArgMax_f32"}, {"reduce", "ArgMax_f64"}, {"reduce", "ArgMax_i64"}}};
   const ReducePlan plan(x, 1u << dim);
   ArgReduceParams p{};
-  p.x = reinterpret_cast<uint64_t>(x.data), p.places = reinterpret_cast<uint64_t>(indices.data);
+  p.x = reinterpret_cast<uint64_t>(x.data);
+  p.places = reinterpret_cast<uint64_t>(indices.data);
   p.values = values ? reinterpret_cast<uint64_t>(values->data) : 0;
-  p.x_type = static_cast<int32_t>(x.dtype), p.count = x.shape[dim], p.stride = x.strides[dim];
+  p.x_type = static_cast<int32_t>(x.dtype);
+  p.count = x.shape[dim];
+  p.stride = x.strides[dim];
   p.kept = axes_params(plan.kept, plan.kept.stride, "arg reduction");
   for (int d = 0; d < plan.kept.dims; ++d) p.out_stride[d] = plan.kept.out_stride[plan.kept.dims - 1 - d];
   const bool columns = by_columns(plan);
   const int64_t per_block = results_per_block(columns, p.kept.count, p.count);
-  p.columns = columns, p.per_block = static_cast<int32_t>(per_block);
+  p.columns = columns;
+  p.per_block = static_cast<int32_t>(per_block);
   const Grid grid{static_cast<uint32_t>(ceil_div(p.kept.count, per_block))};
   stream_of(indices.device).launch(kernels[largest][kernel_index(x.dtype)], grid, {kThreads}, 0, p);
 }

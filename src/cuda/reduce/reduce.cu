@@ -273,10 +273,14 @@ template <class T, bool kLargest> __device__ __forceinline__ void arg_reduce(con
     const int64_t base = offset_of(p.kept, result);
     for (int64_t i = lane; i < p.count; i += per_result) {
       const T v = load<T>(element(p.x, p.x_type, base + i * p.stride), p.x_type);
-      if (place == 0x7fffffffffffffffll || better<T, kLargest>(v, i, best, place)) best = v, place = i;
+      if (place == 0x7fffffffffffffffll || better<T, kLargest>(v, i, best, place)) {
+        best = v;
+        place = i;
+      }
     }
   }
-  best_values[thread] = best, best_places[thread] = place;
+  best_values[thread] = best;
+  best_places[thread] = place;
   for (int half = per_result / 2; half > 0; half /= 2) {
     __syncthreads();
     if (lane < half) {
@@ -284,8 +288,10 @@ template <class T, bool kLargest> __device__ __forceinline__ void arg_reduce(con
       const T v = best_values[other];
       const int64_t i = best_places[other];
       if (i != 0x7fffffffffffffffll && better<T, kLargest>(v, i, best, place)) {
-        best = v, place = i;
-        best_values[thread] = best, best_places[thread] = place;
+        best = v;
+        place = i;
+        best_values[thread] = best;
+        best_places[thread] = place;
       }
     }
   }

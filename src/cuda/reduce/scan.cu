@@ -119,7 +119,10 @@ template <class K> __device__ __forceinline__ void walk(const ScanParams& p) {
 #pragma unroll
     for (int j = 0; j < kAhead; ++j) v[j] = load<T>(element(p.x, p.x_type, base + (i + j) * p.inner), p.x_type);
 #pragma unroll
-    for (int j = 0; j < kAhead; ++j) s = K::both(s, K::of(v[j], i + j)), put<K>(p, base + (i + j) * p.inner, s);
+    for (int j = 0; j < kAhead; ++j) {
+      s = K::both(s, K::of(v[j], i + j));
+      put<K>(p, base + (i + j) * p.inner, s);
+    }
   }
   for (; i < p.n; ++i) {
     s = K::both(s, K::of(load<T>(element(p.x, p.x_type, base + i * p.inner), p.x_type), i));

@@ -60,17 +60,22 @@ Ref<Storage> Allocator::allocate(size_t bytes, driver::CUstream stream) {
     rest->free = true;
     pools_[small].insert(rest);
   }
-  b->requested = bytes, b->free = false;
+  b->requested = bytes;
+  b->free = false;
   b->op = thread_state.op ? &thread_state.op->name : nullptr;
   b->line = std::move(line);
-  stats_.allocated += bytes, stats_.active += b->size, ++stats_.allocations;
+  stats_.allocated += bytes;
+  stats_.active += b->size;
+  ++stats_.allocations;
   stats_.peak_allocated = std::max(stats_.peak_allocated, stats_.allocated);
   return adopt_memory(reinterpret_cast<void*>(b->address), bytes, release, b);
 }
 
 Allocator::Block* Allocator::take(size_t size, bool small, driver::CUstream stream, uint64_t pool) {
   Block wanted{};
-  wanted.size = size, wanted.stream = stream, wanted.pool = pool;
+  wanted.size = size;
+  wanted.stream = stream;
+  wanted.pool = pool;
   const auto found = pools_[small].lower_bound(&wanted);
   if (found == pools_[small].end() || (*found)->stream != stream || (*found)->pool != pool) return nullptr;
   // A large block is not broken up for a much smaller one.
@@ -110,12 +115,14 @@ Allocator::Block* Allocator::split(Block* b, size_t size) {
                          .after = b->after,
                          .small = b->small};
   if (b->after) b->after->before = rest;
-  b->after = rest, b->size = size;
+  b->after = rest;
+  b->size = size;
   return rest;
 }
 
 void Allocator::absorb(Block* b, Block* next) {
-  b->size += next->size, b->after = next->after;
+  b->size += next->size;
+  b->after = next->after;
   if (next->after) next->after->before = b;
   delete next;
 }
@@ -131,7 +138,8 @@ void Allocator::release(void* block) {
 
 void Allocator::give_back(Block* b) {
   std::lock_guard lock(mutex_);
-  stats_.allocated -= b->requested, stats_.active -= b->size;
+  stats_.allocated -= b->requested;
+  stats_.active -= b->size;
   b->requested = 0;
   if (b->other_users.empty()) return b->small && b->pool == 0 ? keep_at_hand(b) : put_free(b);
   const driver::Table& t = gpu_.table();
@@ -148,7 +156,9 @@ void Allocator::give_back(Block* b) {
 
 void Allocator::keep_at_hand(Block* b) {
   if (hand_count_ == kMostAtHand) empty_hand();
-  b->at_hand = true, b->op = nullptr, b->line = nullptr;
+  b->at_hand = true;
+  b->op = nullptr;
+  b->line = nullptr;
   at_hand_[hand_count_++] = b;
 }
 Allocator::Block* Allocator::from_hand(size_t size, driver::CUstream stream) {
@@ -170,10 +180,19 @@ void Allocator::empty_hand() {
 }
 
 void Allocator::put_free(Block* b) {
-  b->free = true, b->op = nullptr, b->line = nullptr;
+  b->free = true;
+  b->op = nullptr;
+  b->line = nullptr;
   Pool& pool = pools_[b->small];
-  if (Block* next = b->after; next && next->free) pool.erase(next), absorb(b, next);
-  if (Block* previous = b->before; previous && previous->free) pool.erase(previous), absorb(previous, b), b = previous;
+  if (Block* next = b->after; next && next->free) {
+    pool.erase(next);
+    absorb(b, next);
+  }
+  if (Block* previous = b->before; previous && previous->free) {
+    pool.erase(previous);
+    absorb(previous, b);
+    b = previous;
+  }
   pool.insert(b);
 }
 
@@ -246,7 +265,8 @@ void Allocator::begin_pool(uint64_t pool, driver::CUstream stream) {
   std::lock_guard lock(mutex_);
   STRATA_CHECK(!capturing_, Runtime, "{}: another graph is being captured", to_string(gpu_.device()));
   poll(false);
-  capturing_ = pool, capturing_stream_ = stream;
+  capturing_ = pool;
+  capturing_stream_ = stream;
 }
 void Allocator::end_pool() {
   std::lock_guard lock(mutex_);
@@ -277,7 +297,8 @@ DeviceMemoryStats Allocator::stats() const {
 }
 void Allocator::reset_peak() {
   std::lock_guard lock(mutex_);
-  stats_.peak_allocated = stats_.allocated, stats_.peak_reserved = stats_.reserved;
+  stats_.peak_allocated = stats_.allocated;
+  stats_.peak_reserved = stats_.reserved;
 }
 void Allocator::set_limit(size_t bytes) {
   std::lock_guard lock(mutex_);

@@ -105,8 +105,10 @@ void Allocator::unmap_free(AddressRange& range, Block* first) {
       }
       gone->unmapped = true;
       if (gone->after && gone->after->unmapped) absorb(gone, gone->after);
-      if (gone->before && gone->before->unmapped) b = gone->before, absorb(b, gone);
-      else b = gone;
+      if (gone->before && gone->before->unmapped) {
+        b = gone->before;
+        absorb(b, gone);
+      } else b = gone;
     }
     gpu_.check(r, "unmap memory");
   }

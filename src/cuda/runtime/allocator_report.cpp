@@ -33,10 +33,14 @@ void Allocator::out_of_memory(size_t bytes) {
   std::map<std::pair<std::string, std::string>, Holder> holders;  // by op and line
   for (const auto& [address, segment] : segments_)
     for (const Block* b = segment.first; b; b = b->after) {
-      if (b->free || b->at_hand) largest = std::max(largest, b->size), cached += b->size;
+      if (b->free || b->at_hand) {
+        largest = std::max(largest, b->size);
+        cached += b->size;
+      }
       if (b->free || b->requested == 0) continue;  // cached, or waiting for another stream
       Holder& h = holders[{b->op ? *b->op : "(outside of ops)", b->line ? *b->line : ""}];
-      h.bytes += b->requested, ++h.tensors;
+      h.bytes += b->requested;
+      ++h.tensors;
     }
   const std::string op = thread_state.op ? thread_state.op->name : "";
   std::string text = fmt::format(

@@ -25,7 +25,8 @@ FaultSink fault_sink(Gpu& gpu) {
       gpu.faults.store(static_cast<FaultReport*>(memory), std::memory_order_release);
     }
   }
-  sink.report = gpu.fault_address, sink.op = -1;
+  sink.report = gpu.fault_address;
+  sink.op = -1;
   if (const OpRecord* op = thread_state.op) {
     const auto& all = all_ops();
     sink.op = static_cast<int32_t>(std::find(all.begin(), all.end(), op) - all.begin());

@@ -35,8 +35,10 @@ driver::VgpuOptions options_from_environment() {
       p = *end ? end + 1 : end;
     }
   }
-  if (const char* seed = std::getenv("STRATA_VGPU_DELAYED"); seed && *seed)
-    o.delayed = true, o.seed = std::strtoull(seed, nullptr, 10);
+  if (const char* seed = std::getenv("STRATA_VGPU_DELAYED"); seed && *seed) {
+    o.delayed = true;
+    o.seed = std::strtoull(seed, nullptr, 10);
+  }
   return o;
 }
 
@@ -163,15 +165,18 @@ Gpu::Gpu(Runtime& owner, int ordinal) : Gpu(owner, ordinal, Bare{}) {
   const auto read = [&](int& value, int attribute) {
     check(t.cuDeviceGetAttribute(&value, attribute, d), "tell its limits");
   };
-  read(properties.major, driver::kMajor), read(properties.minor, driver::kMinor);
-  read(properties.multiprocessors, driver::kMultiprocessors), read(properties.warp_size, driver::kWarpSize);
+  read(properties.major, driver::kMajor);
+  read(properties.minor, driver::kMinor);
+  read(properties.multiprocessors, driver::kMultiprocessors);
+  read(properties.warp_size, driver::kWarpSize);
   read(properties.max_threads_per_block, driver::kMaxThreadsPerBlock);
   read(properties.max_threads_per_multiprocessor, driver::kThreadsPerMultiprocessor);
   read(properties.registers_per_multiprocessor, driver::kRegistersPerMultiprocessor);
-  read(properties.shared_per_block, driver::kSharedPerBlock),
-    read(properties.shared_per_block_optin, driver::kSharedOptin);
+  read(properties.shared_per_block, driver::kSharedPerBlock);
+  read(properties.shared_per_block_optin, driver::kSharedOptin);
   read(properties.shared_per_multiprocessor, driver::kSharedPerMultiprocessor);
-  read(properties.l2_bytes, driver::kL2Bytes), read(properties.clock_khz, driver::kClockRate);
+  read(properties.l2_bytes, driver::kL2Bytes);
+  read(properties.clock_khz, driver::kClockRate);
   for (int k = 0; k < 3; ++k) {
     read(properties.max_grid[k], driver::kMaxGridDimX + k);
     read(properties.max_block[k], driver::kMaxBlockDimX + k);

@@ -60,8 +60,10 @@ void SharedHistory::touch(const Warp& w, uint32_t address, uint32_t bytes, uint3
               lane);
     }
     if (access == Access::Read) {
-      if (b.read_epoch != epoch_) b.many = false, b.reader = thread;
-      else if (!same_warp(b.reader)) b.many = true;
+      if (b.read_epoch != epoch_) {
+        b.many = false;
+        b.reader = thread;
+      } else if (!same_warp(b.reader)) b.many = true;
       b.read_epoch = epoch_;
     } else {
       b.write_epoch = epoch_;

@@ -36,7 +36,9 @@ class Runner {
     state_.checks = launch.checks | (cache ? kEveryLane : 0);
     state_.cache = cache;
     state_.label = launch.label.c_str();
-    state_.threads[0] = launch.block.x, state_.threads[1] = launch.block.y, state_.threads[2] = launch.block.z;
+    state_.threads[0] = launch.block.x;
+    state_.threads[1] = launch.block.y;
+    state_.threads[2] = launch.block.z;
     registers_ = make(size_t{p.register_bytes} * warps);
     shared_ = make(state_.shared_bytes);
     local_ = make(size_t{p.local_bytes} * kLanes * warps);

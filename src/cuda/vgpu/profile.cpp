@@ -15,17 +15,41 @@ Profile built_in(std::string_view name) {
   p.name = std::string(name);
   p.memory = uint64_t{16} << 30;
   if (name == "turing") {
-    p.major = 7, p.minor = 5, p.multiprocessors = 40, p.threads_per_sm = 1024, p.blocks_per_sm = 16;
-    p.shared_per_sm = 64 << 10, p.shared_optin = 64 << 10, p.l2_bytes = 4 << 20, p.clock_khz = 1590000,
-    p.bandwidth = 320e9, p.f64_per_sm = 2;
+    p.major = 7;
+    p.minor = 5;
+    p.multiprocessors = 40;
+    p.threads_per_sm = 1024;
+    p.blocks_per_sm = 16;
+    p.shared_per_sm = 64 << 10;
+    p.shared_optin = 64 << 10;
+    p.l2_bytes = 4 << 20;
+    p.clock_khz = 1590000;
+    p.bandwidth = 320e9;
+    p.f64_per_sm = 2;
   } else if (name == "ampere") {
-    p.major = 8, p.minor = 0, p.multiprocessors = 108, p.threads_per_sm = 2048, p.blocks_per_sm = 32;
-    p.shared_per_sm = 164 << 10, p.shared_optin = 163 << 10, p.l2_bytes = 40 << 20, p.clock_khz = 1410000,
+    p.major = 8;
+    p.minor = 0;
+    p.multiprocessors = 108;
+    p.threads_per_sm = 2048;
+    p.blocks_per_sm = 32;
+    p.shared_per_sm = 164 << 10;
+    p.shared_optin = 163 << 10;
+    p.l2_bytes = 40 << 20;
+    p.clock_khz = 1410000;
     p.bandwidth = 1555e9;
   } else if (name == "hopper-lite") {  // a Hopper without its asynchronous units: no wgmma, TMA or clusters
-    p.major = 9, p.minor = 0, p.multiprocessors = 132, p.threads_per_sm = 2048, p.blocks_per_sm = 32;
-    p.shared_per_sm = 228 << 10, p.shared_optin = 227 << 10, p.l2_bytes = 50 << 20, p.clock_khz = 1785000,
-    p.bandwidth = 3350e9, p.f32_per_sm = 128, p.f64_per_sm = 64;
+    p.major = 9;
+    p.minor = 0;
+    p.multiprocessors = 132;
+    p.threads_per_sm = 2048;
+    p.blocks_per_sm = 32;
+    p.shared_per_sm = 228 << 10;
+    p.shared_optin = 227 << 10;
+    p.l2_bytes = 50 << 20;
+    p.clock_khz = 1785000;
+    p.bandwidth = 3350e9;
+    p.f32_per_sm = 128;
+    p.f64_per_sm = 64;
   } else {
     fail(ErrorKind::Value,
          fmt::format("vgpu: no device profile '{}'; known are turing, ampere, hopper-lite, or a JSON object", name));

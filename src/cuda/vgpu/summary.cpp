@@ -121,8 +121,10 @@ std::string Summary::to_text(size_t most) const {
   }
   shown.push_back(total());
   size_t op_width = 2, width = 6;
-  for (const KernelTotals& t : shown)
-    op_width = std::max(op_width, t.op.size()), width = std::max(width, t.kernel.size());
+  for (const KernelTotals& t : shown) {
+    op_width = std::max(op_width, t.op.size());
+    width = std::max(width, t.kernel.size());
+  }
   std::string out =
     fmt::format("{:<{}} {:<{}} {:>8} {:>9} {:>6} {:>8} {:>7}  {:<18} {}\n", "op", op_width, "kernel", width, "launches",
                 "instr.", "SIMT", "sectors", "passes", "occupancy, limit", "estimate, bound");

@@ -62,7 +62,10 @@ Tensor read_idx(Bytes bytes, const std::string& name) {
     for (size_t i = 0; i < 4; ++i) shape[d] = shape[d] << 8 | std::to_integer<int64_t>(sizes[4 * d + i]);
     overflow |= __builtin_mul_overflow(data, static_cast<uint64_t>(shape[d]), &data);
   }
-  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) data = 0, overflow = false;
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) {
+    data = 0;
+    overflow = false;
+  }
   const auto wrong_size = [&](const std::string& found) {
     fail(ErrorKind::Runtime,
          fmt::format(

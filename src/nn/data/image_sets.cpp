@@ -140,8 +140,10 @@ ImageSet cifar10(const std::string& root, bool train) {
     found = true;
     break;
   }
-  if (const std::string archive = root + "/cifar-10-binary.tar.gz"; !found && is_file(archive))
-    read_tar(archive, wanted, images, labels), found = true;
+  if (const std::string archive = root + "/cifar-10-binary.tar.gz"; !found && is_file(archive)) {
+    read_tar(archive, wanted, images, labels);
+    found = true;
+  }
   if (!found)
     throw IoError(ENOENT,
                   fmt::format("CIFAR10: '{1}' is in neither '{0}' nor '{0}/cifar-10-batches-bin', and there is no "

@@ -28,7 +28,8 @@ struct Cutter {
       while (static_cast<int64_t>(samples.size()) < options.batch_size) {
         std::optional<Example> sample = stream();
         if (!sample) break;
-        samples.push_back(std::move(*sample)), ++count;
+        samples.push_back(std::move(*sample));
+        ++count;
       }
       const bool cut = static_cast<int64_t>(samples.size()) < options.batch_size;
       if (samples.empty() || (cut && options.drop_last)) return std::nullopt;

@@ -123,7 +123,10 @@ class Draws {
  public:
   Draws(uint64_t seed, uint64_t image) : seed_(seed), next_(image * kBlocksPerImage) {}
   uint32_t word() {
-    if (used_ == 4) block_ = philox(seed_, next_++), used_ = 0;
+    if (used_ == 4) {
+      block_ = philox(seed_, next_++);
+      used_ = 0;
+    }
     return block_.word[used_++];
   }
   float uniform(float low, float high) { return low + (high - low) * uniform_f32(word()); }
@@ -147,16 +150,22 @@ class Distortion {
     const float wide = size * draws.uniform(.62F, 1.02F), high = size * draws.uniform(.78F, 1.08F);
     const float c = std::cos(angle), s = std::sin(angle);
     // Slanted (to the right as y goes up), scaled, then turned.
-    a_ = c * wide, b_ = -slant * c * wide - s * high, c_ = s * wide, d_ = -slant * s * wide + c * high;
-    x_ = kSide / 2.F - .5F + draws.spread(1.1F), y_ = kSide / 2.F - .5F + draws.spread(1.1F);
+    a_ = c * wide;
+    b_ = -slant * c * wide - s * high;
+    c_ = s * wide;
+    d_ = -slant * s * wide + c * high;
+    x_ = kSide / 2.F - .5F + draws.spread(1.1F);
+    y_ = kSide / 2.F - .5F + draws.spread(1.1F);
   }
   Point operator()(Point p) const {
     Point q = p;
     for (const Wave& w : waves_) {
       const float v = std::sin(kTurn * (w.fx * p.x + w.fy * p.y) + w.phase);
-      q.x += w.dx * v, q.y += w.dy * v;
+      q.x += w.dx * v;
+      q.y += w.dy * v;
     }
-    q.x -= .5F, q.y -= .5F;
+    q.x -= .5F;
+    q.y -= .5F;
     return {a_ * q.x + b_ * q.y + x_, c_ * q.x + d_ * q.y + y_};
   }
 
@@ -240,7 +249,8 @@ int64_t draw_digit(Draws& draws, uint8_t* to) {
         const float next = width * (1 + pressure * std::sin(5 * on.y + 3 * on.x + phase));
         const Point here = distort(on);
         canvas.line(last, here, thick, next);
-        last = here, thick = next;
+        last = here;
+        thick = next;
       }
     }
   }

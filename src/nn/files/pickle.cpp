@@ -118,7 +118,8 @@ void PickleMachine::push_float() {
   uint64_t bits = 0;
   for (std::byte b : take(8)) bits = bits << 8 | std::to_integer<uint64_t>(b);
   Value v;
-  v.kind = Kind::Float, v.f = std::bit_cast<double>(bits);
+  v.kind = Kind::Float;
+  v.f = std::bit_cast<double>(bits);
   push(v);
 }
 

@@ -80,7 +80,7 @@ void PickleMachine::reduce() {
     if (args.size() < low || args.size() > high) bad(fmt::format("{} gets {} arguments", function.name, args.size()));
   };
   switch (function.action) {
-    case Action::RebuildTensor: return need(6, 7), rebuild(args, std::nullopt);
+    case Action::RebuildTensor: need(6, 7); return rebuild(args, std::nullopt);
     case Action::RebuildTypedTensor:
       need(7, 8);
       if (args[6].kind != Kind::DType) bad("the dtype of a tensor is none");
@@ -92,9 +92,15 @@ void PickleMachine::reduce() {
       if (args[1].i && is_floating(t.dtype())) t.set_requires_grad();
       return push(args[0]);
     }
-    case Action::OrderedDict: return need(0, 1), call_ordered_dict(args);
-    case Action::Size: need(1, 1); return (void)ints_of(args[0]), push(args[0]);
-    case Action::Device: need(1, 2); return (void)text_of(args[0]), push(args[0]);
+    case Action::OrderedDict: need(0, 1); return call_ordered_dict(args);
+    case Action::Size:
+      need(1, 1);
+      (void)ints_of(args[0]);
+      return push(args[0]);
+    case Action::Device:
+      need(1, 2);
+      (void)text_of(args[0]);
+      return push(args[0]);
     case Action::TypedStorage:
     case Action::UntypedStorage: bad("a storage is not called");
   }
@@ -127,7 +133,8 @@ void PickleMachine::rebuild(const std::vector<Value>& args, std::optional<DType>
   t->dtype = dtype.value_or(from.dtype);
   t->set_shape(shape);
   t->set_contiguous_strides();  // checks the number of elements
-  t->storage = from.storage, t->data = from.storage->data;
+  t->storage = from.storage;
+  t->data = from.storage->data;
   if (t->numel > 0) {
     int64_t last = offset, step = 0;
     bool fits = offset >= 0;

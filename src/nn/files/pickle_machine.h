@@ -92,7 +92,8 @@ class PickleMachine {
   void push(Value v) { stack_.push_back(v); }
   void push_int(int64_t i, Kind kind = Kind::Int) {
     Value v;
-    v.kind = kind, v.i = i;
+    v.kind = kind;
+    v.i = i;
     push(v);
   }
   template <class T> void push_new(Kind kind, std::vector<T>& table, T thing) {
@@ -130,9 +131,11 @@ class PickleMachine {
   void put(uint64_t index) {
     if (index >= memo_.size()) {
       spend((index + 1 - memo_.size()) * sizeof(Value));
-      memo_.resize(index + 1), known_.resize(index + 1);
+      memo_.resize(index + 1);
+      known_.resize(index + 1);
     }
-    memo_[index] = top(), known_[index] = true;
+    memo_[index] = top();
+    known_[index] = true;
   }
   void get(uint64_t index) {
     if (index >= memo_.size() || !known_[index]) bad("it reads a memo entry that was not written");

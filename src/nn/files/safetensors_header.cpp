@@ -26,7 +26,11 @@ class Reader {
     if (place_ == Place::Start) place_ = Place::Top;
     else if (place_ == Place::Entry) place_ = header_key_ == kMetadataKey ? Place::Metadata : Place::Fields;
     else wrong("an object", "");
-    if (place_ == Place::Fields) entry_ = {}, fields_ = 0, entry_.name = header_key_;
+    if (place_ == Place::Fields) {
+      entry_ = {};
+      fields_ = 0;
+      entry_.name = header_key_;
+    }
     return true;
   }
   bool key(string_t& text) {
@@ -34,7 +38,8 @@ class Reader {
       STRATA_CHECK(names_.insert(text).second, Runtime, "'{}': the header names '{}' twice", file_, text);
       STRATA_CHECK(names_.size() <= kMaxTensors + 1, Runtime, "'{}': the header names more than {} tensors", file_,
                    kMaxTensors);
-      header_key_ = text, place_ = Place::Entry;
+      header_key_ = text;
+      place_ = Place::Entry;
     } else {
       key_ = text;
       if (place_ == Place::Metadata)

@@ -75,7 +75,10 @@ void read_zip64(const Fields& extra, uint64_t& size, uint64_t& packed, uint64_t&
     if (id != 1) continue;
     size_t k = 0;
     for (uint64_t* field : {&size, &packed, &offset})
-      if (*field == 0xffffffff) *field = body.u64(k), k += 8;
+      if (*field == 0xffffffff) {
+        *field = body.u64(k);
+        k += 8;
+      }
     return;
   }
 }

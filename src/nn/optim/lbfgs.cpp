@@ -75,11 +75,15 @@ struct Settings {
         if (o.name == name) return o.option.value;
       fail(ErrorKind::Internal, fmt::format("LBFGS: the option {} is missing", name));
     };
-    lr = get("lr"), tolerance_grad = get("tolerance_grad"), tolerance_change = get("tolerance_change");
-    max_iter = static_cast<int64_t>(get("max_iter")), max_eval = static_cast<int64_t>(get("max_eval"));
+    lr = get("lr");
+    tolerance_grad = get("tolerance_grad");
+    tolerance_change = get("tolerance_change");
+    max_iter = static_cast<int64_t>(get("max_iter"));
+    max_eval = static_cast<int64_t>(get("max_eval"));
     if (max_eval < 0) max_eval = max_iter * 5 / 4;
     history_size = static_cast<int64_t>(get("history_size"));
-    strong_wolfe = get("strong_wolfe") != 0, maximize = get("maximize") != 0;
+    strong_wolfe = get("strong_wolfe") != 0;
+    maximize = get("maximize") != 0;
   }
 };
 
@@ -173,7 +177,9 @@ Tensor lbfgs_step(std::span<const Tensor> params, const Options& options, LBFGSS
       };
       const Trial found = strong_wolfe(at, {.t = 0, .loss = loss, .slope = slope, .grad = gradient}, s.t, largest(s.d),
                                        settings.max_eval - evaluations, evaluations);
-      s.t = found.t, loss = found.loss, gradient = found.grad;
+      s.t = found.t;
+      loss = found.loss;
+      gradient = found.grad;
       flat.move(s.d, s.t);
     } else {
       flat.move(s.d, s.t);
@@ -270,7 +276,10 @@ void LBFGS::load_state_dict(const StateDict& saved) {
     bool known = false;
     if (key.starts_with(kPrefix))
       each_entry(loaded, [&](const char* name, auto& to) {
-        if (key.substr(kPrefix.size()) == name) unpack(entry.second, to), known = true;
+        if (key.substr(kPrefix.size()) == name) {
+          unpack(entry.second, to);
+          known = true;
+        }
       });
     if (!known) rest.push_back(entry);
   }

@@ -260,7 +260,8 @@ STRATA_OP(fill, "fill(Tensor input, Scalar value) -> Tensor")
   .infer([](const args::fill& c) {
     const TensorImpl& input = c.input();
     check_in_range(c.value(), input.dtype, "fill", true);
-    c.out()->dtype = input.dtype, c.out()->set_shape(input.sizes());
+    c.out()->dtype = input.dtype;
+    c.out()->set_shape(input.sizes());
     set_layout(*c.out(), std::nullopt, &input, "fill");
   })
   .kernel("fill", fill_from<args::fill>)
@@ -280,7 +281,8 @@ STRATA_OP(fill_tensor, "fill.Tensor(Tensor input, Tensor value) -> Tensor")
     const TensorImpl &input = c.input(), &value = c.value();
     STRATA_CHECK(value.ndim == 0, Runtime,
                  "fill: only supports 0-dimension value tensor but got tensor with {} dimensions", value.ndim);
-    c.out()->dtype = input.dtype, c.out()->set_shape(input.sizes());
+    c.out()->dtype = input.dtype;
+    c.out()->set_shape(input.sizes());
     set_layout(*c.out(), std::nullopt, &input, "fill");
   })
   .kernel("copy", [](const args::fill_tensor& c) { copy_values(*c.out(), c.value()); })
@@ -298,7 +300,8 @@ STRATA_OP(zero, "zero(Tensor input) -> Tensor")
   .doc("input with every element replaced by zero; zero_() in place.\n\n>>> strata.ones(2).zero_()\ntensor([0., 0.])")
   .infer([](const args::zero& c) {
     const TensorImpl& input = c.input();
-    c.out()->dtype = input.dtype, c.out()->set_shape(input.sizes());
+    c.out()->dtype = input.dtype;
+    c.out()->set_shape(input.sizes());
     set_layout(*c.out(), std::nullopt, &input, "zero");
   })
   .kernel("fill", fill_with<0>)

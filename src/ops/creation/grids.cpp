@@ -41,8 +41,10 @@ template <bool kLower> void run_triangle(const Call& c) {
     parallel_for(out.numel / cols, std::max<int64_t>(1, (1 << 14) / cols), [&](int64_t begin, int64_t end) {
       for (int64_t line = begin; line < end; ++line) {
         int64_t rest = line, from = 0, to = 0;
-        for (int d = in.ndim - 1; d-- > 0; rest /= in.shape[d])
-          from += rest % in.shape[d] * in.strides[d], to += rest % in.shape[d] * out.strides[d];
+        for (int d = in.ndim - 1; d-- > 0; rest /= in.shape[d]) {
+          from += rest % in.shape[d] * in.strides[d];
+          to += rest % in.shape[d] * out.strides[d];
+        }
         const int64_t r = line % rows, sa = in.strides[in.ndim - 1], sb = out.strides[in.ndim - 1];
         const int64_t keep_from = kLower ? 0 : std::clamp<int64_t>(r + k, 0, cols),
                       keep_to = kLower ? std::clamp<int64_t>(r + k + 1, 0, cols) : cols;
@@ -70,7 +72,8 @@ void infer_triangle(const Call& c) {
   const TensorImpl& input = a.input();
   STRATA_CHECK(input.ndim >= 2, Runtime, "{}: input tensor must have at least 2 dimensions, got {}", c.op.name,
                input.ndim);
-  c.outs[0]->dtype = input.dtype, c.outs[0]->device = input.device;
+  c.outs[0]->dtype = input.dtype;
+  c.outs[0]->device = input.device;
   c.outs[0]->set_shape(input.sizes());
   set_layout(*c.outs[0], std::nullopt, &input, c.op.name.c_str());
 }
@@ -354,7 +357,8 @@ STRATA_OP(fill_diagonal_inplace, "fill_diagonal_(Tensor(a!) input, Scalar fill_v
       STRATA_CHECK(input.dim() == 2 || input.size(d) == input.size(0), Runtime,
                    "fill_diagonal_: all dimensions of input must be of equal length, got shape {}",
                    to_string(input.shape()));
-      step += input.strides()[static_cast<size_t>(d)], n = std::min(n, input.size(d));
+      step += input.strides()[static_cast<size_t>(d)];
+      n = std::min(n, input.size(d));
     }
     if (n == 0) return input;
     fill_(as_strided(input, {n}, {step}, input->storage_offset()), value);

@@ -34,7 +34,8 @@ template <class Fill> void in_order(const Tensor& out, const Fill& fill) {
 void infer_same(const Call& c) {
   const args::random_fill a(c);
   const TensorImpl& input = a.input();
-  c.outs[0]->dtype = input.dtype, c.outs[0]->device = input.device;
+  c.outs[0]->dtype = input.dtype;
+  c.outs[0]->device = input.device;
   c.outs[0]->set_shape(input.sizes());
   set_layout(*c.outs[0], std::nullopt, &input, c.op.name.c_str());
 }
@@ -129,7 +130,10 @@ template <decltype(&cpu::draw_by_weight) draw_by_weight> void run_multinomial(co
 
 STRATA_OP(random_fill, "random_fill(Tensor input, str law, float a, float b, Generator? generator=None) -> Tensor")
   .doc("Numbers of a law in the shape of input: uniform, normal, log_normal, exponential, cauchy, geometric.")
-  .infer([](const args::random_fill& c) { law_of(c.law()), infer_same(c); })
+  .infer([](const args::random_fill& c) {
+    law_of(c.law());
+    infer_same(c);
+  })
   .kernel("philox", run_fill<cpu::fill_random>)
   .kernel("reference", run_fill<cpu::fill_random_reference>)
   .cuda("philox", run_fill<cuda::fill_random>)

@@ -166,8 +166,10 @@ template <bool kLower> void run_triangle(const Call& c) {
   const int64_t rows = a.row(), cols = a.col();
   int64_t i = 0;
   if (n > 0)
-    triangle<kLower>(rows, cols, clamped_offset(rows, cols, a.offset()),
-                     [&](int64_t r, int64_t k) { found.data<int64_t>()[i] = r, found.data<int64_t>()[n + i++] = k; });
+    triangle<kLower>(rows, cols, clamped_offset(rows, cols, a.offset()), [&](int64_t r, int64_t k) {
+      found.data<int64_t>()[i] = r;
+      found.data<int64_t>()[n + i++] = k;
+    });
   cpu::copy(*c.out(), *found);
 }
 
@@ -182,7 +184,8 @@ template <bool kLower> void triangle_on_device(const Call& c) {
 void run_eye(const Call& c) {
   fill_values(*c.out(), 0);
   Tensor diagonal = alias(*c.out());
-  diagonal->ndim = 1, diagonal->shape[0] = std::min(c.out()->shape[0], c.out()->shape[1]),
+  diagonal->ndim = 1;
+  diagonal->shape[0] = std::min(c.out()->shape[0], c.out()->shape[1]);
   diagonal->strides[0] = c.out()->strides[0] + c.out()->strides[1];
   diagonal->update_contiguous();
   fill_values(*diagonal, 1);

@@ -286,7 +286,10 @@ STRATA_OP(take_along_dim, "take_along_dim(Tensor input, Tensor indices, int? dim
     if (input.dim()) a[d] = b[d] = 1;
     const Dims both = broadcast_shapes(a, b, "take_along_dim");
     a = b = both;
-    if (input.dim()) a[d] = input->shape[d], b[d] = indices->shape[d];
+    if (input.dim()) {
+      a[d] = input->shape[d];
+      b[d] = indices->shape[d];
+    }
     const Tensor wrapped = where(lt(indices, 0), add(indices, input.dim() ? input->shape[d] : 1), indices);
     return gather(expand(input, a), d, expand(wrapped, b));
   })

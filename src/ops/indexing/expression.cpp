@@ -31,7 +31,10 @@ struct Applied {
 
 Applied apply(const Tensor& x, std::span<const Index> indices) {
   int64_t used = 0, ellipses = 0;
-  for (const Index& i : indices) used += consumed(i), ellipses += std::holds_alternative<Ellipsis>(i);
+  for (const Index& i : indices) {
+    used += consumed(i);
+    ellipses += std::holds_alternative<Ellipsis>(i);
+  }
   STRATA_CHECK(ellipses <= 1, Index, "an index can only have a single ellipsis ('...')");
   STRATA_CHECK(used <= x.dim(), Index, "too many indices for tensor of dimension {}: the index uses {}", x.dim(), used);
 

@@ -42,7 +42,8 @@ void infer_put(const Call& c) {
   const args::index_put_at a(c);
   const TensorImpl &input = a.input(), &values = a.values();
   TensorImpl& out = *c.outs[0];
-  out.dtype = input.dtype, out.device = input.device;
+  out.dtype = input.dtype;
+  out.device = input.device;
   out.set_shape(input.sizes());
   set_layout(out, std::nullopt, &input, "index_put");
   const Dims shape = indexed_shape(input, a.indices(), a.first());
@@ -236,7 +237,8 @@ IndexPlan plan_index(const Tensor& input, std::span<const Tensor> given, const c
   plan.first = std::max<int64_t>(plan.first, 0);
   if (gap) {  // the result's index dimensions come first
     for (size_t d = 0; d < rest.n; ++d) order.push(rest[d]);
-    plan.input = permute(input, order), plan.first = 0;
+    plan.input = permute(input, order);
+    plan.first = 0;
   }
   return plan;
 }
@@ -246,7 +248,8 @@ STRATA_OP(index_at, "index_at(Tensor input, Tensor[] indices, int first) -> Tens
     "input[:, …, indices…]: contiguous int64 index tensors of one shape for neighbouring dimensions from `first` on.")
   .infer([](const args::index_at& c) {
     const TensorImpl& input = c.input();
-    c.out()->dtype = input.dtype, c.out()->device = input.device;
+    c.out()->dtype = input.dtype;
+    c.out()->device = input.device;
     c.out()->set_shape(indexed_shape(input, c.indices(), c.first()));
   })
   .kernel("rows", [](const args::index_at& c) { cpu::take_rows(*c.out(), c.input(), indexed(c)); })

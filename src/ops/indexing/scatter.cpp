@@ -51,7 +51,10 @@ Tensor line_index(const TensorImpl& index) {
 // A zero-dimensional tensor takes part as one of one element.
 Tensor line(const TensorImpl& x) {
   Tensor t = alias(x);
-  if (t->ndim == 0) t->ndim = 1, t->shape[0] = t->strides[0] = 1;
+  if (t->ndim == 0) {
+    t->ndim = 1;
+    t->shape[0] = t->strides[0] = 1;
+  }
   return t;
 }
 
@@ -59,7 +62,8 @@ void infer_gather(const Call& c) {
   const args::gather a(c);
   const TensorImpl &input = a.input(), &index = a.index();
   check_index(input, index, normalize_dim(a.dim(), input.ndim, "gather"), "gather");
-  c.outs[0]->dtype = input.dtype, c.outs[0]->device = input.device;
+  c.outs[0]->dtype = input.dtype;
+  c.outs[0]->device = input.device;
   c.outs[0]->set_shape(index.sizes());
 }
 void run_gather(const Call& c) {
@@ -108,7 +112,8 @@ void infer_scatter(const Call& c) {
                    "scatter: expected index {} to be no larger than src {}", to_string(index.sizes()),
                    to_string(src.sizes()));
   }
-  c.outs[0]->dtype = input.dtype, c.outs[0]->device = input.device;
+  c.outs[0]->dtype = input.dtype;
+  c.outs[0]->device = input.device;
   c.outs[0]->set_shape(input.sizes());
   set_layout(*c.outs[0], std::nullopt, &input, "scatter");
 }
@@ -443,7 +448,8 @@ STRATA_OP(
     const Tensor covered = at_index(src, index.shape());
     Tensor to_input, to_src;  // to_src: in the shape of index
     if (reduce == "sum") {
-      to_input = g, to_src = gather(g, dim, index);
+      to_input = g;
+      to_src = gather(g, dim, index);
     } else if (reduce == "mean") {
       Tensor count = scatter_add(full_like(g, include_self ? 1 : 0), dim, index, ones_like(covered));
       to_input = div(g, clamp_min(count, 1));

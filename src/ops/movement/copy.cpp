@@ -15,7 +15,8 @@ void infer_copy(const Call& c) {
   const args::copy arg(c);
   const TensorImpl &input = arg.input(), &src = arg.src();
   TensorImpl& out = *c.outs[0];
-  out.dtype = input.dtype, out.device = input.device;
+  out.dtype = input.dtype;
+  out.device = input.device;
   out.set_shape(input.sizes());
   set_layout(out, std::nullopt, &input, "copy");
   const int lead = input.ndim - src.ndim;
@@ -63,7 +64,8 @@ STRATA_OP(clone, "clone(Tensor input, *, str? memory_format=None) -> Tensor")
   .infer([](const args::clone& c) {
     const TensorImpl& input = c.input();
     TensorImpl& out = *c.out();
-    out.dtype = input.dtype, out.device = input.device;
+    out.dtype = input.dtype;
+    out.device = input.device;
     out.set_shape(input.sizes());
     set_layout(out, format_of(c.memory_format_value()), &input, "clone");
   })
@@ -97,7 +99,8 @@ STRATA_OP(to_copy,
   .infer([](const args::to_copy& c) {
     const TensorImpl& input = c.input();
     TensorImpl& out = *c.out();
-    out.dtype = c.dtype(), out.device = c.device() ? require_available(*c.device()) : input.device;
+    out.dtype = c.dtype();
+    out.device = c.device() ? require_available(*c.device()) : input.device;
     out.set_shape(input.sizes());
     set_layout(out, format_of(c.memory_format_value()), &input, "to");
   })

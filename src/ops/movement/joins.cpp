@@ -46,7 +46,8 @@ void infer_cat(const Call& c) {
                    dim, like->shape[d], t->shape[d], &t - tensors.data());
     shape[static_cast<size_t>(dim)] += t->shape[dim];
   }
-  c.outs[0]->dtype = dtype, c.outs[0]->device = like->device;
+  c.outs[0]->dtype = dtype;
+  c.outs[0]->device = like->device;
   c.outs[0]->set_shape(shape);
   bool alike = !like->contiguous;  // channels-last stays, if all agree
   for (const Tensor& t : tensors) alike &= skipped(*t) || (!t->contiguous && t->is_dense());
@@ -113,7 +114,8 @@ uint32_t dim_mask(IntList dims, int ndim, const char* op) {
 void infer_same(const Call& c) {
   const args::flip a(c);
   const TensorImpl& input = a.input();
-  c.outs[0]->dtype = input.dtype, c.outs[0]->device = input.device;
+  c.outs[0]->dtype = input.dtype;
+  c.outs[0]->device = input.device;
   c.outs[0]->set_shape(input.sizes());
   set_layout(*c.outs[0], std::nullopt, &input, c.op.name.c_str());
 }
@@ -125,7 +127,10 @@ void run_flip(const Call& c) {
   const uint32_t mask = dim_mask(a.dims(), input.ndim, "flip");
   if (input.numel == 0) return;
   for (int d = 0; d < input.ndim; ++d)
-    if (mask >> d & 1) g.offset += (input.shape[d] - 1) * g.stride[d], g.stride[d] = -g.stride[d];
+    if (mask >> d & 1) {
+      g.offset += (input.shape[d] - 1) * g.stride[d];
+      g.stride[d] = -g.stride[d];
+    }
   copy_values(*c.out(), *show(alias(input), g));
 }
 
@@ -247,7 +252,10 @@ STRATA_OP(vstack, "vstack(Tensor[] tensors) -> Tensor")
   .doc(
     "Tensors on top of each other.\n\n>>> strata.vstack([strata.zeros(2), strata.ones(2)])\ntensor([[0., 0.],\n        "
     "[1., 1.]])")
-  .composite([](TensorList tensors) { return need_tensors(tensors, "vstack"), cat(map(tensors, atleast_2d), 0); })
+  .composite([](TensorList tensors) {
+    need_tensors(tensors, "vstack");
+    return cat(map(tensors, atleast_2d), 0);
+  })
   .alias("row_stack")
   .dtypes(kStorageTypes)
   .samples({"[f(2,3), f(1,3)]", "[f(2), f(2)]"})
@@ -256,7 +264,10 @@ STRATA_OP(dstack, "dstack(Tensor[] tensors) -> Tensor")
   .doc(
     "Tensors along the third dimension.\n\n>>> strata.dstack([strata.zeros(1), strata.ones(1)]).shape\nstrata.Size([1, "
     "1, 2])")
-  .composite([](TensorList tensors) { return need_tensors(tensors, "dstack"), cat(map(tensors, atleast_3d), 2); })
+  .composite([](TensorList tensors) {
+    need_tensors(tensors, "dstack");
+    return cat(map(tensors, atleast_3d), 2);
+  })
   .dtypes(kStorageTypes)
   .samples({"[f(2,3), f(2,3)]", "[f(2), f(2)]"})
   .error("[]", ErrorKind::Runtime, "non-empty");
@@ -264,14 +275,20 @@ STRATA_OP(column_stack, "column_stack(Tensor[] tensors) -> Tensor")
   .doc(
     "Tensors side by side, vectors as columns.\n\n>>> strata.column_stack([strata.zeros(2), "
     "strata.ones(2)])\ntensor([[0., 1.],\n        [0., 1.]])")
-  .composite([](TensorList tensors) { return need_tensors(tensors, "column_stack"), cat(map(tensors, to_column), 1); })
+  .composite([](TensorList tensors) {
+    need_tensors(tensors, "column_stack");
+    return cat(map(tensors, to_column), 1);
+  })
   .dtypes(kStorageTypes)
   .samples({"[f(2), f(2)]", "[f(2,3), f(2)]"})
   .error("[]", ErrorKind::Runtime, "non-empty");
 
 STRATA_OP(flip, "flip(Tensor input, int[] dims) -> Tensor")
   .doc("A copy with the order of some dimensions reversed.\n\n>>> strata.arange(3).flip(0)\ntensor([2, 1, 0])")
-  .infer([](const args::flip& c) { dim_mask(c.dims(), c.input().ndim, "flip"), infer_same(c); })
+  .infer([](const args::flip& c) {
+    dim_mask(c.dims(), c.input().ndim, "flip");
+    infer_same(c);
+  })
   .kernel("copy", run_flip)
   .kernel("reference", plain_flip)
   .cuda("copy", run_flip)

@@ -28,8 +28,10 @@ struct Pads {
                  "entries, the input {} dimensions",
                  pad.size, t.ndim);
     for (int64_t n : pad) STRATA_CHECK(n > INT64_MIN, Runtime, "pad: {} is too small", n);
-    for (size_t i = 0; i < pad.size / 2; ++i)
-      before[t.ndim - 1 - i] = pad[2 * i], after[t.ndim - 1 - i] = pad[2 * i + 1];
+    for (size_t i = 0; i < pad.size / 2; ++i) {
+      before[t.ndim - 1 - i] = pad[2 * i];
+      after[t.ndim - 1 - i] = pad[2 * i + 1];
+    }
   }
 };
 
@@ -116,7 +118,8 @@ STRATA_OP(constant_pad_nd, "constant_pad_nd(Tensor input, int[] pad, Scalar valu
     Dims shape;
     for (int d = 0; d < input.ndim; ++d) shape.push(padded_size(input, d, p));
     check_in_range(c.value(), input.dtype, "pad", true);
-    c.out()->dtype = input.dtype, c.out()->device = input.device;
+    c.out()->dtype = input.dtype;
+    c.out()->device = input.device;
     c.out()->set_shape(shape);
     set_layout(*c.out(), std::nullopt, &input, "pad");
   })

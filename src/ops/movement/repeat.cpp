@@ -108,7 +108,8 @@ STRATA_OP(repeat, "repeat(Tensor input, int[] repeats) -> Tensor")
                    to_string(repeats));
       if (d >= lead) shape[d] = (Checked(shape[d]) * input.shape[d - lead]).get();
     }
-    c.out()->dtype = input.dtype, c.out()->device = input.device;
+    c.out()->dtype = input.dtype;
+    c.out()->device = input.device;
     c.out()->set_shape(shape);
   })
   .kernel("copies", run_repeat)

@@ -25,7 +25,10 @@ int split_dim(const Tensor& input, int64_t dim, const char* op) {
 Tensors cut_at(const Tensor& input, Shape cuts, int dim) {
   Tensors out;
   int64_t from = 0;
-  for (int64_t cut : cuts) out.push_back(slice(input, dim, from, cut)), from = cut;
+  for (int64_t cut : cuts) {
+    out.push_back(slice(input, dim, from, cut));
+    from = cut;
+  }
   out.push_back(slice(input, dim, from));
   return out;
 }
@@ -67,11 +70,16 @@ template <class View> Tensor become(const Tensor& input, const char* op, const V
   const bool follow = thread_state.grad_mode || (input->history && !thread_state.inference_mode);
   const Scoped mode(thread_state.grad_mode, follow);
   const Tensor view = view_of(input);
-  input->ndim = view->ndim, input->contiguous = view->contiguous;
+  input->ndim = view->ndim;
+  input->contiguous = view->contiguous;
   std::copy_n(view->shape, view->ndim, input->shape);
   std::copy_n(view->strides, view->ndim, input->strides);
   if (input->storage) input->count_write();  // a gradient that saved the tensor must not meet it in its new shape
-  if (view->history) input->history = view->history, input->output = view->output, input->requires_grad = true;
+  if (view->history) {
+    input->history = view->history;
+    input->output = view->output;
+    input->requires_grad = true;
+  }
   return input;
 }
 }  // namespace
@@ -117,7 +125,10 @@ STRATA_OP(split_with_sizes, "split_with_sizes(Tensor(a) input, int[] split_sizes
                  input->shape[d], d, to_string(split_sizes));
     Tensors out;
     int64_t from = 0;
-    for (int64_t s : split_sizes) out.push_back(slice(input, d, from, from + s)), from += s;
+    for (int64_t s : split_sizes) {
+      out.push_back(slice(input, d, from, from + s));
+      from += s;
+    }
     return out;
   })
   .dtypes(kStorageTypes)
@@ -219,7 +230,8 @@ STRATA_OP(hsplit_indices, "hsplit.indices(Tensor(a) input, int[] indices) -> Ten
 STRATA_OP(vsplit, "vsplit(Tensor(a) input, int sections) -> Tensor(a)[]")
   .doc("Equal views along the rows.\n\n>>> strata.ones(4, 1).vsplit(2)[0].shape\nstrata.Size([2, 1])")
   .composite([](const Tensor& input, int64_t sections) {
-    return need_dims(input, 2, "vsplit"), equal_sections(input, sections, 0, "vsplit");
+    need_dims(input, 2, "vsplit");
+    return equal_sections(input, sections, 0, "vsplit");
   })
   .dtypes(kStorageTypes)
   .samples({"f(4,6), 2"})
@@ -228,7 +240,8 @@ STRATA_OP(vsplit, "vsplit(Tensor(a) input, int sections) -> Tensor(a)[]")
 STRATA_OP(vsplit_indices, "vsplit.indices(Tensor(a) input, int[] indices) -> Tensor(a)[]")
   .doc("Views along the rows, cut at indices.\n\n>>> strata.ones(4, 1).vsplit([1])[0].shape\nstrata.Size([1, 1])")
   .composite([](const Tensor& input, IntList indices) {
-    return need_dims(input, 2, "vsplit"), cut_at(input, indices, 0);
+    need_dims(input, 2, "vsplit");
+    return cut_at(input, indices, 0);
   })
   .dtypes(kStorageTypes)
   .samples({"f(4,6), [1, 3]"})
@@ -236,7 +249,8 @@ STRATA_OP(vsplit_indices, "vsplit.indices(Tensor(a) input, int[] indices) -> Ten
 STRATA_OP(dsplit, "dsplit(Tensor(a) input, int sections) -> Tensor(a)[]")
   .doc("Equal views along the third dimension.\n\n>>> strata.ones(1, 2, 4).dsplit(2)[0].shape\nstrata.Size([1, 2, 2])")
   .composite([](const Tensor& input, int64_t sections) {
-    return need_dims(input, 3, "dsplit"), equal_sections(input, sections, 2, "dsplit");
+    need_dims(input, 3, "dsplit");
+    return equal_sections(input, sections, 2, "dsplit");
   })
   .dtypes(kStorageTypes)
   .samples({"f(2,3,4), 2"})
@@ -246,7 +260,8 @@ STRATA_OP(dsplit_indices, "dsplit.indices(Tensor(a) input, int[] indices) -> Ten
     "Views along the third dimension, cut at indices.\n\n>>> strata.ones(1, 2, "
     "4).dsplit([1])[0].shape\nstrata.Size([1, 2, 1])")
   .composite([](const Tensor& input, IntList indices) {
-    return need_dims(input, 3, "dsplit"), cut_at(input, indices, 2);
+    need_dims(input, 3, "dsplit");
+    return cut_at(input, indices, 2);
   })
   .dtypes(kStorageTypes)
   .samples({"f(2,3,4), [1, 3]"})
@@ -340,7 +355,8 @@ STRATA_OP(movedim, "movedim(Tensor(a) input, int[] source, int[] destination) ->
       const int from = normalize_dim(source[i], n, "movedim"), to = normalize_dim(destination[i], n, "movedim");
       STRATA_CHECK(!(from_seen >> from & 1) && !(to_seen >> to & 1), Runtime,
                    "movedim: repeated dim in source {} or destination {}", to_string(source), to_string(destination));
-      from_seen |= 1u << from, to_seen |= 1u << to;
+      from_seen |= 1u << from;
+      to_seen |= 1u << to;
       if (n) order[to] = from;
     }
     int next = 0;
@@ -407,7 +423,8 @@ STRATA_OP(detach_inplace, "detach_(Tensor(a) input) -> Tensor(a)")
   .composite([](const Tensor& input) {
     STRATA_CHECK(!input->base || !input->history, Runtime,
                  "detach_: can't detach views in-place; use detach() instead");
-    input->history = {}, input->requires_grad = false;
+    input->history = {};
+    input->requires_grad = false;
     return input;
   })
   .no_out()

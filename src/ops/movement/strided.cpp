@@ -47,7 +47,9 @@ int64_t reach(Shape size, Shape stride, const char* op) {
 
 Geometry geometry(IntList size, IntList stride, int64_t offset) {
   Geometry g;
-  g.size = Dims(size), g.stride = Dims(stride), g.offset = offset;
+  g.size = Dims(size);
+  g.stride = Dims(stride);
+  g.offset = offset;
   return g;
 }
 
@@ -79,9 +81,12 @@ template <class T> void add_overlapping(const TensorImpl& out, const TensorImpl&
   for (int64_t i = 0; i < in.numel; ++i) {
     to[d] = static_cast<T>(to[d] + from[s]);
     for (int k = in.ndim; k-- > 0;) {
-      d += out.strides[k], s += in.strides[k];
+      d += out.strides[k];
+      s += in.strides[k];
       if (++index[k] < in.shape[k]) break;
-      d -= out.strides[k] * in.shape[k], s -= in.strides[k] * in.shape[k], index[k] = 0;
+      d -= out.strides[k] * in.shape[k];
+      s -= in.strides[k] * in.shape[k];
+      index[k] = 0;
     }
   }
 }
@@ -135,7 +140,9 @@ void unview_on_device(const Call& c) {
     at = add(at, reshape(mul(arange(input.shape[d], DType::I64), a.stride()[d]), along));
   }
   const Tensor places = reshape(at, -1), values = reshape(contiguous(alias(input)), -1), flat = alias(*c.out());
-  flat->ndim = 1, flat->shape[0] = flat->numel, flat->strides[0] = 1;
+  flat->ndim = 1;
+  flat->shape[0] = flat->numel;
+  flat->strides[0] = 1;
   cuda::put_rows(*flat, *values, 0, std::span(&places, 1), true);
 }
 
@@ -237,7 +244,8 @@ STRATA_OP(strided_view, "strided_view(Tensor(a) input, int[] size, int[] stride,
 STRATA_OP(unview, "unview(Tensor input, int[] size, int[] stride, int offset) -> Tensor")
   .doc("Zeros of a size, to which input is added at the given strides: the gradient of every strided view.")
   .infer([](const args::unview& c) {
-    c.out()->dtype = c.input().dtype, c.out()->set_shape(c.size());
+    c.out()->dtype = c.input().dtype;
+    c.out()->set_shape(c.size());
     const int64_t last = reach(c.input().sizes(), c.stride(), "unview"), offset = c.offset();
     STRATA_CHECK(last < 0 || (offset >= 0 && (Checked(offset) + last).get() < checked_numel(c.size())), Runtime,
                  "unview: strides {} and offset {} are out of bounds for shape {}", to_string(c.stride()), offset,

@@ -55,7 +55,7 @@ STRATA_OP(scaled_dot_product_attention,
         "scaled_dot_product_attention: with enable_gqa the number of heads in query {} must be a multiple of "
         "that in key {} and in value {}",
         to_string(query.shape()), to_string(key.shape()), to_string(value.shape()));
-      k = repeated_heads(key, query.size(-3) / key.size(-3)),
+      k = repeated_heads(key, query.size(-3) / key.size(-3));
       v = repeated_heads(value, query.size(-3) / value.size(-3));
     }
     const double factor = scale ? *scale : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(query.size(-1), 1)));

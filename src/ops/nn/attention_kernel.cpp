@@ -25,8 +25,12 @@ Attention sizes_of(const TensorImpl& q, const TensorImpl& k, const TensorImpl& v
                  to_string(k.sizes()), to_string(v.sizes()));
     a.batch[a.batch_dims++] = q.shape[d];
   }
-  a.rows = q.shape[n - 2], a.columns = k.shape[n - 2], a.width = q.shape[n - 1], a.value_width = v.shape[n - 1];
-  a.causal = causal, a.scale = scale;
+  a.rows = q.shape[n - 2];
+  a.columns = k.shape[n - 2];
+  a.width = q.shape[n - 1];
+  a.value_width = v.shape[n - 1];
+  a.causal = causal;
+  a.scale = scale;
   return a;
 }
 
@@ -35,7 +39,8 @@ void set_head_layout(const Tensor& t, Shape shape) {
   t->set_shape(shape);
   t->set_contiguous_strides();
   if (shape.size() != 4) return;
-  t->strides[1] = shape[3], t->strides[2] = shape[1] * shape[3];
+  t->strides[1] = shape[3];
+  t->strides[2] = shape[1] * shape[3];
   t->update_contiguous();
 }
 
@@ -49,7 +54,8 @@ template <class T> struct Rows {
   Matrices<const T> get() const { return matrices<const T>(*tensor); }
   template <class E> static Matrices<E> matrices(const TensorImpl& t) {
     Matrices<E> m;
-    m.data = reinterpret_cast<E*>(t.data), m.row = t.strides[t.ndim - 2];
+    m.data = reinterpret_cast<E*>(t.data);
+    m.row = t.strides[t.ndim - 2];
     for (int d = 0; d < t.ndim - 2; ++d) m.step[d] = t.strides[d];
     return m;
   }
@@ -89,7 +95,9 @@ template <class Run> void run_backward(const Call& c, Run run) {
     if (a.batches())
       run(a, cpu::AttentionBackward<T>{grad.get(), query.get(), key.get(), value.get(), result.get(), log_sums.get(),
                                        gq.get(), gk.get(), gv.get()});
-    gq.finish(), gk.finish(), gv.finish();
+    gq.finish();
+    gk.finish();
+    gv.finish();
   });
 }
 
@@ -152,7 +160,8 @@ STRATA_OP(attention_core,
     int64_t shape[kMaxDims];
     std::copy_n(q.shape, q.ndim, shape);
     shape[q.ndim - 1] = v.shape[q.ndim - 1];
-    c.out()->dtype = q.dtype, c.out(1)->dtype = compute_type(q.dtype);
+    c.out()->dtype = q.dtype;
+    c.out(1)->dtype = compute_type(q.dtype);
     set_head_layout(c.out(), Shape(shape, q.ndim));
     c.out(1)->set_shape(Shape(shape, static_cast<size_t>(q.ndim - 1)));
   })

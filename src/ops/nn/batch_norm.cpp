@@ -59,10 +59,14 @@ void infer_batch_norm(const Call& c) {
                to_string(x.sizes()));
   STRATA_CHECK(training || (arg.has_running_mean() && arg.has_running_var()), Runtime,
                "batch_norm: running_mean and running_var must be given in evaluation mode");
-  c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
+  c.outs[0]->dtype = x.dtype;
+  c.outs[0]->set_shape(x.sizes());
   if (stays_last(x, training)) c.outs[0]->set_strides_like(x);
   const int64_t stats[] = {training ? x.shape[1] : 0};
-  for (int o : {1, 2}) c.outs[o]->dtype = compute_type(x.dtype), c.outs[o]->set_shape(stats);
+  for (int o : {1, 2}) {
+    c.outs[o]->dtype = compute_type(x.dtype);
+    c.outs[o]->set_shape(stats);
+  }
 }
 
 template <class T> std::vector<T> values_or(const Value& v, int64_t count, T fallback) {
@@ -111,7 +115,7 @@ void run_batch_norm(const Call& c) {
       update_running(a.running_mean_value(), center.data(), k.c, momentum, 1.0);
       update_running(a.running_var_value(), variance.data(), k.c, momentum, n / (n - 1));
     } else {
-      center = values_or<double>(a.running_mean_value(), k.c, 0),
+      center = values_or<double>(a.running_mean_value(), k.c, 0);
       variance = values_or<double>(a.running_var_value(), k.c, 1);
     }
     for (size_t i = 0; i < count; ++i) {
@@ -127,9 +131,10 @@ void run_batch_norm(const Call& c) {
     const cpu::Out<T> out(c.outs[0]);
     cpu::channel_affine<T>(k, in, mean.data(), scale.data(), shift.data(), out);
     out.finish();
-    if (training)
-      std::copy_n(mean.data(), count, c.outs[1].template data<T>()),
-        std::copy_n(rstd.data(), count, c.outs[2].template data<T>());
+    if (training) {
+      std::copy_n(mean.data(), count, c.outs[1].template data<T>());
+      std::copy_n(rstd.data(), count, c.outs[2].template data<T>());
+    }
   });
 }
 
@@ -309,9 +314,12 @@ STRATA_OP(batch_norm_backward,
     STRATA_CHECK(fits, Runtime,
                  "batch_norm: the gradient of shape {} or the statistics do not fit an input of shape {}",
                  to_string(c.grad().sizes()), to_string(x.sizes()));
-    c.out()->dtype = x.dtype, c.out()->set_shape(x.sizes());
-    for (int o : {1, 2})
-      c.out(o)->dtype = c.has_weight() ? c.weight()->dtype : x.dtype, c.out(o)->set_shape(Shape(x.shape + 1, 1));
+    c.out()->dtype = x.dtype;
+    c.out()->set_shape(x.sizes());
+    for (int o : {1, 2}) {
+      c.out(o)->dtype = c.has_weight() ? c.weight()->dtype : x.dtype;
+      c.out(o)->set_shape(Shape(x.shape + 1, 1));
+    }
   })
   .kernel("channels",
           [](const args::batch_norm_backward& c) {
@@ -328,11 +336,14 @@ STRATA_OP(batch_norm_backward,
                 const double r = rstd[static_cast<int64_t>(i)], scale = w[i] * r;
                 const double slope = -scale * r * r * sum_gx[i] / n;
                 gw[static_cast<int64_t>(i)] = static_cast<T>(sum_gx[i] * r);
-                a[i] = static_cast<T>(scale), b[i] = static_cast<T>(slope);
+                a[i] = static_cast<T>(scale);
+                b[i] = static_cast<T>(slope);
                 d[i] = static_cast<T>(-scale * gb[static_cast<int64_t>(i)] / n);
               }
               cpu::channel_combine<T>(k, grad, in, mean, a.data(), b.data(), d.data(), out);
-              out.finish(), gw.finish(), gb.finish();
+              out.finish();
+              gw.finish();
+              gb.finish();
             });
           })
   .kernel("reference", plain_batch_norm_backward)
@@ -360,7 +371,8 @@ STRATA_OP(instance_norm,
                  "instance_norm: expected more than 1 spatial element when training, got input size {}",
                  to_string(input.shape()));
     std::vector<int64_t> shape(input.shape().begin(), input.shape().end());
-    shape[0] = 1, shape[1] = n * channels;
+    shape[0] = 1;
+    shape[1] = n * channels;
     const auto tiled = [&](const Tensor& t) {
       return t ? reshape(expand(unsqueeze(t, 0), {n, channels}), {n * channels}) : t;
     };

@@ -54,7 +54,8 @@ ConvShape shape_of(const char* op, const args::convolution& a) {
                transposed ? w.shape[0] : w.shape[1], x.shape[1], to_string(x.sizes()), s.groups,
                s.groups == 1 ? "them equal" : fmt::format("{} channels in input", expected));
   s.n = x.shape[0];
-  s.o = w.shape[0], s.c = (Checked(w.shape[1]) * s.groups).get();
+  s.o = w.shape[0];
+  s.c = (Checked(w.shape[1]) * s.groups).get();
   for (int d = 0; d < s.dims; ++d) {
     s.kernel[d] = w.shape[d + 2];
     STRATA_CHECK(s.kernel[d] >= 1, Runtime, "{}: the kernel has a size of 0 (weight shape {})", op,
@@ -65,7 +66,8 @@ ConvShape shape_of(const char* op, const args::convolution& a) {
                    "{}: output padding must be smaller than either stride or dilation, got output_padding={}, "
                    "stride={}, dilation={}",
                    op, extra[d], s.stride[d], s.dilation[d]);
-      s.out[d] = size, s.in[d] = (Checked(size - 1) * s.stride[d] - 2 * s.padding[d] + reach + extra[d]).get();
+      s.out[d] = size;
+      s.in[d] = (Checked(size - 1) * s.stride[d] - 2 * s.padding[d] + reach + extra[d]).get();
       STRATA_CHECK(s.in[d] >= 0 && (s.in[d] > 0 || size == 0), Runtime,
                    "{}: the output would have size {} at spatial dimension {} (input {}, padding {}, kernel {})", op,
                    s.in[d], d, size, s.padding[d], s.kernel[d]);
@@ -179,10 +181,14 @@ ConvShape weight_shape_of(const args::convolution_weight_grad& a) {
   spread("convolution", "padding", a.padding(), s.dims, 0, s.padding);
   spread("convolution", "dilation", a.dilation(), s.dims, 1, s.dilation);
   STRATA_CHECK(s.groups > 0, Runtime, "convolution_weight_grad: groups must be greater than zero");
-  s.n = big.shape[0], s.o = w[0], s.c = w[1] * s.groups;
+  s.n = big.shape[0];
+  s.o = w[0];
+  s.c = w[1] * s.groups;
   bool fits = small.shape[0] == s.n && big.shape[1] == s.c && small.shape[1] == s.o;
   for (int d = 0; d < s.dims; ++d) {
-    s.kernel[d] = w[static_cast<size_t>(d) + 2], s.in[d] = big.shape[d + 2], s.out[d] = small.shape[d + 2];
+    s.kernel[d] = w[static_cast<size_t>(d) + 2];
+    s.in[d] = big.shape[d + 2];
+    s.out[d] = small.shape[d + 2];
     fits &= (s.out[d] - 1) * s.stride[d] + s.dilation[d] * (s.kernel[d] - 1) + 1 <= s.in[d] + 2 * s.padding[d];
   }
   STRATA_CHECK(fits, Runtime, "convolution_weight_grad: shapes {} and {} do not fit a weight of shape {}",
@@ -222,7 +228,8 @@ Tensor convolve_named(const char* op, int dims, const Tensor& input, const Tenso
   STRATA_CHECK(weight.dim() == dims + 2, Runtime, "{}: expected weight to have {} dimensions, got shape {}", op,
                dims + 2, to_string(weight.shape()));
   int64_t steps[3], holes[3];
-  spread(op, "stride", stride, dims, 1, steps), spread(op, "dilation", dilation, dims, 1, holes);
+  spread(op, "stride", stride, dims, 1, steps);
+  spread(op, "dilation", dilation, dims, 1, holes);
   std::vector<int64_t> left(static_cast<size_t>(dims)), pads(static_cast<size_t>(2 * dims));
   bool even = true;
   for (int d = 0; d < dims; ++d) {

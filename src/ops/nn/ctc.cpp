@@ -138,7 +138,8 @@ template <bool plain> void run_ctc(const Call& c) {
           blank, a.zero_infinity(), [&](int64_t t, int64_t k) { return lp[(t * n + i) * classes + k]; },
           [&](int64_t t, int64_t k, T v) { grad[(t * n + i) * classes + k] = v; });
     });
-    loss.finish(), grad.finish();
+    loss.finish();
+    grad.finish();
   };
   if constexpr (plain) fill.template operator()<double>();
   else cpu::dispatch_float(x.dtype, fill);
@@ -179,8 +180,10 @@ STRATA_OP(ctc_loss_core,
     STRATA_CHECK(fits, Runtime,
                  "ctc_loss: expected targets of shape [{}, at least {}] or a vector of {} labels, got {}", n, longest,
                  total, to_string(t.sizes()));
-    c.out()->dtype = x.dtype, c.out()->set_shape(Shape(&n, 1));
-    c.out(1)->dtype = x.dtype, c.out(1)->set_shape(x.sizes());
+    c.out()->dtype = x.dtype;
+    c.out()->set_shape(Shape(&n, 1));
+    c.out(1)->dtype = x.dtype;
+    c.out(1)->set_shape(x.sizes());
   })
   .kernel("forward_backward", run_ctc<false>)
   .kernel("reference", run_ctc<true>)

@@ -75,7 +75,10 @@ STRATA_OP(pdist, "pdist(Tensor input, float p=2.0) -> Tensor")
     const Device where = staging_device(input);
     const Tensor left = make_tensor(shape, DType::I64, where), right = make_tensor(shape, DType::I64, where);
     for (int64_t i = 0, at = 0; i < n && !input.is_meta(); ++i)
-      for (int64_t j = i + 1; j < n; ++j, ++at) left.data<int64_t>()[at] = i, right.data<int64_t>()[at] = j;
+      for (int64_t j = i + 1; j < n; ++j, ++at) {
+        left.data<int64_t>()[at] = i;
+        right.data<int64_t>()[at] = j;
+      }
     return linalg::vector_norm(sub(index_select(input, 0, placed(left)), index_select(input, 0, placed(right))), p, -1);
   })
   .samples({"f(4,3)", "f(4,3), 1.0", "f(1,3)"})

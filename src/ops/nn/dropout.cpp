@@ -82,8 +82,10 @@ template <bool plain> void run_dropout(const Call& c) {
     const cpu::Out<T> out(c.outs[0]);
     bool* mask = c.outs[1].data<bool>();
     const T scale = static_cast<T>(on ? 1 / (1 - p) : 1);
-    draw<plain>(c.outs[0].numel(), on ? p : 0,
-                [&](int64_t i, bool keep) { mask[i] = keep, out[i] = keep ? in[i] * scale : T(0); });
+    draw<plain>(c.outs[0].numel(), on ? p : 0, [&](int64_t i, bool keep) {
+      mask[i] = keep;
+      out[i] = keep ? in[i] * scale : T(0);
+    });
     out.finish();
   });
 }
@@ -102,7 +104,10 @@ STRATA_OP(keep_mask, "_keep_mask(int[] size, float p, dtype dtype) -> Tensor")
   .helper()
   .draws()
   .dtypes(kFloatingTypes)
-  .infer([](const args::keep_mask& c) { c.out()->dtype = c.dtype(), c.out()->set_shape(c.size()); })
+  .infer([](const args::keep_mask& c) {
+    c.out()->dtype = c.dtype();
+    c.out()->set_shape(c.size());
+  })
   .kernel("philox", run_mask<false>)
   .kernel("reference", run_mask<true>)
   .cuda("philox", [](const args::keep_mask& c) { cuda::keep_mask(*c.out(), c.p(), default_generator()); })
@@ -119,8 +124,10 @@ STRATA_OP(native_dropout, "native_dropout(Tensor input, float p, bool? train) ->
     check_probability("native_dropout", c.p());
     STRATA_CHECK(kFloatingTypes.has(x.dtype), Runtime,
                  "native_dropout: result type {} can't be drawn: the input must be floating-point", name_of(x.dtype));
-    c.out()->dtype = x.dtype, c.out()->set_shape(x.sizes());
-    c.out(1)->dtype = DType::Bool, c.out(1)->set_shape(x.sizes());
+    c.out()->dtype = x.dtype;
+    c.out()->set_shape(x.sizes());
+    c.out(1)->dtype = DType::Bool;
+    c.out(1)->set_shape(x.sizes());
   })
   .kernel("philox", run_dropout<false>)
   .kernel("reference", run_dropout<true>)

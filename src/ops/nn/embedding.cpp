@@ -119,7 +119,8 @@ STRATA_OP(embedding_core,
     int64_t shape[kMaxDims + 1];
     std::copy_n(i.shape, i.ndim, shape);
     shape[i.ndim] = w.shape[1];
-    c.out()->dtype = w.dtype, c.out()->set_shape(Shape(shape, static_cast<size_t>(i.ndim) + 1));
+    c.out()->dtype = w.dtype;
+    c.out()->set_shape(Shape(shape, static_cast<size_t>(i.ndim) + 1));
   })
   .kernel("rows",
           [](const args::embedding_core& c) {
@@ -162,7 +163,8 @@ STRATA_OP(embedding_backward,
                  "embedding: a gradient of shape {} does not fit indices of shape {}", to_string(g.sizes()),
                  to_string(i.sizes()));
     const int64_t shape[] = {c.num_weights(), g.shape[g.ndim - 1]};
-    c.out()->dtype = c.grad().dtype, c.out()->set_shape(shape);
+    c.out()->dtype = c.grad().dtype;
+    c.out()->set_shape(shape);
   })
   .kernel("rows",
           [](const args::embedding_backward& c) {

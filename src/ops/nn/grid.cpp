@@ -28,8 +28,13 @@ template <class V> cpu::GridSample shape_of(const V& a) {
     STRATA_CHECK(x.shape[d] > 0, Runtime,
                  "grid_sample: expected input to have non-empty spatial dimensions, got shape {}",
                  to_string(x.sizes()));
-  s.n = x.shape[0], s.c = x.shape[1], s.out = 1;
-  for (int d = 0; d < s.dims; ++d) s.in[d] = x.shape[d + 2], s.out *= grid.shape[d + 1];
+  s.n = x.shape[0];
+  s.c = x.shape[1];
+  s.out = 1;
+  for (int d = 0; d < s.dims; ++d) {
+    s.in[d] = x.shape[d + 2];
+    s.out *= grid.shape[d + 1];
+  }
   const auto mode = a.mode(), padding = a.padding_mode();
   STRATA_CHECK(mode == "bilinear" || mode == "nearest" || mode == "bicubic", Value,
                "grid_sample: expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{}'", mode);
@@ -61,7 +66,8 @@ template <class T> void run_backward(const Call& c) {
   const cpu::In<T> grad(a.grad()), x(a.input()), grid(a.grid());
   const cpu::Out<T> gx(c.outs[0]), ggrid(c.outs[1]);
   cpu::grid_sample_backward<T>(s, grad, x, grid, gx, ggrid);
-  gx.finish(), ggrid.finish();
+  gx.finish();
+  ggrid.finish();
 }
 
 cuda::GridSizes device_sizes(const cpu::GridSample& s) {
@@ -102,7 +108,8 @@ void backward_on_device(const Call& c) {
   const ComputedOut grad_x(c.outs[0]), grad_grid(c.outs[1]);
   cuda::grid_sample_backward(device_sizes(s), *dense(a.share_grad(), type), *dense(a.share_input(), type),
                              *dense(a.share_grid(), type), *grad_x.value, *grad_grid.value);
-  grad_x.finish(), grad_grid.finish();
+  grad_x.finish();
+  grad_grid.finish();
 }
 }  // namespace
 
@@ -116,7 +123,8 @@ STRATA_OP(grid_sample_core,
     shape_of(c);
     int64_t shape[kMaxDims] = {x.shape[0], x.shape[1]};
     std::copy_n(grid.shape + 1, x.ndim - 2, shape + 2);
-    c.out()->dtype = x.dtype, c.out()->set_shape(Shape(shape, x.ndim));
+    c.out()->dtype = x.dtype;
+    c.out()->set_shape(Shape(shape, x.ndim));
   })
   .kernel("places", [](const Call& c) { cpu::dispatch_float(c.out().dtype(), [&]<class T>() { run_sample<T>(c); }); })
   .kernel("reference", run_sample<double>)

@@ -116,13 +116,15 @@ cuda::Mixture mixture_of(const cpu::Taps& t, bool backward) {
     return m;
   }
   std::swap(m.in, m.out);
-  m.begin.resize(static_cast<size_t>(t.in) + 1), m.index.resize(items);
+  m.begin.resize(static_cast<size_t>(t.in) + 1);
+  m.index.resize(items);
   for (int64_t i : t.index) ++m.begin[static_cast<size_t>(i) + 1];
   for (size_t i = 1; i < m.begin.size(); ++i) m.begin[i] += m.begin[i - 1];
   std::vector<int32_t> next(m.begin.begin(), m.begin.end() - 1);
   for (size_t k = 0; k < items; ++k) {
     const auto at = static_cast<size_t>(next[static_cast<size_t>(t.index[k])]++);
-    m.index[at] = static_cast<int32_t>(k / count), m.weight[at] = t.weight[k];
+    m.index[at] = static_cast<int32_t>(k / count);
+    m.weight[at] = t.weight[k];
   }
   return m;
 }
@@ -220,7 +222,8 @@ STRATA_OP(
     int64_t shape[kMaxDims];
     std::copy_n(x.shape, x.ndim, shape);
     std::copy_n(out.data, out.size, shape + x.ndim - out.size);
-    c.out()->dtype = x.dtype, c.out()->set_shape(Shape(shape, x.ndim));
+    c.out()->dtype = x.dtype;
+    c.out()->set_shape(Shape(shape, x.ndim));
   })
   .kernel("separable", run_resample)
   .kernel("reference", plain_resample<args::resample>)

@@ -65,10 +65,14 @@ void infer_layer_norm(const Call& c) {
                "layer_norm: expected a floating-point input, got {}; convert it with to(float32)", name_of(x.dtype));
   check_affine("layer_norm", "weight", arg.weight_value(), arg.normalized_shape(), x.dtype);
   check_affine("layer_norm", "bias", arg.bias_value(), arg.normalized_shape(), x.dtype);
-  c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
+  c.outs[0]->dtype = x.dtype;
+  c.outs[0]->set_shape(x.sizes());
   int64_t stat[kMaxDims];
   for (int d = 0; d < x.ndim; ++d) stat[d] = d < x.ndim - count ? x.shape[d] : 1;
-  for (int o : {1, 2}) c.outs[o]->dtype = compute_type(x.dtype), c.outs[o]->set_shape(Shape(stat, x.ndim));
+  for (int o : {1, 2}) {
+    c.outs[o]->dtype = compute_type(x.dtype);
+    c.outs[o]->set_shape(Shape(stat, x.ndim));
+  }
 }
 
 void run_layer_norm(const Call& c) {
@@ -83,7 +87,9 @@ void run_layer_norm(const Call& c) {
     parallel_for(rows, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n)), [&](int64_t begin, int64_t end) {
       cpu::norm_forward(p, in + begin * n, out + begin * n, mean + begin, rstd + begin, end - begin);
     });
-    out.finish(), mean.finish(), rstd.finish();
+    out.finish();
+    mean.finish();
+    rstd.finish();
   });
 }
 
@@ -134,8 +140,12 @@ void infer_norm_backward(const Call& c) {  // grad, input, normalized_shape, …
                  fits(&a.rstd(), rows) && fits(a.weight(), n),
                Runtime, "{}: the gradient of shape {}, the statistics or the weight do not fit an input of shape {}",
                c.op.name, to_string(a.grad().sizes()), to_string(x.sizes()));
-  c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
-  for (int o : {1, 2}) c.outs[o]->dtype = x.dtype, c.outs[o]->set_shape(a.normalized_shape());
+  c.outs[0]->dtype = x.dtype;
+  c.outs[0]->set_shape(x.sizes());
+  for (int o : {1, 2}) {
+    c.outs[o]->dtype = x.dtype;
+    c.outs[o]->set_shape(a.normalized_shape());
+  }
 }
 
 void run_norm_backward(const Call& c) {
@@ -153,7 +163,9 @@ void run_norm_backward(const Call& c) {
                          out + begin * n, end - begin);
     });
     if (a.affine()) cpu::column_grad_sums<T>(rows, n, grad, in, mean.get(), rstd, gw, centred ? gb.get() : nullptr);
-    out.finish(), gw.finish(), gb.finish();
+    out.finish();
+    gw.finish();
+    gb.finish();
   });
 }
 
@@ -282,10 +294,12 @@ STRATA_OP(fused_rms_norm,
     const TensorImpl& x = c.input();
     const int count = check_shape("rms_norm", x, c.normalized_shape());
     check_affine("rms_norm", "weight", c.weight_value(), c.normalized_shape(), x.dtype);
-    c.out()->dtype = x.dtype, c.out()->set_shape(x.sizes());
+    c.out()->dtype = x.dtype;
+    c.out()->set_shape(x.sizes());
     int64_t stat[kMaxDims];
     for (int d = 0; d < x.ndim; ++d) stat[d] = d < x.ndim - count ? x.shape[d] : 1;
-    c.out(1)->dtype = compute_type(x.dtype), c.out(1)->set_shape(Shape(stat, x.ndim));
+    c.out(1)->dtype = compute_type(x.dtype);
+    c.out(1)->set_shape(Shape(stat, x.ndim));
   })
   .kernel("rows",
           [](const args::fused_rms_norm& c) {
@@ -299,7 +313,8 @@ STRATA_OP(fused_rms_norm,
               parallel_for(rows, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n)), [&](int64_t begin, int64_t end) {
                 cpu::norm_forward(p, in + begin * n, out + begin * n, nullptr, rstd + begin, end - begin);
               });
-              out.finish(), rstd.finish();
+              out.finish();
+              rstd.finish();
             });
           })
   .kernel("reference", plain_rms_norm)

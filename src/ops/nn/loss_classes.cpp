@@ -74,7 +74,8 @@ void run_nll(const Call& c) {
     }
     if (reduction != "none") out[0] = static_cast<T>(reduction == "mean" ? sum / count : sum);
     total[0] = static_cast<T>(count);
-    out.finish(), total.finish();
+    out.finish();
+    total.finish();
   });
 }
 
@@ -310,7 +311,8 @@ STRATA_OP(binary_cross_entropy_core, "_binary_cross_entropy(Tensor input, Tensor
                  to_string(t.sizes()), to_string(x.sizes()));
     STRATA_CHECK(kFloatingTypes.has(x.dtype) && t.dtype == x.dtype, Runtime,
                  "binary_cross_entropy: found dtype {} but expected {}", name_of(t.dtype), name_of(x.dtype));
-    c.out()->dtype = x.dtype, c.out()->set_shape(x.sizes());
+    c.out()->dtype = x.dtype;
+    c.out()->set_shape(x.sizes());
   })
   .kernel("reference",
           [](const args::binary_cross_entropy_core& c) {

@@ -27,12 +27,16 @@ MaxPool pool_of(Shape shape, const Window& window, bool last) {
                  to_string(shape));
   const size_t lead = shape.size() - 2;
   for (size_t d = 0; d < lead; ++d) p.images *= shape[d];
-  if (last) p.images = shape[0], p.inner = shape[1];
+  if (last) {
+    p.images = shape[0];
+    p.inner = shape[1];
+  }
   int64_t* const to[] = {p.kernel, p.stride, p.padding, p.dilation};
   for (size_t i = 0; i < 4; ++i) {
     const IntList l = window[i];
     STRATA_CHECK(l.size == 2, Runtime, "max_pool2d: expected two entries for each spatial size, got {}", to_string(l));
-    to[i][0] = l[0], to[i][1] = l[1];
+    to[i][0] = l[0];
+    to[i][1] = l[1];
     const int64_t least = i == 2 ? 0 : 1;  // padding may be 0
     STRATA_CHECK(
       l[0] >= least && l[1] >= least, Runtime,
@@ -135,8 +139,10 @@ STRATA_OP(max_pool_codes,
     const bool last = x.dtype == DType::F32 && cpu::channels_last(x);
     int64_t shape[4];
     std::copy_n(x.shape, x.ndim, shape);
-    shape[x.ndim - 2] = p.out[0], shape[x.ndim - 1] = p.out[1];
-    c.out()->dtype = x.dtype, c.out(1)->dtype = DType::U8;
+    shape[x.ndim - 2] = p.out[0];
+    shape[x.ndim - 1] = p.out[1];
+    c.out()->dtype = x.dtype;
+    c.out(1)->dtype = DType::U8;
     c.out()->set_shape(Shape(shape, x.ndim));
     const int64_t none[] = {0};
     c.out(1)->set_shape(*c.codes() ? Shape(shape, x.ndim) : Shape(none, 1));

@@ -18,7 +18,8 @@ struct Planes {
                  "pooling: shapes {} and {} do not fit", to_string(big), to_string(small));
     for (size_t d = 0; d < big.size(); ++d) {
       if (static_cast<int64_t>(big.size() - d) <= dims) {
-        in *= big[d], out *= small[d];
+        in *= big[d];
+        out *= small[d];
       } else {
         STRATA_CHECK(big[d] == small[d], Runtime, "pooling: shapes {} and {} do not fit", to_string(big),
                      to_string(small));
@@ -48,7 +49,8 @@ STRATA_OP(plane_scatter,
   .infer([](const args::plane_scatter& c) {
     check_indices(c.indices(), c.input());
     Planes(c.shape(), c.input().sizes(), c.dims());
-    c.out()->dtype = c.input().dtype, c.out()->set_shape(c.shape());
+    c.out()->dtype = c.input().dtype;
+    c.out()->set_shape(c.shape());
   })
   .kernel("planes",
           [](const args::plane_scatter& c) {
@@ -102,7 +104,8 @@ STRATA_OP(plane_gather, "_plane_gather(Tensor input, Tensor indices, int dims) -
   .infer([](const args::plane_gather& c) {
     check_indices(c.indices(), c.indices());
     Planes(c.input().sizes(), c.indices().sizes(), c.dims());
-    c.out()->dtype = c.input().dtype, c.out()->set_shape(c.indices().sizes());
+    c.out()->dtype = c.input().dtype;
+    c.out()->set_shape(c.indices().sizes());
   })
   .kernel("planes",
           [](const args::plane_gather& c) {

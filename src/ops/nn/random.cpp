@@ -37,8 +37,11 @@ void run_fractional(const Call& c) {
   const size_t dims = kernel.size, lead = static_cast<size_t>(x.ndim) - dims;
   int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, k[3] = {1, 1, 1}, planes = 1;
   for (size_t d = 0; d < lead; ++d) planes *= x.shape[d];
-  for (size_t d = 0; d < dims; ++d)
-    in[3 - dims + d] = x.shape[lead + d], out[3 - dims + d] = out_size[d], k[3 - dims + d] = kernel[d];
+  for (size_t d = 0; d < dims; ++d) {
+    in[3 - dims + d] = x.shape[lead + d];
+    out[3 - dims + d] = out_size[d];
+    k[3 - dims + d] = kernel[d];
+  }
   const cpu::In<double> samples(arg.samples());
   dispatch_compute(x.dtype, [&]<class T>() {
     const cpu::In<T> values(x);
@@ -61,7 +64,8 @@ void run_fractional(const Call& c) {
                   const int64_t place = (i * in[1] + j) * in[2] + l;
                   if (from[place] > from[best] || from[place] != from[place]) best = place;
                 }
-            result[o] = from[best], index[o++] = best;
+            result[o] = from[best];
+            index[o++] = best;
           }
     }
     result.finish();
@@ -78,7 +82,9 @@ void fractional_on_device(const Call& c) {
   for (size_t d = 0; d < lead; ++d) s.planes *= x.shape[d];
   for (size_t d = 0; d < dims; ++d) {
     const size_t to = 3 - dims + d;
-    s.in[to] = x.shape[lead + d], s.out[to] = out_size[d], s.kernel[to] = kernel[d];
+    s.in[to] = x.shape[lead + d];
+    s.out[to] = out_size[d];
+    s.kernel[to] = kernel[d];
     s.sample[to] = static_cast<int>(sample_of(d, dims));
   }
   cuda::pool_max(s, *dense(a.share_input()), *c.outs[0], *c.outs[1]);
@@ -175,7 +181,8 @@ STRATA_OP(
     std::copy_n(x.shape, x.ndim, shape);
     std::copy_n(out.data, out.size, shape + x.ndim - out.size);
     for (int o : {0, 1}) c.out(o)->set_shape(Shape(shape, x.ndim));
-    c.out()->dtype = x.dtype, c.out(1)->dtype = DType::I64;
+    c.out()->dtype = x.dtype;
+    c.out(1)->dtype = DType::I64;
   })
   .kernel("reference", run_fractional)
   .cuda("windows", fractional_on_device)

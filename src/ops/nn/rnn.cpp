@@ -99,7 +99,8 @@ Result run_layers(const Options& o, Tensor x, const Tensor& h0, const Tensor& c0
       if (o.cell == Cell::Lstm && !packed && !o.projected) {  // all steps in one kernel
         const Tensor gates = linear(x, wi, bi ? add(bi, bh) : bi);
         const auto all = _lstm_layer(gates, s.h, s.c, wh, way == 1);
-        last_h.push_back(select(all[0], 0, way ? 0 : steps.count - 1)), last_c.push_back(all[1]);
+        last_h.push_back(select(all[0], 0, way ? 0 : steps.count - 1));
+        last_c.push_back(all[1]);
         sides.push_back(all[0]);
         continue;
       }
@@ -139,7 +140,10 @@ Result run_layers(const Options& o, Tensor x, const Tensor& h0, const Tensor& c0
       }
       if (!finished.empty()) {
         std::vector<Tensor> hs{s.h}, cs{s.c};
-        for (size_t k = finished.size(); k-- > 0;) hs.push_back(finished[k].first), cs.push_back(finished[k].second);
+        for (size_t k = finished.size(); k-- > 0;) {
+          hs.push_back(finished[k].first);
+          cs.push_back(finished[k].second);
+        }
         s = {cat(hs), s.c ? cat(cs) : Tensor()};
       }
       last_h.push_back(s.h);
@@ -175,7 +179,8 @@ Result run_packed(const Options& o, const Tensor& data, const Tensor& batch_size
   for (int64_t n : steps.sizes) {
     STRATA_CHECK(n > 0 && n <= before, Runtime, "{}: batch sizes must be positive and fall, got {}", o.op,
                  to_string(steps.sizes));
-    total += n, before = n;
+    total += n;
+    before = n;
   }
   STRATA_CHECK(steps.count > 0 && total == data.size(0), Runtime, "{}: batch sizes add up to {}, the data has {} rows",
                o.op, total, data.size(0));

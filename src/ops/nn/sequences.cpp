@@ -129,7 +129,8 @@ STRATA_OP(
     for (int64_t t = 0; t < longest; ++t)
       for (int64_t i = 0; i < sizes[static_cast<size_t>(t)]; ++i) {
         const int64_t place = places[static_cast<size_t>(i)];
-        rows.push_back(row(t, place)), ++lengths[static_cast<size_t>(place)];
+        rows.push_back(row(t, place));
+        ++lengths[static_cast<size_t>(place)];
       }
     const Tensor blank =
       full(with_lead({row.steps * row.batch}, data.shape(), 1), padding, data.dtype(), data.device());

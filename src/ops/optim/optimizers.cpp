@@ -30,7 +30,8 @@ class Step {
                    name_of(p.dtype()));
       STRATA_CHECK(p->same_shape(*g), Runtime, "{}: parameter {} has shape {} but its gradient {}", name(), i,
                    to_string(p.shape()), to_string(g.shape()));
-      updates_[i].value = p, updates_[i].grad = g;
+      updates_[i].value = p;
+      updates_[i].grad = g;
     }
   }
   size_t count() const { return params_.size(); }
@@ -64,8 +65,10 @@ class Step {
                  to_string(v.tensor->sizes()));
     const Tensor t = alias(*v.tensor);
     const bool there = t.device().type != DeviceType::Cpu;
-    if (there && std::ranges::all_of(kept_[0], [&](const Tensor& n) { return n.device() == t.device(); }))
-      return lr_ = t, 0;
+    if (there && std::ranges::all_of(kept_[0], [&](const Tensor& n) { return n.device() == t.device(); })) {
+      lr_ = t;
+      return 0;
+    }
     if (there) refuse_capture(t.device());
     return t.item<double>();
   }

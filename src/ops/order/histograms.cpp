@@ -52,9 +52,15 @@ Tensor added_up(const Tensor& x, const Tensor& weights, int64_t bins, double low
 // Edges of equal bins from low to high; both from the data when they are equal.
 void data_range(const Tensor& x, double& low, double& high, double widen, const char* op) {
   if (low == high && x.is_meta()) high += 1;
-  if (low == high && x.numel() > 0) low = min(x).item<double>(), high = max(x).item<double>();
+  if (low == high && x.numel() > 0) {
+    low = min(x).item<double>();
+    high = max(x).item<double>();
+  }
   if (low == high && x.numel() == 0) high += 1;
-  if (low == high) low -= widen, high += widen;
+  if (low == high) {
+    low -= widen;
+    high += widen;
+  }
   STRATA_CHECK(std::isfinite(low) && std::isfinite(high), Runtime, "{}: range of [{}, {}] is not finite", op, low,
                high);
   STRATA_CHECK(low < high, Runtime, "{}: max must be larger than min, got [{}, {}]", op, low, high);
@@ -77,7 +83,9 @@ std::vector<Tensor> count_rows(const Tensor& input, TensorList bins, const Tenso
     STRATA_CHECK(t.dim() == 1 && t.numel() >= 2 && t.dtype() == input.dtype(), Runtime,
                  "histogramdd: edges should be vectors of 2 or more elements of dtype {}, got shape {} and dtype {}",
                  name_of(input.dtype()), to_string(t.shape()), name_of(t.dtype()));
-    shape.push_back(t.numel() - 1), edges.push_back(dense(t, DType::F64)), out.push_back(clone(t));
+    shape.push_back(t.numel() - 1);
+    edges.push_back(dense(t, DType::F64));
+    out.push_back(clone(t));
   }
   const int64_t cells = checked_numel(shape);
   const Tensor table = reshape(x, {rows, columns});

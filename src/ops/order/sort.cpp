@@ -83,7 +83,8 @@ void infer_pick(const Call& c, int64_t dim, bool keepdim) {
   STRATA_CHECK(x.ndim == 0 || x.shape[d] > 0, Index, "{}: Expected reduction dim {} to have non-zero size", c.op.name,
                d);
   for (int o = 0; o < 2; ++o) set_reduced_shape(*c.outs[o], x, 1u << d, keepdim);
-  c.outs[0]->dtype = x.dtype, c.outs[1]->dtype = DType::I64;
+  c.outs[0]->dtype = x.dtype;
+  c.outs[1]->dtype = DType::I64;
 }
 template <class V, cpu::Pick what, decltype(&cpu::pick) pick> void run_pick(const Call& c) {
   const V a(c);
@@ -160,7 +161,8 @@ STRATA_OP(argsort, "argsort(Tensor input, int dim=-1, bool descending=False, *, 
   .infer([](const args::argsort& c) {
     const TensorImpl& x = c.input();
     dim_of(c);
-    c.out()->set_shape(x.sizes()), c.out()->dtype = DType::I64;
+    c.out()->set_shape(x.sizes());
+    c.out()->dtype = DType::I64;
   })
   .kernel("radix",
           [](const args::argsort& c) { cpu::sort(c.input(), dim_of(c), c.descending(), nullptr, c.out().get()); })
@@ -191,7 +193,8 @@ STRATA_OP(
       c.out(o)->set_shape(x.sizes());
       if (x.ndim) c.out(o)->shape[dim] = k;
     }
-    c.out()->dtype = x.dtype, c.out(1)->dtype = DType::I64;
+    c.out()->dtype = x.dtype;
+    c.out(1)->dtype = DType::I64;
   })
   .kernel("select", run_topk<cpu::topk>)
   .kernel("reference", run_topk<cpu::topk_reference>)

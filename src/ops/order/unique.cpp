@@ -22,7 +22,10 @@ template <class Same> Groups group(const int64_t* order, int64_t n, const Same& 
   g.inverse.resize(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) {
     const int64_t e = order ? order[i] : i;
-    if (i == 0 || !same(order ? order[i - 1] : i - 1, e)) g.first.push_back(e), g.counts.push_back(0);
+    if (i == 0 || !same(order ? order[i - 1] : i - 1, e)) {
+      g.first.push_back(e);
+      g.counts.push_back(0);
+    }
     ++g.counts.back();
     g.inverse[static_cast<size_t>(e)] = static_cast<int64_t>(g.first.size()) - 1;
   }

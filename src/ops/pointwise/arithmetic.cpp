@@ -186,7 +186,10 @@ void check_bounds(const Args& args) {
   const args::clamp a(args);
   STRATA_CHECK(a.min_value() || a.max_value(), Runtime, "clamp: at least one of min and max must be given");
 }
-int clamp_variant(const Args& args) { return check_bounds(args), 0; }
+int clamp_variant(const Args& args) {
+  check_bounds(args);
+  return 0;
+}
 }  // namespace
 
 STRATA_OP(clamp, "clamp(Tensor input, Tensor? min=None, Tensor? max=None) -> Tensor")

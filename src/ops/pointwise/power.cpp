@@ -103,7 +103,8 @@ STRATA_OP(frexp, "frexp(Tensor input) -> (Tensor mantissa, Tensor exponent)")
     STRATA_CHECK(kFloatingTypes.has(x.dtype), Runtime,
                  "frexp: expected a floating-point input, got {}; convert it with to(float32)", name_of(x.dtype));
     for (int o : {0, 1}) c.out(o)->set_shape(x.sizes());
-    c.out()->dtype = x.dtype, c.out(1)->dtype = DType::I32;
+    c.out()->dtype = x.dtype;
+    c.out(1)->dtype = DType::I32;
   })
   .kernel("reference",
           [](const args::frexp& c) {

@@ -60,7 +60,8 @@ void infer_with_places(const Call& c) {
   const uint32_t reduced = 1u << normalize_dim(a.dim(), x.ndim, c.op.name.c_str());
   require_elements(x, reduced, c.op.name.c_str());
   for (int o = 0; o < 2; ++o) set_reduced_shape(*c.outs[o], x, reduced, a.keepdim());
-  c.outs[0]->dtype = x.dtype, c.outs[1]->dtype = DType::I64;
+  c.outs[0]->dtype = x.dtype;
+  c.outs[1]->dtype = DType::I64;
 }
 using Arg = void (*)(bool, const TensorImpl&, int, const TensorImpl*, const TensorImpl&);
 template <bool largest, Arg arg> void run_with_places(const Call& c) {
@@ -68,7 +69,10 @@ template <bool largest, Arg arg> void run_with_places(const Call& c) {
   if (c.outs[0].numel() == 0) return;
   const TensorImpl& x = a.input();
   Tensor row = alias(x);
-  if (x.ndim == 0) row->ndim = 1, row->shape[0] = row->strides[0] = 1;
+  if (x.ndim == 0) {
+    row->ndim = 1;
+    row->shape[0] = row->strides[0] = 1;
+  }
   arg(largest, *row, normalize_dim(a.dim(), x.ndim, "max"), c.outs[0].get(), *c.outs[1]);
 }
 
@@ -88,7 +92,9 @@ template <bool largest, Arg arg> void run_arg(const Call& c) {
   const TensorImpl& x = a.input();
   if (a.dim() && x.ndim > 0) return arg(largest, x, normalize_dim(*a.dim(), x.ndim, "argmax"), nullptr, *c.out());
   Tensor line = x.device.type == DeviceType::Cpu ? cpu::packed(x) : alias(*contiguous(alias(x)));
-  line->ndim = 1, line->shape[0] = x.numel, line->strides[0] = 1;
+  line->ndim = 1;
+  line->shape[0] = x.numel;
+  line->strides[0] = 1;
   arg(largest, *line, 0, nullptr, *c.out());
 }
 }  // namespace

@@ -99,7 +99,8 @@ STRATA_OP(cumprod, "cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tens
   .infer([](const args::cumprod& c) {
     const TensorImpl& x = c.input();
     normalize_dim(c.dim(), x.ndim, "cumprod");
-    c.out()->set_shape(x.sizes()), c.out()->dtype = sum_dtype(x, c.dtype_value());
+    c.out()->set_shape(x.sizes());
+    c.out()->dtype = sum_dtype(x, c.dtype_value());
   })
   .kernel("rows",
           [](const args::cumprod& c) {

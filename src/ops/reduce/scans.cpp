@@ -23,14 +23,16 @@ void infer_cumsum(const Call& c) {
   const args::cumsum a(c);
   const TensorImpl& x = a.input();
   dim_of(c);
-  c.out()->set_shape(x.sizes()), c.out()->dtype = sum_dtype(x, a.dtype_value());
+  c.out()->set_shape(x.sizes());
+  c.out()->dtype = sum_dtype(x, a.dtype_value());
 }
 void infer_extremes(const Call& c) {
   const args::cummax a(c);
   const TensorImpl& x = a.input();
   dim_of(c);
   for (int o = 0; o < 2; ++o) c.outs[o]->set_shape(x.sizes());
-  c.outs[0]->dtype = x.dtype, c.outs[1]->dtype = DType::I64;
+  c.outs[0]->dtype = x.dtype;
+  c.outs[1]->dtype = DType::I64;
 }
 template <bool largest, decltype(&cpu::scan_extremes) scan> void run_extremes(const Call& c) {
   const args::cummax a(c);
@@ -123,7 +125,8 @@ STRATA_OP(logcumsumexp, "logcumsumexp(Tensor input, int dim) -> Tensor")
     STRATA_CHECK(is_floating(x.dtype), Runtime,
                  "logcumsumexp: not implemented for {}; a floating point tensor is needed", name_of(x.dtype));
     dim_of(c);
-    c.out()->set_shape(x.sizes()), c.out()->dtype = x.dtype;
+    c.out()->set_shape(x.sizes());
+    c.out()->dtype = x.dtype;
   })
   .kernel("rows", [](const args::logcumsumexp& c) { cpu::scan(cpu::Scan::LogSumExp, c.input(), dim_of(c), *c.out()); })
   .kernel("reference",

@@ -35,7 +35,9 @@ TEST(SafeTensors, WritesTheBytesOfTheFormat) {
                              R"("flag":{"dtype":"BOOL","shape":[1],"data_offsets":[24,25]}})";
   const std::string padded = header + std::string((8 - header.size() % 8) % 8, ' ');
   std::string data(25, '\0');
-  data[8] = 1, data[16] = 2, data[24] = 1;
+  data[8] = 1;
+  data[16] = 2;
+  data[24] = 1;
   EXPECT_EQ(get(folder / "a"), file_with(padded, data));
 }
 
@@ -78,7 +80,8 @@ TEST(SafeTensors, LoadedTensorsAreWritableAndTheFileStaysAsItIs) {
   Tensor a, b;
   {
     const SafeTensors loaded = load(folder / "f");
-    a = loaded.tensors[0].second, b = loaded.tensors[1].second;
+    a = loaded.tensors[0].second;
+    b = loaded.tensors[1].second;
   }
   add_(a, 1);
   EXPECT_EQ(sum(a).item<double>(), 4);

@@ -170,8 +170,10 @@ TEST(Random, SameStreamForAnyThreadCount) {
   for (int k = 0; k < 2; ++k) {
     set_num_threads(k ? 4 : 1);
     manual_seed(7);
-    for (DType t : {kFloat32, kFloat64, kBFloat16})
-      drawn[k].push_back(randn(100003, nullptr, t)), drawn[k].push_back(rand(100003, nullptr, t));
+    for (DType t : {kFloat32, kFloat64, kBFloat16}) {
+      drawn[k].push_back(randn(100003, nullptr, t));
+      drawn[k].push_back(rand(100003, nullptr, t));
+    }
     drawn[k].push_back(randint(1000, 100003));
     drawn[k].push_back(randperm(100003));
     drawn[k].push_back(multinomial(ones({50, 1000}), 20));

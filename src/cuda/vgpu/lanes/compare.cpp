@@ -79,7 +79,10 @@ template <class T> void set(const Inst& i, Warp& w) {  // imm: the bits of "true
   for (int k = 0; k < kLanes; ++k) {
     auto x = value(unpack<T>(a[k])), y = value(unpack<T>(b[k]));
     if constexpr (std::is_same_v<T, float>)
-      if (i.ftz) x = flushed(x), y = flushed(y);
+      if (i.ftz) {
+        x = flushed(x);
+        y = flushed(y);
+      }
     r |= static_cast<uint32_t>(holds_now(i.imm >> 32, x, y)) << k;
   }
   r = combine(i.op, r, i.op ? mask_at(w, i.c) : 0);

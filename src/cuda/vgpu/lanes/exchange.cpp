@@ -60,10 +60,22 @@ void shuffle(const Inst& i, Warp& w) {  // places: [more] the clamp, [more + 1] 
     int j = 0;
     bool in = false;
     switch (i.op) {
-      case kUp: j = lane - value, in = j >= last; break;
-      case kDown: j = lane + value, in = j <= last; break;
-      case kButterfly: j = lane ^ value, in = j <= last; break;
-      default: j = first | (value & ~segment), in = j <= last; break;
+      case kUp:
+        j = lane - value;
+        in = j >= last;
+        break;
+      case kDown:
+        j = lane + value;
+        in = j <= last;
+        break;
+      case kButterfly:
+        j = lane ^ value;
+        in = j <= last;
+        break;
+      default:
+        j = first | (value & ~segment);
+        in = j <= last;
+        break;
     }
     if (!in) j = lane;
     d[lane] = from[j];

@@ -184,7 +184,10 @@ bool select_wmma(Builder& b) {
   const size_t shape = shape_of(b);
   const Shape& s = kShapes[shape];
   Type t[4] = {b.type(), b.type(), b.type(), b.type()};
-  if (t[2] == Type::None) t[3] = t[1], t[1] = t[2] = Type::F16;  // two types: of D and C, for f16
+  if (t[2] == Type::None) {
+    t[3] = t[1];
+    t[1] = t[2] = Type::F16;
+  }  // two types: of D and C, for f16
   const bool floats =
     t[1] == t[2] && (t[1] == Type::F16 || t[1] == Type::BF16 || t[1] == Type::TF32 || t[1] == Type::F64);
   const bool bytes = (t[1] == Type::S8 || t[1] == Type::U8) && t[2] == t[1] && t[0] == Type::S32;
