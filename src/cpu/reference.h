@@ -62,7 +62,7 @@ void resample_reference(std::span<const Taps> taps, int64_t planes, const double
 void resample_backward_reference(std::span<const Taps> taps, int64_t planes, const double* g, double* x);
 
 // The twins of random.h: each number from the words of its own Philox block.
-void fill_random_reference(const TensorImpl& out, Law law, double a, double b, Generator& generator);
+void fill_random_reference(const TensorImpl& out, Distribution distribution, double a, double b, Generator& generator);
 void fill_integers_reference(const TensorImpl& out, int64_t low, uint64_t range, Generator& generator);
 void fill_bernoulli_reference(const TensorImpl& out, const TensorImpl& p, Generator& generator);
 void fill_permutation_reference(const TensorImpl& out, Generator& generator);

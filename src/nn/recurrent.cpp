@@ -76,14 +76,14 @@ RNNBase::RNNBase(const char* kind, int64_t input_size, int64_t hidden_size, cons
   const DType dtype = o.dtype.value_or(default_dtype());
   const Device device = o.device.value_or(Device());
   const int64_t gates = s.lstm ? 4 : s.kind == "GRU" ? 3 : 1, rows = gates * hidden_size;
-  const int64_t out = o.proj_size ? o.proj_size : hidden_size, ways = o.bidirectional ? 2 : 1;
+  const int64_t out = o.proj_size ? o.proj_size : hidden_size, directions = o.bidirectional ? 2 : 1;
   for (int64_t layer = 0; layer < o.num_layers; ++layer)
-    for (int64_t way = 0; way < ways; ++way) {
-      const std::string tail = fmt::format("_l{}{}", layer, way ? "_reverse" : "");
+    for (int64_t direction = 0; direction < directions; ++direction) {
+      const std::string tail = fmt::format("_l{}{}", layer, direction ? "_reverse" : "");
       const auto weight = [&](const char* name, IntList shape) {
         add_parameter(name + tail, empty(shape, dtype, device));
       };
-      weight("weight_ih", {rows, layer == 0 ? input_size : out * ways});
+      weight("weight_ih", {rows, layer == 0 ? input_size : out * directions});
       weight("weight_hh", {rows, out});
       if (o.bias) {
         weight("bias_ih", {rows});

@@ -12,6 +12,6 @@ struct ConvShape {
 };
 
 // What is written: small, big or weight. A transposed convolution and the gradient of an input write big.
-enum class ConvWay : uint8_t { Forward, Data, Weight };
+enum class ConvMode : uint8_t { Forward, Data, Weight };
 
 }  // namespace strata

@@ -96,19 +96,19 @@ inline void multiply(const Gemm& g, const double* a, const double* b, double* c)
 inline void multiply(const Gemm& g, const int64_t* a, const int64_t* b, int64_t* c) { gemm_rows(g, a, b, c); }
 
 template <class T>
-void columns_pass(const ConvShape& s, ConvWay way, const T* read_big, T* big, const T* read_weight, T* weight,
+void columns_pass(const ConvShape& s, ConvMode mode, const T* read_big, T* big, const T* read_weight, T* weight,
                   const T* read_small, T* small, const T* bias) {
   const int64_t cg = s.c / s.groups, og = s.o / s.groups, k = cg * product(s.kernel, s.dims),
                 l = product(s.out, s.dims), plane = product(s.in, s.dims);
   const std::array<int64_t, 2> sizes{k, l};
   const Tensor space = make_tensor(sizes, dtype_of<T>);
   T* columns = space.data<T>();
-  if (way == ConvWay::Weight) std::fill_n(weight, s.o * k, T(0));
+  if (mode == ConvMode::Weight) std::fill_n(weight, s.o * k, T(0));
   for (int64_t n = 0; n < s.n; ++n)
     for (int64_t g = 0; g < s.groups; ++g) {
       const int64_t image = (n * s.c + g * cg) * plane, result = (n * s.o + g * og) * l, w = g * og * k;
       Gemm p;
-      if (way == ConvWay::Forward) {  // [og, k] x [k, l]
+      if (mode == ConvMode::Forward) {  // [og, k] x [k, l]
         im2col(s, cg, read_big + image, columns);
         p.m = og;
         p.n = l;
@@ -124,7 +124,7 @@ void columns_pass(const ConvShape& s, ConvWay way, const T* read_big, T* big, co
           p.accumulate = true;
         }
         multiply(p, read_weight + w, columns, small + result);
-      } else if (way == ConvWay::Data) {  // [k, og] x [og, l]
+      } else if (mode == ConvMode::Data) {  // [k, og] x [og, l]
         p.m = k;
         p.n = l;
         p.k = og;
@@ -155,12 +155,12 @@ void columns_pass(const ConvShape& s, ConvWay way, const T* read_big, T* big, co
 
 // out[index of small] pairs with in[index of big] through weight: visits all of them.
 template <class T>
-void loops(const ConvShape& s, ConvWay way, const T* read_big, T* big, const T* read_weight, T* weight,
+void loops(const ConvShape& s, ConvMode mode, const T* read_big, T* big, const T* read_weight, T* weight,
            const T* read_small, T* small, const T* bias) {
   const int64_t cg = s.c / s.groups, og = s.o / s.groups, kernels = product(s.kernel, s.dims),
                 l = product(s.out, s.dims), plane = product(s.in, s.dims);
-  if (way == ConvWay::Weight) std::fill_n(weight, s.o * cg * kernels, T(0));
-  if (way == ConvWay::Data) std::fill_n(big, s.n * s.c * plane, T(0));
+  if (mode == ConvMode::Weight) std::fill_n(weight, s.o * cg * kernels, T(0));
+  if (mode == ConvMode::Data) std::fill_n(big, s.n * s.c * plane, T(0));
   for (int64_t n = 0; n < s.n; ++n)
     for (int64_t o = 0; o < s.o; ++o)
       for (int64_t x = 0; x < l; ++x) {
@@ -177,18 +177,18 @@ void loops(const ConvShape& s, ConvWay way, const T* read_big, T* big, const T* 
             }
             if (!inside) continue;
             const int64_t source = (n * s.c + o / og * cg + c) * plane + position, w = (o * cg + c) * kernels + k;
-            if (way == ConvWay::Forward) sum += read_big[source] * read_weight[w];
-            else if (way == ConvWay::Data) big[source] += read_small[at] * read_weight[w];
+            if (mode == ConvMode::Forward) sum += read_big[source] * read_weight[w];
+            else if (mode == ConvMode::Data) big[source] += read_small[at] * read_weight[w];
             else weight[w] += read_small[at] * read_big[source];
           }
-        if (way == ConvWay::Forward) small[at] = sum;
+        if (mode == ConvMode::Forward) small[at] = sum;
       }
 }
 
 template <class Pass>
-void staged_pass(ConvWay way, const Tensor& big, const Tensor& weight, const Tensor& small, const TensorImpl* bias,
+void staged_pass(ConvMode mode, const Tensor& big, const Tensor& weight, const Tensor& small, const TensorImpl* bias,
                  Pass pass) {
-  const Tensor& result = way == ConvWay::Forward ? small : way == ConvWay::Data ? big : weight;
+  const Tensor& result = mode == ConvMode::Forward ? small : mode == ConvMode::Data ? big : weight;
   if (result.numel() == 0) return;
   dispatch_compute(compute_type(result.dtype()), [&]<class T>() {
     const Out<T> out(result);
@@ -201,12 +201,12 @@ void staged_pass(ConvWay way, const Tensor& big, const Tensor& weight, const Ten
   });
 }
 
-onednn::Convolution describe(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& weight,
+onednn::Convolution describe(const ConvShape& s, ConvMode mode, const TensorImpl& big, const TensorImpl& weight,
                              const TensorImpl& small, bool bias) {
   onednn::Convolution c;
-  c.pass = way == ConvWay::Forward ? onednn::ConvPass::Forward
-           : way == ConvWay::Data  ? onednn::ConvPass::BackwardInput
-                                   : onednn::ConvPass::BackwardWeight;
+  c.pass = mode == ConvMode::Forward ? onednn::ConvPass::Forward
+           : mode == ConvMode::Data  ? onednn::ConvPass::BackwardInput
+                                     : onednn::ConvPass::BackwardWeight;
   c.type = big.dtype == DType::F32 ? onednn::Type::F32 : onednn::Type::BF16;
   c.spatial = s.dims;
   c.bias = bias;
@@ -286,7 +286,7 @@ onednn::Convolution weight_piece(const ConvShape& s, const TensorImpl& big, cons
   ConvShape part = s;
   part.n = n1 - n0;
   part.o = o1 - o0;
-  onednn::Convolution c = describe(part, ConvWay::Weight, *x, *w, *y, false);
+  onednn::Convolution c = describe(part, ConvMode::Weight, *x, *w, *y, false);
   c.wide_weight = true;
   return c;
 }
@@ -320,28 +320,28 @@ void weight_in_pieces(const ConvShape& s, const TensorImpl& big, const TensorImp
 }
 }  // namespace
 
-const char* conv_onednn_ready(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& weight,
+const char* conv_onednn_ready(const ConvShape& s, ConvMode mode, const TensorImpl& big, const TensorImpl& weight,
                               const TensorImpl& small, bool bias) {
   if (big.dtype != DType::F32 && big.dtype != DType::BF16) return "oneDNN is used for float32 and bfloat16";
   if (!onednn_table()) return onednn_missing();
   if (big.numel == 0 || weight.numel == 0 || small.numel == 0) return "a size is 0";
   for (const TensorImpl* t : {&big, &weight, &small})
     if (!t->is_dense()) return "an operand is not dense";
-  if (way == ConvWay::Weight) {
+  if (mode == ConvMode::Weight) {
     const WeightPieces pieces(s);
     if (pieces.batch * pieces.blocks == 1) return "one image and few channels: too little to share between threads";
     const Tensor like = make_tensor(Shape(weight.shape, weight.ndim), DType::F32);
     Tensor x, y, w;
     return onednn_table()->convolution_ready(weight_piece(s, big, like, small, 0, WeightPieces(s), x, y, w));
   }
-  return onednn_table()->convolution_ready(describe(s, way, big, weight, small, bias));
+  return onednn_table()->convolution_ready(describe(s, mode, big, weight, small, bias));
 }
 
-void conv_onednn(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& weight,
+void conv_onednn(const ConvShape& s, ConvMode mode, const TensorImpl& big, const TensorImpl& weight,
                  const TensorImpl& small, const TensorImpl* bias) {
-  if (way == ConvWay::Weight) return weight_in_pieces(s, big, weight, small);
+  if (mode == ConvMode::Weight) return weight_in_pieces(s, big, weight, small);
   const Tensor row = bias ? staged(*bias, bias->dtype) : Tensor();
-  const auto c = describe(s, way, big, weight, small, bias != nullptr);
+  const auto c = describe(s, mode, big, weight, small, bias != nullptr);
   Ref<Storage> packed;
   if (const size_t bytes = onednn_table()->convolution_weight_bytes(c))
     packed = form_of(weight, form_key(c), bytes, [&](std::byte* to) {
@@ -352,18 +352,18 @@ void conv_onednn(const ConvShape& s, ConvWay way, const TensorImpl& big, const T
     onednn_failed("convolution");
 }
 
-void conv_columns(const ConvShape& s, ConvWay way, const Tensor& big, const Tensor& weight, const Tensor& small,
+void conv_columns(const ConvShape& s, ConvMode mode, const Tensor& big, const Tensor& weight, const Tensor& small,
                   const TensorImpl* bias) {
-  staged_pass(way, big, weight, small, bias,
+  staged_pass(mode, big, weight, small, bias,
               [&]<class T>(const T* rb, T* b, const T* rw, T* w, const T* rs, T* m, const T* row) {
-                columns_pass<T>(s, way, rb, b, rw, w, rs, m, row);
+                columns_pass<T>(s, mode, rb, b, rw, w, rs, m, row);
               });
 }
-void conv_reference(const ConvShape& s, ConvWay way, const Tensor& big, const Tensor& weight, const Tensor& small,
+void conv_reference(const ConvShape& s, ConvMode mode, const Tensor& big, const Tensor& weight, const Tensor& small,
                     const TensorImpl* bias) {
-  staged_pass(way, big, weight, small, bias,
+  staged_pass(mode, big, weight, small, bias,
               [&]<class T>(const T* rb, T* b, const T* rw, T* w, const T* rs, T* m, const T* row) {
-                loops<T>(s, way, rb, b, rw, w, rs, m, row);
+                loops<T>(s, mode, rb, b, rw, w, rs, m, row);
               });
 }
 

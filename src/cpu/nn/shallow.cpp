@@ -5,9 +5,9 @@
 
 namespace strata::cpu {
 
-const char* conv_shallow_ready(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& small) {
+const char* conv_shallow_ready(const ConvShape& s, ConvMode mode, const TensorImpl& big, const TensorImpl& small) {
   if (big.dtype != DType::F32) return "used for float32";
-  if (way != ConvWay::Forward || s.dims != 2 || s.groups != 1) return "used for plain two-dimensional convolutions";
+  if (mode != ConvMode::Forward || s.dims != 2 || s.groups != 1) return "used for plain two-dimensional convolutions";
   if (s.o < 16 || s.c * s.kernel[0] * s.kernel[1] > kMostShallowWindow) return "a long window, or few output channels";
   return channels_last(small) ? nullptr : "the output is not channels-last";
 }

@@ -50,14 +50,14 @@ void drop(const TensorImpl* x, double p, double scale, const TensorImpl& out, co
 }
 }  // namespace
 
-void fill_random(const TensorImpl& out, Law law, double a, double b, Generator& generator) {
+void fill_random(const TensorImpl& out, Distribution distribution, double a, double b, Generator& generator) {
   static const Function kernels[] = {{"random", "fill_f32"}, {"random", "fill_f64"}};
   const bool wide = out.dtype == DType::F64 || !is_floating(out.dtype);
   const int64_t per_block = wide ? 2 : 4;
   RandomParams p = plan(out, per_block, generator);
   if (out.numel == 0) return;
-  const int bits = law == Law::Uniform ? uniform_bits(out.dtype) : 24;
-  p.law = static_cast<int32_t>(law);
+  const int bits = distribution == Distribution::Uniform ? uniform_bits(out.dtype) : 24;
+  p.distribution = static_cast<int32_t>(distribution);
   p.a = a;
   p.b = b;
   p.shift = 32 - bits;

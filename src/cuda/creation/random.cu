@@ -1,7 +1,7 @@
-// Random numbers of the Philox stream, the same as on the host: laws, integers, Bernoulli draws, dropout.
+// Random numbers of the Philox stream, the same as on the host: distributions, integers, Bernoulli draws, dropout.
 //
 // Bound by memory for uniform numbers and dropout (each element written once; ten Philox rounds give four words), by
-// arithmetic in double for the other laws: normal numbers in float have the host's bits, the others differ by a unit in the last
+// arithmetic in double for the other distributions: normal numbers in float have the host's bits, the others differ by a unit in the last
 // place at most. A thread takes one Philox block: four elements of one word or two of two words.
 #include "cuda/common/dtypes.cuh"
 #include "cuda/creation/random_params.h"
@@ -11,7 +11,14 @@
 namespace strata::cuda {
 namespace {
 
-enum Laws : int32_t { kUniform, kNormal, kLogNormal, kExponential, kCauchy, kGeometric };  // as in record/laws.h
+enum Distributions : int32_t {
+  kUniform,
+  kNormal,
+  kLogNormal,
+  kExponential,
+  kCauchy,
+  kGeometric
+};  // as in record/distributions.h
 
 // The thread's block. A captured launch finds the seed and its place on the device, where each replay puts them.
 template <class Params> __device__ __forceinline__ PhiloxBlock philox_of(const Params& p, int64_t thread) {
@@ -30,8 +37,8 @@ __device__ __forceinline__ void to_normals(double& even, double& odd) {  // Box 
   odd = radius * s;
 }
 
-template <class T> __device__ __forceinline__ T by_law(int32_t law, T a, T b, T u) {
-  switch (law) {
+template <class T> __device__ __forceinline__ T from_uniform(int32_t distribution, T a, T b, T u) {
+  switch (distribution) {
     case kUniform: return plus_product(a, u, b - a);
     case kNormal: return plus_product(a, u, b);
     case kLogNormal: return T(exp(double(plus_product(a, u, b))));
@@ -70,12 +77,12 @@ template <class T> __device__ __forceinline__ void fill(const RandomParams& p) {
 #pragma unroll
     for (int j = 0; j < 2; ++j) u[j] = uniform_f64(block.word[2 * j], block.word[2 * j + 1]);
   }
-  if (p.law == kNormal || p.law == kLogNormal) {
+  if (p.distribution == kNormal || p.distribution == kLogNormal) {
 #pragma unroll
     for (int j = 0; j < kItems; j += 2) to_normals(u[j], u[j + 1]);
   }
 #pragma unroll
-  for (int j = 0; j < kItems; ++j) u[j] = by_law(p.law, T(p.a), T(p.b), u[j]);
+  for (int j = 0; j < kItems; ++j) u[j] = from_uniform(p.distribution, T(p.a), T(p.b), u[j]);
   put(p.out, p.out_type, first, p.count, p.vectors, u);
 }
 

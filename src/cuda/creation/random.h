@@ -1,12 +1,12 @@
 // Random numbers on a device: the same draws of the same stream as cpu/creation/random.h makes. Outputs are contiguous.
 #pragma once
-#include "record/laws.h"
+#include "record/distributions.h"
 #include "tensor/generator.h"
 #include "tensor/tensor.h"
 
 namespace strata::cuda {
 
-void fill_random(const TensorImpl& out, Law law, double a, double b, Generator& generator);
+void fill_random(const TensorImpl& out, Distribution distribution, double a, double b, Generator& generator);
 void fill_integers(const TensorImpl& out, int64_t low, uint64_t range, Generator& generator);
 // p: on the device, of one element or contiguous in the shape of out; or a single number in host memory.
 void fill_bernoulli(const TensorImpl& out, const TensorImpl& p, Generator& generator);

@@ -8,9 +8,9 @@ struct RandomParams {
   uint64_t out;
   uint64_t chances, worst;  // of Bernoulli draws: their probabilities, and where one that is none is left
   int32_t out_type, chances_type;
-  int32_t law;      // record/laws.h
-  int32_t shift;    // of a word, down to the bits that a uniform number has
-  int32_t vectors;  // out is aligned for vectors
+  int32_t distribution;  // record/distributions.h
+  int32_t shift;         // of a word, down to the bits that a uniform number has
+  int32_t vectors;       // out is aligned for vectors
   int32_t chance_step;
   float unit;  // two to the minus number of those bits
   int64_t count;

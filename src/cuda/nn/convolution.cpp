@@ -60,7 +60,7 @@ constexpr TileSize kTiles[] = {
 struct ConvPlan {
   ConvParams params;  // without addresses
   int64_t weight_offset, parts;
-  ConvWay way;  // of the kernel: a gradient of big may be a forward pass
+  ConvMode mode;  // of the kernel: a gradient of big may be a forward pass
   Tiles tiles;
   bool turned;
   Grid grid;
@@ -68,7 +68,7 @@ struct ConvPlan {
 };
 
 const TensorImpl& written(const ConvCall& v) {
-  return v.way == ConvWay::Forward ? *v.small : v.way == ConvWay::Data ? *v.big : *v.weight;
+  return v.mode == ConvMode::Forward ? *v.small : v.mode == ConvMode::Data ? *v.big : *v.weight;
 }
 bool sums_nothing(const ConvCall& v) { return !v.big.numel() || !v.small.numel() || !v.weight.numel(); }
 
@@ -99,7 +99,7 @@ void set_geometry(const ConvCall& v, ConvParams& p) {
 struct Extents {
   int64_t m, n, k;
 };
-Extents set_divisors(ConvParams& p, ConvWay way, int64_t images) {
+Extents set_divisors(ConvParams& p, ConvMode mode, int64_t images) {
   int64_t places = 1, windows = images, elements = images;
   for (int d = 0; d < 3; ++d) {
     p.in_div[d] = divisor(static_cast<uint32_t>(p.in[d]));
@@ -110,8 +110,8 @@ Extents set_divisors(ConvParams& p, ConvWay way, int64_t images) {
     windows *= p.out[d];
     elements *= p.in[d];
   }
-  if (way == ConvWay::Weight) return {p.o, p.c * places, windows};
-  if (way == ConvWay::Forward) return {windows, p.o, p.c * places};
+  if (mode == ConvMode::Weight) return {p.o, p.c * places, windows};
+  if (mode == ConvMode::Forward) return {windows, p.o, p.c * places};
   return {elements, p.c, p.o * places};
 }
 
@@ -124,24 +124,24 @@ const char* plan_convolution(const ConvCall& v, bool floats, Plan& plan) {
                  "convolution: stride {}, padding {} or dilation {} is larger than the device kernels compute with",
                  s.stride[d], s.padding[d], s.dilation[d]);
   ConvPlan made{};
-  made.way = v.way;
+  made.mode = v.mode;
   made.parts = 1;
   if (!sums_nothing(v)) {
     ConvParams& p = made.params;
     set_geometry(v, p);
-    if (v.way == ConvWay::Data && p.stride[0] == 1 && p.stride[1] == 1 && p.stride[2] == 1) {
+    if (v.mode == ConvMode::Data && p.stride[0] == 1 && p.stride[1] == 1 && p.stride[2] == 1) {
       made.weight_offset = turn_round(p);
-      made.way = ConvWay::Forward;
+      made.mode = ConvMode::Forward;
       made.turned = true;
     }
-    const Extents e = set_divisors(p, made.way, s.n);
-    if (floats && made.way == ConvWay::Forward) made.tiles = e.n <= 32 ? Tiles::Slim : Tiles::Wide;
-    if (floats && made.way == ConvWay::Weight)
+    const Extents e = set_divisors(p, made.mode, s.n);
+    if (floats && made.mode == ConvMode::Forward) made.tiles = e.n <= 32 ? Tiles::Slim : Tiles::Wide;
+    if (floats && made.mode == ConvMode::Weight)
       made.tiles = e.m <= 32 && e.n <= 32 ? Tiles::SmallWeight : Tiles::WideWeight;
     const TileSize& tile = kTiles[static_cast<size_t>(made.tiles)];
     const int64_t tiles = ceil_div(e.m, tile.rows) * ceil_div(e.n, tile.columns),
                   threads = tile.rows * tile.columns / 16;
-    if (made.way == ConvWay::Weight)
+    if (made.mode == ConvMode::Weight)
       made.parts =
         std::clamp<int64_t>(kEnoughThreads / (threads * tiles * s.groups), 1, std::max<int64_t>(1, e.k / kLeastDepth));
     p.depth = static_cast<int32_t>(ceil_div(ceil_div(e.k, made.parts), kDepth) * kDepth);
@@ -217,7 +217,7 @@ void run_convolution(const ConvCall& v, const Call& c, const Plan& plan) {
     p.partial_size = out.numel;
   }
   if (made.tiles != Tiles::Any) p.quads = lies_in_quads(p);
-  const Function& kernel = made.tiles == Tiles::Any ? any[static_cast<int>(made.way)][kernel_index(out.dtype)]
+  const Function& kernel = made.tiles == Tiles::Any ? any[static_cast<int>(made.mode)][kernel_index(out.dtype)]
                                                     : floats[static_cast<size_t>(made.tiles) - 1];
   stream_of(out.device).launch(kernel, made.grid, {made.threads}, 0, p);
   if (made.parts == 1) return;

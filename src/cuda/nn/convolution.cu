@@ -49,7 +49,7 @@ __device__ __forceinline__ bool window(const ConvParams& p, const int32_t* in, c
 }
 
 // kPlain: everything is of type T, and offsets fit 32 bits; then finding an element takes a third of the instructions.
-template <int kWay, class T, int kRows = 64, int kColumns = 64, bool kPlain = false>
+template <int kMode, class T, int kRows = 64, int kColumns = 64, bool kPlain = false>
 __device__ __forceinline__ void convolve(const ConvParams& p) {
   using Offset = std::conditional_t<kPlain, int32_t, int64_t>;
   constexpr int kThreads = kRows * kColumns / 16;
@@ -59,15 +59,15 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
   __shared__ Tile<T, kDepth, kColumns> sb[2];
   const int thread = threadIdx.x;
   // Neighbouring threads have neighbours of what is written: windows, or columns of the weight.
-  const int row = (kWay == kWeight ? thread / (kColumns / 4) : thread % (kRows / 4)) * 4,
-            column = (kWay == kWeight ? thread % (kColumns / 4) : thread / (kRows / 4)) * 4;
+  const int row = (kMode == kWeight ? thread / (kColumns / 4) : thread % (kRows / 4)) * 4,
+            column = (kMode == kWeight ? thread % (kColumns / 4) : thread / (kRows / 4)) * 4;
   const int64_t group = blockIdx.y;
   const int64_t windows = int64_t(p.n) * p.out[0] * p.out[1] * p.out[2],
                 elements = int64_t(p.n) * p.in[0] * p.in[1] * p.in[2];
   const int64_t places = int64_t(p.kernel[0]) * p.kernel[1] * p.kernel[2];
-  const int64_t m_size = kWay == kForward ? windows : kWay == kData ? elements : p.o;
-  const int64_t n_size = kWay == kForward ? p.o : kWay == kData ? p.c : p.c * places;
-  const int64_t k_size = kWay == kForward ? p.c * places : kWay == kData ? p.o * places : windows;
+  const int64_t m_size = kMode == kForward ? windows : kMode == kData ? elements : p.o;
+  const int64_t n_size = kMode == kForward ? p.o : kMode == kData ? p.c : p.c * places;
+  const int64_t k_size = kMode == kForward ? p.c * places : kMode == kData ? p.o * places : windows;
   const int64_t tiles_n = (n_size + kColumns - 1) / kColumns;
   const int64_t m0 = int64_t(blockIdx.x) / tiles_n * kRows, n0 = int64_t(blockIdx.x) % tiles_n * kColumns;
   const int64_t k_begin = int64_t(blockIdx.z) * p.depth, k_end = min(k_begin + p.depth, k_size);
@@ -95,16 +95,16 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
   __shared__ alignas(16) int32_t tap_shift[2][kDepth][4];  // the fourth: the offset, where 32 bits do
   int32_t corner[3] = {};
   Offset corner_offset = 0;
-  Position mine{};                                 // data
-  int32_t shift[kWay == kWeight ? kEachB : 1][3];  // weight: of the columns of the tile
-  Offset shift_offset[kWay == kWeight ? kEachB : 1];
-  if constexpr (kWay == kForward) {
+  Position mine{};                                  // data
+  int32_t shift[kMode == kWeight ? kEachB : 1][3];  // weight: of the columns of the tile
+  Offset shift_offset[kMode == kWeight ? kEachB : 1];
+  if constexpr (kMode == kForward) {
     mine = split(uint32_t(min(m0 + am, m_size - 1)), p.out_div);
 #pragma unroll
     for (int d = 0; d < 3; ++d) corner[d] = mine.at[d] * p.stride[d] - p.padding[d];
     corner_offset = Offset(mine.first * p.big_stride[0] + group * p.c * p.big_stride[1] + dot3(p.big_stride, corner));
     if (m0 + am >= m_size) corner[2] = kNowhere;
-  } else if constexpr (kWay == kData) {
+  } else if constexpr (kMode == kData) {
     mine = split(uint32_t(min(m0 + am, m_size - 1)), p.in_div);
   } else {
 #pragma unroll
@@ -143,7 +143,7 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
   const auto fetch = [&](int64_t k0, int buffer) {
     const int64_t kb = k0 + bk;
     const bool real = kb < k_end;
-    if constexpr (kWay == kWeight) {
+    if constexpr (kMode == kWeight) {
       const Position q = split(uint32_t(real ? kb : k_begin), p.out_div);
       int32_t at[3];
 #pragma unroll
@@ -161,7 +161,7 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
       for (int j = 0; j < kEachB; ++j) {
         next_b[j] = real && inside(at, shift[j]) ? get(p.big, p.big_type, from_b + shift_offset[j]) : T(0);
       }
-    } else if constexpr (kWay == kForward) {
+    } else if constexpr (kMode == kForward) {
 #pragma unroll
       for (int j = 0; j < kEachA; ++j) {
         const int tap = thread / kRows + j * kStepA;
@@ -198,7 +198,7 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
       }
     }
   };
-  if constexpr (kWay == kForward) {
+  if constexpr (kMode == kForward) {
     find_taps(k_begin, 0);
     find_taps(k_begin + kDepth, 1);
     __syncthreads();
@@ -206,7 +206,7 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
   const auto put = [&](int buffer) {
 #pragma unroll
     for (int j = 0; j < kEachA; ++j) {
-      if constexpr (kWay == kWeight) sa[buffer][bk][bn + j * kStepB] = next_a[j];
+      if constexpr (kMode == kWeight) sa[buffer][bk][bn + j * kStepB] = next_a[j];
       else sa[buffer][thread / kRows + j * kStepA][am] = next_a[j];
     }
 #pragma unroll
@@ -219,13 +219,13 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
   for (int64_t k0 = k_begin; k0 < k_end; k0 += kDepth, buffer ^= 1) {
     const bool more = k0 + kDepth < k_end;
     if (more) fetch(k0 + kDepth, buffer ^ 1);
-    if constexpr (kWay == kForward) find_taps(k0 + 2 * kDepth, buffer);
+    if constexpr (kMode == kForward) find_taps(k0 + 2 * kDepth, buffer);
     multiply_tile(sa[buffer], sb[buffer], row, column, sum);
     if (more) put(buffer ^ 1);
     __syncthreads();
   }
 
-  if constexpr (kPlain && kWay == kForward) {
+  if constexpr (kPlain && kMode == kForward) {
     if (p.quads) {
       if (m0 + row >= m_size) return;
       const Position q = split(uint32_t(m0 + row), p.out_div);
@@ -245,13 +245,13 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
   for (int i = 0; i < 4; ++i) {
     const int64_t m = m0 + row + i;
     if (m >= m_size) continue;
-    const Position q = kWay == kWeight ? Position{} : split(uint32_t(m), kWay == kForward ? p.out_div : p.in_div);
+    const Position q = kMode == kWeight ? Position{} : split(uint32_t(m), kMode == kForward ? p.out_div : p.in_div);
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const int64_t n = n0 + column + j;
       if (n >= n_size) continue;
       T value = sum[i][j];
-      if constexpr (kWay == kWeight) {
+      if constexpr (kMode == kWeight) {
         const Position w = split(uint32_t(n), p.kernel_div);
         if (p.partial) {
           reinterpret_cast<T*>(p.partial)[blockIdx.z * p.partial_size + (group * p.o + m) * n_size + n] = value;
@@ -262,9 +262,9 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
       } else {
         const int64_t channel = group * n_size + n;
         if (p.bias) value += load<T>(element(p.bias, p.bias_type, channel), p.bias_type);
-        const int64_t* stride = kWay == kForward ? p.small_stride : p.big_stride;
-        const uint64_t to = kWay == kForward ? p.small : p.big;
-        const int32_t type = kWay == kForward ? p.small_type : p.big_type;
+        const int64_t* stride = kMode == kForward ? p.small_stride : p.big_stride;
+        const uint64_t to = kMode == kForward ? p.small : p.big;
+        const int32_t type = kMode == kForward ? p.small_type : p.big_type;
         store<T>(const_cast<void*>(element(to, type, q.first * stride[0] + channel * stride[1] + dot3(stride, q.at))),
                  type, value);
       }

@@ -7,7 +7,7 @@ namespace strata::cuda {
 
 struct ConvCall {
   ConvShape shape;
-  ConvWay way;
+  ConvMode mode;
   Tensor big, weight, small, bias;  // bias may be undefined
 };
 

@@ -92,8 +92,8 @@ SortParams plan(const TensorImpl& x, int dim, bool descending, int64_t keep, con
 }
 
 // The first `keep` of each line; all tensors are contiguous.
-void sort_dense(SortWay way, const TensorImpl& x, int dim, bool descending, int64_t keep, const TensorImpl* values,
-                const TensorImpl* indices) {
+void sort_dense(SortMethod method, const TensorImpl& x, int dim, bool descending, int64_t keep,
+                const TensorImpl* values, const TensorImpl* indices) {
   static const Kernels lines = {{"sort", "sort_lines_u32"}, {"sort", "sort_lines_u64"}};
   static const Kernels make = {{"sort", "make_keys_u32"}, {"sort", "make_keys_u64"}};
   static const Function put("sort", "put_sorted");
@@ -101,7 +101,7 @@ void sort_dense(SortWay way, const TensorImpl& x, int dim, bool descending, int6
   SortParams p = plan(x, dim, descending, keep, values, indices);
   const Stream stream = stream_of(x.device);
   const bool wide = size_of(x.dtype) == 8;
-  if (way == SortWay::Lines) {
+  if (method == SortMethod::Lines) {
     const int64_t per_block = kSortBlock >> p.log_padded;
     return stream.launch(lines[wide], {blocks_for(p.lines, per_block)}, {kThreads}, 0, p);
   }
@@ -128,44 +128,44 @@ void select(const TensorImpl& x, const Split& s, SelectParams p, const TensorImp
 }
 }  // namespace
 
-const char* sort_objection(SortWay way, int64_t n, int64_t lines, int64_t keep) {
+const char* sort_objection(SortMethod method, int64_t n, int64_t lines, int64_t keep) {
   constexpr int64_t kLong = 1 << 17, kSomeLines = 16;
-  if (way == SortWay::Radix) return nullptr;
-  if (way == SortWay::Lines) return n <= kSortBlock ? nullptr : "a line is longer than a block sorts";
+  if (method == SortMethod::Radix) return nullptr;
+  if (method == SortMethod::Lines) return n <= kSortBlock ? nullptr : "a line is longer than a block sorts";
   if (n <= kSortBlock) return "a block sorts whole lines";
   if (keep > kSortBlock) return "more elements are wanted than a block sorts";
   // Few long lines would leave most of a device idle.
   return n <= INT32_MAX && (n <= kLong || lines >= kSomeLines) ? nullptr : "the lines are few and long";
 }
 
-void sort(SortWay way, const TensorImpl& x, int dim, bool descending, const TensorImpl* values,
+void sort(SortMethod method, const TensorImpl& x, int dim, bool descending, const TensorImpl* values,
           const TensorImpl* indices) {
   const Tensor from = dense(x);
   std::optional<DenseOut> to, at;
   if (values) to.emplace(*values);
   if (indices) at.emplace(*indices);
-  sort_dense(way, *from, dim, descending, Split(x, dim).n, to ? &**to : nullptr, at ? &**at : nullptr);
+  sort_dense(method, *from, dim, descending, Split(x, dim).n, to ? &**to : nullptr, at ? &**at : nullptr);
   if (to) to->finish();
   if (at) at->finish();
 }
 
-void topk(SortWay way, const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImpl& values,
+void topk(SortMethod method, const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImpl& values,
           const TensorImpl& indices) {
   const Tensor from = dense(x);
   const DenseOut to(values), at(indices);
-  if (k > 0 && way == SortWay::Select) {
+  if (k > 0 && method == SortMethod::Select) {
     SelectParams p{};
     p.flip = largest;
     p.k = k - 1;
     select(*from, Split(x, dim), p, *to, *at);
   } else {
-    sort_dense(way, *from, dim, largest, k, &*to, &*at);
+    sort_dense(method, *from, dim, largest, k, &*to, &*at);
   }
   to.finish();
   at.finish();
 }
 
-void pick(SortWay way, Pick what, const TensorImpl& x, int64_t k, int dim, const TensorImpl& values,
+void pick(SortMethod method, Pick what, const TensorImpl& x, int64_t k, int dim, const TensorImpl& values,
           const TensorImpl& indices) {
   static const Function kernel("sort", "pick");
   static_assert(static_cast<int>(Pick::Median) == 1 && static_cast<int>(Pick::Mode) == 3);  // as the kernel has them
@@ -173,7 +173,7 @@ void pick(SortWay way, Pick what, const TensorImpl& x, int64_t k, int dim, const
   const Tensor from = dense(x);
   const DenseOut to(values), at(indices);
   const Split s(x, dim);
-  if (way == SortWay::Select) {
+  if (method == SortMethod::Select) {
     SelectParams p{};
     p.one = 1;
     p.what = static_cast<int32_t>(what);
@@ -183,7 +183,7 @@ void pick(SortWay way, Pick what, const TensorImpl& x, int64_t k, int dim, const
     return at.finish();
   }
   const Tensor order = make_tensor(x.sizes(), DType::I64, x.device);
-  sort_dense(way, *from, dim, false, s.n, nullptr, order.get());
+  sort_dense(method, *from, dim, false, s.n, nullptr, order.get());
   PickParams p{};
   p.x = address(*from);
   p.type = tag(x);
@@ -204,7 +204,7 @@ SortedKeys sort_keys(const Tensor& keys, int bits) {
   const int64_t n = keys.numel();
   if (n <= kSortBlock) {
     SortedKeys sorted{words(n, DType::I32, keys.device()), words(n, DType::I64, keys.device())};
-    sort_dense(SortWay::Lines, *keys, 0, false, n, sorted.keys.get(), sorted.places.get());
+    sort_dense(SortMethod::Lines, *keys, 0, false, n, sorted.keys.get(), sorted.places.get());
     return sorted;
   }
   Radix radix(keys, 1, keys.numel());

@@ -6,16 +6,16 @@
 namespace strata::cuda {
 
 // Select: a block per line finds the few that are wanted. Lines: a block sorts whole lines. Radix: passes over all elements.
-enum class SortWay : uint8_t { Select, Lines, Radix };
-// Why a way does not serve `lines` lines of n elements, of which `keep` are wanted; null: it does.
-const char* sort_objection(SortWay way, int64_t n, int64_t lines, int64_t keep);
+enum class SortMethod : uint8_t { Select, Lines, Radix };
+// Why a method does not serve `lines` lines of n elements, of which `keep` are wanted; null: it does.
+const char* sort_objection(SortMethod method, int64_t n, int64_t lines, int64_t keep);
 
 // values and indices have x's shape; either may be null.
-void sort(SortWay way, const TensorImpl& x, int dim, bool descending, const TensorImpl* values,
+void sort(SortMethod method, const TensorImpl& x, int dim, bool descending, const TensorImpl* values,
           const TensorImpl* indices);
-void topk(SortWay way, const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImpl& values,
+void topk(SortMethod method, const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImpl& values,
           const TensorImpl& indices);
-void pick(SortWay way, Pick what, const TensorImpl& x, int64_t k, int dim, const TensorImpl& values,
+void pick(SortMethod method, Pick what, const TensorImpl& x, int64_t k, int dim, const TensorImpl& values,
           const TensorImpl& indices);
 
 // A vector of numbers below 2^bits (int32) in order, with the places they came from (int32 or int64). Both are fresh tensors.

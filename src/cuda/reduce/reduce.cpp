@@ -28,7 +28,7 @@ static_assert(std::size(kNames) == kFoldCount);
 constexpr Fold kSecond[] = {Fold::Sum, Fold::Sum, Fold::Sum, Fold::Sum, Fold::Sum, Fold::Prod,
                             Fold::Max, Fold::Min, Fold::Max, Fold::Min, Fold::Max, Fold::Min};
 
-const Function& fold_kernel(Fold fold, DType compute, ReduceWay way) {
+const Function& fold_kernel(Fold fold, DType compute, ReduceMethod method) {
   static const std::deque<Function>& all = *[] {
     auto* list = new std::deque<Function>;
     for (const char* name : kNames)
@@ -36,7 +36,7 @@ const Function& fold_kernel(Fold fold, DType compute, ReduceWay way) {
         for (const char* kind : {"Columns", "Rows", ""}) list->emplace_back("reduce", std::string(name) + kind + type);
     return list;
   }();
-  return all[(static_cast<size_t>(fold) * 3 + kernel_index(compute)) * 3 + static_cast<size_t>(way)];
+  return all[(static_cast<size_t>(fold) * 3 + kernel_index(compute)) * 3 + static_cast<size_t>(method)];
 }
 
 }  // namespace
@@ -73,14 +73,14 @@ namespace {
 struct Stage {
   ReduceParams params;
   DType compute;
-  ReduceWay way;
+  ReduceMethod method;
   int64_t blocks, parts;
 };
 
 Stage stage_of(const Reduction& r) {
   Stage s{};
   s.compute = compute_type(r.cast);
-  s.way = ReduceWay::Strided;
+  s.method = ReduceMethod::Strided;
   s.parts = 1;
   if (r.out.numel == 0) return s;  // nothing runs
   ReducePlan plan(r.x, r.reduced);
@@ -112,7 +112,7 @@ Stage stage_of(const Reduction& r) {
                             whole(p.kept.count) && plan.gone.dims == 1 && whole(plan.gone.stride[0]) &&
                             p.kept.count >= 64 && p.gone.count >= 128;
   if (wide_columns) per_block = kColumnResults;
-  s.way = wide_columns ? ReduceWay::Columns : rows ? ReduceWay::Rows : ReduceWay::Strided;
+  s.method = wide_columns ? ReduceMethod::Columns : rows ? ReduceMethod::Rows : ReduceMethod::Strided;
   s.blocks = ceil_div(p.kept.count, per_block);
   p.part = wide_columns
              ? std::clamp<int64_t>(ceil_div(p.gone.count * s.blocks, kColumnBlocks), kColumnPart / 4, kColumnPart)
@@ -139,17 +139,17 @@ template <class Memory> void run_stages(const Reduction& r, Stage s, Memory memo
     s.params.partial = address(*partial);
   }
   const Grid grid{static_cast<uint32_t>(s.blocks), static_cast<uint32_t>(s.parts)};
-  stream_of(r.out.device).launch(fold_kernel(r.fold, s.compute, s.way), grid, {kThreads}, 0, s.params);
+  stream_of(r.out.device).launch(fold_kernel(r.fold, s.compute, s.method), grid, {kThreads}, 0, s.params);
   if (s.parts == 1) return;
   const Reduction next = next_stage(r, *partial);
   run_stages(next, stage_of(next), memory);
 }
 }  // namespace
 
-const char* plan_reduce(const Reduction& r, ReduceWay way, Plan& plan) {
+const char* plan_reduce(const Reduction& r, ReduceMethod method, Plan& plan) {
   const Stage first = stage_of(r);
-  if (first.way != way)
-    return way == ReduceWay::Columns ? "not many columns side by side" : "its rows do not lie in 16-byte pieces";
+  if (first.method != method)
+    return method == ReduceMethod::Columns ? "not many columns side by side" : "its rows do not lie in 16-byte pieces";
   Workspace workspace(plan);
   Stage s = first;
   while (s.parts > 1) {

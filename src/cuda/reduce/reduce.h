@@ -6,11 +6,11 @@
 namespace strata::cuda {
 
 // How elements are read. Rows: what goes lies densely, in 16-byte pieces. Columns: what stays does. Strided: any layout.
-enum class ReduceWay : uint8_t { Columns, Rows, Strided };
+enum class ReduceMethod : uint8_t { Columns, Rows, Strided };
 
-const char* plan_reduce(const Reduction& r, ReduceWay way, Plan& plan);
+const char* plan_reduce(const Reduction& r, ReduceMethod method, Plan& plan);
 void run_reduce(const Reduction& r, const Call& c, const Plan& plan);
-// The same at once, for launchers that reduce on the way; parts of results go to memory of their own.
+// The same at once, for launchers that also reduce; parts of results go to memory of their own.
 void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const TensorImpl& out, Finish finish = {});
 // The first place of the largest (smallest) value along dim; NaN counts as both. `values` may be null.
 void arg_reduce(bool largest, const TensorImpl& x, int dim, const TensorImpl* values, const TensorImpl& indices);

@@ -17,13 +17,13 @@ struct Graph::Recording {
   explicit Recording(const Stream& s, uint64_t number) : stream(s), pool(number) {}
   ~Recording() {
     Gpu& gpu = stream.gpu();
-    const bool half_way = open;
-    if (half_way) set_open(false);
+    const bool incomplete = open;
+    if (incomplete) set_open(false);
     if (gpu.enter()) {
-      if (half_way) gpu.table().cuStreamEndCapture(stream.handle(), &graph);
+      if (incomplete) gpu.table().cuStreamEndCapture(stream.handle(), &graph);
       if (graph) gpu.table().cuGraphDestroy(graph);
     }
-    if (half_way) gpu.allocator->end_pool();
+    if (incomplete) gpu.allocator->end_pool();
     gpu.allocator->release_pool(pool);
   }
   Recording(const Recording&) = delete;

@@ -225,8 +225,8 @@ Point on_spline(const Stroke& s, size_t i, float t) {
 // One image; returns its label.
 int64_t draw_digit(Draws& draws, uint8_t* to) {
   const uint32_t digit = draws.below(10);
-  const std::vector<Glyph>& ways = glyphs()[digit];
-  const Glyph& glyph = ways[draws.below(ways.size())];
+  const std::vector<Glyph>& variants = glyphs()[digit];
+  const Glyph& glyph = variants[draws.below(variants.size())];
   const Distortion distort(draws);
   const float width = draws.uniform(.55F, 1.5F), pressure = draws.uniform(0, .3F), phase = draws.uniform(0, kTurn);
   // Points are shaken by where they are, so that strokes which meet in a corner still meet.

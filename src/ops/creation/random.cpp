@@ -1,4 +1,4 @@
-// Tensors of random numbers, and laws that fill a tensor in place.
+// Tensors of random numbers, and distributions that fill a tensor in place.
 #include "strata/args/creation/random.h"
 #include "strata/ops/creation/random.h"
 
@@ -44,14 +44,14 @@ Generator& generator_of(const Value& v) {
 }
 Grads no_gradient(const GradContext&, const Tensor& g) { return {zeros_like(g)}; }
 
-Law law_of(std::string_view name) {
-  if (name == "uniform") return Law::Uniform;
-  if (name == "normal") return Law::Normal;
-  if (name == "log_normal") return Law::LogNormal;
-  if (name == "exponential") return Law::Exponential;
-  if (name == "cauchy") return Law::Cauchy;
-  if (name == "geometric") return Law::Geometric;
-  fail(ErrorKind::Value, fmt::format("random_fill: unknown law '{}'", name));
+Distribution distribution_of(std::string_view name) {
+  if (name == "uniform") return Distribution::Uniform;
+  if (name == "normal") return Distribution::Normal;
+  if (name == "log_normal") return Distribution::LogNormal;
+  if (name == "exponential") return Distribution::Exponential;
+  if (name == "cauchy") return Distribution::Cauchy;
+  if (name == "geometric") return Distribution::Geometric;
+  fail(ErrorKind::Value, fmt::format("random_fill: unknown distribution '{}'", name));
 }
 
 void need_floating(DType t, const char* op) {
@@ -61,10 +61,10 @@ void need_std(double std, const char* op) {
   STRATA_CHECK(std >= 0, Runtime, "{}: expects std >= 0.0, but found std {}", op, std);
 }
 
-Tensor drawn(const Tensor& fresh, const char* law, double a, double b, Generator* g, bool requires_grad,
+Tensor drawn(const Tensor& fresh, const char* distribution, double a, double b, Generator* g, bool requires_grad,
              const char* op) {
   need_floating(fresh.dtype(), op);
-  Tensor out = random_fill_(fresh, law, a, b, g);
+  Tensor out = random_fill_(fresh, distribution, a, b, g);
   if (requires_grad) out.set_requires_grad();
   return out;
 }
@@ -79,7 +79,7 @@ Tensor integers(const Tensor& fresh, int64_t low, int64_t high, Generator* g, bo
 template <decltype(&cpu::fill_random) fill_random> void run_fill(const Call& c) {
   const args::random_fill a(c);
   in_order(c.out(), [&](const TensorImpl& t) {
-    fill_random(t, law_of(a.law()), a.a(), a.b(), generator_of(a.generator_value()));
+    fill_random(t, distribution_of(a.distribution()), a.a(), a.b(), generator_of(a.generator_value()));
   });
 }
 
@@ -128,10 +128,11 @@ template <decltype(&cpu::draw_by_weight) draw_by_weight> void run_multinomial(co
 }
 }  // namespace
 
-STRATA_OP(random_fill, "random_fill(Tensor input, str law, float a, float b, Generator? generator=None) -> Tensor")
-  .doc("Numbers of a law in the shape of input: uniform, normal, log_normal, exponential, cauchy, geometric.")
+STRATA_OP(random_fill,
+          "random_fill(Tensor input, str distribution, float a, float b, Generator? generator=None) -> Tensor")
+  .doc("Numbers of a distribution in the shape of input: uniform, normal, log_normal, exponential, cauchy, geometric.")
   .infer([](const args::random_fill& c) {
-    law_of(c.law());
+    distribution_of(c.distribution());
     infer_same(c);
   })
   .kernel("philox", run_fill<cpu::fill_random>)

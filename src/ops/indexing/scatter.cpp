@@ -83,7 +83,7 @@ void gather_on_device(const Call& c) {
   cuda::gather(*line(*c.out()), *line(input), dim, *line(a.index()));
 }
 
-cpu::Scatter way(std::string_view reduce, const char* op) {
+cpu::Scatter mode_of(std::string_view reduce, const char* op) {
   if (reduce == "assign") return cpu::Scatter::Assign;
   if (reduce == "sum" || reduce == "add" || reduce == "mean") return cpu::Scatter::Add;
   if (reduce == "prod" || reduce == "multiply") return cpu::Scatter::Multiply;
@@ -98,7 +98,7 @@ void infer_scatter(const Call& c) {
   const args::scatter_core a(c);
   const TensorImpl &input = a.input(), &index = a.index(), &src = a.src();
   const int dim = normalize_dim(a.dim(), input.ndim, "scatter");
-  way(a.reduce(), "scatter");
+  mode_of(a.reduce(), "scatter");
   check_index(input, index, dim, "scatter");
   STRATA_CHECK(src.dtype == input.dtype, Runtime,
                "scatter: expected self.dtype to be equal to src.dtype, got {} and {}", name_of(input.dtype),
@@ -136,7 +136,7 @@ void run_scatter(const Call& c) {
   }
   if (index.numel())
     (on_host ? cpu::scatter : cuda::scatter)(*line(out), dim, *line(*index), *(src.dim() == 0 ? src : line(*src)),
-                                             way(a.reduce(), "scatter"));
+                                             mode_of(a.reduce(), "scatter"));
 }
 
 // Element `at` of the index says where along dim; the rest of the place is `at` itself.
@@ -173,7 +173,7 @@ void plain_scatter(const Call& c) {
     cpu::each_index(index.sizes(), [&](const cpu::Index& at) {
       const cpu::Index place = along(at, dim, index);
       const T value = cpu::get<T>(src, src.ndim == 0 ? cpu::Index{} : at);
-      cpu::set<T>(*sums, place, combined<T>(way(a.reduce(), "scatter"), cpu::get<T>(*sums, place), value));
+      cpu::set<T>(*sums, place, combined<T>(mode_of(a.reduce(), "scatter"), cpu::get<T>(*sums, place), value));
     });
     cpu::copy_reference(*c.out(), *sums);
   });

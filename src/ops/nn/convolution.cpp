@@ -115,7 +115,7 @@ void infer_convolution(const Call& c) {
 // Binds the tensors of a call to the sides of a convolution.
 struct Sides {
   ConvShape shape;
-  ConvWay way;
+  ConvMode mode;
   Tensor big, weight, small;
   const TensorImpl* bias;
   explicit Sides(const Call& c)
@@ -123,21 +123,21 @@ struct Sides {
         weight(args::convolution(c).share_weight()),
         bias(args::convolution(c).bias()) {
     const args::convolution a(c);
-    way = a.transposed() ? ConvWay::Data : ConvWay::Forward;
+    mode = a.transposed() ? ConvMode::Data : ConvMode::Forward;
     big = a.transposed() ? c.out() : a.share_input();
     small = a.transposed() ? a.share_input() : c.out();
   }
 };
 const char* convolution_ready(const Call& c) {
   const Sides s(c);
-  if (s.bias && s.way == ConvWay::Data) return "oneDNN's transposed convolution is used without bias";
-  return cpu::conv_onednn_ready(s.shape, s.way, *s.big, *s.weight, *s.small, s.bias != nullptr);
+  if (s.bias && s.mode == ConvMode::Data) return "oneDNN's transposed convolution is used without bias";
+  return cpu::conv_onednn_ready(s.shape, s.mode, *s.big, *s.weight, *s.small, s.bias != nullptr);
 }
 
 cuda::ConvCall device_call(const Call& c) {
   const args::convolution a(c);
   const Sides s(c);
-  return {s.shape, s.way, s.big, s.weight, s.small, a.share_bias()};
+  return {s.shape, s.mode, s.big, s.weight, s.small, a.share_bias()};
 }
 Grads grad_convolution(const GradContext& c, const Tensor& g) {
   const grads::convolution arg(c);
@@ -245,7 +245,7 @@ Tensor convolve_named(const char* op, int dims, const Tensor& input, const Tenso
 }
 cuda::ConvCall device_weight_call(const Call& c) {
   const args::convolution_weight_grad a(c);
-  return {weight_shape_of(a), ConvWay::Weight, a.share_big(), c.out(), a.share_small(), {}};
+  return {weight_shape_of(a), ConvMode::Weight, a.share_big(), c.out(), a.share_small(), {}};
 }
 template <auto describe> void add_device_kernels(OpRecord& op) {
   add_planned<describe, cuda::plan_convolution_floats, cuda::run_convolution>(op, Backend::Cuda, "implicit_gemm_f32");
@@ -264,12 +264,12 @@ STRATA_OP(convolution,
     "winograd",
     [](const Call& c) {
       const Sides s(c);
-      cpu::conv_winograd(s.shape, s.way, *s.big, *s.weight, *s.small, s.bias);
+      cpu::conv_winograd(s.shape, s.mode, *s.big, *s.weight, *s.small, s.bias);
     },
     [](const Call& c) {
       const Sides s(c);
-      return s.bias && s.way == ConvWay::Data ? "a transposed convolution with bias"
-                                              : cpu::conv_winograd_ready(s.shape, s.way, *s.big, *s.weight);
+      return s.bias && s.mode == ConvMode::Data ? "a transposed convolution with bias"
+                                                : cpu::conv_winograd_ready(s.shape, s.mode, *s.big, *s.weight);
     })
   .numerics({.error = 3})
   .kernel(
@@ -280,13 +280,13 @@ STRATA_OP(convolution,
     },
     [](const Call& c) {
       const Sides s(c);
-      return cpu::conv_shallow_ready(s.shape, s.way, *s.big, *s.small);
+      return cpu::conv_shallow_ready(s.shape, s.mode, *s.big, *s.small);
     })
   .kernel(
     "onednn",
     [](const Call& c) {
       const Sides s(c);
-      cpu::conv_onednn(s.shape, s.way, *s.big, *s.weight, *s.small, s.bias);
+      cpu::conv_onednn(s.shape, s.mode, *s.big, *s.weight, *s.small, s.bias);
     },
     convolution_ready)
   .from(Source::OneDnn)
@@ -294,7 +294,7 @@ STRATA_OP(convolution,
     "columns",
     [](const Call& c) {
       const Sides s(c);
-      cpu::conv_columns(s.shape, s.way, s.big, s.weight, s.small, s.bias);
+      cpu::conv_columns(s.shape, s.mode, s.big, s.weight, s.small, s.bias);
     },
     [](const args::convolution& c) -> const char* {
       return c.transposed() && c.has_bias() ? "a transposed convolution with bias" : nullptr;
@@ -302,10 +302,10 @@ STRATA_OP(convolution,
   .kernel("reference",
           [](const Call& c) {
             const Sides s(c);
-            if (s.bias && s.way == ConvWay::Data)
+            if (s.bias && s.mode == ConvMode::Data)
               fail(ErrorKind::NotImplemented,
                    "convolution: a transposed convolution takes its bias through conv_transpose1d, 2d, 3d");
-            cpu::conv_reference(s.shape, s.way, s.big, s.weight, s.small, s.bias);
+            cpu::conv_reference(s.shape, s.mode, s.big, s.weight, s.small, s.bias);
           })
   .with(add_device_kernels<device_call>)
   .saves({"input", "weight"})
@@ -337,28 +337,28 @@ STRATA_OP(convolution_weight_grad,
   .kernel(
     "winograd",
     [](const args::convolution_weight_grad& c) {
-      cpu::conv_winograd(weight_shape_of(c), ConvWay::Weight, c.big(), *c.out(), c.small(), nullptr);
+      cpu::conv_winograd(weight_shape_of(c), ConvMode::Weight, c.big(), *c.out(), c.small(), nullptr);
     },
     [](const args::convolution_weight_grad& c) {
-      return cpu::conv_winograd_ready(weight_shape_of(c), ConvWay::Weight, c.big(), *c.out());
+      return cpu::conv_winograd_ready(weight_shape_of(c), ConvMode::Weight, c.big(), *c.out());
     })
   .numerics({.error = 3})
   .kernel(
     "onednn",
     [](const args::convolution_weight_grad& c) {
-      cpu::conv_onednn(weight_shape_of(c), ConvWay::Weight, c.big(), *c.out(), c.small(), nullptr);
+      cpu::conv_onednn(weight_shape_of(c), ConvMode::Weight, c.big(), *c.out(), c.small(), nullptr);
     },
     [](const args::convolution_weight_grad& c) {
-      return cpu::conv_onednn_ready(weight_shape_of(c), ConvWay::Weight, c.big(), *c.out(), c.small(), false);
+      return cpu::conv_onednn_ready(weight_shape_of(c), ConvMode::Weight, c.big(), *c.out(), c.small(), false);
     })
   .from(Source::OneDnn)
   .kernel("columns",
           [](const args::convolution_weight_grad& c) {
-            cpu::conv_columns(weight_shape_of(c), ConvWay::Weight, c.share_big(), c.out(), c.share_small(), nullptr);
+            cpu::conv_columns(weight_shape_of(c), ConvMode::Weight, c.share_big(), c.out(), c.share_small(), nullptr);
           })
   .kernel("reference",
           [](const args::convolution_weight_grad& c) {
-            cpu::conv_reference(weight_shape_of(c), ConvWay::Weight, c.share_big(), c.out(), c.share_small(), nullptr);
+            cpu::conv_reference(weight_shape_of(c), ConvMode::Weight, c.share_big(), c.out(), c.share_small(), nullptr);
           })
   .with(add_device_kernels<device_weight_call>)
   .saves({"big", "small"})

@@ -162,7 +162,7 @@ STRATA_OP(max_pool_codes,
           })
   .cuda("windows",
         [](const args::max_pool_codes& c) {
-          cuda::max_pool(cuda::PoolWay::Forward, sizes_of(window_of(c)), c.input(), *c.out(),
+          cuda::max_pool(cuda::PoolMode::Forward, sizes_of(window_of(c)), c.input(), *c.out(),
                          *c.codes() ? c.out(1).get() : nullptr);
         })
   .saves_result({1})
@@ -210,7 +210,7 @@ STRATA_OP(max_pool_codes_backward,
           })
   .cuda("windows",
         [](const args::max_pool_codes_backward& c) {
-          cuda::max_pool(cuda::PoolWay::Backward, sizes_of(window_of(c)), *c.out(), c.grad(), &c.codes());
+          cuda::max_pool(cuda::PoolMode::Backward, sizes_of(window_of(c)), *c.out(), c.grad(), &c.codes());
         })
   .saves({"codes"})
   .grad([](const grads::max_pool_codes_backward& c, const Tensor& g) -> Grads {
@@ -247,7 +247,7 @@ STRATA_OP(max_pool_codes_gather,
           })
   .cuda("windows",
         [](const args::max_pool_codes_gather& c) {
-          cuda::max_pool(cuda::PoolWay::Gather, sizes_of(window_of(c)), c.input(), *c.out(), &c.codes());
+          cuda::max_pool(cuda::PoolMode::Gather, sizes_of(window_of(c)), c.input(), *c.out(), &c.codes());
         })
   .saves({"codes"})
   .grad([](const grads::max_pool_codes_gather& c, const Tensor& g) -> Grads {

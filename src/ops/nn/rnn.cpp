@@ -56,7 +56,7 @@ struct Options {
   bool biases;
   int64_t layers;
   double dropout;
-  bool train, both_ways;
+  bool train, bidirectional;
   bool projected = false;  // LSTM with a weight_hr
 };
 
@@ -70,23 +70,23 @@ struct Result {
   Tensor output, h, c;
 };
 
-// x is [steps, batch, features], or [sum of sizes, features] when packed. h and c are [layers * ways, batch, hidden].
+// x is [steps, batch, features], or [sum of sizes, features] when packed. h and c are [layers * directions, batch, hidden].
 Result run_layers(const Options& o, Tensor x, const Tensor& h0, const Tensor& c0, TensorList params,
                   const Steps& steps) {
-  const int64_t ways = o.both_ways ? 2 : 1, per = (o.biases ? 4 : 2) + (o.projected ? 1 : 0);
-  const int64_t expected = o.layers * ways * per;
+  const int64_t directions = o.bidirectional ? 2 : 1, per = (o.biases ? 4 : 2) + (o.projected ? 1 : 0);
+  const int64_t expected = o.layers * directions * per;
   STRATA_CHECK(o.layers > 0 && static_cast<int64_t>(params.size()) == expected, Runtime,
                "{}: expected {} parameters for {} layers{}, got {}", o.op, expected, o.layers,
-               o.both_ways ? " in both directions" : "", params.size());
-  STRATA_CHECK(h0.dim() == 3 && h0.size(0) == o.layers * ways, Runtime,
-               "{}: expected hidden state of shape [{}, batch, hidden], got {}", o.op, o.layers * ways,
+               o.bidirectional ? " in both directions" : "", params.size());
+  STRATA_CHECK(h0.dim() == 3 && h0.size(0) == o.layers * directions, Runtime,
+               "{}: expected hidden state of shape [{}, batch, hidden], got {}", o.op, o.layers * directions,
                to_string(h0.shape()));
   const bool packed = !steps.sizes.empty();
   std::vector<Tensor> last_h, last_c;
   for (int64_t layer = 0; layer < o.layers; ++layer) {
     std::vector<Tensor> sides;
-    for (int64_t way = 0; way < ways; ++way) {
-      const size_t at = static_cast<size_t>((layer * ways + way) * per);
+    for (int64_t direction = 0; direction < directions; ++direction) {
+      const size_t at = static_cast<size_t>((layer * directions + direction) * per);
       const Tensor &wi = params[at], &wh = params[at + 1];
       const Tensor bi = o.biases ? params[at + 2] : Tensor(), bh = o.biases ? params[at + 3] : Tensor();
       const Tensor wr = o.projected ? params[at + static_cast<size_t>(per) - 1] : Tensor();
@@ -95,11 +95,12 @@ Result run_layers(const Options& o, Tensor x, const Tensor& h0, const Tensor& c0
                    x.size(-1));
       STRATA_CHECK(h0.size(2) == wh.size(-1), Runtime, "{}: expected hidden size {}, got {}", o.op, wh.size(-1),
                    h0.size(2));
-      State s{select(h0, 0, layer * ways + way), c0 ? select(c0, 0, layer * ways + way) : Tensor()};
+      State s{select(h0, 0, layer * directions + direction),
+              c0 ? select(c0, 0, layer * directions + direction) : Tensor()};
       if (o.cell == Cell::Lstm && !packed && !o.projected) {  // all steps in one kernel
         const Tensor gates = linear(x, wi, bi ? add(bi, bh) : bi);
-        const auto all = _lstm_layer(gates, s.h, s.c, wh, way == 1);
-        last_h.push_back(select(all[0], 0, way ? 0 : steps.count - 1));
+        const auto all = _lstm_layer(gates, s.h, s.c, wh, direction == 1);
+        last_h.push_back(select(all[0], 0, direction ? 0 : steps.count - 1));
         last_c.push_back(all[1]);
         sides.push_back(all[0]);
         continue;
@@ -110,22 +111,22 @@ Result run_layers(const Options& o, Tensor x, const Tensor& h0, const Tensor& c0
       std::vector<std::pair<Tensor, Tensor>> finished;  // of sequences that ended (packed, forwards): later rows first
       std::vector<int64_t> offset(static_cast<size_t>(steps.count) + 1, 0);
       for (size_t t = 0; packed && t < steps.sizes.size(); ++t) offset[t + 1] = offset[t] + steps.sizes[t];
-      int64_t running = packed ? (way ? 0 : steps.sizes[0]) : 0;
-      if (packed && !way) s = {narrow(s.h, 0, 0, running), s.c ? narrow(s.c, 0, 0, running) : Tensor()};
+      int64_t running = packed ? (direction ? 0 : steps.sizes[0]) : 0;
+      if (packed && !direction) s = {narrow(s.h, 0, 0, running), s.c ? narrow(s.c, 0, 0, running) : Tensor()};
       for (int64_t i = 0; i < steps.count; ++i) {
-        const int64_t t = way ? steps.count - 1 - i : i;
+        const int64_t t = direction ? steps.count - 1 - i : i;
         Tensor now;
         if (packed) {
           const int64_t size = steps.sizes[static_cast<size_t>(t)];
           now = narrow(gates, 0, offset[static_cast<size_t>(t)], size);
-          if (way && size > running) {  // backwards, sequences join as we go
+          if (direction && size > running) {  // backwards, sequences join as we go
             const auto grow = [&](const Tensor& have, const Tensor& all) {
               return !all      ? Tensor()
                      : running ? cat({have, narrow(all, 0, running, size - running)})
                                : narrow(all, 0, 0, size);
             };
             s = {grow(s.h, start.h), grow(s.c, start.c)};
-          } else if (!way && size < running) {
+          } else if (!direction && size < running) {
             finished.emplace_back(narrow(s.h, 0, size, running - size),
                                   s.c ? narrow(s.c, 0, size, running - size) : Tensor());
             s = {narrow(s.h, 0, 0, size), s.c ? narrow(s.c, 0, 0, size) : Tensor()};

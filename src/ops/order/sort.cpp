@@ -38,42 +38,42 @@ template <class V> Grads grad_sort(const GradContext& c, const Tensor& g) {
 }
 
 // Devices choose how lines are sorted.
-using cuda::SortWay;
-template <SortWay way>
+using cuda::SortMethod;
+template <SortMethod method>
 void device_sort(const TensorImpl& x, int dim, bool descending, const TensorImpl* values, const TensorImpl* indices) {
-  cuda::sort(way, x, dim, descending, values, indices);
+  cuda::sort(method, x, dim, descending, values, indices);
 }
-template <SortWay way>
+template <SortMethod method>
 void device_topk(const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImpl& values,
                  const TensorImpl& indices) {
-  cuda::topk(way, x, k, dim, largest, values, indices);
+  cuda::topk(method, x, k, dim, largest, values, indices);
 }
-template <SortWay way>
+template <SortMethod method>
 void device_pick(cpu::Pick what, const TensorImpl& x, int64_t k, int dim, const TensorImpl& values,
                  const TensorImpl& indices) {
-  cuda::pick(way, what, x, k, dim, values, indices);
+  cuda::pick(method, what, x, k, dim, values, indices);
 }
 // Whether lines are sorted so, where one element of each is wanted (kWhole: all of them).
-template <SortWay way, class V, bool kWhole = false> const char* sorts_so(const Call& c) {
+template <SortMethod method, class V, bool kWhole = false> const char* sorts_so(const Call& c) {
   const V a(c);
   const TensorImpl& x = a.input();
   const int64_t n = x.ndim ? x.shape[dim_of(a)] : 1;
-  return cuda::sort_objection(way, n, n ? x.numel / n : 0, kWhole ? n : 1);
+  return cuda::sort_objection(method, n, n ? x.numel / n : 0, kWhole ? n : 1);
 }
-template <SortWay way> const char* sorts_all_so(const Call& c) {  // as one line
+template <SortMethod method> const char* sorts_all_so(const Call& c) {  // as one line
   const args::median a(c);
-  return cuda::sort_objection(way, a.input().numel, 1, 1);
+  return cuda::sort_objection(method, a.input().numel, 1, 1);
 }
-template <SortWay way> const char* finds_top_so(const Call& c) {
+template <SortMethod method> const char* finds_top_so(const Call& c) {
   const args::topk a(c);
   const TensorImpl& x = a.input();
   const int64_t n = x.ndim ? x.shape[normalize_dim(a.dim(), x.ndim, "topk")] : 1;
-  return cuda::sort_objection(way, n, n ? x.numel / n : 0, a.k());
+  return cuda::sort_objection(method, n, n ? x.numel / n : 0, a.k());
 }
 
-template <SortWay way> void device_argsort(const Call& c) {
+template <SortMethod method> void device_argsort(const Call& c) {
   const args::argsort a(c);
-  cuda::sort(way, a.input(), dim_of(a), a.descending(), nullptr, c.out().get());
+  cuda::sort(method, a.input(), dim_of(a), a.descending(), nullptr, c.out().get());
 }
 
 void infer_pick(const Call& c, int64_t dim, bool keepdim) {
@@ -132,8 +132,9 @@ STRATA_OP(sort, "sort(Tensor input, int dim=-1, bool descending=False) -> (Tenso
   .infer(infer_sort<args::sort>)
   .kernel("radix", run_sort<args::sort, cpu::sort>)
   .kernel("reference", run_sort<args::sort, cpu::sort_reference>)
-  .cuda("block_lines", run_sort<args::sort, device_sort<SortWay::Lines>>, sorts_so<SortWay::Lines, args::sort, true>)
-  .cuda("radix", run_sort<args::sort, device_sort<SortWay::Radix>>)
+  .cuda("block_lines", run_sort<args::sort, device_sort<SortMethod::Lines>>,
+        sorts_so<SortMethod::Lines, args::sort, true>)
+  .cuda("radix", run_sort<args::sort, device_sort<SortMethod::Radix>>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_sort<grads::sort>)
@@ -147,9 +148,9 @@ STRATA_OP(
   .infer(infer_sort<args::sort_stable>)
   .kernel("radix", run_sort<args::sort_stable, cpu::sort>)
   .kernel("reference", run_sort<args::sort_stable, cpu::sort_reference>)
-  .cuda("block_lines", run_sort<args::sort_stable, device_sort<SortWay::Lines>>,
-        sorts_so<SortWay::Lines, args::sort_stable, true>)
-  .cuda("radix", run_sort<args::sort_stable, device_sort<SortWay::Radix>>)
+  .cuda("block_lines", run_sort<args::sort_stable, device_sort<SortMethod::Lines>>,
+        sorts_so<SortMethod::Lines, args::sort_stable, true>)
+  .cuda("radix", run_sort<args::sort_stable, device_sort<SortMethod::Radix>>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_sort<grads::sort_stable>)
@@ -170,8 +171,8 @@ STRATA_OP(argsort, "argsort(Tensor input, int dim=-1, bool descending=False, *, 
           [](const args::argsort& c) {
             cpu::sort_reference(c.input(), dim_of(c), c.descending(), nullptr, c.out().get());
           })
-  .cuda("block_lines", device_argsort<SortWay::Lines>, sorts_so<SortWay::Lines, args::argsort, true>)
-  .cuda("radix", device_argsort<SortWay::Radix>)
+  .cuda("block_lines", device_argsort<SortMethod::Lines>, sorts_so<SortMethod::Lines, args::argsort, true>)
+  .cuda("radix", device_argsort<SortMethod::Radix>)
   .samples({"f(3,4)", "f(3,4), 0, True", "i5(10), stable=True", "f()"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
@@ -198,9 +199,9 @@ STRATA_OP(
   })
   .kernel("select", run_topk<cpu::topk>)
   .kernel("reference", run_topk<cpu::topk_reference>)
-  .cuda("select", run_topk<device_topk<SortWay::Select>>, finds_top_so<SortWay::Select>)
-  .cuda("block_lines", run_topk<device_topk<SortWay::Lines>>, finds_top_so<SortWay::Lines>)
-  .cuda("radix", run_topk<device_topk<SortWay::Radix>>)
+  .cuda("select", run_topk<device_topk<SortMethod::Select>>, finds_top_so<SortMethod::Select>)
+  .cuda("block_lines", run_topk<device_topk<SortMethod::Lines>>, finds_top_so<SortMethod::Lines>)
+  .cuda("radix", run_topk<device_topk<SortMethod::Radix>>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad([](const grads::topk& c, const Tensor& g) -> Grads {
@@ -223,11 +224,11 @@ STRATA_OP(kthvalue, "kthvalue(Tensor input, int k, int dim=-1, bool keepdim=Fals
   })
   .kernel("select", run_pick<args::kthvalue, cpu::Pick::Kth, cpu::pick>)
   .kernel("reference", run_pick<args::kthvalue, cpu::Pick::Kth, cpu::pick_reference>)
-  .cuda("select", run_pick<args::kthvalue, cpu::Pick::Kth, device_pick<SortWay::Select>>,
-        sorts_so<SortWay::Select, args::kthvalue>)
-  .cuda("block_lines", run_pick<args::kthvalue, cpu::Pick::Kth, device_pick<SortWay::Lines>>,
-        sorts_so<SortWay::Lines, args::kthvalue>)
-  .cuda("radix", run_pick<args::kthvalue, cpu::Pick::Kth, device_pick<SortWay::Radix>>)
+  .cuda("select", run_pick<args::kthvalue, cpu::Pick::Kth, device_pick<SortMethod::Select>>,
+        sorts_so<SortMethod::Select, args::kthvalue>)
+  .cuda("block_lines", run_pick<args::kthvalue, cpu::Pick::Kth, device_pick<SortMethod::Lines>>,
+        sorts_so<SortMethod::Lines, args::kthvalue>)
+  .cuda("radix", run_pick<args::kthvalue, cpu::Pick::Kth, device_pick<SortMethod::Radix>>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad([](const grads::kthvalue& c, const Tensor& g) -> Grads {
@@ -247,11 +248,11 @@ STRATA_OP(median_dim, "median.dim(Tensor input, int dim, bool keepdim=False) -> 
   .infer([](const args::median_dim& c) { infer_pick(c, c.dim(), c.keepdim()); })
   .kernel("select", run_pick<args::median_dim, cpu::Pick::Median, cpu::pick>)
   .kernel("reference", run_pick<args::median_dim, cpu::Pick::Median, cpu::pick_reference>)
-  .cuda("select", run_pick<args::median_dim, cpu::Pick::Median, device_pick<SortWay::Select>>,
-        sorts_so<SortWay::Select, args::median_dim>)
-  .cuda("block_lines", run_pick<args::median_dim, cpu::Pick::Median, device_pick<SortWay::Lines>>,
-        sorts_so<SortWay::Lines, args::median_dim>)
-  .cuda("radix", run_pick<args::median_dim, cpu::Pick::Median, device_pick<SortWay::Radix>>)
+  .cuda("select", run_pick<args::median_dim, cpu::Pick::Median, device_pick<SortMethod::Select>>,
+        sorts_so<SortMethod::Select, args::median_dim>)
+  .cuda("block_lines", run_pick<args::median_dim, cpu::Pick::Median, device_pick<SortMethod::Lines>>,
+        sorts_so<SortMethod::Lines, args::median_dim>)
+  .cuda("radix", run_pick<args::median_dim, cpu::Pick::Median, device_pick<SortMethod::Radix>>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_pick)
@@ -263,9 +264,9 @@ STRATA_OP(median, "median(Tensor input) -> Tensor")
   .infer(infer_median)
   .kernel("select", run_median<cpu::Pick::Median, cpu::pick>)
   .kernel("reference", run_median<cpu::Pick::Median, cpu::pick_reference>)
-  .cuda("select", run_median<cpu::Pick::Median, device_pick<SortWay::Select>>, sorts_all_so<SortWay::Select>)
-  .cuda("block_lines", run_median<cpu::Pick::Median, device_pick<SortWay::Lines>>, sorts_all_so<SortWay::Lines>)
-  .cuda("radix", run_median<cpu::Pick::Median, device_pick<SortWay::Radix>>)
+  .cuda("select", run_median<cpu::Pick::Median, device_pick<SortMethod::Select>>, sorts_all_so<SortMethod::Select>)
+  .cuda("block_lines", run_median<cpu::Pick::Median, device_pick<SortMethod::Lines>>, sorts_all_so<SortMethod::Lines>)
+  .cuda("radix", run_median<cpu::Pick::Median, device_pick<SortMethod::Radix>>)
   .saves({"input"})
   .saves_result()
   .grad(grad_median)
@@ -276,11 +277,11 @@ STRATA_OP(nanmedian_dim, "nanmedian.dim(Tensor input, int dim, bool keepdim=Fals
   .infer([](const args::nanmedian_dim& c) { infer_pick(c, c.dim(), c.keepdim()); })
   .kernel("select", run_pick<args::nanmedian_dim, cpu::Pick::NanMedian, cpu::pick>)
   .kernel("reference", run_pick<args::nanmedian_dim, cpu::Pick::NanMedian, cpu::pick_reference>)
-  .cuda("select", run_pick<args::nanmedian_dim, cpu::Pick::NanMedian, device_pick<SortWay::Select>>,
-        sorts_so<SortWay::Select, args::nanmedian_dim>)
-  .cuda("block_lines", run_pick<args::nanmedian_dim, cpu::Pick::NanMedian, device_pick<SortWay::Lines>>,
-        sorts_so<SortWay::Lines, args::nanmedian_dim>)
-  .cuda("radix", run_pick<args::nanmedian_dim, cpu::Pick::NanMedian, device_pick<SortWay::Radix>>)
+  .cuda("select", run_pick<args::nanmedian_dim, cpu::Pick::NanMedian, device_pick<SortMethod::Select>>,
+        sorts_so<SortMethod::Select, args::nanmedian_dim>)
+  .cuda("block_lines", run_pick<args::nanmedian_dim, cpu::Pick::NanMedian, device_pick<SortMethod::Lines>>,
+        sorts_so<SortMethod::Lines, args::nanmedian_dim>)
+  .cuda("radix", run_pick<args::nanmedian_dim, cpu::Pick::NanMedian, device_pick<SortMethod::Radix>>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_pick)
@@ -292,9 +293,10 @@ STRATA_OP(nanmedian, "nanmedian(Tensor input) -> Tensor")
   .infer(infer_median)
   .kernel("select", run_median<cpu::Pick::NanMedian, cpu::pick>)
   .kernel("reference", run_median<cpu::Pick::NanMedian, cpu::pick_reference>)
-  .cuda("select", run_median<cpu::Pick::NanMedian, device_pick<SortWay::Select>>, sorts_all_so<SortWay::Select>)
-  .cuda("block_lines", run_median<cpu::Pick::NanMedian, device_pick<SortWay::Lines>>, sorts_all_so<SortWay::Lines>)
-  .cuda("radix", run_median<cpu::Pick::NanMedian, device_pick<SortWay::Radix>>)
+  .cuda("select", run_median<cpu::Pick::NanMedian, device_pick<SortMethod::Select>>, sorts_all_so<SortMethod::Select>)
+  .cuda("block_lines", run_median<cpu::Pick::NanMedian, device_pick<SortMethod::Lines>>,
+        sorts_all_so<SortMethod::Lines>)
+  .cuda("radix", run_median<cpu::Pick::NanMedian, device_pick<SortMethod::Radix>>)
   .saves({"input"})
   .saves_result()
   .grad(grad_median)
@@ -305,9 +307,9 @@ STRATA_OP(mode, "mode(Tensor input, int dim=-1, bool keepdim=False) -> (Tensor v
   .infer([](const args::mode& c) { infer_pick(c, c.dim(), c.keepdim()); })
   .kernel("select", run_pick<args::mode, cpu::Pick::Mode, cpu::pick>)
   .kernel("reference", run_pick<args::mode, cpu::Pick::Mode, cpu::pick_reference>)
-  .cuda("block_lines", run_pick<args::mode, cpu::Pick::Mode, device_pick<SortWay::Lines>>,
-        sorts_so<SortWay::Lines, args::mode>)
-  .cuda("radix", run_pick<args::mode, cpu::Pick::Mode, device_pick<SortWay::Radix>>)
+  .cuda("block_lines", run_pick<args::mode, cpu::Pick::Mode, device_pick<SortMethod::Lines>>,
+        sorts_so<SortMethod::Lines, args::mode>)
+  .cuda("radix", run_pick<args::mode, cpu::Pick::Mode, device_pick<SortMethod::Radix>>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_pick)

@@ -25,19 +25,19 @@ template <Describe describe> void run_reduction_plan(const Call& c, const Plan& 
   const Reduction r = describe(c);
   if (!fills_truth(r)) cuda::run_reduce(r, c, plan);
 }
-template <Describe describe, cuda::ReduceWay way> const char* plan_reduction(const Call& c, Plan& plan) {
-  return cuda::plan_reduce(describe(c), way, plan);
+template <Describe describe, cuda::ReduceMethod method> const char* plan_reduction(const Call& c, Plan& plan) {
+  return cuda::plan_reduce(describe(c), method, plan);
 }
 }  // namespace detail
 
 template <Describe describe> void add_reduction(OpRecord& op) {
   op.kernel("simd", detail::run_reduction<describe, cpu::reduce>)
     .kernel("reference", detail::run_reduction<describe, cpu::reduce_reference>)
-    .planned(Backend::Cuda, "columns", detail::plan_reduction<describe, cuda::ReduceWay::Columns>,
+    .planned(Backend::Cuda, "columns", detail::plan_reduction<describe, cuda::ReduceMethod::Columns>,
              detail::run_reduction_plan<describe>)
-    .planned(Backend::Cuda, "rows", detail::plan_reduction<describe, cuda::ReduceWay::Rows>,
+    .planned(Backend::Cuda, "rows", detail::plan_reduction<describe, cuda::ReduceMethod::Rows>,
              detail::run_reduction_plan<describe>)
-    .planned(Backend::Cuda, "strided", detail::plan_reduction<describe, cuda::ReduceWay::Strided>,
+    .planned(Backend::Cuda, "strided", detail::plan_reduction<describe, cuda::ReduceMethod::Strided>,
              detail::run_reduction_plan<describe>);
 }
 

@@ -182,7 +182,7 @@ TEST(Random, SameStreamForAnyThreadCount) {
   for (size_t i = 0; i < drawn[0].size(); ++i) expect_equal(drawn[0][i], drawn[1][i]);
 }
 
-TEST(Random, HasTheMomentsOfItsLaw) {
+TEST(Random, HasTheMomentsOfItsDistribution) {
   manual_seed(1);
   const auto moments = [](const Tensor& x, double mean, double variance, double slack) {
     const Tensor d = to(x, kFloat64);
