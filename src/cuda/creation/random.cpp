@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kThreads = 256;
 
-// A thread takes a Philox block, which makes `per_block` elements.
+// A thread computes one Philox block, which gives `per_block` elements.
 RandomParams plan(const TensorImpl& out, int64_t per_block, Generator& generator) {
   RandomParams p{};
   const auto blocks = static_cast<uint64_t>((out.numel + per_block - 1) / per_block);

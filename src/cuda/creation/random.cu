@@ -1,8 +1,8 @@
-// Random numbers of the Philox stream, the same as on the host: distributions, integers, Bernoulli draws, dropout.
+// Random numbers from the Philox stream, the same as on the host: distributions, integers, Bernoulli draws, dropout.
 //
-// Bound by memory for uniform numbers and dropout (each element written once; ten Philox rounds give four words), by
-// arithmetic in double for the other distributions: normal numbers in float have the host's bits, the others differ by a unit in the last
-// place at most. A thread takes one Philox block: four elements of one word or two of two words.
+// Bound by memory for uniform numbers and dropout (each element is written once; ten Philox rounds give four words), by
+// double arithmetic for the other distributions. Float normal numbers have the host's bits, the others differ by at
+// most one unit in the last place. A thread computes one Philox block: four elements of one word or two of two words.
 #include "cuda/common/dtypes.cuh"
 #include "cuda/creation/random_params.h"
 #include "cuda/runtime/graph_params.h"
@@ -20,7 +20,8 @@ enum Distributions : int32_t {
   kGeometric
 };  // as in record/distributions.h
 
-// The thread's block. A captured launch finds the seed and its place on the device, where each replay puts them.
+// The thread's block. A captured launch reads the seed and the stream position from the device, where each replay
+// writes them.
 template <class Params> __device__ __forceinline__ PhiloxBlock philox_of(const Params& p, int64_t thread) {
   const uint64_t* base = reinterpret_cast<const uint64_t*>(p.base);
   return philox(base ? base[0] : p.seed, (base ? base[1] : 0) + p.first + uint64_t(thread));
@@ -29,7 +30,7 @@ template <class Params> __device__ __forceinline__ PhiloxBlock philox_of(const P
 template <class T> __device__ __forceinline__ T log_of_rest(T u) { return T(log(1 - double(u))); }
 
 __device__ __forceinline__ void to_normals(float& even, float& odd) { normal_pair(even, odd, even, odd); }
-__device__ __forceinline__ void to_normals(double& even, double& odd) {  // Box and Muller
+__device__ __forceinline__ void to_normals(double& even, double& odd) {  // Box-Muller transform
   const double radius = sqrt(-2 * log(1 - even));
   double s, c;
   sincos(6.283185307179586 * odd, &s, &c);
@@ -48,7 +49,7 @@ template <class T> __device__ __forceinline__ T from_uniform(int32_t distributio
   }
 }
 
-// The block's share of an array: whole vectors where it can.
+// Writes the elements of one Philox block, as vectors where possible.
 template <class T, int kItems>
 __device__ __forceinline__ void put(uint64_t out, int32_t type, int64_t first, int64_t count, bool vectors,
                                     const T (&v)[kItems]) {

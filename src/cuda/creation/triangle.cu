@@ -1,6 +1,6 @@
 // The lower or upper triangle of each matrix, zeros elsewhere.
 //
-// Bound by memory: each element is read (where it stays) and written once; a thread has four in flight.
+// Bound by memory: each element is read (if it is kept) and written once; a thread has four in flight.
 #include "cuda/common/dtypes.cuh"
 #include "cuda/common/index.cuh"
 #include "cuda/common/units.cuh"

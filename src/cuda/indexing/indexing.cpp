@@ -15,9 +15,9 @@ namespace strata::cuda {
 namespace {
 
 constexpr int64_t kThreads = 256, kItems = 4;
-constexpr int64_t kFewIndices = 64;  // so many are added by one thread per column, others are sorted by row
+constexpr int64_t kFewIndices = 64;  // up to this many are added by one thread per column; more are sorted by row
 
-// Dimensions [from, to) in their order, neighbours joined where they lie one after the other.
+// Dimensions [from, to) in order, merged if they are adjacent in memory.
 Axes joined(const TensorImpl& t, int from, int to) {
   Axes a;
   for (int d = from; d < to; ++d) {
@@ -31,7 +31,7 @@ Axes joined(const TensorImpl& t, int from, int to) {
   return a;
 }
 
-// The most bytes that can be moved at once.
+// The largest unit in bytes that can be moved at once.
 int64_t unit_of(const TensorImpl& table, const Axes& outer, const Axes& inner, int first, size_t indexed,
                 const TensorImpl& block, bool by_element) {
   const auto element = static_cast<int64_t>(size_of(table.dtype));
@@ -82,7 +82,7 @@ RowsParams plan(const TensorImpl& table, const TensorImpl& block, int first, std
   return p;
 }
 
-// All index tensors contiguous and of one dtype, as the kernels read them.
+// Makes all index tensors contiguous and of one dtype, as the kernels require.
 std::vector<Tensor> dense_indices(std::span<const Tensor> indices) {
   std::vector<Tensor> out;
   for (const Tensor& t : indices) out.push_back(dense(*t));
@@ -99,7 +99,7 @@ int64_t rows_of(const RowsParams& p) {
 
 Tensor vector_of(int64_t n, DType dtype, Device device) { return make_tensor(Shape(std::array{n}), dtype, device); }
 
-// The numbers of the rows that the indices name.
+// The row numbers that the indices refer to.
 Tensor row_numbers(const Stream& stream, RowsParams p, Device device) {
   static const Function kernel("indexing", "row_numbers");
   Tensor keys = vector_of(p.n, DType::I32, device);

@@ -1,4 +1,5 @@
-// Launches the kernels of cuda/indexing/indexing.cu along one dimension (gather, scatter), of nonzero.cu and of triangle.cu.
+// Launches the kernels of cuda/indexing/indexing.cu along one dimension (gather, scatter), of nonzero.cu and of
+// triangle.cu.
 #include <array>
 #include <bit>
 
@@ -16,7 +17,7 @@ namespace strata::cuda {
 namespace {
 
 constexpr int64_t kThreads = 256, kItems = 4, kNonzeroTile = 4096;
-// Lines so short, or so many, are walked by a thread each; what meets in one place is sorted otherwise.
+// If lines are this short, or this many, one thread walks each line; otherwise colliding elements are sorted.
 constexpr int64_t kShortLine = 64, kManyLines = 4096;
 
 // The axes of index with the strides of the table, 0 along dim.
@@ -42,7 +43,7 @@ AlongParams plan(const TensorImpl& table, int dim, const TensorImpl& index) {
   return p;
 }
 
-// The part of src that index covers, contiguous; a zero-dimensional one serves all.
+// The part of src that index covers, contiguous; a zero-dimensional src is used for all elements.
 Tensor covered(const TensorImpl& src, const TensorImpl& index) {
   if (src.ndim == 0) return alias(src);
   Tensor part = alias(src);
@@ -138,7 +139,7 @@ void scatter(const TensorImpl& out, int dim, const TensorImpl& index, const Tens
 int64_t count_nonzero(const TensorImpl& t) {
   if (t.numel == 0) return 0;
   const Tensor count = make_tensor({}, DType::I64, t.device);
-  // Floats are counted in double: a NaN counts, and so does each of 2^31 elements.
+  // Floats are counted in double: exact for 2^31 elements, and NaN counts as nonzero.
   reduce(Fold::CountNonzero, t, (1u << t.ndim) - 1, is_floating(t.dtype) ? DType::F64 : DType::I64, *count);
   return count.item<int64_t>();
 }

@@ -9,9 +9,9 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kMostY = 65535, kWorthIt = 16;  // rows and columns from which on tiles pay
+constexpr int64_t kMostY = 65535, kWorthIt = 16;  // minimum number of rows and columns for tiles
 
-// The walk is in the order of the output. Its last dimension must be dense there, another one in the input.
+// The walk is in the order of the output. Its last dimension must be contiguous there, another one in the input.
 bool plan(const Walk& w, TransposeParams& p) {
   if (w.views != 2 || w.ndim < 2 || w.ndim > 3 || w.view[0].step[w.ndim - 1] != 1) return false;
   const int r = w.ndim - 1;

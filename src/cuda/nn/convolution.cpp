@@ -14,17 +14,18 @@ namespace strata::cuda {
 namespace {
 
 constexpr int64_t kDepth = kConvDepth;
-constexpr int64_t kEnoughThreads = 396 * 256;  // 768 for each multiprocessor of a large card: no need to cut the depth
-constexpr int64_t kLeastDepth = 8 * 16;        // of a part
+// 768 for each multiprocessor of a large GPU: with so many, the depth is not split
+constexpr int64_t kEnoughThreads = 396 * 256;
+constexpr int64_t kLeastDepth = 8 * 16;  // minimum depth of a part
 
-// Strides of n, c and three spatial dimensions; sizes of 1 in front of what there is.
+// Strides of n, c and three spatial dimensions; missing ones have size 1 and come first.
 void spread(const TensorImpl& t, int dims, int64_t* to) {
   to[0] = t.strides[0];
   to[1] = t.strides[1];
   for (int d = 0; d < 3; ++d) to[2 + d] = d < 3 - dims ? 0 : t.strides[2 + d - (3 - dims)];
 }
 
-// Planes of small are dense, and whole numbers of 16 bytes.
+// Planes of small are contiguous, and multiples of 16 bytes.
 bool lies_in_quads(const ConvParams& p) {
   bool quads = p.small % 16 == 0 && p.small_stride[0] % 4 == 0 && p.small_stride[1] % 4 == 0;
   int64_t dense = 1;
@@ -32,8 +33,8 @@ bool lies_in_quads(const ConvParams& p) {
   return quads && dense % 4 == 0;
 }
 
-// The gradient of big, for windows side by side: a convolution of small, with the weight from its last place to its first and its
-// channels exchanged. Returns where the weight's last place is, in elements.
+// The gradient of big for stride 1 is a convolution of small, with the weight flipped and its channels exchanged.
+// Returns the offset of the weight's last element.
 int64_t turn_round(ConvParams& p) {
   std::swap(p.big_stride, p.small_stride);
   std::swap(p.in, p.out);
@@ -60,7 +61,7 @@ constexpr TileSize kTiles[] = {
 struct ConvPlan {
   ConvParams params;  // without addresses
   int64_t weight_offset, parts;
-  ConvMode mode;  // of the kernel: a gradient of big may be a forward pass
+  ConvMode mode;  // mode of the kernel: a gradient of big may be a forward pass
   Tiles tiles;
   bool turned;
   Grid grid;
@@ -95,7 +96,7 @@ void set_geometry(const ConvCall& v, ConvParams& p) {
   }
 }
 
-// Rows, columns and depth of the product.
+// Rows, columns and depth of the matrix product.
 struct Extents {
   int64_t m, n, k;
 };
@@ -159,7 +160,7 @@ const char* plan_convolution(const ConvCall& v, bool floats, Plan& plan) {
   return nullptr;
 }
 
-// Nothing is summed: the bias, or zeros.
+// For an empty sum: the bias, or zeros.
 void fill_with_bias(const ConvCall& v) {
   const TensorImpl& out = written(v);
   fill(out, 0);
@@ -222,7 +223,7 @@ void run_convolution(const ConvCall& v, const Call& c, const Plan& plan) {
   stream_of(out.device).launch(kernel, made.grid, {made.threads}, 0, p);
   if (made.parts == 1) return;
   if (out.contiguous) return reduce(Fold::Sum, *partial, 1, compute, out);
-  const Tensor dense = workspace.take(out.sizes(), out.dtype);  // parts are in the order of the elements, out is not
+  const Tensor dense = workspace.take(out.sizes(), out.dtype);  // parts are contiguous, out is not
   reduce(Fold::Sum, *partial, 1, compute, *dense);
   copy(out, *dense);
 }

@@ -1,11 +1,12 @@
-// Convolutions of any dtype, layout, stride, padding, dilation and groups as matrix products whose matrices are never built.
+// Convolutions of any dtype, layout, stride, padding, dilation and groups as implicit matrix products.
 //
-// A block makes a tile of 64x64, 64x32 or 32x32 results, by what fits, 16 deep at a time through shared memory, as in gemm.cu; the elements of both factors are
-// found by index arithmetic when they are loaded, which is while the tile before them is computed. Bound by the arithmetic units. What is written:
+// A block computes a tile of 64x64, 64x32 or 32x32 results, 16 deep at a time through shared memory, as in gemm.cu.
+// Index arithmetic finds the elements of both factors when they are loaded, which overlaps with computing the previous
+// tile. Bound by arithmetic. Results:
 //   forward  small[(n, out), o]        = sum over (c, kernel) of big * weight
-//   data     big[(n, in), c]           = sum over (o, kernel) of small * weight, for windows that are not side by side: with a
-//                                        stride of 1 it is the forward convolution of small with the weight turned round
-//   weight   weight[o, (c, kernel)]    = sum over (n, out) of small * big, in parts that a second launch adds up
+//   data     big[(n, in), c]           = sum over (o, kernel) of small * weight, for strides other than 1; with
+//                                        stride 1 it is the forward convolution of small with the flipped weight
+//   weight   weight[o, (c, kernel)]    = sum over (n, out) of small * big, in parts that a second launch sums
 #include <type_traits>
 
 #include "cuda/common/dtypes.cuh"
@@ -19,7 +20,7 @@ namespace {
 enum Way { kForward, kData, kWeight };
 constexpr int kDepth = kConvDepth;
 
-// A position: a channel or an image, and three places beside it.
+// A position: a channel or an image, and three spatial coordinates.
 struct Position {
   int32_t first, at[3];
 };
@@ -34,7 +35,7 @@ __device__ __forceinline__ int64_t dot3(const int64_t* stride, const int32_t* at
   return stride[2] * at[0] + stride[3] * at[1] + stride[4] * at[2];
 }
 
-// The window that sees element `in` at kernel place `k`; false: none does.
+// The window that contains element `in` at kernel position `k`; false if there is none.
 __device__ __forceinline__ bool window(const ConvParams& p, const int32_t* in, const int32_t* k, int32_t* out) {
   bool fits = true;
 #pragma unroll
@@ -48,17 +49,19 @@ __device__ __forceinline__ bool window(const ConvParams& p, const int32_t* in, c
   return fits;
 }
 
-// kPlain: everything is of type T, and offsets fit 32 bits; then finding an element takes a third of the instructions.
+// kPlain: everything is of type T, and offsets fit 32 bits; then computing an address takes a third of the
+// instructions.
 template <int kMode, class T, int kRows = 64, int kColumns = 64, bool kPlain = false>
 __device__ __forceinline__ void convolve(const ConvParams& p) {
   using Offset = std::conditional_t<kPlain, int32_t, int64_t>;
   constexpr int kThreads = kRows * kColumns / 16;
-  constexpr int kEachA = kRows * kDepth / kThreads, kEachB = kColumns * kDepth / kThreads;  // elements a thread brings
+  // elements loaded by a thread
+  constexpr int kEachA = kRows * kDepth / kThreads, kEachB = kColumns * kDepth / kThreads;
   constexpr int kStepA = kThreads / kRows, kStepB = kThreads / kDepth;
-  __shared__ Tile<T, kDepth, kRows> sa[2];  // one is computed with while the other is filled
+  __shared__ Tile<T, kDepth, kRows> sa[2];  // double buffer
   __shared__ Tile<T, kDepth, kColumns> sb[2];
   const int thread = threadIdx.x;
-  // Neighbouring threads have neighbours of what is written: windows, or columns of the weight.
+  // Neighbouring threads compute neighbouring outputs: windows, or columns of the weight.
   const int row = (kMode == kWeight ? thread / (kColumns / 4) : thread % (kRows / 4)) * 4,
             column = (kMode == kWeight ? thread % (kColumns / 4) : thread / (kRows / 4)) * 4;
   const int64_t group = blockIdx.y;
@@ -86,13 +89,13 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
     else return load<T>(element(data, type, i), type);
   };
 
-  // What a thread loads keeps one index while the other moves: what follows from it is found once.
+  // One index of the elements that a thread loads is constant, so values that depend on it are computed once.
   const int am = thread % kRows, bk = thread % kDepth, bn = thread / kDepth;
-  constexpr int32_t kNowhere = int32_t(0x80000000u);  // a position, or a shift, that leads outside
-  // forward: of the window, and of each place of the kernel that the tile is over, kept by the first threads
+  constexpr int32_t kNowhere = int32_t(0x80000000u);  // a position or shift outside of the tensor
+  // forward: of the window, and of each kernel position of the tile, computed by the first threads
   __shared__ Offset tap_weight[2][kDepth];
   __shared__ int64_t tap_offset[kPlain ? 1 : 2][kPlain ? 1 : kDepth];
-  __shared__ alignas(16) int32_t tap_shift[2][kDepth][4];  // the fourth: the offset, where 32 bits do
+  __shared__ alignas(16) int32_t tap_shift[2][kDepth][4];  // the fourth: the offset, if it fits 32 bits
   int32_t corner[3] = {};
   Offset corner_offset = 0;
   Position mine{};                                  // data
@@ -117,7 +120,8 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
       if (n >= n_size) shift[j][2] = kNowhere;
     }
   }
-  const auto inside = [&](const int32_t* at, const int32_t* by) {  // of big; negative numbers are large ones
+  // of big; negative numbers become large unsigned ones
+  const auto inside = [&](const int32_t* at, const int32_t* by) {
     return (uint32_t(at[0]) + uint32_t(by[0]) < uint32_t(p.in[0])) &
            (uint32_t(at[1]) + uint32_t(by[1]) < uint32_t(p.in[1])) &
            (uint32_t(at[2]) + uint32_t(by[2]) < uint32_t(p.in[2]));
@@ -277,7 +281,7 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
   extern "C" __global__ void __launch_bounds__(256) forward_##suffix(ConvParams p) { convolve<kForward, T>(p); } \
   extern "C" __global__ void __launch_bounds__(256) data_##suffix(ConvParams p) { convolve<kData, T>(p); }       \
   extern "C" __global__ void __launch_bounds__(256) weight_##suffix(ConvParams p) { convolve<kWeight, T>(p); }
-// float alone: the common case. Slim and small: for few channels.
+// Float only: the common case. Slim and small: for few channels.
 extern "C" __global__ void __launch_bounds__(256) forward_plain(ConvParams p) {
   convolve<kForward, float, 64, 64, true>(p);
 }

@@ -1,4 +1,4 @@
-// Convolutions on a device: products of matrices whose elements are found in the tensors as they are needed.
+// Convolutions on a device, as implicit matrix products.
 #pragma once
 #include "record/convolution.h"
 #include "record/kernel.h"

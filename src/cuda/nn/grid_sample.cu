@@ -1,8 +1,8 @@
-// Images sampled at the places that a grid names, in two or three dimensions, and the gradients of image and grid.
+// Samples images at the positions of a grid, in two or three dimensions, and computes the gradients of image and grid.
 //
-// Bound by memory and the cache: each place reads up to 16 inputs of each channel, near each other. A thread takes one place and a
-// few channels. The gradient of the image is added up by one warp for each plane, 32 places at a time and equal inputs in
-// order, so that the bits are the same each run.
+// Bound by memory and cache: each position reads up to 16 nearby inputs of each channel. A thread processes one
+// position and a few channels. The gradient of the image is accumulated by one warp per plane, 32 positions at a time
+// and equal inputs in order, so that each run gives the same bits.
 #include "cuda/common/warp.cuh"
 #include "cuda/nn/resample_params.h"
 
@@ -13,7 +13,7 @@ constexpr int kThreads = 256, kChannels = 16;
 enum : int32_t { kLinear, kNearest, kCubic };
 enum : int32_t { kZeros, kBorder, kReflection };
 
-// A coordinate in pixels and how it moves with the grid's value.
+// A coordinate in pixels and its derivative with respect to the grid's value.
 template <class T> struct Spot { T at, slope; };
 
 template <class T> __device__ Spot<T> clipped(Spot<T> p, int size) {
@@ -21,7 +21,7 @@ template <class T> __device__ Spot<T> clipped(Spot<T> p, int size) {
   const T most = T(size - 1);
   return p.at >= most ? Spot<T>{most, T(0)} : p;
 }
-template <class T> __device__ Spot<T> reflected(Spot<T> p, T low, T high) {  // bounces between low and high
+template <class T> __device__ Spot<T> reflected(Spot<T> p, T low, T high) {  // reflects between low and high
   if (low == high) return {T(0), T(0)};
   T x = p.at - low, slope = p.slope;
   if (x < 0) {
@@ -41,9 +41,10 @@ template <class T> __device__ __noinline__ Spot<T> padded(const GridParams& p, S
   return fabs(s.at) < T(1e9) ? s : Spot<T>{T(-100), T(0)};
 }
 
-// Up to four inputs along one dimension, their weights, and how the weights move with the grid's value.
+// Up to four inputs along one dimension, their weights, and the derivatives of the weights with respect to the grid's
+// value.
 template <class T> struct Taps {
-  int index[4];  // -1: outside, counts as 0
+  int index[4];  // -1: outside, treated as 0
   T weight[4], slope[4];
 };
 __device__ __forceinline__ int inside(int64_t i, int size) { return i >= 0 && i < size ? int(i) : -1; }
@@ -80,7 +81,7 @@ template <class T> __device__ __noinline__ void find_taps(const GridParams& p, T
   t.slope[1] = s.slope;
 }
 
-// All inputs of a place: a plane is a volume of depth 1.
+// All inputs of a position: a plane is a volume of depth 1.
 template <class T> struct Inputs {
   Taps<T> t[3];
   int count[3];
@@ -147,7 +148,7 @@ template <class T> __device__ __forceinline__ void grad_of_grid(const GridParams
   for (int d = 0; d < p.dims; ++d) reinterpret_cast<T*>(p.grad_grid)[place * p.dims + d] = slope[2 - d];
 }
 
-// grad_x is zero before.
+// grad_x is initially zero.
 template <class T> __device__ __forceinline__ void grad_of_image(const GridParams& p) {
   __shared__ T shared[kThreads];
   const int lane = threadIdx.x % 32;
@@ -158,7 +159,7 @@ template <class T> __device__ __forceinline__ void grad_of_image(const GridParam
   T* const to = reinterpret_cast<T*>(p.grad_x) + plane * p.in[0] * p.in[1] * p.in[2];
   for (int64_t begin = 0; begin < p.out; begin += 32) {
     const bool there = begin + lane < p.out;
-    const int64_t o = there ? begin + lane : p.out - 1;  // past the end the last place again, with a gradient of 0
+    const int64_t o = there ? begin + lane : p.out - 1;  // past the end, the last position again, with a gradient of 0
     const T g = there ? reinterpret_cast<const T*>(p.grad)[plane * p.out + o] : T(0);
     const Inputs<T> inputs(p, image * p.out + o);
     __syncwarp();

@@ -16,7 +16,7 @@ void max_pool(PoolMode mode, const MaxPoolWindow& s, const TensorImpl& big, cons
     {{"max_pool", "gather_f32"}, {"max_pool", "gather_f64"}, {"max_pool", "gather_i64"}},
     {{"max_pool", "backward_apart_f32"}, {"max_pool", "backward_apart_f64"}, {"max_pool", "backward_apart_i64"}}};
   constexpr int64_t kThreads = 256;
-  constexpr int32_t kLargestCell = 8;  // that one thread writes
+  constexpr int32_t kLargestCell = 8;  // maximum size that one thread writes
   const TensorImpl& out = mode == PoolMode::Backward ? big : small;
   if (out.numel == 0) return;
   STRATA_CHECK(big.numel <= INT32_MAX && small.numel <= INT32_MAX, NotImplemented,

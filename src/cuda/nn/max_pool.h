@@ -1,4 +1,4 @@
-// max_pool2d on a device, in the terms of cpu/nn/max_pool.h. Tensors are [c, h, w] or [n, c, h, w] of any layout.
+// max_pool2d on a device, as in cpu/nn/max_pool.h. Tensors are [c, h, w] or [n, c, h, w] of any layout.
 #pragma once
 #include "tensor/tensor.h"
 

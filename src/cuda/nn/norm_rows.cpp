@@ -10,13 +10,14 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kMostThreads = 1024, kMostBackward = 512;  // of a row
+constexpr int64_t kMostThreads = 1024, kMostBackward = 512;  // threads per row
 constexpr int64_t kFewestThreads = 8;                        // neighbours that read together
 constexpr int64_t kBlock = 256;
 
 struct Kernels {
-  Function of[2], any[2];  // float and double: rows in registers; what is longer, or not in whole vectors
-  const Function* narrow;  // where all is of 16 bits; may be null
+  // float and double; in registers, or for rows that are longer or not a multiple of the vector size
+  Function of[2], any[2];
+  const Function* narrow;  // for 16-bit tensors only; may be null
 };
 void launch(const Kernels& kernels, NormRowsParams p, int64_t most_threads, const TensorImpl& x,
             std::initializer_list<const TensorImpl*> all) {

@@ -16,7 +16,8 @@ constexpr int64_t kThreads = 256;
 #define STRATA_KERNELS(name) \
   static const Function kernels[] = {{"pooling", name "_f32"}, {"pooling", name "_f64"}, {"pooling", name "_i64"}}
 
-// `counted`: the sizes of what the threads count. Launches of fewer than 2^31 threads, whole planes each.
+// `counted`: the sizes that the threads iterate over. Splits into launches of fewer than 2^31 threads, with whole
+// planes.
 void launch(const Function (&kernels)[3], const PoolSizes& s, const int64_t* counted, PoolParams p,
             const TensorImpl& y) {
   const int64_t size = counted[0] * counted[1] * counted[2];

@@ -13,7 +13,7 @@ namespace strata::cuda {
 namespace {
 
 constexpr int64_t kThreads = 256;
-constexpr int64_t kChannels = 16;  // of a thread of grid_sample
+constexpr int64_t kChannels = 16;  // per thread of grid_sample
 
 bool wide(const TensorImpl& t) { return t.dtype == DType::F64; }
 
@@ -22,7 +22,7 @@ void check_size(const char* op, int64_t elements) {
                "{}: planes of more than {} elements are not supported on devices", op, INT32_MAX);
 }
 
-// Launches of fewer than 2^31 threads, whole planes of `size` elements each.
+// Splits into launches of fewer than 2^31 threads, with whole planes of `size` elements.
 template <class P>
 void by_planes(const Function& kernel, P p, int64_t planes, int64_t size, const char* op, Device device) {
   if (planes * size == 0) return;

@@ -10,14 +10,14 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kPiece = 16384;  // elements of a block
+constexpr int64_t kPiece = 16384;  // elements per block
 constexpr Grid kThreads = {256};
 
-// The order of the elements does not matter, gaps between them do.
+// The order of the elements does not matter, but there must be no gaps.
 Tensor without_gaps(const Tensor& t) { return t->is_dense() ? t : dense(*t); }
 int64_t blocks_of(const Tensor& t) { return (t.numel() + kPiece - 1) / kPiece; }
 
-// Calls launch(params, blocks) for the tensors that have elements, so many at a time.
+// Calls launch(params, blocks) for the nonempty tensors, kClippedPerLaunch at a time.
 template <class Launch> void in_lists(std::span<const Tensor> tensors, ClipParams p, Launch launch) {
   uint32_t blocks = 0;
   p.tensors = 0;

@@ -14,7 +14,7 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kPiece = 2048;  // elements of a block
+constexpr int64_t kPiece = 2048;  // elements per block
 
 const Function& kernel_of(const std::string& name) {
   static std::mutex mutex;
@@ -32,13 +32,13 @@ bool lies_like(const TensorImpl& t, const TensorImpl& like) {
   return true;
 }
 
-// Whether 16-byte accesses serve the tensor: dtypes that vectors have, everything aligned for a vector's elements.
+// Whether 16-byte accesses are possible: the dtype has vectors, and everything is aligned.
 bool has_vectors(const OptimizerTensor& t, DType dtype) {
   const uint64_t vector = dtype == DType::F64 ? 16 : 4 * size_of(dtype);
   return kFloatingTypes.has(dtype) && (t.value | t.grad | t.state[0] | t.state[1] | t.state[2]) % vector == 0;
 }
 
-// Launches that are being filled: one for each compute type and set of members, which few steps have more than one of.
+// Launches being filled: one for each compute type and set of members; few steps have more than one.
 class Launches {
  public:
   Launches(const char* rule, Device device, std::span<const double> options, const Tensor& lr)
@@ -117,9 +117,10 @@ void optimizer_step(const char* rule, std::span<OptimizerUpdate> updates, std::s
   if (updates.empty()) return;
   Launches launches(rule, updates[0].value.device(), options, lr);
   std::vector<Tensor> kept;
-  std::vector<std::pair<Tensor, Tensor>> copies;  // what lies otherwise: a dense twin, and where it goes back to
+  // tensors with another layout: a dense copy, and where it is copied back to
+  std::vector<std::pair<Tensor, Tensor>> copies;
   for (const OptimizerUpdate& u : updates) {
-    // All in the parameter's order; where it has gaps, in a dense one.
+    // All in the parameter's memory order; if it has gaps, in a dense one.
     Tensor like = shape_only(*u.value);
     like->set_strides_like(*u.value);
     const auto address = [&](const Tensor& t, bool written) -> uint64_t {

@@ -17,11 +17,11 @@ namespace {
 constexpr int64_t kThreads = 256, kTile = 4096, kDigits = 256;
 constexpr int kDigitBits = 8;
 
-using Kernels = Function[2];  // keys of 32 and of 64 bits
+using Kernels = Function[2];  // for 32-bit and 64-bit keys
 
 Tensor words(int64_t n, DType dtype, Device device) { return make_tensor(Shape(std::array{n}), dtype, device); }
 
-// Sorts by passes: first by the bits of the keys, then by the lines of `length` elements, where there are several.
+// A radix sort: first by the bits of the keys, then by the lines of `length` elements, if there are several.
 class Radix {
  public:
   Radix(Tensor keys, int64_t lines, int64_t length) : keys_(std::move(keys)), lines_(lines) {
@@ -37,7 +37,7 @@ class Radix {
     const int line_bits = std::bit_width(static_cast<uint64_t>(lines_ - 1));
     for (int shift = 0; shift < line_bits; shift += kDigitBits) pass(shift, true);
   }
-  const Tensor& keys() const { return keys_; }  // in order, unless there are several lines
+  const Tensor& keys() const { return keys_; }  // sorted, unless there are several lines
   const Tensor& places() const { return places_; }
 
  private:
@@ -134,7 +134,7 @@ const char* sort_objection(SortMethod method, int64_t n, int64_t lines, int64_t 
   if (method == SortMethod::Lines) return n <= kSortBlock ? nullptr : "a line is longer than a block sorts";
   if (n <= kSortBlock) return "a block sorts whole lines";
   if (keep > kSortBlock) return "more elements are wanted than a block sorts";
-  // Few long lines would leave most of a device idle.
+  // A few long lines would leave most of the device idle.
   return n <= INT32_MAX && (n <= kLong || lines >= kSomeLines) ? nullptr : "the lines are few and long";
 }
 
@@ -168,7 +168,8 @@ void topk(SortMethod method, const TensorImpl& x, int64_t k, int dim, bool large
 void pick(SortMethod method, Pick what, const TensorImpl& x, int64_t k, int dim, const TensorImpl& values,
           const TensorImpl& indices) {
   static const Function kernel("sort", "pick");
-  static_assert(static_cast<int>(Pick::Median) == 1 && static_cast<int>(Pick::Mode) == 3);  // as the kernel has them
+  // the kernel uses these values
+  static_assert(static_cast<int>(Pick::Median) == 1 && static_cast<int>(Pick::Mode) == 3);
   if (x.numel == 0) return;
   const Tensor from = dense(x);
   const DenseOut to(values), at(indices);

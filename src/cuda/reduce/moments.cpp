@@ -18,15 +18,15 @@ constexpr int64_t kThreads = 256;
 
 bool wide(const TensorImpl& x) { return x.dtype == DType::F64; }
 constexpr int64_t kVector = 8;
-// Whether a tensor beside x, which may be null, can be read in the widest accesses.
+// Whether a tensor next to x, which may be null, can be read with the widest accesses.
 bool fits_vectors(const TensorImpl& x, const TensorImpl* t) { return !t || reads_in_pieces(*t, wide(x)); }
 
 struct Pairs {
-  Tensor memory;        // keeps the results of the first launch
-  FinishParams finish;  // with all that the second launch needs to know of the first
+  Tensor memory;        // holds the results of the first launch
+  FinishParams finish;  // what the second launch needs from the first
 };
 
-// Folds each result to two numbers.
+// Reduces each result to two numbers.
 Pairs fold(const Function& kernel, const ReducePlan& plan, PairParams p, const TensorImpl& x, bool vectors) {
   p.x = address(&x);
   p.x_type = tag(&x);
@@ -36,7 +36,8 @@ Pairs fold(const Function& kernel, const ReducePlan& plan, PairParams p, const T
   const int64_t per_block = results_per_block(columns, p.kept.count, p.gone.count);
   p.columns = columns;
   p.per_block = static_cast<int32_t>(per_block);
-  // The fastest folded dimension is dense and whole vectors long, all else are steps of vectors.
+  // The fastest reduced dimension is contiguous and a multiple of the vector size; all other strides are multiples of
+  // it.
   vectors &= !columns && plan.gone.dims > 0 && plan.gone.stride[plan.gone.dims - 1] == 1 &&
              plan.gone.size[plan.gone.dims - 1] % kVector == 0;
   vectors &= fits_vectors(x, &x);
@@ -68,7 +69,7 @@ void finish(const Function& kernel, FinishParams& f, Device device) {
   stream_of(device).launch(kernel, {static_cast<uint32_t>(ceil_div(f.results, per_block))}, {kThreads}, 0, f);
 }
 
-// Center, scale, slope and shift of each channel: made by a finishing kernel, used by apply().
+// Center, scale, slope and shift of each channel: computed by a finishing kernel, used by apply().
 struct Affine {
   Tensor memory;
   explicit Affine(const TensorImpl& x, FinishParams& f)

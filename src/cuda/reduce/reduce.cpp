@@ -1,4 +1,4 @@
-// Launches the kernels of cuda/reduce/reduce.cu: how many threads a result gets, and into how many parts it is cut.
+// Launches the kernels of cuda/reduce/reduce.cu; chooses the threads per result and the number of parts.
 #include "cuda/reduce/reduce.h"
 
 #include <algorithm>
@@ -14,17 +14,16 @@ namespace strata::cuda {
 namespace {
 
 constexpr int64_t kThreads = 256;
-constexpr int64_t kPart = 1 << 12;  // elements of a result that one block takes at least
-// Four blocks fit on a multiprocessor: these are one and two rounds of a card with 132. With so many there is no need to cut
-// results; a second launch folds the parts.
+constexpr int64_t kPart = 1 << 12;  // minimum elements of a result per block
+// Four blocks fit on a multiprocessor: these are one and two waves of a GPU with 132. With this many blocks, results
+// need not be split; otherwise a second launch reduces the parts.
 constexpr int64_t kEnoughBlocks = 512, kColumnBlocks = 1024;
-constexpr int64_t kColumnPart =
-  kColumnGroups * kReduceRun;  // elements of a result that one block takes at most, of columns
+constexpr int64_t kColumnPart = kColumnGroups * kReduceRun;  // for columns: maximum elements of a result per block
 
 constexpr const char* kNames[] = {"Sum", "NanSum", "CountNonzero", "SumAbs", "SumSquares", "Prod",
                                   "Max", "Min",    "MaxAbs",       "MinAbs", "Any",        "All"};
 static_assert(std::size(kNames) == kFoldCount);
-// How parts of results are put together: they are mapped already.
+// How parts of results are combined: the map was already applied.
 constexpr Fold kSecond[] = {Fold::Sum, Fold::Sum, Fold::Sum, Fold::Sum, Fold::Sum, Fold::Prod,
                             Fold::Max, Fold::Min, Fold::Max, Fold::Min, Fold::Max, Fold::Min};
 
@@ -49,7 +48,7 @@ bool by_columns(const ReducePlan& plan) {
   return plan.gone.count <= 1 || (kept != 0 && kept < gone) || gone == 0;
 }
 
-// Rows: as many threads for a result as have work; columns: a warp's worth of neighbours.
+// Rows: as many threads per result as have work; columns: a warp's worth of neighbours.
 int64_t results_per_block(bool columns, int64_t kept, int64_t gone) {
   if (columns) {
     int64_t n = std::min<int64_t>(kThreads, std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(kept, 1))));
@@ -82,9 +81,9 @@ Stage stage_of(const Reduction& r) {
   s.compute = compute_type(r.cast);
   s.method = ReduceMethod::Strided;
   s.parts = 1;
-  if (r.out.numel == 0) return s;  // nothing runs
+  if (r.out.numel == 0) return s;  // nothing to launch
   ReducePlan plan(r.x, r.reduced);
-  if (r.x.numel == 0) {  // each result folds nothing
+  if (r.x.numel == 0) {  // each result is an empty reduction
     plan.gone = {};
     plan.gone.add(0, 1);
     plan.kept = {};
@@ -121,13 +120,13 @@ Stage stage_of(const Reduction& r) {
   return s;
 }
 
-// Parts of results are wide numbers, [part, result]; the next stage folds them.
+// Parts of results are wide numbers, [part, result]; the next stage reduces them.
 DType wide_type(DType compute) { return compute == DType::I64 ? DType::I64 : DType::F64; }
 Reduction next_stage(const Reduction& r, const TensorImpl& partial) {
   return {kSecond[static_cast<int>(r.fold)], partial, 1, partial.dtype, r.out, r.finish};
 }
 
-// `memory(shape, dtype)` gives the tensor that parts go to.
+// `memory(shape, dtype)` returns the tensor for the parts.
 template <class Memory> void run_stages(const Reduction& r, Stage s, Memory memory) {
   s.params.x = address(r.x);
   s.params.x_type = tag(r.x);

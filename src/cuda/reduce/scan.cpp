@@ -1,4 +1,4 @@
-// Launches the kernels of cuda/reduce/scan.cu: who takes a line, and into how many parts it is cut.
+// Launches the kernels of cuda/reduce/scan.cu; assigns threads to lines, and splits lines into parts.
 #include "cuda/reduce/scan.h"
 
 #include <algorithm>
@@ -12,9 +12,9 @@ namespace strata::cuda {
 namespace {
 
 constexpr int64_t kThreads = 256, kWarps = 8;
-constexpr int64_t kManyLines = 4096;  // so many keep the device busy with a thread each
+constexpr int64_t kManyLines = 4096;  // enough to keep the device busy with one thread each
 constexpr int64_t kEnoughBlocks = 512;
-constexpr int64_t kPart = 1 << 14;  // elements of a part at least
+constexpr int64_t kPart = 1 << 14;  // minimum elements of a part
 constexpr int64_t kMostParts = 4096;
 
 // The kernels of one kind of scan by compute type.
