@@ -1,4 +1,4 @@
-// Captured graphs: the work of one or more streams, kept in the order of the calls, which respects every dependency.
+// Captured graphs: the work of one or more streams, in the order of the calls, which respects every dependency.
 #include "base/error.h"
 #include "cuda/driver/vgpu_state.h"
 
@@ -123,7 +123,7 @@ void add_graphs(Table& t) {
       const auto g = state().graphs.find(graph);
       if (e == state().execs.end() || g == state().graphs.end()) return say(kInvalidHandle, "no such graph");
       const auto &had = e->second->work, &has = g->second->work;
-      size_t k = 0;  // the first that differs; the driver compares edges, too
+      size_t k = 0;  // the first that differs; the real driver compares edges too
       while (k < had.size() && k < has.size() && had[k].info.type == has[k].info.type) ++k;
       if (k < had.size() || k < has.size()) {
         *info = {kUpdateTopologyChanged, k < has.size() ? has[k].handle : nullptr, nullptr};

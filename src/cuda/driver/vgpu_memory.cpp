@@ -15,7 +15,7 @@ CUresult inside(const Device& d, CUdeviceptr at, size_t bytes) {
                                         d.default_stream.device));
 }
 
-// Work with a stream, once the device and the stream are known to be fine.
+// Calls f with the device and the stream, once both are valid.
 template <class F> CUresult with(CUstream stream, const F& f) {
   return guarded([&]() -> CUresult {
     Device* d = nullptr;
@@ -25,7 +25,7 @@ template <class F> CUresult with(CUstream stream, const F& f) {
   });
 }
 
-// Pinned memory outside of the device's range, which is closed to the host under the host check.
+// Pinned memory outside of the device's range, which the host check protects.
 CUresult allocate_apart(void** out, size_t bytes) {
   Device* d = nullptr;
   if (const CUresult r = current(d)) return r;
@@ -64,7 +64,7 @@ CUresult copy_out(Device& d, Stream& s, void* to, CUdeviceptr from, size_t bytes
   if (const CUresult r = inside(d, from, bytes)) return r;
   if (bytes == 0) return kSuccess;
   if (!to) return kInvalidValue;
-  const bool waits = !pinned(d, to, bytes) && !s.capture;  // into pageable memory the driver waits
+  const bool waits = !pinned(d, to, bytes) && !s.capture;  // for pageable memory the driver waits
   const CUresult r = enqueue(d, s, [=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
   return r || !waits ? r : drain(d, &s);
 }
@@ -229,7 +229,7 @@ void add_memory(Table& t) {
       });
     });
   };
-  // Pinned memory comes from the device's own range: kernels reach it, and one address serves both sides.
+  // Pinned memory comes from the device's own range: kernels can access it, and host and device use the same address.
   t.cuMemHostAlloc = [](void** out, size_t bytes, unsigned) -> CUresult {
     return guarded([&]() -> CUresult {
       CUdeviceptr at = 0;
@@ -238,7 +238,7 @@ void add_memory(Table& t) {
       if (const CUresult r = allocate(&at, bytes)) return r;
       state().pinned[at] = current_ordinal();
       state().devices[static_cast<size_t>(current_ordinal())]->memory->mark_written(
-        at, bytes);  // the host writes it unseen
+        at, bytes);  // host writes are not tracked
       *out = reinterpret_cast<void*>(at);
       return kSuccess;
     });

@@ -43,7 +43,7 @@ CUresult load(CUmodule* out, const void* image, unsigned count, const int* optio
   return kSuccess;
 }
 
-// As a JIT compiler would: nothing that cannot be read comes out of it. The virtual GPU's machine code is PTX.
+// Like a JIT compiler: rejects invalid PTX. The virtual GPU's machine code is PTX.
 CUresult link(CUlinkState link, int type, const void* data, size_t bytes) {
   const auto found = state().links.find(link);
   if (found == state().links.end()) return say(kInvalidHandle, "no such linker");
@@ -83,7 +83,7 @@ CUresult launch(CUfunction handle, vgpu::Launch l, CUstream stream, void** param
   if (threads > p.max_threads)
     return say(kInvalidValue, fmt::format("launch of '{}': {} threads per block, the kernel allows {}", p.name, threads,
                                           p.max_threads));
-  // As on a card: what is over the ordinary limit must have been asked for by cuFuncSetAttribute.
+  // As on a GPU: shared memory above the default limit must be requested with cuFuncSetAttribute.
   const int allowed = std::max(f->max_dynamic_shared, d->profile.shared_per_block - static_cast<int>(p.shared_bytes));
   if (l.dynamic_shared > static_cast<uint32_t>(std::max(allowed, 0)))
     return say(
@@ -228,7 +228,7 @@ void add_modules(Table& t) {
     return guarded([&]() -> CUresult {
       auto* f = const_cast<Function*>(function_of(handle));
       if (!f) return say(kInvalidHandle, "no such function");
-      if (which != kFunctionMaxDynamicShared) return kSuccess;  // preferences
+      if (which != kFunctionMaxDynamicShared) return kSuccess;  // preferences, ignored
       const auto& profile = state().devices[static_cast<size_t>(f->device)]->profile;
       const int most = profile.shared_optin - static_cast<int>(f->program->shared_bytes);
       if (value < 0 || value > most)

@@ -1,4 +1,4 @@
-// Memory pools, which count what was taken from them, and memory of other devices.
+// Memory pools, which only count, and access to memory of other devices.
 #include <cstring>
 
 #include "base/error.h"
@@ -41,7 +41,8 @@ CUresult attribute(Pool& p, int which, void* value, bool set) {
   uint64_t wanted = 0;
   std::memcpy(&wanted, value, sizeof wanted);
   if (which == kPoolReleaseThreshold) p.threshold = wanted;
-  else if (field == &p.used_high && wanted == 0) p.used_high = p.used;  // a high mark can be set back, nothing else
+  // a high-water mark can be reset, nothing else can be set
+  else if (field == &p.used_high && wanted == 0) p.used_high = p.used;
   else return say(kInvalidValue, fmt::format("attribute {} of a memory pool cannot be set to {}", which, wanted));
   return kSuccess;
 }
@@ -120,7 +121,7 @@ void add_pools(Table& t) {
       Device& d = *state().devices[static_cast<size_t>(p->device)];
       if (pool == d.default_pool) return say(kInvalidValue, "the default pool of a device cannot be destroyed");
       if (d.pool == pool) d.pool = d.default_pool;
-      state().pools.erase(pool);  // what was taken from it lives until it is freed
+      state().pools.erase(pool);  // its allocations live until they are freed
       return kSuccess;
     });
   };
@@ -136,7 +137,7 @@ void add_pools(Table& t) {
       return p ? attribute(*p, which, value, false) : say(kInvalidValue, "no such memory pool");
     });
   };
-  t.cuMemPoolTrimTo = [](CUmemoryPool pool, size_t) -> CUresult {  // nothing is kept back
+  t.cuMemPoolTrimTo = [](CUmemoryPool pool, size_t) -> CUresult {  // nothing is cached
     return guarded([&]() -> CUresult { return pool_of(pool) ? kSuccess : say(kInvalidValue, "no such memory pool"); });
   };
   t.cuMemAllocFromPoolAsync = [](CUdeviceptr* out, size_t bytes, CUmemoryPool pool, CUstream stream) -> CUresult {

@@ -104,7 +104,7 @@ void add_virtual_memory(Table& t) {
     return guarded([&]() -> CUresult {
       Device* d = nullptr;
       if (const CUresult r = current(d)) return r;
-      const CUresult r = drain(*d, nullptr);  // what is queued may use it
+      const CUresult r = drain(*d, nullptr);  // queued work may use it
       if (!d->memory->unmap(at, bytes))
         return say(kInvalidValue, fmt::format("{} bytes at 0x{:x} are not a whole number of mappings", bytes, at));
       return r;

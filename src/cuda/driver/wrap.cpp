@@ -1,4 +1,4 @@
-// Trampolines for every entry, made from the list in api.h.
+// Trampolines for every entry, generated from the list in api.h.
 #include "cuda/driver/wrap.h"
 
 #include <atomic>
@@ -27,7 +27,7 @@ std::atomic<const Table*> tracing[2] = {nullptr, nullptr};
 Injecting injecting;
 Recording recording;
 
-bool only_text(const char* name) {  // what reports an error must not fail by it
+bool only_text(const char* name) {  // functions that report an error must not fail themselves
   const std::string_view n(name);
   return n == "cuGetErrorName" || n == "cuGetErrorString";
 }

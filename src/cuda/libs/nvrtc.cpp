@@ -36,7 +36,7 @@ struct Nvrtc {
   }
 };
 
-// The text that a pair of functions gives: its size, then itself.
+// The text returned by a pair of functions: one for its size, one for its contents.
 template <class Size, class Get> std::string text_of(Program program, Size size, Get get) {
   size_t bytes = 0;
   size(program, &bytes);

@@ -9,10 +9,10 @@
 namespace strata::cuda {
 namespace {
 
-constexpr size_t kUnit = 512;               // blocks are multiples of it
-constexpr size_t kSmall = size_t{1} << 20;  // blocks up to here come from segments of their own
+constexpr size_t kUnit = 512;               // block sizes are multiples of it
+constexpr size_t kSmall = size_t{1} << 20;  // blocks up to this size have separate segments
 constexpr size_t kSmallSegment = size_t{2} << 20;
-constexpr size_t kMiddle = size_t{10} << 20;  // larger ones get a segment that fits
+constexpr size_t kMiddle = size_t{10} << 20;  // larger ones get a segment of their size
 constexpr size_t kMiddleSegment = size_t{20} << 20;
 constexpr size_t kSegmentUnit = size_t{2} << 20;
 
@@ -47,14 +47,14 @@ Ref<Storage> Allocator::allocate(size_t bytes, driver::CUstream stream) {
     b = take(size, small, stream, pool);
   }
   if (!b) b = grow(size, small, stream, pool);
-  if (!b && !capturing_) {  // what is cached for other sizes and streams may be enough
+  if (!b && !capturing_) {  // memory cached for other sizes and streams may be enough
     ++stats_.retries;
     poll(true);
     drop_free_segments();
     b = grow(size, small, stream, pool);
   }
   if (!b) out_of_memory(bytes);
-  // The rest of the block stays free: always of small ones, of large ones when it is worth it.
+  // The rest of the block stays free: always for small blocks, for large ones if it is worth it.
   if (b->size - size >= (small || expandable ? kUnit : kSmall + kUnit)) {
     Block* rest = split(b, size);
     rest->free = true;
@@ -78,7 +78,7 @@ Allocator::Block* Allocator::take(size_t size, bool small, driver::CUstream stre
   wanted.pool = pool;
   const auto found = pools_[small].lower_bound(&wanted);
   if (found == pools_[small].end() || (*found)->stream != stream || (*found)->pool != pool) return nullptr;
-  // A large block is not broken up for a much smaller one.
+  // A large block is not split for a much smaller one.
   if (!small && !expandable && size < kMiddle && (*found)->size >= size + kMiddleSegment) return nullptr;
   Block* b = *found;
   pools_[small].erase(found);
@@ -127,12 +127,12 @@ void Allocator::absorb(Block* b, Block* next) {
   delete next;
 }
 
-// Runs wherever the last tensor goes, also while the process ends: nothing may be thrown.
+// Runs when the last tensor is released, also during process exit: must not throw.
 void Allocator::release(void* block) {
   auto* b = static_cast<Block*>(block);
   try {
     b->owner->give_back(b);
-  } catch (const std::exception&) {  // the device is dead, or the process a fork: the memory is gone with it
+  } catch (const std::exception&) {  // the device is dead, or this is a forked process: the memory is lost anyway
   }
 }
 
@@ -196,7 +196,7 @@ void Allocator::put_free(Block* b) {
   pool.insert(b);
 }
 
-// Blocks whose other users have finished become free. With `wait`, all do.
+// Frees blocks whose other users have finished. With `wait`, waits for all of them.
 void Allocator::poll(bool wait) {
   const driver::Table& t = gpu_.table();
   driver::CUresult failed = driver::kSuccess;
@@ -276,7 +276,7 @@ void Allocator::release_pool(uint64_t pool) {
   std::lock_guard lock(mutex_);
   for (const auto& [address, segment] : segments_) {
     if (segment.first->pool != pool) continue;
-    for (Block* b = segment.first; b; b = b->after) {  // the order of a set must not change under it
+    for (Block* b = segment.first; b; b = b->after) {  // the order of a set must not change while iterating
       if (b->free) pools_[b->small].erase(b);
       b->pool = 0;
       if (b->free) pools_[b->small].insert(b);

@@ -1,5 +1,5 @@
-// Expandable segments: a stream's blocks lie side by side in one large range of addresses, into which memory is mapped as they
-// need it. Sizes that grow from step to step then share memory that segments of fixed size would leave in pieces.
+// Expandable segments: a stream's blocks are adjacent in one large address range, into which memory is mapped on
+// demand. Sizes that grow from step to step then share memory that fixed-size segments would fragment.
 #include <cstdlib>
 #include <mutex>
 
@@ -67,7 +67,7 @@ Allocator::Block* Allocator::expand(size_t size, bool small, driver::CUstream st
   return grow_in(s, fits);
 }
 
-// Memory behind the first bytes of a block that has none; the block that results begins with a free neighbour, if there is one.
+// Maps memory to the first bytes of an unmapped block; the resulting block is merged with a free neighbour before it.
 Allocator::Block* Allocator::map_at(AddressRange& range, Block* b, size_t bytes) {
   if ((stats_.limit && stats_.reserved + bytes > stats_.limit) || !range.map(b->address, bytes)) return nullptr;
   if (b->size > bytes) split(b, bytes)->unmapped = true;
@@ -81,7 +81,7 @@ Allocator::Block* Allocator::map_at(AddressRange& range, Block* b, size_t bytes)
   return previous;
 }
 
-// Whole chunks of free blocks lose their memory.
+// Unmaps whole chunks of free blocks.
 void Allocator::unmap_free(AddressRange& range, Block* first) {
   for (Block* b = first; b; b = b->after) {
     const uint64_t begin = up(b->address), end = down(b->address + b->size);

@@ -1,4 +1,4 @@
-// What the allocator says about its memory: the snapshot, and the error when there is no more.
+// The allocator's reports: the snapshot, and the out-of-memory error.
 #include <algorithm>
 
 #include "base/error.h"

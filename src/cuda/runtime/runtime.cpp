@@ -17,9 +17,9 @@
 namespace strata::cuda {
 namespace {
 
-std::atomic<bool> forked{false};  // this process is a child of one that had opened a device
+std::atomic<bool> forked{false};  // this process was forked from one that had opened a device
 
-STRATA_THREAD_LOCAL const Gpu* active = nullptr;  // whose context is current on this thread
+STRATA_THREAD_LOCAL const Gpu* active = nullptr;  // the device whose context is current on this thread
 STRATA_THREAD_LOCAL int8_t current[2] = {0, 0};
 int slot(DeviceType type) { return type == DeviceType::Vgpu; }
 
@@ -70,7 +70,7 @@ void open(DeviceType type, Slot& s) {
   }
   static std::once_flag watch;
   std::call_once(watch, [] { pthread_atfork(nullptr, nullptr, [] { forked = true; }); });
-  s.runtime = new Runtime(type, *table, true);  // never deleted: tensors may outlive everything else
+  s.runtime = new Runtime(type, *table, true);  // never deleted: tensors may outlive static objects
   devices_in_use = true;
 }
 
@@ -80,7 +80,7 @@ Slot& ensure(DeviceType type) {
   return s;
 }
 
-// After these the context is lost.
+// After these errors the context is lost.
 bool is_sticky(driver::CUresult code) {
   return code == driver::kIllegalAddress || code == driver::kLaunchTimeout || code == driver::kIllegalInstruction ||
          code == driver::kMisalignedAddress || code == driver::kLaunchFailed || code == 710 /* device-side assert */ ||
@@ -152,7 +152,7 @@ void set_current_index(DeviceType type, int index) {
 Gpu::Gpu(Runtime& owner, int ordinal, Bare)
     : runtime(owner), index(ordinal), place(owner.lasting ? ordinal : std::numeric_limits<int>::max()) {}
 
-// What fails half-way is undone by the destructor, since the other constructor has finished.
+// If this throws, the destructor cleans up, since the delegated constructor has finished.
 Gpu::Gpu(Runtime& owner, int ordinal) : Gpu(owner, ordinal, Bare{}) {
   const driver::Table& t = table();
   driver::CUdevice& d = handle;
@@ -192,7 +192,7 @@ Gpu::~Gpu() {
     allocator.reset();
     table().cuDevicePrimaryCtxRelease(handle);
   }
-  if (active == this) active = nullptr;  // a new one may stand at the same address
+  if (active == this) active = nullptr;  // a new one may have the same address
 }
 
 Device Gpu::device() const { return {runtime.type, static_cast<int8_t>(index)}; }
@@ -220,7 +220,7 @@ void Gpu::activate() const {
 
 bool Gpu::enter() const noexcept {
   if (!context || forked.load(std::memory_order_relaxed)) return false;
-  // Where even this fails, the calls behind it do, or need no context.
+  // If this fails, later driver calls report the error, or need no context.
   if (active != this && table().cuCtxSetCurrent(context) == driver::kSuccess) active = this;
   return true;
 }

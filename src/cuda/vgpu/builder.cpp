@@ -180,7 +180,7 @@ void Builder::address(size_t k, Space space) {
   if (space == Space::Generic) {
     if (name.space != Space::Global && name.space != Space::Const) out.space = name.space;
   } else if (space == Space::Param) {
-    out.space = name.space;  // parameters of a call put in line live in local memory
+    out.space = name.space;  // parameters of an inlined call are in local memory
   }
 }
 

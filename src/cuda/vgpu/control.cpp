@@ -1,4 +1,4 @@
-// Decoding of what moves the program counter: branches, calls, exits, barriers.
+// Decodes control flow: branches, calls, exits, barriers.
 #include <algorithm>
 
 #include "base/error.h"
@@ -15,7 +15,7 @@ void trap(const Inst& i, Warp& w) {
   if (m) fault(w, kLaunchFailed, "the kernel executed a trap", static_cast<uint32_t>(std::countr_zero(m)));
 }
 
-// places: where the arguments of __assertfail lie in local memory: message, file, line, function.
+// places: where the arguments of __assertfail are in local memory: message, file, line, function.
 void assert_failed(const Inst& i, Warp& w) {
   const uint32_t m = active(i, w);
   if (!m) return;
@@ -60,7 +60,7 @@ bool Decoder::control(uint32_t frame, const ptx::Instruction& in, int depth) {
     indexed(frame, in);
     return true;
   }
-  if (op == "ret" && frame != 0) {  // back to the caller, behind the body that was put in line
+  if (op == "ret" && frame != 0) {  // return to the caller, after the inlined body
     branch(frame, in, static_cast<uint32_t>(frame_->function->body.size()));
     return true;
   }
@@ -107,7 +107,7 @@ void Decoder::indexed(uint32_t frame, const ptx::Instruction& in) {
     jumps_.push_back({at, frame, label(*frame_, in, (*targets)[k]), static_cast<uint32_t>(b.out.imm), k, true});
 }
 
-// Arguments and results are variables in local memory; the callee's parameters are names for the caller's.
+// Arguments and results are variables in local memory; the callee's parameters are aliases of the caller's.
 void Decoder::call(const ptx::Instruction& in, int depth) {
   Builder b(*this, in);
   if (!in.guard.empty()) b.unsupported("a call under a predicate");
@@ -149,12 +149,12 @@ void Decoder::call(const ptx::Instruction& in, int depth) {
   lay_out(*frames_[id], id, depth + 1);
 }
 
-// op: 0 sync, 1 arrive, 2 popc, 3 and, 4 or. count: 1 when the number of threads is given (b).
+// op: 0 sync, 1 arrive, 2 popc, 3 and, 4 or. count: 1 if the number of threads is given (b).
 void Decoder::barrier(const ptx::Instruction& in) {
   Builder b(*this, in);
   Inst& i = b.out;
   b.ignore({"cta"});
-  i.plain = b.flag("aligned") || in.op == "bar";  // all lanes of a warp must come together
+  i.plain = b.flag("aligned") || in.op == "bar";  // all lanes of a warp must arrive together
   const bool red = b.flag("red");
   i.op = b.flag("arrive") ? 1 : !red ? 0 : b.flag("popc") ? 2 : b.flag("and") ? 3 : 4;
   b.ignore({"sync", "or"});

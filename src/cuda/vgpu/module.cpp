@@ -10,7 +10,7 @@
 namespace strata::cuda::vgpu {
 
 namespace {
-// Reading the text is most of what loading costs: the last ones are kept for the next device that loads them.
+// Parsing dominates the cost of loading: recent modules are cached for the next device that loads them.
 std::shared_ptr<const ptx::Module> parse_once(std::string_view text) {
   constexpr size_t kKept = 64;
   static std::mutex mutex;

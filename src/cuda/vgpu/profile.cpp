@@ -123,8 +123,8 @@ Profile profile_of(std::string_view text) {
 
 Occupancy occupancy(const Profile& p, uint32_t threads, uint32_t registers, uint32_t shared_bytes) {
   const int warps = static_cast<int>((std::max(threads, 1u) + 31) / 32);
-  const int per_warp = static_cast<int>((std::max(registers, 1u) * 32 + 255) / 256 * 256);  // handed out by 256
-  // A block of shared memory costs a kilobyte more from Ampere on, which the system keeps.
+  const int per_warp = static_cast<int>((std::max(registers, 1u) * 32 + 255) / 256 * 256);  // allocated in units of 256
+  // From Ampere on, a block uses one more kilobyte of shared memory, which is reserved by the system.
   const int reserved = p.major >= 8 ? 1024 : 0, granule = p.major >= 8 ? 128 : 256;
   const int shared = (static_cast<int>(shared_bytes) + reserved + granule - 1) / granule * granule;
   const std::pair<int, const char*> limits[] = {{p.threads_per_sm / (warps * 32), "threads"},

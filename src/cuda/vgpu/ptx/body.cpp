@@ -179,7 +179,7 @@ void Parser::statement(Function& f, uint32_t scope) {
   instruction(f, scope);
 }
 
-void Parser::location() {  // .loc file line column, and more on the same line for code that was put in line
+void Parser::location() {  // .loc file line column, and more on the same line for inlined code
   const uint32_t line = take().line;
   if (peek().kind == Token::Number && peek(1).kind == Token::Number && peek().line == line && peek(1).line == line) {
     file_ = static_cast<uint32_t>(integer());

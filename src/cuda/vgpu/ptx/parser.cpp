@@ -1,4 +1,4 @@
-// PTX declarations: module directives, variables with initialisers, function headers.
+// PTX declarations: module directives, variables with initializers, function headers.
 #include "cuda/vgpu/ptx/parser.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace strata::cuda::vgpu::ptx {
 
 namespace {
-constexpr uint64_t kLargestVariable = uint64_t{1} << 32;  // bytes; sizes past it are a mistake in the text
+constexpr uint64_t kLargestVariable = uint64_t{1} << 32;  // bytes; larger sizes are an error in the text
 }
 
 bool Instruction::has(std::string_view modifier) const {
@@ -123,7 +123,7 @@ void Parser::top_level() {
   }
 }
 
-// .align 4 .b8 name[16] = {...}; what stands before the type may repeat.
+// .align 4 .b8 name[16] = {...}; qualifiers before the type may repeat.
 Variable Parser::variable(Space space, uint32_t align) {
   Variable v;
   v.space = space;
