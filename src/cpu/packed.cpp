@@ -11,7 +11,7 @@
 namespace strata::cpu {
 namespace {
 
-std::mutex mutex;  // of all forms: held for a look or a store, never while a form is made
+std::mutex mutex;  // of all forms: held for a lookup or a store, never while a form is created
 const bool fork_safe = (hold_over_fork(mutex, ForkOrder::Packed), true);
 std::atomic<size_t> kept_bytes{0};
 
@@ -20,7 +20,7 @@ struct Entry {
   int64_t offset;
   uint64_t writes;
   uint64_t sum;
-  Ref<Storage> data;  // undefined: asked for once
+  Ref<Storage> data;  // undefined: requested once
 };
 
 struct Forms : Derived {
@@ -65,7 +65,7 @@ uint64_t checksum(const TensorImpl& t) {
 
 int64_t offset_of(const TensorImpl& t) { return t.data - t.storage->data; }
 
-// Under the lock.
+// Requires the lock.
 Entry* find(const TensorImpl& t, const FormKey& key) {
   auto* forms = static_cast<Forms*>(t.storage->derived.load());
   if (!forms) return nullptr;
@@ -74,7 +74,8 @@ Entry* find(const TensorImpl& t, const FormKey& key) {
   return nullptr;
 }
 
-// What is known of a form: the values it belongs to, whether it was asked for with the same ones before, and itself.
+// The state of a form: the values it belongs to, whether it was requested before with the same ones, and the form
+// itself.
 struct Look {
   uint64_t sum;
   uint64_t writes;
@@ -88,7 +89,7 @@ struct Look {
       data = e->data;
     }
   }
-  // Notes the question, and keeps the form when it was asked for again.
+  // Records the request, and keeps the form if it was requested before.
   void store(const TensorImpl& t, const FormKey& key, const Ref<Storage>& form) const {
     const std::lock_guard lock(mutex);
     if (!t.storage->derived) t.storage->derived = new Forms;

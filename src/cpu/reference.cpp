@@ -15,7 +15,7 @@ template <class F> void each_window(const Pooling& p, const F& f) {
         for (const Window& c : p.windows[2]) f(plane, o++, a, b, c);
   }
 }
-// f(place within the plane) for the inputs of a window
+// f(position within the plane) for the inputs of a window
 template <class F> void each_input(const Pooling& p, const Window& a, const Window& b, const Window& c, const F& f) {
   for (int64_t i = a.lo; i < a.hi; i += a.step)
     for (int64_t j = b.lo; j < b.hi; j += b.step)
@@ -27,7 +27,7 @@ template <class T> T divisor(const Pooling& p, const Window& a, const Window& b,
   return static_cast<T>(p.divisor ? p.divisor : p.include_pad ? a.full * b.full * c.full : inside);
 }
 
-// f(plane, output place, input place, weight) for every pair that a resampling connects
+// f(plane, output position, input position, weight) for every pair that a resampling connects
 template <class F> void each_tap(std::span<const Taps> taps, int64_t planes, const F& f) {
   std::vector<int64_t> outs, counts;
   for (const Taps& t : taps) {

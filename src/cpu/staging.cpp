@@ -6,7 +6,7 @@
 namespace strata::cpu {
 namespace {
 
-// Strides of both sides over dst's shape, with neighbouring dimensions merged where both allow it.
+// Strides of both sides over dst's shape, with adjacent dimensions merged where both allow it.
 struct Pair {
   int ndim = 0;
   int64_t shape[kMaxDims], d[kMaxDims], s[kMaxDims], numel = 1;

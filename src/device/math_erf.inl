@@ -10,7 +10,7 @@ template <Vec V, size_t n> STRATA_FN V horner(V x, const double (&c)[n]) {  // c
   return y;
 }
 
-// erf near zero, erfc elsewhere; `near` says which of the two `value` is.
+// erf near zero, erfc elsewhere; `near` tells which of the two `value` is.
 template <Vec V> struct ErfParts {
   MaskOf<V> near;
   V erf, erfc;  // erfc of |x|

@@ -31,7 +31,7 @@ template <Vec V> STRATA_FN V ceil(V x) { return hn::Ceil(x); }
 template <Vec V> STRATA_FN V trunc(V x) { return hn::Trunc(x); }
 template <Vec V> STRATA_FN V rint(V x) { return hn::Round(x); }
 template <Vec V> STRATA_FN V copysign(V x, V s) { return hn::CopySign(x, s); }
-// hn::Max leaves NaN to the CPU.
+// hn::Max handles NaN differently on each CPU.
 template <Vec V> STRATA_FN V max(V a, V b) { return select(either(hn::Lt(a, b), is_nan(b)), b, a); }
 template <Vec V> STRATA_FN V min(V a, V b) { return select(either(hn::Gt(a, b), is_nan(b)), b, a); }
 template <Vec V> STRATA_FN V sqrt(V x) { return hn::Sqrt(x); }
@@ -51,7 +51,7 @@ template <Vec V, class F> HWY_NOINLINE V each_lane(F f, V x, V y) {
   for (size_t i = 0; i < hn::Lanes(D<V>()); ++i) a[i] = f(a[i], b[i]);
   return hn::Load(D<V>(), a);
 }
-// Lanes of `good` stay, the others are computed by the scalar function: a result never depends on its neighbours.
+// Keeps the lanes of `good` and computes the others by the scalar function: a result never depends on its neighbours.
 template <Vec V, class M, class F> STRATA_FN V or_else(V result, M good, F f, V x) {
   if (HWY_LIKELY(hn::AllTrue(D<V>(), good))) return result;
   return hn::IfThenElse(good, result, each_lane(f, x));
@@ -91,7 +91,7 @@ template <Vec V> STRATA_FN V scale_by(V x, V k) {
   const V first = hn::BitCast(D<V>(), hn::ShiftLeft<23>(hn::Add(half, bias)));
   return hn::Mul(hn::Mul(x, first), hn::BitCast(D<V>(), hn::ShiftLeft<23>(hn::Add(hn::Sub(whole, half), bias))));
 }
-// x = k ln 2 + r, |r| <= ln 2 / 2; returns e^r - 1. hn::Round is to nearest even; float only.
+// x = k ln 2 + r, |r| <= ln 2 / 2; returns e^r - 1. hn::Round rounds to nearest even; float only.
 template <Vec V> STRATA_FN V exp_reduced(V x, V& k) {
   k = hn::Round(hn::Mul(x, like(x, 1.44269504088896340736)));
   V r = fma(k, like(x, -0.693145751953125), x);
@@ -103,7 +103,7 @@ template <Vec V> STRATA_FN V exp_reduced(V x, V& k) {
   p = fma(p, r, like(x, 0.5));
   return fma(hn::Mul(r, r), p, r);
 }
-// The constant comes first in Min and Max: then a NaN in x stays, and with it the result is NaN.
+// The constant is the first argument of Min and Max, so that a NaN in x propagates.
 template <Vec V> STRATA_FN V limit(V x, double low, double high) { return hn::Max(like(x, low), hn::Min(like(x, high), x)); }
 
 template <Vec V> STRATA_FN V exp(V x) {
@@ -111,7 +111,7 @@ template <Vec V> STRATA_FN V exp(V x) {
     V k;
     const V p = exp_reduced(limit(x, -104, 89), k);
     return scale_by(hn::Add(p, like(x, 1)), k);
-  } else {  // Highway's Exp answers 0 for NaN and wraps for large arguments
+  } else {  // Highway's Exp returns 0 for NaN and wraps for large arguments
     return select(is_nan(x), x, hn::Exp(D<V>(), hn::Min(x, like(x, 1000))));
   }
 }
@@ -190,7 +190,7 @@ template <Vec V> STRATA_FN V cosh(V x) {
 }
 
 // --- logarithms -----------------------------------------------------------------------------------------------------
-// What Highway's logarithms leave open: zero, negative numbers, infinity, NaN.
+// Cases that Highway's logarithms do not define: zero, negative numbers, infinity, NaN.
 template <Vec V> STRATA_FN V log_edges(V x, V result, double pole) {
   const V at = like(x, pole);
   result = select(hn::Eq(x, at), like(x, -HUGE_VAL), result);

@@ -1,5 +1,6 @@
-// Philox 4x32-10 (Salmon et al., SC 2011): a counter-based generator. Block `counter` of stream `seed` is four 32-bit words, so
-// element i of a draw depends on nothing but the seed and its position: the same numbers for any thread count and any device.
+// Philox 4x32-10 (Salmon et al., SC 2011): a counter-based generator. Block `counter` of stream `seed` has four 32-bit
+// words, so element i of a draw depends only on the seed and its position: the same numbers for any thread count and
+// any device.
 #pragma once
 #include <stdint.h>  // NOLINT(modernize-deprecated-headers): NVRTC has no <cstdint>
 

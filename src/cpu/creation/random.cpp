@@ -1,5 +1,5 @@
-// A batch of blocks is generated word by word over arrays, which the compiler turns into vector code; then each distribution maps words to
-// numbers. Single-precision distributions take one word per element, double-precision ones two.
+// A batch of blocks is generated word by word over arrays, which the compiler vectorizes; then each distribution maps
+// words to numbers. Single-precision distributions use one word per element, double-precision ones two.
 #include "cpu/creation/random.h"
 
 #include <algorithm>
@@ -72,7 +72,7 @@ template <class C> void uniforms(const Words& words, C* u, int64_t n, DType t) {
   }
 }
 
-// Box and Muller: elements 2k and 2k+1 from the same two uniforms. 1 - u is exact.
+// Box-Muller: elements 2k and 2k+1 from the same two uniforms. 1 - u is exact.
 template <class C> void normals(C* u) {
   constexpr int n = std::is_same_v<C, double> ? 2 * kBatch : 4 * kBatch;
   for (int i = 0; i < n; i += 2) {

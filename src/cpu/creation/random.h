@@ -6,9 +6,9 @@
 
 namespace strata::cpu {
 
-// Fills out with numbers of a distribution with parameters a and b.
+// Fills out with draws from a distribution with parameters a and b.
 void fill_random(const TensorImpl& out, Distribution distribution, double a, double b, Generator& generator);
-// Integers from `low` on, `range` values, 0 meaning 2^64.
+// `range` integers starting at `low`; 0 means 2^64.
 void fill_integers(const TensorImpl& out, int64_t low, uint64_t range, Generator& generator);
 // out[i] is 1 with probability p[i]; p is contiguous and of out's shape.
 void fill_bernoulli(const TensorImpl& out, const TensorImpl& p, Generator& generator);

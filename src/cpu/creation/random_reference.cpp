@@ -30,7 +30,7 @@ template <class C> C draw_element(const Stream& stream, Distribution distributio
   switch (distribution) {
     case Distribution::Uniform: return a + u * (b - a);
     case Distribution::Normal:
-    case Distribution::LogNormal: {  // Box and Muller: elements 2k and 2k + 1 from the same two uniforms
+    case Distribution::LogNormal: {  // Box-Muller: elements 2k and 2k + 1 from the same two uniforms
       const double radius = std::sqrt(-2 * std::log(1 - static_cast<double>(uniform(i / 2 * 2)))),
                    angle = 6.283185307179586 * static_cast<double>(uniform(i / 2 * 2 + 1));
       const C normal = a + static_cast<C>(radius * (i % 2 ? std::sin(angle) : std::cos(angle))) * b;
@@ -88,8 +88,8 @@ void fill_permutation_reference(const TensorImpl& out, Generator& generator) {  
   }
 }
 
-// With replacement: the first place where the running sum passes u times the total. Without: the places of the largest
-// weight / exponential draw.
+// With replacement: the first index where the cumulative sum exceeds u times the total. Without: the indices of the
+// largest weight / exponential draw.
 void draw_by_weight_reference(const TensorImpl& out, const TensorImpl& weights, bool replacement,
                               Generator& generator) {
   const int64_t n = weights.shape[weights.ndim - 1], rows = weights.numel / std::max<int64_t>(n, 1),

@@ -1,5 +1,5 @@
-// PairRows at offsets. The index tensors become one list of offsets first; then each row is a memcpy or a short strided loop.
-// Bound: memory (random rows).
+// Rows at offsets. The index tensors are first turned into one list of offsets; then each row is a memcpy or a short
+// strided loop. Bound by memory (random rows).
 #include "cpu/indexing/indexing.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ IndexedDims::IndexedDims(const TensorImpl& t, int first_dim, std::span<const Ten
 
 namespace {
 
-// The dimensions before and after the indexed ones, walked beside a contiguous [outer, n, inner] block.
+// The dimensions before and after the indexed ones, iterated together with a contiguous [outer, n, inner] block.
 struct Parts {
   PairWalk outer, inner;
   int64_t outer_count, row, block;  // elements of a row (inner) and of one outer step (n rows)
@@ -61,7 +61,7 @@ struct Parts {
   }
 };
 
-// Calls f(block offset, tensor offset) on the rows of a PairWalk made by Parts; its innermost dimension is left to f.
+// Calls f(block offset, tensor offset) on the rows of a PairWalk made by Parts; f handles the innermost dimension.
 template <class F> void each_inner(const PairWalk& w, int64_t block, int64_t tensor, const F& f) {
   if (w.n <= 1) return f(block, tensor);
   const int64_t rows = w.count / w.size[w.n - 1];
@@ -93,7 +93,7 @@ template <class T> void take(const TensorImpl& out, const TensorImpl& in, const 
                });
 }
 
-// Each thread goes through all rows and writes those whose offset falls into its range.
+// Each thread iterates over all rows and writes those whose offset is in its range.
 template <class T, class Write>
 void put(const TensorImpl& out, const TensorImpl& values, const IndexedDims& at, const Parts& p, const Write& write) {
   T* to = reinterpret_cast<T*>(out.data);

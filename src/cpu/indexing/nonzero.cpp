@@ -1,4 +1,4 @@
-// Positions of non-zero elements, in order: counted per chunk, then written where the counts before it say.
+// Positions of nonzero elements, in order: counted per chunk, then written at the offsets given by the counts.
 #include <algorithm>
 #include <vector>
 

@@ -1,5 +1,5 @@
-// The factorisations by their textbook loops. Signs and orders follow the fast ones: LAPACK's reflectors, ascending
-// eigenvalues, descending singular values.
+// Factorizations by textbook loops. Signs and orders match the fast ones: LAPACK's reflectors, ascending eigenvalues,
+// descending singular values.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -84,7 +84,7 @@ void q_of(const double* a, int64_t m, int64_t n, const double* tau, int64_t coun
   for (int64_t k = count; k-- > 0;) reflect(a, n, k, m, tau[k], q, columns, 0, columns);
 }
 
-// The angle that makes the off-diagonal element p of [[x, p], [p, y]] zero.
+// The rotation that zeroes the off-diagonal element p of [[x, p], [p, y]].
 struct Rotation {
   double c, s;
   Rotation(double x, double y, double p) {
@@ -101,7 +101,7 @@ struct Rotation {
 
 constexpr int kSweeps = 60;
 
-// Jacobi: each rotation makes one pair of off-diagonal elements zero.
+// Jacobi: each rotation zeroes one pair of off-diagonal elements.
 bool eigen(double* a, int64_t n, double* w, double* z) {
   std::vector<double> v(static_cast<size_t>(n * n), 0.0);
   for (int64_t i = 0; i < n; ++i) v[static_cast<size_t>(i * n + i)] = 1;
@@ -131,7 +131,7 @@ bool eigen(double* a, int64_t n, double* w, double* z) {
   return done;
 }
 
-// A further unit vector of length m, orthogonal to the `count` rows of u.
+// Another unit vector of length m, orthogonal to the `count` rows of u.
 void complete(double* u, int64_t count, int64_t m) {
   std::vector<double> best(static_cast<size_t>(m));
   double longest = 0;

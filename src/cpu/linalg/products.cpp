@@ -25,7 +25,8 @@ void add_batch(Gemm& g, int64_t size, int64_t a, int64_t b, int64_t c) {
   g.c_b[d] = c;
 }
 
-// [batch, m, k] times one [k, n] is [batch * m, k] times [k, n] when a's and c's rows continue from one matrix to the next.
+// [batch, m, k] times one [k, n] is [batch * m, k] times [k, n] if a's and c's rows continue from one matrix to the
+// next.
 void fold_batch(Gemm& g) {
   if (g.batch_dims != 1 || g.b_b[0] != 0) return;
   if (g.m == 1) {
@@ -55,7 +56,7 @@ onednn::Matmul describe(const Gemm& g, onednn::Type type, bool bias) {
     m.b_stride[d] = g.b_b[d] ? g.b_b[d] : std::max<int64_t>(1, g.n * g.k);
   }
   const int r = g.batch_dims;
-  // Strides of dimensions of size 1 carry no meaning: give the ones a dense matrix would have.
+  // Strides of dimensions of size 1 have no meaning: use those of a contiguous matrix.
   const auto pair = [](int64_t* size, int64_t* stride, int64_t rows, int64_t columns, int64_t down, int64_t along) {
     size[0] = rows;
     size[1] = columns;
@@ -70,7 +71,7 @@ onednn::Matmul describe(const Gemm& g, onednn::Type type, bool bias) {
   return m;
 }
 
-// One unit stride, the other at least as long as a row: what a dense or sliced matrix has.
+// One unit stride, the other at least as long as a row: a contiguous or sliced matrix.
 bool plain(int64_t rows, int64_t columns, int64_t down, int64_t along) {
   if (columns == 1) return rows == 1 || down >= 1;
   if (rows == 1) return along == 1;
@@ -113,7 +114,7 @@ void run_own(const Gemm& g, const TensorImpl& a, const TensorImpl& b, const Tens
       if (bias) copy_values(c, *bias);
       return run(h, values<T>(a), values<T>(b), reinterpret_cast<T*>(c.data));
     }
-    // The dense twins have other strides: plan again.
+    // The staged copies have other strides: plan again.
     const Tensor x = staged(a, type), y = staged(b, type), z = make_tensor(c.sizes(), type);
     Gemm twin = plan_product(*x, *y, *z);
     twin.accumulate = h.accumulate;
@@ -191,8 +192,8 @@ struct LinearPlan {
   }
 };
 
-// With the weight in the order oneDNN wants, once it was seen twice with the same values: the bits are those of the plain
-// order, the time up to half for few rows.
+// Uses the weight in oneDNN's order, once it was seen twice with the same values: the bits are those of the plain
+// order, and it takes as little as half the time for few rows.
 void run_linear_onednn(const Call& c) {
   const LinearPlan p(c);
   const TensorImpl& weight = c.args.tensor(1);

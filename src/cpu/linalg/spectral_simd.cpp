@@ -1,5 +1,5 @@
-// Symmetric eigenvalues (Householder tridiagonal form, implicit QL) and singular values (bidiagonal form, implicit QR after
-// Golub and Kahan). Vectors are kept as rows, so that a rotation of two of them runs over contiguous memory.
+// Symmetric eigenvalues (Householder tridiagonal form, implicit QL) and singular values (bidiagonal form, implicit QR
+// after Golub and Kahan). Vectors are stored as rows, so that rotating two of them accesses contiguous memory.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/linalg/spectral_simd.cpp"
 #include <hwy/foreach_target.h>
@@ -97,7 +97,7 @@ bool implicit_ql(int64_t n, double* d, double* e, double* z) {
 bool Eigen(double* a, int64_t n, double* w, double* z) {
   if (n == 0) return true;
   std::vector<double> e(static_cast<size_t>(n));
-  double scale = 0;  // so that squares neither overflow nor vanish
+  double scale = 0;  // so that squares neither overflow nor underflow
   for (int64_t i = 0; i < n * n; ++i) scale = std::max(scale, std::abs(a[i]));
   if (scale > 0)
     for (int64_t i = 0; i < n * n; ++i) a[i] /= scale;
@@ -208,7 +208,7 @@ struct Bidiagonal {
     }
     e[p - 2] = f;
   }
-  void settle(int64_t k) const {  // s[k] has converged: make it positive and move it to its place
+  void settle(int64_t k) const {  // s[k] has converged: make it positive and move it to its sorted position
     if (s[k] < 0) {
       s[k] = -s[k];
       if (vt)

@@ -9,7 +9,7 @@
 namespace strata::cpu {
 namespace {
 
-// The weights of query i, and the logarithm of the sum they were divided by.
+// The weights of query i, and the logarithm of their normalizer.
 template <class T>
 T weights_of(const Attention& a, const T* q, const T* k, int64_t k_row, int64_t i, std::vector<T>& w) {
   const int64_t n = a.causal ? std::min(a.columns, i + 1) : a.columns;

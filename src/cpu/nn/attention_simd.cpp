@@ -1,6 +1,6 @@
-// Blocks of kBlockRows queries against blocks of kBlockColumns keys, with a running maximum and sum per query. Keys (and,
-// for gradients, values) of a batch entry are transposed into panels once. A causal block never looks past its last row.
-// Bound: the multiply-add rate of the products, two forward and five backward.
+// Blocks of kBlockRows queries against blocks of kBlockColumns keys, with a running maximum and sum per query. Keys
+// (and, for gradients, values) of a batch entry are transposed into panels once. A causal block stops at its last row.
+// Bound by the multiply-add rate of the products, two forward and five backward.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/nn/attention_simd.cpp"
 #include <hwy/foreach_target.h>
@@ -37,7 +37,7 @@ template <class T> HWY_INLINE int64_t padded(int64_t n) {
   return (n + panel_width<T>() - 1) / panel_width<T>() * panel_width<T>();
 }
 
-// Rows [0, rows) of a matrix as columns: [panel][k][width], columns past the last zero.
+// Rows [0, rows) of a matrix as columns: [panel][k][width], padded with zeros.
 template <class T> void pack_rows(const T* from, int64_t row, int64_t rows, int64_t k, T* to) {
   const int64_t width = panel_width<T>();
   for (int64_t j = 0; j < rows; j += width, to += k * width) {
@@ -47,7 +47,7 @@ template <class T> void pack_rows(const T* from, int64_t row, int64_t rows, int6
   }
 }
 
-// c[rows, columns] = alpha a b (+ c), b in panels or, with panel_stride = width, as it lies.
+// c[rows, columns] = alpha a b (+ c), b in panels or, with panel_stride = width, in place.
 template <class T>
 void product(int64_t rows, int64_t columns, int64_t k, const T* a, int64_t a_m, int64_t a_k, const T* b, int64_t b_k,
              int64_t panel_stride, T* c, int64_t c_m, T alpha, bool accumulate) {
@@ -88,7 +88,7 @@ template <class T> HWY_INLINE void scale_row(T* x, int64_t n, T factor) {
   for (int64_t i = 0; i < n; ++i) x[i] *= factor;
 }
 
-// Of the keys [begin, begin + count): how many row i sees.
+// Of the keys [begin, begin + count): how many row i attends to.
 HWY_INLINE int64_t visible(const Attention& a, int64_t i, int64_t begin, int64_t count) {
   return a.causal ? std::clamp<int64_t>(i + 1 - begin, 0, count) : count;
 }
@@ -166,7 +166,7 @@ template <class T> HWY_INLINE T dot(const T* x, const T* y, int64_t n) {
   return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
-// All of one batch entry: its keys' and values' gradients are summed block after block.
+// All of one batch entry: the gradients of its keys and values are accumulated block by block.
 template <class T> void backward_entry(const Attention& a, const AttentionBackward<T>& p, int64_t b, T* space) {
   const int64_t width = panel_width<T>(), ld = padded<T>(std::min(a.columns, kBlockColumns));
   T *keys = space, *values = keys + padded<T>(a.columns) * a.width;

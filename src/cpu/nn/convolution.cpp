@@ -17,7 +17,7 @@ int64_t product(const int64_t* v, int count) {
   return n;
 }
 
-// Outputs along one dimension whose window element `k` lies inside the input: [first, last).
+// Outputs along one dimension whose window element `k` is inside the input: [first, last).
 void valid_range(int64_t in, int64_t out, int64_t stride, int64_t offset, int64_t& first, int64_t& last) {
   first = offset >= 0 ? 0 : (-offset + stride - 1) / stride;
   last = in - offset <= 0 ? 0 : std::min(out, (in - offset + stride - 1) / stride);
@@ -25,7 +25,8 @@ void valid_range(int64_t in, int64_t out, int64_t stride, int64_t offset, int64_
   last = std::max(first, last);
 }
 
-// Visits every (column row, image row) pair: f(columns row of out[last] elements, image offset of its first element or -1, range).
+// Visits every (column row, image row) pair: f(columns row of out[last] elements, image offset of its first element or
+// -1, range).
 template <class F> void each_row(const ConvShape& s, int64_t channel, F f) {
   const int d = s.dims;
   int64_t in[3] = {1, 1, 1}, kernel[3] = {1, 1, 1}, out[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, pad[3] = {0, 0, 0},
@@ -153,7 +154,7 @@ void columns_pass(const ConvShape& s, ConvMode mode, const T* read_big, T* big, 
     }
 }
 
-// out[index of small] pairs with in[index of big] through weight: visits all of them.
+// Visits all triples of an output element of small, an input element of big and a weight.
 template <class T>
 void loops(const ConvShape& s, ConvMode mode, const T* read_big, T* big, const T* read_weight, T* weight,
            const T* read_small, T* small, const T* bias) {
@@ -227,12 +228,12 @@ onednn::Convolution describe(const ConvShape& s, ConvMode mode, const TensorImpl
     c.stride[d] = s.stride[d];
     c.dilation[d] = s.dilation[d];
     c.pad_left[d] = s.padding[d];
-    // The right padding that makes the sizes meet exactly; negative when the last inputs are never reached.
+    // The right padding that makes the sizes match exactly; negative if the last inputs are never read.
     c.pad_right[d] = (s.out[d] - 1) * s.stride[d] + s.dilation[d] * (s.kernel[d] - 1) + 1 - s.in[d] - s.padding[d];
   }
   return c;
 }
-// The order of packed weights depends on everything that a primitive was made for.
+// The order of packed weights depends on all parameters of the primitive.
 FormKey form_key(const onednn::Convolution& c) {
   uint64_t hash = static_cast<uint64_t>(num_threads());
   const auto mix = [&](const int64_t* values, int count) {
@@ -255,8 +256,8 @@ FormKey form_key(const onednn::Convolution& c) {
           n};
 }
 
-// oneDNN cuts the batch by the number of threads to sum a weight gradient, so that its bits depend on it. Here the cut
-// depends on the sizes alone: pieces of the batch, and blocks of output channels when the batch is short.
+// oneDNN splits the batch by the number of threads to sum a weight gradient, so its bits depend on it. Here the
+// partition depends on the sizes only: pieces of the batch, and blocks of output channels if the batch is small.
 struct WeightPieces {
   int64_t batch, blocks;
   explicit WeightPieces(const ConvShape& s)
@@ -298,7 +299,7 @@ void weight_in_pieces(const ConvShape& s, const TensorImpl& big, const TensorImp
   shape[0] *= pieces.batch;
   const Tensor partial = make_tensor(Shape(shape, weight.ndim), DType::F32);
   parallel_for(pieces.batch * pieces.blocks, 1,
-               [&](int64_t begin, int64_t end) {  // one thread each: oneDNN sees no team
+               [&](int64_t begin, int64_t end) {  // one thread each: oneDNN sees no thread pool
                  for (int64_t p = begin; p < end; ++p) {
                    Tensor x, y, w;
                    const auto c = weight_piece(s, big, partial, small, p, pieces, x, y, w);

@@ -1,16 +1,16 @@
-// The kernels behind every convolution op; see record/convolution.h for the words.
+// The kernels of all convolution ops; see record/convolution.h for the terms.
 #pragma once
 #include "record/convolution.h"
 #include "record/op.h"
 
 namespace strata::cpu {
 
-// Null: oneDNN takes it. Otherwise the reason.
+// Null: oneDNN supports it. Otherwise the reason.
 const char* conv_onednn_ready(const ConvShape& s, ConvMode mode, const TensorImpl& big, const TensorImpl& weight,
                               const TensorImpl& small, bool bias);
 void conv_onednn(const ConvShape& s, ConvMode mode, const TensorImpl& big, const TensorImpl& weight,
                  const TensorImpl& small, const TensorImpl* bias);
-// 3x3 of stride 1 by Winograd's method; float32. Null: it takes it and it pays.
+// 3x3 of stride 1 by Winograd's method; float32. Null: it is supported and faster.
 const char* conv_winograd_ready(const ConvShape& s, ConvMode mode, const TensorImpl& big, const TensorImpl& weight);
 void conv_winograd(const ConvShape& s, ConvMode mode, const TensorImpl& big, const TensorImpl& weight,
                    const TensorImpl& small, const TensorImpl* bias);

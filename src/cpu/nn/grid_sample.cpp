@@ -8,7 +8,7 @@
 namespace strata::cpu {
 namespace {
 
-// A coordinate in pixels and how it moves with the grid's value.
+// A coordinate in pixels and its derivative with respect to the grid's value.
 template <class T> struct Place { T at, slope; };
 
 template <class T> Place<T> in_pixels(T v, int64_t size, bool corners) {
@@ -20,7 +20,7 @@ template <class T> Place<T> clipped(Place<T> p, int64_t size) {
   const T most = static_cast<T>(size - 1);
   return p.at >= most ? Place<T>{most, 0} : p;
 }
-template <class T> Place<T> reflected(Place<T> p, T low, T high) {  // bounces between low and high
+template <class T> Place<T> reflected(Place<T> p, T low, T high) {  // reflects between low and high
   if (low == high) return {0, 0};
   T x = p.at - low, slope = p.slope;
   if (x < 0) {
@@ -41,10 +41,11 @@ template <class T> Place<T> padded(const GridSample& s, Place<T> p, int64_t size
   return std::isfinite(p.at) && std::abs(p.at) < T(1e9) ? p : Place<T>{-100, 0};
 }
 
-// Up to four inputs along one dimension, their weights, and how the weights move with the grid's value.
+// Up to four inputs along one dimension, their weights, and the derivatives of the weights with respect to the grid's
+// value.
 template <class T> struct Taps {
   int count;
-  int64_t index[4];  // -1: outside, counts as 0
+  int64_t index[4];  // -1: outside, treated as 0
   T weight[4], slope[4];
 };
 int64_t inside(int64_t i, int64_t size) { return i >= 0 && i < size ? i : -1; }
@@ -87,7 +88,8 @@ template <class T> Taps<T> taps(const GridSample& s, T v, int64_t size) {
   return t;
 }
 
-// f(offset within a plane, weight, slopes by dimension) for each input that takes part. Grid values come x first.
+// f(offset within a plane, weight, slopes by dimension) for each contributing input. Grid values are in the order x, y,
+// z.
 template <class T, class F> void each_input(const GridSample& s, const T* at, F f) {
   Taps<T> t[3];
   t[0].count = 1;
@@ -129,7 +131,7 @@ template <class T> void grid_sample(const GridSample& s, const T* x, const T* gr
 template <class T>
 void grid_sample_backward(const GridSample& s, const T* g, const T* x, const T* grid, T* gx, T* ggrid) {
   const int64_t plane = plane_of(s);
-  parallel_for(s.n, 1, [&](int64_t begin, int64_t end) {  // images do not share anything
+  parallel_for(s.n, 1, [&](int64_t begin, int64_t end) {  // images are independent
     std::fill(gx + begin * s.c * plane, gx + end * s.c * plane, T(0));
     for (int64_t p = begin * s.out; p < end * s.out; ++p) {
       const int64_t image = p / s.out * s.c * plane, from = p / s.out * s.c * s.out + p % s.out;

@@ -7,7 +7,7 @@
 namespace strata::cpu {
 namespace {
 
-// Sixteen running sums, added to a double every 4096 elements: vectorises, and keeps float's error small.
+// Sixteen running sums, added to a double every 4096 elements: vectorizes, and keeps float's error small.
 template <class T, class Term> double chunked_sum(int64_t n, Term term) {
   double total = 0;
   for (int64_t at = 0; at < n; at += 4096) {

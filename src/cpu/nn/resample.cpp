@@ -15,7 +15,7 @@ double cubic(double x, double a) {  // Keys' kernel
   return 0;
 }
 
-Taps wide_taps(int64_t in, int64_t out, Filter filter, double scale) {  // the filter grows with the scale: no aliasing
+Taps wide_taps(int64_t in, int64_t out, Filter filter, double scale) {  // the filter widens with the scale: no aliasing
   const double size = filter == Filter::Cubic ? 4 : 2, stretch = std::max(scale, 1.0), support = size / 2 * stretch;
   Taps t;
   t.in = in;

@@ -1,5 +1,5 @@
-// Each function here works on one thread; callers cut the rows. Sums run in a fixed order per row, so results do not depend
-// on how the rows were cut.
+// Each function here runs on one thread; callers partition the rows. Sums have a fixed order per row, so results do not
+// depend on the partition.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/nn/row_kernels.cpp"
 #include <hwy/foreach_target.h>
@@ -37,7 +37,7 @@ HWY_INLINE V exp_negative(D d, V x) {
   return hn::IfThenZeroElse(under, hn::Mul(p, hn::BitCast(d, power)));
 }
 
-// Largest value, NaN if there is one (then every comparison below is false, and NaN reaches the sum through exp).
+// Maximum, NaN if there is one (then every comparison below is false, and NaN reaches the sum through exp).
 HWY_INLINE float row_max(D d, const float* x, int64_t n) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const float lowest = -std::numeric_limits<float>::infinity();
@@ -107,7 +107,7 @@ void SoftmaxLast(const SoftmaxRows& s, const float* x, float* y) {
   }
 }
 
-// The softmax runs down columns: a vector of neighbouring columns at a time.
+// The softmax is along columns: processes a vector of neighbouring columns at a time.
 void SoftmaxColumns(const SoftmaxRows& s, const float* x, float* y) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), block = s.n * s.columns;
@@ -216,8 +216,8 @@ HWY_INLINE void row_deviations(D d, const float* x, int64_t n, float centre, dou
   }
 }
 
-// Two passes over a row in the cache: mean, then the squared deviations. The one-pass formula loses digits. The sum of the
-// deviations says how far the rounded mean is off, which matters where the mean is large beside the deviations.
+// Two passes over a row in the cache: mean, then the squared deviations. The one-pass formula loses digits. The sum of
+// the deviations gives the rounding error of the mean, which matters if the mean is large compared with the deviations.
 void NormForward(const NormRows<float>& p, const float* x, float* y, float* mean, float* rstd, int64_t rows) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), n = p.n;
@@ -227,7 +227,7 @@ void NormForward(const NormRows<float>& p, const float* x, float* y, float* mean
     double sum, squares;
     row_deviations(d, x, n, m, sum, squares);
     const double off = p.centred ? sum / count : 0, found = squares / count - off * off;
-    const double variance = found < 0 ? 0 : found;  // NaN stays
+    const double variance = found < 0 ? 0 : found;  // NaN propagates
     const float inverse = static_cast<float>(1 / std::sqrt(variance + p.eps));
     if (mean) mean[r] = static_cast<float>(static_cast<double>(m) + off);
     if (rstd) rstd[r] = inverse;
@@ -245,7 +245,7 @@ void NormForward(const NormRows<float>& p, const float* x, float* y, float* mean
   }
 }
 
-// With h = g w: rstd (h - mean(h) - (x - mean) rstd^2 mean(h (x - mean))); without centring the middle term is missing.
+// With h = g w: rstd (h - mean(h) - (x - mean) rstd^2 mean(h (x - mean))); without centring there is no middle term.
 void NormBackward(const NormRows<float>& p, const float* g, const float* x, const float* mean, const float* rstd,
                   float* out, int64_t rows) {
   const D d;

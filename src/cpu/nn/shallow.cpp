@@ -1,4 +1,4 @@
-// Which convolutions have so few input channels that they are summed window by window.
+// Decides which convolutions have so few input channels that they are summed directly, window by window.
 #include "cpu/nn/shallow.h"
 #include "cpu/nn/convolution.h"
 #include "cpu/staging.h"

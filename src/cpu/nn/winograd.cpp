@@ -1,4 +1,4 @@
-// Convolutions by Winograd's method: which they are, and how tensors of any layout and direction become its arguments.
+// Convolutions by Winograd's method: which ones qualify, and how tensors of any layout and mode become its arguments.
 #include <cstdlib>
 
 #include "cpu/movement/copy.h"
@@ -10,7 +10,7 @@
 namespace strata::cpu {
 namespace {
 
-// An input gradient is the convolution of the output's gradient with the weights turned round and their channels swapped.
+// An input gradient is the convolution of the output's gradient with the flipped weights and their channels swapped.
 Winograd plan(const ConvShape& s, bool forward) {
   Winograd w{s.n, forward ? s.c : s.o, forward ? s.o : s.c, {}, {}, {}};
   for (int d = 0; d < 2; ++d) {

@@ -1,15 +1,15 @@
-// What the parts of Winograd's method share, included inside a per-target namespace after gemm_tiles.inl: the evaluation
-// points, and inputs transformed at them.
+// Shared parts of Winograd's method, included inside a per-target namespace after gemm_tiles.inl: the evaluation
+// points, and the input transform.
 //
-// The six points are 0, ±a, ±b and infinity. With a = 11/16, b = 3/2 the rounding error is 3 times that of the plain sum in
-// float32 (root mean square; measured with normal inputs), with the usual 1 and 2 it is 6 times. Their powers up to a²b² are
-// exact in float32.
+// The six points are 0, ±a, ±b and infinity. With a = 11/16, b = 3/2 the rounding error is 3 times that of direct
+// summation in float32 (root mean square; measured with normal inputs), with the usual 1 and 2 it is 6 times. Their
+// powers up to a²b² are exact in float32.
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 constexpr float kA = 0.6875f, kB = 1.5f, kA2 = kA * kA, kB2 = kB * kB;
 constexpr int kPoints = 36;
 
-// Rows of m lie this far apart: the 36 values of a channel must not meet in one set of the cache.
+// Padded distance between planes of m: the 36 values of a channel must not map to one cache set.
 HWY_INLINE int64_t plane_stride(int64_t rows, int64_t width) { return rows * width + 16; }
 HWY_INLINE int64_t lanes_up(int64_t n) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(D()));
@@ -43,7 +43,7 @@ struct Tile {
   }
 };
 
-// One tile into v[point][tile][c]; `v` points at the tile's row of point 0.
+// Transforms one tile into v[point][tile][c]; `v` points at the tile's row of point 0.
 inline void transform_input(const Winograd& w, const float* x, const Tile& t, float* v, int64_t stride) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));

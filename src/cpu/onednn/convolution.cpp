@@ -1,5 +1,5 @@
-// Convolutions. oneDNN chooses the layouts it likes best; inputs and results in other layouts are reordered here, at memory
-// speed. Channels-last tensors are taken as they are.
+// Convolutions. oneDNN chooses its preferred layouts; inputs and results in other layouts are reordered here, at memory
+// speed. Channels-last tensors are used directly.
 #include "cpu/onednn/module.h"
 
 namespace strata::onednn {
@@ -13,7 +13,7 @@ struct Key {
   int64_t threads;
 };
 
-// One tensor of a convolution: as the caller has it, and as the primitive wants it.
+// One tensor of a convolution: in the caller's layout, and in the primitive's.
 struct Side {
   Desc user, inner;
   dnnl::memory user_memory, inner_memory;

@@ -1,4 +1,4 @@
-// Matrix products. A call that was seen before on this thread costs a hash, four pointer stores and oneDNN's execute.
+// Matrix products. A call seen before on this thread costs a hash, four pointer stores and oneDNN's execute.
 #include <mutex>
 #include <vector>
 
@@ -19,13 +19,13 @@ struct Entry {
   size_t scratch_bytes = 0;
   const char* reason = nullptr;  // why it is not used
   bool weight_known = false;
-  PackedWeight weight;  // asked for by every call of a linear layer
+  PackedWeight weight;  // needed by every call of a linear layer
   dnnl_exec_arg_t args[5];
   int count = 0;
 };
 
-// On processors without AVX-512 oneDNN multiplies by its "gemm", which cuts sums by the number of threads: other bits for another
-// number. Our own product is as fast there and cuts by shapes alone.
+// On processors without AVX-512 oneDNN uses its "gemm", which splits sums by the number of threads: the bits would
+// depend on it. Our own product is as fast there and splits by shapes only.
 const char* why_not(const char* implementation) {
   if (std::strstr(implementation, "ref"))
     return "oneDNN has only a reference implementation for these types and strides";
@@ -33,8 +33,8 @@ const char* why_not(const char* implementation) {
   return nullptr;
 }
 
-// Sums of several matrices that are this long came out wrong with AVX-512 and more than two threads (oneDNN 3.2.0, seen from 3000
-// on, with a transposed first factor).
+// Batched products with sums of this length were wrong with AVX-512 and more than two threads (oneDNN 3.2.0, observed
+// from 3000 on, with a transposed first factor).
 constexpr int64_t kLongestBatched = 1024;
 bool is_long_batch(const Matmul& m) {
   int64_t batch = 1;
@@ -124,7 +124,7 @@ Matmul with_packed(Matmul m) {
   return m;
 }
 
-// A number for a layout: the same for the same layout, on every thread.
+// An id of a layout: equal layouts have equal ids, on every thread.
 int64_t number_of(const dnnl::memory::desc& layout) {
   static std::mutex mutex;
   static std::vector<dnnl::memory::desc> known;
@@ -172,7 +172,7 @@ PackedWeight matmul_weight(const Matmul& m) {
         w.layout = number_of(layout);
       }
     }
-    Entry& e = find(m, threads.count());  // anew: the cache may have moved it
+    Entry& e = find(m, threads.count());  // look up again: the cache may have moved it
     e.weight = w;
     e.weight_known = true;
   });

@@ -1,4 +1,4 @@
-// Sorting by std::stable_sort, and selections as places in the sorted line.
+// Sorting by std::stable_sort, and selections as indices in the sorted line.
 #include <algorithm>
 #include <cstring>
 #include <numeric>

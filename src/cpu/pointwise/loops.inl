@@ -33,7 +33,7 @@ template <class F, class T> HWY_INLINE void vector_loop(const F f, const T* cons
 }
 #endif
 
-// Plain code, compiled for this target: the compiler vectorises what is simple when every operand advances.
+// Plain code, compiled for this target: the compiler vectorizes simple functors if every operand advances.
 template <bool kAdvance, class F, class T> HWY_INLINE void plain_loop(const F f, const T* const* in, const size_t* mask, T* HWY_RESTRICT out, size_t n) {
   const T *a = in[0], *b = F::kInputs > 1 ? in[1] : a, *c = F::kInputs > 2 ? in[2] : a, *e = F::kInputs > 3 ? in[3] : a;
   const auto at = [mask](const T* p, int k, size_t i) HWY_ATTR { return kAdvance ? p[i] : p[i & mask[k]]; };

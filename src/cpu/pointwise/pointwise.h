@@ -1,7 +1,7 @@
 // The CPU kernels of pointwise ops, all from a functor.
 //
-// Computation happens in float, double or int64 (compute_type); operands and results of other dtypes, and those that do
-// not lie densely, are converted block by block. So a functor is compiled for three types and each SIMD target, no more.
+// Computation uses float, double or int64 (compute_type); operands and results of other dtypes, and those that are not
+// contiguous, are converted block by block. So a functor is compiled only for three types and each SIMD target.
 #pragma once
 #include <cstring>
 
@@ -13,8 +13,8 @@ namespace strata {
 namespace cpu {
 const char* flat_ready(const Call&);  // dense operands of one compute dtype
 void run_flat(const Call&);
-void run_blocked(const Call&);               // anything
-STRATA_API void run_reference(const Call&);  // anything, one element at a time, floats in double
+void run_blocked(const Call&);               // any operands
+STRATA_API void run_reference(const Call&);  // any operands, one element at a time, floats in double
 
 template <template <class> class F> Loops simd_loops();  // specialised for each functor in cpu/pointwise/*_simd.cpp
 

@@ -1,5 +1,6 @@
-// A scan along the innermost dimension is a chain per row, so threads share the rows; across it, a tile of columns advances
-// together and the compiler vectorises over them. Float sums run in double: a chain of a million additions stays accurate.
+// A scan along the innermost dimension is sequential per row, so rows are distributed over threads; across it, a tile
+// of columns advances together and the compiler vectorizes over them. Float sums use double: a million additions stay
+// accurate.
 #include "cpu/reduce/scan.h"
 
 #include <algorithm>
