@@ -100,7 +100,7 @@ bool may_overlap(Shape size, Shape stride) {
     for (; k > 0 && stride[static_cast<size_t>(order[k - 1])] > stride[d]; --k) order[k] = order[k - 1];
     order[k] = static_cast<int>(d);
   }
-  int64_t reach = 0;  // the last element the faster dimensions get to
+  int64_t reach = 0;  // the last element that the faster dimensions reach
   for (int k = 0; k < m; ++k) {
     const auto d = static_cast<size_t>(order[k]);
     if (stride[d] <= reach) return true;

@@ -30,7 +30,7 @@
 namespace strata {
 namespace {
 
-// Keeps the columns of each row on one side of a diagonal; the others become zero. Works in place.
+// Keeps the columns of each row on one side of a diagonal and zeroes the others. Works in place.
 template <bool kLower> void run_triangle(const Call& c) {
   const args::tril a(c);
   const TensorImpl &in = a.input(), &out = *c.out();
@@ -78,7 +78,7 @@ void infer_triangle(const Call& c) {
   set_layout(*c.outs[0], std::nullopt, &input, c.op.name.c_str());
 }
 
-// How many combinations of r out of n there are; infinity where the number is beyond all memory.
+// The number of combinations of r out of n; infinity if it exceeds all memory.
 double combination_count(int64_t n, int64_t r, bool repeat) {
   if (n == 0 || (!repeat && r > n)) return 0;
   double total = static_cast<double>(repeat ? n - 1 : n), least = static_cast<double>(r);
@@ -89,7 +89,7 @@ double combination_count(int64_t n, int64_t r, bool repeat) {
   return count;
 }
 
-// Indices of combinations of r out of n in lexicographic order, r to a row.
+// Indices of combinations of r out of n in lexicographic order, r per row.
 std::vector<int64_t> combine(int64_t n, int64_t r, bool repeat) {
   std::vector<int64_t> out;
   const double items = combination_count(n, r, repeat) * static_cast<double>(r);
@@ -100,7 +100,7 @@ std::vector<int64_t> combine(int64_t n, int64_t r, bool repeat) {
   while (true) {
     poll_interrupt();
     out.insert(out.end(), row.begin(), row.end());
-    int64_t last = r - 1;  // the last place that can still grow
+    int64_t last = r - 1;  // the last position that can be incremented
     while (last >= 0 && row[static_cast<size_t>(last)] == (repeat ? n - 1 : n - r + last)) --last;
     if (last < 0) return out;
     const int64_t value = row[static_cast<size_t>(last)] + 1;

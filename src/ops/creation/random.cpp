@@ -1,4 +1,4 @@
-// Tensors of random numbers, and distributions that fill a tensor in place.
+// Tensors of random numbers.
 #include "strata/args/creation/random.h"
 #include "strata/ops/creation/random.h"
 
@@ -23,7 +23,7 @@ namespace {
 using Opt = std::optional<DType>;
 using OptDevice = std::optional<Device>;
 
-// Kernels fill memory in order; another layout gets a copy.
+// Kernels fill contiguous memory; other layouts are copied.
 template <class Fill> void in_order(const Tensor& out, const Fill& fill) {
   if (out->contiguous) return fill(*out);
   const Tensor dense = make_tensor(out.shape(), out.dtype(), out.device());

@@ -1,4 +1,4 @@
-// Laws that fill a tensor in place.
+// Distributions that fill a tensor in place.
 #include "strata/ops/creation/random_inplace.h"
 
 #include "autograd/autograd.h"
@@ -16,7 +16,7 @@ void need_std(double std, const char* op) {
   STRATA_CHECK(std >= 0, Runtime, "{}: expects std >= 0.0, but found std {}", op, std);
 }
 
-// The largest integer that random_() draws: the last one up to which the dtype holds all.
+// The largest integer that random_() draws: the dtype represents all integers up to it exactly.
 int64_t largest(DType t) {
   switch (t) {
     case DType::F64: return int64_t{1} << 53;

@@ -66,7 +66,7 @@ void infer_arange(const Call& c) {
   c.outs[0]->set_shape(Shape(std::array{n}));
   set_options(c, dtype, a.device_value(), a.requires_grad_value());
 }
-// `plain`: one after the other, for the reference.
+// `plain`: serially, for the reference.
 template <bool plain, class C, class F> void fill_with(const TensorImpl& out, const F& f) {
   if constexpr (plain) cpu::each_index(out.sizes(), [&](const cpu::Index& at) { cpu::set<C>(out, at, f(at[0])); });
   else fill_by<C>(out, f);
@@ -94,13 +94,13 @@ void infer_linspace(const Call& c) {
   infer_steps<args::linspace>(c);
   for (const Scalar end : {a.start(), a.end()}) check_in_range(end, c.out().dtype(), "linspace");
 }
-// Symmetric: the second half is counted from the end, so that the last value is exact.
+// Symmetric: the second half is computed from the end, so that the last value is exact.
 double step_at(int64_t i, int64_t n, double start, double end) {
   if (n == 1) return start;
   const double step = (end - start) / static_cast<double>(n - 1);
   return i < n / 2 ? start + step * static_cast<double>(i) : end - step * static_cast<double>(n - 1 - i);
 }
-// An end of a linspace: of integers it is one, as in PyTorch.
+// An end of a linspace: integer dtypes truncate it, as in PyTorch.
 double end_of(const Call& c, Scalar end) {
   return is_integral(c.out().dtype()) ? std::trunc(end.to_double()) : end.to_double();
 }
@@ -126,7 +126,7 @@ void infer_eye(const Call& c) {
   set_options(c, a.dtype() ? *a.dtype() : default_dtype(), a.device_value(), a.requires_grad_value());
 }
 
-// Elements of the lower triangle: rows grow by one from the first that is not empty until all columns belong to it.
+// Elements of the lower triangle: rows grow by one from the first nonempty row until all columns belong to it.
 int64_t lower_count(int64_t rows, int64_t cols, int64_t offset) {
   const int64_t filled = std::min(rows, rows + offset), first = std::max<int64_t>(0, offset) + 1;
   if (filled <= 0 || cols == 0) return 0;
@@ -136,7 +136,7 @@ int64_t lower_count(int64_t rows, int64_t cols, int64_t offset) {
   return ((twice % 2 ? Checked(growing / 2) * twice : Checked(twice / 2) * growing) + Checked(filled - growing) * cols)
     .get();
 }
-// What lies beyond the matrix makes no difference.
+// Offsets beyond the matrix are equivalent.
 int64_t clamped_offset(int64_t rows, int64_t cols, int64_t offset) { return std::clamp(offset, -rows, cols); }
 
 // Rows and columns of the lower (or upper) triangle, in row-major order.

@@ -1,4 +1,4 @@
-// Indexing by tensors: index, index_put and the two core ops that all forms of it come down to.
+// Indexing by tensors: index, index_put and the two core ops that implement all forms of it.
 #include "strata/args/indexing/indexing.h"
 #include "strata/ops/indexing/indexing.h"
 
@@ -59,7 +59,8 @@ void infer_put(const Call& c) {
                to_string(values.sizes()), to_string(shape));
 }
 
-// The values as kernels take them: one element, or contiguous in the full shape, and apart from what is written.
+// The values in the form of the kernels: one element, or contiguous in the full shape, not overlapping the written
+// memory.
 Tensor values_to_put(const Call& c) {
   const args::index_put_at a(c);
   const TensorImpl &input = a.input(), &values = a.values(), &out = *c.out();
@@ -89,7 +90,7 @@ void put_on_device(const Call& c) {
   cuda::put_rows(out, *source, static_cast<int>(a.first()), a.indices(), a.accumulate());
 }
 
-// Where element `at` of input[:, …, indices…] lies in the input.
+// The index in the input of element `at` of input[:, …, indices…].
 cpu::Index place_of(const cpu::Index& at, const TensorImpl& input, TensorList indices, int64_t first) {
   const auto dims = static_cast<int64_t>(indices[0].dim()), count = static_cast<int64_t>(indices.size());
   cpu::Index index{}, place{};
@@ -154,12 +155,13 @@ Tensor as_index(const Tensor& index, const char* op) {
 
 Tensor positions_of(const Tensor& mask) { return select(nonzero(reshape(mask, -1)), 1, 0); }
 
-// The positions of a mask without values, for a write: as many as the values or the other indices have. Index dimensions are
-// followed by those of input that have no index, or by all of them where there is a gap.
+// The positions of a meta mask, for a write: as many as the values or the other indices have. Index dimensions are
+// followed by those of input that have no index, or by all of them if there is a gap.
 static Tensor assumed_positions(const Tensor& input, std::span<const Tensor> given, const Tensor& mask,
                                 const Tensor& values, const char* op) {
   if (!values) refuse_shape_from_values(op);
-  int64_t count = 1, unnamed = input.dim(), without = 0, after = 0;  // `after`: without an index, behind the last one
+  // `after`: dimensions without an index, after the last index
+  int64_t count = 1, unnamed = input.dim(), without = 0, after = 0;
   bool begun = false, gap = false;
   for (const Tensor& t : given) {
     const bool covers = t && (t.dtype() == DType::Bool || t.dtype() == DType::U8);
@@ -230,12 +232,11 @@ IndexPlan plan_index(const Tensor& input, std::span<const Tensor> given, const c
     plan.indices.push_back(by_dim[d]);
   }
   for (Tensor& t : plan.indices) {
-    if (t.device().type == DeviceType::Cpu)
-      t = to(t, std::optional(input.device()));  // positions may come from the host
+    if (t.device().type == DeviceType::Cpu) t = to(t, std::optional(input.device()));  // indices may be on the host
     t = contiguous(to(expand(t, shape), DType::I64));
   }
   plan.first = std::max<int64_t>(plan.first, 0);
-  if (gap) {  // the result's index dimensions come first
+  if (gap) {  // the index dimensions come first in the result
     for (size_t d = 0; d < rest.n; ++d) order.push(rest[d]);
     plan.input = permute(input, order);
     plan.first = 0;

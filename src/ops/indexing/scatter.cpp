@@ -1,4 +1,4 @@
-// gather, scatter and their relatives along one dimension.
+// gather, scatter and related ops along one dimension.
 #include "strata/args/indexing/scatter.h"
 #include "strata/ops/indexing/scatter.h"
 
@@ -39,7 +39,7 @@ void check_index(const TensorImpl& input, const TensorImpl& index, int dim, cons
       op, d, to_string(index.sizes()), to_string(input.sizes()), dim);
 }
 
-// The index as int64, with one dimension at least.
+// The index as int64, with at least one dimension.
 Tensor line_index(const TensorImpl& index) {
   Tensor t = alias(index);
   if (index.dtype != DType::I64) {
@@ -48,7 +48,7 @@ Tensor line_index(const TensorImpl& index) {
   }
   return t;
 }
-// A zero-dimensional tensor takes part as one of one element.
+// A zero-dimensional tensor is treated as one of one element.
 Tensor line(const TensorImpl& x) {
   Tensor t = alias(x);
   if (t->ndim == 0) {
@@ -126,7 +126,7 @@ void run_scatter(const Call& c) {
   if (index.numel() && on_host) cpu::check_indices(*line(*index), size_along(input, dim), dim, "scatter");
   if (out.data != input.data) {
     copy_values(out, input);
-  } else {  // in place: what is read must not be what is written
+  } else {  // in place: the inputs must not overlap the output
     for (Tensor* t : {&index, &src})
       if ((*t)->storage.get() == out.storage.get()) {
         Tensor fresh = make_tensor(t->shape(), t->dtype(), out.device);
@@ -139,7 +139,7 @@ void run_scatter(const Call& c) {
                                              mode_of(a.reduce(), "scatter"));
 }
 
-// Element `at` of the index says where along dim; the rest of the place is `at` itself.
+// Element `at` of the index gives the position along dim; the other coordinates are those of `at`.
 cpu::Index along(const cpu::Index& at, int dim, const TensorImpl& index) {
   cpu::Index place = at;
   place[static_cast<size_t>(dim)] = cpu::get<int64_t>(index, at);
@@ -185,13 +185,13 @@ Tensor at_index(const Tensor& t, Shape index_shape) {  // the part of src that i
     if (out->shape[d] != index_shape[d]) out = slice(out, static_cast<int64_t>(d), 0, index_shape[d]);
   return out;
 }
-// Undoes at_index: zeros where index does not reach.
+// The adjoint of at_index: zeros outside of index.
 Tensor grad_of_src(const Tensor& g, const TensorImpl& src) {
   if (g->same_shape(src) || src.ndim == 0) return g;
   return copy_into_corner(g, src.sizes());
 }
 
-// The number that leaves a reduction as it is, as src's dtype holds it.
+// The identity of a reduction in src's dtype.
 Scalar identity(std::string_view reduce, DType t) {
   if (reduce == "prod") return 1;
   if (reduce != "amax" && reduce != "amin") return 0;
@@ -316,7 +316,7 @@ STRATA_OP(scatter, "scatter(Tensor input, int dim, Tensor index, Tensor src) -> 
     ">>> strata.zeros(3).scatter(0, strata.tensor([2, 0]), strata.tensor([5., 6.]))\ntensor([6., 0., 5.])")
   .composite([](const Tensor& input, int64_t dim, const Tensor& index, const Tensor& src) {
     return scatter_core(input, dim, index, src.dim() == 0 ? to(src, input.dtype()) : src,
-                        "assign");  // a number in disguise is converted
+                        "assign");  // a number wrapped as a tensor is converted
   })
   .no_out()
   .dtypes(kStorageTypes)
@@ -438,7 +438,7 @@ STRATA_OP(
                  Runtime, "scatter_reduce: reduce argument must be either sum, prod, mean, amax or amin, got {}",
                  reduce);
   })
-  .kernel("reference", run_scatter_reduce)  // rests on scatter_core, which has a faster kernel
+  .kernel("reference", run_scatter_reduce)  // uses scatter_core, which has a faster kernel
   .cuda("scatter_core", run_scatter_reduce)
   .grad([](const grads::scatter_reduce& c, const Tensor& g) -> Grads {
     const Tensor input = c.input(), index = c.index(), src = c.src();

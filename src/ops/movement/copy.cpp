@@ -28,7 +28,7 @@ void infer_copy(const Call& c) {
 
 std::optional<std::string_view> format_of(const Value& v) { return v ? std::optional(v.string()) : std::nullopt; }
 
-// `to` gives back the tensor itself when nothing changes, so it is a composite of this one.
+// `to` returns the tensor itself if nothing changes, so it is a composite of this op.
 Tensor converted(const Tensor& input, DType dtype, std::optional<Device> device, bool non_blocking, bool copy,
                  std::optional<std::string_view> format, const char* op) {
   const Device target = device ? require_available(*device) : input.device();

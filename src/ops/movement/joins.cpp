@@ -1,4 +1,4 @@
-// Joining and reordering: ops that copy elements to other places.
+// Joining and reordering: ops that copy elements to other positions.
 #include "strata/args/movement/joins.h"
 #include "strata/ops/movement/joins.h"
 
@@ -49,7 +49,7 @@ void infer_cat(const Call& c) {
   c.outs[0]->dtype = dtype;
   c.outs[0]->device = like->device;
   c.outs[0]->set_shape(shape);
-  bool alike = !like->contiguous;  // channels-last stays, if all agree
+  bool alike = !like->contiguous;  // keep channels-last if all agree
   for (const Tensor& t : tensors) alike &= skipped(*t) || (!t->contiguous && t->is_dense());
   set_layout(*c.outs[0], std::nullopt, alike ? like : nullptr, "cat");
 }
@@ -160,7 +160,7 @@ void plain_roll(const Call& c) {
   });
 }
 
-// Every combination of the two pieces that each rolled dimension falls into.
+// Every combination of the two pieces into which a roll splits each dimension.
 void run_roll(const Call& c) {
   const args::roll_dims a(c);
   const TensorImpl& input = a.input();

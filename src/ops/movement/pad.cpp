@@ -18,7 +18,7 @@
 namespace strata {
 namespace {
 
-// pad lists (before, after) from the last dimension on.
+// pad lists (before, after), starting with the last dimension.
 struct Pads {
   int64_t before[kMaxDims] = {}, after[kMaxDims] = {};
   Pads(const TensorImpl& t, IntList pad) {
@@ -69,7 +69,7 @@ void plain_constant(const Call& c) {
     cpu::Index to = at;
     for (int d = 0; d < input.ndim; ++d) {
       to[static_cast<size_t>(d)] += p.before[d];
-      if (to[static_cast<size_t>(d)] < 0 || to[static_cast<size_t>(d)] >= c.out()->shape[d]) return;  // cut off
+      if (to[static_cast<size_t>(d)] < 0 || to[static_cast<size_t>(d)] >= c.out()->shape[d]) return;  // cropped
     }
     cpu::put(*c.out(), to, input, at);
   });
@@ -94,7 +94,7 @@ Tensor pad_dim(const Tensor& input, int d, const Pads& p, std::string_view mode)
     Runtime, "pad: expected a non-zero size at dimension {} of input {}", d, to_string(input.shape()));
   check_host_memory(size, 2 * sizeof(int64_t), "pad");
   std::vector<int64_t> index(static_cast<size_t>(size));
-  // A circular border continues what negative padding has left; the others mirror or repeat the input's own edge.
+  // Circular padding continues what negative padding has left; the other modes mirror or repeat the input's own edge.
   const int64_t first = std::max<int64_t>(0, -p.before[d]), period = n + std::min<int64_t>(0, p.after[d]) - first;
   for (int64_t k = 0; k < size; ++k) {
     int64_t i = k - p.before[d];

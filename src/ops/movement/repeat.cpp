@@ -1,4 +1,4 @@
-// Repeating: copies of a tensor beside each other, and views that only look repeated.
+// Repetition: copies of a tensor next to each other, and expanded views.
 #include "strata/args/movement/repeat.h"
 #include "strata/ops/movement/repeat.h"
 
@@ -23,7 +23,7 @@
 namespace strata {
 namespace {
 
-// The first copy is written once; then each dimension, from the last on, repeats what is there.
+// Writes the first copy once; then each dimension, starting with the last, repeats what is there.
 void run_repeat(const Call& c) {
   const args::repeat a(c);
   const TensorImpl &input = a.input(), &out = *c.out();
@@ -68,8 +68,8 @@ Tensor to_3d(const Tensor& t) {
                         : t;
 }
 
-// repeat_interleave of positions: each belongs to the first running sum above it. The sums are waited for, since the result's
-// length depends on them.
+// repeat_interleave of indices: each belongs to the first cumulative sum above it. Waits for the sums, since the
+// result's length depends on them.
 Tensor repeated_on_device(const Tensor& counts, std::optional<int64_t> output_size, DType dtype) {
   const Tensor ends = cumsum(counts, 0);
   int64_t total = 0;
@@ -80,7 +80,7 @@ Tensor repeated_on_device(const Tensor& counts, std::optional<int64_t> output_si
     const int64_t low = amin(counts).item<int64_t>();
     STRATA_CHECK(low >= 0, Runtime, "repeat_interleave: repeats can not be negative, got {}", low);
     total = select(ends, 0, -1).item<int64_t>();
-    // Sums of non-negative counts only fall where they wrap.
+    // Sums of non-negative counts only decrease on overflow.
     STRATA_CHECK(amin(ends).item<int64_t>() >= 0, Runtime,
                  "repeat_interleave: the sum of repeats does not fit into 64 bits");
   }

@@ -1,4 +1,4 @@
-// Several views of one tensor, and shapes made of other views.
+// Ops that return several views of one tensor, and shapes composed of other views.
 #include "strata/ops/movement/splits.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ int split_dim(const Tensor& input, int64_t dim, const char* op) {
   return normalize_dim(dim, input.dim(), op);
 }
 
-// Pieces between cuts, each clamped as a slice would.
+// The pieces between cut positions, each clamped as a slice would be.
 Tensors cut_at(const Tensor& input, Shape cuts, int dim) {
   Tensors out;
   int64_t from = 0;
@@ -32,7 +32,7 @@ Tensors cut_at(const Tensor& input, Shape cuts, int dim) {
   out.push_back(slice(input, dim, from));
   return out;
 }
-// `sections` pieces whose sizes differ by one at most, the larger first.
+// `sections` pieces whose sizes differ by at most one, the larger first.
 Tensors even_sections(const Tensor& input, int64_t sections, int dim) {
   STRATA_CHECK(sections > 0, Runtime, "tensor_split: number of sections must be larger than 0, got {}", sections);
   check_host_memory(sections, kObjectBytes, "tensor_split");
@@ -62,8 +62,8 @@ int need_dims(const Tensor& input, int least, const char* op) {
   return least;
 }
 
-// Gives input the geometry and history of a view of itself. The history goes along even without recording: the old one is of a
-// tensor of another shape.
+// Gives input the geometry and history of a view of itself. The history changes even without recording: the old one
+// belongs to a tensor of another shape.
 template <class View> Tensor become(const Tensor& input, const char* op, const View& view_of) {
   STRATA_CHECK(!(thread_state.grad_mode && input->requires_grad && !input->history), Runtime,
                "a leaf Variable that requires grad is being used in an in-place operation ({})", op);
@@ -74,7 +74,7 @@ template <class View> Tensor become(const Tensor& input, const char* op, const V
   input->contiguous = view->contiguous;
   std::copy_n(view->shape, view->ndim, input->shape);
   std::copy_n(view->strides, view->ndim, input->strides);
-  if (input->storage) input->count_write();  // a gradient that saved the tensor must not meet it in its new shape
+  if (input->storage) input->count_write();  // a gradient that saved the tensor must not use it in its new shape
   if (view->history) {
     input->history = view->history;
     input->output = view->output;

@@ -1,4 +1,4 @@
-// Views, in memory of their own.
+// Copies of views.
 #include "strata/ops/movement/view_copies.h"
 
 #include "strata/ops/movement/copy.h"

@@ -1,4 +1,4 @@
-// Views: other shapes and strides over the same memory. Nothing is copied, except where reshape has to.
+// Views: other shapes and strides over the same memory. Nothing is copied, except by reshape if necessary.
 #include "strata/args/movement/views.h"
 #include "strata/ops/movement/views.h"
 

@@ -13,7 +13,7 @@ Tensor repeated_heads(const Tensor& t, int64_t times) {  // [..., h, s, e] to [.
   return reshape(expand(unsqueeze(t, static_cast<int64_t>(head) + 1), wide), shape);
 }
 
-// The same batch dimensions everywhere: nothing to broadcast.
+// Whether the batch dimensions are equal everywhere: nothing to broadcast.
 bool plain_batches(const Tensor& q, const Tensor& k, const Tensor& v) {
   bool same = q.dim() == k.dim() && q.dim() == v.dim();
   for (int d = 0; same && d < q.dim() - 2; ++d) same = q.size(d) == k.size(d) && q.size(d) == v.size(d);

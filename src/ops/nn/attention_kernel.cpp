@@ -1,4 +1,4 @@
-// The op behind scaled_dot_product_attention without mask and dropout: no matrix of weights is stored, forward or backward.
+// The op of scaled_dot_product_attention without mask and dropout: no matrix of weights is stored, forward or backward.
 #include "strata/args/nn/attention_kernel.h"
 #include "autograd/autograd.h"
 #include "cpu/nn/attention.h"
@@ -34,7 +34,7 @@ Attention sizes_of(const TensorImpl& q, const TensorImpl& k, const TensorImpl& v
   return a;
 }
 
-// [b, h, rows, features] in the memory order b, rows, h: what follows attention joins the heads of a row.
+// [b, h, rows, features] in the memory order b, rows, h: the heads of a row are usually joined after attention.
 void set_head_layout(const Tensor& t, Shape shape) {
   t->set_shape(shape);
   t->set_contiguous_strides();
@@ -44,7 +44,7 @@ void set_head_layout(const Tensor& t, Shape shape) {
   t->update_contiguous();
 }
 
-// A tensor as float or double with its features next to each other: as it lies where possible.
+// A tensor as float or double with contiguous features: in place if possible.
 template <class T> struct Rows {
   Tensor tensor;
   explicit Rows(const TensorImpl& t) {
@@ -60,7 +60,7 @@ template <class T> struct Rows {
     return m;
   }
 };
-// An output, or a contiguous stand-in of another dtype.
+// An output, or a contiguous temporary of another dtype.
 template <class T> struct OutRows {
   const Tensor& user;
   Tensor tensor;
@@ -101,7 +101,7 @@ template <class Run> void run_backward(const Call& c, Run run) {
   });
 }
 
-// On devices in terms of other ops, whose products are fast: the weights are stored, in the type of the arithmetic.
+// On devices it is composed of other ops, whose products are fast: the weights are stored, in the compute type.
 Tensor scores_of(const Tensor& q, const Tensor& k, bool causal, double scale) {
   Tensor scores = mul(matmul(q, transpose(k, -2, -1)), scale);
   if (!causal) return scores;
@@ -132,7 +132,7 @@ void backward_on_device(const Call& c) {  // grad, query, key, value, output, lo
   copy_values(*c.outs[2], *matmul(transpose(w, -2, -1), g));
 }
 
-// In terms of other ops, for gradients of gradients.
+// Composed of other ops, for double gradients.
 Grads differentiable_grads(const GradContext& c, const Tensor& g) {
   const grads::attention_core a(c);
   const Tensor q = a.query(), k = a.key(), v = a.value();

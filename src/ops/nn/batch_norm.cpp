@@ -30,7 +30,7 @@ Tensor per_channel(const Tensor& t, int ndim) {  // [c] as [1, c, 1, …]
   return reshape(t, shape);
 }
 
-// With given statistics a channels-last tensor is read and written as it lies.
+// With given statistics a channels-last tensor is processed in place.
 bool stays_last(const TensorImpl& x, bool training) {
   const bool here =
     x.device.type == DeviceType::Cpu || x.device.type == DeviceType::Meta;  // meta has the layouts of the CPU
@@ -123,7 +123,7 @@ void run_batch_norm(const Call& c) {
       rstd[i] = static_cast<T>(1 / std::sqrt(variance[i] + eps));
       scale[i] *= rstd[i];
       shift[i] -=
-        static_cast<T>(center[i] - static_cast<double>(mean[i])) * scale[i];  // what rounding cut off the mean
+        static_cast<T>(center[i] - static_cast<double>(mean[i])) * scale[i];  // corrects the rounding of the mean
     }
     if (last)
       return cpu::row_affine<T>(k.n * k.s, k.c, in, mean.data(), scale.data(), shift.data(),
@@ -138,7 +138,7 @@ void run_batch_norm(const Call& c) {
   });
 }
 
-// A kernel writes running statistics where they lie: a copy, where they do not lie densely, goes back afterwards.
+// A kernel writes running statistics in place: if they are not contiguous, a copy is written back afterwards.
 void batch_norm_on_device(const Call& c) {
   const args::native_batch_norm a(c);
   const Tensor x = dense(a.share_input()), weight = dense(a.share_weight()), bias = dense(a.share_bias()),
@@ -201,7 +201,7 @@ void plain_batch_norm_backward(const Call& c) {  // grad, input, weight, mean, r
   cpu::copy_reference(*c.outs[2], *sum(g, dims));
 }
 
-// In terms of other ops, for gradients of gradients and for statistics that were given.
+// Composed of other ops, for double gradients and for given statistics.
 Grads differentiable_grads(const GradContext& c, const Tensor& g) {
   const grads::native_batch_norm a(c);
   grads::native_batch_norm::Result out;
@@ -223,8 +223,7 @@ Grads differentiable_grads(const GradContext& c, const Tensor& g) {
   }
   if (a.has_weight() && a.needs_weight()) out.weight = sum(mul(g, n.value), dims);
   if (a.has_bias() && a.needs_bias()) out.bias = sum(g, dims);
-  if (!training &&
-      (a.needs_running_mean() || a.needs_running_var())) {  // statistics that were given are inputs like any other
+  if (!training && (a.needs_running_mean() || a.needs_running_var())) {  // given statistics are ordinary inputs
     const Tensor gr = mul(weight ? mul(g, per_channel(weight, x.dim())) : g, n.rstd);
     if (a.needs_running_mean()) out.running_mean = neg(sum(gr, dims));
     if (a.needs_running_var()) out.running_var = mul(sum(mul(mul(gr, n.value), n.rstd), dims), -0.5);
@@ -244,7 +243,7 @@ Grads grad_batch_norm(const GradContext& c, const Tensor& g) {
   return out;
 }
 
-// The number of values per channel decides whether statistics exist.
+// Statistics need more than one value per channel.
 void check_enough(const Tensor& x) {
   int64_t n = x.dim() > 0 ? x.size(0) : 0;
   for (int d = 2; d < x.dim(); ++d) n *= x.size(d);
@@ -280,12 +279,12 @@ STRATA_OP(batch_norm,
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
                 const Tensor& bias, bool training, double momentum, double eps) {
-    if (input.dim() == 1 && input.numel() == 0) return clone(input);  // PyTorch lets an empty vector through
+    if (input.dim() == 1 && input.numel() == 0) return clone(input);  // PyTorch accepts an empty vector
     STRATA_CHECK(training ? eps > 0 : eps >= 0, Value, "batch_norm: eps must be {}, but got {}",
                  training ? "positive during training" : "non-negative", eps);
     if (training) check_enough(input);
     if (training && input.numel() == 0 &&
-        input.dim() > 1)  // nothing to count: running statistics stay, gradients are zero
+        input.dim() > 1)  // nothing to count: running statistics are unchanged, gradients are zero
       return affine(clone(input), weight ? per_channel(weight, input.dim()) : weight,
                     bias ? per_channel(bias, input.dim()) : bias);
     return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0];
@@ -404,7 +403,7 @@ STRATA_OP(
     if (input.numel() == 0) return input;
     const int64_t n = input.size(0), c = input.size(1), rest = input.numel() / (n * c);
     const int64_t before = std::min(size / 2, c - 1),
-                  after = std::min((size - 1) / 2, c - 1);  // beyond are no channels
+                  after = std::min((size - 1) / 2, c - 1);  // there are no channels beyond
     const Tensor squares = nn::functional::pad(reshape(square(input), {n, c, rest}), {0, 0, before, after});
     Tensor window = narrow(squares, 1, 0, c);
     for (int64_t i = 1; i <= before + after; ++i) window = add(window, narrow(squares, 1, i, c));

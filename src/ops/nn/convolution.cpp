@@ -1,5 +1,5 @@
-// Convolutions. Three ops do the work: convolution (plain and transposed, each the other's input gradient) and the weight
-// gradient, which is linear in both its inputs; so gradients of any order exist.
+// Convolutions. Three ops do the work: convolution (plain and transposed, each the other's input gradient) and the
+// weight gradient, which is linear in both its inputs, so gradients of any order exist.
 #include "cpu/nn/convolution.h"
 #include "autograd/autograd.h"
 #include "base/checked.h"
@@ -13,7 +13,7 @@
 namespace strata {
 namespace {
 
-// A list for each spatial dimension, from a list of one or of all.
+// A list with an entry per spatial dimension, from a list of one or of all.
 void spread(const char* op, const char* name, IntList l, int dims, int64_t least, int64_t* to) {
   STRATA_CHECK(l.size == 1 || static_cast<int>(l.size) == dims, Runtime,
                "{}: {} must be a single int or {} of them, got {}", op, name, dims, to_string(l));
@@ -92,7 +92,7 @@ ConvShape shape_of(const char* op, const args::convolution& a) {
   return s;
 }
 
-// One channel fits both orders; then the stride of its dimension says which one was asked for.
+// One channel fits both orders; then the stride of its dimension tells which one was requested.
 bool channels_last(const TensorImpl& x) {
   if (x.ndim < 4 || x.strides[1] != 1) return false;
   if (x.shape[1] != 1) return cpu::channels_last(x);
@@ -112,7 +112,7 @@ void infer_convolution(const Call& c) {
     set_layout(out, s.dims == 2 ? "channels_last" : "channels_last_3d", nullptr, "convolution");
 }
 
-// Binds the tensors of a call to the sides of a convolution.
+// Assigns the tensors of a call to the sides of a convolution.
 struct Sides {
   ConvShape shape;
   ConvMode mode;
@@ -151,8 +151,7 @@ Grads grad_convolution(const GradContext& c, const Tensor& g) {
       extra[static_cast<size_t>(d)] =
         s.in[d] - ((s.out[d] - 1) * s.stride[d] - 2 * s.padding[d] + s.dilation[d] * (s.kernel[d] - 1) + 1);
     Tensor gi = convolution(g, arg.weight(), {}, stride, padding, dilation, !transposed, extra, s.groups);
-    for (int d = 0; d < s.dims && transposed;
-         ++d)  // an output padding beyond the stride leaves rows that come from nowhere
+    for (int d = 0; d < s.dims && transposed; ++d)  // output padding beyond the stride leaves rows without a source
       if (gi.size(d + 2) > s.out[d]) gi = narrow(gi, d + 2, 0, s.out[d]);
     out.input = gi;
   }
@@ -196,7 +195,7 @@ ConvShape weight_shape_of(const args::convolution_weight_grad& a) {
   return s;
 }
 
-// conv1d…3d: an input without a batch dimension counts as a batch of one.
+// conv1d…3d: an input without a batch dimension is treated as a batch of one.
 Tensor convolve(const char* op, int dims, const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride,
                 IntList padding, IntList dilation, bool transposed, IntList output_padding, int64_t groups) {
   STRATA_CHECK(weight.dim() == dims + 2, Runtime, "{}: expected weight to have {} dimensions, got shape {}", op,

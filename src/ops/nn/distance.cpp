@@ -15,7 +15,7 @@ STRATA_OP(cosine_similarity, "cosine_similarity(Tensor x1, Tensor x2, int dim=1,
     STRATA_CHECK(is_floating(promote(x1.dtype(), x2.dtype())), Runtime,
                  "cosine_similarity: expected a floating-point dtype, got {}",
                  name_of(promote(x1.dtype(), x2.dtype())));
-    // Both of the common shape first: dim counts in it.
+    // Broadcast both first: dim refers to the common shape.
     std::vector<int64_t> shape;
     const int n = std::max(x1.dim(), x2.dim());
     for (int d = 0; d < n; ++d) {

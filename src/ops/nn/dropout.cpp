@@ -1,4 +1,5 @@
-// The dropout family. Element i of a mask depends on the generator's position and i alone: any thread count, the same mask.
+// The dropout family. Element i of a mask depends only on the generator's position and i: the same mask for any thread
+// count.
 #include "strata/args/nn/dropout.h"
 #include "autograd/autograd.h"
 #include "base/parallel.h"
@@ -15,7 +16,7 @@ void check_probability(const char* op, double p) {
   STRATA_CHECK(p >= 0 && p <= 1, Value, "{}: dropout probability has to be between 0 and 1, but got {}", op, p);
 }
 
-// keep(i, whether element i stays), four elements per Philox block; `plain`: one after the other, for the reference.
+// keep(i, whether element i is kept), four elements per Philox block; `plain`: serially, for the reference.
 template <bool plain, class Keep> void draw(int64_t n, double p, Keep keep) {
   const auto stream = default_generator().reserve_words(static_cast<uint64_t>(n));
   const float limit = static_cast<float>(p);
@@ -48,7 +49,7 @@ Tensor drop(const char* op, const Tensor& input, double p, bool training, bool f
   return mul(input, div(mask_for(input, p, true), 1 - p));
 }
 
-// Keeps mean and variance of values that went through selu: dropped ones become its negative limit.
+// Preserves mean and variance of selu activations: dropped ones become its negative limit.
 Tensor alpha_drop(const char* op, const Tensor& input, double p, bool training, bool features) {
   check_probability(op, p);
   if (!training || p == 0 || input.numel() == 0) return input;

@@ -51,7 +51,7 @@ template <class V> cpu::GridSample shape_of(const V& a) {
   return s;
 }
 
-// The loops are plain already; the reference runs them in double.
+// The loops are already plain; the reference runs them in double.
 template <class T> void run_sample(const Call& c) {
   const args::grid_sample_core a(c);
   const auto s = shape_of(a);
@@ -80,7 +80,7 @@ cuda::GridSizes device_sizes(const cpu::GridSample& s) {
           .padding = static_cast<int>(s.padding),
           .align_corners = s.align_corners};
 }
-// An output in the type of the arithmetic: itself, or a tensor that is copied into it by finish().
+// An output in the compute type: the tensor itself, or a temporary that finish() copies into it.
 struct ComputedOut {
   explicit ComputedOut(const Tensor& out)
       : user(out),
@@ -188,7 +188,7 @@ STRATA_OP(affine_grid, "nn.functional.affine_grid(Tensor theta, int[] size, bool
       places = (Checked(places) * size[d]).get();
     }
     const int64_t shape[] = {places, dims + 1};
-    const Tensor base = make_tensor(shape, DType::F64, staging_device(theta));  // x, y(, z), 1 of every place
+    const Tensor base = make_tensor(shape, DType::F64, staging_device(theta));  // x, y(, z), 1 of every position
     for (int64_t p = 0; p < places && !theta.is_meta(); ++p) {
       double* row = base.data<double>() + p * (dims + 1);
       int64_t rest = p;

@@ -1,4 +1,4 @@
-// Initialisers of parameters: fill a tensor in place, outside the tape.
+// Parameter initializers: fill a tensor in place, without recording.
 #include "ops/nn/init.h"
 
 #include <cmath>
@@ -13,7 +13,7 @@ struct Fans {
   double in, out;
 };
 
-// Inputs and outputs of one unit: a weight is [out, in, kernel...].
+// fan_in and fan_out: a weight is [out, in, kernel...].
 Fans fans_of(const Tensor& t, const char* op) {
   STRATA_CHECK(t.dim() >= 2, Value,
                "{}: Fan in and fan out can not be computed for tensor with fewer than 2 dimensions, got shape {}", op,
@@ -93,7 +93,7 @@ STRATA_OP(init_trunc_normal,
     STRATA_CHECK(a <= b, Value, "trunc_normal_: expected a <= b, got {} and {}", a, b);
     STRATA_CHECK(std > 0, Value, "trunc_normal_: expected std > 0, got {}", std);
     const double low = normal_cdf((a - mean) / std), high = normal_cdf((b - mean) / std);
-    // By the inverse of the distribution function, in double precision: its tails need it.
+    // By the inverse of the distribution function, in double precision, which its tails require.
     const Tensor u = uniform_(empty(t.shape(), DType::F64), 2 * low - 1, 2 * high - 1, g);
     return copy_(t, clamp(add(mul(erfinv(u), std * std::sqrt(2.0)), mean), a, b));
   })
@@ -226,7 +226,7 @@ STRATA_OP(init_orthogonal,
     Tensor flat = normal_(empty({rows, columns}, DType::F64), 0, 1, g);
     if (rows < columns) flat = strata::t(flat);
     const auto qr = linalg::qr(flat);
-    Tensor q = mul(qr[0], sgn(diagonal(qr[1])));  // R's diagonal positive: the distribution is uniform
+    Tensor q = mul(qr[0], sgn(diagonal(qr[1])));  // with a positive diagonal of R the distribution is uniform
     if (rows < columns) q = strata::t(q);
     return copy_(t, mul(reshape(q, t.shape()), gain));
   })

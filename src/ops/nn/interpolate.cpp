@@ -27,7 +27,7 @@ template <class V> std::vector<cpu::Taps> taps_of(const V& a, IntList in, IntLis
   return taps;
 }
 
-// `in`: the whole input shape, whose last dimensions are resampled. Something cannot be made of nothing.
+// `in`: the whole input shape, whose last dimensions are resampled. An empty input cannot give a nonempty output.
 void check_resampled(IntList in, IntList out) {
   bool fits = out.size <= in.size;
   for (size_t d = 0; fits && d < out.size; ++d) fits = out[d] >= 0 && (out[d] == 0 || in[in.size - out.size + d] > 0);
@@ -83,7 +83,7 @@ void run_resample_backward(const Call& c) {  // grad, out size, mode, align_corn
   });
 }
 
-// The tensor that is read, and the shape of what is resized.
+// The input tensor, and the shape of the resized one.
 const TensorImpl& given(const args::resample& a) { return a.input(); }
 const TensorImpl& given(const args::resample_backward& a) { return a.grad(); }
 Shape resized(const args::resample& a) { return a.input().sizes(); }
@@ -106,7 +106,7 @@ template <class V> void plain_resample(const Call& c) {
   out.finish();
 }
 
-// A dimension's taps as a device takes them: by output, or for the gradient by input, in the order of the outputs.
+// A dimension's taps for a device: by output, or for the gradient by input, in the order of the outputs.
 cuda::Mixture mixture_of(const cpu::Taps& t, bool backward) {
   const size_t items = t.index.size(), count = static_cast<size_t>(t.count);
   cuda::Mixture m{.in = t.in, .out = t.out, .begin = {}, .index = {}, .weight = t.weight};
@@ -129,7 +129,7 @@ cuda::Mixture mixture_of(const cpu::Taps& t, bool backward) {
   return m;
 }
 
-// One dimension after the other, in the order of the CPU's kernels.
+// One dimension after the other, in the order of the CPU kernels.
 template <class V> void resample_on_device(const Call& c) {
   constexpr bool backward = goes_back<V>;
   const V a(c);

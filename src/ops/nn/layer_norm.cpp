@@ -14,7 +14,7 @@
 namespace strata {
 namespace {
 
-// How many of the last dimensions are normalised, checked.
+// The number of normalized last dimensions, checked.
 int check_shape(const char* op, const TensorImpl& x, IntList shape) {
   STRATA_CHECK(shape.size >= 1, Runtime, "{}: expected normalized_shape to be at least 1-dimensional, got []", op);
   bool fits = static_cast<int>(shape.size) <= x.ndim;
@@ -49,7 +49,7 @@ std::vector<int64_t> first_dims(int count) {
   return dims;
 }
 
-template <class T> struct Optional {  // a staged tensor that may be missing
+template <class T> struct Optional {  // a staged tensor that may be undefined
   std::optional<cpu::In<T>> in;
   explicit Optional(const Value& v) {
     if (v.tag == Tag::Tensor) in.emplace(*v.tensor);
@@ -193,8 +193,8 @@ void norm_backward_on_device(const Call& c) {
                            mean ? c.outs[2].get() : nullptr);
 }
 
-// In terms of other ops, for gradients of gradients; also of the mean and the reciprocal standard deviation, which are results.
-// V: the view of layer_norm, or of rms_norm, which has neither mean nor bias.
+// Composed of other ops, for double gradients; also of the mean and the reciprocal standard deviation, which are
+// results. V: the view of layer_norm, or of rms_norm, which has neither mean nor bias.
 template <class V> constexpr bool centers = requires(const V& a) { a.bias(); };
 template <class V> Grads differentiable_grads(const GradContext& c, const Tensor& g) {
   constexpr bool centred = centers<V>;

@@ -1,4 +1,4 @@
-// What modules do around an op: checks of the input's rank, counting batches, inputs without a batch.
+// The code of modules around an op: checks of the input's rank, counting batches, inputs without a batch dimension.
 #include "autograd/autograd.h"
 #include "strata/ops.h"
 

@@ -104,7 +104,7 @@ Tensor nll(const Tensor& input, const Tensor& target, const Tensor& weight, int6
                    ignore)[0];
 }
 
-// Cross entropy with probabilities as targets, or with some of the target's weight spread over all classes.
+// Cross entropy with class probabilities as targets, or with label smoothing.
 Tensor with_probabilities(const Tensor& logp, const Tensor& target, const Tensor& weight, Reduction r, double smoothing,
                           int64_t dim) {
   const int64_t classes = logp.size(dim);

@@ -1,4 +1,4 @@
-// Losses that ask for a margin.
+// Margin losses.
 #include "autograd/autograd.h"
 #include "ops/nn/loss_common.h"
 #include "ops/transfer.h"

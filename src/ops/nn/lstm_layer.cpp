@@ -1,4 +1,4 @@
-// A whole layer of a long short-term memory as one op: the product with the state and the gates of all steps in one kernel.
+// A whole LSTM layer as one op: the product with the state and the gates of all steps in one kernel.
 #include "strata/args/nn/lstm_layer.h"
 #include "autograd/autograd.h"
 #include "cpu/nn/lstm.h"
@@ -64,7 +64,7 @@ template <class Run> void run_backward(const Call& c, Run run) {
   });
 }
 
-// On devices a product and a few pointwise ops for each step, in the type of the arithmetic.
+// On devices: a product and a few pointwise ops per step, in the compute type.
 void forward_on_device(const Call& c) {
   const args::lstm_layer a(c);
   const Lstm s = sizes_of(a.gates(), a.c0(), a.weight(), a.reverse());
@@ -115,7 +115,7 @@ void backward_on_device(const Call& c) {  // grad, grad_c, activations, cells, c
   copy_values(*c.outs[2], *gc);
 }
 
-// The layer in terms of other ops, whose gradients can be differentiated again.
+// The layer composed of other ops, whose gradients can be differentiated again.
 Grads differentiable_grads(const GradContext& c, const Tensor& g) {
   const grads::lstm_layer a(c);
   const Tensor gates = a.gates(), weight = a.weight();

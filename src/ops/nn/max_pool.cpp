@@ -1,4 +1,4 @@
-// The op behind max_pool2d: largest values, and one byte per window that says where each stood. Channels-last stays so.
+// The op of max_pool2d: maxima, and one byte per window with the position of each. Channels-last is preserved.
 #include "cpu/nn/max_pool.h"
 #include "autograd/autograd.h"
 #include "base/checked.h"
@@ -57,7 +57,7 @@ MaxPool forward_pool(const Call& c, bool last) {
                MaxPool::kMostCodes);
   return p;
 }
-// Both ways between the input's shape and the codes' (small).
+// Backward and gather: between the input's shape and that of the codes (small).
 MaxPool coded_pool(Shape big, const TensorImpl& codes, const Window& window, bool last) {
   MaxPool p = pool_of(big, window, last);
   const size_t lead = big.size() - 2;
@@ -71,8 +71,8 @@ MaxPool coded_pool(Shape big, const TensorImpl& codes, const Window& window, boo
   return p;
 }
 
-// Strides of `out`, whose shape is set: channels-last or plain planes. Not those of another tensor: the stride of a dimension
-// of size 1 says nothing, and the dimension may have another size in `out`.
+// Sets the strides of `out`, whose shape is set: channels-last or contiguous. They are not copied from another tensor:
+// the stride of a dimension of size 1 is meaningless, and that dimension may have another size in `out`.
 void lay_out(TensorImpl& out, bool last) {
   if (last) set_layout(out, "channels_last", nullptr, "max_pool2d");
   else out.set_contiguous_strides();
@@ -97,7 +97,7 @@ template <class Run> void run_forward(const Call& c, Run run) {
     out.finish();
   });
 }
-// small -> big (backward) or big -> small (gather). Float32 is read and written in the memory order of the codes.
+// small -> big (backward) or big -> small (gather). Float32 is processed in the memory order of the codes.
 template <class V, class Run> void run_coded(const V& c, const TensorImpl& x, Shape big, Run run) {
   const DType compute = compute_type(c.out().dtype());
   const TensorImpl &given = c.codes(), &out = *c.out();

@@ -1,4 +1,4 @@
-// Attention of several heads with its projections, as modules and nn.functional need it.
+// Multi-head attention with its projections, for modules and nn.functional.
 #include <cmath>
 
 #include "autograd/autograd.h"
@@ -9,7 +9,7 @@ namespace {
 
 using nn::functional::linear;
 
-// A boolean mask (true: hidden) as numbers to add to scores.
+// A boolean mask (true: masked) as numbers to add to scores.
 Tensor as_bias(const Tensor& mask, DType dtype) {
   if (!mask || is_floating(mask.dtype())) return mask;
   STRATA_CHECK(mask.dtype() == DType::Bool, Runtime,
@@ -21,7 +21,7 @@ struct Three {
   Tensor q, k, v;
 };
 
-// `weights` is one packed weight or three, and last the packed bias or nothing.
+// `weights` is one packed weight or three, followed by the packed bias or nothing.
 Three project(const Tensor& query, const Tensor& key, const Tensor& value, TensorList weights) {
   const Tensor& bias = weights.back();
   if (weights.size() == 2 && query.get() == key.get() && key.get() == value.get()) {

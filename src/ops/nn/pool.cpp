@@ -1,4 +1,4 @@
-// Pools as PyTorch names them: 1d to 3d forms of the ops in pool_core.cpp.
+// Pooling ops with PyTorch's names: 1d to 3d forms of the ops in pool_core.cpp.
 #include "base/checked.h"
 #include "cpu/nn/max_pool.h"
 #include "strata/ops.h"
@@ -25,7 +25,7 @@ std::array<Tensor, 2> max_pool(const char* op, int dims, const Tensor& x, IntLis
   return _max_pool(x, window, stride_or_kernel(op, stride, kernel, dims), spread(op, "padding", padding, dims),
                    spread(op, "dilation", dilation, dims), ceil);
 }
-// Without indices, two-dimensional pools keep a byte per window for the gradient.
+// Without indices, two-dimensional pooling keeps a byte per window for the gradient.
 Tensor max_values(const Tensor& x, IntList kernel, const OptIntList& stride, IntList padding, IntList dilation,
                   bool ceil) {
   constexpr const char* op = "max_pool2d";

@@ -1,5 +1,5 @@
-// The ops behind all pools: largest and mean value of windows, with gradients of any order. The number of spatial dimensions
-// is the length of the kernel (or output) size; leading dimensions are planes.
+// The core ops of all pooling: maximum and mean of windows, with gradients of any order. The number of spatial
+// dimensions is the length of the kernel (or output) size; leading dimensions are planes.
 #include "strata/args/nn/pool_core.h"
 #include "autograd/autograd.h"
 #include "base/checked.h"
@@ -177,7 +177,7 @@ void run_mean_backward(const Call& c, const Pooling& p) {
   });
 }
 
-// A gradient has the shape of the pool's result, or it would be read past its end.
+// A gradient must have the shape of the pool's result, or it would be read past its end.
 void set_grad_shape(const Call& c, const Pooling& p, Shape input, int dims) {
   const args::avg_pool_backward arg(c);
   const TensorImpl& g = arg.grad();
@@ -199,7 +199,7 @@ Grads grad_max(const GradContext& c, const Tensor& g) {  // an adaptive pool has
   return {_plane_scatter(g, c.result(1), a.shape_of_input(), static_cast<int64_t>(a.kernel_size().size), true)};
 }
 
-// The same as a device is told it: a missing dimension is of size 1.
+// The same for a device: a missing dimension has size 1.
 cuda::PoolSizes device_sizes(const Pooling& p) {
   cuda::PoolSizes s{.planes = p.planes, .include_pad = p.include_pad, .divisor = p.divisor};
   for (size_t d = 0; d < 3; ++d) {

@@ -1,4 +1,4 @@
-// Values put at places within planes, and taken from there: unpooling, and the gradients of pools that keep indices.
+// Scatter and gather within planes: unpooling, and the gradients of pooling with indices.
 #include "strata/args/nn/pool_places.h"
 #include "autograd/autograd.h"
 #include "cpu/nn/pooling.h"
@@ -85,7 +85,7 @@ STRATA_OP(plane_scatter,
           const bool own = compute == c.out().dtype(), add = c.accumulate();
           const Tensor out = own ? c.out() : make_tensor(c.out().shape(), compute, c.out().device());
           fill_values(*out, 0);
-          // Indices to add at come from a pool; those to put at from the user.
+          // Indices to add at come from a pool; those to assign at come from the user.
           const auto wrong = cuda::plane_scatter(p.planes, p.in, p.out, *dense(c.share_input()),
                                                  *dense(c.share_indices()), *out, add, /*check=*/!add);
           if (wrong) checked_place(*wrong, p.in);

@@ -1,4 +1,4 @@
-// Functions that draw random numbers of their own: rrelu and the fractional max pools.
+// Functions that draw random numbers: rrelu and the fractional max pools.
 #include "strata/args/nn/random.h"
 #include "autograd/autograd.h"
 #include "cpu/staging.h"
@@ -17,7 +17,7 @@ Tensor rrelu_of(const Tensor& input, double lower, double upper, bool training, 
   return inplace ? copy_(input, out) : out;
 }
 
-// Where each window begins along one dimension (Graham, Fractional Max-Pooling): steps of alpha, shifted by the sample.
+// The start of each window along one dimension (Graham, Fractional Max-Pooling): steps of alpha, shifted by the sample.
 std::vector<int64_t> starts(double sample, int64_t in, int64_t out, int64_t kernel) {
   std::vector<int64_t> at(static_cast<size_t>(out), in - kernel);
   const double alpha = out > 1 ? static_cast<double>(in - kernel) / static_cast<double>(out - 1) : 0;
@@ -27,7 +27,7 @@ std::vector<int64_t> starts(double sample, int64_t in, int64_t out, int64_t kern
   return at;
 }
 
-// Which of a plane's samples belongs to spatial dimension d: as PyTorch has it, width first in two dimensions.
+// Index of the sample for spatial dimension d: as in PyTorch, width first in two dimensions.
 size_t sample_of(size_t d, size_t dims) { return dims == 2 ? 1 - d : d; }
 
 void run_fractional(const Call& c) {

@@ -1,5 +1,5 @@
-// Recurrent networks: cells, and whole sequences of several layers in one or both directions. The product with the input is one
-// matrix product for all steps; only the product with the state runs step by step.
+// Recurrent networks: cells, and whole sequences of several layers in one or both directions. The product with the
+// input is one matrix product for all steps; only the product with the state runs step by step.
 #include "autograd/autograd.h"
 #include "ops/nn/recurrent.h"
 #include "ops/transfer.h"
@@ -20,7 +20,7 @@ enum class Cell : uint8_t { Tanh, Relu, Lstm, Gru };
 constexpr int64_t gates_of(Cell c) { return c == Cell::Lstm ? 4 : c == Cell::Gru ? 3 : 1; }
 
 using State = RecurrentState;
-// One step. x holds the input's part of the gates (bias included).
+// One step. x has the input's part of the gates (including the bias).
 State step(Cell cell, const Tensor& x, const State& s, const Tensor& w, const Tensor& b) {
   const Tensor r = linear(s.h, w, b);
   if (cell == Cell::Tanh) return {tanh(add(x, r)), {}};
@@ -108,7 +108,7 @@ Result run_layers(const Options& o, Tensor x, const Tensor& h0, const Tensor& c0
       const Tensor gates = linear(x, wi, bi);
       std::vector<Tensor> outputs(static_cast<size_t>(steps.count));
       const State start = s;
-      std::vector<std::pair<Tensor, Tensor>> finished;  // of sequences that ended (packed, forwards): later rows first
+      std::vector<std::pair<Tensor, Tensor>> finished;  // of finished sequences (packed, forward): later rows first
       std::vector<int64_t> offset(static_cast<size_t>(steps.count) + 1, 0);
       for (size_t t = 0; packed && t < steps.sizes.size(); ++t) offset[t + 1] = offset[t] + steps.sizes[t];
       int64_t running = packed ? (direction ? 0 : steps.sizes[0]) : 0;
@@ -119,7 +119,7 @@ Result run_layers(const Options& o, Tensor x, const Tensor& h0, const Tensor& c0
         if (packed) {
           const int64_t size = steps.sizes[static_cast<size_t>(t)];
           now = narrow(gates, 0, offset[static_cast<size_t>(t)], size);
-          if (direction && size > running) {  // backwards, sequences join as we go
+          if (direction && size > running) {  // backward, sequences start as we go
             const auto grow = [&](const Tensor& have, const Tensor& all) {
               return !all      ? Tensor()
                      : running ? cat({have, narrow(all, 0, running, size - running)})

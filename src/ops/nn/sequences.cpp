@@ -1,4 +1,5 @@
-// Sequences of several lengths: padded to one length, and packed without padding. nn.utils.rnn of both languages is these.
+// Sequences of different lengths: padded to one length, or packed without padding. Used by nn.utils.rnn of both
+// languages.
 #include <numeric>
 
 #include "ops/transfer.h"
@@ -12,10 +13,10 @@ std::vector<int64_t> integers(const Tensor& t, const char* op, const char* name)
                "{}: {} must be int64 of one dimension, got {} of shape {}", op, name, name_of(t.dtype()),
                to_string(t.shape()));
   if (t.is_meta()) refuse_shape_from_values(op);
-  const Tensor c = contiguous(host_values(t));  // the host walks over lengths, wherever the sequences are
+  const Tensor c = contiguous(host_values(t));  // the host iterates over lengths, wherever the sequences are
   return {c.data<int64_t>(), c.data<int64_t>() + c.numel()};
 }
-// In host memory, where lengths and batch sizes stay on every device.
+// In host memory, where lengths and batch sizes stay for every device.
 Tensor tensor_of(const std::vector<int64_t>& values) {
   const auto n = static_cast<int64_t>(values.size());
   Tensor t = make_tensor(Shape(&n, 1), DType::I64);
@@ -23,7 +24,7 @@ Tensor tensor_of(const std::vector<int64_t>& values) {
   return t;
 }
 
-// Where each of n sequences stands in the batch: the given permutation, or as they come.
+// The position of each of n sequences in the batch: the given permutation, or the identity.
 std::vector<int64_t> places_of(const Tensor& permutation, size_t n, const char* op, const char* name) {
   std::vector<int64_t> places(n);
   std::iota(places.begin(), places.end(), 0);

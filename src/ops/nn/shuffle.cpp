@@ -1,4 +1,4 @@
-// Rearrangements of channels and windows: pixel_shuffle, channel_shuffle, unfold and fold.
+// Rearranges channels and windows: pixel_shuffle, channel_shuffle, unfold and fold.
 #include "strata/args/nn/shuffle.h"
 #include "autograd/autograd.h"
 #include "base/checked.h"

@@ -12,7 +12,7 @@
 namespace strata {
 namespace {
 
-// torch.nn.functional's rule when no dim is given.
+// torch.nn.functional's rule if no dim is given.
 int implicit_dim(const Value& dim, const TensorImpl& x, const char* op) {
   if (!dim) return x.ndim == 0 || x.ndim == 1 || x.ndim == 3 ? 0 : 1;
   return normalize_dim(dim.integer(), x.ndim, op);

@@ -1,6 +1,6 @@
 // One step of each optimizer over all parameters of a group: a record per rule. They change their arguments and return
-// nothing. strata.optim and strata::optim keep the state and call them. Step counts in host memory are advanced here; those on a
-// device are advanced there, so that a graph can capture the step.
+// nothing. strata.optim and strata::optim keep the state and call them. Step counts in host memory are advanced here;
+// those on a device are advanced there, so that a graph can capture the step.
 #include <algorithm>
 #include <cstring>
 
@@ -18,7 +18,7 @@ using cpu::Rule;
 using cpu::Update;
 using Run = void (*)(Rule, std::span<Update>);  // null: on a device
 
-// The lists of one call, checked against each other: parameters and gradients first, then the lists of state.
+// The lists of one call, checked for consistency: parameters and gradients first, then the lists of state.
 class Step {
  public:
   Step(const Call& c, TensorList params, TensorList grads) : c_(c), params_(params), grads_(grads) {
@@ -36,7 +36,7 @@ class Step {
   }
   size_t count() const { return params_.size(); }
 
-  // The list is state k of each parameter; an empty list: the rule works without it.
+  // Sets state k of each parameter; an empty list: the rule works without it.
   bool state(int k, const char* what, TensorList list) {
     if (list.empty()) return false;
     check_count(list, what);
@@ -47,7 +47,7 @@ class Step {
     }
     return true;
   }
-  // The list holds number k that is kept beside each parameter: the step count is number 0.
+  // Sets number k kept with each parameter: the step count is number 0.
   void keeps(int k, const char* what, TensorList list) {
     check_count(list, what);
     kept_[k] = list;
@@ -58,7 +58,7 @@ class Step {
                    name(), what, i, to_string(list[i].device()), to_string(kept_[0][i].device()));
     }
   }
-  // The learning rate. One that lies on a device is read there if the rest of the rule's numbers is.
+  // The learning rate. If it is on a device, it is read there if the rule's other numbers are too.
   double lr(const Value& v) {
     if (v.tag != Tag::Tensor) return v.number();
     STRATA_CHECK(v.tensor->numel == 1, Value, "{}: the learning rate must be one number, found shape {}", name(),
@@ -98,7 +98,7 @@ class Step {
     STRATA_CHECK(list.size() == params_.size(), Value, "{}: {} parameters but {} {}", name(), params_.size(),
                  list.size(), what);
   }
-  // Whether the members of parameter i are computed there.
+  // Whether the members of parameter i are computed on the device.
   bool on_device(size_t i) const { return kept_[0].empty() ? bool(lr_) : kept_[0][i].device().type != DeviceType::Cpu; }
   void refuse_capture(Device device) const {
     STRATA_CHECK(!cuda::is_capturing(device), Runtime,
@@ -122,7 +122,7 @@ class Step {
   }
   const Call& c_;
   TensorList params_, grads_, kept_[cuda::kKeptNumbers];
-  Tensor lr_;  // on the device, in place of the options'
+  Tensor lr_;  // on the device, instead of in the options
   std::vector<Update> updates_;
 };
 static_assert(cpu::kRuleMembers == cuda::kRuleNumbers);
@@ -241,7 +241,7 @@ void nothing(const Call&) {}
 
 }  // namespace
 
-// What all rules have in common: two kernels, no result.
+// Common to all rules: two kernels, no result.
 #define STRATA_STEP(function)                             \
   .infer(nothing)                                         \
     .kernel("fused", function<cpu::update_fused>)         \

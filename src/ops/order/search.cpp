@@ -13,7 +13,7 @@ namespace {
 
 DType common_dtype(const Tensor& a, const Tensor& b) { return compute_type(promote(a.dtype(), b.dtype())); }
 
-// The first place in a sorted row whose element is >= v (right: > v). A NaN looked for goes to the end.
+// The first index in a sorted row whose element is >= v (right: > v). NaN goes to the end.
 template <class T> int64_t place_of(const T* row, const int64_t* order, int64_t n, T v, bool right) {
   int64_t low = 0, high = n;
   while (low < high) {
@@ -45,7 +45,7 @@ void run_search(const Call& c) {
     });
   });
 }
-// The binary search of place_of: in a row that ends with NaN, the number of smaller elements would be another place.
+// The binary search of place_of: in a row that ends with NaN, counting the smaller elements would give another index.
 void plain_search(const Call& c) {
   const args::search_core a(c);
   const TensorImpl &rows = a.rows(), &values = a.values();

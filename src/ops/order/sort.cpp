@@ -37,7 +37,7 @@ template <class V> Grads grad_sort(const GradContext& c, const Tensor& g) {
   return {scatter_into_zeros(x, normalize_dim(a.dim(), x.ndim, "sort"), autograd::detach(c.result(1)), g)};
 }
 
-// Devices choose how lines are sorted.
+// Devices choose a method of sorting lines.
 using cuda::SortMethod;
 template <SortMethod method>
 void device_sort(const TensorImpl& x, int dim, bool descending, const TensorImpl* values, const TensorImpl* indices) {
@@ -53,7 +53,7 @@ void device_pick(cpu::Pick what, const TensorImpl& x, int64_t k, int dim, const 
                  const TensorImpl& indices) {
   cuda::pick(method, what, x, k, dim, values, indices);
 }
-// Whether lines are sorted so, where one element of each is wanted (kWhole: all of them).
+// Whether this method sorts the lines if one element of each is needed (kWhole: all of them).
 template <SortMethod method, class V, bool kWhole = false> const char* sorts_so(const Call& c) {
   const V a(c);
   const TensorImpl& x = a.input();
@@ -118,7 +118,7 @@ template <cpu::Pick what, decltype(&cpu::pick) pick> void run_median(const Call&
   const Tensor flat = reshape(a.share_input(), {-1}), place = make_tensor({}, DType::I64, input.device);
   pick(what, *flat, 0, 0, *c.out(), *place);
 }
-// All elements that equal the median share its gradient.
+// All elements equal to the median share its gradient.
 Grads grad_median(const GradContext& c, const Tensor& g) {
   const grads::median a(c);
   return {spread_evenly(g, a.input(), c.result(), (1u << a.meta_of_input().ndim) - 1, false)};

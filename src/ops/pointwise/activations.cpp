@@ -1,4 +1,4 @@
-// Activations of neural networks. Those of the hot paths have a gradient in one kernel (activations_backward.cpp).
+// Activations of neural networks. Frequent ones have a gradient in one kernel (activations_backward.cpp).
 #include "strata/args/pointwise/activations.h"
 #include "device/functors/activations.h"
 #include "ops/pointwise/pointwise.h"

@@ -31,7 +31,7 @@ STRATA_OP(tanh_backward, "tanh_backward(Tensor grad, Tensor result) -> Tensor")
   .helper()
   .samples({"f(3,4), f(3,4)"});
 
-// The gradients of piecewise linear functions: linear in grad, and flat in input.
+// The gradients of piecewise linear functions: linear in grad, and piecewise constant in input.
 STRATA_OP(threshold_backward, "threshold_backward(Tensor grad, Tensor input, float threshold) -> Tensor")
   .doc("grad where input is above the threshold; the gradient of relu and threshold.")
   .pointwise<fn::ThresholdBackward>()

@@ -1,4 +1,4 @@
-// OpRecord::pointwise<F>() and what else the definitions of pointwise ops have in common.
+// OpRecord::pointwise<F>() and other shared parts of pointwise ops.
 #pragma once
 #include "autograd/autograd.h"
 #include "cpu/pointwise/pointwise.h"

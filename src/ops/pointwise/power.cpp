@@ -9,7 +9,7 @@
 namespace strata {
 
 namespace {
-// A number as exponent: the frequent ones are products and roots. The result's dtype must stay what promotion says.
+// A number as exponent: common ones are computed as products and roots. The result must keep the promoted dtype.
 int power_variant(const Args& args) {
   const args::pow arg(args);
   const Value& e = arg.exponent_value();

@@ -1,4 +1,4 @@
-// Functions that matter for complex numbers and have a plain meaning for real ones, and a few names PyTorch programs use.
+// Functions for complex numbers that are trivial for real ones, and a few names that PyTorch programs use.
 #include <cmath>
 
 #include "base/checked.h"

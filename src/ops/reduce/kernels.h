@@ -1,4 +1,5 @@
-// The kernels of an op that is one reduction, on every back end, from a function that describes the call as a Reduction.
+// The kernels of an op that is one reduction, for all back ends, from a function that describes the call as a
+// Reduction.
 #pragma once
 #include "cpu/reduce/reduce.h"
 #include "cuda/reduce/reduce.h"
@@ -10,7 +11,7 @@ namespace strata {
 using Describe = Reduction (*)(const Call&);
 
 namespace detail {
-// The engines fold from the least and the largest number, which are no truths of a uint8.
+// Reductions start from the minimum or maximum of a type, which are not valid bool results for uint8.
 inline bool fills_truth(const Reduction& r) {
   const bool truth = r.fold == Fold::Any || r.fold == Fold::All;
   if (!truth || r.x.numel) return false;

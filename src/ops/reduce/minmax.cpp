@@ -1,4 +1,4 @@
-// amax, amin, aminmax, max and min in their three forms, argmax, argmin.
+// amax, amin, aminmax, the three overloads of max and min, argmax, argmin.
 #include "strata/args/reduce/minmax.h"
 #include "autograd/autograd.h"
 #include "cpu/lines.h"

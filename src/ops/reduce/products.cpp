@@ -1,4 +1,4 @@
-// prod, cumprod and their gradients, which must hold where factors are zero.
+// prod, cumprod and their gradients, which must be correct for zero factors.
 #include "strata/args/reduce/products.h"
 #include "autograd/autograd.h"
 #include "cpu/reduce/scan.h"

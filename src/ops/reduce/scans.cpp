@@ -1,4 +1,4 @@
-// cumsum, cummax, cummin, logcumsumexp, diff, trapezoid, cumulative_trapezoid. (cumprod stands with prod.)
+// cumsum, cummax, cummin, logcumsumexp, diff, trapezoid, cumulative_trapezoid. (cumprod is in products.cpp.)
 #include "strata/args/reduce/scans.h"
 #include "autograd/autograd.h"
 #include "cpu/reduce/scan.h"
@@ -70,7 +70,7 @@ Tensor reverse_cumsum(const Tensor& g, int dim) {
   return flip(cumsum(flip(g, {dim}), dim), {dim});
 }
 
-// y seen at the left and the right end of each interval along dim.
+// y at the left and the right end of each interval along dim.
 std::pair<Tensor, Tensor> ends(const Tensor& y, int dim) {
   const int64_t n = y.shape()[static_cast<size_t>(dim)];
   return {narrow(y, dim, 0, n - 1), narrow(y, dim, 1, n - 1)};
@@ -150,8 +150,8 @@ STRATA_OP(logcumsumexp, "logcumsumexp(Tensor input, int dim) -> Tensor")
     return {sub(part(positive), part(negative))};
   })
   .grad_for_graph([](const grads::logcumsumexp& c, const Tensor& g) -> Grads {
-    // The plain sum over i >= k of g[i] exp(x[k] - y[i]), whose exponents are never positive, at the price of n x n terms. The
-    // form above has infinities inside that a second gradient does not survive.
+    // The direct sum over i >= k of g[i] exp(x[k] - y[i]), whose exponents are never positive, with n x n terms. The
+    // form above has intermediate infinities, which make second gradients NaN.
     const Tensor x = c.input(), y = c.result();
     const int dim = dim_of(c);
     if (x.dim() == 0 || x.numel() == 0) return {g};
