@@ -243,9 +243,8 @@ STRATA_OP(block_diag, "block_diag(Tensor[] tensors) -> Tensor")
 
 STRATA_OP(meshgrid, "meshgrid(Tensor(a)[] tensors, *, str? indexing=None) -> Tensor(a)[]")
   .doc(
-    "Views of each vector spread over the grid of all of them; indexing 'ij' (matrix order) or 'xy'.\n\n"
-    ">>> strata.meshgrid(strata.arange(2), strata.arange(3), indexing='ij')[0]\ntensor([[0, 0, 0],\n        [1, 1, "
-    "1]])")
+    "Views of each vector expanded over the grid of all of them; indexing 'ij' (matrix order) or 'xy'.\n\n>>> "
+    "strata.meshgrid(strata.arange(2), strata.arange(3), indexing='ij')[0]\ntensor([[0, 0, 0],\n        [1, 1, 1]])")
   .composite([](TensorList tensors, std::optional<std::string_view> indexing) {
     return grid(tensors, indexing.value_or("ij"));
   })
@@ -316,7 +315,7 @@ STRATA_OP(vander, "vander(Tensor x, int? N=None, bool increasing=False) -> Tenso
   .error("f(3), 2147483648", ErrorKind::OutOfMemory, "not enough memory");
 STRATA_OP(unravel_index, "unravel_index(Tensor indices, int[] shape) -> Tensor[]")
   .doc(
-    "Flat positions as one tensor of positions per dimension.\n\n>>> strata.unravel_index(strata.tensor([3]), (2, "
+    "Converts flat indices to one tensor of indices per dimension.\n\n>>> strata.unravel_index(strata.tensor([3]), (2, "
     "2))\n(tensor([1]), tensor([1]))")
   .composite([](const Tensor& indices, IntList shape) {
     STRATA_CHECK(is_integral(indices.dtype(), false), Type,
@@ -347,7 +346,7 @@ STRATA_OP(unravel_index, "unravel_index(Tensor indices, int[] shape) -> Tensor[]
 
 STRATA_OP(fill_diagonal_inplace, "fill_diagonal_(Tensor(a!) input, Scalar fill_value, bool wrap=False) -> Tensor(a!)")
   .doc(
-    "Writes a number on the main diagonal; with wrap it begins again below the end of a tall matrix.\n\n>>> "
+    "Writes a number to the main diagonal; with wrap it continues below the square part of a tall matrix.\n\n>>> "
     "strata.zeros(2, 2).fill_diagonal_(3)\ntensor([[3., 0.],\n        [0., 3.]])")
   .composite([](const Tensor& input, Scalar value, bool wrap) {
     STRATA_CHECK(input.dim() >= 2, Runtime, "fill_diagonal_: dimensions must be larger than 1, got shape {}",

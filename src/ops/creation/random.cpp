@@ -130,7 +130,7 @@ template <decltype(&cpu::draw_by_weight) draw_by_weight> void run_multinomial(co
 
 STRATA_OP(random_fill,
           "random_fill(Tensor input, str distribution, float a, float b, Generator? generator=None) -> Tensor")
-  .doc("Numbers of a distribution in the shape of input: uniform, normal, log_normal, exponential, cauchy, geometric.")
+  .doc("Draws from a distribution in the shape of input: uniform, normal, log_normal, exponential, cauchy, geometric.")
   .infer([](const args::random_fill& c) {
     distribution_of(c.distribution());
     infer_same(c);
@@ -164,7 +164,7 @@ STRATA_OP(random_integers, "random_integers(Tensor input, int low, int high, Gen
   .error("b(3), 0, 3", ErrorKind::Runtime, "out of bounds");
 STRATA_OP(random_bernoulli,
           "random_bernoulli(Tensor input, Tensor? p, float chance=0, Generator? generator=None) -> Tensor")
-  .doc("Ones with the given probabilities (p: one, or one per element; without it, chance) in the shape of input.")
+  .doc("Ones with the given probabilities (p: one, or one per element; otherwise chance) in the shape of input.")
   .infer([](const args::random_bernoulli& c) {
     infer_same(c);
     if (!c.has_p()) return;
@@ -197,7 +197,7 @@ STRATA_OP(rand,
 STRATA_OP(randn,
           "randn(int[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None, bool "
           "requires_grad=False) -> Tensor")
-  .doc("Random numbers of the standard normal distribution.\n\n>>> strata.randn(2, 3).shape\nstrata.Size([2, 3])")
+  .doc("Random numbers from the standard normal distribution.\n\n>>> strata.randn(2, 3).shape\nstrata.Size([2, 3])")
   .composite([](IntList size, Generator* generator, Opt dtype, OptDevice device, bool requires_grad) {
     return drawn(empty(size, dtype, device), "normal", 0, 1, generator, requires_grad, "randn");
   })
@@ -228,7 +228,7 @@ STRATA_OP(randint_low,
 STRATA_OP(randperm,
           "randperm(int n, *, Generator? generator=None, dtype dtype=int64, device? device=None, bool "
           "requires_grad=False) -> Tensor")
-  .doc("A random order of 0 … n-1.\n\n>>> strata.randperm(4).sort()[0]\ntensor([0, 1, 2, 3])")
+  .doc("A random permutation of 0 … n-1.\n\n>>> strata.randperm(4).sort()[0]\ntensor([0, 1, 2, 3])")
   .infer([](const args::randperm& c) {
     STRATA_CHECK(c.n() >= 0, Runtime, "randperm: n must be non-negative, got {}", c.n());
     c.out()->set_shape(Shape(std::array{c.n()}));
@@ -263,7 +263,7 @@ STRATA_OP(randn_like,
           "randn_like(Tensor input, *, dtype? dtype=None, device? device=None, bool requires_grad=False, str? "
           "memory_format=None, Generator? generator=None) -> Tensor")
   .doc(
-    "Random numbers of the standard normal distribution in the shape of input.\n\n>>> "
+    "Random numbers from the standard normal distribution in the shape of input.\n\n>>> "
     "strata.randn_like(strata.ones(2)).shape\nstrata.Size([2])")
   .composite([](const Tensor& input, Opt dtype, OptDevice device, bool requires_grad,
                 std::optional<std::string_view> format, Generator* g) {

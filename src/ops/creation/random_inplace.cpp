@@ -96,7 +96,7 @@ STRATA_OP(exponential_inplace,
 STRATA_OP(cauchy_inplace,
           "cauchy_(Tensor(a!) input, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor(a!)")
   .doc(
-    "Random numbers of the Cauchy distribution, written into input.\n\n>>> "
+    "Random numbers from the Cauchy distribution, written into input.\n\n>>> "
     "strata.empty(2).cauchy_().shape\nstrata.Size([2])")
   .composite([](const Tensor& input, double median, double sigma, Generator* generator) {
     need_floating(input, "cauchy_");
@@ -125,8 +125,8 @@ STRATA_OP(geometric_inplace, "geometric_(Tensor(a!) input, float p, *, Generator
 
 STRATA_OP(random_inplace, "random_(Tensor(a!) input, *, Generator? generator=None) -> Tensor(a!)")
   .doc(
-    "Random integers over the range of the dtype (or all that a float holds exactly), written into input.\n\n>>> "
-    "strata.empty(2).random_().shape\nstrata.Size([2])")
+    "Random integers over the range of the dtype (or all integers that a float represents exactly), written into "
+    "input.\n\n>>> strata.empty(2).random_().shape\nstrata.Size([2])")
   .composite([](const Tensor& input, Generator* generator) {
     return random_integers_(input, 0, largest(input.dtype()) + 1, generator);
   })

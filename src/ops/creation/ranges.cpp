@@ -215,7 +215,7 @@ STRATA_OP(linspace,
           "linspace(Scalar start, Scalar end, int steps, *, dtype? dtype=None, device? device=None, bool "
           "requires_grad=False) -> Tensor")
   .doc(
-    "That many numbers from start to end, evenly spaced, both included.\n\n>>> strata.linspace(0, 1, "
+    "The given number of evenly spaced values from start to end, both included.\n\n>>> strata.linspace(0, 1, "
     "3)\ntensor([0.0000, 0.5000, 1.0000])")
   .infer(infer_linspace)
   .kernel("formula", run_linspace<false>)

@@ -115,7 +115,7 @@ Tensor put_flat(const Tensor& input, const Tensor& index, const Tensor& source, 
 
 STRATA_OP(index_select, "index_select(Tensor input, int dim, Tensor index) -> Tensor")
   .doc(
-    "The slices of input at the given positions along a dimension.\n\n>>> strata.tensor([[1, 2], [3, "
+    "The slices of input at the given indices along a dimension.\n\n>>> strata.tensor([[1, 2], [3, "
     "4]]).index_select(1, strata.tensor([1]))\ntensor([[2],\n        [4]])")
   .composite([](const Tensor& input, int64_t dim, const Tensor& index) {
     const int d = normalize_dim(dim, input.dim(), "index_select");

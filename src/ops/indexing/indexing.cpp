@@ -246,7 +246,7 @@ IndexPlan plan_index(const Tensor& input, std::span<const Tensor> given, const c
 
 STRATA_OP(index_at, "index_at(Tensor input, Tensor[] indices, int first) -> Tensor")
   .doc(
-    "input[:, …, indices…]: contiguous int64 index tensors of one shape for neighbouring dimensions from `first` on.")
+    "input[:, …, indices…]: contiguous int64 index tensors of one shape for adjacent dimensions starting at `first`.")
   .infer([](const args::index_at& c) {
     const TensorImpl& input = c.input();
     c.out()->dtype = input.dtype;
@@ -270,7 +270,7 @@ STRATA_OP(index_at, "index_at(Tensor input, Tensor[] indices, int first) -> Tens
 
 STRATA_OP(index_put_at,
           "index_put_at(Tensor input, Tensor[] indices, Tensor values, bool accumulate, int first) -> Tensor")
-  .doc("A copy of input with values written, or added, where index_at would read; later ones win.")
+  .doc("A copy of input with values written, or added, at the positions that index_at reads; later ones win.")
   .infer(infer_put)
   .kernel("rows", run_put)
   .kernel("reference", plain_put)
@@ -375,7 +375,7 @@ STRATA_OP(nonzero, "nonzero(Tensor input) -> Tensor")
 
 STRATA_OP(nonzero_static, "nonzero_static(Tensor input, *, int size, int fill_value=-1) -> Tensor")
   .doc(
-    "The first `size` rows of nonzero(input); rows of fill_value where there are fewer.\n\n>>> strata.tensor([0, 3, "
+    "The first `size` rows of nonzero(input); rows of fill_value if there are fewer.\n\n>>> strata.tensor([0, 3, "
     "4]).nonzero_static(size=1)\ntensor([[1]])")
   .composite([](const Tensor& input, int64_t size, int64_t fill_value) {
     STRATA_CHECK(size >= 0, Runtime, "nonzero_static: size must be an integer >= 0, got {}", size);

@@ -428,9 +428,8 @@ STRATA_OP(
   "scatter_reduce(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor")
   .doc(
     "A copy of input with the elements of src combined into it at index along a dimension by sum, prod, mean, amax or "
-    "amin; with include_self=False only src counts where index points.\n\n"
-    ">>> strata.ones(2).scatter_reduce(0, strata.tensor([1, 1]), strata.tensor([2., 4.]), 'mean', "
-    "include_self=False)\ntensor([1., 3.])")
+    "amin; with include_self=False the old values at index are ignored.\n\n>>> strata.ones(2).scatter_reduce(0, "
+    "strata.tensor([1, 1]), strata.tensor([2., 4.]), 'mean', include_self=False)\ntensor([1., 3.])")
   .infer([](const args::scatter_reduce& c) {
     infer_scatter(c);
     const std::string_view reduce = c.reduce();

@@ -85,7 +85,7 @@ STRATA_OP(chain_matmul, "chain_matmul(Tensor(a)[] matrices) -> Tensor(a)")
   .error("[f(2,3), f(2,3)]", ErrorKind::Runtime, "cannot be multiplied");
 
 STRATA_OP(linalg_matrix_power, "linalg.matrix_power(Tensor A, int n) -> Tensor")
-  .doc("A multiplied with itself n times; of the inverse for negative n.")
+  .doc("A to the power n; powers of the inverse for negative n.")
   .alias("matrix_power")
   .dtypes(kNumericTypes)
   .composite([](const Tensor& input, int64_t n) {

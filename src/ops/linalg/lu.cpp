@@ -101,7 +101,7 @@ STRATA_OP(linalg_lu_factor_ex,
           "linalg.lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor pivots, "
           "Tensor info)")
   .doc(
-    "The compact LU decomposition with row exchanges, the exchanges (from 1), and per matrix the place of the first "
+    "The compact LU decomposition with row exchanges, the exchanges (from 1), and per matrix the position of the first "
     "zero pivot or 0.")
   .dtypes({DType::F32, DType::F64})
   .infer(infer_lu)
@@ -193,8 +193,8 @@ STRATA_OP(linalg_lu_solve,
 
 STRATA_OP(lu, "lu(Tensor A, bool pivot=True) -> (Tensor LU, Tensor pivots, Tensor info)")
   .doc(
-    "The compact LU decomposition, its pivots, and 0 or the place of the first zero pivot; see linalg.lu_factor_ex. In "
-    "Python the last one is there with get_infos=True.")
+    "The compact LU decomposition, its pivots, and 0 or the position of the first zero pivot; see linalg.lu_factor_ex. "
+    "In Python the last one is returned only with get_infos=True.")
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& A, bool pivot) { return linalg::lu_factor_ex(A, pivot); })
   .samples({"m(4,4)", "f(2,4,3)"})

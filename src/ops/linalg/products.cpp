@@ -224,7 +224,7 @@ STRATA_OP(mv, "mv(Tensor input, Tensor vec) -> Tensor")
   .error("f(3,4), f(3)", ErrorKind::Runtime, "cannot be multiplied");
 
 STRATA_OP(dot, "dot(Tensor input, Tensor tensor) -> Tensor")
-  .doc("The sum of products of two vectors.")
+  .doc("The dot product of two vectors.")
   .infer([](const args::dot& c) {
     const TensorImpl &a = c.input(), &b = c.tensor();
     STRATA_CHECK(a.ndim == 1 && b.ndim == 1, Runtime, "dot: 1D tensors expected, but got {}D and {}D tensors", a.ndim,
@@ -250,7 +250,7 @@ STRATA_OP(vdot, "vdot(Tensor input, Tensor other) -> Tensor")
   .error("f(3), f(4)", ErrorKind::Runtime, "same number of elements");
 
 STRATA_OP(outer, "outer(Tensor input, Tensor vec2) -> Tensor")
-  .doc("All products of an element of one vector with an element of the other.")
+  .doc("The outer product of two vectors.")
   .alias("ger")
   .dtypes(kAllTypes)
   .composite([](const Tensor& input, const Tensor& vec2) {

@@ -161,7 +161,7 @@ STRATA_OP(linalg_det, "linalg.det(Tensor A) -> Tensor")
   .error("f(3,4)", ErrorKind::Runtime, "square");
 
 STRATA_OP(linalg_slogdet, "linalg.slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)")
-  .doc("The sign of the determinant and the logarithm of its size.")
+  .doc("The sign of the determinant and the logarithm of its absolute value.")
   .alias("slogdet")
   .dtypes({DType::F32, DType::F64})
   .infer([](const args::linalg_slogdet& c) {
@@ -183,7 +183,7 @@ STRATA_OP(linalg_slogdet, "linalg.slogdet(Tensor A) -> (Tensor sign, Tensor loga
   .error("f(3,4)", ErrorKind::Runtime, "square");
 
 STRATA_OP(logdet, "logdet(Tensor input) -> Tensor")
-  .doc("The logarithm of the determinant; NaN where it is negative.")
+  .doc("The logarithm of the determinant; NaN if it is negative.")
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& input) {
     const auto [sign, log] = linalg::slogdet(input);
@@ -193,7 +193,7 @@ STRATA_OP(logdet, "logdet(Tensor input) -> Tensor")
   .error("f(3,4)", ErrorKind::Runtime, "square");
 
 STRATA_OP(linalg_inv_ex, "linalg.inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)")
-  .doc("The inverse, and per matrix the place of the first zero pivot or 0.")
+  .doc("The inverse, and per matrix the position of the first zero pivot or 0.")
   .dtypes({DType::F32, DType::F64})
   .infer([](const args::linalg_inv_ex& c) {
     const TensorImpl& a = c.A();
@@ -217,7 +217,7 @@ STRATA_OP(linalg_inv_ex, "linalg.inv_ex(Tensor A, *, bool check_errors=False) ->
   .error("f(3,4)", ErrorKind::Runtime, "square");
 
 STRATA_OP(linalg_inv, "linalg.inv(Tensor A) -> Tensor")
-  .doc("The inverse of square matrices; an error when one is singular.")
+  .doc("The inverse of square matrices; raises if one is singular.")
   .alias("inverse")
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& A) {
@@ -256,7 +256,7 @@ STRATA_OP(_linalg_solve, "_linalg_solve(Tensor A, Tensor B) -> (Tensor result, T
 STRATA_OP(
   linalg_solve_ex,
   "linalg.solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor info)")
-  .doc("Solves A X = B (or X A = B); per matrix the place of the first zero pivot or 0.")
+  .doc("Solves A X = B (or X A = B); per matrix the position of the first zero pivot or 0.")
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& A, const Tensor& B, bool left, bool check_errors) {
     const auto [x, info] = solve_any(A, B, left, "linalg.solve_ex");
@@ -267,7 +267,7 @@ STRATA_OP(
   .error("f(3,4), f(3)", ErrorKind::Runtime, "square");
 
 STRATA_OP(linalg_solve, "linalg.solve(Tensor A, Tensor B, *, bool left=True) -> Tensor")
-  .doc("Solves A X = B (or X A = B) for X; an error when a matrix is singular.")
+  .doc("Solves A X = B (or X A = B) for X; raises if a matrix is singular.")
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& A, const Tensor& B, bool left) {
     const auto [x, info] = solve_any(A, B, left, "linalg.solve");

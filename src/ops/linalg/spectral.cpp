@@ -218,9 +218,7 @@ STRATA_OP(linalg_eigvalsh, "linalg.eigvalsh(Tensor A, str UPLO='L') -> Tensor")
 
 STRATA_OP(linalg_svd,
           "linalg.svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)")
-  .doc(
-    "A = U diag(S) Vh with singular values in descending order. full_matrices=False gives only the columns and rows "
-    "that matter.")
+  .doc("A = U diag(S) Vh with singular values in descending order. full_matrices=False gives the reduced form.")
   .dtypes({DType::F32, DType::F64})
   .infer([](const args::linalg_svd& c) {
     const TensorImpl& a = c.A();
@@ -349,7 +347,7 @@ STRATA_OP(pinverse, "pinverse(Tensor input, float rcond=1e-15) -> Tensor")
 
 STRATA_OP(linalg_matrix_rank,
           "linalg.matrix_rank(Tensor A, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor")
-  .doc("How many singular values are larger than max(atol, rtol * largest).")
+  .doc("The number of singular values larger than max(atol, rtol * largest).")
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& A, const Tensor& atol, const Tensor& rtol, bool hermitian) {
     return rank_of(A, atol, rtol, hermitian, "linalg.matrix_rank");
@@ -358,7 +356,7 @@ STRATA_OP(linalg_matrix_rank,
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 
 STRATA_OP(linalg_matrix_rank_tol, "linalg.matrix_rank.tol(Tensor A, float tol, bool hermitian=False) -> Tensor")
-  .doc("How many singular values are larger than tol.")
+  .doc("The number of singular values larger than tol.")
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& A, double tol, bool hermitian) {
     return rank_of(A, number(tol, A.dtype()), full({}, 0.0, A.dtype()), hermitian, "linalg.matrix_rank");

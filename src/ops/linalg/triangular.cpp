@@ -176,7 +176,7 @@ STRATA_OP(
 STRATA_OP(triangular_solve,
           "triangular_solve(Tensor b, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> "
           "(Tensor solution, Tensor cloned_coefficient)")
-  .doc("Solves A X = b with triangular A, or its transpose; also gives a copy of A.")
+  .doc("Solves A X = b with triangular A, or its transpose; also returns a copy of A.")
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& b, const Tensor& A, bool upper, bool transposed, bool unit) {
     check_square(*A, "triangular_solve");

@@ -217,8 +217,8 @@ STRATA_OP(cat, "cat(Tensor[] tensors, int dim=0) -> Tensor")
 
 STRATA_OP(stack, "stack(Tensor[] tensors, int dim=0) -> Tensor")
   .doc(
-    "Tensors of one shape along a new dimension.\n\n>>> strata.stack([strata.zeros(2), strata.ones(2)])\ntensor([[0., "
-    "0.],\n        [1., 1.]])")
+    "Tensors of one shape, stacked along a new dimension.\n\n>>> strata.stack([strata.zeros(2), "
+    "strata.ones(2)])\ntensor([[0., 0.],\n        [1., 1.]])")
   .composite([](TensorList tensors, int64_t dim) {
     need_tensors(tensors, "stack");
     const int at = normalize_dim(dim, tensors[0].dim() + 1, "stack");
@@ -238,7 +238,7 @@ STRATA_OP(stack, "stack(Tensor[] tensors, int dim=0) -> Tensor")
 
 STRATA_OP(hstack, "hstack(Tensor[] tensors) -> Tensor")
   .doc(
-    "Tensors side by side: along the second dimension, or the only one.\n\n>>> strata.hstack([strata.zeros(1), "
+    "Tensors joined along the second dimension, or the only one.\n\n>>> strata.hstack([strata.zeros(1), "
     "strata.ones(1)])\ntensor([0., 1.])")
   .composite([](TensorList tensors) {
     need_tensors(tensors, "hstack");
@@ -250,8 +250,8 @@ STRATA_OP(hstack, "hstack(Tensor[] tensors) -> Tensor")
   .error("[]", ErrorKind::Runtime, "non-empty");
 STRATA_OP(vstack, "vstack(Tensor[] tensors) -> Tensor")
   .doc(
-    "Tensors on top of each other.\n\n>>> strata.vstack([strata.zeros(2), strata.ones(2)])\ntensor([[0., 0.],\n        "
-    "[1., 1.]])")
+    "Tensors joined along the first dimension, with at least 2 dimensions.\n\n>>> strata.vstack([strata.zeros(2), "
+    "strata.ones(2)])\ntensor([[0., 0.],\n        [1., 1.]])")
   .composite([](TensorList tensors) {
     need_tensors(tensors, "vstack");
     return cat(map(tensors, atleast_2d), 0);
@@ -262,8 +262,8 @@ STRATA_OP(vstack, "vstack(Tensor[] tensors) -> Tensor")
   .error("[]", ErrorKind::Runtime, "non-empty");
 STRATA_OP(dstack, "dstack(Tensor[] tensors) -> Tensor")
   .doc(
-    "Tensors along the third dimension.\n\n>>> strata.dstack([strata.zeros(1), strata.ones(1)]).shape\nstrata.Size([1, "
-    "1, 2])")
+    "Tensors joined along the third dimension, with at least 3 dimensions.\n\n>>> strata.dstack([strata.zeros(1), "
+    "strata.ones(1)]).shape\nstrata.Size([1, 1, 2])")
   .composite([](TensorList tensors) {
     need_tensors(tensors, "dstack");
     return cat(map(tensors, atleast_3d), 2);
@@ -273,7 +273,7 @@ STRATA_OP(dstack, "dstack(Tensor[] tensors) -> Tensor")
   .error("[]", ErrorKind::Runtime, "non-empty");
 STRATA_OP(column_stack, "column_stack(Tensor[] tensors) -> Tensor")
   .doc(
-    "Tensors side by side, vectors as columns.\n\n>>> strata.column_stack([strata.zeros(2), "
+    "Tensors joined along the second dimension, vectors as columns.\n\n>>> strata.column_stack([strata.zeros(2), "
     "strata.ones(2)])\ntensor([[0., 1.],\n        [0., 1.]])")
   .composite([](TensorList tensors) {
     need_tensors(tensors, "column_stack");
@@ -344,9 +344,8 @@ STRATA_OP(roll_dims, "roll_dims(Tensor input, int[] shifts, int[] dims) -> Tenso
   .samples({"f(4,3), [1], [0]", "f(4,3), [-1, 2], [0, 1]"});
 STRATA_OP(roll, "roll(Tensor input, int[] shifts, int[] dims=[]) -> Tensor")
   .doc(
-    "Elements moved along dimensions (or in order of the elements, when none is given); what leaves at the end comes "
-    "back at the front.\n\n"
-    ">>> strata.arange(4).roll(1)\ntensor([3, 0, 1, 2])")
+    "Elements shifted along dimensions (or in the flattened tensor, if none is given); elements that leave at the end "
+    "reappear at the front.\n\n>>> strata.arange(4).roll(1)\ntensor([3, 0, 1, 2])")
   .composite([](const Tensor& input, IntList shifts, IntList dims) {
     if (dims.size == 0 && shifts.size == 1) return reshape(roll_dims(reshape(input, -1), shifts, 0), input.shape());
     STRATA_CHECK(shifts.size > 0, Runtime, "roll: `shifts` required");
@@ -367,7 +366,7 @@ STRATA_OP(roll, "roll(Tensor input, int[] shifts, int[] dims=[]) -> Tensor")
 
 STRATA_OP(rot90, "rot90(Tensor input, int k=1, int[] dims=[0, 1]) -> Tensor")
   .doc(
-    "A copy turned k times by 90 degrees in the plane of two dimensions.\n\n>>> strata.tensor([[1, 2], [3, "
+    "A copy rotated k times by 90 degrees in the plane of two dimensions.\n\n>>> strata.tensor([[1, 2], [3, "
     "4]]).rot90()\ntensor([[2, 4],\n        [1, 3]])")
   .composite([](const Tensor& input, int64_t k, IntList dims) {
     STRATA_CHECK(dims.size == 2, Runtime, "rot90: expected total rotation dims == 2, but got dims = {}", dims.size);

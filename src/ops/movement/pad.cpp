@@ -109,9 +109,8 @@ Tensor pad_dim(const Tensor& input, int d, const Pads& p, std::string_view mode)
 
 STRATA_OP(constant_pad_nd, "constant_pad_nd(Tensor input, int[] pad, Scalar value=0) -> Tensor")
   .doc(
-    "input with a border of a value; pad lists (before, after) from the last dimension on, and negative numbers cut "
-    "off.\n\n"
-    ">>> strata.constant_pad_nd(strata.ones(2), (1, 0), 5)\ntensor([5., 1., 1.])")
+    "input with a border of a value; pad lists (before, after) starting with the last dimension; negative numbers "
+    "crop.\n\n>>> strata.constant_pad_nd(strata.ones(2), (1, 0), 5)\ntensor([5., 1., 1.])")
   .infer([](const args::constant_pad_nd& c) {
     const TensorImpl& input = c.input();
     const Pads p(input, c.pad());

@@ -92,8 +92,8 @@ Tensor repeated_on_device(const Tensor& counts, std::optional<int64_t> output_si
 
 STRATA_OP(repeat, "repeat(Tensor input, int[] repeats) -> Tensor")
   .doc(
-    "Copies of input beside each other, that many times along each dimension.\n\n>>> strata.tensor([1, "
-    "2]).repeat(2)\ntensor([1, 2, 1, 2])")
+    "input repeated the given number of times along each dimension.\n\n>>> strata.tensor([1, 2]).repeat(2)\ntensor([1, "
+    "2, 1, 2])")
   .infer([](const args::repeat& c) {
     const TensorImpl& input = c.input();
     const IntList repeats = c.repeats();
@@ -132,8 +132,7 @@ STRATA_OP(repeat, "repeat(Tensor input, int[] repeats) -> Tensor")
   .error("f(2,3), [2]", ErrorKind::Runtime, "can not be smaller")
   .error("f(2), [-1]", ErrorKind::Runtime, "negative");
 STRATA_OP(tile, "tile(Tensor input, int[] dims) -> Tensor")
-  .doc(
-    "Like repeat; missing leading numbers count as 1.\n\n>>> strata.tensor([[1, 2]]).tile(2)\ntensor([[1, 2, 1, 2]])")
+  .doc("Like repeat; missing leading numbers are 1.\n\n>>> strata.tensor([[1, 2]]).tile(2)\ntensor([[1, 2, 1, 2]])")
   .composite([](const Tensor& input, IntList dims) {
     Dims all;
     for (int d = static_cast<int>(dims.size); d < input.dim(); ++d) all.push(1);
@@ -146,7 +145,9 @@ STRATA_OP(tile, "tile(Tensor input, int[] dims) -> Tensor")
   .error("f(2), [-1]", ErrorKind::Runtime, "negative");
 
 STRATA_OP(repeat_interleave, "repeat_interleave(Tensor repeats, *, int? output_size=None) -> Tensor")
-  .doc("Each index as often as repeats says.\n\n>>> strata.repeat_interleave(strata.tensor([1, 2]))\ntensor([0, 1, 1])")
+  .doc(
+    "Each index repeated the number of times given by repeats.\n\n>>> strata.repeat_interleave(strata.tensor([1, "
+    "2]))\ntensor([0, 1, 1])")
   .composite([](const Tensor& repeats, std::optional<int64_t> output_size) {
     STRATA_CHECK(repeats.dim() == 1, Runtime, "repeat_interleave: only accepts 1D vectors as repeat, got shape {}",
                  to_string(repeats.shape()));
@@ -179,7 +180,7 @@ STRATA_OP(
   repeat_interleave_tensor,
   "repeat_interleave.self_Tensor(Tensor input, Tensor repeats, int? dim=None, *, int? output_size=None) -> Tensor")
   .doc(
-    "Each element along a dimension repeated as often as repeats says.\n\n>>> strata.tensor([5, "
+    "Each element along a dimension repeated the number of times given by repeats.\n\n>>> strata.tensor([5, "
     "6]).repeat_interleave(strata.tensor([1, 2]))\ntensor([5, 6, 6])")
   .composite([](const Tensor& input, const Tensor& repeats, std::optional<int64_t> dim,
                 std::optional<int64_t> output_size) {

@@ -149,8 +149,8 @@ STRATA_OP(split_sizes, "split.sizes(Tensor(a) tensor, int[] split_size, int dim=
 
 STRATA_OP(chunk, "chunk(Tensor(a) input, int chunks, int dim=0) -> Tensor(a)[]")
   .doc(
-    "At most that many views of equal size; the last one may be smaller.\n\n>>> strata.arange(5).chunk(2)\n(tensor([0, "
-    "1, 2]), tensor([3, 4]))")
+    "At most the given number of views of equal size; the last one may be smaller.\n\n>>> "
+    "strata.arange(5).chunk(2)\n(tensor([0, 1, 2]), tensor([3, 4]))")
   .composite([](const Tensor& input, int64_t chunks, int64_t dim) {
     const int d = split_dim(input, dim, "chunk");
     STRATA_CHECK(chunks > 0, Runtime, "chunk: expects `chunks` to be greater than 0, got: {}", chunks);
@@ -165,8 +165,8 @@ STRATA_OP(chunk, "chunk(Tensor(a) input, int chunks, int dim=0) -> Tensor(a)[]")
 
 STRATA_OP(tensor_split, "tensor_split(Tensor(a) input, int sections, int dim=0) -> Tensor(a)[]")
   .doc(
-    "That many views whose sizes differ by one at most.\n\n>>> strata.arange(5).tensor_split(2)\n(tensor([0, 1, 2]), "
-    "tensor([3, 4]))")
+    "The given number of views, whose sizes differ by at most one.\n\n>>> "
+    "strata.arange(5).tensor_split(2)\n(tensor([0, 1, 2]), tensor([3, 4]))")
   .composite([](const Tensor& input, int64_t sections, int64_t dim) {
     return even_sections(input, sections, split_dim(input, dim, "tensor_split"));
   })
@@ -340,7 +340,7 @@ STRATA_OP(ravel, "ravel(Tensor(a) input) -> Tensor(a)")
 
 STRATA_OP(movedim, "movedim(Tensor(a) input, int[] source, int[] destination) -> Tensor(a)")
   .doc(
-    "A view with some dimensions moved to other places.\n\n>>> strata.ones(2, 3, 4).movedim(0, "
+    "A view with some dimensions moved to other positions.\n\n>>> strata.ones(2, 3, 4).movedim(0, "
     "-1).shape\nstrata.Size([3, 4, 2])")
   .composite([](const Tensor& input, IntList source, IntList destination) {
     const int n = input.dim();

@@ -242,7 +242,7 @@ STRATA_OP(strided_view, "strided_view(Tensor(a) input, int[] size, int[] stride,
   .error("f(0), [1], [1], 0", ErrorKind::Runtime, "out of bounds");
 
 STRATA_OP(unview, "unview(Tensor input, int[] size, int[] stride, int offset) -> Tensor")
-  .doc("Zeros of a size, to which input is added at the given strides: the gradient of every strided view.")
+  .doc("Zeros of a size, with input added at the given strides: the gradient of all strided views.")
   .infer([](const args::unview& c) {
     c.out()->dtype = c.input().dtype;
     c.out()->set_shape(c.size());
@@ -404,9 +404,8 @@ STRATA_OP(diagonal_scatter,
 
 STRATA_OP(resize_inplace, "resize_(Tensor(a!) input, int[] size, *, str? memory_format=None) -> Tensor(a!)")
   .doc(
-    "Gives the tensor another size: the elements stay in memory order, new ones are arbitrary. Views made before do "
-    "not "
-    "follow when it grows.\n\n>>> strata.arange(4).resize_(2, 2)\ntensor([[0, 1],\n        [2, 3]])")
+    "Gives the tensor another size: the elements stay in memory order, new ones are arbitrary. Views made before keep "
+    "the old memory if it grows.\n\n>>> strata.arange(4).resize_(2, 2)\ntensor([[0, 1],\n        [2, 3]])")
   .composite([](const Tensor& input, IntList size, std::optional<std::string_view> format) {
     return resized(input, size, format, "resize_");
   })

@@ -25,7 +25,7 @@ STRATA_OP(scaled_dot_product_attention,
           "nn.functional.scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
           "float dropout_p=0.0, bool is_causal=False, *, "
           "float? scale=None, bool enable_gqa=False) -> Tensor")
-  .doc("softmax(query @ key.T * scale + mask) @ value. A boolean mask says what takes part.")
+  .doc("softmax(query @ key.T * scale + mask) @ value. A boolean mask is true where attention is allowed.")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double dropout_p,
                 bool causal, std::optional<double> scale, bool gqa) {

@@ -275,7 +275,7 @@ STRATA_OP(batch_norm,
           "nn.functional.batch_norm(Tensor input, Tensor(a!:training)? running_mean, Tensor(b!:training)? running_var, "
           "Tensor? weight=None, Tensor? bias=None, bool training=False, float momentum=0.1, float eps=1e-5) -> Tensor")
   .no_grad_inputs({"running_mean", "running_var"})
-  .doc("Normalises each channel by its mean and variance over the batch (training) or by the running ones.")
+  .doc("Normalizes each channel by its mean and variance over the batch (training) or by the running ones.")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
                 const Tensor& bias, bool training, double momentum, double eps) {
@@ -354,7 +354,7 @@ STRATA_OP(instance_norm,
           "Tensor(b!:use_input_stats)? running_var=None, Tensor? weight=None, Tensor? bias=None, bool "
           "use_input_stats=True, float momentum=0.1, float eps=1e-5) -> Tensor")
   .no_grad_inputs({"running_mean", "running_var"})
-  .doc("Normalises each channel of each sample by its own mean and variance.")
+  .doc("Normalizes each channel of each sample by its own mean and variance.")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
                 const Tensor& bias, bool use_input_stats, double momentum, double eps) {

@@ -255,7 +255,7 @@ template <auto describe> void add_device_kernels(OpRecord& op) {
 STRATA_OP(convolution,
           "convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool "
           "transposed, int[] output_padding, int groups) -> Tensor")
-  .doc("The convolution, or transposed convolution, of 1 to 3 spatial dimensions that conv1d … conv_transpose3d call.")
+  .doc("The convolution, or transposed convolution, of 1 to 3 spatial dimensions called by conv1d … conv_transpose3d.")
   .no_method()
   .dtypes(kNumericTypes)
   .infer(infer_convolution)

@@ -7,7 +7,7 @@
 namespace strata {
 
 STRATA_OP(cosine_similarity, "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-8) -> Tensor")
-  .doc("The cosine of the angle between vectors along dim; lengths below eps count as eps.")
+  .doc("The cosine of the angle between vectors along dim; lengths below eps are replaced by eps.")
   .nn()
   .no_method()
   .dtypes(kFloatingTypes)

@@ -101,7 +101,7 @@ void dropout_on_device(const Call& c) {
 }  // namespace
 
 STRATA_OP(keep_mask, "_keep_mask(int[] size, float p, dtype dtype) -> Tensor")
-  .doc("1 with probability 1 - p, else 0.")
+  .doc("1 with probability 1 - p, otherwise 0.")
   .helper()
   .draws()
   .dtypes(kFloatingTypes)
@@ -115,7 +115,7 @@ STRATA_OP(keep_mask, "_keep_mask(int[] size, float p, dtype dtype) -> Tensor")
   .samples({"[3,4], 0.5, 'float32'"});
 
 STRATA_OP(native_dropout, "native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)")
-  .doc("dropout, and the mask of what was kept.")
+  .doc("dropout, and the mask of kept elements.")
   .no_method()
   .no_out()
   .draws()
@@ -142,7 +142,7 @@ STRATA_OP(native_dropout, "native_dropout(Tensor input, float p, bool? train) ->
   .samples({"f(3,4), 0.5, True"});
 
 STRATA_OP(torch_dropout, "dropout(Tensor(a) input, float p, bool train) -> Tensor(a)")
-  .doc("Sets elements to zero with probability p and scales the rest by 1 / (1 - p).")
+  .doc("Zeroes elements with probability p and scales the rest by 1 / (1 - p).")
   .no_method()
   .draws()
   .dtypes(kFloatingTypes)
@@ -152,7 +152,7 @@ STRATA_OP(torch_dropout, "dropout(Tensor(a) input, float p, bool train) -> Tenso
 
 STRATA_OP(dropout,
           "nn.functional.dropout(Tensor(a) input, float p=0.5, bool training=True, bool inplace=False) -> Tensor(a)")
-  .doc("Sets elements to zero with probability p and scales the rest by 1 / (1 - p).")
+  .doc("Zeroes elements with probability p and scales the rest by 1 / (1 - p).")
   .draws()
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, double p, bool training, bool inplace) {
@@ -200,7 +200,7 @@ STRATA_OP(dropout3d,
 STRATA_OP(
   alpha_dropout,
   "nn.functional.alpha_dropout(Tensor(a) input, float p=0.5, bool training=False, bool inplace=False) -> Tensor(a)")
-  .doc("Dropout that keeps mean and variance of selu's outputs.")
+  .doc("Dropout that preserves mean and variance of selu's outputs.")
   .draws()
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, double p, bool training, bool inplace) {

@@ -154,7 +154,7 @@ STRATA_OP(embedding_core,
 STRATA_OP(embedding_backward,
           "_embedding_backward(Tensor grad, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq) "
           "-> Tensor")
-  .doc("The gradient of _embedding: rows of grad added up by index.")
+  .doc("The gradient of _embedding: rows of grad summed by index.")
   .helper()
   .dtypes(kFloatingTypes)
   .infer([](const args::embedding_backward& c) {

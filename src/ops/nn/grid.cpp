@@ -115,7 +115,7 @@ void backward_on_device(const Call& c) {
 
 STRATA_OP(grid_sample_core,
           "_grid_sample(Tensor input, Tensor grid, str mode, str padding_mode, bool align_corners) -> Tensor")
-  .doc("The input sampled at the places in grid; what grid_sample calls.")
+  .doc("Samples the input at the positions in grid; called by grid_sample.")
   .helper()
   .dtypes(kFloatingTypes)
   .infer([](const args::grid_sample_core& c) {
@@ -162,7 +162,7 @@ STRATA_OP(grid_sample_backward,
 STRATA_OP(grid_sample,
           "nn.functional.grid_sample(Tensor input, Tensor grid, str mode='bilinear', str padding_mode='zeros', bool? "
           "align_corners=None) -> Tensor")
-  .doc("Samples [N, C, H, W] (or with depth) at grid's places, where -1 and 1 are the borders.")
+  .doc("Samples [N, C, H, W] (or with depth) at the positions in grid, where -1 and 1 are the borders.")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& grid, std::string_view mode, std::string_view padding,
                 std::optional<bool> align) { return _grid_sample(input, grid, mode, padding, align.value_or(false)); })
@@ -173,7 +173,7 @@ STRATA_OP(grid_sample,
   .error("f(1,2,4,5), u(1,3,2,2), mode='x'", ErrorKind::Value, "expected mode");
 
 STRATA_OP(affine_grid, "nn.functional.affine_grid(Tensor theta, int[] size, bool? align_corners=None) -> Tensor")
-  .doc("The places theta [N, 2, 3] (or [N, 3, 4]) maps a regular grid of the given image size to.")
+  .doc("The positions to which theta [N, 2, 3] (or [N, 3, 4]) maps a regular grid of the given image size.")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& theta, IntList size, std::optional<bool> align) {
     STRATA_CHECK(size.size == 4 || size.size == 5, NotImplemented,

@@ -87,7 +87,7 @@ STRATA_OP(init_normal,
 STRATA_OP(init_trunc_normal,
           "nn.init.trunc_normal_(Tensor(a!) tensor, float mean=0.0, float std=1.0, float a=-2.0, float b=2.0, "
           "Generator? generator=None) -> Tensor(a!)")
-  .doc("Normal random numbers, drawn again outside [a, b].")
+  .doc("Normal random numbers, truncated to [a, b].")
   .composite([](const Tensor& t, double mean, double std, double a, double b, Generator* g) {
     const autograd::NoGrad off;
     STRATA_CHECK(a <= b, Value, "trunc_normal_: expected a <= b, got {} and {}", a, b);
@@ -104,7 +104,7 @@ STRATA_OP(init_trunc_normal,
   .error("f(2), 0.0, 1.0, 2.0, 1.0", ErrorKind::Value, "expected a <= b");
 
 STRATA_OP(init_constant, "nn.init.constant_(Tensor(a!) tensor, Scalar val) -> Tensor(a!)")
-  .doc("One value everywhere.")
+  .doc("A constant.")
   .composite([](const Tensor& t, Scalar value) { return fill_constant(t, value); })
   .draws()
   .no_out()
@@ -138,7 +138,7 @@ STRATA_OP(init_eye, "nn.init.eye_(Tensor(a!) tensor) -> Tensor(a!)")
   .error("f(2)", ErrorKind::Value, "2 dimensions");
 
 STRATA_OP(init_dirac, "nn.init.dirac_(Tensor(a!) tensor, int groups=1) -> Tensor(a!)")
-  .doc("The weight of a convolution that passes its input channels on unchanged.")
+  .doc("The weight of a convolution that preserves its input channels.")
   .composite([](const Tensor& t, int64_t groups) {
     STRATA_CHECK(t.dim() >= 3 && t.dim() <= 5, Value,
                  "dirac_: Only tensors with 3, 4, or 5 dimensions are supported, got shape {}", to_string(t.shape()));
@@ -238,7 +238,7 @@ STRATA_OP(init_orthogonal,
 
 STRATA_OP(init_sparse,
           "nn.init.sparse_(Tensor(a!) tensor, float sparsity, float std=0.01, Generator? generator=None) -> Tensor(a!)")
-  .doc("Normal random numbers, with the given share of each column set to zero.")
+  .doc("Normal random numbers, with the given fraction of each column set to zero.")
   .composite([](const Tensor& t, double sparsity, double std, Generator* g) {
     STRATA_CHECK(t.dim() == 2, Value, "sparse_: Only tensors with 2 dimensions are supported, got shape {}",
                  to_string(t.shape()));

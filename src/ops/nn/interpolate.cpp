@@ -210,7 +210,7 @@ Tensor resize(const Tensor& input, OptIntList size, std::optional<std::span<cons
 STRATA_OP(
   resample,
   "_resample(Tensor input, int[] output_size, str mode, bool align_corners, float[] scales, bool antialias) -> Tensor")
-  .doc("The last dimensions resampled to output_size; what interpolate calls.")
+  .doc("The last dimensions resampled to output_size; called by interpolate.")
   .helper()
   .dtypes(kFloatingTypes)
   .infer([](const args::resample& c) {

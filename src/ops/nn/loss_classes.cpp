@@ -164,7 +164,7 @@ Tensor cross_entropy_of(const Tensor& input, const Tensor& target, const Tensor&
 STRATA_OP(nll_loss_core,
           "_nll_loss(Tensor input, Tensor target, Tensor? weight, str reduction, int ignore_index) -> (Tensor, Tensor)")
   .no_grad_inputs({"weight"})
-  .doc("nll_loss and the sum of the weights of the targets that count.")
+  .doc("nll_loss and the sum of the weights of the targets that are not ignored.")
   .helper()
   .no_out()
   .dtypes(kFloatingTypes)

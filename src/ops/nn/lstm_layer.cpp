@@ -167,9 +167,8 @@ STRATA_OP(lstm_layer,
           "(Tensor, Tensor, Tensor, Tensor)")
   .keeps_for_grad("keep")
   .doc(
-    "One layer in one direction. gates [steps, batch, 4 * hidden] is the input's part with all biases. Gives the "
-    "states "
-    "of all steps, the last cell and, to `keep` for the gradient, all cells and activated gates.")
+    "One layer in one direction. gates [steps, batch, 4 * hidden] is the input's part with all biases. Returns the "
+    "states of all steps, the last cell and, with `keep` for the gradient, all cells and activated gates.")
   .helper()
   .no_out()
   .dtypes(kFloatingTypes)

@@ -179,7 +179,7 @@ STRATA_OP(max_pool_codes,
 STRATA_OP(max_pool_codes_backward,
           "_max_pool_codes_backward(Tensor grad, Tensor codes, int[] kernel_size, int[] stride, int[] padding, int[] "
           "dilation, int[] input_shape) -> Tensor")
-  .doc("Each gradient put where its window's largest value stood.")
+  .doc("Writes each gradient to the position of its window's largest value.")
   .helper()
   .dtypes(kNumericTypes)
   .infer([](const args::max_pool_codes_backward& c) {
@@ -221,7 +221,7 @@ STRATA_OP(max_pool_codes_backward,
 STRATA_OP(max_pool_codes_gather,
           "_max_pool_codes_gather(Tensor input, Tensor codes, int[] kernel_size, int[] stride, int[] padding, int[] "
           "dilation) -> Tensor")
-  .doc("What stands where each window's largest value stood.")
+  .doc("The values at the positions of each window's largest value.")
   .helper()
   .dtypes(kNumericTypes)
   .infer([](const args::max_pool_codes_gather& c) {

@@ -315,7 +315,7 @@ STRATA_OP(lp_pool3d,
 STRATA_OP(max_unpool1d,
           "nn.functional.max_unpool1d(Tensor input, Tensor indices, int[] kernel_size, int[]? stride=None, int[] "
           "padding=0, int[]? output_size=None) -> Tensor")
-  .doc("Puts the values of max_pool1d back to where they came from; zeros elsewhere.")
+  .doc("Puts the values of max_pool1d back at their indices; zeros elsewhere.")
   .dtypes(kNumericTypes)
   .composite([](const Tensor& x, const Tensor& i, IntList k, OptIntList s, IntList p, OptIntList size) {
     return max_unpool("max_unpool1d", 1, x, i, k, s, p, size);
@@ -326,7 +326,7 @@ STRATA_OP(max_unpool1d,
 STRATA_OP(max_unpool2d,
           "nn.functional.max_unpool2d(Tensor input, Tensor indices, int[] kernel_size, int[]? stride=None, int[] "
           "padding=0, int[]? output_size=None) -> Tensor")
-  .doc("Puts the values of max_pool2d back to where they came from; zeros elsewhere.")
+  .doc("Puts the values of max_pool2d back at their indices; zeros elsewhere.")
   .dtypes(kNumericTypes)
   .composite([](const Tensor& x, const Tensor& i, IntList k, OptIntList s, IntList p, OptIntList size) {
     return max_unpool("max_unpool2d", 2, x, i, k, s, p, size);
@@ -337,7 +337,7 @@ STRATA_OP(max_unpool2d,
 STRATA_OP(max_unpool3d,
           "nn.functional.max_unpool3d(Tensor input, Tensor indices, int[] kernel_size, int[]? stride=None, int[] "
           "padding=0, int[]? output_size=None) -> Tensor")
-  .doc("Puts the values of max_pool3d back to where they came from; zeros elsewhere.")
+  .doc("Puts the values of max_pool3d back at their indices; zeros elsewhere.")
   .dtypes(kNumericTypes)
   .composite([](const Tensor& x, const Tensor& i, IntList k, OptIntList s, IntList p, OptIntList size) {
     return max_unpool("max_unpool3d", 3, x, i, k, s, p, size);

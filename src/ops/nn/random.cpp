@@ -152,7 +152,7 @@ STRATA_OP(rrelu,
 STRATA_OP(
   fractional_max_pool_core,
   "_fractional_max_pool(Tensor input, int[] kernel_size, int[] output_size, Tensor samples) -> (Tensor, Tensor)")
-  .doc("The largest value of windows at the places that samples [N, C, dims] lead to, and its index within the plane.")
+  .doc("The largest value of windows at the positions given by samples [N, C, dims], and its index within the plane.")
   .helper()
   .no_out()
   .no_grad_inputs({"samples"})
@@ -197,8 +197,7 @@ STRATA_OP(fractional_max_pool2d_with_indices,
           "nn.functional.fractional_max_pool2d_with_indices(Tensor input, int[] kernel_size, int[]? output_size=None, "
           "float[]? output_ratio=None, *, Tensor? _random_samples=None) -> (Tensor, Tensor)")
   .doc(
-    "The largest value of windows at places that are random but cover [N, C, H, W] evenly, and its index within the "
-    "plane.")
+    "The largest value of windows at random positions that cover [N, C, H, W] evenly, and its index within the plane.")
   .no_method()
   .no_out()
   .draws()
@@ -216,7 +215,7 @@ STRATA_OP(fractional_max_pool3d_with_indices,
           "nn.functional.fractional_max_pool3d_with_indices(Tensor input, int[] kernel_size, int[]? output_size=None, "
           "float[]? output_ratio=None, *, Tensor? _random_samples=None) -> (Tensor, Tensor)")
   .doc(
-    "The largest value of windows at places that are random but cover [N, C, D, H, W] evenly, and its index within the "
+    "The largest value of windows at random positions that cover [N, C, D, H, W] evenly, and its index within the "
     "plane.")
   .no_method()
   .no_out()
@@ -233,7 +232,7 @@ STRATA_OP(fractional_max_pool3d_with_indices,
 STRATA_OP(fractional_max_pool2d,
           "nn.functional.fractional_max_pool2d(Tensor input, int[] kernel_size, int[]? output_size=None, float[]? "
           "output_ratio=None, *, Tensor? _random_samples=None) -> Tensor")
-  .doc("The largest value of windows at places that are random but cover [N, C, H, W] evenly.")
+  .doc("The largest value of windows at random positions that cover [N, C, H, W] evenly.")
   .no_method()
   .no_out()
   .draws()
@@ -248,7 +247,7 @@ STRATA_OP(fractional_max_pool2d,
 STRATA_OP(fractional_max_pool3d,
           "nn.functional.fractional_max_pool3d(Tensor input, int[] kernel_size, int[]? output_size=None, float[]? "
           "output_ratio=None, *, Tensor? _random_samples=None) -> Tensor")
-  .doc("The largest value of windows at places that are random but cover [N, C, D, H, W] evenly.")
+  .doc("The largest value of windows at random positions that cover [N, C, D, H, W] evenly.")
   .no_method()
   .no_out()
   .draws()

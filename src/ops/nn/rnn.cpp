@@ -233,7 +233,7 @@ STRATA_OP(gru_cell,
 STRATA_OP(lstm_cell,
           "lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> "
           "(Tensor, Tensor)")
-  .doc("One step of a long short-term memory; hx is (h, c).")
+  .doc("One step of an LSTM; hx is (h, c).")
   .no_method()
   .no_out()
   .dtypes(kFloatingTypes)
@@ -250,7 +250,7 @@ STRATA_OP(lstm_cell,
 STRATA_OP(lstm,
           "lstm(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool "
           "train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)")
-  .doc("A long short-term memory over a sequence; params are w_ih, w_hh, b_ih, b_hh of each layer and direction.")
+  .doc("An LSTM over a sequence; params are w_ih, w_hh, b_ih, b_hh of each layer and direction.")
   .no_method()
   .no_out()
   .dtypes(kFloatingTypes)
@@ -268,7 +268,7 @@ STRATA_OP(lstm,
 STRATA_OP(lstm_data,
           "lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, "
           "float dropout, bool train, bool bidirectional) -> (Tensor, Tensor, Tensor)")
-  .doc("lstm over a packed batch of sequences of falling lengths.")
+  .doc("lstm over a packed batch of sequences in descending order of length.")
   .no_method()
   .no_out()
   .dtypes(kFloatingTypes)
@@ -303,7 +303,7 @@ STRATA_OP(lstm_projected,
 STRATA_OP(lstm_projected_data,
           "_lstm_projected.data(Tensor data, Tensor batch_sizes, Tensor[] hx, Tensor[] params, bool has_biases, int "
           "num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor, Tensor)")
-  .doc("_lstm_projected over a packed batch of sequences of falling lengths.")
+  .doc("_lstm_projected over a packed batch of sequences in descending order of length.")
   .helper()
   .no_out()
   .dtypes(kFloatingTypes)
@@ -335,7 +335,7 @@ STRATA_OP(gru,
 STRATA_OP(gru_data,
           "gru.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, "
           "float dropout, bool train, bool bidirectional) -> (Tensor, Tensor)")
-  .doc("gru over a packed batch of sequences of falling lengths.")
+  .doc("gru over a packed batch of sequences in descending order of length.")
   .no_method()
   .no_out()
   .dtypes(kFloatingTypes)
@@ -365,7 +365,7 @@ STRATA_OP(rnn_tanh,
 STRATA_OP(rnn_tanh_data,
           "rnn_tanh.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, "
           "float dropout, bool train, bool bidirectional) -> (Tensor, Tensor)")
-  .doc("rnn_tanh over a packed batch of sequences of falling lengths.")
+  .doc("rnn_tanh over a packed batch of sequences in descending order of length.")
   .no_method()
   .no_out()
   .dtypes(kFloatingTypes)
@@ -395,7 +395,7 @@ STRATA_OP(rnn_relu,
 STRATA_OP(rnn_relu_data,
           "rnn_relu.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, "
           "float dropout, bool train, bool bidirectional) -> (Tensor, Tensor)")
-  .doc("rnn_relu over a packed batch of sequences of falling lengths.")
+  .doc("rnn_relu over a packed batch of sequences in descending order of length.")
   .no_method()
   .no_out()
   .dtypes(kFloatingTypes)

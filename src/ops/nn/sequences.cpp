@@ -57,8 +57,8 @@ STRATA_OP(pack_padded_sequence,
           "_pack_padded_sequence(Tensor input, Tensor lengths, Tensor? order=None, bool batch_first=False) -> (Tensor, "
           "Tensor)")
   .doc(
-    "The steps of padded sequences without padding, and how many sequences have each step; lengths fall, order says "
-    "where in the batch the sequence of each length stands.")
+    "The steps of padded sequences without padding, and the number of sequences that have each step; lengths descend, "
+    "and order gives the batch index of the sequence of each length.")
   .helper()
   .no_out()
   .dtypes(kStorageTypes)
@@ -151,7 +151,7 @@ STRATA_OP(
 STRATA_OP(pad_sequence,
           "_pad_sequence(Tensor[] sequences, bool batch_first=False, Scalar padding_value=0, str padding_side='right') "
           "-> Tensor")
-  .doc("Sequences of several lengths, stacked and padded to the longest.")
+  .doc("Sequences of different lengths, stacked and padded to the longest.")
   .helper()
   .no_out()
   .dtypes(kStorageTypes)

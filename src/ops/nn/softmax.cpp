@@ -134,7 +134,7 @@ STRATA_OP(softmax, "softmax(Tensor input, int? dim=None, dtype? dtype=None) -> T
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(log_softmax, "log_softmax(Tensor input, int? dim=None, dtype? dtype=None) -> Tensor")
-  .doc("log(softmax(x)), computed without loss of digits.")
+  .doc("log(softmax(x)), computed without loss of accuracy.")
   .nn()
   .dtypes(kFloatingTypes)
   .infer(infer_softmax)

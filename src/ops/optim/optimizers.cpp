@@ -256,7 +256,7 @@ STRATA_STEP(sgd)
   .helper()
   .takes_numbers()
   .no_out()
-  .doc("One step of stochastic gradient descent; first: the momentum buffers hold nothing yet.")
+  .doc("One step of stochastic gradient descent; first: the momentum buffers are empty.")
   .samples({"[f(3,4),f(5)], [f(3,4),f(5)], [], 0.1", "[f(3,4),f(5)], [f(3,4),f(5)], [f(3,4),f(5)], 0.1, 0.9, 0.2, 0.01",
             "[f(40)], [f(40)], [f(40)], 0.1, 0.9, 0, 0.01, True, True, True", "[], [], [], 0.1"})
   .error("[f(3)], [], [], 0.1", ErrorKind::Value, "1 parameters but 0 gradients")
@@ -346,7 +346,7 @@ STRATA_STEP(rmsprop)
   .helper()
   .takes_numbers()
   .no_out()
-  .doc("One step of RMSprop; centred when grad_avgs are given.")
+  .doc("One step of RMSprop; centered if grad_avgs are given.")
   .samples({"[f(3,4),f(5)], [f(3,4),f(5)], [i9(),i9()], [p(3,4),p(5)], [], [], 0.01",
             "[f(40)], [f(40)], [i9()], [p(40)], [f(40)], [], 0.01, 0.9, 1e-6, 0.1, 0.9",
             "[f(3)], [f(3)], [i9()], [o(3)], [f(3)], [u(3)], 0.01, 0.9, 1e-6, 0.1, 0.9, True"});

@@ -121,7 +121,7 @@ Tensor count_on_device(const Tensor& x, const Tensor& weights, int64_t length) {
 }  // namespace
 
 STRATA_OP(bincount, "bincount(Tensor input, Tensor? weights=None, int minlength=0) -> Tensor")
-  .doc("How often each of the numbers 0, 1, 2, ... occurs, or the sum of weights at its occurrences.")
+  .doc("The number of occurrences of each of 0, 1, 2, ..., or the sum of their weights.")
   .dtypes(kIntegerTypes)
   .composite([](const Tensor& input, const Tensor& weights, int64_t minlength) {
     Scoped mode(thread_state.grad_mode, false);
@@ -158,7 +158,7 @@ STRATA_OP(bincount, "bincount(Tensor input, Tensor? weights=None, int minlength=
   .error("t[1099511627776]", ErrorKind::OutOfMemory, "out of memory");
 
 STRATA_OP(histc, "histc(Tensor input, int bins=100, Scalar min=0, Scalar max=0) -> Tensor")
-  .doc("How many elements fall in each of equal bins between min and max (the data's own when both are equal).")
+  .doc("The number of elements in each of equal bins between min and max (those of the data if both are equal).")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, int64_t bins, Scalar min, Scalar max) {
     Scoped mode(thread_state.grad_mode, false);
@@ -226,9 +226,8 @@ STRATA_OP(histogram_bin_ct,
 STRATA_OP(histogramdd,
           "histogramdd(Tensor input, Tensor[] bins, *, Tensor? weight=None, bool density=False) -> Tensor[]")
   .doc(
-    "The weight of the rows of input in each cell of the grid that the edges (bins) of each column span, followed by "
-    "the "
-    "edges; in Python (hist, edges).")
+    "The weight of the rows of input in each cell of the grid spanned by the edges (bins) of each column, followed by "
+    "the edges; in Python (hist, edges).")
   .no_out()
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& input, TensorList bins, const Tensor& weight, bool density) {

@@ -127,7 +127,7 @@ Grads grad_median(const GradContext& c, const Tensor& g) {
 
 STRATA_OP(sort, "sort(Tensor input, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)")
   .doc(
-    "The elements in order along a dimension and where each came from. Equal elements keep their order; NaN counts as "
+    "The sorted elements along a dimension and their original indices. Equal elements keep their order; NaN counts as "
     "the largest.")
   .infer(infer_sort<args::sort>)
   .kernel("radix", run_sort<args::sort, cpu::sort>)
@@ -158,7 +158,7 @@ STRATA_OP(
   .error("f(3), stable=True, dim=1", ErrorKind::Index, "out of range");
 
 STRATA_OP(argsort, "argsort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> Tensor")
-  .doc("The places of the elements in order along a dimension.")
+  .doc("The indices that sort the elements along a dimension.")
   .infer([](const args::argsort& c) {
     const TensorImpl& x = c.input();
     dim_of(c);
@@ -177,13 +177,13 @@ STRATA_OP(argsort, "argsort(Tensor input, int dim=-1, bool descending=False, *, 
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(msort, "msort(Tensor input) -> Tensor")
-  .doc("The elements in order along the first dimension.")
+  .doc("The sorted elements along the first dimension.")
   .composite([](const Tensor& input) { return sort(input, int64_t{0})[0]; })
   .samples({"f(3,4)", "i5(7)"});
 
 STRATA_OP(
   topk, "topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)")
-  .doc("The k largest (or smallest) elements along a dimension, in order, and their places.")
+  .doc("The k largest (or smallest) elements along a dimension, in order, and their indices.")
   .infer([](const args::topk& c) {
     const TensorImpl& x = c.input();
     const int dim = normalize_dim(c.dim(), x.ndim, "topk");
@@ -213,7 +213,7 @@ STRATA_OP(
   .error("f(3,4), 5", ErrorKind::Runtime, "out of range");
 
 STRATA_OP(kthvalue, "kthvalue(Tensor input, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)")
-  .doc("The k-th smallest element along a dimension (k counts from 1) and its place.")
+  .doc("The k-th smallest element along a dimension (k counts from 1) and its index.")
   .infer([](const args::kthvalue& c) {
     const TensorImpl& x = c.input();
     infer_pick(c, c.dim(), c.keepdim());
@@ -244,7 +244,7 @@ STRATA_OP(kthvalue, "kthvalue(Tensor input, int k, int dim=-1, bool keepdim=Fals
   .error("f(3,4), 1, 2", ErrorKind::Index, "out of range");
 
 STRATA_OP(median_dim, "median.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
-  .doc("The lower median along a dimension and its place; NaN where there is one.")
+  .doc("The lower median along a dimension and its index; NaN if there is one.")
   .infer([](const args::median_dim& c) { infer_pick(c, c.dim(), c.keepdim()); })
   .kernel("select", run_pick<args::median_dim, cpu::Pick::Median, cpu::pick>)
   .kernel("reference", run_pick<args::median_dim, cpu::Pick::Median, cpu::pick_reference>)
@@ -260,7 +260,7 @@ STRATA_OP(median_dim, "median.dim(Tensor input, int dim, bool keepdim=False) -> 
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(median, "median(Tensor input) -> Tensor")
-  .doc("The lower median of all elements; NaN when there is one.")
+  .doc("The lower median of all elements; NaN if there is one.")
   .infer(infer_median)
   .kernel("select", run_median<cpu::Pick::Median, cpu::pick>)
   .kernel("reference", run_median<cpu::Pick::Median, cpu::pick_reference>)
@@ -273,7 +273,7 @@ STRATA_OP(median, "median(Tensor input) -> Tensor")
   .samples({"f(3,4)", "f(5)", "i5(10)", "f()"});
 
 STRATA_OP(nanmedian_dim, "nanmedian.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
-  .doc("The lower median along a dimension of the elements that are not NaN, and its place.")
+  .doc("The lower median along a dimension of the elements that are not NaN, and its index.")
   .infer([](const args::nanmedian_dim& c) { infer_pick(c, c.dim(), c.keepdim()); })
   .kernel("select", run_pick<args::nanmedian_dim, cpu::Pick::NanMedian, cpu::pick>)
   .kernel("reference", run_pick<args::nanmedian_dim, cpu::Pick::NanMedian, cpu::pick_reference>)
@@ -303,7 +303,7 @@ STRATA_OP(nanmedian, "nanmedian(Tensor input) -> Tensor")
   .samples({"f(3,4)", "f(5)", "i5(10)"});
 
 STRATA_OP(mode, "mode(Tensor input, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)")
-  .doc("The most frequent element along a dimension, the smallest of equally frequent ones, and its last place.")
+  .doc("The most frequent element along a dimension, the smallest of equally frequent ones, and its last index.")
   .infer([](const args::mode& c) { infer_pick(c, c.dim(), c.keepdim()); })
   .kernel("select", run_pick<args::mode, cpu::Pick::Mode, cpu::pick>)
   .kernel("reference", run_pick<args::mode, cpu::Pick::Mode, cpu::pick_reference>)

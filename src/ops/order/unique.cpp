@@ -141,8 +141,7 @@ std::tuple<Tensor, Tensor, Tensor> unique_slices(const Tensor& input, int64_t di
 STRATA_OP(unique,
           "unique(Tensor input, bool sorted=True, bool return_inverse=False, bool return_counts=False, int? dim=None)"
           " -> (Tensor output, Tensor inverse_indices, Tensor counts)")
-  .doc(
-    "The distinct elements (or slices along dim) in order, which of them each element is, and how often each occurs.")
+  .doc("The distinct elements (or slices along dim) in order, the index of each element among them, and their counts.")
   .composite([](const Tensor& input, bool, bool, bool, std::optional<int64_t> dim) {
     return dim ? unique_slices(input, *dim, false, "unique") : unique_flat(input, false);
   })
@@ -153,8 +152,8 @@ STRATA_OP(unique_consecutive,
           "unique_consecutive(Tensor input, bool return_inverse=False, bool return_counts=False, int? dim=None)"
           " -> (Tensor output, Tensor inverse_indices, Tensor counts)")
   .doc(
-    "The elements (or slices along dim) with runs of equal ones reduced to one, the run of each element, and the runs' "
-    "lengths.")
+    "The elements (or slices along dim) without consecutive repetitions, the run of each element, and the lengths of "
+    "the runs.")
   .composite([](const Tensor& input, bool, bool, std::optional<int64_t> dim) {
     return dim ? unique_slices(input, *dim, true, "unique_consecutive") : unique_flat(input, true);
   })

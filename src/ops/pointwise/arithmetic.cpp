@@ -100,7 +100,7 @@ STRATA_OP(floor_divide, "floor_divide(Tensor input, Tensor other) -> Tensor")
   .error("i5(3), 0", ErrorKind::Runtime, "ZeroDivisionError");
 
 STRATA_OP(remainder, "remainder(Tensor input, Tensor other) -> Tensor")
-  .doc("What is left after floor division, with the sign of the divisor, as Python's %.")
+  .doc("The remainder of floor division, with the sign of the divisor, as Python's %.")
   .pointwise<fn::Remainder>()
   .dtypes(kNumericTypes)
   .saves_for_second({"input", "other"})
@@ -113,7 +113,7 @@ STRATA_OP(remainder, "remainder(Tensor input, Tensor other) -> Tensor")
   .error("i5(3), 0", ErrorKind::Runtime, "ZeroDivisionError");
 
 STRATA_OP(fmod, "fmod(Tensor input, Tensor other) -> Tensor")
-  .doc("What is left after division towards zero, with the sign of the input, as C's fmod.")
+  .doc("The remainder of division towards zero, with the sign of the input, as C's fmod.")
   .pointwise<fn::Fmod>()
   .dtypes(kNumericTypes)
   .saves_for_second({"input", "other"})
@@ -331,7 +331,7 @@ STRATA_OP(copysign, "copysign(Tensor input, Tensor other) -> Tensor")
   .samples({"f(3,4), f(4)", "f(3), -1.0"});
 
 STRATA_OP(hypot, "hypot(Tensor input, Tensor other) -> Tensor")
-  .doc("sqrt(input^2 + other^2) without overflow on the way.")
+  .doc("sqrt(input^2 + other^2) without intermediate overflow.")
   .pointwise<fn::Hypot>()
   .saves({"input", "other"})
   .saves_result()

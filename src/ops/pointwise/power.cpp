@@ -79,7 +79,7 @@ STRATA_OP(float_power, "float_power(Tensor input, Tensor exponent) -> Tensor")
   .samples({"p(3,4), f(4)", "f(3), 2"});
 
 STRATA_OP(scale_by_exponent, "scale_by_exponent(Tensor input, Tensor other) -> Tensor")
-  .doc("input * 2^other for an integer tensor, without overflow on the way.")
+  .doc("input * 2^other for an integer tensor, without intermediate overflow.")
   .pointwise<fn::Ldexp>()
   .saves({"other"})
   .grad([](const grads::scale_by_exponent& c, const Tensor& g) -> Grads { return {scale_by_exponent(g, c.other())}; })

@@ -186,7 +186,7 @@ STRATA_OP(max_other, "max.other(Tensor input, Tensor other) -> Tensor")
   .error("f(3), f(4)", ErrorKind::Runtime, "");
 
 STRATA_OP(max_dim, "max.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
-  .doc("The largest value along a dimension and its first place. NaN counts as the largest.")
+  .doc("The largest value along a dimension and its first index. NaN counts as the largest.")
   .infer(infer_with_places)
   .kernel("simd", run_with_places<true, cpu::arg_reduce>)
   .kernel("reference", run_with_places<true, cpu::arg_reduce_reference>)
@@ -205,7 +205,7 @@ STRATA_OP(min_other, "min.other(Tensor input, Tensor other) -> Tensor")
   .error("f(3), f(4)", ErrorKind::Runtime, "");
 
 STRATA_OP(min_dim, "min.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
-  .doc("The smallest value along a dimension and its first place. NaN counts as the smallest.")
+  .doc("The smallest value along a dimension and its first index. NaN counts as the smallest.")
   .infer(infer_with_places)
   .kernel("simd", run_with_places<false, cpu::arg_reduce>)
   .kernel("reference", run_with_places<false, cpu::arg_reduce_reference>)
@@ -218,7 +218,7 @@ STRATA_OP(min_dim, "min.dim(Tensor input, int dim, bool keepdim=False) -> (Tenso
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(argmax, "argmax(Tensor input, int? dim=None, bool keepdim=False) -> Tensor")
-  .doc("The first place of the largest value along a dimension, or in the flattened tensor.")
+  .doc("The first index of the largest value along a dimension, or in the flattened tensor.")
   .infer(infer_arg)
   .kernel("simd", run_arg<true, cpu::arg_reduce>)
   .kernel("reference", run_arg<true, cpu::arg_reduce_reference>)
@@ -228,7 +228,7 @@ STRATA_OP(argmax, "argmax(Tensor input, int? dim=None, bool keepdim=False) -> Te
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(argmin, "argmin(Tensor input, int? dim=None, bool keepdim=False) -> Tensor")
-  .doc("The first place of the smallest value along a dimension, or in the flattened tensor.")
+  .doc("The first index of the smallest value along a dimension, or in the flattened tensor.")
   .infer(infer_arg)
   .kernel("simd", run_arg<false, cpu::arg_reduce>)
   .kernel("reference", run_arg<false, cpu::arg_reduce_reference>)

@@ -94,7 +94,7 @@ STRATA_OP(prod_dim_int, "prod.dim_int(Tensor input, int dim, bool keepdim=False,
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(cumprod, "cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tensor")
-  .doc("Running products along a dimension.")
+  .doc("Cumulative products along a dimension.")
   .inplace()
   .infer([](const args::cumprod& c) {
     const TensorImpl& x = c.input();

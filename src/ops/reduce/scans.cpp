@@ -105,7 +105,7 @@ Tensor width_of(double dx, const Tensor& y) {
 }  // namespace
 
 STRATA_OP(cumsum, "cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor")
-  .doc("Running sums along a dimension.")
+  .doc("Cumulative sums along a dimension.")
   .inplace()
   .infer(infer_cumsum)
   .kernel("rows", [](const args::cumsum& c) { cpu::scan(cpu::Scan::Sum, c.input(), dim_of(c), *c.out()); })
@@ -118,7 +118,7 @@ STRATA_OP(cumsum, "cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(logcumsumexp, "logcumsumexp(Tensor input, int dim) -> Tensor")
-  .doc("The logarithm of running sums of exponentials along a dimension, without overflow.")
+  .doc("The logarithm of cumulative sums of exponentials along a dimension, without overflow.")
   .dtypes(kFloatingTypes)
   .infer([](const args::logcumsumexp& c) {
     const TensorImpl& x = c.input();
@@ -163,7 +163,7 @@ STRATA_OP(logcumsumexp, "logcumsumexp(Tensor input, int dim) -> Tensor")
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(cummax, "cummax(Tensor input, int dim) -> (Tensor values, Tensor indices)")
-  .doc("Running maxima along a dimension and their places.")
+  .doc("Cumulative maxima along a dimension and their indices.")
   .infer(infer_extremes)
   .kernel("rows", run_extremes<true, cpu::scan_extremes>)
   .cuda("scan", run_extremes<true, cuda::scan_extremes>)
@@ -175,7 +175,7 @@ STRATA_OP(cummax, "cummax(Tensor input, int dim) -> (Tensor values, Tensor indic
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(cummin, "cummin(Tensor input, int dim) -> (Tensor values, Tensor indices)")
-  .doc("Running minima along a dimension and their places.")
+  .doc("Cumulative minima along a dimension and their indices.")
   .infer(infer_extremes)
   .kernel("rows", run_extremes<false, cpu::scan_extremes>)
   .cuda("scan", run_extremes<false, cuda::scan_extremes>)
@@ -187,7 +187,7 @@ STRATA_OP(cummin, "cummin(Tensor input, int dim) -> (Tensor values, Tensor indic
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(diff, "diff(Tensor input, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor")
-  .doc("The n-th forward difference along a dimension, with optional values put before and after first.")
+  .doc("The n-th forward difference along a dimension; optional values are prepended and appended first.")
   .composite([](const Tensor& input, int64_t n, int64_t dim, const Tensor& prepend, const Tensor& append) {
     STRATA_CHECK(input.dim() > 0, Runtime, "diff: expected an input that is at least one-dimensional");
     STRATA_CHECK(n >= 0, Runtime, "diff: order must be non-negative but got {}", n);
@@ -233,7 +233,7 @@ STRATA_OP(trapezoid, "trapezoid(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor"
   .error("f(3), dim=1", ErrorKind::Index, "out of range");
 
 STRATA_OP(cumulative_trapezoid_x, "cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor")
-  .doc("Running integrals of y along a dimension by the trapezoidal rule, at the points x.")
+  .doc("Cumulative integrals of y along a dimension by the trapezoidal rule, at the points x.")
   .no_method()
   .dtypes(kNumericTypes)
   .composite([](const Tensor& y, const Tensor& x, int64_t dim) {
@@ -243,7 +243,7 @@ STRATA_OP(cumulative_trapezoid_x, "cumulative_trapezoid.x(Tensor y, Tensor x, *,
   .error("f(3,4), f(3)", ErrorKind::Runtime, "one `x` value");
 
 STRATA_OP(cumulative_trapezoid, "cumulative_trapezoid(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor")
-  .doc("Running integrals of y along a dimension by the trapezoidal rule, at points dx apart.")
+  .doc("Cumulative integrals of y along a dimension by the trapezoidal rule, at points dx apart.")
   .no_method()
   .dtypes(kNumericTypes)
   .composite([](const Tensor& y, Scalar dx, int64_t dim) {
