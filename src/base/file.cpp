@@ -38,7 +38,7 @@ const char* kind_of(mode_t mode) {
          : S_ISFIFO(mode)                 ? "a pipe"
          : S_ISCHR(mode) || S_ISBLK(mode) ? "a device"
          : S_ISSOCK(mode)                 ? "a socket"
-                                          : "no regular file";
+                                          : "not a regular file";
 }
 
 // Paths are passed to the system as C strings, which end at the first zero byte: the rest would silently be dropped.

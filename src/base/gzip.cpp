@@ -54,13 +54,13 @@ size_t ByteStream::read(std::byte* to, size_t n) {
         inflateReset(&z);  // gzip files may be concatenated
       else
         fail(ErrorKind::Runtime,
-             fmt::format("'{}': {} bytes after the end of the gzip data; the file is damaged, fetch it again", name_,
+             fmt::format("'{}': {} bytes after the end of the gzip data; the file is damaged, download it again", name_,
                          bytes_.size()));
     } else if (status == Z_BUF_ERROR && bytes_.empty()) {
       fail(ErrorKind::Runtime,
-           fmt::format("'{}': the gzip data end too early; the file is truncated, fetch it again", name_));
+           fmt::format("'{}': the gzip data ends too early; the file is truncated, download it again", name_));
     } else if (status != Z_OK) {
-      fail(ErrorKind::Runtime, fmt::format("'{}': the gzip data are damaged ({}); fetch the file again", name_,
+      fail(ErrorKind::Runtime, fmt::format("'{}': the gzip data is damaged ({}); download the file again", name_,
                                            z.msg ? z.msg : zError(status)));
     }
   }

@@ -166,7 +166,7 @@ PyObject* record_stream(PyObject*, PyObject* args) {
     const Tensor tensor = require_tensor(t, "record_stream");
     const Stream& stream = inside<Stream>(s);
     STRATA_CHECK(tensor.device() == stream.gpu().device(), Runtime,
-                 "record_stream: the tensor lies on {}, the stream is of {}", to_string(tensor.device()),
+                 "record_stream: the tensor is on {}, the stream of {}", to_string(tensor.device()),
                  to_string(stream.gpu().device()));
     stream.gpu().allocator->record_stream(*tensor->storage, stream.handle());
     Py_RETURN_NONE;

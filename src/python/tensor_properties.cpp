@@ -247,7 +247,7 @@ PyMethodDef tensor_methods[] = {
   {"is_complex", method_is_complex, METH_NOARGS, "False: there are no complex dtypes."},
   {"is_inference", method_is_inference, METH_NOARGS, "Whether it was made under inference_mode()."},
   {"get_device", method_get_device, METH_NOARGS, "The device number, -1 on the CPU."},
-  {"is_contiguous", method(method_is_contiguous), METH_VARARGS | METH_KEYWORDS, "Whether the elements lie in order."},
+  {"is_contiguous", method(method_is_contiguous), METH_VARARGS | METH_KEYWORDS, "Whether the elements are contiguous."},
   {"item", method_item, METH_NOARGS, "The only element as a Python number."},
   {"tolist", method_tolist, METH_NOARGS, "The elements as nested lists."},
   {"requires_grad_", method(method_requires_grad_), METH_VARARGS | METH_KEYWORDS, "Asks for a gradient, in place."},

@@ -71,8 +71,8 @@ class RNNBase(Module):
         directions = 2 if bidirectional else 1
         self._flat_weights_names = []
         for layer in range(num_layers):
-            for way in range(directions):
-                tail = f"_l{layer}" + ("_reverse" if way else "")
+            for direction in range(directions):
+                tail = f"_l{layer}" + ("_reverse" if direction else "")
                 shapes = {"weight_ih": (rows, input_size if layer == 0 else out * directions), "weight_hh": (rows, out)}
                 if bias:
                     shapes["bias_ih"] = shapes["bias_hh"] = (rows,)

@@ -278,7 +278,7 @@ const char* flat_ready(const Call& c) {
     const TensorImpl& t = c.args.tensor(k);
     if (t.dtype != out.dtype) return "an operand has another dtype";
     if (t.numel != out.numel) return "an operand is broadcast";
-    if (!(t.contiguous && out.contiguous) && !same_order(t, out)) return "an operand lies in another order";
+    if (!(t.contiguous && out.contiguous) && !same_order(t, out)) return "an operand has another memory order";
   }
   return nullptr;
 }

@@ -41,20 +41,20 @@ Opened open() {
   int version = 0;
   if (out.table.cuDriverGetVersion) out.table.cuDriverGetVersion(&version);
   if (missing || version < kOldest) {
-    out.why = fmt::format("the CUDA driver is of version {}.{}{}; 12.0 or newer is needed: update NVIDIA's driver",
+    out.why = fmt::format("the CUDA driver has version {}.{}{}; 12.0 or newer is required: update NVIDIA's driver",
                           version / 1000, version % 1000 / 10, missing ? fmt::format(" and has no {}", missing) : "");
     return out;
   }
   if (const CUresult r = out.table.cuInit(0); r != kSuccess) {
     const char* name = nullptr;
     out.table.cuGetErrorName(r, &name);
-    out.why = fmt::format("the CUDA driver {}.{} does not start: {} ({}); nvidia-smi shows whether it sees a card",
+    out.why = fmt::format("the CUDA driver {}.{} does not start: {} ({}); nvidia-smi shows whether it sees a GPU",
                           version / 1000, version % 1000 / 10, name ? name : "unknown error", r);
     return out;
   }
   int count = 0;
   if (out.table.cuDeviceGetCount(&count) != kSuccess || count == 0) {
-    out.why = "the CUDA driver works but sees no card; CUDA_VISIBLE_DEVICES may hide it";
+    out.why = "the CUDA driver works but sees no GPU; CUDA_VISIBLE_DEVICES may hide it";
     return out;
   }
   out.usable = true;

@@ -46,7 +46,7 @@ CUresult attribute(const vgpu::Profile& p, int which, int& v) {
     case kVirtualMemory:
     case kMemoryPools: v = 1; break;
     case kClusterLaunch: v = 0; break;
-    default: return say(kInvalidValue, fmt::format("device attribute {} is not known to the virtual GPU", which));
+    default: return say(kInvalidValue, fmt::format("device attribute {} is not supported by the virtual GPU", which));
   }
   return kSuccess;
 }
@@ -331,7 +331,7 @@ const Table& open_vgpu(const VgpuOptions& options) {
   if (!options.instruction_limit && limit) {
     const auto [end, error] = std::from_chars(limit, limit + std::strlen(limit), instructions);
     STRATA_CHECK(error == std::errc() && *end == 0, Value,
-                 "STRATA_VGPU_LIMIT is '{}'; a whole number of warp instructions is needed, 0 for none", limit);
+                 "STRATA_VGPU_LIMIT is '{}'; expected an integer number of warp instructions, 0 for no limit", limit);
   }
   std::vector<std::unique_ptr<virtual_gpu::Device>> devices;
   virtual_gpu::state().checks = checks;

@@ -22,7 +22,7 @@ void add_graphs(Table& t) {
       if (!s) return say(kInvalidHandle, "no such stream on this device");
       if (s == &d->default_stream)
         return say(kStreamCaptureUnsupported, "the default stream cannot be captured; make one");
-      if (s->capture) return say(kInvalidValue, "this stream captures already");
+      if (s->capture) return say(kInvalidValue, "this stream is already capturing");
       s->capture = std::make_shared<Graph>();
       s->capture->streams.insert(s);
       s->origin = true;
@@ -35,7 +35,7 @@ void add_graphs(Table& t) {
       if (const CUresult r = current(d)) return r;
       Stream* s = find_stream(stream, *d);
       if (!s) return say(kInvalidHandle, "no such stream on this device");
-      if (!out || !s->capture) return say(kInvalidValue, "this stream captures nothing");
+      if (!out || !s->capture) return say(kInvalidValue, "this stream is not capturing");
       if (!s->origin) return say(kStreamCaptureUnmatched, "the capture began in another stream");
       const std::shared_ptr<Graph> graph = s->capture;
       s->origin = false;

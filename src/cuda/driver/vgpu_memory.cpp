@@ -11,7 +11,7 @@ namespace {
 
 CUresult inside(const Device& d, CUdeviceptr at, size_t bytes) {
   if (bytes == 0 || d.memory->valid(at, bytes)) return kSuccess;
-  return say(kInvalidValue, fmt::format("{} bytes at 0x{:x} do not lie in one allocation of device {}", bytes, at,
+  return say(kInvalidValue, fmt::format("{} bytes at 0x{:x} are not inside one allocation of device {}", bytes, at,
                                         d.default_stream.device));
 }
 
@@ -77,7 +77,7 @@ struct Side {
 CUresult side(const Device& d, int type, void* host, CUdeviceptr device, size_t x, size_t y, size_t pitch, size_t width,
               size_t height, Side& out) {
   if (type != kHost && type != kDevice && type != kUnified)
-    return say(kNotSupported, "copies of arrays are not known to the virtual GPU");
+    return say(kNotSupported, "copies of arrays are not supported by the virtual GPU");
   out.device = type != kHost;
   out.pitch = pitch ? pitch : width;
   if (x > out.pitch || width > out.pitch - x)
@@ -158,7 +158,7 @@ void add_copies(Table& t) {
   };
   t.cuMemsetD32Async = [](CUdeviceptr to, unsigned value, size_t n, CUstream stream) -> CUresult {
     return with(stream, [&](Device& d, Stream& s) -> CUresult {
-      if (n > SIZE_MAX / 4 || to % 4) return say(kInvalidValue, "words must lie at a multiple of 4");
+      if (n > SIZE_MAX / 4 || to % 4) return say(kInvalidValue, "the address of words must be a multiple of 4");
       if (const CUresult r = inside(d, to, 4 * n)) return r;
       return enqueue(d, s,
                      [=, &d] {
@@ -178,7 +178,7 @@ CUresult allocate(CUdeviceptr* out, size_t bytes) {
   if (!out || bytes == 0) return kInvalidValue;
   const uint64_t at = d->memory->allocate(bytes);
   if (!at)
-    return say(kOutOfMemory, fmt::format("{} bytes asked for, {} of {} in use on device {}", bytes, d->memory->used(),
+    return say(kOutOfMemory, fmt::format("{} bytes requested, {} of {} in use on device {}", bytes, d->memory->used(),
                                          d->memory->capacity(), d->default_stream.device));
   *out = at;
   return kSuccess;
@@ -208,13 +208,14 @@ void add_memory(Table& t) {
       const CUresult r = drain(*d, nullptr);  // the driver waits too
       returned(at);
       if (!d->memory->release(at))
-        return say(kInvalidValue, fmt::format("0x{:x} is no allocation of device {}", at, d->default_stream.device));
+        return say(kInvalidValue,
+                   fmt::format("0x{:x} is not an allocation of device {}", at, d->default_stream.device));
       return r;
     });
   };
   t.cuMemAllocAsync = [](CUdeviceptr* out, size_t bytes, CUstream stream) -> CUresult {
     return with(stream, [&](Device& d, Stream& s) -> CUresult {
-      if (s.capture) return say(kNotSupported, "allocations in a captured graph are not known to the virtual GPU");
+      if (s.capture) return say(kNotSupported, "allocations in a captured graph are not supported by the virtual GPU");
       return allocate_from(d.pool, out, bytes);
     });
   };
@@ -222,7 +223,7 @@ void add_memory(Table& t) {
     return with(stream, [&](Device& d, Stream& s) -> CUresult {
       const auto block = d.memory->find(at);
       if (!block || block->begin != at || state().pinned.count(at))
-        return say(kInvalidValue, fmt::format("0x{:x} is no allocation", at));
+        return say(kInvalidValue, fmt::format("0x{:x} is not an allocation", at));
       return enqueue(d, s, [&d, at] {
         returned(at);
         d.memory->release(at);
@@ -246,7 +247,7 @@ void add_memory(Table& t) {
   t.cuMemFreeHost = [](void* host) -> CUresult {
     return guarded([&]() -> CUresult {
       const auto found = state().pinned.find(reinterpret_cast<uint64_t>(host));
-      if (found == state().pinned.end()) return say(kInvalidValue, "this is no memory of cuMemHostAlloc");
+      if (found == state().pinned.end()) return say(kInvalidValue, "this memory is not from cuMemHostAlloc");
       Device& d = *state().devices[static_cast<size_t>(found->second)];
       const CUresult r = drain(d, nullptr);
       if (!d.memory->release(found->first) && d.memory->remove_host(found->first)) std::free(host);
@@ -261,7 +262,7 @@ void add_memory(Table& t) {
       if (!host || bytes == 0) return kInvalidValue;
       return d->memory->add_host(reinterpret_cast<uint64_t>(host), bytes)
                ? kSuccess
-               : say(kHostMemoryAlreadyRegistered, "this memory is registered already");
+               : say(kHostMemoryAlreadyRegistered, "this memory is already registered");
     });
   };
   t.cuMemHostUnregister = [](void* host) -> CUresult {

@@ -53,7 +53,7 @@ CUresult allocate_from(CUmemoryPool handle, CUdeviceptr* out, size_t bytes) {
   Pool* p = pool_of(handle);
   if (!p || p->device != current_ordinal()) return say(kInvalidValue, "no such memory pool on this device");
   if (p->most && (bytes > p->most || p->used > p->most - bytes))
-    return say(kOutOfMemory, fmt::format("{} bytes asked for, {} of the pool's {} in use", bytes, p->used, p->most));
+    return say(kOutOfMemory, fmt::format("{} bytes requested, {} of the pool's {} in use", bytes, p->used, p->most));
   if (const CUresult r = allocate(out, bytes)) return r;
   state().pooled[*out] = handle;
   p->used += bytes;
@@ -146,7 +146,7 @@ void add_pools(Table& t) {
       if (const CUresult r = current(d)) return r;
       const Stream* s = find_stream(stream, *d);
       if (!s) return say(kInvalidHandle, "no such stream on this device");
-      if (s->capture) return say(kNotSupported, "allocations in a captured graph are not known to the virtual GPU");
+      if (s->capture) return say(kNotSupported, "allocations in a captured graph are not supported by the virtual GPU");
       return allocate_from(pool, out, bytes);
     });
   };
@@ -156,7 +156,7 @@ void add_pools(Table& t) {
       if (const CUresult r = current(d)) return r;
       if (!other || other == d || flags) return say(kInvalidValue, "peer access needs the context of another device");
       if (d->memory->has_peer(other->memory.get()))
-        return say(kPeerAccessAlreadyEnabled, "access to this peer is enabled already");
+        return say(kPeerAccessAlreadyEnabled, "access to this peer is already enabled");
       d->memory->add_peer(other->memory.get());
       return kSuccess;
     });
@@ -184,7 +184,7 @@ void add_pools(Table& t) {
       if (!a->memory->valid(to, bytes) || !b->memory->valid(from, bytes))
         return say(
           kInvalidValue,
-          fmt::format("{} bytes from 0x{:x} to 0x{:x} do not lie in allocations of their devices", bytes, from, to));
+          fmt::format("{} bytes from 0x{:x} to 0x{:x} are not inside allocations of their devices", bytes, from, to));
       return enqueue(*d, *s, [=] {
         std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
         a->memory->mark_written(to, bytes);

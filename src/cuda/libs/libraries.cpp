@@ -89,9 +89,9 @@ VendorLibrary open(Vendor which) {
   const int64_t version = kind.version(out.library);
   if (!out.library) return out;
   out.version = text_of(version);
-  if (version == 0) out.library.refuse("it does not say its version");
+  if (version == 0) out.library.refuse("it does not report its version");
   else if (version < kind.oldest)
-    out.library.refuse(fmt::format("it is of version {}, and {} is needed", out.version, text_of(kind.oldest)));
+    out.library.refuse(fmt::format("its version is {}, but {} is required", out.version, text_of(kind.oldest)));
   return out;
 }
 }  // namespace

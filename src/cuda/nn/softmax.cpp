@@ -48,7 +48,7 @@ const char* plan_softmax_rows(const SoftmaxCall& s, Plan& plan) {
   SoftmaxPlan made = geometry(s);
   SoftmaxParams& p = made.params;
   if (p.columns != 1) return "the dimension is not the last";
-  if (p.n % 8 != 0) return "a row is no whole number of 8 elements";
+  if (p.n % 8 != 0) return "a row is not a multiple of 8 elements";
   if (p.n > kSoftmaxInRegisters * 1024) return "a row is longer than the registers of 1024 threads";
   const bool wide = s.out.dtype == DType::F64;
   for (const TensorImpl* t : {&s.out, &s.x, s.grad}) {

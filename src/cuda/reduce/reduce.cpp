@@ -148,7 +148,7 @@ template <class Memory> void run_stages(const Reduction& r, Stage s, Memory memo
 const char* plan_reduce(const Reduction& r, ReduceMethod method, Plan& plan) {
   const Stage first = stage_of(r);
   if (first.method != method)
-    return method == ReduceMethod::Columns ? "not many columns side by side" : "its rows do not lie in 16-byte pieces";
+    return method == ReduceMethod::Columns ? "too few adjacent columns" : "its rows are not in 16-byte pieces";
   Workspace workspace(plan);
   Stage s = first;
   while (s.parts > 1) {

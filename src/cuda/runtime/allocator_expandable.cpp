@@ -23,7 +23,8 @@ void Allocator::configure(const std::string& settings) {
     const std::string key = settings.substr(at, std::min(colon, end) - at);
     const std::string value = colon < end ? settings.substr(colon + 1, end - colon - 1) : "";
     STRATA_CHECK(key == "expandable_segments", Value,
-                 "STRATA_CUDA_ALLOC_CONF: '{}' is no setting of the allocator; 'expandable_segments' is", key);
+                 "STRATA_CUDA_ALLOC_CONF: '{}' is not an allocator setting; the only one is 'expandable_segments'",
+                 key);
     STRATA_CHECK(value == "True" || value == "False", Value,
                  "STRATA_CUDA_ALLOC_CONF: expandable_segments must be True or False, found '{}'", value);
     wanted = value == "True";

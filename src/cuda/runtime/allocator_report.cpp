@@ -64,10 +64,10 @@ void Allocator::out_of_memory(size_t bytes) {
   for (size_t i = 0; i < std::min(most.size(), kShown); ++i) text += most[i].second;
   if (most.size() > kShown) text += fmt::format("\n  and {} more", most.size() - kShown);
 
-  text += "\nWhat would help: smaller batches; no_grad() where no gradient is needed; del of what is no longer used";
+  text += "\nWhat would help: smaller batches; no_grad() where no gradient is needed; del of unused tensors";
   if (stats_.limit && stats_.reserved + bytes > stats_.limit) text += "; a larger set_per_process_memory_fraction";
   if (cached >= bytes && !expandable)
-    text += "; STRATA_CUDA_ALLOC_CONF=expandable_segments:True, since what is cached lies in pieces";
+    text += "; STRATA_CUDA_ALLOC_CONF=expandable_segments:True, since cached memory is fragmented";
   if (!most.empty() && !history)
     text += fmt::format("; strata.{}.memory._record_memory_history() to see the lines of Python that hold it",
                         gpu_.runtime.type == DeviceType::Vgpu ? "vgpu" : "cuda");

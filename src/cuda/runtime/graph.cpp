@@ -73,7 +73,7 @@ struct Graph::State {
 Graph Graph::begin(const Stream& s) {
   static std::atomic<uint64_t> numbers{0};
   Gpu& gpu = s.gpu();
-  STRATA_CHECK(s.handle(), Runtime, "a graph cannot be captured on the default stream; use a stream of your own");
+  STRATA_CHECK(s.handle(), Runtime, "a graph cannot be captured on the default stream; create a stream");
   gpu.activate();
   auto state = std::make_shared<State>();
   state->recorded = std::make_shared<Recording>(s, ++numbers);
@@ -133,7 +133,7 @@ RandomDraw Graph::reserve(Generator& generator, uint64_t blocks, Device d) {
     return {draw.seed, draw.first, 0};
   }
   STRATA_CHECK(&generator == &default_generator(), Runtime,
-               "random numbers of a generator of your own cannot be captured in a graph, since replays would repeat "
+               "random numbers of a custom generator cannot be captured in a graph, since replays would repeat "
                "them; use the default generator, which goes on from replay to replay");
   const uint64_t first = graph->random_blocks;
   graph->random_blocks += blocks;

@@ -109,7 +109,7 @@ std::string Runtime::why_not(DeviceType type) { return ensure(type).why; }
 
 Runtime* Runtime::replace(DeviceType type, Runtime* other) {
   Slot& s = slot_of(type);
-  std::call_once(s.once, [&] { s.why = "a test has put a runtime of its own in its place"; });
+  std::call_once(s.once, [&] { s.why = "a test has replaced the runtime"; });
   devices_in_use = true;
   return s.runtime.exchange(other);
 }
@@ -208,11 +208,10 @@ void Gpu::activate() const {
     to_string(device()));
   {
     std::lock_guard lock(mutex_);
-    STRATA_CHECK(
-      cause_.empty(), Runtime,
-      "device '{}' has stopped and takes no more work in this process. It died of: {}\nThe CPU stays usable; "
-      "restart the process to use the device again.",
-      to_string(device()), cause_);
+    STRATA_CHECK(cause_.empty(), Runtime,
+                 "device '{}' has failed and cannot be used any more in this process. Cause: {}\nThe CPU stays usable; "
+                 "restart the process to use the device again.",
+                 to_string(device()), cause_);
   }
   check(table().cuCtxSetCurrent(context), "make the device's context current");
   active = this;

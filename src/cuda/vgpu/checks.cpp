@@ -19,7 +19,8 @@ uint32_t checks_named(std::string_view list) {
     uint32_t found = 0;
     for (const auto& [name, bit] : kNames)
       if (name == word) found = bit;
-    STRATA_CHECK(found, Value, "vgpu: there is no check '{}'; known are memory, race, init, sync, host and all", word);
+    STRATA_CHECK(found, Value, "vgpu: there is no check '{}'; the checks are memory, race, init, sync, host and all",
+                 word);
     out |= found;
   }
   return out;

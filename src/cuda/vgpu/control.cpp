@@ -98,7 +98,7 @@ void Decoder::indexed(uint32_t frame, const ptx::Instruction& in) {
     const auto& lists = frame_->function->scopes[static_cast<size_t>(s)].branchlists;
     if (const auto l = lists.find(b.operand(1).name); l != lists.end()) targets = &l->second;
   }
-  if (!targets) b.wrong(fmt::format("'{}' is no list of branch targets", b.operand(1).name));
+  if (!targets) b.wrong(fmt::format("'{}' is not a list of branch targets", b.operand(1).name));
   b.out.a = b.src(0, Type::U32);
   b.out.imm = static_cast<int64_t>(program_.tables.size());
   const uint32_t at = push(b.out, in, Class::Control, End::Indexed, 0);
@@ -121,14 +121,16 @@ void Decoder::call(const ptx::Instruction& in, int depth) {
     std::vector<uint32_t> places;
     for (const auto& item : b.operand(k + 1).items) {
       const Name n = find(item.name, in.scope);
-      if (n.kind != Name::Constant || n.space != Space::Local) b.unsupported("an argument that is no .param variable");
+      if (n.kind != Name::Constant || n.space != Space::Local)
+        b.unsupported("an argument that is not a .param variable");
       places.push_back(static_cast<uint32_t>(n.bits));
     }
     b.out.more = b.place_all(places);
     b.ignore({"uni"});
     return b.emit(assert_failed, Class::Control);
   }
-  if (!callee || callee->entry) b.unsupported(fmt::format("a call of '{}', which is no function of this module", name));
+  if (!callee || callee->entry)
+    b.unsupported(fmt::format("a call of '{}', which is not a function of this module", name));
   if (!callee->defined) b.unsupported(fmt::format("a call of '{}', which has no body in this module", name));
   const std::vector<ptx::Operand> none;
   const auto& results = has_results ? b.operand(0).items : none;
@@ -139,7 +141,7 @@ void Decoder::call(const ptx::Instruction& in, int depth) {
   frame->function = callee;
   const auto bind = [&](const ptx::Operand& o, const ptx::Variable& v) {
     const Name n = find(o.name, in.scope);
-    if (n.kind != Name::Constant || n.space != Space::Local) b.unsupported("an argument that is no .param variable");
+    if (n.kind != Name::Constant || n.space != Space::Local) b.unsupported("an argument that is not a .param variable");
     frame->params[v.name] = static_cast<uint32_t>(n.bits);
   };
   for (size_t r = 0; r < results.size(); ++r) bind(results[r], callee->results[r]);

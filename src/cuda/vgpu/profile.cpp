@@ -52,7 +52,7 @@ Profile built_in(std::string_view name) {
     p.f64_per_sm = 64;
   } else {
     fail(ErrorKind::Value,
-         fmt::format("vgpu: no device profile '{}'; known are turing, ampere, hopper-lite, or a JSON object", name));
+         fmt::format("vgpu: no device profile '{}'; use turing, ampere, hopper-lite, or a JSON object", name));
   }
   return p;
 }
@@ -68,7 +68,7 @@ template <class T> void read(const nlohmann::json& json, const char* name, T& va
 
 Profile from_json(std::string_view text) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
-  STRATA_CHECK(json.is_object(), Value, "vgpu: the device profile is no JSON object");
+  STRATA_CHECK(json.is_object(), Value, "vgpu: the device profile is not a JSON object");
   for (const auto& [key, value] : json.items()) {
     constexpr std::string_view kFields[] = {"base",
                                             "name",

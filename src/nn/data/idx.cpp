@@ -53,7 +53,7 @@ Tensor read_idx(Bytes bytes, const std::string& name) {
 
   std::vector<std::byte> sizes(4 * rank);
   STRATA_CHECK(stream.read(sizes.data(), sizes.size()) == sizes.size(), Runtime,
-               "'{}': the IDX header ends before its {} sizes; the file is truncated, fetch it again", name, rank);
+               "'{}': the IDX header ends before its {} sizes; the file is truncated, download it again", name, rank);
   std::vector<int64_t> shape(rank);
   const size_t header = 4 + sizes.size();
   uint64_t data = size_of(dtype);
@@ -70,7 +70,7 @@ Tensor read_idx(Bytes bytes, const std::string& name) {
     fail(ErrorKind::Runtime,
          fmt::format(
            "'{}': the IDX header announces shape {} of {} ({}), but the file holds {}; it is truncated or damaged, "
-           "fetch it again",
+           "download it again",
            name, to_string(shape), name_of(dtype), overflow ? "more than 2^64 bytes" : fmt::format("{} bytes", data),
            found));
   };

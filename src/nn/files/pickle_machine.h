@@ -144,8 +144,8 @@ class PickleMachine {
   void extend(Kind kind, const std::vector<Value>& items) {
     const Value target = top();
     if (target.kind != kind)
-      bad(kind == Kind::List ? "it appends to something that is no list"
-                             : "it sets items of something that is no dict");
+      bad(kind == Kind::List ? "it appends to something that is not a list"
+                             : "it sets items of something that is not a dict");
     if (kind == Kind::Dict && items.size() % 2) bad("a dict gets a key without a value");
     spend(2 * items.size() * sizeof(Value));
     box(target).insert(box(target).end(), items.begin(), items.end());

@@ -101,7 +101,7 @@ class Reader {
   bool binary(binary_t&) { return false; }
   bool parse_error(size_t position, const std::string&, const nlohmann::json::exception& e) {
     fail(ErrorKind::Runtime,
-         fmt::format("'{}': the header is no valid JSON at byte {} ({}); the file is damaged or no safetensors "
+         fmt::format("'{}': the header is not valid JSON at byte {} ({}); the file is damaged or no safetensors "
                      "file",
                      file_, position + 8, e.what()));
   }

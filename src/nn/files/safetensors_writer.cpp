@@ -60,7 +60,7 @@ SafeTensorsWriter::SafeTensorsWriter(const TensorDict& tensors, const Metadata& 
     header_ = header.dump();
   } catch (const nlohmann::json::exception& e) {
     fail(ErrorKind::Value,
-         fmt::format("a tensor name or metadata text is no UTF-8 and cannot be saved ({})", e.what()));
+         fmt::format("a tensor name or metadata text is not UTF-8 and cannot be saved ({})", e.what()));
   }
   header_.resize((header_.size() + 7) / 8 * 8, ' ');
   STRATA_CHECK(header_.size() <= kMaxHeader, Value,

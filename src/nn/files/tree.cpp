@@ -42,7 +42,7 @@ class Writer {
   static std::string quoted(const std::string& s) {
     try {
       return nlohmann::json(s).dump();
-    } catch (const nlohmann::json::exception&) { fail(ErrorKind::Value, "a text that is saved is no UTF-8"); }
+    } catch (const nlohmann::json::exception&) { fail(ErrorKind::Value, "a saved text is not UTF-8"); }
   }
   void add_value(std::monostate, const std::string&, int) { text += "null"; }
   void add_value(bool v, const std::string&, int) { text += v ? "true" : "false"; }
@@ -180,7 +180,7 @@ class Reader {
     TreeDict dict;
     for (Tree& pair : pairs.items) {
       auto* items = std::get_if<TreeList>(&pair.value);
-      if (!items || items->items.size() != 2) bad("an entry of a dict is no pair");
+      if (!items || items->items.size() != 2) bad("an entry of a dict is not a pair");
       dict.keys.push_back(std::move(items->items[0]));
       dict.values.push_back(std::move(items->items[1]));
     }

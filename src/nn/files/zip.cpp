@@ -21,7 +21,7 @@ class Fields {
   Fields(Bytes bytes, const std::string& file) : bytes_(bytes), file_(file) {}
   Fields at(uint64_t offset, uint64_t size, const char* what) const {
     STRATA_CHECK(offset <= bytes_.size() && size <= bytes_.size() - offset, Runtime,
-                 "'{}': {} lies outside the file; the zip archive is truncated or damaged", file_, what);
+                 "'{}': {} is outside the file; the zip archive is truncated or damaged", file_, what);
     return {bytes_.subspan(offset, size), file_};
   }
   uint64_t get(size_t offset, size_t width) const {

@@ -242,7 +242,7 @@ STRATA_OP(init_sparse,
   .composite([](const Tensor& t, double sparsity, double std, Generator* g) {
     STRATA_CHECK(t.dim() == 2, Value, "sparse_: Only tensors with 2 dimensions are supported, got shape {}",
                  to_string(t.shape()));
-    STRATA_CHECK(sparsity >= 0 && sparsity <= 1, Value, "sparse_: sparsity must lie in [0, 1], got {}", sparsity);
+    STRATA_CHECK(sparsity >= 0 && sparsity <= 1, Value, "sparse_: sparsity must be in [0, 1], got {}", sparsity);
     const autograd::NoGrad off;
     const int64_t zeros = static_cast<int64_t>(std::ceil(sparsity * static_cast<double>(t.size(0))));
     normal_(t, 0, std, g);

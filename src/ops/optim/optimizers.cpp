@@ -54,7 +54,7 @@ class Step {
     for (size_t i = 0; i < list.size(); ++i) {
       STRATA_CHECK(list[i].numel() == 1, Runtime, "{}: {} must hold one number each, found shape {}", name(), what,
                    to_string(list[i].shape()));
-      STRATA_CHECK(list[i].device() == kept_[0][i].device(), Runtime, "{}: {}[{}] lies on {}, the step count on {}",
+      STRATA_CHECK(list[i].device() == kept_[0][i].device(), Runtime, "{}: {}[{}] is on {}, the step count on {}",
                    name(), what, i, to_string(list[i].device()), to_string(kept_[0][i].device()));
     }
   }
@@ -102,7 +102,7 @@ class Step {
   bool on_device(size_t i) const { return kept_[0].empty() ? bool(lr_) : kept_[0][i].device().type != DeviceType::Cpu; }
   void refuse_capture(Device device) const {
     STRATA_CHECK(!cuda::is_capturing(device), Runtime,
-                 "{}: its step counts lie in host memory, so a captured step would repeat itself in every replay; make "
+                 "{}: its step counts are in host memory, so a captured step would repeat itself in every replay; make "
                  "the optimizer with capturable=True",
                  name());
   }

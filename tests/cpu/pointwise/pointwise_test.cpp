@@ -205,7 +205,7 @@ TEST(Pointwise, ChoosesTheDenseKernelAndSaysWhyNot) {
   EXPECT_EQ(dense[1].reason, "ready, but flat_simd comes first");
   const auto strided = lines(op_exp, Args(with_gaps(x, false)));
   ASSERT_GE(strided.size(), 2u);
-  EXPECT_EQ(strided[0].reason, "an operand lies in another order");
+  EXPECT_EQ(strided[0].reason, "an operand has another memory order");
   EXPECT_EQ(strided[1].reason, "");
   EXPECT_STREQ(strided[1].kernel->name, "blocked");
 }

@@ -240,7 +240,7 @@ TEST_F(Driver, WrappersFailAndRecordCalls) {
     ASSERT_EQ(calls.size(), 2u);
     EXPECT_STREQ(calls[0].name, "cuMemAlloc");
     EXPECT_EQ(calls[1].result, kInvalidValue);
-    EXPECT_ERROR(Runtime, "alive already", Recorder(*below));
+    EXPECT_ERROR(Runtime, "already a Recorder", Recorder(*below));
   }
   FaultInjector injector(*below, 2, kOutOfMemory);
   cu = &injector.table();

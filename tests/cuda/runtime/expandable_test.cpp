@@ -134,7 +134,7 @@ TEST_F(ExpandableSegments, PoolsOfGraphsKeepTheirMemory) {
 }
 
 TEST(AllocatorSettings, WhatIsUnknownIsRefused) {
-  EXPECT_ERROR(Value, "'max_split_size_mb' is no setting", Allocator::configure("max_split_size_mb:10"));
+  EXPECT_ERROR(Value, "'max_split_size_mb' is not an allocator setting", Allocator::configure("max_split_size_mb:10"));
   EXPECT_ERROR(Value, "must be True or False, found 'yes'", Allocator::configure("expandable_segments:yes"));
   EXPECT_ERROR(Value, "must be True or False, found ''", Allocator::configure("expandable_segments"));
   EXPECT_FALSE(Allocator::expandable);

@@ -100,11 +100,11 @@ TEST(Idx, GzipBombStopsAtTheClaimedSize) {
 TEST(Idx, DamagedGzipIsNamed) {
   const std::string packed = pack(idx(8, {100}, std::string(100, 'x')));
   for (size_t n = 2; n < packed.size(); ++n)
-    EXPECT_ERROR(Runtime, "'file': the gzip data end too early", parse(packed.substr(0, n)));
+    EXPECT_ERROR(Runtime, "'file': the gzip data ends too early", parse(packed.substr(0, n)));
   EXPECT_ERROR(Runtime, "bytes after the end of the gzip data", parse(packed + "rest"));
   std::string sum = packed;
   sum[sum.size() - 6] = static_cast<char>(sum[sum.size() - 6] ^ 1);
-  EXPECT_ERROR(Runtime, "gzip data are damaged (incorrect data check)", parse(sum));
+  EXPECT_ERROR(Runtime, "gzip data is damaged (incorrect data check)", parse(sum));
 }
 
 TEST(Idx, FilesThatAreNoneAreNamed) {
