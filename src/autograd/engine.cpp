@@ -42,13 +42,15 @@ Tensor match_input(Tensor g, const TensorImpl& input) {
   if (g.device() != input.device) [[unlikely]] {  // a CPU number that was combined with device tensors
     static const OpRecord& to = find_op("to", "device");
     Args args = to.defaults;
-    args[0] = Value(g), args[1] = Value(input.device);
+    args[0] = Value(g);
+    args[1] = Value(input.device);
     g = call(to, args);
   }
   if (g.dtype() != input.dtype && is_floating(input.dtype)) {
     static const OpRecord& to = find_op("to", "dtype");
     Args args = to.defaults;
-    args[0] = Value(g), args[1] = Value(input.dtype);
+    args[0] = Value(g);
+    args[1] = Value(input.dtype);
     g = call(to, args);
   }
   return g;
@@ -109,7 +111,9 @@ class Backward {
         to_string(root.shape()));
       static const OpRecord& full = find_op("full");
       Args args = full.defaults;
-      args[0] = Value(IntList(root.shape())), args[1] = Value(1.0), args[2] = Value(root.dtype());
+      args[0] = Value(IntList(root.shape()));
+      args[1] = Value(1.0);
+      args[2] = Value(root.dtype());
       args[3] = Value(root.device());
       grad = call(full, args);
     }
@@ -426,7 +430,10 @@ Tensor detach(const Tensor& t) {
 Tensor zeros_for(const TensorImpl& t) {
   static const OpRecord& full = find_op("full");
   Args args = full.defaults;
-  args[0] = Value(IntList(t.sizes())), args[1] = Value(0), args[2] = Value(t.dtype), args[3] = Value(t.device);
+  args[0] = Value(IntList(t.sizes()));
+  args[1] = Value(0);
+  args[2] = Value(t.dtype);
+  args[3] = Value(t.device);
   return call(full, args);
 }
 

@@ -52,7 +52,9 @@ std::vector<Tensor> FunctionContext::get_saved_variables() const {
     tensors.push_back(s.tensor);
     if (s.output < 0 || !node_ || !thread_state.grad_mode) continue;
     Tensor t = alias(*s.tensor);  // for double backward it must carry this node as its history
-    t->history = Ref<History>::share(node_), t->output = static_cast<uint32_t>(s.output), t->requires_grad = true;
+    t->history = Ref<History>::share(node_);
+    t->output = static_cast<uint32_t>(s.output);
+    t->requires_grad = true;
     tensors.back() = std::move(t);
   }
   return tensors;
@@ -174,7 +176,8 @@ class Checkpoint : public CustomGrad {
     {
       const std::lock_guard lock(mutex_);
       if (!fn_) fail_freed(name());
-      inputs = inputs_, fn = fn_;
+      inputs = inputs_;
+      fn = fn_;
     }
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Tensor& t = inputs[i];
@@ -188,7 +191,10 @@ class Checkpoint : public CustomGrad {
                  outs.size());
     std::vector<Tensor> roots, seeds;
     for (size_t o = 0; o < outs.size(); ++o)
-      if (grads[o] && outs[o] && outs[o].requires_grad()) roots.push_back(outs[o]), seeds.push_back(grads[o]);
+      if (grads[o] && outs[o] && outs[o].requires_grad()) {
+        roots.push_back(outs[o]);
+        seeds.push_back(grads[o]);
+      }
     if (!roots.empty()) autograd::backward(roots, seeds);
     std::vector<Tensor> result;
     result.reserve(fresh.size());
@@ -211,7 +217,10 @@ class Checkpoint : public CustomGrad {
         if (state) default_generator().set_state(*state);
       }
     } restore;
-    if (rng_) restore.state = default_generator().state(), default_generator().set_state(*rng_);
+    if (rng_) {
+      restore.state = default_generator().state();
+      default_generator().set_state(*rng_);
+    }
     EnableGrad on;
     return fn(inputs);
   }

@@ -192,7 +192,10 @@ void drop_owned(TensorImpl& t) {
   std::vector<std::pair<int64_t, Hook>> hooks;
   std::vector<std::pair<int64_t, LeafHook>> after;
   const std::lock_guard lock(hook_lock());
-  if (GradExtra* extra = extra_of(t)) hooks.swap(extra->hooks), after.swap(extra->after);
+  if (GradExtra* extra = extra_of(t)) {
+    hooks.swap(extra->hooks);
+    after.swap(extra->after);
+  }
 }
 
 }  // namespace autograd

@@ -37,7 +37,8 @@ void free_node(History* history) {
 
 Ref<Node> new_node(const OpRecord& op) {
   auto node = Ref<Node>::adopt(new (Pool<Node>::take()) Node);
-  node->op = &op, node->release = free_node;
+  node->op = &op;
+  node->release = free_node;
   if (thread_state.anomaly_mode && autograd::current_line) [[unlikely]]
     node->more().where = autograd::current_line();
   return node;
@@ -61,7 +62,9 @@ void set_history(TensorImpl& t, const TensorImpl& value, uint32_t rebases) {
   {
     const std::lock_guard lock(history_lock(t));
     std::swap(t.history, before);
-    t.output = value.output, t.requires_grad = true, t.rebases = rebases;
+    t.output = value.output;
+    t.requires_grad = true;
+    t.rebases = rebases;
   }
   history_moved(t, before);
 }
@@ -115,7 +118,10 @@ std::string history_text(const TensorImpl& t) {
   bool upper = true;
   for (const char* c = node->name(); *c; ++c) {
     if (*c == '_' || *c == '.') upper = true;
-    else name += upper ? static_cast<char>(std::toupper(static_cast<unsigned char>(*c))) : *c, upper = false;
+    else {
+      name += upper ? static_cast<char>(std::toupper(static_cast<unsigned char>(*c))) : *c;
+      upper = false;
+    }
   }
   if (!node->custom()) name += "Backward0";
   return "grad_fn=<" + name + ">";
@@ -136,8 +142,10 @@ bool wants_grad(const Args& args) {
 namespace {
 Node::Edge edge_of(TensorImpl& t) {
   Node::Edge edge;
-  if (Node* from = node_of(t)) edge.node = Ref<Node>::share(from), edge.output = t.output;
-  else edge.leaf = Ref<TensorImpl>::share(&t);
+  if (Node* from = node_of(t)) {
+    edge.node = Ref<Node>::share(from);
+    edge.output = t.output;
+  } else edge.leaf = Ref<TensorImpl>::share(&t);
   return edge;
 }
 [[gnu::noinline]] Node::Edge edge_of_written(TensorImpl& t) {
@@ -343,7 +351,9 @@ Tensor GradContext::result(uint32_t i) const {
   if (saved->version() != node_.version) modified(node_, *saved, node_.version);
   if (!thread_state.grad_mode) return saved;
   Tensor t = alias(*saved);  // for double backward it must carry this node as its history
-  t->history = Ref<History>::share(const_cast<Node*>(&node_)), t->output = i, t->requires_grad = true;
+  t->history = Ref<History>::share(const_cast<Node*>(&node_));
+  t->output = i;
+  t->requires_grad = true;
   return t;
 }
 

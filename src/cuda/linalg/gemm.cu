@@ -25,7 +25,8 @@ struct Bringer {
   __device__ __forceinline__ Bringer(uint64_t matrix, int32_t t, int64_t offset, int64_t row_step, int64_t k_step,
                                      int64_t size, int64_t row0, int64_t k0, bool along, int thread)
       : type(t), along_k(along) {
-    row = along ? thread / kDepth : thread % kTile, k = along ? thread % kDepth : thread / kTile;
+    row = along ? thread / kDepth : thread % kTile;
+    k = along ? thread % kDepth : thread / kTile;
     data = uint64_t(element(matrix, type, offset + (row0 + row) * row_step + (k0 + k) * k_step));
     const int log = log_size(type);
     apart = (along ? (kThreads / kDepth) * row_step : (kThreads / kTile) * k_step) * (int64_t(1) << log);
@@ -68,7 +69,10 @@ template <class T, bool kPlain = false> __device__ __forceinline__ void gemm(con
 #pragma unroll 1
     for (int d = p.batch_dims; d-- > 0; rest /= p.batch[d]) {
       const int64_t i = rest % p.batch[d];
-      a += i * p.a_b[d], b += i * p.b_b[d], c += i * p.c_b[d], in += i * p.in_b[d];
+      a += i * p.a_b[d];
+      b += i * p.b_b[d];
+      c += i * p.c_b[d];
+      in += i * p.in_b[d];
     }
     T sum[4][4] = {}, next_a[kEach], next_b[kEach];
     const int64_t k_begin = int64_t(blockIdx.z) * p.depth, k_end = min(k_begin + p.depth, p.k);

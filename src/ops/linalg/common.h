@@ -36,7 +36,8 @@ struct Batch {
 
 // Shape of a result: a's batch dimensions followed by the given ones.
 inline void set_batch_shape(TensorImpl& out, const TensorImpl& a, std::initializer_list<int64_t> tail) {
-  out.device = a.device, out.dtype = a.dtype;
+  out.device = a.device;
+  out.dtype = a.dtype;
   for (int d = 0; d + 2 < a.ndim; ++d) out.shape[out.ndim++] = a.shape[d];
   for (int64_t n : tail) out.shape[out.ndim++] = n;
 }

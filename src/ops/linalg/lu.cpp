@@ -54,7 +54,8 @@ void check_pivots(const Tensor& LU, const Tensor& pivots, const char* op) {
 Tensor permutation(const Tensor& pivots, int64_t m, DType dtype) {
   std::vector<int64_t> shape(pivots.shape().begin(), pivots.shape().end());
   const int64_t k = shape.back(), count = k ? pivots.numel() / k : checked_numel(Shape(shape.data(), shape.size() - 1));
-  shape.back() = m, shape.push_back(m);
+  shape.back() = m;
+  shape.push_back(m);
   if (pivots.is_meta()) return full(shape, 0.0, dtype);
   const Tensor p = full(shape, 0.0, DType::F64, Device{}), dense = contiguous(to(host_values(pivots), kInt32));
   for (int64_t i = 0; i < count; ++i) {

@@ -18,7 +18,8 @@ Determinant determinant_of(const cpu::Dense& dense, double* a, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     const double u = a[i * n + i];
     if (pivots[static_cast<size_t>(i)] != i + 1) d.sign = -d.sign;
-    d.sign *= u == 0 ? 0 : u != u ? NAN : std::copysign(1.0, u), d.log += std::log(std::abs(u));
+    d.sign *= u == 0 ? 0 : u != u ? NAN : std::copysign(1.0, u);
+    d.log += std::log(std::abs(u));
   }
   return d;
 }
@@ -73,7 +74,10 @@ std::tuple<Tensor, Tensor> solve_any(const Tensor& A, const Tensor& B, bool left
   STRATA_CHECK(b.size(left ? -2 : -1) == a.size(-1), Runtime,
                "{}: Incompatible shapes of A and B for the equation {}: {} and {}", op, left ? "AX = B" : "XA = B",
                to_string(A.shape()), to_string(B.shape()));
-  if (!left) a = mT(a), b = mT(b);
+  if (!left) {
+    a = mT(a);
+    b = mT(b);
+  }
   const auto batch = common_batch(a, b, op);
   auto [x, info] = call_array<2>(op__linalg_solve, Args(broadcast_batch(a, batch), broadcast_batch(b, batch)));
   if (!left) x = mT(x);
@@ -93,9 +97,12 @@ template <const cpu::Dense& dense> void run_det(const Call& c) {
 template <const cpu::Dense& dense> void run_slogdet(const Call& c) {
   const args::linalg_slogdet a(c);
   const cpu::Out<double> sign(c.outs[0]), log(c.outs[1]);
-  each_determinant(dense, a.A(),
-                   [&](int64_t i, const Determinant& d, const double*, int64_t) { sign[i] = d.sign, log[i] = d.log; });
-  sign.finish(), log.finish();
+  each_determinant(dense, a.A(), [&](int64_t i, const Determinant& d, const double*, int64_t) {
+    sign[i] = d.sign;
+    log[i] = d.log;
+  });
+  sign.finish();
+  log.finish();
 }
 template <const cpu::Dense& dense> void run_inverse(const Call& c) {
   const args::linalg_inv_ex arg(c);

@@ -133,7 +133,8 @@ template <const cpu::Dense& dense> void run_eigh(const Call& c) {
     for (int64_t r = 0; r < n; ++r)
       for (int64_t k = 0; k < n; ++k) v[(i * n + r) * n + k] = z[static_cast<size_t>(k * n + r)];
   });
-  w.finish(), v.finish();
+  w.finish();
+  v.finish();
 }
 template <const cpu::Dense& dense> void run_svd(const Call& c) {
   const args::linalg_svd arg(c);
@@ -161,7 +162,9 @@ template <const cpu::Dense& dense> void run_svd(const Call& c) {
       for (int64_t r = 0; r < rows; ++r) U[r * left_count + q] = left[static_cast<size_t>(q * rows + r)];
     std::copy_n(right.data(), right_count * columns, V);
   });
-  u.finish(), s.finish(), v.finish();
+  u.finish();
+  s.finish();
+  v.finish();
 }
 template <const cpu::Dense& dense> void run_svdvals(const Call& c) {
   const args::linalg_svdvals arg(c);
@@ -297,10 +300,13 @@ STRATA_OP(_linalg_pinv, "_linalg_pinv(Tensor A, Tensor? atol, Tensor? rtol, bool
             Tensor U, S, V;
             if (c.hermitian()) {
               const auto [w, Q] = linalg::eigh(A);
-              U = V = Q, S = w;
+              U = V = Q;
+              S = w;
             } else {
               const auto [left, s, right] = linalg::svd(A, false);
-              U = left, S = s, V = mT(right);
+              U = left;
+              S = s;
+              V = mT(right);
             }
             const Tensor size = abs(S), keep = gt(size, cutoff(A, size, c.share_atol(), c.share_rtol()));
             const Tensor inverse = where(keep, reciprocal(where(keep, S, 1.0)), 0.0);

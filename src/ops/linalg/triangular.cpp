@@ -106,7 +106,8 @@ template <const cpu::Dense& dense> void run_qr(const Call& c) {
     for (int64_t row = 0; row < k; ++row)
       for (int64_t col = 0; col < n; ++col) R[row * n + col] = col >= row ? a[static_cast<size_t>(row * n + col)] : 0;
   });
-  q.finish(), r.finish();
+  q.finish();
+  r.finish();
 }
 template <const cpu::Dense& dense> void run_geqrf(const Call& c) {
   const args::geqrf arg(c);
@@ -118,7 +119,8 @@ template <const cpu::Dense& dense> void run_geqrf(const Call& c) {
     std::copy_n(in.get() + i * batch.size(), batch.size(), a.get() + i * batch.size());
     dense.qr_factor(a.get() + i * batch.size(), batch.rows, batch.columns, tau.get() + i * count);
   });
-  a.finish(), tau.finish();
+  a.finish();
+  tau.finish();
 }
 }  // namespace
 
@@ -301,10 +303,12 @@ STRATA_OP(linalg_qr, "linalg.qr(Tensor A, str mode='reduced') -> (Tensor Q, Tens
     Tensor Q, R;
     if (m < n) {  // the first m columns decide Q; the rest of R follows
       const auto [q, r] = call_array<2>(op__linalg_qr, Args(narrow(A, -1, 0, m), true));
-      Q = q, R = cat({r, matmul(mT(q), narrow(A, -1, m, n - m))}, -1);
+      Q = q;
+      R = cat({r, matmul(mT(q), narrow(A, -1, m, n - m))}, -1);
     } else {
       const auto [q, r] = call_array<2>(op__linalg_qr, Args(A, mode == "complete"));
-      Q = q, R = r;
+      Q = q;
+      R = r;
     }
     if (mode == "r") Q = full({0}, 0.0, A.dtype());
     return std::tuple(Q, R);
