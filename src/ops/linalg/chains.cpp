@@ -5,7 +5,7 @@
 namespace strata {
 namespace {
 
-// The cheapest order of a chain of products: dynamic programming over where the last product splits it.
+// The cheapest order of a chain of products: dynamic programming over the split of the last product.
 Tensor best_chain(std::span<const Tensor> m) {
   const size_t n = m.size();
   std::vector<double> cost(n * n, 0);

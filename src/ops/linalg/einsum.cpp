@@ -1,11 +1,11 @@
-// einsum and what can be said with it: sums of products over named dimensions.
+// einsum and ops expressed with it: sums of products over named dimensions.
 #include "autograd/autograd.h"
 #include "strata/ops.h"
 
 namespace strata {
 namespace {
 
-constexpr int kEllipsis = 52, kLabels = 52;  // letters, then the dimensions that "..." stands for
+constexpr int kEllipsis = 52, kLabels = 52;  // letters, then the dimensions of "..."
 
 int label_of(char c) {
   if (c >= 'a' && c <= 'z') return c - 'a' + 26;
@@ -13,7 +13,7 @@ int label_of(char c) {
   fail(ErrorKind::Runtime, fmt::format("einsum: invalid subscript '{}', expected letters, '...', ',' and '->'", c));
 }
 
-// One term of the equation: labels in order, -1 where "..." stands.
+// One term of the equation: labels in order, -1 for "...".
 std::vector<int> parse_term(std::string_view term) {
   std::vector<int> labels;
   for (size_t i = 0; i < term.size(); ++i) {
@@ -68,7 +68,7 @@ Tensor sum_of_products(Tensor l, Tensor r, const std::vector<bool>& summed) {
     for (const auto* part : parts) all.insert(all.end(), part->begin(), part->end());
     return all;
   };
-  std::vector<int64_t> shape;  // of the result in the order both, left, right, then everything that was summed
+  std::vector<int64_t> shape;  // of the result in the order both, left, right, then all summed dimensions
   shape.reserve(both.size());
   for (int64_t d : both) shape.push_back(l.size(d));
   for (int64_t d : left) shape.push_back(l.size(d));
@@ -96,7 +96,7 @@ Tensor run_einsum(std::string_view equation, TensorList operands) {
   STRATA_CHECK(terms.size() == operands.size(), Runtime,
                "einsum: the equation has {} terms, but {} operands were given", terms.size(), operands.size());
 
-  // "..." stands for as many dimensions as an operand has beyond its letters; the longest counts.
+  // "..." covers as many dimensions as an operand has beyond its letters; the maximum counts.
   int ellipsis = 0;
   bool any = false;
   int uses[kLabels] = {};
@@ -165,7 +165,7 @@ Tensor run_einsum(std::string_view equation, TensorList operands) {
       if (seen == have.end()) {
         have.push_back(at);
         ++dim;
-      } else {  // a repeated letter walks along a diagonal
+      } else {  // a repeated letter takes a diagonal
         const int first = static_cast<int>(seen - have.begin());
         STRATA_CHECK(t.size(first) == t.size(dim), Runtime,
                      "einsum: a subscript is repeated for operand {} but the sizes don't match, {} != {}", i,
@@ -191,7 +191,7 @@ Tensor run_einsum(std::string_view equation, TensorList operands) {
     }
     full.push_back(t);
   }
-  // A summed dimension leaves with the last operand that has it.
+  // A summed dimension is summed with the last operand that has it.
   std::vector<size_t> last(n, 0);
   for (size_t p = out.size(); p < n; ++p)
     for (size_t i = 0; i < full.size(); ++i)
@@ -203,8 +203,7 @@ Tensor run_einsum(std::string_view equation, TensorList operands) {
     result = sum_of_products(result, full[i], summed);
   }
   if (n == out.size()) return result;
-  if (full.size() > 1)
-    return reshape(result, result.shape().first(out.size()));  // what is left of summed dimensions is 1
+  if (full.size() > 1) return reshape(result, result.shape().first(out.size()));  // summed dimensions now have size 1
   std::vector<int64_t> rest;
   for (size_t p = out.size(); p < n; ++p) rest.push_back(static_cast<int64_t>(p));
   return sum(result, rest);

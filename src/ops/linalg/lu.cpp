@@ -33,7 +33,7 @@ template <const cpu::Dense& dense> void run_lu(const Call& c) {
   out.finish();
 }
 
-// Pivots come from lu_factor: min(m, n) row numbers per matrix, from 1. Anything else would exchange rows that are not there.
+// Pivots come from lu_factor: min(m, n) row numbers per matrix, from 1. Other values would exchange rows out of range.
 void check_pivots(const Tensor& LU, const Tensor& pivots, const char* op) {
   check_matrix(*LU, op);
   STRATA_CHECK(pivots.dtype() == DType::I32 || pivots.dtype() == DType::I64, Runtime,
@@ -50,7 +50,7 @@ void check_pivots(const Tensor& LU, const Tensor& pivots, const char* op) {
                rows, low < 1 ? low : high);
 }
 
-// P^T applied to rows: the permutation that pivots stand for, as a matrix with A = P L U.
+// P^T applied to rows: the permutation described by the pivots, as a matrix with A = P L U.
 Tensor permutation(const Tensor& pivots, int64_t m, DType dtype) {
   std::vector<int64_t> shape(pivots.shape().begin(), pivots.shape().end());
   const int64_t k = shape.back(), count = k ? pivots.numel() / k : checked_numel(Shape(shape.data(), shape.size() - 1));
@@ -80,7 +80,8 @@ Tensor square_lu_grad(const Tensor& gL, const Tensor& gU, const Tensor& L, const
   const Tensor left = linalg::solve_triangular(mT(L), inner, true, true, true);
   return mT(linalg::solve_triangular(U, mT(left), true));
 }
-// A = P B. The part of B beyond the square is B2 = L2 U (tall) or B2 = L U2 (wide), and passes a share on to the square.
+// A = P B. The part of B beyond the square is B2 = L2 U (tall) or B2 = L U2 (wide), and contributes to the square's
+// gradient.
 Tensor lu_grad(const Tensor& g, const Tensor& lu, const Tensor& pivots) {
   const int64_t m = lu.size(-2), n = lu.size(-1), k = std::min(m, n);
   const Tensor P = permutation(pivots, m, lu.dtype());

@@ -1,4 +1,4 @@
-// What rests on LU: det, slogdet, logdet, inv, solve.
+// Ops based on LU: det, slogdet, logdet, inv, solve.
 #include <cmath>
 
 #include "ops/linalg/common.h"
@@ -34,7 +34,8 @@ template <class Put> void each_determinant(const cpu::Dense& dense, const Tensor
 
 Tensor column(const Tensor& t) { return unsqueeze(unsqueeze(t, -1), -1); }
 
-// det(A) A^-T; of singular matrices by the singular value decomposition, where the product of the other values is finite.
+// det(A) A^-T; for singular matrices by the singular value decomposition, where the product of the other values is
+// finite.
 Tensor cofactors(const Tensor& A, const Tensor& det) {
   if (det.is_meta() || all(ne(autograd::detach(det), 0.0)).item<bool>())
     return mul(column(det), mT(linalg::inv_ex(A)[0]));

@@ -1,4 +1,4 @@
-// Symmetric eigenvalues, singular values, and what rests on them: pinv, matrix_rank, cond, lstsq.
+// Symmetric eigenvalues, singular values, and ops based on them: pinv, matrix_rank, cond, lstsq.
 #include <cmath>
 #include <limits>
 
@@ -21,7 +21,7 @@ void require_convergence(bool done, const char* op) {
     op);
 }
 
-// A vector is as good as its negative: the one whose largest component is positive is given, with its partner (or null).
+// The sign of a vector is arbitrary: makes its largest component positive, and flips its partner (or null) with it.
 void orient(double* v, int64_t n, double* partner = nullptr, int64_t m = 0) {
   const double largest = *std::max_element(v, v + n, [](double a, double b) { return std::abs(a) < std::abs(b); });
   if (!(largest < 0)) return;
@@ -29,7 +29,7 @@ void orient(double* v, int64_t n, double* partner = nullptr, int64_t m = 0) {
   for (int64_t i = 0; i < m; ++i) partner[i] = -partner[i];
 }
 
-// Where two values are equal no gradient flows between their vectors (it is not defined there).
+// If two values are equal, no gradient flows between their vectors (it is not defined there).
 Tensor finite_gap(const Tensor& gap) { return where(eq(gap, 0.0), std::numeric_limits<double>::infinity(), gap); }
 
 // V (diag(gw) + (V^T gV) / (w_j - w_i)) V^T
@@ -87,7 +87,7 @@ double default_rtol(const Tensor& A) {
                                              : static_cast<double>(std::numeric_limits<float>::epsilon());
   return eps * static_cast<double>(std::max(A.size(-1), A.size(-2)));
 }
-// The size below which a singular value counts as zero: max(atol, rtol * largest), [..., 1].
+// The threshold below which a singular value counts as zero: max(atol, rtol * largest), [..., 1].
 Tensor cutoff(const Tensor& A, const Tensor& S, const Tensor& atol, const Tensor& rtol) {
   const Tensor a = atol ? atol : full({}, 0.0, S.dtype());
   const Tensor r = rtol   ? rtol
@@ -426,7 +426,7 @@ STRATA_OP(linalg_lstsq,
     const bool with_rank = !driver || *driver != "gels";
     const Tensor found = rank_of(A, tolerance ? full({}, 0.0, A.dtype()) : Tensor(), tolerance, false, "linalg.lstsq");
     if (with_rank) rank = found;
-    const bool gelsy = !driver || *driver == "gelsy";  // which does not give residuals
+    const bool gelsy = !driver || *driver == "gelsy";  // which does not return residuals
     const bool tall = !gelsy && A.size(-2) > A.size(-1);
     if (tall && with_rank && A.is_meta()) refuse_shape_from_values("linalg.lstsq: residuals");
     if (tall && (!with_rank || all(eq(found, A.size(-1))).item<bool>()))

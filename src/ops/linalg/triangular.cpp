@@ -301,7 +301,7 @@ STRATA_OP(linalg_qr, "linalg.qr(Tensor A, str mode='reduced') -> (Tensor Q, Tens
       "linalg.qr: received unrecognized mode '{}' but expected one of 'reduced' (default), 'r', or 'complete'", mode);
     const int64_t m = A.size(-2), n = A.size(-1);
     Tensor Q, R;
-    if (m < n) {  // the first m columns decide Q; the rest of R follows
+    if (m < n) {  // the first m columns determine Q; the rest of R follows
       const auto [q, r] = call_array<2>(op__linalg_qr, Args(narrow(A, -1, 0, m), true));
       Q = q;
       R = cat({r, matmul(mT(q), narrow(A, -1, m, n - m))}, -1);
@@ -388,7 +388,7 @@ STRATA_OP(linalg_householder_product, "linalg.householder_product(Tensor A, Tens
       const Tensor column = narrow(v, -1, k, 1), t = unsqueeze(narrow(tau, -1, k, 1), -1);
       q = sub(q, matmul(mul(column, t), matmul(mT(column), q)));
     }
-    return tau.size(-1) ? q : add(q, mul(A, 0.0));  // the tape must see A
+    return tau.size(-1) ? q : add(q, mul(A, 0.0));  // records the dependency on A
   })
   .samples({"f(4,3), f(3)", "f(2,3,3), f(2,2)"})
   .error("f(3,4), f(3)", ErrorKind::Runtime, "greater than or equal");
