@@ -59,7 +59,7 @@ void Canvas::rectangle(float x, float y, float width, float height, Color color)
       blend(column, row, color, share(x, x + width, column) * share(y, y + height, row));
 }
 
-// All strokes of a drawing cover a pixel once, however many of them touch it: joints do not darken.
+// All strokes of a drawing cover a pixel once, however many of them touch it: joints are not darker.
 void Canvas::strokes(const std::vector<std::vector<Point>>& lines, float thickness, Color color) {
   const float reach = thickness / 2 + 1;
   float left = 1e9F, right = -1e9F, top = 1e9F, bottom = -1e9F;

@@ -22,7 +22,7 @@ void check_device(const std::string& device) {
   } catch (const Error& e) { fail(ErrorKind::NotImplemented, fmt::format("--device {}: {}", device, e.what())); }
 }
 
-// Before the data is fetched, and before --out is made.
+// Called before the data is downloaded, and before --out is created.
 void check_resume(const TrainOptions& o) {
   const auto file = std::filesystem::path(o.out) / "checkpoint.safetensors";
   std::error_code ignored;

@@ -1,4 +1,4 @@
-// What a training run leaves on the disk: the checkpoint and metrics.csv.
+// The files of a training run: the checkpoint and metrics.csv.
 #include <fmt/core.h>
 
 #include <array>
@@ -98,7 +98,7 @@ void Trainer::load_checkpoint() {
                losses_.size());
 }
 
-// Rows of other devices in the same folder are kept, so that one table compares them.
+// Keeps the rows of other devices in the same folder, so that one table compares them.
 void Trainer::read_metrics() {
   std::ifstream file(path("metrics.csv"));
   for (std::string line; std::getline(file, line);) {

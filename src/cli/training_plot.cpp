@@ -21,7 +21,7 @@ struct Panel {
   float y(double v) const { return top + height - static_cast<float>((v - y0) / (y1 - y0)) * height; }
 };
 
-// A step of 1, 2 or 5 times a power of ten that cuts `range` into about `count` parts.
+// A step of 1, 2 or 5 times a power of ten that splits `range` into about `count` parts.
 double nice_step(double range, int count) {
   const double rough = range / count, power = std::pow(10, std::floor(std::log10(rough)));
   for (double factor : {1.0, 2.0, 5.0})
@@ -49,7 +49,7 @@ void epoch_ticks(Canvas& c, const Panel& p, int64_t epochs) {
   c.text(p.left + p.width / 2, p.top + p.height + 42, 10, "epoch", kMuted, 0.5F);
 }
 
-// Loss by step, on a logarithmic axis: each step faintly, their running mean boldly.
+// Loss by step, on a logarithmic axis: each step in a light colour, the running mean in a bold one.
 void loss_panel(Canvas& c, const TrainingCurve& curve) {
   double low = 1e30, high = 0;
   for (float v : curve.step_losses)

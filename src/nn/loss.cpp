@@ -1,4 +1,4 @@
-// Losses that a record cannot say.
+// Losses that cannot be records.
 #include "nn/loss.h"
 
 #include <cmath>
@@ -135,7 +135,7 @@ AdaptiveLogSoftmaxWithLoss::AdaptiveLogSoftmaxWithLoss(int64_t in_features, int6
   for (size_t i = 0; i < clusters; ++i) {
     const auto width = static_cast<int64_t>(
       std::floor(static_cast<double>(in_features) / std::pow(o.div_value, static_cast<double>(i + 1))));
-    const Linear narrow = made(in_features, width, false);  // before the next one: it draws first
+    const Linear narrow = made(in_features, width, false);  // created before the next one: it draws first
     s.tail.push_back(Sequential(narrow, made(width, s.cutoffs[i + 1] - s.cutoffs[i], false)));
   }
 }

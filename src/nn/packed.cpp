@@ -1,4 +1,4 @@
-// Sequences of several lengths; the work is done by ops that Python shares.
+// Sequences of different lengths; implemented by ops that Python shares.
 #include "nn/packed.h"
 
 #include "strata/ops.h"

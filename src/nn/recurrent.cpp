@@ -10,7 +10,7 @@
 namespace strata::nn {
 namespace {
 
-// Calls `results` with the op of a module and with its state as the op takes it.
+// Calls `results` with the op of a module and with its state in the op's form.
 #define STRATA_NAMED(op) [](const auto&... arguments) { return op(arguments...); }
 template <class State, class Results>
 std::vector<Tensor> with_op(const State& s, const Results& results, const std::vector<Tensor>& hc) {

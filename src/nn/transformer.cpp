@@ -10,7 +10,7 @@
 namespace strata::nn {
 namespace {
 
-// The feed-forward half that both kinds of layers have, and their norms and dropouts.
+// The feed-forward part of both kinds of layers, and their norms and dropouts.
 struct LayerState : ModuleState {
   int64_t d_model = 0, nhead = 0;
   TransformerLayerOptions options;
@@ -49,7 +49,7 @@ template <class Add> void build(LayerState& s, int norms, const Add& add) {
   for (int i = 1; i <= norms; ++i) s.dropouts.push_back(add("dropout" + std::to_string(i), Dropout(o.dropout)));
 }
 
-// A new module with the values of an old one; the random numbers it drew are put back.
+// A new module with the values of another one; restores the generator after the constructor's draws.
 template <class Layer>
 Layer copy_of(const Layer& layer, int64_t d_model, int64_t nhead, const TransformerLayerOptions& o) {
   const Generator::State before = default_generator().state();

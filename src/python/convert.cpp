@@ -50,7 +50,7 @@ void release_view(void* p) {
   delete static_cast<Py_buffer*>(p);
 }
 
-// A tensor over the memory of an object with the buffer protocol; over a copy where the elements are not aligned.
+// A tensor over the memory of an object with the buffer protocol; over a copy if the elements are not aligned.
 Tensor share_buffer(PyObject* source) {
   struct Release {
     void operator()(Py_buffer* view) const {
@@ -61,7 +61,7 @@ Tensor share_buffer(PyObject* source) {
   auto fresh = std::make_unique<Py_buffer>();
   need(PyObject_GetBuffer(source, fresh.get(), PyBUF_RECORDS_RO));
   std::unique_ptr<Py_buffer, Release> view(fresh.release());
-  // NumPy's dates are numbers to Python and export the bytes they are stored in.
+  // NumPy's dates are numbers to Python and export their storage bytes.
   const bool bytes_of_number = Py_TYPE(source)->tp_as_number && Py_TYPE(source)->tp_as_number->nb_float &&
                                !PySequence_Check(source) && view->ndim != 0;
   if (bytes_of_number) fail(ErrorKind::Type, fmt::format("can't make a tensor of a {}", Py_TYPE(source)->tp_name));
@@ -101,7 +101,7 @@ Tensor share_buffer(PyObject* source) {
   t->storage = adopt_memory(view->buf, static_cast<size_t>(bytes), release_view, view.get());
   t->storage->read_only = view->readonly != 0;
   t->data = static_cast<std::byte*>(view->buf);
-  static_cast<void>(view.release());  // the storage's now
+  static_cast<void>(view.release());  // now owned by the storage
   return t;
 }
 
@@ -192,7 +192,7 @@ Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype) {
   return t;
 }
 
-constexpr int64_t kSignalsEach = 1024;  // rows of at least so many elements look for Ctrl-C
+constexpr int64_t kSignalsEach = 1024;  // rows with at least this many elements check for Ctrl-C
 
 static PyObject* list_level(const TensorImpl& t, int d, const std::byte* at) {
   if (d == t.ndim)
@@ -216,7 +216,7 @@ PyObject* to_list(const Tensor& t) {
   return list_level(*host, 0, host.bytes());
 }
 
-// What a buffer's user looks at. It holds the storage: the tensor itself may get another by resize_() or .data =.
+// The view of an exported buffer. It holds the storage: the tensor itself may get another by resize_() or .data =.
 struct ExportedView {
   Ref<Storage> storage;
   Py_ssize_t shape[kMaxDims], strides[kMaxDims];

@@ -1,4 +1,5 @@
-// Devices from Python: what strata.cuda and strata.vgpu are made of. The first argument of each function is the device type's name.
+// Devices from Python: the functions of strata.cuda and strata.vgpu. The first argument of each is the device type's
+// name.
 #include "python/devices.h"
 #include "cuda/driver/vgpu.h"
 #include "cuda/libs/libraries.h"
@@ -81,7 +82,7 @@ template <class T> PyObject* capsule(T value) {
   auto held = std::make_unique<T>(std::move(value));
   PyObject* o = need(PyCapsule_New(held.get(), kCapsule<T>,
                                    [](PyObject* c) { delete static_cast<T*>(PyCapsule_GetPointer(c, kCapsule<T>)); }));
-  static_cast<void>(held.release());  // the capsule's now
+  static_cast<void>(held.release());  // now owned by the capsule
   return o;
 }
 template <class T> T& inside(PyObject* o) {
@@ -251,7 +252,7 @@ PyObject* set_default_device(PyObject*, PyObject* device) {
 }
 }  // namespace
 
-// The libraries of NVIDIA that could be used: name, version, path, other copies, why not.
+// NVIDIA's libraries: name, version, path, other copies, the reason if unusable.
 PyObject* libraries(PyObject*, PyObject*) {
   return guarded([&] {
     Object list(need(PyList_New(0)));

@@ -28,7 +28,7 @@ PyOp& op_at(PyObject* o) { return *reinterpret_cast<PyOp*>(o); }
 
 PyObject *out_name, *layout_name, *pin_memory_name, *inplace_name;
 
-// NumPy's words for the same thing, as PyTorch accepts them.
+// NumPy's names of parameters, which PyTorch accepts.
 constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
   {"axis", "dim"}, {"keepdims", "keepdim"}, {"x", "input"},    {"x1", "input"},
   {"x2", "other"}, {"self", "input"},       {"axis1", "dim1"}, {"axis2", "dim2"}};
@@ -47,7 +47,7 @@ bool takes_inplace(std::string_view name) {
 struct Attempt {
   Parser parser;
   PyObject* out = nullptr;                        // the out= argument
-  std::string why;                                // it failed because
+  std::string why;                                // the reason if it failed
   bool inplace_keyword = false, inplace = false;  // whether the name takes inplace=; whether it was true
 
   bool read(const Overload& o, PyObject* const* values, uint32_t given, PyObject* keywords);
@@ -171,7 +171,8 @@ PyObject* run_out(const Overload& o, const Attempt& a) {
   }
   STRATA_CHECK(outs.size() == o.op->outputs && !o.op->returns_list, Type, "{}(): out needs {} tensors, got {}",
                o.op->name, o.op->outputs, outs.size());
-  // Other threads may give the same tensor other memory while the op runs: it works on another object over the same memory.
+  // Other threads may give the same tensor other memory while the op runs: it works on another object with the same
+  // memory.
   std::vector<Tensor> targets;
   for (const Tensor& out : outs) {
     Tensor& target = targets.emplace_back(alias(*out));
@@ -326,7 +327,7 @@ PyGetSetDef properties[] = {{"__name__", get_name, nullptr, nullptr, nullptr},
 // values and indices of max(dim=0): a tuple with names, one type per op name.
 PyTypeObject* result_type_of(const OpRecord& op) {
   if (op.output_names.size() != op.outputs || op.outputs < 2) return nullptr;
-  auto* fields = new std::vector<PyStructSequence_Field>;  // the type points to the names for ever
+  auto* fields = new std::vector<PyStructSequence_Field>;  // never freed: the type points to the names
   for (const std::string& n : op.output_names) fields->push_back({n.c_str(), nullptr});
   fields->push_back({nullptr, nullptr});
   auto* name = new std::string("strata.return_types." + op.name.substr(op.name.rfind('.') + 1));

@@ -12,7 +12,8 @@ int64_t integer_of(PyObject* o, const char* message) {
   return checked(i);
 }
 
-// NumPy's scalars export a buffer. Those that are real numbers; not dates, complex numbers (float() would drop a part), texts, records.
+// NumPy's scalars export a buffer. Accepts real numbers; not dates, complex numbers (float() would drop a part), texts,
+// records.
 bool is_real_scalar(PyObject* o) {
   Py_buffer view;
   if (PyObject_GetBuffer(o, &view, PyBUF_RECORDS_RO) < 0) {
@@ -71,7 +72,7 @@ bool Parser::integer(PyObject* o, int64_t& out) {
   return integer(i.get(), out);
 }
 
-// None in a list of sizes, as in adaptive_avg_pool2d(x, (None, 7)), means "as it is": -1.
+// None in a list of sizes, as in adaptive_avg_pool2d(x, (None, 7)), means "unchanged": -1.
 bool Parser::int_or_none(PyObject* o, int64_t& out) { return o == Py_None ? assign(out, -1) : integer(o, out); }
 
 bool Parser::ints_from(PyObject* const* items, Py_ssize_t n, Value& v) {

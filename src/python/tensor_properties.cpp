@@ -135,7 +135,7 @@ bool is_channels_last(const TensorImpl& t, int spatial) {
   if (t.ndim != spatial + 2) return false;
   int64_t expected = 1;
   for (int k = 0; k < t.ndim;
-       ++k) {  // innermost first: channels, then the spatial dimensions backwards, then the batch
+       ++k) {  // innermost first: channels, then the spatial dimensions in reverse, then the batch
     const int d = k == 0 ? 1 : k == t.ndim - 1 ? 0 : t.ndim - k;
     if (t.shape[d] != 1 && t.strides[d] != expected) return false;
     expected *= t.shape[d];

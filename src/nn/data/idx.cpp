@@ -76,7 +76,7 @@ Tensor read_idx(Bytes bytes, const std::string& name) {
   };
   if (!stream.packed() && (overflow || data != stream.most())) wrong_size(fmt::format("{} bytes", stream.most()));
   if (overflow || data > stream.most()) wrong_size(fmt::format("at most {} bytes", stream.most()));
-  // A small file may unpack to a large one, rightly or not: look before a large one gets memory.
+  // A small file may decompress to a large one, legitimately or not: check before allocating much memory.
   constexpr uint64_t kWithoutLooking = 64 << 20;
   if (stream.packed() && data > kWithoutLooking && !unpacks_to(bytes, name, data + header))
     wrong_size("another number of bytes when unpacked");

@@ -22,7 +22,7 @@ bool is_file(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
 }
 
-// The file `stem` or `stem`.gz in one of the folders that are in use.
+// The file `stem` or `stem`.gz in one of the usual folders.
 std::optional<std::string> find_idx(const std::string& root, const std::string& name, const std::string& stem) {
   for (const std::string& folder : {root, root + "/" + name + "/raw", root + "/raw"})
     for (const char* packed : {"", ".gz"})
@@ -63,7 +63,7 @@ std::vector<std::string> batch_names(bool train) {
   return {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"};
 }
 
-// The wanted members of a tar file, in the order they are wanted in.
+// The requested members of a tar file, in the requested order.
 void read_tar(const std::string& path, const std::vector<std::string>& wanted, std::vector<std::byte>& images,
               std::vector<int64_t>& labels) {
   constexpr size_t kBlock = 512, kMost = 10001 * kRecord;

@@ -1,4 +1,4 @@
-// The names a pickle may ask for, and what they do here.
+// The names that a pickle may use, and their implementation.
 #include <algorithm>
 
 #include "nn/files/pickle_machine.h"

@@ -1,4 +1,5 @@
-// The machine that reads a pickle: its stack, its tables and the functions that pickle.cpp and pickle_calls.cpp share.
+// The machine that interprets a pickle: its stack, its tables and the functions shared by pickle.cpp and
+// pickle_calls.cpp.
 #pragma once
 #include <algorithm>
 
@@ -8,8 +9,8 @@ namespace strata::files {
 
 enum class PickleKind : uint8_t { None, Bool, Int, Float, Text, DType, Global, Tuple, List, Dict, Tensor, Storage };
 
-// What stands on the stack: a number, or the place of something in one of the machine's tables. Containers are shared by
-// place, as Python's references are, and live as long as the machine: a list that holds itself frees nothing twice.
+// A stack entry: a number, or an index into one of the machine's tables. Containers are shared by index, like Python's
+// references, and live as long as the machine: a list that contains itself is not freed twice.
 struct PickleValue {
   PickleKind kind = PickleKind::None;
   union {
@@ -47,7 +48,7 @@ class PickleMachine {
         file_, what));
   }
 
-  // Counts memory before it is taken: a small file must not become a large tree.
+  // Counts memory before it is allocated: a small file must not become a large tree.
   void spend(size_t bytes) {
     if (bytes > budget_) bad("its data take more memory than the file and 48 MB");
     budget_ -= bytes;
@@ -156,7 +157,7 @@ class PickleMachine {
   void push_long(uint64_t width);
   void push_float();
   Tree tree_of(Value v, int depth);
-  // What a pickle may ask for: pickle_calls.cpp.
+  // The names that a pickle may use: pickle_calls.cpp.
   void push_global(const std::string& name);
   void push_storage(Value id);
   void reduce();

@@ -10,7 +10,8 @@ namespace {
 constexpr const char* kFormatNames[kDTypeCount] = {"BOOL",    "U8",      "I8",  "I16",  "I32", "I64",
                                                    "F8_E4M3", "F8_E5M2", "F16", "BF16", "F32", "F64"};
 
-// Builds the header from the parser's events, so that nothing exists that was not checked: no tree of unknown depth and size.
+// Builds the header from the parser's events, so that everything is checked: no tree of unknown depth and size is
+// built.
 class Reader {
  public:
   using number_integer_t = nlohmann::json::number_integer_t;

@@ -66,7 +66,7 @@ Directory find_directory(const Fields& all, const std::string& file) {
        fmt::format("'{}' starts like a zip archive but has no directory at its end; it is truncated", file));
 }
 
-// Sizes of 4 GiB and more stand in an extra field, in this order, each only if the plain field is full of ones.
+// Sizes of 4 GiB and more are in an extra field, in this order, each only if the plain field is all ones.
 void read_zip64(const Fields& extra, uint64_t& size, uint64_t& packed, uint64_t& offset) {
   for (size_t at = 0; at + 4 <= extra.size();) {
     const uint16_t id = extra.u16(at), length = extra.u16(at + 2);

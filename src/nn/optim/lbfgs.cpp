@@ -21,7 +21,7 @@ double number(const Tensor& t) { return t.item<double>(); }
 double product(const Tensor& a, const Tensor& b) { return number(dot(a, b)); }
 double largest(const Tensor& t) { return number(max(abs(t))); }
 
-// The parameters as one vector. 16-bit parameters are computed with in float: products of their sums would overflow.
+// The parameters as one vector. 16-bit parameters are computed in float: products of their sums would overflow.
 class Flat {
  public:
   explicit Flat(std::span<const Tensor> params) : params_(params) {
@@ -87,7 +87,7 @@ struct Settings {
   }
 };
 
-// Remembers how the gradient changed over the last step.
+// Stores how the gradient changed in the last step.
 void remember(LBFGSState& s, const Tensor& gradient, int64_t history_size) {
   const Tensor change = sub(gradient, s.prev_flat_grad), step = mul(s.d, s.t);
   const double curvature = product(change, step);
@@ -103,7 +103,7 @@ void remember(LBFGSState& s, const Tensor& gradient, int64_t history_size) {
   s.H_diag = curvature / product(change, change);
 }
 
-// Minus the gradient times the inverse Hessian that the history stands for: the two loops.
+// Minus the gradient times the inverse Hessian approximated by the history: the two-loop recursion.
 Tensor direction(const LBFGSState& s, const Tensor& gradient) {
   std::vector<double> weights(s.ro.size());
   Tensor d = neg(gradient);
@@ -218,7 +218,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "state.0.";
 
-// Every entry of the state under its name: tensors, numbers, and lists as one tensor with a row per entry.
+// Calls f for every entry of the state with its name: tensors, numbers, and lists as one tensor with a row per entry.
 template <class S, class F> void each_entry(S& s, F f) {
   f("func_evals", s.func_evals);
   f("n_iter", s.n_iter);

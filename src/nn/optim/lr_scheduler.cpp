@@ -38,7 +38,7 @@ std::vector<double> loaded_numbers(const StateDict& saved, std::string_view name
 
 // --- options of groups
 
-// A number for each group, from one for all or one each.
+// A number for each group, from a list of one or of all.
 std::vector<double> for_groups(const std::vector<double>& given, const Optimizer& optimizer, const char* name) {
   const size_t groups = optimizer.group_count();
   if (given.size() == 1) return std::vector<double>(groups, given[0]);
@@ -47,7 +47,7 @@ std::vector<double> for_groups(const std::vector<double>& given, const Optimizer
   return given;
 }
 
-// The name under which the optimizer has a momentum.
+// The optimizer's name of its momentum option.
 const char* momentum_name(const Optimizer& optimizer) {
   for (const char* name : {"momentum", "beta1"})
     if (optimizer.has_option(name)) return name;
@@ -84,7 +84,7 @@ void LRScheduler::set_rates(const std::function<double(size_t)>& rate) {
   STRATA_CHECK(optimizer_->group_count() == base_lrs_.size(), Value,
                "the optimizer has {} parameter groups, it had {} when the scheduler was made",
                optimizer_->group_count(), base_lrs_.size());
-  std::vector<double> rates;  // all first: a schedule that has ended changes nothing
+  std::vector<double> rates;  // computed first: a schedule that has ended changes nothing
   for (size_t g = 0; g < base_lrs_.size(); ++g) rates.push_back(rate(g));
   for (size_t g = 0; g < rates.size(); ++g) optimizer_->set_lr(rates[g], g);
   last_lr_ = std::move(rates);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kStateArgs = 2;  // the op's lists of state begin after parameters and gradients
 
-// Completes a rule: every list of the op from the third is a kind of state.
+// Completes a rule: every list of the op from the third on is a kind of state.
 Rule rule(const char* name, const OpRecord& op, Options options, const std::vector<StateKind>& special = {}) {
   Rule result{name, &op, std::move(options), {}};
   for (size_t i = kStateArgs; i < op.params.size() && op.params[i].type == ParamType::Tensors; ++i) {
@@ -197,7 +197,7 @@ void FusedOptimizer::add_options(std::vector<Tensor> params, Options options) {
 }
 
 void FusedOptimizer::update(Group& group) {
-  // A rule with a parameter `first` treats parameters whose state is new in a pass of their own.
+  // A rule with a parameter `first` processes parameters with new state in a separate pass.
   const bool split = rule_.op->params.back().name == "first";
   std::vector<size_t> fresh, old;
   for (size_t i = 0; i < group.params.size(); ++i)
@@ -230,7 +230,7 @@ void FusedOptimizer::update_some(Group& group, bool first, const std::vector<siz
     else args[i] = Value(option_of(group, param.name));
   }
   call_into(*rule_.op, args, nullptr);
-  // Only a step that was taken leaves new state behind.
+  // New state is kept only if the step succeeded.
   for (size_t k = 0; k < rule_.state.size(); ++k)
     for (size_t j = 0; j < lists[kStateArgs + k].size(); ++j) group.state[k][which[j]] = lists[kStateArgs + k][j];
 }
