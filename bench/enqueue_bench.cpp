@@ -1,9 +1,10 @@
-// What a call costs the host when the device need not be waited for, from C++: an op, a launch through the runtime, a bare
-// cuLaunchKernel through the driver table, and a tensor from the allocator. Medians, as rows of JSON that bench/gpu.py puts beside its own.
+// Host cost of calls without waiting for the device, from C++: an op, a launch through the runtime, a bare
+// cuLaunchKernel through the driver table, and a tensor from the allocator. Prints medians as JSON rows, which
+// bench/gpu.py adds to its own.
 //
-// enqueue_bench [--device cuda|vgpu] [--small]    --small: few calls, which shows that the cases run
+// enqueue_bench [--device cuda|vgpu] [--small]    --small: few calls, to show that the cases run
 //
-// On vgpu a launch runs its kernel before it returns, so the figures there are no enqueue times.
+// On vgpu a launch runs its kernel before it returns, so the numbers there are not enqueue times.
 #include <algorithm>
 #include <chrono>
 #include <iostream>
@@ -22,7 +23,7 @@ struct Bench {
   bool small;
   nlohmann::json rows = nlohmann::json::array();
 
-  // Between batches the queue is emptied: a full one makes the host wait, and that is not what is asked here.
+  // Empties the queue between batches: a full one would make the host wait, which is not measured here.
   template <class F> void measure(const char* name, double floor, F f) {
     const int batch = small ? 5 : 64, batches = small ? 3 : 401;
     std::vector<double> times;
@@ -38,7 +39,10 @@ struct Bench {
     const double seconds = times[static_cast<size_t>(batches / 2)];
     nlohmann::json row{
       {"case", name}, {"unit", "us"}, {"seconds", seconds}, {"strata", 1e6 * seconds}, {"floor", nullptr}};
-    if (floor > 0) row["floor"] = floor, row["holds"] = 1e6 * seconds <= floor;
+    if (floor > 0) {
+      row["floor"] = floor;
+      row["holds"] = 1e6 * seconds <= floor;
+    }
     rows.push_back(row);
   }
 };
@@ -52,7 +56,7 @@ int run(const std::string& name, bool small) {
   const Device resolved = a.device();
   bench.measure("C++ enqueue of an add of 16 elements", 2.0, [&] { add(a, b); });
 
-  const cuda::Function kernel("arithmetic", "Add_f32");  // the same kernel, with nothing to do
+  const cuda::Function kernel("arithmetic", "Add_f32");  // the same kernel, without work
   const cuda::PointwiseParams nothing{};
   const cuda::Stream stream = cuda::stream_of(resolved);
   bench.measure("C++ launch through the runtime", 0, [&] { stream.launch(kernel, {1}, {256}, 0, nothing); });
@@ -78,7 +82,10 @@ int main(int argc, char** argv) {
     const std::string word = argv[k];
     if (word == "--small") small = true;
     else if (word == "--device" && k + 1 < argc) device = argv[++k];
-    else return std::cerr << "usage: enqueue_bench [--device cuda|vgpu] [--small]\n", 1;
+    else {
+      std::cerr << "usage: enqueue_bench [--device cuda|vgpu] [--small]\n";
+      return 1;
+    }
   }
   try {
     return strata::run(device, small);

@@ -1,10 +1,10 @@
-// Runs a kernel with a bug that one tool of compute-sanitizer should find: proof that the tool looks where we think it does.
+// Runs a kernel with a bug that one tool of compute-sanitizer must find: shows that the tool checks what we expect.
 //
 // planted_bugs PTX_FILE memcheck|racecheck|initcheck|synccheck [--device cuda|vgpu] [--mended]
 //
-// Through the driver table alone, so that nothing but the planted bug is there to find. --mended runs the same kernel without
-// its bug. On vgpu the check that corresponds to the tool is on, and its message is printed. Exit status: 0 the kernel was launched, whatever became
-// of it; 1 wrong arguments; 2 it could not be launched; 3 no such device.
+// Uses only the driver table, so that the planted bug is the only one to find. --mended runs the same kernel without
+// its bug. On vgpu the check that corresponds to the tool is on, and its message is printed. Exit status: 0 the kernel
+// was launched, whatever its result; 1 wrong arguments; 2 it could not be launched; 3 no such device.
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -42,7 +42,7 @@ class Device {
     return address;
   }
   void fill(CUdeviceptr address) const { check(cu.cuMemsetD8Async(address, 0, kBytes, nullptr), "cuMemsetD8Async"); }
-  // What became of the kernel: the code of the launch, or of the wait for it.
+  // The result of the kernel: the code of the launch, or of waiting for it.
   template <class... A> CUresult run(const char* kernel, unsigned threads, A... arguments) const {
     CUfunction function = nullptr;
     check(cu.cuModuleGetFunction(&function, module_, kernel), "cuModuleGetFunction");
@@ -65,14 +65,14 @@ class Device {
 
 CUresult run(const Device& device, std::string_view tool, bool mended) {
   const CUdeviceptr x = device.allocate();
-  if (tool == "memcheck") return device.run("write", mended ? 64 : 65, x, 4u);  // nothing else lies behind x yet
+  if (tool == "memcheck") return device.run("write", mended ? 64 : 65, x, 4u);  // nothing is allocated after x yet
   const CUdeviceptr out = device.allocate();
   if (tool == "racecheck") return device.run("neighbour", 64, out, mended ? 1u : 0u);
   if (tool == "initcheck") {
     if (mended) device.fill(x);
     return device.run("copy", 32, x, out);
   }
-  return device.run("divergent", mended ? 16 : 32, out);  // 16 threads all go one way
+  return device.run("divergent", mended ? 16 : 32, out);  // 16 threads all take one branch
 }
 
 int main_of(int argc, char** argv) {
@@ -96,7 +96,10 @@ int main_of(int argc, char** argv) {
   const Table* table = nullptr;
   if (where == "cuda") {
     table = libcuda();
-    if (!table) return std::fprintf(stderr, "planted_bugs: %s\n", why_not().c_str()), 3;
+    if (!table) {
+      std::fprintf(stderr, "planted_bugs: %s\n", why_not().c_str());
+      return 3;
+    }
   } else {
     VgpuOptions options;
     options.checks = chosen->check;

@@ -1,4 +1,4 @@
-// How fast the virtual GPU runs kernels: thread instructions per second, counters on, with one CPU thread and with two.
+// Speed of the virtual GPU: thread instructions per second, counters on, with one CPU thread and with two.
 //
 // vgpu_speed PTX_FOLDER [--json FILE] [--md FILE] [--seconds S] [--only KERNEL]
 #include <chrono>
@@ -18,7 +18,7 @@
 namespace strata::cuda::vgpu {
 namespace {
 
-// Small enough that a launch takes a few milliseconds: the best of many is then not disturbed by others on the machine.
+// Small enough that a launch takes a few milliseconds: the best of many is then not disturbed by other processes.
 constexpr size_t kMany = 1 << 18;  // elements of the vectors
 constexpr int kSide = 256;         // of the matrices
 
@@ -32,7 +32,7 @@ struct Arguments {
 };
 
 struct Case {
-  const char *module, *kernel, *kind;  // kind: what bounds it on a card
+  const char *module, *kernel, *kind;  // kind: its bottleneck on a GPU
   Launch launch;
   std::function<void(Memory&, Arguments&)> prepare;
 };
@@ -130,7 +130,7 @@ double measure(const Case& c, const Program& p, Memory& memory, double seconds, 
 
 int bench(int argc, char** argv) {
   std::string folder, json_file, md_file, only;
-  bool wrong = false;  // an option that is not known
+  bool wrong = false;  // an unknown option
   double seconds = 0.5;
   for (int k = 1; k < argc; ++k) {
     const std::string a = argv[k];

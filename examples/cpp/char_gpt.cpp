@@ -41,7 +41,10 @@ struct CharGpt : nn::Module {
 };
 
 int main(int argc, char** argv) {
-  if (argc < 2) return std::fprintf(stderr, "usage: char_gpt FILE [STEPS]\n"), 1;
+  if (argc < 2) {
+    std::fprintf(stderr, "usage: char_gpt FILE [STEPS]\n");
+    return 1;
+  }
   const int steps = argc > 2 ? std::atoi(argv[2]) : 500;
   manual_seed(0);
   std::ifstream file(argv[1], std::ios::binary);

@@ -10,7 +10,8 @@ namespace strata {
   requires std::is_arithmetic_v<T>                                               \
   inline Tensor operator symbol(T a, const Tensor& b) {                          \
     Args args = op_##op.defaults;                                                \
-    args[0] = Value(Scalar(a)), args[1] = Value(b);                              \
+    args[0] = Value(Scalar(a));                                                  \
+    args[1] = Value(b);                                                          \
     return call(op_##op, args);                                                  \
   }
 STRATA_BINARY_OPERATOR(+, add)

@@ -1,6 +1,6 @@
 // Everything a C++ program needs: tensors, ops, autograd, modules, optimizers, data, files.
 #pragma once
-#ifndef STRATA_TENSOR_METHODS  // targets that link Strata::strata have it already: then headers may stand in any order
+#ifndef STRATA_TENSOR_METHODS  // already defined for targets that link Strata::strata: then headers may be in any order
 #define STRATA_TENSOR_METHODS
 #endif
 #include "autograd/autograd.h"

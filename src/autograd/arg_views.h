@@ -1,11 +1,11 @@
-// What the generated views of arguments (strata/args/*.h) are made of; see tools/gen_args.py.
+// Base classes of the generated argument views (strata/args/*.h); see tools/gen_args.py.
 #pragma once
 #include "autograd/node.h"
 #include "record/op.h"
 
 namespace strata::args {
 
-// Of a call: tensors as kernels take them. A lambda of a definition may take a view in place of the Call.
+// A view of a Call: tensors as kernels take them. A lambda of a definition may take a view in place of the Call.
 class View {
  public:
   explicit View(const Args& all) : all_(all) {}
@@ -30,7 +30,7 @@ class View {
 
 namespace strata::grads {
 
-// Of a node: tensors as they were saved.
+// A view of a node: the saved tensors.
 class View {
  public:
   explicit View(const GradContext& context) : context_(context) {}

@@ -1,5 +1,5 @@
-// Backward: walks nodes from the youngest to the oldest. The creation number is a topological order, so there is no counting
-// pass, no recursion, and the order (hence every bit of the result) is the same each time.
+// Backward: walks nodes from the youngest to the oldest. The sequence number is a topological order, so there is no
+// counting pass and no recursion, and the order (hence every bit of the result) is the same each time.
 #include <algorithm>
 #include <mutex>
 #include <unordered_map>
@@ -13,8 +13,8 @@ namespace {
 struct Pending {
   Node* node;                // kept alive by the consumers' edges and Backward::roots_
   Tensor grad;               // of output 0
-  std::vector<Tensor> more;  // of the others
-  uint32_t own = 0;  // mask of outputs whose gradient is a tensor that this pass made: it may be added to in place
+  std::vector<Tensor> more;  // of the other outputs
+  uint32_t own = 0;          // mask of outputs whose gradient tensor this pass created: it may be accumulated in place
   Tensor& of(uint32_t output) {
     if (output == 0) return grad;
     if (more.size() < output) more.resize(output);
@@ -27,7 +27,7 @@ Tensor add_grads(const Tensor& a, const Tensor& b) {
   return call(add, Args(a, b, 1));
 }
 
-// Undoes broadcasting and promotion: formulas never see them.
+// Reverses broadcasting and promotion, so that formulas need not handle them.
 Tensor match_input(Tensor g, const TensorImpl& input) {
   if (!g->same_shape(input)) {
     static const OpRecord &sum = find_op("sum", "dim"), &view = find_op("reshape");
@@ -39,22 +39,24 @@ Tensor match_input(Tensor g, const TensorImpl& input) {
     if (n) g = call(sum, Args(g, IntList(Shape(dims, n)), true, Value()));
     if (!g->same_shape(input)) g = call(view, Args(g, IntList(input.sizes())));
   }
-  if (g.device() != input.device) [[unlikely]] {  // a number of the CPU that met tensors of a device
+  if (g.device() != input.device) [[unlikely]] {  // a CPU number that was combined with device tensors
     static const OpRecord& to = find_op("to", "device");
     Args args = to.defaults;
-    args[0] = Value(g), args[1] = Value(input.device);
+    args[0] = Value(g);
+    args[1] = Value(input.device);
     g = call(to, args);
   }
   if (g.dtype() != input.dtype && is_floating(input.dtype)) {
     static const OpRecord& to = find_op("to", "dtype");
     Args args = to.defaults;
-    args[0] = Value(g), args[1] = Value(input.dtype);
+    args[0] = Value(g);
+    args[1] = Value(input.dtype);
     g = call(to, args);
   }
   return g;
 }
 
-// Several threads may run backward on graphs of their own that end in the same leaves, such as the weights of one network.
+// Several threads may run backward on separate graphs that share leaves, such as the weights of one network.
 std::mutex& lock_of(const TensorImpl& leaf) {
   static std::mutex locks[64];
   return locks[reinterpret_cast<uintptr_t>(&leaf) / sizeof(TensorImpl) % 64];
@@ -72,7 +74,8 @@ class Backward {
     selective_ = capture || !inputs.empty();
   }
 
-  // With inputs given, only nodes between the roots and these inputs run: nobody else's hooks, saved tensors or time are touched.
+  // With inputs given, only nodes between the roots and these inputs run; hooks and saved tensors of other nodes are
+  // not touched.
   void select(std::span<const Tensor> roots) {
     if (!selective_) return;
     std::vector<const Node*> reached, stack;
@@ -89,7 +92,7 @@ class Backward {
       for (const Node::Edge& edge : node->list_edges) visit(edge);
     }
     std::sort(reached.begin(), reached.end(), [](const Node* a, const Node* b) { return a->order < b->order; });
-    for (const Node* node : reached) {  // oldest first: whoever an edge leads to has been decided
+    for (const Node* node : reached) {  // oldest first, so the targets of all edges have been decided
       const auto leads = [&](const Node::Edge& edge) {
         return edge && (is_target(edge) || (edge.node && wanted_[edge.node.get()]));
       };
@@ -108,7 +111,9 @@ class Backward {
         to_string(root.shape()));
       static const OpRecord& full = find_op("full");
       Args args = full.defaults;
-      args[0] = Value(IntList(root.shape())), args[1] = Value(1.0), args[2] = Value(root.dtype());
+      args[0] = Value(IntList(root.shape()));
+      args[1] = Value(1.0);
+      args[2] = Value(root.dtype());
       args[3] = Value(root.device());
       grad = call(full, args);
     }
@@ -139,14 +144,15 @@ class Backward {
   }
   bool wanted(const Node* node) const { return !selective_ || wanted_.at(node); }
 
-  std::vector<Pending>::iterator place_of(const Node::Edge& edge) {  // where it waits, or would
+  // its position in the frontier, or where to insert it
+  std::vector<Pending>::iterator place_of(const Node::Edge& edge) {
     return std::lower_bound(frontier_.begin(), frontier_.end(), edge.node->order,
                             [](const Pending& p, uint64_t o) { return p.node->order < o; });
   }
 
   static uint32_t own_bit(const Node::Edge& edge) { return edge.output < 32 ? 1u << edge.output : 0; }
 
-  // `fresh`: nobody else has this tensor.
+  // `fresh`: no one else has this tensor.
   void deliver(const Node::Edge& edge, Tensor g, bool fresh = false) {
     if (selective_ && !is_target(edge) && !(edge.node && wanted(edge.node.get()))) return;
     if (!edge.node) return reach_leaf(edge.leaf, std::move(g));
@@ -181,7 +187,7 @@ class Backward {
     if (selective_) {
       for (size_t i = 0; i < inputs_.size(); ++i)
         if (targets_[i].leaf.get() == leaf.get()) {
-          if (!capture_) return accumulate(leaf, g);  // once, also where it is named twice
+          if (!capture_) return accumulate(leaf, g);  // once, even if it is listed twice
           captured_[i] = captured_[i] ? add_grads(captured_[i], g) : g;
         }
       return;
@@ -204,7 +210,7 @@ class Backward {
       call_inplace(add, Args(sum, g, 1));
     }
   }
-  // Nobody else sees it: it may be kept as it is. A choice of memory alone; the values are the same.
+  // No one else has it, so it may be kept without a copy. Affects memory only; the values are the same.
   static bool is_ours(const Tensor& g) {
     return g->refs.load(std::memory_order_relaxed) == 1 && g->contiguous &&
            g->storage->refs.load(std::memory_order_relaxed) == 1;
@@ -223,12 +229,12 @@ class Backward {
   void step(Pending& p) {
     Node& node = *p.node;
     before(node, p);
-    if (!wanted(&node)) return;  // its output is one of the inputs asked for, and nothing beyond is
+    if (!wanted(&node)) return;  // its output is a requested input, and nothing beyond it is needed
     CustomGrad* const custom = node.custom();
     const bool holds = node.op->saved_inputs || node.op->saved_outputs || custom;
     Reading reading(node, holds);
     STRATA_CHECK(reading.is_fine() || custom,
-                 Runtime,  // a user's function says so itself when it asks for what it saved
+                 Runtime,  // a user's function raises when it accesses its saved tensors
                  "Trying to backward through the graph a second time (at {}): its saved tensors have been freed. Pass "
                  "retain_graph=True to the first backward() or grad().",
                  node.name());
@@ -240,7 +246,7 @@ class Backward {
     reading.end(!retain_graph_);
   }
 
-  // What a node saved is freed behind the pass that used it, unless another thread's pass reads it at the moment.
+  // Saved values of a node are freed after the pass that used them, unless another thread's pass is reading them.
   class Reading {
    public:
     Reading(Node& node, bool holds) : node_(holds && node.begin_reading() ? &node : nullptr), fine_(!holds || node_) {}
@@ -257,8 +263,9 @@ class Backward {
     bool fine_;
   };
 
-  // The gradient of a view of a part is zeros but for that part. Where the whole has a gradient already, the part is added
-  // to its place: the pieces of a split tensor, or the steps of a sequence, cost one pass together and not one each.
+  // The gradient of a view of a part is zero outside of that part. If the whole already has a gradient, the part is
+  // added to it in place: all pieces of a split tensor, or steps of a sequence, together cost one pass instead of one
+  // each.
   bool add_part(const Node& node, const Tensor& g) {
     const Node::Edge& edge = node.edges[0];
     if (create_graph_ || thread_state.anomaly_mode || selective_ || !edge) return false;
@@ -297,15 +304,15 @@ class Backward {
     const Device device = grads[0] ? grads[0].device() : Device{};
     const OnDeviceOf scope(device);
     if (thread_state.anomaly_mode) [[unlikely]] {
-      Scoped quiet(thread_state.anomaly_mode, false);  // the formula's own ops are not the user's
+      Scoped quiet(thread_state.anomaly_mode, false);  // not the user's ops
       out = formula(GradContext(node, grads), grads[0]);
       check_anomaly(node, out);
     } else {
       out = formula(GradContext(node, grads), grads[0]);
     }
-    // The gradient of a part is put into zeros of its own, unless the part is the whole.
+    // The gradient of a part is written into new zeros, unless the part is the whole.
     const bool fresh = op.part && out.t[0] && out.t[0]->storage.get() != grads[0]->storage.get();
-    if (node.outputs == 1) p.grad = {};  // let the next in line reuse it
+    if (node.outputs == 1) p.grad = {};  // lets the next op reuse it
     const Args& saved = node.args.view();
     for (uint32_t i = 0; i < kMaxInputs; ++i) {
       if (!out.t[i] || !node.edges[i]) continue;
@@ -331,7 +338,7 @@ class Backward {
     }
   }
 
-  // The gradient may have the shape that the input broadcasts to, not any other.
+  // The gradient may have the input's shape or one that it broadcasts to.
   static void check_custom(const Node& node, size_t k, const Tensor& g, const TensorImpl& input) {
     const int lead = g.dim() - input.ndim;
     bool fits = lead >= 0;
@@ -357,13 +364,13 @@ class Backward {
   bool retain_graph_, create_graph_;
   std::span<const Tensor> inputs_;
   bool capture_, selective_;
-  std::unordered_map<const Node*, bool> wanted_;  // of the nodes reachable from the roots, when selective
+  std::unordered_map<const Node*, bool> wanted_;  // for nodes reachable from the roots, if selective
   std::vector<Node::Edge> targets_;
   std::vector<const void*> target_keys_;  // the same, sorted
-  Ref<Node> root_;  // this one and the next keep the whole graph, also when a hook writes to a root in place
+  Ref<Node> root_;  // this one and the next keep the whole graph alive, even if a hook writes to a root in place
   std::vector<Ref<Node>> roots_;
   std::vector<Tensor> captured_;
-  std::vector<std::pair<Tensor, Tensor>> hooked_;  // leaves with hooks, and their gradients so far
+  std::vector<std::pair<Tensor, Tensor>> hooked_;  // leaves with hooks, and their accumulated gradients
   std::vector<Pending> frontier_;                  // sorted by order; the youngest node is at the back
 };
 
@@ -423,7 +430,10 @@ Tensor detach(const Tensor& t) {
 Tensor zeros_for(const TensorImpl& t) {
   static const OpRecord& full = find_op("full");
   Args args = full.defaults;
-  args[0] = Value(IntList(t.sizes())), args[1] = Value(0), args[2] = Value(t.dtype), args[3] = Value(t.device);
+  args[0] = Value(IntList(t.sizes()));
+  args[1] = Value(0);
+  args[2] = Value(t.dtype);
+  args[3] = Value(t.device);
   return call(full, args);
 }
 

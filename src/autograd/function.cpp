@@ -51,8 +51,10 @@ std::vector<Tensor> FunctionContext::get_saved_variables() const {
     if (s.tensor) check_version(s.tensor, s.version, name_);
     tensors.push_back(s.tensor);
     if (s.output < 0 || !node_ || !thread_state.grad_mode) continue;
-    Tensor t = alias(*s.tensor);  // for a gradient of the gradient it must know that this node made it
-    t->history = Ref<History>::share(node_), t->output = static_cast<uint32_t>(s.output), t->requires_grad = true;
+    Tensor t = alias(*s.tensor);  // for double backward it must carry this node as its history
+    t->history = Ref<History>::share(node_);
+    t->output = static_cast<uint32_t>(s.output);
+    t->requires_grad = true;
     tensors.back() = std::move(t);
   }
   return tensors;
@@ -69,7 +71,7 @@ void FunctionNode::add_argument(const Tensor& t) {
 
 void FunctionNode::finish(std::unique_ptr<FunctionNode> self, std::span<Tensor> outputs) {
   FunctionContext& ctx = self->context_;
-  for (const Tensor& t : ctx.dirty_) t->count_write();  // forward may have written past the ops
+  for (const Tensor& t : ctx.dirty_) t->count_write();  // forward may have written without ops
   if (std::find(ctx.needs_.begin(), ctx.needs_.end(), true) == ctx.needs_.end()) return;
   const std::vector<Tensor> inputs = std::move(self->inputs_), constant = std::move(ctx.constant_);
   std::vector<Tensor> dirty = std::move(ctx.dirty_), recorded(outputs.begin(), outputs.end());
@@ -108,7 +110,7 @@ std::vector<Tensor> FunctionNode::apply(const std::vector<Tensor>& grads, bool) 
 }
 
 void FunctionNode::release() {
-  std::vector<FunctionContext::Saved> saved;  // dropped outside the lock
+  std::vector<FunctionContext::Saved> saved;  // released outside the lock
   const std::lock_guard lock(context_.mutex_);
   saved.swap(context_.saved_);
   context_.freed_ = !saved.empty();
@@ -138,7 +140,7 @@ class Underived : public CustomGrad {
  private:
   std::string op_, name_;
   bool is_zero_;
-  std::vector<Tensor> inputs_;  // shapes
+  std::vector<Tensor> inputs_;  // shapes only
 };
 
 Tensor underived(const char* op, std::initializer_list<Tensor> inputs, Tensor out, bool is_zero) {
@@ -174,7 +176,8 @@ class Checkpoint : public CustomGrad {
     {
       const std::lock_guard lock(mutex_);
       if (!fn_) fail_freed(name());
-      inputs = inputs_, fn = fn_;
+      inputs = inputs_;
+      fn = fn_;
     }
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Tensor& t = inputs[i];
@@ -188,7 +191,10 @@ class Checkpoint : public CustomGrad {
                  outs.size());
     std::vector<Tensor> roots, seeds;
     for (size_t o = 0; o < outs.size(); ++o)
-      if (grads[o] && outs[o] && outs[o].requires_grad()) roots.push_back(outs[o]), seeds.push_back(grads[o]);
+      if (grads[o] && outs[o] && outs[o].requires_grad()) {
+        roots.push_back(outs[o]);
+        seeds.push_back(grads[o]);
+      }
     if (!roots.empty()) autograd::backward(roots, seeds);
     std::vector<Tensor> result;
     result.reserve(fresh.size());
@@ -196,7 +202,7 @@ class Checkpoint : public CustomGrad {
     return result;
   }
   void release() override {
-    std::vector<Tensor> inputs;  // both are dropped outside the lock
+    std::vector<Tensor> inputs;  // both are released outside the lock
     TensorFunction fn;
     const std::lock_guard lock(mutex_);
     inputs.swap(inputs_);
@@ -205,13 +211,16 @@ class Checkpoint : public CustomGrad {
 
  private:
   std::vector<Tensor> forward_again(const TensorFunction& fn, const std::vector<Tensor>& inputs) const {
-    struct Restore {  // the stream goes on where it was, also after an exception
+    struct Restore {  // restores the stream position, also after an exception
       std::optional<Generator::State> state;
       ~Restore() {
         if (state) default_generator().set_state(*state);
       }
     } restore;
-    if (rng_) restore.state = default_generator().state(), default_generator().set_state(*rng_);
+    if (rng_) {
+      restore.state = default_generator().state();
+      default_generator().set_state(*rng_);
+    }
     EnableGrad on;
     return fn(inputs);
   }

@@ -1,7 +1,10 @@
 // User-defined functions in C++, and checkpointing.
 //
 //   struct Cube : Function<Cube> {
-//     static Tensor forward(FunctionContext& ctx, const Tensor& x) { return ctx.save_for_backward({x}), x * x * x; }
+//     static Tensor forward(FunctionContext& ctx, const Tensor& x) {
+//       ctx.save_for_backward({x});
+//       return x * x * x;
+//     }
 //     static std::vector<Tensor> backward(FunctionContext& ctx, const std::vector<Tensor>& grads) {
 //       return {grads[0] * 3 * ctx.get_saved_variables()[0] * ctx.get_saved_variables()[0]};
 //     }
@@ -18,13 +21,13 @@
 
 namespace strata::autograd {
 
-// What forward leaves for backward.
+// Passes data from forward to backward.
 class STRATA_API FunctionContext {
  public:
   // Keeps inputs, outputs or other tensors; writing to one of them in place before backward is an error.
   void save_for_backward(std::vector<Tensor> tensors) { to_save_ = std::move(tensors); }
   std::vector<Tensor> get_saved_variables() const;
-  std::map<std::string, std::any> saved_data;  // anything else; stays when the graph is freed
+  std::map<std::string, std::any> saved_data;  // other data; kept when the graph is freed
 
   bool needs_input_grad(size_t argument) const { return argument < needs_.size() && needs_[argument]; }
   void mark_dirty(std::vector<Tensor> inputs) { dirty_ = std::move(inputs); }  // inputs that forward wrote to in place
@@ -36,10 +39,10 @@ class STRATA_API FunctionContext {
   struct Saved {
     Tensor tensor;
     uint32_t version = 0;
-    int output = -1;  // an output is kept as an alias, or it and its node would own each other
+    int output = -1;  // an output is kept as an alias; otherwise it and its node would own each other
   };
   std::vector<Tensor> to_save_, dirty_, constant_;
-  mutable std::mutex mutex_;  // of the next two: a thread may free the graph while another runs backward
+  mutable std::mutex mutex_;  // for the next two: a thread may free the graph while another runs backward
   std::vector<Saved> saved_;
   bool freed_ = false;
   std::vector<bool> needs_;  // by argument of forward
@@ -48,8 +51,8 @@ class STRATA_API FunctionContext {
   bool materialize_ = true;
 };
 
-// The untyped part of Function. Arguments are the tensors of forward's parameters in order, lists flattened; a parameter of
-// another type counts as one argument without a gradient.
+// The untyped part of Function. Arguments are the tensors of forward's parameters in order, lists flattened; a
+// parameter of another type counts as one argument without a gradient.
 class STRATA_API FunctionNode : public CustomGrad {
  public:
   using Backward = std::vector<Tensor> (*)(FunctionContext&, const std::vector<Tensor>& grads);
@@ -63,7 +66,7 @@ class STRATA_API FunctionNode : public CustomGrad {
   template <class T> void add_argument(const T&) { add_argument(Tensor()); }
 
   FunctionContext& context() { return context_; }
-  // After forward: records the outputs, replacing those that have to be other objects than the inputs.
+  // After forward: records the outputs, replacing those that must be different objects than the inputs.
   static void finish(std::unique_ptr<FunctionNode> self, std::span<Tensor> outputs);
 
   const char* name() const override { return context_.name_.c_str(); }
@@ -74,7 +77,7 @@ class STRATA_API FunctionNode : public CustomGrad {
   FunctionContext context_;
   Backward backward_;
   std::vector<Tensor> inputs_;         // until finish()
-  std::vector<Tensor> output_shapes_;  // to make zeros for outputs without a gradient
+  std::vector<Tensor> output_shapes_;  // to create zeros for outputs without a gradient
 };
 
 // Derive from it with static functions forward(FunctionContext&, args...) -> Tensor or std::vector<Tensor>, and
@@ -99,8 +102,9 @@ template <class Derived> class Function {
 
 using TensorFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
-// fn(inputs), whose intermediate results are dropped and computed again when backward needs them. Leaves that fn captures get
-// their gradients too, as long as one of the inputs requires one. With preserve_rng_state, random ops draw the same again.
+// Runs fn(inputs), discards its intermediate results and recomputes them in backward. Leaves that fn captures get their
+// gradients too, if at least one of the inputs requires one. With preserve_rng_state, random ops draw the same numbers
+// again.
 STRATA_API std::vector<Tensor> checkpoint(TensorFunction fn, const std::vector<Tensor>& inputs,
                                           bool preserve_rng_state = true);
 

@@ -101,14 +101,13 @@ bool gradgradcheck(const TensorFunction& fn, const std::vector<Tensor>& inputs, 
     return result;
   };
   std::vector<Tensor> all = inputs;
-  for (const Tensor& out :
-       differentiable(fn(inputs))) {  // incoming gradients: something smooth, of the size of the output
+  for (const Tensor& out : differentiable(fn(inputs))) {  // incoming gradients: smooth values of the output's shape
     Tensor seed = dense_copy(out);
     for (int64_t i = 0; i < seed.numel(); ++i)
       seed.data<double>()[i] = 0.25 + 0.5 * seed.data<double>()[i] + std::cos(seed.data<double>()[i]);
     all.push_back(seed.set_requires_grad());
   }
-  if (first(all).empty()) return true;  // linear in nothing: there is no second derivative
+  if (first(all).empty()) return true;  // depends on nothing: there is no second derivative
   return gradcheck(first, all, options);
 }
 

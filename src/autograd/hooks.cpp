@@ -9,7 +9,7 @@ std::atomic<int64_t> next_hook{1};
 
 GradExtra& make_extra(TensorImpl& t) { return t.extra.make<GradExtra>(); }
 
-// What a hook returns takes the gradient's place, so it must look the same.
+// A tensor returned by a hook replaces the gradient, so it must have the same shape and dtype.
 void replace(Tensor& g, Tensor other) {
   if (!other) return;
   STRATA_CHECK(other->same_shape(*g), Runtime, "a hook has changed the size of the gradient: it was {}, it is now {}",
@@ -20,7 +20,7 @@ void replace(Tensor& g, Tensor other) {
   g = std::move(other);
 }
 
-// Takes the entries that `gone` names out of a list, and lets them end after the lock.
+// Moves the entries for which `gone` is true out of a list, to be destroyed after the lock is released.
 template <class List, class Gone> void take_out(List& list, List& into, Gone gone) {
   const auto first = std::stable_partition(list.begin(), list.end(), [&](const auto& e) { return !gone(e); });
   std::move(first, list.end(), std::back_inserter(into));
@@ -80,8 +80,8 @@ void run_hooks(const Node& node, const std::function<Tensor&(uint32_t)>& grad_of
   }
   for (const auto& h : hooks)
     if (Tensor& g = grad_of(h.output)) replace(g, h.hook(g));
-  // A retained gradient is stored into a tensor that the node does not own: another thread may be about to drop it. It ends
-  // under the lock (see ~GradExtra), so what is stored under the lock is stored into a living tensor.
+  // A retained gradient is stored into a tensor that the node does not own, and that another thread may be releasing.
+  // The tensor is destroyed under the lock (see ~GradExtra), so a store under the lock goes to a live tensor.
   std::vector<std::pair<uint32_t, std::shared_ptr<TensorImpl*>>> retained;
   {
     const std::lock_guard lock(hook_lock());
@@ -188,11 +188,14 @@ void visit_owned(const TensorImpl& t, OwnedVisitor& visitor) {
 }
 
 void drop_owned(TensorImpl& t) {
-  const Ref<History> history = std::move(t.history);  // drops a node that nobody else owns, with its hooks
+  const Ref<History> history = std::move(t.history);  // releases a node that has no other owner, with its hooks
   std::vector<std::pair<int64_t, Hook>> hooks;
   std::vector<std::pair<int64_t, LeafHook>> after;
   const std::lock_guard lock(hook_lock());
-  if (GradExtra* extra = extra_of(t)) hooks.swap(extra->hooks), after.swap(extra->after);
+  if (GradExtra* extra = extra_of(t)) {
+    hooks.swap(extra->hooks);
+    after.swap(extra->after);
+  }
 }
 
 }  // namespace autograd

@@ -1,4 +1,4 @@
-// The tape. It knows nodes and tensors; what an op's gradient is stands in the op's record.
+// The tape: nodes and tensors. The gradient of an op is in the op's record.
 #pragma once
 #include <functional>
 #include <memory>
@@ -8,26 +8,26 @@
 
 namespace strata {
 
-// A gradient hook: sees the gradient, may return another one (undefined: unchanged).
+// A gradient hook: gets the gradient, may return a replacement (undefined: unchanged).
 using Hook = std::function<Tensor(const Tensor&)>;
 using LeafHook = std::function<void(const Tensor& leaf)>;
 
-// What a user-defined function keeps for its backward.
+// The saved state and backward function of a user-defined function.
 struct STRATA_API CustomGrad {
   virtual ~CustomGrad() = default;
   virtual const char* name() const = 0;
   virtual std::vector<Tensor> apply(const std::vector<Tensor>& grads, bool create_graph) = 0;
-  virtual void release() {}  // the graph is freed: drop what was saved
+  virtual void release() {}  // the graph is freed: release saved values
 };
 
 struct STRATA_API Node : History {
-  struct Edge {  // where a gradient goes: to the output of a node, or to a leaf; neither: not wanted
+  struct Edge {  // the target of a gradient: the output of a node, or a leaf; neither: not needed
     Ref<Node> node;
     Tensor leaf;
     uint32_t output = 0;
     explicit operator bool() const { return node || leaf; }
   };
-  struct Rare {  // what few nodes have
+  struct Rare {  // rarely used data
     struct OutputHook {
       int64_t id;
       uint32_t output;
@@ -35,41 +35,41 @@ struct STRATA_API Node : History {
     };
     std::vector<OutputHook> hooks;  // this list and the next: see autograd/hooks.h
     std::vector<std::pair<uint32_t, std::shared_ptr<TensorImpl*>>>
-      retained;  // outputs that want their gradient; null once they are gone
+      retained;  // outputs that retain their gradient; null once they are destroyed
     std::unique_ptr<CustomGrad> custom;
-    std::string where;  // anomaly mode: the user's line that made this node
+    std::string where;  // anomaly mode: the user's line that created this node
   };
 
   uint64_t order = 0;  // creation order is a topological order: inputs are always older
   const OpRecord* op = nullptr;
   static constexpr uint32_t kFreed = 1u << 31;
   std::atomic<uint32_t> readers{
-    0};  // backward passes that read what was saved; kFreed: it was dropped, or will be by the last
+    0};  // number of backward passes that read the saved values; kFreed: freed, or to be freed by the last one
   uint32_t outputs = 1;
   SavedArgs args;
-  uint32_t version = 0;          // of the saved outputs when they were saved
-  Tensor results[2];             // saved outputs, aliases without history (else output and node would own each other)
-  Edge edges[kMaxInputs];        // by parameter index
-  std::vector<Edge> list_edges;  // of the Tensor[] parameter
+  uint32_t version = 0;    // of the saved outputs when they were saved
+  Tensor results[2];       // saved outputs, aliases without history (otherwise output and node would own each other)
+  Edge edges[kMaxInputs];  // by parameter index
+  std::vector<Edge> list_edges;       // of the Tensor[] parameter
   std::vector<Tensor> more_results;   // saved outputs beyond two
-  std::vector<Tensor> output_shapes;  // ops with several outputs: to make zeros for those without a gradient
+  std::vector<Tensor> output_shapes;  // ops with several outputs: to create zeros for those without a gradient
   Lazy<Rare> rare;
 
   const char* name() const { return custom() ? custom()->name() : op->name.c_str(); }
   Rare& more() { return rare.make(); }
   CustomGrad* custom() const { return rare ? rare->custom.get() : nullptr; }
-  bool begin_reading();               // false: what was saved has been freed
+  bool begin_reading();               // false: the saved values have been freed
   void end_reading(bool free_saved);  // the last reader frees
 };
 inline Node* node_of(const TensorImpl& t) { return static_cast<Node*>(t.history.get()); }
 
-// What a gradient function sees.
+// The arguments of a gradient function.
 class STRATA_API GradContext {
  public:
   GradContext(const Node& n, const Tensor* grads) : node_(n), grads_(grads) {}
-  const Value& arg(uint32_t i) const { return node_.args.view()[i]; }  // numbers, lists, strings as they were given
-  Tensor input(uint32_t i) const;                    // a saved tensor; checks that nobody wrote to it since
-  Operand operand(uint32_t i) const;                 // the same where a plain number may stand
+  const Value& arg(uint32_t i) const { return node_.args.view()[i]; }  // numbers, lists, strings as given
+  Tensor input(uint32_t i) const;                    // a saved tensor; throws if it was written to since
+  Operand operand(uint32_t i) const;                 // the same for a tensor or a plain number
   std::vector<Tensor> input_list(uint32_t i) const;  // a saved Tensor[]
   Shape shape(uint32_t i) const { return node_.args.view()[i].tensor->sizes(); }  // of a tensor argument, saved or not
   const TensorImpl& meta(uint32_t i) const { return *node_.args.view()[i].tensor; }  // its dtype, shape and strides
@@ -77,7 +77,7 @@ class STRATA_API GradContext {
   Tensor result(uint32_t i = 0) const;  // a saved output
   bool needs(uint32_t i) const {
     return static_cast<bool>(node_.edges[i]);
-  }  // does anybody want the gradient of input i?
+  }  // whether the gradient of input i is needed
   bool needs_list(uint32_t k) const { return static_cast<bool>(node_.list_edges[k]); }
   const Tensor& grad(uint32_t output) const { return grads_[output]; }  // may be undefined
   Tensor grad_or_zeros(uint32_t output) const;
@@ -88,20 +88,20 @@ class STRATA_API GradContext {
   const Tensor* grads_;
 };
 
-// For records of ops whose derivative is not known: their results require a gradient, and asking for it is an error. Without it
-// the gradient would vanish in silence.
+// For ops whose derivative is unknown: their results require a gradient, and computing it is an error. Without this the
+// gradient would silently be zero.
 STRATA_API Grads no_derivative(const GradContext& c, const Tensor&);
 
 // Called by the pipeline after an op ran on inputs that require gradients.
 STRATA_API void record_node(const OpRecord& op, const Args& args, Tensor* outs, uint32_t count);
-// The node (or leaf) a gradient for t goes to. A view whose base was written to gets a new history here, once for each write:
-// every use after the write shares it.
+// The node (or leaf) that receives a gradient for t. A view whose base was written to gets a new history here, once for
+// each write: every use after the write shares it.
 STRATA_API Node::Edge edge_to(TensorImpl& t);
 STRATA_API bool wants_grad(const Args& args);
-// Throws when autograd cannot follow a write to t by `op`: a leaf that requires a gradient, a view of one, a view that was not
-// recorded. `recorded`: the write involves tensors that require gradients.
+// Throws if autograd cannot record a write to t by `op`: a leaf that requires a gradient, a view of one, a view that
+// was not recorded. `recorded`: the write involves tensors that require gradients.
 STRATA_API void check_inplace(const TensorImpl& t, bool recorded, const char* op);
-// After an in-place write to t that was recorded as `value` (an alias of t that carries the new history).
+// Call it after an in-place write to t that was recorded as `value` (an alias of t that carries the new history).
 STRATA_API void rebase(TensorImpl& t, Tensor value);
 
 }  // namespace strata

@@ -1,4 +1,4 @@
-// Recording: a node per op that ran on inputs wanting gradients, and how in-place writes change a tensor's history.
+// Recording: creates a node per op that ran on inputs requiring gradients, and updates histories after in-place writes.
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -10,8 +10,8 @@ namespace strata {
 namespace {
 std::atomic<uint64_t> next_order{1};
 
-// A chain of a million nodes must not be a recursion a million deep: the outermost call frees the others. They wait in a list
-// through their order, which a dying node does not need: freeing takes no memory.
+// Freeing a chain of a million nodes must not recurse a million levels deep: the outermost call frees the others. They
+// are linked through their order, which a dying node no longer needs, so freeing allocates nothing.
 STRATA_THREAD_LOCAL Node** dying = nullptr;
 
 void free_node(History* history) {
@@ -37,19 +37,20 @@ void free_node(History* history) {
 
 Ref<Node> new_node(const OpRecord& op) {
   auto node = Ref<Node>::adopt(new (Pool<Node>::take()) Node);
-  node->op = &op, node->release = free_node;
+  node->op = &op;
+  node->release = free_node;
   if (thread_state.anomaly_mode && autograd::current_line) [[unlikely]]
     node->more().where = autograd::current_line();
   return node;
 }
 
-// Once its edges are known: finding an edge may renew a view, and that node must come before this one.
+// Called after finding the edges: that may update a view, and its new node must come before this one.
 void give_order(Node& node) { node.order = next_order.fetch_add(1, std::memory_order_relaxed); }
 
 bool stale(const TensorImpl& t) { return t.base && t.base->rebases != t.rebases; }
 
-// Threads that write to one tensor in place race for its values, which is their affair, but not for its history. Held only
-// while pointers are copied or exchanged; taken only for tensors that have been written to.
+// Threads that write to one tensor in place race for its values, but must not race for its history. Held only while
+// pointers are copied or exchanged; taken only for tensors that have been written to.
 std::mutex& history_lock(const TensorImpl& t) {
   static std::mutex locks[64];
   return locks[reinterpret_cast<uintptr_t>(&t) / sizeof(TensorImpl) % 64];
@@ -61,7 +62,9 @@ void set_history(TensorImpl& t, const TensorImpl& value, uint32_t rebases) {
   {
     const std::lock_guard lock(history_lock(t));
     std::swap(t.history, before);
-    t.output = value.output, t.requires_grad = true, t.rebases = rebases;
+    t.output = value.output;
+    t.requires_grad = true;
+    t.rebases = rebases;
   }
   history_moved(t, before);
 }
@@ -80,11 +83,11 @@ void set_history(TensorImpl& t, const TensorImpl& value, uint32_t rebases) {
                    "block, or both outside, or clone() the view."));
 }
 
-// A view whose base was written to in place since: its value is now a view of the base's new value.
+// For a view whose base was written to in place: its value is now a view of the base's new value.
 void renew_view(TensorImpl& t) {
   TensorImpl& base = *t.base;
   const uint32_t rebases = base.rebases;
-  if (!base.requires_grad || base.storage.get() != t.storage.get()) {  // the base was given other memory since
+  if (!base.requires_grad || base.storage.get() != t.storage.get()) {  // the base has other memory now
     t.rebases = rebases;
     return;
   }
@@ -115,7 +118,10 @@ std::string history_text(const TensorImpl& t) {
   bool upper = true;
   for (const char* c = node->name(); *c; ++c) {
     if (*c == '_' || *c == '.') upper = true;
-    else name += upper ? static_cast<char>(std::toupper(static_cast<unsigned char>(*c))) : *c, upper = false;
+    else {
+      name += upper ? static_cast<char>(std::toupper(static_cast<unsigned char>(*c))) : *c;
+      upper = false;
+    }
   }
   if (!node->custom()) name += "Backward0";
   return "grad_fn=<" + name + ">";
@@ -136,8 +142,10 @@ bool wants_grad(const Args& args) {
 namespace {
 Node::Edge edge_of(TensorImpl& t) {
   Node::Edge edge;
-  if (Node* from = node_of(t)) edge.node = Ref<Node>::share(from), edge.output = t.output;
-  else edge.leaf = Ref<TensorImpl>::share(&t);
+  if (Node* from = node_of(t)) {
+    edge.node = Ref<Node>::share(from);
+    edge.output = t.output;
+  } else edge.leaf = Ref<TensorImpl>::share(&t);
   return edge;
 }
 [[gnu::noinline]] Node::Edge edge_of_written(TensorImpl& t) {
@@ -157,7 +165,7 @@ Node::Edge edge_to(TensorImpl& t) {
 
 void record_node(const OpRecord& op, const Args& args, Tensor* outs, uint32_t count) {
   Ref<Node> node = new_node(op);
-  bool keep_shapes = !op.broadcasts;  // a pointwise op whose inputs look like the output need not keep shapes
+  bool keep_shapes = !op.broadcasts;  // a pointwise op with inputs like the output need not keep shapes
   for (uint32_t i = 0; i < args.size; ++i) {
     const Value& v = args[i];
     if (v.tag == Tag::Tensor) {
@@ -199,7 +207,7 @@ void record_node(const OpRecord& op, const Args& args, Tensor* outs, uint32_t co
 void rebase(TensorImpl& t, Tensor value) {
   if (!value->history) return;  // integers have no gradient
   if (!t.base || t.base->storage.get() != t.storage.get()) return set_history(t, *value, t.rebases + 1);
-  // The write went through a view: the base's new value is its old value with the view's part replaced.
+  // A write through a view: the base's new value is its old value with the view's part replaced.
   static const OpRecord& scatter = find_op("strided_scatter");
   TensorImpl& base = *t.base;
   Tensor whole = alias(base);
@@ -240,7 +248,7 @@ void Node::end_reading(bool free_saved) {
   do next = (now - 1) | (free_saved ? kFreed : 0);
   while (!readers.compare_exchange_weak(now, next, std::memory_order_acq_rel));
   if (next != kFreed) return;
-  if (CustomGrad* c = custom()) return c->release();  // it may run again: the shapes of its inputs stay
+  if (CustomGrad* c = custom()) return c->release();  // it may run again: the shapes of its inputs are kept
   args.clear();
   for (Tensor& r : results) r = {};
   more_results.clear();
@@ -251,8 +259,8 @@ bool among(const Tensor& t, std::span<const Tensor> list) {
   return std::any_of(list.begin(), list.end(), [&](const Tensor& other) { return other.get() == t.get(); });
 }
 
-// An output of a user-defined function as an object that may get the function's history. What shares memory with other tensors
-// is a view of them that must not be written to: autograd would follow the write, and not the function.
+// An output of a user-defined function as an object that can get the function's history. If it shares memory with other
+// tensors, it is a view that must not be written to: autograd would record the write, but not the function.
 Tensor output_object(const Tensor& out, std::span<const Tensor> inputs, std::span<const Tensor> earlier) {
   const bool is_leaf = out.requires_grad() && !out->history;
   const bool known = is_leaf || among(out, inputs) || among(out, earlier);
@@ -281,7 +289,7 @@ Node* autograd::record_custom(std::unique_ptr<CustomGrad> custom, std::span<cons
     check_inplace(*t, true, custom->name());
   }
   Ref<Node> node = new_node(record);
-  node->args.save(Args(TensorList(inputs)), 0);  // shapes, for the engine to check the gradients with
+  node->args.save(Args(TensorList(inputs)), 0);  // shapes, for the engine to check the gradients
   node->list_edges.resize(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i]) node->list_edges[i] = edge_to(*inputs[i].get());
@@ -302,7 +310,7 @@ Node* autograd::record_custom(std::unique_ptr<CustomGrad> custom, std::span<cons
   node->more().custom = std::move(custom);
   for (const auto& [t, value] : written) rebase(*t, value);
   return node->refs.load(std::memory_order_relaxed) > 1 ? node.get()
-                                                        : nullptr;  // kept by its outputs, if there are any
+                                                        : nullptr;  // owned by its outputs, if there are any
 }
 
 namespace {
@@ -342,8 +350,10 @@ Tensor GradContext::result(uint32_t i) const {
   const Tensor& saved = i < 2 ? node_.results[i] : node_.more_results[i];
   if (saved->version() != node_.version) modified(node_, *saved, node_.version);
   if (!thread_state.grad_mode) return saved;
-  Tensor t = alias(*saved);  // for a gradient of the gradient it must know that this node made it
-  t->history = Ref<History>::share(const_cast<Node*>(&node_)), t->output = i, t->requires_grad = true;
+  Tensor t = alias(*saved);  // for double backward it must carry this node as its history
+  t->history = Ref<History>::share(const_cast<Node*>(&node_));
+  t->output = i;
+  t->requires_grad = true;
   return t;
 }
 

@@ -1,4 +1,4 @@
-// Arithmetic on integers that users give: sizes, offsets, strides, paddings, repeats. Throws where plain arithmetic would wrap.
+// Overflow-checked arithmetic for user-given integers (sizes, offsets, strides, paddings, repeats). Throws on overflow.
 #pragma once
 #include <cstdint>
 

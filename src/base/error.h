@@ -1,4 +1,5 @@
-// Errors: one type with a kind; what was wrong, what was found, what to do. Nothing in the library aborts or exits.
+// Errors: one type with a kind. Messages say what was wrong, what was found, what to do. The library never aborts or
+// exits.
 #pragma once
 #include <fmt/core.h>
 
@@ -11,16 +12,16 @@
 
 namespace strata {
 
-// One table in the Python binding maps each kind to the exception PyTorch users expect.
+// A table in the Python binding maps each kind to the exception that PyTorch users expect.
 enum class ErrorKind : uint8_t {
-  Runtime,         // shapes that do not fit together, misuse of the tape: RuntimeError
+  Runtime,         // incompatible shapes, misuse of the tape: RuntimeError
   Type,            // an argument of the wrong type: TypeError
-  Value,           // a value outside what is allowed: ValueError
+  Value,           // an invalid value: ValueError
   Index,           // an index or a dimension out of range: IndexError
   NotImplemented,  // no kernel for this dtype or device: NotImplementedError
   OutOfMemory,     // strata.OutOfMemoryError
   Io,              // OSError
-  Internal,        // our own mistake; the message asks for a report: RuntimeError
+  Internal,        // a bug in Strata; the message asks for a report: RuntimeError
 };
 
 class STRATA_API Error : public std::runtime_error {
@@ -32,7 +33,7 @@ class STRATA_API Error : public std::runtime_error {
   ErrorKind kind_;
 };
 
-// An error of the operating system: the code (errno) lets Python raise FileNotFoundError and its like.
+// An error of the operating system. Python turns the code (errno) into FileNotFoundError and similar exceptions.
 class STRATA_API IoError : public Error {
  public:
   IoError(int code, const std::string& what) : Error(ErrorKind::Io, what), code_(code) {}
@@ -44,19 +45,19 @@ class STRATA_API IoError : public Error {
 
 // Out of line and cold, so that a check costs a compare and a never-taken jump.
 [[noreturn, gnu::cold]] STRATA_API void fail(ErrorKind kind, std::string what);
-[[noreturn, gnu::cold]] STRATA_API void fail_io(int code, std::string_view what);  // adds the code's text
+[[noreturn, gnu::cold]] STRATA_API void fail_io(int code, std::string_view what);  // appends strerror(code)
 [[noreturn, gnu::cold]] STRATA_API void fail_assert(const char* condition, const char* file, int line);
 
 }  // namespace strata
 
-// For the caller's mistakes: STRATA_CHECK(dim < n, Index, "sum: dim {} is out of range", dim).
+// For user errors: STRATA_CHECK(dim < n, Index, "sum: dim {} is out of range", dim).
 #define STRATA_CHECK(condition, kind, ...)                                   \
   do {                                                                       \
     if (!(condition)) [[unlikely]]                                           \
       ::strata::fail(::strata::ErrorKind::kind, ::fmt::format(__VA_ARGS__)); \
   } while (0)
 
-// For our own: stays on in release builds, costs a compare.
+// For internal errors. Stays on in release builds, costs a compare.
 #define STRATA_ASSERT(condition)                             \
   do {                                                       \
     if (!(condition)) [[unlikely]]                           \

@@ -19,7 +19,7 @@
 namespace strata {
 namespace {
 
-constexpr size_t kMostBytes = size_t{1} << 30;  // one call reads or writes at most 2 GiB
+constexpr size_t kMostBytes = size_t{1} << 30;  // below the 2 GiB limit of one read or write
 
 struct Descriptor {
   int fd;
@@ -28,7 +28,7 @@ struct Descriptor {
   }
 };
 
-template <class F> auto retry(F f) {  // system calls that a signal interrupts
+template <class F> auto retry(F f) {  // retries system calls that a signal interrupts
   for (;;)
     if (const auto result = f(); result >= 0 || errno != EINTR) return result;
 }
@@ -38,10 +38,10 @@ const char* kind_of(mode_t mode) {
          : S_ISFIFO(mode)                 ? "a pipe"
          : S_ISCHR(mode) || S_ISBLK(mode) ? "a device"
          : S_ISSOCK(mode)                 ? "a socket"
-                                          : "no regular file";
+                                          : "not a regular file";
 }
 
-// Paths reach the system as C strings, which end at the first zero byte: the rest would silently be left out.
+// Paths are passed to the system as C strings, which end at the first zero byte: the rest would silently be dropped.
 void check_path(const std::string& path) {
   STRATA_CHECK(!path.empty(), Value, "the path of a file is empty; give its name");
   STRATA_CHECK(path.find('\0') == std::string::npos, Value, "the path '{}' has a zero byte in it",
@@ -81,7 +81,7 @@ struct RegularFile {
   }
 };
 
-// Where writing to `path` ends up: symbolic links followed, also one that points to nothing yet.
+// The path that writing to `path` replaces: follows symbolic links, including dangling ones.
 std::string follow_links(std::string path) {
   for (int hops = 0; hops < 40; ++hops) {
     char text[4096];
@@ -129,7 +129,7 @@ std::shared_ptr<FileBytes> FileBytes::map(const std::string& path) {
 }
 
 std::shared_ptr<FileBytes> FileBytes::copy(Bytes bytes, std::string name) {
-  constexpr size_t kAlign = 64;  // as tensors have it
+  constexpr size_t kAlign = 64;  // the alignment of tensors
   auto* data = static_cast<std::byte*>(std::aligned_alloc(kAlign, (bytes.size() / kAlign + 1) * kAlign));
   STRATA_CHECK(data, OutOfMemory, "no memory for {} bytes of {}", bytes.size(), name);
   if (!bytes.empty()) std::memcpy(data, bytes.data(), bytes.size());
@@ -161,10 +161,10 @@ AtomicFile::AtomicFile(const std::string& path, size_t size) : shown_(path), siz
     throw IoError(
       S_ISDIR(old.st_mode) ? EISDIR : EINVAL,
       fmt::format("cannot write '{}': it is {}; give the name of a regular file", path, kind_of(old.st_mode)));
-  // Renaming needs no right to write the old file; a write-protected one is meant to stay.
+  // Renaming does not need write permission for the old file, so check it: a write-protected file must not be replaced.
   if (replaces && ::access(target_.c_str(), W_OK) < 0) fail_io(errno, fmt::format("cannot write '{}'", path));
 
-  // A file without a name leaves nothing behind when the process is killed. Not every file system has them.
+  // An unnamed file leaves nothing behind when the process is killed. Not every file system supports them.
   file_ = retry([&] { return ::open(folder_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666); });
   if (file_ < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL || errno == ENOENT)) {
     const std::string name = fresh_name(folder_);
@@ -173,7 +173,7 @@ AtomicFile::AtomicFile(const std::string& path, size_t size) : shown_(path), siz
   }
   if (file_ < 0)
     fail_io(errno, fmt::format("cannot write '{}': no file can be made in the folder '{}'", path, folder_));
-  if (replaces) (void)::fchmod(file_, old.st_mode & 07777);  // best effort: the owner may be another
+  if (replaces) (void)::fchmod(file_, old.st_mode & 07777);  // best effort: the file may have another owner
   if (size && retry([&] { return ::fallocate(file_, 0, 0, static_cast<off_t>(size)); }) < 0 && errno != EOPNOTSUPP &&
       errno != ENOSYS && errno != EINVAL) {
     const int code = errno;
@@ -207,7 +207,7 @@ void AtomicFile::write(Bytes bytes) {
 void AtomicFile::commit() {
   STRATA_ASSERT(written_ == size_);
   if (retry([&] { return ::fsync(file_); }) < 0) fail_writing(errno);
-  if (temporary_.empty()) {  // give the file its first name, which rename() needs
+  if (temporary_.empty()) {  // link the file under a temporary name, which rename() needs
     const std::string name = fresh_name(folder_), self = fmt::format("/proc/self/fd/{}", file_);
     if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) < 0) fail_writing(errno);
     temporary_ = name;
@@ -215,7 +215,7 @@ void AtomicFile::commit() {
   if (::close(std::exchange(file_, -1)) < 0 && errno != EINTR) fail_writing(errno);
   if (::rename(temporary_.c_str(), target_.c_str()) < 0) fail_writing(errno);
   temporary_.clear();
-  // The new name itself must survive a power cut. File systems that cannot sync a folder say EINVAL.
+  // The new name must survive a power failure too. File systems that cannot sync a folder return EINVAL.
   const Descriptor folder{retry([&] { return ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); })};
   if (folder.fd >= 0 && retry([&] { return ::fsync(folder.fd); }) < 0 && errno != EINVAL)
     fail_io(errno, fmt::format("'{}' is written, but its folder could not be synced", shown_));

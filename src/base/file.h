@@ -1,4 +1,4 @@
-// Files: read into memory or mapped, written whole or not at all.
+// Files: read into memory or mapped, written atomically.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -14,15 +14,15 @@ namespace strata {
 
 using Bytes = std::span<const std::byte>;
 
-// The contents of a file (or of any memory that stands in for one) and the name that messages give it.
+// The contents of a file (or of any memory in place of one) and its name for messages.
 class STRATA_API FileBytes {
  public:
-  // Reads a regular file, or its first `most` bytes. What happens to the file afterwards changes nothing; one that is cut short
-  // while it is read throws Io.
+  // Reads a regular file, or its first `most` bytes. Later changes to the file have no effect. Throws Io if the file is
+  // truncated while it is read.
   static std::shared_ptr<FileBytes> read(const std::string& path, size_t most = SIZE_MAX);
-  // Maps a regular file: nothing is read before it is used, and writing to the memory does not change the file. Others that
-  // write into the file change what is seen here, and one that cuts it short takes the pages away: the process ends by SIGBUS
-  // when it touches them. Replacing the file (AtomicFile, rename) does no harm.
+  // Maps a regular file: pages are read on first access, and writing to the memory does not change the file. If another
+  // process writes into the file, the contents here change; if it truncates the file, the next access dies by SIGBUS.
+  // Replacing the file (AtomicFile, rename) is safe.
   static std::shared_ptr<FileBytes> map(const std::string& path);
   static std::shared_ptr<FileBytes> copy(Bytes bytes, std::string name);
 
@@ -34,7 +34,7 @@ class STRATA_API FileBytes {
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
   const std::string& name() const { return name_; }
-  // Nobody needs these bytes any more: whole pages of them go back to the system.
+  // Returns whole pages in this range to the system; their contents are no longer needed.
   void forget(size_t offset, size_t bytes);
 
  private:
@@ -46,16 +46,16 @@ class STRATA_API FileBytes {
   std::string name_;
 };
 
-// Writes a file whole or not at all: into a new file of the same folder, which takes the place of the old one once every
-// byte is on the disk. Whatever fails, whenever the process is killed, the path names the old contents or the new ones. A
-// symbolic link stays one: what it points to is replaced. A replaced file keeps its permissions.
+// Writes a file atomically: into a new file of the same folder, which replaces the old one when every byte is on disk.
+// If anything fails or the process is killed, the path has either the old contents or the new ones. A symbolic link
+// stays; its target is replaced. A replaced file keeps its permissions.
 class STRATA_API AtomicFile {
  public:
-  // `size` is the number of bytes to come: a disk without room is noticed before the first is written.
+  // `size` is the number of bytes to be written: a full disk is detected before the first one.
   AtomicFile(const std::string& path, size_t size);
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
-  ~AtomicFile();  // without commit(): nothing has happened
+  ~AtomicFile();  // without commit(): leaves the old file unchanged
 
   void write(Bytes bytes);
   void commit();
@@ -63,11 +63,12 @@ class STRATA_API AtomicFile {
  private:
   void discard();
   [[noreturn]] void fail_writing(int code) const;
-  std::string shown_, target_, folder_, temporary_;  // as given; what is replaced; where it lies; named while it exists
+  // the path as given; the file to replace; its folder; the temporary file's name, if it has one
+  std::string shown_, target_, folder_, temporary_;
   size_t size_, written_ = 0;
   int file_ = -1;
 };
 
-STRATA_API void write_file(const std::string& path, std::string_view text);  // through AtomicFile
+STRATA_API void write_file(const std::string& path, std::string_view text);  // uses AtomicFile
 
 }  // namespace strata

@@ -8,7 +8,7 @@ namespace strata {
 namespace {
 
 std::atomic<std::mutex*> locks[kForkLocks];
-bool held[kForkLocks];  // of the fork under way: by the thread that forks
+bool held[kForkLocks];  // locks held by the thread that is forking
 
 void lock_all() {
   for (int i = 0; i < kForkLocks; ++i)

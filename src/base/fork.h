@@ -1,4 +1,5 @@
-// What a child of fork() inherits. Only the forking thread lives on in it, so a lock that another thread held would stay locked.
+// Locks across fork(). Only the forking thread continues in the child, so a lock held by another thread would stay
+// locked.
 #pragma once
 #include <mutex>
 
@@ -6,11 +7,11 @@
 
 namespace strata {
 
-// The order in which locks are taken before a fork: a thread that holds one may wait for those behind it.
+// The order in which locks are taken before a fork: a thread that holds one may wait for later ones.
 enum class ForkOrder { Packed, Trace, Memory };
 constexpr int kForkLocks = 3;
 
-// Holds a lock that lives for ever while the process forks: the child finds it free, and what it guards whole. One per order.
+// Holds a static lock during fork(): the child finds it unlocked, and the guarded data consistent. One lock per order.
 STRATA_API void hold_over_fork(std::mutex& mutex, ForkOrder order);
 
 }  // namespace strata

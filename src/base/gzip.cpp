@@ -41,24 +41,26 @@ size_t ByteStream::read(std::byte* to, size_t n) {
   size_t got = 0;
   while (got < n && !inflate_->ended) {
     const size_t in = std::min(bytes_.size(), kStep), room = std::min(n - got, kStep);
-    z.next_in = reinterpret_cast<const Bytef*>(bytes_.data()), z.avail_in = static_cast<uInt>(in);
-    z.next_out = reinterpret_cast<Bytef*>(to + got), z.avail_out = static_cast<uInt>(room);
+    z.next_in = reinterpret_cast<const Bytef*>(bytes_.data());
+    z.avail_in = static_cast<uInt>(in);
+    z.next_out = reinterpret_cast<Bytef*>(to + got);
+    z.avail_out = static_cast<uInt>(room);
     const int status = inflate(&z, Z_NO_FLUSH);
     bytes_ = bytes_.subspan(in - z.avail_in);
     got += room - z.avail_out;
     if (status == Z_STREAM_END) {
       if (bytes_.empty()) inflate_->ended = true;
       else if (bytes_.size() > 1 && bytes_[0] == std::byte{0x1f} && bytes_[1] == std::byte{0x8b})
-        inflateReset(&z);  // gzip files may be strung together
+        inflateReset(&z);  // gzip files may be concatenated
       else
         fail(ErrorKind::Runtime,
-             fmt::format("'{}': {} bytes after the end of the gzip data; the file is damaged, fetch it again", name_,
+             fmt::format("'{}': {} bytes after the end of the gzip data; the file is damaged, download it again", name_,
                          bytes_.size()));
     } else if (status == Z_BUF_ERROR && bytes_.empty()) {
       fail(ErrorKind::Runtime,
-           fmt::format("'{}': the gzip data end too early; the file is truncated, fetch it again", name_));
+           fmt::format("'{}': the gzip data ends too early; the file is truncated, download it again", name_));
     } else if (status != Z_OK) {
-      fail(ErrorKind::Runtime, fmt::format("'{}': the gzip data are damaged ({}); fetch the file again", name_,
+      fail(ErrorKind::Runtime, fmt::format("'{}': the gzip data is damaged ({}); download the file again", name_,
                                            z.msg ? z.msg : zError(status)));
     }
   }

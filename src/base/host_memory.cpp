@@ -20,7 +20,7 @@ size_t host_memory() {
     if (sysinfo(&info) == 0) most = (size_t{info.totalram} + info.totalswap) * info.mem_unit;
     for (const char* file : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
       size_t limit = 0;
-      if (std::ifstream(file) >> limit && limit > 0) most = std::min(most, limit);  // "max" is no number
+      if (std::ifstream(file) >> limit && limit > 0) most = std::min(most, limit);  // "max" is not a number
     }
     return most;
   }();

@@ -1,4 +1,4 @@
-// How much memory this process may have, and the refusal of work that could never fit into it.
+// The memory that this process may use, and a check for work that can never fit.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,10 +10,10 @@ namespace strata {
 // Memory and swap space of the machine, or the limit of the control group if that is lower.
 STRATA_API size_t host_memory();
 
-constexpr size_t kObjectBytes = 512;  // what a tensor object in a list costs, its Python object included
+constexpr size_t kObjectBytes = 512;  // the cost of a tensor object in a list, including its Python object
 
-// Throws OutOfMemory when `count` items of `bytes` each cannot fit. For loops on the host whose length a user gives: they must
-// not run for hours, or be killed, before something else fails.
+// Throws OutOfMemory if `count` items of `bytes` each cannot fit. Call it before loops over a user-given count: they
+// must not run for hours, or be killed, before something else fails.
 STRATA_API void check_host_memory(int64_t count, size_t bytes, const char* op);
 
 }  // namespace strata

@@ -1,4 +1,4 @@
-// Lets the user stop a long loop on the host. The Python binding sets the hook, which throws when Ctrl-C was pressed.
+// Lets the user interrupt a long loop on the host. The Python binding sets the hook, which throws after Ctrl-C.
 #pragma once
 #include "base/api.h"
 
@@ -6,7 +6,7 @@ namespace strata {
 
 STRATA_API void set_interrupt_hook(void (*hook)());
 
-// For each step of a loop whose length a user gives. Costs an increment; the hook is called once in 1024 times.
+// Call it in each step of a loop over a user-given count. Costs an increment; the hook is called once in 1024 times.
 STRATA_API void poll_interrupt();
 
 }  // namespace strata

@@ -19,14 +19,15 @@ std::string path_of(void* handle) {
   return failed ? std::string(map->l_name) : real.string();
 }
 
-// The first line of what the loader says: it names the file itself.
+// The first line of the loader's message: it names the file itself.
 std::string loader_message() {
   const char* text = dlerror();
   const std::string all = text ? text : "unknown error";
   return all.substr(0, all.find('\n'));
 }
 
-// A name without a folder that the loader does not find is merely absent; anything else is a broken file.
+// A name without a folder that the loader does not find means that the library is absent; other errors mean a broken
+// file.
 bool is_absent(const std::string& message) { return message.find("No such file") != std::string::npos; }
 
 std::vector<std::string> folders() {

@@ -1,5 +1,5 @@
-// Libraries that are opened at run time: where they are looked for, what was found, which other copies there are, and why one
-// cannot be used. Strata links none of them; everything works without them, more slowly.
+// Libraries opened at run time: search paths, the file in use, other installed copies, and the reason if one cannot be
+// used. Strata links none of them; without them everything works, but slower.
 #pragma once
 #include <string>
 #include <vector>
@@ -11,35 +11,35 @@ namespace strata {
 
 struct LibrarySpec {
   const char* name;                // in messages: "cuBLASLt"
-  std::vector<std::string> files;  // names for the loader's own search, or paths, in this order
+  std::vector<std::string> files;  // names for the loader's search, or paths, tried in this order
   const char* variable = nullptr;  // an environment variable that names the file
-  const char* advice = "";         // what to install or do where it is missing
-  bool global = false;             // its symbols are for libraries that are opened later, too
+  const char* advice = "";         // what to install or do if it is missing
+  bool global = false;             // makes its symbols available to libraries opened later
 };
 
-// A library, or the reason why there is none. It is never closed: some have threads that must not lose their code.
+// A library, or the reason why it is not available. Never closed: some have threads that still run its code.
 class STRATA_API Library {
  public:
   explicit Library(const LibrarySpec& spec);
 
   explicit operator bool() const { return handle_ != nullptr && why_.empty(); }
   const std::string& name() const { return name_; }
-  const std::string& path() const { return path_; }  // of the file that is in use
-  const std::string& why() const { return why_; }    // empty: it can be used
-  // Other copies of it that this process could have opened: in LD_LIBRARY_PATH, in the system's folders.
+  const std::string& path() const { return path_; }  // of the file in use
+  const std::string& why() const { return why_; }    // empty if usable
+  // Other copies that this process could have opened: in LD_LIBRARY_PATH or the system's folders.
   std::vector<std::string> shadowed() const;
 
-  // The function of this name, or null. Every one that is needed is asked for before the library is used.
+  // The function of this name, or null. Look up all required functions before using the library.
   template <class F> F find(const char* symbol) const { return reinterpret_cast<F>(address_of(symbol)); }
-  // The same; a missing one makes the library unusable.
+  // Like find(), but a missing function makes the library unusable.
   template <class F> F need(const char* symbol) {
     const F f = find<F>(symbol);
     if (!f && why_.empty()) refuse("it has no " + std::string(symbol));
     return f;
   }
-  // Makes it unusable, e.g. because of its version.
+  // Marks it unusable, e.g. because of its version.
   void refuse(const std::string& why);
-  void require() const;  // throws NotImplemented with the reason where it cannot be used
+  void require() const;  // throws NotImplemented with the reason if it is unusable
 
  private:
   void* address_of(const char* symbol) const;

@@ -14,7 +14,7 @@
 namespace strata {
 namespace {
 
-constexpr int kMaxThreads = 1024;  // more would only exhaust the process's threads
+constexpr int kMaxThreads = 1024;  // more would only exhaust the process's limit
 std::atomic<int> wanted_threads{0};
 STRATA_THREAD_LOCAL bool inside_loop = false;
 

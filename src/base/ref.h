@@ -1,4 +1,4 @@
-// Ref: an owning pointer to an object that carries its own count, and small tools for scopes.
+// Ref: an owning pointer to an object with an intrusive count, and small scope helpers.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace strata {
 
-// T has a public `std::atomic<int32_t> refs`, born as 1, and `static void destroy(T*)`.
+// T has a public `std::atomic<int32_t> refs`, initially 1, and `static void destroy(T*)`.
 template <class T> class Ref {
  public:
   Ref() = default;
@@ -28,7 +28,7 @@ template <class T> class Ref {
   ~Ref() {
     if (p_) drop(p_);
   }
-  // The sole owner may skip the locked decrement: nobody else can touch the count any more.
+  // The sole owner may skip the locked decrement: no other thread can access the count.
   static void drop(T* p) {
     if (p->refs.load(std::memory_order_acquire) == 1 || p->refs.fetch_sub(1, std::memory_order_acq_rel) == 1)
       T::destroy(p);
@@ -43,7 +43,7 @@ template <class T> class Ref {
   T* p_ = nullptr;
 };
 
-// An object that few have: made when first needed, by whichever thread comes first, and never taken away before its owner ends.
+// An object that is created on first use, by whichever thread comes first, and destroyed with its owner.
 template <class T> class Lazy {
  public:
   Lazy() = default;
@@ -54,7 +54,7 @@ template <class T> class Lazy {
   T* operator->() const { return get(); }
   T& operator*() const { return *get(); }
   explicit operator bool() const { return get() != nullptr; }
-  template <class U = T> U& make() {  // every caller names the same U
+  template <class U = T> U& make() {  // all callers must use the same U
     if (T* p = get()) return static_cast<U&>(*p);
     auto* fresh = new U;
     T* before = nullptr;
@@ -67,7 +67,7 @@ template <class T> class Lazy {
   std::atomic<T*> p_{nullptr};
 };
 
-// Sets a variable for the length of a scope.
+// Sets a variable for the duration of a scope.
 template <class T> struct Scoped {
   Scoped(T& variable, T value) : target(variable), before(std::exchange(variable, value)) {}
   ~Scoped() { target = before; }

@@ -1,4 +1,4 @@
-// SHA-256, for files that come from elsewhere and for plans.
+// SHA-256, for downloaded files and for plans.
 #pragma once
 #include <string>
 

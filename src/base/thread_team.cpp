@@ -1,7 +1,7 @@
-// Waking a sleeping thread costs 20 to 40 us, as much as half of what small loops take. So a member that has nothing to do goes on
-// looking for work for a while, and offers its processor to others between looks: a second process that computes on the same
-// processors gets them at once. And what a member has not begun when the caller is done with its own part, the caller does:
-// a loop never waits for a thread that sleeps or has no processor.
+// Waking a sleeping thread costs 20 to 40 us, as much as half of a small loop. So an idle member polls for work for a
+// while and yields between polls: another process on the same processors gets them at once. When the caller has
+// finished its own part, it runs the pieces that no member has started: a loop never waits for a thread that sleeps or
+// has no processor.
 #include "base/thread_team.h"
 
 #include <linux/futex.h>
@@ -29,12 +29,12 @@ struct Work {
   void (*run)(void* context, int index, int members);
   void* context;
   int members;
-  int processor;          // the caller's
-  std::atomic<int> left;  // members other than the caller that are not done
+  int processor;          // of the caller
+  std::atomic<int> left;  // members other than the caller that have not finished
 };
 
-// A thread that waits politely looks idle, and the kernel may leave it on the caller's processor for good, where it runs only
-// after the caller's own part. Leaves that processor, and may go anywhere again afterwards.
+// A yielding thread looks idle to the scheduler, which may leave it on the caller's processor, where it only runs after
+// the caller's own part. Moves off that processor, then allows all processors again.
 void leave_processor(int processor) {
   cpu_set_t all, others;
   if (sched_getaffinity(0, sizeof all, &all) != 0 || !CPU_ISSET(processor, &all) || CPU_COUNT(&all) < 2) return;
@@ -51,7 +51,7 @@ struct alignas(64) Member {
     work.store(w, std::memory_order_seq_cst);
     if (asleep.exchange(0, std::memory_order_seq_cst)) syscall(SYS_futex, &asleep, FUTEX_WAKE_PRIVATE, 1, nullptr);
   }
-  // The member takes its work, or the caller takes it back: whoever comes first.
+  // Either the member takes its work, or the caller takes it back.
   Work* take() { return work.load(std::memory_order_relaxed) ? work.exchange(nullptr) : nullptr; }
 
   Work* wait() {
@@ -85,7 +85,7 @@ struct alignas(64) Member {
 };
 
 struct Team {
-  std::mutex busy;  // held by the thread whose work the team does
+  std::mutex busy;  // held by the thread that uses the pool
   std::vector<std::unique_ptr<Member>> members;
 
   bool grow(int count) {
@@ -97,9 +97,9 @@ struct Team {
         members.push_back(std::move(member));
       }
       return true;
-    } catch (const std::system_error&) { return false; }  // the limit of processes is reached
+    } catch (const std::system_error&) { return false; }  // the process limit is reached
   }
-  // Signals go to the threads that the program knows of.
+  // Block signals: they are handled by the program's own threads.
   static void start(Member& member, int index) {
     sigset_t all, before;
     sigfillset(&all);
@@ -114,8 +114,8 @@ struct Team {
   }
 };
 
-// Never destroyed: its threads may still look at it when static objects go. A child of fork() has none of the threads, so it
-// starts with a team of its own.
+// Never destroyed: its threads may still use it while static objects are destroyed. A child of fork() has none of the
+// threads, so it starts a new pool.
 std::atomic<Team*> current{nullptr};
 Team& team() {
   Team* t = current.load(std::memory_order_acquire);

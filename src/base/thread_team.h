@@ -1,19 +1,21 @@
-// The threads behind parallel loops: started when first needed, woken by a store while they still look, by the kernel later.
+// The thread pool of parallel loops. Threads start on first use; a store wakes them while they poll, a futex once they
+// sleep.
 #pragma once
 #include <atomic>
 #include <cstdint>
 
 namespace strata::detail {
 
-// Runs work(context, index, members) for every index below `members`, 0 on the caller's thread, and returns when all is done.
-// together: each index on a thread of its own, all at the same time; otherwise the caller does what no other thread has
-// begun. False, and nothing was run: another thread uses the team now, or threads could not be started. Work must not throw.
+// Runs work(context, index, members) for every index below `members`, 0 on the caller's thread, and returns when all
+// are done. together: each index on its own thread, concurrently; otherwise the caller runs what no other thread has
+// started. Returns false without running anything if another thread uses the pool, or threads could not be started.
+// Work must not throw.
 bool run_on_team(int members, bool together, void (*work)(void* context, int index, int members), void* context);
 
-// Waits until done() holds: looks closely at first, then lets other threads run between looks.
+// Waits until done() holds: spins at first, then yields.
 template <class Done> void wait_until(const Done& done);
 
-void pause_briefly();  // of a processor that looks at a variable in a loop
+void pause_briefly();  // a pause instruction, for spin loops
 void let_others_run();
 
 template <class Done> void wait_until(const Done& done) {

@@ -1,4 +1,4 @@
-// Trace spans: layer, name, correlation id, start, end. One relaxed load when nobody is looking.
+// Trace spans: layer, name, correlation id, start, end. One relaxed load when tracing is off.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -14,8 +14,8 @@ STRATA_API const char* name_of(Layer layer);
 
 struct Event {
   Layer layer;
-  const char* name;    // static text
-  std::string detail;  // a few facts, e.g. the kernel chosen and the shapes
+  const char* name;    // a static string
+  std::string detail;  // details, e.g. the kernel chosen and the shapes
   uint64_t id;         // shared by all spans of one user-level call
   int64_t begin_ns, end_ns;
   uint32_t thread;
@@ -25,7 +25,7 @@ STRATA_API extern std::atomic<bool> enabled;
 STRATA_API void start();
 STRATA_API std::vector<Event> stop();  // all events since start(), in order of their end
 
-// A span covers a scope. Spans nest; the outermost one draws a new id.
+// A span covers a scope. Spans nest; the outermost one assigns a new id.
 class STRATA_API Span {
  public:
   Span(Layer layer, const char* name) {

@@ -33,8 +33,11 @@ void put_chunk(std::string& to, const char* type, const std::string& data) {
 
 Canvas::Canvas(int width, int height, Color background) : width_(width), height_(height) {
   pixels_.resize(static_cast<size_t>(width) * static_cast<size_t>(height) * 3);
-  for (size_t i = 0; i < pixels_.size(); i += 3)
-    pixels_[i] = background.r, pixels_[i + 1] = background.g, pixels_[i + 2] = background.b;
+  for (size_t i = 0; i < pixels_.size(); i += 3) {
+    pixels_[i] = background.r;
+    pixels_[i + 1] = background.g;
+    pixels_[i + 2] = background.b;
+  }
 }
 
 void Canvas::blend(int x, int y, Color color, float coverage) {
@@ -56,14 +59,17 @@ void Canvas::rectangle(float x, float y, float width, float height, Color color)
       blend(column, row, color, share(x, x + width, column) * share(y, y + height, row));
 }
 
-// All strokes of a drawing cover a pixel once, however many of them touch it: joints do not darken.
+// All strokes of a drawing cover a pixel once, however many of them touch it: joints are not darker.
 void Canvas::strokes(const std::vector<std::vector<Point>>& lines, float thickness, Color color) {
   const float reach = thickness / 2 + 1;
   float left = 1e9F, right = -1e9F, top = 1e9F, bottom = -1e9F;
   for (const auto& line : lines)
-    for (Point p : line)
-      left = std::min(left, p.x), right = std::max(right, p.x), top = std::min(top, p.y),
+    for (Point p : line) {
+      left = std::min(left, p.x);
+      right = std::max(right, p.x);
+      top = std::min(top, p.y);
       bottom = std::max(bottom, p.y);
+    }
   if (left > right) return;
   const int x0 = std::max(0, static_cast<int>(left - reach)),
             x1 = std::min(width_ - 1, static_cast<int>(right + reach));

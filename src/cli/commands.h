@@ -1,4 +1,4 @@
-// The subcommands of `strata`. Each returns an exit status: 0 fine, 1 the user's mistake, 2 the environment, 3 not available.
+// The subcommands of `strata`. Each returns an exit status: 0 success, 1 user error, 2 environment, 3 not available.
 #pragma once
 #include <CLI/CLI.hpp>
 #include <functional>
@@ -12,6 +12,6 @@ void add_explain(CLI::App& app, Run& run);
 void add_devices(CLI::App& app, Run& run);
 void add_libraries(CLI::App& app, Run& run);
 void add_train(CLI::App& app, Run& run);
-void add_missing(CLI::App& app, Run& run);  // names that later versions will have
+void add_missing(CLI::App& app, Run& run);  // names of later versions
 
 }  // namespace strata::cli

@@ -1,4 +1,4 @@
-// `strata devices` and `strata libraries`: what this machine offers.
+// `strata devices` and `strata libraries`: what this machine provides.
 #include <fmt/core.h>
 #include <hwy/targets.h>
 #include <unistd.h>

@@ -22,7 +22,7 @@ namespace strata::cli {
 namespace {
 namespace fs = std::filesystem;
 
-// The sums are of the unpacked contents: mirrors pack them differently.
+// Checksums of the uncompressed contents: mirrors compress them differently.
 struct Published {
   const char *name, *sha256;
   uint64_t size;
@@ -47,7 +47,7 @@ std::string environment(const char* name) {
   return value ? value : "";
 }
 
-// Where downloads are kept; empty when the user has no home.
+// The download folder; empty if the user has no home folder.
 std::string cache_folder() {
   if (const std::string own = environment("STRATA_DATA"); !own.empty()) return own + "/mnist";
   if (const std::string cache = environment("XDG_CACHE_HOME"); !cache.empty()) return cache + "/strata/mnist";
@@ -64,7 +64,7 @@ std::string find_mnist() {
   return {};
 }
 
-// Runs curl, which most systems have; false when it is missing or fails.
+// Runs curl, which most systems have; false if it is missing or fails.
 bool fetch(const std::string& url, const std::string& path) {
   const std::vector<std::string> words = {
     "curl", "--fail", "--silent", "--location", "--connect-timeout", "5", "--max-time", "300", "--output", path, url};
@@ -85,7 +85,7 @@ bool fetch(const std::string& url, const std::string& path) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-// Fetches the four files into the cache, each checked against its published sum before it gets its name.
+// Downloads the four files into the cache; each is verified against its published checksum before it is renamed.
 bool download(const std::string& folder, bool quiet) {
   const std::string own = environment("STRATA_MNIST_URL");
   const std::vector<std::string> hosts =

@@ -1,4 +1,4 @@
-// Which digits `strata train` learns: MNIST where it is or can be had, synthetic ones otherwise.
+// Chooses the digits for `strata train`: MNIST if available, synthetic ones otherwise.
 #pragma once
 #include <string>
 
@@ -12,7 +12,8 @@ struct Digits {
   data::ImageSet train, test;
 };
 
-// `choice` is a folder, "mnist", "synthetic" or empty (MNIST if possible). Throws when an explicit choice cannot be had.
+// `choice` is a folder, "mnist", "synthetic" or empty (MNIST if possible). Throws if an explicit choice is not
+// available.
 Digits load_digits(const std::string& choice, bool may_download, bool quiet);
 
 }  // namespace strata::cli

@@ -1,4 +1,4 @@
-// `strata explain`: runs one op and shows each layer it passed, the kernels considered and why, and the time of each span.
+// `strata explain`: runs one op and shows all layers, the kernels considered and why, and the time of each span.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -69,7 +69,7 @@ int explain(const Options& o) {
     call_into(op, sample->args, outs.data());
     return outs;
   };
-  run();  // once before, so that the times are those of a warm call
+  run();  // warm-up
   Explanation seen;
   {
     Scoped<Explanation*> look(thread_state.explain, &seen);
@@ -82,7 +82,8 @@ int explain(const Options& o) {
                  "{} of these arguments has no gradient; leave out --backward", op.name);
     autograd::backward(outs[0], call(find_op("full"), [&] {
                          Args args = find_op("full").defaults;
-                         args[0] = Value(IntList(outs[0].shape())), args[1] = Value(1.0),
+                         args[0] = Value(IntList(outs[0].shape()));
+                         args[1] = Value(1.0);
                          args[2] = Value(outs[0].dtype());
                          return args;
                        }()));

@@ -52,7 +52,10 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) { return app.exit(e) == 0 ? 0 : 1; }
-  if (build_info) return print_build_info(), 0;
+  if (build_info) {
+    print_build_info();
+    return 0;
+  }
   if (chosen) return chosen();
   fmt::print("{}", app.help());
   return 0;
@@ -63,7 +66,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   using strata::cli::say;
   strata::cli::open_standard_files();
-  std::signal(SIGPIPE, SIG_IGN);  // `strata ops | head -1` ends by an error of print instead
+  std::signal(SIGPIPE, SIG_IGN);  // `strata ops | head -1` then fails in print instead
   try {
     const int status = strata::cli::run(argc, argv);
     if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
@@ -73,7 +76,7 @@ int main(int argc, char** argv) {
     say("strata: {}\n", e.what());
     return strata::cli::exit_status(e.kind());
   } catch (const std::system_error& e) {
-    if (e.code().value() == EPIPE) return 2;  // nobody reads any more: nothing to say
+    if (e.code().value() == EPIPE) return 2;  // the reader has closed the pipe: nothing to report
     say("strata: {}\n", e.code().message());
   } catch (const std::bad_alloc&) { say("strata: out of memory\n"); } catch (const std::length_error&) {
     say("strata: out of memory\n");

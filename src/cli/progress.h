@@ -8,12 +8,12 @@ namespace strata::cli {
 
 class Progress {
  public:
-  // `label` stands before the bar. Quiet: nothing is printed.
+  // `label` is printed before the bar. Quiet: nothing is printed.
   Progress(std::string label, int64_t total, bool quiet);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   ~Progress();                                          // ends the line
-  void update(int64_t done, const std::string& facts);  // cheap: draws ten times a second at most
+  void update(int64_t done, const std::string& facts);  // cheap: draws at most ten times a second
 
  private:
   void draw(int64_t done, const std::string& facts, double seconds);

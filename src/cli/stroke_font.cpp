@@ -6,7 +6,8 @@
 namespace strata::cli {
 namespace {
 
-// Points are pairs of digits xy; a space lifts the pen; a stroke that starts with '~' is a polygon whose corners are rounded.
+// Points are pairs of digits xy; a space lifts the pen; a stroke that starts with '~' is a polygon with rounded
+// corners.
 struct Shape {
   char character;
   const char* strokes;
@@ -97,7 +98,7 @@ constexpr Shape kShapes[] = {
   {'z', "02420646"},
 };
 
-// Cuts the corners of a polygon three times (Chaikin): a quadratic spline, near enough. The ends stay.
+// Cuts the corners of a polygon three times (Chaikin): approximates a quadratic spline. Keeps the ends.
 std::vector<Point> rounded(std::vector<Point> p) {
   for (int round = 0; round < 3; ++round) {
     std::vector<Point> next{p.front()};

@@ -1,4 +1,4 @@
-// `strata train`: the small CNN of the tour, trained on handwritten digits.
+// `strata train`: trains a small CNN on handwritten digits.
 #include <memory>
 
 #include "cli/commands.h"

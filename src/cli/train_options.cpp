@@ -22,12 +22,12 @@ void check_device(const std::string& device) {
   } catch (const Error& e) { fail(ErrorKind::NotImplemented, fmt::format("--device {}: {}", device, e.what())); }
 }
 
-// Before the data is fetched, and before --out is made.
+// Called before the data is downloaded, and before --out is created.
 void check_resume(const TrainOptions& o) {
   const auto file = std::filesystem::path(o.out) / "checkpoint.safetensors";
   std::error_code ignored;
   STRATA_CHECK(!o.resume || std::filesystem::exists(file, ignored), Io,
-               "--resume: there is no {} to go on from; name its folder with --out, or train without --resume",
+               "--resume: there is no {} to resume from; name its folder with --out, or train without --resume",
                file.string());
 }
 
@@ -39,7 +39,7 @@ void add_train_options(CLI::App& command, TrainOptions& options) {
     ->capture_default_str();
   command.add_option(
     "--data", options.data,
-    "Folder with the MNIST files, or mnist, or synthetic (default: MNIST where it can be had, else synthetic)");
+    "Folder with the MNIST files, or mnist, or synthetic (default: MNIST if available, otherwise synthetic)");
   command.add_option("--device", options.device, "Where to train")->capture_default_str();
   command.add_option("--epochs", options.epochs, "Passes over the training images")
     ->check(CLI::Range(int64_t{1}, int64_t{100000}))

@@ -1,4 +1,4 @@
-// What `strata train` can be told.
+// The options of `strata train`.
 #pragma once
 #include <CLI/CLI.hpp>
 #include <cstdint>
@@ -18,7 +18,7 @@ struct TrainOptions {
 };
 
 void add_train_options(CLI::App& command, TrainOptions& options);
-// What no option can tell by itself. Throws before data is fetched and before --out is made.
+// Checks that involve several options. Throws before data is downloaded and before --out is created.
 void check_train_options(const TrainOptions& options);
 
 }  // namespace strata::cli

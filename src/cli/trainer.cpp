@@ -45,7 +45,7 @@ class CatchInterrupts {
   void (*before_)(int);
 };
 
-// Pixels as normalised floats, [count, 1, 28, 28], and the classes.
+// Pixels as normalized floats, [count, 1, 28, 28], and the classes.
 class NormalisedImages : public data::Dataset {
  public:
   explicit NormalisedImages(data::ImageSet set) : set_(std::move(set)) {}
@@ -89,7 +89,7 @@ class InOrder : public data::Sampler {
   Tensor order_;
 };
 
-// The weights are drawn on the CPU, so that they are the same everywhere.
+// The weights are drawn on the CPU, so that they are the same on all devices.
 SmallCnn seeded_network(uint64_t seed, Device device) {
   manual_seed(seed);
   SmallCnn net;
@@ -139,14 +139,14 @@ data::DataLoader Trainer::batches(const data::ImageSet& set, Tensor order, int64
           {.batch_size = size, .sampler = std::make_shared<InOrder>(std::move(order)), .prefetch_device = device_}};
 }
 
-// The epoch's order comes from the seed and its number alone, so that a resumed run sees the same.
+// The epoch's order depends only on the seed and its number, so that a resumed run sees the same.
 Tensor Trainer::order_of(int64_t epoch) const {
   Generator generator(options_.seed + 0x9E3779B97F4A7C15ULL * static_cast<uint64_t>(epoch + 1));
   return randperm(images_, &generator);
 }
 
-// Rises over the first twentieth of the run and falls along a cosine to its end. From the step's number alone: a resumed run
-// takes the same steps.
+// Warms up over the first twentieth of the run and decays along a cosine. Depends only on the step's number: a resumed
+// run takes the same steps.
 double Trainer::learning_rate() const {
   if (options_.schedule == "constant") return options_.lr;
   const auto all = static_cast<double>(steps_ * options_.epochs), at = static_cast<double>(epoch_ * steps_ + step_);
@@ -160,7 +160,7 @@ bool Trainer::train_epoch() {
   const Clock::time_point start = Clock::now();
   const double before = epoch_seconds_;
   if (step_ == steps_) return true;
-  if (options_.counters) cuda::driver::take_vgpu_counters();  // forget what a test did
+  if (options_.counters) cuda::driver::take_vgpu_counters();  // discard those of the test
   data::DataLoader loader =
     batches(digits_.train, narrow(order_of(epoch_), 0, done, images_ - done), options_.batch_size);
   for (const data::Example& batch : loader) {
@@ -230,7 +230,8 @@ int Trainer::run() {
     const auto done = static_cast<double>(steps_);
     rows_.push_back({options_.device, epoch_ + 1, 1000 * epoch_seconds_ / done,
                      static_cast<double>(images_) / epoch_seconds_, mean, accuracy, memory});
-    ++epoch_, step_ = 0;
+    ++epoch_;
+    step_ = 0;
     epoch_seconds_ = 0;
     save_checkpoint();
     write_metrics();
@@ -279,7 +280,8 @@ TrainingCurve Trainer::curve() const {
   TrainingCurve c;
   c.title = fmt::format("Small CNN on {}, {}: {:.2f}% after {} epoch{}", digits_.name, options_.device,
                         100 * rows_.back().accuracy, epoch_, epoch_ == 1 ? "" : "s");
-  c.step_losses = losses_, c.steps_per_epoch = steps_;
+  c.step_losses = losses_;
+  c.steps_per_epoch = steps_;
   for (const Row& r : rows_) c.epochs.push_back({r.loss, r.accuracy, r.images_per_second});
   return c;
 }

@@ -1,4 +1,4 @@
-// Training of the small CNN: epochs, tests, checkpoints that continue bit for bit, metrics, a plot.
+// Training of the small CNN: epochs, tests, checkpoints that resume bit for bit, metrics, a plot.
 #pragma once
 #include <string>
 
@@ -31,7 +31,7 @@ class Trainer {
   void write_metrics() const;
   void save_checkpoint() const;
   void load_checkpoint();
-  Metadata description() const;  // what a checkpoint must agree on to be resumed
+  Metadata description() const;  // must match to resume a checkpoint
   TrainingCurve curve() const;
   void report(double seconds) const;
 

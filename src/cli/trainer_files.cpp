@@ -1,4 +1,4 @@
-// What a training run leaves on the disk: the checkpoint and metrics.csv.
+// The files of a training run: the checkpoint and metrics.csv.
 #include <fmt/core.h>
 
 #include <array>
@@ -27,7 +27,7 @@ TensorDict without_prefix(const std::string& prefix, const TensorDict& dict) {
 const Tensor& find(const TensorDict& dict, const std::string& name, const std::string& file) {
   for (const auto& [key, tensor] : dict)
     if (key == name) return tensor;
-  fail(ErrorKind::Runtime, fmt::format("{}: '{}' is missing; this is no checkpoint of strata train", file, name));
+  fail(ErrorKind::Runtime, fmt::format("{}: '{}' is missing; this is not a checkpoint of strata train", file, name));
 }
 
 }  // namespace
@@ -70,10 +70,10 @@ void Trainer::load_checkpoint() {
   const SafeTensors saved = load(file);
   for (const auto& [key, mine] : description()) {
     const auto theirs = saved.metadata.find(key);
-    STRATA_CHECK(theirs != saved.metadata.end(), Runtime, "{}: '{}' is missing; this is no checkpoint of strata train",
-                 file, key);
+    STRATA_CHECK(theirs != saved.metadata.end(), Runtime,
+                 "{}: '{}' is missing; this is not a checkpoint of strata train", file, key);
     STRATA_CHECK(theirs->second == mine, Value,
-                 "--resume: {} was trained with {} {}, now {} is asked for; give the same options, or another --out",
+                 "--resume: {} was trained with {} {}, now {} is requested; give the same options, or another --out",
                  file, key, theirs->second, mine);
   }
   net_.load_state_dict(without_prefix("model.", saved.tensors));
@@ -82,7 +82,7 @@ void Trainer::load_checkpoint() {
                &position = find(saved.tensors, "train.position", file);
   STRATA_CHECK(losses.dtype() == DType::F32 && rows.dtype() == DType::F64 && position.dtype() == DType::F64 &&
                  rows.dim() == 2 && rows.size(1) == kRowNumbers && position.numel() == 3,
-               Runtime, "{}: the record of the run has another form; this is no checkpoint of this version", file);
+               Runtime, "{}: the record of the run has another form; this is not a checkpoint of this version", file);
   losses_.assign(losses.data<float>(), losses.data<float>() + losses.numel());
   for (int64_t i = 0; i < rows.size(0); ++i) {
     const double* r = rows.data<double>() + i * kRowNumbers;
@@ -98,7 +98,7 @@ void Trainer::load_checkpoint() {
                losses_.size());
 }
 
-// Rows of other devices in the same folder are kept, so that one table compares them.
+// Keeps the rows of other devices in the same folder, so that one table compares them.
 void Trainer::read_metrics() {
   std::ifstream file(path("metrics.csv"));
   for (std::string line; std::getline(file, line);) {

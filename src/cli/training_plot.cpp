@@ -21,7 +21,7 @@ struct Panel {
   float y(double v) const { return top + height - static_cast<float>((v - y0) / (y1 - y0)) * height; }
 };
 
-// A step of 1, 2 or 5 times a power of ten that cuts `range` into about `count` parts.
+// A step of 1, 2 or 5 times a power of ten that splits `range` into about `count` parts.
 double nice_step(double range, int count) {
   const double rough = range / count, power = std::pow(10, std::floor(std::log10(rough)));
   for (double factor : {1.0, 2.0, 5.0})
@@ -49,12 +49,18 @@ void epoch_ticks(Canvas& c, const Panel& p, int64_t epochs) {
   c.text(p.left + p.width / 2, p.top + p.height + 42, 10, "epoch", kMuted, 0.5F);
 }
 
-// Loss by step, on a logarithmic axis: each step faintly, their running mean boldly.
+// Loss by step, on a logarithmic axis: each step in a light colour, the running mean in a bold one.
 void loss_panel(Canvas& c, const TrainingCurve& curve) {
   double low = 1e30, high = 0;
   for (float v : curve.step_losses)
-    if (std::isfinite(v) && v > 0) low = std::min<double>(low, v), high = std::max<double>(high, v);
-  if (high == 0) low = 0.1, high = 1;
+    if (std::isfinite(v) && v > 0) {
+      low = std::min<double>(low, v);
+      high = std::max<double>(high, v);
+    }
+  if (high == 0) {
+    low = 0.1;
+    high = 1;
+  }
   low = std::max(low, high * 1e-4);
   const auto n = static_cast<double>(std::max<size_t>(curve.step_losses.size(), 2));
   const Panel p{
@@ -80,7 +86,8 @@ void loss_panel(Canvas& c, const TrainingCurve& curve) {
   for (size_t i = 0; i < curve.step_losses.size(); ++i) {
     const double v = curve.step_losses[i];
     if (!std::isfinite(v)) continue;
-    mean = mean * kKeep + v * (1 - kKeep), weight = weight * kKeep + (1 - kKeep);
+    mean = mean * kKeep + v * (1 - kKeep);
+    weight = weight * kKeep + (1 - kKeep);
     const float x = p.x(static_cast<double>(i) + 1);
     raw.push_back({x, p.y(std::log10(std::max(v, low)))});
     smooth.push_back({x, p.y(std::log10(std::max(mean / weight, low)))});

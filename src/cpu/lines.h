@@ -1,4 +1,4 @@
-// Lines of a tensor along one dimension: what sorts, scans and selections work on.
+// Lines of a tensor along one dimension, for sorts, scans and selections.
 #pragma once
 #include <algorithm>
 
@@ -10,7 +10,10 @@ class Lines {
  public:
   // Row i of every tensor of the same outer shape is the same line, whatever the strides.
   Lines(const TensorImpl& t, int dim) : t_(t), element_(static_cast<int64_t>(size_of(t.dtype))) {
-    if (t.ndim > 0) length_ = t.shape[dim], stride_ = t.strides[dim];
+    if (t.ndim > 0) {
+      length_ = t.shape[dim];
+      stride_ = t.strides[dim];
+    }
     for (int d = 0; d < t.ndim; ++d)
       if (d != dim) outer_.add(t.shape[d], t.strides[d]);
   }
@@ -20,7 +23,7 @@ class Lines {
   DType dtype() const { return t_.dtype; }
   std::byte* at(int64_t row) const { return t_.data + outer_.offset(row) * element_; }
   template <class T> T* data(int64_t row) const { return reinterpret_cast<T*>(at(row)); }
-  // The row as contiguous T: in place when it already is, otherwise converted into the buffer (length() elements).
+  // The row as contiguous T: in place if it already is, otherwise converted into the buffer (length() elements).
   template <class T> const T* read(int64_t row, T* buffer) const {
     if (stride_ == 1 && t_.dtype == dtype_of<T>) return data<T>(row);
     load_block<T>(t_.dtype, at(row), stride_, length_, buffer);
@@ -38,7 +41,7 @@ class Lines {
   int64_t length_ = 1, stride_ = 1, element_;
 };
 
-// A contiguous tensor with x's elements in its compute type; x itself (under another object) when it already is that.
+// A contiguous tensor with x's elements in its compute type; x itself (as another object) if it already is that.
 STRATA_API Tensor packed(const TensorImpl& x);
 
 }  // namespace strata::cpu

@@ -15,11 +15,11 @@
 namespace strata::cpu {
 namespace {
 
-// A child of fork() has none of libgomp's threads, but the thread that forked remembers its team and would wait for it for ever.
-// Its calls run serially; threads started in the child get teams of their own.
+// A child of fork() has none of libgomp's threads, but the thread that forked still has its team and would wait for it
+// forever. Its calls run serially; threads started in the child get teams of their own.
 STRATA_THREAD_LOCAL bool lost_team = false;
 
-// Memory for oneDNN is known by its address alone: the cache line in front of it says which block it is.
+// oneDNN frees memory by address only: the cache line before it stores the block.
 constexpr size_t kLine = 64;
 
 constexpr onednn::Host kHost = {
@@ -40,14 +40,15 @@ constexpr onednn::Host kHost = {
   },
 };
 
-// oneDNN's threads are libgomp's, which spin for milliseconds by default: that halves the speed of two processes side by side.
-// The count is read from the environment once, when the library is loaded, so it is loaded here and not along with oneDNN.
+// oneDNN's threads are libgomp's, which spin for milliseconds by default: that halves the speed of two processes side
+// by side. libgomp reads the count from the environment once, when it is loaded, so it is loaded here and not along
+// with oneDNN.
 void open_libgomp() {
   constexpr const char* kName = "libgomp.so.1";
   if (dlopen(kName, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD)) return;
   const bool ours = !std::getenv("GOMP_SPINCOUNT") && !std::getenv("OMP_WAIT_POLICY");
-  // Measured with a small network: alone 7% slower than with endless spinning, and two such processes on two cores reach
-  // together 94% of one alone (with a count of 3000, 58%).
+  // Measured with a small network: 7% slower alone than with endless spinning, and two such processes on two cores
+  // together reach 94% of one alone (58% with a count of 3000).
   if (ours) setenv("GOMP_SPINCOUNT", "700", 1);
   dlopen(kName, RTLD_NOW | RTLD_GLOBAL);
   if (ours) unsetenv("GOMP_SPINCOUNT");  // not for child processes

@@ -4,9 +4,9 @@
 
 namespace strata::cpu {
 
-const onednn::Table* onednn_table();  // null when the module is missing
-const char* onednn_missing();         // why, a static text
-// Throws what the module reported.
+const onednn::Table* onednn_table();  // null if the module is missing
+const char* onednn_missing();         // the reason, a static string
+// Throws the error reported by the module.
 [[noreturn]] void onednn_failed(const char* op);
 
 }  // namespace strata::cpu

@@ -11,7 +11,7 @@
 namespace strata::cpu {
 namespace {
 
-std::mutex mutex;  // of all forms: held for a look or a store, never while a form is made
+std::mutex mutex;  // of all forms: held for a lookup or a store, never while a form is created
 const bool fork_safe = (hold_over_fork(mutex, ForkOrder::Packed), true);
 std::atomic<size_t> kept_bytes{0};
 
@@ -20,7 +20,7 @@ struct Entry {
   int64_t offset;
   uint64_t writes;
   uint64_t sum;
-  Ref<Storage> data;  // undefined: asked for once
+  Ref<Storage> data;  // undefined: requested once
 };
 
 struct Forms : Derived {
@@ -43,11 +43,15 @@ uint64_t checksum(const std::byte* p, size_t bytes) {
     for (size_t k = 0; k < kLanes; ++k) {
       uint64_t w;
       std::memcpy(&w, p + i + 8 * k, 8);
-      h[k] = (h[k] ^ w) * kFactor, h[k] ^= h[k] >> 29;
+      h[k] = (h[k] ^ w) * kFactor;
+      h[k] ^= h[k] >> 29;
     }
   for (; i < bytes; ++i) h[i % kLanes] = (h[i % kLanes] ^ static_cast<uint64_t>(p[i])) * kFactor;
   uint64_t all = bytes;
-  for (uint64_t v : h) all = (all ^ v) * kFactor, all ^= all >> 31;
+  for (uint64_t v : h) {
+    all = (all ^ v) * kFactor;
+    all ^= all >> 31;
+  }
   return all;
 }
 
@@ -61,7 +65,7 @@ uint64_t checksum(const TensorImpl& t) {
 
 int64_t offset_of(const TensorImpl& t) { return t.data - t.storage->data; }
 
-// Under the lock.
+// Requires the lock.
 Entry* find(const TensorImpl& t, const FormKey& key) {
   auto* forms = static_cast<Forms*>(t.storage->derived.load());
   if (!forms) return nullptr;
@@ -70,7 +74,8 @@ Entry* find(const TensorImpl& t, const FormKey& key) {
   return nullptr;
 }
 
-// What is known of a form: the values it belongs to, whether it was asked for with the same ones before, and itself.
+// The state of a form: the values it belongs to, whether it was requested before with the same ones, and the form
+// itself.
 struct Look {
   uint64_t sum;
   uint64_t writes;
@@ -79,22 +84,33 @@ struct Look {
 
   Look(const TensorImpl& t, const FormKey& key) : sum(checksum(t)), writes(t.storage->writes()) {
     const std::lock_guard lock(mutex);
-    if (const Entry* e = find(t, key); e && e->writes == writes && e->sum == sum) again = true, data = e->data;
+    if (const Entry* e = find(t, key); e && e->writes == writes && e->sum == sum) {
+      again = true;
+      data = e->data;
+    }
   }
-  // Notes the question, and keeps the form when it was asked for again.
+  // Records the request, and keeps the form if it was requested before.
   void store(const TensorImpl& t, const FormKey& key, const Ref<Storage>& form) const {
     const std::lock_guard lock(mutex);
     if (!t.storage->derived) t.storage->derived = new Forms;
     auto& entries = static_cast<Forms*>(t.storage->derived.load())->entries;
     Entry* e = find(t, key);
     if (!e) {
-      if (entries.size() >= Forms::kMost) Forms::forget(entries.front()), entries.erase(entries.begin());
+      if (entries.size() >= Forms::kMost) {
+        Forms::forget(entries.front());
+        entries.erase(entries.begin());
+      }
       e = &entries.emplace_back(Entry{key, offset_of(t), writes, sum, {}});
     } else if (e->data) {
-      Forms::forget(*e), e->data = {};
+      Forms::forget(*e);
+      e->data = {};
     }
-    e->writes = writes, e->sum = sum;
-    if (form && again && kept_bytes + form->requested <= kMostFormBytes) e->data = form, kept_bytes += form->requested;
+    e->writes = writes;
+    e->sum = sum;
+    if (form && again && kept_bytes + form->requested <= kMostFormBytes) {
+      e->data = form;
+      kept_bytes += form->requested;
+    }
   }
 };
 }  // namespace

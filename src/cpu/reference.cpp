@@ -15,7 +15,7 @@ template <class F> void each_window(const Pooling& p, const F& f) {
         for (const Window& c : p.windows[2]) f(plane, o++, a, b, c);
   }
 }
-// f(place within the plane) for the inputs of a window
+// f(position within the plane) for the inputs of a window
 template <class F> void each_input(const Pooling& p, const Window& a, const Window& b, const Window& c, const F& f) {
   for (int64_t i = a.lo; i < a.hi; i += a.step)
     for (int64_t j = b.lo; j < b.hi; j += b.step)
@@ -27,10 +27,13 @@ template <class T> T divisor(const Pooling& p, const Window& a, const Window& b,
   return static_cast<T>(p.divisor ? p.divisor : p.include_pad ? a.full * b.full * c.full : inside);
 }
 
-// f(plane, output place, input place, weight) for every pair that a resampling connects
+// f(plane, output position, input position, weight) for every pair that a resampling connects
 template <class F> void each_tap(std::span<const Taps> taps, int64_t planes, const F& f) {
   std::vector<int64_t> outs, counts;
-  for (const Taps& t : taps) outs.push_back(t.out), counts.push_back(t.count);
+  for (const Taps& t : taps) {
+    outs.push_back(t.out);
+    counts.push_back(t.count);
+  }
   for (int64_t plane = 0; plane < planes; ++plane) {
     int64_t place = 0;
     each_index(outs, [&](const Index& o) {
@@ -39,7 +42,8 @@ template <class F> void each_tap(std::span<const Taps> taps, int64_t planes, con
         double weight = 1;
         for (size_t d = 0; d < taps.size(); ++d) {
           const auto at = static_cast<size_t>(o[d] * taps[d].count + k[d]);
-          from = from * taps[d].in + taps[d].index[at], weight *= taps[d].weight[at];
+          from = from * taps[d].in + taps[d].index[at];
+          weight *= taps[d].weight[at];
         }
         f(plane, place, from, weight);
       });
@@ -50,7 +54,10 @@ template <class F> void each_tap(std::span<const Taps> taps, int64_t planes, con
 struct PlaneSizes {
   int64_t in = 1, out = 1;
   explicit PlaneSizes(std::span<const Taps> taps) {
-    for (const Taps& t : taps) in *= t.in, out *= t.out;
+    for (const Taps& t : taps) {
+      in *= t.in;
+      out *= t.out;
+    }
   }
 };
 }  // namespace
@@ -69,15 +76,22 @@ template <class T> void max_windows_reference(const Pooling& p, const T* x, T* y
     int64_t where = (a.lo * p.in[1] + b.lo) * p.in[2] + c.lo;
     each_input(p, a, b, c, [&](int64_t at) {
       const T v = x[plane * p.in_size() + at];
-      if (v > best || v != v) best = v, where = at;
+      if (v > best || v != v) {
+        best = v;
+        where = at;
+      }
     });
-    y[plane * p.out_size() + o] = best, index[plane * p.out_size() + o] = where;
+    y[plane * p.out_size() + o] = best;
+    index[plane * p.out_size() + o] = where;
   });
 }
 template <class T> void mean_windows_reference(const Pooling& p, const T* x, T* y) {
   each_window(p, [&](int64_t plane, int64_t o, const Window& a, const Window& b, const Window& c) {
     T sum = 0, count = 0;
-    each_input(p, a, b, c, [&](int64_t at) { sum += x[plane * p.in_size() + at], ++count; });
+    each_input(p, a, b, c, [&](int64_t at) {
+      sum += x[plane * p.in_size() + at];
+      ++count;
+    });
     y[plane * p.out_size() + o] = count == 0 ? T(0) : sum / divisor<T>(p, a, b, c);
   });
 }

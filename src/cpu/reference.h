@@ -1,5 +1,5 @@
-// What plain reference kernels are made of: every element by its index, one after the other, in double or int64. Tests compare
-// the fast kernels with them; nothing else runs them.
+// Building blocks of plain reference kernels: every element by its index, one after the other, in double or int64.
+// Tests compare the fast kernels with them; nothing else runs them.
 #pragma once
 #include <array>
 
@@ -31,7 +31,7 @@ inline std::byte* element(const TensorImpl& t, const Index& at) {
   for (int d = 0; d < t.ndim; ++d) offset += at[static_cast<size_t>(d)] * t.strides[d];
   return t.data + offset * static_cast<int64_t>(size_of(t.dtype));
 }
-// One element to another, converted.
+// Copies one element, converted.
 inline void put(const TensorImpl& to, const Index& at, const TensorImpl& from, const Index& source) {
   convert_row(to.dtype, from.dtype)(element(to, at), 1, element(from, source), 1, 1);
 }
@@ -52,7 +52,7 @@ template <class F> void dispatch_wide(DType t, F&& f) {
 
 void fill_reference(const TensorImpl& dst, Scalar value);
 
-// The plain twins of pooling.h; T is double or int64.
+// Reference versions of pooling.h; T is double or int64.
 template <class T> void max_windows_reference(const Pooling& p, const T* x, T* y, int64_t* index);
 template <class T> void mean_windows_reference(const Pooling& p, const T* x, T* y);
 template <class T> void mean_windows_backward_reference(const Pooling& p, const T* g, T* out);
@@ -61,8 +61,8 @@ template <class T> void mean_windows_backward_reference(const Pooling& p, const 
 void resample_reference(std::span<const Taps> taps, int64_t planes, const double* x, double* y);
 void resample_backward_reference(std::span<const Taps> taps, int64_t planes, const double* g, double* x);
 
-// The twins of random.h: each number from the words of its own Philox block.
-void fill_random_reference(const TensorImpl& out, Law law, double a, double b, Generator& generator);
+// Reference versions of random.h: each number from the words of its own Philox block.
+void fill_random_reference(const TensorImpl& out, Distribution distribution, double a, double b, Generator& generator);
 void fill_integers_reference(const TensorImpl& out, int64_t low, uint64_t range, Generator& generator);
 void fill_bernoulli_reference(const TensorImpl& out, const TensorImpl& p, Generator& generator);
 void fill_permutation_reference(const TensorImpl& out, Generator& generator);

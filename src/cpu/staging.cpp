@@ -6,7 +6,7 @@
 namespace strata::cpu {
 namespace {
 
-// Strides of both sides over dst's shape, with neighbouring dimensions merged where both allow it.
+// Strides of both sides over dst's shape, with adjacent dimensions merged where both allow it.
 struct Pair {
   int ndim = 0;
   int64_t shape[kMaxDims], d[kMaxDims], s[kMaxDims], numel = 1;
@@ -17,12 +17,21 @@ struct Pair {
       numel *= n;
       if (n == 1) continue;
       if (ndim && d[ndim - 1] == ds * n && s[ndim - 1] == ss * n) {
-        shape[ndim - 1] *= n, d[ndim - 1] = ds, s[ndim - 1] = ss;
+        shape[ndim - 1] *= n;
+        d[ndim - 1] = ds;
+        s[ndim - 1] = ss;
       } else {
-        shape[ndim] = n, d[ndim] = ds, s[ndim] = ss, ++ndim;
+        shape[ndim] = n;
+        d[ndim] = ds;
+        s[ndim] = ss;
+        ++ndim;
       }
     }
-    if (ndim == 0) shape[0] = 1, d[0] = s[0] = 0, ndim = 1;
+    if (ndim == 0) {
+      shape[0] = 1;
+      d[0] = s[0] = 0;
+      ndim = 1;
+    }
   }
 };
 
@@ -39,8 +48,10 @@ template <class To, class From> void copy_loop(const Pair& p, To* dst, const Fro
   parallel_for(rows, std::max<int64_t>(1, 32768 / std::max<int64_t>(inner, 1)), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       int64_t rest = r, to = 0, from = 0;
-      for (int i = p.ndim - 1; i-- > 0; rest /= p.shape[i])
-        to += rest % p.shape[i] * p.d[i], from += rest % p.shape[i] * p.s[i];
+      for (int i = p.ndim - 1; i-- > 0; rest /= p.shape[i]) {
+        to += rest % p.shape[i] * p.d[i];
+        from += rest % p.shape[i] * p.s[i];
+      }
       row(dst + to, src + from, 0, inner);
     }
   });

@@ -1,5 +1,5 @@
-// Staging: kernels written for contiguous float, double or int64 data serve every dtype and layout. An operand that already
-// has that form is used where it lies; others are converted into a buffer first, and results are converted back.
+// Staging: kernels for contiguous float, double or int64 data serve every dtype and layout. An operand that already has
+// that form is used directly; others are converted into a buffer first, and results are converted back.
 #pragma once
 #include "tensor/tensor.h"
 
@@ -7,16 +7,17 @@ namespace strata::cpu {
 
 // Writes src, which may broadcast, into dst: any strides; one of the two dtypes is a compute type, or both are equal.
 void copy_values(const TensorImpl& dst, const TensorImpl& src);
-// A contiguous copy in the given dtype, or the tensor itself when it already is that.
+// A contiguous copy in the given dtype, or the tensor itself if it already is that.
 Tensor staged(const TensorImpl& t, DType dtype);
 // The same with the memory order of `like`, which has its shape.
 Tensor staged_like(const TensorImpl& t, const TensorImpl& like, DType dtype);
-// Where a kernel writes what belongs into `out`: memory in the order of `like`, or `out` itself when it already has that.
+// Where a kernel writes the result for `out`: memory in the order of `like`, or `out` itself if it already has that
+// order.
 Tensor place_for(const TensorImpl& out, const TensorImpl& like, DType dtype);
-// [n, c, h, w] or [n, c, d, h, w] with the values of a pixel's channels next to each other, the pixels in order. False where
-// the memory is that of a contiguous tensor as well (one channel, one pixel, no elements): one layout has one name.
+// [n, c, h, w] or [n, c, d, h, w] with the channels of a pixel adjacent, and the pixels in order. False if the memory
+// is also that of a contiguous tensor (one channel, one pixel, no elements), so that each layout has one name.
 bool channels_last(const TensorImpl& t);
-Tensor borrow(const TensorImpl& t);  // an owning pointer to a tensor that an Args holds
+Tensor borrow(const TensorImpl& t);  // an owning pointer to a tensor of an Args
 // dst = factor * src, broadcast; factor 0 gives zeros whatever src holds.
 void copy_scaled(const Tensor& dst, const TensorImpl& src, double factor);
 
@@ -32,7 +33,7 @@ template <class T> class In {
   const T* p_;
 };
 
-// Call finish() when the values are there; a kernel that throws leaves the output undefined, which nobody sees.
+// Call finish() after writing the values; if a kernel throws, the output stays undefined and is not used.
 template <class T> class Out {
  public:
   explicit Out(const Tensor& t)

@@ -1,4 +1,4 @@
-// Loops over contiguous doubles that the factorisations are made of; included inside a per-target namespace.
+// Loops over contiguous doubles, used by the factorizations; included inside a per-target namespace.
 HWY_INLINE double dot(const double* x, const double* y, int64_t n) {
   const hn::ScalableTag<double> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -33,10 +33,12 @@ HWY_INLINE void rotate(double* x, double* y, double c, double s, int64_t n) {
   }
   for (; i < n; ++i) {
     const double a = x[i], b = y[i];
-    x[i] = c * a + s * b, y[i] = c * b - s * a;
+    x[i] = c * a + s * b;
+    y[i] = c * b - s * a;
   }
 }
-// The reflector I - tau v v^T that maps x (n elements `stride` apart) to (beta, 0, ...). x becomes (beta, v[1..]); v[0] is 1.
+// The reflector I - tau v v^T that maps x (n elements `stride` apart) to (beta, 0, ...). x becomes (beta, v[1..]); v[0]
+// is 1.
 HWY_INLINE double make_reflector(double* x, int64_t stride, int64_t n) {
   double scale = 0, squares = 0;
   for (int64_t i = 1; i < n; ++i) scale = std::max(scale, std::abs(x[i * stride]));
@@ -48,7 +50,7 @@ HWY_INLINE double make_reflector(double* x, int64_t stride, int64_t n) {
   x[0] = beta;
   return (beta - alpha) / beta;
 }
-// Rows of a (m x n, `ld` apart) -= tau v (v^T a); v[0] counts as 1. w is scratch of n.
+// Rows of a (m x n, `ld` apart) -= tau v (v^T a); v[0] is treated as 1. w is scratch of n.
 HWY_INLINE void reflect_rows(const double* v, int64_t stride, double tau, double* a, int64_t ld, int64_t m, int64_t n,
                              double* w) {
   if (tau == 0 || n == 0) return;

@@ -1,10 +1,11 @@
 // The same total functions for float, double, int64_t and Highway vectors: NaN, infinities, huge arguments, -0 and
 // subnormals behave as in the C library, and float results are within 3 units in the last place (tests/device/math_test.cpp).
 //
-// Included two ways:
+// Included in two modes:
 //  - plainly, by host code and by nvcc: scalars only, namespace strata::fn::math;
-//  - by cpu/**/*_simd.cpp with STRATA_SIMD_TARGET defined, once per SIMD target: scalars and vectors in the target's own
-//    namespace. There is no include guard then, on purpose: GCC ties target options to where a template stands in the text.
+//  - by cpu/**/*_simd.cpp with STRATA_SIMD_TARGET defined, once per SIMD target: scalars and vectors in the target's
+// own
+//    namespace. There is no include guard then, on purpose: GCC ties target options to the position of a template.
 #if defined(STRATA_SIMD_TARGET)
 #if defined(STRATA_MATH_TOGGLE) == defined(HWY_TARGET_TOGGLE)
 #ifdef STRATA_MATH_TOGGLE

@@ -2,7 +2,9 @@
 //
 // erf in float: two polynomials, in the manner of N. Juffa: |x| <= 0.928 directly; beyond, erfc(x) = exp(polynomial of |x|).
 // In double: the four ranges and rational functions of FreeBSD's s_erf.c (Sun Microsystems, 1993; freely distributable).
-namespace strata { namespace STRATA_FUNCTOR_NAMESPACE { namespace math {
+namespace strata {
+namespace STRATA_FUNCTOR_NAMESPACE {
+namespace math {
 
 template <Vec V, size_t n> STRATA_FN V horner(V x, const double (&c)[n]) {  // c[0] + c[1] x + …
   V y = like(x, c[n - 1]);
@@ -10,7 +12,7 @@ template <Vec V, size_t n> STRATA_FN V horner(V x, const double (&c)[n]) {  // c
   return y;
 }
 
-// erf near zero, erfc elsewhere; `near` says which of the two `value` is.
+// erf near zero, erfc elsewhere; `near` tells which of the two `value` is.
 template <Vec V> struct ErfParts {
   MaskOf<V> near;
   V erf, erfc;  // erfc of |x|
@@ -36,22 +38,47 @@ template <Vec V> STRATA_FN ErfParts<V> erf_parts_f32(V x) {
 }
 
 template <Vec V> STRATA_FN ErfParts<V> erf_parts_f64(V x) {
-  constexpr double pp[] = {1.28379167095512558561e-01, -3.25042107247001499370e-01, -2.84817495755985104766e-02, -5.77027029648944159157e-03,
-                           -2.37630166566501626084e-05};
-  constexpr double qq[] = {1, 3.97917223959155352819e-01, 6.50222499887672944485e-02, 5.08130628187576562776e-03, 1.32494738004321644526e-04,
+  constexpr double pp[] = {1.28379167095512558561e-01, -3.25042107247001499370e-01, -2.84817495755985104766e-02,
+                           -5.77027029648944159157e-03, -2.37630166566501626084e-05};
+  constexpr double qq[] = {1,
+                           3.97917223959155352819e-01,
+                           6.50222499887672944485e-02,
+                           5.08130628187576562776e-03,
+                           1.32494738004321644526e-04,
                            -3.96022827877536812320e-06};
-  constexpr double pa[] = {-2.36211856075265944077e-03, 4.14856118683748331666e-01, -3.72207876035701323847e-01, 3.18346619901161753674e-01,
-                           -1.10894694282396677476e-01, 3.54783043256182359371e-02, -2.16637559486879084300e-03};
-  constexpr double qa[] = {1, 1.06420880400844228286e-01, 5.40397917702171048937e-01, 7.18286544141962662868e-02, 1.26171219808761642112e-01,
-                           1.36370839120290507362e-02, 1.19844998467991074170e-02};
-  constexpr double ra[] = {-9.86494403484714822705e-03, -6.93858572707181764372e-01, -1.05586262253232909814e+01, -6.23753324503260060396e+01,
-                           -1.62396669462573470355e+02, -1.84605092906711035994e+02, -8.12874355063065934246e+01, -9.81432934416914548592e+00};
-  constexpr double sa[] = {1, 1.96512716674392571292e+01, 1.37657754143519042600e+02, 4.34565877475229228821e+02, 6.45387271733267880336e+02,
-                           4.29008140027567833386e+02, 1.08635005541779435134e+02, 6.57024977031928170135e+00, -6.04244152148580987438e-02};
-  constexpr double rb[] = {-9.86494292470009928597e-03, -7.99283237680523006574e-01, -1.77579549177547519889e+01, -1.60636384855821916062e+02,
-                           -6.37566443368389627722e+02, -1.02509513161107724954e+03, -4.83519191608651397019e+02};
-  constexpr double sb[] = {1, 3.03380607434824582924e+01, 3.25792512996573918826e+02, 1.53672958608443695994e+03, 3.19985821950859553908e+03,
-                           2.55305040643316442583e+03, 4.74528541206955367215e+02, -2.24409524465858183362e+01};
+  constexpr double pa[] = {-2.36211856075265944077e-03, 4.14856118683748331666e-01,  -3.72207876035701323847e-01,
+                           3.18346619901161753674e-01,  -1.10894694282396677476e-01, 3.54783043256182359371e-02,
+                           -2.16637559486879084300e-03};
+  constexpr double qa[] = {1,
+                           1.06420880400844228286e-01,
+                           5.40397917702171048937e-01,
+                           7.18286544141962662868e-02,
+                           1.26171219808761642112e-01,
+                           1.36370839120290507362e-02,
+                           1.19844998467991074170e-02};
+  constexpr double ra[] = {-9.86494403484714822705e-03, -6.93858572707181764372e-01, -1.05586262253232909814e+01,
+                           -6.23753324503260060396e+01, -1.62396669462573470355e+02, -1.84605092906711035994e+02,
+                           -8.12874355063065934246e+01, -9.81432934416914548592e+00};
+  constexpr double sa[] = {1,
+                           1.96512716674392571292e+01,
+                           1.37657754143519042600e+02,
+                           4.34565877475229228821e+02,
+                           6.45387271733267880336e+02,
+                           4.29008140027567833386e+02,
+                           1.08635005541779435134e+02,
+                           6.57024977031928170135e+00,
+                           -6.04244152148580987438e-02};
+  constexpr double rb[] = {-9.86494292470009928597e-03, -7.99283237680523006574e-01, -1.77579549177547519889e+01,
+                           -1.60636384855821916062e+02, -6.37566443368389627722e+02, -1.02509513161107724954e+03,
+                           -4.83519191608651397019e+02};
+  constexpr double sb[] = {1,
+                           3.03380607434824582924e+01,
+                           3.25792512996573918826e+02,
+                           1.53672958608443695994e+03,
+                           3.19985821950859553908e+03,
+                           2.55305040643316442583e+03,
+                           4.74528541206955367215e+02,
+                           -2.24409524465858183362e+01};
   const V t = hn::Abs(x), one = like(x, 1);
   // |x| < 0.84375
   const V z = hn::Mul(x, x), small = fma(x, hn::Div(horner(z, pp), horner(z, qq)), x);
@@ -61,7 +88,8 @@ template <Vec V> STRATA_FN ErfParts<V> erf_parts_f64(V x) {
   // beyond: exp(-x^2 - 0.5625 + R(1/x^2)) / x, with x^2 split so that its square is exact
   const V a = hn::Max(hn::Min(t, like(x, 28)), like(x, 1.25)), inverse = hn::Div(one, hn::Mul(a, a));
   const auto far = hn::Ge(a, like(x, 1 / 0.35));
-  const V ratio = hn::Div(select(far, horner(inverse, rb), horner(inverse, ra)), select(far, horner(inverse, sb), horner(inverse, sa)));
+  const V ratio = hn::Div(select(far, horner(inverse, rb), horner(inverse, ra)),
+                          select(far, horner(inverse, sb), horner(inverse, sa)));
   const hn::RebindToUnsigned<D<V>> du;
   const V head = hn::BitCast(D<V>(), hn::And(hn::BitCast(du, a), hn::Set(du, uint64_t{0xffffffff00000000u})));
   const V first = hn::Exp(D<V>(), hn::Sub(hn::Neg(hn::Mul(head, head)), like(x, 0.5625)));
@@ -80,20 +108,28 @@ template <Vec V> STRATA_FN V erf(V x) {
   return select(is_nan(x), x, select(p.near, p.erf, hn::CopySign(hn::Sub(like(x, 1), p.erfc), x)));
 }
 template <Vec V> STRATA_FN V erfc(V x) {  // in double for float: the exponent of the polynomial is good for erf only
-  return in_double([](auto v) {
-    const ErfParts<decltype(v)> p = erf_parts_f64(v);
-    const auto far = select(hn::Lt(v, like(v, 0)), hn::Sub(like(v, 2), p.erfc), p.erfc);
-    return select(is_nan(v), v, select(p.near, hn::Sub(like(v, 1), p.erf), far));
-  }, x);
+  return in_double(
+    [](auto v) {
+      const ErfParts<decltype(v)> p = erf_parts_f64(v);
+      const auto far = select(hn::Lt(v, like(v, 0)), hn::Sub(like(v, 2), p.erfc), p.erfc);
+      return select(is_nan(v), v, select(p.near, hn::Sub(like(v, 1), p.erf), far));
+    },
+    x);
 }
 // float: the lower tail is 2^Q(|x|), with one polynomial Q (weighted minimax fit to log2 of the tail up to |x| = 14, where
 // the result is 0) and one for 2^f. The relative error is 2e-7 near zero and 4e-6 at -5; the absolute error is below 1e-7.
 template <Vec V> STRATA_FN V normal_cdf_f32(V x) {
-  constexpr double q[] = {-0.9999999615625086,     -1.1511062494811988,    -0.4592048580796245,    -0.05248579244472211,
-                          0.007004628362243905,    -3.79337260245806e-05,  -0.0002678398379651285, 7.587500478002874e-05,
-                          -1.1686712066497984e-05, 1.0790748096542556e-06, -5.539090850203521e-08, 1.1994883366184455e-09};
-  constexpr double p[] = {1.0,                  0.6931472057371939,  0.24022646890469984,   0.055503287770857376,
-                          0.009618488974886923, 0.0013399931180308722, 0.0001534580721705942};
+  constexpr double q[] = {-0.9999999615625086,    -1.1511062494811988,    -0.4592048580796245,
+                          -0.05248579244472211,   0.007004628362243905,   -3.79337260245806e-05,
+                          -0.0002678398379651285, 7.587500478002874e-05,  -1.1686712066497984e-05,
+                          1.0790748096542556e-06, -5.539090850203521e-08, 1.1994883366184455e-09};
+  constexpr double p[] = {1.0,
+                          0.6931472057371939,
+                          0.24022646890469984,
+                          0.055503287770857376,
+                          0.009618488974886923,
+                          0.0013399931180308722,
+                          0.0001534580721705942};
   const V t = hn::Min(like(x, 14), hn::Abs(x)), e = hn::Max(like(x, -127), horner(t, q));
   const V k = hn::Round(e), tail = hn::Mul(horner(hn::Sub(e, k), p), power_of_two(k));
   return select(hn::Lt(x, hn::Zero(D<V>())), tail, hn::Sub(like(x, 1), tail));
@@ -109,4 +145,6 @@ template <Vec V> STRATA_FN V normal_cdf(V x) {
   }
 }
 
-}}}  // namespace strata::STRATA_FUNCTOR_NAMESPACE::math
+}  // namespace math
+}  // namespace STRATA_FUNCTOR_NAMESPACE
+}  // namespace strata

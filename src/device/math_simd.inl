@@ -1,8 +1,11 @@
 // The functions of math_scalar.inl for Highway vectors of float and double; see math.h.
-namespace strata { namespace STRATA_FUNCTOR_NAMESPACE { namespace math {
+namespace strata {
+namespace STRATA_FUNCTOR_NAMESPACE {
+namespace math {
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <class V> concept Vec = !std::is_arithmetic_v<V>;
+template <class V>
+concept Vec = !std::is_arithmetic_v<V>;
 template <class V> using D = hn::DFromV<V>;
 template <class V> using Lane = hn::TFromV<V>;
 template <class V> constexpr bool kF32 = sizeof(Lane<V>) == 4;
@@ -21,7 +24,9 @@ template <class M, Vec V> STRATA_FN V truth(M m, V x) { return hn::IfThenElseZer
 template <class M> STRATA_FN M both(M a, M b) { return hn::And(a, b); }
 template <class M> STRATA_FN M either(M a, M b) { return hn::Or(a, b); }
 template <class M> STRATA_FN M invert(M a) { return hn::Not(a); }
-template <Vec V> STRATA_FN auto nonzero(V x) { return hn::Not(hn::Eq(x, hn::Zero(D<V>()))); }  // hn::Ne denies it for NaN
+template <Vec V> STRATA_FN auto nonzero(V x) {
+  return hn::Not(hn::Eq(x, hn::Zero(D<V>())));
+}  // hn::Ne denies it for NaN
 template <Vec V> STRATA_FN auto is_nan(V x) { return hn::IsNaN(x); }
 template <Vec V> STRATA_FN auto is_inf(V x) { return hn::Eq(hn::Abs(x), like(x, HUGE_VAL)); }
 template <Vec V> STRATA_FN auto sign_bit(V x) { return hn::Lt(hn::CopySign(like(x, 1), x), hn::Zero(D<V>())); }
@@ -31,7 +36,7 @@ template <Vec V> STRATA_FN V ceil(V x) { return hn::Ceil(x); }
 template <Vec V> STRATA_FN V trunc(V x) { return hn::Trunc(x); }
 template <Vec V> STRATA_FN V rint(V x) { return hn::Round(x); }
 template <Vec V> STRATA_FN V copysign(V x, V s) { return hn::CopySign(x, s); }
-// hn::Max leaves NaN to the CPU.
+// hn::Max handles NaN differently on each CPU.
 template <Vec V> STRATA_FN V max(V a, V b) { return select(either(hn::Lt(a, b), is_nan(b)), b, a); }
 template <Vec V> STRATA_FN V min(V a, V b) { return select(either(hn::Gt(a, b), is_nan(b)), b, a); }
 template <Vec V> STRATA_FN V sqrt(V x) { return hn::Sqrt(x); }
@@ -51,7 +56,7 @@ template <Vec V, class F> HWY_NOINLINE V each_lane(F f, V x, V y) {
   for (size_t i = 0; i < hn::Lanes(D<V>()); ++i) a[i] = f(a[i], b[i]);
   return hn::Load(D<V>(), a);
 }
-// Lanes of `good` stay, the others are computed by the scalar function: a result never depends on its neighbours.
+// Keeps the lanes of `good` and computes the others by the scalar function: a result never depends on its neighbours.
 template <Vec V, class M, class F> STRATA_FN V or_else(V result, M good, F f, V x) {
   if (HWY_LIKELY(hn::AllTrue(D<V>(), good))) return result;
   return hn::IfThenElse(good, result, each_lane(f, x));
@@ -91,7 +96,7 @@ template <Vec V> STRATA_FN V scale_by(V x, V k) {
   const V first = hn::BitCast(D<V>(), hn::ShiftLeft<23>(hn::Add(half, bias)));
   return hn::Mul(hn::Mul(x, first), hn::BitCast(D<V>(), hn::ShiftLeft<23>(hn::Add(hn::Sub(whole, half), bias))));
 }
-// x = k ln 2 + r, |r| <= ln 2 / 2; returns e^r - 1. hn::Round is to nearest even; float only.
+// x = k ln 2 + r, |r| <= ln 2 / 2; returns e^r - 1. hn::Round rounds to nearest even; float only.
 template <Vec V> STRATA_FN V exp_reduced(V x, V& k) {
   k = hn::Round(hn::Mul(x, like(x, 1.44269504088896340736)));
   V r = fma(k, like(x, -0.693145751953125), x);
@@ -103,15 +108,17 @@ template <Vec V> STRATA_FN V exp_reduced(V x, V& k) {
   p = fma(p, r, like(x, 0.5));
   return fma(hn::Mul(r, r), p, r);
 }
-// The constant comes first in Min and Max: then a NaN in x stays, and with it the result is NaN.
-template <Vec V> STRATA_FN V limit(V x, double low, double high) { return hn::Max(like(x, low), hn::Min(like(x, high), x)); }
+// The constant is the first argument of Min and Max, so that a NaN in x propagates.
+template <Vec V> STRATA_FN V limit(V x, double low, double high) {
+  return hn::Max(like(x, low), hn::Min(like(x, high), x));
+}
 
 template <Vec V> STRATA_FN V exp(V x) {
   if constexpr (kF32<V>) {
     V k;
     const V p = exp_reduced(limit(x, -104, 89), k);
     return scale_by(hn::Add(p, like(x, 1)), k);
-  } else {  // Highway's Exp answers 0 for NaN and wraps for large arguments
+  } else {  // Highway's Exp returns 0 for NaN and wraps for large arguments
     return select(is_nan(x), x, hn::Exp(D<V>(), hn::Min(x, like(x, 1000))));
   }
 }
@@ -175,22 +182,26 @@ template <Vec V> STRATA_FN V tanh(V x) {
   return hn::CopySign(hn::Div(y, hn::Add(y, like(x, 2))), x);
 }
 template <Vec V> STRATA_FN V sinh(V x) {
-  return in_double([](auto v) {
-    const auto a = hn::Abs(v), y = expm1_moderate(hn::Min(a, like(v, 700))), half = exp(hn::Mul(a, like(v, 0.5)));
-    const auto small = hn::Mul(like(v, 0.5), hn::Add(y, hn::Div(y, hn::Add(y, like(v, 1)))));
-    const auto result = select(hn::Gt(a, like(v, 20)), hn::Mul(hn::Mul(like(v, 0.5), half), half), small);
-    return select(is_nan(v), v, hn::CopySign(result, v));
-  }, x);
+  return in_double(
+    [](auto v) {
+      const auto a = hn::Abs(v), y = expm1_moderate(hn::Min(a, like(v, 700))), half = exp(hn::Mul(a, like(v, 0.5)));
+      const auto small = hn::Mul(like(v, 0.5), hn::Add(y, hn::Div(y, hn::Add(y, like(v, 1)))));
+      const auto result = select(hn::Gt(a, like(v, 20)), hn::Mul(hn::Mul(like(v, 0.5), half), half), small);
+      return select(is_nan(v), v, hn::CopySign(result, v));
+    },
+    x);
 }
 template <Vec V> STRATA_FN V cosh(V x) {
-  return in_double([](auto v) {
-    const auto half = exp(hn::Mul(hn::Abs(v), like(v, 0.5))), whole = hn::Mul(half, half), h = like(v, 0.5);
-    return select(is_nan(v), v, hn::Add(hn::Mul(hn::Mul(h, half), half), hn::Div(h, whole)));
-  }, x);
+  return in_double(
+    [](auto v) {
+      const auto half = exp(hn::Mul(hn::Abs(v), like(v, 0.5))), whole = hn::Mul(half, half), h = like(v, 0.5);
+      return select(is_nan(v), v, hn::Add(hn::Mul(hn::Mul(h, half), half), hn::Div(h, whole)));
+    },
+    x);
 }
 
 // --- logarithms -----------------------------------------------------------------------------------------------------
-// What Highway's logarithms leave open: zero, negative numbers, infinity, NaN.
+// Cases that Highway's logarithms do not define: zero, negative numbers, infinity, NaN.
 template <Vec V> STRATA_FN V log_edges(V x, V result, double pole) {
   const V at = like(x, pole);
   result = select(hn::Eq(x, at), like(x, -HUGE_VAL), result);
@@ -217,19 +228,23 @@ template <Vec V> STRATA_FN auto reducible(V x) { return hn::Lt(hn::Abs(x), like(
 template <Vec V> STRATA_FN V sin(V x) {
   const auto good = reducible(x);
   const V y = hn::Sin(D<V>(), hn::IfThenElseZero(good, x));
-  return or_else(select(hn::Eq(x, hn::Zero(D<V>())), x, y), good, [](auto v) { return sin(v); }, x);  // keeps -0
+  return or_else(
+    select(hn::Eq(x, hn::Zero(D<V>())), x, y), good, [](auto v) { return sin(v); }, x);  // keeps -0
 }
 template <Vec V> STRATA_FN V cos(V x) {
   const auto good = reducible(x);
   const V y = hn::Cos(D<V>(), hn::IfThenElseZero(good, x));
-  return or_else(y, good, [](auto v) { return cos(v); }, x);
+  return or_else(
+    y, good, [](auto v) { return cos(v); }, x);
 }
 template <Vec V> STRATA_FN V tan(V x) {
   if constexpr (!kF32<V>) return each_lane([](auto v) { return tan(v); }, x);
   else {
     const auto good = reducible(x);
-    const V y = in_double([](auto v) { return hn::Div(hn::Sin(D<decltype(v)>(), v), hn::Cos(D<decltype(v)>(), v)); }, hn::IfThenElseZero(good, x));
-    return or_else(select(hn::Eq(x, hn::Zero(D<V>())), x, y), good, [](auto v) { return tan(v); }, x);
+    const V y = in_double([](auto v) { return hn::Div(hn::Sin(D<decltype(v)>(), v), hn::Cos(D<decltype(v)>(), v)); },
+                          hn::IfThenElseZero(good, x));
+    return or_else(
+      select(hn::Eq(x, hn::Zero(D<V>())), x, y), good, [](auto v) { return tan(v); }, x);
   }
 }
 template <Vec V> STRATA_FN V asin(V x) {
@@ -245,26 +260,33 @@ template <Vec V> STRATA_FN V atan(V x) {
 }
 // log(|v| + sqrt(v^2 + c)) through log1p near zero; beyond 1e8 the square is all there is.
 template <Vec V> STRATA_FN V asinh(V x) {
-  return in_double([](auto v) {
-    const auto a = hn::Abs(v), one = like(v, 1), square = hn::Mul(a, a);
-    const auto small = hn::Add(a, hn::Div(square, hn::Add(one, hn::Sqrt(hn::Add(square, one)))));
-    const auto y = select(hn::Gt(a, like(v, 1e8)), hn::Add(log(a), like(v, 0.69314718055994530942)), log1p(small));
-    return select(is_nan(v), v, hn::CopySign(y, v));
-  }, x);
+  return in_double(
+    [](auto v) {
+      const auto a = hn::Abs(v), one = like(v, 1), square = hn::Mul(a, a);
+      const auto small = hn::Add(a, hn::Div(square, hn::Add(one, hn::Sqrt(hn::Add(square, one)))));
+      const auto y = select(hn::Gt(a, like(v, 1e8)), hn::Add(log(a), like(v, 0.69314718055994530942)), log1p(small));
+      return select(is_nan(v), v, hn::CopySign(y, v));
+    },
+    x);
 }
 template <Vec V> STRATA_FN V acosh(V x) {
-  return in_double([](auto v) {
-    const auto one = like(v, 1), t = hn::Sub(v, one), root = hn::Sqrt(hn::Mul(t, hn::Add(v, one)));
-    const auto y = select(hn::Gt(v, like(v, 1e8)), hn::Add(log(v), like(v, 0.69314718055994530942)), log1p(hn::Add(t, root)));
-    return select(hn::Lt(v, one), like(v, NAN), y);
-  }, x);
+  return in_double(
+    [](auto v) {
+      const auto one = like(v, 1), t = hn::Sub(v, one), root = hn::Sqrt(hn::Mul(t, hn::Add(v, one)));
+      const auto y =
+        select(hn::Gt(v, like(v, 1e8)), hn::Add(log(v), like(v, 0.69314718055994530942)), log1p(hn::Add(t, root)));
+      return select(hn::Lt(v, one), like(v, NAN), y);
+    },
+    x);
 }
 template <Vec V> STRATA_FN V atanh(V x) {
-  return in_double([](auto v) {
-    const auto a = hn::Abs(v);
-    const auto y = hn::Mul(like(v, 0.5), log1p(hn::Div(hn::Add(a, a), hn::Sub(like(v, 1), a))));
-    return select(is_nan(v), v, hn::CopySign(select(hn::Gt(a, like(v, 1)), like(v, NAN), y), v));
-  }, x);
+  return in_double(
+    [](auto v) {
+      const auto a = hn::Abs(v);
+      const auto y = hn::Mul(like(v, 0.5), log1p(hn::Div(hn::Add(a, a), hn::Sub(like(v, 1), a))));
+      return select(is_nan(v), v, hn::CopySign(select(hn::Gt(a, like(v, 1)), like(v, NAN), y), v));
+    },
+    x);
 }
 
 // --- powers ---------------------------------------------------------------------------------------------------------
@@ -294,19 +316,45 @@ template <Vec V> STRATA_FN V hypot(V x, V y) {
 }
 
 // --- the C library, lane by lane ------------------------------------------------------------------------------------
-template <Vec V> STRATA_FN V atan2(V y, V x) { return each_lane([](auto a, auto b) { return atan2(a, b); }, y, x); }
-template <Vec V> STRATA_FN V fmod(V a, V b) { return each_lane([](auto x, auto y) { return fmod(x, y); }, a, b); }
-template <Vec V> STRATA_FN V div_floor(V a, V b) { return each_lane([](auto x, auto y) { return div_floor(x, y); }, a, b); }
-template <Vec V> STRATA_FN V remainder(V a, V b) { return each_lane([](auto x, auto y) { return remainder(x, y); }, a, b); }
-template <Vec V> STRATA_FN V next_after(V a, V b) { return each_lane([](auto x, auto y) { return next_after(x, y); }, a, b); }
-template <Vec V> STRATA_FN V ldexp(V a, V b) { return each_lane([](auto x, auto y) { return ldexp(x, y); }, a, b); }
-template <Vec V> STRATA_FN V lgamma(V x) { return each_lane([](auto v) { return lgamma(v); }, x); }
-template <Vec V> STRATA_FN V digamma(V x) { return each_lane([](auto v) { return digamma(v); }, x); }
-template <Vec V> STRATA_FN V polygamma(V x, V n) { return each_lane([](auto v, auto k) { return polygamma(v, k); }, x, n); }
-template <Vec V> STRATA_FN V igamma(V a, V x) { return each_lane([](auto v, auto w) { return igamma(v, w); }, a, x); }
-template <Vec V> STRATA_FN V igammac(V a, V x) { return each_lane([](auto v, auto w) { return igammac(v, w); }, a, x); }
-template <Vec V> STRATA_FN V erfinv(V x) { return each_lane([](auto v) { return erfinv(v); }, x); }
+template <Vec V> STRATA_FN V atan2(V y, V x) {
+  return each_lane([](auto a, auto b) { return atan2(a, b); }, y, x);
+}
+template <Vec V> STRATA_FN V fmod(V a, V b) {
+  return each_lane([](auto x, auto y) { return fmod(x, y); }, a, b);
+}
+template <Vec V> STRATA_FN V div_floor(V a, V b) {
+  return each_lane([](auto x, auto y) { return div_floor(x, y); }, a, b);
+}
+template <Vec V> STRATA_FN V remainder(V a, V b) {
+  return each_lane([](auto x, auto y) { return remainder(x, y); }, a, b);
+}
+template <Vec V> STRATA_FN V next_after(V a, V b) {
+  return each_lane([](auto x, auto y) { return next_after(x, y); }, a, b);
+}
+template <Vec V> STRATA_FN V ldexp(V a, V b) {
+  return each_lane([](auto x, auto y) { return ldexp(x, y); }, a, b);
+}
+template <Vec V> STRATA_FN V lgamma(V x) {
+  return each_lane([](auto v) { return lgamma(v); }, x);
+}
+template <Vec V> STRATA_FN V digamma(V x) {
+  return each_lane([](auto v) { return digamma(v); }, x);
+}
+template <Vec V> STRATA_FN V polygamma(V x, V n) {
+  return each_lane([](auto v, auto k) { return polygamma(v, k); }, x, n);
+}
+template <Vec V> STRATA_FN V igamma(V a, V x) {
+  return each_lane([](auto v, auto w) { return igamma(v, w); }, a, x);
+}
+template <Vec V> STRATA_FN V igammac(V a, V x) {
+  return each_lane([](auto v, auto w) { return igammac(v, w); }, a, x);
+}
+template <Vec V> STRATA_FN V erfinv(V x) {
+  return each_lane([](auto v) { return erfinv(v); }, x);
+}
 
-}}}  // namespace strata::STRATA_FUNCTOR_NAMESPACE::math
+}  // namespace math
+}  // namespace STRATA_FUNCTOR_NAMESPACE
+}  // namespace strata
 
 #include "device/math_erf.inl"

@@ -1,8 +1,8 @@
-// Two normal numbers from two uniform ones (Box and Muller), the same bits on the host and on devices.
+// Two normal numbers from two uniform ones (Box-Muller), the same bits on the host and on devices.
 //
-// The library functions of a host and a device round differently, so both are made of plain operations here, in double: what is
-// left of their error vanishes when the result is rounded to float. Uniform numbers are multiples of 2^-24, which makes the
-// arguments exact.
+// The library functions of host and device round differently, so both are built from plain operations here, in double:
+// their remaining error vanishes when the result is rounded to float. Uniform numbers are multiples of 2^-24, which
+// makes the arguments exact.
 #pragma once
 #include <math.h>    // NOLINT(modernize-deprecated-headers): the global names are the device's too
 #include <string.h>  // NOLINT(modernize-deprecated-headers)
@@ -11,7 +11,7 @@
 
 namespace strata {
 
-// a + b * c, rounded twice: a device's compiler would fuse them.
+// a + b * c, rounded twice: a device compiler would fuse them.
 #ifdef __CUDA_ARCH__
 STRATA_PHILOX_FN float plus_product(float a, float b, float c) { return __fadd_rn(a, __fmul_rn(b, c)); }
 STRATA_PHILOX_FN double plus_product(double a, double b, double c) { return __dadd_rn(a, __dmul_rn(b, c)); }
@@ -24,7 +24,7 @@ STRATA_PHILOX_FN double plus_product(double a, double b, double c) { return a + 
 STRATA_PHILOX_FN double minus_log(double y) {
   uint64_t bits;
   memcpy(&bits, &y, sizeof bits);
-  const uint64_t shifted = bits - 0x3fe6a09e00000000u;  // so that m lies between the root of 1/2 and that of 2
+  const uint64_t shifted = bits - 0x3fe6a09e00000000u;  // so that m is between the square roots of 1/2 and 2
   const double e = static_cast<double>(static_cast<int64_t>(shifted) >> 52);
   bits = (shifted & 0x000fffffffffffffu) + 0x3fe6a09e00000000u;
   double m;
@@ -42,7 +42,7 @@ STRATA_PHILOX_FN double minus_log(double y) {
   return plus_product(0.0, -0.69314718055994530942, e) - 2 * f * series;
 }
 
-// even and odd become radius * cos(2 pi v) and radius * sin(2 pi v) with the radius that u gives.
+// even and odd become radius * cos(2 pi v) and radius * sin(2 pi v), with the radius given by u.
 STRATA_PHILOX_FN void normal_pair(float u, float v, float& even, float& odd) {
   const double radius = sqrt(2 * minus_log(1 - static_cast<double>(u)));
   const double turn = 4 * static_cast<double>(v), quarter = floor(turn + 0.5);

@@ -1,5 +1,6 @@
-// Philox 4x32-10 (Salmon et al., SC 2011): a counter-based generator. Block `counter` of stream `seed` is four 32-bit words, so
-// element i of a draw depends on nothing but the seed and its position: the same numbers for any thread count and any device.
+// Philox 4x32-10 (Salmon et al., SC 2011): a counter-based generator. Block `counter` of stream `seed` has four 32-bit
+// words, so element i of a draw depends only on the seed and its position: the same numbers for any thread count and
+// any device.
 #pragma once
 #include <stdint.h>  // NOLINT(modernize-deprecated-headers): NVRTC has no <cstdint>
 
@@ -21,8 +22,12 @@ STRATA_PHILOX_FN PhiloxBlock philox(uint64_t seed, uint64_t counter) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t p0 = static_cast<uint64_t>(0xD2511F53u) * c0, p1 = static_cast<uint64_t>(0xCD9E8D57u) * c2;
     const uint32_t n0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0, n2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ k1;
-    c1 = static_cast<uint32_t>(p1), c3 = static_cast<uint32_t>(p0), c0 = n0, c2 = n2;
-    k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
+    c1 = static_cast<uint32_t>(p1);
+    c3 = static_cast<uint32_t>(p0);
+    c0 = n0;
+    c2 = n2;
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
   }
   return {{c0, c1, c2, c3}};
 }

@@ -1,4 +1,5 @@
-// The geometry of a batch of matrix products, as the CPU and devices read it: c[m, n] = alpha * sum over k of a[m, k] b[k, n].
+// The geometry of a batch of matrix products, shared by CPU and devices: c[m, n] = alpha * sum over k of a[m, k] b[k,
+// n].
 #pragma once
 #include <stdint.h>  // NOLINT(modernize-deprecated-headers): device compilers have no <cstdint>
 

@@ -22,7 +22,7 @@ namespace {
 }
 
 #ifndef NDEBUG
-// A kernel that wrote past the end of a tensor is named at once, not where the damage shows.
+// Reports a kernel that wrote past the end of a tensor at once, not where the damage shows.
 void check_bounds(const Call& c, const Kernel& k) {
   const auto check = [&](const TensorImpl* t, const char* what) {
     if (t && t->storage && t->device.type == DeviceType::Cpu && wrote_past_the_end(*t->storage))
@@ -46,7 +46,7 @@ void check_bounds(const Call& c, const Kernel& k) {
 #endif
 }
 
-// On a device: its kernels, also where the CPU's reference is asked for.
+// Runs a device kernel, even if the CPU's reference is requested.
 void run_on_device(const Call& c, Device device) {
   if (device.type == DeviceType::Meta) return run_on_meta(c);
   const Kernels& kernels = c.op.kernels(backend_of(device));
@@ -63,10 +63,10 @@ void run_on_device(const Call& c, Device device) {
   run_on(kernels, c);
 }
 
-// Once devices are in use. Out of line: it would cost the calls that do not come here their registers.
+// Used once devices are in use. Out of line: inlining it would cost registers in the CPU path.
 [[gnu::noinline, gnu::cold]] void run_somewhere(const Call& c) {
   if (const Device device = device_of_run(c); device.type != DeviceType::Cpu) return run_on_device(c, device);
-  const OnDeviceOf here{Device{}};  // a kernel that is made of ops stays on the CPU, whatever the default device is
+  const OnDeviceOf here{Device{}};  // a kernel made of ops stays on the CPU, whatever the default device is
   run_here(c);
 }
 
@@ -76,24 +76,25 @@ void run_kernel(const Call& c) {
   run_here(c);
 }
 
-// Is there a NaN? Float8 has no arithmetic of its own.
+// Whether there is a NaN. Float8 has no arithmetic.
 bool has_nan(const TensorImpl& t) {
   static const OpRecord &isnan = find_op("isnan"), &any = find_op("any"), &to = find_op("to", "dtype");
   if (!t.data || !is_floating(t.dtype) || t.device.type == DeviceType::Meta) return false;
   Tensor values = alias(t);
   if (size_of(t.dtype) == 1) {
     Args args = to.defaults;
-    args[0] = Value(values), args[1] = Value(DType::F32);
+    args[0] = Value(values);
+    args[1] = Value(DType::F32);
     values = call(to, args);
   }
   return call(any, Args(call(isnan, Args(values)))).item<bool>();
 }
 
-// Ops whose results hold what was in memory before.
+// Ops whose results have uninitialized contents.
 bool uninitialised(const OpRecord& op) { return op.name.find("empty") != std::string::npos || op.name == "resize"; }
 
-// Blames the first op that makes a NaN from arguments without one. What makes tensors from nothing computes nothing: empty()
-// shows what was in memory, full(nan) what it was asked for.
+// Blames the first op that produces a NaN from arguments without one. Creation ops are skipped: empty() shows old
+// memory, full(nan) is intended.
 [[gnu::cold]] void check_anomaly(const Call& c) {
   const Scoped quiet(thread_state.anomaly_mode, false);
   const autograd::NoGrad off;
@@ -129,8 +130,8 @@ bool uninitialised(const OpRecord& op) { return op.name.find("empty") != std::st
   }
   if (op.written) check_written(op, args);
 }
-// What every call is checked for, before anything looks at the arguments: tensors that must be given are, and memory that the op
-// changes may be changed. Most ops take one or two tensors and change nothing.
+// Checks of every call, before anything reads the arguments: required tensors are defined, and written memory is
+// writable. Most ops take one or two tensors and write none.
 inline void check_args(const OpRecord& op, const Args& args) {
   const auto given = [&](uint32_t i) { return i < args.size && args[i].tag == Tag::Tensor; };
   const bool usual = op.needed == 0 || (op.needed == 1 && given(0)) || (op.needed == 3 && given(0) && given(1));
@@ -138,7 +139,7 @@ inline void check_args(const OpRecord& op, const Args& args) {
     check_each(op, args);
 }
 
-// Fresh tensor objects with dtype and shape, no memory yet.
+// New tensor objects with dtype and shape, no memory yet.
 void infer(const Call& c) {
   for (uint32_t o = 0; o < c.op.outputs; ++o) {
     c.outs[o] = Ref<TensorImpl>::adopt(TensorImpl::make());
@@ -154,7 +155,7 @@ void infer(const Call& c) {
     refuse_dtype(c.op, DType::U64);
   c.op.infer_fn(c);
   for (uint32_t o = 0; o < c.op.outputs; ++o)
-    if (c.outs[o]->numel < 0) c.outs[o]->set_contiguous_strides();  // the shape rule had no opinion on the layout
+    if (c.outs[o]->numel < 0) c.outs[o]->set_contiguous_strides();  // the shape rule did not set strides
 }
 
 void allocate(const Call& c) {
@@ -175,7 +176,7 @@ void run_view(const OpRecord& op, const Args& args, Tensor* outs) {
                                             : from.origin;
 }
 
-// What a composite makes from nothing goes to the device of its tensors.
+// New tensors of a composite are placed on the device of its inputs.
 void compose(const OpRecord& op, const Args& args, Results& results) {
   if (!devices_in_use) [[likely]]
     return op.composite_fn(args, results);
@@ -207,7 +208,7 @@ void call_into(const OpRecord& op, const Args& args, Tensor* outs) {
     run_view(op, args, outs);
   } else {
     infer(c);
-    if (devices_in_use) [[unlikely]] {  // the allocator remembers whose memory it is
+    if (devices_in_use) [[unlikely]] {  // the allocator records the op
       Scoped running(thread_state.op, &op);
       allocate(c);
     } else {
@@ -218,7 +219,7 @@ void call_into(const OpRecord& op, const Args& args, Tensor* outs) {
       count_writes(op, args);
   }
   if (recording(op, args)) record_node(op, args, outs, op.outputs);
-  if (thread_state.inference_mode && !op.view_fn) [[unlikely]]  // a view is of the kind that its input is
+  if (thread_state.inference_mode && !op.view_fn) [[unlikely]]  // a view inherits the mode of its input
     for (uint32_t o = 0; o < op.outputs; ++o) outs[o]->inference = true;
   if (thread_state.anomaly_mode) [[unlikely]]
     check_anomaly(c);
@@ -239,7 +240,7 @@ std::vector<Tensor> call_list(const OpRecord& op, const Args& args) {
   return list;
 }
 
-// Writes `value` into `target`, converting; both have the same shape. No recording.
+// Writes `value` into `target`, converting; both have the same shape. Not recorded.
 static void store(const Tensor& value, TensorImpl& target) {
   static const OpRecord& copy = find_op("copy");
   Tensor out = Ref<TensorImpl>::share(&target);
@@ -248,12 +249,12 @@ static void store(const Tensor& value, TensorImpl& target) {
 
 namespace {
 
-// The arguments of an in-place call as the tape has to see them: inputs that the call overwrites, and whose values a gradient
-// needs, are copies that carry the histories of the originals.
+// The arguments of an in-place call for the tape: inputs that the call overwrites, and whose values a gradient needs,
+// are copied; the copies carry the histories of the originals.
 class OldValues {
  public:
   Args args;
-  OldValues() = default;  // none yet
+  OldValues() = default;  // nothing copied
   // `needed`: a mask of the inputs whose values are saved.
   OldValues(const Args& given, uint32_t needed) { take(given, needed); }
   void take(const Args& given, uint32_t needed) {
@@ -268,20 +269,25 @@ class OldValues {
  private:
   static Tensor old_value(const TensorImpl& t, bool values) {
     Tensor old = values ? clone_values(t) : shape_only(t);
-    if (!values) old->storage = t.storage, old->data = t.data;
+    if (!values) {
+      old->storage = t.storage;
+      old->data = t.data;
+    }
     if (t.requires_grad &&
         !t.history) {  // a leaf whose memory the call overwrites: its gradient must not go to the copy
       static const OpRecord& clone = find_op("clone");
       record_node(clone, Args(Ref<TensorImpl>::share(const_cast<TensorImpl*>(&t)), Value()), &old, 1);
       return old;
     }
-    old->requires_grad = t.requires_grad, old->history = t.history, old->output = t.output;
+    old->requires_grad = t.requires_grad;
+    old->history = t.history;
+    old->output = t.output;
     return old;
   }
   std::vector<Tensor> held_;
 };
 
-// Gives views of bases that were written to their new histories. It may refuse: before anything is written.
+// Updates the histories of views whose bases were written to. May throw, so it runs before anything is written.
 void renew_views(const Args& args) {
   for (const Value& v : args) {
     if (v.tag == Tag::Tensor) edge_to(*v.tensor);
@@ -291,7 +297,7 @@ void renew_views(const Args& args) {
   }
 }
 
-// Records what was written to self in place as computed by op, or as a constant where the op has no gradient.
+// Records an in-place write to self as computed by op, or as a constant if the op has no gradient.
 void record_write(const OpRecord* op, const Args& args, TensorImpl& self) {
   static const OpRecord& fill = find_op("fill");
   Tensor value = alias(self);
@@ -300,7 +306,7 @@ void record_write(const OpRecord* op, const Args& args, TensorImpl& self) {
   rebase(self, value);
 }
 
-// The op computes a value with other ops, which replaces that of self.
+// The op computes a value with other ops, which replaces the value of self.
 void compose_inplace(const OpRecord& op, const Args& args, bool tracked) {
   static const OpRecord& copy = find_op("copy");
   TensorImpl& self = args.tensor(0);
@@ -335,7 +341,8 @@ Tensor call_inplace(const OpRecord& op, const Args& args) {
     return args.share(0);
   }
 
-  // With recording on, the tape must see the old value: the gradient of an input that is about to be overwritten needs a copy.
+  // While recording, the tape needs the old value: an input that is about to be overwritten is copied if its gradient
+  // needs it.
   const bool differentiable = tracked && is_floating(self.dtype);
   const bool record = differentiable && op.grad_fn,
              cut = differentiable && !op.grad_fn && args.share(0).requires_grad();
@@ -350,7 +357,7 @@ Tensor call_inplace(const OpRecord& op, const Args& args) {
   const Call plan{op, args, &out};
   infer(plan);
   check_fits(out, self, name);
-  // Elementwise kernels may write over an input that is the very same view; anything else goes through a temporary.
+  // Elementwise kernels may write over an input that is the same view; everything else uses a temporary.
   const bool direct =
     (op.broadcasts || op.updates_input) && out.dtype() == self.dtype && !overlaps_partly(args, nullptr, op.broadcasts);
   if (direct) {
@@ -385,7 +392,7 @@ void call_out(const OpRecord& op, const Args& args, Tensor* outs) {
   for (uint32_t o = 0; o < op.outputs; ++o)
     if (outs[o]) check_inplace(*outs[o], false, op.name.c_str());
   std::vector<Tensor> values(op.outputs);
-  std::optional<OnDeviceOf> there;  // an op without tensors computes where its result goes
+  std::optional<OnDeviceOf> there;  // an op without tensors runs on the device of its output
   if (devices_in_use && op.outputs && !op.needed) [[unlikely]]
     there.emplace(outs[0].device());
   const bool plain = !op.composite_fn && !op.view_fn && op.outputs == 1;

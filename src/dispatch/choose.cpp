@@ -25,7 +25,7 @@ std::atomic<size_t>& limit() {
   return bytes;
 }
 
-// Why a kernel does not take the call; empty: it does.
+// Why a kernel rejects the call; empty if it accepts.
 std::string objection_to(const Kernel& k, const Call& c, Plan& plan) {
   if (const char* reason = k.objection(c, plan)) return reason;
   if (k.prepare && plan.workspace > workspace_limit())
@@ -65,7 +65,7 @@ void no_kernel(const Call& c, const Kernels& kernels) {
   fail(ErrorKind::NotImplemented, what);
 }
 
-// Looks at every kernel, so that an explanation can show all of them.
+// Asks every kernel, so that an explanation can show all of them.
 const Kernel& choose_watched(const Kernels& kernels, const Call& c, Plan& plan) {
   Explanation looked;
   std::vector<Explanation::Line>& lines = looked.lines;

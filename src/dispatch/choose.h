@@ -1,4 +1,4 @@
-// Which kernel runs a call: the first of its back end's list that has no objection, or the one that tuning found fastest.
+// Chooses the kernel of a call: the first of its back end's list that accepts it, or the one that tuning found fastest.
 #pragma once
 #include "record/op.h"
 
@@ -6,7 +6,7 @@ namespace strata {
 
 inline Backend backend_of(Device device) { return device.type == DeviceType::Cpu ? Backend::Cpu : Backend::Cuda; }
 
-// Bytes of workspace that a kernel may ask for; those that need more are passed over. From STRATA_WORKSPACE_LIMIT, else unlimited.
+// Workspace limit in bytes; kernels that need more are skipped. From STRATA_WORKSPACE_LIMIT, otherwise unlimited.
 STRATA_API size_t workspace_limit();
 STRATA_API void set_workspace_limit(size_t bytes);
 

@@ -7,7 +7,7 @@ namespace strata {
 Device device_of_call(const OpRecord& op, const Args& args) {
   const bool numbers = op.formulas || op.outputs == 0;  // optimizers keep step counts on the CPU
   Device found;
-  const TensorImpl* host = nullptr;  // a tensor of the CPU that counts
+  const TensorImpl* host = nullptr;  // a CPU tensor that is not treated as a number
   bool any = false;
   const auto see = [&](const TensorImpl& t) {
     any = true;
@@ -71,7 +71,7 @@ void refuse_device(const OpRecord& op, Device device) {
 
 OnDeviceOf::OnDeviceOf(const Args& args) : before_(thread_state.default_device) {
   bool any = false;
-  const auto see = [&](Device d) {  // a device counts more than the CPU, whose tensors may be numbers
+  const auto see = [&](Device d) {  // a device takes precedence over the CPU, whose tensors may be numbers
     if (!any || d.type != DeviceType::Cpu) enter(d);
     any = true;
   };

@@ -38,7 +38,7 @@ void check_writable(const TensorImpl& t, const char* op) {
 }
 
 namespace {
-// Calls see(tensor, written) with each tensor among the arguments.
+// Calls see(tensor, written) for each tensor argument.
 template <class F> void each_tensor(const OpRecord& op, const Args& args, F see) {
   for (uint32_t i = 0; i < args.size; ++i) {
     const bool written = op.written >> i & 1;
@@ -49,13 +49,13 @@ template <class F> void each_tensor(const OpRecord& op, const Args& args, F see)
   }
 }
 
-// Whether this call writes what its schema says it may.
+// Whether this call writes to its Tensor(a!) arguments.
 bool writes(const OpRecord& op, const Args& args) {
   return op.written && (!op.writes_if || args[op.writes_if].boolean());
 }
 
-// What is written must not be part of another argument. Only memory without gaps is looked at: what lies in the gaps of another
-// tensor is not shared with it.
+// Written memory must not overlap another argument. Only dense memory is checked: a tensor in the gaps of another one
+// does not overlap it.
 void check_apart(const OpRecord& op, const Args& args) {
   struct Piece {
     Extent memory;
@@ -83,7 +83,7 @@ void check_written(const OpRecord& op, const Args& args) {
   each_tensor(op, args, [&](const TensorImpl& t, bool written) {
     if (written) check_writable(t, op.name.c_str());
   });
-  if (!op.composite_fn) check_apart(op, args);  // the ops of a composite see for themselves
+  if (!op.composite_fn) check_apart(op, args);  // the ops of a composite check for themselves
 }
 
 void count_writes(const OpRecord& op, const Args& args) {
@@ -143,8 +143,8 @@ void refuse_overlap(const Args& args, const TensorImpl& given, bool same_allowed
   }
 }
 
-// Threads that share an out= tensor race for its values, which is their affair, but not for its memory. Each writes to what the
-// tensor was under this lock.
+// Threads that share an out= tensor race for its values, but must not race for its memory. Each writes to the memory
+// that the tensor had under this lock.
 static std::mutex out_lock;
 
 Tensor out_as_it_is(const TensorImpl& t) {
@@ -160,7 +160,7 @@ Tensor out_of_shape(TensorImpl& t, Shape shape) {
   const size_t bytes = static_cast<size_t>(checked_numel(shape)) * size_of(t.dtype);
   const bool stays = t.storage && !t.storage->external && bytes <= t.storage->requested;
   if (stays) t.data = t.storage->data;
-  else t.replace_storage(make_tensor(shape, t.dtype, t.device)->storage);  // may throw: then t is as it was
+  else t.replace_storage(make_tensor(shape, t.dtype, t.device)->storage);  // may throw: then t is unchanged
   t.set_shape(shape);
   t.set_contiguous_strides();
   return alias(t);

@@ -1,4 +1,4 @@
-// Ops that devices leave to the CPU: inputs are copied to the host, results back. The kernel's name says so.
+// Device ops that run on the CPU: inputs are copied to the host, results back. The kernel's name says so.
 #include "base/trace.h"
 #include "dispatch/choose.h"
 #include "dispatch/devices.h"
@@ -6,7 +6,7 @@
 namespace strata {
 namespace {
 
-// The arguments with their tensors replaced by f(tensor), and what keeps those alive.
+// The arguments with their tensors replaced by f(tensor), which this object keeps alive.
 struct MappedArgs {
   Args args;
   std::vector<Tensor> tensors;
@@ -31,14 +31,15 @@ Tensor moved(const Tensor& t, Device device) {
   if (!t || t.device() == device) return t;
   static const OpRecord& to = find_op("to", "device");
   Args args = to.defaults;
-  args[0] = Value(t), args[1] = Value(device);
+  args[0] = Value(t);
+  args[1] = Value(device);
   return call(to, args);
 }
 }  // namespace
 
 void run_on_host(const Call& c) {
   static const OpRecord& copy = find_op("copy");
-  const OnDeviceOf scope{Device{}};  // what the kernel makes from nothing stays on the host, too
+  const OnDeviceOf scope{Device{}};  // new tensors of the kernel stay on the host too
   const MappedArgs host(c.args, [](const Tensor& t) { return t.device().type == DeviceType::Cpu ? t : to_host(*t); });
   std::vector<Tensor> outs(c.op.outputs);
   for (uint32_t o = 0; o < c.op.outputs; ++o) {
@@ -57,7 +58,7 @@ void run_on_host(const Call& c) {
 void compose_on_host(const OpRecord& op, const Args& args, Results& results) {
   const Device device = device_of_call(op, args);
   if (device.type == DeviceType::Cpu) return op.composite_fn(args, results);
-  if (device.type == DeviceType::Meta) {  // no values to copy: the composite itself says what shapes come out
+  if (device.type == DeviceType::Meta) {  // no values to copy: the composite itself determines the shapes
     const OnDeviceOf scope(device);
     return op.composite_fn(args, results);
   }

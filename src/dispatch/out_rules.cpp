@@ -1,4 +1,4 @@
-// What out= tensors PyTorch refuses, op by op: of another dtype than the result, or sharing memory with an input.
+// PyTorch's rules for out= tensors, op by op: those that must have the dtype of the result, or not overlap an input.
 #include <algorithm>
 #include <string_view>
 
@@ -8,7 +8,7 @@
 namespace strata {
 namespace {
 
-// These write the result as it is; the others convert it to the dtype of out=.
+// These require the dtype of the result; all others convert to the dtype of out=.
 constexpr std::string_view kExactDType[] = {
   "abs",
   "addbmm",
@@ -120,7 +120,7 @@ constexpr std::string_view kExactDType[] = {
   "vdot",
   "where",
 };
-// These move elements: what they write may be what they still have to read.
+// These move elements: a write could overwrite elements that are still to be read.
 constexpr std::string_view kApart[] = {
   "cat",      "column_stack", "cross",         "dstack", "gather", "hstack",         "index_select",
   "kthvalue", "linalg.cross", "masked_select", "stack",  "take",   "take_along_dim", "vstack",

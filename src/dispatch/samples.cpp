@@ -79,14 +79,22 @@ class SampleParser {
                                   {"inf", Value(HUGE_VAL)},
                                   {"-inf", Value(-HUGE_VAL)},
                                   {"nan", Value(std::nan(""))}})
-      if (rest().starts_with(word)) return at_ += word.size(), v;
+      if (rest().starts_with(word)) {
+        at_ += word.size();
+        return v;
+      }
     if (type == ParamType::DType) return bare_dtype();
     if (rest().starts_with("t[")) return literal();
     if (std::isalpha(static_cast<unsigned char>(c))) return tensor();
     const Value n = number();
-    if (type == ParamType::Ints) return sample_.ints_.push_back({n.integer()}), IntList(sample_.ints_.back());
-    if (type == ParamType::Floats)
-      return sample_.floats_.push_back({n.number()}), std::span<const double>(sample_.floats_.back());
+    if (type == ParamType::Ints) {
+      sample_.ints_.push_back({n.integer()});
+      return IntList(sample_.ints_.back());
+    }
+    if (type == ParamType::Floats) {
+      sample_.floats_.push_back({n.number()});
+      return std::span<const double>(sample_.floats_.back());
+    }
     if (type == ParamType::Float) return n.number();
     return n;
   }
@@ -165,7 +173,8 @@ class SampleParser {
     return std::sqrt(-2 * std::log(1 - a)) * std::cos(6.283185307179586 * b);
   }
 
-  // t[3, 2, 1], t[[1, 2], [3, 4]] or t[[[0, 3]]]: rows of one length; further brackets give leading dimensions of size 1.
+  // t[3, 2, 1], t[[1, 2], [3, 4]] or t[[[0, 3]]]: rows of one length; further brackets give leading dimensions of size
+  // 1.
   Value literal() {
     ++at_;
     std::vector<int64_t> values, shape;

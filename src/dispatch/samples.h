@@ -1,10 +1,11 @@
-// Sample arguments of ops, as text: what tests, gradient checks, benchmarks and docs of both languages call an op with.
+// Sample arguments of ops, as text, for tests, gradient checks, benchmarks and docs of both languages.
 //
 //   f(3,4) normal   p(..) in (0.1, 3)   u(..) in (-0.95, 0.95)   o(..) in (1.1, 3)   z(..) in (0.05, 0.95)   i5(..) integers 0..4   b(..) booleans
 //   s(4,4) symmetric positive definite   m(4,4) well-conditioned   f() zero-dimensional   f(0,3) empty
 //   t[3, 2, 1] an int64 tensor of these values   t[[1, 2], [3, 4]] of two rows
 //   2  -1.5  True  None  'text'  float32  [1, 2]  [f(3), f(4)]  name=value
-// A text that starts with '~' is for floating dtypes only; one with '!' has a gradient that is not the derivative, by definition.
+// A text that starts with '~' is for floating dtypes only; '!' marks a gradient that is not the derivative, by
+// definition.
 #pragma once
 #include <deque>
 #include <memory>
@@ -15,17 +16,17 @@ namespace strata {
 
 class STRATA_API Sample {
  public:
-  // Tensors of letters f p u o s m get dtype `values`; where that is an integer or bool type, small integers of it.
+  // Tensors of letters f p u o s m get dtype `values`; for an integer or bool type, small integers of it.
   Sample(const OpRecord& op, const char* text, DType values = DType::F32, uint64_t seed = 0);
   Sample(const Sample&) = delete;
   Sample& operator=(const Sample&) = delete;
-  Args args;                    // complete: defaults filled in
-  std::vector<uint32_t> given;  // parameter indices the text names, in order
-  std::vector<Tensor> tensors;  // the value tensors (letters above), in order; lists included
+  Args args;                    // complete, including defaults
+  std::vector<uint32_t> given;  // indices of the parameters in the text, in order
+  std::vector<Tensor> tensors;  // tensors of the letters above, in order, including those in lists
 
-  // Puts a tensor of the same shape in the place of tensors[k].
+  // Replaces tensors[k] by a tensor of the same shape.
   void replace(size_t k, Tensor t);
-  void move_to(Device device);  // all tensors, those of indices too
+  void move_to(Device device);  // all tensors, including indices
 
  private:
   friend class SampleParser;

@@ -11,7 +11,7 @@
 namespace strata {
 namespace {
 
-// What a plan depends on: of tensors all but the values and the address, which counts by its alignment.
+// The key of a plan: everything about the tensors except values and address, of which only the alignment counts.
 class Key {
  public:
   Key(const Kernels& kernels, const Call& c) {
@@ -66,7 +66,7 @@ void wait_for(Device device) {
   if (device.type != DeviceType::Cpu) device_hooks.synchronize(device);
 }
 
-// The shortest of a few runs, after one that fills caches.
+// The minimum of a few runs, after a warm-up run.
 double time_of(const Kernel& k, const Call& c, Device device) {
   Plan plan;
   k.objection(c, plan);
@@ -82,7 +82,7 @@ double time_of(const Kernel& k, const Call& c, Device device) {
   return best;
 }
 
-// Running a call several times must give what running it once does.
+// Whether running a call several times gives the same result as running it once.
 bool can_repeat(const Call& c) {
   if (c.op.random || c.op.written || c.op.outputs == 0) return false;
   for (uint32_t o = 0; o < c.op.outputs; ++o)
@@ -100,7 +100,7 @@ std::vector<double> tuned_times(const Kernels& kernels, const Call& c, const std
     if (const auto found = all.times.find(key.text()); found != all.times.end()) return found->second;
   }
   if (!thread_state.tuning || ready.size() < 2 || !can_repeat(c)) return {};
-  const Scoped quiet(thread_state.tuning, false);  // ops that a kernel calls are not what is measured
+  const Scoped quiet(thread_state.tuning, false);  // do not tune the ops that a kernel calls
   const Scoped<Explanation*> unseen(thread_state.explain, nullptr);
   std::vector<double> times(kernels.size(), 0.0);
   for (size_t i : ready) times[i] = time_of(kernels[i], c, c.outs[0].device());

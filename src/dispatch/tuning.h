@@ -1,13 +1,13 @@
-// Tuning: while it is on, the kernels that could run a call are timed, and later calls with equal shapes take the fastest.
+// Tuning: while it is on, all kernels that accept a call are timed, and later calls with equal shapes use the fastest.
 #pragma once
 #include "record/op.h"
 
 namespace strata {
 
-// Microseconds of each kernel in `ready` (indices into `kernels`; 0 for others), measured now where tuning is on and this call was
-// not measured before; empty where there is nothing to go by.
+// Microseconds of each kernel in `ready` (indices into `kernels`; 0 for others), measured now if tuning is on and this
+// call was not measured before; empty if there are no measurements.
 std::vector<double> tuned_times(const Kernels& kernels, const Call& c, const std::vector<size_t>& ready);
 
-STRATA_API void forget_tuning();  // what was measured so far
+STRATA_API void forget_tuning();  // discards all measurements
 
 }  // namespace strata

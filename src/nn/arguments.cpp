@@ -32,7 +32,8 @@ std::vector<int64_t> padding_sides(IntList amounts, std::string_view word, IntLi
   std::vector<int64_t> sides;
   for (size_t i = kernel_size.size; i-- > 0;) {
     const int64_t total = word.empty() ? 2 * amounts[i] : word == "same" ? dilation[i] * (kernel_size[i] - 1) : 0;
-    sides.push_back(total / 2), sides.push_back(total - total / 2);
+    sides.push_back(total / 2);
+    sides.push_back(total - total / 2);
   }
   return sides;
 }

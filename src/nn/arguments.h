@@ -18,7 +18,7 @@ namespace detail {
 [[noreturn]] STRATA_API void fail_count(size_t expected, size_t found);
 }
 
-// N integers; one stands for N times itself.
+// N integers; a single one is repeated N times.
 template <size_t n> struct Ints : std::array<int64_t, n> {
   Ints(std::integral auto one) { this->fill(static_cast<int64_t>(one)); }
   Ints(std::initializer_list<int64_t> list) { assign(list.begin(), list.size()); }
@@ -59,7 +59,7 @@ using KeepArg = ListArg<std::optional<int64_t>>;  // output sizes; nullopt keeps
 // Padding of a convolution: amounts, or "same" or "valid".
 template <size_t n> struct Padding {
   Ints<n> amounts = 0;
-  std::string word;  // empty: amounts count
+  std::string word;  // empty: use the amounts
 
   Padding(std::integral auto one) : amounts(one) {}
   Padding(std::initializer_list<int64_t> list) : amounts(list) {}
@@ -69,7 +69,7 @@ template <size_t n> struct Padding {
   Padding(std::string text) : word(std::move(text)) {}
 };
 
-// What expressions of module records call. Python has the same in strata/nn/_support.py.
+// Functions of the expressions in module records. Python has the same in strata/nn/_support.py.
 namespace detail {
 
 inline int64_t prod(IntList list) {
@@ -94,30 +94,30 @@ template <class... T> std::vector<int64_t> shape_of(const T&... parts) {
   return out;
 }
 
-// What pad() needs so that a convolution without padding does as if it had some: pairs, last dimension first.
+// Arguments of pad() that replace the padding of a convolution: pairs, last dimension first.
 STRATA_API std::vector<int64_t> padding_sides(IntList amounts, std::string_view word, IntList kernel_size,
                                               IntList dilation);
 template <size_t n>
 std::vector<int64_t> padding_sides(const Padding<n>& p, const Ints<n>& kernel_size, const Ints<n>& dilation) {
   return padding_sides(p.amounts, p.word, kernel_size, dilation);
 }
-// Words other than "same" and "valid", and "same" with a stride, cannot be meant.
+// Strings other than "same" and "valid", and "same" with a stride, are invalid.
 template <size_t n> bool valid_padding(const Padding<n>& p, const Ints<n>& stride) {
   return p.word.empty() || p.word == "valid" || (p.word == "same" && !any_but(1, stride));
 }
-// The bound of PyTorch's uniform biases; without inputs there is none.
+// The bound of PyTorch's uniform biases; 0 without inputs.
 STRATA_API double conv_bound(int64_t fan_in);
-// A padding index counted from the front; throws when it is out of range.
+// A padding index counted from the front; throws if it is out of range.
 STRATA_API std::optional<int64_t> wrapped_index(std::optional<int64_t> index, int64_t count);
 STRATA_API void zero_row(const Tensor& weight, std::optional<int64_t> row);
-// Numbers of dimensions that the batch norm over `spatial` dimensions takes.
+// Valid numbers of dimensions for a batch norm over `spatial` dimensions.
 inline std::vector<int64_t> batch_norm_ranks(int64_t spatial) {
   return spatial == 1 ? std::vector<int64_t>{2, 3} : std::vector<int64_t>{spatial + 2};
 }
 // The output padding with which a transposed convolution gives output_size.
 STRATA_API std::vector<int64_t> fitting_output_padding(const Tensor& input, IntList output_size, IntList stride,
                                                        IntList padding, IntList kernel_size, IntList dilation);
-// What an attribute's expression gave, as the attribute's type.
+// Converts the value of an attribute's expression to the attribute's type.
 template <class T, class U> T convert(const U& value) {
   if constexpr (requires { value.values; } && !std::convertible_to<U, T>) return T(value.values);
   else return value;

@@ -28,7 +28,9 @@ MultiheadAttention::MultiheadAttention(int64_t embed_dim, int64_t num_heads, con
                embed_dim, num_heads);
   STRATA_CHECK(embed_dim % num_heads == 0, Value, "embed_dim must be divisible by num_heads, got {} and {}", embed_dim,
                num_heads);
-  s.embed_dim = embed_dim, s.num_heads = num_heads, s.options = o;
+  s.embed_dim = embed_dim;
+  s.num_heads = num_heads;
+  s.options = o;
   const DType dtype = o.dtype.value_or(default_dtype());
   const Device device = o.device.value_or(Device());
   const auto add_weight = [&](const char* name, Tensor& slot, bool made, IntList shape) {
@@ -47,8 +49,14 @@ MultiheadAttention::MultiheadAttention(int64_t embed_dim, int64_t num_heads, con
   add_weight("bias_v", s.bias_v, o.add_bias_kv, {1, 1, embed_dim});
   for (const Tensor& w : {s.in_proj_weight, s.q_proj_weight, s.k_proj_weight, s.v_proj_weight})
     if (w) init::xavier_uniform_(w);
-  if (o.bias) init::zeros_(s.in_proj_bias), init::zeros_(s.out_proj.bias());
-  if (o.add_bias_kv) init::xavier_normal_(s.bias_k), init::xavier_normal_(s.bias_v);
+  if (o.bias) {
+    init::zeros_(s.in_proj_bias);
+    init::zeros_(s.out_proj.bias());
+  }
+  if (o.add_bias_kv) {
+    init::xavier_normal_(s.bias_k);
+    init::xavier_normal_(s.bias_v);
+  }
 }
 
 MultiheadAttention::Result MultiheadAttention::run(const Tensor& query, const Tensor& key, const Tensor& value,

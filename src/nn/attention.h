@@ -17,13 +17,13 @@ struct MultiheadAttentionOptions {
 };
 
 struct AttentionArguments {
-  Tensor key_padding_mask = {};  // [batch, source]: true or -inf hides
+  Tensor key_padding_mask = {};  // [batch, source]: true or -inf masks
   bool need_weights = true;
-  Tensor attn_mask = {};  // [target, source] or [batch * heads, target, source]: true or -inf hides
+  Tensor attn_mask = {};  // [target, source] or [batch * heads, target, source]: true or -inf masks
   bool average_attn_weights = true;
 };
 
-// Attention of several heads with learned projections, over [steps, batch, features].
+// Multi-head attention with learned projections, over [steps, batch, features].
 class STRATA_API MultiheadAttention : public Module {
  public:
   using Options = MultiheadAttentionOptions;
@@ -31,7 +31,7 @@ class STRATA_API MultiheadAttention : public Module {
   MultiheadAttention(None) : Module(none) {}
 
   struct Result {
-    Tensor output, weights;  // weights are undefined unless asked for
+    Tensor output, weights;  // weights are undefined unless requested
   };
   Result operator()(const Tensor& query, const Tensor& key, const Tensor& value,
                     const AttentionArguments& arguments = {}) const;

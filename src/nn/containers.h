@@ -20,7 +20,7 @@ class STRATA_API AnyModule : public Module {
     return call_(module_, input);
   }
   Tensor forward(const Tensor& input) override { return (*this)(input); }
-  template <class M> M get() const {  // as what it was put in
+  template <class M> M get() const {  // as its original type
     const M* found = std::any_cast<M>(&module_);
     STRATA_CHECK(found, Type, "get: the module is a {}", name());
     return *found;
@@ -34,7 +34,7 @@ class STRATA_API AnyModule : public Module {
   Tensor (*call_)(std::any&, const Tensor&) = nullptr;
 };
 
-// Each module applied to what the one before gave.
+// Applies each module to the result of the previous one.
 class STRATA_API Sequential : public Module {
  public:
   template <class... M>
@@ -63,7 +63,7 @@ class STRATA_API Sequential : public Module {
   std::vector<AnyModule>& list() const;
 };
 
-// Modules by number, to be called by the module that holds the list.
+// Modules by number, called by the module that holds the list.
 class STRATA_API ModuleList : public Module {
  public:
   template <class... M>

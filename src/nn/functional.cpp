@@ -1,4 +1,4 @@
-// Functions of nn::functional that an op record cannot say.
+// Functions of nn::functional that cannot be op records.
 #include "nn/functional.h"
 
 #include "autograd/autograd.h"

@@ -1,4 +1,4 @@
-// Functions of nn::functional for the argument types of modules, and what generated sources share.
+// Functions of nn::functional for the argument types of modules, shared by generated sources.
 #pragma once
 #include "nn/functional.h"
 #include "strata/ops.h"
@@ -6,7 +6,7 @@
 namespace strata::nn {
 namespace functional {
 
-// Templates, so that plain lists and words keep going to the ops themselves.
+// Templates, so that plain lists and strings still resolve to the ops themselves.
 #define STRATA_CONV(name)                                                                                 \
   template <size_t n>                                                                                     \
   Tensor name(const Tensor& input, const Tensor& weight, const Tensor& bias, const Ints<n>& stride,       \

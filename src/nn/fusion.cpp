@@ -1,4 +1,4 @@
-// Layers that do a batch norm of evaluation mode along.
+// Folds an eval-mode batch norm into the preceding layer.
 #include "nn/fusion.h"
 
 #include "autograd/autograd.h"

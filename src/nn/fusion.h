@@ -1,31 +1,36 @@
-// Layers that do a batch norm of evaluation mode along: one module in place of two.
+// Folds an eval-mode batch norm into the preceding layer.
 #pragma once
 #include "strata/nn/linear.h"
 #include "strata/nn/norm.h"
 
 namespace strata::nn::utils {
 
-// Weight and bias of a convolution that does what it and a batch norm in evaluation mode did. Undefined conv_b, bn_w and bn_b
-// stand for zeros, ones and zeros; transpose: of a transposed convolution.
+// Weight and bias of the convolution that is equivalent to a convolution and an eval-mode batch norm. Undefined conv_b,
+// bn_w and bn_b mean zeros, ones and zeros; transpose: for a transposed convolution.
 STRATA_API std::pair<Tensor, Tensor> fuse_conv_bn_weights(const Tensor& conv_w, const Tensor& conv_b,
                                                           const Tensor& bn_rm, const Tensor& bn_rv, double bn_eps,
                                                           const Tensor& bn_w, const Tensor& bn_b,
                                                           bool transpose = false);
-// A linear layer of its own that does both; both must be in evaluation mode.
+// A new linear layer that is equivalent to both; both must be in evaluation mode.
 STRATA_API Linear fuse_linear_bn_eval(const Linear& linear, const BatchNorm1d& bn);
 
 namespace detail {
-// Calls make() without moving the default generator: the values it draws are replaced.
+// Calls make() without advancing the default generator: the values it draws are replaced.
 STRATA_API void without_drawing(const std::function<void()>& make);
 STRATA_API void check_fusable(const Module& layer, const Module& bn, const Tensor& running_mean);
 }  // namespace detail
 
-// A convolution of its own that does both; both must be in evaluation mode.
+// A new convolution that is equivalent to both; both must be in evaluation mode.
 template <class Conv, class Norm> Conv fuse_conv_bn_eval(const Conv& conv, const Norm& bn, bool transpose = false) {
   detail::check_fusable(conv, bn, bn.running_mean());
   typename Conv::Options o;
-  o.stride = conv.stride(), o.padding = conv.padding(), o.dilation = conv.dilation(), o.groups = conv.groups();
-  o.padding_mode = conv.padding_mode(), o.dtype = conv.weight().dtype(), o.device = conv.weight().device();
+  o.stride = conv.stride();
+  o.padding = conv.padding();
+  o.dilation = conv.dilation();
+  o.groups = conv.groups();
+  o.padding_mode = conv.padding_mode();
+  o.dtype = conv.weight().dtype();
+  o.device = conv.weight().device();
   if constexpr (requires { conv.output_padding(); }) o.output_padding = conv.output_padding();
   Conv fused = none;
   detail::without_drawing([&] { fused = Conv(conv.in_channels(), conv.out_channels(), conv.kernel_size(), o); });

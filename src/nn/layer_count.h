@@ -1,10 +1,10 @@
-// How many layers a module of layers may have.
+// The maximum number of layers of a module.
 #pragma once
 #include "base/error.h"
 
 namespace strata::nn {
 
-constexpr int64_t kMaxLayers = 10'000;  // each is made at once; far more would take all memory, and minutes to find out
+constexpr int64_t kMaxLayers = 10'000;  // all are created at once; more would exhaust the memory after minutes
 
 inline void check_layers(int64_t count, const char* module) {
   STRATA_CHECK(count <= kMaxLayers, Value, "{}: num_layers is {}; at most {} are possible", module, count, kMaxLayers);

@@ -1,4 +1,4 @@
-// Losses that a record cannot say.
+// Losses that cannot be records.
 #include "nn/loss.h"
 
 #include <cmath>
@@ -38,7 +38,9 @@ const LinearCrossEntropyLoss::Options& LinearCrossEntropyLoss::options() const {
 LinearCrossEntropyLoss::LinearCrossEntropyLoss(int64_t in_features, int64_t num_classes, const Options& o)
     : Module(std::make_shared<State>()) {
   State& s = own();
-  s.kind = "LinearCrossEntropyLoss", s.num_classes = num_classes, s.options = o;
+  s.kind = "LinearCrossEntropyLoss";
+  s.num_classes = num_classes;
+  s.options = o;
   STRATA_CHECK(!o.weight || (o.weight.dim() == 1 && o.weight.size(0) == num_classes), Runtime,
                "{}: expected weight shape to be [{}], got {}", s.kind, num_classes, to_string(o.weight.shape()));
   STRATA_CHECK(o.label_smoothing >= 0 && o.label_smoothing <= 1, Runtime,
@@ -74,7 +76,8 @@ TripletMarginWithDistanceLoss::State& TripletMarginWithDistanceLoss::own() const
 const TripletMarginWithDistanceLoss::Options& TripletMarginWithDistanceLoss::options() const { return own().options; }
 
 TripletMarginWithDistanceLoss::TripletMarginWithDistanceLoss(const Options& o) : Module(std::make_shared<State>()) {
-  own().kind = "TripletMarginWithDistanceLoss", own().options = o;
+  own().kind = "TripletMarginWithDistanceLoss";
+  own().options = o;
   STRATA_CHECK(o.margin > 0, Value, "{}: expected margin to be greater than 0, got {} instead", own().kind, o.margin);
   check_reduction("TripletMarginWithDistanceLoss", o.reduction);
   if (o.distance_function) return;
@@ -110,7 +113,9 @@ AdaptiveLogSoftmaxWithLoss::AdaptiveLogSoftmaxWithLoss(int64_t in_features, int6
                                                        std::vector<int64_t> cutoffs, const Options& o)
     : Module(std::make_shared<State>()) {
   State& s = own();
-  s.kind = "AdaptiveLogSoftmaxWithLoss", s.options = o, s.in_features = in_features;
+  s.kind = "AdaptiveLogSoftmaxWithLoss";
+  s.options = o;
+  s.in_features = in_features;
   STRATA_CHECK(!cutoffs.empty(), Value, "{}: cutoffs should be a sequence of length larger than 0", s.kind);
   STRATA_CHECK(std::is_sorted(cutoffs.begin(), cutoffs.end(), std::less_equal<>()) && cutoffs.front() > 0 &&
                  cutoffs.back() < n_classes,
@@ -130,7 +135,7 @@ AdaptiveLogSoftmaxWithLoss::AdaptiveLogSoftmaxWithLoss(int64_t in_features, int6
   for (size_t i = 0; i < clusters; ++i) {
     const auto width = static_cast<int64_t>(
       std::floor(static_cast<double>(in_features) / std::pow(o.div_value, static_cast<double>(i + 1))));
-    const Linear narrow = made(in_features, width, false);  // before the next one: it draws first
+    const Linear narrow = made(in_features, width, false);  // created before the next one: it draws first
     s.tail.push_back(Sequential(narrow, made(width, s.cutoffs[i + 1] - s.cutoffs[i], false)));
   }
 }

@@ -1,4 +1,4 @@
-// Losses that a record cannot say: they hold other modules or call a given function.
+// Losses that cannot be records: they contain other modules or call a given function.
 #pragma once
 #include "nn/containers.h"
 #include "nn/functional.h"
@@ -7,7 +7,7 @@
 namespace strata::nn {
 
 struct LinearCrossEntropyLossOptions {
-  std::vector<int64_t> out_features = {};  // the sizes behind the classes: logits are [..., num_classes, *out_features]
+  std::vector<int64_t> out_features = {};  // sizes after the classes: logits are [..., num_classes, *out_features]
   bool bias = false;
   std::string reduction = "mean";
   Tensor weight = {};  // of the classes
@@ -51,7 +51,7 @@ class STRATA_API TripletMarginWithDistanceLoss : public Module {
 };
 
 struct AdaptiveLogSoftmaxWithLossOptions {
-  double div_value = 4;  // each cluster is that much narrower than the one before
+  double div_value = 4;  // ratio of the widths of consecutive clusters
   bool head_bias = false;
   std::optional<DType> dtype = {};
   std::optional<Device> device = {};
@@ -74,9 +74,9 @@ class STRATA_API AdaptiveLogSoftmaxWithLoss : public Module {
   Result forward(const Tensor& input, const Tensor& target) const;
   Result operator()(const Tensor& input, const Tensor& target) const;
   Tensor log_prob(const Tensor& input) const;  // of all classes: [N, n_classes]
-  Tensor predict(const Tensor& input) const;   // the class of the highest probability for each row
+  Tensor predict(const Tensor& input) const;   // the most probable class of each row
   const Options& options() const;
-  const std::vector<int64_t>& cutoffs() const;  // and n_classes at the end
+  const std::vector<int64_t>& cutoffs() const;  // including n_classes at the end
   Linear head() const;
   ModuleList tail() const;
 

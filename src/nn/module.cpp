@@ -36,7 +36,7 @@ void visit(const State& state, const std::string& prefix, std::unordered_set<Mod
   fn(prefix, state);
   for (const auto& [name, child] : state->children) visit(child, join(prefix, name), seen, fn);
 }
-// Every module below and including `state`, each once, with its path.
+// Every module in the tree of `state`, each once, with its path.
 template <class F> void visit(const State& state, const std::string& prefix, const F& fn) {
   std::unordered_set<ModuleState*> seen;
   visit(state, prefix, seen, fn);

@@ -8,7 +8,7 @@
 //   Net net;
 //   Tensor y = net(x);
 //
-// A module is a handle to shared state, as a Tensor is: copies have the same parameters, hooks and mode.
+// A module is a handle to shared state, like a Tensor: copies share parameters, hooks and mode.
 #pragma once
 #include <concepts>
 #include <functional>
@@ -27,18 +27,18 @@ namespace strata::nn {
 class Module;
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;  // in order of registration
 
-// Called before forward with its tensors; what it returns takes their place, {} leaves them.
+// Called before forward with its tensors; a returned list replaces them, {} keeps them.
 using ForwardPreHook = std::function<std::vector<Tensor>(const Module&, const std::vector<Tensor>& inputs)>;
-// Called after forward; what it returns takes the outputs' place, {} leaves them.
+// Called after forward; a returned list replaces the outputs, {} keeps them.
 using ForwardHook = std::function<std::vector<Tensor>(const Module&, const std::vector<Tensor>& inputs,
                                                       const std::vector<Tensor>& outputs)>;
 
-// What load_state_dict found; both empty when everything fitted.
+// The result of load_state_dict; both lists are empty if everything matched.
 struct LoadResult {
   std::vector<std::string> missing_keys, unexpected_keys;
 };
 
-// What all handles of one module share. Built-in modules derive theirs from it.
+// The state shared by all handles of one module. Built-in modules derive theirs from it.
 struct STRATA_API ModuleState {
   ModuleState();
   virtual ~ModuleState();
@@ -49,15 +49,15 @@ struct STRATA_API ModuleState {
   struct Hooks;
   struct Slot {
     std::string name;
-    Tensor* tensor;                            // undefined where the module was built without it, e.g. bias=false
+    Tensor* tensor;                            // undefined if the module was built without it, e.g. bias=false
     bool persistent = true, optional = false;  // optional: a state_dict may lack it
   };
   std::string kind;           // the class name, for printing
-  const void* tag = nullptr;  // of built-in modules: which class
+  const void* tag = nullptr;  // of built-in modules: identifies the class
   bool training = true;
   std::vector<Slot> parameters, buffers;
   std::vector<std::pair<std::string, std::shared_ptr<ModuleState>>> children;
-  std::vector<std::unique_ptr<Tensor>> owned;  // where tensors of user modules live
+  std::vector<std::unique_ptr<Tensor>> owned;  // storage for tensors of user modules
   std::unique_ptr<Hooks> hooks;
 };
 
@@ -76,11 +76,11 @@ class STRATA_API Module {
   Module& operator=(const Module&) = default;
   Module& operator=(Module&&) noexcept = default;
 
-  // What the module computes. Override this one, or give forward other parameters and call it by name.
+  // The computation of the module. Override this one, or declare forward with other parameters and call it by name.
   virtual Tensor forward(const Tensor& input);
   Tensor operator()(const Tensor& input);  // forward with its hooks
 
-  // Registration. Each returns what it was given, so that a member can be initialised with it.
+  // Registration. Each returns its argument, so that a member can be initialized with it.
   template <class M>
   requires std::derived_from<M, Module> M add(std::string name, M module) {
     add_child(std::move(name), module, typeid(module));
@@ -89,7 +89,7 @@ class STRATA_API Module {
   Tensor add_parameter(std::string name, Tensor tensor, bool requires_grad = true);
   Tensor add_buffer(std::string name, Tensor tensor, bool persistent = true);
 
-  // Each tensor once, even where modules share it; names are paths: "layers.0.weight".
+  // Each tensor once, even if modules share it; names are paths: "layers.0.weight".
   std::vector<Tensor> parameters(bool recurse = true) const;
   NamedTensors named_parameters(bool recurse = true) const;
   std::vector<Tensor> buffers(bool recurse = true) const;
@@ -101,19 +101,18 @@ class STRATA_API Module {
 
   // Parameters and persistent buffers by path. The tensors share memory with the module's.
   NamedTensors state_dict(const std::string& prefix = "") const;
-  // Copies values in. With strict, missing and unexpected names are errors; wrong shapes always are. An error names all
-  // that does not fit, and then nothing was copied.
+  // Copies values in. With strict, missing and unexpected names are errors; wrong shapes always are. An error names
+  // everything that does not fit, and nothing is copied.
   LoadResult load_state_dict(const NamedTensors& state, bool strict = true);
 
   Module& train(bool mode = true);
   Module& eval() { return train(false); }
   bool is_training() const { return state().training; }
-  // Conversions of every parameter, its gradient and every buffer; the Tensor objects stay the same. Dtypes apply to
+  // Converts every parameter, its gradient and every buffer; the Tensor objects stay the same. Dtypes apply to
   // floating-point tensors; memory formats ("channels_last") to those of 4 dimensions (5 for "channels_last_3d").
   Module& to(DType dtype);
   Module& to(Device device);
-  Module& to_empty(
-    Device device);  // without the values, which are for the caller to set: from device meta to a real one
+  Module& to_empty(Device device);  // without the values, which the caller must set: from device meta to a real one
   Module& to(std::string_view memory_format);
   Module& zero_grad(bool set_to_none = true);
   Module& requires_grad_(bool on = true);
@@ -123,7 +122,7 @@ class STRATA_API Module {
   int64_t register_forward_hook(ForwardHook hook);
   void remove_hook(int64_t id);
 
-  // The same module under its own type, or an empty handle when it is no M: if (auto fc = m.as<nn::Linear>()) ...
+  // The same module with its own type, or an empty handle if it is not an M: if (auto fc = m.as<nn::Linear>()) ...
   template <class M> M as() const {
     M found(none);
     if (state_ && state_->tag == &M::kTag) static_cast<Module&>(found).state_ = state_;
@@ -141,7 +140,7 @@ class STRATA_API Module {
     return *state_;
   }
   void add_child(std::string name, const Module& child, const std::type_info& type);
-  // The rest of operator(): `run` is called with the tensors, between the hooks.
+  // Called by operator(): calls `run` with the tensors, between the hooks.
   bool has_hooks() const { return state().hooks != nullptr; }
   using Run = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
   std::vector<Tensor> with_hooks(std::vector<Tensor> inputs, const Run& run) const;

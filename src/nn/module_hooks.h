@@ -1,4 +1,4 @@
-// Where a module keeps its hooks; modules without hooks have none of this.
+// The hooks of a module; not allocated for modules without hooks.
 #pragma once
 #include "nn/module.h"
 

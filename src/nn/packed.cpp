@@ -1,4 +1,4 @@
-// Sequences of several lengths; the work is done by ops that Python shares.
+// Sequences of different lengths; implemented by ops that Python shares.
 #include "nn/packed.h"
 
 #include "strata/ops.h"
@@ -35,7 +35,8 @@ PackedSequence pack_padded_sequence(const Tensor& input, const Tensor& lengths, 
   Tensor sizes = strata::to(lengths, DType::I64), order;
   if (!enforce_sorted) {
     const auto sorted = sort(sizes, true, -1, true);
-    sizes = sorted[0], order = strata::to(sorted[1], std::optional<Device>(input.device()));
+    sizes = sorted[0];
+    order = strata::to(sorted[1], std::optional<Device>(input.device()));
   }
   const auto packed = _pack_padded_sequence(input, sizes, order, batch_first);
   return {packed[0], packed[1], order};

@@ -1,4 +1,4 @@
-// Sequences of several lengths: padded, and packed without padding, which recurrent networks take as they are.
+// Sequences of different lengths: padded, or packed without padding, which recurrent networks accept.
 //
 //   auto packed = nn::utils::rnn::pack_sequence({a, b}, false);
 //   auto [output, state] = lstm(packed);
@@ -16,8 +16,8 @@ namespace strata::nn::utils::rnn {
 
 // The steps of several sequences without padding: data of all first steps, then of all second ones, ...
 struct STRATA_API PackedSequence {
-  Tensor data, batch_sizes;                 // batch_sizes: int64, how many sequences have each step; falling
-  Tensor sorted_indices, unsorted_indices;  // undefined where the sequences stand in order of their lengths
+  Tensor data, batch_sizes;  // batch_sizes: int64, the number of sequences that have each step; descending
+  Tensor sorted_indices, unsorted_indices;  // undefined if the sequences are in order of their lengths
 
   PackedSequence() = default;
   // unsorted_indices is the inverse of sorted_indices unless given.
@@ -26,7 +26,7 @@ struct STRATA_API PackedSequence {
   PackedSequence to(Device device) const;
 };
 
-// The permutation that undoes another; an undefined one stays so.
+// The inverse of a permutation; undefined if it is undefined.
 STRATA_API Tensor invert_permutation(const Tensor& permutation);
 
 // Packs padded sequences [steps, batch, ...]; enforce_sorted = false allows lengths in any order.
@@ -38,7 +38,7 @@ STRATA_API PackedSequence pack_padded_sequence(const Tensor& input, const std::v
 STRATA_API std::pair<Tensor, Tensor> pad_packed_sequence(const PackedSequence& sequence, bool batch_first = false,
                                                          Scalar padding_value = 0,
                                                          std::optional<int64_t> total_length = {});
-// Stacks sequences of several lengths, padded to the longest at their end ("right") or beginning ("left").
+// Stacks sequences of different lengths, padded to the longest at their end ("right") or beginning ("left").
 STRATA_API Tensor pad_sequence(std::span<const Tensor> sequences, bool batch_first = false, Scalar padding_value = 0,
                                std::string_view padding_side = "right");
 // The sequences of a padded tensor, each with its own length; views of it.

@@ -10,7 +10,7 @@
 namespace strata::nn {
 namespace {
 
-// Calls `results` with the op of a module and with its state as the op takes it.
+// Calls `results` with the op of a module and with its state in the op's form.
 #define STRATA_NAMED(op) [](const auto&... arguments) { return op(arguments...); }
 template <class State, class Results>
 std::vector<Tensor> with_op(const State& s, const Results& results, const std::vector<Tensor>& hc) {
@@ -59,7 +59,9 @@ RNNBase::RNNBase(const char* kind, int64_t input_size, int64_t hidden_size, cons
   State& s = own();
   s.kind = kind;
   s.lstm = s.kind == "LSTM";
-  s.input_size = input_size, s.hidden_size = hidden_size, s.options = o;
+  s.input_size = input_size;
+  s.hidden_size = hidden_size;
+  s.options = o;
   STRATA_CHECK(input_size > 0, Value, "{}: input_size must be greater than zero, got {}", kind, input_size);
   STRATA_CHECK(hidden_size > 0, Value, "{}: hidden_size must be greater than zero, got {}", kind, hidden_size);
   STRATA_CHECK(o.num_layers > 0, Value, "{}: num_layers must be greater than zero, got {}", kind, o.num_layers);
@@ -74,16 +76,19 @@ RNNBase::RNNBase(const char* kind, int64_t input_size, int64_t hidden_size, cons
   const DType dtype = o.dtype.value_or(default_dtype());
   const Device device = o.device.value_or(Device());
   const int64_t gates = s.lstm ? 4 : s.kind == "GRU" ? 3 : 1, rows = gates * hidden_size;
-  const int64_t out = o.proj_size ? o.proj_size : hidden_size, ways = o.bidirectional ? 2 : 1;
+  const int64_t out = o.proj_size ? o.proj_size : hidden_size, directions = o.bidirectional ? 2 : 1;
   for (int64_t layer = 0; layer < o.num_layers; ++layer)
-    for (int64_t way = 0; way < ways; ++way) {
-      const std::string tail = fmt::format("_l{}{}", layer, way ? "_reverse" : "");
+    for (int64_t direction = 0; direction < directions; ++direction) {
+      const std::string tail = fmt::format("_l{}{}", layer, direction ? "_reverse" : "");
       const auto weight = [&](const char* name, IntList shape) {
         add_parameter(name + tail, empty(shape, dtype, device));
       };
-      weight("weight_ih", {rows, layer == 0 ? input_size : out * ways});
+      weight("weight_ih", {rows, layer == 0 ? input_size : out * directions});
       weight("weight_hh", {rows, out});
-      if (o.bias) weight("bias_ih", {rows}), weight("bias_hh", {rows});
+      if (o.bias) {
+        weight("bias_ih", {rows});
+        weight("bias_hh", {rows});
+      }
       if (o.proj_size) weight("weight_hr", {o.proj_size, hidden_size});
     }
   reset_parameters();
@@ -230,7 +235,10 @@ Tensor& CellBase::bias_hh() const { return own().bias_hh; }
 CellBase::CellBase(const char* kind, int64_t gates, int64_t input_size, int64_t hidden_size, const CellOptions& o)
     : Module(std::make_shared<State>()) {
   State& s = own();
-  s.kind = kind, s.input_size = input_size, s.hidden_size = hidden_size, s.options = o;
+  s.kind = kind;
+  s.input_size = input_size;
+  s.hidden_size = hidden_size;
+  s.options = o;
   STRATA_CHECK(o.nonlinearity == "tanh" || o.nonlinearity == "relu", Value, "{}: Unknown nonlinearity: {}", kind,
                o.nonlinearity);
   const DType dtype = o.dtype.value_or(default_dtype());

@@ -15,12 +15,13 @@ struct RNNOptions {
   bool bias = true, batch_first = false;
   double dropout = 0;
   bool bidirectional = false;
-  int64_t proj_size = 0;  // of LSTM: the width that its state is projected to; 0: none
+  int64_t proj_size = 0;  // of LSTM: the width of its projected state; 0: no projection
   std::optional<DType> dtype = {};
   std::optional<Device> device = {};
 };
 
-// What RNN, LSTM and GRU share. Parameters are named weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, ..., _reverse.
+// Shared parts of RNN, LSTM and GRU. Parameters are named weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, ...,
+// _reverse.
 class STRATA_API RNNBase : public Module {
  public:
   void reset_parameters() const;
@@ -32,8 +33,8 @@ class STRATA_API RNNBase : public Module {
  protected:
   RNNBase(const char* kind, int64_t input_size, int64_t hidden_size, const RNNOptions& options);
   RNNBase(None) : Module(none) {}
-  // output, h and for LSTM c. Undefined states start as zeros; an input of two dimensions has no batch. Hooks see the
-  // input, h and c; of packed sequences the data.
+  // Returns output, h and for LSTM c. Undefined states start as zeros; an input of two dimensions has no batch. Hooks
+  // get the input, h and c; for packed sequences the data.
   std::vector<Tensor> call(const Tensor& input, const Tensor& h, const Tensor& c) const;
   std::vector<Tensor> call(const PackedSequence& input, const Tensor& h, const Tensor& c) const;
 
@@ -101,7 +102,7 @@ struct CellOptions {
   std::optional<Device> device = {};
 };
 
-// What the cells share: weight_ih, weight_hh, bias_ih, bias_hh.
+// Shared parts of the cells: weight_ih, weight_hh, bias_ih, bias_hh.
 class STRATA_API CellBase : public Module {
  public:
   void reset_parameters() const;

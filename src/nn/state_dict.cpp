@@ -24,7 +24,7 @@ std::string quoted(const std::vector<std::string>& names) {
   return text;
 }
 
-// Lines after the first are indented, as PyTorch does it.
+// Lines after the first are indented, as in PyTorch.
 std::string indented(const std::string& text) {
   std::string out;
   for (const char c : text) out += c == '\n' ? std::string("\n  ") : std::string(1, c);
@@ -32,7 +32,8 @@ std::string indented(const std::string& text) {
 }
 
 std::string text_of(const ModuleState& state, const std::string& name) {
-  std::vector<std::pair<std::string, std::string>> lines;  // label, text; equal neighbours of a ModuleList are one line
+  // label, text; equal consecutive modules of a ModuleList are one line
+  std::vector<std::pair<std::string, std::string>> lines;
   size_t first = 0;
   for (size_t i = 0; i < state.children.size(); ++i) {
     const auto& [label, child] = state.children[i];

@@ -10,7 +10,7 @@
 namespace strata::nn {
 namespace {
 
-// The feed-forward half that both kinds of layers have, and their norms and dropouts.
+// The feed-forward part of both kinds of layers, and their norms and dropouts.
 struct LayerState : ModuleState {
   int64_t d_model = 0, nhead = 0;
   TransformerLayerOptions options;
@@ -49,7 +49,7 @@ template <class Add> void build(LayerState& s, int norms, const Add& add) {
   for (int i = 1; i <= norms; ++i) s.dropouts.push_back(add("dropout" + std::to_string(i), Dropout(o.dropout)));
 }
 
-// A new module with the values of an old one; the random numbers it drew are put back.
+// A new module with the values of another one; restores the generator after the constructor's draws.
 template <class Layer>
 Layer copy_of(const Layer& layer, int64_t d_model, int64_t nhead, const TransformerLayerOptions& o) {
   const Generator::State before = default_generator().state();
@@ -68,7 +68,10 @@ TransformerEncoderLayer::State& TransformerEncoderLayer::own() const { return st
 TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead, const Options& o)
     : Module(std::make_shared<State>()) {
   State& s = own();
-  s.kind = "TransformerEncoderLayer", s.d_model = d_model, s.nhead = nhead, s.options = o;
+  s.kind = "TransformerEncoderLayer";
+  s.d_model = d_model;
+  s.nhead = nhead;
+  s.options = o;
   s.self_attn = add("self_attn", MultiheadAttention(d_model, nhead, attention_options(o)));
   build(s, 2, [this](const std::string& name, auto module) { return add(name, module); });
 }
@@ -100,7 +103,10 @@ TransformerDecoderLayer::State& TransformerDecoderLayer::own() const { return st
 TransformerDecoderLayer::TransformerDecoderLayer(int64_t d_model, int64_t nhead, const Options& o)
     : Module(std::make_shared<State>()) {
   State& s = own();
-  s.kind = "TransformerDecoderLayer", s.d_model = d_model, s.nhead = nhead, s.options = o;
+  s.kind = "TransformerDecoderLayer";
+  s.d_model = d_model;
+  s.nhead = nhead;
+  s.options = o;
   s.self_attn = add("self_attn", MultiheadAttention(d_model, nhead, attention_options(o)));
   s.multihead_attn = add("multihead_attn", MultiheadAttention(d_model, nhead, attention_options(o)));
   build(s, 3, [this](const std::string& name, auto module) { return add(name, module); });
@@ -199,7 +205,8 @@ TransformerDecoder Transformer::decoder() const { return own().decoder; }
 
 Transformer::Transformer(const Options& o) : Module(std::make_shared<State>()) {
   State& s = own();
-  s.kind = "Transformer", s.options = o;
+  s.kind = "Transformer";
+  s.options = o;
   const LayerNormOptions norm{
     .eps = o.layer.layer_norm_eps, .bias = o.layer.bias, .dtype = o.layer.dtype, .device = o.layer.device};
   const TransformerEncoderLayer encoder_layer(o.d_model, o.nhead, o.layer);

@@ -30,7 +30,7 @@ class STRATA_API TransformerEncoderLayer : public Module {
   using Options = TransformerLayerOptions;
   TransformerEncoderLayer(int64_t d_model, int64_t nhead, const TransformerLayerOptions& options = {});
   TransformerEncoderLayer(None) : Module(none) {}
-  TransformerEncoderLayer clone() const;  // a layer of its own with the same values; draws no random numbers
+  TransformerEncoderLayer clone() const;  // an independent layer with the same values; draws no random numbers
   Tensor forward(const Tensor& src, const EncoderArguments& masks) const;
   Tensor forward(const Tensor& src) override { return forward(src, {}); }
   Tensor operator()(const Tensor& src, const EncoderArguments& masks = {}) const;
@@ -56,7 +56,7 @@ class STRATA_API TransformerDecoderLayer : public Module {
   State& own() const;
 };
 
-// Copies of an encoder layer, one after the other, and a norm where one is given.
+// Copies of an encoder layer, one after the other, and an optional norm.
 class STRATA_API TransformerEncoder : public Module {
  public:
   TransformerEncoder(const TransformerEncoderLayer& layer, int64_t num_layers, const LayerNorm& norm = none);
@@ -70,7 +70,7 @@ class STRATA_API TransformerEncoder : public Module {
   State& own() const;
 };
 
-// Copies of a decoder layer, one after the other, and a norm where one is given.
+// Copies of a decoder layer, one after the other, and an optional norm.
 class STRATA_API TransformerDecoder : public Module {
  public:
   TransformerDecoder(const TransformerDecoderLayer& layer, int64_t num_layers, const LayerNorm& norm = none);
@@ -102,7 +102,7 @@ class STRATA_API Transformer : public Module {
                     const DecoderArguments& tgt_masks = {}) const;
   TransformerEncoder encoder() const;
   TransformerDecoder decoder() const;
-  // -inf above the diagonal, 0 elsewhere: hides what lies ahead.
+  // -inf above the diagonal, 0 elsewhere: masks later positions.
   static Tensor generate_square_subsequent_mask(int64_t size, std::optional<DType> dtype = {});
 
  private:

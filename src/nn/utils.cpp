@@ -1,4 +1,4 @@
-// Tools around networks.
+// Network utilities.
 #include "nn/utils.h"
 
 #include "autograd/autograd.h"

@@ -1,4 +1,4 @@
-// Tools around networks: clipping of gradients, parameters as one vector.
+// Network utilities: gradient clipping, parameters as one vector.
 #pragma once
 #include <span>
 #include <vector>
@@ -17,7 +17,7 @@ STRATA_API Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max
 STRATA_API void clip_grads_with_norm_(std::span<const Tensor> parameters, double max_norm, const Tensor& total_norm);
 // Limits each element of the gradients to [-clip_value, clip_value], in place.
 STRATA_API void clip_grad_value_(std::span<const Tensor> parameters, double clip_value);
-// The parameters one after the other as one vector, and back.
+// Concatenates the parameters to one vector, and back.
 STRATA_API Tensor parameters_to_vector(std::span<const Tensor> parameters);
 STRATA_API void vector_to_parameters(const Tensor& vector, std::span<const Tensor> parameters);
 

@@ -6,15 +6,23 @@ namespace strata {
 
 Geometry Geometry::contiguous(Shape shape) {
   Geometry g;
-  g.size = Dims(shape), g.stride = g.size;
+  g.size = Dims(shape);
+  g.stride = g.size;
   int64_t n = 1;
-  for (size_t d = shape.size(); d-- > 0;) g.stride[d] = n, n *= std::max<int64_t>(shape[d], 1);
+  for (size_t d = shape.size(); d-- > 0;) {
+    g.stride[d] = n;
+    n *= std::max<int64_t>(shape[d], 1);
+  }
   return g;
 }
 
 void Geometry::erase(int dim) {
-  for (size_t d = static_cast<size_t>(dim); d + 1 < size.n; ++d) size[d] = size[d + 1], stride[d] = stride[d + 1];
-  --size.n, --stride.n;
+  for (size_t d = static_cast<size_t>(dim); d + 1 < size.n; ++d) {
+    size[d] = size[d + 1];
+    stride[d] = stride[d + 1];
+  }
+  --size.n;
+  --stride.n;
 }
 
 Tensor show(const Tensor& t, const Geometry& g) {
@@ -58,8 +66,10 @@ Geometry diagonal_geometry(Geometry g, int64_t offset, int64_t dim1, int64_t dim
                                      : std::min(g.size[a] + std::max(offset, -g.size[a]), g.size[b]);
   if (length > 0) g.offset += offset >= 0 ? offset * g.stride[b] : -offset * g.stride[a];
   const int64_t stride = g.stride[a] + g.stride[b];
-  g.erase(std::max(a, b)), g.erase(std::min(a, b));
-  g.size.push(std::max<int64_t>(length, 0)), g.stride.push(stride);
+  g.erase(std::max(a, b));
+  g.erase(std::min(a, b));
+  g.size.push(std::max<int64_t>(length, 0));
+  g.stride.push(stride);
   return g;
 }
 
@@ -70,10 +80,12 @@ Geometry unfold_geometry(Geometry g, int64_t dim, int64_t size, int64_t step) {
   STRATA_CHECK(size <= n, Runtime, "unfold: maximum size for tensor at dimension {} is {} but size is {}", d, n, size);
   STRATA_CHECK(step > 0, Runtime, "unfold: step is {} but must be > 0", step);
   if (g.size.n == 0) {
-    g.size.push(size), g.stride.push(1);
+    g.size.push(size);
+    g.stride.push(1);
     return g;
   }
-  g.size.push(size), g.stride.push(g.stride[d]);
+  g.size.push(size);
+  g.stride.push(g.stride[d]);
   g.size[d] = (n - size) / step + 1;
   if (g.size[d] > 1) g.stride[d] *= step;
   return g;
@@ -88,7 +100,7 @@ bool may_overlap(Shape size, Shape stride) {
     for (; k > 0 && stride[static_cast<size_t>(order[k - 1])] > stride[d]; --k) order[k] = order[k - 1];
     order[k] = static_cast<int>(d);
   }
-  int64_t reach = 0;  // the last element the faster dimensions get to
+  int64_t reach = 0;  // the last element that the faster dimensions reach
   for (int k = 0; k < m; ++k) {
     const auto d = static_cast<size_t>(order[k]);
     if (stride[d] <= reach) return true;

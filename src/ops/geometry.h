@@ -1,5 +1,5 @@
-// How a view shows its tensor: sizes, strides and an offset, all in elements. Each kind of view is one function from the
-// geometry of the tensor to that of the view; the view itself and its gradient both come from it.
+// The geometry of a view: sizes, strides and an offset, all in elements. Each kind of view is one function from the
+// geometry of the tensor to that of the view; both the view and its gradient are derived from it.
 #pragma once
 #include "ops/layout.h"
 
@@ -22,6 +22,6 @@ Geometry diagonal_geometry(Geometry g, int64_t offset, int64_t dim1, int64_t dim
 Geometry unfold_geometry(Geometry g, int64_t dim, int64_t size, int64_t step);
 
 STRATA_API Tensor show(const Tensor& t, const Geometry& g);  // the view; without history
-bool may_overlap(Shape size, Shape stride);                  // two positions may stand for one element
+bool may_overlap(Shape size, Shape stride);                  // two positions may refer to one element
 
 }  // namespace strata

@@ -11,7 +11,10 @@ namespace {
 // Dimensions from the slowest to the fastest of a channels-last layout.
 void channels_last_strides(TensorImpl& t) {
   int64_t n = 1;
-  const auto place = [&](int d) { t.strides[d] = n, n *= std::max<int64_t>(t.shape[d], 1); };
+  const auto place = [&](int d) {
+    t.strides[d] = n;
+    n *= std::max<int64_t>(t.shape[d], 1);
+  };
   place(1);
   for (int d = t.ndim; d-- > 2;) place(d);
   place(0);
@@ -35,7 +38,7 @@ void set_layout(TensorImpl& out, std::optional<std::string_view> format, const T
     if (!like) return out.set_contiguous_strides();
     for (int d = 0; d < like->ndim; ++d)
       if (like->strides[d] == 0 && like->shape[d] != 1)
-        return out.set_contiguous_strides();  // expanded: no order of its own
+        return out.set_contiguous_strides();  // expanded: it has no memory order
     return out.set_strides_like(*like);
   }
   const int dims = channels_last_dims(*format, op);
@@ -54,7 +57,7 @@ bool has_layout(const TensorImpl& t, std::string_view format, const char* op) {
   channels_last_strides(*other);
   for (int d = 0; d < t.ndim; ++d)
     if (t.shape[d] != 1 && t.strides[d] != other->strides[d]) return false;
-  // One channel fits both orders. The stride of that dimension says which one is meant, and convolutions follow it.
+  // One channel fits both orders. The stride of that dimension tells which one is meant, and convolutions follow it.
   return t.shape[1] != 1 || t.strides[1] == 1 || t.numel == t.shape[0];
 }
 
@@ -69,11 +72,11 @@ bool view_strides(const TensorImpl& t, Shape shape, int64_t* strides) {
     int64_t n = 1;
     for (size_t d = shape.size(); d-- > 0;) {
       strides[d] = n;
-      if (d > 0) n = (Checked(n) * std::max<int64_t>(shape[d], 1)).get();  // sizes beside a 0 may be of any size
+      if (d > 0) n = (Checked(n) * std::max<int64_t>(shape[d], 1)).get();  // sizes next to a 0 may be arbitrarily large
     }
     return true;
   }
-  // From the back: runs of old dimensions that lie in one piece are cut into new ones.
+  // From the last dimension: runs of old dimensions that are contiguous are split into new ones.
   int64_t d = static_cast<int64_t>(shape.size()) - 1, stride = t.ndim ? t.strides[t.ndim - 1] : 1, old = 1, made = 1;
   for (int k = t.ndim; k-- > 0;) {
     old *= t.shape[k];
@@ -84,7 +87,10 @@ bool view_strides(const TensorImpl& t, Shape shape, int64_t* strides) {
         --d;
       }
       if (made != old) return false;
-      if (k > 0) stride = t.strides[k - 1], old = made = 1;
+      if (k > 0) {
+        stride = t.strides[k - 1];
+        old = made = 1;
+      }
     }
   }
   for (; d >= 0; --d) strides[d] = stride;  // of a zero-dimensional tensor

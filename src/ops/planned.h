@@ -1,4 +1,4 @@
-// Kernels that plan, from a function that describes the call in the launcher's own terms.
+// Planned kernels from a function that describes the call in the launcher's terms.
 #pragma once
 #include "record/op.h"
 

@@ -16,8 +16,8 @@ void copy_on(const TensorImpl& to, const TensorImpl& from) {
 // A contiguous tensor of this shape, dtype and device.
 Tensor staging(const TensorImpl& like, DType dtype, Device device) { return make_tensor(like.sizes(), dtype, device); }
 
-// Between devices bytes move as they are: both sides of the crossing are contiguous and of one dtype. Converting and
-// broadcasting happen on the side where there is less to move.
+// Copies between devices are bytewise: both sides are contiguous and of one dtype. Converting and broadcasting happens
+// on the side where fewer bytes are copied.
 void cross(const TensorImpl& to, const TensorImpl& from, bool wait) {
   const bool widens = size_of(to.dtype) > size_of(from.dtype) || to.numel != from.numel;
   const TensorImpl& shape = widens ? from : to;

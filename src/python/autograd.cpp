@@ -11,7 +11,7 @@
 namespace strata::python {
 namespace {
 
-// A Python object that C++ may drop from any thread.
+// A Python object that C++ may release from any thread.
 class Shared {
  public:
   explicit Shared(PyObject* o)
@@ -85,7 +85,7 @@ PyObject* run_grad(PyObject*, PyObject* args) {
   });
 }
 
-// x.backward(): straight to the engine.
+// x.backward(): calls the engine directly.
 PyObject* tensor_backward(PyObject* self, PyObject* const* values, Py_ssize_t n, PyObject* names) {
   return guarded([&]() -> PyObject* {
     static constexpr std::string_view kNames[] = {"gradient", "retain_graph", "create_graph", "inputs"};
@@ -160,7 +160,7 @@ PyObject* drop_hook(PyObject*, PyObject* args) {
   });
 }
 
-// The node whose Python backward is running on this thread: its saved outputs are attached to it.
+// The node whose Python backward runs on this thread: its saved outputs are attached to it.
 STRATA_THREAD_LOCAL Node* running = nullptr;
 
 // The gradient of a user-defined function: calls apply(*grads) of a Python object.
@@ -179,7 +179,7 @@ struct PythonGrad : CustomGrad {
     Object result(call_python(apply_fn.get(), values, 2));
     return tensors_of(result.get(), "backward of a Function");
   }
-  void release() override {  // may run while another exception is under way
+  void release() override {  // may run while another exception is being handled
     WithGil gil;
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
@@ -188,7 +188,8 @@ struct PythonGrad : CustomGrad {
   }
 };
 
-// Shows the collector what a tensor alone owns. An object that a running backward pass has copied is not shown: it stays.
+// Visits what only a tensor owns, for the garbage collector. An object that a running backward pass has copied is
+// skipped.
 struct Collector : autograd::OwnedVisitor {
   visitproc visit;
   void* arg;
@@ -208,7 +209,7 @@ struct Collector : autograd::OwnedVisitor {
   }
 };
 
-// _as_output(saved, place): a saved output as the function returned it, so that a gradient of the gradient finds its way.
+// _as_output(saved, place): a saved output as returned by the function, so that double backward finds its history.
 PyObject* as_output(PyObject*, PyObject* args) {
   PyObject* saved;
   int place;
@@ -217,11 +218,13 @@ PyObject* as_output(PyObject*, PyObject* args) {
     const Tensor t = require_tensor(saved, "saved_tensors");
     if (!running || !thread_state.grad_mode) return wrap(t);
     Tensor out = alias(*t);
-    out->history = Ref<History>::share(running), out->output = static_cast<uint32_t>(place), out->requires_grad = true;
+    out->history = Ref<History>::share(running);
+    out->output = static_cast<uint32_t>(place);
+    out->requires_grad = true;
     return wrap(out);
   });
 }
-// _count_writes(tensors): they were written to, perhaps past the ops.
+// _count_writes(tensors): they were written to, perhaps without ops.
 PyObject* count_writes(PyObject*, PyObject* tensors) {
   return guarded([&]() -> PyObject* {
     for (const Tensor& t : tensors_of(tensors, "mark_dirty"))
@@ -229,7 +232,7 @@ PyObject* count_writes(PyObject*, PyObject* tensors) {
     Py_RETURN_NONE;
   });
 }
-// _record_function(apply, name, inputs, outputs, dirty): the outputs, some of them other objects than before.
+// _record_function(apply, name, inputs, outputs, dirty): returns the outputs, some of them as new objects.
 PyObject* record_function(PyObject*, PyObject* args) {
   PyObject *apply, *inputs, *outputs, *dirty;
   const char* name;
@@ -247,7 +250,7 @@ PyObject* record_function(PyObject*, PyObject* args) {
   });
 }
 
-// A node as (its op's name, a capsule that keeps it alive), a leaf as the tensor; beside it which output it is.
+// A node as (its op's name, a capsule that keeps it alive), a leaf as the tensor; with the output index.
 PyObject* wrap_edge(const Node::Edge& edge) {
   if (edge.leaf) return Py_BuildValue("(Ni)", need(wrap(edge.leaf)), 0);
   if (!edge.node) return Py_BuildValue("(Oi)", Py_None, 0);
@@ -255,7 +258,7 @@ PyObject* wrap_edge(const Node::Edge& edge) {
   Object capsule(need(PyCapsule_New(owned.get(), "strata.node", [](PyObject* o) {
     delete static_cast<Ref<Node>*>(PyCapsule_GetPointer(o, "strata.node"));
   })));
-  static_cast<void>(owned.release());  // the capsule's now
+  static_cast<void>(owned.release());  // now owned by the capsule
   return Py_BuildValue("((sO)i)", edge.node->name(), capsule.get(), static_cast<int>(edge.output));
 }
 PyObject* grad_fn(PyObject*, PyObject* tensor) {

@@ -1,4 +1,4 @@
-// What the files of the binding share. Plain C API: a class of a binding library costs twice as much per operator.
+// Shared parts of the binding. Plain C API: a class of a binding library costs twice as much per operator.
 #pragma once
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -61,14 +61,14 @@ template <class T> T checked(T value) {
   if (value == static_cast<T>(-1) && PyErr_Occurred()) throw PythonError{};
   return value;
 }
-// After a conversion that was only tried: a TypeError means that the object does not fit. Any other exception is raised by the
-// user's code (__index__, __float__) and must reach the user.
+// After an attempted conversion: a TypeError means that the object does not fit. Any other exception comes from user
+// code (__index__, __float__) and must reach the user.
 inline void forgive_type_error() {
   if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw PythonError{};
   PyErr_Clear();
 }
 
-PyObject* raise_current();  // inside a catch: one table from error kinds to Python exceptions
+PyObject* raise_current();  // inside a catch: maps error kinds to Python exceptions with one table
 template <class F> auto guarded(F f) -> decltype(f()) {
   try {
     return f();
@@ -79,9 +79,9 @@ template <class F> auto guarded(F f) -> decltype(f()) {
   }
 }
 
-// Runs f, which takes the interpreter lock or runs Python code. When the interpreter ends, Python stops daemon threads there with
-// pthread_exit(). Unwinding our frames would drop references without the lock, and a destructor that is unwound through ends the
-// process; so such a thread sleeps until the process ends.
+// Runs f, which takes the interpreter lock or runs Python code. When the interpreter exits, Python stops daemon threads
+// there with pthread_exit(). Unwinding our frames would release references without the lock, and unwinding through a
+// destructor ends the process; so such a thread sleeps until the process ends.
 template <class F> auto or_sleep_at_exit(F f) noexcept -> decltype(f()) {
   try {
     return f();
@@ -98,8 +98,8 @@ struct WithoutGil {
     or_sleep_at_exit([&] { PyEval_RestoreThread(state); });
   }
 };
-// For a call that takes these arguments. The tensors are held meanwhile: the garbage collector looks only at what a single owner
-// has, and without its lock a tensor must not gain owners while it looks (see visit_owned).
+// For a call with these arguments. Holds the tensors meanwhile: the garbage collector only visits what has a single
+// owner, and without its lock a tensor must not gain owners during the visit (see visit_owned).
 class WithoutGilFor {
  public:
   explicit WithoutGilFor(const Args& args) : held_(args), unlocked_() {}
@@ -126,7 +126,8 @@ inline PyObject* call_python(PyObject* callable, PyObject* const* values, size_t
   return need(or_sleep_at_exit([&] { return PyObject_Vectorcall(callable, values, n, nullptr); }));
 }
 
-// 'File "train.py", line 7, in step' of the frame that runs; with `of_the_user`, of the innermost one outside of this package.
+// 'File "train.py", line 7, in step' of the current frame; with `of_the_user`, of the innermost one outside of this
+// package.
 std::string python_line(bool of_the_user);
 
 // Tensors.
@@ -137,8 +138,8 @@ inline TensorImpl* impl_of(PyObject* o) { return reinterpret_cast<PyTensor*>(o)-
 inline Tensor tensor_of(PyObject* o) { return Ref<TensorImpl>::share(impl_of(o)); }
 Tensor require_tensor(PyObject* o, const char* who);
 PyObject* wrap_list(const std::vector<Tensor>& list);  // a tuple
-// The garbage collector's view of a Tensor object: hooks, and contexts of user-defined functions, that only its tensor owns.
-// Few tensors have any, so that an object is not tracked until it gets one.
+// The garbage collector's view of a Tensor object: hooks, and contexts of user-defined functions, that only its tensor
+// owns. Few tensors have any, so an object is not tracked until it gets one.
 void track(PyObject* tensor);
 int visit_owned(PyObject* tensor, visitproc visit, void* arg);
 int clear_owned(PyObject* tensor);
@@ -155,10 +156,10 @@ DType dtype_of_object(PyObject* o);  // a dtype object, or the Python types bool
 bool is_dtype(PyObject* o);
 std::optional<DType> dtype_of_format(const char* format, Py_ssize_t itemsize);  // of the buffer protocol
 Device device_of_object(PyObject* o);                                           // a device object or its name
-Generator* generator_of(PyObject* o);                                           // null when it is none
+Generator* generator_of(PyObject* o);                                           // null if it is not a Generator
 uint64_t seed_of(PyObject* seed);                                               // an int of 64 bits, signed or not
 bool number_value(PyObject* o, Value& v);                                       // a Python or NumPy number
-std::string shown(PyObject* text);                                    // of a str, also one that is no valid UTF-8
+std::string shown(PyObject* text);                                              // of a str, also an invalid UTF-8 one
 Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype);  // nested lists, numbers, buffers, tensors: copies
 PyObject* to_list(const Tensor& t);
 

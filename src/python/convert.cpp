@@ -29,7 +29,7 @@ void release_view(void* p) {
   delete static_cast<Py_buffer*>(p);
 }
 
-// A tensor over the memory of an object with the buffer protocol; over a copy where the elements are not aligned.
+// A tensor over the memory of an object with the buffer protocol; over a copy if the elements are not aligned.
 Tensor share_buffer(PyObject* source) {
   struct Release {
     void operator()(Py_buffer* view) const {
@@ -40,7 +40,7 @@ Tensor share_buffer(PyObject* source) {
   auto fresh = std::make_unique<Py_buffer>();
   need(PyObject_GetBuffer(source, fresh.get(), PyBUF_RECORDS_RO));
   std::unique_ptr<Py_buffer, Release> view(fresh.release());
-  // NumPy's dates are numbers to Python and export the bytes they are stored in.
+  // NumPy's dates are numbers to Python and export their storage bytes.
   const bool bytes_of_number = Py_TYPE(source)->tp_as_number && Py_TYPE(source)->tp_as_number->nb_float &&
                                !PySequence_Check(source) && view->ndim != 0;
   if (bytes_of_number) fail(ErrorKind::Type, fmt::format("can't make a tensor of a {}", Py_TYPE(source)->tp_name));
@@ -80,14 +80,15 @@ Tensor share_buffer(PyObject* source) {
   t->storage = adopt_memory(view->buf, static_cast<size_t>(bytes), release_view, view.get());
   t->storage->read_only = view->readonly != 0;
   t->data = static_cast<std::byte*>(view->buf);
-  static_cast<void>(view.release());  // the storage's now
+  static_cast<void>(view.release());  // now owned by the storage
   return t;
 }
 
 Tensor copy_as(const Tensor& t, DType dtype) {
   const OpRecord& to = find_op("to", "dtype");
   Args args = to.defaults;
-  args[0] = Value(t), args[1] = Value(dtype);
+  args[0] = Value(t);
+  args[1] = Value(dtype);
   for (uint32_t i = 0; i < to.params.size(); ++i)
     if (to.params[i].name == "copy") args[i] = Value(true);
   Scoped mode(thread_state.grad_mode, false);
@@ -170,7 +171,7 @@ Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype) {
   return t;
 }
 
-constexpr int64_t kSignalsEach = 1024;  // rows of at least so many elements look for Ctrl-C
+constexpr int64_t kSignalsEach = 1024;  // rows with at least this many elements check for Ctrl-C
 
 static PyObject* list_level(const TensorImpl& t, int d, const std::byte* at) {
   if (d == t.ndim)
@@ -195,7 +196,7 @@ PyObject* to_list(const Tensor& t) {
   return list_level(*host, 0, host.bytes());
 }
 
-// What a buffer's user looks at. It holds the storage: the tensor itself may get another by resize_() or .data =.
+// The view of an exported buffer. It holds the storage: the tensor itself may get another by resize_() or .data =.
 struct ExportedView {
   Ref<Storage> storage;
   Py_ssize_t shape[kMaxDims], strides[kMaxDims];
@@ -220,7 +221,10 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     }
     const auto item = static_cast<Py_ssize_t>(size_of(t.dtype));
     auto held = std::make_unique<ExportedView>(ExportedView{t.storage, {}, {}});
-    for (int d = 0; d < t.ndim; ++d) held->shape[d] = t.shape[d], held->strides[d] = t.strides[d] * item;
+    for (int d = 0; d < t.ndim; ++d) {
+      held->shape[d] = t.shape[d];
+      held->strides[d] = t.strides[d] * item;
+    }
     if (writable) t.storage->shared = true;
     *view = {t.data,
              Py_NewRef(self),
@@ -244,7 +248,8 @@ Tensor on_device(const Tensor& t, Device device) {
   if (t.device() == device) return t;
   const OpRecord& to = find_op("to", "device");
   Args args = to.defaults;
-  args[0] = Value(t), args[1] = Value(device);
+  args[0] = Value(t);
+  args[1] = Value(device);
   Scoped mode(thread_state.grad_mode, false);
   return call(to, args);
 }

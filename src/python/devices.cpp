@@ -1,4 +1,5 @@
-// Devices from Python: what strata.cuda and strata.vgpu are made of. The first argument of each function is the device type's name.
+// Devices from Python: the functions of strata.cuda and strata.vgpu. The first argument of each is the device type's
+// name.
 #include "python/devices.h"
 #include "cuda/driver/vgpu.h"
 #include "cuda/libs/libraries.h"
@@ -81,7 +82,7 @@ template <class T> PyObject* capsule(T value) {
   auto held = std::make_unique<T>(std::move(value));
   PyObject* o = need(PyCapsule_New(held.get(), kCapsule<T>,
                                    [](PyObject* c) { delete static_cast<T*>(PyCapsule_GetPointer(c, kCapsule<T>)); }));
-  static_cast<void>(held.release());  // the capsule's now
+  static_cast<void>(held.release());  // now owned by the capsule
   return o;
 }
 template <class T> T& inside(PyObject* o) {
@@ -166,7 +167,7 @@ PyObject* record_stream(PyObject*, PyObject* args) {
     const Tensor tensor = require_tensor(t, "record_stream");
     const Stream& stream = inside<Stream>(s);
     STRATA_CHECK(tensor.device() == stream.gpu().device(), Runtime,
-                 "record_stream: the tensor lies on {}, the stream is of {}", to_string(tensor.device()),
+                 "record_stream: the tensor is on {}, the stream of {}", to_string(tensor.device()),
                  to_string(stream.gpu().device()));
     stream.gpu().allocator->record_stream(*tensor->storage, stream.handle());
     Py_RETURN_NONE;
@@ -251,7 +252,7 @@ PyObject* set_default_device(PyObject*, PyObject* device) {
 }
 }  // namespace
 
-// The libraries of NVIDIA that could be used: name, version, path, other copies, why not.
+// NVIDIA's libraries: name, version, path, other copies, the reason if unusable.
 PyObject* libraries(PyObject*, PyObject*) {
   return guarded([&] {
     Object list(need(PyList_New(0)));

@@ -1,4 +1,4 @@
-// Arguments of the functions that strata.cuda and strata.vgpu are made of: the name of a device type, and a number.
+// Arguments of the functions of strata.cuda and strata.vgpu: the name of a device type, and a number.
 #pragma once
 #include "cuda/runtime/runtime.h"
 #include "python/binding.h"

@@ -9,7 +9,7 @@ namespace {
 constexpr const char *kFresh = "dltensor", *kUsed = "used_dltensor";
 
 void free_capsule(PyObject* capsule) {
-  if (!PyCapsule_IsValid(capsule, kFresh)) return;  // someone took it over
+  if (!PyCapsule_IsValid(capsule, kFresh)) return;  // another owner has taken it
   auto* managed = static_cast<dlpack::DLManagedTensor*>(PyCapsule_GetPointer(capsule, kFresh));
   managed->deleter(managed);
 }

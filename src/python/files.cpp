@@ -46,7 +46,7 @@ TreeDict dict_of(PyObject* o, const std::string& path, int depth) {
   return dict;
 }
 
-// The Python number that one of NumPy's stands for; empty for everything else, arrays among it.
+// The Python number of a NumPy number; empty for everything else, including arrays.
 Object plain_number(PyObject* o) {
   if (Py_TYPE(o)->tp_name == std::string_view("numpy.ndarray")) return {};
   const Object dtype(PyObject_GetAttrString(o, "dtype"));
@@ -95,7 +95,7 @@ Tree tree_of(PyObject* o, const std::string& path, int depth) {
                 Py_TYPE(o)->tp_name, path.empty() ? "the top" : path));
 }
 
-// A dict of names to tensors, as safetensors has it.
+// A dict of names to tensors, as in safetensors.
 TensorDict tensors_of(PyObject* o) {
   if (!PyDict_Check(o))
     fail(ErrorKind::Type, fmt::format("save_file: expected a dict of names to tensors, got {}", Py_TYPE(o)->tp_name));

@@ -1,4 +1,4 @@
-// Where in the Python program a call comes from.
+// The location in the Python program of a call.
 #include "python/binding.h"
 
 namespace strata::python {
@@ -10,7 +10,7 @@ std::string file_of(PyFrameObject* frame) {
   return shown(reinterpret_cast<PyCodeObject*>(code.get())->co_filename);
 }
 
-// The folder of the package, with a closing slash; empty where it cannot be told.
+// The folder of the package, with a trailing slash; empty if unknown.
 std::string package_folder() {
   const Object module(PyImport_ImportModule("strata"));
   const Object file(module ? PyModule_GetFilenameObject(module.get()) : nullptr);

@@ -9,7 +9,7 @@ namespace {
 std::optional<int64_t> bound(PyObject* o) {
   if (o == Py_None) return std::nullopt;
   Object i(need(PyNumber_Index(o)));
-  int overflow = 0;  // beyond 64 bits: as far as it goes
+  int overflow = 0;  // beyond 64 bits: clamped
   const int64_t v = checked(PyLong_AsLongLongAndOverflow(i.get(), &overflow));
   return overflow < 0 ? INT64_MIN : overflow > 0 ? INT64_MAX : v;
 }

@@ -28,7 +28,7 @@ PyObject* raise_current() {
   try {
     throw;
   } catch (const PythonError&) {  // already set
-  } catch (const IoError& e) {    // OSError makes FileNotFoundError and its like of the code
+  } catch (const IoError& e) {    // OSError turns the code into FileNotFoundError and similar exceptions
     const Object error(PyObject_CallFunction(PyExc_OSError, "iN", e.code(), message_of(e)));
     if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
   } catch (const Error& e) {
@@ -49,7 +49,7 @@ PyObject* raise_current() {
     PyErr_SetString(out_of_memory_error, "not enough memory");
   } catch (const std::length_error&) {
     PyErr_SetString(out_of_memory_error, "a list or text of this call would be longer than memory can be");
-  } catch (const std::exception& e) {  // its text is the C++ library's and would tell the user nothing
+  } catch (const std::exception& e) {  // its message is the C++ library's and would not help the user
     PyErr_Format(PyExc_RuntimeError,
                  "internal error: an unexpected C++ exception of type %s; this is a bug in Strata, please report it",
                  typeid(e).name());
@@ -205,7 +205,7 @@ PyObject* text_of(std::string_view s) {
   return PyUnicode_FromStringAndSize(s.data(), static_cast<Py_ssize_t>(s.size()));
 }
 
-// A sample's arguments as a dict by parameter name, in the order given.
+// A sample's arguments as a dict by parameter name, in the given order.
 PyObject* sample_object(const OpRecord& op, const char* text, DType dtype, uint64_t seed) {
   const Sample sample(op, text, dtype, seed);
   Object dict(need(PyDict_New()));
@@ -260,7 +260,7 @@ PyObject* record_object(const OpRecord* op, Py_ssize_t index) {
     "internal", flag(op->internal));
 }
 
-// Everything about every record: what docs, stubs and tests derive from.
+// Everything about every record, for docs, stubs and tests.
 PyObject* records(PyObject*, PyObject*) {
   return guarded([&] {
     Object list(need(PyList_New(0)));
@@ -313,7 +313,7 @@ PyMethodDef functions[] = {
 PyModuleDef definition = {
   PyModuleDef_HEAD_INIT, "strata._C", "The C++ part of strata.", -1, functions, nullptr, nullptr, nullptr, nullptr};
 
-// Runs Python's handlers of signals that have arrived; a KeyboardInterrupt unwinds the loop that polled.
+// Runs Python's signal handlers; a KeyboardInterrupt unwinds the loop that polled.
 void check_signals() {
   const WithGil gil;
   if (PyErr_CheckSignals() < 0) throw PythonError{};

@@ -11,7 +11,7 @@ struct Entry {
   std::string_view name;
   uint32_t parameters;
 };
-// PyTorch has a form with a number for these.
+// PyTorch has an overload with a number for these.
 constexpr Entry kNumbers[] = {
   {"add", kFirst | kSecond},
   {"bitwise_and", kFirst | kSecond},

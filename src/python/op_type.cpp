@@ -28,7 +28,7 @@ PyOp& op_at(PyObject* o) { return *reinterpret_cast<PyOp*>(o); }
 
 PyObject *out_name, *layout_name, *pin_memory_name, *inplace_name;
 
-// NumPy's words for the same thing, as PyTorch accepts them.
+// NumPy's names of parameters, which PyTorch accepts.
 constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
   {"axis", "dim"}, {"keepdims", "keepdim"}, {"x", "input"},    {"x1", "input"},
   {"x2", "other"}, {"self", "input"},       {"axis1", "dim1"}, {"axis2", "dim2"}};
@@ -47,7 +47,7 @@ bool takes_inplace(std::string_view name) {
 struct Attempt {
   Parser parser;
   PyObject* out = nullptr;                        // the out= argument
-  std::string why;                                // it failed because
+  std::string why;                                // the reason if it failed
   bool inplace_keyword = false, inplace = false;  // whether the name takes inplace=; whether it was true
 
   bool read(const Overload& o, PyObject* const* values, uint32_t given, PyObject* keywords);
@@ -59,8 +59,11 @@ struct Attempt {
       o.op->params[i].type != ParamType::Tensor || (o.numbers >> i & 1) || value == Py_None || is_tensor(value);
     if (fits && parser.value(*o.op, o.op->params[i], value, parser.args[i])) [[likely]]
       return true;
-    why = fmt::format("argument '{}' (position {}) must be {}, not {}", o.op->params[i].name, i + 1,
-                      kind_name(o.op->params[i]), Py_TYPE(value)->tp_name);
+    return reject(fmt::format("argument '{}' (position {}) must be {}, not {}", o.op->params[i].name, i + 1,
+                              kind_name(o.op->params[i]), Py_TYPE(value)->tp_name));
+  }
+  bool reject(std::string reason) {
+    why = std::move(reason);
     return false;
   }
   static const char* kind_name(const Param& p) {
@@ -79,8 +82,8 @@ bool Attempt::keyword(const Overload& o, PyObject* name, PyObject* value, uint32
   if (i == count)
     for (i = 0; i < count && PyUnicode_Compare(o.names[i], name) != 0;) ++i;
   if (i == count) {
-    if (PyUnicode_Compare(name, out_name) == 0 && op.has_out) return out = value == Py_None ? nullptr : value, true;
-    if (PyUnicode_Compare(name, inplace_name) == 0 && inplace_keyword) return inplace = truth_of(value), true;
+    if (PyUnicode_Compare(name, out_name) == 0 && op.has_out) return assign(out, value == Py_None ? nullptr : value);
+    if (PyUnicode_Compare(name, inplace_name) == 0 && inplace_keyword) return assign(inplace, truth_of(value));
     if (PyUnicode_Compare(name, layout_name) == 0 ||
         (PyUnicode_Compare(name, pin_memory_name) == 0 && !truth_of(value)))
       return true;
@@ -88,9 +91,9 @@ bool Attempt::keyword(const Overload& o, PyObject* name, PyObject* value, uint32
     for (const auto& [other, ours] : kOtherNames)
       if (text == other)
         for (i = 0; i < count && op.params[i].name != ours;) ++i;
-    if (i == count) return why = fmt::format("got an unexpected keyword argument '{}'", text), false;
+    if (i == count) return reject(fmt::format("got an unexpected keyword argument '{}'", text));
   }
-  if (filled >> i & 1) return why = fmt::format("got multiple values for argument '{}'", op.params[i].name), false;
+  if (filled >> i & 1) return reject(fmt::format("got multiple values for argument '{}'", op.params[i].name));
   filled |= 1u << i;
   return put(o, i, value);
 }
@@ -106,7 +109,7 @@ bool Attempt::read(const Overload& o, PyObject* const* values, uint32_t given, P
     // view(2, 3): the trailing integers are one list
     taken = op.positional - 1;
     if (!parser.ints_from(values + taken, given - taken, args[taken]))
-      return why = fmt::format("argument '{}' must be integers", op.params[taken].name), false;
+      return reject(fmt::format("argument '{}' must be integers", op.params[taken].name));
     for (uint32_t i = 0; i < taken; ++i)
       if (!put(o, i, values[i])) return false;
     ++taken;
@@ -115,15 +118,14 @@ bool Attempt::read(const Overload& o, PyObject* const* values, uint32_t given, P
     // block_diag(a, b): the trailing tensors are one list
     taken = op.positional - 1;
     if (!parser.tensors_from(op.params[taken], values + taken, given - taken, args[taken]))
-      return why = fmt::format("argument '{}' must be Tensors", op.params[taken].name), false;
+      return reject(fmt::format("argument '{}' must be Tensors", op.params[taken].name));
     for (uint32_t i = 0; i < taken; ++i)
       if (!put(o, i, values[i])) return false;
     ++taken;
   } else {
     if (given > op.positional)
-      return why = fmt::format("takes {} positional argument{} but {} were given", op.positional,
-                               op.positional == 1 ? "" : "s", given),
-             false;
+      return reject(fmt::format("takes {} positional argument{} but {} were given", op.positional,
+                                op.positional == 1 ? "" : "s", given));
     for (uint32_t i = 0; i < taken; ++i)
       if (!put(o, i, values[i])) return false;
   }
@@ -134,12 +136,14 @@ bool Attempt::read(const Overload& o, PyObject* const* values, uint32_t given, P
     if (!keyword(o, PyTuple_GET_ITEM(keywords, k), values[given + k], filled)) return false;
   for (uint32_t i = taken; i < op.required; ++i)
     if (!(filled >> i & 1) && !op.params[i].has_default)
-      return why = fmt::format("missing required argument '{}'", op.params[i].name), false;
+      return reject(fmt::format("missing required argument '{}'", op.params[i].name));
   if (op.numbers && !op.params.empty()) {  // at least one operand must be a tensor
     bool tensor = false, wants = false;
-    for (uint32_t i = 0; i < count; ++i)
-      tensor |= args.is_tensor(i) || args[i].tag == Tag::Tensors, wants |= op.params[i].type == ParamType::Tensor;
-    if (wants && !tensor) return why = "at least one argument must be a Tensor", false;
+    for (uint32_t i = 0; i < count; ++i) {
+      tensor |= args.is_tensor(i) || args[i].tag == Tag::Tensors;
+      wants |= op.params[i].type == ParamType::Tensor;
+    }
+    if (wants && !tensor) return reject("at least one argument must be a Tensor");
   }
   return true;
 }
@@ -167,7 +171,8 @@ PyObject* run_out(const Overload& o, const Attempt& a) {
   }
   STRATA_CHECK(outs.size() == o.op->outputs && !o.op->returns_list, Type, "{}(): out needs {} tensors, got {}",
                o.op->name, o.op->outputs, outs.size());
-  // Other threads may give the same tensor other memory while the op runs: it works on another object over the same memory.
+  // Other threads may give the same tensor other memory while the op runs: it works on another object with the same
+  // memory.
   std::vector<Tensor> targets;
   for (const Tensor& out : outs) {
     Tensor& target = targets.emplace_back(alias(*out));
@@ -257,7 +262,8 @@ PyObject* call_op(PyObject* self, PyObject* const* values, size_t flagged, PyObj
       reasons.clear();
       for (const Overload& o : *me.overloads) {
         Attempt a;
-        a.parser.strict = strict, a.inplace_keyword = me.inplace_keyword;
+        a.parser.strict = strict;
+        a.inplace_keyword = me.inplace_keyword;
         if (a.read(o, values, given, keywords)) [[likely]]
           return run(o, a, me.inplace || a.inplace);
         reasons.push_back(std::move(a.why));
@@ -321,7 +327,7 @@ PyGetSetDef properties[] = {{"__name__", get_name, nullptr, nullptr, nullptr},
 // values and indices of max(dim=0): a tuple with names, one type per op name.
 PyTypeObject* result_type_of(const OpRecord& op) {
   if (op.output_names.size() != op.outputs || op.outputs < 2) return nullptr;
-  auto* fields = new std::vector<PyStructSequence_Field>;  // the type points to the names for ever
+  auto* fields = new std::vector<PyStructSequence_Field>;  // never freed: the type points to the names
   for (const std::string& n : op.output_names) fields->push_back({n.c_str(), nullptr});
   fields->push_back({nullptr, nullptr});
   auto* name = new std::string("strata.return_types." + op.name.substr(op.name.rfind('.') + 1));
@@ -332,7 +338,9 @@ PyTypeObject* result_type_of(const OpRecord& op) {
 PyObject* make_op(const std::string& name, const std::vector<const OpRecord*>& records, bool inplace) {
   auto* o = PyObject_New(PyOp, op_type);
   if (!o) return nullptr;
-  o->vectorcall = call_op, o->inplace = inplace, o->name = new std::string(name);
+  o->vectorcall = call_op;
+  o->inplace = inplace;
+  o->name = new std::string(name);
   o->inplace_keyword = !inplace && takes_inplace(name);
   o->overloads = new std::vector<Overload>;
   for (const OpRecord* op : records) {
@@ -378,8 +386,10 @@ PyObject* make_ops() {
 }
 
 bool init_op_type(PyObject* module) {
-  out_name = PyUnicode_InternFromString("out"), layout_name = PyUnicode_InternFromString("layout");
-  pin_memory_name = PyUnicode_InternFromString("pin_memory"), inplace_name = PyUnicode_InternFromString("inplace");
+  out_name = PyUnicode_InternFromString("out");
+  layout_name = PyUnicode_InternFromString("layout");
+  pin_memory_name = PyUnicode_InternFromString("pin_memory");
+  inplace_name = PyUnicode_InternFromString("inplace");
   PyType_Slot slots[] = {slot(Py_tp_call, PyVectorcall_Call),
                          slot(Py_tp_descr_get, bind),
                          slot(Py_tp_repr, repr),

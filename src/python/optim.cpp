@@ -1,4 +1,4 @@
-// What strata.optim asks of the library: the table of optimizers, checks of their options, the step of L-BFGS.
+// The library interface of strata.optim: the table of optimizers, checks of their options, the step of L-BFGS.
 #include "nn/optim/lbfgs.h"
 #include "nn/optim/rules.h"
 #include "nn/optim/schedules.h"
@@ -32,7 +32,7 @@ PyObject* optimizer_rules(PyObject*, PyObject*) {
                                             text_or_none(s.option), text_or_none(s.needs))));
         need(PyList_Append(states.get(), one.get()));
       }
-      bool first = false;  // the op wants to know whether the state is new
+      bool first = false;  // the op needs to know whether the state is new
       for (const Param& p : rule.op->params) {
         first |= p.name == "first";
         if (p.type == ParamType::Tensors || p.name == "first") continue;
@@ -50,7 +50,7 @@ PyObject* optimizer_rules(PyObject*, PyObject*) {
   });
 }
 
-// Numbers by name. Reading a number may run user code, which may change the dict: the names are those of a copy.
+// Numbers by name. Reading a number may run user code, which may change the dict, so the names are copied first.
 struct OptionsOf {
   Object items;
   optim::Options options;
@@ -100,7 +100,7 @@ std::vector<double> numbers_of(PyObject* list) {
   return numbers;
 }
 
-// The state of L-BFGS between a Python dict, whose keys are PyTorch's, and the struct of the same names.
+// Converts the state of L-BFGS between a Python dict with PyTorch's keys and the struct of the same names.
 class StateDict {
  public:
   explicit StateDict(PyObject* dict) : dict_(dict) {}
@@ -162,7 +162,7 @@ PyObject* lbfgs_step(PyObject*, PyObject* args) {
   return guarded([&] {
     const StateDict dict(state);
     optim::LBFGSState s = dict.read();
-    Object first;  // what the closure gave before the step, as it gave it
+    Object first;  // the closure's first result, unchanged
     const auto evaluate = [&] {
       Object result(call_python(closure, nullptr, 0));
       Tensor loss = is_tensor(result.get()) ? tensor_of(result.get()) : tensor_from_data(result.get(), DType::F64);
@@ -175,7 +175,7 @@ PyObject* lbfgs_step(PyObject*, PyObject* args) {
   });
 }
 
-// (name, numbers, epoch, lr, base, initial, from the epoch alone) -> the rate
+// (name, numbers, epoch, lr, base, initial, from the epoch only) -> the rate
 PyObject* scheduled_lr(PyObject*, PyObject* args) {
   const char* name;
   PyObject *list, *lr, *base;

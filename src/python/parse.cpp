@@ -12,7 +12,8 @@ int64_t integer_of(PyObject* o, const char* message) {
   return checked(i);
 }
 
-// NumPy's scalars export a buffer. Those that are real numbers; not dates, complex numbers (float() would drop a part), texts, records.
+// NumPy's scalars export a buffer. Accepts real numbers; not dates, complex numbers (float() would drop a part), texts,
+// records.
 bool is_real_scalar(PyObject* o) {
   Py_buffer view;
   if (PyObject_GetBuffer(o, &view, PyBUF_RECORDS_RO) < 0) {
@@ -30,13 +31,13 @@ bool is_real_scalar(PyObject* o) {
 }  // namespace
 
 bool number_value(PyObject* o, Value& v) {
-  if (PyFloat_Check(o)) return v = Value(PyFloat_AS_DOUBLE(o)), true;
-  if (PyBool_Check(o)) return v = Value(o == Py_True), true;
+  if (PyFloat_Check(o)) return assign(v, Value(PyFloat_AS_DOUBLE(o)));
+  if (PyBool_Check(o)) return assign(v, Value(o == Py_True));
   if (PyLong_Check(o))
-    return v = Value(integer_of(o, "value cannot be converted to type int64_t without overflow")), true;
+    return assign(v, Value(integer_of(o, "value cannot be converted to type int64_t without overflow")));
   if (is_tensor(o)) {
     if (impl_of(o)->numel != 1 || impl_of(o)->requires_grad) return false;
-    return v = Value(tensor_of(o).item()), true;
+    return assign(v, Value(tensor_of(o).item()));
   }
   // NumPy scalars and other number types.
   const PyNumberMethods* number = Py_TYPE(o)->tp_as_number;
@@ -56,20 +57,23 @@ bool number_value(PyObject* o, Value& v) {
 
 bool Parser::integer(PyObject* o, int64_t& out) {
   if (PyLong_Check(o) && !PyBool_Check(o)) [[likely]]
-    return out = integer_of(o, "an integer argument does not fit into 64 bits"), true;
-  if (PyBool_Check(o)) return out = o == Py_True, true;
+    return assign(out, integer_of(o, "an integer argument does not fit into 64 bits"));
+  if (PyBool_Check(o)) return assign(out, o == Py_True);
   if (is_tensor(o)) {
     if (strict || impl_of(o)->numel != 1 || is_floating(impl_of(o)->dtype)) return false;
-    return out = tensor_of(o).item<int64_t>(), true;
+    return assign(out, tensor_of(o).item<int64_t>());
   }
   if (!PyIndex_Check(o)) return false;
   Object i(PyNumber_Index(o));
-  if (!i) return forgive_type_error(), false;
+  if (!i) {
+    forgive_type_error();
+    return false;
+  }
   return integer(i.get(), out);
 }
 
-// None in a list of sizes, as in adaptive_avg_pool2d(x, (None, 7)), means "as it is": -1.
-bool Parser::int_or_none(PyObject* o, int64_t& out) { return o == Py_None ? (out = -1, true) : integer(o, out); }
+// None in a list of sizes, as in adaptive_avg_pool2d(x, (None, 7)), means "unchanged": -1.
+bool Parser::int_or_none(PyObject* o, int64_t& out) { return o == Py_None ? assign(out, -1) : integer(o, out); }
 
 bool Parser::ints_from(PyObject* const* items, Py_ssize_t n, Value& v) {
   int64_t* space = ints_ + used_ints_;
@@ -77,7 +81,7 @@ bool Parser::ints_from(PyObject* const* items, Py_ssize_t n, Value& v) {
   else used_ints_ += static_cast<uint32_t>(n);
   for (Py_ssize_t i = 0; i < n; ++i)
     if (!int_or_none(items[i], space[i])) return false;
-  return v = Value(IntList(Shape(space, static_cast<size_t>(n)))), true;
+  return assign(v, Value(IntList(Shape(space, static_cast<size_t>(n)))));
 }
 
 bool Parser::int_list(PyObject* o, Value& v) {
@@ -102,7 +106,8 @@ bool Parser::float_list(PyObject* o, Value& v) {
   const auto one = [&](PyObject* item) {
     Value n;
     if (!number_value(item, n)) return false;
-    return space.push_back(n.number()), true;
+    space.push_back(n.number());
+    return true;
   };
   if (PyTuple_Check(o) || PyList_Check(o)) {
     const Object items(need(PySequence_Tuple(o)));  // __float__ of an element may change a list
@@ -111,7 +116,7 @@ bool Parser::float_list(PyObject* o, Value& v) {
   } else if (!one(o)) {
     return false;
   }
-  return v = Value(std::span<const double>(space)), true;
+  return assign(v, Value(std::span<const double>(space)));
 }
 
 bool Parser::tensor_list(const Param& p, PyObject* o, Value& v) {
@@ -127,18 +132,18 @@ bool Parser::tensors_from(const Param& p, PyObject* const* items, Py_ssize_t n, 
     else if (is_tensor(item)) space.push_back(tensor_of(item));
     else return false;
   }
-  return v = Value(TensorList(std::span<const Tensor>(space))), true;
+  return assign(v, Value(TensorList(std::span<const Tensor>(space))));
 }
 
 bool Parser::value(const OpRecord& op, const Param& p, PyObject* o, Value& v) {
-  if (o == Py_None) return p.optional && (v = Value(), true);
+  if (o == Py_None) return p.optional && assign(v, Value());
   switch (p.type) {
     case ParamType::Tensor: {
       if (is_tensor(o)) [[likely]]
-        return v = impl_of(o), true;
+        return assign(v, impl_of(o));
       Value number;
       if ((strict && !op.numbers) || PyUnicode_Check(o) || !number_value(o, number)) return false;
-      if (op.numbers) return v = number, true;
+      if (op.numbers) return assign(v, number);
       Tensor t = make_tensor({}, number.tag == Tag::Float ? default_dtype()
                                  : number.tag == Tag::Int ? DType::I64
                                                           : DType::Bool);
@@ -146,19 +151,19 @@ bool Parser::value(const OpRecord& op, const Param& p, PyObject* o, Value& v) {
         *t.data<T>() = number.tag == Tag::Float ? convert<T>(number.f) : convert<T>(number.i);
       });
       t->wrapped_number = true;
-      return v = Value(rare().made.emplace_back(std::move(t))), true;
+      return assign(v, Value(rare().made.emplace_back(std::move(t))));
     }
     case ParamType::Tensors: return tensor_list(p, o, v);
     case ParamType::Scalar: return number(o, v);
-    case ParamType::Float: return number(o, v) && (v = Value(v.number()), true);
+    case ParamType::Float: return number(o, v) && assign(v, Value(v.number()));
     case ParamType::Int: {
       int64_t i;
-      return !PyBool_Check(o) && integer(o, i) && (v = Value(i), true);
+      return !PyBool_Check(o) && integer(o, i) && assign(v, Value(i));
     }
     case ParamType::Bool:
       if (PyBool_Check(o)) [[likely]]
-        return v = Value(o == Py_True), true;
-      return PyLong_Check(o) && (v = Value(truth_of(o)), true);
+        return assign(v, Value(o == Py_True));
+      return PyLong_Check(o) && assign(v, Value(truth_of(o)));
     case ParamType::Ints: return int_list(o, v);
     case ParamType::Floats: return float_list(o, v);
     case ParamType::Str: {
@@ -166,12 +171,12 @@ bool Parser::value(const OpRecord& op, const Param& p, PyObject* o, Value& v) {
       Py_ssize_t n;
       const char* s = PyUnicode_AsUTF8AndSize(o, &n);
       if (!s) throw PythonError{};
-      return v = Value(std::string_view(s, static_cast<size_t>(n))), true;
+      return assign(v, Value(std::string_view(s, static_cast<size_t>(n))));
     }
-    case ParamType::DType: return is_dtype(o) && (v = Value(dtype_of_object(o)), true);
+    case ParamType::DType: return is_dtype(o) && assign(v, Value(dtype_of_object(o)));
     case ParamType::Device:
-      return (Py_TYPE(o) == device_type || PyUnicode_Check(o)) && (v = Value(device_of_object(o)), true);
-    case ParamType::Generator: return generator_of(o) && (v = Value(generator_of(o)), true);
+      return (Py_TYPE(o) == device_type || PyUnicode_Check(o)) && assign(v, Value(device_of_object(o)));
+    case ParamType::Generator: return generator_of(o) && assign(v, Value(generator_of(o)));
   }
   return false;
 }

@@ -1,4 +1,4 @@
-// Reads Python arguments straight from the vectorcall array into Args.
+// Parses Python arguments directly from the vectorcall array into Args.
 #pragma once
 #include <deque>
 
@@ -6,18 +6,23 @@
 
 namespace strata::python {
 
-// Holds what the views inside Args point to, for the length of one call. The common cases use the inline space.
+// Assigns and returns true: the last step of a successful conversion.
+template <class T, class V> bool assign(T& to, V value) {
+  to = value;
+  return true;
+}
+
+// Holds the data that views inside Args point to, for the duration of one call. The common cases use the inline space.
 class Parser {
  public:
   Args args;
-  bool strict =
-    false;  // a tensor does not stand for a number, nor a number for a tensor: tried first where a name has several forms
+  bool strict = false;  // no conversion between tensors and numbers: tried first if a name has several overloads
 
   bool value(const OpRecord& op, const Param& p, PyObject* o,
              Value& v);  // false: the object does not fit (no Python error set)
   bool ints_from(PyObject* const* items, Py_ssize_t n, Value& v);  // separate integer arguments as one list
   bool tensors_from(const Param& p, PyObject* const* items, Py_ssize_t n, Value& v);  // the same for tensors
-  bool long_work() const;  // worth letting other threads run meanwhile
+  bool long_work() const;  // whether to release the interpreter lock
 
  private:
   bool integer(PyObject* o, int64_t& out);
@@ -29,7 +34,7 @@ class Parser {
 
   int64_t ints_[3 * kMaxDims];
   uint32_t used_ints_ = 0;
-  struct Rare {  // deques: what stands in them does not move
+  struct Rare {  // deques: elements must not move
     std::deque<std::vector<int64_t>> ints;
     std::deque<std::vector<double>> floats;
     std::deque<std::vector<Tensor>> lists;
@@ -42,9 +47,9 @@ class Parser {
   std::unique_ptr<Rare> rare_;
 };
 
-// The arguments of an op that runs without the interpreter lock. Other threads may give a tensor other memory meanwhile (resize_(),
-// .data =, out=), so a kernel gets objects of its own over what the tensors show now. Composites, views and calls that are
-// recorded need the tensors themselves, which are held as in WithoutGilFor.
+// The arguments of an op that runs without the interpreter lock. Other threads may give a tensor other memory meanwhile
+// (resize_(), .data =, out=), so a kernel gets its own objects with the current state of the tensors. Composites, views
+// and recorded calls need the tensors themselves, which are held as in WithoutGilFor.
 class UnlockedArgs {
  public:
   UnlockedArgs(const OpRecord& op, const Args& args);

@@ -28,20 +28,27 @@ PyObject* get_requires_grad(PyObject* self, void*) {
 int set_requires_grad(PyObject* self, PyObject* value, void*) {
   const int on = value ? PyObject_IsTrue(value) : 0;
   if (on < 0) return -1;
-  return guarded([&] { return tensor_of(self).set_requires_grad(on), 0; });
+  return guarded([&] {
+    tensor_of(self).set_requires_grad(on);
+    return 0;
+  });
 }
 PyObject* get_grad(PyObject* self, void*) {
   return guarded([&] { return wrap_optional(tensor_of(self).grad()); });
 }
 int set_grad(PyObject* self, PyObject* value, void*) {
   return guarded([&] {
-    if (!value || value == Py_None) return tensor_of(self).set_grad({}), 0;
+    if (!value || value == Py_None) {
+      tensor_of(self).set_grad({});
+      return 0;
+    }
     const Tensor g = require_tensor(value, "grad");
     STRATA_CHECK(g->same_shape(*impl_of(self)), Runtime, "assigned grad has shape {}, the tensor has {}",
                  to_string(g.shape()), to_string(impl_of(self)->sizes()));
     STRATA_CHECK(g.dtype() == impl_of(self)->dtype, Runtime, "assigned grad has dtype {}, the tensor has {}",
                  name_of(g.dtype()), name_of(impl_of(self)->dtype));
-    return tensor_of(self).set_grad(g), 0;
+    tensor_of(self).set_grad(g);
+    return 0;
   });
 }
 PyObject* get_data(PyObject* self, void*) {
@@ -129,7 +136,7 @@ bool is_channels_last(const TensorImpl& t, int spatial) {
   if (t.ndim != spatial + 2) return false;
   int64_t expected = 1;
   for (int k = 0; k < t.ndim;
-       ++k) {  // innermost first: channels, then the spatial dimensions backwards, then the batch
+       ++k) {  // innermost first: channels, then the spatial dimensions in reverse, then the batch
     const int d = k == 0 ? 1 : k == t.ndim - 1 ? 0 : t.ndim - k;
     if (t.shape[d] != 1 && t.strides[d] != expected) return false;
     expected *= t.shape[d];
@@ -172,7 +179,8 @@ PyObject* method_detach_(PyObject* self, PyObject*) {
   return guarded([&] {
     TensorImpl& t = *impl_of(self);
     STRATA_CHECK(!t.base, Runtime, "Can't detach views in-place. Use detach() instead.");
-    t.history = {}, t.requires_grad = false;
+    t.history = {};
+    t.requires_grad = false;
     return Py_NewRef(self);
   });
 }
@@ -242,7 +250,7 @@ PyMethodDef tensor_methods[] = {
   {"is_complex", method_is_complex, METH_NOARGS, "False: there are no complex dtypes."},
   {"is_inference", method_is_inference, METH_NOARGS, "Whether it was made under inference_mode()."},
   {"get_device", method_get_device, METH_NOARGS, "The device number, -1 on the CPU."},
-  {"is_contiguous", method(method_is_contiguous), METH_VARARGS | METH_KEYWORDS, "Whether the elements lie in order."},
+  {"is_contiguous", method(method_is_contiguous), METH_VARARGS | METH_KEYWORDS, "Whether the elements are contiguous."},
   {"item", method_item, METH_NOARGS, "The only element as a Python number."},
   {"tolist", method_tolist, METH_NOARGS, "The elements as nested lists."},
   {"requires_grad_", method(method_requires_grad_), METH_VARARGS | METH_KEYWORDS, "Asks for a gradient, in place."},

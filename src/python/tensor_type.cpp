@@ -1,4 +1,4 @@
-// The Tensor type: a heap type with operators in its slots and a list of free objects.
+// The Tensor type: a heap type with operators in its slots and a free list of objects.
 #include "python/parse.h"
 #include "strata/ops/movement/copy.h"
 #include "strata/ops/movement/views.h"
@@ -18,7 +18,7 @@ void dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   auto* object = reinterpret_cast<PyTensor*>(self);
   PyObject_GC_UnTrack(self);
-  if (object->weak_references) PyObject_ClearWeakRefs(self);  // runs callbacks; wrap() gives them an object of its own
+  if (object->weak_references) PyObject_ClearWeakRefs(self);  // runs callbacks; wrap() gives them a new object
   if (TensorImpl* impl = object->impl) {
     if (impl->python == self) impl->python = nullptr;
     Ref<TensorImpl>::drop(impl);
@@ -72,8 +72,8 @@ enum Operator {
 };
 struct OperatorName {
   const char* name;
-  PyObject *plain = nullptr, *inplace = nullptr;  // callables, for everything but the short path
-  const OpRecord* record = nullptr;               // of two tensors, when a short path exists
+  PyObject *plain = nullptr, *inplace = nullptr;  // callables, for everything except the fast path
+  const OpRecord* record = nullptr;               // of two tensors, if a fast path exists
 };
 OperatorName operators[kOperators] = {{"add"},
                                       {"sub"},
@@ -100,23 +100,23 @@ bool is_operand(PyObject* o) {
          (PyObject_CheckBuffer(o) && !PyBytes_Check(o) && !PyByteArray_Check(o));
 }
 
-// A NumPy array meets a tensor as a tensor.
+// A NumPy array combined with a tensor is converted to a tensor.
 Object as_operand(PyObject* o) {
   Value v;
   if (is_tensor(o) || number_value(o, v)) return Object(Py_NewRef(o));
   return Object(need(wrap(tensor_from_data(o, std::nullopt))));
 }
 
-// Tensors, and plain Python numbers where the op takes them as they are.
+// Tensors, and plain Python numbers if the op accepts them.
 bool quick_operand(PyObject* o, bool numbers, Value& v) {
   if (Py_TYPE(o) == tensor_type) [[likely]]
-    return v = impl_of(o), true;
+    return assign(v, impl_of(o));
   if (!numbers) return false;
-  if (PyFloat_CheckExact(o)) return v = Value(PyFloat_AS_DOUBLE(o)), true;
+  if (PyFloat_CheckExact(o)) return assign(v, Value(PyFloat_AS_DOUBLE(o)));
   return PyLong_CheckExact(o) && number_value(o, v);
 }
 
-// Out of line, to keep the short path short.
+// Out of line, to keep the fast path short.
 [[gnu::noinline]] Tensor call_unlocked(const OpRecord& op, const Args& args) {
   const UnlockedArgs held(op, args);
   const WithoutGil unlock;
@@ -157,7 +157,10 @@ template <Operator k> PyObject* inplace_binary(PyObject* left, PyObject* right) 
 }
 
 PyObject* power(PyObject* left, PyObject* right, PyObject* modulus) {
-  if (modulus != Py_None) return PyErr_SetString(PyExc_TypeError, "pow() of a Tensor takes no modulus"), nullptr;
+  if (modulus != Py_None) {
+    PyErr_SetString(PyExc_TypeError, "pow() of a Tensor takes no modulus");
+    return nullptr;
+  }
   return binary<kPow>(left, right);
 }
 PyObject* inplace_power(PyObject* left, PyObject* right, PyObject*) { return inplace_binary<kPow>(left, right); }
@@ -233,7 +236,7 @@ int contains(PyObject* self, PyObject* value) {
 }
 Py_hash_t hash(PyObject* self) { return static_cast<Py_hash_t>(reinterpret_cast<uintptr_t>(self) >> 4); }
 
-// Tensor(...) as in old programs: sizes, or data as default floats.
+// The legacy constructor Tensor(...): sizes, or data as default floats.
 PyObject* new_tensor(PyTypeObject* type, PyObject* args, PyObject*) {
   return guarded([&]() -> PyObject* {
     Tensor t;
@@ -272,7 +275,7 @@ PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(PyTensor, w
 
 PyObject* wrap(Tensor t) {
   STRATA_ASSERT(t);
-  // An object without references is being taken apart, and user code runs meanwhile.
+  // While an object without references is deallocated, user code may run.
   if (t->python && Py_REFCNT(static_cast<PyObject*>(t->python)) > 0)
     return Py_NewRef(static_cast<PyObject*>(t->python));
   return wrap_new(std::move(t), tensor_type);
@@ -354,7 +357,7 @@ bool init_tensor_type(PyObject* module) {
   return PyObject_SetAttrString(reinterpret_cast<PyObject*>(tensor_type), "_make_subclass", as_static.get()) == 0;
 }
 
-// After the ops exist: which callables the operators use.
+// Called after the ops exist: sets the callables of the operators.
 bool bind_operators(PyObject* ops) {
   for (OperatorName& op : operators) {
     op.plain = PyDict_GetItemString(ops, op.name);
@@ -365,8 +368,10 @@ bool bind_operators(PyObject* ops) {
                              record.params[1].type == ParamType::Tensor && record.required == 2 && record.outputs == 1;
     if (two_tensors && (!record.composite_fn || &op == &operators[kMatmul])) op.record = &record;
   }
-  neg_op = PyDict_GetItemString(ops, "neg"), abs_op = PyDict_GetItemString(ops, "abs");
-  not_op = PyDict_GetItemString(ops, "bitwise_not"), positive_op = PyDict_GetItemString(ops, "positive");
+  neg_op = PyDict_GetItemString(ops, "neg");
+  abs_op = PyDict_GetItemString(ops, "abs");
+  not_op = PyDict_GetItemString(ops, "bitwise_not");
+  positive_op = PyDict_GetItemString(ops, "positive");
   return true;
 }
 

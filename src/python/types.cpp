@@ -80,7 +80,7 @@ PyObject* device_get_index(PyObject* o, void*) {
   if (device_at(o).index < 0) Py_RETURN_NONE;
   return PyLong_FromLong(device_at(o).index);
 }
-// with device('meta'): tensors made inside are there, in this thread.
+// with device('meta'): the default device of this thread inside the block.
 thread_local std::vector<Device> outer_devices;
 PyObject* device_enter(PyObject* self, PyObject*) {
   return guarded([&] {

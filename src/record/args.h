@@ -1,4 +1,4 @@
-// Args: what every op is called with. A fixed array on the stack of tagged 16-byte values; it owns nothing.
+// Args: the arguments of an op call. A fixed array of tagged 16-byte values on the stack; it owns nothing.
 #pragma once
 #include <optional>
 #include <string_view>
@@ -11,7 +11,8 @@ class Generator;
 
 enum class Tag : uint8_t { None, Tensor, Float, Int, Bool, Ints, Floats, Str, Tensors, DType, Device, Generator };
 
-// A view of tensors (a Tensor is one pointer, so an array of them is an array of TensorImpl*). Entries may be undefined.
+// A view of tensors (a Tensor is one pointer, so an array of them is an array of TensorImpl*). Entries may be
+// undefined.
 struct TensorList : std::span<const Tensor> {
   using std::span<const Tensor>::span;
   TensorList(std::span<const Tensor> s) : std::span<const Tensor>(s) {}
@@ -94,7 +95,7 @@ struct Args {
   static constexpr uint32_t kMax = 14;
   uint32_t size = 0;
   union {
-    Value v[kMax];  // a union member is not initialised: no stores per call beyond what is used
+    Value v[kMax];  // union members are not initialized: only used values are stored
   };
 
   Args() {}
@@ -121,14 +122,14 @@ struct Args {
   Tensor share(uint32_t i) const { return is_tensor(i) ? Tensor(Ref<TensorImpl>::share(v[i].tensor)) : Tensor(); }
 };
 
-// Args that live longer than the call: tape nodes and captured graphs hold (record, SavedArgs).
+// Args that outlive the call: tape nodes and captured graphs hold (record, SavedArgs).
 class STRATA_API SavedArgs {
  public:
   SavedArgs() = default;
   SavedArgs(const SavedArgs&) = delete;
   SavedArgs& operator=(const SavedArgs&) = delete;
   ~SavedArgs() { clear(); }
-  // Tensors outside the mask are kept as shapes only, or not at all when `keep_shapes` is false.
+  // Of tensors outside the mask only the shapes are kept, or nothing if `keep_shapes` is false.
   void save(const Args& args, uint32_t tensor_mask = ~0u, bool keep_shapes = true);
   void clear();
   const Args& view() const { return args_; }
@@ -137,7 +138,7 @@ class STRATA_API SavedArgs {
 
  private:
   Args args_;
-  uint32_t versions_[Args::kMax];  // of the saved tensors when they were saved
+  uint32_t versions_[Args::kMax];  // of the tensors when they were saved
   std::unique_ptr<uint32_t[]> list_versions_;
 };
 

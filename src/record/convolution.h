@@ -1,5 +1,5 @@
-// The geometry of a convolution, as all back ends take it. `big` is the side the window moves over ([n, c, in…]), `small` the
-// other one ([n, o, out…]), weight [o, c / groups, kernel…].
+// The geometry of a convolution, shared by all back ends. `big` is the side the window moves over ([n, c, in…]),
+// `small` the other side ([n, o, out…]), weight is [o, c / groups, kernel…].
 #pragma once
 #include <cstdint>
 
@@ -12,6 +12,6 @@ struct ConvShape {
 };
 
 // What is written: small, big or weight. A transposed convolution and the gradient of an input write big.
-enum class ConvWay : uint8_t { Forward, Data, Weight };
+enum class ConvMode : uint8_t { Forward, Data, Weight };
 
 }  // namespace strata

@@ -5,7 +5,8 @@
 namespace strata {
 namespace {
 
-// Small ops live from this: contiguous tensors of one shape and floating dtype, and numbers, need none of the rules below.
+// Fast path for small tensors: contiguous tensors of one shape and floating dtype, and numbers, need none of the rules
+// below.
 bool infer_alike(const Formula& f, const Args& args, TensorImpl& out) {
   const TensorImpl* first = nullptr;
   for (int k = 0; k < f.inputs; ++k) {
@@ -17,8 +18,14 @@ bool infer_alike(const Formula& f, const Args& args, TensorImpl& out) {
   }
   if (!first || !is_floating(first->dtype) || f.skip) return false;
   out.dtype = f.predicate ? DType::Bool : first->dtype;
-  out.device = first->device, out.ndim = first->ndim, out.numel = first->numel, out.contiguous = true;
-  for (int d = 0; d < first->ndim; ++d) out.shape[d] = first->shape[d], out.strides[d] = first->strides[d];
+  out.device = first->device;
+  out.ndim = first->ndim;
+  out.numel = first->numel;
+  out.contiguous = true;
+  for (int d = 0; d < first->ndim; ++d) {
+    out.shape[d] = first->shape[d];
+    out.strides[d] = first->strides[d];
+  }
   return true;
 }
 
@@ -41,7 +48,7 @@ DType common_type(const Formula& f, const Args& args) {
   return !f.ints && !is_floating(type) ? default_dtype() : type;
 }
 
-// A number that becomes an element as it is must fit; one that is computed with need not.
+// A number that becomes an element unchanged must fit; a number in arithmetic need not.
 static void check_numbers(const Formula& f, const Call& c, DType type) {
   for (uint32_t k = 0; k < f.inputs; ++k)
     if (c.args[k].is_number()) check_in_range(c.args[k].scalar(), type, c.op.name.c_str());
@@ -68,7 +75,7 @@ void infer_pointwise(const Call& c) {
                    "{}: for integer tensors the argument {} must not be a floating point number", c.op.name,
                    c.op.params[f.inputs + k].name);
   broadcast_shape(c.args, f.inputs, out, c.op.name.c_str());
-  // The first tensor that is not broadcast decides the memory order.
+  // The first tensor that is not broadcast determines the memory order.
   for (int k = 0; k < f.inputs; ++k)
     if (c.args.is_tensor(k) && c.args.tensor(k).same_shape(out)) return out.set_strides_like(c.args.tensor(k));
   out.set_contiguous_strides();

@@ -5,7 +5,7 @@
 namespace strata {
 
 Tensor Workspace::take(Shape shape, DType dtype) {
-  constexpr size_t kAlign = 256;  // of any kernel's vectors, and of separate cache lines
+  constexpr size_t kAlign = 256;  // enough for any vector width, and for separate cache lines
   const size_t bytes = static_cast<size_t>(checked_numel(shape)) * size_of(dtype);
   const size_t begin = used_;
   used_ += (bytes + kAlign - 1) / kAlign * kAlign;

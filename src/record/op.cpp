@@ -1,4 +1,4 @@
-// The registry of all ops, and arguments that live longer than a call.
+// The registry of all ops, and saved arguments.
 #include "record/op.h"
 
 #include <cstring>
@@ -14,7 +14,7 @@ namespace {
 struct Registry {
   std::vector<OpRecord*> ops;
   std::unordered_map<std::string, OpRecord*> by_name;  // "name" (first overload) and "name.overload"
-  std::deque<std::string> texts;                       // names that records point to
+  std::deque<std::string> texts;                       // storage of names that records point to
 };
 Registry& registry() {
   static auto* r = new Registry;
@@ -66,8 +66,10 @@ void SavedArgs::save(const Args& args, uint32_t mask, bool keep_shapes) {
   for (uint32_t i = 0; i < args.size; ++i) {
     Value v = args[i];
     if (v.tag == Tag::Tensor) {
-      if (mask >> i & 1) versions_[i] = v.tensor->version(), v.tensor = Ref<TensorImpl>::share(v.tensor).release();
-      else if (keep_shapes) v.tensor = shape_only(*v.tensor).release();
+      if (mask >> i & 1) {
+        versions_[i] = v.tensor->version();
+        v.tensor = Ref<TensorImpl>::share(v.tensor).release();
+      } else if (keep_shapes) v.tensor = shape_only(*v.tensor).release();
       else v = Value();
     } else if (v.tag == Tag::Tensors) {
       const bool values = mask >> i & 1;
@@ -86,9 +88,10 @@ void SavedArgs::save(const Args& args, uint32_t mask, bool keep_shapes) {
     } else if (v.tag == Tag::Str) {
       v.str = copy_bytes(v.str, v.size);
     } else if (v.tag == Tag::Generator) {
-      v = Value();  // a gradient never draws; the generator may be gone by then
+      v = Value();  // a gradient never draws, and the generator may be destroyed by then
     }
-    args_[i] = v, args_.size = i + 1;  // owned from here on, also when a later one throws
+    args_[i] = v;
+    args_.size = i + 1;  // owned from here on, also when a later one throws
   }
 }
 

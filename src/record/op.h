@@ -1,4 +1,4 @@
-// OpRecord: everything the library knows about one op. Functions in both languages, docs, tests and gradients derive from it.
+// OpRecord: everything about one op. Functions in both languages, docs, tests and gradients are derived from it.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -41,7 +41,7 @@ struct Formula;  // of a pointwise op: see record/formula.h
 // The kernel behind OpRecord::cuda_on_host. Defined in dispatch/on_host.cpp.
 STRATA_API void run_on_host(const Call&);
 
-constexpr uint32_t kMaxInputs = 6;  // a differentiable tensor parameter stands among the first six
+constexpr uint32_t kMaxInputs = 6;  // differentiable tensor parameters are among the first six
 constexpr uint32_t kMaxOutputs = 5;
 
 // Gradients by parameter index; `list` for the op's Tensor[] parameter, if it has one.
@@ -55,9 +55,9 @@ struct Grads {
   }
 };
 
-class GradContext;  // what a gradient function sees of the tape node; see autograd/node.h
+class GradContext;  // the tape node for a gradient function; see autograd/node.h
 
-// Where fixed outputs (outs) or a list of tensors (list) are to be put.
+// Where results are stored: fixed outputs (outs) or a list of tensors (list).
 struct Results {
   Tensor* outs;
   std::vector<Tensor>* list;
@@ -79,12 +79,12 @@ struct Results {
 struct ErrorSample {
   const char* args;  // in the language of samples; see dispatch/samples.h
   ErrorKind kind;
-  const char* message;  // a part of the text expected
+  const char* message;  // part of the expected message
 };
 
 namespace detail {
-// What a definition is given as a rule, kernel or gradient: a function, or a lambda whose first parameter is a generated view of
-// the arguments (strata/args/*.h) in place of `Whole`, a Call, Args or GradContext.
+// A rule, kernel or gradient of a definition: a function, or a lambda whose first parameter is a generated view of the
+// arguments (strata/args/*.h) in place of `Whole`, a Call, Args or GradContext.
 template <class F> struct FirstOf;
 template <class F, class R, class First, class... Rest> struct FirstOf<R (F::*)(First, Rest...) const> {
   using type = std::remove_cvref_t<First>;
@@ -104,7 +104,7 @@ template <class R, class Whole, class... Rest> struct AsPointer<R (*)(Whole, Res
 }  // namespace detail
 
 struct STRATA_API OpRecord {
-  using Infer = void (*)(const Call&);  // fills dtype, shape and strides of outs (fresh objects), throws on misuse
+  using Infer = void (*)(const Call&);  // sets dtype, shape and strides of outs (new objects), throws on misuse
   using Compose = void (*)(const Args&, Results&);
   using Grad = Grads (*)(const GradContext&, const Tensor& grad);
 
@@ -119,54 +119,54 @@ struct STRATA_API OpRecord {
   uint32_t outputs = 1;
   bool returns_list = false;   // -> Tensor[]
   uint16_t written = 0;        // mask of Tensor(a!) parameters: the op changes their memory
-  uint8_t writes_if = 0;       // of Tensor(a!:training): the bool parameter that says whether it does; 0: always
-  uint16_t needed = 0;         // mask of Tensor and Tensor[] parameters that must be given
-  uint8_t recorded_param = 0;  // a bool parameter: where it is None, dispatch says whether the call is recorded
+  uint8_t writes_if = 0;       // of Tensor(a!:training): the bool parameter that enables the write; 0: always
+  uint16_t needed = 0;         // mask of Tensor and Tensor[] parameters that are required
+  uint8_t recorded_param = 0;  // a bool parameter: if it is None, dispatch sets it to whether the call is recorded
   std::string shared;          // for each output the letter of the parameters whose memory it may share, ' ' for none
   std::vector<std::string> output_names;
 
   Infer infer_fn = nullptr;
   Compose view_fn = nullptr;       // allocates nothing, shares the memory of input 0
-  Compose composite_fn = nullptr;  // written with other ops; the tape sees those
+  Compose composite_fn = nullptr;  // written with other ops, which the tape records
   Grad grad_fn = nullptr;
-  Grad graph_grad_fn = nullptr;  // the same, to be differentiated again; null: grad_fn is made of ops that can be
+  Grad graph_grad_fn = nullptr;  // a differentiable version; null: grad_fn consists of differentiable ops
   uint32_t saved_inputs = 0, saved_outputs = 0;  // masks
   uint32_t constant_inputs = 0;                  // mask of inputs that carry no gradient
   uint32_t integer_outputs = 0;                  // mask of outputs that carry no gradient (indices, masks)
   uint32_t saved_for_first = 0,
            saved_for_second = 0;  // of saved_inputs: those that only the gradient of input 0 or 1 needs
   bool broadcasts = false;        // the engine sums gradients to the inputs' shapes
-  bool updates_input = false;  // in place, a kernel is given input 0 itself as its output and touches only what changes
-  bool part = false;           // a view of some elements, each once, whose places follow from shapes alone
+  bool updates_input = false;     // in place, a kernel gets input 0 itself as its output and writes only what changes
+  bool part = false;              // a view of some elements, each once, whose positions depend on shapes only
   bool has_inplace = false, has_out = true;
-  bool method = true;            // becomes a Tensor method when its first parameter is a tensor
-  bool numbers = false;          // Tensor parameters accept plain numbers without making a tensor of them (pointwise)
-  bool random = false;           // draws from a generator: tests compare statistics, not values
-  bool internal = false;         // a gradient helper: not exported to Python's public names
-  bool crosses = false;          // its tensors may lie on different devices: copies
-  DTypeSet accepts = kAllTypes;  // dtypes the op computes with, and the samples are tried with
-  const char* dtype_hint = nullptr;          // what to use instead for other dtypes
+  bool method = true;                // becomes a Tensor method if its first parameter is a tensor
+  bool numbers = false;              // Tensor parameters accept plain numbers without creating a tensor (pointwise)
+  bool random = false;               // draws from a generator: tests compare statistics, not values
+  bool internal = false;             // a gradient helper: not part of Python's public names
+  bool crosses = false;              // its tensors may be on different devices: copies
+  DTypeSet accepts = kAllTypes;      // dtypes that the op supports, and the samples are run with
+  const char* dtype_hint = nullptr;  // suggestion for other dtypes
   const Formula* const* formulas = nullptr;  // of a pointwise op
-  int (*variant)(const Args&) = nullptr;     // which of several formulas; null: the only one
-  std::array<Kernels, kBackends> lists;      // the kernels of each back end; none: the op is not there
+  int (*variant)(const Args&) = nullptr;     // chooses one of several formulas; null: there is only one
+  std::array<Kernels, kBackends> lists;      // the kernels of each back end; empty: not supported there
   std::vector<const char*> aliases;          // further Python names, e.g. "nn.functional.relu"
   std::vector<const char*> sample_texts;
   std::vector<ErrorSample> error_samples;
 
-  // Whether tuning has measured kernels of this op. Relaxed: a late reader takes the list's order.
+  // Whether tuning has measured kernels of this op. Relaxed: a late reader uses the list's order.
   bool is_tuned() const { return std::atomic_ref<bool>(tuned_).load(std::memory_order_relaxed); }
   void set_tuned(bool is) const { std::atomic_ref<bool>(tuned_).store(is, std::memory_order_relaxed); }
 
-  // The builder: see ops/*.cpp for how a definition reads.
+  // The builder: see ops/*.cpp for definitions.
   OpRecord& define(const char* op_schema);
-  OpRecord& doc(const char* s) { return text = s, *this; }
-  template <class F> OpRecord& infer(F f) { return infer_fn = detail::AsPointer<Infer>::from(f), *this; }
+  OpRecord& doc(const char* s) { return set(text, s); }
+  template <class F> OpRecord& infer(F f) { return set(infer_fn, detail::AsPointer<Infer>::from(f)); }
   Kernels& kernels(Backend b) { return lists[static_cast<size_t>(b)]; }
   const Kernels& kernels(Backend b) const { return lists[static_cast<size_t>(b)]; }
   template <class F, class W = Kernel::When> OpRecord& kernel(const char* kernel_name, F run, W when = nullptr) {
     return add_plain(Backend::Cpu, kernel_name, run, when);
   }
-  // The same for devices cuda and vgpu, in an order of their own.
+  // The same for devices cuda and vgpu, in their own order.
   template <class F, class W = Kernel::When> OpRecord& cuda(const char* kernel_name, F run, W when = nullptr) {
     return add_plain(Backend::Cuda, kernel_name, run, when);
   }
@@ -175,61 +175,79 @@ struct STRATA_API OpRecord {
                     void (*run)(const Call&, const Plan&)) {
     return add(b, {.name = kernel_name, .prepare = prepare, .run_plan = run});
   }
-  // Kernels that several ops have in common.
-  OpRecord& with(void (*add_kernels)(OpRecord&)) { return add_kernels(*this), *this; }
-  // Of the kernel added last: whose code it is, and what its numbers are like.
-  OpRecord& from(Source source) { return last_added().source = source, *this; }
-  OpRecord& numerics(const Numerics& facts) { return last_added().numerics = facts, *this; }
-  // Devices copy the inputs to the host, run the CPU's kernel and copy the results back. The name ends in _on_host, so that
-  // explain() and traces show what happens.
+  // Kernels shared by several ops.
+  OpRecord& with(void (*add_kernels)(OpRecord&)) {
+    add_kernels(*this);
+    return *this;
+  }
+  // For the kernel added last: the origin of its code, and its numeric properties.
+  OpRecord& from(Source source) { return set(last_added().source, source); }
+  OpRecord& numerics(const Numerics& facts) { return set(last_added().numerics, facts); }
+  // Devices copy the inputs to the host, run the CPU kernel and copy the results back. The name ends in _on_host, so
+  // that explain() and traces show it.
   OpRecord& cuda_on_host(const char* kernel_name) { return cuda(kernel_name, run_on_host); }
-  OpRecord& crosses_devices() { return crosses = true, *this; }
+  OpRecord& crosses_devices() { return set(crosses, true); }
   // composite and view take a lambda whose parameters are the schema's, typed: [](const Tensor& input, int64_t dim) { … }
   template <class F> OpRecord& composite(F);
   template <class F> OpRecord& view(F);
-  template <class F> OpRecord& grad(F f) { return grad_fn = detail::AsPointer<Grad>::from(f), *this; }
-  // For a gradient that is one fused op: how it is computed where a gradient of the gradient may be asked for.
-  template <class F> OpRecord& grad_for_graph(F f) { return graph_grad_fn = detail::AsPointer<Grad>::from(f), *this; }
+  template <class F> OpRecord& grad(F f) { return set(grad_fn, detail::AsPointer<Grad>::from(f)); }
+  // For a gradient that is one fused op: the differentiable formula, used when the gradient itself is differentiated.
+  template <class F> OpRecord& grad_for_graph(F f) { return set(graph_grad_fn, detail::AsPointer<Grad>::from(f)); }
   using Names = std::initializer_list<std::string_view>;  // of parameters
-  OpRecord& saves(Names inputs) { return saved_inputs |= mask_of(inputs), *this; }
-  OpRecord& saves_each_for_the_other() { return saved_inputs |= 3, saved_for_first = 2, saved_for_second = 1, *this; }
-  OpRecord& saves_for_second(Names inputs) {  // without a gradient of input 1 they are not saved
-    return saved_for_second |= mask_of(inputs), saved_inputs |= saved_for_second, *this;
+  OpRecord& saves(Names inputs) { return set(saved_inputs, saved_inputs | mask_of(inputs)); }
+  OpRecord& saves_each_for_the_other() {
+    saved_inputs |= 3;
+    saved_for_first = 2;
+    saved_for_second = 1;
+    return *this;
+  }
+  OpRecord& saves_for_second(Names inputs) {  // they are not saved if input 1 needs no gradient
+    saved_for_second |= mask_of(inputs);
+    return set(saved_inputs, saved_inputs | saved_for_second);
   }
   OpRecord& saves_result(std::initializer_list<int> which = {0}) {
     for (int i : which) saved_outputs |= 1u << i;
     return *this;
   }
-  // Inputs without a gradient by definition, e.g. running statistics and class weights.
-  OpRecord& no_grad_inputs(Names which) { return constant_inputs |= mask_of(which), *this; }
+  // Inputs that never have a gradient, e.g. running statistics and class weights.
+  OpRecord& no_grad_inputs(Names which) { return set(constant_inputs, constant_inputs | mask_of(which)); }
   OpRecord& no_grad_outputs(std::initializer_list<int> which) {
     for (int i : which) integer_outputs |= 1u << i;
     return *this;
   }
-  // This bool parameter says whether the op keeps results that only its gradient needs.
-  OpRecord& keeps_for_grad(std::string_view param) { return recorded_param = place_of(param), *this; }
-  OpRecord& inplace() { return has_inplace = true, *this; }
-  OpRecord& updates() { return has_inplace = updates_input = true, *this; }  // inplace(), without a temporary
-  OpRecord& shows_part() { return part = true, *this; }
-  OpRecord& no_out() { return has_out = false, *this; }
-  OpRecord& no_method() { return method = false, *this; }
-  OpRecord& helper() { return internal = true, method = false, *this; }
-  OpRecord& takes_numbers() { return numbers = true, *this; }  // composites whose tensors may be plain numbers
-  OpRecord& draws() { return random = true, *this; }
-  OpRecord& alias(const char* other_name) { return aliases.push_back(other_name), *this; }
+  // This bool parameter tells the op to keep results that only its gradient needs.
+  OpRecord& keeps_for_grad(std::string_view param) { return set(recorded_param, place_of(param)); }
+  OpRecord& inplace() { return set(has_inplace, true); }
+  OpRecord& updates() { return inplace().set(updates_input, true); }  // inplace(), without a temporary
+  OpRecord& shows_part() { return set(part, true); }
+  OpRecord& no_out() { return set(has_out, false); }
+  OpRecord& no_method() { return set(method, false); }
+  OpRecord& helper() { return no_method().set(internal, true); }
+  OpRecord& takes_numbers() { return set(numbers, true); }  // composites whose tensors may be plain numbers
+  OpRecord& draws() { return set(random, true); }
+  OpRecord& alias(const char* other_name) {
+    aliases.push_back(other_name);
+    return *this;
+  }
   OpRecord& nn() { return alias_nn(); }  // also as nn.functional.<name>
-  OpRecord& dtypes(DTypeSet set, const char* hint = nullptr) { return accepts = set, dtype_hint = hint, *this; }
+  OpRecord& dtypes(DTypeSet types, const char* hint = nullptr) { return set(accepts, types).set(dtype_hint, hint); }
   OpRecord& samples(std::initializer_list<const char*> texts) {
-    return sample_texts.insert(sample_texts.end(), texts), *this;
+    sample_texts.insert(sample_texts.end(), texts);
+    return *this;
   }
   OpRecord& error(const char* args, ErrorKind kind, const char* message) {
-    return error_samples.push_back({args, kind, message}), *this;
+    error_samples.push_back({args, kind, message});
+    return *this;
   }
   // Shape by broadcasting, dtype by promotion, and the kernels, all from one functor; or from one of several, which the
   // arguments choose: .pointwise<fn::Gelu, fn::GeluTanh>(is_tanh). Defined in ops/pointwise/pointwise.h.
   template <template <class> class... F> OpRecord& pointwise(int (*choose)(const Args&) = nullptr);
 
  private:
+  template <class T> OpRecord& set(T& field, std::type_identity_t<T> value) {
+    field = value;
+    return *this;
+  }
   template <class F, class W> OpRecord& add_plain(Backend b, const char* kernel_name, F run, W when) {
     return add(b, {.name = kernel_name,
                    .when = detail::AsPointer<Kernel::When>::from(when),
@@ -237,26 +255,30 @@ struct STRATA_API OpRecord {
   }
   uint8_t place_of(std::string_view param) const;
   uint32_t mask_of(Names names) const;
-  OpRecord& add(Backend b, const Kernel& kernel) { return last_ = b, kernels(b).push_back(kernel), *this; }
+  OpRecord& add(Backend b, const Kernel& kernel) {
+    kernels(b).push_back(kernel);
+    return set(last_, b);
+  }
   Kernel& last_added() { return kernels(last_).back(); }
   Backend last_ = Backend::Cpu;
   mutable bool tuned_ = false;
-  void read_schema();  // fills what the schema says; see record/schema.cpp
+  void read_schema();  // parses the schema; see record/schema.cpp
   void read_params(std::string_view text);
   void read_results(std::string_view text);
   OpRecord& alias_nn();
 };
 
-// How an op is called: for its results, written over its first argument (add_), or into given tensors (out=).
+// How an op is called: returning its results, in place (add_), or into given tensors (out=).
 enum class Form : uint8_t { Plain, InPlace, Out };
-// The schema of a form, which says what that form writes: "add_(Tensor(a!) input, Tensor other, *, Scalar alpha=1) -> Tensor(a!)".
+// The schema of a form, including what it writes: "add_(Tensor(a!) input, Tensor other, *, Scalar alpha=1) ->
+// Tensor(a!)".
 STRATA_API std::string schema_of(const OpRecord& op, Form form);
 
 STRATA_API const std::vector<OpRecord*>& all_ops();  // in order of definition
 STRATA_API const OpRecord& find_op(std::string_view name,
-                                   std::string_view overload = {});  // throws Internal when there is none
+                                   std::string_view overload = {});  // throws Internal if there is none
 
-// The pipeline every op takes, from either language: trace, infer, choose, run, record. Defined in dispatch/call.cpp.
+// The pipeline of every op, from either language: trace, infer, choose, run, record. Defined in dispatch/call.cpp.
 STRATA_API Tensor call(const OpRecord& op, const Args& args);                    // ops with one output
 STRATA_API void call_into(const OpRecord& op, const Args& args, Tensor* outs);   // op.outputs results
 STRATA_API std::vector<Tensor> call_list(const OpRecord& op, const Args& args);  // ops that return a list
@@ -268,7 +290,7 @@ template <size_t n> std::array<Tensor, n> call_array(const OpRecord& op, const A
   return outs;
 }
 
-// Which kernels were looked at during a call, and why they were passed over.
+// The kernels that were considered for a call, and why they were skipped.
 struct Explanation {
   struct Line {
     const OpRecord* op;
@@ -280,7 +302,7 @@ struct Explanation {
     bool behind = false;   // it comes after the chosen one
   };
   std::vector<Line> lines;
-  const Line& chosen() const {  // for the call made last
+  const Line& chosen() const {  // of the last call
     const auto found = std::find_if(lines.rbegin(), lines.rend(), [](const Line& line) { return line.reason.empty(); });
     STRATA_ASSERT(found != lines.rend());
     return *found;
@@ -292,7 +314,7 @@ struct Explanation {
     return line;
   }
 };
-// "chosen", or why not, with what is known of the plan and its time.
+// "chosen", or the reason, with the plan's details and its time.
 STRATA_API std::string verdict(const Explanation::Line& line);
 
 struct ThreadState {
@@ -300,15 +322,16 @@ struct ThreadState {
   bool inference_mode = false;
   bool anomaly_mode = false;
   bool reference_only = false;  // tests: run the last kernel of each list
-  // Where tensors made from nothing go when nobody says so; inside a composite or a gradient, the device of its tensors.
+  // The default device of new tensors; inside a composite or a gradient, the device of its tensors.
   Device default_device;
-  const OpRecord* op = nullptr;  // whose kernel runs on a device, for its messages
+  const OpRecord* op = nullptr;  // whose kernel runs on a device, for messages
   Explanation* explain = nullptr;
-  bool tuning = false;  // kernels of a call are timed, and the fastest is kept for its shapes; see dispatch/tuning.h
+  bool tuning = false;  // time the kernels of a call, and keep the fastest for its shapes; see dispatch/tuning.h
 };
 STRATA_API STRATA_THREAD_LOCAL_DECL extern thread_local constinit ThreadState thread_state;
 
-// While it lives, tensors made from nothing go to the device of these tensors, if there are any. For composites and gradients.
+// While it exists, new tensors are placed on the device of these tensors, if there are any. For composites and
+// gradients.
 class STRATA_API OnDeviceOf {
  public:
   explicit OnDeviceOf(const Args& args);
@@ -389,12 +412,12 @@ template <class F> void compose(const Args& args, Results& results) {
 
 template <class F> OpRecord& OpRecord::composite(F) {
   STRATA_ASSERT(detail::Signature<decltype(&F::operator())>::kCount == params.size());
-  return composite_fn = detail::compose<F>, *this;
+  return set(composite_fn, detail::compose<F>);
 }
 template <class F> OpRecord& OpRecord::view(F) {
   STRATA_ASSERT(detail::Signature<decltype(&F::operator())>::kCount == params.size());
   has_out = false;
-  return view_fn = detail::compose<F>, *this;
+  return set(view_fn, detail::compose<F>);
 }
 
 // Defines the record op_<id> from its schema: STRATA_OP(add, "add(Tensor input, Tensor other, *, Scalar alpha=1) -> Tensor").

@@ -7,11 +7,14 @@
 namespace strata {
 namespace {
 
-// Promotion within one rank; `seen` says whether there was any.
+// Promotion within one rank; `seen` is set if there was any operand.
 struct Rank {
   DType type = DType::Bool;
   bool seen = false;
-  void add(DType t) { type = seen ? promote(type, t) : t, seen = true; }
+  void add(DType t) {
+    type = seen ? promote(type, t) : t;
+    seen = true;
+  }
 };
 
 Rank combine(Rank higher, Rank lower) {
@@ -57,7 +60,7 @@ DType type_of_number(const Value& v) {
 }  // namespace
 
 DType result_type(const Args& args, uint32_t count, uint32_t skip) {
-  // The usual case first: tensors of one dtype, numbers of no higher category.
+  // The common case first: tensors of one dtype, numbers of no higher category.
   DType type = DType::Bool;
   bool seen = false;
   for (uint32_t i = 0; i < count; ++i) {
@@ -65,7 +68,8 @@ DType result_type(const Args& args, uint32_t count, uint32_t skip) {
     if (skip >> i & 1) continue;
     if (v.tag == Tag::Tensor) {
       if ((seen && v.tensor->dtype != type) || v.tensor->wrapped_number) return mixed_type(args, count, skip);
-      type = v.tensor->dtype, seen = true;
+      type = v.tensor->dtype;
+      seen = true;
     }
   }
   if (seen && is_floating(type)) return type;
@@ -95,7 +99,8 @@ void broadcast_shape(const Args& args, uint32_t count, TensorImpl& out, const ch
     if (!args.is_tensor(i)) continue;
     const TensorImpl& t = args.tensor(i);
     if (first) {
-      ndim = t.ndim, first = false;
+      ndim = t.ndim;
+      first = false;
       for (int d = 0; d < ndim; ++d) out.shape[d] = t.shape[d];
     } else if (!broadcast_into(out.shape, &ndim, t.sizes())) {
       refuse(args, count, op);

@@ -1,4 +1,4 @@
-// What back ends know of a reduction: which fold, and the tensor's dimensions as those that stay and those that go.
+// Reductions for back ends: the operation, and the tensor's dimensions split into kept and reduced ones.
 #pragma once
 #include "tensor/tensor.h"
 
@@ -7,7 +7,7 @@ namespace strata {
 enum class Fold : uint8_t { Sum, NanSum, CountNonzero, SumAbs, SumSquares, Prod, Max, Min, MaxAbs, MinAbs, Any, All };
 constexpr int kFoldCount = 12;
 
-// What the last step does with a folded value.
+// Applied to the reduced value in the last step.
 struct Finish {
   double divide = 1;
   bool root = false;
@@ -23,13 +23,16 @@ struct Reduction {
   Finish finish = {};
 };
 
-// Dimensions of x split in those that stay and those that go, neighbours merged, the innermost last.
+// The dimensions of x, split into kept and reduced ones, with adjacent ones merged, the innermost last.
 struct STRATA_API Axes {
   int dims = 0;
   int64_t size[kMaxDims], stride[kMaxDims], out_stride[kMaxDims];
   int64_t count = 1;
   void add(int64_t n, int64_t s, int64_t o = 0) {
-    size[dims] = n, stride[dims] = s, out_stride[dims++] = o, count *= n;
+    size[dims] = n;
+    stride[dims] = s;
+    out_stride[dims++] = o;
+    count *= n;
   }
   void arrange();  // sorts by stride and merges
   int64_t offset(int64_t index) const {

@@ -1,6 +1,6 @@
-// Reads "add(Tensor input, Tensor other, *, Scalar alpha=1) -> Tensor" once, when the record is defined. Tensor(a) says that a result
-// with the same letter may share the memory, Tensor(a!) that the op writes to it, Tensor(a!:training) that it does so where the
-// bool parameter `training` is true.
+// Parses "add(Tensor input, Tensor other, *, Scalar alpha=1) -> Tensor" once, when the record is defined. Tensor(a)
+// means that a result with the same letter may share the memory, Tensor(a!) that the op writes to it,
+// Tensor(a!:training) that it does so if the bool parameter `training` is true.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -61,14 +61,14 @@ Value parse_number(std::string_view s) {
   return f;
 }
 
-Value parse_default(std::string_view s, ParamType type) {  // strings keep pointing into the literal
+Value parse_default(std::string_view s, ParamType type) {  // strings point into the literal
   if (s == "None") return {};
   if (s == "True" || s == "False") return s == "True";
   if (s.starts_with('\'')) return s.substr(1, s.size() - 2);
   if (type == ParamType::DType) return dtype_from_name(s);
   if (s.starts_with('[')) {
     const auto parts = split(s.substr(1, s.size() - 2));
-    auto* ints = new int64_t[parts.size() + 1];  // lives as long as the record: for ever
+    auto* ints = new int64_t[parts.size() + 1];  // freed never, like the record
     for (size_t i = 0; i < parts.size(); ++i) ints[i] = parse_number(parts[i]).integer();
     return IntList(Shape(ints, parts.size()));
   }
@@ -81,7 +81,7 @@ Value parse_default(std::string_view s, ParamType type) {  // strings keep point
   return number;
 }
 
-// A type and what it says of its memory: "Tensor(a!:training)?" is the type "Tensor?".
+// A type and its memory annotation: "Tensor(a!:training)?" is the type "Tensor?".
 struct Memory {
   std::string type;
   char letter = 0;
@@ -185,7 +185,7 @@ void OpRecord::read_results(std::string_view text) {
     outputs = returns_list ? 0 : 1;
     return;
   }
-  outputs = 0;  // and stays so for "()": the op changes its arguments
+  outputs = 0;  // stays 0 for "()": the op changes its arguments
   for (std::string_view one : split(text.substr(1, text.size() - 2))) {
     ++outputs;
     const size_t space = one.find(' ');
@@ -203,7 +203,7 @@ std::string schema_of(const OpRecord& op, Form form) {
     text.replace(text.find("Tensor"), 6, "Tensor(a!)");
     return text.substr(0, text.rfind("->")) + "-> Tensor(a!)";
   }
-  // A name for each tensor that is written to: those of the results, where they have some.
+  // A name for each written tensor: those of the results, if they have names.
   std::string targets = op.params.size() > op.positional ? ", " : op.params.empty() ? "*, " : ", *, ", results;
   for (uint32_t o = 0; o < op.outputs; ++o) {
     const std::string type = fmt::format("Tensor({}!)", static_cast<char>('a' + o));

@@ -11,7 +11,8 @@ Walk::Walk(const TensorImpl& out) : ndim(out.ndim), total(out.numel) {
 
 void Walk::add(const TensorImpl& t) {
   View& v = view[views++];
-  v.data = t.data, v.type = t.dtype;
+  v.data = t.data;
+  v.type = t.dtype;
   plain &= t.contiguous && t.numel == total;
   for (int d = 0; d < ndim; ++d) {
     const int own = d - (ndim - t.ndim);
@@ -21,11 +22,12 @@ void Walk::add(const TensorImpl& t) {
 
 void Walk::collapse() {
   if (plain) {
-    ndim = 1, shape[0] = total;
+    ndim = 1;
+    shape[0] = total;
     for (int k = 0; k < views; ++k) view[k].step[0] = 1;
     return;
   }
-  // Insertion sort: stable, and nothing is allocated.
+  // Insertion sort: stable, and does not allocate.
   int order[kMaxDims], count = 0;
   for (int d = 0; d < ndim; ++d) {
     if (shape[d] == 1) continue;
@@ -37,14 +39,15 @@ void Walk::collapse() {
   int joined = 0;
   for (int i = 0; i < count; ++i) {
     const int d = order[i];
-    bool joins = joined > 0;  // the dimension before this one continues it
+    bool joins = joined > 0;  // whether the previous dimension continues into this one
     for (int k = 0; k < views && joins; ++k) joins = steps[k][joined - 1] == view[k].step[d] * shape[d];
     if (joins) sizes[joined - 1] *= shape[d];
     else sizes[joined++] = shape[d];
     for (int k = 0; k < views; ++k) steps[k][joined - 1] = view[k].step[d];
   }
   if (joined == 0) {
-    joined = 1, sizes[0] = 1;
+    joined = 1;
+    sizes[0] = 1;
     for (int k = 0; k < views; ++k) steps[k][0] = 1;
   }
   ndim = joined;
@@ -54,7 +57,8 @@ void Walk::collapse() {
 
 Walk Walk::part(int d, int64_t begin, int64_t size) const {
   Walk p(*this);
-  p.total = total / shape[d] * size, p.shape[d] = size;
+  p.total = total / shape[d] * size;
+  p.shape[d] = size;
   for (int k = 0; k < views; ++k)
     p.view[k].data += begin * view[k].step[d] * static_cast<int64_t>(size_of(view[k].type));
   return p;

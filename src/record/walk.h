@@ -1,4 +1,4 @@
-// Walk: several tensors of one (broadcast) shape seen as a few dimensions, in the memory order of the first.
+// Walk: merges the dimensions of several tensors of one (broadcast) shape, in the memory order of the first.
 #pragma once
 #include "record/op.h"
 
@@ -14,7 +14,7 @@ struct STRATA_API Walk {
 
   int ndim = 0, views = 0;
   int64_t total = 1;
-  bool plain = true;  // every view is contiguous and has the full shape
+  bool plain = true;  // all views are contiguous and have the full shape
   int64_t shape[kMaxDims];
   View view[kMaxViews];
 
@@ -24,8 +24,8 @@ struct STRATA_API Walk {
   Walk part(int d, int64_t begin, int64_t size) const;
   // A tensor that broadcasts to the output's shape.
   void add(const TensorImpl& t);
-  // Drops dimensions of size 1, orders the others by the output's strides, joins those that lie one after the other in all
-  // views. At least one dimension remains.
+  // Drops dimensions of size 1, orders the others by the output's strides, and merges dimensions that are adjacent in
+  // all views. At least one dimension remains.
   void collapse();
   int64_t inner() const { return shape[ndim - 1]; }
   bool constant(int k) const {
@@ -33,7 +33,7 @@ struct STRATA_API Walk {
       if (view[k].step[d] != 0) return false;
     return true;
   }
-  // The multi-index of an element, and what it is offset by in a view.
+  // The multi-index of an element, and its offset in a view.
   void locate(int64_t position, int64_t* index) const {
     for (int d = ndim; d-- > 0; position /= shape[d]) index[d] = position % shape[d];
   }
@@ -42,10 +42,13 @@ struct STRATA_API Walk {
     for (int d = 0; d < ndim; ++d) sum += index[d] * view[k].step[d];
     return sum;
   }
-  // Moves an index on by n elements that stay inside a row, or reach its end.
+  // Advances an index by n elements that stay inside a row, or reach its end.
   void advance(int64_t* index, int64_t n) const {
     index[ndim - 1] += n;
-    for (int d = ndim - 1; d > 0 && index[d] >= shape[d]; --d) index[d] -= shape[d], ++index[d - 1];
+    for (int d = ndim - 1; d > 0 && index[d] >= shape[d]; --d) {
+      index[d] -= shape[d];
+      ++index[d - 1];
+    }
   }
 
  private:

@@ -21,12 +21,12 @@ namespace {
 
 constexpr size_t kUnit = 64, kHugePage = size_t{2} << 20;
 constexpr uint32_t kClasses = 480, kLocalClasses = 72;  // eight classes per doubling; the first 72 end at 64 KiB
-constexpr uint32_t kGuardedClass = kClasses;            // blocks between guard pages: never kept
+constexpr uint32_t kGuardedClass = kClasses;            // blocks between guard pages, which are never cached
 constexpr int kLocalKeep = 32;
 constexpr uint8_t kHeaderKeep = 16;
 
-// Debug builds put a pattern behind each block, which dispatch looks at after each kernel: a write past the end is reported with
-// the kernel's name. Sanitizers and guard pages (tensor/memory_checks.h) see reads as well.
+// Debug builds write a pattern after each block, which dispatch checks after each kernel: a write past the end is
+// reported with the kernel's name. Sanitizers and guard pages (tensor/memory_checks.h) also detect reads.
 #if defined(NDEBUG) || defined(__SANITIZE_ADDRESS__)
 constexpr size_t kCanary = 0;
 #else
@@ -47,17 +47,17 @@ SizeClass size_class(size_t bytes) {
   return {static_cast<uint32_t>(8 + (log - 4) * 8 + sub), (base + (sub + 1) * step) * kUnit};
 }
 
-// Blocks up to 64 KiB live on per-thread lists. Each thread counts its own work; the sums are taken when someone asks.
+// Per-thread lists for blocks of up to 64 KiB. Each thread has its own counters, which are summed on demand.
 struct Local {
   Storage* free[kLocalClasses];
-  uint8_t room[kLocalClasses];             // blocks the lists still take; none until the thread is known
-  std::atomic<int64_t> live_bytes, calls;  // written by their thread, read by whoever asks
+  uint8_t room[kLocalClasses];             // free capacity of each list; 0 until the thread is registered
+  std::atomic<int64_t> live_bytes, calls;  // written by their thread, read by any
   bool registered, ended;
-  Storage* headers;  // free ones of external memory: each result on a device takes one
+  Storage* headers;  // free headers for external memory: each device result needs one
   uint8_t header_count;
 };
 STRATA_THREAD_LOCAL Local local = {};
-// Only the owning thread writes: no locked instruction is needed.
+// Only the owning thread writes, so no locked instruction is needed.
 void count(std::atomic<int64_t>& counter, int64_t change) {
   counter.store(counter.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
 }
@@ -77,7 +77,7 @@ struct Shared {
   size_t live() const { return static_cast<size_t>(std::max<int64_t>(0, small_live())) + large_live; }
 };
 Shared& shared() {
-  // Never destroyed: tensors with static storage may outlive every destructor.
+  // Never destroyed: static tensors may outlive every destructor.
   static auto* s = [] {
     auto* made = new Shared;
     hold_over_fork(made->mutex, ForkOrder::Memory);
@@ -92,7 +92,7 @@ size_t cache_limit() {
   return limit;
 }
 
-// Under AddressSanitizer, what nobody asked for (the end of a block, and all of a free one) may not be touched.
+// Under AddressSanitizer, poison the unused end of a block, and all of a free block.
 void guard([[maybe_unused]] const Storage* b, [[maybe_unused]] size_t usable) {
 #ifdef __SANITIZE_ADDRESS__
   __asan_unpoison_memory_region(b->data, usable);
@@ -105,24 +105,27 @@ Storage* pop(Storage*& head) {
   if (b) head = b->next;
   return b;
 }
-void push(Storage*& head, Storage* b) { b->next = head, head = b; }
+void push(Storage*& head, Storage* b) {
+  b->next = head;
+  head = b;
+}
 
 size_t footprint(const Storage* b) {
   const size_t align = b->capacity >= kHugePage ? kHugePage : kUnit;
   return (b->capacity + sizeof(Storage) + align - 1) / align * align;
 }
-void give_system(Shared& s, Storage* b) {  // under the lock
+void give_system(Shared& s, Storage* b) {  // requires the lock
   s.reserved -= footprint(b);
   guard(b, b->capacity);
   b->~Storage();
   std::free(b);
 }
-void keep_shared(Shared& s, Storage* b) {  // under the lock
+void keep_shared(Shared& s, Storage* b) {  // requires the lock
   if (s.cached + b->capacity > cache_limit()) return give_system(s, b);
   s.cached += b->capacity;
   push(s.free[b->size_class], b);
 }
-void drain_local(Shared& s) {  // under the lock
+void drain_local(Shared& s) {  // requires the lock
   for (uint32_t i = 0; i < kLocalClasses; ++i) {
     while (Storage* b = pop(local.free[i])) keep_shared(s, b);
     local.room[i] = local.ended ? 0 : kLocalKeep;
@@ -130,31 +133,32 @@ void drain_local(Shared& s) {  // under the lock
   while (Storage* b = pop(local.headers)) delete b;
   local.header_count = 0;
 }
-// Under the lock, on the slow paths: a thread's counts are found through the list of threads, whether it allocates or only
-// frees, and added to those of the ended ones at its end.
+// Requires the lock; called on slow paths. Registers the thread, whether it allocates or only frees, so that its
+// counters are found; at thread exit they are added to those of ended threads.
 void settle(Shared& s) {
-  s.retired_bytes += local.live_bytes.exchange(0, std::memory_order_relaxed),
-    s.retired_calls += local.calls.exchange(0, std::memory_order_relaxed);
+  s.retired_bytes += local.live_bytes.exchange(0, std::memory_order_relaxed);
+  s.retired_calls += local.calls.exchange(0, std::memory_order_relaxed);
 }
 struct Janitor {
   ~Janitor() {
     Shared& s = shared();
     std::lock_guard lock(s.mutex);
     local.ended = true;
-    drain_local(s);  // what is freed from now on is everybody's at once
+    drain_local(s);  // from now on, this thread frees to the shared lists
     settle(s);
     std::erase(s.threads, &local);
   }
 };
 void meet_thread(Shared& s) {
-  if (local.ended) return settle(s);  // destructors of other thread-local objects may still work
+  if (local.ended) return settle(s);  // destructors of other thread-local objects may still free
   if (local.registered) return;
   static thread_local Janitor janitor;
   (void)janitor;
-  s.threads.push_back(&local), local.registered = true;
+  s.threads.push_back(&local);
+  local.registered = true;
   std::fill_n(local.room, kLocalClasses, static_cast<uint8_t>(kLocalKeep));
 }
-void give_guarded(Shared& s, Storage* b) {  // under the lock
+void give_guarded(Shared& s, Storage* b) {  // requires the lock
   s.reserved -= b->capacity;
   unmap_guarded(b->data, b->capacity);
   delete b;
@@ -167,7 +171,7 @@ void give_shared(Storage* b) {
   if (b->size_class == kGuardedClass) return give_guarded(s, b);
   keep_shared(s, b);
 }
-void empty_shared(Shared& s) {  // under the lock
+void empty_shared(Shared& s) {  // requires the lock
   for (Storage*& head : s.free)
     while (Storage* b = pop(head)) give_system(s, b);
   s.cached = 0;
@@ -184,13 +188,16 @@ void empty_shared(Shared& s) {  // under the lock
                    mib(bytes), mib(s.live()), mib(s.cached), limit));
 }
 
-Storage* allocate_guarded(Shared& s, SizeClass c, size_t bytes) {  // under the lock
+Storage* allocate_guarded(Shared& s, SizeClass c, size_t bytes) {  // requires the lock
   if (bytes > SIZE_MAX / 4 || (s.limit && s.reserved + bytes > s.limit)) out_of_memory(s, bytes);
   std::byte* data = map_guarded(bytes);
   if (!data) out_of_memory(s, bytes);
   auto* b = new Storage{};
-  b->size_class = kGuardedClass, b->capacity = bytes, b->data = data;
-  s.reserved += bytes, ++s.system_calls;
+  b->size_class = kGuardedClass;
+  b->capacity = bytes;
+  b->data = data;
+  s.reserved += bytes;
+  ++s.system_calls;
   if (c.index < kLocalClasses) count(local.live_bytes, -static_cast<int64_t>(bytes));  // counted as large instead
   s.large_live += bytes;
   s.peak = std::max(s.peak, s.live());
@@ -209,22 +216,32 @@ Storage* allocate_guarded(Shared& s, SizeClass c, size_t bytes) {  // under the 
     s.cached -= c.bytes;
   } else {
     const size_t align = c.bytes >= kHugePage ? kHugePage : kUnit;
-    // A system that hands out more than it has would kill the process when the memory is written to.
+    // A system that overcommits would kill the process when the memory is written to.
     if (bytes > SIZE_MAX / 4 || bytes > host_memory()) out_of_memory(s, bytes);
     const size_t total = (c.bytes + sizeof(Storage) + align - 1) / align * align;
-    if (s.limit && s.reserved + total > s.limit) drain_local(s), empty_shared(s);
+    if (s.limit && s.reserved + total > s.limit) {
+      drain_local(s);
+      empty_shared(s);
+    }
     if (s.limit && s.reserved + total > s.limit) out_of_memory(s, bytes);
     void* memory = std::aligned_alloc(align, total);
-    if (!memory) drain_local(s), empty_shared(s), memory = std::aligned_alloc(align, total);
+    if (!memory) {
+      drain_local(s);
+      empty_shared(s);
+      memory = std::aligned_alloc(align, total);
+    }
     if (!memory) out_of_memory(s, bytes);
     if (align == kHugePage) madvise(memory, total, MADV_HUGEPAGE);
     b = new (memory) Storage{};
-    b->size_class = static_cast<uint16_t>(c.index), b->capacity = c.bytes,
+    b->size_class = static_cast<uint16_t>(c.index);
+    b->capacity = c.bytes;
     b->data = reinterpret_cast<std::byte*>(b + 1);
-    s.reserved += total, ++s.system_calls;
+    s.reserved += total;
+    ++s.system_calls;
   }
   if (large) {
-    s.large_live += bytes, ++s.large_calls;
+    s.large_live += bytes;
+    ++s.large_calls;
     s.peak = std::max(s.peak, s.live());
   }
   return b;
@@ -236,7 +253,8 @@ Ref<Storage> allocate(size_t bytes) {
   Storage* b = nullptr;
   if (c.index < kLocalClasses) {
     if ((b = pop(local.free[c.index]))) ++local.room[c.index];
-    count(local.live_bytes, static_cast<int64_t>(bytes)), count(local.calls, 1);
+    count(local.live_bytes, static_cast<int64_t>(bytes));
+    count(local.calls, 1);
   }
   if (!b) {
     try {
@@ -270,8 +288,11 @@ Ref<Storage> adopt_memory(void* data, size_t bytes, void (*release)(void*), void
     }
   }
   b->refs.store(1, std::memory_order_relaxed);
-  b->external = true, b->capacity = b->requested = bytes, b->data = static_cast<std::byte*>(data);
-  b->release = release, b->owner = owner;
+  b->external = true;
+  b->capacity = b->requested = bytes;
+  b->data = static_cast<std::byte*>(data);
+  b->release = release;
+  b->owner = owner;
   return Ref<Storage>::adopt(b);
 }
 

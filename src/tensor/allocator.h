@@ -1,4 +1,5 @@
-// CPU memory: size classes, 64-byte alignment, freed blocks kept. A fresh output costs no page faults after the first time.
+// CPU memory: size classes, 64-byte alignment, freed blocks are cached. After the first time, outputs cause no page
+// faults.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,72 +11,75 @@
 
 namespace strata {
 
-// What kernels made of a storage's values and keep for the next call, such as reordered weights. Goes with the storage.
+// Values that kernels derive from a storage's data and cache, such as reordered weights. Freed with the storage.
 struct STRATA_API Derived {
   virtual ~Derived() = default;
 };
 
-// The memory behind one or more tensors. Memory of our own follows this header (one cache line) in the same block; memory
-// that came from outside (NumPy, DLPack, a mapped file) is described by it and given back through `release`.
+// The memory of one or more tensors. Memory from our allocator follows this header (one cache line) in the same block;
+// external memory (NumPy, DLPack, a mapped file) is released through `release`.
 struct STRATA_API alignas(64) Storage {
   std::atomic<int32_t> refs;
-  std::atomic<uint32_t> version{0};  // in-place writes so far: saved tensors compare it
-  std::atomic<uint32_t> unseen{0};   // writes that saved tensors shall not notice (through .data): caches do
+  std::atomic<uint32_t> version{0};  // number of in-place writes, compared by saved tensors
+  std::atomic<uint32_t> unseen{0};   // writes through .data, which saved tensors ignore and caches do not
   uint16_t size_class = 0;
-  bool external : 1 = false, read_only : 1 = false;  // these three are set before anyone shares the storage
-  bool pinned : 1 = false;                           // host memory that a device copies without waiting
-  bool shared = false;   // others were given its address (NumPy, DLPack): they may write without a trace
-  size_t capacity = 0;   // bytes usable
-  size_t requested = 0;  // bytes asked for, for the statistics
+  bool external : 1 = false, read_only : 1 = false;  // these three are set before the storage is shared
+  bool pinned : 1 = false;                           // page-locked host memory
+  bool shared = false;   // the address was given to other code (NumPy, DLPack), which may write at any time
+  size_t capacity = 0;   // usable bytes
+  size_t requested = 0;  // requested bytes, for the statistics
   std::byte* data = nullptr;
   union {
-    Storage* next;           // link while the block is free
-    void (*release)(void*);  // external memory
+    Storage* next;           // link in a free list
+    void (*release)(void*);  // for external memory
   };
-  void* owner = nullptr;                   // external memory: the argument of release
-  std::atomic<Derived*> derived{nullptr};  // guarded by whoever puts it there (cpu/packed.cpp)
+  void* owner = nullptr;                   // argument of release
+  std::atomic<Derived*> derived{nullptr};  // guarded by its creator (cpu/packed.cpp)
 
-  // Counts every write: what caches of values derived from this memory compare.
+  // Counts all writes; compared by caches of derived values.
   uint64_t writes() const {
     return uint64_t{version.load(std::memory_order_relaxed)} + unseen.load(std::memory_order_relaxed);
   }
-  static void add_one(std::atomic<uint32_t>& counter) {  // a race of two writers is a race on the values too
+  // not an atomic increment: concurrent writers race on the values anyway
+  static void add_one(std::atomic<uint32_t>& counter) {
     counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   static void destroy(Storage*);
 };
 
-STRATA_API Ref<Storage> allocate(size_t bytes);  // throws OutOfMemory with who holds what
+STRATA_API Ref<Storage> allocate(size_t bytes);  // throws OutOfMemory, which lists who holds how much
 STRATA_API Ref<Storage> adopt_memory(void* data, size_t bytes, void (*release)(void*), void* owner);
 
 struct MemoryStats {
-  size_t allocated_bytes;       // in live tensors, as asked for
-  size_t peak_allocated_bytes;  // largest so far, taken at allocations above 64 KiB
+  size_t allocated_bytes;       // requested bytes of live tensors
+  size_t peak_allocated_bytes;  // maximum so far, sampled at allocations above 64 KiB
   size_t reserved_bytes;        // taken from the system: live and cached
   size_t cached_bytes;          // kept for reuse
-  size_t system_allocations;    // times the system was asked
-  size_t allocations;           // times anyone asked
-  size_t limit_bytes;           // 0: none
+  size_t system_allocations;    // requests to the system
+  size_t allocations;           // requests to the allocator
+  size_t limit_bytes;           // 0: no limit
 };
 STRATA_API MemoryStats memory_stats();
 STRATA_API void reset_peak_memory_stats();
-STRATA_API void set_memory_limit(size_t bytes);  // of reserved bytes; 0 lifts it
-STRATA_API void empty_cache();                   // gives cached blocks (shared, and this thread's) back to the system
+STRATA_API void set_memory_limit(size_t bytes);  // of reserved bytes; 0: no limit
+STRATA_API void empty_cache();                   // returns cached blocks (shared, and this thread's) to the system
 
-// Fixed-size objects (tensors, tape nodes): a per-thread list of free slots in front of malloc.
+// Fixed-size objects (tensors, tape nodes): a per-thread free list in front of malloc.
 template <class T> class Pool {
  public:
   static void* take() {
     if (!head) [[unlikely]]
       return refill();
     Slot* slot = head;
-    head = slot->next, ++room;
+    head = slot->next;
+    ++room;
     return slot;
   }
   static void give(void* p) {
     if (room == 0) [[unlikely]]
       return give_slow(p);
-    head = new (p) Slot{head}, --room;
+    head = new (p) Slot{head};
+    --room;
   }
 
  private:
@@ -84,20 +88,25 @@ template <class T> class Pool {
   };
   struct Janitor {
     ~Janitor() {
-      room = 0, ended = true;
+      room = 0;
+      ended = true;
       while (head) std::free(std::exchange(head, head->next));
     }
   };
-  // The list is opened on a thread's first slow path, which alone pays for the thread-exit hook. A thread that only frees
-  // what others made opens it too: what it keeps must not be lost with it.
+  // A thread opens its list on its first slow path, which registers the thread-exit hook. A thread that only frees
+  // objects of other threads does so too, so that its list is freed at exit.
   static void open() {
     if (opened) return;
     static thread_local Janitor janitor;
     (void)janitor;
-    opened = true, room = kKeep;
+    opened = true;
+    room = kKeep;
   }
   [[gnu::noinline]] static void give_slow(void* p) {
-    if (!opened && !ended) return open(), give(p);
+    if (!opened && !ended) {
+      open();
+      return give(p);
+    }
     std::free(p);
   }
   [[gnu::noinline]] static void* refill() {
@@ -107,7 +116,7 @@ template <class T> class Pool {
   }
   static constexpr int kKeep = 1024;
   STRATA_THREAD_LOCAL static inline Slot* head = nullptr;
-  STRATA_THREAD_LOCAL static inline int room = 0;  // slots the list still takes
+  STRATA_THREAD_LOCAL static inline int room = 0;  // free capacity of the list
   STRATA_THREAD_LOCAL static inline bool opened = false, ended = false;
 };
 

@@ -43,7 +43,7 @@ Device require_available(Device d) {
                  to_string(d));
     return {};
   }
-  if (d.type == DeviceType::Meta) {  // one for all numbers
+  if (d.type == DeviceType::Meta) {  // one device for all numbers
     devices_in_use = true;
     return {DeviceType::Meta, -1};
   }

@@ -1,4 +1,4 @@
-// Where a tensor's memory lies.
+// Devices.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -12,7 +12,7 @@ enum class DeviceType : uint8_t { Cpu, Cuda, Vgpu, Mps, Meta };
 
 struct Device {
   DeviceType type = DeviceType::Cpu;
-  int8_t index = -1;  // -1: none given
+  int8_t index = -1;  // -1: not given
   bool operator==(const Device&) const = default;
 };
 
@@ -20,8 +20,8 @@ constexpr int kMaxDeviceIndex = 127;
 STRATA_API int8_t device_index(int64_t number);          // throws Runtime outside of [0, kMaxDeviceIndex]
 STRATA_API std::string to_string(Device d);              // "cpu", "cuda:0"
 STRATA_API Device device_from_name(std::string_view s);  // throws Runtime on anything else
-// The device as tensors carry it: with its number, or plain for the CPU. Throws with what was found and what to do where it
-// cannot be had: never silently the CPU.
+// The device as stored in tensors: with its number, or without for the CPU. Throws if it is not available, with what
+// was found and what to do; never falls back to the CPU.
 STRATA_API Device require_available(Device d);
 
 }  // namespace strata

@@ -27,7 +27,7 @@ Tensor to_host(const TensorImpl& t) {
   if (t.device.type == DeviceType::Meta) refuse_copy_from_meta();
   Tensor host = shape_only(t);
   host->device = {};
-  int64_t low = 0, high = -1;  // the elements the view reaches, from its first one
+  int64_t low = 0, high = -1;  // range of the view's elements, relative to its first one
   if (t.numel) {
     high = 0;
     for (int d = 0; d < t.ndim; ++d) (t.strides[d] < 0 ? low : high) += (t.shape[d] - 1) * t.strides[d];

@@ -1,5 +1,5 @@
-// What a device back end gives to all layers: memory, copies, waiting. cuda/runtime fills the table in before main() without
-// touching a driver; a device is opened when it is first named.
+// The interface of a device back end: memory, copies, waiting. cuda/runtime fills the table before main() without
+// opening a driver; a device is opened on first use.
 #pragma once
 #include "tensor/allocator.h"
 #include "tensor/device.h"
@@ -11,28 +11,28 @@ class Tensor;
 
 struct DeviceHooks {
   Device (*open)(
-    Device d);  // the device with its number; throws with what was found and what to do where it cannot be had
+    Device d);  // the device with its number; throws if it is not available, with what was found and what to do
   Ref<Storage> (*allocate)(Device d, size_t bytes);
-  // Copies in the order of the device's current stream. Host memory may be used again when the call returns, unless it is
-  // pinned and `wait` is false.
+  // Copies in the order of the device's current stream. The host memory may be reused when the call returns, unless it
+  // is pinned and `wait` is false.
   void (*copy)(void* to, Device to_device, const void* from, Device from_device, size_t bytes, bool wait);
   void (*synchronize)(Device d);
   void (*record_stream)(Storage& storage,
-                        Device d);  // the current stream uses this memory, which another one may have made
+                        Device d);  // the current stream uses this memory, which may have been allocated in another one
 };
 STRATA_API extern DeviceHooks device_hooks;
 
-// Whether a device has been opened in this process, meta included. Until then no tensor can lie on one, and calls need not look.
+// Whether a device, including meta, has been opened in this process. Until then no tensor can be on one, and calls skip
+// the checks.
 STRATA_API extern bool devices_in_use;
 
-STRATA_API Ref<Storage> allocate_on(Device d, size_t bytes);  // of any device but the CPU; meta: a size without memory
+STRATA_API Ref<Storage> allocate_on(Device d, size_t bytes);  // any device except the CPU; meta: a size without memory
 
-STRATA_API Tensor
-to_host(const TensorImpl& t);  // the same values behind the same strides, in host memory; waits for the device
+STRATA_API Tensor to_host(const TensorImpl& t);  // the same values and strides, in host memory; waits for the device
 STRATA_API void require_host(const TensorImpl& t,
-                             const char* what);  // throws Type where the host cannot read the memory
+                             const char* what);  // throws Type if the host cannot read the memory
 [[noreturn, gnu::cold]] STRATA_API void refuse_host_access(const TensorImpl& t);  // NotImplemented
-// Meta tensors have no values: NotImplemented for a copy of them, and for a result whose shape would depend on them.
+// Meta tensors have no values: these throw NotImplemented for a copy, and for a result whose shape depends on values.
 [[noreturn, gnu::cold]] STRATA_API void refuse_copy_from_meta();
 [[noreturn, gnu::cold]] STRATA_API void refuse_shape_from_values(const char* op);
 

@@ -41,8 +41,11 @@ DLManagedTensor* export_tensor(const Tensor& t) {
                "a DLPack capsule cannot say that its memory is read-only; clone() the tensor first");
   const DLDataType type = code_of(t.dtype());
   if (t->storage) t->storage->shared = true;
-  auto* e = new Exported{{}, alias(*t), {}, {}};  // keeps this memory, whatever the tensor shows later
-  for (int d = 0; d < t.dim(); ++d) e->shape[d] = t->shape[d], e->strides[d] = t->strides[d];
+  auto* e = new Exported{{}, alias(*t), {}, {}};  // keeps this memory, even if the tensor is changed later
+  for (int d = 0; d < t.dim(); ++d) {
+    e->shape[d] = t->shape[d];
+    e->strides[d] = t->strides[d];
+  }
   e->managed.dl_tensor = {t.bytes(), {kCpuDevice, 0}, t.dim(), type, e->shape, e->strides, 0};
   e->managed.manager_ctx = e;
   e->managed.deleter = [](DLManagedTensor* m) { delete static_cast<Exported*>(m->manager_ctx); };

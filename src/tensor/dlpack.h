@@ -31,6 +31,6 @@ struct DLManagedTensor {
 };
 
 STRATA_API DLManagedTensor* export_tensor(const Tensor& t);  // shares the memory; the receiver calls deleter
-STRATA_API Tensor import_tensor(DLManagedTensor* managed);   // takes over `managed`
+STRATA_API Tensor import_tensor(DLManagedTensor* managed);   // takes ownership of `managed`
 
 }  // namespace strata::dlpack

@@ -60,13 +60,13 @@ constexpr bool is_integral(DType t, bool with_bool = true) {
 }
 constexpr bool is_signed(DType t) { return info_of(t).kind >= DTypeKind::Signed; }
 
-STRATA_API const char* name_of(DType t);                  // "float32", as PyTorch writes it
+STRATA_API const char* name_of(DType t);                  // "float32", as in PyTorch
 STRATA_API DType dtype_from_name(std::string_view name);  // also "float", "double", "half", "long", "int"…; throws Type
 STRATA_API DType promote(DType a, DType b);               // of two tensors with dimensions
-STRATA_API DType default_dtype();                         // of floating-point results made from nothing
+STRATA_API DType default_dtype();                         // of new floating-point tensors
 STRATA_API void set_default_dtype(DType t);
 
-// Sets of dtypes, for what an op accepts.
+// Sets of dtypes, e.g. those that an op accepts.
 class DTypeSet {
  public:
   constexpr DTypeSet(std::initializer_list<DType> types) {
@@ -113,7 +113,7 @@ template <class F> decltype(auto) dispatch_dtype(DType t, F&& f) {
   __builtin_unreachable();
 }
 
-// Calls f with an unsigned integer type of the element's size: for ops that only move elements (4 instantiations).
+// Calls f with an unsigned integer of the element's size: for ops that only move elements (4 instantiations).
 template <class F> decltype(auto) dispatch_size(DType t, F&& f) {
   switch (size_of(t)) {
     case 1: return f.template operator()<uint8_t>();
@@ -123,7 +123,7 @@ template <class F> decltype(auto) dispatch_size(DType t, F&& f) {
   }
 }
 
-// The type arithmetic happens in: double for f64, float for the other floats, int64 for integers and bool.
+// The type used for arithmetic: double for f64, float for the other floats, int64 for integers and bool.
 constexpr DType compute_type(DType t) {
   return t == DType::F64 ? DType::F64 : is_floating(t) ? DType::F32 : DType::I64;
 }
@@ -133,7 +133,7 @@ template <class F> decltype(auto) dispatch_compute(DType t, F&& f) {
   return f.template operator()<int64_t>();
 }
 
-// Value conversion between any two element types (a float to an integer truncates; anything to bool is != 0).
+// Converts between any two element types (float to integer truncates; anything to bool is != 0).
 template <class To, class From> inline To convert(From v) {
   constexpr bool kNarrowFrom = !std::is_arithmetic_v<From>, kNarrowTo = !std::is_arithmetic_v<To>;
   if constexpr (std::is_same_v<To, From>) return v;
@@ -145,7 +145,7 @@ template <class To, class From> inline To convert(From v) {
   else if constexpr (std::is_floating_point_v<From> && std::is_same_v<To, uint64_t>)
     return v >= From(0x1p63) ? static_cast<To>(v) : static_cast<To>(static_cast<int64_t>(v));
   else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> && sizeof(To) < 8)
-    return static_cast<To>(static_cast<int64_t>(v));  // wraps like the C library's usual path, defined for |v| < 2^63
+    return static_cast<To>(static_cast<int64_t>(v));  // wraps, and is defined for |v| < 2^63
   else return static_cast<To>(v);
 }
 

@@ -1,4 +1,4 @@
-// The narrow floating types: storage only; arithmetic happens in float. Conversions round to nearest even.
+// The narrow floating types: storage only; arithmetic uses float. Conversions round to nearest even.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -7,8 +7,8 @@
 namespace strata {
 namespace detail {
 
-// Encodes a float as sign | exponent | mantissa with the given widths. Max is the largest finite magnitude's bit pattern
-// (without sign), Inf the pattern of infinity; for formats that have none it is Max: they saturate.
+// Encodes a float as sign | exponent | mantissa with the given widths. kMax is the bit pattern of the largest finite
+// magnitude (without sign), kInf that of infinity; formats without infinity use kMax for it: they saturate.
 template <int kExponent, int kMantissa, uint32_t kInf, uint32_t kNan, uint32_t kMax>
 inline uint32_t encode_small_float(float value) {
   constexpr int kBias = (1 << (kExponent - 1)) - 1;
@@ -20,7 +20,7 @@ inline uint32_t encode_small_float(float value) {
     out = kInf;
   } else {
     const int exponent = static_cast<int>(magnitude >> 23) - 127 + kBias;
-    if (exponent <= 0) {  // subnormal in the target: scale so that the target's last bit is 1, round with the FPU
+    if (exponent <= 0) {  // subnormal in the target: scale so that the target's last bit is 1, and round with the FPU
       const float scaled = std::bit_cast<float>(magnitude) * std::ldexp(1.0F, kBias - 1 + kMantissa);
       out = static_cast<uint32_t>(std::nearbyint(scaled));
     } else {
@@ -33,7 +33,7 @@ inline uint32_t encode_small_float(float value) {
   return sign << (kExponent + kMantissa) | out;
 }
 
-template <int kExponent, int kMantissa> inline float decode_small_float(uint32_t code) {  // finite codes
+template <int kExponent, int kMantissa> inline float decode_small_float(uint32_t code) {  // for finite codes
   constexpr int kBias = (1 << (kExponent - 1)) - 1;
   const uint32_t sign = code >> (kExponent + kMantissa), exponent = code >> kMantissa & ((1u << kExponent) - 1);
   const uint32_t mantissa = code & ((1u << kMantissa) - 1);
@@ -69,7 +69,7 @@ struct Half {
   }
 };
 
-// e4m3fn: no infinity, one NaN pattern per sign; what is out of range becomes the largest number, 448, as in PyTorch.
+// e4m3fn: no infinity, one NaN pattern per sign; values out of range become the largest number, 448, as in PyTorch.
 struct Float8E4M3 {
   uint8_t bits;
   Float8E4M3() = default;

@@ -13,7 +13,8 @@ Generator::Draw Generator::reserve(uint64_t blocks) {
 
 void Generator::manual_seed(uint64_t seed) {
   std::lock_guard lock(mutex_);
-  seed_ = seed, position_ = 0;
+  seed_ = seed;
+  position_ = 0;
 }
 
 uint64_t Generator::initial_seed() const {
@@ -24,7 +25,7 @@ uint64_t Generator::initial_seed() const {
 uint64_t Generator::seed() {
   std::random_device device;
   const uint64_t fresh =
-    (static_cast<uint64_t>(device()) << 21) ^ device();  // within the 53 bits that every front end keeps
+    (static_cast<uint64_t>(device()) << 21) ^ device();  // within the 53 bits that all front ends preserve
   manual_seed(fresh);
   return fresh;
 }
@@ -36,7 +37,8 @@ Generator::State Generator::state() const {
 
 void Generator::set_state(State s) {
   std::lock_guard lock(mutex_);
-  seed_ = s.seed, position_ = s.position;
+  seed_ = s.seed;
+  position_ = s.position;
 }
 
 Generator& default_generator() {

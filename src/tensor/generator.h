@@ -11,15 +11,15 @@ class STRATA_API Generator {
  public:
   explicit Generator(uint64_t seed = kDefaultSeed) : seed_(seed) {}
 
-  struct Draw {  // a reserved piece of the stream: blocks [first, first + blocks) of `seed`
+  struct Draw {  // a reserved range of the stream: blocks [first, first + blocks) of `seed`
     uint64_t seed, first;
   };
-  Draw reserve(uint64_t blocks);  // each block is four 32-bit words; see device/philox.h
+  Draw reserve(uint64_t blocks);  // each block has four 32-bit words; see device/philox.h
   Draw reserve_words(uint64_t n) { return reserve((n + 3) / 4); }
 
   void manual_seed(uint64_t seed);
   uint64_t initial_seed() const;
-  uint64_t seed();  // a fresh seed from the system
+  uint64_t seed();  // a new seed from the system
   struct State {
     uint64_t seed, position;
   };
@@ -27,7 +27,7 @@ class STRATA_API Generator {
   void set_state(State s);
 
   static constexpr uint64_t kDefaultSeed =
-    67280421310721;  // as PyTorch's, so that nothing depends on forgetting to seed
+    67280421310721;  // PyTorch's default seed: unseeded programs are reproducible too
 
  private:
   mutable std::mutex mutex_;

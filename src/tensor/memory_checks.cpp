@@ -28,8 +28,8 @@ size_t page_size() {
 }
 size_t whole_pages(size_t bytes) { return (bytes + page_size() - 1) / page_size() * page_size(); }
 
-// Bytes between the last element and the guard page: none, because a block of n elements keeps their alignment when it ends
-// at a page. Wider alignment would leave room for unnoticed reads.
+// A block ends directly at the guard page: n elements that end at a page boundary keep their alignment. A wider
+// alignment would leave a gap for undetected reads.
 size_t offset_in_pages(size_t bytes) { return wanted_side() == Side::End ? whole_pages(bytes) - bytes : 0; }
 
 }  // namespace

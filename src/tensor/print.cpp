@@ -1,4 +1,4 @@
-// Printing tensors the way PyTorch does: aligned columns, summaries of large tensors, scientific notation when it helps.
+// Prints tensors as PyTorch does: aligned columns, summaries of large tensors, scientific notation when it helps.
 #include <algorithm>
 #include <cmath>
 
@@ -31,7 +31,7 @@ class Printer {
   Printer(const TensorImpl& t, const PrintOptions& o) : t_(t), o_(o), summarize_(t.numel > o.threshold) { measure(); }
 
   std::string body(int64_t indent) const { return hides_all() && t_.ndim > 0 ? "[...]" : level(0, t_.data, indent); }
-  // A summary without edge items shows no element; the caller then names the shape.
+  // A summary without edge items shows no elements; the caller then prints the shape.
   bool hides_all() const { return summarize_ && o_.edge_items <= 0; }
 
  private:
@@ -56,10 +56,11 @@ class Printer {
     each(0, t_.data, [&](const std::byte* p) {
       const double v = value_at(t_, p), a = std::abs(v);
       if (!std::isfinite(v) || v == 0) return;
-      smallest = std::min(smallest, a), largest = std::max(largest, a);
+      smallest = std::min(smallest, a);
+      largest = std::max(largest, a);
       if (v != std::ceil(v)) whole_ = false;
     });
-    if (largest == 0) return;  // zeros, infinities and NaN alone are not aligned
+    if (largest == 0) return;  // zeros, infinities and NaN are not aligned
     scientific_ = largest / smallest > 1000 || largest > 1e8 || (!whole_ && smallest < 1e-4);
     if (o_.scientific) scientific_ = *o_.scientific;
     each(0, t_.data, [&](const std::byte* p) {
@@ -85,7 +86,10 @@ class Printer {
     const bool cut = summarize_ && n > 2 * edge, last = d == t_.ndim - 1;
     std::vector<std::string> parts;
     for (int64_t i = 0; i < n; ++i) {
-      if (cut && i == edge) parts.emplace_back(last ? " ..." : "..."), i = n - edge;
+      if (cut && i == edge) {
+        parts.emplace_back(last ? " ..." : "...");
+        i = n - edge;
+      }
       parts.push_back(level(d + 1, at + i * step(d), indent + 1));
     }
     const std::string break_line = ",\n" + std::string(static_cast<size_t>(indent + 1), ' ');
@@ -139,7 +143,7 @@ std::string Tensor::to_string() const {
     if (std::string history = describe_history(t); !history.empty()) suffixes.push_back(history);
 
   std::string text = prefix + body;
-  // As PyTorch counts it: the last line, and room for what closes it.
+  // As PyTorch counts it: the last line, plus the closing characters.
   auto line = static_cast<int64_t>(text.size() - (text.rfind('\n') == text.npos ? 0 : text.rfind('\n') + 1)) + 2;
   for (const std::string& s : suffixes) {
     if (line + static_cast<int64_t>(s.size()) + 2 > print_options.line_width) {

@@ -25,7 +25,7 @@ int64_t checked_numel(Shape shape) {
     empty |= s == 0;
     overflow |= __builtin_mul_overflow(n, std::max<int64_t>(s, 1), &n);
   }
-  // Also where a size is 0: strides, and products of some of the sizes, must fit too.
+  // Checked for empty tensors too: strides, and products of some of the sizes, must not overflow.
   STRATA_CHECK(!overflow && n <= INT64_MAX / 8, Runtime, "shape {} has more elements than can be addressed",
                to_string(shape));
   return empty ? 0 : n;
@@ -59,7 +59,10 @@ void TensorImpl::set_strides_like(const TensorImpl& other) {
   for (int d = 0; d < ndim; ++d) order[d] = d;
   std::stable_sort(order, order + ndim, [&](int a, int b) { return other.strides[a] > other.strides[b]; });
   int64_t n = 1;
-  for (int k = ndim; k-- > 0;) strides[order[k]] = n, n *= std::max<int64_t>(shape[order[k]], 1);
+  for (int k = ndim; k-- > 0;) {
+    strides[order[k]] = n;
+    n *= std::max<int64_t>(shape[order[k]], 1);
+  }
   update_contiguous();
 }
 
@@ -88,7 +91,7 @@ void refuse_undefined() {
 }
 
 namespace {
-// Guards the pointer to a gradient while it is copied or exchanged: a few instructions, so waiting for it is not worth a mutex.
+// Guards the gradient pointer while it is copied or exchanged: a few instructions, so a spin lock is enough.
 class GradLock {
  public:
   explicit GradLock(const TensorImpl& t)
@@ -123,7 +126,8 @@ void TensorImpl::keep_version(uint32_t version) {
 
 void TensorImpl::replace_storage(Ref<Storage> fresh) {
   if (!write_counter) fresh->version.store(version(), std::memory_order_relaxed);
-  storage = std::move(fresh), data = storage->data;
+  storage = std::move(fresh);
+  data = storage->data;
 }
 
 Tensor& Tensor::set_requires_grad(bool on) {
@@ -156,7 +160,8 @@ Scalar Tensor::item() const {
 
 Tensor make_tensor(Shape shape, DType dtype, Device device) {
   Tensor t(Ref<TensorImpl>::adopt(TensorImpl::make()));
-  t->dtype = dtype, t->device = device;
+  t->dtype = dtype;
+  t->device = device;
   t->set_shape(shape);
   t->set_contiguous_strides();
   t->allocate();
@@ -165,9 +170,13 @@ Tensor make_tensor(Shape shape, DType dtype, Device device) {
 
 Tensor shape_only(const TensorImpl& from) {
   Tensor t(Ref<TensorImpl>::adopt(TensorImpl::make()));
-  t->dtype = from.dtype, t->device = from.device, t->ndim = from.ndim, t->numel = from.numel,
+  t->dtype = from.dtype;
+  t->device = from.device;
+  t->ndim = from.ndim;
+  t->numel = from.numel;
   t->contiguous = from.contiguous;
-  t->inference = from.inference, t->wrapped_number = from.wrapped_number;
+  t->inference = from.inference;
+  t->wrapped_number = from.wrapped_number;
   std::copy_n(from.shape, from.ndim, t->shape);
   std::copy_n(from.strides, from.ndim, t->strides);
   return t;
@@ -175,7 +184,9 @@ Tensor shape_only(const TensorImpl& from) {
 
 Tensor alias(const TensorImpl& from) {
   Tensor t = shape_only(from);
-  t->storage = from.storage, t->data = from.data, t->write_counter = from.write_counter;
+  t->storage = from.storage;
+  t->data = from.data;
+  t->write_counter = from.write_counter;
   return t;
 }
 
@@ -194,8 +205,13 @@ std::string to_string(Shape shape) {
 void set_data(const Tensor& t, const Tensor& other) {
   TensorImpl& me = *t;
   me.keep_version(me.version() + 1);
-  me.storage = other->storage, me.data = other->data, me.dtype = other->dtype, me.device = other->device,
-  me.ndim = other->ndim, me.numel = other->numel, me.contiguous = other->contiguous;
+  me.storage = other->storage;
+  me.data = other->data;
+  me.dtype = other->dtype;
+  me.device = other->device;
+  me.ndim = other->ndim;
+  me.numel = other->numel;
+  me.contiguous = other->contiguous;
   std::copy_n(other->shape, other->ndim, me.shape);
   std::copy_n(other->strides, other->ndim, me.strides);
 }

@@ -1,4 +1,4 @@
-// Tensor: one intrusive pointer; shape and strides stand inside the object.
+// Tensor: one intrusive pointer; shape and strides are stored inside the object.
 #pragma once
 #include <memory>
 #include <optional>
@@ -20,28 +20,28 @@ struct Operand;
 struct TensorList;
 class Generator;
 
-// How a value was computed. This layer only shares and drops it; the tape above defines what is inside.
+// How a value was computed. This layer only shares and releases it; the tape defines its contents.
 struct STRATA_API History {
   std::atomic<int32_t> refs{1};
   void (*release)(History*) = nullptr;
   static void destroy(History* h) { h->release(h); }
 };
-// What few tensors have: hooks, a retained gradient, a name. Defined by the tape.
+// Rarely used data: hooks, a retained gradient, a name. Defined by the tape.
 struct STRATA_API TensorExtra {
   virtual ~TensorExtra() = default;
 };
 
-// Methods of an undefined tensor throw Type. `->`, `*` and get() reach the object unchecked.
+// Methods of an undefined tensor throw Type. `->`, `*` and get() are unchecked.
 [[noreturn, gnu::cold]] STRATA_API void refuse_undefined();
 
-// In-place writes to tensors that have a counter of their own: x.data, and a tensor whose data was exchanged.
+// Counts in-place writes to tensors with a counter of their own: x.data, and a tensor whose data was exchanged.
 struct STRATA_API WriteCounter {
   std::atomic<int32_t> refs{1};
   std::atomic<uint32_t> version{0};
   static void destroy(WriteCounter* c) { delete c; }
 };
 
-// How a view came about. Autograd refuses writes through views that were not recorded as views of their base.
+// How a view was created. Autograd rejects writes through views that were not recorded as views of their base.
 enum class ViewOrigin : uint8_t { Recorded, NoGrad, Inference, CustomFunction };
 
 class STRATA_API Tensor : public Ref<TensorImpl> {
@@ -60,17 +60,17 @@ class STRATA_API Tensor : public Ref<TensorImpl> {
   inline bool is_meta() const;  // shape and dtype only, no values
   inline bool requires_grad() const;
   inline std::byte* bytes() const;
-  template <class T> T* data() const;  // T must be the element type; throws where the host cannot read the memory
+  template <class T> T* data() const;  // T must be the element type; throws if the host cannot read the memory
   template <class T> T item() const;   // the only element, converted
   Scalar item() const;
-  Tensor grad() const;  // may be called while another thread runs backward, as may set_grad
+  Tensor grad() const;  // thread-safe while another thread runs backward, as is set_grad
   Tensor& set_requires_grad(bool on = true);
   void set_grad(Tensor g);
-  // Adds the gradients of this tensor to the leaves' .grad; one of several elements needs the gradient to start from.
+  // Accumulates gradients into the leaves' .grad; a tensor of several elements needs a `gradient`.
   void backward(const Tensor& gradient = {}, bool retain_graph = false, bool create_graph = false) const;
   std::string to_string() const;  // printed as PyTorch prints it
 
-  TensorImpl& defined() const {  // the object, which must exist
+  TensorImpl& defined() const {  // the object, which must be defined
     if (!get()) [[unlikely]]
       refuse_undefined();
     return *get();
@@ -85,24 +85,24 @@ struct STRATA_API TensorImpl {
   std::atomic<int32_t> refs{1};
   DType dtype = DType::F32;
   uint8_t ndim = 0;
-  bool requires_grad = false;  // a leaf that wants a gradient, or the output of a recorded node
+  bool requires_grad = false;  // a leaf that requires a gradient, or the output of a recorded node
   bool contiguous = true;
   Device device;
-  bool inference = false;                    // made under inference_mode: may not enter the tape
-  bool wrapped_number = false;               // stands for a Python number: takes part in promotion as one
+  bool inference = false;                    // created in inference_mode: must not enter the tape
+  bool wrapped_number = false;               // a Python number: promoted as one
   ViewOrigin origin = ViewOrigin::Recorded;  // of a view
-  uint32_t rebases = 0;                      // of a base: in-place writes recorded; of a view: as many as it has seen
-  uint32_t output = 0;                       // which output of `history` this is
+  uint32_t rebases = 0;  // of a base: recorded in-place writes; of a view: how many of them it has seen
+  uint32_t output = 0;   // index of this output of `history`
   int64_t numel = 1;
-  std::byte* data = nullptr;  // null: shape only, or on device meta, where it counts the bytes before a view
+  std::byte* data = nullptr;  // null for shape-only tensors; on meta, the offset of a view in bytes
   Ref<Storage> storage;
   Ref<History> history;
-  Ref<TensorImpl> grad;  // use shared_grad() and swap_grad() where other threads may run backward
-  Ref<TensorImpl> base;  // of a view: the tensor it looks into
+  Ref<TensorImpl> grad;  // use shared_grad() and swap_grad() if other threads may run backward
+  Ref<TensorImpl> base;  // of a view: the tensor whose memory it shows
   Lazy<TensorExtra> extra;
-  void* python = nullptr;                      // its Python object while one exists; it owns this, not the other way
-  Ref<WriteCounter> write_counter;             // none: the storage's, which all its tensors share
-  int64_t shape[kMaxDims], strides[kMaxDims];  // in elements; left uninitialised past ndim
+  void* python = nullptr;           // its Python object, if one exists; that object owns this one, not vice versa
+  Ref<WriteCounter> write_counter;  // null: uses the storage's counter, which all its tensors share
+  int64_t shape[kMaxDims], strides[kMaxDims];  // in elements; uninitialized past ndim
 
   static TensorImpl* make() { return new (Pool<TensorImpl>::take()) TensorImpl; }
   static void destroy(TensorImpl*);
@@ -116,16 +116,16 @@ struct STRATA_API TensorImpl {
   }
   void set_shape(Shape s);        // checks sizes and rank
   void set_contiguous_strides();  // row-major; computes numel with overflow checks
-  void update_contiguous();       // after shape and strides were set by hand
+  void update_contiguous();       // after setting shape and strides directly
   void set_strides_like(
-    const TensorImpl& other);  // dense, in the other's memory order (channels-last stays channels-last)
+    const TensorImpl& other);  // dense, in the memory order of `other` (channels-last stays channels-last)
   void allocate() { allocate_bytes(static_cast<size_t>(numel) * size_of(dtype)); }
   void allocate_bytes(size_t bytes) {
     storage = device.type == DeviceType::Cpu ? strata::allocate(bytes) : allocate_on(device, bytes);
     data = storage->data;
   }
   bool is_dense() const;      // some permutation of its dimensions is contiguous
-  uint32_t version() const {  // in-place writes that saved tensors have to notice
+  uint32_t version() const {  // in-place writes that saved tensors must detect
     if (write_counter) [[unlikely]]
       return write_counter->version.load(std::memory_order_relaxed);
     return storage ? storage->version.load(std::memory_order_relaxed) : 0;
@@ -137,8 +137,8 @@ struct STRATA_API TensorImpl {
   }
   Ref<TensorImpl> shared_grad() const;
   void swap_grad(Ref<TensorImpl>& other);
-  void keep_version(uint32_t version);       // from now on, a counter of its own that continues from `version`
-  void replace_storage(Ref<Storage> fresh);  // its version goes on, so that saved tensors notice
+  void keep_version(uint32_t version);       // from now on, has its own counter that continues from `version`
+  void replace_storage(Ref<Storage> fresh);  // its version continues, so that saved tensors detect the change
   int64_t storage_offset() const { return storage ? (data - storage->data) / static_cast<int64_t>(size_of(dtype)) : 0; }
 };
 
@@ -150,7 +150,7 @@ inline DType Tensor::dtype() const { return defined().dtype; }
 inline Device Tensor::device() const { return defined().device; }
 inline bool Tensor::is_meta() const { return defined().device.type == DeviceType::Meta; }
 inline bool Tensor::is_contiguous() const { return defined().contiguous; }
-inline bool Tensor::requires_grad() const {  // a view sees what was written to its base since
+inline bool Tensor::requires_grad() const {  // a view also reflects writes to its base
   const TensorImpl& t = defined();
   return t.requires_grad || (t.base && t.base->rebases != t.rebases && t.base->requires_grad);
 }
@@ -162,7 +162,7 @@ template <class T> T* Tensor::data() const {
   return reinterpret_cast<T*>(t.data);
 }
 
-// The dimension `dim` counted from the front; throws Index when out of range. A zero-dimensional tensor accepts 0 and -1.
+// The dimension `dim` counted from the front; throws Index if out of range. A zero-dimensional tensor accepts 0 and -1.
 STRATA_API int normalize_dim(int64_t dim, int ndim, const char* op);
 inline int64_t Tensor::size(int64_t d) const {
   const TensorImpl& t = defined();
@@ -174,24 +174,22 @@ template <class T> T Tensor::item() const { return item().to<T>(); }
 // How tensors are printed; the defaults are PyTorch's.
 struct PrintOptions {
   int precision = 4;
-  int64_t threshold = 1000;  // more elements than this are summarised
-  int64_t edge_items = 3;    // shown at each end of a summarised dimension
+  int64_t threshold = 1000;  // larger tensors are summarized
+  int64_t edge_items = 3;    // shown at each end of a summarized dimension
   int64_t line_width = 80;
-  std::optional<bool> scientific;  // none: when the values ask for it
+  std::optional<bool> scientific;  // unset: chosen by the values
 };
 STRATA_API extern PrintOptions print_options;
 // Text after the values, e.g. "grad_fn=<MulBackward0>"; set by the tape.
 STRATA_API extern std::string (*describe_history)(const TensorImpl&);
 
-STRATA_API Tensor make_tensor(Shape shape, DType dtype, Device device = {});  // uninitialised memory
-STRATA_API Tensor alias(const TensorImpl& t);  // same memory and version, no history, no base
-STRATA_API Tensor
-data_of(const TensorImpl& t);  // like alias, with a version of its own: writes go unnoticed by saved tensors
-STRATA_API Tensor
-shape_only(const TensorImpl& t);  // same shape, no memory: what the tape keeps when values are not needed
-// Makes `t` show what `other` does: its memory, dtype and shape. The object stays the same, with its history and hooks. Counts
-// as a write: a backward pass that saved the old values notices.
+STRATA_API Tensor make_tensor(Shape shape, DType dtype, Device device = {});  // uninitialized memory
+STRATA_API Tensor alias(const TensorImpl& t);    // same memory and version, no history, no base
+STRATA_API Tensor data_of(const TensorImpl& t);  // like alias, with its own version: saved tensors do not detect writes
+STRATA_API Tensor shape_only(const TensorImpl& t);  // same shape, no memory: kept by the tape if values are not needed
+// Gives `t` the memory, dtype and shape of `other`. The object stays the same, with its history and hooks. Counts as a
+// write: a backward pass that saved the old values raises.
 STRATA_API void set_data(const Tensor& t, const Tensor& other);
-STRATA_API int64_t checked_numel(Shape shape);  // throws when the product does not fit
+STRATA_API int64_t checked_numel(Shape shape);  // throws if the product overflows
 
 }  // namespace strata

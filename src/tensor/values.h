@@ -1,4 +1,4 @@
-// Small value types that ops take beside tensors: numbers of any kind and views of integer lists.
+// Small value types that ops take besides tensors: numbers of any kind and views of integer lists.
 #pragma once
 #include <cstdint>
 #include <initializer_list>
@@ -15,7 +15,7 @@ namespace strata {
 using Shape = std::span<const int64_t>;
 STRATA_API std::string to_string(Shape shape);  // "[2, 3]"
 
-// A view of integers, made for the length of one call expression; a single integer counts as a list of one.
+// A view of integers for the duration of one call expression; a single integer counts as a list of one.
 struct IntList {
   const int64_t* data = nullptr;
   size_t size = 0;
@@ -30,7 +30,7 @@ struct IntList {
   const int64_t* end() const { return data + size; }
 };
 
-// The same, or nothing: sum(x), sum(x, 0), sum(x, {0, 1}).
+// The same, or none: sum(x), sum(x, 0), sum(x, {0, 1}).
 struct OptIntList : IntList {
   bool given = false;
   OptIntList() = default;
@@ -42,7 +42,7 @@ struct OptIntList : IntList {
   OptIntList(const int64_t& one) : IntList(one), given(true) {}
 };
 
-// A number that remembers whether it was a bool, an integer or a float.
+// A number that keeps its kind: bool, integer or float.
 struct Scalar {
   enum class Kind : uint8_t { Bool, Int, Float } kind;
   union {
@@ -51,9 +51,16 @@ struct Scalar {
   };
   template <class T>
   requires std::is_arithmetic_v<T> Scalar(T v) {
-    if constexpr (std::is_same_v<T, bool>) kind = Kind::Bool, i = v;
-    else if constexpr (std::is_integral_v<T>) kind = Kind::Int, i = static_cast<int64_t>(v);
-    else kind = Kind::Float, f = static_cast<double>(v);
+    if constexpr (std::is_same_v<T, bool>) {
+      kind = Kind::Bool;
+      i = v;
+    } else if constexpr (std::is_integral_v<T>) {
+      kind = Kind::Int;
+      i = static_cast<int64_t>(v);
+    } else {
+      kind = Kind::Float;
+      f = static_cast<double>(v);
+    }
   }
   bool is_float() const { return kind == Kind::Float; }
   double to_double() const { return is_float() ? f : static_cast<double>(i); }

@@ -48,13 +48,15 @@ TEST(Backward, PartsAddUpInTheirPlaces) {
 TEST(Backward, GradientsAreNobodyElsesMemory) {
   const Tensor x = leaf({1, 2}), y = leaf({3, 4}), seed = values({1, 1});
   for (bool create : {false, true}) {
-    Tensor(x).set_grad({}), Tensor(y).set_grad({});
+    Tensor(x).set_grad({});
+    Tensor(y).set_grad({});
     backward(x + y, seed, false, create);
     EXPECT_NE(x.grad().bytes(), y.grad().bytes()) << create;
     EXPECT_NE(x.grad().bytes(), seed.bytes()) << create;
     EXPECT_NE(y.grad().bytes(), seed.bytes()) << create;
   }
-  Tensor(x).set_grad({}), Tensor(y).set_grad({});  // with create_graph a leaf and its gradient own each other
+  Tensor(x).set_grad({});
+  Tensor(y).set_grad({});  // with create_graph a leaf and its gradient own each other
   const Tensor z = x * 1;
   autograd::retain_grad(z);
   backward(z, seed);
@@ -151,7 +153,10 @@ TEST(Grad, UnusedInputsAreAnErrorOrUndefined) {
 TEST(Grad, TouchesOnlyTheGraphBetweenOutputAndInputs) {
   const Tensor x = leaf({2}), w = leaf({5});
   int calls = 0;
-  autograd::register_hook(w, [&](const Tensor&) { return ++calls, Tensor(); });
+  autograd::register_hook(w, [&](const Tensor&) {
+    ++calls;
+    return Tensor();
+  });
   const Tensor mid = exp(x) * w, out = mid * mid;
   const Tensor g = grad_of(out, mid);
   EXPECT_EQ(numbers(g), (Numbers{2 * 5 * std::exp(2.0)}));

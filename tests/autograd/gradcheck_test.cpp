@@ -8,13 +8,19 @@ using namespace testing;  // NOLINT(google-build-using-namespace): the helpers o
 using List = std::vector<Tensor>;
 
 struct WrongSin : Function<WrongSin> {  // the gradient is off by 1 %
-  static Tensor forward(FunctionContext& ctx, const Tensor& x) { return ctx.save_for_backward({x}), sin(x); }
+  static Tensor forward(FunctionContext& ctx, const Tensor& x) {
+    ctx.save_for_backward({x});
+    return sin(x);
+  }
   static List backward(FunctionContext& ctx, const List& grads) {
     return {grads[0] * cos(ctx.get_saved_variables()[0]) * 1.01};
   }
 };
 struct WrongSecond : Function<WrongSecond> {  // the gradient is right, its own gradient is missing
-  static Tensor forward(FunctionContext& ctx, const Tensor& x) { return ctx.save_for_backward({x}), x * x; }
+  static Tensor forward(FunctionContext& ctx, const Tensor& x) {
+    ctx.save_for_backward({x});
+    return x * x;
+  }
   static List backward(FunctionContext& ctx, const List& grads) {
     return {grads[0] * 2 * autograd::detach(ctx.get_saved_variables()[0])};
   }
@@ -42,11 +48,13 @@ TEST(Gradcheck, LeavesTheInputsAsTheyWere) {
   gradcheck([](const List& in) { return List{tanh(in[0])}; }, {x});
   EXPECT_EQ(numbers(x), before);
   EXPECT_FALSE(x.grad());
-  EXPECT_ERROR(
-    Value, "refused",
-    gradcheck(
-      [n = 0](const List& in) mutable { return ++n > 2 ? fail(ErrorKind::Value, "refused") : void(), List{in[0] * 2}; },
-      {x}));
+  EXPECT_ERROR(Value, "refused",
+               gradcheck(
+                 [n = 0](const List& in) mutable {
+                   ++n > 2 ? fail(ErrorKind::Value, "refused") : void();
+                   return List{in[0] * 2};
+                 },
+                 {x}));
   EXPECT_EQ(numbers(x), before);
 }
 

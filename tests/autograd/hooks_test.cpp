@@ -8,7 +8,10 @@ using autograd::register_hook, autograd::remove_hook, autograd::retain_grad;
 TEST(Hooks, OnALeafSeeAndChangeTheGradient) {
   const Tensor x = leaf({1, 2});
   Numbers seen;
-  register_hook(x, [&](const Tensor& g) { return seen = numbers(g), g * 10; });
+  register_hook(x, [&](const Tensor& g) {
+    seen = numbers(g);
+    return g * 10;
+  });
   register_hook(x, [&](const Tensor& g) { return g + 1; });
   sum(x * 3).backward();
   EXPECT_EQ(seen, (Numbers{3, 3}));
@@ -18,7 +21,10 @@ TEST(Hooks, OnALeafSeeAndChangeTheGradient) {
 TEST(Hooks, OnALeafSeeTheTotal) {
   const Tensor x = leaf({1});
   int calls = 0;
-  register_hook(x, [&](const Tensor&) { return ++calls, Tensor(); });
+  register_hook(x, [&](const Tensor&) {
+    ++calls;
+    return Tensor();
+  });
   sum(x * 3 + x * 4).backward();
   EXPECT_EQ(numbers(x.grad()), (Numbers{7}));
   EXPECT_EQ(calls, 1) << "once per backward, with the sum";

@@ -158,7 +158,10 @@ TEST(InPlaceGrad, HooksOnTheOldValueStillRun) {
   const Tensor x = leaf({1});
   const Tensor y = x * 2;
   int calls = 0;
-  autograd::register_hook(y, [&](const Tensor&) { return ++calls, Tensor(); });
+  autograd::register_hook(y, [&](const Tensor&) {
+    ++calls;
+    return Tensor();
+  });
   mul_(y, 3);
   sum(y).backward();
   EXPECT_EQ(calls, 1);

@@ -24,7 +24,10 @@ TEST(AutogradThreads, HooksComeAndGoWhileOthersRunBackward) {
         continue;
       }
       for (const Tensor& t : {x, y})
-        autograd::remove_hook(t, autograd::register_hook(t, [&](const Tensor& g) { return ++calls, g * 1; }));
+        autograd::remove_hook(t, autograd::register_hook(t, [&](const Tensor& g) {
+                                ++calls;
+                                return g * 1;
+                              }));
     }
   });
   EXPECT_EQ(numbers(x.grad()), (Numbers{800, 800, 800}));

@@ -81,7 +81,10 @@ TEST(WrittenViews, RetainedGradientsMoveAndHooksStay) {
   const Tensor y = x * 2;
   Numbers seen;
   autograd::retain_grad(y);
-  const int64_t id = autograd::register_hook(y, [&](const Tensor& g) { return seen = numbers(g), Tensor(); });
+  const int64_t id = autograd::register_hook(y, [&](const Tensor& g) {
+    seen = numbers(g);
+    return Tensor();
+  });
   mul_(y, 3);
   const Tensor loss = sum(y * y);
   loss.backward({}, true);

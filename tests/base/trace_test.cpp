@@ -72,13 +72,18 @@ TEST(Trace, ThreadsHaveNumbersAndIdsOfTheirOwn) {
     for (int i = 0; i < 100; ++i) Span span(Layer::Runtime, "work");
   };
   std::thread a(work), b(work);
-  a.join(), b.join();
+  a.join();
+  b.join();
   const auto events = trace::stop();
   ASSERT_EQ(events.size(), 200u);
   std::vector<uint64_t> ids;
   std::vector<uint32_t> threads;
-  for (const Event& e : events) ids.push_back(e.id), threads.push_back(e.thread);
-  std::sort(ids.begin(), ids.end()), std::sort(threads.begin(), threads.end());
+  for (const Event& e : events) {
+    ids.push_back(e.id);
+    threads.push_back(e.thread);
+  }
+  std::sort(ids.begin(), ids.end());
+  std::sort(threads.begin(), threads.end());
   EXPECT_EQ(std::unique(ids.begin(), ids.end()), ids.end());
   EXPECT_EQ(std::unique(threads.begin(), threads.end()) - threads.begin(), 2);
 }

@@ -29,7 +29,9 @@ TEST(Packed, KeepsFromTheSecondCallOnAndDropsWithTheTensor) {
     EXPECT_FALSE(cpu::has_form(*t, {7}));
     ask();
     EXPECT_EQ(cpu::form_bytes(), before);
-    ask(), ask(), ask();
+    ask();
+    ask();
+    ask();
     EXPECT_EQ(made, 2);
     EXPECT_TRUE(cpu::has_form(*t, {7}));
     EXPECT_FALSE(cpu::has_form(*t, {8}));
@@ -88,7 +90,8 @@ TEST(Packed, LinearHasTheSameBitsWithThePackedWeight) {
       EXPECT_EQ(cpu::form_bytes(), before);
       for (int i = 0; i < 3; ++i) EXPECT_TRUE(same(nn::functional::linear(x, w, b), first));
       EXPECT_EQ(cpu::form_bytes() > before, packs);
-      w.bytes()[1] ^= std::byte{0x10}, w->count_write();
+      w.bytes()[1] ^= std::byte{0x10};
+      w->count_write();
       const Tensor changed = nn::functional::linear(x, w, b);
       for (int i = 0; i < 3; ++i) EXPECT_TRUE(same(nn::functional::linear(x, w, b), changed));
       EXPECT_FALSE(same(first, changed));

@@ -110,7 +110,8 @@ template <class T, class F> std::vector<T> evaluate(const std::vector<T>& x, F f
 template <class T, class F> std::vector<T> evaluate(const std::vector<T>& x, const std::vector<T>& y, F f) {
   const hn::ScalableTag<T> d;
   std::vector<T> a(x), b(y), out(x.size() + hn::Lanes(d));
-  a.resize(out.size(), T(1)), b.resize(out.size(), T(1));
+  a.resize(out.size(), T(1));
+  b.resize(out.size(), T(1));
   for (size_t i = 0; i < x.size(); i += hn::Lanes(d))
     hn::StoreU(f(hn::LoadU(d, a.data() + i), hn::LoadU(d, b.data() + i)), d, out.data() + i);
   out.resize(x.size());
@@ -124,7 +125,10 @@ void check_sweep(const char* name, double low, double high, double bound, F f, R
   T at = 0;
   for (size_t i = 0; i < x.size(); ++i) {
     const double error = ulps<T>(y[i], reference(static_cast<long double>(x[i])));
-    if (!(error <= worst)) worst = error, at = x[i];
+    if (!(error <= worst)) {
+      worst = error;
+      at = x[i];
+    }
   }
   EXPECT_LE(worst, bound) << name << (sizeof(T) == 4 ? " float" : " double") << " at " << at << " on "
                           << hwy::TargetName(HWY_TARGET);
@@ -225,8 +229,14 @@ void Special() {
 void Pairs() {
   std::vector<float> x, y;
   for (float a : special_values<float>())
-    for (float b : special_values<float>()) x.push_back(a), y.push_back(b);
-  for (int i = 0; i < 20000; ++i) x.push_back(std::exp(std::sin(i * 1.1F) * 20)), y.push_back(std::cos(i * 0.7F) * 4);
+    for (float b : special_values<float>()) {
+      x.push_back(a);
+      y.push_back(b);
+    }
+  for (int i = 0; i < 20000; ++i) {
+    x.push_back(std::exp(std::sin(i * 1.1F) * 20));
+    y.push_back(std::cos(i * 0.7F) * 4);
+  }
   const auto check = [&](const char* name, double bound, auto vector, auto reference) {
     const std::vector<float> z = evaluate(x, y, vector);
     for (size_t i = 0; i < x.size(); ++i) {

@@ -86,7 +86,8 @@ TEST(InPlace, UpdatesReadTheirSourceBeforeItChanges) {
 TEST(InPlace, ReadOnlyMemoryIsRefused) {
   float data[2] = {1, 2};
   Tensor t = alias(*ones({2}));
-  t->storage = adopt_memory(data, sizeof data, nullptr, nullptr), t->data = t->storage->data;
+  t->storage = adopt_memory(data, sizeof data, nullptr, nullptr);
+  t->data = t->storage->data;
   t->storage->read_only = true;
   EXPECT_ERROR(Runtime, "memory is read-only", add_(t, 1));
   EXPECT_EQ(sum(t).item<double>(), 3.0);
@@ -138,7 +139,8 @@ TEST(Out, DtypeExpandedAndGradientRules) {
   EXPECT_EQ(numbers(wide), (Numbers{2, 2}));
   EXPECT_ERROR(Runtime, "single memory location", add_out(ones({3}), 1, expand(zeros({1}), {3})));
   Tensor x = ones({2}), leaf = ones({2});
-  x.set_requires_grad(), leaf.set_requires_grad();
+  x.set_requires_grad();
+  leaf.set_requires_grad();
   EXPECT_ERROR(Runtime, "don't support automatic differentiation", add_out(x, 1, zeros({2})));
   EXPECT_ERROR(Runtime, "don't support automatic differentiation", add_out(ones({2}), 1, leaf));
   EXPECT_EQ(numbers(leaf), (Numbers{1, 1}));

@@ -64,7 +64,10 @@ bool run(const Input& input) {  // true: it reached something new
     std::memcpy(&any, edges.data() + word, 8);
     if (!any) continue;
     for (size_t i = word; i < word + 8; ++i)
-      if (const uint8_t b = edges[i] ? bucket(edges[i]) : 0; b & ~seen[i]) seen[i] |= b, fresh = true;
+      if (const uint8_t b = edges[i] ? bucket(edges[i]) : 0; b & ~seen[i]) {
+        seen[i] |= b;
+        fresh = true;
+      }
   }
   return fresh;
 }
@@ -158,10 +161,10 @@ int main(int argc, char** argv) {
       for (const auto& entry : std::filesystem::recursive_directory_iterator(text))
         if (entry.is_regular_file()) files.push_back(entry.path());
   }
-  if (files.empty())
-    return std::fprintf(stderr, "usage: %s CORPUS [-runs=N | -max_total_time=SECONDS] [-seed=N]: no seeds found\n",
-                        argv[0]),
-           2;
+  if (files.empty()) {
+    std::fprintf(stderr, "usage: %s CORPUS [-runs=N | -max_total_time=SECONDS] [-seed=N]: no seeds found\n", argv[0]);
+    return 2;
+  }
   std::sort(files.begin(), files.end());  // folders list their files in any order
   std::vector<Input> pool;
   for (const auto& path : files) {
@@ -169,7 +172,9 @@ int main(int argc, char** argv) {
     pool.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
   }
   __sanitizer_set_death_callback(write_artifact);
-  signal(SIGABRT, on_signal), signal(SIGALRM, on_signal), signal(SIGILL, on_signal);
+  signal(SIGABRT, on_signal);
+  signal(SIGALRM, on_signal);
+  signal(SIGILL, on_signal);
 
   for (const Input& input : pool) run(input);
   Mutator mutator(seed);

@@ -24,7 +24,8 @@ void touch(const Tree& tree) {
     for (int d = 0; d < t->dim(); ++d) last += (t->size(d) - 1) * t->strides()[static_cast<size_t>(d)];
     const auto item = static_cast<int64_t>(size_of(t->dtype()));
     const volatile std::byte first = t->bytes()[0], end = t->bytes()[(last + 1) * item - 1];
-    (void)first, (void)end;
+    (void)first;
+    (void)end;
   } else if (const auto* list = tree.get<TreeList>()) {
     for (const Tree& item : list->items) touch(item);
   } else if (const auto* dict = tree.get<TreeDict>()) {

@@ -22,7 +22,10 @@ std::vector<float> values(const Tensor& t) {
 struct Cnn {
   nn::Conv2d first{1, 3, 3, {.padding = 1}};
   nn::Linear last{3 * 16, 5};
-  Cnn() { first.to(kDevice), last.to(kDevice); }
+  Cnn() {
+    first.to(kDevice);
+    last.to(kDevice);
+  }
   std::vector<Tensor> parameters() const {
     std::vector<Tensor> all = first.parameters();
     for (const Tensor& p : last.parameters()) all.push_back(p);

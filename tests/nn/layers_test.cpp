@@ -137,14 +137,17 @@ TEST(Utils, FusedLayersDoTheNormAlong) {
   const Tensor x = randn({2, 4, 5, 6});
   const auto trained = [](auto norm, const Tensor& like) {
     for (int i = 0; i < 3; ++i) norm(add(mul(randn(like.shape()), 2), 1));
-    nn::init::uniform_(norm.weight(), 0.5, 2), nn::init::uniform_(norm.bias(), -1, 1);
+    nn::init::uniform_(norm.weight(), 0.5, 2);
+    nn::init::uniform_(norm.bias(), -1, 1);
     norm.eval();
     return norm;
   };
   nn::Conv2d conv(4, 6, 3, {.stride = 2, .padding = "valid", .groups = 2, .bias = false});
   nn::ConvTranspose2d back(4, 6, 3, {.stride = 2, .output_padding = 1});
   nn::Linear fc(6, 3);
-  conv.eval(), back.eval(), fc.eval();
+  conv.eval();
+  back.eval();
+  fc.eval();
   const auto norm = trained(nn::BatchNorm2d(6), conv(x));
   const uint64_t position = default_generator().state().position;
   const nn::Conv2d fused = nn::utils::fuse_conv_bn_eval(conv, norm);

@@ -95,7 +95,8 @@ TEST(LinearCrossEntropy, IsCrossEntropyOfALinearLayer) {
     std::vector<double> logits = product(w, inputs[i]);
     for (size_t c = 0; c < 4; ++c) logits[c] += b[c];
     const auto c = static_cast<size_t>(target[i]);
-    total -= weight.data<double>()[c] * log_softmax_of(logits)[c], weights += weight.data<double>()[c];
+    total -= weight.data<double>()[c] * log_softmax_of(logits)[c];
+    weights += weight.data<double>()[c];
   }
   EXPECT_NEAR(loss(x, classes(target)).item<double>(), total / weights, 1e-12);
   EXPECT_EQ(loss.state_dict()[0].first, "weight");

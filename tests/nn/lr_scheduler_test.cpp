@@ -16,7 +16,10 @@ std::vector<Tensor> parameters() { return {ones({1}).set_requires_grad()}; }
 
 template <class S> std::vector<double> rates(S& schedule, int epochs) {
   std::vector<double> seen;
-  for (int e = 0; e < epochs; ++e) seen.push_back(schedule.get_last_lr()[0]), schedule.step();
+  for (int e = 0; e < epochs; ++e) {
+    seen.push_back(schedule.get_last_lr()[0]);
+    schedule.step();
+  }
   return seen;
 }
 void expect_near(const std::vector<double>& seen, const std::function<double(int)>& want) {

@@ -52,7 +52,8 @@ TEST(Optim, AdamWStepIsTheFormula) {
   for (int t = 1; t <= 5; ++t) {
     take_step(opt);
     const double g = 2 * value;
-    m = 0.8 * m + 0.2 * g, v = 0.9 * v + 0.1 * g * g;
+    m = 0.8 * m + 0.2 * g;
+    v = 0.9 * v + 0.1 * g * g;
     value -= 0.1 * 0.3 * value;
     value -= 0.1 * (m / (1 - std::pow(0.8, t))) / (std::sqrt(v / (1 - std::pow(0.9, t))) + 1e-6);
   }
@@ -105,13 +106,19 @@ template <class O> void expect_resumes(O options) {
   const auto values = {0.3, -1.5, 2.25, 1e-3, 7.0};
   Tensor p = parameter(values), q = parameter(values);
   optim::Fused<O> through({p}, options), before({q}, options);
-  for (int i = 0; i < 3; ++i) take_step(through), take_step(before);
+  for (int i = 0; i < 3; ++i) {
+    take_step(through);
+    take_step(before);
+  }
   optim::StateDict saved;
   for (const auto& [name, tensor] : before.state_dict()) saved.emplace_back(name, clone(tensor));
   Tensor r = clone(autograd::detach(q)).set_requires_grad();
   optim::Fused<O> after({r});
   after.load_state_dict(saved);
-  for (int i = 0; i < 3; ++i) take_step(through), take_step(after);
+  for (int i = 0; i < 3; ++i) {
+    take_step(through);
+    take_step(after);
+  }
   EXPECT_TRUE(same_bits(p, r)) << optim::describe(options).name;
 }
 
@@ -200,7 +207,8 @@ Tensor rosenbrock(const Tensor& x) {
 TEST(Optim, LbfgsReachesTheMinimumAndResumesBitForBit) {
   const auto start = [] {
     Tensor x = make_tensor(std::vector<int64_t>{2}, DType::F64);
-    x.data<double>()[0] = -1.2, x.data<double>()[1] = 1;
+    x.data<double>()[0] = -1.2;
+    x.data<double>()[1] = 1;
     return x.set_requires_grad();
   };
   const optim::LBFGSOptions options{.max_iter = 5, .tolerance_change = 1e-15, .history_size = 4, .strong_wolfe = true};

@@ -98,8 +98,10 @@ Tensor scattered(const Tensor& t) {
   copy_(select(wide, 1, 1), reshape(turned, {-1}));
   std::vector<int64_t> strides(order.size(), 0);
   int64_t step = 2;
-  for (size_t d = order.size(); d-- > 0;)
-    strides[d] = step, step *= std::max<int64_t>(turned.size(static_cast<int64_t>(d)), 1);
+  for (size_t d = order.size(); d-- > 0;) {
+    strides[d] = step;
+    step *= std::max<int64_t>(turned.size(static_cast<int64_t>(d)), 1);
+  }
   return permute(as_strided(wide, turned.shape(), strides, t.numel() ? 1 : 0), back);
 }
 
@@ -127,7 +129,10 @@ std::vector<Tensor> gradients(const OpRecord& op, const char* text) {
   std::vector<Tensor> roots, seeds;
   for (Tensor& t : sample.tensors) t.set_requires_grad();
   for (const Tensor& out : run(op, sample.args))
-    if (out && out.requires_grad()) roots.push_back(out), seeds.push_back(ones_like(out));
+    if (out && out.requires_grad()) {
+      roots.push_back(out);
+      seeds.push_back(ones_like(out));
+    }
   if (roots.empty() || sample.tensors.empty()) return {};
   return autograd::grad(roots, sample.tensors, seeds, false, false, true);
 }

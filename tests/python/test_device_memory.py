@@ -115,13 +115,13 @@ print(y.sum().item(), x.sum().item())
     assert (
         run(code.replace("DEVICE", DEVICE), {"STRATA_CUDA_ALLOC_CONF": "expandable_segments:True"}) == "1048576.0 66.0"
     )
-    with pytest.raises(ValueError, match="'roundup' is no setting of the allocator"):
+    with pytest.raises(ValueError, match="'roundup' is not an allocator setting"):
         device.memory._set_allocator_settings("roundup:2")
     text = run(
         "import strata\ntry: strata.ones(2, device='" + DEVICE + "')\nexcept ValueError as e: print(e)",
         {"STRATA_CUDA_ALLOC_CONF": "x:1"},
     )
-    assert "STRATA_CUDA_ALLOC_CONF: 'x' is no setting" in text
+    assert "STRATA_CUDA_ALLOC_CONF: 'x' is not an allocator setting" in text
 
 
 def test_graphs_replay():

@@ -39,10 +39,10 @@ def test_normal_numbers_of_float32_have_equal_bits(n):
     np.testing.assert_allclose(got, want, rtol=1e-14)
 
 
-@pytest.mark.parametrize("law", ["normal_", "log_normal_", "exponential_", "cauchy_"])
+@pytest.mark.parametrize("distribution", ["normal_", "log_normal_", "exponential_", "cauchy_"])
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_other_laws_agree(law, dtype):
-    want, got = both(lambda d: getattr(strata.empty(1000, dtype=dtype, device=d), law)())
+def test_other_distributions_agree(distribution, dtype):
+    want, got = both(lambda d: getattr(strata.empty(1000, dtype=dtype, device=d), distribution)())
     rtol = {strata.float32: 5e-7, strata.float64: 1e-12, strata.float16: 2e-3, strata.bfloat16: 2e-2}[dtype]
     np.testing.assert_allclose(got, want, rtol=rtol)
 

@@ -132,7 +132,7 @@ for f in (lambda: strata.ones(3, device='vgpu'), strata.vgpu.synchronize, strata
 print((x * 2).sum().item())
 """
     out = run(code, {"STRATA_VGPU_LIMIT": "3"})
-    parts = out.split("device 'vgpu:0' has stopped")
+    parts = out.split("device 'vgpu:0' has failed")
     assert len(parts) == 4, out
     for part in parts:
         assert (

@@ -1,4 +1,4 @@
-"""nn.init and nn.utils: laws of the initial values, clipping, vectors, fusing."""
+"""nn.init and nn.utils: distributions of the initial values, clipping, vectors, fusing."""
 
 import math
 
@@ -24,7 +24,7 @@ def numbers(t):
         ("kaiming_normal_", {"mode": "fan_out", "nonlinearity": "linear"}, math.sqrt(1 / 300), None),
     ],
 )
-def test_laws(name, options, std, bound):
+def test_distributions(name, options, std, bound):
     strata.manual_seed(0)
     w = nn.Parameter(strata.empty(300, 200))
     assert getattr(init, name)(w, **options) is w
@@ -41,7 +41,7 @@ def test_truncated_normal_is_cut():
     values = numbers(init.trunc_normal_(strata.empty(50000), mean=1.0, std=2.0, a=0.0, b=3.0))
     assert values.min() >= 0
     assert values.max() <= 3
-    # The mean of a normal law cut at -1/2 and 1 standard deviations.
+    # The mean of a normal distribution cut at -1/2 and 1 standard deviations.
     pdf, cdf = (lambda x: math.exp(-x * x / 2) / math.sqrt(2 * math.pi)), (lambda x: (1 + math.erf(x / 2**0.5)) / 2)
     expected = 1 + 2 * (pdf(-0.5) - pdf(1)) / (cdf(1) - cdf(-0.5))
     assert abs(values.mean() - expected) < 0.02

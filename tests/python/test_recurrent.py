@@ -37,14 +37,14 @@ def step(kind, x, h, c, w):
 
 def run(kind, module, x, h0, c0):
     """[steps, batch, features] through all layers and directions."""
-    ways, h_end, c_end = 2 if module.bidirectional else 1, [], []
+    directions, h_end, c_end = 2 if module.bidirectional else 1, [], []
     for layer in range(module.num_layers):
         sides = []
-        for way in range(ways):
-            tail, k = f"_l{layer}" + ("_reverse" if way else ""), layer * ways + way
+        for direction in range(directions):
+            tail, k = f"_l{layer}" + ("_reverse" if direction else ""), layer * directions + direction
             w = weights_of(module, tail)
             h, c, out = h0[k], c0[k], [None] * len(x)
-            for t in reversed(range(len(x))) if way else range(len(x)):
+            for t in reversed(range(len(x))) if direction else range(len(x)):
                 h, c = step(kind, x[t], h, c, w)
                 out[t] = h
             h_end.append(h), c_end.append(c), sides.append(np.stack(out))
@@ -55,9 +55,9 @@ def run(kind, module, x, h0, c0):
 CASES = {
     "rnn": ("tanh", lambda: nn.RNN(3, 4)),
     "rnn relu, two layers": ("relu", lambda: nn.RNN(3, 4, 2, nonlinearity="relu", bias=False)),
-    "gru both ways": ("gru", lambda: nn.GRU(3, 4, 2, bidirectional=True)),
+    "gru both directions": ("gru", lambda: nn.GRU(3, 4, 2, bidirectional=True)),
     "lstm": ("lstm", lambda: nn.LSTM(3, 4)),
-    "lstm two layers both ways": ("lstm", lambda: nn.LSTM(3, 4, 2, bidirectional=True)),
+    "lstm two layers both directions": ("lstm", lambda: nn.LSTM(3, 4, 2, bidirectional=True)),
     "lstm projected": ("lstm", lambda: nn.LSTM(3, 4, 2, bidirectional=True, proj_size=2)),
 }
 

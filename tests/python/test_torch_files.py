@@ -243,17 +243,17 @@ CASES = {
     "protocol is newer": b"\x80\x06N.",
     "there is no mark": b"t.",
     "stack is empty": b"N(a.",
-    "appends to something that is no list": b"}Na.",
+    "appends to something that is not a list": b"}Na.",
     "no dict": b"]NNs.",
     "key without a value": b"}(Nu.",
     "memo entry that was not written": b"h\x05.",
     "more than 64 bits": b"\x8a\x09" + b"\x01" * 9 + b".",
     "opcode 0xff": b"\xff",
-    "calls something that is no function": b"N)R.",
+    "calls something that is not a function": b"N)R.",
     "without a tuple of arguments": b"ccollections\nOrderedDict\nNR.",
     "gets 3 arguments": b"ccollections\nOrderedDict\n(NNNtR.",
     "it holds a function": b"ctorch\nSize\n.",
-    "persistent id is no storage": b"NQ.",
+    "persistent id is not a storage": b"NQ.",
     "a line has no end": b"cos",
     "a registered extension": b"\x82\x01.",
     "nested deeper than 100": b"]" * 200 + b"a" * 199 + b".",
@@ -366,7 +366,7 @@ def test_zip64_directories_are_read(path):
     )
     assert strata.load(path) == {"a": 5}
     path.write_bytes(data[:end] + record + b"PK\6\7" + struct.pack("<IQI", 0, 2**63, 1) + data[end:])
-    refused(path, "lies outside the file")
+    refused(path, "is outside the file")
 
 
 @pytest.mark.parametrize(

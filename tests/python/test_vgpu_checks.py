@@ -11,6 +11,6 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 def test_kernels_pass_every_check():
     environment = dict(os.environ, STRATA_VGPU_CHECK="memory,race,init,sync,host", STRATA_TEST_DEVICE="vgpu")
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", HERE / "test_device_ways.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", HERE / "test_device_paths.py"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:]

@@ -176,7 +176,10 @@ TEST(Allocator, ManyThreadsAtOnce) {
         held.push_back(allocate(bytes));
         std::memset(held.back()->data, t, std::min<size_t>(bytes, 64));
         if (held.size() > 20) held.erase(held.begin() + i % 20);
-        if (i % 500 == 0) memory_stats(), empty_cache();
+        if (i % 500 == 0) {
+          memory_stats();
+          empty_cache();
+        }
       }
     });
   for (int i = 0; i < 50; ++i) memory_stats();

@@ -107,8 +107,10 @@ TEST(FloatTypes, EncodesEveryHalfwayPointToTheEvenCode) {
       const double middle = (decode(f, code) + decode(f, code + 1)) / 2;
       if (!std::isfinite(middle)) break;
       const auto m = static_cast<float>(middle);
-      for (float v : {m, std::nextafter(m, 0.F), std::nextafter(m, INFINITY)})
-        check(f, v, encode), check(f, -v, encode);
+      for (float v : {m, std::nextafter(m, 0.F), std::nextafter(m, INFINITY)}) {
+        check(f, v, encode);
+        check(f, -v, encode);
+      }
     }
   };
   around(check_encoding<Float8E4M3>, kE4M3, e4m3);

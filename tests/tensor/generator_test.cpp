@@ -27,7 +27,8 @@ std::vector<uint32_t> by_the_paper(std::vector<uint32_t> c, uint32_t k0, uint32_
     const auto product0 = uint64_t{0xD2511F53} * c[0], product1 = uint64_t{0xCD9E8D57} * c[2];
     c = {static_cast<uint32_t>(product1 >> 32) ^ c[1] ^ k0, static_cast<uint32_t>(product1),
          static_cast<uint32_t>(product0 >> 32) ^ c[3] ^ k1, static_cast<uint32_t>(product0)};
-    k0 += 0x9E3779B9, k1 += 0xBB67AE85;
+    k0 += 0x9E3779B9;
+    k1 += 0xBB67AE85;
   }
   return c;
 }

@@ -68,12 +68,12 @@ class RNNBase(Module):
         if proj_size and mode != "LSTM":
             raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
         rows, out = _GATES[mode] * hidden_size, proj_size or hidden_size
-        ways = 2 if bidirectional else 1
+        directions = 2 if bidirectional else 1
         self._flat_weights_names = []
         for layer in range(num_layers):
-            for way in range(ways):
-                tail = f"_l{layer}" + ("_reverse" if way else "")
-                shapes = {"weight_ih": (rows, input_size if layer == 0 else out * ways), "weight_hh": (rows, out)}
+            for direction in range(directions):
+                tail = f"_l{layer}" + ("_reverse" if direction else "")
+                shapes = {"weight_ih": (rows, input_size if layer == 0 else out * directions), "weight_hh": (rows, out)}
                 if bias:
                     shapes["bias_ih"] = shapes["bias_hh"] = (rows,)
                 if proj_size:

@@ -1,5 +1,5 @@
-// A batch of blocks is generated word by word over arrays, which the compiler turns into vector code; then each law maps words to
-// numbers. Single-precision laws take one word per element, double-precision ones two.
+// A batch of blocks is generated word by word over arrays, which the compiler vectorizes; then each distribution maps
+// words to numbers. Single-precision distributions use one word per element, double-precision ones two.
 #include "cpu/creation/random.h"
 
 #include <algorithm>
@@ -24,16 +24,25 @@ struct Words {
     uint32_t a[kBatch], b[kBatch], c[kBatch], d[kBatch];
     for (int i = 0; i < kBatch; ++i) {
       const uint64_t counter = first + static_cast<uint64_t>(i);
-      a[i] = static_cast<uint32_t>(counter), b[i] = static_cast<uint32_t>(counter >> 32), c[i] = d[i] = 0;
+      a[i] = static_cast<uint32_t>(counter);
+      b[i] = static_cast<uint32_t>(counter >> 32);
+      c[i] = d[i] = 0;
     }
     uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
     for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
       for (int i = 0; i < kBatch; ++i) {
         const uint64_t p = static_cast<uint64_t>(0xD2511F53u) * a[i], q = static_cast<uint64_t>(0xCD9E8D57u) * c[i];
-        a[i] = static_cast<uint32_t>(q >> 32) ^ b[i] ^ k0, c[i] = static_cast<uint32_t>(p >> 32) ^ d[i] ^ k1;
-        b[i] = static_cast<uint32_t>(q), d[i] = static_cast<uint32_t>(p);
+        a[i] = static_cast<uint32_t>(q >> 32) ^ b[i] ^ k0;
+        c[i] = static_cast<uint32_t>(p >> 32) ^ d[i] ^ k1;
+        b[i] = static_cast<uint32_t>(q);
+        d[i] = static_cast<uint32_t>(p);
       }
-    for (int i = 0; i < kBatch; ++i) w[4 * i] = a[i], w[4 * i + 1] = b[i], w[4 * i + 2] = c[i], w[4 * i + 3] = d[i];
+    for (int i = 0; i < kBatch; ++i) {
+      w[4 * i] = a[i];
+      w[4 * i + 1] = b[i];
+      w[4 * i + 2] = c[i];
+      w[4 * i + 3] = d[i];
+    }
   }
 };
 
@@ -63,7 +72,7 @@ template <class C> void uniforms(const Words& words, C* u, int64_t n, DType t) {
   }
 }
 
-// Box and Muller: elements 2k and 2k+1 from the same two uniforms. 1 - u is exact.
+// Box-Muller: elements 2k and 2k+1 from the same two uniforms. 1 - u is exact.
 template <class C> void normals(C* u) {
   constexpr int n = std::is_same_v<C, double> ? 2 * kBatch : 4 * kBatch;
   for (int i = 0; i < n; i += 2) {
@@ -71,54 +80,56 @@ template <class C> void normals(C* u) {
       normal_pair(u[i], u[i + 1], u[i], u[i + 1]);
     } else {
       const double radius = std::sqrt(-2 * std::log(1 - u[i])), angle = 6.283185307179586 * u[i + 1];
-      u[i] = radius * std::cos(angle), u[i + 1] = radius * std::sin(angle);
+      u[i] = radius * std::cos(angle);
+      u[i + 1] = radius * std::sin(angle);
     }
   }
 }
 
-template <class C> void apply(Law law, C a, C b, C* u, int64_t n) {
-  switch (law) {
-    case Law::Uniform:
+template <class C> void apply(Distribution distribution, C a, C b, C* u, int64_t n) {
+  switch (distribution) {
+    case Distribution::Uniform:
       for (int64_t i = 0; i < n; ++i) u[i] = a + u[i] * (b - a);
       break;
-    case Law::Normal:
+    case Distribution::Normal:
       for (int64_t i = 0; i < n; ++i) u[i] = a + u[i] * b;
       break;
-    case Law::LogNormal:
+    case Distribution::LogNormal:
       for (int64_t i = 0; i < n; ++i) u[i] = std::exp(a + u[i] * b);
       break;
-    case Law::Exponential:
+    case Distribution::Exponential:
       for (int64_t i = 0; i < n; ++i) u[i] = -std::log(C(1) - u[i]) / a;
       break;
-    case Law::Cauchy:
+    case Distribution::Cauchy:
       for (int64_t i = 0; i < n; ++i) u[i] = a + b * std::tan(static_cast<C>(3.141592653589793) * (u[i] - C(0.5)));
       break;
-    case Law::Geometric:
+    case Distribution::Geometric:
       for (int64_t i = 0; i < n; ++i) u[i] = std::max(C(1), std::ceil(std::log(C(1) - u[i]) / std::log1p(-a)));
       break;
   }
 }
 
-template <class C> void fill_floats(const TensorImpl& out, Law law, double a, double b, Generator& generator) {
+template <class C>
+void fill_floats(const TensorImpl& out, Distribution distribution, double a, double b, Generator& generator) {
   const DType own = std::is_same_v<C, double> ? DType::F64 : DType::F32;
   const ConvertRow convert = convert_row(out.dtype, own);
   const auto size = static_cast<int64_t>(size_of(out.dtype));
-  const bool pairs = law == Law::Normal || law == Law::LogNormal;
-  const DType bits = law == Law::Uniform ? out.dtype : own;
+  const bool pairs = distribution == Distribution::Normal || distribution == Distribution::LogNormal;
+  const DType bits = distribution == Distribution::Uniform ? out.dtype : own;
   each_batch(out.numel, std::is_same_v<C, double> ? 2 : 1, generator,
              [&](const Words& words, int64_t first, int64_t n) {
                C u[4 * kBatch];
                uniforms(words, u, std::is_same_v<C, double> ? 2 * kBatch : 4 * kBatch, bits);
                if (pairs) normals(u);
-               apply(law, static_cast<C>(a), static_cast<C>(b), u, n);
+               apply(distribution, static_cast<C>(a), static_cast<C>(b), u, n);
                convert(out.data + first * size, 1, reinterpret_cast<const std::byte*>(u), 1, n);
              });
 }
 }  // namespace
 
-void fill_random(const TensorImpl& out, Law law, double a, double b, Generator& generator) {
-  if (out.dtype == DType::F64 || !is_floating(out.dtype)) fill_floats<double>(out, law, a, b, generator);
-  else fill_floats<float>(out, law, a, b, generator);
+void fill_random(const TensorImpl& out, Distribution distribution, double a, double b, Generator& generator) {
+  if (out.dtype == DType::F64 || !is_floating(out.dtype)) fill_floats<double>(out, distribution, a, b, generator);
+  else fill_floats<float>(out, distribution, a, b, generator);
 }
 
 void fill_integers(const TensorImpl& out, int64_t low, uint64_t range, Generator& generator) {
@@ -173,7 +184,7 @@ void draw_by_weight(const TensorImpl& out, const TensorImpl& weights, bool repla
   const auto* w = reinterpret_cast<const double*>(weights.data);
   auto* to = reinterpret_cast<int64_t*>(out.data);
   const Tensor u = make_tensor(Shape(std::array{rows * (replacement ? count : n)}), DType::F64);
-  fill_random(*u, replacement ? Law::Uniform : Law::Exponential, replacement ? 0 : 1, 1, generator);
+  fill_random(*u, replacement ? Distribution::Uniform : Distribution::Exponential, replacement ? 0 : 1, 1, generator);
   const double* draws = u.data<double>();
   parallel_for(rows, 1, [&](int64_t begin, int64_t end) {
     std::vector<double> sum(static_cast<size_t>(n));

@@ -1,14 +1,14 @@
 // Random numbers from Philox: element i of a draw depends only on the generator's position and on i.
 #pragma once
-#include "record/laws.h"
+#include "record/distributions.h"
 #include "tensor/generator.h"
 #include "tensor/tensor.h"
 
 namespace strata::cpu {
 
-// Fills out with numbers of a law with parameters a and b.
-void fill_random(const TensorImpl& out, Law law, double a, double b, Generator& generator);
-// Integers from `low` on, `range` values, 0 meaning 2^64.
+// Fills out with draws from a distribution with parameters a and b.
+void fill_random(const TensorImpl& out, Distribution distribution, double a, double b, Generator& generator);
+// `range` integers starting at `low`; 0 means 2^64.
 void fill_integers(const TensorImpl& out, int64_t low, uint64_t range, Generator& generator);
 // out[i] is 1 with probability p[i]; p is contiguous and of out's shape.
 void fill_bernoulli(const TensorImpl& out, const TensorImpl& p, Generator& generator);

@@ -22,36 +22,39 @@ struct Stream {
   }
 };
 
-template <class C> C by_law(const Stream& stream, Law law, C a, C b, int64_t i, DType t) {
-  const auto uniform = [&](int64_t k) { return stream.uniform<C>(k, law == Law::Uniform ? t : DType::F32); };
+template <class C> C draw_element(const Stream& stream, Distribution distribution, C a, C b, int64_t i, DType t) {
+  const auto uniform = [&](int64_t k) {
+    return stream.uniform<C>(k, distribution == Distribution::Uniform ? t : DType::F32);
+  };
   const C u = uniform(i);
-  switch (law) {
-    case Law::Uniform: return a + u * (b - a);
-    case Law::Normal:
-    case Law::LogNormal: {  // Box and Muller: elements 2k and 2k + 1 from the same two uniforms
+  switch (distribution) {
+    case Distribution::Uniform: return a + u * (b - a);
+    case Distribution::Normal:
+    case Distribution::LogNormal: {  // Box-Muller: elements 2k and 2k + 1 from the same two uniforms
       const double radius = std::sqrt(-2 * std::log(1 - static_cast<double>(uniform(i / 2 * 2)))),
                    angle = 6.283185307179586 * static_cast<double>(uniform(i / 2 * 2 + 1));
       const C normal = a + static_cast<C>(radius * (i % 2 ? std::sin(angle) : std::cos(angle))) * b;
-      return law == Law::Normal ? normal : std::exp(normal);
+      return distribution == Distribution::Normal ? normal : std::exp(normal);
     }
-    case Law::Exponential: return -std::log(C(1) - u) / a;
-    case Law::Cauchy: return a + b * std::tan(static_cast<C>(3.141592653589793) * (u - C(0.5)));
-    case Law::Geometric: return std::max(C(1), std::ceil(std::log(C(1) - u) / std::log1p(-a)));
+    case Distribution::Exponential: return -std::log(C(1) - u) / a;
+    case Distribution::Cauchy: return a + b * std::tan(static_cast<C>(3.141592653589793) * (u - C(0.5)));
+    case Distribution::Geometric: return std::max(C(1), std::ceil(std::log(C(1) - u) / std::log1p(-a)));
   }
   return u;
 }
-template <class C> void fill_by_law(const TensorImpl& out, Law law, double a, double b, Generator& generator) {
+template <class C>
+void fill_elements(const TensorImpl& out, Distribution distribution, double a, double b, Generator& generator) {
   const Stream stream(generator, out.numel * (std::is_same_v<C, double> ? 2 : 1));
   int64_t i = 0;
   each_index(out.sizes(), [&](const Index& at) {
-    set<C>(out, at, by_law<C>(stream, law, static_cast<C>(a), static_cast<C>(b), i++, out.dtype));
+    set<C>(out, at, draw_element<C>(stream, distribution, static_cast<C>(a), static_cast<C>(b), i++, out.dtype));
   });
 }
 }  // namespace
 
-void fill_random_reference(const TensorImpl& out, Law law, double a, double b, Generator& generator) {
-  if (out.dtype == DType::F64 || !is_floating(out.dtype)) fill_by_law<double>(out, law, a, b, generator);
-  else fill_by_law<float>(out, law, a, b, generator);
+void fill_random_reference(const TensorImpl& out, Distribution distribution, double a, double b, Generator& generator) {
+  if (out.dtype == DType::F64 || !is_floating(out.dtype)) fill_elements<double>(out, distribution, a, b, generator);
+  else fill_elements<float>(out, distribution, a, b, generator);
 }
 
 void fill_integers_reference(const TensorImpl& out, int64_t low, uint64_t range, Generator& generator) {
@@ -85,8 +88,8 @@ void fill_permutation_reference(const TensorImpl& out, Generator& generator) {  
   }
 }
 
-// With replacement: the first place where the running sum passes u times the total. Without: the places of the largest
-// weight / exponential draw.
+// With replacement: the first index where the cumulative sum exceeds u times the total. Without: the indices of the
+// largest weight / exponential draw.
 void draw_by_weight_reference(const TensorImpl& out, const TensorImpl& weights, bool replacement,
                               Generator& generator) {
   const int64_t n = weights.shape[weights.ndim - 1], rows = weights.numel / std::max<int64_t>(n, 1),
@@ -106,9 +109,12 @@ void draw_by_weight_reference(const TensorImpl& out, const TensorImpl& weights, 
       } else {
         double most = -2;
         for (int64_t i = 0; i < n; ++i) {
-          const double draw = by_law<double>(stream, Law::Exponential, 1, 1, r * n + i, DType::F64),
+          const double draw = draw_element<double>(stream, Distribution::Exponential, 1, 1, r * n + i, DType::F64),
                        score = row[i] > 0 ? row[i] / std::max(draw, 1e-300) : -1;
-          if (!taken[static_cast<size_t>(i)] && score > most) most = score, best = i;
+          if (!taken[static_cast<size_t>(i)] && score > most) {
+            most = score;
+            best = i;
+          }
         }
         taken[static_cast<size_t>(best)] = true;
       }

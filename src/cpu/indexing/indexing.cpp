@@ -1,5 +1,5 @@
-// PairRows at offsets. The index tensors become one list of offsets first; then each row is a memcpy or a short strided loop.
-// Bound: memory (random rows).
+// Rows at offsets. The index tensors are first turned into one list of offsets; then each row is a memcpy or a short
+// strided loop. Bound by memory (random rows).
 #include "cpu/indexing/indexing.h"
 
 #include <algorithm>
@@ -38,24 +38,30 @@ IndexedDims::IndexedDims(const TensorImpl& t, int first_dim, std::span<const Ten
 
 namespace {
 
-// The dimensions before and after the indexed ones, walked beside a contiguous [outer, n, inner] block.
+// The dimensions before and after the indexed ones, iterated together with a contiguous [outer, n, inner] block.
 struct Parts {
   PairWalk outer, inner;
   int64_t outer_count, row, block;  // elements of a row (inner) and of one outer step (n rows)
   Parts(const TensorImpl& t, const IndexedDims& at)
       : outer(part(t, 0, at.first)), inner(part(t, at.first + at.count, t.ndim)) {
-    outer_count = outer.count, row = inner.count, block = row * at.n;
+    outer_count = outer.count;
+    row = inner.count;
+    block = row * at.n;
   }
   // Strides a: of the tensor; b: of the contiguous block.
   static PairWalk part(const TensorImpl& t, int from, int to) {
     int64_t contiguous[kMaxDims], n = 1;
-    to = std::min<int>(to, t.ndim), from = std::min(from, to);
-    for (int d = to; d-- > from;) contiguous[d] = n, n *= t.shape[d];
+    to = std::min<int>(to, t.ndim);
+    from = std::min(from, to);
+    for (int d = to; d-- > from;) {
+      contiguous[d] = n;
+      n *= t.shape[d];
+    }
     return PairWalk(Shape(t.shape + from, static_cast<size_t>(to - from)), contiguous + from, t.strides + from);
   }
 };
 
-// Calls f(block offset, tensor offset) on the rows of a PairWalk made by Parts; its innermost dimension is left to f.
+// Calls f(block offset, tensor offset) on the rows of a PairWalk made by Parts; f handles the innermost dimension.
 template <class F> void each_inner(const PairWalk& w, int64_t block, int64_t tensor, const F& f) {
   if (w.n <= 1) return f(block, tensor);
   const int64_t rows = w.count / w.size[w.n - 1];
@@ -79,12 +85,15 @@ template <class T> void take(const TensorImpl& out, const TensorImpl& in, const 
                        else
                          for (int64_t k = 0; k < length; ++k) to[d + k] = from[s + k * stride];
                      });
-                   if (++i == at.n) i = 0, outer.next();
+                   if (++i == at.n) {
+                     i = 0;
+                     outer.next();
+                   }
                  }
                });
 }
 
-// Each thread goes through all rows and writes those whose offset falls into its range.
+// Each thread iterates over all rows and writes those whose offset is in its range.
 template <class T, class Write>
 void put(const TensorImpl& out, const TensorImpl& values, const IndexedDims& at, const Parts& p, const Write& write) {
   T* to = reinterpret_cast<T*>(out.data);

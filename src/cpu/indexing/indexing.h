@@ -1,4 +1,4 @@
-// Kernels of indexing: rows taken from or put at offsets, elements gathered and scattered along a dimension, non-zeros found.
+// Indexing kernels: read and write rows at offsets, gather and scatter along a dimension, find nonzero elements.
 // Results do not depend on the number of threads: every element is written by one thread, in the order of the indices.
 #pragma once
 #include "record/kinds.h"
@@ -10,8 +10,8 @@ namespace strata::cpu {
 struct IndexedDims {
   int first, count;
   int64_t n;                          // index elements
-  std::unique_ptr<int64_t[]> offset;  // of each, in elements; negative indices have been wrapped
-  // Throws Index when an index is out of range; `wrap` allows negative ones.
+  std::unique_ptr<int64_t[]> offset;  // of each, in elements; negative indices are already wrapped
+  // Throws Index if an index is out of range; `wrap` allows negative ones.
   IndexedDims(const TensorImpl& t, int first, std::span<const Tensor> indices, bool wrap, const char* op);
 };
 

@@ -1,4 +1,4 @@
-// Positions of non-zero elements, in order: counted per chunk, then written where the counts before it say.
+// Positions of nonzero elements, in order: counted per chunk, then written at the offsets given by the counts.
 #include <algorithm>
 #include <vector>
 
@@ -22,13 +22,17 @@ template <class T, class F> void each_nonzero(const TensorImpl& t, int64_t begin
     return;
   }
   int64_t index[kMaxDims], at = 0, rest = begin;
-  for (int d = t.ndim; d-- > 0; rest /= t.shape[d]) index[d] = rest % t.shape[d], at += index[d] * t.strides[d];
+  for (int d = t.ndim; d-- > 0; rest /= t.shape[d]) {
+    index[d] = rest % t.shape[d];
+    at += index[d] * t.strides[d];
+  }
   for (int64_t i = begin; i < end; ++i) {
     if (is_nonzero(data[at])) f(i);
     for (int d = t.ndim; d-- > 0;) {
       at += t.strides[d];
       if (++index[d] < t.shape[d]) break;
-      at -= t.strides[d] * t.shape[d], index[d] = 0;
+      at -= t.strides[d] * t.shape[d];
+      index[d] = 0;
     }
   }
 }

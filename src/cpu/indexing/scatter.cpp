@@ -1,5 +1,6 @@
-// Gather and scatter along one dimension. The lines along it are independent, so threads share out lines; within a thread the
-// dimension is walked outside of a run of neighbouring lines, which keeps memory accesses in order.
+// Gather and scatter along one dimension. The lines along it are independent, so they are distributed over threads;
+// within a thread the dimension is the outer loop over a run of neighbouring lines, which keeps memory accesses in
+// order.
 #include <algorithm>
 #include <cmath>
 
@@ -11,13 +12,13 @@ namespace {
 
 constexpr int64_t kGrain = 1 << 14, kRun = 512;  // elements per piece of parallel work; lines per run
 
-// Calls f(offset in a, offset in b, index) for all elements of `index`. a is indexed along dim: its offset leaves that out.
-// b has index's shape or more. Both strides are given by dimension of index.
+// Calls f(offset in a, offset in b, index) for all elements of `index`. a is indexed along dim: its offset excludes
+// that. b has index's shape or more. Both strides are given by dimension of index.
 template <class F>
 void each_element(const TensorImpl& index, int dim, const int64_t* sa, const int64_t* sb, const F& f) {
   const int nd = index.ndim;
   if (nd == 0) return f(0, 0, *reinterpret_cast<const int64_t*>(index.data));
-  const int last = nd - 1 == dim ? -1 : nd - 1;  // the run dimension; none when dim itself is the innermost
+  const int last = nd - 1 == dim ? -1 : nd - 1;  // the run dimension; none if dim itself is the innermost
   const int64_t along = index.shape[dim], width = last < 0 ? 1 : index.shape[last];
   const int64_t runs = (width + kRun - 1) / kRun, lines = index.numel / (along * width);
   const auto* values = reinterpret_cast<const int64_t*>(index.data);
@@ -30,7 +31,9 @@ void each_element(const TensorImpl& index, int dim, const int64_t* sa, const int
                      if (d == dim || d == last) continue;
                      const int64_t k = rest % index.shape[d];
                      rest /= index.shape[d];
-                     a += k * sa[d], b += k * sb[d], i += k * index.strides[d];
+                     a += k * sa[d];
+                     b += k * sb[d];
+                     i += k * index.strides[d];
                    }
                    const int64_t from = unit % runs * kRun, to = std::min(width, from + kRun);
                    for (int64_t k = 0; k < along; ++k)

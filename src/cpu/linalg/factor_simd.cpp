@@ -1,5 +1,5 @@
-// LU, Cholesky, triangular solves and QR. Blocks of columns are factored by vector loops, the rest of the matrix is updated by
-// the matrix product, which carries nearly all the work of large matrices.
+// LU, Cholesky, triangular solves and QR. Vector loops factor blocks of columns; a matrix product updates the rest of
+// the matrix, which is most of the work for large matrices.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/linalg/factor_simd.cpp"
 #include <hwy/foreach_target.h>
@@ -25,9 +25,17 @@ void subtract_product(int64_t m, int64_t n, int64_t k, const double* a, int64_t 
                       int64_t b_k, int64_t b_n, double* c, int64_t ld) {
   if (m == 0 || n == 0 || k == 0) return;
   Gemm g;
-  g.m = m, g.n = n, g.k = k;
-  g.a_m = a_m, g.a_k = a_k, g.b_k = b_k, g.b_n = b_n, g.c_m = ld, g.c_n = 1;
-  g.accumulate = true, g.alpha = -1;
+  g.m = m;
+  g.n = n;
+  g.k = k;
+  g.a_m = a_m;
+  g.a_k = a_k;
+  g.b_k = b_k;
+  g.b_n = b_n;
+  g.c_m = ld;
+  g.c_n = 1;
+  g.accumulate = true;
+  g.alpha = -1;
   gemm_simd(g, a, b, c);
 }
 
@@ -84,7 +92,7 @@ void SolveTriangle(const double* a, int64_t row, int64_t column, int64_t n, bool
   const int64_t blocks = (n + kPanel - 1) / kPanel;
   for (int64_t block = 0; block < blocks; ++block) {
     const int64_t k0 = (upper ? blocks - 1 - block : block) * kPanel, k1 = std::min(n, k0 + kPanel);
-    // What is known already, above (lower) or below (upper).
+    // The part already solved, above (lower) or below (upper).
     if (upper)
       subtract_product(k1 - k0, r, n - k1, a + k0 * row + k1 * column, row, column, b + k1 * r, r, 1, b + k0 * r, r);
     else subtract_product(k1 - k0, r, k0, a + k0 * row, row, column, b, r, 1, b + k0 * r, r);

@@ -1,5 +1,5 @@
-// The factorisations by their textbook loops. Signs and orders follow the fast ones: LAPACK's reflectors, ascending
-// eigenvalues, descending singular values.
+// Factorizations by textbook loops. Signs and orders match the fast ones: LAPACK's reflectors, ascending eigenvalues,
+// descending singular values.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -84,22 +84,24 @@ void q_of(const double* a, int64_t m, int64_t n, const double* tau, int64_t coun
   for (int64_t k = count; k-- > 0;) reflect(a, n, k, m, tau[k], q, columns, 0, columns);
 }
 
-// The angle that makes the off-diagonal element p of [[x, p], [p, y]] zero.
+// The rotation that zeroes the off-diagonal element p of [[x, p], [p, y]].
 struct Rotation {
   double c, s;
   Rotation(double x, double y, double p) {
     const double theta = (y - x) / (2 * p), t = std::copysign(1.0, theta) / (std::abs(theta) + std::hypot(theta, 1.0));
-    c = 1 / std::hypot(t, 1.0), s = t * c;
+    c = 1 / std::hypot(t, 1.0);
+    s = t * c;
   }
   void turn(double& a, double& b) const {
     const double old = a;
-    a = c * old - s * b, b = s * old + c * b;
+    a = c * old - s * b;
+    b = s * old + c * b;
   }
 };
 
 constexpr int kSweeps = 60;
 
-// Jacobi: each rotation makes one pair of off-diagonal elements zero.
+// Jacobi: each rotation zeroes one pair of off-diagonal elements.
 bool eigen(double* a, int64_t n, double* w, double* z) {
   std::vector<double> v(static_cast<size_t>(n * n), 0.0);
   for (int64_t i = 0; i < n; ++i) v[static_cast<size_t>(i * n + i)] = 1;
@@ -129,7 +131,7 @@ bool eigen(double* a, int64_t n, double* w, double* z) {
   return done;
 }
 
-// A further unit vector of length m, orthogonal to the `count` rows of u.
+// Another unit vector of length m, orthogonal to the `count` rows of u.
 void complete(double* u, int64_t count, int64_t m) {
   std::vector<double> best(static_cast<size_t>(m));
   double longest = 0;
@@ -142,7 +144,10 @@ void complete(double* u, int64_t count, int64_t m) {
         for (int64_t i = 0; i < m; ++i) x[static_cast<size_t>(i)] -= dot * u[k * m + i];
       }
     const double length = std::sqrt(std::inner_product(x.begin(), x.end(), x.begin(), 0.0));
-    if (length > longest) longest = length, best = x;
+    if (length > longest) {
+      longest = length;
+      best = x;
+    }
   }
   for (int64_t i = 0; i < m; ++i) u[count * m + i] = best[static_cast<size_t>(i)] / longest;
 }

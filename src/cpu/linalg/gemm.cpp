@@ -1,5 +1,5 @@
-// Small matrices are read where they lie; larger ones are packed into tiles of kDepth x kWidth (b) and kDepth x kHeight (a)
-// that fit the second-level cache. The bound is the multiply-add rate.
+// Small matrices are read in place; larger ones are packed into tiles of kDepth x kWidth (b) and kDepth x kHeight (a)
+// that fit the L2 cache. Bound by the multiply-add rate.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/linalg/gemm.cpp"
 #include <hwy/foreach_target.h>
@@ -18,7 +18,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 #include "cpu/linalg/gemm_tiles.inl"
 constexpr int64_t kDepth = 256, kHeight = 20 * kRows;
 
-// a and b as they lie; b has unit stride along n.
+// a and b in place; b has unit stride along n.
 template <class T> void in_place(const Gemm& g, const T* a, const T* b, T* c) {
   const int64_t width = kVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
   for (int64_t j = 0; j < g.n; j += width)
@@ -77,7 +77,7 @@ void tile(const Gemm& g, const T* a, const T* b, T* c, int64_t i0, int64_t j0, i
 template <class T> void run(const Gemm& g, const T* a, const T* b, T* c) {
   const int64_t batches = g.batches();
   if (g.m == 0 || g.n == 0 || batches == 0) return;
-  // Small: no packing. The panel of b that one column of tiles reads must stay in the first-level cache.
+  // Small: no packing. The panel of b that one column of tiles reads must stay in the L1 cache.
   if (g.b_n == 1 && g.k <= kDepth && g.n * g.k <= 64 * 256) {
     const int64_t work = std::max<int64_t>(1, g.m * g.n * g.k);
     return parallel_for(batches, std::max<int64_t>(1, (64 * 64 * 64) / work), [&](int64_t begin, int64_t end) {
@@ -130,7 +130,7 @@ void dot_rows(int64_t rows, int64_t k, const T* matrix, int64_t stride, const T*
   }
 }
 
-// y[j] = alpha * sum_p x[p] rows[p, j] (+ y), j < n: four rows at a time, y stays in the first-level cache.
+// y[j] = alpha * sum_p x[p] rows[p, j] (+ y), j < n: four rows at a time, y stays in the L1 cache.
 template <class T>
 void add_rows(int64_t k, int64_t n, const T* x, int64_t x_step, const T* rows, int64_t stride, T* y, T alpha,
               bool accumulate) {
@@ -190,12 +190,16 @@ HWY_EXPORT(thin_f32);
 HWY_EXPORT(thin_f64);
 
 namespace {
-// The tiles want unit stride along n in c. A transposed c is the product of the transposed factors.
+// The tiles require unit stride along n in c. A transposed c is the product of the transposed factors.
 template <class T, class F> void with_rows(Gemm g, const T* a, const T* b, T* c, F f) {
   if (g.k == 0 && g.accumulate) return;
   if (g.c_n != 1 && g.n > 1 && (g.c_m == 1 || g.m == 1)) {
-    std::swap(g.m, g.n), std::swap(a, b), std::swap(g.c_m, g.c_n);
-    std::swap(g.a_m, g.b_n), std::swap(g.a_k, g.b_k), std::swap(g.a_b, g.b_b);
+    std::swap(g.m, g.n);
+    std::swap(a, b);
+    std::swap(g.c_m, g.c_n);
+    std::swap(g.a_m, g.b_n);
+    std::swap(g.a_k, g.b_k);
+    std::swap(g.a_b, g.b_b);
   }
   if (g.n == 1) g.c_n = 1;
   if (g.n == 1 && g.b_n != 1) g.b_n = 1;
@@ -207,7 +211,9 @@ template <class T, class F> void with_rows(Gemm g, const T* a, const T* b, T* c,
     int64_t ao, bo, co;
     g.offsets(batch, ao, bo, co);
     Gemm one = g;
-    one.batch_dims = 0, one.c_m = g.n, one.c_n = 1;
+    one.batch_dims = 0;
+    one.c_m = g.n;
+    one.c_n = 1;
     for (int64_t i = 0; g.accumulate && i < g.m * g.n; ++i) t[i] = c[co + i / g.n * g.c_m + i % g.n * g.c_n];
     f(one, a + ao, b + bo, t);
     for (int64_t i = 0; i < g.m * g.n; ++i) c[co + i / g.n * g.c_m + i % g.n * g.c_n] = t[i];
@@ -216,11 +222,11 @@ template <class T, class F> void with_rows(Gemm g, const T* a, const T* b, T* c,
 }  // namespace
 
 namespace {
-// Elements read or written that take as long as waking a thread: less is not shared.
+// Element accesses that take as long as waking a thread: smaller work is not distributed.
 constexpr int64_t kThinWork = 1 << 17;
 constexpr int64_t kThinPieces = 8;
 
-// A vector times a matrix with unit stride along n, or a column times a row: memory-bound. False: not this form.
+// A vector times a matrix with unit stride along n, or a column times a row: memory-bound.
 bool is_thin(const Gemm& g) {
   return g.batch_dims == 0 && g.k > 0 && (g.m == 1 || g.k == 1) && g.b_n == 1 && g.c_n == 1 && g.n > 1;
 }
@@ -233,8 +239,8 @@ template <class T, class F> bool thin(const Gemm& g, const T* a, const T* b, T* 
     });
     return true;
   }
-  // Threads share the rows, as products with the transposed matrix and updates of it do: its lines stay in their caches.
-  // The cut depends on the sizes alone, so that any number of threads gives the same bits.
+  // Threads partition the rows, as do products with the transposed matrix and updates of it, so that lines stay in
+  // their caches. The partition depends on the sizes only, so any number of threads gives the same bits.
   const int64_t pieces = g.k * g.n < kThinWork || g.k < 4 * kThinPieces ? 1 : kThinPieces;
   if (pieces == 1) {
     f(g.k, g.n, a, g.a_k, b, g.b_k, c, static_cast<T>(g.alpha), g.accumulate);
@@ -255,7 +261,8 @@ template <class T, class F> bool thin(const Gemm& g, const T* a, const T* b, T* 
   return true;
 }
 
-// A matrix with unit stride along k times a vector: memory-bound, so read the matrix once, in order. False: not this form.
+// A matrix with unit stride along k times a vector: memory-bound, so the matrix is read once, in order. False: not this
+// form.
 template <class T, class F> bool matrix_vector(const Gemm& g, const T* a, const T* b, T* c, F f) {
   if (g.batch_dims || g.k == 0) return false;
   const bool right = g.n == 1 && g.a_k == 1 && g.b_k == 1, left = g.m == 1 && g.b_k == 1 && g.a_k == 1 && g.n > 1;
@@ -303,7 +310,7 @@ void gemm_rows(const Gemm& g, const int64_t* a, const int64_t* b, int64_t* c) {
         for (int64_t j = 0; !g.accumulate && j < g.n; ++j) out[j * g.c_n] = 0;
         for (int64_t p = 0; p < g.k; ++p) {
           const uint64_t f =
-            static_cast<uint64_t>(alpha) * static_cast<uint64_t>(x[p * g.a_k]);  // unsigned: wraps as PyTorch's does
+            static_cast<uint64_t>(alpha) * static_cast<uint64_t>(x[p * g.a_k]);  // unsigned: wraps, as in PyTorch
           const int64_t* y = b + bo + p * g.b_k;
           for (int64_t j = 0; j < g.n; ++j)
             out[j * g.c_n] =

@@ -1,4 +1,4 @@
-// Matrix products of our own: c = alpha * a b (+ c), any strides, for float, double and int64.
+// Our own matrix products: c = alpha * a b (+ c), any strides, for float, double and int64.
 #pragma once
 #include <cstdint>
 #include "device/product.h"
@@ -17,18 +17,20 @@ struct Gemm : Product {
     a = b = c = 0;
     for (int d = batch_dims; d-- > 0; index /= batch[d]) {
       const int64_t i = index % batch[d];
-      a += i * a_b[d], b += i * b_b[d], c += i * c_b[d];
+      a += i * a_b[d];
+      b += i * b_b[d];
+      c += i * c_b[d];
     }
   }
 };
 
-// Tiles in registers (Highway). The same bits for every thread count: a thread owns whole tiles of c.
+// Register tiles (Highway). The same bits for any thread count: a thread owns whole tiles of c.
 void gemm_simd(const Gemm& g, const float* a, const float* b, float* c);
 void gemm_simd(const Gemm& g, const double* a, const double* b, double* c);
 void gemm_rows(const Gemm& g, const int64_t* a, const int64_t* b, int64_t* c);  // plain loops
-bool gemm_small(const Gemm& g);             // fits the first-level cache: no threads, no library call
+bool gemm_small(const Gemm& g);             // fits the L1 cache: no threads, no library call
 bool gemm_is_matrix_vector(const Gemm& g);  // gemm_simd runs at memory speed: better than a library's general product
-// The reference: three loops and nothing else.
+// The reference: three nested loops.
 template <class T> void gemm_reference(const Gemm& g, const T* a, const T* b, T* c) {
   for (int64_t batch = 0; batch < g.batches(); ++batch) {
     int64_t ao, bo, co;

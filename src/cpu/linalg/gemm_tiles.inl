@@ -1,5 +1,6 @@
-// Tiles of a matrix product in registers, included inside a per-target namespace: kRows x 2 vectors of c stay in
-// registers while k runs (24 accumulators with AVX-512, 12 with AVX2), so that each loaded vector of b is used kRows times.
+// Register tiles of a matrix product, included inside a per-target namespace: kRows x 2 vectors of c stay in registers
+// during the loop over k (24 accumulators with AVX-512, 12 with AVX2), so that each loaded vector of b is used kRows
+// times.
 #if HWY_TARGET <= HWY_AVX3
 constexpr int kRows = 12;
 #elif HWY_TARGET <= HWY_AVX2

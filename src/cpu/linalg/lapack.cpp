@@ -10,7 +10,7 @@
 namespace strata::cpu {
 namespace {
 
-// The functions of Fortran: everything by address, matrices by columns, the lengths of texts last.
+// Fortran functions: all arguments by address, column-major matrices, string lengths last.
 #define STRATA_LAPACK_ENTRIES(X)                                                                                      \
   X(dgetrf, (const int*, const int*, double*, const int*, int*, int*))                                                \
   X(dpotrf, (const char*, const int*, double*, const int*, int*, size_t))                                             \
@@ -31,7 +31,7 @@ struct Lapack {
   void (*set_threads)(int) = nullptr;
   std::string why;
 
-  // A plain liblapack may be the textbook one, which is slower than ours: only OpenBLAS is taken.
+  // A plain liblapack may be the reference implementation, which is slower than ours: only OpenBLAS is used.
   Lapack() {
     Library library({.name = "OpenBLAS",
                      .files = {"libopenblas.so.0"},
@@ -50,8 +50,8 @@ const Lapack& lapack() {
   return *opened;
 }
 
-// One thread while we compute: the same bits each time, and no second team of threads beside ours. The count is the library's,
-// not a thread's: the first to come in sets it, the last to leave restores it.
+// One thread while we compute: the same bits each time, and no second thread pool besides ours. The setting is global
+// to the library: the first to enter sets it, the last to leave restores it.
 class OneThread {
  public:
   OneThread() {
@@ -81,7 +81,7 @@ void transpose(const double* from, int64_t m, int64_t n, double* to) {
         for (int64_t j = j0; j < std::min(n, j0 + kTile); ++j) to[j * m + i] = from[i * n + j];
 }
 
-// A matrix by columns, which goes back to rows.
+// A column-major copy of a matrix, converted back to rows.
 class Columns {
  public:
   Columns(double* a, int64_t m, int64_t n) : a_(a), m_(m), n_(n), values_(static_cast<size_t>(m * n)) {
@@ -109,7 +109,7 @@ int64_t lu(double* a, int64_t m, int64_t n, int32_t* pivots, bool pivot) {
   return std::max(info, 0);
 }
 
-// The lower triangle by rows is the upper one by columns.
+// The lower triangle in row-major order is the upper one in column-major order.
 int64_t cholesky(double* a, int64_t n) {
   const OneThread one;
   const int size = static_cast<int>(n);
@@ -119,7 +119,7 @@ int64_t cholesky(double* a, int64_t n) {
   return std::max(info, 0);
 }
 
-// X A^T = B^T by columns, which is A X = B by rows.
+// X A^T = B^T in column-major order, which is A X = B in row-major order.
 void solve(const double* a, int64_t row, int64_t column, int64_t n, bool upper, bool unit, double* b, int64_t r) {
   if (column != 1 && row != 1) return dense_fast.solve_triangle(a, row, column, n, upper, unit, b, r);
   const OneThread one;
@@ -154,7 +154,7 @@ void make_q(const double* a, int64_t m, int64_t n, const double* tau, int64_t co
   transpose(columns.data(), width, m, q);
 }
 
-// Eigenvectors are columns by columns: the rows of z.
+// Eigenvectors are columns in column-major order: the rows of z.
 bool eigen(double* a, int64_t n, double* w, double* z) {
   const OneThread one;
   const int size = static_cast<int>(n);

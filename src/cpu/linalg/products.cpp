@@ -12,36 +12,58 @@ void add_batch(Gemm& g, int64_t size, int64_t a, int64_t b, int64_t c) {
   if (size == 1) return;
   if (const int last = g.batch_dims - 1;
       last >= 0 && g.a_b[last] == a * size && g.b_b[last] == b * size && g.c_b[last] == c * size) {
-    g.batch[last] *= size, g.a_b[last] = a, g.b_b[last] = b, g.c_b[last] = c;
+    g.batch[last] *= size;
+    g.a_b[last] = a;
+    g.b_b[last] = b;
+    g.c_b[last] = c;
     return;
   }
   const int d = g.batch_dims++;
-  g.batch[d] = size, g.a_b[d] = a, g.b_b[d] = b, g.c_b[d] = c;
+  g.batch[d] = size;
+  g.a_b[d] = a;
+  g.b_b[d] = b;
+  g.c_b[d] = c;
 }
 
-// [batch, m, k] times one [k, n] is [batch * m, k] times [k, n] when a's and c's rows continue from one matrix to the next.
+// [batch, m, k] times one [k, n] is [batch * m, k] times [k, n] if a's and c's rows continue from one matrix to the
+// next.
 void fold_batch(Gemm& g) {
   if (g.batch_dims != 1 || g.b_b[0] != 0) return;
-  if (g.m == 1) g.a_m = g.a_b[0], g.c_m = g.c_b[0], g.m = g.batch[0], g.batch_dims = 0;
-  else if (g.a_b[0] == g.a_m * g.m && g.c_b[0] == g.c_m * g.m) g.m *= g.batch[0], g.batch_dims = 0;
+  if (g.m == 1) {
+    g.a_m = g.a_b[0];
+    g.c_m = g.c_b[0];
+    g.m = g.batch[0];
+    g.batch_dims = 0;
+  } else if (g.a_b[0] == g.a_m * g.m && g.c_b[0] == g.c_m * g.m) {
+    g.m *= g.batch[0];
+    g.batch_dims = 0;
+  }
 }
 
 onednn::Matmul describe(const Gemm& g, onednn::Type type, bool bias) {
   onednn::Matmul m;
-  m.ndim = 2 + g.batch_dims, m.a_type = m.b_type = m.c_type = type, m.bias = bias;
-  m.alpha = static_cast<float>(g.alpha), m.beta = g.accumulate ? 1.f : 0.f;
+  m.ndim = 2 + g.batch_dims;
+  m.a_type = m.b_type = m.c_type = type;
+  m.bias = bias;
+  m.alpha = static_cast<float>(g.alpha);
+  m.beta = g.accumulate ? 1.f : 0.f;
   for (int d = 0; d < g.batch_dims; ++d) {
-    m.c_size[d] = g.batch[d], m.c_stride[d] = g.c_b[d];
-    m.a_size[d] = g.a_b[d] ? g.batch[d] : 1, m.a_stride[d] = g.a_b[d] ? g.a_b[d] : std::max<int64_t>(1, g.m * g.k);
-    m.b_size[d] = g.b_b[d] ? g.batch[d] : 1, m.b_stride[d] = g.b_b[d] ? g.b_b[d] : std::max<int64_t>(1, g.n * g.k);
+    m.c_size[d] = g.batch[d];
+    m.c_stride[d] = g.c_b[d];
+    m.a_size[d] = g.a_b[d] ? g.batch[d] : 1;
+    m.a_stride[d] = g.a_b[d] ? g.a_b[d] : std::max<int64_t>(1, g.m * g.k);
+    m.b_size[d] = g.b_b[d] ? g.batch[d] : 1;
+    m.b_stride[d] = g.b_b[d] ? g.b_b[d] : std::max<int64_t>(1, g.n * g.k);
   }
   const int r = g.batch_dims;
-  // Strides of dimensions of size 1 carry no meaning: give the ones a dense matrix would have.
+  // Strides of dimensions of size 1 have no meaning: use those of a contiguous matrix.
   const auto pair = [](int64_t* size, int64_t* stride, int64_t rows, int64_t columns, int64_t down, int64_t along) {
-    size[0] = rows, size[1] = columns;
+    size[0] = rows;
+    size[1] = columns;
     if (columns == 1) along = down == 1 ? rows : 1;
     if (rows == 1) down = along == 1 ? columns : 1;
-    stride[0] = down, stride[1] = along;
+    stride[0] = down;
+    stride[1] = along;
   };
   pair(m.a_size + r, m.a_stride + r, g.m, g.k, g.a_m, g.a_k);
   pair(m.b_size + r, m.b_stride + r, g.k, g.n, g.b_k, g.b_n);
@@ -49,7 +71,7 @@ onednn::Matmul describe(const Gemm& g, onednn::Type type, bool bias) {
   return m;
 }
 
-// One unit stride, the other at least as long as a row: what a dense or sliced matrix has.
+// One unit stride, the other at least as long as a row: a contiguous or sliced matrix.
 bool plain(int64_t rows, int64_t columns, int64_t down, int64_t along) {
   if (columns == 1) return rows == 1 || down >= 1;
   if (rows == 1) return along == 1;
@@ -92,10 +114,11 @@ void run_own(const Gemm& g, const TensorImpl& a, const TensorImpl& b, const Tens
       if (bias) copy_values(c, *bias);
       return run(h, values<T>(a), values<T>(b), reinterpret_cast<T*>(c.data));
     }
-    // The dense twins have other strides: plan again.
+    // The staged copies have other strides: plan again.
     const Tensor x = staged(a, type), y = staged(b, type), z = make_tensor(c.sizes(), type);
     Gemm twin = plan_product(*x, *y, *z);
-    twin.accumulate = h.accumulate, twin.alpha = h.alpha;
+    twin.accumulate = h.accumulate;
+    twin.alpha = h.alpha;
     if (bias) copy_values(*z, *bias);
     else if (h.accumulate) copy_values(*z, c);
     run(twin, x.data<T>(), y.data<T>(), z.data<T>());
@@ -125,7 +148,8 @@ const char* product_onednn(const Call& c) { return onednn_ready(plan(c), c.out()
 // addmm, baddbmm: beta and alpha are the last two arguments. The output starts as beta * input.
 Gemm plan_scaled(const Call& c) {
   Gemm g = plan_product(c.args.tensor(1), c.args.tensor(2), *c.out());
-  g.alpha = c.args[4].number(), g.accumulate = c.args[3].number() != 0;
+  g.alpha = c.args[4].number();
+  g.accumulate = c.args[3].number() != 0;
   return g;
 }
 template <class Run> void run_scaled(const Call& c, Run run) {
@@ -140,7 +164,8 @@ template <class Run> void run_scaled(const Call& c, Run run) {
   if (beta != 0) copy_scaled(wide, c.args.tensor(0), beta);
   const Tensor a = staged(c.args.tensor(1), type), b = staged(c.args.tensor(2), type);
   Gemm h = plan_product(*a, *b, *wide);
-  h.alpha = g.alpha, h.accumulate = g.accumulate;
+  h.alpha = g.alpha;
+  h.accumulate = g.accumulate;
   run(h, *a, *b, *wide);
   copy_values(*c.out(), *wide);
 }
@@ -154,17 +179,21 @@ struct LinearPlan {
   explicit LinearPlan(const Call& c)
       : weight(shape_only(c.args.tensor(1))), bias(c.args.is_tensor(2) ? &c.args.tensor(2) : nullptr) {
     weight->data = c.args.tensor(1).data;
-    if (weight->ndim == 2)
-      std::swap(weight->shape[0], weight->shape[1]), std::swap(weight->strides[0], weight->strides[1]);
+    if (weight->ndim == 2) {
+      std::swap(weight->shape[0], weight->shape[1]);
+      std::swap(weight->strides[0], weight->strides[1]);
+    }
     weight->update_contiguous();
     gemm = plan_product(c.args.tensor(0), *weight, *c.out());
-    if (bias && (!bias->contiguous || bias->ndim != 1))
-      dense_bias = staged(*bias, bias->dtype), bias = dense_bias.get();
+    if (bias && (!bias->contiguous || bias->ndim != 1)) {
+      dense_bias = staged(*bias, bias->dtype);
+      bias = dense_bias.get();
+    }
   }
 };
 
-// With the weight in the order oneDNN wants, once it was seen twice with the same values: the bits are those of the plain
-// order, the time up to half for few rows.
+// Uses the weight in oneDNN's order, once it was seen twice with the same values: the bits are those of the plain
+// order, and it takes as little as half the time for few rows.
 void run_linear_onednn(const Call& c) {
   const LinearPlan p(c);
   const TensorImpl& weight = c.args.tensor(1);
@@ -189,10 +218,20 @@ void run_linear_onednn(const Call& c) {
 Gemm plan_product(const TensorImpl& a, const TensorImpl& b, const TensorImpl& c) {
   Gemm g;
   const int ab = std::max(a.ndim - 2, 0), bb = std::max(b.ndim - 2, 0), batch = std::max(ab, bb);
-  g.k = a.shape[a.ndim - 1], g.a_k = a.strides[a.ndim - 1];
-  if (a.ndim > 1) g.m = a.shape[a.ndim - 2], g.a_m = a.strides[a.ndim - 2];
-  if (b.ndim > 1) g.n = b.shape[b.ndim - 1], g.b_n = b.strides[b.ndim - 1], g.b_k = b.strides[b.ndim - 2];
-  else g.b_k = b.strides[0], g.b_n = 1;
+  g.k = a.shape[a.ndim - 1];
+  g.a_k = a.strides[a.ndim - 1];
+  if (a.ndim > 1) {
+    g.m = a.shape[a.ndim - 2];
+    g.a_m = a.strides[a.ndim - 2];
+  }
+  if (b.ndim > 1) {
+    g.n = b.shape[b.ndim - 1];
+    g.b_n = b.strides[b.ndim - 1];
+    g.b_k = b.strides[b.ndim - 2];
+  } else {
+    g.b_k = b.strides[0];
+    g.b_n = 1;
+  }
   if (g.n == 1) g.b_n = 1;
   int d = c.ndim;
   if (b.ndim > 1) g.c_n = c.strides[--d];

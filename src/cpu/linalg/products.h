@@ -1,14 +1,15 @@
-// Kernels of the matrix-product ops: one plan of sizes and strides serves them all.
+// Kernels of the matrix-product ops, which share one plan of sizes and strides.
 #pragma once
 #include "cpu/linalg/gemm.h"
 #include "record/op.h"
 
 namespace strata::cpu {
 
-// c = a b by matmul's rules, for any ranks; c has the resulting shape. Batch dimensions are merged where strides allow, and
-// folded into m where b has none.
+// c = a b by matmul's rules, for any ranks; c has the resulting shape. Batch dimensions are merged if strides allow,
+// and folded into m if b has none.
 Gemm plan_product(const TensorImpl& a, const TensorImpl& b, const TensorImpl& c);
-// Runs g on the values of a, b and c, whatever their dtype (all equal); bias, if any, is one contiguous row added to each row of c.
+// Runs g on the values of a, b and c, of any dtype (all equal); bias, if any, is one contiguous row added to each row
+// of c.
 void run_product(Gemm g, const TensorImpl& a, const TensorImpl& b, const TensorImpl& c,
                  const TensorImpl* bias = nullptr);
 

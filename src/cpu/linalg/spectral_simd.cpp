@@ -1,5 +1,5 @@
-// Symmetric eigenvalues (Householder tridiagonal form, implicit QL) and singular values (bidiagonal form, implicit QR after
-// Golub and Kahan). Vectors are kept as rows, so that a rotation of two of them runs over contiguous memory.
+// Symmetric eigenvalues (Householder tridiagonal form, implicit QL) and singular values (bidiagonal form, implicit QR
+// after Golub and Kahan). Vectors are stored as rows, so that rotating two of them accesses contiguous memory.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/linalg/spectral_simd.cpp"
 #include <hwy/foreach_target.h>
@@ -35,7 +35,8 @@ void tridiagonal(double* a, int64_t n, double* d, double* e, double* z) {
     const int64_t m = n - k - 1;
     double* block = a + (k + 1) * n + k + 1;
     tau[static_cast<size_t>(k)] = m > 1 ? make_reflector(a + (k + 1) * n + k, n, m) : 0;
-    d[k] = a[k * n + k], e[k] = a[(k + 1) * n + k];
+    d[k] = a[k * n + k];
+    e[k] = a[(k + 1) * n + k];
     const double t = tau[static_cast<size_t>(k)];
     if (t == 0) continue;
     v[0] = 1;
@@ -47,7 +48,8 @@ void tridiagonal(double* a, int64_t n, double* d, double* e, double* z) {
       add_scaled(block + i * n, -p[static_cast<size_t>(i)], v.data(), m);
     }
   }
-  d[n - 1] = a[n * n - 1], e[n - 1] = 0;
+  d[n - 1] = a[n * n - 1];
+  e[n - 1] = 0;
   if (!z) return;
   std::fill_n(z, n * n, 0.0);
   for (int64_t i = 0; i < n; ++i) z[i * n + i] = 1;
@@ -72,10 +74,12 @@ bool implicit_ql(int64_t n, double* d, double* e, double* z) {
         const double f = s * e[i], b = c * e[i];
         e[i + 1] = r = std::hypot(f, g);
         if (r == 0) {
-          d[i + 1] -= p, e[m] = 0;
+          d[i + 1] -= p;
+          e[m] = 0;
           break;
         }
-        s = f / r, c = g / r;
+        s = f / r;
+        c = g / r;
         g = d[i + 1] - p;
         r = (d[i] - g) * s + 2 * c * b;
         d[i + 1] = g + (p = s * r);
@@ -83,7 +87,9 @@ bool implicit_ql(int64_t n, double* d, double* e, double* z) {
         if (z) rotate(z + (i + 1) * n, z + i * n, c, s, n);
       }
       if (r == 0 && i >= l) continue;
-      d[l] -= p, e[l] = g, e[m] = 0;
+      d[l] -= p;
+      e[l] = g;
+      e[m] = 0;
     }
   return true;
 }
@@ -91,7 +97,7 @@ bool implicit_ql(int64_t n, double* d, double* e, double* z) {
 bool Eigen(double* a, int64_t n, double* w, double* z) {
   if (n == 0) return true;
   std::vector<double> e(static_cast<size_t>(n));
-  double scale = 0;  // so that squares neither overflow nor vanish
+  double scale = 0;  // so that squares neither overflow nor underflow
   for (int64_t i = 0; i < n * n; ++i) scale = std::max(scale, std::abs(a[i]));
   if (scale > 0)
     for (int64_t i = 0; i < n * n; ++i) a[i] /= scale;
@@ -115,7 +121,8 @@ void bidiagonal(double* a, int64_t m, int64_t n, double* d, double* e, double* u
     double* v = a + k * n + k;
     left[static_cast<size_t>(k)] = make_reflector(v, n, m - k);
     reflect_rows(v, n, left[static_cast<size_t>(k)], v + 1, n, m - k, n - k - 1, w.data());
-    d[k] = *v, e[k] = 0;
+    d[k] = *v;
+    e[k] = 0;
     if (k + 1 >= n) continue;
     double* row = v + 1;
     const double t = right[static_cast<size_t>(k)] = make_reflector(row, 1, n - k - 1);
@@ -155,7 +162,10 @@ struct Bidiagonal {
     for (int64_t j = p - 2; j >= k; --j) {
       const double t = std::hypot(s[j], f), c = s[j] / t, sn = f / t;
       s[j] = t;
-      if (j != k) f = -sn * e[j - 1], e[j - 1] *= c;
+      if (j != k) {
+        f = -sn * e[j - 1];
+        e[j - 1] *= c;
+      }
       turn_v(j, p - 1, c, sn);
     }
   }
@@ -164,7 +174,8 @@ struct Bidiagonal {
     for (int64_t j = k; j < p; ++j) {
       const double t = std::hypot(s[j], f), c = s[j] / t, sn = f / t;
       s[j] = t;
-      f = -sn * e[j], e[j] *= c;
+      f = -sn * e[j];
+      e[j] *= c;
       turn_u(j, k - 1, c, sn);
     }
   }
@@ -180,18 +191,24 @@ struct Bidiagonal {
     for (int64_t j = k; j < p - 1; ++j) {
       double t = std::hypot(f, g), c = t == 0 ? 1 : f / t, sn = t == 0 ? 0 : g / t;
       if (j != k) e[j - 1] = t;
-      f = c * s[j] + sn * e[j], e[j] = c * e[j] - sn * s[j];
-      g = sn * s[j + 1], s[j + 1] *= c;
+      f = c * s[j] + sn * e[j];
+      e[j] = c * e[j] - sn * s[j];
+      g = sn * s[j + 1];
+      s[j + 1] *= c;
       turn_v(j, j + 1, c, sn);
-      t = std::hypot(f, g), c = t == 0 ? 1 : f / t, sn = t == 0 ? 0 : g / t;
+      t = std::hypot(f, g);
+      c = t == 0 ? 1 : f / t;
+      sn = t == 0 ? 0 : g / t;
       s[j] = t;
-      f = c * e[j] + sn * s[j + 1], s[j + 1] = c * s[j + 1] - sn * e[j];
-      g = sn * e[j + 1], e[j + 1] *= c;
+      f = c * e[j] + sn * s[j + 1];
+      s[j + 1] = c * s[j + 1] - sn * e[j];
+      g = sn * e[j + 1];
+      e[j + 1] *= c;
       turn_u(j, j + 1, c, sn);
     }
     e[p - 2] = f;
   }
-  void settle(int64_t k) const {  // s[k] has converged: make it positive and move it to its place
+  void settle(int64_t k) const {  // s[k] has converged: make it positive and move it to its sorted position
     if (s[k] < 0) {
       s[k] = -s[k];
       if (vt)
@@ -216,7 +233,8 @@ struct Bidiagonal {
         }
       if (k == p - 2) {
         settle(p - 1);
-        --p, iteration = 0;
+        --p;
+        iteration = 0;
         continue;
       }
       int64_t z = p - 1;

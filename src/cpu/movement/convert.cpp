@@ -1,4 +1,4 @@
-// One loop per pair of types. Contiguous rows are written so that the compiler turns them into vector code.
+// One loop per pair of types. Loops over contiguous rows are written so that the compiler vectorizes them.
 #include "cpu/movement/convert.h"
 
 #include <array>

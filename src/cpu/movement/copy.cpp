@@ -1,6 +1,6 @@
 // Strided to strided copies. The dimensions are merged as far as both layouts allow, then one of four inner loops runs:
-// memcpy, a fill, a blocked transpose (the fast dimension of the source is not that of the target) or a plain strided loop.
-// Bound: memory, for all but the last.
+// memcpy, a fill, a blocked transpose (the fast dimensions of source and target differ) or a plain strided loop. Bound
+// by memory, except the last.
 #include "cpu/movement/copy.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace strata::cpu {
 
 constexpr int64_t kGrain = 1 << 15;          // bytes per piece of parallel work
-constexpr int64_t kStreamBytes = 16 << 20;   // outputs from here on are stored past the cache
+constexpr int64_t kStreamBytes = 16 << 20;   // larger outputs bypass the cache
 constexpr int64_t kTall = 1024, kWide = 64;  // rows and columns of a transposed block, in elements
 
 PairWalk::PairWalk(Shape shape, const int64_t* sa, const int64_t* sb) {
@@ -29,9 +29,14 @@ PairWalk::PairWalk(Shape shape, const int64_t* sa, const int64_t* sb) {
   for (int k = 0; k < m; ++k) {
     const int d = order[k];
     if (n && a[n - 1] == sa[d] * shape[d] && b[n - 1] == sb[d] * shape[d]) {
-      size[n - 1] *= shape[d], a[n - 1] = sa[d], b[n - 1] = sb[d];
+      size[n - 1] *= shape[d];
+      a[n - 1] = sa[d];
+      b[n - 1] = sb[d];
     } else {
-      size[n] = shape[d], a[n] = sa[d], b[n] = sb[d], ++n;
+      size[n] = shape[d];
+      a[n] = sa[d];
+      b[n] = sb[d];
+      ++n;
     }
   }
 }
@@ -39,13 +44,14 @@ PairWalk::PairWalk(Shape shape, const int64_t* sa, const int64_t* sb) {
 PairRows::PairRows(const PairWalk& w, int outer, int64_t row) : w_(w), outer_(outer) {
   for (int d = outer; d-- > 0; row /= w.size[d]) {
     index_[d] = row % w.size[d];
-    a += index_[d] * w.a[d], b += index_[d] * w.b[d];
+    a += index_[d] * w.a[d];
+    b += index_[d] * w.b[d];
   }
 }
 
 namespace {
 
-// body(dst offset, src offset, length): rows along the innermost dimension, long ones in pieces.
+// body(dst offset, src offset, length): rows along the innermost dimension; long ones are split.
 template <class Body> void each_row(const PairWalk& w, int64_t element, const Body& body) {
   if (w.n == 0) return body(0, 0, 1);
   const int outer = w.n - 1;
@@ -58,12 +64,15 @@ template <class Body> void each_row(const PairWalk& w, int64_t element, const Bo
     for (int64_t i = begin, part = begin % pieces; i < end; ++i) {
       const int64_t from = part * piece;
       body(at.a + from * w.a[outer], at.b + from * w.b[outer], std::min(piece, length - from));
-      if (++part == pieces) part = 0, at.next();
+      if (++part == pieces) {
+        part = 0;
+        at.next();
+      }
     }
   });
 }
 
-// The dimension in which the source is contiguous, when that is not the innermost one; else -1.
+// The dimension in which the source is contiguous, if that is not the innermost one; otherwise -1.
 int transposed_dim(const PairWalk& w) {
   if (w.n < 2 || w.a[w.n - 1] != 1 || w.size[w.n - 1] < 4) return -1;
   for (int d = 0; d < w.n - 1; ++d)
@@ -73,10 +82,15 @@ int transposed_dim(const PairWalk& w) {
 
 // Calls tile(dst offset, src offset, rows, cols) on blocks of the two dimensions j (contiguous in src) and the innermost.
 template <class Tile> void each_tile(const PairWalk& w, int j, int64_t element, const Tile& tile) {
-  PairWalk outer = w;  // all dimensions but the two
+  PairWalk outer = w;  // all dimensions except the two
   outer.n = 0;
   for (int d = 0; d < w.n - 1; ++d)
-    if (d != j) outer.size[outer.n] = w.size[d], outer.a[outer.n] = w.a[d], outer.b[outer.n] = w.b[d], ++outer.n;
+    if (d != j) {
+      outer.size[outer.n] = w.size[d];
+      outer.a[outer.n] = w.a[d];
+      outer.b[outer.n] = w.b[d];
+      ++outer.n;
+    }
   const int k = w.n - 1;
   const int64_t rows = w.size[j], cols = w.size[k], matrices = w.count / (rows * cols);
   const int64_t tall = (rows + kTall - 1) / kTall, wide = (cols + kWide - 1) / kWide;
@@ -136,7 +150,7 @@ void copy_converting(const PairWalk& w, const TensorImpl& dst, const TensorImpl&
   });
 }
 
-// The strides of src, seen with dst's shape.
+// The strides of src, broadcast to dst's shape.
 void broadcast_strides(const TensorImpl& dst, const TensorImpl& src, int64_t* strides) {
   const int lead = dst.ndim - src.ndim;
   for (int d = 0; d < dst.ndim; ++d) strides[d] = d < lead || src.shape[d - lead] == 1 ? 0 : src.strides[d - lead];
@@ -163,7 +177,8 @@ void copy_reference(const TensorImpl& dst, const TensorImpl& src) {
     int64_t d = 0, s = 0, rest = i;
     for (int k = dst.ndim; k-- > 0; rest /= dst.shape[k]) {
       index[k] = rest % dst.shape[k];
-      d += index[k] * dst.strides[k], s += index[k] * strides[k];
+      d += index[k] * dst.strides[k];
+      s += index[k] * strides[k];
     }
     convert(dst.data + d * to, 1, src.data + s * from, 1, 1);
   }

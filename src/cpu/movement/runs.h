@@ -1,4 +1,4 @@
-// Runs of elements between storage dtypes and the three types that computation happens in. T is float, double or int64_t.
+// Converts runs of elements between storage dtypes and the three compute types. T is float, double or int64_t.
 #pragma once
 #include "tensor/dtype.h"
 
@@ -9,7 +9,7 @@ template <class T> void load_run(T* dst, const std::byte* src, DType type, int64
 // dst[i * stride] = src[i], converted.
 template <class T> void store_run(const T* src, std::byte* dst, DType type, int64_t stride, int64_t n);
 
-// Dense runs of the narrow floats, with the machine's own instructions.
+// Contiguous runs of the narrow floats, with hardware instructions.
 void half_to_float(const Half* src, float* dst, size_t n);
 void float_to_half(const float* src, Half* dst, size_t n);
 void bfloat_to_float(const BFloat16* src, float* dst, size_t n);

@@ -1,5 +1,5 @@
-// Conversions, compiled for each SIMD target. The narrow floats have instructions of their own; but Highway's conversion to
-// bfloat16 truncates, so rounding to nearest even is done on the bits.
+// Conversions, compiled for each SIMD target. The narrow floats have their own instructions, but Highway's conversion
+// to bfloat16 truncates, so rounding to nearest even is done on the bits.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/movement/runs_simd.cpp"
 #include <hwy/foreach_target.h>

@@ -1,7 +1,7 @@
-// Blocks of a matrix transposed in registers.
+// Transposes blocks of a matrix in registers.
 //
-// L x L elements (L = 16 bytes / element size) are transposed by log2(L) rounds of interleaving vector i with vector
-// i + L/2. A tile is 64 bytes wide in both directions, so that every cache line read and written is used whole. Bound: memory.
+// L x L elements (L = 16 bytes / element size) are transposed by log2(L) rounds of interleaving vector i with vector i
+// + L/2. A tile is 64 bytes wide in both directions, so that every cache line is used completely. Bound by memory.
 #pragma once
 #include <cstring>
 #ifdef __SSE2__
@@ -42,7 +42,7 @@ template <class T> inline void transpose_block(typename Vec16<T>::type* v) {
   }
 }
 
-// Stores past the cache: for outputs larger than it, which would otherwise be read before they are written.
+// Non-temporal stores: for outputs larger than the cache, which would otherwise be read before they are written.
 template <bool kStream, class V> inline void store_vector(void* to, V v) {
 #ifdef __SSE2__
   if constexpr (kStream) return _mm_stream_si128(static_cast<__m128i*>(to), reinterpret_cast<__m128i>(v));
@@ -50,8 +50,8 @@ template <bool kStream, class V> inline void store_vector(void* to, V v) {
   std::memcpy(to, &v, sizeof v);
 }
 
-// d[r * ds + c] = s[c * ss + r] for r < rows, c < cols. kStream: d and ds are multiples of 16 bytes.
-// A line block is read whole before it is written: with power-of-two strides the cache would not hold its lines any longer.
+// d[r * ds + c] = s[c * ss + r] for r < rows, c < cols. kStream: d and ds are multiples of 16 bytes. A line block is
+// read completely before it is written: with power-of-two strides the cache could not hold its lines longer.
 template <class T, bool kStream>
 void transpose_tile(T* d, int64_t ds, const T* s, int64_t ss, int64_t rows, int64_t cols) {
   using V = typename Vec16<T>::type;

@@ -9,7 +9,7 @@
 namespace strata::cpu {
 namespace {
 
-// The weights of query i, and the logarithm of the sum they were divided by.
+// The weights of query i, and the logarithm of their normalizer.
 template <class T>
 T weights_of(const Attention& a, const T* q, const T* k, int64_t k_row, int64_t i, std::vector<T>& w) {
   const int64_t n = a.causal ? std::min(a.columns, i + 1) : a.columns;
@@ -46,8 +46,10 @@ template <class T> void attention_backward_reference(const Attention& a, const A
   for (int64_t b = 0; b < a.batches(); ++b) {
     const T *k = p.k.at(a, b), *v = p.v.at(a, b);
     T *gk = p.grad_k.at(a, b), *gv = p.grad_v.at(a, b);
-    for (int64_t j = 0; j < a.columns; ++j)
-      std::fill_n(gk + j * p.grad_k.row, a.width, T(0)), std::fill_n(gv + j * p.grad_v.row, a.value_width, T(0));
+    for (int64_t j = 0; j < a.columns; ++j) {
+      std::fill_n(gk + j * p.grad_k.row, a.width, T(0));
+      std::fill_n(gv + j * p.grad_v.row, a.value_width, T(0));
+    }
     for (int64_t i = 0; i < a.rows; ++i) {
       const T *q = p.q.at(a, b) + i * p.q.row, *g = p.grad.at(a, b) + i * p.grad.row;
       T* gq = p.grad_q.at(a, b) + i * p.grad_q.row;
@@ -57,14 +59,20 @@ template <class T> void attention_backward_reference(const Attention& a, const A
       for (int64_t j = 0; j < a.columns; ++j) {
         const T weight = w[static_cast<size_t>(j)];
         T s = 0;
-        for (int64_t e = 0; e < a.value_width; ++e)
-          s += g[e] * v[j * p.v.row + e], gv[j * p.grad_v.row + e] += weight * g[e];
-        slope[static_cast<size_t>(j)] = s, mean += weight * s;
+        for (int64_t e = 0; e < a.value_width; ++e) {
+          s += g[e] * v[j * p.v.row + e];
+          gv[j * p.grad_v.row + e] += weight * g[e];
+        }
+        slope[static_cast<size_t>(j)] = s;
+        mean += weight * s;
       }
       std::fill_n(gq, a.width, T(0));
       for (int64_t j = 0; j < a.columns; ++j) {
         const T s = w[static_cast<size_t>(j)] * (slope[static_cast<size_t>(j)] - mean) * static_cast<T>(a.scale);
-        for (int64_t e = 0; e < a.width; ++e) gq[e] += s * k[j * p.k.row + e], gk[j * p.grad_k.row + e] += s * q[e];
+        for (int64_t e = 0; e < a.width; ++e) {
+          gq[e] += s * k[j * p.k.row + e];
+          gk[j * p.grad_k.row + e] += s * q[e];
+        }
       }
     }
   }

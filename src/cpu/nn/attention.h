@@ -1,4 +1,4 @@
-// softmax(scale q kᵀ) v and its gradients, block by block: the matrix of weights is never stored as a whole.
+// softmax(scale q kᵀ) v and its gradients, block by block: the full matrix of weights is never stored.
 #pragma once
 #include <cstdint>
 
@@ -9,7 +9,7 @@ struct Attention {
   int batch_dims = 0;
   int64_t batch[kMaxBatch];
   int64_t rows, columns, width, value_width;  // queries, keys, features of queries and keys, features of values
-  bool causal;                                // row i sees the columns up to i
+  bool causal;                                // row i attends to the columns up to i
   double scale;
   int64_t batches() const {
     int64_t n = 1;
@@ -17,7 +17,7 @@ struct Attention {
     return n;
   }
 };
-// A matrix per batch entry; its rows lie `row` elements apart, their elements next to each other.
+// A matrix per batch entry; its rows are `row` elements apart, their elements contiguous.
 template <class T> struct Matrices {
   T* data = nullptr;
   int64_t row = 0, step[Attention::kMaxBatch] = {};

@@ -1,6 +1,6 @@
-// Blocks of kBlockRows queries against blocks of kBlockColumns keys, with a running maximum and sum per query. Keys (and,
-// for gradients, values) of a batch entry are transposed into panels once. A causal block never looks past its last row.
-// Bound: the multiply-add rate of the products, two forward and five backward.
+// Blocks of kBlockRows queries against blocks of kBlockColumns keys, with a running maximum and sum per query. Keys
+// (and, for gradients, values) of a batch entry are transposed into panels once. A causal block stops at its last row.
+// Bound by the multiply-add rate of the products, two forward and five backward.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/nn/attention_simd.cpp"
 #include <hwy/foreach_target.h>
@@ -37,7 +37,7 @@ template <class T> HWY_INLINE int64_t padded(int64_t n) {
   return (n + panel_width<T>() - 1) / panel_width<T>() * panel_width<T>();
 }
 
-// Rows [0, rows) of a matrix as columns: [panel][k][width], columns past the last zero.
+// Rows [0, rows) of a matrix as columns: [panel][k][width], padded with zeros.
 template <class T> void pack_rows(const T* from, int64_t row, int64_t rows, int64_t k, T* to) {
   const int64_t width = panel_width<T>();
   for (int64_t j = 0; j < rows; j += width, to += k * width) {
@@ -47,7 +47,7 @@ template <class T> void pack_rows(const T* from, int64_t row, int64_t rows, int6
   }
 }
 
-// c[rows, columns] = alpha a b (+ c), b in panels or, with panel_stride = width, as it lies.
+// c[rows, columns] = alpha a b (+ c), b in panels or, with panel_stride = width, in place.
 template <class T>
 void product(int64_t rows, int64_t columns, int64_t k, const T* a, int64_t a_m, int64_t a_k, const T* b, int64_t b_k,
              int64_t panel_stride, T* c, int64_t c_m, T alpha, bool accumulate) {
@@ -88,7 +88,7 @@ template <class T> HWY_INLINE void scale_row(T* x, int64_t n, T factor) {
   for (int64_t i = 0; i < n; ++i) x[i] *= factor;
 }
 
-// Of the keys [begin, begin + count): how many row i sees.
+// Of the keys [begin, begin + count): how many row i attends to.
 HWY_INLINE int64_t visible(const Attention& a, int64_t i, int64_t begin, int64_t count) {
   return a.causal ? std::clamp<int64_t>(i + 1 - begin, 0, count) : count;
 }
@@ -109,7 +109,8 @@ void forward_block(const Attention& a, const AttentionForward<T>& p, int64_t b, 
   const T *q = p.q.at(a, b) + r0 * p.q.row, *v = p.v.at(a, b);
   T *weights = space, *sums = space + kBlockRows * (ld + a.value_width), *most = sums + kBlockRows;
   T* out = weights + kBlockRows * ld;
-  std::fill_n(sums, rows, T(0)), std::fill_n(most, rows, -std::numeric_limits<T>::infinity());
+  std::fill_n(sums, rows, T(0));
+  std::fill_n(most, rows, -std::numeric_limits<T>::infinity());
   std::fill_n(out, rows * a.value_width, T(0));
   for (int64_t c0 = 0; c0 < end; c0 += kBlockColumns) {
     const int64_t count = std::min(kBlockColumns, end - c0), whole = padded<T>(count);
@@ -122,7 +123,8 @@ void forward_block(const Attention& a, const AttentionForward<T>& p, int64_t b, 
       const T sum = exponentials(row, n, count, now);
       const T keep = before == now ? T(1) : std::exp(before - now);
       if (keep != T(1)) scale_row(out + r * a.value_width, a.value_width, keep);
-      sums[r] = sums[r] * keep + sum, most[r] = now;
+      sums[r] = sums[r] * keep + sum;
+      most[r] = now;
     }
     product(rows, a.value_width, count, static_cast<const T*>(weights), ld, int64_t{1}, v + c0 * p.v.row, p.v.row,
             panel_width<T>(), out, a.value_width, T(1), true);
@@ -143,7 +145,10 @@ template <class T> void forward(const Attention& a, const AttentionForward<T>& p
     T* keys = reinterpret_cast<T*>(memory->data);
     for (int64_t u = begin, packed = -1; u < end; ++u) {
       const int64_t b = u / blocks, r0 = u % blocks * kBlockRows;
-      if (b != packed) pack_rows(p.k.at(a, b), p.k.row, a.columns, a.width, keys), packed = b;
+      if (b != packed) {
+        pack_rows(p.k.at(a, b), p.k.row, a.columns, a.width, keys);
+        packed = b;
+      }
       forward_block(a, p, b, r0, std::min(a.rows, r0 + kBlockRows), static_cast<const T*>(keys),
                     keys + padded<T>(a.columns) * a.width);
     }
@@ -161,17 +166,20 @@ template <class T> HWY_INLINE T dot(const T* x, const T* y, int64_t n) {
   return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
-// All of one batch entry: its keys' and values' gradients are summed block after block.
+// All of one batch entry: the gradients of its keys and values are accumulated block by block.
 template <class T> void backward_entry(const Attention& a, const AttentionBackward<T>& p, int64_t b, T* space) {
   const int64_t width = panel_width<T>(), ld = padded<T>(std::min(a.columns, kBlockColumns));
   T *keys = space, *values = keys + padded<T>(a.columns) * a.width;
   T *weights = values + padded<T>(a.columns) * a.value_width, *slopes = weights + kBlockRows * ld;
   const T *q = p.q.at(a, b), *k = p.k.at(a, b), *v = p.v.at(a, b), *out = p.out.at(a, b), *g = p.grad.at(a, b);
   T *gq = p.grad_q.at(a, b), *gk = p.grad_k.at(a, b), *gv = p.grad_v.at(a, b);
-  pack_rows(k, p.k.row, a.columns, a.width, keys), pack_rows(v, p.v.row, a.columns, a.value_width, values);
+  pack_rows(k, p.k.row, a.columns, a.width, keys);
+  pack_rows(v, p.v.row, a.columns, a.value_width, values);
   for (int64_t r = 0; r < a.rows; ++r) std::fill_n(gq + r * p.grad_q.row, a.width, T(0));
-  for (int64_t c = 0; c < a.columns; ++c)
-    std::fill_n(gk + c * p.grad_k.row, a.width, T(0)), std::fill_n(gv + c * p.grad_v.row, a.value_width, T(0));
+  for (int64_t c = 0; c < a.columns; ++c) {
+    std::fill_n(gk + c * p.grad_k.row, a.width, T(0));
+    std::fill_n(gv + c * p.grad_v.row, a.value_width, T(0));
+  }
   for (int64_t r0 = 0; r0 < a.rows; r0 += kBlockRows) {
     const int64_t rows = std::min(kBlockRows, a.rows - r0), end = block_end(a, r0 + rows);
     for (int64_t c0 = 0; c0 < end; c0 += kBlockColumns) {

@@ -17,7 +17,7 @@ int64_t product(const int64_t* v, int count) {
   return n;
 }
 
-// Outputs along one dimension whose window element `k` lies inside the input: [first, last).
+// Outputs along one dimension whose window element `k` is inside the input: [first, last).
 void valid_range(int64_t in, int64_t out, int64_t stride, int64_t offset, int64_t& first, int64_t& last) {
   first = offset >= 0 ? 0 : (-offset + stride - 1) / stride;
   last = in - offset <= 0 ? 0 : std::min(out, (in - offset + stride - 1) / stride);
@@ -25,14 +25,19 @@ void valid_range(int64_t in, int64_t out, int64_t stride, int64_t offset, int64_
   last = std::max(first, last);
 }
 
-// Visits every (column row, image row) pair: f(columns row of out[last] elements, image offset of its first element or -1, range).
+// Visits every (column row, image row) pair: f(columns row of out[last] elements, image offset of its first element or
+// -1, range).
 template <class F> void each_row(const ConvShape& s, int64_t channel, F f) {
   const int d = s.dims;
   int64_t in[3] = {1, 1, 1}, kernel[3] = {1, 1, 1}, out[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, pad[3] = {0, 0, 0},
           dilation[3] = {1, 1, 1};
   for (int i = 0; i < d; ++i) {  // right-aligned: missing leading dimensions have size 1
     const int to = 3 - d + i;
-    in[to] = s.in[i], kernel[to] = s.kernel[i], out[to] = s.out[i], stride[to] = s.stride[i], pad[to] = s.padding[i],
+    in[to] = s.in[i];
+    kernel[to] = s.kernel[i];
+    out[to] = s.out[i];
+    stride[to] = s.stride[i];
+    pad[to] = s.padding[i];
     dilation[to] = s.dilation[i];
   }
   const int64_t plane = channel * in[0] * in[1] * in[2];
@@ -92,47 +97,71 @@ inline void multiply(const Gemm& g, const double* a, const double* b, double* c)
 inline void multiply(const Gemm& g, const int64_t* a, const int64_t* b, int64_t* c) { gemm_rows(g, a, b, c); }
 
 template <class T>
-void columns_pass(const ConvShape& s, ConvWay way, const T* read_big, T* big, const T* read_weight, T* weight,
+void columns_pass(const ConvShape& s, ConvMode mode, const T* read_big, T* big, const T* read_weight, T* weight,
                   const T* read_small, T* small, const T* bias) {
   const int64_t cg = s.c / s.groups, og = s.o / s.groups, k = cg * product(s.kernel, s.dims),
                 l = product(s.out, s.dims), plane = product(s.in, s.dims);
   const std::array<int64_t, 2> sizes{k, l};
   const Tensor space = make_tensor(sizes, dtype_of<T>);
   T* columns = space.data<T>();
-  if (way == ConvWay::Weight) std::fill_n(weight, s.o * k, T(0));
+  if (mode == ConvMode::Weight) std::fill_n(weight, s.o * k, T(0));
   for (int64_t n = 0; n < s.n; ++n)
     for (int64_t g = 0; g < s.groups; ++g) {
       const int64_t image = (n * s.c + g * cg) * plane, result = (n * s.o + g * og) * l, w = g * og * k;
       Gemm p;
-      if (way == ConvWay::Forward) {  // [og, k] x [k, l]
+      if (mode == ConvMode::Forward) {  // [og, k] x [k, l]
         im2col(s, cg, read_big + image, columns);
-        p.m = og, p.n = l, p.k = k, p.a_m = k, p.a_k = 1, p.b_k = l, p.b_n = 1, p.c_m = l, p.c_n = 1;
+        p.m = og;
+        p.n = l;
+        p.k = k;
+        p.a_m = k;
+        p.a_k = 1;
+        p.b_k = l;
+        p.b_n = 1;
+        p.c_m = l;
+        p.c_n = 1;
         if (bias) {
           for (int64_t o = 0; o < og; ++o) std::fill_n(small + result + o * l, l, bias[g * og + o]);
           p.accumulate = true;
         }
         multiply(p, read_weight + w, columns, small + result);
-      } else if (way == ConvWay::Data) {  // [k, og] x [og, l]
-        p.m = k, p.n = l, p.k = og, p.a_m = 1, p.a_k = k, p.b_k = l, p.b_n = 1, p.c_m = l, p.c_n = 1;
+      } else if (mode == ConvMode::Data) {  // [k, og] x [og, l]
+        p.m = k;
+        p.n = l;
+        p.k = og;
+        p.a_m = 1;
+        p.a_k = k;
+        p.b_k = l;
+        p.b_n = 1;
+        p.c_m = l;
+        p.c_n = 1;
         multiply(p, read_weight + w, read_small + result, columns);
         col2im(s, cg, columns, big + image);
       } else {  // [og, l] x [l, k]
         im2col(s, cg, read_big + image, columns);
-        p.m = og, p.n = k, p.k = l, p.a_m = l, p.a_k = 1, p.b_k = 1, p.b_n = l, p.c_m = k, p.c_n = 1,
+        p.m = og;
+        p.n = k;
+        p.k = l;
+        p.a_m = l;
+        p.a_k = 1;
+        p.b_k = 1;
+        p.b_n = l;
+        p.c_m = k;
+        p.c_n = 1;
         p.accumulate = true;
         multiply(p, read_small + result, columns, weight + w);
       }
     }
 }
 
-// out[index of small] pairs with in[index of big] through weight: visits all of them.
+// Visits all triples of an output element of small, an input element of big and a weight.
 template <class T>
-void loops(const ConvShape& s, ConvWay way, const T* read_big, T* big, const T* read_weight, T* weight,
+void loops(const ConvShape& s, ConvMode mode, const T* read_big, T* big, const T* read_weight, T* weight,
            const T* read_small, T* small, const T* bias) {
   const int64_t cg = s.c / s.groups, og = s.o / s.groups, kernels = product(s.kernel, s.dims),
                 l = product(s.out, s.dims), plane = product(s.in, s.dims);
-  if (way == ConvWay::Weight) std::fill_n(weight, s.o * cg * kernels, T(0));
-  if (way == ConvWay::Data) std::fill_n(big, s.n * s.c * plane, T(0));
+  if (mode == ConvMode::Weight) std::fill_n(weight, s.o * cg * kernels, T(0));
+  if (mode == ConvMode::Data) std::fill_n(big, s.n * s.c * plane, T(0));
   for (int64_t n = 0; n < s.n; ++n)
     for (int64_t o = 0; o < s.o; ++o)
       for (int64_t x = 0; x < l; ++x) {
@@ -149,18 +178,18 @@ void loops(const ConvShape& s, ConvWay way, const T* read_big, T* big, const T* 
             }
             if (!inside) continue;
             const int64_t source = (n * s.c + o / og * cg + c) * plane + position, w = (o * cg + c) * kernels + k;
-            if (way == ConvWay::Forward) sum += read_big[source] * read_weight[w];
-            else if (way == ConvWay::Data) big[source] += read_small[at] * read_weight[w];
+            if (mode == ConvMode::Forward) sum += read_big[source] * read_weight[w];
+            else if (mode == ConvMode::Data) big[source] += read_small[at] * read_weight[w];
             else weight[w] += read_small[at] * read_big[source];
           }
-        if (way == ConvWay::Forward) small[at] = sum;
+        if (mode == ConvMode::Forward) small[at] = sum;
       }
 }
 
 template <class Pass>
-void staged_pass(ConvWay way, const Tensor& big, const Tensor& weight, const Tensor& small, const TensorImpl* bias,
+void staged_pass(ConvMode mode, const Tensor& big, const Tensor& weight, const Tensor& small, const TensorImpl* bias,
                  Pass pass) {
-  const Tensor& result = way == ConvWay::Forward ? small : way == ConvWay::Data ? big : weight;
+  const Tensor& result = mode == ConvMode::Forward ? small : mode == ConvMode::Data ? big : weight;
   if (result.numel() == 0) return;
   dispatch_compute(compute_type(result.dtype()), [&]<class T>() {
     const Out<T> out(result);
@@ -173,32 +202,45 @@ void staged_pass(ConvWay way, const Tensor& big, const Tensor& weight, const Ten
   });
 }
 
-onednn::Convolution describe(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& weight,
+onednn::Convolution describe(const ConvShape& s, ConvMode mode, const TensorImpl& big, const TensorImpl& weight,
                              const TensorImpl& small, bool bias) {
   onednn::Convolution c;
-  c.pass = way == ConvWay::Forward ? onednn::ConvPass::Forward
-           : way == ConvWay::Data  ? onednn::ConvPass::BackwardInput
-                                   : onednn::ConvPass::BackwardWeight;
+  c.pass = mode == ConvMode::Forward ? onednn::ConvPass::Forward
+           : mode == ConvMode::Data  ? onednn::ConvPass::BackwardInput
+                                     : onednn::ConvPass::BackwardWeight;
   c.type = big.dtype == DType::F32 ? onednn::Type::F32 : onednn::Type::BF16;
-  c.spatial = s.dims, c.bias = bias, c.groups = s.groups;
+  c.spatial = s.dims;
+  c.bias = bias;
+  c.groups = s.groups;
   const int n = s.dims + 2, shift = s.groups > 1;
-  std::copy_n(big.shape, n, c.input), std::copy_n(big.strides, n, c.input_stride);
-  std::copy_n(small.shape, n, c.output), std::copy_n(small.strides, n, c.output_stride);
-  std::copy_n(weight.shape, n, c.weight + shift), std::copy_n(weight.strides, n, c.weight_stride + shift);
-  if (shift) c.weight[0] = s.groups, c.weight[1] = s.o / s.groups, c.weight_stride[0] = weight.strides[0] * c.weight[1];
+  std::copy_n(big.shape, n, c.input);
+  std::copy_n(big.strides, n, c.input_stride);
+  std::copy_n(small.shape, n, c.output);
+  std::copy_n(small.strides, n, c.output_stride);
+  std::copy_n(weight.shape, n, c.weight + shift);
+  std::copy_n(weight.strides, n, c.weight_stride + shift);
+  if (shift) {
+    c.weight[0] = s.groups;
+    c.weight[1] = s.o / s.groups;
+    c.weight_stride[0] = weight.strides[0] * c.weight[1];
+  }
   for (int d = 0; d < s.dims; ++d) {
-    c.stride[d] = s.stride[d], c.dilation[d] = s.dilation[d], c.pad_left[d] = s.padding[d];
-    // The right padding that makes the sizes meet exactly; negative when the last inputs are never reached.
+    c.stride[d] = s.stride[d];
+    c.dilation[d] = s.dilation[d];
+    c.pad_left[d] = s.padding[d];
+    // The right padding that makes the sizes match exactly; negative if the last inputs are never read.
     c.pad_right[d] = (s.out[d] - 1) * s.stride[d] + s.dilation[d] * (s.kernel[d] - 1) + 1 - s.in[d] - s.padding[d];
   }
   return c;
 }
-// The order of packed weights depends on everything that a primitive was made for.
+// The order of packed weights depends on all parameters of the primitive.
 FormKey form_key(const onednn::Convolution& c) {
   uint64_t hash = static_cast<uint64_t>(num_threads());
   const auto mix = [&](const int64_t* values, int count) {
-    for (int i = 0; i < count; ++i)
-      hash = (hash ^ static_cast<uint64_t>(values[i])) * 0x9e3779b97f4a7c15ull, hash ^= hash >> 31;
+    for (int i = 0; i < count; ++i) {
+      hash = (hash ^ static_cast<uint64_t>(values[i])) * 0x9e3779b97f4a7c15ull;
+      hash ^= hash >> 31;
+    }
   };
   const int n = c.spatial + 2;
   for (const int64_t* p : {c.input, c.input_stride, c.output, c.output_stride}) mix(p, n);
@@ -214,8 +256,8 @@ FormKey form_key(const onednn::Convolution& c) {
           n};
 }
 
-// oneDNN cuts the batch by the number of threads to sum a weight gradient, so that its bits depend on it. Here the cut
-// depends on the sizes alone: pieces of the batch, and blocks of output channels when the batch is short.
+// oneDNN splits the batch by the number of threads to sum a weight gradient, so its bits depend on it. Here the
+// partition depends on the sizes only: pieces of the batch, and blocks of output channels if the batch is small.
 struct WeightPieces {
   int64_t batch, blocks;
   explicit WeightPieces(const ConvShape& s)
@@ -243,8 +285,9 @@ onednn::Convolution weight_piece(const ConvShape& s, const TensorImpl& big, cons
   y = piece(*piece(small, 0, n0, n1), 1, o0, o1);
   w = partial ? piece(*piece(*partial, 0, n * s.o, (n + 1) * s.o), 0, o0, o1) : Tensor();
   ConvShape part = s;
-  part.n = n1 - n0, part.o = o1 - o0;
-  onednn::Convolution c = describe(part, ConvWay::Weight, *x, *w, *y, false);
+  part.n = n1 - n0;
+  part.o = o1 - o0;
+  onednn::Convolution c = describe(part, ConvMode::Weight, *x, *w, *y, false);
   c.wide_weight = true;
   return c;
 }
@@ -256,7 +299,7 @@ void weight_in_pieces(const ConvShape& s, const TensorImpl& big, const TensorImp
   shape[0] *= pieces.batch;
   const Tensor partial = make_tensor(Shape(shape, weight.ndim), DType::F32);
   parallel_for(pieces.batch * pieces.blocks, 1,
-               [&](int64_t begin, int64_t end) {  // one thread each: oneDNN sees no team
+               [&](int64_t begin, int64_t end) {  // one thread each: oneDNN sees no thread pool
                  for (int64_t p = begin; p < end; ++p) {
                    Tensor x, y, w;
                    const auto c = weight_piece(s, big, partial, small, p, pieces, x, y, w);
@@ -278,28 +321,28 @@ void weight_in_pieces(const ConvShape& s, const TensorImpl& big, const TensorImp
 }
 }  // namespace
 
-const char* conv_onednn_ready(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& weight,
+const char* conv_onednn_ready(const ConvShape& s, ConvMode mode, const TensorImpl& big, const TensorImpl& weight,
                               const TensorImpl& small, bool bias) {
   if (big.dtype != DType::F32 && big.dtype != DType::BF16) return "oneDNN is used for float32 and bfloat16";
   if (!onednn_table()) return onednn_missing();
   if (big.numel == 0 || weight.numel == 0 || small.numel == 0) return "a size is 0";
   for (const TensorImpl* t : {&big, &weight, &small})
     if (!t->is_dense()) return "an operand is not dense";
-  if (way == ConvWay::Weight) {
+  if (mode == ConvMode::Weight) {
     const WeightPieces pieces(s);
     if (pieces.batch * pieces.blocks == 1) return "one image and few channels: too little to share between threads";
     const Tensor like = make_tensor(Shape(weight.shape, weight.ndim), DType::F32);
     Tensor x, y, w;
     return onednn_table()->convolution_ready(weight_piece(s, big, like, small, 0, WeightPieces(s), x, y, w));
   }
-  return onednn_table()->convolution_ready(describe(s, way, big, weight, small, bias));
+  return onednn_table()->convolution_ready(describe(s, mode, big, weight, small, bias));
 }
 
-void conv_onednn(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& weight,
+void conv_onednn(const ConvShape& s, ConvMode mode, const TensorImpl& big, const TensorImpl& weight,
                  const TensorImpl& small, const TensorImpl* bias) {
-  if (way == ConvWay::Weight) return weight_in_pieces(s, big, weight, small);
+  if (mode == ConvMode::Weight) return weight_in_pieces(s, big, weight, small);
   const Tensor row = bias ? staged(*bias, bias->dtype) : Tensor();
-  const auto c = describe(s, way, big, weight, small, bias != nullptr);
+  const auto c = describe(s, mode, big, weight, small, bias != nullptr);
   Ref<Storage> packed;
   if (const size_t bytes = onednn_table()->convolution_weight_bytes(c))
     packed = form_of(weight, form_key(c), bytes, [&](std::byte* to) {
@@ -310,18 +353,18 @@ void conv_onednn(const ConvShape& s, ConvWay way, const TensorImpl& big, const T
     onednn_failed("convolution");
 }
 
-void conv_columns(const ConvShape& s, ConvWay way, const Tensor& big, const Tensor& weight, const Tensor& small,
+void conv_columns(const ConvShape& s, ConvMode mode, const Tensor& big, const Tensor& weight, const Tensor& small,
                   const TensorImpl* bias) {
-  staged_pass(way, big, weight, small, bias,
+  staged_pass(mode, big, weight, small, bias,
               [&]<class T>(const T* rb, T* b, const T* rw, T* w, const T* rs, T* m, const T* row) {
-                columns_pass<T>(s, way, rb, b, rw, w, rs, m, row);
+                columns_pass<T>(s, mode, rb, b, rw, w, rs, m, row);
               });
 }
-void conv_reference(const ConvShape& s, ConvWay way, const Tensor& big, const Tensor& weight, const Tensor& small,
+void conv_reference(const ConvShape& s, ConvMode mode, const Tensor& big, const Tensor& weight, const Tensor& small,
                     const TensorImpl* bias) {
-  staged_pass(way, big, weight, small, bias,
+  staged_pass(mode, big, weight, small, bias,
               [&]<class T>(const T* rb, T* b, const T* rw, T* w, const T* rs, T* m, const T* row) {
-                loops<T>(s, way, rb, b, rw, w, rs, m, row);
+                loops<T>(s, mode, rb, b, rw, w, rs, m, row);
               });
 }
 

@@ -8,7 +8,7 @@
 namespace strata::cpu {
 namespace {
 
-// A coordinate in pixels and how it moves with the grid's value.
+// A coordinate in pixels and its derivative with respect to the grid's value.
 template <class T> struct Place { T at, slope; };
 
 template <class T> Place<T> in_pixels(T v, int64_t size, bool corners) {
@@ -20,10 +20,13 @@ template <class T> Place<T> clipped(Place<T> p, int64_t size) {
   const T most = static_cast<T>(size - 1);
   return p.at >= most ? Place<T>{most, 0} : p;
 }
-template <class T> Place<T> reflected(Place<T> p, T low, T high) {  // bounces between low and high
+template <class T> Place<T> reflected(Place<T> p, T low, T high) {  // reflects between low and high
   if (low == high) return {0, 0};
   T x = p.at - low, slope = p.slope;
-  if (x < 0) x = -x, slope = -slope;
+  if (x < 0) {
+    x = -x;
+    slope = -slope;
+  }
   const T span = high - low, extra = std::fmod(x, span);
   const bool odd = static_cast<int64_t>(std::floor(x / span)) % 2 != 0;
   return odd ? Place<T>{span - extra + low, -slope} : Place<T>{extra + low, slope};
@@ -38,10 +41,11 @@ template <class T> Place<T> padded(const GridSample& s, Place<T> p, int64_t size
   return std::isfinite(p.at) && std::abs(p.at) < T(1e9) ? p : Place<T>{-100, 0};
 }
 
-// Up to four inputs along one dimension, their weights, and how the weights move with the grid's value.
+// Up to four inputs along one dimension, their weights, and the derivatives of the weights with respect to the grid's
+// value.
 template <class T> struct Taps {
   int count;
-  int64_t index[4];  // -1: outside, counts as 0
+  int64_t index[4];  // -1: outside, treated as 0
   T weight[4], slope[4];
 };
 int64_t inside(int64_t i, int64_t size) { return i >= 0 && i < size ? i : -1; }
@@ -68,20 +72,30 @@ template <class T> Taps<T> taps(const GridSample& s, T v, int64_t size) {
   }
   p = padded(s, p, size);
   if (s.mode == GridSample::Mode::Nearest) {
-    t.count = 1, t.index[0] = inside(static_cast<int64_t>(std::nearbyint(p.at)), size), t.weight[0] = 1, t.slope[0] = 0;
+    t.count = 1;
+    t.index[0] = inside(static_cast<int64_t>(std::nearbyint(p.at)), size);
+    t.weight[0] = 1;
+    t.slope[0] = 0;
     return t;
   }
   const T low = std::floor(p.at), part = p.at - low;
   t.count = 2;
   for (int k = 0; k < 2; ++k) t.index[k] = inside(static_cast<int64_t>(low) + k, size);
-  t.weight[0] = 1 - part, t.weight[1] = part, t.slope[0] = -p.slope, t.slope[1] = p.slope;
+  t.weight[0] = 1 - part;
+  t.weight[1] = part;
+  t.slope[0] = -p.slope;
+  t.slope[1] = p.slope;
   return t;
 }
 
-// f(offset within a plane, weight, slopes by dimension) for each input that takes part. Grid values come x first.
+// f(offset within a plane, weight, slopes by dimension) for each contributing input. Grid values are in the order x, y,
+// z.
 template <class T, class F> void each_input(const GridSample& s, const T* at, F f) {
   Taps<T> t[3];
-  t[0].count = 1, t[0].index[0] = 0, t[0].weight[0] = 1, t[0].slope[0] = 0;  // a plane is a volume of depth 1
+  t[0].count = 1;
+  t[0].index[0] = 0;
+  t[0].weight[0] = 1;
+  t[0].slope[0] = 0;  // a plane is a volume of depth 1
   const int64_t sizes[3] = {s.dims == 3 ? s.in[0] : 1, s.in[s.dims - 2], s.in[s.dims - 1]};
   for (int d = 3 - s.dims; d < 3; ++d) t[d] = taps(s, at[2 - d], sizes[d]);
   for (int i = 0; i < t[0].count; ++i)
@@ -117,7 +131,7 @@ template <class T> void grid_sample(const GridSample& s, const T* x, const T* gr
 template <class T>
 void grid_sample_backward(const GridSample& s, const T* g, const T* x, const T* grid, T* gx, T* ggrid) {
   const int64_t plane = plane_of(s);
-  parallel_for(s.n, 1, [&](int64_t begin, int64_t end) {  // images do not share anything
+  parallel_for(s.n, 1, [&](int64_t begin, int64_t end) {  // images are independent
     std::fill(gx + begin * s.c * plane, gx + end * s.c * plane, T(0));
     for (int64_t p = begin * s.out; p < end * s.out; ++p) {
       const int64_t image = p / s.out * s.c * plane, from = p / s.out * s.c * s.out + p % s.out;

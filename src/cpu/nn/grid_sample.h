@@ -1,4 +1,4 @@
-// Sampling images [n, c, in…] at the places a grid [n, out…, dims] names, in two or three dimensions.
+// Samples images [n, c, in…] at the positions of a grid [n, out…, dims], in two or three dimensions.
 #pragma once
 #include <cstdint>
 
@@ -6,7 +6,7 @@ namespace strata::cpu {
 
 struct GridSample {
   int dims = 2;
-  int64_t n, c, in[3], out;  // `out`: places per image
+  int64_t n, c, in[3], out;  // `out`: positions per image
   enum class Mode : uint8_t { Linear, Nearest, Cubic } mode;
   enum class Padding : uint8_t { Zeros, Border, Reflection } padding;
   bool align_corners;

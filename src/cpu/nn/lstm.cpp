@@ -24,16 +24,21 @@ template <class T> void lstm_forward_reference(const Lstm& s, const LstmForward<
           if (p.activations) p.activations[t * 4 * size + (r * 4 + k) * h + u] = gate[k];
         }
         const T now = gate[1] * cell[r * h + u] + gate[0] * gate[2];
-        c[r * h + u] = now, out[r * h + u] = gate[3] * std::tanh(now);
+        c[r * h + u] = now;
+        out[r * h + u] = gate[3] * std::tanh(now);
       }
-    before = out, cell = c;
+    before = out;
+    cell = c;
   }
   for (int64_t i = 0; i < size; ++i) p.c_last[i] = cell[i];
 }
 
 template <class T> void lstm_backward_reference(const Lstm& s, const LstmBackward<T>& p) {
   const int64_t h = s.hidden, size = s.batch * h;
-  for (int64_t i = 0; i < size; ++i) p.grad_h0[i] = 0, p.grad_c0[i] = p.grad_c ? p.grad_c[i] : 0;
+  for (int64_t i = 0; i < size; ++i) {
+    p.grad_h0[i] = 0;
+    p.grad_c0[i] = p.grad_c ? p.grad_c[i] : 0;
+  }
   for (int64_t i = s.steps; i-- > 0;) {
     const int64_t t = s.step_at(i);
     const T *act = p.activations + t * 4 * size, *before = i ? p.cells + s.step_at(i - 1) * size : p.c0;

@@ -1,4 +1,4 @@
-// One layer of a long short-term memory over a whole sequence, in one direction.
+// One LSTM layer over a whole sequence, in one direction.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,9 +11,9 @@ struct Lstm {
   int64_t step_at(int64_t i) const { return reverse ? steps - 1 - i : i; }
 };
 
-// gates [steps, batch, 4 hidden]: the input's part, biases included, in the order i f g o; weight [4 hidden, hidden].
-// activations (as gates, after sigmoid and tanh) and cells [steps, batch, hidden] may be null; c_last holds the last cell.
-// packed is what lstm_pack made of the weight, or null.
+// gates [steps, batch, 4 hidden]: the input's part, including biases, in the order i f g o; weight [4 hidden, hidden].
+// activations (as gates, after sigmoid and tanh) and cells [steps, batch, hidden] may be null; c_last holds the last
+// cell. packed is the weight as packed by lstm_pack, or null.
 template <class T> struct LstmForward {
   const T *gates, *h0, *c0, *weight, *packed;
   T *output, *c_last, *cells, *activations;

@@ -1,7 +1,7 @@
-// Each thread owns some hidden units for all steps: their weights stay in its second-level cache, packed so that the four
-// gates of a vector of units are computed together, and the gates' functions are applied while the sums are in the first-level
-// cache. One barrier per step. Every sum runs in the same order whoever computes it, so any number of threads gives the same
-// bits. Bound: the multiply-add rate.
+// Each thread owns some hidden units for all steps: their weights stay in its L2 cache, packed so that the four gates
+// of a vector of units are computed together, and the gate functions are applied while the sums are in the L1 cache.
+// One barrier per step. Every sum has the same order on any thread, so any number of threads gives the same bits. Bound
+// by the multiply-add rate.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/nn/lstm_simd.cpp"
 #include <hwy/foreach_target.h>
@@ -45,10 +45,10 @@ HWY_INLINE void product(int64_t rows, int64_t k, const T* a, int64_t a_m, const 
                          T(1), false);
 }
 
-// The members of a team share `count` blocks.
+// The first block of a member, when a team shares `count` blocks.
 HWY_INLINE int64_t share(int64_t count, int index, int members) { return count * index / members; }
 
-// Weights of a block of `lanes` units: [gate pair][k][2 * lanes], units past the last one zero.
+// Weights of a block of `lanes` units: [gate pair][k][2 * lanes], padded with zeros.
 template <class T> void pack_gates(const Lstm& s, const T* weight, int64_t block, T* to) {
   const int64_t lanes = lanes_of<T>(), h = s.hidden, first = block * lanes, count = std::min(lanes, h - first);
   if (count < lanes) std::fill_n(to, 4 * lanes * h, T(0));
@@ -90,11 +90,14 @@ void forward_member(const Lstm& s, const LstmForward<T>& p, T* space, int index,
         hn::BlendedStore(hn::Mul(open, tanh_of(now)), mask, d, out + r * h + unit);
         if (!act) continue;
         T* to = act + r * 4 * h + unit;
-        hn::BlendedStore(in, mask, d, to), hn::BlendedStore(forget, mask, d, to + h);
-        hn::BlendedStore(fresh, mask, d, to + 2 * h), hn::BlendedStore(open, mask, d, to + 3 * h);
+        hn::BlendedStore(in, mask, d, to);
+        hn::BlendedStore(forget, mask, d, to + h);
+        hn::BlendedStore(fresh, mask, d, to + 2 * h);
+        hn::BlendedStore(open, mask, d, to + 3 * h);
       }
     }
-    before = out, cell = c;
+    before = out;
+    cell = c;
     barrier.wait(members);
   }
   if (p.cells)
@@ -115,12 +118,15 @@ void backward_member(const Lstm& s, const LstmBackward<T>& p, T* packed, int ind
     for (int64_t k = 0; k < 4 * h; ++k) {
       const int64_t count = std::min(width, h - j * width);
       T* to = packed + (j * 4 * h + k) * width;
-      std::copy_n(p.weight + k * h + j * width, count, to), std::fill_n(to + count, width - count, T(0));
+      std::copy_n(p.weight + k * h + j * width, count, to);
+      std::fill_n(to + count, width - count, T(0));
     }
   // grad_h0 and grad_c0 carry the gradients from step to step.
   for (int64_t r = 0; r < s.batch; ++r)
-    for (int64_t u = begin; u < end; ++u)
-      p.grad_h0[r * h + u] = T(0), p.grad_c0[r * h + u] = p.grad_c ? p.grad_c[r * h + u] : T(0);
+    for (int64_t u = begin; u < end; ++u) {
+      p.grad_h0[r * h + u] = T(0);
+      p.grad_c0[r * h + u] = p.grad_c ? p.grad_c[r * h + u] : T(0);
+    }
   const auto one = hn::Set(d, T(1));
   for (int64_t i = s.steps; i-- > 0;) {
     const int64_t t = s.step_at(i);
@@ -150,7 +156,7 @@ void backward_member(const Lstm& s, const LstmBackward<T>& p, T* packed, int ind
   }
 }
 
-// Threads pay once a step's product is longer than two waits for each other.
+// Threads are worth it once a step's product takes longer than two barriers.
 int team_size(const Lstm& s, int64_t blocks) {
   const int64_t work = s.batch * s.hidden * s.hidden * 4;
   return work < 200000 ? 1 : static_cast<int>(std::min<int64_t>(num_threads(), blocks));

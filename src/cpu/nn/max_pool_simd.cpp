@@ -1,5 +1,5 @@
-// Max pooling at memory speed. Channels-last: a vector of channels per window position. Plain planes: a vector of
-// neighbouring windows, whose inputs are stride 1 or 2 apart. Everything else runs in plain loops.
+// Max pooling at memory speed. Channels-last: a vector of channels per window position. Planes: a vector of
+// neighbouring windows, whose inputs are stride 1 or 2 apart. All other cases run in plain loops.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/nn/max_pool_simd.cpp"
 #include <hwy/foreach_target.h>
@@ -20,7 +20,7 @@ using V = hn::Vec<D>;
 using DI = hn::RebindToSigned<D>;
 using DB = hn::Rebind<uint8_t, D>;
 
-// best and, with codes, code take v where it is larger, or NaN.
+// best and, with codes, code become v if it is larger, or NaN.
 template <bool kCodes> HWY_INLINE void take(V v, int32_t position, V& best, hn::Vec<DI>& code) {
   const auto better = hn::Or(hn::Gt(v, best), hn::IsNaN(v));
   best = hn::IfThenElse(better, v, best);
@@ -90,7 +90,7 @@ void RowOfPixelsBackward(const MaxPool& p, const float* grad, const uint8_t* cod
 }
 
 // One row of windows of a plane; strides 1 and 2. Columns near the border and near the end of memory are left to the
-// caller: returns the columns [begin, end) that were done.
+// caller: returns the columns [begin, end) that were computed.
 template <bool kCodes>
 void row_of_windows(const MaxPool& p, const float* x, const float* end_of_memory, int64_t oy, float* y, uint8_t* codes,
                     int64_t& begin, int64_t& end) {
@@ -163,7 +163,10 @@ void plain_windows(const MaxPool& p, const T* x, int64_t oy, int64_t begin, int6
       for (int64_t i = y0; i < y1; ++i)
         for (int64_t j = x0; j < x1; ++j) {
           const T v = x[(p.at(0, oy, i) * p.in[1] + p.at(1, ox, j)) * p.inner + c];
-          if (v > best || v != v) best = v, code = i * p.kernel[1] + j;
+          if (v > best || v != v) {
+            best = v;
+            code = i * p.kernel[1] + j;
+          }
         }
       const int64_t o = (oy * p.out[1] + ox) * p.inner + c;
       y[o] = best;

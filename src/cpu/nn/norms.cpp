@@ -7,7 +7,7 @@
 namespace strata::cpu {
 namespace {
 
-// Sixteen running sums, added to a double every 4096 elements: vectorises, and keeps float's error small.
+// Sixteen running sums, added to a double every 4096 elements: vectorizes, and keeps float's error small.
 template <class T, class Term> double chunked_sum(int64_t n, Term term) {
   double total = 0;
   for (int64_t at = 0; at < n; at += 4096) {
@@ -63,7 +63,8 @@ void channel_grad_sums(const Channels& k, const T* g, const T* x, const T* mean,
       a += chunked_sum<T>(k.s, [&](int64_t i) { return gr[i]; });
       b += chunked_sum<T>(k.s, [&](int64_t i) { return gr[i] * (xr[i] - m); });
     }
-    sum_g[c] = static_cast<T>(a), sum_gx[c] = static_cast<T>(b);
+    sum_g[c] = static_cast<T>(a);
+    sum_gx[c] = static_cast<T>(b);
   });
 }
 

@@ -1,5 +1,5 @@
-// Kernels of the normalisation ops. Data is contiguous; statistics are sums in a fixed order, so every thread count gives the
-// same bits.
+// Kernels of the normalization ops. Data is contiguous; statistics are sums in a fixed order, so any thread count gives
+// the same bits.
 #pragma once
 #include <cstdint>
 
@@ -9,7 +9,7 @@ namespace strata::cpu {
 struct Channels {
   int64_t n, c, s;
 };
-// y = (x - mean[c]) scale[c] + shift[c]. The difference first: x and the mean may be large beside it.
+// y = (x - mean[c]) scale[c] + shift[c]. Subtracts first: x and the mean may be large compared with the difference.
 template <class T>
 void channel_affine(const Channels& k, const T* x, const T* mean, const T* scale, const T* shift, T* y);
 // The same for [rows, c]: channels-last.

@@ -44,10 +44,14 @@ template <class T> void max_windows(const Pooling& p, const T* x, T* y, int64_t*
           const int64_t row = (i * p.in[1] + j) * p.in[2];
           for (int64_t k = c.lo; k < c.hi; k += c.step) {
             const T v = in[row + k];
-            if (v > best || v != v) best = v, where = row + k;
+            if (v > best || v != v) {
+              best = v;
+              where = row + k;
+            }
           }
         }
-      out[o] = best, at[o] = where;
+      out[o] = best;
+      at[o] = where;
     });
   });
 }

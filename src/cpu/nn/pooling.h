@@ -7,7 +7,7 @@ namespace strata::cpu {
 
 struct Window {  // along one dimension: inputs lo, lo + step, … below hi
   int64_t lo, hi, step;
-  int64_t full;  // how many inputs, padding included
+  int64_t full;  // number of inputs, including padding
 };
 struct Pooling {
   int64_t planes = 1;
@@ -19,7 +19,7 @@ struct Pooling {
   int64_t out_size() const { return static_cast<int64_t>(windows[0].size() * windows[1].size() * windows[2].size()); }
 };
 
-// The largest value of each window and its index within the plane; NaN wins.
+// The maximum of each window and its index within the plane; NaN wins.
 template <class T> void max_windows(const Pooling& p, const T* x, T* y, int64_t* index);
 template <class T> void mean_windows(const Pooling& p, const T* x, T* y);
 template <class T> void mean_windows_backward(const Pooling& p, const T* g, T* out);

@@ -15,11 +15,14 @@ double cubic(double x, double a) {  // Keys' kernel
   return 0;
 }
 
-Taps wide_taps(int64_t in, int64_t out, Filter filter, double scale) {  // the filter grows with the scale: no aliasing
+Taps wide_taps(int64_t in, int64_t out, Filter filter, double scale) {  // the filter widens with the scale: no aliasing
   const double size = filter == Filter::Cubic ? 4 : 2, stretch = std::max(scale, 1.0), support = size / 2 * stretch;
   Taps t;
-  t.in = in, t.out = out, t.count = std::min<int64_t>(in, static_cast<int64_t>(std::ceil(support)) * 2 + 1);
-  t.index.resize(static_cast<size_t>(out * t.count)), t.weight.resize(t.index.size());
+  t.in = in;
+  t.out = out;
+  t.count = std::min<int64_t>(in, static_cast<int64_t>(std::ceil(support)) * 2 + 1);
+  t.index.resize(static_cast<size_t>(out * t.count));
+  t.weight.resize(t.index.size());
   for (int64_t o = 0; o < out; ++o) {
     const double centre = scale * (static_cast<double>(o) + 0.5);
     const int64_t low = std::max<int64_t>(static_cast<int64_t>(centre - support + 0.5), 0);
@@ -48,8 +51,11 @@ Taps make_taps(int64_t in, int64_t out, Filter filter, bool align_corners, doubl
   scale = single ? static_cast<double>(static_cast<float>(scale)) : scale;
   if (antialias && !nearest) return wide_taps(in, out, filter, scale);
   Taps t;
-  t.in = in, t.out = out, t.count = nearest ? 1 : filter == Filter::Linear ? 2 : 4;
-  t.index.resize(static_cast<size_t>(out * t.count)), t.weight.resize(t.index.size());
+  t.in = in;
+  t.out = out;
+  t.count = nearest ? 1 : filter == Filter::Linear ? 2 : 4;
+  t.index.resize(static_cast<size_t>(out * t.count));
+  t.weight.resize(t.index.size());
   for (int64_t o = 0; o < out; ++o) {
     int64_t* index = &t.index[static_cast<size_t>(o * t.count)];
     double* weight = &t.weight[static_cast<size_t>(o * t.count)];
@@ -57,7 +63,8 @@ Taps make_taps(int64_t in, int64_t out, Filter filter, bool align_corners, doubl
     if (nearest) {
       const float at = filter == Filter::Nearest ? static_cast<float>(o) * static_cast<float>(scale)
                                                  : (static_cast<float>(o) + 0.5f) * static_cast<float>(scale);
-      index[0] = std::min(static_cast<int64_t>(std::floor(at)), in - 1), weight[0] = 1;
+      index[0] = std::min(static_cast<int64_t>(std::floor(at)), in - 1);
+      weight[0] = 1;
       continue;
     }
     double source = align_corners ? scale * place : rounded(rounded(scale * (place + 0.5)) - 0.5);
@@ -65,11 +72,15 @@ Taps make_taps(int64_t in, int64_t out, Filter filter, bool align_corners, doubl
     const int64_t low = static_cast<int64_t>(std::floor(source));
     const double part = source - static_cast<double>(low);
     if (filter == Filter::Linear) {
-      index[0] = std::min(low, in - 1), index[1] = std::min(low + 1, in - 1), weight[0] = 1 - part, weight[1] = part;
+      index[0] = std::min(low, in - 1);
+      index[1] = std::min(low + 1, in - 1);
+      weight[0] = 1 - part;
+      weight[1] = part;
     } else {
-      for (int64_t k = 0; k < 4; ++k)
-        index[k] = std::clamp<int64_t>(low - 1 + k, 0, in - 1),
+      for (int64_t k = 0; k < 4; ++k) {
+        index[k] = std::clamp<int64_t>(low - 1 + k, 0, in - 1);
         weight[k] = cubic(part + 1 - static_cast<double>(k), -0.75);
+      }
     }
   }
   return t;

@@ -12,7 +12,7 @@ struct Taps {                          // of one dimension
 };
 
 enum class Filter : uint8_t { Nearest, NearestExact, Linear, Cubic };
-// `scale` is input size per output size where the caller gave a factor; 0: from the sizes.
+// `scale` is input size per output size if the caller gave a factor; 0: from the sizes.
 Taps make_taps(int64_t in, int64_t out, Filter filter, bool align_corners, double scale, bool antialias,
                bool single_precision);
 

@@ -1,5 +1,5 @@
-// Each function here works on one thread; callers cut the rows. Sums run in a fixed order per row, so results do not depend
-// on how the rows were cut.
+// Each function here runs on one thread; callers partition the rows. Sums have a fixed order per row, so results do not
+// depend on the partition.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/nn/row_kernels.cpp"
 #include <hwy/foreach_target.h>
@@ -37,15 +37,17 @@ HWY_INLINE V exp_negative(D d, V x) {
   return hn::IfThenZeroElse(under, hn::Mul(p, hn::BitCast(d, power)));
 }
 
-// Largest value, NaN if there is one (then every comparison below is false, and NaN reaches the sum through exp).
+// Maximum, NaN if there is one (then every comparison below is false, and NaN reaches the sum through exp).
 HWY_INLINE float row_max(D d, const float* x, int64_t n) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const float lowest = -std::numeric_limits<float>::infinity();
   V a = hn::Set(d, lowest), b = a, c = a, e = a;
   int64_t i = 0;
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    a = hn::Max(a, hn::LoadU(d, x + i)), b = hn::Max(b, hn::LoadU(d, x + i + lanes));
-    c = hn::Max(c, hn::LoadU(d, x + i + 2 * lanes)), e = hn::Max(e, hn::LoadU(d, x + i + 3 * lanes));
+    a = hn::Max(a, hn::LoadU(d, x + i));
+    b = hn::Max(b, hn::LoadU(d, x + i + lanes));
+    c = hn::Max(c, hn::LoadU(d, x + i + 2 * lanes));
+    e = hn::Max(e, hn::LoadU(d, x + i + 3 * lanes));
   }
   for (; i + lanes <= n; i += lanes) a = hn::Max(a, hn::LoadU(d, x + i));
   float m = hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(a, b), hn::Max(c, e))));
@@ -62,8 +64,12 @@ HWY_INLINE float exp_sum(D d, const float* x, float m, float* y, int64_t n) {
   for (; i + 2 * lanes <= n; i += 2 * lanes) {
     const V p = exp_negative(d, hn::Sub(hn::LoadU(d, x + i), vm)),
             q = exp_negative(d, hn::Sub(hn::LoadU(d, x + i + lanes), vm));
-    if (y) hn::StoreU(p, d, y + i), hn::StoreU(q, d, y + i + lanes);
-    a = hn::Add(a, p), b = hn::Add(b, q);
+    if (y) {
+      hn::StoreU(p, d, y + i);
+      hn::StoreU(q, d, y + i + lanes);
+    }
+    a = hn::Add(a, p);
+    b = hn::Add(b, q);
   }
   for (; i < n; i += lanes) {
     const auto mask = hn::FirstN(d, static_cast<size_t>(std::min(lanes, n - i)));
@@ -101,7 +107,7 @@ void SoftmaxLast(const SoftmaxRows& s, const float* x, float* y) {
   }
 }
 
-// The softmax runs down columns: a vector of neighbouring columns at a time.
+// The softmax is along columns: processes a vector of neighbouring columns at a time.
 void SoftmaxColumns(const SoftmaxRows& s, const float* x, float* y) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), block = s.n * s.columns;
@@ -175,8 +181,10 @@ HWY_INLINE double row_sum(D d, const float* x, int64_t n) {
     const int64_t end = std::min(n, at + kSumBlock);
     V a = hn::Zero(d), b = a;
     int64_t i = at;
-    for (; i + 2 * lanes <= end; i += 2 * lanes)
-      a = hn::Add(a, hn::LoadU(d, x + i)), b = hn::Add(b, hn::LoadU(d, x + i + lanes));
+    for (; i + 2 * lanes <= end; i += 2 * lanes) {
+      a = hn::Add(a, hn::LoadU(d, x + i));
+      b = hn::Add(b, hn::LoadU(d, x + i + lanes));
+    }
     each_vector(d, i, end, [&](int64_t k, auto mask) HWY_ATTR { a = hn::Add(a, hn::MaskedLoad(mask, d, x + k)); });
     total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, hn::Add(a, b))));
   }
@@ -193,8 +201,10 @@ HWY_INLINE void row_deviations(D d, const float* x, int64_t n, float centre, dou
     int64_t i = at;
     for (; i + 2 * lanes <= end; i += 2 * lanes) {
       const V u = hn::Sub(hn::LoadU(d, x + i), c), v = hn::Sub(hn::LoadU(d, x + i + lanes), c);
-      s = hn::Add(s, u), t = hn::Add(t, v);
-      a = hn::MulAdd(u, u, a), b = hn::MulAdd(v, v, b);
+      s = hn::Add(s, u);
+      t = hn::Add(t, v);
+      a = hn::MulAdd(u, u, a);
+      b = hn::MulAdd(v, v, b);
     }
     each_vector(d, i, end, [&](int64_t k, auto mask) HWY_ATTR {
       const V u = hn::IfThenElseZero(mask, hn::Sub(hn::MaskedLoad(mask, d, x + k), c));
@@ -206,8 +216,8 @@ HWY_INLINE void row_deviations(D d, const float* x, int64_t n, float centre, dou
   }
 }
 
-// Two passes over a row in the cache: mean, then the squared deviations. The one-pass formula loses digits. The sum of the
-// deviations says how far the rounded mean is off, which matters where the mean is large beside the deviations.
+// Two passes over a row in the cache: mean, then the squared deviations. The one-pass formula loses digits. The sum of
+// the deviations gives the rounding error of the mean, which matters if the mean is large compared with the deviations.
 void NormForward(const NormRows<float>& p, const float* x, float* y, float* mean, float* rstd, int64_t rows) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), n = p.n;
@@ -217,7 +227,7 @@ void NormForward(const NormRows<float>& p, const float* x, float* y, float* mean
     double sum, squares;
     row_deviations(d, x, n, m, sum, squares);
     const double off = p.centred ? sum / count : 0, found = squares / count - off * off;
-    const double variance = found < 0 ? 0 : found;  // NaN stays
+    const double variance = found < 0 ? 0 : found;  // NaN propagates
     const float inverse = static_cast<float>(1 / std::sqrt(variance + p.eps));
     if (mean) mean[r] = static_cast<float>(static_cast<double>(m) + off);
     if (rstd) rstd[r] = inverse;
@@ -235,7 +245,7 @@ void NormForward(const NormRows<float>& p, const float* x, float* y, float* mean
   }
 }
 
-// With h = g w: rstd (h - mean(h) - (x - mean) rstd^2 mean(h (x - mean))); without centring the middle term is missing.
+// With h = g w: rstd (h - mean(h) - (x - mean) rstd^2 mean(h (x - mean))); without centring there is no middle term.
 void NormBackward(const NormRows<float>& p, const float* g, const float* x, const float* mean, const float* rstd,
                   float* out, int64_t rows) {
   const D d;
@@ -251,7 +261,8 @@ void NormBackward(const NormRows<float>& p, const float* g, const float* x, cons
     V a = hn::Zero(d), b = a, h, deviation;
     for (int64_t i = 0; i < n; i += lanes) {
       at(i, hn::FirstN(d, static_cast<size_t>(std::min(lanes, n - i))), h, deviation);
-      a = hn::Add(a, h), b = hn::MulAdd(h, deviation, b);
+      a = hn::Add(a, h);
+      b = hn::MulAdd(h, deviation, b);
     }
     const float s = rstd[r];
     const V scale = hn::Set(d, s), slope = hn::Set(d, hn::GetLane(hn::SumOfLanes(d, b)) * s * s * inverse),
@@ -316,7 +327,8 @@ void norm_plain_backward(const NormRows<T>& p, const T* g, const T* x, const T* 
     T a = 0, b = 0;  // sums of g w and g w xhat
     for (int64_t i = 0; i < p.n; ++i) {
       const T gw = p.weight ? g[i] * p.weight[i] : g[i];
-      a += gw, b += gw * (x[i] - m);
+      a += gw;
+      b += gw * (x[i] - m);
     }
     const T c = b * s * s / n, e = p.centred ? a / n : T(0);
     if (p.weight)

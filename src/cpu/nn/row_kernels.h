@@ -1,4 +1,5 @@
-// SIMD kernels over rows of floats: softmax and the norms. One pass over memory: a row stays in the cache between its passes.
+// SIMD kernels over rows of floats: softmax and the norms. Memory is read once: a row stays in the cache between
+// passes.
 #pragma once
 #include <cstdint>
 

@@ -1,6 +1,6 @@
-// Convolutions of few input channels, such as the first of a network: a window is so short that packing it would cost more than
-// its sum. Rows of the input are copied once with their padding; then kRows neighbouring pixels times two vectors of
-// output channels stay in registers while the window runs. Bound: writing the output.
+// Convolutions of few input channels, such as the first layer of a network: a window is so short that packing it would
+// cost more than its sum. Rows of the input are copied once with their padding; then kRows neighbouring pixels times
+// two vectors of output channels stay in registers during the loop over the window. Bound by writing the output.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/nn/shallow_simd.cpp"
 #include <hwy/foreach_target.h>
@@ -31,14 +31,18 @@ HWY_INLINE void pixels(int64_t k, const float* x, const int32_t* offset, int64_t
   V acc[kR][2];
   const V b0 = bias ? hn::MaskedLoad(low, d, bias) : hn::Zero(d),
           b1 = bias && count > lanes ? hn::MaskedLoad(high, d, bias + lanes) : hn::Zero(d);
-  for (int i = 0; i < kR; ++i) acc[i][0] = b0, acc[i][1] = b1;
+  for (int i = 0; i < kR; ++i) {
+    acc[i][0] = b0;
+    acc[i][1] = b1;
+  }
   for (int64_t p = 0; p < k; ++p) {
     const V w0 = hn::LoadU(d, w + p * 2 * lanes), w1 = hn::LoadU(d, w + p * 2 * lanes + lanes);
     const float* from = x + offset[p];
 #pragma GCC unroll 16
     for (int i = 0; i < kR; ++i) {
       const V v = hn::Set(d, from[i * step]);
-      acc[i][0] = hn::MulAdd(v, w0, acc[i][0]), acc[i][1] = hn::MulAdd(v, w1, acc[i][1]);
+      acc[i][0] = hn::MulAdd(v, w0, acc[i][0]);
+      acc[i][1] = hn::MulAdd(v, w1, acc[i][1]);
     }
   }
 #pragma GCC unroll 16
@@ -54,7 +58,7 @@ template <int kR, class... Rest> HWY_INLINE void some_pixels(int64_t rows, Rest.
   }
 }
 
-// Output rows [begin, end) of one image; `rows` has space for the input rows under them.
+// Output rows [begin, end) of one image; `rows` is scratch for the input rows they read.
 void ShallowRows(const Shallow& s, const float* x, const float* w, const float* bias, const int32_t* offset, float* y,
                  int64_t begin, int64_t end, float* rows) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(D()));

@@ -1,4 +1,4 @@
-// Convolutions by Winograd's method: which they are, and how tensors of any layout and direction become its arguments.
+// Convolutions by Winograd's method: which ones qualify, and how tensors of any layout and mode become its arguments.
 #include <cstdlib>
 
 #include "cpu/movement/copy.h"
@@ -10,11 +10,12 @@
 namespace strata::cpu {
 namespace {
 
-// An input gradient is the convolution of the output's gradient with the weights turned round and their channels swapped.
+// An input gradient is the convolution of the output's gradient with the flipped weights and their channels swapped.
 Winograd plan(const ConvShape& s, bool forward) {
   Winograd w{s.n, forward ? s.c : s.o, forward ? s.o : s.c, {}, {}, {}};
   for (int d = 0; d < 2; ++d) {
-    w.in[d] = forward ? s.in[d] : s.out[d], w.out[d] = forward ? s.out[d] : s.in[d];
+    w.in[d] = forward ? s.in[d] : s.out[d];
+    w.out[d] = forward ? s.out[d] : s.in[d];
     w.padding[d] = forward ? s.padding[d] : 2 - s.padding[d];
   }
   return w;
@@ -33,7 +34,10 @@ FormKey key_of(const TensorImpl& weight, bool forward) {
 Tensor last_form(const TensorImpl& t) {
   Tensor like = shape_only(t);
   const int64_t c = t.shape[1], w = t.shape[3];
-  like->strides[1] = 1, like->strides[3] = c, like->strides[2] = w * c, like->strides[0] = t.shape[2] * w * c;
+  like->strides[1] = 1;
+  like->strides[3] = c;
+  like->strides[2] = w * c;
+  like->strides[0] = t.shape[2] * w * c;
   like->update_contiguous();
   return like;
 }
@@ -47,7 +51,7 @@ bool switched_off() {
 }
 }  // namespace
 
-const char* conv_winograd_ready(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& weight) {
+const char* conv_winograd_ready(const ConvShape& s, ConvMode mode, const TensorImpl& big, const TensorImpl& weight) {
   if (switched_off()) return "switched off by STRATA_NO_WINOGRAD";
   if (big.dtype != DType::F32) return "Winograd's method is used for float32";
   if (s.dims != 2 || s.groups != 1 || s.kernel[0] != 3 || s.kernel[1] != 3) return "not a plain 3x3 convolution";
@@ -55,12 +59,12 @@ const char* conv_winograd_ready(const ConvShape& s, ConvWay way, const TensorImp
     if (s.stride[d] != 1 || s.dilation[d] != 1) return "a stride or a dilation";
     if (s.padding[d] > 2 || s.in[d] + 2 * s.padding[d] - 2 != s.out[d]) return "an unusual padding";
   }
-  if (way == ConvWay::Weight)
+  if (mode == ConvMode::Weight)
     return s.n > 0 && winograd_weight_pays(plan(s, true)) ? nullptr
                                                           : "too few pixels, or many channels: the plain sum is faster";
   if (s.n == 0 || !weight.is_dense() || weight.strides[0] >= int64_t{1} << 26 || weight.strides[1] >= int64_t{1} << 26)
     return "an empty batch, or weights that are not dense";
-  const bool forward = way == ConvWay::Forward;
+  const bool forward = mode == ConvMode::Forward;
   return winograd_pays(plan(s, forward), has_form(weight, key_of(weight, forward)))
            ? nullptr
            : "too few channels or pixels: the plain sum is faster";
@@ -70,9 +74,9 @@ static Tensor as_channels_last(const TensorImpl& t) {
   return channels_last(t) ? borrow(t) : staged_like(t, *last_form(t), DType::F32);
 }
 
-void conv_winograd(const ConvShape& s, ConvWay way, const TensorImpl& big, const TensorImpl& weight,
+void conv_winograd(const ConvShape& s, ConvMode mode, const TensorImpl& big, const TensorImpl& weight,
                    const TensorImpl& small, const TensorImpl* bias) {
-  if (way == ConvWay::Weight) {
+  if (mode == ConvMode::Weight) {
     const Tensor x = as_channels_last(big), g = as_channels_last(small);
     const Tensor grad = channels_last(weight) ? borrow(weight) : last_form(weight);
     if (!grad->data) grad->allocate();
@@ -80,7 +84,7 @@ void conv_winograd(const ConvShape& s, ConvWay way, const TensorImpl& big, const
     if (grad->data != weight.data) copy(weight, *grad);
     return;
   }
-  const bool forward = way == ConvWay::Forward;
+  const bool forward = mode == ConvMode::Forward;
   const Winograd w = plan(s, forward);
   const WinogradWeights from{w.o,
                              w.c,

@@ -1,5 +1,5 @@
 // 3x3 convolutions of stride 1 by Winograd's F(4x4, 3x3): a tile of 4x4 outputs costs 36 products per pair of channels
-// where the plain sum takes 144.
+// instead of 144.
 #pragma once
 #include <cstdint>
 
@@ -14,22 +14,22 @@ struct Winograd {
   int64_t tiles() const { return n * ((out[0] + 3) / 4) * ((out[1] + 3) / 4); }
 };
 
-// Where the weights of one output and one input channel lie. flip: rotated by half a turn, as input gradients need them.
+// Strides of the weights of one output and one input channel. flip: rotated by 180 degrees, for input gradients.
 struct WinogradWeights {
   int64_t o, c;
   int64_t o_stride, c_stride, y_stride, x_stride;
   bool flip;
 };
 
-// Is it worth it, with the weights transformed already or not? An estimate of the time against the plain sum's.
+// Whether it is faster than direct summation, by an estimate; weights_ready: the weights are already transformed.
 bool winograd_pays(const Winograd& w, bool weights_ready);
-int64_t winograd_weight_count(int64_t c, int64_t o);  // floats that transformed weights take
+int64_t winograd_weight_count(int64_t c, int64_t o);  // size of transformed weights in floats
 void winograd_weights(const WinogradWeights& s, const float* w, float* u);
 // y = the convolution of x with weights that were transformed into u, plus bias (or null). The same bits for any number
-// of threads: a tile depends on nothing but its inputs.
+// of threads: a tile depends only on its inputs.
 void winograd(const Winograd& w, const float* x, const float* u, const float* bias, float* y);
-// The same for so few tiles that reading the weights takes longer than the products: each thread has outputs of its own, and
-// transforms their weights itself, which then lie in its cache, if u is null.
+// For so few tiles that reading the weights takes longer than the products: each thread has its own outputs and, if u
+// is null, transforms their weights itself, so that they are in its cache.
 bool winograd_is_few(const Winograd& w);
 void winograd_few(const Winograd& w, const float* x, const WinogradWeights& from, const float* weights, const float* u,
                   const float* bias, float* y);

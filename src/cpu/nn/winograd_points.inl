@@ -1,15 +1,15 @@
-// What the parts of Winograd's method share, included inside a per-target namespace after gemm_tiles.inl: the evaluation
-// points, and inputs transformed at them.
+// Shared parts of Winograd's method, included inside a per-target namespace after gemm_tiles.inl: the evaluation
+// points, and the input transform.
 //
-// The six points are 0, ±a, ±b and infinity. With a = 11/16, b = 3/2 the rounding error is 3 times that of the plain sum in
-// float32 (root mean square; measured with normal inputs), with the usual 1 and 2 it is 6 times. Their powers up to a²b² are
-// exact in float32.
+// The six points are 0, ±a, ±b and infinity. With a = 11/16, b = 3/2 the rounding error is 3 times that of direct
+// summation in float32 (root mean square; measured with normal inputs), with the usual 1 and 2 it is 6 times. Their
+// powers up to a²b² are exact in float32.
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 constexpr float kA = 0.6875f, kB = 1.5f, kA2 = kA * kA, kB2 = kB * kB;
 constexpr int kPoints = 36;
 
-// Rows of m lie this far apart: the 36 values of a channel must not meet in one set of the cache.
+// Padded distance between planes of m: the 36 values of a channel must not map to one cache set.
 HWY_INLINE int64_t plane_stride(int64_t rows, int64_t width) { return rows * width + 16; }
 HWY_INLINE int64_t lanes_up(int64_t n) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(D()));
@@ -25,9 +25,11 @@ HWY_INLINE void input_points(const V* x, V* out) {
           sum = hn::Set(d, kA2 + kB2), product = hn::Set(d, kA2 * kB2);
   out[0] = hn::NegMulAdd(sum, x[2], hn::MulAdd(product, x[0], x[4]));
   const V even_a = hn::NegMulAdd(b2, x[2], x[4]), odd_a = hn::NegMulAdd(b2, x[1], x[3]);
-  out[1] = hn::MulAdd(a, odd_a, even_a), out[2] = hn::NegMulAdd(a, odd_a, even_a);
+  out[1] = hn::MulAdd(a, odd_a, even_a);
+  out[2] = hn::NegMulAdd(a, odd_a, even_a);
   const V even_b = hn::NegMulAdd(a2, x[2], x[4]), odd_b = hn::NegMulAdd(a2, x[1], x[3]);
-  out[3] = hn::MulAdd(b, odd_b, even_b), out[4] = hn::NegMulAdd(b, odd_b, even_b);
+  out[3] = hn::MulAdd(b, odd_b, even_b);
+  out[4] = hn::NegMulAdd(b, odd_b, even_b);
   out[5] = hn::NegMulAdd(sum, x[3], hn::MulAdd(product, x[1], x[5]));
 }
 
@@ -35,11 +37,13 @@ struct Tile {
   int64_t image, y, x;  // of its first output
   Tile(const Winograd& w, int64_t index) {
     const int64_t across = (w.out[1] + 3) / 4, down = (w.out[0] + 3) / 4;
-    x = index % across * 4, y = index / across % down * 4, image = index / across / down;
+    x = index % across * 4;
+    y = index / across % down * 4;
+    image = index / across / down;
   }
 };
 
-// One tile into v[point][tile][c]; `v` points at the tile's row of point 0.
+// Transforms one tile into v[point][tile][c]; `v` points at the tile's row of point 0.
 inline void transform_input(const Winograd& w, const float* x, const Tile& t, float* v, int64_t stride) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));

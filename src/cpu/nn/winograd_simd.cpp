@@ -1,5 +1,6 @@
-// y = At [(G w Gt) (Bt x B)] A for tiles of 4x4 outputs from 6x6 inputs. A thread takes blocks of tiles: their transformed
-// inputs v[36][tile][c], the products m[36][tile][o] and the outputs stay in its cache; 36 matrix products do the work.
+// y = At [(G w Gt) (Bt x B)] A for tiles of 4x4 outputs from 6x6 inputs. A thread processes blocks of tiles: their
+// transformed inputs v[36][tile][c], the products m[36][tile][o] and the outputs stay in its cache; most of the work is
+// 36 matrix products.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/nn/winograd_simd.cpp"
 #include <hwy/foreach_target.h>
@@ -35,10 +36,12 @@ HWY_INLINE void weight_points(const V* w, V* u) {
   u[0] = hn::Mul(hn::Set(d, 1 / (kA2 * kB2)), w[0]);
   const V even_a = hn::Mul(hn::Set(d, na), hn::MulAdd(hn::Set(d, kA2), w[2], w[0])),
           odd_a = hn::Mul(hn::Set(d, na * kA), w[1]);
-  u[1] = hn::Add(even_a, odd_a), u[2] = hn::Sub(even_a, odd_a);
+  u[1] = hn::Add(even_a, odd_a);
+  u[2] = hn::Sub(even_a, odd_a);
   const V even_b = hn::Mul(hn::Set(d, nb), hn::MulAdd(hn::Set(d, kB2), w[2], w[0])),
           odd_b = hn::Mul(hn::Set(d, nb * kB), w[1]);
-  u[3] = hn::Add(even_b, odd_b), u[4] = hn::Sub(even_b, odd_b);
+  u[3] = hn::Add(even_b, odd_b);
+  u[4] = hn::Sub(even_b, odd_b);
   u[5] = w[2];
 }
 
@@ -98,8 +101,8 @@ int64_t PanelWidth() { return panel_width(); }
 
 int64_t GroupWidth() { return static_cast<int64_t>(hn::Lanes(D())); }
 
-// The weights of a vector of outputs, one after the other: read as they lie where outputs are neighbours, turned round first
-// where all that belongs to an output lies together, gathered otherwise.
+// Reads the weights of a vector of outputs: directly if outputs are adjacent, transposed first if the weights of an
+// output are contiguous, gathered otherwise.
 class GroupReader {
  public:
   GroupReader(const WinogradWeights& s, const float* w, int64_t first, int64_t count)
@@ -129,7 +132,7 @@ class GroupReader {
   Ref<Storage> turned_;
 };
 
-// One vector of outputs: u[point][panel][c][width], columns past the last output zero.
+// One vector of outputs: u[point][panel][c][width], padded with zeros.
 void GroupWeights(const WinogradWeights& s, const float* w, int64_t group, float* u) {
   const D d;
   const int64_t lanes = GroupWidth(), width = panel_width(), panels = (s.o + width - 1) / width, o = group * lanes;
@@ -166,12 +169,12 @@ HWY_EXPORT(GroupWidth);
 HWY_EXPORT(GroupWeights);
 
 // In multiply-adds of the matrix product's rate. A transformed value costs about 6 of them (transform, store, load), a
-// transformed weight 12 (it is written to memory and read back), and whole vectors are computed.
+// transformed weight 12 (written to memory and read back), and whole vectors are computed.
 bool winograd_pays(const Winograd& w, bool weights_ready) {
   const int64_t computed = (w.o + 15) / 16 * 16;
   const double c = static_cast<double>(w.c), o = static_cast<double>(computed), tiles = static_cast<double>(w.tiles());
   const double plain = 9 * c * o * static_cast<double>(w.n * w.out[0] * w.out[1]);
-  const double rows = std::max(tiles, 6.0);  // fewer rows than the registers hold run at the rate of loads
+  const double rows = std::max(tiles, 6.0);  // fewer rows than the registers hold are limited by loads
   const double ours = 36 * (rows * c * o + 6 * tiles * (c + o) + (weights_ready ? 4 : 12) * c * o);
   return w.c >= 16 && w.o >= 16 && ours < plain;
 }
@@ -190,8 +193,8 @@ void winograd_weights(const WinogradWeights& s, const float* w, float* u) {
 }
 
 void winograd(const Winograd& w, const float* x, const float* u, const float* bias, float* y) {
-  // Tiles per block: as many as the second-level cache holds, or more where the weights are so large that reading them
-  // once per block would cost as much as a larger block's spilling.
+  // Tiles per block: as many as the L2 cache holds, or more if the weights are so large that reading them once per
+  // block would cost as much as spilling a larger block.
   const int64_t tiles = w.tiles(), per_tile = 36 * 4 * (w.c + w.o);
   int64_t rows = std::max<int64_t>((768 << 10) / per_tile, w.c * w.o / (2 * (w.c + w.o))) / 12 * 12;
   rows = std::clamp<int64_t>(rows, 24, 240);

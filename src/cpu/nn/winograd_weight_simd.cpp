@@ -1,8 +1,8 @@
-// The weight gradient of a 3x3 convolution: Gt [sum over tiles (Bt x B) (A g At)] G, the forward method read backwards. Per
-// evaluation point it is one matrix product over the tiles, z[tile][o] transposed times v[tile][c].
+// The weight gradient of a 3x3 convolution: Gt [sum over tiles (Bt x B) (A g At)] G, the adjoint of the forward method.
+// Per evaluation point it is one matrix product over the tiles, z[tile][o] transposed times v[tile][c].
 //
-// Many tiles are cut into pieces whose number depends on the sizes alone; each has sums of its own, which are added in their
-// order at the end, so that any number of threads gives the same bits. A single piece is shared by outputs instead.
+// Many tiles are split into pieces whose number depends on the sizes only; each piece has its own sums, which are added
+// in order at the end, so any number of threads gives the same bits. A single piece is split by outputs instead.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/nn/winograd_weight_simd.cpp"
 #include <hwy/foreach_target.h>
@@ -26,9 +26,12 @@ HWY_INLINE void gradient_points(const V* y, V* z) {
   const V even_a = hn::MulAdd(hn::Set(d, kA2), y[2], y[0]), even_b = hn::MulAdd(hn::Set(d, kB2), y[2], y[0]);
   const V odd_a = hn::MulAdd(hn::Set(d, kA2 * kA), y[3], hn::Mul(hn::Set(d, kA), y[1])),
           odd_b = hn::MulAdd(hn::Set(d, kB2 * kB), y[3], hn::Mul(hn::Set(d, kB), y[1]));
-  z[0] = y[0], z[5] = y[3];
-  z[1] = hn::Add(even_a, odd_a), z[2] = hn::Sub(even_a, odd_a);
-  z[3] = hn::Add(even_b, odd_b), z[4] = hn::Sub(even_b, odd_b);
+  z[0] = y[0];
+  z[5] = y[3];
+  z[1] = hn::Add(even_a, odd_a);
+  z[2] = hn::Sub(even_a, odd_a);
+  z[3] = hn::Add(even_b, odd_b);
+  z[4] = hn::Sub(even_b, odd_b);
 }
 
 // Gt m: six vectors to three.
@@ -41,7 +44,7 @@ HWY_INLINE void taps(const V* m, V* w) {
   w[2] = hn::Add(m[5], hn::MulAdd(hn::Set(d, kA2), sum_a, hn::Mul(hn::Set(d, kB2), sum_b)));
 }
 
-// Outputs [first, last) of one tile into z[point][tile][o]; pixels past the border count as zero.
+// Outputs [first, last) of one tile into z[point][tile][o]; pixels past the border are zero.
 void transform_gradient(const Winograd& w, const float* g, const Tile& t, int64_t first, int64_t last, float* z,
                         int64_t stride) {
   const D d;
@@ -67,7 +70,7 @@ void transform_gradient(const Winograd& w, const float* g, const Tile& t, int64_
   }
 }
 
-// Space of `rows` tiles: v[36][rows][c], then z[36][rows][o].
+// Workspace of `rows` tiles: v[36][rows][c], then z[36][rows][o].
 struct Rows {
   int64_t wide_c, wide_o, v_stride, z_stride;
   Rows(const Winograd& w, int64_t rows)
@@ -140,7 +143,7 @@ HWY_EXPORT(FinishOutput);
 
 namespace {
 constexpr int64_t kPoints = 36,
-                  kMostSums = 5 << 18;  // floats: one piece's sums stay in the second-level cache, or nearly
+                  kMostSums = 5 << 18;  // floats: one piece's sums nearly fit the L2 cache
 
 float* memory(const Ref<Storage>& s) { return reinterpret_cast<float*>(s->data); }
 Ref<Storage> floats(int64_t count) { return allocate(static_cast<size_t>(count) * sizeof(float)); }

@@ -1,5 +1,5 @@
-// What the oneDNN module offers to the library: plain pointers, sizes and strides. The module is a shared object of its own,
-// opened on first use, so that programs without matrix products never load oneDNN and machines without it still work.
+// The interface of the oneDNN module: plain pointers, sizes and strides. The module is a separate shared object, opened
+// on first use, so that programs without matrix products never load oneDNN and machines without it still work.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -8,10 +8,10 @@ namespace strata::onednn {
 
 enum class Type : uint8_t { F32, BF16, F16, S8, U8, S32 };
 
-// What the module needs from the library.
+// Functions that the library provides to the module.
 struct Host {
-  int (*threads)();                 // how many threads a call may use now
-  void* (*allocate)(size_t bytes);  // 64-byte aligned; null when there is no memory
+  int (*threads)();                 // number of threads that a call may use now
+  void* (*allocate)(size_t bytes);  // 64-byte aligned; null if there is no memory
   void (*release)(void* memory);
 };
 
@@ -21,15 +21,15 @@ struct Matmul {
   int32_t ndim = 2;
   Type a_type = Type::F32, b_type = Type::F32, c_type = Type::F32;
   bool bias = false;
-  bool packed = false;  // b is in the order that matmul_pack made; b_stride is then ignored
+  bool packed = false;  // b is in the order of matmul_pack; b_stride is then ignored
   float alpha = 1, beta = 0;
   int64_t a_size[kMaxDims] = {}, b_size[kMaxDims] = {}, c_size[kMaxDims] = {};
   int64_t a_stride[kMaxDims] = {}, b_stride[kMaxDims] = {}, c_stride[kMaxDims] = {};
 };
 
-// What the b of a product becomes in the order oneDNN wants. Products with equal `layout` share it.
+// The format of b in oneDNN's order. Products with equal `layout` share it.
 struct PackedWeight {
-  size_t bytes = 0;  // 0: it is best as it lies
+  size_t bytes = 0;  // 0: the plain order is best
   int64_t layout = 0;
 };
 
@@ -51,17 +51,18 @@ struct Convolution {
 };
 
 struct Table {
-  // Null: oneDNN has a fast implementation for this description. Otherwise the reason why not, a static text.
+  // Null: oneDNN has a fast implementation for this description. Otherwise the reason, a static string.
   const char* (*matmul_ready)(const Matmul&);
   const char* (*convolution_ready)(const Convolution&);
-  // False on failure; last_error then says why.
+  // False on failure; last_error then returns the message.
   bool (*matmul)(const Matmul&, const void* a, const void* b, const void* bias, void* c);
   PackedWeight (*matmul_weight)(const Matmul&);
   bool (*matmul_pack)(const Matmul&, const void* b, void* packed);
-  // Forward: reads input, weight, bias, writes output. BackwardInput: reads weight, output, writes input. BackwardWeight:
-  // reads input, output, writes weight and bias. packed, if not null, is what convolution_pack made of the weight.
+  // Forward: reads input, weight, bias, writes output. BackwardInput: reads weight, output, writes input.
+  // BackwardWeight: reads input, output, writes weight and bias. packed, if not null, is the weight as packed by
+  // convolution_pack.
   bool (*convolution)(const Convolution&, void* input, void* weight, void* bias, void* output, const void* packed);
-  // Bytes of the weight in the order that Forward and BackwardInput want it; 0: they take it as it lies.
+  // Bytes of the weight in the order of Forward and BackwardInput; 0: they use the plain order.
   size_t (*convolution_weight_bytes)(const Convolution&);
   bool (*convolution_pack)(const Convolution&, const void* weight, void* packed);
   const char* (*last_error)();

@@ -1,5 +1,5 @@
-// Convolutions. oneDNN chooses the layouts it likes best; inputs and results in other layouts are reordered here, at memory
-// speed. Channels-last tensors are taken as they are.
+// Convolutions. oneDNN chooses its preferred layouts; inputs and results in other layouts are reordered here, at memory
+// speed. Channels-last tensors are used directly.
 #include "cpu/onednn/module.h"
 
 namespace strata::onednn {
@@ -13,7 +13,7 @@ struct Key {
   int64_t threads;
 };
 
-// One tensor of a convolution: as the caller has it, and as the primitive wants it.
+// One tensor of a convolution: in the caller's layout, and in the primitive's.
 struct Side {
   Desc user, inner;
   dnnl::memory user_memory, inner_memory;
@@ -40,7 +40,8 @@ bool channels_last(const int64_t* size, const int64_t* stride, int ndim) {
 }
 
 void settle(Side& side, const Desc& inner, bool result) {
-  side.inner = inner, side.same = inner == side.user;
+  side.inner = inner;
+  side.same = inner == side.user;
   side.user_memory = dnnl::memory(side.user, engine(), nullptr);
   if (side.same) return;
   side.inner_memory = dnnl::memory(inner, engine(), nullptr);
@@ -111,14 +112,23 @@ Entry& find(const Convolution& c, int threads) {
   Key key;
   std::memset(static_cast<void*>(&key), 0, sizeof key);
   Convolution& k = key.what;
-  k.pass = c.pass, k.type = c.type, k.spatial = c.spatial, k.bias = c.bias, k.wide_weight = c.wide_weight,
+  k.pass = c.pass;
+  k.type = c.type;
+  k.spatial = c.spatial;
+  k.bias = c.bias;
+  k.wide_weight = c.wide_weight;
   k.groups = c.groups;
   const auto copy = [](int64_t* to, const int64_t* from, int count) { std::copy_n(from, count, to); };
-  copy(k.input, c.input, 6), copy(k.weight, c.weight, 6), copy(k.output, c.output, 6);
-  copy(k.input_stride, c.input_stride, 6), copy(k.weight_stride, c.weight_stride, 6),
-    copy(k.output_stride, c.output_stride, 6);
-  copy(k.stride, c.stride, 3), copy(k.dilation, c.dilation, 3), copy(k.pad_left, c.pad_left, 3),
-    copy(k.pad_right, c.pad_right, 3);
+  copy(k.input, c.input, 6);
+  copy(k.weight, c.weight, 6);
+  copy(k.output, c.output, 6);
+  copy(k.input_stride, c.input_stride, 6);
+  copy(k.weight_stride, c.weight_stride, 6);
+  copy(k.output_stride, c.output_stride, 6);
+  copy(k.stride, c.stride, 3);
+  copy(k.dilation, c.dilation, 3);
+  copy(k.pad_left, c.pad_left, 3);
+  copy(k.pad_right, c.pad_right, 3);
   key.threads = threads;
   return cache.get(key, [&] { return make(c); });
 }
@@ -149,7 +159,8 @@ bool convolution_pack(const Convolution& c, const void* weight, void* packed) {
   return guarded([&] {
     const Threads threads;
     Side& side = find(c, threads.count()).weight;
-    side.user_memory.set_data_handle(const_cast<void*>(weight)), side.inner_memory.set_data_handle(packed);
+    side.user_memory.set_data_handle(const_cast<void*>(weight));
+    side.inner_memory.set_data_handle(packed);
     side.reorder.execute(stream(), side.user_memory, side.inner_memory);
   });
 }
@@ -178,7 +189,8 @@ bool convolution(const Convolution& c, void* input, void* weight, void* bias, vo
       if (ready(&s)) {
         s.inner_memory.set_data_handle(const_cast<void*>(packed));
       } else if (!s.same) {
-        s.inner_memory.set_data_handle(free), free += rounded(s.inner.get_size());
+        s.inner_memory.set_data_handle(free);
+        free += rounded(s.inner.get_size());
         if (!result[i]) s.reorder.execute(stream(), s.user_memory, s.inner_memory);
       }
       args[count++] = {arguments[i], (s.same ? s.user_memory : s.inner_memory).get()};
@@ -187,7 +199,10 @@ bool convolution(const Convolution& c, void* input, void* weight, void* bias, vo
       e.bias.set_data_handle(bias);
       args[count++] = {c.pass == ConvPass::Forward ? DNNL_ARG_BIAS : DNNL_ARG_DIFF_BIAS, e.bias.get()};
     }
-    if (e.scratch_bytes) e.scratch.set_data_handle(free), args[count++] = {DNNL_ARG_SCRATCHPAD, e.scratch.get()};
+    if (e.scratch_bytes) {
+      e.scratch.set_data_handle(free);
+      args[count++] = {DNNL_ARG_SCRATCHPAD, e.scratch.get()};
+    }
     dnnl::error::wrap_c_api(dnnl_primitive_execute(e.primitive.get(), stream().get(), count, args),
                             "oneDNN convolution failed");
     for (int i = 0; i < 3; ++i)

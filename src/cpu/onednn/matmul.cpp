@@ -1,4 +1,4 @@
-// Matrix products. A call that was seen before on this thread costs a hash, four pointer stores and oneDNN's execute.
+// Matrix products. A call seen before on this thread costs a hash, four pointer stores and oneDNN's execute.
 #include <mutex>
 #include <vector>
 
@@ -19,13 +19,13 @@ struct Entry {
   size_t scratch_bytes = 0;
   const char* reason = nullptr;  // why it is not used
   bool weight_known = false;
-  PackedWeight weight;  // asked for by every call of a linear layer
+  PackedWeight weight;  // needed by every call of a linear layer
   dnnl_exec_arg_t args[5];
   int count = 0;
 };
 
-// On processors without AVX-512 oneDNN multiplies by its "gemm", which cuts sums by the number of threads: other bits for another
-// number. Our own product is as fast there and cuts by shapes alone.
+// On processors without AVX-512 oneDNN uses its "gemm", which splits sums by the number of threads: the bits would
+// depend on it. Our own product is as fast there and splits by shapes only.
 const char* why_not(const char* implementation) {
   if (std::strstr(implementation, "ref"))
     return "oneDNN has only a reference implementation for these types and strides";
@@ -33,8 +33,8 @@ const char* why_not(const char* implementation) {
   return nullptr;
 }
 
-// Sums of several matrices that are this long came out wrong with AVX-512 and more than two threads (oneDNN 3.2.0, seen from 3000
-// on, with a transposed first factor).
+// Batched products with sums of this length were wrong with AVX-512 and more than two threads (oneDNN 3.2.0, observed
+// from 3000 on, with a transposed first factor).
 constexpr int64_t kLongestBatched = 1024;
 bool is_long_batch(const Matmul& m) {
   int64_t batch = 1;
@@ -60,8 +60,12 @@ Entry make(const Matmul& m) {
   dnnl::memory::desc bias;
   if (m.bias) {
     int64_t size[Matmul::kMaxDims], stride[Matmul::kMaxDims];
-    for (int d = 0; d < m.ndim; ++d) size[d] = 1, stride[d] = m.c_size[m.ndim - 1];
-    size[m.ndim - 1] = m.c_size[m.ndim - 1], stride[m.ndim - 1] = 1;
+    for (int d = 0; d < m.ndim; ++d) {
+      size[d] = 1;
+      stride[d] = m.c_size[m.ndim - 1];
+    }
+    size[m.ndim - 1] = m.c_size[m.ndim - 1];
+    stride[m.ndim - 1] = 1;
     bias = describe(size, stride, m.ndim, m.c_type);
   }
   const auto pd = m.bias ? dnnl::matmul::primitive_desc(engine(), a, b, bias, c, attributes)
@@ -71,14 +75,22 @@ Entry make(const Matmul& m) {
   if (e.reason) return e;
   e.primitive = dnnl::matmul(pd);
   b = pd.weights_desc();
-  e.a = dnnl::memory(a, engine(), nullptr), e.b = dnnl::memory(b, engine(), nullptr),
+  e.a = dnnl::memory(a, engine(), nullptr);
+  e.b = dnnl::memory(b, engine(), nullptr);
   e.c = dnnl::memory(c, engine(), nullptr);
   const auto add = [&](int index, const dnnl::memory& memory) { e.args[e.count++] = {index, memory.get()}; };
-  add(DNNL_ARG_SRC, e.a), add(DNNL_ARG_WEIGHTS, e.b), add(DNNL_ARG_DST, e.c);
-  if (m.bias) e.bias = dnnl::memory(bias, engine(), nullptr), add(DNNL_ARG_BIAS, e.bias);
+  add(DNNL_ARG_SRC, e.a);
+  add(DNNL_ARG_WEIGHTS, e.b);
+  add(DNNL_ARG_DST, e.c);
+  if (m.bias) {
+    e.bias = dnnl::memory(bias, engine(), nullptr);
+    add(DNNL_ARG_BIAS, e.bias);
+  }
   e.scratch_bytes = pd.scratchpad_desc().get_size();
-  if (e.scratch_bytes)
-    e.scratch = dnnl::memory(pd.scratchpad_desc(), engine(), nullptr), add(DNNL_ARG_SCRATCHPAD, e.scratch);
+  if (e.scratch_bytes) {
+    e.scratch = dnnl::memory(pd.scratchpad_desc(), engine(), nullptr);
+    add(DNNL_ARG_SCRATCHPAD, e.scratch);
+  }
   return e;
 }
 
@@ -87,11 +99,21 @@ Entry& find(const Matmul& m, int threads) {
   Key key;
   std::memset(static_cast<void*>(&key), 0, sizeof key);
   Matmul& w = key.what;  // field by field: the padding must stay zero
-  w.ndim = m.ndim, w.a_type = m.a_type, w.b_type = m.b_type, w.c_type = m.c_type, w.bias = m.bias, w.packed = m.packed,
-  w.alpha = m.alpha, w.beta = m.beta;
+  w.ndim = m.ndim;
+  w.a_type = m.a_type;
+  w.b_type = m.b_type;
+  w.c_type = m.c_type;
+  w.bias = m.bias;
+  w.packed = m.packed;
+  w.alpha = m.alpha;
+  w.beta = m.beta;
   for (int d = 0; d < m.ndim; ++d) {
-    w.a_size[d] = m.a_size[d], w.b_size[d] = m.b_size[d], w.c_size[d] = m.c_size[d];
-    w.a_stride[d] = m.a_stride[d], w.b_stride[d] = m.packed ? 0 : m.b_stride[d], w.c_stride[d] = m.c_stride[d];
+    w.a_size[d] = m.a_size[d];
+    w.b_size[d] = m.b_size[d];
+    w.c_size[d] = m.c_size[d];
+    w.a_stride[d] = m.a_stride[d];
+    w.b_stride[d] = m.packed ? 0 : m.b_stride[d];
+    w.c_stride[d] = m.c_stride[d];
   }
   key.threads = threads;
   return cache.get(key, [&] { return make(m); });
@@ -102,7 +124,7 @@ Matmul with_packed(Matmul m) {
   return m;
 }
 
-// A number for a layout: the same for the same layout, on every thread.
+// An id of a layout: equal layouts have equal ids, on every thread.
 int64_t number_of(const dnnl::memory::desc& layout) {
   static std::mutex mutex;
   static std::vector<dnnl::memory::desc> known;
@@ -145,11 +167,14 @@ PackedWeight matmul_weight(const Matmul& m) {
     if (const Entry& e = find(m, threads.count()); e.weight_known) return static_cast<void>(w = e.weight);
     if (const Entry& e = find(with_packed(m), threads.count()); !e.reason) {
       const auto layout = e.b.get_desc();
-      if (layout != describe(m.b_size, m.b_stride, m.ndim, m.b_type))
-        w.bytes = layout.get_size(), w.layout = number_of(layout);
+      if (layout != describe(m.b_size, m.b_stride, m.ndim, m.b_type)) {
+        w.bytes = layout.get_size();
+        w.layout = number_of(layout);
+      }
     }
-    Entry& e = find(m, threads.count());  // anew: the cache may have moved it
-    e.weight = w, e.weight_known = true;
+    Entry& e = find(m, threads.count());  // look up again: the cache may have moved it
+    e.weight = w;
+    e.weight_known = true;
   });
   return w;
 }

@@ -1,4 +1,5 @@
-// Inside the oneDNN module: one engine, one stream per thread, a per-thread cache of primitives with their memory objects.
+// Internals of the oneDNN module: one engine, one stream per thread, a per-thread cache of primitives with their memory
+// objects.
 #pragma once
 #include <array>
 #include <cstring>
@@ -22,7 +23,7 @@ inline dnnl::memory::data_type type_of(Type t) {
   return table[static_cast<int>(t)];
 }
 
-// Memory of the library's allocator for the length of a scope.
+// Memory of the library's allocator for the duration of a scope.
 class Block {
  public:
   explicit Block(size_t bytes) : p_(bytes ? host->allocate(bytes) : nullptr) {
@@ -39,7 +40,7 @@ class Block {
   void* p_;
 };
 
-// Tells OpenMP how many threads oneDNN may use, for the length of a scope.
+// Sets the number of OpenMP threads of oneDNN for the duration of a scope.
 class Threads {
  public:
   Threads();
@@ -50,8 +51,9 @@ class Threads {
   int before_, wanted_;
 };
 
-// Primitives by description. Each thread has its own table, so there is no lock and a primitive's memory objects are used by
-// one thread at a time; oneDNN itself shares the generated code between threads. Bounded: a full table starts again empty.
+// Primitives by description. Each thread has its own table, so there is no lock and a primitive's memory objects are
+// used by one thread at a time; oneDNN itself shares the generated code between threads. Bounded: a full table is
+// cleared.
 template <class Key, class Entry> class Cache {
  public:
   template <class Make> Entry& get(const Key& key, Make make) {
@@ -61,20 +63,25 @@ template <class Key, class Entry> class Cache {
     if (slot.entry && slot.words == words) return *slot.entry;
     auto& bucket = all_[h];
     for (auto& [stored, entry] : bucket)
-      if (stored == words) return slot.words = words, *(slot.entry = entry.get());
+      if (stored == words) {
+        slot.words = words;
+        return *(slot.entry = entry.get());
+      }
     auto made = std::make_unique<Entry>(make());
     if (++count_ > kMost) {
-      all_.clear(), count_ = 1;
+      all_.clear();
+      count_ = 1;
       for (Slot& s : recent_) s.entry = nullptr;
     }
-    slot.words = words, slot.entry = made.get();
+    slot.words = words;
+    slot.entry = made.get();
     all_[h].emplace_back(words, std::move(made));
     return *slot.entry;
   }
 
  private:
   static constexpr size_t kRecent = 64, kMost = 512;
-  struct Words {  // the key's bytes, its padding included: a key is zeroed before it is filled
+  struct Words {  // the key's bytes, including padding: a key is zeroed before it is filled
     uint64_t w[sizeof(Key) / 8];
     Words() = default;
     explicit Words(const Key& key) {
@@ -84,7 +91,10 @@ template <class Key, class Entry> class Cache {
     bool operator==(const Words&) const = default;
     uint64_t hash() const {
       uint64_t h = 0x9e3779b97f4a7c15ull;
-      for (uint64_t x : w) h = (h ^ x) * 0xff51afd7ed558ccdull, h ^= h >> 32;
+      for (uint64_t x : w) {
+        h = (h ^ x) * 0xff51afd7ed558ccdull;
+        h ^= h >> 32;
+      }
       return h;
     }
   };
@@ -97,7 +107,7 @@ template <class Key, class Entry> class Cache {
   size_t count_ = 0;
 };
 
-// Runs f, which may throw, and turns what it throws into `false` and a text.
+// Runs f and turns an exception into `false` and a message.
 template <class F> bool guarded(F f) {
   try {
     f();

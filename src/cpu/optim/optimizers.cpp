@@ -12,11 +12,10 @@
 namespace strata::cpu {
 namespace {
 
-constexpr int64_t kChunk = 16384;  // elements a thread takes at a time: few enough to share out, enough to stream
-constexpr int64_t kBlock =
-  1024;  // elements of a 16-bit tensor that are widened at a time: they stay in the first cache
+constexpr int64_t kChunk = 16384;  // elements per task: small enough to balance, large enough to stream
+constexpr int64_t kBlock = 1024;  // elements of a 16-bit tensor that are converted at a time: they stay in the L1 cache
 
-// The tensors of an update as dense arrays in one order and one dtype. What does not lie so is copied; what was written is
+// The tensors of an update as dense arrays in one order and one dtype. Other layouts are copied; written ones are
 // copied back at the end.
 class Arrays {
  public:

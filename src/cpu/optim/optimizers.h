@@ -7,15 +7,15 @@
 
 namespace strata::cpu {
 
-constexpr int kMaxStates = 3;     // tensors of state beside a parameter
-constexpr int kRuleMembers = 12;  // numbers that a rule of device/functors/optimizers.h holds, at most
+constexpr int kMaxStates = 3;     // state tensors per parameter
+constexpr int kRuleMembers = 12;  // maximum number of members of a rule in device/functors/optimizers.h
 
 enum class Rule : uint8_t {
 #define STRATA_RULE(name) name,
 #include "device/functors/optimizer_rules.inc"
 };
 
-// A parameter and what goes along with it. Shapes are equal; dtypes and layouts may differ.
+// A parameter with its gradient and state. Shapes are equal; dtypes and layouts may differ.
 struct Update {
   Tensor value, grad;
   std::array<Tensor, kMaxStates> state;      // empty: the rule does not use it
@@ -23,7 +23,7 @@ struct Update {
 };
 
 STRATA_API void update_fused(Rule rule,
-                             std::span<Update> updates);  // SIMD, all parameters shared out among the threads
+                             std::span<Update> updates);  // SIMD, all parameters distributed over the threads
 STRATA_API void update_reference(Rule rule, std::span<Update> updates);  // one element at a time, in double
 
 // p[i], state[k][i] for i < n by one rule; state pointers that the rule does not use may be null.

@@ -40,7 +40,9 @@ void update(const double* members, T* p, const T* g, T* const* state, size_t n) 
     auto vp = hn::LoadU(d, p + i), va = load(a), vb = load(b), vc = load(c);
     rule(vp, hn::LoadU(d, g + i), va, vb, vc);
     hn::StoreU(vp, d, p + i);
-    store(va, a), store(vb, b), store(vc, c);
+    store(va, a);
+    store(vb, b);
+    store(vc, c);
   }
   if (i < n) {
     const auto rest = hn::FirstN(d, n - i);
@@ -50,7 +52,10 @@ void update(const double* members, T* p, const T* g, T* const* state, size_t n) 
     };
     auto vp = part(p), va = part(a), vb = part(b), vc = part(c);
     rule(vp, part(g), va, vb, vc);
-    put(vp, p), put(va, a), put(vb, b), put(vc, c);
+    put(vp, p);
+    put(va, a);
+    put(vb, b);
+    put(vc, c);
   }
 #else
   T unused = 0;

@@ -1,5 +1,5 @@
-// Rows are sorted side by side by threads; a long row is cut, its parts sorted and merged. Keys of up to 32 bits travel in one
-// word with their place: three passes over 4096 elements stay in the second-level cache.
+// Threads sort rows in parallel; a long row is split, its parts sorted and merged. Keys of up to 32 bits are packed
+// with their index in one word: three passes over 4096 elements stay in the L2 cache.
 #include "cpu/order/sort.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace strata::cpu {
 namespace {
 
-constexpr int64_t kSmall = 384;     // below: comparison sort, the buckets would cost more than the elements
+constexpr int64_t kSmall = 384;     // below: comparison sort, since buckets would cost more than the elements
 constexpr int64_t kLong = 1 << 17;  // above: one row keeps several threads busy
 
 template <class F> void with_entry(DType t, F&& f) {
@@ -32,7 +32,7 @@ template <class E> E* sort_entries(E* entries, E* other, int64_t n) {
   return entries;
 }
 
-// Values come from the row itself: a key has lost the sign of zero and the payload of NaN.
+// Values are read from the row itself: a key has lost the sign of zero and the payload of NaN.
 template <class E>
 void put_row(const Lines& from, int64_t row, const E* sorted, int64_t begin, int64_t end, const Lines* values,
              const Lines* indices) {
@@ -50,7 +50,7 @@ void put_row(const Lines& from, int64_t row, const E* sorted, int64_t begin, int
   });
 }
 
-// Where to cut two sorted runs so that the parts before the cuts are the first k of the whole.
+// Where to split two sorted runs so that the parts before the splits are the first k of the whole.
 template <class E> int64_t merge_cut(const E* a, int64_t na, const E* b, int64_t nb, int64_t k) {
   int64_t low = std::max<int64_t>(0, k - nb), high = std::min(k, na);
   while (low < high) {
@@ -93,7 +93,7 @@ void sort_long_row(const Lines& from, int64_t row, bool descending, const Lines*
   parallel_for(n, 1 << 14, [&](int64_t begin, int64_t end) { put_row(from, row, a, begin, end, values, indices); });
 }
 
-// body(row, entries in order of place, a spare array of the same length) for all rows.
+// body(row, entries in order of index, a scratch array of the same length) for all rows.
 template <class E, class Body> void for_rows(const Lines& from, bool descending, const Body& body) {
   parallel_for(from.count(), from.grain(1 << 13), [&](int64_t begin, int64_t end) {
     std::vector<E> entries(static_cast<size_t>(from.length())), other(static_cast<size_t>(from.length()));
@@ -104,7 +104,7 @@ template <class E, class Body> void for_rows(const Lines& from, bool descending,
   });
 }
 
-// Numbers in front of the NaN, in entries sorted or not.
+// Number of non-NaN entries, sorted or not.
 template <class E> int64_t count_numbers(const E* entries, int64_t n, DType t) {
   if (!is_floating(t)) return n;
   using Key = typename E::Key;
@@ -129,7 +129,10 @@ template <class E> E pick_one(Pick what, E* entries, E* other, int64_t n, int64_
   int64_t best = 0, longest = 0;
   for (int64_t i = 0, begin = 0; i < n; ++i) {
     if (sorted[i].key() != sorted[begin].key()) begin = i;
-    if (i - begin + 1 > longest) longest = i - begin + 1, best = i;
+    if (i - begin + 1 > longest) {
+      longest = i - begin + 1;
+      best = i;
+    }
   }
   return sorted[best];
 }
@@ -161,7 +164,7 @@ void topk(const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImp
   const int64_t n = from.length();
   with_entry(x.dtype, [&]<class E>() {
     for_rows<E>(from, largest, [&](int64_t r, E* entries, E* other) {
-      if (k <= 64 && k < n) {  // the k best so far, sorted: few of the others get past the last of them
+      if (k <= 64 && k < n) {  // keep the k best so far, sorted: few of the others pass the last of them
         std::copy_n(entries, k, other);
         std::sort(other, other + k);
         for (int64_t i = k; i < n; ++i) {

@@ -1,5 +1,5 @@
-// Sorting and selection along one dimension. Every order is total and stable: NaN after all numbers (before them when
-// descending), equal elements by their place. So the result does not depend on how the work is cut.
+// Sorting and selection along one dimension. Every order is total and stable: NaN after all numbers (before them if
+// descending), equal elements by index. So the result does not depend on the partition of the work.
 #pragma once
 #include "record/kinds.h"
 #include "tensor/tensor.h"
@@ -11,7 +11,7 @@ STRATA_API void sort(const TensorImpl& x, int dim, bool descending, const Tensor
                      const TensorImpl* indices);
 STRATA_API void sort_reference(const TensorImpl& x, int dim, bool descending, const TensorImpl* values,
                                const TensorImpl* indices);
-// The k first in that order.
+// The first k in that order.
 STRATA_API void topk(const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImpl& values,
                      const TensorImpl& indices);
 STRATA_API void topk_reference(const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImpl& values,

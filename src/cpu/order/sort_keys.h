@@ -1,4 +1,4 @@
-// Elements as unsigned keys whose order is the order of the sort, and the radix sort of keys with places.
+// Elements as unsigned keys in sort order, and the radix sort of keys with indices.
 #pragma once
 #include <bit>
 #include <cstring>
@@ -8,7 +8,7 @@
 
 namespace strata::cpu {
 
-// A key and the place it came from. Up to 32 bits of key are packed with a 32-bit place into one word.
+// A key and its original index. Up to 32 bits of key are packed with a 32-bit index into one word.
 struct Packed {
   using Key = uint32_t;
   uint64_t word;
@@ -29,7 +29,7 @@ struct Pair {
   bool operator<(const Pair& o) const { return first < o.first || (first == o.first && second < o.second); }
 };
 
-// All NaN are one key, the largest; -0 and 0 are one key.
+// All NaN have one key, the largest; -0 and 0 have one key.
 template <class Key, class T> inline Key key_of(T v) {
   if constexpr (std::is_same_v<T, BoolByte> || std::is_unsigned_v<T>) {
     return static_cast<Key>(v);
@@ -58,8 +58,8 @@ void make_entries(DType type, const std::byte* x, int64_t stride, int64_t n, int
   });
 }
 
-// Sorts entries by key, least significant digit first; entries of equal keys keep their order. `other` is of the same
-// length. Returns where the result is. Digits in which all keys agree cost one look.
+// Sorts entries by key, least significant digit first; entries of equal keys keep their order. `other` has the same
+// length. Returns the array that holds the result. Digits that are equal in all keys are skipped.
 template <class E> E* radix_sort(E* entries, E* other, int64_t n) {
   constexpr int kDigit = 11, kBuckets = 1 << kDigit, kPasses = (sizeof(typename E::Key) * 8 + kDigit - 1) / kDigit;
   uint32_t counts[kPasses][kBuckets];

@@ -1,4 +1,4 @@
-// Sorting by std::stable_sort, and selections as places in the sorted line.
+// Sorting by std::stable_sort, and selections as indices in the sorted line.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -63,7 +63,10 @@ void pick_reference(Pick what, const TensorImpl& x, int64_t k, int dim, const Te
       if (what == Pick::Median && numbers < n) at = numbers;  // the first NaN
       for (int64_t i = 0; what == Pick::Mode && i < n; ++i) {
         run = i > 0 && (line[i] == line[i - 1] || i > numbers) ? run + 1 : 1;
-        if (run > longest) longest = run, at = i;
+        if (run > longest) {
+          longest = run;
+          at = i;
+        }
       }
       std::memcpy(values.data + r * size, lines.at(r) + at * lines.stride() * size, static_cast<size_t>(size));
       reinterpret_cast<int64_t*>(indices.data)[r] = places.data<int64_t>(r)[at * places.stride()];

@@ -9,16 +9,20 @@
 #include STRATA_FUNCTOR_HEADER
 
 HWY_BEFORE_NAMESPACE();
-namespace strata { namespace HWY_NAMESPACE { namespace {
+namespace strata {
+namespace HWY_NAMESPACE {
+namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET != HWY_SCALAR
-template <class F, class T> HWY_INLINE void vector_loop(const F f, const T* const* in, const size_t* mask, T* out, size_t n) {
+template <class F, class T>
+HWY_INLINE void vector_loop(const F f, const T* const* in, const size_t* mask, T* out, size_t n) {
   const hn::ScalableTag<T> d;
   static_assert(hn::MaxLanes(hn::ScalableTag<T>()) * sizeof(T) <= kVectorBytes);
   const size_t lanes = hn::Lanes(d);
   const T *a = in[0], *b = F::kInputs > 1 ? in[1] : a, *c = F::kInputs > 2 ? in[2] : a, *e = F::kInputs > 3 ? in[3] : a;
-  const size_t ma = mask[0], mb = F::kInputs > 1 ? mask[1] : 0, mc = F::kInputs > 2 ? mask[2] : 0, me = F::kInputs > 3 ? mask[3] : 0;
+  const size_t ma = mask[0], mb = F::kInputs > 1 ? mask[1] : 0, mc = F::kInputs > 2 ? mask[2] : 0,
+               me = F::kInputs > 3 ? mask[3] : 0;
   const auto apply = [&](auto&& load) HWY_ATTR {
     if constexpr (F::kInputs == 1) return f(load(a, ma));
     else if constexpr (F::kInputs == 2) return f(load(a, ma), load(b, mb));
@@ -26,15 +30,18 @@ template <class F, class T> HWY_INLINE void vector_loop(const F f, const T* cons
     else return f(load(a, ma), load(b, mb), load(c, mc), load(e, me));
   };
   size_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(apply([&](const T* p, size_t m) HWY_ATTR { return hn::LoadU(d, p + (i & m)); }), d, out + i);
+  for (; i + lanes <= n; i += lanes)
+    hn::StoreU(apply([&](const T* p, size_t m) HWY_ATTR { return hn::LoadU(d, p + (i & m)); }), d, out + i);
   if (i == n) return;
   const auto rest = hn::FirstN(d, n - i);
-  hn::BlendedStore(apply([&](const T* p, size_t m) HWY_ATTR { return hn::MaskedLoad(rest, d, p + (i & m)); }), rest, d, out + i);
+  hn::BlendedStore(apply([&](const T* p, size_t m) HWY_ATTR { return hn::MaskedLoad(rest, d, p + (i & m)); }), rest, d,
+                   out + i);
 }
 #endif
 
-// Plain code, compiled for this target: the compiler vectorises what is simple when every operand advances.
-template <bool kAdvance, class F, class T> HWY_INLINE void plain_loop(const F f, const T* const* in, const size_t* mask, T* HWY_RESTRICT out, size_t n) {
+// Plain code, compiled for this target: the compiler vectorizes simple functors if every operand advances.
+template <bool kAdvance, class F, class T>
+HWY_INLINE void plain_loop(const F f, const T* const* in, const size_t* mask, T* HWY_RESTRICT out, size_t n) {
   const T *a = in[0], *b = F::kInputs > 1 ? in[1] : a, *c = F::kInputs > 2 ? in[2] : a, *e = F::kInputs > 3 ? in[3] : a;
   const auto at = [mask](const T* p, int k, size_t i) HWY_ATTR { return kAdvance ? p[i] : p[i & mask[k]]; };
   for (size_t i = 0; i < n; ++i) {
@@ -59,8 +66,12 @@ template <class F, class T> void loop(const void* members, const T* const* in, c
 
 template <template <class> class F> constexpr Loops loops_of(const char* name) {
   Loops l{};
-  l.header = STRATA_FUNCTOR_HEADER, l.name = name;
-  if constexpr (!std::is_base_of_v<IntOnly, F<float>>) l.f32 = loop<F<float>, float>, l.f64 = loop<F<double>, double>;
+  l.header = STRATA_FUNCTOR_HEADER;
+  l.name = name;
+  if constexpr (!std::is_base_of_v<IntOnly, F<float>>) {
+    l.f32 = loop<F<float>, float>;
+    l.f64 = loop<F<double>, double>;
+  }
   if constexpr (!std::is_base_of_v<FloatOnly, F<float>>) l.i64 = loop<F<int64_t>, int64_t>;
   return l;
 }
@@ -74,7 +85,9 @@ const Loops* all_loops() {
   return table;
 }
 
-}}}  // namespace strata::HWY_NAMESPACE::(anonymous)
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace strata
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE

@@ -1,4 +1,5 @@
-// The kernels of all pointwise ops: a short path for dense operands, blocks for everything else, and a plain reference.
+// The kernels of all pointwise ops: a fast path for contiguous operands, blocks for everything else, and a plain
+// reference.
 #include "cpu/pointwise/pointwise.h"
 
 #include <algorithm>
@@ -12,9 +13,9 @@
 namespace strata::cpu {
 namespace {
 
-constexpr int64_t kGrain = 32768;  // elements that are worth a thread
-constexpr int64_t kBlock = 512;    // elements converted at a time: a few blocks stay in the first-level cache
-constexpr int64_t kLongRow = 128;  // rows from here on are computed in place, shorter ones are gathered into blocks
+constexpr int64_t kGrain = 32768;  // minimum elements per thread
+constexpr int64_t kBlock = 512;    // elements converted at a time: a few blocks stay in the L1 cache
+constexpr int64_t kLongRow = 128;  // longer rows are computed in place, shorter ones are gathered into blocks
 
 template <class T> Loop<T> loop_of(const Formula& f) {
   if constexpr (std::is_same_v<T, float>) return f.loops.f32;
@@ -22,7 +23,7 @@ template <class T> Loop<T> loop_of(const Formula& f) {
   else return f.loops.i64;
 }
 
-template <class T> struct alignas(kVectorBytes) Fill {  // copies of one number, a vector full
+template <class T> struct alignas(kVectorBytes) Fill {  // a vector of copies of one number
   T value[kVectorBytes / sizeof(T)];
   void set(T v) { std::fill_n(value, std::size(value), v); }
 };
@@ -46,10 +47,12 @@ template <class T> void flat(const Call& c, const Formula& f) {
   for (int k = 0; k < f.inputs; ++k) {
     const Value& v = c.args[k];
     if (v.tag == Tag::Tensor) {
-      in[k] = reinterpret_cast<const T*>(v.tensor->data), mask[k] = ~size_t{0};
+      in[k] = reinterpret_cast<const T*>(v.tensor->data);
+      mask[k] = ~size_t{0};
     } else {
       fill[k].set(number_operand<T>(f, v, k, out.dtype));
-      in[k] = fill[k].value, mask[k] = 0;
+      in[k] = fill[k].value;
+      mask[k] = 0;
     }
   }
   T* to = reinterpret_cast<T*>(out.data);
@@ -63,7 +66,7 @@ template <class T> void flat(const Call& c, const Formula& f) {
 
 // --- blocks ---------------------------------------------------------------------------------------------------------
 
-// Copies n elements of a view that start at an index into a dense buffer, over as many rows as they take.
+// Copies n elements of a view, starting at an index, into a contiguous buffer, over as many rows as needed.
 template <class T> void gather(const Walk& w, int k, const int64_t* start, int64_t n, T* to) {
   int64_t index[kMaxDims];
   std::copy_n(start, w.ndim, index);
@@ -74,7 +77,8 @@ template <class T> void gather(const Walk& w, int k, const int64_t* start, int64
       const int64_t run = std::min(n, w.inner() - index[w.ndim - 1]);
       const S* p = reinterpret_cast<const S*>(v.data) + w.offset(k, index);
       for (int64_t i = 0; i < run; ++i) to[i] = convert<T>(p[i * step]);
-      to += run, n -= run;
+      to += run;
+      n -= run;
       w.advance(index, run);
     }
   });
@@ -89,7 +93,8 @@ template <class T> void scatter(const Walk& w, const int64_t* start, int64_t n, 
       const int64_t run = std::min(n, w.inner() - index[w.ndim - 1]);
       S* p = reinterpret_cast<S*>(v.data) + w.offset(0, index);
       for (int64_t i = 0; i < run; ++i) p[i * step] = convert<S>(from[i]);
-      from += run, n -= run;
+      from += run;
+      n -= run;
       w.advance(index, run);
     }
   });
@@ -108,8 +113,13 @@ template <class T> struct Blocks {
     read_members(f, c.args, members);
     for (int k = 0; k < f.inputs; ++k) {
       const Value& v = c.args[k];
-      if (v.tag == Tag::Tensor) view_of[k] = w.views, w.add(*v.tensor);
-      else view_of[k] = 0, numbers[k].set(number_operand<T>(f, v, k, common));
+      if (v.tag == Tag::Tensor) {
+        view_of[k] = w.views;
+        w.add(*v.tensor);
+      } else {
+        view_of[k] = 0;
+        numbers[k].set(number_operand<T>(f, v, k, common));
+      }
     }
     w.collapse();
     for (int k = 0; k < w.views; ++k) direct[k] = w.view[k].type == dtype_of<T>;
@@ -128,7 +138,7 @@ template <class T> struct Blocks {
     loop_of<T>(f)(members, in, mask, out, n);
   }
 
-  // Long rows: operands that lie densely within a row are used where they are.
+  // Long rows: operands that are contiguous within a row are used in place.
   void by_rows(int64_t begin, int64_t end) const {
     alignas(64) T buffer[kMaxOperands + 1][kBlock];
     Fill<T> fill[kMaxOperands];
@@ -137,7 +147,7 @@ template <class T> struct Blocks {
     int64_t index[kMaxDims];
     const int last = w.ndim - 1;
     const auto in_place = [&](int k) { return direct[k] && w.view[k].step[last] == 1; };
-    bool whole = in_place(0);  // no buffer needed: take rows as they are
+    bool whole = in_place(0);  // no buffer needed: use rows in place
     for (int k = 1; k < w.views; ++k) whole &= in_place(k) || w.view[k].step[last] == 0;
     w.locate(begin, index);
     for (int64_t at = begin, n; at < end; at += n, w.advance(index, n)) {
@@ -161,7 +171,10 @@ template <class T> struct Blocks {
         }
         mask[k] = ~size_t{0};
         if (in_place(v)) in[k] = reinterpret_cast<const T*>(from);
-        else load_run(buffer[k], from, view.type, view.step[last], n), in[k] = buffer[k];
+        else {
+          load_run(buffer[k], from, view.type, view.step[last], n);
+          in[k] = buffer[k];
+        }
       }
       const Walk::View& out = w.view[0];
       std::byte* to = out.data + w.offset(0, index) * static_cast<int64_t>(size_of(out.type));
@@ -174,7 +187,7 @@ template <class T> struct Blocks {
     }
   }
 
-  // Short rows: whatever is not one dense run is gathered over several rows.
+  // Short rows: operands that are not one contiguous run are gathered over several rows.
   void by_blocks(int64_t begin, int64_t end) const {
     alignas(64) T buffer[kMaxOperands + 1][kBlock];
     const T* in[kMaxOperands];
@@ -188,7 +201,10 @@ template <class T> struct Blocks {
         mask[k] = v == 0 ? 0 : ~size_t{0};
         if (v == 0) in[k] = numbers[k].value;
         else if (linear(v) && direct[v]) in[k] = reinterpret_cast<const T*>(w.view[v].data) + at;
-        else gather(w, v, index, n, buffer[k]), in[k] = buffer[k];
+        else {
+          gather(w, v, index, n, buffer[k]);
+          in[k] = buffer[k];
+        }
       }
       if (linear(0) && direct[0]) {
         compute(in, mask, reinterpret_cast<T*>(w.view[0].data) + at, n);
@@ -200,7 +216,7 @@ template <class T> struct Blocks {
     }
   }
 
-  // Do the view's elements follow each other in the walk's order, although another view keeps its dimensions apart?
+  // Whether the view's elements are contiguous in the walk's order, although another view keeps its dimensions apart.
   bool linear(int k) const {
     int64_t n = 1;
     for (int d = w.ndim; d-- > 0; n *= w.shape[d])
@@ -242,7 +258,7 @@ template <class T> void reference(const Call& c, const Formula& f, DType common)
 }
 }  // namespace
 
-// Element i of one stands for element i of the other in memory order.
+// Whether the elements of both are in the same memory order.
 static bool same_order(const TensorImpl& a, const TensorImpl& b) {
   if (!a.same_shape(b)) return false;
   for (int d = 0; d < a.ndim; ++d)
@@ -262,7 +278,7 @@ const char* flat_ready(const Call& c) {
     const TensorImpl& t = c.args.tensor(k);
     if (t.dtype != out.dtype) return "an operand has another dtype";
     if (t.numel != out.numel) return "an operand is broadcast";
-    if (!(t.contiguous && out.contiguous) && !same_order(t, out)) return "an operand lies in another order";
+    if (!(t.contiguous && out.contiguous) && !same_order(t, out)) return "an operand has another memory order";
   }
   return nullptr;
 }

@@ -1,7 +1,7 @@
 // The CPU kernels of pointwise ops, all from a functor.
 //
-// Computation happens in float, double or int64 (compute_type); operands and results of other dtypes, and those that do
-// not lie densely, are converted block by block. So a functor is compiled for three types and each SIMD target, no more.
+// Computation uses float, double or int64 (compute_type); operands and results of other dtypes, and those that are not
+// contiguous, are converted block by block. So a functor is compiled only for three types and each SIMD target.
 #pragma once
 #include <cstring>
 
@@ -13,8 +13,8 @@ namespace strata {
 namespace cpu {
 const char* flat_ready(const Call&);  // dense operands of one compute dtype
 void run_flat(const Call&);
-void run_blocked(const Call&);               // anything
-STRATA_API void run_reference(const Call&);  // anything, one element at a time, floats in double
+void run_blocked(const Call&);               // any operands
+STRATA_API void run_reference(const Call&);  // any operands, one element at a time, floats in double
 
 template <template <class> class F> Loops simd_loops();  // specialised for each functor in cpu/pointwise/*_simd.cpp
 
@@ -33,8 +33,10 @@ template <template <class> class F> const Formula* formula() {
   static const Formula& formula = *[] {
     auto* made = new Formula{};  // lives as long as the records
     Formula& f = *made;
-    f.inputs = A::kInputs, f.members = std::is_empty_v<A> ? 0 : sizeof(A) / sizeof(double);
-    f.floats = !std::is_base_of_v<IntOnly, A>, f.ints = !std::is_base_of_v<FloatOnly, A>;
+    f.inputs = A::kInputs;
+    f.members = std::is_empty_v<A> ? 0 : sizeof(A) / sizeof(double);
+    f.floats = !std::is_base_of_v<IntOnly, A>;
+    f.ints = !std::is_base_of_v<FloatOnly, A>;
     f.predicate = std::is_base_of_v<Predicate, A>;
     f.nonzero = -1;
     if constexpr (requires { A::kNonzero; }) f.nonzero = A::kNonzero;
@@ -45,7 +47,10 @@ template <template <class> class F> const Formula* formula() {
     f.loops = simd_loops<F>();
     if constexpr (!std::is_base_of_v<IntOnly, A>) f.f64 = element<A, double>;
     if constexpr (!std::is_base_of_v<FloatOnly, A>) f.i64 = element<F<int64_t>, int64_t>;
-    if constexpr (requires { A::kOwnPrecision; }) f.own_precision = true, f.f32 = element<F<float>, float>;
+    if constexpr (requires { A::kOwnPrecision; }) {
+      f.own_precision = true;
+      f.f32 = element<F<float>, float>;
+    }
     return made;
   }();
   return &formula;

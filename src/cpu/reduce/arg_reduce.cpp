@@ -1,5 +1,6 @@
-// Along the innermost dimension: the best value of each block by the folding kernels, then its place in the winning block
-// only. Across it: columns side by side with the row of their best so far. Bound: memory bandwidth.
+// Along the innermost dimension: the reduction kernels find the best value of each block, then its index is searched in
+// the winning block only. Across it: columns are processed together, with the row of their best value so far. Bound by
+// memory.
 #include "cpu/reduce/arg_reduce.h"
 
 #include <algorithm>
@@ -75,7 +76,7 @@ void along_rows(bool largest, const Lines& rows, const TensorImpl* values, const
   }
 }
 
-// x seen as [outer][rows][width]: the last dimension stays and is dense.
+// x as [outer][rows][width]: the last dimension is kept and contiguous.
 template <class T>
 void across_rows(bool largest, const TensorImpl& x, int dim, const TensorImpl* values, const TensorImpl& indices) {
   Axes outer;  // out_stride: in elements of the result
@@ -86,7 +87,8 @@ void across_rows(bool largest, const TensorImpl& x, int dim, const TensorImpl* v
     outer.add(x.shape[d], x.strides[d], out_stride);
     out_stride *= x.shape[d];
   }
-  std::reverse(outer.size, outer.size + outer.dims), std::reverse(outer.stride, outer.stride + outer.dims);
+  std::reverse(outer.size, outer.size + outer.dims);
+  std::reverse(outer.stride, outer.stride + outer.dims);
   std::reverse(outer.out_stride, outer.out_stride + outer.dims);
   const int64_t width = x.shape[last], rows = x.shape[dim], stride = x.strides[dim],
                 tiles = (width + kColumns - 1) / kColumns;

@@ -51,7 +51,10 @@ HWY_INLINE void columns(const T* rows, int64_t stride, Place<T> first, int count
     for (int r = 0; r < count; ++r) {
       const T v = rows[r * stride + i];
       const bool better = kLargest ? v > best[i] : v < best[i];
-      if (better || (v != v && best[i] == best[i])) best[i] = v, place[i] = static_cast<Place<T>>(first + r);
+      if (better || (v != v && best[i] == best[i])) {
+        best[i] = v;
+        place[i] = static_cast<Place<T>>(first + r);
+      }
     }
 }
 

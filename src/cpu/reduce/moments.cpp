@@ -1,7 +1,7 @@
-// Blocks small enough for the first-level cache are read twice: once for their mean, which is rounded, once for the deviations
-// from it. The sum of the deviations corrects the mean and the squares. Blocks are merged by Chan's formula in double precision.
-// Nothing cancels, however large the mean is, and memory is read once. The few blocks that float arithmetic does not suit are
-// read in double precision.
+// Blocks small enough for the L1 cache are read twice: once for their mean, which is rounded, once for the deviations
+// from it. The sum of the deviations corrects the mean and the squares. Blocks are merged by Chan's formula in double
+// precision. Nothing cancels, however large the mean is, and memory is read once. The few blocks that are not suited
+// for float arithmetic are read in double precision.
 #include "cpu/reduce/moments.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct Moments {
     const double total = count + o.count, delta = o.mean - mean;
     squares += o.squares + delta * delta * (count * o.count / total);
     if (!std::isfinite(delta)) squares = std::numeric_limits<double>::quiet_NaN();
-    mean = std::isfinite(delta) ? mean + delta * (o.count / total) : mean + o.mean;  // an infinite mean stays one
+    mean = std::isfinite(delta) ? mean + delta * (o.count / total) : mean + o.mean;  // an infinite mean stays infinite
     count = total;
   }
 };
@@ -45,8 +45,8 @@ template <class T> Moments exact_moments(const T* x, int64_t n) {
   return m;
 }
 
-// The deviations of `count` elements from `centre` as moments; false where their squares leave the range of a float, and where
-// they are little else than the error of the centre.
+// The deviations of `count` elements from `centre` as moments; false if their squares overflow a float, or if they are
+// mostly the rounding error of the centre.
 template <class T> bool corrected(double count, double inverse, T centre, const Deviations<T>& d, Moments& m) {
   const double sum = static_cast<double>(d.sum), squares = static_cast<double>(d.squares), off = sum * inverse;
   const double error = sum * off;
@@ -100,7 +100,10 @@ template <class T> struct Job {
       } else {
         load_block<T>(x.dtype, p, stride, n, block + filled);
         filled += n;
-        if (filled == kBlock) add_block(block, filled, total), filled = 0;
+        if (filled == kBlock) {
+          add_block(block, filled, total);
+          filled = 0;
+        }
       }
       i += n;
     }
@@ -140,7 +143,10 @@ template <class T> struct Job {
       for (int k = 0; k < count; ++k) {
         const std::byte* p = base + plan.gone.offset(r + k) * element;
         if (direct) at[k] = reinterpret_cast<const T*>(p);
-        else load_block<T>(x.dtype, p, stride, n, loaded.get() + k * n), at[k] = loaded.get() + k * n;
+        else {
+          load_block<T>(x.dtype, p, stride, n, loaded.get() + k * n);
+          at[k] = loaded.get() + k * n;
+        }
       }
       std::fill_n(centre, n, T(0));
       for (int k = 0; k < count; k += kRowsAtOnce) sums.columns(at + k, std::min(kRowsAtOnce, count - k), n, centre);
@@ -227,7 +233,7 @@ void moments_reference(const TensorImpl& x, uint32_t reduced, double correction,
       load_block<double>(x.dtype,
                          x.data + (plan.kept.offset(i) + plan.gone.offset(r)) * static_cast<int64_t>(size_of(x.dtype)),
                          1, 1, &v);
-      total.merge({1, v, v - v});  // 0, or NaN where v is not finite
+      total.merge({1, v, v - v});  // 0, or NaN if v is not finite
     }
     target.put(x.numel ? plan.kept.out_offset(i) : i, total);
   }

@@ -10,9 +10,9 @@ STRATA_API void moments(const TensorImpl& x, uint32_t reduced, double correction
 STRATA_API void moments_reference(const TensorImpl& x, uint32_t reduced, double correction, bool root,
                                   const TensorImpl* variance, const TensorImpl* mean);
 
-// --- what the SIMD file gives ---------------------------------------------------------------------------------------
+// --- from the SIMD file -------------------------------------------------------------------------------------------
 
-// Sums of x - centre and of its square. The first tells how far the centre, which is rounded, is from the mean.
+// Sums of x - centre and of its square. The first gives the distance of the rounded centre from the mean.
 template <class T> struct Deviations { T sum, squares; };
 template <class T> Deviations<T> deviations(const T* x, int64_t n, T centre);
 // The same of each of n columns of `count` rows.

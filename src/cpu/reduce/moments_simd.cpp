@@ -20,8 +20,12 @@ template <class T> HWY_INLINE Deviations<T> around(const T* x, int64_t n, T cent
     sum = hn::Add(sum, v);
     acc = hn::MulAdd(v, v, acc);
   };
-  for (; i + 4 * lanes <= n; i += 4 * lanes)
-    add(s, a, i), add(t, b, i + lanes), add(s, c, i + 2 * lanes), add(t, e, i + 3 * lanes);
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    add(s, a, i);
+    add(t, b, i + lanes);
+    add(s, c, i + 2 * lanes);
+    add(t, e, i + 3 * lanes);
+  }
   for (; i + lanes <= n; i += lanes) add(s, a, i);
   T sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(s, t)));
   T squares = hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(a, b), hn::Add(c, e))));

@@ -10,11 +10,11 @@ namespace strata::cpu {
 
 namespace {
 
-constexpr int64_t kChunk = 1 << 16;     // elements of one output folded by one task
-constexpr int64_t kTile = 4096;         // columns folded side by side: their accumulators fit the first-level cache
-constexpr int64_t kLoaded = 1024;       // columns (or elements) converted at once when they cannot be read in place
-constexpr int64_t kPieces = 32;         // cuts of a long column that may run in parallel
-constexpr int64_t kTaskWork = 1 << 15;  // elements that make a thread worth waking
+constexpr int64_t kChunk = 1 << 16;     // elements of one output reduced by one task
+constexpr int64_t kTile = 4096;         // columns reduced together: their accumulators fit the L1 cache
+constexpr int64_t kLoaded = 1024;       // columns (or elements) converted at once if they cannot be read in place
+constexpr int64_t kPieces = 32;         // maximum parts of a long column that run in parallel
+constexpr int64_t kTaskWork = 1 << 15;  // minimum elements per thread
 
 template <class T> using Buffer = std::unique_ptr<T[]>;
 template <class T> Buffer<T> buffer(int64_t n) { return std::make_unique_for_overwrite<T[]>(static_cast<size_t>(n)); }
@@ -47,7 +47,7 @@ template <class T> struct Job {
 
   const std::byte* at(int64_t offset) const { return x.data + offset * element; }
 
-  // --- rows: the innermost dimension goes ---------------------------------------------------------------------------
+  // --- rows: the innermost dimension is reduced -------------------------------------------------------------------
   W fold_range(const std::byte* base, int64_t begin, int64_t end) const {
     const Axes& gone = plan.gone;
     const int64_t length = gone.size[gone.dims - 1], stride = gone.stride[gone.dims - 1];
@@ -65,7 +65,10 @@ template <class T> struct Job {
         n = std::min(n, kLoaded - filled);
         load_block<T>(x.dtype, p, stride, n, block + filled);
         filled += n;
-        if (filled == kLoaded) total = fold.combine(total, fold.run(block, filled)), filled = 0;
+        if (filled == kLoaded) {
+          total = fold.combine(total, fold.run(block, filled));
+          filled = 0;
+        }
       }
       i += n;
     }
@@ -97,8 +100,10 @@ template <class T> struct Job {
     }
   }
 
-  // --- columns: neighbours stay apart, whole rows are folded onto each other -----------------------------------------
-  // Folds rows [begin, end) of n columns that start at base into total. `chunk` rows are folded in T before widening.
+  // --- columns: the innermost dimension is kept, rows are combined
+  // ----------------------------------------------------
+  // Reduces rows [begin, end) of n columns that start at base into total. `chunk` rows are reduced in T before
+  // widening.
   void fold_rows(const std::byte* base, int64_t stride, int64_t n, int64_t begin, int64_t end, int64_t chunk,
                  W* total) const {
     const bool direct = same_type && stride == 1;
@@ -114,7 +119,10 @@ template <class T> struct Job {
         for (int k = 0; k < count; ++k) {
           const std::byte* p = base + plan.gone.offset(r + k) * element;
           if (direct) rows_of[k] = reinterpret_cast<const T*>(p);
-          else load_block<T>(x.dtype, p, stride, n, loaded.get() + k * n), rows_of[k] = loaded.get() + k * n;
+          else {
+            load_block<T>(x.dtype, p, stride, n, loaded.get() + k * n);
+            rows_of[k] = loaded.get() + k * n;
+          }
         }
         fold.columns(rows_of, count, n, acc);
       }
@@ -130,14 +138,16 @@ template <class T> struct Job {
     const int64_t width = kept.size[column], stride = kept.stride[column], out_stride = kept.out_stride[column];
     const int64_t limit = same_type && stride == 1 ? kTile : kLoaded;
     const int64_t tiles = ceil_div(width, limit), tile = ceil_div(width, tiles), rows = plan.gone.count;
-    // Cuts that depend on the shape only.
+    // The partition depends on the shape only.
     const int64_t chunk = std::clamp<int64_t>((1 << 17) / tile, 32, 1024) / kRowsAtOnce * kRowsAtOnce;
     const int64_t pieces = std::min(kPieces, ceil_div(rows, 4 * chunk)),
                   piece = ceil_div(ceil_div(rows, pieces), chunk) * chunk;
     const int64_t tasks = outer.count * tiles;
     const auto locate = [&](int64_t task, const std::byte*& base, int64_t& to, int64_t& n) {
       const int64_t o = task / tiles, c = task % tiles * tile;
-      base = at(outer.offset(o) + c * stride), to = outer.out_offset(o) + c * out_stride, n = std::min(tile, width - c);
+      base = at(outer.offset(o) + c * stride);
+      to = outer.out_offset(o) + c * out_stride;
+      n = std::min(tile, width - c);
     };
     const std::byte* base;
     int64_t to, n;
@@ -178,7 +188,7 @@ template <class T> struct Job {
     }
   }
 
-  // --- narrow columns that lie densely, such as [n, 3]: several rows are seen as one wide row -------------------------
+  // --- narrow contiguous columns, such as [n, 3]: several rows are treated as one wide row --------------------------
   bool is_narrow() const {
     const Axes &kept = plan.kept, &gone = plan.gone;
     return kept.dims == 1 && gone.dims == 1 && kept.stride[0] == 1 && kept.size[0] < 64 &&

@@ -1,9 +1,9 @@
 // Reductions over any set of dimensions of any strided tensor, without copying it.
 //
-// A value is folded in three steps whose cut depends on the shape alone, so that every thread count gives the same bits:
-// runs of at most kChunk elements (or rows) are folded in the compute type (float, double, int64), SIMD lanes side by side;
-// the runs' results are combined in the wide type (double, int64); the last step converts to the output's dtype.
-// The short runs and the wide second step keep float sums as accurate as pairwise summation.
+// A value is reduced in three steps whose partition depends on the shape only, so that any thread count gives the same
+// bits: runs of at most kChunk elements (or rows) are reduced in the compute type (float, double, int64) with SIMD; the
+// runs' results are combined in the wide type (double, int64); the last step converts to the output's dtype. The short
+// runs and the wide second step make float sums as accurate as pairwise summation.
 #pragma once
 #include "cpu/movement/runs.h"
 #include "record/reduction.h"
@@ -14,15 +14,15 @@ template <class T> struct WideOf { using type = double; };
 template <> struct WideOf<int64_t> { using type = int64_t; };
 template <class T> using Wide = typename WideOf<T>::type;
 
-// out is contiguous and holds one element per kept position. The input is read as `cast` (compute type of it), as
-// sum(dtype=...) asks for. Bit d of `reduced` is set when dimension d disappears.
+// out is contiguous and has one element per kept position. The input is read as `cast` (its compute type), as requested
+// by sum(dtype=...). Bit d of `reduced` is set if dimension d is reduced.
 STRATA_API void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const TensorImpl& out,
                        Finish finish = {});
 // The same by plain loops in the wide type.
 STRATA_API void reduce_reference(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const TensorImpl& out,
                                  Finish finish = {});
 
-// --- what the SIMD file gives ---------------------------------------------------------------------------------------
+// --- from the SIMD file -------------------------------------------------------------------------------------------
 
 constexpr int kRowsAtOnce = 8;
 template <class T> struct FoldTable {

@@ -1,5 +1,5 @@
-// The inner loops of reductions, compiled once per SIMD target. A fold is a map of each element and an associative
-// combination; four (rows) or eight (columns) independent chains keep the units busy. Bound: memory bandwidth.
+// The inner loops of reductions, compiled once per SIMD target. A reduction is a map of each element and an associative
+// combination; four (rows) or eight (columns) independent chains hide the latency. Bound by memory.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/reduce/reduce_simd.cpp"
 #include <hwy/foreach_target.h>
@@ -29,7 +29,7 @@ struct Absolute {
 };
 struct Squared {
   template <class D, class V> static HWY_INLINE V map(D, V v) {
-    if constexpr (std::is_integral_v<hn::TFromD<D>>) return v;  // norms of integers are taken as floats
+    if constexpr (std::is_integral_v<hn::TFromD<D>>) return v;  // norms of integers are computed as floats
     else return hn::Mul(v, v);
   }
   template <class W> static HWY_INLINE W map_one(W v) { return v * v; }
@@ -64,7 +64,7 @@ struct Times {
   }
 };
 template <class V> using Lane = hn::TFromV<V>;
-struct Larger {  // a NaN once met stays
+struct Larger {  // propagates NaN
   template <class W> static constexpr W identity() {
     return std::is_integral_v<W> ? std::numeric_limits<W>::min() : -std::numeric_limits<W>::infinity();
   }
@@ -85,7 +85,7 @@ struct Smaller {
   template <class W> static HWY_INLINE W one(W a, W b) { return b < a || b != b ? b : a; }
 };
 
-constexpr int64_t kRun = 1024;  // elements folded in the compute type before the result is widened
+constexpr int64_t kRun = 1024;  // elements reduced in the compute type before the result is widened
 
 template <class M, class C, class T> HWY_INLINE T fold_short(const T* x, int64_t n) {
   const hn::ScalableTag<T> d;

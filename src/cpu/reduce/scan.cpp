@@ -1,5 +1,6 @@
-// A scan along the innermost dimension is a chain per row, so threads share the rows; across it, a tile of columns advances
-// together and the compiler vectorises over them. Float sums run in double: a chain of a million additions stays accurate.
+// A scan along the innermost dimension is sequential per row, so rows are distributed over threads; across it, a tile
+// of columns advances together and the compiler vectorizes over them. Float sums use double: a million additions stay
+// accurate.
 #include "cpu/reduce/scan.h"
 
 #include <algorithm>
@@ -137,8 +138,12 @@ void scan_extremes(bool largest, const TensorImpl& x, int dim, const TensorImpl&
         int64_t p = 0;
         for (int64_t i = 0; i < n; ++i) {
           const bool better = b != b ? row[i] != row[i] : row[i] != row[i] || (largest ? row[i] >= b : row[i] <= b);
-          if (better) b = row[i], p = i;
-          best[static_cast<size_t>(i)] = b, place[static_cast<size_t>(i)] = p;
+          if (better) {
+            b = row[i];
+            p = i;
+          }
+          best[static_cast<size_t>(i)] = b;
+          place[static_cast<size_t>(i)] = p;
         }
         to.write<T>(r, best.data(), n);
         at.write<int64_t>(r, place.data(), n);

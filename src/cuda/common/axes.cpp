@@ -6,12 +6,16 @@ namespace strata::cuda {
 
 AxesParams axes_params(const Axes& a, const int64_t* stride, const char* op) {
   AxesParams p{};
-  p.count = a.count, p.dims = a.dims;
+  p.count = a.count;
+  p.dims = a.dims;
   STRATA_CHECK(a.dims <= 1 || a.count <= INT32_MAX, NotImplemented,
                "{}: {} elements over {} strided dimensions are more than the device kernels count; make the input "
                "contiguous() first",
                op, a.count, a.dims);
-  if (a.dims == 0) p.dims = 1, p.stride[0] = 0;
+  if (a.dims == 0) {
+    p.dims = 1;
+    p.stride[0] = 0;
+  }
   for (int d = 0; d < a.dims; ++d) {
     const int from = a.dims - 1 - d;
     p.stride[d] = stride[from];

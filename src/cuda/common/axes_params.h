@@ -1,4 +1,4 @@
-// Axes of a tensor as the host tells them to a kernel; compiled by both compilers, so plain types only.
+// Axes of a tensor as kernel parameters; included by host and device code, so plain types only.
 #pragma once
 #include <stdint.h>  // NOLINT(modernize-deprecated-headers): device compilers have no <cstdint>
 
@@ -6,7 +6,7 @@ namespace strata::cuda {
 
 constexpr int kAxesMost = 10;
 
-// n / divisor for n < 2^31 by one multiplication: Granlund and Montgomery's round-up method.
+// n / divisor for n < 2^31 with one multiplication: Granlund and Montgomery's round-up method.
 struct FastDivisor {
   uint32_t divisor, multiplier, shift;
 };

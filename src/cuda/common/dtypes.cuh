@@ -1,7 +1,8 @@
-// Loads and stores that convert between an element type, known by a tag that is uniform over the launch, and a compute type.
+// Loads and stores that convert between an element type, given by a tag that is uniform over the launch, and a compute
+// type.
 //
-// float, double and int64_t are the compute types. The common element types are handled where they stand; the others by a
-// function of their own, so that they cost each kernel a call and no code.
+// The compute types are float, double and int64_t. Common element types are converted inline; the others by a separate
+// function, so that they cost each kernel only a call.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -20,7 +21,7 @@ template <> struct TagOf<float> { static constexpr int32_t value = kF32; };
 template <> struct TagOf<double> { static constexpr int32_t value = kF64; };
 template <> struct TagOf<int64_t> { static constexpr int32_t value = kI64; };
 
-// The logarithm of an element's size: four bits for each type, from the table.
+// Stand-ins for the host's element types: only their sizes count.
 struct Float8E4M3 {
   uint8_t bits;
 };
@@ -36,6 +37,7 @@ struct BFloat16 {
 struct BoolByte {
   uint8_t bits;
 };
+// log2 of the element sizes: four bits for each type.
 __host__ __device__ constexpr uint64_t log_sizes() {
   uint64_t all = 0;
   int at = 0;
@@ -55,8 +57,8 @@ __device__ __forceinline__ uint16_t float_to_bf16(float v) {
   const uint32_t u = __float_as_uint(v);
   return (u & 0x7fffffffu) > 0x7f800000u ? uint16_t(u >> 16 | 0x40u) : uint16_t((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
 }
-// Two at a time: one instruction from compute_80 on. By hand it takes as long as the memory: see the `ptx:` line of kernels that
-// are bound by it.
+// Converts two at a time: one instruction from compute_80 on. In software it takes as long as the memory access:
+// memory-bound kernels have a `ptx:` line for this.
 __device__ __forceinline__ uint32_t pair_to_bf16(float low, float high) {
 #if __CUDA_ARCH__ >= 800
   uint32_t both;
@@ -73,18 +75,18 @@ __device__ __forceinline__ uint32_t pair_to_half(float low, float high) {
 __device__ __forceinline__ float half_to_float(uint16_t bits) { return __half2float(__ushort_as_half(bits)); }
 __device__ __forceinline__ uint16_t float_to_half(float v) { return __half_as_ushort(__float2half_rn(v)); }
 
-// The eight-bit floats, by the bits: e4m3 has no infinity (what is too large becomes 448), e5m2 is the upper half of a half.
+// The 8-bit floats, by bit patterns: e4m3 has no infinity (larger values become 448), e5m2 is the upper half of a half.
 __device__ __forceinline__ float e4m3_to_float(uint8_t bits) {
   const uint32_t sign = uint32_t(bits & 0x80u) << 24, magnitude = bits & 0x7fu;
   if (magnitude == 0x7fu) return __uint_as_float(sign | 0x7fc00000u);
-  // As a float whose exponent is 120 too small; the multiplication also takes care of subnormals.
+  // As a float whose exponent is 120 too small; the multiplication also handles subnormals.
   return __uint_as_float(sign | __float_as_uint(__uint_as_float(magnitude << 20) * 0x1p120f));
 }
 __device__ __forceinline__ uint8_t float_to_e4m3(float v) {
   const uint32_t bits = __float_as_uint(v), sign = bits >> 24 & 0x80u, magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return uint8_t(sign | 0x7fu);
   uint32_t out;
-  if (magnitude < 0x3c800000u) {  // below 2^-6: the last bit counts 2^-9
+  if (magnitude < 0x3c800000u) {  // below 2^-6: the last bit is 2^-9
     out = uint32_t(__float2int_rn(__uint_as_float(magnitude) * 512.f));
   } else {
     out = (magnitude + 0x7ffffu + (magnitude >> 20 & 1u) - (120u << 23)) >> 20;
@@ -97,7 +99,7 @@ __device__ __forceinline__ uint8_t float_to_e5m2(float v) {
   const uint32_t bits = __float_as_uint(v), sign = bits >> 24 & 0x80u, magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return uint8_t(sign | 0x7fu);
   uint32_t out;
-  if (magnitude < 0x38800000u) {  // below 2^-14: the last bit counts 2^-16
+  if (magnitude < 0x38800000u) {  // below 2^-14: the last bit is 2^-16
     out = uint32_t(__float2int_rn(__uint_as_float(magnitude) * 65536.f));
   } else {
     out = (magnitude + 0xfffffu + (magnitude >> 21 & 1u) - (112u << 23)) >> 21;
@@ -106,8 +108,8 @@ __device__ __forceinline__ uint8_t float_to_e5m2(float v) {
   return uint8_t(sign | out);
 }
 
-// A float becomes an integer through int64_t, as on the host: narrow types take the low bits, and what no int64_t can hold
-// becomes the least one.
+// Converts a float to an integer through int64_t, as on the host: narrow types take the low bits, and values that do
+// not fit int64_t become its minimum.
 template <class T> __device__ __forceinline__ int64_t whole(T v) {
   if constexpr (TagOf<T>::value == kI64) return v;
   else return v >= T(-0x1p63) && v < T(0x1p63) ? int64_t(v) : int64_t(0x8000000000000000ull);
@@ -155,7 +157,7 @@ template <class T> __device__ void store_any(void* at, int32_t type, T v) {
     default: *static_cast<double*>(at) = double(v); return;
   }
 }
-// One copy of each per file.
+// One instance of each per file.
 static __device__ __noinline__ float load_float(const void* at, int32_t type) { return load_any<float>(at, type); }
 static __device__ __noinline__ double load_double(const void* at, int32_t type) { return load_any<double>(at, type); }
 static __device__ __noinline__ int64_t load_int(const void* at, int32_t type) { return load_any<int64_t>(at, type); }
@@ -175,13 +177,13 @@ template <class T> __device__ __forceinline__ void store(void* at, int32_t type,
   else if constexpr (TagOf<T>::value == kF64) store_double(at, type, v);
   else store_int(at, type, v);
 }
-// Element i of an array whose type is known by its tag.
+// Element i of an array whose type is given by a tag.
 __device__ __forceinline__ const void* element(uint64_t data, int32_t type, int64_t i) {
   return reinterpret_cast<const void*>(data + (uint64_t(i) << log_size(type)));
 }
 
-// 16 / sizeof(T) elements that lie one after the other, aligned to that many times their size. false, and nothing done, for types
-// that are neither the compute type nor, beside float, a 16-bit one.
+// 16 / sizeof(T) consecutive elements, aligned to that many times their size. Returns false, without doing anything,
+// for types other than the compute type and, for float, the 16-bit types.
 template <class T> __device__ __forceinline__ bool load_common(const void* at, int32_t type, T (&v)[16 / sizeof(T)]) {
   constexpr int kItems = 16 / sizeof(T);
   if (type == TagOf<T>::value) {
@@ -225,7 +227,7 @@ template <class T> __device__ __forceinline__ bool store_common(void* at, int32_
   }
   return false;
 }
-// The same for all types, one element at a time where it must be.
+// The same for all types, one element at a time if necessary.
 template <class T> __device__ __forceinline__ void load_vector(const void* at, int32_t type, T (&v)[16 / sizeof(T)]) {
   if (load_common<T>(at, type, v)) return;
 #pragma unroll
@@ -238,7 +240,7 @@ template <class T> __device__ __forceinline__ void store_vector(void* at, int32_
     store<T>(const_cast<void*>(element(reinterpret_cast<uint64_t>(at), type, j)), type, v[j]);
 }
 
-// Eight elements of a type that is no common one, through the thread's own memory: rare, so kept out of the way.
+// Eight elements of an uncommon type, through local memory: rare, so not inlined.
 template <class T> static __device__ __noinline__ void load_eight_any(const void* at, int32_t type, T* v) {
 #pragma unroll 1
   for (int j = 0; j < 8; ++j) v[j] = load_any<T>(element(reinterpret_cast<uint64_t>(at), type, j), type);
@@ -249,14 +251,14 @@ template <class T> static __device__ __noinline__ void store_eight_any(void* at,
     store_any<T>(const_cast<void*>(element(reinterpret_cast<uint64_t>(at), type, j)), type, v[j]);
 }
 
-// Stores eight elements one after the other: 16-byte accesses for types of two bytes or more. Aligned to 16 bytes, or to eight
-// elements of one byte. Reading them is in eights.cuh; so is what kAnyType and gap say.
+// Stores eight consecutive elements: 16-byte accesses for types of two bytes or more. Aligned to 16 bytes, or to eight
+// elements of one byte. See eights.cuh for loads, and for kAnyType and gap.
 template <class T, bool kAnyType = true>
 __device__ __forceinline__ void store_eight(void* at, int32_t type, const T (&v)[8], uint32_t gap = 16) {
   if constexpr (sizeof(T) == 4) {
     if (type == kBF16 || type == kF16) {
       uint32_t word[4];
-      if (type == kBF16) {  // one branch for all: conversions of both kinds would cost more than the memory
+      if (type == kBF16) {  // one branch for both: converting to both types would cost more than the memory access
 #pragma unroll
         for (int j = 0; j < 4; ++j) word[j] = pair_to_bf16(v[2 * j], v[2 * j + 1]);
       } else {

@@ -1,14 +1,14 @@
-// Vectors of eight elements, several for each thread: every read is under way before the first conversion waits for one.
+// Vectors of eight elements, several per thread: all loads are issued before the first conversion waits for one.
 #pragma once
 #include "cuda/common/dtypes.cuh"
 
 namespace strata::cuda {
 
-// Which types may come. Common: the compute type T and, beside float, the 16-bit ones. Narrow: the 16-bit ones alone, in half the
-// registers. Same: T alone.
+// Supported element types. Common: the compute type T and, for float, the 16-bit ones. Narrow: only the 16-bit ones, in
+// half the registers. Same: only T.
 enum class Types { Any, Common, Narrow, Same };
 
-// Element i of an array, in fewer instructions where the types are known.
+// Element i of an array, in fewer instructions if the types are known.
 template <class T, Types kTypes>
 __device__ __forceinline__ const void* element_as(uint64_t data, int32_t type, int64_t i) {
   if constexpr (kTypes == Types::Narrow) return reinterpret_cast<const void*>(data + uint64_t(i) * 2);
@@ -16,11 +16,11 @@ __device__ __forceinline__ const void* element_as(uint64_t data, int32_t type, i
   else return element(data, type, i);
 }
 
-// The bits as they lie in memory for the common types; others as T.
+// Holds the raw bits for the common types; others as T.
 template <class T, int kCount, Types kTypes = Types::Any> class Eights {
  public:
-  // Vector k comes from at(k) if has(k); elsewhere it is zero or, with kLowest, -infinity. Addresses are multiples of 16, or of eight
-  // elements of one byte. A vector of type T has several parts of 16 bytes, `gap` bytes apart.
+  // Vector k is loaded from at(k) if has(k); otherwise it is zero or, with kLowest, -infinity. Addresses are multiples
+  // of 16, or of eight elements of one byte. A vector of type T has several parts of 16 bytes, `gap` bytes apart.
   template <bool kLowest = false, class At, class Has>
   __device__ __forceinline__ void load(int32_t type, At at, Has has, uint32_t gap = 16) {
     const uint4 none = kLowest ? lowest(type) : make_uint4(0, 0, 0, 0);
@@ -55,7 +55,7 @@ template <class T, int kCount, Types kTypes = Types::Any> class Eights {
   __device__ __forceinline__ void get(int32_t type, T (&v)[kCount][8]) const {
     each(type, [&](int k, int j, T x) { v[k][j] = x; });
   }
-  // f(vector, element of it, value): in each branch, so that the values need no registers of their own.
+  // f(vector, element index, value): called in each branch, so that the values need no registers of their own.
   template <class F> __device__ __forceinline__ void each(int32_t type, F f) const {
     if constexpr (sizeof(T) == 4 && kTypes != Types::Same) {
       if (type == kBF16)
@@ -117,7 +117,10 @@ template <class T, int kCount, Types kTypes = Types::Any> class Eights {
 #pragma unroll
     for (int k = 0; k < kCount; ++k)
 #pragma unroll
-      for (int j = 0; j < 4; ++j) f(k, 2 * j, low(word(k, j))), f(k, 2 * j + 1, high(word(k, j)));
+      for (int j = 0; j < 4; ++j) {
+        f(k, 2 * j, low(word(k, j)));
+        f(k, 2 * j + 1, high(word(k, j)));
+      }
   }
 
   uint4 part_[kCount][kParts];

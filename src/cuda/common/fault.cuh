@@ -1,4 +1,5 @@
-// The device's side of fault reports. Of several reports any one is kept; the host raises it when it next waits for the device.
+// Device side of fault reports. Any one of several reports is kept; the host raises it the next time it waits for the
+// device.
 #pragma once
 #include "cuda/runtime/fault_params.h"
 
@@ -6,11 +7,13 @@ namespace strata::cuda {
 
 static __device__ __noinline__ void report(const FaultSink& sink, FaultCode code, int64_t value, int64_t limit) {
   volatile auto* to = reinterpret_cast<volatile FaultReport*>(sink.report);
-  to->op = sink.op, to->value = value, to->limit = limit;
+  to->op = sink.op;
+  to->value = value;
+  to->limit = limit;
   to->code = static_cast<int32_t>(code);
 }
 
-// The index counted from the front; one out of range is reported and becomes 0.
+// The index counted from the front; an index out of range is reported and becomes 0.
 __device__ __forceinline__ int64_t checked_index(const FaultSink& sink, int64_t i, int64_t size) {
   if (i >= -size && i < size) return i < 0 ? i + size : i;
   report(sink, FaultCode::Index, i, size);

@@ -1,4 +1,4 @@
-// Threads that share a row: folding a value over them.
+// Reductions over the threads that share a row.
 #pragma once
 
 namespace strata::cuda {
@@ -6,12 +6,12 @@ namespace strata::cuda {
 struct Add {
   template <class T> static __device__ __forceinline__ T both(T a, T b) { return a + b; }
 };
-struct Most {  // NaNs are passed over
+struct Most {  // ignores NaN
   template <class T> static __device__ __forceinline__ T both(T a, T b) { return max(a, b); }
 };
 
-// The fold over the `threads` neighbours of a row, a power of two, for all of them. Rows of several warps meet in `space`, which
-// has a place for each warp of the block and is used for one fold only: so one barrier will do.
+// Reduces over the `threads` neighbours of a row, a power of two; all of them get the result. Rows of several warps use
+// `space`, which has an entry for each warp of the block and is used for one reduction only, so one barrier is enough.
 template <class Op, class T> __device__ __forceinline__ T over_row(T v, int threads, T (&space)[32]) {
   if (threads < 32) {
     for (int half = threads / 2; half > 0; half /= 2) v = Op::both(v, __shfl_xor_sync(0xffffffffu, v, half));

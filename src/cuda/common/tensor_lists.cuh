@@ -1,10 +1,10 @@
-// Kernels over many tensors: the list is a parameter of the launch, and each tensor has blocks of its own, one after the other.
+// Kernels over many tensors: the list is a launch parameter, and each tensor has its own range of consecutive blocks.
 #pragma once
 #include <stdint.h>
 
 namespace strata::cuda {
 
-// The last tensor of the list that begins at this block or before.
+// The last tensor of the list that begins at or before this block.
 template <class Params> __device__ __forceinline__ int tensor_of_block(const Params& p) {
   int low = 0, high = p.tensors - 1;
   while (low < high) {

@@ -1,4 +1,4 @@
-// Units of 1 to 16 bytes moved as they are.
+// Copies units of 1 to 16 bytes.
 #pragma once
 #include <stdint.h>
 

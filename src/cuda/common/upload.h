@@ -1,4 +1,4 @@
-// Small tables that the host makes for a kernel.
+// Small tables that the host computes for a kernel.
 #pragma once
 #include <vector>
 
@@ -6,7 +6,7 @@
 
 namespace strata::cuda {
 
-// A list of plain values on the device. The copy reads pageable memory before it returns.
+// Copies a list of plain values to the device. The copy reads pageable memory before it returns.
 template <class T> Tensor upload(const std::vector<T>& list, Device device) {
   const auto bytes = static_cast<int64_t>(list.size() * sizeof(T));
   Tensor t = make_tensor(Shape(&bytes, 1), DType::U8, device);

@@ -1,9 +1,9 @@
-// What older cards have no instruction for.
+// Replacements for instructions that older GPUs lack.
 #pragma once
 
 namespace strata::cuda {
 
-// The lanes of a full warp that hold the same value as this one. Before compute capability 7.0: a vote for each value there is.
+// The lanes of a full warp with the same value as this one. Before compute capability 7.0: one vote per distinct value.
 template <class T> __device__ __forceinline__ unsigned match_any(T value) {
 #if __CUDA_ARCH__ >= 700
   return __match_any_sync(0xffffffffu, value);

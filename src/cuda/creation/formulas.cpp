@@ -13,7 +13,9 @@ constexpr int64_t kThreads = 256;
 void launch(const Function& kernel, RangeParams p, const TensorImpl& out) {
   if (out.numel == 0) return;
   const DenseOut to(out);
-  p.out = address(*to), p.type = tag(out), p.count = out.numel;
+  p.out = address(*to);
+  p.type = tag(out);
+  p.count = out.numel;
   stream_of(out.device).launch(kernel, {blocks_for(out.numel, kThreads)}, {kThreads}, 0, p);
   to.finish();
 }
@@ -26,14 +28,22 @@ const Function& in_double() {
 void arange(const TensorImpl& out, Scalar start, Scalar step) {
   static const Function whole("formulas", "range_i64");
   RangeParams p{};
-  if (is_integral(out.dtype)) p.start_whole = start.to<int64_t>(), p.step_whole = step.to<int64_t>();
-  else p.start = start.to_double(), p.step = step.to_double();
+  if (is_integral(out.dtype)) {
+    p.start_whole = start.to<int64_t>();
+    p.step_whole = step.to<int64_t>();
+  } else {
+    p.start = start.to_double();
+    p.step = step.to_double();
+  }
   launch(is_integral(out.dtype) ? whole : in_double(), p, out);
 }
 
 void linspace(const TensorImpl& out, double start, double end, double base) {
   RangeParams p{};
-  p.even = 1, p.start = start, p.end = end, p.base = base;
+  p.even = 1;
+  p.start = start;
+  p.end = end;
+  p.base = base;
   if (out.numel > 1) p.step = (end - start) / static_cast<double>(out.numel - 1);
   launch(in_double(), p, out);
 }
@@ -44,9 +54,14 @@ void frexp(const TensorImpl& x, const TensorImpl& mantissa, const TensorImpl& ex
   const Tensor from = dense(x);
   const DenseOut to(mantissa), power(exponent);
   FrexpParams p{};
-  p.x = address(*from), p.type = tag(x), p.mantissa = address(*to), p.exponent = address(*power), p.count = x.numel;
+  p.x = address(*from);
+  p.type = tag(x);
+  p.mantissa = address(*to);
+  p.exponent = address(*power);
+  p.count = x.numel;
   stream_of(x.device).launch(kernel, {blocks_for(x.numel, kThreads)}, {kThreads}, 0, p);
-  to.finish(), power.finish();
+  to.finish();
+  power.finish();
 }
 
 }  // namespace strata::cuda

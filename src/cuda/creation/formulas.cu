@@ -1,6 +1,6 @@
-// Ranges of numbers, and numbers as mantissa and exponent.
+// Ranges of numbers, and splitting numbers into mantissa and exponent.
 //
-// Bound by memory: each element is written once, by neighbouring threads. Floats are computed in double, without fused operations,
+// Bound by memory: each element is written once, by neighbouring threads. Floats are computed in double, without FMA,
 // so that arange and linspace have the CPU's bits.
 #include "cuda/common/dtypes.cuh"
 #include "cuda/creation/formulas_params.h"
@@ -18,7 +18,8 @@ extern "C" __global__ void __launch_bounds__(256) range_f64(RangeParams p) {
   if (i >= p.count) return;
   double v = p.start;
   if (!p.even || i < p.count / 2) v = __dadd_rn(p.start, __dmul_rn(double(i), p.step));
-  else if (p.count > 1) v = __dadd_rn(p.end, -__dmul_rn(p.step, double(p.count - 1 - i)));  // so the last one is exact
+  // makes the last element exact
+  else if (p.count > 1) v = __dadd_rn(p.end, -__dmul_rn(p.step, double(p.count - 1 - i)));
   if (p.base != 0) v = pow(p.base, v);
   store<double>(const_cast<void*>(element(p.out, p.type, i)), p.type, v);
 }

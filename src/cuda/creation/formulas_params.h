@@ -1,4 +1,4 @@
-// What the host tells the kernels of formulas.cu; compiled by both compilers, so plain types only.
+// Parameters of the kernels of formulas.cu; shared with device code, so plain types only.
 #pragma once
 #include <stdint.h>  // NOLINT(modernize-deprecated-headers): device compilers have no <cstdint>
 
@@ -7,9 +7,9 @@ namespace strata::cuda {
 struct RangeParams {
   uint64_t out;
   int32_t type;
-  int32_t even;  // from start to end in `count` even steps, else by `step`
+  int32_t even;  // from start to end in `count` even steps, otherwise by `step`
   int64_t count, start_whole, step_whole;
-  double start, step, end, base;  // base: of the power that is taken; 0: none
+  double start, step, end, base;  // base of the power; 0: none
 };
 
 struct FrexpParams {

@@ -12,13 +12,17 @@ namespace {
 
 constexpr int64_t kThreads = 256;
 
-// A thread takes a Philox block, which makes `per_block` elements.
+// A thread computes one Philox block, which gives `per_block` elements.
 RandomParams plan(const TensorImpl& out, int64_t per_block, Generator& generator) {
   RandomParams p{};
   const auto blocks = static_cast<uint64_t>((out.numel + per_block - 1) / per_block);
   const RandomDraw draw = Graph::reserve(generator, blocks, out.device);
-  p.seed = draw.seed, p.first = draw.first, p.base = draw.base, p.count = out.numel;
-  p.out = reinterpret_cast<uint64_t>(out.data), p.out_type = static_cast<int32_t>(out.dtype);
+  p.seed = draw.seed;
+  p.first = draw.first;
+  p.base = draw.base;
+  p.count = out.numel;
+  p.out = reinterpret_cast<uint64_t>(out.data);
+  p.out_type = static_cast<int32_t>(out.dtype);
   p.vectors = p.out % (static_cast<uint64_t>(per_block) * size_of(out.dtype)) == 0;
   return p;
 }
@@ -29,24 +33,35 @@ void drop(const TensorImpl* x, double p, double scale, const TensorImpl& out, co
   const RandomDraw draw = Graph::reserve(generator, static_cast<uint64_t>((out.numel + 3) / 4), out.device);
   if (out.numel == 0) return;
   DropoutParams d{};
-  d.x = x ? reinterpret_cast<uint64_t>(x->data) : 0, d.mask = mask ? reinterpret_cast<uint64_t>(mask->data) : 0;
-  d.out = reinterpret_cast<uint64_t>(out.data), d.type = static_cast<int32_t>(out.dtype), d.count = out.numel;
+  d.x = x ? reinterpret_cast<uint64_t>(x->data) : 0;
+  d.mask = mask ? reinterpret_cast<uint64_t>(mask->data) : 0;
+  d.out = reinterpret_cast<uint64_t>(out.data);
+  d.type = static_cast<int32_t>(out.dtype);
+  d.count = out.numel;
   const uint64_t vector = 4 * size_of(out.dtype);
   d.vectors = d.x % vector == 0 && d.out % vector == 0 && d.mask % 4 == 0;
-  d.seed = draw.seed, d.first = draw.first, d.base = draw.base, d.limit = static_cast<float>(p), d.scale = scale;
+  d.seed = draw.seed;
+  d.first = draw.first;
+  d.base = draw.base;
+  d.limit = static_cast<float>(p);
+  d.scale = scale;
   stream_of(out.device)
     .launch(kernels[out.dtype == DType::F64], {blocks_for(out.numel, 4 * kThreads)}, {kThreads}, 0, d);
 }
 }  // namespace
 
-void fill_random(const TensorImpl& out, Law law, double a, double b, Generator& generator) {
+void fill_random(const TensorImpl& out, Distribution distribution, double a, double b, Generator& generator) {
   static const Function kernels[] = {{"random", "fill_f32"}, {"random", "fill_f64"}};
   const bool wide = out.dtype == DType::F64 || !is_floating(out.dtype);
   const int64_t per_block = wide ? 2 : 4;
   RandomParams p = plan(out, per_block, generator);
   if (out.numel == 0) return;
-  const int bits = law == Law::Uniform ? uniform_bits(out.dtype) : 24;
-  p.law = static_cast<int32_t>(law), p.a = a, p.b = b, p.shift = 32 - bits, p.unit = std::ldexp(1.0F, -bits);
+  const int bits = distribution == Distribution::Uniform ? uniform_bits(out.dtype) : 24;
+  p.distribution = static_cast<int32_t>(distribution);
+  p.a = a;
+  p.b = b;
+  p.shift = 32 - bits;
+  p.unit = std::ldexp(1.0F, -bits);
   stream_of(out.device).launch(kernels[wide], {blocks_for(out.numel, per_block * kThreads)}, {kThreads}, 0, p);
 }
 
@@ -54,7 +69,8 @@ void fill_integers(const TensorImpl& out, int64_t low, uint64_t range, Generator
   static const Function kernel("random", "integers");
   RandomParams p = plan(out, 2, generator);
   if (out.numel == 0) return;
-  p.low = low, p.range = range;
+  p.low = low;
+  p.range = range;
   stream_of(out.device).launch(kernel, {blocks_for(out.numel, 2 * kThreads)}, {kThreads}, 0, p);
 }
 
@@ -69,8 +85,10 @@ void fill_bernoulli(const TensorImpl& out, const TensorImpl& chances, Generator&
   if (chances.device == out.device) {
     worst = make_tensor({}, DType::F64, out.device);
     fill(*worst, 0);
-    p.chances = reinterpret_cast<uint64_t>(chances.data), p.worst = reinterpret_cast<uint64_t>(worst.bytes());
-    p.chances_type = static_cast<int32_t>(chances.dtype), p.chance_step = chances.numel != 1;
+    p.chances = reinterpret_cast<uint64_t>(chances.data);
+    p.worst = reinterpret_cast<uint64_t>(worst.bytes());
+    p.chances_type = static_cast<int32_t>(chances.dtype);
+    p.chance_step = chances.numel != 1;
   } else {
     p.a = alias(chances).item<double>();
     check(p.a);

@@ -1,8 +1,8 @@
-// Random numbers of the Philox stream, the same as on the host: laws, integers, Bernoulli draws, dropout.
+// Random numbers from the Philox stream, the same as on the host: distributions, integers, Bernoulli draws, dropout.
 //
-// Bound by memory for uniform numbers and dropout (each element written once; ten Philox rounds give four words), by
-// arithmetic in double for the other laws: normal numbers in float have the host's bits, the others differ by a unit in the last
-// place at most. A thread takes one Philox block: four elements of one word or two of two words.
+// Bound by memory for uniform numbers and dropout (each element is written once; ten Philox rounds give four words), by
+// double arithmetic for the other distributions. Float normal numbers have the host's bits, the others differ by at
+// most one unit in the last place. A thread computes one Philox block: four elements of one word or two of two words.
 #include "cuda/common/dtypes.cuh"
 #include "cuda/creation/random_params.h"
 #include "cuda/runtime/graph_params.h"
@@ -11,9 +11,17 @@
 namespace strata::cuda {
 namespace {
 
-enum Laws : int32_t { kUniform, kNormal, kLogNormal, kExponential, kCauchy, kGeometric };  // as in record/laws.h
+enum Distributions : int32_t {
+  kUniform,
+  kNormal,
+  kLogNormal,
+  kExponential,
+  kCauchy,
+  kGeometric
+};  // as in record/distributions.h
 
-// The thread's block. A captured launch finds the seed and its place on the device, where each replay puts them.
+// The thread's block. A captured launch reads the seed and the stream position from the device, where each replay
+// writes them.
 template <class Params> __device__ __forceinline__ PhiloxBlock philox_of(const Params& p, int64_t thread) {
   const uint64_t* base = reinterpret_cast<const uint64_t*>(p.base);
   return philox(base ? base[0] : p.seed, (base ? base[1] : 0) + p.first + uint64_t(thread));
@@ -22,15 +30,16 @@ template <class Params> __device__ __forceinline__ PhiloxBlock philox_of(const P
 template <class T> __device__ __forceinline__ T log_of_rest(T u) { return T(log(1 - double(u))); }
 
 __device__ __forceinline__ void to_normals(float& even, float& odd) { normal_pair(even, odd, even, odd); }
-__device__ __forceinline__ void to_normals(double& even, double& odd) {  // Box and Muller
+__device__ __forceinline__ void to_normals(double& even, double& odd) {  // Box-Muller transform
   const double radius = sqrt(-2 * log(1 - even));
   double s, c;
   sincos(6.283185307179586 * odd, &s, &c);
-  even = radius * c, odd = radius * s;
+  even = radius * c;
+  odd = radius * s;
 }
 
-template <class T> __device__ __forceinline__ T by_law(int32_t law, T a, T b, T u) {
-  switch (law) {
+template <class T> __device__ __forceinline__ T from_uniform(int32_t distribution, T a, T b, T u) {
+  switch (distribution) {
     case kUniform: return plus_product(a, u, b - a);
     case kNormal: return plus_product(a, u, b);
     case kLogNormal: return T(exp(double(plus_product(a, u, b))));
@@ -40,7 +49,7 @@ template <class T> __device__ __forceinline__ T by_law(int32_t law, T a, T b, T 
   }
 }
 
-// The block's share of an array: whole vectors where it can.
+// Writes the elements of one Philox block, as vectors where possible.
 template <class T, int kItems>
 __device__ __forceinline__ void put(uint64_t out, int32_t type, int64_t first, int64_t count, bool vectors,
                                     const T (&v)[kItems]) {
@@ -69,12 +78,12 @@ template <class T> __device__ __forceinline__ void fill(const RandomParams& p) {
 #pragma unroll
     for (int j = 0; j < 2; ++j) u[j] = uniform_f64(block.word[2 * j], block.word[2 * j + 1]);
   }
-  if (p.law == kNormal || p.law == kLogNormal) {
+  if (p.distribution == kNormal || p.distribution == kLogNormal) {
 #pragma unroll
     for (int j = 0; j < kItems; j += 2) to_normals(u[j], u[j + 1]);
   }
 #pragma unroll
-  for (int j = 0; j < kItems; ++j) u[j] = by_law(p.law, T(p.a), T(p.b), u[j]);
+  for (int j = 0; j < kItems; ++j) u[j] = from_uniform(p.distribution, T(p.a), T(p.b), u[j]);
   put(p.out, p.out_type, first, p.count, p.vectors, u);
 }
 
@@ -148,7 +157,8 @@ extern "C" __global__ void __launch_bounds__(256) bernoulli(RandomParams p) {
 
 extern "C" __global__ void begin_replay(RandomBaseParams p) {
   uint64_t* base = reinterpret_cast<uint64_t*>(p.base);
-  base[0] = p.seed, base[1] = p.first;
+  base[0] = p.seed;
+  base[1] = p.first;
 }
 
 }  // namespace strata::cuda

@@ -1,18 +1,18 @@
-// Random numbers on a device: the same draws of the same stream as cpu/creation/random.h makes. Outputs are contiguous.
+// Random numbers on a device: the same draws from the same stream as in cpu/creation/random.h. Outputs are contiguous.
 #pragma once
-#include "record/laws.h"
+#include "record/distributions.h"
 #include "tensor/generator.h"
 #include "tensor/tensor.h"
 
 namespace strata::cuda {
 
-void fill_random(const TensorImpl& out, Law law, double a, double b, Generator& generator);
+void fill_random(const TensorImpl& out, Distribution distribution, double a, double b, Generator& generator);
 void fill_integers(const TensorImpl& out, int64_t low, uint64_t range, Generator& generator);
-// p: on the device, of one element or contiguous in the shape of out; or a single number in host memory.
+// p: on the device, with one element or contiguous in the shape of out; or a single number in host memory.
 void fill_bernoulli(const TensorImpl& out, const TensorImpl& p, Generator& generator);
-// 1 with probability 1 - p, else 0.
+// 1 with probability 1 - p, otherwise 0.
 void keep_mask(const TensorImpl& out, double p, Generator& generator);
-// out = x * scale where kept (which goes to mask), else 0.
+// out = x * scale where kept, otherwise 0; mask gets whether it was kept.
 void dropout(const TensorImpl& x, double p, double scale, const TensorImpl& out, const TensorImpl& mask,
              Generator& generator);
 

@@ -1,4 +1,4 @@
-// What the host tells the kernels that draw random numbers; compiled by both compilers, so plain types only.
+// Parameters of the kernels that draw random numbers; shared with device code, so plain types only.
 #pragma once
 #include <stdint.h>  // NOLINT(modernize-deprecated-headers): device compilers have no <cstdint>
 
@@ -6,16 +6,16 @@ namespace strata::cuda {
 
 struct RandomParams {
   uint64_t out;
-  uint64_t chances, worst;  // of Bernoulli draws: their probabilities, and where one that is none is left
+  uint64_t chances, worst;  // of Bernoulli draws: their probabilities, and where an invalid one is reported
   int32_t out_type, chances_type;
-  int32_t law;      // record/laws.h
-  int32_t shift;    // of a word, down to the bits that a uniform number has
-  int32_t vectors;  // out is aligned for vectors
+  int32_t distribution;  // record/distributions.h
+  int32_t shift;         // of a word, to the number of bits of a uniform number
+  int32_t vectors;       // out is aligned for vectors
   int32_t chance_step;
   float unit;  // two to the minus number of those bits
   int64_t count;
   uint64_t seed, first;  // the stream and its first block
-  uint64_t base;         // not 0: where both stand on the device; `first` is added to the block
+  uint64_t base;         // if not 0: the device address of both; `first` is added to the block
   double a, b;
   int64_t low;
   uint64_t range;  // 0: all of 2^64
@@ -26,7 +26,7 @@ struct DropoutParams {
   int32_t type, vectors;
   int64_t count;
   uint64_t seed, first, base;
-  float limit;  // what is below is dropped
+  float limit;  // elements whose draw is below are dropped
   double scale;
 };
 

@@ -1,6 +1,6 @@
 // The lower or upper triangle of each matrix, zeros elsewhere.
 //
-// Bound by memory: each element is read (where it stays) and written once; a thread has four in flight.
+// Bound by memory: each element is read (if it is kept) and written once; a thread has four in flight.
 #include "cuda/common/dtypes.cuh"
 #include "cuda/common/index.cuh"
 #include "cuda/common/units.cuh"
@@ -23,9 +23,11 @@ extern "C" __global__ void __launch_bounds__(256) triangle(TriangleParams p) {
     int64_t row, column;
     if (p.count <= 0x7fffffff) {
       uint32_t rest = uint32_t(e);
-      column = split_off(rest, p.columns), row = split_off(rest, p.rows);
+      column = split_off(rest, p.columns);
+      row = split_off(rest, p.rows);
     } else {
-      column = e % p.wide_columns, row = e / p.wide_columns % p.wide_rows;
+      column = e % p.wide_columns;
+      row = e / p.wide_columns % p.wide_rows;
     }
     if (p.lower ? column - row <= p.diagonal : column - row >= p.diagonal) moved[j] = load_unit(p.x, e, log_unit);
   }

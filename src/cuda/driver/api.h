@@ -1,5 +1,5 @@
-// The driver table: function pointers named as in the CUDA driver API, with types of our own that have the same layout.
-// Everything above calls through a table, so the card, the virtual GPU and the test wrappers can take each other's place.
+// The driver table: function pointers named as in the CUDA driver API, with our own types of the same layout. All other
+// code calls through a table, so libcuda, the virtual GPU and the test wrappers are interchangeable.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -59,7 +59,7 @@ enum : CUresult {
   kUnknown = 999,
 };
 
-// The driver's numbers, for the calls that take one.
+// The driver's numeric constants.
 enum DeviceAttribute : int {
   kMaxThreadsPerBlock = 1,
   kMaxBlockDimX = 2,
@@ -193,7 +193,8 @@ struct CUgraphExecUpdateResultInfo {
   CUgraphNode errorNode, errorFromNode;
 };
 
-// X(name, symbol of libcuda, parameters). All return CUresult. The one list: table, loader and wrappers are made from it.
+// X(name, symbol of libcuda, parameters). All return CUresult. The table, the loader and the wrappers are generated
+// from this list.
 #define STRATA_DRIVER_ENTRIES(X)                                                                                       \
   X(cuInit, "cuInit", (unsigned flags))                                                                                \
   X(cuDriverGetVersion, "cuDriverGetVersion", (int* version))                                                          \
@@ -314,7 +315,7 @@ struct Table {
 #undef STRATA_DRIVER_FIELD
 };
 
-// libcuda, opened when first asked for. Null where it cannot be had: why_not() then says what was tried and what to do.
+// libcuda, opened on first use. Null if it is not available: why_not() then says what was tried and what to do.
 STRATA_API const Table* libcuda();
 STRATA_API const std::string& why_not();
 

@@ -1,4 +1,4 @@
-// The real driver, opened at run time. No CUDA library is linked, and none is touched before a device is asked for.
+// The real driver, opened at run time. No CUDA library is linked, and none is opened before a device is used.
 #include <fmt/core.h>
 
 #include "base/library.h"
@@ -8,7 +8,7 @@ namespace strata::cuda::driver {
 
 namespace {
 
-constexpr int kOldest = 12000;  // CUDA 12.0: the first with every entry of the table
+constexpr int kOldest = 12000;  // CUDA 12.0: the first with all entries of the table
 
 struct Opened {
   Table table;
@@ -17,7 +17,7 @@ struct Opened {
 };
 
 Library open_library() {
-  // The loader's own search first; then where WSL and distributions keep it without telling the loader.
+  // First the loader's search path, then folders of WSL and distributions that are not in it.
   return Library({.name = "the CUDA driver",
                   .files = {"libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
                             "/usr/lib64/libcuda.so.1", "/usr/lib/aarch64-linux-gnu/libcuda.so.1",
@@ -41,27 +41,27 @@ Opened open() {
   int version = 0;
   if (out.table.cuDriverGetVersion) out.table.cuDriverGetVersion(&version);
   if (missing || version < kOldest) {
-    out.why = fmt::format("the CUDA driver is of version {}.{}{}; 12.0 or newer is needed: update NVIDIA's driver",
+    out.why = fmt::format("the CUDA driver has version {}.{}{}; 12.0 or newer is required: update NVIDIA's driver",
                           version / 1000, version % 1000 / 10, missing ? fmt::format(" and has no {}", missing) : "");
     return out;
   }
   if (const CUresult r = out.table.cuInit(0); r != kSuccess) {
     const char* name = nullptr;
     out.table.cuGetErrorName(r, &name);
-    out.why = fmt::format("the CUDA driver {}.{} does not start: {} ({}); nvidia-smi shows whether it sees a card",
+    out.why = fmt::format("the CUDA driver {}.{} does not start: {} ({}); nvidia-smi shows whether it sees a GPU",
                           version / 1000, version % 1000 / 10, name ? name : "unknown error", r);
     return out;
   }
   int count = 0;
   if (out.table.cuDeviceGetCount(&count) != kSuccess || count == 0) {
-    out.why = "the CUDA driver works but sees no card; CUDA_VISIBLE_DEVICES may hide it";
+    out.why = "the CUDA driver works but sees no GPU; CUDA_VISIBLE_DEVICES may hide it";
     return out;
   }
   out.usable = true;
   return out;
 }
 
-// Never closed: the driver has threads of its own, which must not lose their code when the process ends.
+// Never closed: the driver has its own threads, which still run its code when the process ends.
 const Opened& opened() {
   static const Opened* const once = new Opened(open());
   return *once;

@@ -1,4 +1,4 @@
-// Virtual devices: initialisation, attributes, primary contexts, errors.
+// Virtual devices: initialization, attributes, primary contexts, errors.
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -46,7 +46,7 @@ CUresult attribute(const vgpu::Profile& p, int which, int& v) {
     case kVirtualMemory:
     case kMemoryPools: v = 1; break;
     case kClusterLaunch: v = 0; break;
-    default: return say(kInvalidValue, fmt::format("device attribute {} is not known to the virtual GPU", which));
+    default: return say(kInvalidValue, fmt::format("device attribute {} is not supported by the virtual GPU", which));
   }
   return kSuccess;
 }
@@ -137,16 +137,16 @@ CUresult reset(int d) {
 
 }  // namespace
 
-// Contexts are numbers too: the ordinal, off by one.
+// Contexts are numbers too: the ordinal plus one.
 CUcontext context_of(int ordinal) { return reinterpret_cast<CUcontext>(static_cast<uintptr_t>(ordinal + 1)); }
 const std::string& label() { return this_label; }
 
 State& state() {
-  static State* const one = new State;  // never destroyed: kernels of other static objects may still want it
+  static State* const one = new State;  // never destroyed: kernels of other static objects may still use it
   return *one;
 }
 namespace {
-int opened = 0;  // entries that run now, one inside the other
+int opened = 0;  // nesting depth of running entries
 void open_memory(bool open) {
   if (!(state().checks & vgpu::kCheckHost)) return;
   for (const auto& d : state().devices) d->memory->open_to_host(open);
@@ -331,7 +331,7 @@ const Table& open_vgpu(const VgpuOptions& options) {
   if (!options.instruction_limit && limit) {
     const auto [end, error] = std::from_chars(limit, limit + std::strlen(limit), instructions);
     STRATA_CHECK(error == std::errc() && *end == 0, Value,
-                 "STRATA_VGPU_LIMIT is '{}'; a whole number of warp instructions is needed, 0 for none", limit);
+                 "STRATA_VGPU_LIMIT is '{}'; expected an integer number of warp instructions, 0 for no limit", limit);
   }
   std::vector<std::unique_ptr<virtual_gpu::Device>> devices;
   virtual_gpu::state().checks = checks;
@@ -344,7 +344,7 @@ const Table& open_vgpu(const VgpuOptions& options) {
     devices.push_back(std::move(d));
   }
   virtual_gpu::State& s = virtual_gpu::state();
-  s.modules.clear();  // give their variables back before the memory goes
+  s.modules.clear();  // free their variables before the memory goes
   const uint64_t handles = s.handles;
   s.functions.clear();
   s.streams.clear();

@@ -1,4 +1,4 @@
-// Captured graphs: the work of one or more streams, kept in the order of the calls, which respects every dependency.
+// Captured graphs: the work of one or more streams, in the order of the calls, which respects every dependency.
 #include "base/error.h"
 #include "cuda/driver/vgpu_state.h"
 
@@ -22,7 +22,7 @@ void add_graphs(Table& t) {
       if (!s) return say(kInvalidHandle, "no such stream on this device");
       if (s == &d->default_stream)
         return say(kStreamCaptureUnsupported, "the default stream cannot be captured; make one");
-      if (s->capture) return say(kInvalidValue, "this stream captures already");
+      if (s->capture) return say(kInvalidValue, "this stream is already capturing");
       s->capture = std::make_shared<Graph>();
       s->capture->streams.insert(s);
       s->origin = true;
@@ -35,7 +35,7 @@ void add_graphs(Table& t) {
       if (const CUresult r = current(d)) return r;
       Stream* s = find_stream(stream, *d);
       if (!s) return say(kInvalidHandle, "no such stream on this device");
-      if (!out || !s->capture) return say(kInvalidValue, "this stream captures nothing");
+      if (!out || !s->capture) return say(kInvalidValue, "this stream is not capturing");
       if (!s->origin) return say(kStreamCaptureUnmatched, "the capture began in another stream");
       const std::shared_ptr<Graph> graph = s->capture;
       s->origin = false;
@@ -123,7 +123,7 @@ void add_graphs(Table& t) {
       const auto g = state().graphs.find(graph);
       if (e == state().execs.end() || g == state().graphs.end()) return say(kInvalidHandle, "no such graph");
       const auto &had = e->second->work, &has = g->second->work;
-      size_t k = 0;  // the first that differs; the driver compares edges, too
+      size_t k = 0;  // the first that differs; the real driver compares edges too
       while (k < had.size() && k < has.size() && had[k].info.type == has[k].info.type) ++k;
       if (k < had.size() || k < has.size()) {
         *info = {kUpdateTopologyChanged, k < has.size() ? has[k].handle : nullptr, nullptr};

@@ -11,11 +11,11 @@ namespace {
 
 CUresult inside(const Device& d, CUdeviceptr at, size_t bytes) {
   if (bytes == 0 || d.memory->valid(at, bytes)) return kSuccess;
-  return say(kInvalidValue, fmt::format("{} bytes at 0x{:x} do not lie in one allocation of device {}", bytes, at,
+  return say(kInvalidValue, fmt::format("{} bytes at 0x{:x} are not inside one allocation of device {}", bytes, at,
                                         d.default_stream.device));
 }
 
-// Work with a stream, once the device and the stream are known to be fine.
+// Calls f with the device and the stream, once both are valid.
 template <class F> CUresult with(CUstream stream, const F& f) {
   return guarded([&]() -> CUresult {
     Device* d = nullptr;
@@ -25,7 +25,7 @@ template <class F> CUresult with(CUstream stream, const F& f) {
   });
 }
 
-// Pinned memory outside of the device's range, which is closed to the host under the host check.
+// Pinned memory outside of the device's range, which the host check protects.
 CUresult allocate_apart(void** out, size_t bytes) {
   Device* d = nullptr;
   if (const CUresult r = current(d)) return r;
@@ -64,7 +64,7 @@ CUresult copy_out(Device& d, Stream& s, void* to, CUdeviceptr from, size_t bytes
   if (const CUresult r = inside(d, from, bytes)) return r;
   if (bytes == 0) return kSuccess;
   if (!to) return kInvalidValue;
-  const bool waits = !pinned(d, to, bytes) && !s.capture;  // into pageable memory the driver waits
+  const bool waits = !pinned(d, to, bytes) && !s.capture;  // for pageable memory the driver waits
   const CUresult r = enqueue(d, s, [=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
   return r || !waits ? r : drain(d, &s);
 }
@@ -77,7 +77,7 @@ struct Side {
 CUresult side(const Device& d, int type, void* host, CUdeviceptr device, size_t x, size_t y, size_t pitch, size_t width,
               size_t height, Side& out) {
   if (type != kHost && type != kDevice && type != kUnified)
-    return say(kNotSupported, "copies of arrays are not known to the virtual GPU");
+    return say(kNotSupported, "copies of arrays are not supported by the virtual GPU");
   out.device = type != kHost;
   out.pitch = pitch ? pitch : width;
   if (x > out.pitch || width > out.pitch - x)
@@ -158,7 +158,7 @@ void add_copies(Table& t) {
   };
   t.cuMemsetD32Async = [](CUdeviceptr to, unsigned value, size_t n, CUstream stream) -> CUresult {
     return with(stream, [&](Device& d, Stream& s) -> CUresult {
-      if (n > SIZE_MAX / 4 || to % 4) return say(kInvalidValue, "words must lie at a multiple of 4");
+      if (n > SIZE_MAX / 4 || to % 4) return say(kInvalidValue, "the address of words must be a multiple of 4");
       if (const CUresult r = inside(d, to, 4 * n)) return r;
       return enqueue(d, s,
                      [=, &d] {
@@ -178,7 +178,7 @@ CUresult allocate(CUdeviceptr* out, size_t bytes) {
   if (!out || bytes == 0) return kInvalidValue;
   const uint64_t at = d->memory->allocate(bytes);
   if (!at)
-    return say(kOutOfMemory, fmt::format("{} bytes asked for, {} of {} in use on device {}", bytes, d->memory->used(),
+    return say(kOutOfMemory, fmt::format("{} bytes requested, {} of {} in use on device {}", bytes, d->memory->used(),
                                          d->memory->capacity(), d->default_stream.device));
   *out = at;
   return kSuccess;
@@ -208,13 +208,14 @@ void add_memory(Table& t) {
       const CUresult r = drain(*d, nullptr);  // the driver waits too
       returned(at);
       if (!d->memory->release(at))
-        return say(kInvalidValue, fmt::format("0x{:x} is no allocation of device {}", at, d->default_stream.device));
+        return say(kInvalidValue,
+                   fmt::format("0x{:x} is not an allocation of device {}", at, d->default_stream.device));
       return r;
     });
   };
   t.cuMemAllocAsync = [](CUdeviceptr* out, size_t bytes, CUstream stream) -> CUresult {
     return with(stream, [&](Device& d, Stream& s) -> CUresult {
-      if (s.capture) return say(kNotSupported, "allocations in a captured graph are not known to the virtual GPU");
+      if (s.capture) return say(kNotSupported, "allocations in a captured graph are not supported by the virtual GPU");
       return allocate_from(d.pool, out, bytes);
     });
   };
@@ -222,14 +223,14 @@ void add_memory(Table& t) {
     return with(stream, [&](Device& d, Stream& s) -> CUresult {
       const auto block = d.memory->find(at);
       if (!block || block->begin != at || state().pinned.count(at))
-        return say(kInvalidValue, fmt::format("0x{:x} is no allocation", at));
+        return say(kInvalidValue, fmt::format("0x{:x} is not an allocation", at));
       return enqueue(d, s, [&d, at] {
         returned(at);
         d.memory->release(at);
       });
     });
   };
-  // Pinned memory comes from the device's own range: kernels reach it, and one address serves both sides.
+  // Pinned memory comes from the device's own range: kernels can access it, and host and device use the same address.
   t.cuMemHostAlloc = [](void** out, size_t bytes, unsigned) -> CUresult {
     return guarded([&]() -> CUresult {
       CUdeviceptr at = 0;
@@ -238,7 +239,7 @@ void add_memory(Table& t) {
       if (const CUresult r = allocate(&at, bytes)) return r;
       state().pinned[at] = current_ordinal();
       state().devices[static_cast<size_t>(current_ordinal())]->memory->mark_written(
-        at, bytes);  // the host writes it unseen
+        at, bytes);  // host writes are not tracked
       *out = reinterpret_cast<void*>(at);
       return kSuccess;
     });
@@ -246,7 +247,7 @@ void add_memory(Table& t) {
   t.cuMemFreeHost = [](void* host) -> CUresult {
     return guarded([&]() -> CUresult {
       const auto found = state().pinned.find(reinterpret_cast<uint64_t>(host));
-      if (found == state().pinned.end()) return say(kInvalidValue, "this is no memory of cuMemHostAlloc");
+      if (found == state().pinned.end()) return say(kInvalidValue, "this memory is not from cuMemHostAlloc");
       Device& d = *state().devices[static_cast<size_t>(found->second)];
       const CUresult r = drain(d, nullptr);
       if (!d.memory->release(found->first) && d.memory->remove_host(found->first)) std::free(host);
@@ -261,7 +262,7 @@ void add_memory(Table& t) {
       if (!host || bytes == 0) return kInvalidValue;
       return d->memory->add_host(reinterpret_cast<uint64_t>(host), bytes)
                ? kSuccess
-               : say(kHostMemoryAlreadyRegistered, "this memory is registered already");
+               : say(kHostMemoryAlreadyRegistered, "this memory is already registered");
     });
   };
   t.cuMemHostUnregister = [](void* host) -> CUresult {

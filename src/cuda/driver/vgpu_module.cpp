@@ -28,7 +28,7 @@ CUresult load(CUmodule* out, const void* image, unsigned count, const int* optio
   const auto* text = static_cast<const char*>(image);
   if (text[0] == '\x7f' ||
       static_cast<unsigned char>(text[0]) == 0x50)  // ELF; a fatbin begins with 0x50 0xed 0x55 0xba
-    return say(kNoBinaryForGpu, "the virtual GPU runs PTX text; this image is compiled for a card");
+    return say(kNoBinaryForGpu, "the virtual GPU runs PTX text; this image is compiled for a GPU");
   auto m = std::make_unique<LoadedModule>();
   m->device = current_ordinal();
   try {
@@ -43,7 +43,7 @@ CUresult load(CUmodule* out, const void* image, unsigned count, const int* optio
   return kSuccess;
 }
 
-// As a JIT compiler would: nothing that cannot be read comes out of it. The virtual GPU's machine code is PTX.
+// Like a JIT compiler: rejects invalid PTX. The virtual GPU's machine code is PTX.
 CUresult link(CUlinkState link, int type, const void* data, size_t bytes) {
   const auto found = state().links.find(link);
   if (found == state().links.end()) return say(kInvalidHandle, "no such linker");
@@ -83,7 +83,7 @@ CUresult launch(CUfunction handle, vgpu::Launch l, CUstream stream, void** param
   if (threads > p.max_threads)
     return say(kInvalidValue, fmt::format("launch of '{}': {} threads per block, the kernel allows {}", p.name, threads,
                                           p.max_threads));
-  // As on a card: what is over the ordinary limit must have been asked for by cuFuncSetAttribute.
+  // As on a GPU: shared memory above the default limit must be requested with cuFuncSetAttribute.
   const int allowed = std::max(f->max_dynamic_shared, d->profile.shared_per_block - static_cast<int>(p.shared_bytes));
   if (l.dynamic_shared > static_cast<uint32_t>(std::max(allowed, 0)))
     return say(
@@ -95,7 +95,7 @@ CUresult launch(CUfunction handle, vgpu::Launch l, CUstream stream, void** param
     vgpu::occupancy(d->profile, static_cast<uint32_t>(threads), p.registers, p.shared_bytes + l.dynamic_shared);
   if (fits.blocks == 0)
     return say(kLaunchOutOfResources,
-               fmt::format("launch of '{}': not even one block fits, for its {}", p.name, fits.limiter));
+               fmt::format("launch of '{}': not even one block fits, because of its {}", p.name, fits.limiter));
   if (cooperative &&
       l.grid.count() > static_cast<uint64_t>(fits.blocks) * static_cast<uint64_t>(d->profile.multiprocessors))
     return say(kLaunchOutOfResources, fmt::format("cooperative launch of '{}': {} blocks, {} fit at once", p.name,
@@ -220,7 +220,8 @@ void add_modules(Table& t) {
           *v = state().devices[static_cast<size_t>(f->device)]->profile.major * 10;
           return kSuccess;
         case kFunctionMaxDynamicShared: *v = f->max_dynamic_shared; return kSuccess;
-        default: return say(kInvalidValue, fmt::format("function attribute {} is not known to the virtual GPU", which));
+        default:
+          return say(kInvalidValue, fmt::format("function attribute {} is not supported by the virtual GPU", which));
       }
     });
   };
@@ -228,7 +229,7 @@ void add_modules(Table& t) {
     return guarded([&]() -> CUresult {
       auto* f = const_cast<Function*>(function_of(handle));
       if (!f) return say(kInvalidHandle, "no such function");
-      if (which != kFunctionMaxDynamicShared) return kSuccess;  // preferences
+      if (which != kFunctionMaxDynamicShared) return kSuccess;  // preferences, ignored
       const auto& profile = state().devices[static_cast<size_t>(f->device)]->profile;
       const int most = profile.shared_optin - static_cast<int>(f->program->shared_bytes);
       if (value < 0 || value > most)
@@ -253,24 +254,24 @@ void add_modules(Table& t) {
   t.cuLaunchKernel = [](CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                         unsigned shared, CUstream stream, void** params, void** extra) -> CUresult {
     return guarded([&]() -> CUresult {
-      if (extra) return say(kNotSupported, "arguments in one buffer ('extra') are not known to the virtual GPU");
+      if (extra) return say(kNotSupported, "arguments in one buffer ('extra') are not supported by the virtual GPU");
       return launch(f, {{gx, gy, gz}, {bx, by, bz}, shared}, stream, params, false);
     });
   };
   t.cuLaunchKernelEx = [](const CUlaunchConfig* c, CUfunction f, void** params, void** extra) -> CUresult {
     return guarded([&]() -> CUresult {
       if (!c || (c->numAttrs && !c->attrs)) return kInvalidValue;
-      if (extra) return say(kNotSupported, "arguments in one buffer ('extra') are not known to the virtual GPU");
+      if (extra) return say(kNotSupported, "arguments in one buffer ('extra') are not supported by the virtual GPU");
       bool cooperative = false;
       for (unsigned k = 0; k < c->numAttrs; ++k) {
         const CUlaunchAttribute& a = c->attrs[k];
         if (a.id == kLaunchCooperative) cooperative = a.cooperative != 0;
         else if (a.id == kLaunchCluster) {
           if (uint64_t{a.cluster.x} * a.cluster.y * a.cluster.z > 1)
-            return say(kNotSupported, fmt::format("the virtual GPU has no clusters: ({},{},{}) blocks were asked for",
+            return say(kNotSupported, fmt::format("the virtual GPU has no clusters: ({},{},{}) blocks were requested",
                                                   a.cluster.x, a.cluster.y, a.cluster.z));
         } else if (a.id != kLaunchIgnore && a.id != kLaunchPriority) {
-          return say(kNotSupported, fmt::format("launch attribute {} is not known to the virtual GPU", a.id));
+          return say(kNotSupported, fmt::format("launch attribute {} is not supported by the virtual GPU", a.id));
         }
       }
       return launch(

@@ -1,4 +1,4 @@
-// Memory pools, which count what was taken from them, and memory of other devices.
+// Memory pools, which only count, and access to memory of other devices.
 #include <cstring>
 
 #include "base/error.h"
@@ -41,7 +41,8 @@ CUresult attribute(Pool& p, int which, void* value, bool set) {
   uint64_t wanted = 0;
   std::memcpy(&wanted, value, sizeof wanted);
   if (which == kPoolReleaseThreshold) p.threshold = wanted;
-  else if (field == &p.used_high && wanted == 0) p.used_high = p.used;  // a high mark can be set back, nothing else
+  // a high-water mark can be reset, nothing else can be set
+  else if (field == &p.used_high && wanted == 0) p.used_high = p.used;
   else return say(kInvalidValue, fmt::format("attribute {} of a memory pool cannot be set to {}", which, wanted));
   return kSuccess;
 }
@@ -52,7 +53,7 @@ CUresult allocate_from(CUmemoryPool handle, CUdeviceptr* out, size_t bytes) {
   Pool* p = pool_of(handle);
   if (!p || p->device != current_ordinal()) return say(kInvalidValue, "no such memory pool on this device");
   if (p->most && (bytes > p->most || p->used > p->most - bytes))
-    return say(kOutOfMemory, fmt::format("{} bytes asked for, {} of the pool's {} in use", bytes, p->used, p->most));
+    return say(kOutOfMemory, fmt::format("{} bytes requested, {} of the pool's {} in use", bytes, p->used, p->most));
   if (const CUresult r = allocate(out, bytes)) return r;
   state().pooled[*out] = handle;
   p->used += bytes;
@@ -120,7 +121,7 @@ void add_pools(Table& t) {
       Device& d = *state().devices[static_cast<size_t>(p->device)];
       if (pool == d.default_pool) return say(kInvalidValue, "the default pool of a device cannot be destroyed");
       if (d.pool == pool) d.pool = d.default_pool;
-      state().pools.erase(pool);  // what was taken from it lives until it is freed
+      state().pools.erase(pool);  // its allocations live until they are freed
       return kSuccess;
     });
   };
@@ -136,7 +137,7 @@ void add_pools(Table& t) {
       return p ? attribute(*p, which, value, false) : say(kInvalidValue, "no such memory pool");
     });
   };
-  t.cuMemPoolTrimTo = [](CUmemoryPool pool, size_t) -> CUresult {  // nothing is kept back
+  t.cuMemPoolTrimTo = [](CUmemoryPool pool, size_t) -> CUresult {  // nothing is cached
     return guarded([&]() -> CUresult { return pool_of(pool) ? kSuccess : say(kInvalidValue, "no such memory pool"); });
   };
   t.cuMemAllocFromPoolAsync = [](CUdeviceptr* out, size_t bytes, CUmemoryPool pool, CUstream stream) -> CUresult {
@@ -145,7 +146,7 @@ void add_pools(Table& t) {
       if (const CUresult r = current(d)) return r;
       const Stream* s = find_stream(stream, *d);
       if (!s) return say(kInvalidHandle, "no such stream on this device");
-      if (s->capture) return say(kNotSupported, "allocations in a captured graph are not known to the virtual GPU");
+      if (s->capture) return say(kNotSupported, "allocations in a captured graph are not supported by the virtual GPU");
       return allocate_from(pool, out, bytes);
     });
   };
@@ -155,7 +156,7 @@ void add_pools(Table& t) {
       if (const CUresult r = current(d)) return r;
       if (!other || other == d || flags) return say(kInvalidValue, "peer access needs the context of another device");
       if (d->memory->has_peer(other->memory.get()))
-        return say(kPeerAccessAlreadyEnabled, "access to this peer is enabled already");
+        return say(kPeerAccessAlreadyEnabled, "access to this peer is already enabled");
       d->memory->add_peer(other->memory.get());
       return kSuccess;
     });
@@ -183,7 +184,7 @@ void add_pools(Table& t) {
       if (!a->memory->valid(to, bytes) || !b->memory->valid(from, bytes))
         return say(
           kInvalidValue,
-          fmt::format("{} bytes from 0x{:x} to 0x{:x} do not lie in allocations of their devices", bytes, from, to));
+          fmt::format("{} bytes from 0x{:x} to 0x{:x} are not inside allocations of their devices", bytes, from, to));
       return enqueue(*d, *s, [=] {
         std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
         a->memory->mark_written(to, bytes);

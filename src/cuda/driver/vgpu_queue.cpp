@@ -1,8 +1,8 @@
-// Streams and events: queues of work, and moments in them.
+// Streams and events: queues of work, and points in them.
 //
-// Work runs in the thread that asks for it, one piece at a time. Ordinarily that is at once; in the delayed mode nothing
-// runs before somebody waits, and then the streams that may go on take turns in a random order. A stream that reads what
-// another writes without waiting for its event then reads too early, in a way that repeats for the same seed.
+// Work runs in the calling thread, one piece at a time. By default it runs immediately. In delayed mode nothing runs
+// before the host waits, and then streams that can proceed take turns in a random order. A stream that reads another
+// stream's output without waiting for its event then reads too early, reproducibly for the same seed.
 #include <chrono>
 
 #include "base/error.h"
@@ -23,7 +23,7 @@ std::vector<Stream*> streams_of(const Device& device) {
   return out;
 }
 
-// The default stream and the blocking ones keep the order of the calls between each other.
+// The default stream and the blocking ones run in the order of the calls.
 bool may_run(const Device& device, const Stream& s) {
   if (s.queue.empty() || (s.queue.front().after && !s.queue.front().after->done)) return false;
   const uint64_t number = s.queue.front().number;
@@ -36,7 +36,7 @@ bool may_run(const Device& device, const Stream& s) {
 
 CUresult dead(const Device& d) { return d.dead == kSuccess ? kSuccess : say(d.dead, d.why_dead); }
 
-// Work of other devices runs when nothing of this one may: it can wait for them.
+// Runs work of other devices if this one cannot proceed: it may wait for them.
 bool run_another(const Device& d) {
   for (const auto& other : state().devices)
     if (other.get() != &d && run_one(*other)) return true;
@@ -83,7 +83,7 @@ Found find(CUstream stream, bool needs_stream, CUevent event, bool needs_event) 
 }  // namespace
 
 Stream* find_stream(CUstream stream, Device& device) {
-  // 1 and 2 are the driver's names for the legacy and the per-thread default stream.
+  // 1 and 2 are the driver's handles of the legacy and the per-thread default stream.
   if (reinterpret_cast<uintptr_t>(stream) <= 2) return &device.default_stream;
   const auto s = state().streams.find(stream);
   return s == state().streams.end() || s->second->device != device.default_stream.device ? nullptr : s->second.get();
@@ -104,7 +104,7 @@ bool run_one(Device& d) {
   chosen->queue.pop_front();
   try {
     work.run();
-  } catch (const std::exception& e) {  // sticky, as on a card: nothing on this device works until it is reset
+  } catch (const std::exception& e) {  // sticky, as on a GPU: nothing on this device works until it is reset
     d.dead = code_of(e);
     d.why_dead = e.what();
     for (Stream* s : streams_of(d)) s->queue.clear();
@@ -156,7 +156,7 @@ void add_queues(Table& t) {
       const auto s = state().streams.find(stream);
       if (s == state().streams.end()) return say(kInvalidHandle, "no such stream");
       Device& d = *state().devices[static_cast<size_t>(s->second->device)];
-      if (d.dead == kSuccess) drain(d, s->second.get());  // what was queued still runs
+      if (d.dead == kSuccess) drain(d, s->second.get());  // queued work still runs
       state().streams.erase(s);
       return kSuccess;
     });
@@ -174,7 +174,7 @@ void add_queues(Table& t) {
       Found f = find(stream, true, nullptr, false);
       if (f.result) return f.result;
       if (f.stream->queue.empty()) return kSuccess;
-      run_one(*f.device);  // so that polling comes to an end
+      run_one(*f.device);  // so that polling terminates
       return f.stream->queue.empty() ? dead(*f.device) : kNotReady;
     });
   };
@@ -191,12 +191,13 @@ void add_queues(Table& t) {
     return guarded([&]() -> CUresult {
       Found f = find(stream, true, event, true);
       if (f.result) return f.result;
-      if (f.event->captured) {  // joins the capture that the event belongs to
+      if (f.event->captured) {  // joins the capture of the event
         f.stream->capture = f.event->captured;
         f.event->captured->streams.insert(f.stream);
         return kSuccess;
       }
-      if (f.stream->capture || !f.event->last) return kSuccess;  // an event never recorded holds nobody
+      // waiting for an event that was never recorded does nothing
+      if (f.stream->capture || !f.event->last) return kSuccess;
       return enqueue(
         *f.device, *f.stream, [] {}, f.event->last);
     });

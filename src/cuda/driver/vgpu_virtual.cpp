@@ -20,7 +20,7 @@ CUresult check(const CUmemAllocationProp* p) {
 CUresult whole(size_t bytes) {
   return bytes && bytes % kGranule == 0
            ? kSuccess
-           : say(kInvalidValue, fmt::format("{} bytes are no multiple of the granularity, {}", bytes, kGranule));
+           : say(kInvalidValue, fmt::format("{} bytes are not a multiple of the granularity, {}", bytes, kGranule));
 }
 
 }  // namespace
@@ -53,7 +53,8 @@ void add_virtual_memory(Table& t) {
       if (const CUresult r = current(d)) return r;
       return d->memory->unreserve(at, bytes)
                ? kSuccess
-               : say(kInvalidValue, fmt::format("{} bytes at 0x{:x} are not reserved so, or mapped still", bytes, at));
+               : say(kInvalidValue,
+                     fmt::format("{} bytes at 0x{:x} are not reserved like this, or still mapped", bytes, at));
     });
   };
   t.cuMemCreate = [](CUmemGenericAllocationHandle* out, size_t bytes, const CUmemAllocationProp* prop,
@@ -66,7 +67,7 @@ void add_virtual_memory(Table& t) {
       if (d.dead) return say(d.dead, d.why_dead);
       const uint64_t handle = d.memory->create(bytes);
       if (!handle)
-        return say(kOutOfMemory, fmt::format("{} bytes asked for, {} of {} in use on device {}", bytes,
+        return say(kOutOfMemory, fmt::format("{} bytes requested, {} of {} in use on device {}", bytes,
                                              d.memory->used(), d.memory->capacity(), prop->location.id));
       *out = reinterpret_cast<uintptr_t>(state().fresh<void*>());
       state().physical[*out] = {prop->location.id, handle};
@@ -91,7 +92,7 @@ void add_virtual_memory(Table& t) {
       if (p == state().physical.end()) return say(kInvalidValue, "no such memory");
       if (offset || flags) return say(kNotSupported, "the virtual GPU maps created memory as a whole");
       if (p->second.first != current_ordinal())
-        return say(kNotSupported, "the virtual GPU maps memory of the current device alone");
+        return say(kNotSupported, "the virtual GPU maps memory of the current device only");
       return d->memory->map(at, bytes, p->second.second)
                ? kSuccess
                : say(kInvalidValue,
@@ -104,7 +105,7 @@ void add_virtual_memory(Table& t) {
     return guarded([&]() -> CUresult {
       Device* d = nullptr;
       if (const CUresult r = current(d)) return r;
-      const CUresult r = drain(*d, nullptr);  // what is queued may use it
+      const CUresult r = drain(*d, nullptr);  // queued work may use it
       if (!d->memory->unmap(at, bytes))
         return say(kInvalidValue, fmt::format("{} bytes at 0x{:x} are not a whole number of mappings", bytes, at));
       return r;
@@ -117,8 +118,9 @@ void add_virtual_memory(Table& t) {
       if (!desc || count == 0) return kInvalidValue;
       for (size_t k = 0; k < count; ++k) {
         if (desc[k].location.type != kLocationDevice || desc[k].location.id != current_ordinal())
-          return say(kNotSupported, "the virtual GPU gives access to the current device alone");
-        if (desc[k].flags == kAccessRead) return say(kNotSupported, "the virtual GPU knows no memory for reading only");
+          return say(kNotSupported, "the virtual GPU gives access to the current device only");
+        if (desc[k].flags == kAccessRead)
+          return say(kNotSupported, "the virtual GPU does not support read-only memory");
         if (!d->memory->set_access(at, bytes, desc[k].flags == kAccessReadWrite))
           return say(kInvalidValue, fmt::format("{} bytes at 0x{:x} are not a whole number of mappings", bytes, at));
       }

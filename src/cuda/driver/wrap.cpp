@@ -1,4 +1,4 @@
-// Trampolines for every entry, made from the list in api.h.
+// Trampolines for every entry, generated from the list in api.h.
 #include "cuda/driver/wrap.h"
 
 #include <atomic>
@@ -27,7 +27,7 @@ std::atomic<const Table*> tracing[2] = {nullptr, nullptr};
 Injecting injecting;
 Recording recording;
 
-bool only_text(const char* name) {  // what reports an error must not fail by it
+bool only_text(const char* name) {  // functions that report an error must not fail themselves
   const std::string_view n(name);
   return n == "cuGetErrorName" || n == "cuGetErrorString";
 }
@@ -95,7 +95,7 @@ const Table& traced_vgpu(const Table& below) {
 }
 
 FaultInjector::FaultInjector(const Table& below, uint64_t n, CUresult code) {
-  STRATA_CHECK(!injecting.below, Runtime, "a FaultInjector is alive already; only one can be");
+  STRATA_CHECK(!injecting.below, Runtime, "there is already a FaultInjector; only one can exist");
   STRATA_CHECK(n > 0 && code != kSuccess, Value,
                "a FaultInjector fails call 1 or a later one, with a code that is an error");
   injecting.below = &below;
@@ -110,7 +110,7 @@ uint64_t FaultInjector::calls() const { return injecting.calls; }
 const char* FaultInjector::failed() const { return injecting.failed; }
 
 Recorder::Recorder(const Table& below) {
-  STRATA_CHECK(!recording.below, Runtime, "a Recorder is alive already; only one can be");
+  STRATA_CHECK(!recording.below, Runtime, "there is already a Recorder; only one can exist");
   recording.below = &below;
   recording.calls.clear();
   STRATA_DRIVER_TRAMPOLINE(record)(table_);

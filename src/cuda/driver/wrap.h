@@ -1,4 +1,5 @@
-// Wrappers around a table: one opens a trace span for every call; two for tests, which fail a chosen call or write all down.
+// Wrappers around a table: one opens a trace span for every call; two are for tests, to make a call fail or to log all
+// calls.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,14 +8,14 @@
 
 namespace strata::cuda::driver {
 
-// Spans of layer Driver around the calls, at the cost of one relaxed load while nobody traces. One per driver: a table has no
-// room for context.
+// Trace spans of layer Driver around the calls; costs one relaxed load while tracing is off. One per driver, since a
+// table has no context pointer.
 const Table& traced_libcuda(const Table& below);
 const Table& traced_vgpu(const Table& below);
 
-// For the same reason one wrapper of each kind can be alive at a time; a second throws Error(Runtime).
+// For the same reason one wrapper of each kind can exist at a time; a second throws Error(Runtime).
 
-// Call n (counted from 1 over all entries but the error texts) returns `code` without reaching the table below.
+// Call n (counted from 1 over all entries except the error texts) returns `code` without reaching the table below.
 class STRATA_API FaultInjector {
  public:
   FaultInjector(const Table& below, uint64_t n, CUresult code);
@@ -23,7 +24,7 @@ class STRATA_API FaultInjector {
   FaultInjector& operator=(const FaultInjector&) = delete;
   const Table& table() const { return table_; }
   uint64_t calls() const;      // so far
-  const char* failed() const;  // the entry that was failed; null: call n has not come
+  const char* failed() const;  // the entry that failed; null: call n has not happened
 
  private:
   Table table_;

@@ -32,11 +32,21 @@ const Function& kernel_of(Scatter how, bool parts, DType compute) {
 void combine(Scatter how, const Combine& c, const TensorImpl& table, const TensorImpl& values, const Tensor& rows) {
   const SortedKeys sorted = sort_keys(rows, std::bit_width(static_cast<uint64_t>(c.rows)));
   CombineParams p{};
-  p.table = address(table), p.table_type = tag(table), p.values = address(values), p.values_type = tag(values);
-  p.keys = address(*sorted.keys), p.places = address(*sorted.places);
+  p.table = address(table);
+  p.table_type = tag(table);
+  p.values = address(values);
+  p.values_type = tag(values);
+  p.keys = address(*sorted.keys);
+  p.places = address(*sorted.places);
   p.wide_places = sorted.places.dtype() == DType::I64;
-  p.single = values.numel == 1, p.mean = c.mean, p.skip = c.skip, p.n = c.n;
-  p.rows = c.rows, p.outer = c.outer, p.inner = c.inner, p.chunks = (c.n + kCombineChunk - 1) / kCombineChunk;
+  p.single = values.numel == 1;
+  p.mean = c.mean;
+  p.skip = c.skip;
+  p.n = c.n;
+  p.rows = c.rows;
+  p.outer = c.outer;
+  p.inner = c.inner;
+  p.chunks = (c.n + kCombineChunk - 1) / kCombineChunk;
   const int64_t threads = p.chunks * c.outer * c.inner;
   const DType compute = compute_type(table.dtype);
   const Stream stream = stream_of(table.device);
@@ -44,7 +54,8 @@ void combine(Scatter how, const Combine& c, const TensorImpl& table, const Tenso
   if (p.chunks > 1) {
     heads = make_tensor(Shape(std::array{threads}), compute, table.device);
     tails = make_tensor(Shape(std::array{threads}), compute, table.device);
-    p.heads = address(*heads), p.tails = address(*tails);
+    p.heads = address(*heads);
+    p.tails = address(*tails);
   }
   const Grid grid{blocks_for(threads, kThreads)};
   stream.launch(kernel_of(how, false, compute), grid, {kThreads}, 0, p);

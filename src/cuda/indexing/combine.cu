@@ -1,9 +1,9 @@
-// Values joined into the rows they belong to: sums, products, extremes of what index tensors send to one place.
+// Reduces the values that index tensors send to the same row: sums, products, extremes.
 //
-// Deterministic without atomics: the values come sorted by row (stable, so in the order of the index), and a thread folds the
-// 32 neighbours of a chunk for one column. A row that lies in one chunk is finished there; of one that crosses chunks the parts
-// are left in `heads` (the end of an earlier row) and `tails`, and a second launch folds those. Bound by memory: each value is
-// read once, neighbouring threads read neighbouring columns.
+// Deterministic without atomics: the values are sorted by row (stable, so in the order of the index), and a thread
+// reduces the 32 neighbours of a chunk for one column. A row within one chunk is finished there. For a row that crosses
+// chunks, partial results go to `heads` (the end of an earlier row) and `tails`, and a second launch reduces those.
+// Bound by memory: each value is read once, and neighbouring threads read neighbouring columns.
 #include "cuda/common/dtypes.cuh"
 #include "cuda/indexing/indexing_params.h"
 
@@ -24,7 +24,7 @@ template <class T> __device__ T limit(bool high) {
   if constexpr (TagOf<T>::value == kI64) return high ? 0x7fffffffffffffffll : int64_t(0x8000000000000000ull);
   else return T(high ? INFINITY : -INFINITY);
 }
-struct Max {  // a NaN once met stays
+struct Max {  // propagates NaN
   template <class T> static __device__ T none() { return limit<T>(false); }
   template <class T> static __device__ T both(T a, T b) { return a != a || (b == b && !(a < b)) ? a : b; }
 };
@@ -42,7 +42,7 @@ struct Sorted {
   __device__ int64_t place(int64_t i) const {
     return wide ? reinterpret_cast<const int64_t*>(places)[i] : reinterpret_cast<const uint32_t*>(places)[i];
   }
-  // The first position of a key, somewhere up to `high`.
+  // The first position of a key, at or before `high`.
   __device__ int64_t first_of(uint32_t key, int64_t high) const {
     int64_t low = 0;
     while (low < high) {
@@ -54,7 +54,7 @@ struct Sorted {
   }
 };
 
-// Puts what all values of a row are worth, the last of which stands at position `last`, into the table.
+// Combines the reduced values of a row, the last of which is at position `last`, with the table.
 template <class C, class T>
 __device__ __forceinline__ void finish(const CombineParams& p, const Sorted& s, int64_t column, int64_t last, T total) {
   const uint32_t row = s.keys[last];
@@ -80,7 +80,8 @@ template <class C, class T> __device__ __forceinline__ void combine(const Combin
     if (i + 1 < p.n && s.keys[i + 1] == s.keys[i]) continue;
     if (open) reinterpret_cast<T*>(p.heads)[thread] = total;
     else finish<C, T>(p, s, column, i, total);
-    open = false, total = C::template none<T>();
+    open = false;
+    total = C::template none<T>();
   }
   if (end < p.n && s.keys[end] == s.keys[end - 1]) reinterpret_cast<T*>(p.tails)[thread] = total;
 }
@@ -92,8 +93,8 @@ template <class C, class T> __device__ __forceinline__ void combine_parts(const 
   const Sorted s(p);
   const int64_t begin = chunk * kCombineChunk, end = min(begin + kCombineChunk, p.n);
   const uint32_t key = s.keys[begin];
-  if (s.keys[begin - 1] != key) return;         // no row comes from before
-  if (end < p.n && s.keys[end] == key) return;  // the row goes on
+  if (s.keys[begin - 1] != key) return;         // no row continues from before
+  if (end < p.n && s.keys[end] == key) return;  // the row continues
   int64_t last = begin;
   while (last + 1 < end && s.keys[last + 1] == key) ++last;
   T total = C::template none<T>();

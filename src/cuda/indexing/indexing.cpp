@@ -15,21 +15,23 @@ namespace strata::cuda {
 namespace {
 
 constexpr int64_t kThreads = 256, kItems = 4;
-constexpr int64_t kFewIndices = 64;  // so many are added by one thread per column, others are sorted by row
+constexpr int64_t kFewIndices = 64;  // up to this many are added by one thread per column; more are sorted by row
 
-// Dimensions [from, to) in their order, neighbours joined where they lie one after the other.
+// Dimensions [from, to) in order, merged if they are adjacent in memory.
 Axes joined(const TensorImpl& t, int from, int to) {
   Axes a;
   for (int d = from; d < to; ++d) {
     if (t.shape[d] == 1) continue;
-    if (a.dims > 0 && a.stride[a.dims - 1] == t.shape[d] * t.strides[d])
-      a.size[a.dims - 1] *= t.shape[d], a.stride[a.dims - 1] = t.strides[d], a.count *= t.shape[d];
-    else a.add(t.shape[d], t.strides[d]);
+    if (a.dims > 0 && a.stride[a.dims - 1] == t.shape[d] * t.strides[d]) {
+      a.size[a.dims - 1] *= t.shape[d];
+      a.stride[a.dims - 1] = t.strides[d];
+      a.count *= t.shape[d];
+    } else a.add(t.shape[d], t.strides[d]);
   }
   return a;
 }
 
-// The most bytes that can be moved at once.
+// The largest unit in bytes that can be moved at once.
 int64_t unit_of(const TensorImpl& table, const Axes& outer, const Axes& inner, int first, size_t indexed,
                 const TensorImpl& block, bool by_element) {
   const auto element = static_cast<int64_t>(size_of(table.dtype));
@@ -47,14 +49,23 @@ RowsParams plan(const TensorImpl& table, const TensorImpl& block, int first, std
   Axes outer = joined(table, 0, first), inner = joined(table, last, table.ndim);
   const int64_t unit = unit_of(table, outer, inner, first, indices.size(), block, by_element || single),
                 per_unit = unit / element;
-  if (per_unit > 1) inner.count /= per_unit, inner.size[0] = inner.count;
+  if (per_unit > 1) {
+    inner.count /= per_unit;
+    inner.size[0] = inner.count;
+  }
   for (int d = 0; d < outer.dims; ++d) outer.stride[d] /= per_unit;
 
   RowsParams p{};
-  p.table = address(table), p.block = address(block), p.type = tag(table), p.single = single;
-  p.log_unit = std::countr_zero(static_cast<uint64_t>(unit)), p.n = indices[0].numel();
-  p.outer = axes_params(outer, outer.stride, "index"), p.inner = axes_params(inner, inner.stride, "index");
-  p.indices = static_cast<int32_t>(indices.size()), p.index_type = tag(*indices[0]);
+  p.table = address(table);
+  p.block = address(block);
+  p.type = tag(table);
+  p.single = single;
+  p.log_unit = std::countr_zero(static_cast<uint64_t>(unit));
+  p.n = indices[0].numel();
+  p.outer = axes_params(outer, outer.stride, "index");
+  p.inner = axes_params(inner, inner.stride, "index");
+  p.indices = static_cast<int32_t>(indices.size());
+  p.index_type = tag(*indices[0]);
   int64_t weight = 1;
   for (size_t k = indices.size(); k-- > 0;) {
     const size_t d = static_cast<size_t>(first) + k;
@@ -62,13 +73,16 @@ RowsParams plan(const TensorImpl& table, const TensorImpl& block, int first, std
     p.index[k] = {address(*indices[k]), table.shape[d], table.strides[d] / per_unit, weight};
     weight *= table.shape[d];
   }
-  p.total = p.outer.count * p.n * p.inner.count, p.fast = p.total <= INT32_MAX;
-  if (p.fast && p.total > 0)
-    p.by_inner = divisor(static_cast<uint32_t>(p.inner.count)), p.by_n = divisor(static_cast<uint32_t>(p.n));
+  p.total = p.outer.count * p.n * p.inner.count;
+  p.fast = p.total <= INT32_MAX;
+  if (p.fast && p.total > 0) {
+    p.by_inner = divisor(static_cast<uint32_t>(p.inner.count));
+    p.by_n = divisor(static_cast<uint32_t>(p.n));
+  }
   return p;
 }
 
-// All index tensors contiguous and of one dtype, as the kernels read them.
+// Makes all index tensors contiguous and of one dtype, as the kernels require.
 std::vector<Tensor> dense_indices(std::span<const Tensor> indices) {
   std::vector<Tensor> out;
   for (const Tensor& t : indices) out.push_back(dense(*t));
@@ -85,7 +99,7 @@ int64_t rows_of(const RowsParams& p) {
 
 Tensor vector_of(int64_t n, DType dtype, Device device) { return make_tensor(Shape(std::array{n}), dtype, device); }
 
-// The numbers of the rows that the indices name.
+// The row numbers that the indices refer to.
 Tensor row_numbers(const Stream& stream, RowsParams p, Device device) {
   static const Function kernel("indexing", "row_numbers");
   Tensor keys = vector_of(p.n, DType::I32, device);
@@ -151,7 +165,10 @@ void put_rows(const TensorImpl& out, const TensorImpl& values, int first, std::s
 void check_indices(const TensorImpl& index, int64_t size, bool wrap) {
   const Tensor at = dense(index);
   RowsParams p{};
-  p.n = index.numel, p.indices = 1, p.index_type = tag(index), p.front = !wrap;
+  p.n = index.numel;
+  p.indices = 1;
+  p.index_type = tag(index);
+  p.front = !wrap;
   p.index[0] = {address(*at), size, 0, 0};
   check(stream_of(index.device), p);
 }

@@ -1,8 +1,9 @@
-// Rows taken from or written to places given by index tensors; elements gathered and scattered along a dimension.
+// Reads and writes rows at index tensors; gathers and scatters elements along a dimension.
 //
-// Bound by memory: what moves is read and written once, in units of up to 16 bytes, four of them in flight per thread; neighbouring
-// threads take neighbouring units. Where several elements go to one place the last one wins: either one thread walks along all
-// that may meet, or winners are found first by an integer maximum, which no order of threads changes.
+// Bound by memory: data is read and written once, in units of up to 16 bytes, four of them in flight per thread;
+// neighbouring threads process neighbouring units. If several elements go to one position, the last one wins: either
+// one thread walks over all elements that may collide, or an atomic integer maximum, which does not depend on the order
+// of threads, finds the winners first.
 #include "cuda/common/dtypes.cuh"
 #include "cuda/common/fault.cuh"
 #include "cuda/common/index.cuh"
@@ -17,7 +18,7 @@ constexpr int kThreads = 256, kItems = 4;
 __device__ __forceinline__ int64_t index_at(uint64_t data, int32_t type, int64_t i) {
   return type == kI64 ? reinterpret_cast<const int64_t*>(data)[i] : reinterpret_cast<const int32_t*>(data)[i];
 }
-// The index counted from the front. One out of range is reported, becomes 0 and clears `good`.
+// The index counted from the front. An index out of range is reported, becomes 0 and clears `good`.
 __device__ __forceinline__ int64_t in_range(const FaultSink& faults, int64_t i, int64_t size, bool front, bool& good) {
   if (i >= (front ? 0 : -size) && i < size) return i < 0 ? i + size : i;
   report(faults, FaultCode::Index, i, size);
@@ -27,14 +28,15 @@ __device__ __forceinline__ int64_t in_range(const FaultSink& faults, int64_t i, 
 
 struct Row {
   int64_t offset, number;
-  bool good;  // bad ones are read as row 0 and never written
+  bool good;  // bad indices read row 0 and never write
 };
 __device__ __forceinline__ Row row_of(const RowsParams& p, int64_t i) {
   Row r{0, 0, true};
   for (int k = 0; k < p.indices; ++k) {
     const RowsParams::Index& x = p.index[k];
     const int64_t at = in_range(p.faults, index_at(x.data, p.index_type, i), x.size, p.front, r.good);
-    r.offset += at * x.stride, r.number += at * x.weight;
+    r.offset += at * x.stride;
+    r.number += at * x.weight;
   }
   return r;
 }
@@ -69,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(256) take_rows(RowsParams p) {
     if (first + j * kThreads < p.total) store_unit(p.block, first + j * kThreads, p.log_unit, moved[j]);
 }
 
-// The last index element of each row.
+// Finds the last index element of each row.
 extern "C" __global__ void __launch_bounds__(256) mark_rows(RowsParams p) {
   const int64_t i = int64_t(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= p.n) return;
@@ -90,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(256) put_rows(RowsParams p) {
   }
 }
 namespace {
-// A thread adds all that comes to a column, in order. For few index elements.
+// A thread adds all values of a column, in order. For few index elements.
 template <class T> __device__ __forceinline__ void add_rows(const RowsParams& p) {
   const int64_t column = int64_t(blockIdx.x) * kThreads + threadIdx.x;
   if (column >= p.outer.count * p.inner.count) return;
@@ -109,14 +111,14 @@ extern "C" __global__ void __launch_bounds__(256) add_rows_f32(RowsParams p) { a
 extern "C" __global__ void __launch_bounds__(256) add_rows_f64(RowsParams p) { add_rows<double>(p); }
 extern "C" __global__ void __launch_bounds__(256) add_rows_i64(RowsParams p) { add_rows<int64_t>(p); }
 
-// The numbers of the rows, to sort by; bad ones get the number after the last.
+// The row numbers to sort by; bad indices get the number after the last.
 extern "C" __global__ void __launch_bounds__(256) row_numbers(RowsParams p) {
   const int64_t i = int64_t(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= p.n) return;
   const Row row = row_of(p, i);
   reinterpret_cast<uint32_t*>(p.keys)[i] = uint32_t(row.good ? row.number : p.index[0].size * p.index[0].weight);
 }
-// Reports indices out of range and does nothing else.
+// Only reports indices out of range.
 extern "C" __global__ void __launch_bounds__(256) check_rows(RowsParams p) {
   const int64_t i = int64_t(blockIdx.x) * kThreads + threadIdx.x;
   if (i < p.n) row_of(p, i);
@@ -148,7 +150,7 @@ __device__ __forceinline__ int64_t target_of(const AlongParams& p, int64_t e) { 
   return good ? offset_of(p.axes, e) + i * p.stride : -1;
 }
 }  // namespace
-// The last element that goes to each place of the table, which is contiguous here.
+// Finds the last element that goes to each position of the table, which is contiguous here.
 extern "C" __global__ void __launch_bounds__(256) mark_targets(AlongParams p) {
   const int64_t e = int64_t(blockIdx.x) * kThreads + threadIdx.x;
   if (e >= p.axes.count) return;
@@ -179,7 +181,9 @@ __device__ __forceinline__ Place3 line_of(const AlongParams& p, int64_t line) {
   uint32_t rest = uint32_t(line);
   for (int d = 0; d < p.axes.dims; ++d) {
     const int64_t k = split_off(rest, p.axes.size[d]);
-    at.table += k * p.axes.stride[d], at.index += k * p.index_stride[d], at.block += k * p.block_stride[d];
+    at.table += k * p.axes.stride[d];
+    at.index += k * p.index_stride[d];
+    at.block += k * p.block_stride[d];
   }
   return at;
 }
@@ -191,7 +195,7 @@ template <class T> __device__ __forceinline__ T joined(int how, T a, T b) {
     default: return a != a || (b == b && !(b < a)) ? a : b;
   }
 }
-// A thread walks along a line and meets no other.
+// A thread walks along a whole line, so threads do not collide.
 template <class T> __device__ __forceinline__ void scatter_lines(const AlongParams& p) {
   const int64_t line = int64_t(blockIdx.x) * kThreads + threadIdx.x;
   if (line >= p.axes.count) return;

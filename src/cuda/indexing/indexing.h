@@ -1,26 +1,28 @@
-// Indexing on a device, in the terms of cpu/indexing/indexing.h. Indices are checked by the kernels: one out of range is raised where the
-// host next waits for the device.
+// Indexing on a device, with the interface of cpu/indexing/indexing.h. Kernels check the indices; an index out of range
+// is raised the next time the host waits for the device.
 #pragma once
 #include "record/kinds.h"
 #include "tensor/tensor.h"
 
 namespace strata::cuda {
 
-// Index tensors (int64, one shape) for the dimensions from `first` on; negative ones count from the end.
-// out [outer, n, inner] = in at the indices; out is contiguous.
+// Index tensors (int64, one shape) for the dimensions starting at `first`; negative indices count from the end. out
+// [outer, n, inner] = in at the indices; out is contiguous.
 void take_rows(const TensorImpl& out, const TensorImpl& in, int first, std::span<const Tensor> indices);
-// out at the indices = values, or += values. values: one element, or contiguous [outer, n, inner]. The last of several wins.
+// out at the indices = values, or += values. values: one element, or contiguous [outer, n, inner]. For equal indices
+// the last wins.
 void put_rows(const TensorImpl& out, const TensorImpl& values, int first, std::span<const Tensor> indices,
               bool accumulate);
 // Reports indices that are not in [0, size), or [-size, size) with `wrap`.
 void check_indices(const TensorImpl& index, int64_t size, bool wrap);
 
-// Rows of weight [rows, n] at the indices, which do not count from the end; rows of grad added up by index.
+// Rows of weight [rows, n] at the indices, which must not be negative; sums of the rows of grad by index.
 void embedding(const TensorImpl& out, const TensorImpl& weight, const TensorImpl& indices);
 void embedding_backward(const TensorImpl& out, const TensorImpl& grad, const TensorImpl& indices, int64_t padding,
                         bool mean);
 
-// Along dim, as in cpu/indexing/indexing.h. The index is of int64 or int32; a zero-dimensional src serves all elements.
+// Along dim, as in cpu/indexing/indexing.h. The index is int64 or int32; a zero-dimensional src is used for all
+// elements.
 void gather(const TensorImpl& out, const TensorImpl& in, int dim, const TensorImpl& index);
 void scatter(const TensorImpl& out, int dim, const TensorImpl& index, const TensorImpl& src, Scatter how);
 

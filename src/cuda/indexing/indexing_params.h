@@ -1,62 +1,61 @@
-// What the host tells the kernels of indexing; compiled by both compilers, so plain types only.
+// Parameters of the kernels of indexing; shared with device code, so plain types only.
 #pragma once
 #include "cuda/common/axes_params.h"
 #include "cuda/runtime/fault_params.h"
 
 namespace strata::cuda {
 
-// A tensor whose neighbouring dimensions are indexed by tensors of one shape, beside a contiguous block [outer][n][inner].
-// Offsets and counts are in units: as many bytes as can be moved at once.
+// A tensor whose adjacent dimensions are indexed by tensors of one shape, and a contiguous block [outer][n][inner].
+// Offsets and counts are in units: the largest size that can be moved at once.
 struct RowsParams {
   struct Index {
-    uint64_t data;  // n of them
+    uint64_t data;  // n elements
     int64_t size, stride;
-    int64_t weight;  // of this index in the number of the row
+    int64_t weight;  // factor of this index in the row number
   };
   uint64_t table, block;
-  uint64_t winners;  // int32, by the number of the row: the last index element that writes it; 0: all write
+  uint64_t winners;  // int32, by row number: the last index element that writes to it; 0: all write
   int32_t log_unit, indices, index_type;
-  int32_t type;    // of elements, where they are added
+  int32_t type;    // of elements, if they are added
   int32_t single;  // the block is one unit for all
   Index index[kAxesMost];
   AxesParams outer, inner;  // of the table
   int64_t n, total;         // index elements; units of the block
   FastDivisor by_inner, by_n;
-  int32_t fast;   // the divisors may be used: total < 2^31
+  int32_t fast;   // use the divisors: total < 2^31
   int32_t front;  // negative indices are out of range
-  uint64_t keys;  // numbers of rows, uint32
+  uint64_t keys;  // row numbers, uint32
   FaultSink faults;
 };
 
-// Values, sorted by the row they belong to, joined into rows: table [outer][rows][inner] and values [outer][n][inner] are
-// contiguous.
+// Values sorted by row, and reduced into rows: table [outer][rows][inner] and values [outer][n][inner] are contiguous.
 struct CombineParams {
   uint64_t table, values, keys, places;  // keys: uint32, [n]; places: uint32 or int64, [n]
-  uint64_t heads, tails;                 // parts of sums that cross chunks, [chunks][outer * inner]
+  uint64_t heads, tails;                 // partial results that cross chunks, [chunks][outer * inner]
   int32_t table_type, values_type;
   int32_t wide_places;
   int32_t single;  // one value for all
-  int32_t mean;    // sums are divided by how many they have
-  int64_t skip;    // a row that takes nothing; negative: none
+  int32_t mean;    // divide sums by their counts
+  int64_t skip;    // a row that is not changed; negative: none
   int64_t n, rows, outer, inner, chunks;
 };
 constexpr int kCombineChunk = 32;
 
-// Elements along one dimension. The axes are those of the index.
+// Gather and scatter along one dimension. The axes are those of the index.
 struct AlongParams {
-  uint64_t table, block, index;  // block: the values read or written beside the index
+  uint64_t table, block, index;  // block: the values read or written along with the index
   uint64_t winners, keys;
   int32_t type, index_type, single, how;  // how: a Scatter
-  AxesParams axes;  // strides of the table; 0 along the dimension. Of scatter by lines: without it
-  int64_t index_stride[kAxesMost], block_stride[kAxesMost];  // of scatter by lines
+  AxesParams axes;  // strides of the table, 0 along the dimension. For scatter by lines: without it
+  int64_t index_stride[kAxesMost], block_stride[kAxesMost];  // for scatter by lines
   int64_t table_count;                                       // elements of the table
-  int64_t size, stride;                                      // of it along the dimension
-  int64_t length, index_step, block_step;                    // of scatter by lines: along the dimension
+  int64_t size, stride;                                      // of the table along the dimension
+  int64_t length, index_step, block_step;                    // for scatter by lines: along the dimension
   FaultSink faults;
 };
 
 struct NonzeroParams {
-  uint64_t x, counts, out;  // counts: of each tile, int32; scanned for the second kernel
+  uint64_t x, counts, out;  // counts: int32 per tile; prefix sums for the second kernel
   int32_t type, dims;
   int64_t count;
   FastDivisor size[kAxesMost];  // the fastest first
@@ -67,7 +66,7 @@ struct TriangleParams {
   int32_t type, lower;
   int64_t count, diagonal;
   FastDivisor columns, rows;
-  int64_t wide_columns, wide_rows;  // where count is 2^31 or more
+  int64_t wide_columns, wide_rows;  // used if count is 2^31 or more
 };
 
 }  // namespace strata::cuda

@@ -55,7 +55,10 @@ extern "C" __global__ void __launch_bounds__(256) write_nonzero(NonzeroParams p)
   uint32_t masks[kItems];
   int32_t found = 0;
 #pragma unroll
-  for (int j = 0; j < kItems; ++j) masks[j] = __ballot_sync(kAll, is_set(p, first + j * 32)), found += __popc(masks[j]);
+  for (int j = 0; j < kItems; ++j) {
+    masks[j] = __ballot_sync(kAll, is_set(p, first + j * 32));
+    found += __popc(masks[j]);
+  }
   if (lane == 0) of_warp[warp] = found;
   __syncthreads();
   int64_t row = blockIdx.x > 0 ? reinterpret_cast<const int32_t*>(p.counts)[blockIdx.x - 1] : 0;

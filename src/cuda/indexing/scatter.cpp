@@ -1,4 +1,5 @@
-// Launches the kernels of cuda/indexing/indexing.cu along one dimension (gather, scatter), of nonzero.cu and of triangle.cu.
+// Launches the kernels of cuda/indexing/indexing.cu along one dimension (gather, scatter), of nonzero.cu and of
+// triangle.cu.
 #include <array>
 #include <bit>
 
@@ -16,7 +17,7 @@ namespace strata::cuda {
 namespace {
 
 constexpr int64_t kThreads = 256, kItems = 4, kNonzeroTile = 4096;
-// Lines so short, or so many, are walked by a thread each; what meets in one place is sorted otherwise.
+// If lines are this short, or this many, one thread walks each line; otherwise colliding elements are sorted.
 constexpr int64_t kShortLine = 64, kManyLines = 4096;
 
 // The axes of index with the strides of the table, 0 along dim.
@@ -29,21 +30,27 @@ Axes along(const TensorImpl& index, const TensorImpl& table, int dim) {
 
 AlongParams plan(const TensorImpl& table, int dim, const TensorImpl& index) {
   AlongParams p{};
-  p.table = address(table), p.type = tag(table), p.index = address(index), p.index_type = tag(index);
+  p.table = address(table);
+  p.type = tag(table);
+  p.index = address(index);
+  p.index_type = tag(index);
   p.table_count = table.numel;
-  p.size = table.ndim ? table.shape[dim] : 1, p.stride = table.ndim ? table.strides[dim] : 1;
+  p.size = table.ndim ? table.shape[dim] : 1;
+  p.stride = table.ndim ? table.strides[dim] : 1;
   STRATA_CHECK(p.size > 0, Index, "scatter: dimension {} has size 0, so no index is in range", dim);
   const Axes a = along(index, table, dim);
   p.axes = axes_params(a, a.stride, "scatter");
   return p;
 }
 
-// The part of src that index covers, contiguous; a zero-dimensional one serves all.
+// The part of src that index covers, contiguous; a zero-dimensional src is used for all elements.
 Tensor covered(const TensorImpl& src, const TensorImpl& index) {
   if (src.ndim == 0) return alias(src);
   Tensor part = alias(src);
-  for (int d = 0; d < index.ndim; ++d)
-    part->numel = part->numel / src.shape[d] * index.shape[d], part->shape[d] = index.shape[d];
+  for (int d = 0; d < index.ndim; ++d) {
+    part->numel = part->numel / src.shape[d] * index.shape[d];
+    part->shape[d] = index.shape[d];
+  }
   part->update_contiguous();
   return dense(*part);
 }
@@ -56,7 +63,8 @@ void scatter_lines(AlongParams p, int dim, const TensorImpl& out, const TensorIm
   int64_t index_stride[kMaxDims], src_stride[kMaxDims];
   for (int d = 0; d < index.ndim; ++d) {
     if (d == dim || index.shape[d] == 1) continue;
-    index_stride[lines.dims] = index.strides[d], src_stride[lines.dims] = src.ndim ? src.strides[d] : 0;
+    index_stride[lines.dims] = index.strides[d];
+    src_stride[lines.dims] = src.ndim ? src.strides[d] : 0;
     lines.add(index.shape[d], out.strides[d]);
   }
   p.axes = axes_params(lines, lines.stride, "scatter");
@@ -64,9 +72,12 @@ void scatter_lines(AlongParams p, int dim, const TensorImpl& out, const TensorIm
     p.index_stride[d] = index_stride[lines.dims - 1 - d];
     p.block_stride[d] = src_stride[lines.dims - 1 - d];
   }
-  p.block = address(src), p.single = src.ndim == 0, p.how = static_cast<int32_t>(how);
+  p.block = address(src);
+  p.single = src.ndim == 0;
+  p.how = static_cast<int32_t>(how);
   p.length = index.ndim ? index.shape[dim] : 1;
-  p.index_step = index.ndim ? index.strides[dim] : 0, p.block_step = src.ndim ? src.strides[dim] : 0;
+  p.index_step = index.ndim ? index.strides[dim] : 0;
+  p.block_step = src.ndim ? src.strides[dim] : 0;
   const Stream stream = stream_of(out.device);
   stream.launch(kernels[kernel_index(out.dtype)], {blocks_for(lines.count, kThreads)}, {kThreads}, 0, p);
 }
@@ -102,7 +113,9 @@ void scatter(const TensorImpl& out, int dim, const TensorImpl& index, const Tens
                out.numel);
   const Tensor table = dense(out), at = dense(index), values = covered(src, index);
   AlongParams p = plan(*table, dim, *at);
-  p.faults = fault_sink(stream.gpu()), p.block = address(*values), p.single = single;
+  p.faults = fault_sink(stream.gpu());
+  p.block = address(*values);
+  p.single = single;
   const Grid grid{blocks_for(index.numel, kThreads)};
   const auto numbers = [&](int64_t n) { return make_tensor(Shape(std::array{n}), DType::I32, out.device); };
   if (assign) {
@@ -126,7 +139,7 @@ void scatter(const TensorImpl& out, int dim, const TensorImpl& index, const Tens
 int64_t count_nonzero(const TensorImpl& t) {
   if (t.numel == 0) return 0;
   const Tensor count = make_tensor({}, DType::I64, t.device);
-  // Floats are counted in double: a NaN counts, and so does each of 2^31 elements.
+  // Floats are counted in double: exact for 2^31 elements, and NaN counts as nonzero.
   reduce(Fold::CountNonzero, t, (1u << t.ndim) - 1, is_floating(t.dtype) ? DType::F64 : DType::I64, *count);
   return count.item<int64_t>();
 }
@@ -140,7 +153,11 @@ void nonzero(const TensorImpl& out, const TensorImpl& t) {
   const Tensor x = dense(t);
   const DenseOut to(out);
   NonzeroParams p{};
-  p.x = address(*x), p.type = tag(t), p.out = address(*to), p.dims = t.ndim, p.count = t.numel;
+  p.x = address(*x);
+  p.type = tag(t);
+  p.out = address(*to);
+  p.dims = t.ndim;
+  p.count = t.numel;
   for (int d = 0; d < t.ndim; ++d) p.size[d] = divisor(static_cast<uint32_t>(t.shape[t.ndim - 1 - d]));
   const Grid grid{blocks_for(t.numel, kNonzeroTile)};
   const auto table = [&] { return make_tensor(Shape(std::array{int64_t{grid.x}}), DType::I32, t.device); };
@@ -160,11 +177,18 @@ void triangle(const TensorImpl& out, const TensorImpl& x, bool lower, int64_t di
   const Tensor from = dense(x);
   const DenseOut to(out);
   TriangleParams p{};
-  p.x = address(*from), p.out = address(*to), p.type = tag(x), p.lower = lower, p.count = x.numel,
+  p.x = address(*from);
+  p.out = address(*to);
+  p.type = tag(x);
+  p.lower = lower;
+  p.count = x.numel;
   p.diagonal = diagonal;
-  p.wide_columns = x.shape[x.ndim - 1], p.wide_rows = x.shape[x.ndim - 2];
-  if (x.numel <= INT32_MAX)
-    p.columns = divisor(static_cast<uint32_t>(p.wide_columns)), p.rows = divisor(static_cast<uint32_t>(p.wide_rows));
+  p.wide_columns = x.shape[x.ndim - 1];
+  p.wide_rows = x.shape[x.ndim - 2];
+  if (x.numel <= INT32_MAX) {
+    p.columns = divisor(static_cast<uint32_t>(p.wide_columns));
+    p.rows = divisor(static_cast<uint32_t>(p.wide_rows));
+  }
   stream_of(out.device).launch(kernel, {blocks_for(p.count, kThreads * kItems)}, {kThreads}, 0, p);
   to.finish();
 }

@@ -9,7 +9,7 @@
 namespace strata::cuda {
 namespace {
 
-// A version as one number: 1000000 * major + 1000 * minor + patch; 0: the library did not say.
+// A version as one number: 1000000 * major + 1000 * minor + patch; 0: unknown.
 int64_t packed(int64_t major, int64_t minor, int64_t patch) { return 1000000 * major + 1000 * minor + patch; }
 std::string text_of(int64_t version) {
   return fmt::format("{}.{}.{}", version / 1000000, version / 1000 % 1000, version % 1000);
@@ -20,7 +20,7 @@ int64_t nvrtc_version(Library& l) {
   int major = 0, minor = 0;
   return ask && ask(&major, &minor) == 0 ? packed(major, minor, 0) : 0;
 }
-// cuBLAS and cuDNN say 10000 * major + 100 * minor + patch.
+// cuBLAS and cuDNN return 10000 * major + 100 * minor + patch.
 int64_t decimal_version(Library& l, const char* symbol) {
   const auto ask = l.need<size_t (*)()>(symbol);
   const auto n = static_cast<int64_t>(ask ? ask() : 0);
@@ -31,7 +31,7 @@ int64_t nccl_version(Library& l) {
   int n = 0;
   return ask && ask(&n) == 0 ? packed(n / 10000, n / 100 % 100, n % 100) : 0;
 }
-// NVML has the driver's version, as a text.
+// NVML returns the driver's version, as text.
 int64_t nvml_version(Library& l) {
   const auto begin = l.need<int (*)()>("nvmlInit_v2");
   const auto ask = l.need<int (*)(char*, unsigned)>("nvmlSystemGetDriverVersion");
@@ -44,7 +44,7 @@ int64_t nvml_version(Library& l) {
 
 struct Kind {
   LibrarySpec spec;
-  int64_t oldest;  // version that will do
+  int64_t oldest;  // minimum supported version
   int64_t (*version)(Library&);
 };
 const Kind& kind_of(Vendor which) {
@@ -89,9 +89,9 @@ VendorLibrary open(Vendor which) {
   const int64_t version = kind.version(out.library);
   if (!out.library) return out;
   out.version = text_of(version);
-  if (version == 0) out.library.refuse("it does not say its version");
+  if (version == 0) out.library.refuse("it does not report its version");
   else if (version < kind.oldest)
-    out.library.refuse(fmt::format("it is of version {}, and {} is needed", out.version, text_of(kind.oldest)));
+    out.library.refuse(fmt::format("its version is {}, but {} is required", out.version, text_of(kind.oldest)));
   return out;
 }
 }  // namespace

@@ -1,5 +1,5 @@
-// The libraries of NVIDIA that Strata can make use of: opened when first asked for, with their versions checked. Nothing needs
-// them; see docs/internals/dependencies.md for what each is for.
+// NVIDIA's libraries that Strata can use: opened on first use, with their versions checked. All are optional; see
+// docs/internals/dependencies.md for their purposes.
 #pragma once
 #include "base/library.h"
 
@@ -10,7 +10,7 @@ constexpr size_t kVendors = 5;
 
 struct VendorLibrary {
   Library library;
-  std::string version;  // "9.5.1"; empty where it was not found
+  std::string version;  // "9.5.1"; empty if it was not found
 };
 STRATA_API const VendorLibrary& vendor_library(Vendor which);
 

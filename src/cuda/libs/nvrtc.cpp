@@ -36,7 +36,7 @@ struct Nvrtc {
   }
 };
 
-// The text that a pair of functions gives: its size, then itself.
+// The text returned by a pair of functions: one for its size, one for its contents.
 template <class Size, class Get> std::string text_of(Program program, Size size, Get get) {
   size_t bytes = 0;
   size(program, &bytes);
@@ -51,7 +51,7 @@ std::string compile_to_ptx(const std::string& source, const std::string& name, s
   const Nvrtc nvrtc;
   Program program = nullptr;
   const int made = nvrtc.create(&program, source.c_str(), name.c_str(), 0, nullptr, nullptr);
-  STRATA_CHECK(made == 0, Runtime, "{}: NVRTC made no program: {}", name, nvrtc.error(made));
+  STRATA_CHECK(made == 0, Runtime, "{}: NVRTC could not create the program: {}", name, nvrtc.error(made));
   struct Guard {
     const Nvrtc& n;
     Program& p;

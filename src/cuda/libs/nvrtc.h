@@ -1,4 +1,4 @@
-// Compiles CUDA C++ at run time, with NVRTC where it is installed.
+// Compiles CUDA C++ at run time with NVRTC, if it is installed.
 #pragma once
 #include <span>
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace strata::cuda {
 
-// PTX of a source. Throws NotImplemented where there is no NVRTC, with the reason, and Value with the compiler's messages where
-// the source does not compile.
+// Compiles a source to PTX. Throws NotImplemented with the reason if NVRTC is missing, and Value with the compiler's
+// messages if the source does not compile.
 STRATA_API std::string compile_to_ptx(const std::string& source, const std::string& name,
                                       std::span<const char* const> options = {});
 

@@ -9,7 +9,7 @@ namespace strata::cuda {
 namespace {
 
 constexpr int64_t kTile = kGemmTile, kDepth = kGemmDepth, kMostBatches = 65535;
-constexpr int64_t kEnoughBlocks = 132;  // one for each multiprocessor of a large card: no need to cut the sums
+constexpr int64_t kEnoughBlocks = 132;  // one for each multiprocessor of a large GPU: no need to split the sums
 constexpr int64_t kLeastDepth = 3 * kDepth, kMostParts = 64;
 
 int64_t tiles_of(const GemmParams& p) { return ceil_div(p.m, kTile) * ceil_div(p.n, kTile); }

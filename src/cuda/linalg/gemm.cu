@@ -1,9 +1,9 @@
-// Matrix products of any dtype and layout, in float, double or int64_t: the plain one, for what no faster kernel takes.
+// Matrix products of any dtype and layout, in float, double or int64_t: the general kernel, if no faster one applies.
 //
-// A block of 256 threads makes a 64x64 tile of c, 16 deep at a time through shared memory; a thread holds 4x4 sums in registers. Bound by
-// the arithmetic units and by shared memory: two vector reads feed 16 multiplications. The next tile is on its way to registers
-// meanwhile. Neighbouring threads read along whichever dimension is dense in memory. Where c has few tiles and the sums are long,
-// parts of the sums go to blocks of their own, and a second launch adds them up.
+// A block of 256 threads computes a 64x64 tile of c, 16 deep at a time through shared memory; a thread holds 4x4 sums
+// in registers. Bound by arithmetic and shared memory: two vector reads feed 16 multiplications. The next tile is
+// loaded to registers meanwhile. Neighbouring threads read along whichever dimension is contiguous. If c has few tiles
+// and the sums are long, parts of the sums go to separate blocks, and a second launch adds them.
 #include "cuda/common/dtypes.cuh"
 #include "cuda/linalg/gemm_params.h"
 #include "cuda/linalg/tile.cuh"
@@ -13,19 +13,20 @@ namespace {
 
 constexpr int kTile = kGemmTile, kDepth = kGemmDepth, kThreads = 256, kEach = kTile * kDepth / kThreads;
 
-// What a thread brings of one factor into each tile.
+// Loads a thread's elements of one factor for each tile.
 struct Bringer {
-  uint64_t data;         // of its first element, in the tile to come
-  int64_t apart, deep;   // bytes from one of its elements to the next, and from one tile to the next
+  uint64_t data;         // address of its first element, in the next tile
+  int64_t apart, deep;   // bytes between its elements, and between tiles
   int32_t type, places;  // places: how many of its elements are inside the matrix, or kEach: all or none
-  int row, k;            // in the tile, of the first element
+  int row, k;            // of the first element, in the tile
   bool along_k;
 
-  // size: rows of the matrix from this tile on.
+  // size: rows of the matrix, starting at this tile.
   __device__ __forceinline__ Bringer(uint64_t matrix, int32_t t, int64_t offset, int64_t row_step, int64_t k_step,
                                      int64_t size, int64_t row0, int64_t k0, bool along, int thread)
       : type(t), along_k(along) {
-    row = along ? thread / kDepth : thread % kTile, k = along ? thread % kDepth : thread / kTile;
+    row = along ? thread / kDepth : thread % kTile;
+    k = along ? thread % kDepth : thread / kTile;
     data = uint64_t(element(matrix, type, offset + (row0 + row) * row_step + (k0 + k) * k_step));
     const int log = log_size(type);
     apart = (along ? (kThreads / kDepth) * row_step : (kThreads / kTile) * k_step) * (int64_t(1) << log);
@@ -34,7 +35,7 @@ struct Bringer {
     places = along ? int(min(max((left + kThreads / kDepth - 1) / (kThreads / kDepth), int64_t(0)), int64_t(kEach)))
                    : (left > 0 ? kEach : 0);
   }
-  // From the next tile; `left` elements of k are there.
+  // Loads from the next tile; `left` elements of k remain.
   template <class T, bool kPlain> __device__ __forceinline__ void bring(int64_t left, T (&v)[kEach]) {
     const int there = int(min(left, int64_t(kDepth)));
     uint64_t from = data;
@@ -58,7 +59,7 @@ struct Bringer {
 
 // kPlain: a and b are of type T.
 template <class T, bool kPlain = false> __device__ __forceinline__ void gemm(const GemmParams& p) {
-  __shared__ Tile<T, kDepth, kTile> sa[2], sb[2];  // one is computed with while the other is filled
+  __shared__ Tile<T, kDepth, kTile> sa[2], sb[2];  // double buffer
   const int thread = threadIdx.x, row = thread / 16 * 4, column = thread % 16 * 4;
   const int64_t tiles_n = (p.n + kTile - 1) / kTile;
   const int64_t m0 = int64_t(blockIdx.x) / tiles_n * kTile, n0 = int64_t(blockIdx.x) % tiles_n * kTile;
@@ -68,11 +69,14 @@ template <class T, bool kPlain = false> __device__ __forceinline__ void gemm(con
 #pragma unroll 1
     for (int d = p.batch_dims; d-- > 0; rest /= p.batch[d]) {
       const int64_t i = rest % p.batch[d];
-      a += i * p.a_b[d], b += i * p.b_b[d], c += i * p.c_b[d], in += i * p.in_b[d];
+      a += i * p.a_b[d];
+      b += i * p.b_b[d];
+      c += i * p.c_b[d];
+      in += i * p.in_b[d];
     }
     T sum[4][4] = {}, next_a[kEach], next_b[kEach];
     const int64_t k_begin = int64_t(blockIdx.z) * p.depth, k_end = min(k_begin + p.depth, p.k);
-    // The elements that this thread brings lie along k, one row after every 16, or along the other dimension, one k after every 4.
+    // This thread's elements are along k, one row after every 16, or along the other dimension, one k after every 4.
     Bringer from_a(p.a, p.a_type, a, p.a_m, p.a_k, p.m - m0, m0, k_begin, a_along_k, thread);
     Bringer from_b(p.b, p.b_type, b, p.b_n, p.b_k, p.n - n0, n0, k_begin, !b_along_n, thread);
     const auto fetch = [&](int64_t k0) {
@@ -129,7 +133,7 @@ template <class T, bool kPlain = false> __device__ __forceinline__ void gemm(con
   }
 }
 
-// Adds up the parts, always in the same order: four threads take every fourth part of a result.
+// Adds the parts, always in the same order: each of four threads adds every fourth part of a result.
 template <class T> __device__ __forceinline__ void fold(const GemmParams& p) {
   constexpr int kResults = kThreads / 4;
   __shared__ T space[4][kResults];

@@ -1,4 +1,4 @@
-// Matrix products on a device, planned in two ways.
+// Matrix products on a device, with two planned kernels.
 #pragma once
 #include "cuda/linalg/gemm_params.h"
 #include "record/kernel.h"
@@ -13,7 +13,7 @@ struct GemmCall {
 
 // A block for each tile of the result.
 const char* plan_gemm_tiles(const GemmCall& g, Plan& plan);
-// For few tiles and long sums: the sums are cut into parts, which a second launch adds up.
+// For few tiles and long sums: the sums are split into parts, which a second launch adds.
 const char* plan_gemm_parts(const GemmCall& g, Plan& plan);
 void run_gemm(const GemmCall& g, const Call& c, const Plan& plan);
 

@@ -1,10 +1,10 @@
-// What the host tells a matrix-product kernel; compiled by both compilers, so plain types only.
+// Parameters of a matrix-product kernel; shared with device code, so plain types only.
 #pragma once
 #include "device/product.h"
 
 namespace strata::cuda {
 
-constexpr int kGemmTile = 64, kGemmDepth = 16;  // rows and columns of c that a block makes, and of k it takes at a time
+constexpr int kGemmTile = 64, kGemmDepth = 16;  // rows and columns of c per block, and depth of k per step
 
 // c = alpha * a b + beta * in, for a batch of matrices. `in` broadcasts by strides of 0: a bias has one row.
 struct GemmParams : Product {
@@ -13,9 +13,9 @@ struct GemmParams : Product {
   int64_t in_m, in_n, in_b[kMaxBatch];  // strides in elements
   int64_t batches;
   double beta;
-  int64_t quads;     // four neighbours in a row of c are 16 bytes of floats
-  int64_t depth;     // of k that one block takes: all of it, or a part
-  uint64_t partial;  // where parts go, [part, m, n] of the compute type; 0: there is one part
+  int64_t quads;     // four consecutive floats in a row of c are 16 aligned bytes
+  int64_t depth;     // depth of k per block: all of it, or a part
+  uint64_t partial;  // destination of parts, [part, m, n] of the compute type; 0: there is one part
 };
 
 }  // namespace strata::cuda

@@ -1,11 +1,11 @@
-// The inner step of products that go through shared memory in tiles: 4x4 sums per thread.
+// The inner step of tiled products through shared memory: 4x4 sums per thread.
 #pragma once
 
 namespace strata::cuda {
 
-// Rows of a tile: aligned, so that four elements come in accesses of 16 bytes.
+// Rows of a tile: aligned, so that four elements are one 16-byte access.
 template <class T, int kDepth, int kSize> struct alignas(16) Tile {
-  T at[kDepth][kSize + 4];  // an extra piece, so that rows begin in other banks
+  T at[kDepth][kSize + 4];  // padding, so that rows begin in different banks
   __device__ __forceinline__ T* operator[](int k) { return at[k]; }
 };
 

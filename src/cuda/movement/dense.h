@@ -1,4 +1,4 @@
-// Tensors as kernels that count elements from 0 on want them: contiguous, with a copy where they are not.
+// Contiguous versions of tensors for kernels that use linear indices; copies if necessary.
 #pragma once
 #include "cuda/common/tensors.h"
 #include "cuda/pointwise/pointwise.h"
@@ -12,7 +12,7 @@ inline Tensor dense(const TensorImpl& t) {
   return made;
 }
 
-// An output that a kernel writes densely; finish() brings it to where it belongs.
+// An output that a kernel writes contiguously; finish() copies it to its target.
 class DenseOut {
  public:
   explicit DenseOut(const TensorImpl& to)

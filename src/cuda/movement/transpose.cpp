@@ -9,9 +9,9 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kMostY = 65535, kWorthIt = 16;  // rows and columns from which on tiles pay
+constexpr int64_t kMostY = 65535, kWorthIt = 16;  // minimum number of rows and columns for tiles
 
-// The walk is in the order of the output. Its last dimension must be dense there, another one in the input.
+// The walk is in the order of the output. Its last dimension must be contiguous there, another one in the input.
 bool plan(const Walk& w, TransposeParams& p) {
   if (w.views != 2 || w.ndim < 2 || w.ndim > 3 || w.view[0].step[w.ndim - 1] != 1) return false;
   const int r = w.ndim - 1;
@@ -19,14 +19,19 @@ bool plan(const Walk& w, TransposeParams& p) {
   for (int d = 0; d < r; ++d)
     if (w.view[1].step[d] == 1 && w.shape[d] >= kWorthIt) c = d;
   if (c < 0 || w.shape[r] < kWorthIt || w.view[1].step[r] < w.shape[c]) return false;
-  p.rows = w.shape[r], p.columns = w.shape[c];
-  p.x_row = w.view[1].step[r], p.y_column = w.view[0].step[c];
+  p.rows = w.shape[r];
+  p.columns = w.shape[c];
+  p.x_row = w.view[1].step[r];
+  p.y_column = w.view[0].step[c];
   p.batches = 1;
   if (w.ndim == 3) {
     const int b = c == 0 ? 1 : 0;
-    p.batches = w.shape[b], p.x_batch = w.view[1].step[b], p.y_batch = w.view[0].step[b];
+    p.batches = w.shape[b];
+    p.x_batch = w.view[1].step[b];
+    p.y_batch = w.view[0].step[b];
   }
-  p.x = reinterpret_cast<uint64_t>(w.view[1].data), p.y = reinterpret_cast<uint64_t>(w.view[0].data);
+  p.x = reinterpret_cast<uint64_t>(w.view[1].data);
+  p.y = reinterpret_cast<uint64_t>(w.view[0].data);
   return true;
 }
 }  // namespace

@@ -1,6 +1,6 @@
-// Matrices transposed: copies between tensors whose fastest dimensions differ.
+// Matrix transposition: copies between tensors whose fastest dimensions differ.
 //
-// Bound by memory: a tile goes through shared memory, so that both sides are read and written along their lines.
+// Bound by memory: a tile goes through shared memory, so that both sides are accessed along their rows.
 #include <stdint.h>
 
 #include "cuda/movement/transpose_params.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Any sizes and addresses. Rows of the tile lie an odd number of words apart: a column of it meets every bank.
+// For any sizes and addresses. Rows of the tile are an odd number of words apart, so that a column touches every bank.
 template <class E> __device__ __forceinline__ void transpose(const TransposeParams& p) {
   constexpr int kTile = transpose_tile(sizeof(E), false).rows, kDown = kThreads / kTile;
   __shared__ E tile[kTile][kTile + (sizeof(E) >= 4 ? 1 : 4 / int(sizeof(E)))];
@@ -33,7 +33,7 @@ template <class E> __device__ __forceinline__ void transpose(const TransposePara
 template <int bytes> struct WordOf { using type = uint32_t; };
 template <> struct WordOf<8> { using type = uint64_t; };
 
-// Element j of each of the rows in `in`, 16 bytes of each, as one word.
+// Element j of each of the rows in `in`, 16 bytes each, as one word.
 template <int bytes> __device__ __forceinline__ auto column(const uint4* in, int j) {
   const auto word = [&](int row, int k) { return reinterpret_cast<const uint32_t*>(in + row)[k]; };
   if constexpr (bytes == 8) {
@@ -49,13 +49,14 @@ template <int bytes> __device__ __forceinline__ auto column(const uint4* in, int
   }
 }
 
-// 16-byte accesses on both sides. Eight threads read 128 bytes of a row; where elements are narrow a thread reads as many rows as
-// make a word, so that shared memory gets whole words, already in the order of y. There the pieces of 16 bytes of a line are
-// exchanged by the number of the thread that wrote it: a warp meets every bank once, writing words and reading pieces.
+// 16-byte accesses on both sides. Eight threads read 128 bytes of a row. For narrow elements a thread reads as many
+// rows as make a word, so that whole words are written to shared memory, already in the order of y. There the 16-byte
+// pieces of a line are permuted by the number of the thread that wrote it: a warp touches every bank once, both when
+// writing words and when reading pieces.
 template <int bytes> __device__ __forceinline__ void transpose_vectors(const TransposeParams& p) {
   using Word = typename WordOf<bytes>::type;
   constexpr TransposeTile kTile = transpose_tile(bytes, true);
-  constexpr int kItems = 16 / bytes, kPack = bytes < 4 ? 4 / bytes : 1;  // elements of an access, rows of a word
+  constexpr int kItems = 16 / bytes, kPack = bytes < 4 ? 4 / bytes : 1;  // elements per access, rows per word
   constexpr int kWords = kTile.rows / kPack, kPiece = 16 / int(sizeof(Word)), kPieces = kWords / kPiece;
   __shared__ alignas(16) Word tile[kTile.columns][kWords];
   const int64_t r0 = int64_t(blockIdx.y) * kTile.rows, c0 = int64_t(blockIdx.x) * kTile.columns;

@@ -1,4 +1,4 @@
-// What the host tells a transposition; compiled by both compilers, so plain types only.
+// Parameters of a transposition; shared with device code, so plain types only.
 #pragma once
 #include <stdint.h>  // NOLINT(modernize-deprecated-headers): device compilers have no <cstdint>
 
@@ -11,7 +11,7 @@ struct TransposeParams {
   int64_t x_row, y_column, x_batch, y_batch;
 };
 
-// Tiles of elements of `bytes` bytes. With 16-byte accesses: 128 bytes of a row of x by 256 or 512 of a row of y.
+// Tiles for elements of `bytes` bytes. With 16-byte accesses: 128 bytes of a row of x by 256 or 512 of a row of y.
 struct TransposeTile {
   int rows, columns;
 };

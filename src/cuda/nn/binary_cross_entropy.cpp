@@ -11,8 +11,11 @@ void binary_cross_entropy(const TensorImpl& x, const TensorImpl& target, const T
                                      {"binary_cross_entropy", "binary_cross_entropy_f64"}};
   if (out.numel == 0) return;
   BinaryCrossEntropyParams p{};
-  p.x = reinterpret_cast<uint64_t>(x.data), p.target = reinterpret_cast<uint64_t>(target.data);
-  p.out = reinterpret_cast<uint64_t>(out.data), p.type = static_cast<int32_t>(out.dtype), p.count = out.numel;
+  p.x = reinterpret_cast<uint64_t>(x.data);
+  p.target = reinterpret_cast<uint64_t>(target.data);
+  p.out = reinterpret_cast<uint64_t>(out.data);
+  p.type = static_cast<int32_t>(out.dtype);
+  p.count = out.numel;
   const Stream stream = stream_of(out.device);
   p.faults = fault_sink(stream.gpu());
   stream.launch(kernels[out.dtype == DType::F64], {static_cast<uint32_t>((out.numel + 255) / 256)}, {256}, 0, p);

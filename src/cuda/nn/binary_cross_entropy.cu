@@ -1,6 +1,7 @@
-// -(t log(x) + (1 - t) log(1 - x)) for probabilities x, each logarithm at least -100; what is no probability is reported.
+// -(t log(x) + (1 - t) log(1 - x)) for probabilities x, with each logarithm clamped to at least -100; invalid
+// probabilities are reported.
 //
-// Bound by memory: two arrays are read and one written, once; a thread takes one element of each.
+// Bound by memory: two arrays are read and one written, once; a thread processes one element of each.
 #include "cuda/common/dtypes.cuh"
 #include "cuda/common/fault.cuh"
 #include "cuda/nn/binary_cross_entropy_params.h"

@@ -1,4 +1,4 @@
-// The binary cross entropy on a device. Tensors are contiguous and of one dtype.
+// Binary cross entropy on a device. Tensors are contiguous and of one dtype.
 #pragma once
 #include "tensor/tensor.h"
 

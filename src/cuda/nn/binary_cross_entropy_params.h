@@ -1,4 +1,4 @@
-// What the host tells the kernel of the binary cross entropy; compiled by both compilers, so plain types only.
+// Parameters of the kernel of the binary cross entropy; shared with device code, so plain types only.
 #pragma once
 #include "cuda/runtime/fault_params.h"
 

@@ -14,16 +14,18 @@ namespace strata::cuda {
 namespace {
 
 constexpr int64_t kDepth = kConvDepth;
-constexpr int64_t kEnoughThreads = 396 * 256;  // 768 for each multiprocessor of a large card: no need to cut the depth
-constexpr int64_t kLeastDepth = 8 * 16;        // of a part
+// 768 for each multiprocessor of a large GPU: with so many, the depth is not split
+constexpr int64_t kEnoughThreads = 396 * 256;
+constexpr int64_t kLeastDepth = 8 * 16;  // minimum depth of a part
 
-// Strides of n, c and three spatial dimensions; sizes of 1 in front of what there is.
+// Strides of n, c and three spatial dimensions; missing ones have size 1 and come first.
 void spread(const TensorImpl& t, int dims, int64_t* to) {
-  to[0] = t.strides[0], to[1] = t.strides[1];
+  to[0] = t.strides[0];
+  to[1] = t.strides[1];
   for (int d = 0; d < 3; ++d) to[2 + d] = d < 3 - dims ? 0 : t.strides[2 + d - (3 - dims)];
 }
 
-// Planes of small are dense, and whole numbers of 16 bytes.
+// Planes of small are contiguous, and multiples of 16 bytes.
 bool lies_in_quads(const ConvParams& p) {
   bool quads = p.small % 16 == 0 && p.small_stride[0] % 4 == 0 && p.small_stride[1] % 4 == 0;
   int64_t dense = 1;
@@ -31,8 +33,8 @@ bool lies_in_quads(const ConvParams& p) {
   return quads && dense % 4 == 0;
 }
 
-// The gradient of big, for windows side by side: a convolution of small, with the weight from its last place to its first and its
-// channels exchanged. Returns where the weight's last place is, in elements.
+// The gradient of big for stride 1 is a convolution of small, with the weight flipped and its channels exchanged.
+// Returns the offset of the weight's last element.
 int64_t turn_round(ConvParams& p) {
   std::swap(p.big_stride, p.small_stride);
   std::swap(p.in, p.out);
@@ -59,7 +61,7 @@ constexpr TileSize kTiles[] = {
 struct ConvPlan {
   ConvParams params;  // without addresses
   int64_t weight_offset, parts;
-  ConvWay way;  // of the kernel: a gradient of big may be a forward pass
+  ConvMode mode;  // mode of the kernel: a gradient of big may be a forward pass
   Tiles tiles;
   bool turned;
   Grid grid;
@@ -67,7 +69,7 @@ struct ConvPlan {
 };
 
 const TensorImpl& written(const ConvCall& v) {
-  return v.way == ConvWay::Forward ? *v.small : v.way == ConvWay::Data ? *v.big : *v.weight;
+  return v.mode == ConvMode::Forward ? *v.small : v.mode == ConvMode::Data ? *v.big : *v.weight;
 }
 bool sums_nothing(const ConvCall& v) { return !v.big.numel() || !v.small.numel() || !v.weight.numel(); }
 
@@ -94,11 +96,11 @@ void set_geometry(const ConvCall& v, ConvParams& p) {
   }
 }
 
-// Rows, columns and depth of the product.
+// Rows, columns and depth of the matrix product.
 struct Extents {
   int64_t m, n, k;
 };
-Extents set_divisors(ConvParams& p, ConvWay way, int64_t images) {
+Extents set_divisors(ConvParams& p, ConvMode mode, int64_t images) {
   int64_t places = 1, windows = images, elements = images;
   for (int d = 0; d < 3; ++d) {
     p.in_div[d] = divisor(static_cast<uint32_t>(p.in[d]));
@@ -109,8 +111,8 @@ Extents set_divisors(ConvParams& p, ConvWay way, int64_t images) {
     windows *= p.out[d];
     elements *= p.in[d];
   }
-  if (way == ConvWay::Weight) return {p.o, p.c * places, windows};
-  if (way == ConvWay::Forward) return {windows, p.o, p.c * places};
+  if (mode == ConvMode::Weight) return {p.o, p.c * places, windows};
+  if (mode == ConvMode::Forward) return {windows, p.o, p.c * places};
   return {elements, p.c, p.o * places};
 }
 
@@ -123,24 +125,24 @@ const char* plan_convolution(const ConvCall& v, bool floats, Plan& plan) {
                  "convolution: stride {}, padding {} or dilation {} is larger than the device kernels compute with",
                  s.stride[d], s.padding[d], s.dilation[d]);
   ConvPlan made{};
-  made.way = v.way;
+  made.mode = v.mode;
   made.parts = 1;
   if (!sums_nothing(v)) {
     ConvParams& p = made.params;
     set_geometry(v, p);
-    if (v.way == ConvWay::Data && p.stride[0] == 1 && p.stride[1] == 1 && p.stride[2] == 1) {
+    if (v.mode == ConvMode::Data && p.stride[0] == 1 && p.stride[1] == 1 && p.stride[2] == 1) {
       made.weight_offset = turn_round(p);
-      made.way = ConvWay::Forward;
+      made.mode = ConvMode::Forward;
       made.turned = true;
     }
-    const Extents e = set_divisors(p, made.way, s.n);
-    if (floats && made.way == ConvWay::Forward) made.tiles = e.n <= 32 ? Tiles::Slim : Tiles::Wide;
-    if (floats && made.way == ConvWay::Weight)
+    const Extents e = set_divisors(p, made.mode, s.n);
+    if (floats && made.mode == ConvMode::Forward) made.tiles = e.n <= 32 ? Tiles::Slim : Tiles::Wide;
+    if (floats && made.mode == ConvMode::Weight)
       made.tiles = e.m <= 32 && e.n <= 32 ? Tiles::SmallWeight : Tiles::WideWeight;
     const TileSize& tile = kTiles[static_cast<size_t>(made.tiles)];
     const int64_t tiles = ceil_div(e.m, tile.rows) * ceil_div(e.n, tile.columns),
                   threads = tile.rows * tile.columns / 16;
-    if (made.way == ConvWay::Weight)
+    if (made.mode == ConvMode::Weight)
       made.parts =
         std::clamp<int64_t>(kEnoughThreads / (threads * tiles * s.groups), 1, std::max<int64_t>(1, e.k / kLeastDepth));
     p.depth = static_cast<int32_t>(ceil_div(ceil_div(e.k, made.parts), kDepth) * kDepth);
@@ -158,7 +160,7 @@ const char* plan_convolution(const ConvCall& v, bool floats, Plan& plan) {
   return nullptr;
 }
 
-// Nothing is summed: the bias, or zeros.
+// For an empty sum: the bias, or zeros.
 void fill_with_bias(const ConvCall& v) {
   const TensorImpl& out = written(v);
   fill(out, 0);
@@ -216,12 +218,12 @@ void run_convolution(const ConvCall& v, const Call& c, const Plan& plan) {
     p.partial_size = out.numel;
   }
   if (made.tiles != Tiles::Any) p.quads = lies_in_quads(p);
-  const Function& kernel = made.tiles == Tiles::Any ? any[static_cast<int>(made.way)][kernel_index(out.dtype)]
+  const Function& kernel = made.tiles == Tiles::Any ? any[static_cast<int>(made.mode)][kernel_index(out.dtype)]
                                                     : floats[static_cast<size_t>(made.tiles) - 1];
   stream_of(out.device).launch(kernel, made.grid, {made.threads}, 0, p);
   if (made.parts == 1) return;
   if (out.contiguous) return reduce(Fold::Sum, *partial, 1, compute, out);
-  const Tensor dense = workspace.take(out.sizes(), out.dtype);  // parts are in the order of the elements, out is not
+  const Tensor dense = workspace.take(out.sizes(), out.dtype);  // parts are contiguous, out is not
   reduce(Fold::Sum, *partial, 1, compute, *dense);
   copy(out, *dense);
 }

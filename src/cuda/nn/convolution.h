@@ -1,4 +1,4 @@
-// Convolutions on a device: products of matrices whose elements are found in the tensors as they are needed.
+// Convolutions on a device, as implicit matrix products.
 #pragma once
 #include "record/convolution.h"
 #include "record/kernel.h"
@@ -7,7 +7,7 @@ namespace strata::cuda {
 
 struct ConvCall {
   ConvShape shape;
-  ConvWay way;
+  ConvMode mode;
   Tensor big, weight, small, bias;  // bias may be undefined
 };
 

@@ -1,24 +1,24 @@
-// What the host tells a convolution kernel; compiled by both compilers, so plain types only.
+// Parameters of a convolution kernel; shared with device code, so plain types only.
 #pragma once
 #include "cuda/common/axes_params.h"
 
 namespace strata::cuda {
 
-constexpr int kConvDepth = 16;  // of the product, at a time
+constexpr int kConvDepth = 16;  // depth of the product per step
 
-// In the terms of cpu/nn/convolution.h: the window moves over `big` [n, c, in…], `small` [n, o, out…] has an element per window, weight is
-// [o, c / groups, kernel…]. Always three spatial dimensions; unused ones are the first and of size 1.
+// As in cpu/nn/convolution.h: the window moves over `big` [n, c, in…], `small` [n, o, out…] has an element per window,
+// weight is [o, c / groups, kernel…]. Always three spatial dimensions; unused ones come first and have size 1.
 struct ConvParams {
-  uint64_t big, weight, small, bias;  // bias may be 0; one number per channel of what is written
+  uint64_t big, weight, small, bias;  // bias may be 0; one number per output channel
   int32_t big_type, weight_type, small_type, bias_type;
   int64_t big_stride[5], weight_stride[5], small_stride[5];  // in elements; the weight's may be negative
-  int64_t weight_group;                                      // from one group's weights to the next
+  int64_t weight_group;                                      // distance between the weights of two groups
   int32_t n, c, o;                                           // channels of one group
   int32_t in[3], kernel[3], out[3], stride[3], padding[3], dilation[3];
   FastDivisor in_div[3], kernel_div[3], out_div[3], stride_div[3];
-  int32_t quads;     // four windows after each other are 16 bytes of small: forward
-  int32_t depth;     // of the product that one block computes: the weight's is cut into parts
-  uint64_t partial;  // where parts go, [part, o, c, kernel…] of the compute type; 0: none
+  int32_t quads;     // forward: four consecutive windows are 16 contiguous bytes of small
+  int32_t depth;     // depth computed by one block: the product of the weight gradient is split into parts
+  uint64_t partial;  // destination of the parts, [part, o, c, kernel…] of the compute type; 0: none
   int64_t partial_size;
 };
 

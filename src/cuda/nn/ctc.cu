@@ -1,8 +1,8 @@
 // Connectionist temporal classification: the loss of each sequence and its gradient (Graves et al., ICML 2006).
 //
-// Bound by latency: the recursion over the steps is a chain, and a step's states are few. A block takes one sequence; its threads take
-// the states of a step, forwards (alpha) and backwards (beta), then the steps of the gradient. All sums are of two logarithms
-// in a fixed order.
+// Bound by latency: the recursion over the steps is sequential, and a step has few states. A block processes one
+// sequence; its threads process the states of a step, forwards (alpha) and backwards (beta), then the steps of the
+// gradient. All sums are of two logarithms in a fixed order.
 #include <cuda_runtime.h>
 
 #include "cuda/nn/ctc_params.h"
@@ -29,12 +29,12 @@ template <class T> __device__ __forceinline__ void ctc(const CtcParams& p) {
   const auto grad = [&](int64_t t, int64_t c) -> T& {
     return reinterpret_cast<T*>(p.grad)[(t * p.n + i) * p.classes + c];
   };
-  const auto label = [&](int64_t k) {  // of a state; one out of range is reported and read as a blank
+  const auto label = [&](int64_t k) {  // of a state; a label out of range is reported and treated as a blank
     if (k % 2 == 0) return p.blank;
     const int64_t l = target[k / 2];
     return l >= 0 && l < p.classes ? l : p.blank;
   };
-  const auto skips = [&](int64_t k) {  // from k - 2, over a blank
+  const auto skips = [&](int64_t k) {  // whether there is a transition from k - 2, over a blank
     return k >= 2 && k % 2 == 1 && target[k / 2] != target[k / 2 - 1];
   };
   for (int64_t k = thread; k < s.length; k += threads)

@@ -1,8 +1,8 @@
-// Images sampled at the places that a grid names, in two or three dimensions, and the gradients of image and grid.
+// Samples images at the positions of a grid, in two or three dimensions, and computes the gradients of image and grid.
 //
-// Bound by memory and the cache: each place reads up to 16 inputs of each channel, near each other. A thread takes one place and a
-// few channels. The gradient of the image is added up by one warp for each plane, 32 places at a time and equal inputs in
-// order, so that the bits are the same each run.
+// Bound by memory and cache: each position reads up to 16 nearby inputs of each channel. A thread processes one
+// position and a few channels. The gradient of the image is accumulated by one warp per plane, 32 positions at a time
+// and equal inputs in order, so that each run gives the same bits.
 #include "cuda/common/warp.cuh"
 #include "cuda/nn/resample_params.h"
 
@@ -13,7 +13,7 @@ constexpr int kThreads = 256, kChannels = 16;
 enum : int32_t { kLinear, kNearest, kCubic };
 enum : int32_t { kZeros, kBorder, kReflection };
 
-// A coordinate in pixels and how it moves with the grid's value.
+// A coordinate in pixels and its derivative with respect to the grid's value.
 template <class T> struct Spot { T at, slope; };
 
 template <class T> __device__ Spot<T> clipped(Spot<T> p, int size) {
@@ -21,10 +21,13 @@ template <class T> __device__ Spot<T> clipped(Spot<T> p, int size) {
   const T most = T(size - 1);
   return p.at >= most ? Spot<T>{most, T(0)} : p;
 }
-template <class T> __device__ Spot<T> reflected(Spot<T> p, T low, T high) {  // bounces between low and high
+template <class T> __device__ Spot<T> reflected(Spot<T> p, T low, T high) {  // reflects between low and high
   if (low == high) return {T(0), T(0)};
   T x = p.at - low, slope = p.slope;
-  if (x < 0) x = -x, slope = -slope;
+  if (x < 0) {
+    x = -x;
+    slope = -slope;
+  }
   const T span = high - low, extra = fmod(x, span);
   const bool odd = int64_t(floor(x / span)) % 2 != 0;
   return odd ? Spot<T>{span - extra + low, -slope} : Spot<T>{extra + low, slope};
@@ -38,9 +41,10 @@ template <class T> __device__ __noinline__ Spot<T> padded(const GridParams& p, S
   return fabs(s.at) < T(1e9) ? s : Spot<T>{T(-100), T(0)};
 }
 
-// Up to four inputs along one dimension, their weights, and how the weights move with the grid's value.
+// Up to four inputs along one dimension, their weights, and the derivatives of the weights with respect to the grid's
+// value.
 template <class T> struct Taps {
-  int index[4];  // -1: outside, counts as 0
+  int index[4];  // -1: outside, treated as 0
   T weight[4], slope[4];
 };
 __device__ __forceinline__ int inside(int64_t i, int size) { return i >= 0 && i < size ? int(i) : -1; }
@@ -64,24 +68,35 @@ template <class T> __device__ __noinline__ void find_taps(const GridParams& p, T
   }
   s = padded(p, s, size);
   if (p.mode == kNearest) {
-    t.index[0] = inside(int64_t(rint(s.at)), size), t.weight[0] = 1, t.slope[0] = 0;
+    t.index[0] = inside(int64_t(rint(s.at)), size);
+    t.weight[0] = 1;
+    t.slope[0] = 0;
     return;
   }
   const T low = floor(s.at), part = s.at - low;
   for (int k = 0; k < 2; ++k) t.index[k] = inside(int64_t(low) + k, size);
-  t.weight[0] = 1 - part, t.weight[1] = part, t.slope[0] = -s.slope, t.slope[1] = s.slope;
+  t.weight[0] = 1 - part;
+  t.weight[1] = part;
+  t.slope[0] = -s.slope;
+  t.slope[1] = s.slope;
 }
 
-// All inputs of a place: a plane is a volume of depth 1.
+// All inputs of a position: a plane is a volume of depth 1.
 template <class T> struct Inputs {
   Taps<T> t[3];
   int count[3];
 
   __device__ Inputs(const GridParams& p, int64_t place) {
     const int each = p.mode == kCubic ? 4 : p.mode == kNearest ? 1 : 2;
-    count[0] = 1, t[0].index[0] = 0, t[0].weight[0] = 1, t[0].slope[0] = 0;
+    count[0] = 1;
+    t[0].index[0] = 0;
+    t[0].weight[0] = 1;
+    t[0].slope[0] = 0;
     const T* const at = reinterpret_cast<const T*>(p.grid) + place * p.dims;  // x first
-    for (int d = 3 - p.dims; d < 3; ++d) find_taps(p, at[2 - d], p.in[d], t[d]), count[d] = each;
+    for (int d = 3 - p.dims; d < 3; ++d) {
+      find_taps(p, at[2 - d], p.in[d], t[d]);
+      count[d] = each;
+    }
   }
   // f(offset within a plane, or -1 outside, weight, slopes by dimension)
   template <class F> __device__ __forceinline__ void each(const GridParams& p, const F& f) const {
@@ -133,7 +148,7 @@ template <class T> __device__ __forceinline__ void grad_of_grid(const GridParams
   for (int d = 0; d < p.dims; ++d) reinterpret_cast<T*>(p.grad_grid)[place * p.dims + d] = slope[2 - d];
 }
 
-// grad_x is zero before.
+// grad_x is initially zero.
 template <class T> __device__ __forceinline__ void grad_of_image(const GridParams& p) {
   __shared__ T shared[kThreads];
   const int lane = threadIdx.x % 32;
@@ -144,7 +159,7 @@ template <class T> __device__ __forceinline__ void grad_of_image(const GridParam
   T* const to = reinterpret_cast<T*>(p.grad_x) + plane * p.in[0] * p.in[1] * p.in[2];
   for (int64_t begin = 0; begin < p.out; begin += 32) {
     const bool there = begin + lane < p.out;
-    const int64_t o = there ? begin + lane : p.out - 1;  // past the end the last place again, with a gradient of 0
+    const int64_t o = there ? begin + lane : p.out - 1;  // past the end, the last position again, with a gradient of 0
     const T g = there ? reinterpret_cast<const T*>(p.grad)[plane * p.out + o] : T(0);
     const Inputs<T> inputs(p, image * p.out + o);
     __syncwarp();

@@ -8,7 +8,7 @@
 
 namespace strata::cuda {
 
-void max_pool(PoolWay way, const MaxPoolWindow& s, const TensorImpl& big, const TensorImpl& small,
+void max_pool(PoolMode mode, const MaxPoolWindow& s, const TensorImpl& big, const TensorImpl& small,
               const TensorImpl* codes) {
   static const Function kernels[4][3] = {
     {{"max_pool", "forward_f32"}, {"max_pool", "forward_f64"}, {"max_pool", "forward_i64"}},
@@ -16,48 +16,55 @@ void max_pool(PoolWay way, const MaxPoolWindow& s, const TensorImpl& big, const 
     {{"max_pool", "gather_f32"}, {"max_pool", "gather_f64"}, {"max_pool", "gather_i64"}},
     {{"max_pool", "backward_apart_f32"}, {"max_pool", "backward_apart_f64"}, {"max_pool", "backward_apart_i64"}}};
   constexpr int64_t kThreads = 256;
-  constexpr int32_t kLargestCell = 8;  // that one thread writes
-  const TensorImpl& out = way == PoolWay::Backward ? big : small;
+  constexpr int32_t kLargestCell = 8;  // maximum size that one thread writes
+  const TensorImpl& out = mode == PoolMode::Backward ? big : small;
   if (out.numel == 0) return;
   STRATA_CHECK(big.numel <= INT32_MAX && small.numel <= INT32_MAX, NotImplemented,
                "max_pool2d: more than 2^31 elements in one tensor; use a smaller batch");
   MaxPoolParams p{};
-  p.big = reinterpret_cast<uint64_t>(big.data), p.small = reinterpret_cast<uint64_t>(small.data);
+  p.big = reinterpret_cast<uint64_t>(big.data);
+  p.small = reinterpret_cast<uint64_t>(small.data);
   p.codes = codes ? reinterpret_cast<uint64_t>(codes->data) : 0;
-  p.big_type = static_cast<int32_t>(big.dtype), p.small_type = static_cast<int32_t>(small.dtype);
+  p.big_type = static_cast<int32_t>(big.dtype);
+  p.small_type = static_cast<int32_t>(small.dtype);
   const auto strides = [](const TensorImpl& t, int64_t* to) {
     for (int d = 0; d < 4; ++d) to[d] = d + t.ndim < 4 ? 0 : t.strides[d + t.ndim - 4];
   };
-  strides(big, p.big_stride), strides(small, p.small_stride);
+  strides(big, p.big_stride);
+  strides(small, p.small_stride);
   if (codes) strides(*codes, p.code_stride);
   p.channels = divisor(static_cast<uint32_t>(big.shape[big.ndim - 3]));
   for (int d = 0; d < 2; ++d) {
-    p.in[d] = static_cast<int32_t>(big.shape[big.ndim - 2 + d]),
+    p.in[d] = static_cast<int32_t>(big.shape[big.ndim - 2 + d]);
     p.out[d] = static_cast<int32_t>(small.shape[small.ndim - 2 + d]);
-    p.kernel[d] = static_cast<int32_t>(s.kernel[d]), p.stride[d] = static_cast<int32_t>(s.stride[d]);
-    p.padding[d] = static_cast<int32_t>(s.padding[d]), p.dilation[d] = static_cast<int32_t>(s.dilation[d]);
+    p.kernel[d] = static_cast<int32_t>(s.kernel[d]);
+    p.stride[d] = static_cast<int32_t>(s.stride[d]);
+    p.padding[d] = static_cast<int32_t>(s.padding[d]);
+    p.dilation[d] = static_cast<int32_t>(s.dilation[d]);
     STRATA_CHECK(s.stride[d] < INT32_MAX / 4 && s.dilation[d] * s.kernel[d] < INT32_MAX / 4, NotImplemented,
                  "max_pool2d: stride {} or dilation {} is larger than the device kernels compute with", s.stride[d],
                  s.dilation[d]);
-    p.in_div[d] = divisor(static_cast<uint32_t>(p.in[d])), p.out_div[d] = divisor(static_cast<uint32_t>(p.out[d]));
+    p.in_div[d] = divisor(static_cast<uint32_t>(p.in[d]));
+    p.out_div[d] = divisor(static_cast<uint32_t>(p.out[d]));
     p.stride_div[d] = divisor(static_cast<uint32_t>(p.stride[d]));
   }
   p.count = out.numel;
-  bool apart = way == PoolWay::Backward;
+  bool apart = mode == PoolMode::Backward;
   for (int d = 0; d < 2; ++d) apart &= p.dilation[d] == 1 && p.stride[d] >= p.kernel[d] && p.stride[d] <= kLargestCell;
   if (apart) {
     p.count = big.numel / (int64_t{p.in[0]} * p.in[1]);
     for (int d = 0; d < 2; ++d) {
       const int32_t cells = (p.in[d] + p.padding[d] + p.stride[d] - 1) / p.stride[d];
-      p.cells[d] = divisor(static_cast<uint32_t>(cells)), p.count *= cells;
+      p.cells[d] = divisor(static_cast<uint32_t>(cells));
+      p.count *= cells;
     }
   }
   p.pairs = apart && p.stride[1] == 2 && p.padding[0] == 0 && p.padding[1] == 0 && p.in[1] % 2 == 0 && p.big % 8 == 0 &&
             p.big_stride[3] == 1 && p.big_stride[2] % 2 == 0 && p.big_stride[1] % 2 == 0 && p.big_stride[0] % 2 == 0;
   static const Function plain_forward{"max_pool", "forward_plain"}, plain_backward{"max_pool", "backward_plain"};
-  const Function* kernel = &kernels[apart ? 3 : static_cast<int>(way)][kernel_index(out.dtype)];
+  const Function* kernel = &kernels[apart ? 3 : static_cast<int>(mode)][kernel_index(out.dtype)];
   if (is_plain(big) && is_plain(small)) {
-    if (way == PoolWay::Forward) kernel = &plain_forward;
+    if (mode == PoolMode::Forward) kernel = &plain_forward;
     if (apart) kernel = &plain_backward;
   }
   stream_of(out.device).launch(*kernel, {static_cast<uint32_t>((p.count + kThreads - 1) / kThreads)}, {kThreads}, 0, p);

@@ -1,7 +1,8 @@
-// max_pool2d with a byte per window that says where its largest value stood, and both ways back along those bytes.
+// max_pool2d with a byte per window that stores the position of its maximum, its gradient, and gathering by these
+// bytes.
 //
-// Bound by memory: the windows of neighbouring threads overlap in the cache. The gradient is gathered, not scattered: each element of the
-// input asks the windows that see it, so nothing is added in an order that depends on timing.
+// Bound by memory: the windows of neighbouring threads overlap in the cache. The gradient is gathered, not scattered:
+// each input element reads the windows that contain it, so no sum depends on timing.
 #include "cuda/common/dtypes.cuh"
 #include "cuda/common/index.cuh"
 #include "cuda/nn/max_pool_params.h"
@@ -14,7 +15,9 @@ struct Place {
 };
 __device__ __forceinline__ Place place_of(uint32_t i, const FastDivisor (&size)[2], const FastDivisor& channels) {
   Place p;
-  p.x = int32_t(split_off(i, size[1])), p.y = int32_t(split_off(i, size[0])), p.c = int32_t(split_off(i, channels));
+  p.x = int32_t(split_off(i, size[1]));
+  p.y = int32_t(split_off(i, size[0]));
+  p.c = int32_t(split_off(i, channels));
   p.n = int32_t(i);
   return p;
 }
@@ -22,7 +25,7 @@ __device__ __forceinline__ int64_t offset(const int64_t (&stride)[4], const Plac
   return p.n * stride[0] + p.c * stride[1] + y * stride[2] + x * stride[3];
 }
 
-// kPlain: big and small are of type T, and 32 bits do for their offsets.
+// kPlain: big and small are of type T, and their offsets fit 32 bits.
 template <bool kPlain> struct OffsetOf { using type = int64_t; };
 template <> struct OffsetOf<true> { using type = int32_t; };
 template <class T, bool kPlain>
@@ -52,7 +55,10 @@ template <class T, bool kPlain = false> __device__ __forceinline__ void forward(
       const int32_t x = at.x * p.stride[1] - p.padding[1] + kx * p.dilation[1];
       if (x < 0 || x >= p.in[1]) continue;
       const T v = get<T, kPlain>(p.big, p.big_type, base + y * step_y + x * step_x);
-      if (code < 0 || v > best || (v != v && best == best)) best = v, code = ky * p.kernel[1] + kx;
+      if (code < 0 || v > best || (v != v && best == best)) {
+        best = v;
+        code = ky * p.kernel[1] + kx;
+      }
     }
   }
   put<T, kPlain>(p.small, p.small_type, Offset(offset(p.small_stride, at, at.y, at.x)), best);
@@ -83,7 +89,7 @@ template <class T> __device__ __forceinline__ void backward(const MaxPoolParams&
   store<T>(const_cast<void*>(element(p.big, p.big_type, offset(p.big_stride, at, at.y, at.x))), p.big_type, sum);
 }
 
-// The same where no two windows share an element: a thread writes all elements of the cell that holds its window.
+// The same if windows do not overlap: a thread writes all elements of the cell that holds its window.
 template <class T, bool kPlain = false> __device__ __forceinline__ void backward_apart(const MaxPoolParams& p) {
   using Offset = typename OffsetOf<kPlain>::type;
   const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -140,7 +146,7 @@ template <class T> __device__ __forceinline__ void gather(const MaxPoolParams& p
   extern "C" __global__ void __launch_bounds__(256) backward_##suffix(MaxPoolParams p) { backward<T>(p); }             \
   extern "C" __global__ void __launch_bounds__(256) backward_apart_##suffix(MaxPoolParams p) { backward_apart<T>(p); } \
   extern "C" __global__ void __launch_bounds__(256) gather_##suffix(MaxPoolParams p) { gather<T>(p); }
-// float alone: the common case.
+// Float only: the common case.
 extern "C" __global__ void __launch_bounds__(256) forward_plain(MaxPoolParams p) { forward<float, true>(p); }
 extern "C" __global__ void __launch_bounds__(256) backward_plain(MaxPoolParams p) { backward_apart<float, true>(p); }
 

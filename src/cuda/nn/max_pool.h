@@ -1,4 +1,4 @@
-// max_pool2d on a device, in the terms of cpu/nn/max_pool.h. Tensors are [c, h, w] or [n, c, h, w] of any layout.
+// max_pool2d on a device, as in cpu/nn/max_pool.h. Tensors are [c, h, w] or [n, c, h, w] of any layout.
 #pragma once
 #include "tensor/tensor.h"
 
@@ -7,13 +7,13 @@ namespace strata::cuda {
 struct MaxPoolWindow {
   int64_t kernel[2], stride[2], padding[2], dilation[2];
 };
-enum class PoolWay : uint8_t {
+enum class PoolMode : uint8_t {
   Forward,
   Backward,
   Gather
 };  // big to small and codes; small to big; big to small by codes
 
-void max_pool(PoolWay way, const MaxPoolWindow& s, const TensorImpl& big, const TensorImpl& small,
+void max_pool(PoolMode mode, const MaxPoolWindow& s, const TensorImpl& big, const TensorImpl& small,
               const TensorImpl* codes);
 
 }  // namespace strata::cuda

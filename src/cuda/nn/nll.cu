@@ -1,8 +1,8 @@
-// The negative log likelihood of classes: picks one element per row, and puts gradients back there.
+// Negative log likelihood: picks one element per row, and puts gradients back there.
 //
-// Bound by memory: the forward pass reads one element per row, the backward pass writes the whole gradient once. Losses are added in
-// double, in an order that depends on their number alone: a block's places first, then the blocks, in a second launch if there is
-// more than one.
+// Bound by memory: the forward pass reads one element per row, the backward pass writes the whole gradient once. Losses
+// are summed in double, in an order that depends on their number only: within a block first, then over the blocks, in a
+// second launch if there is more than one.
 #include "cuda/common/dtypes.cuh"
 #include "cuda/common/fault.cuh"
 #include "cuda/nn/nll_params.h"
@@ -10,7 +10,7 @@
 namespace strata::cuda {
 namespace {
 
-// The class of place i, or -1 where it does not count.
+// The class of row i, or -1 if it is ignored.
 __device__ __forceinline__ int64_t class_of(const NllParams& p, int64_t i) {
   const int64_t t = load<int64_t>(element(p.target, p.target_type, i), p.target_type);
   if (t == p.ignore) return -1;
@@ -27,7 +27,7 @@ constexpr int kThreads = 256;
 struct Sums {
   double loss, weight;
 };
-// Of all threads, for the first one.
+// Sums over all threads, for the first one.
 __device__ __forceinline__ Sums fold(Sums own) {
   __shared__ Sums space[kThreads];
   space[threadIdx.x] = own;
@@ -53,7 +53,8 @@ template <class T> __device__ __forceinline__ void forward(const NllParams& p) {
     if (t >= 0) {
       const T scale = weight_of<T>(p, t);
       loss = -load<T>(element(p.x, p.x_type, (i / p.inner * p.classes + t) * p.inner + i % p.inner), p.x_type) * scale;
-      own.weight += double(scale), own.loss += double(loss);
+      own.weight += double(scale);
+      own.loss += double(loss);
     }
     if (p.each) store<T>(const_cast<void*>(element(p.loss, p.x_type, i)), p.x_type, loss);
   }
@@ -68,7 +69,8 @@ template <class T> __device__ __forceinline__ void add_parts(const NllParams& p)
   Sums own{0, 0};
   for (int64_t i = threadIdx.x; i < parts; i += kThreads) {
     const Sums& part = reinterpret_cast<const Sums*>(p.partial)[i];
-    own.loss += part.loss, own.weight += part.weight;
+    own.loss += part.loss;
+    own.weight += part.weight;
   }
   own = fold(own);
   if (threadIdx.x == 0) finish<T>(p, own);

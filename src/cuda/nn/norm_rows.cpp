@@ -10,13 +10,14 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kMostThreads = 1024, kMostBackward = 512;  // of a row
+constexpr int64_t kMostThreads = 1024, kMostBackward = 512;  // threads per row
 constexpr int64_t kFewestThreads = 8;                        // neighbours that read together
 constexpr int64_t kBlock = 256;
 
 struct Kernels {
-  Function of[2], any[2];  // float and double: rows in registers; what is longer, or not in whole vectors
-  const Function* narrow;  // where all is of 16 bits; may be null
+  // float and double; in registers, or for rows that are longer or not a multiple of the vector size
+  Function of[2], any[2];
+  const Function* narrow;  // for 16-bit tensors only; may be null
 };
 void launch(const Kernels& kernels, NormRowsParams p, int64_t most_threads, const TensorImpl& x,
             std::initializer_list<const TensorImpl*> all) {
@@ -29,7 +30,8 @@ void launch(const Kernels& kernels, NormRowsParams p, int64_t most_threads, cons
     narrow &= size_of(t->dtype) == 2;
   }
   const int64_t of_thread = kNormInRegisters / (wide ? 8 : narrow ? 2 : 4);
-  p.rows = x.numel / p.n, p.each = 1 / static_cast<double>(p.n);
+  p.rows = x.numel / p.n;
+  p.each = 1 / static_cast<double>(p.n);
   const int64_t threads =
     std::clamp<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>((p.n + of_thread - 1) / of_thread))),
                         kFewestThreads, narrow ? most_threads / 2 : most_threads);
@@ -49,9 +51,19 @@ void norm_rows(const TensorImpl& x, int64_t n, const TensorImpl* weight, const T
                                {{"norm_rows", "norm_rows_long_f32"}, {"norm_rows", "norm_rows_long_f64"}},
                                &narrow};
   NormRowsParams p{};
-  p.x = address(&x), p.weight = address(weight), p.bias = address(bias), p.y = address(&y);
-  p.x_type = tag(&x), p.weight_type = tag(weight), p.bias_type = tag(bias), p.y_type = tag(&y);
-  p.mean = address(mean), p.rstd = address(&rstd), p.centred = mean != nullptr, p.n = n, p.eps = eps;
+  p.x = address(&x);
+  p.weight = address(weight);
+  p.bias = address(bias);
+  p.y = address(&y);
+  p.x_type = tag(&x);
+  p.weight_type = tag(weight);
+  p.bias_type = tag(bias);
+  p.y_type = tag(&y);
+  p.mean = address(mean);
+  p.rstd = address(&rstd);
+  p.centred = mean != nullptr;
+  p.n = n;
+  p.eps = eps;
   launch(kernels, p, kMostThreads, x, {&x, weight, bias, &y});
 }
 
@@ -62,9 +74,18 @@ void norm_rows_backward(const TensorImpl& grad, const TensorImpl& x, int64_t n, 
     {{"norm_rows", "norm_rows_backward_long_f32"}, {"norm_rows", "norm_rows_backward_long_f64"}},
     nullptr};
   NormRowsParams p{};
-  p.x = address(&x), p.grad = address(&grad), p.weight = address(weight), p.y = address(&out);
-  p.x_type = tag(&x), p.grad_type = tag(&grad), p.weight_type = tag(weight), p.y_type = tag(&out);
-  p.mean = address(mean), p.rstd = address(&rstd), p.centred = mean != nullptr, p.n = n;
+  p.x = address(&x);
+  p.grad = address(&grad);
+  p.weight = address(weight);
+  p.y = address(&out);
+  p.x_type = tag(&x);
+  p.grad_type = tag(&grad);
+  p.weight_type = tag(weight);
+  p.y_type = tag(&out);
+  p.mean = address(mean);
+  p.rstd = address(&rstd);
+  p.centred = mean != nullptr;
+  p.n = n;
   launch(kernels, p, kMostBackward, x, {&x, &grad, weight, &out});
 }
 

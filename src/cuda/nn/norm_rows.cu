@@ -1,9 +1,10 @@
 // Norms over rows: y = (x - mean) / sqrt(variance + eps) * weight + bias, the root mean square norm, and their gradients of x.
 // ptx: compute_75 compute_80
 //
-// Bound by memory: x is read once and y written once (the gradient reads two arrays). The threads of a row, a part of a warp up to
-// a block, keep it in registers, 16 floats or 8 doubles each (32 floats where all is of 16 bits), in 16-byte loads that are all in flight together; the mean comes
-// first, then the squared deviations from it. Longer rows are read again for each step, from the cache.
+// Bound by memory: x is read once and y written once (the gradient reads two arrays). The threads of a row, from part
+// of a warp up to a block, keep it in registers, 16 floats or 8 doubles each (32 floats if all tensors are 16-bit),
+// with 16-byte loads that are all in flight together. The mean is computed first, then the squared deviations from it.
+// Longer rows are read again for each step, from the cache.
 #include "cuda/common/eights.cuh"
 #include "cuda/common/row_threads.cuh"
 #include "cuda/nn/norm_rows_params.h"
@@ -22,9 +23,10 @@ template <class T, bool kNarrow = false> struct Row {
     const int shift = 31 - __clz(threads);
     lane = int(threadIdx.x) & (threads - 1);
     row = int64_t(blockIdx.x) * (blockDim.x >> shift) + (threadIdx.x >> shift);
-    there = row < p.rows, base = row * p.n;
+    there = row < p.rows;
+    base = row * p.n;
   }
-  // Where in the row vector k of this thread stands; whether there is one.
+  // Position in the row of this thread's vector k; whether it exists.
   __device__ __forceinline__ int place(int k) const { return (k * threads + lane) * 8; }
   __device__ __forceinline__ bool has(int k) const { return there && place(k) < n; }
   template <Types kTypes>
@@ -66,7 +68,7 @@ template <class T> __device__ __forceinline__ void forward_long(const NormRowsPa
     for (int64_t i = row.lane; i < p.n; i += row.threads) squares += (double(x(i)) - mean) * (double(x(i)) - mean);
   const T rstd = T(1 / sqrt(row.template total<1>(squares) / double(p.n) + p.eps));
   if (!row.there) return;
-  const T off = T(mean - double(T(mean)));  // what rounding cuts off the mean
+  const T off = T(mean - double(T(mean)));  // the rounding error of the mean
   for (int64_t i = row.lane; i < p.n; i += row.threads) {
     T v = (x(i) - T(mean) - off) * rstd;
     if (p.weight) v *= load<T>(element(p.weight, p.weight_type, i), p.weight_type);
@@ -99,15 +101,19 @@ template <class T, Types kTypes> __device__ __forceinline__ void forward(const N
   for (int k = 0; k < kVectors; ++k) {
     if (!row.has(k)) continue;
 #pragma unroll
-    for (int j = 0; j < 8; ++j) v[k][j] -= center, sum += v[k][j], squares += v[k][j] * v[k][j];
+    for (int j = 0; j < 8; ++j) {
+      v[k][j] -= center;
+      sum += v[k][j];
+      squares += v[k][j] * v[k][j];
+    }
   }
-  // How far the rounded center is from the mean. Values of 16 bits are coarser than that and do without this sum.
+  // How far the rounded center is from the mean. 16-bit values are coarser than that and skip this sum.
   constexpr bool kExact = kTypes != Types::Narrow;
   const T off = kExact && p.centred ? row.template total<2>(sum) * T(p.each) : T(0), mean = center + off;
   const T variance = row.template total<1>(squares) * T(p.each) - off * off;
   const T rstd = rsqrt((variance < 0 ? T(0) : variance) + T(p.eps));
 #pragma unroll
-  for (int k = 0; k < kVectors; ++k) {  // one vector at a time: the parameters are in the cache, registers are scarce
+  for (int k = 0; k < kVectors; ++k) {  // one vector at a time: the parameters are cached, registers are scarce
     Eights<T, 1, kTypes> weight, bias;
     if (p.weight) row.read_shared(p.weight, p.weight_type, k, weight);
     if (p.bias) row.read_shared(p.bias, p.bias_type, k, bias);
@@ -134,8 +140,10 @@ template <class T> __device__ __forceinline__ void backward_long(const NormRowsP
   };
   double sum = 0, along = 0;
   if (row.there)
-    for (int64_t i = row.lane; i < p.n; i += row.threads)
-      sum += double(grad(i)), along += double(grad(i)) * double(normal(i));
+    for (int64_t i = row.lane; i < p.n; i += row.threads) {
+      sum += double(grad(i));
+      along += double(grad(i)) * double(normal(i));
+    }
   const T shift = p.centred ? T(row.template total<0>(sum) / double(p.n)) : T(0);
   const T slope = T(row.template total<1>(along) / double(p.n));
   if (!row.there) return;
@@ -152,7 +160,8 @@ template <class T> __device__ __forceinline__ void backward(const NormRowsParams
   row.read(p.grad, p.grad_type, gradient);
   row.read(p.x, p.x_type, value);
   T g[kVectors][8], x[kVectors][8], sum = 0, along = 0;
-  gradient.get(p.grad_type, g), value.get(p.x_type, x);
+  gradient.get(p.grad_type, g);
+  value.get(p.x_type, x);
   if (p.weight) {
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
@@ -162,11 +171,12 @@ template <class T> __device__ __forceinline__ void backward(const NormRowsParams
     }
   }
 #pragma unroll
-  for (int k = 0; k < kVectors; ++k) {  // where there is no vector the gradient is zero
+  for (int k = 0; k < kVectors; ++k) {  // the gradient of missing vectors is zero
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       x[k][j] = (x[k][j] - mean) * rstd;
-      sum += g[k][j], along += g[k][j] * x[k][j];
+      sum += g[k][j];
+      along += g[k][j] * x[k][j];
     }
   }
   const T shift = p.centred ? row.template total<0>(sum) * T(p.each) : T(0);

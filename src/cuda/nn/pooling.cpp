@@ -16,7 +16,8 @@ constexpr int64_t kThreads = 256;
 #define STRATA_KERNELS(name) \
   static const Function kernels[] = {{"pooling", name "_f32"}, {"pooling", name "_f64"}, {"pooling", name "_i64"}}
 
-// `counted`: the sizes of what the threads count. Launches of fewer than 2^31 threads, whole planes each.
+// `counted`: the sizes that the threads iterate over. Splits into launches of fewer than 2^31 threads, with whole
+// planes.
 void launch(const Function (&kernels)[3], const PoolSizes& s, const int64_t* counted, PoolParams p,
             const TensorImpl& y) {
   const int64_t size = counted[0] * counted[1] * counted[2];
@@ -26,31 +27,46 @@ void launch(const Function (&kernels)[3], const PoolSizes& s, const int64_t* cou
                            s.stride[d] * s.out[d]}) <= INT32_MAX / 2,
                  NotImplemented, "pooling: planes of more than {} elements are not supported on devices",
                  INT32_MAX / 2);
-    p.in[d] = static_cast<int32_t>(s.in[d]), p.out[d] = static_cast<int32_t>(s.out[d]);
-    p.kernel[d] = static_cast<int32_t>(s.kernel[d]), p.stride[d] = static_cast<int32_t>(s.stride[d]);
-    p.padding[d] = static_cast<int32_t>(s.padding[d]), p.dilation[d] = static_cast<int32_t>(s.dilation[d]);
-    p.sample[d] = s.sample[d], p.size[d] = divisor(static_cast<uint32_t>(counted[d]));
+    p.in[d] = static_cast<int32_t>(s.in[d]);
+    p.out[d] = static_cast<int32_t>(s.out[d]);
+    p.kernel[d] = static_cast<int32_t>(s.kernel[d]);
+    p.stride[d] = static_cast<int32_t>(s.stride[d]);
+    p.padding[d] = static_cast<int32_t>(s.padding[d]);
+    p.dilation[d] = static_cast<int32_t>(s.dilation[d]);
+    p.sample[d] = s.sample[d];
+    p.size[d] = divisor(static_cast<uint32_t>(counted[d]));
   }
-  p.samples = s.samples ? address(*s.samples) : 0, p.dims = s.dims;
-  p.adaptive = s.adaptive, p.include_pad = s.include_pad, p.divisor = s.divisor;
-  p.y = address(y), p.y_type = static_cast<int32_t>(y.dtype);
+  p.samples = s.samples ? address(*s.samples) : 0;
+  p.dims = s.dims;
+  p.adaptive = s.adaptive;
+  p.include_pad = s.include_pad;
+  p.divisor = s.divisor;
+  p.y = address(y);
+  p.y_type = static_cast<int32_t>(y.dtype);
   const int64_t step = INT32_MAX / size;
   for (int64_t first = 0; first < s.planes; first += step) {
-    p.first = first, p.count = static_cast<uint32_t>(std::min(step, s.planes - first) * size);
+    p.first = first;
+    p.count = static_cast<uint32_t>(std::min(step, s.planes - first) * size);
     stream_of(y.device).launch(kernels[kernel_index(y.dtype)], {blocks_for(p.count, kThreads)}, {kThreads}, 0, p);
   }
 }
 PoolParams reading(const TensorImpl& x) {
   PoolParams p{};
-  p.x = address(x), p.x_type = static_cast<int32_t>(x.dtype);
+  p.x = address(x);
+  p.x_type = static_cast<int32_t>(x.dtype);
   return p;
 }
 PlaneParams plane_params(int64_t planes, int64_t in, int64_t out, const TensorImpl& values, const TensorImpl& index,
                          const TensorImpl& x) {
   PlaneParams p{};
-  p.values = address(values), p.values_type = static_cast<int32_t>(values.dtype);
-  p.x = address(x), p.x_type = static_cast<int32_t>(x.dtype);
-  p.index = address(index), p.planes = planes, p.in = in, p.out = out;
+  p.values = address(values);
+  p.values_type = static_cast<int32_t>(values.dtype);
+  p.x = address(x);
+  p.x_type = static_cast<int32_t>(x.dtype);
+  p.index = address(index);
+  p.planes = planes;
+  p.in = in;
+  p.out = out;
   return p;
 }
 }  // namespace

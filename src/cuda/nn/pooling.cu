@@ -1,8 +1,10 @@
-// Pools: largest and mean value of windows in one to three dimensions, sliding, adaptive and fractional, and their gradients.
+// Pooling: maximum and mean of windows in one to three dimensions, sliding, adaptive and fractional, and their
+// gradients.
 //
-// Bound by memory: inputs are read once from memory, as overlapping windows share the cache. A thread makes one output; in the
-// gradient of means one input, from all windows that hold it, in the order of the windows. Values are put at places, or added
-// there, by one warp for each plane, 32 at a time and equal places in order, so that the bits are the same each run.
+// Bound by memory: inputs are read once from memory, as overlapping windows share the cache. A thread computes one
+// output; in the gradient of means one input, from all windows that contain it, in the order of the windows. One warp
+// per plane stores or adds values at indices, 32 at a time and equal indices in order, so that each run gives the same
+// bits.
 #include "cuda/common/dtypes.cuh"
 #include "cuda/common/index.cuh"
 #include "cuda/common/warp.cuh"
@@ -49,7 +51,7 @@ template <class T> __device__ __forceinline__ T divisor_of(const PoolParams& p, 
   return T(n);
 }
 
-// The plane and the three indices of this thread's element.
+// The plane and the three coordinates of this thread's element.
 struct Place {
   int at[3];
   int64_t plane, element;
@@ -59,7 +61,8 @@ struct Place {
     uint32_t rest = i;
 #pragma unroll
     for (int d = 2; d >= 0; --d) at[d] = int(split_off(rest, p.size[d]));
-    plane = p.first + rest, there = i < p.count;
+    plane = p.first + rest;
+    there = i < p.count;
     element = p.first * p.size[0].divisor * p.size[1].divisor * p.size[2].divisor + i;
   }
 };
@@ -77,7 +80,10 @@ template <class T> __device__ __forceinline__ void pool_max(const PoolParams& p)
       const int row = (i * p.in[1] + j) * p.in[2];
       for (int k = c.lo; k < c.hi; k += c.step) {
         const T v = load<T>(element(p.x, p.x_type, base + row + k), p.x_type);
-        if (v > best || v != v) best = v, where = row + k;
+        if (v > best || v != v) {
+          best = v;
+          where = row + k;
+        }
       }
     }
   store<T>(const_cast<void*>(element(p.y, p.y_type, o.element)), p.y_type, best);
@@ -99,7 +105,7 @@ template <class T> __device__ __forceinline__ void pool_mean(const PoolParams& p
   store<T>(const_cast<void*>(element(p.y, p.y_type, o.element)), p.y_type, empty ? T(0) : sum / divisor_of<T>(p, w));
 }
 
-// The windows [first, last] along one dimension that may hold input i.
+// The windows [first, last] along one dimension that may contain input i.
 __device__ __forceinline__ void windows_with(const PoolParams& p, int d, int i, int& first, int& last) {
   if (p.adaptive) {
     first = int(int64_t(i) * p.out[d] / p.in[d]);
@@ -143,7 +149,7 @@ template <class T> __device__ __forceinline__ void plane_gather(const PlaneParam
   store<T>(const_cast<void*>(element(p.values, p.values_type, i)), p.values_type, v);
 }
 
-// x is zero before, and of the compute type.
+// x is initially zero, and of the compute type.
 template <class T> __device__ __forceinline__ void plane_scatter(const PlaneParams& p) {
   __shared__ T shared[kThreads];
   const int lane = threadIdx.x % 32;

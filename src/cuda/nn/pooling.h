@@ -1,30 +1,31 @@
-// Pools on a device. Tensors are contiguous: planes of one image and channel each, of one to three spatial dimensions.
+// Pooling on a device. Tensors are contiguous: planes of one image and channel each, of one to three spatial
+// dimensions.
 #pragma once
 #include "tensor/tensor.h"
 
 namespace strata::cuda {
 
-struct PoolSizes {  // right-aligned: a missing dimension is of size 1
+struct PoolSizes {  // right-aligned: a missing dimension has size 1
   int64_t planes = 1;
   int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1};
   int64_t kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, padding[3] = {0, 0, 0}, dilation[3] = {1, 1, 1};
-  bool adaptive = false;  // out windows that cover in; kernel and so on are not used
+  bool adaptive = false;  // output windows that partition the input; kernel and the following fields are unused
   bool include_pad = true;
   int64_t divisor = 0;                  // of means; 0: the number of inputs
-  const TensorImpl* samples = nullptr;  // of fractional pools: doubles, [planes, dims]
-  int sample[3] = {-1, -1, -1};         // which of a plane's samples belongs to each dimension
+  const TensorImpl* samples = nullptr;  // of fractional pooling: doubles, [planes, dims]
+  int sample[3] = {-1, -1, -1};         // index of a plane's sample for each dimension
   int dims = 0;
 };
 
-// The largest value of each window and its index within the plane; NaN wins.
+// The maximum of each window and its index within the plane; NaN wins.
 void pool_max(const PoolSizes& s, const TensorImpl& x, const TensorImpl& y, const TensorImpl& index);
 void pool_mean(const PoolSizes& s, const TensorImpl& x, const TensorImpl& y);
 void pool_mean_backward(const PoolSizes& s, const TensorImpl& grad, const TensorImpl& out);
-// values = x at the places of index; planes of `in` values with `out` places each.
+// values = x at index; planes of `in` values with `out` indices each.
 void plane_gather(int64_t planes, int64_t in, int64_t out, const TensorImpl& x, const TensorImpl& index,
                   const TensorImpl& values);
-// x, whose elements are zero and of the compute type, with values put or added at the places of index. Returns a place that is
-// none, if `check` asks for one and there is one.
+// Stores or adds values at index into x, whose elements are zero and of the compute type. Returns an invalid index, if
+// `check` is set and there is one.
 std::optional<int64_t> plane_scatter(int64_t planes, int64_t in, int64_t out, const TensorImpl& values,
                                      const TensorImpl& index, const TensorImpl& x, bool add, bool check);
 

@@ -13,7 +13,7 @@ namespace strata::cuda {
 namespace {
 
 constexpr int64_t kThreads = 256;
-constexpr int64_t kChannels = 16;  // of a thread of grid_sample
+constexpr int64_t kChannels = 16;  // per thread of grid_sample
 
 bool wide(const TensorImpl& t) { return t.dtype == DType::F64; }
 
@@ -22,26 +22,35 @@ void check_size(const char* op, int64_t elements) {
                "{}: planes of more than {} elements are not supported on devices", op, INT32_MAX);
 }
 
-// Launches of fewer than 2^31 threads, whole planes of `size` elements each.
+// Splits into launches of fewer than 2^31 threads, with whole planes of `size` elements.
 template <class P>
 void by_planes(const Function& kernel, P p, int64_t planes, int64_t size, const char* op, Device device) {
   if (planes * size == 0) return;
   check_size(op, size);
   const int64_t step = INT32_MAX / size;
   for (int64_t first = 0; first < planes; first += step) {
-    p.first = first, p.count = static_cast<uint32_t>(std::min(step, planes - first) * size);
+    p.first = first;
+    p.count = static_cast<uint32_t>(std::min(step, planes - first) * size);
     stream_of(device).launch(kernel, {blocks_for(p.count, kThreads)}, {kThreads}, 0, p);
   }
 }
 
 GridParams grid_params(const GridSizes& s, const TensorImpl& x, const TensorImpl& grid) {
   GridParams p{};
-  p.x = address(x), p.grid = address(grid), p.dims = s.dims, p.mode = s.mode, p.padding = s.padding;
-  p.corners = s.align_corners, p.n = s.n, p.c = s.c, p.out = s.out;
+  p.x = address(x);
+  p.grid = address(grid);
+  p.dims = s.dims;
+  p.mode = s.mode;
+  p.padding = s.padding;
+  p.corners = s.align_corners;
+  p.n = s.n;
+  p.c = s.c;
+  p.out = s.out;
   int64_t plane = 1;
   for (int d = 0; d < 3; ++d) {
     const int64_t size = d < 3 - s.dims ? 1 : s.in[d - (3 - s.dims)];
-    plane *= size, p.in[d] = static_cast<int32_t>(size);
+    plane *= size;
+    p.in[d] = static_cast<int32_t>(size);
   }
   check_size("grid_sample", plane);
   return p;
@@ -49,13 +58,18 @@ GridParams grid_params(const GridSizes& s, const TensorImpl& x, const TensorImpl
 
 WindowParams window_params(const WindowSizes& s, const TensorImpl& image, const TensorImpl& columns) {
   WindowParams p{};
-  p.image = address(image), p.columns = address(columns), p.type = static_cast<int32_t>(image.dtype);
+  p.image = address(image);
+  p.columns = address(columns);
+  p.type = static_cast<int32_t>(image.dtype);
   for (int d = 0; d < 2; ++d) {
     check_size("unfold", (s.in[d] + 2 * s.padding[d]) * s.stride[d]);
     check_size("unfold", s.kernel[d] * s.dilation[d]);
-    p.in[d] = static_cast<int32_t>(s.in[d]), p.out[d] = static_cast<int32_t>(s.out[d]);
-    p.kernel[d] = static_cast<int32_t>(s.kernel[d]), p.stride[d] = static_cast<int32_t>(s.stride[d]);
-    p.padding[d] = static_cast<int32_t>(s.padding[d]), p.dilation[d] = static_cast<int32_t>(s.dilation[d]);
+    p.in[d] = static_cast<int32_t>(s.in[d]);
+    p.out[d] = static_cast<int32_t>(s.out[d]);
+    p.kernel[d] = static_cast<int32_t>(s.kernel[d]);
+    p.stride[d] = static_cast<int32_t>(s.stride[d]);
+    p.padding[d] = static_cast<int32_t>(s.padding[d]);
+    p.dilation[d] = static_cast<int32_t>(s.dilation[d]);
   }
   return p;
 }
@@ -69,9 +83,14 @@ void mix_along(const Mixture& m, int64_t outer, int64_t inner, const TensorImpl&
   const Tensor weight =
     wide(y) ? upload(m.weight, y.device) : upload(std::vector<float>(m.weight.begin(), m.weight.end()), y.device);
   ResampleParams p{};
-  p.x = address(x), p.y = address(y), p.begin = address(*begin), p.index = address(*index);
-  p.weight = address(*weight), p.in = m.in;
-  p.out = divisor(static_cast<uint32_t>(m.out)), p.inner = divisor(static_cast<uint32_t>(inner));
+  p.x = address(x);
+  p.y = address(y);
+  p.begin = address(*begin);
+  p.index = address(*index);
+  p.weight = address(*weight);
+  p.in = m.in;
+  p.out = divisor(static_cast<uint32_t>(m.out));
+  p.inner = divisor(static_cast<uint32_t>(inner));
   by_planes(kernels[wide(y)], p, outer, m.out * inner, "interpolate", y.device);
 }
 
@@ -91,7 +110,9 @@ void grid_sample_backward(const GridSizes& s, const TensorImpl& grad, const Tens
   fill(grad_x, 0);
   if (grad_grid.numel == 0) return;
   GridParams p = grid_params(s, x, grid);
-  p.grad = address(grad), p.grad_x = address(grad_x), p.grad_grid = address(grad_grid);
+  p.grad = address(grad);
+  p.grad_x = address(grad_x);
+  p.grad_grid = address(grad_grid);
   const Stream stream = stream_of(x.device);
   stream.launch(of_grid[wide(x)], {blocks_for(s.n * s.out, kThreads)}, {kThreads}, 0, p);
   if (x.numel) stream.launch(of_image[wide(x)], {blocks_for(s.n * s.c, kThreads / 32)}, {kThreads}, 0, p);

@@ -1,7 +1,8 @@
-// Resizing along one dimension, and sliding windows as columns and back.
+// Resizing along one dimension, and im2col and col2im for sliding windows.
 //
-// Bound by memory: the few inputs of an output are neighbours of its neighbours' and come from the cache. A thread makes one output;
-// neighbouring threads make neighbouring ones. The adjoints gather as well, so that no two threads add to one element.
+// Bound by memory: neighbouring outputs share most of their few inputs, which come from the cache. A thread computes
+// one output; neighbouring threads compute neighbouring ones. The adjoints gather too, so that no two threads add to
+// one element.
 #include "cuda/common/dtypes.cuh"
 #include "cuda/common/index.cuh"
 #include "cuda/nn/resample_params.h"

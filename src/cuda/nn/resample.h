@@ -17,7 +17,7 @@ void mix_along(const Mixture& m, int64_t outer, int64_t inner, const TensorImpl&
 
 struct GridSizes {
   int dims = 2;
-  int64_t n, c, in[3], out;  // `out`: places per image
+  int64_t n, c, in[3], out;  // `out`: positions per image
   int mode, padding;         // linear, nearest, cubic; zeros, border, reflection
   bool align_corners;
 };

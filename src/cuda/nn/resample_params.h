@@ -1,4 +1,4 @@
-// What the host tells the kernels of resizing, grid sampling and sliding windows; compiled by both compilers, so plain types only.
+// Parameters of the kernels of resizing, grid sampling and sliding windows; shared with device code, so plain types only.
 #pragma once
 #include "cuda/common/axes_params.h"
 
@@ -6,17 +6,17 @@ namespace strata::cuda {
 
 // y[outer, o, inner] = sum of weight[k] * x[outer, index[k], inner] over k in [begin[o], begin[o + 1]).
 struct ResampleParams {
-  uint64_t x, y, begin, index, weight;  // begin and index: int32_t; all else of the compute type
+  uint64_t x, y, begin, index, weight;  // begin and index: int32_t; the others of the compute type
   int64_t in;                           // size of x along the dimension
   FastDivisor out, inner;
-  uint32_t count;  // of the launch, below 2^31
+  uint32_t count;  // threads of the launch, below 2^31
   int64_t first;   // its first outer index
 };
 
-// Images [n, c, in…] sampled at places [n, out…, dims]; in and the places' coordinates as a volume, the fastest last.
+// Samples images [n, c, in…] at positions [n, out…, dims]; coordinates as a volume, the fastest last.
 struct GridParams {
   uint64_t x, grid, y;               // y: [n, c, out…]
-  uint64_t grad, grad_x, grad_grid;  // of the backward pass
+  uint64_t grad, grad_x, grad_grid;  // for the backward pass
   int32_t dims, mode, padding, corners;
   int32_t in[3];
   int64_t n, c, out;
@@ -27,8 +27,8 @@ struct WindowParams {
   uint64_t image, columns;
   int32_t type;
   int32_t in[2], out[2], kernel[2], stride[2], padding[2], dilation[2];
-  FastDivisor size[4];  // of what the threads count, the slowest first
-  uint32_t count;       // of the launch, below 2^31
+  FastDivisor size[4];  // sizes that the threads iterate over, the slowest first
+  uint32_t count;       // threads of the launch, below 2^31
   int64_t first;        // its first plane
 };
 

@@ -30,7 +30,7 @@ SoftmaxPlan geometry(const SoftmaxCall& s) {
   return plan;
 }
 
-// The kernels count elements from 0 on: what does not lie so is copied to the workspace.
+// The kernels use linear indices: other layouts are copied to the workspace.
 Tensor dense(const TensorImpl& t, Workspace& workspace, bool copies) {
   if (t.contiguous) return alias(t);
   const Tensor made = workspace.take(t.sizes(), t.dtype);
@@ -48,7 +48,7 @@ const char* plan_softmax_rows(const SoftmaxCall& s, Plan& plan) {
   SoftmaxPlan made = geometry(s);
   SoftmaxParams& p = made.params;
   if (p.columns != 1) return "the dimension is not the last";
-  if (p.n % 8 != 0) return "a row is no whole number of 8 elements";
+  if (p.n % 8 != 0) return "a row is not a multiple of 8 elements";
   if (p.n > kSoftmaxInRegisters * 1024) return "a row is longer than the registers of 1024 threads";
   const bool wide = s.out.dtype == DType::F64;
   for (const TensorImpl* t : {&s.out, &s.x, s.grad}) {
@@ -70,7 +70,7 @@ const char* plan_softmax_rows(const SoftmaxCall& s, Plan& plan) {
 const char* plan_softmax_lines(const SoftmaxCall& s, Plan& plan) {
   SoftmaxPlan made = geometry(s);
   SoftmaxParams& p = made.params;
-  // A row gets as many threads as have work; columns a warp's worth of neighbours.
+  // A row gets as many threads as it has work for; columns get a warp's worth of neighbours.
   int64_t threads = 1;
   while (threads < kThreads && threads * 4 < p.n) threads *= 2;
   int64_t rows = kThreads / threads;
@@ -84,7 +84,7 @@ const char* plan_softmax_lines(const SoftmaxCall& s, Plan& plan) {
 }
 
 void run_softmax(const SoftmaxCall& s, const Call& c, const Plan& plan) {
-  // [backward][double], and for rows [log].
+  // Kernel variants, indexed by [is_backward][is_double], for rows also by [is_log].
   static const Function rows[2][2][2] = {
     {{{"softmax_rows", "softmax_rows_f32"}, {"softmax_rows", "log_softmax_rows_f32"}},
      {{"softmax_rows", "softmax_rows_f64"}, {"softmax_rows", "log_softmax_rows_f64"}}},

@@ -1,8 +1,8 @@
 // softmax and log_softmax with their gradients, over any dimension.
 //
-// Bound by memory. The first pass finds the largest value and the sum of exponentials together (a running sum is rescaled when a
-// larger value comes), the second writes; the second reading comes from the cache for rows that fit it. Neighbouring threads take
-// neighbouring elements of a row, or neighbouring columns where the dimension is not the last.
+// Bound by memory. The first pass finds the maximum and the sum of exponentials together (the running sum is rescaled
+// when the maximum changes), the second writes; if a row fits the cache, its second read comes from there. Neighbouring
+// threads process neighbouring elements of a row, or neighbouring columns if the dimension is not the last.
 #include "cuda/common/dtypes.cuh"
 #include "cuda/nn/softmax_params.h"
 
@@ -12,14 +12,15 @@ namespace {
 constexpr int kThreads = 256;
 
 struct Place {
-  int per_row, lane, step;  // threads of a row; this one; distance to its neighbours in shared memory
+  int per_row, lane, step;  // threads per row; index in the row; distance to neighbours in shared memory
   int64_t base;             // first element; negative: no row
 };
 __device__ __forceinline__ Place place_of(const SoftmaxParams& p) {
   Place at;
   const bool columns = p.columns > 1;
   const int thread = threadIdx.x;
-  at.per_row = kThreads / p.per_block, at.step = columns ? p.per_block : 1;
+  at.per_row = kThreads / p.per_block;
+  at.step = columns ? p.per_block : 1;
   at.lane = columns ? thread / p.per_block : thread % at.per_row;
   const int own = columns ? thread % p.per_block : thread / at.per_row;
   const int64_t row = int64_t(blockIdx.x) * p.per_block + own;
@@ -27,7 +28,7 @@ __device__ __forceinline__ Place place_of(const SoftmaxParams& p) {
   return at;
 }
 
-// The largest value and the sum of exponentials relative to it.
+// The maximum and the sum of exponentials relative to it.
 template <class T> struct Peak { T most, sum; };
 template <class T> __device__ __forceinline__ Peak<T> both(const Peak<T>& a, const Peak<T>& b) {
   const T most = a.most < b.most ? b.most : a.most;
@@ -44,17 +45,21 @@ template <class T> __device__ __forceinline__ void forward(const SoftmaxParams& 
   if (at.base >= 0) {
     for (int64_t i = at.lane; i < p.n; i += at.per_row) {
       const T v = value(i);
-      // The new largest value adds exp(0) = 1, and NaN where it is infinite, as inf - inf is.
-      if (v > peak.most) peak.sum = peak.sum * exp(peak.most - v) + (T(1) + (v - v)), peak.most = v;
-      else if (v != T(-INFINITY)) peak.sum += exp(v - peak.most);  // a NaN stays
+      // The new maximum adds exp(0) = 1, and NaN if it is infinite, as inf - inf is.
+      if (v > peak.most) {
+        peak.sum = peak.sum * exp(peak.most - v) + (T(1) + (v - v));
+        peak.most = v;
+      } else if (v != T(-INFINITY)) peak.sum += exp(v - peak.most);  // NaN propagates
     }
   }
-  most[thread] = peak.most, sum[thread] = peak.sum;
+  most[thread] = peak.most;
+  sum[thread] = peak.sum;
   for (int half = at.per_row / 2; half > 0; half /= 2) {
     __syncthreads();
     if (at.lane < half) {
       peak = both(peak, Peak<T>{most[thread + half * at.step], sum[thread + half * at.step]});
-      most[thread] = peak.most, sum[thread] = peak.sum;
+      most[thread] = peak.most;
+      sum[thread] = peak.sum;
     }
   }
   __syncthreads();

@@ -1,18 +1,18 @@
-// Softmax and its gradient on a device, planned in two ways.
+// Softmax and its gradient on a device, with two planned kernels.
 #pragma once
 #include "record/kernel.h"
 
 namespace strata::cuda {
 
 struct SoftmaxCall {
-  const TensorImpl& x;     // the input; of the gradient: the result
+  const TensorImpl& x;     // the input; for the gradient: the result
   const TensorImpl* grad;  // null: forward
   const TensorImpl& out;   // contiguous
   int dim;
   bool log;
 };
 
-// Rows that lie densely, held in registers between the passes.
+// Contiguous rows, held in registers between the passes.
 const char* plan_softmax_rows(const SoftmaxCall& s, Plan& plan);
 // Any dimension; three passes over memory.
 const char* plan_softmax_lines(const SoftmaxCall& s, Plan& plan);

@@ -1,10 +1,10 @@
-// What the host tells a softmax kernel; compiled by both compilers, so plain types only.
+// Parameters of a softmax kernel; shared with device code, so plain types only.
 #pragma once
 #include <stdint.h>  // NOLINT(modernize-deprecated-headers): device compilers have no <cstdint>
 
 namespace strata::cuda {
 
-constexpr int kSoftmaxInRegisters = 16;  // elements of a row that a thread of softmax_rows.cu holds
+constexpr int kSoftmaxInRegisters = 16;  // elements of a row held by a thread of softmax_rows.cu
 
 // [rows, n, columns], contiguous; the softmax is over n.
 struct SoftmaxParams {
@@ -12,8 +12,8 @@ struct SoftmaxParams {
   int32_t x_type, y_type, grad_type;
   int32_t log;
   int64_t rows, n, columns;
-  int32_t per_block;  // rows (times columns) of one block: a power of two
-  int32_t threads;    // of one row, in softmax_rows.cu: a power of two, 32 or more
+  int32_t per_block;  // rows (times columns) per block: a power of two
+  int32_t threads;    // per row, in softmax_rows.cu: a power of two, 32 or more
 };
 
 }  // namespace strata::cuda

@@ -1,9 +1,9 @@
-// softmax and log_softmax of rows that lie densely, with their gradients: one reading, one writing.
+// softmax and log_softmax of contiguous rows, with their gradients: one read, one write.
 // ptx: compute_75 compute_80
 //
-// Bound by memory. A row stays in the registers of its threads, 16 elements each in 16-byte accesses that are all in flight at
-// once: few enough that the multiprocessor's threads hold several rows, and one is read while another is computed. The largest
-// value and the sum go through shuffles and, for rows of several warps, shared memory.
+// Bound by memory. A row stays in the registers of its threads, 16 elements each in 16-byte accesses that are all in
+// flight at once: few enough that a multiprocessor holds several rows, and one is read while another is computed. The
+// maximum and the sum are reduced by shuffles and, for rows of several warps, shared memory.
 #include "cuda/common/eights.cuh"
 #include "cuda/common/row_threads.cuh"
 #include "cuda/nn/softmax_params.h"
@@ -24,7 +24,7 @@ __device__ __forceinline__ Row row_of(const SoftmaxParams& p) {
   return {row * p.n, int(threadIdx.x) & (p.threads - 1), row < p.rows};
 }
 
-// This thread's vectors: whether there is a number k, where in the row it stands, reading and writing them all.
+// This thread's vectors: whether vector k exists, its position in the row, loading and storing them all.
 __device__ __forceinline__ int place(const SoftmaxParams& p, const Row& row, int k) {
   return (k * p.threads + row.thread) * 8;
 }
@@ -46,7 +46,7 @@ __device__ __forceinline__ void write(const SoftmaxParams& p, const Row& row, co
       store_eight<T, false>(const_cast<void*>(element(p.y, p.y_type, row.base + place(p, row, k))), p.y_type, v[k]);
 }
 
-// For results of 16 bits: the arguments are at most 0, and 2^-20 is lost in rounding.
+// For 16-bit results: arguments are at most 0, and 2^-20 is lost in rounding.
 __device__ __forceinline__ float exp_coarse(float v) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(v * 1.4426950408889634f));
@@ -64,7 +64,7 @@ template <class T, bool kLog> __device__ __forceinline__ void forward(const Soft
 #pragma unroll
   for (int k = 0; k < kVectors; ++k)
 #pragma unroll
-    for (int j = 0; j < 8; ++j) most = Most::both(most, v[k][j]);  // NaNs come back with the sum
+    for (int j = 0; j < 8; ++j) most = Most::both(most, v[k][j]);  // NaN propagates through the sum
   most = over_row<Most>(most, p.threads, space[0]);
   const auto exponentials = [&](auto exponential) {
 #pragma unroll
@@ -96,7 +96,8 @@ template <class T, bool kLog> __device__ __forceinline__ void backward(const Sof
   read<false>(p, row, p.x, p.x_type, result);
   read<false>(p, row, p.grad, p.grad_type, gradient);
   T y[kVectors][8], g[kVectors][8], sum = T(0);
-  result.get(p.x_type, y), gradient.get(p.grad_type, g);
+  result.get(p.x_type, y);
+  gradient.get(p.grad_type, g);
 #pragma unroll
   for (int k = 0; k < kVectors; ++k)
 #pragma unroll

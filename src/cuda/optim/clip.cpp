@@ -10,17 +10,18 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kPiece = 16384;  // elements of a block
+constexpr int64_t kPiece = 16384;  // elements per block
 constexpr Grid kThreads = {256};
 
-// The order of the elements does not matter, gaps between them do.
+// The order of the elements does not matter, but there must be no gaps.
 Tensor without_gaps(const Tensor& t) { return t->is_dense() ? t : dense(*t); }
 int64_t blocks_of(const Tensor& t) { return (t.numel() + kPiece - 1) / kPiece; }
 
-// Calls launch(params, blocks) for the tensors that have elements, so many at a time.
+// Calls launch(params, blocks) for the nonempty tensors, kClippedPerLaunch at a time.
 template <class Launch> void in_lists(std::span<const Tensor> tensors, ClipParams p, Launch launch) {
   uint32_t blocks = 0;
-  p.tensors = 0, p.piece = kPiece;
+  p.tensors = 0;
+  p.piece = kPiece;
   for (const Tensor& t : tensors) {
     if (t.numel() == 0) continue;
     const auto data = address(*t);
@@ -28,7 +29,11 @@ template <class Launch> void in_lists(std::span<const Tensor> tensors, ClipParam
     p.tensor[p.tensors] = {data, t.numel(), tag(*t), data % vector == 0};
     p.first_block[p.tensors] = blocks;
     blocks += static_cast<uint32_t>(blocks_of(t));
-    if (++p.tensors == kClippedPerLaunch) launch(p, blocks), p.tensors = 0, blocks = 0;
+    if (++p.tensors == kClippedPerLaunch) {
+      launch(p, blocks);
+      p.tensors = 0;
+      blocks = 0;
+    }
   }
   if (p.tensors > 0) launch(p, blocks);
 }
@@ -54,7 +59,9 @@ void total_norm(std::span<const Tensor> tensors, double norm_type, const TensorI
   if (count == 0) return fill(out, 0.0);
   const Tensor partials = make_tensor(Shape(&count, 1), DType::F64, out.device);
   ClipParams p{};
-  p.kind = kind_of(norm_type), p.power = norm_type, p.partial = address(*partials);
+  p.kind = kind_of(norm_type);
+  p.power = norm_type;
+  p.partial = address(*partials);
   in_lists(whole, p, [&](ClipParams& list, uint32_t blocks) {
     stream.launch(pieces, {blocks}, kThreads, 0, list);
     list.partial += sizeof(double) * blocks;
@@ -69,7 +76,8 @@ void scale_to_norm(std::span<const Tensor> tensors, double max_norm, const Tenso
   std::vector<Tensor> whole;
   for (const Tensor& t : tensors) whole.push_back(without_gaps(t));
   ClipParams p{};
-  p.max_norm = max_norm, p.total = address(total);
+  p.max_norm = max_norm;
+  p.total = address(total);
   p.total_type = tag(total);
   in_lists(whole, p,
            [&](const ClipParams& list, uint32_t blocks) { stream.launch(scale, {blocks}, kThreads, 0, list); });

@@ -1,8 +1,8 @@
-// The norm of many tensors as if they were one, and the tensors scaled down where it is too large.
+// The norm of many tensors as if they were one, and scaling them down if it is too large.
 //
-// Bound by memory: each element is read once for the norm, read and written once where it is scaled. Three launches for 128 tensors:
-// a block leaves the norm of its piece in double, one block folds these, and a last launch scales, or finds nothing to do. The
-// host sees none of it. What is added to what depends on the sizes alone.
+// Bound by memory: each element is read once for the norm, and read and written once if it is scaled. Three launches
+// for 128 tensors: each block writes the norm of its piece in double, one block reduces these, and the last launch
+// scales, or does nothing. The host never waits. The order of additions depends on the sizes only.
 #include "cuda/common/dtypes.cuh"
 #include "cuda/common/tensor_lists.cuh"
 #include "cuda/optim/clip_params.h"
@@ -21,12 +21,12 @@ __device__ __forceinline__ double size_of(int32_t kind, double power, double v) 
     default: return fabs(v);
   }
 }
-__device__ __forceinline__ double both(int32_t kind, double a, double b) {  // a NaN once met stays
+__device__ __forceinline__ double both(int32_t kind, double a, double b) {  // propagates NaN
   if (kind == kLargest) return b > a || b != b ? b : a;
   if (kind == kSmallest) return b < a || b != b ? b : a;
   return a + b;
 }
-// Of all threads; the first one has it.
+// Reduces over all threads; the first one gets the result.
 __device__ double folded(int32_t kind, double v) {
   __shared__ double warps[kThreads / 32];
 #pragma unroll
@@ -38,7 +38,7 @@ __device__ double folded(int32_t kind, double v) {
   return v;
 }
 
-// f(elements, how many) for the block's piece, in vectors where it can; f says whether they changed.
+// f(elements, count) for the block's piece, in vectors where possible; f returns whether they changed.
 template <class T, class F>
 __device__ __forceinline__ void each(const ClippedTensor& t, int64_t begin, int64_t end, F f) {
   constexpr int kVector = 16 / sizeof(T);
@@ -91,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) norm_of_all(TotalNormPara
 
 extern "C" __global__ void __launch_bounds__(kThreads) scale_to_norm(const __grid_constant__ ClipParams p) {
   const double factor = p.max_norm / (load<double>(reinterpret_cast<const void*>(p.total), p.total_type) + 1e-6);
-  if (factor >= 1) return;  // not when it is no number
+  if (factor >= 1) return;  // false for NaN
   const auto scale = [&](auto& v) {
     for (auto& x : v) x *= decltype(+x)(factor);
     return true;

@@ -1,21 +1,21 @@
-// What the host tells the kernels that clip gradients by their norm; compiled by both compilers, so plain types only.
+// Parameters of the kernels that clip gradients by their norm; shared with device code, so plain types only.
 #pragma once
 #include <stdint.h>  // NOLINT(modernize-deprecated-headers): device compilers have no <cstdint>
 
 namespace strata::cuda {
 
-constexpr int kClippedPerLaunch = 128;  // tensors: the parameters of a launch have 4 KiB on every device
+constexpr int kClippedPerLaunch = 128;  // tensors: launch parameters are limited to 4 KiB
 
-struct ClippedTensor {  // dense
+struct ClippedTensor {  // contiguous or permuted, without gaps
   uint64_t data;
   int64_t count;
   int32_t type, vectors;
 };
 struct ClipParams {
-  int32_t tensors, piece;  // how many; elements of a block
+  int32_t tensors, piece;  // how many; elements per block
   int32_t kind;            // of norm
   int32_t total_type;
-  uint64_t partial;  // of the first block: each leaves one double
+  uint64_t partial;  // output of the first block: each writes one double
   uint64_t total;    // the norm
   double power, max_norm;
   uint32_t first_block[kClippedPerLaunch];  // of each tensor

@@ -14,7 +14,7 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kPiece = 2048;  // elements of a block
+constexpr int64_t kPiece = 2048;  // elements per block
 
 const Function& kernel_of(const std::string& name) {
   static std::mutex mutex;
@@ -32,19 +32,22 @@ bool lies_like(const TensorImpl& t, const TensorImpl& like) {
   return true;
 }
 
-// Whether 16-byte accesses serve the tensor: dtypes that vectors have, everything aligned for a vector's elements.
+// Whether 16-byte accesses are possible: the dtype has vectors, and everything is aligned.
 bool has_vectors(const OptimizerTensor& t, DType dtype) {
   const uint64_t vector = dtype == DType::F64 ? 16 : 4 * size_of(dtype);
   return kFloatingTypes.has(dtype) && (t.value | t.grad | t.state[0] | t.state[1] | t.state[2]) % vector == 0;
 }
 
-// Launches that are being filled: one for each compute type and set of members, which few steps have more than one of.
+// Launches being filled: one for each compute type and set of members; few steps have more than one.
 class Launches {
  public:
   Launches(const char* rule, Device device, std::span<const double> options, const Tensor& lr)
       : rule_(rule), device_(device), stream_(stream_of(device)) {
     std::copy(options.begin(), options.end(), numbers_.options);
-    if (lr) numbers_.lr = reinterpret_cast<uint64_t>(lr.bytes()), numbers_.lr_type = static_cast<int32_t>(lr.dtype());
+    if (lr) {
+      numbers_.lr = reinterpret_cast<uint64_t>(lr.bytes());
+      numbers_.lr_type = static_cast<int32_t>(lr.dtype());
+    }
   }
   void add(const OptimizerTensor& t, const OptimizerUpdate& u) {
     Open& o = of(u);
@@ -54,7 +57,8 @@ class Launches {
         o.kept[p.tensors][k] = u.kept[k] ? reinterpret_cast<uint64_t>(u.kept[k].bytes()) : 0;
         o.kept_type[p.tensors][k] = u.kept[k] ? static_cast<int32_t>(u.kept[k].dtype()) : 0;
       }
-    p.first_block[p.tensors] = o.blocks, p.tensor[p.tensors] = t;
+    p.first_block[p.tensors] = o.blocks;
+    p.tensor[p.tensors] = t;
     o.blocks += static_cast<uint32_t>((t.count + kPiece - 1) / kPiece);
     if (++p.tensors == kTensorsPerLaunch) launch(o);
   }
@@ -78,7 +82,9 @@ class Launches {
           (u.on_device || std::equal(u.members.begin(), u.members.end(), o.params.members)))
         return o;
     Open& o = open_.emplace_back();
-    o.wide = wide, o.on_device = u.on_device, o.params.piece = kPiece;
+    o.wide = wide;
+    o.on_device = u.on_device;
+    o.params.piece = kPiece;
     if (!u.on_device) std::copy(u.members.begin(), u.members.end(), o.params.members);
     return o;
   }
@@ -87,14 +93,16 @@ class Launches {
     if (o.on_device) {
       const int64_t count = int64_t{o.params.tensors} * kRuleNumbers;
       list = make_tensor(Shape(&count, 1), DType::F64, device_);
-      numbers_.list = o.params.list = reinterpret_cast<uint64_t>(list.bytes()), numbers_.tensors = o.params.tensors;
+      numbers_.list = o.params.list = reinterpret_cast<uint64_t>(list.bytes());
+      numbers_.tensors = o.params.tensors;
       std::memcpy(numbers_.kept, o.kept, sizeof o.kept);
       std::memcpy(numbers_.kept_type, o.kept_type, sizeof o.kept_type);
       stream_.launch(kernel_of(std::string(rule_) + "_numbers"), {1}, {kTensorsPerLaunch}, 0, numbers_);
     }
     if (o.blocks > 0)
       stream_.launch(kernel_of(std::string(rule_) + (o.wide ? "_f64" : "_f32")), {o.blocks}, {256}, 0, o.params);
-    o.blocks = 0, o.params.tensors = 0;
+    o.blocks = 0;
+    o.params.tensors = 0;
   }
   const char* rule_;
   Device device_;
@@ -109,9 +117,10 @@ void optimizer_step(const char* rule, std::span<OptimizerUpdate> updates, std::s
   if (updates.empty()) return;
   Launches launches(rule, updates[0].value.device(), options, lr);
   std::vector<Tensor> kept;
-  std::vector<std::pair<Tensor, Tensor>> copies;  // what lies otherwise: a dense twin, and where it goes back to
+  // tensors with another layout: a dense copy, and where it is copied back to
+  std::vector<std::pair<Tensor, Tensor>> copies;
   for (const OptimizerUpdate& u : updates) {
-    // All in the parameter's order; where it has gaps, in a dense one.
+    // All in the parameter's memory order; if it has gaps, in a dense one.
     Tensor like = shape_only(*u.value);
     like->set_strides_like(*u.value);
     const auto address = [&](const Tensor& t, bool written) -> uint64_t {
@@ -125,9 +134,11 @@ void optimizer_step(const char* rule, std::span<OptimizerUpdate> updates, std::s
       return reinterpret_cast<uint64_t>(twin.bytes());
     };
     OptimizerTensor t{};
-    t.value = address(u.value, true), t.grad = address(u.grad, false);
+    t.value = address(u.value, true);
+    t.grad = address(u.grad, false);
     for (size_t k = 0; k < 3; ++k) t.state[k] = address(u.state[k], true);
-    t.count = u.value.numel(), t.type = static_cast<int32_t>(u.value.dtype());
+    t.count = u.value.numel();
+    t.type = static_cast<int32_t>(u.value.dtype());
     t.vectors = has_vectors(t, u.value.dtype());
     launches.add(t, u);
   }

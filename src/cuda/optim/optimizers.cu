@@ -1,9 +1,9 @@
-// One step of each optimizer's rule over many parameters in one launch.
+// One optimizer step over many parameters in one launch.
 //
-// Bound by memory: parameter, gradient and state are read once, parameter and state written once, in accesses of 16 bytes where
-// all of them are aligned. The list of tensors is a parameter of the launch. A block takes a piece of one tensor and finds it by
-// halving: 64 small tensors cost one launch, as does one large. Where the step counts lie on the device, a launch of one block
-// before it advances them and leaves the rule's members for it.
+// Bound by memory: parameter, gradient and state are read once, parameter and state written once, in 16-byte accesses
+// if all are aligned. The list of tensors is a launch parameter. A block processes a piece of one tensor, which it
+// finds by binary search: 64 small tensors cost one launch, like one large one. If the step counts are on the device, a
+// launch of one block first increments them and computes the rule's members.
 #include "cuda/common/dtypes.cuh"
 #include "cuda/common/tensor_lists.cuh"
 #include "cuda/optim/optimizers_params.h"
@@ -57,7 +57,7 @@ template <class Rule, class T> __device__ __forceinline__ void update(const Opti
   }
 }
 
-// A thread takes a parameter.
+// A thread processes one parameter.
 template <class Numbers> __device__ __forceinline__ void advance(const OptimizerNumbersParams& p) {
   const int i = threadIdx.x;
   if (i >= p.tensors) return;

@@ -1,12 +1,12 @@
-// Entries of a key and a place, and the network that puts a block's worth of them in order. The order of entries is total, so
-// the result is that of a stable sort.
+// Entries of a key and an index, and a bitonic network that sorts a block's worth of them. The order of entries is
+// total, so the result is that of a stable sort.
 #pragma once
 #include "cuda/order/sort_keys.cuh"
 #include "cuda/order/sort_params.h"
 
 namespace strata::cuda {
 
-struct Packed {  // a key of up to 32 bits and its place in one word
+struct Packed {  // a key of up to 32 bits and its index in one word
   using Key = uint32_t;
   uint64_t word;
   static __device__ Packed make(Key key, uint32_t place) { return {uint64_t(key) << 32 | place}; }
@@ -22,16 +22,19 @@ struct Pair {
 };
 template <class E> __device__ __forceinline__ E after_all() { return E::make(~typename E::Key(0), ~0u); }
 
-// Sorts each `padded` (a power of two) of the block's kSortBlock entries. Begins and ends with a barrier.
+// Sorts each group of `padded` (a power of two) of the block's kSortBlock entries. Begins and ends with a barrier.
 template <class E> __device__ __forceinline__ void bitonic_sort(E* entries, int padded) {
   for (int size = 2; size <= padded; size *= 2)
     for (int half = size / 2; half > 0; half /= 2) {
       __syncthreads();
       for (int c = threadIdx.x; c < kSortBlock / 2; c += blockDim.x) {
         const int low = (c & (half - 1)) | (c & ~(half - 1)) << 1, high = low | half;
-        const bool up = (low & size & (padded - 1)) == 0;  // the last merge goes up
+        const bool up = (low & size & (padded - 1)) == 0;  // the last merge is ascending
         const E a = entries[low], b = entries[high];
-        if (a.above(b) == up) entries[low] = b, entries[high] = a;
+        if (a.above(b) == up) {
+          entries[low] = b;
+          entries[high] = a;
+        }
       }
     }
   __syncthreads();

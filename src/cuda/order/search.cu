@@ -1,6 +1,6 @@
-// Where each value belongs in a sorted row: binary search, one thread per value.
+// Binary search in sorted rows, one thread per value.
 //
-// Bound by memory: values are read and places written once; the rows' upper levels stay in the cache.
+// Bound by memory: values are read and indices written once; the upper levels of the search stay in the cache.
 #include "cuda/common/dtypes.cuh"
 #include "cuda/order/sort_params.h"
 
@@ -18,7 +18,7 @@ template <class T> __device__ __forceinline__ void search(const SearchParams& p)
   while (low < high) {
     const int64_t mid = low + (high - low) / 2;
     const int64_t at = order ? order[mid] : mid;
-    const T m = at >= 0 && at < p.n ? row[at] : row[0];  // a sorter may hold anything
+    const T m = at >= 0 && at < p.n ? row[at] : row[0];  // a sorter may hold invalid indices
     if (p.right ? !(m > v) : !(m >= v)) low = mid + 1;
     else high = mid;
   }

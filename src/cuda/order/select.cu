@@ -1,9 +1,9 @@
-// The k first elements of lines, in order, or the k-th alone, without sorting the lines.
+// The first k elements of lines in sorted order, or only the k-th, without sorting the lines.
 //
-// A block takes a line. The key of the k-th element is found digit by digit, eight bits at a time from the top: elements that agree
-// with what is known so far are counted by their next digit. One pass more collects what lies before that key and as many of
-// its equals as are wanted, by place, and a bitonic network sorts those (at most 2048). Bound by memory: a line is read once
-// per byte of its key, and once or twice more; it stays in the cache meanwhile.
+// A block processes a line. The key of the k-th element is found digit by digit, eight bits at a time from the top:
+// elements that match the known digits are counted by their next digit. One more pass collects the elements before that
+// key and as many equal ones as needed, by index, and a bitonic network sorts those (at most 2048). Bound by memory: a
+// line is read once per byte of its key, and once or twice more; it stays in the cache meanwhile.
 #include "cuda/order/bitonic.cuh"
 
 namespace strata::cuda {
@@ -25,7 +25,7 @@ template <class Key> struct Line {
   }
 };
 
-// Calls f(key) for all elements, several loads at a time.
+// Calls f(key) for all elements, with several loads in flight.
 template <class Key, class F> __device__ __forceinline__ void each(const Line<Key>& line, const F& f) {
   int64_t i = threadIdx.x;
   for (; i + (kAhead - 1) * kThreads < line.p.n; i += kAhead * kThreads) {
@@ -48,7 +48,7 @@ template <class E> __device__ __forceinline__ void select(const SelectParams& p)
   const int thread = threadIdx.x, warp = thread / 32, lane = thread % 32;
   const Key mask = key_mask<Key>(p.type);
   int64_t k = p.k;                   // counted from 0
-  if (p.what == 1 || p.what == 2) {  // a median: of the numbers
+  if (p.what == 1 || p.what == 2) {  // a median: of the non-NaN elements
     if (thread == 0) collected = 0;
     __syncthreads();
     if (is_float(p.type))
@@ -71,7 +71,7 @@ template <class E> __device__ __forceinline__ void select(const SelectParams& p)
       if ((key & decided) == known) atomicAdd(&counts[uint32_t(key >> shift) & (kDigits - 1)], 1u);
     });
     __syncthreads();
-    if (warp == 0) {  // the digit in which the rank lies: eight counts for each thread
+    if (warp == 0) {  // find the digit of this rank: eight counts per thread
       uint32_t own = 0;
       for (int j = 0; j < 8; ++j) own += counts[lane * 8 + j];
       uint32_t up_to = own;
@@ -83,20 +83,22 @@ template <class E> __device__ __forceinline__ void select(const SelectParams& p)
       if (before <= rank && rank < up_to) {
         int j = lane * 8;
         while (rank >= before + counts[j]) before += counts[j++];
-        found_digit = uint32_t(j), found_rank = rank - before;
+        found_digit = uint32_t(j);
+        found_rank = rank - before;
       }
     }
     __syncthreads();
-    known |= Key(found_digit) << shift, decided |= Key(kDigits - 1) << shift;
+    known |= Key(found_digit) << shift;
+    decided |= Key(kDigits - 1) << shift;
     rank = found_rank;
   }
 
-  // `known` is the key of the k-th element, which is number `rank` of its equals. Those are numbered by place.
+  // `known` is the key of the k-th element, which is number `rank` among equal keys. Those are ordered by index.
   const uint32_t wanted = rank + 1;
   if (thread == 0) collected = 0;
   if (!p.one)
     for (int e = thread; e < kSortBlock; e += kThreads) entries[e] = after_all<E>();
-  uint32_t passed = 0;  // equals in earlier tiles
+  uint32_t passed = 0;  // equal keys in earlier tiles
   __syncthreads();
   int turn = 0;
   for (int64_t first = 0; first < p.n; first += kThreads, turn ^= 1) {

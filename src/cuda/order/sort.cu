@@ -1,10 +1,10 @@
-// Stable sorting along one dimension, with the places that elements came from.
+// Stable sorting along one dimension, with the original indices of the elements.
 //
-// Short lines: a block sorts as many as fit 2048 elements in shared memory, by a bitonic network over (key, place), whose order
-// is total, so the result is the stable one. One pass over memory. Longer lines: a radix sort of all elements at once, least
-// significant digit first, eight bits a pass, at last by the line. A pass reads the keys twice and writes them once: a block
-// counts the digits of its 4096 elements, the counts are scanned (cuda/reduce/scan.cu), then each warp ranks its elements by
-// match.any in their order. Bound by memory: 20 to 28 bytes per element and pass.
+// Short lines: a block sorts as many as fit 2048 elements in shared memory, with a bitonic network over (key, index).
+// That order is total, so the sort is stable. It takes one pass over memory. Longer lines: a radix sort of all elements
+// at once, least significant digit first, eight bits per pass, finally by the line. A pass reads the keys twice and
+// writes them once: a block counts the digits of its 4096 elements, the counts are scanned (cuda/reduce/scan.cu), then
+// each warp ranks its elements with match.any in their order. Bound by memory: 20 to 28 bytes per element and pass.
 #include "cuda/common/index.cuh"
 #include "cuda/common/warp.cuh"
 #include "cuda/order/bitonic.cuh"
@@ -77,7 +77,7 @@ template <class Key> __device__ __forceinline__ void radix_count(const RadixPara
   reinterpret_cast<int32_t*>(p.counts)[int64_t(threadIdx.x) * p.tiles + blockIdx.x] = int32_t(counts[threadIdx.x]);
 }
 
-// counts: scanned, so that each holds how many elements come up to and with those of its tile and digit.
+// counts: inclusive prefix sums over tiles and digits.
 template <class Key> __device__ __forceinline__ void radix_move(const RadixParams& p) {
   __shared__ uint32_t of_warp[kWarps][kDigits];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -89,8 +89,14 @@ template <class Key> __device__ __forceinline__ void radix_move(const RadixParam
 #pragma unroll
   for (int j = 0; j < kItems; ++j) {
     const int64_t e = first + j * 32;
-    keys[j] = 0, places[j] = 0, rank[j] = 0, digits[j] = kDigits;  // past the end: a digit of its own
-    if (e < p.count) read(p, e, keys[j], places[j]), digits[j] = digit_of(p, keys[j], places[j]);
+    keys[j] = 0;
+    places[j] = 0;
+    rank[j] = 0;
+    digits[j] = kDigits;  // past the end: a digit of its own
+    if (e < p.count) {
+      read(p, e, keys[j], places[j]);
+      digits[j] = digit_of(p, keys[j], places[j]);
+    }
   }
 #pragma unroll
   for (int j = 0; j < kItems; ++j) {
@@ -110,7 +116,8 @@ template <class Key> __device__ __forceinline__ void radix_move(const RadixParam
     uint32_t at = uint32_t(reinterpret_cast<const int32_t*>(p.counts)[int64_t(digit) * p.tiles + blockIdx.x]) - total;
     for (int w = 0; w < kWarps; ++w) {
       const uint32_t own = of_warp[w][digit];
-      of_warp[w][digit] = at, at += own;
+      of_warp[w][digit] = at;
+      at += own;
     }
   }
   __syncthreads();
@@ -133,7 +140,7 @@ extern "C" __global__ void __launch_bounds__(256) radix_count_u64(RadixParams p)
 extern "C" __global__ void __launch_bounds__(256) radix_move_u32(RadixParams p) { radix_move<uint32_t>(p); }
 extern "C" __global__ void __launch_bounds__(256) radix_move_u64(RadixParams p) { radix_move<uint64_t>(p); }
 
-// From sorted numbers of elements to values and places in lines.
+// Writes values and indices of lines from sorted element numbers.
 extern "C" __global__ void __launch_bounds__(256) put_sorted(SortParams p) {
   const int64_t e = int64_t(blockIdx.x) * kThreads + threadIdx.x;
   if (e >= p.lines * p.n) return;
@@ -146,7 +153,8 @@ extern "C" __global__ void __launch_bounds__(256) put_sorted(SortParams p) {
   if (p.values) copy_element(p.values, to, p.x, (outer * p.n + place) * p.inner + column, p.type);
 }
 
-// One element of each sorted line: the k-th, the median of the numbers, the most frequent. A block takes a line.
+// One element of each sorted line: the k-th, the median of the non-NaN elements, the most frequent. A block processes a
+// line.
 extern "C" __global__ void __launch_bounds__(256) pick(PickParams p) {
   __shared__ int64_t best_length[kThreads], best_end[kThreads];
   const int64_t line = blockIdx.x, outer = line / p.inner, column = line % p.inner;
@@ -155,7 +163,7 @@ extern "C" __global__ void __launch_bounds__(256) pick(PickParams p) {
   const auto key = [&](int64_t i) {
     return key_of<uint64_t>(element(p.x, p.type, (outer * p.n + place(i)) * p.inner + column), p.type);
   };
-  const auto first_from = [&](uint64_t wanted, int64_t high) {  // the first place whose key is not below
+  const auto first_from = [&](uint64_t wanted, int64_t high) {  // the first position whose key is not below
     int64_t low = 0;
     while (low < high) {
       const int64_t mid = (low + high) / 2;
@@ -177,15 +185,21 @@ extern "C" __global__ void __launch_bounds__(256) pick(PickParams p) {
       const uint64_t own = key(i);
       if (i + 1 < p.n && key(i + 1) == own) continue;
       const int64_t run = i - first_from(own, i) + 1;
-      if (run > length) length = run, end = i;  // of equals the first, which is the smallest
+      if (run > length) {
+        length = run;
+        end = i;
+      }  // of equally frequent ones the first, which is the smallest
     }
-    best_length[threadIdx.x] = length, best_end[threadIdx.x] = end;
+    best_length[threadIdx.x] = length;
+    best_end[threadIdx.x] = end;
     for (int half = kThreads / 2; half > 0; half /= 2) {
       __syncthreads();
       if (threadIdx.x >= half) continue;
       const int64_t l = best_length[threadIdx.x + half], e = best_end[threadIdx.x + half];
-      if (l > best_length[threadIdx.x] || (l == best_length[threadIdx.x] && e < best_end[threadIdx.x]))
-        best_length[threadIdx.x] = l, best_end[threadIdx.x] = e;
+      if (l > best_length[threadIdx.x] || (l == best_length[threadIdx.x] && e < best_end[threadIdx.x])) {
+        best_length[threadIdx.x] = l;
+        best_end[threadIdx.x] = e;
+      }
     }
   }
   if (threadIdx.x != 0) return;

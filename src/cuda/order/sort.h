@@ -1,31 +1,32 @@
-// Sorting and selection on a device, in the terms of cpu/order/sort.h: every order is total and stable.
+// Sorting and selection on a device, with the interface of cpu/order/sort.h: every order is total and stable.
 #pragma once
 #include "record/kinds.h"
 #include "tensor/tensor.h"
 
 namespace strata::cuda {
 
-// Select: a block per line finds the few that are wanted. Lines: a block sorts whole lines. Radix: passes over all elements.
-enum class SortWay : uint8_t { Select, Lines, Radix };
-// Why a way does not serve `lines` lines of n elements, of which `keep` are wanted; null: it does.
-const char* sort_objection(SortWay way, int64_t n, int64_t lines, int64_t keep);
+// Select: a block per line finds the few elements needed. Lines: a block sorts whole lines. Radix: passes over all
+// elements.
+enum class SortMethod : uint8_t { Select, Lines, Radix };
+// Why a method does not support `lines` lines of n elements, of which `keep` are needed; null if it does.
+const char* sort_objection(SortMethod method, int64_t n, int64_t lines, int64_t keep);
 
 // values and indices have x's shape; either may be null.
-void sort(SortWay way, const TensorImpl& x, int dim, bool descending, const TensorImpl* values,
+void sort(SortMethod method, const TensorImpl& x, int dim, bool descending, const TensorImpl* values,
           const TensorImpl* indices);
-void topk(SortWay way, const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImpl& values,
+void topk(SortMethod method, const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImpl& values,
           const TensorImpl& indices);
-void pick(SortWay way, Pick what, const TensorImpl& x, int64_t k, int dim, const TensorImpl& values,
+void pick(SortMethod method, Pick what, const TensorImpl& x, int64_t k, int dim, const TensorImpl& values,
           const TensorImpl& indices);
 
-// A vector of numbers below 2^bits (int32) in order, with the places they came from (int32 or int64). Both are fresh tensors.
+// Sorts a vector of numbers below 2^bits (int32), with their original indices (int32 or int64). Both are new tensors.
 struct SortedKeys {
   Tensor keys, places;
 };
 SortedKeys sort_keys(const Tensor& keys, int bits);
 
-// Where each of the values belongs in its row: the last dimension of `rows`, or rows itself where it has one dimension. All are
-// contiguous and of one compute type; `order` (places that sort the rows) may be null. out: int32 or int64.
+// The insertion index of each value in its row: the last dimension of `rows`, or rows itself if it has one dimension.
+// All are contiguous and of one compute type; `order` (indices that sort the rows) may be null. out: int32 or int64.
 void search(const TensorImpl& rows, const TensorImpl* order, const TensorImpl& values, bool right,
             const TensorImpl& out);
 

@@ -1,10 +1,10 @@
-// Elements as unsigned keys whose order is the order of the sort: NaN after all numbers, all NaN alike, -0 and 0 alike.
+// Elements as unsigned keys in sort order: NaN after all numbers, all NaN equal, -0 equal to 0.
 #pragma once
 #include "cuda/common/dtypes.cuh"
 
 namespace strata::cuda {
 
-// Sign and magnitude of `bits` wide; what is above `infinity` is NaN.
+// A float of `width` bits, as sign and magnitude; magnitudes above `infinity` are NaN.
 template <class Key> __device__ __forceinline__ Key float_key(Key bits, int width, Key infinity) {
   const Key top = Key(1) << (width - 1), magnitude = bits & (top - 1), all = top | (top - 1);
   if (magnitude > infinity) return all;
@@ -32,7 +32,7 @@ template <class Key> __device__ __forceinline__ Key key_of(const void* at, int32
   }
 }
 
-// The bits of a key that count for a type, all set: what turns the order around, and the key of NaN.
+// The significant bits of a key for a type, all set: used to reverse the order, and as the key of NaN.
 template <class Key> __device__ __forceinline__ Key key_mask(int32_t type) {
   return Key(~0ull >> (64 - (8 << log_size(type))));
 }

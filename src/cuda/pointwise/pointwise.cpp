@@ -1,5 +1,5 @@
-// Launches the kernels of cuda/pointwise/pointwise.cuh: arguments to a walk over memory, a walk to parameters, and pieces of at most
-// 2^31 elements, so that the kernels compute with 32-bit offsets.
+// Launches the kernels of cuda/pointwise/pointwise.cuh: turns arguments into a walk over memory, the walk into
+// parameters, and splits it into pieces of at most 2^31 elements, so that the kernels can use 32-bit offsets.
 #include "cuda/pointwise/pointwise.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace strata::cuda {
 namespace {
 
 constexpr uint32_t kThreads = 256;
-constexpr int64_t kMostOffset = INT32_MAX;  // in elements, of one launch
+constexpr int64_t kMostOffset = INT32_MAX;  // in elements, per launch
 static_assert(kPointwiseDims == kMaxDims && kPointwiseOperands == kMaxOperands && Walk::kMaxViews == kMaxOperands + 1);
 
 template <class T> uint64_t bits_of(T v) {
@@ -46,7 +46,7 @@ const Kernels& kernels_of(const Formula& f) {
   return *static_cast<const Kernels*>(known);
 }
 
-// Launches for a walk that fits 32-bit offsets; halves it along its longest dimension where it does not.
+// Launches a walk that fits 32-bit offsets; otherwise splits it along its longest dimension.
 void launch(const Stream& stream, const Kernels& kernels, DType compute, const Walk& w, PointwiseParams& p,
             const int* operand_of) {
   bool fits = w.total <= kMostOffset;
@@ -65,16 +65,20 @@ void launch(const Stream& stream, const Kernels& kernels, DType compute, const W
     return;
   }
   bool dense = true, same = true;
-  p.count = static_cast<uint32_t>(w.total), p.ndim = w.ndim;
+  p.count = static_cast<uint32_t>(w.total);
+  p.ndim = w.ndim;
   for (int k = 0; k < w.views; ++k) {
     PointwiseParams::View& v = p.view[operand_of[k]];
-    v.data = reinterpret_cast<uint64_t>(w.view[k].data), v.type = static_cast<int32_t>(w.view[k].type);
+    v.data = reinterpret_cast<uint64_t>(w.view[k].data);
+    v.type = static_cast<int32_t>(w.view[k].type);
     v.log_size = std::countr_zero(size_of(w.view[k].type));
     dense &= w.ndim == 1 && w.view[k].step[0] == 1 && v.data % 16 == 0;
     same &= w.view[k].type == compute;
   }
-  p.dense = dense, p.each = same ? 16 / static_cast<uint32_t>(size_of(compute)) : 8, p.gap = same ? kThreads * 16 : 16;
-  for (int d = 0; d < w.ndim; ++d) {  // the kernel takes the fastest dimension first
+  p.dense = dense;
+  p.each = same ? 16 / static_cast<uint32_t>(size_of(compute)) : 8;
+  p.gap = same ? kThreads * 16 : 16;
+  for (int d = 0; d < w.ndim; ++d) {  // the kernel expects the fastest dimension first
     const int from = w.ndim - 1 - d;
     p.size[d] = divisor(static_cast<uint32_t>(w.shape[from]));
     for (int k = 0; k < w.views; ++k) p.step[d][operand_of[k]] = static_cast<int32_t>(w.view[k].step[from]);
@@ -100,7 +104,7 @@ void run_pointwise(const Call& c) {
       if (v.tag == Tag::Tensor && v.tensor->device == out.device) {
         operand_of[w.views] = k + 1;
         w.add(*v.tensor);
-      } else if (v.tag == Tag::Tensor) {  // one element of host memory, with its own dtype's value
+      } else if (v.tag == Tag::Tensor) {  // one element in host memory, with the value of its own dtype
         const Scalar s = Tensor(Ref<TensorImpl>::share(v.tensor)).item();
         p.view[k + 1].number = bits_of(s.to<T>());
       } else {
@@ -122,17 +126,18 @@ void copy(const TensorImpl& to, const TensorImpl& from) {
     return device_hooks.copy(to.data, to.device, from.data, from.device,
                              static_cast<size_t>(to.numel) * size_of(to.dtype), false);
   static const Kernels identity("copy", "Copy");
-  // Equal dtypes are moved bit for bit; otherwise values are converted.
+  // Equal dtypes are copied bitwise; otherwise values are converted.
   Walk w(to);
   w.add(from);
   w.collapse();
   // int64 does not hold the upper half of uint64.
   const bool through_float = from.dtype == DType::U64 && is_floating(to.dtype);
   DType compute = compute_type(through_float ? to.dtype : from.dtype);
-  if (to.dtype == from.dtype) {  // types that the kernel loads where it stands, for four and eight bytes
+  if (to.dtype == from.dtype) {  // use types of four and eight bytes that the kernel loads inline
     constexpr DType kBits[] = {DType::U8, DType::I16, DType::F32, DType::I64};
     const DType bits = kBits[std::countr_zero(size_of(to.dtype))];
-    compute = bits == DType::F32 ? DType::F32 : DType::I64, w.view[0].type = w.view[1].type = bits;
+    compute = bits == DType::F32 ? DType::F32 : DType::I64;
+    w.view[0].type = w.view[1].type = bits;
     if (transpose(w, to.device)) return;
   }
   PointwiseParams p{};

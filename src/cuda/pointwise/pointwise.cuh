@@ -1,9 +1,9 @@
 // The pointwise kernels of one functor header: out[i] = f(a[i], b[i], …) for operands of any dtype and layout.
 //
-// Bound by memory: each element is read and written once. A thread computes eight elements: 16-byte accesses where all operands lie
-// densely, addresses from fast divisions where not. A file of this folder names the list of its functors
-// and includes this. Each functor is compiled for float, double and int64_t; the element types are tags, uniform over the
-// launch, so there is one kernel for all dtypes and layouts.
+// Bound by memory: each element is read and written once. A thread computes eight elements: with 16-byte accesses if
+// all operands are dense, otherwise with addresses from fast divisions. A file of this folder names the list of its
+// functors and includes this. Each functor is compiled for float, double and int64_t; the element types are tags,
+// uniform over the launch, so one kernel serves all dtypes and layouts.
 #include "cuda/common/eights.cuh"
 #include "cuda/common/fault.cuh"
 #include "cuda/common/index.cuh"
@@ -49,7 +49,7 @@ __device__ __forceinline__ void strided(const F& f, const PointwiseParams& p, ui
   uint32_t offset[kInputs + 1][kPart], rest[kPart];
 #pragma unroll
   for (int j = 0; j < kPart; ++j) {
-    rest[j] = min(first + j * step, p.count - 1);  // past the end the last element again, which is not stored
+    rest[j] = min(first + j * step, p.count - 1);  // past the end, the last element again, which is not stored
 #pragma unroll
     for (int k = 0; k <= kInputs; ++k) offset[k][j] = 0;
   }
@@ -88,7 +88,7 @@ template <class F, class T> __device__ __forceinline__ void pointwise(const Poin
     for (int k = 0; k < int(sizeof(F) / sizeof(T)); ++k) members[k] = number_of<T>(p.members[k]);
   }
   const uint32_t block = blockIdx.x * (kThreads * kItems);
-  if (!p.dense || p.count - block < kThreads * kItems) {  // all threads of a block go the same way
+  if (!p.dense || p.count - block < kThreads * kItems) {  // uniform over the block
 #pragma unroll 1
     for (uint32_t first = block + threadIdx.x; first < min(p.count, block + kThreads * kItems); first += 4 * kThreads)
       strided<F, T>(f, p, first, kThreads);

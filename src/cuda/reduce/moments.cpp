@@ -18,23 +18,26 @@ constexpr int64_t kThreads = 256;
 
 bool wide(const TensorImpl& x) { return x.dtype == DType::F64; }
 constexpr int64_t kVector = 8;
-// Whether a tensor beside x, which may be null, can be read in the widest accesses.
+// Whether a tensor next to x, which may be null, can be read with the widest accesses.
 bool fits_vectors(const TensorImpl& x, const TensorImpl* t) { return !t || reads_in_pieces(*t, wide(x)); }
 
 struct Pairs {
-  Tensor memory;        // keeps the results of the first launch
-  FinishParams finish;  // with all that the second launch needs to know of the first
+  Tensor memory;        // holds the results of the first launch
+  FinishParams finish;  // what the second launch needs from the first
 };
 
-// Folds each result to two numbers.
+// Reduces each result to two numbers.
 Pairs fold(const Function& kernel, const ReducePlan& plan, PairParams p, const TensorImpl& x, bool vectors) {
-  p.x = address(&x), p.x_type = tag(&x);
+  p.x = address(&x);
+  p.x_type = tag(&x);
   p.kept = axes_params(plan.kept, plan.kept.stride, "moments");
   p.gone = axes_params(plan.gone, plan.gone.stride, "moments");
   const bool columns = by_columns(plan);
   const int64_t per_block = results_per_block(columns, p.kept.count, p.gone.count);
-  p.columns = columns, p.per_block = static_cast<int32_t>(per_block);
-  // The fastest folded dimension is dense and whole vectors long, all else are steps of vectors.
+  p.columns = columns;
+  p.per_block = static_cast<int32_t>(per_block);
+  // The fastest reduced dimension is contiguous and a multiple of the vector size; all other strides are multiples of
+  // it.
   vectors &= !columns && plan.gone.dims > 0 && plan.gone.stride[plan.gone.dims - 1] == 1 &&
              plan.gone.size[plan.gone.dims - 1] % kVector == 0;
   vectors &= fits_vectors(x, &x);
@@ -49,8 +52,13 @@ Pairs fold(const Function& kernel, const ReducePlan& plan, PairParams p, const T
   stream_of(x.device).launch(
     kernel, {static_cast<uint32_t>(ceil_div(p.kept.count, per_block)), static_cast<uint32_t>(parts)}, {kThreads}, 0, p);
   FinishParams& f = out.finish;
-  f.first = p.first, f.second = p.second, f.parts = parts, f.part = p.part, f.count = p.gone.count;
-  f.results = p.kept.count, f.kept = p.kept;
+  f.first = p.first;
+  f.second = p.second;
+  f.parts = parts;
+  f.part = p.part;
+  f.count = p.gone.count;
+  f.results = p.kept.count;
+  f.kept = p.kept;
   return out;
 }
 
@@ -61,26 +69,37 @@ void finish(const Function& kernel, FinishParams& f, Device device) {
   stream_of(device).launch(kernel, {static_cast<uint32_t>(ceil_div(f.results, per_block))}, {kThreads}, 0, f);
 }
 
-// Center, scale, slope and shift of each channel: made by a finishing kernel, used by apply().
+// Center, scale, slope and shift of each channel: computed by a finishing kernel, used by apply().
 struct Affine {
   Tensor memory;
   explicit Affine(const TensorImpl& x, FinishParams& f)
       : memory(make_tensor(Shape(std::array{int64_t{4}, x.shape[1]}), compute_type(x.dtype), x.device)) {
     const uint64_t step = static_cast<uint64_t>(x.shape[1]) * size_of(memory.dtype());
-    f.scale = reinterpret_cast<uint64_t>(memory.bytes()), f.slope = f.scale + step, f.shift = f.slope + step;
+    f.scale = reinterpret_cast<uint64_t>(memory.bytes());
+    f.slope = f.scale + step;
+    f.shift = f.slope + step;
     f.center = f.shift + step;
   }
 };
 void apply(const FinishParams& f, const TensorImpl& x, const TensorImpl* grad, const TensorImpl& out) {
   static const Function kernels[] = {{"moments", "channels_f32"}, {"moments", "channels_f64"}};
   ChannelParams p{};
-  p.x = address(&x), p.grad = address(grad), p.out = address(&out);
-  p.x_type = tag(&x), p.grad_type = tag(grad), p.out_type = tag(&out);
-  p.center = f.center, p.scale = f.scale, p.slope = f.slope, p.shift = f.shift;
+  p.x = address(&x);
+  p.grad = address(grad);
+  p.out = address(&out);
+  p.x_type = tag(&x);
+  p.grad_type = tag(grad);
+  p.out_type = tag(&out);
+  p.center = f.center;
+  p.scale = f.scale;
+  p.slope = f.slope;
+  p.shift = f.shift;
   const int64_t spatial = x.numel / (x.shape[0] * x.shape[1]);
   STRATA_CHECK(spatial <= UINT32_MAX && x.shape[1] <= UINT32_MAX, NotImplemented,
                "batch_norm: an input of shape {} is more than the device kernels count", to_string(x.sizes()));
-  p.channels = static_cast<uint32_t>(x.shape[1]), p.spatial = static_cast<uint32_t>(spatial), p.count = x.numel;
+  p.channels = static_cast<uint32_t>(x.shape[1]);
+  p.spatial = static_cast<uint32_t>(spatial);
+  p.count = x.numel;
   p.vectors = spatial % kVector == 0 && fits_vectors(x, &x) && fits_vectors(x, grad) && fits_vectors(x, &out);
   const int64_t threads = x.numel / (p.vectors ? kVector : 1);
   stream_of(x.device).launch(kernels[wide(x)], {static_cast<uint32_t>(ceil_div(threads, kThreads))}, {kThreads}, 0, p);
@@ -101,8 +120,12 @@ void moments(const TensorImpl& x, uint32_t reduced, double correction, bool root
   const ReducePlan plan(x, reduced);
   Pairs pairs = fold(kernels[wide(x)], plan, {}, x, true);
   FinishParams& f = pairs.finish;
-  f.variance = address(variance), f.average = address(mean), f.root = root, f.correction = correction;
-  f.variance_type = tag(variance), f.average_type = tag(mean);
+  f.variance = address(variance);
+  f.average = address(mean);
+  f.root = root;
+  f.correction = correction;
+  f.variance_type = tag(variance);
+  f.average_type = tag(mean);
   for (int d = 0; d < plan.kept.dims; ++d) f.out_stride[d] = plan.kept.out_stride[plan.kept.dims - 1 - d];
   finish(last, f, x.device);
 }
@@ -120,11 +143,18 @@ void batch_norm(const BatchNorm& b) {
     f = {};
     f.results = x.shape[1];
   }
-  f.weight = address(b.weight), f.weight_type = tag(b.weight);
-  f.bias = address(b.bias), f.bias_type = tag(b.bias);
-  f.running_mean = address(b.running_mean), f.running_mean_type = tag(b.running_mean);
-  f.running_var = address(b.running_var), f.running_var_type = tag(b.running_var);
-  f.mean = address(b.mean), f.rstd = address(b.rstd), f.momentum = b.momentum, f.eps = b.eps;
+  f.weight = address(b.weight);
+  f.weight_type = tag(b.weight);
+  f.bias = address(b.bias);
+  f.bias_type = tag(b.bias);
+  f.running_mean = address(b.running_mean);
+  f.running_mean_type = tag(b.running_mean);
+  f.running_var = address(b.running_var);
+  f.running_var_type = tag(b.running_var);
+  f.mean = address(b.mean);
+  f.rstd = address(b.rstd);
+  f.momentum = b.momentum;
+  f.eps = b.eps;
   const Affine affine(x, f);
   finish(last[wide(x)], f, x.device);
   apply(f, x, nullptr, b.y);
@@ -136,16 +166,24 @@ void batch_norm_backward(const TensorImpl& grad, const TensorImpl& x, const Tens
   static const Function kernels[] = {{"moments", "gradient_f32"}, {"moments", "gradient_f64"}};
   static const Function last[] = {{"moments", "batch_norm_backward_f32"}, {"moments", "batch_norm_backward_f64"}};
   if (x.numel == 0) {
-    fill(grad_weight, 0), fill(grad_bias, 0);
+    fill(grad_weight, 0);
+    fill(grad_bias, 0);
     return;
   }
   PairParams p{};
-  p.grad = address(&grad), p.grad_type = tag(&grad), p.mean = address(&mean);
+  p.grad = address(&grad);
+  p.grad_type = tag(&grad);
+  p.mean = address(&mean);
   Pairs pairs = fold(kernels[wide(x)], ReducePlan(x, all_but_channels(x)), p, x, fits_vectors(x, &grad));
   FinishParams& f = pairs.finish;
-  f.weight = address(weight), f.weight_type = tag(weight), f.mean = address(&mean), f.rstd = address(&rstd);
-  f.grad_weight = address(&grad_weight), f.grad_weight_type = tag(&grad_weight);
-  f.grad_bias = address(&grad_bias), f.grad_bias_type = tag(&grad_bias);
+  f.weight = address(weight);
+  f.weight_type = tag(weight);
+  f.mean = address(&mean);
+  f.rstd = address(&rstd);
+  f.grad_weight = address(&grad_weight);
+  f.grad_weight_type = tag(&grad_weight);
+  f.grad_bias = address(&grad_bias);
+  f.grad_bias_type = tag(&grad_bias);
   const Affine affine(x, f);
   finish(last[wide(x)], f, x.device);
   apply(f, x, &grad, grad_x);
@@ -165,11 +203,16 @@ void column_grad_sums(int64_t rows, const TensorImpl& grad, const TensorImpl& x,
   flat->set_shape(Shape(std::array{rows, x.numel / rows}));
   flat->set_contiguous_strides();
   PairParams p{};
-  p.grad = address(&grad), p.grad_type = tag(&grad), p.mean = address(mean), p.rstd = address(&rstd);
+  p.grad = address(&grad);
+  p.grad_type = tag(&grad);
+  p.mean = address(mean);
+  p.rstd = address(&rstd);
   Pairs pairs = fold(kernels[wide(x)], ReducePlan(*flat, 1), p, *flat, false);
   FinishParams& f = pairs.finish;
-  f.grad_weight = address(&grad_weight), f.grad_weight_type = tag(&grad_weight);
-  f.grad_bias = address(grad_bias), f.grad_bias_type = tag(grad_bias);
+  f.grad_weight = address(&grad_weight);
+  f.grad_weight_type = tag(&grad_weight);
+  f.grad_bias = address(grad_bias);
+  f.grad_bias_type = tag(grad_bias);
   finish(last[wide(x)], f, x.device);
 }
 

@@ -1,8 +1,9 @@
 // Mean and variance over any set of dimensions, and the sums that gradients of norms need.
 //
-// Bound by memory: each element is read once. As in reduce.cu a block folds `per_block` results and long results are cut into parts.
-// A thread loads a batch, takes its mean and squared deviations in the compute type and joins them to what it has in double
-// (Chan, Golub and LeVeque's formula), so that no digits are lost when the mean is large. A second launch joins the parts.
+// Bound by memory: each element is read once. As in reduce.cu, a block computes `per_block` results, and long results
+// are split into parts. A thread loads a batch, computes its mean and squared deviations in the compute type and merges
+// them in double (the formula of Chan, Golub and LeVeque), so that a large mean costs no accuracy. A second launch
+// merges the parts.
 #include "cuda/common/eights.cuh"
 #include "cuda/common/index.cuh"
 #include "cuda/reduce/moments_params.h"
@@ -19,9 +20,10 @@ struct Moments {  // of n elements
     if (o.n == 0) return;
     const double all = n + o.n, delta = o.mean - mean, each = 1 / all;
     squares += o.squares + delta * delta * n * o.n * each;
-    mean = (n * mean + o.n * o.mean) * each, n = all;  // an infinite mean stays one
+    mean = (n * mean + o.n * o.mean) * each;
+    n = all;  // an infinite mean stays infinite
   }
-  // In double, where the squares leave the range of a float.
+  // In double, for squares that overflow a float.
   template <class T, int kCount> __device__ __forceinline__ void take_exactly(const T (&v)[kCount]) {
     Moments m{double(kCount), 0, 0};
 #pragma unroll
@@ -39,7 +41,8 @@ struct Moments {  // of n elements
 #pragma unroll
     for (int j = 0; j < kCount; ++j) {
       const T d = v[j] - middle;
-      off += d, around += d * d;
+      off += d;
+      around += d * d;
     }
     const T squares = around - off * off / T(kCount);
     if (sizeof(T) == 4 && !(squares > T(1e-30) && squares <= T(3.4e38))) return take_exactly(v);
@@ -49,7 +52,10 @@ struct Moments {  // of n elements
 };
 struct Sums {
   double first, second;
-  __device__ __forceinline__ void join(const Sums& o) { first += o.first, second += o.second; }
+  __device__ __forceinline__ void join(const Sums& o) {
+    first += o.first;
+    second += o.second;
+  }
 };
 
 template <class P, class S> __device__ __forceinline__ void leave(const P& p, S total, int lane, int64_t result) {
@@ -66,9 +72,11 @@ template <class P, class S> __device__ __forceinline__ void leave(const P& p, S 
   if (lane != 0 || result >= p.kept.count) return;
   const int64_t at = int64_t(blockIdx.y) * p.kept.count + result;
   if constexpr (sizeof(S) == sizeof(Moments)) {
-    reinterpret_cast<double*>(p.first)[at] = total.mean, reinterpret_cast<double*>(p.second)[at] = total.squares;
+    reinterpret_cast<double*>(p.first)[at] = total.mean;
+    reinterpret_cast<double*>(p.second)[at] = total.squares;
   } else {
-    reinterpret_cast<double*>(p.first)[at] = total.first, reinterpret_cast<double*>(p.second)[at] = total.second;
+    reinterpret_cast<double*>(p.first)[at] = total.first;
+    reinterpret_cast<double*>(p.second)[at] = total.second;
   }
 }
 
@@ -83,12 +91,13 @@ struct Place {
     lane = p.columns ? thread / p.per_block : thread % per_result;
     result = int64_t(blockIdx.x) * p.per_block + own;
     there = result < p.kept.count;
-    begin = int64_t(blockIdx.y) * p.part, end = there ? min(begin + p.part, p.gone.count) : begin;
+    begin = int64_t(blockIdx.y) * p.part;
+    end = there ? min(begin + p.part, p.gone.count) : begin;
     base = there ? offset_of(p.kept, result) : 0;
   }
 };
 
-// Calls take(offsets of kBatch elements or vectors, which folded elements they are) as long as there are so many, then one by one.
+// Calls take(offsets of kBatch elements or vectors, their reduced indices) for full batches, then one by one.
 template <int kStep, int kBatch, class Take>
 __device__ __forceinline__ void each_batch(const PairParams& p, const Place& at, const Take& take) {
   const int64_t stride = int64_t(at.per_result) * kStep;
@@ -134,7 +143,7 @@ template <class T> __device__ __forceinline__ void moments(const PairParams& p) 
   leave(p, total, at.lane, at.result);
 }
 
-// Sums of g and of g (x - mean), the latter times rstd where the statistics belong to the folded elements.
+// Sums of g and of g (x - mean), the latter times rstd if the statistics belong to the reduced elements.
 template <class T> __device__ __forceinline__ void gradient(const PairParams& p) {
   const Place at(p);
   const T* means = reinterpret_cast<const T*>(p.mean);
@@ -149,7 +158,10 @@ template <class T> __device__ __forceinline__ void gradient(const PairParams& p)
 #pragma unroll
       for (int k = 0; k < kCount; ++k)
 #pragma unroll
-        for (int j = 0; j < 8; ++j) first += g[k][j], second += g[k][j] * (x[k][j] - center);
+        for (int j = 0; j < 8; ++j) {
+          first += g[k][j];
+          second += g[k][j] * (x[k][j] - center);
+        }
       total.join({double(first), double(second)});
     });
   } else {
@@ -162,14 +174,17 @@ template <class T> __device__ __forceinline__ void gradient(const PairParams& p)
         if (rstds) x[k] = (means ? x[k] - means[i + k * stride] : x[k]) * rstds[i + k * stride];
       }
 #pragma unroll
-      for (int k = 0; k < kCount; ++k) first += g[k], second += g[k] * (x[k] - center);
+      for (int k = 0; k < kCount; ++k) {
+        first += g[k];
+        second += g[k] * (x[k] - center);
+      }
       total.join({double(first), double(second)});
     });
   }
   leave(p, total, at.lane, at.result);
 }
 
-// The parts of one result: each thread takes every so-manieth, then they are joined as a tree.
+// The parts of one result: each thread merges a strided subset of them, then the threads are merged as a tree.
 template <class S> __device__ __forceinline__ S joined(const FinishParams& p, int64_t result, int lane) {
   S total{};
   for (int64_t k = lane; k < p.parts; k += p.threads) {
@@ -189,7 +204,7 @@ template <class S> __device__ __forceinline__ S joined(const FinishParams& p, in
   return total;
 }
 
-// Which result this thread works on, clamped to those there are; whether it is the one to write it.
+// The result of this thread, clamped to the last one; whether this thread writes it.
 __device__ __forceinline__ int64_t result_of(const FinishParams& p, int& lane, bool& writes) {
   lane = int(threadIdx.x) % p.threads;
   const int64_t result = int64_t(blockIdx.x) * (kThreads / p.threads) + threadIdx.x / p.threads;
@@ -210,7 +225,8 @@ template <class T> __device__ __forceinline__ void batch_norm(const FinishParams
   if (!writes) return;
   double mean, variance;
   if (p.first) {
-    mean = m.mean, variance = m.squares / double(p.count);
+    mean = m.mean;
+    variance = m.squares / double(p.count);
     const auto update = [&](uint64_t data, int32_t type, double now) {
       if (!data) return;
       const T before = load<T>(element(data, type, c), type);
@@ -225,9 +241,13 @@ template <class T> __device__ __forceinline__ void batch_norm(const FinishParams
   const T center = T(mean), rstd = T(1 / sqrt(variance + p.eps));
   const T scale = (p.weight ? load<T>(element(p.weight, p.weight_type, c), p.weight_type) : T(1)) * rstd;
   const T bias = p.bias ? load<T>(element(p.bias, p.bias_type, c), p.bias_type) : T(0);
-  reinterpret_cast<T*>(p.scale)[c] = scale, reinterpret_cast<T*>(p.center)[c] = center;
-  reinterpret_cast<T*>(p.shift)[c] = bias - T(mean - double(center)) * scale;  // what rounding cut off the mean
-  if (p.mean) reinterpret_cast<T*>(p.mean)[c] = center, reinterpret_cast<T*>(p.rstd)[c] = rstd;
+  reinterpret_cast<T*>(p.scale)[c] = scale;
+  reinterpret_cast<T*>(p.center)[c] = center;
+  reinterpret_cast<T*>(p.shift)[c] = bias - T(mean - double(center)) * scale;  // corrects the rounding of the mean
+  if (p.mean) {
+    reinterpret_cast<T*>(p.mean)[c] = center;
+    reinterpret_cast<T*>(p.rstd)[c] = rstd;
+  }
 }
 
 template <class T> __device__ __forceinline__ void batch_norm_backward(const FinishParams& p) {
@@ -239,8 +259,10 @@ template <class T> __device__ __forceinline__ void batch_norm_backward(const Fin
   const double r = double(reinterpret_cast<const T*>(p.rstd)[c]), n = double(p.count);
   const double scale = (p.weight ? load<double>(element(p.weight, p.weight_type, c), p.weight_type) : 1) * r,
                slope = -scale * r * r * s.second / n;
-  put<T>(p.grad_weight, p.grad_weight_type, c, T(s.second * r)), put<T>(p.grad_bias, p.grad_bias_type, c, T(s.first));
-  reinterpret_cast<T*>(p.scale)[c] = T(scale), reinterpret_cast<T*>(p.slope)[c] = T(slope);
+  put<T>(p.grad_weight, p.grad_weight_type, c, T(s.second * r));
+  put<T>(p.grad_bias, p.grad_bias_type, c, T(s.first));
+  reinterpret_cast<T*>(p.scale)[c] = T(scale);
+  reinterpret_cast<T*>(p.slope)[c] = T(slope);
   reinterpret_cast<T*>(p.center)[c] = reinterpret_cast<const T*>(p.mean)[c];
   reinterpret_cast<T*>(p.shift)[c] = T(-scale * s.first / n);
 }
@@ -255,13 +277,13 @@ template <class T> __device__ __forceinline__ void columns(const FinishParams& p
   if (p.grad_bias) put<T>(p.grad_bias, p.grad_bias_type, c, T(s.first));
 }
 
-// A thread takes one vector of one channel, or one element.
+// A thread processes one vector of one channel, or one element.
 template <class T> __device__ __forceinline__ void channels(const ChannelParams& p) {
   const int64_t i = (int64_t(blockIdx.x) * kThreads + threadIdx.x) * (p.vectors ? 8 : 1);
   if (i >= p.count) return;
   const int64_t c = i / p.spatial % p.channels;
   const T scale = reinterpret_cast<const T*>(p.scale)[c], shift = reinterpret_cast<const T*>(p.shift)[c];
-  const T center = reinterpret_cast<const T*>(p.center)[c];  // the difference to it first: both may be large
+  const T center = reinterpret_cast<const T*>(p.center)[c];  // subtract it first: both may be large
   const T slope = p.grad ? reinterpret_cast<const T*>(p.slope)[c] : T(0);
   void* const to = const_cast<void*>(element(p.out, p.out_type, i));
   if (p.vectors) {

@@ -8,7 +8,7 @@ namespace strata::cuda {
 void moments(const TensorImpl& x, uint32_t reduced, double correction, bool root, const TensorImpl* variance,
              const TensorImpl* mean);
 
-// x is [n, c, …] and contiguous, as are all other tensors, which may be null where there is a choice.
+// x is [n, c, …] and contiguous, as are all other tensors; optional ones may be null.
 struct BatchNorm {
   const TensorImpl &x, &y;
   const TensorImpl *weight, *bias, *running_mean, *running_var;

@@ -1,27 +1,27 @@
-// What the host tells the kernels of moments and of the norms over channels; compiled by both compilers, so plain types only.
+// Parameters of the kernels of moments and of the norms over channels; shared with device code, so plain types only.
 #pragma once
 #include "cuda/common/axes_params.h"
 
 namespace strata::cuda {
 
-// Two numbers for each result, folded over some dimensions: mean and squared deviations, or two sums of a gradient.
+// Two numbers for each result, reduced over some dimensions: mean and squared deviations, or two sums of a gradient.
 struct PairParams {
   uint64_t x, grad;
-  uint64_t mean, rstd;  // of the compute type, for gradients: of a result (channels) or of a folded element (columns)
+  uint64_t mean, rstd;  // of the compute type, for gradients: of a result (channels) or of a reduced element (columns)
   uint64_t first, second;  // doubles: [parts, results]
   int32_t x_type, grad_type;
-  int32_t per_block;  // results of one block: a power of two
-  int32_t columns;    // neighbouring threads take neighbouring results instead of neighbouring elements
-  int32_t vectors;    // the widest accesses fit: the fastest folded dimension is dense, all others are multiples
-  int64_t part;       // elements that one block takes of a result; the grid's y counts the parts
+  int32_t per_block;  // results per block: a power of two
+  int32_t columns;    // neighbouring threads process neighbouring results instead of neighbouring elements
+  int32_t vectors;    // use the widest accesses: the fastest reduced dimension is contiguous, all others are multiples
+  int64_t part;       // elements of a result per block; the grid's y counts the parts
   AxesParams kept, gone;
 };
 
-// The parts of a result put together, and what is made of them.
+// Merges the parts of a result, and computes the outputs.
 struct FinishParams {
   uint64_t first, second;  // from PairParams
   int64_t parts, part, count, results;
-  int32_t threads;  // of a result: a power of two, at most 32
+  int32_t threads;  // per result: a power of two, at most 32
   // moments
   uint64_t variance, average;  // either may be 0
   int32_t variance_type, average_type, root;
@@ -34,8 +34,8 @@ struct FinishParams {
   double momentum, eps;
 };
 
-// With d = x - center[c]: out = d * scale[c] + shift[c], or with a gradient g: g * scale[c] + d * slope[c] + shift[c]; x is
-// [n, c, s].
+// With d = x - center[c]: out = d * scale[c] + shift[c], or with a gradient g: g * scale[c] + d * slope[c] + shift[c];
+// x is [n, c, s].
 struct ChannelParams {
   uint64_t x, grad, out, center, scale, slope, shift;
   int32_t x_type, grad_type, out_type, vectors;

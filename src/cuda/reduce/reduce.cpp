@@ -1,4 +1,4 @@
-// Launches the kernels of cuda/reduce/reduce.cu: how many threads a result gets, and into how many parts it is cut.
+// Launches the kernels of cuda/reduce/reduce.cu; chooses the threads per result and the number of parts.
 #include "cuda/reduce/reduce.h"
 
 #include <algorithm>
@@ -14,21 +14,20 @@ namespace strata::cuda {
 namespace {
 
 constexpr int64_t kThreads = 256;
-constexpr int64_t kPart = 1 << 12;  // elements of a result that one block takes at least
-// Four blocks fit on a multiprocessor: these are one and two rounds of a card with 132. With so many there is no need to cut
-// results; a second launch folds the parts.
+constexpr int64_t kPart = 1 << 12;  // minimum elements of a result per block
+// Four blocks fit on a multiprocessor: these are one and two waves of a GPU with 132. With this many blocks, results
+// need not be split; otherwise a second launch reduces the parts.
 constexpr int64_t kEnoughBlocks = 512, kColumnBlocks = 1024;
-constexpr int64_t kColumnPart =
-  kColumnGroups * kReduceRun;  // elements of a result that one block takes at most, of columns
+constexpr int64_t kColumnPart = kColumnGroups * kReduceRun;  // for columns: maximum elements of a result per block
 
 constexpr const char* kNames[] = {"Sum", "NanSum", "CountNonzero", "SumAbs", "SumSquares", "Prod",
                                   "Max", "Min",    "MaxAbs",       "MinAbs", "Any",        "All"};
 static_assert(std::size(kNames) == kFoldCount);
-// How parts of results are put together: they are mapped already.
+// How parts of results are combined: the map was already applied.
 constexpr Fold kSecond[] = {Fold::Sum, Fold::Sum, Fold::Sum, Fold::Sum, Fold::Sum, Fold::Prod,
                             Fold::Max, Fold::Min, Fold::Max, Fold::Min, Fold::Max, Fold::Min};
 
-const Function& fold_kernel(Fold fold, DType compute, ReduceWay way) {
+const Function& fold_kernel(Fold fold, DType compute, ReduceMethod method) {
   static const std::deque<Function>& all = *[] {
     auto* list = new std::deque<Function>;
     for (const char* name : kNames)
@@ -36,7 +35,7 @@ const Function& fold_kernel(Fold fold, DType compute, ReduceWay way) {
         for (const char* kind : {"Columns", "Rows", ""}) list->emplace_back("reduce", std::string(name) + kind + type);
     return list;
   }();
-  return all[(static_cast<size_t>(fold) * 3 + kernel_index(compute)) * 3 + static_cast<size_t>(way)];
+  return all[(static_cast<size_t>(fold) * 3 + kernel_index(compute)) * 3 + static_cast<size_t>(method)];
 }
 
 }  // namespace
@@ -49,7 +48,7 @@ bool by_columns(const ReducePlan& plan) {
   return plan.gone.count <= 1 || (kept != 0 && kept < gone) || gone == 0;
 }
 
-// Rows: as many threads for a result as have work; columns: a warp's worth of neighbours.
+// Rows: as many threads per result as have work; columns: a warp's worth of neighbours.
 int64_t results_per_block(bool columns, int64_t kept, int64_t gone) {
   if (columns) {
     int64_t n = std::min<int64_t>(kThreads, std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(kept, 1))));
@@ -73,18 +72,18 @@ namespace {
 struct Stage {
   ReduceParams params;
   DType compute;
-  ReduceWay way;
+  ReduceMethod method;
   int64_t blocks, parts;
 };
 
 Stage stage_of(const Reduction& r) {
   Stage s{};
   s.compute = compute_type(r.cast);
-  s.way = ReduceWay::Strided;
+  s.method = ReduceMethod::Strided;
   s.parts = 1;
-  if (r.out.numel == 0) return s;  // nothing runs
+  if (r.out.numel == 0) return s;  // nothing to launch
   ReducePlan plan(r.x, r.reduced);
-  if (r.x.numel == 0) {  // each result folds nothing
+  if (r.x.numel == 0) {  // each result is an empty reduction
     plan.gone = {};
     plan.gone.add(0, 1);
     plan.kept = {};
@@ -112,7 +111,7 @@ Stage stage_of(const Reduction& r) {
                             whole(p.kept.count) && plan.gone.dims == 1 && whole(plan.gone.stride[0]) &&
                             p.kept.count >= 64 && p.gone.count >= 128;
   if (wide_columns) per_block = kColumnResults;
-  s.way = wide_columns ? ReduceWay::Columns : rows ? ReduceWay::Rows : ReduceWay::Strided;
+  s.method = wide_columns ? ReduceMethod::Columns : rows ? ReduceMethod::Rows : ReduceMethod::Strided;
   s.blocks = ceil_div(p.kept.count, per_block);
   p.part = wide_columns
              ? std::clamp<int64_t>(ceil_div(p.gone.count * s.blocks, kColumnBlocks), kColumnPart / 4, kColumnPart)
@@ -121,13 +120,13 @@ Stage stage_of(const Reduction& r) {
   return s;
 }
 
-// Parts of results are wide numbers, [part, result]; the next stage folds them.
+// Parts of results are wide numbers, [part, result]; the next stage reduces them.
 DType wide_type(DType compute) { return compute == DType::I64 ? DType::I64 : DType::F64; }
 Reduction next_stage(const Reduction& r, const TensorImpl& partial) {
   return {kSecond[static_cast<int>(r.fold)], partial, 1, partial.dtype, r.out, r.finish};
 }
 
-// `memory(shape, dtype)` gives the tensor that parts go to.
+// `memory(shape, dtype)` returns the tensor for the parts.
 template <class Memory> void run_stages(const Reduction& r, Stage s, Memory memory) {
   s.params.x = address(r.x);
   s.params.x_type = tag(r.x);
@@ -139,17 +138,17 @@ template <class Memory> void run_stages(const Reduction& r, Stage s, Memory memo
     s.params.partial = address(*partial);
   }
   const Grid grid{static_cast<uint32_t>(s.blocks), static_cast<uint32_t>(s.parts)};
-  stream_of(r.out.device).launch(fold_kernel(r.fold, s.compute, s.way), grid, {kThreads}, 0, s.params);
+  stream_of(r.out.device).launch(fold_kernel(r.fold, s.compute, s.method), grid, {kThreads}, 0, s.params);
   if (s.parts == 1) return;
   const Reduction next = next_stage(r, *partial);
   run_stages(next, stage_of(next), memory);
 }
 }  // namespace
 
-const char* plan_reduce(const Reduction& r, ReduceWay way, Plan& plan) {
+const char* plan_reduce(const Reduction& r, ReduceMethod method, Plan& plan) {
   const Stage first = stage_of(r);
-  if (first.way != way)
-    return way == ReduceWay::Columns ? "not many columns side by side" : "its rows do not lie in 16-byte pieces";
+  if (first.method != method)
+    return method == ReduceMethod::Columns ? "too few adjacent columns" : "its rows are not in 16-byte pieces";
   Workspace workspace(plan);
   Stage s = first;
   while (s.parts > 1) {
@@ -184,14 +183,18 @@ void arg_reduce(bool largest, const TensorImpl& x, int dim, const TensorImpl* va
     {{"reduce", "ArgMax_f32"}, {"reduce", "ArgMax_f64"}, {"reduce", "ArgMax_i64"}}};
   const ReducePlan plan(x, 1u << dim);
   ArgReduceParams p{};
-  p.x = reinterpret_cast<uint64_t>(x.data), p.places = reinterpret_cast<uint64_t>(indices.data);
+  p.x = reinterpret_cast<uint64_t>(x.data);
+  p.places = reinterpret_cast<uint64_t>(indices.data);
   p.values = values ? reinterpret_cast<uint64_t>(values->data) : 0;
-  p.x_type = static_cast<int32_t>(x.dtype), p.count = x.shape[dim], p.stride = x.strides[dim];
+  p.x_type = static_cast<int32_t>(x.dtype);
+  p.count = x.shape[dim];
+  p.stride = x.strides[dim];
   p.kept = axes_params(plan.kept, plan.kept.stride, "arg reduction");
   for (int d = 0; d < plan.kept.dims; ++d) p.out_stride[d] = plan.kept.out_stride[plan.kept.dims - 1 - d];
   const bool columns = by_columns(plan);
   const int64_t per_block = results_per_block(columns, p.kept.count, p.count);
-  p.columns = columns, p.per_block = static_cast<int32_t>(per_block);
+  p.columns = columns;
+  p.per_block = static_cast<int32_t>(per_block);
   const Grid grid{static_cast<uint32_t>(ceil_div(p.kept.count, per_block))};
   stream_of(indices.device).launch(kernels[largest][kernel_index(x.dtype)], grid, {kThreads}, 0, p);
 }

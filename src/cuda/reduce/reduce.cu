@@ -1,9 +1,9 @@
-// Reductions over any set of dimensions: sums, products, extremes, norms, truth.
+// Reductions over any set of dimensions: sums, products, extremes, norms, all and any.
 //
-// Bound by memory: each element is read once. A block folds `per_block` results; the threads of a result fold every so-manieth
-// element, runs of 32 in the compute type, the runs in the wide type (double, int64_t), then the threads' values as a tree in
-// shared memory. Long results are cut into parts that a second launch folds. What is added to what depends on the shape alone,
-// so the bits are the same each run.
+// Bound by memory: each element is read once. A block computes `per_block` results. The threads of a result each reduce
+// a strided subset of the elements, runs of 32 in the compute type, the runs in the wide type (double, int64_t), then
+// the threads' values as a tree in shared memory. Long results are split into parts that a second launch reduces. The
+// order of operations depends on the shape only, so each run gives the same bits.
 #include "cuda/common/eights.cuh"
 #include "cuda/common/index.cuh"
 #include "cuda/reduce/reduce_params.h"
@@ -33,7 +33,7 @@ struct Times {
   template <class T> static __device__ T identity() { return T(1); }
   template <class T> static __device__ T both(T a, T b) { return a * b; }
 };
-struct Larger {  // a NaN once met stays
+struct Larger {  // propagates NaN
   template <class T> static __device__ T identity() { return lowest<T>(); }
   template <class T> static __device__ T both(T a, T b) { return b > a || b != b ? b : a; }
 };
@@ -41,7 +41,7 @@ struct Smaller {
   template <class T> static __device__ T identity() { return highest<T>(); }
   template <class T> static __device__ T both(T a, T b) { return b < a || b != b ? b : a; }
 };
-struct Either {  // of 0 and 1
+struct Either {  // for 0 and 1
   template <class T> static __device__ T identity() { return T(0); }
   template <class T> static __device__ T both(T a, T b) { return b > a ? b : a; }
 };
@@ -65,7 +65,7 @@ struct Squared {
   template <class T> static __device__ T map(T v) { return v * v; }
 };
 
-// Writes one result, or its part, to place `at` of the output.
+// Writes one result, or its part, to offset `at` of the output.
 template <class T>
 __device__ __forceinline__ void finish(const ReduceParams& p, typename WideOf<T>::type total, int64_t at) {
   if (p.partial) {
@@ -82,7 +82,7 @@ __device__ __forceinline__ void finish(const ReduceParams& p, typename WideOf<T>
   }
 }
 
-// Folds the values of a result's threads and writes what comes out.
+// Reduces the values of a result's threads and writes the result.
 template <class C, class T>
 __device__ __forceinline__ void leave(const ReduceParams& p, typename WideOf<T>::type total, int lane, int per_result,
                                       int64_t result) {
@@ -95,7 +95,7 @@ __device__ __forceinline__ void leave(const ReduceParams& p, typename WideOf<T>:
   }
   if (lane != 0 || result >= p.kept.count) return;
   total = shared[thread];
-  int64_t at = 0;  // in the output
+  int64_t at = 0;  // offset in the output
   if (p.kept.dims == 1) {
     at = result * p.out_stride[0];
   } else {
@@ -108,15 +108,15 @@ __device__ __forceinline__ void leave(const ReduceParams& p, typename WideOf<T>:
 template <class C, class M, class T> __device__ __forceinline__ void reduce(const ReduceParams& p) {
   using Wide = typename WideOf<T>::type;
   const int per_result = kThreads / p.per_block, thread = threadIdx.x;
-  const int own = p.columns ? thread % p.per_block : thread / per_result;   // result, of those of the block
-  const int lane = p.columns ? thread / p.per_block : thread % per_result;  // thread, of those of the result
+  const int own = p.columns ? thread % p.per_block : thread / per_result;   // index of the result in the block
+  const int lane = p.columns ? thread / p.per_block : thread % per_result;  // index of the thread in the result
   const int64_t result = int64_t(blockIdx.x) * p.per_block + own;
   Wide total = C::template identity<Wide>();
   if (result < p.kept.count) {
     const int64_t begin = int64_t(blockIdx.y) * p.part, end = min(begin + p.part, p.gone.count);
     const int64_t base = offset_of(p.kept, result);
     const auto fold_all = [&](auto get) {
-      constexpr int kAhead = 4;  // elements that are read before the first is used
+      constexpr int kAhead = 4;  // elements that are loaded before the first is used
       for (int64_t i = begin + lane; i < end;) {
         T run = C::template identity<T>();
         for (int k = 0; k < kRun && i < end; k += kAhead, i += kAhead * per_result) {
@@ -140,10 +140,10 @@ template <class C, class M, class T> __device__ __forceinline__ void reduce(cons
   leave<C, T>(p, total, lane, per_result, result);
 }
 
-// --- rows: the elements of a result lie one after the other, in one run or in runs of whole vectors ---------------------------
+// --- rows: the elements of a result are contiguous, or runs of whole vectors ------------------------------------
 //
-// 128 bytes for each thread are under way before the first is used. Of a result that is cut into parts, a part takes every so-manieth
-// piece of what its threads read at once: all of them together walk through memory in its order.
+// 128 bytes per thread are in flight before the first is used. If a result is split into parts, each part reads a
+// strided subset of the pieces: together they walk through memory in order.
 template <class T, Types kTypes> constexpr int kInFlight = kTypes == Types::Narrow ? 8 : sizeof(T) == 4 ? 4 : 2;
 
 template <class C, class M, class T, Types kTypes, bool kOneRun>
@@ -157,7 +157,7 @@ __device__ __forceinline__ typename WideOf<T>::type row_part(const ReduceParams&
     return element_as<T, kTypes>(p.x, p.x_type, base + (kOneRun ? k : offset_of(p.gone, k)));
   };
   int64_t i = blockIdx.y * kFlight * step + int64_t(lane) * 8;
-  const auto fold_vectors = [&]<bool kWhole>() {  // all vectors are there
+  const auto fold_vectors = [&]<bool kWhole>() {  // all vectors exist
     Eights<T, kFlight, kTypes> read;
     read.load(
       p.x_type, [&](int k) { return at(i + k * step); }, [&](int k) { return kWhole || i + k * step + 8 <= end; });
@@ -176,7 +176,7 @@ __device__ __forceinline__ typename WideOf<T>::type row_part(const ReduceParams&
   const int64_t stride = gridDim.y * kFlight * step;
   for (; i + (kFlight - 1) * step + 8 <= end; i += stride) fold_vectors.template operator()<true>();
   if (i < end) fold_vectors.template operator()<false>();
-  if (end % 8 != 0 && i + kFlight * step > end - end % 8) {  // fewer than a vector are left, for one thread
+  if (end % 8 != 0 && i + kFlight * step > end - end % 8) {  // less than a vector is left, for one thread
     for (int k = 0; k < kFlight; ++k)
       if (i + k * step == end - end % 8)
         for (int64_t e = end - end % 8; e < end; ++e) total = C::both(total, Wide(M::map(load<T>(at(e), p.x_type))));
@@ -203,10 +203,10 @@ template <class C, class M, class T> __device__ __forceinline__ void reduce_rows
   leave<C, T>(p, total, lane, per_result, result);
 }
 
-// --- columns: neighbouring results lie side by side, the elements of one far apart -------------------------------------------
+// --- columns: neighbouring results are adjacent, the elements of one are far apart ----------------------------------
 //
-// A thread has eight neighbouring results, in 16-byte accesses; 16 threads read 128 of them in a row, 16 such groups take every 16th
-// element, a run of them each.
+// A thread has eight neighbouring results, in 16-byte accesses; 16 threads read 128 of them in a row, and each of 16
+// such groups takes every 16th element, a run of them.
 template <class C, class M, class T, Types kTypes>
 __device__ __forceinline__ void column_part(const ReduceParams& p, int64_t first, int64_t i, int64_t end, T (&run)[8]) {
   constexpr int kFlight = kInFlight<T, kTypes>;
@@ -250,10 +250,10 @@ template <class C, class M, class T> __device__ __forceinline__ void reduce_colu
   finish<T>(p, sum, result * p.out_stride[0]);
 }
 
-// --- places ----------------------------------------------------------------------------------------------------------
+// --- indices of extremes ------------------------------------------------------------------------------------------
 
 template <class T, bool kLargest>
-__device__ __forceinline__ bool better(T a, int64_t i, T b, int64_t j) {  // is a before b?
+__device__ __forceinline__ bool better(T a, int64_t i, T b, int64_t j) {  // whether a comes before b
   const bool nan_a = a != a, nan_b = b != b;
   if (nan_a || nan_b) return nan_a && (!nan_b || i < j);
   if (a == b) return i < j;
@@ -273,10 +273,14 @@ template <class T, bool kLargest> __device__ __forceinline__ void arg_reduce(con
     const int64_t base = offset_of(p.kept, result);
     for (int64_t i = lane; i < p.count; i += per_result) {
       const T v = load<T>(element(p.x, p.x_type, base + i * p.stride), p.x_type);
-      if (place == 0x7fffffffffffffffll || better<T, kLargest>(v, i, best, place)) best = v, place = i;
+      if (place == 0x7fffffffffffffffll || better<T, kLargest>(v, i, best, place)) {
+        best = v;
+        place = i;
+      }
     }
   }
-  best_values[thread] = best, best_places[thread] = place;
+  best_values[thread] = best;
+  best_places[thread] = place;
   for (int half = per_result / 2; half > 0; half /= 2) {
     __syncthreads();
     if (lane < half) {
@@ -284,8 +288,10 @@ template <class T, bool kLargest> __device__ __forceinline__ void arg_reduce(con
       const T v = best_values[other];
       const int64_t i = best_places[other];
       if (i != 0x7fffffffffffffffll && better<T, kLargest>(v, i, best, place)) {
-        best = v, place = i;
-        best_values[thread] = best, best_places[thread] = place;
+        best = v;
+        place = i;
+        best_values[thread] = best;
+        best_places[thread] = place;
       }
     }
   }
@@ -303,7 +309,7 @@ template <class T, bool kLargest> __device__ __forceinline__ void arg_reduce(con
 
 }  // namespace
 
-// As many blocks on a multiprocessor as keep the memory busy.
+// Enough blocks per multiprocessor to keep the memory busy.
 #define STRATA_FOLD_OF(name, C, M, suffix, T)                                                               \
   extern "C" __global__ void __launch_bounds__(256) name##_##suffix(ReduceParams p) { reduce<C, M, T>(p); } \
   extern "C" __global__ void __launch_bounds__(256, 4) name##Rows_##suffix(ReduceParams p) {                \

@@ -1,27 +1,29 @@
-// Reductions on a device, in the terms of cpu/reduce/reduce.h.
+// Reductions on a device, with the interface of cpu/reduce/reduce.h.
 #pragma once
 #include "record/kernel.h"
 #include "record/reduction.h"
 
 namespace strata::cuda {
 
-// How elements are read. Rows: what goes lies densely, in 16-byte pieces. Columns: what stays does. Strided: any layout.
-enum class ReduceWay : uint8_t { Columns, Rows, Strided };
+// How elements are read. Rows: reduced dimensions are contiguous, in 16-byte pieces. Columns: kept ones are. Strided:
+// any layout.
+enum class ReduceMethod : uint8_t { Columns, Rows, Strided };
 
-const char* plan_reduce(const Reduction& r, ReduceWay way, Plan& plan);
+const char* plan_reduce(const Reduction& r, ReduceMethod method, Plan& plan);
 void run_reduce(const Reduction& r, const Call& c, const Plan& plan);
-// The same at once, for launchers that reduce on the way; parts of results go to memory of their own.
+// Plans and runs at once, for launchers that also reduce; parts of results are allocated here.
 void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const TensorImpl& out, Finish finish = {});
-// The first place of the largest (smallest) value along dim; NaN counts as both. `values` may be null.
+// The first index of the maximum (minimum) along dim; NaN counts as both. `values` may be null.
 void arg_reduce(bool largest, const TensorImpl& x, int dim, const TensorImpl* values, const TensorImpl& indices);
 
-// --- how reductions are laid out over threads ---------------------------------------------------------------------------
+// --- mapping of reductions to threads -----------------------------------------------------------------------------
 
-// Whether neighbouring threads should take neighbouring results: where those lie closer than the elements of one result.
+// Whether neighbouring threads should process neighbouring results: if those are closer than the elements of one
+// result.
 bool by_columns(const ReducePlan& plan);
-// Results of one block of 256 threads: a power of two.
+// Results per block of 256 threads: a power of two.
 int64_t results_per_block(bool columns, int64_t kept, int64_t gone);
-// Elements of a result that one block takes, a multiple of `step`: all, unless there are too few blocks.
+// Elements of a result per block, a multiple of `step`: all, unless there are too few blocks.
 int64_t elements_per_part(int64_t kept, int64_t gone, int64_t per_block, int64_t step);
 
 }  // namespace strata::cuda

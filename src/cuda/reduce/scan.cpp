@@ -1,4 +1,4 @@
-// Launches the kernels of cuda/reduce/scan.cu: who takes a line, and into how many parts it is cut.
+// Launches the kernels of cuda/reduce/scan.cu; assigns threads to lines, and splits lines into parts.
 #include "cuda/reduce/scan.h"
 
 #include <algorithm>
@@ -12,9 +12,9 @@ namespace strata::cuda {
 namespace {
 
 constexpr int64_t kThreads = 256, kWarps = 8;
-constexpr int64_t kManyLines = 4096;  // so many keep the device busy with a thread each
+constexpr int64_t kManyLines = 4096;  // enough to keep the device busy with one thread each
 constexpr int64_t kEnoughBlocks = 512;
-constexpr int64_t kPart = 1 << 14;  // elements of a part at least
+constexpr int64_t kPart = 1 << 14;  // minimum elements of a part
 constexpr int64_t kMostParts = 4096;
 
 // The kernels of one kind of scan by compute type.
@@ -23,9 +23,16 @@ using Kernels = std::array<Function, 3>;
 void launch(const Kernels& kernels, const TensorImpl& x, const Split& s, const TensorImpl& out,
             const TensorImpl* places) {
   ScanParams p{};
-  p.x = address(x), p.x_type = tag(x), p.out = address(out), p.out_type = tag(out);
+  p.x = address(x);
+  p.x_type = tag(x);
+  p.out = address(out);
+  p.out_type = tag(out);
   if (places) p.places = address(*places);
-  p.lines = s.lines(), p.n = s.n, p.inner = s.inner, p.part = s.n, p.parts = 1;
+  p.lines = s.lines();
+  p.n = s.n;
+  p.inner = s.inner;
+  p.part = s.n;
+  p.parts = 1;
   const DType compute = compute_type(out.dtype);
   const Function& kernel = kernels[kernel_index(compute)];
   const Stream stream = stream_of(out.device);
@@ -42,18 +49,24 @@ void launch(const Kernels& kernels, const TensorImpl& x, const Split& s, const T
   if (parts == 1) return stream.launch(kernel, {blocks}, {kThreads}, 0, p);
 
   constexpr int64_t kTile = kThreads * 4;
-  p.part = ((p.n + parts - 1) / parts + kTile - 1) / kTile * kTile, p.parts = (p.n + p.part - 1) / p.part;
+  p.part = ((p.n + parts - 1) / parts + kTile - 1) / kTile * kTile;
+  p.parts = (p.n + p.part - 1) / p.part;
   const Grid grid{blocks, static_cast<uint32_t>(p.parts)};
   const DType wide = places || compute == DType::I64 ? compute : DType::F64;
   const auto table = [&](DType t) { return make_tensor(Shape(std::array{p.lines, p.parts}), t, out.device); };
   const Tensor totals = table(wide), scanned = table(wide), total_places = places ? table(DType::I64) : Tensor(),
                from_parts = places ? table(DType::I64) : Tensor();
   ScanParams first = p;
-  first.totals = 1, first.out = address(*totals), first.places = places ? address(*total_places) : 0;
+  first.totals = 1;
+  first.out = address(*totals);
+  first.places = places ? address(*total_places) : 0;
   stream.launch(kernel, grid, {kThreads}, 0, first);
   launch(kernels, *totals, Split(*totals, 1), *scanned, places ? from_parts.get() : nullptr);
   p.carry = address(*scanned);
-  if (places) p.carry_parts = address(*from_parts), p.carry_places = address(*total_places);
+  if (places) {
+    p.carry_parts = address(*from_parts);
+    p.carry_places = address(*total_places);
+  }
   stream.launch(kernel, grid, {kThreads}, 0, p);
 }
 }  // namespace
@@ -76,7 +89,8 @@ void scan_extremes(bool largest, const TensorImpl& x, int dim, const TensorImpl&
   const Tensor from = dense(x);
   const DenseOut to(values), places(indices);
   launch(kernels[largest], *from, Split(x, dim), *to, &*places);
-  to.finish(), places.finish();
+  to.finish();
+  places.finish();
 }
 
 }  // namespace strata::cuda

@@ -1,10 +1,10 @@
-// Running sums, products, log-sums and extremes along one dimension.
+// Cumulative sums, products, log-sums and extremes along one dimension.
 //
-// Bound by memory: each element is read and written once (read twice where a line is cut into parts). Across lines a thread
-// walks down a line of its own and its neighbours down the neighbouring ones. Along lines a warp or a block takes tiles of one
-// line: each thread scans 16 bytes of the compute type, the threads' totals are scanned by shuffles, a carry goes from tile to tile. Long lines
-// are cut into parts: one launch for the parts' totals, one to scan those, one for the parts. What is added to what depends on
-// the shape alone. Float sums run in double, as on the CPU.
+// Bound by memory: each element is read and written once (read twice if a line is split into parts). Across lines, each
+// thread walks along one line and its neighbours along the neighbouring lines. Along lines, a warp or a block processes
+// tiles of one line: each thread scans 16 bytes of the compute type, shuffles scan the threads' totals, and a carry
+// goes from tile to tile. Long lines are split into parts: one launch for the parts' totals, one to scan those, one for
+// the parts. The order of operations depends on the shape only. Float sums are computed in double, as on the CPU.
 #include "cuda/common/dtypes.cuh"
 #include "cuda/reduce/scan_params.h"
 
@@ -23,7 +23,7 @@ __device__ double log_add(double a, double b) {
   return isinf(high) && high == low ? high : high + log1p(exp(low - high));
 }
 
-// A kind of scan: its state, the state of one element, that of two stretches one after the other.
+// A kind of scan: its state, the state of one element, and combining two consecutive ranges.
 template <class T> struct Sums {
   using Element = T;
   using State = typename WideOf<T>::type;
@@ -52,7 +52,7 @@ template <class T> struct Best {
   T value;
   int64_t place;  // negative: nothing yet
 };
-template <class T, bool kLargest> struct Extremes {  // of equal ones the last, and NaN above all
+template <class T, bool kLargest> struct Extremes {  // for equal values the last, and NaN above all
   using Element = T;
   using State = Best<T>;
   static constexpr bool kPlaces = true;
@@ -94,7 +94,7 @@ __device__ __forceinline__ void put_total(const ScanParams& p, int64_t at, const
     reinterpret_cast<typename K::State*>(p.out)[at] = s;
   }
 }
-// What comes before a part.
+// The carry into a part.
 template <class K>
 __device__ __forceinline__ typename K::State carried(const ScanParams& p, int64_t line, int64_t part) {
   const int64_t at = line * p.parts + part - 1;
@@ -119,7 +119,10 @@ template <class K> __device__ __forceinline__ void walk(const ScanParams& p) {
 #pragma unroll
     for (int j = 0; j < kAhead; ++j) v[j] = load<T>(element(p.x, p.x_type, base + (i + j) * p.inner), p.x_type);
 #pragma unroll
-    for (int j = 0; j < kAhead; ++j) s = K::both(s, K::of(v[j], i + j)), put<K>(p, base + (i + j) * p.inner, s);
+    for (int j = 0; j < kAhead; ++j) {
+      s = K::both(s, K::of(v[j], i + j));
+      put<K>(p, base + (i + j) * p.inner, s);
+    }
   }
   for (; i < p.n; ++i) {
     s = K::both(s, K::of(load<T>(element(p.x, p.x_type, base + i * p.inner), p.x_type), i));

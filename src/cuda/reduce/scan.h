@@ -1,4 +1,4 @@
-// Scans on a device, in the terms of cpu/reduce/scan.h.
+// Scans on a device, with the interface of cpu/reduce/scan.h.
 #pragma once
 #include "record/kinds.h"
 #include "tensor/tensor.h"

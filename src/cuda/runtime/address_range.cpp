@@ -22,7 +22,7 @@ AddressRange::~AddressRange() {
 }
 
 driver::CUresult AddressRange::map_chunk(uint64_t address) {
-  if (mapped_[chunk(address)]) return driver::kSuccess;  // once it could not be taken away
+  if (mapped_[chunk(address)]) return driver::kSuccess;  // unmapping it failed before
   const driver::Table& t = gpu_.table();
   driver::CUmemAllocationProp prop{};
   prop.type = driver::kAllocationPinned;
@@ -30,7 +30,7 @@ driver::CUresult AddressRange::map_chunk(uint64_t address) {
   driver::CUmemGenericAllocationHandle memory = 0;
   if (const driver::CUresult r = t.cuMemCreate(&memory, kChunk, &prop, 0)) return r;
   const driver::CUresult r = t.cuMemMap(address, kChunk, 0, memory, 0);
-  t.cuMemRelease(memory);  // it lives as long as it is mapped
+  t.cuMemRelease(memory);  // it is freed when it is unmapped
   if (r == driver::kSuccess) mapped_[chunk(address)] = true;
   return r;
 }
@@ -38,7 +38,7 @@ driver::CUresult AddressRange::map_chunk(uint64_t address) {
 bool AddressRange::map(uint64_t address, size_t bytes) {
   const uint64_t end = address + bytes;
   driver::CUresult r = driver::kSuccess;
-  if (constexpr size_t kMany = 32 * kChunk; bytes > kMany) {  // what cannot end well is not begun
+  if (constexpr size_t kMany = 32 * kChunk; bytes > kMany) {  // check first whether enough memory is free
     size_t free = 0, total = 0;
     gpu_.check(gpu_.table().cuMemGetInfo(&free, &total), "tell its memory");
     if (free < bytes) return false;
@@ -55,7 +55,7 @@ bool AddressRange::map(uint64_t address, size_t bytes) {
 }
 
 driver::CUresult AddressRange::unmap(uint64_t address, size_t bytes, size_t& done) {
-  for (done = 0; done < bytes; done += kChunk) {  // a mapping goes as a whole
+  for (done = 0; done < bytes; done += kChunk) {  // a mapping is unmapped as a whole
     if (const driver::CUresult r = gpu_.table().cuMemUnmap(address + done, kChunk)) return r;
     mapped_[chunk(address + done)] = false;
   }

@@ -9,10 +9,10 @@
 namespace strata::cuda {
 namespace {
 
-constexpr size_t kUnit = 512;               // blocks are multiples of it
-constexpr size_t kSmall = size_t{1} << 20;  // blocks up to here come from segments of their own
+constexpr size_t kUnit = 512;               // block sizes are multiples of it
+constexpr size_t kSmall = size_t{1} << 20;  // blocks up to this size have separate segments
 constexpr size_t kSmallSegment = size_t{2} << 20;
-constexpr size_t kMiddle = size_t{10} << 20;  // larger ones get a segment that fits
+constexpr size_t kMiddle = size_t{10} << 20;  // larger ones get a segment of their size
 constexpr size_t kMiddleSegment = size_t{20} << 20;
 constexpr size_t kSegmentUnit = size_t{2} << 20;
 
@@ -47,33 +47,38 @@ Ref<Storage> Allocator::allocate(size_t bytes, driver::CUstream stream) {
     b = take(size, small, stream, pool);
   }
   if (!b) b = grow(size, small, stream, pool);
-  if (!b && !capturing_) {  // what is cached for other sizes and streams may be enough
+  if (!b && !capturing_) {  // memory cached for other sizes and streams may be enough
     ++stats_.retries;
     poll(true);
     drop_free_segments();
     b = grow(size, small, stream, pool);
   }
   if (!b) out_of_memory(bytes);
-  // The rest of the block stays free: always of small ones, of large ones when it is worth it.
+  // The rest of the block stays free: always for small blocks, for large ones if it is worth it.
   if (b->size - size >= (small || expandable ? kUnit : kSmall + kUnit)) {
     Block* rest = split(b, size);
     rest->free = true;
     pools_[small].insert(rest);
   }
-  b->requested = bytes, b->free = false;
+  b->requested = bytes;
+  b->free = false;
   b->op = thread_state.op ? &thread_state.op->name : nullptr;
   b->line = std::move(line);
-  stats_.allocated += bytes, stats_.active += b->size, ++stats_.allocations;
+  stats_.allocated += bytes;
+  stats_.active += b->size;
+  ++stats_.allocations;
   stats_.peak_allocated = std::max(stats_.peak_allocated, stats_.allocated);
   return adopt_memory(reinterpret_cast<void*>(b->address), bytes, release, b);
 }
 
 Allocator::Block* Allocator::take(size_t size, bool small, driver::CUstream stream, uint64_t pool) {
   Block wanted{};
-  wanted.size = size, wanted.stream = stream, wanted.pool = pool;
+  wanted.size = size;
+  wanted.stream = stream;
+  wanted.pool = pool;
   const auto found = pools_[small].lower_bound(&wanted);
   if (found == pools_[small].end() || (*found)->stream != stream || (*found)->pool != pool) return nullptr;
-  // A large block is not broken up for a much smaller one.
+  // A large block is not split for a much smaller one.
   if (!small && !expandable && size < kMiddle && (*found)->size >= size + kMiddleSegment) return nullptr;
   Block* b = *found;
   pools_[small].erase(found);
@@ -110,28 +115,31 @@ Allocator::Block* Allocator::split(Block* b, size_t size) {
                          .after = b->after,
                          .small = b->small};
   if (b->after) b->after->before = rest;
-  b->after = rest, b->size = size;
+  b->after = rest;
+  b->size = size;
   return rest;
 }
 
 void Allocator::absorb(Block* b, Block* next) {
-  b->size += next->size, b->after = next->after;
+  b->size += next->size;
+  b->after = next->after;
   if (next->after) next->after->before = b;
   delete next;
 }
 
-// Runs wherever the last tensor goes, also while the process ends: nothing may be thrown.
+// Runs when the last tensor is released, also during process exit: must not throw.
 void Allocator::release(void* block) {
   auto* b = static_cast<Block*>(block);
   try {
     b->owner->give_back(b);
-  } catch (const std::exception&) {  // the device is dead, or the process a fork: the memory is gone with it
+  } catch (const std::exception&) {  // the device is dead, or this is a forked process: the memory is lost anyway
   }
 }
 
 void Allocator::give_back(Block* b) {
   std::lock_guard lock(mutex_);
-  stats_.allocated -= b->requested, stats_.active -= b->size;
+  stats_.allocated -= b->requested;
+  stats_.active -= b->size;
   b->requested = 0;
   if (b->other_users.empty()) return b->small && b->pool == 0 ? keep_at_hand(b) : put_free(b);
   const driver::Table& t = gpu_.table();
@@ -148,7 +156,9 @@ void Allocator::give_back(Block* b) {
 
 void Allocator::keep_at_hand(Block* b) {
   if (hand_count_ == kMostAtHand) empty_hand();
-  b->at_hand = true, b->op = nullptr, b->line = nullptr;
+  b->at_hand = true;
+  b->op = nullptr;
+  b->line = nullptr;
   at_hand_[hand_count_++] = b;
 }
 Allocator::Block* Allocator::from_hand(size_t size, driver::CUstream stream) {
@@ -170,14 +180,23 @@ void Allocator::empty_hand() {
 }
 
 void Allocator::put_free(Block* b) {
-  b->free = true, b->op = nullptr, b->line = nullptr;
+  b->free = true;
+  b->op = nullptr;
+  b->line = nullptr;
   Pool& pool = pools_[b->small];
-  if (Block* next = b->after; next && next->free) pool.erase(next), absorb(b, next);
-  if (Block* previous = b->before; previous && previous->free) pool.erase(previous), absorb(previous, b), b = previous;
+  if (Block* next = b->after; next && next->free) {
+    pool.erase(next);
+    absorb(b, next);
+  }
+  if (Block* previous = b->before; previous && previous->free) {
+    pool.erase(previous);
+    absorb(previous, b);
+    b = previous;
+  }
   pool.insert(b);
 }
 
-// Blocks whose other users have finished become free. With `wait`, all do.
+// Frees blocks whose other users have finished. With `wait`, waits for all of them.
 void Allocator::poll(bool wait) {
   const driver::Table& t = gpu_.table();
   driver::CUresult failed = driver::kSuccess;
@@ -246,7 +265,8 @@ void Allocator::begin_pool(uint64_t pool, driver::CUstream stream) {
   std::lock_guard lock(mutex_);
   STRATA_CHECK(!capturing_, Runtime, "{}: another graph is being captured", to_string(gpu_.device()));
   poll(false);
-  capturing_ = pool, capturing_stream_ = stream;
+  capturing_ = pool;
+  capturing_stream_ = stream;
 }
 void Allocator::end_pool() {
   std::lock_guard lock(mutex_);
@@ -256,7 +276,7 @@ void Allocator::release_pool(uint64_t pool) {
   std::lock_guard lock(mutex_);
   for (const auto& [address, segment] : segments_) {
     if (segment.first->pool != pool) continue;
-    for (Block* b = segment.first; b; b = b->after) {  // the order of a set must not change under it
+    for (Block* b = segment.first; b; b = b->after) {  // the order of a set must not change while iterating
       if (b->free) pools_[b->small].erase(b);
       b->pool = 0;
       if (b->free) pools_[b->small].insert(b);
@@ -277,7 +297,8 @@ DeviceMemoryStats Allocator::stats() const {
 }
 void Allocator::reset_peak() {
   std::lock_guard lock(mutex_);
-  stats_.peak_allocated = stats_.allocated, stats_.peak_reserved = stats_.reserved;
+  stats_.peak_allocated = stats_.allocated;
+  stats_.peak_reserved = stats_.reserved;
 }
 void Allocator::set_limit(size_t bytes) {
   std::lock_guard lock(mutex_);

@@ -1,7 +1,7 @@
-// Device memory: cached in blocks that are split and joined, in the order of streams.
+// Device memory: cached in blocks that are split and merged, ordered by streams.
 //
-// Freed memory may be given to new tensors of the same stream at once, since the stream's work runs in order. Memory that
-// other streams were seen to use (record_stream) waits for them.
+// Freed memory may be reused at once by tensors of the same stream, since the stream's work runs in order. Memory that
+// other streams use (record_stream) waits for them.
 #pragma once
 #include <array>
 #include <atomic>
@@ -18,9 +18,9 @@
 namespace strata::cuda {
 
 struct DeviceMemoryStats {
-  size_t allocated = 0, reserved = 0, active = 0;  // asked for; taken from the driver; in use, rounded up to blocks
+  size_t allocated = 0, reserved = 0, active = 0;  // requested; taken from the driver; in use, rounded up to blocks
   size_t peak_allocated = 0, peak_reserved = 0;
-  size_t allocations = 0, segments = 0, retries = 0, failures = 0;  // times
+  size_t allocations = 0, segments = 0, retries = 0, failures = 0;  // counts
   size_t limit = 0;                                                 // of reserved bytes; 0: none
 };
 
@@ -39,17 +39,18 @@ class STRATA_API Allocator {
     uint64_t pool = 0;                          // the graph it belongs to; 0: none
     Block *before = nullptr, *after = nullptr;  // neighbours in the same segment
     bool free = false, small = false;
-    bool at_hand = false;             // given back, and not yet joined with its neighbours
+    bool at_hand = false;             // freed, and not merged with its neighbours yet
     bool unmapped = false;            // addresses of an expandable segment without memory: neither free nor used
-    const std::string* op = nullptr;  // the name of the op that asked for it; null: none did, or it is free
-    std::unique_ptr<const std::string> line = {};  // of the program, while history is kept
-    std::set<driver::CUstream> other_users = {};   // streams beside its own
-    int waiting = 0;                               // events of theirs that have not come
+    const std::string* op = nullptr;  // the name of the op that allocated it; null: none, or it is free
+    std::unique_ptr<const std::string> line = {};  // of the program, while history is on
+    std::set<driver::CUstream> other_users = {};   // streams besides its own
+    int waiting = 0;                               // pending events of these streams
   };
 
   Ref<Storage> allocate(size_t bytes, driver::CUstream stream);
   void record_stream(Storage& storage, driver::CUstream stream);
-  // Between the two, what this stream asks for comes from a pool of its own, which release_pool() gives to everybody.
+  // Between the two, allocations of this stream come from a separate pool, which release_pool() returns to the general
+  // pools.
   void begin_pool(uint64_t pool, driver::CUstream stream);
   void end_pool();
   void release_pool(uint64_t pool);
@@ -57,8 +58,8 @@ class STRATA_API Allocator {
   DeviceMemoryStats stats() const;
   void reset_peak();
   void set_limit(size_t bytes);
-  // "expandable_segments:True", as STRATA_CUDA_ALLOC_CONF has it when the first device is opened; for segments to come, of
-  // all devices. Throws Value for what it does not know.
+  // "expandable_segments:True", from STRATA_CUDA_ALLOC_CONF when the first device is opened; applies to new segments of
+  // all devices. Throws Value for unknown settings.
   static void configure(const std::string& settings);
   struct BlockInfo {
     uint64_t address, segment;
@@ -66,12 +67,12 @@ class STRATA_API Allocator {
     bool free, expandable;
     std::string op, line;
   };
-  std::vector<BlockInfo> snapshot() const;  // every block, segment by segment
-  // Whether each block remembers the line of the program that asked for it, for the snapshot and the error when there is no
-  // memory. While not, an allocation costs one relaxed load more.
+  std::vector<BlockInfo> snapshot() const;  // all blocks, segment by segment
+  // Whether each block stores the program line that allocated it, for the snapshot and the out-of-memory error. While
+  // off, an allocation costs one more relaxed load.
   static std::atomic<bool> history;
   static std::atomic<bool> expandable;
-  bool capturing() const { return capturing_ != 0; }  // a graph records what its stream is given
+  bool capturing() const { return capturing_ != 0; }  // a graph is recording allocations of its stream
 
  private:
   struct BySize {
@@ -80,7 +81,7 @@ class STRATA_API Allocator {
   using Pool = std::set<Block*, BySize>;
   static void release(void* block);
   void give_back(Block* b);
-  void put_free(Block* b);  // joins it with its neighbours
+  void put_free(Block* b);  // merges it with its neighbours
   void keep_at_hand(Block* b);
   Block* from_hand(size_t size, driver::CUstream stream);
   void empty_hand();
@@ -90,8 +91,8 @@ class STRATA_API Allocator {
   Block* map_at(AddressRange& range, Block* unmapped, size_t bytes);
   void unmap_free(AddressRange& range, Block* first);
   void count_reserved(size_t bytes);
-  Block* split(Block* b, size_t size);        // cuts it after `size` bytes; the rest, of which nothing is said
-  static void absorb(Block* b, Block* next);  // b grows by its neighbour
+  Block* split(Block* b, size_t size);        // splits it after `size` bytes; returns the rest, uninitialized
+  static void absorb(Block* b, Block* next);  // merges the next block into b
   void poll(bool wait);
   void drop_free_segments();
   [[noreturn]] void out_of_memory(size_t bytes);
@@ -99,18 +100,18 @@ class STRATA_API Allocator {
   Gpu& gpu_;
   mutable std::mutex mutex_;
   Pool pools_[2];  // large and small blocks
-  // Small blocks as they came back, the last one last: most programs ask for the same sizes again and again.
+  // Recently freed small blocks, the last one last: most programs allocate the same sizes repeatedly.
   static constexpr size_t kMostAtHand = 16;
   std::array<Block*, kMostAtHand> at_hand_;
   size_t hand_count_ = 0;
   struct Segment {
-    size_t bytes;  // of addresses
+    size_t bytes;  // of address space
     Block* first;
-    std::unique_ptr<AddressRange> range;  // null: memory of one piece
+    std::unique_ptr<AddressRange> range;  // null: one fixed allocation
   };
   std::map<uint64_t, Segment> segments_;                     // by address
-  std::vector<std::pair<driver::CUevent, Block*>> pending_;  // no event: the device as a whole must finish
-  uint64_t capturing_ = 0;                                   // pool of the graph that is being captured, and its stream
+  std::vector<std::pair<driver::CUevent, Block*>> pending_;  // no event: wait for the whole device
+  uint64_t capturing_ = 0;                                   // pool of the graph being captured, and its stream
   driver::CUstream capturing_stream_ = nullptr;
   DeviceMemoryStats stats_;
 };

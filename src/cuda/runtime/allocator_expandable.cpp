@@ -1,5 +1,5 @@
-// Expandable segments: a stream's blocks lie side by side in one large range of addresses, into which memory is mapped as they
-// need it. Sizes that grow from step to step then share memory that segments of fixed size would leave in pieces.
+// Expandable segments: a stream's blocks are adjacent in one large address range, into which memory is mapped on
+// demand. Sizes that grow from step to step then share memory that fixed-size segments would fragment.
 #include <cstdlib>
 #include <mutex>
 
@@ -23,7 +23,8 @@ void Allocator::configure(const std::string& settings) {
     const std::string key = settings.substr(at, std::min(colon, end) - at);
     const std::string value = colon < end ? settings.substr(colon + 1, end - colon - 1) : "";
     STRATA_CHECK(key == "expandable_segments", Value,
-                 "STRATA_CUDA_ALLOC_CONF: '{}' is no setting of the allocator; 'expandable_segments' is", key);
+                 "STRATA_CUDA_ALLOC_CONF: '{}' is not an allocator setting; the only one is 'expandable_segments'",
+                 key);
     STRATA_CHECK(value == "True" || value == "False", Value,
                  "STRATA_CUDA_ALLOC_CONF: expandable_segments must be True or False, found '{}'", value);
     wanted = value == "True";
@@ -67,7 +68,7 @@ Allocator::Block* Allocator::expand(size_t size, bool small, driver::CUstream st
   return grow_in(s, fits);
 }
 
-// Memory behind the first bytes of a block that has none; the block that results begins with a free neighbour, if there is one.
+// Maps memory to the first bytes of an unmapped block; the resulting block is merged with a free neighbour before it.
 Allocator::Block* Allocator::map_at(AddressRange& range, Block* b, size_t bytes) {
   if ((stats_.limit && stats_.reserved + bytes > stats_.limit) || !range.map(b->address, bytes)) return nullptr;
   if (b->size > bytes) split(b, bytes)->unmapped = true;
@@ -81,7 +82,7 @@ Allocator::Block* Allocator::map_at(AddressRange& range, Block* b, size_t bytes)
   return previous;
 }
 
-// Whole chunks of free blocks lose their memory.
+// Unmaps whole chunks of free blocks.
 void Allocator::unmap_free(AddressRange& range, Block* first) {
   for (Block* b = first; b; b = b->after) {
     const uint64_t begin = up(b->address), end = down(b->address + b->size);
@@ -105,8 +106,10 @@ void Allocator::unmap_free(AddressRange& range, Block* first) {
       }
       gone->unmapped = true;
       if (gone->after && gone->after->unmapped) absorb(gone, gone->after);
-      if (gone->before && gone->before->unmapped) b = gone->before, absorb(b, gone);
-      else b = gone;
+      if (gone->before && gone->before->unmapped) {
+        b = gone->before;
+        absorb(b, gone);
+      } else b = gone;
     }
     gpu_.check(r, "unmap memory");
   }

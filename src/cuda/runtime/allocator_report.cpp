@@ -1,4 +1,4 @@
-// What the allocator says about its memory: the snapshot, and the error when there is no more.
+// The allocator's reports: the snapshot, and the out-of-memory error.
 #include <algorithm>
 
 #include "base/error.h"
@@ -33,10 +33,14 @@ void Allocator::out_of_memory(size_t bytes) {
   std::map<std::pair<std::string, std::string>, Holder> holders;  // by op and line
   for (const auto& [address, segment] : segments_)
     for (const Block* b = segment.first; b; b = b->after) {
-      if (b->free || b->at_hand) largest = std::max(largest, b->size), cached += b->size;
+      if (b->free || b->at_hand) {
+        largest = std::max(largest, b->size);
+        cached += b->size;
+      }
       if (b->free || b->requested == 0) continue;  // cached, or waiting for another stream
       Holder& h = holders[{b->op ? *b->op : "(outside of ops)", b->line ? *b->line : ""}];
-      h.bytes += b->requested, ++h.tensors;
+      h.bytes += b->requested;
+      ++h.tensors;
     }
   const std::string op = thread_state.op ? thread_state.op->name : "";
   std::string text = fmt::format(
@@ -60,10 +64,10 @@ void Allocator::out_of_memory(size_t bytes) {
   for (size_t i = 0; i < std::min(most.size(), kShown); ++i) text += most[i].second;
   if (most.size() > kShown) text += fmt::format("\n  and {} more", most.size() - kShown);
 
-  text += "\nWhat would help: smaller batches; no_grad() where no gradient is needed; del of what is no longer used";
+  text += "\nWhat would help: smaller batches; no_grad() where no gradient is needed; del of unused tensors";
   if (stats_.limit && stats_.reserved + bytes > stats_.limit) text += "; a larger set_per_process_memory_fraction";
   if (cached >= bytes && !expandable)
-    text += "; STRATA_CUDA_ALLOC_CONF=expandable_segments:True, since what is cached lies in pieces";
+    text += "; STRATA_CUDA_ALLOC_CONF=expandable_segments:True, since cached memory is fragmented";
   if (!most.empty() && !history)
     text += fmt::format("; strata.{}.memory._record_memory_history() to see the lines of Python that hold it",
                         gpu_.runtime.type == DeviceType::Vgpu ? "vgpu" : "cuda");

@@ -1,4 +1,4 @@
-// How kernels report what only they can see (an index out of range, a division by zero); compiled by both compilers.
+// Reports of errors that only kernels can detect (an index out of range, a division by zero); shared with device code.
 #pragma once
 #include <stdint.h>  // NOLINT(modernize-deprecated-headers): device compilers have no <cstdint>
 
@@ -8,11 +8,11 @@ enum class FaultCode : int32_t { None, Index, Target, Division, Probability };
 
 struct FaultReport {  // in host memory that devices can write to
   int32_t code, op;
-  int64_t value, limit;  // value: of a probability the bits of a double
+  int64_t value, limit;  // value: for a probability, the bits of a double
 };
-struct FaultSink {  // a kernel's parameter
+struct FaultSink {  // a kernel parameter
   uint64_t report;  // address of a FaultReport
-  int32_t op;       // the number of the op's record
+  int32_t op;       // index of the op's record
   int32_t unused;
 };
 

@@ -25,7 +25,8 @@ FaultSink fault_sink(Gpu& gpu) {
       gpu.faults.store(static_cast<FaultReport*>(memory), std::memory_order_release);
     }
   }
-  sink.report = gpu.fault_address, sink.op = -1;
+  sink.report = gpu.fault_address;
+  sink.op = -1;
   if (const OpRecord* op = thread_state.op) {
     const auto& all = all_ops();
     sink.op = static_cast<int32_t>(std::find(all.begin(), all.end(), op) - all.begin());
@@ -43,7 +44,7 @@ void raise_faults(const Gpu& gpu) {
   const std::string op =
     found.op >= 0 && static_cast<size_t>(found.op) < all.size() ? all[static_cast<size_t>(found.op)]->name : "a kernel";
   const std::string where =
-    fmt::format("(a kernel found this on {}; it is raised where the host next waits for it)", to_string(gpu.device()));
+    fmt::format("(detected by a kernel on {}; raised when the host next waits for it)", to_string(gpu.device()));
   switch (static_cast<FaultCode>(found.code)) {
     case FaultCode::Index:
       fail(ErrorKind::Index, fmt::format("{}: index {} is out of bounds for dimension with size {} {}", op, found.value,

@@ -12,29 +12,29 @@
 
 namespace strata::cuda {
 
-// What was captured. Everybody whose executable graph runs it holds it, since its memory is in use.
+// The captured work. Shared by all executable graphs that run it, since its memory is in use.
 struct Graph::Recording {
   explicit Recording(const Stream& s, uint64_t number) : stream(s), pool(number) {}
   ~Recording() {
     Gpu& gpu = stream.gpu();
-    const bool half_way = open;
-    if (half_way) set_open(false);
+    const bool incomplete = open;
+    if (incomplete) set_open(false);
     if (gpu.enter()) {
-      if (half_way) gpu.table().cuStreamEndCapture(stream.handle(), &graph);
+      if (incomplete) gpu.table().cuStreamEndCapture(stream.handle(), &graph);
       if (graph) gpu.table().cuGraphDestroy(graph);
     }
-    if (half_way) gpu.allocator->end_pool();
+    if (incomplete) gpu.allocator->end_pool();
     gpu.allocator->release_pool(pool);
   }
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
 
   Stream stream;
-  uint64_t pool;  // of the allocator: what was allocated while recording
+  uint64_t pool;  // of the allocator: allocations made while recording
   bool open = false;
   driver::CUgraph graph = nullptr;
-  Ref<Storage> random_base;    // two numbers on the device: the seed, and where a replay's random numbers begin
-  uint64_t random_blocks = 0;  // that a replay draws
+  Ref<Storage> random_base;    // two numbers on the device: the seed, and the start of a replay's random numbers
+  uint64_t random_blocks = 0;  // number of blocks that a replay draws
 
   static Recording* open_on(const Gpu& gpu) {
     Opened& o = opened();
@@ -53,9 +53,9 @@ struct Graph::Recording {
  private:
   struct Opened {
     std::mutex mutex;
-    std::map<const Gpu*, Recording*> of;  // one for each device at most
+    std::map<const Gpu*, Recording*> of;  // at most one for each device
   };
-  static Opened& opened() {  // never destroyed: a graph may end after everything else
+  static Opened& opened() {  // never destroyed: a graph may outlive static objects
     static auto* const all = new Opened;
     return *all;
   }
@@ -65,20 +65,21 @@ struct Graph::State {
   ~State() {
     if (exec && recorded->stream.gpu().enter()) recorded->stream.gpu().table().cuGraphExecDestroy(exec);
   }
-  std::shared_ptr<Recording> recorded, running;  // its own; what the executable graph runs, another's after an update
+  // its own recording; the one that the executable graph runs, another graph's after an update
+  std::shared_ptr<Recording> recorded, running;
   driver::CUgraphExec exec = nullptr;
 };
 
 Graph Graph::begin(const Stream& s) {
   static std::atomic<uint64_t> numbers{0};
   Gpu& gpu = s.gpu();
-  STRATA_CHECK(s.handle(), Runtime, "a graph cannot be captured on the default stream; use a stream of your own");
+  STRATA_CHECK(s.handle(), Runtime, "a graph cannot be captured on the default stream; create a stream");
   gpu.activate();
   auto state = std::make_shared<State>();
   state->recorded = std::make_shared<Recording>(s, ++numbers);
-  // Before the recording: memory of its pool may have held something else earlier in the work, and would again in a replay.
+  // Allocated before the recording: memory of its pool may be reused by other work of the graph.
   state->recorded->random_base = gpu.allocator->allocate(2 * sizeof(uint64_t), s.handle());
-  constexpr int kRelaxed = 2;  // other threads, and the allocator, may go on calling the driver
+  constexpr int kRelaxed = 2;  // other threads, and the allocator, may continue to call the driver
   gpu.allocator->begin_pool(state->recorded->pool, s.handle());
   const driver::CUresult r = gpu.table().cuStreamBeginCapture(s.handle(), kRelaxed);
   if (r != driver::kSuccess) gpu.allocator->end_pool();
@@ -132,7 +133,7 @@ RandomDraw Graph::reserve(Generator& generator, uint64_t blocks, Device d) {
     return {draw.seed, draw.first, 0};
   }
   STRATA_CHECK(&generator == &default_generator(), Runtime,
-               "random numbers of a generator of your own cannot be captured in a graph, since replays would repeat "
+               "random numbers of a custom generator cannot be captured in a graph, since replays would repeat "
                "them; use the default generator, which goes on from replay to replay");
   const uint64_t first = graph->random_blocks;
   graph->random_blocks += blocks;
@@ -181,7 +182,7 @@ void Graph::update(const Graph& other) {
   }
   if (r != driver::kGraphExecUpdateFailure) gpu.refuse(r, "update a graph");
   const auto had = nodes_of(gpu, mine.graph), has = nodes_of(gpu, theirs.graph);
-  // The driver names a node of the other graph, or none where the graph has more of them.
+  // The driver names a node of the other graph, or none if this graph has more nodes.
   const auto named = static_cast<size_t>(std::find(has.begin(), has.end(), info.errorNode) - has.begin());
   const size_t k = info.errorNode ? named : std::min(had.size(), has.size());
   fail(ErrorKind::Runtime,

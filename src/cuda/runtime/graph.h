@@ -8,25 +8,25 @@
 
 namespace strata::cuda {
 
-// A piece of a generator's stream for a kernel. Where a graph records the kernel, the seed and the place where each replay begins stand at
-// `base`, and `first` counts from there; otherwise it is 0.
+// A range of a generator's stream for a kernel. If a graph records the kernel, the seed and the start of each replay
+// are stored at `base`, and `first` is relative to that; otherwise base is 0.
 struct RandomDraw {
   uint64_t seed, first, base;
 };
 
-// Memory that the recorded work uses stays with the graph: addresses are part of it. Random numbers of the default generator go on
-// from replay to replay, as if the work had been run anew.
+// Memory used by the recorded work belongs to the graph, since addresses are part of it. Random numbers of the default
+// generator continue from replay to replay, as if the work ran again.
 class STRATA_API Graph {
  public:
-  // Starts recording what is launched in the stream, which must not be the default one.
+  // Starts recording the work of the stream, which must not be the default one.
   static Graph begin(const Stream& s);
-  void end();  // stops recording and makes the graph ready
+  void end();  // stops recording and instantiates the graph
   void replay(const Stream& s) const;
-  // From now on it runs the work of another graph, without being made ready anew. Both must have the same kinds of work in the
-  // same order; what may differ are kernels, their launches and arguments. Throws Runtime and names the first that does not
-  // fit; then it stays as it was.
+  // From now on runs the work of another graph, without instantiating it again. Both must have the same kinds of nodes
+  // in the same order; kernels, launch sizes and arguments may differ. Otherwise throws Runtime, names the first
+  // difference, and leaves the graph unchanged.
   void update(const Graph& other);
-  // Reserves blocks of the generator for a kernel on the device; while a graph records it, of every replay to come.
+  // Reserves blocks of the generator for a kernel on the device; while a graph records it, for every later replay.
   static RandomDraw reserve(Generator& generator, uint64_t blocks, Device d);
 
  private:

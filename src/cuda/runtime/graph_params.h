@@ -1,4 +1,4 @@
-// What the host tells the kernel that a replayed graph begins with; compiled by both compilers, so plain types only.
+// Parameters of the first kernel of a replayed graph; shared with device code, so plain types only.
 #pragma once
 #include <stdint.h>  // NOLINT(modernize-deprecated-headers): device compilers have no <cstdint>
 

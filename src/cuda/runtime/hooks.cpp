@@ -1,4 +1,4 @@
-// What the tensor layer asks of a device, put into its table before main().
+// The device hooks of the tensor layer, registered before main().
 #include "base/error.h"
 #include "cuda/runtime/allocator.h"
 #include "cuda/runtime/faults.h"
@@ -26,7 +26,7 @@ void copy(void* to, Device to_device, const void* from, Device from_device, size
   if (!up && !down && !(to_device == from_device)) {
     if (to_device.type == from_device.type)
       return copy_between(Runtime::gpu(to_device), to, Runtime::gpu(from_device), from, bytes);
-    // Two drivers have only the host in common.
+    // Two drivers can only exchange data through the host.
     const Ref<Storage> between = strata::allocate(bytes);
     copy(between->data, {}, from, from_device, bytes, true);
     return copy(to, to_device, between->data, {}, bytes, true);
@@ -48,7 +48,7 @@ void copy(void* to, Device to_device, const void* from, Device from_device, size
   const void* memory = up ? from : to;
   const bool pinned = host.holds(memory);
   if (pinned && !wait) host.used_by(memory, stream);
-  else if (pinned || down) stream.synchronize();  // from pageable memory the driver has read when the call returns
+  else if (pinned || down) stream.synchronize();  // the driver has read pageable memory when the call returns
 }
 
 void synchronize(Device d) {

@@ -8,7 +8,7 @@
 namespace strata::cuda {
 
 HostMemory& HostMemory::of(DeviceType type) {
-  static auto* const both = new HostMemory[2];  // never deleted: tensors may outlive everything else
+  static auto* const both = new HostMemory[2];  // never deleted: tensors may outlive static objects
   return both[type == DeviceType::Vgpu];
 }
 
@@ -70,7 +70,7 @@ void HostMemory::used_by(const void* p, const Stream& s) {
       if (b->uses.size() > 16) idle(*b);
       b->uses.push_back(std::move(e));
     }
-  } catch (...) {  // nothing tells when the copy is done: wait for it
+  } catch (...) {  // completion cannot be tracked: wait for the copy
     if (s.gpu().enter()) s.gpu().table().cuStreamSynchronize(s.handle());
     throw;
   }
@@ -81,7 +81,7 @@ void HostMemory::drop(const Gpu& gpu) {
   std::erase_if(free_, [&](const auto& entry) {
     Block* b = entry.second;
     if (b->gpu != &gpu) return false;
-    gpu.table().cuMemFreeHost(b->data);  // which waits for copies
+    gpu.table().cuMemFreeHost(b->data);  // waits for copies
     blocks_.erase(b->data);
     delete b;
     return true;

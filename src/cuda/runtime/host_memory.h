@@ -1,5 +1,5 @@
-// Pinned host memory: page-locked, so that copies to and from a device run beside other work. Blocks are kept for reuse, and a
-// freed one waits for the copies that still use it.
+// Pinned host memory: page-locked, so that copies to and from a device overlap with other work. Blocks are cached, and
+// a freed block waits for the copies that still use it.
 #pragma once
 #include <map>
 #include <mutex>
@@ -14,10 +14,10 @@ class STRATA_API HostMemory {
  public:
   static HostMemory& of(DeviceType type);
   Ref<Storage> allocate(Gpu& gpu, size_t bytes);
-  bool holds(const void* p) const;               // whether it lies in a block of this
+  bool holds(const void* p) const;               // whether it is in one of these blocks
   void used_by(const void* p, const Stream& s);  // a copy in this stream reads or writes the block at p
   void empty_cache();
-  void drop(const Gpu& gpu);  // frees what a device that goes has pinned and nobody uses
+  void drop(const Gpu& gpu);  // frees unused memory pinned by a device that is destroyed
   size_t bytes_reserved() const;
 
  private:

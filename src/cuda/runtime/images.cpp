@@ -7,7 +7,7 @@
 namespace strata::cuda {
 namespace {
 
-// From `.visible .entry name(` to the brace that closes it, which stands alone on its line; empty: it is not there.
+// From `.visible .entry name(` to the closing brace, which is alone on its line; empty if it is not there.
 std::string_view entry_of(std::string_view ptx, const std::string& kernel) {
   const size_t begin = ptx.find(".visible .entry " + kernel + "(");
   if (begin == std::string_view::npos) return {};

@@ -1,4 +1,4 @@
-// The kernels inside libstrata: one image per .cu file. The table is written by cmake/EmbedCuda.cmake.
+// The kernels embedded in libstrata: one image per .cu file. cmake/EmbedCuda.cmake generates the table.
 #pragma once
 #include <string>
 #include <vector>
@@ -9,13 +9,14 @@ namespace strata::cuda {
 
 struct Image {
   const char* name;          // of the file, without .cu
-  const char* ptx;           // text with a closing zero
-  const char *fatbin, *end;  // machine code; empty where no architecture was asked for
+  const char* ptx;           // zero-terminated text
+  const char *fatbin, *end;  // machine code; empty if no architecture was selected
 };
 
 STRATA_API const std::vector<Image>& images();  // empty: built without CUDA
-STRATA_API const char* built_architectures();   // "80 90a": those with machine code of their own
-// The PTX of one kernel, "Add_f32"; "convolution.forward_f32" where several files have one of that name. Throws Value.
+STRATA_API const char* built_architectures();   // "80 90a": architectures with machine code
+// The PTX of one kernel, "Add_f32", or "convolution.forward_f32" if several files have a kernel of that name. Throws
+// Value.
 STRATA_API std::string ptx_of(const std::string& kernel);
 
 }  // namespace strata::cuda

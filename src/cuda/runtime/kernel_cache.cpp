@@ -19,7 +19,7 @@ std::string environment(const char* name) {
   return value ? value : "";
 }
 
-// The head of a file: what it is, whose code, and what the code must add up to.
+// The header of a file: a magic text, the key of the code, and its SHA-256.
 std::string head(const std::string& key, std::string_view code) {
   return fmt::format("{}{}\n{}\n", kMagic, key, sha256(bytes_of(code)));
 }
@@ -64,7 +64,7 @@ void KernelCache::store(const std::string& key, std::string_view code) const noe
 
 namespace {
 
-// Room for what the driver's compiler has to say.
+// A buffer for the messages of the driver's compiler.
 struct Log {
   char text[8192] = "";
   int options[2] = {driver::kJitErrorLog, driver::kJitErrorLogBytes};
@@ -87,23 +87,23 @@ std::string compile(const Gpu& gpu, const std::string& name, std::string_view pt
   if (r != driver::kSuccess) refuse(gpu, r, name, log);
   void* code = nullptr;
   size_t bytes = 0;
-  // With its closing zero, as the driver wants text.
+  // Including the terminating zero, which the driver requires for text.
   r = t.cuLinkAddData(link, driver::kJitInputPtx, const_cast<char*>(ptx.data()), ptx.size() + 1, name.c_str(), 0,
                       nullptr, nullptr);
   if (r == driver::kSuccess) r = t.cuLinkComplete(link, &code, &bytes);
   std::string out;
-  if (r == driver::kSuccess) out.assign(static_cast<const char*>(code), bytes);  // it goes with the linker
+  if (r == driver::kSuccess) out.assign(static_cast<const char*>(code), bytes);  // it is freed with the linker
   t.cuLinkDestroy(link);
   if (r != driver::kSuccess) refuse(gpu, r, name, log);
   return out;
 }
 
-bool is_of_another_kind(driver::CUresult r) {  // the driver does not take this code, but may compile its own
+bool is_of_another_kind(driver::CUresult r) {  // the driver rejects this code, but may compile the PTX
   return r == driver::kNoBinaryForGpu || r == driver::kInvalidImage || r == driver::kInvalidPtx ||
          r == driver::kInvalidValue;
 }
 
-// Null: the driver takes no machine code, where CUDA_FORCE_PTX_JIT is set for one.
+// Null: the driver accepts no machine code, for example because CUDA_FORCE_PTX_JIT is set.
 driver::CUmodule load_kept(Gpu& gpu, const KernelCache& cache, const std::string& name, std::string_view ptx) {
   const driver::Table& t = gpu.table();
   driver::CUmodule module = nullptr;

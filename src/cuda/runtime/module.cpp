@@ -28,7 +28,7 @@ driver::CUmodule Modules::load(const std::string& file) {
   if (!image) fail(ErrorKind::Internal, fmt::format("there are no device kernels of the name '{}'", file));
   const driver::Table& t = gpu_.table();
   driver::CUmodule module = nullptr;
-  // Machine code where there is some for this device; the driver says so. The virtual GPU reads PTX only.
+  // Machine code if there is some for this device; the driver decides. The virtual GPU only reads PTX.
   driver::CUresult r = driver::kNoBinaryForGpu;
   if (gpu_.runtime.type == DeviceType::Cuda && image->fatbin != image->end && !std::getenv("STRATA_CUDA_FORCE_PTX"))
     r = t.cuModuleLoadData(&module, image->fatbin);

@@ -1,4 +1,4 @@
-// Kernels by name: images are loaded into a device when a kernel of theirs is first launched there.
+// Kernels by name: an image is loaded into a device when one of its kernels is first launched there.
 #pragma once
 #include <atomic>
 #include <map>
@@ -10,12 +10,12 @@
 
 namespace strata::cuda {
 
-// Device code that was made at run time: PTX, or machine code for the device that runs it.
+// Device code compiled at run time: PTX, or machine code for the device that runs it.
 class STRATA_API Code {
  public:
   enum class Kind : uint8_t { Ptx, Machine };
   Code(std::string name, std::string bytes, Kind kind = Kind::Ptx);
-  const std::string& name() const { return name_; }  // unlike that of any other code
+  const std::string& name() const { return name_; }  // unique
   const std::string& bytes() const { return bytes_; }
   Kind kind() const { return kind_; }
 
@@ -30,9 +30,9 @@ class STRATA_API Modules {
   Modules(const Modules&) = delete;
   Modules& operator=(const Modules&) = delete;
   ~Modules();
-  // Throws Internal where there is no such file or kernel. `code`: in place of an embedded file.
+  // Throws Internal if there is no such file or kernel. `code`: instead of an embedded file.
   driver::CUfunction find(const std::string& file, const std::string& kernel, const Code* code = nullptr);
-  std::string name_of(driver::CUfunction function);  // of one that find() gave; else "(unknown)"
+  std::string name_of(driver::CUfunction function);  // of a function returned by find(); otherwise "(unknown)"
 
  private:
   driver::CUmodule load(const std::string& file);
@@ -47,7 +47,7 @@ class STRATA_API Modules {
   std::map<std::string, Loaded> loaded_;
 };
 
-// A kernel: the .cu file or the code that has it, and its name. Remembers where it was loaded.
+// A kernel: its .cu file or code, and its name. Caches where it was loaded.
 class STRATA_API Function {
  public:
   Function(std::string file, std::string kernel) : file_(std::move(file)), kernel_(std::move(kernel)) {}

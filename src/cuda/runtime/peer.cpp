@@ -13,12 +13,12 @@ bool can_access_peer(Gpu& gpu, Gpu& peer) {
 
 namespace {
 
-// Once for each pair: then copies need no memory of the host.
+// Once for each pair: then copies need no host memory.
 void open_access(Gpu& gpu, Gpu& peer) {
   const uint64_t bit = uint64_t{1} << (peer.index % 64);
   if (gpu.peers.load(std::memory_order_acquire) & bit) return;
   if (can_access_peer(gpu, peer)) {
-    constexpr driver::CUresult kTooManyPeers = 711;  // the driver stages then
+    constexpr driver::CUresult kTooManyPeers = 711;  // the driver then stages copies
     const driver::CUresult r = gpu.table().cuCtxEnablePeerAccess(peer.context, 0);
     if (r != driver::kPeerAccessAlreadyEnabled && r != kTooManyPeers) gpu.check(r, "open its access to a peer");
   }
@@ -28,7 +28,7 @@ void open_access(Gpu& gpu, Gpu& peer) {
 
 void copy_between(Gpu& to_gpu, void* to, Gpu& from_gpu, const void* from, size_t bytes) {
   const Stream source = Stream::current(from_gpu), target = Stream::current(to_gpu);
-  const Event ready(to_gpu), done(from_gpu);  // before the copy: once it is queued nothing may be missing
+  const Event ready(to_gpu), done(from_gpu);  // created before the copy: once it is queued, nothing may fail
   ready.record(target);
   ready.wait_in(source);
   open_access(from_gpu, to_gpu);
@@ -40,7 +40,7 @@ void copy_between(Gpu& to_gpu, void* to, Gpu& from_gpu, const void* from, size_t
   try {
     done.record(source);
     done.wait_in(target);
-  } catch (...) {  // nothing tells the other side when it is done: wait for it
+  } catch (...) {  // completion cannot be tracked by the other device: wait for the copy
     if (from_gpu.enter()) from_gpu.table().cuStreamSynchronize(source.handle());
     throw;
   }

@@ -4,10 +4,10 @@
 
 namespace strata::cuda {
 
-// Whether the two can reach each other's memory directly. Where not, the driver stages copies by itself.
+// Whether the two can access each other's memory directly. Otherwise the driver stages copies.
 STRATA_API bool can_access_peer(Gpu& gpu, Gpu& peer);
-// In the order of both devices' current streams: the copy waits for what either was given before, and what either is given
-// next waits for it. The host does not wait.
+// Ordered in both devices' current streams: the copy waits for earlier work of both, and later work of both waits for
+// it. The host does not wait.
 void copy_between(Gpu& to_gpu, void* to, Gpu& from_gpu, const void* from, size_t bytes);
 
 }  // namespace strata::cuda

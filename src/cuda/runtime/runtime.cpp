@@ -17,9 +17,9 @@
 namespace strata::cuda {
 namespace {
 
-std::atomic<bool> forked{false};  // this process is a child of one that had opened a device
+std::atomic<bool> forked{false};  // this process was forked from one that had opened a device
 
-STRATA_THREAD_LOCAL const Gpu* active = nullptr;  // whose context is current on this thread
+STRATA_THREAD_LOCAL const Gpu* active = nullptr;  // the device whose context is current on this thread
 STRATA_THREAD_LOCAL int8_t current[2] = {0, 0};
 int slot(DeviceType type) { return type == DeviceType::Vgpu; }
 
@@ -35,8 +35,10 @@ driver::VgpuOptions options_from_environment() {
       p = *end ? end + 1 : end;
     }
   }
-  if (const char* seed = std::getenv("STRATA_VGPU_DELAYED"); seed && *seed)
-    o.delayed = true, o.seed = std::strtoull(seed, nullptr, 10);
+  if (const char* seed = std::getenv("STRATA_VGPU_DELAYED"); seed && *seed) {
+    o.delayed = true;
+    o.seed = std::strtoull(seed, nullptr, 10);
+  }
   return o;
 }
 
@@ -68,7 +70,7 @@ void open(DeviceType type, Slot& s) {
   }
   static std::once_flag watch;
   std::call_once(watch, [] { pthread_atfork(nullptr, nullptr, [] { forked = true; }); });
-  s.runtime = new Runtime(type, *table, true);  // never deleted: tensors may outlive everything else
+  s.runtime = new Runtime(type, *table, true);  // never deleted: tensors may outlive static objects
   devices_in_use = true;
 }
 
@@ -78,7 +80,7 @@ Slot& ensure(DeviceType type) {
   return s;
 }
 
-// After these the context is lost.
+// After these errors the context is lost.
 bool is_sticky(driver::CUresult code) {
   return code == driver::kIllegalAddress || code == driver::kLaunchTimeout || code == driver::kIllegalInstruction ||
          code == driver::kMisalignedAddress || code == driver::kLaunchFailed || code == 710 /* device-side assert */ ||
@@ -107,7 +109,7 @@ std::string Runtime::why_not(DeviceType type) { return ensure(type).why; }
 
 Runtime* Runtime::replace(DeviceType type, Runtime* other) {
   Slot& s = slot_of(type);
-  std::call_once(s.once, [&] { s.why = "a test has put a runtime of its own in its place"; });
+  std::call_once(s.once, [&] { s.why = "a test has replaced the runtime"; });
   devices_in_use = true;
   return s.runtime.exchange(other);
 }
@@ -150,7 +152,7 @@ void set_current_index(DeviceType type, int index) {
 Gpu::Gpu(Runtime& owner, int ordinal, Bare)
     : runtime(owner), index(ordinal), place(owner.lasting ? ordinal : std::numeric_limits<int>::max()) {}
 
-// What fails half-way is undone by the destructor, since the other constructor has finished.
+// If this throws, the destructor cleans up, since the delegated constructor has finished.
 Gpu::Gpu(Runtime& owner, int ordinal) : Gpu(owner, ordinal, Bare{}) {
   const driver::Table& t = table();
   driver::CUdevice& d = handle;
@@ -163,15 +165,18 @@ Gpu::Gpu(Runtime& owner, int ordinal) : Gpu(owner, ordinal, Bare{}) {
   const auto read = [&](int& value, int attribute) {
     check(t.cuDeviceGetAttribute(&value, attribute, d), "tell its limits");
   };
-  read(properties.major, driver::kMajor), read(properties.minor, driver::kMinor);
-  read(properties.multiprocessors, driver::kMultiprocessors), read(properties.warp_size, driver::kWarpSize);
+  read(properties.major, driver::kMajor);
+  read(properties.minor, driver::kMinor);
+  read(properties.multiprocessors, driver::kMultiprocessors);
+  read(properties.warp_size, driver::kWarpSize);
   read(properties.max_threads_per_block, driver::kMaxThreadsPerBlock);
   read(properties.max_threads_per_multiprocessor, driver::kThreadsPerMultiprocessor);
   read(properties.registers_per_multiprocessor, driver::kRegistersPerMultiprocessor);
-  read(properties.shared_per_block, driver::kSharedPerBlock),
-    read(properties.shared_per_block_optin, driver::kSharedOptin);
+  read(properties.shared_per_block, driver::kSharedPerBlock);
+  read(properties.shared_per_block_optin, driver::kSharedOptin);
   read(properties.shared_per_multiprocessor, driver::kSharedPerMultiprocessor);
-  read(properties.l2_bytes, driver::kL2Bytes), read(properties.clock_khz, driver::kClockRate);
+  read(properties.l2_bytes, driver::kL2Bytes);
+  read(properties.clock_khz, driver::kClockRate);
   for (int k = 0; k < 3; ++k) {
     read(properties.max_grid[k], driver::kMaxGridDimX + k);
     read(properties.max_block[k], driver::kMaxBlockDimX + k);
@@ -187,7 +192,7 @@ Gpu::~Gpu() {
     allocator.reset();
     table().cuDevicePrimaryCtxRelease(handle);
   }
-  if (active == this) active = nullptr;  // a new one may stand at the same address
+  if (active == this) active = nullptr;  // a new one may have the same address
 }
 
 Device Gpu::device() const { return {runtime.type, static_cast<int8_t>(index)}; }
@@ -203,11 +208,10 @@ void Gpu::activate() const {
     to_string(device()));
   {
     std::lock_guard lock(mutex_);
-    STRATA_CHECK(
-      cause_.empty(), Runtime,
-      "device '{}' has stopped and takes no more work in this process. It died of: {}\nThe CPU stays usable; "
-      "restart the process to use the device again.",
-      to_string(device()), cause_);
+    STRATA_CHECK(cause_.empty(), Runtime,
+                 "device '{}' has failed and cannot be used any more in this process. Cause: {}\nThe CPU stays usable; "
+                 "restart the process to use the device again.",
+                 to_string(device()), cause_);
   }
   check(table().cuCtxSetCurrent(context), "make the device's context current");
   active = this;
@@ -215,7 +219,7 @@ void Gpu::activate() const {
 
 bool Gpu::enter() const noexcept {
   if (!context || forked.load(std::memory_order_relaxed)) return false;
-  // Where even this fails, the calls behind it do, or need no context.
+  // If this fails, later driver calls report the error, or need no context.
   if (active != this && table().cuCtxSetCurrent(context) == driver::kSuccess) active = this;
   return true;
 }

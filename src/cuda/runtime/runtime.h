@@ -1,4 +1,5 @@
-// Runtime: the devices behind one driver table. `cuda` (libcuda) and `vgpu` (the virtual GPU) are two runtimes over the same code.
+// Runtime: the devices of one driver table. `cuda` (libcuda) and `vgpu` (the virtual GPU) are two runtimes with the
+// same code.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -26,8 +27,8 @@ struct Properties {
   int max_grid[3] = {}, max_block[3] = {};
 };
 
-// One device: its primary context and what belongs to it. Lives until the process ends, so that memory may be given back at
-// any time, in any order. In tests alone it is destroyed, after the last of its tensors, and gives everything back.
+// One device: its primary context and everything that belongs to it. Lives until the process ends, so that memory may
+// be freed at any time, in any order. Only tests destroy it, after the last of its tensors; it then frees everything.
 class STRATA_API Gpu {
  public:
   Gpu(Runtime& owner, int ordinal);
@@ -35,14 +36,14 @@ class STRATA_API Gpu {
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 
-  // Makes the context current on this thread. Throws where the device has died, or the process is a fork of the one that
+  // Makes the context current on this thread. Throws if the device is dead, or the process was forked from the one that
   // opened it.
   void activate() const;
-  // The same to destroy what belongs to the context, on a dead device, too: never throws. False in a fork, where there is
-  // nothing to destroy.
+  // The same for destructors, also on a dead device: never throws. False in a forked process, where there is nothing to
+  // destroy.
   bool enter() const noexcept;
-  // Throws for a code other than success: what was being done, the code's name and text. One that the device does not
-  // survive is remembered, with the op that ran.
+  // Throws for a code other than success: what was attempted, the code's name and text. A fatal code is remembered,
+  // with the op that ran.
   void check(driver::CUresult code, const char* what) const {
     if (code != driver::kSuccess) [[unlikely]]
       refuse(code, what);
@@ -54,34 +55,34 @@ class STRATA_API Gpu {
 
   Runtime& runtime;
   const int index;
-  const int place;  // where tables of each kind of device remember this one; one that tests made has none
+  const int place;  // index of this device in per-kernel tables; devices created by tests have none
   driver::CUdevice handle = 0;
   driver::CUcontext context = nullptr;
   Properties properties;
   std::unique_ptr<Allocator> allocator;
   std::unique_ptr<Modules> modules;
-  std::atomic<uint64_t> peers{0};             // devices whose memory it has tried to reach, a bit each
+  std::atomic<uint64_t> peers{0};             // bit mask of devices whose memory it has tried to access
   std::atomic<FaultReport*> faults{nullptr};  // see faults.h; null: no kernel reports yet
-  uint64_t fault_address = 0;                 // of the same, for kernels
+  uint64_t fault_address = 0;                 // device address of the same
 
  private:
   struct Bare {};
   Gpu(Runtime& owner, int ordinal, Bare);
   mutable std::mutex mutex_;
-  mutable std::string cause_;  // of its death
+  mutable std::string cause_;  // of the failure
 };
 
 class STRATA_API Runtime {
  public:
-  static Runtime& get(DeviceType type);         // opens the driver at the first call; throws where there is none
-  static Runtime* opened(DeviceType type);      // null: nobody has asked yet, or it cannot be had
-  static std::string why_not(DeviceType type);  // empty: it can be had
+  static Runtime& get(DeviceType type);         // opens the driver at the first call; throws if it is not available
+  static Runtime* opened(DeviceType type);      // null: not opened yet, or not available
+  static std::string why_not(DeviceType type);  // empty: available
   static Gpu& gpu(Device d);                    // a device with its number, or the current one
 
-  // In tests: what stands behind a device type from now on; returns what stood there. No tensor may outlive its runtime.
+  // For tests: replaces the runtime of a device type; returns the old one. No tensor may outlive its runtime.
   static Runtime* replace(DeviceType type, Runtime* other);
 
-  // `lasting`: it is never destroyed, so that kernels may remember what its devices have loaded.
+  // `lasting`: it is never destroyed, so that kernels may cache what its devices have loaded.
   Runtime(DeviceType type, const driver::Table& table, bool lasting = false);
   int count() const { return static_cast<int>(gpus_.size()); }
   Gpu& operator[](int index);
@@ -93,15 +94,15 @@ class STRATA_API Runtime {
 
  private:
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Gpu>> gpus_;       // opened when first used
-  std::unique_ptr<std::atomic<Gpu*>[]> opened_;  // the same, to look at without the lock: every launch does
+  std::vector<std::unique_ptr<Gpu>> gpus_;       // opened on first use
+  std::unique_ptr<std::atomic<Gpu*>[]> opened_;  // the same, for lock-free access: every launch uses it
 };
 
-// Says which line of the program runs on this thread, where a binding can tell; it may wait for the binding's lock, so call it
-// without locks of ours.
+// Returns the program line that runs on this thread, if a binding provides it. It may wait for the binding's lock, so
+// call it without holding our locks.
 STRATA_API extern std::atomic<std::string (*)()> program_line;
 
-// The device that a name without a number means, per thread and device type.
+// The device of a name without a number, per thread and device type.
 STRATA_API int current_index(DeviceType type);
 STRATA_API void set_current_index(DeviceType type, int index);
 

@@ -11,13 +11,13 @@
 namespace strata::cuda {
 namespace {
 
-// What a thread has set; few ever do, so a thread that has not costs nothing.
+// Streams set by this thread; allocated on first use, since most threads set none.
 thread_local std::map<const Gpu*, Stream>* chosen = nullptr;
 struct Janitor {
   ~Janitor() { delete std::exchange(chosen, nullptr); }
 };
 
-bool fits(Grid g, const int (&most)[3]) {  // 1 up to the most
+bool fits(Grid g, const int (&most)[3]) {  // all from 1 to the maximum
   const auto inside = [](uint32_t n, int m) { return n - 1 < static_cast<uint32_t>(m); };
   return inside(g.x, most[0]) && inside(g.y, most[1]) && inside(g.z, most[2]);
 }

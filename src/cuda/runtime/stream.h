@@ -1,4 +1,4 @@
-// Streams: queues of a device, and the one way to launch a kernel.
+// Streams: queues of a device. Kernels are launched only through Stream::launch.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -39,7 +39,7 @@ class STRATA_API Stream {
   std::shared_ptr<void> owner_;  // destroys the stream with its last user
 };
 
-// The stream for an op's kernels: the current one of the device that a tensor lies on.
+// The stream for an op's kernels: the current one of the tensor's device.
 STRATA_API Stream stream_of(Device d);
 
 }  // namespace strata::cuda

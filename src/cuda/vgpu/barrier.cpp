@@ -5,7 +5,7 @@ namespace strata::cuda::vgpu {
 
 namespace {
 
-// Lanes that have left do not count. A barrier with a number of threads waits for that many, in whole warps.
+// Exited lanes do not count. A barrier with a thread count waits for that many, in whole warps.
 bool complete(const BlockState& b, const BarrierState& s) {
   if (s.arrived.empty()) return false;
   uint32_t threads = 0;

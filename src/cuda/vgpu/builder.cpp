@@ -78,7 +78,7 @@ uint32_t Builder::any_dst(const ptx::Operand& o, uint8_t& bytes) {
   if (o.kind != ptx::Operand::Name || o.negated || o.offset) wrong("the result must be a register");
   const auto name = decoder_.find(o.name, in.scope);
   if (name.kind != Decoder::Name::InRegister || name.reg.type == Type::Pred)
-    wrong(fmt::format("'{}' is no register for this result", o.name));
+    wrong(fmt::format("'{}' is not a register for this result", o.name));
   bytes = static_cast<uint8_t>(cell_bytes(name.reg.type));
   return name.reg.place;
 }
@@ -95,7 +95,7 @@ uint32_t Builder::any_src(const ptx::Operand& o, Type type, uint8_t& bytes) {
   bytes = static_cast<uint8_t>(cell_bytes(type));
   switch (o.kind) {
     case ptx::Operand::Integer:
-      if (type == Type::F32 || type == Type::F64) wrong("a whole number where a floating-point one is needed");
+      if (type == Type::F32 || type == Type::F64) wrong("an integer where a floating-point number is needed");
       return constant(o.bits, bytes);
     case ptx::Operand::Float32:
       return constant(type == Type::F64 ? std::bit_cast<uint64_t>(
@@ -133,7 +133,7 @@ uint32_t Builder::predicate(const ptx::Operand& o, bool written) {
   if (written && o.name == "_") return scratch(4);
   const auto name = decoder_.find(o.name, in.scope);
   if (name.kind != Decoder::Name::InRegister || name.reg.type != Type::Pred)
-    wrong(fmt::format("'{}' is no predicate", o.name));
+    wrong(fmt::format("'{}' is not a predicate", o.name));
   if (!o.negated) return name.reg.place;
   if (written) wrong("a result cannot be negated");
   Inst i;
@@ -173,14 +173,14 @@ void Builder::address(size_t k, Space space) {
   if (name.kind == Decoder::Name::InRegister) {
     out.a = name.reg.place;
     out.a_bytes = static_cast<uint8_t>(cell_bytes(name.reg.type));
-    if (name.reg.type == Type::Pred || size_of(name.reg.type) < 4) wrong(fmt::format("'{}' is no address", o.name));
+    if (name.reg.type == Type::Pred || size_of(name.reg.type) < 4) wrong(fmt::format("'{}' is not an address", o.name));
     return;
   }
   out.a = decoder_.constant(name.bits, 8, name.dynamic);
   if (space == Space::Generic) {
     if (name.space != Space::Global && name.space != Space::Const) out.space = name.space;
   } else if (space == Space::Param) {
-    out.space = name.space;  // parameters of a call put in line live in local memory
+    out.space = name.space;  // parameters of an inlined call are in local memory
   }
 }
 

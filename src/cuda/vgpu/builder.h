@@ -1,4 +1,4 @@
-// What the selection of handlers is given: one PTX instruction, its modifiers and operands, and where to put the result.
+// Input of handler selection: one PTX instruction, its modifiers and operands, and the decoded instruction to fill.
 #pragma once
 #include <string_view>
 #include <vector>
@@ -10,14 +10,14 @@ namespace strata::cuda::vgpu {
 
 class Decoder;
 
-// Every modifier must be asked for before emit(): one that nobody knew makes the instruction unsupported.
+// Every modifier must be queried before emit(): an unqueried one makes the instruction unsupported.
 class Builder {
  public:
   Builder(Decoder& decoder, const ptx::Instruction& in);
   const ptx::Instruction& in;
   Inst out;
 
-  bool flag(std::string_view modifier);                            // present? and known
+  bool flag(std::string_view modifier);                            // whether it is present; marks it as known
   void ignore(std::initializer_list<std::string_view> modifiers);  // known, without effect here
   Type type();                                                     // the next modifier that is a type; None at the end
   void rounding();                                                 // .rn .rz .rm .rp into out
@@ -26,10 +26,10 @@ class Builder {
 
   uint32_t dst(size_t k, Type type) { return dst(operand(k), type); }
   uint32_t src(size_t k, Type type) { return src(operand(k), type); }
-  uint32_t dst(const ptx::Operand& o, Type type);  // its cells must be those of the type; "_" is nowhere
+  uint32_t dst(const ptx::Operand& o, Type type);  // its cells must match the type; "_" discards the result
   uint32_t src(const ptx::Operand& o, Type type);
   uint32_t any_dst(const ptx::Operand& o, uint8_t& bytes);             // any register, with the size of its cells
-  uint32_t any_src(const ptx::Operand& o, Type type, uint8_t& bytes);  // a number takes the type's
+  uint32_t any_src(const ptx::Operand& o, Type type, uint8_t& bytes);  // a number has the size of the type
   uint32_t predicate(const ptx::Operand& o, bool written);
   uint32_t constant(uint64_t bits, int bytes);
   uint32_t scratch(int bytes);
@@ -37,7 +37,7 @@ class Builder {
   uint32_t place_all(const std::vector<uint32_t>& all);  // the index of the first
   void address(size_t k, Space space);                   // [a + imm] into out
   void memory(Space space);                              // a site for the counters
-  Space space();                                         // .global and its relatives; Generic when none
+  Space space();                                         // .global and so on; Generic if none
   const ptx::Operand& operand(size_t k) const;
   Program& program();
 
@@ -51,7 +51,7 @@ class Builder {
   std::vector<bool> known_;
 };
 
-// One per subject, in lanes/: true when the instruction is of this subject.
+// One per file in lanes/: returns true if the instruction belongs to it.
 bool select_integer(Builder& b);
 bool select_bits(Builder& b);
 bool select_float(Builder& b);

@@ -13,7 +13,7 @@ constexpr uint64_t kWays = 16, kLine = 128, kSector = 32;
 CacheModel::CacheModel(uint64_t bytes) : sets_(std::max<uint64_t>(bytes / (kWays * kLine), 1)), lines_(sets_ * kWays) {}
 
 CacheModel::Line& CacheModel::line_of(uint64_t tag) {
-  Line* const set = &lines_[(tag * 0x9e3779b97f4a7c15u >> 20) % sets_ * kWays];  // spread, as cards do
+  Line* const set = &lines_[(tag * 0x9e3779b97f4a7c15u >> 20) % sets_ * kWays];  // hash the sets, as GPUs do
   Line* oldest = set;
   for (Line* l = set; l != set + kWays; ++l) {
     if (l->present && l->tag == tag) return *l;

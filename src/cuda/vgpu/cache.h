@@ -1,4 +1,4 @@
-// A model of the second-level cache: 16 ways of 128-byte lines in sectors of 32 bytes, least recently used out first.
+// A model of the L2 cache: 16-way, 128-byte lines in 32-byte sectors, least recently used replacement.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace strata::cuda::vgpu {
 
-// What a launch moves between the cache and device memory, from a cold cache. Writes fetch nothing; what was written goes
-// back when its line is put out, or at the end.
+// Bytes that a launch moves between the cache and device memory, starting with an empty cache. Writes fetch nothing;
+// dirty sectors are written back when their line is evicted, or at the end.
 class STRATA_API CacheModel {
  public:
   explicit CacheModel(uint64_t bytes);
@@ -19,8 +19,8 @@ class STRATA_API CacheModel {
 
  private:
   struct Line {
-    uint64_t tag = 0, used = 0;      // used: when last
-    uint8_t present = 0, dirty = 0;  // bits of sectors
+    uint64_t tag = 0, used = 0;      // used: time of last use
+    uint8_t present = 0, dirty = 0;  // bit masks of sectors
   };
   Line& line_of(uint64_t tag);
   uint64_t sets_, now_ = 0, read_ = 0, written_ = 0;

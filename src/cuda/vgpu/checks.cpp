@@ -19,7 +19,8 @@ uint32_t checks_named(std::string_view list) {
     uint32_t found = 0;
     for (const auto& [name, bit] : kNames)
       if (name == word) found = bit;
-    STRATA_CHECK(found, Value, "vgpu: there is no check '{}'; known are memory, race, init, sync, host and all", word);
+    STRATA_CHECK(found, Value, "vgpu: there is no check '{}'; the checks are memory, race, init, sync, host and all",
+                 word);
     out |= found;
   }
   return out;
@@ -60,8 +61,10 @@ void SharedHistory::touch(const Warp& w, uint32_t address, uint32_t bytes, uint3
               lane);
     }
     if (access == Access::Read) {
-      if (b.read_epoch != epoch_) b.many = false, b.reader = thread;
-      else if (!same_warp(b.reader)) b.many = true;
+      if (b.read_epoch != epoch_) {
+        b.many = false;
+        b.reader = thread;
+      } else if (!same_warp(b.reader)) b.many = true;
       b.read_epoch = epoch_;
     } else {
       b.write_epoch = epoch_;

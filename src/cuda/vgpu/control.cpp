@@ -1,4 +1,4 @@
-// Decoding of what moves the program counter: branches, calls, exits, barriers.
+// Decodes control flow: branches, calls, exits, barriers.
 #include <algorithm>
 
 #include "base/error.h"
@@ -15,7 +15,7 @@ void trap(const Inst& i, Warp& w) {
   if (m) fault(w, kLaunchFailed, "the kernel executed a trap", static_cast<uint32_t>(std::countr_zero(m)));
 }
 
-// places: where the arguments of __assertfail lie in local memory: message, file, line, function.
+// places: where the arguments of __assertfail are in local memory: message, file, line, function.
 void assert_failed(const Inst& i, Warp& w) {
   const uint32_t m = active(i, w);
   if (!m) return;
@@ -60,7 +60,7 @@ bool Decoder::control(uint32_t frame, const ptx::Instruction& in, int depth) {
     indexed(frame, in);
     return true;
   }
-  if (op == "ret" && frame != 0) {  // back to the caller, behind the body that was put in line
+  if (op == "ret" && frame != 0) {  // return to the caller, after the inlined body
     branch(frame, in, static_cast<uint32_t>(frame_->function->body.size()));
     return true;
   }
@@ -98,7 +98,7 @@ void Decoder::indexed(uint32_t frame, const ptx::Instruction& in) {
     const auto& lists = frame_->function->scopes[static_cast<size_t>(s)].branchlists;
     if (const auto l = lists.find(b.operand(1).name); l != lists.end()) targets = &l->second;
   }
-  if (!targets) b.wrong(fmt::format("'{}' is no list of branch targets", b.operand(1).name));
+  if (!targets) b.wrong(fmt::format("'{}' is not a list of branch targets", b.operand(1).name));
   b.out.a = b.src(0, Type::U32);
   b.out.imm = static_cast<int64_t>(program_.tables.size());
   const uint32_t at = push(b.out, in, Class::Control, End::Indexed, 0);
@@ -107,7 +107,7 @@ void Decoder::indexed(uint32_t frame, const ptx::Instruction& in) {
     jumps_.push_back({at, frame, label(*frame_, in, (*targets)[k]), static_cast<uint32_t>(b.out.imm), k, true});
 }
 
-// Arguments and results are variables in local memory; the callee's parameters are names for the caller's.
+// Arguments and results are variables in local memory; the callee's parameters are aliases of the caller's.
 void Decoder::call(const ptx::Instruction& in, int depth) {
   Builder b(*this, in);
   if (!in.guard.empty()) b.unsupported("a call under a predicate");
@@ -121,14 +121,16 @@ void Decoder::call(const ptx::Instruction& in, int depth) {
     std::vector<uint32_t> places;
     for (const auto& item : b.operand(k + 1).items) {
       const Name n = find(item.name, in.scope);
-      if (n.kind != Name::Constant || n.space != Space::Local) b.unsupported("an argument that is no .param variable");
+      if (n.kind != Name::Constant || n.space != Space::Local)
+        b.unsupported("an argument that is not a .param variable");
       places.push_back(static_cast<uint32_t>(n.bits));
     }
     b.out.more = b.place_all(places);
     b.ignore({"uni"});
     return b.emit(assert_failed, Class::Control);
   }
-  if (!callee || callee->entry) b.unsupported(fmt::format("a call of '{}', which is no function of this module", name));
+  if (!callee || callee->entry)
+    b.unsupported(fmt::format("a call of '{}', which is not a function of this module", name));
   if (!callee->defined) b.unsupported(fmt::format("a call of '{}', which has no body in this module", name));
   const std::vector<ptx::Operand> none;
   const auto& results = has_results ? b.operand(0).items : none;
@@ -139,7 +141,7 @@ void Decoder::call(const ptx::Instruction& in, int depth) {
   frame->function = callee;
   const auto bind = [&](const ptx::Operand& o, const ptx::Variable& v) {
     const Name n = find(o.name, in.scope);
-    if (n.kind != Name::Constant || n.space != Space::Local) b.unsupported("an argument that is no .param variable");
+    if (n.kind != Name::Constant || n.space != Space::Local) b.unsupported("an argument that is not a .param variable");
     frame->params[v.name] = static_cast<uint32_t>(n.bits);
   };
   for (size_t r = 0; r < results.size(); ++r) bind(results[r], callee->results[r]);
@@ -149,12 +151,12 @@ void Decoder::call(const ptx::Instruction& in, int depth) {
   lay_out(*frames_[id], id, depth + 1);
 }
 
-// op: 0 sync, 1 arrive, 2 popc, 3 and, 4 or. count: 1 when the number of threads is given (b).
+// op: 0 sync, 1 arrive, 2 popc, 3 and, 4 or. count: 1 if the number of threads is given (b).
 void Decoder::barrier(const ptx::Instruction& in) {
   Builder b(*this, in);
   Inst& i = b.out;
   b.ignore({"cta"});
-  i.plain = b.flag("aligned") || in.op == "bar";  // all lanes of a warp must come together
+  i.plain = b.flag("aligned") || in.op == "bar";  // all lanes of a warp must arrive together
   const bool red = b.flag("red");
   i.op = b.flag("arrive") ? 1 : !red ? 0 : b.flag("popc") ? 2 : b.flag("and") ? 3 : 4;
   b.ignore({"sync", "or"});

@@ -1,4 +1,4 @@
-// Layout of a kernel: places of registers and constants, addresses of variables, calls in line, basic blocks.
+// Lays out a kernel: offsets of registers and constants, addresses of variables, inlined calls, basic blocks.
 #include "cuda/vgpu/decoder.h"
 
 #include <algorithm>
@@ -176,7 +176,7 @@ Program Decoder::run(const ptx::Function& entry) {
   }
   frames_.push_back(std::move(frame));
   lay_out(*frames_[0], 0, 0);
-  // What falls off the end leaves the kernel.
+  // Falling off the end exits the kernel.
   ptx::Instruction last;
   last.text = "exit";
   last.line = entry.line;
@@ -209,7 +209,7 @@ void Decoder::instruction(uint32_t frame, const ptx::Instruction& in, int depth)
     select_memory, select_move,     select_integer, select_float, select_compare, select_bits, select_convert,
     select_half,   select_exchange, select_atomic,  select_async, select_matrix,  select_wmma};
   for (auto* select : kSelect) {
-    Builder b(*this, in);  // a fresh one each: what a subject looked at before it declined must not count
+    Builder b(*this, in);  // a new one each: queries of a file that declined must not count
     if (select(b)) return;
   }
   Builder(*this, in).unsupported();
@@ -250,8 +250,8 @@ void Decoder::form_blocks() {
   }
 }
 
-// An estimate of what a compiler would need: the most 32-bit registers alive at once, each from its first to its last
-// appearance, which backward jumps extend. Constants and addresses the compiler folds count too.
+// Estimates the registers that a compiler would need: the most 32-bit registers alive at once, each from its first to
+// its last use, extended by backward jumps. Includes constants and addresses that a compiler would fold.
 void Decoder::count_registers() {
   const auto n = static_cast<uint32_t>(program_.code.size());
   std::map<uint32_t, std::pair<uint32_t, uint32_t>> spans;  // place to first and last instruction
@@ -283,7 +283,7 @@ void Decoder::count_registers() {
   int alive = 0, most = 0;
   for (int c : change) most = std::max(most, alive += c);
   program_.registers = static_cast<uint32_t>(std::clamp(most + 4, 16, 255));
-  // What the kernel asks for is what the compiler holds to; it spills the rest.
+  // The compiler respects the kernel's limits; it spills the rest.
   const ptx::Function& entry = *frames_[0]->function;
   const auto hold = [&](uint32_t most) { program_.registers = std::min(program_.registers, std::max(16u, most)); };
   if (entry.max_registers) hold(entry.max_registers);

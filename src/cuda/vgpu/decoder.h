@@ -1,4 +1,4 @@
-// From a parsed kernel to a Program: registers get places, names become addresses, calls are put in line.
+// From a parsed kernel to a Program: registers get offsets, names become addresses, calls are inlined.
 #pragma once
 #include <map>
 #include <memory>
@@ -11,7 +11,7 @@ namespace strata::cuda::vgpu {
 
 using Symbols = std::map<std::string, uint64_t>;  // addresses of the module's variables in device memory
 
-// Throws Error: Value for text that is no PTX, NotImplemented "unsupported instruction ..." for what the machine lacks.
+// Throws Error: Value for invalid PTX, NotImplemented "unsupported instruction ..." for missing instructions.
 Program decode(const ptx::Module& module, const ptx::Function& entry, const Symbols& symbols);
 
 class Decoder {
@@ -25,14 +25,14 @@ class Decoder {
     uint32_t place = 0;
     Type type = Type::None;
   };
-  struct Name {  // what a name in an operand stands for
+  struct Name {  // the meaning of a name in an operand
     enum Kind : uint8_t { Unknown, InRegister, Constant } kind = Unknown;
     Register reg;
     uint64_t bits = 0;
     Space space = Space::Global;
-    bool dynamic = false;  // an offset from where the launch's shared memory begins
+    bool dynamic = false;  // an offset from the start of the launch's dynamic shared memory
   };
-  // A function whose instructions are being laid out: the kernel, or a call put in line.
+  // A function being laid out: the kernel, or an inlined call.
   struct Frame {
     const ptx::Function* function = nullptr;
     std::vector<std::map<std::string, Register>> registers;  // per scope
@@ -43,7 +43,7 @@ class Decoder {
   struct Jump {
     uint32_t at, frame;
     uint32_t statement;
-    uint32_t table = 0, slot = 0;  // of an indexed branch
+    uint32_t table = 0, slot = 0;  // for an indexed branch
     bool indexed = false;
   };
 
@@ -59,7 +59,7 @@ class Decoder {
 
   Name find(const std::string& name, uint32_t scope);
   uint32_t label(const Frame& frame, const ptx::Instruction& in, const std::string& name) const;
-  uint32_t reserve(int bytes);  // a place of 32 cells, or of a mask for 0 bytes
+  uint32_t reserve(int bytes);  // offset of 32 cells, or of a mask for 0 bytes
   uint32_t constant(uint64_t bits, int bytes, bool dynamic = false);
   uint32_t local_address(const ptx::Variable& v);
   uint32_t push(const Inst& i, const ptx::Instruction& in, Class counted, End end, uint32_t members);
@@ -70,12 +70,12 @@ class Decoder {
   Program program_;
   std::vector<std::unique_ptr<Frame>> frames_;
   Frame* frame_ = nullptr;  // the one being laid out
-  uint32_t top_ = 128;      // behind the mask of ones at place 0
+  uint32_t top_ = 128;      // after the mask of ones at offset 0
   std::map<std::pair<int, uint64_t>, uint32_t> constants_;
   std::vector<size_t> dynamic_words_, dynamic_longs_;
   std::vector<Class> classes_;
   std::vector<End> ends_;
-  std::vector<uint32_t> members_;  // per instruction, 0: needs nobody
+  std::vector<uint32_t> members_;  // per instruction, 0: waits for none
   std::vector<Jump> jumps_;
 };
 

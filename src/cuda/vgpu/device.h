@@ -19,33 +19,34 @@ struct Dim3 {
   uint64_t count() const { return uint64_t{x} * y * z; }
 };
 
-// How long the launch might take on a card of the profile: the slowest of a few simple bounds. An estimate, no measurement:
-// latency, caches near the multiprocessors and matrix units are left out.
+// Estimated time of a launch on a GPU of the profile: the slowest of a few simple bounds. Not a measurement: latency,
+// L1 caches and tensor cores are not modelled.
 struct Estimate {
   double seconds = 0;
   const char* bound = "";  // "issue", "f32", "f64", "special functions", "shared memory", "device memory" or "launch"
 };
 
-// What a launch did. A warp instruction is one instruction for up to 32 threads.
+// Counters of a launch. A warp instruction is one instruction for up to 32 threads.
 //   mix                 warp instructions by Class (name_of)
 //   divergent_branches  branches that some lanes of a warp take and others do not
-//   global_sectors      pieces of 32 bytes that the requests of warps to device memory touch; 4 are best for 32 floats
-//   shared_passes       rounds over the 32 banks; more than one a request (of up to 4 bytes a lane) is a bank conflict
-//   atomic_conflicts    lanes of a warp that meet another at the same address
-//   dram_read, _written bytes between the second-level cache and device memory, where Launch::model_cache asked for them
+//   global_sectors      32-byte sectors of device memory touched by warps' requests; the minimum is 4 for 32 floats
+//   shared_passes       passes over the 32 banks; more than one per request (of up to 4 bytes a lane) is a bank
+// conflict
+//   atomic_conflicts    lanes of a warp that access the same address as another
+//   dram_read, _written bytes between the L2 cache and device memory, if Launch::model_cache is set
 struct Counters {
   std::string kernel, op;  // op: Launch::label
   uint64_t blocks = 0, warps = 0;
   uint64_t warp_instructions = 0, thread_instructions = 0;
   std::array<uint64_t, kClasses> mix{};  // warp instructions by Class
   uint64_t branches = 0, divergent_branches = 0, barriers = 0, atomics = 0, atomic_conflicts = 0;
-  uint64_t unmet = 0;  // warp-wide instructions whose named lanes did not all come: undefined on a card
+  uint64_t unmet = 0;  // warp-wide instructions without all of their named lanes: undefined on a GPU
   uint64_t global_requests = 0, global_sectors = 0, shared_requests = 0, shared_passes = 0;
   bool cache_modelled = false;
   uint64_t dram_read = 0, dram_written = 0;
   Occupancy occupancy;
   Estimate estimated;               // for the profile it ran with
-  double simt_efficiency() const {  // threads per warp instruction, of 32
+  double simt_efficiency() const {  // active threads per warp instruction, out of 32
     return warp_instructions
              ? static_cast<double>(thread_instructions) / (32.0 * static_cast<double>(warp_instructions))
              : 1;
@@ -62,19 +63,19 @@ STRATA_API std::string report(const Counters& counters);                // a few
 STRATA_API std::string to_text(const std::vector<Counters>& launches);  // a table, a line for each launch
 STRATA_API Estimate estimate(const Counters& counters, const Profile& profile);
 
-// Some minutes of work on one core: a kernel that never ends does end here.
+// Some minutes of work on one core: ends kernels with infinite loops.
 inline constexpr uint64_t kDefaultLimit = uint64_t{1} << 34;
 
 struct Launch {
   Dim3 grid, block;
   uint32_t dynamic_shared = 0;
-  bool cooperative = false;        // all blocks are alive at the same time
+  bool cooperative = false;        // all blocks are resident at the same time
   uint32_t checks = 0;             // of checks.h
-  bool model_cache = false;        // count the bytes of device memory through a cache; blocks then run in order
-  bool unordered_atomics = false;  // blocks at the same time even where float atomics then sum in another order
-  // Warp instructions of the whole launch, then it ends with a Fault of code kLaunchTimeout; 0: none.
+  bool model_cache = false;        // count bytes of device memory with a cache model; blocks then run in order
+  bool unordered_atomics = false;  // run blocks concurrently even if float atomics then sum in another order
+  // Limit of warp instructions per launch, which then ends with a Fault of code kLaunchTimeout; 0: none.
   uint64_t instruction_limit = kDefaultLimit;
-  std::string label = {};  // what launches the kernel, for messages
+  std::string label = {};  // the launching op, for messages
 };
 
 namespace ptx {
@@ -83,11 +84,11 @@ struct Module;
 
 class STRATA_API Module {
  public:
-  Module(std::string_view text, Memory& memory);  // throws Error for text that is no PTX
+  Module(std::string_view text, Memory& memory);  // throws Error for invalid PTX
   ~Module();
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
-  const Program* kernel(const std::string& name);  // decoded when first asked for; null: there is none
+  const Program* kernel(const std::string& name);  // decoded on first use; null: there is none
   std::vector<std::string> kernels() const;
   struct Variable {
     uint64_t address, bytes;
@@ -101,8 +102,8 @@ class STRATA_API Module {
   std::map<std::string, Variable> variables_;
 };
 
-// Runs all blocks. `params` has a pointer to each argument. Throws Fault for what the kernel did wrong, Error(Value) for a
-// launch that the profile's limits do not allow.
+// Runs all blocks. `params` has a pointer to each argument. Throws Fault if the kernel faults, Error(Value) for a
+// launch beyond the profile's limits.
 STRATA_API Counters run(const Program& program, const Profile& profile, const Memory& memory, const Launch& launch,
                         const void* const* params);
 

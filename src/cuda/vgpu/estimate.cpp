@@ -1,4 +1,4 @@
-// How long a launch might take on a card of some profile: the slowest of a few simple bounds. An estimate, no simulation.
+// Estimated time of a launch on a GPU of some profile: the slowest of a few simple bounds. Not a simulation.
 #include <algorithm>
 #include <cmath>
 
@@ -7,14 +7,14 @@
 namespace strata::cuda::vgpu {
 
 namespace {
-constexpr double kSchedulers = 4;     // warp instructions that a multiprocessor issues per clock
+constexpr double kSchedulers = 4;     // warp instructions issued per clock and multiprocessor
 constexpr double kOverhead = 2.5e-6;  // seconds from launch to end of an empty kernel
 }  // namespace
 
 Estimate estimate(const Counters& c, const Profile& p) {
   const auto warps_of = [&](Class k) { return static_cast<double>(c.mix[static_cast<size_t>(k)]); };
   const double clock = p.clock_khz * 1e3;
-  // Blocks come in waves; the last one may leave multiprocessors idle, and a small grid does from the start.
+  // Blocks run in waves; the last one may leave multiprocessors idle, and so does a small grid.
   const double slots = std::max(1.0, static_cast<double>(c.occupancy.blocks)) * p.multiprocessors;
   const auto blocks = static_cast<double>(std::max<uint64_t>(c.blocks, 1));
   const double at_once = std::min(blocks, slots), busy = std::min(static_cast<double>(p.multiprocessors), at_once);

@@ -1,4 +1,4 @@
-// A launch: checks against the profile, blocks spread over the threads of the process, counters added up.
+// A launch: checks against the profile, blocks distributed over threads, counters summed.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -15,14 +15,14 @@ namespace strata::cuda::vgpu {
 
 namespace {
 
-constexpr int64_t kSlice = 200000;  // basic blocks of one warp before the next has its turn
-// Fresh shared memory: NaN as a float, far out of range as an index, and the same in every run.
+constexpr int64_t kSlice = 200000;  // basic blocks of one warp before the next gets its turn
+// New shared memory: NaN as a float, far out of range as an index, and the same in every run.
 constexpr int kFreshShared = 0xff;
 constexpr uint64_t kMostTogether = 4096;  // blocks of a cooperative launch
 
 void broadcast(Warp& w, uint32_t place, uint32_t value) { std::fill_n(cells<uint32_t>(w, place), kLanes, value); }
 
-// A block that runs: its memory is used again for the next one.
+// A running block: its memory is reused for the next one.
 class Runner {
  public:
   Runner(const Program& p, const Profile& profile, const Memory& memory, const Launch& launch,
@@ -36,7 +36,9 @@ class Runner {
     state_.checks = launch.checks | (cache ? kEveryLane : 0);
     state_.cache = cache;
     state_.label = launch.label.c_str();
-    state_.threads[0] = launch.block.x, state_.threads[1] = launch.block.y, state_.threads[2] = launch.block.z;
+    state_.threads[0] = launch.block.x;
+    state_.threads[1] = launch.block.y;
+    state_.threads[2] = launch.block.z;
     registers_ = make(size_t{p.register_bytes} * warps);
     shared_ = make(state_.shared_bytes);
     local_ = make(size_t{p.local_bytes} * kLanes * warps);
@@ -72,7 +74,7 @@ class Runner {
     }
   }
 
-  bool step() {  // true when the block has ended
+  bool step() {  // true if the block has finished
     bool ran = false, done = true;
     for (Warp& w : state_.warps) {
       if (finished(w)) continue;
@@ -152,13 +154,13 @@ class Runner {
     if (n == "%lanemask_ge") return ~below;
     if (n == "%dynamic_smem_size") return launch_.dynamic_shared;
     if (n == "%total_smem_size") return program_.shared_bytes + launch_.dynamic_shared;
-    return 0;  // %smid: one multiprocessor as good as another; %ctaid is set per block
+    return 0;  // %smid: any multiprocessor will do; %ctaid is set per block
   }
 
   const Program& program_;
   const Launch& launch_;
   std::atomic<uint64_t>& spent_;  // warp instructions of the launch
-  uint64_t charged_ = 0;          // of this block, in spent_ already
+  uint64_t charged_ = 0;          // of this block, already in spent_
   BlockState state_;
   std::vector<std::pair<uint32_t, int>> block_indices_;  // places of %ctaid
   Bytes registers_{nullptr, &std::free}, shared_{nullptr, &std::free}, local_{nullptr, &std::free};
@@ -280,7 +282,7 @@ Counters run(const Program& p, const Profile& profile, const Memory& memory, con
     try {
       for (uint64_t block; (block = next.fetch_add(1, std::memory_order_relaxed)) < blocks;) runner.run_block(block);
     } catch (...) {
-      next.store(blocks, std::memory_order_relaxed);  // the others need not go on
+      next.store(blocks, std::memory_order_relaxed);  // the others can stop
       throw;
     }
     const std::lock_guard<std::mutex> lock(guard);

@@ -14,7 +14,7 @@ namespace strata::cuda::vgpu {
 namespace {
 uint64_t rounded(uint64_t bytes) { return (bytes + 255) & ~uint64_t{255}; }
 constexpr size_t kRemembered = 256;  // freed blocks, for messages
-constexpr uint64_t kGuard = 4096;    // past the last block, so that `top_` never meets the end
+constexpr uint64_t kGuard = 4096;    // after the last block, so that `top_` never reaches the end
 }  // namespace
 
 Memory::Memory(uint64_t bytes, uint64_t gap) : gap_(rounded(gap)) {
@@ -47,7 +47,7 @@ void Memory::track() {
   STRATA_CHECK(p != MAP_FAILED, OutOfMemory, "vgpu: cannot reserve {} bytes of addresses for the init check",
                capacity());
   written_ = static_cast<uint8_t*>(p);
-  for (const auto& [begin, bytes] : blocks_) mark_written(begin, bytes);  // what came before is not known
+  for (const auto& [begin, bytes] : blocks_) mark_written(begin, bytes);  // earlier writes are unknown
 }
 
 void Memory::fresh(uint64_t begin, uint64_t bytes) {
@@ -122,7 +122,7 @@ bool Memory::release(uint64_t address) {
   released_.emplace_back(address, block->second);
   if (released_.size() > kRemembered) released_.pop_front();
   blocks_.erase(block);
-  if (bytes >= 1 << 16) madvise(reinterpret_cast<void*>(begin), bytes, MADV_DONTNEED);  // the pages go back
+  if (bytes >= 1 << 16) madvise(reinterpret_cast<void*>(begin), bytes, MADV_DONTNEED);  // return the pages
   auto next = holes_.lower_bound(begin);
   if (next != holes_.end() && next->first == begin + bytes) {
     bytes += next->second;

@@ -1,4 +1,4 @@
-// Device memory by parts: reserved addresses, created memory, and mappings between them.
+// Virtual memory management of device memory: reserved addresses, created memory, and mappings between them.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@ void* at(uint64_t address) { return reinterpret_cast<void*>(address); }
 constexpr int kBoth = PROT_READ | PROT_WRITE;
 }  // namespace
 
-// Addresses are plentiful: what was given back is not used again, so a stale address stays stale.
+// Addresses are plentiful: released ones are not reused, so a stale address stays stale.
 uint64_t Memory::reserve(uint64_t bytes, uint64_t align) {
   constexpr uint64_t kMost = uint64_t{1} << 44;
   if (!whole(bytes) || bytes > kMost || align > kMost || (align & (align - 1))) return 0;
@@ -47,7 +47,7 @@ bool Memory::unreserve(uint64_t address, uint64_t bytes) {
 
 uint64_t Memory::create(uint64_t bytes) {
   if (!whole(bytes) || bytes > capacity() || used_ > capacity() - bytes) return 0;
-  // All of it lies in one file, one piece behind the other: a process may have more pieces than open files.
+  // All of it is in one file, one piece after the other: a process may have more pieces than open files.
   if (file_ < 0) file_ = memfd_create("strata-vgpu", MFD_CLOEXEC);
   if (file_ < 0 || ftruncate(file_, static_cast<off_t>(file_end_ + bytes)) != 0) return 0;
   used_ += bytes;
@@ -60,7 +60,7 @@ void Memory::drop(uint64_t handle) {
   const auto p = physical_.find(handle);
   if (p == physical_.end() || !p->second.released || p->second.mapped) return;
   fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(p->second.at),
-            static_cast<off_t>(p->second.bytes));  // the pages go back
+            static_cast<off_t>(p->second.bytes));  // return the pages
   used_ -= p->second.bytes;
   physical_.erase(p);
 }
@@ -116,7 +116,7 @@ bool Memory::set_access(uint64_t address, uint64_t bytes, bool allowed) {
 }
 
 bool Memory::in_mapped(uint64_t address, uint64_t bytes) const {
-  while (bytes) {  // over neighbouring mappings
+  while (bytes) {  // over adjacent mappings
     auto m = mapped_.upper_bound(address);
     if (m == mapped_.begin()) return false;
     --m;

@@ -10,7 +10,7 @@
 namespace strata::cuda::vgpu {
 
 namespace {
-// Reading the text is most of what loading costs: the last ones are kept for the next device that loads them.
+// Parsing dominates the cost of loading: recent modules are cached for the next device that loads them.
 std::shared_ptr<const ptx::Module> parse_once(std::string_view text) {
   constexpr size_t kKept = 64;
   static std::mutex mutex;
@@ -39,7 +39,7 @@ Module::Module(std::string_view text, Memory& memory) : memory_(memory), parsed_
     for (const auto& v : parsed_->variables)
       for (const auto& [offset, name] : v.pointers) {
         const auto* target = variable(name);
-        STRATA_CHECK(target && v.bytes - offset >= 8, Value, "PTX line {}: '{}' is no variable whose address is known",
+        STRATA_CHECK(target && v.bytes - offset >= 8, Value, "PTX line {}: '{}' is not a variable with a known address",
                      v.line, name);
         uint64_t value = 0;
         auto* at = reinterpret_cast<uint8_t*>(variables_[v.name].address + offset);

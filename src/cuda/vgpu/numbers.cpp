@@ -6,7 +6,7 @@
 namespace strata::cuda::vgpu {
 
 namespace {
-uint64_t canonical_nan(const Format& f) {  // as the card writes it: positive, all mantissa bits set
+uint64_t canonical_nan(const Format& f) {  // as a GPU writes it: positive, all mantissa bits set
   return (uint64_t{1} << (f.exponent_bits + f.mantissa_bits)) - 1;
 }
 
@@ -57,7 +57,7 @@ uint64_t encode(double value, const Format& f, Rounding rounding, bool saturate)
   const auto bits = std::bit_cast<uint64_t>(value);
   const int exponent = static_cast<int>(bits >> 52 & 0x7ff);
   const uint64_t mantissa = bits & ((uint64_t{1} << 52) - 1);
-  // Infinity: a power of two beyond every format, whose exponent still fits beside 52 bits of mantissa.
+  // Infinity: a power of two beyond every format, whose exponent still fits next to 52 bits of mantissa.
   if (exponent == 0x7ff) return encode(bits >> 63, 1, 1100, f, saturate ? Rounding::Zero : Rounding::Nearest, saturate);
   return encode(bits >> 63, exponent ? mantissa | uint64_t{1} << 52 : mantissa, std::max(exponent, 1) - 1075, f,
                 rounding, saturate);

@@ -16,21 +16,21 @@ struct Format {
 inline constexpr Format kF16{5, 10}, kBF16{8, 7}, kTF32{8, 10}, kF32{8, 23}, kF64{11, 52}, kE5M2{5, 2},
   kE4M3{4, 3, false};
 
-// mantissa * 2^exponent, rounded once into the format's bits.
-// saturate: what is too large becomes the largest number instead of infinity.
+// mantissa * 2^exponent, rounded once into the format's bits. saturate: overflow becomes the largest number instead of
+// infinity.
 uint64_t encode(bool negative, uint64_t mantissa, int exponent, const Format& format, Rounding rounding,
                 bool saturate = false);
-// A number of any kind into the format; NaN becomes the format's canonical one.
+// Encodes a double in the format; NaN becomes the format's canonical NaN.
 uint64_t encode(double value, const Format& format, Rounding rounding, bool saturate = false);
 double decode(uint64_t bits, const Format& format);
 
-// a + b with the last bit set when inexact: rounding the result to at most 51 bits is then rounding the exact sum.
+// a + b with the last bit set if inexact: rounding the result to at most 51 bits then equals rounding the exact sum.
 double add_to_odd(double a, double b);
 
 inline float half_to_float(uint16_t h) {
   const uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16, rest = h & 0x7fff;
   if (rest >= 0x7c00) return std::bit_cast<float>(sign | 0x7f800000 | (rest & 0x3ff) << 13);
-  // Moves the bits in place and corrects the bias by a multiplication, which serves subnormal numbers too.
+  // Shifts the bits and corrects the bias by a multiplication, which also handles subnormal numbers.
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(std::bit_cast<float>(rest << 13) * 0x1p112f));
 }
 inline uint16_t float_to_half(float f) {
@@ -52,10 +52,12 @@ inline float flushed(float f) {  // .ftz
   return (std::bit_cast<uint32_t>(f) & 0x7f800000) == 0 ? std::copysign(0.0f, f) : f;
 }
 
-// What is computed between two of these on the memory of `p` stays between them: the compiler knows nothing of rounding.
+// A compiler barrier for the memory of `p`: computations are not moved across it, since the compiler ignores rounding
+// modes.
 inline void stay(const void* p) { asm volatile("" : : "r"(p) : "memory"); }
 
-// The host's rounding mode for a scope. Operands are read from memory, and results written to it, between two stay().
+// Sets the host's rounding mode for a scope. Operands are read from memory, and results written to it, between two
+// stay().
 class HostRounding {
  public:
   explicit HostRounding(Rounding r) : changed_(r != Rounding::Nearest) {

@@ -15,20 +15,44 @@ Profile built_in(std::string_view name) {
   p.name = std::string(name);
   p.memory = uint64_t{16} << 30;
   if (name == "turing") {
-    p.major = 7, p.minor = 5, p.multiprocessors = 40, p.threads_per_sm = 1024, p.blocks_per_sm = 16;
-    p.shared_per_sm = 64 << 10, p.shared_optin = 64 << 10, p.l2_bytes = 4 << 20, p.clock_khz = 1590000,
-    p.bandwidth = 320e9, p.f64_per_sm = 2;
+    p.major = 7;
+    p.minor = 5;
+    p.multiprocessors = 40;
+    p.threads_per_sm = 1024;
+    p.blocks_per_sm = 16;
+    p.shared_per_sm = 64 << 10;
+    p.shared_optin = 64 << 10;
+    p.l2_bytes = 4 << 20;
+    p.clock_khz = 1590000;
+    p.bandwidth = 320e9;
+    p.f64_per_sm = 2;
   } else if (name == "ampere") {
-    p.major = 8, p.minor = 0, p.multiprocessors = 108, p.threads_per_sm = 2048, p.blocks_per_sm = 32;
-    p.shared_per_sm = 164 << 10, p.shared_optin = 163 << 10, p.l2_bytes = 40 << 20, p.clock_khz = 1410000,
+    p.major = 8;
+    p.minor = 0;
+    p.multiprocessors = 108;
+    p.threads_per_sm = 2048;
+    p.blocks_per_sm = 32;
+    p.shared_per_sm = 164 << 10;
+    p.shared_optin = 163 << 10;
+    p.l2_bytes = 40 << 20;
+    p.clock_khz = 1410000;
     p.bandwidth = 1555e9;
   } else if (name == "hopper-lite") {  // a Hopper without its asynchronous units: no wgmma, TMA or clusters
-    p.major = 9, p.minor = 0, p.multiprocessors = 132, p.threads_per_sm = 2048, p.blocks_per_sm = 32;
-    p.shared_per_sm = 228 << 10, p.shared_optin = 227 << 10, p.l2_bytes = 50 << 20, p.clock_khz = 1785000,
-    p.bandwidth = 3350e9, p.f32_per_sm = 128, p.f64_per_sm = 64;
+    p.major = 9;
+    p.minor = 0;
+    p.multiprocessors = 132;
+    p.threads_per_sm = 2048;
+    p.blocks_per_sm = 32;
+    p.shared_per_sm = 228 << 10;
+    p.shared_optin = 227 << 10;
+    p.l2_bytes = 50 << 20;
+    p.clock_khz = 1785000;
+    p.bandwidth = 3350e9;
+    p.f32_per_sm = 128;
+    p.f64_per_sm = 64;
   } else {
     fail(ErrorKind::Value,
-         fmt::format("vgpu: no device profile '{}'; known are turing, ampere, hopper-lite, or a JSON object", name));
+         fmt::format("vgpu: no device profile '{}'; use turing, ampere, hopper-lite, or a JSON object", name));
   }
   return p;
 }
@@ -44,7 +68,7 @@ template <class T> void read(const nlohmann::json& json, const char* name, T& va
 
 Profile from_json(std::string_view text) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
-  STRATA_CHECK(json.is_object(), Value, "vgpu: the device profile is no JSON object");
+  STRATA_CHECK(json.is_object(), Value, "vgpu: the device profile is not a JSON object");
   for (const auto& [key, value] : json.items()) {
     constexpr std::string_view kFields[] = {"base",
                                             "name",
@@ -99,8 +123,8 @@ Profile profile_of(std::string_view text) {
 
 Occupancy occupancy(const Profile& p, uint32_t threads, uint32_t registers, uint32_t shared_bytes) {
   const int warps = static_cast<int>((std::max(threads, 1u) + 31) / 32);
-  const int per_warp = static_cast<int>((std::max(registers, 1u) * 32 + 255) / 256 * 256);  // handed out by 256
-  // A block of shared memory costs a kilobyte more from Ampere on, which the system keeps.
+  const int per_warp = static_cast<int>((std::max(registers, 1u) * 32 + 255) / 256 * 256);  // allocated in units of 256
+  // From Ampere on, a block uses one more kilobyte of shared memory, which is reserved by the system.
   const int reserved = p.major >= 8 ? 1024 : 0, granule = p.major >= 8 ? 128 : 256;
   const int shared = (static_cast<int>(shared_bytes) + reserved + granule - 1) / granule * granule;
   const std::pair<int, const char*> limits[] = {{p.threads_per_sm / (warps * 32), "threads"},

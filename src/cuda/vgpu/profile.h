@@ -1,4 +1,4 @@
-// Device profiles: the limits of a card, and how many blocks of a kernel fit on one of its multiprocessors.
+// Device profiles: the limits of a GPU, and how many blocks of a kernel fit on one multiprocessor.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -16,7 +16,7 @@ struct Profile {
   int shared_per_sm = 0, shared_per_block = 48 << 10, shared_optin = 0;  // bytes
   int f32_per_sm = 64, f64_per_sm = 32, special_per_sm = 16;             // operations per clock, for estimates
   int l2_bytes = 0, clock_khz = 0;
-  uint64_t memory = 0;   // bytes of device memory; taken from the host as it is used
+  uint64_t memory = 0;   // bytes of device memory; taken from the host on use
   double bandwidth = 0;  // bytes per second, for estimates
 };
 
@@ -26,7 +26,7 @@ STRATA_API Profile profile_of(std::string_view name_or_json);
 struct Occupancy {
   int blocks = 0;            // per multiprocessor
   const char* limiter = "";  // "threads", "blocks", "registers" or "shared memory"
-  double fraction = 0;       // of the threads that a multiprocessor has room for
+  double fraction = 0;       // of the maximum threads of a multiprocessor
 };
 STRATA_API Occupancy occupancy(const Profile& profile, uint32_t threads, uint32_t registers, uint32_t shared_bytes);
 

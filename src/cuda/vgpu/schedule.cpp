@@ -1,4 +1,4 @@
-// One warp in lockstep: the group of lanes that is furthest behind runs, until it meets the next.
+// Runs one warp in lockstep: the group of lanes that is furthest behind runs until it reaches the next one.
 #include <algorithm>
 
 #include "cuda/vgpu/lanes/lanes.h"
@@ -6,8 +6,8 @@
 namespace strata::cuda::vgpu {
 
 namespace {
-// A group that spins on what another lane of its warp must do would starve it: after so many blocks without meeting, the
-// group furthest ahead runs for a while. Cards since Volta guarantee the same progress.
+// A group that spins waiting for another lane of its warp would starve it: after this many blocks without progress, the
+// group furthest ahead runs for a while. GPUs since Volta guarantee the same progress.
 constexpr uint32_t kPatience = 1000;
 }  // namespace
 
@@ -53,8 +53,8 @@ int choose(const Warp& w, bool ahead) {
   return best;
 }
 
-// Lanes that wait for others which will not come: they left the kernel, which is fine, or stand at a barrier or another
-// such instruction, which is undefined on a card and is counted.
+// Lanes that wait for others that will not come: those have exited, which is fine, or are at a barrier or another such
+// instruction, which is undefined on a GPU and is counted.
 int choose_unmet(Warp& w) {
   for (int k = 0; k < w.group_count; ++k) {
     const Group& g = w.groups[k];
@@ -75,7 +75,7 @@ int choose_unmet(Warp& w) {
   return -1;
 }
 
-// At an instruction that names its lanes: true when all that are alive are here.
+// At an instruction that names its lanes: true if all live ones are here.
 bool together(Warp& w, const BasicBlock& b, uint32_t block, uint32_t mask) {
   const uint32_t need = cells<uint32_t>(w, b.members)[std::countr_zero(mask)] & w.alive;
   if (!(need & ~mask)) return true;

@@ -15,7 +15,7 @@ std::string most_of(const std::map<std::string, double>& weights) {
   return most == weights.end() ? "" : most->first;
 }
 
-// "1.23 G": four places are enough to compare, and columns stay narrow.
+// "1.23 G": four digits are enough to compare, and keep columns narrow.
 std::string short_number(uint64_t n) {
   const auto v = static_cast<double>(n);
   if (n < 10000) return fmt::format("{}", n);
@@ -113,7 +113,7 @@ KernelTotals Summary::total() const {
 std::string Summary::to_text(size_t most) const {
   if (empty()) return "no launches\n";
   std::vector<KernelTotals> shown = kernels();
-  if (shown.size() > most + 1) {  // a line for one other kernel can as well be its own
+  if (shown.size() > most + 1) {  // a line for one other kernel might as well be its own
     const std::vector<KernelTotals> rest(shown.begin() + static_cast<std::ptrdiff_t>(most), shown.end());
     shown.resize(most);
     shown.push_back(sum(rest).result());
@@ -121,8 +121,10 @@ std::string Summary::to_text(size_t most) const {
   }
   shown.push_back(total());
   size_t op_width = 2, width = 6;
-  for (const KernelTotals& t : shown)
-    op_width = std::max(op_width, t.op.size()), width = std::max(width, t.kernel.size());
+  for (const KernelTotals& t : shown) {
+    op_width = std::max(op_width, t.op.size());
+    width = std::max(width, t.kernel.size());
+  }
   std::string out =
     fmt::format("{:<{}} {:<{}} {:>8} {:>9} {:>6} {:>8} {:>7}  {:<18} {}\n", "op", op_width, "kernel", width, "launches",
                 "instr.", "SIMT", "sectors", "passes", "occupancy, limit", "estimate, bound");

@@ -1,4 +1,4 @@
-// Counters of many launches, added up by op and kernel: where the work of a training step is.
+// Counters of many launches, aggregated by op and kernel: where a training step spends its work.
 #pragma once
 #include <map>
 #include <string>
@@ -13,7 +13,7 @@ struct STRATA_API KernelTotals {
   uint64_t launches = 0;
   uint64_t warps = 0, warp_instructions = 0, thread_instructions = 0;
   uint64_t global_requests = 0, global_sectors = 0, shared_requests = 0, shared_passes = 0;
-  double occupancy = 0;          // of a multiprocessor's threads, mean over the warps
+  double occupancy = 0;          // of a multiprocessor's threads, averaged over the warps
   std::string limiter;           // of the occupancy, for most of the warps
   double estimated_seconds = 0;  // see Estimate
   std::string bound;             // of that, for most of the time
@@ -29,7 +29,7 @@ class STRATA_API Summary {
   bool empty() const { return kernels_.empty(); }
   std::vector<KernelTotals> kernels() const;  // slowest first, by the estimate
   KernelTotals total() const;                 // of all kernels
-  // A table: the `most` slowest kernels, the others in a line, the total, and what the columns mean.
+  // A table: the `most` slowest kernels, the others in one line, the total, and an explanation of the columns.
   std::string to_text(size_t most) const;
 
  private:

@@ -14,11 +14,11 @@ namespace strata::cuda::vgpu {
 inline constexpr uint32_t kFull = 0xffffffffu;
 inline constexpr int kLanes = 32;
 inline constexpr int kBarriers = 16;
-// Generic addresses of shared and local memory lie in windows that no process has pages in.
+// Generic addresses of shared and local memory are in windows without pages of any process.
 inline constexpr uint64_t kSharedWindow = 0x0100000000000000, kLocalWindow = 0x0200000000000000;
 inline constexpr uint64_t kWindow = uint64_t{1} << 32;
 
-// What a kernel did wrong: where, and the driver's code for it.
+// A fault of a kernel: its location, and the driver's code for it.
 class STRATA_API Fault : public Error {
  public:
   Fault(int code, const std::string& what) : Error(ErrorKind::Runtime, what), code_(code) {}
@@ -34,10 +34,10 @@ struct BlockState;
 class CacheModel;
 
 enum class Wait : uint8_t { Ready, Barrier, Together };
-struct Group {  // lanes that stand at the same place
+struct Group {  // lanes at the same instruction
   uint32_t block = 0, mask = 0;
   Wait wait = Wait::Ready;
-  uint32_t barrier = 0, instruction = 0;  // what a group that waits at a barrier came by
+  uint32_t barrier = 0, instruction = 0;  // for a group that waits at a barrier: the barrier and its instruction
 };
 
 struct AsyncCopy {
@@ -50,8 +50,8 @@ struct AsyncCopy {
 struct Warp {
   uint8_t* registers = nullptr;
   uint32_t mask = 0;   // lanes that run the current instruction, before its guard
-  uint32_t alive = 0;  // lanes that have not left the kernel
-  uint32_t carry = 0;  // the condition code of add.cc and its relatives, a bit per lane
+  uint32_t alive = 0;  // lanes that have not exited
+  uint32_t carry = 0;  // the condition code of add.cc and related instructions, a bit per lane
   uint32_t index = 0;
   const Inst* current = nullptr;
   BlockState* block = nullptr;
@@ -68,11 +68,11 @@ struct BarrierState {
   uint32_t count = 0;
 };
 
-// Counters of one memory instruction, and the pattern of addresses it had last: loops ask the same again and again.
+// Counters of one memory instruction, and its last address pattern: loops repeat the same pattern.
 enum class Pattern : uint8_t { Any, Linear, Uniform, Window };  // Window: words inside 256 bytes
 struct alignas(64) Site {
-  std::array<uint32_t, kLanes> pattern{};   // of each lane in the mask, from the first of them
-  std::array<uint32_t, kLanes> words{};     // the same in words from the lowest
+  std::array<uint32_t, kLanes> pattern{};   // of each lane in the mask, relative to the first of them
+  std::array<uint32_t, kLanes> words{};     // the same in words, relative to the lowest
   uint64_t requests = 0, parts = 0;         // parts: sectors of 32 bytes, or passes over the banks
   uint32_t mask = 0, phase = 0, known = 0;  // known: parts of this pattern at this phase
   int32_t low = 0, high = 0;                // of the offsets
@@ -94,26 +94,28 @@ struct BlockState {
   const uint8_t* params = nullptr;
   uint32_t shared_bytes = 0;
   uint32_t index[3] = {}, threads[3] = {};
-  uint32_t checks = 0;  // of checks.h; memory is then looked at lane by lane
+  uint32_t checks = 0;  // of checks.h; memory is then accessed lane by lane
   SharedHistory history;
   CacheModel* cache = nullptr;  // null: not modelled
-  const char* label = "";       // what launched the kernel, as the caller calls it
+  const char* label = "";       // label of the launching code
   uint64_t instructions = 0;    // warp instructions of this block so far
   std::vector<Warp> warps;
   std::array<BarrierState, kBarriers> barriers;
   Tally tally;
 };
 
-// Where the current instruction of a warp stands: "kernel 'add', block (0,0,0), thread (5,0,0), PTX line 12: ld.global...".
+// The location of a warp's current instruction: "kernel 'add', block (0,0,0), thread (5,0,0), PTX line 12:
+// ld.global...".
 std::string place_of(const Warp& w, uint32_t lane);
 [[noreturn, gnu::cold]] void fault(const Warp& w, int code, const std::string& what, uint32_t lane);
 
-// Runs until all lanes have left or wait at a barrier, or `budget` blocks were run. True when something was run.
+// Runs until all lanes have exited or wait at a barrier, or `budget` blocks were run. True if something was run.
 bool run_warp(Warp& w, int64_t budget);
 bool finished(const Warp& w);
-// Barriers (barrier.cpp): the lanes of `mask` arrive by the instruction with this index and go on at the block `next`.
+// Barriers (barrier.cpp): the lanes of `mask` arrive with the instruction of this index and continue at the block
+// `next`.
 void arrive(Warp& w, uint32_t instruction, uint32_t mask, uint32_t next);
-bool release_complete(BlockState& b);  // true when some barrier let its lanes go
+bool release_complete(BlockState& b);  // true if a barrier was released
 void push_group(Warp& w, const Group& group);
 
 }  // namespace strata::cuda::vgpu

@@ -1,4 +1,4 @@
-// Gradients of activations: g is the gradient that arrives, x the input.
+// Gradients of activations: g is the incoming gradient, x the input.
 #include "device/functors/traits.h"
 #if defined(STRATA_SIMD_TARGET) || !defined(STRATA_FUNCTORS_ACTIVATIONS_BACKWARD)
 #include "device/math.h"
@@ -10,12 +10,12 @@ HWY_BEFORE_NAMESPACE();
 namespace strata {
 namespace STRATA_FUNCTOR_NAMESPACE {
 
-// Of the result y.
+// In terms of the result y.
 template <class T> struct SigmoidBackward : FloatOnly {
   static constexpr int kInputs = 2;
   template <class V> STRATA_FN V operator()(V g, V y) const { return g * y * (math::like(y, 1) - y); }
 };
-// Of the result y.
+// In terms of the result y.
 template <class T> struct TanhBackward : FloatOnly {
   static constexpr int kInputs = 2;
   template <class V> STRATA_FN V operator()(V g, V y) const { return g * (math::like(y, 1) - y * y); }
@@ -81,7 +81,7 @@ template <class T> struct SoftplusBackward : FloatOnly {
     return math::select(s > math::number(x, threshold), g, g * math::sigmoid(s));
   }
 };
-// Of softshrink too.
+// Also used for softshrink.
 template <class T> struct HardshrinkBackward : FloatOnly {
   static constexpr int kInputs = 2;
   T lambd;
@@ -106,7 +106,7 @@ template <class T> struct HardswishBackward : FloatOnly {
     return math::select(x <= math::neg(three), zero, math::select(x < three, inside, g));
   }
 };
-// Bounds that are numbers: nothing passes at them, nor at NaN. A missing bound is NaN, which compares as false.
+// With number bounds: no gradient passes at a bound or at NaN. A missing bound is NaN, which compares as false.
 template <class T> struct ClampBackward : FloatOnly {
   static constexpr int kInputs = 4;
   static constexpr double kNone[] = {0, 0, NAN, NAN};
@@ -115,7 +115,7 @@ template <class T> struct ClampBackward : FloatOnly {
     return math::select(x <= low, zero, math::select(x >= high, zero, numbers));
   }
 };
-// Bounds that are tensors: an element that equals one of them shares the gradient with it. NaN passes it.
+// With tensor bounds: an element equal to a bound shares the gradient with it. NaN passes the gradient.
 template <class T> struct ClampShareBackward : FloatOnly {
   static constexpr int kInputs = 4;
   static constexpr double kNone[] = {0, 0, NAN, NAN};

@@ -68,7 +68,7 @@ template <class T> struct Minimum {
   static constexpr int kInputs = 2;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::min(a, b); }
 };
-// The other operand wins over a NaN.
+// The other operand wins over NaN.
 template <class T> struct Fmax {
   static constexpr int kInputs = 2;
   template <class V> STRATA_FN V operator()(V a, V b) const {
@@ -84,7 +84,7 @@ template <class T> struct Fmin {
 template <class T> struct Clamp {
   static constexpr int kInputs = 3;
   static constexpr double kNone[] = {0, -HUGE_VAL, HUGE_VAL};
-  template <class V> STRATA_FN V operator()(V x, V low, V high) const {  // a NaN anywhere stays; the upper bound wins
+  template <class V> STRATA_FN V operator()(V x, V low, V high) const {  // NaN propagates; the upper bound wins
     const V y = math::min(math::max(x, low), high);
     return math::select(math::is_nan(x), x, y);
   }
@@ -127,7 +127,7 @@ template <class T> struct Pow {
   static constexpr int kInputs = 2;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::pow(a, b); }
 };
-// other is whole, whatever its dtype.
+// other is integral, whatever its dtype.
 template <class T> struct Ldexp : FloatOnly {
   static constexpr int kInputs = 2;
   static constexpr unsigned kSkip = 2;

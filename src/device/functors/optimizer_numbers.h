@@ -1,8 +1,8 @@
-// What the members of the update rules (optimizers.h) are in one step of one parameter: all that depends on the step count, in
-// double. The host computes it, or the device, where the count lies there and the host must not wait.
+// The members of the update rules (optimizers.h) in one step of one parameter: everything that depends on the step
+// count, in double. The host computes them, or the device if the count is there and the host must not wait.
 //
-// Each rule's options stand first, all of them numbers and the learning rate first of all. `kept` are the numbers that the optimizer keeps
-// beside the parameter, the step count first; they are advanced.
+// Each rule's options come first, all of them numbers, with the learning rate first. `kept` are the numbers that the
+// optimizer keeps with the parameter, the step count first; they are advanced.
 #pragma once
 #include "device/math.h"
 
@@ -37,7 +37,7 @@ struct AdamNumbers {
   }
 };
 
-struct NadamNumbers {  // keeps also the product of the momenta so far
+struct NadamNumbers {  // also keeps the product of the momenta so far
   double lr, maximize, weight_decay, decoupled, beta1, beta2, eps, momentum_decay;
   STRATA_FN void operator()(double* kept, double* members) const {
     const double t = kept[0] += 1;
@@ -94,7 +94,7 @@ struct RmspropNumbers {
   }
 };
 
-struct AsgdNumbers {  // keeps also the rate and the weight of the next step
+struct AsgdNumbers {  // also keeps the rate and the weight of the next step
   double lr, maximize, weight_decay, lambd, alpha, t0;
   STRATA_FN void operator()(double* kept, double* members) const {
     const double t = kept[0] += 1;
@@ -105,7 +105,7 @@ struct AsgdNumbers {  // keeps also the rate and the weight of the next step
 };
 
 struct RpropNumbers {
-  double lr, maximize, etaminus, etaplus, smallest, largest;  // lr: of the first step alone, which is state
+  double lr, maximize, etaminus, etaplus, smallest, largest;  // lr: of the first step only, which is state
   STRATA_FN void operator()(double* kept, double* members) const {
     kept[0] += 1;
     put(members, {maximize, 0}, etaminus, etaplus, smallest, largest);

@@ -1,4 +1,4 @@
-// Update rules of the optimizers: what one step does to one element of a parameter p, given its gradient g and up to three
+// Update rules of the optimizers: one step for one element of a parameter p, given its gradient g and up to three
 // numbers of state. Members are the same for the whole tensor and step; everything that depends on the step count is
 // computed beforehand, in double (ops/optim/optimizers.cpp).
 #if defined(STRATA_SIMD_TARGET) || !defined(STRATA_FUNCTORS_OPTIMIZERS)
@@ -11,8 +11,8 @@ HWY_BEFORE_NAMESPACE();
 namespace strata {
 namespace STRATA_FUNCTOR_NAMESPACE {
 
-// The gradient as the rules see it: its sign turned when maximising, the L2 penalty added, the parameter shrunk when the
-// decay is decoupled from the gradient (shrink is then 1 - lr * weight_decay).
+// The gradient as the rules use it: negated for maximize, with the L2 penalty added. The parameter is scaled if the
+// weight decay is decoupled (shrink is then 1 - lr * weight_decay).
 template <class T> struct Regularize {
   T sign, decay, shrink;
   template <class V> STRATA_FN V operator()(V& p, V g) const {
@@ -54,7 +54,7 @@ template <class T> struct AdamRule {
   }
 };
 
-// State: mean of g, mean of g². The step is a mixture of this gradient and the mean (Nesterov).
+// State: mean of g, mean of g². The step combines this gradient and the mean (Nesterov).
 template <class T> struct NadamRule {
   static constexpr int kStates = 2;
   Regularize<T> regularize;
@@ -68,7 +68,7 @@ template <class T> struct NadamRule {
   }
 };
 
-// State: mean of g, mean of g². `adaptive` 0: too few steps to trust the variance, so the plain mean is followed.
+// State: mean of g, mean of g². `adaptive` 0: too few steps to trust the variance, so the plain mean is used.
 template <class T> struct RadamRule {
   static constexpr int kStates = 2;
   Regularize<T> regularize;

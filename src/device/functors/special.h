@@ -56,7 +56,7 @@ template <class T> struct Sinc : FloatOnly {
     return math::select(x == math::like(x, 0), math::like(x, 1), math::sin(y) / y);
   }
 };
-// eps is NaN when none was given; then values outside [0, 1] are NaN.
+// eps is NaN if none was given; then values outside [0, 1] are NaN.
 template <class T> struct Logit : FloatOnly {
   static constexpr int kInputs = 1;
   T eps;
@@ -91,7 +91,7 @@ template <class T> struct Entr : FloatOnly {
     return math::select(x == zero, zero, math::select(x < zero, math::like(x, -HUGE_VAL), y));
   }
 };
-// log(e^a + e^b) from the larger one; equal infinities are themselves.
+// log(e^a + e^b), computed from the larger one; equal infinities are returned unchanged.
 template <class T> struct Logaddexp : FloatOnly {
   static constexpr int kInputs = 2;
   template <class V> STRATA_FN V operator()(V a, V b) const {

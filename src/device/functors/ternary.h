@@ -18,7 +18,7 @@ template <class T> struct Where {
     return math::select(math::nonzero(condition), yes, no);
   }
 };
-// The dtype is the first operand's.
+// The result has the dtype of the first operand.
 template <class T> struct MaskedFill {
   static constexpr int kInputs = 3;
   static constexpr unsigned kSkip = 6;
@@ -27,7 +27,7 @@ template <class T> struct MaskedFill {
     return math::select(math::nonzero(mask), value, x);
   }
 };
-// From the nearer end, so that both ends are hit exactly.
+// Starts from the nearer end, so that both ends are exact.
 template <class T> struct Lerp : FloatOnly {
   static constexpr int kInputs = 3;
   static constexpr unsigned kSkip = 4;

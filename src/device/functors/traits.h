@@ -1,12 +1,12 @@
-// What a functor may say about itself beside its formula. Read by cpu/pointwise/pointwise.h; one copy for all SIMD targets.
+// Optional properties of a functor besides its formula. Used by cpu/pointwise/pointwise.h; shared by all SIMD targets.
 //
-// A functor is `template <class T> struct Name { static constexpr int kInputs = …; T member…; V operator()(V…) const; }`:
-// T is float, double or int64_t, V is T or a SIMD vector of T, members are the op's number parameters in the order of its
-// schema. tools/gen_functors.py finds them by that form. Optional constants:
-//   kSkip          mask of operands that take no part in type promotion (a condition)
-//   kNone[]        what stands for an operand given as None
+// A functor is `template <class T> struct Name { static constexpr int kInputs = …; T member…; V operator()(V…) const;
+// }`: T is float, double or int64_t, V is T or a SIMD vector of T, members are the op's number parameters in the order
+// of its schema. tools/gen_functors.py finds functors by that form. Optional constants:
+//   kSkip          mask of operands excluded from type promotion (a condition)
+//   kNone[]        the value of an operand given as None
 //   kNonzero       the operand that must not be 0 when computing with integers
-//   kExactNumbers  a fractional number parameter is refused when computing with integers
+//   kExactNumbers  a fractional number parameter is rejected when computing with integers
 //   kOwnPrecision  the result depends on the precision itself: the reference does not compute in double
 #pragma once
 

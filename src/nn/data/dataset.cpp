@@ -108,7 +108,10 @@ std::vector<std::shared_ptr<Subset>> random_split(const DatasetRef& dataset, std
   const Tensor order = randperm(total, generator);
   std::vector<std::shared_ptr<Subset>> parts;
   int64_t begin = 0;
-  for (int64_t n : lengths) parts.push_back(std::make_shared<Subset>(dataset, narrow(order, 0, begin, n))), begin += n;
+  for (int64_t n : lengths) {
+    parts.push_back(std::make_shared<Subset>(dataset, narrow(order, 0, begin, n)));
+    begin += n;
+  }
   return parts;
 }
 

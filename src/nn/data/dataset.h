@@ -13,8 +13,8 @@ namespace strata::data {
 using Example = std::vector<Tensor>;  // one sample: a tensor for each field
 using Batch = Example;                // several, each field stacked
 
-// get() and size() make a data set; one that can make a batch at once overrides get_batch(), too. Loaders call both from
-// several threads at a time.
+// Implement get() and size(); override get_batch() too if a whole batch can be built at once. Loaders call both from
+// several threads concurrently.
 class STRATA_API Dataset {
  public:
   virtual ~Dataset() = default;
@@ -22,11 +22,11 @@ class STRATA_API Dataset {
   virtual Example get(int64_t index) const = 0;
   virtual Example get_batch(
     const Tensor& indices) const;  // int64; by default the samples of get(), stacked field by field
-  std::vector<Example> samples(const Tensor& indices) const;  // those of get()
+  std::vector<Example> samples(const Tensor& indices) const;  // as returned by get()
 };
 using DatasetRef = std::shared_ptr<const Dataset>;
 
-// Stacks the fields of samples. Throws Value where their number differs.
+// Stacks the fields of samples. Throws Value if their number differs.
 STRATA_API Example collate(std::span<const Example> samples);
 
 // The slices of tensors along their first dimension. A batch is one index_select per field.
@@ -67,7 +67,7 @@ class STRATA_API Subset : public Dataset {
   Tensor indices_;
 };
 
-// Data sets one after the other.
+// Concatenated data sets.
 class STRATA_API ConcatDataset : public Dataset {
  public:
   explicit ConcatDataset(std::vector<DatasetRef> parts);
@@ -79,7 +79,7 @@ class STRATA_API ConcatDataset : public Dataset {
   std::vector<int64_t> ends_;
 };
 
-// Data sets side by side: the fields of all of them.
+// Data sets with their fields combined.
 class STRATA_API StackDataset : public Dataset {
  public:
   explicit StackDataset(std::vector<DatasetRef> parts);

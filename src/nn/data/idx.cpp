@@ -53,7 +53,7 @@ Tensor read_idx(Bytes bytes, const std::string& name) {
 
   std::vector<std::byte> sizes(4 * rank);
   STRATA_CHECK(stream.read(sizes.data(), sizes.size()) == sizes.size(), Runtime,
-               "'{}': the IDX header ends before its {} sizes; the file is truncated, fetch it again", name, rank);
+               "'{}': the IDX header ends before its {} sizes; the file is truncated, download it again", name, rank);
   std::vector<int64_t> shape(rank);
   const size_t header = 4 + sizes.size();
   uint64_t data = size_of(dtype);
@@ -62,18 +62,21 @@ Tensor read_idx(Bytes bytes, const std::string& name) {
     for (size_t i = 0; i < 4; ++i) shape[d] = shape[d] << 8 | std::to_integer<int64_t>(sizes[4 * d + i]);
     overflow |= __builtin_mul_overflow(data, static_cast<uint64_t>(shape[d]), &data);
   }
-  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) data = 0, overflow = false;
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) {
+    data = 0;
+    overflow = false;
+  }
   const auto wrong_size = [&](const std::string& found) {
     fail(ErrorKind::Runtime,
          fmt::format(
            "'{}': the IDX header announces shape {} of {} ({}), but the file holds {}; it is truncated or damaged, "
-           "fetch it again",
+           "download it again",
            name, to_string(shape), name_of(dtype), overflow ? "more than 2^64 bytes" : fmt::format("{} bytes", data),
            found));
   };
   if (!stream.packed() && (overflow || data != stream.most())) wrong_size(fmt::format("{} bytes", stream.most()));
   if (overflow || data > stream.most()) wrong_size(fmt::format("at most {} bytes", stream.most()));
-  // A small file may unpack to a large one, rightly or not: look before a large one gets memory.
+  // A small file may decompress to a large one, legitimately or not: check before allocating much memory.
   constexpr uint64_t kWithoutLooking = 64 << 20;
   if (stream.packed() && data > kWithoutLooking && !unpacks_to(bytes, name, data + header))
     wrong_size("another number of bytes when unpacked");

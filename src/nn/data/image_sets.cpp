@@ -22,7 +22,7 @@ bool is_file(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
 }
 
-// The file `stem` or `stem`.gz in one of the folders that are in use.
+// The file `stem` or `stem`.gz in one of the usual folders.
 std::optional<std::string> find_idx(const std::string& root, const std::string& name, const std::string& stem) {
   for (const std::string& folder : {root, root + "/" + name + "/raw", root + "/raw"})
     for (const char* packed : {"", ".gz"})
@@ -46,8 +46,8 @@ constexpr size_t kImage = 3 * 32 * 32, kRecord = kImage + 1;
 void add_batch(Bytes file, const std::string& name, std::vector<std::byte>& images, std::vector<int64_t>& labels) {
   STRATA_CHECK(
     !file.empty() && file.size() % kRecord == 0, Runtime,
-    "'{}' has {} bytes; a CIFAR-10 batch is a number of records of {} bytes. The file is damaged: fetch it again", name,
-    file.size(), kRecord);
+    "'{}' has {} bytes; a CIFAR-10 batch is a number of records of {} bytes. The file is damaged: download it again",
+    name, file.size(), kRecord);
   for (; !file.empty(); file = file.subspan(kRecord)) {
     const auto label = std::to_integer<int64_t>(file[0]);
     STRATA_CHECK(label < 10, Runtime,
@@ -63,7 +63,7 @@ std::vector<std::string> batch_names(bool train) {
   return {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"};
 }
 
-// The wanted members of a tar file, in the order they are wanted in.
+// The requested members of a tar file, in the requested order.
 void read_tar(const std::string& path, const std::vector<std::string>& wanted, std::vector<std::byte>& images,
               std::vector<int64_t>& labels) {
   constexpr size_t kBlock = 512, kMost = 10001 * kRecord;
@@ -73,14 +73,14 @@ void read_tar(const std::string& path, const std::vector<std::string>& wanted, s
   std::vector<std::byte> body;
   std::vector<std::vector<std::byte>> parts(wanted.size());
   while (stream.read(reinterpret_cast<std::byte*>(header.data()), kBlock) == kBlock && header[0] != 0) {
-    STRATA_CHECK(std::memcmp(header.data() + 257, "ustar", 5) == 0, Runtime, "'{}' is no tar archive; fetch it again",
-                 path);
+    STRATA_CHECK(std::memcmp(header.data() + 257, "ustar", 5) == 0, Runtime,
+                 "'{}' is not a tar archive; download it again", path);
     const std::string member(header.data(), strnlen(header.data(), 100));
     size_t size = 0;
     for (size_t i = 124; i < 135; ++i) {
       if (header[i] == 0 || header[i] == ' ') continue;
-      STRATA_CHECK(header[i] >= '0' && header[i] <= '7', Runtime, "'{}': the size of member '{}' is no octal number",
-                   path, member);
+      STRATA_CHECK(header[i] >= '0' && header[i] <= '7', Runtime,
+                   "'{}': the size of member '{}' is not an octal number", path, member);
       size = size * 8 + static_cast<size_t>(header[i] - '0');
     }
     const std::string name = member.substr(member.rfind('/') + 1);
@@ -89,15 +89,15 @@ void read_tar(const std::string& path, const std::vector<std::string>& wanted, s
                  10000 * kRecord);
     body.resize((size + kBlock - 1) / kBlock * kBlock);
     STRATA_CHECK(stream.read(body.data(), body.size()) == body.size(), Runtime,
-                 "'{}' ends inside member '{}'; it is truncated, fetch it again", path, member);
+                 "'{}' ends inside member '{}'; it is truncated, download it again", path, member);
     if (place == wanted.size()) continue;
     STRATA_CHECK(parts[place].empty(), Runtime, "'{}': member '{}' is there twice", path, member);
     body.resize(size);
     parts[place] = std::exchange(body, {});
   }
   for (size_t i = 0; i < wanted.size(); ++i) {
-    STRATA_CHECK(!parts[i].empty(), Runtime, "'{}': '{}' of CIFAR-10's binary version is missing; fetch it again", path,
-                 wanted[i]);
+    STRATA_CHECK(!parts[i].empty(), Runtime, "'{}': '{}' of CIFAR-10's binary version is missing; download it again",
+                 path, wanted[i]);
     add_batch(parts[i], path + ":" + wanted[i], images, labels);
   }
 }
@@ -140,8 +140,10 @@ ImageSet cifar10(const std::string& root, bool train) {
     found = true;
     break;
   }
-  if (const std::string archive = root + "/cifar-10-binary.tar.gz"; !found && is_file(archive))
-    read_tar(archive, wanted, images, labels), found = true;
+  if (const std::string archive = root + "/cifar-10-binary.tar.gz"; !found && is_file(archive)) {
+    read_tar(archive, wanted, images, labels);
+    found = true;
+  }
   if (!found)
     throw IoError(ENOENT,
                   fmt::format("CIFAR10: '{1}' is in neither '{0}' nor '{0}/cifar-10-batches-bin', and there is no "

@@ -11,8 +11,9 @@ struct ImageSet {
   Tensor labels;  // int64: [n]
 };
 
-// MNIST or FashionMNIST, whose files have the same names. `root` is the folder of the four files, packed with gzip or not, or
-// one that holds MNIST/raw (`name`/raw), as torchvision lays it out. Throws Io with what was looked for and where it comes from.
+// MNIST or FashionMNIST, whose files have the same names. `root` is the folder of the four files, compressed with gzip
+// or not, or one that holds MNIST/raw (`name`/raw), as in torchvision's layout. Throws Io with what was searched for
+// and where to get it.
 STRATA_API ImageSet mnist(const std::string& root, bool train, const std::string& name = "MNIST");
 STRATA_API bool has_mnist(const std::string& root,
                           const std::string& name = "MNIST");  // whether all four files are there

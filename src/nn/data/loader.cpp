@@ -1,4 +1,4 @@
-// DataLoader: what the passes over positions and over streams share.
+// DataLoader: shared parts of epochs over indices and over streams.
 #include "nn/data/loader.h"
 
 #include "nn/data/pass.h"
@@ -64,7 +64,7 @@ int64_t DataLoader::size() const {
 }
 
 DataLoader::Iterator DataLoader::begin() {
-  // As in Python: nothing is drawn from the generator, the number of the pass is spread over the seeds.
+  // As in Python: nothing is drawn from the generator, the epoch number is mixed into the seeds.
   constexpr uint64_t kMix = 0x9E3779B97F4A7C15;
   const uint64_t seed =
     (generator_or_default(options_.generator).initial_seed() + kMix * ++passes_) % (uint64_t{1} << 62);
@@ -74,7 +74,7 @@ DataLoader::Iterator DataLoader::begin() {
                  "DataLoader: prefetch_device must be a device with memory, got meta");
     pass = prefetched(std::move(pass), require_available(*options_.prefetch_device));
   }
-  pass->advance();  // may throw: by now the threads belong to an object that stops them
+  pass->advance();  // may throw: the threads already belong to an object that stops them
   return Iterator(std::move(pass));
 }
 

@@ -1,4 +1,4 @@
-// DataLoader: batches of a data set, made here or by threads ahead of time.
+// DataLoader: batches of a data set, built here or by threads ahead of time.
 #pragma once
 #include <concepts>
 #include <iterator>
@@ -13,23 +13,23 @@ struct LoaderOptions {
   int64_t batch_size = 1;
   bool shuffle = false;
   bool drop_last = false;
-  int num_workers = 0;                 // threads; 0: a batch is made when it is asked for
+  int num_workers = 0;                 // threads; 0: a batch is built when it is requested
   int prefetch_factor = 2;             // batches that each thread may be ahead
   Generator* generator = nullptr;      // null: the default one
-  std::shared_ptr<Sampler> sampler{};  // in place of shuffle
+  std::shared_ptr<Sampler> sampler{};  // instead of shuffle
   std::function<Example(const Dataset&, const Tensor& indices)>
-    fetch{};  // in place of Dataset::get_batch, for data sets that can do better than sample by sample
-  std::shared_ptr<BatchSampler> batch_sampler{};                  // in place of batch_size, shuffle, sampler, drop_last
-  std::function<Example(std::span<const Example>)> collate_fn{};  // in place of collate()
-  // Batches come on this device: each is copied beside the work on the one before, through pinned memory. A stream that uses a batch
-  // other than the one in which it was taken waits for that one, as always.
+    fetch{};  // instead of Dataset::get_batch, for data sets with a faster method than sample by sample
+  std::shared_ptr<BatchSampler> batch_sampler{};                  // instead of batch_size, shuffle, sampler, drop_last
+  std::function<Example(std::span<const Example>)> collate_fn{};  // instead of collate()
+  // Batches are returned on this device: each is copied during the work on the previous one, through pinned memory.
+  // Using a batch in another stream than the one in which it was taken needs the usual synchronization.
   std::optional<Device> prefetch_device{};
 };
 struct LoaderPass;
 
-// for (const Example& batch : loader) { … }: each pass is a new order. Batches come in order, whatever the threads do; what a
-// thread throws is rethrown here, at its batch, with the batch named. Of a stream, each worker makes batches of its own, which
-// come in turn: one of each worker, then again, without those that have ended.
+// for (const Example& batch : loader) { … }: each epoch has a new order. Batches are in order, whatever the threads do;
+// an exception of a thread is rethrown here, at its batch, with the batch named. For a stream, each worker builds
+// batches of its own stream; workers take turns, without those whose stream has ended.
 class STRATA_API DataLoader {
  public:
   DataLoader(DatasetRef dataset, LoaderOptions options);
@@ -40,7 +40,7 @@ class STRATA_API DataLoader {
   template <std::derived_from<IterableDataset> D>
   DataLoader(D dataset, LoaderOptions options)
       : DataLoader(IterableDatasetRef(std::make_shared<const D>(std::move(dataset))), std::move(options)) {}
-  int64_t size() const;  // batches of a pass; a Type error where a stream does not know
+  int64_t size() const;  // batches per epoch; throws Type if a stream does not know its size
 
   class STRATA_API Iterator {
    public:
@@ -61,7 +61,7 @@ class STRATA_API DataLoader {
     explicit Iterator(std::unique_ptr<LoaderPass> pass);
     std::unique_ptr<LoaderPass> pass_;
   };
-  Iterator begin();  // starts a pass
+  Iterator begin();  // starts an epoch
   std::default_sentinel_t end() const { return {}; }
 
  private:

@@ -1,4 +1,4 @@
-// One pass of a loader over its data, and what its workers share.
+// One epoch of a loader over its data, and the state shared by its workers.
 #pragma once
 #include "nn/data/loader.h"
 
@@ -9,7 +9,7 @@ struct LoaderPass {
   LoaderPass(const LoaderPass&) = delete;
   LoaderPass& operator=(const LoaderPass&) = delete;
   virtual ~LoaderPass() = default;
-  virtual void advance() = 0;  // to the next batch; throws what making it threw
+  virtual void advance() = 0;  // to the next batch; throws if building it threw
 
   Example batch;
   bool over = false;
@@ -22,10 +22,10 @@ std::unique_ptr<LoaderPass> pass_over(IterableDatasetRef dataset, const LoaderOp
 // The same batches on a device, one copied ahead.
 std::unique_ptr<LoaderPass> prefetched(std::unique_ptr<LoaderPass> pass, Device device);
 
-// Into how many batches so many samples are cut.
+// The number of batches for this many samples.
 int64_t batches_of(int64_t samples, int64_t batch_size, bool drop_last);
 
-// In its scope, get_worker_info() gives this.
+// Sets get_worker_info() for the duration of a scope.
 class AsWorker {
  public:
   AsWorker(int id, int num_workers, uint64_t seed);
@@ -37,7 +37,7 @@ class AsWorker {
   WorkerInfo info_;
 };
 
-// Throws the exception that is being handled, with the place named: the same kind where it is an Error.
+// Rethrows the current exception with its location added: the same kind if it is an Error.
 [[noreturn]] void rethrow_at(const std::string& place);
 
 }  // namespace strata::data

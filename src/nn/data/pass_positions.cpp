@@ -1,4 +1,4 @@
-// A pass over a data set by position.
+// An epoch over a data set by index.
 #include <algorithm>
 #include <condition_variable>
 #include <exception>
@@ -13,7 +13,7 @@
 namespace strata::data {
 namespace {
 
-// Threads take the next number that nobody has, no further ahead than the prefetch allows; batches wait in `done` until it is
+// Threads take the next free number, no further ahead than the prefetch allows; batches wait in `done` until it is
 // their turn.
 struct Positions final : LoaderPass {
   DatasetRef dataset;
@@ -44,7 +44,7 @@ struct Positions final : LoaderPass {
       stop = true;
     }
     room.notify_all();
-  }  // the threads are joined before anything they use is gone: they are the last member
+  }  // the threads are the last member: they are joined before anything they use is destroyed
 
   Example make(int64_t number) const {
     try {

@@ -1,4 +1,5 @@
-// Batches on a device, one ahead: while the work on a batch is queued, the next is made and copied in a stream of its own.
+// Batches on a device, one ahead: while the work on a batch is queued, the next is built and copied in a separate
+// stream.
 #include <exception>
 #include <map>
 #include <mutex>
@@ -12,7 +13,7 @@
 namespace strata::data {
 namespace {
 
-// One for each device and ever: memory stays with its stream.
+// One for each device, never destroyed: memory belongs to its stream.
 cuda::Stream side_stream(cuda::Gpu& gpu) {
   static std::mutex mutex;
   static auto* const streams = new std::map<const cuda::Gpu*, cuda::Stream>;
@@ -21,7 +22,7 @@ cuda::Stream side_stream(cuda::Gpu& gpu) {
   return streams->emplace(&gpu, cuda::Stream::create(gpu)).first->second;
 }
 
-class InStream {  // in its scope, this thread's work goes to the stream
+class InStream {  // runs this thread's work in the stream for the duration of a scope
  public:
   explicit InStream(const cuda::Stream& s) : outer_(cuda::Stream::current(s.gpu())) { cuda::Stream::set_current(s); }
   ~InStream() { cuda::Stream::set_current(outer_); }
@@ -45,14 +46,14 @@ class Prefetched : public LoaderPass {
 
   void advance() override {
     if (const std::exception_ptr error = std::exchange(error_, nullptr)) {
-      fetch();  // who goes on gets the batch after
+      fetch();  // the caller may continue with the next batch
       std::rethrow_exception(error);
     }
     batch = std::move(next_);
     if ((over = from_->over)) return;
     const cuda::Stream user = cuda::Stream::current(gpu_);
     copied_.wait_in(user);
-    // The memory is of the side stream: when it is freed, it waits for the work that uses it now.
+    // The memory belongs to the side stream: freeing it waits for the work that uses it now.
     for (const Tensor& t : batch)
       if (t && t.device() == device_) gpu_.allocator->record_stream(*t->storage, user.handle());
     fetch();
@@ -76,7 +77,7 @@ class Prefetched : public LoaderPass {
   cuda::Gpu& gpu_;
   Device device_;
   cuda::Stream side_;
-  cuda::Event copied_;  // the batch that is next
+  cuda::Event copied_;  // of the next batch
   Example next_;
   std::exception_ptr error_;
 };

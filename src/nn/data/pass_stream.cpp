@@ -1,4 +1,4 @@
-// A pass over a stream.
+// An epoch over a stream.
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -11,13 +11,13 @@
 namespace strata::data {
 namespace {
 
-// A stream cut into batches.
+// Splits a stream into batches.
 struct Cutter {
   const LoaderOptions& options;
   Stream stream{};
   int64_t count = 0;  // samples so far
 
-  // The next batch, empty at the end. `place` begins an error's text.
+  // The next batch, empty at the end. `place` is the prefix of an error message.
   std::optional<Example> next(const IterableDataset& dataset, const std::string& place) {
     try {
       if (!stream) {
@@ -28,7 +28,8 @@ struct Cutter {
       while (static_cast<int64_t>(samples.size()) < options.batch_size) {
         std::optional<Example> sample = stream();
         if (!sample) break;
-        samples.push_back(std::move(*sample)), ++count;
+        samples.push_back(std::move(*sample));
+        ++count;
       }
       const bool cut = static_cast<int64_t>(samples.size()) < options.batch_size;
       if (samples.empty() || (cut && options.drop_last)) return std::nullopt;
@@ -37,8 +38,8 @@ struct Cutter {
   }
 };
 
-// Worker i makes batches of its own stream, as many ahead as the prefetch allows; the loader takes one of each worker in turn
-// and passes over those whose stream has ended. So the order depends on the streams only.
+// Worker i builds batches of its own stream, as many ahead as the prefetch allows; the loader takes one of each worker
+// in turn and skips those whose stream has ended. So the order depends on the streams only.
 struct Streams final : LoaderPass {
   struct Result {
     Example batch;
@@ -69,7 +70,7 @@ struct Streams final : LoaderPass {
       stop = true;
     }
     room.notify_all();
-  }  // the threads are joined before anything they use is gone: they are the last member
+  }  // the threads are the last member: they are joined before anything they use is destroyed
 
   void work(size_t i) {
     const SerialLoops serial;  // the workers are the parallelism

@@ -1,5 +1,5 @@
-// Samplers: in which order a loader takes the samples. Each pass draws once from the generator, with the same ops as in
-// Python: one seed gives one order in both languages.
+// Samplers: the order in which a loader takes the samples. Each epoch draws once from the generator, with the same ops
+// as in Python: one seed gives one order in both languages.
 #pragma once
 #include "nn/data/dataset.h"
 
@@ -8,7 +8,7 @@ namespace strata::data {
 class STRATA_API Sampler {
  public:
   virtual ~Sampler() = default;
-  virtual Tensor order() = 0;  // int64: the positions of one pass
+  virtual Tensor order() = 0;  // int64: the indices of one epoch
   virtual int64_t size() const = 0;
 };
 
@@ -60,10 +60,10 @@ class STRATA_API WeightedRandomSampler : public Sampler {  // positions drawn by
   Generator* generator_;
 };
 
-// The positions of each batch of a pass.
+// The indices of each batch of an epoch.
 class STRATA_API Batches {
  public:
-  Batches(Tensor order, int64_t batch_size, bool drop_last);  // an order, cut into batches when they are asked for
+  Batches(Tensor order, int64_t batch_size, bool drop_last);  // an order, split into batches on demand
   explicit Batches(std::vector<Tensor> batches) : listed_(std::move(batches)), is_list_(true) {}
   int64_t size() const;
   Tensor at(int64_t number) const;
@@ -76,13 +76,13 @@ class STRATA_API Batches {
   bool drop_last_ = false;
 };
 
-// Batches of batch_size positions of another sampler; the last is shorter, or left out with drop_last. Override both
-// functions for batches of another kind, e.g. of samples of similar length.
+// Batches of batch_size indices of another sampler; the last is shorter, or dropped with drop_last. Override both
+// functions for other batches, e.g. of samples of similar length.
 class STRATA_API BatchSampler {
  public:
   BatchSampler(std::shared_ptr<Sampler> sampler, int64_t batch_size, bool drop_last);
   virtual ~BatchSampler() = default;
-  virtual Batches batches();  // of one pass
+  virtual Batches batches();  // of one epoch
   virtual int64_t size() const;
 
  protected:

@@ -1,6 +1,6 @@
-// A digit is a few strokes: splines through control points in the unit square. An image is one of the ways to write its
-// digit, with the points shaken, the plane bent by slow waves, turned, slanted, scaled and moved, then drawn with a pen whose
-// width and pressure vary, on paper with a little noise.
+// A digit is a few strokes: splines through control points in the unit square. An image is a variant of its digit, with
+// perturbed points, warped by slow waves, rotated, slanted, scaled and moved, then drawn with a pen of varying width
+// and pressure, on a slightly noisy background.
 #include "nn/data/synthetic_digits.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct Point {
 using Stroke = std::vector<Point>;
 using Glyph = std::vector<Stroke>;
 
-// Ways to write each digit: x to the right, y down. Strokes that share an end meet in a corner.
+// Variants of each digit: x to the right, y down. Strokes that share an end meet in a corner.
 const std::array<std::vector<Glyph>, 10>& glyphs() {
   static const std::array<std::vector<Glyph>, 10> all = {{
     {{{{.5F, .05F},
@@ -123,7 +123,10 @@ class Draws {
  public:
   Draws(uint64_t seed, uint64_t image) : seed_(seed), next_(image * kBlocksPerImage) {}
   uint32_t word() {
-    if (used_ == 4) block_ = philox(seed_, next_++), used_ = 0;
+    if (used_ == 4) {
+      block_ = philox(seed_, next_++);
+      used_ = 0;
+    }
     return block_.word[used_++];
   }
   float uniform(float low, float high) { return low + (high - low) * uniform_f32(word()); }
@@ -136,7 +139,7 @@ class Draws {
   int used_ = 4;
 };
 
-// Where a point of the unit square comes to lie on the image.
+// Maps a point of the unit square to the image.
 class Distortion {
  public:
   explicit Distortion(Draws& draws) {
@@ -146,17 +149,23 @@ class Distortion {
     const float angle = draws.spread(.14F), slant = draws.spread(.18F), size = 19.5F;
     const float wide = size * draws.uniform(.62F, 1.02F), high = size * draws.uniform(.78F, 1.08F);
     const float c = std::cos(angle), s = std::sin(angle);
-    // Slanted (to the right as y goes up), scaled, then turned.
-    a_ = c * wide, b_ = -slant * c * wide - s * high, c_ = s * wide, d_ = -slant * s * wide + c * high;
-    x_ = kSide / 2.F - .5F + draws.spread(1.1F), y_ = kSide / 2.F - .5F + draws.spread(1.1F);
+    // Slanted (to the right as y goes up), scaled, then rotated.
+    a_ = c * wide;
+    b_ = -slant * c * wide - s * high;
+    c_ = s * wide;
+    d_ = -slant * s * wide + c * high;
+    x_ = kSide / 2.F - .5F + draws.spread(1.1F);
+    y_ = kSide / 2.F - .5F + draws.spread(1.1F);
   }
   Point operator()(Point p) const {
     Point q = p;
     for (const Wave& w : waves_) {
       const float v = std::sin(kTurn * (w.fx * p.x + w.fy * p.y) + w.phase);
-      q.x += w.dx * v, q.y += w.dy * v;
+      q.x += w.dx * v;
+      q.y += w.dy * v;
     }
-    q.x -= .5F, q.y -= .5F;
+    q.x -= .5F;
+    q.y -= .5F;
     return {a_ * q.x + b_ * q.y + x_, c_ * q.x + d_ * q.y + y_};
   }
 
@@ -170,7 +179,8 @@ class Distortion {
 
 class Canvas {
  public:
-  // A line whose width goes from `from` to `to`, with an edge one pixel soft. Overlapping strokes do not add up.
+  // A line whose width goes from `from` to `to`, with an antialiased edge of one pixel. Overlapping strokes do not add
+  // up.
   void line(Point p, Point q, float from, float to) {
     const float reach = std::max(from, to) + 1;
     const int x0 = std::max(0, static_cast<int>(std::floor(std::min(p.x, q.x) - reach))),
@@ -216,11 +226,11 @@ Point on_spline(const Stroke& s, size_t i, float t) {
 // One image; returns its label.
 int64_t draw_digit(Draws& draws, uint8_t* to) {
   const uint32_t digit = draws.below(10);
-  const std::vector<Glyph>& ways = glyphs()[digit];
-  const Glyph& glyph = ways[draws.below(ways.size())];
+  const std::vector<Glyph>& variants = glyphs()[digit];
+  const Glyph& glyph = variants[draws.below(variants.size())];
   const Distortion distort(draws);
   const float width = draws.uniform(.55F, 1.5F), pressure = draws.uniform(0, .3F), phase = draws.uniform(0, kTurn);
-  // Points are shaken by where they are, so that strokes which meet in a corner still meet.
+  // Points are perturbed by a function of their position, so that strokes which meet in a corner still meet.
   const float shake_x = draws.uniform(0, 100), shake_y = draws.uniform(0, 100), shake = draws.uniform(.01F, .05F);
   const auto shaken = [&](Point p) -> Point {
     return {p.x + shake * std::sin(37 * p.x + 53 * p.y + shake_x),
@@ -240,7 +250,8 @@ int64_t draw_digit(Draws& draws, uint8_t* to) {
         const float next = width * (1 + pressure * std::sin(5 * on.y + 3 * on.x + phase));
         const Point here = distort(on);
         canvas.line(last, here, thick, next);
-        last = here, thick = next;
+        last = here;
+        thick = next;
       }
     }
   }

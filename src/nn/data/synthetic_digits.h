@@ -1,4 +1,4 @@
-// Digits drawn by strokes, distorted: a set of the size and form of MNIST that needs no files.
+// Synthetic digits, drawn by distorted strokes: a set of the size and form of MNIST that needs no files.
 #pragma once
 #include <cstdint>
 
@@ -6,8 +6,8 @@
 
 namespace strata::data {
 
-// n images of 28 x 28. Image i depends on the seed and on first + i only: the same for any number of threads, and pieces of
-// the stream fit together.
+// n images of 28 x 28. Image i depends on the seed and on first + i only: the same for any number of threads, and
+// consecutive ranges fit together.
 STRATA_API ImageSet draw_digits(int64_t first, int64_t n, uint64_t seed);
 
 // 60,000 to train on, or 10,000 others to test with.

@@ -24,7 +24,7 @@ void flatten(const Tree& tree, const std::string& path, TensorDict& out) {
   }
 }
 
-// Large files that cannot be a checkpoint are refused by their first bytes, before memory is taken.
+// Large files that cannot be a checkpoint are rejected by their first bytes, before memory is allocated.
 std::shared_ptr<FileBytes> open(const std::string& path, bool mmap) {
   if (mmap) return FileBytes::map(path);
   const auto start = FileBytes::read(path, 16);

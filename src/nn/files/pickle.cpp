@@ -26,7 +26,7 @@ void PickleMachine::step(uint8_t op) {
     case 0x80:
       if (number(1) > 5) bad("its protocol is newer than 5");
       return;
-    case 0x95: take(8); return;  // FRAME: a length that nothing depends on
+    case 0x95: take(8); return;  // FRAME: the length is not needed
     case '(': marks_.push_back(stack_.size()); return;
     case '0': pop(); return;
     case '1': pop_to_mark(); return;
@@ -82,7 +82,7 @@ void PickleMachine::step(uint8_t op) {
     case 'Q': return push_storage(pop());
     case 'R': return reduce();
     case 'b': {
-      // What OrderedDict carries beside its items (state_dict's _metadata) is left out.
+      // Data of an OrderedDict besides its items (state_dict's _metadata) is dropped.
       const Value state = pop();
       if (top().kind != Kind::Dict || (state.kind != Kind::Dict && state.kind != Kind::None))
         refuse("__setstate__ of an object");
@@ -118,11 +118,13 @@ void PickleMachine::push_float() {
   uint64_t bits = 0;
   for (std::byte b : take(8)) bits = bits << 8 | std::to_integer<uint64_t>(b);
   Value v;
-  v.kind = Kind::Float, v.f = std::bit_cast<double>(bits);
+  v.kind = Kind::Float;
+  v.f = std::bit_cast<double>(bits);
   push(v);
 }
 
-// References become copies: the budget and the depth stop a pickle that doubles itself a hundred times, and one that holds itself.
+// References become copies: the budget and the depth limit stop a pickle that doubles itself a hundred times, or
+// contains itself.
 Tree PickleMachine::tree_of(Value v, int depth) {
   if (depth > kMaxDepth) bad(fmt::format("its data are nested deeper than {} levels", kMaxDepth));
   spend(2 * sizeof(Tree));

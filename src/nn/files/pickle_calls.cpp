@@ -1,4 +1,4 @@
-// The names a pickle may ask for, and what they do here.
+// The names that a pickle may use, and their implementation.
 #include <algorithm>
 
 #include "nn/files/pickle_machine.h"
@@ -55,12 +55,12 @@ void PickleMachine::push_global(const std::string& name) {
 // ("storage", type, key, where it was, number of elements)
 void PickleMachine::push_storage(Value id) {
   if (id.kind != Kind::Tuple || box(id).size() != 5 || text_of(box(id)[0]) != "storage")
-    bad("a persistent id is no storage");
+    bad("a persistent id is not a storage");
   const std::vector<Value> parts = box(id);
-  if (parts[1].kind != Kind::Global) bad("a persistent id is no storage");
+  if (parts[1].kind != Kind::Global) bad("a persistent id is not a storage");
   const Global& type = kGlobals[static_cast<size_t>(parts[1].i)];
   if (type.action != Action::TypedStorage && type.action != Action::UntypedStorage)
-    bad("a persistent id is no storage");
+    bad("a persistent id is not a storage");
   const int64_t numel = int_of(parts[4]);
   uint64_t bytes = 0;
   if (numel < 0 || __builtin_mul_overflow(static_cast<uint64_t>(numel), size_of(type.dtype), &bytes))
@@ -72,7 +72,7 @@ void PickleMachine::push_storage(Value id) {
 void PickleMachine::reduce() {
   const Value arguments = pop();
   const Value callee = pop();
-  if (callee.kind != Kind::Global) bad("it calls something that is no function");
+  if (callee.kind != Kind::Global) bad("it calls something that is not a function");
   const Global& function = kGlobals[static_cast<size_t>(callee.i)];
   if (arguments.kind != Kind::Tuple) bad("it calls a function without a tuple of arguments");
   const std::vector<Value> args = box(arguments);
@@ -80,21 +80,27 @@ void PickleMachine::reduce() {
     if (args.size() < low || args.size() > high) bad(fmt::format("{} gets {} arguments", function.name, args.size()));
   };
   switch (function.action) {
-    case Action::RebuildTensor: return need(6, 7), rebuild(args, std::nullopt);
+    case Action::RebuildTensor: need(6, 7); return rebuild(args, std::nullopt);
     case Action::RebuildTypedTensor:
       need(7, 8);
       if (args[6].kind != Kind::DType) bad("the dtype of a tensor is none");
       return rebuild(args, static_cast<DType>(args[6].i));
     case Action::RebuildParameter: {
       need(3, 3);
-      if (args[0].kind != Kind::Tensor || args[1].kind != Kind::Bool) bad("the data of a parameter are no tensor");
+      if (args[0].kind != Kind::Tensor || args[1].kind != Kind::Bool) bad("the data of a parameter is not a tensor");
       Tensor& t = tensors_[static_cast<size_t>(args[0].i)];
       if (args[1].i && is_floating(t.dtype())) t.set_requires_grad();
       return push(args[0]);
     }
-    case Action::OrderedDict: return need(0, 1), call_ordered_dict(args);
-    case Action::Size: need(1, 1); return (void)ints_of(args[0]), push(args[0]);
-    case Action::Device: need(1, 2); return (void)text_of(args[0]), push(args[0]);
+    case Action::OrderedDict: need(0, 1); return call_ordered_dict(args);
+    case Action::Size:
+      need(1, 1);
+      (void)ints_of(args[0]);
+      return push(args[0]);
+    case Action::Device:
+      need(1, 2);
+      (void)text_of(args[0]);
+      return push(args[0]);
     case Action::TypedStorage:
     case Action::UntypedStorage: bad("a storage is not called");
   }
@@ -127,7 +133,8 @@ void PickleMachine::rebuild(const std::vector<Value>& args, std::optional<DType>
   t->dtype = dtype.value_or(from.dtype);
   t->set_shape(shape);
   t->set_contiguous_strides();  // checks the number of elements
-  t->storage = from.storage, t->data = from.storage->data;
+  t->storage = from.storage;
+  t->data = from.storage->data;
   if (t->numel > 0) {
     int64_t last = offset, step = 0;
     bool fits = offset >= 0;
@@ -136,7 +143,7 @@ void PickleMachine::rebuild(const std::vector<Value>& args, std::optional<DType>
         fits && !__builtin_mul_overflow(shape[d] - 1, strides[d], &step) && !__builtin_add_overflow(last, step, &last);
     const auto item = static_cast<int64_t>(size_of(t->dtype));
     if (!fits || last >= static_cast<int64_t>(from.bytes) / item)
-      bad(fmt::format("a tensor of shape {} and strides {} from {} on lies outside its storage of {} bytes",
+      bad(fmt::format("a tensor of shape {} and strides {} from {} on is outside its storage of {} bytes",
                       to_string(shape), to_string(strides), offset, from.bytes));
     std::copy(strides.begin(), strides.end(), t->strides);
     t->update_contiguous();

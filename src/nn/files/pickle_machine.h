@@ -1,4 +1,5 @@
-// The machine that reads a pickle: its stack, its tables and the functions that pickle.cpp and pickle_calls.cpp share.
+// The machine that interprets a pickle: its stack, its tables and the functions shared by pickle.cpp and
+// pickle_calls.cpp.
 #pragma once
 #include <algorithm>
 
@@ -8,8 +9,8 @@ namespace strata::files {
 
 enum class PickleKind : uint8_t { None, Bool, Int, Float, Text, DType, Global, Tuple, List, Dict, Tensor, Storage };
 
-// What stands on the stack: a number, or the place of something in one of the machine's tables. Containers are shared by
-// place, as Python's references are, and live as long as the machine: a list that holds itself frees nothing twice.
+// A stack entry: a number, or an index into one of the machine's tables. Containers are shared by index, like Python's
+// references, and live as long as the machine: a list that contains itself is not freed twice.
 struct PickleValue {
   PickleKind kind = PickleKind::None;
   union {
@@ -47,7 +48,7 @@ class PickleMachine {
         file_, what));
   }
 
-  // Counts memory before it is taken: a small file must not become a large tree.
+  // Counts memory before it is allocated: a small file must not become a large tree.
   void spend(size_t bytes) {
     if (bytes > budget_) bad("its data take more memory than the file and 48 MB");
     budget_ -= bytes;
@@ -92,7 +93,8 @@ class PickleMachine {
   void push(Value v) { stack_.push_back(v); }
   void push_int(int64_t i, Kind kind = Kind::Int) {
     Value v;
-    v.kind = kind, v.i = i;
+    v.kind = kind;
+    v.i = i;
     push(v);
   }
   template <class T> void push_new(Kind kind, std::vector<T>& table, T thing) {
@@ -130,9 +132,11 @@ class PickleMachine {
   void put(uint64_t index) {
     if (index >= memo_.size()) {
       spend((index + 1 - memo_.size()) * sizeof(Value));
-      memo_.resize(index + 1), known_.resize(index + 1);
+      memo_.resize(index + 1);
+      known_.resize(index + 1);
     }
-    memo_[index] = top(), known_[index] = true;
+    memo_[index] = top();
+    known_[index] = true;
   }
   void get(uint64_t index) {
     if (index >= memo_.size() || !known_[index]) bad("it reads a memo entry that was not written");
@@ -141,8 +145,8 @@ class PickleMachine {
   void extend(Kind kind, const std::vector<Value>& items) {
     const Value target = top();
     if (target.kind != kind)
-      bad(kind == Kind::List ? "it appends to something that is no list"
-                             : "it sets items of something that is no dict");
+      bad(kind == Kind::List ? "it appends to something that is not a list"
+                             : "it sets items of something that is not a dict");
     if (kind == Kind::Dict && items.size() % 2) bad("a dict gets a key without a value");
     spend(2 * items.size() * sizeof(Value));
     box(target).insert(box(target).end(), items.begin(), items.end());
@@ -153,7 +157,7 @@ class PickleMachine {
   void push_long(uint64_t width);
   void push_float();
   Tree tree_of(Value v, int depth);
-  // What a pickle may ask for: pickle_calls.cpp.
+  // The names that a pickle may use: pickle_calls.cpp.
   void push_global(const std::string& name);
   void push_storage(Value id);
   void reduce();

@@ -8,7 +8,7 @@
 namespace strata::files {
 namespace {
 
-// Sizes are multiplied as the file gives them: any product may wrap.
+// Sizes come from the file: any product may overflow.
 uint64_t bytes_of(const HeaderEntry& e, const std::string& file) {
   uint64_t n = size_of(e.dtype);
   bool overflow = false;
@@ -73,7 +73,8 @@ Ref<Storage> storage_in(const std::shared_ptr<FileBytes>& file, size_t offset, s
     std::memcpy(copy->data, data, bytes);
     return copy;
   }
-  // One storage per tensor, not one per file: version counters live there, and a write to one weight is no write to all.
+  // One storage per tensor, not one per file: it has the version counter, and a write to one weight is not a write to
+  // all.
   auto owner = std::make_unique<Piece>(Piece{file, offset, bytes});
   Ref<Storage> storage = adopt_memory(data, bytes, release_piece, owner.get());
   (void)owner.release();

@@ -1,4 +1,5 @@
-// safetensors: eight bytes of header length, a JSON header with dtype, shape and place of each tensor, then their bytes.
+// safetensors: eight bytes of header length, a JSON header with dtype, shape and offsets of each tensor, then their
+// bytes.
 #pragma once
 #include <map>
 #include <memory>
@@ -22,10 +23,10 @@ struct STRATA_API SafeTensors {
 
 namespace files {
 
-// What is wrong with the file throws Runtime with its name and the field.
+// Errors in the file throw Runtime with its name and the field.
 STRATA_API SafeTensors read_safetensors(const std::shared_ptr<FileBytes>& file);
 
-// The bytes of a file with these contents, piece by piece. Strided tensors are written in row-major order.
+// Writes the bytes of a file with these contents, piece by piece. Strided tensors are written in row-major order.
 class STRATA_API SafeTensorsWriter {
  public:
   SafeTensorsWriter(const TensorDict& tensors, const Metadata& metadata);
@@ -45,7 +46,7 @@ class STRATA_API SafeTensorsWriter {
   size_t data_size_ = 0;
 };
 
-// A tensor over `n` elements at `offset` of the file, which stays alive with it; a copy where the place is not aligned.
+// The storage of bytes at `offset` of the file, which it keeps alive; a copy if the offset is not aligned.
 STRATA_API Ref<Storage> storage_in(const std::shared_ptr<FileBytes>& file, size_t offset, size_t bytes, DType dtype);
 
 }  // namespace files

@@ -7,7 +7,8 @@
 namespace strata::files {
 namespace {
 
-// Builds the header from the parser's events, so that nothing exists that was not checked: no tree of unknown depth and size.
+// Builds the header from the parser's events, so that everything is checked: no tree of unknown depth and size is
+// built.
 class Reader {
  public:
   using number_integer_t = nlohmann::json::number_integer_t;
@@ -23,7 +24,11 @@ class Reader {
     if (place_ == Place::Start) place_ = Place::Top;
     else if (place_ == Place::Entry) place_ = header_key_ == kMetadataKey ? Place::Metadata : Place::Fields;
     else wrong("an object", "");
-    if (place_ == Place::Fields) entry_ = {}, fields_ = 0, entry_.name = header_key_;
+    if (place_ == Place::Fields) {
+      entry_ = {};
+      fields_ = 0;
+      entry_.name = header_key_;
+    }
     return true;
   }
   bool key(string_t& text) {
@@ -31,7 +36,8 @@ class Reader {
       STRATA_CHECK(names_.insert(text).second, Runtime, "'{}': the header names '{}' twice", file_, text);
       STRATA_CHECK(names_.size() <= kMaxTensors + 1, Runtime, "'{}': the header names more than {} tensors", file_,
                    kMaxTensors);
-      header_key_ = text, place_ = Place::Entry;
+      header_key_ = text;
+      place_ = Place::Entry;
     } else {
       key_ = text;
       if (place_ == Place::Metadata)
@@ -93,7 +99,7 @@ class Reader {
   bool binary(binary_t&) { return false; }
   bool parse_error(size_t position, const std::string&, const nlohmann::json::exception& e) {
     fail(ErrorKind::Runtime,
-         fmt::format("'{}': the header is no valid JSON at byte {} ({}); the file is damaged or no safetensors "
+         fmt::format("'{}': the header is not valid JSON at byte {} ({}); the file is damaged or no safetensors "
                      "file",
                      file_, position + 8, e.what()));
   }

@@ -1,4 +1,4 @@
-// The header of a safetensors file, read with limits: it comes from outside.
+// The header of a safetensors file, parsed with limits, since files are untrusted.
 #pragma once
 #include "nn/files/safetensors.h"
 
@@ -16,11 +16,11 @@ struct HeaderEntry {
 struct Header {
   std::vector<HeaderEntry> entries;
   Metadata metadata;
-  size_t size = 0;  // of length and header together: where the data start
+  size_t size = 0;  // of length and header together: the start of the data
 };
 
 const char* format_name(DType t);                              // "F32"
-uint64_t header_length(Bytes start, const std::string& name);  // from the first 8 bytes; refuses one over the limit
+uint64_t header_length(Bytes start, const std::string& name);  // from the first 8 bytes; rejects one over the limit
 Header read_header(Bytes file, const std::string& name);
 
 }  // namespace strata::files

@@ -1,4 +1,5 @@
-// The bytes of a safetensors file. Apart from the reader, which must not need the ops: the fuzz targets are built without them.
+// Writes safetensors files. Separate from the reader, which must not need the ops: the fuzz targets are built without
+// them.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -19,7 +20,7 @@ Tensor SafeTensorsWriter::row_major(const Tensor& t) {
 SafeTensorsWriter::SafeTensorsWriter(const TensorDict& tensors, const Metadata& metadata) {
   STRATA_CHECK(tensors.size() <= kMaxTensors, Value, "a safetensors file holds at most {} tensors, got {}", kMaxTensors,
                tensors.size());
-  // The widest elements come first, so that every tensor is aligned to its elements; the header keeps the given order.
+  // The widest elements come first, so that every tensor is aligned; the header keeps the given order.
   std::vector<size_t> place(tensors.size());
   std::iota(place.begin(), place.end(), size_t{0});
   for (const auto& [name, t] : tensors) {
@@ -47,7 +48,7 @@ SafeTensorsWriter::SafeTensorsWriter(const TensorDict& tensors, const Metadata& 
       const auto& [name, t] = tensors[i];
       STRATA_CHECK(seen.insert(name).second, Value, "two tensors are named '{}'; names must differ", name);
     }
-    // Appended, not looked up: ordered_json finds a key by going through all of them.
+    // Appended, not looked up: ordered_json searches keys linearly.
     auto& object = header.get_ref<nlohmann::ordered_json::object_t&>();
     for (size_t i = 0; i < tensors.size(); ++i) {
       const auto& [name, t] = tensors[i];
@@ -60,7 +61,7 @@ SafeTensorsWriter::SafeTensorsWriter(const TensorDict& tensors, const Metadata& 
     header_ = header.dump();
   } catch (const nlohmann::json::exception& e) {
     fail(ErrorKind::Value,
-         fmt::format("a tensor name or metadata text is no UTF-8 and cannot be saved ({})", e.what()));
+         fmt::format("a tensor name or metadata text is not UTF-8 and cannot be saved ({})", e.what()));
   }
   header_.resize((header_.size() + 7) / 8 * 8, ' ');
   STRATA_CHECK(header_.size() <= kMaxHeader, Value,

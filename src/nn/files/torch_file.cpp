@@ -20,7 +20,7 @@ class Storages : public StorageSource {
     if (found == known_.end()) {
       const Bytes data = zip_.read(member);
       const auto offset = static_cast<size_t>(data.data() - zip_.file()->data());
-      // Tensors that share a storage go on sharing it. Aligned for the widest elements: the dtype is the tensor's matter.
+      // Tensors that share a storage keep sharing it. Aligned for the widest elements: the tensor determines the dtype.
       found = known_.emplace(key, data.empty() ? allocate(0) : storage_in(zip_.file(), offset, data.size(), DType::F64))
                 .first;
       sizes_[key] = data.size();
@@ -45,7 +45,7 @@ bool starts_with(Bytes file, std::string_view start) {
 }  // namespace
 
 bool is_zip(Bytes file) { return starts_with(file, "PK\3\4") || starts_with(file, "PK\5\6"); }
-// A safetensors file may start with the same two bytes, but its header with a brace.
+// A safetensors file may start with the same two bytes, but its header starts with a brace.
 bool is_bare_pickle(Bytes file) {
   return file.size() >= 9 && file[0] == std::byte{0x80} && file[1] >= std::byte{2} && file[1] <= std::byte{5} &&
          file[8] != std::byte{'{'};
@@ -71,7 +71,7 @@ Tree read_torch(const std::shared_ptr<FileBytes>& file) {
                  "'{}' was written on a big-endian machine; save it again on another", name);
   }
   Storages storages(zip, prefix);
-  constexpr size_t kBeside = 48 << 20;  // what a bad file may take on top of its own size
+  constexpr size_t kBeside = 48 << 20;  // memory that a bad file may use in addition to its size
   return read_pickle(zip.read(pickle), name, storages, file->size() + kBeside);
 }
 

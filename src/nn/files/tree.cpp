@@ -42,7 +42,7 @@ class Writer {
   static std::string quoted(const std::string& s) {
     try {
       return nlohmann::json(s).dump();
-    } catch (const nlohmann::json::exception&) { fail(ErrorKind::Value, "a text that is saved is no UTF-8"); }
+    } catch (const nlohmann::json::exception&) { fail(ErrorKind::Value, "a saved text is not UTF-8"); }
   }
   void add_value(std::monostate, const std::string&, int) { text += "null"; }
   void add_value(bool v, const std::string&, int) { text += v ? "true" : "false"; }
@@ -133,7 +133,10 @@ class Reader {
     if (f.items.size() != 1) bad("an object has no key");
     Tree& item = f.items[0];
     if (auto* list = std::get_if<TreeList>(&item.value)) {
-      if (f.tag == "tuple") return list->tuple = true, emit(std::move(item));
+      if (f.tag == "tuple") {
+        list->tuple = true;
+        return emit(std::move(item));
+      }
       if (f.tag == "dict") return emit(Tree::Value(dict_of(std::move(*list))));
     } else if (auto* text = std::get_if<std::string>(&item.value)) {
       if (f.tag == "dtype") return emit(Tree::Value(dtype_from_name(*text)));
@@ -177,8 +180,9 @@ class Reader {
     TreeDict dict;
     for (Tree& pair : pairs.items) {
       auto* items = std::get_if<TreeList>(&pair.value);
-      if (!items || items->items.size() != 2) bad("an entry of a dict is no pair");
-      dict.keys.push_back(std::move(items->items[0])), dict.values.push_back(std::move(items->items[1]));
+      if (!items || items->items.size() != 2) bad("an entry of a dict is not a pair");
+      dict.keys.push_back(std::move(items->items[0]));
+      dict.values.push_back(std::move(items->items[1]));
     }
     return dict;
   }
@@ -208,8 +212,10 @@ Tree to_tree(SafeTensors contents, const std::string& file) {
   const auto structure = contents.metadata.find(kTreeKey);
   if (structure == contents.metadata.end()) {
     TreeDict dict;
-    for (auto& [name, t] : contents.tensors)
-      dict.keys.emplace_back(Tree::Value(std::move(name))), dict.values.emplace_back(Tree::Value(std::move(t)));
+    for (auto& [name, t] : contents.tensors) {
+      dict.keys.emplace_back(Tree::Value(std::move(name)));
+      dict.values.emplace_back(Tree::Value(std::move(t)));
+    }
     return Tree::Value(std::move(dict));
   }
   Reader reader(contents.tensors, file);

@@ -1,4 +1,4 @@
-// Tree: what a checkpoint holds beside plain tensors, nested as in Python: numbers, texts, lists, dicts.
+// Tree: the contents of a checkpoint besides plain tensors, nested as in Python: numbers, texts, lists, dicts.
 #pragma once
 #include <optional>
 #include <variant>
@@ -21,18 +21,18 @@ struct STRATA_API Tree {
 
   Tree() = default;  // None
   Tree(Value v) : value(std::move(v)) {}
-  const Tree* find(std::string_view key) const;  // of a dict: the value under a text; null where there is none
+  const Tree* find(std::string_view key) const;  // of a dict: the value of a text key; null if there is none
   template <class T> const T* get() const { return std::get_if<T>(&value); }
 };
 
 namespace files {
 
 constexpr int kMaxDepth = 100;                   // of nesting
-constexpr size_t kMaxNodes = 500'000;            // of one tree: what comes from outside must not fill the memory
+constexpr size_t kMaxNodes = 500'000;            // of one tree: untrusted files must not fill the memory
 constexpr const char* kTreeKey = "strata.tree";  // the entry of __metadata__ that holds the structure
 
-// A dict of texts to tensors becomes exactly that; anything else, tensors named by their path ("optim.state.0.step") and
-// the structure as a text among the metadata.
+// A dict of texts to tensors becomes exactly that; otherwise tensors are named by their path ("optim.state.0.step") and
+// the structure is stored as text in the metadata.
 STRATA_API SafeTensors to_safetensors(const Tree& tree);
 STRATA_API Tree to_tree(SafeTensors contents, const std::string& file);
 

@@ -21,7 +21,7 @@ class Fields {
   Fields(Bytes bytes, const std::string& file) : bytes_(bytes), file_(file) {}
   Fields at(uint64_t offset, uint64_t size, const char* what) const {
     STRATA_CHECK(offset <= bytes_.size() && size <= bytes_.size() - offset, Runtime,
-                 "'{}': {} lies outside the file; the zip archive is truncated or damaged", file_, what);
+                 "'{}': {} is outside the file; the zip archive is truncated or damaged", file_, what);
     return {bytes_.subspan(offset, size), file_};
   }
   uint64_t get(size_t offset, size_t width) const {
@@ -66,7 +66,7 @@ Directory find_directory(const Fields& all, const std::string& file) {
        fmt::format("'{}' starts like a zip archive but has no directory at its end; it is truncated", file));
 }
 
-// Sizes of 4 GiB and more stand in an extra field, in this order, each only if the plain field is full of ones.
+// Sizes of 4 GiB and more are in an extra field, in this order, each only if the plain field is all ones.
 void read_zip64(const Fields& extra, uint64_t& size, uint64_t& packed, uint64_t& offset) {
   for (size_t at = 0; at + 4 <= extra.size();) {
     const uint16_t id = extra.u16(at), length = extra.u16(at + 2);
@@ -75,7 +75,10 @@ void read_zip64(const Fields& extra, uint64_t& size, uint64_t& packed, uint64_t&
     if (id != 1) continue;
     size_t k = 0;
     for (uint64_t* field : {&size, &packed, &offset})
-      if (*field == 0xffffffff) *field = body.u64(k), k += 8;
+      if (*field == 0xffffffff) {
+        *field = body.u64(k);
+        k += 8;
+      }
     return;
   }
 }

@@ -1,4 +1,4 @@
-// Zip archives as PyTorch writes them: members stored as they are. Anything that only an attacker would write is refused.
+// Zip archives as PyTorch writes them: uncompressed members. Anything that only an attacker would write is rejected.
 #pragma once
 #include <map>
 #include <string>
@@ -9,7 +9,7 @@ namespace strata::files {
 
 class STRATA_API ZipFile {
  public:
-  // Reads the directory at the end of the file, zip64 included, and checks every place in it. Throws Runtime.
+  // Reads the directory at the end of the file, including zip64, and checks every offset in it. Throws Runtime.
   explicit ZipFile(const std::shared_ptr<FileBytes>& file);
 
   struct Member {
@@ -19,7 +19,7 @@ class STRATA_API ZipFile {
   };
   const std::map<std::string, Member>& members() const { return members_; }
   bool has(const std::string& name) const { return members_.contains(name); }
-  Bytes read(const std::string& name) const;  // checks the sum; a compressed member is refused
+  Bytes read(const std::string& name) const;  // verifies the checksum; rejects compressed members
   const std::shared_ptr<FileBytes>& file() const { return file_; }
 
  private:

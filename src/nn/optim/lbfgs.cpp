@@ -21,7 +21,7 @@ double number(const Tensor& t) { return t.item<double>(); }
 double product(const Tensor& a, const Tensor& b) { return number(dot(a, b)); }
 double largest(const Tensor& t) { return number(max(abs(t))); }
 
-// The parameters as one vector. 16-bit parameters are computed with in float: products of their sums would overflow.
+// The parameters as one vector. 16-bit parameters are computed in float: products of their sums would overflow.
 class Flat {
  public:
   explicit Flat(std::span<const Tensor> params) : params_(params) {
@@ -75,15 +75,19 @@ struct Settings {
         if (o.name == name) return o.option.value;
       fail(ErrorKind::Internal, fmt::format("LBFGS: the option {} is missing", name));
     };
-    lr = get("lr"), tolerance_grad = get("tolerance_grad"), tolerance_change = get("tolerance_change");
-    max_iter = static_cast<int64_t>(get("max_iter")), max_eval = static_cast<int64_t>(get("max_eval"));
+    lr = get("lr");
+    tolerance_grad = get("tolerance_grad");
+    tolerance_change = get("tolerance_change");
+    max_iter = static_cast<int64_t>(get("max_iter"));
+    max_eval = static_cast<int64_t>(get("max_eval"));
     if (max_eval < 0) max_eval = max_iter * 5 / 4;
     history_size = static_cast<int64_t>(get("history_size"));
-    strong_wolfe = get("strong_wolfe") != 0, maximize = get("maximize") != 0;
+    strong_wolfe = get("strong_wolfe") != 0;
+    maximize = get("maximize") != 0;
   }
 };
 
-// Remembers how the gradient changed over the last step.
+// Stores how the gradient changed in the last step.
 void remember(LBFGSState& s, const Tensor& gradient, int64_t history_size) {
   const Tensor change = sub(gradient, s.prev_flat_grad), step = mul(s.d, s.t);
   const double curvature = product(change, step);
@@ -99,7 +103,7 @@ void remember(LBFGSState& s, const Tensor& gradient, int64_t history_size) {
   s.H_diag = curvature / product(change, change);
 }
 
-// Minus the gradient times the inverse Hessian that the history stands for: the two loops.
+// Minus the gradient times the inverse Hessian approximated by the history: the two-loop recursion.
 Tensor direction(const LBFGSState& s, const Tensor& gradient) {
   std::vector<double> weights(s.ro.size());
   Tensor d = neg(gradient);
@@ -173,7 +177,9 @@ Tensor lbfgs_step(std::span<const Tensor> params, const Options& options, LBFGSS
       };
       const Trial found = strong_wolfe(at, {.t = 0, .loss = loss, .slope = slope, .grad = gradient}, s.t, largest(s.d),
                                        settings.max_eval - evaluations, evaluations);
-      s.t = found.t, loss = found.loss, gradient = found.grad;
+      s.t = found.t;
+      loss = found.loss;
+      gradient = found.grad;
       flat.move(s.d, s.t);
     } else {
       flat.move(s.d, s.t);
@@ -212,7 +218,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "state.0.";
 
-// Every entry of the state under its name: tensors, numbers, and lists as one tensor with a row per entry.
+// Calls f for every entry of the state with its name: tensors, numbers, and lists as one tensor with a row per entry.
 template <class S, class F> void each_entry(S& s, F f) {
   f("func_evals", s.func_evals);
   f("n_iter", s.n_iter);
@@ -270,7 +276,10 @@ void LBFGS::load_state_dict(const StateDict& saved) {
     bool known = false;
     if (key.starts_with(kPrefix))
       each_entry(loaded, [&](const char* name, auto& to) {
-        if (key.substr(kPrefix.size()) == name) unpack(entry.second, to), known = true;
+        if (key.substr(kPrefix.size()) == name) {
+          unpack(entry.second, to);
+          known = true;
+        }
       });
     if (!known) rest.push_back(entry);
   }

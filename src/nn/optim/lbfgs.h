@@ -1,5 +1,5 @@
-// L-BFGS: directions from the last gradients and steps instead of a matrix; with a line search that satisfies the strong Wolfe
-// conditions, if wanted. Evaluates the closure several times per step.
+// L-BFGS: directions from recent gradients and steps instead of a matrix; optionally with a line search that satisfies
+// the strong Wolfe conditions. Evaluates the closure several times per step.
 //
 //   optim::LBFGS opt(params, {.strong_wolfe = true});
 //   opt.step([&] {
@@ -22,7 +22,7 @@ struct LBFGSOptions {
          history_size = Option::preset(100), strong_wolfe = Option::preset(0), maximize = Option::preset(0);
 };
 
-// What one step leaves for the next; the names are those of PyTorch's state_dict.
+// The state between steps; the names are those of PyTorch's state_dict.
 struct LBFGSState {
   int64_t func_evals = 0, n_iter = 0;
   Tensor d, prev_flat_grad;  // undefined before the first iteration
@@ -31,7 +31,7 @@ struct LBFGSState {
   std::vector<double> ro;
 };
 
-// One step; returns the loss before it. An exception of the closure leaves `state` as it was.
+// One step; returns the loss before it. If the closure throws, `state` is unchanged.
 STRATA_API Tensor lbfgs_step(std::span<const Tensor> params, const Options& options, LBFGSState& state,
                              const Closure& closure);
 

@@ -16,7 +16,7 @@ struct Trial {
 };
 using Objective = std::function<Trial(double t)>;
 
-// The minimum of the cubic through two points with these slopes, kept within [low, high].
+// The minimum of the cubic through two points with these slopes, clamped to [low, high].
 inline double cubic_minimum(const Trial& a, const Trial& b, double low, double high) {
   const Trial &left = a.t <= b.t ? a : b, &right = a.t <= b.t ? b : a;
   const double bend = left.slope + right.slope - 3 * (left.loss - right.loss) / (left.t - right.t);
@@ -27,8 +27,8 @@ inline double cubic_minimum(const Trial& a, const Trial& b, double low, double h
   return std::min(std::max(t, low), high);
 }
 
-// `start` is the point t = 0, `first` the length to try first, `length` the largest element of |d|. Takes at most `budget`
-// evaluations more than one, and counts them in `evaluations`.
+// `start` is the point t = 0, `first` the first length to try, `length` the largest element of |d|. Uses at most
+// `budget` + 1 evaluations, counted in `evaluations`.
 inline Trial strong_wolfe(const Objective& at, const Trial& start, double first, double length, int64_t budget,
                           int64_t& evaluations) {
   constexpr double kDecrease = 1e-4, kCurvature = 0.9, kNarrow = 1e-9, kMargin = 0.1;
@@ -39,7 +39,7 @@ inline Trial strong_wolfe(const Objective& at, const Trial& start, double first,
   const auto too_high = [&](const Trial& p) { return p.loss > start.loss + kDecrease * p.t * start.slope; };
   const auto flat_enough = [&](const Trial& p) { return std::abs(p.slope) <= -kCurvature * start.slope; };
 
-  // Walk on until the minimum lies between two points.
+  // Advance until the minimum is between two points.
   Trial ends[2] = {start, evaluate(first)};
   int64_t iteration = 0;
   for (; iteration < budget; ++iteration) {

@@ -38,7 +38,7 @@ std::vector<double> loaded_numbers(const StateDict& saved, std::string_view name
 
 // --- options of groups
 
-// A number for each group, from one for all or one each.
+// A number for each group, from a list of one or of all.
 std::vector<double> for_groups(const std::vector<double>& given, const Optimizer& optimizer, const char* name) {
   const size_t groups = optimizer.group_count();
   if (given.size() == 1) return std::vector<double>(groups, given[0]);
@@ -47,7 +47,7 @@ std::vector<double> for_groups(const std::vector<double>& given, const Optimizer
   return given;
 }
 
-// The name under which the optimizer has a momentum.
+// The optimizer's name of its momentum option.
 const char* momentum_name(const Optimizer& optimizer) {
   for (const char* name : {"momentum", "beta1"})
     if (optimizer.has_option(name)) return name;
@@ -84,7 +84,7 @@ void LRScheduler::set_rates(const std::function<double(size_t)>& rate) {
   STRATA_CHECK(optimizer_->group_count() == base_lrs_.size(), Value,
                "the optimizer has {} parameter groups, it had {} when the scheduler was made",
                optimizer_->group_count(), base_lrs_.size());
-  std::vector<double> rates;  // all first: a schedule that has ended changes nothing
+  std::vector<double> rates;  // computed first: a schedule that has ended changes nothing
   for (size_t g = 0; g < base_lrs_.size(); ++g) rates.push_back(rate(g));
   for (size_t g = 0; g < rates.size(); ++g) optimizer_->set_lr(rates[g], g);
   last_lr_ = std::move(rates);
@@ -112,7 +112,9 @@ void LRScheduler::load_state_dict(const StateDict& saved) {
   const auto epoch = static_cast<int64_t>(loaded_number(saved, "last_epoch"));
   std::vector<double> base = loaded_numbers(saved, "base_lrs", base_lrs_.size());
   std::vector<double> last = loaded_numbers(saved, "last_lr", base_lrs_.size());
-  last_epoch_ = epoch, base_lrs_ = std::move(base), last_lr_ = std::move(last);
+  last_epoch_ = epoch;
+  base_lrs_ = std::move(base);
+  last_lr_ = std::move(last);
 }
 
 // --- formulas
@@ -315,15 +317,21 @@ void ReduceLROnPlateau::step(double metric) {
   const double sign = o.maximize ? 1 : -1;
   const double mark = o.absolute ? best_ + sign * o.threshold : best_ * (1 + sign * o.threshold);
   const bool better = o.maximize ? metric > mark : metric < mark;
-  if (better) best_ = metric, bad_epochs_ = 0;
-  else ++bad_epochs_;
-  if (cooldown_left_ > 0) --cooldown_left_, bad_epochs_ = 0;
+  if (better) {
+    best_ = metric;
+    bad_epochs_ = 0;
+  } else ++bad_epochs_;
+  if (cooldown_left_ > 0) {
+    --cooldown_left_;
+    bad_epochs_ = 0;
+  }
   if (bad_epochs_ <= o.patience) return;
   for (size_t g = 0; g < optimizer_->group_count(); ++g) {
     const double old = optimizer_->lr(g), lower = std::max(old * o.factor, o.min_lr);
     if (old - lower > o.eps) optimizer_->set_lr(lower, g);
   }
-  cooldown_left_ = o.cooldown, bad_epochs_ = 0;
+  cooldown_left_ = o.cooldown;
+  bad_epochs_ = 0;
 }
 
 std::vector<double> ReduceLROnPlateau::get_last_lr() const {
@@ -341,7 +349,9 @@ void ReduceLROnPlateau::load_state_dict(const StateDict& saved) {
   const auto count = [&](const char* name) { return static_cast<int64_t>(loaded_number(saved, name)); };
   const int64_t epoch = count("last_epoch"), bad = count("num_bad_epochs"), left = count("cooldown_counter");
   best_ = loaded_number(saved, "best");
-  last_epoch_ = epoch, bad_epochs_ = bad, cooldown_left_ = left;
+  last_epoch_ = epoch;
+  bad_epochs_ = bad;
+  cooldown_left_ = left;
 }
 
 }  // namespace strata::optim::lr_scheduler

@@ -1,5 +1,5 @@
-// Learning-rate schedulers with PyTorch's names. Call step() after each epoch, or after each batch where the schedule counts
-// batches; several schedulers of one optimizer multiply up.
+// Learning-rate schedulers with PyTorch's names. Call step() after each epoch, or after each batch for schedules that
+// count batches; several schedulers of one optimizer multiply.
 //
 //   optim::lr_scheduler::CosineAnnealingLR schedule(opt, {.T_max = 10});
 //   for (...) { train(); schedule.step(); }
@@ -21,17 +21,18 @@ class STRATA_API LRScheduler {
   virtual void step();
   const std::vector<double>& get_last_lr() const { return last_lr_; }  // of each group
   int64_t last_epoch() const { return last_epoch_; }
-  // What a run that goes on needs; the options are those of the constructor, the rates stand in the optimizer's state_dict.
+  // The state needed to resume; options are those of the constructor, the rates are in the optimizer's state_dict.
   virtual StateDict state_dict() const;
   virtual void load_state_dict(const StateDict& saved);
 
  protected:
-  // last_epoch: -1 for a new run; otherwise the optimizer's groups must know their initial_lr, which load_state_dict brings.
+  // last_epoch: -1 for a new run; otherwise the optimizer's groups must have their initial_lr, which load_state_dict
+  // restores.
   LRScheduler(Optimizer& optimizer, int64_t last_epoch);
-  virtual double next_lr(size_t group, bool initial) = 0;               // from the rate before
-  virtual double lr_at(size_t group) { return next_lr(group, false); }  // from last_epoch alone, where that can be
-  virtual void start();                   // the end of every constructor: the rates of the first epoch
-  virtual void undo() { --last_epoch_; }  // as if start() had not been
+  virtual double next_lr(size_t group, bool initial) = 0;               // from the previous rate
+  virtual double lr_at(size_t group) { return next_lr(group, false); }  // from last_epoch only, if possible
+  virtual void start();                   // called at the end of every constructor: sets the rates of the first epoch
+  virtual void undo() { --last_epoch_; }  // reverts start()
   virtual void restart();                 // epoch 0 again
   Moment moment(size_t group, bool initial) const;
   Optimizer& optimizer() const { return *optimizer_; }
@@ -46,7 +47,7 @@ class STRATA_API LRScheduler {
   Optimizer* optimizer_;
 };
 
-// Schedules that are one formula of a few numbers.
+// Schedules with a single formula of a few numbers.
 struct StepLROptions {
   double step_size = 0, gamma = 0.1;
 };
@@ -122,7 +123,7 @@ class STRATA_API LambdaLR : public LRScheduler {
  private:
   std::vector<EpochFunction> functions_;
 };
-// The rate before times a function of the epoch.
+// The previous rate times a function of the epoch.
 class STRATA_API MultiplicativeLR : public LRScheduler {
  public:
   MultiplicativeLR(Optimizer& optimizer, std::vector<EpochFunction> functions, int64_t last_epoch = -1);
@@ -135,7 +136,8 @@ class STRATA_API MultiplicativeLR : public LRScheduler {
   std::vector<EpochFunction> functions_;
 };
 
-// Up to max_lr and down again, once; momentum the other way. Counts batches. A list has one number for all groups or one each.
+// Up to max_lr and down again, once; momentum in the opposite direction. Counts batches. A list has one number for all
+// groups or one each.
 struct OneCycleLROptions {
   std::vector<double> max_lr = {};
   int64_t total_steps = 0;
@@ -157,7 +159,7 @@ class STRATA_API OneCycleLR : public LRScheduler {
   OneCycleLROptions options_;
 };
 
-// Up and down between base_lr and max_lr; momentum the other way. Counts batches.
+// Up and down between base_lr and max_lr; momentum in the opposite direction. Counts batches.
 struct CyclicLROptions {
   enum Mode : uint8_t { kTriangular, kTriangular2, kExpRange };
   std::vector<double> base_lr = {}, max_lr = {};
@@ -178,7 +180,7 @@ class STRATA_API CyclicLR : public LRScheduler {
   CyclicLROptions options_;
 };
 
-// What schedulers made of schedulers share.
+// Shared parts of schedulers composed of schedulers.
 class STRATA_API SchedulerList : public LRScheduler {
  public:
   StateDict state_dict() const override;
@@ -189,7 +191,7 @@ class STRATA_API SchedulerList : public LRScheduler {
   SchedulerList(const char* name, Optimizer& optimizer, Schedulers schedulers);
   double next_lr(size_t group, bool) override { return optimizer().lr(group); }
   void undo() override;
-  void move(LRScheduler& s, void (LRScheduler::*how)(), int64_t epoch);  // and takes over its rates
+  void move(LRScheduler& s, void (LRScheduler::*how)(), int64_t epoch);  // and updates the rates
   Schedulers schedulers_;
 };
 // One scheduler after the other: schedulers[i] ends where milestones[i] begins the next.
@@ -216,13 +218,13 @@ class STRATA_API ChainedScheduler : public SchedulerList {
   void restart() override;
 };
 
-// Lowers the rates when a quantity has stopped getting better.
+// Reduces the rates when a metric stops improving.
 struct ReduceLROnPlateauOptions {
-  bool maximize = false;  // the quantity should grow
+  bool maximize = false;  // the metric should increase
   double factor = 0.1;
   int64_t patience = 10;
   double threshold = 1e-4;
-  bool absolute = false;  // the threshold is a difference, not a share
+  bool absolute = false;  // the threshold is absolute, not relative
   int64_t cooldown = 0;
   double min_lr = 0, eps = 1e-8;
 };

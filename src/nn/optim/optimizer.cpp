@@ -15,15 +15,15 @@ namespace strata::optim {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kCounts = 9e15;  // what a double counts exactly
+constexpr double kCounts = 9e15;  // a double counts exactly up to here
 
-// What an option may be, whichever optimizer has it.
+// The valid range of an option, for all optimizers.
 struct Limit {
   const char *name, *what, *range;
   double low, high;
   bool low_open = false, high_open = false;
   bool holds(double v) const {
-    return (low_open ? v > low : v >= low) && (high_open ? v < high : v <= high);  // not a number: no
+    return (low_open ? v > low : v >= low) && (high_open ? v < high : v <= high);  // false for NaN
   }
 };
 constexpr const char *kNotNegative = "at least 0", *kUnit = "from 0 to below 1";
@@ -67,8 +67,8 @@ bool split_number(std::string_view text, size_t& number, std::string_view& rest)
   return true;
 }
 
-// A copy of a loaded tensor, as the optimizer keeps it beside `param`: one number, in host memory unless a graph is to capture steps,
-// or in the parameter's dtype and layout.
+// A copy of a loaded tensor in the optimizer's form for `param`: one number, in host memory unless steps are captured
+// in a graph, or in the parameter's dtype and layout.
 Tensor taken(const Tensor& saved, const Tensor& param, bool capturable, const std::string& key) {
   const bool like_param = saved.dim() > 0 || (param.dim() == 0 && saved.dtype() == param.dtype());
   if (!like_param) return to(saved, std::optional(capturable ? param.device() : Device{}), std::nullopt, false, true);
@@ -86,7 +86,7 @@ void check_options(std::string_view optimizer, const Options& options) {
     if (const NamedOption* found = find(options, limit.name))
       STRATA_CHECK(limit.holds(found->option.value), Value, "{}: invalid {}: {}; expected {}", optimizer, limit.what,
                    found->option.value, limit.range);
-  // Only a rule with a dampening takes Nesterov's step from a plain buffer.
+  // A Nesterov step from a plain buffer requires zero dampening.
   STRATA_CHECK(!find(options, "dampening") || value_of(options, "nesterov") == 0 ||
                  (value_of(options, "momentum") > 0 && value_of(options, "dampening") == 0),
                Value, "{}: Nesterov momentum requires a momentum and zero dampening, found momentum={}, dampening={}",

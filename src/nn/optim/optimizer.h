@@ -1,4 +1,4 @@
-// Optimizer: parameter groups with options of their own, the user's own update rules, saving and resuming.
+// Optimizer: parameter groups with their own options, custom update rules, saving and resuming.
 //
 //   optim::AdamW opt(net.parameters(), {.lr = 3e-4, .weight_decay = 0.1});
 //   opt.zero_grad();
@@ -17,12 +17,12 @@
 
 namespace strata::optim {
 
-// Names and tensors in a fixed order. Numbers are tensors too, of no dimension and dtype float64, so that a safetensors
-// file holds them to the last bit.
+// Names and tensors in a fixed order. Numbers are zero-dimensional float64 tensors, so that a safetensors file holds
+// them exactly.
 using StateDict = std::vector<std::pair<std::string, Tensor>>;
 using Closure = std::function<Tensor()>;  // computes the loss and its gradients
 
-// A number of an options struct. It remembers whether it was given: a group takes the rest from the optimizer.
+// A number of an options struct. It remembers whether it was given: a group takes the others from the optimizer.
 struct Option {
   double value;
   bool given = true;
@@ -52,12 +52,12 @@ using Options = std::vector<NamedOption>;
 struct Group {
   std::vector<Tensor> params;
   Options options;
-  std::optional<double> initial_lr;  // as the first scheduler found it; saved, so that a schedule can go on
-  // state[k][i]: what the k-th name stands for beside params[i]; may be undefined
+  std::optional<double> initial_lr;  // as found by the first scheduler; saved, so that a schedule can be resumed
+  // state[k][i]: the k-th kind of state of params[i]; may be undefined
   std::vector<std::vector<Tensor>> state;
 };
 
-// Derive from it for a rule of your own: call add_options in the constructor and override update.
+// Derive from it for a custom rule: call add_options in the constructor and override update.
 class STRATA_API Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -75,26 +75,26 @@ class STRATA_API Optimizer {
   std::optional<double> initial_lr(size_t group = 0) const { return at(group).initial_lr; }
   void set_initial_lr(double value, size_t group = 0);
 
-  // Forgets the gradients, or sets them to zero.
+  // Releases the gradients, or sets them to zero.
   void zero_grad(bool set_to_none = true);
   // One step. A closure, if given, computes the loss and its gradients first; its result is returned.
   Tensor step(const Closure& closure = {}) { return take_step(closure); }
 
-  // "state.<parameter>.<name>" and "param_groups.<group>.<option>"; parameters are counted through all groups. The tensors
-  // are those of the optimizer, not copies.
+  // "state.<parameter>.<name>" and "param_groups.<group>.<option>"; parameters are numbered through all groups. The
+  // tensors are those of the optimizer, not copies.
   virtual StateDict state_dict() const;
-  // Takes over copies of what state_dict() gave; whether steps are capturable stays as it is. When something does not fit, nothing
+  // Copies the result of state_dict(); whether steps are capturable does not change. If something does not fit, nothing
   // is changed.
   virtual void load_state_dict(const StateDict& saved);
 
  protected:
-  // `state_names`: what the rule keeps beside each parameter, in the order of Group::state.
+  // `state_names`: the kinds of state that the rule keeps per parameter, in the order of Group::state.
   explicit Optimizer(std::string name, std::vector<std::string> state_names = {})
       : name_(std::move(name)), state_names_(std::move(state_names)) {}
   // Options that were not given are those of the first group's call.
   virtual void add_options(std::vector<Tensor> params, Options options);
   virtual Tensor take_step(const Closure& closure);
-  virtual void update(Group& group) = 0;  // called with the tape off
+  virtual void update(Group& group) = 0;  // called without recording
 
   const std::string& name() const { return name_; }
   std::vector<Group>& groups() { return groups_; }
@@ -107,10 +107,10 @@ class STRATA_API Optimizer {
   Options defaults_;
 };
 
-// Throws Value when an option is outside what it may be; the message names the optimizer.
+// Throws Value if an option is outside of its valid range; the message names the optimizer.
 STRATA_API void check_options(std::string_view optimizer, const Options& options);
 
-// Throws Runtime while a graph is captured on the device: making state would become part of every replay.
+// Throws Runtime while a graph is captured on the device: creating state would become part of every replay.
 STRATA_API void check_new_state(std::string_view optimizer, Device device);
 
 }  // namespace strata::optim

@@ -53,7 +53,7 @@ void FusedOptimizer::add_options(std::vector<Tensor> params, Options options) {
 }
 
 void FusedOptimizer::update(Group& group) {
-  // A rule with a parameter `first` treats parameters whose state is new in a pass of their own.
+  // A rule with a parameter `first` processes parameters with new state in a separate pass.
   const bool split = rule_.op->params.back().name == "first";
   std::vector<size_t> fresh, old;
   for (size_t i = 0; i < group.params.size(); ++i)
@@ -86,7 +86,7 @@ void FusedOptimizer::update_some(Group& group, bool first, const std::vector<siz
     else args[i] = Value(option_of(group, param.name));
   }
   call_into(*rule_.op, args, nullptr);
-  // Only a step that was taken leaves new state behind.
+  // New state is kept only if the step succeeded.
   for (size_t k = 0; k < rule_.state.size(); ++k)
     for (size_t j = 0; j < lists[kStateArgs + k].size(); ++j) group.state[k][which[j]] = lists[kStateArgs + k][j];
 }

@@ -1,38 +1,39 @@
-// The optimizers whose step is one fused op over all parameters of a group. Options have PyTorch's names and defaults and
-// are given by name:
+// The optimizers whose step is one fused op over all parameters of a group. Options have PyTorch's names and defaults
+// and are given by name:
 //
 //   optim::SGD opt(params, {.lr = 0.1, .momentum = 0.9});
 //   opt.add_group(head, {.lr = 0.01});  // the rest as above
 //
-// capturable: step counts lie on the parameters' device, so that a graph can capture a step.
+// capturable: step counts are on the parameters' device, so that a graph can capture a step.
 #pragma once
 #include "nn/optim/optimizer.h"
 #include "record/op.h"
 
 namespace strata::optim {
 
-// How a kind of state begins; what is not said here follows from the op: `steps` are numbers, all else is like the parameter.
+// The initial value of a kind of state; the rest follows from the op: `steps` are numbers, all others are like the
+// parameter.
 struct StateKind {
   std::string name;
   bool number = false;           // one for the whole parameter
   double start = 0;              // every element before the first step,
   const char* option = nullptr;  // or the value of this option
-  const char* needs = nullptr;   // kept only when this option is not 0
+  const char* needs = nullptr;   // kept only if this option is not 0
 };
-// All that the library knows of an optimizer: its op, what it keeps, its options. The op's parameters are the parameters,
-// their gradients, a list for each kind of state (named as the state, with an s), then options by name.
+// Everything about an optimizer: its op, its state, its options. The op's parameters are the parameters, their
+// gradients, a list for each kind of state (named as the state, with an s), then options by name.
 struct Rule {
   const char* name;
   const OpRecord* op;
   Options options;
   std::vector<StateKind> state;
-  bool matrices_only = false;  // refuses parameters that are not 2-D
+  bool matrices_only = false;  // rejects parameters that are not 2-D
 };
 // Completes a rule: every list of the op from the third on is a kind of state; `special` are those with a start or condition.
 Rule make_rule(const char* name, const OpRecord& op, Options options, const std::vector<StateKind>& special);
 STRATA_API const std::vector<Rule>& all_rules();  // with their default options
 
-// The part of these optimizers that does not depend on their options' type.
+// The part of these optimizers that does not depend on the type of their options.
 class STRATA_API FusedOptimizer : public Optimizer {
  protected:
   explicit FusedOptimizer(Rule rule);
@@ -49,7 +50,7 @@ template <class O> class Fused : public FusedOptimizer {
   explicit Fused(std::vector<Tensor> params, const O& options = {}) : FusedOptimizer(describe(options)) {
     add_group(std::move(params), options);
   }
-  // Parameters with options of their own; those not given are the constructor's.
+  // Parameters with their own options; those not given are the constructor's.
   void add_group(std::vector<Tensor> params, const O& options = {}) {
     add_options(std::move(params), describe(options).options);
   }

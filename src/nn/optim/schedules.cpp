@@ -74,13 +74,13 @@ double cosine_at(const Moment& m, Numbers n) {
 }
 double next_cosine(const Moment& m, Numbers n) {
   if (m.initial) return m.lr;
-  if (std::fmod(m.epoch - 1 - n[0], 2 * n[0]) == 0)  // the rate before was eta_min: nothing to multiply
+  if (std::fmod(m.epoch - 1 - n[0], 2 * n[0]) == 0)  // the previous rate was eta_min: nothing to multiply
     return m.lr + (m.base - n[1]) * (1 - std::cos(pi / n[0])) / 2;
   return (1 + std::cos(pi * m.epoch / n[0])) / (1 + std::cos(pi * (m.epoch - 1) / n[0])) * (m.lr - n[1]) + n[1];
 }
 void check_cosine(Numbers n) { check_count("T_max", n[0], 1); }
 
-// --- CosineAnnealingWarmRestarts: T_0 T_mult eta_min. From the epoch alone, which need not be whole.
+// --- CosineAnnealingWarmRestarts: T_0 T_mult eta_min. From the epoch only, which need not be an integer.
 double restarts_at(const Moment& m, Numbers n) {
   double length = n[0], position = m.epoch;
   if (n[1] == 1) position = std::fmod(position, length);

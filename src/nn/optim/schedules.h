@@ -1,4 +1,5 @@
-// The formulas of the learning-rate schedules. The schedulers of both languages call them, so that both take the same rates.
+// The formulas of the learning-rate schedules. The schedulers of both languages call them, so that both have the same
+// rates.
 #pragma once
 #include <span>
 #include <string_view>
@@ -8,20 +9,20 @@
 namespace strata::optim {
 
 struct Moment {
-  double epoch = 0;      // whole, but for warm restarts
-  double lr = 0;         // the rate now
+  double epoch = 0;      // an integer, except for warm restarts
+  double lr = 0;         // the current rate
   double base = 0;       // the rate at the start
-  bool initial = false;  // the scheduler is being made: schedules that only multiply leave the rate as it is
+  bool initial = false;  // in the constructor: schedules that only multiply keep the rate
 };
 
-// The rate from one epoch to the next is computed from the rate before (`next`), so that schedules can be chained and users can
-// interfere; `at` computes it from the epoch alone, and is null where nothing but the rate before says it.
+// The rate of the next epoch is computed from the previous rate (`next`), so that schedules can be chained and users
+// can change the rate; `at` computes it from the epoch only, and is null if that is not possible.
 struct Schedule {
   const char* name;
-  size_t numbers;  // how many it needs, at least
+  size_t numbers;  // minimum number of arguments
   double (*next)(const Moment&, std::span<const double> numbers);
   double (*at)(const Moment&, std::span<const double> numbers);
-  void (*check)(std::span<const double> numbers);  // throws Value for numbers that mean nothing
+  void (*check)(std::span<const double> numbers);  // throws Value for invalid numbers
 };
 // Their numbers, in order:
 //   StepLR step_size gamma; MultiStepLR gamma milestones...; ConstantLR factor total_iters; LinearLR start_factor end_factor
@@ -30,6 +31,6 @@ struct Schedule {
 //   CyclicLR step_size_up step_size_down low high height; CyclicScale mode gamma step_size_up step_size_down.
 // OneCycleLR and CyclicLR serve momentum too. CyclicScale is the height of the cycle of an epoch; its modes are 0 triangular,
 // 1 triangular2, 2 exp_range.
-STRATA_API const Schedule& find_schedule(std::string_view name);  // throws Value when there is none
+STRATA_API const Schedule& find_schedule(std::string_view name);  // throws Value if there is none
 
 }  // namespace strata::optim

@@ -57,7 +57,7 @@ void infer_full_like(const Call& c) {
 STRATA_OP(empty,
           "empty(int[] size, *, dtype? dtype=None, device? device=None, bool requires_grad=False, str? "
           "memory_format=None) -> Tensor")
-  .doc("A new tensor with arbitrary content.\n\n>>> strata.empty(2, 3).shape\nstrata.Size([2, 3])")
+  .doc("A new tensor with uninitialized content.\n\n>>> strata.empty(2, 3).shape\nstrata.Size([2, 3])")
   .infer(infer_empty)
   .kernel("reference", keep_as_is)
   .cuda("empty", keep_as_is)
@@ -102,7 +102,7 @@ STRATA_OP(empty_strided,
           "empty_strided(int[] size, int[] stride, *, dtype? dtype=None, device? device=None, bool "
           "requires_grad=False) -> Tensor")
   .doc(
-    "A new tensor with arbitrary content and the given strides.\n\n>>> strata.empty_strided((2, 3), (1, "
+    "A new tensor with uninitialized content and the given strides.\n\n>>> strata.empty_strided((2, 3), (1, "
     "2)).stride()\n(1, 2)")
   .infer([](const args::empty_strided& c) {
     const Shape size = c.size(), stride = c.stride();
@@ -138,8 +138,8 @@ STRATA_OP(empty_like,
           "empty_like(Tensor input, *, dtype? dtype=None, device? device=None, bool requires_grad=False, str? "
           "memory_format=None) -> Tensor")
   .doc(
-    "A tensor with arbitrary content, in the shape, dtype and layout of input.\n\n>>> strata.empty_like(strata.ones(2, "
-    "3)).shape\nstrata.Size([2, 3])")
+    "A tensor with uninitialized content, in the shape, dtype and layout of input.\n\n>>> "
+    "strata.empty_like(strata.ones(2, 3)).shape\nstrata.Size([2, 3])")
   .infer(infer_like<args::empty_like>)
   .kernel("reference", keep_as_is)
   .cuda("empty", keep_as_is)
@@ -194,7 +194,7 @@ STRATA_OP(
   new_empty,
   "new_empty(Tensor input, int[] size, *, dtype? dtype=None, device? device=None, bool requires_grad=False) -> Tensor")
   .doc(
-    "A tensor with arbitrary content and the dtype of input.\n\n>>> "
+    "A tensor with uninitialized content and the dtype of input.\n\n>>> "
     "strata.ones(2).new_empty((3,)).shape\nstrata.Size([3])")
   .composite([](const Tensor& input, IntList size, std::optional<DType> dtype, std::optional<Device> device,
                 bool requires_grad) { return empty(size, dtype.value_or(input.dtype()), device, requires_grad); })
@@ -243,7 +243,7 @@ STRATA_OP(new_empty_strided,
           "new_empty_strided(Tensor input, int[] size, int[] stride, *, dtype? dtype=None, device? device=None, bool "
           "requires_grad=False) -> Tensor")
   .doc(
-    "A tensor with arbitrary content, the given strides and the dtype of input.\n\n>>> "
+    "A tensor with uninitialized content, the given strides and the dtype of input.\n\n>>> "
     "strata.ones(2).new_empty_strided((2, 3), (1, 2)).stride()\n(1, 2)")
   .composite([](const Tensor& input, IntList size, IntList stride, std::optional<DType> dtype,
                 std::optional<Device> device, bool requires_grad) {
@@ -260,7 +260,8 @@ STRATA_OP(fill, "fill(Tensor input, Scalar value) -> Tensor")
   .infer([](const args::fill& c) {
     const TensorImpl& input = c.input();
     check_in_range(c.value(), input.dtype, "fill", true);
-    c.out()->dtype = input.dtype, c.out()->set_shape(input.sizes());
+    c.out()->dtype = input.dtype;
+    c.out()->set_shape(input.sizes());
     set_layout(*c.out(), std::nullopt, &input, "fill");
   })
   .kernel("fill", fill_from<args::fill>)
@@ -280,7 +281,8 @@ STRATA_OP(fill_tensor, "fill.Tensor(Tensor input, Tensor value) -> Tensor")
     const TensorImpl &input = c.input(), &value = c.value();
     STRATA_CHECK(value.ndim == 0, Runtime,
                  "fill: only supports 0-dimension value tensor but got tensor with {} dimensions", value.ndim);
-    c.out()->dtype = input.dtype, c.out()->set_shape(input.sizes());
+    c.out()->dtype = input.dtype;
+    c.out()->set_shape(input.sizes());
     set_layout(*c.out(), std::nullopt, &input, "fill");
   })
   .kernel("copy", [](const args::fill_tensor& c) { copy_values(*c.out(), c.value()); })
@@ -298,7 +300,8 @@ STRATA_OP(zero, "zero(Tensor input) -> Tensor")
   .doc("input with every element replaced by zero; zero_() in place.\n\n>>> strata.ones(2).zero_()\ntensor([0., 0.])")
   .infer([](const args::zero& c) {
     const TensorImpl& input = c.input();
-    c.out()->dtype = input.dtype, c.out()->set_shape(input.sizes());
+    c.out()->dtype = input.dtype;
+    c.out()->set_shape(input.sizes());
     set_layout(*c.out(), std::nullopt, &input, "zero");
   })
   .kernel("fill", fill_with<0>)

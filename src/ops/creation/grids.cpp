@@ -30,7 +30,7 @@
 namespace strata {
 namespace {
 
-// Keeps the columns of each row on one side of a diagonal; the others become zero. Works in place.
+// Keeps the columns of each row on one side of a diagonal and zeroes the others. Works in place.
 template <bool kLower> void run_triangle(const Call& c) {
   const args::tril a(c);
   const TensorImpl &in = a.input(), &out = *c.out();
@@ -41,8 +41,10 @@ template <bool kLower> void run_triangle(const Call& c) {
     parallel_for(out.numel / cols, std::max<int64_t>(1, (1 << 14) / cols), [&](int64_t begin, int64_t end) {
       for (int64_t line = begin; line < end; ++line) {
         int64_t rest = line, from = 0, to = 0;
-        for (int d = in.ndim - 1; d-- > 0; rest /= in.shape[d])
-          from += rest % in.shape[d] * in.strides[d], to += rest % in.shape[d] * out.strides[d];
+        for (int d = in.ndim - 1; d-- > 0; rest /= in.shape[d]) {
+          from += rest % in.shape[d] * in.strides[d];
+          to += rest % in.shape[d] * out.strides[d];
+        }
         const int64_t r = line % rows, sa = in.strides[in.ndim - 1], sb = out.strides[in.ndim - 1];
         const int64_t keep_from = kLower ? 0 : std::clamp<int64_t>(r + k, 0, cols),
                       keep_to = kLower ? std::clamp<int64_t>(r + k + 1, 0, cols) : cols;
@@ -70,12 +72,13 @@ void infer_triangle(const Call& c) {
   const TensorImpl& input = a.input();
   STRATA_CHECK(input.ndim >= 2, Runtime, "{}: input tensor must have at least 2 dimensions, got {}", c.op.name,
                input.ndim);
-  c.outs[0]->dtype = input.dtype, c.outs[0]->device = input.device;
+  c.outs[0]->dtype = input.dtype;
+  c.outs[0]->device = input.device;
   c.outs[0]->set_shape(input.sizes());
   set_layout(*c.outs[0], std::nullopt, &input, c.op.name.c_str());
 }
 
-// How many combinations of r out of n there are; infinity where the number is beyond all memory.
+// The number of combinations of r out of n; infinity if it exceeds all memory.
 double combination_count(int64_t n, int64_t r, bool repeat) {
   if (n == 0 || (!repeat && r > n)) return 0;
   double total = static_cast<double>(repeat ? n - 1 : n), least = static_cast<double>(r);
@@ -86,7 +89,7 @@ double combination_count(int64_t n, int64_t r, bool repeat) {
   return count;
 }
 
-// Indices of combinations of r out of n in lexicographic order, r to a row.
+// Indices of combinations of r out of n in lexicographic order, r per row.
 std::vector<int64_t> combine(int64_t n, int64_t r, bool repeat) {
   std::vector<int64_t> out;
   const double items = combination_count(n, r, repeat) * static_cast<double>(r);
@@ -97,7 +100,7 @@ std::vector<int64_t> combine(int64_t n, int64_t r, bool repeat) {
   while (true) {
     poll_interrupt();
     out.insert(out.end(), row.begin(), row.end());
-    int64_t last = r - 1;  // the last place that can still grow
+    int64_t last = r - 1;  // the last position that can be incremented
     while (last >= 0 && row[static_cast<size_t>(last)] == (repeat ? n - 1 : n - r + last)) --last;
     if (last < 0) return out;
     const int64_t value = row[static_cast<size_t>(last)] + 1;
@@ -240,9 +243,8 @@ STRATA_OP(block_diag, "block_diag(Tensor[] tensors) -> Tensor")
 
 STRATA_OP(meshgrid, "meshgrid(Tensor(a)[] tensors, *, str? indexing=None) -> Tensor(a)[]")
   .doc(
-    "Views of each vector spread over the grid of all of them; indexing 'ij' (matrix order) or 'xy'.\n\n"
-    ">>> strata.meshgrid(strata.arange(2), strata.arange(3), indexing='ij')[0]\ntensor([[0, 0, 0],\n        [1, 1, "
-    "1]])")
+    "Views of each vector expanded over the grid of all of them; indexing 'ij' (matrix order) or 'xy'.\n\n>>> "
+    "strata.meshgrid(strata.arange(2), strata.arange(3), indexing='ij')[0]\ntensor([[0, 0, 0],\n        [1, 1, 1]])")
   .composite([](TensorList tensors, std::optional<std::string_view> indexing) {
     return grid(tensors, indexing.value_or("ij"));
   })
@@ -313,7 +315,7 @@ STRATA_OP(vander, "vander(Tensor x, int? N=None, bool increasing=False) -> Tenso
   .error("f(3), 2147483648", ErrorKind::OutOfMemory, "not enough memory");
 STRATA_OP(unravel_index, "unravel_index(Tensor indices, int[] shape) -> Tensor[]")
   .doc(
-    "Flat positions as one tensor of positions per dimension.\n\n>>> strata.unravel_index(strata.tensor([3]), (2, "
+    "Converts flat indices to one tensor of indices per dimension.\n\n>>> strata.unravel_index(strata.tensor([3]), (2, "
     "2))\n(tensor([1]), tensor([1]))")
   .composite([](const Tensor& indices, IntList shape) {
     STRATA_CHECK(is_integral(indices.dtype(), false), Type,
@@ -344,7 +346,7 @@ STRATA_OP(unravel_index, "unravel_index(Tensor indices, int[] shape) -> Tensor[]
 
 STRATA_OP(fill_diagonal_inplace, "fill_diagonal_(Tensor(a!) input, Scalar fill_value, bool wrap=False) -> Tensor(a!)")
   .doc(
-    "Writes a number on the main diagonal; with wrap it begins again below the end of a tall matrix.\n\n>>> "
+    "Writes a number to the main diagonal; with wrap it continues below the square part of a tall matrix.\n\n>>> "
     "strata.zeros(2, 2).fill_diagonal_(3)\ntensor([[3., 0.],\n        [0., 3.]])")
   .composite([](const Tensor& input, Scalar value, bool wrap) {
     STRATA_CHECK(input.dim() >= 2, Runtime, "fill_diagonal_: dimensions must be larger than 1, got shape {}",
@@ -354,7 +356,8 @@ STRATA_OP(fill_diagonal_inplace, "fill_diagonal_(Tensor(a!) input, Scalar fill_v
       STRATA_CHECK(input.dim() == 2 || input.size(d) == input.size(0), Runtime,
                    "fill_diagonal_: all dimensions of input must be of equal length, got shape {}",
                    to_string(input.shape()));
-      step += input.strides()[static_cast<size_t>(d)], n = std::min(n, input.size(d));
+      step += input.strides()[static_cast<size_t>(d)];
+      n = std::min(n, input.size(d));
     }
     if (n == 0) return input;
     fill_(as_strided(input, {n}, {step}, input->storage_offset()), value);

@@ -1,4 +1,4 @@
-// Tensors of random numbers, and laws that fill a tensor in place.
+// Tensors of random numbers.
 #include "strata/args/creation/random.h"
 #include "strata/ops/creation/random.h"
 
@@ -23,7 +23,7 @@ namespace {
 using Opt = std::optional<DType>;
 using OptDevice = std::optional<Device>;
 
-// Kernels fill memory in order; another layout gets a copy.
+// Kernels fill contiguous memory; other layouts are copied.
 template <class Fill> void in_order(const Tensor& out, const Fill& fill) {
   if (out->contiguous) return fill(*out);
   const Tensor dense = make_tensor(out.shape(), out.dtype(), out.device());
@@ -34,7 +34,8 @@ template <class Fill> void in_order(const Tensor& out, const Fill& fill) {
 void infer_same(const Call& c) {
   const args::random_fill a(c);
   const TensorImpl& input = a.input();
-  c.outs[0]->dtype = input.dtype, c.outs[0]->device = input.device;
+  c.outs[0]->dtype = input.dtype;
+  c.outs[0]->device = input.device;
   c.outs[0]->set_shape(input.sizes());
   set_layout(*c.outs[0], std::nullopt, &input, c.op.name.c_str());
 }
@@ -43,14 +44,14 @@ Generator& generator_of(const Value& v) {
 }
 Grads no_gradient(const GradContext&, const Tensor& g) { return {zeros_like(g)}; }
 
-Law law_of(std::string_view name) {
-  if (name == "uniform") return Law::Uniform;
-  if (name == "normal") return Law::Normal;
-  if (name == "log_normal") return Law::LogNormal;
-  if (name == "exponential") return Law::Exponential;
-  if (name == "cauchy") return Law::Cauchy;
-  if (name == "geometric") return Law::Geometric;
-  fail(ErrorKind::Value, fmt::format("random_fill: unknown law '{}'", name));
+Distribution distribution_of(std::string_view name) {
+  if (name == "uniform") return Distribution::Uniform;
+  if (name == "normal") return Distribution::Normal;
+  if (name == "log_normal") return Distribution::LogNormal;
+  if (name == "exponential") return Distribution::Exponential;
+  if (name == "cauchy") return Distribution::Cauchy;
+  if (name == "geometric") return Distribution::Geometric;
+  fail(ErrorKind::Value, fmt::format("random_fill: unknown distribution '{}'", name));
 }
 
 void need_floating(DType t, const char* op) {
@@ -60,10 +61,10 @@ void need_std(double std, const char* op) {
   STRATA_CHECK(std >= 0, Runtime, "{}: expects std >= 0.0, but found std {}", op, std);
 }
 
-Tensor drawn(const Tensor& fresh, const char* law, double a, double b, Generator* g, bool requires_grad,
+Tensor drawn(const Tensor& fresh, const char* distribution, double a, double b, Generator* g, bool requires_grad,
              const char* op) {
   need_floating(fresh.dtype(), op);
-  Tensor out = random_fill_(fresh, law, a, b, g);
+  Tensor out = random_fill_(fresh, distribution, a, b, g);
   if (requires_grad) out.set_requires_grad();
   return out;
 }
@@ -78,7 +79,7 @@ Tensor integers(const Tensor& fresh, int64_t low, int64_t high, Generator* g, bo
 template <decltype(&cpu::fill_random) fill_random> void run_fill(const Call& c) {
   const args::random_fill a(c);
   in_order(c.out(), [&](const TensorImpl& t) {
-    fill_random(t, law_of(a.law()), a.a(), a.b(), generator_of(a.generator_value()));
+    fill_random(t, distribution_of(a.distribution()), a.a(), a.b(), generator_of(a.generator_value()));
   });
 }
 
@@ -127,9 +128,13 @@ template <decltype(&cpu::draw_by_weight) draw_by_weight> void run_multinomial(co
 }
 }  // namespace
 
-STRATA_OP(random_fill, "random_fill(Tensor input, str law, float a, float b, Generator? generator=None) -> Tensor")
-  .doc("Numbers of a law in the shape of input: uniform, normal, log_normal, exponential, cauchy, geometric.")
-  .infer([](const args::random_fill& c) { law_of(c.law()), infer_same(c); })
+STRATA_OP(random_fill,
+          "random_fill(Tensor input, str distribution, float a, float b, Generator? generator=None) -> Tensor")
+  .doc("Draws from a distribution in the shape of input: uniform, normal, log_normal, exponential, cauchy, geometric.")
+  .infer([](const args::random_fill& c) {
+    distribution_of(c.distribution());
+    infer_same(c);
+  })
   .kernel("philox", run_fill<cpu::fill_random>)
   .kernel("reference", run_fill<cpu::fill_random_reference>)
   .cuda("philox", run_fill<cuda::fill_random>)
@@ -159,7 +164,7 @@ STRATA_OP(random_integers, "random_integers(Tensor input, int low, int high, Gen
   .error("b(3), 0, 3", ErrorKind::Runtime, "out of bounds");
 STRATA_OP(random_bernoulli,
           "random_bernoulli(Tensor input, Tensor? p, float chance=0, Generator? generator=None) -> Tensor")
-  .doc("Ones with the given probabilities (p: one, or one per element; without it, chance) in the shape of input.")
+  .doc("Ones with the given probabilities (p: one, or one per element; otherwise chance) in the shape of input.")
   .infer([](const args::random_bernoulli& c) {
     infer_same(c);
     if (!c.has_p()) return;
@@ -192,7 +197,7 @@ STRATA_OP(rand,
 STRATA_OP(randn,
           "randn(int[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None, bool "
           "requires_grad=False) -> Tensor")
-  .doc("Random numbers of the standard normal distribution.\n\n>>> strata.randn(2, 3).shape\nstrata.Size([2, 3])")
+  .doc("Random numbers from the standard normal distribution.\n\n>>> strata.randn(2, 3).shape\nstrata.Size([2, 3])")
   .composite([](IntList size, Generator* generator, Opt dtype, OptDevice device, bool requires_grad) {
     return drawn(empty(size, dtype, device), "normal", 0, 1, generator, requires_grad, "randn");
   })
@@ -223,7 +228,7 @@ STRATA_OP(randint_low,
 STRATA_OP(randperm,
           "randperm(int n, *, Generator? generator=None, dtype dtype=int64, device? device=None, bool "
           "requires_grad=False) -> Tensor")
-  .doc("A random order of 0 … n-1.\n\n>>> strata.randperm(4).sort()[0]\ntensor([0, 1, 2, 3])")
+  .doc("A random permutation of 0 … n-1.\n\n>>> strata.randperm(4).sort()[0]\ntensor([0, 1, 2, 3])")
   .infer([](const args::randperm& c) {
     STRATA_CHECK(c.n() >= 0, Runtime, "randperm: n must be non-negative, got {}", c.n());
     c.out()->set_shape(Shape(std::array{c.n()}));
@@ -258,7 +263,7 @@ STRATA_OP(randn_like,
           "randn_like(Tensor input, *, dtype? dtype=None, device? device=None, bool requires_grad=False, str? "
           "memory_format=None, Generator? generator=None) -> Tensor")
   .doc(
-    "Random numbers of the standard normal distribution in the shape of input.\n\n>>> "
+    "Random numbers from the standard normal distribution in the shape of input.\n\n>>> "
     "strata.randn_like(strata.ones(2)).shape\nstrata.Size([2])")
   .composite([](const Tensor& input, Opt dtype, OptDevice device, bool requires_grad,
                 std::optional<std::string_view> format, Generator* g) {

@@ -1,4 +1,4 @@
-// Laws that fill a tensor in place.
+// Distributions that fill a tensor in place.
 #include "strata/ops/creation/random_inplace.h"
 
 #include "autograd/autograd.h"
@@ -16,7 +16,7 @@ void need_std(double std, const char* op) {
   STRATA_CHECK(std >= 0, Runtime, "{}: expects std >= 0.0, but found std {}", op, std);
 }
 
-// The largest integer that random_() draws: the last one up to which the dtype holds all.
+// The largest integer that random_() draws: the dtype represents all integers up to it exactly.
 int64_t largest(DType t) {
   if (is_floating(t)) return int64_t{1} << info_of(t).digits;
   return size_of(t) == 8 ? INT64_MAX - 1 : static_cast<int64_t>(info_of(t).largest);
@@ -89,7 +89,7 @@ STRATA_OP(exponential_inplace,
 STRATA_OP(cauchy_inplace,
           "cauchy_(Tensor(a!) input, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor(a!)")
   .doc(
-    "Random numbers of the Cauchy distribution, written into input.\n\n>>> "
+    "Random numbers from the Cauchy distribution, written into input.\n\n>>> "
     "strata.empty(2).cauchy_().shape\nstrata.Size([2])")
   .composite([](const Tensor& input, double median, double sigma, Generator* generator) {
     need_floating(input, "cauchy_");
@@ -118,8 +118,8 @@ STRATA_OP(geometric_inplace, "geometric_(Tensor(a!) input, float p, *, Generator
 
 STRATA_OP(random_inplace, "random_(Tensor(a!) input, *, Generator? generator=None) -> Tensor(a!)")
   .doc(
-    "Random integers over the range of the dtype (or all that a float holds exactly), written into input.\n\n>>> "
-    "strata.empty(2).random_().shape\nstrata.Size([2])")
+    "Random integers over the range of the dtype (or all integers that a float represents exactly), written into "
+    "input.\n\n>>> strata.empty(2).random_().shape\nstrata.Size([2])")
   .composite([](const Tensor& input, Generator* generator) {
     return random_integers_(input, 0, largest(input.dtype()) + 1, generator);
   })

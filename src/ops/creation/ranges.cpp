@@ -66,7 +66,7 @@ void infer_arange(const Call& c) {
   c.outs[0]->set_shape(Shape(std::array{n}));
   set_options(c, dtype, a.device_value(), a.requires_grad_value());
 }
-// `plain`: one after the other, for the reference.
+// `plain`: serially, for the reference.
 template <bool plain, class C, class F> void fill_with(const TensorImpl& out, const F& f) {
   if constexpr (plain) cpu::each_index(out.sizes(), [&](const cpu::Index& at) { cpu::set<C>(out, at, f(at[0])); });
   else fill_by<C>(out, f);
@@ -94,13 +94,13 @@ void infer_linspace(const Call& c) {
   infer_steps<args::linspace>(c);
   for (const Scalar end : {a.start(), a.end()}) check_in_range(end, c.out().dtype(), "linspace");
 }
-// Symmetric: the second half is counted from the end, so that the last value is exact.
+// Symmetric: the second half is computed from the end, so that the last value is exact.
 double step_at(int64_t i, int64_t n, double start, double end) {
   if (n == 1) return start;
   const double step = (end - start) / static_cast<double>(n - 1);
   return i < n / 2 ? start + step * static_cast<double>(i) : end - step * static_cast<double>(n - 1 - i);
 }
-// An end of a linspace: of integers it is one, as in PyTorch.
+// An end of a linspace: integer dtypes truncate it, as in PyTorch.
 double end_of(const Call& c, Scalar end) {
   return is_integral(c.out().dtype()) ? std::trunc(end.to_double()) : end.to_double();
 }
@@ -126,7 +126,7 @@ void infer_eye(const Call& c) {
   set_options(c, a.dtype() ? *a.dtype() : default_dtype(), a.device_value(), a.requires_grad_value());
 }
 
-// Elements of the lower triangle: rows grow by one from the first that is not empty until all columns belong to it.
+// Elements of the lower triangle: rows grow by one from the first nonempty row until all columns belong to it.
 int64_t lower_count(int64_t rows, int64_t cols, int64_t offset) {
   const int64_t filled = std::min(rows, rows + offset), first = std::max<int64_t>(0, offset) + 1;
   if (filled <= 0 || cols == 0) return 0;
@@ -136,7 +136,7 @@ int64_t lower_count(int64_t rows, int64_t cols, int64_t offset) {
   return ((twice % 2 ? Checked(growing / 2) * twice : Checked(twice / 2) * growing) + Checked(filled - growing) * cols)
     .get();
 }
-// What lies beyond the matrix makes no difference.
+// Offsets beyond the matrix are equivalent.
 int64_t clamped_offset(int64_t rows, int64_t cols, int64_t offset) { return std::clamp(offset, -rows, cols); }
 
 // Rows and columns of the lower (or upper) triangle, in row-major order.
@@ -166,8 +166,10 @@ template <bool kLower> void run_triangle(const Call& c) {
   const int64_t rows = a.row(), cols = a.col();
   int64_t i = 0;
   if (n > 0)
-    triangle<kLower>(rows, cols, clamped_offset(rows, cols, a.offset()),
-                     [&](int64_t r, int64_t k) { found.data<int64_t>()[i] = r, found.data<int64_t>()[n + i++] = k; });
+    triangle<kLower>(rows, cols, clamped_offset(rows, cols, a.offset()), [&](int64_t r, int64_t k) {
+      found.data<int64_t>()[i] = r;
+      found.data<int64_t>()[n + i++] = k;
+    });
   cpu::copy(*c.out(), *found);
 }
 
@@ -182,7 +184,8 @@ template <bool kLower> void triangle_on_device(const Call& c) {
 void run_eye(const Call& c) {
   fill_values(*c.out(), 0);
   Tensor diagonal = alias(*c.out());
-  diagonal->ndim = 1, diagonal->shape[0] = std::min(c.out()->shape[0], c.out()->shape[1]),
+  diagonal->ndim = 1;
+  diagonal->shape[0] = std::min(c.out()->shape[0], c.out()->shape[1]);
   diagonal->strides[0] = c.out()->strides[0] + c.out()->strides[1];
   diagonal->update_contiguous();
   fill_values(*diagonal, 1);
@@ -212,7 +215,7 @@ STRATA_OP(linspace,
           "linspace(Scalar start, Scalar end, int steps, *, dtype? dtype=None, device? device=None, bool "
           "requires_grad=False) -> Tensor")
   .doc(
-    "That many numbers from start to end, evenly spaced, both included.\n\n>>> strata.linspace(0, 1, "
+    "The given number of evenly spaced values from start to end, both included.\n\n>>> strata.linspace(0, 1, "
     "3)\ntensor([0.0000, 0.5000, 1.0000])")
   .infer(infer_linspace)
   .kernel("formula", run_linspace<false>)

@@ -1,4 +1,4 @@
-// Indexing along one dimension by a vector of positions, and by flat positions or masks.
+// Indexing along one dimension by a vector of indices, and by flat indices or masks.
 #include "strata/ops/indexing/along.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 namespace strata {
 namespace {
 
-// A vector of positions along dim, checked against negative ones, which these ops do not take.
+// A vector of indices along dim; negative ones, which these ops do not accept, are rejected.
 std::vector<Tensor> along(const Tensor& input, int dim, const Tensor& index, const char* op) {
   STRATA_CHECK(index.dim() <= 1, Index, "{}: index is supposed to be a vector, got shape {}", op,
                to_string(index.shape()));
@@ -26,11 +26,11 @@ std::vector<Tensor> along(const Tensor& input, int dim, const Tensor& index, con
   check_positions(t, input.dim() ? input->shape[dim] : 1, false, dim, op);
   return {t};
 }
-// A zero-dimensional tensor takes part as one of one element.
+// A zero-dimensional tensor is treated as one of one element.
 Tensor line(const Tensor& t) { return t.dim() == 0 ? reshape(t, 1) : t; }
 Tensor back(const Tensor& out, const Tensor& input) { return input.dim() == 0 ? reshape(out, {}) : out; }
 
-// source, seen in the shape input has with dim replaced by the number of indices.
+// source in the shape of input with dim replaced by the number of indices.
 Tensor fitting(const Tensor& input, int dim, const Tensor& index, const Tensor& source, const char* op) {
   const Tensor s = line(source);
   const Tensor x = line(input);
@@ -57,7 +57,7 @@ Tensor put_along(const Tensor& input, int64_t dim, const Tensor& index, const Te
 }
 Tensor scaled(const Tensor& source, Scalar alpha) { return alpha.to_double() == 1 ? source : mul(source, alpha); }
 
-// The value where the index points, without a look at the index from the host. Only its gradient needs each place once: a mask.
+// Writes the value without reading the index on the host. Only its gradient needs each position once: a mask.
 Tensor fill_slices(const Tensor& input, int d, const Tensor& index, const Tensor& value, bool in_place) {
   if (!value.requires_grad()) {
     if (!in_place) return back(index_put_at(line(input), {index}, value, false, d), input);
@@ -81,7 +81,8 @@ Tensor fill_along(const Tensor& input, int64_t dim, const Tensor& index, const T
   const int d = normalize_dim(dim, input.dim(), op);
   STRATA_CHECK(index.dim() <= 1, Index, "{}: index has to be a vector or scalar, got shape {}", op,
                to_string(index.shape()));
-  // Negative positions count from the end here. Each is written once, or the value's gradient would count it twice.
+  // Negative indices count from the end here. Each position is written once, or the value's gradient would count it
+  // twice.
   const Tensor given = reshape(as_index(index, op), -1);
   const int64_t n = input.dim() ? input->shape[d] : 1;
   check_positions(given, n, true, d, op);
@@ -114,7 +115,7 @@ Tensor put_flat(const Tensor& input, const Tensor& index, const Tensor& source, 
 
 STRATA_OP(index_select, "index_select(Tensor input, int dim, Tensor index) -> Tensor")
   .doc(
-    "The slices of input at the given positions along a dimension.\n\n>>> strata.tensor([[1, 2], [3, "
+    "The slices of input at the given indices along a dimension.\n\n>>> strata.tensor([[1, 2], [3, "
     "4]]).index_select(1, strata.tensor([1]))\ntensor([[2],\n        [4]])")
   .composite([](const Tensor& input, int64_t dim, const Tensor& index) {
     const int d = normalize_dim(dim, input.dim(), "index_select");
@@ -286,7 +287,10 @@ STRATA_OP(take_along_dim, "take_along_dim(Tensor input, Tensor indices, int? dim
     if (input.dim()) a[d] = b[d] = 1;
     const Dims both = broadcast_shapes(a, b, "take_along_dim");
     a = b = both;
-    if (input.dim()) a[d] = input->shape[d], b[d] = indices->shape[d];
+    if (input.dim()) {
+      a[d] = input->shape[d];
+      b[d] = indices->shape[d];
+    }
     const Tensor wrapped = where(lt(indices, 0), add(indices, input.dim() ? input->shape[d] : 1), indices);
     return gather(expand(input, a), d, expand(wrapped, b));
   })
@@ -323,7 +327,7 @@ STRATA_OP(masked_scatter, "masked_scatter(Tensor input, Tensor mask, Tensor sour
                  name_of(input.dtype()), name_of(source.dtype()));
     const Dims shape = broadcast_shapes(input.shape(), mask.shape(), "masked_scatter");
     const Tensor flat = reshape(expand(input, shape), -1);
-    // Without values, as many positions as can be: the shapes are the same for every number.
+    // Without values, the maximum number of positions: the shapes are the same for any number.
     const Tensor at = mask.is_meta() ? empty({std::min(source.numel(), flat.numel())}, DType::I64)
                                      : contiguous(positions_of(expand(mask, shape)));
     STRATA_CHECK(

@@ -11,18 +11,18 @@
 namespace strata {
 namespace {
 
-// A zero-dimensional integer tensor counts as an integer; it costs no copy.
+// A zero-dimensional integer tensor counts as an integer, without a copy.
 const Tensor* as_tensor(const Index& i) { return std::get_if<Tensor>(&i); }
 bool is_mask(const Tensor& t) { return t.dtype() == DType::Bool || t.dtype() == DType::U8; }
 
-// How many dimensions of x an entry uses up.
+// The number of dimensions of x that an entry consumes.
 int64_t consumed(const Index& i) {
   if (std::holds_alternative<int64_t>(i) || std::holds_alternative<Slice>(i)) return 1;
   if (const Tensor* t = as_tensor(i)) return is_mask(*t) ? t->dim() : 1;
   return 0;
 }
 
-// The views an expression makes, and the tensors that are left to index with: one entry per dimension of the view.
+// The views that an expression makes, and the remaining index tensors: one entry per dimension of the view.
 struct Applied {
   Tensor view;
   std::vector<Tensor> tensors;
@@ -31,13 +31,16 @@ struct Applied {
 
 Applied apply(const Tensor& x, std::span<const Index> indices) {
   int64_t used = 0, ellipses = 0;
-  for (const Index& i : indices) used += consumed(i), ellipses += std::holds_alternative<Ellipsis>(i);
+  for (const Index& i : indices) {
+    used += consumed(i);
+    ellipses += std::holds_alternative<Ellipsis>(i);
+  }
   STRATA_CHECK(ellipses <= 1, Index, "an index can only have a single ellipsis ('...')");
   STRATA_CHECK(used <= x.dim(), Index, "too many indices for tensor of dimension {}: the index uses {}", x.dim(), used);
 
   Applied out{x, {}, false};
   int64_t dim = 0;      // in the view
-  int64_t covered = 0;  // dimensions that entries of out.tensors stand for
+  int64_t covered = 0;  // dimensions covered by entries of out.tensors
   const auto place = [&](const Tensor& t, int64_t dims = 1) {
     out.tensors.resize(out.tensors.size() + static_cast<size_t>(dim - covered));
     out.tensors.push_back(t);
@@ -89,7 +92,7 @@ Applied apply(const Tensor& x, std::span<const Index> indices) {
   return out;
 }
 
-// Leading dimensions of size 1 that the target does not have, as in NumPy.
+// Removes leading dimensions of size 1 that the target does not have, as in NumPy.
 Tensor without_leading_ones(Tensor value, int dims) {
   while (value.dim() > dims && value->shape[0] == 1) value = select(value, 0, 0);
   return value;
@@ -97,7 +100,7 @@ Tensor without_leading_ones(Tensor value, int dims) {
 }  // namespace
 
 Tensor get_item(const Tensor& x, std::span<const Index> indices) {
-  if (indices.size() == 1)  // x[i], the usual case
+  if (indices.size() == 1)  // x[i], the common case
     if (const auto* n = std::get_if<int64_t>(&indices[0])) {
       STRATA_CHECK(x.dim() > 0, Index, "invalid index of a 0-dim tensor. Use tensor.item() to convert it to a number");
       STRATA_CHECK(*n >= -x->shape[0] && *n < x->shape[0], Index,
@@ -122,7 +125,7 @@ void set_item(const Tensor& x, std::span<const Index> indices, const Operand& va
     copy_(a.view, without_leading_ones(source, a.view.dim()));
     return;
   }
-  const bool lone_number = source.dim() == 0 && source.device().type == DeviceType::Cpu;  // may come from the host
+  const bool lone_number = source.dim() == 0 && source.device().type == DeviceType::Cpu;  // may be on the host
   if (lone_number) source = to(source, std::optional(x.device()));
   index_put_(a.view, a.tensors, to(without_leading_ones(source, 0), x.dtype()));
 }

@@ -1,4 +1,4 @@
-// Indexing as Python writes it: x[1, ::2, None, ..., mask, positions], for reading and assigning.
+// Python's index expressions, x[1, ::2, None, ..., mask, positions], for reading and assignment.
 #pragma once
 #include <variant>
 
@@ -18,9 +18,9 @@ struct Index : std::variant<int64_t, Slice, NewAxis, Ellipsis, bool, Tensor> {
   Index(int i) : Index(int64_t{i}) {}
 };
 
-// x[indices]: a view when there are no tensors among the indices, otherwise a copy. Recorded on the tape either way.
+// x[indices]: a view if there are no tensors among the indices, otherwise a copy. Recorded on the tape in both cases.
 STRATA_API Tensor get_item(const Tensor& x, std::span<const Index> indices);
-// x[indices] = value, which broadcasts and is converted to x's dtype.
+// x[indices] = value, which is broadcast and converted to x's dtype.
 STRATA_API void set_item(const Tensor& x, std::span<const Index> indices, const Operand& value);
 
 inline Tensor get_item(const Tensor& x, std::initializer_list<Index> indices) {

@@ -1,4 +1,4 @@
-// Indexing by tensors: index, index_put and the two core ops that all forms of it come down to.
+// Indexing by tensors: index, index_put and the two core ops that implement all forms of it.
 #include "strata/args/indexing/indexing.h"
 #include "strata/ops/indexing/indexing.h"
 
@@ -42,7 +42,8 @@ void infer_put(const Call& c) {
   const args::index_put_at a(c);
   const TensorImpl &input = a.input(), &values = a.values();
   TensorImpl& out = *c.outs[0];
-  out.dtype = input.dtype, out.device = input.device;
+  out.dtype = input.dtype;
+  out.device = input.device;
   out.set_shape(input.sizes());
   set_layout(out, std::nullopt, &input, "index_put");
   const Dims shape = indexed_shape(input, a.indices(), a.first());
@@ -58,7 +59,8 @@ void infer_put(const Call& c) {
                to_string(values.sizes()), to_string(shape));
 }
 
-// The values as kernels take them: one element, or contiguous in the full shape, and apart from what is written.
+// The values in the form of the kernels: one element, or contiguous in the full shape, not overlapping the written
+// memory.
 Tensor values_to_put(const Call& c) {
   const args::index_put_at a(c);
   const TensorImpl &input = a.input(), &values = a.values(), &out = *c.out();
@@ -88,7 +90,7 @@ void put_on_device(const Call& c) {
   cuda::put_rows(out, *source, static_cast<int>(a.first()), a.indices(), a.accumulate());
 }
 
-// Where element `at` of input[:, …, indices…] lies in the input.
+// The index in the input of element `at` of input[:, …, indices…].
 cpu::Index place_of(const cpu::Index& at, const TensorImpl& input, TensorList indices, int64_t first) {
   const auto dims = static_cast<int64_t>(indices[0].dim()), count = static_cast<int64_t>(indices.size());
   cpu::Index index{}, place{};
@@ -153,12 +155,13 @@ Tensor as_index(const Tensor& index, const char* op) {
 
 Tensor positions_of(const Tensor& mask) { return select(nonzero(reshape(mask, -1)), 1, 0); }
 
-// The positions of a mask without values, for a write: as many as the values or the other indices have. Index dimensions are
-// followed by those of input that have no index, or by all of them where there is a gap.
+// The positions of a meta mask, for a write: as many as the values or the other indices have. Index dimensions are
+// followed by those of input that have no index, or by all of them if there is a gap.
 static Tensor assumed_positions(const Tensor& input, std::span<const Tensor> given, const Tensor& mask,
                                 const Tensor& values, const char* op) {
   if (!values) refuse_shape_from_values(op);
-  int64_t count = 1, unnamed = input.dim(), without = 0, after = 0;  // `after`: without an index, behind the last one
+  // `after`: dimensions without an index, after the last index
+  int64_t count = 1, unnamed = input.dim(), without = 0, after = 0;
   bool begun = false, gap = false;
   for (const Tensor& t : given) {
     const bool covers = t && (t.dtype() == DType::Bool || t.dtype() == DType::U8);
@@ -229,24 +232,25 @@ IndexPlan plan_index(const Tensor& input, std::span<const Tensor> given, const c
     plan.indices.push_back(by_dim[d]);
   }
   for (Tensor& t : plan.indices) {
-    if (t.device().type == DeviceType::Cpu)
-      t = to(t, std::optional(input.device()));  // positions may come from the host
+    if (t.device().type == DeviceType::Cpu) t = to(t, std::optional(input.device()));  // indices may be on the host
     t = contiguous(to(expand(t, shape), DType::I64));
   }
   plan.first = std::max<int64_t>(plan.first, 0);
-  if (gap) {  // the result's index dimensions come first
+  if (gap) {  // the index dimensions come first in the result
     for (size_t d = 0; d < rest.n; ++d) order.push(rest[d]);
-    plan.input = permute(input, order), plan.first = 0;
+    plan.input = permute(input, order);
+    plan.first = 0;
   }
   return plan;
 }
 
 STRATA_OP(index_at, "index_at(Tensor input, Tensor[] indices, int first) -> Tensor")
   .doc(
-    "input[:, …, indices…]: contiguous int64 index tensors of one shape for neighbouring dimensions from `first` on.")
+    "input[:, …, indices…]: contiguous int64 index tensors of one shape for adjacent dimensions starting at `first`.")
   .infer([](const args::index_at& c) {
     const TensorImpl& input = c.input();
-    c.out()->dtype = input.dtype, c.out()->device = input.device;
+    c.out()->dtype = input.dtype;
+    c.out()->device = input.device;
     c.out()->set_shape(indexed_shape(input, c.indices(), c.first()));
   })
   .kernel("rows", [](const args::index_at& c) { cpu::take_rows(*c.out(), c.input(), indexed(c)); })
@@ -266,7 +270,7 @@ STRATA_OP(index_at, "index_at(Tensor input, Tensor[] indices, int first) -> Tens
 
 STRATA_OP(index_put_at,
           "index_put_at(Tensor input, Tensor[] indices, Tensor values, bool accumulate, int first) -> Tensor")
-  .doc("A copy of input with values written, or added, where index_at would read; later ones win.")
+  .doc("A copy of input with values written, or added, at the positions that index_at reads; later ones win.")
   .infer(infer_put)
   .kernel("rows", run_put)
   .kernel("reference", plain_put)
@@ -371,7 +375,7 @@ STRATA_OP(nonzero, "nonzero(Tensor input) -> Tensor")
 
 STRATA_OP(nonzero_static, "nonzero_static(Tensor input, *, int size, int fill_value=-1) -> Tensor")
   .doc(
-    "The first `size` rows of nonzero(input); rows of fill_value where there are fewer.\n\n>>> strata.tensor([0, 3, "
+    "The first `size` rows of nonzero(input); rows of fill_value if there are fewer.\n\n>>> strata.tensor([0, 3, "
     "4]).nonzero_static(size=1)\ntensor([[1]])")
   .composite([](const Tensor& input, int64_t size, int64_t fill_value) {
     STRATA_CHECK(size >= 0, Runtime, "nonzero_static: size must be an integer >= 0, got {}", size);

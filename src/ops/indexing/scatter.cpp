@@ -1,4 +1,4 @@
-// gather, scatter and their relatives along one dimension.
+// gather, scatter and related ops along one dimension.
 #include "strata/args/indexing/scatter.h"
 #include "strata/ops/indexing/scatter.h"
 
@@ -39,7 +39,7 @@ void check_index(const TensorImpl& input, const TensorImpl& index, int dim, cons
       op, d, to_string(index.sizes()), to_string(input.sizes()), dim);
 }
 
-// The index as int64, with one dimension at least.
+// The index as int64, with at least one dimension.
 Tensor line_index(const TensorImpl& index) {
   Tensor t = alias(index);
   if (index.dtype != DType::I64) {
@@ -48,10 +48,13 @@ Tensor line_index(const TensorImpl& index) {
   }
   return t;
 }
-// A zero-dimensional tensor takes part as one of one element.
+// A zero-dimensional tensor is treated as one of one element.
 Tensor line(const TensorImpl& x) {
   Tensor t = alias(x);
-  if (t->ndim == 0) t->ndim = 1, t->shape[0] = t->strides[0] = 1;
+  if (t->ndim == 0) {
+    t->ndim = 1;
+    t->shape[0] = t->strides[0] = 1;
+  }
   return t;
 }
 
@@ -59,7 +62,8 @@ void infer_gather(const Call& c) {
   const args::gather a(c);
   const TensorImpl &input = a.input(), &index = a.index();
   check_index(input, index, normalize_dim(a.dim(), input.ndim, "gather"), "gather");
-  c.outs[0]->dtype = input.dtype, c.outs[0]->device = input.device;
+  c.outs[0]->dtype = input.dtype;
+  c.outs[0]->device = input.device;
   c.outs[0]->set_shape(index.sizes());
 }
 void run_gather(const Call& c) {
@@ -79,7 +83,7 @@ void gather_on_device(const Call& c) {
   cuda::gather(*line(*c.out()), *line(input), dim, *line(a.index()));
 }
 
-cpu::Scatter way(std::string_view reduce, const char* op) {
+cpu::Scatter mode_of(std::string_view reduce, const char* op) {
   if (reduce == "assign") return cpu::Scatter::Assign;
   if (reduce == "sum" || reduce == "add" || reduce == "mean") return cpu::Scatter::Add;
   if (reduce == "prod" || reduce == "multiply") return cpu::Scatter::Multiply;
@@ -94,7 +98,7 @@ void infer_scatter(const Call& c) {
   const args::scatter_core a(c);
   const TensorImpl &input = a.input(), &index = a.index(), &src = a.src();
   const int dim = normalize_dim(a.dim(), input.ndim, "scatter");
-  way(a.reduce(), "scatter");
+  mode_of(a.reduce(), "scatter");
   check_index(input, index, dim, "scatter");
   STRATA_CHECK(src.dtype == input.dtype, Runtime,
                "scatter: expected self.dtype to be equal to src.dtype, got {} and {}", name_of(input.dtype),
@@ -108,7 +112,8 @@ void infer_scatter(const Call& c) {
                    "scatter: expected index {} to be no larger than src {}", to_string(index.sizes()),
                    to_string(src.sizes()));
   }
-  c.outs[0]->dtype = input.dtype, c.outs[0]->device = input.device;
+  c.outs[0]->dtype = input.dtype;
+  c.outs[0]->device = input.device;
   c.outs[0]->set_shape(input.sizes());
   set_layout(*c.outs[0], std::nullopt, &input, "scatter");
 }
@@ -121,7 +126,7 @@ void run_scatter(const Call& c) {
   if (index.numel() && on_host) cpu::check_indices(*line(*index), size_along(input, dim), dim, "scatter");
   if (out.data != input.data) {
     copy_values(out, input);
-  } else {  // in place: what is read must not be what is written
+  } else {  // in place: the inputs must not overlap the output
     for (Tensor* t : {&index, &src})
       if ((*t)->storage.get() == out.storage.get()) {
         Tensor fresh = make_tensor(t->shape(), t->dtype(), out.device);
@@ -131,10 +136,10 @@ void run_scatter(const Call& c) {
   }
   if (index.numel())
     (on_host ? cpu::scatter : cuda::scatter)(*line(out), dim, *line(*index), *(src.dim() == 0 ? src : line(*src)),
-                                             way(a.reduce(), "scatter"));
+                                             mode_of(a.reduce(), "scatter"));
 }
 
-// Element `at` of the index says where along dim; the rest of the place is `at` itself.
+// Element `at` of the index gives the position along dim; the other coordinates are those of `at`.
 cpu::Index along(const cpu::Index& at, int dim, const TensorImpl& index) {
   cpu::Index place = at;
   place[static_cast<size_t>(dim)] = cpu::get<int64_t>(index, at);
@@ -168,7 +173,7 @@ void plain_scatter(const Call& c) {
     cpu::each_index(index.sizes(), [&](const cpu::Index& at) {
       const cpu::Index place = along(at, dim, index);
       const T value = cpu::get<T>(src, src.ndim == 0 ? cpu::Index{} : at);
-      cpu::set<T>(*sums, place, combined<T>(way(a.reduce(), "scatter"), cpu::get<T>(*sums, place), value));
+      cpu::set<T>(*sums, place, combined<T>(mode_of(a.reduce(), "scatter"), cpu::get<T>(*sums, place), value));
     });
     cpu::copy_reference(*c.out(), *sums);
   });
@@ -180,13 +185,13 @@ Tensor at_index(const Tensor& t, Shape index_shape) {  // the part of src that i
     if (out->shape[d] != index_shape[d]) out = slice(out, static_cast<int64_t>(d), 0, index_shape[d]);
   return out;
 }
-// Undoes at_index: zeros where index does not reach.
+// The adjoint of at_index: zeros outside of index.
 Tensor grad_of_src(const Tensor& g, const TensorImpl& src) {
   if (g->same_shape(src) || src.ndim == 0) return g;
   return copy_into_corner(g, src.sizes());
 }
 
-// The number that leaves a reduction as it is, as src's dtype holds it.
+// The identity of a reduction in src's dtype.
 Scalar identity(std::string_view reduce, DType t) {
   if (reduce == "prod") return 1;
   if (reduce != "amax" && reduce != "amin") return 0;
@@ -311,7 +316,7 @@ STRATA_OP(scatter, "scatter(Tensor input, int dim, Tensor index, Tensor src) -> 
     ">>> strata.zeros(3).scatter(0, strata.tensor([2, 0]), strata.tensor([5., 6.]))\ntensor([6., 0., 5.])")
   .composite([](const Tensor& input, int64_t dim, const Tensor& index, const Tensor& src) {
     return scatter_core(input, dim, index, src.dim() == 0 ? to(src, input.dtype()) : src,
-                        "assign");  // a number in disguise is converted
+                        "assign");  // a number wrapped as a tensor is converted
   })
   .no_out()
   .dtypes(kStorageTypes)
@@ -423,9 +428,8 @@ STRATA_OP(
   "scatter_reduce(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor")
   .doc(
     "A copy of input with the elements of src combined into it at index along a dimension by sum, prod, mean, amax or "
-    "amin; with include_self=False only src counts where index points.\n\n"
-    ">>> strata.ones(2).scatter_reduce(0, strata.tensor([1, 1]), strata.tensor([2., 4.]), 'mean', "
-    "include_self=False)\ntensor([1., 3.])")
+    "amin; with include_self=False the old values at index are ignored.\n\n>>> strata.ones(2).scatter_reduce(0, "
+    "strata.tensor([1, 1]), strata.tensor([2., 4.]), 'mean', include_self=False)\ntensor([1., 3.])")
   .infer([](const args::scatter_reduce& c) {
     infer_scatter(c);
     const std::string_view reduce = c.reduce();
@@ -433,7 +437,7 @@ STRATA_OP(
                  Runtime, "scatter_reduce: reduce argument must be either sum, prod, mean, amax or amin, got {}",
                  reduce);
   })
-  .kernel("reference", run_scatter_reduce)  // rests on scatter_core, which has a faster kernel
+  .kernel("reference", run_scatter_reduce)  // uses scatter_core, which has a faster kernel
   .cuda("scatter_core", run_scatter_reduce)
   .grad([](const grads::scatter_reduce& c, const Tensor& g) -> Grads {
     const Tensor input = c.input(), index = c.index(), src = c.src();
@@ -443,7 +447,8 @@ STRATA_OP(
     const Tensor covered = at_index(src, index.shape());
     Tensor to_input, to_src;  // to_src: in the shape of index
     if (reduce == "sum") {
-      to_input = g, to_src = gather(g, dim, index);
+      to_input = g;
+      to_src = gather(g, dim, index);
     } else if (reduce == "mean") {
       Tensor count = scatter_add(full_like(g, include_self ? 1 : 0), dim, index, ones_like(covered));
       to_input = div(g, clamp_min(count, 1));

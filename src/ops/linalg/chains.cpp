@@ -5,7 +5,7 @@
 namespace strata {
 namespace {
 
-// The cheapest order of a chain of products: dynamic programming over where the last product splits it.
+// The cheapest order of a chain of products: dynamic programming over the split of the last product.
 Tensor best_chain(std::span<const Tensor> m) {
   const size_t n = m.size();
   std::vector<double> cost(n * n, 0);
@@ -18,7 +18,10 @@ Tensor best_chain(std::span<const Tensor> m) {
         const double c =
           cost[i * n + k] + cost[(k + 1) * n + j] +
           static_cast<double>(m[i].size(0)) * static_cast<double>(m[k].size(1)) * static_cast<double>(m[j].size(1));
-        if (c < cost[i * n + j]) cost[i * n + j] = c, cut[i * n + j] = k;
+        if (c < cost[i * n + j]) {
+          cost[i * n + j] = c;
+          cut[i * n + j] = k;
+        }
       }
     }
   const auto multiply = [&](auto& self, size_t i, size_t j) -> Tensor {
@@ -85,7 +88,7 @@ STRATA_OP(chain_matmul, "chain_matmul(Tensor(a)[] matrices) -> Tensor(a)")
   .error("[f(2,3), f(2,3)]", ErrorKind::Runtime, "cannot be multiplied");
 
 STRATA_OP(linalg_matrix_power, "linalg.matrix_power(Tensor A, int n) -> Tensor")
-  .doc("A multiplied with itself n times; of the inverse for negative n.")
+  .doc("A to the power n; powers of the inverse for negative n.")
   .alias("matrix_power")
   .dtypes(kNumericTypes)
   .composite([](const Tensor& input, int64_t n) {
@@ -97,7 +100,8 @@ STRATA_OP(linalg_matrix_power, "linalg.matrix_power(Tensor A, int n) -> Tensor")
     Tensor square = input, result;
     if (n < 0) {
       static const OpRecord& inverse = find_op("linalg.inv");
-      square = call(inverse, Args(input)), n = -n;
+      square = call(inverse, Args(input));
+      n = -n;
     }
     for (; n; n >>= 1) {
       if (n & 1) result = result ? matmul(result, square) : square;
@@ -126,7 +130,11 @@ STRATA_OP(kron, "kron(Tensor input, Tensor other) -> Tensor")
     for (int d = 0; d < n; ++d) {
       const int x = d - (n - input.dim()), y = d - (n - other.dim());
       const int64_t p = x < 0 ? 1 : input.size(x), q = y < 0 ? 1 : other.size(y);
-      a.push_back(p), a.push_back(1), b.push_back(1), b.push_back(q), shape.push_back(p * q);
+      a.push_back(p);
+      a.push_back(1);
+      b.push_back(1);
+      b.push_back(q);
+      shape.push_back(p * q);
     }
     STRATA_CHECK(2 * n <= kMaxDims, Runtime, "kron: at most {} dimensions are supported, got {}", kMaxDims / 2, n);
     return reshape(mul(reshape(input, a), reshape(other, b)), shape);

@@ -25,7 +25,8 @@ void check_square(const TensorImpl& a, const char* op, const char* name) {
 
 Tensor broadcast_batch(const Tensor& a, Shape batch) {
   std::vector<int64_t> shape(batch.begin(), batch.end());
-  shape.push_back(a.size(-2)), shape.push_back(a.size(-1));
+  shape.push_back(a.size(-2));
+  shape.push_back(a.size(-1));
   if (std::equal(shape.begin(), shape.end(), a.shape().begin(), a.shape().end())) return a;
   return expand(a, shape);
 }

@@ -1,4 +1,4 @@
-// What the decompositions share: checks, batches, and the way from info codes to errors.
+// Shared parts of the decompositions: checks, batches, and turning info codes into errors.
 #pragma once
 #include <functional>
 
@@ -14,7 +14,7 @@ namespace strata {
 STRATA_API void check_float(const TensorImpl& a, const char* op);   // f32 or f64
 STRATA_API void check_matrix(const TensorImpl& a, const char* op);  // at least two dimensions, and the above
 STRATA_API void check_square(const TensorImpl& a, const char* op, const char* name = "A");
-STRATA_API Tensor broadcast_batch(const Tensor& a, Shape batch);  // the last two dimensions stay
+STRATA_API Tensor broadcast_batch(const Tensor& a, Shape batch);  // the last two dimensions are kept
 STRATA_API std::vector<int64_t> common_batch(const Tensor& a, const Tensor& b, const char* op);
 // Throws Runtime for the first matrix whose info is not 0: "(Batch element 1): " + what(info).
 STRATA_API void check_info(const Tensor& info, const char* op, const std::function<std::string(int64_t)>& what);
@@ -36,12 +36,13 @@ struct Batch {
 
 // Shape of a result: a's batch dimensions followed by the given ones.
 inline void set_batch_shape(TensorImpl& out, const TensorImpl& a, std::initializer_list<int64_t> tail) {
-  out.device = a.device, out.dtype = a.dtype;
+  out.device = a.device;
+  out.dtype = a.dtype;
   for (int d = 0; d + 2 < a.ndim; ++d) out.shape[out.ndim++] = a.shape[d];
   for (int64_t n : tail) out.shape[out.ndim++] = n;
 }
 
-// A square matrix and right-hand sides of as many rows, with the same batch dimensions.
+// A square matrix and right-hand sides with as many rows, with the same batch dimensions.
 void check_system(const TensorImpl& a, const TensorImpl& b, const char* op);
 
 }  // namespace strata

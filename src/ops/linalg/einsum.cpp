@@ -1,11 +1,11 @@
-// einsum and what can be said with it: sums of products over named dimensions.
+// einsum and ops expressed with it: sums of products over named dimensions.
 #include "autograd/autograd.h"
 #include "strata/ops.h"
 
 namespace strata {
 namespace {
 
-constexpr int kEllipsis = 52, kLabels = 52;  // letters, then the dimensions that "..." stands for
+constexpr int kEllipsis = 52, kLabels = 52;  // letters, then the dimensions of "..."
 
 int label_of(char c) {
   if (c >= 'a' && c <= 'z') return c - 'a' + 26;
@@ -13,7 +13,7 @@ int label_of(char c) {
   fail(ErrorKind::Runtime, fmt::format("einsum: invalid subscript '{}', expected letters, '...', ',' and '->'", c));
 }
 
-// One term of the equation: labels in order, -1 where "..." stands.
+// One term of the equation: labels in order, -1 for "...".
 std::vector<int> parse_term(std::string_view term) {
   std::vector<int> labels;
   for (size_t i = 0; i < term.size(); ++i) {
@@ -21,7 +21,8 @@ std::vector<int> parse_term(std::string_view term) {
     if (term[i] == '.') {
       STRATA_CHECK(term.substr(i, 3) == "..." && std::find(labels.begin(), labels.end(), -1) == labels.end(), Runtime,
                    "einsum: found '.' in '{}' that is not part of one single ellipsis", term);
-      labels.push_back(-1), i += 2;
+      labels.push_back(-1);
+      i += 2;
     } else {
       labels.push_back(label_of(term[i]));
     }
@@ -58,7 +59,8 @@ Tensor sum_of_products(Tensor l, Tensor r, const std::vector<bool>& summed) {
   };
   if (l.dtype() != r.dtype()) {  // one side was summed alone, and sums of small integers are int64
     const DType common = promote(l.dtype(), r.dtype());
-    l = to(l, common), r = to(r, common);
+    l = to(l, common);
+    r = to(r, common);
   }
   const int64_t b = count(l, both), m = count(l, left), k = count(l, inner), p = count(r, right);
   const auto order = [](std::initializer_list<const std::vector<int64_t>*> parts) {
@@ -66,7 +68,7 @@ Tensor sum_of_products(Tensor l, Tensor r, const std::vector<bool>& summed) {
     for (const auto* part : parts) all.insert(all.end(), part->begin(), part->end());
     return all;
   };
-  std::vector<int64_t> shape;  // of the result in the order both, left, right, then everything that was summed
+  std::vector<int64_t> shape;  // of the result in the order both, left, right, then all summed dimensions
   shape.reserve(both.size());
   for (int64_t d : both) shape.push_back(l.size(d));
   for (int64_t d : left) shape.push_back(l.size(d));
@@ -94,7 +96,7 @@ Tensor run_einsum(std::string_view equation, TensorList operands) {
   STRATA_CHECK(terms.size() == operands.size(), Runtime,
                "einsum: the equation has {} terms, but {} operands were given", terms.size(), operands.size());
 
-  // "..." stands for as many dimensions as an operand has beyond its letters; the longest counts.
+  // "..." covers as many dimensions as an operand has beyond its letters; the maximum counts.
   int ellipsis = 0;
   bool any = false;
   int uses[kLabels] = {};
@@ -106,7 +108,10 @@ Tensor run_einsum(std::string_view equation, TensorList operands) {
     STRATA_CHECK(dots ? rest >= 0 : rest == 0, Runtime,
                  "einsum: the number of subscripts ({}) {} the number of dimensions ({}) for operand {}", letters,
                  dots ? "is more than" : "does not match", operands[i].dim(), i);
-    if (dots) ellipsis = std::max(ellipsis, rest), any = true;
+    if (dots) {
+      ellipsis = std::max(ellipsis, rest);
+      any = true;
+    }
   }
   std::vector<int> out;  // positions: labels, kEllipsis + i for the dimensions of "..."
   const auto add_ellipsis = [&] {
@@ -158,8 +163,9 @@ Tensor run_einsum(std::string_view equation, TensorList operands) {
       const int at = position(l);
       const auto seen = std::find(have.begin(), have.end(), at);
       if (seen == have.end()) {
-        have.push_back(at), ++dim;
-      } else {  // a repeated letter walks along a diagonal
+        have.push_back(at);
+        ++dim;
+      } else {  // a repeated letter takes a diagonal
         const int first = static_cast<int>(seen - have.begin());
         STRATA_CHECK(t.size(first) == t.size(dim), Runtime,
                      "einsum: a subscript is repeated for operand {} but the sizes don't match, {} != {}", i,
@@ -185,7 +191,7 @@ Tensor run_einsum(std::string_view equation, TensorList operands) {
     }
     full.push_back(t);
   }
-  // A summed dimension leaves with the last operand that has it.
+  // A summed dimension is summed with the last operand that has it.
   std::vector<size_t> last(n, 0);
   for (size_t p = out.size(); p < n; ++p)
     for (size_t i = 0; i < full.size(); ++i)
@@ -197,8 +203,7 @@ Tensor run_einsum(std::string_view equation, TensorList operands) {
     result = sum_of_products(result, full[i], summed);
   }
   if (n == out.size()) return result;
-  if (full.size() > 1)
-    return reshape(result, result.shape().first(out.size()));  // what is left of summed dimensions is 1
+  if (full.size() > 1) return reshape(result, result.shape().first(out.size()));  // summed dimensions now have size 1
   std::vector<int64_t> rest;
   for (size_t p = out.size(); p < n; ++p) rest.push_back(static_cast<int64_t>(p));
   return sum(result, rest);
@@ -236,7 +241,8 @@ STRATA_OP(tensordot, "tensordot(Tensor a, Tensor b, int[] dims_self, int[] dims_
       for (int64_t d : dims) {
         const int at = normalize_dim(d, t.dim(), "tensordot");
         STRATA_CHECK(!used[static_cast<size_t>(at)], Runtime, "tensordot: dimension {} appears twice", d);
-        used[static_cast<size_t>(at)] = true, inner.push_back(at);
+        used[static_cast<size_t>(at)] = true;
+        inner.push_back(at);
       }
       for (int d = 0; d < t.dim(); ++d)
         if (!used[static_cast<size_t>(d)]) free.push_back(d);
@@ -255,8 +261,14 @@ STRATA_OP(tensordot, "tensordot(Tensor a, Tensor b, int[] dims_self, int[] dims_
                    a.size(dims_a[i]), dims_a[i], b.size(dims_b[i]), dims_b[i]);
       k *= a.size(dims_a[i]);
     }
-    for (int64_t d : free_a) m *= a.size(d), shape.push_back(a.size(d));
-    for (int64_t d : free_b) n *= b.size(d), shape.push_back(b.size(d));
+    for (int64_t d : free_a) {
+      m *= a.size(d);
+      shape.push_back(a.size(d));
+    }
+    for (int64_t d : free_b) {
+      n *= b.size(d);
+      shape.push_back(b.size(d));
+    }
     return reshape(mm(reshape(permute(a, order_a), {m, k}), reshape(permute(b, order_b), {k, n})), shape);
   })
   .samples({"f(2,3,4), f(4,3,5), [1,2], [1,0]", "f(2,3), f(4), [], []"})

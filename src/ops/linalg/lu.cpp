@@ -33,7 +33,7 @@ template <const cpu::Dense& dense> void run_lu(const Call& c) {
   out.finish();
 }
 
-// Pivots come from lu_factor: min(m, n) row numbers per matrix, from 1. Anything else would exchange rows that are not there.
+// Pivots come from lu_factor: min(m, n) row numbers per matrix, from 1. Other values would exchange rows out of range.
 void check_pivots(const Tensor& LU, const Tensor& pivots, const char* op) {
   check_matrix(*LU, op);
   STRATA_CHECK(pivots.dtype() == DType::I32 || pivots.dtype() == DType::I64, Runtime,
@@ -50,11 +50,12 @@ void check_pivots(const Tensor& LU, const Tensor& pivots, const char* op) {
                rows, low < 1 ? low : high);
 }
 
-// P^T applied to rows: the permutation that pivots stand for, as a matrix with A = P L U.
+// P^T applied to rows: the permutation described by the pivots, as a matrix with A = P L U.
 Tensor permutation(const Tensor& pivots, int64_t m, DType dtype) {
   std::vector<int64_t> shape(pivots.shape().begin(), pivots.shape().end());
   const int64_t k = shape.back(), count = k ? pivots.numel() / k : checked_numel(Shape(shape.data(), shape.size() - 1));
-  shape.back() = m, shape.push_back(m);
+  shape.back() = m;
+  shape.push_back(m);
   if (pivots.is_meta()) return full(shape, 0.0, dtype);
   const Tensor p = full(shape, 0.0, DType::F64, Device{}), dense = contiguous(to(host_values(pivots), kInt32));
   for (int64_t i = 0; i < count; ++i) {
@@ -79,7 +80,8 @@ Tensor square_lu_grad(const Tensor& gL, const Tensor& gU, const Tensor& L, const
   const Tensor left = linalg::solve_triangular(mT(L), inner, true, true, true);
   return mT(linalg::solve_triangular(U, mT(left), true));
 }
-// A = P B. The part of B beyond the square is B2 = L2 U (tall) or B2 = L U2 (wide), and passes a share on to the square.
+// A = P B. The part of B beyond the square is B2 = L2 U (tall) or B2 = L U2 (wide), and contributes to the square's
+// gradient.
 Tensor lu_grad(const Tensor& g, const Tensor& lu, const Tensor& pivots) {
   const int64_t m = lu.size(-2), n = lu.size(-1), k = std::min(m, n);
   const Tensor P = permutation(pivots, m, lu.dtype());
@@ -101,7 +103,7 @@ STRATA_OP(linalg_lu_factor_ex,
           "linalg.lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor pivots, "
           "Tensor info)")
   .doc(
-    "The compact LU decomposition with row exchanges, the exchanges (from 1), and per matrix the place of the first "
+    "The compact LU decomposition with row exchanges, the exchanges (from 1), and per matrix the position of the first "
     "zero pivot or 0.")
   .dtypes({DType::F32, DType::F64})
   .infer(infer_lu)
@@ -193,8 +195,8 @@ STRATA_OP(linalg_lu_solve,
 
 STRATA_OP(lu, "lu(Tensor A, bool pivot=True) -> (Tensor LU, Tensor pivots, Tensor info)")
   .doc(
-    "The compact LU decomposition, its pivots, and 0 or the place of the first zero pivot; see linalg.lu_factor_ex. In "
-    "Python the last one is there with get_infos=True.")
+    "The compact LU decomposition, its pivots, and 0 or the position of the first zero pivot; see linalg.lu_factor_ex. "
+    "In Python the last one is returned only with get_infos=True.")
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& A, bool pivot) { return linalg::lu_factor_ex(A, pivot); })
   .samples({"m(4,4)", "f(2,4,3)"})

@@ -58,7 +58,7 @@ void run_power_norm(const TensorImpl& x, uint32_t reduced, double p, const Tenso
   });
 }
 
-// The same in ops, in the precision of the compute type.
+// The same with ops, in the precision of the compute type.
 void power_norm_on_device(const TensorImpl& x, uint32_t reduced, double p, const TensorImpl& out, DType compute) {
   const Tensor powers = pow(abs(to(alias(x), compute_type(compute))), p);
   const Tensor total = make_tensor(out.sizes(), powers.dtype(), out.device);
@@ -272,7 +272,7 @@ STRATA_OP(renorm, "renorm(Tensor input, Scalar p, int dim, Scalar maxnorm) -> Te
     const double most = maxnorm.to_double();
     Tensor norm = linalg::vector_norm(input, p, OptIntList(others), true);
     const Tensor above = gt(norm, most);
-    if (norm.requires_grad())  // slices that stay as they are get no gradient from their norm, which may be NaN
+    if (norm.requires_grad())  // slices that are not scaled get no gradient from their norm, which may be NaN
       norm = linalg::vector_norm(where(above, input, 0), p, OptIntList(others), true);
     const Tensor factor = where(above, div(full({}, most, input.dtype()), add(norm, 1e-7)), 1.0);
     return mul(input, to(factor, input.dtype()));

@@ -116,8 +116,10 @@ void check_broadcasts_to(const char* op, const TensorImpl& input, const TensorIm
 void infer_addmm(const Call& c) {
   const args::addmm arg(c);
   const TensorImpl &in = arg.input(), &a = arg.mat1(), &b = arg.mat2();
-  check_rank("addmm", "mat1", a, 2), check_rank("addmm", "mat2", b, 2);
-  check_types("addmm", a, b), check_types("addmm", in, a);
+  check_rank("addmm", "mat1", a, 2);
+  check_rank("addmm", "mat2", b, 2);
+  check_types("addmm", a, b);
+  check_types("addmm", in, a);
   check_inner("addmm", a.shape[1], b.shape[0], a, b);
   set(c, a.dtype, {a.shape[0], b.shape[1]});
   check_broadcasts_to("addmm", in, *c.out());
@@ -126,8 +128,10 @@ void infer_addmm(const Call& c) {
 void infer_baddbmm(const Call& c) {
   const args::baddbmm arg(c);
   const TensorImpl &in = arg.input(), &a = arg.batch1(), &b = arg.batch2();
-  check_rank("baddbmm", "batch1", a, 3), check_rank("baddbmm", "batch2", b, 3);
-  check_types("baddbmm", a, b), check_types("baddbmm", in, a);
+  check_rank("baddbmm", "batch1", a, 3);
+  check_rank("baddbmm", "batch2", b, 3);
+  check_types("baddbmm", a, b);
+  check_types("baddbmm", in, a);
   STRATA_CHECK(a.shape[0] == b.shape[0], Runtime,
                "baddbmm: batch1 holds {} matrices and batch2 {}; the numbers must be equal", a.shape[0], b.shape[0]);
   check_inner("baddbmm", a.shape[2], b.shape[1], a, b);
@@ -182,8 +186,10 @@ STRATA_OP(mm, "mm(Tensor input, Tensor mat2) -> Tensor")
   .doc("The product of two matrices.")
   .infer([](const args::mm& c) {
     const TensorImpl &a = c.input(), &b = c.mat2();
-    check_rank("mm", "self", a, 2), check_rank("mm", "mat2", b, 2);
-    check_types("mm", a, b), check_inner("mm", a.shape[1], b.shape[0], a, b);
+    check_rank("mm", "self", a, 2);
+    check_rank("mm", "mat2", b, 2);
+    check_types("mm", a, b);
+    check_inner("mm", a.shape[1], b.shape[0], a, b);
     set(c, a.dtype, {a.shape[0], b.shape[1]});
   })
   .saves_each_for_the_other()
@@ -197,8 +203,10 @@ STRATA_OP(bmm, "bmm(Tensor input, Tensor mat2) -> Tensor")
   .doc("The products of two batches of matrices.")
   .infer([](const args::bmm& c) {
     const TensorImpl &a = c.input(), &b = c.mat2();
-    check_rank("bmm", "batch1", a, 3), check_rank("bmm", "batch2", b, 3);
-    check_types("bmm", a, b), check_inner("bmm", a.shape[2], b.shape[1], a, b);
+    check_rank("bmm", "batch1", a, 3);
+    check_rank("bmm", "batch2", b, 3);
+    check_types("bmm", a, b);
+    check_inner("bmm", a.shape[2], b.shape[1], a, b);
     STRATA_CHECK(a.shape[0] == b.shape[0], Runtime,
                  "bmm: batch1 holds {} matrices and batch2 {}; the numbers must be equal", a.shape[0], b.shape[0]);
     set(c, a.dtype, {a.shape[0], a.shape[1], b.shape[2]});
@@ -213,8 +221,10 @@ STRATA_OP(mv, "mv(Tensor input, Tensor vec) -> Tensor")
   .doc("The product of a matrix and a vector.")
   .infer([](const args::mv& c) {
     const TensorImpl &a = c.input(), &b = c.vec();
-    check_rank("mv", "input", a, 2), check_rank("mv", "vec", b, 1);
-    check_types("mv", a, b), check_inner("mv", a.shape[1], b.shape[0], a, b);
+    check_rank("mv", "input", a, 2);
+    check_rank("mv", "vec", b, 1);
+    check_types("mv", a, b);
+    check_inner("mv", a.shape[1], b.shape[0], a, b);
     set(c, a.dtype, {a.shape[0]});
   })
   .saves_each_for_the_other()
@@ -224,7 +234,7 @@ STRATA_OP(mv, "mv(Tensor input, Tensor vec) -> Tensor")
   .error("f(3,4), f(3)", ErrorKind::Runtime, "cannot be multiplied");
 
 STRATA_OP(dot, "dot(Tensor input, Tensor tensor) -> Tensor")
-  .doc("The sum of products of two vectors.")
+  .doc("The dot product of two vectors.")
   .infer([](const args::dot& c) {
     const TensorImpl &a = c.input(), &b = c.tensor();
     STRATA_CHECK(a.ndim == 1 && b.ndim == 1, Runtime, "dot: 1D tensors expected, but got {}D and {}D tensors", a.ndim,
@@ -250,7 +260,7 @@ STRATA_OP(vdot, "vdot(Tensor input, Tensor other) -> Tensor")
   .error("f(3), f(4)", ErrorKind::Runtime, "same number of elements");
 
 STRATA_OP(outer, "outer(Tensor input, Tensor vec2) -> Tensor")
-  .doc("All products of an element of one vector with an element of the other.")
+  .doc("The outer product of two vectors.")
   .alias("ger")
   .dtypes(kAllTypes)
   .composite([](const Tensor& input, const Tensor& vec2) {
@@ -308,7 +318,8 @@ STRATA_OP(addbmm, "addbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar 
   .inplace()
   .dtypes(kNumericTypes)
   .composite([](const Tensor& input, const Tensor& batch1, const Tensor& batch2, Scalar beta, Scalar alpha) {
-    check_rank("addbmm", "batch1", *batch1, 3), check_rank("addbmm", "batch2", *batch2, 3);
+    check_rank("addbmm", "batch1", *batch1, 3);
+    check_rank("addbmm", "batch2", *batch2, 3);
     STRATA_CHECK(batch1.size(0) == batch2.size(0), Runtime,
                  "addbmm: batch1 holds {} matrices and batch2 {}; the numbers must be equal", batch1.size(0),
                  batch2.size(0));
@@ -426,11 +437,16 @@ template <auto describe> void add_device_kernels(OpRecord& op) {
 }
 
 [[maybe_unused]] const bool kernels_added = [] {
-  for (OpRecord* op : {&op_matmul, &op_mm, &op_bmm, &op_mv, &op_dot})
-    cpu::add_product_kernels(*op), add_device_kernels<product_call>(*op);
-  for (OpRecord* op : {&op_addmm, &op_baddbmm})
-    cpu::add_scaled_product_kernels(*op), add_device_kernels<scaled_product_call>(*op);
-  cpu::add_linear_kernels(op_linear), add_device_kernels<linear_call>(op_linear);
+  for (OpRecord* op : {&op_matmul, &op_mm, &op_bmm, &op_mv, &op_dot}) {
+    cpu::add_product_kernels(*op);
+    add_device_kernels<product_call>(*op);
+  }
+  for (OpRecord* op : {&op_addmm, &op_baddbmm}) {
+    cpu::add_scaled_product_kernels(*op);
+    add_device_kernels<scaled_product_call>(*op);
+  }
+  cpu::add_linear_kernels(op_linear);
+  add_device_kernels<linear_call>(op_linear);
   return true;
 }();
 }  // namespace

@@ -1,4 +1,4 @@
-// What rests on LU: det, slogdet, logdet, inv, solve.
+// Ops based on LU: det, slogdet, logdet, inv, solve.
 #include <cmath>
 
 #include "ops/linalg/common.h"
@@ -18,7 +18,8 @@ Determinant determinant_of(const cpu::Dense& dense, double* a, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     const double u = a[i * n + i];
     if (pivots[static_cast<size_t>(i)] != i + 1) d.sign = -d.sign;
-    d.sign *= u == 0 ? 0 : u != u ? NAN : std::copysign(1.0, u), d.log += std::log(std::abs(u));
+    d.sign *= u == 0 ? 0 : u != u ? NAN : std::copysign(1.0, u);
+    d.log += std::log(std::abs(u));
   }
   return d;
 }
@@ -33,7 +34,8 @@ template <class Put> void each_determinant(const cpu::Dense& dense, const Tensor
 
 Tensor column(const Tensor& t) { return unsqueeze(unsqueeze(t, -1), -1); }
 
-// det(A) A^-T; of singular matrices by the singular value decomposition, where the product of the other values is finite.
+// det(A) A^-T; for singular matrices by the singular value decomposition, where the product of the other values is
+// finite.
 Tensor cofactors(const Tensor& A, const Tensor& det) {
   if (det.is_meta() || all(ne(autograd::detach(det), 0.0)).item<bool>())
     return mul(column(det), mT(linalg::inv_ex(A)[0]));
@@ -73,7 +75,10 @@ std::tuple<Tensor, Tensor> solve_any(const Tensor& A, const Tensor& B, bool left
   STRATA_CHECK(b.size(left ? -2 : -1) == a.size(-1), Runtime,
                "{}: Incompatible shapes of A and B for the equation {}: {} and {}", op, left ? "AX = B" : "XA = B",
                to_string(A.shape()), to_string(B.shape()));
-  if (!left) a = mT(a), b = mT(b);
+  if (!left) {
+    a = mT(a);
+    b = mT(b);
+  }
   const auto batch = common_batch(a, b, op);
   auto [x, info] = call_array<2>(op__linalg_solve, Args(broadcast_batch(a, batch), broadcast_batch(b, batch)));
   if (!left) x = mT(x);
@@ -93,9 +98,12 @@ template <const cpu::Dense& dense> void run_det(const Call& c) {
 template <const cpu::Dense& dense> void run_slogdet(const Call& c) {
   const args::linalg_slogdet a(c);
   const cpu::Out<double> sign(c.outs[0]), log(c.outs[1]);
-  each_determinant(dense, a.A(),
-                   [&](int64_t i, const Determinant& d, const double*, int64_t) { sign[i] = d.sign, log[i] = d.log; });
-  sign.finish(), log.finish();
+  each_determinant(dense, a.A(), [&](int64_t i, const Determinant& d, const double*, int64_t) {
+    sign[i] = d.sign;
+    log[i] = d.log;
+  });
+  sign.finish();
+  log.finish();
 }
 template <const cpu::Dense& dense> void run_inverse(const Call& c) {
   const args::linalg_inv_ex arg(c);
@@ -161,7 +169,7 @@ STRATA_OP(linalg_det, "linalg.det(Tensor A) -> Tensor")
   .error("f(3,4)", ErrorKind::Runtime, "square");
 
 STRATA_OP(linalg_slogdet, "linalg.slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)")
-  .doc("The sign of the determinant and the logarithm of its size.")
+  .doc("The sign of the determinant and the logarithm of its absolute value.")
   .alias("slogdet")
   .dtypes({DType::F32, DType::F64})
   .infer([](const args::linalg_slogdet& c) {
@@ -183,7 +191,7 @@ STRATA_OP(linalg_slogdet, "linalg.slogdet(Tensor A) -> (Tensor sign, Tensor loga
   .error("f(3,4)", ErrorKind::Runtime, "square");
 
 STRATA_OP(logdet, "logdet(Tensor input) -> Tensor")
-  .doc("The logarithm of the determinant; NaN where it is negative.")
+  .doc("The logarithm of the determinant; NaN if it is negative.")
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& input) {
     const auto [sign, log] = linalg::slogdet(input);
@@ -193,7 +201,7 @@ STRATA_OP(logdet, "logdet(Tensor input) -> Tensor")
   .error("f(3,4)", ErrorKind::Runtime, "square");
 
 STRATA_OP(linalg_inv_ex, "linalg.inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)")
-  .doc("The inverse, and per matrix the place of the first zero pivot or 0.")
+  .doc("The inverse, and per matrix the position of the first zero pivot or 0.")
   .dtypes({DType::F32, DType::F64})
   .infer([](const args::linalg_inv_ex& c) {
     const TensorImpl& a = c.A();
@@ -217,7 +225,7 @@ STRATA_OP(linalg_inv_ex, "linalg.inv_ex(Tensor A, *, bool check_errors=False) ->
   .error("f(3,4)", ErrorKind::Runtime, "square");
 
 STRATA_OP(linalg_inv, "linalg.inv(Tensor A) -> Tensor")
-  .doc("The inverse of square matrices; an error when one is singular.")
+  .doc("The inverse of square matrices; raises if one is singular.")
   .alias("inverse")
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& A) {
@@ -256,7 +264,7 @@ STRATA_OP(_linalg_solve, "_linalg_solve(Tensor A, Tensor B) -> (Tensor result, T
 STRATA_OP(
   linalg_solve_ex,
   "linalg.solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor info)")
-  .doc("Solves A X = B (or X A = B); per matrix the place of the first zero pivot or 0.")
+  .doc("Solves A X = B (or X A = B); per matrix the position of the first zero pivot or 0.")
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& A, const Tensor& B, bool left, bool check_errors) {
     const auto [x, info] = solve_any(A, B, left, "linalg.solve_ex");
@@ -267,7 +275,7 @@ STRATA_OP(
   .error("f(3,4), f(3)", ErrorKind::Runtime, "square");
 
 STRATA_OP(linalg_solve, "linalg.solve(Tensor A, Tensor B, *, bool left=True) -> Tensor")
-  .doc("Solves A X = B (or X A = B) for X; an error when a matrix is singular.")
+  .doc("Solves A X = B (or X A = B) for X; raises if a matrix is singular.")
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& A, const Tensor& B, bool left) {
     const auto [x, info] = solve_any(A, B, left, "linalg.solve");

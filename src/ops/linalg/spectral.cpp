@@ -1,4 +1,4 @@
-// Symmetric eigenvalues, singular values, and what rests on them: pinv, matrix_rank, cond, lstsq.
+// Symmetric eigenvalues, singular values, and ops based on them: pinv, matrix_rank, cond, lstsq.
 #include <cmath>
 #include <limits>
 
@@ -21,7 +21,7 @@ void require_convergence(bool done, const char* op) {
     op);
 }
 
-// A vector is as good as its negative: the one whose largest component is positive is given, with its partner (or null).
+// The sign of a vector is arbitrary: makes its largest component positive, and flips its partner (or null) with it.
 void orient(double* v, int64_t n, double* partner = nullptr, int64_t m = 0) {
   const double largest = *std::max_element(v, v + n, [](double a, double b) { return std::abs(a) < std::abs(b); });
   if (!(largest < 0)) return;
@@ -29,7 +29,7 @@ void orient(double* v, int64_t n, double* partner = nullptr, int64_t m = 0) {
   for (int64_t i = 0; i < m; ++i) partner[i] = -partner[i];
 }
 
-// Where two values are equal no gradient flows between their vectors (it is not defined there).
+// If two values are equal, no gradient flows between their vectors (it is not defined there).
 Tensor finite_gap(const Tensor& gap) { return where(eq(gap, 0.0), std::numeric_limits<double>::infinity(), gap); }
 
 // V (diag(gw) + (V^T gV) / (w_j - w_i)) V^T
@@ -87,7 +87,7 @@ double default_rtol(const Tensor& A) {
                                              : static_cast<double>(std::numeric_limits<float>::epsilon());
   return eps * static_cast<double>(std::max(A.size(-1), A.size(-2)));
 }
-// The size below which a singular value counts as zero: max(atol, rtol * largest), [..., 1].
+// The threshold below which a singular value counts as zero: max(atol, rtol * largest), [..., 1].
 Tensor cutoff(const Tensor& A, const Tensor& S, const Tensor& atol, const Tensor& rtol) {
   const Tensor a = atol ? atol : full({}, 0.0, S.dtype());
   const Tensor r = rtol   ? rtol
@@ -133,7 +133,8 @@ template <const cpu::Dense& dense> void run_eigh(const Call& c) {
     for (int64_t r = 0; r < n; ++r)
       for (int64_t k = 0; k < n; ++k) v[(i * n + r) * n + k] = z[static_cast<size_t>(k * n + r)];
   });
-  w.finish(), v.finish();
+  w.finish();
+  v.finish();
 }
 template <const cpu::Dense& dense> void run_svd(const Call& c) {
   const args::linalg_svd arg(c);
@@ -161,7 +162,9 @@ template <const cpu::Dense& dense> void run_svd(const Call& c) {
       for (int64_t r = 0; r < rows; ++r) U[r * left_count + q] = left[static_cast<size_t>(q * rows + r)];
     std::copy_n(right.data(), right_count * columns, V);
   });
-  u.finish(), s.finish(), v.finish();
+  u.finish();
+  s.finish();
+  v.finish();
 }
 template <const cpu::Dense& dense> void run_svdvals(const Call& c) {
   const args::linalg_svdvals arg(c);
@@ -218,9 +221,7 @@ STRATA_OP(linalg_eigvalsh, "linalg.eigvalsh(Tensor A, str UPLO='L') -> Tensor")
 
 STRATA_OP(linalg_svd,
           "linalg.svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)")
-  .doc(
-    "A = U diag(S) Vh with singular values in descending order. full_matrices=False gives only the columns and rows "
-    "that matter.")
+  .doc("A = U diag(S) Vh with singular values in descending order. full_matrices=False gives the reduced form.")
   .dtypes({DType::F32, DType::F64})
   .infer([](const args::linalg_svd& c) {
     const TensorImpl& a = c.A();
@@ -299,10 +300,13 @@ STRATA_OP(_linalg_pinv, "_linalg_pinv(Tensor A, Tensor? atol, Tensor? rtol, bool
             Tensor U, S, V;
             if (c.hermitian()) {
               const auto [w, Q] = linalg::eigh(A);
-              U = V = Q, S = w;
+              U = V = Q;
+              S = w;
             } else {
               const auto [left, s, right] = linalg::svd(A, false);
-              U = left, S = s, V = mT(right);
+              U = left;
+              S = s;
+              V = mT(right);
             }
             const Tensor size = abs(S), keep = gt(size, cutoff(A, size, c.share_atol(), c.share_rtol()));
             const Tensor inverse = where(keep, reciprocal(where(keep, S, 1.0)), 0.0);
@@ -349,7 +353,7 @@ STRATA_OP(pinverse, "pinverse(Tensor input, float rcond=1e-15) -> Tensor")
 
 STRATA_OP(linalg_matrix_rank,
           "linalg.matrix_rank(Tensor A, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor")
-  .doc("How many singular values are larger than max(atol, rtol * largest).")
+  .doc("The number of singular values larger than max(atol, rtol * largest).")
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& A, const Tensor& atol, const Tensor& rtol, bool hermitian) {
     return rank_of(A, atol, rtol, hermitian, "linalg.matrix_rank");
@@ -358,7 +362,7 @@ STRATA_OP(linalg_matrix_rank,
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 
 STRATA_OP(linalg_matrix_rank_tol, "linalg.matrix_rank.tol(Tensor A, float tol, bool hermitian=False) -> Tensor")
-  .doc("How many singular values are larger than tol.")
+  .doc("The number of singular values larger than tol.")
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& A, double tol, bool hermitian) {
     return rank_of(A, number(tol, A.dtype()), full({}, 0.0, A.dtype()), hermitian, "linalg.matrix_rank");
@@ -422,7 +426,7 @@ STRATA_OP(linalg_lstsq,
     const bool with_rank = !driver || *driver != "gels";
     const Tensor found = rank_of(A, tolerance ? full({}, 0.0, A.dtype()) : Tensor(), tolerance, false, "linalg.lstsq");
     if (with_rank) rank = found;
-    const bool gelsy = !driver || *driver == "gelsy";  // which does not give residuals
+    const bool gelsy = !driver || *driver == "gelsy";  // which does not return residuals
     const bool tall = !gelsy && A.size(-2) > A.size(-1);
     if (tall && with_rank && A.is_meta()) refuse_shape_from_values("linalg.lstsq: residuals");
     if (tall && (!with_rank || all(eq(found, A.size(-1))).item<bool>()))

@@ -91,7 +91,7 @@ STRATA_OP(linalg_vander, "linalg.vander(Tensor x, *, int? N=None) -> Tensor")
   .error("f(0)", ErrorKind::Runtime, "must not be empty");
 
 STRATA_OP(linalg_tensorinv, "linalg.tensorinv(Tensor A, int ind=2) -> Tensor")
-  .doc("The inverse of A seen as a matrix from its last to its first `ind` dimensions.")
+  .doc("The inverse of A as a linear map from its last dimensions to its first `ind` dimensions.")
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& A, int64_t ind) {
     STRATA_CHECK(ind > 0, Runtime, "linalg.tensorinv: Expected a strictly positive integer for 'ind' but got {}", ind);

@@ -106,7 +106,8 @@ template <const cpu::Dense& dense> void run_qr(const Call& c) {
     for (int64_t row = 0; row < k; ++row)
       for (int64_t col = 0; col < n; ++col) R[row * n + col] = col >= row ? a[static_cast<size_t>(row * n + col)] : 0;
   });
-  q.finish(), r.finish();
+  q.finish();
+  r.finish();
 }
 template <const cpu::Dense& dense> void run_geqrf(const Call& c) {
   const args::geqrf arg(c);
@@ -118,7 +119,8 @@ template <const cpu::Dense& dense> void run_geqrf(const Call& c) {
     std::copy_n(in.get() + i * batch.size(), batch.size(), a.get() + i * batch.size());
     dense.qr_factor(a.get() + i * batch.size(), batch.rows, batch.columns, tau.get() + i * count);
   });
-  a.finish(), tau.finish();
+  a.finish();
+  tau.finish();
 }
 }  // namespace
 
@@ -176,7 +178,7 @@ STRATA_OP(
 STRATA_OP(triangular_solve,
           "triangular_solve(Tensor b, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> "
           "(Tensor solution, Tensor cloned_coefficient)")
-  .doc("Solves A X = b with triangular A, or its transpose; also gives a copy of A.")
+  .doc("Solves A X = b with triangular A, or its transpose; also returns a copy of A.")
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& b, const Tensor& A, bool upper, bool transposed, bool unit) {
     check_square(*A, "triangular_solve");
@@ -299,12 +301,14 @@ STRATA_OP(linalg_qr, "linalg.qr(Tensor A, str mode='reduced') -> (Tensor Q, Tens
       "linalg.qr: received unrecognized mode '{}' but expected one of 'reduced' (default), 'r', or 'complete'", mode);
     const int64_t m = A.size(-2), n = A.size(-1);
     Tensor Q, R;
-    if (m < n) {  // the first m columns decide Q; the rest of R follows
+    if (m < n) {  // the first m columns determine Q; the rest of R follows
       const auto [q, r] = call_array<2>(op__linalg_qr, Args(narrow(A, -1, 0, m), true));
-      Q = q, R = cat({r, matmul(mT(q), narrow(A, -1, m, n - m))}, -1);
+      Q = q;
+      R = cat({r, matmul(mT(q), narrow(A, -1, m, n - m))}, -1);
     } else {
       const auto [q, r] = call_array<2>(op__linalg_qr, Args(A, mode == "complete"));
-      Q = q, R = r;
+      Q = q;
+      R = r;
     }
     if (mode == "r") Q = full({0}, 0.0, A.dtype());
     return std::tuple(Q, R);
@@ -384,7 +388,7 @@ STRATA_OP(linalg_householder_product, "linalg.householder_product(Tensor A, Tens
       const Tensor column = narrow(v, -1, k, 1), t = unsqueeze(narrow(tau, -1, k, 1), -1);
       q = sub(q, matmul(mul(column, t), matmul(mT(column), q)));
     }
-    return tau.size(-1) ? q : add(q, mul(A, 0.0));  // the tape must see A
+    return tau.size(-1) ? q : add(q, mul(A, 0.0));  // records the dependency on A
   })
   .samples({"f(4,3), f(3)", "f(2,3,3), f(2,2)"})
   .error("f(3,4), f(3)", ErrorKind::Runtime, "greater than or equal");

@@ -15,7 +15,8 @@ void infer_copy(const Call& c) {
   const args::copy arg(c);
   const TensorImpl &input = arg.input(), &src = arg.src();
   TensorImpl& out = *c.outs[0];
-  out.dtype = input.dtype, out.device = input.device;
+  out.dtype = input.dtype;
+  out.device = input.device;
   out.set_shape(input.sizes());
   set_layout(out, std::nullopt, &input, "copy");
   const int lead = input.ndim - src.ndim;
@@ -27,7 +28,7 @@ void infer_copy(const Call& c) {
 
 std::optional<std::string_view> format_of(const Value& v) { return v ? std::optional(v.string()) : std::nullopt; }
 
-// `to` gives back the tensor itself when nothing changes, so it is a composite of this one.
+// `to` returns the tensor itself if nothing changes, so it is a composite of this op.
 Tensor converted(const Tensor& input, DType dtype, std::optional<Device> device, bool non_blocking, bool copy,
                  std::optional<std::string_view> format, const char* op) {
   const Device target = device ? require_available(*device) : input.device();
@@ -59,11 +60,12 @@ STRATA_OP(copy, "copy(Tensor input, Tensor src, bool non_blocking=False) -> Tens
   .error("f(3), f(2,3)", ErrorKind::Runtime, "cannot be broadcast");
 
 STRATA_OP(clone, "clone(Tensor input, *, str? memory_format=None) -> Tensor")
-  .doc("A copy in memory of its own.\n\n>>> a = strata.ones(2); b = a.clone(); b.data_ptr() == a.data_ptr()\nFalse")
+  .doc("A copy.\n\n>>> a = strata.ones(2); b = a.clone(); b.data_ptr() == a.data_ptr()\nFalse")
   .infer([](const args::clone& c) {
     const TensorImpl& input = c.input();
     TensorImpl& out = *c.out();
-    out.dtype = input.dtype, out.device = input.device;
+    out.dtype = input.dtype;
+    out.device = input.device;
     out.set_shape(input.sizes());
     set_layout(out, format_of(c.memory_format_value()), &input, "clone");
   })
@@ -80,7 +82,7 @@ STRATA_OP(clone, "clone(Tensor input, *, str? memory_format=None) -> Tensor")
 
 STRATA_OP(contiguous, "contiguous(Tensor(a) input, *, str memory_format='contiguous_format') -> Tensor(a)")
   .doc(
-    "input itself when its elements lie in order, otherwise a copy in which they do.\n\n>>> strata.ones(2, "
+    "input itself if it is contiguous, otherwise a contiguous copy.\n\n>>> strata.ones(2, "
     "3).t().contiguous().stride()\n(2, 1)")
   .composite([](const Tensor& input, std::string_view memory_format) {
     return has_layout(*input, memory_format, "contiguous") ? input : clone(input, memory_format);
@@ -97,7 +99,8 @@ STRATA_OP(to_copy,
   .infer([](const args::to_copy& c) {
     const TensorImpl& input = c.input();
     TensorImpl& out = *c.out();
-    out.dtype = c.dtype(), out.device = c.device() ? require_available(*c.device()) : input.device;
+    out.dtype = c.dtype();
+    out.device = c.device() ? require_available(*c.device()) : input.device;
     out.set_shape(input.sizes());
     set_layout(out, format_of(c.memory_format_value()), &input, "to");
   })
@@ -118,8 +121,8 @@ STRATA_OP(
   to_dtype,
   "to.dtype(Tensor input, dtype dtype, bool non_blocking=False, bool copy=False, *, str? memory_format=None) -> Tensor")
   .doc(
-    "input with another dtype; input itself when it has that already.\n\n>>> "
-    "strata.ones(2).to(strata.int64)\ntensor([1, 1])")
+    "input with another dtype; input itself if it already has that.\n\n>>> strata.ones(2).to(strata.int64)\ntensor([1, "
+    "1])")
   .composite([](const Tensor& input, DType dtype, bool non_blocking, bool copy,
                 std::optional<std::string_view> memory_format) {
     return converted(input, dtype, std::nullopt, non_blocking, copy, memory_format, "to");

@@ -1,4 +1,4 @@
-// Joining and reordering: ops that copy elements to other places.
+// Joining and reordering: ops that copy elements to other positions.
 #include "strata/args/movement/joins.h"
 #include "strata/ops/movement/joins.h"
 
@@ -46,9 +46,10 @@ void infer_cat(const Call& c) {
                    dim, like->shape[d], t->shape[d], &t - tensors.data());
     shape[static_cast<size_t>(dim)] += t->shape[dim];
   }
-  c.outs[0]->dtype = dtype, c.outs[0]->device = like->device;
+  c.outs[0]->dtype = dtype;
+  c.outs[0]->device = like->device;
   c.outs[0]->set_shape(shape);
-  bool alike = !like->contiguous;  // channels-last stays, if all agree
+  bool alike = !like->contiguous;  // keep channels-last if all agree
   for (const Tensor& t : tensors) alike &= skipped(*t) || (!t->contiguous && t->is_dense());
   set_layout(*c.outs[0], std::nullopt, alike ? like : nullptr, "cat");
 }
@@ -113,7 +114,8 @@ uint32_t dim_mask(IntList dims, int ndim, const char* op) {
 void infer_same(const Call& c) {
   const args::flip a(c);
   const TensorImpl& input = a.input();
-  c.outs[0]->dtype = input.dtype, c.outs[0]->device = input.device;
+  c.outs[0]->dtype = input.dtype;
+  c.outs[0]->device = input.device;
   c.outs[0]->set_shape(input.sizes());
   set_layout(*c.outs[0], std::nullopt, &input, c.op.name.c_str());
 }
@@ -125,7 +127,10 @@ void run_flip(const Call& c) {
   const uint32_t mask = dim_mask(a.dims(), input.ndim, "flip");
   if (input.numel == 0) return;
   for (int d = 0; d < input.ndim; ++d)
-    if (mask >> d & 1) g.offset += (input.shape[d] - 1) * g.stride[d], g.stride[d] = -g.stride[d];
+    if (mask >> d & 1) {
+      g.offset += (input.shape[d] - 1) * g.stride[d];
+      g.stride[d] = -g.stride[d];
+    }
   copy_values(*c.out(), *show(alias(input), g));
 }
 
@@ -155,7 +160,7 @@ void plain_roll(const Call& c) {
   });
 }
 
-// Every combination of the two pieces that each rolled dimension falls into.
+// Every combination of the two pieces into which a roll splits each dimension.
 void run_roll(const Call& c) {
   const args::roll_dims a(c);
   const TensorImpl& input = a.input();
@@ -212,8 +217,8 @@ STRATA_OP(cat, "cat(Tensor[] tensors, int dim=0) -> Tensor")
 
 STRATA_OP(stack, "stack(Tensor[] tensors, int dim=0) -> Tensor")
   .doc(
-    "Tensors of one shape along a new dimension.\n\n>>> strata.stack([strata.zeros(2), strata.ones(2)])\ntensor([[0., "
-    "0.],\n        [1., 1.]])")
+    "Tensors of one shape, stacked along a new dimension.\n\n>>> strata.stack([strata.zeros(2), "
+    "strata.ones(2)])\ntensor([[0., 0.],\n        [1., 1.]])")
   .composite([](TensorList tensors, int64_t dim) {
     need_tensors(tensors, "stack");
     const int at = normalize_dim(dim, tensors[0].dim() + 1, "stack");
@@ -233,7 +238,7 @@ STRATA_OP(stack, "stack(Tensor[] tensors, int dim=0) -> Tensor")
 
 STRATA_OP(hstack, "hstack(Tensor[] tensors) -> Tensor")
   .doc(
-    "Tensors side by side: along the second dimension, or the only one.\n\n>>> strata.hstack([strata.zeros(1), "
+    "Tensors joined along the second dimension, or the only one.\n\n>>> strata.hstack([strata.zeros(1), "
     "strata.ones(1)])\ntensor([0., 1.])")
   .composite([](TensorList tensors) {
     need_tensors(tensors, "hstack");
@@ -245,33 +250,45 @@ STRATA_OP(hstack, "hstack(Tensor[] tensors) -> Tensor")
   .error("[]", ErrorKind::Runtime, "non-empty");
 STRATA_OP(vstack, "vstack(Tensor[] tensors) -> Tensor")
   .doc(
-    "Tensors on top of each other.\n\n>>> strata.vstack([strata.zeros(2), strata.ones(2)])\ntensor([[0., 0.],\n        "
-    "[1., 1.]])")
-  .composite([](TensorList tensors) { return need_tensors(tensors, "vstack"), cat(map(tensors, atleast_2d), 0); })
+    "Tensors joined along the first dimension, with at least 2 dimensions.\n\n>>> strata.vstack([strata.zeros(2), "
+    "strata.ones(2)])\ntensor([[0., 0.],\n        [1., 1.]])")
+  .composite([](TensorList tensors) {
+    need_tensors(tensors, "vstack");
+    return cat(map(tensors, atleast_2d), 0);
+  })
   .alias("row_stack")
   .dtypes(kStorageTypes)
   .samples({"[f(2,3), f(1,3)]", "[f(2), f(2)]"})
   .error("[]", ErrorKind::Runtime, "non-empty");
 STRATA_OP(dstack, "dstack(Tensor[] tensors) -> Tensor")
   .doc(
-    "Tensors along the third dimension.\n\n>>> strata.dstack([strata.zeros(1), strata.ones(1)]).shape\nstrata.Size([1, "
-    "1, 2])")
-  .composite([](TensorList tensors) { return need_tensors(tensors, "dstack"), cat(map(tensors, atleast_3d), 2); })
+    "Tensors joined along the third dimension, with at least 3 dimensions.\n\n>>> strata.dstack([strata.zeros(1), "
+    "strata.ones(1)]).shape\nstrata.Size([1, 1, 2])")
+  .composite([](TensorList tensors) {
+    need_tensors(tensors, "dstack");
+    return cat(map(tensors, atleast_3d), 2);
+  })
   .dtypes(kStorageTypes)
   .samples({"[f(2,3), f(2,3)]", "[f(2), f(2)]"})
   .error("[]", ErrorKind::Runtime, "non-empty");
 STRATA_OP(column_stack, "column_stack(Tensor[] tensors) -> Tensor")
   .doc(
-    "Tensors side by side, vectors as columns.\n\n>>> strata.column_stack([strata.zeros(2), "
+    "Tensors joined along the second dimension, vectors as columns.\n\n>>> strata.column_stack([strata.zeros(2), "
     "strata.ones(2)])\ntensor([[0., 1.],\n        [0., 1.]])")
-  .composite([](TensorList tensors) { return need_tensors(tensors, "column_stack"), cat(map(tensors, to_column), 1); })
+  .composite([](TensorList tensors) {
+    need_tensors(tensors, "column_stack");
+    return cat(map(tensors, to_column), 1);
+  })
   .dtypes(kStorageTypes)
   .samples({"[f(2), f(2)]", "[f(2,3), f(2)]"})
   .error("[]", ErrorKind::Runtime, "non-empty");
 
 STRATA_OP(flip, "flip(Tensor input, int[] dims) -> Tensor")
   .doc("A copy with the order of some dimensions reversed.\n\n>>> strata.arange(3).flip(0)\ntensor([2, 1, 0])")
-  .infer([](const args::flip& c) { dim_mask(c.dims(), c.input().ndim, "flip"), infer_same(c); })
+  .infer([](const args::flip& c) {
+    dim_mask(c.dims(), c.input().ndim, "flip");
+    infer_same(c);
+  })
   .kernel("copy", run_flip)
   .kernel("reference", plain_flip)
   .cuda("copy", run_flip)
@@ -327,9 +344,8 @@ STRATA_OP(roll_dims, "roll_dims(Tensor input, int[] shifts, int[] dims) -> Tenso
   .samples({"f(4,3), [1], [0]", "f(4,3), [-1, 2], [0, 1]"});
 STRATA_OP(roll, "roll(Tensor input, int[] shifts, int[] dims=[]) -> Tensor")
   .doc(
-    "Elements moved along dimensions (or in order of the elements, when none is given); what leaves at the end comes "
-    "back at the front.\n\n"
-    ">>> strata.arange(4).roll(1)\ntensor([3, 0, 1, 2])")
+    "Elements shifted along dimensions (or in the flattened tensor, if none is given); elements that leave at the end "
+    "reappear at the front.\n\n>>> strata.arange(4).roll(1)\ntensor([3, 0, 1, 2])")
   .composite([](const Tensor& input, IntList shifts, IntList dims) {
     if (dims.size == 0 && shifts.size == 1) return reshape(roll_dims(reshape(input, -1), shifts, 0), input.shape());
     STRATA_CHECK(shifts.size > 0, Runtime, "roll: `shifts` required");
@@ -350,7 +366,7 @@ STRATA_OP(roll, "roll(Tensor input, int[] shifts, int[] dims=[]) -> Tensor")
 
 STRATA_OP(rot90, "rot90(Tensor input, int k=1, int[] dims=[0, 1]) -> Tensor")
   .doc(
-    "A copy turned k times by 90 degrees in the plane of two dimensions.\n\n>>> strata.tensor([[1, 2], [3, "
+    "A copy rotated k times by 90 degrees in the plane of two dimensions.\n\n>>> strata.tensor([[1, 2], [3, "
     "4]]).rot90()\ntensor([[2, 4],\n        [1, 3]])")
   .composite([](const Tensor& input, int64_t k, IntList dims) {
     STRATA_CHECK(dims.size == 2, Runtime, "rot90: expected total rotation dims == 2, but got dims = {}", dims.size);

@@ -18,7 +18,7 @@
 namespace strata {
 namespace {
 
-// pad lists (before, after) from the last dimension on.
+// pad lists (before, after), starting with the last dimension.
 struct Pads {
   int64_t before[kMaxDims] = {}, after[kMaxDims] = {};
   Pads(const TensorImpl& t, IntList pad) {
@@ -28,8 +28,10 @@ struct Pads {
                  "entries, the input {} dimensions",
                  pad.size, t.ndim);
     for (int64_t n : pad) STRATA_CHECK(n > INT64_MIN, Runtime, "pad: {} is too small", n);
-    for (size_t i = 0; i < pad.size / 2; ++i)
-      before[t.ndim - 1 - i] = pad[2 * i], after[t.ndim - 1 - i] = pad[2 * i + 1];
+    for (size_t i = 0; i < pad.size / 2; ++i) {
+      before[t.ndim - 1 - i] = pad[2 * i];
+      after[t.ndim - 1 - i] = pad[2 * i + 1];
+    }
   }
 };
 
@@ -67,7 +69,7 @@ void plain_constant(const Call& c) {
     cpu::Index to = at;
     for (int d = 0; d < input.ndim; ++d) {
       to[static_cast<size_t>(d)] += p.before[d];
-      if (to[static_cast<size_t>(d)] < 0 || to[static_cast<size_t>(d)] >= c.out()->shape[d]) return;  // cut off
+      if (to[static_cast<size_t>(d)] < 0 || to[static_cast<size_t>(d)] >= c.out()->shape[d]) return;  // cropped
     }
     cpu::put(*c.out(), to, input, at);
   });
@@ -92,7 +94,7 @@ Tensor pad_dim(const Tensor& input, int d, const Pads& p, std::string_view mode)
     Runtime, "pad: expected a non-zero size at dimension {} of input {}", d, to_string(input.shape()));
   check_host_memory(size, 2 * sizeof(int64_t), "pad");
   std::vector<int64_t> index(static_cast<size_t>(size));
-  // A circular border continues what negative padding has left; the others mirror or repeat the input's own edge.
+  // Circular padding continues what negative padding has left; the other modes mirror or repeat the input's own edge.
   const int64_t first = std::max<int64_t>(0, -p.before[d]), period = n + std::min<int64_t>(0, p.after[d]) - first;
   for (int64_t k = 0; k < size; ++k) {
     int64_t i = k - p.before[d];
@@ -107,16 +109,16 @@ Tensor pad_dim(const Tensor& input, int d, const Pads& p, std::string_view mode)
 
 STRATA_OP(constant_pad_nd, "constant_pad_nd(Tensor input, int[] pad, Scalar value=0) -> Tensor")
   .doc(
-    "input with a border of a value; pad lists (before, after) from the last dimension on, and negative numbers cut "
-    "off.\n\n"
-    ">>> strata.constant_pad_nd(strata.ones(2), (1, 0), 5)\ntensor([5., 1., 1.])")
+    "input with a border of a value; pad lists (before, after) starting with the last dimension; negative numbers "
+    "crop.\n\n>>> strata.constant_pad_nd(strata.ones(2), (1, 0), 5)\ntensor([5., 1., 1.])")
   .infer([](const args::constant_pad_nd& c) {
     const TensorImpl& input = c.input();
     const Pads p(input, c.pad());
     Dims shape;
     for (int d = 0; d < input.ndim; ++d) shape.push(padded_size(input, d, p));
     check_in_range(c.value(), input.dtype, "pad", true);
-    c.out()->dtype = input.dtype, c.out()->device = input.device;
+    c.out()->dtype = input.dtype;
+    c.out()->device = input.device;
     c.out()->set_shape(shape);
     set_layout(*c.out(), std::nullopt, &input, "pad");
   })

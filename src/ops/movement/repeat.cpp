@@ -1,4 +1,4 @@
-// Repeating: copies of a tensor beside each other, and views that only look repeated.
+// Repetition: copies of a tensor next to each other, and expanded views.
 #include "strata/args/movement/repeat.h"
 #include "strata/ops/movement/repeat.h"
 
@@ -23,7 +23,7 @@
 namespace strata {
 namespace {
 
-// The first copy is written once; then each dimension, from the last on, repeats what is there.
+// Writes the first copy once; then each dimension, starting with the last, repeats what is there.
 void run_repeat(const Call& c) {
   const args::repeat a(c);
   const TensorImpl &input = a.input(), &out = *c.out();
@@ -68,8 +68,8 @@ Tensor to_3d(const Tensor& t) {
                         : t;
 }
 
-// repeat_interleave of positions: each belongs to the first running sum above it. The sums are waited for, since the result's
-// length depends on them.
+// repeat_interleave of indices: each belongs to the first cumulative sum above it. Waits for the sums, since the
+// result's length depends on them.
 Tensor repeated_on_device(const Tensor& counts, std::optional<int64_t> output_size, DType dtype) {
   const Tensor ends = cumsum(counts, 0);
   int64_t total = 0;
@@ -80,7 +80,7 @@ Tensor repeated_on_device(const Tensor& counts, std::optional<int64_t> output_si
     const int64_t low = amin(counts).item<int64_t>();
     STRATA_CHECK(low >= 0, Runtime, "repeat_interleave: repeats can not be negative, got {}", low);
     total = select(ends, 0, -1).item<int64_t>();
-    // Sums of non-negative counts only fall where they wrap.
+    // Sums of non-negative counts only decrease on overflow.
     STRATA_CHECK(amin(ends).item<int64_t>() >= 0, Runtime,
                  "repeat_interleave: the sum of repeats does not fit into 64 bits");
   }
@@ -92,8 +92,8 @@ Tensor repeated_on_device(const Tensor& counts, std::optional<int64_t> output_si
 
 STRATA_OP(repeat, "repeat(Tensor input, int[] repeats) -> Tensor")
   .doc(
-    "Copies of input beside each other, that many times along each dimension.\n\n>>> strata.tensor([1, "
-    "2]).repeat(2)\ntensor([1, 2, 1, 2])")
+    "input repeated the given number of times along each dimension.\n\n>>> strata.tensor([1, 2]).repeat(2)\ntensor([1, "
+    "2, 1, 2])")
   .infer([](const args::repeat& c) {
     const TensorImpl& input = c.input();
     const IntList repeats = c.repeats();
@@ -108,7 +108,8 @@ STRATA_OP(repeat, "repeat(Tensor input, int[] repeats) -> Tensor")
                    to_string(repeats));
       if (d >= lead) shape[d] = (Checked(shape[d]) * input.shape[d - lead]).get();
     }
-    c.out()->dtype = input.dtype, c.out()->device = input.device;
+    c.out()->dtype = input.dtype;
+    c.out()->device = input.device;
     c.out()->set_shape(shape);
   })
   .kernel("copies", run_repeat)
@@ -131,8 +132,7 @@ STRATA_OP(repeat, "repeat(Tensor input, int[] repeats) -> Tensor")
   .error("f(2,3), [2]", ErrorKind::Runtime, "can not be smaller")
   .error("f(2), [-1]", ErrorKind::Runtime, "negative");
 STRATA_OP(tile, "tile(Tensor input, int[] dims) -> Tensor")
-  .doc(
-    "Like repeat; missing leading numbers count as 1.\n\n>>> strata.tensor([[1, 2]]).tile(2)\ntensor([[1, 2, 1, 2]])")
+  .doc("Like repeat; missing leading numbers are 1.\n\n>>> strata.tensor([[1, 2]]).tile(2)\ntensor([[1, 2, 1, 2]])")
   .composite([](const Tensor& input, IntList dims) {
     Dims all;
     for (int d = static_cast<int>(dims.size); d < input.dim(); ++d) all.push(1);
@@ -145,7 +145,9 @@ STRATA_OP(tile, "tile(Tensor input, int[] dims) -> Tensor")
   .error("f(2), [-1]", ErrorKind::Runtime, "negative");
 
 STRATA_OP(repeat_interleave, "repeat_interleave(Tensor repeats, *, int? output_size=None) -> Tensor")
-  .doc("Each index as often as repeats says.\n\n>>> strata.repeat_interleave(strata.tensor([1, 2]))\ntensor([0, 1, 1])")
+  .doc(
+    "Each index repeated the number of times given by repeats.\n\n>>> strata.repeat_interleave(strata.tensor([1, "
+    "2]))\ntensor([0, 1, 1])")
   .composite([](const Tensor& repeats, std::optional<int64_t> output_size) {
     STRATA_CHECK(repeats.dim() == 1, Runtime, "repeat_interleave: only accepts 1D vectors as repeat, got shape {}",
                  to_string(repeats.shape()));
@@ -178,7 +180,7 @@ STRATA_OP(
   repeat_interleave_tensor,
   "repeat_interleave.self_Tensor(Tensor input, Tensor repeats, int? dim=None, *, int? output_size=None) -> Tensor")
   .doc(
-    "Each element along a dimension repeated as often as repeats says.\n\n>>> strata.tensor([5, "
+    "Each element along a dimension repeated the number of times given by repeats.\n\n>>> strata.tensor([5, "
     "6]).repeat_interleave(strata.tensor([1, 2]))\ntensor([5, 6, 6])")
   .composite([](const Tensor& input, const Tensor& repeats, std::optional<int64_t> dim,
                 std::optional<int64_t> output_size) {

@@ -1,4 +1,4 @@
-// Several views of one tensor, and shapes made of other views.
+// Ops that return several views of one tensor, and shapes composed of other views.
 #include "strata/ops/movement/splits.h"
 
 #include <algorithm>
@@ -21,15 +21,18 @@ int split_dim(const Tensor& input, int64_t dim, const char* op) {
   return normalize_dim(dim, input.dim(), op);
 }
 
-// Pieces between cuts, each clamped as a slice would.
+// The pieces between cut positions, each clamped as a slice would be.
 Tensors cut_at(const Tensor& input, Shape cuts, int dim) {
   Tensors out;
   int64_t from = 0;
-  for (int64_t cut : cuts) out.push_back(slice(input, dim, from, cut)), from = cut;
+  for (int64_t cut : cuts) {
+    out.push_back(slice(input, dim, from, cut));
+    from = cut;
+  }
   out.push_back(slice(input, dim, from));
   return out;
 }
-// `sections` pieces whose sizes differ by one at most, the larger first.
+// `sections` pieces whose sizes differ by at most one, the larger first.
 Tensors even_sections(const Tensor& input, int64_t sections, int dim) {
   STRATA_CHECK(sections > 0, Runtime, "tensor_split: number of sections must be larger than 0, got {}", sections);
   check_host_memory(sections, kObjectBytes, "tensor_split");
@@ -59,19 +62,24 @@ int need_dims(const Tensor& input, int least, const char* op) {
   return least;
 }
 
-// Gives input the geometry and history of a view of itself. The history goes along even without recording: the old one is of a
-// tensor of another shape.
+// Gives input the geometry and history of a view of itself. The history changes even without recording: the old one
+// belongs to a tensor of another shape.
 template <class View> Tensor become(const Tensor& input, const char* op, const View& view_of) {
   STRATA_CHECK(!(thread_state.grad_mode && input->requires_grad && !input->history), Runtime,
                "a leaf Variable that requires grad is being used in an in-place operation ({})", op);
   const bool follow = thread_state.grad_mode || (input->history && !thread_state.inference_mode);
   const Scoped mode(thread_state.grad_mode, follow);
   const Tensor view = view_of(input);
-  input->ndim = view->ndim, input->contiguous = view->contiguous;
+  input->ndim = view->ndim;
+  input->contiguous = view->contiguous;
   std::copy_n(view->shape, view->ndim, input->shape);
   std::copy_n(view->strides, view->ndim, input->strides);
-  if (input->storage) input->count_write();  // a gradient that saved the tensor must not meet it in its new shape
-  if (view->history) input->history = view->history, input->output = view->output, input->requires_grad = true;
+  if (input->storage) input->count_write();  // a gradient that saved the tensor must not use it in its new shape
+  if (view->history) {
+    input->history = view->history;
+    input->output = view->output;
+    input->requires_grad = true;
+  }
   return input;
 }
 }  // namespace
@@ -117,7 +125,10 @@ STRATA_OP(split_with_sizes, "split_with_sizes(Tensor(a) input, int[] split_sizes
                  input->shape[d], d, to_string(split_sizes));
     Tensors out;
     int64_t from = 0;
-    for (int64_t s : split_sizes) out.push_back(slice(input, d, from, from + s)), from += s;
+    for (int64_t s : split_sizes) {
+      out.push_back(slice(input, d, from, from + s));
+      from += s;
+    }
     return out;
   })
   .dtypes(kStorageTypes)
@@ -138,8 +149,8 @@ STRATA_OP(split_sizes, "split.sizes(Tensor(a) tensor, int[] split_size, int dim=
 
 STRATA_OP(chunk, "chunk(Tensor(a) input, int chunks, int dim=0) -> Tensor(a)[]")
   .doc(
-    "At most that many views of equal size; the last one may be smaller.\n\n>>> strata.arange(5).chunk(2)\n(tensor([0, "
-    "1, 2]), tensor([3, 4]))")
+    "At most the given number of views of equal size; the last one may be smaller.\n\n>>> "
+    "strata.arange(5).chunk(2)\n(tensor([0, 1, 2]), tensor([3, 4]))")
   .composite([](const Tensor& input, int64_t chunks, int64_t dim) {
     const int d = split_dim(input, dim, "chunk");
     STRATA_CHECK(chunks > 0, Runtime, "chunk: expects `chunks` to be greater than 0, got: {}", chunks);
@@ -154,8 +165,8 @@ STRATA_OP(chunk, "chunk(Tensor(a) input, int chunks, int dim=0) -> Tensor(a)[]")
 
 STRATA_OP(tensor_split, "tensor_split(Tensor(a) input, int sections, int dim=0) -> Tensor(a)[]")
   .doc(
-    "That many views whose sizes differ by one at most.\n\n>>> strata.arange(5).tensor_split(2)\n(tensor([0, 1, 2]), "
-    "tensor([3, 4]))")
+    "The given number of views, whose sizes differ by at most one.\n\n>>> "
+    "strata.arange(5).tensor_split(2)\n(tensor([0, 1, 2]), tensor([3, 4]))")
   .composite([](const Tensor& input, int64_t sections, int64_t dim) {
     return even_sections(input, sections, split_dim(input, dim, "tensor_split"));
   })
@@ -219,7 +230,8 @@ STRATA_OP(hsplit_indices, "hsplit.indices(Tensor(a) input, int[] indices) -> Ten
 STRATA_OP(vsplit, "vsplit(Tensor(a) input, int sections) -> Tensor(a)[]")
   .doc("Equal views along the rows.\n\n>>> strata.ones(4, 1).vsplit(2)[0].shape\nstrata.Size([2, 1])")
   .composite([](const Tensor& input, int64_t sections) {
-    return need_dims(input, 2, "vsplit"), equal_sections(input, sections, 0, "vsplit");
+    need_dims(input, 2, "vsplit");
+    return equal_sections(input, sections, 0, "vsplit");
   })
   .dtypes(kStorageTypes)
   .samples({"f(4,6), 2"})
@@ -228,7 +240,8 @@ STRATA_OP(vsplit, "vsplit(Tensor(a) input, int sections) -> Tensor(a)[]")
 STRATA_OP(vsplit_indices, "vsplit.indices(Tensor(a) input, int[] indices) -> Tensor(a)[]")
   .doc("Views along the rows, cut at indices.\n\n>>> strata.ones(4, 1).vsplit([1])[0].shape\nstrata.Size([1, 1])")
   .composite([](const Tensor& input, IntList indices) {
-    return need_dims(input, 2, "vsplit"), cut_at(input, indices, 0);
+    need_dims(input, 2, "vsplit");
+    return cut_at(input, indices, 0);
   })
   .dtypes(kStorageTypes)
   .samples({"f(4,6), [1, 3]"})
@@ -236,7 +249,8 @@ STRATA_OP(vsplit_indices, "vsplit.indices(Tensor(a) input, int[] indices) -> Ten
 STRATA_OP(dsplit, "dsplit(Tensor(a) input, int sections) -> Tensor(a)[]")
   .doc("Equal views along the third dimension.\n\n>>> strata.ones(1, 2, 4).dsplit(2)[0].shape\nstrata.Size([1, 2, 2])")
   .composite([](const Tensor& input, int64_t sections) {
-    return need_dims(input, 3, "dsplit"), equal_sections(input, sections, 2, "dsplit");
+    need_dims(input, 3, "dsplit");
+    return equal_sections(input, sections, 2, "dsplit");
   })
   .dtypes(kStorageTypes)
   .samples({"f(2,3,4), 2"})
@@ -246,7 +260,8 @@ STRATA_OP(dsplit_indices, "dsplit.indices(Tensor(a) input, int[] indices) -> Ten
     "Views along the third dimension, cut at indices.\n\n>>> strata.ones(1, 2, "
     "4).dsplit([1])[0].shape\nstrata.Size([1, 2, 1])")
   .composite([](const Tensor& input, IntList indices) {
-    return need_dims(input, 3, "dsplit"), cut_at(input, indices, 2);
+    need_dims(input, 3, "dsplit");
+    return cut_at(input, indices, 2);
   })
   .dtypes(kStorageTypes)
   .samples({"f(2,3,4), [1, 3]"})
@@ -325,7 +340,7 @@ STRATA_OP(ravel, "ravel(Tensor(a) input) -> Tensor(a)")
 
 STRATA_OP(movedim, "movedim(Tensor(a) input, int[] source, int[] destination) -> Tensor(a)")
   .doc(
-    "A view with some dimensions moved to other places.\n\n>>> strata.ones(2, 3, 4).movedim(0, "
+    "A view with some dimensions moved to other positions.\n\n>>> strata.ones(2, 3, 4).movedim(0, "
     "-1).shape\nstrata.Size([3, 4, 2])")
   .composite([](const Tensor& input, IntList source, IntList destination) {
     const int n = input.dim();
@@ -340,7 +355,8 @@ STRATA_OP(movedim, "movedim(Tensor(a) input, int[] source, int[] destination) ->
       const int from = normalize_dim(source[i], n, "movedim"), to = normalize_dim(destination[i], n, "movedim");
       STRATA_CHECK(!(from_seen >> from & 1) && !(to_seen >> to & 1), Runtime,
                    "movedim: repeated dim in source {} or destination {}", to_string(source), to_string(destination));
-      from_seen |= 1u << from, to_seen |= 1u << to;
+      from_seen |= 1u << from;
+      to_seen |= 1u << to;
       if (n) order[to] = from;
     }
     int next = 0;
@@ -407,7 +423,8 @@ STRATA_OP(detach_inplace, "detach_(Tensor(a) input) -> Tensor(a)")
   .composite([](const Tensor& input) {
     STRATA_CHECK(!input->base || !input->history, Runtime,
                  "detach_: can't detach views in-place; use detach() instead");
-    input->history = {}, input->requires_grad = false;
+    input->history = {};
+    input->requires_grad = false;
     return input;
   })
   .no_out()

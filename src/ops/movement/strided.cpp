@@ -1,4 +1,4 @@
-// Views by explicit strides, what their gradients need, and the *_scatter ops that are their opposites.
+// Views by explicit strides, the ops of their gradients, and the *_scatter ops, their inverses.
 #include "strata/args/movement/strided.h"
 #include "strata/ops/movement/strided.h"
 
@@ -23,7 +23,7 @@
 namespace strata {
 namespace {
 
-// The index of the last element a geometry reaches; -1 when it has none.
+// The index of the last element that a geometry reaches; -1 if it is empty.
 int64_t reach(Shape size, Shape stride, const char* op) {
   STRATA_CHECK(size.size() == stride.size(), Runtime, "{}: mismatch in length of strides and shape: {} and {}", op,
                to_string(stride), to_string(size));
@@ -47,11 +47,13 @@ int64_t reach(Shape size, Shape stride, const char* op) {
 
 Geometry geometry(IntList size, IntList stride, int64_t offset) {
   Geometry g;
-  g.size = Dims(size), g.stride = Dims(stride), g.offset = offset;
+  g.size = Dims(size);
+  g.stride = Dims(stride);
+  g.offset = offset;
   return g;
 }
 
-// Makes `out` a tensor with these strides, gaps included.
+// Makes `out` a tensor with these strides, including gaps.
 void allocate_strided(TensorImpl& out, Shape shape, Shape strides) {
   out.set_shape(shape);
   std::copy_n(strides.data(), strides.size(), out.strides);
@@ -59,11 +61,11 @@ void allocate_strided(TensorImpl& out, Shape shape, Shape strides) {
   out.allocate_bytes(static_cast<size_t>(reach(shape, strides, "clone") + 1) * size_of(out.dtype));
 }
 
-// Strides of a copy of t: its own, gaps included, unless elements may share places.
+// Strides for a copy of t: its own, including gaps, unless elements may overlap.
 Dims own_strides(Shape size, Shape stride) {
   return may_overlap(size, stride) ? Geometry::contiguous(size).stride : Dims(stride);
 }
-// Zeros between the elements of a tensor that allocate_strided made: a view may show them.
+// Zeros the gaps of a tensor made by allocate_strided: a view may show them.
 void clear_gaps(const TensorImpl& out) {
   if (out.numel == 0 || out.is_dense()) return;
   const Tensor all = alias(out);
@@ -79,9 +81,12 @@ template <class T> void add_overlapping(const TensorImpl& out, const TensorImpl&
   for (int64_t i = 0; i < in.numel; ++i) {
     to[d] = static_cast<T>(to[d] + from[s]);
     for (int k = in.ndim; k-- > 0;) {
-      d += out.strides[k], s += in.strides[k];
+      d += out.strides[k];
+      s += in.strides[k];
       if (++index[k] < in.shape[k]) break;
-      d -= out.strides[k] * in.shape[k], s -= in.strides[k] * in.shape[k], index[k] = 0;
+      d -= out.strides[k] * in.shape[k];
+      s -= in.strides[k] * in.shape[k];
+      index[k] = 0;
     }
   }
 }
@@ -108,7 +113,7 @@ void run_unview(const Call& c) {
   const TensorImpl& input = a.input();
   const Geometry g = target_of_unview(c);
   cpu::fill(*c.out(), 0);
-  // Sums of narrow floats are made in the type arithmetic happens in.
+  // Sums of narrow floats use the compute type.
   const DType type = compute_type(input.dtype);
   const bool same = type == input.dtype;
   const Tensor sum = same ? c.out() : make_tensor(c.out().shape(), type);
@@ -122,7 +127,7 @@ void run_unview(const Call& c) {
   if (!same) cpu::copy(*c.out(), *sum);
 }
 
-// Elements that may share places, added at flat positions.
+// Adds elements that may overlap at flat positions.
 void unview_on_device(const Call& c) {
   const args::unview a(c);
   const TensorImpl& input = a.input();
@@ -135,7 +140,9 @@ void unview_on_device(const Call& c) {
     at = add(at, reshape(mul(arange(input.shape[d], DType::I64), a.stride()[d]), along));
   }
   const Tensor places = reshape(at, -1), values = reshape(contiguous(alias(input)), -1), flat = alias(*c.out());
-  flat->ndim = 1, flat->shape[0] = flat->numel, flat->strides[0] = 1;
+  flat->ndim = 1;
+  flat->shape[0] = flat->numel;
+  flat->strides[0] = 1;
   cuda::put_rows(*flat, *values, 0, std::span(&places, 1), true);
 }
 
@@ -167,7 +174,7 @@ void plain_unview(const Call& c) {
   });
 }
 
-// A view shows part of input; src takes its place. `like` names the op in messages.
+// Replaces the part of input that a view shows by src. `like` names the op in messages.
 Tensor scatter_part(const Tensor& input, const Tensor& src, const Geometry& part, const char* op) {
   STRATA_CHECK(std::ranges::equal(src.shape(), Shape(part.size)), Runtime,
                "{}: expected src to have a size equal to the slice of self; src size = {}, slice size = {}", op,
@@ -175,8 +182,8 @@ Tensor scatter_part(const Tensor& input, const Tensor& src, const Geometry& part
   return strided_scatter(contiguous(input), src, part.size, part.stride, part.offset);
 }
 
-// Gives a tensor another size. Its memory stays where it is large enough; otherwise it gets new memory with what was there, and
-// views made before keep the old one.
+// Resizes a tensor. It keeps its memory if that is large enough; otherwise it gets new memory with the old contents,
+// and views made before keep the old one.
 Tensor resized(const Tensor& input, IntList size, std::optional<std::string_view> format, const char* op) {
   TensorImpl& t = *input;
   STRATA_CHECK(!input.requires_grad(), Runtime,
@@ -213,7 +220,7 @@ STRATA_OP(strided_view, "strided_view(Tensor(a) input, int[] size, int[] stride,
     return show(input, geometry(size, stride, offset));
   })
   .grad([](const grads::strided_view& c, const Tensor& g) -> Grads {
-    // g goes into a flat image of the memory around input, which is then read as input.
+    // g is written into a flat image of the memory around input, which is then read as input.
     const Geometry input(c.meta_of_input());
     const Shape stride = c.stride();
     const int64_t offset = c.offset(), low = std::min<int64_t>(0, offset);
@@ -221,7 +228,7 @@ STRATA_OP(strided_view, "strided_view(Tensor(a) input, int[] size, int[] stride,
       std::max(reach(input.size, input.stride, "as_strided"), offset + reach(g.shape(), stride, "as_strided")) - low +
       1;
     Tensor image = unview(g, extent, stride, offset - low);
-    if (may_overlap(input.size, input.stride)) {  // elements of input that share a place share its gradient
+    if (may_overlap(input.size, input.stride)) {  // elements of input that overlap share the gradient
       const Tensor sharing = unview(ones(Shape(input.size), g.dtype(), g.device()), extent, Shape(input.stride), -low);
       image = div(image, clamp(sharing, 1));
     }
@@ -235,9 +242,10 @@ STRATA_OP(strided_view, "strided_view(Tensor(a) input, int[] size, int[] stride,
   .error("f(0), [1], [1], 0", ErrorKind::Runtime, "out of bounds");
 
 STRATA_OP(unview, "unview(Tensor input, int[] size, int[] stride, int offset) -> Tensor")
-  .doc("Zeros of a size, to which input is added at the given strides: the gradient of every strided view.")
+  .doc("Zeros of a size, with input added at the given strides: the gradient of all strided views.")
   .infer([](const args::unview& c) {
-    c.out()->dtype = c.input().dtype, c.out()->set_shape(c.size());
+    c.out()->dtype = c.input().dtype;
+    c.out()->set_shape(c.size());
     const int64_t last = reach(c.input().sizes(), c.stride(), "unview"), offset = c.offset();
     STRATA_CHECK(last < 0 || (offset >= 0 && (Checked(offset) + last).get() < checked_numel(c.size())), Runtime,
                  "unview: strides {} and offset {} are out of bounds for shape {}", to_string(c.stride()), offset,
@@ -396,9 +404,8 @@ STRATA_OP(diagonal_scatter,
 
 STRATA_OP(resize_inplace, "resize_(Tensor(a!) input, int[] size, *, str? memory_format=None) -> Tensor(a!)")
   .doc(
-    "Gives the tensor another size: the elements stay in memory order, new ones are arbitrary. Views made before do "
-    "not "
-    "follow when it grows.\n\n>>> strata.arange(4).resize_(2, 2)\ntensor([[0, 1],\n        [2, 3]])")
+    "Gives the tensor another size: the elements stay in memory order, new ones are arbitrary. Views made before keep "
+    "the old memory if it grows.\n\n>>> strata.arange(4).resize_(2, 2)\ntensor([[0, 1],\n        [2, 3]])")
   .composite([](const Tensor& input, IntList size, std::optional<std::string_view> format) {
     return resized(input, size, format, "resize_");
   })

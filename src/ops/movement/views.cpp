@@ -1,4 +1,4 @@
-// Views: other shapes and strides over the same memory. Nothing is copied, except where reshape has to.
+// Views: other shapes and strides over the same memory. Nothing is copied, except by reshape if necessary.
 #include "strata/args/movement/views.h"
 #include "strata/ops/movement/views.h"
 
@@ -36,8 +36,10 @@ Dims squeezed(const TensorImpl& t, uint32_t dims) {
 Tensor keep_dims(const Tensor& input, Shape kept) {
   Tensor out = begin_view(*input);
   out->ndim = static_cast<uint8_t>(kept.size());
-  for (size_t d = 0; d < kept.size(); ++d)
-    out->shape[d] = input->shape[kept[d]], out->strides[d] = input->strides[kept[d]];
+  for (size_t d = 0; d < kept.size(); ++d) {
+    out->shape[d] = input->shape[kept[d]];
+    out->strides[d] = input->strides[kept[d]];
+  }
   return finish_view(std::move(out));
 }
 Grads grad_reshape(const GradContext& c, const Tensor& g) {
@@ -226,7 +228,8 @@ STRATA_OP(transpose, "transpose(Tensor(a) input, int dim0, int dim1) -> Tensor(a
     const int a = normalize_dim(dim0, input.dim(), "transpose"), b = normalize_dim(dim1, input.dim(), "transpose");
     Tensor out = begin_view(*input);
     if (a == b) return out;
-    std::swap(out->shape[a], out->shape[b]), std::swap(out->strides[a], out->strides[b]);
+    std::swap(out->shape[a], out->shape[b]);
+    std::swap(out->strides[a], out->strides[b]);
     return finish_view(std::move(out));
   })
   .grad([](const grads::transpose& c, const Tensor& g) -> Grads { return {transpose(g, c.dim0(), c.dim1())}; })
@@ -313,8 +316,12 @@ STRATA_OP(unsqueeze, "unsqueeze(Tensor(a) input, int dim) -> Tensor(a)")
   .view([](const Tensor& input, int64_t dim) {
     const int n = input.dim(), at = normalize_dim(dim, n + 1, "unsqueeze");
     Dims shape(input.shape()), strides(input.strides());
-    shape.push(0), strides.push(0);
-    for (int d = n; d > at; --d) shape[d] = shape[d - 1], strides[d] = strides[d - 1];
+    shape.push(0);
+    strides.push(0);
+    for (int d = n; d > at; --d) {
+      shape[d] = shape[d - 1];
+      strides[d] = strides[d - 1];
+    }
     strides[at] = at < n ? input->shape[at] * input->strides[at] : 1;
     shape[at] = 1;
     return with_shape(input, shape, strides.at);

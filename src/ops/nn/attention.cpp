@@ -13,7 +13,7 @@ Tensor repeated_heads(const Tensor& t, int64_t times) {  // [..., h, s, e] to [.
   return reshape(expand(unsqueeze(t, static_cast<int64_t>(head) + 1), wide), shape);
 }
 
-// The same batch dimensions everywhere: nothing to broadcast.
+// Whether the batch dimensions are equal everywhere: nothing to broadcast.
 bool plain_batches(const Tensor& q, const Tensor& k, const Tensor& v) {
   bool same = q.dim() == k.dim() && q.dim() == v.dim();
   for (int d = 0; same && d < q.dim() - 2; ++d) same = q.size(d) == k.size(d) && q.size(d) == v.size(d);
@@ -25,7 +25,7 @@ STRATA_OP(scaled_dot_product_attention,
           "nn.functional.scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
           "float dropout_p=0.0, bool is_causal=False, *, "
           "float? scale=None, bool enable_gqa=False) -> Tensor")
-  .doc("softmax(query @ key.T * scale + mask) @ value. A boolean mask says what takes part.")
+  .doc("softmax(query @ key.T * scale + mask) @ value. A boolean mask is true where attention is allowed.")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double dropout_p,
                 bool causal, std::optional<double> scale, bool gqa) {
@@ -55,7 +55,7 @@ STRATA_OP(scaled_dot_product_attention,
         "scaled_dot_product_attention: with enable_gqa the number of heads in query {} must be a multiple of "
         "that in key {} and in value {}",
         to_string(query.shape()), to_string(key.shape()), to_string(value.shape()));
-      k = repeated_heads(key, query.size(-3) / key.size(-3)),
+      k = repeated_heads(key, query.size(-3) / key.size(-3));
       v = repeated_heads(value, query.size(-3) / value.size(-3));
     }
     const double factor = scale ? *scale : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(query.size(-1), 1)));

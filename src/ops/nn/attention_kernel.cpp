@@ -1,4 +1,4 @@
-// The op behind scaled_dot_product_attention without mask and dropout: no matrix of weights is stored, forward or backward.
+// The op of scaled_dot_product_attention without mask and dropout: no matrix of weights is stored, forward or backward.
 #include "strata/args/nn/attention_kernel.h"
 #include "autograd/autograd.h"
 #include "cpu/nn/attention.h"
@@ -25,21 +25,26 @@ Attention sizes_of(const TensorImpl& q, const TensorImpl& k, const TensorImpl& v
                  to_string(k.sizes()), to_string(v.sizes()));
     a.batch[a.batch_dims++] = q.shape[d];
   }
-  a.rows = q.shape[n - 2], a.columns = k.shape[n - 2], a.width = q.shape[n - 1], a.value_width = v.shape[n - 1];
-  a.causal = causal, a.scale = scale;
+  a.rows = q.shape[n - 2];
+  a.columns = k.shape[n - 2];
+  a.width = q.shape[n - 1];
+  a.value_width = v.shape[n - 1];
+  a.causal = causal;
+  a.scale = scale;
   return a;
 }
 
-// [b, h, rows, features] in the memory order b, rows, h: what follows attention joins the heads of a row.
+// [b, h, rows, features] in the memory order b, rows, h: the heads of a row are usually joined after attention.
 void set_head_layout(const Tensor& t, Shape shape) {
   t->set_shape(shape);
   t->set_contiguous_strides();
   if (shape.size() != 4) return;
-  t->strides[1] = shape[3], t->strides[2] = shape[1] * shape[3];
+  t->strides[1] = shape[3];
+  t->strides[2] = shape[1] * shape[3];
   t->update_contiguous();
 }
 
-// A tensor as float or double with its features next to each other: as it lies where possible.
+// A tensor as float or double with contiguous features: in place if possible.
 template <class T> struct Rows {
   Tensor tensor;
   explicit Rows(const TensorImpl& t) {
@@ -49,12 +54,13 @@ template <class T> struct Rows {
   Matrices<const T> get() const { return matrices<const T>(*tensor); }
   template <class E> static Matrices<E> matrices(const TensorImpl& t) {
     Matrices<E> m;
-    m.data = reinterpret_cast<E*>(t.data), m.row = t.strides[t.ndim - 2];
+    m.data = reinterpret_cast<E*>(t.data);
+    m.row = t.strides[t.ndim - 2];
     for (int d = 0; d < t.ndim - 2; ++d) m.step[d] = t.strides[d];
     return m;
   }
 };
-// An output, or a contiguous stand-in of another dtype.
+// An output, or a contiguous temporary of another dtype.
 template <class T> struct OutRows {
   const Tensor& user;
   Tensor tensor;
@@ -89,11 +95,13 @@ template <class Run> void run_backward(const Call& c, Run run) {
     if (a.batches())
       run(a, cpu::AttentionBackward<T>{grad.get(), query.get(), key.get(), value.get(), result.get(), log_sums.get(),
                                        gq.get(), gk.get(), gv.get()});
-    gq.finish(), gk.finish(), gv.finish();
+    gq.finish();
+    gk.finish();
+    gv.finish();
   });
 }
 
-// On devices in terms of other ops, whose products are fast: the weights are stored, in the type of the arithmetic.
+// On devices it is composed of other ops, whose products are fast: the weights are stored, in the compute type.
 Tensor scores_of(const Tensor& q, const Tensor& k, bool causal, double scale) {
   Tensor scores = mul(matmul(q, transpose(k, -2, -1)), scale);
   if (!causal) return scores;
@@ -124,7 +132,7 @@ void backward_on_device(const Call& c) {  // grad, query, key, value, output, lo
   copy_values(*c.outs[2], *matmul(transpose(w, -2, -1), g));
 }
 
-// In terms of other ops, for gradients of gradients.
+// Composed of other ops, for double gradients.
 Grads differentiable_grads(const GradContext& c, const Tensor& g) {
   const grads::attention_core a(c);
   const Tensor q = a.query(), k = a.key(), v = a.value();
@@ -152,7 +160,8 @@ STRATA_OP(attention_core,
     int64_t shape[kMaxDims];
     std::copy_n(q.shape, q.ndim, shape);
     shape[q.ndim - 1] = v.shape[q.ndim - 1];
-    c.out()->dtype = q.dtype, c.out(1)->dtype = compute_type(q.dtype);
+    c.out()->dtype = q.dtype;
+    c.out(1)->dtype = compute_type(q.dtype);
     set_head_layout(c.out(), Shape(shape, q.ndim));
     c.out(1)->set_shape(Shape(shape, static_cast<size_t>(q.ndim - 1)));
   })

@@ -30,7 +30,7 @@ Tensor per_channel(const Tensor& t, int ndim) {  // [c] as [1, c, 1, …]
   return reshape(t, shape);
 }
 
-// With given statistics a channels-last tensor is read and written as it lies.
+// With given statistics a channels-last tensor is processed in place.
 bool stays_last(const TensorImpl& x, bool training) {
   const bool here =
     x.device.type == DeviceType::Cpu || x.device.type == DeviceType::Meta;  // meta has the layouts of the CPU
@@ -59,10 +59,14 @@ void infer_batch_norm(const Call& c) {
                to_string(x.sizes()));
   STRATA_CHECK(training || (arg.has_running_mean() && arg.has_running_var()), Runtime,
                "batch_norm: running_mean and running_var must be given in evaluation mode");
-  c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
+  c.outs[0]->dtype = x.dtype;
+  c.outs[0]->set_shape(x.sizes());
   if (stays_last(x, training)) c.outs[0]->set_strides_like(x);
   const int64_t stats[] = {training ? x.shape[1] : 0};
-  for (int o : {1, 2}) c.outs[o]->dtype = compute_type(x.dtype), c.outs[o]->set_shape(stats);
+  for (int o : {1, 2}) {
+    c.outs[o]->dtype = compute_type(x.dtype);
+    c.outs[o]->set_shape(stats);
+  }
 }
 
 template <class T> std::vector<T> values_or(const Value& v, int64_t count, T fallback) {
@@ -111,7 +115,7 @@ void run_batch_norm(const Call& c) {
       update_running(a.running_mean_value(), center.data(), k.c, momentum, 1.0);
       update_running(a.running_var_value(), variance.data(), k.c, momentum, n / (n - 1));
     } else {
-      center = values_or<double>(a.running_mean_value(), k.c, 0),
+      center = values_or<double>(a.running_mean_value(), k.c, 0);
       variance = values_or<double>(a.running_var_value(), k.c, 1);
     }
     for (size_t i = 0; i < count; ++i) {
@@ -119,7 +123,7 @@ void run_batch_norm(const Call& c) {
       rstd[i] = static_cast<T>(1 / std::sqrt(variance[i] + eps));
       scale[i] *= rstd[i];
       shift[i] -=
-        static_cast<T>(center[i] - static_cast<double>(mean[i])) * scale[i];  // what rounding cut off the mean
+        static_cast<T>(center[i] - static_cast<double>(mean[i])) * scale[i];  // corrects the rounding of the mean
     }
     if (last)
       return cpu::row_affine<T>(k.n * k.s, k.c, in, mean.data(), scale.data(), shift.data(),
@@ -127,13 +131,14 @@ void run_batch_norm(const Call& c) {
     const cpu::Out<T> out(c.outs[0]);
     cpu::channel_affine<T>(k, in, mean.data(), scale.data(), shift.data(), out);
     out.finish();
-    if (training)
-      std::copy_n(mean.data(), count, c.outs[1].template data<T>()),
-        std::copy_n(rstd.data(), count, c.outs[2].template data<T>());
+    if (training) {
+      std::copy_n(mean.data(), count, c.outs[1].template data<T>());
+      std::copy_n(rstd.data(), count, c.outs[2].template data<T>());
+    }
   });
 }
 
-// A kernel writes running statistics where they lie: a copy, where they do not lie densely, goes back afterwards.
+// A kernel writes running statistics in place: if they are not contiguous, a copy is written back afterwards.
 void batch_norm_on_device(const Call& c) {
   const args::native_batch_norm a(c);
   const Tensor x = dense(a.share_input()), weight = dense(a.share_weight()), bias = dense(a.share_bias()),
@@ -196,7 +201,7 @@ void plain_batch_norm_backward(const Call& c) {  // grad, input, weight, mean, r
   cpu::copy_reference(*c.outs[2], *sum(g, dims));
 }
 
-// In terms of other ops, for gradients of gradients and for statistics that were given.
+// Composed of other ops, for double gradients and for given statistics.
 Grads differentiable_grads(const GradContext& c, const Tensor& g) {
   const grads::native_batch_norm a(c);
   grads::native_batch_norm::Result out;
@@ -218,8 +223,7 @@ Grads differentiable_grads(const GradContext& c, const Tensor& g) {
   }
   if (a.has_weight() && a.needs_weight()) out.weight = sum(mul(g, n.value), dims);
   if (a.has_bias() && a.needs_bias()) out.bias = sum(g, dims);
-  if (!training &&
-      (a.needs_running_mean() || a.needs_running_var())) {  // statistics that were given are inputs like any other
+  if (!training && (a.needs_running_mean() || a.needs_running_var())) {  // given statistics are ordinary inputs
     const Tensor gr = mul(weight ? mul(g, per_channel(weight, x.dim())) : g, n.rstd);
     if (a.needs_running_mean()) out.running_mean = neg(sum(gr, dims));
     if (a.needs_running_var()) out.running_var = mul(sum(mul(mul(gr, n.value), n.rstd), dims), -0.5);
@@ -239,7 +243,7 @@ Grads grad_batch_norm(const GradContext& c, const Tensor& g) {
   return out;
 }
 
-// The number of values per channel decides whether statistics exist.
+// Statistics need more than one value per channel.
 void check_enough(const Tensor& x) {
   int64_t n = x.dim() > 0 ? x.size(0) : 0;
   for (int d = 2; d < x.dim(); ++d) n *= x.size(d);
@@ -271,16 +275,16 @@ STRATA_OP(batch_norm,
           "nn.functional.batch_norm(Tensor input, Tensor(a!:training)? running_mean, Tensor(b!:training)? running_var, "
           "Tensor? weight=None, Tensor? bias=None, bool training=False, float momentum=0.1, float eps=1e-5) -> Tensor")
   .no_grad_inputs({"running_mean", "running_var"})
-  .doc("Normalises each channel by its mean and variance over the batch (training) or by the running ones.")
+  .doc("Normalizes each channel by its mean and variance over the batch (training) or by the running ones.")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
                 const Tensor& bias, bool training, double momentum, double eps) {
-    if (input.dim() == 1 && input.numel() == 0) return clone(input);  // PyTorch lets an empty vector through
+    if (input.dim() == 1 && input.numel() == 0) return clone(input);  // PyTorch accepts an empty vector
     STRATA_CHECK(training ? eps > 0 : eps >= 0, Value, "batch_norm: eps must be {}, but got {}",
                  training ? "positive during training" : "non-negative", eps);
     if (training) check_enough(input);
     if (training && input.numel() == 0 &&
-        input.dim() > 1)  // nothing to count: running statistics stay, gradients are zero
+        input.dim() > 1)  // nothing to count: running statistics are unchanged, gradients are zero
       return affine(clone(input), weight ? per_channel(weight, input.dim()) : weight,
                     bias ? per_channel(bias, input.dim()) : bias);
     return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0];
@@ -309,9 +313,12 @@ STRATA_OP(batch_norm_backward,
     STRATA_CHECK(fits, Runtime,
                  "batch_norm: the gradient of shape {} or the statistics do not fit an input of shape {}",
                  to_string(c.grad().sizes()), to_string(x.sizes()));
-    c.out()->dtype = x.dtype, c.out()->set_shape(x.sizes());
-    for (int o : {1, 2})
-      c.out(o)->dtype = c.has_weight() ? c.weight()->dtype : x.dtype, c.out(o)->set_shape(Shape(x.shape + 1, 1));
+    c.out()->dtype = x.dtype;
+    c.out()->set_shape(x.sizes());
+    for (int o : {1, 2}) {
+      c.out(o)->dtype = c.has_weight() ? c.weight()->dtype : x.dtype;
+      c.out(o)->set_shape(Shape(x.shape + 1, 1));
+    }
   })
   .kernel("channels",
           [](const args::batch_norm_backward& c) {
@@ -328,11 +335,14 @@ STRATA_OP(batch_norm_backward,
                 const double r = rstd[static_cast<int64_t>(i)], scale = w[i] * r;
                 const double slope = -scale * r * r * sum_gx[i] / n;
                 gw[static_cast<int64_t>(i)] = static_cast<T>(sum_gx[i] * r);
-                a[i] = static_cast<T>(scale), b[i] = static_cast<T>(slope);
+                a[i] = static_cast<T>(scale);
+                b[i] = static_cast<T>(slope);
                 d[i] = static_cast<T>(-scale * gb[static_cast<int64_t>(i)] / n);
               }
               cpu::channel_combine<T>(k, grad, in, mean, a.data(), b.data(), d.data(), out);
-              out.finish(), gw.finish(), gb.finish();
+              out.finish();
+              gw.finish();
+              gb.finish();
             });
           })
   .kernel("reference", plain_batch_norm_backward)
@@ -344,7 +354,7 @@ STRATA_OP(instance_norm,
           "Tensor(b!:use_input_stats)? running_var=None, Tensor? weight=None, Tensor? bias=None, bool "
           "use_input_stats=True, float momentum=0.1, float eps=1e-5) -> Tensor")
   .no_grad_inputs({"running_mean", "running_var"})
-  .doc("Normalises each channel of each sample by its own mean and variance.")
+  .doc("Normalizes each channel of each sample by its own mean and variance.")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
                 const Tensor& bias, bool use_input_stats, double momentum, double eps) {
@@ -360,7 +370,8 @@ STRATA_OP(instance_norm,
                  "instance_norm: expected more than 1 spatial element when training, got input size {}",
                  to_string(input.shape()));
     std::vector<int64_t> shape(input.shape().begin(), input.shape().end());
-    shape[0] = 1, shape[1] = n * channels;
+    shape[0] = 1;
+    shape[1] = n * channels;
     const auto tiled = [&](const Tensor& t) {
       return t ? reshape(expand(unsqueeze(t, 0), {n, channels}), {n * channels}) : t;
     };
@@ -392,7 +403,7 @@ STRATA_OP(
     if (input.numel() == 0) return input;
     const int64_t n = input.size(0), c = input.size(1), rest = input.numel() / (n * c);
     const int64_t before = std::min(size / 2, c - 1),
-                  after = std::min((size - 1) / 2, c - 1);  // beyond are no channels
+                  after = std::min((size - 1) / 2, c - 1);  // there are no channels beyond
     const Tensor squares = nn::functional::pad(reshape(square(input), {n, c, rest}), {0, 0, before, after});
     Tensor window = narrow(squares, 1, 0, c);
     for (int64_t i = 1; i <= before + after; ++i) window = add(window, narrow(squares, 1, i, c));

@@ -1,5 +1,5 @@
-// Convolutions. Three ops do the work: convolution (plain and transposed, each the other's input gradient) and the weight
-// gradient, which is linear in both its inputs; so gradients of any order exist.
+// Convolutions. Three ops do the work: convolution (plain and transposed, each the other's input gradient) and the
+// weight gradient, which is linear in both its inputs, so gradients of any order exist.
 #include "cpu/nn/convolution.h"
 #include "autograd/autograd.h"
 #include "base/checked.h"
@@ -13,7 +13,7 @@
 namespace strata {
 namespace {
 
-// A list for each spatial dimension, from a list of one or of all.
+// A list with an entry per spatial dimension, from a list of one or of all.
 void spread(const char* op, const char* name, IntList l, int dims, int64_t least, int64_t* to) {
   STRATA_CHECK(l.size == 1 || static_cast<int>(l.size) == dims, Runtime,
                "{}: {} must be a single int or {} of them, got {}", op, name, dims, to_string(l));
@@ -54,7 +54,8 @@ ConvShape shape_of(const char* op, const args::convolution& a) {
                transposed ? w.shape[0] : w.shape[1], x.shape[1], to_string(x.sizes()), s.groups,
                s.groups == 1 ? "them equal" : fmt::format("{} channels in input", expected));
   s.n = x.shape[0];
-  s.o = w.shape[0], s.c = (Checked(w.shape[1]) * s.groups).get();
+  s.o = w.shape[0];
+  s.c = (Checked(w.shape[1]) * s.groups).get();
   for (int d = 0; d < s.dims; ++d) {
     s.kernel[d] = w.shape[d + 2];
     STRATA_CHECK(s.kernel[d] >= 1, Runtime, "{}: the kernel has a size of 0 (weight shape {})", op,
@@ -65,7 +66,8 @@ ConvShape shape_of(const char* op, const args::convolution& a) {
                    "{}: output padding must be smaller than either stride or dilation, got output_padding={}, "
                    "stride={}, dilation={}",
                    op, extra[d], s.stride[d], s.dilation[d]);
-      s.out[d] = size, s.in[d] = (Checked(size - 1) * s.stride[d] - 2 * s.padding[d] + reach + extra[d]).get();
+      s.out[d] = size;
+      s.in[d] = (Checked(size - 1) * s.stride[d] - 2 * s.padding[d] + reach + extra[d]).get();
       STRATA_CHECK(s.in[d] >= 0 && (s.in[d] > 0 || size == 0), Runtime,
                    "{}: the output would have size {} at spatial dimension {} (input {}, padding {}, kernel {})", op,
                    s.in[d], d, size, s.padding[d], s.kernel[d]);
@@ -90,7 +92,7 @@ ConvShape shape_of(const char* op, const args::convolution& a) {
   return s;
 }
 
-// One channel fits both orders; then the stride of its dimension says which one was asked for.
+// One channel fits both orders; then the stride of its dimension tells which one was requested.
 bool channels_last(const TensorImpl& x) {
   if (x.ndim < 4 || x.strides[1] != 1) return false;
   if (x.shape[1] != 1) return cpu::channels_last(x);
@@ -110,10 +112,10 @@ void infer_convolution(const Call& c) {
     set_layout(out, s.dims == 2 ? "channels_last" : "channels_last_3d", nullptr, "convolution");
 }
 
-// Binds the tensors of a call to the sides of a convolution.
+// Assigns the tensors of a call to the sides of a convolution.
 struct Sides {
   ConvShape shape;
-  ConvWay way;
+  ConvMode mode;
   Tensor big, weight, small;
   const TensorImpl* bias;
   explicit Sides(const Call& c)
@@ -121,21 +123,21 @@ struct Sides {
         weight(args::convolution(c).share_weight()),
         bias(args::convolution(c).bias()) {
     const args::convolution a(c);
-    way = a.transposed() ? ConvWay::Data : ConvWay::Forward;
+    mode = a.transposed() ? ConvMode::Data : ConvMode::Forward;
     big = a.transposed() ? c.out() : a.share_input();
     small = a.transposed() ? a.share_input() : c.out();
   }
 };
 const char* convolution_ready(const Call& c) {
   const Sides s(c);
-  if (s.bias && s.way == ConvWay::Data) return "oneDNN's transposed convolution is used without bias";
-  return cpu::conv_onednn_ready(s.shape, s.way, *s.big, *s.weight, *s.small, s.bias != nullptr);
+  if (s.bias && s.mode == ConvMode::Data) return "oneDNN's transposed convolution is used without bias";
+  return cpu::conv_onednn_ready(s.shape, s.mode, *s.big, *s.weight, *s.small, s.bias != nullptr);
 }
 
 cuda::ConvCall device_call(const Call& c) {
   const args::convolution a(c);
   const Sides s(c);
-  return {s.shape, s.way, s.big, s.weight, s.small, a.share_bias()};
+  return {s.shape, s.mode, s.big, s.weight, s.small, a.share_bias()};
 }
 Grads grad_convolution(const GradContext& c, const Tensor& g) {
   const grads::convolution arg(c);
@@ -149,8 +151,7 @@ Grads grad_convolution(const GradContext& c, const Tensor& g) {
       extra[static_cast<size_t>(d)] =
         s.in[d] - ((s.out[d] - 1) * s.stride[d] - 2 * s.padding[d] + s.dilation[d] * (s.kernel[d] - 1) + 1);
     Tensor gi = convolution(g, arg.weight(), {}, stride, padding, dilation, !transposed, extra, s.groups);
-    for (int d = 0; d < s.dims && transposed;
-         ++d)  // an output padding beyond the stride leaves rows that come from nowhere
+    for (int d = 0; d < s.dims && transposed; ++d)  // output padding beyond the stride leaves rows without a source
       if (gi.size(d + 2) > s.out[d]) gi = narrow(gi, d + 2, 0, s.out[d]);
     out.input = gi;
   }
@@ -179,10 +180,14 @@ ConvShape weight_shape_of(const args::convolution_weight_grad& a) {
   spread("convolution", "padding", a.padding(), s.dims, 0, s.padding);
   spread("convolution", "dilation", a.dilation(), s.dims, 1, s.dilation);
   STRATA_CHECK(s.groups > 0, Runtime, "convolution_weight_grad: groups must be greater than zero");
-  s.n = big.shape[0], s.o = w[0], s.c = w[1] * s.groups;
+  s.n = big.shape[0];
+  s.o = w[0];
+  s.c = w[1] * s.groups;
   bool fits = small.shape[0] == s.n && big.shape[1] == s.c && small.shape[1] == s.o;
   for (int d = 0; d < s.dims; ++d) {
-    s.kernel[d] = w[static_cast<size_t>(d) + 2], s.in[d] = big.shape[d + 2], s.out[d] = small.shape[d + 2];
+    s.kernel[d] = w[static_cast<size_t>(d) + 2];
+    s.in[d] = big.shape[d + 2];
+    s.out[d] = small.shape[d + 2];
     fits &= (s.out[d] - 1) * s.stride[d] + s.dilation[d] * (s.kernel[d] - 1) + 1 <= s.in[d] + 2 * s.padding[d];
   }
   STRATA_CHECK(fits, Runtime, "convolution_weight_grad: shapes {} and {} do not fit a weight of shape {}",
@@ -190,7 +195,7 @@ ConvShape weight_shape_of(const args::convolution_weight_grad& a) {
   return s;
 }
 
-// conv1d…3d: an input without a batch dimension counts as a batch of one.
+// conv1d…3d: an input without a batch dimension is treated as a batch of one.
 Tensor convolve(const char* op, int dims, const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride,
                 IntList padding, IntList dilation, bool transposed, IntList output_padding, int64_t groups) {
   STRATA_CHECK(weight.dim() == dims + 2, Runtime, "{}: expected weight to have {} dimensions, got shape {}", op,
@@ -222,7 +227,8 @@ Tensor convolve_named(const char* op, int dims, const Tensor& input, const Tenso
   STRATA_CHECK(weight.dim() == dims + 2, Runtime, "{}: expected weight to have {} dimensions, got shape {}", op,
                dims + 2, to_string(weight.shape()));
   int64_t steps[3], holes[3];
-  spread(op, "stride", stride, dims, 1, steps), spread(op, "dilation", dilation, dims, 1, holes);
+  spread(op, "stride", stride, dims, 1, steps);
+  spread(op, "dilation", dilation, dims, 1, holes);
   std::vector<int64_t> left(static_cast<size_t>(dims)), pads(static_cast<size_t>(2 * dims));
   bool even = true;
   for (int d = 0; d < dims; ++d) {
@@ -238,7 +244,7 @@ Tensor convolve_named(const char* op, int dims, const Tensor& input, const Tenso
 }
 cuda::ConvCall device_weight_call(const Call& c) {
   const args::convolution_weight_grad a(c);
-  return {weight_shape_of(a), ConvWay::Weight, a.share_big(), c.out(), a.share_small(), {}};
+  return {weight_shape_of(a), ConvMode::Weight, a.share_big(), c.out(), a.share_small(), {}};
 }
 template <auto describe> void add_device_kernels(OpRecord& op) {
   add_planned<describe, cuda::plan_convolution_floats, cuda::run_convolution>(op, Backend::Cuda, "implicit_gemm_f32");
@@ -249,7 +255,7 @@ template <auto describe> void add_device_kernels(OpRecord& op) {
 STRATA_OP(convolution,
           "convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool "
           "transposed, int[] output_padding, int groups) -> Tensor")
-  .doc("The convolution, or transposed convolution, of 1 to 3 spatial dimensions that conv1d … conv_transpose3d call.")
+  .doc("The convolution, or transposed convolution, of 1 to 3 spatial dimensions called by conv1d … conv_transpose3d.")
   .no_method()
   .dtypes(kNumericTypes)
   .infer(infer_convolution)
@@ -257,12 +263,12 @@ STRATA_OP(convolution,
     "winograd",
     [](const Call& c) {
       const Sides s(c);
-      cpu::conv_winograd(s.shape, s.way, *s.big, *s.weight, *s.small, s.bias);
+      cpu::conv_winograd(s.shape, s.mode, *s.big, *s.weight, *s.small, s.bias);
     },
     [](const Call& c) {
       const Sides s(c);
-      return s.bias && s.way == ConvWay::Data ? "a transposed convolution with bias"
-                                              : cpu::conv_winograd_ready(s.shape, s.way, *s.big, *s.weight);
+      return s.bias && s.mode == ConvMode::Data ? "a transposed convolution with bias"
+                                                : cpu::conv_winograd_ready(s.shape, s.mode, *s.big, *s.weight);
     })
   .numerics({.error = 3})
   .kernel(
@@ -273,13 +279,13 @@ STRATA_OP(convolution,
     },
     [](const Call& c) {
       const Sides s(c);
-      return cpu::conv_shallow_ready(s.shape, s.way, *s.big, *s.small);
+      return cpu::conv_shallow_ready(s.shape, s.mode, *s.big, *s.small);
     })
   .kernel(
     "onednn",
     [](const Call& c) {
       const Sides s(c);
-      cpu::conv_onednn(s.shape, s.way, *s.big, *s.weight, *s.small, s.bias);
+      cpu::conv_onednn(s.shape, s.mode, *s.big, *s.weight, *s.small, s.bias);
     },
     convolution_ready)
   .from(Source::OneDnn)
@@ -287,7 +293,7 @@ STRATA_OP(convolution,
     "columns",
     [](const Call& c) {
       const Sides s(c);
-      cpu::conv_columns(s.shape, s.way, s.big, s.weight, s.small, s.bias);
+      cpu::conv_columns(s.shape, s.mode, s.big, s.weight, s.small, s.bias);
     },
     [](const args::convolution& c) -> const char* {
       return c.transposed() && c.has_bias() ? "a transposed convolution with bias" : nullptr;
@@ -295,10 +301,10 @@ STRATA_OP(convolution,
   .kernel("reference",
           [](const Call& c) {
             const Sides s(c);
-            if (s.bias && s.way == ConvWay::Data)
+            if (s.bias && s.mode == ConvMode::Data)
               fail(ErrorKind::NotImplemented,
                    "convolution: a transposed convolution takes its bias through conv_transpose1d, 2d, 3d");
-            cpu::conv_reference(s.shape, s.way, s.big, s.weight, s.small, s.bias);
+            cpu::conv_reference(s.shape, s.mode, s.big, s.weight, s.small, s.bias);
           })
   .with(add_device_kernels<device_call>)
   .saves({"input", "weight"})
@@ -330,28 +336,28 @@ STRATA_OP(convolution_weight_grad,
   .kernel(
     "winograd",
     [](const args::convolution_weight_grad& c) {
-      cpu::conv_winograd(weight_shape_of(c), ConvWay::Weight, c.big(), *c.out(), c.small(), nullptr);
+      cpu::conv_winograd(weight_shape_of(c), ConvMode::Weight, c.big(), *c.out(), c.small(), nullptr);
     },
     [](const args::convolution_weight_grad& c) {
-      return cpu::conv_winograd_ready(weight_shape_of(c), ConvWay::Weight, c.big(), *c.out());
+      return cpu::conv_winograd_ready(weight_shape_of(c), ConvMode::Weight, c.big(), *c.out());
     })
   .numerics({.error = 3})
   .kernel(
     "onednn",
     [](const args::convolution_weight_grad& c) {
-      cpu::conv_onednn(weight_shape_of(c), ConvWay::Weight, c.big(), *c.out(), c.small(), nullptr);
+      cpu::conv_onednn(weight_shape_of(c), ConvMode::Weight, c.big(), *c.out(), c.small(), nullptr);
     },
     [](const args::convolution_weight_grad& c) {
-      return cpu::conv_onednn_ready(weight_shape_of(c), ConvWay::Weight, c.big(), *c.out(), c.small(), false);
+      return cpu::conv_onednn_ready(weight_shape_of(c), ConvMode::Weight, c.big(), *c.out(), c.small(), false);
     })
   .from(Source::OneDnn)
   .kernel("columns",
           [](const args::convolution_weight_grad& c) {
-            cpu::conv_columns(weight_shape_of(c), ConvWay::Weight, c.share_big(), c.out(), c.share_small(), nullptr);
+            cpu::conv_columns(weight_shape_of(c), ConvMode::Weight, c.share_big(), c.out(), c.share_small(), nullptr);
           })
   .kernel("reference",
           [](const args::convolution_weight_grad& c) {
-            cpu::conv_reference(weight_shape_of(c), ConvWay::Weight, c.share_big(), c.out(), c.share_small(), nullptr);
+            cpu::conv_reference(weight_shape_of(c), ConvMode::Weight, c.share_big(), c.out(), c.share_small(), nullptr);
           })
   .with(add_device_kernels<device_weight_call>)
   .saves({"big", "small"})

@@ -18,7 +18,7 @@ template <class T> T log_add(T a, T b) {
   return b == -std::numeric_limits<T>::infinity() ? a : a + std::log1p(std::exp(b - a));
 }
 
-// One sequence. lp(t, c) are log-probabilities; the target with blanks between has 2 * length + 1 states.
+// One sequence. lp(t, c) are log-probabilities; the target with blanks in between has 2 * length + 1 states.
 template <class T, class Prob, class Grad>
 T align(int64_t steps, int64_t classes, const int64_t* target, int64_t length, int64_t blank, bool zero_infinity,
         Prob lp, Grad grad) {
@@ -27,7 +27,7 @@ T align(int64_t steps, int64_t classes, const int64_t* target, int64_t length, i
   const auto label = [&](int64_t s) { return s % 2 ? target[s / 2] : blank; };
   const auto skips = [&](int64_t s) {
     return s >= 2 && s % 2 && target[s / 2] != target[s / 2 - 1];
-  };  // from s - 2, over a blank
+  };  // transition from s - 2, over a blank
   if (steps == 0) return length == 0 ? T(0) : zero_infinity ? T(0) : -none;
   const size_t cells = static_cast<size_t>(steps * states);
   std::vector<T> alpha(cells, none), beta(cells, none);
@@ -94,7 +94,7 @@ Tensor ctc(const Tensor& log_probs, const Tensor& targets, IntList input_lengths
   return mean(div(losses, to(placed(lengths), losses.dtype())));
 }
 
-// Where the labels of each sequence begin.
+// The offset of the labels of each sequence.
 std::vector<int64_t> starts_of(const TensorImpl& labels, IntList lengths) {
   std::vector<int64_t> start(lengths.size + 1, 0);
   for (size_t i = 0; i < lengths.size; ++i)
@@ -116,7 +116,7 @@ void ctc_on_device(const Call& c) {
   if (wrong) checked_label(*wrong, lp.size(2));
 }
 
-// The recursion is plain already; the reference runs it in double and one sequence after the other.
+// The recursion is already plain; the reference runs it in double and serially.
 template <bool plain> void run_ctc(const Call& c) {
   const args::ctc_loss_core a(c);
   const TensorImpl &x = a.log_probs(), &labels = a.targets();
@@ -138,7 +138,8 @@ template <bool plain> void run_ctc(const Call& c) {
           blank, a.zero_infinity(), [&](int64_t t, int64_t k) { return lp[(t * n + i) * classes + k]; },
           [&](int64_t t, int64_t k, T v) { grad[(t * n + i) * classes + k] = v; });
     });
-    loss.finish(), grad.finish();
+    loss.finish();
+    grad.finish();
   };
   if constexpr (plain) fill.template operator()<double>();
   else cpu::dispatch_float(x.dtype, fill);
@@ -179,8 +180,10 @@ STRATA_OP(ctc_loss_core,
     STRATA_CHECK(fits, Runtime,
                  "ctc_loss: expected targets of shape [{}, at least {}] or a vector of {} labels, got {}", n, longest,
                  total, to_string(t.sizes()));
-    c.out()->dtype = x.dtype, c.out()->set_shape(Shape(&n, 1));
-    c.out(1)->dtype = x.dtype, c.out(1)->set_shape(x.sizes());
+    c.out()->dtype = x.dtype;
+    c.out()->set_shape(Shape(&n, 1));
+    c.out(1)->dtype = x.dtype;
+    c.out(1)->set_shape(x.sizes());
   })
   .kernel("forward_backward", run_ctc<false>)
   .kernel("reference", run_ctc<true>)

@@ -7,7 +7,7 @@
 namespace strata {
 
 STRATA_OP(cosine_similarity, "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-8) -> Tensor")
-  .doc("The cosine of the angle between vectors along dim; lengths below eps count as eps.")
+  .doc("The cosine of the angle between vectors along dim; lengths below eps are replaced by eps.")
   .nn()
   .no_method()
   .dtypes(kFloatingTypes)
@@ -15,7 +15,7 @@ STRATA_OP(cosine_similarity, "cosine_similarity(Tensor x1, Tensor x2, int dim=1,
     STRATA_CHECK(is_floating(promote(x1.dtype(), x2.dtype())), Runtime,
                  "cosine_similarity: expected a floating-point dtype, got {}",
                  name_of(promote(x1.dtype(), x2.dtype())));
-    // Both of the common shape first: dim counts in it.
+    // Broadcast both first: dim refers to the common shape.
     std::vector<int64_t> shape;
     const int n = std::max(x1.dim(), x2.dim());
     for (int d = 0; d < n; ++d) {
@@ -75,7 +75,10 @@ STRATA_OP(pdist, "pdist(Tensor input, float p=2.0) -> Tensor")
     const Device where = staging_device(input);
     const Tensor left = make_tensor(shape, DType::I64, where), right = make_tensor(shape, DType::I64, where);
     for (int64_t i = 0, at = 0; i < n && !input.is_meta(); ++i)
-      for (int64_t j = i + 1; j < n; ++j, ++at) left.data<int64_t>()[at] = i, right.data<int64_t>()[at] = j;
+      for (int64_t j = i + 1; j < n; ++j, ++at) {
+        left.data<int64_t>()[at] = i;
+        right.data<int64_t>()[at] = j;
+      }
     return linalg::vector_norm(sub(index_select(input, 0, placed(left)), index_select(input, 0, placed(right))), p, -1);
   })
   .samples({"f(4,3)", "f(4,3), 1.0", "f(1,3)"})

@@ -1,4 +1,5 @@
-// The dropout family. Element i of a mask depends on the generator's position and i alone: any thread count, the same mask.
+// The dropout family. Element i of a mask depends only on the generator's position and i: the same mask for any thread
+// count.
 #include "strata/args/nn/dropout.h"
 #include "autograd/autograd.h"
 #include "base/parallel.h"
@@ -15,7 +16,7 @@ void check_probability(const char* op, double p) {
   STRATA_CHECK(p >= 0 && p <= 1, Value, "{}: dropout probability has to be between 0 and 1, but got {}", op, p);
 }
 
-// keep(i, whether element i stays), four elements per Philox block; `plain`: one after the other, for the reference.
+// keep(i, whether element i is kept), four elements per Philox block; `plain`: serially, for the reference.
 template <bool plain, class Keep> void draw(int64_t n, double p, Keep keep) {
   const auto stream = default_generator().reserve_words(static_cast<uint64_t>(n));
   const float limit = static_cast<float>(p);
@@ -48,7 +49,7 @@ Tensor drop(const char* op, const Tensor& input, double p, bool training, bool f
   return mul(input, div(mask_for(input, p, true), 1 - p));
 }
 
-// Keeps mean and variance of values that went through selu: dropped ones become its negative limit.
+// Preserves mean and variance of selu activations: dropped ones become its negative limit.
 Tensor alpha_drop(const char* op, const Tensor& input, double p, bool training, bool features) {
   check_probability(op, p);
   if (!training || p == 0 || input.numel() == 0) return input;
@@ -82,8 +83,10 @@ template <bool plain> void run_dropout(const Call& c) {
     const cpu::Out<T> out(c.outs[0]);
     bool* mask = c.outs[1].data<bool>();
     const T scale = static_cast<T>(on ? 1 / (1 - p) : 1);
-    draw<plain>(c.outs[0].numel(), on ? p : 0,
-                [&](int64_t i, bool keep) { mask[i] = keep, out[i] = keep ? in[i] * scale : T(0); });
+    draw<plain>(c.outs[0].numel(), on ? p : 0, [&](int64_t i, bool keep) {
+      mask[i] = keep;
+      out[i] = keep ? in[i] * scale : T(0);
+    });
     out.finish();
   });
 }
@@ -98,18 +101,21 @@ void dropout_on_device(const Call& c) {
 }  // namespace
 
 STRATA_OP(keep_mask, "_keep_mask(int[] size, float p, dtype dtype) -> Tensor")
-  .doc("1 with probability 1 - p, else 0.")
+  .doc("1 with probability 1 - p, otherwise 0.")
   .helper()
   .draws()
   .dtypes(kFloatingTypes)
-  .infer([](const args::keep_mask& c) { c.out()->dtype = c.dtype(), c.out()->set_shape(c.size()); })
+  .infer([](const args::keep_mask& c) {
+    c.out()->dtype = c.dtype();
+    c.out()->set_shape(c.size());
+  })
   .kernel("philox", run_mask<false>)
   .kernel("reference", run_mask<true>)
   .cuda("philox", [](const args::keep_mask& c) { cuda::keep_mask(*c.out(), c.p(), default_generator()); })
   .samples({"[3,4], 0.5, 'float32'"});
 
 STRATA_OP(native_dropout, "native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)")
-  .doc("dropout, and the mask of what was kept.")
+  .doc("dropout, and the mask of kept elements.")
   .no_method()
   .no_out()
   .draws()
@@ -119,8 +125,10 @@ STRATA_OP(native_dropout, "native_dropout(Tensor input, float p, bool? train) ->
     check_probability("native_dropout", c.p());
     STRATA_CHECK(kFloatingTypes.has(x.dtype), Runtime,
                  "native_dropout: result type {} can't be drawn: the input must be floating-point", name_of(x.dtype));
-    c.out()->dtype = x.dtype, c.out()->set_shape(x.sizes());
-    c.out(1)->dtype = DType::Bool, c.out(1)->set_shape(x.sizes());
+    c.out()->dtype = x.dtype;
+    c.out()->set_shape(x.sizes());
+    c.out(1)->dtype = DType::Bool;
+    c.out(1)->set_shape(x.sizes());
   })
   .kernel("philox", run_dropout<false>)
   .kernel("reference", run_dropout<true>)
@@ -134,7 +142,7 @@ STRATA_OP(native_dropout, "native_dropout(Tensor input, float p, bool? train) ->
   .samples({"f(3,4), 0.5, True"});
 
 STRATA_OP(torch_dropout, "dropout(Tensor(a) input, float p, bool train) -> Tensor(a)")
-  .doc("Sets elements to zero with probability p and scales the rest by 1 / (1 - p).")
+  .doc("Zeroes elements with probability p and scales the rest by 1 / (1 - p).")
   .no_method()
   .draws()
   .dtypes(kFloatingTypes)
@@ -144,7 +152,7 @@ STRATA_OP(torch_dropout, "dropout(Tensor(a) input, float p, bool train) -> Tenso
 
 STRATA_OP(dropout,
           "nn.functional.dropout(Tensor(a) input, float p=0.5, bool training=True, bool inplace=False) -> Tensor(a)")
-  .doc("Sets elements to zero with probability p and scales the rest by 1 / (1 - p).")
+  .doc("Zeroes elements with probability p and scales the rest by 1 / (1 - p).")
   .draws()
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, double p, bool training, bool inplace) {
@@ -192,7 +200,7 @@ STRATA_OP(dropout3d,
 STRATA_OP(
   alpha_dropout,
   "nn.functional.alpha_dropout(Tensor(a) input, float p=0.5, bool training=False, bool inplace=False) -> Tensor(a)")
-  .doc("Dropout that keeps mean and variance of selu's outputs.")
+  .doc("Dropout that preserves mean and variance of selu's outputs.")
   .draws()
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, double p, bool training, bool inplace) {

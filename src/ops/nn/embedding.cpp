@@ -19,7 +19,8 @@ int64_t checked_row(int64_t i, int64_t rows) {
   return i;
 }
 
-// Rows longer than max_norm are shortened to it, in place, as PyTorch does. A row that occurs twice is written the same twice.
+// Scales rows longer than max_norm down to it, in place, as PyTorch does. A row that occurs twice gets the same value
+// twice.
 void shorten_rows(const char* op, const Tensor& weight, const Tensor& indices, double max_norm, double p) {
   STRATA_CHECK(weight.dim() == 2, Runtime, "{}: weight must be 2-D, got shape {}", op, to_string(weight.shape()));
   check_indices(op, *indices);
@@ -40,7 +41,7 @@ int64_t padding_row(const char* op, std::optional<int64_t> padding, int64_t rows
   return *padding < 0 ? *padding + rows : *padding;
 }
 
-// The bag of each index: rows of a 2-D input, or what lies between offsets, which are checked on the host.
+// The bag of each index: rows of a 2-D input, or ranges between offsets, which are checked on the host.
 Tensor bags_of_rows(const TensorImpl& input) {
   const int64_t rows = input.shape[0], each = input.shape[1];
   return reshape(expand(unsqueeze(arange(rows, DType::I64), 1), {rows, each}), {rows * each});
@@ -67,7 +68,7 @@ Tensor bags_from(const Tensor& offsets, int64_t count, bool include_last) {
   return sub(search_core(starts, arange(count, DType::I64), {}, true, false), 1);
 }
 
-// Which index of each bag has the largest element of a column: the first of equals, NaN above all; the number of indices where
+// Index within each bag of the maximum of a column: the first of equal values, NaN above all; the number of indices if
 // a bag is empty.
 Tensor largest_on_device(const Tensor& rows, const Tensor& flat, const Tensor& bag, int64_t bags, int64_t pad) {
   const int64_t count = flat.numel(), n = rows.size(1);
@@ -95,7 +96,7 @@ Tensor largest_on_host(const Tensor& rows, const Tensor& flat, const Tensor& bag
   });
   return place;
 }
-// The gradient goes to one row for each result.
+// Each result passes its gradient to one row.
 Tensor largest_of_bags(const Tensor& weight, const Tensor& rows, const Tensor& flat, const Tensor& bag, int64_t bags,
                        int64_t pad) {
   const int64_t count = flat.numel(), n = weight.size(1);
@@ -119,7 +120,8 @@ STRATA_OP(embedding_core,
     int64_t shape[kMaxDims + 1];
     std::copy_n(i.shape, i.ndim, shape);
     shape[i.ndim] = w.shape[1];
-    c.out()->dtype = w.dtype, c.out()->set_shape(Shape(shape, static_cast<size_t>(i.ndim) + 1));
+    c.out()->dtype = w.dtype;
+    c.out()->set_shape(Shape(shape, static_cast<size_t>(i.ndim) + 1));
   })
   .kernel("rows",
           [](const args::embedding_core& c) {
@@ -152,7 +154,7 @@ STRATA_OP(embedding_core,
 STRATA_OP(embedding_backward,
           "_embedding_backward(Tensor grad, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq) "
           "-> Tensor")
-  .doc("The gradient of _embedding: rows of grad added up by index.")
+  .doc("The gradient of _embedding: rows of grad summed by index.")
   .helper()
   .dtypes(kFloatingTypes)
   .infer([](const args::embedding_backward& c) {
@@ -162,7 +164,8 @@ STRATA_OP(embedding_backward,
                  "embedding: a gradient of shape {} does not fit indices of shape {}", to_string(g.sizes()),
                  to_string(i.sizes()));
     const int64_t shape[] = {c.num_weights(), g.shape[g.ndim - 1]};
-    c.out()->dtype = c.grad().dtype, c.out()->set_shape(shape);
+    c.out()->dtype = c.grad().dtype;
+    c.out()->set_shape(shape);
   })
   .kernel("rows",
           [](const args::embedding_backward& c) {

@@ -28,8 +28,13 @@ template <class V> cpu::GridSample shape_of(const V& a) {
     STRATA_CHECK(x.shape[d] > 0, Runtime,
                  "grid_sample: expected input to have non-empty spatial dimensions, got shape {}",
                  to_string(x.sizes()));
-  s.n = x.shape[0], s.c = x.shape[1], s.out = 1;
-  for (int d = 0; d < s.dims; ++d) s.in[d] = x.shape[d + 2], s.out *= grid.shape[d + 1];
+  s.n = x.shape[0];
+  s.c = x.shape[1];
+  s.out = 1;
+  for (int d = 0; d < s.dims; ++d) {
+    s.in[d] = x.shape[d + 2];
+    s.out *= grid.shape[d + 1];
+  }
   const auto mode = a.mode(), padding = a.padding_mode();
   STRATA_CHECK(mode == "bilinear" || mode == "nearest" || mode == "bicubic", Value,
                "grid_sample: expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{}'", mode);
@@ -46,7 +51,7 @@ template <class V> cpu::GridSample shape_of(const V& a) {
   return s;
 }
 
-// The loops are plain already; the reference runs them in double.
+// The loops are already plain; the reference runs them in double.
 template <class T> void run_sample(const Call& c) {
   const args::grid_sample_core a(c);
   const auto s = shape_of(a);
@@ -61,7 +66,8 @@ template <class T> void run_backward(const Call& c) {
   const cpu::In<T> grad(a.grad()), x(a.input()), grid(a.grid());
   const cpu::Out<T> gx(c.outs[0]), ggrid(c.outs[1]);
   cpu::grid_sample_backward<T>(s, grad, x, grid, gx, ggrid);
-  gx.finish(), ggrid.finish();
+  gx.finish();
+  ggrid.finish();
 }
 
 cuda::GridSizes device_sizes(const cpu::GridSample& s) {
@@ -74,7 +80,7 @@ cuda::GridSizes device_sizes(const cpu::GridSample& s) {
           .padding = static_cast<int>(s.padding),
           .align_corners = s.align_corners};
 }
-// An output in the type of the arithmetic: itself, or a tensor that is copied into it by finish().
+// An output in the compute type: the tensor itself, or a temporary that finish() copies into it.
 struct ComputedOut {
   explicit ComputedOut(const Tensor& out)
       : user(out),
@@ -102,13 +108,14 @@ void backward_on_device(const Call& c) {
   const ComputedOut grad_x(c.outs[0]), grad_grid(c.outs[1]);
   cuda::grid_sample_backward(device_sizes(s), *dense(a.share_grad(), type), *dense(a.share_input(), type),
                              *dense(a.share_grid(), type), *grad_x.value, *grad_grid.value);
-  grad_x.finish(), grad_grid.finish();
+  grad_x.finish();
+  grad_grid.finish();
 }
 }  // namespace
 
 STRATA_OP(grid_sample_core,
           "_grid_sample(Tensor input, Tensor grid, str mode, str padding_mode, bool align_corners) -> Tensor")
-  .doc("The input sampled at the places in grid; what grid_sample calls.")
+  .doc("Samples the input at the positions in grid; called by grid_sample.")
   .helper()
   .dtypes(kFloatingTypes)
   .infer([](const args::grid_sample_core& c) {
@@ -116,7 +123,8 @@ STRATA_OP(grid_sample_core,
     shape_of(c);
     int64_t shape[kMaxDims] = {x.shape[0], x.shape[1]};
     std::copy_n(grid.shape + 1, x.ndim - 2, shape + 2);
-    c.out()->dtype = x.dtype, c.out()->set_shape(Shape(shape, x.ndim));
+    c.out()->dtype = x.dtype;
+    c.out()->set_shape(Shape(shape, x.ndim));
   })
   .kernel("places", [](const Call& c) { cpu::dispatch_float(c.out().dtype(), [&]<class T>() { run_sample<T>(c); }); })
   .kernel("reference", run_sample<double>)
@@ -154,7 +162,7 @@ STRATA_OP(grid_sample_backward,
 STRATA_OP(grid_sample,
           "nn.functional.grid_sample(Tensor input, Tensor grid, str mode='bilinear', str padding_mode='zeros', bool? "
           "align_corners=None) -> Tensor")
-  .doc("Samples [N, C, H, W] (or with depth) at grid's places, where -1 and 1 are the borders.")
+  .doc("Samples [N, C, H, W] (or with depth) at the positions in grid, where -1 and 1 are the borders.")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& grid, std::string_view mode, std::string_view padding,
                 std::optional<bool> align) { return _grid_sample(input, grid, mode, padding, align.value_or(false)); })
@@ -165,7 +173,7 @@ STRATA_OP(grid_sample,
   .error("f(1,2,4,5), u(1,3,2,2), mode='x'", ErrorKind::Value, "expected mode");
 
 STRATA_OP(affine_grid, "nn.functional.affine_grid(Tensor theta, int[] size, bool? align_corners=None) -> Tensor")
-  .doc("The places theta [N, 2, 3] (or [N, 3, 4]) maps a regular grid of the given image size to.")
+  .doc("The positions to which theta [N, 2, 3] (or [N, 3, 4]) maps a regular grid of the given image size.")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& theta, IntList size, std::optional<bool> align) {
     STRATA_CHECK(size.size == 4 || size.size == 5, NotImplemented,
@@ -180,7 +188,7 @@ STRATA_OP(affine_grid, "nn.functional.affine_grid(Tensor theta, int[] size, bool
       places = (Checked(places) * size[d]).get();
     }
     const int64_t shape[] = {places, dims + 1};
-    const Tensor base = make_tensor(shape, DType::F64, staging_device(theta));  // x, y(, z), 1 of every place
+    const Tensor base = make_tensor(shape, DType::F64, staging_device(theta));  // x, y(, z), 1 of every position
     for (int64_t p = 0; p < places && !theta.is_meta(); ++p) {
       double* row = base.data<double>() + p * (dims + 1);
       int64_t rest = p;

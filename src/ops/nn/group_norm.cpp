@@ -48,7 +48,7 @@ STRATA_OP(native_group_norm,
 
 STRATA_OP(group_norm,
           "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-5) -> Tensor")
-  .doc("Normalises groups of channels of each sample by their mean and variance.")
+  .doc("Normalizes groups of channels of each sample by their mean and variance.")
   .nn()
   .no_method()
   .dtypes(kFloatingTypes)

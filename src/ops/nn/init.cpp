@@ -1,4 +1,4 @@
-// Initialisers of parameters: fill a tensor in place, outside the tape.
+// Parameter initializers: fill a tensor in place, without recording.
 #include "ops/nn/init.h"
 
 #include <cmath>
@@ -13,7 +13,7 @@ struct Fans {
   double in, out;
 };
 
-// Inputs and outputs of one unit: a weight is [out, in, kernel...].
+// fan_in and fan_out: a weight is [out, in, kernel...].
 Fans fans_of(const Tensor& t, const char* op) {
   STRATA_CHECK(t.dim() >= 2, Value,
                "{}: Fan in and fan out can not be computed for tensor with fewer than 2 dimensions, got shape {}", op,
@@ -87,13 +87,13 @@ STRATA_OP(init_normal,
 STRATA_OP(init_trunc_normal,
           "nn.init.trunc_normal_(Tensor(a!) tensor, float mean=0.0, float std=1.0, float a=-2.0, float b=2.0, "
           "Generator? generator=None) -> Tensor(a!)")
-  .doc("Normal random numbers, drawn again outside [a, b].")
+  .doc("Normal random numbers, truncated to [a, b].")
   .composite([](const Tensor& t, double mean, double std, double a, double b, Generator* g) {
     const autograd::NoGrad off;
     STRATA_CHECK(a <= b, Value, "trunc_normal_: expected a <= b, got {} and {}", a, b);
     STRATA_CHECK(std > 0, Value, "trunc_normal_: expected std > 0, got {}", std);
     const double low = normal_cdf((a - mean) / std), high = normal_cdf((b - mean) / std);
-    // By the inverse of the distribution function, in double precision: its tails need it.
+    // By the inverse of the distribution function, in double precision, which its tails require.
     const Tensor u = uniform_(empty(t.shape(), DType::F64), 2 * low - 1, 2 * high - 1, g);
     return copy_(t, clamp(add(mul(erfinv(u), std * std::sqrt(2.0)), mean), a, b));
   })
@@ -104,7 +104,7 @@ STRATA_OP(init_trunc_normal,
   .error("f(2), 0.0, 1.0, 2.0, 1.0", ErrorKind::Value, "expected a <= b");
 
 STRATA_OP(init_constant, "nn.init.constant_(Tensor(a!) tensor, Scalar val) -> Tensor(a!)")
-  .doc("One value everywhere.")
+  .doc("A constant.")
   .composite([](const Tensor& t, Scalar value) { return fill_constant(t, value); })
   .draws()
   .no_out()
@@ -138,7 +138,7 @@ STRATA_OP(init_eye, "nn.init.eye_(Tensor(a!) tensor) -> Tensor(a!)")
   .error("f(2)", ErrorKind::Value, "2 dimensions");
 
 STRATA_OP(init_dirac, "nn.init.dirac_(Tensor(a!) tensor, int groups=1) -> Tensor(a!)")
-  .doc("The weight of a convolution that passes its input channels on unchanged.")
+  .doc("The weight of a convolution that preserves its input channels.")
   .composite([](const Tensor& t, int64_t groups) {
     STRATA_CHECK(t.dim() >= 3 && t.dim() <= 5, Value,
                  "dirac_: Only tensors with 3, 4, or 5 dimensions are supported, got shape {}", to_string(t.shape()));
@@ -226,7 +226,7 @@ STRATA_OP(init_orthogonal,
     Tensor flat = normal_(empty({rows, columns}, DType::F64), 0, 1, g);
     if (rows < columns) flat = strata::t(flat);
     const auto qr = linalg::qr(flat);
-    Tensor q = mul(qr[0], sgn(diagonal(qr[1])));  // R's diagonal positive: the distribution is uniform
+    Tensor q = mul(qr[0], sgn(diagonal(qr[1])));  // with a positive diagonal of R the distribution is uniform
     if (rows < columns) q = strata::t(q);
     return copy_(t, mul(reshape(q, t.shape()), gain));
   })
@@ -238,11 +238,11 @@ STRATA_OP(init_orthogonal,
 
 STRATA_OP(init_sparse,
           "nn.init.sparse_(Tensor(a!) tensor, float sparsity, float std=0.01, Generator? generator=None) -> Tensor(a!)")
-  .doc("Normal random numbers, with the given share of each column set to zero.")
+  .doc("Normal random numbers, with the given fraction of each column set to zero.")
   .composite([](const Tensor& t, double sparsity, double std, Generator* g) {
     STRATA_CHECK(t.dim() == 2, Value, "sparse_: Only tensors with 2 dimensions are supported, got shape {}",
                  to_string(t.shape()));
-    STRATA_CHECK(sparsity >= 0 && sparsity <= 1, Value, "sparse_: sparsity must lie in [0, 1], got {}", sparsity);
+    STRATA_CHECK(sparsity >= 0 && sparsity <= 1, Value, "sparse_: sparsity must be in [0, 1], got {}", sparsity);
     const autograd::NoGrad off;
     const int64_t zeros = static_cast<int64_t>(std::ceil(sparsity * static_cast<double>(t.size(0))));
     normal_(t, 0, std, g);

@@ -27,7 +27,7 @@ template <class V> std::vector<cpu::Taps> taps_of(const V& a, IntList in, IntLis
   return taps;
 }
 
-// `in`: the whole input shape, whose last dimensions are resampled. Something cannot be made of nothing.
+// `in`: the whole input shape, whose last dimensions are resampled. An empty input cannot give a nonempty output.
 void check_resampled(IntList in, IntList out) {
   bool fits = out.size <= in.size;
   for (size_t d = 0; fits && d < out.size; ++d) fits = out[d] >= 0 && (out[d] == 0 || in[in.size - out.size + d] > 0);
@@ -83,7 +83,7 @@ void run_resample_backward(const Call& c) {  // grad, out size, mode, align_corn
   });
 }
 
-// The tensor that is read, and the shape of what is resized.
+// The input tensor, and the shape of the resized one.
 const TensorImpl& given(const args::resample& a) { return a.input(); }
 const TensorImpl& given(const args::resample_backward& a) { return a.grad(); }
 Shape resized(const args::resample& a) { return a.input().sizes(); }
@@ -106,7 +106,7 @@ template <class V> void plain_resample(const Call& c) {
   out.finish();
 }
 
-// A dimension's taps as a device takes them: by output, or for the gradient by input, in the order of the outputs.
+// A dimension's taps for a device: by output, or for the gradient by input, in the order of the outputs.
 cuda::Mixture mixture_of(const cpu::Taps& t, bool backward) {
   const size_t items = t.index.size(), count = static_cast<size_t>(t.count);
   cuda::Mixture m{.in = t.in, .out = t.out, .begin = {}, .index = {}, .weight = t.weight};
@@ -116,18 +116,20 @@ cuda::Mixture mixture_of(const cpu::Taps& t, bool backward) {
     return m;
   }
   std::swap(m.in, m.out);
-  m.begin.resize(static_cast<size_t>(t.in) + 1), m.index.resize(items);
+  m.begin.resize(static_cast<size_t>(t.in) + 1);
+  m.index.resize(items);
   for (int64_t i : t.index) ++m.begin[static_cast<size_t>(i) + 1];
   for (size_t i = 1; i < m.begin.size(); ++i) m.begin[i] += m.begin[i - 1];
   std::vector<int32_t> next(m.begin.begin(), m.begin.end() - 1);
   for (size_t k = 0; k < items; ++k) {
     const auto at = static_cast<size_t>(next[static_cast<size_t>(t.index[k])]++);
-    m.index[at] = static_cast<int32_t>(k / count), m.weight[at] = t.weight[k];
+    m.index[at] = static_cast<int32_t>(k / count);
+    m.weight[at] = t.weight[k];
   }
   return m;
 }
 
-// One dimension after the other, in the order of the CPU's kernels.
+// One dimension after the other, in the order of the CPU kernels.
 template <class V> void resample_on_device(const Call& c) {
   constexpr bool backward = goes_back<V>;
   const V a(c);
@@ -208,7 +210,7 @@ Tensor resize(const Tensor& input, OptIntList size, std::optional<std::span<cons
 STRATA_OP(
   resample,
   "_resample(Tensor input, int[] output_size, str mode, bool align_corners, float[] scales, bool antialias) -> Tensor")
-  .doc("The last dimensions resampled to output_size; what interpolate calls.")
+  .doc("The last dimensions resampled to output_size; called by interpolate.")
   .helper()
   .dtypes(kFloatingTypes)
   .infer([](const args::resample& c) {
@@ -220,7 +222,8 @@ STRATA_OP(
     int64_t shape[kMaxDims];
     std::copy_n(x.shape, x.ndim, shape);
     std::copy_n(out.data, out.size, shape + x.ndim - out.size);
-    c.out()->dtype = x.dtype, c.out()->set_shape(Shape(shape, x.ndim));
+    c.out()->dtype = x.dtype;
+    c.out()->set_shape(Shape(shape, x.ndim));
   })
   .kernel("separable", run_resample)
   .kernel("reference", plain_resample<args::resample>)

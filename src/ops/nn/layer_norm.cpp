@@ -14,7 +14,7 @@
 namespace strata {
 namespace {
 
-// How many of the last dimensions are normalised, checked.
+// The number of normalized last dimensions, checked.
 int check_shape(const char* op, const TensorImpl& x, IntList shape) {
   STRATA_CHECK(shape.size >= 1, Runtime, "{}: expected normalized_shape to be at least 1-dimensional, got []", op);
   bool fits = static_cast<int>(shape.size) <= x.ndim;
@@ -49,7 +49,7 @@ std::vector<int64_t> first_dims(int count) {
   return dims;
 }
 
-template <class T> struct Optional {  // a staged tensor that may be missing
+template <class T> struct Optional {  // a staged tensor that may be undefined
   std::optional<cpu::In<T>> in;
   explicit Optional(const Value& v) {
     if (v.tag == Tag::Tensor) in.emplace(*v.tensor);
@@ -65,10 +65,14 @@ void infer_layer_norm(const Call& c) {
                "layer_norm: expected a floating-point input, got {}; convert it with to(float32)", name_of(x.dtype));
   check_affine("layer_norm", "weight", arg.weight_value(), arg.normalized_shape(), x.dtype);
   check_affine("layer_norm", "bias", arg.bias_value(), arg.normalized_shape(), x.dtype);
-  c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
+  c.outs[0]->dtype = x.dtype;
+  c.outs[0]->set_shape(x.sizes());
   int64_t stat[kMaxDims];
   for (int d = 0; d < x.ndim; ++d) stat[d] = d < x.ndim - count ? x.shape[d] : 1;
-  for (int o : {1, 2}) c.outs[o]->dtype = compute_type(x.dtype), c.outs[o]->set_shape(Shape(stat, x.ndim));
+  for (int o : {1, 2}) {
+    c.outs[o]->dtype = compute_type(x.dtype);
+    c.outs[o]->set_shape(Shape(stat, x.ndim));
+  }
 }
 
 void run_layer_norm(const Call& c) {
@@ -83,7 +87,9 @@ void run_layer_norm(const Call& c) {
     parallel_for(rows, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n)), [&](int64_t begin, int64_t end) {
       cpu::norm_forward(p, in + begin * n, out + begin * n, mean + begin, rstd + begin, end - begin);
     });
-    out.finish(), mean.finish(), rstd.finish();
+    out.finish();
+    mean.finish();
+    rstd.finish();
   });
 }
 
@@ -134,8 +140,12 @@ void infer_norm_backward(const Call& c) {  // grad, input, normalized_shape, …
                  fits(&a.rstd(), rows) && fits(a.weight(), n),
                Runtime, "{}: the gradient of shape {}, the statistics or the weight do not fit an input of shape {}",
                c.op.name, to_string(a.grad().sizes()), to_string(x.sizes()));
-  c.outs[0]->dtype = x.dtype, c.outs[0]->set_shape(x.sizes());
-  for (int o : {1, 2}) c.outs[o]->dtype = x.dtype, c.outs[o]->set_shape(a.normalized_shape());
+  c.outs[0]->dtype = x.dtype;
+  c.outs[0]->set_shape(x.sizes());
+  for (int o : {1, 2}) {
+    c.outs[o]->dtype = x.dtype;
+    c.outs[o]->set_shape(a.normalized_shape());
+  }
 }
 
 void run_norm_backward(const Call& c) {
@@ -153,7 +163,9 @@ void run_norm_backward(const Call& c) {
                          out + begin * n, end - begin);
     });
     if (a.affine()) cpu::column_grad_sums<T>(rows, n, grad, in, mean.get(), rstd, gw, centred ? gb.get() : nullptr);
-    out.finish(), gw.finish(), gb.finish();
+    out.finish();
+    gw.finish();
+    gb.finish();
   });
 }
 
@@ -181,8 +193,8 @@ void norm_backward_on_device(const Call& c) {
                            mean ? c.outs[2].get() : nullptr);
 }
 
-// In terms of other ops, for gradients of gradients; also of the mean and the reciprocal standard deviation, which are results.
-// V: the view of layer_norm, or of rms_norm, which has neither mean nor bias.
+// Composed of other ops, for double gradients; also of the mean and the reciprocal standard deviation, which are
+// results. V: the view of layer_norm, or of rms_norm, which has neither mean nor bias.
 template <class V> constexpr bool centers = requires(const V& a) { a.bias(); };
 template <class V> Grads differentiable_grads(const GradContext& c, const Tensor& g) {
   constexpr bool centred = centers<V>;
@@ -282,10 +294,12 @@ STRATA_OP(fused_rms_norm,
     const TensorImpl& x = c.input();
     const int count = check_shape("rms_norm", x, c.normalized_shape());
     check_affine("rms_norm", "weight", c.weight_value(), c.normalized_shape(), x.dtype);
-    c.out()->dtype = x.dtype, c.out()->set_shape(x.sizes());
+    c.out()->dtype = x.dtype;
+    c.out()->set_shape(x.sizes());
     int64_t stat[kMaxDims];
     for (int d = 0; d < x.ndim; ++d) stat[d] = d < x.ndim - count ? x.shape[d] : 1;
-    c.out(1)->dtype = compute_type(x.dtype), c.out(1)->set_shape(Shape(stat, x.ndim));
+    c.out(1)->dtype = compute_type(x.dtype);
+    c.out(1)->set_shape(Shape(stat, x.ndim));
   })
   .kernel("rows",
           [](const args::fused_rms_norm& c) {
@@ -299,7 +313,8 @@ STRATA_OP(fused_rms_norm,
               parallel_for(rows, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n)), [&](int64_t begin, int64_t end) {
                 cpu::norm_forward(p, in + begin * n, out + begin * n, nullptr, rstd + begin, end - begin);
               });
-              out.finish(), rstd.finish();
+              out.finish();
+              rstd.finish();
             });
           })
   .kernel("reference", plain_rms_norm)

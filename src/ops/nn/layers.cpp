@@ -1,4 +1,4 @@
-// What modules do around an op: checks of the input's rank, counting batches, inputs without a batch.
+// The code of modules around an op: checks of the input's rank, counting batches, inputs without a batch dimension.
 #include "autograd/autograd.h"
 #include "strata/ops.h"
 
@@ -22,7 +22,7 @@ void check_rank(const Tensor& input, IntList ranks, const char* op) {
 STRATA_OP(batch_norm_layer,
           "_batch_norm_layer(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? num_batches_tracked, "
           "Tensor? weight, Tensor? bias, bool training, bool track, float? momentum, float eps, int[] ranks) -> Tensor")
-  .doc("batch_norm as a module does it: counts batches, and without momentum keeps the plain average of all of them.")
+  .doc("batch_norm for modules: counts batches, and without momentum keeps their cumulative average.")
   .helper()
   .no_out()
   .dtypes(kFloatingTypes)
@@ -48,7 +48,7 @@ STRATA_OP(batch_norm_layer,
 STRATA_OP(instance_norm_layer,
           "_instance_norm_layer(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight, Tensor? bias, "
           "bool use_input_stats, float momentum, float eps, int num_features, int rank) -> Tensor")
-  .doc("instance_norm as a module does it: an input of one dimension less than rank has no batch.")
+  .doc("instance_norm for modules: an input with one dimension less than rank has no batch.")
   .helper()
   .no_out()
   .dtypes(kFloatingTypes)

@@ -74,7 +74,8 @@ void run_nll(const Call& c) {
     }
     if (reduction != "none") out[0] = static_cast<T>(reduction == "mean" ? sum / count : sum);
     total[0] = static_cast<T>(count);
-    out.finish(), total.finish();
+    out.finish();
+    total.finish();
   });
 }
 
@@ -103,7 +104,7 @@ Tensor nll(const Tensor& input, const Tensor& target, const Tensor& weight, int6
                    ignore)[0];
 }
 
-// Cross entropy with probabilities as targets, or with some of the target's weight spread over all classes.
+// Cross entropy with class probabilities as targets, or with label smoothing.
 Tensor with_probabilities(const Tensor& logp, const Tensor& target, const Tensor& weight, Reduction r, double smoothing,
                           int64_t dim) {
   const int64_t classes = logp.size(dim);
@@ -163,7 +164,7 @@ Tensor cross_entropy_of(const Tensor& input, const Tensor& target, const Tensor&
 STRATA_OP(nll_loss_core,
           "_nll_loss(Tensor input, Tensor target, Tensor? weight, str reduction, int ignore_index) -> (Tensor, Tensor)")
   .no_grad_inputs({"weight"})
-  .doc("nll_loss and the sum of the weights of the targets that count.")
+  .doc("nll_loss and the sum of the weights of the targets that are not ignored.")
   .helper()
   .no_out()
   .dtypes(kFloatingTypes)
@@ -310,7 +311,8 @@ STRATA_OP(binary_cross_entropy_core, "_binary_cross_entropy(Tensor input, Tensor
                  to_string(t.sizes()), to_string(x.sizes()));
     STRATA_CHECK(kFloatingTypes.has(x.dtype) && t.dtype == x.dtype, Runtime,
                  "binary_cross_entropy: found dtype {} but expected {}", name_of(t.dtype), name_of(x.dtype));
-    c.out()->dtype = x.dtype, c.out()->set_shape(x.sizes());
+    c.out()->dtype = x.dtype;
+    c.out()->set_shape(x.sizes());
   })
   .kernel("reference",
           [](const args::binary_cross_entropy_core& c) {

@@ -1,4 +1,4 @@
-// What all losses share: how a loss per element becomes the result.
+// Shared parts of all losses: reduction of the loss per element.
 #pragma once
 #include "strata/ops.h"
 
@@ -6,7 +6,7 @@ namespace strata {
 
 enum class Reduction : uint8_t { None, Mean, Sum, BatchMean };
 
-// `size_average` and `reduce` are PyTorch's old spelling and win when given.
+// `size_average` and `reduce` are PyTorch's deprecated arguments and take precedence if given.
 inline Reduction reduction_of(const char* op, std::optional<bool> size_average, std::optional<bool> reduce,
                               std::string_view name) {
   if (size_average || reduce)

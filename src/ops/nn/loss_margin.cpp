@@ -1,4 +1,4 @@
-// Losses that ask for a margin.
+// Margin losses.
 #include "autograd/autograd.h"
 #include "ops/nn/loss_common.h"
 #include "ops/transfer.h"
@@ -148,7 +148,8 @@ STRATA_OP(multilabel_margin_loss,
           open &= l[j] >= 0;
           STRATA_CHECK(l[j] < classes, Runtime, "multilabel_margin_loss: target {} is out of range for {} classes",
                        l[j], classes);
-          v[j] = open, safe.data<int64_t>()[i * classes + j] = open ? l[j] : 0;
+          v[j] = open;
+          safe.data<int64_t>()[i * classes + j] = open ? l[j] : 0;
           if (open) o[l[j]] = 0;
         }
       }

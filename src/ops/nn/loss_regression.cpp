@@ -1,4 +1,4 @@
-// Losses between predictions and values.
+// Regression losses.
 #include <numbers>
 
 #include "autograd/autograd.h"
@@ -18,17 +18,17 @@ Tensor weighted(const char* op, const Tensor& loss, const Tensor& weight, Reduct
   return reduced(scaled, reduction);
 }
 
-// Broadcasts before it promotes, as PyTorch does: a zero-dimensional tensor counts as any other.
+// Broadcasts before promoting, as PyTorch does: a zero-dimensional tensor counts like any other.
 Tensor difference(const Tensor& input, const Tensor& target) {
   if (input.dtype() == target.dtype() || input.dim() == target.dim()) return sub(input, target);
   const std::vector<Tensor> both = broadcast_tensors(TensorList({input, target}));
   return sub(both[0], both[1]);
 }
 
-// d²/2 below the knee, slope * (|d| - knee/2) above. The square is that of d and not of |d|, whose slope at 0 is 0: the second
+// d²/2 below the knee, slope * (|d| - knee/2) above. Squares d instead of |d|, whose slope at 0 is 0: the second
 // derivative would be lost there.
 Tensor half_square_to_linear(const Tensor& d, double knee, double slope) {
-  // Squares of near elements alone: those of far ones may be infinite. NaN counts as near.
+  // Squares only near elements: those of far ones may be infinite. NaN counts as near.
   const Tensor distance = abs(d), near = logical_not(ge(distance, knee));
   return where(near, mul(square(where(near, d, 0)), 0.5 * slope / knee), mul(sub(distance, 0.5 * knee), slope));
 }
@@ -138,7 +138,7 @@ STRATA_OP(gaussian_nll_loss,
       STRATA_CHECK(variance.numel() == 0 || variance.is_meta() || !sum(to(lt(variance, 0.0), DType::I64)).item<bool>(),
                    Value, "gaussian_nll_loss: var has negative entries");
     }
-    // The clamp is invisible to the gradient.
+    // The gradient ignores the clamp.
     const Tensor safe = add(variance, autograd::detach(sub(clamp_min(variance, eps), variance)));
     Tensor loss = mul(add(log(safe), div(square(difference(input, target)), safe)), 0.5);
     if (full) loss = add(loss, 0.5 * std::log(2 * std::numbers::pi));

@@ -1,4 +1,4 @@
-// A whole layer of a long short-term memory as one op: the product with the state and the gates of all steps in one kernel.
+// A whole LSTM layer as one op: the product with the state and the gates of all steps in one kernel.
 #include "strata/args/nn/lstm_layer.h"
 #include "autograd/autograd.h"
 #include "cpu/nn/lstm.h"
@@ -26,7 +26,8 @@ Lstm sizes_of(const TensorImpl& gates, const TensorImpl& c0, const TensorImpl& w
   const Lstm s{gates.shape[0], gates.shape[1], weight.shape[1], reverse};
   const int64_t wide[] = {s.steps, s.batch, 4 * s.hidden}, state[] = {s.batch, s.hidden},
                 square[] = {4 * s.hidden, s.hidden};
-  expect(gates, "gates", wide, gates.dtype), expect(c0, "a state", state, gates.dtype);
+  expect(gates, "gates", wide, gates.dtype);
+  expect(c0, "a state", state, gates.dtype);
   expect(weight, "a weight", square, gates.dtype);
   return s;
 }
@@ -41,7 +42,10 @@ template <class Run> void run_forward(const Call& c, Run run) {
     if (s.steps && s.batch && s.hidden)
       run(s, cpu::LstmForward<T>{gates, h0, c0, weight, nullptr, output, last, keep ? cells.get() : nullptr,
                                  keep ? activations.get() : nullptr});
-    output.finish(), last.finish(), cells.finish(), activations.finish();
+    output.finish();
+    last.finish();
+    cells.finish();
+    activations.finish();
   });
 }
 template <class Run> void run_backward(const Call& c, Run run) {
@@ -54,11 +58,13 @@ template <class Run> void run_backward(const Call& c, Run run) {
     if (s.steps && s.batch && s.hidden)
       run(s, cpu::LstmBackward<T>{grad, grad_c ? grad_c.template data<T>() : nullptr, activations, cells, c0, weight,
                                   gates, h0, first});
-    gates.finish(), h0.finish(), first.finish();
+    gates.finish();
+    h0.finish();
+    first.finish();
   });
 }
 
-// On devices a product and a few pointwise ops for each step, in the type of the arithmetic.
+// On devices: a product and a few pointwise ops per step, in the compute type.
 void forward_on_device(const Call& c) {
   const args::lstm_layer a(c);
   const Lstm s = sizes_of(a.gates(), a.c0(), a.weight(), a.reverse());
@@ -72,9 +78,13 @@ void forward_on_device(const Call& c) {
     const Tensor all = add(select(gates, 0, t), mm(h, weight));
     const auto part = [&](int64_t k) { return narrow(all, 1, k * s.hidden, s.hidden); };
     const Tensor in = sigmoid(part(0)), forget = sigmoid(part(1)), next = tanh(part(2)), out = sigmoid(part(3));
-    cell = add(mul(forget, cell), mul(in, next)), h = mul(out, tanh(cell));
+    cell = add(mul(forget, cell), mul(in, next));
+    h = mul(out, tanh(cell));
     put(0, t, h);
-    if (keep) put(2, t, cell), put(3, t, cat({in, forget, next, out}, 1));
+    if (keep) {
+      put(2, t, cell);
+      put(3, t, cat({in, forget, next, out}, 1));
+    }
   }
   copy_values(*c.outs[1], *cell);
 }
@@ -98,12 +108,14 @@ void backward_on_device(const Call& c) {  // grad, grad_c, activations, cells, c
                               mul(mul(gc, gate(0)), rsub(square(gate(2)), 1.0)), mul(mul(g, squashed), slope(gate(3)))},
                              1);
     copy_values(*select(c.outs[0], 0, t), *gates);
-    gh = mm(gates, weight), gc = mul(gc, gate(1));
+    gh = mm(gates, weight);
+    gc = mul(gc, gate(1));
   }
-  copy_values(*c.outs[1], *gh), copy_values(*c.outs[2], *gc);
+  copy_values(*c.outs[1], *gh);
+  copy_values(*c.outs[2], *gc);
 }
 
-// The layer in terms of other ops, whose gradients can be differentiated again.
+// The layer composed of other ops, whose gradients can be differentiated again.
 Grads differentiable_grads(const GradContext& c, const Tensor& g) {
   const grads::lstm_layer a(c);
   const Tensor gates = a.gates(), weight = a.weight();
@@ -137,7 +149,9 @@ Grads grad_lstm(const GradContext& c, const Tensor& g) {
   grads::lstm_layer::Result out;
   const bool reverse = a.reverse();
   const auto all = _lstm_layer_backward(g, c.grad(1), c.result(3), c.result(2), a.c0(), a.weight(), reverse);
-  out.gates = all[0], out.h0 = all[1], out.c0 = all[2];
+  out.gates = all[0];
+  out.h0 = all[1];
+  out.c0 = all[2];
   if (a.needs_weight()) {
     const Tensor h = c.result(0), first = unsqueeze(a.h0(), 0);
     const int64_t steps = h.size(0), hidden = h.size(2), rows = steps * h.size(1);
@@ -153,9 +167,8 @@ STRATA_OP(lstm_layer,
           "(Tensor, Tensor, Tensor, Tensor)")
   .keeps_for_grad("keep")
   .doc(
-    "One layer in one direction. gates [steps, batch, 4 * hidden] is the input's part with all biases. Gives the "
-    "states "
-    "of all steps, the last cell and, to `keep` for the gradient, all cells and activated gates.")
+    "One layer in one direction. gates [steps, batch, 4 * hidden] is the input's part with all biases. Returns the "
+    "states of all steps, the last cell and, with `keep` for the gradient, all cells and activated gates.")
   .helper()
   .no_out()
   .dtypes(kFloatingTypes)
@@ -166,8 +179,10 @@ STRATA_OP(lstm_layer,
     expect(h0, "a state", state, gates.dtype);
     const bool keep = *c.keep();
     for (uint32_t o = 0; o < 4; ++o) c.out(o)->dtype = gates.dtype;
-    c.out()->set_shape(all), c.out(1)->set_shape(state);
-    c.out(2)->set_shape(keep ? Shape(all) : Shape(none)), c.out(3)->set_shape(keep ? gates.sizes() : Shape(none));
+    c.out()->set_shape(all);
+    c.out(1)->set_shape(state);
+    c.out(2)->set_shape(keep ? Shape(all) : Shape(none));
+    c.out(3)->set_shape(keep ? gates.sizes() : Shape(none));
   })
   .kernel("simd",
           [](const args::lstm_layer& c) {
@@ -215,7 +230,9 @@ STRATA_OP(
     expect(c.cells(), "cells", all, activations.dtype);
     if (c.has_grad_c()) expect(*c.grad_c(), "a gradient", state, activations.dtype);
     for (uint32_t o = 0; o < 3; ++o) c.out(o)->dtype = activations.dtype;
-    c.out()->set_shape(activations.sizes()), c.out(1)->set_shape(state), c.out(2)->set_shape(state);
+    c.out()->set_shape(activations.sizes());
+    c.out(1)->set_shape(state);
+    c.out(2)->set_shape(state);
   })
   .kernel("simd",
           [](const Call& c) {

@@ -1,4 +1,4 @@
-// The op behind max_pool2d: largest values, and one byte per window that says where each stood. Channels-last stays so.
+// The op of max_pool2d: maxima, and one byte per window with the position of each. Channels-last is preserved.
 #include "cpu/nn/max_pool.h"
 #include "autograd/autograd.h"
 #include "base/checked.h"
@@ -27,12 +27,16 @@ MaxPool pool_of(Shape shape, const Window& window, bool last) {
                  to_string(shape));
   const size_t lead = shape.size() - 2;
   for (size_t d = 0; d < lead; ++d) p.images *= shape[d];
-  if (last) p.images = shape[0], p.inner = shape[1];
+  if (last) {
+    p.images = shape[0];
+    p.inner = shape[1];
+  }
   int64_t* const to[] = {p.kernel, p.stride, p.padding, p.dilation};
   for (size_t i = 0; i < 4; ++i) {
     const IntList l = window[i];
     STRATA_CHECK(l.size == 2, Runtime, "max_pool2d: expected two entries for each spatial size, got {}", to_string(l));
-    to[i][0] = l[0], to[i][1] = l[1];
+    to[i][0] = l[0];
+    to[i][1] = l[1];
     const int64_t least = i == 2 ? 0 : 1;  // padding may be 0
     STRATA_CHECK(
       l[0] >= least && l[1] >= least, Runtime,
@@ -53,7 +57,7 @@ MaxPool forward_pool(const Call& c, bool last) {
                MaxPool::kMostCodes);
   return p;
 }
-// Both ways between the input's shape and the codes' (small).
+// Backward and gather: between the input's shape and that of the codes (small).
 MaxPool coded_pool(Shape big, const TensorImpl& codes, const Window& window, bool last) {
   MaxPool p = pool_of(big, window, last);
   const size_t lead = big.size() - 2;
@@ -67,8 +71,8 @@ MaxPool coded_pool(Shape big, const TensorImpl& codes, const Window& window, boo
   return p;
 }
 
-// Strides of `out`, whose shape is set: channels-last or plain planes. Not those of another tensor: the stride of a dimension
-// of size 1 says nothing, and the dimension may have another size in `out`.
+// Sets the strides of `out`, whose shape is set: channels-last or contiguous. They are not copied from another tensor:
+// the stride of a dimension of size 1 is meaningless, and that dimension may have another size in `out`.
 void lay_out(TensorImpl& out, bool last) {
   if (last) set_layout(out, "channels_last", nullptr, "max_pool2d");
   else out.set_contiguous_strides();
@@ -93,7 +97,7 @@ template <class Run> void run_forward(const Call& c, Run run) {
     out.finish();
   });
 }
-// small -> big (backward) or big -> small (gather). Float32 is read and written in the memory order of the codes.
+// small -> big (backward) or big -> small (gather). Float32 is processed in the memory order of the codes.
 template <class V, class Run> void run_coded(const V& c, const TensorImpl& x, Shape big, Run run) {
   const DType compute = compute_type(c.out().dtype());
   const TensorImpl &given = c.codes(), &out = *c.out();
@@ -135,8 +139,10 @@ STRATA_OP(max_pool_codes,
     const bool last = x.dtype == DType::F32 && cpu::channels_last(x);
     int64_t shape[4];
     std::copy_n(x.shape, x.ndim, shape);
-    shape[x.ndim - 2] = p.out[0], shape[x.ndim - 1] = p.out[1];
-    c.out()->dtype = x.dtype, c.out(1)->dtype = DType::U8;
+    shape[x.ndim - 2] = p.out[0];
+    shape[x.ndim - 1] = p.out[1];
+    c.out()->dtype = x.dtype;
+    c.out(1)->dtype = DType::U8;
     c.out()->set_shape(Shape(shape, x.ndim));
     const int64_t none[] = {0};
     c.out(1)->set_shape(*c.codes() ? Shape(shape, x.ndim) : Shape(none, 1));
@@ -156,7 +162,7 @@ STRATA_OP(max_pool_codes,
           })
   .cuda("windows",
         [](const args::max_pool_codes& c) {
-          cuda::max_pool(cuda::PoolWay::Forward, sizes_of(window_of(c)), c.input(), *c.out(),
+          cuda::max_pool(cuda::PoolMode::Forward, sizes_of(window_of(c)), c.input(), *c.out(),
                          *c.codes() ? c.out(1).get() : nullptr);
         })
   .saves_result({1})
@@ -173,7 +179,7 @@ STRATA_OP(max_pool_codes,
 STRATA_OP(max_pool_codes_backward,
           "_max_pool_codes_backward(Tensor grad, Tensor codes, int[] kernel_size, int[] stride, int[] padding, int[] "
           "dilation, int[] input_shape) -> Tensor")
-  .doc("Each gradient put where its window's largest value stood.")
+  .doc("Writes each gradient to the position of its window's largest value.")
   .helper()
   .dtypes(kNumericTypes)
   .infer([](const args::max_pool_codes_backward& c) {
@@ -204,7 +210,7 @@ STRATA_OP(max_pool_codes_backward,
           })
   .cuda("windows",
         [](const args::max_pool_codes_backward& c) {
-          cuda::max_pool(cuda::PoolWay::Backward, sizes_of(window_of(c)), *c.out(), c.grad(), &c.codes());
+          cuda::max_pool(cuda::PoolMode::Backward, sizes_of(window_of(c)), *c.out(), c.grad(), &c.codes());
         })
   .saves({"codes"})
   .grad([](const grads::max_pool_codes_backward& c, const Tensor& g) -> Grads {
@@ -215,7 +221,7 @@ STRATA_OP(max_pool_codes_backward,
 STRATA_OP(max_pool_codes_gather,
           "_max_pool_codes_gather(Tensor input, Tensor codes, int[] kernel_size, int[] stride, int[] padding, int[] "
           "dilation) -> Tensor")
-  .doc("What stands where each window's largest value stood.")
+  .doc("The values at the positions of each window's largest value.")
   .helper()
   .dtypes(kNumericTypes)
   .infer([](const args::max_pool_codes_gather& c) {
@@ -241,7 +247,7 @@ STRATA_OP(max_pool_codes_gather,
           })
   .cuda("windows",
         [](const args::max_pool_codes_gather& c) {
-          cuda::max_pool(cuda::PoolWay::Gather, sizes_of(window_of(c)), c.input(), *c.out(), &c.codes());
+          cuda::max_pool(cuda::PoolMode::Gather, sizes_of(window_of(c)), c.input(), *c.out(), &c.codes());
         })
   .saves({"codes"})
   .grad([](const grads::max_pool_codes_gather& c, const Tensor& g) -> Grads {

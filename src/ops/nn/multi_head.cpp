@@ -1,4 +1,4 @@
-// Attention of several heads with its projections, as modules and nn.functional need it.
+// Multi-head attention with its projections, for modules and nn.functional.
 #include <cmath>
 
 #include "autograd/autograd.h"
@@ -9,7 +9,7 @@ namespace {
 
 using nn::functional::linear;
 
-// A boolean mask (true: hidden) as numbers to add to scores.
+// A boolean mask (true: masked) as numbers to add to scores.
 Tensor as_bias(const Tensor& mask, DType dtype) {
   if (!mask || is_floating(mask.dtype())) return mask;
   STRATA_CHECK(mask.dtype() == DType::Bool, Runtime,
@@ -21,7 +21,7 @@ struct Three {
   Tensor q, k, v;
 };
 
-// `weights` is one packed weight or three, and last the packed bias or nothing.
+// `weights` is one packed weight or three, followed by the packed bias or nothing.
 Three project(const Tensor& query, const Tensor& key, const Tensor& value, TensorList weights) {
   const Tensor& bias = weights.back();
   if (weights.size() == 2 && query.get() == key.get() && key.get() == value.get()) {
@@ -76,7 +76,8 @@ STRATA_OP(multi_head_attention,
     if (bias_kv.size() == 2 && bias_kv[0] && bias_kv[1]) {
       p.k = cat({p.k, repeat(bias_kv[0], {1, batch, 1})});
       p.v = cat({p.v, repeat(bias_kv[1], {1, batch, 1})});
-      mask = longer(mask), padding = longer(padding);
+      mask = longer(mask);
+      padding = longer(padding);
     }
     const auto by_head = [&](const Tensor& t) { return transpose(reshape(t, {t.size(0), batch * heads, head}), 0, 1); };
     const bool fixed = static_kv.size() == 2;
@@ -85,8 +86,10 @@ STRATA_OP(multi_head_attention,
            v = fixed && static_kv[1] ? static_kv[1] : by_head(p.v);
     if (add_zero) {
       const Tensor zero = zeros({batch * heads, 1, head}, k.dtype());
-      k = cat({k, zero}, 1), v = cat({v, zero}, 1);
-      mask = longer(mask), padding = longer(padding);
+      k = cat({k, zero}, 1);
+      v = cat({v, zero}, 1);
+      mask = longer(mask);
+      padding = longer(padding);
     }
     const int64_t source = k.size(1);
     if (padding) {

@@ -1,10 +1,10 @@
-// The norms in terms of other ops: for gradients of gradients, and in double as references of the kernels.
+// The norms composed of other ops: for double gradients, and in double as references for the kernels.
 #pragma once
 #include "strata/ops.h"
 
 namespace strata {
 
-// In double; undefined where the tensor is.
+// In double; undefined if the tensor is.
 inline Tensor wide(const Tensor& t) { return t ? to(t, DType::F64) : Tensor(); }
 
 struct Normalized {
@@ -16,12 +16,12 @@ inline Normalized normalized(const Tensor& x, IntList dims, double eps, bool cen
   const Tensor rstd = rsqrt(add(mean(square(deviation), dims, true), eps));
   return {mul(deviation, rstd), rstd};
 }
-// The gradient of x from the gradient g of the normalised value.
+// The gradient of x from the gradient g of the normalized value.
 inline Tensor normalized_grad(const Tensor& g, const Normalized& n, IntList dims, bool centred) {
   const Tensor along = mul(n.value, mean(mul(g, n.value), dims, true));
   return mul(n.rstd, centred ? sub(sub(g, mean(g, dims, true)), along) : sub(g, along));
 }
-// value * weight + bias, each where it is given.
+// value * weight + bias, each if given.
 inline Tensor affine(const Tensor& value, const Tensor& weight, const Tensor& bias) {
   const Tensor scaled = weight ? mul(value, weight) : value;
   return bias ? add(scaled, bias) : scaled;

@@ -1,4 +1,4 @@
-// Pools as PyTorch names them: 1d to 3d forms of the ops in pool_core.cpp.
+// Pooling ops with PyTorch's names: 1d to 3d forms of the ops in pool_core.cpp.
 #include "base/checked.h"
 #include "cpu/nn/max_pool.h"
 #include "strata/ops.h"
@@ -25,7 +25,7 @@ std::array<Tensor, 2> max_pool(const char* op, int dims, const Tensor& x, IntLis
   return _max_pool(x, window, stride_or_kernel(op, stride, kernel, dims), spread(op, "padding", padding, dims),
                    spread(op, "dilation", dilation, dims), ceil);
 }
-// Without indices, two-dimensional pools keep a byte per window for the gradient.
+// Without indices, two-dimensional pooling keeps a byte per window for the gradient.
 Tensor max_values(const Tensor& x, IntList kernel, const OptIntList& stride, IntList padding, IntList dilation,
                   bool ceil) {
   constexpr const char* op = "max_pool2d";
@@ -315,7 +315,7 @@ STRATA_OP(lp_pool3d,
 STRATA_OP(max_unpool1d,
           "nn.functional.max_unpool1d(Tensor input, Tensor indices, int[] kernel_size, int[]? stride=None, int[] "
           "padding=0, int[]? output_size=None) -> Tensor")
-  .doc("Puts the values of max_pool1d back to where they came from; zeros elsewhere.")
+  .doc("Puts the values of max_pool1d back at their indices; zeros elsewhere.")
   .dtypes(kNumericTypes)
   .composite([](const Tensor& x, const Tensor& i, IntList k, OptIntList s, IntList p, OptIntList size) {
     return max_unpool("max_unpool1d", 1, x, i, k, s, p, size);
@@ -326,7 +326,7 @@ STRATA_OP(max_unpool1d,
 STRATA_OP(max_unpool2d,
           "nn.functional.max_unpool2d(Tensor input, Tensor indices, int[] kernel_size, int[]? stride=None, int[] "
           "padding=0, int[]? output_size=None) -> Tensor")
-  .doc("Puts the values of max_pool2d back to where they came from; zeros elsewhere.")
+  .doc("Puts the values of max_pool2d back at their indices; zeros elsewhere.")
   .dtypes(kNumericTypes)
   .composite([](const Tensor& x, const Tensor& i, IntList k, OptIntList s, IntList p, OptIntList size) {
     return max_unpool("max_unpool2d", 2, x, i, k, s, p, size);
@@ -337,7 +337,7 @@ STRATA_OP(max_unpool2d,
 STRATA_OP(max_unpool3d,
           "nn.functional.max_unpool3d(Tensor input, Tensor indices, int[] kernel_size, int[]? stride=None, int[] "
           "padding=0, int[]? output_size=None) -> Tensor")
-  .doc("Puts the values of max_pool3d back to where they came from; zeros elsewhere.")
+  .doc("Puts the values of max_pool3d back at their indices; zeros elsewhere.")
   .dtypes(kNumericTypes)
   .composite([](const Tensor& x, const Tensor& i, IntList k, OptIntList s, IntList p, OptIntList size) {
     return max_unpool("max_unpool3d", 3, x, i, k, s, p, size);

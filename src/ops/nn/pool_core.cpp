@@ -1,5 +1,5 @@
-// The ops behind all pools: largest and mean value of windows, with gradients of any order. The number of spatial dimensions
-// is the length of the kernel (or output) size; leading dimensions are planes.
+// The core ops of all pooling: maximum and mean of windows, with gradients of any order. The number of spatial
+// dimensions is the length of the kernel (or output) size; leading dimensions are planes.
 #include "strata/args/nn/pool_core.h"
 #include "autograd/autograd.h"
 #include "base/checked.h"
@@ -177,7 +177,7 @@ void run_mean_backward(const Call& c, const Pooling& p) {
   });
 }
 
-// A gradient has the shape of the pool's result, or it would be read past its end.
+// A gradient must have the shape of the pool's result, or it would be read past its end.
 void set_grad_shape(const Call& c, const Pooling& p, Shape input, int dims) {
   const args::avg_pool_backward arg(c);
   const TensorImpl& g = arg.grad();
@@ -199,10 +199,13 @@ Grads grad_max(const GradContext& c, const Tensor& g) {  // an adaptive pool has
   return {_plane_scatter(g, c.result(1), a.shape_of_input(), static_cast<int64_t>(a.kernel_size().size), true)};
 }
 
-// The same as a device is told it: a missing dimension is of size 1.
+// The same for a device: a missing dimension has size 1.
 cuda::PoolSizes device_sizes(const Pooling& p) {
   cuda::PoolSizes s{.planes = p.planes, .include_pad = p.include_pad, .divisor = p.divisor};
-  for (size_t d = 0; d < 3; ++d) s.in[d] = p.in[d], s.out[d] = static_cast<int64_t>(p.windows[d].size());
+  for (size_t d = 0; d < 3; ++d) {
+    s.in[d] = p.in[d];
+    s.out[d] = static_cast<int64_t>(p.windows[d].size());
+  }
   return s;
 }
 cuda::PoolSizes device_sliding(const Pooling& p, IntList kernel, IntList stride, IntList padding,
@@ -210,7 +213,9 @@ cuda::PoolSizes device_sliding(const Pooling& p, IntList kernel, IntList stride,
   cuda::PoolSizes s = device_sizes(p);
   for (size_t d = 0; d < kernel.size; ++d) {
     const size_t to = 3 - kernel.size + d;
-    s.kernel[to] = kernel[d], s.stride[to] = stride[d], s.padding[to] = padding[d];
+    s.kernel[to] = kernel[d];
+    s.stride[to] = stride[d];
+    s.padding[to] = padding[d];
     s.dilation[to] = dilation ? (*dilation)[d] : 1;
   }
   return s;
@@ -236,7 +241,8 @@ STRATA_OP(max_pool_core,
     const TensorImpl& x = c.input();
     const Pooling p = max_plan(c);
     const int dims = static_cast<int>(c.kernel_size().size);
-    set_out(c.out(), x.dtype, x.sizes(), p, dims), set_out(c.out(1), DType::I64, x.sizes(), p, dims);
+    set_out(c.out(), x.dtype, x.sizes(), p, dims);
+    set_out(c.out(1), DType::I64, x.sizes(), p, dims);
   })
   .kernel("windows", [](const Call& c) { run_max(c, max_plan(c)); })
   .kernel("reference", [](const Call& c) { plain_max(c, max_plan(c)); })
@@ -260,7 +266,8 @@ STRATA_OP(adaptive_max_pool_core, "_adaptive_max_pool(Tensor input, int[] output
     const TensorImpl& x = c.input();
     const Pooling p = adaptive("adaptive_max_pool", x.sizes(), c.output_size());
     const int dims = static_cast<int>(c.output_size().size);
-    set_out(c.out(), x.dtype, x.sizes(), p, dims), set_out(c.out(1), DType::I64, x.sizes(), p, dims);
+    set_out(c.out(), x.dtype, x.sizes(), p, dims);
+    set_out(c.out(1), DType::I64, x.sizes(), p, dims);
   })
   .kernel("windows", [](const Call& c) { run_max(c, adaptive_plan(c, "adaptive_max_pool")); })
   .kernel("reference", [](const Call& c) { plain_max(c, adaptive_plan(c, "adaptive_max_pool")); })

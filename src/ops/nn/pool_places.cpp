@@ -1,4 +1,4 @@
-// Values put at places within planes, and taken from there: unpooling, and the gradients of pools that keep indices.
+// Scatter and gather within planes: unpooling, and the gradients of pooling with indices.
 #include "strata/args/nn/pool_places.h"
 #include "autograd/autograd.h"
 #include "cpu/nn/pooling.h"
@@ -18,7 +18,8 @@ struct Planes {
                  "pooling: shapes {} and {} do not fit", to_string(big), to_string(small));
     for (size_t d = 0; d < big.size(); ++d) {
       if (static_cast<int64_t>(big.size() - d) <= dims) {
-        in *= big[d], out *= small[d];
+        in *= big[d];
+        out *= small[d];
       } else {
         STRATA_CHECK(big[d] == small[d], Runtime, "pooling: shapes {} and {} do not fit", to_string(big),
                      to_string(small));
@@ -48,7 +49,8 @@ STRATA_OP(plane_scatter,
   .infer([](const args::plane_scatter& c) {
     check_indices(c.indices(), c.input());
     Planes(c.shape(), c.input().sizes(), c.dims());
-    c.out()->dtype = c.input().dtype, c.out()->set_shape(c.shape());
+    c.out()->dtype = c.input().dtype;
+    c.out()->set_shape(c.shape());
   })
   .kernel("planes",
           [](const args::plane_scatter& c) {
@@ -83,7 +85,7 @@ STRATA_OP(plane_scatter,
           const bool own = compute == c.out().dtype(), add = c.accumulate();
           const Tensor out = own ? c.out() : make_tensor(c.out().shape(), compute, c.out().device());
           fill_values(*out, 0);
-          // Indices to add at come from a pool; those to put at from the user.
+          // Indices to add at come from a pool; those to assign at come from the user.
           const auto wrong = cuda::plane_scatter(p.planes, p.in, p.out, *dense(c.share_input()),
                                                  *dense(c.share_indices()), *out, add, /*check=*/!add);
           if (wrong) checked_place(*wrong, p.in);
@@ -102,7 +104,8 @@ STRATA_OP(plane_gather, "_plane_gather(Tensor input, Tensor indices, int dims) -
   .infer([](const args::plane_gather& c) {
     check_indices(c.indices(), c.indices());
     Planes(c.input().sizes(), c.indices().sizes(), c.dims());
-    c.out()->dtype = c.input().dtype, c.out()->set_shape(c.indices().sizes());
+    c.out()->dtype = c.input().dtype;
+    c.out()->set_shape(c.indices().sizes());
   })
   .kernel("planes",
           [](const args::plane_gather& c) {

@@ -1,4 +1,4 @@
-// Functions that draw random numbers of their own: rrelu and the fractional max pools.
+// Functions that draw random numbers: rrelu and the fractional max pools.
 #include "strata/args/nn/random.h"
 #include "autograd/autograd.h"
 #include "cpu/staging.h"
@@ -17,7 +17,7 @@ Tensor rrelu_of(const Tensor& input, double lower, double upper, bool training, 
   return inplace ? copy_(input, out) : out;
 }
 
-// Where each window begins along one dimension (Graham, Fractional Max-Pooling): steps of alpha, shifted by the sample.
+// The start of each window along one dimension (Graham, Fractional Max-Pooling): steps of alpha, shifted by the sample.
 std::vector<int64_t> starts(double sample, int64_t in, int64_t out, int64_t kernel) {
   std::vector<int64_t> at(static_cast<size_t>(out), in - kernel);
   const double alpha = out > 1 ? static_cast<double>(in - kernel) / static_cast<double>(out - 1) : 0;
@@ -27,7 +27,7 @@ std::vector<int64_t> starts(double sample, int64_t in, int64_t out, int64_t kern
   return at;
 }
 
-// Which of a plane's samples belongs to spatial dimension d: as PyTorch has it, width first in two dimensions.
+// Index of the sample for spatial dimension d: as in PyTorch, width first in two dimensions.
 size_t sample_of(size_t d, size_t dims) { return dims == 2 ? 1 - d : d; }
 
 void run_fractional(const Call& c) {
@@ -37,8 +37,11 @@ void run_fractional(const Call& c) {
   const size_t dims = kernel.size, lead = static_cast<size_t>(x.ndim) - dims;
   int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, k[3] = {1, 1, 1}, planes = 1;
   for (size_t d = 0; d < lead; ++d) planes *= x.shape[d];
-  for (size_t d = 0; d < dims; ++d)
-    in[3 - dims + d] = x.shape[lead + d], out[3 - dims + d] = out_size[d], k[3 - dims + d] = kernel[d];
+  for (size_t d = 0; d < dims; ++d) {
+    in[3 - dims + d] = x.shape[lead + d];
+    out[3 - dims + d] = out_size[d];
+    k[3 - dims + d] = kernel[d];
+  }
   const cpu::In<double> samples(arg.samples());
   dispatch_compute(x.dtype, [&]<class T>() {
     const cpu::In<T> values(x);
@@ -61,7 +64,8 @@ void run_fractional(const Call& c) {
                   const int64_t place = (i * in[1] + j) * in[2] + l;
                   if (from[place] > from[best] || from[place] != from[place]) best = place;
                 }
-            result[o] = from[best], index[o++] = best;
+            result[o] = from[best];
+            index[o++] = best;
           }
     }
     result.finish();
@@ -78,7 +82,9 @@ void fractional_on_device(const Call& c) {
   for (size_t d = 0; d < lead; ++d) s.planes *= x.shape[d];
   for (size_t d = 0; d < dims; ++d) {
     const size_t to = 3 - dims + d;
-    s.in[to] = x.shape[lead + d], s.out[to] = out_size[d], s.kernel[to] = kernel[d];
+    s.in[to] = x.shape[lead + d];
+    s.out[to] = out_size[d];
+    s.kernel[to] = kernel[d];
     s.sample[to] = static_cast<int>(sample_of(d, dims));
   }
   cuda::pool_max(s, *dense(a.share_input()), *c.outs[0], *c.outs[1]);
@@ -146,7 +152,7 @@ STRATA_OP(rrelu,
 STRATA_OP(
   fractional_max_pool_core,
   "_fractional_max_pool(Tensor input, int[] kernel_size, int[] output_size, Tensor samples) -> (Tensor, Tensor)")
-  .doc("The largest value of windows at the places that samples [N, C, dims] lead to, and its index within the plane.")
+  .doc("The largest value of windows at the positions given by samples [N, C, dims], and its index within the plane.")
   .helper()
   .no_out()
   .no_grad_inputs({"samples"})
@@ -175,7 +181,8 @@ STRATA_OP(
     std::copy_n(x.shape, x.ndim, shape);
     std::copy_n(out.data, out.size, shape + x.ndim - out.size);
     for (int o : {0, 1}) c.out(o)->set_shape(Shape(shape, x.ndim));
-    c.out()->dtype = x.dtype, c.out(1)->dtype = DType::I64;
+    c.out()->dtype = x.dtype;
+    c.out(1)->dtype = DType::I64;
   })
   .kernel("reference", run_fractional)
   .cuda("windows", fractional_on_device)
@@ -190,8 +197,7 @@ STRATA_OP(fractional_max_pool2d_with_indices,
           "nn.functional.fractional_max_pool2d_with_indices(Tensor input, int[] kernel_size, int[]? output_size=None, "
           "float[]? output_ratio=None, *, Tensor? _random_samples=None) -> (Tensor, Tensor)")
   .doc(
-    "The largest value of windows at places that are random but cover [N, C, H, W] evenly, and its index within the "
-    "plane.")
+    "The largest value of windows at random positions that cover [N, C, H, W] evenly, and its index within the plane.")
   .no_method()
   .no_out()
   .draws()
@@ -209,7 +215,7 @@ STRATA_OP(fractional_max_pool3d_with_indices,
           "nn.functional.fractional_max_pool3d_with_indices(Tensor input, int[] kernel_size, int[]? output_size=None, "
           "float[]? output_ratio=None, *, Tensor? _random_samples=None) -> (Tensor, Tensor)")
   .doc(
-    "The largest value of windows at places that are random but cover [N, C, D, H, W] evenly, and its index within the "
+    "The largest value of windows at random positions that cover [N, C, D, H, W] evenly, and its index within the "
     "plane.")
   .no_method()
   .no_out()
@@ -226,7 +232,7 @@ STRATA_OP(fractional_max_pool3d_with_indices,
 STRATA_OP(fractional_max_pool2d,
           "nn.functional.fractional_max_pool2d(Tensor input, int[] kernel_size, int[]? output_size=None, float[]? "
           "output_ratio=None, *, Tensor? _random_samples=None) -> Tensor")
-  .doc("The largest value of windows at places that are random but cover [N, C, H, W] evenly.")
+  .doc("The largest value of windows at random positions that cover [N, C, H, W] evenly.")
   .no_method()
   .no_out()
   .draws()
@@ -241,7 +247,7 @@ STRATA_OP(fractional_max_pool2d,
 STRATA_OP(fractional_max_pool3d,
           "nn.functional.fractional_max_pool3d(Tensor input, int[] kernel_size, int[]? output_size=None, float[]? "
           "output_ratio=None, *, Tensor? _random_samples=None) -> Tensor")
-  .doc("The largest value of windows at places that are random but cover [N, C, D, H, W] evenly.")
+  .doc("The largest value of windows at random positions that cover [N, C, D, H, W] evenly.")
   .no_method()
   .no_out()
   .draws()

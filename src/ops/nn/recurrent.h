@@ -1,4 +1,4 @@
-// One step of recurrent cells in terms of other ops: what sequences are made of, and their kernels' gradients of gradients.
+// One step of recurrent cells, composed of other ops: used by sequences, and by double gradients of their kernels.
 #pragma once
 #include "tensor/tensor.h"
 

@@ -1,5 +1,5 @@
-// Recurrent networks: cells, and whole sequences of several layers in one or both directions. The product with the input is one
-// matrix product for all steps; only the product with the state runs step by step.
+// Recurrent networks: cells, and whole sequences of several layers in one or both directions. The product with the
+// input is one matrix product for all steps; only the product with the state runs step by step.
 #include "autograd/autograd.h"
 #include "ops/nn/recurrent.h"
 #include "ops/transfer.h"
@@ -20,7 +20,7 @@ enum class Cell : uint8_t { Tanh, Relu, Lstm, Gru };
 constexpr int64_t gates_of(Cell c) { return c == Cell::Lstm ? 4 : c == Cell::Gru ? 3 : 1; }
 
 using State = RecurrentState;
-// One step. x holds the input's part of the gates (bias included).
+// One step. x has the input's part of the gates (including the bias).
 State step(Cell cell, const Tensor& x, const State& s, const Tensor& w, const Tensor& b) {
   const Tensor r = linear(s.h, w, b);
   if (cell == Cell::Tanh) return {tanh(add(x, r)), {}};
@@ -56,7 +56,7 @@ struct Options {
   bool biases;
   int64_t layers;
   double dropout;
-  bool train, both_ways;
+  bool train, bidirectional;
   bool projected = false;  // LSTM with a weight_hr
 };
 
@@ -70,23 +70,23 @@ struct Result {
   Tensor output, h, c;
 };
 
-// x is [steps, batch, features], or [sum of sizes, features] when packed. h and c are [layers * ways, batch, hidden].
+// x is [steps, batch, features], or [sum of sizes, features] when packed. h and c are [layers * directions, batch, hidden].
 Result run_layers(const Options& o, Tensor x, const Tensor& h0, const Tensor& c0, TensorList params,
                   const Steps& steps) {
-  const int64_t ways = o.both_ways ? 2 : 1, per = (o.biases ? 4 : 2) + (o.projected ? 1 : 0);
-  const int64_t expected = o.layers * ways * per;
+  const int64_t directions = o.bidirectional ? 2 : 1, per = (o.biases ? 4 : 2) + (o.projected ? 1 : 0);
+  const int64_t expected = o.layers * directions * per;
   STRATA_CHECK(o.layers > 0 && static_cast<int64_t>(params.size()) == expected, Runtime,
                "{}: expected {} parameters for {} layers{}, got {}", o.op, expected, o.layers,
-               o.both_ways ? " in both directions" : "", params.size());
-  STRATA_CHECK(h0.dim() == 3 && h0.size(0) == o.layers * ways, Runtime,
-               "{}: expected hidden state of shape [{}, batch, hidden], got {}", o.op, o.layers * ways,
+               o.bidirectional ? " in both directions" : "", params.size());
+  STRATA_CHECK(h0.dim() == 3 && h0.size(0) == o.layers * directions, Runtime,
+               "{}: expected hidden state of shape [{}, batch, hidden], got {}", o.op, o.layers * directions,
                to_string(h0.shape()));
   const bool packed = !steps.sizes.empty();
   std::vector<Tensor> last_h, last_c;
   for (int64_t layer = 0; layer < o.layers; ++layer) {
     std::vector<Tensor> sides;
-    for (int64_t way = 0; way < ways; ++way) {
-      const size_t at = static_cast<size_t>((layer * ways + way) * per);
+    for (int64_t direction = 0; direction < directions; ++direction) {
+      const size_t at = static_cast<size_t>((layer * directions + direction) * per);
       const Tensor &wi = params[at], &wh = params[at + 1];
       const Tensor bi = o.biases ? params[at + 2] : Tensor(), bh = o.biases ? params[at + 3] : Tensor();
       const Tensor wr = o.projected ? params[at + static_cast<size_t>(per) - 1] : Tensor();
@@ -95,36 +95,38 @@ Result run_layers(const Options& o, Tensor x, const Tensor& h0, const Tensor& c0
                    x.size(-1));
       STRATA_CHECK(h0.size(2) == wh.size(-1), Runtime, "{}: expected hidden size {}, got {}", o.op, wh.size(-1),
                    h0.size(2));
-      State s{select(h0, 0, layer * ways + way), c0 ? select(c0, 0, layer * ways + way) : Tensor()};
+      State s{select(h0, 0, layer * directions + direction),
+              c0 ? select(c0, 0, layer * directions + direction) : Tensor()};
       if (o.cell == Cell::Lstm && !packed && !o.projected) {  // all steps in one kernel
         const Tensor gates = linear(x, wi, bi ? add(bi, bh) : bi);
-        const auto all = _lstm_layer(gates, s.h, s.c, wh, way == 1);
-        last_h.push_back(select(all[0], 0, way ? 0 : steps.count - 1)), last_c.push_back(all[1]);
+        const auto all = _lstm_layer(gates, s.h, s.c, wh, direction == 1);
+        last_h.push_back(select(all[0], 0, direction ? 0 : steps.count - 1));
+        last_c.push_back(all[1]);
         sides.push_back(all[0]);
         continue;
       }
       const Tensor gates = linear(x, wi, bi);
       std::vector<Tensor> outputs(static_cast<size_t>(steps.count));
       const State start = s;
-      std::vector<std::pair<Tensor, Tensor>> finished;  // of sequences that ended (packed, forwards): later rows first
+      std::vector<std::pair<Tensor, Tensor>> finished;  // of finished sequences (packed, forward): later rows first
       std::vector<int64_t> offset(static_cast<size_t>(steps.count) + 1, 0);
       for (size_t t = 0; packed && t < steps.sizes.size(); ++t) offset[t + 1] = offset[t] + steps.sizes[t];
-      int64_t running = packed ? (way ? 0 : steps.sizes[0]) : 0;
-      if (packed && !way) s = {narrow(s.h, 0, 0, running), s.c ? narrow(s.c, 0, 0, running) : Tensor()};
+      int64_t running = packed ? (direction ? 0 : steps.sizes[0]) : 0;
+      if (packed && !direction) s = {narrow(s.h, 0, 0, running), s.c ? narrow(s.c, 0, 0, running) : Tensor()};
       for (int64_t i = 0; i < steps.count; ++i) {
-        const int64_t t = way ? steps.count - 1 - i : i;
+        const int64_t t = direction ? steps.count - 1 - i : i;
         Tensor now;
         if (packed) {
           const int64_t size = steps.sizes[static_cast<size_t>(t)];
           now = narrow(gates, 0, offset[static_cast<size_t>(t)], size);
-          if (way && size > running) {  // backwards, sequences join as we go
+          if (direction && size > running) {  // backward, sequences start as we go
             const auto grow = [&](const Tensor& have, const Tensor& all) {
               return !all      ? Tensor()
                      : running ? cat({have, narrow(all, 0, running, size - running)})
                                : narrow(all, 0, 0, size);
             };
             s = {grow(s.h, start.h), grow(s.c, start.c)};
-          } else if (!way && size < running) {
+          } else if (!direction && size < running) {
             finished.emplace_back(narrow(s.h, 0, size, running - size),
                                   s.c ? narrow(s.c, 0, size, running - size) : Tensor());
             s = {narrow(s.h, 0, 0, size), s.c ? narrow(s.c, 0, 0, size) : Tensor()};
@@ -139,7 +141,10 @@ Result run_layers(const Options& o, Tensor x, const Tensor& h0, const Tensor& c0
       }
       if (!finished.empty()) {
         std::vector<Tensor> hs{s.h}, cs{s.c};
-        for (size_t k = finished.size(); k-- > 0;) hs.push_back(finished[k].first), cs.push_back(finished[k].second);
+        for (size_t k = finished.size(); k-- > 0;) {
+          hs.push_back(finished[k].first);
+          cs.push_back(finished[k].second);
+        }
         s = {cat(hs), s.c ? cat(cs) : Tensor()};
       }
       last_h.push_back(s.h);
@@ -175,7 +180,8 @@ Result run_packed(const Options& o, const Tensor& data, const Tensor& batch_size
   for (int64_t n : steps.sizes) {
     STRATA_CHECK(n > 0 && n <= before, Runtime, "{}: batch sizes must be positive and fall, got {}", o.op,
                  to_string(steps.sizes));
-    total += n, before = n;
+    total += n;
+    before = n;
   }
   STRATA_CHECK(steps.count > 0 && total == data.size(0), Runtime, "{}: batch sizes add up to {}, the data has {} rows",
                o.op, total, data.size(0));
@@ -227,7 +233,7 @@ STRATA_OP(gru_cell,
 STRATA_OP(lstm_cell,
           "lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> "
           "(Tensor, Tensor)")
-  .doc("One step of a long short-term memory; hx is (h, c).")
+  .doc("One step of an LSTM; hx is (h, c).")
   .no_method()
   .no_out()
   .dtypes(kFloatingTypes)
@@ -244,7 +250,7 @@ STRATA_OP(lstm_cell,
 STRATA_OP(lstm,
           "lstm(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool "
           "train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)")
-  .doc("A long short-term memory over a sequence; params are w_ih, w_hh, b_ih, b_hh of each layer and direction.")
+  .doc("An LSTM over a sequence; params are w_ih, w_hh, b_ih, b_hh of each layer and direction.")
   .no_method()
   .no_out()
   .dtypes(kFloatingTypes)
@@ -262,7 +268,7 @@ STRATA_OP(lstm,
 STRATA_OP(lstm_data,
           "lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, "
           "float dropout, bool train, bool bidirectional) -> (Tensor, Tensor, Tensor)")
-  .doc("lstm over a packed batch of sequences of falling lengths.")
+  .doc("lstm over a packed batch of sequences in descending order of length.")
   .no_method()
   .no_out()
   .dtypes(kFloatingTypes)
@@ -297,7 +303,7 @@ STRATA_OP(lstm_projected,
 STRATA_OP(lstm_projected_data,
           "_lstm_projected.data(Tensor data, Tensor batch_sizes, Tensor[] hx, Tensor[] params, bool has_biases, int "
           "num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor, Tensor)")
-  .doc("_lstm_projected over a packed batch of sequences of falling lengths.")
+  .doc("_lstm_projected over a packed batch of sequences in descending order of length.")
   .helper()
   .no_out()
   .dtypes(kFloatingTypes)
@@ -329,7 +335,7 @@ STRATA_OP(gru,
 STRATA_OP(gru_data,
           "gru.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, "
           "float dropout, bool train, bool bidirectional) -> (Tensor, Tensor)")
-  .doc("gru over a packed batch of sequences of falling lengths.")
+  .doc("gru over a packed batch of sequences in descending order of length.")
   .no_method()
   .no_out()
   .dtypes(kFloatingTypes)
@@ -359,7 +365,7 @@ STRATA_OP(rnn_tanh,
 STRATA_OP(rnn_tanh_data,
           "rnn_tanh.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, "
           "float dropout, bool train, bool bidirectional) -> (Tensor, Tensor)")
-  .doc("rnn_tanh over a packed batch of sequences of falling lengths.")
+  .doc("rnn_tanh over a packed batch of sequences in descending order of length.")
   .no_method()
   .no_out()
   .dtypes(kFloatingTypes)
@@ -389,7 +395,7 @@ STRATA_OP(rnn_relu,
 STRATA_OP(rnn_relu_data,
           "rnn_relu.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, "
           "float dropout, bool train, bool bidirectional) -> (Tensor, Tensor)")
-  .doc("rnn_relu over a packed batch of sequences of falling lengths.")
+  .doc("rnn_relu over a packed batch of sequences in descending order of length.")
   .no_method()
   .no_out()
   .dtypes(kFloatingTypes)

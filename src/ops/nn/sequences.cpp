@@ -1,4 +1,5 @@
-// Sequences of several lengths: padded to one length, and packed without padding. nn.utils.rnn of both languages is these.
+// Sequences of different lengths: padded to one length, or packed without padding. Used by nn.utils.rnn of both
+// languages.
 #include <numeric>
 
 #include "ops/transfer.h"
@@ -12,10 +13,10 @@ std::vector<int64_t> integers(const Tensor& t, const char* op, const char* name)
                "{}: {} must be int64 of one dimension, got {} of shape {}", op, name, name_of(t.dtype()),
                to_string(t.shape()));
   if (t.is_meta()) refuse_shape_from_values(op);
-  const Tensor c = contiguous(host_values(t));  // the host walks over lengths, wherever the sequences are
+  const Tensor c = contiguous(host_values(t));  // the host iterates over lengths, wherever the sequences are
   return {c.data<int64_t>(), c.data<int64_t>() + c.numel()};
 }
-// In host memory, where lengths and batch sizes stay on every device.
+// In host memory, where lengths and batch sizes stay for every device.
 Tensor tensor_of(const std::vector<int64_t>& values) {
   const auto n = static_cast<int64_t>(values.size());
   Tensor t = make_tensor(Shape(&n, 1), DType::I64);
@@ -23,7 +24,7 @@ Tensor tensor_of(const std::vector<int64_t>& values) {
   return t;
 }
 
-// Where each of n sequences stands in the batch: the given permutation, or as they come.
+// The position of each of n sequences in the batch: the given permutation, or the identity.
 std::vector<int64_t> places_of(const Tensor& permutation, size_t n, const char* op, const char* name) {
   std::vector<int64_t> places(n);
   std::iota(places.begin(), places.end(), 0);
@@ -56,8 +57,8 @@ STRATA_OP(pack_padded_sequence,
           "_pack_padded_sequence(Tensor input, Tensor lengths, Tensor? order=None, bool batch_first=False) -> (Tensor, "
           "Tensor)")
   .doc(
-    "The steps of padded sequences without padding, and how many sequences have each step; lengths fall, order says "
-    "where in the batch the sequence of each length stands.")
+    "The steps of padded sequences without padding, and the number of sequences that have each step; lengths descend, "
+    "and order gives the batch index of the sequence of each length.")
   .helper()
   .no_out()
   .dtypes(kStorageTypes)
@@ -129,7 +130,8 @@ STRATA_OP(
     for (int64_t t = 0; t < longest; ++t)
       for (int64_t i = 0; i < sizes[static_cast<size_t>(t)]; ++i) {
         const int64_t place = places[static_cast<size_t>(i)];
-        rows.push_back(row(t, place)), ++lengths[static_cast<size_t>(place)];
+        rows.push_back(row(t, place));
+        ++lengths[static_cast<size_t>(place)];
       }
     const Tensor blank =
       full(with_lead({row.steps * row.batch}, data.shape(), 1), padding, data.dtype(), data.device());
@@ -149,7 +151,7 @@ STRATA_OP(
 STRATA_OP(pad_sequence,
           "_pad_sequence(Tensor[] sequences, bool batch_first=False, Scalar padding_value=0, str padding_side='right') "
           "-> Tensor")
-  .doc("Sequences of several lengths, stacked and padded to the longest.")
+  .doc("Sequences of different lengths, stacked and padded to the longest.")
   .helper()
   .no_out()
   .dtypes(kStorageTypes)

@@ -1,4 +1,4 @@
-// Rearrangements of channels and windows: pixel_shuffle, channel_shuffle, unfold and fold.
+// Rearranges channels and windows: pixel_shuffle, channel_shuffle, unfold and fold.
 #include "strata/args/nn/shuffle.h"
 #include "autograd/autograd.h"
 #include "base/checked.h"
@@ -39,7 +39,8 @@ template <class V> ConvShape windows(const char* op, int64_t h, int64_t w, const
                    i == 2 ? "non-negative" : "greater than zero", to_string(l));
     }
   }
-  s.in[0] = h, s.in[1] = w;
+  s.in[0] = h;
+  s.in[1] = w;
   for (int d = 0; d < 2; ++d) {
     const int64_t room =
       (Checked(s.in[d]) + Checked(2) * s.padding[d] - Checked(s.dilation[d]) * (s.kernel[d] - 1) - 1).get();
@@ -115,8 +116,12 @@ template <bool unfold> void windows_on_device(const Call& c) {
   sizes.planes = 1;
   for (int d = 0; d + 2 < image.ndim; ++d) sizes.planes *= image.shape[d];
   for (int d = 0; d < 2; ++d) {
-    sizes.in[d] = s.in[d], sizes.out[d] = s.out[d], sizes.kernel[d] = s.kernel[d];
-    sizes.stride[d] = s.stride[d], sizes.padding[d] = s.padding[d], sizes.dilation[d] = s.dilation[d];
+    sizes.in[d] = s.in[d];
+    sizes.out[d] = s.out[d];
+    sizes.kernel[d] = s.kernel[d];
+    sizes.stride[d] = s.stride[d];
+    sizes.padding[d] = s.padding[d];
+    sizes.dilation[d] = s.dilation[d];
   }
   if (unfold) cuda::unfold(sizes, *x, *c.out());
   else cuda::fold(sizes, *x, *c.out());

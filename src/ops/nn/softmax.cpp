@@ -12,7 +12,7 @@
 namespace strata {
 namespace {
 
-// torch.nn.functional's rule when no dim is given.
+// torch.nn.functional's rule if no dim is given.
 int implicit_dim(const Value& dim, const TensorImpl& x, const char* op) {
   if (!dim) return x.ndim == 0 || x.ndim == 1 || x.ndim == 3 ? 0 : 1;
   return normalize_dim(dim.integer(), x.ndim, op);
@@ -134,7 +134,7 @@ STRATA_OP(softmax, "softmax(Tensor input, int? dim=None, dtype? dtype=None) -> T
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(log_softmax, "log_softmax(Tensor input, int? dim=None, dtype? dtype=None) -> Tensor")
-  .doc("log(softmax(x)), computed without loss of digits.")
+  .doc("log(softmax(x)), computed without loss of accuracy.")
   .nn()
   .dtypes(kFloatingTypes)
   .infer(infer_softmax)

@@ -1,4 +1,4 @@
-// The total norm of many tensors, and gradients clipped by it.
+// The total norm of many tensors, and gradient clipping.
 #include <cmath>
 
 #include "autograd/autograd.h"
@@ -10,7 +10,7 @@
 namespace strata {
 namespace {
 
-// One reading pass per tensor; the few results are combined in double precision.
+// Reads each tensor once; the few results are combined in double precision.
 double total_norm_of(TensorList tensors, double norm_type) {
   double total = 0;
   bool first = true;
@@ -61,7 +61,7 @@ void norm_on_device(const Call& c) {
 void scale_by_number(TensorList grads, double max_norm, double norm) {
   const autograd::NoGrad off;
   const double factor = max_norm / (norm + 1e-6);
-  if (!(factor >= 1))  // also when it is no number
+  if (!(factor >= 1))  // also for NaN
     for (const Tensor& g : grads) mul_(autograd::detach(g), factor);
 }
 
@@ -75,7 +75,7 @@ void scale_on_device(const Call& c) {
   const TensorList grads = a.grads();
   const TensorImpl& total = a.total_norm();
   if (total.device.type == DeviceType::Cpu) return scale_here(c);
-  cuda::scale_to_norm(grads, a.max_norm(), total);  // whether anything is to be scaled stays there
+  cuda::scale_to_norm(grads, a.max_norm(), total);  // the device decides whether anything is scaled
 }
 
 }  // namespace

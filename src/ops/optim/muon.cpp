@@ -1,5 +1,5 @@
-// One step of Muon: momentum whose matrix is made orthogonal before it is followed. A record like those of optimizers.cpp,
-// but written with other ops: nearly all its time is spent in matrix products.
+// One step of Muon: momentum, orthogonalized before it is applied. A record like those of optimizers.cpp, but composed
+// of other ops: nearly all of its time is spent in matrix products.
 #include <cmath>
 
 #include "autograd/autograd.h"
@@ -19,11 +19,11 @@ struct Polynomial {  // of the Newton-Schulz iteration: a X + b (X Xt) X + c (X 
   double a, b, c;
 };
 
-// Singular values of the result are near 1. In bfloat16: the iteration forgives its rounding.
+// Singular values of the result are near 1. In bfloat16: the iteration tolerates its rounding.
 Tensor orthogonal(const Tensor& matrix, const Polynomial& p, int64_t steps, double eps) {
   const bool tall = matrix.size(0) > matrix.size(1);
   Tensor x = to(matrix, DType::BF16, false, true);
-  if (tall) x = t(x);  // the Gram matrix of the short side is the small one
+  if (tall) x = t(x);  // use the Gram matrix of the short side
   div_(x, clamp_min(norm(x), eps));
   for (int64_t i = 0; i < steps; ++i) {
     const Tensor gram = matmul(x, t(x));
@@ -32,7 +32,7 @@ Tensor orthogonal(const Tensor& matrix, const Polynomial& p, int64_t steps, doub
   return tall ? t(x) : x;
 }
 
-// How the learning rate follows the shape, in the order of optim::AdjustLrFn.
+// The learning rate as a function of the shape, in the order of optim::AdjustLrFn.
 double adjusted(double lr, int64_t how, const Tensor& p) {
   const auto rows = static_cast<double>(p.size(0)), columns = static_cast<double>(p.size(1));
   switch (how) {

@@ -1,6 +1,6 @@
 // One step of each optimizer over all parameters of a group: a record per rule. They change their arguments and return
-// nothing. strata.optim and strata::optim keep the state and call them. Step counts in host memory are advanced here; those on a
-// device are advanced there, so that a graph can capture the step.
+// nothing. strata.optim and strata::optim keep the state and call them. Step counts in host memory are advanced here;
+// those on a device are advanced there, so that a graph can capture the step.
 #include <algorithm>
 #include <cstring>
 
@@ -18,7 +18,7 @@ using cpu::Rule;
 using cpu::Update;
 using Run = void (*)(Rule, std::span<Update>);  // null: on a device
 
-// The lists of one call, checked against each other: parameters and gradients first, then the lists of state.
+// The lists of one call, checked for consistency: parameters and gradients first, then the lists of state.
 class Step {
  public:
   Step(const Call& c, TensorList params, TensorList grads) : c_(c), params_(params), grads_(grads) {
@@ -30,12 +30,13 @@ class Step {
                    name_of(p.dtype()));
       STRATA_CHECK(p->same_shape(*g), Runtime, "{}: parameter {} has shape {} but its gradient {}", name(), i,
                    to_string(p.shape()), to_string(g.shape()));
-      updates_[i].value = p, updates_[i].grad = g;
+      updates_[i].value = p;
+      updates_[i].grad = g;
     }
   }
   size_t count() const { return params_.size(); }
 
-  // The list is state k of each parameter; an empty list: the rule works without it.
+  // Sets state k of each parameter; an empty list: the rule works without it.
   bool state(int k, const char* what, TensorList list) {
     if (list.empty()) return false;
     check_count(list, what);
@@ -46,26 +47,28 @@ class Step {
     }
     return true;
   }
-  // The list holds number k that is kept beside each parameter: the step count is number 0.
+  // Sets number k kept with each parameter: the step count is number 0.
   void keeps(int k, const char* what, TensorList list) {
     check_count(list, what);
     kept_[k] = list;
     for (size_t i = 0; i < list.size(); ++i) {
       STRATA_CHECK(list[i].numel() == 1, Runtime, "{}: {} must hold one number each, found shape {}", name(), what,
                    to_string(list[i].shape()));
-      STRATA_CHECK(list[i].device() == kept_[0][i].device(), Runtime, "{}: {}[{}] lies on {}, the step count on {}",
+      STRATA_CHECK(list[i].device() == kept_[0][i].device(), Runtime, "{}: {}[{}] is on {}, the step count on {}",
                    name(), what, i, to_string(list[i].device()), to_string(kept_[0][i].device()));
     }
   }
-  // The learning rate. One that lies on a device is read there if the rest of the rule's numbers is.
+  // The learning rate. If it is on a device, it is read there if the rule's other numbers are too.
   double lr(const Value& v) {
     if (v.tag != Tag::Tensor) return v.number();
     STRATA_CHECK(v.tensor->numel == 1, Value, "{}: the learning rate must be one number, found shape {}", name(),
                  to_string(v.tensor->sizes()));
     const Tensor t = alias(*v.tensor);
     const bool there = t.device().type != DeviceType::Cpu;
-    if (there && std::ranges::all_of(kept_[0], [&](const Tensor& n) { return n.device() == t.device(); }))
-      return lr_ = t, 0;
+    if (there && std::ranges::all_of(kept_[0], [&](const Tensor& n) { return n.device() == t.device(); })) {
+      lr_ = t;
+      return 0;
+    }
     if (there) refuse_capture(t.device());
     return t.item<double>();
   }
@@ -95,11 +98,11 @@ class Step {
     STRATA_CHECK(list.size() == params_.size(), Value, "{}: {} parameters but {} {}", name(), params_.size(),
                  list.size(), what);
   }
-  // Whether the members of parameter i are computed there.
+  // Whether the members of parameter i are computed on the device.
   bool on_device(size_t i) const { return kept_[0].empty() ? bool(lr_) : kept_[0][i].device().type != DeviceType::Cpu; }
   void refuse_capture(Device device) const {
     STRATA_CHECK(!cuda::is_capturing(device), Runtime,
-                 "{}: its step counts lie in host memory, so a captured step would repeat itself in every replay; make "
+                 "{}: its step counts are in host memory, so a captured step would repeat itself in every replay; make "
                  "the optimizer with capturable=True",
                  name());
   }
@@ -121,7 +124,7 @@ class Step {
   }
   const Call& c_;
   TensorList params_, grads_, kept_[cuda::kKeptNumbers];
-  Tensor lr_;  // on the device, in place of the options'
+  Tensor lr_;  // on the device, instead of in the options
   std::vector<Update> updates_;
 };
 static_assert(cpu::kRuleMembers == cuda::kRuleNumbers);
@@ -240,7 +243,7 @@ void nothing(const Call&) {}
 
 }  // namespace
 
-// What all rules have in common: two kernels, no result.
+// Common to all rules: two kernels, no result.
 #define STRATA_STEP(function)                             \
   .infer(nothing)                                         \
     .kernel("fused", function<cpu::update_fused>)         \
@@ -255,7 +258,7 @@ STRATA_STEP(sgd)
   .helper()
   .takes_numbers()
   .no_out()
-  .doc("One step of stochastic gradient descent; first: the momentum buffers hold nothing yet.")
+  .doc("One step of stochastic gradient descent; first: the momentum buffers are empty.")
   .samples({"[f(3,4),f(5)], [f(3,4),f(5)], [], 0.1", "[f(3,4),f(5)], [f(3,4),f(5)], [f(3,4),f(5)], 0.1, 0.9, 0.2, 0.01",
             "[f(40)], [f(40)], [f(40)], 0.1, 0.9, 0, 0.01, True, True, True", "[], [], [], 0.1"})
   .error("[f(3)], [], [], 0.1", ErrorKind::Value, "1 parameters but 0 gradients")
@@ -345,7 +348,7 @@ STRATA_STEP(rmsprop)
   .helper()
   .takes_numbers()
   .no_out()
-  .doc("One step of RMSprop; centred when grad_avgs are given.")
+  .doc("One step of RMSprop; centered if grad_avgs are given.")
   .samples({"[f(3,4),f(5)], [f(3,4),f(5)], [i9(),i9()], [p(3,4),p(5)], [], [], 0.01",
             "[f(40)], [f(40)], [i9()], [p(40)], [f(40)], [], 0.01, 0.9, 1e-6, 0.1, 0.9",
             "[f(3)], [f(3)], [i9()], [o(3)], [f(3)], [u(3)], 0.01, 0.9, 1e-6, 0.1, 0.9, True"});

@@ -13,7 +13,7 @@ namespace {
 Tensor dense(const Tensor& t, DType dtype) { return contiguous(t.dtype() == dtype ? t : to(t, dtype)); }
 bool on_host(const Tensor& t) { return t.device().type == DeviceType::Cpu; }
 
-// The bin of each element between sorted edges (double); what lies outside of them goes to bin 0 and is not `inside`.
+// The bin of each element between sorted edges (double); elements outside go to bin 0 and are not `inside`.
 struct Bins {
   Tensor bin, inside;
 };
@@ -23,12 +23,12 @@ Bins bins_of(const Tensor& x, const Tensor& edges) {
   const Tensor place = sub(clamp_max(search_core(edges, x, {}, true, false), n), 1);
   return {where(inside, place, 0), inside};
 }
-// Weights (1 without them) added up by bin, in double.
+// Weights (1 if not given) summed by bin, in double.
 Tensor added_up(const Bins& b, const Tensor& weights, int64_t bins) {
   const Tensor values = weights ? where(b.inside, weights, 0.0) : to(b.inside, DType::F64);
   return scatter_add(zeros({bins}, kFloat64), 0, b.bin, values);
 }
-// Weights added up by equal bins: in one pass on the CPU, by ops on a device. x is of a compute type, weights are double.
+// Weights summed by equal bins: in one pass on the CPU, with ops on a device. x has a compute type, weights are double.
 Tensor added_up(const Tensor& x, const Tensor& weights, int64_t bins, double low, double high) {
   if (!on_host(x)) {
     const Tensor v = to(x, kFloat64), inside = logical_and(ge(v, low), le(v, high));
@@ -49,18 +49,24 @@ Tensor added_up(const Tensor& x, const Tensor& weights, int64_t bins, double low
   return sums;
 }
 
-// Edges of equal bins from low to high; both from the data when they are equal.
+// Edges of equal bins from low to high; both from the data if they are equal.
 void data_range(const Tensor& x, double& low, double& high, double widen, const char* op) {
   if (low == high && x.is_meta()) high += 1;
-  if (low == high && x.numel() > 0) low = min(x).item<double>(), high = max(x).item<double>();
+  if (low == high && x.numel() > 0) {
+    low = min(x).item<double>();
+    high = max(x).item<double>();
+  }
   if (low == high && x.numel() == 0) high += 1;
-  if (low == high) low -= widen, high += widen;
+  if (low == high) {
+    low -= widen;
+    high += widen;
+  }
   STRATA_CHECK(std::isfinite(low) && std::isfinite(high), Runtime, "{}: range of [{}, {}] is not finite", op, low,
                high);
   STRATA_CHECK(low < high, Runtime, "{}: max must be larger than min, got [{}, {}]", op, low, high);
 }
 
-// Rows of input [..., columns] counted into the grid that the edges of each column span; the edges come after the histogram.
+// Counts rows of input [..., columns] in the grid spanned by the edges of each column; the edges follow the histogram.
 std::vector<Tensor> count_rows(const Tensor& input, TensorList bins, const Tensor& weight, bool density) {
   STRATA_CHECK(input.dim() >= 2, Runtime, "histogramdd: input tensor should have at least 2 dimensions, got shape {}",
                to_string(input.shape()));
@@ -77,7 +83,9 @@ std::vector<Tensor> count_rows(const Tensor& input, TensorList bins, const Tenso
     STRATA_CHECK(t.dim() == 1 && t.numel() >= 2 && t.dtype() == input.dtype(), Runtime,
                  "histogramdd: edges should be vectors of 2 or more elements of dtype {}, got shape {} and dtype {}",
                  name_of(input.dtype()), to_string(t.shape()), name_of(t.dtype()));
-    shape.push_back(t.numel() - 1), edges.push_back(dense(t, DType::F64)), out.push_back(clone(t));
+    shape.push_back(t.numel() - 1);
+    edges.push_back(dense(t, DType::F64));
+    out.push_back(clone(t));
   }
   const int64_t cells = checked_numel(shape);
   const Tensor table = reshape(x, {rows, columns});
@@ -89,7 +97,7 @@ std::vector<Tensor> count_rows(const Tensor& input, TensorList bins, const Tenso
   all.bin = where(all.inside, all.bin, 0);
   const Tensor hist = reshape(added_up(all, w, cells), shape), total = sum(hist);
   out[0] = hist;
-  for (size_t k = 0; density && k < edges.size(); ++k) {  // by the total and the volume of each cell
+  for (size_t k = 0; density && k < edges.size(); ++k) {  // divide by the total and the volume of each cell
     std::vector<int64_t> along(edges.size(), 1);
     along[k] = shape[k];
     out[0] = div(out[0], reshape(diff(edges[k]), along));
@@ -99,7 +107,7 @@ std::vector<Tensor> count_rows(const Tensor& input, TensorList bins, const Tenso
   return out;
 }
 
-// bincount by what devices have: the extremes are waited for, since the result's length depends on them.
+// bincount with device ops: waits for the extremes, since the result's length depends on them.
 Tensor count_on_device(const Tensor& x, const Tensor& weights, int64_t length) {
   if (x.numel() > 0) {
     const int64_t low = amin(x).item<int64_t>();
@@ -113,7 +121,7 @@ Tensor count_on_device(const Tensor& x, const Tensor& weights, int64_t length) {
 }  // namespace
 
 STRATA_OP(bincount, "bincount(Tensor input, Tensor? weights=None, int minlength=0) -> Tensor")
-  .doc("How often each of the numbers 0, 1, 2, ... occurs, or the sum of weights at its occurrences.")
+  .doc("The number of occurrences of each of 0, 1, 2, ..., or the sum of their weights.")
   .dtypes(kIntegerTypes)
   .composite([](const Tensor& input, const Tensor& weights, int64_t minlength) {
     Scoped mode(thread_state.grad_mode, false);
@@ -150,7 +158,7 @@ STRATA_OP(bincount, "bincount(Tensor input, Tensor? weights=None, int minlength=
   .error("t[1099511627776]", ErrorKind::OutOfMemory, "out of memory");
 
 STRATA_OP(histc, "histc(Tensor input, int bins=100, Scalar min=0, Scalar max=0) -> Tensor")
-  .doc("How many elements fall in each of equal bins between min and max (the data's own when both are equal).")
+  .doc("The number of elements in each of equal bins between min and max (those of the data if both are equal).")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, int64_t bins, Scalar min, Scalar max) {
     Scoped mode(thread_state.grad_mode, false);
@@ -218,9 +226,8 @@ STRATA_OP(histogram_bin_ct,
 STRATA_OP(histogramdd,
           "histogramdd(Tensor input, Tensor[] bins, *, Tensor? weight=None, bool density=False) -> Tensor[]")
   .doc(
-    "The weight of the rows of input in each cell of the grid that the edges (bins) of each column span, followed by "
-    "the "
-    "edges; in Python (hist, edges).")
+    "The weight of the rows of input in each cell of the grid spanned by the edges (bins) of each column, followed by "
+    "the edges; in Python (hist, edges).")
   .no_out()
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& input, TensorList bins, const Tensor& weight, bool density) {
@@ -251,7 +258,7 @@ STRATA_OP(
     STRATA_CHECK(!range || static_cast<int64_t>(range->size()) == 2 * columns, Runtime,
                  "histogramdd: range should have 2 numbers for each of the {} columns, got {}", columns,
                  range ? range->size() : 0);
-    checked_numel(bins);  // before any edges are made
+    checked_numel(bins);  // before any edges are created
     std::vector<Tensor> edges;
     for (size_t k = 0; k < bins.size; ++k) {
       STRATA_CHECK(bins[k] > 0, Runtime, "histogramdd: bins must be > 0, got {}", to_string(bins));

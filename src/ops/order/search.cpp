@@ -13,7 +13,7 @@ namespace {
 
 DType common_dtype(const Tensor& a, const Tensor& b) { return compute_type(promote(a.dtype(), b.dtype())); }
 
-// The first place in a sorted row whose element is >= v (right: > v). A NaN looked for goes to the end.
+// The first index in a sorted row whose element is >= v (right: > v). NaN goes to the end.
 template <class T> int64_t place_of(const T* row, const int64_t* order, int64_t n, T v, bool right) {
   int64_t low = 0, high = n;
   while (low < high) {
@@ -45,7 +45,7 @@ void run_search(const Call& c) {
     });
   });
 }
-// The binary search of place_of: in a row that ends with NaN, the number of smaller elements would be another place.
+// The binary search of place_of: in a row that ends with NaN, counting the smaller elements would give another index.
 void plain_search(const Call& c) {
   const args::search_core a(c);
   const TensorImpl &rows = a.rows(), &values = a.values();
@@ -121,7 +121,7 @@ Tensor is_in(const Tensor& elements, const Tensor& tests, bool invert) {
 }  // namespace
 
 STRATA_OP(search_core, "search_core(Tensor rows, Tensor values, Tensor? order, bool right, bool out_int32) -> Tensor")
-  .doc("Where each value belongs in its sorted row. All are of one dtype.")
+  .doc("The insertion index of each value in its sorted row. All have one dtype.")
   .infer([](const args::search_core& c) {
     const TensorImpl &rows = c.rows(), &values = c.values();
     bool fits = rows.ndim == 1 || (rows.ndim > 1 && rows.ndim == values.ndim);
@@ -147,8 +147,8 @@ STRATA_OP(searchsorted,
           "searchsorted(Tensor sorted_sequence, Tensor input, *, bool out_int32=False, bool right=False, str? "
           "side=None, Tensor? sorter=None) -> Tensor")
   .doc(
-    "Where to insert each value so that the sequence (rows along the last dimension) stays sorted: before equal "
-    "elements, or after them.")
+    "The index at which to insert each value so that the sequence (rows along the last dimension) stays sorted: before "
+    "equal elements, or after them.")
   .no_method()
   .composite([](const Tensor& sequence, const Tensor& input, bool out_int32, bool right,
                 std::optional<std::string_view> side, const Tensor& sorter) {
@@ -163,7 +163,7 @@ STRATA_OP(searchsorted,
 STRATA_OP(searchsorted_Scalar,
           "searchsorted.Scalar(Tensor sorted_sequence, Scalar input, *, bool out_int32=False, bool right=False, str? "
           "side=None, Tensor? sorter=None) -> Tensor")
-  .doc("Where to insert a number so that the sequence stays sorted.")
+  .doc("The index at which to insert a number so that the sequence stays sorted.")
   .no_method()
   .composite([](const Tensor& sequence, Scalar input, bool out_int32, bool right, std::optional<std::string_view> side,
                 const Tensor& sorter) {
@@ -200,7 +200,7 @@ STRATA_OP(bucketize_Scalar,
   .error("1.5, f(3,3)", ErrorKind::Runtime, "1 dimension");
 
 STRATA_OP(isin, "isin(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor")
-  .doc("Which elements occur among the test elements.")
+  .doc("Whether each element occurs among the test elements.")
   .no_method()
   .composite([](const Tensor& elements, const Tensor& test_elements, bool, bool invert) {
     return is_in(elements, test_elements, invert);
@@ -210,7 +210,7 @@ STRATA_OP(isin, "isin(Tensor elements, Tensor test_elements, *, bool assume_uniq
 STRATA_OP(
   isin_Tensor_Scalar,
   "isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor")
-  .doc("Which elements equal the number.")
+  .doc("Whether each element equals the number.")
   .no_method()
   .composite([](const Tensor& elements, Scalar test, bool, bool invert) {
     return is_in(elements, number_tensor(test, elements), invert);

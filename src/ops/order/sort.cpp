@@ -37,43 +37,43 @@ template <class V> Grads grad_sort(const GradContext& c, const Tensor& g) {
   return {scatter_into_zeros(x, normalize_dim(a.dim(), x.ndim, "sort"), autograd::detach(c.result(1)), g)};
 }
 
-// Devices choose how lines are sorted.
-using cuda::SortWay;
-template <SortWay way>
+// Devices choose a method of sorting lines.
+using cuda::SortMethod;
+template <SortMethod method>
 void device_sort(const TensorImpl& x, int dim, bool descending, const TensorImpl* values, const TensorImpl* indices) {
-  cuda::sort(way, x, dim, descending, values, indices);
+  cuda::sort(method, x, dim, descending, values, indices);
 }
-template <SortWay way>
+template <SortMethod method>
 void device_topk(const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImpl& values,
                  const TensorImpl& indices) {
-  cuda::topk(way, x, k, dim, largest, values, indices);
+  cuda::topk(method, x, k, dim, largest, values, indices);
 }
-template <SortWay way>
+template <SortMethod method>
 void device_pick(cpu::Pick what, const TensorImpl& x, int64_t k, int dim, const TensorImpl& values,
                  const TensorImpl& indices) {
-  cuda::pick(way, what, x, k, dim, values, indices);
+  cuda::pick(method, what, x, k, dim, values, indices);
 }
-// Whether lines are sorted so, where one element of each is wanted (kWhole: all of them).
-template <SortWay way, class V, bool kWhole = false> const char* sorts_so(const Call& c) {
+// Whether this method sorts the lines if one element of each is needed (kWhole: all of them).
+template <SortMethod method, class V, bool kWhole = false> const char* sorts_so(const Call& c) {
   const V a(c);
   const TensorImpl& x = a.input();
   const int64_t n = x.ndim ? x.shape[dim_of(a)] : 1;
-  return cuda::sort_objection(way, n, n ? x.numel / n : 0, kWhole ? n : 1);
+  return cuda::sort_objection(method, n, n ? x.numel / n : 0, kWhole ? n : 1);
 }
-template <SortWay way> const char* sorts_all_so(const Call& c) {  // as one line
+template <SortMethod method> const char* sorts_all_so(const Call& c) {  // as one line
   const args::median a(c);
-  return cuda::sort_objection(way, a.input().numel, 1, 1);
+  return cuda::sort_objection(method, a.input().numel, 1, 1);
 }
-template <SortWay way> const char* finds_top_so(const Call& c) {
+template <SortMethod method> const char* finds_top_so(const Call& c) {
   const args::topk a(c);
   const TensorImpl& x = a.input();
   const int64_t n = x.ndim ? x.shape[normalize_dim(a.dim(), x.ndim, "topk")] : 1;
-  return cuda::sort_objection(way, n, n ? x.numel / n : 0, a.k());
+  return cuda::sort_objection(method, n, n ? x.numel / n : 0, a.k());
 }
 
-template <SortWay way> void device_argsort(const Call& c) {
+template <SortMethod method> void device_argsort(const Call& c) {
   const args::argsort a(c);
-  cuda::sort(way, a.input(), dim_of(a), a.descending(), nullptr, c.out().get());
+  cuda::sort(method, a.input(), dim_of(a), a.descending(), nullptr, c.out().get());
 }
 
 void infer_pick(const Call& c, int64_t dim, bool keepdim) {
@@ -83,7 +83,8 @@ void infer_pick(const Call& c, int64_t dim, bool keepdim) {
   STRATA_CHECK(x.ndim == 0 || x.shape[d] > 0, Index, "{}: Expected reduction dim {} to have non-zero size", c.op.name,
                d);
   for (int o = 0; o < 2; ++o) set_reduced_shape(*c.outs[o], x, 1u << d, keepdim);
-  c.outs[0]->dtype = x.dtype, c.outs[1]->dtype = DType::I64;
+  c.outs[0]->dtype = x.dtype;
+  c.outs[1]->dtype = DType::I64;
 }
 template <class V, cpu::Pick what, decltype(&cpu::pick) pick> void run_pick(const Call& c) {
   const V a(c);
@@ -117,7 +118,7 @@ template <cpu::Pick what, decltype(&cpu::pick) pick> void run_median(const Call&
   const Tensor flat = reshape(a.share_input(), {-1}), place = make_tensor({}, DType::I64, input.device);
   pick(what, *flat, 0, 0, *c.out(), *place);
 }
-// All elements that equal the median share its gradient.
+// All elements equal to the median share its gradient.
 Grads grad_median(const GradContext& c, const Tensor& g) {
   const grads::median a(c);
   return {spread_evenly(g, a.input(), c.result(), (1u << a.meta_of_input().ndim) - 1, false)};
@@ -126,13 +127,14 @@ Grads grad_median(const GradContext& c, const Tensor& g) {
 
 STRATA_OP(sort, "sort(Tensor input, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)")
   .doc(
-    "The elements in order along a dimension and where each came from. Equal elements keep their order; NaN counts as "
+    "The sorted elements along a dimension and their original indices. Equal elements keep their order; NaN counts as "
     "the largest.")
   .infer(infer_sort<args::sort>)
   .kernel("radix", run_sort<args::sort, cpu::sort>)
   .kernel("reference", run_sort<args::sort, cpu::sort_reference>)
-  .cuda("block_lines", run_sort<args::sort, device_sort<SortWay::Lines>>, sorts_so<SortWay::Lines, args::sort, true>)
-  .cuda("radix", run_sort<args::sort, device_sort<SortWay::Radix>>)
+  .cuda("block_lines", run_sort<args::sort, device_sort<SortMethod::Lines>>,
+        sorts_so<SortMethod::Lines, args::sort, true>)
+  .cuda("radix", run_sort<args::sort, device_sort<SortMethod::Radix>>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_sort<grads::sort>)
@@ -146,9 +148,9 @@ STRATA_OP(
   .infer(infer_sort<args::sort_stable>)
   .kernel("radix", run_sort<args::sort_stable, cpu::sort>)
   .kernel("reference", run_sort<args::sort_stable, cpu::sort_reference>)
-  .cuda("block_lines", run_sort<args::sort_stable, device_sort<SortWay::Lines>>,
-        sorts_so<SortWay::Lines, args::sort_stable, true>)
-  .cuda("radix", run_sort<args::sort_stable, device_sort<SortWay::Radix>>)
+  .cuda("block_lines", run_sort<args::sort_stable, device_sort<SortMethod::Lines>>,
+        sorts_so<SortMethod::Lines, args::sort_stable, true>)
+  .cuda("radix", run_sort<args::sort_stable, device_sort<SortMethod::Radix>>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_sort<grads::sort_stable>)
@@ -156,11 +158,12 @@ STRATA_OP(
   .error("f(3), stable=True, dim=1", ErrorKind::Index, "out of range");
 
 STRATA_OP(argsort, "argsort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> Tensor")
-  .doc("The places of the elements in order along a dimension.")
+  .doc("The indices that sort the elements along a dimension.")
   .infer([](const args::argsort& c) {
     const TensorImpl& x = c.input();
     dim_of(c);
-    c.out()->set_shape(x.sizes()), c.out()->dtype = DType::I64;
+    c.out()->set_shape(x.sizes());
+    c.out()->dtype = DType::I64;
   })
   .kernel("radix",
           [](const args::argsort& c) { cpu::sort(c.input(), dim_of(c), c.descending(), nullptr, c.out().get()); })
@@ -168,19 +171,19 @@ STRATA_OP(argsort, "argsort(Tensor input, int dim=-1, bool descending=False, *, 
           [](const args::argsort& c) {
             cpu::sort_reference(c.input(), dim_of(c), c.descending(), nullptr, c.out().get());
           })
-  .cuda("block_lines", device_argsort<SortWay::Lines>, sorts_so<SortWay::Lines, args::argsort, true>)
-  .cuda("radix", device_argsort<SortWay::Radix>)
+  .cuda("block_lines", device_argsort<SortMethod::Lines>, sorts_so<SortMethod::Lines, args::argsort, true>)
+  .cuda("radix", device_argsort<SortMethod::Radix>)
   .samples({"f(3,4)", "f(3,4), 0, True", "i5(10), stable=True", "f()"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(msort, "msort(Tensor input) -> Tensor")
-  .doc("The elements in order along the first dimension.")
+  .doc("The sorted elements along the first dimension.")
   .composite([](const Tensor& input) { return sort(input, int64_t{0})[0]; })
   .samples({"f(3,4)", "i5(7)"});
 
 STRATA_OP(
   topk, "topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)")
-  .doc("The k largest (or smallest) elements along a dimension, in order, and their places.")
+  .doc("The k largest (or smallest) elements along a dimension, in order, and their indices.")
   .infer([](const args::topk& c) {
     const TensorImpl& x = c.input();
     const int dim = normalize_dim(c.dim(), x.ndim, "topk");
@@ -191,13 +194,14 @@ STRATA_OP(
       c.out(o)->set_shape(x.sizes());
       if (x.ndim) c.out(o)->shape[dim] = k;
     }
-    c.out()->dtype = x.dtype, c.out(1)->dtype = DType::I64;
+    c.out()->dtype = x.dtype;
+    c.out(1)->dtype = DType::I64;
   })
   .kernel("select", run_topk<cpu::topk>)
   .kernel("reference", run_topk<cpu::topk_reference>)
-  .cuda("select", run_topk<device_topk<SortWay::Select>>, finds_top_so<SortWay::Select>)
-  .cuda("block_lines", run_topk<device_topk<SortWay::Lines>>, finds_top_so<SortWay::Lines>)
-  .cuda("radix", run_topk<device_topk<SortWay::Radix>>)
+  .cuda("select", run_topk<device_topk<SortMethod::Select>>, finds_top_so<SortMethod::Select>)
+  .cuda("block_lines", run_topk<device_topk<SortMethod::Lines>>, finds_top_so<SortMethod::Lines>)
+  .cuda("radix", run_topk<device_topk<SortMethod::Radix>>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad([](const grads::topk& c, const Tensor& g) -> Grads {
@@ -209,7 +213,7 @@ STRATA_OP(
   .error("f(3,4), 5", ErrorKind::Runtime, "out of range");
 
 STRATA_OP(kthvalue, "kthvalue(Tensor input, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)")
-  .doc("The k-th smallest element along a dimension (k counts from 1) and its place.")
+  .doc("The k-th smallest element along a dimension (k counts from 1) and its index.")
   .infer([](const args::kthvalue& c) {
     const TensorImpl& x = c.input();
     infer_pick(c, c.dim(), c.keepdim());
@@ -220,11 +224,11 @@ STRATA_OP(kthvalue, "kthvalue(Tensor input, int k, int dim=-1, bool keepdim=Fals
   })
   .kernel("select", run_pick<args::kthvalue, cpu::Pick::Kth, cpu::pick>)
   .kernel("reference", run_pick<args::kthvalue, cpu::Pick::Kth, cpu::pick_reference>)
-  .cuda("select", run_pick<args::kthvalue, cpu::Pick::Kth, device_pick<SortWay::Select>>,
-        sorts_so<SortWay::Select, args::kthvalue>)
-  .cuda("block_lines", run_pick<args::kthvalue, cpu::Pick::Kth, device_pick<SortWay::Lines>>,
-        sorts_so<SortWay::Lines, args::kthvalue>)
-  .cuda("radix", run_pick<args::kthvalue, cpu::Pick::Kth, device_pick<SortWay::Radix>>)
+  .cuda("select", run_pick<args::kthvalue, cpu::Pick::Kth, device_pick<SortMethod::Select>>,
+        sorts_so<SortMethod::Select, args::kthvalue>)
+  .cuda("block_lines", run_pick<args::kthvalue, cpu::Pick::Kth, device_pick<SortMethod::Lines>>,
+        sorts_so<SortMethod::Lines, args::kthvalue>)
+  .cuda("radix", run_pick<args::kthvalue, cpu::Pick::Kth, device_pick<SortMethod::Radix>>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad([](const grads::kthvalue& c, const Tensor& g) -> Grads {
@@ -240,15 +244,15 @@ STRATA_OP(kthvalue, "kthvalue(Tensor input, int k, int dim=-1, bool keepdim=Fals
   .error("f(3,4), 1, 2", ErrorKind::Index, "out of range");
 
 STRATA_OP(median_dim, "median.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
-  .doc("The lower median along a dimension and its place; NaN where there is one.")
+  .doc("The lower median along a dimension and its index; NaN if there is one.")
   .infer([](const args::median_dim& c) { infer_pick(c, c.dim(), c.keepdim()); })
   .kernel("select", run_pick<args::median_dim, cpu::Pick::Median, cpu::pick>)
   .kernel("reference", run_pick<args::median_dim, cpu::Pick::Median, cpu::pick_reference>)
-  .cuda("select", run_pick<args::median_dim, cpu::Pick::Median, device_pick<SortWay::Select>>,
-        sorts_so<SortWay::Select, args::median_dim>)
-  .cuda("block_lines", run_pick<args::median_dim, cpu::Pick::Median, device_pick<SortWay::Lines>>,
-        sorts_so<SortWay::Lines, args::median_dim>)
-  .cuda("radix", run_pick<args::median_dim, cpu::Pick::Median, device_pick<SortWay::Radix>>)
+  .cuda("select", run_pick<args::median_dim, cpu::Pick::Median, device_pick<SortMethod::Select>>,
+        sorts_so<SortMethod::Select, args::median_dim>)
+  .cuda("block_lines", run_pick<args::median_dim, cpu::Pick::Median, device_pick<SortMethod::Lines>>,
+        sorts_so<SortMethod::Lines, args::median_dim>)
+  .cuda("radix", run_pick<args::median_dim, cpu::Pick::Median, device_pick<SortMethod::Radix>>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_pick)
@@ -256,28 +260,28 @@ STRATA_OP(median_dim, "median.dim(Tensor input, int dim, bool keepdim=False) -> 
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(median, "median(Tensor input) -> Tensor")
-  .doc("The lower median of all elements; NaN when there is one.")
+  .doc("The lower median of all elements; NaN if there is one.")
   .infer(infer_median)
   .kernel("select", run_median<cpu::Pick::Median, cpu::pick>)
   .kernel("reference", run_median<cpu::Pick::Median, cpu::pick_reference>)
-  .cuda("select", run_median<cpu::Pick::Median, device_pick<SortWay::Select>>, sorts_all_so<SortWay::Select>)
-  .cuda("block_lines", run_median<cpu::Pick::Median, device_pick<SortWay::Lines>>, sorts_all_so<SortWay::Lines>)
-  .cuda("radix", run_median<cpu::Pick::Median, device_pick<SortWay::Radix>>)
+  .cuda("select", run_median<cpu::Pick::Median, device_pick<SortMethod::Select>>, sorts_all_so<SortMethod::Select>)
+  .cuda("block_lines", run_median<cpu::Pick::Median, device_pick<SortMethod::Lines>>, sorts_all_so<SortMethod::Lines>)
+  .cuda("radix", run_median<cpu::Pick::Median, device_pick<SortMethod::Radix>>)
   .saves({"input"})
   .saves_result()
   .grad(grad_median)
   .samples({"f(3,4)", "f(5)", "i5(10)", "f()"});
 
 STRATA_OP(nanmedian_dim, "nanmedian.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
-  .doc("The lower median along a dimension of the elements that are not NaN, and its place.")
+  .doc("The lower median along a dimension of the elements that are not NaN, and its index.")
   .infer([](const args::nanmedian_dim& c) { infer_pick(c, c.dim(), c.keepdim()); })
   .kernel("select", run_pick<args::nanmedian_dim, cpu::Pick::NanMedian, cpu::pick>)
   .kernel("reference", run_pick<args::nanmedian_dim, cpu::Pick::NanMedian, cpu::pick_reference>)
-  .cuda("select", run_pick<args::nanmedian_dim, cpu::Pick::NanMedian, device_pick<SortWay::Select>>,
-        sorts_so<SortWay::Select, args::nanmedian_dim>)
-  .cuda("block_lines", run_pick<args::nanmedian_dim, cpu::Pick::NanMedian, device_pick<SortWay::Lines>>,
-        sorts_so<SortWay::Lines, args::nanmedian_dim>)
-  .cuda("radix", run_pick<args::nanmedian_dim, cpu::Pick::NanMedian, device_pick<SortWay::Radix>>)
+  .cuda("select", run_pick<args::nanmedian_dim, cpu::Pick::NanMedian, device_pick<SortMethod::Select>>,
+        sorts_so<SortMethod::Select, args::nanmedian_dim>)
+  .cuda("block_lines", run_pick<args::nanmedian_dim, cpu::Pick::NanMedian, device_pick<SortMethod::Lines>>,
+        sorts_so<SortMethod::Lines, args::nanmedian_dim>)
+  .cuda("radix", run_pick<args::nanmedian_dim, cpu::Pick::NanMedian, device_pick<SortMethod::Radix>>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_pick)
@@ -289,22 +293,23 @@ STRATA_OP(nanmedian, "nanmedian(Tensor input) -> Tensor")
   .infer(infer_median)
   .kernel("select", run_median<cpu::Pick::NanMedian, cpu::pick>)
   .kernel("reference", run_median<cpu::Pick::NanMedian, cpu::pick_reference>)
-  .cuda("select", run_median<cpu::Pick::NanMedian, device_pick<SortWay::Select>>, sorts_all_so<SortWay::Select>)
-  .cuda("block_lines", run_median<cpu::Pick::NanMedian, device_pick<SortWay::Lines>>, sorts_all_so<SortWay::Lines>)
-  .cuda("radix", run_median<cpu::Pick::NanMedian, device_pick<SortWay::Radix>>)
+  .cuda("select", run_median<cpu::Pick::NanMedian, device_pick<SortMethod::Select>>, sorts_all_so<SortMethod::Select>)
+  .cuda("block_lines", run_median<cpu::Pick::NanMedian, device_pick<SortMethod::Lines>>,
+        sorts_all_so<SortMethod::Lines>)
+  .cuda("radix", run_median<cpu::Pick::NanMedian, device_pick<SortMethod::Radix>>)
   .saves({"input"})
   .saves_result()
   .grad(grad_median)
   .samples({"f(3,4)", "f(5)", "i5(10)"});
 
 STRATA_OP(mode, "mode(Tensor input, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)")
-  .doc("The most frequent element along a dimension, the smallest of equally frequent ones, and its last place.")
+  .doc("The most frequent element along a dimension, the smallest of equally frequent ones, and its last index.")
   .infer([](const args::mode& c) { infer_pick(c, c.dim(), c.keepdim()); })
   .kernel("select", run_pick<args::mode, cpu::Pick::Mode, cpu::pick>)
   .kernel("reference", run_pick<args::mode, cpu::Pick::Mode, cpu::pick_reference>)
-  .cuda("block_lines", run_pick<args::mode, cpu::Pick::Mode, device_pick<SortWay::Lines>>,
-        sorts_so<SortWay::Lines, args::mode>)
-  .cuda("radix", run_pick<args::mode, cpu::Pick::Mode, device_pick<SortWay::Radix>>)
+  .cuda("block_lines", run_pick<args::mode, cpu::Pick::Mode, device_pick<SortMethod::Lines>>,
+        sorts_so<SortMethod::Lines, args::mode>)
+  .cuda("radix", run_pick<args::mode, cpu::Pick::Mode, device_pick<SortMethod::Radix>>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_pick)

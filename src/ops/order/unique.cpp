@@ -1,4 +1,5 @@
-// unique and unique_consecutive. The records always give all three results; the Python layer returns those asked for.
+// unique and unique_consecutive. The records always return all three results; the Python layer returns the requested
+// ones.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -11,18 +12,21 @@ namespace strata {
 namespace {
 
 struct Groups {
-  std::vector<int64_t> first;  // the element that stands for each group
+  std::vector<int64_t> first;  // the representative element of each group
   std::vector<int64_t> counts;
   std::vector<int64_t> inverse;  // the group of each element
 };
 
-// Walks elements in the given order and starts a group wherever an element differs from the one before.
+// Visits elements in the given order and starts a group wherever an element differs from the previous one.
 template <class Same> Groups group(const int64_t* order, int64_t n, const Same& same) {
   Groups g;
   g.inverse.resize(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) {
     const int64_t e = order ? order[i] : i;
-    if (i == 0 || !same(order ? order[i - 1] : i - 1, e)) g.first.push_back(e), g.counts.push_back(0);
+    if (i == 0 || !same(order ? order[i - 1] : i - 1, e)) {
+      g.first.push_back(e);
+      g.counts.push_back(0);
+    }
     ++g.counts.back();
     g.inverse[static_cast<size_t>(e)] = static_cast<int64_t>(g.first.size()) - 1;
   }
@@ -39,8 +43,8 @@ Tensor from_vector(const std::vector<int64_t>& v) {
   return from_vector(v, Shape(&n, 1));
 }
 
-// The groups from tensors on a device: `starts` is true where a group begins, in the order `order` (none: as they stand). The
-// first element of each group, the group of each element, the groups' sizes.
+// Groups from tensors on a device: `starts` is true where a group begins, in the order `order` (none: the given order).
+// Returns the first element of each group, the group of each element, the groups' sizes.
 std::tuple<Tensor, Tensor, Tensor> group_on_device(const Tensor& starts, const Tensor& order) {
   const int64_t n = starts.numel(), one[] = {1};
   const Tensor first = select(nonzero(starts), 1, 0), number = sub(cumsum(starts, 0), 1);
@@ -48,7 +52,7 @@ std::tuple<Tensor, Tensor, Tensor> group_on_device(const Tensor& starts, const T
   if (!order) return {first, number, counts};
   return {index_select(order, 0, first), scatter(number, 0, order, number), counts};
 }
-// True at 0 and wherever `differs` (of each element but the first, from the one before) is.
+// True at 0 and where `differs` (of each element from the previous one, without the first) is.
 Tensor starts_from(const Tensor& differs, int64_t n) {
   if (n == 0) return zeros({0}, kBool);
   return cat(TensorList(std::vector<Tensor>{ones({1}, kBool), differs}), 0);
@@ -58,7 +62,7 @@ void need_values(const Tensor& t, bool consecutive) {
   if (t.is_meta()) refuse_shape_from_values(consecutive ? "unique_consecutive" : "unique");
 }
 
-// The place of the first element of each group, the group of each element, the groups' sizes.
+// The index of the first element of each group, the group of each element, the groups' sizes.
 std::tuple<Tensor, Tensor, Tensor> group_elements(const Tensor& input, bool consecutive) {
   need_values(input, consecutive);
   Scoped mode(thread_state.grad_mode, false);
@@ -80,7 +84,7 @@ std::tuple<Tensor, Tensor, Tensor> group_elements(const Tensor& input, bool cons
   });
   return {from_vector(g.first), from_vector(g.inverse, input.shape()), from_vector(g.counts)};
 }
-// A distinct element has the gradient of the first of its equals.
+// A distinct element passes its gradient to the first of its equals.
 std::tuple<Tensor, Tensor, Tensor> unique_flat(const Tensor& input, bool consecutive) {
   auto [first, inverse, counts] = group_elements(input, consecutive);
   return {index_select(reshape(input, {-1}), 0, first), inverse, counts};
@@ -97,7 +101,7 @@ std::tuple<Tensor, Tensor, Tensor> group_slices(const Tensor& input, int64_t dim
   const int64_t width = n ? rows.numel() / n : 0;
   if (!on_host(rows)) {
     Tensor order = consecutive ? Tensor() : arange(n, kInt64);
-    // Sorted by each column from the last one on, keeping the order of equals, rows stand in lexicographic order.
+    // A stable sort by each column, starting with the last, orders the rows lexicographically.
     for (int64_t k = width; !consecutive && n > 0 && k-- > 0;)
       order = index_select(order, 0, argsort(index_select(select(rows, 1, k), 0, order)));
     const Tensor sorted = consecutive || n == 0 ? rows : index_select(rows, 0, order);
@@ -137,8 +141,7 @@ std::tuple<Tensor, Tensor, Tensor> unique_slices(const Tensor& input, int64_t di
 STRATA_OP(unique,
           "unique(Tensor input, bool sorted=True, bool return_inverse=False, bool return_counts=False, int? dim=None)"
           " -> (Tensor output, Tensor inverse_indices, Tensor counts)")
-  .doc(
-    "The distinct elements (or slices along dim) in order, which of them each element is, and how often each occurs.")
+  .doc("The distinct elements (or slices along dim) in order, the index of each element among them, and their counts.")
   .composite([](const Tensor& input, bool, bool, bool, std::optional<int64_t> dim) {
     return dim ? unique_slices(input, *dim, false, "unique") : unique_flat(input, false);
   })
@@ -149,8 +152,8 @@ STRATA_OP(unique_consecutive,
           "unique_consecutive(Tensor input, bool return_inverse=False, bool return_counts=False, int? dim=None)"
           " -> (Tensor output, Tensor inverse_indices, Tensor counts)")
   .doc(
-    "The elements (or slices along dim) with runs of equal ones reduced to one, the run of each element, and the runs' "
-    "lengths.")
+    "The elements (or slices along dim) without consecutive repetitions, the run of each element, and the lengths of "
+    "the runs.")
   .composite([](const Tensor& input, bool, bool, std::optional<int64_t> dim) {
     return dim ? unique_slices(input, *dim, true, "unique_consecutive") : unique_flat(input, true);
   })

@@ -1,4 +1,4 @@
-// Activations of neural networks. Those of the hot paths have a gradient in one kernel (activations_backward.cpp).
+// Activations of neural networks. Frequent ones have a gradient in one kernel (activations_backward.cpp).
 #include "strata/args/pointwise/activations.h"
 #include "device/functors/activations.h"
 #include "ops/pointwise/pointwise.h"
@@ -86,7 +86,7 @@ STRATA_OP(elu, "nn.functional.elu(Tensor input, float alpha=1.0) -> Tensor")
   .samples({"f(3,4)", "f(3,4), 0.5"});
 
 STRATA_OP(selu, "selu(Tensor input) -> Tensor")
-  .doc("The self-normalising elu, with its fixed scale and alpha.")
+  .doc("The self-normalizing elu, with its fixed scale and alpha.")
   .composite([](const Tensor& input) {
     return elu_scaled(input, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1);
   })
@@ -118,7 +118,7 @@ int gelu_variant(const Args& args) {
 }  // namespace
 
 STRATA_OP(gelu, "nn.functional.gelu(Tensor input, *, str approximate='none') -> Tensor")
-  .doc("x times the normal distribution function of x; approximate='tanh' takes the usual approximation of it.")
+  .doc("x times the normal distribution function of x; approximate='tanh' uses the tanh approximation.")
   .pointwise<fn::Gelu, fn::GeluTanh>(gelu_variant)
   .dtypes(kFloatingTypes)
   .saves({"input"})
@@ -177,7 +177,7 @@ STRATA_OP(tanhshrink, "nn.functional.tanhshrink(Tensor input) -> Tensor")
   .samples({"f(3,4)"});
 
 STRATA_OP(softshrink, "nn.functional.softshrink(Tensor input, float lambd=0.5) -> Tensor")
-  .doc("x moved towards zero by lambd, and 0 within.")
+  .doc("x moved towards zero by lambd, and 0 within [-lambd, lambd].")
   .pointwise<fn::Softshrink>()
   .infer([](const args::softshrink& c) {
     STRATA_CHECK(!(c.lambd() < 0), Runtime, "softshrink: lambda must be greater or equal to 0, but found {}",

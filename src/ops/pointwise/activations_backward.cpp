@@ -6,7 +6,7 @@
 namespace strata {
 
 STRATA_OP(sigmoid_backward, "sigmoid_backward(Tensor grad, Tensor result) -> Tensor")
-  .doc("grad * y * (1 - y), y being the result of sigmoid.")
+  .doc("grad * y * (1 - y), where y is the result of sigmoid.")
   .pointwise<fn::SigmoidBackward>()
   .dtypes(kFloatingTypes)
   .saves({"grad", "result"})
@@ -19,7 +19,7 @@ STRATA_OP(sigmoid_backward, "sigmoid_backward(Tensor grad, Tensor result) -> Ten
   .samples({"f(3,4), f(3,4)"});
 
 STRATA_OP(tanh_backward, "tanh_backward(Tensor grad, Tensor result) -> Tensor")
-  .doc("grad * (1 - y * y), y being the result of tanh.")
+  .doc("grad * (1 - y * y), where y is the result of tanh.")
   .pointwise<fn::TanhBackward>()
   .dtypes(kFloatingTypes)
   .saves({"grad", "result"})
@@ -31,7 +31,7 @@ STRATA_OP(tanh_backward, "tanh_backward(Tensor grad, Tensor result) -> Tensor")
   .helper()
   .samples({"f(3,4), f(3,4)"});
 
-// The gradients of piecewise linear functions: linear in grad, and flat in input.
+// The gradients of piecewise linear functions: linear in grad, and piecewise constant in input.
 STRATA_OP(threshold_backward, "threshold_backward(Tensor grad, Tensor input, float threshold) -> Tensor")
   .doc("grad where input is above the threshold; the gradient of relu and threshold.")
   .pointwise<fn::ThresholdBackward>()
@@ -72,7 +72,7 @@ int clamp_backward_variant(const Args& args) {
 }  // namespace
 
 STRATA_OP(clamp_backward, "clamp_backward(Tensor grad, Tensor input, Tensor? min, Tensor? max) -> Tensor")
-  .doc("The gradient of clamp: passes where input lies within the bounds, half where it equals one that is a tensor.")
+  .doc("The gradient of clamp: passes where input is within the bounds, half where it equals a tensor bound.")
   .pointwise<fn::ClampBackward, fn::ClampShareBackward>(clamp_backward_variant)
   .saves({"input", "min", "max"})
   .grad([](const grads::clamp_backward& c, const Tensor& g) -> Grads {
@@ -83,7 +83,7 @@ STRATA_OP(clamp_backward, "clamp_backward(Tensor grad, Tensor input, Tensor? min
   .samples({"f(3,4), f(3,4), -0.5, 0.5", "f(3,4), f(3,4), f(4), None"});
 
 STRATA_OP(hardtanh_backward, "hardtanh_backward(Tensor grad, Tensor input, float min_val, float max_val) -> Tensor")
-  .doc("grad where input lies between the bounds.")
+  .doc("grad where input is between the bounds.")
   .pointwise<fn::HardtanhBackward>()
   .saves({"input"})
   .grad([](const grads::hardtanh_backward& c, const Tensor& g) -> Grads {

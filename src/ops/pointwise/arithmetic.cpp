@@ -75,7 +75,7 @@ STRATA_OP(div, "div(Tensor input, Tensor other, *, str? rounding_mode=None) -> T
   .saves({"other"})
   .saves_for_second({"input"})
   .grad([](const grads::div& c, const Tensor& g) -> Grads {
-    if (c.rounding_mode()) {  // steps: the slope is 0 everywhere
+    if (c.rounding_mode()) {  // a step function: the slope is 0 everywhere
       return {c.needs_input() ? no_slope(g) : Tensor(), c.needs_other() ? no_slope(g) : Tensor()};
     }
     return {c.needs_input() ? div(g, c.other_operand()) : Tensor(),
@@ -100,7 +100,7 @@ STRATA_OP(floor_divide, "floor_divide(Tensor input, Tensor other) -> Tensor")
   .error("i5(3), 0", ErrorKind::Runtime, "ZeroDivisionError");
 
 STRATA_OP(remainder, "remainder(Tensor input, Tensor other) -> Tensor")
-  .doc("What is left after floor division, with the sign of the divisor, as Python's %.")
+  .doc("The remainder of floor division, with the sign of the divisor, as Python's %.")
   .pointwise<fn::Remainder>()
   .dtypes(kNumericTypes)
   .saves_for_second({"input", "other"})
@@ -113,7 +113,7 @@ STRATA_OP(remainder, "remainder(Tensor input, Tensor other) -> Tensor")
   .error("i5(3), 0", ErrorKind::Runtime, "ZeroDivisionError");
 
 STRATA_OP(fmod, "fmod(Tensor input, Tensor other) -> Tensor")
-  .doc("What is left after division towards zero, with the sign of the input, as C's fmod.")
+  .doc("The remainder of division towards zero, with the sign of the input, as C's fmod.")
   .pointwise<fn::Fmod>()
   .dtypes(kNumericTypes)
   .saves_for_second({"input", "other"})
@@ -129,8 +129,8 @@ namespace {
 Tensor halved_at_ties(const grads::maximum& c, const Tensor& g) {
   return where(call(op_eq, Args(c.input_operand(), c.other_operand())), div(g, 2), g);
 }
-// Ties share the gradient; `wins` compares the first operand with the second, `loses` is its opposite. NaN, which does neither,
-// gives it to both.
+// Ties share the gradient; `wins` compares the first operand with the second, `loses` is its opposite. NaN, for which
+// both are false, gives it to both.
 Grads split_at_ties(G context, const Tensor& g, const OpRecord& wins, const OpRecord& loses) {
   const grads::maximum c(context);  // the others have the same two operands
   const Tensor shared = halved_at_ties(c, g);
@@ -139,7 +139,7 @@ Grads split_at_ties(G context, const Tensor& g, const OpRecord& wins, const OpRe
   if (c.needs_other()) out.other = masked_fill(shared, call(wins, Args(c.input_operand(), c.other_operand())), 0);
   return out;
 }
-// The same where NaN yields to the other operand; `holds` is true of a winner and of a tie.
+// The same for ops where NaN yields to the other operand; `holds` is true for a winner and for a tie.
 Grads split_without_nan(G c, const Tensor& g, const OpRecord& holds) {
   const grads::fmax a(c);
   const Tensor shared = halved_at_ties(grads::maximum(c), g),
@@ -186,7 +186,10 @@ void check_bounds(const Args& args) {
   const args::clamp a(args);
   STRATA_CHECK(a.min_value() || a.max_value(), Runtime, "clamp: at least one of min and max must be given");
 }
-int clamp_variant(const Args& args) { return check_bounds(args), 0; }
+int clamp_variant(const Args& args) {
+  check_bounds(args);
+  return 0;
+}
 }  // namespace
 
 STRATA_OP(clamp, "clamp(Tensor input, Tensor? min=None, Tensor? max=None) -> Tensor")
@@ -202,7 +205,7 @@ STRATA_OP(clamp, "clamp(Tensor input, Tensor? min=None, Tensor? max=None) -> Ten
     if (c.needs_input())
       out.input = call(op_clamp_backward, Args(g, x, c.min_value() ? c.min_operand().value : Value(),
                                                c.max_value() ? c.max_operand().value : Value()));
-    // An element that equals a bound shares the gradient with it, unless both bounds are equal.
+    // An element equal to a bound shares the gradient with it, unless both bounds are equal.
     const auto compare = [](const OpRecord& op, const Operand& a, const Operand& b) { return call(op, Args(a, b)); };
     const bool both = c.min_value() && c.max_value();
     const auto ordered = [&](const OpRecord& op) { return compare(op, c.min_operand(), c.max_operand()); };
@@ -328,7 +331,7 @@ STRATA_OP(copysign, "copysign(Tensor input, Tensor other) -> Tensor")
   .samples({"f(3,4), f(4)", "f(3), -1.0"});
 
 STRATA_OP(hypot, "hypot(Tensor input, Tensor other) -> Tensor")
-  .doc("sqrt(input^2 + other^2) without overflow on the way.")
+  .doc("sqrt(input^2 + other^2) without intermediate overflow.")
   .pointwise<fn::Hypot>()
   .saves({"input", "other"})
   .saves_result()

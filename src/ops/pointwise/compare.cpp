@@ -1,4 +1,4 @@
-// Comparisons, logic, tests of single values, bits, and choices between values.
+// Comparisons, logic, predicates of single values, bitwise ops, and selection between values.
 #include "strata/args/pointwise/compare.h"
 #include "device/functors/bitwise.h"
 #include "device/functors/compare.h"

@@ -1,5 +1,5 @@
-// Exponentials, logarithms, roots, circular and hyperbolic functions, rounding. Integers give floating-point results, except
-// where rounding leaves them as they are.
+// Exponentials, logarithms, roots, circular and hyperbolic functions, rounding. Integers give floating-point results,
+// except that rounding leaves them unchanged.
 #include "strata/args/pointwise/math.h"
 #include "device/functors/arithmetic.h"
 #include "device/functors/unary_math.h"

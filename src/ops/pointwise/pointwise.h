@@ -1,4 +1,4 @@
-// OpRecord::pointwise<F>() and what else the definitions of pointwise ops have in common.
+// OpRecord::pointwise<F>() and other shared parts of pointwise ops.
 #pragma once
 #include "autograd/autograd.h"
 #include "cpu/pointwise/pointwise.h"
@@ -14,8 +14,11 @@ inline Tensor no_slope(const Tensor& g) { return autograd::zeros_for(*g); }
 
 template <template <class> class... F> OpRecord& OpRecord::pointwise(int (*choose)(const Args&)) {
   static const Formula* const list[] = {cpu::formula<F>()...};
-  broadcasts = true, numbers = true, infer_fn = infer_pointwise;
-  formulas = list, variant = choose;
+  broadcasts = true;
+  numbers = true;
+  infer_fn = infer_pointwise;
+  formulas = list;
+  variant = choose;
   STRATA_ASSERT(params.size() >= static_cast<size_t>(list[0]->inputs + list[0]->members));
   if (!list[0]->floats) accepts = kIntegerTypes | kBoolType;
   kernel("flat_simd", cpu::run_flat, cpu::flat_ready);

@@ -9,7 +9,7 @@
 namespace strata {
 
 namespace {
-// A number as exponent: the frequent ones are products and roots. The result's dtype must stay what promotion says.
+// A number as exponent: common ones are computed as products and roots. The result must keep the promoted dtype.
 int power_variant(const Args& args) {
   const args::pow arg(args);
   const Value& e = arg.exponent_value();
@@ -79,7 +79,7 @@ STRATA_OP(float_power, "float_power(Tensor input, Tensor exponent) -> Tensor")
   .samples({"p(3,4), f(4)", "f(3), 2"});
 
 STRATA_OP(scale_by_exponent, "scale_by_exponent(Tensor input, Tensor other) -> Tensor")
-  .doc("input * 2^other for an integer tensor, without overflow on the way.")
+  .doc("input * 2^other for an integer tensor, without intermediate overflow.")
   .pointwise<fn::Ldexp>()
   .saves({"other"})
   .grad([](const grads::scale_by_exponent& c, const Tensor& g) -> Grads { return {scale_by_exponent(g, c.other())}; })
@@ -103,7 +103,8 @@ STRATA_OP(frexp, "frexp(Tensor input) -> (Tensor mantissa, Tensor exponent)")
     STRATA_CHECK(kFloatingTypes.has(x.dtype), Runtime,
                  "frexp: expected a floating-point input, got {}; convert it with to(float32)", name_of(x.dtype));
     for (int o : {0, 1}) c.out(o)->set_shape(x.sizes());
-    c.out()->dtype = x.dtype, c.out(1)->dtype = DType::I32;
+    c.out()->dtype = x.dtype;
+    c.out(1)->dtype = DType::I32;
   })
   .kernel("reference",
           [](const args::frexp& c) {

@@ -1,4 +1,4 @@
-// Functions that matter for complex numbers and have a plain meaning for real ones, and a few names PyTorch programs use.
+// Functions for complex numbers that are trivial for real ones, and a few names that PyTorch programs use.
 #include <cmath>
 
 #include "base/checked.h"
@@ -38,7 +38,7 @@ STRATA_OP(isreal, "isreal(Tensor input) -> Tensor")
   .samples({"f(3)"});
 
 STRATA_OP(sum_to_size, "sum_to_size(Tensor(a) input, int[] size) -> Tensor(a)")
-  .doc("The sum over the dimensions in which size is 1 or missing: what undoes a broadcast from size.")
+  .doc("The sum over the dimensions in which size is 1 or missing: the adjoint of broadcasting from size.")
   .no_out()
   .composite([](const Tensor& input, IntList size) {
     const int lead = input.dim() - static_cast<int>(size.size);
@@ -87,7 +87,7 @@ STRATA_OP(mvlgamma, "mvlgamma(Tensor input, int p) -> Tensor")
 STRATA_OP(empty_permuted,
           "empty_permuted(int[] size, int[] physical_layout, *, dtype? dtype=None, device? device=None, bool "
           "requires_grad=False) -> Tensor")
-  .doc("A new tensor with arbitrary content whose dimensions lie in memory in the given order, outermost first.")
+  .doc("A new uninitialized tensor whose dimensions are in memory in the given order, outermost first.")
   .no_out()
   .draws()
   .composite([](IntList size, IntList physical_layout, std::optional<DType> dtype, std::optional<Device> device,
@@ -100,7 +100,8 @@ STRATA_OP(empty_permuted,
       const int64_t d = physical_layout[k];
       STRATA_CHECK(d >= 0 && d < static_cast<int64_t>(size.size) && !seen[static_cast<size_t>(d)]++, Runtime,
                    "empty_permuted: physical_layout {} must name each dimension once", to_string(physical_layout));
-      strides[static_cast<size_t>(d)] = step, step *= std::max<int64_t>(size[static_cast<size_t>(d)], 1);
+      strides[static_cast<size_t>(d)] = step;
+      step *= std::max<int64_t>(size[static_cast<size_t>(d)], 1);
     }
     return empty_strided(size, strides, dtype, device, requires_grad);
   })

@@ -19,7 +19,7 @@ STRATA_OP(erf, "erf(Tensor input) -> Tensor")
   .samples({"f(3,4)"});
 
 STRATA_OP(erfc, "erfc(Tensor input) -> Tensor")
-  .doc("1 - erf(input), accurate where it is tiny.")
+  .doc("1 - erf(input), accurate for tiny results.")
   .pointwise<fn::Erfc>()
   .saves({"input"})
   .grad([](const grads::erfc& c, const Tensor& g) -> Grads {

@@ -1,4 +1,4 @@
-// What reductions share: which dimensions go, the shape that stays, and the way back for gradients.
+// Shared parts of reductions: the reduced dimensions, the resulting shape, and the expansion of gradients.
 #pragma once
 #include "autograd/node.h"
 #include "cpu/reduce/reduce.h"
@@ -6,7 +6,7 @@
 
 namespace strata {
 
-// Bit d is set when dimension d is reduced. None and an empty list mean all.
+// Bit d is set if dimension d is reduced. None and an empty list mean all.
 STRATA_API uint32_t reduced_mask(const TensorImpl& x, const Value& dim, const char* op);
 STRATA_API uint32_t reduced_mask(const TensorImpl& x, const OptIntList& dim, const char* op);
 STRATA_API void set_reduced_shape(TensorImpl& out, const TensorImpl& x, uint32_t reduced, bool keepdim);
@@ -14,12 +14,11 @@ STRATA_API int64_t reduced_count(const TensorImpl& x, uint32_t reduced);
 // A reduction without an identity needs at least one element per result.
 STRATA_API void require_elements(const TensorImpl& x, uint32_t reduced, const char* op);
 
-// A reduced tensor seen with size-1 dimensions where some went, so that it broadcasts against the input.
+// A reduced tensor with size-1 dimensions in place of the reduced ones, so that it broadcasts against the input.
 STRATA_API Tensor with_kept_dims(const Tensor& t, Shape input, uint32_t reduced, bool keepdim);
 STRATA_API Tensor expand_reduced(const Tensor& t, Shape input, uint32_t reduced, bool keepdim);
 
-// Zeros like an input with values added at the given places along dim.
-// The gradient of a value chosen among the reduced elements: those equal to it (or NaN as it is) share g.
+// The gradient of a value chosen among the reduced elements: those equal to it (or NaN if it is NaN) share g.
 Tensor spread_evenly(const Tensor& g, const Tensor& x, const Tensor& result, uint32_t reduced, bool keepdim);
 STRATA_API Tensor scatter_into_zeros(const TensorImpl& like, int64_t dim, const Tensor& index, const Tensor& values);
 // For ops that select one element per row: args (input, dim, …), results (values, indices).
@@ -27,7 +26,7 @@ STRATA_API Tensor grad_of_selection(const GradContext& c, const Tensor& g, bool 
 
 STRATA_API const char* long_name(DType t);  // "Long", "Float": how PyTorch's messages spell dtypes
 
-// The dtype arithmetic happens in, for an op's dtype argument.
+// The dtype of the arithmetic, for an op's dtype argument.
 inline DType sum_dtype(const TensorImpl& x, const Value& dtype) {
   return dtype ? dtype.dtype() : is_integral(x.dtype) ? DType::I64 : x.dtype;
 }

@@ -1,4 +1,5 @@
-// The kernels of an op that is one reduction, on every back end, from a function that describes the call as a Reduction.
+// The kernels of an op that is one reduction, for all back ends, from a function that describes the call as a
+// Reduction.
 #pragma once
 #include "cpu/reduce/reduce.h"
 #include "cuda/reduce/reduce.h"
@@ -10,7 +11,7 @@ namespace strata {
 using Describe = Reduction (*)(const Call&);
 
 namespace detail {
-// The engines fold from the least and the largest number, which are no truths of a uint8.
+// Reductions start from the minimum or maximum of a type, which are not valid bool results for uint8.
 inline bool fills_truth(const Reduction& r) {
   const bool truth = r.fold == Fold::Any || r.fold == Fold::All;
   if (!truth || r.x.numel) return false;
@@ -25,19 +26,19 @@ template <Describe describe> void run_reduction_plan(const Call& c, const Plan& 
   const Reduction r = describe(c);
   if (!fills_truth(r)) cuda::run_reduce(r, c, plan);
 }
-template <Describe describe, cuda::ReduceWay way> const char* plan_reduction(const Call& c, Plan& plan) {
-  return cuda::plan_reduce(describe(c), way, plan);
+template <Describe describe, cuda::ReduceMethod method> const char* plan_reduction(const Call& c, Plan& plan) {
+  return cuda::plan_reduce(describe(c), method, plan);
 }
 }  // namespace detail
 
 template <Describe describe> void add_reduction(OpRecord& op) {
   op.kernel("simd", detail::run_reduction<describe, cpu::reduce>)
     .kernel("reference", detail::run_reduction<describe, cpu::reduce_reference>)
-    .planned(Backend::Cuda, "columns", detail::plan_reduction<describe, cuda::ReduceWay::Columns>,
+    .planned(Backend::Cuda, "columns", detail::plan_reduction<describe, cuda::ReduceMethod::Columns>,
              detail::run_reduction_plan<describe>)
-    .planned(Backend::Cuda, "rows", detail::plan_reduction<describe, cuda::ReduceWay::Rows>,
+    .planned(Backend::Cuda, "rows", detail::plan_reduction<describe, cuda::ReduceMethod::Rows>,
              detail::run_reduction_plan<describe>)
-    .planned(Backend::Cuda, "strided", detail::plan_reduction<describe, cuda::ReduceWay::Strided>,
+    .planned(Backend::Cuda, "strided", detail::plan_reduction<describe, cuda::ReduceMethod::Strided>,
              detail::run_reduction_plan<describe>);
 }
 

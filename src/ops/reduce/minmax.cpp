@@ -1,4 +1,4 @@
-// amax, amin, aminmax, max and min in their three forms, argmax, argmin.
+// amax, amin, aminmax, the three overloads of max and min, argmax, argmin.
 #include "strata/args/reduce/minmax.h"
 #include "autograd/autograd.h"
 #include "cpu/lines.h"
@@ -60,7 +60,8 @@ void infer_with_places(const Call& c) {
   const uint32_t reduced = 1u << normalize_dim(a.dim(), x.ndim, c.op.name.c_str());
   require_elements(x, reduced, c.op.name.c_str());
   for (int o = 0; o < 2; ++o) set_reduced_shape(*c.outs[o], x, reduced, a.keepdim());
-  c.outs[0]->dtype = x.dtype, c.outs[1]->dtype = DType::I64;
+  c.outs[0]->dtype = x.dtype;
+  c.outs[1]->dtype = DType::I64;
 }
 using Arg = void (*)(bool, const TensorImpl&, int, const TensorImpl*, const TensorImpl&);
 template <bool largest, Arg arg> void run_with_places(const Call& c) {
@@ -68,7 +69,10 @@ template <bool largest, Arg arg> void run_with_places(const Call& c) {
   if (c.outs[0].numel() == 0) return;
   const TensorImpl& x = a.input();
   Tensor row = alias(x);
-  if (x.ndim == 0) row->ndim = 1, row->shape[0] = row->strides[0] = 1;
+  if (x.ndim == 0) {
+    row->ndim = 1;
+    row->shape[0] = row->strides[0] = 1;
+  }
   arg(largest, *row, normalize_dim(a.dim(), x.ndim, "max"), c.outs[0].get(), *c.outs[1]);
 }
 
@@ -88,7 +92,9 @@ template <bool largest, Arg arg> void run_arg(const Call& c) {
   const TensorImpl& x = a.input();
   if (a.dim() && x.ndim > 0) return arg(largest, x, normalize_dim(*a.dim(), x.ndim, "argmax"), nullptr, *c.out());
   Tensor line = x.device.type == DeviceType::Cpu ? cpu::packed(x) : alias(*contiguous(alias(x)));
-  line->ndim = 1, line->shape[0] = x.numel, line->strides[0] = 1;
+  line->ndim = 1;
+  line->shape[0] = x.numel;
+  line->strides[0] = 1;
   arg(largest, *line, 0, nullptr, *c.out());
 }
 }  // namespace
@@ -180,7 +186,7 @@ STRATA_OP(max_other, "max.other(Tensor input, Tensor other) -> Tensor")
   .error("f(3), f(4)", ErrorKind::Runtime, "");
 
 STRATA_OP(max_dim, "max.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
-  .doc("The largest value along a dimension and its first place. NaN counts as the largest.")
+  .doc("The largest value along a dimension and its first index. NaN counts as the largest.")
   .infer(infer_with_places)
   .kernel("simd", run_with_places<true, cpu::arg_reduce>)
   .kernel("reference", run_with_places<true, cpu::arg_reduce_reference>)
@@ -199,7 +205,7 @@ STRATA_OP(min_other, "min.other(Tensor input, Tensor other) -> Tensor")
   .error("f(3), f(4)", ErrorKind::Runtime, "");
 
 STRATA_OP(min_dim, "min.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
-  .doc("The smallest value along a dimension and its first place. NaN counts as the smallest.")
+  .doc("The smallest value along a dimension and its first index. NaN counts as the smallest.")
   .infer(infer_with_places)
   .kernel("simd", run_with_places<false, cpu::arg_reduce>)
   .kernel("reference", run_with_places<false, cpu::arg_reduce_reference>)
@@ -212,7 +218,7 @@ STRATA_OP(min_dim, "min.dim(Tensor input, int dim, bool keepdim=False) -> (Tenso
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(argmax, "argmax(Tensor input, int? dim=None, bool keepdim=False) -> Tensor")
-  .doc("The first place of the largest value along a dimension, or in the flattened tensor.")
+  .doc("The first index of the largest value along a dimension, or in the flattened tensor.")
   .infer(infer_arg)
   .kernel("simd", run_arg<true, cpu::arg_reduce>)
   .kernel("reference", run_arg<true, cpu::arg_reduce_reference>)
@@ -222,7 +228,7 @@ STRATA_OP(argmax, "argmax(Tensor input, int? dim=None, bool keepdim=False) -> Te
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(argmin, "argmin(Tensor input, int? dim=None, bool keepdim=False) -> Tensor")
-  .doc("The first place of the smallest value along a dimension, or in the flattened tensor.")
+  .doc("The first index of the smallest value along a dimension, or in the flattened tensor.")
   .infer(infer_arg)
   .kernel("simd", run_arg<false, cpu::arg_reduce>)
   .kernel("reference", run_arg<false, cpu::arg_reduce_reference>)

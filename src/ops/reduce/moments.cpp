@@ -1,4 +1,4 @@
-// var, std, var_mean, std_mean: the overload with a correction has the kernel, the others lead to it.
+// var, std, var_mean, std_mean: the overload with a correction has the kernel, the others call it.
 #include "cpu/reduce/moments.h"
 #include "cuda/reduce/moments.h"
 #include "ops/reduce/common.h"
@@ -31,7 +31,7 @@ template <bool root, Kernel kernel> void run_moments(const Call& c) {
          c.op.outputs > 1 ? c.outs[1].get() : nullptr);
 }
 
-// g is the gradient of the variance. A variance that nobody used has a gradient of zeros, which must stay zeros where there are no
+// g is the gradient of the variance. An unused variance has a gradient of zeros, which must stay zeros if there are no
 // degrees of freedom to divide by: the mean has a gradient there.
 Tensor variance_grad(const GradContext& c, const Tensor& g, bool with_mean) {
   const grads::var_correction a(c);

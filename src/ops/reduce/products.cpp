@@ -1,4 +1,4 @@
-// prod, cumprod and their gradients, which must hold where factors are zero.
+// prod, cumprod and their gradients, which must be correct for zero factors.
 #include "strata/args/reduce/products.h"
 #include "autograd/autograd.h"
 #include "cpu/reduce/scan.h"
@@ -94,12 +94,13 @@ STRATA_OP(prod_dim_int, "prod.dim_int(Tensor input, int dim, bool keepdim=False,
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(cumprod, "cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tensor")
-  .doc("Running products along a dimension.")
+  .doc("Cumulative products along a dimension.")
   .inplace()
   .infer([](const args::cumprod& c) {
     const TensorImpl& x = c.input();
     normalize_dim(c.dim(), x.ndim, "cumprod");
-    c.out()->set_shape(x.sizes()), c.out()->dtype = sum_dtype(x, c.dtype_value());
+    c.out()->set_shape(x.sizes());
+    c.out()->dtype = sum_dtype(x, c.dtype_value());
   })
   .kernel("rows",
           [](const args::cumprod& c) {

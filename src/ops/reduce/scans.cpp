@@ -1,4 +1,4 @@
-// cumsum, cummax, cummin, logcumsumexp, diff, trapezoid, cumulative_trapezoid. (cumprod stands with prod.)
+// cumsum, cummax, cummin, logcumsumexp, diff, trapezoid, cumulative_trapezoid. (cumprod is in products.cpp.)
 #include "strata/args/reduce/scans.h"
 #include "autograd/autograd.h"
 #include "cpu/reduce/scan.h"
@@ -23,14 +23,16 @@ void infer_cumsum(const Call& c) {
   const args::cumsum a(c);
   const TensorImpl& x = a.input();
   dim_of(c);
-  c.out()->set_shape(x.sizes()), c.out()->dtype = sum_dtype(x, a.dtype_value());
+  c.out()->set_shape(x.sizes());
+  c.out()->dtype = sum_dtype(x, a.dtype_value());
 }
 void infer_extremes(const Call& c) {
   const args::cummax a(c);
   const TensorImpl& x = a.input();
   dim_of(c);
   for (int o = 0; o < 2; ++o) c.outs[o]->set_shape(x.sizes());
-  c.outs[0]->dtype = x.dtype, c.outs[1]->dtype = DType::I64;
+  c.outs[0]->dtype = x.dtype;
+  c.outs[1]->dtype = DType::I64;
 }
 template <bool largest, decltype(&cpu::scan_extremes) scan> void run_extremes(const Call& c) {
   const args::cummax a(c);
@@ -68,7 +70,7 @@ Tensor reverse_cumsum(const Tensor& g, int dim) {
   return flip(cumsum(flip(g, {dim}), dim), {dim});
 }
 
-// y seen at the left and the right end of each interval along dim.
+// y at the left and the right end of each interval along dim.
 std::pair<Tensor, Tensor> ends(const Tensor& y, int dim) {
   const int64_t n = y.shape()[static_cast<size_t>(dim)];
   return {narrow(y, dim, 0, n - 1), narrow(y, dim, 1, n - 1)};
@@ -103,7 +105,7 @@ Tensor width_of(double dx, const Tensor& y) {
 }  // namespace
 
 STRATA_OP(cumsum, "cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor")
-  .doc("Running sums along a dimension.")
+  .doc("Cumulative sums along a dimension.")
   .inplace()
   .infer(infer_cumsum)
   .kernel("rows", [](const args::cumsum& c) { cpu::scan(cpu::Scan::Sum, c.input(), dim_of(c), *c.out()); })
@@ -116,14 +118,15 @@ STRATA_OP(cumsum, "cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(logcumsumexp, "logcumsumexp(Tensor input, int dim) -> Tensor")
-  .doc("The logarithm of running sums of exponentials along a dimension, without overflow.")
+  .doc("The logarithm of cumulative sums of exponentials along a dimension, without overflow.")
   .dtypes(kFloatingTypes)
   .infer([](const args::logcumsumexp& c) {
     const TensorImpl& x = c.input();
     STRATA_CHECK(is_floating(x.dtype), Runtime,
                  "logcumsumexp: not implemented for {}; a floating point tensor is needed", name_of(x.dtype));
     dim_of(c);
-    c.out()->set_shape(x.sizes()), c.out()->dtype = x.dtype;
+    c.out()->set_shape(x.sizes());
+    c.out()->dtype = x.dtype;
   })
   .kernel("rows", [](const args::logcumsumexp& c) { cpu::scan(cpu::Scan::LogSumExp, c.input(), dim_of(c), *c.out()); })
   .kernel("reference",
@@ -147,8 +150,8 @@ STRATA_OP(logcumsumexp, "logcumsumexp(Tensor input, int dim) -> Tensor")
     return {sub(part(positive), part(negative))};
   })
   .grad_for_graph([](const grads::logcumsumexp& c, const Tensor& g) -> Grads {
-    // The plain sum over i >= k of g[i] exp(x[k] - y[i]), whose exponents are never positive, at the price of n x n terms. The
-    // form above has infinities inside that a second gradient does not survive.
+    // The direct sum over i >= k of g[i] exp(x[k] - y[i]), whose exponents are never positive, with n x n terms. The
+    // form above has intermediate infinities, which make second gradients NaN.
     const Tensor x = c.input(), y = c.result();
     const int dim = dim_of(c);
     if (x.dim() == 0 || x.numel() == 0) return {g};
@@ -160,7 +163,7 @@ STRATA_OP(logcumsumexp, "logcumsumexp(Tensor input, int dim) -> Tensor")
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(cummax, "cummax(Tensor input, int dim) -> (Tensor values, Tensor indices)")
-  .doc("Running maxima along a dimension and their places.")
+  .doc("Cumulative maxima along a dimension and their indices.")
   .infer(infer_extremes)
   .kernel("rows", run_extremes<true, cpu::scan_extremes>)
   .cuda("scan", run_extremes<true, cuda::scan_extremes>)
@@ -172,7 +175,7 @@ STRATA_OP(cummax, "cummax(Tensor input, int dim) -> (Tensor values, Tensor indic
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(cummin, "cummin(Tensor input, int dim) -> (Tensor values, Tensor indices)")
-  .doc("Running minima along a dimension and their places.")
+  .doc("Cumulative minima along a dimension and their indices.")
   .infer(infer_extremes)
   .kernel("rows", run_extremes<false, cpu::scan_extremes>)
   .cuda("scan", run_extremes<false, cuda::scan_extremes>)
@@ -184,7 +187,7 @@ STRATA_OP(cummin, "cummin(Tensor input, int dim) -> (Tensor values, Tensor indic
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
 STRATA_OP(diff, "diff(Tensor input, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor")
-  .doc("The n-th forward difference along a dimension, with optional values put before and after first.")
+  .doc("The n-th forward difference along a dimension; optional values are prepended and appended first.")
   .composite([](const Tensor& input, int64_t n, int64_t dim, const Tensor& prepend, const Tensor& append) {
     STRATA_CHECK(input.dim() > 0, Runtime, "diff: expected an input that is at least one-dimensional");
     STRATA_CHECK(n >= 0, Runtime, "diff: order must be non-negative but got {}", n);
@@ -230,7 +233,7 @@ STRATA_OP(trapezoid, "trapezoid(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor"
   .error("f(3), dim=1", ErrorKind::Index, "out of range");
 
 STRATA_OP(cumulative_trapezoid_x, "cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor")
-  .doc("Running integrals of y along a dimension by the trapezoidal rule, at the points x.")
+  .doc("Cumulative integrals of y along a dimension by the trapezoidal rule, at the points x.")
   .no_method()
   .dtypes(kNumericTypes)
   .composite([](const Tensor& y, const Tensor& x, int64_t dim) {
@@ -240,7 +243,7 @@ STRATA_OP(cumulative_trapezoid_x, "cumulative_trapezoid.x(Tensor y, Tensor x, *,
   .error("f(3,4), f(3)", ErrorKind::Runtime, "one `x` value");
 
 STRATA_OP(cumulative_trapezoid, "cumulative_trapezoid(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor")
-  .doc("Running integrals of y along a dimension by the trapezoidal rule, at points dx apart.")
+  .doc("Cumulative integrals of y along a dimension by the trapezoidal rule, at points dx apart.")
   .no_method()
   .dtypes(kNumericTypes)
   .composite([](const Tensor& y, Scalar dx, int64_t dim) {

@@ -43,7 +43,7 @@ Tensor quantile_of(const Tensor& input, const Tensor& q, std::optional<int64_t> 
   Tensor last = skip_nan ? sub(sum(logical_not(isnan(values)), int64_t{-1}, true), 1) : full({}, n - 1, kInt64);
   if (skip_nan) last = clamp(last, full({}, 0, kInt64));
   Tensor rank = mul(to(last, input.dtype()), reshape(q, {count}));
-  if (!skip_nan) {  // a row with a NaN is NaN: the largest element tells
+  if (!skip_nan) {  // a row with a NaN gives NaN: its largest element tells
     const Tensor spoiled = isnan(narrow(values, -1, n - 1, 1));
     rank = where(spoiled, full({}, static_cast<double>(n - 1), input.dtype()), rank);
   }
@@ -61,7 +61,7 @@ Tensor quantile_of(const Tensor& input, const Tensor& q, std::optional<int64_t> 
       interpolation == "midpoint" ? full({}, 0.5, input.dtype()) : sub(rank, to(low, input.dtype()));
     result = lerp(result, above, weight);
   }
-  // [..., count] becomes [count, ...] in the result's shape; a zero-dimensional q leaves no trace.
+  // [..., count] becomes [count, ...] in the result's shape; a zero-dimensional q adds no dimension.
   if (q.dim() == 0) return reshape(squeeze(result, int64_t{-1}), shape);
   shape.insert(shape.begin(), count);
   return reshape(movedim(result, {-1}, {0}), shape);

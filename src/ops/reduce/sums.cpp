@@ -60,7 +60,7 @@ template <class V> Reduction describe_mean(const Call& c) {
   const uint32_t reduced = where(a).reduced;
   return {Fold::Sum, x, reduced, c.out().dtype(), *c.out(), {.divide = static_cast<double>(reduced_count(x, reduced))}};
 }
-template <Fold fold, class V> Reduction describe_own_type(const Call& c) {  // read as what it is
+template <Fold fold, class V> Reduction describe_own_type(const Call& c) {  // in the input's own dtype
   const V a(c);
   return {fold, a.input(), where(a).reduced, a.input().dtype, *c.out()};
 }
@@ -70,7 +70,7 @@ Reduction describe_count(const Call& c) {
   return {Fold::CountNonzero, x, reduced_mask(x, a.dim_value(), "count_nonzero"), x.dtype, *c.out()};
 }
 
-// Of the gradient g: as many elements as were added.
+// Expands the gradient g to the elements that were summed.
 template <class V> Tensor spread(const V& c, const Tensor& g) {
   if constexpr (requires { c.keepdim(); }) {
     const uint32_t reduced = reduced_mask(c.meta_of_input(), c.dim_value(), "sum");

@@ -82,7 +82,10 @@ std::vector<double> expected(Fold f, const TensorImpl& x, uint32_t reduced) {
   for (int64_t i = 0; i < x.numel; ++i) {
     int64_t rest = i, at = 0, stride = 1;
     for (int d = x.ndim; d-- > 0; rest /= x.shape[d])
-      if (!(reduced >> d & 1)) at += rest % x.shape[d] * stride, stride *= x.shape[d];
+      if (!(reduced >> d & 1)) {
+        at += rest % x.shape[d] * stride;
+        stride *= x.shape[d];
+      }
     out[static_cast<size_t>(at)] = step(f, out[static_cast<size_t>(at)], element(x, i));
   }
   return out;

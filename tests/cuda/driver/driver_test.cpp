@@ -204,9 +204,16 @@ TEST_F(Driver, CopiesOfRectanglesAndFills) {
   std::vector<uint8_t> host(6);
   for (size_t k = 0; k < 6; ++k) host[k] = static_cast<uint8_t>(k);
   CUDA_MEMCPY2D c{};
-  c.srcMemoryType = kHost, c.srcHost = host.data(), c.srcPitch = 3;
-  c.dstMemoryType = kDevice, c.dstDevice = p, c.dstPitch = 8, c.dstXInBytes = 1, c.dstY = 2;
-  c.WidthInBytes = 3, c.Height = 2;
+  c.srcMemoryType = kHost;
+  c.srcHost = host.data();
+  c.srcPitch = 3;
+  c.dstMemoryType = kDevice;
+  c.dstDevice = p;
+  c.dstPitch = 8;
+  c.dstXInBytes = 1;
+  c.dstY = 2;
+  c.WidthInBytes = 3;
+  c.Height = 2;
   OK(cu->cuMemcpy2DAsync(&c, nullptr));
   std::vector<uint8_t> out(64);
   OK(cu->cuMemcpyDtoH(out.data(), p, 64));
@@ -233,7 +240,7 @@ TEST_F(Driver, WrappersFailAndRecordCalls) {
     ASSERT_EQ(calls.size(), 2u);
     EXPECT_STREQ(calls[0].name, "cuMemAlloc");
     EXPECT_EQ(calls[1].result, kInvalidValue);
-    EXPECT_ERROR(Runtime, "alive already", Recorder(*below));
+    EXPECT_ERROR(Runtime, "already a Recorder", Recorder(*below));
   }
   FaultInjector injector(*below, 2, kOutOfMemory);
   cu = &injector.table();

@@ -30,7 +30,8 @@ TEST_F(DeviceAllocator, SplitsAndJoins) {
   EXPECT_EQ(memory.stats().allocated, 3001u);
   EXPECT_EQ(memory.stats().reserved, size_t{2} << 20);
   const uint64_t first = at(a);
-  a = {}, b = {};
+  a = {};
+  b = {};
   const Ref<Storage> again = memory.allocate(1000, nullptr);  // the one that came back, as it is
   EXPECT_EQ(at(again), first);
 }
@@ -40,7 +41,8 @@ TEST_F(DeviceAllocator, NeighboursAreJoinedWhereNothingElseFits) {
   Ref<Storage> a = memory.allocate(1024, nullptr), b = memory.allocate(2048, nullptr);
   const Ref<Storage> rest = memory.allocate(kHalf - 3072, nullptr), end = memory.allocate(kHalf, nullptr);
   const uint64_t first = at(a);
-  a = {}, b = {};
+  a = {};
+  b = {};
   Ref<Storage> d = memory.allocate(3000, nullptr);  // fits only where both were
   EXPECT_EQ(at(d), first);
   EXPECT_EQ(memory.stats().segments, 1u);
@@ -50,7 +52,9 @@ TEST_F(DeviceAllocator, NeighboursAreJoinedWhereNothingElseFits) {
 
 TEST_F(DeviceAllocator, AnEmptiedCacheGivesEverythingBack) {
   Ref<Storage> a = memory.allocate(1000, nullptr), b = memory.allocate(2000, nullptr), c = memory.allocate(1, nullptr);
-  a = {}, b = {}, c = {};
+  a = {};
+  b = {};
+  c = {};
   EXPECT_EQ(memory.stats().allocated, 0u);
   for (const auto& block : memory.snapshot()) EXPECT_TRUE(block.free);
   memory.empty_cache();

@@ -40,7 +40,8 @@ TEST_F(ExpandableSegments, GrowInPlace) {
   Ref<Storage> b = memory.allocate(3 * kMiB, nullptr);  // one MiB is there, two come
   EXPECT_EQ(at(b), first + 3 * kMiB);
   EXPECT_EQ(memory.stats().reserved, 6 * kMiB);
-  a = {}, b = {};
+  a = {};
+  b = {};
   a = memory.allocate(40 * kMiB, nullptr);  // the same place, with more memory behind it
   EXPECT_EQ(at(a), first);
   EXPECT_EQ(memory.stats().reserved, 40 * kMiB);
@@ -69,7 +70,8 @@ TEST_F(ExpandableSegments, FreeChunksGoBackFromTheMiddle) {
   Ref<Storage> a = memory.allocate(10 * kMiB, nullptr), b = memory.allocate(10 * kMiB, nullptr);
   const Ref<Storage> c = memory.allocate(3 * kMiB, nullptr);
   const uint64_t first = at(a);
-  a = {}, b = {};
+  a = {};
+  b = {};
   memory.empty_cache();
   EXPECT_EQ(memory.stats().reserved, 4 * kMiB);  // c's
   EXPECT_EQ(taken(), 4 * kMiB);
@@ -132,7 +134,7 @@ TEST_F(ExpandableSegments, PoolsOfGraphsKeepTheirMemory) {
 }
 
 TEST(AllocatorSettings, WhatIsUnknownIsRefused) {
-  EXPECT_ERROR(Value, "'max_split_size_mb' is no setting", Allocator::configure("max_split_size_mb:10"));
+  EXPECT_ERROR(Value, "'max_split_size_mb' is not an allocator setting", Allocator::configure("max_split_size_mb:10"));
   EXPECT_ERROR(Value, "must be True or False, found 'yes'", Allocator::configure("expandable_segments:yes"));
   EXPECT_ERROR(Value, "must be True or False, found ''", Allocator::configure("expandable_segments"));
   EXPECT_FALSE(Allocator::expandable);

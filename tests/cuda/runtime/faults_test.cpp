@@ -19,7 +19,7 @@ TEST(RuntimeFaults, DeadDeviceSaysWhy) {
   EXPECT_ERROR(Runtime, "could not do something: CUDA_ERROR_ILLEGAL_ADDRESS",
                gpu.check(driver::kIllegalAddress, "do something"));
   EXPECT_TRUE(gpu.dead());
-  EXPECT_ERROR(Runtime, "It died of: vgpu:0 could not do something", gpu.allocator->allocate(10, nullptr));
+  EXPECT_ERROR(Runtime, "Cause: vgpu:0 could not do something", gpu.allocator->allocate(10, nullptr));
 }
 
 TEST(RuntimeFaults, LimitsAreCheckedBeforeALaunch) {

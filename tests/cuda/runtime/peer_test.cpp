@@ -89,7 +89,7 @@ TEST(PeerCopies, ADeadPeerIsAnError) {
   try {
     devices[1].refuse(driver::kIllegalAddress, "do something");
   } catch (const Error&) {}
-  EXPECT_ERROR(Runtime, "'vgpu:1' has stopped", to(x, on(kSecond)));
+  EXPECT_ERROR(Runtime, "'vgpu:1' has failed", to(x, on(kSecond)));
   EXPECT_EQ(sum(x).item<double>(), 10.0);  // the other goes on
 }
 

@@ -183,7 +183,8 @@ TEST(FaultSweep, ExpandableSegments) {
     a = {};
     memory.empty_cache();
     a = memory.allocate(10 << 20, nullptr);
-    a = {}, b = {};
+    a = {};
+    b = {};
     memory.empty_cache();
     EXPECT_EQ(memory.stats().reserved, 0u);
   });

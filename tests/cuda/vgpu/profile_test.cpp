@@ -22,8 +22,8 @@ TEST(Profile, FieldsOverABase) {
                profile_of(R"({"multiprocessors": 0})"));
   EXPECT_ERROR(Value, "must be a text", profile_of(R"({"name": 3})"));
   EXPECT_ERROR(Value, "no device profile 'volta'", profile_of(R"({"base": "volta"})"));
-  EXPECT_ERROR(Value, "no JSON object", profile_of("{\"name\": "));
-  EXPECT_ERROR(Value, "known are turing, ampere, hopper-lite", profile_of("gtx"));
+  EXPECT_ERROR(Value, "not a JSON object", profile_of("{\"name\": "));
+  EXPECT_ERROR(Value, "use turing, ampere, hopper-lite", profile_of("gtx"));
 }
 
 TEST(Profile, OccupancyNamesItsLimit) {

@@ -30,8 +30,10 @@ std::string pack(const std::string& text) {
   z_stream z{};
   deflateInit2(&z, 1, Z_DEFLATED, 16 + MAX_WBITS, 9, Z_DEFAULT_STRATEGY);
   std::string out(deflateBound(&z, text.size()), '\0');
-  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data())), z.avail_in = static_cast<uInt>(text.size());
-  z.next_out = reinterpret_cast<Bytef*>(out.data()), z.avail_out = static_cast<uInt>(out.size());
+  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  z.avail_in = static_cast<uInt>(text.size());
+  z.next_out = reinterpret_cast<Bytef*>(out.data());
+  z.avail_out = static_cast<uInt>(out.size());
   deflate(&z, Z_FINISH);
   out.resize(z.total_out);
   deflateEnd(&z);
@@ -98,11 +100,11 @@ TEST(Idx, GzipBombStopsAtTheClaimedSize) {
 TEST(Idx, DamagedGzipIsNamed) {
   const std::string packed = pack(idx(8, {100}, std::string(100, 'x')));
   for (size_t n = 2; n < packed.size(); ++n)
-    EXPECT_ERROR(Runtime, "'file': the gzip data end too early", parse(packed.substr(0, n)));
+    EXPECT_ERROR(Runtime, "'file': the gzip data ends too early", parse(packed.substr(0, n)));
   EXPECT_ERROR(Runtime, "bytes after the end of the gzip data", parse(packed + "rest"));
   std::string sum = packed;
   sum[sum.size() - 6] = static_cast<char>(sum[sum.size() - 6] ^ 1);
-  EXPECT_ERROR(Runtime, "gzip data are damaged (incorrect data check)", parse(sum));
+  EXPECT_ERROR(Runtime, "gzip data is damaged (incorrect data check)", parse(sum));
 }
 
 TEST(Idx, FilesThatAreNoneAreNamed) {
@@ -138,7 +140,8 @@ TEST(Mnist, IsFoundInEveryLayoutPackedOrNot) {
 TEST(Mnist, PartsThatDoNotFitAreNamed) {
   TempFolder folder;
   const auto set = [&](const std::string& images, const std::string& labels) {
-    put(folder / "train-images-idx3-ubyte", images), put(folder / "train-labels-idx1-ubyte", labels);
+    put(folder / "train-images-idx3-ubyte", images);
+    put(folder / "train-labels-idx1-ubyte", labels);
     return mnist(folder.path(), true);
   };
   EXPECT_ERROR(Runtime, "the labels in", set(idx(8, {2, 1, 1}, "ab"), idx(8, {1}, "\1")));

@@ -135,7 +135,10 @@ TEST(DataLoader, WhatADatasetThrowsArrivesAtItsBatch) {
 struct Counting : Dataset {
   std::atomic<int64_t>* calls;
   int64_t size() const override { return 1000; }
-  Example get(int64_t index) const override { return ++*calls, Example{arange(index, index + 1)}; }
+  Example get(int64_t index) const override {
+    ++*calls;
+    return Example{arange(index, index + 1)};
+  }
 };
 
 TEST(DataLoader, ThreadsStayWithinThePrefetchAndStopWhenLeftEarly) {

@@ -125,7 +125,8 @@ TEST(Streams, ThreadsStayWithinThePrefetchAndStopWhenLeftEarly) {
   {
     DataLoader loader(endless, {.batch_size = 2, .num_workers = 3, .prefetch_factor = 2});
     auto it = loader.begin();
-    ++it, ++it;
+    ++it;
+    ++it;
   }
   // Three taken, two waiting at each worker, one in the making.
   EXPECT_LE(calls.load(), 2 * (3 + 3 * 2 + 3));

@@ -35,7 +35,9 @@ TEST(SafeTensors, WritesTheBytesOfTheFormat) {
                              R"("flag":{"dtype":"BOOL","shape":[1],"data_offsets":[24,25]}})";
   const std::string padded = header + std::string((8 - header.size() % 8) % 8, ' ');
   std::string data(25, '\0');
-  data[8] = 1, data[16] = 2, data[24] = 1;
+  data[8] = 1;
+  data[16] = 2;
+  data[24] = 1;
   EXPECT_EQ(get(folder / "a"), file_with(padded, data));
 }
 
@@ -78,7 +80,8 @@ TEST(SafeTensors, LoadedTensorsAreWritableAndTheFileStaysAsItIs) {
   Tensor a, b;
   {
     const SafeTensors loaded = load(folder / "f");
-    a = loaded.tensors[0].second, b = loaded.tensors[1].second;
+    a = loaded.tensors[0].second;
+    b = loaded.tensors[1].second;
   }
   add_(a, 1);
   EXPECT_EQ(sum(a).item<double>(), 4);
@@ -109,7 +112,7 @@ TEST(SafeTensors, BadLengthsAreRefused) {
   EXPECT_ERROR(Runtime, "the header length is 9223372036854775808", read_text(length_prefix(1ULL << 63) + "{}"));
   EXPECT_ERROR(Runtime, "the header length is 100000001; at most 100000000", read_text(length_prefix(100'000'001)));
   EXPECT_ERROR(Runtime, "the header length is 3, but only 2 bytes follow", read_text(length_prefix(3) + "{}"));
-  EXPECT_ERROR(Runtime, "no valid JSON", read_text(length_prefix(0)));
+  EXPECT_ERROR(Runtime, "not valid JSON", read_text(length_prefix(0)));
 }
 
 std::string one(const std::string& shape, const std::string& offsets, const std::string& dtype = "F32") {
@@ -166,10 +169,10 @@ TEST(SafeTensors, BadHeadersAreRefused) {
   EXPECT_ERROR(Runtime, "unexpected a list", read_text(file_with(std::string(1'000'000, '['))));
   EXPECT_ERROR(Runtime, "unexpected an object", read_text(file_with(R"({"w":{"dtype":{"a":{}}}})")));
   EXPECT_ERROR(Runtime, "unexpected null", read_text(file_with(R"({"w":null})")));
-  EXPECT_ERROR(Runtime, "no valid JSON",
+  EXPECT_ERROR(Runtime, "not valid JSON",
                read_text(file_with(R"({"w":{"dtype":"F32","shape":[NaN],"data_offsets":[0,0]}})")));
-  EXPECT_ERROR(Runtime, "no valid JSON", read_text(file_with("{\"\xff\xfe\":{}}")));
-  EXPECT_ERROR(Runtime, "no valid JSON", read_text(file_with("{}{}")));
+  EXPECT_ERROR(Runtime, "not valid JSON", read_text(file_with("{\"\xff\xfe\":{}}")));
+  EXPECT_ERROR(Runtime, "not valid JSON", read_text(file_with("{}{}")));
   EXPECT_ERROR(Runtime, "bytes other than 0 and 1", read_text(file_with(one("[2]", "[0,2]", "BOOL"), "\1\2")));
   std::string many = "{";
   for (int i = 0; i <= 100'001; ++i)
@@ -182,8 +185,8 @@ TEST(SafeTensors, WhatCannotBeSavedIsRefusedAndLeavesNothing) {
   EXPECT_ERROR(Value, "two tensors are named 'a'", save(folder / "f", {{"a", zeros({1})}, {"a", zeros({1})}}));
   EXPECT_ERROR(Value, "the format uses it", save(folder / "f", {{"__metadata__", zeros({1})}}));
   EXPECT_ERROR(Value, "tensor 'a' is undefined", save(folder / "f", {{"a", Tensor()}}));
-  EXPECT_ERROR(Value, "no UTF-8", save(folder / "f", {{"\xff", zeros({1})}}));
-  EXPECT_ERROR(Value, "no UTF-8", save(folder / "f", {}, {{"k", "\xc3"}}));
+  EXPECT_ERROR(Value, "not UTF-8", save(folder / "f", {{"\xff", zeros({1})}}));
+  EXPECT_ERROR(Value, "not UTF-8", save(folder / "f", {}, {{"k", "\xc3"}}));
   EXPECT_ERROR(Io, "no file can be made in the folder", save(folder / "no/such/f", {}));
   EXPECT_EQ(folder.count(), 0U);
 }

@@ -109,7 +109,8 @@ TEST(SetItem, LaterValuesWinAndNothingElseChanges) {
 
 TEST(SetItem, GradientsOfBothSides) {
   Tensor a = numbered({3, 4}), v = numbered({4});
-  a.set_requires_grad(), v.set_requires_grad();
+  a.set_requires_grad();
+  v.set_requires_grad();
   const Tensor x = mul(a, 1.0);
   set_item(x, {ints({0, 2})}, v);
   autograd::backward(sum(mul(x, numbered({3, 4}))));

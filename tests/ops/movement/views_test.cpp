@@ -170,8 +170,10 @@ TEST(Random, SameStreamForAnyThreadCount) {
   for (int k = 0; k < 2; ++k) {
     set_num_threads(k ? 4 : 1);
     manual_seed(7);
-    for (DType t : {kFloat32, kFloat64, kBFloat16})
-      drawn[k].push_back(randn(100003, nullptr, t)), drawn[k].push_back(rand(100003, nullptr, t));
+    for (DType t : {kFloat32, kFloat64, kBFloat16}) {
+      drawn[k].push_back(randn(100003, nullptr, t));
+      drawn[k].push_back(rand(100003, nullptr, t));
+    }
     drawn[k].push_back(randint(1000, 100003));
     drawn[k].push_back(randperm(100003));
     drawn[k].push_back(multinomial(ones({50, 1000}), 20));
@@ -180,7 +182,7 @@ TEST(Random, SameStreamForAnyThreadCount) {
   for (size_t i = 0; i < drawn[0].size(); ++i) expect_equal(drawn[0][i], drawn[1][i]);
 }
 
-TEST(Random, HasTheMomentsOfItsLaw) {
+TEST(Random, HasTheMomentsOfItsDistribution) {
   manual_seed(1);
   const auto moments = [](const Tensor& x, double mean, double variance, double slack) {
     const Tensor d = to(x, kFloat64);

@@ -76,7 +76,9 @@ TEST(Convolution, SameBitsForEveryThreadCount) {
 TEST(Softmax, SpecialValuesAndLongRows) {
   const int64_t shape[] = {5, 301};
   const Tensor x = fractions(shape, 1);
-  x.data<float>()[0] = HUGE_VALF, x.data<float>()[301] = NAN, x.data<float>()[602] = -HUGE_VALF,
+  x.data<float>()[0] = HUGE_VALF;
+  x.data<float>()[301] = NAN;
+  x.data<float>()[602] = -HUGE_VALF;
   x.data<float>()[903] = 3e38f;
   for (const Tensor& y : {softmax(x, 1), log_softmax(x, 1)}) {
     const Tensor d = y;

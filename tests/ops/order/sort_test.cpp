@@ -64,7 +64,13 @@ TEST(Sort, PutsNanLastAndZerosTogether) {
   for (int64_t n : {10, 1000}) {
     Tensor x = random_rows(2, n, DType::F32, 3, false);
     float* p = x.data<float>();
-    p[1] = NAN, p[4] = -NAN, p[5] = INFINITY, p[6] = -INFINITY, p[7] = 0.0F, p[8] = -0.0F, p[9] = 0.0F;
+    p[1] = NAN;
+    p[4] = -NAN;
+    p[5] = INFINITY;
+    p[6] = -INFINITY;
+    p[7] = 0.0F;
+    p[8] = -0.0F;
+    p[9] = 0.0F;
     check_sorted(x, false);
     check_sorted(x, true);
   }

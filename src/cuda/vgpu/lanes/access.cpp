@@ -38,10 +38,10 @@ uint8_t* resolve(Warp& w, Space space, uint64_t address, uint32_t bytes, int lan
       return const_cast<uint8_t*>(b.params) + address;
     default:
       if (!b.memory->reachable(address, bytes))
-        fault(
-          w, kIllegalAddress,
-          fmt::format("{} bytes at 0x{:x}, which is no device memory: {}", bytes, address, b.memory->describe(address)),
-          at);
+        fault(w, kIllegalAddress,
+              fmt::format("{} bytes at 0x{:x}, which is not device memory: {}", bytes, address,
+                          b.memory->describe(address)),
+              at);
       if (b.checks) check_global(w, address, bytes, at, access);
       if (b.cache) b.cache->touch(address, bytes, access);
       return reinterpret_cast<uint8_t*>(address);

@@ -1,4 +1,4 @@
-// From an address of a lane to host memory, with the checks the card makes, and the counters of memory instructions.
+// Translates lane addresses to host memory, with the checks of a GPU, and counts memory instructions.
 #pragma once
 #include "cuda/vgpu/lanes/lanes.h"
 
@@ -15,12 +15,12 @@ inline void addresses(const Inst& i, Warp& w, uint64_t* out) {
   }
 }
 
-// The host address of `bytes` bytes, or a fault of the kernel that names the lane.
+// The host address of `bytes` bytes; throws a fault that names the lane.
 uint8_t* resolve(Warp& w, Space space, uint64_t address, uint32_t bytes, int lane, Access access);
 
 // Counts one request: sectors of 32 bytes for device memory, passes over the 32 banks for shared memory.
 void count_request(const Inst& i, Warp& w, Space space, const uint64_t* address, uint32_t mask, uint32_t bytes);
-// The slow parts of counting: a new pattern of offsets from `base`, or the known one at another place in its sector.
+// The slow paths of counting: a new pattern of offsets from `base`, or the known one at another offset in its sector.
 void learn(Site& site, Space space, uint64_t base, const uint32_t* offsets, uint32_t mask, uint32_t bytes);
 void move_phase(Site& site, uint64_t base, uint32_t bytes);
 inline uint32_t phase_of(Space space, uint64_t base) { return space == Space::Shared ? 0 : base & 31; }

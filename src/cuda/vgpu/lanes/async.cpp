@@ -1,4 +1,4 @@
-// cp.async: copies into shared memory that happen when they are waited for, so that a missing wait is seen.
+// cp.async: copies into shared memory that are executed when they are waited for, so that a missing wait is detected.
 #include <algorithm>
 
 #include "cuda/vgpu/lanes/access.h"
@@ -8,7 +8,7 @@ namespace strata::cuda::vgpu {
 
 namespace {
 
-void issue(const Inst& i, Warp& w) {  // a: the shared address, b: the device's, c: bytes given; count: bytes
+void issue(const Inst& i, Warp& w) {  // a: the shared address, b: the device address, c: bytes given; count: bytes
   const uint32_t m = active(i, w);
   if (!m) return;
   uint64_t to[kLanes], from[kLanes];
@@ -24,7 +24,7 @@ void issue(const Inst& i, Warp& w) {  // a: the shared address, b: the device's,
     copy.to = resolve(w, Space::Shared, to[k], i.count, k, Access::Write);
     if (copy.given == i.count) {
       copy.from = resolve(w, Space::Global, from[k], i.count, k, Access::Read);
-    } else if (copy.given) {  // the bytes behind those given need not be there
+    } else if (copy.given) {  // the bytes after those given need not exist
       copy.from = resolve(w, Space::Global, from[k], 1, k, Access::Read);
       resolve(w, Space::Global, from[k] + copy.given - 1, 1, k, Access::Read);
     }
@@ -39,7 +39,7 @@ void commit(const Inst& i, Warp& w) {
   each_lane(active(i, w), [&](int k) { ++w.copy_group[static_cast<size_t>(k)]; });
 }
 
-void wait(const Inst& i, Warp& w) {  // imm: groups that may stay open; -1: wait for all, committed or not
+void wait(const Inst& i, Warp& w) {  // imm: groups that may remain open; -1: wait for all, committed or not
   const uint32_t m = active(i, w);
   std::erase_if(w.copies, [&](const AsyncCopy& c) {
     const bool done = m >> c.lane & 1 && (i.imm < 0 || c.group + i.imm < w.copy_group[c.lane]);

@@ -56,7 +56,7 @@ template <class T> T combined(uint8_t op, T old, T b, T c) {
   }
 }
 
-// Lanes go in their order. Blocks may run at the same time, hence the host's own compare and swap.
+// Lanes run in order. Blocks may run concurrently, hence the host's compare-and-swap.
 template <class T> void atomic(const Inst& i, Warp& w) {
   const uint32_t m = active(i, w);
   if (!m) return;
@@ -121,7 +121,7 @@ bool select_atomic(Builder& b) {
   if (b.out.count) b.out.d = b.dst(0, t);
   b.address(first, space);
   b.memory(b.out.space);
-  // Sums of integers and the like are the same in any order; what is read back, or rounded, is not.
+  // Integer sums are the same in any order; values read back, or rounded, are not.
   if (b.out.space != Space::Shared && (b.out.count || is_float(t) || op == kExch || op == kCas))
     b.program().ordered = true;
   const Handler h = handler(t, b.out.op);

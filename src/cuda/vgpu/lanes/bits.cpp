@@ -117,7 +117,7 @@ template <class T> void bfe(const Inst& i, Warp& w) {
     const uint32_t p = position & 255, n = length & 255, end = std::min(p + n - 1, kTop);
     const bool sign = std::is_signed_v<T> && n != 0 && (a >> end & 1);
     const U moved = p > kTop ? U(0) : static_cast<U>(static_cast<U>(a) >> (p & kTop));
-    // Bits that the field does not have, or that lie beyond the top, are the sign's.
+    // Bits beyond the field or the top are copies of the sign.
     const uint32_t have = p > kTop ? 0 : std::min(n, kTop + 1 - p);
     const U field = have > kTop ? static_cast<U>(~U(0)) : static_cast<U>((U(1) << (have & kTop)) - 1);
     return static_cast<T>((moved & field) | (sign ? static_cast<U>(~field) : U(0)));

@@ -60,7 +60,7 @@ template <class T, Cmp C> void setp(const Inst& i, Warp& w) {
   set_mask(w, i.d, m, combine(i.op, r, c));
   if (i.count) set_mask(w, w.block->program->places[i.more], m, combine(i.op, ~r, c));
 }
-template <class T> bool holds_now(int64_t comparison, T u, T v) {  // for the rare forms, one loop for all comparisons
+template <class T> bool holds_now(int64_t comparison, T u, T v) {  // for rare forms, one loop for all comparisons
   const bool unordered = u != u || v != v;
   if (comparison == kNum || comparison == kNan) return unordered == (comparison == kNan);
   const bool or_nan = comparison >= kEqu;
@@ -79,7 +79,10 @@ template <class T> void set(const Inst& i, Warp& w) {  // imm: the bits of "true
   for (int k = 0; k < kLanes; ++k) {
     auto x = value(unpack<T>(a[k])), y = value(unpack<T>(b[k]));
     if constexpr (std::is_same_v<T, float>)
-      if (i.ftz) x = flushed(x), y = flushed(y);
+      if (i.ftz) {
+        x = flushed(x);
+        y = flushed(y);
+      }
     r |= static_cast<uint32_t>(holds_now(i.imm >> 32, x, y)) << k;
   }
   r = combine(i.op, r, i.op ? mask_at(w, i.c) : 0);
@@ -172,7 +175,7 @@ Handler setp_of(Type t, size_t c) {
 size_t comparison(Builder& b, Type& t) {
   for (size_t k = 0; k < std::size(kNames); ++k)
     if (b.flag(kNames[k])) return k;
-  // The unsigned forms have names of their own.
+  // The unsigned forms have their own names.
   constexpr std::string_view kUnsigned[] = {"lo", "ls", "hi", "hs"};
   for (size_t k = 0; k < 4; ++k)
     if (b.flag(kUnsigned[k])) {

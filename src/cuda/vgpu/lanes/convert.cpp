@@ -16,8 +16,8 @@ namespace HWY_NAMESPACE {
 
 namespace {
 
-// The general form keeps the types in `count` (from) and `op` (to): one loop for the 12 x 12 combinations. Common ones
-// have loops of their own below.
+// The general form has the types in `count` (from) and `op` (to): one loop for the 12 x 12 combinations. Common ones
+// have their own loops below.
 const Format& format_of(Type t) {
   switch (t) {
     case Type::F16:
@@ -65,7 +65,7 @@ double rounded(double x, Rounding r) {
   }
 }
 
-// Out of range gives the nearest number of the type; NaN gives 0, or the top bit alone for 64-bit types, as the card does.
+// Out of range gives the nearest number of the type; NaN gives 0, or only the top bit for 64-bit types, as on a GPU.
 uint64_t to_integer(Type t, double x, Rounding r) {
   const int bits = 8 * size_of(t);
   if (x != x) return bits == 64 ? uint64_t{1} << 63 : 0;
@@ -109,7 +109,7 @@ uint64_t convert(const Inst& i, Type to, Type from, uint64_t cell) {
   if (is_float(from)) {
     double x = number(from, cell, i.ftz);
     if (!is_float(to)) return to_integer(to, x, i.rounding);
-    if (i.imm) {  // to a whole number in the same format
+    if (i.imm) {  // to an integral value in the same format
       x = rounded(x, i.rounding);
       Inst exact = i;
       exact.rounding = Rounding::Nearest;
@@ -129,7 +129,7 @@ uint64_t convert(const Inst& i, Type to, Type from, uint64_t cell) {
 }
 
 void put(Warp& w, const Inst& i, Type to, int lane, uint64_t value) {
-  // Into the whole register: an integer narrower than it is extended by its sign.
+  // Into the whole register: a narrower integer is sign-extended.
   if (!is_float(to)) value = is_signed(to) ? static_cast<uint64_t>(sign_extended(to, value)) : zero_extended(to, value);
   if (i.d_bytes == 8) cells<uint64_t>(w, i.d)[lane] = value;
   else cells<uint32_t>(w, i.d)[lane] = static_cast<uint32_t>(value);
@@ -171,7 +171,7 @@ void float_half(const Inst& i, Warp& w) { map1<uint16_t, float>(i, w, float_to_h
 void brain_float(const Inst& i, Warp& w) { map1<float, uint16_t>(i, w, bf16_to_float); }
 void float_brain(const Inst& i, Warp& w) { map1<uint16_t, float>(i, w, float_to_bf16); }
 
-// Loops for the conversions that index arithmetic and mixed precision are full of.
+// Loops for the conversions that are frequent in index arithmetic and mixed precision.
 Handler quick(const Inst& i, Type to, Type from) {
   if (i.sat || i.ftz || i.relu || i.imm || i.nan || i.rounding != Rounding::Nearest) return nullptr;
   if (i.d_bytes != (size_of(to) == 8 ? 8 : 4) || i.a_bytes != (size_of(from) == 8 ? 8 : 4)) return nullptr;

@@ -1,4 +1,4 @@
-// Lanes of a warp with each other: shuffles, votes, matches, reductions.
+// Communication between the lanes of a warp: shuffles, votes, matches, reductions.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cuda/vgpu/lanes/exchange.cpp"
 #include <hwy/foreach_target.h>
@@ -27,7 +27,7 @@ HWY_INLINE void pick_lanes(uint32_t* d, const uint32_t* from, const int32_t* ind
 #endif
 }
 
-void shuffle(const Inst& i, Warp& w) {  // places: [more] the clamp, [more + 1] the predicate where count is 1
+void shuffle(const Inst& i, Warp& w) {  // places: [more] the clamp, [more + 1] the predicate if count is 1
   const uint32_t m = active(i, w);
   const auto& places = w.block->program->places;
   uint32_t from[kLanes], inside = 0;
@@ -60,10 +60,22 @@ void shuffle(const Inst& i, Warp& w) {  // places: [more] the clamp, [more + 1] 
     int j = 0;
     bool in = false;
     switch (i.op) {
-      case kUp: j = lane - value, in = j >= last; break;
-      case kDown: j = lane + value, in = j <= last; break;
-      case kButterfly: j = lane ^ value, in = j <= last; break;
-      default: j = first | (value & ~segment), in = j <= last; break;
+      case kUp:
+        j = lane - value;
+        in = j >= last;
+        break;
+      case kDown:
+        j = lane + value;
+        in = j <= last;
+        break;
+      case kButterfly:
+        j = lane ^ value;
+        in = j <= last;
+        break;
+      default:
+        j = first | (value & ~segment);
+        in = j <= last;
+        break;
     }
     if (!in) j = lane;
     d[lane] = from[j];
@@ -79,7 +91,7 @@ void vote(const Inst& i, Warp& w) {  // op: 0 all, 1 any, 2 uni, 3 ballot
   set_mask(w, i.d, m, r ? kFull : 0);
 }
 
-template <class T> void match(const Inst& i, Warp& w) {  // op 1: all, with a predicate where count is 1
+template <class T> void match(const Inst& i, Warp& w) {  // op 1: all, with a predicate if count is 1
   const uint32_t m = active(i, w);
   T v[kLanes];
   std::memcpy(v, cells<T>(w, i.a), sizeof v);

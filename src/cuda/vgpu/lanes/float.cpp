@@ -28,7 +28,7 @@ struct Mul {
 struct Div {
   template <class T> T operator()(T a, T b) const { return a / b; }
 };
-// The number wins over NaN, and -0 is less than +0.
+// A number wins over NaN, and -0 is less than +0.
 struct Min {
   template <class T> T operator()(T a, T b) const {
     if (a != a) return b;
@@ -61,11 +61,11 @@ struct Sqrt {
 struct Rcp {
   template <class T> T operator()(T a) const { return T(1) / a; }
 };
-// The card's tables are within about 2 ulp of these; bits differ between the two.
+// A GPU's tables are within about 2 ulp of these; the bits differ.
 struct Rsqrt {
   template <class T> T operator()(T a) const { return static_cast<T>(1.0 / std::sqrt(static_cast<double>(a))); }
 };
-// The form with .ftz for double is a first guess for Newton's method: it knows the upper half of its operand alone.
+// The .ftz form for double is a first guess for Newton's method: it only uses the upper half of its operand.
 double upper_half(double v) { return std::bit_cast<double>(std::bit_cast<uint64_t>(v) & ~uint64_t{0xffffffff}); }
 double no_subnormal(double v) { return std::fabs(v) < 0x1p-1022 ? std::copysign(0.0, v) : v; }
 struct GuessRcp {
@@ -74,7 +74,7 @@ struct GuessRcp {
 struct GuessRsqrt {
   double operator()(double a) const { return upper_half(1 / std::sqrt(no_subnormal(upper_half(a)))); }
 };
-// 2^n times a polynomial of the rest, without fused steps: the same bits on every host, within an ulp and a half.
+// 2^n times a polynomial of the rest, without FMA: the same bits on every host, within 1.5 ulp.
 struct Ex2 {
   float operator()(float a) const {
     float x = a > 130.0f ? 130.0f : a;
@@ -89,7 +89,7 @@ struct Ex2 {
     p = p * r + 2.4022648e-1f;
     p = p * r + 6.9314720e-1f;
     p = p * r + 1.0f;
-    // In two steps, as neither the largest nor a subnormal power is a float.
+    // In two steps, as neither the largest nor a subnormal power fits a float.
     p = p * std::bit_cast<float>((half + 127) << 23) * std::bit_cast<float>((rest + 127) << 23);
     return a == a ? p : a;
   }
@@ -137,7 +137,8 @@ template <class T> HWY_INLINE T outof(const Inst& i, T v) {
   return v;
 }
 
-// With every modifier: operands are flushed first, all lanes computed in the host's rounding mode, results changed last.
+// With all modifiers: operands are flushed first, all lanes computed in the host's rounding mode, results modified
+// last.
 template <class T, int N, class F> HWY_INLINE void modified(const Inst& i, Warp& w, const F& f) {
   const uint32_t m = active(i, w), places[3] = {i.a, i.b, i.c};
   alignas(64) T x[3][kLanes], r[kLanes];

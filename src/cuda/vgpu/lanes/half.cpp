@@ -32,8 +32,8 @@ template <class H> uint16_t flush(const Inst& i, uint16_t v) {
   return i.ftz && (v & kExponent) == 0 ? v & 0x8000 : v;
 }
 
-// float holds sums and products of two 16-bit numbers with so many spare bits that rounding twice is rounding once; the sum
-// of a product and a third number does not fit, and is rounded to odd first.
+// float holds sums and products of two 16-bit numbers with enough spare bits that rounding twice is rounding once; a
+// fused multiply-add does not fit, and is rounded to odd first.
 template <class H> uint16_t compute(const Inst& i, uint16_t ha, uint16_t hb, uint16_t hc) {
   if (i.op == kNeg) return flush<H>(i, ha) ^ 0x8000;
   if (i.op == kAbs) return flush<H>(i, ha) & 0x7fff;

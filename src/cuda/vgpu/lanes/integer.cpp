@@ -16,7 +16,7 @@ namespace HWY_NAMESPACE {
 
 namespace {
 
-// Unsigned arithmetic wraps; narrow types are widened by the language and cut again.
+// Unsigned arithmetic wraps; narrow types are promoted by the language and truncated again.
 template <class T> using Bits = std::make_unsigned_t<T>;
 template <class T>
 using Twice =
@@ -39,7 +39,7 @@ struct MulHi {
     return static_cast<T>(Twice<T>(a) * Twice<T>(b) >> (8 * sizeof(T)));
   }
 };
-// The card does not trap: a quotient by zero is all ones, a remainder the dividend.
+// A GPU does not trap: a quotient by zero is all ones, a remainder the dividend.
 struct Div {
   template <class T> T operator()(T a, T b) const {
     if (b == 0) return static_cast<T>(-1);
@@ -56,8 +56,8 @@ struct Rem {
     return static_cast<T>(a % b);
   }
 };
-// Quotients through double, which are exact for 32 bits, and for 64 while all numbers are below 2^51: the quotient n - d
-// of whole numbers differs from n by more than a rounding, as d / n is at least one over the dividend.
+// Quotients through double, which are exact for 32 bits, and for 64 if all numbers are below 2^51: the quotient n - d
+// of integers differs from n by more than a rounding, as d / n is at least one over the dividend.
 template <class T, class F> void divide(const Inst& i, Warp& w) {
   constexpr bool kRemainder = std::is_same_v<F, Rem>;
   if constexpr (sizeof(T) == 2) return map2<T, T, T>(i, w, F{});

@@ -1,4 +1,4 @@
-// What handlers are made of: cells of registers, guards, lanes of a mask. Loops over all lanes are in loops.inl.
+// Building blocks of handlers: cells of registers, guards, lanes of a mask. Loops over all lanes are in loops.inl.
 #pragma once
 #include <algorithm>
 #include <cstring>

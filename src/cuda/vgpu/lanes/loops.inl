@@ -1,6 +1,6 @@
-// Loops over the 32 lanes, compiled anew for each SIMD target: included by files that name themselves in
-// HWY_TARGET_INCLUDE. The loops are plain; a full mask lets the compiler turn them into vector code, and a partial one
-// computes all lanes and keeps what was there in the others.
+// Loops over the 32 lanes, compiled for each SIMD target: included by files that name themselves in HWY_TARGET_INCLUDE.
+// The loops are plain; with a full mask the compiler vectorizes them, and a partial mask computes all lanes and keeps
+// the old values of the others.
 #if defined(STRATA_VGPU_LOOPS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef STRATA_VGPU_LOOPS_INL
 #undef STRATA_VGPU_LOOPS_INL
@@ -17,12 +17,12 @@ namespace strata::cuda::vgpu {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Results into the lanes of a mask.
+// Stores results in the lanes of a mask.
 template <class C> HWY_INLINE void keep(C* d, const C* r, uint32_t m) {
   for (int k = 0; k < kLanes; ++k) d[k] = m >> k & 1 ? r[k] : d[k];
 }
 
-// d = f(a), f(a, b), f(a, b, c) per lane. A result may stand where an operand stood: lanes do not meet.
+// d = f(a), f(a, b), f(a, b, c) per lane. A result may overwrite an operand: lanes are independent.
 template <class D, class A, class F> HWY_INLINE void map1(const Inst& i, Warp& w, const F& f) {
   const uint32_t m = active(i, w);
   auto* d = cells<Cell<D>>(w, i.d);
@@ -65,14 +65,14 @@ template <class D, class A, class B, class C, class F> HWY_INLINE void map3(cons
     keep(d, r, m);
   }
 }
-// For functions that no vector code does: the lanes of the mask alone.
+// For functions that cannot be vectorized: only the lanes of the mask.
 template <class D, class A, class F> HWY_INLINE void map1_slow(const Inst& i, Warp& w, const F& f) {
   auto* d = cells<Cell<D>>(w, i.d);
   const auto* a = cells<Cell<A>>(w, i.a);
   each_lane(active(i, w), [&](int k) { d[k] = pack<D>(f(unpack<A>(a[k]))); });
 }
 
-// A bit per lane where holds(k).
+// One bit per lane for which holds(k) is true.
 template <class F> HWY_INLINE uint32_t mask_of(const F& holds) {
 #if HWY_TARGET <= HWY_AVX3
   alignas(64) int32_t t[kLanes];

@@ -27,7 +27,8 @@ struct Shape {
 };
 constexpr int kDeepest = 32;
 
-// The elements of a register of all lanes, into doubles: a register's cells lie side by side, and so do their elements.
+// Converts the elements of a register of all lanes to double: a register's cells are adjacent, and so are their
+// elements.
 HWY_INLINE void elements(Warp& w, Type t, int per, uint32_t place, double* out) {
   const int n = kLanes * per;
   switch (t) {
@@ -76,7 +77,7 @@ void mma(const Inst& i, Warp& w) {
       for (int q = 0; q < 8; ++q) s[q] += a[row][k] * b[k][q];
     std::memcpy(sum[row], s, sizeof s);
   }
-  alignas(64) uint64_t old[4][kLanes];  // C, which D may stand upon in another order
+  alignas(64) uint64_t old[4][kLanes];  // C, which D may overlap in another order
   for (int r = 0; r < nd; ++r) std::memcpy(old[r], cells<uint8_t>(w, pc[r]), (tc == Type::F64 ? 8 : 4) * kLanes);
   for (int r = 0; r < nc; ++r) {  // element r of lane 4g + t: row g + 8 (r / 2), column 2 t + r % 2
     const auto at = [&](int lane) { return sum[(lane >> 2) + 8 * (r >> 1)][2 * (lane & 3) + (r & 1)]; };
@@ -119,7 +120,7 @@ void move_matrix(const Inst& i, Warp& w) {  // op: 1 transposed, 2 store
       row[r] = resolve(w, Space::Shared, address[8 * q + r], 16, 8 * q + r, i.op & 2 ? Access::Write : Access::Read);
       rows |= 1u << (8 * q + r);
     }
-    auto* cell = cells<uint16_t>(w, p[q]);  // lanes 4r to 4r + 3 hold row r, side by side
+    auto* cell = cells<uint16_t>(w, p[q]);  // lanes 4r to 4r + 3 hold row r, adjacent
     for (int r = 0; r < 8; ++r)
       if (i.op & 1) {
         for (int c = 0; c < 8; ++c) {

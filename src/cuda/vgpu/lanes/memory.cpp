@@ -15,16 +15,16 @@ namespace HWY_NAMESPACE {
 
 namespace {
 
-// Where the lanes' bytes lie in host memory: base + offset[lane].
+// The lanes' bytes in host memory: base + offset[lane].
 struct Located {
   uint8_t* base = nullptr;
   const uint32_t* offsets = nullptr;
   const Site* site = nullptr;
-  bool windows = false;  // up to 256 bytes behind each byte may be read
+  bool windows = false;  // up to 256 bytes after each byte may be read
 };
 
-// One check for all lanes, and the counters, when the addresses lie near each other; false: lane by lane then. The pattern
-// of an instruction is remembered, so that a loop compares 32 numbers and knows the rest.
+// One check for all lanes, and the counters, if the addresses are close together; false: lane by lane instead. The
+// address pattern of an instruction is cached, so that a loop only compares 32 numbers.
 HWY_INLINE bool locate(const Inst& i, Warp& w, uint32_t m, uint32_t bytes, uint32_t* offsets, Located& out) {
   BlockState& b = *w.block;
   if (b.checks) return false;
@@ -71,7 +71,7 @@ HWY_INLINE bool locate(const Inst& i, Warp& w, uint32_t m, uint32_t bytes, uint3
       out.base = b.local + static_cast<uint64_t>(w.index) * kLanes * stride + base;
       for (uint32_t k = 0; k < kLanes; ++k) offsets[k] += k * stride;
       out.offsets = offsets;
-      return true;  // not counted, and no pattern of the host's addresses
+      return true;  // not counted, and not a pattern of host addresses
     }
     case Space::Param: return false;
     default:
@@ -103,7 +103,7 @@ template <class T, class C, int N> HWY_INLINE void spread(Warp& w, const uint32_
 }
 
 #if HWY_TARGET <= HWY_AVX3
-// All words lie in 256 bytes: two or four vectors are read once, and each register is a permutation of them.
+// All words are within 256 bytes: two or four vectors are read once, and each register is a permutation of them.
 template <int N> HWY_INLINE void window(Warp& w, const uint32_t* p, const Located& at) {
   const Site& s = *at.site;
   const uint8_t* from = at.base + s.low;
@@ -196,7 +196,7 @@ template <class T> void put(Warp& w, uint32_t place, uint8_t bytes, int lane, T 
 
 bool counted(Space s) { return s == Space::Global || s == Space::Const || s == Space::Shared || s == Space::Generic; }
 
-// Lane by lane, with every check; faults are found here.
+// Lane by lane, with all checks; faults are detected here.
 template <class T> void load_each(const Inst& i, Warp& w, uint32_t m) {
   alignas(64) uint64_t address[kLanes];
   addresses(i, w, address);
@@ -253,7 +253,7 @@ template <class T> void store(const Inst& i, Warp& w) {
   by_shape<T>(i, [&]<class Cell, int count>() HWY_ATTR { store_located<T, Cell, count>(i, w, m, at); });
 }
 
-// The launch's arguments: the address is the same in all lanes, nearly always.
+// The launch's arguments: the address is almost always the same in all lanes.
 template <class T> void load_param(const Inst& i, Warp& w) {
   const uint32_t m = active(i, w);
   const auto* a = cells<uint64_t>(w, i.a);

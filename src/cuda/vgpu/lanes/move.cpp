@@ -43,7 +43,7 @@ void unpack_parts(const Inst& i, Warp& w) {
   });
 }
 
-// op 0: warp instructions of this block so far, which is the same in every run; 1: nanoseconds.
+// op 0: warp instructions of this block so far, the same in every run; 1: nanoseconds.
 void clock(const Inst& i, Warp& w) {
   const uint64_t now =
     i.op ? static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) : ++w.block->instructions;
@@ -53,10 +53,10 @@ void clock(const Inst& i, Warp& w) {
   });
 }
 
-void two_words(const Inst& i, Warp& w) {  // {a, b} into 64 bits, b above
+void two_words(const Inst& i, Warp& w) {  // {a, b} into 64 bits, b in the upper half
   map2<uint64_t, uint32_t, uint32_t>(i, w, [](uint32_t a, uint32_t b) { return static_cast<uint64_t>(b) << 32 | a; });
 }
-void split_words(const Inst& i, Warp& w) {  // the other way: d and b
+void split_words(const Inst& i, Warp& w) {  // the reverse: d and b
   const uint32_t m = active(i, w);
   const auto* a = cells<uint64_t>(w, i.a);
   alignas(64) uint32_t low[kLanes], high[kLanes];
@@ -68,7 +68,7 @@ void split_words(const Inst& i, Warp& w) {  // the other way: d and b
   keep(cells<uint32_t>(w, i.b), high, m);
 }
 
-// cvta: imm is what is added, the window of the space or its negative.
+// cvta: imm is added: the window of the space or its negative.
 void convert_address(const Inst& i, Warp& w) {
   each_lane(active(i, w), [&](int k) {
     const uint64_t v = wide(w, i.a, i.a_bytes, k) + static_cast<uint64_t>(i.imm);

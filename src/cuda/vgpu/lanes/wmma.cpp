@@ -1,7 +1,7 @@
-// wmma: matrices in fragments whose layout is the machine's own business.
+// wmma: matrices in fragments of implementation-defined layout.
 //
-// Element (r, c) of a fragment of C columns is number e = r C + c; lane e / P has it, P being the elements of a lane.
-// Where PTX gives a lane more registers than it has elements (f16 for A and B), the rest repeats the first.
+// Element (r, c) of a fragment of C columns is number e = r C + c; it is in lane e / P, where P is the number of
+// elements per lane. If PTX gives a lane more registers than elements (f16 for A and B), the rest repeats the first.
 #include <algorithm>
 
 #include "cuda/vgpu/lanes/access.h"
@@ -57,7 +57,7 @@ double value_at(Warp& w, const Fragment& f, int e) {
   return element(f.type, bits);
 }
 
-// op: 1 column by column, 2 store; imm: rows | columns << 8 | type << 16; b: the leading dimension.
+// op: 1 column-major, 2 store; imm: rows | columns << 8 | type << 16; b: the leading dimension.
 void transfer(const Inst& i, Warp& w) {
   const uint32_t m = active(i, w);
   if (!m) return;
@@ -165,7 +165,7 @@ bool moves(Builder& b, bool stores) {
   b.out.b = b.count() == 3 ? b.src(2, Type::U32) : b.constant(static_cast<uint64_t>(tight), 4);
   b.address(stores ? 0 : 1, space);
   if (b.out.imm != static_cast<int32_t>(b.out.imm)) b.unsupported();
-  b.out.d = static_cast<uint32_t>(b.out.imm);  // the address' offset; imm has the shape
+  b.out.d = static_cast<uint32_t>(b.out.imm);  // the address offset; imm has the shape
   b.out.imm = rows | columns << 8 | static_cast<int64_t>(t) << 16;
   b.memory(b.out.space);
   b.emit_together(transfer, b.out.space == Space::Shared ? Class::Shared : Class::Global, b.constant(kFull, 4));
@@ -184,7 +184,10 @@ bool select_wmma(Builder& b) {
   const size_t shape = shape_of(b);
   const Shape& s = kShapes[shape];
   Type t[4] = {b.type(), b.type(), b.type(), b.type()};
-  if (t[2] == Type::None) t[3] = t[1], t[1] = t[2] = Type::F16;  // two types: of D and C, for f16
+  if (t[2] == Type::None) {
+    t[3] = t[1];
+    t[1] = t[2] = Type::F16;
+  }  // two types: of D and C, for f16
   const bool floats =
     t[1] == t[2] && (t[1] == Type::F16 || t[1] == Type::BF16 || t[1] == Type::TF32 || t[1] == Type::F64);
   const bool bytes = (t[1] == Type::S8 || t[1] == Type::U8) && t[2] == t[1] && t[0] == Type::S32;

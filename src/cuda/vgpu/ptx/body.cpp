@@ -23,7 +23,7 @@ std::string collapsed(std::string_view text) {
 int64_t Parser::integer() {
   const bool minus = accept("-");
   const Operand n = number(minus);
-  if (n.kind != Operand::Integer) fail_here("expected a whole number");
+  if (n.kind != Operand::Integer) fail_here("expected an integer");
   return static_cast<int64_t>(n.bits);
 }
 
@@ -33,7 +33,7 @@ Operand Parser::number(bool minus) {
   take();
   Operand out;
   std::string_view s = t.text;
-  const auto bad = [&]() { fail_at(source_, t.line, fmt::format("'{}' is no number", t.text)); };
+  const auto bad = [&]() { fail_at(source_, t.line, fmt::format("'{}' is not a number", t.text)); };
   const auto parse = [&](std::string_view digits, int base) {
     const auto r = std::from_chars(digits.data(), digits.data() + digits.size(), out.bits, base);
     if (r.ec != std::errc() || r.ptr != digits.data() + digits.size() || digits.empty()) bad();
@@ -74,7 +74,7 @@ Operand Parser::address() {
     const int64_t n = integer();
     out.offset += minus ? -n : n;
   }
-  if (accept(",")) fail_here("addresses of tensors are not known");
+  if (accept(",")) fail_here("addresses of tensors are not supported");
   expect("]");
   return out;
 }
@@ -109,11 +109,11 @@ Operand Parser::operand() {
 }
 
 void Parser::registers(Scope& scope) {
-  if (accept(".v2") || accept(".v4")) fail_here("vector registers are not known");
+  if (accept(".v2") || accept(".v4")) fail_here("vector registers are not supported");
   const Token t = take();
   const Type type = t.text.size() > 1 ? type_named(t.text.substr(1)) : Type::None;
   if (type == Type::None || type == Type::B128)
-    fail_at(source_, t.line, fmt::format("'{}' is no type of a register", t.text));
+    fail_at(source_, t.line, fmt::format("'{}' is not a register type", t.text));
   do {
     const std::string name = word("a register");
     if (accept("<")) {
@@ -171,15 +171,15 @@ void Parser::statement(Function& f, uint32_t scope) {
       do { targets.push_back(word("a label")); } while (accept(","));
       return expect(";");
     }
-    if (peek().is(".callprototype")) fail_here("indirect calls are not known");
+    if (peek().is(".callprototype")) fail_here("indirect calls are not supported");
     if (!s.labels.emplace(label, static_cast<uint32_t>(f.body.size())).second)
-      fail_here(fmt::format("label '{}' stands twice", label));
+      fail_here(fmt::format("label '{}' is defined twice", label));
     return;
   }
   instruction(f, scope);
 }
 
-void Parser::location() {  // .loc file line column, and more on the same line for code that was put in line
+void Parser::location() {  // .loc file line column, and more on the same line for inlined code
   const uint32_t line = take().line;
   if (peek().kind == Token::Number && peek(1).kind == Token::Number && peek().line == line && peek(1).line == line) {
     file_ = static_cast<uint32_t>(integer());

@@ -1,4 +1,4 @@
-// PTX declarations: module directives, variables with initialisers, function headers.
+// PTX declarations: module directives, variables with initializers, function headers.
 #include "cuda/vgpu/ptx/parser.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace strata::cuda::vgpu::ptx {
 
 namespace {
-constexpr uint64_t kLargestVariable = uint64_t{1} << 32;  // bytes; sizes past it are a mistake in the text
+constexpr uint64_t kLargestVariable = uint64_t{1} << 32;  // bytes; larger sizes are an error in the text
 }
 
 bool Instruction::has(std::string_view modifier) const {
@@ -45,7 +45,7 @@ std::string Parser::word(const char* what) {
 
 Module Parser::run() {
   while (peek().kind != Token::End) top_level();
-  if (module_.version == 0) fail_here("no .version directive: this is no PTX");
+  if (module_.version == 0) fail_here("no .version directive: this is not PTX");
   return std::move(module_);
 }
 
@@ -74,7 +74,7 @@ void Parser::top_level() {
     const std::string text(take().text);
     const size_t dot = text.find('.');
     module_.version = std::atoi(text.c_str()) * 10 + (dot == std::string::npos ? 0 : std::atoi(text.c_str() + dot + 1));
-    if (module_.version < 10) fail_here(fmt::format("'.version {}' is no version", text));
+    if (module_.version < 10) fail_here(fmt::format("'.version {}' is not a version", text));
     return;
   }
   if (accept(".target")) {
@@ -123,7 +123,7 @@ void Parser::top_level() {
   }
 }
 
-// .align 4 .b8 name[16] = {...}; what stands before the type may repeat.
+// .align 4 .b8 name[16] = {...}; qualifiers before the type may repeat.
 Variable Parser::variable(Space space, uint32_t align) {
   Variable v;
   v.space = space;
@@ -137,7 +137,7 @@ Variable Parser::variable(Space space, uint32_t align) {
     else if (peek().kind == Token::Word && peek().text[0] == '.') {
       v.type = type_named(peek().text.substr(1));
       if (v.type == Type::None || v.type == Type::Pred)
-        fail_here(fmt::format("'{}' is no type of a variable", peek().text));
+        fail_here(fmt::format("'{}' is not a variable type", peek().text));
       take();
     } else break;
   }
@@ -157,7 +157,7 @@ Variable Parser::variable(Space space, uint32_t align) {
   v.bytes = count * static_cast<uint64_t>(size_of(v.type));
   v.align = align ? align : static_cast<uint32_t>(size_of(v.type)) * static_cast<uint32_t>(per);
   if (v.align == 0 || (v.align & (v.align - 1)) || v.align > 4096)
-    fail_here(fmt::format("alignment {} of '{}' is no power of two up to 4096", v.align, v.name));
+    fail_here(fmt::format("alignment {} of '{}' is not a power of two up to 4096", v.align, v.name));
   if (accept("=")) initialiser(v);
   return v;
 }

@@ -1,4 +1,4 @@
-// The recursive-descent parser of PTX: state, and what its two files share.
+// The recursive-descent parser of PTX: state, and functions shared by its two files.
 #pragma once
 #include <string>
 #include <vector>
@@ -21,7 +21,7 @@ class Parser {
   Variable variable(Space space, uint32_t align);
   void initialiser(Variable& v);
   void skip_directive_line() { skip_line(peek().line); }
-  void skip_line(uint32_t line);  // what is left of it
+  void skip_line(uint32_t line);  // the rest of it
   void skip_section();
   // body.cpp: statements
   void body(Function& f);

@@ -36,7 +36,7 @@ enum class Type : uint8_t {
 
 enum class Space : uint8_t { Generic, Global, Shared, Local, Const, Param };
 
-Type type_named(std::string_view name);  // "f32"; None when it is no type
+Type type_named(std::string_view name);  // "f32"; None if it is not a type
 std::string_view name_of(Type type);
 int size_of(Type type);  // in bytes; 0 for None and Pred
 bool is_float(Type type);

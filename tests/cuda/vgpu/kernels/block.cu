@@ -79,7 +79,8 @@ extern "C" __global__ void transpose(const float* x, float* out, int rows, int c
   for (int k = 0; k < 32; k += 8)
     if (r + k < rows && c < columns) tile[threadIdx.y + k][threadIdx.x] = x[(long long)(r + k) * columns + c];
   __syncthreads();
-  c = blockIdx.y * 32 + threadIdx.x, r = blockIdx.x * 32 + threadIdx.y;
+  c = blockIdx.y * 32 + threadIdx.x;
+  r = blockIdx.x * 32 + threadIdx.y;
   for (int k = 0; k < 32; k += 8)
     if (r + k < columns && c < rows) out[(long long)(r + k) * rows + c] = tile[threadIdx.x][threadIdx.y + k];
 }

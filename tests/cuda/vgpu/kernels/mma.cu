@@ -65,7 +65,10 @@ extern "C" __global__ void gemm_wmma(const __half* a, const __half* b, float* c,
 extern "C" __global__ void wmma_columns(const __half* a, const __half* b, __half* c) {
   using namespace nvcuda::wmma;
   __shared__ __half sa[256], sb[256];
-  for (int i = threadIdx.x; i < 256; i += 32) sa[i] = a[i], sb[i] = b[i];
+  for (int i = threadIdx.x; i < 256; i += 32) {
+    sa[i] = a[i];
+    sb[i] = b[i];
+  }
   __syncwarp();
   fragment<matrix_a, 16, 16, 16, __half, col_major> fa;
   fragment<matrix_b, 16, 16, 16, __half, col_major> fb;
