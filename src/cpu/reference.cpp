@@ -5,23 +5,24 @@
 
 namespace strata::cpu {
 namespace {
+using Window = PoolWindow;
 
 // f(plane, output, its three windows), outputs numbered within the plane
-template <class F> void each_window(const Pooling& p, const F& f) {
+template <class F> void each_window(const PoolShape& p, const F& f) {
   for (int64_t plane = 0; plane < p.planes; ++plane) {
     int64_t o = 0;
-    for (const Window& a : p.windows[0])
-      for (const Window& b : p.windows[1])
-        for (const Window& c : p.windows[2]) f(plane, o++, a, b, c);
+    for (int64_t i = 0; i < p.out[0]; ++i)
+      for (int64_t j = 0; j < p.out[1]; ++j)
+        for (int64_t k = 0; k < p.out[2]; ++k) f(plane, o++, p.window(0, i), p.window(1, j), p.window(2, k));
   }
 }
 // f(position within the plane) for the inputs of a window
-template <class F> void each_input(const Pooling& p, const Window& a, const Window& b, const Window& c, const F& f) {
+template <class F> void each_input(const PoolShape& p, const Window& a, const Window& b, const Window& c, const F& f) {
   for (int64_t i = a.lo; i < a.hi; i += a.step)
     for (int64_t j = b.lo; j < b.hi; j += b.step)
       for (int64_t k = c.lo; k < c.hi; k += c.step) f((i * p.in[1] + j) * p.in[2] + k);
 }
-template <class T> T divisor(const Pooling& p, const Window& a, const Window& b, const Window& c) {
+template <class T> T divisor(const PoolShape& p, const Window& a, const Window& b, const Window& c) {
   int64_t inside = 0;
   each_input(p, a, b, c, [&](int64_t) { ++inside; });
   return static_cast<T>(p.divisor ? p.divisor : p.include_pad ? a.full * b.full * c.full : inside);
@@ -69,7 +70,7 @@ void fill_reference(const TensorImpl& dst, Scalar value) {
   });
 }
 
-template <class T> void max_windows_reference(const Pooling& p, const T* x, T* y, int64_t* index) {
+template <class T> void max_windows_reference(const PoolShape& p, const T* x, T* y, int64_t* index) {
   each_window(p, [&](int64_t plane, int64_t o, const Window& a, const Window& b, const Window& c) {
     T best =
       std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
@@ -85,7 +86,7 @@ template <class T> void max_windows_reference(const Pooling& p, const T* x, T* y
     index[plane * p.out_size() + o] = where;
   });
 }
-template <class T> void mean_windows_reference(const Pooling& p, const T* x, T* y) {
+template <class T> void mean_windows_reference(const PoolShape& p, const T* x, T* y) {
   each_window(p, [&](int64_t plane, int64_t o, const Window& a, const Window& b, const Window& c) {
     T sum = 0, count = 0;
     each_input(p, a, b, c, [&](int64_t at) {
@@ -95,7 +96,7 @@ template <class T> void mean_windows_reference(const Pooling& p, const T* x, T* 
     y[plane * p.out_size() + o] = count == 0 ? T(0) : sum / divisor<T>(p, a, b, c);
   });
 }
-template <class T> void mean_windows_backward_reference(const Pooling& p, const T* g, T* out) {
+template <class T> void mean_windows_backward_reference(const PoolShape& p, const T* g, T* out) {
   std::fill_n(out, p.planes * p.in_size(), T(0));
   each_window(p, [&](int64_t plane, int64_t o, const Window& a, const Window& b, const Window& c) {
     each_input(p, a, b, c, [&](int64_t at) {
@@ -103,11 +104,11 @@ template <class T> void mean_windows_backward_reference(const Pooling& p, const 
     });
   });
 }
-template void max_windows_reference(const Pooling&, const double*, double*, int64_t*);
-template void max_windows_reference(const Pooling&, const int64_t*, int64_t*, int64_t*);
-template void mean_windows_reference(const Pooling&, const double*, double*);
-template void mean_windows_reference(const Pooling&, const int64_t*, int64_t*);
-template void mean_windows_backward_reference(const Pooling&, const double*, double*);
+template void max_windows_reference(const PoolShape&, const double*, double*, int64_t*);
+template void max_windows_reference(const PoolShape&, const int64_t*, int64_t*, int64_t*);
+template void mean_windows_reference(const PoolShape&, const double*, double*);
+template void mean_windows_reference(const PoolShape&, const int64_t*, int64_t*);
+template void mean_windows_backward_reference(const PoolShape&, const double*, double*);
 
 void resample_reference(std::span<const Taps> taps, int64_t planes, const double* x, double* y) {
   const PlaneSizes n(taps);

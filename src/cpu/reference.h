@@ -53,9 +53,9 @@ template <class F> void dispatch_wide(DType t, F&& f) {
 void fill_reference(const TensorImpl& dst, Scalar value);
 
 // Reference versions of pooling.h; T is double or int64.
-template <class T> void max_windows_reference(const Pooling& p, const T* x, T* y, int64_t* index);
-template <class T> void mean_windows_reference(const Pooling& p, const T* x, T* y);
-template <class T> void mean_windows_backward_reference(const Pooling& p, const T* g, T* out);
+template <class T> void max_windows_reference(const PoolShape& p, const T* x, T* y, int64_t* index);
+template <class T> void mean_windows_reference(const PoolShape& p, const T* x, T* y);
+template <class T> void mean_windows_backward_reference(const PoolShape& p, const T* g, T* out);
 
 // All dimensions at once: y = the sum over the product of their taps, for each of `planes` planes; and the adjoint.
 void resample_reference(std::span<const Taps> taps, int64_t planes, const double* x, double* y);

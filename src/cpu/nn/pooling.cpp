@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "base/error.h"
 #include "base/parallel.h"
 
 namespace strata::cpu {
 namespace {
+using Window = PoolWindow;
 
 template <class F> void over_planes(int64_t planes, int64_t work, F f) {
   parallel_for(planes, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, work)), [&](int64_t begin, int64_t end) {
@@ -15,27 +17,41 @@ template <class F> void over_planes(int64_t planes, int64_t work, F f) {
   });
 }
 
-// f(output index within the plane, three windows)
-template <class F> void each_window(const Pooling& p, F f) {
-  int64_t o = 0;
-  for (const Window& a : p.windows[0])
-    for (const Window& b : p.windows[1])
-      for (const Window& c : p.windows[2]) f(o++, a, b, c);
-}
+// The windows of each dimension, computed once for all planes.
+class Windows {
+ public:
+  explicit Windows(const PoolShape& p) {
+    for (int d = 0; d < 3; ++d) {
+      along_[d].reserve(static_cast<size_t>(p.out[d]));
+      for (int64_t o = 0; o < p.out[d]; ++o) along_[d].push_back(p.window(d, o));
+    }
+  }
+  // f(output index within the plane, three windows)
+  template <class F> void each(F f) const {
+    int64_t o = 0;
+    for (const Window& a : along_[0])
+      for (const Window& b : along_[1])
+        for (const Window& c : along_[2]) f(o++, a, b, c);
+  }
 
-template <class T> T divisor_of(const Pooling& p, const Window& a, const Window& b, const Window& c) {
+ private:
+  std::vector<Window> along_[3];
+};
+
+template <class T> T divisor_of(const PoolShape& p, const Window& a, const Window& b, const Window& c) {
   if (p.divisor) return static_cast<T>(p.divisor);
   return static_cast<T>(p.include_pad ? a.full * b.full * c.full : (a.hi - a.lo) * (b.hi - b.lo) * (c.hi - c.lo));
 }
 bool empty(const Window& a, const Window& b, const Window& c) { return a.hi <= a.lo || b.hi <= b.lo || c.hi <= c.lo; }
 }  // namespace
 
-template <class T> void max_windows(const Pooling& p, const T* x, T* y, int64_t* index) {
+template <class T> void max_windows(const PoolShape& p, const T* x, T* y, int64_t* index) {
+  const Windows windows(p);
   over_planes(p.planes, p.in_size(), [&](int64_t plane) {
     const T* in = x + plane * p.in_size();
     T* out = y + plane * p.out_size();
     int64_t* at = index + plane * p.out_size();
-    each_window(p, [&](int64_t o, const Window& a, const Window& b, const Window& c) {
+    windows.each([&](int64_t o, const Window& a, const Window& b, const Window& c) {
       T best =
         std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
       int64_t where = (a.lo * p.in[1] + b.lo) * p.in[2] + c.lo;
@@ -56,11 +72,12 @@ template <class T> void max_windows(const Pooling& p, const T* x, T* y, int64_t*
   });
 }
 
-template <class T> void mean_windows(const Pooling& p, const T* x, T* y) {
+template <class T> void mean_windows(const PoolShape& p, const T* x, T* y) {
+  const Windows windows(p);
   over_planes(p.planes, p.in_size(), [&](int64_t plane) {
     const T* in = x + plane * p.in_size();
     T* out = y + plane * p.out_size();
-    each_window(p, [&](int64_t o, const Window& a, const Window& b, const Window& c) {
+    windows.each([&](int64_t o, const Window& a, const Window& b, const Window& c) {
       T sum = 0;
       for (int64_t i = a.lo; i < a.hi; ++i)
         for (int64_t j = b.lo; j < b.hi; ++j) {
@@ -72,12 +89,13 @@ template <class T> void mean_windows(const Pooling& p, const T* x, T* y) {
   });
 }
 
-template <class T> void mean_windows_backward(const Pooling& p, const T* g, T* out) {
+template <class T> void mean_windows_backward(const PoolShape& p, const T* g, T* out) {
+  const Windows windows(p);
   over_planes(p.planes, p.in_size(), [&](int64_t plane) {
     T* to = out + plane * p.in_size();
     const T* grad = g + plane * p.out_size();
     std::fill_n(to, p.in_size(), T(0));
-    each_window(p, [&](int64_t o, const Window& a, const Window& b, const Window& c) {
+    windows.each([&](int64_t o, const Window& a, const Window& b, const Window& c) {
       if (empty(a, b, c)) return;
       const T share = grad[o] / divisor_of<T>(p, a, b, c);
       for (int64_t i = a.lo; i < a.hi; ++i)
@@ -113,9 +131,9 @@ void plane_scatter(int64_t planes, int64_t in, int64_t out, const T* values, con
 }
 
 #define STRATA_POOLING(T)                                                              \
-  template void max_windows(const Pooling&, const T*, T*, int64_t*);                   \
-  template void mean_windows(const Pooling&, const T*, T*);                            \
-  template void mean_windows_backward(const Pooling&, const T*, T*);                   \
+  template void max_windows(const PoolShape&, const T*, T*, int64_t*);                 \
+  template void mean_windows(const PoolShape&, const T*, T*);                          \
+  template void mean_windows_backward(const PoolShape&, const T*, T*);                 \
   template void plane_gather(int64_t, int64_t, int64_t, const T*, const int64_t*, T*); \
   template void plane_scatter(int64_t, int64_t, int64_t, const T*, const int64_t*, T*, bool);
 STRATA_POOLING(float)

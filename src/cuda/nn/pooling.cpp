@@ -18,26 +18,22 @@ constexpr int64_t kThreads = 256;
 
 // `counted`: the sizes that the threads iterate over. Splits into launches of fewer than 2^31 threads, with whole
 // planes.
-void launch(const Function (&kernels)[3], const PoolSizes& s, const int64_t* counted, PoolParams p,
+void launch(const Function (&kernels)[3], const PoolShape& s, const int64_t* counted, PoolParams p,
             const TensorImpl& y) {
   const int64_t size = counted[0] * counted[1] * counted[2];
   if (size * s.planes == 0) return;
   for (int d = 0; d < 3; ++d) {
-    STRATA_CHECK(std::max({s.in[0] * s.in[1] * s.in[2], s.out[0] * s.out[1] * s.out[2], s.kernel[d] * s.dilation[d],
-                           s.stride[d] * s.out[d]}) <= INT32_MAX / 2,
-                 NotImplemented, "pooling: planes of more than {} elements are not supported on devices",
-                 INT32_MAX / 2);
+    STRATA_CHECK(
+      std::max({s.in_size(), s.out_size(), s.kernel[d] * s.dilation[d], s.stride[d] * s.out[d]}) <= INT32_MAX / 2,
+      NotImplemented, "pooling: planes of more than {} elements are not supported on devices", INT32_MAX / 2);
     p.in[d] = static_cast<int32_t>(s.in[d]);
     p.out[d] = static_cast<int32_t>(s.out[d]);
     p.kernel[d] = static_cast<int32_t>(s.kernel[d]);
     p.stride[d] = static_cast<int32_t>(s.stride[d]);
     p.padding[d] = static_cast<int32_t>(s.padding[d]);
     p.dilation[d] = static_cast<int32_t>(s.dilation[d]);
-    p.sample[d] = s.sample[d];
     p.size[d] = divisor(static_cast<uint32_t>(counted[d]));
   }
-  p.samples = s.samples ? address(*s.samples) : 0;
-  p.dims = s.dims;
   p.adaptive = s.adaptive;
   p.include_pad = s.include_pad;
   p.divisor = s.divisor;
@@ -71,19 +67,25 @@ PlaneParams plane_params(int64_t planes, int64_t in, int64_t out, const TensorIm
 }
 }  // namespace
 
-void pool_max(const PoolSizes& s, const TensorImpl& x, const TensorImpl& y, const TensorImpl& index) {
+void pool_max(const PoolShape& s, const TensorImpl& x, const TensorImpl& y, const TensorImpl& index,
+              const PoolSamples* samples) {
   STRATA_KERNELS("pool_max");
   PoolParams p = reading(x);
   p.index = address(index);
+  if (samples) {
+    p.samples = address(samples->values);
+    std::copy_n(samples->sample, 3, p.sample);
+    p.dims = samples->dims;
+  }
   launch(kernels, s, s.out, p, y);
 }
 
-void pool_mean(const PoolSizes& s, const TensorImpl& x, const TensorImpl& y) {
+void pool_mean(const PoolShape& s, const TensorImpl& x, const TensorImpl& y) {
   STRATA_KERNELS("pool_mean");
   launch(kernels, s, s.out, reading(x), y);
 }
 
-void pool_mean_backward(const PoolSizes& s, const TensorImpl& grad, const TensorImpl& out) {
+void pool_mean_backward(const PoolShape& s, const TensorImpl& grad, const TensorImpl& out) {
   STRATA_KERNELS("pool_mean_backward");
   if (grad.numel == 0) return fill(out, 0);
   launch(kernels, s, s.in, reading(grad), out);

@@ -1,26 +1,23 @@
 // Pooling on a device. Tensors are contiguous: planes of one image and channel each, of one to three spatial
 // dimensions.
 #pragma once
+#include "record/pooling.h"
 #include "tensor/tensor.h"
 
 namespace strata::cuda {
 
-struct PoolSizes {  // right-aligned: a missing dimension has size 1
-  int64_t planes = 1;
-  int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1};
-  int64_t kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, padding[3] = {0, 0, 0}, dilation[3] = {1, 1, 1};
-  bool adaptive = false;  // output windows that partition the input; kernel and the following fields are unused
-  bool include_pad = true;
-  int64_t divisor = 0;                  // of means; 0: the number of inputs
-  const TensorImpl* samples = nullptr;  // of fractional pooling: doubles, [planes, dims]
-  int sample[3] = {-1, -1, -1};         // index of a plane's sample for each dimension
+// Of fractional pooling: where its windows are.
+struct PoolSamples {
+  const TensorImpl& values;      // doubles, [planes, dims]
+  int sample[3] = {-1, -1, -1};  // index of a plane's sample for each dimension
   int dims = 0;
 };
 
 // The maximum of each window and its index within the plane; NaN wins.
-void pool_max(const PoolSizes& s, const TensorImpl& x, const TensorImpl& y, const TensorImpl& index);
-void pool_mean(const PoolSizes& s, const TensorImpl& x, const TensorImpl& y);
-void pool_mean_backward(const PoolSizes& s, const TensorImpl& grad, const TensorImpl& out);
+void pool_max(const PoolShape& s, const TensorImpl& x, const TensorImpl& y, const TensorImpl& index,
+              const PoolSamples* samples = nullptr);
+void pool_mean(const PoolShape& s, const TensorImpl& x, const TensorImpl& y);
+void pool_mean_backward(const PoolShape& s, const TensorImpl& grad, const TensorImpl& out);
 // values = x at index; planes of `in` values with `out` indices each.
 void plane_gather(int64_t planes, int64_t in, int64_t out, const TensorImpl& x, const TensorImpl& index,
                   const TensorImpl& values);

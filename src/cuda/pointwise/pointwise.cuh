@@ -13,14 +13,20 @@ namespace strata::cuda {
 
 constexpr uint32_t kThreads = 256;
 
+// A long formula is compiled once per kernel and called: a kernel would hold twelve copies, which take minutes to compile.
+template <class F, class... T> __device__ __noinline__ auto called(const F& f, T... in) { return f(in...); }
+template <class F, class... T> __device__ __forceinline__ auto apply(const F& f, T... in) {
+  if constexpr (requires { F::kLong; }) return called(f, in...);
+  else return f(in...);
+}
 template <class F, class T, int kItems>
 __device__ __forceinline__ void compute(const F& f, const T (&in)[F::kInputs][kItems], T (&out)[kItems]) {
 #pragma unroll
   for (int j = 0; j < kItems; ++j) {
-    if constexpr (F::kInputs == 1) out[j] = f(in[0][j]);
-    else if constexpr (F::kInputs == 2) out[j] = f(in[0][j], in[1][j]);
-    else if constexpr (F::kInputs == 3) out[j] = f(in[0][j], in[1][j], in[2][j]);
-    else out[j] = f(in[0][j], in[1][j], in[2][j], in[3][j]);
+    if constexpr (F::kInputs == 1) out[j] = apply(f, in[0][j]);
+    else if constexpr (F::kInputs == 2) out[j] = apply(f, in[0][j], in[1][j]);
+    else if constexpr (F::kInputs == 3) out[j] = apply(f, in[0][j], in[1][j], in[2][j]);
+    else out[j] = apply(f, in[0][j], in[1][j], in[2][j], in[3][j]);
   }
 }
 

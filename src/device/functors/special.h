@@ -20,18 +20,22 @@ template <class T> struct Erfc : FloatOnly {
 };
 template <class T> struct Erfinv : FloatOnly {
   static constexpr int kInputs = 1;
+  static constexpr bool kLong = true;
   template <class V> STRATA_FN V operator()(V x) const { return math::erfinv(x); }
 };
 template <class T> struct Lgamma : FloatOnly {
   static constexpr int kInputs = 1;
+  static constexpr bool kLong = true;
   template <class V> STRATA_FN V operator()(V x) const { return math::lgamma(x); }
 };
 template <class T> struct Digamma : FloatOnly {
   static constexpr int kInputs = 1;
+  static constexpr bool kLong = true;
   template <class V> STRATA_FN V operator()(V x) const { return math::digamma(x); }
 };
 template <class T> struct Polygamma : FloatOnly {
   static constexpr int kInputs = 1;
+  static constexpr bool kLong = true;
   T n;
   template <class V> STRATA_FN V operator()(V x) const {
     return math::select(x == math::like(x, INFINITY), math::like(x, 0), math::polygamma(x, math::number(x, n)));
@@ -39,10 +43,12 @@ template <class T> struct Polygamma : FloatOnly {
 };
 template <class T> struct Igamma : FloatOnly {
   static constexpr int kInputs = 2;
+  static constexpr bool kLong = true;
   template <class V> STRATA_FN V operator()(V a, V x) const { return math::igamma(a, x); }
 };
 template <class T> struct Igammac : FloatOnly {
   static constexpr int kInputs = 2;
+  static constexpr bool kLong = true;
   template <class V> STRATA_FN V operator()(V a, V x) const { return math::igammac(a, x); }
 };
 template <class T> struct Ndtr : FloatOnly {

@@ -7,6 +7,7 @@
 //   kNone[]        the value of an operand given as None
 //   kNonzero       the operand that must not be 0 when computing with integers
 //   kExactNumbers  a fractional number parameter is rejected when computing with integers
+//   kLong          device kernels call the formula instead of inlining it
 //   kOwnPrecision  the result depends on the precision itself: the reference does not compute in double
 #pragma once
 

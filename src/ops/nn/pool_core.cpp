@@ -34,14 +34,10 @@ int64_t pooled_size(const char* op, int64_t in, int64_t k, int64_t s, int64_t p,
 }
 
 namespace {
-using cpu::Pooling;
-using cpu::Window;
-
-void fill_planes(Pooling& p, Shape shape, int dims) {
+void fill_planes(PoolShape& p, Shape shape, int dims) {
   for (int d = 0; d < static_cast<int>(shape.size()) - dims; ++d) p.planes *= shape[static_cast<size_t>(d)];
   for (int d = 0; d < dims; ++d)
     p.in[3 - dims + d] = shape[shape.size() - static_cast<size_t>(dims) + static_cast<size_t>(d)];
-  for (int d = 0; d < 3 - dims; ++d) p.windows[d] = {{0, 1, 1, 1}};
 }
 void check_rank(const char* op, Shape shape, int dims) {
   STRATA_CHECK(dims >= 1 && dims <= 3, Runtime, "{}: 1 to 3 spatial dimensions are supported, got {}", op, dims);
@@ -55,64 +51,61 @@ void check_rank(const char* op, Shape shape, int dims) {
 }
 
 // kernel_size, stride, padding, dilation (all of full length), ceil_mode
-Pooling sliding(const char* op, Shape shape, IntList k, IntList s, IntList p, IntList dil, bool ceil) {
-  Pooling pool;
+PoolShape sliding(const char* op, Shape shape, IntList k, IntList s, IntList p, IntList dil, bool ceil) {
+  PoolShape pool;
   const int dims = static_cast<int>(k.size);
   check_rank(op, shape, dims);
   STRATA_CHECK(s.size == k.size && p.size == k.size && dil.size == k.size, Runtime,
                "{}: kernel_size, stride, padding and dilation must have {} entries", op, dims);
   fill_planes(pool, shape, dims);
   for (int d = 0; d < dims; ++d) {
-    const size_t i = static_cast<size_t>(d);
-    const int64_t in = pool.in[3 - dims + d], count = pooled_size(op, in, k[i], s[i], p[i], dil[i], ceil);
-    check_host_memory(count, sizeof(Window), op);
-    for (int64_t o = 0; o < count; ++o) {
-      const int64_t begin = o * s[i] - p[i], end = std::min(begin + (k[i] - 1) * dil[i] + 1, in + p[i]);
-      const int64_t lo = begin >= 0 ? begin : begin + (-begin + dil[i] - 1) / dil[i] * dil[i];
-      pool.windows[3 - dims + d].push_back({lo, std::min(end, in), dil[i], end - begin});
-    }
+    const auto i = static_cast<size_t>(d);
+    const int to = 3 - dims + d;
+    pool.out[to] = pooled_size(op, pool.in[to], k[i], s[i], p[i], dil[i], ceil);
+    check_host_memory(pool.out[to], sizeof(PoolWindow), op);
+    pool.kernel[to] = k[i];
+    pool.stride[to] = s[i];
+    pool.padding[to] = p[i];
+    pool.dilation[to] = dil[i];
   }
   return pool;
 }
 
-Pooling adaptive(const char* op, Shape shape, IntList out) {
-  Pooling pool;
+PoolShape adaptive(const char* op, Shape shape, IntList out) {
+  PoolShape pool;
   const int dims = static_cast<int>(out.size);
   check_rank(op, shape, dims);
   fill_planes(pool, shape, dims);
+  pool.adaptive = true;
   for (int d = 0; d < dims; ++d) {
     const int64_t in = pool.in[3 - dims + d], count = out[static_cast<size_t>(d)];
     STRATA_CHECK(count >= 0, Runtime, "{}: the output size must be non-negative, got {}", op, to_string(out));
-    check_host_memory((Checked(count) * std::max<int64_t>(pool.planes, 1)).get(), sizeof(Window), op);
-    static_cast<void>((Checked(count) + 1) * (in + 1));  // the largest product below
-    for (int64_t o = 0; o < count; ++o) {
-      const int64_t lo = o * in / count, hi = ((o + 1) * in + count - 1) / count;
-      pool.windows[3 - dims + d].push_back({lo, hi, 1, hi - lo});
-    }
+    check_host_memory((Checked(count) * std::max<int64_t>(pool.planes, 1)).get(), sizeof(PoolWindow), op);
+    static_cast<void>((Checked(count) + 1) * (in + 1));  // the largest product in window()
+    pool.out[3 - dims + d] = count;
   }
   return pool;
 }
 
-void set_out(const Tensor& out, DType type, Shape in, const Pooling& p, int dims) {
+void set_out(const Tensor& out, DType type, Shape in, const PoolShape& p, int dims) {
   int64_t shape[kMaxDims];
   std::copy(in.begin(), in.end(), shape);
   for (int d = 0; d < dims; ++d)
-    shape[in.size() - static_cast<size_t>(dims) + static_cast<size_t>(d)] =
-      static_cast<int64_t>(p.windows[3 - dims + d].size());
+    shape[in.size() - static_cast<size_t>(dims) + static_cast<size_t>(d)] = p.out[3 - dims + d];
   out->dtype = type;
   out->set_shape(Shape(shape, in.size()));
 }
 
-Pooling max_plan(const Call& c) {
+PoolShape max_plan(const Call& c) {
   const args::max_pool_core a(c);
   return sliding("max_pool", a.input().sizes(), a.kernel_size(), a.stride(), a.padding(), a.dilation(), a.ceil_mode());
 }
 // V: the view of _avg_pool or of its gradient.
-template <class V> Pooling avg_plan(const V& a, Shape shape) {
+template <class V> PoolShape avg_plan(const V& a, Shape shape) {
   const int64_t ones[] = {1, 1, 1};
   const IntList k = a.kernel_size();
   STRATA_CHECK(k.size <= 3, Runtime, "avg_pool: kernel_size must have 1 to 3 entries");
-  Pooling p = sliding("avg_pool", shape, k, a.stride(), a.padding(), IntList(Shape(ones, k.size)), a.ceil_mode());
+  PoolShape p = sliding("avg_pool", shape, k, a.stride(), a.padding(), IntList(Shape(ones, k.size)), a.ceil_mode());
   p.include_pad = a.count_include_pad();
   if (a.divisor_override()) {
     p.divisor = *a.divisor_override();
@@ -121,7 +114,7 @@ template <class V> Pooling avg_plan(const V& a, Shape shape) {
   return p;
 }
 
-void plain_max(const Call& c, const Pooling& p) {
+void plain_max(const Call& c, const PoolShape& p) {
   const args::max_pool_core a(c);
   cpu::dispatch_wide(c.out().dtype(), [&]<class T>() {
     const cpu::In<T> in(a.input());
@@ -131,7 +124,7 @@ void plain_max(const Call& c, const Pooling& p) {
     out.finish();
   });
 }
-void plain_mean(const Call& c, const Pooling& p) {
+void plain_mean(const Call& c, const PoolShape& p) {
   const args::avg_pool_core a(c);
   cpu::dispatch_wide(c.out().dtype(), [&]<class T>() {
     const cpu::In<T> in(a.input());
@@ -141,7 +134,7 @@ void plain_mean(const Call& c, const Pooling& p) {
     out.finish();
   });
 }
-void plain_mean_backward(const Call& c, const Pooling& p) {
+void plain_mean_backward(const Call& c, const PoolShape& p) {
   const args::avg_pool_backward a(c);
   const cpu::In<double> in(a.grad());
   const cpu::Out<double> out(c.out());
@@ -149,7 +142,7 @@ void plain_mean_backward(const Call& c, const Pooling& p) {
   cpu::mean_windows_backward_reference<double>(p, in, out.get());
   out.finish();
 }
-void run_max(const Call& c, const Pooling& p) {
+void run_max(const Call& c, const PoolShape& p) {
   const args::max_pool_core a(c);
   dispatch_compute(c.out().dtype(), [&]<class T>() {
     const cpu::In<T> in(a.input());
@@ -158,7 +151,7 @@ void run_max(const Call& c, const Pooling& p) {
     out.finish();
   });
 }
-void run_mean(const Call& c, const Pooling& p) {
+void run_mean(const Call& c, const PoolShape& p) {
   const args::avg_pool_core a(c);
   dispatch_compute(c.out().dtype(), [&]<class T>() {
     const cpu::In<T> in(a.input());
@@ -167,7 +160,7 @@ void run_mean(const Call& c, const Pooling& p) {
     out.finish();
   });
 }
-void run_mean_backward(const Call& c, const Pooling& p) {
+void run_mean_backward(const Call& c, const PoolShape& p) {
   const args::avg_pool_backward a(c);
   dispatch_compute(c.out().dtype(), [&]<class T>() {
     const cpu::In<T> in(a.grad());
@@ -178,7 +171,7 @@ void run_mean_backward(const Call& c, const Pooling& p) {
 }
 
 // A gradient must have the shape of the pool's result, or it would be read past its end.
-void set_grad_shape(const Call& c, const Pooling& p, Shape input, int dims) {
+void set_grad_shape(const Call& c, const PoolShape& p, Shape input, int dims) {
   const args::avg_pool_backward arg(c);
   const TensorImpl& g = arg.grad();
   const Tensor expected = shape_only(g);
@@ -189,7 +182,7 @@ void set_grad_shape(const Call& c, const Pooling& p, Shape input, int dims) {
   c.out()->set_shape(input);
 }
 
-Pooling adaptive_plan(const Call& c, const char* op) {
+PoolShape adaptive_plan(const Call& c, const char* op) {
   const args::adaptive_max_pool_core a(c);
   return adaptive(op, a.input().sizes(), a.output_size());
 }
@@ -197,36 +190,6 @@ Pooling adaptive_plan(const Call& c, const char* op) {
 Grads grad_max(const GradContext& c, const Tensor& g) {  // an adaptive pool has its output_size as the second one
   const grads::max_pool_core a(c);
   return {_plane_scatter(g, c.result(1), a.shape_of_input(), static_cast<int64_t>(a.kernel_size().size), true)};
-}
-
-// The same for a device: a missing dimension has size 1.
-cuda::PoolSizes device_sizes(const Pooling& p) {
-  cuda::PoolSizes s{.planes = p.planes, .include_pad = p.include_pad, .divisor = p.divisor};
-  for (size_t d = 0; d < 3; ++d) {
-    s.in[d] = p.in[d];
-    s.out[d] = static_cast<int64_t>(p.windows[d].size());
-  }
-  return s;
-}
-cuda::PoolSizes device_sliding(const Pooling& p, IntList kernel, IntList stride, IntList padding,
-                               const IntList* dilation) {
-  cuda::PoolSizes s = device_sizes(p);
-  for (size_t d = 0; d < kernel.size; ++d) {
-    const size_t to = 3 - kernel.size + d;
-    s.kernel[to] = kernel[d];
-    s.stride[to] = stride[d];
-    s.padding[to] = padding[d];
-    s.dilation[to] = dilation ? (*dilation)[d] : 1;
-  }
-  return s;
-}
-cuda::PoolSizes device_adaptive(const Pooling& p) {
-  cuda::PoolSizes s = device_sizes(p);
-  s.adaptive = true;
-  return s;
-}
-template <class V> cuda::PoolSizes device_avg(const V& a, Shape shape) {
-  return device_sliding(avg_plan(a, shape), a.kernel_size(), a.stride(), a.padding(), nullptr);
 }
 }  // namespace
 
@@ -239,7 +202,7 @@ STRATA_OP(max_pool_core,
   .dtypes(kNumericTypes)
   .infer([](const args::max_pool_core& c) {
     const TensorImpl& x = c.input();
-    const Pooling p = max_plan(c);
+    const PoolShape p = max_plan(c);
     const int dims = static_cast<int>(c.kernel_size().size);
     set_out(c.out(), x.dtype, x.sizes(), p, dims);
     set_out(c.out(1), DType::I64, x.sizes(), p, dims);
@@ -247,11 +210,7 @@ STRATA_OP(max_pool_core,
   .kernel("windows", [](const Call& c) { run_max(c, max_plan(c)); })
   .kernel("reference", [](const Call& c) { plain_max(c, max_plan(c)); })
   .cuda("windows",
-        [](const args::max_pool_core& c) {
-          const IntList dilation = c.dilation();
-          cuda::pool_max(device_sliding(max_plan(c), c.kernel_size(), c.stride(), c.padding(), &dilation),
-                         *dense(c.share_input()), *c.out(), *c.out(1));
-        })
+        [](const args::max_pool_core& c) { cuda::pool_max(max_plan(c), *dense(c.share_input()), *c.out(), *c.out(1)); })
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_max)
@@ -264,7 +223,7 @@ STRATA_OP(adaptive_max_pool_core, "_adaptive_max_pool(Tensor input, int[] output
   .dtypes(kFloatingTypes)
   .infer([](const args::adaptive_max_pool_core& c) {
     const TensorImpl& x = c.input();
-    const Pooling p = adaptive("adaptive_max_pool", x.sizes(), c.output_size());
+    const PoolShape p = adaptive("adaptive_max_pool", x.sizes(), c.output_size());
     const int dims = static_cast<int>(c.output_size().size);
     set_out(c.out(), x.dtype, x.sizes(), p, dims);
     set_out(c.out(1), DType::I64, x.sizes(), p, dims);
@@ -273,8 +232,7 @@ STRATA_OP(adaptive_max_pool_core, "_adaptive_max_pool(Tensor input, int[] output
   .kernel("reference", [](const Call& c) { plain_max(c, adaptive_plan(c, "adaptive_max_pool")); })
   .cuda("windows",
         [](const args::adaptive_max_pool_core& c) {
-          cuda::pool_max(device_adaptive(adaptive_plan(c, "adaptive_max_pool")), *dense(c.share_input()), *c.out(),
-                         *c.out(1));
+          cuda::pool_max(adaptive_plan(c, "adaptive_max_pool"), *dense(c.share_input()), *c.out(), *c.out(1));
         })
   .saves_result({1})
   .no_grad_outputs({1})
@@ -295,7 +253,7 @@ STRATA_OP(avg_pool_core,
   .kernel("reference", [](const args::avg_pool_core& c) { plain_mean(c, avg_plan(c, c.input().sizes())); })
   .cuda("windows",
         [](const args::avg_pool_core& c) {
-          cuda::pool_mean(device_avg(c, c.input().sizes()), *dense(c.share_input()), *c.out());
+          cuda::pool_mean(avg_plan(c, c.input().sizes()), *dense(c.share_input()), *c.out());
         })
   .grad([](const grads::avg_pool_core& c, const Tensor& g) -> Grads {
     return {_avg_pool_backward(g, c.kernel_size(), c.stride(), c.padding(), c.ceil_mode(), c.count_include_pad(),
@@ -318,7 +276,7 @@ STRATA_OP(avg_pool_backward,
   .kernel("reference", [](const args::avg_pool_backward& c) { plain_mean_backward(c, avg_plan(c, c.input_shape())); })
   .cuda("windows",
         [](const args::avg_pool_backward& c) {
-          cuda::pool_mean_backward(device_avg(c, c.input_shape()), *dense(c.share_grad()), *c.out());
+          cuda::pool_mean_backward(avg_plan(c, c.input_shape()), *dense(c.share_grad()), *c.out());
         })
   .grad([](const grads::avg_pool_backward& c, const Tensor& g) -> Grads {
     return {_avg_pool(g, c.kernel_size(), c.stride(), c.padding(), c.ceil_mode(), c.count_include_pad(),
@@ -339,7 +297,7 @@ STRATA_OP(adaptive_avg_pool_core, "_adaptive_avg_pool(Tensor input, int[] output
   .kernel("reference", [](const Call& c) { plain_mean(c, adaptive_plan(c, "adaptive_avg_pool")); })
   .cuda("windows",
         [](const args::adaptive_avg_pool_core& c) {
-          cuda::pool_mean(device_adaptive(adaptive_plan(c, "adaptive_avg_pool")), *dense(c.share_input()), *c.out());
+          cuda::pool_mean(adaptive_plan(c, "adaptive_avg_pool"), *dense(c.share_input()), *c.out());
         })
   .grad([](const grads::adaptive_avg_pool_core& c, const Tensor& g) -> Grads {
     return {_adaptive_avg_pool_backward(g, c.output_size(), c.shape_of_input())};
@@ -365,7 +323,7 @@ STRATA_OP(adaptive_avg_pool_backward,
           })
   .cuda("windows",
         [](const args::adaptive_avg_pool_backward& c) {
-          cuda::pool_mean_backward(device_adaptive(adaptive("adaptive_avg_pool", c.input_shape(), c.output_size())),
+          cuda::pool_mean_backward(adaptive("adaptive_avg_pool", c.input_shape(), c.output_size()),
                                    *dense(c.share_grad()), *c.out());
         })
   .grad([](const grads::adaptive_avg_pool_backward& c, const Tensor& g) -> Grads {

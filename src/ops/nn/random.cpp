@@ -78,16 +78,17 @@ void fractional_on_device(const Call& c) {
   const IntList kernel = a.kernel_size(), out_size = a.output_size();
   const size_t dims = kernel.size, lead = static_cast<size_t>(x.ndim) - dims;
   const Tensor samples = dense(a.share_samples(), DType::F64);
-  cuda::PoolSizes s{.samples = samples.get(), .dims = static_cast<int>(dims)};
+  PoolShape s;
+  cuda::PoolSamples places{.values = *samples, .dims = static_cast<int>(dims)};
   for (size_t d = 0; d < lead; ++d) s.planes *= x.shape[d];
   for (size_t d = 0; d < dims; ++d) {
     const size_t to = 3 - dims + d;
     s.in[to] = x.shape[lead + d];
     s.out[to] = out_size[d];
     s.kernel[to] = kernel[d];
-    s.sample[to] = static_cast<int>(sample_of(d, dims));
+    places.sample[to] = static_cast<int>(sample_of(d, dims));
   }
-  cuda::pool_max(s, *dense(a.share_input()), *c.outs[0], *c.outs[1]);
+  cuda::pool_max(s, *dense(a.share_input()), *c.outs[0], *c.outs[1], &places);
 }
 
 std::vector<int64_t> repeated(IntList list, size_t dims, const char* op, const char* name) {
