@@ -1,6 +1,7 @@
 // Products of matrices and vectors.
 #include "cpu/linalg/products.h"
 #include "autograd/autograd.h"
+#include "cuda/linalg/cublaslt.h"
 #include "cuda/linalg/gemm.h"
 #include "ops/planned.h"
 #include "strata/args/linalg/products.h"
@@ -432,6 +433,8 @@ cuda::GemmCall linear_call(const Call& c) {
   return g;
 }
 template <auto describe> void add_device_kernels(OpRecord& op) {
+  add_planned<describe, cuda::plan_gemm_cublaslt, cuda::run_gemm_cublaslt>(op, Backend::Cuda, "cublaslt");
+  op.from(Source::CublasLt);
   add_planned<describe, cuda::plan_gemm_parts, cuda::run_gemm>(op, Backend::Cuda, "tiles_in_parts");
   add_planned<describe, cuda::plan_gemm_tiles, cuda::run_gemm>(op, Backend::Cuda, "tiles");
 }
