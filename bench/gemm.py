@@ -21,7 +21,7 @@ from strata import _C
 
 HERE = pathlib.Path(__file__).resolve().parent
 SETS_BYTES = 400 << 20  # of all sets of inputs together: several times the cache
-ENTRIES = ["hopper", "cublaslt", "tensor_cores"]
+ENTRIES = ["matrix_vector", "hopper", "cublaslt", "tensor_cores"]
 
 
 def product(m, n, k, dtype="bfloat16", left="n", right="n"):
@@ -110,6 +110,8 @@ CASES |= {
     "bf16 scores 8x12x1024x64": heads(8, 12, 1024, 64),
     "bf16 mv 8192x8192": vector(8192, 8192),
     "bf16 linear 4096x1024 -> 10": linear(4096, 1024, 10),
+    "bf16 mv 1024x65536": vector(1024, 65536),
+    "f32 linear 1x4096 -> 4096": linear(1, 4096, 4096, "float32"),
     "f32 mv 8192x8192": vector(8192, 8192, "float32"),
     "f32 1024^3": product(1024, 1024, 1024, "float32"),
     "f32 4096^3": product(4096, 4096, 4096, "float32"),

@@ -196,7 +196,7 @@ def test_linear_layers(dtype, kernel):
 @pytest.mark.parametrize("dtype", [strata.bfloat16, strata.float16, strata.float32, strata.float64])
 def test_matrices_times_vectors(dtype):
     rng = np.random.default_rng(10)
-    for m, k in [(1, 1), (70, 130), (33, 64), (1000, 17)]:
+    for m, k in [(1, 1), (70, 130), (65, 128), (1000, 16), (4099, 40)]:
         a, x = integers(rng, m, k, dtype=dtype), integers(rng, k, dtype=dtype)
         want = wide(a) @ wide(x)
         for transposed in (False, True):
@@ -205,6 +205,29 @@ def test_matrices_times_vectors(dtype):
             same(strata.matmul(y, x), want, dtype)
             same(strata.matmul(x, y.T), want, dtype)
         same(strata.dot(x, x), (wide(x) ** 2).sum(), dtype)
+
+
+@pytest.mark.parametrize("dtype", [strata.bfloat16, strata.float16, strata.float32, strata.float64])
+@pytest.mark.parametrize("n", [64, 129, 4100])
+def test_the_kernel_for_vectors(n, dtype):
+    rng = np.random.default_rng(11)
+    piece = 16 // dtype.itemsize
+    for k in [1, piece, 5 * piece + 1, 300]:
+        room = -(-k // piece) * piece  # rows start at multiples of 16 bytes
+        w, x, c = (integers(rng, *shape, dtype=dtype) for shape in [(n, room), (k,), (n,)])
+        w = w[:, :k]
+        want = wide(w) @ wide(x)
+        same(run("matrix_vector", strata.mv, w, x), want, dtype)
+        same(run("matrix_vector", F.linear, x.view(1, k), w, c)[0], want + wide(c), dtype)
+        same(
+            run("matrix_vector", strata.addmm, c, x.view(1, k), w.T, beta=3, alpha=-2)[0], 3 * wide(c) - 2 * want, dtype
+        )
+    out = strata.full((2, n), 7.0, dtype=dtype, device=DEVICE)
+    lines = strata.explain(strata.mv, w[:, 1:], x[1:])  # rows off the vectors: another kernel's
+    assert lines[-1][1] != "matrix_vector"
+    strata.mv(w, x, out=out[1])
+    same(out[1], want, dtype)
+    assert (wide(out[0]) == 7).all()
 
 
 def test_gradients_agree_with_the_cpu():

@@ -5,6 +5,7 @@
 #include "cuda/linalg/gemm.h"
 #include "cuda/linalg/gemm_hopper.h"
 #include "cuda/linalg/gemm_mma.h"
+#include "cuda/linalg/gemv.h"
 #include "ops/planned.h"
 #include "strata/args/linalg/products.h"
 #include "strata/ops.h"
@@ -435,6 +436,7 @@ cuda::GemmCall linear_call(const Call& c) {
   return g;
 }
 template <auto describe> void add_device_kernels(OpRecord& op) {
+  add_planned<describe, cuda::plan_gemv, cuda::run_gemv>(op, Backend::Cuda, "matrix_vector");
   add_planned<describe, cuda::plan_gemm_hopper_ahead, cuda::run_gemm_hopper>(op, Backend::Cuda, "hopper_ahead");
   add_planned<describe, cuda::plan_gemm_cublaslt, cuda::run_gemm_cublaslt>(op, Backend::Cuda, "cublaslt");
   op.from(Source::CublasLt);
