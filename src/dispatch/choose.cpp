@@ -3,6 +3,8 @@
 #include <atomic>
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
+#include <utility>
 
 #include "dispatch/tuning.h"
 
@@ -24,6 +26,8 @@ std::atomic<size_t>& limit() {
   static std::atomic<size_t> bytes{limit_from_environment()};
   return bytes;
 }
+
+thread_local const char* preferred = nullptr;
 
 // Why a kernel rejects the call; empty if it accepts.
 std::string objection_to(const Kernel& k, const Call& c, Plan& plan) {
@@ -58,6 +62,8 @@ std::string verdict(const Explanation::Line& line) {
 size_t workspace_limit() { return limit().load(std::memory_order_relaxed); }
 void set_workspace_limit(size_t bytes) { limit().store(bytes, std::memory_order_relaxed); }
 
+const char* prefer_kernel(const char* name) { return std::exchange(preferred, name); }
+
 void no_kernel(const Call& c, const Kernels& kernels) {
   std::string what = fmt::format("{}: no kernel fits these arguments", c.op.name);
   Plan plan;
@@ -88,13 +94,19 @@ const Kernel& choose_watched(const Kernels& kernels, const Call& c, Plan& plan) 
       if (times[i] < times[best]) best = i;
     }
   }
+  if (preferred)
+    for (size_t i : ready)
+      if (std::strcmp(kernels[i].name, preferred) == 0) best = i;
   const Kernel& chosen = kernels[best];
   chosen.objection(c, plan);
   if (!thread_state.explain) return chosen;
   for (size_t i = 0; i < lines.size(); ++i) {
     lines[i].behind = i > best;
     if (lines[i].reason.empty() && i != best)
-      lines[i].reason = fmt::format("ready, but {} {}", chosen.name, i > best ? "comes first" : "was faster");
+      lines[i].reason = fmt::format("ready, but {} {}", chosen.name,
+                                    i > best    ? "comes first"
+                                    : preferred ? "is preferred"
+                                                : "was faster");
   }
   auto& seen = thread_state.explain->lines;
   seen.insert(seen.end(), lines.begin(), lines.end());

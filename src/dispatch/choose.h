@@ -10,6 +10,10 @@ inline Backend backend_of(Device device) { return device.type == DeviceType::Cpu
 STRATA_API size_t workspace_limit();
 STRATA_API void set_workspace_limit(size_t bytes);
 
+// For tests: calls of this thread that are explained take the kernel of this name where it is ready. Null: none is preferred.
+// Returns what was preferred before. The text must outlive the preference.
+STRATA_API const char* prefer_kernel(const char* name);
+
 const Kernel& choose_watched(const Kernels& kernels, const Call& c, Plan& plan);
 [[noreturn]] void no_kernel(const Call& c, const Kernels& kernels);
 

@@ -109,6 +109,14 @@ PyObject* py_set_workspace_limit(PyObject*, PyObject* bytes) {
   set_workspace_limit(n);
   Py_RETURN_NONE;
 }
+PyObject* py_prefer_kernel(PyObject*, PyObject* name) {
+  static thread_local std::string kept;
+  const char* text = name == Py_None ? "" : PyUnicode_AsUTF8(name);
+  if (!text) return nullptr;
+  kept = text;
+  prefer_kernel(kept.empty() ? nullptr : kept.c_str());
+  Py_RETURN_NONE;
+}
 PyObject* py_forget_tuning(PyObject*, PyObject*) {
   return guarded([] {
     forget_tuning();
@@ -299,6 +307,7 @@ PyMethodDef functions[] = {
    "Bytes the CPU allocator may take from the system; None lifts the limit."},
   {"set_workspace_limit", py_set_workspace_limit, METH_O,
    "Bytes that a kernel may take besides its results; those that need more are passed over. None lifts the limit."},
+  {"_prefer_kernel", py_prefer_kernel, METH_O, "For tests: the kernel that explained calls take where it is ready."},
   {"_forget_tuning", py_forget_tuning, METH_NOARGS, "Forgets the times that tune() measured."},
   {"manual_seed", py_manual_seed, METH_O, "Seeds the default generator and returns it."},
   {"get_default_dtype", py_default_dtype, METH_NOARGS, "The dtype of floating-point results made from nothing."},

@@ -104,6 +104,15 @@ enum JitInput : int { kJitInputCubin = 0, kJitInputPtx = 1 };
 enum : unsigned { kStreamNonBlocking = 1, kEventDisableTiming = 2 };
 enum LaunchAttribute : int { kLaunchIgnore = 0, kLaunchCooperative = 2, kLaunchCluster = 4, kLaunchPriority = 8 };
 enum : int { kLocationDevice = 1, kAllocationPinned = 1, kAccessNone = 0, kAccessRead = 1, kAccessReadWrite = 3 };
+enum TensorMapValue : int {
+  kTensorMapF16 = 6,
+  kTensorMapBf16 = 9,
+  kTensorMapNotInterleaved = 0,
+  kTensorMapSwizzle64 = 2,
+  kTensorMapSwizzle128 = 3,
+  kTensorMapPromote256 = 3,
+  kTensorMapFillZeros = 0,
+};
 enum PoolAttribute : int {
   kPoolReuseEvents = 1,
   kPoolReuseOpportunistic = 2,
@@ -180,6 +189,9 @@ struct CUlaunchConfig {
   unsigned numAttrs;
 };
 static_assert(sizeof(CUlaunchConfig) == 56);
+struct alignas(64) CUtensorMap {
+  unsigned long long opaque[16];
+};
 struct CUDA_KERNEL_NODE_PARAMS {
   CUfunction func;
   unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
@@ -274,6 +286,10 @@ struct CUgraphExecUpdateResultInfo {
   X(cuMemsetD32Async, "cuMemsetD32Async", (CUdeviceptr to, unsigned value, size_t count, CUstream stream))             \
   X(cuLaunchKernelEx, "cuLaunchKernelEx",                                                                              \
     (const CUlaunchConfig* config, CUfunction function, void** params, void** extra))                                  \
+  X(cuTensorMapEncodeTiled, "cuTensorMapEncodeTiled",                                                                  \
+    (CUtensorMap * map, int type, unsigned rank, void* address, const unsigned long long* sizes,                       \
+     const unsigned long long* strides, const unsigned* box, const unsigned* steps, int interleave, int swizzle,       \
+     int promotion, int fill))                                                                                         \
   X(cuCtxEnablePeerAccess, "cuCtxEnablePeerAccess", (CUcontext peer, unsigned flags))                                  \
   X(cuCtxDisablePeerAccess, "cuCtxDisablePeerAccess", (CUcontext peer))                                                \
   X(cuMemcpyPeerAsync, "cuMemcpyPeerAsync",                                                                            \

@@ -279,6 +279,11 @@ void add_modules(Table& t) {
         c->hStream, params, cooperative);
     });
   };
+  t.cuTensorMapEncodeTiled = [](CUtensorMap*, int, unsigned, void*, const unsigned long long*,
+                                const unsigned long long*, const unsigned*, const unsigned*, int, int, int,
+                                int) -> CUresult {
+    return guarded([] { return say(kNotSupported, "the virtual GPU has no tensor maps"); });
+  };
   t.cuLaunchCooperativeKernel = [](CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                                    unsigned bz, unsigned shared, CUstream stream, void** params) -> CUresult {
     return guarded([&] { return launch(f, {{gx, gy, gz}, {bx, by, bz}, shared}, stream, params, true); });

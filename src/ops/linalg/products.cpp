@@ -1,7 +1,11 @@
 // Products of matrices and vectors.
 #include "cpu/linalg/products.h"
 #include "autograd/autograd.h"
+#include "cuda/linalg/cublaslt.h"
 #include "cuda/linalg/gemm.h"
+#include "cuda/linalg/gemm_hopper.h"
+#include "cuda/linalg/gemm_mma.h"
+#include "cuda/linalg/gemv.h"
 #include "ops/planned.h"
 #include "strata/args/linalg/products.h"
 #include "strata/ops.h"
@@ -432,6 +436,12 @@ cuda::GemmCall linear_call(const Call& c) {
   return g;
 }
 template <auto describe> void add_device_kernels(OpRecord& op) {
+  add_planned<describe, cuda::plan_gemv, cuda::run_gemv>(op, Backend::Cuda, "matrix_vector");
+  add_planned<describe, cuda::plan_gemm_hopper_ahead, cuda::run_gemm_hopper>(op, Backend::Cuda, "hopper_ahead");
+  add_planned<describe, cuda::plan_gemm_cublaslt, cuda::run_gemm_cublaslt>(op, Backend::Cuda, "cublaslt");
+  op.from(Source::CublasLt);
+  add_planned<describe, cuda::plan_gemm_hopper, cuda::run_gemm_hopper>(op, Backend::Cuda, "hopper");
+  add_planned<describe, cuda::plan_gemm_mma, cuda::run_gemm_mma>(op, Backend::Cuda, "tensor_cores");
   add_planned<describe, cuda::plan_gemm_parts, cuda::run_gemm>(op, Backend::Cuda, "tiles_in_parts");
   add_planned<describe, cuda::plan_gemm_tiles, cuda::run_gemm>(op, Backend::Cuda, "tiles");
 }

@@ -1,0 +1,71 @@
+// The part of the interface of cuBLASLt, NVIDIA's library of matrix products, that Strata uses.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "cuda/driver/api.h"
+
+namespace strata::cuda::cublaslt {
+
+// Names and numbers as in cublasLt.h and library_types.h.
+enum DataType : int { kR32F = 0, kR64F = 1, kR16F = 2, kR16BF = 14 };
+enum ComputeType : int { kCompute32F = 68, kCompute64F = 70 };
+enum Operation : int { kOpN = 0, kOpT = 1 };
+enum MatmulDescAttribute : int {
+  kDescTransA = 3,
+  kDescTransB = 4,
+  kDescEpilogue = 7,
+  kDescBiasPointer = 8,
+  kDescBiasDataType = 26,
+};
+enum Epilogue : int { kEpilogueDefault = 1, kEpilogueBias = 4 };
+enum LayoutAttribute : int { kLayoutBatchCount = 5, kLayoutBatchStride = 6 };
+enum PreferenceAttribute : int {
+  kPreferMaxWorkspace = 1,
+  kPreferReductions = 3,
+  kPreferAlignmentA = 5,
+  kPreferAlignmentB = 6,
+  kPreferAlignmentC = 7,
+  kPreferAlignmentD = 8,
+};
+enum ReductionScheme : uint32_t { kReductionComputeType = 2 };
+
+using Status = int;  // 0: success
+using Handle = struct Context*;
+using MatmulDesc = struct MatmulDescOpaque*;
+using Layout = struct LayoutOpaque*;
+using Preference = struct PreferenceOpaque*;
+struct Algorithm {
+  uint64_t data[8];
+};
+struct HeuristicResult {
+  Algorithm algorithm;
+  size_t workspace;
+  Status state;
+  float waves;
+  int reserved[4];
+};
+
+struct Functions {
+  Status (*create)(Handle*);
+  const char* (*status_name)(Status);
+  Status (*desc_create)(MatmulDesc*, int compute, int scale);
+  Status (*desc_destroy)(MatmulDesc);
+  Status (*desc_set)(MatmulDesc, int attribute, const void* value, size_t bytes);
+  Status (*layout_create)(Layout*, int type, uint64_t rows, uint64_t columns, int64_t ld);
+  Status (*layout_destroy)(Layout);
+  Status (*layout_set)(Layout, int attribute, const void* value, size_t bytes);
+  Status (*preference_create)(Preference*);
+  Status (*preference_destroy)(Preference);
+  Status (*preference_set)(Preference, int attribute, const void* value, size_t bytes);
+  Status (*heuristic)(Handle, MatmulDesc, Layout a, Layout b, Layout c, Layout d, Preference, int wanted,
+                      HeuristicResult* results, int* found);
+  Status (*matmul)(Handle, MatmulDesc, const void* alpha, const void* a, Layout, const void* b, Layout,
+                   const void* beta, const void* c, Layout, void* d, Layout, const Algorithm*, void* workspace,
+                   size_t bytes, driver::CUstream);
+};
+
+// Null if the library cannot be used; vendor_library(Vendor::CublasLt) has the reason. Opened at the first call.
+const Functions* functions();
+
+}  // namespace strata::cuda::cublaslt

@@ -1,0 +1,10 @@
+// Products by cuBLASLt, where it is installed.
+#pragma once
+#include "cuda/linalg/gemm.h"
+
+namespace strata::cuda {
+
+const char* plan_gemm_cublaslt(const GemmCall& g, Plan& plan);
+void run_gemm_cublaslt(const GemmCall& g, const Call& c, const Plan& plan);
+
+}  // namespace strata::cuda

@@ -1,0 +1,9 @@
+// ptx: compute_90a
+// Products of float16 matrices on Hopper; see gemm_hopper.cuh.
+#include "cuda/linalg/gemm_hopper.cuh"
+
+namespace strata::cuda::hopper {
+
+STRATA_HOPPER_GEMMS(false)
+
+}  // namespace strata::cuda::hopper

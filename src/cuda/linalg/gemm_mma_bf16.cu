@@ -1,0 +1,9 @@
+// ptx: compute_80
+// Products of bfloat16 matrices on tensor cores; see gemm_mma.cuh.
+#include "cuda/linalg/gemm_mma.cuh"
+
+namespace strata::cuda::mma {
+
+STRATA_MMA_GEMMS(true)
+
+}  // namespace strata::cuda::mma
