@@ -1,5 +1,5 @@
 # cmake -DPYTHON= -DGENERATOR= -DSCRATCH= -DOUT= -P RunGenerator.cmake -- SOURCE...
-# Runs GENERATOR SCRATCH SOURCE..., then brings OUT to the same state and touches only the files that differ.
+# Runs GENERATOR SCRATCH SOURCE..., then updates OUT, touching only the files that differ.
 set(sources)
 set(after FALSE)
 math(EXPR last "${CMAKE_ARGC} - 1")
