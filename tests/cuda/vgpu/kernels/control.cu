@@ -1,5 +1,4 @@
-// Typical compiler output for ordinary C++: calls, switches, local arrays, structures by value, generic pointers,
-// tables.
+// What compilers make of ordinary C++: calls, switches, local arrays, structures by value, generic pointers, tables.
 #include <cassert>
 struct Shape {
   int dims;
@@ -55,7 +54,7 @@ end:
   out[i] = r;
 }
 
-// Sorts 16 numbers in a local array with a run-time index, then gathers through a generic pointer.
+// Sorts 16 numbers in a local array whose index is not known when compiled, then gathers through a generic pointer.
 extern "C" __global__ void local_arrays(const int* in, int* out, int n) {
   __shared__ int spare[64];
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
