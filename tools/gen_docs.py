@@ -33,7 +33,7 @@ GROUPS = {
     "pointwise": (
         "pointwise",
         "Pointwise",
-        "One result per element. Operands broadcast; a plain number stands for a tensor.",
+        "One result per element. Operands broadcast; a plain number can replace a tensor.",
     ),
     "reduce": ("reductions", "Reductions and scans", "Many elements become one, or running totals."),
     "order": ("order", "Order and search", "Sorting, selection, counting."),
@@ -406,7 +406,7 @@ def library_page():
     properties = [n for n in names if not callable(getattr(tensor, n))]
     text = [
         f"{HEADER}# The rest of the package\n"
-        "What is no op: tensors from data, modes, memory, threads, random state, autograd, optimizers, checks.\n\n"
+        "Everything except ops: tensors from data, modes, memory, threads, random state, autograd, optimizers, checks.\n\n"
     ]
     text.append(module_section("strata", plain_functions(), "strata.", lambda n: getattr(strata, n)) + "\n")
     text.append(
@@ -531,7 +531,7 @@ def all_pages():
     pages["index.md"] = (
         f"{HEADER}# Reference\nThe {count} ops by group, from their records. {dtypes} "
         "Kernels are listed in the order in which they are tried; "
-        "`strata.explain(op, ...)` tells which one a call takes and why. What is no op stands in "
+        "`strata.explain(op, ...)` tells which one a call uses and why. Everything else is in "
         f"[library.md](library.md), modules in [modules.md](modules.md).\n\n{index.rstrip()}\n"
     )
     for name, text in pages.items():

@@ -80,7 +80,7 @@ class Record:
             self.attributes.append((name, kind, expression))
         elif line == "takes anything":  # Python's constructor ignores arguments
             self.takes_anything = True
-        elif word == "base":  # of the Python class, beside Module
+        elif word == "base":  # of the Python class, besides Module
             self.base = rest
         elif word == "after:":  # runs at the end of reset_parameters
             self.after = rest
