@@ -1,4 +1,4 @@
-# `make help` lists the targets. The build itself is CMake's: see CMakePresets.json.
+# `make help` lists the targets. The build itself uses CMake: see CMakePresets.json.
 JOBS          ?= $(shell nproc)
 PRESET        ?= release
 CUDA_ARCHS    ?= 90a
@@ -8,7 +8,7 @@ BUILD  := build/$(PRESET)
 PYTHON := .venv/bin/python
 ENV    := PYTHONPATH=$(CURDIR)/$(BUILD)/python STRATA_BUILD_DIR=$(CURDIR)/$(BUILD)
 TRAIN  := $(BUILD)/bin/strata train
-# A part that this version does not have: one sentence, status 3.
+# A feature that this version does not have: one sentence, status 3.
 absent  = @echo "make $@: $(1)" >&2; exit 3
 
 .DEFAULT_GOAL := help
@@ -20,13 +20,13 @@ help: ## List the targets
 	@echo "  Variables: JOBS=$(JOBS) PRESET=$(PRESET) (release, dev, asan, tsan) CUDA_ARCHS=$(CUDA_ARCHS) (all: for a distribution) STRATA_WERROR=$(STRATA_WERROR)"
 
 # --- use -------------------------------------------------------------------------------------------------------------
-# What the virtual GPU does in some seconds.
+# Takes some seconds on the virtual GPU.
 FEW_STEPS := --device vgpu --batch-size 32 --limit 128 --test-limit 64 --schedule constant --counters
 
-run: package ## Build, train a small network for one epoch and a few steps on the virtual GPU, say where the results are
+run: package ## Build, train a small network for one epoch and a few steps on the virtual GPU, print where the results are
 	@$(TRAIN) --epochs 1 --out results
 	@printf '\nThe kernels for NVIDIA GPUs, a few steps on the virtual one inside this process:\n'
-	@$(TRAIN) $(FEW_STEPS) --no-download --out results/vgpu || test $$? = 3  # 3: built without CUDA kernels, and said so
+	@$(TRAIN) $(FEW_STEPS) --no-download --out results/vgpu || test $$? = 3  # 3: built without CUDA kernels
 	@echo
 	@echo "Look at results/plot.png. What to try next:"
 	@echo "  $(BUILD)/bin/strata train --epochs 5                      99% and more"
@@ -41,7 +41,7 @@ train-cuda: package ## Train the small network on an NVIDIA GPU
 train-vgpu: package ## Train the small network for some steps on the virtual GPU, and print its counters
 	@$(TRAIN) --out results/vgpu $(FEW_STEPS) $(TRAIN_ARGS)
 
-bench: build ## Measure, beside PyTorch where it is installed
+bench: build ## Measure, compared with PyTorch if it is installed
 	@test -f bench/run.py || { echo "make bench: bench/run.py is not in this checkout; \`make test\` shows what works." >&2; exit 3; }
 	@$(ENV) $(PYTHON) bench/run.py $(BENCH_ARGS)
 	@$(ENV) $(PYTHON) bench/run_networks.py $(BENCH_ARGS)
@@ -51,8 +51,8 @@ bench: build ## Measure, beside PyTorch where it is installed
 setup: ## Install what is missing (system packages, .venv)
 	@tools/setup
 
-# Configures when there is no build tree or STRATA_WERROR or CUDA_ARCHS has changed; Ninja notices everything else by itself. Here one
-# architecture is enough by default: machine code for all of them takes three minutes more.
+# Configures if there is no build tree, or STRATA_WERROR or CUDA_ARCHS has changed; Ninja detects all other changes. The
+# default is one architecture: machine code for all of them takes three more minutes.
 configure: setup
 	@if [ ! -f $(BUILD)/build.ninja ] || ! grep -qx 'STRATA_WERROR:BOOL=$(STRATA_WERROR)' $(BUILD)/CMakeCache.txt \
 	    || { grep -q '^STRATA_CUDA_ARCHS:' $(BUILD)/CMakeCache.txt && ! grep -qx 'STRATA_CUDA_ARCHS:[A-Z]*=$(CUDA_ARCHS)' $(BUILD)/CMakeCache.txt; }; then \
@@ -67,7 +67,7 @@ build: configure ## Build (PRESET=release)
 package: configure
 	@NINJA_STATUS='[%f/%t %es] ' cmake --build $(BUILD) -j $(JOBS) --target strata_python strata_command strata_onednn
 
-# CXX: named as in the other build trees, or ccache would compile everything again.
+# CXX: the same name as in the other build trees; otherwise ccache would compile everything again.
 wheel: setup ## Build the Python wheel into dist/
 	@CXX=$${CXX:-c++} CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PYTHON) -m build --wheel --no-isolation --outdir dist -C cmake.define.STRATA_WERROR=$(STRATA_WERROR) .
 
@@ -82,14 +82,14 @@ test-python: build
 	  $(ENV) PYTHONDONTWRITEBYTECODE=1 STRATA_JOBS=$(JOBS) $(PYTHON) -m pytest -q $(PYTEST_ARGS) tests; \
 	else echo "no Python tests in this checkout"; fi
 
-verify: build ## Compare an NVIDIA GPU with the virtual one, op by op
+verify: build ## Compare an NVIDIA GPU with the virtual GPU, op by op
 	@$(ENV) $(PYTHON) bench/gpu_checks.py compare
 
 asan tsan: ## Run the C++ tests under AddressSanitizer+UBSan, or ThreadSanitizer
 	@$(MAKE) --no-print-directory test-cpp PRESET=$@
 
 # Python itself is not instrumented, so it must load the sanitizers' runtime first; libstdc++ too, whose exceptions that runtime
-# intercepts. What Python keeps until its end is no leak of ours.
+# intercepts. Memory that Python keeps until exit is not a leak.
 RUNTIME = $(shell for l in libasan.so libubsan.so libstdc++.so; do $${CXX:-c++} -print-file-name=$$l; done)
 SANITIZED = LD_PRELOAD="$(strip $(RUNTIME))" ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:handle_segv=1 \
             UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 PYTHONMALLOC=malloc
@@ -98,7 +98,7 @@ asan-python: ## Run the Python tests under AddressSanitizer+UBSan (PYTEST_ARGS="
 	@PYTHONPATH=$(CURDIR)/build/asan/python STRATA_BUILD_DIR=$(CURDIR)/build/asan PYTHONDONTWRITEBYTECODE=1 STRATA_JOBS=$(JOBS) \
 	  $(SANITIZED) $(PYTHON) -m pytest -q $(or $(PYTEST_ARGS),tests/python tests/attack)
 
-# Fresh seeds each time; every finding is printed with the command that repeats it. See docs/internals/testing.md.
+# New seeds each time; every finding is printed with the command that reproduces it. See docs/internals/testing.md.
 ATTACK_CALLS ?= 300000
 ATTACK_PROGRAMS ?= 10000
 ATTACK_SEED ?= $(shell date +%s)
@@ -116,7 +116,7 @@ fuzz: ## Fuzz all readers for FUZZ_SECONDS each (default 60), or with FUZZ_RUNS=
 	@$(MAKE) --no-print-directory build PRESET=fuzz
 	@tests/fuzz/run build/fuzz/bin $(if $(FUZZ_RUNS),-runs=$(FUZZ_RUNS),-max_total_time=$(FUZZ_SECONDS))
 
-# --- keep in order ---------------------------------------------------------------------------------------------------
+# --- maintenance -----------------------------------------------------------------------------------------------------
 lint: configure ## Check format, layers, Python and (changed files only) clang-tidy
 	@JOBS=$(JOBS) tools/lint $(BUILD)
 
@@ -133,7 +133,7 @@ docs: build ## Generate docs/reference from the op records
 clean: ## Remove build trees (keeps .venv)
 	@rm -rf build dist
 
-# --- parts still to come ---------------------------------------------------------------------------------------------
+# --- not available yet -----------------------------------------------------------------------------------------------
 train-mps: ## Train the demo network on Apple's GPU
 	$(call absent,there is no Metal back end; \`make run\` trains on the CPU.)
 export-onnx: ## Write the demo network as ONNX

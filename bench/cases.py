@@ -1,6 +1,6 @@
-"""The CPU rows: one function per case, written against PyTorch's names, so that the same text runs on both libraries.
+"""The CPU rows: one function per case, written against PyTorch's names, so that the same code runs with both libraries.
 
-A case takes the module and returns a callable to time. `floor` is the ratio (peer's time / our time) we hold ourselves to.
+A case takes the module and returns a callable to time. `floor` is the required ratio (peer's time / our time).
 """
 
 import functools
@@ -9,7 +9,7 @@ CASES = {}
 
 
 def case(name, floor, inner=1):
-    """inner: calls per timing, for work of nanoseconds."""
+    """inner: calls per timing, for very short calls."""
 
     def register(f):
         CASES[name] = dict(make=f, floor=floor, inner=inner)
@@ -116,7 +116,7 @@ def _(m):
 
 
 def _adamw(m, **how):
-    """One step over 16M parameters in 40 tensors, as the weights of a network lie."""
+    """One step over 16M parameters in 40 tensors, like the weights of a network."""
     params = [_input(m, 400, 1000, seed=i).requires_grad_() for i in range(40)]
     for i, p in enumerate(params):
         p.grad = _input(m, 400, 1000, seed=100 + i)

@@ -1,10 +1,10 @@
-"""Every public op of the registry beside PyTorch: forward, and forward with backward.
+"""Compares every public op of the registry with PyTorch: forward, and forward with backward.
 
 usage: every_op.py [--sizes 16,10000,1000000] [--dtypes float32,bfloat16,int64] [--layouts contiguous,transposed]
                    [--threads 2] [--only REGEX] [--out FILE.json]
 
 The ops come from the registry and their arguments from the samples of their records (op_cases.py), so a new op is measured
-without being listed. Both libraries run in this process in turns; a ratio above 1 says that Strata is faster.
+without being listed. Both libraries run in this process in turns; a ratio above 1 means that Strata is faster.
 """
 
 import argparse
@@ -30,7 +30,7 @@ RANGES = {"f": (-3, 3), "p": (0.1, 3), "u": (-0.95, 0.95), "o": (1.1, 3), "z": (
 
 
 def resolve(library, name):
-    """The function behind "linalg.det" or, where there is none, the method of Tensor."""
+    """The function named "linalg.det" or, if there is none, the method of Tensor."""
     value = library
     try:
         for part in name.split("."):
@@ -207,7 +207,7 @@ def main():
                     case = op_cases.Case(name, sample, n, layout)
                     try:
                         rows += measure(case, dtype)
-                    except Exception as error:  # one of the two does not have it in this form
+                    except Exception as error:  # one of the two does not support it in this form
                         failed.setdefault(
                             f"{name}.{overload}" if overload else name, f"{type(error).__name__}: {error}"[:160]
                         )

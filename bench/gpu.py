@@ -1,9 +1,9 @@
-"""Strata beside PyTorch on one GPU: gpu.py [--device cuda] [--cases REGEX] [--rounds 7] [--small] [--out DIR].
+"""Compares Strata with PyTorch on one GPU: gpu.py [--device cuda] [--cases REGEX] [--rounds 7] [--small] [--out DIR].
 
-Both libraries run in this process and are timed in turn, round by round: a card under full load slows down within a tenth of a
-second, and whoever is timed first would win. Kernels are timed by events around many launches; "enqueue" rows are the host's time
+Both libraries run in this process and are timed in turn, round by round: a GPU under full load slows down within a tenth of a
+second, so the one timed first would win. Kernels are timed by events around many launches; "enqueue" rows are the host's time
 for a call that does not wait. Bytes count each input read once and each output written once. Results go to gpu.json and gpu.md.
-The rows that begin with C++ come from the program enqueue_bench. Without PyTorch, or on the virtual GPU, only our own figures are printed.
+The rows that begin with C++ come from the program enqueue_bench. Without PyTorch, or on the virtual GPU, only our own results are printed.
 """
 
 import argparse
@@ -26,7 +26,7 @@ CASES = {}
 
 
 def case(name, floor=None, unit="TB/s"):
-    """floor: of our own figure where it ends in /s, of the ratio to PyTorch's time otherwise."""
+    """floor: of our own result if its unit ends in /s, otherwise of the ratio to PyTorch's time."""
 
     def register(f):
         CASES[name] = dict(make=f, floor=floor, unit=unit)
@@ -46,7 +46,7 @@ class Side:
         return self.m.randn(*shape).to(self.device, dtype or self.m.float32)
 
     def seconds(self, f, count):
-        """Of one call among `count`, on the device."""
+        """Time of one call among `count`, on the device."""
         begin, end = self.gpu.Event(enable_timing=True), self.gpu.Event(enable_timing=True)
         begin.record()
         for _ in range(count):
@@ -56,7 +56,7 @@ class Side:
         return begin.elapsed_time(end) / 1e3 / count
 
     def host_seconds(self, f, batches, count=64):
-        """Of the host, for calls that do not wait: few enough at a time that the queue is never full."""
+        """Host time of calls that do not wait: few enough at a time that the queue is never full."""
         taken = []
         for _ in range(batches):
             self.gpu.synchronize()
@@ -202,7 +202,7 @@ def _(s, small):
 
 
 def timed(side, made, unit, small):
-    """Repeats for about 20 ms and gives one figure."""
+    """Repeats for about 20 ms and returns one result."""
     _, f = made
     if unit == "us":
         return side.host_seconds(f, 1 if small else 25)
@@ -232,7 +232,7 @@ def run_case(name, c, sides, args):
 
 
 def cpp_rows(args):
-    """What calls cost the host from C++, of the cases that were asked for."""
+    """Host cost of calls from C++, for the selected cases."""
     program = BUILD / "bin" / "enqueue_bench"
     if not program.exists():
         print(f"{program} is not built: no rows from C++")

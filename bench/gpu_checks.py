@@ -1,7 +1,7 @@
-"""What only a GPU can show, one part per call: gpu_checks.py determinism|compare|every-kernel [--device cuda].
+"""Checks that need a GPU, one part per call: gpu_checks.py determinism|compare|every-kernel [--device cuda].
 
 determinism   trains the small CNN for 100 steps twice: the parameters must be equal bit for bit
-compare       runs the first samples of every op on the virtual GPU and on the card: integers and results of exactly rounded
+compare       runs the first samples of every op on the virtual GPU and on the GPU: integers and results of exactly rounded
               arithmetic must be equal bit for bit, others within the ulps that are printed
 every-kernel  runs every op with device kernels once, with its gradient, at small shapes: for compute-sanitizer
 """
@@ -17,7 +17,7 @@ import strata
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests/python"))
 
-# What a card may compute with another order of sums or another approximation, in units of the last place of the result's
+# Tolerance for another order of sums or another approximation on a GPU, in units of the last place of the result's
 # scale. Everything else must have equal bits.
 ULPS_ALLOWED = 256
 
@@ -112,7 +112,7 @@ def every_kernel(device):
                 try:
                     strata.autograd.grad(outs, inputs, [strata.ones_like(o) for o in outs], allow_unused=True)
                 except NotImplementedError:
-                    pass  # there is no formula, or no kernel for a part of it
+                    pass  # there is no gradient formula, or no kernel for a part of it
             ran += 1
     getattr(strata, strata.device(device).type).synchronize()
     print(f"{ran} ops ran on {device}")

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # bench/gpu_suite.sh [BUILD] [OUT]: everything that needs a GPU, in one command of less than ten minutes: the op suite on `cuda`, the four
-# tools of compute-sanitizer, each of which must also find a bug that was planted for it, 100 training steps twice bit for bit,
-# virtual GPU and card compared kernel by kernel, and the benchmark beside PyTorch. BUILD is a build folder (default build/release); results go to OUT (default
-# bench/results). PYTHON names the interpreter, which needs NumPy and pytest.
+# tools of compute-sanitizer, each of which must also find a planted bug, 100 training steps twice bit for bit, virtual GPU
+# and GPU compared kernel by kernel, and the benchmark against PyTorch. BUILD is a build folder (default build/release);
+# results go to OUT (default bench/results). PYTHON names the interpreter, which needs NumPy and pytest.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=$(realpath "${1:-build/release}")

@@ -1,7 +1,7 @@
-"""The network rows: training steps and inference written with functions both libraries have, so that one text runs on both.
+"""The network rows: training steps and inference with functions of both libraries, so that the same code runs with both.
 
-A case takes the module and a memory format (None: as it comes) and returns a callable to time, which returns what is compared:
-the loss and gradients, or the output. The peer runs in each of the case's formats; the better one counts.
+A case takes the module and a memory format (None: the default) and returns a callable to time, which returns the values to compare:
+the loss and gradients, or the output. The peer runs in each of the case's formats; the best one counts.
 """
 
 import math
@@ -11,7 +11,7 @@ LAYOUTS = ("contiguous_format", "channels_last")
 
 
 def case(name, floor, layouts=(None,), memory=False):
-    """layouts: memory formats the peer is tried with. memory: its peak is compared too."""
+    """layouts: memory formats to try with the peer. memory: compare its peak too."""
 
     def register(f):
         CASES[name] = dict(make=f, floor=floor, layouts=layouts, memory=memory, inner=1)

@@ -10,7 +10,7 @@ import signatures
 from strata import _C
 
 TENSOR = re.compile(r"([fpuozsmb]|i\d+)\(([\d,]*)\)")
-# Decided by size alone, or without a meaning as a benchmark.
+# Trivial, or meaningless as a benchmark.
 LEFT_OUT = re.compile(r"^(_|.*_$|is_|empty|resize|set_|record|manual|numel|size|stride|nn\.init\.)")
 
 

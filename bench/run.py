@@ -1,6 +1,6 @@
-"""Strata beside PyTorch on this machine: `make bench`, or run.py --peer-python PATH [--cases REGEX] [--rounds 7] [--out DIR].
+"""Compares Strata with PyTorch on this machine: `make bench`, or run.py --peer-python PATH [--cases REGEX] [--rounds 7] [--out DIR].
 
-Each library runs in a process of its own; they are timed in turn, round by round, on the same inputs, and the figure that counts
+Each library runs in its own process; they are timed in turn, round by round, on the same inputs, and the result
 is the ratio. Before a case is timed its result is compared with the peer's. Without a Python that has PyTorch, only our own times
 are printed. Results go to bench/results/ as JSON and as a Markdown table.
 """
@@ -93,7 +93,7 @@ def show(row):
 
 
 def own_rows():
-    """What has no counterpart: start-up times and the C++ call."""
+    """Measurements without a counterpart: start-up times and the C++ call."""
     build = pathlib.Path(os.environ.get("STRATA_BUILD_DIR", HERE.parent / "build/release"))
     rows = []
     for name, command in (

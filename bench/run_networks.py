@@ -1,7 +1,7 @@
-"""Training steps and inference of whole networks beside PyTorch: run_networks.py --peer-python PATH [--cases REGEX] [--rounds 7].
+"""Compares training steps and inference of whole networks with PyTorch: run_networks.py --peer-python PATH [--cases REGEX] [--rounds 7].
 
-Each library and memory format runs in a process of its own, timed in turn; before that the loss and gradients, or the outputs, are
-compared. The peer's best format counts. Where a case says so, the peak of resident memory is compared too. Results go to
+Each library and memory format runs in its own process, timed in turn; before that the loss and gradients, or the outputs, are
+compared. The peer's best format counts. For cases with memory=True, the peak of resident memory is compared too. Results go to
 bench/results/networks.json and networks.md.
 """
 
@@ -21,7 +21,7 @@ import numpy as np
 from networks import CASES
 from run import HERE, Library, machine, median_us
 
-PAUSE = 0.3  # seconds: worker threads of the library timed before go on spinning for a while
+PAUSE = 0.3  # seconds: worker threads of the other library keep spinning for a while
 
 
 def start(args, env, case, name):
@@ -73,7 +73,7 @@ def run_case(args, env, folder, name, case):
 
 
 def run_epoch(args, folder, step_us):
-    """A whole epoch of `strata train`, from its start to its end, beside as many bare steps of the same network."""
+    """A whole epoch of `strata train`, from its start to its end, compared with as many bare steps of the same network."""
     command = [args.strata, "train", "--batch-size", "128", "--json", "--no-download", "--out", f"{folder}/epoch"]
     command += ["--data", args.data] if args.data else []
     seconds = []

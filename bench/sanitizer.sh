@@ -1,6 +1,6 @@
-# What compute-sanitizer found, for bench/gpu_suite.sh: sourced, and tested without a GPU by tests/bench.
+# Evaluates the output of compute-sanitizer, for bench/gpu_suite.sh: sourced, and tested without a GPU by tests/bench.
 
-# findings LOG: the number that the tool's own summary gives. Fails where the log has none: the tool did not run to its end.
+# findings LOG: the number in the tool's own summary. Fails if the log has none: the tool did not finish.
 #   ========= ERROR SUMMARY: 3 errors
 #   ========= RACECHECK SUMMARY: 2 hazards displayed (1 error, 1 warning)
 findings() {

@@ -1,8 +1,8 @@
-"""How cost grows: elements, tape length, live allocations; and two processes side by side.
+"""Growth of cost: elements, tape length, live allocations; and two processes side by side.
 
 usage: sweeps.py [--out DIR]
 
-Each sweep gives a slope on log-log axes over its upper half, where the constant part no longer counts: 1 is linear. Two training
+Each sweep gives a slope on log-log axes over its upper half, where the constant part is negligible: 1 is linear. Two training
 processes are started together, and their common rate is compared with that of one alone.
 """
 
@@ -89,7 +89,7 @@ def wide_tape_sweep():
 
 
 def allocation_sweep():
-    """A fixed amount of allocating and freeing, beside more and more live tensors."""
+    """A fixed amount of allocating and freeing, with more and more live tensors."""
     points, live = [], []
     for n in (1000, 10_000, 100_000, 1_000_000):
         while len(live) < n:

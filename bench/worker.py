@@ -59,7 +59,7 @@ def main():
             case = cases[job["prepare"]]
             (run, saved), inner = prepare(module, case, job["prepare"], job), case["inner"]
             print(json.dumps({"saved": saved}), flush=True)
-        elif "memory" in job:  # MB beyond what the import took
+        elif "memory" in job:  # MB in addition to the import
             print(
                 json.dumps({"mb": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - at_start) / 1024}), flush=True
             )

@@ -1,10 +1,10 @@
 # One .cu file to PTX and a fatbin: cmake -DNVCC= -DSOURCE= -DOUT= -DARCHS= -DINCLUDES= -DLINES= -DLEGACY= -DLEGACY_INCLUDES=
 # -P CompileKernel.cmake
 #
-# The machine code of every architecture is made from the one PTX, so the front end runs once. A line `// ptx: compute_80`
-# among the first ten of the file asks for a newer PTX than compute_75; architectures below it are left out. With
+# The machine code of every architecture is compiled from one PTX, so the front end runs once. A line `// ptx: compute_80`
+# among the first ten of the file requests a newer PTX than compute_75; architectures below it are left out. With
 # `// ptx: compute_75 compute_80` the first is embedded, and the second is what newer architectures are compiled from.
-# LEGACY: what compiles for sm_61, see EmbedCuda.cmake; empty: nothing.
+# LEGACY: the compiler for sm_61, see EmbedCuda.cmake; empty: none.
 file(STRINGS ${SOURCE} marker LIMIT_COUNT 10 REGEX "^// ptx: compute_")
 set(virtuals compute_75)
 if(marker)

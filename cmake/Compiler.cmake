@@ -1,4 +1,4 @@
-# The language, the flags that every target of Strata gets (through strata_flags), ccache and the linker.
+# The language, the flags of all Strata targets (through strata_flags), ccache and the linker.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -15,7 +15,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
     "Name a newer one with -DCMAKE_CXX_COMPILER=...")
 endif()
 
-# Without this, every configuration would carry CMake's own -O3 for Release.
+# Without this, CMake adds its own -O3 for Release.
 if(NOT STRATA_KEEP_CMAKE_FLAGS)
   set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g0 -DNDEBUG")
   set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g -fno-omit-frame-pointer")  # -O0 makes SIMD code a hundred times slower
@@ -23,14 +23,14 @@ endif()
 
 add_library(strata_flags INTERFACE)
 target_compile_options(strata_flags INTERFACE -Wall -Wextra
-  -fno-math-errno               # nobody reads errno after sqrt; with it the call cannot be vectorised
+  -fno-math-errno               # errno is not read after sqrt; with it the call cannot be vectorized
   -fno-semantic-interposition)  # our exported functions may be inlined into each other
 target_link_options(strata_flags INTERFACE -Wl,--as-needed)
 if(STRATA_WERROR)
   target_compile_options(strata_flags INTERFACE -Werror)
 endif()
 if(STRATA_SANITIZE)
-  # For everything, third-party sources included: a sanitizer wants to see the whole program.
+  # For everything, including third-party sources: a sanitizer must instrument the whole program.
   add_compile_options(-fsanitize=${STRATA_SANITIZE} -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${STRATA_SANITIZE})
 endif()
@@ -46,7 +46,7 @@ else()
   target_compile_options(strata_flags INTERFACE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)  # ccache does it by itself
 endif()
 
-# The fastest linker there is. Sanitizers keep the default one.
+# Use the fastest available linker. Sanitizers keep the default one.
 if(NOT STRATA_SANITIZE)
   include(CheckLinkerFlag)
   foreach(linker mold lld)

@@ -1,5 +1,5 @@
-# Every library that is not ours: the installed package first, a pinned download for machines that lack it.
-# docs/internals/dependencies.md says why each one is here.
+# Third-party libraries: the installed package first, otherwise a pinned download.
+# docs/internals/dependencies.md says why each one is used.
 include(FetchContent)
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
@@ -49,7 +49,7 @@ else()
   target_link_libraries(strata_fmt PUBLIC strata_fmt_headers)
 endif()
 
-# Highway: a static archive if there is one, otherwise its CPU detection compiled in.
+# Highway: a static archive if there is one, otherwise compile its CPU detection.
 find_library(STRATA_LIBHWY_STATIC libhwy.a)
 mark_as_advanced(STRATA_LIBHWY_STATIC)
 if(TARGET hwy AND NOT hwy_FOUND)
@@ -75,7 +75,7 @@ else()
   target_compile_definitions(strata_hwy PUBLIC "HWY_DISABLED_TARGETS=0x18F8LL")
 endif()
 
-# Python: the one of .venv, which tools/setup makes, unless another is named.
+# Python: that of .venv, which tools/setup creates, unless another is given.
 set(python_hint ${PROJECT_SOURCE_DIR}/.venv/bin/python)
 if(NOT DEFINED Python_EXECUTABLE AND NOT DEFINED SKBUILD AND EXISTS ${python_hint})
   set(Python_EXECUTABLE ${python_hint} CACHE FILEPATH "The Python that builds and tests")

@@ -1,4 +1,4 @@
-# Device code as part of libstrata: src/cuda/**/*.cu is compiled by nvcc to PTX (for the virtual GPU and for cards that
+# Device code as part of libstrata: src/cuda/**/*.cu is compiled by nvcc to PTX (for the virtual GPU and for GPUs that
 # are not named below) and to machine code for STRATA_CUDA_ARCHS, and both are linked in. CMake's CUDA language is not
 # enabled: all host code is compiled by the C++ compiler, and no CUDA library is linked.
 find_program(STRATA_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda /opt/cuda PATH_SUFFIXES bin)

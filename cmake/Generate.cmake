@@ -1,12 +1,12 @@
-# What the build derives from the op definitions: tools/gen_ops.py reads src/ops/**/*.cpp and writes a tree of files.
+# Files generated from the op definitions: tools/gen_ops.py reads src/ops/**/*.cpp and writes a tree of files.
 #   gen/strata/*            headers, found as "strata/ops.h"
 #   gen/nn/*.cpp            modules of src/nn/modules/*.modules and the rules of src/nn/optim/*.optimizers, compiled into nn
 #   gen/tests/*             the samples of modules as C++, for tests/parity
 #   gen/functors/*.inc      the functors of each header in src/device/functors, by tools/gen_functors.py
 #   gen/python/strata/*     part of the Python package: type stubs, by tools/gen_stubs.py
 # The generator writes into a scratch folder and only files that differ are copied, so that an edit which leaves a
-# header as it was rebuilds nothing but the edited file. It runs once while configuring, which tells the names of its
-# outputs to Ninja and lets editors and clang-tidy work before the first build.
+# header unchanged rebuilds only the edited file. It runs once while configuring, which gives Ninja the names of its
+# outputs and lets editors and clang-tidy work before the first build.
 set(STRATA_GEN ${PROJECT_BINARY_DIR}/gen)
 set(STRATA_GENERATED_CPP)
 set(STRATA_GENERATED_PYTHON)

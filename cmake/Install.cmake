@@ -14,7 +14,7 @@ if(modules)
   install(TARGETS ${modules} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 if(TARGET strata_onednn)
-  # The oneDNN of a Python environment goes along; one of the system stays where it is.
+  # The oneDNN of a Python environment is installed too; that of the system is not.
   get_target_property(dnnl_file DNNL::dnnl IMPORTED_LOCATION_RELEASE)
   if(dnnl_file AND NOT dnnl_file MATCHES "^/usr/(local/)?lib")
     install(FILES ${dnnl_file} DESTINATION ${CMAKE_INSTALL_LIBDIR} RENAME libdnnl.so.3)
@@ -45,7 +45,7 @@ if(TARGET strata_command)
 endif()
 
 # Headers: "strata/..." are the public ones. They include layer headers by their path from src/ ("tensor/tensor.h"),
-# so these lie in include/strata, which the imported target has among its include folders.
+# so these are in include/strata, which the imported target has among its include folders.
 set(headers FILES_MATCHING PATTERN "*.h" PATTERN "*.inc")
 if(EXISTS ${PROJECT_SOURCE_DIR}/include/strata)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/strata DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} ${headers})

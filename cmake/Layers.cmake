@@ -10,7 +10,7 @@ function(strata_sources variable folder)
   set(${variable} ${files} PARENT_SCOPE)
 endfunction()
 
-# An object library strata_<layer> that becomes part of libstrata. A layer without sources is no target.
+# An object library strata_<layer> that becomes part of libstrata. A layer without sources has no target.
 # Object libraries, not archives: records register themselves, and the linker would drop them from an archive.
 function(strata_add_layer layer)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SKIP;EXTRA;OPTIONS")

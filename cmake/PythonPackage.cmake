@@ -6,7 +6,7 @@ file(GLOB_RECURSE package_files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
 file(MAKE_DIRECTORY ${STRATA_PYTHON_DIR}/strata)
 file(GLOB_RECURSE old_links ${STRATA_PYTHON_DIR}/strata/*.py ${STRATA_PYTHON_DIR}/strata/*.pyi)
 foreach(link IN LISTS old_links)
-  if(NOT EXISTS ${link})  # what it pointed to is gone
+  if(NOT EXISTS ${link})  # its target is gone
     file(REMOVE ${link})
   endif()
 endforeach()

@@ -1,5 +1,5 @@
 # cmake -DPYTHON= -DGENERATOR= -DSCRATCH= -DOUT= -P RunGenerator.cmake -- SOURCE...
-# Runs GENERATOR SCRATCH SOURCE..., then brings OUT to the same state and touches only the files that differ.
+# Runs GENERATOR SCRATCH SOURCE..., then updates OUT, touching only the files that differ.
 set(sources)
 set(after FALSE)
 math(EXPR last "${CMAKE_ARGC} - 1")
@@ -15,7 +15,7 @@ file(REMOVE_RECURSE ${SCRATCH})
 file(MAKE_DIRECTORY ${SCRATCH}/strata)
 execute_process(COMMAND ${PYTHON} ${GENERATOR} ${SCRATCH} ${sources} RESULT_VARIABLE status)
 if(NOT status EQUAL 0)
-  message(FATAL_ERROR "${GENERATOR} failed with status ${status}; its message stands above.")
+  message(FATAL_ERROR "${GENERATOR} failed with status ${status}; see its message above.")
 endif()
 
 file(GLOB_RECURSE old RELATIVE ${OUT} ${OUT}/*)

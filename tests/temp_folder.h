@@ -1,4 +1,4 @@
-// A folder of its own for a test, removed with everything in it.
+// A temporary folder for a test, removed with everything in it.
 #pragma once
 #include <unistd.h>
 

@@ -11,7 +11,7 @@ import pathlib
 import re
 import sys
 
-# The layers, bottom first: a file may include its own layer and those above it in this list. The one place to edit.
+# The layers, bottom first: a file may include its own layer and those above it in this list.
 LAYERS = {
     "base": "errors, tracing, threads, files; knows nothing of tensors",
     "tensor": "Tensor and what it is made of",
@@ -32,7 +32,7 @@ LAYERS = {
 }
 ORDER = {name: index for index, name in enumerate(LAYERS)}
 
-# Folders of cuda that are layers of their own, bottom first; the families of kernels (pointwise, nn, ...) stand above them.
+# Folders of cuda that are separate layers, bottom first; the families of kernels (pointwise, nn, ...) are above them.
 CUDA_LAYERS = {
     "vgpu": "the virtual GPU; knows nothing of the driver interface",
     "driver": "the driver table: libcuda, the virtual GPU behind the same functions",
@@ -42,7 +42,7 @@ CUDA_LAYERS = {
 }
 CUDA_ORDER = {name: index for index, name in enumerate(CUDA_LAYERS)}
 
-# Pairs that the order alone would allow.
+# Pairs that the order would allow, but that are forbidden.
 FORBIDDEN = {
     ("device", "base"): "device headers are compiled by NVRTC too, which has no host headers",
     ("device", "tensor"): "device headers are compiled by NVRTC too, which has no host headers",

@@ -1,10 +1,10 @@
-"""Replays PyTorch's own test samples against Strata, holds the result to the recorded floors, and writes the report.
+"""Replays PyTorch's own test samples against Strata, compares the result with the recorded rates, and writes the report.
 
 usage: conformance.py FOLDER [--device cpu] [--tenth] [--write] [--path PACKAGE_FOLDER]
 
 FOLDER holds replay.py and its dump. Without --write the pass rates are compared with docs/internals/conformance.json and the
-program fails when one has fallen, or anything crashed or hung. With --write that file and conformance.md are renewed. On another
-device the file is conformance.<device>.json; --tenth replays a fixed tenth of the ops, whose rates stand in the same file.
+program fails if one has fallen, or anything crashed or hung. With --write that file and conformance.md are updated. On another
+device the file is conformance.<device>.json; --tenth replays a fixed tenth of the ops, whose rates are in the same file.
 """
 
 import argparse
@@ -22,7 +22,7 @@ TENTH = r"^(c[a-o].*|sum|sort|index_.*|nn\.functional\.(conv|l)[0-9a-m].*|nn\.L.
 REPORT = ROOT / "docs/internals/conformance.md"
 GROUPS = "core|nn.functional|nn.Module|linalg"
 
-# Why an op fails, by a part of its name; the first that fits counts.
+# Why an op fails, by a part of its name; the first match counts.
 REASONS = {
     "nn.CTCLoss": "float32 rounding: PyTorch's own gradient is 4e-5 off its float64 one, this one 5e-5; 1e-5 is allowed",
     "as_strided_scatter": "PyTorch gives the overwritten elements of input a gradient; their derivative is 0, which is what Strata returns",
@@ -85,7 +85,7 @@ def group_of(op):
 
 
 def rates(result):
-    """Per group, dtype and phase: checks passed and due. Samples of an absent op are due too."""
+    """Per group, dtype and phase: checks passed and required. Samples of a missing op are required too."""
     table = collections.defaultdict(lambda: [0, 0])
     for op in result["ops"]:
         due = {"forward": op["samples"] + op["extras"], "backward": op["gradients"]}
@@ -116,7 +116,7 @@ def reason_for(op):
 
 
 def write_floors(result, device, tenth):
-    """The rates of one device. Those of the tenth stand beside the whole ones, under names of their own."""
+    """The rates of one device. Those of the tenth are stored with the full ones, under other names."""
     file = floors_file(device)
     old = json.loads(file.read_text()) if file.exists() else {}
     new = {("tenth " if tenth else "") + k: v[0] for k, v in rates(result).items()}

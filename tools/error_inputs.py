@@ -1,9 +1,9 @@
-"""Asks Strata to refuse what PyTorch refuses: the error inputs of PyTorch's own tests. Needs PyTorch 2.15 and its test tools.
+"""Checks that Strata rejects what PyTorch rejects: the error inputs of PyTorch's own tests. Needs PyTorch 2.15 and its test tools.
 
 usage: error_inputs.py [--write] [--path PACKAGE_FOLDER]
 
-Prints how many calls are refused with PyTorch's exception type and lists the rest. With --write, tests/python/error_inputs.json is
-renewed: the calls that Strata refuses, which the suite replays without PyTorch.
+Prints how many calls are rejected with PyTorch's exception type and lists the rest. With --write, tests/python/error_inputs.json
+is updated: the calls that Strata rejects, which the suite replays without PyTorch.
 """
 
 import argparse
@@ -22,7 +22,7 @@ KEPT_VALUES = 12  # of a tensor of floats; of larger ones only the number of ele
 
 
 class Unsupported(Exception):
-    """Arguments of a kind that Strata has not: the case does not count."""
+    """Arguments of a kind that Strata does not have: the case is skipped."""
 
 
 class Encoder:
@@ -161,7 +161,7 @@ def optimizer_cases(torch, dtypes):
 
 
 def collect(torch, strata):
-    """All cases that can be written down and that PyTorch refuses in that form; the reasons why others do not count."""
+    """All cases that can be serialized and that PyTorch rejects in that form; the reasons why others are skipped."""
     dtypes = {str(v).split(".")[1] for v in vars(strata).values() if isinstance(v, type(strata.float32))}
     cases, uncounted = [], collections.Counter()
     for source in (op_cases, module_cases, optimizer_cases):
@@ -180,7 +180,7 @@ def collect(torch, strata):
 
 
 def guarded_outcome(strata, case):
-    """The outcome in a child, so that a death costs one case."""
+    """The outcome in a child process, so that a crash costs one case."""
     sys.stdout.flush()
     readable, writable = os.pipe()
     child = os.fork()

@@ -1,4 +1,4 @@
-"""Derives typed views of arguments from the op schemas: strata/args/<file>.h beside each file of op definitions.
+"""Generates typed views of arguments from the op schemas: strata/args/<file>.h for each file of op definitions.
 
 For `gather(Tensor input, int dim, Tensor index) -> Tensor` with the id `gather`:
 
@@ -6,7 +6,7 @@ For `gather(Tensor input, int dim, Tensor index) -> Tensor` with the id `gather`
     grads::gather a(c);           // of a GradContext: a.input() saved, a.needs_input(), a.shape_of_input(), a.dim()
     grads::gather::Result out;    // out.input = ..., out.index = ...; converts to Grads
 
-so that no op counts the places of its parameters. The lambdas of a definition take views in place of Call and GradContext:
+so that ops access their parameters by name. The lambdas of a definition take views in place of Call and GradContext:
 
     .grad([](const grads::gather& c, const Tensor& g) -> Grads { ... })
 """
@@ -48,7 +48,7 @@ def safe(name, op):
 
 
 def reader(kind, index, name):
-    """The accessor of a parameter that is no tensor; {v} stands for its Value."""
+    """The accessor of a parameter that is not a tensor; {v} is its Value."""
     value = f"View::value({index})"
     if kind.rstrip("?") == "Generator":
         return f"  Generator* {name}() const {{ return detail::Unpack<Generator*>::get({value}); }}\n"
@@ -129,7 +129,7 @@ def grad_view(op):
 
 
 def header(source, ops):
-    ops = [op for op in ops if ".composite(" not in op.tail]  # their parameters have names already
+    ops = [op for op in ops if ".composite(" not in op.tail]  # their parameters already have names
     head = f'// Generated from {source}: do not edit.\n#pragma once\n#include "autograd/arg_views.h"\n\n'
     plain = "namespace strata::args {\n" + "".join(view(op) for op in ops) + "}  // namespace strata::args\n\n"
     grads = "namespace strata::grads {\n" + "".join(grad_view(op) for op in ops) + "}  // namespace strata::grads\n"

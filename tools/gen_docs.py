@@ -2,7 +2,7 @@
 
 usage: gen_docs.py [--check] [OUTPUT_FOLDER]
 
-The file in which an op is defined decides its group. With --check nothing is written: the status is 1 when a page is
+The file in which an op is defined determines its group. With --check nothing is written: the status is 1 if a page is
 out of date.
 """
 
@@ -33,7 +33,7 @@ GROUPS = {
     "pointwise": (
         "pointwise",
         "Pointwise",
-        "One result per element. Operands broadcast; a plain number stands for a tensor.",
+        "One result per element. Operands broadcast; a plain number can replace a tensor.",
     ),
     "reduce": ("reductions", "Reductions and scans", "Many elements become one, or running totals."),
     "order": ("order", "Order and search", "Sorting, selection, counting."),
@@ -63,7 +63,7 @@ def public_path(name):
 
 
 def resolve(path):
-    """The object behind 'strata.linalg.det'."""
+    """The object named 'strata.linalg.det'."""
     value = strata
     for part in path.split(".")[1:]:
         value = getattr(value, part)
@@ -116,7 +116,7 @@ def example(record, schema, path):
     return [*lines, f"{path}({', '.join(call)})"]
 
 
-# Where the first sample says little: what a reader would write.
+# Better examples for ops whose first sample is not instructive.
 EXAMPLES = {
     "searchsorted": [
         "edges = strata.tensor([1.0, 3.0, 5.0])",
@@ -174,7 +174,7 @@ def dtype_text(dtypes):
 
 
 def unwrapped(path):
-    """The Python function in front of an op, None where the op itself is what users call."""
+    """The Python function that wraps an op, None if users call the op itself."""
     value = resolve(path)
     return None if isinstance(value, _C.Op) else value
 
@@ -192,7 +192,7 @@ def op_signatures(path, name, records, sources):
 
 
 def facts(name, records):
-    """What a reader asks about an op, as list items."""
+    """Facts about an op, as list items."""
     items = [f"dtypes: {' / '.join(dict.fromkeys(dtype_text(r['dtypes']) for r in records))}"]
     kernels = list(dict.fromkeys(" → ".join(f"`{k}`" for k in r["kernels"]) for r in records if r["kernels"]))
     made_of = {"composite": "written with other ops", "view": "a view: shares the memory of its input"}
@@ -281,7 +281,7 @@ def op_section(name, records, sources):
 
 
 def ops_session_fits(path, doc):
-    """Whether the session in an op's doc is also true of the Python function in front of it."""
+    """Whether the session in an op's doc also holds for the Python function that wraps it."""
     tests = doctest.DocTestParser().get_doctest(doc, {"strata": strata}, path, None, 0)
     runner = doctest.DocTestRunner(verbose=False)
     return runner.run(tests, out=lambda _: None).failed == 0
@@ -338,7 +338,7 @@ def doc_of(name, records):
 
 
 def stub_signatures():
-    """Parameters of what C++ defines, from the stubs, by name ('Tensor.name' for methods); docs of classes."""
+    """Parameters of C++ definitions, from the stubs, by name ('Tensor.name' for methods); docs of classes."""
     found, docs = {}, {}
     tree = ast.parse((ROOT / "tools/stubs/_C.pyi").read_text())
     for node in tree.body:
@@ -386,7 +386,7 @@ def module_section(title, names, prefix, space, owner=""):
 
 
 def plain_functions():
-    """Public names of strata that are functions or classes, but no op stands behind them."""
+    """Public names of strata that are functions or classes without an op."""
     for name in strata.__all__:
         value = getattr(strata, name)
         if (
@@ -406,7 +406,7 @@ def library_page():
     properties = [n for n in names if not callable(getattr(tensor, n))]
     text = [
         f"{HEADER}# The rest of the package\n"
-        "What is no op: tensors from data, modes, memory, threads, random state, autograd, optimizers, checks.\n\n"
+        "Everything except ops: tensors from data, modes, memory, threads, random state, autograd, optimizers, checks.\n\n"
     ]
     text.append(module_section("strata", plain_functions(), "strata.", lambda n: getattr(strata, n)) + "\n")
     text.append(
@@ -435,7 +435,7 @@ def library_page():
     return "".join(text)
 
 
-# What a reader would write for the modules without a record.
+# Examples of the modules without a record.
 HAND_WRITTEN = {
     "RNN": ["rnn = strata.nn.RNN(3, 5)", "output, h = rnn(strata.randn(4, 2, 3))"],
     "LSTM": ["lstm = strata.nn.LSTM(3, 5, num_layers=2)", "output, (h, c) = lstm(strata.randn(4, 2, 3))"],
@@ -531,7 +531,7 @@ def all_pages():
     pages["index.md"] = (
         f"{HEADER}# Reference\nThe {count} ops by group, from their records. {dtypes} "
         "Kernels are listed in the order in which they are tried; "
-        "`strata.explain(op, ...)` tells which one a call takes and why. What is no op stands in "
+        "`strata.explain(op, ...)` tells which one a call uses and why. Everything else is in "
         f"[library.md](library.md), modules in [modules.md](modules.md).\n\n{index.rstrip()}\n"
     )
     for name, text in pages.items():

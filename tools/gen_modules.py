@@ -1,4 +1,4 @@
-"""Derives the modules of both languages from their records: C++ classes (gen_modules_cpp.py), Python classes
+"""Generates the modules of both languages from their records: C++ classes (gen_modules_cpp.py), Python classes
 (gen_modules_python.py), their type stubs (gen_modules_stubs.py) and the samples as C++ calls (gen_module_samples.py).
 
 usage: gen_modules.py OUTPUT_FOLDER OPS... RECORDS.modules...   (the build calls it through gen_ops.py)
@@ -32,7 +32,7 @@ def main(folder, ops, sources, write):
 
 
 class OpTable:
-    """Finds the op behind a short name: nn.functional before the rest."""
+    """Finds the op of a short name: nn.functional before the rest."""
 
     def __init__(self, ops):
         self.ops = {}

@@ -26,7 +26,7 @@ PARAMS = {
 SUPPORT = (
     "prod any_but conv_bound padding_sides valid_padding wrapped_index zero_row batch_norm_ranks fitting_output_padding"
 ).split()
-# Functions that src/nn/functional_arguments.h has in front of the ops.
+# Functions of src/nn/functional_arguments.h that wrap ops.
 IN_FRONT = re.compile(r"adaptive_(avg|max)_pool\dd(_with_indices)?")
 WORDS = {"None": "std::nullopt", "True": "true", "False": "false"}
 OPERATORS = {
@@ -71,7 +71,7 @@ def default(kind, text):
 
 
 class Expression:
-    """Python expressions of records as C++. `names` maps what a name means; calls are resolved by the op table."""
+    """Translates Python expressions of records to C++. `names` maps names; calls are resolved by the op table."""
 
     def __init__(self, names, table):
         self.names, self.table = names, table
@@ -109,7 +109,7 @@ class Expression:
         if isinstance(node, (ast.List, ast.Tuple)):
             items = [self.emit(e.value if isinstance(e, ast.Starred) else e) for e in node.elts]
             return f"detail::shape_of({', '.join(items)})"
-        if isinstance(node, ast.Attribute) and node.value.id == "self":  # where a parameter of forward hides it
+        if isinstance(node, ast.Attribute) and node.value.id == "self":  # if a parameter of forward hides it
             return f"s.{node.attr}"
         if isinstance(node, ast.Call):
             return self.call(node)
@@ -326,7 +326,7 @@ def constructor(r, table):
     for attribute in r.stored():
         if attribute not in derived:
             lines.append(f"  s.{attribute} = {arguments[attribute]};\n")
-            if r.stored()[attribute] == "int[]":  # a shape is a list even when it was given as one number
+            if r.stored()[attribute] == "int[]":  # a shape is a list even if it was given as one number
                 lines.append(f"  s.{attribute}.single = false;\n")
     here = Expression({**names_of(r, tensors=False), **arguments}, table)
     for attribute, kind, expression in r.attributes:

@@ -38,7 +38,7 @@ WITH_INDICES = re.compile(r"((?:adaptive_|fractional_)?max_pool\dd)_with_indices
 
 
 class Names(ast.NodeTransformer):
-    """Rewrites an expression of a record: names by the given table, calls to where the functions are."""
+    """Rewrites an expression of a record: names by the given table, calls by the location of the functions."""
 
     def __init__(self, names, table):
         self.names, self.table = names, table
@@ -189,7 +189,7 @@ def reset(r, here, table):
 
 
 def in_forward(r, here):
-    """What names mean in forward: tensors come from the dictionaries themselves, which skips __getattr__."""
+    """The meaning of names in forward: tensors are read directly from the dictionaries, which skips __getattr__."""
     names = {**here, "training": "self.training", "inf": "math.inf"}
     names.update({t.name: f"p['{t.name}']" for t in r.parameters})
     names.update({t.name: f"b['{t.name}']" for t in r.buffers})

@@ -76,7 +76,7 @@ def modules(records):
 
 
 def package(records):
-    """The names that strata.nn loads when they are asked for."""
+    """The names that strata.nn loads on first use."""
     tree = ast.parse((NN / "__init__.py").read_text())
     (files,) = [n.value for n in tree.body if isinstance(n, ast.Assign) and n.targets[0].id == "_FILES"]
     homes = eval(compile(ast.Expression(files), "nn", "eval"))

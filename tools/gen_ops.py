@@ -1,10 +1,10 @@
-"""Derives the typed C++ functions from the op schemas: one header per file of op definitions, and strata/ops.h for all;
+"""Generates the typed C++ functions from the op schemas: one header per file of op definitions, and strata/ops.h for all;
 typed views of their arguments through gen_args.py; modules and optimizers of both languages through gen_modules.py and
-gen_optimizers.py; and through gen_stubs.py the type stubs of the Python package.
+gen_optimizers.py; and the type stubs of the Python package through gen_stubs.py.
 
 usage: gen_ops.py OUTPUT_FOLDER (OP_SOURCE.cpp | FUNCTOR_HEADER.h | RECORDS.modules | RECORDS.optimizers)...
 
-A file is written only when its content changes, so that touching one definition does not rebuild the others.
+A file is written only if its content changes, so that changing one definition does not rebuild the others.
 """
 
 import pathlib
@@ -34,7 +34,7 @@ CPP = {
     "device": "Device",
     "Generator": "Generator*",
 }
-# Members that Tensor has of its own.
+# Members that Tensor defines itself.
 MEMBERS = {
     "size",
     "dim",
@@ -124,7 +124,7 @@ class Op:
 
     def functions(self):
         takes = [self.cpp_param(i, *p) for i, p in enumerate(self.params)]
-        # C++ wants defaults to be a suffix: a parameter before one without a default loses its own.
+        # In C++ defaults must be a suffix: a parameter before one without a default loses its own.
         last = max((i for i, p in enumerate(self.params) if p[2] is None), default=-1)
         takes = [t.split(" = ")[0] if i < last else t for i, t in enumerate(takes)]
         signature, gives = ", ".join(takes), ", ".join(p[1] for p in self.params)

@@ -1,4 +1,4 @@
-"""Derives the fused optimizers of both languages from their records (src/nn/optim/rules.optimizers).
+"""Generates the fused optimizers of both languages from their records (src/nn/optim/rules.optimizers).
 
   strata/nn/optimizers.h            options structs and classes, at the end of nn/optim/rules.h
   nn/optimizers.cpp                 the table of rules
@@ -184,7 +184,7 @@ def python_class(record):
             star = True
             signature.append("*")
         signature.append(f"{option.name}={option.default}")
-    switches = star  # PyTorch's choices of an implementation are keywords
+    switches = star  # PyTorch's implementation switches are keywords
     if switches:
         signature.append("**switches")
     body = [record.doc, *(["", record.more] if record.more else []), "", *record.example]

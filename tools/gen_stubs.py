@@ -1,9 +1,9 @@
-"""Writes the type stubs of the Python package: what editors and type checkers know of the ops.
+"""Writes the type stubs of the Python package, for editors and type checkers.
 
 usage: gen_stubs.py OUTPUT_FOLDER OP_SOURCE.cpp...
 
 The build calls it through gen_ops.py. Ops come from their definitions, the rest of strata._C from tools/stubs/_C.pyi;
-names that Python files define in front of an op are imported from there.
+names of Python functions that wrap an op are imported from there.
 """
 
 import ast
@@ -41,7 +41,7 @@ VALUES += "".join(
 
 
 class Op:
-    """One definition and what the stubs need of it."""
+    """One definition, as the stubs need it."""
 
     def __init__(self, schema, tail):
         self.schema = signatures.Schema(schema)
@@ -49,7 +49,7 @@ class Op:
         self.internal = ".helper()" in tail
         self.inplace = ".inplace()" in tail or ".updates()" in tail
         self.numbers = "pointwise<" in tail or ".takes_numbers()" in tail
-        nothing = schema.endswith("-> ()")  # changes its arguments: no result that could go elsewhere
+        nothing = schema.endswith("-> ()")  # changes its arguments: there is no result
         self.out = not nothing and ".no_out()" not in tail and not re.search(r"\.view\(\s*\[", tail)
         first = self.schema.params[0].kind if self.schema.params else None
         self.method = (
@@ -84,7 +84,7 @@ def result(schema):
 
 
 def parameter(text):
-    """`name: type = default` with private types; defaults that are no literals become `...`."""
+    """`name: type = default` with private types; defaults that are not literals become `...`."""
     name, colon, rest = text.partition(": ")
     kind, equals, default = rest.partition(" = ")
     return name + colon + private(kind) + equals + ("..." if "strata." in default or "(" in default else default)
@@ -173,7 +173,7 @@ def tensor_methods(names, skeleton):
 
 
 def python_names(file):
-    """What a Python file of the package offers: its __all__, or the public functions and classes it defines."""
+    """The public names of a Python file of the package: its __all__, or the public functions and classes it defines."""
     tree = ast.parse((PACKAGE / file).read_text())
     for node in tree.body:
         if isinstance(node, ast.Assign) and node.targets[0].id == "__all__" and isinstance(node.value, ast.List):

@@ -1,4 +1,4 @@
-"""Reads module records (src/nn/modules/*.modules): the text from which modules of both languages are derived.
+"""Parses module records (src/nn/modules/*.modules), from which the modules of both languages are generated.
 
 docs/internals/modules.md describes the format.
 """
@@ -80,7 +80,7 @@ class Record:
             self.attributes.append((name, kind, expression))
         elif line == "takes anything":  # Python's constructor ignores arguments
             self.takes_anything = True
-        elif word == "base":  # of the Python class, beside Module
+        elif word == "base":  # of the Python class, besides Module
             self.base = rest
         elif word == "after:":  # runs at the end of reset_parameters
             self.after = rest
@@ -161,8 +161,8 @@ def logical_lines(text):
 
 
 def read(path):
-    """The records of one file. `for 1 2 3` after a head makes one record per number, which # stands for (and @ for
-    twice of it)."""
+    """The records of one file. `for 1 2 3` after a head makes one record per number, which replaces # (and twice the number
+    replaces @)."""
     path = pathlib.Path(path)
     blocks = []
     for line in logical_lines(path.read_text()):

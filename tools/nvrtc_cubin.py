@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiles a .cu file to machine code with NVRTC: nvrtc_cubin.py LIBNVRTC ARCH SOURCE OUT -IFOLDER...
 
-For architectures that the installed nvcc no longer knows: PyPI has the NVRTC of CUDA 12 (nvidia-cuda-nvrtc-cu12), but no nvcc.
+For architectures that the installed nvcc no longer supports: PyPI has the NVRTC of CUDA 12 (nvidia-cuda-nvrtc-cu12), but no nvcc.
 Device code only, as in src/cuda/**/*.cu.
 """
 
@@ -9,7 +9,7 @@ import ctypes
 import pathlib
 import sys
 
-# What the kernels include of the C library; NVRTC brings the device's functions itself and has no such headers.
+# C headers that the kernels include; NVRTC has the device functions built in and no such headers.
 HEADERS = {
     "stdint.h": """#pragma once
 typedef signed char int8_t; typedef short int16_t; typedef int int32_t; typedef long int64_t;

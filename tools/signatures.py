@@ -1,4 +1,4 @@
-"""Op schemas as Python signatures: what gen_docs.py and gen_stubs.py share.
+"""Op schemas as Python signatures, shared by gen_docs.py and gen_stubs.py.
 
 A schema reads `add(Tensor input, Tensor other, *, Scalar alpha=1) -> Tensor`; see src/record/schema.cpp.
 """
@@ -28,12 +28,12 @@ TYPES = {
 }
 
 
-# What a tensor's type says of its memory: Tensor(a), Tensor(a!), Tensor(a!:condition).
+# The memory annotation of a tensor's type: Tensor(a), Tensor(a!), Tensor(a!:condition).
 MEMORY = re.compile(r"Tensor\(([a-z])(!?)(?::(\w+))?\)")
 
 
 def plain(schema):
-    """The schema without what it says of memory: `Tensor(a!)[]` reads `Tensor[]`."""
+    """The schema without memory annotations: `Tensor(a!)[]` becomes `Tensor[]`."""
     return MEMORY.sub("Tensor", schema)
 
 

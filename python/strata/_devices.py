@@ -1,4 +1,4 @@
-"""What strata.cuda and strata.vgpu have in common: devices, memory, streams, events, graphs. Names and meanings are PyTorch's."""
+"""Shared parts of strata.cuda and strata.vgpu: devices, memory, streams, events, graphs. Names and meanings are PyTorch's."""
 
 import types
 
@@ -18,7 +18,7 @@ def _index(kind, device):
 
 
 class _Stream:
-    """A queue of work: what is launched in it runs in order, beside other streams."""
+    """A queue of work: launches in it run in order, concurrently with other streams."""
 
     kind = ""
 
@@ -36,15 +36,15 @@ class _Stream:
         return _C._stream_query(self._handle)
 
     def wait_event(self, event):
-        """What is launched from now on waits for the event."""
+        """Later launches wait for the event."""
         _C._event_wait(event._handle, self._handle)
 
     def wait_stream(self, stream):
-        """What is launched from now on waits for the work of another stream."""
+        """Later launches wait for the work of another stream."""
         self.wait_event(stream.record_event())
 
     def record_event(self, event=None):
-        """Marks this place in the queue."""
+        """Records an event at this point of the queue."""
         if event is None:
             event = _EVENTS[self.kind](device=self.device)
         event.record(self)
@@ -69,7 +69,7 @@ class _Stream:
 
 
 class _Event:
-    """A mark in a stream, to wait for and to time with."""
+    """A point in a stream, for waiting and timing."""
 
     kind = ""
 
@@ -79,29 +79,29 @@ class _Event:
         self._handle = _C._event_create(self.kind, _index(self.kind, device), enable_timing)
 
     def record(self, stream=None):
-        """Puts the mark at the end of a stream's work, the current stream's by default."""
+        """Records the event at the end of a stream's work, the current stream's by default."""
         handle = stream._handle if stream is not None else _C._stream_current(self.kind)
         _C._event_record(self._handle, handle)
 
     def wait(self, stream=None):
-        """What the stream does from now on waits for the mark."""
+        """Later work of the stream waits for the event."""
         _C._event_wait(self._handle, stream._handle if stream is not None else _C._stream_current(self.kind))
 
     def query(self):
-        """Whether all work before the mark is done."""
+        """Whether all work before the event is done."""
         return _C._event_query(self._handle)
 
     def synchronize(self):
-        """Waits until all work before the mark is done."""
+        """Waits until all work before the event is done."""
         _C._event_synchronize(self._handle)
 
     def elapsed_time(self, end_event):
-        """Milliseconds from this mark to another; both must have been reached."""
+        """Milliseconds from this event to another; both must have completed."""
         return _C._event_elapsed(self._handle, end_event._handle)
 
 
 class _Graph:
-    """Work that was recorded once and is replayed with one call, on the same memory."""
+    """Work that is recorded once and replayed with one call, on the same memory."""
 
     kind = ""
 
@@ -109,7 +109,7 @@ class _Graph:
         self._graph = None
 
     def capture_begin(self, pool=None, capture_error_mode="global"):
-        """Starts to record what the current stream, which must not be the default one, is given."""
+        """Starts recording the work of the current stream, which must not be the default one."""
         self._graph = _C._graph_begin(_C._stream_current(self.kind))
 
     def capture_end(self):
@@ -123,8 +123,8 @@ class _Graph:
         _C._graph_replay(self._graph, _C._stream_current(self.kind))
 
     def update(self, other):
-        """From now on replay() runs the work of another graph, on its memory, without the cost of making a graph ready. Both must hold
-        the same kinds of work in the same order; where they do not, the error names the first that differs and nothing changes."""
+        """From now on replay() runs the work of another graph, on its memory, without instantiating it again. Both must hold
+        the same kinds of nodes in the same order; otherwise the error names the first difference and nothing changes."""
         if self._graph is None or other._graph is None:
             raise RuntimeError(
                 f"update: {'this' if self._graph is None else 'the other'} graph has not been captured yet"
@@ -132,7 +132,7 @@ class _Graph:
         _C._graph_update(self._graph, other._graph)
 
     def reset(self):
-        """Forgets the recording and gives its memory back."""
+        """Discards the recording and frees its memory."""
         self._graph = None
 
 
@@ -156,7 +156,7 @@ class _NoStream:
 
 
 class _Capture:
-    """with graph(g): what is inside is recorded into g and not run."""
+    """with graph(g): the work inside is recorded into g and not run."""
 
     def __init__(self, devices, cuda_graph, pool=None, stream=None):
         self._devices, self._graph, self._stream = devices, cuda_graph, stream
@@ -176,13 +176,13 @@ class _Capture:
             if kind is None:
                 self._graph.capture_end()
             else:
-                self._graph.reset()  # half a recording is worth nothing; the error goes on
+                self._graph.reset()  # discard the incomplete recording; the error is raised
         finally:
             self._inside.__exit__()
 
 
 class _OnDevice:
-    """with device(1): names without a number mean device 1."""
+    """with device(1): names without a number refer to device 1."""
 
     def __init__(self, kind, device):
         self._kind, self._device = kind, device
@@ -199,7 +199,7 @@ class _OnDevice:
 
 
 class _Memory:
-    """What PyTorch keeps in torch.cuda.memory: the functions about memory, and who asked for it."""
+    """The functions of torch.cuda.memory: memory statistics and history."""
 
     _FUNCTIONS = (
         "empty_cache",
@@ -220,8 +220,8 @@ class _Memory:
             setattr(self, name, getattr(devices, name))
 
     def _record_memory_history(self, enabled="all"):
-        """From now on every tensor on a device remembers the line of Python that made it: memory_snapshot() and the error when
-        memory runs out then name it. None or False ends that; while it is off it costs nothing."""
+        """From now on every tensor on a device remembers the Python line that created it: memory_snapshot() and the error when
+        memory runs out then name it. None or False turns it off; while off it costs nothing."""
         if enabled not in (None, False, True, "all", "state"):
             raise ValueError(
                 f"_record_memory_history: enabled must be None, False, True, 'state' or 'all', got {enabled!r}"
@@ -229,7 +229,7 @@ class _Memory:
         _C._device_record_history(bool(enabled))
 
     def _set_allocator_settings(self, env):
-        """Settings as STRATA_CUDA_ALLOC_CONF has them, "expandable_segments:True", for the memory that is taken from now on."""
+        """Settings as STRATA_CUDA_ALLOC_CONF has them, "expandable_segments:True", for memory allocated from now on."""
         _C._device_configure_memory(env)
 
 
@@ -244,15 +244,15 @@ class Devices:
         self.memory = _Memory(self)
 
     def is_available(self):
-        """Whether there is such a device; why_not() says what is missing."""
+        """Whether there is such a device; why_not() gives the reason if not."""
         return _C._device_count(self.kind) > 0
 
     def why_not(self):
-        """Why there is no such device, with what would help; None when there is one."""
+        """Why there is no such device, and what to do; None if there is one."""
         return _C._device_why_not(self.kind)
 
     def device_count(self):
-        """How many such devices there are."""
+        """The number of such devices."""
         return _C._device_count(self.kind)
 
     def is_initialized(self):
@@ -264,7 +264,7 @@ class Devices:
         _C._device_properties(self.kind, 0)
 
     def current_device(self):
-        """The number of the device that names without a number mean."""
+        """The number of the current device, which names without a number refer to."""
         return _C._device_current(self.kind)
 
     def set_device(self, device):
@@ -274,7 +274,7 @@ class Devices:
             _C._device_set(self.kind, index)
 
     def device(self, device=None):
-        """A context in which names without a number mean this device."""
+        """A context in which names without a number refer to this device."""
         return _OnDevice(self.kind, device)
 
     def get_device_properties(self, device=None):
@@ -291,7 +291,7 @@ class Devices:
         return p.major, p.minor
 
     def can_device_access_peer(self, device, peer_device):
-        """Whether a device reaches the memory of another directly."""
+        """Whether a device can access the memory of another directly."""
         return _C._device_can_access_peer(self.kind, _index(self.kind, device), _index(self.kind, peer_device))
 
     def synchronize(self, device=None):
@@ -303,7 +303,7 @@ class Devices:
         return self.Stream(_handle=_C._stream_current(self.kind, _index(self.kind, device)))
 
     def default_stream(self, device=None):
-        """The stream that ops run in when no other was chosen."""
+        """The default stream."""
         return self.Stream(_handle=_C._stream_default(self.kind, _index(self.kind, device)))
 
     def set_stream(self, stream):
@@ -316,11 +316,11 @@ class Devices:
         return _NoStream() if stream is None else stream
 
     def graph(self, cuda_graph, pool=None, stream=None):
-        """A context that records what is inside into a CUDAGraph."""
+        """A context that records the work inside into a CUDAGraph."""
         return _Capture(self, cuda_graph, pool, stream)
 
     def is_current_stream_capturing(self):
-        """Whether what the current stream is given goes into a graph."""
+        """Whether the current stream is recording a graph."""
         return self.is_initialized() and _C._is_capturing(_C.device(self.kind, self.current_device()))
 
     def _stats(self, device):
@@ -359,7 +359,7 @@ class Devices:
         return {long: s.get(short, 0) for short, long in names.items()}
 
     def memory_snapshot(self, device=None):
-        """Every block of memory: where it lies, how large it is, the op and (see _record_memory_history) the line that asked for it."""
+        """All blocks of memory: address, size, the op and (see _record_memory_history) the line that allocated it."""
         return _C._device_memory_snapshot(self.kind, _index(self.kind, device)) if self.is_initialized() else []
 
     def memory_summary(self, device=None, abbreviated=False):
@@ -370,11 +370,11 @@ class Devices:
         return "\n".join([title, *(f"  {name:<{width}}  {value:>20}" for name, value in rows)])
 
     def reset_peak_memory_stats(self, device=None):
-        """Starts the peaks anew from what is allocated now."""
+        """Resets the peaks to the current values."""
         _C._device_reset_peak(self.kind, _index(self.kind, device))
 
     def empty_cache(self):
-        """Gives memory that no tensor uses back to the devices and to the system."""
+        """Returns unused memory to the devices and to the system."""
         _C._device_empty_cache(self.kind)
 
     def mem_get_info(self, device=None):
@@ -382,7 +382,7 @@ class Devices:
         return _C._device_mem_get_info(self.kind, _index(self.kind, device))
 
     def set_per_process_memory_fraction(self, fraction, device=None):
-        """Limits what this process takes of a device's memory."""
+        """Limits the device memory of this process."""
         if not 0 <= fraction <= 1:
             raise ValueError(f"fraction must be between 0 and 1, got {fraction}")
         total = self.get_device_properties(device).total_memory

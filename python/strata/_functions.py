@@ -82,7 +82,7 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     if count < 0:
         if left % size:
             raise ValueError(
-                f"frombuffer: {left} bytes from offset {offset} on are no multiple of {dtype}'s {size} bytes"
+                f"frombuffer: {left} bytes from offset {offset} on are not a multiple of {dtype}'s {size} bytes"
             )
         count = left // size
     if count * size > left:
@@ -93,18 +93,18 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     flat = _C.from_numpy(raw if raw.flags.writeable else raw.copy())
     if dtype is _C.bool or flat.data_ptr() % size == 0:
         out = flat.view(dtype)
-    else:  # elements must lie at a multiple of their size
+    else:  # elements must be aligned to their size
         out = flat.clone().view(dtype)
     return out.requires_grad_() if requires_grad else out
 
 
 def get_default_device():
-    """The device that new tensors are made on, in this thread."""
+    """The default device of new tensors, in this thread."""
     return _C._get_default_device()
 
 
 def set_default_device(device):
-    """Sets the device that new tensors are made on, in this thread; None is the CPU."""
+    """Sets the default device of new tensors, in this thread; None is the CPU."""
     _C._set_default_device(device)
 
 
@@ -112,17 +112,17 @@ _deterministic = {"on": False, "warn_only": False}
 
 
 def use_deterministic_algorithms(mode, *, warn_only=False):
-    """Remembers the wish: every kernel gives the same bits on each run and for any number of threads anyway."""
+    """Only stores the setting: every kernel is deterministic anyway, for any number of threads."""
     _deterministic.update(on=builtins.bool(mode), warn_only=builtins.bool(mode) and builtins.bool(warn_only))
 
 
 def are_deterministic_algorithms_enabled():
-    """What use_deterministic_algorithms() was last told."""
+    """The last setting of use_deterministic_algorithms()."""
     return _deterministic["on"]
 
 
 def is_deterministic_algorithms_warn_only_enabled():
-    """Whether use_deterministic_algorithms() was told warn_only."""
+    """Whether use_deterministic_algorithms() was called with warn_only."""
     return _deterministic["warn_only"]
 
 
@@ -132,7 +132,7 @@ def to_dlpack(tensor):
 
 
 def result_type(tensor1, tensor2):
-    """The dtype that an op on both computes in."""
+    """The promoted dtype of both."""
     return _C._result_type(tensor1, tensor2)
 
 

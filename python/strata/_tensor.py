@@ -84,7 +84,7 @@ def cpu(self, memory_format=None):
 
 
 def _cuda_device(device):
-    """What .cuda(device) means: none is the current device, a number one of the CUDA devices."""
+    """The device of .cuda(device): None is the current device, a number one of the CUDA devices."""
     return "cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device
 
 
@@ -116,7 +116,7 @@ def type(self, dtype=None, non_blocking=False):
 
 @_method
 def register_hook(self, hook):
-    """Calls hook(grad) whenever this tensor's gradient is computed; a returned tensor takes its place."""
+    """Calls hook(grad) whenever this tensor's gradient is computed; a returned tensor replaces it."""
     return _HookHandle(self, _C._register_hook(self, hook))
 
 
@@ -150,7 +150,7 @@ class _GradFn:
 
     @property
     def next_functions(self):
-        """Where the gradients of the inputs go: pairs of a function (None: nowhere) and which of its outputs it is."""
+        """The targets of the inputs' gradients: pairs of a function (None: none) and an output index."""
         return tuple((_wrap_edge(target), output) for target, output in _C._next_functions(self._node))
 
     def name(self):
@@ -211,13 +211,13 @@ def apply_(self, fn):
 
 @_method
 def share_memory_(self):
-    """The tensor itself: memory is shared between threads already."""
+    """The tensor itself: memory is already shared between threads."""
     return self
 
 
 @_method
 def pin_memory(self, device=None):
-    """A copy in page-locked memory, which a device copies without waiting; the tensor itself when it lies there, or when there
+    """A copy in page-locked memory, which a device copies asynchronously; the tensor itself if it is already there, or there
     is no device to pin memory for."""
     kind = _C.device(device).type if device is not None else "cuda" if _C._device_count("cuda") else "vgpu"
     return _C._pin_memory(kind, self) if _C._device_count(kind) else self
@@ -225,13 +225,13 @@ def pin_memory(self, device=None):
 
 @_method
 def is_pinned(self, device=None):
-    """Whether the tensor lies in page-locked memory."""
+    """Whether the tensor is in page-locked memory."""
     return _C._is_pinned(self)
 
 
 @_method
 def record_stream(self, stream):
-    """Keeps the memory, once freed, until what the stream does with it now is done."""
+    """Delays reuse of the memory, once freed, until the stream's current work with it is done."""
     _C._record_stream(self, stream._handle)
 
 

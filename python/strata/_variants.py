@@ -1,4 +1,4 @@
-"""Functions whose results depend on their flags, in front of the ops that always return everything."""
+"""Functions whose results depend on their flags; they wrap ops that always return everything."""
 
 from . import _C
 
@@ -28,7 +28,7 @@ def _pick(result, *flags):
 
 
 def lu(A, pivot=True, get_infos=False, out=None):
-    """The compact LU decomposition and its pivots; with get_infos also 0 or the place of each first zero pivot."""
+    """The compact LU decomposition and its pivots; with get_infos also 0 or the position of each first zero pivot."""
     result = _pick(ops["lu"](A, pivot), True, get_infos)
     if out is None:
         return result
@@ -48,12 +48,12 @@ def histogramdd(input, bins, *, range=None, weight=None, density=False):
 
 
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
-    """The distinct elements, or with dim the distinct slices; on demand where each came from and how often it occurs."""
+    """The distinct elements, or with dim the distinct slices; optionally the inverse indices and the counts."""
     return _pick(ops["unique"](input, sorted, return_inverse, return_counts, dim), return_inverse, return_counts)
 
 
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
-    """Like unique(), but only runs of equal neighbours are merged."""
+    """Like unique(), but only merges runs of equal consecutive elements."""
     return _pick(ops["unique_consecutive"](input, return_inverse, return_counts, dim), return_inverse, return_counts)
 
 

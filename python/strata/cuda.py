@@ -1,4 +1,4 @@
-"""NVIDIA GPUs. Importing this touches no driver; is_available() asks for one, and why_not() says what is missing."""
+"""NVIDIA GPUs. Importing this opens no driver; is_available() does, and why_not() gives the reason if it fails."""
 
 from . import _C
 from ._devices import Devices
@@ -85,6 +85,6 @@ manual_seed_all = _devices.manual_seed
 def libraries():
     """NVIDIA's libraries as this process finds them: dicts with name, version, path, other_copies and why_not.
 
-    Strata works without them. `why_not` is empty where a library can be used.
+    Strata works without them. `why_not` is empty if a library can be used.
     """
     return _C._cuda_libraries()

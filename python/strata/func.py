@@ -6,10 +6,10 @@ __all__ = ["functional_call"]
 
 
 def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):
-    """module(*args, **kwargs) with other tensors in the places of the named parameters and buffers, which stay as they are.
+    """module(*args, **kwargs) with the given tensors instead of the named parameters and buffers, which do not change.
 
     Gradients go to the tensors given. `args` is a tuple, or the only argument. With tie_weights, a tensor given for one name of a
-    parameter that has several stands for all of them; with strict, the names must be all there are and no others.
+    parameter that has several is used for all of them; with strict, exactly all names must be given.
 
     >>> fc = strata.nn.Linear(2, 1)
     >>> strata.func.functional_call(fc, {"weight": strata.ones(1, 2), "bias": strata.zeros(1)}, strata.tensor([1.0, 2.0]))

@@ -8,7 +8,7 @@ globals().update(
 
 
 class LinAlgError(RuntimeError):
-    """A matrix that has no such decomposition."""
+    """Raised for a matrix that has no such decomposition."""
 
 
 __all__ = [name for name in globals() if not name.startswith("_")]

@@ -11,7 +11,7 @@ def get_rng_state():
 
 
 def set_rng_state(new_state):
-    """Continues where get_rng_state() was taken."""
+    """Restores a state returned by get_rng_state()."""
     default_generator.set_state(new_state)
 
 
@@ -21,12 +21,12 @@ def initial_seed():
 
 
 def seed():
-    """Takes a fresh seed from the system and returns it."""
+    """Sets a new seed from the system and returns it."""
     return default_generator.seed()
 
 
 class fork_rng:
-    """Puts the default generator back to where it was at the end of the with block."""
+    """Restores the state of the default generator at the end of the with block."""
 
     def __init__(self, devices=None, enabled=True):
         self.enabled = enabled

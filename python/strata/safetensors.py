@@ -4,11 +4,11 @@ from . import _C
 
 __all__ = ["load", "load_file", "safe_open", "save", "save_file"]
 
-SafetensorError = RuntimeError  # the package's name for what is wrong with a file
+SafetensorError = RuntimeError  # the package's name for errors in a file
 
 
 def save_file(tensors, filename, metadata=None):
-    """Writes a dict of names to tensors, and metadata of strings to strings, whole or not at all."""
+    """Writes a dict of names to tensors, and metadata of strings to strings, atomically."""
     _C._save_file(tensors, filename, metadata)
 
 
@@ -51,7 +51,7 @@ class _Slice:
 
 
 class safe_open:
-    """A file whose tensors are taken one by one. It is mapped while it is open: nobody may cut it short meanwhile.
+    """A file whose tensors are read one by one. It is mapped while it is open, so it must not be truncated meanwhile.
 
     >>> with strata.safetensors.safe_open(path, framework="strata") as f:
     ...     weight = f.get_tensor("weight")
@@ -79,7 +79,7 @@ class safe_open:
         return _Slice(self._tensors[name], self._device)
 
     def get_slice(self, name):
-        """The tensor, to be indexed: only the part that is asked for is read."""
+        """The tensor, to be indexed: only the requested part is read."""
         return self._mapped(name)
 
     def __enter__(self):

@@ -8,8 +8,8 @@ __all__ = ["load", "save"]
 def save(obj, f):
     """Writes tensors, numbers, strings, None, and lists, tuples and dicts of these, as a safetensors file.
 
-    f is a path or a file open for binary writing. The file format does not depend on the name. A path is written whole or not
-    at all: whenever the process ends, it names the old file or the new one.
+    f is a path or a file open for binary writing. The file format does not depend on the name. A path is written
+    atomically: if the process is killed, it has either the old file or the new one.
 
     >>> strata.save({"weight": strata.ones(2, 3), "epoch": 4}, path)
     >>> strata.load(path)["epoch"]
@@ -24,13 +24,14 @@ def save(obj, f):
 def load(f, map_location=None, *, weights_only=True, mmap=None):
     """What save() wrote, or a state dict of torch.save (.pt, .pth).
 
-    With mmap=True nothing is copied: tensors use the memory of the file, which is read when it is touched. A program that writes
-    into the file changes them, and one that cuts it short ends this process when it touches what is missing (SIGBUS). Pickles are read by an interpreter that builds data only; one that asks for anything else is refused by name, whatever
-    weights_only says. f is a path or a file open for binary reading.
+    With mmap=True nothing is copied: tensors use the memory of the file, which is read on access. If a program writes into
+    the file, the tensors change; if it truncates the file, this process dies by SIGBUS on the next access. Pickles are read
+    by an interpreter that only builds data; anything else is rejected by name, whatever weights_only says. f is a path
+    or a file open for binary reading.
     """
     place = None
     if map_location is not None and not callable(map_location) and not isinstance(map_location, dict):
-        place = _C.ops["empty"](0, device=map_location).device  # raises where there is no such device
+        place = _C.ops["empty"](0, device=map_location).device  # raises if there is no such device
     if hasattr(f, "read"):
         if mmap:
             raise ValueError("load: mmap=True needs the path of a file, not an open one")

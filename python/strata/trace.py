@@ -1,4 +1,4 @@
-"""What happened during a block of code, span by span."""
+"""Records a block of code, span by span."""
 
 from . import _C
 
@@ -6,7 +6,7 @@ from . import _C
 class trace:
     """Records every op, kernel and gradient step in a with block: `with strata.trace() as t: ...; print(t)`.
 
-    With a matrix, as `torch.trace` has it: the sum of its diagonal.
+    With a matrix, as in `torch.trace`: the sum of its diagonal.
     """
 
     def __new__(cls, input=None):
@@ -52,7 +52,7 @@ class trace:
             )
             for e in self.events
         ]
-        import json  # not needed before: importing strata does not pay for it
+        import json  # imported on first use, so that importing strata stays fast
 
         with open(path, "w") as f:
             json.dump({"traceEvents": spans}, f)

@@ -1,13 +1,13 @@
-"""Measuring which kernel is fastest for the shapes at hand."""
+"""Measures which kernel is fastest for given shapes."""
 
 from . import _C
 
 
 class tune:
-    """In a with block, the kernels that could run a call are timed, and later calls with equal shapes take the fastest one.
+    """In a with block, all kernels that accept a call are timed, and later calls with equal shapes use the fastest one.
 
-    `strata.explain` shows the times. A call is measured once per shape, dtype and layout; what writes to its arguments or draws
-    random numbers is not measured. `tune.forget()` goes back to the order of the lists.
+    `strata.explain` shows the times. A call is measured once per shape, dtype and layout; ops that write to their
+    arguments or draw random numbers are not measured. `tune.forget()` restores the order of the lists.
     """
 
     def __enter__(self):
@@ -19,5 +19,5 @@ class tune:
 
     @staticmethod
     def forget():
-        """Forgets all times."""
+        """Discards all measurements."""
         _C._forget_tuning()

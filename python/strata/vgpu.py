@@ -1,4 +1,4 @@
-"""The virtual GPU: runs the very kernels of strata.cuda on any machine, and counts what they do."""
+"""The virtual GPU: runs the kernels of strata.cuda on any machine, and counts what they do."""
 
 from . import _C
 from ._devices import Devices
@@ -85,22 +85,22 @@ manual_seed_all = _devices.manual_seed
 
 
 def counters():
-    """What the launches since the last call did: a dict each, with the names of kernel and op, instructions, memory accesses, occupancy and
-    an estimate of its time on a card of the device's profile."""
+    """Counters of the launches since the last call: a dict each, with the names of kernel and op, instructions, memory
+    accesses, occupancy and an estimate of its time on a GPU of the device's profile."""
     if is_initialized():
         synchronize()
     return _C._vgpu_counters()
 
 
 def ptx(kernel):
-    """The PTX of a kernel by its name, as counters() gives it: what the virtual GPU interprets and a driver compiles. Where several
-    files have a kernel of that name, the file comes first: "convolution.forward_f32"."""
+    """The PTX of a kernel by its name, as in counters(): it is interpreted by the virtual GPU and compiled by a driver. If
+    several files have a kernel of that name, prefix the file: "convolution.forward_f32"."""
     return _C._vgpu_ptx(kernel)
 
 
 def summary(most=12):
-    """The same added up by op and kernel, as a table: the `most` slowest kernels, by the estimate, and the total. Takes the counters as
-    counters() does."""
+    """The counters aggregated by op and kernel, as a table: the `most` slowest kernels, by the estimate, and the total. Resets the
+    counters, as counters() does."""
     if is_initialized():
         synchronize()
     return _C._vgpu_summary(most)

@@ -2,9 +2,9 @@
 
     python tests/attack/calls.py [--calls 20000] [--seed 1] [--call N] [--only REGEX] [--device cpu|vgpu|meta|all] [--jobs 2]
 
-A call is known by its seed and number: `--seed S --call N` makes it again, alone, and shows its arguments. A finding is a death, a hang, a SystemError, a
-message with a text of the C++ library, or an exception of the caller's own objects that got lost. Run it with STRATA_GUARD_PAGES=end
-(the default here): each tensor's memory then ends at a page that may not be touched."""
+A call is identified by its seed and number: `--seed S --call N` repeats it alone and shows its arguments. A finding is a crash, a hang, a SystemError, a
+message of the C++ library, or a lost exception of the caller's own objects. Run it with STRATA_GUARD_PAGES=end
+(the default here): each tensor's memory then ends at a protected page."""
 
 import argparse
 import os
@@ -23,12 +23,12 @@ import hostile
 import strata
 import surface
 
-# Texts of the C++ library or of the interpreter's own checks: no user should meet them.
+# Messages of the C++ library or of the interpreter's own checks: users must not see them.
 FOREIGN = re.compile(
     r"std::|_M_|basic_string|__n \(which|bad_alloc|stoi|stol|stod|vector::|map::at|bad_any|bad_optional|bad_function|terminate called|with an exception set|without setting an exception"
 )
 BATCH = 200
-VGPU_BYTES = 2**24  # what the virtual GPU computes in a second or two; it runs about a million elements a second
+VGPU_BYTES = 2**24  # takes the virtual GPU a second or two; it processes about a million elements a second
 
 
 def device_of(number, wanted):
@@ -45,12 +45,12 @@ def chosen(targets, seed, number, wanted="all"):
 
 
 def looked_at(result, rng):
-    """Uses what a call returned: reads, prints, differentiates it."""
+    """Uses the result of a call: reads, prints, differentiates it."""
     for t in surface.records.tensors(result if isinstance(result, (tuple, list, dict)) else [result])[:4]:
         repr(t)
         if t.numel() > 100_000:
             continue
-        if t.is_meta:  # reading it is refused; its gradient is not
+        if t.is_meta:  # reading it raises; its gradient does not
             if t.requires_grad:
                 t.sum().backward()
             continue
@@ -63,7 +63,7 @@ def looked_at(result, rng):
 
 
 def attempt(call, rng):
-    """Makes the call; yields what was wrong about how it ended."""
+    """Makes the call; yields findings about its outcome."""
     hostile.Raised.count = 0
     ended = None
     try:
@@ -74,7 +74,7 @@ def attempt(call, rng):
                 looked_at(result, rng)
     except hostile.Interrupt:
         return
-    except KeyboardInterrupt:  # it took long, and ended when it was told to
+    except KeyboardInterrupt:  # it took long, and stopped when it was interrupted
         return
     except SystemError as e:
         yield f"SystemError: {e}"
@@ -103,7 +103,7 @@ def interrupts_must_pass(ended):
 
 
 def restore():
-    """What a call may have set for the whole process."""
+    """Resets global settings that a call may have changed."""
     strata.set_default_dtype(strata.float32)
     strata.set_default_device("cpu")
     strata.set_grad_enabled(True)
@@ -137,14 +137,14 @@ def one(targets, seed, number, device, show=False):
 
 
 def run(targets, seed, calls, device="all", jobs=2, progress=None, first=0):
-    """Makes the calls in children that work in a folder of their own; returns (number, finding) pairs."""
+    """Makes the calls in children with a separate folder; returns (number, finding) pairs."""
 
     with tempfile.TemporaryDirectory() as folder:
 
         def prepare(number):
             os.chdir(folder)
             if device_of(number, device) == "vgpu":
-                strata.zeros(1, device="vgpu")  # reserves its addresses, which are more than a child may add later
+                strata.zeros(1, device="vgpu")  # reserves its addresses, which exceed the limit of a child
                 strata.vgpu.set_per_process_memory_fraction(VGPU_BYTES / 2**34)
 
         return children.run(

@@ -1,7 +1,7 @@
-"""Runs numbered jobs in forked children, so that a death or a hang costs one job and is known by its number.
+"""Runs numbered jobs in forked children, so that a crash or a hang costs one job and is identified by its number.
 
-A child works through a range of numbers and notes in shared memory which one it is at. When it dies or stands still, the parent
-records the number and goes on behind it with a new child."""
+A child works through a range of numbers and stores the current one in shared memory. If it crashes or hangs, the parent
+records the number and continues after it with a new child."""
 
 import mmap
 import os
@@ -19,7 +19,7 @@ MEMORY = 3 << 30  # bytes of address space a child may add
 
 
 class Note:
-    """What a child shares with its parent: the number at hand and how many findings it wrote."""
+    """Shared state of a child and its parent: the current number and the number of findings."""
 
     def __init__(self):
         self.map = mmap.mmap(-1, 4096)
@@ -87,7 +87,7 @@ class Child:
             os._exit(status)
 
     def poll(self):
-        """None while it works; else (number to go on with, how it ended or None)."""
+        """None while it runs; otherwise (number to continue with, how it ended or None)."""
         pid, status = os.waitpid(self.pid, os.WNOHANG)
         if pid:
             if os.WIFSIGNALED(status):

@@ -1,4 +1,4 @@
-"""Optimizers and schedulers over random histories beside PyTorch: gradients that come late, go and return, groups that are added, states that are saved
+"""Compares optimizers and schedulers over random histories with PyTorch: gradients that come late, go and return, groups that are added, states that are saved
 and loaded in the middle.
 
     python tests/attack/histories.py [--histories 300] [--seed 1] [--history N]

@@ -1,4 +1,4 @@
-"""Values that nobody should pass: what the attack puts in the place of arguments. Everything is drawn from a seeded generator."""
+"""Hostile values that replace arguments in attacks. Everything is drawn from a seeded generator."""
 
 import array
 import ctypes
@@ -31,7 +31,7 @@ SHAPES = ((), (0,), (1,), (2,), (3,), (7,), (2, 3), (3, 3), (0, 3), (3, 0), (1, 
 
 
 class Interrupt(BaseException):
-    """Raised by hostile objects: it must reach the caller as it is."""
+    """Raised by hostile objects: it must reach the caller unchanged."""
 
 
 class Raised:

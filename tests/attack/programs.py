@@ -1,7 +1,7 @@
 """Random programs of tensor ops, as lines of Python text that run under any module with PyTorch's names.
 
 A line uses T (the module), F (its nn.functional), D (the device), leaf(i) (the program's i-th input), log (a list hooks write to) and variables v0, v1, ...
-`Writer.line` picks the next line from the shapes and dtypes that the program has so far, so that most lines are valid."""
+`Writer.line` picks the next line by the shapes and dtypes of the program so far, so that most lines are valid."""
 
 import math
 
@@ -76,7 +76,7 @@ TAPE = (
 
 COMPARISONS = (">", "<", "==", "!=", "lt_", "le_", "gt_", "ge_", "eq_", "ne_", "floor", "round", "trunc", "remainder", "logical", "sgn", "imum", "bitwise", "clamp", "copysign", "threshold", "hard", "relu", "eq(", "sort", "fmin", "isclose", "logical", "[{1}")  # fmt: skip
 
-# Whole layers on inputs of their own: lines of one statement over fresh leaves. Results with other strides than PyTorch's are made
+# Whole layers on their own inputs: lines of one statement over new leaves. Results with other strides than PyTorch's are made
 # contiguous: whether reshape is a view depends on them.
 LAYERS = (
     ("F.conv2d(leaf({0}), leaf({1}), padding={k})", ((2, 3, 5, 4), (4, 3, 3, 2))),

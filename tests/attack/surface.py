@@ -1,4 +1,4 @@
-"""Everything callable that a Python user can reach: ops from the records, methods, functions, modules, optimizers, types.
+"""All callables that a Python user can reach: ops from the records, methods, functions, modules, optimizers, types.
 
 `TARGETS` is a list of (name, draw): draw(rng, device) returns a function without arguments that makes one call, good or hostile."""
 
@@ -18,7 +18,7 @@ import strata  # noqa: E402
 from hostile import dressed, hostile, integers, mutated, tensor  # noqa: E402
 from strata import _C, nn  # noqa: E402
 
-# Not attacked: what downloads, asks a terminal, or ends by design only when the process does.
+# Not attacked: functions that download, read from a terminal, or by design end only with the process.
 LEFT_OUT = {"download", "set_per_process_memory_fraction", "breakpoint", "help"}
 
 

@@ -1,4 +1,4 @@
-"""A fixed number of seeded attacks: the same calls and programs in every run. `make attack` makes many more, with fresh seeds."""
+"""A fixed number of seeded attacks: the same calls and programs in every run. `make attack` makes many more, with new seeds."""
 
 import json
 import os
@@ -12,7 +12,7 @@ FOLDER = pathlib.Path(__file__).parent
 
 
 def output_of(script, *arguments, **environment):
-    """What the script prints; it runs in a process of its own, because it forks and limits memory."""
+    """The output of the script; it runs in a separate process, because it forks and limits memory."""
     command = [sys.executable, str(FOLDER / script), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
 
@@ -30,7 +30,7 @@ def test_programs_agree_on_every_device_and_with_finite_differences():
     assert "300 programs" in ended.stdout
 
 
-# What must be found, or the attack itself is broken: each planted program ends as its name says.
+# Planted findings, to test the attack itself: each program ends as its name says.
 PLANTED = {
     "death": "import ctypes; ctypes.string_at(0)",
     "hang": "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass",

@@ -36,7 +36,7 @@ TEST(Backward, PartsAddUpInTheirPlaces) {
       .backward();
     EXPECT_EQ(numbers(x.grad()), (Numbers{3, 5, 4, 5})) << computed;
   }
-  // The gradient of a sum goes to both terms, and nothing may be added to what the other one still needs.
+  // The gradient of a sum goes to both terms; neither may be changed while the other is still needed.
   Tensor(x).set_grad({});
   const Tensor a = x * 1, b = x * 10, seed = values({1, 1, 1, 1});
   const Tensor part = sum(select(a, 0, 0) * 7);
@@ -228,7 +228,7 @@ TEST(LongGraphs, AMillionNodesRunBackwardAndAreFreedWithoutRecursion) {
     for (int i = 0; i < 100'000; ++i) y = y * y;
     y = {};
   });
-  on_small_stack([] {  // grad() looks for the way to its inputs first
+  on_small_stack([] {  // grad() first searches the path to its inputs
     const Tensor x = leaf({1});
     Tensor y = x;
     for (int i = 0; i < 100'000; ++i) y = y * 1.0;
@@ -302,7 +302,7 @@ TEST(Anomaly, NamesTheOpWhoseResultIsTheFirstNaN) {
   const Anomaly on;
   const Tensor x = values({-1});
   EXPECT_ERROR(Runtime, "log returned nan values", exp(log(x) + 1));
-  EXPECT_NO_THROW(exp(values({NAN})) + 1);  // the NaN came from outside
+  EXPECT_NO_THROW(exp(values({NAN})) + 1);  // the NaN was in the input
 }
 
 TEST(Anomaly, NamesTheOpWhoseGradientIsNaN) {

@@ -204,7 +204,7 @@ TEST(Checkpoint, SameGradientsWithLessMemory) {
   Tensor(w).set_grad({});
   const size_t before = memory_stats().allocated_bytes;
   const Tensor out = autograd::checkpoint(f, {y})[0];
-  EXPECT_EQ(memory_stats().allocated_bytes, before + 16);  // the output alone
+  EXPECT_EQ(memory_stats().allocated_bytes, before + 16);  // only the output
   sum(out).backward();
   EXPECT_EQ(numbers(y.grad()), numbers(x.grad()));
   EXPECT_EQ(numbers(w.grad()), plain);

@@ -80,7 +80,7 @@ TEST(RetainGrad, KeepsTheGradientOfAComputedTensor) {
   const Tensor mid = x * x;
   EXPECT_FALSE(autograd::retains_grad(mid));
   retain_grad(mid);
-  retain_grad(mid);  // twice is once
+  retain_grad(mid);  // a second call does nothing
   EXPECT_TRUE(autograd::retains_grad(mid));
   sum(mid * 3).backward({}, true);
   EXPECT_EQ(numbers(mid.grad()), (Numbers{3}));

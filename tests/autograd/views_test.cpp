@@ -1,4 +1,4 @@
-// Views and in-place writes: one history per write, what may be written, what moves with the history, versions.
+// Views and in-place writes: one history per write, which writes are allowed, what moves with the history, versions.
 #include "tests/autograd/values.h"
 
 namespace strata {

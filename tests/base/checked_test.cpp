@@ -24,7 +24,7 @@ TEST(HostMemory, RefusesWhatCannotFit) {
   EXPECT_GT(host_memory(), size_t{1} << 20);
   check_host_memory(1000, 1000, "test");
   check_host_memory(-1, 1000, "test");
-  EXPECT_THROW(check_host_memory(INT64_MAX, 8, "test"), Error);  // the product wraps
+  EXPECT_THROW(check_host_memory(INT64_MAX, 8, "test"), Error);  // the product overflows
   EXPECT_THROW(check_host_memory(int64_t{1} << 50, 1, "test"), Error);
 }
 

@@ -1,5 +1,5 @@
-// Saving when the system refuses: every call of every kind that AtomicFile makes fails once with every code. This program's
-// own write(), fsync(), ... stand before the C library's, for libstrata too.
+// Saving when the system fails: every call of every kind that AtomicFile makes fails once with every code. This program
+// defines its own write(), fsync(), ..., which replace the C library's, for libstrata too.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -81,9 +81,10 @@ TEST(FileFaults, TheOldFileStaysWholeWhateverFails) {
         } catch (const IoError& e) { problem = e.what(); }
         const bool failed = fault.seen > after;
         fault = {};
-        if (!failed) break;  // every call of this kind has had its turn
+        if (!failed) break;  // every call of this kind has failed once
         ++tried;
-        const bool synced_folder = std::string_view(call) == "fsync" && after == 1;  // the file has its name by then
+        // the file already has its name by then
+        const bool synced_folder = std::string_view(call) == "fsync" && after == 1;
         EXPECT_NE(problem.find(path), std::string::npos) << call << ' ' << after << ": " << problem;
         EXPECT_NE(problem.find(std::strerror(code)), std::string::npos) << problem;
         EXPECT_EQ(contents(path), synced_folder ? fresh : old) << call << ' ' << after;

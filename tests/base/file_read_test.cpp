@@ -1,4 +1,4 @@
-// Reading files into memory, and what a child of fork() finds.
+// Reading files into memory, and the state of a child of fork().
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -60,7 +60,7 @@ TEST(ReadFile, ForgetsWholePagesOnly) {
   EXPECT_EQ(text.substr(3 * 4096), std::string(2 * 4096, 'x'));
 }
 
-// A child that hangs is ended by its alarm.
+// The alarm ends a child that hangs.
 template <class F> int status_of_child(F f) {
   const pid_t child = ::fork();
   if (child == 0) {

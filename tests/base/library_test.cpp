@@ -1,4 +1,4 @@
-// Libraries opened at run time: what is said of those that are missing, broken, or not what they should be.
+// Libraries opened at run time: messages for missing, broken and unsuitable ones.
 #include "base/library.h"
 
 #include <gtest/gtest.h>

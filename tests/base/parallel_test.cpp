@@ -121,7 +121,7 @@ TEST(Parallel, AChildOfForkStartsThreadsOfItsOwn) {
 #endif
 
 TEST(Parallel, ALoopIsDoneWhetherOthersTakePartOrNot) {
-  const Threads scope(4);  // more than there are processors, perhaps: some members come too late and find nothing to do
+  const Threads scope(4);  // perhaps more than there are processors: some members come too late and find nothing to do
   for (int round = 0; round < 2000; ++round) {
     std::atomic<int64_t> sum{0};
     parallel_for(64, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });

@@ -9,7 +9,7 @@ namespace {
 
 std::string of(const std::string& text) { return sha256(std::as_bytes(std::span(text))); }
 
-// The examples of FIPS 180-2, and lengths around the padding's edges (sums by coreutils' sha256sum).
+// The examples of FIPS 180-2, and lengths around the padding boundaries (computed by coreutils' sha256sum).
 TEST(Sha256, MatchesPublishedSums) {
   EXPECT_EQ(of("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(of(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");

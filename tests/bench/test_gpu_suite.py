@@ -1,4 +1,4 @@
-"""What bench/gpu_suite.sh rests on, without a GPU: planted bugs are there and are found, summaries of compute-sanitizer are read."""
+"""Parts of bench/gpu_suite.sh without a GPU: planted bugs exist and are found, summaries of compute-sanitizer are parsed."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`strata explain` and `strata libraries`: what the tables say."""
+"""`strata explain` and `strata libraries`: the contents of the tables."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Where the command's output cannot be written: exit statuses, and no abort."""
+"""The command when its output cannot be written: exit statuses, and no abort."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-// Forms of weights that are kept between calls.
+// Forms of weights that are cached between calls.
 #include "cpu/packed.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ TEST(Packed, KeepsFromTheSecondCallOnAndDropsWithTheTensor) {
     EXPECT_FALSE(cpu::has_form(*t, {7}));
     ask();
     EXPECT_EQ(made, 3);
-    EXPECT_EQ(cpu::form_bytes(), before);  // the old form went when the values had changed
+    EXPECT_EQ(cpu::form_bytes(), before);  // the old form was freed when the values changed
     ask();
   }
   EXPECT_EQ(cpu::form_bytes(), before);
@@ -70,7 +70,8 @@ TEST(Packed, FormIfKeptMakesNothingOnTheFirstCallNorOfSharedMemory) {
   EXPECT_EQ(made, 1);
 }
 
-// Whether oneDNN computes a linear layer on this processor: it keeps a packed weight, our own product reads the plain one.
+// Whether oneDNN computes a linear layer on this processor: it caches a packed weight, our own product reads the plain
+// one.
 bool onednn_runs_linear(const Tensor& x, const Tensor& w, const Tensor& b) {
   Explanation explanation;
   {

@@ -180,7 +180,7 @@ void Elementary() {
   STRATA_CHECK_MATH(atanh, -1, 1, 1, 5);
 }
 
-// The floats nearest to the zeros of sine and cosine: nothing but an exact reduction gets them right.
+// The floats nearest to the zeros of sine and cosine: only an exact reduction gets them right.
 void NearZeros() {
   std::vector<float> x;
   for (int k = 1; k < 12000; ++k) x.push_back(static_cast<float>(k * 1.57079632679489661923));

@@ -1,4 +1,4 @@
-// The pipeline's rules: what may be written where, what explain() reports, what a failing call leaves behind.
+// The rules of the pipeline: which writes are allowed, what explain() reports, the state after a failed call.
 #include "strata/strata.h"
 
 #include <thread>
@@ -170,7 +170,7 @@ TEST(Explain, KeepsTheReasonsInOrder) {
   }
   const size_t count = e.lines.size();
   matmul(ones({4, 4}), ones({4, 4}));
-  EXPECT_EQ(e.lines.size(), count);  // nobody looks any more
+  EXPECT_EQ(e.lines.size(), count);  // no longer watched
 }
 
 TEST(Explain, EveryKernelListEndsWithAnUnconditionalReference) {

@@ -1,4 +1,4 @@
-// What schemas say of memory, and how a kernel is chosen: plans, workspace, its limit, tuning.
+// Memory annotations of schemas, and the choice of a kernel: plans, workspace, its limit, tuning.
 #include "dispatch/choose.h"
 
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ TEST(Workspace, CountsWhatItHandsOut) {
   EXPECT_TRUE(b->contiguous);
 }
 
-// An op of the test with kernels that say who ran.
+// A test op whose kernels record which one ran.
 int ran = 0;
 struct Doubling {
   OpRecord op;

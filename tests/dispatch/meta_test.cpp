@@ -1,4 +1,4 @@
-// Device meta: shapes, strides and dtypes come out, nothing is computed and no memory is touched.
+// Device meta: shapes, strides and dtypes are computed, no values and no memory.
 #include "strata/strata.h"
 
 #include "tests/expect_error.h"

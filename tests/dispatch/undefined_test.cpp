@@ -1,4 +1,4 @@
-// Undefined tensors, and memory that may not be written: derived from the records, every op refuses them.
+// Undefined tensors, and read-only memory: every op rejects them; generated from the records.
 #include "strata/strata.h"
 
 #include <sys/mman.h>
@@ -91,8 +91,8 @@ TEST(Undefined, MethodsAndOutputsRefuseIt) {
   EXPECT_EQ(ones({}).size(0), 1);
 }
 
-// Every tensor of every sample stands in memory that the system guards: an op that writes to it must say so in its record, and
-// is refused; one that does not say so ends the test.
+// Every tensor of every sample is in protected memory: an op that writes to it must declare that in its record, and is
+// rejected; an undeclared write crashes the test.
 class GuardedMemory {
  public:
   Tensor copy(const Tensor& from) {

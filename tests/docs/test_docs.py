@@ -1,8 +1,8 @@
-"""Every code block of the docs runs, every link leads somewhere, everything public has a doc; the reference is current.
+"""Every code block of the docs runs, every link is valid, everything public has a doc; the reference is up to date.
 
 Blocks: ```python runs, all of a page in one namespace; ```python raises Error must raise it; ```pycon is a doctest;
 ```cpp with a main() is compiled and run; ```cpp path is an excerpt of that file; `strata ...` lines of ```sh are run.
-```output after one that runs is what it printed, where "..." may stand for anything and spaces do not count.
+```output after a block is its expected output, where "..." matches anything and whitespace is ignored.
 """
 
 import concurrent.futures
@@ -29,7 +29,7 @@ FENCE = re.compile(r"^```(\w+)[ ]?([^\n]*)\n(.*?)^```", re.M | re.S)
 
 
 def blocks(page, language):
-    """(first line, what stands after the language, text) of each block."""
+    """(first line, text after the language, contents) of each block."""
     text = page.read_text()
     for found in FENCE.finditer(text):
         if found[1] == language:
@@ -37,7 +37,7 @@ def blocks(page, language):
 
 
 def outputs(page):
-    """What the page says that the block before it printed, by the first line of that block."""
+    """The expected output of each block, by the first line of the block."""
     text, found = page.read_text(), list(FENCE.finditer(page.read_text()))
     return {
         text[: before.start()].count("\n") + 2: after[3]
@@ -62,7 +62,7 @@ def having(language, pages=PAGES):
 
 @pytest.fixture
 def settings():
-    """Puts back what a page may change."""
+    """Restores settings that a page may change."""
     threads = strata.get_num_threads()
     yield
     strata.set_num_threads(threads)
@@ -91,7 +91,7 @@ PROGRAMS = [(p, line, text) for p in PAGES for line, kind, text in blocks(p, "cp
 
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory):
-    """The C++ programs of the docs, compiled against the build tree: what the compiler said, and the file."""
+    """The C++ programs of the docs, compiled against the build tree: the compiler's output, and the file."""
     folder = tmp_path_factory.mktemp("docs")
     cache = BUILD / "CMakeCache.txt"
     found = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.*)$", cache.read_text(), re.M) if cache.exists() else None

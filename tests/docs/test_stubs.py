@@ -23,7 +23,7 @@ def trees():
 
 
 def names(body):
-    """What statements define or import."""
+    """The names that statements define or import."""
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             yield node.name

@@ -18,10 +18,10 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     app.parse(arguments);
   } catch (const CLI::ParseError& e) {
     std::ostringstream out, err;
-    if (app.exit(e, out, err) != 0 && err.str().empty()) __builtin_trap();  // an error says what is wrong
+    if (app.exit(e, out, err) != 0 && err.str().empty()) __builtin_trap();  // an error has a message
     return 0;
   }
-  // What was accepted lies within what the trainer can work with.
+  // Accepted options must be valid for the trainer.
   if (options.epochs < 1 || options.batch_size < 1 || options.limit < 0 || options.threads < 0) __builtin_trap();
   fuzz::expect_typed_errors([&] {
     cli::check_train_options(options);

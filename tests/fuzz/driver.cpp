@@ -1,6 +1,6 @@
 // A small fuzzer for compilers without libFuzzer: mutates the seeds, keeps what reaches new code, repeats from its seed.
 //   fuzz_x CORPUS [-runs=N | -max_total_time=SECONDS] [-seed=N] [-artifact_prefix=PATH]     (the names are libFuzzer's)
-// With -runs the same inputs come in every call: what a merge depends on must not depend on the machine's speed.
+// With -runs the inputs are the same in every call: a merge check must not depend on the machine's speed.
 #include <signal.h>
 #include <unistd.h>
 
@@ -51,7 +51,7 @@ uint8_t bucket(uint8_t hits) {
                       : 128;
 }
 
-bool run(const Input& input) {  // true: it reached something new
+bool run(const Input& input) {  // true: it reached new code
   edges.fill(0);
   current = &input;
   alarm(10);
@@ -124,20 +124,20 @@ class Mutator {
 };
 }  // namespace
 
-#pragma GCC visibility push(default)  // the sanitizers, shared libraries, look for these
+#pragma GCC visibility push(default)  // the sanitizers, shared libraries, look these up
 extern "C" {
 void __sanitizer_cov_trace_pc();
 void __sanitizer_set_death_callback(void (*)());
 const char* __asan_default_options();
 const char* __ubsan_default_options();
-// What a file of 64 KB may ask for at once; the readers promise less.
+// A limit for single allocations of a file of 64 KB; the readers promise less.
 const char* __asan_default_options() {
   return "max_allocation_size_mb=128:allocator_may_return_null=0:detect_leaks=1:handle_abort=0";
 }
 const char* __ubsan_default_options() { return "print_stacktrace=1:abort_on_error=1"; }
 void __sanitizer_cov_trace_pc() {
   static thread_local uintptr_t last = 0;
-  // Counted from a place of this program: where it is loaded changes from run to run.
+  // Relative to an address of this program, whose load address changes from run to run.
   const uintptr_t here =
     reinterpret_cast<uintptr_t>(__builtin_return_address(0)) - reinterpret_cast<uintptr_t>(&write_artifact);
   uint8_t& hits = edges[(here ^ last) % kEdges];

@@ -1,4 +1,4 @@
-// Fuzz target: PTX text, parsed, decoded and run for a while. Kernels may do what they like inside the device's memory.
+// Fuzz target: PTX text, parsed, decoded and run for a while. Kernels may do anything inside the device's memory.
 #include <string_view>
 
 #include "base/parallel.h"
@@ -7,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace strata::cuda::vgpu;
-  strata::set_num_threads(1);  // so that the same input takes the same way each time
+  strata::set_num_threads(1);  // so that the same input is executed the same each time
   strata::fuzz::expect_typed_errors([&] {
     static const Profile profile = profile_of("ampere");
     Memory memory(1 << 20);

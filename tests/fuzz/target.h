@@ -1,4 +1,4 @@
-// What the fuzz targets share: the entry that libFuzzer calls, and the only exception a reader may throw.
+// Shared parts of the fuzz targets: the entry that libFuzzer calls, and the only exception a reader may throw.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace strata::fuzz {
 
-// Bad input must end in a strata::Error with a text, and never in one that blames ourselves; anything else ends the program.
+// Bad input must end in a strata::Error with a message, and not an internal one; anything else ends the program.
 template <class F> void expect_typed_errors(F f) {
   try {
     f();

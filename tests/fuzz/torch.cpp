@@ -16,7 +16,7 @@ struct Zeros : files::StorageSource {
   }
 };
 
-// Reads the corners of every tensor: they must lie inside its storage.
+// Reads the corners of every tensor: they must be inside its storage.
 void touch(const Tree& tree) {
   if (const auto* t = tree.get<Tensor>()) {
     if (t->numel() == 0) return;

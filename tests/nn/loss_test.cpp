@@ -1,4 +1,4 @@
-// Losses that hold modules or call functions, against loops in double precision; lists of parameters.
+// Losses that contain modules or call functions, compared with loops in double precision; lists of parameters.
 #include <gtest/gtest.h>
 
 #include <cmath>

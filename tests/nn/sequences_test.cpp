@@ -1,4 +1,4 @@
-// Packed and padded sequences, and recurrent networks over them, each sequence against a run of its own.
+// Packed and padded sequences, and recurrent networks over them; each sequence compared with a separate run.
 #include <gtest/gtest.h>
 
 #include "strata/strata.h"
@@ -18,7 +18,7 @@ std::vector<Tensor> three() {
   return {randn({2, 3}, nullptr, kFloat64), randn({4, 3}, nullptr, kFloat64), randn({3, 3}, nullptr, kFloat64)};
 }
 
-// Each sequence alone gives what it gives in a packed batch, states included.
+// Each sequence alone gives the same result as in a packed batch, including states.
 template <class M, class States> void expect_alone(const M& module, const States& states) {
   const std::vector<Tensor> sequences = three();
   const auto got = module(rnn::pack_sequence(sequences, false));

@@ -1,5 +1,6 @@
-// What eight threads may do at once: ops and backward passes over shared weights, hooks that come and go, data loaders. The results are
-// those of one thread; under ThreadSanitizer (`make tsan`) these programs show unguarded state.
+// Eight concurrent threads: ops and backward passes over shared weights, hooks that are added and removed, data
+// loaders. The results are those of one thread; under ThreadSanitizer (`make tsan`) these programs show unguarded
+// state.
 #include <gtest/gtest.h>
 
 #include <atomic>

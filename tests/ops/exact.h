@@ -35,7 +35,7 @@ inline std::string difference(const Tensor& a, const Tensor& b) {
   return {};
 }
 
-// f() with every kernel list's first fit, and with the references.
+// f() with the first kernel that accepts, and with the references.
 template <class F> std::string against_reference(F f) {
   const Tensor fast = f();
   const Scoped<bool> reference(thread_state.reference_only, true);

@@ -93,7 +93,7 @@ class Hostile {
   std::deque<std::vector<Tensor>> lists_;
 };
 
-// What a parameter's type allows: C++ signatures are typed, so a number never stands where a list is wanted.
+// What a parameter's type allows: C++ signatures are typed, so a number is never passed for a list.
 bool fits(const Param& p, const Value& v) {
   switch (v.tag) {
     case Tag::None: return true;
@@ -120,7 +120,7 @@ std::vector<Tensor> run(const OpRecord& op, const Args& args, size_t form) {
   return outs;
 }
 
-// How the call ended, when neither well nor with an error of ours.
+// How the call ended, if neither successfully nor with a strata::Error.
 std::string problem_of(const OpRecord& op, const Args& args, size_t form) {
   try {
     for (const Tensor& t : run(op, args, form))
@@ -153,7 +153,7 @@ TEST(Hostile, OpsRefuseWithATypedError) {
       const Value other = hostile.instead_of(args[place]);
       if (fits(op.params[place], other)) args[place] = other;
     }
-    if (verbose) fmt::print(stderr, "{} {} ({})\n", n, op.schema, text);  // the last line names a call that kills
+    if (verbose) fmt::print(stderr, "{} {} ({})\n", n, op.schema, text);  // the last line names a call that crashes
     EXPECT_EQ(problem_of(op, args, hostile.below(6)), "") << "call " << n;
     hostile.forget();
   }

@@ -1,5 +1,5 @@
-// Tests that derive from the op records: each sample of each op runs, its fast kernels agree with the reference, and each
-// error sample raises what it promises and leaves no memory behind.
+// Tests generated from the op records: each sample of each op runs, its fast kernels agree with the reference, and each
+// error sample raises the expected error and leaks no memory.
 #include "strata/strata.h"
 
 #include <cmath>
@@ -89,7 +89,7 @@ TEST_P(RecordsOf, EverySampleRunsAndAgreesWithTheReference) {
 INSTANTIATE_TEST_SUITE_P(Floats, RecordsOf, ::testing::Values(kFloat32, kFloat64),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
-// The same values behind other strides: every second element of a wider tensor, last dimension first in memory.
+// The same values with other strides: every second element of a wider tensor, last dimension first in memory.
 Tensor scattered(const Tensor& t) {
   std::vector<int64_t> order, back(static_cast<size_t>(t.dim()));
   for (int d = t.dim(); d-- > 0;) order.push_back(d);
@@ -150,7 +150,7 @@ TEST(Records, GradientsRunAndAgreeWithTheReference) {
         ASSERT_EQ(fast.size(), plain.size());
         for (size_t k = 0; k < fast.size(); ++k) EXPECT_EQ(difference(fast[k], plain[k]), "") << "input " << k;
         count += !fast.empty();
-      } catch (const Error& e) {  // a sample with '!' may have a gradient that is refused, as that of igamma's order
+      } catch (const Error& e) {  // a sample with '!' may have a gradient that raises, such as that of igamma's order
         EXPECT_TRUE(e.kind() == ErrorKind::NotImplemented && text[0] == '!') << e.what();
       } catch (const std::exception& e) { ADD_FAILURE() << e.what(); }
     }

@@ -1,4 +1,4 @@
-"""The two ways to get Strata: find_package after `cmake --install`, and the wheel."""
+"""Both forms of installation: find_package after `cmake --install`, and the wheel."""
 
 import os
 import pathlib

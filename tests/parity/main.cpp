@@ -1,5 +1,6 @@
-// Prints, for modules built and called after seeding, a line of hashes; tests/python/test_module_parity.py computes the same
-// in Python. A line: case; a hash each of the parameters and buffers, of the output, of the gradients; the module's text.
+// Prints a line of hashes for modules built and called after seeding; tests/python/test_module_parity.py computes the
+// same in Python. A line: case; a hash each of the parameters and buffers, of the output, of the gradients; the
+// module's text.
 #include <cstdio>
 
 #include "strata/strata.h"

@@ -29,7 +29,7 @@ def headers(start="strata/strata.h"):
 
 
 def _statement(text, names):
-    """Adds what one declaration at the level of a namespace declares."""
+    """Adds the names of one declaration at namespace level."""
     text = re.sub(
         r"\btemplate\s*<[^{;]*?>\s*(?=\b(?:class|struct|inline|Tensor|std|requires|void|bool|auto)\b)", " ", text
     )
@@ -49,7 +49,7 @@ def names_by_namespace():
         text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.S)
         text = re.sub(r"^\s*#(?:[^\n]*\\\n)*[^\n]*", "", text, flags=re.M)
         text = re.sub(r'"(?:\\.|[^"\\])*"', '""', text)
-        scope, depth, begin = [], 0, 0  # depth: braces that are no namespace
+        scope, depth, begin = [], 0, 0  # depth: braces other than those of namespaces
         for i, c in enumerate(text):
             if c not in "{};":
                 continue

@@ -1,4 +1,4 @@
-"""Calls that PyTorch refuses, as data: error_inputs.json holds the op, the arguments and the exception type of each.
+"""Calls that PyTorch rejects, as data: error_inputs.json holds the op, the arguments and the exception type of each.
 
 tools/error_inputs.py writes the file where PyTorch is installed; test_error_inputs.py replays it without. `module` is strata here
 and torch in the tool, so that the same code rebuilds a call for both.
@@ -93,12 +93,12 @@ def run(module, case):
     """Makes the call. Raises what it raises, Missing when there is no such function."""
     function, decode = resolve(module, case["op"]), Decoder(module)
     args, kwargs = [decode(v) for v in case["args"]], {k: decode(v) for k, v in case["kwargs"].items()}
-    if "step" in case:  # an optimizer, refused where it is made or where it steps
+    if "step" in case:  # an optimizer, rejected in its constructor or in a step
         optimizer = function(*args, **kwargs)
         return [optimizer.step() for _ in range(case["step"])]
     if "forward" not in case:
         return function(*args, **kwargs)
-    inputs = case["forward"]  # of a module; none: its constructor refuses
+    inputs = case["forward"]  # of a module; none: its constructor raises
     made = function(*args, **kwargs)
     return made(*decode(inputs["args"]), **{k: decode(v) for k, v in inputs["kwargs"].items()}) if inputs else made
 

@@ -1,4 +1,4 @@
-"""What losses, embeddings, image and distance modules compute, written with NumPy in float64 from their definitions."""
+"""References of losses, embeddings, image and distance modules, with NumPy in float64 from their definitions."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""What modules compute, written with NumPy in float64 from their mathematical definitions. ref(state, a, *inputs): the
+"""References of modules, with NumPy in float64 from their mathematical definitions. ref(state, a, *inputs): the
 module's tensors by name, its constructor arguments by name, and the inputs."""
 
 import itertools

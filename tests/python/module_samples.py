@@ -1,4 +1,4 @@
-"""The samples of module records as Python calls: what the tests of modules share."""
+"""The samples of module records as Python calls, shared by the tests of modules."""
 
 import ast
 import inspect

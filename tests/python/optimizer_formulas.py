@@ -1,4 +1,4 @@
-"""The optimizers' rules in float64 NumPy, written from their papers and PyTorch's documentation: what tests compare with.
+"""The optimizers' rules in float64 NumPy, written from their papers and PyTorch's documentation, as references for tests.
 
 Each function takes a parameter, its gradient, a dict of state, the count of the step (from 1) and options, and returns the new
 parameter."""

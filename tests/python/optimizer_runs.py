@@ -1,4 +1,4 @@
-"""What tests of optimizers share: parameters, steps with given gradients, closures."""
+"""Shared parts of the tests of optimizers: parameters, steps with given gradients, closures."""
 
 import numpy as np
 import strata

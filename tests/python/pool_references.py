@@ -1,4 +1,4 @@
-"""Pools as plain loops over windows in float64: what random tests compare with.
+"""Pooling as plain loops over windows in float64, as references for random tests.
 
 A window is a list of positions in the flattened image; a reference returns values, the gradient of the input and places."""
 
@@ -39,7 +39,7 @@ def adaptive(image, sizes):
 
 
 def fractional(image, kernel, sizes, samples):
-    """Windows at random places: samples of [0, 1), one per dimension."""
+    """Windows at random positions: samples of [0, 1), one per dimension."""
     starts = []
     for n, k, out, u in zip(image, kernel, sizes, samples, strict=True):
         alpha = (n - k) / (out - 1) if out > 1 else 0

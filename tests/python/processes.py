@@ -1,4 +1,4 @@
-"""Code in a process of its own, for tests of what a process does at its beginning and end."""
+"""Runs code in a separate process, for tests of start-up and exit."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 
 def run(code, environment=None, status=0):
-    """Runs code in a process of its own and returns what it printed."""
+    """Runs code in a separate process and returns its output."""
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

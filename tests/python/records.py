@@ -1,4 +1,4 @@
-"""What the tests of this folder share: records, their samples as Python calls, layouts, tolerances."""
+"""Shared parts of the tests of this folder: records, their samples as Python calls, layouts, tolerances."""
 
 import numpy as np
 import strata
@@ -30,7 +30,7 @@ def samples(record, dtype, seed=0):
 
 
 def call(record, arguments):
-    """What the op returns; for an op that changes its arguments and returns nothing, the changed arguments."""
+    """The results of the op; for an op that changes its arguments and returns nothing, the changed arguments."""
     if not record["schema"].endswith("-> ()"):
         return callable_of(record)(**arguments)
     before = [t.clone() for t in tensors(arguments)]

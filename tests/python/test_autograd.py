@@ -1,4 +1,4 @@
-"""Autograd as Python users meet it: modes, hooks, functions, checkpointing, anomaly mode, in-place rules."""
+"""Autograd from Python: modes, hooks, functions, checkpointing, anomaly mode, in-place rules."""
 
 import gc
 import threading

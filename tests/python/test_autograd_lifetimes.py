@@ -1,4 +1,4 @@
-"""How long hooks, contexts and graphs live, threads that share them, and exceptions that pass through backward."""
+"""Lifetimes of hooks, contexts and graphs, threads that share them, and exceptions in backward."""
 
 import gc
 import threading

@@ -1,5 +1,5 @@
 """Autograd over all op records: writing in place has the gradient of the out-of-place form, also through a view of a base, and
-what cannot have a gradient does not ask for one."""
+results that cannot have a gradient do not require one."""
 
 import pytest
 import records
@@ -57,7 +57,7 @@ def test_writing_in_place_has_the_gradient_of_the_out_of_place_form(record, thro
         x = arguments[first]
         want = out_of_place(record, arguments)
         weight = strata.arange(1.0, want.numel() + 1, dtype=strata.float64).reshape(want.shape)
-        # An op without a gradient cuts: the old value has the gradient zero.
+        # An op without a gradient cuts the graph: the gradient of the old value is zero.
         expected = [strata.zeros_like(t) for t in leaves]
         if want.requires_grad:
             try:

@@ -1,4 +1,4 @@
-"""Views and in-place writes: one history per write, the rules of what may be written, hooks and retained gradients that move."""
+"""Views and in-place writes: one history per write, which writes are allowed, hooks and retained gradients that move."""
 
 import pytest
 import strata

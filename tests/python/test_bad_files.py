@@ -1,4 +1,4 @@
-"""What a hostile file may cost: its own size and 64 MB of memory, and a typed error. Each is read in a process of its own."""
+"""The cost of a hostile file: its own size and 64 MB of memory, and a typed error. Each is read in a separate process."""
 
 import gzip
 import json

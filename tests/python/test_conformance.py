@@ -1,4 +1,4 @@
-"""PyTorch's own samples, where they are at hand: STRATA_CONFORMANCE names their folder."""
+"""PyTorch's own samples, if available: STRATA_CONFORMANCE names their folder."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""utils.data: data sets, samplers, collating, loaders with and without workers, and what happens when those fail."""
+"""utils.data: data sets, samplers, collating, loaders with and without workers, and failing workers."""
 
 import collections
 import glob
@@ -18,7 +18,7 @@ WORKERS = [0, 1, 3]
 
 
 class Squares(data.Dataset):
-    """Samples that are no tensors' slices: no fast path."""
+    """Samples that are not slices of tensors: no fast path."""
 
     def __init__(self, n=20):
         self.n = n

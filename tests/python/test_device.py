@@ -1,5 +1,5 @@
-"""Tensors on a device: moving, making, printing, reading, mixing; what is refused and how. On the virtual GPU, which every
-machine has."""
+"""Tensors on a device: moving, creating, printing, reading, mixing; errors. On the virtual GPU, which works on every
+machine."""
 
 import copy
 import os

@@ -1,4 +1,4 @@
-"""DataLoader beside a device: pinned batches, batches copied one ahead, errors where they belong, no missing wait."""
+"""DataLoader with a device: pinned batches, batches copied one ahead, errors at their batch, no missing wait."""
 
 import collections
 import os
@@ -87,7 +87,7 @@ def test_the_cpu_is_a_device_too():
         DataLoader(numbers(2), prefetch_device="nowhere")
 
 
-# In the delayed mode queued work runs as late as it may, in an order drawn from the seed: without the event, a batch would be read before
+# In delayed mode queued work runs as late as possible, in an order drawn from the seed: without the event, a batch would be read before
 # it was copied; without record_stream or the side stream, a later copy would write into a batch that is still being read.
 DELAYED = """
 import strata

@@ -1,5 +1,5 @@
-"""Scans, sorting, indexing and counting on the virtual GPU at sizes where lines are cut, keys sorted in passes and sums split,
-against NumPy."""
+"""Scans, sorting, indexing and counting on the virtual GPU at sizes where lines are split, keys sorted in passes and sums split,
+compared with NumPy."""
 
 import os
 

@@ -1,5 +1,5 @@
 """Norms, pools, resampling and other layers on the virtual GPU against float64 NumPy or the CPU, at sizes where kernels take other
-ways than for the samples of the records: long rows, many parts, odd sizes, strided inputs."""
+paths than for the samples of the records: long rows, many parts, odd sizes, strided inputs."""
 
 import os
 

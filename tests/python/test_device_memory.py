@@ -1,4 +1,4 @@
-"""Memory, graphs and kernels of the device that STRATA_TEST_DEVICE names, vgpu by default: what is counted, kept, given back and refused."""
+"""Memory, graphs and kernels of the device STRATA_TEST_DEVICE, vgpu by default: counters, caching, freeing and errors."""
 
 import os
 
@@ -52,7 +52,7 @@ def test_out_of_memory_leaves_nothing_behind():
 
 
 def test_out_of_memory_says_who_holds_it():
-    """By op, with the line of Python while history is kept, through frames of the package; 100 times, and nothing stays behind."""
+    """By op, with the Python line while history is on, through frames of the package; 100 times, without a leak."""
     layer = strata.nn.Linear(1000, 1000).to(DEVICE)
     device.empty_cache()
     before = device.memory_allocated()
@@ -194,7 +194,7 @@ def test_pinned_memory():
 
 
 def test_compiled_kernels_are_kept(tmp_path):
-    """Kernels made from PTX, on a card without machine code of its own, are found by the next process; damaged ones are made anew."""
+    """Kernels compiled from PTX, on a GPU without embedded machine code, are found by the next process; damaged ones are recompiled."""
     code = f"import strata; x = strata.arange(12, dtype=strata.float32, device='{DEVICE}').reshape(3, 4); print((x @ x.T).sum().item())"
     environment = {"STRATA_CUDA_FORCE_PTX": "1", "STRATA_CUDA_CACHE": "1", "STRATA_CACHE_DIR": str(tmp_path)}
     expected = str(float((np.arange(12.0).reshape(3, 4) @ np.arange(12.0).reshape(3, 4).T).sum()))

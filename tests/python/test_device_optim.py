@@ -1,4 +1,4 @@
-"""Optimizers on a device: every rule beside the CPU's, in few launches without copies; gradients clipped by their norm."""
+"""Optimizers on a device: every rule compared with the CPU's, in few launches without copies; gradient clipping."""
 
 import os
 

@@ -1,5 +1,5 @@
-"""Kernels that choose among several ways by shape, type and address: every way against float64 NumPy or the CPU, at the sizes where
-one ends and the next begins."""
+"""Kernels that choose among several code paths by shape, type and address: every path compared with float64 NumPy or the CPU, at
+the sizes where one ends and the next begins."""
 
 import os
 
@@ -156,7 +156,7 @@ def test_convolutions_and_both_gradients(n, c, o, size, kernel, options, dtype):
         y.backward(g)
         results.append([wide(t) for t in (y, tx.grad, tw.grad, tb.grad)])
     for want, got in zip(*results, strict=True):
-        assert np.array_equal(got, want)  # whole numbers: no rounding
+        assert np.array_equal(got, want)  # integers: no rounding
 
 
 @pytest.mark.parametrize("kernel, stride, padding, size, ceil", [(2, 2, 0, (8, 10), False), (2, 2, 0, (7, 9), False), (2, 2, 0, (7, 9), True),

@@ -11,7 +11,7 @@ FLOATS = [strata.float32, strata.float64, strata.float16, strata.bfloat16]
 
 
 def both(draw):
-    """What draw(device) gives on the CPU and on the device from the same seed, as float64 or int64 arrays."""
+    """The results of draw(device) on the CPU and on the device from the same seed, as float64 or int64 arrays."""
     out = []
     for device in ("cpu", DEVICE):
         strata.manual_seed(1234)

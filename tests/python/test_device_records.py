@@ -1,4 +1,4 @@
-"""Tests that derive from the op records, on the virtual GPU: each sample of each op with device kernels against the CPU, in every
+"""Tests generated from the op records, on the virtual GPU: each sample of each op with device kernels compared with the CPU, in every
 dtype and other layouts, in place, and its gradient."""
 
 import os
@@ -20,7 +20,7 @@ def by_record(list_of_records):
 
 
 def moved(record, arguments):
-    """The arguments with every tensor on the device; ops that make tensors from nothing are told to make them there."""
+    """The arguments with every tensor on the device; creation ops get it as their device."""
     there = records.map_tensors(lambda t: t.to(DEVICE), arguments)
     if "device? device" in record["schema"] and not records.tensors(there):
         there["device"] = DEVICE

@@ -1,4 +1,4 @@
-"""strata.vgpu, which has the functions of strata.cuda: devices, streams, events, and what happens when a process forks or ends."""
+"""strata.vgpu, which has the functions of strata.cuda: devices, streams, events, fork and exit."""
 
 import os
 import subprocess
@@ -85,7 +85,7 @@ def test_streams_and_events():
 
 
 def test_missing_waits_are_found():
-    """With delayed work, a stream that does not wait for another reads what is not there yet."""
+    """With delayed work, a stream that does not wait for another reads too early."""
     code = """
 import strata
 from strata import vgpu
@@ -116,7 +116,7 @@ def test_counters():
 
 
 def test_a_dead_device_names_op_and_line():
-    """A kernel that never ends kills the device: the error says which op and which line launched it, and so does every later one."""
+    """An endless kernel kills the device: the error names the op and the line that launched it, and so does every later one."""
     code = """
 import strata
 x = strata.nn.Parameter(strata.ones(3))
@@ -161,7 +161,7 @@ print(os.waitstatus_to_exitcode(status), (x + 1).tolist())
 
 
 def test_a_fork_ends_and_computes_on_the_cpu():
-    """What the parent had open is let go in the child without a crash, and a device that nobody had opened can be used there."""
+    """Objects of the parent are released in the child without a crash, and a device that was not open can be used there."""
     code = """
 import os, sys, strata
 from strata import vgpu
@@ -195,7 +195,7 @@ print(first, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), (x + 1).tolist())
 
 @pytest.mark.parametrize("last", ["", "os._exit(0)", "sys.exit(0)", "raise KeyboardInterrupt"])
 def test_the_end_of_a_process_with_work_queued(last):
-    """Work that has not run, half a recording, a stream of another thread: a process ends, with its own status."""
+    """Pending work, an incomplete recording, a stream of another thread: a process exits with its own status."""
     code = """
 import os, sys, threading, strata
 from strata import vgpu

@@ -1,4 +1,4 @@
-"""Infinities, NaNs and zeros come out at the same places on a device and on the CPU, for every op of the records that takes floats."""
+"""Infinities, NaNs and zeros are at the same positions on a device and on the CPU, for every op of the records that takes floats."""
 
 import itertools
 import os

@@ -1,7 +1,7 @@
-"""What an op writes and shares is what its schema says, for every sample of every record, in every form, on every device.
+"""An op writes and shares what its schema declares, for every sample of every record, in every form, on every device.
 
-The bits of all arguments are compared before and after each call. What changes without being declared fails, and so does what is
-declared and changes in no sample; the same for results that share memory with an argument."""
+The bits of all arguments are compared before and after each call. An undeclared change fails, and so does a declared
+one that happens in no sample; the same holds for results that share memory with an argument."""
 
 import re
 
@@ -177,7 +177,7 @@ def test_out_forms_write_no_argument(record):
 
 
 def test_versions_move_once_per_write():
-    """Dispatch counts a write, not a kernel: each declared tensor once."""
+    """Dispatch counts writes, kernels do not: each declared tensor counts once."""
     mean, var = strata.zeros(3), strata.ones(3)
     strata.nn.functional.batch_norm(strata.randn(4, 3), mean, var, training=True)
     assert (mean._version, var._version) == (1, 1)

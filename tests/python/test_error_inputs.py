@@ -1,4 +1,4 @@
-"""Strata refuses what PyTorch refuses: the error inputs of PyTorch's own tests, replayed from data without PyTorch."""
+"""Strata rejects what PyTorch rejects: the error inputs of PyTorch's own tests, replayed from data without PyTorch."""
 
 import error_cases
 import pytest

@@ -1,4 +1,4 @@
-"""Processes: children of fork() compute, daemon threads do not disturb the end."""
+"""Processes: children of fork() compute, daemon threads do not disturb the exit."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Objects that raise, change their container or are no numbers: a typed error, or their own exception, and never the end of the process."""
+"""Objects that raise, change their container or are not numbers: a typed error, or their own exception, and never a crash."""
 
 import ctypes
 import operator

@@ -1,4 +1,4 @@
-"""Views of a tensor's memory by others outlive what the tensor does; memory of others keeps its bounds."""
+"""Foreign views of a tensor's memory outlive changes of the tensor; foreign memory keeps its bounds."""
 
 import numpy as np
 import pytest

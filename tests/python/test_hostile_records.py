@@ -1,4 +1,4 @@
-"""What every op refuses, derived from the records."""
+"""Arguments that every op rejects, generated from the records."""
 
 import pytest
 import signatures

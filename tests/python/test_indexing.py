@@ -1,4 +1,4 @@
-"""Indexing against NumPy: generated mixtures of everything that may stand between the brackets, reading and assigning."""
+"""Indexing against NumPy: generated mixtures of everything that is allowed between the brackets, reading and assigning."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Kernels of a list: what explain() says of each, on every back end; tuning; LAPACK beside our own."""
+"""Kernels of a list: what explain() says about each, on every back end; tuning; LAPACK compared with our own."""
 
 import numpy as np
 import pytest
@@ -98,7 +98,7 @@ DECOMPOSITIONS = {
 
 @pytest.mark.parametrize("name", DECOMPOSITIONS)
 def test_lapack_agrees_with_our_own(name):
-    """Where OpenBLAS is installed it takes large matrices; where not, the reason is told and both runs are ours."""
+    """If OpenBLAS is installed it is used for large matrices; otherwise the reason is given and both runs use our own."""
     strata.manual_seed(1)
     a = (
         strata.randn(2, LARGE, LARGE, dtype=strata.float64)

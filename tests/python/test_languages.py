@@ -68,7 +68,7 @@ def cpp():
 
 
 def python_names(space):
-    """What the module's own list says or, without one, what the module itself defines."""
+    """The names in the module's __all__ or, without one, those that the module itself defines."""
     module = importlib.import_module(space)
     listed = module.__dir__() if space == "strata.nn" else getattr(module, "__all__", None)
     if listed is None:
@@ -93,7 +93,7 @@ def test_names_of_cpp_exist_in_python(space, cpp):
 
 
 def test_exceptions_are_needed(cpp):
-    """No exception outlives what it excuses."""
+    """Every listed exception is still needed."""
     for space, namespace in SPACES.items():
         here, there = python_names(space), cpp[namespace]
         for names, reasons in ((here - there, PYTHON_ONLY.get(space, {})), (there - here, CPP_ONLY.get(namespace, {}))):

@@ -1,4 +1,4 @@
-"""Convolutions, norms and interpolation on random shapes and layouts, with many sizes of 1, beside the plain kernels in float64."""
+"""Convolutions, norms and interpolation on random shapes and layouts, with many sizes of 1, compared with the plain kernels in float64."""
 
 import random
 

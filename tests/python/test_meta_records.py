@@ -1,6 +1,6 @@
-"""Tests that derive from the op records, on device meta: each sample of each op has there the shapes, strides and dtypes of the call on
-the CPU, in place, with out= and in its gradients. No op is left out: those that refuse, because the shape of their result depends on
-values, are named, sample by sample."""
+"""Tests generated from the op records, on device meta: each sample of each op has the shapes, strides and dtypes of the call on
+the CPU, in place, with out= and in its gradients. No op is left out: those that raise, because the shape of their result depends
+on values, are listed, sample by sample."""
 
 import pytest
 import records
@@ -51,7 +51,7 @@ def without_values(t):
 
 
 def moved(record, arguments):
-    """The arguments with every tensor on device meta; ops that make tensors from nothing are told to make them there."""
+    """The arguments with every tensor on device meta; creation ops get it as their device."""
     there = records.map_tensors(without_values, arguments)
     if "device? device" in record["schema"] and not records.tensors(there):
         there["device"] = "meta"
@@ -79,7 +79,7 @@ def on_meta(record, arguments):
 
 
 def outcome(record, arguments, what):
-    """What the op returns on meta, or None where it has to refuse."""
+    """The results of the op on meta, or None if it must raise."""
     try:
         return on_meta(record, arguments)
     except NotImplementedError as e:

@@ -1,4 +1,4 @@
-"""The kernels that networks spend their time in, against float64 NumPy: convolutions by Winograd's method and the weights they
+"""The kernels that dominate networks, compared with float64 NumPy: convolutions by Winograd's method and the weights they
 keep, max pooling, attention, LSTM layers; channels-last tensors stay so, and bits do not depend on the number of threads."""
 
 import ctypes
@@ -84,7 +84,7 @@ def test_few_channels_are_summed_window_by_window(channels, outputs, stride, pad
     last = tensor(x, True)
     assert strata.explain(F.conv2d, last, strata.tensor(w), *args)[-1][1:] == ("shallow", "chosen")
     wide = [strata.tensor(a.astype(np.float64)) for a in (x, w, b)]
-    want = F.conv2d(*wide, stride, padding, dilation).numpy()  # float64 goes another way
+    want = F.conv2d(*wide, stride, padding, dilation).numpy()  # float64 takes another path
     y = F.conv2d(last, strata.tensor(w), *args)
     assert y.is_contiguous(memory_format=strata.channels_last)
     np.testing.assert_allclose(y.numpy(), want, rtol=1e-5, atol=1e-5)

@@ -1,4 +1,4 @@
-"""Numbers at the edges of their types: conversions, fills, bools of any byte, variances beside large means, empty batches."""
+"""Numbers at the limits of their types: conversions, fills, bools of any byte, variances with large means, empty batches."""
 
 import math
 
@@ -327,7 +327,7 @@ def test_losses_of_two_dtypes():
 @pytest.mark.parametrize("batch, m, k, n", [(3, 16, 9000, 16), (2, 5, 3000, 7), (4, 33, 1500, 20)])
 @pytest.mark.parametrize("swapped", [(False, False), (True, False), (False, True), (True, True)])
 def test_long_sums_of_several_matrices(batch, m, k, n, swapped):
-    """With every order of the factors' elements, and again: a wrong cut among threads shows at random."""
+    """With every order of the factors' elements, repeatedly: a wrong partition among threads shows at random."""
     rng = np.random.default_rng(k)
     a, b = rng.standard_normal((batch, m, k)).astype("f4"), rng.standard_normal((batch, k, n)).astype("f4")
     want = a.astype("f8") @ b.astype("f8")

@@ -1,4 +1,4 @@
-"""Optimizers: parameter groups, hooks, closures, rules of one's own, and what is refused."""
+"""Optimizers: parameter groups, hooks, closures, custom rules, and errors."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Optimizers over random histories, beside the formulas: gradients that come late, go and come back, new groups, resumed state."""
+"""Optimizers over random histories, compared with formulas: gradients that appear late, vanish and return, new groups, resumed state."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""What out= refuses: derived from the records, for every op that takes it."""
+"""Invalid out= arguments: generated from the records, for every op that takes it."""
 
 import pytest
 import records

@@ -1,4 +1,4 @@
-"""Parameters that are functions of others: parametrize, weight and spectral norm, functional_call, averages of weights."""
+"""Parametrizations: parametrize, weight and spectral norm, functional_call, averaged weights."""
 
 import copy
 import pickle

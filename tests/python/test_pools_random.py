@@ -1,4 +1,4 @@
-"""Every pool on random shapes, layouts and options beside plain loops over windows: values, places, gradients."""
+"""Every pool on random shapes, layouts and options, compared with plain loops over windows: values, indices, gradients."""
 
 import random
 

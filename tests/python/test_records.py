@@ -1,4 +1,4 @@
-"""Tests that derive from the op records: each sample of each op against the reference kernel, float64, other layouts, in place,
+"""Tests generated from the op records: each sample of each op compared with the reference kernel, float64, other layouts, in place,
 out=, its gradient against finite differences, its errors."""
 
 import functools

@@ -1,4 +1,4 @@
-"""save and load: what comes back, the format as others read it, and that no file is ever torn."""
+"""save and load: round trips, the format as read by others, and that writes are atomic."""
 
 import collections
 import io
@@ -242,7 +242,7 @@ def test_targets_that_are_no_files_are_refused(tmp_path):
 
 
 def test_a_full_disk_leaves_the_old_file(path):
-    """A limit on the size of files stands in for the disk: the same calls fail, with EFBIG in place of ENOSPC."""
+    """A limit on the size of files replaces a full disk: the same calls fail, with EFBIG instead of ENOSPC."""
     strata.save({"a": 1}, path)
     before = path.read_bytes()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -353,7 +353,7 @@ WRITERS = {"safetensors": lambda path: strata.save({"a": strata.ones(4096)}, pat
 @pytest.mark.parametrize("kind", WRITERS)
 @pytest.mark.parametrize("change", ["truncated", "edited", "deleted"])
 def test_what_happens_to_the_file_later_does_not_reach_loaded_tensors(path, kind, change):
-    """In a process of its own: a mapped file that is cut short ends it by SIGBUS."""
+    """In a separate process: truncating a mapped file ends it by SIGBUS."""
     WRITERS[kind](path)
     code = f"""
 import os, strata

@@ -1,4 +1,4 @@
-"""Counts and sizes that no machine has memory for are refused at once; what is long and legitimate can be interrupted."""
+"""Counts and sizes that no machine has memory for are rejected at once; long legitimate calls can be interrupted."""
 
 import signal
 

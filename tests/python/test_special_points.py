@@ -1,4 +1,4 @@
-"""Gradients where functions bend, at ties, at zero and at NaN: what PyTorch gives there."""
+"""Gradients at kinks, ties, zero and NaN: the same as PyTorch's."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Threads that use one tensor at once: the values are theirs to guard, the memory is not."""
+"""Threads that use one tensor concurrently: values may race, memory must stay valid."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""PyTorch's .pt files: read without running their pickles; what would run code, damaged and hostile ones are refused.
+"""PyTorch's .pt files: read without running their pickles; files that would run code, damaged and hostile ones are rejected.
 
 The files are made here with Python's own pickle and zipfile, from stand-ins for the classes of torch."""
 

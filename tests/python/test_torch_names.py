@@ -1,4 +1,4 @@
-"""Names PyTorch programs use beyond the ops of everyday: incomplete gamma functions, fractional pools, buffers, derivatives of
+"""Less common names of PyTorch programs: incomplete gamma functions, fractional pools, buffers, derivatives of
 functions, the graph as Python sees it."""
 
 import math

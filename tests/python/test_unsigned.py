@@ -1,4 +1,4 @@
-"""uint16, uint32 and uint64 beside NumPy: conversions, arithmetic, order, printing, files."""
+"""uint16, uint32 and uint64 compared with NumPy: conversions, arithmetic, order, printing, files."""
 
 import itertools
 

@@ -1,5 +1,5 @@
-"""Every way of the kernels under every check of the virtual GPU: bounds, races, uninitialised reads, barriers, host code that follows
-device addresses. In a process of its own, since the checks are chosen when the device is opened."""
+"""Every code path of the kernels under every check of the virtual GPU: bounds, races, uninitialized reads, barriers, host code
+that dereferences device addresses. In a separate process, since the checks are chosen when the device is opened."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""vision: transforms against NumPy, data sets from files made here, downloads from a server of our own."""
+"""vision: transforms against NumPy, data sets from files made here, downloads from a local server."""
 
 import gzip
 import hashlib

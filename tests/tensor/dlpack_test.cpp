@@ -30,7 +30,7 @@ TEST(DLPack, TheReceiverKeepsTheMemoryAlive) {
   EXPECT_EQ(memory_stats().allocated_bytes, before);
 }
 
-struct Foreign {  // an array of somebody else, with a deleter that counts
+struct Foreign {  // a foreign array, with a deleter that counts
   float values[6] = {1, 2, 3, 4, 5, 6};
   int64_t shape[2] = {2, 2}, strides[2] = {3, 1};
   int deleted = 0;

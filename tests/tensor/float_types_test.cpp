@@ -1,5 +1,5 @@
-// The narrow floats against an independent reference: every code decoded from its definition, and encoding as a search for
-// the nearest code, ties to the even one.
+// The narrow floats compared with an independent reference: every code decoded from its definition, and encoding as a
+// search for the nearest code, ties to even.
 #include <gtest/gtest.h>
 
 #include <cmath>

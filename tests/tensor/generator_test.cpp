@@ -16,8 +16,8 @@ std::vector<uint32_t> words(uint64_t seed, uint64_t counter) {
   return {b.word, b.word + 4};
 }
 
-// Known answers: the first is of the authors' own test vectors (Random123, kat_vectors); the others, which need the upper half of
-// the counter at zero as ours has it, come from a direct transcription of the paper's rounds below.
+// Known answers: the first is from the authors' test vectors (Random123, kat_vectors); the others, which need the upper
+// half of the counter at zero as in ours, come from a direct transcription of the paper's rounds below.
 TEST(Philox, KnownAnswerOfTheAuthors) {
   EXPECT_EQ(words(0, 0), (std::vector<uint32_t>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
 }

@@ -1,4 +1,4 @@
-// What PyTorch prints for the same tensors.
+// The output of PyTorch for the same tensors.
 #include <gtest/gtest.h>
 
 #include <cmath>

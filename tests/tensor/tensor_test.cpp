@@ -51,7 +51,7 @@ TEST(Tensor, ProductsThatDoNotFitAreTypedErrors) {
   }
   EXPECT_EQ(checked_numel(Sizes{int64_t{1} << 40, 1 << 19, 0}), 0);
   EXPECT_EQ(make_tensor(Sizes{int64_t{1} << 40, 0, 1 << 19}, kFloat32).numel(), 0);
-  // Empty, but strides and products of some of the sizes would wrap.
+  // Empty, but strides and products of some of the sizes would overflow.
   EXPECT_ERROR(Runtime, "more elements than can be addressed",
                checked_numel(Sizes{int64_t{1} << 40, int64_t{1} << 40, 0}));
   EXPECT_ERROR(Runtime, "more elements than can be addressed",
@@ -112,7 +112,7 @@ TEST(Tensor, AliasSharesMemoryAndVersion) {
   EXPECT_EQ(sum(b).item<double>(), 6.0);
 }
 
-// More than 2^31 elements: offsets and counts must not be 32 bits anywhere on the way.
+// More than 2^31 elements: offsets and counts must not be 32 bits anywhere.
 TEST(Tensor, MoreElementsThan32BitsCount) {
   const int64_t n = (int64_t{1} << 31) + 8;
   const size_t before = memory_stats().allocated_bytes;

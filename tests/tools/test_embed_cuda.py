@@ -1,5 +1,5 @@
-"""cmake/EmbedCuda.cmake in a project of two kernels, with a compiler that only writes down how it was called: what is compiled for
-which architecture, what a touched file compiles again, and what the configure step says where a compiler is missing."""
+"""cmake/EmbedCuda.cmake in a project of two kernels, with a compiler that only logs its calls: what is compiled for
+which architecture, what is recompiled after a change, and the message of the configure step if a compiler is missing."""
 
 import json
 import pathlib
@@ -135,7 +135,7 @@ def test_legacy_with_nvcc_12(tmp_path):
 
 
 def test_legacy_beside_a_newer_nvcc_uses_nvrtc(project):
-    """With the real one this needs CUDA 12; here the script is replaced by one that says how it was called."""
+    """With the real one this needs CUDA 12; here the script is replaced by one that logs its calls."""
     library, headers = project.folder / "libnvrtc.so.12", project.folder / "headers"
     library.touch()
     headers.mkdir()

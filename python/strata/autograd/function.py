@@ -1,10 +1,10 @@
-"""User-defined functions with a gradient of their own."""
+"""User-defined functions with their own gradient."""
 
 from .. import _C
 
 
 class FunctionCtx:
-    """What forward leaves for backward."""
+    """Passes data from forward to backward."""
 
     def __init__(self):
         self._saved = ()
@@ -33,7 +33,7 @@ class FunctionCtx:
         return tuple(t if place is None else _C._as_output(t, place) for t, _, place in self._saved)
 
     def _detach_outputs(self, outputs):
-        """A saved output is kept without its history, or it and the graph would keep each other alive."""
+        """A saved output is kept without its history; otherwise it and the graph would keep each other alive."""
         places = {id(t): place for place, t in enumerate(outputs) if t is not None}
         self._saved = tuple(
             (t.detach(), version, places[id(t)]) if id(t) in places else (t, version, None)
@@ -58,7 +58,7 @@ class _Backward:
 
     def __init__(self, function, ctx, positions, count, outputs):
         self.function, self.ctx, self.positions, self.count = function, ctx, positions, count
-        # What zeros look like for each output; None for one that is no tensor.
+        # Shape, dtype and device of zeros for each output; None if it is not a tensor.
         self.likes = [(tuple(t.shape), t.dtype, t.device) if isinstance(t, _C.Tensor) else None for t in outputs]
 
     def __call__(self, grads, create_graph):
@@ -76,7 +76,7 @@ class _Backward:
         return tuple(result[i] for i in self.positions)
 
     def release(self):
-        """The graph is freed: drops what was saved."""
+        """The graph is freed: releases saved values."""
         self.ctx._freed = bool(self.ctx._saved)
         self.ctx._saved = ()
 
@@ -111,7 +111,7 @@ class Function:
         several = isinstance(out, tuple)
         outs = list(out) if several else [out]
         inputs = [args[i] for i in positions]
-        if not recording:  # what is done to a returned input's object must not be done to the input
+        if not recording:  # changes to a returned input's object must not affect the input
             written = {id(t) for t in ctx._dirty}
             same = {id(t) for t in inputs} - written
             outs = [t.detach() if id(t) in same else t for t in outs]

@@ -22,7 +22,7 @@ def _unwrap(items, single):
 
 
 def _leaves(inputs, create_graph):
-    """The inputs as the start of a graph: with create_graph results stay connected to what the caller gave."""
+    """The inputs as leaves of a graph; with create_graph results stay connected to the caller's tensors."""
     return tuple(t.view_as(t) if create_graph and t.requires_grad else t.detach().requires_grad_() for t in inputs)
 
 
@@ -57,7 +57,7 @@ def _finished(items, create_graph):
 
 
 def _checked_v(v, like, who):
-    """The vector of a product, with the shapes of `like`; None stands for one where there is a single element."""
+    """The vector of a product, with the shapes of `like`; None means 1 if there is a single element."""
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
             raise RuntimeError(f"{who}: the vector v can only be None if there is a single value of one element")
@@ -130,7 +130,7 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
 
 
 def _push(func, inputs, v, create_graph, strict, who):
-    """The Jacobian times v by two reverse passes: the vjp is linear in its vector, and its own vjp is what is wanted."""
+    """The Jacobian times v by two reverse passes: the vjp is linear in its vector, and its own vjp is the jvp."""
     _, given = _as_tuple(inputs, "inputs", who)
     leaves = _leaves(given, create_graph)
     v = _checked_v(v, leaves, who)

@@ -1,4 +1,4 @@
-"""Gradients against finite differences."""
+"""Compares gradients with finite differences."""
 
 from .. import _C
 

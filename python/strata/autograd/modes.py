@@ -1,4 +1,4 @@
-"""Switches of the tape, as context managers and decorators."""
+"""Gradient modes, as context managers and decorators."""
 
 import functools
 
@@ -70,7 +70,7 @@ class set_grad_enabled(_Mode):
 
 
 class inference_mode(_Mode):
-    """Like no_grad(), and the results may never enter the tape."""
+    """Like no_grad(), and the results can never be recorded."""
 
     def __new__(cls, mode=True):
         self = super().__new__(cls)
@@ -93,7 +93,7 @@ class inference_mode(_Mode):
 
 
 class detect_anomaly(_Mode):
-    """The first op that makes a NaN, forward or backward, raises an error that names it and the line that called it."""
+    """The first op that produces a NaN, forward or backward, raises an error with its name and the calling line."""
 
     def __init__(self, check_nan=True):
         self.check_nan = check_nan

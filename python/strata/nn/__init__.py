@@ -1,6 +1,6 @@
 """Neural networks: modules, functions, initial values.
 
-The modules are loaded when the first one is asked for, so that importing strata does not pay for them.
+The modules are loaded on first use, so that importing strata stays fast.
 """
 
 import importlib
@@ -8,7 +8,7 @@ import importlib
 from . import functional
 from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
-# Where the names of each file come from.
+# The names defined in each file.
 _FILES = {
     "module": ["Module"],
     "containers": ["Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"],

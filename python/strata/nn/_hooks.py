@@ -1,10 +1,10 @@
-"""Calling a module that has hooks; modules without any never come here."""
+"""Calls of modules with hooks; modules without hooks do not use this."""
 
 from ..autograd.function import Function
 
 
 class _Tap(Function):
-    """Its inputs, unchanged; hands the gradients that pass to a callback."""
+    """Returns its inputs unchanged; passes their gradients to a callback."""
 
     @staticmethod
     def forward(ctx, callback, *tensors):
@@ -17,7 +17,7 @@ class _Tap(Function):
 
 
 def _tap(values, callback):
-    """Replaces the tensors that want gradients in a tuple of values; whether there were any."""
+    """Replaces the tensors that require gradients in a tuple of values; returns whether there were any."""
     from .. import _C
 
     count, places = len(values), [i for i, v in enumerate(values) if isinstance(v, _C.Tensor) and v.requires_grad]
@@ -101,7 +101,7 @@ def call(module, args, kwargs):
             result = outputs[0] if single else type(result)(outputs)
         return result
     except Exception:
-        for ident in always:  # those that have not run yet run all the same
+        for ident in always:  # run those that have not run yet
             hook = module._forward_hooks.get(ident)
             if hook is not None:
                 if ident in module._forward_hooks_with_kwargs:

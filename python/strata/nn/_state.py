@@ -13,7 +13,7 @@ EXTRA = "_extra_state"
 
 
 class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
-    """What load_state_dict found; both empty when everything fitted."""
+    """The result of load_state_dict; both lists are empty if everything matched."""
 
     __slots__ = ()
 
@@ -30,7 +30,7 @@ def _quoted(names):
 
 
 class StateDict:
-    """The part of Module that turns it into named tensors and back."""
+    """The part of Module that converts it to named tensors and back."""
 
     _version = 1
 
@@ -43,11 +43,11 @@ class StateDict:
             destination[prefix + EXTRA] = self.get_extra_state()
 
     def get_extra_state(self):
-        """What a subclass wants in its state_dict beside tensors; set_extra_state() takes it back."""
+        """Extra state of a subclass for its state_dict; set_extra_state() restores it."""
         raise RuntimeError("get_extra_state: override it together with set_extra_state")
 
     def set_extra_state(self, state):
-        """Takes back what get_extra_state() gave."""
+        """Restores the state returned by get_extra_state()."""
         raise RuntimeError("set_extra_state: override it together with get_extra_state")
 
     def state_dict(self, *args, destination=None, prefix="", keep_vars=False):
@@ -139,7 +139,7 @@ class StateDict:
             )
 
     def load_state_dict(self, state_dict, strict=True, assign=False):
-        """Copies values in by name; assign=True takes the given tensors themselves. Returns what did not match."""
+        """Copies values in by name; assign=True uses the given tensors themselves. Returns the names that did not match."""
         if not hasattr(state_dict, "keys"):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
         metadata = getattr(state_dict, "_metadata", None)

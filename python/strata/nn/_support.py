@@ -1,4 +1,4 @@
-"""What generated modules call: conversions of arguments, and the functions that expressions of records may use.
+"""Functions for generated modules: argument conversions, and the functions that expressions of records may use.
 
 C++ has the same in src/nn/arguments.h.
 """
@@ -12,7 +12,7 @@ prod = math.prod
 
 
 def tuple_of(value, n, name):
-    """n numbers; one stands for n times itself."""
+    """n numbers; a single one is repeated n times."""
     if isinstance(value, (tuple, list)):
         if len(value) != n and len(value) != 1:
             raise ValueError(f"{name}: expected one integer or a list of {n}, got {len(value)}")
@@ -21,7 +21,7 @@ def tuple_of(value, n, name):
 
 
 def sizes_of(value):
-    """A shape; one number stands for one dimension."""
+    """A shape; a single number is one dimension."""
     return (value,) if isinstance(value, int) else tuple(value)
 
 
@@ -33,24 +33,24 @@ def floats_of(value):
 
 
 def any_but(value, items):
-    """Whether any item differs from value; a word always does."""
+    """Whether any item differs from value; a string always does."""
     return isinstance(items, str) or any(i != value for i in items)
 
 
 def conv_bound(fan_in):
-    """The bound of PyTorch's uniform biases; without inputs there is none."""
+    """The bound of PyTorch's uniform biases; 0 without inputs."""
     return 1 / math.sqrt(fan_in) if fan_in > 0 else 0.0
 
 
 def valid_padding(padding, stride):
-    """Words other than "same" and "valid", and "same" with a stride, cannot be meant."""
+    """Strings other than "same" and "valid", and "same" with a stride, are invalid."""
     if not isinstance(padding, str):
         return True
     return padding == "valid" or (padding == "same" and not any_but(1, stride))
 
 
 def padding_sides(padding, kernel_size, dilation):
-    """What pad() needs so that a convolution without padding does as if it had some: pairs, last dimension first."""
+    """Arguments of pad() that replace the padding of a convolution: pairs, last dimension first."""
     sides = []
     for i in reversed(range(len(kernel_size))):
         if isinstance(padding, str):
@@ -77,7 +77,7 @@ def zero_row(weight, row):
 
 
 def batch_norm_ranks(spatial):
-    """Numbers of dimensions that the batch norm over `spatial` dimensions takes."""
+    """Valid numbers of dimensions for a batch norm over `spatial` dimensions."""
     return [2, 3] if spatial == 1 else [spatial + 2]
 
 
@@ -99,7 +99,7 @@ def fitting_output_padding(input, output_size, stride, padding, kernel_size, dil
 
 
 def legacy_reduction(size_average, reduce, reduction):
-    """reduction, unless one of the two flags that came before it is given."""
+    """reduction, unless one of its two deprecated predecessors is given."""
     if size_average is None and reduce is None:
         if reduction not in ("none", "mean", "sum", "batchmean"):
             raise ValueError(f"{reduction} is not a valid value for reduction")
@@ -110,7 +110,7 @@ def legacy_reduction(size_average, reduce, reduction):
 
 
 class FromPretrained:
-    """Tables whose rows are given."""
+    """Embedding tables from given rows."""
 
     @classmethod
     def from_pretrained(cls, embeddings, freeze=True, **options):
@@ -124,10 +124,10 @@ class FromPretrained:
 
 
 class RunningStats:
-    """Norms that may follow the mean and variance of their inputs."""
+    """Norms that may track the mean and variance of their inputs."""
 
     def reset_running_stats(self):
-        """Forgets the inputs seen so far."""
+        """Resets the running statistics."""
         if self.track_running_stats:
             self.running_mean.zero_()
             self.running_var.fill_(1)
@@ -135,5 +135,5 @@ class RunningStats:
 
 
 def calculate_gain(nonlinearity, param=None):
-    """The factor that keeps the variance of a signal through a layer followed by the named nonlinearity."""
+    """The factor that preserves the variance of a signal through a layer followed by the named nonlinearity."""
     return _C._calculate_gain(nonlinearity, param)

@@ -2,7 +2,7 @@
 
 
 class Tree:
-    """What is below a module."""
+    """The subtree of a module."""
 
     def named_modules(self, memo=None, prefix="", remove_duplicate=True):
         """(path, module) of this module and all below it."""

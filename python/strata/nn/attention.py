@@ -32,7 +32,7 @@ def multi_head_attention_forward(
     average_attn_weights=True,
     is_causal=False,
 ):
-    """Attention of several heads: projections, softmax(q @ k.T) @ v per head, output projection. Returns (output, weights)."""
+    """Multi-head attention: projections, softmax(q @ k.T) @ v per head, output projection. Returns (output, weights)."""
     if query.dim() in (2, 3) and query.shape[-1] != embed_dim_to_check:
         raise RuntimeError(
             f"multi_head_attention_forward: was expecting embedding dimension of {embed_dim_to_check}, but got {query.shape[-1]}"

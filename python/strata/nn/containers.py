@@ -16,7 +16,7 @@ def _index(container, i):
 
 
 class _ListOfModules(Module):
-    """What Sequential and ModuleList share: modules by number."""
+    """Shared parts of Sequential and ModuleList: modules by number."""
 
     def __len__(self):
         return len(self._modules)
@@ -54,7 +54,7 @@ class _ListOfModules(Module):
         return self
 
     def insert(self, index, module):
-        """Puts a module in front of the one at index."""
+        """Inserts a module before the one at index."""
         if not isinstance(module, Module):
             raise AssertionError(f"module should be of type: {Module}")
         values = list(self)
@@ -77,7 +77,7 @@ class _ListOfModules(Module):
 
 
 class Sequential(_ListOfModules):
-    """Each module applied to what the one before gave. An OrderedDict gives them names."""
+    """Applies each module to the result of the previous one. An OrderedDict gives them names."""
 
     def __init__(self, *args):
         super().__init__()
@@ -104,7 +104,7 @@ class Sequential(_ListOfModules):
 
 
 class ModuleList(_ListOfModules):
-    """Modules by number, to be called by the module that holds the list."""
+    """Modules by number, called by the module that holds the list."""
 
     def __init__(self, modules=None):
         super().__init__()

@@ -11,7 +11,7 @@ _ops = {
 globals().update(_ops)
 
 
-# Functions whose number of results depends on a flag, or that accept what a schema cannot say.
+# Functions whose number of results depends on a flag, or whose arguments a schema cannot express.
 
 
 def _max_pool(plain, with_indices):
@@ -29,7 +29,7 @@ max_pool3d = _max_pool(_ops["max_pool3d"], _ops["max_pool3d_with_indices"])
 
 
 def _sizes(input, output_size, dims):
-    """output_size with None replaced by the size the input has there."""
+    """output_size with None replaced by the input's size."""
     sizes = list(output_size) if isinstance(output_size, (tuple, list)) else [output_size] * dims
     return [input.shape[d - len(sizes)] if n is None else n for d, n in enumerate(sizes)]
 
@@ -101,7 +101,7 @@ def triplet_margin_with_distance_loss(
 
 
 def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
-    """Samples from the Gumbel-softmax distribution; one-hot samples with the soft gradient when `hard`."""
+    """Samples from the Gumbel-softmax distribution; one-hot samples with the soft gradient if `hard`."""
     noise = -(-_C.ops["rand_like"](logits).clamp(min=1e-20).log()).clamp(min=1e-20).log()
     soft = _ops["softmax"]((logits + noise) / tau, dim)
     if not hard:

@@ -8,7 +8,7 @@ class LazyModuleMixin:
     """Builds the module when it is first called or loaded; until then its tensors have no shape."""
 
     def has_uninitialized_params(self):
-        """Whether the first call is still to come."""
+        """Whether the module has not been called yet."""
         return any(map(is_lazy, [*self._parameters.values(), *self._buffers.values()]))
 
     def reset_parameters(self):

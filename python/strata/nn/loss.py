@@ -1,4 +1,4 @@
-"""Losses that a record cannot say: they hold other modules or call a given function."""
+"""Losses that cannot be records: they contain other modules or call a given function."""
 
 import math
 
@@ -28,7 +28,7 @@ class LinearCrossEntropyLoss(Module):
         weight=None,
         ignore_index=None,
         label_smoothing=0.0,
-        options=None,  # PyTorch's choices of algorithm; there is one here
+        options=None,  # PyTorch's choice of algorithms; there is only one here
     ):
         super().__init__()
         if weight is not None and tuple(weight.shape) != (num_classes,):
@@ -124,7 +124,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             )
 
     def reset_parameters(self):
-        """Draws the initial values anew."""
+        """Draws new initial values."""
         self.head.reset_parameters()
         for first, second in self.tail:
             first.reset_parameters()
@@ -158,5 +158,5 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return _op["cat"](parts, 1)
 
     def predict(self, input):
-        """The class of the highest probability for each row."""
+        """The most probable class of each row."""
         return self.log_prob(input).argmax(dim=1)

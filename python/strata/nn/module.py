@@ -27,8 +27,8 @@ _HOOK_TABLES = (
 
 
 class _Replaced(dict):
-    """The parameters or buffers of a module that has plain tensors as attributes: one of them may stand for a parameter that was
-    deleted, and the forward of a built-in module, which asks here by name, must find it."""
+    """The parameters or buffers of a module that has plain tensors as attributes: one of them may replace a parameter that was
+    deleted, and the forward of a built-in module, which looks it up here by name, must find it."""
 
     def __init__(self, module, tensors):
         super().__init__(tensors)
@@ -37,7 +37,7 @@ class _Replaced(dict):
     def __missing__(self, name):
         return getattr(self.module(), name)
 
-    def __reduce__(self):  # a copy belongs to another module: __setstate__ makes it anew
+    def __reduce__(self):  # a copy belongs to another module: __setstate__ creates a new one
         return dict, (dict(self),)
 
 
@@ -49,7 +49,7 @@ class Module(Tree, StateDict):
     """The base of every network. Assigning a Parameter, a Buffer or a Module to an attribute registers it."""
 
     training = True
-    _hooked = False  # whether a call must look at hooks
+    _hooked = False  # whether a call must check hooks
     _optional_names = frozenset()  # tensors that a state_dict may lack
 
     def __init__(self, *args, **kwargs):
@@ -65,7 +65,7 @@ class Module(Tree, StateDict):
             own[table] = {}
 
     def forward(self, *input):
-        """What the module computes; every subclass defines it."""
+        """The computation of the module; every subclass defines it."""
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self, *args, **kwargs):
@@ -85,7 +85,7 @@ class Module(Tree, StateDict):
     def __setattr__(self, name, value):
         own = self.__dict__
         if isinstance(value, Parameter):
-            self._forget(name, keep="_parameters")  # where there was one, the new one takes its place in the order
+            self._forget(name, keep="_parameters")  # a new value keeps the position of the old one
             self.register_parameter(name, value)
         elif isinstance(value, Module):
             self._need_init("_modules")
@@ -139,7 +139,7 @@ class Module(Tree, StateDict):
             self._look_further()
 
     def _look_further(self):
-        """From now on, forward finds attributes that took the place of parameters."""
+        """From now on, forward finds attributes that replace parameters."""
         own = self.__dict__
         own["_looks_further"] = True
         for table in ("_parameters", "_buffers"):
@@ -171,7 +171,7 @@ class Module(Tree, StateDict):
             raise KeyError(f"attribute '{name}' already exists")
 
     def register_parameter(self, name, param):
-        """Adds a parameter; None says that there could be one."""
+        """Adds a parameter; None declares it without a value."""
         self._check_name(name, "_parameters", "parameter")
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
@@ -219,13 +219,13 @@ class Module(Tree, StateDict):
         return self.train(False)
 
     def requires_grad_(self, requires_grad=True):
-        """Whether the parameters want gradients."""
+        """Sets whether the parameters require gradients."""
         for p in self.parameters():
             p.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none=True):
-        """Forgets the gradients, or sets them to zero."""
+        """Releases the gradients, or sets them to zero."""
         for p in self.parameters():
             if p.grad is not None:
                 if set_to_none:
@@ -275,7 +275,7 @@ class Module(Tree, StateDict):
         return self._apply(convert)
 
     def to_empty(self, *, device, recurse=True):
-        """Moves parameters and buffers to a device without their values, which are then for the caller to set."""
+        """Moves parameters and buffers to a device without their values, which the caller must set."""
         return self._apply(lambda t: _C.ops["empty_like"](t, device=device), recurse)
 
     def type(self, dst_type):
@@ -309,14 +309,14 @@ class Module(Tree, StateDict):
     # --- hooks --------------------------------------------------------------------------------------------------------
 
     def register_forward_pre_hook(self, hook, *, prepend=False, with_kwargs=False):
-        """hook(module, args) before forward; what it returns takes the place of args."""
+        """hook(module, args) before forward; a returned value replaces args."""
         self._hooked = True
         return hooks.add(
             self._forward_pre_hooks, hook, prepend, self._forward_pre_hooks_with_kwargs, flagged=with_kwargs
         )
 
     def register_forward_hook(self, hook, *, prepend=False, with_kwargs=False, always_call=False):
-        """hook(module, args, output) after forward; what it returns takes the place of the output."""
+        """hook(module, args, output) after forward; a returned value replaces the output."""
         self._hooked = True
         handle = hooks.add(self._forward_hooks, hook, prepend, self._forward_hooks_with_kwargs, flagged=with_kwargs)
         if always_call:
@@ -324,19 +324,19 @@ class Module(Tree, StateDict):
         return handle
 
     def register_full_backward_hook(self, hook, prepend=False):
-        """hook(module, grad_input, grad_output) in backward; what it returns takes the place of grad_input."""
+        """hook(module, grad_input, grad_output) in backward; a returned value replaces grad_input."""
         self._hooked = True
         return hooks.add(self._backward_hooks, hook, prepend)
 
     def register_full_backward_pre_hook(self, hook, prepend=False):
-        """hook(module, grad_output) in backward; what it returns takes the place of grad_output."""
+        """hook(module, grad_output) in backward; a returned value replaces grad_output."""
         self._hooked = True
         return hooks.add(self._backward_pre_hooks, hook, prepend)
 
     # --- text ---------------------------------------------------------------------------------------------------------
 
     def extra_repr(self):
-        """What repr() shows of the module itself."""
+        """The module's own text in repr()."""
         return ""
 
     def _get_name(self):

@@ -13,7 +13,7 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 
 class MultiheadAttention(Module):
-    """Attention of several heads with learned projections: forward(query, key, value) gives (output, weights)."""
+    """Multi-head attention with learned projections: forward(query, key, value) returns (output, weights)."""
 
     def __init__(
         self,

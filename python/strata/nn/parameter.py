@@ -1,10 +1,10 @@
-"""Parameter and Buffer: tensors that modules register by themselves; and parameters whose shape is not known yet."""
+"""Parameter and Buffer: tensors that modules register on assignment; and parameters whose shape is not known yet."""
 
 from .. import _C
 
 
 class Parameter(_C.Tensor):
-    """A leaf tensor that requires a gradient unless told otherwise."""
+    """A leaf tensor that requires a gradient by default."""
 
     def __new__(cls, data=None, requires_grad=True):
         return _C.Tensor._make_subclass(cls, _C.tensor([]) if data is None else data, requires_grad)
@@ -26,7 +26,7 @@ class _Uninitialized:
     """A tensor without a shape until materialize()."""
 
     def materialize(self, shape, device=None, dtype=None):
-        """Gives it a shape, and memory that is not set."""
+        """Gives it a shape and uninitialized memory."""
         self.data = _C.ops["empty"](tuple(shape), dtype=dtype or self.dtype, device=device)
         self.__class__ = self.cls_to_become
 

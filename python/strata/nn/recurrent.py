@@ -16,7 +16,7 @@ _OPS = {"LSTM": "lstm", "GRU": "gru", "RNN_TANH": "rnn_tanh", "RNN_RELU": "rnn_r
 
 
 class RNNBase(Module):
-    """What RNN, LSTM and GRU share."""
+    """Shared parts of RNN, LSTM and GRU."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class RNNBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self):
-        """Draws the initial values anew: uniform within 1 / sqrt(hidden_size)."""
+        """Draws new initial values: uniform within 1 / sqrt(hidden_size)."""
         bound = 1.0 / math.sqrt(self.hidden_size)
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
@@ -105,7 +105,7 @@ class RNNBase(Module):
         return [flat[i : i + per] for i in range(0, len(flat), per)]
 
     def flatten_parameters(self):
-        """Nothing to do: the weights are used where they lie."""
+        """Does nothing: the weights are used directly."""
 
     def _start(self, input, batch, width):
         rows = self.num_layers * (2 if self.bidirectional else 1)
@@ -200,7 +200,7 @@ class RNN(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Long short-term memory over a sequence: forward(input, (h, c)) gives output, (h, c)."""
+    """LSTM over a sequence: forward(input, (h, c)) returns output, (h, c)."""
 
     def __init__(self, *args, **kwargs):
         super().__init__("LSTM", *args, **kwargs)
@@ -234,7 +234,7 @@ class _Cell(Module):
         self.reset_parameters()
 
     def reset_parameters(self):
-        """Draws the initial values anew: uniform within 1 / sqrt(hidden_size)."""
+        """Draws new initial values: uniform within 1 / sqrt(hidden_size)."""
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
@@ -283,7 +283,7 @@ class GRUCell(_Cell):
 
 
 class LSTMCell(_Cell):
-    """One step of LSTM: forward(input, (h, c)) gives (h, c)."""
+    """One step of LSTM: forward(input, (h, c)) returns (h, c)."""
 
     gates, op = 4, "lstm_cell"
 

@@ -27,7 +27,7 @@ def _clones(module, n, owner):
 
 
 def _is_causal(mask, hint):
-    """Whether a mask hides exactly what lies ahead; a given hint is trusted."""
+    """Whether a mask is causal; a given hint is trusted."""
     if hint is not None or mask is None:
         return bool(hint)
     size = mask.shape[-1]
@@ -38,7 +38,7 @@ def _is_causal(mask, hint):
 
 
 class _Layer(Module):
-    """The feed-forward half that encoder and decoder layers share."""
+    """The feed-forward part of encoder and decoder layers."""
 
     def _build(self, d_model, dim_feedforward, dropout, activation, eps, norms, batch_first, norm_first, bias, made):
         self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **made)
@@ -271,5 +271,5 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz, device=None, dtype=None):
-        """A mask [sz, sz] that hides what lies ahead: -inf above the diagonal, 0 elsewhere."""
+        """A causal mask [sz, sz]: -inf above the diagonal, 0 elsewhere."""
         return _C.ops["full"]((sz, sz), -math.inf, dtype=dtype, device=device).triu(1)

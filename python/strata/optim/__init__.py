@@ -30,7 +30,7 @@ __all__ = [
 
 
 def __getattr__(name):
-    if name == "swa_utils":  # brings the modules along: imported when first used
+    if name == "swa_utils":  # imports the modules, so only on first use
         import importlib
 
         return importlib.import_module(".swa_utils", __name__)

@@ -1,4 +1,4 @@
-"""Schedules that move the momentum along with the rate, and the one that follows a metric."""
+"""Schedules that also change the momentum, and the one that depends on a metric."""
 
 import math
 
@@ -21,7 +21,7 @@ def _for_groups(name, optimizer, value):
 
 
 class _Cycle(LRScheduler):
-    """Rates and momenta of one formula. Groups hold where the momentum goes, as in PyTorch."""
+    """Rates and momenta of one formula. Groups hold the momentum bounds, as in PyTorch."""
 
     def _take(self, optimizer, cycle_momentum, base_momentum, max_momentum, last_epoch):
         if not isinstance(optimizer, Optimizer):
@@ -49,7 +49,7 @@ class _Cycle(LRScheduler):
 
 
 class OneCycleLR(_Cycle):
-    """Up to max_lr and down again, once in total_steps batches; momentum the other way.
+    """Up to max_lr and down again, once in total_steps batches; momentum in the opposite direction.
 
     >>> optimizer = strata.optim.SGD([strata.ones(1, requires_grad=True)], lr=0.5, momentum=0.9)
     >>> schedule = strata.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.5, total_steps=100)
@@ -105,7 +105,7 @@ class OneCycleLR(_Cycle):
 
 
 class CyclicLR(_Cycle):
-    """Up and down between base_lr and max_lr, counting batches; momentum the other way.
+    """Up and down between base_lr and max_lr, counting batches; momentum in the opposite direction.
 
     `mode` is "triangular", "triangular2" (half as high each cycle) or "exp_range" (gamma to the power of the batch);
     `scale_fn` replaces it.
@@ -169,19 +169,19 @@ class CyclicLR(_Cycle):
         return [between(low, high) for low, high in zip(self.base_lrs, self.max_lrs, strict=True)]
 
     def state_dict(self):
-        """Everything but the optimizer; of scale_fn, the attributes of a callable object."""
+        """Everything except the optimizer; of scale_fn, the attributes of a callable object."""
         function = self._scale_fn_custom
         return super().state_dict() | {"_scale_fn_custom": None if function is None else _function_state(function)}
 
     def load_state_dict(self, state_dict):
-        """Takes over what state_dict() gave."""
+        """Restores the result of state_dict()."""
         super().load_state_dict({name: value for name, value in state_dict.items() if name != "_scale_fn_custom"})
         if state_dict["_scale_fn_custom"] is not None:
             vars(self._scale_fn_custom).update(state_dict["_scale_fn_custom"])
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Lowers the rates when a metric, given to `step`, has not got better for more than `patience` epochs.
+    """Reduces the rates when a metric, passed to `step`, has not improved for more than `patience` epochs.
 
     >>> optimizer = strata.optim.SGD([strata.ones(1, requires_grad=True)], lr=0.5)
     >>> schedule = strata.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1)
@@ -222,7 +222,7 @@ class ReduceLROnPlateau(LRScheduler):
         self._last_lr = _rates(optimizer)
 
     def step(self, metrics, epoch=None):
-        """The end of an epoch with this metric."""
+        """Ends an epoch with this metric."""
         value = float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self._is_better(value):

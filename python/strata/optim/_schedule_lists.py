@@ -1,4 +1,4 @@
-"""Schedulers made of schedulers: one after the other, or all at once."""
+"""Schedulers composed of schedulers: one after the other, or all at once."""
 
 from bisect import bisect_right
 
@@ -32,11 +32,11 @@ class _List(LRScheduler):
                 scheduler.last_epoch -= 1
 
     def state_dict(self):
-        """Everything but the optimizer, with the state of each scheduler."""
+        """Everything except the optimizer, with the state of each scheduler."""
         return super().state_dict() | {"_schedulers": [s.state_dict() for s in self._schedulers]}
 
     def load_state_dict(self, state_dict):
-        """Takes over what state_dict() gave."""
+        """Restores the result of state_dict()."""
         super().load_state_dict({name: value for name, value in state_dict.items() if name != "_schedulers"})
         for scheduler, saved in zip(self._schedulers, state_dict["_schedulers"], strict=True):
             scheduler.load_state_dict(saved)

@@ -1,5 +1,5 @@
-"""The base of the schedulers, and those that are one formula of the epoch. The formulas are the library's, the same for C++; here
-stand options and bookkeeping."""
+"""The base of the schedulers, and those with one formula of the epoch. The formulas are in the library, shared with C++; here
+are options and bookkeeping."""
 
 import types
 import warnings
@@ -23,15 +23,16 @@ def _rates(optimizer, key="lr"):
 
 
 def _function_state(function):
-    """What can be saved of a function: the attributes of a callable object, nothing of a plain function."""
+    """The state of a function that can be saved: the attributes of a callable object, nothing of a plain function."""
     return None if isinstance(function, types.FunctionType) else dict(vars(function))
 
 
 class LRScheduler:
     """Base of all schedulers.
 
-    A subclass of yours overrides `get_lr`, which returns a rate for each parameter group from `self.last_epoch`,
-    `self.base_lrs` and the groups' present rates. `last_epoch=-1` begins a new run; another one goes on, and needs the `initial_lr` that the optimizer's state_dict brings.
+    Custom subclasses override `get_lr`, which returns a rate for each parameter group from `self.last_epoch`,
+    `self.base_lrs` and the groups' current rates. `last_epoch=-1` starts a new run; other values resume one, and need the
+    `initial_lr` from the optimizer's state_dict.
     """
 
     _is_initial = False
@@ -61,7 +62,7 @@ class LRScheduler:
             del self._is_initial
 
     def get_lr(self):
-        """The rates of this epoch, computed from those before."""
+        """The rates of this epoch, computed from the previous ones."""
         raise NotImplementedError(f"{type(self).__name__} has no get_lr()")
 
     def get_last_lr(self):
@@ -92,16 +93,16 @@ class LRScheduler:
         self._last_lr = _rates(self.optimizer)
 
     def state_dict(self):
-        """Everything but the optimizer."""
+        """Everything except the optimizer."""
         return {name: value for name, value in vars(self).items() if name != "optimizer"}
 
     def load_state_dict(self, state_dict):
-        """Takes over what state_dict() gave."""
+        """Restores the result of state_dict()."""
         vars(self).update(state_dict)
 
 
 class _Formula(LRScheduler):
-    """A schedule that is a formula of the library; `_numbers` are its numbers."""
+    """A schedule with a formula of the library; `_numbers` are its arguments."""
 
     def __init__(self, optimizer, last_epoch):
         _C._check_schedule(self._formula(), self._numbers())
@@ -116,7 +117,7 @@ class _Formula(LRScheduler):
         raise NotImplementedError
 
     def _bases(self):
-        """The rate each group began with. A group that was added later counts from its rate at hand."""
+        """The initial rate of each group. A group that was added later starts from its current rate."""
         return [*self.base_lrs, *(g["lr"] for g in self.optimizer.param_groups[len(self.base_lrs) :])]
 
     def _evaluate(self, alone):
@@ -128,7 +129,7 @@ class _Formula(LRScheduler):
         ]
 
     def get_lr(self):
-        """The rates of this epoch, computed from those before."""
+        """The rates of this epoch, computed from the previous ones."""
         return self._evaluate(False)
 
     def _get_closed_form_lr(self):
@@ -136,7 +137,7 @@ class _Formula(LRScheduler):
 
 
 class StepLR(_Formula):
-    """Times gamma every step_size epochs.
+    """Multiplies the rate by gamma every step_size epochs.
 
     >>> optimizer = strata.optim.SGD([strata.ones(1, requires_grad=True)], lr=0.5)
     >>> schedule = strata.optim.lr_scheduler.StepLR(optimizer, step_size=2)
@@ -159,7 +160,7 @@ class StepLR(_Formula):
 
 
 class MultiStepLR(_Formula):
-    """Times gamma at each of the milestones.
+    """Multiplies the rate by gamma at each of the milestones.
 
     >>> optimizer = strata.optim.SGD([strata.ones(1, requires_grad=True)], lr=0.5)
     >>> schedule = strata.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[30, 80])
@@ -206,7 +207,7 @@ class LinearLR(_Formula):
 
 
 class ExponentialLR(_Formula):
-    """Times gamma every epoch.
+    """Multiplies the rate by gamma every epoch.
 
     >>> optimizer = strata.optim.SGD([strata.ones(1, requires_grad=True)], lr=0.5)
     >>> schedule = strata.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.9)
@@ -255,7 +256,7 @@ class CosineAnnealingWarmRestarts(_Formula):
         return (self.T_0, self.T_mult, self.eta_min)
 
     def step(self, epoch=None):
-        """The next epoch, or the given one, which need not be whole."""
+        """The next epoch, or the given one, which need not be an integer."""
         if epoch is not None and epoch < 0:
             raise ValueError(f"Expected non-negative epoch, but got {epoch}")
         super().step(epoch)
@@ -263,7 +264,7 @@ class CosineAnnealingWarmRestarts(_Formula):
 
 
 class PolynomialLR(_Formula):
-    """Down to 0 along a power of what is left of total_iters epochs.
+    """Decays to 0 along a power of the remaining fraction of total_iters epochs.
 
     >>> optimizer = strata.optim.SGD([strata.ones(1, requires_grad=True)], lr=0.5)
     >>> schedule = strata.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=10, power=2.0)
@@ -299,11 +300,11 @@ class LambdaLR(LRScheduler):
         return [base * function(self.last_epoch) for base, function in zip(self.base_lrs, self.lr_lambdas, strict=True)]
 
     def state_dict(self):
-        """Everything but the optimizer; of the functions, the attributes of callable objects."""
+        """Everything except the optimizer; of the functions, the attributes of callable objects."""
         return super().state_dict() | {"lr_lambdas": [_function_state(f) for f in self.lr_lambdas]}
 
     def load_state_dict(self, state_dict):
-        """Takes over what state_dict() gave."""
+        """Restores the result of state_dict()."""
         super().load_state_dict({name: value for name, value in state_dict.items() if name != "lr_lambdas"})
         for function, saved in zip(self.lr_lambdas, state_dict["lr_lambdas"], strict=True):
             if saved is not None:
@@ -311,14 +312,14 @@ class LambdaLR(LRScheduler):
 
 
 class MultiplicativeLR(LambdaLR):
-    """The rate before times a function of the epoch.
+    """The previous rate times a function of the epoch.
 
     >>> optimizer = strata.optim.SGD([strata.ones(1, requires_grad=True)], lr=0.5)
     >>> schedule = strata.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda epoch: 0.95)
     """
 
     def get_lr(self):
-        """The rates of this epoch, computed from those before."""
+        """The rates of this epoch, computed from the previous ones."""
         if self._is_initial:
             return _rates(self.optimizer)
         groups = self.optimizer.param_groups

@@ -1,5 +1,5 @@
-"""Fused: the base of the optimizers whose step is one op over all parameters of a group. The library's table of rules says what
-each keeps beside a parameter and which options its op takes; the classes are generated from the same records."""
+"""Fused: the base of the optimizers whose step is one op over all parameters of a group. The library's table of rules has the
+state of each optimizer and the options of its op; the classes are generated from the same records."""
 
 import strata
 from strata import _C
@@ -10,14 +10,14 @@ _RULES = _C._optimizer_rules()
 
 
 def fixed(numbers):
-    """A list as a tuple; what is neither is refused by name later."""
+    """A list as a tuple; other types are rejected by name later."""
     return tuple(numbers) if isinstance(numbers, list) else numbers
 
 
 class Fused(Optimizer):
     """Base of the optimizers in the library's table.
 
-    With `capturable=True` step counts lie on the parameters' device, so that a graph can capture step().
+    With `capturable=True` step counts are on the parameters' device, so that a graph can capture step().
     """
 
     def __init__(self, params, switches, **options):
@@ -28,7 +28,7 @@ class Fused(Optimizer):
 
     def __init_subclass__(cls, rule=None, **kwargs):
         super().__init_subclass__(**kwargs)
-        if rule:  # a subclass of yours keeps its parent's
+        if rule:  # custom subclasses keep their parent's
             cls._rule = _RULES[rule]
             cls._op = staticmethod(_C.ops[cls._rule["op"]])
             cls._numbers = frozenset(name for name, is_number, *_ in cls._rule["state"] if is_number)
@@ -55,9 +55,9 @@ class Fused(Optimizer):
         with strata.no_grad():
             for group in self.param_groups:
                 params = [p for p in group["params"] if p.grad is not None]
-                if self._rule["first"]:  # parameters whose state is new take a pass of their own
+                if self._rule["first"]:  # parameters with new state take a separate pass
                     name = self._rule["state"][0][0]
-                    known = [self.state.get(p, {}).get(name) is not None for p in params]  # before the pass makes it
+                    known = [self.state.get(p, {}).get(name) is not None for p in params]  # before the pass creates it
                     self._update(group, [p for p, old in zip(params, known, strict=True) if not old], first=True)
                     params = [p for p, old in zip(params, known, strict=True) if old]
                 self._update(group, params)
@@ -88,5 +88,5 @@ class Fused(Optimizer):
                     new.append((p, name, value))
                 values.append(value)
         self._op(params, [p.grad for p in params], *lists, *(options[name] for name in self._rule["options"]), **first)
-        for p, name, value in new:  # only a step that was taken leaves new state behind
+        for p, name, value in new:  # new state is kept only if the step succeeded
             self.state[p][name] = value

@@ -1,4 +1,4 @@
-"""L-BFGS: the algorithm is the library's, the state stands here."""
+"""L-BFGS: the algorithm is in the library, the state is kept here."""
 
 import strata
 from strata import _C
@@ -7,7 +7,7 @@ from .optimizer import Optimizer, flat_options
 
 
 class LBFGS(Optimizer):
-    """L-BFGS: directions from the last gradients and steps; `step` calls the closure several times.
+    """L-BFGS: directions from recent gradients and steps; `step` calls the closure several times.
 
     `line_search_fn` is None or "strong_wolfe". There is one parameter group only.
 
@@ -63,7 +63,7 @@ class LBFGS(Optimizer):
     def step(self, closure):
         """One step; the closure computes the loss and its gradients and is called several times. Its first result is returned."""
         group = self.param_groups[0]
-        # One state for all parameters; it stands with the first, as in PyTorch.
+        # One state for all parameters; it is stored with the first, as in PyTorch.
         state = self.state[group["params"][0]]
         with strata.no_grad():
             return _C._lbfgs_step(group["params"], self._options(group), state, closure)

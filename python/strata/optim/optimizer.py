@@ -7,13 +7,13 @@ import strata
 from ..utils import hooks
 from ._options import CHOICES, PARTS
 
-# Arguments that PyTorch's optimizers take to choose an implementation. A step is always one fused pass here; one that keeps no step
-# counts can always be captured.
+# Arguments of PyTorch's optimizers that choose an implementation. A step is always one fused pass here; an optimizer
+# without step counts can always be captured.
 _CHOICES = ("foreach", "fused", "capturable")
 
 
 def no_choice(name, options):
-    """Accepts PyTorch's implementation switches, refuses anything else."""
+    """Accepts PyTorch's implementation switches, rejects anything else."""
     for key, value in options.items():
         if key == "differentiable":
             if value:
@@ -26,7 +26,7 @@ def no_choice(name, options):
 
 
 def flat_options(group):
-    """The numbers of a group by their names in the library. What is no number is left out."""
+    """The numbers of a group by their names in the library. Other values are skipped."""
     flat = {}
     for name, value in group.items():
         if name in PARTS:
@@ -44,7 +44,7 @@ def flat_options(group):
         elif isinstance(value, (bool, int, float)):
             flat[name] = value
         elif name == "lr" and isinstance(value, strata.Tensor) and value.device.type != "cpu":
-            flat[name] = value  # the device reads it, so that a captured step follows it
+            flat[name] = value  # the device reads it, so that a captured step uses its current value
         elif isinstance(value, strata.Tensor) or hasattr(value, "__float__"):
             flat[name] = float(one_number(name, value))
     return flat
@@ -60,7 +60,8 @@ def one_number(name, value):
 class Optimizer:
     """Base of all optimizers.
 
-    `params` is an iterable of tensors, of (name, tensor) pairs, or of dicts: groups with options of their own. A subclass of yours overrides `step`; `self.param_groups` is a list of dicts and `self.state[p]` a dict per parameter.
+    `params` is an iterable of tensors, of (name, tensor) pairs, or of dicts: groups with their own options. Custom
+    subclasses override `step`; `self.param_groups` is a list of dicts and `self.state[p]` a dict per parameter.
     """
 
     def __init__(self, params, defaults):
@@ -81,7 +82,7 @@ class Optimizer:
             self.add_param_group(group)
 
     def add_param_group(self, group):
-        """Adds parameters with options of their own; options not given are the optimizer's defaults."""
+        """Adds parameters with their own options; options not given are the optimizer's defaults."""
         if not isinstance(group, dict):
             raise TypeError(f"param_group must be a dict, got {type(group).__name__}")
         if "params" not in group:
@@ -116,13 +117,13 @@ class Optimizer:
         self.param_groups.append(group)
 
     def _check_group(self, group):
-        """Raises where an option or a parameter of a new group is not what the optimizer takes."""
+        """Raises if an option or a parameter of a new group is invalid."""
 
     _stepped = False  # schedulers warn when they step first
     _numbers = frozenset(("step",))  # names of state that is one number per parameter
 
     def zero_grad(self, set_to_none=True):
-        """Forgets the gradients, or sets them to zero."""
+        """Releases the gradients, or sets them to zero."""
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is not None:
@@ -148,16 +149,16 @@ class Optimizer:
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict):
-        """Takes over state and options saved by state_dict(). Tensors are copied, converted to the parameter's dtype.
+        """Restores state and options saved by state_dict(). Tensors are copied and converted to the parameter's dtype.
 
-        `capturable` stays as this optimizer was made: it says where step counts lie, not what they are.
+        `capturable` does not change: it determines where step counts are stored, not their values.
         """
         saved = state_dict["param_groups"]
         if len(saved) != len(self.param_groups):
             raise ValueError(
                 f"loaded state dict has {len(saved)} parameter groups, this optimizer {len(self.param_groups)}"
             )
-        by_number, there = {}, set()  # there: parameters whose numbers lie on their device
+        by_number, there = {}, set()  # there: parameters whose numbers are on their device
         for i, (mine, theirs) in enumerate(zip(self.param_groups, saved, strict=True)):
             if len(mine["params"]) != len(theirs["params"]):
                 raise ValueError(
@@ -224,7 +225,7 @@ def _with_hooks(step):
 
 
 def _taken(value, is_number, param, place):
-    """A loaded entry of state, as the optimizer keeps it beside `param`; a number lies in `place`."""
+    """A loaded entry of state in the optimizer's form for `param`; a number is stored in `place`."""
     if isinstance(value, list):
         return [_taken(v, is_number, param, place) for v in value]
     if not isinstance(value, strata.Tensor):

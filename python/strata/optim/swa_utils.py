@@ -1,4 +1,4 @@
-"""Averages of a model's weights over training: equal weights (SWA) or exponential ones (EMA)."""
+"""Averages of a model's weights during training: with equal weights (SWA) or exponential ones (EMA)."""
 
 import copy
 import math
@@ -71,7 +71,7 @@ def _check_decay(decay):
 class AveragedModel(nn.Module):
     """A copy of a model whose parameters are the average of those seen by update_parameters().
 
-    Buffers are averaged with use_buffers=True, and otherwise taken over as they are; update_bn() renews those of batch norms.
+    Buffers are averaged with use_buffers=True, otherwise copied; update_bn() recomputes those of batch norms.
 
     >>> model = strata.nn.Linear(2, 2)
     >>> ema = strata.optim.swa_utils.AveragedModel(model, multi_avg_fn=strata.optim.swa_utils.get_ema_multi_avg_fn(0.99))
@@ -97,7 +97,7 @@ class AveragedModel(nn.Module):
 
     @strata.no_grad()
     def update_parameters(self, model):
-        """Takes the model's parameters of now into the average."""
+        """Adds the model's current parameters to the average."""
         mine, theirs = self._averaged(self.module), self._averaged(model)
         if [p.shape for p in mine] != [p.shape for p in theirs]:
             raise ValueError(
@@ -120,7 +120,7 @@ class AveragedModel(nn.Module):
 
 @strata.no_grad()
 def update_bn(loader, model, device=None):
-    """Computes the statistics of all batch norms anew from the data of a loader; of (input, target) pairs, from the inputs."""
+    """Recomputes the statistics of all batch norms from the data of a loader; for (input, target) pairs, from the inputs."""
     norms = {m: m.momentum for m in model.modules() if isinstance(m, _NORMS)}
     if not norms:
         return
@@ -140,7 +140,7 @@ def update_bn(loader, model, device=None):
 
 
 class SWALR(LRScheduler):
-    """From the rate of now to swa_lr in anneal_epochs, along a cosine or a line, and constant from then on.
+    """From the current rate to swa_lr in anneal_epochs, along a cosine or a line, then constant.
 
     >>> optimizer = strata.optim.SGD([strata.ones(1, requires_grad=True)], lr=0.5)
     >>> schedule = strata.optim.swa_utils.SWALR(optimizer, swa_lr=0.05)
@@ -167,7 +167,7 @@ class SWALR(LRScheduler):
         return (1 - math.cos(math.pi * t)) / 2 if self.anneal_strategy == "cos" else t
 
     def get_lr(self):
-        """The rates of this epoch, computed from those before: another schedule may have changed them."""
+        """The rates of this epoch, computed from the previous ones: another schedule may have changed them."""
         before, now = self._share(self.last_epoch - 1), self._share(self.last_epoch)
         rates = []
         for group in self.optimizer.param_groups:

@@ -6,7 +6,7 @@ __all__ = ["checkpoint", "data"]
 
 
 def __getattr__(name):
-    if name == "data":  # brings multiprocessing along: imported when first used
+    if name == "data":  # imports multiprocessing, so only on first use
         import importlib
 
         return importlib.import_module(".data", __name__)

@@ -37,12 +37,12 @@ class _Checkpoint(Function):
 
 
 def checkpoint(function, *args, use_reentrant=None, preserve_rng_state=True, **kwargs):
-    """function(*args, **kwargs), whose intermediate results are dropped and computed again when backward needs them."""
+    """function(*args, **kwargs), whose intermediate results are discarded and recomputed in backward."""
     return _Checkpoint.apply(function, kwargs, preserve_rng_state, *args)
 
 
 def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs):
-    """The functions one after the other, checkpointed in the given number of segments."""
+    """Runs the functions in sequence, checkpointed in the given number of segments."""
     functions = list(functions)
     size = -(-len(functions) // segments)
 

@@ -1,4 +1,4 @@
-"""RemovableHandle: what registering a hook returns."""
+"""RemovableHandle: returned when a hook is registered."""
 
 import itertools
 
@@ -12,7 +12,7 @@ class RemovableHandle:
         self.hooks, self.extra, self.id = hooks, extra, next(_ids)
 
     def remove(self):
-        """Takes the hook away; a second time does nothing."""
+        """Removes the hook; a second call does nothing."""
         self.hooks.pop(self.id, None)
         if self.extra is not None:
             self.extra.pop(self.id, None)
@@ -25,7 +25,7 @@ class RemovableHandle:
 
 
 def add(hooks, hook, prepend=False, flags=None, flagged=False):
-    """Puts a hook into an ordered dictionary; flags is a second one for those that are marked."""
+    """Puts a hook into an ordered dictionary; flags is a second one for marked hooks."""
     handle = RemovableHandle(hooks, flags)
     hooks[handle.id] = hook
     if flagged:

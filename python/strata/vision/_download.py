@@ -1,4 +1,4 @@
-"""Fetching published files: checked by their MD5 sums, put into place whole or not at all."""
+"""Downloads published files: verified by their MD5 sums, stored atomically."""
 
 import hashlib
 import os

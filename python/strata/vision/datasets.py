@@ -1,4 +1,4 @@
-"""MNIST, FashionMNIST, CIFAR10 from their published files, and digits that need none; the names are torchvision's."""
+"""MNIST, FashionMNIST, CIFAR10 from their published files, and synthetic digits; the names are torchvision's."""
 
 import os
 
@@ -61,8 +61,8 @@ class VisionDataset(Dataset):
 class MNIST(VisionDataset):
     """Handwritten digits: 60,000 images of 28 x 28 to train on and 10,000 to test with.
 
-    root is the folder of the four published files, packed or not, or one with MNIST/raw in it as torchvision makes it.
-    download=True fetches what is missing.
+    root is the folder of the four published files, compressed or not, or one with MNIST/raw as in torchvision's layout.
+    download=True downloads missing files.
     """
 
     _files = _download.MNIST
@@ -87,7 +87,7 @@ class FashionMNIST(MNIST):
 
 
 class CIFAR10(VisionDataset):
-    """Photographs of ten kinds of things: 50,000 of 3 x 32 x 32 to train on and 10,000 to test with.
+    """Photographs of ten classes: 50,000 of 3 x 32 x 32 to train on and 10,000 to test with.
 
     root holds the binary version: its .bin files, cifar-10-batches-bin, or cifar-10-binary.tar.gz. data is [n, 3, 32, 32].
     """
@@ -107,7 +107,7 @@ class CIFAR10(VisionDataset):
 
 
 class SyntheticDigits(VisionDataset):
-    """Digits drawn by strokes and distorted, in the form of MNIST: no files, the same for the same seed everywhere."""
+    """Synthetic digits in the form of MNIST, drawn by distorted strokes: no files, reproducible for a seed."""
 
     def __init__(self, train=True, transform=None, target_transform=None, seed=0):
         super().__init__(None, transform, target_transform)

@@ -53,13 +53,13 @@ def _pad(image, sides, fill, mode):
     around = [left, right, top, bottom]
     if mode == "constant":
         return F.pad(image, around, value=fill)
-    flat = image.reshape(-1, 1, *image.shape[-2:])  # these modes want a batch and channels
+    flat = image.reshape(-1, 1, *image.shape[-2:])  # these modes need a batch and channels
     padded = F.pad(flat.float() if not flat.is_floating_point() else flat, around, mode=modes[mode]).to(image.dtype)
     return padded.reshape(*image.shape[:-2], *padded.shape[-2:])
 
 
 class Compose:
-    """Transforms one after the other."""
+    """Applies transforms in sequence."""
 
     def __init__(self, transforms):
         self.transforms = list(transforms)
@@ -145,7 +145,7 @@ class Normalize(_Transform):
 
 
 class Pad(_Transform):
-    """A border: one width, (left/right, top/bottom), or (left, top, right, bottom)."""
+    """Adds a border: one width, (left/right, top/bottom), or (left, top, right, bottom)."""
 
     batched = True
 
@@ -212,7 +212,7 @@ class Resize(_Transform):
 
 
 class RandomCrop(_Transform):
-    """A piece of the image from a random place, after padding."""
+    """Crops at a random position, after padding."""
 
     def __init__(self, size, padding=None, pad_if_needed=False, fill=0, padding_mode="constant"):
         self.size, self.padding, self.pad_if_needed = _pair(size, "RandomCrop"), padding, pad_if_needed
@@ -246,13 +246,13 @@ class _RandomFlip(_Transform):
 
 
 class RandomHorizontalFlip(_RandomFlip):
-    """Left and right exchanged, with probability p."""
+    """Flips horizontally with probability p."""
 
     dim = -1
 
 
 class RandomVerticalFlip(_RandomFlip):
-    """Top and bottom exchanged, with probability p."""
+    """Flips vertically with probability p."""
 
     dim = -2
 

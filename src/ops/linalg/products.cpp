@@ -64,7 +64,7 @@ void infer_matmul(const Call& c) {
 Tensor turned(const Tensor& t) { return transpose(t, -2, -1); }
 
 Tensor as_rows(
-  const Tensor& t) {  // [..., n] as one matrix; says the number of rows, since -1 cannot stand for it beside a 0
+  const Tensor& t) {  // [..., n] as one matrix; with an explicit number of rows, since -1 is ambiguous next to a 0
   return reshape(t, {checked_numel(t.shape().first(t.shape().size() - 1)), t.size(-1)});
 }
 

@@ -86,7 +86,7 @@ template <const cpu::Dense& dense> void run_cholesky_inverse(const Call& c) {
     std::fill_n(x, n * n, 0.0);
     for (int64_t k = 0; k < n; ++k) x[k * n + k] = 1;
     const int64_t row = upper ? 1 : n,
-                  column = upper ? n : 1;  // the lower factor, whichever way it is stored
+                  column = upper ? n : 1;  // the lower factor, stored as either triangle
     dense.solve_triangle(L, row, column, n, false, false, x, n);
     dense.solve_triangle(L, column, row, n, true, false, x, n);
   });

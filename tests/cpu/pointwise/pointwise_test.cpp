@@ -108,8 +108,8 @@ TEST(Pointwise, EveryRecordMatchesItsReferenceInEveryDtypeAndLayout) {
         Tensor expected;
         try {
           expected = by_reference(*op, s.args);
-        } catch (const Error&
-                   e) {  // integer division by a zero of the sample, a type that does not mix: the others refuse it too
+        } catch (
+          const Error& e) {  // integer division by a zero of the sample, incompatible types: the others raise too
           EXPECT_THROW(call(*op, s.args), Error) << what << ": " << e.what();
           continue;
         }

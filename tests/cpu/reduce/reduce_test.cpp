@@ -1,4 +1,4 @@
-// Reductions against plain float64 loops: every layout, every fold, and the same bits for every thread count.
+// Reductions compared with plain float64 loops: every layout and reduction, and the same bits for any thread count.
 #include "cpu/reduce/reduce.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Planted bugs: each check finds its own, and says kernel, op, thread, CUDA line and PTX line.
+// Planted bugs: each check finds its own, and reports kernel, op, thread, CUDA line and PTX line.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -65,7 +65,7 @@ TEST_F(Checks, OutOfBoundsNamesEverything) {
          {"0 bytes behind an allocation of 256 bytes", "kernel 'write' of add.Tensor", "thread (64,0,0)",
           "planted.cu:12", "PTX line 12: st.global.u32 [%p], %t"});
   set_vgpu_label(nullptr);
-  open("");  // without the check the neighbouring bytes are written unseen, as on a card
+  open("");  // without the check the neighbouring bytes are overwritten silently, as on a GPU
   OK(run("write", 65, x, 4u));
 }
 
@@ -84,7 +84,7 @@ TEST_F(Checks, UninitialisedReads) {
   open("init");
   OK(cu->cuMemsetD8Async(x, 1, 128, nullptr));
   OK(run("copy", 32, x, y));
-  OK(run("copy", 32, y, x));  // what was written by a kernel
+  OK(run("copy", 32, y, x));  // written by a kernel
   expect(run("copy", 33, x, y), kLaunchFailed,
          {"nobody has written", "byte 128 of", "thread (32,0,0)", "planted.cu:20"});
   open("init");
@@ -96,12 +96,12 @@ TEST_F(Checks, RacesInSharedMemory) {
   OK(run("neighbour", 64, x, 1u));
   expect(run("neighbour", 64, x, 0u), kLaunchFailed, {"race in shared memory", "no barrier", "planted.cu:3"});
   open("memory,sync");
-  OK(run("neighbour", 64, x, 0u));  // the other checks have nothing to say about it
+  OK(run("neighbour", 64, x, 0u));  // the other checks do not report it
 }
 
 TEST_F(Checks, DivergentBarriers) {
   open("");
-  OK(run("divergent", 32, x));  // meets by luck
+  OK(run("divergent", 32, x));  // correct by luck
   open("sync");
   expect(run("divergent", 32, x), kLaunchFailed, {"divergent code", "lanes 0xffff0000", "0x0000ffff do not"});
 }

@@ -133,7 +133,7 @@ TEST_F(Driver, AFaultIsStickyAndNamesItsPlace) {
 }
 
 TEST_F(Driver, DelayedStreamsShowAMissingWait) {
-  // y += x twice, in two streams: with an event between them the sum is right, whatever the order that is tried.
+  // y += x twice, in two streams: with an event between them the sum is right for every order.
   for (uint64_t seed = 0; seed < 20; ++seed) {
     module = nullptr;
     VgpuOptions options;

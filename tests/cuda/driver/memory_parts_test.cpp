@@ -1,4 +1,4 @@
-// Memory by parts: virtual memory management, pools, peers; launches with attributes; handles that went stale; spans.
+// Virtual memory management, pools, peers; launches with attributes; stale handles; spans.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -84,10 +84,10 @@ TEST_F(Parts, MapsCreatedMemoryIntoReservedAddresses) {
   OK(cu->cuMemMap(base + g, g, 0, b, 0));
   const CUmemAccessDesc access{{kLocationDevice, 0}, kAccessReadWrite};
   OK(cu->cuMemSetAccess(base, 2 * g, &access, 1));
-  OK(run_fill(base + g - 64, 7, 64));  // over the seam of the two
+  OK(run_fill(base + g - 64, 7, 64));  // across the boundary of the two
   EXPECT_EQ(at(base + g - 4), 7u);
   EXPECT_EQ(at(base + g), 7u);
-  // The memory keeps what it holds while it has a handle, and can be seen at two addresses.
+  // The memory keeps its contents while it has a handle, and can be mapped at two addresses.
   OK(cu->cuMemUnmap(base + g, g));
   EXPECT_EQ(cu->cuMemcpyDtoH(&g, base + g, 4), kInvalidValue);
   OK(cu->cuMemMap(base + 4 * g, g, 0, b, 0));
@@ -184,7 +184,7 @@ TEST_F(Parts, LaunchesWithAttributes) {
   attributes[1].id = 99;
   EXPECT_EQ(cu->cuLaunchKernelEx(&config, fill, params, nullptr), kNotSupported);
   attributes[1].id = kLaunchIgnore;
-  config.gridDimX = 100000;  // more than can be alive at once
+  config.gridDimX = 100000;  // more than can be resident at once
   EXPECT_EQ(cu->cuLaunchKernelEx(&config, fill, params, nullptr), kLaunchOutOfResources);
 }
 

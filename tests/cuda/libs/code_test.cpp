@@ -1,4 +1,4 @@
-// Device code that is made at run time: PTX as text, and what NVRTC compiles, where it is installed.
+// Device code compiled at run time: PTX as text, and the output of NVRTC, if it is installed.
 #include <gtest/gtest.h>
 
 #include "cuda/libs/libraries.h"
@@ -45,7 +45,7 @@ void run_tripled(const Function& kernel) {
 TEST(Code, RunsPtxThatIsGivenAsText) {
   const auto code = std::make_shared<const Code>("test", kTriple);
   run_tripled(Function(code, "triple"));
-  run_tripled(Function(std::make_shared<const Code>("test", kTriple), "triple"));  // another code of the same name
+  run_tripled(Function(std::make_shared<const Code>("test", kTriple), "triple"));  // different code with the same name
   EXPECT_THROW(run_tripled(Function(code, "no_such_kernel")), Error);
 }
 

@@ -1,4 +1,4 @@
-// The device allocator over a virtual GPU of its own: splitting, joining, streams, limits, statistics.
+// The device allocator over a separate virtual GPU: splitting, merging, streams, limits, statistics.
 #include "cuda/runtime/allocator.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ TEST_F(DeviceAllocator, SplitsAndJoins) {
   const uint64_t first = at(a);
   a = {};
   b = {};
-  const Ref<Storage> again = memory.allocate(1000, nullptr);  // the one that came back, as it is
+  const Ref<Storage> again = memory.allocate(1000, nullptr);  // the freed one, unchanged
   EXPECT_EQ(at(again), first);
 }
 
@@ -43,7 +43,7 @@ TEST_F(DeviceAllocator, NeighboursAreJoinedWhereNothingElseFits) {
   const uint64_t first = at(a);
   a = {};
   b = {};
-  Ref<Storage> d = memory.allocate(3000, nullptr);  // fits only where both were
+  Ref<Storage> d = memory.allocate(3000, nullptr);  // fits only in both together
   EXPECT_EQ(at(d), first);
   EXPECT_EQ(memory.stats().segments, 1u);
   d = {};
@@ -77,7 +77,7 @@ TEST_F(DeviceAllocator, WaitsForOtherUsers) {
   const uint64_t place = at(a);
   memory.record_stream(*a, other.handle());
   a = {};
-  other.synchronize();  // then the event has come
+  other.synchronize();  // then the event has completed
   EXPECT_EQ(at(memory.allocate(4096, nullptr)), place);
 }
 

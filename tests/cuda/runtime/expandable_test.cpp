@@ -1,4 +1,5 @@
-// Expandable segments over a virtual GPU of its own: growth in place, no pieces, memory that goes back. sweep_test.cpp fails their calls.
+// Expandable segments over a separate virtual GPU: growth in place, no fragmentation, memory that is returned.
+// sweep_test.cpp makes their calls fail.
 #include <gtest/gtest.h>
 
 #include "cuda/driver/vgpu.h"
@@ -37,18 +38,18 @@ TEST_F(ExpandableSegments, GrowInPlace) {
   Ref<Storage> a = memory.allocate(3 * kMiB, nullptr);
   const uint64_t first = at(a);
   EXPECT_EQ(memory.stats().reserved, 4 * kMiB);
-  Ref<Storage> b = memory.allocate(3 * kMiB, nullptr);  // one MiB is there, two come
+  Ref<Storage> b = memory.allocate(3 * kMiB, nullptr);  // one MiB is mapped, two are added
   EXPECT_EQ(at(b), first + 3 * kMiB);
   EXPECT_EQ(memory.stats().reserved, 6 * kMiB);
   a = {};
   b = {};
-  a = memory.allocate(40 * kMiB, nullptr);  // the same place, with more memory behind it
+  a = memory.allocate(40 * kMiB, nullptr);  // the same address, with more memory mapped
   EXPECT_EQ(at(a), first);
   EXPECT_EQ(memory.stats().reserved, 40 * kMiB);
   EXPECT_EQ(memory.stats().segments, 1u);
   EXPECT_EQ(memory.stats().peak_reserved, 40 * kMiB);
   EXPECT_EQ(taken(), 40 * kMiB);
-  // The memory is there, over the borders of its chunks.
+  // The memory is accessible across chunk boundaries.
   std::vector<unsigned char> host(40 * kMiB, 7), back(40 * kMiB);
   ASSERT_EQ(gpu.table().cuMemcpyHtoD(at(a), host.data(), host.size()), driver::kSuccess);
   ASSERT_EQ(gpu.table().cuMemcpyDtoH(back.data(), at(a), back.size()), driver::kSuccess);
@@ -57,7 +58,7 @@ TEST_F(ExpandableSegments, GrowInPlace) {
 
 TEST_F(ExpandableSegments, GrowingSizesShareTheirMemory) {
   size_t largest = 0;
-  for (size_t n = 2; n <= 40; n += 2) {  // fixed segments would have taken the sum of them, far more than there is
+  for (size_t n = 2; n <= 40; n += 2) {  // fixed segments would have taken their sum, far more than there is
     const Ref<Storage> a = memory.allocate(n * kMiB + 100, nullptr);
     largest = n * kMiB + 100;
     EXPECT_LT(memory.stats().reserved, largest + 2 * AddressRange::kChunk);

@@ -1,4 +1,4 @@
-// What the runtime makes of failing drivers and kernels: typed errors, a dead device that says why.
+// Failing drivers and kernels: typed errors, a dead device with its cause.
 #include <gtest/gtest.h>
 
 #include "cuda/driver/vgpu.h"

@@ -1,5 +1,5 @@
-// The cache of compiled kernels: what is kept is found again, what is damaged or foreign is made anew, a folder that cannot be
-// written is no error.
+// The cache of compiled kernels: stored code is found again, damaged or foreign code is compiled again, a read-only
+// folder is not an error.
 #include "cuda/runtime/kernel_cache.h"
 
 #include <gtest/gtest.h>
@@ -72,7 +72,7 @@ TEST(KernelCache, AFolderThatCannotBeWrittenKeepsNothing) {
   }
 }
 
-// A virtual device of its own, its calls counted.
+// A separate virtual device, with its calls counted.
 struct PtxCompiled : ::testing::Test {
   PtxCompiled()
       : recorder(driver::open_vgpu({.memory = 64 << 20})), runtime(DeviceType::Vgpu, started(recorder.table())) {}
@@ -85,7 +85,7 @@ struct PtxCompiled : ::testing::Test {
     return std::count_if(calls.begin(), calls.end(),
                          [](const driver::Call& c) { return std::string_view(c.name) == "cuLinkComplete"; });
   }
-  // Loads the kernels of copy.cu and looks for one of them.
+  // Loads the kernels of copy.cu and looks up one of them.
   void load(const KernelCache& cache) {
     runtime[0].activate();
     const auto& all = images();
@@ -109,14 +109,14 @@ TEST_F(PtxCompiled, Once) {
   ASSERT_EQ(folder.count(), 1u);
   const std::string path = only_file(folder), whole = testing::get(path);
   testing::put(path, whole.substr(0, whole.size() / 2));
-  load(cache);  // made and kept anew
+  load(cache);  // compiled and cached again
   EXPECT_EQ(compiled(), 2);
   EXPECT_EQ(testing::get(path), whole);
   load(KernelCache(""));
   EXPECT_EQ(compiled(), 2);
 }
 
-// Whole, of this key, and yet nothing that the driver takes.
+// A complete file with this key, but the driver rejects its code.
 TEST_F(PtxCompiled, AgainWhereTheDriverDoesNotTakeIt) {
   const KernelCache cache(folder.path());
   load(cache);

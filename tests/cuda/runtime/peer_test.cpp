@@ -1,4 +1,4 @@
-// Copies between two virtual devices: directly, in the order of the streams on both sides.
+// Copies between two virtual devices: direct, ordered in the streams of both.
 #include "cuda/runtime/peer.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 constexpr Device kFirst{DeviceType::Vgpu, 0}, kSecond{DeviceType::Vgpu, 1};
 std::optional<Device> on(Device d) { return d; }
 
-// Two devices behind 'vgpu', and a record of the calls.
+// Two 'vgpu' devices, and a record of the calls.
 class TwoDevices {
  public:
   explicit TwoDevices(const driver::VgpuOptions& options)
@@ -59,13 +59,13 @@ TEST(PeerCopies, DoNotTouchTheHost) {
   EXPECT_EQ(devices.count("cuCtxEnablePeerAccess"), 2);
   EXPECT_EQ(sum(y).item<double>(), 3000.0);
   EXPECT_EQ(sum(z).item<double>(), 3000.0);
-  // Strided and empty tensors go the same way.
+  // Strided and empty tensors work too.
   const Tensor t = to(transpose(view(arange(6, kFloat32), {2, 3}), 0, 1), on(kFirst));
   EXPECT_EQ(to(to(t, on(kSecond)), on(Device{})).select(0, 2).select(0, 1).item<double>(), 5.0);
   EXPECT_EQ(to(zeros({0, 3}, {}, on(kFirst)), on(kSecond)).numel(), 0);
 }
 
-// With work that runs as late as it may, a wait that is missing on either side gives a wrong number for some seed.
+// If work runs as late as possible, a missing wait on either side gives a wrong number for some seed.
 TEST(PeerCopies, KeepTheOrderOfBothSides) {
   for (uint64_t seed = 0; seed < 30; ++seed) {
     TwoDevices devices(options(true, seed));

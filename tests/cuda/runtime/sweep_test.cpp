@@ -1,5 +1,6 @@
-// The fault sweep: every driver call of a training step, of a captured graph and of an allocator's work fails once, with three
-// codes. Each time there is a typed error or the right result, nothing is left behind in the driver, and the CPU goes on.
+// The fault sweep: every driver call of a training step, of a captured graph and of the allocator fails once, with
+// three codes. Each time there is a typed error or the right result, nothing leaks in the driver, and the CPU stays
+// usable.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -20,7 +21,8 @@ namespace {
 
 constexpr Device kVgpu{DeviceType::Vgpu, 0};
 
-// A driver of its own behind device 'vgpu', whose call n fails; `leftovers` compares what was made with what was destroyed.
+// A separate driver for device 'vgpu', whose call n fails; `leftovers` compares what was created with what was
+// destroyed.
 class FailingDriver {
  public:
   FailingDriver(uint64_t n, driver::CUresult code)
@@ -28,7 +30,7 @@ class FailingDriver {
   uint64_t calls() const { return injector_.calls(); }
   std::string failed() const { return injector_.failed() ? injector_.failed() : ""; }
 
-  // Runs it; the text of the error that came, or nothing. Another kind of exception is a failed test.
+  // Runs it; returns the text of the error, if there was one. Another kind of exception fails the test.
   template <class F> std::optional<std::string> run(const F& work) {
     try {
       if (const driver::CUresult r = injector_.table().cuInit(0))
@@ -47,7 +49,7 @@ class FailingDriver {
     } catch (const Error& e) { return e.what(); }
   }
 
-  // What the driver still has, by the names of the calls. One whose destruction was made to fail may be left.
+  // Objects that the driver still has, by the names of the calls. One whose destruction was made to fail may be left.
   std::string leftovers() const {
     static const std::pair<std::vector<std::string>, std::vector<std::string>> kPairs[] = {
       {{"cuMemAlloc"}, {"cuMemFree"}},
@@ -82,7 +84,7 @@ class FailingDriver {
   driver::FaultInjector injector_;
 };
 
-// One more call may fail without an error: it only destroys, or a second try of the same did it.
+// This call may fail without an error: it only destroys, or a retry succeeded.
 bool forgivable(const std::string& call, driver::CUresult code) {
   return call.find("Destroy") != std::string::npos || call.find("Free") != std::string::npos ||
          call.find("Release") != std::string::npos || call.find("Unload") != std::string::npos ||
@@ -90,7 +92,7 @@ bool forgivable(const std::string& call, driver::CUresult code) {
           (call == "cuMemAlloc" || call == "cuMemCreate" || call == "cuMemMap" || call == "cuMemSetAccess"));
 }
 
-// `elsewhere`: calls that the workload also makes where nothing can be thrown, and does without.
+// `elsewhere`: calls that the workload also makes where nothing may be thrown, and whose failure it tolerates.
 template <class F> void sweep(uint64_t at_least, const F& work, const std::set<std::string>& elsewhere = {}) {
   uint64_t calls = 0;
   {
@@ -206,7 +208,7 @@ TEST(FaultSweep, Allocator) {
     a = {};
     device_hooks.copy(b->data, kVgpu, pinned->data, {}, 1000, false);
     b = {};
-    a = memory.allocate(50 << 20, other.handle());  // what is cached must go first
+    a = memory.allocate(50 << 20, other.handle());  // cached memory must be freed first
     a = {};
     s.synchronize();
     memory.empty_cache();
@@ -214,7 +216,7 @@ TEST(FaultSweep, Allocator) {
     EXPECT_EQ(memory.stats().reserved, 0u);
   };
   sweep(50, work,
-        {"cuEventCreate", "cuEventRecord"});  // freed memory that another stream used waits for the device instead
+        {"cuEventCreate", "cuEventRecord"});  // freed memory that another stream used then waits for the device
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What nvcc makes of kernels whose threads work together, against the host: reductions, scans, products of matrices.
+// Compiled kernels whose threads cooperate, compared with the host: reductions, scans, matrix products.
 #include <cmath>
 #include <numeric>
 #include <random>

@@ -1,4 +1,4 @@
-// What nvcc makes of scalar code, against the host: mathematical functions, integers, 16-bit floats, control flow.
+// Compiled scalar code, compared with the host: mathematical functions, integers, 16-bit floats, control flow.
 #include <cmath>
 #include <functional>
 #include <numeric>

@@ -1,4 +1,4 @@
-// The seeds and past findings of the PTX fuzz target, in every build: each runs or is refused by a typed error.
+// The seeds and past findings of the PTX fuzz target, in every build: each runs or is rejected with a typed error.
 #include <filesystem>
 #include <fstream>
 #include <sstream>

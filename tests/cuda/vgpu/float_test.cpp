@@ -21,7 +21,7 @@ Exact sum_of(Exact a, Exact b) {
   return error == 0 ? sum : error > 0 ? sum + bit : sum - bit;
 }
 
-// The nearest T from above or below, from the exact value: an independent way to round.
+// The nearest T from above or below, from the exact value: an independent rounding.
 template <class T> T rounded(Exact v, const std::string& mode) {
   T near = static_cast<T>(v);
   if (mode == "rn" || std::isnan(near) || v == exact(near)) return near;

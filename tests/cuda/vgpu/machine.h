@@ -46,7 +46,7 @@ struct Machine {
   Module module;
 };
 
-// PTX that nvcc made of tests/cuda/vgpu/kernels: "math.75".
+// PTX compiled by nvcc from tests/cuda/vgpu/kernels: "math.75".
 Whole compiled(const std::string& name);
 
 // One operand for every thread.
@@ -58,7 +58,7 @@ struct Column {
   std::vector<uint8_t> data;
 };
 
-// The instruction, written with %d for its result and %a, %b, %c for operands, once per row. Further lines may stand before.
+// The instruction, with %d for its result and %a, %b, %c for operands, once per row. Further lines may precede it.
 template <class D> std::vector<D> each(const std::string& text, const std::vector<Column>& columns) {
   const auto bits = [](size_t bytes) { return bytes * 8; };
   const char* names[] = {"%a", "%b", "%c"};

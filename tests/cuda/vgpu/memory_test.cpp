@@ -1,4 +1,4 @@
-// Loads, stores, copies in flight and matrices of a warp; what a kernel may not touch.
+// Loads, stores, asynchronous copies and matrices of a warp; invalid accesses.
 #include <cmath>
 #include <numeric>
 
@@ -66,7 +66,7 @@ TEST(MemoryAccess, AsyncCopiesArriveWhenWaitedFor) {
   const auto d = m.get<uint32_t>(o, 128);
   for (uint32_t k = 0; k < 32; ++k) {
     ASSERT_EQ(d[k], 100 + k);
-    ASSERT_EQ(d[32 + k], 0u);  // the second group is still under way
+    ASSERT_EQ(d[32 + k], 0u);  // the second group is still pending
     ASSERT_EQ(d[64 + k], 132 + k);
     ASSERT_EQ(d[96 + k], 0u);  // no bytes given: zeros
   }

@@ -61,7 +61,7 @@ TEST(Cache, CountsWhatMissesAndWhatGoesBack) {
     for (int round = 0; round < 3; ++round)
       for (uint64_t a = 0; a < 512 << 10; a += 4) c->touch(0x10000000 + a, 4, Access::Read);
   EXPECT_EQ(fits.read(), 512u << 10);         // each byte once
-  EXPECT_EQ(small.read(), 3 * (512u << 10));  // a walk that is larger than the cache finds nothing again
+  EXPECT_EQ(small.read(), 3 * (512u << 10));  // a range larger than the cache is always evicted before it is reused
   CacheModel writes(1 << 20);
   for (uint64_t a = 0; a < 1000 * 32; a += 4) writes.touch(a, 4, Access::Write);
   EXPECT_EQ(writes.read(), 0u);
@@ -86,11 +86,11 @@ TEST(Counters, MemoryBoundAndEstimate) {
   EXPECT_FALSE(plain.cache_modelled);
   EXPECT_EQ(c.dram_read, 2u * 16 * kCount);
   EXPECT_EQ(c.dram_written, 16u * kCount);
-  EXPECT_EQ(c.global_sectors, plain.global_sectors);  // the modelled run counts the same otherwise
+  EXPECT_EQ(c.global_sectors, plain.global_sectors);  // the other counters are the same
   EXPECT_EQ(c.warp_instructions, plain.warp_instructions);
   const Profile p = profile_of("ampere");
   const Estimate e = estimate(c, p);
-  EXPECT_STREQ(e.bound, "launch");  // 3 MB are gone before the launch is over
+  EXPECT_STREQ(e.bound, "launch");  // 3 MB take less time than the launch
   Profile slow = p;
   slow.bandwidth = 1e9;
   EXPECT_STREQ(estimate(c, slow).bound, "device memory");

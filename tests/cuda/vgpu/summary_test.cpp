@@ -1,4 +1,4 @@
-// Counters added up by kernel: sums, means by weight, order, and the table.
+// Counters aggregated by kernel: sums, weighted means, order, and the table.
 #include "cuda/vgpu/summary.h"
 
 #include <gtest/gtest.h>

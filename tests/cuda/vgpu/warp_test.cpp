@@ -1,4 +1,5 @@
-// Lanes with each other: shuffles, votes, divergence, barriers, atomics, and the same result for any thread count.
+// Communication between lanes: shuffles, votes, divergence, barriers, atomics, and the same result for any thread
+// count.
 #include <bit>
 #include <numeric>
 
@@ -65,7 +66,7 @@ TEST(Exchange, VotesMatchesReductions) {
 }
 
 TEST(Divergence, LoopsOfEveryLengthMeetAgain) {
-  // Collatz steps, a loop of another length for every lane, and a shuffle of all lanes behind it.
+  // Collatz steps, a loop of different length for every lane, followed by a shuffle of all lanes.
   std::vector<uint32_t> a(256);
   std::iota(a.begin(), a.end(), 1u);
   const auto d = each<uint32_t>(

@@ -57,7 +57,7 @@ TEST(Idx, PackedFilesAreReadAlike) {
   const std::string plain = idx(8, {3}, "abc"), packed = pack(plain);
   EXPECT_EQ(testing::difference(parse(plain), parse(packed)), "");
   EXPECT_EQ(testing::difference(parse(plain), parse(pack(plain.substr(0, 5)) + pack(plain.substr(5)))),
-            "");  // strung together
+            "");  // concatenated
 }
 
 TEST(Idx, BadHeadersAreRefused) {
@@ -83,7 +83,7 @@ TEST(Idx, ClaimedSizesAreCheckedBeforeMemoryIsTaken) {
   EXPECT_ERROR(Runtime, "but the file holds 4 bytes", parse(idx(8, {3}, "abcd")));
   EXPECT_ERROR(Runtime, "holds 2 bytes when unpacked", parse(pack(idx(8, {3}, "ab"))));
   EXPECT_ERROR(Runtime, "holds more when unpacked", parse(pack(idx(8, {3}, "abcd"))));
-  // Large and false: found without keeping what is unpacked.
+  // A large false claim: detected without keeping the decompressed data.
   EXPECT_ERROR(Runtime, "another number of bytes when unpacked",
                parse(pack(idx(8, {66, 1 << 20}, std::string(65 << 20, 'x')))));
   EXPECT_ERROR(Runtime, "another number of bytes when unpacked",
@@ -93,7 +93,7 @@ TEST(Idx, ClaimedSizesAreCheckedBeforeMemoryIsTaken) {
 }
 
 TEST(Idx, GzipBombStopsAtTheClaimedSize) {
-  // 200 MB of zeros behind a header that claims three bytes.
+  // 200 MB of zeros after a header that claims three bytes.
   EXPECT_ERROR(Runtime, "holds more when unpacked", parse(pack(idx(8, {3}, std::string(200 << 20, '\0')))));
 }
 

@@ -62,7 +62,7 @@ TEST(Streams, WorkersTakeTurnsAndShareAsTheDataSetSays) {
   for (int i = 0; i < 20; ++i) EXPECT_EQ(run(shared), expected);
   DataLoader each(Range(0, 3, false), {.batch_size = 2, .num_workers = 2});
   EXPECT_EQ(run(each), (Lists{{0, 1}, {0, 1}, {2}, {2}}));
-  // Workers 1 and 2 end first; the other goes on.
+  // Workers 1 and 2 end first; the other continues.
   DataLoader uneven(Range(0, 4), {.batch_size = 1, .num_workers = 3});
   EXPECT_EQ(run(uneven), (Lists{{0}, {1}, {2}, {3}}));
 }
@@ -128,7 +128,7 @@ TEST(Streams, ThreadsStayWithinThePrefetchAndStopWhenLeftEarly) {
     ++it;
     ++it;
   }
-  // Three taken, two waiting at each worker, one in the making.
+  // Three taken, two waiting at each worker, one being built.
   EXPECT_LE(calls.load(), 2 * (3 + 3 * 2 + 3));
 }
 

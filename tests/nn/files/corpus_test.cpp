@@ -1,4 +1,4 @@
-// The fuzz targets' seeds and past findings, in every build: each is read or refused by a typed error.
+// The fuzz targets' seeds and past findings, in every build: each is read or rejected with a typed error.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -22,7 +22,7 @@ struct Zeros : files::StorageSource {
   }
 };
 
-// Number of files that were read; every other ends in an error of ours.
+// Number of files that were read; all others end in a strata::Error.
 int replay(const std::string& name, const std::function<void(const std::shared_ptr<FileBytes>&)>& read) {
   int good = 0, all = 0;
   for (const auto& entry : std::filesystem::directory_iterator(std::string(STRATA_CORPUS) + "/" + name)) {

@@ -86,7 +86,7 @@ TEST(SafeTensors, LoadedTensorsAreWritableAndTheFileStaysAsItIs) {
   add_(a, 1);
   EXPECT_EQ(sum(a).item<double>(), 4);
   EXPECT_EQ(sum(b).item<double>(), 0);
-  EXPECT_EQ(a->version(), 1U);  // a write to one weight is none to its neighbour
+  EXPECT_EQ(a->version(), 1U);  // a write to one weight does not change its neighbour
   EXPECT_EQ(b->version(), 0U);
   EXPECT_EQ(get(folder / "f"), before);
   save(folder / "f", {{"a", a}});  // over the file that a came from
@@ -121,7 +121,7 @@ std::string one(const std::string& shape, const std::string& offsets, const std:
 
 TEST(SafeTensors, BadShapesAndOffsetsAreRefused) {
   const std::string four(4, '\0');
-  // The product wraps to 4 elements in 64 bits.
+  // The product overflows to 4 elements in 64 bits.
   EXPECT_ERROR(Runtime, "more elements than can be addressed",
                read_text(file_with(one("[4194305,4194305,211106198978564]", "[0,4]"), four)));
   EXPECT_ERROR(Runtime, "more elements than can be addressed",

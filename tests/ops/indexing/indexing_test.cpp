@@ -61,7 +61,7 @@ TEST(GetItem, ErrorsNameIndexDimensionAndSize) {
 TEST(GetItem, TensorsBroadcastAndGoWhereNumPyPutsThem) {
   const Tensor x = numbered({4, 5, 6, 7});
   const Tensor i = ints({3, 0}), j = reshape(ints({1, 2, -1}), {3, 1});
-  // Neighbours: their dimensions take the place of the first.
+  // Adjacent: their dimensions replace the first.
   const Tensor a = get_item(x, {kAll, i, j});
   ASSERT_EQ(shape_of(a), (Ints{4, 3, 2, 7}));
   const auto* p = a.data<float>();
@@ -72,7 +72,7 @@ TEST(GetItem, TensorsBroadcastAndGoWhereNumPyPutsThem) {
           const int64_t rows[] = {1, 2, 5}, cols[] = {3, 0};
           ASSERT_EQ(*p++, static_cast<float>(((n * 5 + cols[c]) * 6 + rows[r]) * 7 + k));
         }
-  // Apart: they come first.
+  // Not adjacent: they come first.
   EXPECT_EQ(shape_of(get_item(x, {kAll, i, kAll, j})), (Ints{3, 2, 4, 6}));
   EXPECT_EQ(shape_of(get_item(x, {i, kAll, 2, ints({1, 1})})), (Ints{2, 5}));
   EXPECT_EQ(shape_of(get_item(x, {Ellipsis{}, ints({})})), (Ints{4, 5, 6, 0}));

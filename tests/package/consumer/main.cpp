@@ -1,4 +1,4 @@
-// What a user's first program looks like: it sees nothing of Strata but the installed package.
+// A user's first program: it only uses the installed package.
 #include <strata/strata.h>
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-"""Tools around networks: clipping of gradients, parameters as one vector, sequences of several lengths."""
+"""Network utilities: gradient clipping, parameters as one vector, sequences of different lengths."""
 
 import builtins
 import copy
@@ -84,12 +84,12 @@ def clip_grad_value_(parameters, clip_value, foreach=None):
 
 
 def parameters_to_vector(parameters):
-    """The parameters one after the other as one vector."""
+    """Concatenates the parameters to one vector."""
     return _C.ops["cat"]([p.reshape(-1) for p in parameters])
 
 
 def vector_to_parameters(vec, parameters):
-    """Makes the parameters show the pieces of a vector."""
+    """Makes the parameters views of a vector."""
     if not isinstance(vec, _C.Tensor):
         raise TypeError(f"expected strata.Tensor, but got: {type(vec).__name__}")
     at = 0
@@ -100,11 +100,11 @@ def vector_to_parameters(vec, parameters):
 
 def skip_init(module_cls, *args, **kwargs):
     """module_cls(*args, **kwargs), whose parameters the caller is about to set."""
-    return module_cls(*args, **kwargs)  # drawing initial values costs less than a way around them
+    return module_cls(*args, **kwargs)  # drawing initial values is cheaper than avoiding it
 
 
 def fuse_conv_bn_weights(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, transpose=False):
-    """Weight and bias of a convolution that does what it and a batch norm in evaluation mode did."""
+    """Weight and bias of a convolution with an eval-mode batch norm folded in."""
     with no_grad():
         conv_b = conv_b if conv_b is not None else _C.ops["zeros_like"](bn_rm)
         bn_w = bn_w if bn_w is not None else _C.ops["ones_like"](bn_rm)
@@ -117,7 +117,7 @@ def fuse_conv_bn_weights(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, trans
 
 
 def fuse_conv_bn_eval(conv, bn, transpose=False):
-    """A copy of the convolution that also does the batch norm; both must be in evaluation mode."""
+    """A copy of the convolution with the batch norm folded in; both must be in evaluation mode."""
     if conv.training or bn.training:
         raise AssertionError("Fusion only for eval!")
     fused = copy.deepcopy(conv)
@@ -128,5 +128,5 @@ def fuse_conv_bn_eval(conv, bn, transpose=False):
 
 
 def fuse_linear_bn_eval(linear, bn):
-    """A copy of the linear layer that also does the batch norm; both must be in evaluation mode."""
+    """A copy of the linear layer with the batch norm folded in; both must be in evaluation mode."""
     return fuse_conv_bn_eval(linear, bn)

@@ -1,5 +1,5 @@
-"""Weight norm and spectral norm in their older form, with hooks and the names weight_g, weight_v and weight_orig; new code takes
-those of nn.utils.parametrizations."""
+"""Weight norm and spectral norm in their older form, with hooks and the names weight_g, weight_v and weight_orig; use
+those of nn.utils.parametrizations in new code."""
 
 from ...autograd import no_grad
 from ..parameter import Parameter
@@ -52,7 +52,7 @@ def _found(module, name, what, kind):
 
 
 def weight_norm(module, name="weight", dim=0):
-    """Trains the length (<name>_g) and the direction (<name>_v) of a weight apart."""
+    """Trains the length (<name>_g) and the direction (<name>_v) of a weight separately."""
     weight, hook = _weight(module, name, "weight_norm", _WeightNormHook), _WeightNormHook(name, dim)
     delattr(module, name)
     module.register_parameter(name + "_g", Parameter(norm_except_dim(weight, dim).detach()))

@@ -1,4 +1,4 @@
-"""Ready-made parametrizations: weight norm and spectral norm."""
+"""Built-in parametrizations: weight norm and spectral norm."""
 
 from ... import _C
 from ...autograd import no_grad
@@ -34,7 +34,7 @@ class _WeightNorm(Module):
 
 
 class SpectralNorm(Module):
-    """A weight over its largest singular value, which power iteration follows in training mode."""
+    """A weight divided by its largest singular value, which is tracked by power iteration in training mode."""
 
     def __init__(self, weight, n_power_iterations=1, dim=0, eps=1e-12):
         super().__init__()
@@ -71,7 +71,7 @@ class SpectralNorm(Module):
         matrix = self._matrix(weight)
         if self.training:
             self._iterate(matrix.detach(), self.n_power_iterations)
-        u, v = self._u.clone(), self._v.clone()  # two passes may come before one backward
+        u, v = self._u.clone(), self._v.clone()  # two forward passes may precede one backward
         return weight / u.dot(matrix @ v)
 
     def right_inverse(self, value):
@@ -79,13 +79,13 @@ class SpectralNorm(Module):
 
 
 def weight_norm(module, name="weight", dim=0):
-    """Trains the length and the direction of a weight apart: g * v / |v|, with a length per slice along dim."""
+    """Trains the length and the direction of a weight separately: g * v / |v|, with a length per slice along dim."""
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
     return module
 
 
 def rows_of(module):
-    """The dimension of a module's weight that counts its outputs."""
+    """The output dimension of a module's weight."""
     return 1 if type(module).__name__.startswith("ConvTranspose") else 0
 
 

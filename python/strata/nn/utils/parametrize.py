@@ -22,7 +22,7 @@ _cache, _cache_users = {}, 0
 
 @contextlib.contextmanager
 def cached():
-    """In its block, a parametrized tensor is computed once, however often it is asked for."""
+    """In its block, a parametrized tensor is computed only once."""
     global _cache_users
     _cache_users += 1
     try:
@@ -49,7 +49,7 @@ class ParametrizationList(ModuleList):
                     f"right_inverse must return a Tensor or a sequence of them, got {type(tensor).__name__}"
                 )
             if trained:
-                if self.is_tensor:  # the parameter itself, so that optimizers that hold it go on
+                if self.is_tensor:  # the parameter itself, so that optimizers still refer to it
                     original.data = tensor
                 self.register_parameter(name, original if self.is_tensor else Parameter(tensor, original.requires_grad))
             else:
@@ -64,7 +64,7 @@ class ParametrizationList(ModuleList):
         return value
 
     def right_inverse(self, value):
-        """Sets the tensors so that the parameter becomes value, as far as the functions have inverses."""
+        """Sets the tensors so that the parameter becomes value; the functions must have inverses."""
         with no_grad():
             value = self._inverse(value)
             for name, tensor in zip(self._names, [value] if self.is_tensor else value, strict=True):
@@ -88,7 +88,7 @@ def is_parametrized(module, tensor_name=None):
 
 
 def type_before_parametrizations(module):
-    """The class of a module without what parametrizing made of it."""
+    """The original class of a parametrized module."""
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 
@@ -120,7 +120,7 @@ def _property(name):
             return lists[name]()
         key = id(self), name
         if key not in _cache:
-            _cache[key] = self, lists[name]()  # the module is kept, so that its id stays its own
+            _cache[key] = self, lists[name]()  # keep the module, so that its id is not reused
         return _cache[key][1]
 
     def put(self, value):
@@ -130,9 +130,9 @@ def _property(name):
 
 
 def register_parametrization(module, tensor_name, parametrization, *, unsafe=False):
-    """From now on, module.<tensor_name> is parametrization(original), where the original is what is trained.
+    """From now on, module.<tensor_name> is parametrization(original), where the original is trained.
 
-    Assigning to it needs a method right_inverse(value), which gives the original. A second parametrization takes the result of
+    Assigning to it needs a method right_inverse(value), which returns the original. A second parametrization takes the result of
     the first. The result must have the shape and dtype of the tensor, unless unsafe.
     """
     parametrization.train(module.training)
@@ -175,7 +175,7 @@ def _check_fits(result, tensor, parametrization, name):
 
 
 def remove_parametrizations(module, tensor_name, leave_parametrized=True):
-    """Makes a tensor a plain parameter or buffer again: with its value of now or, if not leave_parametrized, the original."""
+    """Makes a tensor a plain parameter or buffer again: with its current value or, if not leave_parametrized, the original."""
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {type(module).__name__} does not have a parametrization on {tensor_name}")
     functions = module.parametrizations[tensor_name]
@@ -184,7 +184,7 @@ def remove_parametrizations(module, tensor_name, leave_parametrized=True):
     trained = functions._names[0] in functions._parameters
     with no_grad():
         value = getattr(module, tensor_name).detach().clone() if leave_parametrized else functions.original
-    if functions.is_tensor and trained:  # the same parameter as before, which optimizers may hold
+    if functions.is_tensor and trained:  # the same parameter as before, which optimizers may refer to
         functions.original.data = value.data
         value = functions.original
     base = type_before_parametrizations(module)

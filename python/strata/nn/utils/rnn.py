@@ -1,4 +1,4 @@
-"""Sequences of several lengths: padded, and packed without padding."""
+"""Sequences of different lengths: padded, or packed without padding."""
 
 from collections import namedtuple
 
@@ -18,7 +18,7 @@ class PackedSequence(namedtuple("PackedSequence", ["data", "batch_sizes", "sorte
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args, **kwargs):
-        """The same with the data converted; the indices go where the data goes, the batch sizes stay on the CPU."""
+        """The same with the data converted; the indices move with the data, the batch sizes stay on the CPU."""
         data = self.data.to(*args, **kwargs)
         order, back = (i if i is None else i.to(data.device) for i in (self.sorted_indices, self.unsorted_indices))
         return type(self)(data, self.batch_sizes, order, back)
@@ -42,7 +42,7 @@ class PackedSequence(namedtuple("PackedSequence", ["data", "batch_sizes", "sorte
 
 
 def invert_permutation(permutation):
-    """The permutation that undoes another."""
+    """The inverse of a permutation."""
     if permutation is None:
         return None
     out = _op["empty_like"](permutation)
@@ -68,7 +68,7 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_le
 
 
 def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="right"):
-    """Stacks sequences of several lengths, padded to the longest."""
+    """Stacks sequences of different lengths, padded to the longest."""
     return _op["_pad_sequence"](list(sequences), batch_first, padding_value, padding_side)
 
 
@@ -80,7 +80,7 @@ def unpad_sequence(padded_sequences, lengths, batch_first=False):
 
 
 def pack_sequence(sequences, enforce_sorted=True):
-    """Packs sequences of several lengths."""
+    """Packs sequences of different lengths."""
     sequences = list(sequences)
     return pack_padded_sequence(pad_sequence(sequences), [s.shape[0] for s in sequences], enforce_sorted=enforce_sorted)
 

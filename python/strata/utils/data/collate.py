@@ -1,4 +1,4 @@
-"""From a list of samples to a batch, as torch.utils.data does it."""
+"""Collates a list of samples to a batch, as torch.utils.data does."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,7 +10,7 @@ def _is_array(x):
 
 
 def default_convert(data):
-    """Arrays become tensors, inside containers too; everything else stays."""
+    """Converts arrays to tensors, inside containers too; everything else is unchanged."""
     if isinstance(data, _C.Tensor) or isinstance(data, (str, bytes)):
         return data
     if _is_array(data):
@@ -25,7 +25,7 @@ def default_convert(data):
 
 
 def default_collate(batch):
-    """Samples to a batch: tensors and arrays are stacked, numbers become a tensor, containers are gone into."""
+    """Collates samples to a batch: tensors and arrays are stacked, numbers become a tensor, containers recursively."""
     first = batch[0]
     if isinstance(first, _C.Tensor):
         return _C.ops["stack"](list(batch))

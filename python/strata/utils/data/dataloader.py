@@ -1,4 +1,4 @@
-"""DataLoader: batches of a data set, made in this process or by workers ahead of time."""
+"""DataLoader: batches of a data set, built in this process or by workers ahead of time."""
 
 import itertools
 import multiprocessing
@@ -14,20 +14,20 @@ from .collate import default_collate, default_convert
 from .dataset import IterableDataset
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
-# What the loader is built from: a change would come too late.
+# Attributes that cannot be changed after construction.
 _FIXED = frozenset(("batch_size", "batch_sampler", "dataset", "drop_last", "persistent_workers", "sampler"))
-_MIX = 0x9E3779B97F4A7C15  # spreads the numbers of passes over the seeds
+_MIX = 0x9E3779B97F4A7C15  # mixes the epoch number into the seeds
 
 
 class _Forever(Sampler):
-    """Of a stream: positions mean nothing."""
+    """The sampler of a stream: there are no indices."""
 
     def __iter__(self):
         return itertools.repeat(None)
 
 
 class _FetchSamples:
-    """Batches of a data set by position."""
+    """Batches of a data set by index."""
 
     def __init__(self, dataset, collate, batched, whole):
         self.dataset, self.collate, self.batched, self.whole = dataset, collate, batched, whole
@@ -60,7 +60,7 @@ class _FetchSamples:
 
 
 class _FetchStream:
-    """Batches of a stream: the next so many samples."""
+    """Batches of a stream: the next batch_size samples."""
 
     def __init__(self, dataset, collate, batched, drop_last):
         self.dataset, self.collate, self.batched, self.drop_last = dataset, collate, batched, drop_last
@@ -84,10 +84,10 @@ class _FetchStream:
 class DataLoader:
     """Iterates over a data set in batches; the arguments are those of torch.utils.data.DataLoader.
 
-    With num_workers > 0, that many processes make batches ahead of time. The order depends on the generator's seed only, not on
-    the workers. pin_memory=True puts batches into page-locked memory, of the kind of device that pin_memory_device names ("cuda" if
-    none), and has no effect where there is no such device. prefetch_device="cuda" gives batches on that device: each is copied
-    beside the work on the one before.
+    With num_workers > 0, that many processes build batches ahead of time. The order depends on the generator's seed only, not on
+    the workers. pin_memory=True puts batches into page-locked memory of pin_memory_device (default "cuda"), and has no
+    effect without such a device. prefetch_device="cuda" returns batches on that device: each is copied during the work on
+    the previous one.
 
     >>> loader = DataLoader(TensorDataset(x, y), batch_size=64, shuffle=True)
     >>> for inputs, targets in loader: ...
@@ -176,7 +176,7 @@ class DataLoader:
         object.__setattr__(self, name, value)
 
     def _indices(self):
-        """What each batch is asked for with: a tensor, a list, or one position."""
+        """The request for each batch: a tensor, a list, or one index."""
         if self.batch_sampler is None:
             return iter(self.sampler)
         tensors = (
@@ -185,7 +185,7 @@ class DataLoader:
         return iter(self.batch_sampler) if tensors is None else tensors
 
     def _next_seed(self):
-        """The seed of this pass's workers. Nothing is drawn from the generator: the order must not depend on the workers."""
+        """The seed of this epoch's workers. Nothing is drawn from the generator: the order must not depend on the workers."""
         self._passes += 1
         return ((self.generator or _C.default_generator).initial_seed() + self._passes * _MIX) % 2**62
 
@@ -246,7 +246,7 @@ class _Pool:
             theirs.close(), sent.close()
             self.tasks.append(tasks), self.results.append(results), self.processes.append(process)
         self.busy = False
-        self.next = 0  # number of the next batch asked for; goes on from pass to pass
+        self.next = 0  # number of the next requested batch; continues from epoch to epoch
 
     def alive(self):
         return self.finalizer.alive and not self.busy and all(p.is_alive() for p in self.processes)
@@ -255,7 +255,7 @@ class _Pool:
         self.finalizer()
 
     def run(self, indices, seed, close):
-        """The batches of one pass, in order."""
+        """The batches of one epoch, in order."""
         self.busy = True
         finished = False
         try:
@@ -265,7 +265,7 @@ class _Pool:
             finished = True
         finally:
             self.busy = False
-            if close or not finished:  # left early: batches are still under way
+            if close or not finished:  # stopped early: batches are still pending
                 self.close()
 
     def _pass(self, indices):
@@ -347,8 +347,8 @@ class _Pool:
 
 
 def _end(owner, processes, tasks, results, prefix):
-    """Asks the workers to leave, then sees to it."""
-    if os.getpid() != owner:  # a child of fork has a copy of the pool, but not the workers
+    """Asks the workers to exit, then stops them."""
+    if os.getpid() != owner:  # a forked child has a copy of the pool, but not the workers
         return
     for pipe in tasks:
         try:
@@ -356,7 +356,7 @@ def _end(owner, processes, tasks, results, prefix):
         except (BrokenPipeError, OSError):
             pass
         pipe.close()
-    for pipe in results:  # a worker that is sending gets an error and leaves
+    for pipe in results:  # a worker that is sending gets an error and exits
         pipe.close()
     ends = time.monotonic() + 2
     for process in processes:

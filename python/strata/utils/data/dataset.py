@@ -1,4 +1,4 @@
-"""Data sets: by position, as a stream, and combinations of them."""
+"""Data sets: by index, as a stream, and combinations of them."""
 
 import bisect
 import itertools
@@ -8,10 +8,10 @@ from ... import _C
 
 
 class Dataset:
-    """Samples by position: define __getitem__ and __len__.
+    """Samples by index: define __getitem__ and __len__.
 
-    A data set that can make a whole batch at once may define get_batch(indices) as well: it gets an int64 tensor and returns
-    what collating the single samples would give, or None where it cannot. A loader without a collate_fn asks it first.
+    A data set that can build a whole batch at once may also define get_batch(indices): it gets an int64 tensor and returns
+    the collated samples, or None if it cannot. A loader without a collate_fn calls it first.
     """
 
     def __getitem__(self, index):
@@ -51,11 +51,11 @@ class TensorDataset(Dataset):
 
 
 class Subset(Dataset):
-    """The samples of another data set at some positions."""
+    """The samples of another data set at some indices."""
 
     def __init__(self, dataset, indices):
         self.dataset, self.indices = dataset, indices
-        self._places = None  # the indices as a tensor, made when a batch is first asked for
+        self._places = None  # the indices as a tensor, created for the first batch
 
     def __getitem__(self, index):
         if isinstance(index, list):
@@ -74,7 +74,7 @@ class Subset(Dataset):
 
 
 class ConcatDataset(Dataset):
-    """Data sets one after the other."""
+    """Concatenated data sets."""
 
     def __init__(self, datasets):
         self.datasets = list(datasets)
@@ -99,7 +99,7 @@ class ConcatDataset(Dataset):
 
 
 class ChainDataset(IterableDataset):
-    """Streams one after the other."""
+    """Concatenated streams."""
 
     def __init__(self, datasets):
         self.datasets = list(datasets)
@@ -112,7 +112,7 @@ class ChainDataset(IterableDataset):
 
 
 class StackDataset(Dataset):
-    """Data sets side by side: a sample is the tuple of theirs, or a dict where they are given by name."""
+    """Combined data sets: a sample is the tuple of theirs, or a dict if they are given by name."""
 
     def __init__(self, *args, **kwargs):
         if bool(args) == bool(kwargs):
@@ -146,7 +146,7 @@ def random_split(dataset, lengths, generator=None):
             if x < 0 or x > 1:
                 raise ValueError(f"random_split: fraction {x} is not between 0 and 1")
         lengths = [math.floor(total * x) for x in fractions]
-        for i in range(total - sum(lengths)):  # what rounding left goes round
+        for i in range(total - sum(lengths)):  # distribute the remainder
             lengths[i % len(lengths)] += 1
     if sum(lengths) != total:
         raise ValueError(

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 import strata
 
-_side = {}  # a stream for each device, and ever: memory stays with its stream
+_side = {}  # a stream for each device, never destroyed: memory belongs to its stream
 
 
 def each_tensor(f, data, other=lambda x: x):
-    """The same containers with f applied to every tensor, and other to what knows itself how to go to a device."""
+    """The same containers with f applied to every tensor, and other to objects that can move themselves to a device."""
     if isinstance(data, strata.Tensor):
         return f(data)
     if hasattr(data, "to"):
@@ -28,14 +28,14 @@ def _pin(kind):
 
 
 def pinned(batches, kind):
-    """Each batch in pinned memory; one of a type of its own pins itself, if it can."""
+    """Each batch in pinned memory; custom batch types pin themselves, if they can."""
     for batch in batches:
         own = getattr(batch, "pin_memory", None)
         yield own() if own and not isinstance(batch, strata.Tensor) else each_tensor(_pin(kind), batch)
 
 
 def ahead(batches, device):
-    """Each batch on the device. The next one is copied in a stream of its own, while work on this one is queued."""
+    """Each batch on the device. The next one is copied in a separate stream, while work on this one is queued."""
     gpu = getattr(strata, device.type)
     if device.index is None:
         device = strata.device(device.type, gpu.current_device())
@@ -44,7 +44,7 @@ def ahead(batches, device):
     side, batches = _side[device], iter(batches)
 
     def fetch():
-        """A batch and the event of its copy; None and an error, which is the next batch's; or None at the end."""
+        """A batch and the event of its copy; None and the error of the next batch; or None at the end."""
         try:
             batch = next(batches)
             with gpu.stream(side):
@@ -53,11 +53,11 @@ def ahead(batches, device):
                 return batch, side.record_event()
         except StopIteration:
             return None
-        except Exception as error:  # raised where its batch is due
+        except Exception as error:  # raised when its batch is due
             return None, error
 
     def used(t):
-        t.record_stream(gpu.current_stream(device))  # it is of the side stream: freed, it waits for this one
+        t.record_stream(gpu.current_stream(device))  # it belongs to the side stream: once freed, it waits for this one
         return t
 
     try:

@@ -1,13 +1,13 @@
-"""Samplers: in which order a loader takes the samples.
+"""Samplers: the order in which a loader takes the samples.
 
-Random orders come from one randperm (or multinomial, randint) per pass, drawn from the generator: the C++ loader draws the
-same, so that one seed gives one order in both languages, for any number of workers."""
+Random orders come from one randperm (or multinomial, randint) per epoch, drawn from the generator: the C++ loader draws the
+same, so one seed gives one order in both languages, for any number of workers."""
 
 from ... import _C
 
 
 class Sampler:
-    """An order of positions: define __iter__, and __len__ where the number is known."""
+    """An order of indices: define __iter__, and __len__ if the number is known."""
 
     def __init__(self, data_source=None):
         pass
@@ -17,7 +17,7 @@ class Sampler:
 
 
 class _TensorSampler(Sampler):
-    """A sampler that knows its whole order as a tensor: a loader cuts it without going through Python numbers."""
+    """A sampler that has its whole order as a tensor: a loader splits it without converting to Python numbers."""
 
     def _order(self):
         raise NotImplementedError
@@ -76,7 +76,7 @@ class RandomSampler(_TensorSampler):
 
 
 class SubsetRandomSampler(_TensorSampler):
-    """The given positions in random order."""
+    """The given indices in random order."""
 
     def __init__(self, indices, generator=None):
         self.indices, self.generator = indices, generator
@@ -90,7 +90,7 @@ class SubsetRandomSampler(_TensorSampler):
 
 
 class WeightedRandomSampler(_TensorSampler):
-    """num_samples positions, drawn by weight."""
+    """num_samples indices, drawn by weight."""
 
     def __init__(self, weights, num_samples, replacement=True, generator=None):
         if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
@@ -112,7 +112,7 @@ class WeightedRandomSampler(_TensorSampler):
 
 
 class BatchSampler(Sampler):
-    """Lists of batch_size positions of another sampler; the last is shorter, or left out with drop_last."""
+    """Lists of batch_size indices of another sampler; the last is shorter, or dropped with drop_last."""
 
     def __init__(self, sampler, batch_size, drop_last):
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
@@ -132,7 +132,7 @@ class BatchSampler(Sampler):
             yield batch
 
     def _tensors(self):
-        """The batches as tensors, None where the sampler does not know its order beforehand."""
+        """The batches as tensors, None if the sampler does not know its order beforehand."""
         if not isinstance(self.sampler, _TensorSampler) or type(self) is not BatchSampler:
             return None
         order = self.sampler._order()

@@ -1,7 +1,7 @@
-"""Worker processes of a loader: what runs in them, and how batches come back.
+"""Worker processes of a loader: their loop, and how batches are returned.
 
-A batch is pickled with its tensors taken out; those go through a file in shared memory, which the receiver maps and removes:
-no byte of them passes through the pipe, and none is copied on arrival. Small ones go along with the pickle."""
+A batch is pickled without its tensors; those go through a file in shared memory, which the receiver maps and removes:
+they do not pass through the pipe, and are not copied on arrival. Small ones are part of the pickle."""
 
 import glob
 import io
@@ -38,11 +38,11 @@ def get_worker_info():
 
 
 class StreamEnd:
-    """What a worker sends when its copy of an IterableDataset is exhausted."""
+    """Sent by a worker when its copy of an IterableDataset is exhausted."""
 
 
 class Failure:
-    """An exception of a worker, as it travels."""
+    """An exception of a worker, as it is sent."""
 
     def __init__(self, error, where):
         self.type = type(error)
@@ -53,9 +53,9 @@ class Failure:
         text = _Verbatim(self.text) if self.type is KeyError else self.text
         try:
             error = self.type(text)
-        except Exception:  # a type that wants other arguments
+        except Exception:  # a type with other arguments
             error = RuntimeError(text)
-        # StopIteration would end the loop over the batches as if all were well.
+        # StopIteration would silently end the loop over the batches.
         raise RuntimeError(text) if isinstance(error, StopIteration) else error
 
 
@@ -99,16 +99,16 @@ def pack(batch, path):
 
 
 def unpack(data, path):
-    """The batch that pack() made; path is None where its tensors are in the bytes."""
+    """The batch packed by pack(); path is None if its tensors are in the bytes."""
     if path is None:
         return pickle.loads(data)
-    tensors, _ = _C._load_file(path, True)  # the file is ours alone
+    tensors, _ = _C._load_file(path, True)  # no one else has the file
     os.unlink(path)
     return _Unpickler(io.BytesIO(data), tensors).load()
 
 
 def remove_files(prefix):
-    """Takes away what was sent and never received."""
+    """Removes files that were sent and never received."""
     for path in glob.glob(glob.escape(prefix) + "*"):
         os.unlink(path)
 
@@ -121,10 +121,10 @@ def _seed(seed):
 
 
 def work(worker, workers, fetch, tasks, results, prefix, init, parent):
-    """The worker's loop: ("epoch", seed) starts a pass, (number, indices) asks for a batch, None ends it."""
+    """The worker's loop: ("epoch", seed) starts an epoch, (number, indices) requests a batch, None ends it."""
     global _info
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main process's matter
-    _C.set_num_threads(1)  # the workers are the parallelism; a team of threads does not survive fork
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process handles Ctrl-C
+    _C.set_num_threads(1)  # the workers are the parallelism; a thread pool does not survive fork
     where = f"DataLoader worker process {worker}"
     failure, ended = None, False
     while True:
