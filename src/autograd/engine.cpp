@@ -184,6 +184,9 @@ class Backward {
   }
 
   void finish_leaf(const Tensor& leaf, Tensor g) {
+    STRATA_CHECK(g->same_shape(*leaf), Runtime,
+                 "a leaf has been given another shape since it was used: its gradient has shape {}, the leaf now {}",
+                 to_string(g.shape()), to_string(leaf.shape()));
     if (selective_) {
       for (size_t i = 0; i < inputs_.size(); ++i)
         if (targets_[i].leaf.get() == leaf.get()) {

@@ -158,7 +158,7 @@ Tensor out_of_shape(TensorImpl& t, Shape shape) {
   STRATA_CHECK(!t.base, Runtime, "out=: a view of shape {} cannot be resized to {}", to_string(t.sizes()),
                to_string(shape));
   const size_t bytes = static_cast<size_t>(checked_numel(shape)) * size_of(t.dtype);
-  const bool stays = t.storage && !t.storage->external && bytes <= t.storage->requested;
+  const bool stays = t.storage && !t.storage->read_only && bytes <= t.storage->requested;
   if (stays) t.data = t.storage->data;
   else t.replace_storage(make_tensor(shape, t.dtype, t.device)->storage);  // may throw: then t is unchanged
   t.set_shape(shape);

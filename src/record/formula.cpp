@@ -45,6 +45,9 @@ void refuse_dtype(const OpRecord& op, DType found) {
 
 DType common_type(const Formula& f, const Args& args) {
   const DType type = result_type(args, f.inputs, f.skip);
+  if (f.moves && type == DType::Bool)  // 0.5 as a bool is true: it must not become an integer first
+    for (uint32_t k = 0; k < f.inputs; ++k)
+      if (args.is_tensor(k) && is_floating(args.tensor(k).dtype)) return args.tensor(k).dtype;
   return !f.ints && !is_floating(type) ? default_dtype() : type;
 }
 

@@ -47,18 +47,36 @@ def of_one_element(program):
     return any(t.dim() == 0 for t in program.operands())
 
 
-def written_unrecorded(program):
-    return any("no_grad" in line or ".data." in line or "detach()." in line for line in program.lines)
-
-
 def is_view(program, name):
     return program.space[name]._base is not None
 
 
+def unrecorded_writes(program, name):
+    """The places of the lines that write to the memory behind a variable without recording it."""
+
+    def memory(n):
+        t = program.space[n]
+        return (t if t._base is None else t._base).data_ptr()
+
+    for i, line in enumerate(program.lines):
+        m = re.match(
+            r"(with T\.no_grad\(\): )?(v\d+)(\.detach\(\)|\.data)?(?:\.\w+_\(|\[.*\]( [*+-]?= |\.)| [*+-]= )", line
+        )
+        out = re.search(r"out=(v\d+)", line)
+        if m and (m[1] or m[3] or not program.space[m[2]].requires_grad) and memory(m[2]) == memory(name):
+            yield i
+        elif out and memory(out[1]) == memory(name):
+            yield i
+
+
 def hook_of_a_written_view(program):
-    """A view has a hook, and something was written without recording."""
-    hooks = [m[1] for line in program.lines if (m := re.match(r"(v\d+)\.register_hook", line))]
-    return written_unrecorded(program) and any(is_view(program, name) for name in hooks)
+    """A view got a hook, then its memory was written without recording; without the hooks both sides agree."""
+    hook = re.compile(r"(v\d+)\.register_hook")
+    hooks = [(i, m[1]) for i, line in enumerate(program.lines) if (m := hook.match(line))]
+    if not any(is_view(program, name) and max(unrecorded_writes(program, name), default=-1) > i for i, name in hooks):
+        return False
+    ours, theirs = program.again(lambda line: None if hook.match(line) else line)
+    return bool(ours and theirs) and not any(program.compare(ours, theirs, program.all_names()))
 
 
 def grad_of_a_hooked_tensor(program):
@@ -71,17 +89,45 @@ def grad_of_a_hooked_tensor(program):
 
 
 def gradient_of_a_written_view(program):
-    """The gradient of a view is asked for, and something was written without recording."""
-    return written_unrecorded(program) and any(is_view(program, name) for name in program.names())
+    """The gradient of a view is asked for, and its memory was written without recording after the view was made."""
+
+    def made(name):
+        return next((i for i, line in enumerate(program.lines) if line.startswith(f"{name} = ")), -1)
+
+    return any(
+        is_view(program, name) and max(unrecorded_writes(program, name), default=-1) > made(name)
+        for name in program.names()
+    )
 
 
 def unseen_write(program):
-    """Memory was written through .data, which saved tensors do not notice: the gradient depends on what an op saves."""
-    made = [m[1] for line in program.lines if (m := re.match(r"(v\d+) = v\d+\.data$", line))]
-    return any(
-        re.match(rf"v\d+\.data\.|({'|'.join(made) or 'none'})(\.\w+_\(|\[.*\] |\[.*\]\.| .= )", line)
-        for line in program.lines
-    )
+    """A tensor that was saved was written through .data, unseen: through detach() one side would have noticed."""
+    seen = re.compile(r"\.data\b(?! = )")
+    if not any(seen.search(line) for line in program.lines):
+        return False
+    refused = []
+    program.again(lambda line: seen.sub(".detach()", line), refused)
+    return any("modified by an inplace operation" in str(e) for e in refused)
+
+
+def broadcast_product(program):
+    """The saved tensor is an operand of a product whose batch dimensions it does not have: PyTorch saves a copy."""
+    shape = re.search(r"matmul saved a \w+ tensor of shape \[([\d, ]*)\]", program.difference)[1]
+    for shapes in program.shapes_at(r" @ |matmul\("):
+        batch = np.broadcast_shapes(*(x[:-2] for x in shapes))
+        if any(str(list(x))[1:-1] == shape and x[:-2] != batch for x in shapes):
+            return True
+    return False
+
+
+def doubled_result(op):
+    """The result of the op has a hook that changes gradients, and PyTorch's second derivative passes through it once more."""
+
+    def holds(program):
+        made = [m[1] for line in program.lines if (m := re.match(rf"(v\d+) = .*\b{op}\(", line))]
+        return any(f"{name}.register_hook(lambda g: g * 2)" in program.lines for name in made)
+
+    return holds
 
 
 def data_was_set(program):
@@ -105,15 +151,28 @@ def only_zero(program):
     return not any(x.any() for x in both if x is not None)
 
 
-def only_nan_there(*ops):
-    """PyTorch's gradient is NaN where ours is a number, all else agrees, and one of the ops was used."""
+def not_finite(values, result):
+    return any(not t.isfinite().all().item() for t in values)
+
+
+def has_nan(values, result):
+    return any(t.isnan().any().item() for t in values)
+
+
+def result_zero_or_nan(values, result):
+    return result is not None and ((result == 0) | result.isnan()).any().item()
+
+
+def only_nan_there(**ops):
+    """PyTorch's gradient is NaN where ours is a number, all else agrees, and one of the ops met its special point: a condition on the
+    values of the line's variables and its result."""
 
     def holds(program):
         a, b = program.difference.ours, program.difference.theirs
         if a is None or b is None or a.shape != b.shape:
             return False
         extra = np.isnan(b) & ~np.isnan(a)
-        return program.used(*ops) and extra.any() and near(a[~extra], b[~extra], 1e-2)
+        return extra.any() and near(a[~extra], b[~extra], 1e-2) and program.met(ops)
 
     return holds
 
@@ -149,6 +208,8 @@ RULES = (
     (r"^(loss|grads|more|second)", REFUSED + r"needed for gradient computation has been modified", "Autograd", None),
     (r"^(loss|grads|more|second)", WE_REFUSED + r"inplace operation: nn.functional.tanhshrink saved", "Autograd", None),
     (r"^(loss|grads|more|second)", WE_REFUSED + r"modified by an inplace operation", "Autograd", data_was_set),
+    (r"^(loss|grads|more|second)", WE_REFUSED + r"inplace operation: matmul saved", "Autograd", broadcast_product),
+    (r"^more = ", SECOND, "Autograd", doubled_result("logsumexp")),
     (r"^(loss|grads|more|second)", WE_REFUSED + r"reshape: shape .* is invalid for input", "Autograd", reshaped_in_place),
     (r"\.(unsqueeze_|squeeze_|t_|transpose_)\(", REFUSED + r"a view of a leaf Variable", "Autograd", None),
     (COMPARED, r"torch: v\d+: requires_grad False beside True", "Autograd", None),
@@ -180,8 +241,9 @@ RULES = (
     (r"\.cumsum_\(", WE_REFUSED + r"can't be cast to the desired output type bool", "Numbers", None),
     (r"", SECOND, "Numbers", both_not_finite),
     (r"", GRADIENT, "Numbers", slightly_apart("hardsigmoid", "hardswish", "xlogy", "xlog1py")),
-    (r"", GRADIENT, "Numbers", only_nan_there("amax", "amin", "polygamma", "nan_to_num", "copysign", "softsign", "var", "var_mean", "std")),
-    (r"", SECOND, "Numbers", only_nan_there("sinc", "dist", "norm", "std", "cdist")),
+    (r"", GRADIENT, "Numbers", only_nan_there(amax=has_nan, amin=has_nan, polygamma=not_finite, nan_to_num=not_finite, copysign=not_finite, softsign=not_finite,
+                                         var=result_zero_or_nan, var_mean=result_zero_or_nan, std=result_zero_or_nan)),
+    (r"", SECOND, "Numbers", only_nan_there(sinc=not_finite, dist=result_zero_or_nan, norm=result_zero_or_nan, std=result_zero_or_nan, cdist=result_zero_or_nan)),
     (r"cdist", r"torch: v\d+: \[", "Numbers", has_infinities),
     (r"addcmul", WE_REFUSED + r"for integer tensors the argument value", "Numbers", None),
     (r"out=", r"torch: v\d+: [\[\d-]", "Tensors", moved),
@@ -190,21 +252,60 @@ RULES = (
 
 
 class Program:
-    """What a condition may ask: the lines so far, the line at hand, the variables of both sides and the difference."""
+    """What a condition may ask: the lines so far, the line at hand, the variables of both sides and the difference; and runs of the
+    program anew. `compare` yields the differences between two executors."""
 
-    def __init__(self, lines, line, space, theirs, difference):
-        self.lines, self.line, self.space, self.theirs, self.difference = lines, line, space, theirs, difference
+    def __init__(self, lines, line, ours, other, difference, compare):
+        self.lines, self.line, self.ours, self.other = lines, line, ours, other
+        self.space, self.theirs, self.difference, self.compare = ours.space, other.space, difference, compare
 
-    def names(self):
+    def names(self, line=None):
         """The variables that the line names, except the one it makes."""
-        made = re.match(r"(v\d+) = ", self.line)
-        return set(re.findall(r"\bv\d+\b", self.line)) - ({made[1]} if made else set())
+        line = self.line if line is None else line
+        made = re.match(r"(v\d+) = ", line)
+        return set(re.findall(r"\bv\d+\b", line)) - ({made[1]} if made else set())
+
+    def all_names(self):
+        return [name for name in self.space if re.fullmatch(r"v\d+", name)]
 
     def operands(self):
         return [self.space[n] for n in self.names()]
 
     def used(self, *ops):
         return any(re.search(rf"\b{op}_?\(", line) for op in ops for line in [*self.lines, self.line])
+
+    def again(self, change, refused=None):
+        """Both sides after the program with changed lines (None: left out). A side that refuses a line is None, and its exception goes
+        into the list `refused`."""
+        sides = []
+        for side in (self.ours, self.other):
+            fresh = side.fresh()
+            errors = (fresh.run(text) for line in [*self.lines, self.line] if (text := change(line)))
+            error = next((e for e in errors if e is not None), None)
+            sides.append(None if error else fresh)
+            if error and refused is not None:
+                refused.append(error)
+        return sides
+
+    def at(self, pattern):
+        """Runs our side anew: (line, values of its variables before it, result) of each line that fits."""
+        fresh = self.ours.fresh()
+        for line in [*self.lines, self.line]:
+            fits = re.search(pattern, line)
+            values = [fresh.space[n].detach().clone() for n in sorted(self.names(line))] if fits else []
+            if fresh.run(line) is not None:
+                return
+            made = re.match(r"(v\d+) = ", line)
+            if fits:
+                yield line, values, fresh.space[made[1]].detach() if made else None
+
+    def shapes_at(self, pattern):
+        for _, values, _ in self.at(pattern):
+            yield [tuple(t.shape) for t in values]
+
+    def met(self, ops):
+        """One of the ops (name: condition on values and result) ran where its condition holds."""
+        return any(holds(v, r) for op, holds in ops.items() for _, v, r in self.at(rf"\b{op}_?\("))
 
 
 def reason(finding, program):

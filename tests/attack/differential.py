@@ -38,6 +38,12 @@ class Executor:
         self.space = {"T": module, "F": module.nn.functional, "D": device, "leaf": self.leaf, "log": [], "leaves": []}
         self.data, self.made = [], {}
 
+    def fresh(self):
+        """The same executor before its first line, with the same leaves."""
+        other = Executor(self.name, self.module, self.device, self.plain)
+        other.data = self.data
+        return other
+
     def leaf(self, i):
         if i not in self.made:
             shape, dtype, wants, numbers = self.data[i]
@@ -223,7 +229,7 @@ def run_program(seed, number, against, show=False, meant=None):
         """The first text that is not accepted. Where all are, the program goes on without this executor."""
         for difference in found:
             text = f"{e.name}: {difference}"
-            heading = accepted.reason(text, accepted.Program(lines, line, ours.space, e.space, difference))
+            heading = accepted.reason(text, accepted.Program(lines, line, ours, e, difference, compare))
             if heading is None:
                 return text
             meant.append(f"{heading}: {text}")

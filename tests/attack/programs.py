@@ -28,7 +28,7 @@ SMOOTH = ("T.sin({0})", "T.cos({0})", "T.tanh({0})", "T.sigmoid({0})", "T.erf({0
           "F.elu({numbers})", "F.celu({numbers})", "F.selu({numbers})", "F.mish({0})", "F.logsigmoid({0})", "T.rsqrt(1 + {0} * {0})", "T.log1p({0}.abs())", "T.expm1(-{0}.abs())",
           "T.sqrt({0}.square() + 1)", "T.exp(-{0}.abs())", "T.sinc({0}.abs() * 0.61 + 0.3)", "T.asinh({0})", "T.softmax({0}, {dim})", "T.log_softmax({0}, {dim})",
           "T.logsumexp({0}, {dim})", "F.normalize({0}, dim={dim}, eps=0.25)", "T.logit({0}.sigmoid() * 0.5 + 0.25)", "T.special.xlog1py({0}, {0}.abs())", "T.float_power({0}, 2)",
-          "T.reciprocal(1 + {0}.abs())", "F.softsign({0})", "F.tanhshrink({0})")  # fmt: skip
+          "T.reciprocal(1 + {0}.abs())", "F.softsign({signed})", "F.tanhshrink({0})")  # fmt: skip
 EXACT = ("-{0}", "{0}.abs()", "T.relu({0})", "{0}.clamp(-1, 2)", "T.clamp({0}, min=0.5)", "F.hardtanh({0})", "F.relu6({0})", "F.threshold({0}, 0.25, 7)",
          "F.leaky_relu({0}, 0.5)", "T.nan_to_num({0})", "{0}.clone()", "{0}.contiguous()", "{0} * 2", "{0} + 1", "1 - {0}", "{0} - 0.5", "{0} * True", "{0}.square()",
          "{0}.flip({dim})", "{0}.roll(1, {dim})", "T.tril({0})", "T.triu({0}, 1)", "{0}.cumsum({dim})", "T.diff({0}, dim={dim})", "T.heaviside({0}, {0})", "T.deg2rad({0}) * 0",
@@ -197,7 +197,7 @@ class Writer:
         numbers: PyTorch's slope at NaN depends on the place of the element;
         cut: PyTorch lets the gradient of the old value through an in-place logical op;
         like1: data of another shape does not fit the recorded gradient;
-        signed: PyTorch's gradient negates unsigned numbers, which wrap."""
+        signed: PyTorch's gradient negates unsigned numbers, and softsign adds 1 to them, which wraps."""
         t, u = tensor_of(name), tensor_of(other)
         nans = t.dtype.is_floating_point and t.isnan().any().item()
         tied = nans or t.numel() != t.detach().unique().numel()

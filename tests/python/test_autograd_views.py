@@ -219,6 +219,26 @@ def test_a_resized_tensor_is_noticed():
         y.sum().backward()
 
 
+def test_a_resized_leaf_is_noticed():
+    def resize(x):
+        with strata.no_grad():
+            strata.mul(strata.tensor(2.0), 3, out=x)
+
+    def replace(x):
+        x.data = strata.ones(4)
+
+    for change in (resize, replace):
+        x = strata.ones(3, 1, requires_grad=True)
+        view, y = x.reshape(-1), x + 1
+        change(x)
+        for made in (view, y):
+            with pytest.raises(RuntimeError, match="another shape since it was used"):
+                strata.autograd.grad(made.sum(), x, retain_graph=True)
+            with pytest.raises(RuntimeError, match="another shape since it was used"):
+                made.sum().backward()
+        assert x.grad is None
+
+
 # --- user-defined functions --------------------------------------------------------------------------------------------------
 
 

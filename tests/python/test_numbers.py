@@ -167,12 +167,14 @@ def test_every_byte_but_zero_is_true(device):
     assert b.view(strata.uint8).tolist() == raw.tolist()  # the bytes themselves stay
 
 
-def test_bool_fills_are_true_for_every_number_but_zero():
-    zeros, yes = strata.zeros(2, dtype=strata.bool), strata.tensor([True, False])
-    for v in (0.5, -0.25, 2, 256, math.nan):
-        assert zeros.masked_fill(yes, v).tolist() == [True, False]
-        assert zeros.clone().masked_fill_(yes, v).tolist() == [True, False]
-        assert strata.full((1,), v, dtype=strata.bool).item() is True
+@pytest.mark.parametrize("device", DEVICES)
+def test_bool_fills_are_true_for_every_number_but_zero(device):
+    zeros, yes = strata.zeros(2, dtype=strata.bool, device=device), strata.tensor([True, False], device=device)
+    for number in (0.5, -0.25, 2, 256, math.nan, 0.0, 0):
+        for v in (number, strata.tensor(number, device=device)):
+            assert zeros.masked_fill(yes, v).tolist() == [bool(number), False]
+            assert zeros.clone().masked_fill_(yes, v).tolist() == [bool(number), False]
+        assert strata.full((1,), number, dtype=strata.bool, device=device).item() is bool(number)
 
 
 @pytest.mark.parametrize("device", DEVICES)

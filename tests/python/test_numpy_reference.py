@@ -1,5 +1,7 @@
 """Broadcasting and reductions against NumPy in float64, on generated shapes; ops that NumPy has by the same name."""
 
+import itertools
+
 import numpy as np
 import pytest
 import strata
@@ -162,3 +164,13 @@ def test_any_and_all_of_nothing():
         empty = strata.zeros(0, 3, dtype=dtype)
         assert not empty.any() and empty.all()
         assert empty.any(0).tolist() == [False] * 3 and empty.all(0).tolist() == [True] * 3
+
+
+@pytest.mark.parametrize("repeat", [False, True])
+def test_combinations(repeat):
+    of = itertools.combinations_with_replacement if repeat else itertools.combinations
+    for n, r in itertools.product(range(7), range(1, 7)):
+        want = [list(row) for row in of(range(n), r)]
+        assert strata.combinations(strata.arange(n), r, repeat).tolist() == want
+        assert strata.combinations(strata.arange(n, device="meta"), r, repeat).shape == (len(want), r)
+    assert strata.combinations(strata.empty(14, device="meta"), 7).shape == (3432, 7)

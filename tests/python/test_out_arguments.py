@@ -1,5 +1,6 @@
 """Invalid out= arguments: generated from the records, for every op that takes it."""
 
+import numpy as np
 import pytest
 import records
 import signatures
@@ -87,6 +88,27 @@ def test_pointwise_out_may_be_an_input_but_not_a_part_of_one():
         strata.add(x[:4], 1, out=x[1:5])
     strata.add(x[::2], 1, out=x[1::2])  # no element in common
     assert x.tolist() == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("device", ["cpu", "vgpu"])
+def test_out_that_shrinks_keeps_its_memory(device):
+    x = strata.zeros(2, 3, device=device)
+    seen = x.reshape(-1)
+    two = strata.full((2,), 2.0, device=device)
+    strata.mul(two, two, out=x)
+    assert x.tolist() == [4, 4] and seen.tolist() == [4, 4, 0, 0, 0, 0]
+    strata.add(two, 1, out=x.resize_(0))
+    assert seen.tolist() == [3, 3, 0, 0, 0, 0]
+
+
+def test_out_that_shrinks_keeps_the_memory_of_an_array():
+    a, fixed = np.zeros(3), np.zeros(3)
+    fixed.flags.writeable = False
+    strata.mul(strata.ones(2), 2, out=strata.from_numpy(a))
+    assert a.tolist() == [2, 2, 0]
+    t = strata.from_numpy(fixed)
+    assert strata.mul(strata.ones(2), 2, out=t).tolist() == [2, 2]  # gets memory of its own
+    assert fixed.tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize(

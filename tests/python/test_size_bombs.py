@@ -41,6 +41,15 @@ def test_refused_by_size(name):
         next(iter(result))  # a sampler counts when it is asked
 
 
+def test_combinations_are_counted_against_the_memory_limit():
+    strata.set_memory_limit(strata.memory_stats()["reserved_bytes"] + (8 << 20))
+    try:
+        with pytest.raises(strata.OutOfMemoryError, match="tried to allocate"):
+            strata.combinations(strata.ones(4), 255, True)
+    finally:
+        strata.set_memory_limit(None)
+
+
 LAYERS = {
     "RNN": lambda: nn.RNN(3, 4, num_layers=2**40),
     "TransformerEncoder": lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8), 2**40),

@@ -136,6 +136,13 @@ def test_the_second_derivative_of_a_loss_at_equal_values(loss):
     assert g.tolist() == [0, 0.25, 1] and second.tolist() == [1, 1, 0]
 
 
+def test_the_second_derivative_of_hardswish_where_its_slope_is_constant():
+    x = strata.tensor([-INF, -3, 0, 3, INF, NAN], requires_grad=True)
+    (g,) = strata.autograd.grad(F.hardswish(x).sum(), x, create_graph=True)
+    (second,) = strata.autograd.grad(g.sum(), x)
+    assert g.tolist() == [0, 0, 0.5, 1, 1, 1] and second.tolist() == [0, 0, pytest.approx(1 / 3), 0, 0, 0]
+
+
 def test_renorm_of_a_slice_that_stays():
     assert gradient(lambda x: strata.renorm(x, 2, 0, 1.0), [[NAN, 1], [0.25, 0.5]]) == [[[1, 1], [1, 1]]]
 

@@ -13,6 +13,7 @@
 #include "cuda/indexing/indexing.h"
 #include "ops/geometry.h"
 #include "ops/indexing/indexing.h"
+#include "ops/transfer.h"
 #include "strata/ops/creation/fills.h"
 #include "strata/ops/creation/ranges.h"
 #include "strata/ops/indexing/indexing.h"
@@ -78,34 +79,38 @@ void infer_triangle(const Call& c) {
   set_layout(*c.outs[0], std::nullopt, &input, c.op.name.c_str());
 }
 
-// The number of combinations of r out of n; infinity if it exceeds all memory.
-double combination_count(int64_t n, int64_t r, bool repeat) {
+// How many combinations of r out of n there are; INT64_MAX for any larger number.
+int64_t combination_count(int64_t n, int64_t r, bool repeat) {
   if (n == 0 || (!repeat && r > n)) return 0;
-  double total = static_cast<double>(repeat ? n - 1 : n), least = static_cast<double>(r);
-  if (repeat) total += least;
-  least = std::min(least, total - least);
-  double count = 1;
-  for (double i = 1; i <= least && count < 1e18; ++i) count *= (total - least + i) / i;
-  return count;
+  int64_t total = n;
+  if (repeat && __builtin_add_overflow(n - 1, r, &total)) return INT64_MAX;
+  const int64_t least = std::min(r, total - r);
+  __int128 count = 1;
+  for (int64_t i = 1; i <= least && count < INT64_MAX; ++i) count = count * (total - least + i) / i;
+  return static_cast<int64_t>(std::min<__int128>(count, INT64_MAX));
 }
 
-// Indices of combinations of r out of n in lexicographic order, r per row.
-std::vector<int64_t> combine(int64_t n, int64_t r, bool repeat) {
-  std::vector<int64_t> out;
-  const double items = combination_count(n, r, repeat) * static_cast<double>(r);
-  if (items == 0) return out;
-  check_host_memory(items < 0x1p62 ? static_cast<int64_t>(items) : INT64_MAX, 4 * sizeof(int64_t), "combinations");
-  std::vector<int64_t> row(static_cast<size_t>(r));
-  for (int64_t i = 0; i < r; ++i) row[static_cast<size_t>(i)] = repeat ? 0 : i;
-  while (true) {
+// Indices of combinations of r out of n in lexicographic order, r to a row.
+Tensor combine(int64_t n, int64_t r, bool repeat) {
+  const int64_t rows = combination_count(n, r, repeat);
+  int64_t items;
+  if (__builtin_mul_overflow(rows, r, &items)) items = INT64_MAX;
+  check_host_memory(items, 2 * sizeof(int64_t), "combinations");
+  Tensor found = make_tensor(Shape(std::array{rows, r}), DType::I64);
+  int64_t *out = found.data<int64_t>(), *const end = out + items;
+  for (int64_t* row = out; row != end; row += r) {
     poll_interrupt();
-    out.insert(out.end(), row.begin(), row.end());
-    int64_t last = r - 1;  // the last position that can be incremented
-    while (last >= 0 && row[static_cast<size_t>(last)] == (repeat ? n - 1 : n - r + last)) --last;
-    if (last < 0) return out;
-    const int64_t value = row[static_cast<size_t>(last)] + 1;
-    for (int64_t i = last; i < r; ++i) row[static_cast<size_t>(i)] = repeat ? value : value + i - last;
+    if (row == out) {
+      for (int64_t i = 0; i < r; ++i) row[i] = repeat ? 0 : i;
+      continue;
+    }
+    const int64_t* before = row - r;
+    int64_t last = r - 1;  // the last place that can still grow
+    while (before[last] == (repeat ? n - 1 : n - r + last)) --last;
+    std::copy_n(before, last, row);
+    for (int64_t i = last; i < r; ++i) row[i] = before[last] + 1 + (repeat ? 0 : i - last);
   }
+  return placed(found);
 }
 
 std::vector<Tensor> grid(TensorList tensors, std::string_view indexing) {
@@ -277,12 +282,9 @@ STRATA_OP(combinations, "combinations(Tensor input, int r=2, bool with_replaceme
                  to_string(input.shape()));
     STRATA_CHECK(r >= 0, Runtime, "combinations: expect a non-negative number, but got {}", r);
     if (r == 0) return empty(0, input.dtype());
-    if (input.is_meta()) {
-      const double rows = combination_count(input.numel(), r, with_replacement);
-      return index_at(input, {empty({rows < 0x1p62 ? static_cast<int64_t>(rows) : INT64_MAX, r}, DType::I64)}, 0);
-    }
-    const std::vector<int64_t> found = combine(input.numel(), r, with_replacement);
-    return index_at(input, {reshape(index_tensor(found), {static_cast<int64_t>(found.size()) / r, r})}, 0);
+    const Tensor found = input.is_meta() ? empty({combination_count(input.numel(), r, with_replacement), r}, DType::I64)
+                                         : combine(input.numel(), r, with_replacement);
+    return index_at(input, {found}, 0);
   })
   .no_out()
   .dtypes(kStorageTypes)

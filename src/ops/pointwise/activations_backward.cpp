@@ -99,7 +99,7 @@ STRATA_OP(hardswish_backward, "hardswish_backward(Tensor grad, Tensor input) -> 
   .saves({"grad", "input"})
   .grad([](const grads::hardswish_backward& c, const Tensor& g) -> Grads {
     return {c.needs_grad() ? hardswish_backward(g, c.input()) : Tensor(),
-            c.needs_input() ? hardtanh_backward(mul(mul(g, c.grad()), 1.0 / 3), c.input(), -3, 3) : Tensor()};
+            c.needs_input() ? clamp_backward(mul(mul(g, c.grad()), 1.0 / 3), c.input(), -3, 3) : Tensor()};
   })
   .helper()
   .samples({"f(3,4), f(3,4)"});

@@ -1,0 +1,117 @@
+"""Rules of accepted.py hold for the programs that their reasons explain, and not for others."""
+
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+import accepted
+import differential
+import strata
+
+
+def program(lines, difference="", leaves=1, values=(1.0, 2.0, 3.0), ours=None, theirs=None):
+    """The program after its last line, with Strata on both sides."""
+    sides = []
+    for name in ("strata", "torch"):
+        side = differential.Executor(name, strata)
+        side.data = [((3,), "float64", True, list(values))] * leaves
+        for line in lines:
+            assert side.run(line) is None
+        sides.append(side)
+    text = differential.Difference(difference)
+    text.ours, text.theirs = ours, theirs
+    return accepted.Program(lines[:-1], lines[-1], *sides, text, differential.compare)
+
+
+BEGIN = ["v0 = leaf(0)", "v1 = v0 * 1"]
+END = ["loss = v2.sum()", "loss.backward()"]
+
+
+@pytest.mark.parametrize(
+    "lines, holds",
+    [
+        (["v2 = v1.exp()", "v2.data.mul_(2)"], True),
+        (["v2 = v1.exp()", "v3 = v2.data", "v3 += 1"], True),
+        (["v2 = v1 * 3", "v2.data.mul_(2)"], False),  # nobody saved it
+        (["v1.data.mul_(2)", "v2 = v1.exp()"], False),  # saved after the write
+        (["v2 = v1.exp()", "v2.detach().clone()"], False),
+    ],
+)
+def test_an_unseen_write_goes_to_a_saved_tensor(lines, holds):
+    assert accepted.unseen_write(program([*BEGIN, *lines, *END])) == holds
+
+
+HOOK = "v2.register_hook(lambda g: g * 2)"
+
+
+@pytest.mark.parametrize(
+    "lines, holds",
+    [
+        (["v2 = v1[:2]", HOOK, "with T.no_grad(): v1.add_(1)"], True),
+        (["v2 = v1[:2]", HOOK, "v1.detach().add_(1)"], True),
+        (["v2 = v1[:2]", HOOK, "v3 = v1.detach()", "v3 += 1"], True),
+        (["v2 = v1[:2]", "with T.no_grad(): v1.add_(1)", HOOK], False),  # the hook came after the write
+        (["v2 = v1[:2]", HOOK, "v1.add_(1)"], False),  # recorded
+        (["v2 = v1 * 2", HOOK, "with T.no_grad(): v1.add_(1)"], False),  # no view
+        (["v2 = v1[:2]", HOOK, "v3 = v1 * 1", "with T.no_grad(): v3.add_(1)"], False),  # other memory
+    ],
+)
+def test_the_hook_of_a_view_comes_before_an_unrecorded_write(lines, holds):
+    assert accepted.hook_of_a_written_view(program([*BEGIN, *lines, *END])) == holds
+
+
+@pytest.mark.parametrize(
+    "lines, holds",
+    [
+        (["v2 = v1[:2]", "with T.no_grad(): v1.add_(1)"], True),
+        (["with T.no_grad(): v1.add_(1)", "v2 = v1[:2]"], False),
+        (["v2 = v1[:2]", "v1.add_(1)"], False),
+    ],
+)
+def test_the_gradient_of_a_view_is_asked_for_after_an_unrecorded_write(lines, holds):
+    end = ["loss = v2.sum()", "grads = T.autograd.grad(loss, [v2])"]
+    assert accepted.gradient_of_a_written_view(program([*BEGIN, *lines, *end])) == holds
+
+
+@pytest.mark.parametrize(
+    "line, values, holds",
+    [
+        ("v2 = v1.amax(0)", (1, np.nan, 2), True),
+        ("v2 = v1.amax(0)", (1, np.inf, 2), False),
+        ("v2 = F.softsign(v1)", (1, np.inf, 2), True),
+        ("v2 = F.softsign(v1)", (1, 0, 2), False),
+        ("v2 = v1.var(0)", (2, 2, 2), True),
+        ("v2 = v1.var(0)", (1, 2, 2), False),
+        ("v2 = v1.exp()", (1, np.nan, 2), False),
+    ],
+)
+def test_nan_is_explained_by_an_op_at_its_special_point(line, values, holds):
+    rule = accepted.only_nan_there(amax=accepted.has_nan, softsign=accepted.not_finite, var=accepted.result_zero_or_nan)
+    ours, theirs = np.array([0.0, 1.0]), np.array([np.nan, 1.0])
+    assert rule(program([*BEGIN, line, *END], values=values, ours=ours, theirs=theirs)) == holds
+    assert not rule(program([*BEGIN, line, *END], values=values, ours=ours, theirs=np.array([np.nan, 2.0])))
+
+
+@pytest.mark.parametrize(
+    "product, shape, holds",
+    [
+        ("v2 @ v3", "[1, 1, 3]", True),
+        ("v2 @ v3", "[2, 3, 1]", False),  # has all batch dimensions
+        ("v2 @ v2.mT", "[1, 1, 3]", False),
+    ],
+)
+def test_a_broadcast_operand_of_a_product_was_saved(product, shape, holds):
+    lines = ["v2 = v1[None, None]", "v3 = T.stack([v1, v1])[..., None]", f"v4 = {product}", "loss = v4.sum()"]
+    text = f"torch: only we refused it: inplace operation: matmul saved a float64 tensor of shape {shape} at version 1"
+    assert accepted.broadcast_product(program([*BEGIN, *lines], text)) == holds
+
+
+def test_a_doubled_result():
+    rule = accepted.doubled_result("logsumexp")
+    lines = ["v2 = T.logsumexp(v1, 0)", HOOK]
+    assert rule(program([*BEGIN, *lines, *END]))
+    assert not rule(program([*BEGIN, lines[0], "v1.register_hook(lambda g: g * 2)", *END]))
