@@ -1,7 +1,8 @@
 """Calls of every public op of the registry at any size, from the samples of its record: for every_op.py.
 
-A sample such as "f(3,4), f(4), 1" becomes a call with about n elements in its largest tensor: each size of that tensor is
-multiplied by one factor, and the same size elsewhere in the sample (also the bound of an index, i4) follows it.
+A sample such as "f(3,4), f(4), 1" becomes a call with about n elements in the first tensor with the most dimensions:
+each size of that tensor is multiplied by one factor, and the same size elsewhere in the sample (also the bound of an
+index, i4) follows it.
 """
 
 import re
@@ -31,7 +32,7 @@ class Case:
     def __init__(self, name, text, n, layout):
         self.name, self.n, self.layout = name, n, layout
         shapes = [sizes_of(m[2]) for m in TENSOR.finditer(text)]
-        largest = max(shapes, key=elements)
+        largest = max(shapes, key=len)  # the first of those with the most dimensions
         scaled = [s for s in largest if s > 1]
         factor = (n / elements(largest)) ** (1 / max(len(scaled), 1))
         grown = {s: max(2, round(s * factor)) for s in scaled}

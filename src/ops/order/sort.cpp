@@ -11,6 +11,8 @@
 namespace strata {
 namespace {
 
+constexpr DTypeSet kOrderedTypes = kAllTypes | DTypeSet{DType::U64};  // elements are compared as unsigned keys
+
 // V is the view of an op with a dim.
 template <class V> int dim_of(const V& a) { return normalize_dim(a.dim(), a.input().ndim, a.op().name.c_str()); }
 
@@ -129,6 +131,7 @@ STRATA_OP(sort, "sort(Tensor input, int dim=-1, bool descending=False) -> (Tenso
   .doc(
     "The sorted elements along a dimension and their original indices. Equal elements keep their order; NaN counts as "
     "the largest.")
+  .dtypes(kOrderedTypes)
   .infer(infer_sort<args::sort>)
   .kernel("radix", run_sort<args::sort, cpu::sort>)
   .kernel("reference", run_sort<args::sort, cpu::sort_reference>)
@@ -145,6 +148,7 @@ STRATA_OP(
   sort_stable,
   "sort.stable(Tensor input, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)")
   .doc("The same as sort, which is always stable.")
+  .dtypes(kOrderedTypes)
   .infer(infer_sort<args::sort_stable>)
   .kernel("radix", run_sort<args::sort_stable, cpu::sort>)
   .kernel("reference", run_sort<args::sort_stable, cpu::sort_reference>)
@@ -159,6 +163,7 @@ STRATA_OP(
 
 STRATA_OP(argsort, "argsort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> Tensor")
   .doc("The indices that sort the elements along a dimension.")
+  .dtypes(kOrderedTypes)
   .infer([](const args::argsort& c) {
     const TensorImpl& x = c.input();
     dim_of(c);

@@ -57,8 +57,10 @@ Tensor expand_reduced(const Tensor& t, Shape input, uint32_t reduced, bool keepd
 }
 
 const char* long_name(DType t) {
-  constexpr const char* names[] = {"Bool",          "Byte",        "Char", "Short",    "Int",   "Long",
-                                   "Float8_e4m3fn", "Float8_e5m2", "Half", "BFloat16", "Float", "Double"};
+  constexpr const char* names[] = {"Bool",        "Byte",   "Char",     "Short",  "Int",
+                                   "Long",        "UInt16", "UInt32",   "UInt64", "Float8_e4m3fn",
+                                   "Float8_e5m2", "Half",   "BFloat16", "Float",  "Double"};
+  static_assert(std::size(names) == kDTypeCount);
   return names[static_cast<int>(t)];
 }
 

@@ -37,7 +37,7 @@ TEST(MemoryAccess, FaultsNameThreadAndLine) {
   l.checks = kCheckMemory;
   EXPECT_ERROR(Runtime, "thread (32,0,0), PTX line 6: st.global.u32 [%p], 1", m.run("k", l, p, 4u));
   EXPECT_ERROR(Runtime, "not a multiple of 4", m.run("k", l, p, 2u));
-  EXPECT_ERROR(Runtime, "no device memory", m.run("k", l, uint64_t{0}, 4u));
+  EXPECT_ERROR(Runtime, "not device memory", m.run("k", l, uint64_t{0}, 4u));
   l.block.x = 32;
   m.run("k", l, p, 4u);
   m.memory.release(p);
