@@ -2,8 +2,8 @@
 
 Both libraries run in this process and are timed in turn, round by round: a card under full load slows down within a tenth of a
 second. Each side records calls over several sets of inputs, together larger than the cache, into a graph, and its replays are timed
-by events: the time is the device's, with a cold cache. --entries times each kernel that is ready for a case. Results go to gemm.json
-and gemm.md.
+by events: the time is the device's, with a cold cache. "eager" is the time of one of 64 calls in a row, which for small products is
+the host's. --entries times each kernel that is ready for a case. Results go to gemm.json and gemm.md.
 """
 
 import argparse
@@ -146,6 +146,16 @@ class Side:
         self.keep = calls_of
         return graph.replay
 
+    def eager_seconds(self, case, count=64):
+        f = case[2](self)
+        f()
+        self.gpu.synchronize()
+        start = time.perf_counter()
+        for _ in range(count):
+            f()
+        self.gpu.synchronize()
+        return (time.perf_counter() - start) / count
+
     def seconds(self, replay, calls):
         begin, end = self.gpu.Event(enable_timing=True), self.gpu.Event(enable_timing=True)
         begin.record()
@@ -189,7 +199,10 @@ def run_case(name, case, sides, rounds):
     for key, t in zip(["strata", "torch", *ENTRIES], times, strict=False):
         if t:
             row[key] = statistics.median(t)
+    for key, s in zip(["strata", "torch"], sides, strict=False):
+        row[f"{key}_eager"] = statistics.median(s.eager_seconds(case) for _ in range(rounds))
     if "torch" in row:
+        row["eager_ratio"] = row["torch_eager"] / row["strata_eager"]
         row["ratio"] = row["torch"] / row["strata"]
     row["entry"] = chosen_entry(case)
     return row
@@ -208,7 +221,10 @@ def shown(row):
         return f"{row['case']:<44} failed: {row['error'][:200]}"
     text = f"{row['case']:<44} {row['strata'] * 1e6:9.2f} us {row['flops'] / row['strata'] / 1e12:7.1f} TFLOP/s"
     if "ratio" in row:
-        text += f"   torch {row['torch'] * 1e6:9.2f} us   {row['ratio']:5.2f}x"
+        text += (
+            f"   torch {row['torch'] * 1e6:9.2f} us   {row['ratio']:5.2f}x   eager {row['strata_eager'] * 1e6:8.2f} us"
+        )
+        text += f" {row['eager_ratio']:5.2f}x"
     text += f"   {row['entry']}"
     text += "".join(f"   {e} {row[e] * 1e6:.2f}" for e in ENTRIES if e in row)
     return text
@@ -221,16 +237,18 @@ def markdown(result):
         "",
         f"{result['date']}; {versions}; `bench/gemm.py`: device time in replayed graphs, cold cache, medians of interleaved rounds.",
         "",
-        "| case | Strata | TFLOP/s | PyTorch | ratio | kernel |",
-        "|---|---|---|---|---|---|",
+        "| case | Strata | TFLOP/s | PyTorch | ratio | eager, per call | PyTorch | ratio | kernel |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for r in result["rows"]:
         if "error" in r:
-            lines.append(f"| {r['case']} | failed: {r['error']} | | | | |")
+            lines.append(f"| {r['case']} | failed: {r['error']} | | | | | | | |")
             continue
-        torch = f"{r['torch'] * 1e6:.2f} us | {r['ratio']:.2f}x" if "ratio" in r else "| "
+        torch = [f"{r[key] * 1e6:.2f} us" if key in r else "" for key in ("torch", "torch_eager")]
+        ratio = [f"{r[key]:.2f}x" if key in r else "" for key in ("ratio", "eager_ratio")]
         lines.append(
-            f"| {r['case']} | {r['strata'] * 1e6:.2f} us | {r['flops'] / r['strata'] / 1e12:.1f} | {torch} | {r['entry']} |"
+            f"| {r['case']} | {r['strata'] * 1e6:.2f} us | {r['flops'] / r['strata'] / 1e12:.1f} | {torch[0]} | {ratio[0]} "
+            f"| {r['strata_eager'] * 1e6:.2f} us | {torch[1]} | {ratio[1]} | {r['entry']} |"
         )
     return "\n".join(lines) + "\n"
 

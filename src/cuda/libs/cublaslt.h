@@ -18,7 +18,7 @@ enum MatmulDescAttribute : int {
   kDescBiasPointer = 8,
   kDescBiasDataType = 26,
 };
-enum Epilogue : int { kEpilogueDefault = 1, kEpilogueBias = 4 };
+enum Epilogue : int { kEpilogueBias = 4 };
 enum LayoutAttribute : int { kLayoutBatchCount = 5, kLayoutBatchStride = 6 };
 enum PreferenceAttribute : int {
   kPreferMaxWorkspace = 1,

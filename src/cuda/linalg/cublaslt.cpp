@@ -28,6 +28,10 @@ constexpr size_t kMostWorkspace = size_t{32} << 20;  // for split sums; PyTorch'
 constexpr size_t kMostKept = 4096;                   // cached geometries; the cache is cleared when it is full
 constexpr int64_t kMostLaunches = 64;                // for a batch with two strides: one per outer index
 
+// Products of fewer multiplications are launch-bound: enqueueing a call of cuBLASLt takes about 15 us of host time on an H200's host, one
+// of our own kernels 6 us (bench/gemm.py).
+constexpr int64_t kLeastWork = int64_t{1} << 26, kLeastWorkF64 = int64_t{1} << 23;
+
 enum class Bias : int64_t { No, Yes };
 
 // The key of the cache. All fields have 8 bytes, so that there is no padding and equal keys have equal bytes.
@@ -218,6 +222,8 @@ const char* plan_gemm_cublaslt(const GemmCall& g, Plan& plan) {
     return "cuBLASLt is used for floating-point dtypes of 16 bits and more";
   GemmLayout l;
   if (const char* reason = lay_out(g, l)) return reason;
+  const int64_t least = c.dtype == DType::F64 ? kLeastWorkF64 : kLeastWork;
+  if (l.m * l.n < least / l.k / (l.batch[0] * l.batch[1])) return "small: our own kernels take less time to launch";
   if (l.batch[0] > kMostLaunches) return "the outer dimension of the batch would take too many launches";
   if (l.batch[1] > INT32_MAX) return "the batch is too large for cuBLASLt";
   const Functions* f = functions();

@@ -56,30 +56,35 @@ int64_t waves_of(const TileShape& t, const GemmLayout& l, int multiprocessors) {
   return ceil_div(clusters_of(t, l), slots_of(t, multiprocessors));
 }
 
-size_t choose_tiles(const GemmLayout& l, int multiprocessors) {
-  if (l.m <= hopper::kFlat.load_m && l.a.along_k) return kFlatTiles;
+struct Choice {
+  size_t tiles;
+  int64_t time_ns;
+};
+Choice choose_tiles(const GemmLayout& l, int multiprocessors) {
+  constexpr int64_t kFlatOnce = 3000, kFlatBytesPerNs = 2000;
+  if (l.m <= hopper::kFlat.load_m && l.a.along_k)
+    return {kFlatTiles, kFlatOnce + 2 * l.n * l.k * l.batch[0] * l.batch[1] / kFlatBytesPerNs};
   const int64_t steps = ceil_div(l.k, hopper::kTileK);
-  size_t best = 0;
-  int64_t least = INT64_MAX;
+  Choice best{0, INT64_MAX};
   for (size_t i = 0; i < kFlatTiles; ++i) {
     const Tiles& t = kTiles[i];
     const int64_t time = t.once_ns + waves_of(t.shape, l, multiprocessors) * (t.wave_ns + steps * t.step_ns);
-    if (time < least) {
-      least = time;
-      best = i;
-    }
+    if (time < best.time_ns) best = {i, time};
   }
   return best;
 }
 
 // Whether it was faster than cuBLASLt on an H200.
-bool beats_cublaslt(const GemmLayout& l, const TileShape& t, int multiprocessors) {
+bool beats_cublaslt(const GemmLayout& l, Choice choice, int multiprocessors) {
+  constexpr int64_t kLaunchBoundNs = 12000;  // cuBLASLt takes longer to launch
+  const TileShape& t = kTiles[choice.tiles].shape;
   const int64_t batches = l.batch[0] * l.batch[1];
   const bool few_rows = l.m <= hopper::kFlat.load_m;
   const bool aligned = rows_are_aligned(l.a.address, l.a.ld, l.a_b) && rows_are_aligned(l.b.address, l.b.ld, l.b_b) &&
                        rows_are_aligned(l.c, l.c_ld, l.c_b);
-  // cuBLASLt has no fast kernels for misaligned rows; for small products the copy costs more than it saves.
-  if (!aligned) return !few_rows && batches * l.m * l.n >= (int64_t{1} << 26) / l.k;
+  // cuBLASLt has no fast kernels for misaligned rows. With few rows the copy costs more than the product.
+  if (!aligned) return !few_rows || 3 * choice.time_ns <= kLaunchBoundNs;
+  if (choice.time_ns <= kLaunchBoundNs) return true;
   if (few_rows) return l.a.along_k && l.b.along_k;
   if (l.batch[0] > 1) return true;  // cuBLASLt would need a launch for each of the outer batch
   if (l.m <= 64 && l.n <= 64) return l.k <= 128 && batches >= 1024;
@@ -90,7 +95,7 @@ bool beats_cublaslt(const GemmLayout& l, const TileShape& t, int multiprocessors
 }
 
 struct HopperPlan {
-  size_t tiles;
+  Choice choice;
   bool copies;  // copy_addend first
 };
 
@@ -150,9 +155,9 @@ const char* plan_gemm_hopper_ahead(const GemmCall& g, Plan& plan) {
   if (const char* reason = plan_gemm_hopper(g, plan)) return reason;
   GemmLayout l;
   lay_out(g, l);
-  const TileShape& t = kTiles[plan.get<HopperPlan>().tiles].shape;
   const int multiprocessors = Runtime::gpu(g.c->device).properties.multiprocessors;
-  return beats_cublaslt(l, t, multiprocessors) ? nullptr : "cuBLASLt is faster for this shape";
+  return beats_cublaslt(l, plan.get<HopperPlan>().choice, multiprocessors) ? nullptr
+                                                                           : "cuBLASLt is faster for this shape";
 }
 
 const char* plan_gemm_hopper(const GemmCall& g, Plan& plan) {
@@ -163,10 +168,11 @@ const char* plan_gemm_hopper(const GemmCall& g, Plan& plan) {
   if (device.major != 9) return "for GPUs of compute capability 9.0 (Hopper)";
   GemmLayout l;
   if (const char* reason = lay_out(g, l)) return reason;
-  const size_t tiles = choose_tiles(l, device.multiprocessors);
-  if (!fits_32_bits(l) || clusters_of(kTiles[tiles].shape, l) > INT32_MAX / 2) return "a size is too large for 32 bits";
-  plan.keep(HopperPlan{tiles, l.addend == Addend::General});
-  plan.variant = kTiles[tiles].name;
+  const Choice choice = choose_tiles(l, device.multiprocessors);
+  if (!fits_32_bits(l) || clusters_of(kTiles[choice.tiles].shape, l) > INT32_MAX / 2)
+    return "a size is too large for 32 bits";
+  plan.keep(HopperPlan{choice, l.addend == Addend::General});
+  plan.variant = kTiles[choice.tiles].name;
   realign_factors(l, Workspace(plan), nullptr);
   return nullptr;
 }
@@ -181,7 +187,7 @@ void run_gemm_hopper(const GemmCall& g, const Call& call, const Plan& plan) {
   lay_out(g, l);
   if (p.copies) copy_addend(g, l);
   realign_factors(l, Workspace(call), &stream);
-  const TileShape& t = kTiles[p.tiles].shape;
+  const TileShape& t = kTiles[p.choice.tiles].shape;
   const TileMemory memory(t, l.b.along_k);
   const GemmArgs args = arguments(l);
   const auto factor_map = [&](const Factor& f, int64_t size, const int64_t(&strides)[2], int box_y) {
@@ -194,7 +200,7 @@ void run_gemm_hopper(const GemmCall& g, const Call& call, const Plan& plan) {
   if (args.tma_stores) d = tensor_map(gpu, dtype, {l.c, l.n, l.m, l.c_ld, l.batch, l.c_b}, memory.store_columns, 64);
   const int64_t clusters = std::min(clusters_of(t, l), slots_of(t, gpu.properties.multiprocessors));
   const auto blocks = static_cast<uint32_t>(clusters * t.cluster);
-  stream.launch(kernel_of(dtype, p.tiles, l.a.along_k, l.b.along_k), {blocks}, {hopper::kThreads},
+  stream.launch(kernel_of(dtype, p.choice.tiles, l.a.along_k, l.b.along_k), {blocks}, {hopper::kThreads},
                 static_cast<uint32_t>(memory.total), a, b, d, args);
 }
 

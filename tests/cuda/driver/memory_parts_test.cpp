@@ -188,6 +188,17 @@ TEST_F(Parts, LaunchesWithAttributes) {
   EXPECT_EQ(cu->cuLaunchKernelEx(&config, fill, params, nullptr), kLaunchOutOfResources);
 }
 
+TEST_F(Parts, HasNoTensorMaps) {
+  CUtensorMap map;
+  const unsigned long long sizes[] = {64, 64}, strides[] = {128};
+  const unsigned box[] = {64, 64}, steps[] = {1, 1};
+  EXPECT_EQ(
+    cu->cuTensorMapEncodeTiled(&map, kTensorMapF16, 2, nullptr, sizes, strides, box, steps, kTensorMapNotInterleaved,
+                               kTensorMapSwizzle128, kTensorMapPromote256, kTensorMapFillZeros),
+    kNotSupported);
+  EXPECT_NE(vgpu_message().find("tensor maps"), std::string::npos);
+}
+
 TEST_F(Parts, GraphsTakeNewArguments) {
   CUdeviceptr p = 0;
   OK(cu->cuMemAlloc(&p, 256));
