@@ -2,6 +2,7 @@
 // counting pass and no recursion, and the order (hence every bit of the result) is the same each time.
 #include <algorithm>
 #include <mutex>
+#include <ranges>
 #include <unordered_map>
 
 #include "autograd/hooks.h"
@@ -54,6 +55,16 @@ Tensor match_input(Tensor g, const TensorImpl& input) {
     g = call(to, args);
   }
   return g;
+}
+
+// The gradient of a leaf whose shape changed after it was used. Dimensions of size 1 may have been added or removed.
+[[gnu::cold]] Tensor reshaped_like(const Tensor& g, const TensorImpl& leaf) {
+  static const OpRecord& view = find_op("reshape");
+  const auto several = std::views::filter([](int64_t n) { return n != 1; });
+  STRATA_CHECK(std::ranges::equal(g.shape() | several, leaf.sizes() | several), Runtime,
+               "the shape of a leaf changed after it was used: its gradient has shape {}, the leaf has shape {} now",
+               to_string(g.shape()), to_string(leaf.sizes()));
+  return call(view, Args(g, IntList(leaf.sizes())));
 }
 
 // Several threads may run backward on separate graphs that share leaves, such as the weights of one network.
@@ -184,9 +195,6 @@ class Backward {
   }
 
   void finish_leaf(const Tensor& leaf, Tensor g) {
-    STRATA_CHECK(g->same_shape(*leaf), Runtime,
-                 "a leaf has been given another shape since it was used: its gradient has shape {}, the leaf now {}",
-                 to_string(g.shape()), to_string(leaf.shape()));
     if (selective_) {
       for (size_t i = 0; i < inputs_.size(); ++i)
         if (targets_[i].leaf.get() == leaf.get()) {
@@ -199,6 +207,7 @@ class Backward {
   }
 
   void accumulate(const Tensor& leaf, Tensor g) const {
+    if (!g->same_shape(*leaf)) g = reshaped_like(g, *leaf);
     g = match_input(std::move(g), *leaf);
     const std::lock_guard lock(lock_of(*leaf));
     const Tensor sum = leaf.grad();

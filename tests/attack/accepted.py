@@ -138,6 +138,11 @@ def reshaped_in_place(program):
     return any(re.search(r"\.(unsqueeze_|squeeze_|t_|transpose_)\(", line) for line in program.lines)
 
 
+def reshaped_leaf(program):
+    """A leaf has another shape than the program gave it."""
+    return any(tuple(t.shape) != tuple(program.ours.data[i][0]) for i, t in program.ours.made.items())
+
+
 def moved(program):
     """out= gave its tensor other memory, and PyTorch's shares it with the variable that differs."""
     target, seen = re.search(r"out=(v\d+)", program.line)[1], program.difference.partition(":")[0]
@@ -210,7 +215,9 @@ RULES = (
     (r"^(loss|grads|more|second)", WE_REFUSED + r"modified by an inplace operation", "Autograd", data_was_set),
     (r"^(loss|grads|more|second)", WE_REFUSED + r"inplace operation: matmul saved", "Autograd", broadcast_product),
     (r"^more = ", SECOND, "Autograd", doubled_result("logsumexp")),
-    (r"^(loss|grads|more|second)", WE_REFUSED + r"reshape: shape .* is invalid for input", "Autograd", reshaped_in_place),
+    (r"^loss", WE_REFUSED + r"the shape of a leaf changed", "Autograd", None),
+    (r"^(loss|grads|more)", REFUSED + r"(AsStridedBackward0 returned an invalid gradient|output with shape .* doesn't match the broadcast shape)", "Autograd", reshaped_leaf),
+    (r"^(grads|more|second)", WE_REFUSED + r"reshape: shape .* is invalid for input", "Autograd", reshaped_in_place),
     (r"\.(unsqueeze_|squeeze_|t_|transpose_)\(", REFUSED + r"a view of a leaf Variable", "Autograd", None),
     (COMPARED, r"torch: v\d+: requires_grad False beside True", "Autograd", None),
     (r"", r"torch: v\d+: requires_grad False beside True", "Autograd", of_integers),
