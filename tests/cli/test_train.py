@@ -248,7 +248,7 @@ def test_resume_from_a_bad_checkpoint(damage, digits, tmp_path):
 
 def test_resume_without_a_checkpoint_says_so_and_makes_nothing(tmp_path):
     done = train("--out", tmp_path / "none", "--resume", status=2)
-    assert "checkpoint.safetensors to go on from" in done.stderr and "fetching" not in done.stderr
+    assert "checkpoint.safetensors to resume from" in done.stderr and "fetching" not in done.stderr
     assert not (tmp_path / "none").exists()
 
 

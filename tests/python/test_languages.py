@@ -46,7 +46,7 @@ CPP_ONLY = {
     "strata::optim": {
         ".*Options?|OptionPair|OptionTriple|Closure|AdjustLrFn|StateDict": "types of arguments",
         "Fused|FusedOptimizer|Group|LBFGSState|Rule|StateKind|Moment|Schedule": "what optimizers are made of",
-        "all_rules|check_new_state|check_options|describe|find_schedule|lbfgs_step": "what the Python classes are made of",
+        "all_rules|check_new_state|check_options|describe|find_schedule|lbfgs_step|make_rule": "what the Python classes are made of",
     },
     "strata::optim::lr_scheduler": {
         ".*Options|EpochFunction": "types of arguments",

@@ -167,7 +167,7 @@ def test_what_cannot_be_saved_is_named(path):
 
 def test_structure_that_was_tampered_with_is_refused(path):
     for text, found in {
-        '{"tensor":"b"}': "names tensor 'b', which is not in the file", "[": "does not describe a tree", '{"dict":[[1]]}': "no pair",
+        '{"tensor":"b"}': "names tensor 'b', which is not in the file", "[": "does not describe a tree", '{"dict":[[1]]}': "not a pair",
         '{"dict":5}': "unknown object 'dict'", '{"a":1,"b":2}': "more than one key", "{}": "no key", "[1] 2": "does not describe", "1e999": "does not",
         "18446744073709551615": "64 bits", "[" * 1000 + "]" * 1000: "too deeply", "[" + "0," * 600_000 + "0]": "more than 500000 values", '{"float":"x"}': "unknown object 'float'",
     }.items():  # fmt: skip

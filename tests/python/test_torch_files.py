@@ -244,7 +244,7 @@ CASES = {
     "there is no mark": b"t.",
     "stack is empty": b"N(a.",
     "appends to something that is not a list": b"}Na.",
-    "no dict": b"]NNs.",
+    "not a dict": b"]NNs.",
     "key without a value": b"}(Nu.",
     "memo entry that was not written": b"h\x05.",
     "more than 64 bits": b"\x8a\x09" + b"\x01" * 9 + b".",
