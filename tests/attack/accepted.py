@@ -250,7 +250,7 @@ RULES = (
     (r"", GRADIENT, "Numbers", slightly_apart("hardsigmoid", "hardswish", "xlogy", "xlog1py")),
     (r"", GRADIENT, "Numbers", only_nan_there(amax=has_nan, amin=has_nan, polygamma=not_finite, nan_to_num=not_finite, copysign=not_finite, softsign=not_finite,
                                          var=result_zero_or_nan, var_mean=result_zero_or_nan, std=result_zero_or_nan)),
-    (r"", SECOND, "Numbers", only_nan_there(sinc=not_finite, dist=result_zero_or_nan, norm=result_zero_or_nan, std=result_zero_or_nan, cdist=result_zero_or_nan)),
+    (r"^more = ", GRADIENT, "Numbers", only_nan_there(sinc=not_finite, dist=result_zero_or_nan, norm=result_zero_or_nan, std=result_zero_or_nan, cdist=result_zero_or_nan)),
     (r"cdist", r"torch: v\d+: \[", "Numbers", has_infinities),
     (r"addcmul", WE_REFUSED + r"for integer tensors the argument value", "Numbers", None),
     (r"out=", r"torch: v\d+: [\[\d-]", "Tensors", moved),
