@@ -1,6 +1,8 @@
 """Counts and sizes that no machine has memory for are rejected at once; long legitimate calls can be interrupted."""
 
 import signal
+import subprocess
+import sys
 
 import pytest
 import strata
@@ -41,13 +43,24 @@ def test_refused_by_size(name):
         next(iter(result))  # a sampler counts when it is asked
 
 
-def test_combinations_are_counted_against_the_memory_limit():
-    strata.set_memory_limit(strata.memory_stats()["reserved_bytes"] + (8 << 20))
-    try:
-        with pytest.raises(strata.OutOfMemoryError, match="tried to allocate"):
-            strata.combinations(strata.ones(4), 255, True)
-    finally:
-        strata.set_memory_limit(None)
+LIMITED = """
+import resource, strata
+strata.set_memory_limit(8 << 20)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    strata.{call}
+except strata.OutOfMemoryError as e:
+    assert "tried to allocate" in str(e), e
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.parametrize(
+    "call", ["combinations(strata.ones(4), 255, True)", "repeat_interleave(strata.tensor([2**28]))"]
+)
+def test_index_lists_are_counted_against_the_memory_limit(call):
+    ended = subprocess.run([sys.executable, "-c", LIMITED.format(call=call)], capture_output=True, text=True)
+    assert int(ended.stdout) < 64 << 10, ended.stderr  # KiB that were used before the refusal
 
 
 LAYERS = {

@@ -2,6 +2,8 @@
 #include "strata/args/movement/repeat.h"
 #include "strata/ops/movement/repeat.h"
 
+#include <algorithm>
+
 #include "autograd/autograd.h"
 #include "base/checked.h"
 #include "base/host_memory.h"
@@ -159,16 +161,14 @@ STRATA_OP(repeat_interleave, "repeat_interleave(Tensor repeats, *, int? output_s
       STRATA_CHECK(n >= 0, Runtime, "repeat_interleave: repeats can not be negative, got {}", n);
       total += n;
     }
-    check_host_memory(total.get(), sizeof(int64_t), "repeat_interleave");
-    std::vector<int64_t> index;
-    for (int64_t i = 0; i < counts.numel(); ++i) {
-      const int64_t n = counts.data<int64_t>()[i];
-      index.insert(index.end(), static_cast<size_t>(n), i);
-    }
-    STRATA_CHECK(!output_size || *output_size == static_cast<int64_t>(index.size()), Runtime,
-                 "repeat_interleave: allocated size {} does not match required size {}", output_size.value_or(0),
-                 index.size());
-    return to(index_tensor(index), repeats.dtype());
+    const int64_t size = total.get();
+    STRATA_CHECK(!output_size || *output_size == size, Runtime,
+                 "repeat_interleave: allocated size {} does not match required size {}", output_size.value_or(0), size);
+    check_host_memory(size, sizeof(int64_t), "repeat_interleave");
+    const Tensor index = make_tensor(Shape(std::array{size}), DType::I64);
+    int64_t* at = index.data<int64_t>();
+    for (int64_t i = 0; i < counts.numel(); ++i) at = std::fill_n(at, counts.data<int64_t>()[i], i);
+    return to(placed(index), repeats.dtype());
   })
   .no_out()
   .samples({"i3(4)"})
