@@ -252,7 +252,6 @@ def run_program(seed, number, against, show=False, meant=None):
         if mine is not None:
             # A refusal may leave a half-done write on one side: then there is nothing to compare.
             return "stop" if any(text for e in others for text in compare(ours, e, writer.names)) else "refused"
-        lines.append(line)
         if new:
             if not hasattr(ours.space[new], "dtype"):
                 return "stop"
@@ -260,6 +259,7 @@ def run_program(seed, number, against, show=False, meant=None):
         for e in list(others):
             if text := judged(line, e, compare(ours, e, writer.names)):
                 return text
+        lines.append(line)
         return None if others or smooth else "stop"
 
     for line, new in writer.begin():
