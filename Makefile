@@ -69,7 +69,7 @@ package: configure
 
 # CXX: the same name as in the other build trees; otherwise ccache would compile everything again.
 wheel: setup ## Build the Python wheel into dist/
-	@CXX=$${CXX:-c++} CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PYTHON) -m build --wheel --no-isolation --outdir dist -C cmake.define.STRATA_WERROR=$(STRATA_WERROR) .
+	@CXX=$${CXX:-c++} CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PYTHON) -m build --wheel --no-isolation --outdir dist -C cmake.define.STRATA_WERROR=$(STRATA_WERROR) -C cmake.define.STRATA_KERNELS_FROM= .
 
 # --- test ------------------------------------------------------------------------------------------------------------
 test: test-cpp test-python ## Build and run all tests (ctest, then pytest)

@@ -53,6 +53,8 @@ if(STRATA_CUDA AND STRATA_CUDA_LEGACY)
   endif()
 endif()
 
+set(STRATA_KERNELS_FROM "" CACHE PATH "The folder kernels/ of a build tree of the same sources and architectures, to embed what it compiled")
+
 # Writes the source whose object holds all kernels, and adds it to a layer.
 function(strata_embed_kernels target)
   set(out ${PROJECT_BINARY_DIR}/kernels)
@@ -68,12 +70,16 @@ function(strata_embed_kernels target)
   foreach(file IN LISTS files)
     get_filename_component(name ${file} NAME_WE)
     set(base ${out}/${name})
-    add_custom_command(OUTPUT ${base}.ptx ${base}.fatbin DEPENDS ${file} ${PROJECT_SOURCE_DIR}/cmake/CompileKernel.cmake
-      DEPFILE ${base}.d
-      COMMAND ${CMAKE_COMMAND} -DNVCC=${STRATA_NVCC} -DSOURCE=${file} -DOUT=${base} "-DARCHS=${cuda_archs}"
-        "-DINCLUDES=${STRATA_INCLUDE_DIRS}" -DLINES=$<CONFIG:Debug>
-        "-DLEGACY=${cuda_legacy}" "-DLEGACY_INCLUDES=${cuda_legacy_includes}" -P ${PROJECT_SOURCE_DIR}/cmake/CompileKernel.cmake
-      COMMENT "Compiling kernels of ${name}.cu" VERBATIM)
+    if(STRATA_KERNELS_FROM)
+      set(base ${STRATA_KERNELS_FROM}/${name})
+    else()
+      add_custom_command(OUTPUT ${base}.ptx ${base}.fatbin DEPENDS ${file} ${PROJECT_SOURCE_DIR}/cmake/CompileKernel.cmake
+        DEPFILE ${base}.d
+        COMMAND ${CMAKE_COMMAND} -DNVCC=${STRATA_NVCC} -DSOURCE=${file} -DOUT=${base} "-DARCHS=${cuda_archs}"
+          "-DINCLUDES=${STRATA_INCLUDE_DIRS}" -DLINES=$<CONFIG:Debug>
+          "-DLEGACY=${cuda_legacy}" "-DLEGACY_INCLUDES=${cuda_legacy_includes}" -P ${PROJECT_SOURCE_DIR}/cmake/CompileKernel.cmake
+        COMMENT "Compiling kernels of ${name}.cu" VERBATIM)
+    endif()
     string(APPEND data "  \".balign 64\\nstrata_ptx_${name}: .incbin \\\"${base}.ptx\\\"\\n.byte 0\\n\"\n"
       "  \".balign 64\\nstrata_fatbin_${name}: .incbin \\\"${base}.fatbin\\\"\\nstrata_end_${name}:\\n\"\n")
     string(APPEND declarations "extern \"C\" const char strata_ptx_${name}[], strata_fatbin_${name}[], strata_end_${name}[];\n")

@@ -35,10 +35,11 @@ def test_a_program_builds_against_the_installed_package(tmp_path):
 
 
 def test_the_wheel_trains_in_a_fresh_environment(tmp_path):
-    # With the compiler and the flags of the build tree, so that ccache answers instead of the compiler.
+    # With the compiler and the flags of the build tree, so that ccache answers instead of the compiler, and with its kernels.
     settings = {"CXX": cached("CMAKE_CXX_COMPILER"), "CMAKE_BUILD_PARALLEL_LEVEL": JOBS}
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path,
-        "-C", f"cmake.define.STRATA_WERROR={cached('STRATA_WERROR')}", ROOT, env=settings)  # fmt: skip
+        "-C", f"cmake.define.STRATA_WERROR={cached('STRATA_WERROR')}",
+        "-C", f"cmake.define.STRATA_KERNELS_FROM={BUILD / 'kernels'}", ROOT, env=settings)  # fmt: skip
     (wheel,) = tmp_path.glob("strata_dl-*.whl")
     assert wheel.stat().st_size < 40e6
     run(sys.executable, "-m", "venv", tmp_path / "venv")

@@ -93,6 +93,15 @@ def test_touching_one_kernel_compiles_one(project):
     assert project.build() == ["new.cu", "old.cu"]
 
 
+def test_kernels_of_another_build_tree_are_embedded(project):
+    assert project.configure(project.nvcc, "-DSTRATA_CUDA_ARCHS=90a").returncode == 0
+    project.build()
+    compiled = (project.folder / "b/kernels").rename(project.folder / "compiled")
+    assert project.configure(project.nvcc, f"-DSTRATA_KERNELS_FROM={compiled}").returncode == 0
+    assert project.build() == []
+    assert f"{compiled}/old.ptx" in (project.folder / "b/kernels/images.cpp").read_text()
+
+
 def test_architectures_of_a_release(project):
     release = next(
         p for p in json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"] if p["name"] == "release"
