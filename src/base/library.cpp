@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <mutex>
 
 namespace strata {
 namespace {
@@ -30,6 +31,12 @@ std::string loader_message() {
 // file.
 bool is_absent(const std::string& message) { return message.find("No such file") != std::string::npos; }
 
+std::mutex package_lock;
+std::vector<std::string>& package_folders() {
+  static auto* list = new std::vector<std::string>;
+  return *list;
+}
+
 std::vector<std::string> folders() {
   std::vector<std::string> all;
   if (const char* text = std::getenv("LD_LIBRARY_PATH")) {
@@ -43,16 +50,30 @@ std::vector<std::string> folders() {
   for (const char* folder : {"/usr/local/cuda/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
                              "/usr/lib64", "/usr/local/lib", "/usr/lib/wsl/lib"})
     all.emplace_back(folder);
+  const std::lock_guard hold(package_lock);
+  for (const std::string& packages : package_folders()) {
+    std::error_code failed;
+    const auto first = static_cast<std::ptrdiff_t>(all.size());
+    for (const auto& entry : std::filesystem::directory_iterator(packages + "/nvidia", failed))
+      all.push_back((entry.path() / "lib").string());
+    std::sort(all.begin() + first, all.end());
+  }
   return all;
 }
 }  // namespace
 
+void set_package_folders(std::vector<std::string> folders) {
+  const std::lock_guard hold(package_lock);
+  package_folders() = std::move(folders);
+}
+
 Library::Library(const LibrarySpec& spec) : name_(spec.name), advice_(spec.advice), files_(spec.files) {
   const char* given = spec.variable ? std::getenv(spec.variable) : nullptr;
   if (given && *given) files_ = {given};
+  const int mode = RTLD_NOW | (spec.global ? RTLD_GLOBAL : RTLD_LOCAL);
   std::string tried, broken;
   for (const std::string& file : files_) {
-    handle_ = dlopen(file.c_str(), RTLD_NOW | (spec.global ? RTLD_GLOBAL : RTLD_LOCAL));
+    handle_ = dlopen(file.c_str(), mode);
     if (handle_) {
       path_ = path_of(handle_);
       return;
@@ -61,10 +82,30 @@ Library::Library(const LibrarySpec& spec) : name_(spec.name), advice_(spec.advic
     if (!is_absent(message) && broken.empty()) broken = message;
     tried += (tried.empty() ? "" : ", ") + file;
   }
+  if (broken.empty() && !given) broken = open_in_folders(mode);
+  if (handle_) return;
   const std::string where = given ? fmt::format(" (named by {})", spec.variable) : "";
   why_ = broken.empty() ? fmt::format("{} was not found (tried {}{})", name_, tried, where)
                         : fmt::format("{} does not load{}: {}", name_, where, broken);
   if (!advice_.empty()) why_ += "; " + advice_;
+}
+
+// Folders that the loader does not search by itself: a toolkit that is not in its cache, and Python packages.
+std::string Library::open_in_folders(int mode) {
+  std::string broken;
+  for (const std::string& folder : folders())
+    for (const std::string& file : files_) {
+      const std::filesystem::path candidate = std::filesystem::path(folder) / file;
+      std::error_code failed;
+      if (!std::filesystem::exists(candidate, failed)) continue;
+      handle_ = dlopen(candidate.c_str(), mode);
+      if (handle_) {
+        path_ = path_of(handle_);
+        return {};
+      }
+      if (broken.empty()) broken = loader_message();
+    }
+  return broken;
 }
 
 void* Library::address_of(const char* symbol) const { return handle_ ? dlsym(handle_, symbol) : nullptr; }

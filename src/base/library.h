@@ -17,6 +17,10 @@ struct LibrarySpec {
   bool global = false;             // makes its symbols available to libraries opened later
 };
 
+// Folders of Python packages (site-packages): NVIDIA's wheels put their libraries into nvidia/*/lib there. The binding names
+// them when it is imported.
+STRATA_API void set_package_folders(std::vector<std::string> folders);
+
 // A library, or the reason why it is not available. Never closed: some have threads that still run its code.
 class STRATA_API Library {
  public:
@@ -26,7 +30,7 @@ class STRATA_API Library {
   const std::string& name() const { return name_; }
   const std::string& path() const { return path_; }  // of the file in use
   const std::string& why() const { return why_; }    // empty if usable
-  // Other copies that this process could have opened: in LD_LIBRARY_PATH or the system's folders.
+  // Other copies that this process could have opened: in LD_LIBRARY_PATH, the system's folders or Python packages.
   std::vector<std::string> shadowed() const;
 
   // The function of this name, or null. Look up all required functions before using the library.
@@ -43,6 +47,7 @@ class STRATA_API Library {
 
  private:
   void* address_of(const char* symbol) const;
+  std::string open_in_folders(int mode);  // returns the loader's message about a file that does not load
   void* handle_ = nullptr;
   std::string name_, path_, why_, advice_;
   std::vector<std::string> files_;

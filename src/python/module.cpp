@@ -6,6 +6,7 @@
 
 #include "base/host_memory.h"
 #include "base/interrupt.h"
+#include "base/library.h"
 #include "base/parallel.h"
 #include "base/trace.h"
 #include "dispatch/choose.h"
@@ -346,10 +347,26 @@ bool init(PyObject* module) {
 }  // namespace
 }  // namespace strata::python
 
+// Tells the library where NVIDIA's wheels are.
+static void name_package_folders() {
+  std::vector<std::string> folders;
+  PyObject* path = PySys_GetObject("path");  // borrowed
+  for (Py_ssize_t i = 0; path && PyList_Check(path) && i < PyList_GET_SIZE(path); ++i) {
+    PyObject* entry = PyList_GET_ITEM(path, i);
+    const char* text = PyUnicode_Check(entry) ? PyUnicode_AsUTF8(entry) : nullptr;
+    if (text && std::string_view(text).ends_with("-packages")) folders.emplace_back(text);
+    PyErr_Clear();  // of a name that is not UTF-8
+  }
+  strata::set_package_folders(std::move(folders));
+}
+
 PyMODINIT_FUNC PyInit__C() {
   PyObject* module = PyModule_Create(&strata::python::definition);
   try {
-    if (module && strata::python::init(module)) return module;
+    if (module && strata::python::init(module)) {
+      name_package_folders();
+      return module;
+    }
   } catch (...) { strata::python::raise_current(); }
   Py_XDECREF(module);
   return nullptr;

@@ -51,6 +51,22 @@ TEST(Library, AVariableNamesTheFile) {
   EXPECT_NE(l.why().find("STRATA_TEST_LIBRARY"), std::string::npos) << l.why();
 }
 
+TEST(Library, FindsNvidiasPythonPackages) {
+  const testing::TempFolder folder;
+  const std::filesystem::path lib = std::filesystem::path(folder / "nvidia") / "cu13" / "lib";
+  std::filesystem::create_directories(lib);
+  const Library c({.name = "the C library", .files = {"libm.so.6"}});
+  std::filesystem::copy_file(c.path(), lib / "libstrata_test_math.so");
+  const LibrarySpec spec{.name = "Math", .files = {"libstrata_test_math.so"}};
+  EXPECT_FALSE(Library(spec));
+  set_package_folders({folder.path()});
+  const Library found(spec);
+  set_package_folders({"/no/such/folder"});
+  ASSERT_TRUE(found) << found.why();
+  EXPECT_EQ(found.path(), std::filesystem::canonical(lib / "libstrata_test_math.so").string());
+  EXPECT_EQ(found.find<double (*)(double)>("sqrt")(9), 3);
+}
+
 TEST(Library, ListsOtherCopies) {
   const testing::TempFolder folder;
   std::ofstream(folder / "libc.so.6") << "a copy";
