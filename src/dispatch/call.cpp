@@ -150,7 +150,7 @@ void infer(const Call& c) {
     for (uint32_t o = 0; o < c.op.outputs; ++o) c.outs[o]->device = device;
   }
   // Kernels compute integers in int64_t, which does not hold all of uint64. (Pointwise ops check all dtypes themselves.)
-  if (c.args.size && c.args.is_tensor(0) && c.args.tensor(0).dtype == DType::U64 && !c.op.formulas &&
+  if (!c.op.formulas && c.args.size && c.args.is_tensor(0) && c.args.tensor(0).dtype == DType::U64 &&
       !c.op.accepts.has(DType::U64)) [[unlikely]]
     refuse_dtype(c.op, DType::U64);
   c.op.infer_fn(c);

@@ -1,5 +1,5 @@
-// cuBLASLt is column-major. It computes the transposed product c' = b' a', which has the same bytes as c in row-major order. Its
-// heuristic is queried once per geometry, and the result is cached.
+// cuBLASLt is column-major. It computes the transposed product c' = b' a', which has the same bytes as c in row-major
+// order. Its heuristic is queried once per geometry, and the result is cached.
 #include "cuda/linalg/cublaslt.h"
 
 #include <fmt/core.h>
@@ -28,8 +28,8 @@ constexpr size_t kMostWorkspace = size_t{32} << 20;  // for split sums; PyTorch'
 constexpr size_t kMostKept = 4096;                   // cached geometries; the cache is cleared when it is full
 constexpr int64_t kMostLaunches = 64;                // for a batch with two strides: one per outer index
 
-// Products of fewer multiplications are launch-bound: enqueueing a call of cuBLASLt takes about 15 us of host time on an H200's host, one
-// of our own kernels 6 us (bench/gemm.py).
+// Products of fewer multiplications are launch-bound: a call of cuBLASLt takes about 15 us of host time, one of our own
+// kernels 6 us (bench/gemm.py on an H200).
 constexpr int64_t kLeastWork = int64_t{1} << 26, kLeastWorkF64 = int64_t{1} << 23;
 
 enum class Bias : int64_t { No, Yes };

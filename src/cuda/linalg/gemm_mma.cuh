@@ -5,10 +5,9 @@
 // dense dimension of a factor, ldmatrix transposes. Bound: the tensor cores, with 128 x 128 x 32 per 16 KiB of loads.
 #pragma once
 #include "cuda/linalg/gemm_mma_params.h"
+#include "cuda/linalg/tensor_cores.cuh"
 
 namespace strata::cuda::mma {
-
-__device__ __forceinline__ uint32_t shared_address(const void* p) { return uint32_t(__cvta_generic_to_shared(p)); }
 
 // 16 bytes, of which the first `there` are copied and the others are zeros.
 __device__ __forceinline__ void copy_async(uint32_t to, const void* from, int there) {
@@ -45,19 +44,6 @@ __device__ __forceinline__ void multiply(float (&d)[4], const uint32_t (&a)[4], 
   if constexpr (kBf16) STRATA_MMA("bf16");
   else STRATA_MMA("f16");
 #undef STRATA_MMA
-}
-
-template <bool kBf16> __device__ __forceinline__ uint32_t pack(float low, float high) {
-  uint32_t r;
-  if constexpr (kBf16) asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-  else asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-  return r;
-}
-template <bool kBf16> __device__ __forceinline__ float unpack(uint16_t bits) {
-  if constexpr (kBf16) return __uint_as_float(uint32_t(bits) << 16);
-  float r;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(bits));
-  return r;
 }
 
 // A tile of one factor in shared memory: kSize rows of 32 k where k is dense, 32 rows of kSize otherwise.

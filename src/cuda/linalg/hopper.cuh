@@ -2,10 +2,9 @@
 // engine (TMA) and the matrix instructions of a warpgroup (wgmma).
 #pragma once
 #include "cuda/linalg/gemm_hopper_params.h"
+#include "cuda/linalg/tensor_cores.cuh"
 
 namespace strata::cuda::hopper {
-
-__device__ inline uint32_t shared_address(const void* p) { return uint32_t(__cvta_generic_to_shared(p)); }
 
 __device__ inline uint32_t cluster_rank() {
   uint32_t r;
@@ -100,20 +99,6 @@ template <int kRegisters> __device__ inline void registers_give_back() {
 }
 template <int kRegisters> __device__ inline void registers_take() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
-}
-
-// Two numbers of the 16-bit type as one word.
-template <bool kBf16> __device__ inline uint32_t pack(float low, float high) {
-  uint32_t r;
-  if constexpr (kBf16) asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-  else asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-  return r;
-}
-template <bool kBf16> __device__ inline float unpack(uint16_t bits) {
-  if constexpr (kBf16) return __uint_as_float(uint32_t(bits) << 16);
-  float r;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(bits));
-  return r;
 }
 
 __device__ inline uint16_t load_element(uint32_t address) {

@@ -8,8 +8,8 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kPitch =
-  64;  // elements: whole lines of 128 bytes spare the cache from fetching two per row of a tile
+// Elements: with rows of whole 128-byte lines, a row of a tile touches one line of the cache, not two.
+constexpr int64_t kPitch = 64;
 constexpr int64_t kMostBatches = 65535;
 
 RealignJob realign(GemmLayout& l, Factor& f, int64_t (&strides)[GemmLayout::kBatchDims], int64_t size,
