@@ -14,8 +14,9 @@ using hopper::GemmArgs;
 using hopper::TileMemory;
 using hopper::TileShape;
 
-// A tile shape and its cost: once per launch, per wave of tiles, and per step of k in a wave. Fitted to 260 measurements on an H200;
-// the chosen shape is on average 2% slower than the best one. Only ratios matter, so other clock rates give the same choice.
+// A tile shape and its cost: once per launch, per wave of tiles, and per step of k in a wave. Fitted to 260
+// measurements on an H200; the chosen shape is on average 2% slower than the best one. Only ratios matter, so other
+// clock rates give the same choice.
 struct Tiles {
   const char* name;
   TileShape shape;

@@ -1,13 +1,13 @@
 // d[m, n] = alpha * a b + beta * in for 16-bit floats with sums in float, on Hopper (sm_90a): wgmma and TMA.
 //
-// One block per multiprocessor, three warpgroups. Warpgroup 0 moves data: a single thread keeps a ring of tiles of a and b
-// filled by TMA. Warpgroups 1 and 2 multiply. They either share one tile, each taking half of its rows, or (ping_pong) own
-// alternate tiles, so that one's epilogue runs while the other's matrix instructions do. wgmma reads both orders of both factors
-// from shared memory, so nothing is transposed.
+// One block per multiprocessor, three warpgroups. Warpgroup 0 moves data: a single thread keeps a ring of tiles of a
+// and b filled by TMA. Warpgroups 1 and 2 multiply. They either share one tile, each taking half of its rows, or
+// (ping_pong) own alternate tiles, so that one's epilogue runs while the other's matrix instructions do. wgmma reads
+// both orders of both factors from shared memory, so nothing is transposed.
 //
-// Bound: the tensor core does 64 x N x 16 in N / 2 cycles. A step of 128 x 256 x 64 takes 1024 cycles and needs 48 KiB from L2, 48
-// bytes per cycle and multiprocessor, about all that L2 gives; two blocks that share their tile of b by multicast need 32.
-// docs/internals/gemm.md has a drawing.
+// Bound: the tensor core does 64 x N x 16 in N / 2 cycles. A step of 128 x 256 x 64 takes 1024 cycles and needs 48 KiB
+// from L2, 48 bytes per cycle and multiprocessor, about all that L2 gives; two blocks that share their tile of b by
+// multicast need 32. docs/internals/gemm.md has a drawing.
 #pragma once
 #include "cuda/linalg/hopper.cuh"
 
@@ -32,8 +32,8 @@ template <TileShape kShape, bool kIsBf16, bool kAIsAlongK, bool kBIsAlongK> stru
   using Sums = float[kBlocks][kN / 2];
 };
 
-// The order of tiles. Clusters go down kGroupM cluster rows, then to the next column: the tiles in flight form a nearly square
-// block, which reads the fewest distinct rows of a and columns of b and so stays in L2.
+// The order of tiles. Clusters go down kGroupM cluster rows, then to the next column: the tiles in flight form a nearly
+// square block, which reads the fewest distinct rows of a and columns of b and so stays in L2.
 template <class C> struct Walk {
   int rows, columns, clusters, rank, index, end;
 
@@ -48,8 +48,8 @@ template <class C> struct Walk {
   __device__ bool valid() const { return index < end; }
   __device__ void next() { index += clusters; }
 
-  // The first row and column of this block's tile, and its matrix. A tile past the edge is harmless: TMA reads zeros there and
-  // writes nothing.
+  // The first row and column of this block's tile, and its matrix. A tile past the edge is harmless: TMA reads zeros
+  // there and writes nothing.
   struct Tile {
     int m, n, inner, outer;
   };
@@ -133,8 +133,8 @@ __device__ inline void multiply(typename C::Sums& sums, Ring<C::kStages>& ring, 
   constexpr uint32_t kStepB = C::kBAlongK ? 32 >> 4 : 16 * C::kRowBytes >> 4;
   constexpr uint32_t kGroup = 8 * C::kRowBytes, kChunk = 64 * C::kRowBytes;
   const int thread = threadIdx.x % 128;
-  // Ping-pong: the ring hands out stages in the order of tiles, and a barrier's parity tells only the current phase from the one
-  // before. A warpgroup must therefore not look at the ring until the other has taken its last stage.
+  // Ping-pong: the ring hands out stages in the order of tiles, and a barrier's parity tells only the current phase
+  // from the one before. A warpgroup must therefore not look at the ring until the other has taken its last stage.
   if (C::kPingPong) turn_wait(3 + group);
   int previous = 0;
   for (int step = 0; step < steps; ++step, ring.step()) {
@@ -150,7 +150,8 @@ __device__ inline void multiply(typename C::Sums& sums, Ring<C::kStages>& ring, 
         C::Multiply::multiply(sums[block], a + k * kStepA + block * (kChunk >> 4), b + k * kStepB, step > 0 || k > 0);
     }
     wgmma_commit();
-    // One group stays in flight, so that the tensor core never waits for this loop; the one before it has been read by now.
+    // One group stays in flight, so that the tensor core never waits for this loop; the one before it has been read by
+    // now.
     wgmma_wait<1>();
     // A stage is given back to every block that writes into it: thread i tells the i-th of them.
     if (step > 0 && thread < C::kCluster) barrier_arrive_at(shared.empty + previous * 8, thread);
@@ -161,7 +162,8 @@ __device__ inline void multiply(typename C::Sums& sums, Ring<C::kStages>& ring, 
   if (thread < C::kCluster) barrier_arrive_at(shared.empty + previous * 8, thread);
 }
 
-// Reads the addend. Compiled once per kind: run-time branches per element made the code too long for the instruction cache.
+// Reads the addend. Compiled once per kind: run-time branches per element made the code too long for the instruction
+// cache.
 template <class C, int kAddend> struct Adder {
   const GemmArgs& args;
   const uint16_t* matrix;  // of this tile's batch; its rows may start anywhere

@@ -22,8 +22,9 @@ struct GemmArgs {
   int64_t in_ld, d_ld, in_b[2], d_b[2];
 };
 
-// A block computes m x n tiles of d and loads `load_m` rows of a for each. The `cluster` blocks of a cluster are neighbours along m and
-// share a tile of b. ping_pong: the two consumer warpgroups compute alternate tiles; otherwise they share one.
+// A block computes m x n tiles of d and loads `load_m` rows of a for each. The `cluster` blocks of a cluster are
+// neighbours along m and share a tile of b. ping_pong: the two consumer warpgroups compute alternate tiles; otherwise
+// they share one.
 struct TileShape {
   int m, n, load_m, stages, cluster, blocks_per_sm;
   bool ping_pong;

@@ -1,5 +1,5 @@
-// Describes a product in the form that tensor-core kernels and cuBLASLt need: the rows of the result are dense, and each factor is
-// dense along one dimension.
+// Describes a product in the form that tensor-core kernels and cuBLASLt need: the rows of the result are dense, and
+// each factor is dense along one dimension.
 #pragma once
 #include "cuda/linalg/gemm.h"
 
@@ -32,8 +32,8 @@ struct GemmLayout {
   double alpha, beta;  // beta is 0 where nothing is added
 };
 
-// Fills in `out`, or returns the reason why the product does not have that form. If only the columns of the result are dense, `out`
-// describes the transposed product.
+// Fills in `out`, or returns the reason why the product does not have that form. If only the columns of the result are
+// dense, `out` describes the transposed product.
 const char* lay_out(const GemmCall& g, GemmLayout& out);
 
 // Whether 32-bit integers suffice for the sizes and for the number of 16-byte vectors of a factor.

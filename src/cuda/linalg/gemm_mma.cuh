@@ -1,8 +1,10 @@
-// Products of 16-bit floats with sums in float, on tensor cores from Ampere on (sm_80): cp.async, ldmatrix and mma.sync.
+// Products of 16-bit floats with sums in float, on tensor cores from Ampere on (sm_80): cp.async, ldmatrix and
+// mma.sync.
 //
-// A block computes a square tile of c. Tiles of a and b pass through four stages of shared memory, 32 of k each, by asynchronous
-// 16-byte copies. The 16-byte pieces are swizzled, so that the eight rows of an ldmatrix are in different banks. If k is not the
-// dense dimension of a factor, ldmatrix transposes. Bound: the tensor cores, with 128 x 128 x 32 per 16 KiB of loads.
+// A block computes a square tile of c. Tiles of a and b pass through four stages of shared memory, 32 of k each, by
+// asynchronous 16-byte copies. The 16-byte pieces are swizzled, so that the eight rows of an ldmatrix are in different
+// banks. If k is not the dense dimension of a factor, ldmatrix transposes. Bound: the tensor cores, with 128 x 128 x 32
+// per 16 KiB of loads.
 #pragma once
 #include "cuda/linalg/gemm_mma_params.h"
 #include "cuda/linalg/tensor_cores.cuh"
@@ -165,7 +167,8 @@ template <bool kBf16, bool kAAlongK, bool kBAlongK, int kSize> struct Gemm {
     __syncthreads();
   }
 
-  // Blocks go down eight rows of tiles, then one column on, so that those in flight share rows of a and columns of b in L2.
+  // Blocks go down eight rows of tiles, then one column on, so that those in flight share rows of a and columns of b in
+  // L2.
   __device__ __forceinline__ void run(char* memory) {
     constexpr int kGroup = 8;
     const int tiles_m = (p.m + kSize - 1) / kSize, tiles_n = (p.n + kSize - 1) / kSize;

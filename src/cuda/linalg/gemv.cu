@@ -1,7 +1,7 @@
 // Matrix-vector products y = a x, where rows of a are dense. Bound: one read of a.
 //
-// A warp, or a block if there are few rows, computes two rows at a time, so that each load of x serves both. A thread issues four
-// 16-byte loads per row before the first multiplication. The summation order depends only on the shape.
+// A warp, or a block if there are few rows, computes two rows at a time, so that each load of x serves both. A thread
+// issues four 16-byte loads per row before the first multiplication. The summation order depends only on the shape.
 #include "cuda/common/dtypes.cuh"
 #include "cuda/linalg/gemv_params.h"
 

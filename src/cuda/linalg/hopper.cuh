@@ -1,5 +1,5 @@
-// Instructions of Hopper that C++ has no name for, one function each: barriers in shared memory (mbarrier), the bulk tensor copy
-// engine (TMA) and the matrix instructions of a warpgroup (wgmma).
+// Instructions of Hopper that C++ has no name for, one function each: barriers in shared memory (mbarrier), the bulk
+// tensor copy engine (TMA) and the matrix instructions of a warpgroup (wgmma).
 #pragma once
 #include "cuda/linalg/gemm_hopper_params.h"
 #include "cuda/linalg/tensor_cores.cuh"
@@ -25,8 +25,8 @@ __device__ inline void barrier_expect_bytes(uint32_t bar, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
 }
 
-// Relaxed on purpose: what is handed back is a buffer whose reads wgmma_wait has finished, not data. With .release.cluster the
-// compiler puts a MEMBAR.ALL.GPU into the main loop, which costs about as much as the arithmetic.
+// Relaxed on purpose: what is handed back is a buffer whose reads wgmma_wait has finished, not data. With
+// .release.cluster the compiler puts a MEMBAR.ALL.GPU into the main loop, which costs about as much as the arithmetic.
 __device__ inline void barrier_arrive_at(uint32_t bar, uint32_t block) {
   asm volatile(
     "{\n.reg .b32 remote;\n"
@@ -54,7 +54,8 @@ struct Place {
   int x, y, inner, outer;
 };
 
-// Loads one box; with a mask, the same bytes go to the same offset in every block named, and each one's barrier counts them.
+// Loads one box; with a mask, the same bytes go to the same offset in every block named, and each one's barrier counts
+// them.
 template <bool kMulticast>
 __device__ inline void tma_load(uint32_t to, const TensorMap& map, uint32_t bar, Place at, uint16_t mask) {
   if constexpr (kMulticast) {
@@ -128,8 +129,9 @@ template <int kPending> __device__ inline void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-// An operand of wgmma in shared memory, in units of 16 bytes; bit 62 selects the 128-byte swizzle. `group` is the distance between
-// 8-row groups; `chunk`, which counts where k is not the dense dimension, between chunks of 64 columns.
+// An operand of wgmma in shared memory, in units of 16 bytes; bit 62 selects the 128-byte swizzle. `group` is the
+// distance between 8-row groups; `chunk`, which counts where k is not the dense dimension, between chunks of 64
+// columns.
 __device__ inline uint64_t operand(uint32_t address, uint32_t chunk, uint32_t group) {
   return uint64_t(address >> 4 & 0x3fff) | uint64_t(chunk >> 4) << 16 | uint64_t(group >> 4) << 32 | uint64_t(1) << 62;
 }

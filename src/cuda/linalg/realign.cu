@@ -1,10 +1,10 @@
-// Copies matrices of 16-bit elements with misaligned rows into matrices with rows aligned to 16 bytes, which TMA and cp.async
-// require. Bound: one read and one write of the matrix.
+// Copies matrices of 16-bit elements with misaligned rows into matrices with rows aligned to 16 bytes, which TMA and
+// cp.async require. Bound: one read and one write of the matrix.
 //
-// Every 16-byte vector of the copy is made from the two aligned vectors of the source that overlap it: wide accesses on both
-// sides, where element-wise code would issue eight times as many. The second source vector is the next thread's first, so it comes
-// from the first-level cache. Vectors are numbered through all rows, so that no thread idles at the end of a row, and each thread
-// has kRealignBatch of them in flight.
+// Every 16-byte vector of the copy is made from the two aligned vectors of the source that overlap it: wide accesses on
+// both sides, where element-wise code would issue eight times as many. The second source vector is the next thread's
+// first, so it comes from the first-level cache. Vectors are numbered through all rows, so that no thread idles at the
+// end of a row, and each thread has kRealignBatch of them in flight.
 #include "cuda/linalg/realign_params.h"
 
 namespace strata::cuda {

@@ -1,5 +1,5 @@
-// What tensor-core kernels of all architectures share: addresses in shared memory, and their 16-bit element types (bfloat16
-// or float16), known at compile time.
+// What tensor-core kernels of all architectures share: addresses in shared memory, and their 16-bit element types
+// (bfloat16 or float16), known at compile time.
 #pragma once
 #include "cuda/common/dtypes.cuh"
 
