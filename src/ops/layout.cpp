@@ -35,11 +35,7 @@ int channels_last_dims(std::string_view format, const char* op) {
 
 void set_layout(TensorImpl& out, std::optional<std::string_view> format, const TensorImpl* like, const char* op) {
   if (!format || *format == "preserve_format") {
-    if (!like) return out.set_contiguous_strides();
-    for (int d = 0; d < like->ndim; ++d)
-      if (like->strides[d] == 0 && like->shape[d] != 1)
-        return out.set_contiguous_strides();  // expanded: it has no memory order
-    return out.set_strides_like(*like);
+    return like ? out.set_strides_like(*like) : out.set_contiguous_strides();
   }
   const int dims = channels_last_dims(*format, op);
   if (dims == 0) return out.set_contiguous_strides();

@@ -55,11 +55,21 @@ void TensorImpl::update_contiguous() {
 
 void TensorImpl::set_strides_like(const TensorImpl& other) {
   if (other.contiguous || other.ndim != ndim) return set_contiguous_strides();
+  // PyTorch's order, the fastest dimension first: an insertion sort in which an expanded dimension (stride 0) fits
+  // anywhere, so that it stays where it is.
   int order[kMaxDims];
-  for (int d = 0; d < ndim; ++d) order[d] = d;
-  std::stable_sort(order, order + ndim, [&](int a, int b) { return other.strides[a] > other.strides[b]; });
+  for (int d = 0; d < ndim; ++d) {
+    order[d] = ndim - 1 - d;
+    for (int at = d, before = d - 1; before >= 0; --before) {
+      const int64_t own = other.strides[order[at]], slower = other.strides[order[before]];
+      if (own == 0 || slower == 0 || (own == slower && shape[order[before]] <= shape[order[at]])) continue;
+      if (own > slower) break;
+      std::swap(order[at], order[before]);
+      at = before;
+    }
+  }
   int64_t n = 1;
-  for (int k = ndim; k-- > 0;) {
+  for (int k = 0; k < ndim; ++k) {
     strides[order[k]] = n;
     n *= std::max<int64_t>(shape[order[k]], 1);
   }

@@ -122,6 +122,25 @@ def test_large_numbers_become_infinite_or_are_refused():
     assert strata.full((1,), math.inf, dtype=strata.float16).item() == math.inf
 
 
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_fills_refuse_a_tensor_whose_value_does_not_fit(dtype):
+    low, high = INTEGERS[dtype]
+    mask, index = strata.tensor([True, False]), strata.tensor([0])
+    fills = (
+        lambda v: strata.zeros(2, dtype=dtype).masked_fill(mask, v),
+        lambda v: strata.zeros(2, dtype=dtype).masked_fill_(mask, v),
+        lambda v: strata.zeros(2, dtype=dtype).index_fill(0, index, v),
+        lambda v: strata.zeros(2, dtype=dtype).index_fill_(0, index, v),
+    )
+    bad = [math.nan, math.inf, 1e30] + ([] if dtype == strata.int64 else [high + 1])
+    for fill in fills:
+        assert fill(strata.tensor(high)).tolist() == [high, 0]
+        assert fill(strata.tensor(2.5)).tolist() == [2, 0]
+        for v in bad:
+            with pytest.raises(RuntimeError, match="without overflow"):
+                fill(strata.tensor(v))
+
+
 # --- bools -----------------------------------------------------------------------------------------------------------
 
 

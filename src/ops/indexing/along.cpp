@@ -86,6 +86,8 @@ Tensor fill_along(const Tensor& input, int64_t dim, const Tensor& index, const T
   const Tensor given = reshape(as_index(index, op), -1);
   const int64_t n = input.dim() ? input->shape[d] : 1;
   check_positions(given, n, true, d, op);
+  if (value.dtype() != input.dtype() && value.device().type == DeviceType::Cpu)  // on a device the kernel converts it
+    check_in_range(value.item(), input.dtype(), op);
   const Tensor v = to(value, input.dtype());
   if (input.device().type != DeviceType::Cpu) return fill_slices(input, d, given, v, in_place);
   std::set<int64_t> once;

@@ -4,6 +4,7 @@
 #include "device/functors/compare.h"
 #include "device/functors/ternary.h"
 #include "ops/pointwise/pointwise.h"
+#include "record/promotion.h"
 
 namespace strata {
 
@@ -185,6 +186,9 @@ STRATA_OP(masked_fill, "masked_fill(Tensor input, Tensor mask, Tensor value) -> 
                  "masked_fill: only supports a 0-dimensional value tensor, but got a tensor with {} dimension(s)",
                  c.value_tensor().ndim);
     infer_pointwise(c);
+    // On a device the kernel converts the value.
+    if (c.has_value() && c.value_tensor().dtype != c.out()->dtype && c.value_tensor().device.type == DeviceType::Cpu)
+      check_in_range(c.share_value().item(), c.out()->dtype, "masked_fill");
   })
   .saves({"mask"})
   .grad([](const grads::masked_fill& c, const Tensor& g) -> Grads {
