@@ -51,8 +51,8 @@ def is_view(program, name):
     return program.space[name]._base is not None
 
 
-def unrecorded_writes(program, name):
-    """The places of the lines that write to the memory behind a variable without recording it."""
+def writes(program, name, recorded=True):
+    """The places of the lines that write to the memory behind a variable; with recorded=False only those that are not recorded."""
 
     def memory(n):
         t = program.space[n]
@@ -63,17 +63,23 @@ def unrecorded_writes(program, name):
             r"(with T\.no_grad\(\): )?(v\d+)(\.detach\(\)|\.data)?(?:\.\w+_\(|\[.*\]( [*+-]?= |\.)| [*+-]= )", line
         )
         out = re.search(r"out=(v\d+)", line)
-        if m and (m[1] or m[3] or not program.space[m[2]].requires_grad) and memory(m[2]) == memory(name):
+        unrecorded = m and (m[1] or m[3] or not program.space[m[2]].requires_grad)
+        if m and (recorded or unrecorded) and memory(m[2]) == memory(name):
             yield i
         elif out and memory(out[1]) == memory(name):
             yield i
 
 
 def hook_of_a_written_view(program):
-    """A view got a hook, then its memory was written without recording; without the hooks both sides agree."""
+    """A view got a hook, then its memory was written without recording, or through another view; without the hooks both sides agree."""
     hook = re.compile(r"(v\d+)\.register_hook")
     hooks = [(i, m[1]) for i, line in enumerate(program.lines) if (m := hook.match(line))]
-    if not any(is_view(program, name) and max(unrecorded_writes(program, name), default=-1) > i for i, name in hooks):
+
+    def written(i, name):
+        through = [j for j in writes(program, name) if is_view(program, re.search(r"v\d+", program.lines[j])[0])]
+        return max([*through, *writes(program, name, recorded=False)], default=-1) > i
+
+    if not any(is_view(program, name) and written(i, name) for i, name in hooks):
         return False
     ours, theirs = program.again(lambda line: None if hook.match(line) else line)
     return bool(ours and theirs) and not any(program.compare(ours, theirs, program.all_names()))
@@ -95,7 +101,7 @@ def gradient_of_a_written_view(program):
         return next((i for i, line in enumerate(program.lines) if line.startswith(f"{name} = ")), -1)
 
     return any(
-        is_view(program, name) and max(unrecorded_writes(program, name), default=-1) > made(name)
+        is_view(program, name) and max(writes(program, name, recorded=False), default=-1) > made(name)
         for name in program.names()
     )
 
@@ -111,12 +117,14 @@ def unseen_write(program):
 
 
 def broadcast_product(program):
-    """The saved tensor is an operand of a product whose batch dimensions it does not have: PyTorch saves a copy."""
+    """The saved tensor is an operand of a product whose batch dimensions it does not have, or the other operand is a matrix, which PyTorch
+    multiplies with the stacked batch: it saves a copy."""
     shape = re.search(r"matmul saved a \w+ tensor of shape \[([\d, ]*)\]", program.difference)[1]
     for shapes in program.shapes_at(r" @ |matmul\("):
         batch = np.broadcast_shapes(*(x[:-2] for x in shapes))
-        if any(str(list(x))[1:-1] == shape and x[:-2] != batch for x in shapes):
-            return True
+        for x in shapes:
+            if str(list(x))[1:-1] == shape and (x[:-2] != batch or any(len(y) <= 2 < len(x) for y in shapes)):
+                return True
     return False
 
 
@@ -141,6 +149,57 @@ def reshaped_in_place(program):
 def reshaped_leaf(program):
     """A leaf has another shape than the program gave it."""
     return any(tuple(t.shape) != tuple(program.ours.data[i][0]) for i, t in program.ours.made.items())
+
+
+def reshaped_after_a_view(program):
+    """A tensor whose gradient is asked for was reshaped in place after a view of it was made, which PyTorch then derives anew."""
+    for name in program.names():
+        shaped = [
+            i
+            for i, line in enumerate(program.lines)
+            if re.match(rf"{name}\.(unsqueeze_|squeeze_|t_|transpose_)\(", line)
+        ]
+        views = [i for i, line in enumerate(program.lines) if re.match(rf"v\d+ = {name}\b", line)]
+        if shaped and views and min(views) < max(shaped):
+            return True
+    return False
+
+
+def expanded_operand(program):
+    """An operand repeats its elements along a dimension."""
+    return any(
+        step == 0 and size > 1 for t in program.operands() for step, size in zip(t.stride(), t.shape, strict=True)
+    )
+
+
+def resized_under_a_view(program):
+    """out= resized a tensor of which an operand is a view: PyTorch overwrites elements that it still has to read."""
+    target = re.search(r"out=(v\d+)", program.line)[1]
+    whole = program.theirs[target]
+    return any(program.theirs[n]._base is whole for n in program.names() - {target})
+
+
+def rounded_to_zero(program):
+    """The operand is a cross product of equal vectors: zero, or what the rounding of its two products leaves."""
+    return any(line.startswith(f"{n} = T.cross(") for n in program.names() for line in program.lines) and all(
+        near(as_array(program.space[n]), as_array(program.theirs[n]), 1e-6) for n in program.names()
+    )
+
+
+def same_hooks_in_another_order(program):
+    """Both logs have the same gradients."""
+    logs = [[as_array(g) for g in side["log"]] for side in (program.space, program.theirs)]
+    left = list(logs[1])
+    for g in logs[0]:
+        same = next((h for h in left if h.dtype == g.dtype and h.shape == g.shape and near(g, h, 1e-2)), None)
+        if same is None:
+            return False
+        left = [h for h in left if h is not same]
+    return not left
+
+
+def as_array(t):
+    return np.array(t.detach().tolist(), dtype=str(t.dtype).split(".")[-1].replace("bfloat16", "float32"))
 
 
 def moved(program):
@@ -229,6 +288,9 @@ RULES = (
     (r"^grads = .*\(loss, \[v", r"torch: grads\[\d+\]: [\[\d-]", "Autograd", grad_of_a_hooked_tensor),
     (r"^(loss\.backward\(inputs=|grads = )", r"torch: (v\d+\.grad|grads\[\d+\]): a tensor beside nothing", "Autograd", gradient_of_a_written_view),
     (r"", GRADIENT + r"|log: \d+ entries beside \d+", "Autograd", hook_of_a_written_view),
+    (r"", r"torch: log\[\d+\]: ", "Autograd", same_hooks_in_another_order),
+    (r"^(loss\.backward\(inputs=|grads = )", r"torch: (v\d+\.grad|grads\[\d+\]): [\[\d-]", "Autograd", reshaped_after_a_view),
+    (r"^loss\.backward", REFUSED + r"ZeroTensors are immutable", "Autograd", None),
     # Arguments
     (r"repeat_interleave", REFUSED + r"IndexError", "Answered where PyTorch refuses", None),
     (r"(v\d+)\.addmm_\(\1, \1\)", r"torch: v\d+: \[", "Answered where PyTorch refuses", None),
@@ -250,10 +312,14 @@ RULES = (
     (r"", GRADIENT, "Numbers", slightly_apart("hardsigmoid", "hardswish", "xlogy", "xlog1py")),
     (r"", GRADIENT, "Numbers", only_nan_there(amax=has_nan, amin=has_nan, polygamma=not_finite, nan_to_num=not_finite, copysign=not_finite, softsign=not_finite,
                                          var=result_zero_or_nan, var_mean=result_zero_or_nan, std=result_zero_or_nan)),
-    (r"^more = ", GRADIENT, "Numbers", only_nan_there(sinc=not_finite, dist=result_zero_or_nan, norm=result_zero_or_nan, std=result_zero_or_nan, cdist=result_zero_or_nan)),
+    (r"^more = ", GRADIENT, "Numbers", only_nan_there(sinc=not_finite, dist=result_zero_or_nan, norm=result_zero_or_nan, vector_norm=result_zero_or_nan, normalize=result_zero_or_nan,
+                                         renorm=result_zero_or_nan, std=result_zero_or_nan, cdist=result_zero_or_nan)),
     (r"cdist", r"torch: v\d+: \[", "Numbers", has_infinities),
+    (r"\.(median|nanmedian|kthvalue)\(", r"torch: v\d+: [\[\d-]", "Numbers", expanded_operand),
+    (r"\.unique\(", r"torch: v\d+: shape", "Numbers", rounded_to_zero),
     (r"addcmul", WE_REFUSED + r"for integer tensors the argument value", "Numbers", None),
     (r"out=", r"torch: v\d+: [\[\d-]", "Tensors", moved),
+    (r"out=", r"torch: v\d+: [\[\d-]", "Tensors", resized_under_a_view),
     (r"(resize_|out=)", WE_REFUSED + r"(cannot resize a view|cannot be resized)", "Tensors", None),
 )  # fmt: skip
 

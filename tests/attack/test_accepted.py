@@ -56,11 +56,12 @@ HOOK = "v2.register_hook(lambda g: g * 2)"
         (["v2 = v1[:2]", HOOK, "v3 = v1.detach()", "v3 += 1"], True),
         (["v2 = v1[:2]", "with T.no_grad(): v1.add_(1)", HOOK], False),  # the hook came after the write
         (["v2 = v1[:2]", HOOK, "v1.add_(1)"], False),  # recorded
+        (["v2 = v1[:2]", HOOK, "v3 = v1[1:]", "v3.add_(1)"], True),  # through another view
         (["v2 = v1 * 2", HOOK, "with T.no_grad(): v1.add_(1)"], False),  # no view
         (["v2 = v1[:2]", HOOK, "v3 = v1 * 1", "with T.no_grad(): v3.add_(1)"], False),  # other memory
     ],
 )
-def test_the_hook_of_a_view_comes_before_an_unrecorded_write(lines, holds):
+def test_the_hook_of_a_view_comes_before_an_unrecorded_write_or_one_through_a_view(lines, holds):
     assert accepted.hook_of_a_written_view(program([*BEGIN, *lines, *END])) == holds
 
 
@@ -102,10 +103,18 @@ def test_nan_is_explained_by_an_op_at_its_special_point(line, values, holds):
         ("v2 @ v3", "[1, 1, 3]", True),
         ("v2 @ v3", "[2, 3, 1]", False),  # has all batch dimensions
         ("v2 @ v2.mT", "[1, 1, 3]", False),
+        ("v2[0] @ v3", "[2, 3, 1]", False),  # the names stand for three dimensions each
+        ("v5 @ v3", "[2, 3, 1]", True),  # a matrix and a batch
     ],
 )
 def test_a_broadcast_operand_of_a_product_was_saved(product, shape, holds):
-    lines = ["v2 = v1[None, None]", "v3 = T.stack([v1, v1])[..., None]", f"v4 = {product}", "loss = v4.sum()"]
+    lines = [
+        "v2 = v1[None, None]",
+        "v5 = v1[None]",
+        "v3 = T.stack([v1, v1])[..., None]",
+        f"v4 = {product}",
+        "loss = v4.sum()",
+    ]
     text = f"torch: only we refused it: inplace operation: matmul saved a float64 tensor of shape {shape} at version 1"
     assert accepted.broadcast_product(program([*BEGIN, *lines], text)) == holds
 
@@ -115,3 +124,42 @@ def test_a_doubled_result():
     lines = ["v2 = T.logsumexp(v1, 0)", HOOK]
     assert rule(program([*BEGIN, *lines, *END]))
     assert not rule(program([*BEGIN, lines[0], "v1.register_hook(lambda g: g * 2)", *END]))
+
+
+@pytest.mark.parametrize(
+    "lines, holds",
+    [
+        (["v2 = v1[:2]", "v1.unsqueeze_(0)"], True),
+        (["v1.unsqueeze_(0)", "v2 = v1[:2]"], False),
+        (["v2 = v1 * 2", "v3 = v1 * 1", "v3.unsqueeze_(0)"], False),
+    ],
+)
+def test_a_tensor_was_reshaped_after_a_view_of_it_was_made(lines, holds):
+    end = ["loss = v2.sum() + v1.sum()", "grads = T.autograd.grad(loss, [v1])"]
+    assert accepted.reshaped_after_a_view(program([*BEGIN, *lines, *end])) == holds
+
+
+@pytest.mark.parametrize("line, holds", [("v2 = v1.expand(2, 3)", True), ("v2 = T.stack([v1, v1])", False)])
+def test_an_operand_repeats_its_elements(line, holds):
+    assert accepted.expanded_operand(program([*BEGIN, line, "v3 = v2.median(0).values"])) == holds
+
+
+@pytest.mark.parametrize("line, holds", [("v2 = T.cross(v1, v1, dim=-1)", True), ("v2 = v1 - v1", False)])
+def test_the_rounding_of_a_cross_product(line, holds):
+    assert accepted.rounded_to_zero(program([*BEGIN, line, "v3 = v2.unique()"])) == holds
+
+
+def test_hooks_ran_in_another_order():
+    log = "register_hook(lambda g: log.append(g.detach().clone()))"
+    p = program([*BEGIN, f"v1.{log}", "v2 = v1 * 2", f"v2.{log}", *END])
+    p.theirs["log"].reverse()
+    assert accepted.same_hooks_in_another_order(p)
+    p.theirs["log"][0] = p.theirs["log"][0] * 3
+    assert not accepted.same_hooks_in_another_order(p)
+
+
+def test_out_resized_a_tensor_under_its_view():
+    lines = ["v0 = T.ones(1, 3)", "v1 = v0.expand(2, 1, 3)", "v2 = v0.clone()"]
+    p = program([*lines, "T.mul(v1, v1, out=v0)"])
+    assert accepted.resized_under_a_view(p)
+    assert not accepted.resized_under_a_view(program([*lines, "T.mul(v2, v2, out=v0)"]))
