@@ -7,6 +7,7 @@
 #include "cuda/common/axes.h"
 #include "cuda/indexing/combine.h"
 #include "cuda/indexing/indexing_params.h"
+#include "cuda/indexing/take.h"
 #include "cuda/movement/dense.h"
 #include "cuda/runtime/faults.h"
 #include "cuda/runtime/stream.h"
@@ -16,20 +17,6 @@ namespace {
 
 constexpr int64_t kThreads = 256, kItems = 4;
 constexpr int64_t kFewIndices = 64;  // up to this many are added by one thread per column; more are sorted by row
-
-// Dimensions [from, to) in order, merged if they are adjacent in memory.
-Axes joined(const TensorImpl& t, int from, int to) {
-  Axes a;
-  for (int d = from; d < to; ++d) {
-    if (t.shape[d] == 1) continue;
-    if (a.dims > 0 && a.stride[a.dims - 1] == t.shape[d] * t.strides[d]) {
-      a.size[a.dims - 1] *= t.shape[d];
-      a.stride[a.dims - 1] = t.strides[d];
-      a.count *= t.shape[d];
-    } else a.add(t.shape[d], t.strides[d]);
-  }
-  return a;
-}
 
 // The largest unit in bytes that can be moved at once.
 int64_t unit_of(const TensorImpl& table, const Axes& outer, const Axes& inner, int first, size_t indexed,
@@ -42,19 +29,27 @@ int64_t unit_of(const TensorImpl& table, const Axes& outer, const Axes& inner, i
   return bits & -bits;
 }
 
+// The dimensions before and after the indexed ones, in units.
+struct Rows {
+  Axes outer, inner;
+  int64_t unit, per_unit;  // bytes, elements
+};
+Rows rows_of(const TensorImpl& table, const TensorImpl& block, int first, size_t indexed, bool by_element) {
+  Rows r{joined_axes(table, table, 0, first), joined_axes(table, table, first + static_cast<int>(indexed), table.ndim),
+         0, 0};
+  r.unit = unit_of(table, r.outer, r.inner, first, indexed, block, by_element);
+  r.per_unit = r.unit / static_cast<int64_t>(size_of(table.dtype));
+  if (r.per_unit > 1) {
+    r.inner.count /= r.per_unit;
+    r.inner.size[0] = r.inner.count;
+  }
+  for (int d = 0; d < r.outer.dims; ++d) r.outer.stride[d] /= r.per_unit;
+  return r;
+}
+
 RowsParams plan(const TensorImpl& table, const TensorImpl& block, int first, std::span<const Tensor> indices,
                 bool single, bool by_element) {
-  const auto element = static_cast<int64_t>(size_of(table.dtype));
-  const int last = first + static_cast<int>(indices.size());
-  Axes outer = joined(table, 0, first), inner = joined(table, last, table.ndim);
-  const int64_t unit = unit_of(table, outer, inner, first, indices.size(), block, by_element || single),
-                per_unit = unit / element;
-  if (per_unit > 1) {
-    inner.count /= per_unit;
-    inner.size[0] = inner.count;
-  }
-  for (int d = 0; d < outer.dims; ++d) outer.stride[d] /= per_unit;
-
+  const auto [outer, inner, unit, per_unit] = rows_of(table, block, first, indices.size(), by_element || single);
   RowsParams p{};
   p.table = address(table);
   p.block = address(block);
@@ -89,7 +84,7 @@ std::vector<Tensor> dense_indices(std::span<const Tensor> indices) {
   return out;
 }
 
-int64_t rows_of(const RowsParams& p) {
+int64_t row_count(const RowsParams& p) {
   int64_t rows = 1;
   for (int k = 0; k < p.indices; ++k) rows *= p.index[k].size;
   STRATA_CHECK(rows <= INT32_MAX && p.n <= INT32_MAX, NotImplemented,
@@ -121,6 +116,9 @@ void take(const TensorImpl& out, const TensorImpl& in, int first, std::span<cons
   p.front = front;
   const Stream stream = stream_of(out.device);
   if (p.total == 0) return check(stream, p);
+  const Rows rows = rows_of(in, out, first, at.size(), false);
+  const Taken simple{rows.outer, rows.inner, p.index[0].size, p.index[0].stride, p.n, p.log_unit, front, false};
+  if (at.size() == 1 && can_take(simple)) return take(simple, in, *at[0], out);
   p.faults = fault_sink(stream.gpu());
   stream.launch(kernel, {blocks_for(p.total, kThreads * kItems)}, {kThreads}, 0, p);
 }
@@ -146,7 +144,7 @@ void put_rows(const TensorImpl& out, const TensorImpl& values, int first, std::s
                          {kThreads}, 0, p);
   if (accumulate) {
     const Tensor table = dense(out), source = dense(values);
-    Combine c{rows_of(p), p.outer.count, 1, p.n};
+    Combine c{row_count(p), p.outer.count, 1, p.n};
     c.inner = table.numel() / (c.outer * c.rows);
     combine(Scatter::Add, c, *table, *source, row_numbers(stream, p, out.device));
     if (table.bytes() != out.data) copy(out, *table);
@@ -154,7 +152,7 @@ void put_rows(const TensorImpl& out, const TensorImpl& values, int first, std::s
   }
   Tensor winners;
   if (!single && p.n > 1) {
-    winners = vector_of(rows_of(p), DType::I32, out.device);
+    winners = vector_of(row_count(p), DType::I32, out.device);
     fill(*winners, -1);
     p.winners = address(*winners);
     stream.launch(mark, {blocks_for(p.n, kThreads)}, {kThreads}, 0, p);

@@ -7,6 +7,7 @@
 #include "cuda/indexing/combine.h"
 #include "cuda/indexing/indexing.h"
 #include "cuda/indexing/indexing_params.h"
+#include "cuda/indexing/take.h"
 #include "cuda/movement/dense.h"
 #include "cuda/reduce/reduce.h"
 #include "cuda/reduce/scan.h"
@@ -89,6 +90,13 @@ void gather(const TensorImpl& out, const TensorImpl& in, int dim, const TensorIm
   const Tensor at = dense(index);
   const DenseOut to(out);
   AlongParams p = plan(in, dim, *at);
+  const Axes outer = joined_axes(*at, in, 0, dim), inner = joined_axes(*at, in, dim + 1, at.dim());
+  const int log_unit = std::countr_zero(size_of(in.dtype));
+  const Taken simple{outer, inner, p.size, p.stride, at.dim() ? at->shape[dim] : 1, log_unit, true, true};
+  if (can_take(simple)) {
+    take(simple, in, *at, *to);
+    return to.finish();
+  }
   p.block = address(*to);
   const Stream stream = stream_of(out.device);
   p.faults = fault_sink(stream.gpu());
