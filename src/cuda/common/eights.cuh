@@ -126,6 +126,9 @@ template <class T, int kCount, Types kTypes = Types::Any> class Eights {
   uint4 part_[kCount][kParts];
 };
 
+// Vectors of a thread that make 128 bytes: enough in flight to keep the memory busy.
+template <class T, Types kTypes> constexpr int kInFlight = kTypes == Types::Narrow ? 8 : sizeof(T) == 4 ? 4 : 2;
+
 // One vector.
 template <class T> __device__ __forceinline__ void load_eight(const void* at, int32_t type, T (&v)[8]) {
   Eights<T, 1> one;

@@ -1,4 +1,4 @@
-// Launches the kernels of cuda/reduce/reduce.cu; chooses the threads per result and the number of parts.
+// Launches the kernels of cuda/reduce/reduce.cu and arg.cu; chooses the threads per result and the number of parts.
 #include "cuda/reduce/reduce.h"
 
 #include <algorithm>
@@ -38,6 +38,18 @@ const Function& fold_kernel(Fold fold, DType compute, ReduceMethod method) {
   return all[(static_cast<size_t>(fold) * 3 + kernel_index(compute)) * 3 + static_cast<size_t>(method)];
 }
 
+constexpr int kArgParts = 3;  // the kernel that compares parts of results, after those of the methods
+const Function& arg_kernel(bool largest, DType compute, int stage) {
+  static const std::deque<Function>& all = *[] {
+    auto* list = new std::deque<Function>;
+    for (const char* name : {"Min", "Max"})
+      for (const char* type : {"_f32", "_f64", "_i64"})
+        for (const char* kind : {"Columns", "Rows", "", "Parts"})
+          list->emplace_back("arg", std::string(name) + kind + type);
+    return list;
+  }();
+  return all[((largest ? 3 : 0) + kernel_index(compute)) * 4 + static_cast<size_t>(stage)];
+}
 }  // namespace
 
 bool by_columns(const ReducePlan& plan) {
@@ -178,25 +190,29 @@ void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const 
 }
 
 void arg_reduce(bool largest, const TensorImpl& x, int dim, const TensorImpl* values, const TensorImpl& indices) {
-  static const Function kernels[2][3] = {
-    {{"reduce", "ArgMin_f32"}, {"reduce", "ArgMin_f64"}, {"reduce", "ArgMin_i64"}},
-    {{"reduce", "ArgMax_f32"}, {"reduce", "ArgMax_f64"}, {"reduce", "ArgMax_i64"}}};
-  const ReducePlan plan(x, 1u << dim);
+  const Stage s = stage_of({largest ? Fold::Max : Fold::Min, x, 1u << dim, x.dtype, indices, {}});
   ArgReduceParams p{};
-  p.x = reinterpret_cast<uint64_t>(x.data);
-  p.places = reinterpret_cast<uint64_t>(indices.data);
-  p.values = values ? reinterpret_cast<uint64_t>(values->data) : 0;
-  p.x_type = static_cast<int32_t>(x.dtype);
-  p.count = x.shape[dim];
-  p.stride = x.strides[dim];
-  p.kept = axes_params(plan.kept, plan.kept.stride, "arg reduction");
-  for (int d = 0; d < plan.kept.dims; ++d) p.out_stride[d] = plan.kept.out_stride[plan.kept.dims - 1 - d];
-  const bool columns = by_columns(plan);
-  const int64_t per_block = results_per_block(columns, p.kept.count, p.count);
-  p.columns = columns;
-  p.per_block = static_cast<int32_t>(per_block);
-  const Grid grid{static_cast<uint32_t>(ceil_div(p.kept.count, per_block))};
-  stream_of(indices.device).launch(kernels[largest][kernel_index(x.dtype)], grid, {kThreads}, 0, p);
+  p.of = s.params;
+  p.of.x = address(x);
+  p.of.x_type = tag(x);
+  p.values = address(values);
+  p.places = address(indices);
+  p.parts = s.parts;
+  Tensor part_values, part_places;
+  if (s.parts > 1) {
+    const auto memory = [&](DType dtype) {
+      return make_tensor(Shape(std::array{s.parts, indices.numel}), dtype, indices.device);
+    };
+    part_values = memory(s.compute);
+    part_places = memory(DType::I64);
+    p.part_values = address(*part_values);
+    p.part_places = address(*part_places);
+  }
+  const Stream stream = stream_of(indices.device);
+  const Grid grid{static_cast<uint32_t>(s.blocks), static_cast<uint32_t>(s.parts)};
+  stream.launch(arg_kernel(largest, s.compute, static_cast<int>(s.method)), grid, {kThreads}, 0, p);
+  if (s.parts > 1)
+    stream.launch(arg_kernel(largest, s.compute, kArgParts), {blocks_for(indices.numel, kThreads)}, {kThreads}, 0, p);
 }
 
 }  // namespace strata::cuda

@@ -142,9 +142,8 @@ template <class C, class M, class T> __device__ __forceinline__ void reduce(cons
 
 // --- rows: the elements of a result are contiguous, or runs of whole vectors ------------------------------------
 //
-// 128 bytes per thread are in flight before the first is used. If a result is split into parts, each part reads a
+// If a result is split into parts, each part reads a
 // strided subset of the pieces: together they walk through memory in order.
-template <class T, Types kTypes> constexpr int kInFlight = kTypes == Types::Narrow ? 8 : sizeof(T) == 4 ? 4 : 2;
 
 template <class C, class M, class T, Types kTypes, bool kOneRun>
 __device__ __forceinline__ typename WideOf<T>::type row_part(const ReduceParams& p, int64_t base, int lane,
@@ -250,63 +249,6 @@ template <class C, class M, class T> __device__ __forceinline__ void reduce_colu
   finish<T>(p, sum, result * p.out_stride[0]);
 }
 
-// --- indices of extremes ------------------------------------------------------------------------------------------
-
-template <class T, bool kLargest>
-__device__ __forceinline__ bool better(T a, int64_t i, T b, int64_t j) {  // whether a comes before b
-  const bool nan_a = a != a, nan_b = b != b;
-  if (nan_a || nan_b) return nan_a && (!nan_b || i < j);
-  if (a == b) return i < j;
-  return kLargest ? a > b : a < b;
-}
-
-template <class T, bool kLargest> __device__ __forceinline__ void arg_reduce(const ArgReduceParams& p) {
-  __shared__ T best_values[kThreads];
-  __shared__ int64_t best_places[kThreads];
-  const int per_result = kThreads / p.per_block, thread = threadIdx.x;
-  const int own = p.columns ? thread % p.per_block : thread / per_result;
-  const int lane = p.columns ? thread / p.per_block : thread % per_result;
-  const int64_t result = int64_t(blockIdx.x) * p.per_block + own;
-  T best = T(0);
-  int64_t place = 0x7fffffffffffffffll;  // none yet
-  if (result < p.kept.count) {
-    const int64_t base = offset_of(p.kept, result);
-    for (int64_t i = lane; i < p.count; i += per_result) {
-      const T v = load<T>(element(p.x, p.x_type, base + i * p.stride), p.x_type);
-      if (place == 0x7fffffffffffffffll || better<T, kLargest>(v, i, best, place)) {
-        best = v;
-        place = i;
-      }
-    }
-  }
-  best_values[thread] = best;
-  best_places[thread] = place;
-  for (int half = per_result / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (lane < half) {
-      const int other = thread + (p.columns ? half * p.per_block : half);
-      const T v = best_values[other];
-      const int64_t i = best_places[other];
-      if (i != 0x7fffffffffffffffll && better<T, kLargest>(v, i, best, place)) {
-        best = v;
-        place = i;
-        best_values[thread] = best;
-        best_places[thread] = place;
-      }
-    }
-  }
-  if (lane != 0 || result >= p.kept.count) return;
-  int64_t at = 0;
-  if (p.kept.dims == 1) {
-    at = result * p.out_stride[0];
-  } else {
-    uint32_t rest = uint32_t(result);
-    for (int d = 0; d < p.kept.dims; ++d) at += int64_t(split_off(rest, p.kept.size[d])) * p.out_stride[d];
-  }
-  reinterpret_cast<int64_t*>(p.places)[at] = place;
-  if (p.values) store<T>(const_cast<void*>(element(p.values, p.x_type, at)), p.x_type, best);
-}
-
 }  // namespace
 
 // Enough blocks per multiprocessor to keep the memory busy.
@@ -334,12 +276,5 @@ STRATA_FOLD(MaxAbs, Larger, Absolute)
 STRATA_FOLD(MinAbs, Smaller, Absolute)
 STRATA_FOLD(Any, Either, Nonzero)
 STRATA_FOLD(All, Each, Nonzero)
-
-#define STRATA_ARG(suffix, T)                                                                                      \
-  extern "C" __global__ void __launch_bounds__(256) ArgMax_##suffix(ArgReduceParams p) { arg_reduce<T, true>(p); } \
-  extern "C" __global__ void __launch_bounds__(256) ArgMin_##suffix(ArgReduceParams p) { arg_reduce<T, false>(p); }
-STRATA_ARG(f32, float)
-STRATA_ARG(f64, double)
-STRATA_ARG(i64, int64_t)
 
 }  // namespace strata::cuda

@@ -21,12 +21,10 @@ struct ReduceParams {
 };
 
 struct ArgReduceParams {
-  uint64_t x, values, places;  // values may be 0
-  int32_t x_type;
-  int32_t per_block, columns;
-  AxesParams kept;
-  int64_t out_stride[kAxesMost];
-  int64_t count, stride;  // along the reduced dimension
+  ReduceParams of;                    // without out; one axis is reduced
+  uint64_t values, places;            // of the results; values may be 0
+  uint64_t part_values, part_places;  // [parts][results] of the compute type and int64; 0: there is one part
+  int64_t parts;
 };
 
 }  // namespace strata::cuda
