@@ -107,6 +107,23 @@ void SoftmaxLast(const SoftmaxRows& s, const float* x, float* y) {
   }
 }
 
+void ExpStatistics(const float* x, int64_t n, RowExp<float>& s) {
+  const D d;
+  s.most = row_max(d, x, n);
+  s.log_sum = std::log(exp_sum(d, x, s.most, nullptr, n));
+}
+
+void ExpScaled(const float* x, int64_t n, const RowExp<float>& s, float scale, float* y) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V most = hn::Set(d, s.most), log_sum = hn::Set(d, s.log_sum), factor = hn::Set(d, scale);
+  for (int64_t i = 0; i < n; i += lanes) {
+    const auto mask = hn::FirstN(d, static_cast<size_t>(std::min(lanes, n - i)));
+    const V e = exp_negative(d, hn::Sub(hn::Sub(hn::MaskedLoad(mask, d, x + i), most), log_sum));
+    hn::BlendedStore(hn::Mul(e, factor), mask, d, y + i);
+  }
+}
+
 // The softmax is along columns: processes a vector of neighbouring columns at a time.
 void SoftmaxColumns(const SoftmaxRows& s, const float* x, float* y) {
   const D d;
@@ -283,6 +300,8 @@ namespace strata::cpu {
 
 HWY_EXPORT(SoftmaxForward);
 HWY_EXPORT(SoftmaxBackward);
+HWY_EXPORT(ExpStatistics);
+HWY_EXPORT(ExpScaled);
 HWY_EXPORT(NormForward);
 HWY_EXPORT(NormBackward);
 
@@ -347,6 +366,24 @@ void softmax_backward(const SoftmaxRows& s, const float* g, const float* y, floa
 }
 void softmax_backward(const SoftmaxRows& s, const double* g, const double* y, double* out) {
   softmax_plain_backward(s, g, y, out);
+}
+
+RowExp<float> exp_statistics(const float* x, int64_t n) {
+  RowExp<float> s;
+  HWY_DYNAMIC_DISPATCH(ExpStatistics)(x, n, s);
+  return s;
+}
+RowExp<double> exp_statistics(const double* x, int64_t n) {
+  double most = -std::numeric_limits<double>::infinity(), sum = 0;
+  for (int64_t i = 0; i < n; ++i) most = std::max(most, x[i]);
+  for (int64_t i = 0; i < n; ++i) sum += std::exp(x[i] - most);
+  return {most, std::log(sum)};
+}
+void exp_scaled(const float* x, int64_t n, RowExp<float> s, float scale, float* y) {
+  HWY_DYNAMIC_DISPATCH(ExpScaled)(x, n, s, scale, y);
+}
+void exp_scaled(const double* x, int64_t n, RowExp<double> s, double scale, double* y) {
+  for (int64_t i = 0; i < n; ++i) y[i] = std::exp(x[i] - s.most - s.log_sum) * scale;
 }
 
 void norm_forward(const NormRows<float>& p, const float* x, float* y, float* mean, float* rstd, int64_t rows) {

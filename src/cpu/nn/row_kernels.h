@@ -15,6 +15,14 @@ void softmax_forward(const SoftmaxRows& s, const double* x, double* y);
 void softmax_backward(const SoftmaxRows& s, const float* grad, const float* y, float* out);
 void softmax_backward(const SoftmaxRows& s, const double* grad, const double* y, double* out);
 
+// The largest element of a row, and log(sum(exp(x - largest))).
+template <class T> struct RowExp { T most, log_sum; };
+RowExp<float> exp_statistics(const float* x, int64_t n);
+RowExp<double> exp_statistics(const double* x, int64_t n);
+// y = exp(x - most - log_sum) * scale
+void exp_scaled(const float* x, int64_t n, RowExp<float> s, float scale, float* y);
+void exp_scaled(const double* x, int64_t n, RowExp<double> s, double scale, double* y);
+
 // y = (x - mean) * rstd * weight + bias over rows of n; weight and bias may be null. `centred` false: the root mean square norm.
 template <class T> struct NormRows {
   int64_t n;

@@ -1,4 +1,4 @@
-// Reductions over the threads that share a row.
+// For kernels whose threads share a row: reductions, and an exponential for sums of small terms.
 #pragma once
 
 namespace strata::cuda {
@@ -30,6 +30,13 @@ template <class Op, class T> __device__ __forceinline__ T over_row(T v, int thre
     if (half < warps) v = Op::both(v, other);
   }
   return v;
+}
+
+// e^v for 16-bit data: arguments are at most 0, and 2^-20 is lost in rounding.
+__device__ __forceinline__ float exp_coarse(float v) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(v * 1.4426950408889634f));
+  return y;
 }
 
 }  // namespace strata::cuda

@@ -46,13 +46,6 @@ __device__ __forceinline__ void write(const SoftmaxParams& p, const Row& row, co
       store_eight<T, false>(const_cast<void*>(element(p.y, p.y_type, row.base + place(p, row, k))), p.y_type, v[k]);
 }
 
-// For 16-bit results: arguments are at most 0, and 2^-20 is lost in rounding.
-__device__ __forceinline__ float exp_coarse(float v) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(v * 1.4426950408889634f));
-  return y;
-}
-
 template <class T, bool kLog> __device__ __forceinline__ void forward(const SoftmaxParams& p) {
   __shared__ T space[2][32];
   const Row row = row_of(p);

@@ -8,15 +8,6 @@
 #include "ops/nn/loss_common.h"
 
 namespace strata {
-namespace {
-
-struct Classes {  // input [n, c, s], target [n, s]
-  int64_t n = 1, c, s = 1;
-  explicit Classes(Shape input) : c(input.size() == 1 ? input[0] : input[1]) {
-    if (input.size() > 1) n = input[0];
-    for (size_t d = 2; d < input.size(); ++d) s *= input[d];
-  }
-};
 
 void check_nll(const TensorImpl& x, const TensorImpl& t, const Value& weight) {
   STRATA_CHECK(x.ndim >= 1, Runtime, "nll_loss: expected an input of 1 or more dimensions [C] or [N, C, ...]");
@@ -46,6 +37,16 @@ int64_t checked_class(int64_t t, int64_t classes) {
   STRATA_CHECK(t >= 0 && t < classes, Index, "Target {} is out of bounds.", t);
   return t;
 }
+
+namespace {
+
+struct Classes {  // input [n, c, s], target [n, s]
+  int64_t n = 1, c, s = 1;
+  explicit Classes(Shape input) : c(input.size() == 1 ? input[0] : input[1]) {
+    if (input.size() > 1) n = input[0];
+    for (size_t d = 2; d < input.size(); ++d) s *= input[d];
+  }
+};
 
 // args: input, target, weight, reduction, ignore_index
 void run_nll(const Call& c) {
@@ -97,11 +98,7 @@ void nll_backward_on_device(const Call& c) {
 }
 
 Tensor nll(const Tensor& input, const Tensor& target, const Tensor& weight, int64_t ignore, Reduction r) {
-  return _nll_loss(input, target, weight,
-                   r == Reduction::None   ? "none"
-                   : r == Reduction::Mean ? "mean"
-                                          : "sum",
-                   ignore)[0];
+  return _nll_loss(input, target, weight, name_of(r), ignore)[0];
 }
 
 // Cross entropy with class probabilities as targets, or with label smoothing.
@@ -145,6 +142,8 @@ Tensor cross_entropy_of(const Tensor& input, const Tensor& target, const Tensor&
                "cross_entropy: label_smoothing must be between 0.0 and 1.0, got {}", smoothing);
   STRATA_CHECK(input.dim() >= 1, Runtime,
                "cross_entropy: expected an input of 1 or more dimensions [C] or [N, C, ...]");
+  if (input.dim() == 2 && !is_floating(target.dtype()) && smoothing == 0)
+    return _cross_entropy(input, target, weight, name_of(r), ignore)[0];
   const int64_t dim = input.dim() == 1 ? 0 : 1;
   const Tensor logp = log_softmax(input, dim);
   if (is_floating(target.dtype())) {

@@ -18,9 +18,17 @@ inline Reduction reduction_of(const char* op, std::optional<bool> size_average, 
   fail(ErrorKind::Value,
        fmt::format("{}: {} is not a valid value for reduction; use 'none', 'mean' or 'sum'", op, name));
 }
+inline const char* name_of(Reduction r) {  // of those that losses over classes have
+  return r == Reduction::None ? "none" : r == Reduction::Mean ? "mean" : "sum";
+}
 inline Tensor reduced(const Tensor& loss, Reduction reduction) {
   if (reduction == Reduction::None) return loss;
   return reduction == Reduction::Mean ? mean(loss) : sum(loss);
 }
+
+// Losses over classes: checks the shapes and dtypes of an input [n, c, ...], its class indices and the classes' weights.
+void check_nll(const TensorImpl& x, const TensorImpl& t, const Value& weight);
+// The class, which must exist.
+int64_t checked_class(int64_t t, int64_t classes);
 
 }  // namespace strata

@@ -1,0 +1,21 @@
+// Cross entropy of rows of logits on a device. Tensors are contiguous.
+#pragma once
+#include "tensor/tensor.h"
+
+namespace strata::cuda {
+
+struct CrossEntropyInputs {
+  const TensorImpl &x, &target;  // [rows, classes], [rows]
+  const TensorImpl* weight;      // [classes], or null
+  int64_t ignore;
+  bool mean;
+};
+// stats: [rows, 3] of the compute type (see cross_entropy_params.h); loss: one number or [rows]; total: the sum of the
+// weights of the rows that count.
+void cross_entropy(const CrossEntropyInputs& in, const TensorImpl& stats, const TensorImpl& loss,
+                   const TensorImpl& total);
+// out = the gradient of x, for that of the loss.
+void cross_entropy_backward(const CrossEntropyInputs& in, const TensorImpl& stats, const TensorImpl& total,
+                            const TensorImpl& grad, const TensorImpl& out);
+
+}  // namespace strata::cuda
