@@ -38,6 +38,15 @@ template <class T, int kCount, Types kTypes = Types::Any> class Eights {
           part_[k][j] = none;
           if (has(k)) part_[k][j] = *reinterpret_cast<const uint4*>(static_cast<const char*>(at(k)) + j * gap);
         }
+    } else if (bytes(type)) {
+#pragma unroll
+      for (int k = 0; k < kCount; ++k) {
+        part_[k][0] = make_uint4(0, 0, 0, 0);
+        if (!has(k)) continue;
+        const uint2 both = *static_cast<const uint2*>(at(k));
+        part_[k][0].x = both.x;
+        part_[k][0].y = both.y;
+      }
     } else {
 #pragma unroll
       for (int k = 0; k < kCount; ++k) {
@@ -67,6 +76,18 @@ template <class T, int kCount, Types kTypes = Types::Any> class Eights {
           f, [](uint32_t pair) { return half_to_float(uint16_t(pair)); },
           [](uint32_t pair) { return half_to_float(uint16_t(pair >> 16)); });
     }
+    if constexpr (kTypes == Types::Any)
+      if (bytes(type)) {
+        const bool is_signed = type == kI8, is_bool = type == kBool;
+#pragma unroll
+        for (int k = 0; k < kCount; ++k)
+#pragma unroll
+          for (int j = 0; j < 8; ++j) {
+            const uint32_t v = word(k, j / 4) >> (j % 4 * 8) & 0xff;
+            f(k, j, T(is_bool ? int(v != 0) : is_signed ? int(int8_t(v)) : int(v)));
+          }
+        return;
+      }
     if constexpr (kTypes != Types::Narrow) {
 #pragma unroll
       for (int k = 0; k < kCount; ++k)
@@ -81,6 +102,10 @@ template <class T, int kCount, Types kTypes = Types::Any> class Eights {
   static __device__ __forceinline__ bool narrow(int32_t type) {
     if (kTypes == Types::Narrow) return true;
     return sizeof(T) == 4 && kTypes != Types::Same && (type == kBF16 || type == kF16);
+  }
+  // Integers of one byte, eight of them in one access. Missing vectors of these are 0, also with kLowest.
+  static __device__ __forceinline__ bool bytes(int32_t type) {
+    return kTypes == Types::Any && (type == kBool || type == kU8 || type == kI8);
   }
   static __device__ __forceinline__ uint4 lowest(int32_t type) {
     if (sizeof(T) == 8) return make_uint4(0, 0xfff00000u, 0, 0xfff00000u);

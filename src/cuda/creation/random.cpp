@@ -71,6 +71,7 @@ void fill_integers(const TensorImpl& out, int64_t low, uint64_t range, Generator
   if (out.numel == 0) return;
   p.low = low;
   p.range = range;
+  p.reciprocal = range ? UINT64_MAX / range : 0;
   stream_of(out.device).launch(kernel, {blocks_for(out.numel, 2 * kThreads)}, {kThreads}, 0, p);
 }
 

@@ -27,7 +27,15 @@ template <class Params> __device__ __forceinline__ PhiloxBlock philox_of(const P
   return philox(base ? base[0] : p.seed, (base ? base[1] : 0) + p.first + uint64_t(thread));
 }
 
-template <class T> __device__ __forceinline__ T log_of_rest(T u) { return T(log(1 - double(u))); }
+// log(1 - u); 1 - u is exact, as u is a multiple of 2^-24 or 2^-53.
+template <class T> __device__ __forceinline__ T log_of_rest(T u) { return log(T(1) - u); }
+
+// n % range without a division: the quotient by the reciprocal is at most two too small.
+__device__ __forceinline__ uint64_t remainder(uint64_t n, uint64_t range, uint64_t reciprocal) {
+  uint64_t rest = n - __umul64hi(n, reciprocal) * range;
+  if (rest >= range) rest -= range;
+  return rest >= range ? rest - range : rest;
+}
 
 __device__ __forceinline__ void to_normals(float& even, float& odd) { normal_pair(even, odd, even, odd); }
 __device__ __forceinline__ void to_normals(double& even, double& odd) {  // Box-Muller transform
@@ -133,7 +141,7 @@ extern "C" __global__ void __launch_bounds__(256) integers(RandomParams p) {
 #pragma unroll
   for (int j = 0; j < 2; ++j) {
     const uint64_t bits = uint64_t(block.word[2 * j]) << 32 | block.word[2 * j + 1];
-    v[j] = int64_t(uint64_t(p.low) + (p.range ? bits % p.range : bits));
+    v[j] = int64_t(uint64_t(p.low) + (p.range ? remainder(bits, p.range, p.reciprocal) : bits));
   }
   put(p.out, p.out_type, first, p.count, p.vectors, v);
 }

@@ -18,7 +18,8 @@ struct RandomParams {
   uint64_t base;         // if not 0: the device address of both; `first` is added to the block
   double a, b;
   int64_t low;
-  uint64_t range;  // 0: all of 2^64
+  uint64_t range;       // 0: all of 2^64
+  uint64_t reciprocal;  // floor((2^64 - 1) / range)
 };
 
 struct DropoutParams {

@@ -6,6 +6,7 @@
 
 #include "cuda/common/axes.h"
 #include "cuda/common/tensors.h"
+#include "cuda/movement/rows.h"
 #include "cuda/movement/transpose.h"
 #include "cuda/pointwise/pointwise_params.h"
 #include "cuda/runtime/faults.h"
@@ -138,7 +139,7 @@ void copy(const TensorImpl& to, const TensorImpl& from) {
     const DType bits = kBits[std::countr_zero(size_of(to.dtype))];
     compute = bits == DType::F32 ? DType::F32 : DType::I64;
     w.view[0].type = w.view[1].type = bits;
-    if (transpose(w, to.device)) return;
+    if (copy_rows(w, to.device) || transpose(w, to.device)) return;
   }
   PointwiseParams p{};
   const int operand_of[] = {0, 1};

@@ -8,6 +8,7 @@
 #include "cpu/reference.h"
 #include "cpu/staging.h"
 #include "cuda/nn/pooling.h"
+#include "cuda/reduce/reduce.h"
 #include "ops/device_inputs.h"
 #include "ops/nn/pool_sizes.h"
 
@@ -295,6 +296,19 @@ STRATA_OP(adaptive_avg_pool_core, "_adaptive_avg_pool(Tensor input, int[] output
   })
   .kernel("windows", [](const Call& c) { run_mean(c, adaptive_plan(c, "adaptive_avg_pool")); })
   .kernel("reference", [](const Call& c) { plain_mean(c, adaptive_plan(c, "adaptive_avg_pool")); })
+  .cuda(
+    "reduction",
+    [](const args::adaptive_avg_pool_core& c) {
+      const TensorImpl& x = c.input();
+      const auto dims = static_cast<int>(c.output_size().size);
+      const double window = static_cast<double>(x.numel) / static_cast<double>(c.out().numel());
+      cuda::reduce(Fold::Sum, x, ((1u << dims) - 1) << (x.ndim - dims), x.dtype, *c.out(), {window});
+    },
+    [](const args::adaptive_avg_pool_core& c) -> const char* {
+      for (const int64_t size : c.output_size())
+        if (size != 1) return "there is more than one window";
+      return c.input().numel == 0 ? "there are no elements" : nullptr;
+    })
   .cuda("windows",
         [](const args::adaptive_avg_pool_core& c) {
           cuda::pool_mean(adaptive_plan(c, "adaptive_avg_pool"), *dense(c.share_input()), *c.out());

@@ -1,0 +1,11 @@
+// Copies of rows, with the kernels of cuda/movement/rows.cu.
+#pragma once
+#include "record/walk.h"
+
+namespace strata::cuda {
+
+// Copies view 1 of a collapsed walk to view 0, both of one element size, if the last dimension is contiguous in both and
+// long enough. Otherwise returns false and does nothing.
+bool copy_rows(const Walk& w, Device device);
+
+}  // namespace strata::cuda
