@@ -14,4 +14,15 @@ struct VendorLibrary {
 };
 STRATA_API const VendorLibrary& vendor_library(Vendor which);
 
+// Looks functions up: list(find) calls find(pointer, symbol) for each of them. Whether the library is usable and has
+// all of them.
+template <class List> bool find_all(const Library& library, List list) {
+  bool complete = static_cast<bool>(library);
+  list([&]<class F>(F& function, const char* symbol) {
+    if (complete) function = library.find<F>(symbol);
+    complete &= function != nullptr;
+  });
+  return complete;
+}
+
 }  // namespace strata::cuda

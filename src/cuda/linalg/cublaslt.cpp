@@ -9,13 +9,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <string_view>
-#include <unordered_map>
 
 #include "base/error.h"
 #include "base/trace.h"
 #include "cuda/common/tensors.h"
 #include "cuda/libs/cublaslt.h"
+#include "cuda/libs/prepared.h"
 #include "cuda/linalg/gemm_layout.h"
 #include "cuda/runtime/stream.h"
 
@@ -25,7 +24,6 @@ namespace {
 using namespace cublaslt;  // NOLINT: names as in its documentation
 
 constexpr size_t kMostWorkspace = size_t{32} << 20;  // for split sums; PyTorch's limit
-constexpr size_t kMostKept = 4096;                   // cached geometries; the cache is cleared when it is full
 constexpr int64_t kMostLaunches = 64;                // for a batch with two strides: one per outer index
 
 // Products of fewer multiplications are launch-bound: a call of cuBLASLt takes about 15 us of host time, one of our own
@@ -34,19 +32,13 @@ constexpr int64_t kLeastWork = int64_t{1} << 26, kLeastWorkF64 = int64_t{1} << 2
 
 enum class Bias : int64_t { No, Yes };
 
-// The key of the cache. All fields have 8 bytes, so that there is no padding and equal keys have equal bytes.
+// The key of the cache. All fields have 8 bytes, so that there is no padding.
 struct Geometry {
   int64_t device, dtype, m, n, k, a_along_k, b_along_k, lda, ldb, ldc, ldd;
   int64_t batch, a_batch, b_batch, c_batch, d_batch;  // the batch dimension that one launch covers
   int64_t adds;                                       // whether beta is not 0
   Bias bias;
   int64_t alignment[4];  // of a, b, c and d in bytes, at most 16
-
-  std::string_view bytes() const { return {reinterpret_cast<const char*>(this), sizeof *this}; }
-  bool operator==(const Geometry& o) const { return bytes() == o.bytes(); }
-};
-struct GeometryHash {
-  size_t operator()(const Geometry& g) const { return std::hash<std::string_view>()(g.bytes()); }
 };
 
 struct Layouts {
@@ -155,10 +147,7 @@ class Store {
     return *store;
   }
   std::shared_ptr<Prepared> find(const Functions& f, const Geometry& g) {
-    const std::lock_guard hold(lock_);
-    if (const auto known = kept_.find(g); known != kept_.end()) return known->second;
-    if (kept_.size() >= kMostKept) kept_.clear();
-    return kept_[g] = prepare(f, handle(f, g.device), g);
+    return kept_.find(g, [&] { return prepare(f, handle(f, g.device), g); });
   }
 
  private:
@@ -167,9 +156,8 @@ class Store {
     if (!h) check(f, f.create(&h), "starting it");
     return h;
   }
-  std::mutex lock_;
-  std::map<int64_t, Handle> handles_;
-  std::unordered_map<Geometry, std::shared_ptr<Prepared>, GeometryHash> kept_;
+  std::map<int64_t, Handle> handles_;  // changed only while something is prepared
+  PreparedCalls<Geometry, Prepared> kept_;
 };
 
 int64_t alignment(uint64_t address, int64_t outer_stride, size_t element) {
