@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "cuda/common/axes.h"
 #include "cuda/common/tensors.h"
+#include "cuda/nn/convolution_order.h"
 #include "cuda/nn/convolution_params.h"
 #include "cuda/pointwise/pointwise.h"
 #include "cuda/reduce/reduce.h"
@@ -67,11 +68,6 @@ struct ConvPlan {
   Grid grid;
   uint32_t threads;
 };
-
-const TensorImpl& written(const ConvCall& v) {
-  return v.mode == ConvMode::Forward ? *v.small : v.mode == ConvMode::Data ? *v.big : *v.weight;
-}
-bool sums_nothing(const ConvCall& v) { return !v.big.numel() || !v.small.numel() || !v.weight.numel(); }
 
 void set_geometry(const ConvCall& v, ConvParams& p) {
   const ConvShape& s = v.shape;
@@ -163,15 +159,8 @@ const char* plan_convolution(const ConvCall& v, bool floats, Plan& plan) {
 // For an empty sum: the bias, or zeros.
 void fill_with_bias(const ConvCall& v) {
   const TensorImpl& out = written(v);
-  fill(out, 0);
-  if (!v.bias) return;
-  const Tensor row = alias(*v.bias);  // [channels] as [channels, 1…]
-  for (int d = 1; d <= v.shape.dims; ++d) {
-    row->shape[row->ndim] = 1;
-    row->strides[row->ndim] = 1;
-    ++row->ndim;
-  }
-  copy(out, *row);
+  if (!v.bias) return fill(out, 0);
+  copy(out, *broadcast_bias(*v.bias, v.shape.dims));
 }
 }  // namespace
 

@@ -4,7 +4,11 @@
 #include "autograd/autograd.h"
 #include "base/checked.h"
 #include "cpu/staging.h"
-#include "cuda/nn/convolution.h"
+#include "cuda/linalg/cublaslt.h"
+#include "cuda/linalg/gemm_hopper.h"
+#include "cuda/linalg/gemm_mma.h"
+#include "cuda/nn/convolution_cudnn.h"
+#include "cuda/nn/convolution_product.h"
 #include "ops/layout.h"
 #include "ops/planned.h"
 #include "strata/args/nn/convolution.h"
@@ -246,9 +250,25 @@ cuda::ConvCall device_weight_call(const Call& c) {
   const args::convolution_weight_grad a(c);
   return {weight_shape_of(a), ConvMode::Weight, a.share_big(), c.out(), a.share_small(), {}};
 }
+// The order is that of speed on an H200 (bench/results/convolution.md).
 template <auto describe> void add_device_kernels(OpRecord& op) {
-  add_planned<describe, cuda::plan_convolution_floats, cuda::run_convolution>(op, Backend::Cuda, "implicit_gemm_f32");
-  add_planned<describe, cuda::plan_convolution_any, cuda::run_convolution>(op, Backend::Cuda, "implicit_gemm");
+  using namespace cuda;
+  add_planned<describe, plan_convolution_large_product<plan_gemm_hopper_ahead>,
+              run_convolution_product<run_gemm_hopper>>(op, Backend::Cuda, "product_hopper_ahead");
+  add_planned<describe, plan_convolution_cudnn_channels_last, run_convolution_cudnn>(op, Backend::Cuda,
+                                                                                     "cudnn_channels_last");
+  op.from(Source::Cudnn);
+  add_planned<describe, plan_convolution_cudnn, run_convolution_cudnn>(op, Backend::Cuda, "cudnn");
+  op.from(Source::Cudnn).numerics({.error = 3});
+  add_planned<describe, plan_convolution_large_product<plan_gemm_cublaslt>, run_convolution_product<run_gemm_cublaslt>>(
+    op, Backend::Cuda, "product_cublaslt");
+  op.from(Source::CublasLt);
+  add_planned<describe, plan_convolution_product<plan_gemm_hopper>, run_convolution_product<run_gemm_hopper>>(
+    op, Backend::Cuda, "product_hopper");
+  add_planned<describe, plan_convolution_product<plan_gemm_mma>, run_convolution_product<run_gemm_mma>>(
+    op, Backend::Cuda, "product_tensor_cores");
+  add_planned<describe, plan_convolution_floats, run_convolution>(op, Backend::Cuda, "implicit_gemm_f32");
+  add_planned<describe, plan_convolution_any, run_convolution>(op, Backend::Cuda, "implicit_gemm");
 }
 }  // namespace
 
