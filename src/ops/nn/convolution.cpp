@@ -8,6 +8,7 @@
 #include "cuda/linalg/gemm_hopper.h"
 #include "cuda/linalg/gemm_mma.h"
 #include "cuda/nn/convolution_cudnn.h"
+#include "cuda/nn/convolution_mma.h"
 #include "cuda/nn/convolution_product.h"
 #include "ops/layout.h"
 #include "ops/planned.h"
@@ -267,6 +268,7 @@ template <auto describe> void add_device_kernels(OpRecord& op) {
     op, Backend::Cuda, "product_hopper");
   add_planned<describe, plan_convolution_product<plan_gemm_mma>, run_convolution_product<run_gemm_mma>>(
     op, Backend::Cuda, "product_tensor_cores");
+  add_planned<describe, plan_convolution_mma, run_convolution_mma>(op, Backend::Cuda, "tensor_cores");
   add_planned<describe, plan_convolution_floats, run_convolution>(op, Backend::Cuda, "implicit_gemm_f32");
   add_planned<describe, plan_convolution_any, run_convolution>(op, Backend::Cuda, "implicit_gemm");
 }
