@@ -13,12 +13,18 @@ namespace {
 
 DType common_dtype(const Tensor& a, const Tensor& b) { return compute_type(promote(a.dtype(), b.dtype())); }
 
+// An index out of the order of a row.
+int64_t checked_place(int64_t at, int64_t n) {
+  STRATA_CHECK(at >= 0 && at < n, Runtime, "search: sorter index out of range: {} in a row of {} elements", at, n);
+  return at;
+}
+
 // The first index in a sorted row whose element is >= v (right: > v). NaN goes to the end.
 template <class T> int64_t place_of(const T* row, const int64_t* order, int64_t n, T v, bool right) {
   int64_t low = 0, high = n;
   while (low < high) {
     const int64_t mid = low + (high - low) / 2;
-    const T m = order ? row[order[mid]] : row[mid];
+    const T m = order ? row[checked_place(order[mid], n)] : row[mid];
     if (right ? !(m > v) : !(m >= v)) low = mid + 1;
     else high = mid;
   }
@@ -58,7 +64,7 @@ void plain_search(const Call& c) {
     while (low < high) {
       const int64_t mid = low + (high - low) / 2;
       from[last] = mid;
-      if (order) from[last] = cpu::get<int64_t>(*order, from);
+      if (order) from[last] = checked_place(cpu::get<int64_t>(*order, from), rows.shape[last]);
       const auto m = cpu::get<double>(rows, from);
       if (a.right() ? !(m > v) : !(m >= v)) low = mid + 1;
       else high = mid;
@@ -126,6 +132,7 @@ STRATA_OP(search_core, "search_core(Tensor rows, Tensor values, Tensor? order, b
     const TensorImpl &rows = c.rows(), &values = c.values();
     bool fits = rows.ndim == 1 || (rows.ndim > 1 && rows.ndim == values.ndim);
     for (int d = 0; fits && rows.ndim > 1 && d + 1 < rows.ndim; ++d) fits = rows.shape[d] == values.shape[d];
+    fits &= rows.dtype == compute_type(rows.dtype);  // kernels read them directly
     fits &=
       rows.dtype == values.dtype && (!c.has_order() || (c.order()->same_shape(rows) && c.order()->dtype == DType::I64));
     STRATA_CHECK(fits, Runtime, "search: rows {}, values {} and their order do not fit each other",
@@ -141,7 +148,8 @@ STRATA_OP(search_core, "search_core(Tensor rows, Tensor values, Tensor? order, b
   .no_out()
   .dtypes({DType::F32, DType::F64, DType::I64})
   .samples({"f(1), f(2,3), None, False, False", "f(2,1), f(2,5), None, True, True"})
-  .error("f(3), f(2), t[0,1], False, False", ErrorKind::Runtime, "do not fit each other");
+  .error("f(3), f(2), t[0,1], False, False", ErrorKind::Runtime, "do not fit each other")
+  .error("f(3), f(2), t[0,7,1], False, False", ErrorKind::Runtime, "sorter index out of range");
 
 STRATA_OP(searchsorted,
           "searchsorted(Tensor sorted_sequence, Tensor input, *, bool out_int32=False, bool right=False, str? "
