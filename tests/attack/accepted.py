@@ -227,14 +227,20 @@ def result_zero_or_nan(values, result):
     return result is not None and ((result == 0) | result.isnan()).any().item()
 
 
-def only_nan_there(**ops):
-    """PyTorch's gradient is NaN where ours is a number, all else agrees, and one of the ops met its special point: a condition on the
-    values of the line's variables and its result."""
+def result_nan(values, result):
+    return result is not None and result.isnan().any().item()
+
+
+def only_nan_there(ours=False, **ops):
+    """PyTorch's gradient is NaN where ours is a number (ours=True: the other way round), all else agrees, and one of the ops met its
+    special point: a condition on the values of the line's variables and its result."""
 
     def holds(program):
         a, b = program.difference.ours, program.difference.theirs
         if a is None or b is None or a.shape != b.shape:
             return False
+        if ours:
+            a, b = b, a
         extra = np.isnan(b) & ~np.isnan(a)
         return extra.any() and near(a[~extra], b[~extra], 1e-2) and program.met(ops)
 
@@ -291,6 +297,7 @@ RULES = (
     (r"", r"torch: log\[\d+\]: ", "Autograd", same_hooks_in_another_order),
     (r"^(loss\.backward\(inputs=|grads = )", r"torch: (v\d+\.grad|grads\[\d+\]): [\[\d-]", "Autograd", reshaped_after_a_view),
     (r"^loss\.backward", REFUSED + r"ZeroTensors are immutable", "Autograd", None),
+    (r"^(loss|grads|more)", REFUSED + r"unsupported operand type\(s\) for \*: 'NoneType'", "Autograd", None),
     # Arguments
     (r"repeat_interleave", REFUSED + r"IndexError", "Answered where PyTorch refuses", None),
     (r"(v\d+)\.addmm_\(\1, \1\)", r"torch: v\d+: \[", "Answered where PyTorch refuses", None),
@@ -314,6 +321,7 @@ RULES = (
                                          var=result_zero_or_nan, var_mean=result_zero_or_nan, std=result_zero_or_nan)),
     (r"^more = ", GRADIENT, "Numbers", only_nan_there(sinc=not_finite, dist=result_zero_or_nan, norm=result_zero_or_nan, vector_norm=result_zero_or_nan, normalize=result_zero_or_nan,
                                          renorm=result_zero_or_nan, std=result_zero_or_nan, cdist=result_zero_or_nan)),
+    (r"", GRADIENT, "Numbers", only_nan_there(ours=True, cumprod=result_nan)),
     (r"cdist", r"torch: v\d+: \[", "Numbers", has_infinities),
     (r"\.(median|nanmedian|kthvalue)\(", r"torch: v\d+: [\[\d-]", "Numbers", expanded_operand),
     (r"\.unique\(", r"torch: v\d+: shape", "Numbers", rounded_to_zero),

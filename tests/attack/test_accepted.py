@@ -97,6 +97,15 @@ def test_nan_is_explained_by_an_op_at_its_special_point(line, values, holds):
     assert not rule(program([*BEGIN, line, *END], values=values, ours=ours, theirs=np.array([np.nan, 2.0])))
 
 
+@pytest.mark.parametrize("values, holds", [((0, np.inf, 2), True), ((0, 1, 2), False)])
+def test_nan_of_ours_is_explained_by_a_product_that_is_nan(values, holds):
+    rule = accepted.only_nan_there(ours=True, cumprod=accepted.result_nan)
+    lines = [*BEGIN, "v2 = v1.cumprod(0)", *END]
+    ours, theirs = np.array([np.nan, 1.0]), np.array([0.0, 1.0])
+    assert rule(program(lines, values=values, ours=ours, theirs=theirs)) == holds
+    assert not rule(program(lines, values=values, ours=theirs, theirs=ours))
+
+
 @pytest.mark.parametrize(
     "product, shape, holds",
     [
