@@ -5,7 +5,8 @@
 
 namespace strata::cuda {
 
-static __device__ __noinline__ void report(const FaultSink& sink, FaultCode code, int64_t value, int64_t limit) {
+// The sink is passed by value: with its address, each thread would copy the kernel's parameters to local memory first.
+static __device__ __noinline__ void report(FaultSink sink, FaultCode code, int64_t value, int64_t limit) {
   volatile auto* to = reinterpret_cast<volatile FaultReport*>(sink.report);
   to->op = sink.op;
   to->value = value;
