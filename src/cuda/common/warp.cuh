@@ -1,7 +1,9 @@
-// Replacements for instructions that older GPUs lack.
+// Warp-wide operations, also for GPUs that lack an instruction.
 #pragma once
 
 namespace strata::cuda {
+
+constexpr unsigned kAllLanes = 0xffffffffu;
 
 // The lanes of a full warp with the same value as this one. Before compute capability 7.0: one vote per distinct value.
 template <class T> __device__ __forceinline__ unsigned match_any(T value) {

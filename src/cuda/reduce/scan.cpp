@@ -1,8 +1,8 @@
-// Launches the kernels of cuda/reduce/scan.cu; assigns threads to lines, and splits lines into parts.
+// Launches the kernels of cuda/reduce/scan.cu and scan_tiles.cu; assigns threads to lines.
 #include "cuda/reduce/scan.h"
 
-#include <algorithm>
 #include <array>
+#include <string>
 
 #include "cuda/movement/dense.h"
 #include "cuda/reduce/scan_params.h"
@@ -14,11 +14,36 @@ namespace {
 constexpr int64_t kThreads = 256, kWarps = 8;
 constexpr int64_t kManyLines = 4096;  // enough to keep the device busy with one thread each
 constexpr int64_t kEnoughBlocks = 512;
-constexpr int64_t kPart = 1 << 14;  // minimum elements of a part
-constexpr int64_t kMostParts = 4096;
+constexpr int64_t kLong = 1 << 14;  // minimum length of a line for several blocks
 
 // The kernels of one kind of scan by compute type.
-using Kernels = std::array<Function, 3>;
+struct Kernels {
+  explicit Kernels(const std::string& name)
+      : lines{{"scan", name + "_f32"}, {"scan", name + "_f64"}, {"scan", name + "_i64"}},
+        tiles{
+          {"scan_tiles", name + "_tile_f32"}, {"scan_tiles", name + "_tile_f64"}, {"scan_tiles", name + "_tile_i64"}} {}
+  Function lines[3], tiles[3];
+};
+
+// Lines that several blocks share.
+void launch_tiles(const Function& kernel, ScanParams& p, int64_t element, Device device) {
+  constexpr int64_t kState = 16;  // bytes, at most
+  p.tiles = ceil_div(p.n, kThreads * kScanVectors * (16 / element));
+  p.groups = ceil_div(p.tiles, kScanGroup);
+  const int64_t tiles = p.lines * p.tiles, groups = p.lines * p.groups;
+  const Tensor states = make_tensor(Shape(std::array{(tiles + 2 * groups) * kState}), DType::U8, device),
+               flags = make_tensor(Shape(std::array{tiles + 2 * groups + 1}), DType::I32, device);
+  fill(*flags, 0);
+  const auto at = [](const Tensor& t, int64_t bytes) { return address(*t) + static_cast<uint64_t>(bytes); };
+  p.tile_states = at(states, 0);
+  p.group_states = at(states, tiles * kState);
+  p.whole_states = at(states, (tiles + groups) * kState);
+  p.tile_flags = at(flags, 0);
+  p.group_flags = at(flags, tiles * 4);
+  p.whole_flags = at(flags, (tiles + groups) * 4);
+  p.ticket = at(flags, (tiles + 2 * groups) * 4);
+  stream_of(device).launch(kernel, {static_cast<uint32_t>(tiles)}, {kThreads}, 0, p);
+}
 
 void launch(const Kernels& kernels, const TensorImpl& x, const Split& s, const TensorImpl& out,
             const TensorImpl* places) {
@@ -31,50 +56,26 @@ void launch(const Kernels& kernels, const TensorImpl& x, const Split& s, const T
   p.lines = s.lines();
   p.n = s.n;
   p.inner = s.inner;
-  p.part = s.n;
-  p.parts = 1;
   const DType compute = compute_type(out.dtype);
-  const Function& kernel = kernels[kernel_index(compute)];
+  const size_t type = kernel_index(compute);
   const Stream stream = stream_of(out.device);
   if (p.inner > 1 && p.lines >= kManyLines) {
     p.walk = 1;
-    return stream.launch(kernel, {blocks_for(p.lines, kThreads)}, {kThreads}, 0, p);
+    return stream.launch(kernels.lines[type], {blocks_for(p.lines, kThreads)}, {kThreads}, 0, p);
   }
   const auto items = 16 / size_of(compute);
   p.vectors = p.inner == 1 && (p.lines == 1 || p.n % static_cast<int64_t>(items) == 0) &&
               p.x % (items * size_of(x.dtype)) == 0 && p.out % (items * size_of(out.dtype)) == 0;
   p.warps = p.n <= kThreads ? 1 : kWarps;
   const uint32_t blocks = p.warps == 1 ? blocks_for(p.lines, kWarps) : static_cast<uint32_t>(p.lines);
-  const int64_t parts = blocks >= kEnoughBlocks ? 1 : std::clamp<int64_t>(p.n / kPart, 1, kMostParts);
-  if (parts == 1) return stream.launch(kernel, {blocks}, {kThreads}, 0, p);
-
-  constexpr int64_t kTile = kThreads * 4;
-  p.part = ((p.n + parts - 1) / parts + kTile - 1) / kTile * kTile;
-  p.parts = (p.n + p.part - 1) / p.part;
-  const Grid grid{blocks, static_cast<uint32_t>(p.parts)};
-  const DType wide = places || compute == DType::I64 ? compute : DType::F64;
-  const auto table = [&](DType t) { return make_tensor(Shape(std::array{p.lines, p.parts}), t, out.device); };
-  const Tensor totals = table(wide), scanned = table(wide), total_places = places ? table(DType::I64) : Tensor(),
-               from_parts = places ? table(DType::I64) : Tensor();
-  ScanParams first = p;
-  first.totals = 1;
-  first.out = address(*totals);
-  first.places = places ? address(*total_places) : 0;
-  stream.launch(kernel, grid, {kThreads}, 0, first);
-  launch(kernels, *totals, Split(*totals, 1), *scanned, places ? from_parts.get() : nullptr);
-  p.carry = address(*scanned);
-  if (places) {
-    p.carry_parts = address(*from_parts);
-    p.carry_places = address(*total_places);
-  }
-  stream.launch(kernel, grid, {kThreads}, 0, p);
+  if (blocks < kEnoughBlocks && p.n >= kLong)
+    return launch_tiles(kernels.tiles[type], p, static_cast<int64_t>(size_of(compute)), out.device);
+  stream.launch(kernels.lines[type], {blocks}, {kThreads}, 0, p);
 }
 }  // namespace
 
 void scan(Scan kind, const TensorImpl& x, int dim, const TensorImpl& out) {
-  static const Kernels kernels[] = {{{{"scan", "sum_f32"}, {"scan", "sum_f64"}, {"scan", "sum_i64"}}},
-                                    {{{"scan", "prod_f32"}, {"scan", "prod_f64"}, {"scan", "prod_i64"}}},
-                                    {{{"scan", "log_sum_f32"}, {"scan", "log_sum_f64"}, {"scan", ""}}}};
+  static const Kernels kernels[] = {Kernels("sum"), Kernels("prod"), Kernels("log_sum")};
   if (x.numel == 0) return;
   const Tensor from = dense(x);
   const DenseOut to(out);
@@ -83,8 +84,7 @@ void scan(Scan kind, const TensorImpl& x, int dim, const TensorImpl& out) {
 }
 
 void scan_extremes(bool largest, const TensorImpl& x, int dim, const TensorImpl& values, const TensorImpl& indices) {
-  static const Kernels kernels[] = {{{{"scan", "least_f32"}, {"scan", "least_f64"}, {"scan", "least_i64"}}},
-                                    {{{"scan", "most_f32"}, {"scan", "most_f64"}, {"scan", "most_i64"}}}};
+  static const Kernels kernels[] = {Kernels("least"), Kernels("most")};
   if (x.numel == 0) return;
   const Tensor from = dense(x);
   const DenseOut to(values), places(indices);

@@ -1,0 +1,135 @@
+// Scans of few long lines in one pass: each element is read and written once, by many blocks.
+//
+// A block takes the next tile of a line, so it only waits for blocks that are running, and scans it. The state before
+// the tile is found by look-back, in an order that does not depend on timing, so that each run gives the same bits:
+// tiles form groups of 32. The tiles of a group before this one are combined by a warp, in the order of its shuffles.
+// The groups before are combined one by one from the first on: a group publishes its own state and then that of all
+// groups up to it, and combining what has been published so far from left to right gives the same result.
+#include "cuda/reduce/scan_kinds.cuh"
+
+namespace strata::cuda {
+namespace {
+
+// States in device memory, whose flags tell when they can be read. Loads and stores bypass the L1 cache.
+template <class S> struct Published {
+  static constexpr int kWords = sizeof(S) / 4;
+  uint64_t states, flags;
+  __device__ void put(int64_t i, const S& s) const {
+    uint32_t words[kWords];
+    memcpy(words, &s, sizeof s);
+#pragma unroll
+    for (int k = 0; k < kWords; ++k) reinterpret_cast<volatile uint32_t*>(states)[i * kWords + k] = words[k];
+    __threadfence();
+    reinterpret_cast<volatile uint32_t*>(flags)[i] = 1;
+  }
+  __device__ uint32_t flag(int64_t i) const { return reinterpret_cast<const volatile uint32_t*>(flags)[i]; }
+  __device__ S get(int64_t i) const {
+    uint32_t words[kWords];
+#pragma unroll
+    for (int k = 0; k < kWords; ++k) words[k] = reinterpret_cast<const volatile uint32_t*>(states)[i * kWords + k];
+    S s;
+    memcpy(&s, words, sizeof s);
+    return s;
+  }
+};
+
+// The state of all groups before this one. Called by a warp.
+template <class K>
+__device__ __forceinline__ typename K::State before_group(const Published<typename K::State>& own,
+                                                          const Published<typename K::State>& whole, int64_t line,
+                                                          int64_t group) {
+  const int lane = threadIdx.x % 32;
+  const int64_t at = line + max(group - 1 - lane, int64_t(0));
+  int nearest;
+  for (;;) {  // until one of the last 32 groups is whole, and those after it have states of their own
+    const bool is_whole = whole.flag(at) != 0, is_own = own.flag(at) != 0;
+    const uint32_t wholes = __ballot_sync(kAllLanes, is_whole), owns = __ballot_sync(kAllLanes, is_own);
+    nearest = __ffs(int(wholes)) - 1;
+    const uint32_t after = nearest < 0 ? 0 : (1u << nearest) - 1;
+    if (nearest >= 0 && (owns & after) == after) break;
+  }
+  __threadfence();
+  typename K::State mine = K::none();
+  if (lane < nearest) mine = own.get(at);
+  if (lane == nearest) mine = whole.get(at);
+  typename K::State all = from_lane(mine, nearest);
+  for (int l = nearest - 1; l >= 0; --l) all = K::both(all, from_lane(mine, l));
+  return all;
+}
+
+// Publishes the state of a tile and returns that of all before it. Called by a warp.
+template <class K>
+__device__ __forceinline__ typename K::State look_back(const ScanParams& p, int64_t line, int64_t tile,
+                                                       const typename K::State& own) {
+  using State = typename K::State;
+  const Published<State> tiles{p.tile_states, p.tile_flags}, groups{p.group_states, p.group_flags},
+    wholes{p.whole_states, p.whole_flags};
+  const int lane = threadIdx.x % 32, number = int(tile % kScanGroup);
+  const int64_t group = tile / kScanGroup, first_tile = line * p.tiles + tile - number, first_group = line * p.groups;
+  if (lane == 0) tiles.put(first_tile + number, own);
+  State mine = K::none();
+  if (lane < number) {
+    while (!tiles.flag(first_tile + lane)) {}
+    __threadfence();
+    mine = tiles.get(first_tile + lane);
+  }
+  __syncwarp();
+  const State in_group = from_lane(warp_scan<K>(mine), 31);
+  const State up_to = K::both(in_group, own);
+  const bool last = number == kScanGroup - 1;
+  if (last && lane == 0) groups.put(first_group + group, up_to);
+  if (group == 0) {
+    if (last && lane == 0) wholes.put(first_group, up_to);
+    return in_group;
+  }
+  const State before = before_group<K>(groups, wholes, first_group, group);
+  if (last && lane == 0) wholes.put(first_group + group, K::both(before, up_to));
+  return K::both(before, in_group);
+}
+
+template <class K> __device__ __forceinline__ void scan_tile(const ScanParams& p) {
+  using T = typename K::Element;
+  using State = typename K::State;
+  constexpr int kItems = 16 / sizeof(T), kPiece = 32 * kItems;
+  __shared__ State of_warps[kScanWarps], carried;
+  __shared__ uint32_t ticket;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (threadIdx.x == 0) ticket = atomicAdd(reinterpret_cast<uint32_t*>(p.ticket), 1u);
+  __syncthreads();
+  const int64_t line = ticket / p.tiles, tile = ticket % p.tiles;
+  const int64_t base = line / p.inner * p.n * p.inner + line % p.inner;
+  const int64_t first = (tile * kScanWarps + warp) * kScanVectors * kPiece + lane * kItems;
+  State s[kScanVectors][kItems], before[kScanVectors], run = K::none();
+#pragma unroll
+  for (int v = 0; v < kScanVectors; ++v) load_states<K>(p, base, first + v * kPiece, p.n, s[v]);
+#pragma unroll
+  for (int v = 0; v < kScanVectors; ++v) {
+#pragma unroll
+    for (int j = 1; j < kItems; ++j) s[v][j] = K::both(s[v][j - 1], s[v][j]);
+    const State sum = warp_scan<K>(s[v][kItems - 1]), below = from_below(sum, 1);
+    before[v] = lane == 0 ? run : K::both(run, below);
+    run = K::both(run, from_lane(sum, 31));
+  }
+  if (lane == 0) of_warps[warp] = run;
+  __syncthreads();
+  if (warp == 0) {
+    State all = of_warps[0];
+    for (int w = 1; w < kScanWarps; ++w) all = K::both(all, of_warps[w]);
+    all = look_back<K>(p, line, tile, all);
+    if (lane == 0) carried = all;
+    __syncwarp();  // the barrier needs whole warps
+  }
+  __syncthreads();
+  State lead = carried;
+  for (int w = 0; w < warp; ++w) lead = K::both(lead, of_warps[w]);
+#pragma unroll
+  for (int v = 0; v < kScanVectors; ++v)
+    put_states<K>(p, base, first + v * kPiece, p.n, K::both(lead, before[v]), s[v]);
+}
+}  // namespace
+
+#define STRATA_SCAN_TILE(name, K, suffix, T) \
+  extern "C" __global__ void __launch_bounds__(256) name##_tile_##suffix(ScanParams p) { scan_tile<K<T>>(p); }
+STRATA_SCANS(STRATA_SCAN_TILE)
+
+}  // namespace strata::cuda
