@@ -1,6 +1,7 @@
 // The first k elements of lines in sorted order, or only the k-th, without sorting the lines.
 //
-// A block processes a line. The key of the k-th element is found digit by digit, eight bits at a time from the top:
+// A block processes a line, or one of several chunks of a long one, whose results are then the line of another launch.
+// The key of the k-th element is found digit by digit, eight bits at a time from the top:
 // elements that match the known digits are counted by their next digit. One more pass collects the elements before that
 // key and as many equal ones as needed, by index, and a bitonic network sorts those (at most 2048). Bound by memory: a
 // line is read once per byte of its key, and once or twice more; it stays in the cache meanwhile.
@@ -14,12 +15,15 @@ constexpr uint32_t kAll = 0xffffffffu;
 
 template <class Key> struct Line {
   const SelectParams& p;
+  int64_t begin, n;  // of the block's chunk
   int64_t base;
   Key turn;
-  __device__ explicit Line(const SelectParams& params)
-      : p(params),
-        base(blockIdx.x / p.inner * p.n * p.inner + blockIdx.x % p.inner),
-        turn(p.flip ? key_mask<Key>(p.type) : 0) {}
+  __device__ explicit Line(const SelectParams& params) : p(params), turn(p.flip ? key_mask<Key>(p.type) : 0) {
+    const int64_t line = blockIdx.x / p.chunks, chunk = blockIdx.x % p.chunks;
+    begin = p.n * chunk / p.chunks;
+    n = p.n * (chunk + 1) / p.chunks - begin;
+    base = (line / p.inner * p.n + begin) * p.inner + line % p.inner;
+  }
   __device__ Key operator[](int64_t i) const {
     return key_of<Key>(element(p.x, p.type, base + i * p.inner), p.type) ^ turn;
   }
@@ -28,14 +32,14 @@ template <class Key> struct Line {
 // Calls f(key) for all elements, with several loads in flight.
 template <class Key, class F> __device__ __forceinline__ void each(const Line<Key>& line, const F& f) {
   int64_t i = threadIdx.x;
-  for (; i + (kAhead - 1) * kThreads < line.p.n; i += kAhead * kThreads) {
+  for (; i + (kAhead - 1) * kThreads < line.n; i += kAhead * kThreads) {
     Key keys[kAhead];
 #pragma unroll
     for (int j = 0; j < kAhead; ++j) keys[j] = line[i + j * kThreads];
 #pragma unroll
     for (int j = 0; j < kAhead; ++j) f(keys[j]);
   }
-  for (; i < line.p.n; i += kThreads) f(line[i]);
+  for (; i < line.n; i += kThreads) f(line[i]);
 }
 
 template <class E> __device__ __forceinline__ void select(const SelectParams& p) {
@@ -56,9 +60,9 @@ template <class E> __device__ __forceinline__ void select(const SelectParams& p)
         if (key == mask) atomicAdd(&collected, 1u);
       });
     __syncthreads();
-    const int64_t numbers = p.n - collected;
+    const int64_t numbers = line.n - collected;
     k = numbers > 0 ? (numbers - 1) / 2 : 0;
-    if (p.what == 1 && numbers < p.n) k = numbers;  // the first NaN
+    if (p.what == 1 && numbers < line.n) k = numbers;  // the first NaN
   }
 
   Key known = 0, decided = 0;
@@ -101,10 +105,10 @@ template <class E> __device__ __forceinline__ void select(const SelectParams& p)
   uint32_t passed = 0;  // equal keys in earlier tiles
   __syncthreads();
   int turn = 0;
-  for (int64_t first = 0; first < p.n; first += kThreads, turn ^= 1) {
+  for (int64_t first = 0; first < line.n; first += kThreads, turn ^= 1) {
     const int64_t i = first + thread;
-    const Key key = i < p.n ? line[i] : Key(0);
-    const bool less = i < p.n && key < known, equal = i < p.n && key == known;
+    const Key key = i < line.n ? line[i] : Key(0);
+    const bool less = i < line.n && key < known, equal = i < line.n && key == known;
     const uint32_t equals = __ballot_sync(kAll, equal);
     if (lane == 0) of_warp[turn][warp] = __popc(equals);
     __syncthreads();
@@ -128,7 +132,9 @@ template <class E> __device__ __forceinline__ void select(const SelectParams& p)
   const int64_t outer = blockIdx.x / p.inner, column = blockIdx.x % p.inner;
   for (int e = thread; e <= k; e += kThreads) {
     const int64_t to = (outer * (k + 1) + e) * p.inner + column;
-    reinterpret_cast<int64_t*>(p.indices)[to] = entries[e].place();
+    const int64_t from = line.begin + entries[e].place();
+    reinterpret_cast<int64_t*>(p.indices)[to] =
+      p.origin ? reinterpret_cast<const int64_t*>(p.origin)[outer * p.n + from] : from;
     copy_element(p.values, to, p.x, line.base + int64_t(entries[e].place()) * p.inner, p.type);
   }
 }

@@ -1,4 +1,4 @@
-// Launches the kernels of cuda/order/sort.cu and search.cu.
+// Launches the kernels of cuda/order/sort.cu, select.cu and search.cu.
 #include "cuda/order/sort.h"
 
 #include <algorithm>
@@ -7,67 +7,18 @@
 
 #include "cuda/common/axes.h"
 #include "cuda/movement/dense.h"
+#include "cuda/order/radix.h"
 #include "cuda/order/sort_params.h"
-#include "cuda/reduce/scan.h"
 #include "cuda/runtime/stream.h"
 
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kThreads = 256, kTile = 4096, kDigits = 256;
-constexpr int kDigitBits = 8;
+constexpr int64_t kThreads = 256;
 
 using Kernels = Function[2];  // for 32-bit and 64-bit keys
 
 Tensor words(int64_t n, DType dtype, Device device) { return make_tensor(Shape(std::array{n}), dtype, device); }
-
-// A radix sort: first by the bits of the keys, then by the lines of `length` elements, if there are several.
-class Radix {
- public:
-  Radix(Tensor keys, int64_t lines, int64_t length) : keys_(std::move(keys)), lines_(lines) {
-    p_.count = keys_.numel();
-    p_.tiles = (p_.count + kTile - 1) / kTile;
-    p_.length = divisor(static_cast<uint32_t>(length));
-    counts_ = words(kDigits * p_.tiles, DType::I32, keys_.device());
-    scanned_ = words(kDigits * p_.tiles, DType::I32, keys_.device());
-    p_.counts = address(*counts_);
-  }
-  void run(int bits) {
-    for (int shift = 0; shift < bits; shift += kDigitBits) pass(shift, false);
-    const int line_bits = std::bit_width(static_cast<uint64_t>(lines_ - 1));
-    for (int shift = 0; shift < line_bits; shift += kDigitBits) pass(shift, true);
-  }
-  const Tensor& keys() const { return keys_; }  // sorted, unless there are several lines
-  const Tensor& places() const { return places_; }
-
- private:
-  void pass(int shift, bool by_line) {
-    static const Kernels count = {{"sort", "radix_count_u32"}, {"sort", "radix_count_u64"}};
-    static const Kernels move = {{"sort", "radix_move_u32"}, {"sort", "radix_move_u64"}};
-    const Device device = keys_.device();
-    const bool wide = keys_.dtype() == DType::I64;
-    const Stream stream = stream_of(device);
-    const Tensor places = words(p_.count, DType::I32, device),
-                 keys = by_line ? Tensor() : words(p_.count, keys_.dtype(), device);
-    p_.shift = shift;
-    p_.by_line = by_line;
-    p_.keys = address(*keys_);
-    p_.keys_out = keys ? address(*keys) : 0;
-    p_.places = places_ ? address(*places_) : 0;
-    p_.places_out = address(*places);
-    const Grid grid{static_cast<uint32_t>(p_.tiles)};
-    RadixParams p = p_;
-    stream.launch(count[wide], grid, {kThreads}, 0, p);
-    scan(Scan::Sum, *counts_, 0, *scanned_);
-    p.counts = address(*scanned_);
-    stream.launch(move[wide], grid, {kThreads}, 0, p);
-    places_ = places;
-    if (keys) keys_ = keys;
-  }
-  RadixParams p_{};
-  Tensor keys_, places_, counts_, scanned_;
-  int64_t lines_;
-};
 
 SortParams plan(const TensorImpl& x, int dim, bool descending, int64_t keep, const TensorImpl* values,
                 const TensorImpl* indices) {
@@ -87,31 +38,45 @@ SortParams plan(const TensorImpl& x, int dim, bool descending, int64_t keep, con
   p.indices = indices ? address(*indices) : 0;
   p.padded = static_cast<int32_t>(std::bit_ceil(static_cast<uint64_t>(std::min<int64_t>(s.n, kSortBlock))));
   p.log_padded = std::countr_zero(static_cast<uint32_t>(p.padded));
-  p.length = divisor(static_cast<uint32_t>(s.n));
   return p;
+}
+
+// [outer][n][inner] in memory, as a tensor [outer][inner][n].
+Tensor lines_last(const TensorImpl& t, int64_t outer, int64_t n, int64_t inner) {
+  Tensor view = alias(t);
+  const int64_t shape[] = {outer, inner, n}, strides[] = {n * inner, 1, inner};
+  view->ndim = 3;
+  std::copy_n(shape, 3, view->shape);
+  std::copy_n(strides, 3, view->strides);
+  view->update_contiguous();
+  return view;
+}
+
+// The first `keep` of each line by radix sort, which takes contiguous lines.
+void sort_radix(const TensorImpl& x, const Split& s, bool descending, int64_t keep, const TensorImpl* values,
+                const TensorImpl* indices) {
+  RadixSort sort{s.lines(), s.n, keep};
+  sort.descending = descending;
+  if (s.inner == 1) return radix_sort(sort, x, values, indices);
+  const auto view = [&](const TensorImpl* t) { return t ? lines_last(*t, s.outer, keep, s.inner) : Tensor(); };
+  const Tensor from = dense(*lines_last(x, s.outer, s.n, s.inner)), to = view(values), at = view(indices);
+  std::optional<DenseOut> sorted, places;
+  if (values) sorted.emplace(*to);
+  if (indices) places.emplace(*at);
+  radix_sort(sort, *from, sorted ? &**sorted : nullptr, places ? &**places : nullptr);
+  if (sorted) sorted->finish();
+  if (places) places->finish();
 }
 
 // The first `keep` of each line; all tensors are contiguous.
 void sort_dense(SortMethod method, const TensorImpl& x, int dim, bool descending, int64_t keep,
                 const TensorImpl* values, const TensorImpl* indices) {
   static const Kernels lines = {{"sort", "sort_lines_u32"}, {"sort", "sort_lines_u64"}};
-  static const Kernels make = {{"sort", "make_keys_u32"}, {"sort", "make_keys_u64"}};
-  static const Function put("sort", "put_sorted");
   if (x.numel == 0 || keep == 0) return;
-  SortParams p = plan(x, dim, descending, keep, values, indices);
-  const Stream stream = stream_of(x.device);
-  const bool wide = size_of(x.dtype) == 8;
-  if (method == SortMethod::Lines) {
-    const int64_t per_block = kSortBlock >> p.log_padded;
-    return stream.launch(lines[wide], {blocks_for(p.lines, per_block)}, {kThreads}, 0, p);
-  }
-  const Tensor keys = words(x.numel, wide ? DType::I64 : DType::I32, x.device);
-  p.keys = address(*keys);
-  stream.launch(make[wide], {blocks_for(x.numel, kThreads)}, {kThreads}, 0, p);
-  Radix radix(keys, p.lines, p.n);
-  radix.run(static_cast<int>(size_of(x.dtype)) * 8);
-  p.sorted = address(*radix.places());
-  stream.launch(put, {blocks_for(x.numel, kThreads)}, {kThreads}, 0, p);
+  const SortParams p = plan(x, dim, descending, keep, values, indices);
+  if (method != SortMethod::Lines) return sort_radix(x, Split(x, dim), descending, keep, values, indices);
+  const int64_t per_block = kSortBlock >> p.log_padded;
+  stream_of(x.device).launch(lines[size_of(x.dtype) == 8], {blocks_for(p.lines, per_block)}, {kThreads}, 0, p);
 }
 
 void select(const TensorImpl& x, const Split& s, SelectParams p, const TensorImpl& values, const TensorImpl& indices) {
@@ -123,19 +88,55 @@ void select(const TensorImpl& x, const Split& s, SelectParams p, const TensorImp
   p.indices = address(indices);
   p.n = s.n;
   p.inner = s.inner;
+  p.chunks = std::max<int64_t>(p.chunks, 1);
   p.padded = static_cast<int32_t>(std::bit_ceil(static_cast<uint64_t>(p.one ? 1 : p.k + 1)));
-  stream_of(x.device).launch(kernels[size_of(x.dtype) == 8], {static_cast<uint32_t>(s.lines())}, {kThreads}, 0, p);
+  stream_of(x.device).launch(kernels[size_of(x.dtype) == 8], {static_cast<uint32_t>(s.lines() * p.chunks)}, {kThreads},
+                             0, p);
+}
+
+// The number of chunks that occupy the device if there are few lines; a chunk keeps a small part of its elements.
+int64_t chunks_of(const Split& s, int64_t k) {
+  constexpr int64_t kBlocks = 1024, kShortest = 2 * kSortBlock;
+  return std::clamp<int64_t>(kBlocks / s.lines(), 1, std::max<int64_t>(s.n / std::max(kShortest, 4 * k), 1));
+}
+
+// The first k of each line: of each chunk of a line first, then of those. Equal elements stay in order, since chunks are.
+void select_top(const TensorImpl& x, const Split& s, bool largest, int64_t k, const TensorImpl& values,
+                const TensorImpl& indices) {
+  SelectParams p{};
+  p.flip = largest;
+  p.k = k - 1;
+  const int64_t chunks = s.lines() > 0 ? chunks_of(s, k) : 1;
+  if (chunks == 1) return select(x, s, p, values, indices);
+  if (s.inner > 1) {
+    const Tensor from = dense(*lines_last(x, s.outer, s.n, s.inner)), to = lines_last(values, s.outer, k, s.inner),
+                 at = lines_last(indices, s.outer, k, s.inner);
+    const DenseOut sorted(*to), places(*at);
+    select_top(*from, Split(*from, 2), largest, k, *sorted, *places);
+    sorted.finish();
+    return places.finish();
+  }
+  const Tensor best = words(s.lines() * chunks * k, x.dtype, x.device), at = words(best.numel(), DType::I64, x.device);
+  p.chunks = chunks;
+  select(x, s, p, *best, *at);
+  p.chunks = 1;
+  p.origin = address(*at);
+  Split of_chunks = s;
+  of_chunks.n = chunks * k;
+  select(*best, of_chunks, p, values, indices);
 }
 }  // namespace
 
-const char* sort_objection(SortMethod method, int64_t n, int64_t lines, int64_t keep) {
+const char* sort_objection(SortMethod method, int64_t n, int64_t lines, int64_t keep, bool top) {
   constexpr int64_t kLong = 1 << 17, kSomeLines = 16;
   if (method == SortMethod::Radix) return nullptr;
   if (method == SortMethod::Lines) return n <= kSortBlock ? nullptr : "a line is longer than a block sorts";
   if (n <= kSortBlock) return "a block sorts whole lines";
   if (keep > kSortBlock) return "more elements are wanted than a block sorts";
+  if (n > INT32_MAX) return "a line is longer than a block counts";
+  if (top) return nullptr;
   // A few long lines would leave most of the device idle.
-  return n <= INT32_MAX && (n <= kLong || lines >= kSomeLines) ? nullptr : "the lines are few and long";
+  return n <= kLong || lines >= kSomeLines ? nullptr : "the lines are few and long";
 }
 
 void sort(SortMethod method, const TensorImpl& x, int dim, bool descending, const TensorImpl* values,
@@ -153,14 +154,8 @@ void topk(SortMethod method, const TensorImpl& x, int64_t k, int dim, bool large
           const TensorImpl& indices) {
   const Tensor from = dense(x);
   const DenseOut to(values), at(indices);
-  if (k > 0 && method == SortMethod::Select) {
-    SelectParams p{};
-    p.flip = largest;
-    p.k = k - 1;
-    select(*from, Split(x, dim), p, *to, *at);
-  } else {
-    sort_dense(method, *from, dim, largest, k, &*to, &*at);
-  }
+  if (k > 0 && method == SortMethod::Select) select_top(*from, Split(x, dim), largest, k, *to, *at);
+  else sort_dense(method, *from, dim, largest, k, &*to, &*at);
   to.finish();
   at.finish();
 }
@@ -201,16 +196,26 @@ void pick(SortMethod method, Pick what, const TensorImpl& x, int64_t k, int dim,
   at.finish();
 }
 
-SortedKeys sort_keys(const Tensor& keys, int bits) {
+SortedKeys sort_keys(const Tensor& keys, int bits, const TensorImpl* payload) {
   const int64_t n = keys.numel();
-  if (n <= kSortBlock) {
+  if (n <= kSortBlock && !payload) {
     SortedKeys sorted{words(n, DType::I32, keys.device()), words(n, DType::I64, keys.device())};
     sort_dense(SortMethod::Lines, *keys, 0, false, n, sorted.keys.get(), sorted.places.get());
     return sorted;
   }
-  Radix radix(keys, 1, keys.numel());
-  radix.run(std::max(bits, 1));
-  return {radix.keys(), radix.places()};
+  SortedKeys sorted{words(n, DType::I32, keys.device()), words(n, DType::I32, keys.device())};
+  RadixSort sort{1, n, n};
+  sort.bits = std::max(bits, 1);
+  sort.payload = payload;
+  radix_sort(sort, *keys, sorted.keys.get(), sorted.places.get());
+  return sorted;
+}
+
+SortedKeys sort_lines(const Tensor& keys, int64_t lines) {
+  const int64_t n = keys.numel();
+  SortedKeys sorted{words(n, DType::I32, keys.device()), words(n, DType::I32, keys.device())};
+  radix_sort({lines, n / lines, n / lines}, *keys, sorted.keys.get(), sorted.places.get());
+  return sorted;
 }
 
 void search(const TensorImpl& rows, const TensorImpl* order, const TensorImpl& values, bool right,

@@ -5,11 +5,12 @@
 
 namespace strata::cuda {
 
-// Select: a block per line finds the few elements needed. Lines: a block sorts whole lines. Radix: passes over all
-// elements.
+// Select: blocks find the few elements needed. Lines: a block sorts several short lines. Radix: by digits, in a block's
+// shared memory if a line fits, otherwise in passes over all elements.
 enum class SortMethod : uint8_t { Select, Lines, Radix };
-// Why a method does not support `lines` lines of n elements, of which `keep` are needed; null if it does.
-const char* sort_objection(SortMethod method, int64_t n, int64_t lines, int64_t keep);
+// Why a method does not support `lines` lines of n elements, of which `keep` are needed; null if it does. top: they are
+// the first ones.
+const char* sort_objection(SortMethod method, int64_t n, int64_t lines, int64_t keep, bool top = false);
 
 // values and indices have x's shape; either may be null.
 void sort(SortMethod method, const TensorImpl& x, int dim, bool descending, const TensorImpl* values,
@@ -19,11 +20,15 @@ void topk(SortMethod method, const TensorImpl& x, int64_t k, int dim, bool large
 void pick(SortMethod method, Pick what, const TensorImpl& x, int64_t k, int dim, const TensorImpl& values,
           const TensorImpl& indices);
 
-// Sorts a vector of numbers below 2^bits (int32), with their original indices (int32 or int64). Both are new tensors.
+// Sorts a vector of numbers below 2^bits (int32), with their original indices (int32 or int64), or with a payload of 4
+// bytes each. Both are new tensors.
 struct SortedKeys {
   Tensor keys, places;
 };
-SortedKeys sort_keys(const Tensor& keys, int bits);
+SortedKeys sort_keys(const Tensor& keys, int bits, const TensorImpl* payload = nullptr);
+// Sorts equal parts of a vector of non-negative numbers (int32), of at most 8192 elements each. places: indices into the
+// whole vector (int32).
+SortedKeys sort_lines(const Tensor& keys, int64_t lines);
 
 // The insertion index of each value in its row: the last dimension of `rows`, or rows itself if it has one dimension.
 // All are contiguous and of one compute type; `order` (indices that sort the rows) may be null. out: int32 or int64.

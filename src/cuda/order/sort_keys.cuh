@@ -4,31 +4,47 @@
 
 namespace strata::cuda {
 
-// A float of `width` bits, as sign and magnitude; magnitudes above `infinity` are NaN.
-template <class Key> __device__ __forceinline__ Key float_key(Key bits, int width, Key infinity) {
-  const Key top = Key(1) << (width - 1), magnitude = bits & (top - 1), all = top | (top - 1);
-  if (magnitude > infinity) return all;
-  if (magnitude == 0) return top;
-  return bits & top ? ~bits & all : bits | top;
-}
+// Turns the bits of elements of one type into keys, without branches; Bits has the elements' size.
+template <class Bits> struct KeyOrder {
+  static constexpr int kWidth = sizeof(Bits) * 8;
+  static constexpr Bits kAll = Bits(~Bits(0)), kTop = Bits(Bits(1) << (kWidth - 1)), kRest = Bits(kAll ^ kTop);
+  Bits negative;      // bits of negative numbers to invert, besides the sign
+  Bits sign;          // to invert in all numbers
+  Bits least, range;  // keys outside of [least, least + range] are those of NaN
+  Bits minus_zero;    // becomes the key of 0
+
+  __device__ explicit KeyOrder(int32_t type) {
+    const bool floats = is_float(type);
+    const bool is_signed = floats || type == kI8 || type == kI16 || type == kI32 || type == kI64;
+    negative = floats ? kRest : Bits(0);
+    sign = is_signed ? kTop : Bits(0);
+    const Bits infinity = infinity_of(type);
+    least = floats ? Bits(kRest - infinity) : Bits(0);
+    range = floats ? Bits(Bits(kTop + infinity) - least) : type == kBool ? Bits(0) : kAll;
+    minus_zero = floats ? kRest : kTop;
+  }
+  __device__ __forceinline__ Bits operator()(Bits bits) const {
+    const Bits inverted = bits & kTop ? negative : Bits(0), key = bits ^ inverted ^ sign;
+    if (Bits(key - least) > range) return kAll;  // also true as bool
+    return key == minus_zero ? kTop : key;
+  }
+
+ private:
+  // The largest magnitude that is not NaN.
+  static __device__ Bits infinity_of(int32_t type) {
+    if constexpr (sizeof(Bits) == 1) return type == kF8E4M3 ? 0x7eu : 0x7cu;
+    else if constexpr (sizeof(Bits) == 2) return type == kBF16 ? 0x7f80u : 0x7c00u;
+    else if constexpr (sizeof(Bits) == 4) return 0x7f800000u;
+    else return 0x7ff0000000000000ull;
+  }
+};
 
 template <class Key> __device__ __forceinline__ Key key_of(const void* at, int32_t type) {
-  switch (type) {
-    case kF32: return Key(float_key<uint32_t>(*static_cast<const uint32_t*>(at), 32, 0x7f800000u));
-    case kBF16: return Key(float_key<uint32_t>(*static_cast<const uint16_t*>(at), 16, 0x7f80u));
-    case kF16: return Key(float_key<uint32_t>(*static_cast<const uint16_t*>(at), 16, 0x7c00u));
-    case kF8E4M3: return Key(float_key<uint32_t>(*static_cast<const uint8_t*>(at), 8, 0x7eu));
-    case kF8E5M2: return Key(float_key<uint32_t>(*static_cast<const uint8_t*>(at), 8, 0x7cu));
-    case kBool: return Key(*static_cast<const uint8_t*>(at) != 0);
-    case kU8: return Key(*static_cast<const uint8_t*>(at));
-    case kU16: return Key(*static_cast<const uint16_t*>(at));
-    case kU32: return Key(*static_cast<const uint32_t*>(at));
-    case kU64: return Key(*static_cast<const uint64_t*>(at));
-    case kI8: return Key(*static_cast<const uint8_t*>(at) ^ 0x80u);
-    case kI16: return Key(*static_cast<const uint16_t*>(at) ^ 0x8000u);
-    case kI32: return Key(*static_cast<const uint32_t*>(at) ^ 0x80000000u);
-    case kI64: return Key(*static_cast<const uint64_t*>(at) ^ 0x8000000000000000ull);
-    default: return Key(float_key<uint64_t>(*static_cast<const uint64_t*>(at), 64, 0x7ff0000000000000ull));
+  switch (log_size(type)) {
+    case 0: return Key(KeyOrder<uint8_t>(type)(*static_cast<const uint8_t*>(at)));
+    case 1: return Key(KeyOrder<uint16_t>(type)(*static_cast<const uint16_t*>(at)));
+    case 2: return Key(KeyOrder<uint32_t>(type)(*static_cast<const uint32_t*>(at)));
+    default: return Key(KeyOrder<uint64_t>(type)(*static_cast<const uint64_t*>(at)));
   }
 }
 

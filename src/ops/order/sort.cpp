@@ -70,7 +70,7 @@ template <SortMethod method> const char* finds_top_so(const Call& c) {
   const args::topk a(c);
   const TensorImpl& x = a.input();
   const int64_t n = x.ndim ? x.shape[normalize_dim(a.dim(), x.ndim, "topk")] : 1;
-  return cuda::sort_objection(method, n, n ? x.numel / n : 0, a.k());
+  return cuda::sort_objection(method, n, n ? x.numel / n : 0, a.k(), true);
 }
 
 template <SortMethod method> void device_argsort(const Call& c) {
