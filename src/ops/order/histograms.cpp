@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/checked.h"
+#include "cuda/order/histogram.h"
 #include "ops/reduce/common.h"
 #include "strata/ops.h"
 
@@ -30,6 +31,12 @@ Tensor added_up(const Bins& b, const Tensor& weights, int64_t bins) {
 }
 // Weights summed by equal bins: in one pass on the CPU, with ops on a device. x has a compute type, weights are double.
 Tensor added_up(const Tensor& x, const Tensor& weights, int64_t bins, double low, double high) {
+  if (x.is_meta()) return zeros({bins}, kFloat64);
+  if (!on_host(x) && !weights) {
+    const Tensor counts = empty({bins}, kInt64);
+    cuda::count_bins(*x, low, high, *counts);
+    return to(counts, kFloat64);
+  }
   if (!on_host(x)) {
     const Tensor v = to(x, kFloat64), inside = logical_and(ge(v, low), le(v, high));
     const Tensor place = mul(div(sub(where(inside, v, low), low), high - low), static_cast<double>(bins));
@@ -107,14 +114,18 @@ std::vector<Tensor> count_rows(const Tensor& input, TensorList bins, const Tenso
   return out;
 }
 
-// bincount with device ops: waits for the extremes, since the result's length depends on them.
+// bincount on a device: waits for the extremes, since the result's length depends on them.
 Tensor count_on_device(const Tensor& x, const Tensor& weights, int64_t length) {
   if (x.numel() > 0) {
-    const int64_t low = amin(x).item<int64_t>();
+    const auto [low, high] = cuda::integer_range(*x);
     STRATA_CHECK(low >= 0, Runtime, "bincount: only supports 1-d non-negative integral inputs, got {}", low);
-    length = std::max(length, (Checked(amax(x).item<int64_t>()) + 1).get());
+    length = std::max(length, (Checked(high) + 1).get());
   }
-  if (!weights) return scatter_add(zeros({length}, kInt64), 0, x, ones_like(x));
+  if (!weights) {
+    const Tensor counts = empty({length}, kInt64);
+    cuda::count_integers(*x, *counts);
+    return counts;
+  }
   const Tensor sums = scatter_add(zeros({length}, kFloat64), 0, x, to(weights, kFloat64));
   return weights.dtype() == DType::F32 ? to(sums, kFloat32) : sums;
 }
