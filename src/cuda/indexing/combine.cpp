@@ -14,41 +14,56 @@ namespace strata::cuda {
 namespace {
 
 constexpr int64_t kThreads = 256;
+constexpr int64_t kMostOfLine = 8192;  // elements that sort_lines supports
 
-const Function& kernel_of(Scatter how, bool parts, DType compute) {
+enum class Stage : uint8_t { Chunks, Tiles, Parts };
+const Function& kernel_of(Scatter how, Stage stage, DType compute) {
   static const std::deque<Function>& all = *[] {
     auto* list = new std::deque<Function>;
     for (const char* name : {"Add", "Multiply", "Max", "Min"})
-      for (const char* stage : {"", "_parts"})
-        for (const char* type : {"_f32", "_f64", "_i64"})
-          list->emplace_back("combine", std::string(name) + stage + type);
+      for (const char* of : {"", "_tile", "_parts"})
+        for (const char* type : {"_f32", "_f64", "_i64"}) list->emplace_back("combine", std::string(name) + of + type);
     return list;
   }();
   const auto kind = static_cast<size_t>(how) - static_cast<size_t>(Scatter::Add);
-  return all[(kind * 2 + parts) * 3 + kernel_index(compute)];
+  return all[(kind * 3 + static_cast<size_t>(stage)) * 3 + kernel_index(compute)];
+}
+
+// Values as floats of 4 bytes, to be sorted along with their rows: reading them by places would cost more than the sort.
+Tensor as_payload(const TensorImpl& values) {
+  if (values.dtype == DType::F32) return alias(values);
+  Tensor floats = make_tensor(values.sizes(), DType::F32, values.device);
+  copy(*floats, values);
+  return floats;
 }
 }  // namespace
 
 void combine(Scatter how, const Combine& c, const TensorImpl& table, const TensorImpl& values, const Tensor& rows) {
-  const SortedKeys sorted = sort_keys(rows, std::bit_width(static_cast<uint64_t>(c.rows)));
+  const int bits = std::bit_width(static_cast<uint64_t>(c.rows));
+  const bool one_column = c.outer * c.inner == 1, single = values.numel == 1;
+  const DType compute = compute_type(table.dtype);
+  // Lines are sorted on their own, and values of one line are close together.
+  const bool by_line = c.lines > 1 && c.n / c.lines <= kMostOfLine;
+  const Tensor payload = one_column && !single && !by_line && compute == DType::F32 ? as_payload(values) : Tensor();
+  const SortedKeys sorted = by_line ? sort_lines(rows, c.lines) : sort_keys(rows, bits, payload.get());
   CombineParams p{};
   p.table = address(table);
   p.table_type = tag(table);
-  p.values = address(values);
-  p.values_type = tag(values);
+  p.values = payload ? address(*sorted.places) : address(values);
+  p.values_type = payload ? tag(*payload) : tag(values);
   p.keys = address(*sorted.keys);
-  p.places = address(*sorted.places);
+  p.places = payload ? 0 : address(*sorted.places);
   p.wide_places = sorted.places.dtype() == DType::I64;
-  p.single = values.numel == 1;
+  p.single = single;
   p.mean = c.mean;
   p.skip = c.skip;
   p.n = c.n;
   p.rows = c.rows;
   p.outer = c.outer;
   p.inner = c.inner;
-  p.chunks = (c.n + kCombineChunk - 1) / kCombineChunk;
+  p.chunk = one_column ? kCombineTile : kCombineChunk;
+  p.chunks = ceil_div(c.n, p.chunk);
   const int64_t threads = p.chunks * c.outer * c.inner;
-  const DType compute = compute_type(table.dtype);
   const Stream stream = stream_of(table.device);
   Tensor heads, tails;
   if (p.chunks > 1) {
@@ -58,8 +73,10 @@ void combine(Scatter how, const Combine& c, const TensorImpl& table, const Tenso
     p.tails = address(*tails);
   }
   const Grid grid{blocks_for(threads, kThreads)};
-  stream.launch(kernel_of(how, false, compute), grid, {kThreads}, 0, p);
-  if (p.chunks > 1) stream.launch(kernel_of(how, true, compute), grid, {kThreads}, 0, p);
+  if (one_column)
+    stream.launch(kernel_of(how, Stage::Tiles, compute), {static_cast<uint32_t>(p.chunks)}, {kThreads}, 0, p);
+  else stream.launch(kernel_of(how, Stage::Chunks, compute), grid, {kThreads}, 0, p);
+  if (p.chunks > 1) stream.launch(kernel_of(how, Stage::Parts, compute), grid, {kThreads}, 0, p);
 }
 
 }  // namespace strata::cuda

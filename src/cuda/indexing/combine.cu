@@ -1,10 +1,12 @@
 // Reduces the values that index tensors send to the same row: sums, products, extremes.
 //
-// Deterministic without atomics: the values are sorted by row (stable, so in the order of the index), and a thread
-// reduces the 32 neighbours of a chunk for one column. A row within one chunk is finished there. For a row that crosses
-// chunks, partial results go to `heads` (the end of an earlier row) and `tails`, and a second launch reduces those.
-// Bound by memory: each value is read once, and neighbouring threads read neighbouring columns.
+// Deterministic without atomics: the values are sorted by row (stable, so in the order of the index). Rows of several
+// columns: a thread reduces the 32 neighbours of a chunk for one column. Rows of one column: a block reduces the 2048
+// neighbours of a chunk by a segmented scan. A row within one chunk is finished there. For a row that crosses chunks,
+// partial results go to `heads` (the end of an earlier row) and `tails`, and a second launch reduces those. Bound by
+// memory: each value is read once, and neighbouring threads read neighbouring columns or values.
 #include "cuda/common/dtypes.cuh"
+#include "cuda/common/warp.cuh"
 #include "cuda/indexing/indexing_params.h"
 
 namespace strata::cuda {
@@ -39,7 +41,8 @@ struct Sorted {
   bool wide;
   __device__ explicit Sorted(const CombineParams& p)
       : keys(reinterpret_cast<const uint32_t*>(p.keys)), places(p.places), wide(p.wide_places) {}
-  __device__ int64_t place(int64_t i) const {
+  __device__ int64_t place(int64_t i) const {  // without places, the values are sorted too
+    if (!places) return i;
     return wide ? reinterpret_cast<const int64_t*>(places)[i] : reinterpret_cast<const uint32_t*>(places)[i];
   }
   // The first position of a key, at or before `high`.
@@ -65,9 +68,17 @@ __device__ __forceinline__ void finish(const CombineParams& p, const Sorted& s, 
   store<T>(to, p.table_type, C::template both<T>(load<T>(to, p.table_type), total));
 }
 
+struct Position {
+  int64_t chunk, column;
+};
+__device__ __forceinline__ Position position_of(int64_t thread, int64_t columns) {
+  if ((thread | columns) >> 32) return {thread / columns, thread % columns};
+  return {uint32_t(thread) / uint32_t(columns), uint32_t(thread) % uint32_t(columns)};  // several times faster
+}
+
 template <class C, class T> __device__ __forceinline__ void combine(const CombineParams& p) {
   const int64_t columns = p.outer * p.inner, thread = int64_t(blockIdx.x) * kThreads + threadIdx.x;
-  const int64_t chunk = thread / columns, column = thread % columns;
+  const auto [chunk, column] = position_of(thread, columns);
   if (chunk >= p.chunks) return;
   const Sorted s(p);
   const int64_t begin = chunk * kCombineChunk, end = min(begin + kCombineChunk, p.n);
@@ -86,27 +97,105 @@ template <class C, class T> __device__ __forceinline__ void combine(const Combin
   if (end < p.n && s.keys[end] == s.keys[end - 1]) reinterpret_cast<T*>(p.tails)[thread] = total;
 }
 
+// A segment's running result, and whether a segment begins in the range that it covers.
+template <class T> struct Segment {
+  T total;
+  bool begins;
+};
+template <class C, class T> __device__ __forceinline__ Segment<T> joined(const Segment<T>& a, const Segment<T>& b) {
+  return {b.begins ? b.total : C::template both<T>(a.total, b.total), a.begins || b.begins};
+}
+template <class T> __device__ __forceinline__ Segment<T> from_below(const Segment<T>& s, int by) {
+  Segment<T> below;
+  if constexpr (TagOf<T>::value == kI64) below.total = __shfl_up_sync(kAllLanes, static_cast<long long>(s.total), by);
+  else below.total = __shfl_up_sync(kAllLanes, s.total, by);
+  below.begins = __shfl_up_sync(kAllLanes, int(s.begins), by);
+  return below;
+}
+// What the threads before this one have of the segment that is open at its first element. All threads call it.
+template <class C, class T> __device__ __forceinline__ Segment<T> before_thread(const Segment<T>& own) {
+  __shared__ Segment<T> of_warp[kThreads / 32];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const Segment<T> none{C::template none<T>(), false};
+  Segment<T> up_to = own;
+#pragma unroll
+  for (int by = 1; by < 32; by *= 2) {
+    const Segment<T> below = from_below(up_to, by);
+    if (lane >= by) up_to = joined<C, T>(below, up_to);
+  }
+  if (lane == 31) of_warp[warp] = up_to;
+  __syncthreads();
+  Segment<T> before = none;
+  for (int w = 0; w < warp; ++w) before = joined<C, T>(before, of_warp[w]);
+  const Segment<T> below = from_below(up_to, 1);
+  return lane == 0 ? before : joined<C, T>(before, below);
+}
+
+template <class C, class T> __device__ __forceinline__ void combine_tile(const CombineParams& p) {
+  constexpr int kItems = kCombineTile / kThreads;
+  // a gap after every 32 elements: without, the eight neighbours of each thread would be in the same banks
+  __shared__ uint32_t keys[kCombineTile + kCombineTile / 32];
+  __shared__ T values[kCombineTile + kCombineTile / 32];
+  const auto slot = [](int i) { return i + i / 32; };
+  const Sorted s(p);
+  const int64_t begin = int64_t(blockIdx.x) * kCombineTile;
+  const int count = int(min(p.n - begin, int64_t(kCombineTile)));
+#pragma unroll
+  for (int j = 0; j < kItems; ++j) {
+    const int i = j * kThreads + threadIdx.x;
+    if (i >= count) continue;
+    keys[slot(i)] = s.keys[begin + i];
+    const int64_t from = p.single ? 0 : s.place(begin + i);
+    values[slot(i)] = load<T>(element(p.values, p.values_type, from), p.values_type);
+  }
+  __syncthreads();
+  const int first = threadIdx.x * kItems;
+  const auto begins = [&](int i) {
+    if (i == 0) return begin == 0 || s.keys[begin - 1] != keys[0];
+    return keys[slot(i - 1)] != keys[slot(i)];
+  };
+  Segment<T> own{C::template none<T>(), false};
+#pragma unroll
+  for (int j = 0; j < kItems; ++j)
+    if (first + j < count) own = joined<C, T>(own, Segment<T>{values[slot(first + j)], begins(first + j)});
+  Segment<T> run = before_thread<C, T>(own);
+  for (int j = 0; j < kItems; ++j) {
+    const int i = first + j;
+    if (i >= count) return;
+    run = joined<C, T>(run, Segment<T>{values[slot(i)], begins(i)});
+    const bool at_end = i + 1 == count;
+    if (at_end ? begin + i + 1 < p.n && s.keys[begin + i + 1] == keys[slot(i)] : keys[slot(i + 1)] == keys[slot(i)]) {
+      if (at_end) reinterpret_cast<T*>(p.tails)[blockIdx.x] = run.total;  // the row continues in the next chunk
+    } else if (run.begins) {
+      finish<C, T>(p, s, 0, begin + i, run.total);
+    } else {
+      reinterpret_cast<T*>(p.heads)[blockIdx.x] = run.total;
+    }
+  }
+}
+
 template <class C, class T> __device__ __forceinline__ void combine_parts(const CombineParams& p) {
   const int64_t columns = p.outer * p.inner, thread = int64_t(blockIdx.x) * kThreads + threadIdx.x;
-  const int64_t chunk = thread / columns, column = thread % columns;
+  const auto [chunk, column] = position_of(thread, columns);
   if (chunk >= p.chunks || chunk == 0) return;
   const Sorted s(p);
-  const int64_t begin = chunk * kCombineChunk, end = min(begin + kCombineChunk, p.n);
+  const int64_t begin = chunk * p.chunk, end = min(begin + p.chunk, p.n);
   const uint32_t key = s.keys[begin];
   if (s.keys[begin - 1] != key) return;         // no row continues from before
   if (end < p.n && s.keys[end] == key) return;  // the row continues
-  int64_t last = begin;
-  while (last + 1 < end && s.keys[last + 1] == key) ++last;
+  const int64_t last = s.first_of(key + 1, end) - 1;
   T total = C::template none<T>();
-  for (int64_t c = s.first_of(key, begin) / kCombineChunk; c < chunk; ++c)
+#pragma unroll 4
+  for (int64_t c = s.first_of(key, begin) / p.chunk; c < chunk; ++c)
     total = C::template both<T>(total, reinterpret_cast<const T*>(p.tails)[c * columns + column]);
   total = C::template both<T>(total, reinterpret_cast<const T*>(p.heads)[thread]);
   finish<C, T>(p, s, column, last, total);
 }
 }  // namespace
 
-#define STRATA_COMBINE(C, suffix, T)                                                                    \
-  extern "C" __global__ void __launch_bounds__(256) C##_##suffix(CombineParams p) { combine<C, T>(p); } \
+#define STRATA_COMBINE(C, suffix, T)                                                                              \
+  extern "C" __global__ void __launch_bounds__(256) C##_##suffix(CombineParams p) { combine<C, T>(p); }           \
+  extern "C" __global__ void __launch_bounds__(256) C##_tile_##suffix(CombineParams p) { combine_tile<C, T>(p); } \
   extern "C" __global__ void __launch_bounds__(256) C##_parts_##suffix(CombineParams p) { combine_parts<C, T>(p); }
 #define STRATA_COMBINE_ALL(C) \
   STRATA_COMBINE(C, f32, float) STRATA_COMBINE(C, f64, double) STRATA_COMBINE(C, i64, int64_t)

@@ -11,6 +11,7 @@ struct Combine {
   int64_t n;                   // values [outer][n][inner], or one value for all
   int64_t skip = -1;           // a row that is not changed
   bool mean = false;           // divide sums by their counts
+  int64_t lines = 1;           // equal parts of the n values, of which each goes to rows after those of the one before
 };
 // table[:, rows[i], :] op= values[:, i, :], in the order of i. Both are contiguous. rows: int32; the value c.rows means
 // that a value is skipped.

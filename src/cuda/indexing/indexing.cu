@@ -172,6 +172,18 @@ extern "C" __global__ void __launch_bounds__(256) target_numbers(AlongParams p) 
 }
 
 namespace {
+// Adds integers, which do not depend on the order; N is unsigned, so that sums wrap around.
+template <class N> __device__ __forceinline__ void add_targets(const AlongParams& p) {
+  const int64_t e = int64_t(blockIdx.x) * kThreads + threadIdx.x;
+  if (e >= p.axes.count) return;
+  const int64_t to = target_of(p, e);
+  if (to >= 0) atomicAdd(reinterpret_cast<N*>(p.table) + to, reinterpret_cast<const N*>(p.block)[p.single ? 0 : e]);
+}
+}  // namespace
+extern "C" __global__ void __launch_bounds__(256) add_targets_u32(AlongParams p) { add_targets<unsigned>(p); }
+extern "C" __global__ void __launch_bounds__(256) add_targets_u64(AlongParams p) { add_targets<unsigned long long>(p); }
+
+namespace {
 struct Place3 {
   int64_t table, index, block;
 };

@@ -28,6 +28,8 @@ void scatter(const TensorImpl& out, int dim, const TensorImpl& index, const Tens
 
 int64_t count_nonzero(const TensorImpl& t);                // waits for the device
 void nonzero(const TensorImpl& out, const TensorImpl& t);  // out [count, ndim], int64
+// The elements of x where the mask, of the same shape, is set; out is contiguous.
+void masked_select(const TensorImpl& out, const TensorImpl& x, const TensorImpl& mask);
 
 // out = x in the lower (upper) triangle of each matrix, 0 elsewhere.
 void triangle(const TensorImpl& out, const TensorImpl& x, bool lower, int64_t diagonal);

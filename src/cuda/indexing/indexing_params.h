@@ -30,16 +30,18 @@ struct RowsParams {
 
 // Values sorted by row, and reduced into rows: table [outer][rows][inner] and values [outer][n][inner] are contiguous.
 struct CombineParams {
-  uint64_t table, values, keys, places;  // keys: uint32, [n]; places: uint32 or int64, [n]
-  uint64_t heads, tails;                 // partial results that cross chunks, [chunks][outer * inner]
+  uint64_t table, values, keys;  // keys: uint32, [n]
+  uint64_t places;               // uint32 or int64, [n]; 0: the values are sorted
+  uint64_t heads, tails;         // partial results that cross chunks, [chunks][outer * inner]
   int32_t table_type, values_type;
   int32_t wide_places;
   int32_t single;  // one value for all
   int32_t mean;    // divide sums by their counts
   int64_t skip;    // a row that is not changed; negative: none
-  int64_t n, rows, outer, inner, chunks;
+  int64_t n, rows, outer, inner;
+  int64_t chunk, chunks;  // elements of a chunk: kCombineChunk, or kCombineTile for a block
 };
-constexpr int kCombineChunk = 32;
+constexpr int kCombineChunk = 32, kCombineTile = 2048;
 
 // Gather and scatter along one dimension. The axes are those of the index.
 struct AlongParams {
@@ -55,8 +57,10 @@ struct AlongParams {
 };
 
 struct NonzeroParams {
-  uint64_t x, counts, out;  // counts: int32 per tile; prefix sums for the second kernel
-  int32_t type, dims;
+  uint64_t x, out;         // out: the total, or positions, or elements
+  uint64_t source;         // elements to copy, of 1 << log_unit bytes
+  uint64_t words, ticket;  // for look-back
+  int32_t type, dims, log_unit;
   int64_t count;
   FastDivisor size[kAxesMost];  // the fastest first
 };

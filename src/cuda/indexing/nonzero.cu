@@ -1,16 +1,17 @@
-// Positions of non-zero elements, in order.
+// Positions of non-zero elements, in order; elements under a mask.
 //
-// Bound by memory: elements are read twice. A block takes 4096 elements; the first kernel counts, the counts are scanned
-// (cuda/reduce/scan.cu), the second writes: each warp has 512 neighbours and places them by ballots.
+// Bound by memory: elements are read once to count them, since the result's size depends on the count, and once to write
+// (compact.cuh).
+#include "cuda/common/compact.cuh"
 #include "cuda/common/dtypes.cuh"
 #include "cuda/common/index.cuh"
+#include "cuda/common/units.cuh"
 #include "cuda/indexing/indexing_params.h"
 
 namespace strata::cuda {
 namespace {
 
-constexpr int kThreads = 256, kWarps = 8, kItems = 16, kTile = kThreads * kItems;
-constexpr uint32_t kAll = 0xffffffffu;
+constexpr int kThreads = 256, kItems = 16, kTile = kThreads * kItems;
 
 __device__ __forceinline__ bool is_set(const NonzeroParams& p, int64_t i) {
   if (i >= p.count) return false;
@@ -34,44 +35,35 @@ __device__ __forceinline__ bool is_set(const NonzeroParams& p, int64_t i) {
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(256) count_nonzero(NonzeroParams p) {
-  __shared__ int32_t of_warp[kWarps];
+  __shared__ uint32_t total;
+  if (threadIdx.x == 0) total = 0;
+  __syncthreads();
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int64_t first = int64_t(blockIdx.x) * kTile + warp * 32 * kItems + lane;
-  int32_t found = 0;
+  uint32_t found = 0;
 #pragma unroll
-  for (int j = 0; j < kItems; ++j) found += __popc(__ballot_sync(kAll, is_set(p, first + j * 32)));
-  if (lane == 0) of_warp[warp] = found;
+  for (int j = 0; j < kItems; ++j) found += __popc(__ballot_sync(kAllLanes, is_set(p, first + j * 32)));
+  if (lane == 0) atomicAdd(&total, found);
   __syncthreads();
-  if (threadIdx.x != 0) return;
-  int32_t total = 0;
-  for (int w = 0; w < kWarps; ++w) total += of_warp[w];
-  reinterpret_cast<int32_t*>(p.counts)[blockIdx.x] = total;
+  if (threadIdx.x == 0) atomicAdd(reinterpret_cast<unsigned long long*>(p.out), static_cast<unsigned long long>(total));
 }
 
 extern "C" __global__ void __launch_bounds__(256) write_nonzero(NonzeroParams p) {
-  __shared__ int32_t of_warp[kWarps];
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int64_t first = int64_t(blockIdx.x) * kTile + warp * 32 * kItems + lane;
-  uint32_t masks[kItems];
-  int32_t found = 0;
-#pragma unroll
-  for (int j = 0; j < kItems; ++j) {
-    masks[j] = __ballot_sync(kAll, is_set(p, first + j * 32));
-    found += __popc(masks[j]);
-  }
-  if (lane == 0) of_warp[warp] = found;
-  __syncthreads();
-  int64_t row = blockIdx.x > 0 ? reinterpret_cast<const int32_t*>(p.counts)[blockIdx.x - 1] : 0;
-  for (int w = 0; w < warp; ++w) row += of_warp[w];
-#pragma unroll
-  for (int j = 0; j < kItems; ++j) {
-    if (masks[j] >> lane & 1) {
-      int64_t* to = reinterpret_cast<int64_t*>(p.out) + (row + __popc(masks[j] & ((1u << lane) - 1))) * p.dims;
-      uint32_t rest = uint32_t(first + j * 32);
-      for (int d = 0; d < p.dims; ++d) to[p.dims - 1 - d] = split_off(rest, p.size[d]);
-    }
-    row += __popc(masks[j]);
-  }
+  const Selection s = select_elements(p.words, p.ticket, [&](int64_t i) { return is_set(p, i); });
+  s.each([&](int j, int64_t row) {
+    if (!s.has(j)) return;
+    int64_t* to = reinterpret_cast<int64_t*>(p.out) + row * p.dims;
+    uint32_t rest = uint32_t(s.first + j * 32);
+    for (int d = 0; d < p.dims; ++d) to[p.dims - 1 - d] = split_off(rest, p.size[d]);
+  });
+}
+
+// The elements of `source` where x, the mask, is set.
+extern "C" __global__ void __launch_bounds__(256) write_masked(NonzeroParams p) {
+  const Selection s = select_elements(p.words, p.ticket, [&](int64_t i) { return is_set(p, i); });
+  s.each([&](int j, int64_t row) {
+    if (s.has(j)) store_unit(p.out, row, p.log_unit, load_unit(p.source, s.first + j * 32, p.log_unit));
+  });
 }
 
 }  // namespace strata::cuda

@@ -1,5 +1,4 @@
-// Launches the kernels of cuda/indexing/indexing.cu along one dimension (gather, scatter), of nonzero.cu and of
-// triangle.cu.
+// Launches the kernels of cuda/indexing/indexing.cu along one dimension (gather, scatter) and of triangle.cu.
 #include <array>
 #include <bit>
 
@@ -9,16 +8,15 @@
 #include "cuda/indexing/indexing_params.h"
 #include "cuda/indexing/take.h"
 #include "cuda/movement/dense.h"
-#include "cuda/reduce/reduce.h"
-#include "cuda/reduce/scan.h"
 #include "cuda/runtime/faults.h"
 #include "cuda/runtime/stream.h"
 
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kThreads = 256, kItems = 4, kNonzeroTile = 4096;
-// If lines are this short, or this many, one thread walks each line; otherwise colliding elements are sorted.
+constexpr int64_t kThreads = 256, kItems = 4;
+// If lines are this short, or this many and next to each other, one thread walks each line; otherwise colliding elements
+// are sorted.
 constexpr int64_t kShortLine = 64, kManyLines = 4096;
 
 // The axes of index with the strides of the table, 0 along dim.
@@ -106,12 +104,13 @@ void gather(const TensorImpl& out, const TensorImpl& in, int dim, const TensorIm
 
 void scatter(const TensorImpl& out, int dim, const TensorImpl& index, const TensorImpl& src, Scatter how) {
   static const Function mark("indexing", "mark_targets"), put("indexing", "put_targets"),
-    number("indexing", "target_numbers");
+    number("indexing", "target_numbers"), add[] = {{"indexing", "add_targets_u32"}, {"indexing", "add_targets_u64"}};
   if (index.numel == 0) return;
   const Stream stream = stream_of(out.device);
   const int64_t length = index.ndim ? index.shape[dim] : 1;
   const bool single = src.ndim == 0, assign = how == Scatter::Assign;
-  if (length <= kShortLine || index.numel / length >= kManyLines) {
+  const bool adjacent = index.ndim > 0 && dim + 1 < index.ndim;
+  if (length <= kShortLine || (adjacent && index.numel / length >= kManyLines)) {
     AlongParams p = plan(out, dim, index);
     p.faults = fault_sink(stream.gpu());
     return scatter_lines(p, dim, out, index, src, how);
@@ -135,48 +134,17 @@ void scatter(const TensorImpl& out, int dim, const TensorImpl& index, const Tens
       stream.launch(mark, grid, {kThreads}, 0, p);
     }
     stream.launch(put, grid, {kThreads}, 0, p);
+  } else if (how == Scatter::Add && is_integral(out.dtype, false) && size_of(out.dtype) >= 4) {
+    stream.launch(add[size_of(out.dtype) == 8], grid, {kThreads}, 0, p);
   } else {
     const Tensor keys = numbers(index.numel);
     p.keys = address(*keys);
     stream.launch(number, grid, {kThreads}, 0, p);
-    combine(how, {out.numel, 1, 1, index.numel}, *table, *values, keys);
+    Combine c{out.numel, 1, 1, index.numel};
+    if (!adjacent) c.lines = index.numel / length;  // one after the other in the table
+    combine(how, c, *table, *values, keys);
   }
   if (table.bytes() != out.data) copy(out, *table);
-}
-
-int64_t count_nonzero(const TensorImpl& t) {
-  if (t.numel == 0) return 0;
-  const Tensor count = make_tensor({}, DType::I64, t.device);
-  // Floats are counted in double: exact for 2^31 elements, and NaN counts as nonzero.
-  reduce(Fold::CountNonzero, t, (1u << t.ndim) - 1, is_floating(t.dtype) ? DType::F64 : DType::I64, *count);
-  return count.item<int64_t>();
-}
-
-void nonzero(const TensorImpl& out, const TensorImpl& t) {
-  static const Function count("nonzero", "count_nonzero"), write("nonzero", "write_nonzero");
-  if (out.shape[0] == 0) return;
-  STRATA_CHECK(t.numel <= INT32_MAX, NotImplemented,
-               "nonzero: {} elements are more than the device kernels count; at most {} are supported", t.numel,
-               INT32_MAX);
-  const Tensor x = dense(t);
-  const DenseOut to(out);
-  NonzeroParams p{};
-  p.x = address(*x);
-  p.type = tag(t);
-  p.out = address(*to);
-  p.dims = t.ndim;
-  p.count = t.numel;
-  for (int d = 0; d < t.ndim; ++d) p.size[d] = divisor(static_cast<uint32_t>(t.shape[t.ndim - 1 - d]));
-  const Grid grid{blocks_for(t.numel, kNonzeroTile)};
-  const auto table = [&] { return make_tensor(Shape(std::array{int64_t{grid.x}}), DType::I32, t.device); };
-  const Tensor counts = table(), scanned = table();
-  p.counts = address(*counts);
-  const Stream stream = stream_of(t.device);
-  stream.launch(count, grid, {kThreads}, 0, p);
-  scan(Scan::Sum, *counts, 0, *scanned);
-  p.counts = address(*scanned);
-  stream.launch(write, grid, {kThreads}, 0, p);
-  to.finish();
 }
 
 void triangle(const TensorImpl& out, const TensorImpl& x, bool lower, int64_t diagonal) {

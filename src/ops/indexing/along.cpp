@@ -5,6 +5,7 @@
 #include <set>
 
 #include "autograd/autograd.h"
+#include "cuda/indexing/indexing.h"
 #include "ops/indexing/indexing.h"
 #include "ops/layout.h"
 #include "strata/ops/creation/fills.h"
@@ -310,6 +311,13 @@ STRATA_OP(masked_select, "masked_select(Tensor input, Tensor mask) -> Tensor")
                  name_of(mask.dtype()));
     const Dims shape = broadcast_shapes(input.shape(), mask.shape(), "masked_select");
     if (mask.is_meta()) refuse_shape_from_values("masked_select");
+    if (mask.device().type != DeviceType::Cpu && mask.device() == input.device() &&
+        !(thread_state.grad_mode && input.requires_grad())) {
+      const Tensor x = expand(input, shape), set = expand(mask, shape);
+      const Tensor out = empty({cuda::count_nonzero(*set)}, input.dtype());
+      cuda::masked_select(*out, *x, *set);
+      return out;
+    }
     return index_at(reshape(expand(input, shape), -1), {contiguous(positions_of(expand(mask, shape)))}, 0);
   })
   .dtypes(kStorageTypes)

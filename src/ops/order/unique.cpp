@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "cuda/order/group.h"
 #include "ops/reduce/common.h"
 #include "ops/transfer.h"
 #include "strata/ops.h"
@@ -43,14 +44,14 @@ Tensor from_vector(const std::vector<int64_t>& v) {
   return from_vector(v, Shape(&n, 1));
 }
 
-// Groups from tensors on a device: `starts` is true where a group begins, in the order `order` (none: the given order).
-// Returns the first element of each group, the group of each element, the groups' sizes.
-std::tuple<Tensor, Tensor, Tensor> group_on_device(const Tensor& starts, const Tensor& order) {
-  const int64_t n = starts.numel(), one[] = {1};
-  const Tensor first = select(nonzero(starts), 1, 0), number = sub(cumsum(starts, 0), 1);
-  const Tensor counts = diff(cat(TensorList(std::vector<Tensor>{first, full(Shape(one), n, kInt64)}), 0));
-  if (!order) return {first, number, counts};
-  return {index_select(order, 0, first), scatter(number, 0, order, number), counts};
+// Groups of a vector on a device, in the order `order` (none: the given order): groups of equal neighbours, or if `given`
+// those that begin where it is true. Returns the first element of each group, the group of each element, the groups'
+// sizes.
+std::tuple<Tensor, Tensor, Tensor> group_on_device(const Tensor& x, bool given, const Tensor& order) {
+  const int64_t one[] = {1};
+  const auto [first, inverse] = cuda::group_neighbours(x, given, order);
+  const Tensor counts = diff(cat(TensorList(std::vector<Tensor>{first, full(Shape(one), x.numel(), kInt64)}), 0));
+  return {order ? index_select(order, 0, first) : first, inverse, counts};
 }
 // True at 0 and where `differs` (of each element from the previous one, without the first) is.
 Tensor starts_from(const Tensor& differs, int64_t n) {
@@ -67,14 +68,12 @@ std::tuple<Tensor, Tensor, Tensor> group_elements(const Tensor& input, bool cons
   need_values(input, consecutive);
   Scoped mode(thread_state.grad_mode, false);
   const Tensor x = contiguous(reshape(input, {-1}));
-  const Tensor order = consecutive ? Tensor() : argsort(x);
   if (!on_host(x)) {
-    const int64_t n = x.numel();
-    const Tensor sorted = order ? index_select(x, 0, order) : x;
-    const Tensor differs = n > 1 ? ne(narrow(sorted, 0, 1, n - 1), narrow(sorted, 0, 0, n - 1)) : zeros({0}, kBool);
-    const auto [first, inverse, counts] = group_on_device(starts_from(differs, n), order);
+    const auto [sorted, order] = consecutive ? std::array{x, Tensor()} : sort(x);
+    const auto [first, inverse, counts] = group_on_device(sorted, false, order);
     return {first, reshape(inverse, input.shape()), counts};
   }
+  const Tensor order = consecutive ? Tensor() : argsort(x);
   const Groups g = dispatch_dtype(x.dtype(), [&]<class T>() {
     const T* p = x.data<T>();
     return group(order ? order.data<int64_t>() : nullptr, x.numel(), [&](int64_t a, int64_t b) {
@@ -107,7 +106,7 @@ std::tuple<Tensor, Tensor, Tensor> group_slices(const Tensor& input, int64_t dim
     const Tensor sorted = consecutive || n == 0 ? rows : index_select(rows, 0, order);
     const Tensor differs =
       n > 1 ? any(ne(narrow(sorted, 0, 1, n - 1), narrow(sorted, 0, 0, n - 1)), int64_t{1}) : zeros({0}, kBool);
-    const auto [first, inverse, counts] = group_on_device(starts_from(differs, n), order);
+    const auto [first, inverse, counts] = group_on_device(starts_from(differs, n), true, order);
     return {first, inverse, counts};
   }
   const Groups g = dispatch_dtype(rows.dtype(), [&]<class T>() {
