@@ -3,6 +3,7 @@
 #include "cpu/creation/random.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 #include <vector>
@@ -176,6 +177,37 @@ void fill_permutation(const TensorImpl& out, Generator& generator) {
   });
   for (size_t i = 0; i < order.size(); ++i) std::swap(order[i], order[static_cast<size_t>(pick[i])]);
   convert_row(out.dtype, DType::I64)(out.data, 1, reinterpret_cast<const std::byte*>(order.data()), 1, n);
+}
+
+void fill_order(const TensorImpl& out, Generator& generator) {
+  struct Entry {
+    uint64_t key;
+    int64_t place;
+  };
+  const int64_t n = out.numel;
+  const auto count = static_cast<size_t>(n);
+  std::vector<uint64_t> keys(count);
+  constexpr uint64_t kSign = uint64_t{1} << 63;  // devices compare the numbers with their signs
+  each_batch(n, 2, generator, [&](const Words& words, int64_t first, int64_t drawn) {
+    for (int64_t i = 0; i < drawn; ++i)
+      keys[static_cast<size_t>(first + i)] = (static_cast<uint64_t>(words.w[2 * i]) << 32 | words.w[2 * i + 1]) ^ kSign;
+  });
+  // The keys are uniform, so their upper bits distribute them evenly: about eight to a bucket, which is then sorted.
+  const int shift = 64 - std::max(static_cast<int>(std::bit_width(count)) - 3, 1);
+  std::vector<size_t> next((size_t{1} << (64 - shift)) + 1);
+  for (const uint64_t key : keys) ++next[(key >> shift) + 1];
+  std::partial_sum(next.begin(), next.end(), next.begin());
+  std::vector<Entry> entries(count);
+  for (size_t i = 0; i < count; ++i) entries[next[keys[i] >> shift]++] = {keys[i], static_cast<int64_t>(i)};
+  for (size_t i = 1; i < count; ++i) {  // equal keys stay in order
+    const Entry own = entries[i];
+    size_t at = i;
+    for (; at > 0 && entries[at - 1].key > own.key; --at) entries[at] = entries[at - 1];
+    entries[at] = own;
+  }
+  constexpr int64_t kStep = sizeof(Entry) / sizeof(int64_t);
+  if (n > 0)
+    convert_row(out.dtype, DType::I64)(out.data, 1, reinterpret_cast<const std::byte*>(&entries[0].place), kStep, n);
 }
 
 void draw_by_weight(const TensorImpl& out, const TensorImpl& weights, bool replacement, Generator& generator) {

@@ -13,6 +13,8 @@ void fill_integers(const TensorImpl& out, int64_t low, uint64_t range, Generator
 // out[i] is 1 with probability p[i]; p is contiguous and of out's shape.
 void fill_bernoulli(const TensorImpl& out, const TensorImpl& p, Generator& generator);
 void fill_permutation(const TensorImpl& out, Generator& generator);  // of 0 … n-1
+// The order of as many random numbers as fill_integers draws with range 0: a permutation too.
+void fill_order(const TensorImpl& out, Generator& generator);
 // For each row of weights (contiguous, float64), `count` indices drawn by weight.
 void draw_by_weight(const TensorImpl& out, const TensorImpl& weights, bool replacement, Generator& generator);
 

@@ -7,8 +7,10 @@
 #include "autograd/autograd.h"
 #include "cpu/creation/random.h"
 #include "cpu/movement/copy.h"
+#include "cpu/order/sort.h"
 #include "cpu/reference.h"
 #include "cuda/creation/random.h"
+#include "cuda/order/sort.h"
 #include "ops/layout.h"
 #include "ops/transfer.h"
 #include "strata/ops/creation/fills.h"
@@ -74,6 +76,30 @@ Tensor integers(const Tensor& fresh, int64_t low, int64_t high, Generator* g, bo
   Tensor out = random_integers_(fresh, low, high, g);
   if (requires_grad) out.set_requires_grad();
   return out;
+}
+
+// A long permutation is the order of random numbers of 64 bits, which devices can sort; short ones are shuffled, which is
+// faster on the host. Both are the same on every device.
+bool is_short_permutation(const Call& c) { return c.out().numel() < 1 << 14; }
+const char* needs_short_permutation(const Call& c) {
+  return is_short_permutation(c) ? nullptr : "long permutations are the order of random numbers";
+}
+const char* needs_long_permutation(const Call& c) {
+  return is_short_permutation(c) ? "short permutations are shuffled" : nullptr;
+}
+using FillIntegers = decltype(&cpu::fill_integers);
+template <FillIntegers fill_integers, decltype(&cpu::sort) sort> void sort_numbers(const Call& c) {
+  const args::randperm a(c);
+  const TensorImpl& out = *c.out();
+  const auto numbers = [&] { return make_tensor(out.sizes(), DType::I64, out.device); };
+  const Tensor keys = numbers(), order = out.dtype == DType::I64 ? alias(out) : numbers();
+  fill_integers(*keys, 0, 0, generator_of(a.generator_value()));
+  sort(*keys, 0, false, nullptr, order.get());
+  if (out.dtype != DType::I64) copy_values(out, *order);
+}
+void sort_on_device(const TensorImpl& x, int dim, bool descending, const TensorImpl* values,
+                    const TensorImpl* indices) {
+  cuda::sort(cuda::SortMethod::Radix, x, dim, descending, values, indices);
 }
 
 template <decltype(&cpu::fill_random) fill_random> void run_fill(const Call& c) {
@@ -234,10 +260,18 @@ STRATA_OP(randperm,
     c.out()->set_shape(Shape(std::array{c.n()}));
     set_options(c, c.dtype(), c.device_value(), c.requires_grad_value());
   })
-  .kernel("fisher_yates",
-          [](const args::randperm& c) { cpu::fill_permutation(*c.out(), generator_of(c.generator_value())); })
+  .kernel(
+    "fisher_yates", [](const args::randperm& c) { cpu::fill_permutation(*c.out(), generator_of(c.generator_value())); },
+    needs_short_permutation)
+  .kernel(
+    "bucket_sort", [](const args::randperm& c) { cpu::fill_order(*c.out(), generator_of(c.generator_value())); },
+    needs_long_permutation)
   .kernel("reference",
-          [](const args::randperm& c) { cpu::fill_permutation_reference(*c.out(), generator_of(c.generator_value())); })
+          [](const args::randperm& c) {
+            if (!is_short_permutation(c)) return sort_numbers<cpu::fill_integers_reference, cpu::sort_reference>(c);
+            cpu::fill_permutation_reference(*c.out(), generator_of(c.generator_value()));
+          })
+  .cuda("radix_sort", sort_numbers<cuda::fill_integers, sort_on_device>, needs_long_permutation)
   .cuda_on_host("fisher_yates_on_host")
   .draws()
   .samples({"5", "0"})
