@@ -6,6 +6,7 @@
 #include "cuda/common/tensors.h"
 #include "cuda/linalg/gemm_hopper_params.h"
 #include "cuda/linalg/realign.h"
+#include "cuda/linalg/tensor_map.h"
 
 namespace strata::cuda {
 namespace {
@@ -107,23 +108,9 @@ struct Matrix {
   const int64_t (&sizes)[2], (&strides)[2];
 };
 
-driver::CUtensorMap tensor_map(const Gpu& gpu, DType dtype, const Matrix& m, int box_x, int box_y) {
-  using Wide = unsigned long long;
-  const bool inner = m.strides[1] != 0, outer = m.strides[0] != 0;
-  const Wide sizes[] = {static_cast<Wide>(m.x), static_cast<Wide>(m.y), static_cast<Wide>(inner ? m.sizes[1] : 1),
-                        static_cast<Wide>(outer ? m.sizes[0] : 1)};
-  // The stride of a dimension of size 1 is not used, but it is checked.
-  const Wide strides[] = {static_cast<Wide>(2 * m.ld), static_cast<Wide>(2 * (inner ? m.strides[1] : m.ld)),
-                          static_cast<Wide>(2 * (outer ? m.strides[0] : m.ld))};
-  const unsigned box[] = {static_cast<unsigned>(box_x), static_cast<unsigned>(box_y), 1, 1}, steps[] = {1, 1, 1, 1};
-  driver::CUtensorMap map;
-  gpu.check(gpu.table().cuTensorMapEncodeTiled(
-              &map, dtype == DType::BF16 ? driver::kTensorMapBf16 : driver::kTensorMapF16, 4,
-              reinterpret_cast<void*>(m.address), sizes, strides, box, steps, driver::kTensorMapNotInterleaved,
-              box_x == 64 ? driver::kTensorMapSwizzle128 : driver::kTensorMapSwizzle64, driver::kTensorMapPromote256,
-              driver::kTensorMapFillZeros),
-            "describe a matrix for TMA");
-  return map;
+driver::CUtensorMap map_of(const Gpu& gpu, DType dtype, const Matrix& m, int box_x, int box_y) {
+  const int64_t sizes[] = {m.x, m.y, m.sizes[1], m.sizes[0]}, strides[] = {m.ld, m.strides[1], m.strides[0]};
+  return tensor_map(gpu, dtype, m.address, sizes, strides, box_x, box_y);
 }
 
 GemmArgs arguments(const GemmLayout& l) {
@@ -192,13 +179,13 @@ void run_gemm_hopper(const GemmCall& g, const Call& call, const Plan& plan) {
   const TileMemory memory(t, l.b.along_k);
   const GemmArgs args = arguments(l);
   const auto factor_map = [&](const Factor& f, int64_t size, const int64_t(&strides)[2], int box_y) {
-    return tensor_map(gpu, dtype, {f.address, f.along_k ? l.k : size, f.along_k ? size : l.k, f.ld, l.batch, strides},
-                      hopper::kTileK, box_y);
+    return map_of(gpu, dtype, {f.address, f.along_k ? l.k : size, f.along_k ? size : l.k, f.ld, l.batch, strides},
+                  hopper::kTileK, box_y);
   };
   const driver::CUtensorMap a = factor_map(l.a, l.m, l.a_b, l.a.along_k ? t.load_m : hopper::kTileK),
                             b = factor_map(l.b, l.n, l.b_b, memory.slice_b);
   driver::CUtensorMap d{};
-  if (args.tma_stores) d = tensor_map(gpu, dtype, {l.c, l.n, l.m, l.c_ld, l.batch, l.c_b}, memory.store_columns, 64);
+  if (args.tma_stores) d = map_of(gpu, dtype, {l.c, l.n, l.m, l.c_ld, l.batch, l.c_b}, memory.store_columns, 64);
   const int64_t clusters = std::min(clusters_of(t, l), slots_of(t, gpu.properties.multiprocessors));
   const auto blocks = static_cast<uint32_t>(clusters * t.cluster);
   stream.launch(kernel_of(dtype, p.choice.tiles, l.a.along_k, l.b.along_k), {blocks}, {hopper::kThreads},

@@ -62,23 +62,6 @@ template <class C> struct Walk {
   }
 };
 
-// Position in the ring of stages. A barrier's phase flips each time round.
-template <int kStages> struct Ring {
-  int stage = 0;
-  uint32_t phase = 0;
-  __device__ void step() {
-    if (++stage == kStages) {
-      stage = 0;
-      phase ^= 1;
-    }
-  }
-  __device__ void skip(int steps) {
-    const int position = stage + steps;
-    phase ^= position / kStages & 1;
-    stage = position % kStages;
-  }
-};
-
 __device__ inline int steps_of(const GemmArgs& args) { return (args.k + kTileK - 1) / kTileK; }
 
 struct Shared {  // addresses

@@ -36,6 +36,10 @@ __device__ inline void barrier_arrive_at(uint32_t bar, uint32_t block) {
     : "memory");
 }
 
+__device__ inline void barrier_arrive(uint32_t bar) {  // of this block
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
+}
+
 __device__ inline void barrier_wait(uint32_t bar, uint32_t parity) {
   uint32_t done = 0;
   while (!done) {
@@ -48,6 +52,23 @@ __device__ inline void barrier_wait(uint32_t bar, uint32_t parity) {
       : "memory");
   }
 }
+
+// Position in the ring of stages. A barrier's phase flips each time round.
+template <int kStages> struct Ring {
+  int stage = 0;
+  uint32_t phase = 0;
+  __device__ void step() {
+    if (++stage == kStages) {
+      stage = 0;
+      phase ^= 1;
+    }
+  }
+  __device__ void skip(int steps) {
+    const int position = stage + steps;
+    phase ^= position / kStages & 1;
+    stage = position % kStages;
+  }
+};
 
 // A place in a tensor: x along the dense dimension, y along rows, and the two dimensions of the batch.
 struct Place {
@@ -71,6 +92,21 @@ __device__ inline void tma_load(uint32_t to, const TensorMap& map, uint32_t bar,
       "l"(&map), "r"(bar), "r"(at.x), "r"(at.y), "r"(at.inner), "r"(at.outer)
       : "memory");
   }
+}
+
+// Loads one box of a tensor with three batch dimensions, outer first.
+__device__ inline void tma_load(uint32_t to, const TensorMap& map, uint32_t bar, int x, int y, const int (&batch)[3]) {
+  asm volatile(
+    "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes"
+    " [%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(to),
+    "l"(&map), "r"(bar), "r"(x), "r"(y), "r"(batch[2]), "r"(batch[1]), "r"(batch[0])
+    : "memory");
+}
+// Copies consecutive bytes; all numbers are multiples of 16.
+__device__ inline void bulk_load(uint32_t to, const void* from, int bytes, uint32_t bar) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+               "l"(from), "r"(bytes), "r"(bar)
+               : "memory");
 }
 
 __device__ inline void tma_prefetch(const TensorMap& map) {
@@ -129,6 +165,12 @@ template <int kPending> __device__ inline void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
+// Keeps the compiler from moving accesses to sums across wgmma_wait, which does not name them.
+template <int kCount> __device__ inline void wgmma_hold(float (&sums)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(sums[i])::"memory");
+}
+
 // An operand of wgmma in shared memory, in units of 16 bytes; bit 62 selects the 128-byte swizzle. `group` is the
 // distance between 8-row groups; `chunk`, which counts where k is not the dense dimension, between chunks of 64
 // columns.
@@ -153,26 +195,34 @@ template <int kN, bool kBf16, bool kAAlongK, bool kBAlongK> struct Wgmma;
   STRATA_TEXT_96                                                                                      \
   ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115," \
   "%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
-#define STRATA_SUMS_4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
-#define STRATA_SUMS_16(i) STRATA_SUMS_4(i), STRATA_SUMS_4(i + 4), STRATA_SUMS_4(i + 8), STRATA_SUMS_4(i + 12)
-#define STRATA_SUMS_32(i) STRATA_SUMS_16(i), STRATA_SUMS_16(i + 16)
-#define STRATA_SUMS_64(i) STRATA_SUMS_32(i), STRATA_SUMS_32(i + 32)
-#define STRATA_SUMS_96(i) STRATA_SUMS_64(i), STRATA_SUMS_32(i + 64)
-#define STRATA_SUMS_128(i) STRATA_SUMS_64(i), STRATA_SUMS_64(i + 64)
+// c: the constraint, "+f" for sums that are added to.
+#define STRATA_SUMS_4(c, i) c(d[i]), c(d[i + 1]), c(d[i + 2]), c(d[i + 3])
+#define STRATA_SUMS_16(c, i) \
+  STRATA_SUMS_4(c, i), STRATA_SUMS_4(c, i + 4), STRATA_SUMS_4(c, i + 8), STRATA_SUMS_4(c, i + 12)
+#define STRATA_SUMS_32(c, i) STRATA_SUMS_16(c, i), STRATA_SUMS_16(c, i + 16)
+#define STRATA_SUMS_64(c, i) STRATA_SUMS_32(c, i), STRATA_SUMS_32(c, i + 32)
+#define STRATA_SUMS_96(c, i) STRATA_SUMS_64(c, i), STRATA_SUMS_32(c, i + 64)
+#define STRATA_SUMS_128(c, i) STRATA_SUMS_64(c, i), STRATA_SUMS_64(c, i + 64)
 
 // at_a ... at_tb: the numbers of the operands behind the sums.
-#define STRATA_WGMMA_OF(type, kN, count, at_a, at_b, at_p, at_ta, at_tb)                                 \
+#define STRATA_WGMMA_OF(type, constraint, kN, count, at_a, at_b, at_p, at_ta, at_tb)                     \
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #at_p                                                \
                ", 0;\n"                                                                                  \
                "wgmma.mma_async.sync.aligned.m64n" #kN "k16.f32." type "." type " {" STRATA_TEXT_##count \
                "}, %" #at_a ", %" #at_b ", p, 1, 1, %" #at_ta ", %" #at_tb ";\n}"                        \
-               : STRATA_SUMS_##count(0)                                                                  \
+               : STRATA_SUMS_##count(constraint, 0)                                                      \
                : "l"(a), "l"(b), "r"(accumulate), "n"(kAAlongK ? 0 : 1), "n"(kBAlongK ? 0 : 1))
 #define STRATA_WGMMA(kN, count, at_a, at_b, at_p, at_ta, at_tb)                                         \
   template <bool kBf16, bool kAAlongK, bool kBAlongK> struct Wgmma<kN, kBf16, kAAlongK, kBAlongK> {     \
     static __device__ inline void multiply(float (&d)[count], uint64_t a, uint64_t b, int accumulate) { \
-      if constexpr (kBf16) STRATA_WGMMA_OF("bf16", kN, count, at_a, at_b, at_p, at_ta, at_tb);          \
-      else STRATA_WGMMA_OF("f16", kN, count, at_a, at_b, at_p, at_ta, at_tb);                           \
+      if constexpr (kBf16) STRATA_WGMMA_OF("bf16", "+f", kN, count, at_a, at_b, at_p, at_ta, at_tb);    \
+      else STRATA_WGMMA_OF("f16", "+f", kN, count, at_a, at_b, at_p, at_ta, at_tb);                     \
+    }                                                                                                   \
+    /* d = a b, where the compiler knows that the old d is not read. */                                 \
+    static __device__ inline void start(float (&d)[count], uint64_t a, uint64_t b) {                    \
+      constexpr int accumulate = 0;                                                                     \
+      if constexpr (kBf16) STRATA_WGMMA_OF("bf16", "=f", kN, count, at_a, at_b, at_p, at_ta, at_tb);    \
+      else STRATA_WGMMA_OF("f16", "=f", kN, count, at_a, at_b, at_p, at_ta, at_tb);                     \
     }                                                                                                   \
   };
 STRATA_WGMMA(32, 16, 16, 17, 18, 19, 20)
@@ -180,5 +230,25 @@ STRATA_WGMMA(64, 32, 32, 33, 34, 35, 36)
 STRATA_WGMMA(128, 64, 64, 65, 66, 67, 68)
 STRATA_WGMMA(192, 96, 96, 97, 98, 99, 100)
 STRATA_WGMMA(256, 128, 128, 129, 130, 131, 132)
+
+// The same with a in registers: two pairs of 16-bit numbers for each half of k. b is not dense along k.
+template <int kN, bool kBf16> struct WgmmaRegisters;
+
+#define STRATA_WGMMA_REGISTERS_OF(type, kN, count, a0, a1, a2, a3, at_b, at_p)                           \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #at_p                                                \
+               ", 0;\n"                                                                                  \
+               "wgmma.mma_async.sync.aligned.m64n" #kN "k16.f32." type "." type " {" STRATA_TEXT_##count \
+               "}, {%" #a0 ", %" #a1 ", %" #a2 ", %" #a3 "}, %" #at_b ", p, 1, 1, 1;\n}"                 \
+               : STRATA_SUMS_##count("+f", 0)                                                            \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate))
+#define STRATA_WGMMA_REGISTERS(kN, count, a0, a1, a2, a3, at_b, at_p)                                               \
+  template <bool kBf16> struct WgmmaRegisters<kN, kBf16> {                                                          \
+    static __device__ inline void multiply(float (&d)[count], const uint32_t (&a)[4], uint64_t b, int accumulate) { \
+      if constexpr (kBf16) STRATA_WGMMA_REGISTERS_OF("bf16", kN, count, a0, a1, a2, a3, at_b, at_p);                \
+      else STRATA_WGMMA_REGISTERS_OF("f16", kN, count, a0, a1, a2, a3, at_b, at_p);                                 \
+    }                                                                                                               \
+  };
+STRATA_WGMMA_REGISTERS(64, 32, 32, 33, 34, 35, 36, 37)
+STRATA_WGMMA_REGISTERS(128, 64, 64, 65, 66, 67, 68, 69)
 
 }  // namespace strata::cuda::hopper
