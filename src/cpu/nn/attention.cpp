@@ -9,21 +9,29 @@
 namespace strata::cpu {
 namespace {
 
-// The weights of query i, and the logarithm of their normalizer.
+// The weights of query i, and the logarithm of their normalizer. `mask` is the query's row, or null.
 template <class T>
-T weights_of(const Attention& a, const T* q, const T* k, int64_t k_row, int64_t i, std::vector<T>& w) {
+T weights_of(const Attention& a, const T* q, const T* k, int64_t k_row, const T* mask, int64_t i, std::vector<T>& w) {
   const int64_t n = a.causal ? std::min(a.columns, i + 1) : a.columns;
   T most = -std::numeric_limits<T>::infinity(), sum = 0;
   w.assign(static_cast<size_t>(a.columns), T(0));
   for (int64_t j = 0; j < n; ++j) {
     T s = 0;
     for (int64_t e = 0; e < a.width; ++e) s += q[e] * k[j * k_row + e];
-    w[static_cast<size_t>(j)] = s * static_cast<T>(a.scale);
+    w[static_cast<size_t>(j)] = s * static_cast<T>(a.scale) + (mask ? mask[j] : 0);
     most = std::max(most, w[static_cast<size_t>(j)]);
+  }
+  if (most == -std::numeric_limits<T>::infinity()) {  // nothing to attend to
+    std::fill(w.begin(), w.end(), T(0));
+    return most;
   }
   for (int64_t j = 0; j < n; ++j) sum += w[static_cast<size_t>(j)] = std::exp(w[static_cast<size_t>(j)] - most);
   for (T& x : w) x /= sum;
   return most + std::log(sum);
+}
+
+template <class T> const T* row_of(const Attention& a, const Matrices<const T>& m, int64_t batch, int64_t row) {
+  return m.data ? m.at(a, batch) + row * m.row : nullptr;
 }
 }  // namespace
 
@@ -31,7 +39,7 @@ template <class T> void attention_forward_reference(const Attention& a, const At
   std::vector<T> w;
   for (int64_t b = 0; b < a.batches(); ++b)
     for (int64_t i = 0; i < a.rows; ++i) {
-      const T log_sum = weights_of(a, p.q.at(a, b) + i * p.q.row, p.k.at(a, b), p.k.row, i, w);
+      const T log_sum = weights_of(a, p.q.at(a, b) + i * p.q.row, p.k.at(a, b), p.k.row, row_of(a, p.mask, b, i), i, w);
       if (p.log_sums) p.log_sums[b * a.rows + i] = log_sum;
       for (int64_t e = 0; e < a.value_width; ++e) {
         T sum = 0;
@@ -53,7 +61,7 @@ template <class T> void attention_backward_reference(const Attention& a, const A
     for (int64_t i = 0; i < a.rows; ++i) {
       const T *q = p.q.at(a, b) + i * p.q.row, *g = p.grad.at(a, b) + i * p.grad.row;
       T* gq = p.grad_q.at(a, b) + i * p.grad_q.row;
-      weights_of(a, q, k, p.k.row, i, w);
+      weights_of(a, q, k, p.k.row, row_of(a, p.mask, b, i), i, w);
       std::vector<T> slope(w.size());
       T mean = 0;
       for (int64_t j = 0; j < a.columns; ++j) {

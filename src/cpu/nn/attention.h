@@ -29,12 +29,12 @@ template <class T> struct Matrices {
 };
 
 template <class T> struct AttentionForward {
-  Matrices<const T> q, k, v;
+  Matrices<const T> q, k, v, mask;  // mask: only the reference adds it to the scores; its data may be null
   Matrices<T> out;
   T* log_sums;  // [batches, rows]: the logarithm of each row's sum of exponentials, for the gradient; may be null
 };
 template <class T> struct AttentionBackward {
-  Matrices<const T> grad, q, k, v, out;
+  Matrices<const T> grad, q, k, v, out, mask;
   const T* log_sums;
   Matrices<T> grad_q, grad_k, grad_v;
 };

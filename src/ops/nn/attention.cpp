@@ -5,12 +5,12 @@
 namespace strata {
 namespace {
 
-Tensor repeated_heads(const Tensor& t, int64_t times) {  // [..., h, s, e] to [..., h * times, s, e]
-  std::vector<int64_t> wide(t.shape().begin(), t.shape().end()), shape = wide;
-  const size_t head = wide.size() - 3;
-  wide.insert(wide.begin() + static_cast<int64_t>(head) + 1, times);
-  shape[head] *= times;
-  return reshape(expand(unsqueeze(t, static_cast<int64_t>(head) + 1), wide), shape);
+// Each head of t serves `times` heads of the query: [..., h, s, e] to [..., h, times, s, e], a view.
+Tensor repeated_heads(const Tensor& t, int64_t times) {
+  std::vector<int64_t> wide(t.shape().begin(), t.shape().end());
+  const auto head = static_cast<int64_t>(wide.size()) - 3;
+  wide.insert(wide.begin() + head + 1, times);
+  return expand(unsqueeze(t, head + 1), wide);
 }
 
 // Whether the batch dimensions are equal everywhere: nothing to broadcast.
@@ -18,6 +18,44 @@ bool plain_batches(const Tensor& q, const Tensor& k, const Tensor& v) {
   bool same = q.dim() == k.dim() && q.dim() == v.dim();
   for (int d = 0; same && d < q.dim() - 2; ++d) same = q.size(d) == k.size(d) && q.size(d) == v.size(d);
   return same;
+}
+
+// Whether a mask can go into the fused kernels of devices: it has no more elements than the scores.
+bool can_fuse(const Tensor& mask, const Tensor& q, const Tensor& k) {
+  const Device device = q.device();
+  if (device.type == DeviceType::Cpu || device.type == DeviceType::Meta || mask.dim() > q.dim()) return false;
+  if (q.dtype() != DType::F16 && q.dtype() != DType::BF16) return false;
+  for (int64_t d = 1; d <= mask.dim(); ++d) {
+    const int64_t size = mask.size(-d), scores = d == 1 ? k.size(-2) : q.size(-d);
+    if (size != 1 && size != scores) return false;
+  }
+  return true;
+}
+Tensor expand_to_scores(const Tensor& mask, const Tensor& q, const Tensor& k) {
+  std::vector<int64_t> shape(q.shape().begin(), q.shape().end());
+  shape.back() = k.size(-2);
+  return expand(mask, shape);
+}
+
+// The scores are stored: for dropout, and for masks where no kernel takes them. A row that attends to nothing gets
+// weights of zero, and gradients of zero: its softmax sees finite scores.
+Tensor attention_by_ops(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, bool causal,
+                        double dropout_p, double scale) {
+  Tensor scores = matmul(mul(q, scale), transpose(k, -2, -1)), attends;
+  if (causal) {
+    const Tensor row = unsqueeze(arange(q.size(-2), DType::I64), 1);
+    scores = masked_fill(scores, gt(arange(k.size(-2), DType::I64), row), -HUGE_VAL);
+  } else if (mask && mask.dtype() == DType::Bool) {
+    attends = any(mask, -1, true);
+    scores = masked_fill(scores, logical_and(logical_not(mask), attends), -HUGE_VAL);
+  } else if (mask) {
+    attends = any(ne(mask, -HUGE_VAL), -1, true);
+    scores = add(scores, masked_fill(to(mask, scores.dtype()), logical_not(attends), 0.0));
+  }
+  Tensor weights = softmax(scores, -1);
+  if (attends) weights = masked_fill(weights, logical_not(attends), 0.0);
+  if (dropout_p > 0) weights = nn::functional::dropout(weights, dropout_p, true, false);
+  return matmul(weights, v);
 }
 }  // namespace
 
@@ -44,8 +82,13 @@ STRATA_OP(scaled_dot_product_attention,
                  value.size(-2));
     STRATA_CHECK(!(mask && causal), Runtime,
                  "scaled_dot_product_attention: explicit attn_mask should not be set when is_causal=True");
-    const int64_t rows = query.size(-2), columns = key.size(-2);
-    Tensor k = key, v = value;
+    STRATA_CHECK(
+      !mask || mask.dtype() == DType::Bool || mask.dtype() == DType::F32 || mask.dtype() == query.dtype(), Runtime,
+      "scaled_dot_product_attention: expected attn_mask to be bool, float32 or of the dtype of query, but got "
+      "{} and {}",
+      name_of(mask.dtype()), name_of(query.dtype()));
+    Tensor q = query, k = key, v = value, m = mask;
+    bool shared_heads = false;
     if (gqa) {
       const bool heads = query.dim() >= 3 && key.dim() >= 3 && value.dim() >= 3;
       STRATA_CHECK(
@@ -55,22 +98,24 @@ STRATA_OP(scaled_dot_product_attention,
         "scaled_dot_product_attention: with enable_gqa the number of heads in query {} must be a multiple of "
         "that in key {} and in value {}",
         to_string(query.shape()), to_string(key.shape()), to_string(value.shape()));
-      k = repeated_heads(key, query.size(-3) / key.size(-3));
+      const int64_t times = query.size(-3) / key.size(-3);
+      k = repeated_heads(key, times);
       v = repeated_heads(value, query.size(-3) / value.size(-3));
+      shared_heads = key.size(-3) == value.size(-3);
+      if (shared_heads) {  // all views: the heads of the query that share one of the key are a dimension of the batch
+        q = unflatten(query, -3, {key.size(-3), times});
+        if (mask && mask.dim() >= 3)
+          m = mask.size(-3) == 1 ? unsqueeze(mask, -3) : unflatten(mask, -3, {key.size(-3), times});
+      } else {
+        k = flatten(k, -4, -3);
+        v = flatten(v, -4, -3);
+      }
     }
     const double factor = scale ? *scale : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(query.size(-1), 1)));
-    if (!mask && dropout_p == 0 && plain_batches(query, k, v) && columns > 0)
-      return _attention(query, k, v, causal, factor)[0];
-    Tensor scores = matmul(mul(query, factor), transpose(k, -2, -1));
-    Tensor keep = mask && mask.dtype() == DType::Bool ? mask : Tensor();
-    if (causal) keep = le(arange(columns, DType::I64), unsqueeze(arange(rows, DType::I64), 1));
-    if (keep) scores = masked_fill(scores, logical_not(keep), -HUGE_VAL);
-    else if (mask) scores = add(scores, mask);
-    Tensor weights = softmax(scores, -1);
-    if (mask && keep)
-      weights = masked_fill(weights, logical_not(any(keep, -1, true)), 0.0);  // nothing to attend to: zeros
-    if (dropout_p > 0) weights = nn::functional::dropout(weights, dropout_p, true, false);
-    return matmul(weights, v);
+    const bool fused = dropout_p == 0 && key.size(-2) > 0 && plain_batches(q, k, v) && (!m || can_fuse(m, q, k));
+    const Tensor result = fused ? _attention(q, k, v, m ? expand_to_scores(m, q, k) : m, causal, factor)[0]
+                                : attention_by_ops(q, k, v, m, causal, dropout_p, factor);
+    return shared_heads ? flatten(result, -4, -3) : result;
   })
   .samples({"f(2,3,4), f(2,5,4), f(2,5,6)", "f(1,2,3,4), f(1,2,3,4), f(1,2,3,4), is_causal=True",
             "f(2,3,4), f(2,5,4), f(2,5,6), f(3,5)", "f(2,3,4), f(2,5,4), f(2,5,6), b(3,5), scale=0.3",

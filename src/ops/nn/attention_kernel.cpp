@@ -1,9 +1,11 @@
-// The op of scaled_dot_product_attention without mask and dropout: no matrix of weights is stored, forward or backward.
+// The op of scaled_dot_product_attention without dropout: no matrix of weights is stored, forward or backward.
 #include "strata/args/nn/attention_kernel.h"
 #include "autograd/autograd.h"
 #include "cpu/nn/attention.h"
 #include "cpu/staging.h"
+#include "cuda/nn/attention.h"
 #include "ops/device_inputs.h"
+#include "ops/planned.h"
 #include "ops/transfer.h"
 
 namespace strata {
@@ -34,14 +36,37 @@ Attention sizes_of(const TensorImpl& q, const TensorImpl& k, const TensorImpl& v
   return a;
 }
 
-// [b, h, rows, features] in the memory order b, rows, h: the heads of a row are usually joined after attention.
+// [b, heads..., rows, features] in the memory order b, rows, heads: the heads of a row are usually joined after
+// attention.
 void set_head_layout(const Tensor& t, Shape shape) {
   t->set_shape(shape);
   t->set_contiguous_strides();
-  if (shape.size() != 4) return;
-  t->strides[1] = shape[3];
-  t->strides[2] = shape[1] * shape[3];
+  const size_t n = shape.size();
+  if (n < 4) return;
+  int64_t step = shape[n - 1];
+  for (size_t d = n - 2; d-- > 1; step *= shape[d]) t->strides[d] = step;
+  t->strides[n - 2] = step;
   t->update_contiguous();
+}
+
+// The mask has the shape of the scores.
+void check_mask(const TensorImpl* mask, const TensorImpl& q, const TensorImpl& k) {
+  if (!mask) return;
+  const int n = q.ndim;
+  bool fits = mask->ndim == n && mask->shape[n - 2] == q.shape[n - 2] && mask->shape[n - 1] == k.shape[n - 2];
+  for (int d = 0; fits && d < n - 2; ++d) fits = mask->shape[d] == q.shape[d];
+  STRATA_CHECK(
+    fits && (mask->dtype == DType::Bool || kFloatingTypes.has(mask->dtype)), Runtime,
+    "attention: the mask has shape {} and dtype {}; it must be bool or floating point, and have the shape of "
+    "the scores of query {} and key {}",
+    to_string(mask->sizes()), name_of(mask->dtype), to_string(q.sizes()), to_string(k.sizes()));
+}
+const char* without_mask(const Tensor& mask) { return mask ? "for attention without a mask" : nullptr; }
+
+// Numbers to add to the scores.
+Tensor additive(const Tensor& mask, DType type) {
+  if (mask.dtype() != DType::Bool) return to(mask, type);
+  return masked_fill(zeros(mask.shape(), type, mask.device()), logical_not(mask), -HUGE_VAL);
 }
 
 // A tensor as float or double with contiguous features: in place if possible.
@@ -72,6 +97,16 @@ template <class T> struct OutRows {
   }
 };
 
+// A mask on the CPU as numbers to add.
+template <class T> struct MaskRows {
+  Tensor tensor;
+  explicit MaskRows(const Tensor& mask) {
+    const autograd::NoGrad no_grad;
+    if (mask) tensor = contiguous(additive(alias(*mask), dtype_of<T>));
+  }
+  Matrices<const T> get() const { return tensor ? Rows<T>::template matrices<const T>(*tensor) : Matrices<const T>(); }
+};
+
 template <class Run> void run_forward(const Call& c, Run run) {
   const args::attention_core arg(c);
   const TensorImpl &q = arg.query(), &k = arg.key(), &v = arg.value();
@@ -79,8 +114,10 @@ template <class Run> void run_forward(const Call& c, Run run) {
   if (c.outs[0].numel() == 0 && c.outs[1].numel() == 0) return;
   cpu::dispatch_float(q.dtype, [&]<class T>() {
     const Rows<T> query(q), key(k), value(v);
+    const MaskRows<T> mask(arg.share_mask());
     const OutRows<T> out(c.outs[0]);
-    run(a, cpu::AttentionForward<T>{query.get(), key.get(), value.get(), out.get(), c.outs[1].template data<T>()});
+    run(a, cpu::AttentionForward<T>{query.get(), key.get(), value.get(), mask.get(), out.get(),
+                                    c.outs[1].template data<T>()});
     out.finish();
   });
 }
@@ -90,41 +127,52 @@ template <class Run> void run_backward(const Call& c, Run run) {
   const Attention a = sizes_of(q, k, v, arg.is_causal(), arg.scale());
   cpu::dispatch_float(q.dtype, [&]<class T>() {
     const Rows<T> grad(arg.grad()), query(q), key(k), value(v), result(arg.output());
+    const MaskRows<T> mask(arg.share_mask());
     const cpu::In<T> log_sums(arg.log_sums());
     const OutRows<T> gq(c.outs[0]), gk(c.outs[1]), gv(c.outs[2]);
     if (a.batches())
-      run(a, cpu::AttentionBackward<T>{grad.get(), query.get(), key.get(), value.get(), result.get(), log_sums.get(),
-                                       gq.get(), gk.get(), gv.get()});
+      run(a, cpu::AttentionBackward<T>{grad.get(), query.get(), key.get(), value.get(), result.get(), mask.get(),
+                                       log_sums.get(), gq.get(), gk.get(), gv.get()});
     gq.finish();
     gk.finish();
     gv.finish();
   });
 }
 
-// On devices it is composed of other ops, whose products are fast: the weights are stored, in the compute type.
-Tensor scores_of(const Tensor& q, const Tensor& k, bool causal, double scale) {
+// On devices, where no fused kernel takes the call, it is composed of other ops: the weights are stored, in the compute
+// type.
+Tensor scores_of(const Tensor& q, const Tensor& k, const Tensor& mask, bool causal, double scale) {
   Tensor scores = mul(matmul(q, transpose(k, -2, -1)), scale);
+  if (mask) scores = add(scores, additive(mask, scores.dtype()));
   if (!causal) return scores;
   const Tensor row = unsqueeze(arange(q.size(-2), DType::I64, q.device()), 1),
                column = arange(k.size(-2), DType::I64, q.device());
   return masked_fill(scores, gt(column, row), -HUGE_VAL);
 }
+// exp(scores - log_sums); zeros in rows that attend to nothing, whose logarithm is -inf.
+Tensor weights_of(const Tensor& scores, const Tensor& log_sums) {
+  return exp(sub(scores, unsqueeze(masked_fill(log_sums, eq(log_sums, -HUGE_VAL), 0.0), -1)));
+}
+Tensor mask_alias(const Tensor& mask) { return mask ? alias(*mask) : Tensor(); }
+
 void forward_on_device(const Call& c) {
   const args::attention_core a(c);
   const DType type = compute_type(c.outs[0].dtype());
   const Tensor q = dense(a.share_query(), type), k = dense(a.share_key(), type), v = dense(a.share_value(), type);
   if (c.outs[1].numel() == 0) return;
-  const Tensor scores = scores_of(q, k, a.is_causal(), a.scale());
-  copy_values(*c.outs[1], *logsumexp(scores, -1));
-  copy_values(*c.outs[0], *matmul(softmax(scores, -1), v));
+  const Tensor mask = mask_alias(a.share_mask()), scores = scores_of(q, k, mask, a.is_causal(), a.scale());
+  const Tensor log_sums = logsumexp(scores, -1);
+  copy_values(*c.outs[1], *log_sums);
+  copy_values(*c.outs[0], *matmul(mask ? weights_of(scores, log_sums) : softmax(scores, -1), v));
 }
-void backward_on_device(const Call& c) {  // grad, query, key, value, output, log_sums
+void backward_on_device(const Call& c) {
   const args::attention_backward a(c);
   const DType type = compute_type(c.outs[0].dtype());
   const Tensor g = dense(a.share_grad(), type), q = dense(a.share_query(), type), k = dense(a.share_key(), type),
                v = dense(a.share_value(), type);
   const double scale = a.scale();
-  const Tensor w = exp(sub(scores_of(q, k, a.is_causal(), scale), unsqueeze(dense(a.share_log_sums(), type), -1)));
+  const Tensor scores = scores_of(q, k, mask_alias(a.share_mask()), a.is_causal(), scale);
+  const Tensor w = weights_of(scores, dense(a.share_log_sums(), type));
   const Tensor along = sum(mul(g, dense(a.share_output(), type)), -1, true);
   const Tensor s = mul(mul(w, sub(matmul(g, transpose(v, -2, -1)), along)), scale);
   copy_values(*c.outs[0], *matmul(s, k));
@@ -132,31 +180,62 @@ void backward_on_device(const Call& c) {  // grad, query, key, value, output, lo
   copy_values(*c.outs[2], *matmul(transpose(w, -2, -1), g));
 }
 
-// Composed of other ops, for double gradients.
+cuda::AttentionCall forward_call(const Call& c) {
+  const args::attention_core a(c);
+  return {.q = a.query(),
+          .k = a.key(),
+          .v = a.value(),
+          .out = *c.outs[0],
+          .log_sums = *c.outs[1],
+          .mask = a.share_mask().get(),
+          .causal = a.is_causal(),
+          .scale = a.scale()};
+}
+cuda::AttentionCall backward_call(const Call& c) {
+  const args::attention_backward a(c);
+  return {.q = a.query(),
+          .k = a.key(),
+          .v = a.value(),
+          .out = a.output(),
+          .log_sums = a.log_sums(),
+          .mask = a.share_mask().get(),
+          .causal = a.is_causal(),
+          .scale = a.scale(),
+          .grad = &a.grad(),
+          .grad_q = c.outs[0].get(),
+          .grad_k = c.outs[1].get(),
+          .grad_v = c.outs[2].get()};
+}
+
+// Composed of other ops, for double gradients and for the gradient of the mask.
 Grads differentiable_grads(const GradContext& c, const Tensor& g) {
   const grads::attention_core a(c);
-  const Tensor q = a.query(), k = a.key(), v = a.value();
+  const Tensor q = a.query(), k = a.key(), v = a.value(), mask = a.mask();
   const double scale = a.scale();
-  Tensor scores = mul(matmul(q, transpose(k, -2, -1)), scale);
-  if (a.is_causal()) {
-    const Tensor keep = tril(ones({q.size(-2), k.size(-2)}, DType::Bool));
-    scores = masked_fill(scores, logical_not(keep), -HUGE_VAL);
-  }
-  const Tensor w = softmax(scores, -1), slope = matmul(g, transpose(v, -2, -1));
-  const Tensor s = mul(mul(w, sub(slope, sum(mul(slope, w), -1, true))), scale);
-  return {matmul(s, k), matmul(transpose(s, -2, -1), q), matmul(transpose(w, -2, -1), g)};
+  Tensor scores = scores_of(q, k, mask, a.is_causal(), scale);
+  // Rows that attend to nothing: any finite scores, and weights of zero.
+  const Tensor empty = mask ? eq(amax(scores, -1, true), -HUGE_VAL) : Tensor();
+  if (empty) scores = masked_fill(scores, empty, 0.0);
+  Tensor w = softmax(scores, -1);
+  if (empty) w = masked_fill(w, empty, 0.0);
+  const Tensor slope = matmul(g, transpose(v, -2, -1)), of_scores = mul(w, sub(slope, sum(mul(slope, w), -1, true)));
+  const Tensor s = mul(of_scores, scale);
+  return {matmul(s, k), matmul(transpose(s, -2, -1), q), matmul(transpose(w, -2, -1), g),
+          a.needs_mask() ? of_scores : Tensor()};
 }
 }  // namespace
 
 STRATA_OP(attention_core,
-          "_attention(Tensor query, Tensor key, Tensor value, bool is_causal, float scale) -> (Tensor, Tensor)")
-  .doc("softmax(scale * query @ key.T) @ value, and the logarithm of each row's sum of exponentials.")
+          "_attention(Tensor query, Tensor key, Tensor value, Tensor? mask, bool is_causal, float scale) -> (Tensor, "
+          "Tensor)")
+  .doc("softmax(scale * query @ key.T + mask) @ value, and the logarithm of each row's sum of exponentials.")
   .helper()
   .no_out()
   .dtypes(kFloatingTypes)
   .infer([](const args::attention_core& c) {
     const TensorImpl &q = c.query(), &v = c.value();
     sizes_of(q, c.key(), v, c.is_causal(), c.scale());
+    check_mask(c.share_mask().get(), q, c.key());
     int64_t shape[kMaxDims];
     std::copy_n(q.shape, q.ndim, shape);
     shape[q.ndim - 1] = v.shape[q.ndim - 1];
@@ -165,37 +244,40 @@ STRATA_OP(attention_core,
     set_head_layout(c.out(), Shape(shape, q.ndim));
     c.out(1)->set_shape(Shape(shape, static_cast<size_t>(q.ndim - 1)));
   })
-  .kernel("blocks",
-          [](const Call& c) {
-            run_forward(
-              c, []<class T>(const Attention& a, const cpu::AttentionForward<T>& p) { attention_forward(a, p); });
-          })
+  .kernel(
+    "blocks",
+    [](const Call& c) {
+      run_forward(c, []<class T>(const Attention& a, const cpu::AttentionForward<T>& p) { attention_forward(a, p); });
+    },
+    [](const Call& c) { return without_mask(args::attention_core(c).share_mask()); })
   .kernel("reference",
           [](const Call& c) {
             run_forward(c, []<class T>(const Attention& a, const cpu::AttentionForward<T>& p) {
               attention_forward_reference(a, p);
             });
           })
-  .cuda("ops", forward_on_device)
-  .saves({"query", "key", "value"})
+  .saves({"query", "key", "value", "mask"})
   .saves_result({0, 1})
   .no_grad_outputs({1})
   .grad([](const grads::attention_core& c, const Tensor& g) -> Grads {
-    const auto all =
-      _attention_backward(g, c.query(), c.key(), c.value(), c.result(0), c.result(1), c.is_causal(), c.scale());
-    return {all[0], all[1], all[2]};
+    if (c.needs_mask()) return differentiable_grads(c, g);
+    const auto all = _attention_backward(g, c.query(), c.key(), c.value(), c.result(0), c.result(1), c.mask(),
+                                         c.is_causal(), c.scale());
+    return {all[0], all[1], all[2], Tensor()};
   })
   .grad_for_graph(differentiable_grads)
-  .samples({"f(2,3,4), f(2,5,4), f(2,5,6), False, 0.5", "f(1,2,6,4), f(1,2,6,4), f(1,2,6,4), True, 0.5",
-            "f(2,70,9), f(2,40,9), f(2,40,5), True, 0.3", "f(3,4), f(5,4), f(5,4), False, 1.0",
-            "f(0,3,4), f(0,5,4), f(0,5,6), False, 0.5"})
-  .error("f(2,3,4), f(2,5,3), f(2,5,6), False, 0.5", ErrorKind::Runtime, "do not fit each other")
-  .error("f(2,3,4), f(1,5,4), f(2,5,6), False, 0.5", ErrorKind::Runtime, "batch dimensions");
+  .samples({"f(2,3,4), f(2,5,4), f(2,5,6), None, False, 0.5", "f(1,2,6,4), f(1,2,6,4), f(1,2,6,4), None, True, 0.5",
+            "f(2,70,9), f(2,40,9), f(2,40,5), None, True, 0.3", "f(3,4), f(5,4), f(5,4), None, False, 1.0",
+            "f(0,3,4), f(0,5,4), f(0,5,6), None, False, 0.5", "f(2,3,4), f(2,5,4), f(2,5,6), f(2,3,5), False, 0.5",
+            "f(2,3,4), f(2,5,4), f(2,5,6), b(2,3,5), False, 0.5", "f(2,3,4), f(2,5,4), f(2,5,6), b(2,3,5), True, -0.5"})
+  .error("f(2,3,4), f(2,5,3), f(2,5,6), None, False, 0.5", ErrorKind::Runtime, "do not fit each other")
+  .error("f(2,3,4), f(1,5,4), f(2,5,6), None, False, 0.5", ErrorKind::Runtime, "batch dimensions")
+  .error("f(2,3,4), f(2,5,4), f(2,5,6), b(3,5), False, 0.5", ErrorKind::Runtime, "the mask has shape")
+  .error("f(2,3,4), f(2,5,4), f(2,5,6), i(2,3,5), False, 0.5", ErrorKind::Runtime, "must be bool or floating point");
 
-STRATA_OP(
-  attention_backward,
-  "_attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor output, Tensor log_sums, bool "
-  "is_causal, float scale) -> (Tensor, Tensor, Tensor)")
+STRATA_OP(attention_backward,
+          "_attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor output, Tensor log_sums, "
+          "Tensor? mask, bool is_causal, float scale) -> (Tensor, Tensor, Tensor)")
   .doc("The gradients of query, key and value of _attention.")
   .helper()
   .no_out()
@@ -206,23 +288,35 @@ STRATA_OP(
                    c.grad().numel == a.batches() * a.rows * a.value_width && c.grad().ndim == c.query().ndim,
                  Runtime, "attention: the gradient has shape {}, the result {}", to_string(c.grad().sizes()),
                  to_string(c.output().sizes()));
+    check_mask(c.share_mask().get(), c.query(), c.key());
     const TensorImpl* like[] = {&c.query(), &c.key(), &c.value()};
     for (size_t o = 0; o < 3; ++o) {
       c.out(o)->dtype = like[o]->dtype;
       set_head_layout(c.out(o), like[o]->sizes());
     }
   })
-  .kernel("blocks",
-          [](const Call& c) {
-            run_backward(
-              c, []<class T>(const Attention& a, const cpu::AttentionBackward<T>& p) { attention_backward(a, p); });
-          })
-  .kernel("reference",
-          [](const Call& c) {
-            run_backward(c, []<class T>(const Attention& a, const cpu::AttentionBackward<T>& p) {
-              attention_backward_reference(a, p);
-            });
-          })
-  .cuda("ops", backward_on_device);
+  .kernel(
+    "blocks",
+    [](const Call& c) {
+      run_backward(c,
+                   []<class T>(const Attention& a, const cpu::AttentionBackward<T>& p) { attention_backward(a, p); });
+    },
+    [](const Call& c) { return without_mask(args::attention_backward(c).share_mask()); })
+  .kernel("reference", [](const Call& c) {
+    run_backward(
+      c, []<class T>(const Attention& a, const cpu::AttentionBackward<T>& p) { attention_backward_reference(a, p); });
+  });
+
+namespace {
+[[maybe_unused]] const bool kernels_added = [] {
+  add_planned<forward_call, cuda::plan_attention, cuda::run_attention>(op_attention_core, Backend::Cuda,
+                                                                       "tensor_cores");
+  op_attention_core.cuda("ops", forward_on_device);
+  add_planned<backward_call, cuda::plan_attention, cuda::run_attention_backward>(op_attention_backward, Backend::Cuda,
+                                                                                 "tensor_cores");
+  op_attention_backward.cuda("ops", backward_on_device);
+  return true;
+}();
+}  // namespace
 
 }  // namespace strata

@@ -1,0 +1,238 @@
+// Gradients of attention for 16-bit floats, without the matrix of weights, on tensor cores from Ampere on (sm_80).
+//
+// With the weights w = exp(scores - log_sums), which are computed again from q and k, and the gradient g of the result:
+//   means[i] = sum over features of g[i] out[i]    (the weighted mean of the slopes of row i)
+//   s = w * (g vᵀ - means)                         (the gradient of the scores)
+//   grad_q = scale s k,  grad_k = scale sᵀ q,  grad_v = wᵀ g
+// One kernel computes grad_k and grad_v: a block owns keys, and queries pass by. Another computes grad_q: a block owns
+// queries, and keys pass by. Both compute the scores, so there are seven products instead of the five that a single
+// kernel needs; in return every sum has one owner, there are no atomic additions, and the bits are the same each time.
+// The first kernel computes the transposed scores, k qᵀ: so in both kernels the accumulators of the first products are,
+// rounded, the left factors of the next ones, and nothing but inputs passes through shared memory.
+#pragma once
+#include "cuda/nn/attention_tiles.cuh"
+
+namespace strata::cuda::attention {
+
+// For each query, the logarithm of its sum in units of log2, and its mean: eight lanes for each row. Rows that attend to
+// nothing, and those past the end, get an infinite logarithm: their weights are zeros.
+template <bool kBf16> __device__ __forceinline__ void compute_pairs(const Params& p) {
+  const int lane = threadIdx.x % kPairLanes,
+            index = blockIdx.x * (kPairThreads / kPairLanes) + threadIdx.x / kPairLanes;
+  const int entry = index / p.pair_rows, row = index % p.pair_rows;
+  const bool there = entry < p.batches && row < p.rows;
+  float mean = 0;
+  if (there) {
+    const Place place = Place::of_entry(p, entry);
+    const uint16_t* out = place.matrix(p.out) + row * p.out.row;
+    const uint16_t* grad = place.matrix(p.grad) + row * p.grad.row;
+    if (p.value_width % 8 == 0 && reinterpret_cast<uint64_t>(out) % 16 == 0) {  // rows of grad are aligned
+#pragma unroll 2
+      for (int i = lane * 8; i < p.value_width; i += kPairLanes * 8) {
+        const uint4 a = *reinterpret_cast<const uint4*>(out + i), b = *reinterpret_cast<const uint4*>(grad + i);
+        const uint32_t as[4] = {a.x, a.y, a.z, a.w}, bs[4] = {b.x, b.y, b.z, b.w};
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          mean += unpack<kBf16>(uint16_t(as[j])) * unpack<kBf16>(uint16_t(bs[j]));
+          mean += unpack<kBf16>(uint16_t(as[j] >> 16)) * unpack<kBf16>(uint16_t(bs[j] >> 16));
+        }
+      }
+    } else {
+      for (int i = lane; i < p.value_width; i += kPairLanes) mean += unpack<kBf16>(out[i]) * unpack<kBf16>(grad[i]);
+    }
+  }
+#pragma unroll
+  for (int step = kPairLanes / 2; step; step /= 2) mean += __shfl_xor_sync(0xffffffffu, mean, step);
+  if (lane != 0 || entry >= p.batches) return;
+  float log_sum = -STRATA_INFINITY;
+  if (there) log_sum = reinterpret_cast<const float*>(p.log_sums)[int64_t(entry) * p.rows + row];
+  reinterpret_cast<float2*>(p.pairs)[index] =
+    make_float2(log_sum == -STRATA_INFINITY ? STRATA_INFINITY : log_sum * kLog2E, mean);
+}
+__device__ __forceinline__ const float2* pairs_of(const Params& p, const Place& place) {
+  return reinterpret_cast<const float2*>(p.pairs) + int64_t(place.entry) * p.pair_rows;
+}
+
+template <int kFrags> __device__ __forceinline__ void fill(float (&factors)[kFrags][2], float value) {
+#pragma unroll
+  for (int f = 0; f < kFrags; ++f)
+#pragma unroll
+    for (int half = 0; half < 2; ++half) factors[f][half] = value;
+}
+
+template <bool kBf16, int kWidth, bool kMasked> struct QueryGrad {
+  static constexpr int kFrags = Sizes<kWidth>::kQueryFrags, kKeys = Sizes<kWidth>::kQueryKeys;
+  static constexpr Shape kShape = kQueryShape<kWidth>;
+  static constexpr int kTileBytes = kKeys * 2 * kWidth, kOwnBytes = kShape.rows * 2 * kWidth;
+  using T = Tile<kWidth>;
+
+  static __device__ __forceinline__ void run(const Params& p, char* memory) {
+    const int row_tiles = (p.rows + kShape.rows - 1) / kShape.rows;
+    const Place place = Place::of(p, blockIdx.x, row_tiles);
+    // The last rows come first: with causal attention they take longest.
+    const int lane = threadIdx.x % 32, first = (row_tiles - 1 - place.tile) * kShape.rows;
+    const int warp_row = threadIdx.x / 32 * 16 * kFrags;
+    const int row = first + warp_row + lane / 4;
+    const uint32_t base = shared_address(memory), stages = base + 2 * kOwnBytes;
+    const int end = p.causal ? min(p.columns, first + kShape.rows) : p.columns, tiles = (end + kKeys - 1) / kKeys;
+    const Passing<kWidth, kKeys, kShape.threads> passing{{place.matrix(p.k), p.k.row, p.columns, p.width},
+                                                         {place.matrix(p.v), p.v.row, p.columns, p.value_width},
+                                                         stages,
+                                                         tiles};
+    Loader<kWidth, kShape.rows, kShape.threads>(place.matrix(p.q), p.q.row, p.rows, p.width).load(base, first);
+    Loader<kWidth, kShape.rows, kShape.threads>(place.matrix(p.grad), p.grad.row, p.rows, p.value_width)
+      .load(base + kOwnBytes, first);
+    passing.bring(0);
+    float grad[kFrags][kWidth / 8][4], shifts[kFrags][2], means[kFrags][2];
+    clear(grad);
+#pragma unroll
+    for (int f = 0; f < kFrags; ++f)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float2 pair = pairs_of(p, place)[row + f * 16 + half * 8];
+        shifts[f][half] = pair.x;
+        means[f][half] = pair.y;
+      }
+    const float factor = kMasked ? 1 : p.scale * kLog2E;
+    const uint32_t q_at = T::rows_at(base + warp_row * T::kRowBytes, lane), g_at = q_at + kOwnBytes;
+    for (int tile = 0; tile < tiles; ++tile) {
+      mma::copies_wait<0>();
+      __syncthreads();  // the tile is complete, and no thread still reads the stage that is filled next
+      passing.bring(tile + 1);
+      const uint32_t stage = passing.stage(tile);
+      const int column = tile * kKeys;
+      float s[kFrags][kKeys / 8][4], slopes[kFrags][kKeys / 8][4];
+      multiply_rows<kBf16, kWidth>(s, q_at, T::columns_at(stage, lane));
+      if constexpr (kMasked) add_mask<false>(p, place, s, row, column + lane % 4 * 2);
+      const bool partial = column + kKeys > p.columns || (p.causal && column + kKeys > first);
+      multiply_rows<kBf16, kWidth>(slopes, g_at, T::columns_at(stage + kTileBytes, lane));
+#pragma unroll
+      for (int f = 0; f < kFrags; ++f)
+#pragma unroll
+        for (int j = 0; j < kKeys / 8; ++j)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            const float w = exp2_approximate(s[f][j][e] * factor - shifts[f][e / 2]);
+            s[f][j][e] = w * (slopes[f][j][e] - means[f][e / 2]);
+          }
+      if (partial) remove_outside<false>(p, s, row, column + lane % 4 * 2, 0);
+      add_weighted<kBf16, kWidth>(grad, s, T::rows_at(stage, lane));
+    }
+    float factors[kFrags][2];
+    fill(factors, p.scale);
+    Writer<kBf16, kWidth, kFrags>::write(memory + warp_row * T::kRowBytes, grad, factors,
+                                         place.matrix(p.grad_q) + (first + warp_row) * p.grad_q.row, p.grad_q.row,
+                                         p.rows - first - warp_row, p.width);
+  }
+};
+
+// kKeyGrad, kValueGrad: which gradients are computed; wide heads have registers for one of them only.
+template <bool kBf16, int kWidth, bool kMasked, bool kKeyGrad, bool kValueGrad> struct KeyGrad {
+  static constexpr int kFrags = Sizes<kWidth>::kKeyFrags, kQueries = Sizes<kWidth>::kKeyQueries;
+  static constexpr Shape kShape = kKeyShape<kWidth>;
+  static constexpr int kTileBytes = kQueries * 2 * kWidth, kOwnBytes = kShape.rows * 2 * kWidth;
+  using T = Tile<kWidth>;
+
+  static __device__ __forceinline__ void run(const Params& p, char* memory) {
+    const Place place = Place::of(p, blockIdx.x, (p.columns + kShape.rows - 1) / kShape.rows);
+    const int lane = threadIdx.x % 32, first = place.tile * kShape.rows, warp_row = threadIdx.x / 32 * 16 * kFrags;
+    const int row = first + warp_row + lane / 4;  // of keys
+    const uint32_t base = shared_address(memory), stages = base + 2 * kOwnBytes;
+    auto* pairs = reinterpret_cast<float2*>(memory + 2 * kOwnBytes + 4 * kTileBytes);
+    const int begin = p.causal ? first / kQueries : 0, tiles = (p.rows + kQueries - 1) / kQueries;
+    const Passing<kWidth, kQueries, kShape.threads> passing{{place.matrix(p.q), p.q.row, p.rows, p.width},
+                                                            {place.matrix(p.grad), p.grad.row, p.rows, p.value_width},
+                                                            stages,
+                                                            tiles};
+    const auto bring = [&](int tile) {
+      if (tile < tiles && threadIdx.x < kQueries / 2)
+        mma::copy_async(shared_address(pairs + tile % 2 * kQueries + threadIdx.x * 2),
+                        pairs_of(p, place) + tile * kQueries + threadIdx.x * 2, 16);
+      passing.bring(tile);
+    };
+    Loader<kWidth, kShape.rows, kShape.threads>(place.matrix(p.k), p.k.row, p.columns, p.width).load(base, first);
+    Loader<kWidth, kShape.rows, kShape.threads>(place.matrix(p.v), p.v.row, p.columns, p.value_width)
+      .load(base + kOwnBytes, first);
+    bring(begin);
+    float grad_k[kFrags][kKeyGrad ? kWidth / 8 : 1][4], grad_v[kFrags][kValueGrad ? kWidth / 8 : 1][4];
+    clear(grad_k);
+    clear(grad_v);
+    const float factor = kMasked ? 1 : p.scale * kLog2E;
+    const uint32_t k_at = T::rows_at(base + warp_row * T::kRowBytes, lane), v_at = k_at + kOwnBytes;
+    for (int tile = begin; tile < tiles; ++tile) {
+      mma::copies_wait<0>();
+      __syncthreads();  // the tile is complete, and no thread still reads the stage that is filled next
+      bring(tile + 1);
+      const uint32_t stage = passing.stage(tile);
+      const int column = tile * kQueries + lane % 4 * 2;  // of queries
+      const float2* pair = pairs + tile % 2 * kQueries + lane % 4 * 2;
+      float s[kFrags][kQueries / 8][4];
+      multiply_rows<kBf16, kWidth>(s, k_at, T::columns_at(stage, lane));
+      if constexpr (kMasked) add_mask<true>(p, place, s, row, column);
+#pragma unroll
+      for (int f = 0; f < kFrags; ++f)
+#pragma unroll
+        for (int j = 0; j < kQueries / 8; ++j)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) s[f][j][e] = exp2_approximate(s[f][j][e] * factor - pair[j * 8 + e % 2].x);
+      if (p.causal && tile * kQueries < first + kShape.rows) remove_outside<true>(p, s, row, column, 0);
+      if constexpr (kValueGrad) add_weighted<kBf16, kWidth>(grad_v, s, T::rows_at(stage + kTileBytes, lane));
+      if constexpr (kKeyGrad) {
+        float slopes[kFrags][kQueries / 8][4];
+        multiply_rows<kBf16, kWidth>(slopes, v_at, T::columns_at(stage + kTileBytes, lane));
+#pragma unroll
+        for (int f = 0; f < kFrags; ++f)
+#pragma unroll
+          for (int j = 0; j < kQueries / 8; ++j)
+#pragma unroll
+            for (int e = 0; e < 4; ++e) s[f][j][e] *= slopes[f][j][e] - pair[j * 8 + e % 2].y;
+        add_weighted<kBf16, kWidth>(grad_k, s, T::rows_at(stage, lane));
+      }
+    }
+    // Without a single tile, the copies of keys and values are still under way.
+    mma::copies_wait<0>();
+    __syncthreads();
+    char* tile = memory + warp_row * T::kRowBytes;
+    const int warp_first = first + warp_row;
+    float factors[kFrags][2];
+    if constexpr (kValueGrad) {
+      fill(factors, 1);
+      Writer<kBf16, kWidth, kFrags>::write(tile, grad_v, factors, place.matrix(p.grad_v) + warp_first * p.grad_v.row,
+                                           p.grad_v.row, p.columns - warp_first, p.value_width);
+    }
+    if constexpr (kKeyGrad) {
+      fill(factors, p.scale);
+      Writer<kBf16, kWidth, kFrags>::write(tile, grad_k, factors, place.matrix(p.grad_k) + warp_first * p.grad_k.row,
+                                           p.grad_k.row, p.columns - warp_first, p.width);
+    }
+  }
+};
+
+// For wide heads, half of the blocks compute the gradient of keys and the other half that of values.
+template <bool kBf16, bool kMasked> struct WideKeyGrad {
+  static __device__ __forceinline__ void run(const Params& p, char* memory) {
+    if (blockIdx.y == 0) KeyGrad<kBf16, 256, kMasked, true, false>::run(p, memory);
+    else KeyGrad<kBf16, 256, kMasked, false, true>::run(p, memory);
+  }
+};
+
+#define STRATA_ATTENTION_KERNEL(name, shape, ...)                                                      \
+  extern "C" __global__ void __launch_bounds__(shape.threads) name(const __grid_constant__ Params p) { \
+    extern __shared__ __align__(1024) char memory[];                                                   \
+    __VA_ARGS__::run(p, memory);                                                                       \
+  }
+#define STRATA_ATTENTION_BACKWARDS_OF(bf16, masked, suffix)                                               \
+  STRATA_ATTENTION_KERNEL(query##suffix##64, kQueryShape<64>, QueryGrad<bf16, 64, masked>)                \
+  STRATA_ATTENTION_KERNEL(query##suffix##128, kQueryShape<128>, QueryGrad<bf16, 128, masked>)             \
+  STRATA_ATTENTION_KERNEL(query##suffix##256, kQueryShape<256>, QueryGrad<bf16, 256, masked>)             \
+  STRATA_ATTENTION_KERNEL(key_value##suffix##64, kKeyShape<64>, KeyGrad<bf16, 64, masked, true, true>)    \
+  STRATA_ATTENTION_KERNEL(key_value##suffix##128, kKeyShape<128>, KeyGrad<bf16, 128, masked, true, true>) \
+  STRATA_ATTENTION_KERNEL(key_value##suffix##256, kKeyShape<256>, WideKeyGrad<bf16, masked>)
+#define STRATA_ATTENTION_BACKWARDS(bf16)                                                               \
+  extern "C" __global__ void __launch_bounds__(kPairThreads) pairs(const __grid_constant__ Params p) { \
+    compute_pairs<bf16>(p);                                                                            \
+  }                                                                                                    \
+  STRATA_ATTENTION_BACKWARDS_OF(bf16, false, _)                                                        \
+  STRATA_ATTENTION_BACKWARDS_OF(bf16, true, _masked_)
+
+}  // namespace strata::cuda::attention

@@ -1,0 +1,144 @@
+// softmax(scale q kᵀ + mask) v without the matrix of scores, for 16-bit floats on tensor cores from Ampere on (sm_80).
+//
+// A block computes 16 * kFrags rows per warp. Tiles of keys and values pass through two stages of shared memory. For each
+// tile a warp computes the scores of its rows in registers, updates their maximum and sum, rescales the sums of values
+// if a maximum grew, and multiplies the weights by the values; the accumulators of the first product are, rounded, the
+// left factor of the second. Exponentials are powers of two. Bound: the tensor cores; a tile of keys costs as many
+// exponentials as scores. docs/internals/attention.md has the mathematics.
+#pragma once
+#include "cuda/nn/attention_tiles.cuh"
+
+namespace strata::cuda::attention {
+
+template <bool kBf16, int kWidth, bool kMasked> struct Forward {
+  static constexpr int kFrags = Sizes<kWidth>::kForwardFrags, kKeys = Sizes<kWidth>::kForwardKeys;
+  static constexpr Shape kShape = kForwardShape<kWidth>;
+  static constexpr int kTileBytes = kKeys * 2 * kWidth;
+  using T = Tile<kWidth>;
+
+  const Params& p;
+  const Place place;
+  const int lane, first, row;  // first: row of the block; row: of this lane's first element
+  float out[kFrags][kWidth / 8][4];
+  float most[kFrags][2], sums[kFrags][2];  // of each row: the maximum, and the lane's part of the sum
+
+  __device__ __forceinline__ explicit Forward(const Params& params)
+      : p(params),
+        place(Place::of(params, blockIdx.x, tiles_of(params))),
+        lane(threadIdx.x % 32),
+        // The last rows come first: with causal attention they take longest.
+        first((tiles_of(params) - 1 - place.tile) * kShape.rows),
+        row(first + threadIdx.x / 32 * 16 * kFrags + lane / 4) {}
+
+  static __device__ __forceinline__ int tiles_of(const Params& p) { return (p.rows + kShape.rows - 1) / kShape.rows; }
+
+  // Turns scores into weights, and updates maxima and sums.
+  __device__ __forceinline__ void weigh(float (&s)[kFrags][kKeys / 8][4]) {
+    const float factor = kMasked ? 1 : p.scale * kLog2E;
+    float by[kFrags][2];
+    bool grew = false;
+#pragma unroll
+    for (int f = 0; f < kFrags; ++f)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float top = most[f][half];
+#pragma unroll
+        for (int j = 0; j < kKeys / 8; ++j) top = fmaxf(top, fmaxf(s[f][j][half * 2], s[f][j][half * 2 + 1]));
+        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
+        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
+        const float shift = top == -STRATA_INFINITY ? 0 : top * factor;  // nothing to attend to yet
+        by[f][half] = exp2_approximate(most[f][half] * factor - shift);
+        grew |= top != most[f][half];
+        most[f][half] = top;
+        float sum = 0;
+#pragma unroll
+        for (int j = 0; j < kKeys / 8; ++j)
+#pragma unroll
+          for (int e = half * 2; e < half * 2 + 2; ++e) {
+            s[f][j][e] = exp2_approximate(s[f][j][e] * factor - shift);
+            sum += s[f][j][e];
+          }
+        sums[f][half] = sums[f][half] * by[f][half] + sum;
+      }
+    if (!__any_sync(0xffffffffu, grew)) return;
+#pragma unroll
+    for (int f = 0; f < kFrags; ++f)
+#pragma unroll
+      for (int j = 0; j < kWidth / 8; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) out[f][j][e] *= by[f][e / 2];
+  }
+
+  __device__ __forceinline__ void run(char* memory) {
+    const uint32_t base = shared_address(memory), stages = base + kShape.rows * T::kRowBytes;
+    const int end = p.causal ? min(p.columns, first + kShape.rows) : p.columns;
+    const int tiles = (end + kKeys - 1) / kKeys, warp_row = threadIdx.x / 32 * 16 * kFrags;
+    const Loader<kWidth, kShape.rows, kShape.threads> queries(place.matrix(p.q), p.q.row, p.rows, p.width);
+    const Passing<kWidth, kKeys, kShape.threads> passing{{place.matrix(p.k), p.k.row, p.columns, p.width},
+                                                         {place.matrix(p.v), p.v.row, p.columns, p.value_width},
+                                                         stages,
+                                                         tiles};
+    queries.load(base, first);
+    passing.bring(0);
+    clear(out);
+#pragma unroll
+    for (int f = 0; f < kFrags; ++f)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        most[f][half] = -STRATA_INFINITY;
+        sums[f][half] = 0;
+      }
+    const uint32_t q_at = T::rows_at(base + warp_row * T::kRowBytes, lane);
+    for (int tile = 0; tile < tiles; ++tile) {
+      mma::copies_wait<0>();
+      __syncthreads();  // the tile is complete, and no thread still reads the stage that is filled next
+      passing.bring(tile + 1);
+      const uint32_t stage = passing.stage(tile);
+      const int column = tile * kKeys;
+      float s[kFrags][kKeys / 8][4];
+      multiply_rows<kBf16, kWidth>(s, q_at, T::columns_at(stage, lane));
+      if constexpr (kMasked) add_mask<false>(p, place, s, row, column + lane % 4 * 2);
+      if (column + kKeys > p.columns || (p.causal && column + kKeys > first))
+        remove_outside<false>(p, s, row, column + lane % 4 * 2, -STRATA_INFINITY);
+      weigh(s);
+      add_weighted<kBf16, kWidth>(out, s, T::rows_at(stage + kTileBytes, lane));
+    }
+    finish(memory + warp_row * T::kRowBytes, first + warp_row);
+  }
+
+  __device__ __forceinline__ void finish(char* tile, int warp_first) {
+    float factors[kFrags][2];
+    const float factor = kMasked ? 1 : p.scale * kLog2E;
+    auto* log_sums = reinterpret_cast<float*>(p.log_sums) + int64_t(place.entry) * p.rows;
+#pragma unroll
+    for (int f = 0; f < kFrags; ++f)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float sum = sums[f][half];
+        sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+        sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+        factors[f][half] = sum == 0 ? 0 : 1 / sum;  // nothing to attend to: zeros
+        const int at = row + f * 16 + half * 8;
+        if (lane % 4 == 0 && at < p.rows)
+          log_sums[at] = sum == 0 ? -STRATA_INFINITY : (most[f][half] * factor + log2f(sum)) * kLn2;
+      }
+    Writer<kBf16, kWidth, kFrags>::write(tile, out, factors, place.matrix(p.out) + warp_first * p.out.row, p.out.row,
+                                         p.rows - warp_first, p.value_width);
+  }
+};
+
+#define STRATA_ATTENTION_FORWARD(name, bf16, width, masked)                     \
+  extern "C" __global__ void __launch_bounds__(kForwardShape<width>.threads, 2) \
+    name(const __grid_constant__ Params p) {                                    \
+    extern __shared__ __align__(1024) char memory[];                            \
+    Forward<bf16, width, masked>(p).run(memory);                                \
+  }
+#define STRATA_ATTENTION_FORWARDS(bf16)                         \
+  STRATA_ATTENTION_FORWARD(forward_64, bf16, 64, false)         \
+  STRATA_ATTENTION_FORWARD(forward_128, bf16, 128, false)       \
+  STRATA_ATTENTION_FORWARD(forward_256, bf16, 256, false)       \
+  STRATA_ATTENTION_FORWARD(forward_masked_64, bf16, 64, true)   \
+  STRATA_ATTENTION_FORWARD(forward_masked_128, bf16, 128, true) \
+  STRATA_ATTENTION_FORWARD(forward_masked_256, bf16, 256, true)
+
+}  // namespace strata::cuda::attention

@@ -1,0 +1,161 @@
+#include "cuda/nn/attention_layout.h"
+
+#include <algorithm>
+
+#include "cuda/common/axes.h"
+#include "cuda/common/tensors.h"
+#include "cuda/pointwise/pointwise.h"
+
+namespace strata::cuda {
+namespace {
+
+using attention::kBatchDims;
+using attention::Matrices;
+using attention::Params;
+
+// Rows that cp.async can read: dense, and aligned to 16 bytes.
+bool is_aligned(const TensorImpl& t) {
+  const int n = t.ndim;
+  if (address(t) % 16 != 0 || (t.shape[n - 1] > 1 && t.strides[n - 1] != 1)) return false;
+  for (int d = 0; d < n - 1; ++d)
+    if (t.shape[d] > 1 && t.strides[d] % 8 != 0) return false;
+  return true;
+}
+// The tensor itself, or an aligned copy in the workspace. While planning, a copy has a layout only.
+Tensor aligned(const TensorImpl& t, Workspace& workspace, bool copies) {
+  if (is_aligned(t)) return alias(t);
+  int64_t shape[kMaxDims];
+  const auto n = static_cast<size_t>(t.ndim);
+  std::copy_n(t.shape, n, shape);
+  shape[n - 1] = ceil_div(shape[n - 1], 8) * 8;
+  Tensor made = workspace.take(Shape(shape, n), t.dtype);
+  if (!made) {
+    made = alias(t);
+    made->set_shape(Shape(shape, n));
+    made->set_contiguous_strides();
+  }
+  made->numel = t.numel;
+  made->shape[n - 1] = t.shape[n - 1];
+  made->update_contiguous();
+  if (copies) copy(*made, t);
+  return made;
+}
+
+int64_t pair_rows(int64_t rows) { return ceil_div(rows, attention::kPairRows) * attention::kPairRows; }
+
+// Merges the dimensions of the batch through which all tensors step alike, and sets their strides.
+struct Batch {
+  struct Member {
+    const TensorImpl* tensor;
+    int64_t* strides;
+  };
+  Member members[9];
+  size_t count = 0;
+  int64_t sizes[kMaxDims];
+  int dims = 0;
+
+  void add(const TensorImpl& t, int64_t* strides) { members[count++] = {&t, strides}; }
+  const char* set(Params& p) {
+    const TensorImpl& q = *members[0].tensor;
+    int at[kMaxDims];  // the innermost dimension of the tensors in each dimension of the batch
+    for (int d = 0; d < q.ndim - 2; ++d) {
+      if (q.shape[d] == 1) continue;
+      const bool merges = dims && std::all_of(members, members + count, [&](const Member& m) {
+                            return m.tensor->strides[at[dims - 1]] == m.tensor->strides[d] * q.shape[d];
+                          });
+      if (!merges) sizes[dims++] = 1;
+      sizes[dims - 1] *= q.shape[d];
+      at[dims - 1] = d;
+    }
+    if (dims > kBatchDims) return "the batch has more than three dimensions that cannot be merged";
+    int64_t batches = 1;
+    for (int d = 0; d < kBatchDims; ++d) {
+      const int from = d - (kBatchDims - dims);
+      const int64_t size = from < 0 ? 1 : std::min<int64_t>(sizes[from], INT32_MAX);
+      p.batch[d] = divisor(static_cast<uint32_t>(size));
+      batches *= size;
+      for (size_t m = 0; m < count; ++m) members[m].strides[d] = from < 0 ? 0 : members[m].tensor->strides[at[from]];
+      if (batches > INT32_MAX) return "the batch is too large for 32 bits";
+    }
+    p.batches = static_cast<int32_t>(batches);
+    return nullptr;
+  }
+};
+
+void set_rows(Matrices& m, const TensorImpl& t, Batch& batch) {
+  m.address = address(t);
+  m.row = t.strides[t.ndim - 2];
+  batch.add(t, m.batch);
+}
+
+const char* lay_out_attention(const AttentionCall& a, const AttentionInputs& t, attention::Params& p) {
+  constexpr int64_t kMostRows = INT32_MAX / 2;
+  const int n = a.q.ndim;
+  const int64_t rows = a.q.shape[n - 2], columns = a.k.shape[n - 2];
+  const int64_t width = a.q.shape[n - 1], value_width = a.v.shape[n - 1];
+  if (rows > kMostRows || columns > kMostRows) return "a size is too large for 32 bits";
+  if (width > 256 || value_width > 256) return "for heads of up to 256 features";
+  p = {};
+  p.rows = static_cast<int32_t>(rows);
+  p.columns = static_cast<int32_t>(columns);
+  p.width = static_cast<int32_t>(width);
+  p.value_width = static_cast<int32_t>(value_width);
+  p.causal = a.causal;
+  p.scale = static_cast<float>(a.scale);
+  p.log_sums = address(a.log_sums);
+  Batch batch;
+  set_rows(p.q, *t.q, batch);
+  set_rows(p.k, *t.k, batch);
+  set_rows(p.v, *t.v, batch);
+  set_rows(p.out, a.out, batch);
+  if (a.grad) {
+    p.pairs = address(t.pairs.get());
+    p.pair_rows = static_cast<int32_t>(pair_rows(rows));
+    set_rows(p.grad, *t.grad, batch);
+    set_rows(p.grad_q, *a.grad_q, batch);
+    set_rows(p.grad_k, *a.grad_k, batch);
+    set_rows(p.grad_v, *a.grad_v, batch);
+  }
+  if (a.mask) {
+    p.mask.address = address(*a.mask);
+    p.mask.row = a.mask->strides[n - 2];
+    p.mask.column = a.mask->strides[n - 1];
+    p.mask.type = tag(*a.mask);
+    batch.add(*a.mask, p.mask.batch);
+  }
+  if (const char* reason = batch.set(p)) return reason;
+  const int64_t blocks = (std::max(rows, columns) / 64 + 1) * p.batches;
+  if (blocks > kMostRows || p.batches * pair_rows(rows) > kMostRows) return "a size is too large for 32 bits";
+  return nullptr;
+}
+
+}  // namespace
+
+AttentionInputs::AttentionInputs(const AttentionCall& a, Workspace workspace, bool copies)
+    : q(aligned(a.q, workspace, copies)), k(aligned(a.k, workspace, copies)), v(aligned(a.v, workspace, copies)) {
+  if (!a.grad) return;
+  const int64_t rows = a.q.shape[a.q.ndim - 2];
+  grad = aligned(*a.grad, workspace, copies);
+  const int64_t shape[] = {a.log_sums.numel / std::max<int64_t>(rows, 1), pair_rows(rows), 2};
+  pairs = workspace.take(shape, DType::F32);
+}
+
+attention::Params attention_parameters(const AttentionCall& a, const AttentionInputs& t) {
+  Params p;
+  const char* reason = lay_out_attention(a, t, p);
+  STRATA_ASSERT(reason == nullptr);  // the plan accepted the call
+  return p;
+}
+
+const char* plan_attention_inputs(const AttentionCall& a, Plan& plan, attention::Params& p) {
+  if (a.q.dtype != DType::F16 && a.q.dtype != DType::BF16) return "for float16 and bfloat16";
+  if (a.mask && a.mask->dtype != DType::Bool && a.mask->dtype != DType::F32 && a.mask->dtype != DType::F16 &&
+      a.mask->dtype != DType::BF16)
+    return "for masks of bool, float32, float16 and bfloat16";
+  if (!a.log_sums.contiguous || a.log_sums.dtype != DType::F32) return "the logarithms are not contiguous float32";
+  if (a.out.shape[a.out.ndim - 1] > 1 && a.out.strides[a.out.ndim - 1] != 1)
+    return "the features of the result are not contiguous";
+  return lay_out_attention(a, AttentionInputs(a, Workspace(plan), false), p);
+}
+
+}  // namespace strata::cuda
