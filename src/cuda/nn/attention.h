@@ -18,4 +18,9 @@ const char* plan_attention(const AttentionCall& a, Plan& plan);
 void run_attention(const AttentionCall& a, const Call& c, const Plan& plan);
 void run_attention_backward(const AttentionCall& a, const Call& c, const Plan& plan);
 
+// On Hopper (wgmma and TMA), without a mask.
+const char* plan_attention_hopper(const AttentionCall& a, Plan& plan);
+void run_attention_hopper(const AttentionCall& a, const Call& c, const Plan& plan);
+void run_attention_hopper_backward(const AttentionCall& a, const Call& c, const Plan& plan);
+
 }  // namespace strata::cuda
