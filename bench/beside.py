@@ -117,13 +117,12 @@ def run_case(name, case, sides, rounds):
     if "torch" in row:
         row["eager_ratio"] = row["torch_eager"] / row["strata_eager"]
         row["ratio"] = row["torch"] / row["strata"]
-    row["entry"] = chosen_entry(case)
+    row["entry"] = chosen_kernel(case[2](Side(strata)))
     return row
 
 
-def chosen_entry(case):
+def chosen_kernel(f):
     """The kernel that runs by itself, with its plan."""
-    f = case[2](Side(strata))
     lines = strata.explain(f)
     plan = re.search(r"plan ([^;]*)", lines[-1][2])
     return lines[-1][1] + (f" ({plan[1]})" if plan else "")
@@ -176,7 +175,7 @@ def summary(rows):
     return f"{len(ratios)} cases, geometric mean {mean:.2f}x, least {min(ratios):.2f}x"
 
 
-def main(doc, script, title, cases, entries, libraries):
+def main(doc, script, title, cases, entries, libraries, side=Side, run=run_case, shown=shown, markdown=markdown):
     """The command line of a benchmark; results go to <script>.json and <script>.md."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", default="", help="regular expression on the case's name")
@@ -187,12 +186,12 @@ def main(doc, script, title, cases, entries, libraries):
     if not strata.cuda.is_available():
         print(f"{script}.py: there is no GPU: {strata.cuda.why_not()}", file=sys.stderr)
         return 3
-    sides, versions = [Side(strata)], {"strata": strata.__version__, "python": platform.python_version()}
+    sides, versions = [side(strata)], {"strata": strata.__version__, "python": platform.python_version()}
     try:  # before ours are opened, so that both sides use the libraries of its packages
         import torch
 
         torch.backends.cudnn.allow_tf32 = False  # as in Strata
-        sides.append(Side(torch))
+        sides.append(side(torch))
         versions["torch"] = torch.__version__
     except ImportError:
         print("PyTorch is not installed: our own figures only")
@@ -206,7 +205,7 @@ def main(doc, script, title, cases, entries, libraries):
         if not re.search(args.cases, name):
             continue
         try:
-            row = run_case(name, case, sides, args.rounds)
+            row = run(name, case, sides, args.rounds)
         except (RuntimeError, NotImplementedError, TypeError, ValueError) as e:
             row = dict(case=name, error=f"{type(e).__name__}: {e}")
         result["rows"].append(row)
