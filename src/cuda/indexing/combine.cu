@@ -124,6 +124,7 @@ template <class C, class T> __device__ __forceinline__ Segment<T> before_thread(
     if (lane >= by) up_to = joined<C, T>(below, up_to);
   }
   if (lane == 31) of_warp[warp] = up_to;
+  __syncwarp();  // the barrier needs whole warps
   __syncthreads();
   Segment<T> before = none;
   for (int w = 0; w < warp; ++w) before = joined<C, T>(before, of_warp[w]);
@@ -148,6 +149,7 @@ template <class C, class T> __device__ __forceinline__ void combine_tile(const C
     const int64_t from = p.single ? 0 : s.place(begin + i);
     values[slot(i)] = load<T>(element(p.values, p.values_type, from), p.values_type);
   }
+  __syncwarp();  // the last tile may be short
   __syncthreads();
   const int first = threadIdx.x * kItems;
   const auto begins = [&](int i) {
