@@ -1,16 +1,18 @@
 """Compares every public op of the registry with PyTorch: forward, and forward with backward.
 
-usage: every_op.py [--sizes 16,10000,1000000] [--dtypes float32,bfloat16,int64] [--layouts contiguous,transposed]
-                   [--threads 2] [--only REGEX] [--out FILE.json]
+usage: every_op.py [--sizes 16,10000,1000000] [--dtypes float32,bfloat16,int64] [--threads 2] [--only REGEX]
+                   [--layouts contiguous,transposed,broadcast] [--out FILE.json] [--markdown FILE.md]
 
 The ops come from the registry and their arguments from the samples of their records (op_cases.py), so a new op is measured
-without being listed. Both libraries run in this process in turns; a ratio above 1 means that Strata is faster.
+without being listed. Both libraries run in this process in turns; a ratio above 1 means that Strata is faster. Results of
+the two that differ are listed: such a row may compare different work. With --out, rows are written as they are measured.
 """
 
 import argparse
 import json
 import math
 import pathlib
+import platform
 import re
 import statistics
 import sys
@@ -23,9 +25,10 @@ import op_cases
 import strata
 import torch
 
-ROUNDS = 5
+ROUNDS = 7
 LEAST_SECONDS = 2e-3  # of a round
 MOST_SECONDS = 1.5  # a call that would take longer is left out
+SMALL, STEP = 256, 64  # a case is tried with this many elements first, then with this fraction of its size
 RANGES = {"f": (-3, 3), "p": (0.1, 3), "u": (-0.95, 0.95), "o": (1.1, 3), "z": (0.05, 0.95)}
 
 
@@ -71,6 +74,8 @@ class Inputs:
             t = t.to(getattr(library, self.dtype))
         if self.layout == "transposed" and t.ndim >= 2:
             t = t.transpose(-1, -2).contiguous().transpose(-1, -2)
+        if self.layout == "broadcast" and t.ndim >= 2:  # one row, repeated without a copy
+            t = t[:1].contiguous().expand(*shape)
         return t
 
 
@@ -91,9 +96,22 @@ def leaves(args, kwargs):
                 yield t
 
 
+def differ(ours, theirs):
+    """What is different about two results, or "". Values are compared loosely: precision has its own tests."""
+    if isinstance(ours, (tuple, list)) and isinstance(theirs, (tuple, list)):
+        return next(filter(None, (differ(a, b) for a, b in zip(ours, theirs, strict=False))), "")
+    if not isinstance(ours, strata.Tensor) or not isinstance(theirs, torch.Tensor):
+        return ""
+    if tuple(ours.shape) != tuple(theirs.shape):
+        return f"shapes {tuple(ours.shape)} and {tuple(theirs.shape)}"
+    a, b = ours.detach().double().numpy(), theirs.detach().double().numpy()
+    scale = np.abs(b[np.isfinite(b)]).max(initial=1e-3)
+    return "" if np.allclose(a, b, rtol=1e-2, atol=2e-2 * scale, equal_nan=True) else "values"
+
+
 def calls(case, inputs):
-    """{library: (forward, backward or None)}; raises what the ops raise."""
-    out = {}
+    """{library: (forward, backward or None, leaves)}, and what is different; raises what the ops raise."""
+    out, results = {}, {}
     for library in (strata, torch):
         args, kwargs = case.arguments(lambda letter, shape, library=library: inputs.make(library, letter, shape))
         function = resolve(library, case.name)
@@ -101,7 +119,7 @@ def calls(case, inputs):
         def forward(function=function, args=args, kwargs=kwargs):
             return function(*args, **kwargs)
 
-        forward()
+        results[library] = forward()
         backward = None
         if inputs.dtype.startswith(("float", "bfloat")):
             for t in leaves(args, kwargs):
@@ -121,7 +139,7 @@ def calls(case, inputs):
             for t in leaves(args, kwargs):
                 t.requires_grad_(False)
         out[library] = forward, backward, tuple(leaves(args, kwargs))
-    return out
+    return out, differ(results[strata], results[torch])
 
 
 def once(run, count):
@@ -145,12 +163,33 @@ def compare(ours, theirs):
     for _ in range(ROUNDS):
         for run, count, list_ in zip((ours, theirs), counts, times, strict=True):
             list_.append(once(run, count))
-    return statistics.median(times[0]), statistics.median(times[1])
+    return min(times[0]), min(times[1])  # other processes can only add time
+
+
+def elements(result):
+    if isinstance(result, (tuple, list)):
+        return sum(map(elements, result))
+    return result.numel() if isinstance(result, strata.Tensor) else 0
+
+
+def too_slow(case, dtype):
+    """Whether results or times grow faster than the input, so that a call of this size would not end."""
+    if case.n <= SMALL:
+        return False
+    small = op_cases.Case(case.name, case.sample, SMALL, case.layout)
+    both, _ = calls(small, Inputs(dtype, case.layout, seed=1))
+    if elements(both[strata][0]()) > 32 * SMALL:
+        return True
+    middle = op_cases.Case(case.name, case.sample, case.n // STEP, case.layout)
+    both, _ = calls(middle, Inputs(dtype, case.layout, seed=1))
+    return any(once(both[library][0], 1) * STEP**2 > 20 * MOST_SECONDS for library in (strata, torch))
 
 
 def measure(case, dtype):
+    if too_slow(case, dtype):
+        return []
     inputs = Inputs(dtype, case.layout, seed=case.n)
-    both = calls(case, inputs)
+    both, difference = calls(case, inputs)
     rows = []
     for k, phase in enumerate(("forward", "train")):
         ours, theirs = both[strata][k], both[torch][k]
@@ -163,7 +202,7 @@ def measure(case, dtype):
         if times:
             rows.append(
                 dict(op=case.name, text=case.text, n=case.n, layout=case.layout, dtype=dtype, phase=phase,
-                     us=times[0] * 1e6, torch_us=times[1] * 1e6, ratio=times[1] / times[0])
+                     us=times[0] * 1e6, torch_us=times[1] * 1e6, ratio=times[1] / times[0], differs=difference)
             )  # fmt: skip
     return rows
 
@@ -172,18 +211,57 @@ def mean(ratios):
     return math.exp(statistics.fmean(math.log(r) for r in ratios)) if ratios else float("nan")
 
 
-def report(rows, floor=0.9, shown=40):
-    for phase in ("forward", "train"):
-        for n in sorted({r["n"] for r in rows}):
-            some = [r["ratio"] for r in rows if r["phase"] == phase and r["n"] == n]
-            below = sum(r < floor for r in some)
-            print(f"{phase:8} n={n:<9} {len(some):4} cases  geometric mean {mean(some):6.2f}x  below {floor}x: {below}")
+PHASES = {"forward": "forward", "train": "forward + backward"}
+
+
+def table(rows, floor):
+    """Lines of a Markdown table: one row per phase, dtype, layout and size."""
+    yield "| | dtype | layout | elements | cases | geometric mean | below " + f"{floor}x |"
+    yield "|---|---|---|---:|---:|---:|---:|"
+    keys = sorted({(r["phase"], r["dtype"], r["layout"], r["n"]) for r in rows})
+    for key in keys:
+        some = [r["ratio"] for r in rows if (r["phase"], r["dtype"], r["layout"], r["n"]) == key]
+        phase, dtype, layout, n = key
+        below = sum(r < floor for r in some)
+        yield f"| {PHASES[phase]} | {dtype} | {layout} | {n} | {len(some)} | {mean(some):.2f}x | {below} |"
+
+
+def worst_table(rows, floor, shown):
     worst = sorted((r for r in rows if r["ratio"] < floor), key=lambda r: r["ratio"])
-    print(f"\nthe {min(shown, len(worst))} slowest of {len(worst)} below {floor}x")
+    yield f"The {min(shown, len(worst))} slowest of {len(worst)} below {floor}x:"
+    yield ""
+    yield "| ratio | us | | dtype | layout | call |"
+    yield "|---:|---:|---|---|---|---|"
     for r in worst[:shown]:
-        print(
-            f"  {r['ratio']:5.2f}x {r['us']:10.1f} us  {r['phase']:8} {r['dtype']:9} {r['layout']:11} {r['op']}({r['text']})"
+        yield (
+            f"| {r['ratio']:.2f}x | {r['us']:.1f} | {PHASES[r['phase']]} | {r['dtype']} | {r['layout']} "
+            f"| `{r['op']}({r['text']})` |"
         )
+
+
+def processor():
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def report(data, floor=0.9, shown=40):
+    facts, rows = data["facts"], data["rows"]
+    yield "# Every op beside PyTorch on the CPU"
+    yield ""
+    yield (
+        f"`bench/every_op.py`, {facts['date']}, {facts['processor']}, {facts['threads']} threads, PyTorch {facts['torch']}. "
+        "A ratio above 1 means that Strata is faster."
+    )
+    yield ""
+    yield from table(rows, floor)
+    yield ""
+    yield from worst_table(rows, floor, shown)
+    differing = sorted({f"{r['op']} ({r['differs']})" for r in rows if r["differs"]})
+    yield ""
+    yield f"Results that differ from PyTorch's: {', '.join(differing) or 'none'}."
+    yield f"Not measured, because one of the two rejects the call: {len(data['not_measured'])} ops."
 
 
 def main():
@@ -194,10 +272,29 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", default="", help="a regular expression that names of ops must match")
     parser.add_argument("--out", help="a JSON file for all rows")
+    parser.add_argument("--markdown", help="a file for the report")
+    parser.add_argument("--merge", nargs="+", default=[], help="report these JSON files; measure nothing")
     options = parser.parse_args()
+    if options.merge:
+        parts = [json.loads(pathlib.Path(f).read_text()) for f in options.merge]
+        data = parts[0]
+        for part in parts[1:]:
+            data["rows"] += part["rows"]
+            data["not_measured"].update(part["not_measured"])
+    else:
+        data = measure_all(options)
+    text = "\n".join(report(data)) + "\n"
+    if options.markdown:
+        pathlib.Path(options.markdown).write_text(text)
+    print(text)
+
+
+def measure_all(options):
     torch.set_num_threads(options.threads)
     strata.set_num_threads(options.threads)
-    rows, failed = [], {}
+    facts = dict(torch=torch.__version__, strata=strata.__version__, threads=options.threads,
+                 date=time.strftime("%Y-%m-%d"), processor=processor())  # fmt: skip
+    data = dict(facts=facts, rows=[], not_measured={})
     for (name, overload), sample in op_cases.samples().items():
         if not re.search(options.only, name):
             continue
@@ -206,16 +303,13 @@ def main():
                 for n in map(int, options.sizes.split(",")):
                     case = op_cases.Case(name, sample, n, layout)
                     try:
-                        rows += measure(case, dtype)
+                        data["rows"] += measure(case, dtype)
                     except Exception as error:  # one of the two does not support it in this form
-                        failed.setdefault(
-                            f"{name}.{overload}" if overload else name, f"{type(error).__name__}: {error}"[:160]
-                        )
-    report(rows)
-    print(f"\n{len(failed)} ops could not be measured beside PyTorch")
-    if options.out:
-        facts = dict(torch=torch.__version__, strata=strata.__version__, threads=options.threads)
-        pathlib.Path(options.out).write_text(json.dumps(dict(facts=facts, rows=rows, not_measured=failed), indent=1))
+                        reason = f"{type(error).__name__}: {error}"[:160]
+                        data["not_measured"].setdefault(f"{name}.{overload}" if overload else name, reason)
+        if options.out:
+            pathlib.Path(options.out).write_text(json.dumps(data, indent=1))
+    return data
 
 
 if __name__ == "__main__":

@@ -11,8 +11,21 @@ import signatures
 from strata import _C
 
 TENSOR = re.compile(r"([fpuozsmb]|i\d+)\(([\d,]*)\)")
-# Trivial, or meaningless as a benchmark.
-LEFT_OUT = re.compile(r"^(_|.*_$|is_|empty|resize|set_|record|manual|numel|size|stride|nn\.init\.)")
+# Trivial, or meaningless as a benchmark; combinations and vander grow with the square of their input.
+LEFT_OUT = re.compile(
+    r"^(_|.*_$|is_|empty|resize|set_|record|manual|numel|size|stride|nn\.init\.|combinations|vander|conj)"
+)
+# A window of a convolution or a pool stays as small as it is in practice while the rest of the sample grows. {c} channels,
+# {s} pixels along each side: together about n elements.
+WINDOWS = {
+    "conv1d": "f(4,{c},{s}), f({c},{c},3), f({c})",
+    "conv2d": "f(2,{c},{s},{s}), f({c},{c},3,3), f({c})",
+    "conv3d": "f(1,{c},{s},{s},{s}), f({c},{c},3,3,3), f({c})",
+    "conv_transpose1d": "f(4,{c},{s}), f({c},{c},3), f({c})",
+    "conv_transpose2d": "f(2,{c},{s},{s}), f({c},{c},3,3), f({c})",
+    "conv_transpose3d": "f(1,{c},{s},{s},{s}), f({c},{c},3,3,3), f({c})",
+    "convolution": "f(2,{c},{s},{s}), f({c},{c},3,3), f({c}), [1,2], [0,1], [2,1], False, [0,0], 1",
+}
 
 
 def sizes_of(text):
@@ -30,7 +43,14 @@ class Case:
     """One op with the arguments of one sample, scaled to a size."""
 
     def __init__(self, name, text, n, layout):
-        self.name, self.n, self.layout = name, n, layout
+        self.name, self.sample, self.n, self.layout = name, text, n, layout
+        short = name.split(".")[-1]
+        if short in WINDOWS:
+            dims = int(re.search(r"\d|$", short)[0] or 2)
+            channels = 4 if n < 100000 else 32
+            side = max(4, round((n / channels / (8 >> dims)) ** (1 / dims)))
+            self.text = WINDOWS[short].format(c=channels, s=side)
+            return
         shapes = [sizes_of(m[2]) for m in TENSOR.finditer(text)]
         largest = max(shapes, key=len)  # the first of those with the most dimensions
         scaled = [s for s in largest if s > 1]

@@ -26,6 +26,16 @@ def test_sizes_grow_together(text, n, expected):
     assert op_cases.Case("op", text, n, "contiguous").text == expected
 
 
+@pytest.mark.parametrize("name", op_cases.WINDOWS)
+def test_windows_of_convolutions_do_not_grow(name):
+    sizes = {}
+    for n in (10000, 1000000):
+        args, _ = op_cases.Case(name, "", n, "contiguous").arguments(lambda letter, shape: shape)
+        assert n / 4 < op_cases.elements(args[0]) < 4 * n
+        sizes[n] = args[1][2:]
+    assert sizes[10000] == sizes[1000000]
+
+
 def test_arguments_are_what_the_sample_says():
     case = op_cases.Case("op", "f(2,3), [1, -1], dim=0, value=2.5, mode='sum', keep=True, other=None", 6, "contiguous")
     args, kwargs = case.arguments(lambda letter, shape: (letter, shape))
