@@ -196,6 +196,11 @@ void Special() {
   STRATA_CHECK_MATH(erf, -10, 10, 2, 2);
   STRATA_CHECK_MATH(erfc, -10, 10, 1, 8);
   STRATA_CHECK_MATH(lgamma, 0.01, 30, 3, 3);
+  STRATA_CHECK_MATH(lgamma, 0.999, 2.001, 3, 3);  // around its zeros
+  STRATA_CHECK_MATH(lgamma, 1, 1e6, 3, 3);
+  check_sweep<float>(
+    "lgamma", -40.3, -0.001, 3, [](auto v) HWY_ATTR { return math::lgamma(v); },
+    [](long double v) { return std::lgamma(v); });
   // No closed form in the C library: against formulas in long double.
   const auto sigmoid = [](long double v) { return 1 / (1 + std::exp(-v)); };
   check_sweep<float>(
@@ -214,6 +219,10 @@ void Special() {
   const std::vector<double> y = sweep<double>(-0.9999999, 0.9999999),
                             x = evaluate(y, [](auto v) HWY_ATTR { return math::erfinv(v); });
   for (size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(std::erf(x[i]), y[i], 1e-15) << y[i];
+  const auto inverse = [](auto v) HWY_ATTR { return math::erfinv(v); };
+  const auto wide_inverse = [](auto v) { return math::erfinv(static_cast<double>(v)); };
+  check_sweep<float>("erfinv", -0.99999994, 0.99999994, 1, inverse, wide_inverse);
+  check_special<float>("erfinv", 1, inverse, [&](float v) { return static_cast<float>(wide_inverse(v)); });
   // digamma(x + 1) = digamma(x) + 1 / x, and digamma(1) is Euler's constant.
   const std::vector<double> p = sweep<double>(-7.73, 40);
   const auto psi = [](auto v) HWY_ATTR { return math::digamma(v); };
@@ -224,6 +233,11 @@ void Special() {
     if (std::fabs(p[i] - std::round(p[i])) > 1e-3)
       ASSERT_NEAR(b[i], a[i] + 1 / p[i], 1e-10 * (1 + std::fabs(a[i]))) << p[i];
   EXPECT_NEAR(evaluate(std::vector<double>{1}, psi)[0], -0.57721566490153286061, 1e-15);
+  // Float results come from another formula: against the double ones.
+  const auto wide = [](auto v) { return math::digamma(static_cast<double>(v)); };
+  for (auto [low, high] : {std::pair(-20.3, -0.001), std::pair(0.001, 3.0), std::pair(3.0, 1e4)})
+    check_sweep<float>("digamma", low, high, 3, psi, wide);
+  check_special<float>("digamma", 3, psi, [&](float v) { return static_cast<float>(wide(v)); });
 }
 
 void Pairs() {
@@ -255,6 +269,26 @@ void Pairs() {
   check(
     "atan2", 2, [](auto a, auto b) HWY_ATTR { return math::atan2(a, b); },
     [](float a, float b) { return std::atan2(a, b); });
+  // Exact, whatever the quotient.
+  check(
+    "fmod", 0, [](auto a, auto b) HWY_ATTR { return math::fmod(a, b); },
+    [](float a, float b) { return std::fmod(a, b); });
+  check(
+    "remainder", 0, [](auto a, auto b) HWY_ATTR { return math::remainder(a, b); },
+    [](float a, float b) { return math::remainder(a, b); });
+  check(
+    "div_floor", 0, [](auto a, auto b) HWY_ATTR { return math::div_floor(a, b); },
+    [](float a, float b) { return math::div_floor(a, b); });
+  const std::vector<double> wide_x(x.begin(), x.end()), wide_y(y.begin(), y.end());
+  const std::vector<double> rest = evaluate(wide_x, wide_y, [](auto a, auto b) HWY_ATTR { return math::fmod(a, b); });
+  const std::vector<double> angle = evaluate(wide_x, wide_y, [](auto a, auto b) HWY_ATTR { return math::atan2(a, b); });
+  for (size_t i = 0; i < x.size(); ++i) {
+    ASSERT_TRUE(same_bits(rest[i], std::fmod(wide_x[i], wide_y[i]))) << wide_x[i] << " fmod " << wide_y[i];
+    const double expected = std::atan2(wide_x[i], wide_y[i]);
+    const bool plain = std::isfinite(expected) && expected != 0;
+    ASSERT_TRUE(plain ? ulps<double>(angle[i], expected) <= 4 : same_bits(angle[i], expected))
+      << "atan2(" << wide_x[i] << ", " << wide_y[i] << ") = " << angle[i] << ", expected " << expected;
+  }
   const auto nan = [](float a, float b) { return std::isnan(a) || std::isnan(b); };
   check(
     "max", 0, [](auto a, auto b) HWY_ATTR { return math::max(a, b); },

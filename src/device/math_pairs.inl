@@ -1,0 +1,113 @@
+// Functions of two numbers for Highway vectors: powers, angles, remainders.
+namespace strata {
+namespace STRATA_FUNCTOR_NAMESPACE {
+namespace math {
+
+// --- powers ---------------------------------------------------------------------------------------------------------
+// Double precision carries y log|x| far enough for a float result; a double result needs the C library's extended steps.
+template <Vec V> STRATA_FN V pow(V x, V y) {
+  if constexpr (!kF32<V>) return each_lane([](auto a, auto b) { return pow(a, b); }, x, y);
+  else {
+    const V zero = hn::Zero(D<V>()), one = like(x, 1), a = hn::Abs(x);
+    V f, e;
+    split(a, f, e);
+    e = select(hn::Eq(a, zero), like(x, -HUGE_VAL), select(is_inf(x), like(x, HUGE_VAL), e));
+    const V r = in_double(
+      [](auto part, auto octaves, auto v) {  // 2^(v log2(a)); (2^g - 1) / g is a fit at Chebyshev nodes, error 5e-12
+        constexpr double p[] = {0.6931471805568324,     0.24022650695888503,   0.055504109063258665,
+                                0.00961812913523614,    0.0013333478473685416, 0.00015403475186530786,
+                                1.5303700711365693e-05, 1.325080551750225e-06};
+        const auto logarithm = fma(log1p_reduced(part), like(v, 1.44269504088896340736), octaves);
+        const auto t = limit(hn::Mul(v, logarithm), -1000, 1000), k = hn::Round(t), g = hn::Sub(t, k);
+        return hn::Mul(fma(g, horner(g, p), like(v, 1)), normal_power_of_two(k));
+      },
+      f, e, y);
+    const auto whole = hn::Eq(hn::Round(y), y);
+    const V half = hn::Mul(y, like(x, 0.5));
+    const auto odd = hn::And(whole, hn::Ne(hn::Round(half), half));
+    V result = select(hn::And(odd, sign_bit(x)), neg(r), r);
+    const auto outside = hn::And(hn::And(hn::Lt(x, zero), hn::Not(whole)), hn::Not(is_inf(x)));
+    result = select(outside, like(x, NAN), result);
+    result = select(either(is_nan(x), is_nan(y)), like(x, NAN), result);
+    const auto is_one = either(either(hn::Eq(y, zero), hn::Eq(x, one)), hn::And(hn::Eq(a, one), is_inf(y)));
+    return select(is_one, one, result);
+  }
+}
+template <Vec V> STRATA_FN V hypot(V x, V y) {
+  if constexpr (!kF32<V>) return each_lane([](auto a, auto b) { return hypot(a, b); }, x, y);
+  else {
+    const V r = in_double([](auto a, auto b) { return hn::Sqrt(hn::MulAdd(a, a, hn::Mul(b, b))); }, x, y);
+    return select(either(is_inf(x), is_inf(y)), like(x, HUGE_VAL), r);
+  }
+}
+
+// --- angles ---------------------------------------------------------------------------------------------------------
+// atan of the smaller over the larger magnitude, then added to or subtracted from a multiple of pi / 2. In float the
+// polynomial (a fit at Chebyshev nodes of [0, 1]) is within 1e-8; in double Highway's Atan is used.
+template <Vec V> STRATA_FN V atan2(V y, V x) {
+  constexpr double p[] = {-0.3333333173306352,  0.1999973932983558,   -0.14278568748210602,
+                          0.11033764115313455,  -0.08656880430154522, 0.06250169444749563,
+                          -0.03587153898204336, 0.013507771427020535, -0.002386997316724113};
+  const V ax = hn::Abs(x), ay = hn::Abs(y), zero = hn::Zero(D<V>());
+  const auto steep = hn::Gt(ay, ax), left = sign_bit(x);
+  const V larger = select(steep, ay, ax), smaller = select(steep, ax, ay);
+  const auto infinite = both(is_inf(x), is_inf(y));
+  const V ratio = select(hn::Eq(larger, zero), zero, select(infinite, like(x, 1), hn::Div(smaller, larger)));
+  V angle;
+  if constexpr (kF32<V>) {
+    const V s = hn::Mul(ratio, ratio);
+    angle = fma(hn::Mul(ratio, s), horner(s, p), ratio);
+  } else {
+    angle = hn::Atan(D<V>(), ratio);
+  }
+  // pi / 2 as the sum of two numbers of this precision
+  const double high = kF32<V> ? 1.57079637050628662109375 : 1.57079632679489655800;
+  const double low = kF32<V> ? -4.37113900018624283e-8 : 6.12323399573676603587e-17;
+  const V quarters = select(steep, like(x, 1), select(left, like(x, 2), zero));
+  angle = select(hn::Xor(steep, left), neg(angle), angle);
+  angle = fma(quarters, like(x, high), fma(quarters, like(x, low), angle));
+  return select(either(is_nan(x), is_nan(y)), hn::Add(x, y), hn::CopySign(angle, y));
+}
+
+// --- remainders -----------------------------------------------------------------------------------------------------
+// The remainder of magnitudes is exact while the quotient is small: the rounded quotient is right or one too large, and
+// a - q b is a multiple of the last place of b. Float uses double, where the product q b is exact; double needs a fused
+// multiply-add. Other quotients, infinities and zeros are left to the C library.
+template <Vec V> STRATA_FN V fmod(V a, V b) {
+  const auto scalar = [](auto x, auto y) { return fmod(x, y); };
+  if constexpr (!kF32<V> && !HWY_NATIVE_FMA) {
+    return each_lane(scalar, a, b);
+  } else {
+    const V u = hn::Abs(a), v = hn::Abs(b), quotient = hn::Div(u, v);
+    const auto good = both(hn::Lt(quotient, like(a, kF32<V> ? 0x1p22 : 0x1p51)), hn::Lt(v, like(a, HUGE_VAL)));
+#if HWY_NATIVE_FMA
+    V rest = hn::NegMulAdd(hn::Trunc(quotient), v, u);
+#else
+    V rest = in_double([](auto x, auto y) { return hn::Sub(x, hn::Mul(hn::Trunc(hn::Div(x, y)), y)); }, u, v);
+#endif
+    rest = select(hn::Lt(rest, hn::Zero(D<V>())), hn::Add(rest, v), rest);
+    return or_else(hn::CopySign(rest, a), good, scalar, a, b);
+  }
+}
+// Whether a remainder needs one more b: it is not 0 and has the other sign.
+template <Vec V> STRATA_FN auto other_sign(V rest, V b) {
+  const V zero = hn::Zero(D<V>());
+  return both(nonzero(rest), hn::Xor(hn::Lt(b, zero), hn::Lt(rest, zero)));
+}
+template <Vec V> STRATA_FN V remainder(V a, V b) {
+  const V rest = fmod(a, b);
+  return select(other_sign(rest, b), hn::Add(rest, b), rest);
+}
+template <Vec V> STRATA_FN V div_floor(V a, V b) {
+  const V rest = fmod(a, b), zero = hn::Zero(D<V>()), one = like(a, 1), plain = hn::Div(a, b);
+  V quotient = hn::Div(hn::Sub(a, rest), b);
+  quotient = select(other_sign(rest, b), hn::Sub(quotient, one), quotient);
+  const V whole = hn::Floor(quotient);
+  const V rounded = select(hn::Gt(hn::Sub(quotient, whole), like(a, 0.5)), hn::Add(whole, one), whole);
+  const V result = select(hn::Eq(quotient, zero), hn::CopySign(zero, plain), rounded);
+  return select(hn::Eq(b, zero), plain, result);
+}
+
+}  // namespace math
+}  // namespace STRATA_FUNCTOR_NAMESPACE
+}  // namespace strata
