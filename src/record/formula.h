@@ -18,6 +18,7 @@ struct Loops {
   Loop<float> f32;
   Loop<double> f64;
   Loop<int64_t> i64;
+  Loop<uint8_t> bools;        // operands and results are 0 or 1; null if not compiled
   const char *header, *name;  // of the functor: "device/functors/unary_math.h", "Exp"
 };
 

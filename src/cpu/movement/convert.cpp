@@ -18,12 +18,12 @@ void convert_loop(std::byte* dst, int64_t ds, const std::byte* src, int64_t ss, 
     else if constexpr (from_float && std::is_same_v<To, Half>) return float_to_half(s, d, static_cast<size_t>(n));
     else if constexpr (to_float && std::is_same_v<From, BFloat16>) return bfloat_to_float(s, d, static_cast<size_t>(n));
     else if constexpr (from_float && std::is_same_v<To, BFloat16>) return float_to_bfloat(s, d, static_cast<size_t>(n));
-    for (int64_t i = 0; i < n; ++i) d[i] = convert<To>(s[i]);
+    for (int64_t i = 0; i < n; ++i) d[i] = convert_element<To>(s[i]);
   } else if (ss == 0) {
     const To v = convert<To>(*s);
     for (int64_t i = 0; i < n; ++i) d[i * ds] = v;
   } else {
-    for (int64_t i = 0; i < n; ++i) d[i * ds] = convert<To>(s[i * ss]);
+    for (int64_t i = 0; i < n; ++i) d[i * ds] = convert_element<To>(s[i * ss]);
   }
 }
 

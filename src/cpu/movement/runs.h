@@ -1,4 +1,5 @@
-// Converts runs of elements between storage dtypes and the three compute types. T is float, double or int64_t.
+// Converts runs of elements between storage dtypes and the three compute types. T is float, double or int64_t; bools are
+// also loaded as bytes of 0 and 1 (T is uint8_t).
 #pragma once
 #include "tensor/dtype.h"
 
@@ -8,6 +9,12 @@ namespace strata::cpu {
 template <class T> void load_run(T* dst, const std::byte* src, DType type, int64_t stride, int64_t n);
 // dst[i * stride] = src[i], converted.
 template <class T> void store_run(const T* src, std::byte* dst, DType type, int64_t stride, int64_t n);
+
+// convert<To>, in a form that GCC vectorizes for bools.
+template <class To, class From> inline To convert_element(From v) {
+  if constexpr (std::is_same_v<From, BoolByte> && std::is_arithmetic_v<To>) return v.byte ? To(1) : To(0);
+  else return convert<To>(v);
+}
 
 // Contiguous runs of the narrow floats, with hardware instructions.
 void half_to_float(const Half* src, float* dst, size_t n);

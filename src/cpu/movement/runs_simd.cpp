@@ -12,6 +12,7 @@ namespace strata {
 namespace HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
+using cpu::convert_element;
 
 void HalfToFloat(const Half* src, float* dst, size_t n) {
   size_t i = 0;
@@ -79,9 +80,9 @@ template <class T> void load(T* dst, const std::byte* src, DType type, int64_t s
   dispatch_dtype(type, [&]<class S>() {
     const S* p = reinterpret_cast<const S*>(src);
     if (stride == 1)
-      for (int64_t i = 0; i < n; ++i) dst[i] = convert<T>(p[i]);
+      for (int64_t i = 0; i < n; ++i) dst[i] = convert_element<T>(p[i]);
     else
-      for (int64_t i = 0; i < n; ++i) dst[i] = convert<T>(p[i * stride]);
+      for (int64_t i = 0; i < n; ++i) dst[i] = convert_element<T>(p[i * stride]);
   });
 }
 
@@ -118,6 +119,12 @@ void LoadI64(int64_t* dst, const std::byte* src, DType type, int64_t stride, int
 void StoreI64(const int64_t* src, std::byte* dst, DType type, int64_t stride, int64_t n) {
   store(src, dst, type, stride, n);
 }
+void LoadBools(uint8_t* dst, const std::byte* src, int64_t stride, int64_t n) {
+  if (stride == 1)
+    for (int64_t i = 0; i < n; ++i) dst[i] = src[i] != std::byte{0};
+  else
+    for (int64_t i = 0; i < n; ++i) dst[i] = src[i * stride] != std::byte{0};
+}
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
@@ -137,6 +144,7 @@ HWY_EXPORT(LoadF64);
 HWY_EXPORT(StoreF64);
 HWY_EXPORT(LoadI64);
 HWY_EXPORT(StoreI64);
+HWY_EXPORT(LoadBools);
 }  // namespace
 namespace cpu {
 void half_to_float(const Half* src, float* dst, size_t n) { HWY_DYNAMIC_DISPATCH(HalfToFloat)(src, dst, n); }
@@ -157,6 +165,12 @@ template <> void store_run(const double* src, std::byte* dst, DType type, int64_
 }
 template <> void load_run(int64_t* dst, const std::byte* src, DType type, int64_t stride, int64_t n) {
   HWY_DYNAMIC_DISPATCH(LoadI64)(dst, src, type, stride, n);
+}
+template <> void load_run(uint8_t* dst, const std::byte* src, DType, int64_t stride, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(LoadBools)(dst, src, stride, n);
+}
+template <> void store_run(const uint8_t* src, std::byte* dst, DType, int64_t stride, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) dst[i * stride] = std::byte{src[i]};
 }
 template <> void store_run(const int64_t* src, std::byte* dst, DType type, int64_t stride, int64_t n) {
   HWY_DYNAMIC_DISPATCH(StoreI64)(src, dst, type, stride, n);

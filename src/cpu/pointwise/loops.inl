@@ -37,13 +37,46 @@ HWY_INLINE void vector_loop(const F f, const T* const* in, const size_t* mask, T
   hn::BlendedStore(apply([&](const T* p, size_t m) HWY_ATTR { return hn::MaskedLoad(rest, d, p + (i & m)); }), rest, d,
                    out + i);
 }
+
+// Integers as doubles, block by block, if all of them have at most 52 bits. Returns how many elements are done.
+template <template <class> class F>
+size_t loop_in_double(const int64_t* const* in, const size_t* mask, int64_t* out, size_t n) {
+  constexpr size_t kBlock = 256;
+  constexpr int kInputs = F<double>::kInputs;
+  const hn::ScalableTag<double> d;
+  HWY_ALIGN double wide[kInputs][kBlock], result[kBlock];
+  const double* from[kInputs];
+  size_t done = 0;
+  for (size_t m; done < n; done += m) {
+    m = HWY_MIN(kBlock, n - done);
+    uint64_t bits = 0;
+    for (int k = 0; k < kInputs; ++k) {
+      const int64_t* p = in[k] + (done & mask[k]);
+      const size_t count = mask[k] ? m : HWY_MIN(m, hn::Lanes(d));
+      for (size_t i = 0; i < count; ++i) {
+        bits |= static_cast<uint64_t>(p[i]) + (uint64_t{1} << 52);
+        wide[k][i] = static_cast<double>(p[i]);
+      }
+      from[k] = wide[k];
+    }
+    if (bits >> 53) return done;
+    vector_loop(F<double>(), from, mask, result, m);
+    for (size_t i = 0; i < m; ++i) out[done + i] = static_cast<int64_t>(result[i]);
+  }
+  return done;
+}
 #endif
 
-// Plain code, compiled for this target: the compiler vectorizes simple functors if every operand advances.
-template <bool kAdvance, class F, class T>
+// Plain code, compiled for this target: the compiler vectorizes simple functors if it knows which operands advance. Bit k
+// of kFixed is set if operand k does not; kUnknown asks the mask.
+constexpr unsigned kUnknown = ~0u;
+template <unsigned kFixed, class F, class T>
 HWY_INLINE void plain_loop(const F f, const T* const* in, const size_t* mask, T* HWY_RESTRICT out, size_t n) {
   const T *a = in[0], *b = F::kInputs > 1 ? in[1] : a, *c = F::kInputs > 2 ? in[2] : a, *e = F::kInputs > 3 ? in[3] : a;
-  const auto at = [mask](const T* p, int k, size_t i) HWY_ATTR { return kAdvance ? p[i] : p[i & mask[k]]; };
+  const auto at = [mask](const T* p, int k, size_t i) HWY_ATTR {
+    if constexpr (kFixed == kUnknown) return p[i & mask[k]];
+    else return kFixed >> k & 1 ? p[0] : p[i];
+  };
   for (size_t i = 0; i < n; ++i) {
     if constexpr (F::kInputs == 1) out[i] = f(at(a, 0, i));
     else if constexpr (F::kInputs == 2) out[i] = f(at(a, 0, i), at(b, 1, i));
@@ -58,10 +91,27 @@ template <class F, class T> void loop(const void* members, const T* const* in, c
 #if HWY_TARGET != HWY_SCALAR
   if constexpr (std::is_floating_point_v<T>) return vector_loop(f, in, mask, out, n);
 #endif
-  bool advance = true;
-  for (int k = 0; k < F::kInputs; ++k) advance &= mask[k] != 0;
-  if (advance) plain_loop<true>(f, in, mask, out, n);
-  else plain_loop<false>(f, in, mask, out, n);
+  unsigned fixed = 0;
+  for (int k = 0; k < F::kInputs; ++k) fixed |= unsigned{mask[k] == 0} << k;
+  if (fixed == 0) return plain_loop<0>(f, in, mask, out, n);
+  if constexpr (F::kInputs == 2) {
+    if (fixed == 1) return plain_loop<1>(f, in, mask, out, n);
+    if (fixed == 2) return plain_loop<2>(f, in, mask, out, n);
+  }
+  plain_loop<kUnknown>(f, in, mask, out, n);
+}
+
+template <template <class> class F>
+void integer_loop(const void* members, const int64_t* const* in, const size_t* mask, int64_t* out, size_t n) {
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (requires { F<double>::kExactInDouble; }) {
+    const size_t done = loop_in_double<F>(in, mask, out, n);
+    const int64_t* rest[F<double>::kInputs];
+    for (int k = 0; k < F<double>::kInputs; ++k) rest[k] = in[k] + (done & mask[k]);
+    return loop<F<int64_t>, int64_t>(members, rest, mask, out + done, n - done);
+  }
+#endif
+  loop<F<int64_t>, int64_t>(members, in, mask, out, n);
 }
 
 template <template <class> class F> constexpr Loops loops_of(const char* name) {
@@ -72,7 +122,8 @@ template <template <class> class F> constexpr Loops loops_of(const char* name) {
     l.f32 = loop<F<float>, float>;
     l.f64 = loop<F<double>, double>;
   }
-  if constexpr (!std::is_base_of_v<FloatOnly, F<float>>) l.i64 = loop<F<int64_t>, int64_t>;
+  if constexpr (!std::is_base_of_v<FloatOnly, F<float>>) l.i64 = integer_loop<F>;
+  if constexpr (requires { F<float>::kBools; }) l.bools = loop<F<uint8_t>, uint8_t>;
   return l;
 }
 

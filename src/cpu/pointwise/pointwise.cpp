@@ -14,12 +14,12 @@ namespace strata::cpu {
 namespace {
 
 constexpr int64_t kGrain = 32768;  // minimum elements per thread
-constexpr int64_t kBlock = 512;    // elements converted at a time: a few blocks stay in the L1 cache
 constexpr int64_t kLongRow = 128;  // longer rows are computed in place, shorter ones are gathered into blocks
 
 template <class T> Loop<T> loop_of(const Formula& f) {
   if constexpr (std::is_same_v<T, float>) return f.loops.f32;
   else if constexpr (std::is_same_v<T, double>) return f.loops.f64;
+  else if constexpr (std::is_same_v<T, uint8_t>) return f.loops.bools;
   else return f.loops.i64;
 }
 
@@ -76,7 +76,11 @@ template <class T> void gather(const Walk& w, int k, const int64_t* start, int64
     while (n > 0) {
       const int64_t run = std::min(n, w.inner() - index[w.ndim - 1]);
       const S* p = reinterpret_cast<const S*>(v.data) + w.offset(k, index);
-      for (int64_t i = 0; i < run; ++i) to[i] = convert<T>(p[i * step]);
+      if (step == 1)
+        for (int64_t i = 0; i < run; ++i) to[i] = convert_element<T>(p[i]);
+      else if (step == 0) std::fill_n(to, run, convert_element<T>(*p));
+      else
+        for (int64_t i = 0; i < run; ++i) to[i] = convert_element<T>(p[i * step]);
       to += run;
       n -= run;
       w.advance(index, run);
@@ -101,6 +105,9 @@ template <class T> void scatter(const Walk& w, const int64_t* start, int64_t n, 
 }
 
 template <class T> struct Blocks {
+  static constexpr bool kBools = std::is_same_v<T, uint8_t>;  // all tensors are bool
+  // Elements converted at a time: a few blocks stay in the L1 cache.
+  static constexpr int64_t kBlock = 4096 / static_cast<int64_t>(kBools ? 1 : 8);
   const Call& c;
   const Formula& f;
   Walk w;
@@ -110,7 +117,7 @@ template <class T> struct Blocks {
   bool direct[Walk::kMaxViews];  // is of type T
 
   Blocks(const Call& call, const Formula& formula, DType common) : c(call), f(formula), w(*call.out()) {
-    read_members(f, c.args, members);
+    if constexpr (!kBools) read_members(f, c.args, members);
     for (int k = 0; k < f.inputs; ++k) {
       const Value& v = c.args[k];
       if (v.tag == Tag::Tensor) {
@@ -118,11 +125,13 @@ template <class T> struct Blocks {
         w.add(*v.tensor);
       } else {
         view_of[k] = 0;
-        numbers[k].set(number_operand<T>(f, v, k, common));
+        if constexpr (kBools) numbers[k].set(static_cast<T>(number_operand<int64_t>(f, v, k, common)));
+        else numbers[k].set(number_operand<T>(f, v, k, common));
       }
     }
     w.collapse();
     for (int k = 0; k < w.views; ++k) direct[k] = w.view[k].type == dtype_of<T>;
+    if constexpr (kBools) direct[0] = true;  // inputs may hold other bytes than 0 and 1: loading replaces them
   }
 
   void run() {
@@ -164,7 +173,8 @@ template <class T> struct Blocks {
         const std::byte* from = view.data + w.offset(v, index) * static_cast<int64_t>(size_of(view.type));
         if (view.step[last] == 0) {
           T one;
-          load_run(&one, from, view.type, 1, 1);
+          if (direct[v]) one = *reinterpret_cast<const T*>(from);
+          else load_run(&one, from, view.type, 1, 1);
           fill[k].set(one);
           in[k] = fill[k].value;
           continue;
@@ -291,6 +301,8 @@ void run_flat(const Call& c) {
 void run_blocked(const Call& c) {
   const Formula& f = formula_of(c);
   const DType common = common_type(f, c.args);
+  if (common == DType::Bool && f.loops.bools && c.out()->dtype == DType::Bool)
+    return Blocks<uint8_t>(c, f, common).run();
   dispatch_compute(common, [&]<class T>() { Blocks<T>(c, f, common).run(); });
 }
 

@@ -43,21 +43,25 @@ template <class T> struct Div : FloatOnly {
 template <class T> struct DivTrunc {
   static constexpr int kInputs = 2;
   static constexpr int kNonzero = 1;
+  static constexpr bool kExactInDouble = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::div_trunc(a, b); }
 };
 template <class T> struct DivFloor {
   static constexpr int kInputs = 2;
   static constexpr int kNonzero = 1;
+  static constexpr bool kExactInDouble = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::div_floor(a, b); }
 };
 template <class T> struct Remainder {
   static constexpr int kInputs = 2;
   static constexpr int kNonzero = 1;
+  static constexpr bool kExactInDouble = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::remainder(a, b); }
 };
 template <class T> struct Fmod {
   static constexpr int kInputs = 2;
   static constexpr int kNonzero = 1;
+  static constexpr bool kExactInDouble = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::fmod(a, b); }
 };
 template <class T> struct Maximum {

@@ -12,14 +12,17 @@ namespace STRATA_FUNCTOR_NAMESPACE {
 
 template <class T> struct BitAnd : IntOnly {
   static constexpr int kInputs = 2;
+  static constexpr bool kBools = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return a & b; }
 };
 template <class T> struct BitOr : IntOnly {
   static constexpr int kInputs = 2;
+  static constexpr bool kBools = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return a | b; }
 };
 template <class T> struct BitXor : IntOnly {
   static constexpr int kInputs = 2;
+  static constexpr bool kBools = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return a ^ b; }
 };
 template <class T> struct BitNot : IntOnly {

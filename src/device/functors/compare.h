@@ -12,44 +12,53 @@ namespace STRATA_FUNCTOR_NAMESPACE {
 
 template <class T> struct Eq : Predicate {
   static constexpr int kInputs = 2;
+  static constexpr bool kBools = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::truth(a == b, a); }
 };
 template <class T> struct Ne : Predicate {
   static constexpr int kInputs = 2;
+  static constexpr bool kBools = true;
   template <class V> STRATA_FN V operator()(V a, V b) const {
     return math::truth(math::invert(a == b), a);
   }  // true for NaN
 };
 template <class T> struct Lt : Predicate {
   static constexpr int kInputs = 2;
+  static constexpr bool kBools = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::truth(a < b, a); }
 };
 template <class T> struct Le : Predicate {
   static constexpr int kInputs = 2;
+  static constexpr bool kBools = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::truth(a <= b, a); }
 };
 template <class T> struct Gt : Predicate {
   static constexpr int kInputs = 2;
+  static constexpr bool kBools = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::truth(a > b, a); }
 };
 template <class T> struct Ge : Predicate {
   static constexpr int kInputs = 2;
+  static constexpr bool kBools = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::truth(a >= b, a); }
 };
 template <class T> struct LogicalAnd : Predicate {
   static constexpr int kInputs = 2;
+  static constexpr bool kBools = true;
   template <class V> STRATA_FN V operator()(V a, V b) const {
     return math::truth(math::both(math::nonzero(a), math::nonzero(b)), a);
   }
 };
 template <class T> struct LogicalOr : Predicate {
   static constexpr int kInputs = 2;
+  static constexpr bool kBools = true;
   template <class V> STRATA_FN V operator()(V a, V b) const {
     return math::truth(math::either(math::nonzero(a), math::nonzero(b)), a);
   }
 };
 template <class T> struct LogicalXor : Predicate {
   static constexpr int kInputs = 2;
+  static constexpr bool kBools = true;
   template <class V> STRATA_FN V operator()(V a, V b) const {
     const V x = math::truth(math::nonzero(a), a), y = math::truth(math::nonzero(b), b);
     return math::truth(x != y, a);
@@ -57,6 +66,7 @@ template <class T> struct LogicalXor : Predicate {
 };
 template <class T> struct LogicalNot : Predicate {
   static constexpr int kInputs = 1;
+  static constexpr bool kBools = true;
   template <class V> STRATA_FN V operator()(V x) const { return math::truth(x == math::like(x, 0), x); }
 };
 template <class T> struct IsNan : Predicate {

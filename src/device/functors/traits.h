@@ -9,6 +9,8 @@
 //   kExactNumbers  a fractional number parameter is rejected when computing with integers
 //   kLong          device kernels call the formula instead of inlining it
 //   kOwnPrecision  the result depends on the precision itself: the reference does not compute in double
+//   kBools         compiled for bytes too: bool operands are computed without widening them
+//   kExactInDouble integers of at most 52 bits are computed in double, where vectors can divide: the result is the same
 #pragma once
 
 namespace strata {
