@@ -52,6 +52,7 @@ template <class T> struct Job {
     const Axes& gone = plan.gone;
     const int64_t length = gone.size[gone.dims - 1], stride = gone.stride[gone.dims - 1];
     const bool direct = same_type && stride == 1 && (length >= 64 || gone.dims == 1);
+    const bool bools = x.dtype == DType::Bool && stride == 1;
     W total = fold.identity;
     T block[kLoaded];
     int64_t filled = 0;
@@ -61,6 +62,8 @@ template <class T> struct Job {
       const std::byte* p = base + gone.offset(i) * element;
       if (direct) {
         total = fold.combine(total, fold.run(reinterpret_cast<const T*>(p), n));
+      } else if (bools) {
+        total = fold.combine(total, fold.bools(reinterpret_cast<const BoolByte*>(p), n));
       } else {
         n = std::min(n, kLoaded - filled);
         load_block<T>(x.dtype, p, stride, n, block + filled);
@@ -78,6 +81,18 @@ template <class T> struct Job {
   void rows() const {
     const Axes &kept = plan.kept, &gone = plan.gone;
     const int64_t chunks = ceil_div(gone.count, kChunk), tasks = kept.count * chunks;
+    if (chunks == 1 && same_type && gone.dims == 1 && gone.stride[0] == 1 && kept.dims == 1) {  // many short rows
+      return parallel_for(tasks, std::max<int64_t>(1, kTaskWork / gone.count), [&](int64_t begin, int64_t end) {
+        constexpr int64_t kTogether = 64;
+        W totals[kTogether];
+        for (int64_t from = begin; from < end; from += kTogether) {
+          const int64_t n = std::min(kTogether, end - from);
+          for (int64_t i = 0; i < n; ++i)
+            totals[i] = fold.run(reinterpret_cast<const T*>(at((from + i) * kept.stride[0])), gone.count);
+          store(out, from * kept.out_stride[0], kept.out_stride[0], totals, n, finish);
+        }
+      });
+    }
     if (chunks == 1) {
       return parallel_for(tasks, std::max<int64_t>(1, kTaskWork / gone.count), [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
@@ -102,30 +117,33 @@ template <class T> struct Job {
 
   // --- columns: the innermost dimension is kept, rows are combined
   // ----------------------------------------------------
-  // Reduces rows [begin, end) of n columns that start at base into total. `chunk` rows are reduced in T before
-  // widening.
+  // Reduces rows [from, to) of n columns that start at base into acc, in T. Rows that cannot be read in place are loaded
+  // into `loaded`.
+  void fold_chunk(const std::byte* base, int64_t stride, int64_t n, int64_t from, int64_t to, T* loaded, T* acc) const {
+    const T* rows_of[kRowsAtOnce];
+    std::fill_n(acc, n, static_cast<T>(fold.identity));
+    for (int64_t r = from; r < to; r += kRowsAtOnce) {
+      const int count = static_cast<int>(std::min<int64_t>(kRowsAtOnce, to - r));
+      for (int k = 0; k < count; ++k) {
+        const std::byte* p = base + plan.gone.offset(r + k) * element;
+        if (same_type && stride == 1) {
+          rows_of[k] = reinterpret_cast<const T*>(p);
+        } else {
+          load_block<T>(x.dtype, p, stride, n, loaded + k * n);
+          rows_of[k] = loaded + k * n;
+        }
+      }
+      fold.columns(rows_of, count, n, acc);
+    }
+  }
+  // The same for rows [begin, end), into total. `chunk` rows are reduced in T before widening.
   void fold_rows(const std::byte* base, int64_t stride, int64_t n, int64_t begin, int64_t end, int64_t chunk,
                  W* total) const {
-    const bool direct = same_type && stride == 1;
     T acc[kTile];
-    const T* rows_of[kRowsAtOnce];
     Buffer<T> loaded;
-    if (!direct) loaded = buffer<T>(kRowsAtOnce * n);
+    if (!same_type || stride != 1) loaded = buffer<T>(kRowsAtOnce * n);
     for (int64_t from = begin; from < end; from += chunk) {
-      const int64_t to = std::min(end, from + chunk);
-      std::fill_n(acc, n, static_cast<T>(fold.identity));
-      for (int64_t r = from; r < to; r += kRowsAtOnce) {
-        const int count = static_cast<int>(std::min<int64_t>(kRowsAtOnce, to - r));
-        for (int k = 0; k < count; ++k) {
-          const std::byte* p = base + plan.gone.offset(r + k) * element;
-          if (direct) rows_of[k] = reinterpret_cast<const T*>(p);
-          else {
-            load_block<T>(x.dtype, p, stride, n, loaded.get() + k * n);
-            rows_of[k] = loaded.get() + k * n;
-          }
-        }
-        fold.columns(rows_of, count, n, acc);
-      }
+      fold_chunk(base, stride, n, from, std::min(end, from + chunk), loaded.get(), acc);
       fold.widen(acc, n, total);
     }
   }
@@ -151,6 +169,18 @@ template <class T> struct Job {
     };
     const std::byte* base;
     int64_t to, n;
+    // One chunk whose result is not converted is reduced where it belongs.
+    const bool in_place = same_type && stride == 1 && out_stride == 1 && out.dtype == dtype_of<T> && rows <= chunk &&
+                          finish.divide == 1 && !finish.root;
+    if (in_place)
+      return parallel_for(tasks, std::max<int64_t>(1, kTaskWork / (rows * tile)), [&](int64_t begin, int64_t end) {
+        const std::byte* base;
+        int64_t to, n;
+        for (int64_t i = begin; i < end; ++i) {
+          locate(i, base, to, n);
+          fold_chunk(base, stride, n, 0, rows, nullptr, reinterpret_cast<T*>(out.data) + to);
+        }
+      });
     if (pieces == 1 || tasks >= kPieces) {
       return parallel_for(tasks, std::max<int64_t>(1, kTaskWork / (rows * tile)), [&](int64_t begin, int64_t end) {
         const std::byte* base;

@@ -30,6 +30,7 @@ template <class T> struct FoldTable {
   Wide<T> (*combine)(Wide<T>, Wide<T>);
   Wide<T> (*map)(Wide<T>);                // of one element, for the reference
   Wide<T> (*run)(const T* x, int64_t n);  // folds n contiguous elements
+  Wide<T> (*bools)(const BoolByte* x, int64_t n);
   void (*columns)(const T* const* rows, int count, int64_t n,
                   T* acc);  // acc[i] = fold(acc[i], rows[0..count)[i]); count <= kRowsAtOnce
   void (*widen)(const T* acc, int64_t n, Wide<T>* total);  // total[i] = combine(total[i], acc[i])

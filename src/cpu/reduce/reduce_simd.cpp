@@ -87,6 +87,21 @@ struct Smaller {
 
 constexpr int64_t kRun = 1024;  // elements reduced in the compute type before the result is widened
 
+// Halves are combined until 16 bytes are left, then their lanes.
+template <class C, class D> HWY_INLINE hn::TFromD<D> fold_lanes(D d, hn::Vec<D> v) {
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (hn::MaxLanes(d) * sizeof(hn::TFromD<D>) > 16) {
+    const hn::Half<D> half;
+    return fold_lanes<C>(half, C::both(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+  }
+#endif
+  HWY_ALIGN hn::TFromD<D> parts[hn::MaxLanes(d)];
+  hn::Store(v, d, parts);
+  for (size_t half = hn::Lanes(d) / 2; half > 0; half /= 2)
+    for (size_t k = 0; k < half; ++k) parts[k] = C::one(parts[k], parts[k + half]);
+  return parts[0];
+}
+
 template <class M, class C, class T> HWY_INLINE T fold_short(const T* x, int64_t n) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -105,11 +120,13 @@ template <class M, class C, class T> HWY_INLINE T fold_short(const T* x, int64_t
       a = C::both(C::both(a, b), C::both(c, e));
     }
     for (; i + lanes <= n; i += lanes) a = C::both(a, M::map(d, hn::LoadU(d, x + i)));
-    HWY_ALIGN T parts[HWY_MAX_BYTES / sizeof(T)];
-    hn::Store(a, d, parts);
-    for (int64_t half = lanes / 2; half > 0; half /= 2)
-      for (int64_t k = 0; k < half; ++k) parts[k] = C::one(parts[k], parts[k + half]);
-    total = parts[0];
+    if (i < n) {
+      const auto rest = hn::FirstN(d, static_cast<size_t>(n - i));
+      const auto b = C::both(a, M::map(d, hn::MaskedLoad(rest, d, x + i)));
+      a = hn::IfThenElse(rest, b, a);
+      i = n;
+    }
+    total = fold_lanes<C>(d, a);
   }
   for (; i < n; ++i) total = C::one(total, static_cast<T>(M::map_one(x[i])));
   return total;
@@ -121,6 +138,26 @@ template <class M, class C, class T> Wide<T> run(const T* x, int64_t n) {
   for (int64_t i = 0; i < n; i += kRun)
     total = C::one(total, static_cast<Wide<T>>(fold_short<M, C>(x + i, HWY_MIN(kRun, n - i))));
   return total;
+}
+
+// Every map keeps 0 and 1, so that the number of ones decides.
+int64_t count_true(const BoolByte* x, int64_t n) {
+  int64_t total = 0, i = 0;
+  while (i < n) {
+    const int64_t end = HWY_MIN(n, i + 64 * 255);  // as long as bytes hold the counts of 64 columns
+    uint8_t columns[64] = {};
+    for (; i + 64 <= end; i += 64)
+      for (int k = 0; k < 64; ++k) columns[k] = static_cast<uint8_t>(columns[k] + (x[i + k].byte != 0));
+    for (; i < end; ++i) total += x[i].byte != 0;
+    for (uint8_t c : columns) total += c;
+  }
+  return total;
+}
+template <class M, class C, class T> Wide<T> bools(const BoolByte* x, int64_t n) {
+  const int64_t ones = count_true(x, n);
+  if constexpr (std::is_same_v<C, Plus>) return static_cast<Wide<T>>(ones);
+  else if constexpr (std::is_same_v<C, Larger>) return static_cast<Wide<T>>(ones > 0);
+  else return static_cast<Wide<T>>(ones == n);  // product and minimum
 }
 
 template <class M, class C, class T> void columns(const T* const* rows, int count, int64_t n, T* acc) {
@@ -157,6 +194,7 @@ template <class T, class M, class C> constexpr FoldTable<T> table() {
           C::template one<Wide<T>>,
           map_wide<T, M, C>,
           run<M, C, T>,
+          bools<M, C, T>,
           columns<M, C, T>,
           widen<C, T>,
           widen<C, Wide<T>>};
