@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "base/parallel.h"
 #include "cpu/lines.h"
@@ -12,6 +13,8 @@
 namespace strata::cpu {
 
 constexpr int64_t kGrain = 1 << 14;  // elements per piece of parallel work
+constexpr int64_t kStretch = 16;     // neighbouring elements that are worth a memcpy
+constexpr int64_t kManySteps = 64;   // so many outer steps keep every thread busy
 
 IndexedDims::IndexedDims(const TensorImpl& t, int first_dim, std::span<const Tensor> indices, bool wrap, const char* op)
     : first(first_dim),
@@ -78,13 +81,11 @@ template <class T> void take(const TensorImpl& out, const TensorImpl& in, const 
                  PairRows outer(p.outer, p.outer.n, begin / at.n);
                  for (int64_t r = begin, i = begin % at.n; r < end; ++r) {
                    const int64_t source = outer.b + at.offset[static_cast<size_t>(i)];
-                   if (p.row == 1) to[r] = from[source];
-                   else
-                     each_inner(p.inner, r * p.row, source, [&](int64_t d, int64_t s) {
-                       if (stride == 1) std::memcpy(to + d, from + s, static_cast<size_t>(length) * sizeof(T));
-                       else
-                         for (int64_t k = 0; k < length; ++k) to[d + k] = from[s + k * stride];
-                     });
+                   each_inner(p.inner, r * p.row, source, [&](int64_t d, int64_t s) {
+                     if (stride == 1) std::memcpy(to + d, from + s, static_cast<size_t>(length) * sizeof(T));
+                     else
+                       for (int64_t k = 0; k < length; ++k) to[d + k] = from[s + k * stride];
+                   });
                    if (++i == at.n) {
                      i = 0;
                      outer.next();
@@ -93,7 +94,48 @@ template <class T> void take(const TensorImpl& out, const TensorImpl& in, const 
                });
 }
 
-// Each thread iterates over all rows and writes those whose offset is in its range.
+// Single elements: the same offsets for each outer step. Neighbouring offsets, as in padding, are copied together.
+struct Stretch {
+  int64_t begin, end, source;  // indices [begin, end) read from source on
+};
+std::vector<Stretch> stretches(const IndexedDims& at) {
+  std::vector<Stretch> found;
+  for (int64_t i = 0; i < at.n;) {
+    const int64_t first = at.offset[static_cast<size_t>(i)];
+    int64_t end = i + 1;
+    while (end < at.n && at.offset[static_cast<size_t>(end)] == first + end - i) ++end;
+    if (end - i >= kStretch) found.push_back({i, end, first});
+    i = end;
+  }
+  return found;
+}
+template <class T>
+void take_elements(const TensorImpl& out, const TensorImpl& in, const IndexedDims& at, const Parts& p) {
+  T* to = reinterpret_cast<T*>(out.data);
+  const T* from = reinterpret_cast<const T*>(in.data);
+  const int64_t* offset = at.offset.get();
+  const std::vector<Stretch> together = p.outer_count >= 4 ? stretches(at) : std::vector<Stretch>();
+  const int64_t pieces = p.outer_count > 1 ? 1 : (at.n + kGrain - 1) / kGrain, piece = (at.n + pieces - 1) / pieces;
+  parallel_for(p.outer_count * pieces, std::max<int64_t>(1, kGrain / piece), [&](int64_t begin, int64_t end) {
+    PairRows outer(p.outer, p.outer.n, begin / pieces);
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const T* row = from + outer.b;
+      T* made = to + unit / pieces * at.n;
+      int64_t i = unit % pieces * piece;
+      const int64_t last = std::min(at.n, i + piece);
+      for (const Stretch& s : together) {
+        for (; i < s.begin; ++i) made[i] = row[offset[i]];
+        std::memcpy(made + i, row + s.source, static_cast<size_t>(s.end - i) * sizeof(T));
+        i = s.end;
+      }
+      for (; i < last; ++i) made[i] = row[offset[i]];
+      if ((unit + 1) % pieces == 0) outer.next();
+    }
+  });
+}
+
+// Outer steps write disjoint elements and are distributed over threads. If there are few, each thread iterates over all
+// rows and writes those whose offset is in its range.
 template <class T, class Write>
 void put(const TensorImpl& out, const TensorImpl& values, const IndexedDims& at, const Parts& p, const Write& write) {
   T* to = reinterpret_cast<T*>(out.data);
@@ -102,6 +144,28 @@ void put(const TensorImpl& out, const TensorImpl& values, const IndexedDims& at,
   const int64_t length = p.inner.n ? p.inner.size[p.inner.n - 1] : 1, stride = p.inner.n ? p.inner.b[p.inner.n - 1] : 1;
   const int64_t work = p.outer_count * p.block;
   if (work == 0) return;
+  const auto put_row = [&](int64_t o, int64_t base, int64_t i) {
+    each_inner(p.inner, single ? 0 : o * p.block + i * p.row, base + at.offset[static_cast<size_t>(i)],
+               [&](int64_t s, int64_t d) {
+                 if (single)
+                   for (int64_t k = 0; k < length; ++k) write(to[d + k * stride], from[0]);
+                 else if (stride == 1)
+                   for (int64_t k = 0; k < length; ++k) write(to[d + k], from[s + k]);
+                 else
+                   for (int64_t k = 0; k < length; ++k) write(to[d + k * stride], from[s + k]);
+               });
+  };
+  if (p.outer_count >= kManySteps)
+    return parallel_for(p.outer_count, std::max<int64_t>(1, kGrain / p.block), [&](int64_t begin, int64_t end) {
+      PairRows outer(p.outer, p.outer.n, begin);
+      for (int64_t o = begin; o < end; ++o, outer.next()) {
+        if (p.row > 1)
+          for (int64_t i = 0; i < at.n; ++i) put_row(o, outer.b, i);
+        else
+          for (int64_t i = 0; i < at.n; ++i)
+            write(to[outer.b + at.offset[static_cast<size_t>(i)]], from[single ? 0 : o * at.n + i]);
+      }
+    });
   const auto [low, high] = std::minmax_element(at.offset.get(), at.offset.get() + at.n);
   const int64_t first = *low, range = *high - *low + 1;
   const int64_t owners = work < 2 * kGrain ? 1 : std::min<int64_t>(num_threads(), range);
@@ -112,13 +176,7 @@ void put(const TensorImpl& out, const TensorImpl& values, const IndexedDims& at,
     for (int64_t o = 0; o < p.outer_count; ++o, outer.next())
       for (int64_t i = 0; i < at.n; ++i) {
         const int64_t offset = at.offset[static_cast<size_t>(i)];
-        if (offset < mine || offset >= limit) continue;
-        each_inner(p.inner, single ? 0 : o * p.block + i * p.row, outer.b + offset, [&](int64_t s, int64_t d) {
-          if (single)
-            for (int64_t k = 0; k < length; ++k) write(to[d + k * stride], from[0]);
-          else
-            for (int64_t k = 0; k < length; ++k) write(to[d + k * stride], from[s + k]);
-        });
+        if (offset >= mine && offset < limit) put_row(o, outer.b, i);
       }
   });
 }
@@ -127,7 +185,10 @@ void put(const TensorImpl& out, const TensorImpl& values, const IndexedDims& at,
 void take_rows(const TensorImpl& out, const TensorImpl& in, const IndexedDims& at) {
   if (out.numel == 0) return;
   const Parts parts(in, at);
-  dispatch_size(out.dtype, [&]<class T> { take<T>(out, in, at, parts); });
+  dispatch_size(out.dtype, [&]<class T> {
+    if (parts.row == 1) take_elements<T>(out, in, at, parts);
+    else take<T>(out, in, at, parts);
+  });
 }
 
 void put_rows(const TensorImpl& out, const TensorImpl& values, const IndexedDims& at, bool accumulate) {

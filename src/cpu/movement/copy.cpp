@@ -113,6 +113,12 @@ template <class T> void copy_same_type(const PairWalk& w, T* dst, const T* src) 
     });
   if (da == 1 && sb == 0)
     return each_row(w, sizeof(T), [&](int64_t d, int64_t s, int64_t n) { std::fill_n(dst + d, n, src[s]); });
+  if (da == 1 && sb == -1)  // a constant step, so that the compiler vectorizes it
+    return each_row(w, sizeof(T), [&](int64_t d, int64_t s, int64_t n) {
+      T* __restrict to = dst + d;
+      const T* __restrict from = src + s;
+      for (int64_t i = 0; i < n; ++i) to[i] = from[-i];
+    });
   const int j = transposed_dim(w);
   if (j < 0)
     return each_row(w, 4 * sizeof(T), [&](int64_t d, int64_t s, int64_t n) {
