@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "cpu/reduce/reduce.h"
 
 namespace strata::cpu {
 namespace {
@@ -41,6 +42,21 @@ class Windows {
 template <class T> T divisor_of(const PoolShape& p, const Window& a, const Window& b, const Window& c) {
   if (p.divisor) return static_cast<T>(p.divisor);
   return static_cast<T>(p.include_pad ? a.full * b.full * c.full : (a.hi - a.lo) * (b.hi - b.lo) * (c.hi - c.lo));
+}
+// The sum of a window's elements. Windows of whole rows (or planes) are one long run; long runs use the SIMD sum.
+template <class T> T window_sum(const PoolShape& p, const T* in, const Window& a, const Window& b, const Window& c) {
+  constexpr int64_t kLongRun = 32;
+  const bool rows = c.hi - c.lo == p.in[2], planes = rows && b.hi - b.lo == p.in[1];
+  const int64_t run = (c.hi - c.lo) * (rows ? b.hi - b.lo : 1) * (planes ? a.hi - a.lo : 1);
+  T sum = 0;
+  for (int64_t i = a.lo; i < (planes ? a.lo + 1 : a.hi); ++i)
+    for (int64_t j = b.lo; j < (rows ? b.lo + 1 : b.hi); ++j) {
+      const T* from = in + (i * p.in[1] + j) * p.in[2] + c.lo;
+      if (run >= kLongRun) sum += static_cast<T>(fold_table<T>(Fold::Sum).run(from, run));
+      else
+        for (int64_t k = 0; k < run; ++k) sum += from[k];
+    }
+  return sum;
 }
 bool empty(const Window& a, const Window& b, const Window& c) { return a.hi <= a.lo || b.hi <= b.lo || c.hi <= c.lo; }
 }  // namespace
@@ -78,13 +94,7 @@ template <class T> void mean_windows(const PoolShape& p, const T* x, T* y) {
     const T* in = x + plane * p.in_size();
     T* out = y + plane * p.out_size();
     windows.each([&](int64_t o, const Window& a, const Window& b, const Window& c) {
-      T sum = 0;
-      for (int64_t i = a.lo; i < a.hi; ++i)
-        for (int64_t j = b.lo; j < b.hi; ++j) {
-          const T* row = in + (i * p.in[1] + j) * p.in[2];
-          for (int64_t k = c.lo; k < c.hi; ++k) sum += row[k];
-        }
-      out[o] = empty(a, b, c) ? T(0) : sum / divisor_of<T>(p, a, b, c);
+      out[o] = empty(a, b, c) ? T(0) : window_sum(p, in, a, b, c) / divisor_of<T>(p, a, b, c);
     });
   });
 }

@@ -86,37 +86,82 @@ Taps make_taps(int64_t in, int64_t out, Filter filter, bool align_corners, doubl
   return t;
 }
 
+namespace {
+// Along the innermost dimension, with the taps as arrays of this precision.
+template <class T> struct RowTaps {
+  const Taps& t;
+  std::vector<T> weight;
+  explicit RowTaps(const Taps& taps) : t(taps), weight(taps.weight.begin(), taps.weight.end()) {}
+  bool copies() const {
+    return t.count == 1 && std::all_of(weight.begin(), weight.end(), [](T w) { return w == 1; });
+  }
+
+  void row(const T* x, T* y) const {
+    const int64_t* index = t.index.data();
+    const T* w = weight.data();
+    for (int64_t o = 0; o < t.out; ++o, index += t.count, w += t.count) {
+      T sum = w[0] * x[index[0]];
+      for (int64_t k = 1; k < t.count; ++k) sum += w[k] * x[index[k]];
+      y[o] = sum;
+    }
+  }
+  void copy_row(const T* x, T* y) const {
+    for (int64_t o = 0; o < t.out; ++o) y[o] = x[t.index[static_cast<size_t>(o)]];
+  }
+  void row_backward(const T* g, T* x) const {
+    const int64_t* index = t.index.data();
+    const T* w = weight.data();
+    for (int64_t o = 0; o < t.out; ++o, index += t.count, w += t.count)
+      for (int64_t k = 0; k < t.count; ++k) x[index[k]] += w[k] * g[o];
+  }
+};
+int64_t rows_per_thread(const Taps& t, int64_t inner) {
+  return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, t.out * inner));
+}
+}  // namespace
+
 template <class T> void resample_along(const Taps& t, int64_t outer, int64_t inner, const T* x, T* y) {
-  parallel_for(outer, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, t.out * inner)),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t b = begin; b < end; ++b)
-                   for (int64_t o = 0; o < t.out; ++o) {
-                     T* to = y + (b * t.out + o) * inner;
-                     for (int64_t k = 0; k < t.count; ++k) {
-                       const T w = static_cast<T>(t.weight[static_cast<size_t>(o * t.count + k)]);
-                       const T* from = x + (b * t.in + t.index[static_cast<size_t>(o * t.count + k)]) * inner;
-                       if (k == 0)
-                         for (int64_t i = 0; i < inner; ++i) to[i] = w * from[i];
-                       else
-                         for (int64_t i = 0; i < inner; ++i) to[i] += w * from[i];
-                     }
-                   }
-               });
+  const RowTaps<T> taps(t);
+  const bool copies = taps.copies();
+  if (inner == 1)
+    return parallel_for(outer, rows_per_thread(t, 1), [&](int64_t begin, int64_t end) {
+      for (int64_t b = begin; b < end; ++b)
+        copies ? taps.copy_row(x + b * t.in, y + b * t.out) : taps.row(x + b * t.in, y + b * t.out);
+    });
+  parallel_for(outer, rows_per_thread(t, inner), [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b)
+      for (int64_t o = 0; o < t.out; ++o) {
+        T* to = y + (b * t.out + o) * inner;
+        if (copies) {
+          std::copy_n(x + (b * t.in + t.index[static_cast<size_t>(o)]) * inner, inner, to);
+          continue;
+        }
+        for (int64_t k = 0; k < t.count; ++k) {
+          const T w = static_cast<T>(t.weight[static_cast<size_t>(o * t.count + k)]);
+          const T* from = x + (b * t.in + t.index[static_cast<size_t>(o * t.count + k)]) * inner;
+          if (k == 0)
+            for (int64_t i = 0; i < inner; ++i) to[i] = w * from[i];
+          else
+            for (int64_t i = 0; i < inner; ++i) to[i] += w * from[i];
+        }
+      }
+  });
 }
 
 template <class T> void resample_along_backward(const Taps& t, int64_t outer, int64_t inner, const T* g, T* x) {
-  parallel_for(outer, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, t.out * inner)),
-               [&](int64_t begin, int64_t end) {
-                 std::fill(x + begin * t.in * inner, x + end * t.in * inner, T(0));
-                 for (int64_t b = begin; b < end; ++b)
-                   for (int64_t o = 0; o < t.out; ++o)
-                     for (int64_t k = 0; k < t.count; ++k) {
-                       const T w = static_cast<T>(t.weight[static_cast<size_t>(o * t.count + k)]);
-                       T* to = x + (b * t.in + t.index[static_cast<size_t>(o * t.count + k)]) * inner;
-                       const T* from = g + (b * t.out + o) * inner;
-                       for (int64_t i = 0; i < inner; ++i) to[i] += w * from[i];
-                     }
-               });
+  const RowTaps<T> taps(t);
+  parallel_for(outer, rows_per_thread(t, inner), [&](int64_t begin, int64_t end) {
+    std::fill(x + begin * t.in * inner, x + end * t.in * inner, T(0));
+    for (int64_t b = begin; b < end && inner == 1; ++b) taps.row_backward(g + b * t.out, x + b * t.in);
+    for (int64_t b = begin; b < end && inner > 1; ++b)
+      for (int64_t o = 0; o < t.out; ++o)
+        for (int64_t k = 0; k < t.count; ++k) {
+          const T w = static_cast<T>(t.weight[static_cast<size_t>(o * t.count + k)]);
+          T* to = x + (b * t.in + t.index[static_cast<size_t>(o * t.count + k)]) * inner;
+          const T* from = g + (b * t.out + o) * inner;
+          for (int64_t i = 0; i < inner; ++i) to[i] += w * from[i];
+        }
+  });
 }
 
 template void resample_along(const Taps&, int64_t, int64_t, const float*, float*);

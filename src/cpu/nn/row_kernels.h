@@ -5,10 +5,12 @@
 
 namespace strata::cpu {
 
-// rows x n, contiguous; or n x columns with the softmax over n (columns > 1), for each of `rows` such blocks.
+// rows x n, contiguous; or n x columns with the softmax over n (columns > 1), for each of `rows` such blocks, of which
+// the first `width` columns are computed.
 struct SoftmaxRows {
   int64_t rows, n, columns;
   bool log;
+  int64_t width = columns;
 };
 void softmax_forward(const SoftmaxRows& s, const float* x, float* y);
 void softmax_forward(const SoftmaxRows& s, const double* x, double* y);

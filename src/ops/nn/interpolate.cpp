@@ -35,6 +35,11 @@ void check_resampled(IntList in, IntList out) {
                to_string(out));
 }
 
+// Where the last pass writes: the result itself, if it is contiguous and of type T.
+template <class T> Tensor plain_result(const Tensor& out) {
+  return out.dtype() == dtype_of<T> && out->contiguous ? out : make_tensor(out.shape(), dtype_of<T>);
+}
+
 void run_resample(const Call& c) {
   const args::resample a(c);
   const TensorImpl& x = a.input();
@@ -44,6 +49,7 @@ void run_resample(const Call& c) {
   const auto taps = taps_of(a, IntList(Shape(x.shape + x.ndim - dims, dims)), out_size, x.dtype);
   cpu::dispatch_float(x.dtype, [&]<class T>() {
     Tensor now = cpu::staged(x, dtype_of<T>);
+    const Tensor last = plain_result<T>(c.out());
     std::vector<int64_t> shape(x.shape, x.shape + x.ndim);
     for (size_t d = dims; d-- > 0;) {  // the last dimension first
       const size_t at = shape.size() - dims + d;
@@ -51,11 +57,11 @@ void run_resample(const Call& c) {
       for (size_t i = 0; i < at; ++i) outer *= shape[i];
       for (size_t i = at + 1; i < shape.size(); ++i) inner *= shape[i];
       shape[at] = out_size[d];
-      const Tensor next = make_tensor(shape, dtype_of<T>);
+      const Tensor next = d == 0 ? last : make_tensor(shape, dtype_of<T>);
       cpu::resample_along<T>(taps[d], outer, inner, now.data<T>(), next.data<T>());
       now = next;
     }
-    cpu::copy_values(*c.out(), *now);
+    if (now.get() != c.out().get()) cpu::copy_values(*c.out(), *now);
   });
 }
 
@@ -68,6 +74,7 @@ void run_resample_backward(const Call& c) {  // grad, out size, mode, align_corn
   const auto taps = taps_of(a, IntList(Shape(in_shape.data + in_shape.size - dims, dims)), out_size, g.dtype);
   cpu::dispatch_float(g.dtype, [&]<class T>() {
     Tensor now = cpu::staged(g, dtype_of<T>);
+    const Tensor last = plain_result<T>(c.out());
     std::vector<int64_t> shape(g.shape, g.shape + g.ndim);
     for (size_t d = 0; d < dims; ++d) {
       const size_t at = shape.size() - dims + d;
@@ -75,11 +82,11 @@ void run_resample_backward(const Call& c) {  // grad, out size, mode, align_corn
       for (size_t i = 0; i < at; ++i) outer *= shape[i];
       for (size_t i = at + 1; i < shape.size(); ++i) inner *= shape[i];
       shape[at] = in_shape[at];
-      const Tensor next = make_tensor(shape, dtype_of<T>);
+      const Tensor next = d + 1 == dims ? last : make_tensor(shape, dtype_of<T>);
       cpu::resample_along_backward<T>(taps[d], outer, inner, now.data<T>(), next.data<T>());
       now = next;
     }
-    cpu::copy_values(*c.out(), *now);
+    if (now.get() != c.out().get()) cpu::copy_values(*c.out(), *now);
   });
 }
 

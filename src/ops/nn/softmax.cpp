@@ -32,13 +32,29 @@ void infer_softmax(const Call& c) {
 cpu::SoftmaxRows rows_of(const TensorImpl& x, int dim, bool log) {
   cpu::SoftmaxRows s{1, x.ndim ? x.shape[dim] : 1, 1, log};
   for (int d = 0; d < x.ndim; ++d) (d < dim ? s.rows : s.columns) *= d == dim ? 1 : x.shape[d];
+  s.width = s.columns;
   return s;
 }
 
 template <class Body> void over_rows(const cpu::SoftmaxRows& s, Body body) {
+  constexpr int64_t kWork = 8192, kTile = 64;  // minimum elements per thread; columns
   const int64_t block = s.n * s.columns;
   if (block == 0) return;
-  parallel_for(s.rows, std::max<int64_t>(1, 8192 / block), [&](int64_t begin, int64_t end) {
+  if (s.columns > kTile && s.rows < 64)  // few large blocks: their columns are distributed too
+    return parallel_for(s.rows * ((s.columns + kTile - 1) / kTile), std::max<int64_t>(1, kWork / (s.n * kTile)),
+                        [&](int64_t begin, int64_t end) {
+                          const int64_t tiles = (s.columns + kTile - 1) / kTile;
+                          while (begin < end) {
+                            const int64_t row = begin / tiles, last = std::min(end, (row + 1) * tiles);
+                            const int64_t from = begin % tiles * kTile;
+                            cpu::SoftmaxRows part = s;
+                            part.rows = 1;
+                            part.width = std::min(s.columns, from + (last - begin) * kTile) - from;
+                            body(part, row * block + from);
+                            begin = last;
+                          }
+                        });
+  parallel_for(s.rows, std::max<int64_t>(1, kWork / block), [&](int64_t begin, int64_t end) {
     cpu::SoftmaxRows part = s;
     part.rows = end - begin;
     body(part, begin * block);
