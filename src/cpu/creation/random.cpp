@@ -1,5 +1,5 @@
-// A batch of blocks is generated word by word over arrays, which the compiler vectorizes; then each distribution maps
-// words to numbers. Single-precision distributions use one word per element, double-precision ones two.
+// A batch of blocks is generated at a time (random_simd.cpp); then each distribution maps words to numbers.
+// Single-precision distributions use one word per element, double-precision ones two.
 #include "cpu/creation/random.h"
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "cpu/creation/random_words.h"
 #include "cpu/movement/convert.h"
 #include "cpu/movement/copy.h"
 #include "device/normal.h"
@@ -16,35 +17,12 @@
 namespace strata::cpu {
 namespace {
 
-constexpr int kBatch = 64;           // blocks
+constexpr int kBatch = kPhiloxBatch;
 constexpr int64_t kGrain = 1 << 12;  // blocks per piece of parallel work
 
 struct Words {
   uint32_t w[4 * kBatch];  // in stream order
-  void fill(uint64_t seed, uint64_t first) {
-    uint32_t a[kBatch], b[kBatch], c[kBatch], d[kBatch];
-    for (int i = 0; i < kBatch; ++i) {
-      const uint64_t counter = first + static_cast<uint64_t>(i);
-      a[i] = static_cast<uint32_t>(counter);
-      b[i] = static_cast<uint32_t>(counter >> 32);
-      c[i] = d[i] = 0;
-    }
-    uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
-    for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
-      for (int i = 0; i < kBatch; ++i) {
-        const uint64_t p = static_cast<uint64_t>(0xD2511F53u) * a[i], q = static_cast<uint64_t>(0xCD9E8D57u) * c[i];
-        a[i] = static_cast<uint32_t>(q >> 32) ^ b[i] ^ k0;
-        c[i] = static_cast<uint32_t>(p >> 32) ^ d[i] ^ k1;
-        b[i] = static_cast<uint32_t>(q);
-        d[i] = static_cast<uint32_t>(p);
-      }
-    for (int i = 0; i < kBatch; ++i) {
-      w[4 * i] = a[i];
-      w[4 * i + 1] = b[i];
-      w[4 * i + 2] = c[i];
-      w[4 * i + 3] = d[i];
-    }
-  }
+  void fill(uint64_t seed, uint64_t first) { philox_words(seed, first, w); }
 };
 
 // Calls body(words, first element, count) over [0, n); `words_each` words per element.
@@ -75,15 +53,11 @@ template <class C> void uniforms(const Words& words, C* u, int64_t n, DType t) {
 
 // Box-Muller: elements 2k and 2k+1 from the same two uniforms. 1 - u is exact.
 template <class C> void normals(C* u) {
-  constexpr int n = std::is_same_v<C, double> ? 2 * kBatch : 4 * kBatch;
-  for (int i = 0; i < n; i += 2) {
-    if constexpr (std::is_same_v<C, float>) {
-      normal_pair(u[i], u[i + 1], u[i], u[i + 1]);
-    } else {
-      const double radius = std::sqrt(-2 * std::log(1 - u[i])), angle = 6.283185307179586 * u[i + 1];
-      u[i] = radius * std::cos(angle);
-      u[i + 1] = radius * std::sin(angle);
-    }
+  if constexpr (std::is_same_v<C, float>) return normal_pairs(u, 4 * kBatch);
+  for (int i = 0; i < 2 * kBatch; i += 2) {
+    const C radius = std::sqrt(-2 * std::log(1 - u[i])), angle = C(6.283185307179586) * u[i + 1];
+    u[i] = radius * std::cos(angle);
+    u[i + 1] = radius * std::sin(angle);
   }
 }
 
@@ -136,11 +110,18 @@ void fill_random(const TensorImpl& out, Distribution distribution, double a, dou
 void fill_integers(const TensorImpl& out, int64_t low, uint64_t range, Generator& generator) {
   const ConvertRow convert = convert_row(out.dtype, DType::I64);
   const auto size = static_cast<int64_t>(size_of(out.dtype));
+  // bits % range by one multiplication: the quotient bits * inverse / 2^64 is right or one too small.
+  const uint64_t inverse = range ? UINT64_MAX / range : 0;
   each_batch(out.numel, 2, generator, [&](const Words& words, int64_t first, int64_t n) {
     int64_t v[2 * kBatch];
     for (int64_t i = 0; i < n; ++i) {
       const uint64_t bits = static_cast<uint64_t>(words.w[2 * i]) << 32 | words.w[2 * i + 1];
-      v[i] = static_cast<int64_t>(static_cast<uint64_t>(low) + (range ? bits % range : bits));
+      uint64_t rest = bits;
+      if (range) {
+        rest -= static_cast<uint64_t>(static_cast<unsigned __int128>(bits) * inverse >> 64) * range;
+        if (rest >= range) rest -= range;
+      }
+      v[i] = static_cast<int64_t>(static_cast<uint64_t>(low) + rest);
     }
     convert(out.data + first * size, 1, reinterpret_cast<const std::byte*>(v), 1, n);
   });

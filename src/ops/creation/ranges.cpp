@@ -5,8 +5,7 @@
 #include <cmath>
 
 #include "base/checked.h"
-#include "base/parallel.h"
-#include "cpu/movement/convert.h"
+#include "cpu/creation/ranges.h"
 #include "cpu/movement/copy.h"
 #include "cpu/reference.h"
 #include "cuda/creation/formulas.h"
@@ -25,20 +24,6 @@ namespace {
 
 using Opt = std::optional<DType>;
 using OptDevice = std::optional<Device>;
-
-// out[i] = f(i), computed in C and converted.
-template <class C, class F> void fill_by(const TensorImpl& out, const F& f) {
-  const cpu::ConvertRow convert = cpu::convert_row(out.dtype, dtype_of<C>);
-  const auto size = static_cast<int64_t>(size_of(out.dtype));
-  parallel_for(out.numel, 1 << 14, [&](int64_t begin, int64_t end) {
-    C buffer[512];
-    for (int64_t from = begin; from < end; from += 512) {
-      const int64_t n = std::min<int64_t>(512, end - from);
-      for (int64_t i = 0; i < n; ++i) buffer[i] = f(from + i);
-      convert(out.data + from * size, 1, reinterpret_cast<const std::byte*>(buffer), 1, n);
-    }
-  });
-}
 
 void infer_arange(const Call& c) {
   const args::arange_start a(c);
@@ -66,19 +51,20 @@ void infer_arange(const Call& c) {
   c.outs[0]->set_shape(Shape(std::array{n}));
   set_options(c, dtype, a.device_value(), a.requires_grad_value());
 }
-// `plain`: serially, for the reference.
-template <bool plain, class C, class F> void fill_with(const TensorImpl& out, const F& f) {
-  if constexpr (plain) cpu::each_index(out.sizes(), [&](const cpu::Index& at) { cpu::set<C>(out, at, f(at[0])); });
-  else fill_by<C>(out, f);
+// Serially, for the reference.
+template <class C, class F> void fill_plain(const TensorImpl& out, const F& f) {
+  cpu::each_index(out.sizes(), [&](const cpu::Index& at) { cpu::set<C>(out, at, f(at[0])); });
 }
 template <bool plain> void run_arange(const Call& c) {
   const args::arange_start a(c);
   if (is_integral(c.out().dtype())) {
     const int64_t start = a.start_value().integer(), step = a.step_value().integer();
-    fill_with<plain, int64_t>(*c.out(), [=](int64_t i) { return start + i * step; });
+    if (plain) fill_plain<int64_t>(*c.out(), [=](int64_t i) { return start + i * step; });
+    else cpu::fill_range(*c.out(), start, step);
   } else {
     const double start = a.start_value().number(), step = a.step_value().number();
-    fill_with<plain, double>(*c.out(), [=](int64_t i) { return start + static_cast<double>(i) * step; });
+    if (plain) fill_plain<double>(*c.out(), [=](int64_t i) { return start + static_cast<double>(i) * step; });
+    else cpu::fill_range(*c.out(), start, step);
   }
 }
 
@@ -94,27 +80,23 @@ void infer_linspace(const Call& c) {
   infer_steps<args::linspace>(c);
   for (const Scalar end : {a.start(), a.end()}) check_in_range(end, c.out().dtype(), "linspace");
 }
-// Symmetric: the second half is computed from the end, so that the last value is exact.
-double step_at(int64_t i, int64_t n, double start, double end) {
-  if (n == 1) return start;
-  const double step = (end - start) / static_cast<double>(n - 1);
-  return i < n / 2 ? start + step * static_cast<double>(i) : end - step * static_cast<double>(n - 1 - i);
-}
 // An end of a linspace: integer dtypes truncate it, as in PyTorch.
 double end_of(const Call& c, Scalar end) {
   return is_integral(c.out().dtype()) ? std::trunc(end.to_double()) : end.to_double();
 }
 template <bool plain> void run_linspace(const Call& c) {
   const args::linspace a(c);
-  const double start = end_of(c, a.start()), end = end_of(c, a.end());
-  const int64_t n = a.steps();
-  fill_with<plain, double>(*c.out(), [=](int64_t i) { return step_at(i, n, start, end); });
+  const cpu::Steps steps(a.steps(), end_of(c, a.start()), end_of(c, a.end()));
+  if (plain) fill_plain<double>(*c.out(), steps);
+  else cpu::fill_steps(*c.out(), steps);
 }
 template <bool plain> void run_logspace(const Call& c) {
   const args::logspace a(c);
-  const double start = a.start_value().number(), end = a.end_value().number(), base = a.base();
-  const int64_t n = a.steps();
-  fill_with<plain, double>(*c.out(), [=](int64_t i) { return std::pow(base, step_at(i, n, start, end)); });
+  const double base = a.base();
+  const cpu::Steps exponent(a.steps(), a.start_value().number(), a.end_value().number());
+  const auto power = [=](int64_t i) { return std::pow(base, exponent(i)); };
+  if (plain) fill_plain<double>(*c.out(), power);
+  else cpu::fill_powers(*c.out(), base, exponent);
 }
 
 void infer_eye(const Call& c) {
