@@ -40,6 +40,15 @@ template <class T> struct Elu : FloatOnly {
     return math::select(x > zero, s * x, s * math::number(x, alpha) * math::expm1(math::number(x, input_scale) * x));
   }
 };
+// Half the square below the knee, a line above: Huber's function, scaled to the slope of the line.
+template <class T> struct SmoothAbs : FloatOnly {
+  static constexpr int kInputs = 1;
+  T knee, slope;
+  template <class V> STRATA_FN V operator()(V x) const {
+    const V a = math::abs(x), k = math::number(x, knee), half = math::like(x, 0.5), s = math::number(x, slope);
+    return math::select(a >= k, (a - half * k) * s, x * x * (half * s / k));
+  }
+};
 template <class T> struct Gelu : FloatOnly {
   static constexpr int kInputs = 1;
   template <class V> STRATA_FN V operator()(V x) const { return x * math::normal_cdf(x); }

@@ -125,6 +125,14 @@ template <class T> struct Frac {
   static constexpr int kInputs = 1;
   template <class V> STRATA_FN V operator()(V x) const { return math::sub(x, math::trunc(x)); }
 };
+// Of a number as a complex one: pi if it is negative.
+template <class T> struct Angle : FloatOnly {
+  static constexpr int kInputs = 1;
+  template <class V> STRATA_FN V operator()(V x) const {
+    const V zero = math::like(x, 0);
+    return math::select(math::is_nan(x), x, math::select(x < zero, math::like(x, 3.14159265358979323846), zero));
+  }
+};
 template <class T> struct Deg2Rad : FloatOnly {
   static constexpr int kInputs = 1;
   template <class V> STRATA_FN V operator()(V x) const { return x * math::like(x, 0.017453292519943295769); }

@@ -356,6 +356,8 @@ STRATA_OP(addr, "addr(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, 
   .inplace()
   .dtypes(kNumericTypes)
   .composite([](const Tensor& input, const Tensor& vec1, const Tensor& vec2, Scalar beta, Scalar alpha) {
+    if (beta.to_double() != 0 && vec1.dim() == 1 && vec2.dim() == 1 && is_floating(input.dtype()))
+      return addcmul(scaled(input, beta), unsqueeze(vec1, 1), vec2, alpha);  // in one pass
     const Tensor product = scaled(outer(vec1, vec2), alpha);
     return beta.to_double() == 0 ? product : add(scaled(input, beta), product);
   })

@@ -5,6 +5,30 @@
 #include "strata/ops.h"
 
 namespace strata {
+namespace {
+
+// Whether cdist computes Euclidean distances from the products of rows: PyTorch's modes and its bound of 25 rows.
+bool by_products(const Tensor& x1, const Tensor& x2, std::optional<std::string_view> mode) {
+  constexpr std::string_view kUse = "use_mm_for_euclid_dist", kNecessary = "use_mm_for_euclid_dist_if_necessary",
+                             kNever = "donot_use_mm_for_euclid_dist";
+  const std::string_view chosen = mode.value_or(kNecessary);
+  STRATA_CHECK(chosen == kUse || chosen == kNecessary || chosen == kNever, Value,
+               "cdist: {} is not a valid value for compute_mode; use {}, {} or {}", chosen, kUse, kNecessary, kNever);
+  const bool exact_enough = x1.dtype() == x2.dtype() && (x1.dtype() == DType::F32 || x1.dtype() == DType::F64);
+  return exact_enough && (chosen == kUse || (chosen == kNecessary && (x1.size(-2) > 25 || x2.size(-2) > 25)));
+}
+
+// |a - b|^2 = |a|^2 + |b|^2 - 2 a b. The rounding errors are those of the squares: distances that are small compared with
+// the lengths lose digits.
+Tensor euclidean_by_products(const Tensor& x1, const Tensor& x2) {
+  const auto squared_length = [](const Tensor& x) { return sum(square(x), -1, true); };
+  const Tensor lengths = add(squared_length(x1), transpose(squared_length(x2), -1, -2));
+  const Tensor squares = add(lengths, matmul(x1, transpose(x2, -1, -2)), -2);
+  if (!squares.requires_grad()) return sqrt(clamp_min(squares, 0));
+  const Tensor none = le(squares, 0);  // the root has no slope at 0: equal rows get no gradient
+  return masked_fill(sqrt(masked_fill(squares, none, 1)), none, 0);
+}
+}  // namespace
 
 STRATA_OP(cosine_similarity, "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-8) -> Tensor")
   .doc("The cosine of the angle between vectors along dim; lengths below eps are replaced by eps.")
@@ -47,19 +71,27 @@ STRATA_OP(pairwise_distance,
 
 STRATA_OP(cdist,
           "cdist(Tensor x1, Tensor x2, float p=2.0, str? compute_mode='use_mm_for_euclid_dist_if_necessary') -> Tensor")
-  .doc("The p-norm distance between each row of x1 [..., P, M] and each row of x2 [..., R, M].")
+  .doc(
+    "The p-norm distance between each row of x1 [..., P, M] and each row of x2 [..., R, M]. Euclidean distances (p=2) "
+    "of "
+    "float32 and float64 rows are computed from matrix products if there are more than 25 rows on one side, which is "
+    "faster, but loses digits if the distance is small compared with the rows' lengths. compute_mode "
+    "'donot_use_mm_for_euclid_dist' turns this off, 'use_mm_for_euclid_dist' uses it for any number of rows.")
   .no_method()
   .dtypes(kFloatingTypes)
-  .composite([](const Tensor& x1, const Tensor& x2, double p, std::optional<std::string_view>) {
+  .composite([](const Tensor& x1, const Tensor& x2, double p, std::optional<std::string_view> compute_mode) {
     STRATA_CHECK(x1.dim() >= 2 && x2.dim() >= 2, Runtime,
                  "cdist: x1 and x2 must have at least 2 dimensions, got shapes {} and {}", to_string(x1.shape()),
                  to_string(x2.shape()));
     STRATA_CHECK(x1.size(-1) == x2.size(-1), Runtime,
                  "cdist: x1 and x2 must have the same number of columns, got {} and {}", x1.size(-1), x2.size(-1));
     STRATA_CHECK(p >= 0, Runtime, "cdist: only non-negative p values are supported, got {}", p);
+    if (by_products(x1, x2, compute_mode) && p == 2) return euclidean_by_products(x1, x2);
     return linalg::vector_norm(sub(unsqueeze(x1, -2), unsqueeze(x2, -3)), p, -1);
   })
-  .samples({"f(3,4), f(5,4)", "f(2,3,4), f(5,4), 1.0", "f(3,4), f(5,4), 3.0"})
+  .samples({"f(3,4), f(5,4)", "f(2,3,4), f(5,4), 1.0", "f(3,4), f(5,4), 3.0",
+            "f(3,4), f(5,4), compute_mode='use_mm_for_euclid_dist'"})
+  .error("f(3,4), f(5,4), compute_mode='mm'", ErrorKind::Value, "compute_mode")
   .error("f(3,4), f(5,3)", ErrorKind::Runtime, "same number of columns")
   .error("f(4), f(5,4)", ErrorKind::Runtime, "at least 2 dimensions");
 

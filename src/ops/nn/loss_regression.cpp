@@ -2,7 +2,10 @@
 #include <numbers>
 
 #include "autograd/autograd.h"
+#include "device/functors/activations.h"
 #include "ops/nn/loss_common.h"
+#include "ops/pointwise/pointwise.h"
+#include "strata/args/nn/loss_regression.h"
 #include "strata/ops/movement/repeat.h"
 
 namespace strata {
@@ -25,14 +28,17 @@ Tensor difference(const Tensor& input, const Tensor& target) {
   return sub(both[0], both[1]);
 }
 
-// d²/2 below the knee, slope * (|d| - knee/2) above. Squares d instead of |d|, whose slope at 0 is 0: the second
-// derivative would be lost there.
-Tensor half_square_to_linear(const Tensor& d, double knee, double slope) {
-  // Squares only near elements: those of far ones may be infinite. NaN counts as near.
-  const Tensor distance = abs(d), near = logical_not(ge(distance, knee));
-  return where(near, mul(square(where(near, d, 0)), 0.5 * slope / knee), mul(sub(distance, 0.5 * knee), slope));
-}
 }  // namespace
+
+STRATA_OP(smooth_abs, "smooth_abs(Tensor input, float knee, float slope) -> Tensor")
+  .doc("slope / knee * input² / 2 below the knee, slope * (|input| - knee / 2) above.")
+  .pointwise<fn::SmoothAbs>()
+  .saves({"input"})
+  .grad([](const grads::smooth_abs& c, const Tensor& g) -> Grads {
+    return {mul(g, mul(clamp(c.input(), -c.knee(), c.knee()), c.slope() / c.knee()))};
+  })
+  .helper()
+  .samples({"f(3,4), 1.0, 1.0", "f(3,4), 0.5, 2.0"});
 
 STRATA_OP(mse_loss,
           "nn.functional.mse_loss(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str "
@@ -72,7 +78,7 @@ STRATA_OP(smooth_l1_loss,
     STRATA_CHECK(beta >= 0, Runtime, "smooth_l1_loss: beta must be non-negative, got {}", beta);
     const Reduction r = reduction_of("smooth_l1_loss", average, reduce, reduction);
     const Tensor d = difference(input, target);
-    return reduced(beta == 0 ? abs(d) : half_square_to_linear(d, beta, 1), r);
+    return reduced(beta == 0 ? abs(d) : smooth_abs(d, beta, 1), r);
   })
   .samples({"f(3,4), f(3,4)", "f(3,4), f(3,4), reduction='sum', beta=0.5",
             "f(3,4), f(3,4), reduction='none', beta=0.0"})
@@ -87,7 +93,7 @@ STRATA_OP(huber_loss,
                 const Tensor& weight) {
     STRATA_CHECK(delta > 0, Runtime, "huber_loss: delta must be positive, got {}", delta);
     const Reduction r = reduction_of("huber_loss", std::nullopt, std::nullopt, reduction);
-    const Tensor loss = half_square_to_linear(difference(input, target), delta, delta);
+    const Tensor loss = smooth_abs(difference(input, target), delta, delta);
     return weighted("huber_loss", is_floating(input.dtype()) ? to(loss, input.dtype()) : loss, weight, r);
   })
   .samples({"f(3,4), f(3,4)", "f(3,4), f(3,4), 'sum', 0.5"})

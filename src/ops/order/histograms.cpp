@@ -114,6 +114,26 @@ std::vector<Tensor> count_rows(const Tensor& input, TensorList bins, const Tenso
   return out;
 }
 
+// The length of bincount's result.
+int64_t length_for(const Tensor& x, int64_t minlength) {
+  if (x.numel() == 0) return minlength;
+  const int64_t low = amin(x).item<int64_t>();
+  STRATA_CHECK(low >= 0, Runtime, "bincount: only supports 1-d non-negative integral inputs, got {}", low);
+  return std::max(minlength, (Checked(amax(x).item<int64_t>()) + 1).get());
+}
+
+// Few values repeat often: neighbours are counted in different tables, so that an addition does not wait for the last.
+void count_values(const int64_t* values, int64_t n, int64_t* counts, int64_t length) {
+  constexpr int64_t kTables = 4, kShort = 1024;
+  if (length > kShort) {
+    for (int64_t i = 0; i < n; ++i) ++counts[values[i]];
+    return;
+  }
+  std::vector<int64_t> tables(static_cast<size_t>(kTables * length));
+  for (int64_t i = 0; i < n; ++i) ++tables[static_cast<size_t>(i % kTables * length + values[i])];
+  for (size_t i = 0; i < tables.size(); ++i) counts[static_cast<int64_t>(i) % length] += tables[i];
+}
+
 // bincount on a device: waits for the extremes, since the result's length depends on them.
 Tensor count_on_device(const Tensor& x, const Tensor& weights, int64_t length) {
   if (x.numel() > 0) {
@@ -146,20 +166,18 @@ STRATA_OP(bincount, "bincount(Tensor input, Tensor? weights=None, int minlength=
     if (input.is_meta()) refuse_shape_from_values("bincount");
     const Tensor x = dense(input, DType::I64);
     if (!on_host(input)) return count_on_device(x, weights, minlength);
-    int64_t length = minlength;
-    for (int64_t i = 0; i < x.numel(); ++i) {
-      const int64_t v = x.data<int64_t>()[i];
-      STRATA_CHECK(v >= 0, Runtime, "bincount: only supports 1-d non-negative integral inputs, got {}", v);
-      length = std::max(length, (Checked(v) + 1).get());
-    }
+    const int64_t length = length_for(x, minlength), n = x.numel();
+    const auto* values = x.data<int64_t>();
     if (!weights) {
       const Tensor out = full({length}, 0, kInt64);
-      for (int64_t i = 0; i < x.numel(); ++i) ++out.data<int64_t>()[x.data<int64_t>()[i]];
+      count_values(values, n, out.data<int64_t>(), length);
       return out;
     }
     const DType dtype = weights.dtype() == DType::F32 ? DType::F32 : DType::F64;
     const Tensor w = dense(weights, DType::F64), out = full({length}, 0.0, kFloat64);
-    for (int64_t i = 0; i < x.numel(); ++i) out.data<double>()[x.data<int64_t>()[i]] += w.data<double>()[i];
+    auto* sums = out.data<double>();
+    const auto* added = w.data<double>();
+    for (int64_t i = 0; i < n; ++i) sums[values[i]] += added[i];
     return dtype == DType::F64 ? out : to(out, dtype);
   })
   .samples({"i5(10)", "i5(10), minlength=8", "i5(4), f(4)", "i5(0)"})

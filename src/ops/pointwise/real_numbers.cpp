@@ -3,6 +3,8 @@
 
 #include "base/checked.h"
 #include "base/host_memory.h"
+#include "device/functors/unary_math.h"
+#include "ops/pointwise/pointwise.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -25,10 +27,8 @@ STRATA_OP(real, "real(Tensor(a) input) -> Tensor(a)")
 
 STRATA_OP(angle, "angle(Tensor input) -> Tensor")
   .doc("0 for numbers that are not negative, pi for negative ones, NaN for NaN.")
-  .composite([](const Tensor& input) {
-    const Tensor x = is_floating(input.dtype()) ? input : to(input, default_dtype());
-    return where(isnan(x), x, mul(to(lt(x, 0), x.dtype()), M_PI));
-  })
+  .pointwise<fn::Angle>()
+  .grad([](G, const Tensor& g) -> Grads { return {no_slope(g)}; })
   .samples({"f(3,4)", "i5(3)"});
 
 STRATA_OP(isreal, "isreal(Tensor input) -> Tensor")
