@@ -96,6 +96,15 @@ def leaves(args, kwargs):
                 yield t
 
 
+def for_torch(name, args, kwargs):
+    """The same call in PyTorch's form."""
+    if name in ("block_diag", "broadcast_tensors", "cartesian_prod", "chain_matmul"):
+        args = [*args[0], *args[1:]]
+    if "memory_format" in kwargs:
+        kwargs["memory_format"] = getattr(torch, kwargs["memory_format"])
+    return args, kwargs
+
+
 def differ(ours, theirs):
     """What is different about two results, or "". Values are compared loosely: precision has its own tests."""
     if isinstance(ours, (tuple, list)) and isinstance(theirs, (tuple, list)):
@@ -109,12 +118,38 @@ def differ(ours, theirs):
     return "" if np.allclose(a, b, rtol=1e-2, atol=2e-2 * scale, equal_nan=True) else "values"
 
 
+def training_step(library, forward, roots):
+    """A function that runs forward and backward, or None if there is no gradient."""
+    for t in roots:
+        t.requires_grad_()
+    try:
+        y = first_float(forward())
+        if y is None or not y.requires_grad:
+            return None
+        g = library.ones_like(y).detach()
+
+        def step():
+            first_float(forward()).backward(g)
+            for r in roots:
+                r.grad = None
+
+        step()
+        return step
+    except (RuntimeError, NotImplementedError):
+        return None
+    finally:
+        for t in roots:
+            t.requires_grad_(False)
+
+
 def calls(case, inputs):
     """{library: (forward, backward or None, leaves)}, and what is different; raises what the ops raise."""
     out, results = {}, {}
     for library in (strata, torch):
         args, kwargs = case.arguments(lambda letter, shape, library=library: inputs.make(library, letter, shape))
         function = resolve(library, case.name)
+        if library is torch:
+            args, kwargs = for_torch(case.name, args, kwargs)
 
         def forward(function=function, args=args, kwargs=kwargs):
             return function(*args, **kwargs)
@@ -122,22 +157,7 @@ def calls(case, inputs):
         results[library] = forward()
         backward = None
         if inputs.dtype.startswith(("float", "bfloat")):
-            for t in leaves(args, kwargs):
-                t.requires_grad_()
-            y = first_float(forward())
-            if y is not None and y.requires_grad:
-                g = library.ones_like(y).detach()
-
-                roots = tuple(leaves(args, kwargs))
-
-                def backward(forward=forward, g=g, roots=roots):
-                    first_float(forward()).backward(g)
-                    for r in roots:
-                        r.grad = None
-
-                backward()
-            for t in leaves(args, kwargs):
-                t.requires_grad_(False)
+            backward = training_step(library, forward, tuple(leaves(args, kwargs)))
         out[library] = forward, backward, tuple(leaves(args, kwargs))
     return out, differ(results[strata], results[torch])
 
@@ -174,15 +194,15 @@ def elements(result):
 
 def too_slow(case, dtype):
     """Whether results or times grow faster than the input, so that a call of this size would not end."""
-    if case.n <= SMALL:
-        return False
-    small = op_cases.Case(case.name, case.sample, SMALL, case.layout)
-    both, _ = calls(small, Inputs(dtype, case.layout, seed=1))
-    if elements(both[strata][0]()) > 32 * SMALL:
-        return True
-    middle = op_cases.Case(case.name, case.sample, case.n // STEP, case.layout)
-    both, _ = calls(middle, Inputs(dtype, case.layout, seed=1))
-    return any(once(both[library][0], 1) * STEP**2 > 20 * MOST_SECONDS for library in (strata, torch))
+    for n in (SMALL, case.n // STEP):
+        if n >= case.n or n < SMALL:
+            continue
+        both, _ = calls(op_cases.Case(case.name, case.sample, n, case.layout), Inputs(dtype, case.layout, seed=1))
+        if elements(both[strata][0]()) > 32 * n:
+            return True
+        if any(once(both[library][0], 1) * (case.n / n) ** 2 > 100 * MOST_SECONDS for library in (strata, torch)):
+            return True
+    return False
 
 
 def measure(case, dtype):

@@ -15,9 +15,9 @@ TENSOR = re.compile(r"([fpuozsmb]|i\d+)\(([\d,]*)\)")
 LEFT_OUT = re.compile(
     r"^(_|.*_$|is_|empty|resize|set_|record|manual|numel|size|stride|nn\.init\.|combinations|vander|conj)"
 )
-# A window of a convolution or a pool stays as small as it is in practice while the rest of the sample grows. {c} channels,
-# {s} pixels along each side: together about n elements.
-WINDOWS = {
+# Samples that do not grow by themselves, because numbers in them are sizes or must stay small, as the windows of convolutions.
+# {c} channels and {s} pixels along each side of a convolution; {n} elements, {r} their root, {t} a third, {b} blocks of 512.
+FORMS = {
     "conv1d": "f(4,{c},{s}), f({c},{c},3), f({c})",
     "conv2d": "f(2,{c},{s},{s}), f({c},{c},3,3), f({c})",
     "conv3d": "f(1,{c},{s},{s},{s}), f({c},{c},3,3,3), f({c})",
@@ -25,6 +25,18 @@ WINDOWS = {
     "conv_transpose2d": "f(2,{c},{s},{s}), f({c},{c},3,3), f({c})",
     "conv_transpose3d": "f(1,{c},{s},{s},{s}), f({c},{c},3,3,3), f({c})",
     "convolution": "f(2,{c},{s},{s}), f({c},{c},3,3), f({c}), [1,2], [0,1], [2,1], False, [0,0], 1",
+    "broadcast_to": "f({r},1), [{r}, {r}]",
+    "channel_shuffle": "f({b},32,4,4), 4",
+    "cross": "f({t},3), f({t},3)",
+    "expand": "f({r},1), [{r}, {r}]",
+    "expand_copy": "f({r},1), [{r}, {r}]",
+    "group_norm": "f({b},32,16), 8, f(32), f(32)",
+    "linspace": "0, 1, {n}",
+    "arange": "{n}",
+    "rand": "[{n}]",
+    "randn": "[{n}]",
+    "zeros": "[{n}]",
+    "unfold_copy": "f({n}), 0, 8, 8",
 }
 
 
@@ -45,11 +57,11 @@ class Case:
     def __init__(self, name, text, n, layout):
         self.name, self.sample, self.n, self.layout = name, text, n, layout
         short = name.split(".")[-1]
-        if short in WINDOWS:
+        if short in FORMS:
             dims = int(re.search(r"\d|$", short)[0] or 2)
             channels = 4 if n < 100000 else 32
             side = max(4, round((n / channels / (8 >> dims)) ** (1 / dims)))
-            self.text = WINDOWS[short].format(c=channels, s=side)
+            self.text = FORMS[short].format(c=channels, s=side, n=n, r=round(n**0.5), t=n // 3, b=max(1, n // 512))
             return
         shapes = [sizes_of(m[2]) for m in TENSOR.finditer(text)]
         largest = max(shapes, key=len)  # the first of those with the most dimensions
@@ -109,9 +121,9 @@ def samples():
             continue
         key = (name, record["overload"])
         for sample in record["samples"]:
-            if not usable(sample):
+            if not usable(sample) and name.split(".")[-1] not in FORMS:
                 continue
-            dims = max(len(sizes_of(m[2])) for m in TENSOR.finditer(sample))
+            dims = max((len(sizes_of(m[2])) for m in TENSOR.finditer(sample)), default=0)
             rank = (dims, -len(sample))
             if key not in best or rank > best[key][0]:
                 best[key] = (rank, sample)
