@@ -79,7 +79,7 @@ test-cpp: build
 
 test-python: build
 	@if [ -n "$$(find tests -name 'test_*.py' -print -quit)" ]; then \
-	  $(ENV) PYTHONDONTWRITEBYTECODE=1 STRATA_JOBS=$(JOBS) $(PYTHON) -m pytest -q $(PYTEST_ARGS) tests; \
+	  $(ENV) PYTHONDONTWRITEBYTECODE=1 STRATA_JOBS=$(JOBS) $(PYTHON) -m pytest -q -n $(JOBS) --dist loadfile $(PYTEST_ARGS) tests; \
 	else echo "no Python tests in this checkout"; fi
 
 verify: build ## Compare an NVIDIA GPU with the virtual GPU, op by op
