@@ -60,7 +60,8 @@ def writes(program, name, recorded=True):
 
     for i, line in enumerate(program.lines):
         m = re.match(
-            r"(with T\.no_grad\(\): )?(v\d+)(\.detach\(\)|\.data)?(?:\.\w+_\(|\[.*\]( [*+-]?= |\.)| [*+-]= )", line
+            r"(with T\.no_grad\(\): )?(v\d+)(\.detach\(\)|\.data)?(?:\.view\(-1\))?(?:\.\w+_\(|\[.*\]( [*+-]?= |\.)| [*+-]= )",
+            line,
         )
         out = re.search(r"out=(v\d+)", line)
         unrecorded = m and (m[1] or m[3] or not program.space[m[2]].requires_grad)
@@ -71,15 +72,19 @@ def writes(program, name, recorded=True):
 
 
 def hook_of_a_written_view(program):
-    """A view got a hook, then its memory was written without recording, or through another view; without the hooks both sides agree."""
+    """A view got a hook, then its memory was written without recording; or any tensor, and its memory was written through a view. Without
+    the hooks both sides agree."""
     hook = re.compile(r"(v\d+)\.register_hook")
     hooks = [(i, m[1]) for i, line in enumerate(program.lines) if (m := hook.match(line))]
 
-    def written(i, name):
-        through = [j for j in writes(program, name) if is_view(program, re.search(r"v\d+", program.lines[j])[0])]
-        return max([*through, *writes(program, name, recorded=False)], default=-1) > i
+    def through_a_view(i):
+        return re.match(r"v\d+\.view\(", program.lines[i]) or is_view(program, re.search(r"v\d+", program.lines[i])[0])
 
-    if not any(is_view(program, name) and written(i, name) for i, name in hooks):
+    def written(i, name):
+        unseen = writes(program, name, recorded=False) if is_view(program, name) else ()
+        return max([*(j for j in writes(program, name) if through_a_view(j)), *unseen], default=-1) > i
+
+    if not any(written(i, name) for i, name in hooks):
         return False
     ours, theirs = program.again(lambda line: None if hook.match(line) else line)
     return bool(ours and theirs) and not any(program.compare(ours, theirs, program.all_names()))
@@ -177,13 +182,6 @@ def resized_under_a_view(program):
     target = re.search(r"out=(v\d+)", program.line)[1]
     whole = program.theirs[target]
     return any(program.theirs[n]._base is whole for n in program.names() - {target})
-
-
-def rounded_to_zero(program):
-    """The operand is a cross product of equal vectors: zero, or what the rounding of its two products leaves."""
-    return any(line.startswith(f"{n} = T.cross(") for n in program.names() for line in program.lines) and all(
-        near(as_array(program.space[n]), as_array(program.theirs[n]), 1e-6) for n in program.names()
-    )
 
 
 def same_hooks_in_another_order(program):
@@ -293,6 +291,7 @@ RULES = (
     (r"^(loss|grads|more|second)", WE_REFUSED + r"inplace operation: mul saved", "Autograd", lambda program: program.used("kron")),
     (r"^grads = .*\(loss, \[v", r"torch: grads\[\d+\]: [\[\d-]", "Autograd", grad_of_a_hooked_tensor),
     (r"^(loss\.backward\(inputs=|grads = )", r"torch: (v\d+\.grad|grads\[\d+\]): a tensor beside nothing", "Autograd", gradient_of_a_written_view),
+    (r"^(loss\.backward\(inputs=|grads = )", WE_REFUSED + r"modified by an inplace operation", "Autograd", gradient_of_a_written_view),
     (r"", GRADIENT + r"|log: \d+ entries beside \d+", "Autograd", hook_of_a_written_view),
     (r"", r"torch: log\[\d+\]: ", "Autograd", same_hooks_in_another_order),
     (r"^(loss\.backward\(inputs=|grads = )", r"torch: (v\d+\.grad|grads\[\d+\]): [\[\d-]", "Autograd", reshaped_after_a_view),
@@ -324,7 +323,6 @@ RULES = (
     (r"", GRADIENT, "Numbers", only_nan_there(ours=True, cumprod=result_nan)),
     (r"cdist", r"torch: v\d+: \[", "Numbers", has_infinities),
     (r"\.(median|nanmedian|kthvalue)\(", r"torch: v\d+: [\[\d-]", "Numbers", expanded_operand),
-    (r"\.unique\(", r"torch: v\d+: shape", "Numbers", rounded_to_zero),
     (r"addcmul", WE_REFUSED + r"for integer tensors the argument value", "Numbers", None),
     (r"out=", r"torch: v\d+: [\[\d-]", "Tensors", moved),
     (r"out=", r"torch: v\d+: [\[\d-]", "Tensors", resized_under_a_view),

@@ -57,6 +57,7 @@ HOOK = "v2.register_hook(lambda g: g * 2)"
         (["v2 = v1[:2]", "with T.no_grad(): v1.add_(1)", HOOK], False),  # the hook came after the write
         (["v2 = v1[:2]", HOOK, "v1.add_(1)"], False),  # recorded
         (["v2 = v1[:2]", HOOK, "v3 = v1[1:]", "v3.add_(1)"], True),  # through another view
+        (["v2 = v1 * 2", HOOK, "v2.view(-1)[0] = 1"], True),  # through a view of the tensor itself
         (["v2 = v1 * 2", HOOK, "with T.no_grad(): v1.add_(1)"], False),  # no view
         (["v2 = v1[:2]", HOOK, "v3 = v1 * 1", "with T.no_grad(): v3.add_(1)"], False),  # other memory
     ],
@@ -151,11 +152,6 @@ def test_a_tensor_was_reshaped_after_a_view_of_it_was_made(lines, holds):
 @pytest.mark.parametrize("line, holds", [("v2 = v1.expand(2, 3)", True), ("v2 = T.stack([v1, v1])", False)])
 def test_an_operand_repeats_its_elements(line, holds):
     assert accepted.expanded_operand(program([*BEGIN, line, "v3 = v2.median(0).values"])) == holds
-
-
-@pytest.mark.parametrize("line, holds", [("v2 = T.cross(v1, v1, dim=-1)", True), ("v2 = v1 - v1", False)])
-def test_the_rounding_of_a_cross_product(line, holds):
-    assert accepted.rounded_to_zero(program([*BEGIN, line, "v3 = v2.unique()"])) == holds
 
 
 def test_hooks_ran_in_another_order():
