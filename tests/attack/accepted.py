@@ -60,7 +60,7 @@ def writes(program, name, recorded=True):
 
     for i, line in enumerate(program.lines):
         m = re.match(
-            r"(with T\.no_grad\(\): )?(v\d+)(\.detach\(\)|\.data)?(?:\.view\(-1\))?(?:\.\w+_\(|\[.*\]( [*+-]?= |\.)| [*+-]= )",
+            r"(with T\.no_grad\(\): )?(v\d+)(\.detach\(\)|\.data)?(?:\.(?:view|select|diagonal)\([^)]*\))?(?:\.\w+_\(|\[.*\]( [*+-]?= |\.)| [*+-]= )",
             line,
         )
         out = re.search(r"out=(v\d+)", line)
@@ -78,7 +78,9 @@ def hook_of_a_written_view(program):
     hooks = [(i, m[1]) for i, line in enumerate(program.lines) if (m := hook.match(line))]
 
     def through_a_view(i):
-        return re.match(r"v\d+\.view\(", program.lines[i]) or is_view(program, re.search(r"v\d+", program.lines[i])[0])
+        return re.match(r"v\d+\.(view|select|diagonal)\(", program.lines[i]) or is_view(
+            program, re.search(r"v\d+", program.lines[i])[0]
+        )
 
     def written(i, name):
         unseen = writes(program, name, recorded=False) if is_view(program, name) else ()
@@ -168,6 +170,11 @@ def reshaped_after_a_view(program):
         if shaped and views and min(views) < max(shaped):
             return True
     return False
+
+
+def view_only_there(program):
+    """A tensor whose gradient is asked for is a view in PyTorch alone (max_pool1d): other views of its base do not lead through it."""
+    return any(program.theirs[n]._base is not None and not is_view(program, n) for n in program.names() if n != "loss")
 
 
 def expanded_operand(program):
@@ -295,6 +302,7 @@ RULES = (
     (r"", GRADIENT + r"|log: \d+ entries beside \d+", "Autograd", hook_of_a_written_view),
     (r"", r"torch: log\[\d+\]: ", "Autograd", same_hooks_in_another_order),
     (r"^(loss\.backward\(inputs=|grads = )", r"torch: (v\d+\.grad|grads\[\d+\]): [\[\d-]", "Autograd", reshaped_after_a_view),
+    (r"^(loss\.backward\(inputs=|grads = )", r"torch: (v\d+\.grad|grads\[\d+\]): [\[\d-]", "Autograd", view_only_there),
     (r"^loss\.backward", REFUSED + r"ZeroTensors are immutable", "Autograd", None),
     (r"^(loss|grads|more)", REFUSED + r"unsupported operand type\(s\) for \*: 'NoneType'", "Autograd", None),
     # Arguments
@@ -302,7 +310,7 @@ RULES = (
     (r"(v\d+)\.addmm_\(\1, \1\)", r"torch: v\d+: \[", "Answered where PyTorch refuses", None),
     (r"\] = ", REFUSED + r"source and destination dtypes match", "Answered where PyTorch refuses", None),
     (r"(einsum|lerp|cross|dot|kron)", REFUSED + r"(expected (scalar type|dtype)|have the same dtype|did not match|same dtype)", "Answered where PyTorch refuses", None),
-    (r"^v\d+(\.\w+_\(|\[.*\]| [*+-]=)", r"torch: v\d+: \[", "Answered where PyTorch refuses", overlapping),
+    (r"^(with T\.no_grad\(\): )?v\d+(\.\w+_\(|\[.*\]| [*+-]=)", r"torch: v\d+: \[", "Answered where PyTorch refuses", overlapping),
     (r"huber_loss", REFUSED + r"result type \w+ can't be cast", "Answered where PyTorch refuses", None),
     (r"(take_along_dim|index_add_?)\(", REFUSED + r"(tensor has no dimensions|source tensor shape must match)", "Answered where PyTorch refuses", of_one_element),
     (r"", REFUSED + r"view size is not compatible with", "Tensors", other_layout),

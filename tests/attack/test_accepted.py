@@ -58,6 +58,7 @@ HOOK = "v2.register_hook(lambda g: g * 2)"
         (["v2 = v1[:2]", HOOK, "v1.add_(1)"], False),  # recorded
         (["v2 = v1[:2]", HOOK, "v3 = v1[1:]", "v3.add_(1)"], True),  # through another view
         (["v2 = v1 * 2", HOOK, "v2.view(-1)[0] = 1"], True),  # through a view of the tensor itself
+        (["v2 = v1 * 2", HOOK, "v2.select(0, 0).mul_(3)"], True),
         (["v2 = v1 * 2", HOOK, "with T.no_grad(): v1.add_(1)"], False),  # no view
         (["v2 = v1[:2]", HOOK, "v3 = v1 * 1", "with T.no_grad(): v3.add_(1)"], False),  # other memory
     ],
@@ -168,3 +169,10 @@ def test_out_resized_a_tensor_under_its_view():
     p = program([*lines, "T.mul(v1, v1, out=v0)"])
     assert accepted.resized_under_a_view(p)
     assert not accepted.resized_under_a_view(program([*lines, "T.mul(v2, v2, out=v0)"]))
+
+
+def test_a_tensor_is_a_view_on_the_other_side_alone():
+    p = program([*BEGIN, "v2 = v1 * 2", "loss = v2.sum()", "loss.backward(inputs=[v2])"])
+    assert not accepted.view_only_there(p)
+    p.other.space["v2"] = strata.ones(4)[:3]
+    assert accepted.view_only_there(p)
