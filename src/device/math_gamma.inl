@@ -1,4 +1,4 @@
-// lgamma and digamma of floats for Highway vectors, computed in double. Doubles use the C library, lane by lane.
+// Gamma functions of floats for Highway vectors, computed in double. Doubles use the C library, lane by lane.
 namespace strata {
 namespace STRATA_FUNCTOR_NAMESPACE {
 namespace math {
@@ -91,6 +91,39 @@ template <Vec V> STRATA_FN V digamma_wide(V x) {
 template <Vec V> STRATA_FN V digamma(V x) {
   if constexpr (kF32<V>) return in_double([](auto v) { return digamma_wide(v); }, x);
   else return each_lane([](auto v) { return digamma(v); }, x);
+}
+
+// The same steps for the derivative of digamma: the squares of the reciprocals, two at a time.
+template <Vec V> STRATA_FN V trigamma_wide(V x) {
+  constexpr double p[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66};
+  const D<V> d;
+  const V zero = hn::Zero(d), one = like(x, 1), ten = like(x, 10), infinity = like(x, HUGE_VAL);
+  const auto negative = hn::Lt(x, zero);
+  const V z = select(negative, hn::Sub(one, x), x);
+  const auto small = hn::Lt(z, ten);
+  V result = zero;
+  if (!hn::AllFalse(d, small)) {
+    for (int k = 0; k < 10; k += 2) {
+      const V u = hn::Add(z, like(x, k)), v = hn::Add(u, one), product = hn::Mul(u, v);
+      result = hn::Add(result, hn::Div(fma(u, u, hn::Mul(v, v)), hn::Mul(product, product)));
+    }
+    result = select(small, result, zero);
+  }
+  const V inverse = hn::Div(one, select(small, hn::Add(z, ten), z)), square = hn::Mul(inverse, inverse);
+  const V series = fma(hn::Mul(square, inverse), horner(square, p), fma(square, like(x, 0.5), inverse));
+  result = hn::Add(result, series);
+  if (HWY_UNLIKELY(!hn::AllFalse(d, negative))) {
+    const V sine = hn::Sin(d, turn_of(x));
+    const V reflected = hn::Sub(hn::Div(like(x, 9.86960440108935861883), hn::Mul(sine, sine)), result);
+    result = select(negative, select(hn::Eq(hn::Round(x), x), infinity, reflected), result);
+  }
+  return select(is_nan(x), x, select(hn::Eq(x, zero), infinity, result));
+}
+// n is the same in all lanes.
+template <Vec V> STRATA_FN V polygamma(V x, V n) {
+  if constexpr (kF32<V>)
+    if (hn::GetLane(n) == 1) return in_double([](auto v) { return trigamma_wide(v); }, x);
+  return each_lane([](auto v, auto k) { return polygamma(v, k); }, x, n);
 }
 
 }  // namespace math

@@ -221,8 +221,8 @@ void Special() {
   for (size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(std::erf(x[i]), y[i], 1e-15) << y[i];
   const auto inverse = [](auto v) HWY_ATTR { return math::erfinv(v); };
   const auto wide_inverse = [](auto v) { return math::erfinv(static_cast<double>(v)); };
-  check_sweep<float>("erfinv", -0.99999994, 0.99999994, 1, inverse, wide_inverse);
-  check_special<float>("erfinv", 1, inverse, [&](float v) { return static_cast<float>(wide_inverse(v)); });
+  check_sweep<float>("erfinv", -0.99999994, 0.99999994, 3, inverse, wide_inverse);
+  check_special<float>("erfinv", 3, inverse, [&](float v) { return static_cast<float>(wide_inverse(v)); });
   // digamma(x + 1) = digamma(x) + 1 / x, and digamma(1) is Euler's constant.
   const std::vector<double> p = sweep<double>(-7.73, 40);
   const auto psi = [](auto v) HWY_ATTR { return math::digamma(v); };
@@ -238,6 +238,10 @@ void Special() {
   for (auto [low, high] : {std::pair(-20.3, -0.001), std::pair(0.001, 3.0), std::pair(3.0, 1e4)})
     check_sweep<float>("digamma", low, high, 3, psi, wide);
   check_special<float>("digamma", 3, psi, [&](float v) { return static_cast<float>(wide(v)); });
+  const auto slope = [](auto v) HWY_ATTR { return math::polygamma(v, math::like(v, 1)); };
+  const auto wide_slope = [](auto v) { return math::polygamma(static_cast<double>(v), 1.0); };
+  for (auto [low, high] : {std::pair(-20.3, -0.001), std::pair(0.001, 3.0), std::pair(3.0, 1e4)})
+    check_sweep<float>("trigamma", low, high, 3, slope, wide_slope);
 }
 
 void Pairs() {
@@ -279,6 +283,11 @@ void Pairs() {
   check(
     "div_floor", 0, [](auto a, auto b) HWY_ATTR { return math::div_floor(a, b); },
     [](float a, float b) { return math::div_floor(a, b); });
+  std::vector<float> powers;
+  for (float v : y) powers.push_back(std::isfinite(v) ? std::round(v * 40) : 3);
+  const std::vector<float> scaled = evaluate(x, powers, [](auto a, auto b) HWY_ATTR { return math::ldexp(a, b); });
+  for (size_t i = 0; i < x.size(); ++i)
+    ASSERT_TRUE(same_bits(scaled[i], math::ldexp(x[i], powers[i]))) << x[i] << " * 2^" << powers[i];
   const std::vector<double> wide_x(x.begin(), x.end()), wide_y(y.begin(), y.end());
   const std::vector<double> rest = evaluate(wide_x, wide_y, [](auto a, auto b) HWY_ATTR { return math::fmod(a, b); });
   const std::vector<double> angle = evaluate(wide_x, wide_y, [](auto a, auto b) HWY_ATTR { return math::atan2(a, b); });
