@@ -38,6 +38,15 @@ HWY_INLINE void vector_loop(const F f, const T* const* in, const size_t* mask, T
                    out + i);
 }
 
+template <class F> struct Whole {
+  static constexpr int kInputs = F::kInputs;
+  template <class V> HWY_INLINE V operator()(V a, V b) const { return F().whole(a, b); }
+};
+template <class F>
+concept HasWhole = requires(F f, double v) {
+  f.whole(v, v);
+};
+
 // Integers as doubles, block by block, if all of them have at most 52 bits. Returns how many elements are done.
 template <template <class> class F>
 size_t loop_in_double(const int64_t* const* in, const size_t* mask, int64_t* out, size_t n) {
@@ -60,7 +69,7 @@ size_t loop_in_double(const int64_t* const* in, const size_t* mask, int64_t* out
       from[k] = wide[k];
     }
     if (bits >> 53) return done;
-    vector_loop(F<double>(), from, mask, result, m);
+    vector_loop(Whole<F<double>>(), from, mask, result, m);
     for (size_t i = 0; i < m; ++i) out[done + i] = static_cast<int64_t>(result[i]);
   }
   return done;
@@ -104,7 +113,7 @@ template <class F, class T> void loop(const void* members, const T* const* in, c
 template <template <class> class F>
 void integer_loop(const void* members, const int64_t* const* in, const size_t* mask, int64_t* out, size_t n) {
 #if HWY_TARGET != HWY_SCALAR
-  if constexpr (requires { F<double>::kExactInDouble; }) {
+  if constexpr (HasWhole<F<double>>) {
     const size_t done = loop_in_double<F>(in, mask, out, n);
     const int64_t* rest[F<double>::kInputs];
     for (int k = 0; k < F<double>::kInputs; ++k) rest[k] = in[k] + (done & mask[k]);

@@ -30,7 +30,8 @@ template <class T> struct alignas(kVectorBytes) Fill {  // a vector of copies of
 
 void check_divisor(const int64_t* p, size_t mask, int64_t n, const char* op) {
   bool zero = false;
-  for (int64_t i = 0; i < n; ++i) zero |= p[i & static_cast<int64_t>(mask)] == 0;
+  const int64_t count = mask ? n : 1;
+  for (int64_t i = 0; i < count; ++i) zero |= p[i] == 0;
   STRATA_CHECK(!zero, Runtime, "{}: ZeroDivisionError: an integer was divided by zero", op);
 }
 
@@ -197,22 +198,28 @@ template <class T> struct Blocks {
     }
   }
 
-  // Short rows: operands that are not one contiguous run are gathered over several rows.
+  // Short rows: operands that are not one contiguous run are gathered over several rows. Blocks begin with a row, so that a
+  // row that is the same everywhere is gathered once.
   void by_blocks(int64_t begin, int64_t end) const {
     alignas(64) T buffer[kMaxOperands + 1][kBlock];
     const T* in[kMaxOperands];
     size_t mask[kMaxOperands];
-    int64_t index[kMaxDims];
+    int64_t index[kMaxDims], kept[kMaxOperands] = {};  // elements of a repeated row that a buffer already holds
+    const int64_t inner = w.inner(), whole_rows = kBlock / inner * inner;
     w.locate(begin, index);
     for (int64_t at = begin, n; at < end; at += n) {
-      n = std::min(end - at, kBlock);
+      const int64_t within = index[w.ndim - 1];
+      n = std::min(end - at, within ? inner - within : whole_rows);
       for (int k = 0; k < f.inputs; ++k) {
         const int v = view_of[k];
         mask[k] = v == 0 ? 0 : ~size_t{0};
         if (v == 0) in[k] = numbers[k].value;
         else if (linear(v) && direct[v]) in[k] = reinterpret_cast<const T*>(w.view[v].data) + at;
         else {
-          gather(w, v, index, n, buffer[k]);
+          if (within || kept[k] < n) {
+            gather(w, v, index, n, buffer[k]);
+            kept[k] = within == 0 && repeats(v) ? n : 0;
+          }
           in[k] = buffer[k];
         }
       }
@@ -226,6 +233,10 @@ template <class T> struct Blocks {
     }
   }
 
+  // Whether all rows of the view are the same.
+  bool repeats(int k) const {
+    return std::all_of(w.view[k].step, w.view[k].step + w.ndim - 1, [](int64_t step) { return step == 0; });
+  }
   // Whether the view's elements are contiguous in the walk's order, although another view keeps its dimensions apart.
   bool linear(int k) const {
     int64_t n = 1;

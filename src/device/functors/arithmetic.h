@@ -43,26 +43,26 @@ template <class T> struct Div : FloatOnly {
 template <class T> struct DivTrunc {
   static constexpr int kInputs = 2;
   static constexpr int kNonzero = 1;
-  static constexpr bool kExactInDouble = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::div_trunc(a, b); }
+  template <class V> STRATA_FN V whole(V a, V b) const { return math::trunc(a / b); }
 };
 template <class T> struct DivFloor {
   static constexpr int kInputs = 2;
   static constexpr int kNonzero = 1;
-  static constexpr bool kExactInDouble = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::div_floor(a, b); }
+  template <class V> STRATA_FN V whole(V a, V b) const { return math::floor(a / b); }
 };
 template <class T> struct Remainder {
   static constexpr int kInputs = 2;
   static constexpr int kNonzero = 1;
-  static constexpr bool kExactInDouble = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::remainder(a, b); }
+  template <class V> STRATA_FN V whole(V a, V b) const { return a - math::floor(a / b) * b; }
 };
 template <class T> struct Fmod {
   static constexpr int kInputs = 2;
   static constexpr int kNonzero = 1;
-  static constexpr bool kExactInDouble = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::fmod(a, b); }
+  template <class V> STRATA_FN V whole(V a, V b) const { return a - math::trunc(a / b) * b; }
 };
 template <class T> struct Maximum {
   static constexpr int kInputs = 2;
