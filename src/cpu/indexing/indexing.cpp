@@ -3,7 +3,6 @@
 #include "cpu/indexing/indexing.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "base/parallel.h"
@@ -13,7 +12,7 @@
 namespace strata::cpu {
 
 constexpr int64_t kGrain = 1 << 14;  // elements per piece of parallel work
-constexpr int64_t kStretch = 16;     // neighbouring elements that are worth a memcpy
+constexpr int64_t kStretch = 16;     // neighbouring elements that are worth a call
 constexpr int64_t kManySteps = 64;   // so many outer steps keep every thread busy
 
 IndexedDims::IndexedDims(const TensorImpl& t, int first_dim, std::span<const Tensor> indices, bool wrap, const char* op)
@@ -82,7 +81,7 @@ template <class T> void take(const TensorImpl& out, const TensorImpl& in, const 
                  for (int64_t r = begin, i = begin % at.n; r < end; ++r) {
                    const int64_t source = outer.b + at.offset[static_cast<size_t>(i)];
                    each_inner(p.inner, r * p.row, source, [&](int64_t d, int64_t s) {
-                     if (stride == 1) std::memcpy(to + d, from + s, static_cast<size_t>(length) * sizeof(T));
+                     if (stride == 1) copy_run(to + d, from + s, static_cast<size_t>(length) * sizeof(T));
                      else
                        for (int64_t k = 0; k < length; ++k) to[d + k] = from[s + k * stride];
                    });
@@ -125,7 +124,7 @@ void take_elements(const TensorImpl& out, const TensorImpl& in, const IndexedDim
       const int64_t last = std::min(at.n, i + piece);
       for (const Stretch& s : together) {
         for (; i < s.begin; ++i) made[i] = row[offset[i]];
-        std::memcpy(made + i, row + s.source, static_cast<size_t>(s.end - i) * sizeof(T));
+        copy_run(made + i, row + s.source, static_cast<size_t>(s.end - i) * sizeof(T));
         i = s.end;
       }
       for (; i < last; ++i) made[i] = row[offset[i]];

@@ -8,11 +8,13 @@
 
 #include "base/parallel.h"
 #include "cpu/movement/convert.h"
+#include "cpu/movement/runs.h"
 #include "cpu/movement/transpose.h"
 
 namespace strata::cpu {
 
 constexpr int64_t kGrain = 1 << 15;          // bytes per piece of parallel work
+constexpr int64_t kShortRow = 16;            // elements
 constexpr int64_t kStreamBytes = 16 << 20;   // larger outputs bypass the cache
 constexpr int64_t kTall = 1024, kWide = 64;  // rows and columns of a transposed block, in elements
 
@@ -104,12 +106,29 @@ template <class Tile> void each_tile(const PairWalk& w, int j, int64_t element, 
     });
 }
 
+// Rows of a few elements: two dimensions are one row, so that a row costs no call.
+template <class T> void copy_short_rows(const PairWalk& w, T* dst, const T* src) {
+  const int k = w.n - 1;
+  const int64_t length = w.size[k], da = w.a[k], sb = w.b[k], next_a = w.a[k - 1], next_b = w.b[k - 1];
+  PairWalk rows = w;
+  rows.n = k;
+  rows.count = w.count / length;
+  each_row(rows, length * static_cast<int64_t>(sizeof(T)), [&](int64_t d, int64_t s, int64_t n) {
+    for (int64_t j = 0; j < n; ++j) {
+      T* to = dst + d + j * next_a;
+      const T* from = src + s + j * next_b;
+      for (int64_t i = 0; i < length; ++i) to[i * da] = from[i * sb];
+    }
+  });
+}
+
 template <class T> void copy_same_type(const PairWalk& w, T* dst, const T* src) {
   const int k = w.n - 1;
   const int64_t da = w.n ? w.a[k] : 1, sb = w.n ? w.b[k] : 1;
+  if (w.n >= 2 && w.size[k] < kShortRow && transposed_dim(w) < 0) return copy_short_rows(w, dst, src);
   if (da == 1 && sb == 1)
     return each_row(w, sizeof(T), [&](int64_t d, int64_t s, int64_t n) {
-      std::memcpy(dst + d, src + s, static_cast<size_t>(n) * sizeof(T));
+      copy_run(dst + d, src + s, static_cast<size_t>(n) * sizeof(T));
     });
   if (da == 1 && sb == 0)
     return each_row(w, sizeof(T), [&](int64_t d, int64_t s, int64_t n) { std::fill_n(dst + d, n, src[s]); });

@@ -16,6 +16,10 @@ template <class To, class From> inline To convert_element(From v) {
   else return convert<To>(v);
 }
 
+// memcpy for runs of some KiB. The C library uses `rep movsb` from 2 KiB on, which some processors execute ten times slower
+// if the two addresses are aligned differently.
+void copy_run(void* dst, const void* src, size_t bytes);
+
 // Contiguous runs of the narrow floats, with hardware instructions.
 void half_to_float(const Half* src, float* dst, size_t n);
 void float_to_half(const float* src, Half* dst, size_t n);

@@ -5,6 +5,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <cstring>
+
 #include "cpu/movement/runs.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -119,6 +121,29 @@ void LoadI64(int64_t* dst, const std::byte* src, DType type, int64_t stride, int
 void StoreI64(const int64_t* src, std::byte* dst, DType type, int64_t stride, int64_t n) {
   store(src, dst, type, stride, n);
 }
+void CopyRun(void* dst, const void* src, size_t bytes) {
+  auto* to = static_cast<uint8_t*>(dst);
+  const auto* from = static_cast<const uint8_t*>(src);
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<uint8_t> d;
+  const size_t step = hn::Lanes(d);
+  if (bytes >= step && bytes <= (size_t{1} << 18)) {
+    size_t i = 0;
+    for (; i + 4 * step <= bytes; i += 4 * step) {
+      const auto a = hn::LoadU(d, from + i), b = hn::LoadU(d, from + i + step), c = hn::LoadU(d, from + i + 2 * step),
+                 e = hn::LoadU(d, from + i + 3 * step);
+      hn::StoreU(a, d, to + i);
+      hn::StoreU(b, d, to + i + step);
+      hn::StoreU(c, d, to + i + 2 * step);
+      hn::StoreU(e, d, to + i + 3 * step);
+    }
+    for (; i + step <= bytes; i += step) hn::StoreU(hn::LoadU(d, from + i), d, to + i);
+    if (i < bytes) hn::StoreU(hn::LoadU(d, from + bytes - step), d, to + bytes - step);
+    return;
+  }
+#endif
+  std::memcpy(to, from, bytes);
+}
 void LoadBools(uint8_t* dst, const std::byte* src, int64_t stride, int64_t n) {
   if (stride == 1)
     for (int64_t i = 0; i < n; ++i) dst[i] = src[i] != std::byte{0};
@@ -145,8 +170,10 @@ HWY_EXPORT(StoreF64);
 HWY_EXPORT(LoadI64);
 HWY_EXPORT(StoreI64);
 HWY_EXPORT(LoadBools);
+HWY_EXPORT(CopyRun);
 }  // namespace
 namespace cpu {
+void copy_run(void* dst, const void* src, size_t bytes) { HWY_DYNAMIC_DISPATCH(CopyRun)(dst, src, bytes); }
 void half_to_float(const Half* src, float* dst, size_t n) { HWY_DYNAMIC_DISPATCH(HalfToFloat)(src, dst, n); }
 void float_to_half(const float* src, Half* dst, size_t n) { HWY_DYNAMIC_DISPATCH(FloatToHalf)(src, dst, n); }
 void bfloat_to_float(const BFloat16* src, float* dst, size_t n) { HWY_DYNAMIC_DISPATCH(BfloatToFloat)(src, dst, n); }
