@@ -1,5 +1,4 @@
-// The arithmetic of random numbers for each SIMD target: Philox blocks over arrays, which the compiler vectorizes, and
-// Box-Muller pairs. The pairs are the formula of device/normal.h, operation by operation, and this file is compiled
+// The arithmetic of random numbers for each SIMD target: Philox blocks and Box-Muller pairs. The pairs are the formula of device/normal.h, operation by operation, and this file is compiled
 // without contraction: the bits are the same as on devices.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/creation/random_simd.cpp"
@@ -12,31 +11,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace strata::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-void PhiloxWords(uint64_t seed, uint64_t first, uint32_t* w) {
-  uint32_t a[kPhiloxBatch], b[kPhiloxBatch], c[kPhiloxBatch], d[kPhiloxBatch];
-  for (int i = 0; i < kPhiloxBatch; ++i) {
-    const uint64_t counter = first + static_cast<uint64_t>(i);
-    a[i] = static_cast<uint32_t>(counter);
-    b[i] = static_cast<uint32_t>(counter >> 32);
-    c[i] = d[i] = 0;
-  }
-  uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
-  for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
-    for (int i = 0; i < kPhiloxBatch; ++i) {
-      const uint64_t p = static_cast<uint64_t>(0xD2511F53u) * a[i], q = static_cast<uint64_t>(0xCD9E8D57u) * c[i];
-      a[i] = static_cast<uint32_t>(q >> 32) ^ b[i] ^ k0;
-      c[i] = static_cast<uint32_t>(p >> 32) ^ d[i] ^ k1;
-      b[i] = static_cast<uint32_t>(q);
-      d[i] = static_cast<uint32_t>(p);
-    }
-  for (int i = 0; i < kPhiloxBatch; ++i) {
-    w[4 * i] = a[i];
-    w[4 * i + 1] = b[i];
-    w[4 * i + 2] = c[i];
-    w[4 * i + 3] = d[i];
-  }
-}
 
 #if HWY_TARGET != HWY_SCALAR
 using D = hn::ScalableTag<double>;
@@ -77,7 +51,52 @@ HWY_INLINE void normal_pairs(V u, V v, V& even, V& odd) {
   even = hn::Mul(radius, hn::IfThenElse(hn::Or(first, second), hn::Neg(c), c));
   odd = hn::Mul(radius, hn::IfThenElse(hn::Or(second, third), hn::Neg(d), d));
 }
+
+// Both halves of the products of 32-bit lanes with a constant.
+using D32 = hn::ScalableTag<uint32_t>;
+using V32 = hn::Vec<D32>;
+HWY_INLINE void multiply(V32 v, V32 by, V32& high, V32& low) {
+  const D32 d;
+  const hn::RepartitionToWide<D32> wide;
+  const auto even = hn::MulEven(v, by);
+  const auto odd = hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, v))), by);
+  high = hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even)));
+  low = hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(odd)), hn::BitCast(d, even));
+}
+// The words of as many blocks as there are lanes.
+HWY_INLINE void philox_lanes(uint64_t seed, uint64_t first, uint32_t* w) {
+  const D32 d;
+  HWY_ALIGN uint32_t counter[2][hn::MaxLanes(D32())];
+  for (size_t i = 0; i < hn::Lanes(d); ++i) {
+    counter[0][i] = static_cast<uint32_t>(first + i);
+    counter[1][i] = static_cast<uint32_t>((first + i) >> 32);
+  }
+  V32 a = hn::Load(d, counter[0]), b = hn::Load(d, counter[1]), c = hn::Zero(d), e = c;
+  uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
+  for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+    V32 p_high, p_low, q_high, q_low;
+    multiply(a, hn::Set(d, 0xD2511F53u), p_high, p_low);
+    multiply(c, hn::Set(d, 0xCD9E8D57u), q_high, q_low);
+    a = hn::Xor(hn::Xor(q_high, b), hn::Set(d, k0));
+    c = hn::Xor(hn::Xor(p_high, e), hn::Set(d, k1));
+    b = q_low;
+    e = p_low;
+  }
+  hn::StoreInterleaved4(a, b, c, e, d, w);
+}
 #endif
+
+void PhiloxWords(uint64_t seed, uint64_t first, uint32_t* w) {
+#if HWY_TARGET != HWY_SCALAR
+  const size_t lanes = hn::Lanes(D32());
+  for (size_t i = 0; i < kPhiloxBatch; i += lanes) philox_lanes(seed, first + i, w + 4 * i);
+#else
+  for (size_t i = 0; i < kPhiloxBatch; ++i) {
+    const PhiloxBlock block = philox(seed, first + i);
+    for (int k = 0; k < 4; ++k) w[4 * i + static_cast<size_t>(k)] = block.word[k];
+  }
+#endif
+}
 
 void NormalPairs(float* u, int64_t n) {
   int64_t i = 0;

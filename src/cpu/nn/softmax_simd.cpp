@@ -108,47 +108,82 @@ void SoftmaxLast(const SoftmaxRows& s, const float* x, float* y) {
   }
 }
 
-// Calls f(first column, mask, place in an accumulator) for each vector of columns [begin, end).
-template <class F> HWY_INLINE void each_column(D d, int64_t begin, int64_t end, F f) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t j = begin;
-  for (; j + lanes <= end; j += lanes) f(j, hn::FirstN(d, static_cast<size_t>(lanes)), j - begin);
-  if (j < end) f(j, hn::FirstN(d, static_cast<size_t>(end - j)), j - begin);
-}
+// Neighbouring columns: kVectors whole vectors, or one with a mask. Their maxima and sums stay in registers.
+template <int kVectors> struct Columns {
+  D d;
+  hn::Mask<D> mask;  // of a single vector
+  HWY_INLINE explicit Columns(hn::Mask<D> m) : mask(m) {}
+  HWY_INLINE V load(const float* p, int i) const {
+    if constexpr (kVectors > 1) return hn::LoadU(d, p + static_cast<size_t>(i) * hn::Lanes(d));
+    else return hn::MaskedLoad(mask, d, p);
+  }
+  HWY_INLINE void store(V v, float* p, int i) const {
+    if constexpr (kVectors > 1) hn::StoreU(v, d, p + static_cast<size_t>(i) * hn::Lanes(d));
+    else hn::BlendedStore(v, mask, d, p);
+  }
 
-constexpr int64_t kColumnTile = 64;  // columns that advance together: their rows are read in whole cache lines
+  HWY_INLINE void forward(const SoftmaxRows& s, const float* x, float* y) const {
+    V largest[kVectors], total[kVectors];
+    for (int i = 0; i < kVectors; ++i) {
+      largest[i] = hn::Set(d, -std::numeric_limits<float>::infinity());
+      total[i] = hn::Zero(d);
+    }
+    for (int64_t k = 0; k < s.n; ++k)
+      for (int i = 0; i < kVectors; ++i) largest[i] = hn::Max(largest[i], load(x + k * s.columns, i));
+    for (int64_t k = 0; k < s.n; ++k)
+      for (int i = 0; i < kVectors; ++i) {
+        const V e = exp_negative(d, hn::Sub(load(x + k * s.columns, i), largest[i]));
+        if (!s.log) store(e, y + k * s.columns, i);
+        total[i] = hn::Add(total[i], e);
+      }
+    for (int i = 0; i < kVectors; ++i) {
+      HWY_ALIGN float parts[HWY_MAX_BYTES / 4];
+      hn::Store(total[i], d, parts);
+      for (size_t l = 0; l < hn::Lanes(d); ++l) parts[l] = s.log ? std::log(parts[l]) : 1.f / parts[l];
+      total[i] = hn::Load(d, parts);
+    }
+    for (int64_t k = 0; k < s.n; ++k)
+      for (int i = 0; i < kVectors; ++i) {
+        const V v = load((s.log ? x : y) + k * s.columns, i);
+        store(s.log ? hn::Sub(hn::Sub(v, largest[i]), total[i]) : hn::Mul(v, total[i]), y + k * s.columns, i);
+      }
+  }
+  HWY_INLINE void backward(const SoftmaxRows& s, const float* g, const float* y, float* out) const {
+    V total[kVectors];
+    for (int i = 0; i < kVectors; ++i) total[i] = hn::Zero(d);
+    for (int64_t k = 0; k < s.n; ++k)
+      for (int i = 0; i < kVectors; ++i) {
+        const V gv = load(g + k * s.columns, i);
+        total[i] = s.log ? hn::Add(total[i], gv) : hn::MulAdd(gv, load(y + k * s.columns, i), total[i]);
+      }
+    for (int64_t k = 0; k < s.n; ++k)
+      for (int i = 0; i < kVectors; ++i) {
+        const V gv = load(g + k * s.columns, i), yv = load(y + k * s.columns, i);
+        const V result = s.log ? hn::NegMulAdd(exp_negative(d, yv), total[i], gv) : hn::Mul(hn::Sub(gv, total[i]), yv);
+        store(result, out + k * s.columns, i);
+      }
+  }
+};
+
+// Calls f(columns, offset) for groups of columns of all blocks.
+template <class F> HWY_INLINE void each_group(const SoftmaxRows& s, F f) {
+  constexpr int kVectors = 4;  // rows of a group are whole cache lines
+  const D d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t r = 0; r < s.rows; ++r) {
+    int64_t j = 0;
+    const auto all = hn::FirstN(d, hn::Lanes(d));
+    for (; j + kVectors * lanes <= s.width; j += kVectors * lanes) f(Columns<kVectors>(all), r * s.n * s.columns + j);
+    for (; j < s.width; j += lanes) {
+      const auto some = hn::FirstN(d, static_cast<size_t>(std::min(lanes, s.width - j)));
+      f(Columns<1>(some), r * s.n * s.columns + j);
+    }
+  }
+}
 
 // The softmax is along columns.
 void SoftmaxColumns(const SoftmaxRows& s, const float* x, float* y) {
-  const D d;
-  const int64_t block = s.n * s.columns;
-  HWY_ALIGN float largest[kColumnTile], total[kColumnTile];
-  for (int64_t r = 0; r < s.rows; ++r, x += block, y += block)
-    for (int64_t from = 0; from < s.width; from += kColumnTile) {
-      const int64_t to = std::min(s.width, from + kColumnTile);
-      std::fill_n(largest, kColumnTile, -std::numeric_limits<float>::infinity());
-      std::fill_n(total, kColumnTile, 0.f);
-      for (int64_t k = 0; k < s.n; ++k)
-        each_column(d, from, to, [&](int64_t j, auto mask, int64_t at) HWY_ATTR {
-          const V v = hn::MaskedLoad(mask, d, x + k * s.columns + j);
-          hn::Store(hn::Max(hn::Load(d, largest + at), v), d, largest + at);
-        });
-      for (int64_t k = 0; k < s.n; ++k)
-        each_column(d, from, to, [&](int64_t j, auto mask, int64_t at) HWY_ATTR {
-          const V v = hn::MaskedLoad(mask, d, x + k * s.columns + j);
-          const V e = exp_negative(d, hn::Sub(v, hn::Load(d, largest + at)));
-          if (!s.log) hn::BlendedStore(e, mask, d, y + k * s.columns + j);
-          hn::Store(hn::Add(hn::Load(d, total + at), e), d, total + at);
-        });
-      for (float& t : total) t = s.log ? std::log(t) : 1.f / t;
-      for (int64_t k = 0; k < s.n; ++k)
-        each_column(d, from, to, [&](int64_t j, auto mask, int64_t at) HWY_ATTR {
-          const V t = hn::Load(d, total + at);
-          const V v = hn::MaskedLoad(mask, d, (s.log ? x : y) + k * s.columns + j);
-          const V result = s.log ? hn::Sub(hn::Sub(v, hn::Load(d, largest + at)), t) : hn::Mul(v, t);
-          hn::BlendedStore(result, mask, d, y + k * s.columns + j);
-        });
-    }
+  each_group(s, [&](const auto& columns, int64_t at) HWY_ATTR { columns.forward(s, x + at, y + at); });
 }
 
 void SoftmaxForward(const SoftmaxRows& s, const float* x, float* y) {
@@ -180,28 +215,7 @@ void SoftmaxLastBackward(const SoftmaxRows& s, const float* g, const float* y, f
 }
 
 void SoftmaxColumnsBackward(const SoftmaxRows& s, const float* g, const float* y, float* out) {
-  const D d;
-  const int64_t block = s.n * s.columns;
-  HWY_ALIGN float total[kColumnTile];
-  for (int64_t r = 0; r < s.rows; ++r, g += block, y += block, out += block)
-    for (int64_t from = 0; from < s.width; from += kColumnTile) {
-      const int64_t to = std::min(s.width, from + kColumnTile);
-      std::fill_n(total, kColumnTile, 0.f);
-      for (int64_t k = 0; k < s.n; ++k)
-        each_column(d, from, to, [&](int64_t j, auto mask, int64_t at) HWY_ATTR {
-          const int64_t i = k * s.columns + j;
-          const V sum = hn::Load(d, total + at), gv = hn::MaskedLoad(mask, d, g + i);
-          hn::Store(s.log ? hn::Add(sum, gv) : hn::MulAdd(gv, hn::MaskedLoad(mask, d, y + i), sum), d, total + at);
-        });
-      for (int64_t k = 0; k < s.n; ++k)
-        each_column(d, from, to, [&](int64_t j, auto mask, int64_t at) HWY_ATTR {
-          const int64_t i = k * s.columns + j;
-          const V sum = hn::Load(d, total + at), gv = hn::MaskedLoad(mask, d, g + i),
-                  yv = hn::MaskedLoad(mask, d, y + i);
-          hn::BlendedStore(s.log ? hn::NegMulAdd(exp_negative(d, yv), sum, gv) : hn::Mul(hn::Sub(gv, sum), yv), mask, d,
-                           out + i);
-        });
-    }
+  each_group(s, [&](const auto& columns, int64_t at) HWY_ATTR { columns.backward(s, g + at, y + at, out + at); });
 }
 void SoftmaxBackward(const SoftmaxRows& s, const float* g, const float* y, float* out) {
   s.columns == 1 ? SoftmaxLastBackward(s, g, y, out) : SoftmaxColumnsBackward(s, g, y, out);
