@@ -195,13 +195,14 @@ def elements(result):
 def too_slow(case, dtype):
     """Whether results or times grow faster than the input, so that a call of this size would not end."""
     for n in (SMALL, case.n // STEP):
-        if n >= case.n or n < SMALL:
-            continue
-        both, _ = calls(op_cases.Case(case.name, case.sample, n, case.layout), Inputs(dtype, case.layout, seed=1))
-        if elements(both[strata][0]()) > 32 * n:
-            return True
-        if any(once(both[library][0], 1) * (case.n / n) ** 2 > 100 * MOST_SECONDS for library in (strata, torch)):
-            return True
+        if SMALL <= n < case.n:
+            small = op_cases.Case(case.name, case.sample, n, case.layout)
+            both, _ = calls(small, Inputs(dtype, case.layout, seed=1))
+            if elements(both[strata][0]()) > 32 * n:
+                return True
+            growth = (case.n / n) ** 1.5
+            if any(once(both[library][0], 1) * growth > 20 * MOST_SECONDS for library in (strata, torch)):
+                return True
     return False
 
 

@@ -23,8 +23,8 @@ bool by_products(const Tensor& x1, const Tensor& x2, std::optional<std::string_v
 Tensor euclidean_by_products(const Tensor& x1, const Tensor& x2) {
   const auto squared_length = [](const Tensor& x) { return sum(square(x), -1, true); };
   const Tensor lengths = add(squared_length(x1), transpose(squared_length(x2), -1, -2));
-  const Tensor squares = add(lengths, matmul(x1, transpose(x2, -1, -2)), -2);
-  if (!squares.requires_grad()) return sqrt(clamp_min(squares, 0));
+  Tensor squares = add(lengths, matmul(x1, transpose(x2, -1, -2)), -2);
+  if (!squares.requires_grad()) return sqrt_(clamp_min_(squares, 0));
   const Tensor none = le(squares, 0);  // the root has no slope at 0: equal rows get no gradient
   return masked_fill(sqrt(masked_fill(squares, none, 1)), none, 0);
 }

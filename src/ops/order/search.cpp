@@ -120,7 +120,16 @@ Tensor is_in(const Tensor& elements, const Tensor& tests, bool invert) {
   Scoped mode(thread_state.grad_mode, false);
   if (tests.numel() == 0) return full(elements.shape(), invert, DType::Bool);
   const DType dtype = common_dtype(elements, tests);
-  const Tensor x = to(elements, dtype), sorted = sort(to(reshape(tests, {-1}), dtype))[0];
+  const Tensor x = to(elements, dtype), flat = to(reshape(tests, {-1}), dtype);
+  if (constexpr int64_t kFew = 8; flat.numel() <= kFew) {  // comparisons with each are faster than a search
+    Tensor found;
+    for (int64_t i = 0; i < flat.numel(); ++i) {
+      const Tensor equal = invert ? ne(x, select(flat, 0, i)) : eq(x, select(flat, 0, i));
+      found = !found ? equal : invert ? logical_and(found, equal) : logical_or(found, equal);
+    }
+    return found;
+  }
+  const Tensor sorted = sort(flat)[0];
   const Tensor at = clamp_max(search_core(sorted, x, {}, false, false), sorted.numel() - 1);
   return invert ? ne(take(sorted, at), x) : eq(take(sorted, at), x);
 }

@@ -1,5 +1,6 @@
 // Powers and scaling by powers of two.
 #include "strata/args/pointwise/power.h"
+#include "cpu/pointwise/frexp.h"
 #include "cpu/reference.h"
 #include "cuda/creation/formulas.h"
 #include "device/functors/arithmetic.h"
@@ -106,6 +107,7 @@ STRATA_OP(frexp, "frexp(Tensor input) -> (Tensor mantissa, Tensor exponent)")
     c.out()->dtype = x.dtype;
     c.out(1)->dtype = DType::I32;
   })
+  .kernel("bits", [](const args::frexp& c) { cpu::frexp(c.input(), c.out(), c.out(1)); })
   .kernel("reference",
           [](const args::frexp& c) {
             const TensorImpl& x = c.input();
