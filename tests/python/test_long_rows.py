@@ -258,3 +258,49 @@ def test_distances_by_products(shapes):
     assert np.isfinite(ours.numpy()).all()
     far = (expected > 1e-6).all(-1)
     np.testing.assert_allclose(ours.numpy()[far], x.grad.numpy()[far], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 8, 9, 50])
+@pytest.mark.parametrize("invert", [False, True])
+def test_is_in_few_and_many(count, invert):
+    random = np.random.default_rng(count)
+    x, tests = random.integers(0, 60, (40, 30)), random.integers(0, 60, count)
+    got = strata.isin(strata.from_numpy(x), strata.from_numpy(tests), invert=invert)
+    assert np.array_equal(got.numpy(), np.isin(x, tests, invert=invert))
+    nan = strata.tensor([1.0, float("nan")])
+    assert strata.isin(nan, nan).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_mantissas_and_exponents(dtype):
+    x = (numbers(3, 30000) * np.exp(numbers(3, 30000, seed=1) * 20)).astype(dtype)
+    x[0, :6] = [0, -0.0, np.inf, -np.inf, np.nan, np.finfo(dtype).smallest_subnormal]
+    for t, a in ((strata.from_numpy(x), x), (strata.from_numpy(x).t(), x.T)):
+        mantissa, exponent = strata.frexp(t)
+        expected, powers = np.frexp(a)
+        assert np.array_equal(mantissa.numpy(), expected, equal_nan=True)
+        assert np.array_equal(exponent.numpy(), powers) and exponent.dtype == strata.int32
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (20, 1155), (2, 3, 70000), (50, 3, 2)])
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "float64"])
+def test_copies_between_differently_aligned_rows(shape, dtype):
+    x = (np.arange(np.prod(shape)).reshape(shape) % 251).astype(dtype)
+    t = strata.from_numpy(x)
+    for shift in (1, 2):
+        assert np.array_equal(t.roll(shift, -1).numpy(), np.roll(x, shift, -1))
+    assert np.array_equal(t[..., 1:].contiguous().numpy(), x[..., 1:])
+    assert np.array_equal(t.repeat_interleave(3, -1).numpy(), np.repeat(x, 3, -1))
+    assert np.array_equal(strata.cat([t, t[..., :1]], -1).numpy(), np.concatenate([x, x[..., :1]], -1))
+
+
+@pytest.mark.parametrize("rows", [1, 40, 3000])
+@pytest.mark.parametrize("width", [1, 5, 33, 127])
+def test_broadcasting_over_short_rows(rows, width):
+    a, row, column = numbers(rows, width), numbers(width, seed=1), numbers(rows, 1, seed=2)
+    x, y, z = (strata.from_numpy(v) for v in (a, row, column))
+    assert np.array_equal((x + y).numpy(), a + row) and np.array_equal((x * z).numpy(), a * column)
+    assert np.array_equal((x.float() + y).numpy(), a.astype(np.float32) + row)
+    assert np.array_equal(strata.where(x > z, x, y).numpy(), np.where(a > column, a, row))
+    expected = same_for_any_thread_count(lambda: strata.addcmul(x, y, z)).numpy()
+    np.testing.assert_allclose(expected, a + row * column, rtol=1e-14, atol=1e-15)
