@@ -31,5 +31,7 @@ void scatter(const TensorImpl& out, int dim, const TensorImpl& index, const Tens
 
 int64_t count_nonzero(const TensorImpl& t);
 void nonzero(const TensorImpl& out, const TensorImpl& t);  // out [count, ndim], int64
+// out [count] = the elements of x under the mask, of the same shape, in row-major order.
+void masked_select(const TensorImpl& out, const TensorImpl& x, const TensorImpl& mask);
 
 }  // namespace strata::cpu

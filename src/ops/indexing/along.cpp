@@ -1,10 +1,14 @@
 // Indexing along one dimension by a vector of indices, and by flat indices or masks.
+#include "strata/args/indexing/along.h"
 #include "strata/ops/indexing/along.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "autograd/autograd.h"
+#include "cpu/indexing/indexing.h"
+#include "cpu/reference.h"
 #include "cuda/indexing/indexing.h"
 #include "ops/indexing/indexing.h"
 #include "ops/layout.h"
@@ -302,23 +306,47 @@ STRATA_OP(take_along_dim, "take_along_dim(Tensor input, Tensor indices, int? dim
   .error("f(4,3), i3(5), 1", ErrorKind::Runtime, "same number of dimensions")
   .error("f(2,3), i9(50,3), 0", ErrorKind::Runtime, "out of bounds");
 
+STRATA_OP(masked_elements, "_masked_select(Tensor input, Tensor mask) -> Tensor")
+  .doc("masked_select of an input and a mask of one shape.")
+  .infer([](const args::masked_elements& c) {
+    const TensorImpl &input = c.input(), &mask = c.mask();
+    STRATA_CHECK(mask.dtype == DType::Bool, Runtime, "masked_select: expected BoolTensor for mask, got {}",
+                 name_of(mask.dtype));
+    STRATA_CHECK(std::ranges::equal(input.sizes(), mask.sizes()), Runtime,
+                 "masked_select: expected an input and a mask of one shape, got {} and {}", to_string(input.sizes()),
+                 to_string(mask.sizes()));
+    if (mask.device.type == DeviceType::Meta) refuse_shape_from_values("masked_select");
+    const bool on_host = mask.device.type == DeviceType::Cpu;
+    c.out()->dtype = input.dtype;
+    c.out()->set_shape(Shape(std::array{on_host ? cpu::count_nonzero(mask) : cuda::count_nonzero(mask)}));
+  })
+  .kernel("chunks", [](const args::masked_elements& c) { cpu::masked_select(*c.out(), c.input(), c.mask()); })
+  .kernel("reference",
+          [](const args::masked_elements& c) {
+            int64_t next = 0;
+            cpu::each_index(c.mask().sizes(), [&](const cpu::Index& at) {
+              if (cpu::get<bool>(c.mask(), at)) cpu::put(*c.out(), {next++}, c.input(), at);
+            });
+          })
+  .cuda("tiles", [](const args::masked_elements& c) { cuda::masked_select(*c.out(), c.input(), c.mask()); })
+  .saves({"mask"})
+  .grad([](const grads::masked_elements& c, const Tensor& g) -> Grads {
+    return {masked_scatter(autograd::zeros_for(c.meta_of_input()), c.mask(), g)};
+  })
+  .helper()
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"f(4,3), b(4,3)", "f(), b()", "f(0,3), b(0,3)"})
+  .error("f(2), b(3)", ErrorKind::Runtime, "of one shape")
+  .error("f(2), i2(2)", ErrorKind::Runtime, "BoolTensor");
+
 STRATA_OP(masked_select, "masked_select(Tensor input, Tensor mask) -> Tensor")
   .doc(
     "The elements where a mask is true, in one dimension.\n\n>>> strata.tensor([1, 2, "
     "3]).masked_select(strata.tensor([True, False, True]))\ntensor([1, 3])")
   .composite([](const Tensor& input, const Tensor& mask) {
-    STRATA_CHECK(mask.dtype() == DType::Bool, Runtime, "masked_select: expected BoolTensor for mask, got {}",
-                 name_of(mask.dtype()));
     const Dims shape = broadcast_shapes(input.shape(), mask.shape(), "masked_select");
-    if (mask.is_meta()) refuse_shape_from_values("masked_select");
-    if (mask.device().type != DeviceType::Cpu && mask.device() == input.device() &&
-        !(thread_state.grad_mode && input.requires_grad())) {
-      const Tensor x = expand(input, shape), set = expand(mask, shape);
-      const Tensor out = empty({cuda::count_nonzero(*set)}, input.dtype());
-      cuda::masked_select(*out, *x, *set);
-      return out;
-    }
-    return index_at(reshape(expand(input, shape), -1), {contiguous(positions_of(expand(mask, shape)))}, 0);
+    return _masked_select(expand(input, shape), expand(mask, shape));
   })
   .dtypes(kStorageTypes)
   .samples({"f(4,3), b(4,3)", "f(4,3), b(3)", "f(3), b(4,3)", "f(), b()"})
