@@ -90,6 +90,14 @@ template <class T> struct Sqrt : FloatOnly {
   static constexpr int kInputs = 1;
   template <class V> STRATA_FN V operator()(V x) const { return math::sqrt(x); }
 };
+// 0 below 0; NaN stays.
+template <class T> struct RootOfPositive : FloatOnly {
+  static constexpr int kInputs = 1;
+  template <class V> STRATA_FN V operator()(V x) const {
+    const V zero = math::like(x, 0);
+    return math::sqrt(math::select(x < zero, zero, x));
+  }
+};
 template <class T> struct Rsqrt : FloatOnly {
   static constexpr int kInputs = 1;
   template <class V> STRATA_FN V operator()(V x) const { return math::like(x, 1) / math::sqrt(x); }

@@ -1,4 +1,6 @@
 // Distances and similarities between vectors.
+#include <cmath>
+
 #include "autograd/autograd.h"
 #include "base/checked.h"
 #include "ops/transfer.h"
@@ -23,10 +25,13 @@ bool by_products(const Tensor& x1, const Tensor& x2, std::optional<std::string_v
 Tensor euclidean_by_products(const Tensor& x1, const Tensor& x2) {
   const auto squared_length = [](const Tensor& x) { return sum(square(x), -1, true); };
   const Tensor lengths = add(squared_length(x1), transpose(squared_length(x2), -1, -2));
-  Tensor squares = add(lengths, matmul(x1, transpose(x2, -1, -2)), -2);
-  if (!squares.requires_grad()) return sqrt_(clamp_min_(squares, 0));
-  const Tensor none = le(squares, 0);  // the root has no slope at 0: equal rows get no gradient
-  return masked_fill(sqrt(masked_fill(squares, none, 1)), none, 0);
+  return _root_of_positive(add(lengths, matmul(x1, transpose(x2, -1, -2)), -2));
+}
+
+// As in PyTorch, equal rows get no gradient, even if NaN comes in, unless the norm's slope at 0 is a factor (p = 1, inf).
+Tensor distance(const Tensor& difference, double p) {
+  const Tensor norm = linalg::vector_norm(difference, p, -1);
+  return p == 1 || std::isinf(p) ? norm : masked_fill(norm, eq(norm, 0), 0);
 }
 }  // namespace
 
@@ -73,9 +78,8 @@ STRATA_OP(cdist,
           "cdist(Tensor x1, Tensor x2, float p=2.0, str? compute_mode='use_mm_for_euclid_dist_if_necessary') -> Tensor")
   .doc(
     "The p-norm distance between each row of x1 [..., P, M] and each row of x2 [..., R, M]. Euclidean distances (p=2) "
-    "of "
-    "float32 and float64 rows are computed from matrix products if there are more than 25 rows on one side, which is "
-    "faster, but loses digits if the distance is small compared with the rows' lengths. compute_mode "
+    "of float32 and float64 rows are computed from matrix products if there are more than 25 rows on one side, which "
+    "is faster, but loses digits if the distance is small compared with the rows' lengths. compute_mode "
     "'donot_use_mm_for_euclid_dist' turns this off, 'use_mm_for_euclid_dist' uses it for any number of rows.")
   .no_method()
   .dtypes(kFloatingTypes)
@@ -87,7 +91,7 @@ STRATA_OP(cdist,
                  "cdist: x1 and x2 must have the same number of columns, got {} and {}", x1.size(-1), x2.size(-1));
     STRATA_CHECK(p >= 0, Runtime, "cdist: only non-negative p values are supported, got {}", p);
     if (by_products(x1, x2, compute_mode) && p == 2) return euclidean_by_products(x1, x2);
-    return linalg::vector_norm(sub(unsqueeze(x1, -2), unsqueeze(x2, -3)), p, -1);
+    return distance(sub(unsqueeze(x1, -2), unsqueeze(x2, -3)), p);
   })
   .samples({"f(3,4), f(5,4)", "f(2,3,4), f(5,4), 1.0", "f(3,4), f(5,4), 3.0",
             "f(3,4), f(5,4), compute_mode='use_mm_for_euclid_dist'"})
@@ -111,7 +115,7 @@ STRATA_OP(pdist, "pdist(Tensor input, float p=2.0) -> Tensor")
         left.data<int64_t>()[at] = i;
         right.data<int64_t>()[at] = j;
       }
-    return linalg::vector_norm(sub(index_select(input, 0, placed(left)), index_select(input, 0, placed(right))), p, -1);
+    return distance(sub(index_select(input, 0, placed(left)), index_select(input, 0, placed(right))), p);
   })
   .samples({"f(4,3)", "f(4,3), 1.0", "f(1,3)"})
   .error("f(4)", ErrorKind::Runtime, "only supports 2D");

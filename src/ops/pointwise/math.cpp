@@ -74,6 +74,17 @@ STRATA_OP(sqrt, "sqrt(Tensor input) -> Tensor")
   .inplace()
   .samples({"p(3,4)"});
 
+STRATA_OP(root_of_positive, "_root_of_positive(Tensor input) -> Tensor")
+  .doc("The square root, 0 for negative elements; the gradient of elements whose root is 0 is 0.")
+  .pointwise<fn::RootOfPositive>()
+  .saves_result()
+  .grad([](G c, const Tensor& g) -> Grads {
+    const Tensor none = eq(c.result(), 0);  // no division by 0, so that second derivatives are finite too
+    return {masked_fill(div(g, mul(masked_fill(c.result(), none, 1), 2)), none, 0)};
+  })
+  .helper()
+  .samples({"p(3,4)", "f(3,4)"});
+
 STRATA_OP(rsqrt, "rsqrt(Tensor input) -> Tensor")
   .doc("1 / sqrt(input).")
   .pointwise<fn::Rsqrt>()
