@@ -47,9 +47,9 @@ Rows rows_of(const TensorImpl& table, const TensorImpl& block, int first, size_t
   return r;
 }
 
-RowsParams plan(const TensorImpl& table, const TensorImpl& block, int first, std::span<const Tensor> indices,
-                bool single, bool by_element) {
-  const auto [outer, inner, unit, per_unit] = rows_of(table, block, first, indices.size(), by_element || single);
+RowsParams plan(const Rows& rows, const TensorImpl& table, const TensorImpl& block, int first,
+                std::span<const Tensor> indices, bool single) {
+  const auto& [outer, inner, unit, per_unit] = rows;
   RowsParams p{};
   p.table = address(table);
   p.block = address(block);
@@ -112,11 +112,11 @@ void check(const Stream& stream, RowsParams& p) {
 void take(const TensorImpl& out, const TensorImpl& in, int first, std::span<const Tensor> indices, bool front) {
   static const Function kernel("indexing", "take_rows");
   const std::vector<Tensor> at = dense_indices(indices);
-  RowsParams p = plan(in, out, first, at, false, false);
+  const Rows rows = rows_of(in, out, first, at.size(), false);
+  RowsParams p = plan(rows, in, out, first, at, false);
   p.front = front;
   const Stream stream = stream_of(out.device);
   if (p.total == 0) return check(stream, p);
-  const Rows rows = rows_of(in, out, first, at.size(), false);
   const Taken simple{rows.outer, rows.inner, p.index[0].size, p.index[0].stride, p.n, p.log_unit, front, false};
   if (at.size() == 1 && can_take(simple)) return take(simple, in, *at[0], out);
   p.faults = fault_sink(stream.gpu());
@@ -135,7 +135,8 @@ void put_rows(const TensorImpl& out, const TensorImpl& values, int first, std::s
     {"indexing", "add_rows_f32"}, {"indexing", "add_rows_f64"}, {"indexing", "add_rows_i64"}};
   const std::vector<Tensor> at = dense_indices(indices);
   const bool single = values.numel == 1;
-  RowsParams p = plan(out, values, first, at, single, accumulate);
+  const Rows rows = rows_of(out, values, first, at.size(), accumulate || single);
+  RowsParams p = plan(rows, out, values, first, at, single);
   const Stream stream = stream_of(out.device);
   if (p.total == 0) return check(stream, p);
   p.faults = fault_sink(stream.gpu());
@@ -181,7 +182,7 @@ void embedding_backward(const TensorImpl& out, const TensorImpl& grad, const Ten
   fill(out, 0);
   const Tensor at = dense(indices), source = dense(grad);
   const int64_t shape[] = {out.shape[0], out.shape[1]};
-  RowsParams p = plan(out, *source, 0, std::span(&at, 1), false, true);
+  RowsParams p = plan(rows_of(out, *source, 0, 1, true), out, *source, 0, std::span(&at, 1), false);
   p.front = 1;
   const Stream stream = stream_of(out.device);
   if (p.total == 0) return check(stream, p);

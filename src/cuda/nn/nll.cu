@@ -3,76 +3,42 @@
 // Bound by memory: the forward pass reads one element per row, the backward pass writes the whole gradient once. Losses
 // are summed in double, in an order that depends on their number only: within a block first, then over the blocks, in a
 // second launch if there is more than one.
-#include "cuda/common/dtypes.cuh"
-#include "cuda/common/fault.cuh"
+#include "cuda/nn/classes.cuh"
 #include "cuda/nn/nll_params.h"
 
 namespace strata::cuda {
 namespace {
 
-// The class of row i, or -1 if it is ignored.
-__device__ __forceinline__ int64_t class_of(const NllParams& p, int64_t i) {
-  const int64_t t = load<int64_t>(element(p.target, p.target_type, i), p.target_type);
-  if (t == p.ignore) return -1;
-  if (t >= 0 && t < p.classes) return t;
-  report(p.faults, FaultCode::Target, t, p.classes);
-  return -1;
-}
-template <class T> __device__ __forceinline__ T weight_of(const NllParams& p, int64_t t) {
-  return p.weight ? load<T>(element(p.weight, p.weight_type, t), p.weight_type) : T(1);
-}
-
-constexpr int kThreads = 256;
-
-struct Sums {
-  double loss, weight;
-};
-// Sums over all threads, for the first one.
-__device__ __forceinline__ Sums fold(Sums own) {
-  __shared__ Sums space[kThreads];
-  space[threadIdx.x] = own;
-  for (int half = kThreads / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (threadIdx.x >= half) continue;
-    space[threadIdx.x].loss += space[threadIdx.x + half].loss;
-    space[threadIdx.x].weight += space[threadIdx.x + half].weight;
-  }
-  return space[threadIdx.x];
-}
-template <class T> __device__ __forceinline__ void finish(const NllParams& p, const Sums& s) {
+template <class T> __device__ __forceinline__ void finish(const NllParams& p, const ClassSums& s) {
   store<T>(reinterpret_cast<void*>(p.total), p.total_type, T(s.weight));
   if (!p.each) store<T>(reinterpret_cast<void*>(p.loss), p.x_type, T(p.mean ? s.loss / s.weight : s.loss));
 }
 
 template <class T> __device__ __forceinline__ void forward(const NllParams& p) {
   const int64_t begin = int64_t(blockIdx.x) * kNllPart, end = min(begin + kNllPart, p.count);
-  Sums own{0, 0};
-  for (int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
+  ClassSums own;
+  for (int64_t i = begin + threadIdx.x; i < end; i += kClassThreads) {
     const int64_t t = class_of(p, i);
     T loss = T(0);
     if (t >= 0) {
       const T scale = weight_of<T>(p, t);
       loss = -load<T>(element(p.x, p.x_type, (i / p.inner * p.classes + t) * p.inner + i % p.inner), p.x_type) * scale;
-      own.weight += double(scale);
-      own.loss += double(loss);
+      own.add({double(loss), double(scale)});
     }
     if (p.each) store<T>(const_cast<void*>(element(p.loss, p.x_type, i)), p.x_type, loss);
   }
-  own = fold(own);
+  own = over_block(own);
   if (threadIdx.x != 0) return;
-  if (p.partial) reinterpret_cast<Sums*>(p.partial)[blockIdx.x] = own;
+  if (p.partial) reinterpret_cast<ClassSums*>(p.partial)[blockIdx.x] = own;
   else finish<T>(p, own);
 }
 
 template <class T> __device__ __forceinline__ void add_parts(const NllParams& p) {
   const int64_t parts = (p.count + kNllPart - 1) / kNllPart;
-  Sums own{0, 0};
-  for (int64_t i = threadIdx.x; i < parts; i += kThreads) {
-    const Sums& part = reinterpret_cast<const Sums*>(p.partial)[i];
-    own.loss += part.loss;
-    own.weight += part.weight;
-  }
-  own = fold(own);
+  ClassSums own;
+  for (int64_t i = threadIdx.x; i < parts; i += kClassThreads)
+    own.add(reinterpret_cast<const ClassSums*>(p.partial)[i]);
+  own = over_block(own);
   if (threadIdx.x == 0) finish<T>(p, own);
 }
 

@@ -4,8 +4,7 @@
 // long results are split into parts that a second launch compares. A thread meets its elements in the order of their
 // indices, so it keeps the first of equal ones; between threads the lower index wins. NaN comes before every number.
 #include "cuda/common/eights.cuh"
-#include "cuda/common/index.cuh"
-#include "cuda/reduce/reduce_params.h"
+#include "cuda/reduce/results.cuh"
 
 namespace strata::cuda {
 namespace {
@@ -39,13 +38,6 @@ template <class T, bool kLargest>
 __device__ __forceinline__ void put(const ArgReduceParams& p, const Best<T, kLargest>& best, int64_t at) {
   reinterpret_cast<int64_t*>(p.places)[at] = best.place;
   if (p.values) store<T>(const_cast<void*>(element(p.values, p.of.x_type, at)), p.of.x_type, best.value);
-}
-__device__ __forceinline__ int64_t place_of(const ReduceParams& p, int64_t result) {  // in the output
-  if (p.kept.dims == 1) return result * p.out_stride[0];
-  int64_t at = 0;
-  uint32_t rest = uint32_t(result);
-  for (int d = 0; d < p.kept.dims; ++d) at += int64_t(split_off(rest, p.kept.size[d])) * p.out_stride[d];
-  return at;
 }
 template <class T, bool kLargest>
 __device__ __forceinline__ void leave(const ArgReduceParams& p, const Best<T, kLargest>& best, int64_t result) {

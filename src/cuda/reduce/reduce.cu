@@ -5,8 +5,7 @@
 // the threads' values as a tree in shared memory. Long results are split into parts that a second launch reduces. The
 // order of operations depends on the shape only, so each run gives the same bits.
 #include "cuda/common/eights.cuh"
-#include "cuda/common/index.cuh"
-#include "cuda/reduce/reduce_params.h"
+#include "cuda/reduce/results.cuh"
 
 namespace strata::cuda {
 namespace {
@@ -94,15 +93,7 @@ __device__ __forceinline__ void leave(const ReduceParams& p, typename WideOf<T>:
     if (lane < half) shared[thread] = C::both(shared[thread], shared[thread + (p.columns ? half * p.per_block : half)]);
   }
   if (lane != 0 || result >= p.kept.count) return;
-  total = shared[thread];
-  int64_t at = 0;  // offset in the output
-  if (p.kept.dims == 1) {
-    at = result * p.out_stride[0];
-  } else {
-    uint32_t rest = uint32_t(result);
-    for (int d = 0; d < p.kept.dims; ++d) at += int64_t(split_off(rest, p.kept.size[d])) * p.out_stride[d];
-  }
-  finish<T>(p, total, at);
+  finish<T>(p, shared[thread], place_of(p, result));
 }
 
 template <class C, class M, class T> __device__ __forceinline__ void reduce(const ReduceParams& p) {

@@ -64,9 +64,11 @@ void run_rows(const Call& call) {
     const T* w = weights ? weights.template data<T>() : nullptr;
     const cpu::Out<T> out(c.out()), total(c.out(1)), stats(c.out(2));
     double sum = 0, count = 0;
-    for (int64_t i = 0; i < rows; ++i)
-      if (target[i] != ignore)
-        count += w ? w[checked_class(target[i], classes)] : T(checked_class(target[i], classes) >= 0);
+    for (int64_t i = 0; i < rows; ++i) {
+      if (target[i] == ignore) continue;
+      const int64_t t = checked_class(target[i], classes);
+      count += w ? w[t] : T(1);
+    }
     over_rows(x, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const cpu::RowExp<T> s = cpu::exp_statistics(in + i * classes, classes);
