@@ -176,3 +176,28 @@ def test_a_tensor_is_a_view_on_the_other_side_alone():
     assert not accepted.view_only_there(p)
     p.other.space["v2"] = strata.ones(4)[:3]
     assert accepted.view_only_there(p)
+
+
+@pytest.mark.parametrize(
+    "dtype, ours, theirs, holds",
+    [
+        ("float32", [1.0, 0.5, 1 / 3], [1.0, 0.5, 0.4], True),
+        ("float32", [1.0, 0.5, 0.4], [1.0, 0.5, 1 / 3], False),  # PyTorch's is nearer
+        ("float32", [1.1, 0.5, 1 / 3], [1.0, 0.5, 0.4], False),  # each is nearer somewhere
+        ("float32", [1.0, 0.5, 1 / 3], [1.0, 0.5, 1 / 3], False),  # no difference to explain
+        ("float32", [1.0, 0.5, float("nan")], [1.0, 0.5, 0.4], False),
+        ("float16", [1.0, 0.5, 1 / 3], [1.0, 0.5, float("inf")], True),
+        ("int32", [1.0, 0.5, 1 / 3], [1.0, 0.5, 0.4], True),
+    ],
+)
+def test_our_result_is_the_nearer_one(dtype, ours, theirs, holds):
+    p = program([*BEGIN, "v2 = 1 / v1"], "v2: [", ours=np.array(ours), theirs=np.array(theirs))
+    for side in (p.ours, p.other):
+        side.data = [((3,), dtype, dtype != "int32", [1, 2, 3])]
+    assert accepted.nearer_than_pytorch(p) == holds
+
+
+def test_a_difference_that_stays_in_double_is_not_explained():
+    p = program([*BEGIN, "v2 = 1 / v1"], "v2: [", ours=np.array([1.0, 0.5, 1 / 3]), theirs=np.array([1.0, 0.5, 0.4]))
+    p.other.data = [((3,), "float64", True, [1.0, 2.0, 2.5])]
+    assert not accepted.nearer_than_pytorch(p)
