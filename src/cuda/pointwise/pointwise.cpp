@@ -18,6 +18,7 @@ namespace strata::cuda {
 namespace {
 
 constexpr uint32_t kThreads = 256;
+constexpr int64_t kVector = 8;              // elements of a thread
 constexpr int64_t kMostOffset = INT32_MAX;  // in elements, per launch
 static_assert(kPointwiseDims == kMaxDims && kPointwiseOperands == kMaxOperands && Walk::kMaxViews == kMaxOperands + 1);
 
@@ -65,7 +66,7 @@ void launch(const Stream& stream, const Kernels& kernels, DType compute, const W
     }
     return;
   }
-  bool dense = true, same = true;
+  bool dense = true, rows = w.ndim > 1 && w.shape[w.ndim - 1] % kVector == 0, same = true;
   p.count = static_cast<uint32_t>(w.total);
   p.ndim = w.ndim;
   for (int k = 0; k < w.views; ++k) {
@@ -74,17 +75,22 @@ void launch(const Stream& stream, const Kernels& kernels, DType compute, const W
     v.type = static_cast<int32_t>(w.view[k].type);
     v.log_size = std::countr_zero(size_of(w.view[k].type));
     dense &= w.ndim == 1 && w.view[k].step[0] == 1 && v.data % 16 == 0;
+    rows &= w.view[k].step[w.ndim - 1] == 1 && v.data % 16 == 0;
+    for (int d = 0; d + 1 < w.ndim; ++d) rows &= w.view[k].step[d] % kVector == 0;
     same &= w.view[k].type == compute;
   }
   p.dense = dense;
-  p.each = same ? 16 / static_cast<uint32_t>(size_of(compute)) : 8;
-  p.gap = same ? kThreads * 16 : 16;
+  p.rows = rows;
+  if (rows) p.eights = divisor(static_cast<uint32_t>(w.shape[w.ndim - 1] / kVector));
+  const bool wide = same && dense;
+  p.each = wide ? 16 / static_cast<uint32_t>(size_of(compute)) : kVector;
+  p.gap = wide ? kThreads * 16 : 16;
   for (int d = 0; d < w.ndim; ++d) {  // the kernel expects the fastest dimension first
     const int from = w.ndim - 1 - d;
     p.size[d] = divisor(static_cast<uint32_t>(w.shape[from]));
     for (int k = 0; k < w.views; ++k) p.step[d][operand_of[k]] = static_cast<int32_t>(w.view[k].step[from]);
   }
-  constexpr int64_t per_block = kThreads * 8;
+  constexpr int64_t per_block = kThreads * kVector;
   stream.launch(kernels[compute], {static_cast<uint32_t>((w.total + per_block - 1) / per_block)}, {kThreads}, 0, p);
 }
 }  // namespace

@@ -1,7 +1,7 @@
 // The pointwise kernels of one functor header: out[i] = f(a[i], b[i], …) for operands of any dtype and layout.
 //
 // Bound by memory: each element is read and written once. A thread computes eight elements: with 16-byte accesses if
-// all operands are dense, otherwise with addresses from fast divisions. A file of this folder names the list of its
+// all operands are dense or have rows of whole vectors, otherwise with addresses from fast divisions. A file of this folder names the list of its
 // functors and includes this. Each functor is compiled for float, double and int64_t; the element types are tags,
 // uniform over the launch, so one kernel serves all dtypes and layouts.
 #include "cuda/common/eights.cuh"
@@ -94,22 +94,39 @@ template <class F, class T> __device__ __forceinline__ void pointwise(const Poin
     for (int k = 0; k < int(sizeof(F) / sizeof(T)); ++k) members[k] = number_of<T>(p.members[k]);
   }
   const uint32_t block = blockIdx.x * (kThreads * kItems);
-  if (!p.dense || p.count - block < kThreads * kItems) {  // uniform over the block
+  if ((!p.dense && !p.rows) || p.count - block < kThreads * kItems) {  // uniform over the block
 #pragma unroll 1
     for (uint32_t first = block + threadIdx.x; first < min(p.count, block + kThreads * kItems); first += 4 * kThreads)
       strided<F, T>(f, p, first, kThreads);
     return;
   }
   const uint32_t first = block + threadIdx.x * p.each;
-  const auto place = [&](const PointwiseParams::View& v) {
-    return reinterpret_cast<const void*>(v.data + (uint64_t(first) << v.log_size));
+  uint32_t offset[kInputs + 1];
+  if (p.dense) {
+#pragma unroll
+    for (int k = 0; k <= kInputs; ++k) offset[k] = first;
+  } else {
+    uint32_t rest = first / kItems;
+    const uint32_t inner = split_off(rest, p.eights) * kItems;
+#pragma unroll
+    for (int k = 0; k <= kInputs; ++k) offset[k] = inner;
+#pragma unroll 1
+    for (int d = 1; d < p.ndim; ++d) {
+      const uint32_t index = split_off(rest, p.size[d]);
+#pragma unroll
+      for (int k = 0; k <= kInputs; ++k) offset[k] += index * uint32_t(p.step[d][k]);
+    }
+  }
+  const auto place = [&](int k) {
+    const PointwiseParams::View& v = p.view[k];
+    return reinterpret_cast<const void*>(v.data + (int64_t(int32_t(offset[k])) << v.log_size));
   };
   Eights<T, 1> read[kInputs];
 #pragma unroll
   for (int k = 0; k < kInputs; ++k) {
     const PointwiseParams::View& v = p.view[k + 1];
     read[k].load(
-      v.type, [&](int) { return place(v); }, [&](int) { return v.data != 0; }, p.gap);
+      v.type, [&](int) { return place(k + 1); }, [&](int) { return v.data != 0; }, p.gap);
   }
   T in[kInputs][kItems], out[kItems];
 #pragma unroll
@@ -124,7 +141,7 @@ template <class F, class T> __device__ __forceinline__ void pointwise(const Poin
   }
   check_divisors<F>(p, in);
   compute(f, in, out);
-  store_eight<T>(const_cast<void*>(place(p.view[0])), p.view[0].type, out, p.gap);
+  store_eight<T>(const_cast<void*>(place(0)), p.view[0].type, out, p.gap);
 }
 
 template <template <class> class F, class T> __device__ __forceinline__ void pointwise_of(const PointwiseParams& p) {
