@@ -69,7 +69,8 @@ Stream Stream::create(Gpu& gpu, int priority) {
           })};
 }
 
-void Stream::launch_with(const Function& f, Grid grid, Grid block, uint32_t shared_bytes, void** params) const {
+void Stream::launch_with(const Function& f, Grid grid, Grid block, uint32_t shared_bytes, void** params,
+                         bool together) const {
   Gpu& gpu = *gpu_;
   gpu.activate();
   const Properties& p = gpu.properties;
@@ -88,8 +89,11 @@ void Stream::launch_with(const Function& f, Grid grid, Grid block, uint32_t shar
       "ask for shared memory");
   if (gpu.runtime.type == DeviceType::Vgpu)
     driver::set_vgpu_label(thread_state.op ? thread_state.op->name.c_str() : nullptr);
-  const driver::CUresult r = gpu.table().cuLaunchKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                                                        shared_bytes, handle_, params, nullptr);
+  const driver::CUresult r = together
+                               ? gpu.table().cuLaunchCooperativeKernel(function, grid.x, grid.y, grid.z, block.x,
+                                                                       block.y, block.z, shared_bytes, handle_, params)
+                               : gpu.table().cuLaunchKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                                                            shared_bytes, handle_, params, nullptr);
   if (r != driver::kSuccess) [[unlikely]]
     fail_launch(gpu, f, grid, block, shared_bytes, r);
 }

@@ -24,7 +24,14 @@ class STRATA_API Stream {
     void* params[] = {const_cast<void*>(static_cast<const void*>(&arguments))..., nullptr};
     launch_with(f, grid, block, shared_bytes, params);
   }
-  void launch_with(const Function& f, Grid grid, Grid block, uint32_t shared_bytes, void** params) const;
+  // The same, with all blocks on the device at once: they may wait for each other. Fails if they do not fit.
+  template <class... A>
+  void launch_together(const Function& f, Grid grid, Grid block, uint32_t shared_bytes, const A&... arguments) const {
+    void* params[] = {const_cast<void*>(static_cast<const void*>(&arguments))..., nullptr};
+    launch_with(f, grid, block, shared_bytes, params, true);
+  }
+  void launch_with(const Function& f, Grid grid, Grid block, uint32_t shared_bytes, void** params,
+                   bool together = false) const;
   void synchronize() const;
   bool query() const;  // whether all work is done
   driver::CUstream handle() const { return handle_; }

@@ -4,6 +4,7 @@
 #include "cpu/nn/lstm.h"
 #include "cpu/packed.h"
 #include "cpu/staging.h"
+#include "cuda/nn/lstm.h"
 #include "ops/device_inputs.h"
 #include "ops/nn/recurrent.h"
 #include "ops/transfer.h"
@@ -62,6 +63,64 @@ template <class Run> void run_backward(const Call& c, Run run) {
     h0.finish();
     first.finish();
   });
+}
+
+// On devices, in float32: all steps in one kernel.
+cuda::LstmSizes device_sizes(const Lstm& s) { return {s.steps, s.batch, s.hidden, s.reverse}; }
+const char* plan_persistent(const Call& c, Plan& plan) {
+  const args::lstm_layer a(c);
+  if (compute_type(a.gates().dtype) != DType::F32) return "it computes in float32 only";
+  return cuda::plan_lstm(device_sizes(sizes_of(a.gates(), a.c0(), a.weight(), a.reverse())), false, a.gates().device,
+                         plan);
+}
+const char* plan_persistent_backward(const Call& c, Plan& plan) {
+  const args::lstm_layer_backward a(c);
+  if (compute_type(a.activations().dtype) != DType::F32) return "it computes in float32 only";
+  return cuda::plan_lstm(device_sizes(sizes_of(a.activations(), a.c0(), a.weight(), a.reverse())), true,
+                         a.activations().device, plan);
+}
+// Results of narrower types are converted from float32.
+class Results {
+ public:
+  explicit Results(const Call& c) : call_(c) {}
+  const TensorImpl& operator[](uint32_t o) {
+    const Tensor& out = call_.outs[o];
+    if (out.dtype() == DType::F32) return *out;
+    made_[o] = make_tensor(out.shape(), DType::F32, out.device());
+    return *made_[o];
+  }
+  void convert() const {
+    for (uint32_t o = 0; o < std::size(made_); ++o)
+      if (made_[o]) copy_values(*call_.outs[o], *made_[o]);
+  }
+
+ private:
+  const Call& call_;
+  Tensor made_[4];
+};
+void run_persistent(const Call& c, const Plan& plan) {
+  const args::lstm_layer a(c);
+  const DType type = DType::F32;
+  const Tensor gates = dense(a.share_gates(), type), weight = dense(a.share_weight(), type),
+               h0 = dense(a.share_h0(), type), c0 = dense(a.share_c0(), type);
+  Results out(c);
+  const bool keep = *a.keep();
+  cuda::run_lstm({device_sizes(sizes_of(a.gates(), a.c0(), a.weight(), a.reverse())), *gates, *h0, *c0, *weight, out[0],
+                  out[1], keep ? &out[2] : nullptr, keep ? &out[3] : nullptr},
+                 c, plan);
+  out.convert();
+}
+void run_persistent_backward(const Call& c, const Plan& plan) {
+  const args::lstm_layer_backward a(c);
+  const DType type = DType::F32;
+  const Tensor grad = dense(a.share_grad(), type), grad_c = dense(a.share_grad_c(), type),
+               activations = dense(a.share_activations(), type), cells = dense(a.share_cells(), type),
+               c0 = dense(a.share_c0(), type), weight = dense(a.share_weight(), type);
+  Results out(c);
+  cuda::run_lstm_backward({device_sizes(sizes_of(a.activations(), a.c0(), a.weight(), a.reverse())), *grad,
+                           grad_c.get(), *activations, *cells, *c0, *weight, out[0], out[1], out[2]},
+                          c, plan);
+  out.convert();
 }
 
 // On devices: a product and a few pointwise ops per step, in the compute type.
@@ -203,6 +262,7 @@ STRATA_OP(lstm_layer,
             run_forward(
               c, []<class T>(const Lstm& s, const cpu::LstmForward<T>& p) { cpu::lstm_forward_reference(s, p); });
           })
+  .planned(Backend::Cuda, "persistent", plan_persistent, run_persistent)
   .cuda("steps", forward_on_device)
   .saves({"gates", "h0", "c0", "weight"})
   .saves_result({0, 2, 3})
@@ -243,6 +303,7 @@ STRATA_OP(
             run_backward(
               c, []<class T>(const Lstm& s, const cpu::LstmBackward<T>& p) { cpu::lstm_backward_reference(s, p); });
           })
+  .planned(Backend::Cuda, "persistent", plan_persistent_backward, run_persistent_backward)
   .cuda("steps", backward_on_device)
   .samples({"f(3,2,5), f(2,5), z(3,2,20), f(3,2,5), f(2,5), f(20,5), False",
             "f(2,13,36), None, z(2,13,144), f(2,13,36), f(13,36), f(144,36), True"});
