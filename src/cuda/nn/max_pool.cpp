@@ -1,3 +1,4 @@
+// Launches the kernels of cuda/nn/max_pool.cu and max_pool_last.cu.
 #include "cuda/nn/max_pool.h"
 
 #include "base/error.h"
@@ -7,6 +8,17 @@
 #include "cuda/runtime/stream.h"
 
 namespace strata::cuda {
+namespace {
+
+// Whether eight neighbouring channels are one aligned access, at every pixel.
+bool in_eights(const TensorImpl& t, int64_t alignment) {
+  if (t.ndim != 4 || t.shape[1] % 8 != 0 || t.strides[1] != 1 || address(t) % static_cast<uint64_t>(alignment) != 0)
+    return false;
+  for (int d : {0, 2, 3})
+    if (t.shape[d] > 1 && t.strides[d] % 8 != 0) return false;
+  return true;
+}
+}  // namespace
 
 void max_pool(PoolMode mode, const MaxPoolWindow& s, const TensorImpl& big, const TensorImpl& small,
               const TensorImpl* codes) {
@@ -49,6 +61,15 @@ void max_pool(PoolMode mode, const MaxPoolWindow& s, const TensorImpl& big, cons
     p.stride_div[d] = divisor(static_cast<uint32_t>(p.stride[d]));
   }
   p.count = out.numel;
+  const bool eights = mode != PoolMode::Gather && reads_in_pieces(big, false) && reads_in_pieces(small, false) &&
+                      in_eights(big, 16) && in_eights(small, 16) && (!codes || in_eights(*codes, 8));
+  if (eights) {
+    static const Function forward{"max_pool_last", "forward_last"}, backward{"max_pool_last", "backward_last"};
+    p.eights = divisor(static_cast<uint32_t>(big.shape[1] / 8));
+    p.count /= 8;
+    return stream_of(out.device)
+      .launch(mode == PoolMode::Forward ? forward : backward, {blocks_for(p.count, kThreads)}, {kThreads}, 0, p);
+  }
   bool apart = mode == PoolMode::Backward;
   for (int d = 0; d < 2; ++d) apart &= p.dilation[d] == 1 && p.stride[d] >= p.kernel[d] && p.stride[d] <= kLargestCell;
   if (apart) {

@@ -11,6 +11,7 @@ struct MaxPoolParams {
   int32_t big_type, small_type;
   int64_t big_stride[4], small_stride[4], code_stride[4];  // in elements
   int32_t in[2], out[2], kernel[2], stride[2], padding[2], dilation[2];
+  FastDivisor eights;  // max_pool_last.cu: channels / 8
   FastDivisor channels, in_div[2], out_div[2], stride_div[2];
   FastDivisor cells[2];  // if windows do not overlap: pieces of big, `stride` large, that hold one window each
   int32_t pairs;         // cells are two elements wide (eight bytes), and none extends beyond the sides

@@ -6,7 +6,7 @@
 // merges the parts.
 #include "cuda/common/eights.cuh"
 #include "cuda/common/index.cuh"
-#include "cuda/reduce/moments_params.h"
+#include "cuda/reduce/channels.cuh"
 
 namespace strata::cuda {
 namespace {
@@ -220,34 +220,24 @@ template <class T> __device__ __forceinline__ void batch_norm(const FinishParams
   int lane;
   bool writes;
   const int64_t c = result_of(p, lane, writes);
-  Moments m{};
-  if (p.first) m = joined<Moments>(p, c, lane);
+  const Moments m = joined<Moments>(p, c, lane);
   if (!writes) return;
-  double mean, variance;
-  if (p.first) {
-    mean = m.mean;
-    variance = m.squares / double(p.count);
-    const auto update = [&](uint64_t data, int32_t type, double now) {
-      if (!data) return;
-      const T before = load<T>(element(data, type, c), type);
-      put<T>(data, type, c, T((1 - p.momentum) * double(before) + p.momentum * now));
-    };
-    update(p.running_mean, p.running_mean_type, mean);
-    update(p.running_var, p.running_var_type, variance * (double(p.count) / double(p.count - 1)));
-  } else {
-    mean = load<double>(element(p.running_mean, p.running_mean_type, c), p.running_mean_type);
-    variance = load<double>(element(p.running_var, p.running_var_type, c), p.running_var_type);
-  }
+  const double mean = m.mean, variance = m.squares / double(p.count);
+  const auto update = [&](uint64_t data, int32_t type, double now) {
+    if (!data) return;
+    const T before = load<T>(element(data, type, c), type);
+    put<T>(data, type, c, T((1 - p.momentum) * double(before) + p.momentum * now));
+  };
+  update(p.running_mean, p.running_mean_type, mean);
+  update(p.running_var, p.running_var_type, variance * (double(p.count) / double(p.count - 1)));
   const T center = T(mean), rstd = T(1 / sqrt(variance + p.eps));
   const T scale = (p.weight ? load<T>(element(p.weight, p.weight_type, c), p.weight_type) : T(1)) * rstd;
   const T bias = p.bias ? load<T>(element(p.bias, p.bias_type, c), p.bias_type) : T(0);
   reinterpret_cast<T*>(p.scale)[c] = scale;
   reinterpret_cast<T*>(p.center)[c] = center;
   reinterpret_cast<T*>(p.shift)[c] = bias - T(mean - double(center)) * scale;  // corrects the rounding of the mean
-  if (p.mean) {
-    reinterpret_cast<T*>(p.mean)[c] = center;
-    reinterpret_cast<T*>(p.rstd)[c] = rstd;
-  }
+  reinterpret_cast<T*>(p.mean)[c] = center;
+  reinterpret_cast<T*>(p.rstd)[c] = rstd;
 }
 
 template <class T> __device__ __forceinline__ void batch_norm_backward(const FinishParams& p) {
@@ -279,11 +269,18 @@ template <class T> __device__ __forceinline__ void columns(const FinishParams& p
 
 // A thread processes one vector of one channel, or one element.
 template <class T> __device__ __forceinline__ void channels(const ChannelParams& p) {
-  const int64_t i = (int64_t(blockIdx.x) * kThreads + threadIdx.x) * (p.vectors ? 8 : 1);
+  const int64_t unit = int64_t(blockIdx.x) * kThreads + threadIdx.x, i = unit * (p.vectors ? 8 : 1);
   if (i >= p.count) return;
-  const int64_t c = i / p.spatial % p.channels;
-  const T scale = reinterpret_cast<const T*>(p.scale)[c], shift = reinterpret_cast<const T*>(p.shift)[c];
-  const T center = reinterpret_cast<const T*>(p.center)[c];  // subtract it first: both may be large
+  int64_t c;
+  if (p.fast) {
+    uint32_t rest = uint32_t(unit);
+    split_off(rest, p.by_spatial);
+    c = split_off(rest, p.by_channels);
+  } else {
+    c = i / p.spatial % p.channels;
+  }
+  const ChannelFactors<T, 1> of(p, c);
+  const T center = of.center[0], scale = of.scale[0], shift = of.shift[0];  // x and center may be large: subtract first
   const T slope = p.grad ? reinterpret_cast<const T*>(p.slope)[c] : T(0);
   void* const to = const_cast<void*>(element(p.out, p.out_type, i));
   if (p.vectors) {

@@ -8,7 +8,11 @@ namespace strata::cuda {
 void moments(const TensorImpl& x, uint32_t reduced, double correction, bool root, const TensorImpl* variance,
              const TensorImpl* mean);
 
-// x is [n, c, …] and contiguous, as are all other tensors; optional ones may be null.
+// Whether the kernels take x [n, c, …] as it is although it is not contiguous: rows of channels, in 16-byte pieces.
+bool channels_in_rows(const TensorImpl& x);
+
+// x is [n, c, …] and contiguous, or channels_in_rows; y and gradients have its strides and are 16-byte aligned if x is
+// channels_in_rows. All other tensors are contiguous; optional ones may be null.
 struct BatchNorm {
   const TensorImpl &x, &y;
   const TensorImpl *weight, *bias, *running_mean, *running_var;

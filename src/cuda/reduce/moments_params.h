@@ -10,7 +10,7 @@ struct PairParams {
   uint64_t mean, rstd;  // of the compute type, for gradients: of a result (channels) or of a reduced element (columns)
   uint64_t first, second;  // doubles: [parts, results]
   int32_t x_type, grad_type;
-  int32_t per_block;  // results per block: a power of two
+  int32_t per_block;  // results per block: a power of two (columns.cu: times 8)
   int32_t columns;    // neighbouring threads process neighbouring results instead of neighbouring elements
   int32_t vectors;    // use the widest accesses: the fastest reduced dimension is contiguous, all others are multiples
   int64_t part;       // elements of a result per block; the grid's y counts the parts
@@ -35,12 +35,21 @@ struct FinishParams {
 };
 
 // With d = x - center[c]: out = d * scale[c] + shift[c], or with a gradient g: g * scale[c] + d * slope[c] + shift[c];
-// x is [n, c, s].
+// x is [n, c, s] or, for columns.cu, rows of channels [rows, c].
 struct ChannelParams {
   uint64_t x, grad, out, center, scale, slope, shift;
   int32_t x_type, grad_type, out_type, vectors;
   uint32_t channels, spatial;
+  int32_t fast;                         // fewer than 2^31 vectors, or elements: their numbers are divided by
+  FastDivisor by_channels, by_spatial;  // these, the second in vectors or elements
   int64_t count;
+  int32_t lanes;  // columns.cu: threads per row, a power of two
+  int64_t part;   // columns.cu: rows per block
+  // With given statistics center, scale and shift come from these; weight and bias may be 0.
+  int32_t given;
+  int32_t mean_type, variance_type, weight_type, bias_type;
+  uint64_t mean, variance, weight, bias;
+  double eps;
 };
 
 }  // namespace strata::cuda

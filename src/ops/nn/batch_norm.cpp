@@ -30,13 +30,6 @@ Tensor per_channel(const Tensor& t, int ndim) {  // [c] as [1, c, 1, …]
   return reshape(t, shape);
 }
 
-// With given statistics a channels-last tensor is processed in place.
-bool stays_last(const TensorImpl& x, bool training) {
-  const bool here =
-    x.device.type == DeviceType::Cpu || x.device.type == DeviceType::Meta;  // meta has the layouts of the CPU
-  return here && !training && x.dtype == DType::F32 && cpu::channels_last(x);
-}
-
 void infer_batch_norm(const Call& c) {
   const args::native_batch_norm arg(c);
   const TensorImpl& x = arg.input();
@@ -61,7 +54,7 @@ void infer_batch_norm(const Call& c) {
                "batch_norm: running_mean and running_var must be given in evaluation mode");
   c.outs[0]->dtype = x.dtype;
   c.outs[0]->set_shape(x.sizes());
-  if (stays_last(x, training)) c.outs[0]->set_strides_like(x);
+  if (cpu::channels_last(x)) c.outs[0]->set_strides_like(x);
   const int64_t stats[] = {training ? x.shape[1] : 0};
   for (int o : {1, 2}) {
     c.outs[o]->dtype = compute_type(x.dtype);
@@ -97,9 +90,9 @@ void run_batch_norm(const Call& c) {
   const auto k = channels_of(x);
   const bool training = a.training();
   const double momentum = a.momentum(), eps = a.eps();
-  const bool last = stays_last(x, training);
+  const bool last = cpu::channels_last(x);
   cpu::dispatch_float(x.dtype, [&]<class T>() {
-    const Tensor in_values = last ? cpu::borrow(x) : cpu::staged(x, dtype_of<T>);
+    const Tensor in_values = last ? cpu::staged_like(x, x, dtype_of<T>) : cpu::staged(x, dtype_of<T>);
     const T* in = in_values.template data<T>();
     const size_t count = static_cast<size_t>(k.c);
     std::vector<T> mean(count), rstd(count), scale = values_or<T>(a.weight_value(), k.c, 1),
@@ -125,12 +118,11 @@ void run_batch_norm(const Call& c) {
       shift[i] -=
         static_cast<T>(center[i] - static_cast<double>(mean[i])) * scale[i];  // corrects the rounding of the mean
     }
-    if (last)
-      return cpu::row_affine<T>(k.n * k.s, k.c, in, mean.data(), scale.data(), shift.data(),
-                                c.outs[0].template data<T>());
-    const cpu::Out<T> out(c.outs[0]);
-    cpu::channel_affine<T>(k, in, mean.data(), scale.data(), shift.data(), out);
-    out.finish();
+    const Tensor out = cpu::place_for(*c.outs[0], *c.outs[0], dtype_of<T>);
+    T* to = out.template data<T>();
+    if (last) cpu::row_affine<T>(k.n * k.s, k.c, in, mean.data(), scale.data(), shift.data(), to);
+    else cpu::channel_affine<T>(k, in, mean.data(), scale.data(), shift.data(), to);
+    if (out.get() != c.outs[0].get()) cpu::copy_values(*c.outs[0], *out);
     if (training) {
       std::copy_n(mean.data(), count, c.outs[1].template data<T>());
       std::copy_n(rstd.data(), count, c.outs[2].template data<T>());
@@ -138,14 +130,21 @@ void run_batch_norm(const Call& c) {
   });
 }
 
+// The kernels process rows of channels as they are, and anything else in the order of a contiguous tensor.
+Tensor for_channels(const Tensor& x) { return cuda::channels_in_rows(*x) ? alias(*x) : dense(x); }
+Tensor result_for_channels(const Tensor& out, const Tensor& x) {
+  return out->contiguous || cuda::channels_in_rows(*x) ? out : make_tensor(out.shape(), out.dtype(), out.device());
+}
+
 // A kernel writes running statistics in place: if they are not contiguous, a copy is written back afterwards.
 void batch_norm_on_device(const Call& c) {
   const args::native_batch_norm a(c);
-  const Tensor x = dense(a.share_input()), weight = dense(a.share_weight()), bias = dense(a.share_bias()),
-               mean = dense(a.share_running_mean()), var = dense(a.share_running_var());
+  const Tensor x = for_channels(a.share_input()), y = result_for_channels(c.outs[0], x),
+               weight = dense(a.share_weight()), bias = dense(a.share_bias()), mean = dense(a.share_running_mean()),
+               var = dense(a.share_running_var());
   const bool training = a.training();
   cuda::batch_norm({.x = *x,
-                    .y = *c.outs[0],
+                    .y = *y,
                     .weight = weight.get(),
                     .bias = bias.get(),
                     .running_mean = mean.get(),
@@ -159,13 +158,26 @@ void batch_norm_on_device(const Call& c) {
   };
   put_back(a.running_mean(), mean);
   put_back(a.running_var(), var);
+  if (y.get() != c.outs[0].get()) copy_values(*c.outs[0], *y);
 }
 void batch_norm_backward_on_device(const Call& c) {
   const args::batch_norm_backward a(c);
-  const Tensor g = dense(a.share_grad()), x = dense(a.share_input()), weight = dense(a.share_weight());
+  const Tensor x = for_channels(a.share_input()), out = result_for_channels(c.outs[0], x),
+               weight = dense(a.share_weight());
+  Tensor g = alias(a.grad());
+  const bool ready = cuda::channels_in_rows(*x)
+                       ? std::equal(g->strides, g->strides + g->ndim, x->strides) && cuda::channels_in_rows(*g)
+                       : g->contiguous;
+  if (!ready) {  // in the order of x
+    const Tensor ordered = make_tensor(x.shape(), g.dtype(), g.device());
+    ordered->set_strides_like(*x);
+    copy_values(*ordered, *g);
+    g = ordered;
+  }
   const DType type = compute_type(x.dtype());
   const Tensor mean = dense(a.share_mean(), type), rstd = dense(a.share_rstd(), type);
-  cuda::batch_norm_backward(*g, *x, weight.get(), *mean, *rstd, *c.outs[0], *c.outs[1], *c.outs[2]);
+  cuda::batch_norm_backward(*g, *x, weight.get(), *mean, *rstd, *out, *c.outs[1], *c.outs[2]);
+  if (out.get() != c.outs[0].get()) copy_values(*c.outs[0], *out);
 }
 
 void plain_batch_norm(const Call& c) {
@@ -315,6 +327,7 @@ STRATA_OP(batch_norm_backward,
                  to_string(c.grad().sizes()), to_string(x.sizes()));
     c.out()->dtype = x.dtype;
     c.out()->set_shape(x.sizes());
+    if (cpu::channels_last(x)) c.out()->set_strides_like(x);
     for (int o : {1, 2}) {
       c.out(o)->dtype = c.has_weight() ? c.weight()->dtype : x.dtype;
       c.out(o)->set_shape(Shape(x.shape + 1, 1));

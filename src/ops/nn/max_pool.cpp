@@ -83,13 +83,20 @@ Tensor form_of(const TensorImpl& t, bool last) {
   return like;
 }
 
+// The kernels of float32 and narrower types process channels-last tensors as they are.
+bool keeps_last(const TensorImpl& x) { return compute_type(x.dtype) == DType::F32 && cpu::channels_last(x); }
+
 template <class Run> void run_forward(const Call& c, Run run) {
   const args::max_pool_codes a(c);
   const TensorImpl& x = a.input();
   const DType compute = compute_type(x.dtype);
   uint8_t* codes = *a.codes() ? c.outs[1].data<uint8_t>() : nullptr;
-  if (x.dtype == DType::F32 && cpu::channels_last(x))
-    return run(forward_pool(c, true), reinterpret_cast<const float*>(x.data), c.outs[0].data<float>(), codes);
+  if (keeps_last(x)) {
+    const Tensor in = cpu::staged_like(x, x, DType::F32), out = cpu::place_for(*c.outs[0], *c.outs[0], DType::F32);
+    run(forward_pool(c, true), static_cast<const float*>(in.data<float>()), out.data<float>(), codes);
+    if (out.get() != c.outs[0].get()) cpu::copy(*c.outs[0], *out);
+    return;
+  }
   dispatch_compute(compute, [&]<class T>() {
     const cpu::In<T> in(x);
     const cpu::Out<T> out(c.outs[0]);
@@ -136,7 +143,7 @@ STRATA_OP(max_pool_codes,
   .infer([](const args::max_pool_codes& c) {
     const TensorImpl& x = c.input();
     const MaxPool p = forward_pool(c, false);
-    const bool last = x.dtype == DType::F32 && cpu::channels_last(x);
+    const bool last = keeps_last(x);
     int64_t shape[4];
     std::copy_n(x.shape, x.ndim, shape);
     shape[x.ndim - 2] = p.out[0];
