@@ -66,6 +66,18 @@ def test_rows_of_a_view_and_of_bytes(device):
     assert np.abs(numbers(x.grad) - expected[1]).max() < 1e-12
 
 
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_rows_that_begin_between_two_vectors(dtype):
+    rng = np.random.default_rng(8)
+    for classes in (9, 250, 2051):
+        whole = strata.tensor(rng.standard_normal((4, classes))).to(DEVICE, getattr(strata, dtype))
+        for rows in (whole[1:], whole[2:]):  # contiguous, aligned unlike the gradient
+            x, target = rows.detach().requires_grad_(), strata.tensor([classes - 1] + [0] * (len(rows) - 1)).to(DEVICE)
+            (gradient,) = strata.autograd.grad(F.cross_entropy(x, target, reduction="sum"), [x])
+            want = definition(numbers(x), numbers(target).astype(int), np.ones(classes), "sum")[1] * 2
+            assert np.abs(numbers(gradient) - want).max() <= TOLERANCE[dtype]
+
+
 @pytest.mark.parametrize("device", ["cpu", DEVICE])
 def test_second_derivative(device):
     x = strata.randn(3, 4, dtype=strata.float64).to(device).requires_grad_()

@@ -1,3 +1,4 @@
+// Launches the kernels of cuda/nn/cross_entropy.cu.
 #include "cuda/nn/cross_entropy.h"
 
 #include <algorithm>
@@ -33,10 +34,10 @@ CrossEntropyParams plan(const CrossEntropyInputs& in, const TensorImpl& stats, c
   return p;
 }
 
-void launch(const Function (&kernels)[2], CrossEntropyParams& p, const TensorImpl& x) {
+void launch(const Function& kernel, CrossEntropyParams& p, const TensorImpl& x) {
   const Stream stream = stream_of(x.device);
   p.faults = fault_sink(stream.gpu());
-  stream.launch(kernels[x.dtype == DType::F64], {blocks_for(p.rows, kRowThreads / p.threads)}, {kRowThreads}, 0, p);
+  stream.launch(kernel, {blocks_for(p.rows, kRowThreads / p.threads)}, {kRowThreads}, 0, p);
 }
 }  // namespace
 
@@ -48,20 +49,22 @@ void cross_entropy(const CrossEntropyInputs& in, const TensorImpl& stats, const 
   CrossEntropyParams p = plan(in, stats, total);
   p.loss = address(loss);
   p.each = loss.ndim > 0;
-  if (p.rows > 0) launch(rows, p, in.x);
+  if (p.rows > 0) launch(rows[in.x.dtype == DType::F64], p, in.x);
   stream_of(in.x.device).launch(sums[in.x.dtype == DType::F64], {1}, {256}, 0, p);
 }
 
 void cross_entropy_backward(const CrossEntropyInputs& in, const TensorImpl& stats, const TensorImpl& total,
                             const TensorImpl& grad, const TensorImpl& out) {
-  static const Function rows[] = {{"cross_entropy", "cross_entropy_backward_f32"},
+  static const Function rows[] = {{"cross_entropy", "cross_entropy_backward_narrow"},
+                                  {"cross_entropy", "cross_entropy_backward_f32"},
                                   {"cross_entropy", "cross_entropy_backward_f64"}};
   CrossEntropyParams p = plan(in, stats, total);
   p.grad = address(grad);
   p.grad_type = tag(grad);
   p.each = grad.ndim > 0;
   p.out = address(out);
-  if (out.numel > 0) launch(rows, p, in.x);
+  p.singly = (p.x - p.out) % 16 != 0;
+  if (out.numel > 0) launch(rows[size_of(in.x.dtype) / 4], p, in.x);
 }
 
 }  // namespace strata::cuda

@@ -5,27 +5,14 @@
 // before the first 16-byte boundary and after the last one are read one by one. Partial results are combined in an order
 // that depends on the shape only; losses are summed in double.
 #include "cuda/common/eights.cuh"
-#include "cuda/common/fault.cuh"
 #include "cuda/common/row_threads.cuh"
+#include "cuda/nn/classes.cuh"
 #include "cuda/nn/cross_entropy_params.h"
 
 namespace strata::cuda {
 namespace {
 
 constexpr int kVectors = 4;  // of eight elements, in flight per thread
-constexpr int kSumThreads = 256;
-
-// The class of a row, or -1 if it is ignored.
-__device__ __forceinline__ int64_t class_of(const CrossEntropyParams& p, int64_t row) {
-  const int64_t t = load<int64_t>(element(p.target, p.target_type, row), p.target_type);
-  if (t == p.ignore) return -1;
-  if (t >= 0 && t < p.classes) return t;
-  report(p.faults, FaultCode::Target, t, p.classes);
-  return -1;
-}
-template <class T> __device__ __forceinline__ T weight_of(const CrossEntropyParams& p, int64_t t) {
-  return p.weight ? load<T>(element(p.weight, p.weight_type, t), p.weight_type) : T(1);
-}
 
 template <class T> __device__ __forceinline__ T exponential(T v, bool coarse) {
   if constexpr (sizeof(T) == 4)
@@ -49,7 +36,7 @@ __device__ __forceinline__ Row row_of(const CrossEntropyParams& p) {
   // Vectors of eight: 16 bytes of a 16-bit type, 32 or 64 bytes of wider ones, which are read in parts of 16.
   const uint64_t size = p.type == kF64 ? 8 : p.type == kF32 ? 4 : 2;
   const uint64_t off = (p.x + uint64_t(r.base) * size) % 16;
-  r.head = min(int64_t((16 - off) % 16 / size), p.classes);
+  r.head = p.singly ? p.classes : min(int64_t((16 - off) % 16 / size), p.classes);
   r.vectors = (p.classes - r.head) / 8;
   return r;
 }
@@ -108,74 +95,71 @@ template <class T> __device__ __forceinline__ void forward(const CrossEntropyPar
 
 // The sums over all rows, by one block.
 template <class T> __device__ __forceinline__ void sums(const CrossEntropyParams& p) {
-  __shared__ double losses[kSumThreads], weights[kSumThreads];
-  double loss = 0, weight = 0;
-  for (int64_t row = threadIdx.x; row < p.rows; row += kSumThreads) {
+  ClassSums own;
+  for (int64_t row = threadIdx.x; row < p.rows; row += kClassThreads) {
     const int64_t t = load<int64_t>(element(p.target, p.target_type, row), p.target_type);
     if (t < 0 || t >= p.classes || t == p.ignore) continue;
-    loss += double(reinterpret_cast<const T*>(p.stats)[row * kCrossEntropyStats + 2]);
-    weight += double(weight_of<T>(p, t));
+    own.add({double(reinterpret_cast<const T*>(p.stats)[row * kCrossEntropyStats + 2]), double(weight_of<T>(p, t))});
   }
-  losses[threadIdx.x] = loss;
-  weights[threadIdx.x] = weight;
-  for (int half = kSumThreads / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (threadIdx.x >= half) continue;
-    losses[threadIdx.x] += losses[threadIdx.x + half];
-    weights[threadIdx.x] += weights[threadIdx.x + half];
-  }
+  own = over_block(own);
   if (threadIdx.x != 0) return;
-  *reinterpret_cast<T*>(p.total) = T(weights[0]);
-  if (!p.each) store<T>(reinterpret_cast<void*>(p.loss), p.type, T(p.mean ? losses[0] / weights[0] : losses[0]));
+  *reinterpret_cast<T*>(p.total) = T(own.weight);
+  if (!p.each) store<T>(reinterpret_cast<void*>(p.loss), p.type, T(p.mean ? own.loss / own.weight : own.loss));
 }
 
-template <class T> __device__ __forceinline__ void backward(const CrossEntropyParams& p) {
+// The gradient of a row, as if no class were the target; then that of the target is written over it.
+template <class T, Types kTypes> __device__ __forceinline__ void backward(const CrossEntropyParams& p) {
+  constexpr int kFlight = 16 / int(sizeof(T));
+  constexpr bool kCoarse = kTypes == Types::Narrow;
   const Row r = row_of(p);
-  if (!r.exists) return;
-  const bool coarse = p.type == kBF16 || p.type == kF16;
-  const T* stats = reinterpret_cast<const T*>(p.stats) + r.row * kCrossEntropyStats;
-  const T most = stats[0], log_sum = stats[1];
-  const int64_t t = class_of(p, r.row), first = r.base + r.head;
-  T scale = T(0);
+  const int64_t t = r.exists ? class_of(p, r.row) : -1;
+  T most = T(0), log_sum = T(0), scale = T(0);
   if (t >= 0) {
+    const T* stats = reinterpret_cast<const T*>(p.stats) + r.row * kCrossEntropyStats;
+    most = stats[0];
+    log_sum = stats[1];
     scale = load<T>(element(p.grad, p.grad_type, p.each ? r.row : 0), p.grad_type) * weight_of<T>(p, t);
     if (p.mean) scale /= *reinterpret_cast<const T*>(p.total);
   }
-  const auto value = [&](T v, int64_t i) {  // an ignored row has no gradient, whatever it contains
-    return t < 0 ? T(0) : (exponential<T>(v - most - log_sum, coarse) - (i == t ? T(1) : T(0))) * scale;
+  const bool counts = t >= 0;  // an ignored row has no gradient, whatever it contains
+  const auto value = [&](T v) { return counts ? exponential<T>(v - most - log_sum, kCoarse) * scale : T(0); };
+  const auto read = [&](int64_t i) { return load<T>(element_as<T, kTypes>(p.x, p.type, r.base + i), p.type); };
+  const auto put = [&](int64_t i, T v) {
+    store<T>(const_cast<void*>(element_as<T, kTypes>(p.out, p.type, r.base + i)), p.type, v);
   };
-  const auto single = [&](int64_t i) {
-    const T v = load<T>(element(p.x, p.type, r.base + i), p.type);
-    store<T>(const_cast<void*>(element(p.out, p.type, r.base + i)), p.type, value(v, i));
-  };
-  for (int64_t i = r.thread; i < r.head; i += p.threads) single(i);
-  for (int64_t i = r.head + r.vectors * 8 + r.thread; i < p.classes; i += p.threads) single(i);
-  for (int64_t v = r.thread; v < r.vectors; v += int64_t(p.threads) * kVectors) {
-    const auto has = [&](int k) { return v + int64_t(k) * p.threads < r.vectors; };
-    const auto place = [&](int k) { return (v + int64_t(k) * p.threads) * 8; };
-    Eights<T, kVectors, Types::Common> x;
-    x.load(
-      p.type, [&](int k) { return element(p.x, p.type, first + place(k)); }, has);
-    T y[kVectors][8];
-    x.get(p.type, y);
+  if (r.exists) {
+    for (int64_t i = r.thread; i < r.head; i += p.threads) put(i, value(read(i)));
+    for (int64_t i = r.head + r.vectors * 8 + r.thread; i < p.classes; i += p.threads) put(i, value(read(i)));
+    for (int64_t v = r.thread; v < r.vectors; v += int64_t(p.threads) * kFlight) {
+      const auto has = [&](int k) { return v + int64_t(k) * p.threads < r.vectors; };
+      const auto place = [&](int k) { return r.base + r.head + (v + int64_t(k) * p.threads) * 8; };
+      Eights<T, kFlight, kTypes> x;
+      x.load(
+        p.type, [&](int k) { return element_as<T, kTypes>(p.x, p.type, place(k)); }, has);
+      T y[kFlight][8];
+      x.each(p.type, [&](int k, int j, T e) { y[k][j] = value(e); });
 #pragma unroll
-    for (int k = 0; k < kVectors; ++k) {
-      if (!has(k)) continue;
-#pragma unroll
-      for (int j = 0; j < 8; ++j) y[k][j] = value(y[k][j], r.head + place(k) + j);
-      store_eight<T, false>(const_cast<void*>(element(p.out, p.type, first + place(k))), p.type, y[k]);
+      for (int k = 0; k < kFlight; ++k)
+        if (has(k))
+          store_eight<T, false>(const_cast<void*>(element_as<T, kTypes>(p.out, p.type, place(k))), p.type, y[k]);
     }
   }
+  __syncthreads();
+  if (t >= 0 && r.thread == 0) put(t, (exponential<T>(read(t) - most - log_sum, kCoarse) - T(1)) * scale);
 }
 }  // namespace
 
-#define STRATA_CROSS_ENTROPY(suffix, T)                                                                               \
-  extern "C" __global__ void __launch_bounds__(512) cross_entropy_##suffix(CrossEntropyParams p) { forward<T>(p); }   \
-  extern "C" __global__ void __launch_bounds__(256) cross_entropy_sums_##suffix(CrossEntropyParams p) { sums<T>(p); } \
-  extern "C" __global__ void __launch_bounds__(512) cross_entropy_backward_##suffix(CrossEntropyParams p) {           \
-    backward<T>(p);                                                                                                   \
-  }
+#define STRATA_CROSS_ENTROPY(suffix, T)                                                                             \
+  extern "C" __global__ void __launch_bounds__(512) cross_entropy_##suffix(CrossEntropyParams p) { forward<T>(p); } \
+  extern "C" __global__ void __launch_bounds__(256) cross_entropy_sums_##suffix(CrossEntropyParams p) { sums<T>(p); }
 STRATA_CROSS_ENTROPY(f32, float)
 STRATA_CROSS_ENTROPY(f64, double)
+#define STRATA_CROSS_ENTROPY_BACKWARD(suffix, T, kTypes)                                                    \
+  extern "C" __global__ void __launch_bounds__(512) cross_entropy_backward_##suffix(CrossEntropyParams p) { \
+    backward<T, kTypes>(p);                                                                                 \
+  }
+STRATA_CROSS_ENTROPY_BACKWARD(narrow, float, Types::Narrow)
+STRATA_CROSS_ENTROPY_BACKWARD(f32, float, Types::Same)
+STRATA_CROSS_ENTROPY_BACKWARD(f64, double, Types::Same)
 
 }  // namespace strata::cuda

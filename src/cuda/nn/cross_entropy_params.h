@@ -13,6 +13,7 @@ struct CrossEntropyParams {
   uint64_t grad, out;          // backward: of the loss; of x, with its type
   int32_t type, target_type, weight_type, grad_type;
   int32_t threads;  // of a row: a power of two
+  int32_t singly;   // backward: x and out are not aligned alike, so that no vector of both is
   int32_t each, mean;
   int64_t rows, classes, ignore;
   FaultSink faults;
