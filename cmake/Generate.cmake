@@ -1,6 +1,6 @@
 # Files generated from the op definitions: tools/gen_ops.py reads src/ops/**/*.cpp and writes a tree of files.
 #   gen/strata/*            headers, found as "strata/ops.h"
-#   gen/nn/*.cpp            modules of src/nn/modules/*.modules and the rules of src/nn/optim/*.optimizers, compiled into nn
+#   gen/nn/*.cpp            from src/nn/modules/*.modules, src/nn/optim/*.optimizers and *.schedulers; compiled into nn
 #   gen/tests/*             the samples of modules as C++, for tests/parity
 #   gen/functors/*.inc      the functors of each header in src/device/functors, by tools/gen_functors.py
 #   gen/python/strata/*     part of the Python package: type stubs, by tools/gen_stubs.py
@@ -14,7 +14,7 @@ file(MAKE_DIRECTORY ${STRATA_GEN})
 file(GLOB_RECURSE op_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/*.cpp)
 file(GLOB functor_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/device/functors/*.h)
 file(GLOB module_records CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/nn/modules/*.modules
-  ${PROJECT_SOURCE_DIR}/src/nn/optim/*.optimizers)
+  ${PROJECT_SOURCE_DIR}/src/nn/optim/*.optimizers ${PROJECT_SOURCE_DIR}/src/nn/optim/*.schedulers)
 list(APPEND op_sources ${functor_headers} ${module_records})
 set(generator ${PROJECT_SOURCE_DIR}/tools/gen_ops.py)
 file(GLOB generator_inputs CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/gen_*.py ${PROJECT_SOURCE_DIR}/tools/signatures.py

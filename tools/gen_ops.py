@@ -1,8 +1,8 @@
 """Generates the typed C++ functions from the op schemas: one header per file of op definitions, and strata/ops.h for all;
-typed views of their arguments through gen_args.py; modules and optimizers of both languages through gen_modules.py and
-gen_optimizers.py; and the type stubs of the Python package through gen_stubs.py.
+typed views of their arguments through gen_args.py; modules, optimizers and schedulers of both languages through
+gen_modules.py, gen_optimizers.py and gen_schedulers.py; and the type stubs of the Python package through gen_stubs.py.
 
-usage: gen_ops.py OUTPUT_FOLDER (OP_SOURCE.cpp | FUNCTOR_HEADER.h | RECORDS.modules | RECORDS.optimizers)...
+usage: gen_ops.py OUTPUT_FOLDER (OP_SOURCE.cpp | FUNCTOR_HEADER.h | RECORDS.{modules,optimizers,schedulers})...
 
 A file is written only if its content changes, so that changing one definition does not rebuild the others.
 """
@@ -15,6 +15,7 @@ import gen_args
 import gen_functors
 import gen_modules
 import gen_optimizers
+import gen_schedulers
 import gen_stubs
 import signatures
 
@@ -210,6 +211,7 @@ def main(folder, sources):
     gen_functors.main(folder, [s for s in sources if s.endswith(".h")])
     records = [s for s in sources if s.endswith(".modules")]
     gen_optimizers.main(folder, [s for s in sources if s.endswith(".optimizers")], write)
+    gen_schedulers.main(folder, [s for s in sources if s.endswith(".schedulers")], write)
     sources = [s for s in sources if s.endswith(".cpp")]
     places = []
     for source in sorted(sources):

@@ -71,7 +71,8 @@ class Record:
             raise SystemExit(f"{self.name}: cannot read '{line}'")
 
 
-def read(source):
+def read(source, kind):
+    """The records of a file: an object of class `kind` from each head and its indented lines."""
     records, head, lines = [], None, []
     for line in [*pathlib.Path(source).read_text().splitlines(), ""]:
         if line.startswith("#"):
@@ -80,7 +81,7 @@ def read(source):
             lines.append(line.strip())
         else:
             if head:
-                records.append(Record(head, lines))
+                records.append(kind(head, lines))
             head, lines = line or None, []
     return records
 
@@ -177,6 +178,13 @@ def source(records):
 # --- Python -----------------------------------------------------------------------------------------------------------
 
 
+def docstring(doc, more, example):
+    """The indented docstring of a class."""
+    body = [doc, *(["", more] if more else []), "", *example]
+    text = "\n".join(f"    {line}".rstrip() for line in body).lstrip()
+    return f'    """{text}\n    """\n'
+
+
 def python_class(record):
     star, signature = False, ["self", "params"]
     for option in record.options:
@@ -187,8 +195,6 @@ def python_class(record):
     switches = star  # PyTorch's implementation switches are keywords
     if switches:
         signature.append("**switches")
-    body = [record.doc, *(["", record.more] if record.more else []), "", *record.example]
-    text = "\n".join(f"    {line}".rstrip() for line in body).lstrip()
     if record.base:
         given = ", ".join(o.name if not o.keyword_only else f"{o.name}={o.name}" for o in record.options)
         call = f"super().__init__(params, {given}, {record.fixed}, **switches)"
@@ -197,7 +203,8 @@ def python_class(record):
         given = ", ".join(f"{o.name}={f'fixed({o.name})' if o.name in tuples else o.name}" for o in record.options)
         call = f"super().__init__(params, {'switches' if switches else '{}'}, {given})"
     return (
-        f'class {record.name}({record.base or "Fused"}, rule="{record.name}"):\n    """{text}\n    """\n\n'
+        f'class {record.name}({record.base or "Fused"}, rule="{record.name}"):\n'
+        f"{docstring(record.doc, record.more, record.example)}\n"
         f"    def __init__({', '.join(signature)}):\n        {call}\n"
     )
 
@@ -223,7 +230,7 @@ def python_options(records):
 
 def main(folder, sources, write):
     out = pathlib.Path(folder)
-    records = [r for s in sorted(sources) for r in read(s)]
+    records = [r for s in sorted(sources) for r in read(s, Record)]
     write(out / "strata" / "nn" / "optimizers.h", header(records))
     write(out / "nn" / "optimizers.cpp", source(records))
     package = out / "python" / "strata" / "optim"

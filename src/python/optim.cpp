@@ -175,6 +175,12 @@ PyObject* lbfgs_step(PyObject*, PyObject* args) {
   });
 }
 
+std::vector<double> schedule_numbers(const optim::Schedule& schedule, PyObject* list, size_t least) {
+  std::vector<double> numbers = numbers_of(list);
+  STRATA_CHECK(numbers.size() >= least, Value, "{} needs {} numbers, got {}", schedule.name, least, numbers.size());
+  return numbers;
+}
+
 // (name, numbers, epoch, lr, base, initial, from the epoch only) -> the rate
 PyObject* scheduled_lr(PyObject*, PyObject* args) {
   const char* name;
@@ -184,11 +190,11 @@ PyObject* scheduled_lr(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "sOdOOpp", &name, &list, &epoch, &lr, &base, &initial, &alone)) return nullptr;
   return guarded([&] {
     const optim::Schedule& schedule = optim::find_schedule(name);
-    const std::vector<double> numbers = numbers_of(list);
-    STRATA_CHECK(numbers.size() >= schedule.numbers, Value, "{} needs {} numbers, got {}", name, schedule.numbers,
-                 numbers.size());
+    const std::vector<double> numbers = schedule_numbers(schedule, list, schedule.options + schedule.given);
     const optim::Moment moment{epoch, to_double(lr), to_double(base), initial != 0};
-    return PyFloat_FromDouble((alone ? schedule.at : schedule.next)(moment, numbers));
+    const auto formula = alone ? schedule.at : schedule.next;
+    STRATA_CHECK(formula, Value, "{} has no formula of the epoch", name);
+    return PyFloat_FromDouble(formula(moment, numbers));
   });
 }
 PyObject* check_schedule(PyObject*, PyObject* args) {
@@ -196,7 +202,8 @@ PyObject* check_schedule(PyObject*, PyObject* args) {
   PyObject* list;
   if (!PyArg_ParseTuple(args, "sO", &name, &list)) return nullptr;
   return guarded([&]() -> PyObject* {
-    optim::find_schedule(name).check(numbers_of(list));
+    const optim::Schedule& schedule = optim::find_schedule(name);
+    schedule.check(schedule_numbers(schedule, list, schedule.options));
     Py_RETURN_NONE;
   });
 }

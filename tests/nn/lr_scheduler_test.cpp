@@ -93,6 +93,23 @@ TEST(LrScheduler, OneCycleMovesMomentumToo) {
   EXPECT_ERROR(Value, "Tried to step 12 times", schedule.step());
 }
 
+TEST(LrScheduler, OneCycleTakesEpochsOfSteps) {
+  optim::Adam opt(parameters()), other(parameters());
+  s::OneCycleLR by_steps(opt, {.max_lr = {0.5}, .total_steps = 12});
+  s::OneCycleLR by_epochs(other, {.max_lr = {0.5}, .epochs = 3, .steps_per_epoch = 4});
+  EXPECT_EQ(rates(by_epochs, 12), rates(by_steps, 12));
+  EXPECT_ERROR(Value, "positive integer total_steps", s::OneCycleLR(opt, {.max_lr = {0.5}, .epochs = 3}));
+}
+
+TEST(LrScheduler, PlateauHasAMinimumForEachGroup) {
+  optim::SGD opt(parameters(), {.lr = 0.5});
+  opt.add_group({ones({2}).set_requires_grad()});
+  s::ReduceLROnPlateau schedule(opt, {.factor = 0.5, .patience = 0, .min_lr = {0.4, 0.1}});
+  for (int e = 0; e < 2; ++e) schedule.step(1.0);
+  EXPECT_EQ(schedule.get_last_lr(), (std::vector<double>{0.4, 0.25}));
+  EXPECT_ERROR(Value, "expected one min_lr", s::ReduceLROnPlateau(opt, {.min_lr = {0.1, 0.1, 0.1}}));
+}
+
 TEST(LrScheduler, PlateauLowersTheRate) {
   optim::SGD opt(parameters(), {.lr = 0.5});
   s::ReduceLROnPlateau schedule(opt, {.factor = 0.5, .patience = 1});
@@ -111,6 +128,7 @@ TEST(LrScheduler, PlateauLowersTheRate) {
 TEST(LrScheduler, BadArgumentsAreNamed) {
   optim::SGD opt(parameters(), {.lr = 0.5}), other(parameters());
   EXPECT_ERROR(Value, "positive step_size", s::StepLR(opt));
+  EXPECT_ERROR(Value, "a number gamma", s::ExponentialLR(opt));
   EXPECT_ERROR(Value, "initial_lr of parameter group 0 is not known", s::StepLR(other, {.step_size = 1}, 3));
   EXPECT_ERROR(Value, "greater than 0", s::LinearLR(opt, {.start_factor = 0}));
   EXPECT_ERROR(Value, "momentum or beta1", [] {

@@ -65,6 +65,26 @@ def test_rates_are_the_closed_form(name):
     np.testing.assert_allclose(rates, [[lr * factor(e) for lr in RATES] for e in range(30)], rtol=1e-10, atol=1e-14)
 
 
+@pytest.mark.parametrize("name", [n for n in CLOSED if n not in ("LambdaLR", "MultiplicativeLR")])
+def test_closed_form_is_the_chainable_form(name):
+    options, factor = CLOSED[name]
+    schedule = getattr(S, name)(make(), **options)
+    for epoch in range(20):
+        schedule.last_epoch = epoch
+        np.testing.assert_allclose(
+            schedule._get_closed_form_lr(), [lr * factor(epoch) for lr in RATES], rtol=1e-10, atol=1e-14
+        )
+
+
+def test_options_are_attributes_and_state():
+    for name, (options, _) in CLOSED.items():
+        schedule = getattr(S, name)(make(), **options)
+        for option, value in options.items():
+            if option not in ("lr_lambda", "milestones"):
+                assert getattr(schedule, option) == value and schedule.state_dict()[option] == value
+    assert S.MultiStepLR(make(), [9, 2, 5, 5]).milestones == {2: 1, 5: 2, 9: 1}  # a Counter, as in PyTorch
+
+
 def test_cosine_with_a_floor():
     rates = run(S.CosineAnnealingLR(make(), T_max=5, eta_min=0.01), 25)
     want = [[0.01 + (lr - 0.01) * (1 + math.cos(math.pi * e / 5)) / 2 for lr in RATES] for e in range(25)]
@@ -301,6 +321,7 @@ def test_wrong_order_warns_once():
         (lambda o: S.CosineAnnealingWarmRestarts(o, 0), ValueError, "positive integer T_0"),
         (lambda o: S.CosineAnnealingWarmRestarts(o, 5, 0), ValueError, "T_mult >= 1"),
         (lambda o: S.PolynomialLR(o, -1), ValueError, "total_iters"),
+        (lambda o: S.ExponentialLR(o, math.nan), ValueError, "a number gamma"),
         (lambda o: S.LambdaLR(o, [lambda e: 1]), ValueError, "Expected 2 lr_lambdas, but got 1"),
         (lambda o: S.LambdaLR(o, 3), TypeError, "should be a function"),
         (lambda o: S.OneCycleLR(o, 0.1), ValueError, "either total_steps OR"),

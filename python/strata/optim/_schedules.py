@@ -1,8 +1,9 @@
-"""The base of the schedulers, and those with one formula of the epoch. The formulas are in the library, shared with C++; here
-are options and bookkeeping."""
+"""The base of the schedulers, of those with a formula, and the schedulers with a user-defined function of the epoch. The
+formulas are in the library, shared with C++; here is the bookkeeping."""
 
 import types
 import warnings
+from collections import Counter
 
 import strata
 from strata import _C
@@ -101,30 +102,50 @@ class LRScheduler:
         vars(self).update(state_dict)
 
 
-class _Formula(LRScheduler):
-    """A schedule with a formula of the library; `_numbers` are its arguments."""
+class Recorded(LRScheduler):
+    """Base of the schedulers that are generated from records (src/nn/optim/schedules.schedulers), which name the schedule of
+    the library, the options that are its numbers, and the allowed values of options that choose by name."""
 
-    def __init__(self, optimizer, last_epoch):
-        _C._check_schedule(self._formula(), self._numbers())
-        super().__init__(optimizer, last_epoch)
+    def __init_subclass__(cls, schedule=None, numbers=(), choices=None, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if schedule:  # custom subclasses keep their parent's
+            cls._schedule, cls._names, cls._choices = schedule, numbers, choices or {}
 
-    @classmethod
-    def _formula(cls):
-        """The name of the formula: of the class in this module, if `cls` was derived from it."""
-        return next(c.__name__ for c in cls.__mro__ if c.__module__ == __name__)
+    def _check(self):
+        _C._check_schedule(self._schedule, self._numbers())
 
     def _numbers(self):
-        raise NotImplementedError
+        """The arguments of the schedule: an option that chooses by name is an index, the items of a list come last."""
+        numbers = []
+        for name in self._names:
+            value = getattr(self, name)
+            if name in self._choices:
+                value = self._choices[name].index(value)
+            numbers += sorted(value.elements()) if isinstance(value, Counter) else [value]
+        return numbers
+
+    def _check_choices(self, **values):
+        for name, value in values.items():
+            if value not in self._choices[name]:
+                raise ValueError(f"{name} {value} is unknown: use {' or '.join(map(repr, self._choices[name]))}")
+
+
+class Formula(Recorded):
+    """A schedule with one formula of the epoch; its options are attributes."""
+
+    def __init__(self, optimizer, last_epoch, **options):
+        vars(self).update(options)
+        self._check()
+        super().__init__(optimizer, last_epoch)
 
     def _bases(self):
         """The initial rate of each group. A group that was added later starts from its current rate."""
         return [*self.base_lrs, *(g["lr"] for g in self.optimizer.param_groups[len(self.base_lrs) :])]
 
     def _evaluate(self, alone):
+        numbers = self._numbers()
         return [
-            _C._scheduled_lr(
-                self._formula(), self._numbers(), self.last_epoch, group["lr"], base, self._is_initial, alone
-            )
+            _C._scheduled_lr(self._schedule, numbers, self.last_epoch, group["lr"], base, self._is_initial, alone)
             for group, base in zip(self.optimizer.param_groups, self._bases(), strict=True)
         ]
 
@@ -136,124 +157,8 @@ class _Formula(LRScheduler):
         return self._evaluate(True)
 
 
-class StepLR(_Formula):
-    """Multiplies the rate by gamma every step_size epochs.
-
-    >>> optimizer = strata.optim.SGD([strata.ones(1, requires_grad=True)], lr=0.5)
-    >>> schedule = strata.optim.lr_scheduler.StepLR(optimizer, step_size=2)
-    >>> for epoch in range(4):
-    ...     print(schedule.get_last_lr())
-    ...     optimizer.step()
-    ...     schedule.step()
-    [0.5]
-    [0.5]
-    [0.05]
-    [0.05]
-    """
-
-    def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1):
-        self.step_size, self.gamma = step_size, gamma
-        super().__init__(optimizer, last_epoch)
-
-    def _numbers(self):
-        return (self.step_size, self.gamma)
-
-
-class MultiStepLR(_Formula):
-    """Multiplies the rate by gamma at each of the milestones.
-
-    >>> optimizer = strata.optim.SGD([strata.ones(1, requires_grad=True)], lr=0.5)
-    >>> schedule = strata.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[30, 80])
-    """
-
-    def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
-        self.milestones, self.gamma = sorted(milestones), gamma
-        super().__init__(optimizer, last_epoch)
-
-    def _numbers(self):
-        return (self.gamma, *self.milestones)
-
-
-class ConstantLR(_Formula):
-    """The rate times a factor, until total_iters epochs have passed.
-
-    >>> optimizer = strata.optim.SGD([strata.ones(1, requires_grad=True)], lr=0.5)
-    >>> strata.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=4).get_last_lr()
-    [0.25]
-    """
-
-    def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1):
-        self.factor, self.total_iters = factor, total_iters
-        super().__init__(optimizer, last_epoch)
-
-    def _numbers(self):
-        return (self.factor, self.total_iters)
-
-
-class LinearLR(_Formula):
-    """The rate times a factor that goes from start_factor to end_factor in total_iters epochs.
-
-    >>> optimizer = strata.optim.SGD([strata.ones(1, requires_grad=True)], lr=0.5)
-    >>> strata.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=4).get_last_lr()
-    [0.25]
-    """
-
-    def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1):
-        self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
-        super().__init__(optimizer, last_epoch)
-
-    def _numbers(self):
-        return (self.start_factor, self.end_factor, self.total_iters)
-
-
-class ExponentialLR(_Formula):
-    """Multiplies the rate by gamma every epoch.
-
-    >>> optimizer = strata.optim.SGD([strata.ones(1, requires_grad=True)], lr=0.5)
-    >>> schedule = strata.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.9)
-    """
-
-    def __init__(self, optimizer, gamma, last_epoch=-1):
-        self.gamma = gamma
-        super().__init__(optimizer, last_epoch)
-
-    def _numbers(self):
-        return (self.gamma,)
-
-
-class CosineAnnealingLR(_Formula):
-    """Down to eta_min along half a cosine of T_max epochs, and up again if it goes on.
-
-    >>> optimizer = strata.optim.SGD([strata.ones(1, requires_grad=True)], lr=0.5)
-    >>> schedule = strata.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=10)
-    """
-
-    def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
-        self.T_max, self.eta_min = T_max, eta_min
-        super().__init__(optimizer, last_epoch)
-
-    def _numbers(self):
-        return (self.T_max, self.eta_min)
-
-
-class CosineAnnealingWarmRestarts(_Formula):
-    """Down to eta_min along half a cosine and back up at once; each cycle is T_mult times as long.
-
-    `step` takes parts of an epoch too.
-
-    >>> optimizer = strata.optim.SGD([strata.ones(1, requires_grad=True)], lr=0.5)
-    >>> schedule = strata.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=10, T_mult=2)
-    >>> schedule.step(5.0)
-    >>> schedule.get_last_lr()
-    [0.25]
-    """
-
-    def __init__(self, optimizer, T_0, T_mult=1, eta_min=0.0, last_epoch=-1):
-        self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
-        super().__init__(optimizer, last_epoch)
-
-    def _numbers(self):
-        return (self.T_0, self.T_mult, self.eta_min)
+class FractionalFormula(Formula):
+    """A formula that takes parts of an epoch too."""
 
     def step(self, epoch=None):
         """The next epoch, or the given one, which need not be an integer."""
@@ -261,21 +166,6 @@ class CosineAnnealingWarmRestarts(_Formula):
             raise ValueError(f"Expected non-negative epoch, but got {epoch}")
         super().step(epoch)
         self.last_epoch = int(self.last_epoch)
-
-
-class PolynomialLR(_Formula):
-    """Decays to 0 along a power of the remaining fraction of total_iters epochs.
-
-    >>> optimizer = strata.optim.SGD([strata.ones(1, requires_grad=True)], lr=0.5)
-    >>> schedule = strata.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=10, power=2.0)
-    """
-
-    def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1):
-        self.total_iters, self.power = total_iters, power
-        super().__init__(optimizer, last_epoch)
-
-    def _numbers(self):
-        return (self.total_iters, self.power)
 
 
 class LambdaLR(LRScheduler):

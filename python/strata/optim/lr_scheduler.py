@@ -1,20 +1,20 @@
 """Learning-rate schedulers with PyTorch's names."""
 
-from ._schedule_cycles import CyclicLR, OneCycleLR, ReduceLROnPlateau
 from ._schedule_lists import ChainedScheduler, SequentialLR
-from ._schedules import (
+from ._schedulers import (
     ConstantLR,
     CosineAnnealingLR,
     CosineAnnealingWarmRestarts,
+    CyclicLR,
     ExponentialLR,
-    LambdaLR,
     LinearLR,
-    LRScheduler,
-    MultiplicativeLR,
     MultiStepLR,
+    OneCycleLR,
     PolynomialLR,
+    ReduceLROnPlateau,
     StepLR,
 )
+from ._schedules import LambdaLR, LRScheduler, MultiplicativeLR
 
 __all__ = [
     "ChainedScheduler",

@@ -1,9 +1,9 @@
 #include "nn/optim/lr_scheduler.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
+#include <limits>
 
+#include "base/checked.h"
 #include "strata/ops/creation/fills.h"
 #include "strata/ops/movement/copy.h"
 
@@ -47,11 +47,28 @@ std::vector<double> for_groups(const std::vector<double>& given, const Optimizer
   return given;
 }
 
+void check_group_count(const Optimizer& optimizer, size_t before) {
+  STRATA_CHECK(optimizer.group_count() == before, Value,
+               "the optimizer has {} parameter groups, it had {} when the scheduler was made", optimizer.group_count(),
+               before);
+}
+
 // The optimizer's name of its momentum option.
 const char* momentum_name(const Optimizer& optimizer) {
   for (const char* name : {"momentum", "beta1"})
     if (optimizer.has_option(name)) return name;
   fail(ErrorKind::Value, "optimizer must support momentum or beta1 with cycle_momentum enabled");
+}
+
+template <class O> void check_options(const O& options) {
+  const NamedSchedule s = describe(options);
+  find_schedule(s.name).check(s.numbers);
+}
+// The value of a schedule that serves rates and momenta.
+template <class O> double value_at(const Moment& moment, const O& options, std::initializer_list<double> given) {
+  NamedSchedule s = describe(options);
+  s.numbers.insert(s.numbers.end(), given);
+  return find_schedule(s.name).at(moment, s.numbers);
 }
 
 std::vector<EpochFunction> checked(std::vector<EpochFunction> functions, const Optimizer& optimizer) {
@@ -81,9 +98,7 @@ Moment LRScheduler::moment(size_t group, bool initial) const {
 }
 
 void LRScheduler::set_rates(const std::function<double(size_t)>& rate) {
-  STRATA_CHECK(optimizer_->group_count() == base_lrs_.size(), Value,
-               "the optimizer has {} parameter groups, it had {} when the scheduler was made",
-               optimizer_->group_count(), base_lrs_.size());
+  check_group_count(*optimizer_, base_lrs_.size());
   std::vector<double> rates;  // computed first: a schedule that has ended changes nothing
   for (size_t g = 0; g < base_lrs_.size(); ++g) rates.push_back(rate(g));
   for (size_t g = 0; g < rates.size(); ++g) optimizer_->set_lr(rates[g], g);
@@ -118,21 +133,6 @@ void LRScheduler::load_state_dict(const StateDict& saved) {
 }
 
 // --- formulas
-
-NamedSchedule describe(const StepLROptions& o) { return {"StepLR", {o.step_size, o.gamma}}; }
-NamedSchedule describe(const MultiStepLROptions& o) {
-  NamedSchedule s{"MultiStepLR", {o.gamma}};
-  s.numbers.insert(s.numbers.end(), o.milestones.begin(), o.milestones.end());
-  return s;
-}
-NamedSchedule describe(const ConstantLROptions& o) { return {"ConstantLR", {o.factor, o.total_iters}}; }
-NamedSchedule describe(const LinearLROptions& o) { return {"LinearLR", {o.start_factor, o.end_factor, o.total_iters}}; }
-NamedSchedule describe(const ExponentialLROptions& o) { return {"ExponentialLR", {o.gamma}}; }
-NamedSchedule describe(const CosineAnnealingLROptions& o) { return {"CosineAnnealingLR", {o.T_max, o.eta_min}}; }
-NamedSchedule describe(const CosineAnnealingWarmRestartsOptions& o) {
-  return {"CosineAnnealingWarmRestarts", {o.T_0, o.T_mult, o.eta_min}};
-}
-NamedSchedule describe(const PolynomialLROptions& o) { return {"PolynomialLR", {o.total_iters, o.power}}; }
 
 FormulaScheduler::FormulaScheduler(Optimizer& optimizer, NamedSchedule schedule, int64_t last_epoch)
     : LRScheduler(optimizer, last_epoch),
@@ -169,65 +169,51 @@ double MultiplicativeLR::next_lr(size_t group, bool initial) {
 
 // --- cycles
 
-OneCycleLR::OneCycleLR(Optimizer& optimizer, const OneCycleLROptions& options, int64_t last_epoch)
-    : LRScheduler(optimizer, last_epoch), options_(options) {
-  options_.max_lr = for_groups(options.max_lr, optimizer, "max_lr");
-  options_.base_momentum = for_groups(options.base_momentum, optimizer, "base_momentum");
-  options_.max_momentum = for_groups(options.max_momentum, optimizer, "max_momentum");
-  find_schedule("OneCycleLR").check(std::vector<double>{static_cast<double>(options.total_steps), options.pct_start});
-  if (options_.cycle_momentum) momentum_name(optimizer);  // checks it
+OneCycleLR::OneCycleLR(Optimizer& optimizer, OneCycleLROptions options, int64_t last_epoch)
+    : LRScheduler(optimizer, last_epoch), options_(std::move(options)) {
+  OneCycleLROptions& o = options_;
+  o.max_lr = for_groups(o.max_lr, optimizer, "max_lr");
+  o.base_momentum = for_groups(o.base_momentum, optimizer, "base_momentum");
+  o.max_momentum = for_groups(o.max_momentum, optimizer, "max_momentum");
+  if (o.total_steps == 0) o.total_steps = (Checked(o.epochs) * o.steps_per_epoch).get();
+  check_options(o);
+  if (o.cycle_momentum) momentum_name(optimizer);  // checks it
   for (size_t g = 0; last_epoch == -1 && g < base_lrs_.size(); ++g) {
-    base_lrs_[g] = options_.max_lr[g] / options_.div_factor;
+    base_lrs_[g] = o.max_lr[g] / o.div_factor;
     optimizer.set_initial_lr(base_lrs_[g], g);
   }
   LRScheduler::start();
 }
 double OneCycleLR::next_lr(size_t group, bool initial) {
   const OneCycleLROptions& o = options_;
-  const auto value = [&](double start, double peak, double end) {
-    const std::array numbers = {static_cast<double>(o.total_steps),
-                                o.pct_start,
-                                static_cast<double>(o.three_phase),
-                                static_cast<double>(o.linear),
-                                start,
-                                peak,
-                                end};
-    return find_schedule("OneCycleLR").at(moment(group, initial), numbers);
-  };
-  const double base = base_lrs_[group], lr = value(base, o.max_lr[group], base / o.final_div_factor);
-  if (o.cycle_momentum)
-    optimizer().set_option(momentum_name(optimizer()),
-                           value(o.max_momentum[group], o.base_momentum[group], o.max_momentum[group]), group);
+  const Moment m = moment(group, initial);
+  const double base = base_lrs_[group], low = o.base_momentum[group], high = o.max_momentum[group];
+  const double lr = value_at(m, o, {base, o.max_lr[group], base / o.final_div_factor});
+  if (o.cycle_momentum) optimizer().set_option(momentum_name(optimizer()), value_at(m, o, {high, low, high}), group);
   return lr;
 }
 
-CyclicLR::CyclicLR(Optimizer& optimizer, const CyclicLROptions& options, int64_t last_epoch)
-    : LRScheduler(optimizer, last_epoch), options_(options) {
-  options_.base_lr = for_groups(options.base_lr, optimizer, "base_lr");
-  options_.max_lr = for_groups(options.max_lr, optimizer, "max_lr");
-  options_.base_momentum = for_groups(options.base_momentum, optimizer, "base_momentum");
-  options_.max_momentum = for_groups(options.max_momentum, optimizer, "max_momentum");
-  if (options_.step_size_down == 0) options_.step_size_down = options_.step_size_up;
-  find_schedule("CyclicLR")
-    .check(
-      std::vector<double>{static_cast<double>(options_.step_size_up), static_cast<double>(options_.step_size_down)});
-  if (options_.cycle_momentum) momentum_name(optimizer);  // checks it
-  base_lrs_ = options_.base_lr;
+CyclicLR::CyclicLR(Optimizer& optimizer, CyclicLROptions options, int64_t last_epoch)
+    : LRScheduler(optimizer, last_epoch), options_(std::move(options)) {
+  CyclicLROptions& o = options_;
+  o.base_lr = for_groups(o.base_lr, optimizer, "base_lr");
+  o.max_lr = for_groups(o.max_lr, optimizer, "max_lr");
+  o.base_momentum = for_groups(o.base_momentum, optimizer, "base_momentum");
+  o.max_momentum = for_groups(o.max_momentum, optimizer, "max_momentum");
+  if (o.step_size_down == 0) o.step_size_down = o.step_size_up;
+  check_options(o);
+  if (o.cycle_momentum) momentum_name(optimizer);  // checks it
+  base_lrs_ = o.base_lr;
   LRScheduler::start();
 }
 double CyclicLR::next_lr(size_t group, bool initial) {
   const CyclicLROptions& o = options_;
   const Moment m = moment(group, initial);
-  const auto up = static_cast<double>(o.step_size_up), down = static_cast<double>(o.step_size_down);
-  const std::array scale = {static_cast<double>(o.mode), o.gamma, up, down};
-  const double height = find_schedule("CyclicScale").at(m, scale);
-  const auto value = [&](double low, double high) {
-    const std::array numbers = {up, down, low, high, height};
-    return find_schedule("CyclicLR").at(m, numbers);
-  };
+  constexpr double kNoScale = 1;  // the height of a cycle is that of its mode
   if (o.cycle_momentum)
-    optimizer().set_option(momentum_name(optimizer()), value(o.max_momentum[group], o.base_momentum[group]), group);
-  return value(o.base_lr[group], o.max_lr[group]);
+    optimizer().set_option(momentum_name(optimizer()),
+                           value_at(m, o, {o.max_momentum[group], o.base_momentum[group], kNoScale}), group);
+  return value_at(m, o, {o.base_lr[group], o.max_lr[group], kNoScale});
 }
 
 // --- schedulers of schedulers
@@ -304,11 +290,12 @@ void ChainedScheduler::step() {
 
 // --- plateaus
 
-ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, const ReduceLROnPlateauOptions& options)
-    : optimizer_(&optimizer), options_(options) {
-  STRATA_CHECK(options.factor < 1, Value, "Factor should be < 1.0, found {}", options.factor);
+ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, ReduceLROnPlateauOptions options)
+    : optimizer_(&optimizer), options_(std::move(options)) {
+  check_options(options_);
+  options_.min_lr = for_groups(options_.min_lr, optimizer, "min_lr");
   const double infinity = std::numeric_limits<double>::infinity();
-  best_ = options.maximize ? -infinity : infinity;
+  best_ = options_.maximize ? -infinity : infinity;
 }
 
 void ReduceLROnPlateau::step(double metric) {
@@ -326,8 +313,9 @@ void ReduceLROnPlateau::step(double metric) {
     bad_epochs_ = 0;
   }
   if (bad_epochs_ <= o.patience) return;
+  check_group_count(*optimizer_, o.min_lr.size());
   for (size_t g = 0; g < optimizer_->group_count(); ++g) {
-    const double old = optimizer_->lr(g), lower = std::max(old * o.factor, o.min_lr);
+    const double old = optimizer_->lr(g), lower = std::max(old * o.factor, o.min_lr[g]);
     if (old - lower > o.eps) optimizer_->set_lr(lower, g);
   }
   cooldown_left_ = o.cooldown;

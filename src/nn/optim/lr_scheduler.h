@@ -4,11 +4,10 @@
 //   optim::lr_scheduler::CosineAnnealingLR schedule(opt, {.T_max = 10});
 //   for (...) { train(); schedule.step(); }
 #pragma once
-#include <limits>
 #include <memory>
 
 #include "nn/optim/optimizer.h"
-#include "nn/optim/schedules.h"
+#include "strata/nn/schedulers.h"
 
 namespace strata::optim::lr_scheduler {
 
@@ -47,45 +46,8 @@ class STRATA_API LRScheduler {
   Optimizer* optimizer_;
 };
 
-// Schedules with a single formula of a few numbers.
-struct StepLROptions {
-  double step_size = 0, gamma = 0.1;
-};
-struct MultiStepLROptions {
-  std::vector<int64_t> milestones = {};
-  double gamma = 0.1;
-};
-struct ConstantLROptions {
-  double factor = 1.0 / 3, total_iters = 5;
-};
-struct LinearLROptions {
-  double start_factor = 1.0 / 3, end_factor = 1, total_iters = 5;
-};
-struct ExponentialLROptions {
-  double gamma = 0.1;
-};
-struct CosineAnnealingLROptions {
-  double T_max = 0, eta_min = 0;
-};
-struct CosineAnnealingWarmRestartsOptions {
-  double T_0 = 0, T_mult = 1, eta_min = 0;
-};
-struct PolynomialLROptions {
-  double total_iters = 5, power = 1;
-};
-struct NamedSchedule {
-  const char* name;
-  std::vector<double> numbers;
-};
-STRATA_API NamedSchedule describe(const StepLROptions&);
-STRATA_API NamedSchedule describe(const MultiStepLROptions&);
-STRATA_API NamedSchedule describe(const ConstantLROptions&);
-STRATA_API NamedSchedule describe(const LinearLROptions&);
-STRATA_API NamedSchedule describe(const ExponentialLROptions&);
-STRATA_API NamedSchedule describe(const CosineAnnealingLROptions&);
-STRATA_API NamedSchedule describe(const CosineAnnealingWarmRestartsOptions&);
-STRATA_API NamedSchedule describe(const PolynomialLROptions&);
-
+// Schedules with a single formula of a few numbers. Their options are in strata/nn/schedulers.h, generated from
+// schedules.schedulers.
 class STRATA_API FormulaScheduler : public LRScheduler {
  protected:
   FormulaScheduler(Optimizer& optimizer, NamedSchedule schedule, int64_t last_epoch);
@@ -136,21 +98,10 @@ class STRATA_API MultiplicativeLR : public LRScheduler {
   std::vector<EpochFunction> functions_;
 };
 
-// Up to max_lr and down again, once; momentum in the opposite direction. Counts batches. A list has one number for all
-// groups or one each.
-struct OneCycleLROptions {
-  std::vector<double> max_lr = {};
-  int64_t total_steps = 0;
-  double pct_start = 0.3;
-  bool linear = false;  // instead of cosines
-  bool cycle_momentum = true;
-  std::vector<double> base_momentum = {0.85}, max_momentum = {0.95};
-  double div_factor = 25, final_div_factor = 1e4;
-  bool three_phase = false;
-};
+// Counts batches. total_steps may be given as epochs and steps_per_epoch.
 class STRATA_API OneCycleLR : public LRScheduler {
  public:
-  OneCycleLR(Optimizer& optimizer, const OneCycleLROptions& options, int64_t last_epoch = -1);
+  OneCycleLR(Optimizer& optimizer, OneCycleLROptions options, int64_t last_epoch = -1);
 
  protected:
   double next_lr(size_t group, bool initial) override;
@@ -159,19 +110,10 @@ class STRATA_API OneCycleLR : public LRScheduler {
   OneCycleLROptions options_;
 };
 
-// Up and down between base_lr and max_lr; momentum in the opposite direction. Counts batches.
-struct CyclicLROptions {
-  enum Mode : uint8_t { kTriangular, kTriangular2, kExpRange };
-  std::vector<double> base_lr = {}, max_lr = {};
-  int64_t step_size_up = 2000, step_size_down = 0;  // down 0: as up
-  Mode mode = kTriangular;
-  double gamma = 1;
-  bool cycle_momentum = true;
-  std::vector<double> base_momentum = {0.8}, max_momentum = {0.9};
-};
+// Counts batches. step_size_down 0 is that of step_size_up.
 class STRATA_API CyclicLR : public LRScheduler {
  public:
-  CyclicLR(Optimizer& optimizer, const CyclicLROptions& options, int64_t last_epoch = -1);
+  CyclicLR(Optimizer& optimizer, CyclicLROptions options, int64_t last_epoch = -1);
 
  protected:
   double next_lr(size_t group, bool initial) override;
@@ -218,19 +160,9 @@ class STRATA_API ChainedScheduler : public SchedulerList {
   void restart() override;
 };
 
-// Reduces the rates when a metric stops improving.
-struct ReduceLROnPlateauOptions {
-  bool maximize = false;  // the metric should increase
-  double factor = 0.1;
-  int64_t patience = 10;
-  double threshold = 1e-4;
-  bool absolute = false;  // the threshold is absolute, not relative
-  int64_t cooldown = 0;
-  double min_lr = 0, eps = 1e-8;
-};
 class STRATA_API ReduceLROnPlateau {
  public:
-  explicit ReduceLROnPlateau(Optimizer& optimizer, const ReduceLROnPlateauOptions& options = {});
+  explicit ReduceLROnPlateau(Optimizer& optimizer, ReduceLROnPlateauOptions options = {});
   void step(double metric);
   std::vector<double> get_last_lr() const;
   StateDict state_dict() const;

@@ -1,8 +1,9 @@
-// The formulas of the learning-rate schedules. The schedulers of both languages call them, so that both have the same
-// rates.
+// The formulas of the learning-rate schedules, generated from schedules.schedulers. The schedulers of both languages call
+// them, so that both have the same rates.
 #pragma once
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "base/api.h"
 
@@ -16,21 +17,24 @@ struct Moment {
 };
 
 // The rate of the next epoch is computed from the previous rate (`next`), so that schedules can be chained and users
-// can change the rate; `at` computes it from the epoch only, and is null if that is not possible.
+// can change the rate; `at` computes it from the epoch only. Both are null for a schedule that depends on a metric. The
+// numbers are the options that the record's formula uses, followed by the items of its list or by the values that are given
+// at each epoch: OneCycleLR and CyclicLR serve rates and momenta.
 struct Schedule {
   const char* name;
-  size_t numbers;  // minimum number of arguments
+  size_t options, given;  // counts, without the items of a list
   double (*next)(const Moment&, std::span<const double> numbers);
   double (*at)(const Moment&, std::span<const double> numbers);
-  void (*check)(std::span<const double> numbers);  // throws Value for invalid numbers
+  void (*check)(std::span<const double> options);  // throws Value for invalid numbers
 };
-// Their numbers, in order:
-//   StepLR step_size gamma; MultiStepLR gamma milestones...; ConstantLR factor total_iters; LinearLR start_factor end_factor
-//   total_iters; ExponentialLR gamma; CosineAnnealingLR T_max eta_min; CosineAnnealingWarmRestarts T_0 T_mult eta_min;
-//   PolynomialLR total_iters power; OneCycleLR total_steps pct_start three_phase linear start peak end;
-//   CyclicLR step_size_up step_size_down low high height; CyclicScale mode gamma step_size_up step_size_down.
-// OneCycleLR and CyclicLR serve momentum too. CyclicScale is the height of the cycle of an epoch; its modes are 0 triangular,
-// 1 triangular2, 2 exp_range.
 STRATA_API const Schedule& find_schedule(std::string_view name);  // throws Value if there is none
+
+namespace lr_scheduler {
+// The options of a scheduler as the numbers of its schedule.
+struct NamedSchedule {
+  const char* name;
+  std::vector<double> numbers;
+};
+}  // namespace lr_scheduler
 
 }  // namespace strata::optim
