@@ -58,7 +58,7 @@ template <int bytes> __device__ __forceinline__ void transpose_vectors(const Tra
   constexpr TransposeTile kTile = transpose_tile(bytes, true);
   constexpr int kItems = 16 / bytes, kPack = bytes < 4 ? 4 / bytes : 1;  // elements per access, rows per word
   constexpr int kWords = kTile.rows / kPack, kPiece = 16 / int(sizeof(Word)), kPieces = kWords / kPiece;
-  __shared__ alignas(16) Word tile[kTile.columns][kWords];
+  __shared__ __align__(16) Word tile[kTile.columns][kWords];
   const int64_t r0 = int64_t(blockIdx.y) * kTile.rows, c0 = int64_t(blockIdx.x) * kTile.columns;
   const int eighth = int(threadIdx.x) % 8, group = int(threadIdx.x) / 8;
   for (int64_t b = blockIdx.z; b < p.batches; b += gridDim.z) {

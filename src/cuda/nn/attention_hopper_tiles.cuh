@@ -6,7 +6,7 @@
 
 namespace strata::cuda::attention {
 
-using namespace hopper;
+using namespace hopper;  // NOLINT(google-build-using-namespace): only kernels include this file
 
 // Addresses and barriers of a block.
 template <HopperShape kShape> struct Block {

@@ -95,7 +95,7 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
   // forward: of the window, and of each kernel position of the tile, computed by the first threads
   __shared__ Offset tap_weight[2][kDepth];
   __shared__ int64_t tap_offset[kPlain ? 1 : 2][kPlain ? 1 : kDepth];
-  __shared__ alignas(16) int32_t tap_shift[2][kDepth][4];  // the fourth: the offset, if it fits 32 bits
+  __shared__ __align__(16) int32_t tap_shift[2][kDepth][4];  // the fourth: the offset, if it fits 32 bits
   int32_t corner[3] = {};
   Offset corner_offset = 0;
   Position mine{};                                  // data

@@ -62,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(256) integer_range(HistogramParams 
   long long most = INT64_MIN, most_complement = INT64_MIN;
   each<int64_t>(p, [&](int64_t v) {
     most = max(most, static_cast<long long>(v));
-    most_complement = max(most_complement, static_cast<long long>(~v));
+    most_complement = max(most_complement, ~static_cast<long long>(v));
   });
 #pragma unroll
   for (int by = 16; by > 0; by /= 2) {

@@ -46,36 +46,36 @@ extern "C" __global__ void gemm_mma(const __half* a, const __half* b, float* c, 
 }
 
 extern "C" __global__ void gemm_wmma(const __half* a, const __half* b, float* c, int m, int n, int k) {
-  using namespace nvcuda::wmma;
+  namespace wmma = nvcuda::wmma;
   const int row = blockIdx.y * 16, column = blockIdx.x * 16;
-  fragment<matrix_a, 16, 16, 16, __half, row_major> fa;
-  fragment<matrix_b, 16, 16, 16, __half, row_major> fb;
-  fragment<accumulator, 16, 16, 16, float> fc;
-  fill_fragment(fc, 0.0f);
+  wmma::fragment<wmma::matrix_a, 16, 16, 16, __half, wmma::row_major> fa;
+  wmma::fragment<wmma::matrix_b, 16, 16, 16, __half, wmma::row_major> fb;
+  wmma::fragment<wmma::accumulator, 16, 16, 16, float> fc;
+  wmma::fill_fragment(fc, 0.0f);
   for (int k0 = 0; k0 < k; k0 += 16) {
-    load_matrix_sync(fa, a + row * k + k0, k);
-    load_matrix_sync(fb, b + k0 * n + column, n);
-    mma_sync(fc, fa, fb, fc);
+    wmma::load_matrix_sync(fa, a + row * k + k0, k);
+    wmma::load_matrix_sync(fb, b + k0 * n + column, n);
+    wmma::mma_sync(fc, fa, fb, fc);
   }
   for (int e = 0; e < fc.num_elements; ++e) fc.x[e] *= 2.0f;
-  store_matrix_sync(c + row * n + column, fc, n, mem_row_major);
+  wmma::store_matrix_sync(c + row * n + column, fc, n, wmma::mem_row_major);
 }
 
 // The column forms through shared memory, summed in f16.
 extern "C" __global__ void wmma_columns(const __half* a, const __half* b, __half* c) {
-  using namespace nvcuda::wmma;
+  namespace wmma = nvcuda::wmma;
   __shared__ __half sa[256], sb[256];
   for (int i = threadIdx.x; i < 256; i += 32) {
     sa[i] = a[i];
     sb[i] = b[i];
   }
   __syncwarp();
-  fragment<matrix_a, 16, 16, 16, __half, col_major> fa;
-  fragment<matrix_b, 16, 16, 16, __half, col_major> fb;
-  fragment<accumulator, 16, 16, 16, __half> fc;
-  fill_fragment(fc, __float2half(1.0f));
-  load_matrix_sync(fa, sa, 16);
-  load_matrix_sync(fb, sb, 16);
-  mma_sync(fc, fa, fb, fc);
-  store_matrix_sync(c, fc, 16, mem_col_major);
+  wmma::fragment<wmma::matrix_a, 16, 16, 16, __half, wmma::col_major> fa;
+  wmma::fragment<wmma::matrix_b, 16, 16, 16, __half, wmma::col_major> fb;
+  wmma::fragment<wmma::accumulator, 16, 16, 16, __half> fc;
+  wmma::fill_fragment(fc, __float2half(1.0f));
+  wmma::load_matrix_sync(fa, sa, 16);
+  wmma::load_matrix_sync(fb, sb, 16);
+  wmma::mma_sync(fc, fa, fb, fc);
+  wmma::store_matrix_sync(c, fc, 16, wmma::mem_col_major);
 }
