@@ -1,5 +1,6 @@
 // Training of the small CNN: epochs, tests, checkpoints that resume bit for bit, metrics, a plot.
 #pragma once
+#include <memory>
 #include <string>
 
 #include "cli/digits.h"
@@ -9,6 +10,8 @@
 #include "cuda/vgpu/summary.h"
 
 namespace strata::cli {
+
+using Schedule = optim::lr_scheduler::LRScheduler;
 
 class Trainer {
  public:
@@ -24,7 +27,7 @@ class Trainer {
   bool train_epoch();                                                                     // false: interrupted
   double test();                                                                          // accuracy on the test set
   data::DataLoader batches(const data::ImageSet& set, Tensor order, int64_t size) const;  // images and classes
-  double learning_rate() const;                                                           // of the next step
+  std::unique_ptr<Schedule> make_schedule();                                              // counts steps
   Tensor order_of(int64_t epoch) const;                                                   // of the training images
   std::string path(const char* name) const { return options_.out + "/" + name; }
   void read_metrics();
@@ -40,6 +43,7 @@ class Trainer {
   Device device_;
   SmallCnn net_;
   optim::Adam optimizer_;
+  std::unique_ptr<Schedule> schedule_;
   int64_t images_, steps_;          // to train on; in an epoch
   int64_t test_images_;             // to test with
   int64_t epoch_ = 0, step_ = 0;    // finished epochs; finished steps of the current one

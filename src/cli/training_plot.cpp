@@ -5,14 +5,15 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cli/canvas.h"
+#include "cli/svg.h"
 
 namespace strata::cli {
 namespace {
 
-constexpr Color kPaper{255, 255, 255}, kInk{32, 38, 46}, kMuted{110, 120, 132}, kGrid{228, 232, 237},
-  kFrame{186, 193, 201};
-constexpr Color kLoss{31, 97, 191}, kLossFaint{31, 97, 191, 0.22F}, kAccuracy{16, 138, 92}, kSpeed{214, 116, 24};
+constexpr const char *kPaper = "#fff", *kInk = "#20262e", *kMuted = "#6e7884", *kGrid = "#e4e8ed", *kFrame = "#bac1c9";
+constexpr const char *kLoss = "#1f61bf", *kLossFaint = "#1f61bf38", *kAccuracy = "#108a5c", *kSpeed = "#d67418";
+constexpr float kSmall = 14, kMedium = 17, kLarge = 26;  // text sizes
+using enum Svg::Anchor;
 
 struct Panel {
   float left, top, width, height;
@@ -31,26 +32,37 @@ double nice_step(double range, int count) {
 
 std::string number(double v) { return v >= 10000 ? fmt::format("{:.0f}k", v / 1000) : fmt::format("{:g}", v); }
 
-void frame(Canvas& c, const Panel& p, const char* title) {
-  c.line({{p.left, p.top + p.height}, {p.left + p.width, p.top + p.height}}, 1.3F, kFrame);
-  c.text(p.left, p.top - 16, 12, title, kInk, 0, 1.2F);
+void straight(Svg& c, Point from, Point to, const char* color) {
+  const Point ends[] = {from, to};
+  c.line(ends, 1, color);
 }
 
-void grid_line(Canvas& c, const Panel& p, double value, const std::string& label) {
-  c.line({{p.left, p.y(value)}, {p.left + p.width, p.y(value)}}, 1, kGrid);
-  c.text(p.left - 10, p.y(value) + 5, 10, label, kMuted, 1);
+void frame(Svg& c, const Panel& p, const char* title) {
+  straight(c, {p.left, p.top + p.height}, {p.left + p.width, p.top + p.height}, kFrame);
+  c.text({p.left, p.top - 16}, kMedium, title, kInk, kStart, true);
 }
 
-void epoch_ticks(Canvas& c, const Panel& p, int64_t epochs) {
+void grid_line(Svg& c, const Panel& p, double value, const std::string& label) {
+  straight(c, {p.left, p.y(value)}, {p.left + p.width, p.y(value)}, kGrid);
+  c.text({p.left - 10, p.y(value) + 5}, kSmall, label, kMuted, kEnd);
+}
+
+void below(Svg& c, const Panel& p, float x, const std::string& label) {
+  c.text({x, p.top + p.height + 20}, kSmall, label, kMuted, kMiddle);
+}
+void axis_name(Svg& c, const Panel& p, const char* name) {
+  c.text({p.left + p.width / 2, p.top + p.height + 42}, kSmall, name, kMuted, kMiddle);
+}
+
+void epoch_ticks(Svg& c, const Panel& p, int64_t epochs) {
   const auto every = std::max<int64_t>(1, static_cast<int64_t>(nice_step(static_cast<double>(epochs), 10)));
   for (int64_t e = 1; e <= epochs; ++e)
-    if (epochs <= 10 || e % every == 0)
-      c.text(p.x(static_cast<double>(e)), p.top + p.height + 20, 10, fmt::format("{}", e), kMuted, 0.5F);
-  c.text(p.left + p.width / 2, p.top + p.height + 42, 10, "epoch", kMuted, 0.5F);
+    if (epochs <= 10 || e % every == 0) below(c, p, p.x(static_cast<double>(e)), fmt::format("{}", e));
+  axis_name(c, p, "epoch");
 }
 
 // Loss by step, on a logarithmic axis: each step in a light colour, the running mean in a bold one.
-void loss_panel(Canvas& c, const TrainingCurve& curve) {
+void loss_panel(Svg& c, const TrainingCurve& curve) {
   double low = 1e30, high = 0;
   for (float v : curve.step_losses)
     if (std::isfinite(v) && v > 0) {
@@ -73,22 +85,26 @@ void loss_panel(Canvas& c, const TrainingCurve& curve) {
         grid_line(c, p, at, fmt::format("{:g}", std::pow(10, decade) * factor));
     }
   const double step = nice_step(n, 6);
-  for (double s = 0; s <= n + 1e-9; s += step) c.text(p.x(s), p.top + p.height + 20, 10, number(s), kMuted, 0.5F);
-  c.text(p.left + p.width / 2, p.top + p.height + 42, 10, "step", kMuted, 0.5F);
+  for (double s = 0; s <= n + 1e-9; s += step) below(c, p, p.x(s), number(s));
+  axis_name(c, p, "step");
   if (curve.steps_per_epoch > 0)
     for (int64_t s = curve.steps_per_epoch; s < static_cast<int64_t>(curve.step_losses.size());
-         s += curve.steps_per_epoch)
-      c.line({{p.x(static_cast<double>(s)), p.top}, {p.x(static_cast<double>(s)), p.top + p.height}}, 1, kFrame);
+         s += curve.steps_per_epoch) {
+      const float x = p.x(static_cast<double>(s));
+      straight(c, {x, p.top}, {x, p.top + p.height}, kFrame);
+    }
 
   std::vector<Point> raw, smooth;
   double mean = 0, weight = 0;
   constexpr double kKeep = 0.96;
+  constexpr float kSpacing = 0.25F;  // pixels: a long run is drawn with a strided subset of its steps
   for (size_t i = 0; i < curve.step_losses.size(); ++i) {
     const double v = curve.step_losses[i];
     if (!std::isfinite(v)) continue;
     mean = mean * kKeep + v * (1 - kKeep);
     weight = weight * kKeep + (1 - kKeep);
     const float x = p.x(static_cast<double>(i) + 1);
+    if (!raw.empty() && x - raw.back().x < kSpacing) continue;
     raw.push_back({x, p.y(std::log10(std::max(v, low)))});
     smooth.push_back({x, p.y(std::log10(std::max(mean / weight, low)))});
   }
@@ -97,7 +113,7 @@ void loss_panel(Canvas& c, const TrainingCurve& curve) {
   c.line(smooth, 2.4F, kLoss);
 }
 
-void accuracy_panel(Canvas& c, const TrainingCurve& curve) {
+void accuracy_panel(Svg& c, const TrainingCurve& curve) {
   const auto n = static_cast<int64_t>(curve.epochs.size());
   double low = 1;
   for (const EpochPoint& e : curve.epochs) low = std::min(low, e.accuracy);
@@ -114,13 +130,13 @@ void accuracy_panel(Canvas& c, const TrainingCurve& curve) {
   for (Point at : line) c.disc(at, 4.5F, kAccuracy);
   if (!line.empty()) {
     const float x = std::min(line.back().x, p.left + p.width - 30);
-    c.text(x, line.back().y + (line.back().y > p.top + 40 ? -14 : 26), 12,
-           fmt::format("{:.2f}", 100 * curve.epochs.back().accuracy), kAccuracy, 0.5F, 1.2F);
+    c.text({x, line.back().y + (line.back().y > p.top + 40 ? -14 : 26)}, kMedium,
+           fmt::format("{:.2f}", 100 * curve.epochs.back().accuracy), kAccuracy, kMiddle, true);
   }
   epoch_ticks(c, p, n);
 }
 
-void speed_panel(Canvas& c, const TrainingCurve& curve) {
+void speed_panel(Svg& c, const TrainingCurve& curve) {
   const auto n = static_cast<int64_t>(curve.epochs.size());
   double high = 1;
   for (const EpochPoint& e : curve.epochs) high = std::max(high, e.images_per_second);
@@ -132,21 +148,21 @@ void speed_panel(Canvas& c, const TrainingCurve& curve) {
   for (int64_t e = 0; e < n; ++e) {
     const double v = curve.epochs[static_cast<size_t>(e)].images_per_second;
     const float x = p.x(static_cast<double>(e + 1));
-    c.rectangle(x - bar / 2, p.y(v), bar, p.top + p.height - p.y(v), kSpeed);
-    if (n <= 5) c.text(x, p.y(v) - 8, 10, fmt::format("{:.0f}", v), kSpeed, 0.5F, 1.2F);
+    c.rectangle({x - bar / 2, p.y(v)}, bar, p.top + p.height - p.y(v), kSpeed);
+    if (n <= 5) c.text({x, p.y(v) - 8}, kSmall, fmt::format("{:.0f}", v), kSpeed, kMiddle, true);
   }
   epoch_ticks(c, p, n);
 }
 
 }  // namespace
 
-std::string plot_png(const TrainingCurve& curve) {
-  Canvas c(1280, 720, kPaper);
-  c.text(40, 58, 18, curve.title, kInk, 0, 1.3F);
+std::string plot_svg(const TrainingCurve& curve) {
+  Svg c(1280, 720, kPaper);
+  c.text({40, 58}, kLarge, curve.title, kInk, kStart, true);
   loss_panel(c, curve);
   accuracy_panel(c, curve);
   speed_panel(c, curve);
-  return c.png();
+  return c.file();
 }
 
 }  // namespace strata::cli

@@ -1,5 +1,6 @@
 // The picture of a training run: loss by step, test accuracy and speed by epoch.
 #pragma once
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,6 @@ struct TrainingCurve {
   std::vector<EpochPoint> epochs;  // finished ones
 };
 
-std::string plot_png(const TrainingCurve& curve);  // the bytes of a PNG file
+std::string plot_svg(const TrainingCurve& curve);  // the text of an SVG file
 
 }  // namespace strata::cli
