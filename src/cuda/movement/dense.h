@@ -2,9 +2,18 @@
 #pragma once
 #include "cuda/common/tensors.h"
 #include "cuda/pointwise/pointwise.h"
+#include "record/kernel.h"
 
 namespace strata::cuda {
 
+// The tensor itself, or a contiguous copy in the workspace. While planning (`copies` is false), only its bytes are
+// counted.
+inline Tensor dense(const TensorImpl& t, Workspace& workspace, bool copies) {
+  if (t.contiguous) return alias(t);
+  Tensor made = workspace.take(t.sizes(), t.dtype);
+  if (copies) copy(*made, t);
+  return made;
+}
 inline Tensor dense(const TensorImpl& t) {
   if (t.contiguous) return alias(t);
   Tensor made = make_tensor(t.sizes(), t.dtype, t.device);
@@ -15,6 +24,8 @@ inline Tensor dense(const TensorImpl& t) {
 // An output that a kernel writes contiguously; finish() copies it to its target.
 class DenseOut {
  public:
+  DenseOut(const TensorImpl& to, Workspace& workspace)
+      : to_(to), held_(to.contiguous ? alias(to) : workspace.take(to.sizes(), to.dtype)) {}
   explicit DenseOut(const TensorImpl& to)
       : to_(to), held_(to.contiguous ? alias(to) : make_tensor(to.sizes(), to.dtype, to.device)) {}
   const TensorImpl& operator*() const { return *held_; }

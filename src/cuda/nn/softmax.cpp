@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "cuda/common/tensors.h"
+#include "cuda/movement/dense.h"
 #include "cuda/nn/softmax_params.h"
-#include "cuda/pointwise/pointwise.h"
 #include "cuda/runtime/stream.h"
 
 namespace strata::cuda {
@@ -31,12 +31,6 @@ SoftmaxPlan geometry(const SoftmaxCall& s) {
 }
 
 // The kernels use linear indices: other layouts are copied to the workspace.
-Tensor dense(const TensorImpl& t, Workspace& workspace, bool copies) {
-  if (t.contiguous) return alias(t);
-  const Tensor made = workspace.take(t.sizes(), t.dtype);
-  if (copies) copy(*made, t);
-  return made;
-}
 void count_workspace(const SoftmaxCall& s, Plan& plan) {
   Workspace workspace(plan);
   dense(s.x, workspace, false);

@@ -56,53 +56,67 @@ bool whole_columns(const ReducePlan& plan, const TensorImpl& x, const TensorImpl
          plan.gone.stride[0] % kVector == 0 && fits_vectors(x, &x) && fits_vectors(x, grad);
 }
 
+// How blocks share the elements of results that each become two numbers. `whole`: columns.cu reads them.
 struct Pairs {
-  Tensor memory;        // holds the results of the first launch
-  FinishParams finish;  // what the second launch needs from the first
+  bool columns;
+  int64_t per_block, part, parts;
+  Pairs(const ReducePlan& plan, bool whole)
+      : columns(by_columns(plan)), per_block(results_per_block(columns, plan.kept.count, plan.gone.count)) {
+    part = elements_per_part(plan.kept.count, plan.gone.count, per_block, kVector);
+    if (whole) {
+      const ColumnShares shares(plan.kept.count, plan.gone.count, kSums);
+      per_block = shares.columns;
+      part = shares.rows;
+    }
+    parts = ceil_div(plan.gone.count, part);
+  }
 };
+Tensor pair_memory(int64_t parts, const ReducePlan& plan, Workspace& workspace) {
+  return workspace.take(Shape(std::array{2 * parts * plan.kept.count}), DType::F64);
+}
+// Counts memory that is enough however the elements are read: alignment is not known before the call.
+void count_pairs(const ReducePlan& plan, Workspace& workspace) {
+  int64_t parts = Pairs(plan, false).parts;
+  if (plan.kept.count % kVector == 0) parts = std::max(parts, Pairs(plan, true).parts);
+  pair_memory(parts, plan, workspace);
+}
 
-// Reduces each result to two numbers. `by_column` may be null: columns are then read like any other layout.
-Pairs fold(const Function& kernel, const ColumnKernels* by_column, const ReducePlan& plan, PairParams p,
-           const TensorImpl& x, const TensorImpl* grad) {
+// Reduces each result to two numbers; kernels of columns.cu read adjacent columns. Returns what the second launch needs.
+FinishParams fold(const Function& kernel, const ColumnKernels& by_column, const ReducePlan& plan, PairParams p,
+                  const TensorImpl& x, const TensorImpl* grad, Workspace& workspace) {
+  const bool whole = by_columns(plan) && whole_columns(plan, x, grad);
+  const Pairs pairs(plan, whole);
+  const Tensor memory = pair_memory(pairs.parts, plan, workspace);
   p.x = address(&x);
   p.x_type = tag(&x);
   p.grad = address(grad);
   p.grad_type = tag(grad);
   p.kept = axes_params(plan.kept, plan.kept.stride, "moments");
   p.gone = axes_params(plan.gone, plan.gone.stride, "moments");
-  const bool columns = by_columns(plan), whole = by_column && columns && whole_columns(plan, x, grad);
-  int64_t per_block = results_per_block(columns, p.kept.count, p.gone.count);
-  p.columns = columns;
+  p.columns = pairs.columns;
+  p.per_block = static_cast<int32_t>(pairs.per_block);
   // The fastest reduced dimension is contiguous and a multiple of the vector size; all other strides are multiples of
   // it.
-  bool vectors = !columns && plan.gone.dims > 0 && plan.gone.stride[plan.gone.dims - 1] == 1 &&
+  bool vectors = !pairs.columns && plan.gone.dims > 0 && plan.gone.stride[plan.gone.dims - 1] == 1 &&
                  plan.gone.size[plan.gone.dims - 1] % kVector == 0 && fits_vectors(x, &x) && fits_vectors(x, grad);
   for (int d = 0; d < plan.kept.dims; ++d) vectors &= plan.kept.stride[d] % kVector == 0;
   for (int d = 0; d + 1 < plan.gone.dims; ++d) vectors &= plan.gone.stride[d] % kVector == 0;
   p.vectors = vectors;
-  p.part = elements_per_part(p.kept.count, p.gone.count, per_block, kVector);
-  if (whole) {
-    const ColumnShares shares(p.kept.count, p.gone.count, kSums);
-    per_block = shares.columns;
-    p.part = shares.rows;
-  }
-  p.per_block = static_cast<int32_t>(per_block);
-  const int64_t parts = ceil_div(p.gone.count, p.part);
-  Pairs out{.memory = make_tensor(Shape(std::array{2 * parts * p.kept.count}), DType::F64, x.device), .finish = {}};
-  p.first = reinterpret_cast<uint64_t>(out.memory.bytes());
-  p.second = p.first + static_cast<uint64_t>(parts * p.kept.count) * sizeof(double);
-  stream_of(x.device).launch(whole ? by_column->of(x, grad) : kernel,
-                             {static_cast<uint32_t>(ceil_div(p.kept.count, per_block)), static_cast<uint32_t>(parts)},
+  p.part = pairs.part;
+  p.first = address(*memory);
+  p.second = p.first + static_cast<uint64_t>(pairs.parts * p.kept.count) * sizeof(double);
+  stream_of(x.device).launch(whole ? by_column.of(x, grad) : kernel,
+                             {blocks_for(p.kept.count, pairs.per_block), static_cast<uint32_t>(pairs.parts)},
                              {kThreads}, 0, p);
-  FinishParams& f = out.finish;
+  FinishParams f{};
   f.first = p.first;
   f.second = p.second;
-  f.parts = parts;
+  f.parts = pairs.parts;
   f.part = p.part;
   f.count = p.gone.count;
   f.results = p.kept.count;
   f.kept = p.kept;
-  return out;
+  return f;
 }
 
 void finish(const Function& kernel, FinishParams& f, Device device) {
@@ -115,10 +129,11 @@ void finish(const Function& kernel, FinishParams& f, Device device) {
 // Center, scale, slope and shift of each channel: computed by a finishing kernel, used by apply().
 struct Affine {
   Tensor memory;
-  explicit Affine(const TensorImpl& x, FinishParams& f)
-      : memory(make_tensor(Shape(std::array{int64_t{4}, x.shape[1]}), compute_type(x.dtype), x.device)) {
-    const uint64_t step = static_cast<uint64_t>(x.shape[1]) * size_of(memory.dtype());
-    f.scale = reinterpret_cast<uint64_t>(memory.bytes());
+  Affine(const TensorImpl& x, Workspace& workspace)
+      : memory(workspace.take(Shape(std::array{int64_t{4}, x.shape[1]}), compute_type(x.dtype))) {}
+  void put(FinishParams& f) const {
+    const uint64_t step = static_cast<uint64_t>(memory.size(1)) * size_of(memory.dtype());
+    f.scale = address(*memory);
     f.slope = f.scale + step;
     f.shift = f.slope + step;
     f.center = f.shift + step;
@@ -176,6 +191,17 @@ const ColumnKernels& column_row_gradient() {
   static const ColumnKernels kernels("row_gradient");
   return kernels;
 }
+// The same shape and dtype, contiguous.
+Tensor contiguous_geometry(const TensorImpl& x, Shape shape) {
+  Tensor t = alias(x);
+  t->set_shape(shape);
+  t->set_contiguous_strides();
+  return t;
+}
+ReducePlan channel_plan(const TensorImpl& x) {
+  if (channels_in_rows(x)) return {x, all_but_channels(x)};
+  return {*contiguous_geometry(x, x.sizes()), all_but_channels(x)};
+}
 }  // namespace
 
 bool channels_in_rows(const TensorImpl& x) {
@@ -184,30 +210,43 @@ bool channels_in_rows(const TensorImpl& x) {
   return plan.gone.dims == 1 && plan.gone.stride[0] == x.shape[1] && whole_columns(plan, x, nullptr);
 }
 
-void moments(const TensorImpl& x, uint32_t reduced, double correction, bool root, const TensorImpl* variance,
-             const TensorImpl* mean) {
+const char* plan_moments(const MomentsCall& m, Plan& plan) {
+  Workspace workspace(plan);
+  if ((m.variance ? m.variance : m.mean)->numel > 0 && m.x.numel > 0) count_pairs({m.x, m.reduced}, workspace);
+  return nullptr;
+}
+
+void run_moments(const MomentsCall& m, const Call& c, const Plan&) {
   static const Function kernels[] = {{"moments", "moments_f32"}, {"moments", "moments_f64"}};
   static const Function last("moments", "finish_moments");
-  if ((variance ? variance : mean)->numel == 0) return;
+  const TensorImpl& x = m.x;
+  if ((m.variance ? m.variance : m.mean)->numel == 0) return;
   if (x.numel == 0) {
-    for (const TensorImpl* t : {variance, mean})
+    for (const TensorImpl* t : {m.variance, m.mean})
       if (t) fill(*t, std::numeric_limits<double>::quiet_NaN());
     return;
   }
-  const ReducePlan plan(x, reduced);
-  Pairs pairs = fold(kernels[wide(x)], &column_moments(), plan, {}, x, nullptr);
-  FinishParams& f = pairs.finish;
-  f.variance = address(variance);
-  f.average = address(mean);
-  f.root = root;
-  f.correction = correction;
-  f.variance_type = tag(variance);
-  f.average_type = tag(mean);
+  Workspace workspace(c);
+  const ReducePlan plan(x, m.reduced);
+  FinishParams f = fold(kernels[wide(x)], column_moments(), plan, {}, x, nullptr, workspace);
+  f.variance = address(m.variance);
+  f.average = address(m.mean);
+  f.root = m.root;
+  f.correction = m.correction;
+  f.variance_type = tag(m.variance);
+  f.average_type = tag(m.mean);
   for (int d = 0; d < plan.kept.dims; ++d) f.out_stride[d] = plan.kept.out_stride[plan.kept.dims - 1 - d];
   finish(last, f, x.device);
 }
 
-void batch_norm(const BatchNorm& b) {
+void count_batch_norm(const TensorImpl& x, bool training, Workspace& workspace) {
+  if (x.numel == 0) return;
+  if (!training) return;
+  count_pairs(channel_plan(x), workspace);
+  const Affine affine(x, workspace);
+}
+
+void batch_norm(const BatchNorm& b, Workspace& workspace) {
   static const Function kernels[] = {{"moments", "moments_f32"}, {"moments", "moments_f64"}};
   static const Function last[] = {{"moments", "batch_norm_f32"}, {"moments", "batch_norm_f64"}};
   const TensorImpl& x = b.x;
@@ -226,8 +265,7 @@ void batch_norm(const BatchNorm& b) {
     p.eps = b.eps;
     return apply(p, x, nullptr, b.y);
   }
-  Pairs pairs = fold(kernels[wide(x)], &column_moments(), ReducePlan(x, all_but_channels(x)), {}, x, nullptr);
-  FinishParams& f = pairs.finish;
+  FinishParams f = fold(kernels[wide(x)], column_moments(), channel_plan(x), {}, x, nullptr, workspace);
   f.weight = address(b.weight);
   f.weight_type = tag(b.weight);
   f.bias = address(b.bias);
@@ -240,14 +278,15 @@ void batch_norm(const BatchNorm& b) {
   f.rstd = address(b.rstd);
   f.momentum = b.momentum;
   f.eps = b.eps;
-  const Affine affine(x, f);
+  const Affine affine(x, workspace);
+  affine.put(f);
   finish(last[wide(x)], f, x.device);
   apply(factors_of(f), x, nullptr, b.y);
 }
 
 void batch_norm_backward(const TensorImpl& grad, const TensorImpl& x, const TensorImpl* weight, const TensorImpl& mean,
                          const TensorImpl& rstd, const TensorImpl& grad_x, const TensorImpl& grad_weight,
-                         const TensorImpl& grad_bias) {
+                         const TensorImpl& grad_bias, Workspace& workspace) {
   static const Function kernels[] = {{"moments", "gradient_f32"}, {"moments", "gradient_f64"}};
   static const Function last[] = {{"moments", "batch_norm_backward_f32"}, {"moments", "batch_norm_backward_f64"}};
   if (x.numel == 0) {
@@ -257,8 +296,7 @@ void batch_norm_backward(const TensorImpl& grad, const TensorImpl& x, const Tens
   }
   PairParams p{};
   p.mean = address(&mean);
-  Pairs pairs = fold(kernels[wide(x)], &column_gradient(), ReducePlan(x, all_but_channels(x)), p, x, &grad);
-  FinishParams& f = pairs.finish;
+  FinishParams f = fold(kernels[wide(x)], column_gradient(), channel_plan(x), p, x, &grad, workspace);
   f.weight = address(weight);
   f.weight_type = tag(weight);
   f.mean = address(&mean);
@@ -267,13 +305,15 @@ void batch_norm_backward(const TensorImpl& grad, const TensorImpl& x, const Tens
   f.grad_weight_type = tag(&grad_weight);
   f.grad_bias = address(&grad_bias);
   f.grad_bias_type = tag(&grad_bias);
-  const Affine affine(x, f);
+  const Affine affine(x, workspace);
+  affine.put(f);
   finish(last[wide(x)], f, x.device);
   apply(factors_of(f), x, &grad, grad_x);
 }
 
 void column_grad_sums(int64_t rows, const TensorImpl& grad, const TensorImpl& x, const TensorImpl* mean,
-                      const TensorImpl& rstd, const TensorImpl& grad_weight, const TensorImpl* grad_bias) {
+                      const TensorImpl& rstd, const TensorImpl& grad_weight, const TensorImpl* grad_bias,
+                      Workspace& workspace) {
   static const Function kernels[] = {{"moments", "gradient_f32"}, {"moments", "gradient_f64"}};
   static const Function last[] = {{"moments", "columns_f32"}, {"moments", "columns_f64"}};
   if (grad_weight.numel == 0) return;
@@ -282,19 +322,22 @@ void column_grad_sums(int64_t rows, const TensorImpl& grad, const TensorImpl& x,
     if (grad_bias) fill(*grad_bias, 0);
     return;
   }
-  const Tensor flat = alias(x);  // the same memory as [rows, columns]
-  flat->set_shape(Shape(std::array{rows, x.numel / rows}));
-  flat->set_contiguous_strides();
+  const Tensor flat = contiguous_geometry(x, Shape(std::array{rows, x.numel / rows}));
   PairParams p{};
   p.mean = address(mean);
   p.rstd = address(&rstd);
-  Pairs pairs = fold(kernels[wide(x)], &column_row_gradient(), ReducePlan(*flat, 1), p, *flat, &grad);
-  FinishParams& f = pairs.finish;
+  FinishParams f = fold(kernels[wide(x)], column_row_gradient(), ReducePlan(*flat, 1), p, *flat, &grad, workspace);
   f.grad_weight = address(&grad_weight);
   f.grad_weight_type = tag(&grad_weight);
   f.grad_bias = address(grad_bias);
   f.grad_bias_type = tag(grad_bias);
   finish(last[wide(x)], f, x.device);
+}
+
+void count_column_grad_sums(int64_t rows, const TensorImpl& x, Workspace& workspace) {
+  if (x.numel == 0) return;
+  const Tensor flat = contiguous_geometry(x, Shape(std::array{rows, x.numel / rows}));
+  count_pairs(ReducePlan(*flat, 1), workspace);
 }
 
 }  // namespace strata::cuda

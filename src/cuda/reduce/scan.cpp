@@ -2,6 +2,7 @@
 #include "cuda/reduce/scan.h"
 
 #include <array>
+#include <optional>
 #include <string>
 
 #include "cuda/movement/dense.h"
@@ -25,28 +26,45 @@ struct Kernels {
   Function lines[3], tiles[3];
 };
 
-// Lines that several blocks share.
-void launch_tiles(const Function& kernel, ScanParams& p, int64_t element, Device device) {
-  constexpr int64_t kState = 16;  // bytes, at most
-  p.tiles = ceil_div(p.n, kThreads * kScanVectors * (16 / element));
-  p.groups = ceil_div(p.tiles, kScanGroup);
-  const int64_t tiles = p.lines * p.tiles, groups = p.lines * p.groups;
-  const Tensor states = make_tensor(Shape(std::array{(tiles + 2 * groups) * kState}), DType::U8, device),
-               flags = make_tensor(Shape(std::array{tiles + 2 * groups + 1}), DType::I32, device);
-  fill(*flags, 0);
-  const auto at = [](const Tensor& t, int64_t bytes) { return address(*t) + static_cast<uint64_t>(bytes); };
-  p.tile_states = at(states, 0);
-  p.group_states = at(states, tiles * kState);
-  p.whole_states = at(states, (tiles + groups) * kState);
-  p.tile_flags = at(flags, 0);
-  p.group_flags = at(flags, tiles * 4);
-  p.whole_flags = at(flags, (tiles + groups) * 4);
-  p.ticket = at(flags, (tiles + 2 * groups) * 4);
-  stream_of(device).launch(kernel, {static_cast<uint32_t>(tiles)}, {kThreads}, 0, p);
+bool one_thread_per_line(const Split& s) { return s.inner > 1 && s.lines() >= kManyLines; }
+int warps_per_line(const Split& s) { return s.n <= kThreads ? 1 : kWarps; }
+uint32_t blocks_of(const Split& s) {
+  return warps_per_line(s) == 1 ? blocks_for(s.lines(), kWarps) : static_cast<uint32_t>(s.lines());
+}
+// Whether several blocks share a line.
+bool in_tiles(const Split& s) { return !one_thread_per_line(s) && blocks_of(s) < kEnoughBlocks && s.n >= kLong; }
+
+// The memory through which the blocks of a line communicate.
+struct Tiles {
+  static constexpr int64_t kState = 16;  // bytes, at most
+  int64_t per_line, groups_per_line, count, groups;
+  Tensor states, flags;
+  Tiles(const Split& s, DType compute, Workspace& workspace)
+      : per_line(ceil_div(s.n, kThreads * kScanVectors * (16 / static_cast<int64_t>(size_of(compute))))),
+        groups_per_line(ceil_div(per_line, kScanGroup)),
+        count(s.lines() * per_line),
+        groups(s.lines() * groups_per_line),
+        states(workspace.take(Shape(std::array{(count + 2 * groups) * kState}), DType::U8)),
+        flags(workspace.take(Shape(std::array{count + 2 * groups + 1}), DType::I32)) {}
+};
+
+void launch_tiles(const Function& kernel, ScanParams& p, const Tiles& t, Device device) {
+  p.tiles = t.per_line;
+  p.groups = t.groups_per_line;
+  fill(*t.flags, 0);
+  const auto at = [](const Tensor& memory, int64_t bytes) { return address(*memory) + static_cast<uint64_t>(bytes); };
+  p.tile_states = at(t.states, 0);
+  p.group_states = at(t.states, t.count * Tiles::kState);
+  p.whole_states = at(t.states, (t.count + t.groups) * Tiles::kState);
+  p.tile_flags = at(t.flags, 0);
+  p.group_flags = at(t.flags, t.count * 4);
+  p.whole_flags = at(t.flags, (t.count + t.groups) * 4);
+  p.ticket = at(t.flags, (t.count + 2 * t.groups) * 4);
+  stream_of(device).launch(kernel, {static_cast<uint32_t>(t.count)}, {kThreads}, 0, p);
 }
 
 void launch(const Kernels& kernels, const TensorImpl& x, const Split& s, const TensorImpl& out,
-            const TensorImpl* places) {
+            const TensorImpl* places, Workspace& workspace) {
   ScanParams p{};
   p.x = address(x);
   p.x_type = tag(x);
@@ -59,38 +77,45 @@ void launch(const Kernels& kernels, const TensorImpl& x, const Split& s, const T
   const DType compute = compute_type(out.dtype);
   const size_t type = kernel_index(compute);
   const Stream stream = stream_of(out.device);
-  if (p.inner > 1 && p.lines >= kManyLines) {
+  if (one_thread_per_line(s)) {
     p.walk = 1;
     return stream.launch(kernels.lines[type], {blocks_for(p.lines, kThreads)}, {kThreads}, 0, p);
   }
   const auto items = 16 / size_of(compute);
   p.vectors = p.inner == 1 && (p.lines == 1 || p.n % static_cast<int64_t>(items) == 0) &&
               p.x % (items * size_of(x.dtype)) == 0 && p.out % (items * size_of(out.dtype)) == 0;
-  p.warps = p.n <= kThreads ? 1 : kWarps;
-  const uint32_t blocks = p.warps == 1 ? blocks_for(p.lines, kWarps) : static_cast<uint32_t>(p.lines);
-  if (blocks < kEnoughBlocks && p.n >= kLong)
-    return launch_tiles(kernels.tiles[type], p, static_cast<int64_t>(size_of(compute)), out.device);
-  stream.launch(kernels.lines[type], {blocks}, {kThreads}, 0, p);
+  p.warps = warps_per_line(s);
+  if (in_tiles(s)) return launch_tiles(kernels.tiles[type], p, Tiles(s, compute, workspace), out.device);
+  stream.launch(kernels.lines[type], {blocks_of(s)}, {kThreads}, 0, p);
+}
+
+const Kernels& kernels_of(const ScanCall& s) {
+  static const Kernels folds[] = {Kernels("sum"), Kernels("prod"), Kernels("log_sum")};
+  static const Kernels extremes[] = {Kernels("least"), Kernels("most")};
+  return s.places ? extremes[s.largest] : folds[static_cast<int>(s.kind)];
 }
 }  // namespace
 
-void scan(Scan kind, const TensorImpl& x, int dim, const TensorImpl& out) {
-  static const Kernels kernels[] = {Kernels("sum"), Kernels("prod"), Kernels("log_sum")};
-  if (x.numel == 0) return;
-  const Tensor from = dense(x);
-  const DenseOut to(out);
-  launch(kernels[static_cast<int>(kind)], *from, Split(x, dim), *to, nullptr);
-  to.finish();
+const char* plan_scan(const ScanCall& s, Plan& plan) {
+  Workspace workspace(plan);
+  std::optional<DenseOut> places;
+  dense(s.x, workspace, false);
+  const DenseOut to(s.out, workspace);
+  if (s.places) places.emplace(*s.places, workspace);
+  if (const Split lines(s.x, s.dim); in_tiles(lines)) const Tiles memory(lines, compute_type(s.out.dtype), workspace);
+  return nullptr;
 }
 
-void scan_extremes(bool largest, const TensorImpl& x, int dim, const TensorImpl& values, const TensorImpl& indices) {
-  static const Kernels kernels[] = {Kernels("least"), Kernels("most")};
-  if (x.numel == 0) return;
-  const Tensor from = dense(x);
-  const DenseOut to(values), places(indices);
-  launch(kernels[largest], *from, Split(x, dim), *to, &*places);
+void run_scan(const ScanCall& s, const Call& c, const Plan&) {
+  if (s.x.numel == 0) return;
+  Workspace workspace(c);
+  const Tensor from = dense(s.x, workspace, true);
+  const DenseOut to(s.out, workspace);
+  std::optional<DenseOut> places;
+  if (s.places) places.emplace(*s.places, workspace);
+  launch(kernels_of(s), *from, Split(s.x, s.dim), *to, places ? &**places : nullptr, workspace);
   to.finish();
-  places.finish();
+  if (places) places->finish();
 }
 
 }  // namespace strata::cuda

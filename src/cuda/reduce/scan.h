@@ -1,11 +1,19 @@
-// Scans on a device, with the interface of cpu/reduce/scan.h.
+// Scans on a device.
 #pragma once
+#include "record/kernel.h"
 #include "record/kinds.h"
-#include "tensor/tensor.h"
 
 namespace strata::cuda {
 
-void scan(Scan kind, const TensorImpl& x, int dim, const TensorImpl& out);
-void scan_extremes(bool largest, const TensorImpl& x, int dim, const TensorImpl& values, const TensorImpl& indices);
+struct ScanCall {
+  const TensorImpl& x;
+  int dim;
+  const TensorImpl& out;
+  Scan kind = Scan::Sum;
+  const TensorImpl* places = nullptr;  // indices: a scan for extremes instead of `kind`
+  bool largest = false;                // of the extremes
+};
+const char* plan_scan(const ScanCall& s, Plan& plan);
+void run_scan(const ScanCall& s, const Call& c, const Plan& plan);
 
 }  // namespace strata::cuda

@@ -1,9 +1,12 @@
 #include "cuda/runtime/allocator.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <tuple>
 
 #include "base/error.h"
+#include "base/trace.h"
 #include "record/op.h"
 
 namespace strata::cuda {
@@ -29,6 +32,9 @@ bool Allocator::BySize::operator()(const Block* a, const Block* b) const {
 }
 
 Ref<Storage> Allocator::allocate(size_t bytes, driver::CUstream stream) {
+  trace::Span span(trace::Layer::Runtime, "allocate");
+  if (span.active()) [[unlikely]]
+    span.detail(fmt::format("{} bytes", bytes));
   gpu_.activate();
   std::unique_ptr<const std::string> line;
   if (history.load(std::memory_order_relaxed)) [[unlikely]]

@@ -130,54 +130,94 @@ void run_batch_norm(const Call& c) {
   });
 }
 
-// The kernels process rows of channels as they are, and anything else in the order of a contiguous tensor.
-Tensor for_channels(const Tensor& x) { return cuda::channels_in_rows(*x) ? alias(*x) : dense(x); }
-Tensor result_for_channels(const Tensor& out, const Tensor& x) {
-  return out->contiguous || cuda::channels_in_rows(*x) ? out : make_tensor(out.shape(), out.dtype(), out.device());
-}
-
-// A kernel writes running statistics in place: if they are not contiguous, a copy is written back afterwards.
-void batch_norm_on_device(const Call& c) {
+// What the kernels of a device read and write. They process rows of channels as they are, and anything else in the order
+// of a contiguous tensor, in the workspace if need be. Without `copies` only its bytes are counted.
+struct ChannelOrder {
+  bool rows;
+  Tensor x, out;
+  ChannelOrder(const Tensor& input, const Tensor& result, Workspace& w, bool copies)
+      : rows(cuda::channels_in_rows(*input)), x(rows ? alias(*input) : dense(input, w, copies)), out(result) {
+    if (!rows && !result->contiguous) out = w.take(result.shape(), result.dtype());
+  }
+  void finish(const Tensor& result) const {
+    if (out.get() != result.get()) copy_values(*result, *out);
+  }
+};
+struct DeviceInputs {
+  ChannelOrder order;
+  Tensor weight, bias, mean, var;
+  DeviceInputs(const Call& c, const args::native_batch_norm& a, Workspace& w, bool copies)
+      : order(a.share_input(), c.outs[0], w, copies),
+        weight(dense(a.share_weight(), w, copies)),
+        bias(dense(a.share_bias(), w, copies)),
+        mean(dense(a.share_running_mean(), w, copies)),
+        var(dense(a.share_running_var(), w, copies)) {}
+};
+const char* plan_batch_norm(const Call& c, Plan& plan) {
   const args::native_batch_norm a(c);
-  const Tensor x = for_channels(a.share_input()), y = result_for_channels(c.outs[0], x),
-               weight = dense(a.share_weight()), bias = dense(a.share_bias()), mean = dense(a.share_running_mean()),
-               var = dense(a.share_running_var());
+  Workspace workspace(plan);
+  const DeviceInputs in(c, a, workspace, false);
+  cuda::count_batch_norm(a.input(), a.training(), workspace);
+  return nullptr;
+}
+// A kernel writes running statistics in place: if they are not contiguous, a copy is written back afterwards.
+void batch_norm_on_device(const Call& c, const Plan&) {
+  const args::native_batch_norm a(c);
+  Workspace workspace(c);
+  const DeviceInputs in(c, a, workspace, true);
   const bool training = a.training();
-  cuda::batch_norm({.x = *x,
-                    .y = *y,
-                    .weight = weight.get(),
-                    .bias = bias.get(),
-                    .running_mean = mean.get(),
-                    .running_var = var.get(),
+  cuda::batch_norm({.x = *in.order.x,
+                    .y = *in.order.out,
+                    .weight = in.weight.get(),
+                    .bias = in.bias.get(),
+                    .running_mean = in.mean.get(),
+                    .running_var = in.var.get(),
                     .mean = training ? c.outs[1].get() : nullptr,
                     .rstd = training ? c.outs[2].get() : nullptr,
                     .momentum = a.momentum(),
-                    .eps = a.eps()});
+                    .eps = a.eps()},
+                   workspace);
   const auto put_back = [&](const TensorImpl* running, const Tensor& now) {
     if (training && running && now.bytes() != running->data) copy_values(*running, *now);
   };
-  put_back(a.running_mean(), mean);
-  put_back(a.running_var(), var);
-  if (y.get() != c.outs[0].get()) copy_values(*c.outs[0], *y);
+  put_back(a.running_mean(), in.mean);
+  put_back(a.running_var(), in.var);
+  in.order.finish(c.outs[0]);
 }
-void batch_norm_backward_on_device(const Call& c) {
-  const args::batch_norm_backward a(c);
-  const Tensor x = for_channels(a.share_input()), out = result_for_channels(c.outs[0], x),
-               weight = dense(a.share_weight());
-  Tensor g = alias(a.grad());
-  const bool ready = cuda::channels_in_rows(*x)
-                       ? std::equal(g->strides, g->strides + g->ndim, x->strides) && cuda::channels_in_rows(*g)
-                       : g->contiguous;
-  if (!ready) {  // in the order of x
-    const Tensor ordered = make_tensor(x.shape(), g.dtype(), g.device());
-    ordered->set_strides_like(*x);
+
+struct DeviceGradInputs {
+  ChannelOrder order;
+  Tensor grad, weight, mean, rstd;
+  DeviceGradInputs(const Call& c, const args::batch_norm_backward& a, Workspace& w, bool copies)
+      : order(a.share_input(), c.outs[0], w, copies),
+        grad(in_order(a.share_grad(), a.input(), w, copies)),
+        weight(dense(a.share_weight(), w, copies)),
+        mean(dense(a.share_mean(), compute_type(a.input().dtype), w, copies)),
+        rstd(dense(a.share_rstd(), compute_type(a.input().dtype), w, copies)) {}
+  // The gradient with the strides of x, aligned alike, or contiguous.
+  Tensor in_order(const Tensor& g, const TensorImpl& x, Workspace& w, bool copies) const {
+    if (!order.rows) return dense(g, w, copies);
+    if (std::equal(g->strides, g->strides + g->ndim, x.strides) && cuda::channels_in_rows(*g)) return alias(*g);
+    Tensor ordered = w.take(g.shape(), g.dtype());
+    if (!copies) return ordered;
+    ordered->set_strides_like(x);
     copy_values(*ordered, *g);
-    g = ordered;
+    return ordered;
   }
-  const DType type = compute_type(x.dtype());
-  const Tensor mean = dense(a.share_mean(), type), rstd = dense(a.share_rstd(), type);
-  cuda::batch_norm_backward(*g, *x, weight.get(), *mean, *rstd, *out, *c.outs[1], *c.outs[2]);
-  if (out.get() != c.outs[0].get()) copy_values(*c.outs[0], *out);
+};
+const char* plan_batch_norm_backward(const Call& c, Plan& plan) {
+  const args::batch_norm_backward a(c);
+  Workspace workspace(plan);
+  const DeviceGradInputs in(c, a, workspace, false);
+  cuda::count_batch_norm(a.input(), true, workspace);
+  return nullptr;
+}
+void batch_norm_backward_on_device(const Call& c, const Plan&) {
+  Workspace workspace(c);
+  const DeviceGradInputs in(c, args::batch_norm_backward(c), workspace, true);
+  cuda::batch_norm_backward(*in.grad, *in.order.x, in.weight.get(), *in.mean, *in.rstd, *in.order.out, *c.outs[1],
+                            *c.outs[2], workspace);
+  in.order.finish(c.outs[0]);
 }
 
 void plain_batch_norm(const Call& c) {
@@ -274,7 +314,7 @@ STRATA_OP(native_batch_norm,
   .infer(infer_batch_norm)
   .kernel("channels", run_batch_norm)
   .kernel("reference", plain_batch_norm)
-  .cuda("channels", batch_norm_on_device)
+  .planned(Backend::Cuda, "channels", plan_batch_norm, batch_norm_on_device)
   .saves({"input", "weight", "running_mean", "running_var"})
   .saves_result({1, 2})
   .no_grad_outputs({1, 2})
@@ -359,7 +399,7 @@ STRATA_OP(batch_norm_backward,
             });
           })
   .kernel("reference", plain_batch_norm_backward)
-  .cuda("channels", batch_norm_backward_on_device)
+  .planned(Backend::Cuda, "channels", plan_batch_norm_backward, batch_norm_backward_on_device)
   .samples({"f(3,4), f(3,4), f(4), f(4), p(4)"});
 
 STRATA_OP(instance_norm,

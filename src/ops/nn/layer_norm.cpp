@@ -169,33 +169,59 @@ void run_norm_backward(const Call& c) {
   });
 }
 
-void layer_norm_on_device(const Call& c) {
-  const args::layer_norm_core a(c);
-  const Tensor x = dense(a.share_input()), weight = dense(a.share_weight()), bias = dense(a.share_bias());
-  cuda::norm_rows(*x, checked_numel(a.normalized_shape()), weight.get(), bias.get(), a.eps(), *c.outs[0],
-                  c.outs[1].get(), *c.outs[2]);
+// Contiguous versions of the inputs, in the workspace. V: the view of layer_norm, or of rms_norm, which has no bias.
+template <class V> constexpr bool centers = requires(const V& a) { a.bias(); };
+template <class V> struct DeviceInputs {
+  Tensor x, weight, bias;
+  DeviceInputs(const V& a, Workspace& w, bool copies)
+      : x(dense(a.share_input(), w, copies)), weight(dense(a.share_weight(), w, copies)) {
+    if constexpr (centers<V>) bias = dense(a.share_bias(), w, copies);
+  }
+};
+template <class V> const char* plan_norm(const Call& c, Plan& plan) {
+  Workspace workspace(plan);
+  const DeviceInputs<V> in(V(c), workspace, false);
+  return nullptr;
 }
-void rms_norm_on_device(const Call& c) {
-  const args::fused_rms_norm a(c);
-  const Tensor x = dense(a.share_input()), weight = dense(a.share_weight());
-  cuda::norm_rows(*x, checked_numel(a.normalized_shape()), weight.get(), nullptr, a.eps(), *c.outs[0], nullptr,
-                  *c.outs[1]);
+template <class V> void norm_on_device(const Call& c, const Plan&) {
+  const V a(c);
+  Workspace workspace(c);
+  const DeviceInputs<V> in(a, workspace, true);
+  cuda::norm_rows(*in.x, checked_numel(a.normalized_shape()), in.weight.get(), in.bias.get(), a.eps(), *c.outs[0],
+                  centers<V> ? c.outs[1].get() : nullptr, *c.outs[centers<V> ? 2 : 1]);
 }
-void norm_backward_on_device(const Call& c) {
+
+struct DeviceGradInputs {
+  Tensor grad, x, weight, mean, rstd;
+  DeviceGradInputs(const args::row_norm_backward& a, Workspace& w, bool copies)
+      : grad(dense(a.share_grad(), w, copies)),
+        x(dense(a.share_input(), w, copies)),
+        weight(dense(a.share_weight(), w, copies)),
+        rstd(dense(a.share_rstd(), compute_type(a.input().dtype), w, copies)) {
+    if (a.has_mean()) mean = dense(a.share_mean(), compute_type(a.input().dtype), w, copies);
+  }
+};
+const char* plan_norm_backward(const Call& c, Plan& plan) {
   const args::row_norm_backward a(c);
-  const Tensor g = dense(a.share_grad()), x = dense(a.share_input()), weight = dense(a.share_weight());
-  const DType type = compute_type(x.dtype());
-  const Tensor mean = dense(a.share_mean(), type), rstd = dense(a.share_rstd(), type);
   const int64_t n = checked_numel(a.normalized_shape());
-  cuda::norm_rows_backward(*g, *x, n, mean.get(), *rstd, weight.get(), *c.outs[0]);
+  Workspace workspace(plan);
+  const DeviceGradInputs in(a, workspace, false);
+  if (a.affine() && n) cuda::count_column_grad_sums(a.input().numel / n, a.input(), workspace);
+  return nullptr;
+}
+void norm_backward_on_device(const Call& c, const Plan&) {
+  const args::row_norm_backward a(c);
+  const int64_t n = checked_numel(a.normalized_shape());
+  Workspace workspace(c);
+  const DeviceGradInputs in(a, workspace, true);
+  cuda::norm_rows_backward(*in.grad, *in.x, n, in.mean.get(), *in.rstd, in.weight.get(), *c.outs[0]);
   if (a.affine())
-    cuda::column_grad_sums(n ? x.numel() / n : 0, *g, *x, mean.get(), *rstd, *c.outs[1],
-                           mean ? c.outs[2].get() : nullptr);
+    cuda::column_grad_sums(n ? in.x.numel() / n : 0, *in.grad, *in.x, in.mean.get(), *in.rstd, *c.outs[1],
+                           in.mean ? c.outs[2].get() : nullptr, workspace);
 }
 
 // Composed of other ops, for double gradients; also of the mean and the reciprocal standard deviation, which are
 // results. V: the view of layer_norm, or of rms_norm, which has neither mean nor bias.
-template <class V> constexpr bool centers = requires(const V& a) { a.bias(); };
 template <class V> Grads differentiable_grads(const GradContext& c, const Tensor& g) {
   constexpr bool centred = centers<V>;
   const V a(c);
@@ -248,7 +274,7 @@ STRATA_OP(layer_norm_core,
   .infer(infer_layer_norm)
   .kernel("rows", run_layer_norm)
   .kernel("reference", plain_layer_norm)
-  .cuda("rows", layer_norm_on_device)
+  .planned(Backend::Cuda, "rows", plan_norm<args::layer_norm_core>, norm_on_device<args::layer_norm_core>)
   .saves({"input", "weight"})
   .saves_result({1, 2})
   .grad(norm_grads<grads::layer_norm_core>)
@@ -318,7 +344,7 @@ STRATA_OP(fused_rms_norm,
             });
           })
   .kernel("reference", plain_rms_norm)
-  .cuda("rows", rms_norm_on_device)
+  .planned(Backend::Cuda, "rows", plan_norm<args::fused_rms_norm>, norm_on_device<args::fused_rms_norm>)
   .saves({"input", "weight"})
   .saves_result({1})
   .grad(norm_grads<grads::fused_rms_norm>)
@@ -351,7 +377,7 @@ STRATA_OP(row_norm_backward,
   .infer(infer_norm_backward)
   .kernel("rows", run_norm_backward)
   .kernel("reference", plain_norm_backward)
-  .cuda("rows", norm_backward_on_device)
+  .planned(Backend::Cuda, "rows", plan_norm_backward, norm_backward_on_device)
   .samples({"f(3,4), f(3,4), [4], f(3,1), p(3,1), f(4), True"});
 
 }  // namespace strata

@@ -192,6 +192,27 @@ Grads grad_max(const GradContext& c, const Tensor& g) {  // an adaptive pool has
   const grads::max_pool_core a(c);
   return {_plane_scatter(g, c.result(1), a.shape_of_input(), static_cast<int64_t>(a.kernel_size().size), true)};
 }
+
+// One window: a mean over all spatial dimensions.
+Reduction global_mean(const Call& c) {
+  const args::adaptive_avg_pool_core a(c);
+  const TensorImpl& x = a.input();
+  const auto dims = static_cast<int>(a.output_size().size);
+  const double window = static_cast<double>(x.numel) / static_cast<double>(c.out().numel());
+  return {Fold::Sum, x, ((1u << dims) - 1) << (x.ndim - dims), x.dtype, *c.out(), {window}};
+}
+const char* plan_global_mean(const Call& c, Plan& plan) {
+  const args::adaptive_avg_pool_core a(c);
+  for (const int64_t size : a.output_size())
+    if (size != 1) return "there is more than one window";
+  if (a.input().numel == 0) return "there are no elements";
+  const char* reason = nullptr;
+  for (const auto method : {cuda::ReduceMethod::Columns, cuda::ReduceMethod::Rows, cuda::ReduceMethod::Strided}) {
+    reason = cuda::plan_reduce(global_mean(c), method, plan);
+    if (!reason) break;
+  }
+  return reason;
+}
 }  // namespace
 
 STRATA_OP(max_pool_core,
@@ -296,19 +317,8 @@ STRATA_OP(adaptive_avg_pool_core, "_adaptive_avg_pool(Tensor input, int[] output
   })
   .kernel("windows", [](const Call& c) { run_mean(c, adaptive_plan(c, "adaptive_avg_pool")); })
   .kernel("reference", [](const Call& c) { plain_mean(c, adaptive_plan(c, "adaptive_avg_pool")); })
-  .cuda(
-    "reduction",
-    [](const args::adaptive_avg_pool_core& c) {
-      const TensorImpl& x = c.input();
-      const auto dims = static_cast<int>(c.output_size().size);
-      const double window = static_cast<double>(x.numel) / static_cast<double>(c.out().numel());
-      cuda::reduce(Fold::Sum, x, ((1u << dims) - 1) << (x.ndim - dims), x.dtype, *c.out(), {window});
-    },
-    [](const args::adaptive_avg_pool_core& c) -> const char* {
-      for (const int64_t size : c.output_size())
-        if (size != 1) return "there is more than one window";
-      return c.input().numel == 0 ? "there are no elements" : nullptr;
-    })
+  .planned(Backend::Cuda, "reduction", plan_global_mean,
+           [](const Call& c, const Plan& plan) { cuda::run_reduce(global_mean(c), c, plan); })
   .cuda("windows",
         [](const args::adaptive_avg_pool_core& c) {
           cuda::pool_mean(adaptive_plan(c, "adaptive_avg_pool"), *dense(c.share_input()), *c.out());

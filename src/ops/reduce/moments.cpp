@@ -1,6 +1,7 @@
 // var, std, var_mean, std_mean: the overload with a correction has the kernel, the others call it.
 #include "cpu/reduce/moments.h"
 #include "cuda/reduce/moments.h"
+#include "ops/planned.h"
 #include "ops/reduce/common.h"
 #include "strata/args/reduce/moments.h"
 #include "strata/ops.h"
@@ -23,12 +24,23 @@ void infer_moments(const Call& c) {
   }
 }
 using Kernel = void (*)(const TensorImpl&, uint32_t, double, bool, const TensorImpl*, const TensorImpl*);
-template <bool root, Kernel kernel> void run_moments(const Call& c) {
+template <bool root> cuda::MomentsCall describe(const Call& c) {
   const args::var_correction a(c);
   const TensorImpl& x = a.input();
+  return {x,
+          reduced_mask(x, a.dim_value(), "var"),
+          correction_of(a.correction_value()),
+          root,
+          c.outs[0].get(),
+          c.op.outputs > 1 ? c.outs[1].get() : nullptr};
+}
+template <bool root, Kernel kernel> void run_moments(const Call& c) {
   if (c.outs[0].numel() == 0) return;
-  kernel(x, reduced_mask(x, a.dim_value(), "var"), correction_of(a.correction_value()), root, c.outs[0].get(),
-         c.op.outputs > 1 ? c.outs[1].get() : nullptr);
+  const cuda::MomentsCall m = describe<root>(c);
+  kernel(m.x, m.reduced, m.correction, m.root, m.variance, m.mean);
+}
+template <bool root> void add_device_kernel(OpRecord& op) {
+  add_planned<describe<root>, cuda::plan_moments, cuda::run_moments>(op, Backend::Cuda, "batches");
 }
 
 // g is the gradient of the variance. An unused variance has a gradient of zeros, which must stay zeros if there are no
@@ -82,7 +94,7 @@ STRATA_OP(var_correction,
   .dtypes(kFloatingTypes)
   .kernel("simd", run_moments<false, cpu::moments>)
   .kernel("reference", run_moments<false, cpu::moments_reference>)
-  .cuda("batches", run_moments<false, cuda::moments>)
+  .with(add_device_kernel<false>)
   .saves({"input"})
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {variance_grad(c, g, false)}; })
   .STRATA_MOMENT_SAMPLES;
@@ -110,7 +122,7 @@ STRATA_OP(std_correction,
   .dtypes(kFloatingTypes)
   .kernel("simd", run_moments<true, cpu::moments>)
   .kernel("reference", run_moments<true, cpu::moments_reference>)
-  .cuda("batches", run_moments<true, cuda::moments>)
+  .with(add_device_kernel<true>)
   .saves({"input"})
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {deviation_grad(c, g, false)}; })
@@ -143,7 +155,7 @@ STRATA_OP(var_mean_correction,
   .dtypes(kFloatingTypes)
   .kernel("simd", run_moments<false, cpu::moments>)
   .kernel("reference", run_moments<false, cpu::moments_reference>)
-  .cuda("batches", run_moments<false, cuda::moments>)
+  .with(add_device_kernel<false>)
   .saves({"input"})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {with_mean_grad(c, c.grad(0) ? variance_grad(c, g, true) : Tensor())};
@@ -180,7 +192,7 @@ STRATA_OP(std_mean_correction,
   .dtypes(kFloatingTypes)
   .kernel("simd", run_moments<true, cpu::moments>)
   .kernel("reference", run_moments<true, cpu::moments_reference>)
-  .cuda("batches", run_moments<true, cuda::moments>)
+  .with(add_device_kernel<true>)
   .saves({"input"})
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads {

@@ -3,6 +3,7 @@
 #include "autograd/autograd.h"
 #include "cpu/reduce/scan.h"
 #include "cuda/reduce/scan.h"
+#include "ops/planned.h"
 #include "ops/reduce/common.h"
 #include "ops/reduce/kernels.h"
 #include "strata/ops.h"
@@ -33,6 +34,10 @@ void infer_prod(const Call& c, uint32_t reduced, bool keepdim, const Value& dtyp
   const TensorImpl& x = a.input();
   set_reduced_shape(*c.out(), x, reduced, keepdim);
   c.out()->dtype = sum_dtype(x, dtype);
+}
+cuda::ScanCall scan_call(const Call& c) {
+  const args::cumprod a(c);
+  return {.x = a.input(), .dim = normalize_dim(a.dim(), c.out().dim(), "cumprod"), .out = *c.out(), .kind = Scan::Prod};
 }
 Reduction describe_full(const Call& c) {
   const args::prod a(c);
@@ -111,10 +116,7 @@ STRATA_OP(cumprod, "cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tens
           [](const args::cumprod& c) {
             cpu::scan_reference(cpu::Scan::Prod, c.input(), normalize_dim(c.dim(), c.out().dim(), "cumprod"), *c.out());
           })
-  .cuda("scan",
-        [](const args::cumprod& c) {
-          cuda::scan(Scan::Prod, c.input(), normalize_dim(c.dim(), c.out().dim(), "cumprod"), *c.out());
-        })
+  .with([](OpRecord& op) { add_planned<scan_call, cuda::plan_scan, cuda::run_scan>(op, Backend::Cuda, "scan"); })
   .saves({"input"})
   .saves_result()
   .grad([](const grads::cumprod& c, const Tensor& g) -> Grads {

@@ -4,6 +4,7 @@
 #include "cpu/reduce/scan.h"
 #include "cpu/reference.h"
 #include "cuda/reduce/scan.h"
+#include "ops/planned.h"
 #include "ops/reduce/common.h"
 #include "strata/ops.h"
 
@@ -34,13 +35,19 @@ void infer_extremes(const Call& c) {
   c.outs[0]->dtype = x.dtype;
   c.outs[1]->dtype = DType::I64;
 }
-template <bool largest, decltype(&cpu::scan_extremes) scan> void run_extremes(const Call& c) {
+template <bool largest> void run_extremes(const Call& c) {
   const args::cummax a(c);
-  scan(largest, a.input(), dim_of(c), *c.outs[0], *c.outs[1]);
+  cpu::scan_extremes(largest, a.input(), dim_of(c), *c.outs[0], *c.outs[1]);
 }
-template <Scan kind> void run_on_device(const Call& c) {
-  const args::cumsum a(c);
-  cuda::scan(kind, a.input(), dim_of(c), *c.out());
+template <Scan kind> cuda::ScanCall scan_call(const Call& c) {
+  return {.x = args::cumsum(c).input(), .dim = dim_of(c), .out = *c.out(), .kind = kind};
+}
+template <bool largest> cuda::ScanCall extremes_call(const Call& c) {
+  return {
+    .x = args::cummax(c).input(), .dim = dim_of(c), .out = *c.outs[0], .places = c.outs[1].get(), .largest = largest};
+}
+template <auto describe> void add_scan(OpRecord& op) {
+  add_planned<describe, cuda::plan_scan, cuda::run_scan>(op, Backend::Cuda, "scan");
 }
 template <bool largest> void plain_extremes(const Call& c) {
   const args::cummax a(c);
@@ -111,7 +118,7 @@ STRATA_OP(cumsum, "cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor
   .kernel("rows", [](const args::cumsum& c) { cpu::scan(cpu::Scan::Sum, c.input(), dim_of(c), *c.out()); })
   .kernel("reference",
           [](const args::cumsum& c) { cpu::scan_reference(cpu::Scan::Sum, c.input(), dim_of(c), *c.out()); })
-  .cuda("scan", run_on_device<Scan::Sum>)
+  .with(add_scan<scan_call<Scan::Sum>>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {reverse_cumsum(g, dim_of(c))}; })
   .samples({"f(3,4), 0", "f(3,4), -1", "f(2,3,4), 1", "i5(3,4), 1", "f(), 0", "f(0,3), 0", "b(4), 0",
             "f(3,10), 0, dtype=float64"})
@@ -133,7 +140,7 @@ STRATA_OP(logcumsumexp, "logcumsumexp(Tensor input, int dim) -> Tensor")
           [](const args::logcumsumexp& c) {
             cpu::scan_reference(cpu::Scan::LogSumExp, c.input(), dim_of(c), *c.out());
           })
-  .cuda("scan", run_on_device<Scan::LogSumExp>)
+  .with(add_scan<scan_call<Scan::LogSumExp>>)
   .saves({"input"})
   .saves_result()
   .grad([](const grads::logcumsumexp& c, const Tensor& g) -> Grads {
@@ -165,8 +172,8 @@ STRATA_OP(logcumsumexp, "logcumsumexp(Tensor input, int dim) -> Tensor")
 STRATA_OP(cummax, "cummax(Tensor input, int dim) -> (Tensor values, Tensor indices)")
   .doc("Cumulative maxima along a dimension and their indices.")
   .infer(infer_extremes)
-  .kernel("rows", run_extremes<true, cpu::scan_extremes>)
-  .cuda("scan", run_extremes<true, cuda::scan_extremes>)
+  .kernel("rows", run_extremes<true>)
+  .with(add_scan<extremes_call<true>>)
   .kernel("reference", plain_extremes<true>)
   .saves_result({1})
   .no_grad_outputs({1})
@@ -177,8 +184,8 @@ STRATA_OP(cummax, "cummax(Tensor input, int dim) -> (Tensor values, Tensor indic
 STRATA_OP(cummin, "cummin(Tensor input, int dim) -> (Tensor values, Tensor indices)")
   .doc("Cumulative minima along a dimension and their indices.")
   .infer(infer_extremes)
-  .kernel("rows", run_extremes<false, cpu::scan_extremes>)
-  .cuda("scan", run_extremes<false, cuda::scan_extremes>)
+  .kernel("rows", run_extremes<false>)
+  .with(add_scan<extremes_call<false>>)
   .kernel("reference", plain_extremes<false>)
   .saves_result({1})
   .no_grad_outputs({1})
