@@ -113,6 +113,18 @@ def gradient_of_a_written_view(program):
     )
 
 
+def leaf_over_written_memory(program):
+    """The leaf is a view whose memory was written without recording, and PyTorch does not lead gradients of its views back to it any more.
+    Without these writes both sides agree."""
+    name = program.difference.partition(".grad")[0]
+    unseen = set(writes(program, name, recorded=False))
+    if not (is_view(program, name) and program.space[name].is_leaf and unseen):
+        return False
+    left_out = {program.lines[i] for i in unseen}
+    ours, theirs = program.again(lambda line: None if line in left_out else line)
+    return bool(ours and theirs) and not any(program.compare(ours, theirs, [name]))
+
+
 def unseen_write(program):
     """A tensor that was saved was written through .data, unseen: through detach() one side would have noticed."""
     seen = re.compile(r"\.data\b(?! = )")
@@ -210,7 +222,11 @@ def as_array(t):
 def moved(program):
     """out= gave its tensor other memory, and PyTorch's shares it with the variable that differs."""
     target, seen = re.search(r"out=(v\d+)", program.line)[1], program.difference.partition(":")[0]
-    pointers = [side[n].data_ptr() for side in (program.theirs, program.space) for n in (target, seen)]
+
+    def memory(t):
+        return t.data_ptr() - t.storage_offset() * t.element_size()
+
+    pointers = [memory(side[n]) for side in (program.theirs, program.space) for n in (target, seen)]
     return target != seen and pointers[0] == pointers[1] and pointers[2] != pointers[3]
 
 
@@ -320,6 +336,7 @@ RULES = (
     (r"", r"torch: log\[\d+\]: ", "Autograd", same_hooks_in_another_order),
     (r"^(loss\.backward\(inputs=|grads = )", r"torch: (v\d+\.grad|grads\[\d+\]): [\[\d-]", "Autograd", reshaped_after_a_view),
     (r"^(loss\.backward\(inputs=|grads = )", r"torch: (v\d+\.grad|grads\[\d+\]): [\[\d-]", "Autograd", view_only_there),
+    (r"^loss\.backward", r"torch: v\d+\.grad: [\[\d-]", "Autograd", leaf_over_written_memory),
     (r"^loss\.backward", REFUSED + r"ZeroTensors are immutable", "Autograd", None),
     (r"^(loss|grads|more)", REFUSED + r"unsupported operand type\(s\) for \*: 'NoneType'", "Autograd", None),
     # Arguments
@@ -344,7 +361,8 @@ RULES = (
     (r"", GRADIENT, "Numbers", only_nan_there(amax=has_nan, amin=has_nan, polygamma=not_finite, nan_to_num=not_finite, copysign=not_finite, softsign=not_finite,
                                          var=result_zero_or_nan, var_mean=result_zero_or_nan, std=result_zero_or_nan)),
     (r"^more = ", GRADIENT, "Numbers", only_nan_there(sinc=not_finite, dist=result_zero_or_nan, norm=result_zero_or_nan, vector_norm=result_zero_or_nan, normalize=result_zero_or_nan,
-                                         renorm=result_zero_or_nan, std=result_zero_or_nan, cdist=result_zero_or_nan)),
+                                         renorm=result_zero_or_nan, std=result_zero_or_nan, cdist=result_zero_or_nan, cosine_similarity=result_zero_or_nan,
+                                         copysign=result_zero_or_nan)),
     (r"", GRADIENT, "Numbers", only_nan_there(ours=True, cumprod=result_nan)),
     (r"", r"torch: (v\d+|v\d+\.grad|grads\[\d+\]|more\[\d+\]|log\[\d+\]): [\[\d-]", "Numbers", nearer_than_pytorch),
     (r"cdist", r"torch: v\d+: \[", "Numbers", has_infinities),
@@ -397,9 +415,7 @@ class Program:
         sides = []
         for side in (self.ours, self.other):
             fresh, before = side.fresh(), side.module.get_default_dtype()
-            fresh.data = [
-                (shape, "float64" if "float" in dtype else dtype, *rest) for shape, dtype, *rest in side.data
-            ]
+            fresh.data = [(shape, "float64" if "float" in dtype else dtype, *rest) for shape, dtype, *rest in side.data]
             side.module.set_default_dtype(side.module.float64)
             try:
                 failed = any(fresh.run(line) is not None for line in [*self.lines, self.line])

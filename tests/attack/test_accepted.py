@@ -201,3 +201,24 @@ def test_a_difference_that_stays_in_double_is_not_explained():
     p = program([*BEGIN, "v2 = 1 / v1"], "v2: [", ours=np.array([1.0, 0.5, 1 / 3]), theirs=np.array([1.0, 0.5, 0.4]))
     p.other.data = [((3,), "float64", True, [1.0, 2.0, 2.5])]
     assert not accepted.nearer_than_pytorch(p)
+
+
+@pytest.mark.parametrize(
+    "lines, holds",
+    [
+        (["v1 = v0.view(-1)", "v1.requires_grad_()", "v2 = v1[0]", "v0.neg_()"], True),
+        (["v1 = v0.view(-1)", "v1.requires_grad_()", "v2 = v1[0]"], False),  # nothing was written
+        (["v1 = v0.clone()", "v1.requires_grad_()", "v2 = v1[0]", "v0.neg_()"], False),  # memory of its own
+    ],
+)
+def test_a_leaf_over_written_memory(lines, holds):
+    lines = ["v0 = T.ones(3)", *lines, "loss = v2.sum() + v1.sum()", "loss.backward()"]
+    assert accepted.leaf_over_written_memory(program(lines, "v1.grad: [")) == holds
+
+
+def test_out_moved_a_tensor_away_from_its_views():
+    p = program(["v0 = T.ones(6)", "v1 = v0[3:]", "v2 = T.ones(8)", "T.mul(v2, v2, out=v0)"], "v1: [")
+    p.other.space["v1"] = p.other.space["v0"][3:]
+    assert accepted.moved(p)
+    p.other.space["v1"] = strata.ones(3)
+    assert not accepted.moved(p)

@@ -152,3 +152,17 @@ def test_norms_of_rows_with_nan(dtype):
     x = strata.tensor([[0, 1, NAN, 2], [1, 1, 1, 1]], dtype=dtype)
     for y in (F.rms_norm(x, (4,)), F.layer_norm(x, (4,))):
         assert y[0].isnan().all() and y[1].isfinite().all()
+
+
+@pytest.mark.parametrize("device", ["cpu", "vgpu"])
+def test_softshrink_keeps_the_sign_of_zero(device):
+    x = strata.tensor([-0.1, 0.1, -0.0, float("nan")], device=device)
+    y = 1 / strata.nn.functional.softshrink(x, 0.3)
+    assert y[:3].tolist() == [-float("inf"), float("inf"), -float("inf")] and y[3].isnan().item()
+
+
+@pytest.mark.parametrize("op, expected", [("max", [0, 1, 1]), ("min", [1, 0, 0]), ("median", [0, 1, 1])])
+def test_an_extreme_of_all_passes_nan_to_itself_alone(op, expected):
+    x = strata.tensor([1.0, 2.0, 2.0], requires_grad=True)
+    getattr(x, op)().backward(strata.tensor(float("nan")))
+    assert x.grad.isnan().tolist() == [bool(e) for e in expected] and x.grad[~x.grad.isnan()].sum().item() == 0

@@ -101,9 +101,8 @@ template <class T> struct Softshrink : FloatOnly {
   static constexpr int kInputs = 1;
   T lambd;
   template <class V> STRATA_FN V operator()(V x) const {
-    const V l = math::number(x, lambd), zero = math::like(x, 0);
-    const V y = math::select(x > l, x - l, math::select(x < math::neg(l), x + l, zero));
-    return math::select(math::is_nan(x), x, y);
+    const V l = math::number(x, lambd), none = x * math::like(x, 0);  // keeps NaN and the sign
+    return math::select(x > l, x - l, math::select(x < math::neg(l), x + l, none));
   }
 };
 template <class T> struct Hardshrink : FloatOnly {

@@ -19,7 +19,12 @@ STRATA_API Tensor with_kept_dims(const Tensor& t, Shape input, uint32_t reduced,
 STRATA_API Tensor expand_reduced(const Tensor& t, Shape input, uint32_t reduced, bool keepdim);
 
 // The gradient of a value chosen among the reduced elements: those equal to it (or NaN if it is NaN) share g.
-Tensor spread_evenly(const Tensor& g, const Tensor& x, const Tensor& result, uint32_t reduced, bool keepdim);
+struct Spread {
+  Tensor mask, share;  // elements equal to the result; the gradient divided by their number, to be broadcast
+};
+Spread spread_evenly(const Tensor& g, const Tensor& x, const Tensor& result, uint32_t reduced, bool keepdim);
+// The gradient of a result that is one of all elements of x: those equal to it share g, the others get 0.
+Tensor grad_of_one_value(const Tensor& g, const Tensor& x, const Tensor& result);
 STRATA_API Tensor scatter_into_zeros(const TensorImpl& like, int64_t dim, const Tensor& index, const Tensor& values);
 // For ops that select one element per row: args (input, dim, …), results (values, indices).
 STRATA_API Tensor grad_of_selection(const GradContext& c, const Tensor& g, bool keepdim);

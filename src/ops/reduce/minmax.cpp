@@ -37,7 +37,9 @@ template <Fold fold> Reduction describe_extreme(const Call& c) {
 }
 Grads grad_extreme(const GradContext& c, const Tensor& g) {
   const grads::amax a(c);
-  return {spread_evenly(g, a.input(), c.result(), reduced_mask(a.meta_of_input(), a.dim_value(), "amax"), a.keepdim())};
+  const uint32_t reduced = reduced_mask(a.meta_of_input(), a.dim_value(), "amax");
+  const auto [mask, share] = spread_evenly(g, a.input(), c.result(), reduced, a.keepdim());
+  return {mul(to(mask, share.dtype()), share)};  // NaN goes to all elements, as in PyTorch
 }
 
 void infer_full(const Call& c) {
@@ -51,7 +53,7 @@ template <Fold fold> Reduction describe_full(const Call& c) {
 }
 Grads grad_full(const GradContext& c, const Tensor& g) {
   const grads::max a(c);
-  return {spread_evenly(g, a.input(), c.result(), (1u << a.meta_of_input().ndim) - 1, false)};
+  return {grad_of_one_value(g, a.input(), c.result())};
 }
 
 void infer_with_places(const Call& c) {
@@ -99,14 +101,17 @@ template <bool largest, Arg arg> void run_arg(const Call& c) {
 }
 }  // namespace
 
-Tensor spread_evenly(const Tensor& g, const Tensor& x, const Tensor& result, uint32_t reduced, bool keepdim) {
+Spread spread_evenly(const Tensor& g, const Tensor& x, const Tensor& result, uint32_t reduced, bool keepdim) {
   const Tensor best = with_kept_dims(result, x.shape(), reduced, keepdim);
-  const Tensor mask = to(where(isnan(best), isnan(x), eq(x, best)), x.dtype());
+  const Tensor mask = where(isnan(best), isnan(x), eq(x, best)), ones = to(mask, x.dtype());
   std::vector<int64_t> dims;
   for (int d = 0; d < x.dim(); ++d)
     if (reduced >> d & 1) dims.push_back(d);
-  const Tensor count = dims.empty() ? mask : sum(mask, dims, true);
-  return mul(mask, div(with_kept_dims(g, x.shape(), reduced, keepdim), count));
+  return {mask, div(with_kept_dims(g, x.shape(), reduced, keepdim), dims.empty() ? ones : sum(ones, dims, true))};
+}
+Tensor grad_of_one_value(const Tensor& g, const Tensor& x, const Tensor& result) {
+  const auto [mask, share] = spread_evenly(g, x, result, (1u << x.dim()) - 1, false);
+  return where(mask, share, 0);
 }
 
 Tensor scatter_into_zeros(const TensorImpl& like, int64_t dim, const Tensor& index, const Tensor& values) {
