@@ -6,6 +6,7 @@
 
 #include "dispatch/choose.h"
 #include "dispatch/memory.h"
+#include "record/precision.h"
 #include "tensor/device_hooks.h"
 
 namespace strata {
@@ -16,6 +17,8 @@ class Key {
  public:
   Key(const Kernels& kernels, const Call& c) {
     put(&kernels);
+    put(allow_tf32_products());  // other entries compete then
+    put(allow_tf32_convolutions());
     for (const Value& v : c.args) {
       put(v.tag);
       switch (v.tag) {

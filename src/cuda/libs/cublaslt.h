@@ -9,7 +9,7 @@ namespace strata::cuda::cublaslt {
 
 // Names and numbers as in cublasLt.h and library_types.h.
 enum DataType : int { kR32F = 0, kR64F = 1, kR16F = 2, kR16BF = 14 };
-enum ComputeType : int { kCompute32F = 68, kCompute64F = 70 };
+enum ComputeType : int { kCompute32F = 68, kCompute64F = 70, kCompute32FFastTf32 = 77 };
 enum Operation : int { kOpN = 0, kOpT = 1 };
 enum MatmulDescAttribute : int {
   kDescTransA = 3,

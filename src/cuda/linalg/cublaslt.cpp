@@ -17,6 +17,7 @@
 #include "cuda/libs/prepared.h"
 #include "cuda/linalg/gemm_layout.h"
 #include "cuda/runtime/stream.h"
+#include "record/precision.h"
 
 namespace strata::cuda {
 namespace {
@@ -38,6 +39,7 @@ struct Geometry {
   int64_t batch, a_batch, b_batch, c_batch, d_batch;  // the batch dimension that one launch covers
   int64_t adds;                                       // whether beta is not 0
   Bias bias;
+  int64_t tf32;
   int64_t alignment[4];  // of a, b, c and d in bytes, at most 16
 };
 
@@ -116,7 +118,8 @@ std::shared_ptr<Prepared> prepare(const Functions& f, Handle handle, const Geome
   const auto dtype = static_cast<DType>(g.dtype);
   const int type = data_type(dtype);
   const bool wide = dtype == DType::F64;
-  check(f, f.desc_create(&p->desc, wide ? kCompute64F : kCompute32F, wide ? kR64F : kR32F), "describing a product");
+  const ComputeType compute = wide ? kCompute64F : g.tf32 ? kCompute32FFastTf32 : kCompute32F;
+  check(f, f.desc_create(&p->desc, compute, wide ? kR64F : kR32F), "describing a product");
   const auto set = [&](int attribute, int32_t value) {
     check(f, f.desc_set(p->desc, attribute, &value, sizeof value), "describing a product");
   };
@@ -173,7 +176,7 @@ struct LtPlan {
   bool copies;  // copy_addend first
 };
 
-Geometry describe(const GemmLayout& l, const TensorImpl& c, Bias bias, bool copies) {
+Geometry describe(const GemmLayout& l, const TensorImpl& c, Bias bias, bool copies, bool tf32) {
   const size_t size = size_of(c.dtype);
   const bool adds = bias == Bias::No && l.addend != Addend::None, reads = adds && !copies;
   Geometry g{};
@@ -195,15 +198,15 @@ Geometry describe(const GemmLayout& l, const TensorImpl& c, Bias bias, bool copi
   g.c_batch = reads ? l.in_b[1] : l.c_b[1];
   g.adds = adds;
   g.bias = bias;
+  g.tf32 = tf32;
   g.alignment[0] = alignment(l.a.address, l.a_b[0], size);
   g.alignment[1] = alignment(l.b.address, l.b_b[0], size);
   g.alignment[3] = alignment(l.c, l.c_b[0], size);
   g.alignment[2] = reads ? alignment(l.in, l.in_b[0], size) : g.alignment[3];
   return g;
 }
-}  // namespace
 
-const char* plan_gemm_cublaslt(const GemmCall& g, Plan& plan) {
+const char* plan_product(const GemmCall& g, bool tf32, Plan& plan) {
   const TensorImpl& c = *g.c;
   if (c.device.type != DeviceType::Cuda) return "cuBLASLt runs on device cuda";
   if (c.dtype != DType::F32 && c.dtype != DType::F64 && c.dtype != DType::F16 && c.dtype != DType::BF16)
@@ -218,7 +221,7 @@ const char* plan_gemm_cublaslt(const GemmCall& g, Plan& plan) {
   if (!f) return "cuBLASLt is not installed";
   Runtime::gpu(c.device).activate();
   const auto ready = [&](Bias bias, bool copies) {
-    const Geometry geometry = describe(l, c, bias, copies);
+    const Geometry geometry = describe(l, c, bias, copies, tf32);
     const std::shared_ptr<Prepared> p = Store::get().find(*f, geometry);
     if (!p->found) return false;
     const auto size = static_cast<int64_t>(size_of(c.dtype));
@@ -232,6 +235,15 @@ const char* plan_gemm_cublaslt(const GemmCall& g, Plan& plan) {
   if (l.addend == Addend::Row && ready(Bias::Yes, false)) return nullptr;
   if (ready(Bias::No, l.addend == Addend::Row || l.addend == Addend::General)) return nullptr;
   return "cuBLASLt has no kernel for this product";
+}
+}  // namespace
+
+const char* plan_gemm_cublaslt(const GemmCall& g, Plan& plan) { return plan_product(g, false, plan); }
+
+const char* plan_gemm_cublaslt_tf32(const GemmCall& g, Plan& plan) {
+  if (g.c->dtype != DType::F32) return "for float32";
+  if (!allow_tf32_products()) return "TF32 is off: see set_float32_matmul_precision";
+  return plan_product(g, true, plan);
 }
 
 void run_gemm_cublaslt(const GemmCall& g, const Call& call, const Plan& plan) {

@@ -22,6 +22,7 @@
 #include "cuda/nn/convolution_product.h"
 #include "cuda/pointwise/pointwise.h"
 #include "cuda/runtime/stream.h"
+#include "record/precision.h"
 
 namespace strata::cuda {
 namespace {
@@ -36,7 +37,7 @@ enum TensorId : int64_t { kBigId = 1, kWeightId, kSmallId };
 // The key of the cache. All fields have 8 bytes, so that there is no padding. Convolutions of one dimension have a
 // second one of size 1 in front.
 struct Geometry {
-  int64_t device, dtype, mode;
+  int64_t device, dtype, mode, tf32;
   Order order;
   int64_t dims;  // spatial: 2 or 3
   int64_t big[5], weight[5], small[5];
@@ -107,14 +108,15 @@ struct Prepared {
 };
 
 // Whether an engine is deterministic and as precise as sums in the compute type.
-bool is_precise(const Descriptor& engine, DType dtype) {
+bool is_precise(const Descriptor& engine, DType dtype, bool tf32) {
   int notes[kNotes];
   const int64_t count = engine.get(kEngineNumericalNotes, kTypeNumericalNote, notes, kNotes);
   if (count < 0) return false;
   const auto has = [&](NumericalNote note) { return std::find(notes, notes + count, note) != notes + count; };
   if (has(kNoteNondeterministic) || has(kNoteReducedReduction) || has(kNoteFft)) return false;
   if (dtype == DType::F32)
-    return !has(kNoteTensorCore) && !has(kNoteDownConverts) && !has(kNoteWinograd6x6) && !has(kNoteWinograd13x13);
+    return (tf32 || !has(kNoteTensorCore)) && !has(kNoteDownConverts) && !has(kNoteWinograd6x6) &&
+           !has(kNoteWinograd13x13);
   return !has(kNoteWinograd);
 }
 
@@ -134,7 +136,8 @@ std::shared_ptr<Prepared> plan_of(const Functions& f, Handle handle, const Geome
     Descriptor& config = configs[static_cast<size_t>(i)];
     const Descriptor engine(f, kDescEngine);
     BackendDescriptor found = engine.handle();
-    if (config.get(kConfigEngine, kTypeDescriptor, &found, 1) != 1 || !is_precise(engine, static_cast<DType>(g.dtype)))
+    if (config.get(kConfigEngine, kTypeDescriptor, &found, 1) != 1 ||
+        !is_precise(engine, static_cast<DType>(g.dtype), g.tf32 != 0))
       continue;
     Descriptor plan(f, kDescPlan);
     plan.set(kPlanHandle, kTypeHandle, &handle);
@@ -234,13 +237,14 @@ int64_t alignment(const Tensor& t, Order order) {
   return is_dense(*t, order) ? int64_t{1} << std::countr_zero(address(*t) | 16) : 16;
 }
 
-Geometry describe(const ConvCall& v, Order order) {
+Geometry describe(const ConvCall& v, Order order, bool tf32) {
   const ConvShape& s = v.shape;
   const int64_t more = s.dims == 1;  // dimensions put in front
   Geometry g{};
   g.device = written(v).device.index;
   g.dtype = static_cast<int64_t>(v.big.dtype());
   g.mode = static_cast<int64_t>(v.mode);
+  g.tf32 = tf32;
   g.order = order;
   g.dims = s.dims + more;
   const auto put = [&](int64_t(&to)[5], int64_t first, int64_t channels, const int64_t* sizes) {
@@ -282,7 +286,7 @@ const char* objection_to_floats(const ConvCall& v) {
   return faster && !is_pointwise(s) ? nullptr : "other kernels are faster for this convolution of float32";
 }
 
-const char* objection(const ConvCall& v) {
+const char* objection(const ConvCall& v, bool tf32) {
   if (written(v).device.type != DeviceType::Cuda) return "cuDNN runs on device cuda";
   const DType dtype = v.big.dtype();
   if (dtype != DType::F32 && dtype != DType::F16 && dtype != DType::BF16)
@@ -292,7 +296,7 @@ const char* objection(const ConvCall& v) {
     return "a tensor has more than 2^31 elements";
   if (!sizes_agree(v.shape)) return "cuDNN would compute another size of the smaller side";
   if (v.bias && v.mode != ConvMode::Forward) return "a transposed convolution with bias";
-  if (dtype == DType::F32 && v.shape.groups == 1)
+  if (dtype == DType::F32 && v.shape.groups == 1 && !tf32)
     if (const char* reason = objection_to_floats(v)) return reason;
   return functions() ? nullptr : "cuDNN is not installed";
 }
@@ -308,9 +312,9 @@ struct CudnnPlan {
   size_t workspace;  // of cuDNN alone
 };
 
-const char* plan_in(const ConvCall& v, Order order, Plan& plan) {
+const char* plan_in(const ConvCall& v, Order order, bool tf32, Plan& plan) {
   Runtime::gpu(written(v).device).activate();
-  const Geometry geometry = describe(v, order);
+  const Geometry geometry = describe(v, order, tf32);
   const std::shared_ptr<Prepared> prepared = Store::get().find(*functions(), geometry);
   if (!prepared) return "cuDNN has no deterministic kernel for this convolution";
   Workspace space(plan);
@@ -320,19 +324,27 @@ const char* plan_in(const ConvCall& v, Order order, Plan& plan) {
   plan.variant = order == Order::ChannelsLast ? "channels last" : "channels first";
   return nullptr;
 }
-}  // namespace
 
-const char* plan_convolution_cudnn(const ConvCall& v, Plan& plan) {
-  if (const char* reason = objection(v)) return reason;
+const char* plan_in_order_of_result(const ConvCall& v, bool tf32, Plan& plan) {
+  if (const char* reason = objection(v, tf32)) return reason;
   const bool first = is_dense(written(v), Order::ChannelsFirst), last = is_dense(written(v), Order::ChannelsLast);
   if (!first && !last) return "the result is dense neither in channels-first nor in channels-last order";
   const bool to_last =
     last && (!first || bytes_out_of_order(v, Order::ChannelsLast) <= bytes_out_of_order(v, Order::ChannelsFirst));
-  return plan_in(v, to_last ? Order::ChannelsLast : Order::ChannelsFirst, plan);
+  return plan_in(v, to_last ? Order::ChannelsLast : Order::ChannelsFirst, tf32, plan);
+}
+}  // namespace
+
+const char* plan_convolution_cudnn(const ConvCall& v, Plan& plan) { return plan_in_order_of_result(v, false, plan); }
+
+const char* plan_convolution_cudnn_tf32(const ConvCall& v, Plan& plan) {
+  if (v.big.dtype() != DType::F32) return "for float32";
+  if (!allow_tf32_convolutions()) return "TF32 is off: see backends.cudnn.allow_tf32";
+  return plan_in_order_of_result(v, true, plan);
 }
 
 const char* plan_convolution_cudnn_channels_last(const ConvCall& v, Plan& plan) {
-  if (const char* reason = objection(v)) return reason;
+  if (const char* reason = objection(v, false)) return reason;
   const DType dtype = v.big.dtype();
   if (dtype != DType::F16 && dtype != DType::BF16) return "for float16 and bfloat16";
   if (is_dense(*v.big, Order::ChannelsLast) && is_dense(*v.small, Order::ChannelsLast))
@@ -342,7 +354,7 @@ const char* plan_convolution_cudnn_channels_last(const ConvCall& v, Plan& plan) 
   if (bytes_out_of_order(v, Order::ChannelsLast) < kLeastCopied) return "small: one launch takes less time than copies";
   if (!transposes_in_vectors(*v.big) || !transposes_in_vectors(*v.small))
     return "copies of planes whose size 8 does not divide are slow";
-  return plan_in(v, Order::ChannelsLast, plan);
+  return plan_in(v, Order::ChannelsLast, false, plan);
 }
 
 void run_convolution_cudnn(const ConvCall& v, const Call& c, const Plan& plan) {

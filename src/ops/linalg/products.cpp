@@ -440,6 +440,8 @@ cuda::GemmCall linear_call(const Call& c) {
 template <auto describe> void add_device_kernels(OpRecord& op) {
   add_planned<describe, cuda::plan_gemv, cuda::run_gemv>(op, Backend::Cuda, "matrix_vector");
   add_planned<describe, cuda::plan_gemm_hopper_ahead, cuda::run_gemm_hopper>(op, Backend::Cuda, "hopper_ahead");
+  add_planned<describe, cuda::plan_gemm_cublaslt_tf32, cuda::run_gemm_cublaslt>(op, Backend::Cuda, "cublaslt_tf32");
+  op.from(Source::CublasLt).numerics({.tf32 = true});
   add_planned<describe, cuda::plan_gemm_cublaslt, cuda::run_gemm_cublaslt>(op, Backend::Cuda, "cublaslt");
   op.from(Source::CublasLt);
   add_planned<describe, cuda::plan_gemm_hopper, cuda::run_gemm_hopper>(op, Backend::Cuda, "hopper");

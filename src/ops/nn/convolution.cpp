@@ -259,6 +259,8 @@ template <auto describe> void add_device_kernels(OpRecord& op) {
   add_planned<describe, plan_convolution_cudnn_channels_last, run_convolution_cudnn>(op, Backend::Cuda,
                                                                                      "cudnn_channels_last");
   op.from(Source::Cudnn);
+  add_planned<describe, plan_convolution_cudnn_tf32, run_convolution_cudnn>(op, Backend::Cuda, "cudnn_tf32");
+  op.from(Source::Cudnn).numerics({.tf32 = true, .error = 3});
   add_planned<describe, plan_convolution_cudnn, run_convolution_cudnn>(op, Backend::Cuda, "cudnn");
   op.from(Source::Cudnn).numerics({.error = 3});
   add_planned<describe, plan_convolution_large_product<plan_gemm_cublaslt>, run_convolution_product<run_gemm_cublaslt>>(
