@@ -70,19 +70,49 @@ void total_norm(std::span<const Tensor> tensors, double norm_type, const TensorI
   stream.launch(all, {1}, kThreads, 0, total);
 }
 
-void scale_to_norm(std::span<const Tensor> tensors, double max_norm, const TensorImpl& total) {
-  static const Function scale("clip", "scale_to_norm");
-  const Stream stream = stream_of(total.device);
+// Launches the kernel on all elements of the tensors; those with gaps are copied first and back afterwards.
+static void change_in_place(const Function& kernel, std::span<const Tensor> tensors, const ClipParams& p,
+                            const Stream& stream) {
   std::vector<Tensor> whole;
   for (const Tensor& t : tensors) whole.push_back(without_gaps(t));
+  in_lists(whole, p,
+           [&](const ClipParams& list, uint32_t blocks) { stream.launch(kernel, {blocks}, kThreads, 0, list); });
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (whole[i].bytes() != tensors[i].bytes()) copy(*tensors[i], *whole[i]);
+}
+
+void scale_to_norm(std::span<const Tensor> tensors, double max_norm, const TensorImpl& total) {
+  static const Function scale("clip", "scale_to_norm");
   ClipParams p{};
   p.max_norm = max_norm;
   p.total = address(total);
   p.total_type = tag(total);
-  in_lists(whole, p,
-           [&](const ClipParams& list, uint32_t blocks) { stream.launch(scale, {blocks}, kThreads, 0, list); });
-  for (size_t i = 0; i < tensors.size(); ++i)
-    if (whole[i].bytes() != tensors[i].bytes()) copy(*tensors[i], *whole[i]);
+  change_in_place(scale, tensors, p, stream_of(total.device));
+}
+
+void scale_and_check(std::span<const Tensor> tensors, const TensorImpl& found_inf, const TensorImpl& factor) {
+  static const Function scale("clip", "scale_and_check");
+  ClipParams p{};
+  p.total = address(factor);
+  p.total_type = tag(factor);
+  p.partial = address(found_inf);
+  p.kind = tag(found_inf);
+  change_in_place(scale, tensors, p, stream_of(found_inf.device));
+}
+
+void update_scale(const TensorImpl& scale, const TensorImpl& growth_tracker, const TensorImpl& found_inf, double growth,
+                  double backoff, int64_t interval) {
+  static const Function update("clip", "update_scale");
+  const ScaleParams p{address(scale),
+                      address(growth_tracker),
+                      address(found_inf),
+                      tag(scale),
+                      tag(growth_tracker),
+                      tag(found_inf),
+                      growth,
+                      backoff,
+                      interval};
+  stream_of(scale.device).launch(update, {1}, {1}, 0, p);
 }
 
 }  // namespace strata::cuda

@@ -1,4 +1,4 @@
-// The norm of many tensors as if they were one, and scaling them down if it is too large.
+// The norm of many tensors as if they were one, scaling them down if it is too large, and unscaling gradients.
 //
 // Bound by memory: each element is read once for the norm, and read and written once if it is scaled. Three launches
 // for 128 tensors: each block writes the norm of its piece in double, one block reduces these, and the last launch
@@ -97,6 +97,35 @@ extern "C" __global__ void __launch_bounds__(kThreads) scale_to_norm(const __gri
     return true;
   };
   each_of_piece(p, scale);
+}
+
+// p.total: the factor; p.partial, of dtype p.kind: set to 1 if it is not 0 or an element is not finite. One pass over
+// memory; every block that finds such an element stores the same value, so the result does not depend on their order.
+extern "C" __global__ void __launch_bounds__(kThreads) scale_and_check(const __grid_constant__ ClipParams p) {
+  const float factor = load<float>(reinterpret_cast<const void*>(p.total), p.total_type);
+  void* const flag = reinterpret_cast<void*>(p.partial);
+  bool found = blockIdx.x == 0 && threadIdx.x == 0 && load<float>(flag, p.kind) != 0;
+  const auto scale = [&](auto& v) {
+    for (auto& x : v) {
+      found |= !isfinite(x);
+      x *= decltype(+x)(factor);
+    }
+    return true;
+  };
+  each_of_piece(p, scale);
+  if (__syncthreads_or(found) && threadIdx.x == 0) store<float>(flag, p.kind, 1.0f);
+}
+
+// The rule of GradScaler.update(), for one thread.
+extern "C" __global__ void update_scale(ScaleParams p) {
+  void *const scale = reinterpret_cast<void*>(p.scale), *const tracker = reinterpret_cast<void*>(p.growth_tracker);
+  const double now = load<double>(scale, p.scale_type);
+  const double steps = load<double>(tracker, p.tracker_type) + 1;
+  const bool found = load<float>(reinterpret_cast<const void*>(p.found_inf), p.found_type) != 0;
+  const bool grows = !found && steps == double(p.interval);
+  if (found) store<double>(scale, p.scale_type, now * p.backoff);
+  if (grows && isfinite(float(now * p.growth))) store<double>(scale, p.scale_type, now * p.growth);
+  store<double>(tracker, p.tracker_type, found || grows ? 0.0 : steps);
 }
 
 }  // namespace strata::cuda

@@ -1,4 +1,4 @@
-// Parameters of the kernels that clip gradients by their norm; shared with device code, so plain types only.
+// Parameters of the kernels that clip and unscale gradients; shared with device code, so plain types only.
 #pragma once
 #include <stdint.h>  // NOLINT(modernize-deprecated-headers): device compilers have no <cstdint>
 
@@ -29,6 +29,13 @@ struct TotalNormParams {
   int64_t count;
   int32_t kind, out_type;
   double power;
+};
+
+struct ScaleParams {  // of GradScaler.update()
+  uint64_t scale, growth_tracker, found_inf;
+  int32_t scale_type, tracker_type, found_type;
+  double growth, backoff;
+  int64_t interval;
 };
 
 }  // namespace strata::cuda
