@@ -8,7 +8,10 @@ from ._C import (
     Tensor,
     as_tensor,
     asarray,
+    autocast_decrement_nesting,
+    autocast_increment_nesting,
     bfloat16,
+    clear_autocast_cache,
     default_generator,
     device,
     dtype,
@@ -20,18 +23,23 @@ from ._C import (
     float32,
     float64,
     from_numpy,
+    get_autocast_dtype,
     get_default_dtype,
+    get_float32_matmul_precision,
     get_num_threads,
     int8,
     int16,
     int32,
     int64,
+    is_autocast_cache_enabled,
     is_grad_enabled,
     is_inference_mode_enabled,
     manual_seed,
     memory_stats,
     promote_types,
     reset_peak_memory_stats,
+    set_autocast_cache_enabled,
+    set_autocast_dtype,
     set_default_dtype,
     set_memory_limit,
     set_num_threads,
@@ -65,7 +73,10 @@ from . import _variants  # noqa: E402
 globals().update(_variants.FUNCTIONS)
 from . import _tensor as _tensor  # noqa: E402
 from . import (  # noqa: E402
+    amp,
     autograd,
+    backends,
+    cpu,
     cuda,
     linalg,
     nn,
@@ -77,7 +88,19 @@ from . import (  # noqa: E402
     utils,
     vgpu,
 )
+from ._autocast_state import (  # noqa: E402
+    get_autocast_cpu_dtype,
+    get_autocast_gpu_dtype,
+    is_autocast_cpu_enabled,
+    is_autocast_enabled,
+    set_autocast_cpu_dtype,
+    set_autocast_cpu_enabled,
+    set_autocast_enabled,
+    set_autocast_gpu_dtype,
+    set_float32_matmul_precision,
+)
 from ._functions import *  # noqa: E402
+from .amp import autocast  # noqa: E402
 from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 from .random import get_rng_state, initial_seed, seed, set_rng_state  # noqa: E402
 from .serialization import load, save  # noqa: E402

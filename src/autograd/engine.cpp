@@ -406,6 +406,7 @@ void backward(std::span<const Tensor> roots, std::span<const Tensor> grads, bool
               std::span<const Tensor> inputs) {
   for (const Tensor& t : inputs) STRATA_CHECK(t, Runtime, "backward: one of the inputs is None");
   Scoped mode(thread_state.grad_mode, create_graph);
+  Scoped no_autocast(thread_state.autocast, uint8_t{0});  // gradients have the dtypes of the forward pass
   Backward pass(retain_graph || create_graph, create_graph, inputs, false);
   seed_all(pass, roots, grads);
   for (const Tensor& t : inputs) retain_grad(t);
@@ -418,6 +419,7 @@ std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor
   for (const Tensor& t : inputs)
     STRATA_CHECK(t && edge_to(*t), Runtime, "One of the differentiated Tensors does not require grad");
   Scoped mode(thread_state.grad_mode, create_graph);
+  Scoped no_autocast(thread_state.autocast, uint8_t{0});  // gradients have the dtypes of the forward pass
   Backward pass(retain_graph || create_graph, create_graph, inputs, true);
   seed_all(pass, outputs, grad_outputs);
   pass.run();

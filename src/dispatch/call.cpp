@@ -4,6 +4,7 @@
 
 #include "autograd/autograd.h"
 #include "base/trace.h"
+#include "dispatch/autocast.h"
 #include "dispatch/choose.h"
 #include "dispatch/devices.h"
 #include "dispatch/memory.h"
@@ -192,6 +193,8 @@ bool recording(const OpRecord& op, const Args& args) {
 }  // namespace
 
 void call_into(const OpRecord& op, const Args& args, Tensor* outs) {
+  if (thread_state.autocast) [[unlikely]]  // before anything is recorded: casts are ops with gradients of their own
+    if (autocast::call_with_casts(op, args, outs)) return;
   if (op.recorded_param && !args[op.recorded_param]) [[unlikely]] {
     Args filled = args;
     filled[op.recorded_param] = Value(recording(op, args));
@@ -326,6 +329,10 @@ void compose_inplace(const OpRecord& op, const Args& args, bool tracked) {
 }  // namespace
 
 Tensor call_inplace(const OpRecord& op, const Args& args) {
+  if (thread_state.autocast) [[unlikely]] {  // the result has the dtype of its tensor, so nothing is cast
+    const autocast::Off off;
+    return call_inplace(op, args);
+  }
   trace::Span span(trace::Layer::Op, op.name.c_str());
   check_args(op, args);
   STRATA_CHECK(op.outputs == 1 && !op.view_fn && args.size && args.is_tensor(0), Type,
@@ -376,6 +383,10 @@ Tensor call_inplace(const OpRecord& op, const Args& args) {
 }
 
 void call_out(const OpRecord& op, const Args& args, Tensor* outs) {
+  if (thread_state.autocast) [[unlikely]] {
+    const autocast::Off off;
+    return call_out(op, args, outs);
+  }
   check_args(op, args);
   for (uint32_t o = 0; o < op.outputs; ++o)
     STRATA_CHECK(outs[o], Type, "{}(): out= number {} is an undefined tensor; expected a tensor", op.name, o);

@@ -171,7 +171,7 @@ bool init_autograd(PyObject* module);
 
 extern PyGetSetDef tensor_properties[];
 extern PyMethodDef tensor_methods[], conversion_functions[], autograd_functions[], dlpack_functions[], file_functions[],
-  optim_functions[], value_functions[], device_functions[], device_memory_functions[];
+  optim_functions[], value_functions[], device_functions[], device_memory_functions[], autocast_functions[];
 int get_buffer(PyObject* self, Py_buffer* view, int flags);
 void release_buffer(PyObject* self, Py_buffer* view);
 PyObject* get_item(PyObject* self, PyObject* key);

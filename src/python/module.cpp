@@ -260,13 +260,14 @@ PyObject* record_object(const OpRecord* op, Py_ssize_t index) {
   const char* kind = op->composite_fn ? "composite" : op->view_fn ? "view" : op->broadcasts ? "pointwise" : "kernel";
   const auto flag = [](bool on) { return on ? Py_True : Py_False; };
   return Py_BuildValue(
-    "{s:n,s:s,s:s,s:s,s:s,s:s,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:O,s:O,s:O,s:O,s:O,s:O}", "index", index, "name",
+    "{s:n,s:s,s:s,s:s,s:s,s:s,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:O,s:O,s:O,s:O,s:O,s:O,s:s,s:s}", "index", index, "name",
     op->name.c_str(), "overload", op->overload.c_str(), "schema", op->schema, "doc", op->text, "kind", kind, "samples",
     text_list(op->sample_texts), "errors", errors.release(), "dtypes", dtypes.release(), "kernels", kernels.release(),
     "cuda_kernels", cuda_kernels.release(), "constants", constants.release(), "outputs", outputs.release(), "aliases",
     text_list(op->aliases), "differentiable", flag((op->grad_fn && op->grad_fn != no_derivative) || op->composite_fn),
     "inplace", flag(op->has_inplace), "out", flag(op->has_out), "method", flag(op->method), "random", flag(op->random),
-    "internal", flag(op->internal));
+    "internal", flag(op->internal), "autocast_cpu", name_of(op->autocast_policy[0]), "autocast_cuda",
+    name_of(op->autocast_policy[1]));
 }
 
 // Everything about every record, for docs, stubs and tests.
@@ -335,8 +336,9 @@ bool init(PyObject* module) {
     "strata.OutOfMemoryError", "No memory for a tensor; the message says who holds what.", PyExc_RuntimeError, nullptr);
   if (!out_of_memory_error || PyModule_AddObjectRef(module, "OutOfMemoryError", out_of_memory_error) < 0) return false;
   if (!init_types(module) || !init_tensor_type(module) || !init_op_type(module) || !init_autograd(module)) return false;
-  for (PyMethodDef* table : {conversion_functions, autograd_functions, dlpack_functions, file_functions,
-                             optim_functions, value_functions, device_functions, device_memory_functions})
+  for (PyMethodDef* table :
+       {conversion_functions, autograd_functions, dlpack_functions, file_functions, optim_functions, value_functions,
+        device_functions, device_memory_functions, autocast_functions})
     if (PyModule_AddFunctions(module, table) < 0) return false;
   ops_dict = make_ops();
   return ops_dict && PyModule_AddObjectRef(module, "ops", ops_dict) == 0 && bind_operators(ops_dict) &&

@@ -22,6 +22,11 @@ Registry& registry() {
 }
 }  // namespace
 
+const char* name_of(Autocast policy) {
+  static constexpr const char* names[] = {"none", "lower", "float32", "float32_result", "promote", "refuse"};
+  return names[static_cast<size_t>(policy)];
+}
+
 const std::vector<OpRecord*>& all_ops() { return registry().ops; }
 
 const OpRecord& find_op(std::string_view name, std::string_view overload) {

@@ -44,6 +44,18 @@ STRATA_API void run_on_host(const Call&);
 constexpr uint32_t kMaxInputs = 6;  // differentiable tensor parameters are among the first six
 constexpr uint32_t kMaxOutputs = 5;
 
+// What autocast does to the arguments of an op. Only tensors on the device type of the scope are changed, and of these
+// only floating ones other than float64.
+enum class Autocast : uint8_t {
+  None,           // nothing; the ops inside a composite have their own policies
+  Lower,          // casts to the dtype of the scope
+  Float32,        // casts to float32
+  Float32Result,  // computes a float32 result: sets the op's dtype argument, if it is None
+  Promote,        // casts to the widest dtype of the inputs
+  Refuse          // raises: the op is not safe in a 16-bit dtype
+};
+STRATA_API const char* name_of(Autocast policy);  // "lower", "float32"
+
 // Gradients by parameter index; `list` for the op's Tensor[] parameter, if it has one.
 struct Grads {
   Tensor t[kMaxInputs];
@@ -150,6 +162,8 @@ struct STRATA_API OpRecord {
   int (*variant)(const Args&) = nullptr;     // chooses one of several formulas; null: there is only one
   std::array<Kernels, kBackends> lists;      // the kernels of each back end; empty: not supported there
   std::vector<const char*> aliases;          // further Python names, e.g. "nn.functional.relu"
+  // What autocast does on each back end: PyTorch's lists for CPU and CUDA differ.
+  std::array<Autocast, kBackends> autocast_policy = {};
   std::vector<const char*> sample_texts;
   std::vector<ErrorSample> error_samples;
 
@@ -230,6 +244,9 @@ struct STRATA_API OpRecord {
     return *this;
   }
   OpRecord& nn() { return alias_nn(); }  // also as nn.functional.<name>
+  OpRecord& autocast(Autocast policy) { return autocast_cpu(policy).autocast_cuda(policy); }
+  OpRecord& autocast_cpu(Autocast policy) { return set(autocast_policy[static_cast<size_t>(Backend::Cpu)], policy); }
+  OpRecord& autocast_cuda(Autocast policy) { return set(autocast_policy[static_cast<size_t>(Backend::Cuda)], policy); }
   OpRecord& dtypes(DTypeSet types, const char* hint = nullptr) { return set(accepts, types).set(dtype_hint, hint); }
   OpRecord& samples(std::initializer_list<const char*> texts) {
     sample_texts.insert(sample_texts.end(), texts);
@@ -326,7 +343,8 @@ struct ThreadState {
   Device default_device;
   const OpRecord* op = nullptr;  // whose kernel runs on a device, for messages
   Explanation* explain = nullptr;
-  bool tuning = false;  // time the kernels of a call, and keep the fastest for its shapes; see dispatch/tuning.h
+  uint8_t autocast = 0;  // mask of the device types that autocast is on for; see dispatch/autocast.h
+  bool tuning = false;   // time the kernels of a call, and keep the fastest for its shapes; see dispatch/tuning.h
 };
 STRATA_API STRATA_THREAD_LOCAL_DECL extern thread_local constinit ThreadState thread_state;
 

@@ -1,14 +1,37 @@
 """Checkpointing: recompute a part of the forward pass during backward instead of keeping its intermediate results."""
 
+import contextlib
+
 from .. import _C
+from ..amp.autocast_mode import autocast
 from ..autograd import Function, enable_grad
 from ..random import get_rng_state, set_rng_state
+
+_DEVICE_TYPES = ("cpu", "cuda", "vgpu")
+
+
+def _autocast_state():
+    """The autocast scopes of this thread, as (enabled, dtype) by device type, and whether casts are kept."""
+    scopes = [(kind, _C._is_autocast_enabled(kind), _C.get_autocast_dtype(kind)) for kind in _DEVICE_TYPES]
+    return scopes, _C.is_autocast_cache_enabled()
+
+
+@contextlib.contextmanager
+def _with_autocast(state):
+    """Restores a state of autocast inside, so that a part is recomputed in the dtypes it was computed in."""
+    scopes, cache = state
+    with contextlib.ExitStack() as stack:
+        for kind, enabled, dtype in scopes:
+            if enabled:
+                stack.enter_context(autocast(kind, dtype=dtype, cache_enabled=cache))
+        yield
 
 
 class _Checkpoint(Function):
     @staticmethod
     def forward(ctx, function, kwargs, preserve_rng_state, *args):
         ctx.function, ctx.kwargs = function, kwargs
+        ctx.autocast_state = _autocast_state()
         ctx.rng_state = get_rng_state() if preserve_rng_state else None
         ctx.args = [
             None if isinstance(a, _C.Tensor) else a for a in args
@@ -26,7 +49,7 @@ class _Checkpoint(Function):
         if ctx.rng_state is not None:
             set_rng_state(ctx.rng_state)
         try:
-            with enable_grad():
+            with enable_grad(), _with_autocast(ctx.autocast_state):
                 out = ctx.function(*args, **ctx.kwargs)
         finally:
             set_rng_state(now)

@@ -169,6 +169,7 @@ STRATA_OP(index_copy, "index_copy(Tensor input, int dim, Tensor index, Tensor so
     return put_along(input, dim, index, source, false, false, "index_copy");
   })
   .dtypes(kStorageTypes)
+  .autocast_cpu(Autocast::Promote)
   .samples({"f(5,3), 0, i1(1), f(1,3)", "f(2,3), 1, i1(1), f(2,1)"})
   .error("f(2,3), 0, i2(2), f(2,2)", ErrorKind::Index, "does not fit");
 STRATA_OP(index_copy_inplace, "index_copy_(Tensor(a!) input, int dim, Tensor index, Tensor source) -> Tensor(a!)")

@@ -323,6 +323,7 @@ STRATA_OP(index_put, "index_put(Tensor input, Tensor?[] indices, Tensor values, 
   })
   .no_out()
   .dtypes(kStorageTypes)
+  .autocast_cuda(Autocast::Promote)
   .samples({"f(5,3), [i5(4)], f(4,3), True", "f(5,3), [None, i3(2)], f(), True",
             "f(4,5,3), [i4(3), None, i3(3)], f(3,5), True", "f(4,3), [b(4)], f(3)", "f(4,3), [b(4,3)], f()"})
   .error("f(5,3), [i5(4)], f(2)", ErrorKind::Runtime, "cannot be broadcast")

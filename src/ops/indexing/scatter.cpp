@@ -372,6 +372,7 @@ STRATA_OP(scatter_add, "scatter_add(Tensor input, int dim, Tensor index, Tensor 
   })
   .no_out()
   .dtypes(kNumericTypes)
+  .autocast_cuda(Autocast::Promote)
   .samples({"f(4,3), 0, i4(2,3), f(2,3)", "f(5), 0, i5(7), f(7)", "f(4,3), 1, i3(4,5), f(4,6)", "f(), 0, i1(), f()"})
   .error("f(2,3), 0, i9(50,3), f(50,3)", ErrorKind::Runtime, "out of bounds");
 

@@ -71,6 +71,7 @@ STRATA_OP(linalg_multi_dot, "linalg.multi_dot(Tensor[] tensors) -> Tensor")
     if (column) out = squeeze(out, 1);
     return row ? squeeze(out, 0) : out;
   })
+  .autocast_cuda(Autocast::Lower)
   .samples({"[f(2,3), f(3,4), f(4,2)]", "[f(3), f(3,4), f(4)]", "[f(2,3), f(3,2)]"})
   .error("[f(2,3)]", ErrorKind::Runtime, "at least 2 tensors")
   .error("[f(2,3), f(2,3)]", ErrorKind::Runtime, "cannot be multiplied");
@@ -84,6 +85,7 @@ STRATA_OP(chain_matmul, "chain_matmul(Tensor(a)[] matrices) -> Tensor(a)")
     check_chain("chain_matmul", matrices);
     return best_chain(matrices);
   })
+  .autocast_cuda(Autocast::Lower)
   .samples({"[f(2,3), f(3,4), f(4,2)]", "[f(2,3)]"})
   .error("[f(2,3), f(2,3)]", ErrorKind::Runtime, "cannot be multiplied");
 
@@ -118,6 +120,7 @@ STRATA_OP(linalg_vecdot, "linalg.vecdot(Tensor x, Tensor y, *, int dim=-1) -> Te
   .composite([](const Tensor& x, const Tensor& y, int64_t dim) {
     return to(sum(mul(x, y), dim), promote(x.dtype(), y.dtype()));
   })
+  .autocast(Autocast::Lower)
   .samples({"f(2,3), f(2,3)", "f(2,3), f(3)", "f(2,3), f(2,3), dim=0"})
   .error("f(2,3), f(4)", ErrorKind::Runtime, "");
 
@@ -161,6 +164,7 @@ STRATA_OP(cross, "cross(Tensor input, Tensor other, int? dim=None) -> Tensor")
     STRATA_CHECK(dim, Runtime, "cross: no dimension of size 3 in input of shape {}", to_string(input.shape()));
     return cross_along("cross", input, other, *dim);
   })
+  .autocast_cuda(Autocast::Promote)
   .samples({"f(2,3), f(2,3)", "f(3,2), f(3,2), 0"})
   .error("f(2,4), f(2,4)", ErrorKind::Runtime, "no dimension of size 3");
 

@@ -199,6 +199,7 @@ STRATA_OP(lu, "lu(Tensor A, bool pivot=True) -> (Tensor LU, Tensor pivots, Tenso
     "In Python the last one is returned only with get_infos=True.")
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& A, bool pivot) { return linalg::lu_factor_ex(A, pivot); })
+  .autocast_cpu(Autocast::Float32)
   .samples({"m(4,4)", "f(2,4,3)"})
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 
@@ -206,6 +207,7 @@ STRATA_OP(lu_solve, "lu_solve(Tensor b, Tensor LU_data, Tensor LU_pivots) -> Ten
   .doc("Solves A x = b from a compact LU decomposition.")
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& b, const Tensor& LU, const Tensor& pivots) { return linalg::lu_solve(LU, pivots, b); })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(3,2), m(3,3), t[3,2,3]"})
   .error("f(3,2), f(3,4), i5(3)", ErrorKind::Runtime, "square");
 

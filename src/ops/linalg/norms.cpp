@@ -172,6 +172,7 @@ STRATA_OP(
   .saves({"x"})
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {vector_norm_grad(c, g)}; })
+  .autocast_cuda(Autocast::Float32Result)
   .samples({"f(3,4)", "f(3,4), 1", "f(3,4), inf, 0", "f(3,4), -inf, 1, True", "f(2,3,4), 3, [0,2]", "f(3,4), 1.5, 1",
             "f(3,4), 0", "f()", "f(3,4), 2, dtype=float64"})
   .error("i5(3)", ErrorKind::Runtime, "floating point")
@@ -187,6 +188,7 @@ STRATA_OP(
   .composite([](const Tensor& A, Scalar ord, IntList dim, bool keepdim, std::optional<DType> dtype) {
     return matrix_norm_of(A, Value(ord), dim, keepdim, dtype, "linalg.matrix_norm");
   })
+  .autocast_cuda(Autocast::Float32Result)
   .samples({"f(3,4), 1", "f(3,4), inf", "f(2,3,4), -1", "f(2,3,4), 2, [0,1]", "f(3,3), -2, keepdim=True"})
   .error("f(3), 1", ErrorKind::Runtime, "at least 2 dimensions")
   .error("f(3,3), 3", ErrorKind::Runtime, "not supported");
@@ -199,6 +201,7 @@ STRATA_OP(linalg_matrix_norm_str_ord,
   .composite([](const Tensor& A, std::string_view ord, IntList dim, bool keepdim, std::optional<DType> dtype) {
     return matrix_norm_of(A, Value(ord), dim, keepdim, dtype, "linalg.matrix_norm");
   })
+  .autocast_cuda(Autocast::Float32Result)
   .samples({"f(3,4)", "f(2,3,4), 'nuc'", "f(2,3,4), 'fro', [0,2], True"})
   .error("f(3,3), 'max'", ErrorKind::Runtime, "not supported");
 
@@ -231,6 +234,7 @@ STRATA_OP(norm,
                 std::optional<DType> dtype) {
     return linalg::vector_norm(input, p ? *p : Scalar(2), dim, keepdim, dtype);
   })
+  .autocast_cuda(Autocast::Float32Result)
   .samples({"f(3,4)", "f(3,4), 1", "f(3,4), 2, 0", "f(3,4), inf, [0,1], True"})
   .error("i5(3)", ErrorKind::Runtime, "floating point");
 
@@ -244,6 +248,7 @@ STRATA_OP(norm_str,
     if (dim.given) return matrix_norm_of(input, Value("nuc"), dim, keepdim, dtype, "norm");
     return matrix_norm_of(input, Value("nuc"), {-2, -1}, keepdim, dtype, "norm");
   })
+  .autocast_cuda(Autocast::Float32Result)
   .samples({"f(3,4), 'fro'", "f(3,4), 'nuc'", "f(2,3,4), 'fro', [0,1], True"})
   .error("f(3), 'max'", ErrorKind::Runtime, "only valid string values");
 
@@ -253,6 +258,7 @@ STRATA_OP(dist, "dist(Tensor input, Tensor other, Scalar p=2) -> Tensor")
   .composite([](const Tensor& input, const Tensor& other, Scalar p) {
     return linalg::vector_norm(sub(input, other), p);
   })
+  .autocast_cuda(Autocast::Float32)
   .samples({"f(3,4), f(3,4)", "f(3,4), f(4), 1", "f(3), f(3), inf"})
   .error("f(3), f(4)", ErrorKind::Runtime, "");
 
@@ -277,6 +283,7 @@ STRATA_OP(renorm, "renorm(Tensor input, Scalar p, int dim, Scalar maxnorm) -> Te
     const Tensor factor = where(above, div(full({}, most, input.dtype()), add(norm, 1e-7)), 1.0);
     return mul(input, to(factor, input.dtype()));
   })
+  .autocast_cuda(Autocast::Float32)
   .samples({"f(3,4), 2, 0, 1.0", "f(2,3,4), 1, 1, 0.5"})
   .error("f(3), 2, 0, 1.0", ErrorKind::Runtime, "at least 2 dimensions");
 

@@ -179,6 +179,7 @@ STRATA_OP(matmul, "matmul(Tensor input, Tensor other) -> Tensor")
   .grad(grad_matmul)
   .dtypes(kNumericTypes)
   .alias("linalg.matmul")
+  .autocast(Autocast::Lower)
   .samples({"f(3,4), f(4,5)", "f(4), f(4)", "f(4), f(4,3)", "f(3,4), f(4)", "f(2,3,4), f(4,5)", "f(2,3,4), f(2,4,5)",
             "f(2,1,3,4), f(3,4,2)", "f(4), f(2,4,3)", "f(2,3,4), f(4)", "f(0,4), f(4,3)", "f(3,0), f(0,2)",
             "f(1,1), f(1,1)", "f(33,70), f(70,40)"})
@@ -199,6 +200,7 @@ STRATA_OP(mm, "mm(Tensor input, Tensor mat2) -> Tensor")
   .saves_each_for_the_other()
   .grad(grad_matmul)
   .dtypes(kNumericTypes)
+  .autocast(Autocast::Lower)
   .samples({"f(3,4), f(4,5)", "f(0,4), f(4,3)", "f(3,0), f(0,2)"})
   .error("f(2,3), f(4,5)", ErrorKind::Runtime, "cannot be multiplied")
   .error("f(3), f(3,2)", ErrorKind::Runtime, "must be a 2-D tensor");
@@ -218,6 +220,7 @@ STRATA_OP(bmm, "bmm(Tensor input, Tensor mat2) -> Tensor")
   .saves_each_for_the_other()
   .grad(grad_matmul)
   .dtypes(kNumericTypes)
+  .autocast(Autocast::Lower)
   .samples({"f(2,3,4), f(2,4,5)", "f(0,3,4), f(0,4,5)", "f(2,3,0), f(2,0,5)"})
   .error("f(2,3,4), f(3,4,5)", ErrorKind::Runtime, "the numbers must be equal");
 
@@ -234,6 +237,7 @@ STRATA_OP(mv, "mv(Tensor input, Tensor vec) -> Tensor")
   .saves_each_for_the_other()
   .grad(grad_matmul)
   .dtypes(kNumericTypes)
+  .autocast_cuda(Autocast::Lower)
   .samples({"f(3,4), f(4)", "f(0,4), f(4)"})
   .error("f(3,4), f(3)", ErrorKind::Runtime, "cannot be multiplied");
 
@@ -252,6 +256,7 @@ STRATA_OP(dot, "dot(Tensor input, Tensor tensor) -> Tensor")
   .saves_each_for_the_other()
   .grad(grad_matmul)
   .dtypes(kNumericTypes)
+  .autocast_cuda(Autocast::Promote)
   .samples({"f(5), f(5)", "f(0), f(0)"})
   .error("f(3), f(4)", ErrorKind::Runtime, "same number of elements")
   .error("f(3,2), f(3)", ErrorKind::Runtime, "1D tensors expected");
@@ -260,6 +265,7 @@ STRATA_OP(vdot, "vdot(Tensor input, Tensor other) -> Tensor")
   .doc("The same as dot for real numbers.")
   .dtypes(kNumericTypes)
   .composite([](const Tensor& input, const Tensor& other) { return dot(input, other); })
+  .autocast_cuda(Autocast::Promote)
   .samples({"f(5), f(5)"})
   .error("f(3), f(4)", ErrorKind::Runtime, "same number of elements");
 
@@ -283,6 +289,7 @@ STRATA_OP(inner, "inner(Tensor input, Tensor other) -> Tensor")
     STRATA_CHECK(input.size(-1) == other.size(-1), Runtime,
                  "inner: the last dimensions must be equal, but shapes are {} and {}", to_string(input.shape()),
                  to_string(other.shape()));
+    if (input.dim() == 1 && other.dim() == 1) return dot(input, other);
     std::vector<int64_t> shape(input.shape().begin(), input.shape().end() - 1);
     shape.insert(shape.end(), other.shape().begin(), other.shape().end() - 1);
     const int64_t k = input.size(-1);
@@ -292,6 +299,7 @@ STRATA_OP(inner, "inner(Tensor input, Tensor other) -> Tensor")
       reshape(other, {k ? other.numel() / k : checked_numel(other.shape().first(other.shape().size() - 1)), k});
     return reshape(mm(a, transpose(b, 0, 1)), shape);
   })
+  .autocast_cuda(Autocast::Promote)
   .samples({"f(3), f(3)", "f(2,3), f(4,3)", "f(2,3), f()", "f(2,1,3), f(3)"})
   .error("f(3), f(4)", ErrorKind::Runtime, "last dimensions must be equal");
 
@@ -302,6 +310,7 @@ STRATA_OP(addmm, "addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1
   .grad(grad_scaled)
   .inplace()
   .dtypes(kNumericTypes)
+  .autocast(Autocast::Lower)
   .samples({"f(3,5), f(3,4), f(4,5)", "f(5), f(3,4), f(4,5), beta=2, alpha=3", "f(3,1), f(3,4), f(4,5), beta=0",
             "f(1), f(3,0), f(0,5)"})
   .error("f(2,2), f(3,4), f(4,5)", ErrorKind::Runtime, "cannot be broadcast")
@@ -314,6 +323,7 @@ STRATA_OP(baddbmm, "baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scala
   .grad(grad_scaled)
   .inplace()
   .dtypes(kNumericTypes)
+  .autocast(Autocast::Lower)
   .samples({"f(2,3,5), f(2,3,4), f(2,4,5)", "f(5), f(2,3,4), f(2,4,5), beta=2, alpha=3", "f(1), f(2,3,0), f(2,0,5)"})
   .error("f(2,3,5), f(2,3,4), f(3,4,5)", ErrorKind::Runtime, "the numbers must be equal");
 
@@ -332,6 +342,7 @@ STRATA_OP(addbmm, "addbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar 
     return addmm(input, reshape(transpose(batch1, 0, 1), {batch1.size(1), k}), reshape(batch2, {k, batch2.size(2)}),
                  beta, alpha);
   })
+  .autocast(Autocast::Lower)
   .samples({"f(3,5), f(2,3,4), f(2,4,5)", "f(5), f(2,3,4), f(2,4,5), beta=2, alpha=3"})
   .error("f(3,5), f(2,3,4), f(3,4,5)", ErrorKind::Runtime, "the numbers must be equal");
 
@@ -348,6 +359,7 @@ STRATA_OP(addmv, "addmv(Tensor input, Tensor mat, Tensor vec, *, Scalar beta=1, 
                  to_string(input.shape()), to_string(product.shape()));
     return sum;
   })
+  .autocast_cuda(Autocast::Lower)
   .samples({"f(3), f(3,4), f(4)", "f(1), f(3,4), f(4), beta=2, alpha=3", "f(3), f(3,4), f(4), beta=0"})
   .error("f(2), f(3,4), f(3)", ErrorKind::Runtime, "cannot be multiplied");
 
@@ -361,6 +373,7 @@ STRATA_OP(addr, "addr(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, 
     const Tensor product = scaled(outer(vec1, vec2), alpha);
     return beta.to_double() == 0 ? product : add(scaled(input, beta), product);
   })
+  .autocast_cuda(Autocast::Lower)
   .samples({"f(3,4), f(3), f(4)", "f(1), f(3), f(4), beta=2, alpha=3", "f(3,4), f(3), f(4), beta=0"})
   .error("f(3,4), f(3,1), f(4)", ErrorKind::Runtime, "expected two 1-D tensors");
 
@@ -380,6 +393,7 @@ STRATA_OP(linear, "nn.functional.linear(Tensor input, Tensor weight, Tensor? bia
     if (c.needs_bias()) out.bias = g;
     return out;
   })
+  .autocast(Autocast::Lower)
   .samples({"f(3,4), f(5,4), f(5)", "f(3,4), f(5,4)", "f(2,3,4), f(5,4), f(5)", "f(4), f(5,4), f(5)", "f(3,4), f(4)",
             "f(0,4), f(5,4), f(5)"})
   .error("f(3,4), f(5,3)", ErrorKind::Runtime, "cannot be multiplied")

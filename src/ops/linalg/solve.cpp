@@ -221,6 +221,7 @@ STRATA_OP(linalg_inv_ex, "linalg.inv_ex(Tensor A, *, bool check_errors=False) ->
     const Tensor t = mT(c.result());
     return {neg(matmul(t, matmul(g, t)))};
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"m(4,4)", "m(2,3,3)", "f(0,3,3)", "f(0,0)"})
   .error("f(3,4)", ErrorKind::Runtime, "square");
 
@@ -233,6 +234,7 @@ STRATA_OP(linalg_inv, "linalg.inv(Tensor A) -> Tensor")
     check_info(info, "linalg.inv", inverse_text);
     return x;
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"m(4,4)", "m(2,3,3)"})
   .error("f(3,4)", ErrorKind::Runtime, "square");
 
@@ -283,6 +285,7 @@ STRATA_OP(linalg_solve, "linalg.solve(Tensor A, Tensor B, *, bool left=True) -> 
                [](int64_t) { return std::string("The solver failed because the input matrix is singular."); });
     return x;
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"m(4,4), f(4)", "m(4,4), f(4,2)", "m(2,3,3), f(3,2)", "m(3,3), f(2,3), left=False"})
   .error("f(3,4), f(3)", ErrorKind::Runtime, "square")
   .error("m(3,3), f(4,2)", ErrorKind::Runtime, "Incompatible shapes");

@@ -208,6 +208,7 @@ STRATA_OP(linalg_eigh, "linalg.eigh(Tensor A, str UPLO='L') -> (Tensor eigenvalu
   .grad([](const GradContext& c, const Tensor&) -> Grads {
     return {eigh_grad(c.grad(0), c.grad(1), c.result(0), c.result(1))};
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"s(4,4)", "s(2,3,3)", "s(3,3), 'U'", "f(0,3,3)"})
   .error("f(3,4)", ErrorKind::Runtime, "square")
   .error("f(3,3), 'X'", ErrorKind::Runtime, "UPLO");
@@ -216,6 +217,7 @@ STRATA_OP(linalg_eigvalsh, "linalg.eigvalsh(Tensor A, str UPLO='L') -> Tensor")
   .doc("Eigenvalues (ascending) of symmetric matrices.")
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& A, std::string_view UPLO) { return linalg::eigh(A, UPLO)[0]; })
+  .autocast_cpu(Autocast::Float32)
   .samples({"s(4,4)", "s(2,3,3), 'U'"})
   .error("f(3,4)", ErrorKind::Runtime, "square");
 
@@ -246,6 +248,7 @@ STRATA_OP(linalg_svd,
     const auto rows = [&](const Tensor& t) { return t ? narrow(t, -2, 0, k) : t; };
     return {svd_grad(columns(c.grad(0)), c.grad(1), rows(c.grad(2)), columns(U), S, rows(Vh))};
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"!f(4,3)", "f(3,4), False", "f(2,3,3), False", "f(0,3,2)"})
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions")
   .error("i5(3,3)", ErrorKind::Runtime, "floating point");
@@ -258,6 +261,7 @@ STRATA_OP(svd, "svd(Tensor input, bool some=True, bool compute_uv=True) -> (Tens
     if (compute_uv) return std::tuple(U, S, mT(Vh));
     return std::tuple(full(U.shape(), 0.0, U.dtype()), S, full(mT(Vh).shape(), 0.0, U.dtype()));
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(4,3)", "!f(3,4), False"})
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 
@@ -279,6 +283,7 @@ STRATA_OP(linalg_svdvals, "linalg.svdvals(Tensor A, *, str? driver=None) -> Tens
     const auto [U, S, Vh] = linalg::svd(c.A(), false);
     return {matmul(mul(U, unsqueeze(g, -2)), Vh)};
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(4,3)", "f(2,3,4)"})
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 
@@ -348,6 +353,7 @@ STRATA_OP(pinverse, "pinverse(Tensor input, float rcond=1e-15) -> Tensor")
   .composite([](const Tensor& input, double rcond) {
     return pinv_of(input, full({}, 0.0, input.dtype()), full({}, rcond, input.dtype()), false);
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(4,3)", "m(3,3), 0.001"})
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 
@@ -358,6 +364,7 @@ STRATA_OP(linalg_matrix_rank,
   .composite([](const Tensor& A, const Tensor& atol, const Tensor& rtol, bool hermitian) {
     return rank_of(A, atol, rtol, hermitian, "linalg.matrix_rank");
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(4,3)", "f(2,3,4)", "s(3,3), hermitian=True"})
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 
@@ -367,6 +374,7 @@ STRATA_OP(linalg_matrix_rank_tol, "linalg.matrix_rank.tol(Tensor A, float tol, b
   .composite([](const Tensor& A, double tol, bool hermitian) {
     return rank_of(A, number(tol, A.dtype()), full({}, 0.0, A.dtype()), hermitian, "linalg.matrix_rank");
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(4,3), 0.1"})
   .error("f(3), 0.1", ErrorKind::Runtime, "at least 2 dimensions");
 
@@ -385,6 +393,7 @@ STRATA_OP(linalg_cond, "linalg.cond(Tensor A, Scalar? p=None) -> Tensor")
     const Tensor value = mul(linalg::matrix_norm(A, *p), linalg::matrix_norm(inverse, *p));
     return where(eq(info, 0), value, full({}, std::numeric_limits<double>::infinity(), A.dtype()));
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"m(4,4)", "m(2,3,3), 1", "m(3,3), inf", "f(4,3), -2"})
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 
@@ -395,6 +404,7 @@ STRATA_OP(linalg_cond_p_str, "linalg.cond.p_str(Tensor A, str p) -> Tensor")
     check_square(*A, "linalg.cond");
     return mul(linalg::matrix_norm(A, p), linalg::matrix_norm(linalg::inv(A), p));
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"m(4,4), 'fro'", "m(2,3,3), 'nuc'"})
   .error("f(3,4), 'fro'", ErrorKind::Runtime, "square");
 
@@ -434,6 +444,7 @@ STRATA_OP(linalg_lstsq,
     if (driver && (*driver == "gelsd" || *driver == "gelss")) S = linalg::svdvals(A);
     return std::tuple(vector ? squeeze(x, int64_t{-1}) : x, residuals, rank, S);
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(4,3), f(4,2)", "f(3,4), f(3,2)", "f(2,4,3), f(2,4,1)"})
   .error("f(3), f(3)", ErrorKind::Runtime, "at least 2 dimensions")
   .error("f(3,3), f(4,2)", ErrorKind::Runtime, "should match");

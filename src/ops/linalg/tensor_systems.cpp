@@ -105,6 +105,7 @@ STRATA_OP(linalg_tensorinv, "linalg.tensorinv(Tensor A, int ind=2) -> Tensor")
     shape.insert(shape.end(), head.begin(), head.end());
     return reshape(linalg::inv(reshape(A, {product(head), product(tail)})), shape);
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"m(4,4), 1"})
   .error("f(2,3), 1", ErrorKind::Runtime, "requirement")
   .error("f(2,2), 0", ErrorKind::Runtime, "strictly positive");
@@ -127,6 +128,7 @@ STRATA_OP(linalg_tensorsolve, "linalg.tensorsolve(Tensor A, Tensor B, int[]? dim
                  product(rest), B.numel());
     return reshape(linalg::solve(reshape(a, {B.numel(), product(rest)}), reshape(B, {-1})), rest);
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"m(4,4), f(4)"})
   .error("f(2,3), f(2)", ErrorKind::Runtime, "requirement");
 

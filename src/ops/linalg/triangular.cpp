@@ -186,6 +186,7 @@ STRATA_OP(triangular_solve,
                                 : linalg::solve_triangular(A, b, upper, true, unit);
     return std::tuple(x, clone(A));
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(3,2), m(3,3)", "f(3,2), m(3,3), False, True"})
   .error("f(3,2), f(3,4)", ErrorKind::Runtime, "square");
 
@@ -213,6 +214,7 @@ STRATA_OP(linalg_cholesky_ex,
     const bool upper = c.upper();
     return {upper ? cholesky_grad(mT(g), mT(c.result())) : cholesky_grad(g, c.result())};
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"s(4,4)", "s(2,3,3)", "f(0,3,3)"})
   .error("f(3,4)", ErrorKind::Runtime, "square");
 
@@ -224,6 +226,7 @@ STRATA_OP(linalg_cholesky, "linalg.cholesky(Tensor A, *, bool upper=False) -> Te
     check_info(info, "linalg.cholesky", not_positive_text);
     return L;
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"s(4,4)", "s(2,3,3), upper=True"})
   .error("f(3,4)", ErrorKind::Runtime, "square");
 
@@ -231,6 +234,7 @@ STRATA_OP(cholesky, "cholesky(Tensor input, bool upper=False) -> Tensor")
   .doc("The Cholesky factor; see linalg.cholesky.")
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& input, bool upper) { return linalg::cholesky(input, upper); })
+  .autocast_cpu(Autocast::Float32)
   .samples({"s(4,4)", "s(2,3,3), True"})
   .error("f(3,4)", ErrorKind::Runtime, "square");
 
@@ -242,6 +246,7 @@ STRATA_OP(cholesky_solve, "cholesky_solve(Tensor B, Tensor L, bool upper=False) 
     const Tensor lower = upper ? mT(L) : L;
     return linalg::solve_triangular(mT(lower), linalg::solve_triangular(lower, B, false), true);
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(4,2), m(4,4)", "f(2,3,2), m(2,3,3), True"})
   .error("f(3,2), f(3,4)", ErrorKind::Runtime, "square");
 
@@ -264,6 +269,7 @@ STRATA_OP(cholesky_inverse, "cholesky_inverse(Tensor L, bool upper=False) -> Ten
     const Tensor L = c.L(), X = c.result(), common = neg(matmul(X, matmul(add(g, mT(g)), X)));
     return {c.upper() ? matmul(L, common) : matmul(common, L)};
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"p(1,1)", "!m(4,4)", "!m(2,3,3), True"})
   .error("f(3,4)", ErrorKind::Runtime, "square");
 
@@ -313,6 +319,7 @@ STRATA_OP(linalg_qr, "linalg.qr(Tensor A, str mode='reduced') -> (Tensor Q, Tens
     if (mode == "r") Q = full({0}, 0.0, A.dtype());
     return std::tuple(Q, R);
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(4,3)", "f(3,4)", "f(2,3,3)", "f(3,4), 'complete'"})
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions")
   .error("f(3,3), 'full'", ErrorKind::Runtime, "unrecognized mode");
@@ -321,6 +328,7 @@ STRATA_OP(qr, "qr(Tensor input, bool some=True) -> (Tensor Q, Tensor R)")
   .doc("QR decomposition; see linalg.qr.")
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& input, bool some) { return linalg::qr(input, some ? "reduced" : "complete"); })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(4,3)", "f(3,4)"})
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 
@@ -340,6 +348,7 @@ STRATA_OP(geqrf, "geqrf(Tensor input) -> (Tensor a, Tensor tau)")
   .kernel("reference", run_geqrf<cpu::dense_reference>)
   .cuda_on_host("geqrf_on_host")
   .grad(no_derivative)
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(4,3)", "f(2,3,4)"})
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 
@@ -364,6 +373,7 @@ STRATA_OP(ormqr, "ormqr(Tensor input, Tensor tau, Tensor other, bool left=True, 
     }
     return left ? x : mT(x);
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(4,3), f(3), f(4,2)", "f(4,3), f(3), f(2,4), False, True"})
   .error("f(4,3), f(3), f(3,2)", ErrorKind::Runtime, "must be equal");
 
@@ -390,6 +400,7 @@ STRATA_OP(linalg_householder_product, "linalg.householder_product(Tensor A, Tens
     }
     return tau.size(-1) ? q : add(q, mul(A, 0.0));  // records the dependency on A
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(4,3), f(3)", "f(2,3,3), f(2,2)"})
   .error("f(3,4), f(3)", ErrorKind::Runtime, "greater than or equal");
 

@@ -117,6 +117,7 @@ STRATA_OP(scaled_dot_product_attention,
                                 : attention_by_ops(q, k, v, m, causal, dropout_p, factor);
     return shared_heads ? flatten(result, -4, -3) : result;
   })
+  .autocast(Autocast::Lower)
   .samples({"f(2,3,4), f(2,5,4), f(2,5,6)", "f(1,2,3,4), f(1,2,3,4), f(1,2,3,4), is_causal=True",
             "f(2,3,4), f(2,5,4), f(2,5,6), f(3,5)", "f(2,3,4), f(2,5,4), f(2,5,6), b(3,5), scale=0.3",
             "f(1,4,3,4), f(1,2,3,4), f(1,2,3,4), enable_gqa=True"})

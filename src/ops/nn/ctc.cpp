@@ -208,6 +208,7 @@ STRATA_OP(ctc_loss,
     return ctc(log_probs, targets, lengths_of(input_lengths, "input_lengths"),
                lengths_of(target_lengths, "target_lengths"), blank, reduction, zero_infinity);
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"u(5,2,4), i4(2,2), t[0,0], t[0,0]"})
   .error("u(5,2,4), i4(2,2), u(2), i1(2)", ErrorKind::Runtime, "integral type");
 
@@ -222,6 +223,7 @@ STRATA_OP(ctc_loss_IntList,
                 int64_t blank, std::string_view reduction, bool zero_infinity) {
     return ctc(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity);
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"u(5,2,4), i4(2,2), [0,0], [0,0]"})  // the gradient is that of log_softmax and ctc_loss together
   .error("u(5,2,4), i4(2,2), [6,4], [2,1]", ErrorKind::Runtime, "at most 5")
   .error("u(5,2,4), i4(2,2), [5,4], [3,1]", ErrorKind::Runtime, "expected targets of shape")

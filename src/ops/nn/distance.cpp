@@ -58,6 +58,7 @@ STRATA_OP(cosine_similarity, "cosine_similarity(Tensor x1, Tensor x2, int dim=1,
     const auto length = [&](const Tensor& t) { return clamp_min(linalg::vector_norm(t, 2, dim, true), eps); };
     return sum(mul(div(a, length(a)), div(b, length(b))), dim);
   })
+  .autocast_cuda(Autocast::Float32)
   .samples({"f(3,4), f(3,4)", "f(3,4), f(4), 0", "f(2,3,4), f(2,3,4), -1", "f(4), f(4), 0"})
   .error("f(3,4), f(2,4)", ErrorKind::Runtime, "do not broadcast");
 
@@ -93,6 +94,7 @@ STRATA_OP(cdist,
     if (by_products(x1, x2, compute_mode) && p == 2) return euclidean_by_products(x1, x2);
     return distance(sub(unsqueeze(x1, -2), unsqueeze(x2, -3)), p);
   })
+  .autocast(Autocast::Float32)
   .samples({"f(3,4), f(5,4)", "f(2,3,4), f(5,4), 1.0", "f(3,4), f(5,4), 3.0",
             "f(3,4), f(5,4), compute_mode='use_mm_for_euclid_dist'"})
   .error("f(3,4), f(5,4), compute_mode='mm'", ErrorKind::Value, "compute_mode")
@@ -117,6 +119,7 @@ STRATA_OP(pdist, "pdist(Tensor input, float p=2.0) -> Tensor")
       }
     return distance(sub(index_select(input, 0, placed(left)), index_select(input, 0, placed(right))), p);
   })
+  .autocast_cuda(Autocast::Float32)
   .samples({"f(4,3)", "f(4,3), 1.0", "f(1,3)"})
   .error("f(4)", ErrorKind::Runtime, "only supports 2D");
 

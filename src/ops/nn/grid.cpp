@@ -166,6 +166,8 @@ STRATA_OP(grid_sample,
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& grid, std::string_view mode, std::string_view padding,
                 std::optional<bool> align) { return _grid_sample(input, grid, mode, padding, align.value_or(false)); })
+  .autocast_cuda(Autocast::Promote)
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(1,2,4,5), u(1,3,2,2)", "f(2,1,4,5), f(2,3,2,2), padding_mode='border', align_corners=True",
             "f(1,2,4,5), f(1,3,2,2), padding_mode='reflection'", "f(1,2,3,4,5), u(1,2,3,2,3)",
             "f(1,2,4,5), u(1,3,2,2), mode='bicubic'"})

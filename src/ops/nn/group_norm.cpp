@@ -72,6 +72,7 @@ STRATA_OP(group_norm,
                  to_string(input.shape()));
     return grouped_norm(input, weight, bias, n, c, hw, num_groups, eps).y;
   })
+  .autocast_cuda(Autocast::Float32)
   .samples({"f(2,4,3), 2", "f(2,6), 3, f(6), f(6)", "f(2,4,3,2), 4, f(4), f(4), eps=0.1", "f(0,4,3), 2"})
   .error("f(2,4,3), 3", ErrorKind::Runtime, "divisible by num_groups")
   .error("f(2,4,3), 0", ErrorKind::Runtime, "greater than 0")

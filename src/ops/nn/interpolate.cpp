@@ -239,6 +239,7 @@ STRATA_OP(
     return {_resample_backward(g, c.output_size(), c.mode(), c.align_corners(), c.scales(), c.antialias(),
                                c.shape_of_input())};
   })
+  .autocast_cuda(Autocast::Float32)
   .samples({"f(1,2,4), [7], 'linear', False, [], False"});
 
 STRATA_OP(resample_backward,

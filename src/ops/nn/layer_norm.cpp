@@ -291,6 +291,7 @@ STRATA_OP(
   .composite([](const Tensor& input, IntList normalized_shape, const Tensor& weight, const Tensor& bias, double eps) {
     return _layer_norm(input, normalized_shape, weight, bias, eps)[0];
   })
+  .autocast_cuda(Autocast::Float32)
   .samples({"f(3,4), [4]", "f(3,4), [4], f(4), f(4)", "f(2,3,4), [3,4], f(3,4), f(3,4), eps=0.1",
             "f(0,4), [4], f(4), f(4)", "f(3,70), [70], f(70)"})
   .error("f(3,4), [5]", ErrorKind::Runtime, "expected input with shape [*, 5]")
@@ -307,6 +308,7 @@ STRATA_OP(native_layer_norm,
     const auto all = _layer_norm(input, normalized_shape, weight, bias, eps);
     return std::array<Tensor, 3>{all[0], to(all[1], input.dtype()), to(all[2], input.dtype())};
   })
+  .autocast_cuda(Autocast::Float32)
   .samples({"f(3,4), [4], f(4), f(4), 1e-5"})
   .error("f(3,4), [5], None, None, 1e-5", ErrorKind::Runtime, "expected input with shape [*, 5]");
 
@@ -363,6 +365,7 @@ STRATA_OP(rms_norm, "rms_norm(Tensor input, int[] normalized_shape, Tensor? weig
     const double fallback = input.dtype() == DType::F64 ? 2.220446049250313e-16 : 1.1920928955078125e-07;
     return _fused_rms_norm(input, normalized_shape, weight, eps.value_or(fallback))[0];
   })
+  .autocast_cuda(Autocast::Float32)
   .samples({"f(3,4), [4]", "f(2,3,4), [3,4], f(3,4), 0.1"})
   .error("f(3,4), [5]", ErrorKind::Runtime, "expected input with shape [*, 5]")
   .error("i5(3,4), [4]", ErrorKind::NotImplemented, "floating-point");

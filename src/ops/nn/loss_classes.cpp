@@ -239,6 +239,7 @@ STRATA_OP(nll_loss,
                 int64_t ignore, std::optional<bool> reduce, std::string_view reduction) {
     return nll(input, target, weight, ignore, reduction_of("nll_loss", average, reduce, reduction));
   })
+  .autocast(Autocast::Float32)
   .samples({"f(3,4), i4(3)", "f(3,4), i4(3), reduction='sum'", "f(3,4,2,5), i4(3,2,5), ignore_index=1", "f(4), i4()",
             "f(3,4), i4(3), reduction='none'"})
   .error("f(3,4), t[0,4,1]", ErrorKind::Index, "Target 4 is out of bounds")
@@ -257,6 +258,7 @@ STRATA_OP(cross_entropy,
     return cross_entropy_of(input, target, weight, ignore, reduction_of("cross_entropy", average, reduce, reduction),
                             smoothing);
   })
+  .autocast(Autocast::Float32)
   .samples({"f(3,4), i4(3)", "f(3,4), p(3,4)", "f(3,4), i4(3), ignore_index=1, label_smoothing=0.2",
             "f(3,4,2), i4(3,2), reduction='none'", "f(4), i4()",
             "f(3,4), p(3,4), p(4), reduction='sum', label_smoothing=0.1"})
@@ -290,8 +292,9 @@ STRATA_OP(linear_cross_entropy,
     const Tensor rows = reshape(linear_weight, {checked_numel(sizes.first(sizes.size() - 1)), sizes.back()});
     const Tensor logits =
       nn::functional::linear(input, rows, linear_bias ? reshape(linear_bias, {linear_bias.numel()}) : linear_bias);
-    return cross_entropy_of(reshape(logits, shape), target, weight, ignore.value_or(-100),
-                            reduction_of("linear_cross_entropy", std::nullopt, std::nullopt, reduction), smoothing);
+    reduction_of("linear_cross_entropy", std::nullopt, std::nullopt, reduction);  // names this op if it is invalid
+    return nn::functional::cross_entropy(reshape(logits, shape), target, weight, std::nullopt, ignore.value_or(-100),
+                                         std::nullopt, reduction, smoothing);
   })
   .samples({"f(3,5), f(4,5), i4(3)", "f(3,5), f(4,2,5), i4(3,2), linear_bias=f(4,2)"})
   .error("f(3,5), f(4,3), i4(3)", ErrorKind::Runtime, "cannot be multiplied")
@@ -352,6 +355,8 @@ STRATA_OP(binary_cross_entropy,
     const Tensor loss = _binary_cross_entropy(input, target);
     return reduced(weight ? mul(loss, weight) : loss, r);
   })
+  .autocast_cuda(Autocast::Refuse)
+  .autocast_cpu(Autocast::Float32)
   .samples({"z(3,4), z(3,4)", "z(3), z(3)"})
   .error("f(3,4), f(3)", ErrorKind::Value, "different to the input size");
 
@@ -375,6 +380,7 @@ STRATA_OP(binary_cross_entropy_with_logits,
     return reduced(is_floating(target.dtype()) ? to(loss, target.dtype()) : loss,
                    r);  // the target's dtype, as in PyTorch
   })
+  .autocast(Autocast::Float32)
   .samples({"f(3,4), p(3,4)", "f(3,4), p(3,4), p(4), pos_weight=p(4), reduction='none'"})
   .error("f(3,4), f(3)", ErrorKind::Value, "must be the same as input size");
 

@@ -20,6 +20,7 @@ STRATA_OP(hinge_embedding_loss,
     const Tensor far = where(ne(target, 1), hinge(rsub(input, margin)), 0.0), near = where(ne(target, -1), input, 0.0);
     return reduced(add(far, near), r);
   })
+  .autocast(Autocast::Float32)
   .samples({"f(3,4), f(3,4)", "f(3,4), i2(3,4), 0.5, reduction='none'"})
   .error("f(3), f(3), reduction='x'", ErrorKind::Value, "not a valid value for reduction");
 
@@ -36,6 +37,7 @@ STRATA_OP(margin_ranking_loss,
                  to_string(a.shape()), to_string(b.shape()), to_string(target.shape()));
     return reduced(hinge(add(mul(neg(target), sub(a, b)), margin)), r);
   })
+  .autocast(Autocast::Float32)
   .samples({"f(3,4), f(3,4), f(3,4)", "f(3), f(3), f(3), 0.5, reduction='none'"})
   .error("f(3,4), f(3,4), f(3)", ErrorKind::Runtime, "same number of dimensions");
 
@@ -58,6 +60,7 @@ STRATA_OP(cosine_embedding_loss,
     return reduced(
       add(where(eq(target, 1), rsub(cosine, 1.0), 0.0), where(eq(target, -1), hinge(sub(cosine, margin)), 0.0)), r);
   })
+  .autocast(Autocast::Float32)
   .samples({"f(3,4), f(3,4), f(3)", "f(4), f(4), f(), 0.5", "f(3,4), f(3,4), i2(3)"})
   .error("f(3,4), f(3,4), f(3,4)", ErrorKind::Runtime, "0D or 1D target");
 
@@ -81,6 +84,7 @@ STRATA_OP(triplet_margin_loss,
     if (swap) far = minimum(far, pairwise_distance(positive, negative, p, eps, false));
     return reduced(hinge(add(sub(near, far), margin)), r);
   })
+  .autocast(Autocast::Float32)
   .samples({"f(3,4), f(3,4), f(3,4)", "f(3,4), f(3,4), f(3,4), 0.5, swap=True, reduction='none'"})
   .error("f(3,4), f(3,4), f(3)", ErrorKind::Runtime, "same number of dimensions");
 
@@ -113,6 +117,7 @@ STRATA_OP(multi_margin_loss,
     const Tensor loss = div(sum(z, 1), static_cast<double>(classes));
     return reduced(r == Reduction::None && target.dim() == 0 ? reshape(loss, Shape()) : loss, r);
   })
+  .autocast(Autocast::Float32)
   .samples({"f(3,4), i4(3)", "f(4), i4()", "f(3,4), i4(3), 2, 0.5, p(4), reduction='none'"})
   .error("f(3,4), i4(2)", ErrorKind::Runtime, "inconsistent target size")
   .error("f(3,4), t[0,4,1]", ErrorKind::Runtime, "out of bounds")
@@ -162,6 +167,7 @@ STRATA_OP(multilabel_margin_loss,
     const Tensor loss = div(sum(mul(z, mask), {1, 2}), static_cast<double>(classes));
     return reduced(r == Reduction::None && input.dim() < 2 ? reshape(loss, Shape()) : loss, r);
   })
+  .autocast(Autocast::Float32)
   .samples({"f(3,4), i4(3,4)", "f(4), i4(4), reduction='sum'"})
   .error("f(3,4), i4(3)", ErrorKind::Runtime, "inconsistent target size")
   .error("f(0), i4(0)", ErrorKind::Runtime, "at least one class")
@@ -196,6 +202,7 @@ STRATA_OP(soft_margin_loss,
     const Tensor loss = nn::functional::softplus(neg(mul(target, input)));
     return reduced(is_floating(input.dtype()) ? to(loss, input.dtype()) : loss, r);
   })
+  .autocast(Autocast::Float32)
   .samples({"f(3,4), f(3,4)", "f(3,4), f(3,4), reduction='sum'"})
   .error("f(3), f(3), reduction='x'", ErrorKind::Value, "not a valid value for reduction");
 

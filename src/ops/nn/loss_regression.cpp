@@ -50,6 +50,7 @@ STRATA_OP(mse_loss,
     const Reduction r = reduction_of("mse_loss", average, reduce, reduction);
     return weighted("mse_loss", square(difference(input, target)), weight, r);
   })
+  .autocast(Autocast::Float32)
   .samples({"f(3,4), f(3,4)", "f(3,4), f(3,4), reduction='sum'", "f(3,4), f(3,4), reduction='none'",
             "f(3,4), f(3,4), weight=p(3,4)"})
   .error("f(3,4), f(2,4)", ErrorKind::Runtime, "")
@@ -65,6 +66,7 @@ STRATA_OP(l1_loss,
     const Reduction r = reduction_of("l1_loss", average, reduce, reduction);
     return weighted("l1_loss", abs(difference(input, target)), weight, r);
   })
+  .autocast(Autocast::Float32)
   .samples({"f(3,4), f(3,4)", "f(3,4), f(3,4), reduction='sum'", "f(3,4), f(3,4), reduction='none'"})
   .error("f(3,4), f(3,4), reduction='x'", ErrorKind::Value, "not a valid value for reduction");
 
@@ -80,6 +82,7 @@ STRATA_OP(smooth_l1_loss,
     const Tensor d = difference(input, target);
     return reduced(beta == 0 ? abs(d) : smooth_abs(d, beta, 1), r);
   })
+  .autocast(Autocast::Float32)
   .samples({"f(3,4), f(3,4)", "f(3,4), f(3,4), reduction='sum', beta=0.5",
             "f(3,4), f(3,4), reduction='none', beta=0.0"})
   .error("f(3), f(3), beta=-1.0", ErrorKind::Runtime, "beta must be non-negative");
@@ -96,6 +99,7 @@ STRATA_OP(huber_loss,
     const Tensor loss = smooth_abs(difference(input, target), delta, delta);
     return weighted("huber_loss", is_floating(input.dtype()) ? to(loss, input.dtype()) : loss, weight, r);
   })
+  .autocast(Autocast::Float32)
   .samples({"f(3,4), f(3,4)", "f(3,4), f(3,4), 'sum', 0.5"})
   .error("f(3), f(3), delta=0.0", ErrorKind::Runtime, "delta must be positive");
 
@@ -116,6 +120,7 @@ STRATA_OP(poisson_nll_loss,
     }
     return reduced(loss, r);
   })
+  .autocast(Autocast::Float32)
   .samples({"f(3,4), p(3,4)", "p(3,4), p(3,4), False, True", "f(3,4), p(3,4), full=True, reduction='sum'"})
   .error("f(3), f(3), reduction='x'", ErrorKind::Value, "not a valid value for reduction");
 
@@ -166,6 +171,7 @@ STRATA_OP(kl_div,
     if (r != Reduction::BatchMean) return reduced(loss, r);
     return div(sum(loss), static_cast<double>(input.dim() ? input.size(0) : 1));
   })
+  .autocast(Autocast::Float32)
   .samples({"f(3,4), p(3,4)", "f(3,4), f(3,4), log_target=True", "f(3,4), p(3,4), reduction='batchmean'"})
   .error("f(3), p(3), reduction='x'", ErrorKind::Value, "not a valid value for reduction");
 

@@ -133,6 +133,7 @@ STRATA_OP(max_pool3d,
   .composite([](const Tensor& x, IntList k, OptIntList s, IntList p, IntList d, bool ceil) {
     return max_pool("max_pool3d", 3, x, k, s, p, d, ceil)[0];
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(2,3,4,4,6), 2", "f(2,5,5,6), [3,2,2], 2, 1"})
   .error("f(2,3,4,4,4), 0", ErrorKind::Runtime, "kernel size should be greater than zero");
 
@@ -212,6 +213,7 @@ STRATA_OP(avg_pool3d,
                 std::optional<int64_t> divisor) {
     return avg_pool("avg_pool3d", 3, x, k, s, p, ceil, include, divisor);
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(2,3,4,4,6), 2", "f(2,5,5,6), [3,2,2], 2, 1, True, False"})
   .error("f(2,3,4,4,4), 2, 0", ErrorKind::Runtime, "stride should be greater than zero");
 
@@ -242,6 +244,7 @@ STRATA_OP(adaptive_avg_pool3d, "nn.functional.adaptive_avg_pool3d(Tensor input, 
   .composite([](const Tensor& x, IntList size) {
     return _adaptive_avg_pool(x, adaptive_size("adaptive_avg_pool3d", 3, x, size));
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(2,3,4,6,5), 3", "f(2,4,3,7), [2,2,3]"})
   .error("f(8,6), 3", ErrorKind::Value, "at least 4");
 
@@ -276,6 +279,7 @@ STRATA_OP(adaptive_max_pool3d_with_indices,
   .composite([](const Tensor& x, IntList size) {
     return _adaptive_max_pool(x, adaptive_size("adaptive_max_pool3d", 3, x, size));
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(2,3,4,6,5), 3"})
   .error("f(8,6), 3", ErrorKind::Value, "at least 4");
 
@@ -320,6 +324,7 @@ STRATA_OP(max_unpool1d,
   .composite([](const Tensor& x, const Tensor& i, IntList k, OptIntList s, IntList p, OptIntList size) {
     return max_unpool("max_unpool1d", 1, x, i, k, s, p, size);
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(1,1,4), t[[[0,3,4,7]]], 2"})
   .error("f(1,2,4), i8(1,2,3), 2", ErrorKind::Runtime, "shape of indices");
 
@@ -331,6 +336,7 @@ STRATA_OP(max_unpool2d,
   .composite([](const Tensor& x, const Tensor& i, IntList k, OptIntList s, IntList p, OptIntList size) {
     return max_unpool("max_unpool2d", 2, x, i, k, s, p, size);
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(1,1,1,1), i4(1,1,1,1), 2"})
   .error("f(1,2,4,4), i8(1,2,3,4), 2", ErrorKind::Runtime, "shape of indices");
 
@@ -342,6 +348,7 @@ STRATA_OP(max_unpool3d,
   .composite([](const Tensor& x, const Tensor& i, IntList k, OptIntList s, IntList p, OptIntList size) {
     return max_unpool("max_unpool3d", 3, x, i, k, s, p, size);
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(1,1,1,1,1), i8(1,1,1,1,1), 2"})
   .error("f(1,2,4,4,4), i8(1,2,3,4,4), 2", ErrorKind::Runtime, "shape of indices")
   .error("f(1,1,4,4,4), i8(1,1,4,4,4), 3, 0", ErrorKind::Runtime, "strides should be greater than zero");

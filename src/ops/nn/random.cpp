@@ -207,6 +207,7 @@ STRATA_OP(fractional_max_pool2d_with_indices,
                 std::optional<std::span<const double>> ratio, const Tensor& samples) {
     return fractional("fractional_max_pool2d", 2, input, kernel_size, output_size, ratio, samples);
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(2,3,7,6), 2, [3,4]", "f(3,7,6), [2,3], output_ratio=0.5"})
   .error("f(2,3,7,6), 2", ErrorKind::Value, "exactly one of")
   .error("f(2,3,7,6), 5, 4", ErrorKind::Runtime, "do not fit")
@@ -226,6 +227,7 @@ STRATA_OP(fractional_max_pool3d_with_indices,
                 std::optional<std::span<const double>> ratio, const Tensor& samples) {
     return fractional("fractional_max_pool3d", 3, input, kernel_size, output_size, ratio, samples);
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(1,2,5,6,7), 2, [3,4,2]", "f(2,5,6,7), 2, output_ratio=0.5"})
   .error("f(2,3,7,6), 2", ErrorKind::Value, "exactly one of")
   .error("f(3,7), 2, 2", ErrorKind::Runtime, "expected a 4D or 5D input");

@@ -200,6 +200,7 @@ STRATA_OP(
     check_cell("rnn_tanh_cell", Cell::Tanh, x, h, wi, wh, bi, bh);
     return step(Cell::Tanh, linear(x, wi, bi), {h, {}}, wh, bh).h;
   })
+  .autocast_cuda(Autocast::Lower)
   .samples({"f(3,4), f(3,5), f(5,4), f(5,5), f(5), f(5)"})
   .error("f(3,4), f(3,5), f(5,3), f(5,5)", ErrorKind::Runtime, "inconsistent input_size");
 
@@ -214,6 +215,7 @@ STRATA_OP(
     check_cell("rnn_relu_cell", Cell::Relu, x, h, wi, wh, bi, bh);
     return step(Cell::Relu, linear(x, wi, bi), {h, {}}, wh, bh).h;
   })
+  .autocast_cuda(Autocast::Lower)
   .samples({"f(3,4), f(3,5), f(5,4), f(5,5), f(5), f(5)"})
   .error("f(3,4), f(3,4), f(5,4), f(5,5)", ErrorKind::Runtime, "inconsistent hidden_size");
 
@@ -227,6 +229,7 @@ STRATA_OP(gru_cell,
     check_cell("gru_cell", Cell::Gru, x, h, wi, wh, bi, bh);
     return step(Cell::Gru, linear(x, wi, bi), {h, {}}, wh, bh).h;
   })
+  .autocast_cuda(Autocast::Lower)
   .samples({"f(3,4), f(3,5), f(15,4), f(15,5), f(15), f(15)"})
   .error("f(3,4), f(3,5), f(5,4), f(5,5)", ErrorKind::Runtime, "weights must be");
 
@@ -244,6 +247,7 @@ STRATA_OP(lstm_cell,
     const State s = step(Cell::Lstm, linear(x, wi, bi), {hx[0], hx[1]}, wh, bh);
     return std::array<Tensor, 2>{s.h, s.c};
   })
+  .autocast_cuda(Autocast::Lower)
   .samples({"f(3,4), [f(3,5), f(3,5)], f(20,4), f(20,5), f(20), f(20)"})
   .error("f(3,4), [f(3,5)], f(20,4), f(20,5)", ErrorKind::Runtime, "expected two hidden states");
 
@@ -261,6 +265,7 @@ STRATA_OP(lstm,
       run_sequence({"lstm", Cell::Lstm, biases, layers, dropout, train, both}, x, hx[0], hx[1], params, batch_first);
     return std::array<Tensor, 3>{r.output, r.h, r.c};
   })
+  .autocast(Autocast::Lower)
   .samples({"f(2,3,4), [f(1,3,5), f(1,3,5)], [f(20,4), f(20,5), f(20), f(20)], True, 1, 0.0, False, False, False"})
   .error("f(3,4), [f(1,3,5), f(1,3,5)], [f(20,4), f(20,5)], False, 1, 0.0, False, False, False", ErrorKind::Runtime,
          "expected a 3D input");
@@ -279,6 +284,7 @@ STRATA_OP(lstm_data,
       run_packed({"lstm", Cell::Lstm, biases, layers, dropout, train, both}, data, sizes, hx[0], hx[1], params);
     return std::array<Tensor, 3>{r.output, r.h, r.c};
   })
+  .autocast(Autocast::Lower)
   .samples({"f(6,4), t[3,2,1], [f(1,3,5), f(1,3,5)], [f(20,4), f(20,5), f(20), f(20)], True, 1, 0.0, False, False"});
 
 STRATA_OP(lstm_projected,
@@ -295,6 +301,7 @@ STRATA_OP(lstm_projected,
     const Result r = run_sequence(o, x, hx[0], hx[1], params, batch_first);
     return std::array<Tensor, 3>{r.output, r.h, r.c};
   })
+  .autocast(Autocast::Lower)
   .samples(
     {"f(2,3,4), [f(1,3,2), f(1,3,5)], [f(20,4), f(20,2), f(20), f(20), f(2,5)], True, 1, 0.0, False, False, False"})
   .error("f(2,3,4), [f(1,3,2), f(1,3,5)], [f(20,4)], True, 1, 0.0, False, False, False", ErrorKind::Runtime,
@@ -314,6 +321,7 @@ STRATA_OP(lstm_projected_data,
     const Result r = run_packed(o, data, sizes, hx[0], hx[1], params);
     return std::array<Tensor, 3>{r.output, r.h, r.c};
   })
+  .autocast(Autocast::Lower)
   .samples({"f(6,4), t[3,2,1], [f(1,3,2), f(1,3,5)], [f(20,4), f(20,2), f(20), f(20), f(2,5)], True, 1, 0.0, False, "
             "False"});
 
@@ -330,6 +338,7 @@ STRATA_OP(gru,
       run_sequence({"gru", Cell::Gru, biases, layers, dropout, train, both}, x, h, {}, params, batch_first);
     return std::array<Tensor, 2>{r.output, r.h};
   })
+  .autocast_cuda(Autocast::Lower)
   .samples({"f(2,3,4), f(2,3,5), [f(15,4), f(15,5), f(15,4), f(15,5)], False, 1, 0.0, False, True, False"});
 
 STRATA_OP(gru_data,
@@ -344,6 +353,7 @@ STRATA_OP(gru_data,
     const Result r = run_packed({"gru", Cell::Gru, biases, layers, dropout, train, both}, data, sizes, h, {}, params);
     return std::array<Tensor, 2>{r.output, r.h};
   })
+  .autocast_cuda(Autocast::Lower)
   .samples({"f(6,4), t[3,2,1], f(1,3,5), [f(15,4), f(15,5), f(15), f(15)], True, 1, 0.0, False, False"});
 
 STRATA_OP(rnn_tanh,
@@ -359,6 +369,7 @@ STRATA_OP(rnn_tanh,
       run_sequence({"rnn_tanh", Cell::Tanh, biases, layers, dropout, train, both}, x, h, {}, params, batch_first);
     return std::array<Tensor, 2>{r.output, r.h};
   })
+  .autocast_cuda(Autocast::Lower)
   .samples({"f(2,3,4), f(2,3,5), [f(5,4), f(5,5), f(5), f(5), f(5,5), f(5,5), f(5), f(5)], True, 2, 0.0, False, False, "
             "False"});
 
@@ -375,6 +386,7 @@ STRATA_OP(rnn_tanh_data,
       run_packed({"rnn_tanh", Cell::Tanh, biases, layers, dropout, train, both}, data, sizes, h, {}, params);
     return std::array<Tensor, 2>{r.output, r.h};
   })
+  .autocast_cuda(Autocast::Lower)
   .samples({"f(6,4), t[3,2,1], f(1,3,5), [f(5,4), f(5,5), f(5), f(5)], True, 1, 0.0, False, False"});
 
 STRATA_OP(rnn_relu,
@@ -390,6 +402,7 @@ STRATA_OP(rnn_relu,
       run_sequence({"rnn_relu", Cell::Relu, biases, layers, dropout, train, both}, x, h, {}, params, batch_first);
     return std::array<Tensor, 2>{r.output, r.h};
   })
+  .autocast_cuda(Autocast::Lower)
   .samples({"f(3,2,4), f(1,3,5), [f(5,4), f(5,5)], False, 1, 0.0, False, False, True"});
 
 STRATA_OP(rnn_relu_data,
@@ -405,6 +418,7 @@ STRATA_OP(rnn_relu_data,
       run_packed({"rnn_relu", Cell::Relu, biases, layers, dropout, train, both}, data, sizes, h, {}, params);
     return std::array<Tensor, 2>{r.output, r.h};
   })
+  .autocast_cuda(Autocast::Lower)
   .samples({"f(6,4), t[3,2,1], f(1,3,5), [f(5,4), f(5,5), f(5), f(5)], True, 1, 0.0, False, False"});
 
 }  // namespace strata

@@ -146,6 +146,7 @@ STRATA_OP(softmax, "softmax(Tensor input, int? dim=None, dtype? dtype=None) -> T
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_softmax_backward_data(g, c.result(), dim_of(c))};
   })
+  .autocast_cuda(Autocast::Float32Result)
   .samples({"f(3,4), 1", "f(3,4), 0", "f(2,3,5), -2", "f(), 0", "f(0,3), 1", "f(4)", "f(2,70), 1"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
@@ -161,6 +162,7 @@ STRATA_OP(log_softmax, "log_softmax(Tensor input, int? dim=None, dtype? dtype=No
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {_log_softmax_backward_data(g, c.result(), dim_of(c))};
   })
+  .autocast_cuda(Autocast::Float32Result)
   .samples({"f(3,4), 1", "f(3,4), 0", "f(2,3,5), -2", "f(), 0", "f(0,3), 1", "f(4)", "f(2,70), 1"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 

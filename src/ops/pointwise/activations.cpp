@@ -63,6 +63,7 @@ STRATA_OP(prelu, "prelu(Tensor input, Tensor weight) -> Tensor")
   })
   .dtypes(kFloatingTypes)
   .nn()
+  .autocast(Autocast::Lower)
   .samples({"f(3,4), f(4)", "f(2,3,4), f(3)", "f(3,4), f(1)"})
   .error("f(3,4), f(3)", ErrorKind::Runtime, "expected a weight of 1 or 4 elements");
 
@@ -152,6 +153,7 @@ STRATA_OP(softplus, "nn.functional.softplus(Tensor input, float beta=1.0, float 
   .grad([](const grads::softplus& c, const Tensor& g) -> Grads {
     return {softplus_backward(g, c.input(), c.beta(), c.threshold())};
   })
+  .autocast_cuda(Autocast::Float32)
   .samples({"f(3,4)", "f(3,4), 2.0, 1.0"});
 
 STRATA_OP(logsigmoid, "nn.functional.logsigmoid(Tensor input) -> Tensor")

@@ -299,6 +299,7 @@ STRATA_OP(square, "square(Tensor input) -> Tensor")
   })
   .saves({"input"})
   .grad([](const grads::square& c, const Tensor& g) -> Grads { return {mul(g, mul(c.input(), 2))}; })
+  .autocast_cuda(Autocast::Float32)
   .inplace()
   .samples({"f(3,4)"});
 
@@ -308,6 +309,7 @@ STRATA_OP(reciprocal, "reciprocal(Tensor input) -> Tensor")
   .saves_result()
   .grad([](G c, const Tensor& g) -> Grads { return {neg(mul(g, square(c.result())))}; })
   .inplace()
+  .autocast_cuda(Autocast::Float32)
   .samples({"p(3,4)"});
 
 STRATA_OP(heaviside, "heaviside(Tensor input, Tensor values) -> Tensor")
@@ -354,6 +356,7 @@ STRATA_OP(atan2, "atan2(Tensor input, Tensor other) -> Tensor")
   })
   .inplace()
   .alias("arctan2")
+  .autocast_cuda(Autocast::Promote)
   .samples({"f(3,4), p(4)"});
 
 STRATA_OP(nextafter, "nextafter(Tensor input, Tensor other) -> Tensor")

@@ -229,6 +229,7 @@ STRATA_OP(addcmul, "addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Sca
             c.needs_tensor2() ? mul(scaled, c.tensor1_operand()) : Tensor()};
   })
   .inplace()
+  .autocast_cuda(Autocast::Promote)
   .samples({"f(3,4), f(4), f(3,1)", "~f(3,4), f(4), f(4), value=0.5"});
 
 STRATA_OP(addcdiv, "addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor")
@@ -245,6 +246,7 @@ STRATA_OP(addcdiv, "addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Sca
     return out;
   })
   .inplace()
+  .autocast_cuda(Autocast::Promote)
   .samples({"f(3,4), f(4), p(3,1)", "f(3,4), f(4), p(4), value=0.5"});
 
 }  // namespace strata

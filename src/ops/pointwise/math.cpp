@@ -13,6 +13,7 @@ STRATA_OP(exp, "exp(Tensor input) -> Tensor")
   .saves_result()
   .grad([](G c, const Tensor& g) -> Grads { return {mul(g, c.result())}; })
   .inplace()
+  .autocast_cuda(Autocast::Float32)
   .samples({"f(3,4)", "f()", "f(0,3)"});
 
 STRATA_OP(exp2, "exp2(Tensor input) -> Tensor")
@@ -31,6 +32,7 @@ STRATA_OP(expm1, "expm1(Tensor input) -> Tensor")
   .grad([](G c, const Tensor& g) -> Grads { return {mul(g, add(c.result(), 1))}; })
   .inplace()
   .alias("special.expm1")
+  .autocast_cuda(Autocast::Float32)
   .samples({"f(3,4)"});
 
 STRATA_OP(log, "log(Tensor input) -> Tensor")
@@ -39,6 +41,7 @@ STRATA_OP(log, "log(Tensor input) -> Tensor")
   .saves({"input"})
   .grad([](const grads::log& c, const Tensor& g) -> Grads { return {div(g, c.input())}; })
   .inplace()
+  .autocast_cuda(Autocast::Float32)
   .samples({"p(3,4)", "p()"});
 
 STRATA_OP(log2, "log2(Tensor input) -> Tensor")
@@ -47,6 +50,7 @@ STRATA_OP(log2, "log2(Tensor input) -> Tensor")
   .saves({"input"})
   .grad([](const grads::log2& c, const Tensor& g) -> Grads { return {div(g, mul(c.input(), M_LN2))}; })
   .inplace()
+  .autocast_cuda(Autocast::Float32)
   .samples({"p(3,4)"});
 
 STRATA_OP(log10, "log10(Tensor input) -> Tensor")
@@ -55,6 +59,7 @@ STRATA_OP(log10, "log10(Tensor input) -> Tensor")
   .saves({"input"})
   .grad([](const grads::log10& c, const Tensor& g) -> Grads { return {div(g, mul(c.input(), M_LN10))}; })
   .inplace()
+  .autocast_cuda(Autocast::Float32)
   .samples({"p(3,4)"});
 
 STRATA_OP(log1p, "log1p(Tensor input) -> Tensor")
@@ -64,6 +69,7 @@ STRATA_OP(log1p, "log1p(Tensor input) -> Tensor")
   .grad([](const grads::log1p& c, const Tensor& g) -> Grads { return {div(g, add(c.input(), 1))}; })
   .inplace()
   .alias("special.log1p")
+  .autocast_cuda(Autocast::Float32)
   .samples({"p(3,4)", "u(3)"});
 
 STRATA_OP(sqrt, "sqrt(Tensor input) -> Tensor")
@@ -91,6 +97,7 @@ STRATA_OP(rsqrt, "rsqrt(Tensor input) -> Tensor")
   .saves_result()
   .grad([](G c, const Tensor& g) -> Grads { return {mul(g, mul(pow(c.result(), 3), -0.5))}; })
   .inplace()
+  .autocast_cuda(Autocast::Float32)
   .samples({"p(3,4)"});
 
 STRATA_OP(sin, "sin(Tensor input) -> Tensor")
@@ -115,6 +122,7 @@ STRATA_OP(tan, "tan(Tensor input) -> Tensor")
   .saves_result()
   .grad([](G c, const Tensor& g) -> Grads { return {mul(g, add(square(c.result()), 1))}; })
   .inplace()
+  .autocast_cuda(Autocast::Float32)
   .samples({"u(3,4)"});
 
 STRATA_OP(asin, "asin(Tensor input) -> Tensor")
@@ -124,6 +132,7 @@ STRATA_OP(asin, "asin(Tensor input) -> Tensor")
   .grad([](const grads::asin& c, const Tensor& g) -> Grads { return {mul(g, rsqrt(rsub(square(c.input()), 1)))}; })
   .inplace()
   .alias("arcsin")
+  .autocast_cuda(Autocast::Float32)
   .samples({"u(3,4)"});
 
 STRATA_OP(acos, "acos(Tensor input) -> Tensor")
@@ -133,6 +142,7 @@ STRATA_OP(acos, "acos(Tensor input) -> Tensor")
   .grad([](const grads::acos& c, const Tensor& g) -> Grads { return {neg(mul(g, rsqrt(rsub(square(c.input()), 1))))}; })
   .inplace()
   .alias("arccos")
+  .autocast_cuda(Autocast::Float32)
   .samples({"u(3,4)"});
 
 STRATA_OP(atan, "atan(Tensor input) -> Tensor")
@@ -150,6 +160,7 @@ STRATA_OP(sinh, "sinh(Tensor input) -> Tensor")
   .saves({"input"})
   .grad([](const grads::sinh& c, const Tensor& g) -> Grads { return {mul(g, cosh(c.input()))}; })
   .inplace()
+  .autocast_cuda(Autocast::Float32)
   .samples({"f(3,4)"});
 
 STRATA_OP(cosh, "cosh(Tensor input) -> Tensor")
@@ -158,6 +169,7 @@ STRATA_OP(cosh, "cosh(Tensor input) -> Tensor")
   .saves({"input"})
   .grad([](const grads::cosh& c, const Tensor& g) -> Grads { return {mul(g, sinh(c.input()))}; })
   .inplace()
+  .autocast_cuda(Autocast::Float32)
   .samples({"f(3,4)"});
 
 STRATA_OP(tanh, "tanh(Tensor input) -> Tensor")

@@ -62,6 +62,7 @@ STRATA_OP(pow, "pow(Tensor input, Tensor exponent) -> Tensor")
     return {c.needs_input() ? base_grad(c, g) : Tensor(), c.needs_exponent() ? exponent_grad(c, g) : Tensor()};
   })
   .inplace()
+  .autocast_cuda(Autocast::Float32)
   .samples({"~p(3,4), f(3,4)", "p(3,4), 2.5", "f(3,4), 2", "f(3,4), 3", "p(3), 0.5", "~p(3), -1", "~2, f(3,4)",
             "~p(3,1), f(4)"})
   .error("i5(3), -2", ErrorKind::Runtime, "negative integer powers");

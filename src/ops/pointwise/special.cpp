@@ -36,6 +36,7 @@ STRATA_OP(erfinv, "erfinv(Tensor input) -> Tensor")
   .grad([](G c, const Tensor& g) -> Grads { return {mul(g, mul(exp(square(c.result())), 1 / kTwoOverRootPi))}; })
   .inplace()
   .alias("special.erfinv")
+  .autocast_cuda(Autocast::Float32)
   .samples({"u(3,4)"});
 
 STRATA_OP(lgamma, "lgamma(Tensor input) -> Tensor")

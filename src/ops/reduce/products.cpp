@@ -77,6 +77,8 @@ STRATA_OP(prod, "prod(Tensor input, *, dtype? dtype=None) -> Tensor")
     if (!has_zero(x)) return {div(mul(g, c.result()), x)};
     return {mul(g, reshape(product_of_others(reshape(x, {-1}), 0), x.shape()))};
   })
+  .autocast_cuda(Autocast::Float32Result)
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(3,4)", "f()", "f(0,3)", "i5(2,2)", "b(3)", "f(2,3), dtype=float64"});
 
 STRATA_OP(prod_dim_int, "prod.dim_int(Tensor input, int dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
@@ -95,6 +97,8 @@ STRATA_OP(prod_dim_int, "prod.dim_int(Tensor input, int dim, bool keepdim=False,
     if (!has_zero(x)) return {div(mul(wide(g), wide(c.result())), x)};
     return {mul(wide(g), product_of_others(x, dim))};
   })
+  .autocast_cuda(Autocast::Float32Result)
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), 1", "i5(3,4), 1", "f(0,3), 0", "f(), 0"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
@@ -122,6 +126,7 @@ STRATA_OP(cumprod, "cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tens
   .grad([](const grads::cumprod& c, const Tensor& g) -> Grads {
     return {cumprod_grad(g, c.input(), c.result(), normalize_dim(c.dim(), c.meta_of_input().ndim, "cumprod"))};
   })
+  .autocast_cuda(Autocast::Float32Result)
   .samples({"f(3,4), 0", "f(3,4), -1", "f(2,3,4), 1", "i5(3,4), 1", "f(), 0", "f(0,3), 0", "b(4), 0"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 

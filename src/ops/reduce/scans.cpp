@@ -120,6 +120,7 @@ STRATA_OP(cumsum, "cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor
           [](const args::cumsum& c) { cpu::scan_reference(cpu::Scan::Sum, c.input(), dim_of(c), *c.out()); })
   .with(add_scan<scan_call<Scan::Sum>>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {reverse_cumsum(g, dim_of(c))}; })
+  .autocast_cuda(Autocast::Float32Result)
   .samples({"f(3,4), 0", "f(3,4), -1", "f(2,3,4), 1", "i5(3,4), 1", "f(), 0", "f(0,3), 0", "b(4), 0",
             "f(3,10), 0, dtype=float64"})
   .error("f(3), 1", ErrorKind::Index, "out of range");

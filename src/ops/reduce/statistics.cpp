@@ -141,6 +141,7 @@ STRATA_OP(logsumexp, "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> 
     }
     return add(total, offset);
   })
+  .autocast_cuda(Autocast::Float32)
   .samples({"f(3,4), 0", "f(3,4), [0,1], True", "f(2,3,4), -1", "i5(3,4), 1", "f(), 0"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
@@ -151,6 +152,7 @@ STRATA_OP(
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& input, const Tensor& q, std::optional<int64_t> dim, bool keepdim,
                 std::string_view interpolation) { return quantile_of(input, q, dim, keepdim, interpolation, false); })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(3,4), f(0), 0"})
   .error("i5(3), p()", ErrorKind::Runtime, "float or double");
 
@@ -163,6 +165,7 @@ STRATA_OP(
                 std::string_view interpolation) {
     return quantile_of(input, full({}, q, input.dtype()), dim, keepdim, interpolation, false);
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(3,4), 0.3", "f(3,4), 0.5, 0", "f(3,5), 0.7, 1, True, interpolation='lower'",
             "f(7), 0.4, interpolation='nearest'", "f(7), 0.4, interpolation='higher'",
             "f(7), 0.4, interpolation='midpoint'"})
@@ -176,6 +179,7 @@ STRATA_OP(
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& input, const Tensor& q, std::optional<int64_t> dim, bool keepdim,
                 std::string_view interpolation) { return quantile_of(input, q, dim, keepdim, interpolation, true); })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(3,4), f(0), 0"})
   .error("i5(3), p()", ErrorKind::Runtime, "float or double");
 
@@ -188,6 +192,7 @@ STRATA_OP(nanquantile_scalar,
                 std::string_view interpolation) {
     return quantile_of(input, full({}, q, input.dtype()), dim, keepdim, interpolation, true);
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(3,4), 0.3", "f(3,4), 0.5, 0", "f(3,5), 0.7, 1, True, interpolation='lower'"})
   .error("f(3), 1.5", ErrorKind::Runtime, "range [0, 1]");
 

@@ -89,6 +89,7 @@ STRATA_OP(sum, "sum(Tensor input, *, dtype? dtype=None) -> Tensor")
   .infer(infer_sum<args::sum>)
   .with(add_reduction<describe_fold<Fold::Sum, args::sum>>)
   .grad([](const grads::sum& c, const Tensor& g) -> Grads { return {spread(c, g)}; })
+  .autocast_cuda(Autocast::Float32Result)
   .samples({"f(3,4)", "f()", "f(0,3)", "i5(3,4)", "b(7)", "f(2,3,5), dtype=float64"});
 
 STRATA_OP(sum_dim, "sum.dim(Tensor input, int[]? dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
@@ -96,6 +97,7 @@ STRATA_OP(sum_dim, "sum.dim(Tensor input, int[]? dim, bool keepdim=False, *, dty
   .infer(infer_sum<args::sum_dim>)
   .with(add_reduction<describe_fold<Fold::Sum, args::sum_dim>>)
   .grad([](const grads::sum_dim& c, const Tensor& g) -> Grads { return {spread(c, g)}; })
+  .autocast_cuda(Autocast::Float32Result)
   .samples({"f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), [0,2]", "f(2,3,4), None, True", "f(), 0", "f(0,3), 0",
             "i5(3,4), 1", "b(3,4), 0", "f(3,4), 1, dtype=float64"})
   .error("f(2,3), 5", ErrorKind::Index, "out of range")

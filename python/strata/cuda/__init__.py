@@ -1,12 +1,14 @@
 """NVIDIA GPUs. Importing this opens no driver; is_available() does, and why_not() gives the reason if it fails."""
 
-from . import _C
-from ._devices import Devices
+from .. import _C
+from .._devices import Devices
+from . import amp
 
 __all__ = [
     "CUDAGraph",
     "Event",
     "Stream",
+    "amp",
     "can_device_access_peer",
     "current_device",
     "current_stream",

@@ -1,0 +1,100 @@
+// The state of autocast and the TF32 switch from Python. Device types are given by name; the package makes PyTorch's
+// functions of these.
+#include "dispatch/autocast.h"
+
+#include "python/binding.h"
+#include "record/precision.h"
+
+namespace strata::python {
+namespace {
+
+// f(type, further argument) for arguments (name[, value]).
+template <class F> PyObject* with_type(PyObject* args, F f) {
+  PyObject *name = nullptr, *value = nullptr;
+  if (!PyArg_ParseTuple(args, "U|O", &name, &value)) return nullptr;
+  return guarded([&]() -> PyObject* { return f(device_of_object(name).type, value); });
+}
+
+PyObject* is_available(PyObject*, PyObject* args) {
+  return with_type(args, [](DeviceType type, PyObject*) { return PyBool_FromLong(autocast::is_available(type)); });
+}
+PyObject* is_enabled(PyObject*, PyObject* args) {
+  return with_type(args,
+                   [](DeviceType type, PyObject*) { return PyBool_FromLong(autocast::is_autocast_enabled(type)); });
+}
+PyObject* set_enabled(PyObject*, PyObject* args) {
+  return with_type(args, [](DeviceType type, PyObject* value) -> PyObject* {
+    autocast::set_autocast_enabled(type, value && truth_of(value));
+    Py_RETURN_NONE;
+  });
+}
+PyObject* get_dtype(PyObject*, PyObject* args) {
+  return with_type(args, [](DeviceType type, PyObject*) { return wrap(autocast::get_autocast_dtype(type)); });
+}
+PyObject* set_dtype(PyObject*, PyObject* args) {
+  return with_type(args, [](DeviceType type, PyObject* value) -> PyObject* {
+    autocast::set_autocast_dtype(type, dtype_of_object(value ? value : Py_None));
+    Py_RETURN_NONE;
+  });
+}
+PyObject* is_cache_enabled(PyObject*, PyObject*) { return PyBool_FromLong(autocast::is_autocast_cache_enabled()); }
+PyObject* set_cache_enabled(PyObject*, PyObject* value) {
+  return guarded([&]() -> PyObject* {
+    autocast::set_autocast_cache_enabled(truth_of(value));
+    Py_RETURN_NONE;
+  });
+}
+PyObject* clear_cache(PyObject*, PyObject*) {
+  return guarded([]() -> PyObject* {
+    autocast::clear_cache();
+    Py_RETURN_NONE;
+  });
+}
+PyObject* increment_nesting(PyObject*, PyObject*) { return PyLong_FromLong(autocast::increment_nesting()); }
+PyObject* decrement_nesting(PyObject*, PyObject*) { return PyLong_FromLong(autocast::decrement_nesting()); }
+
+PyObject* tf32_products(PyObject*, PyObject*) { return PyBool_FromLong(allow_tf32_products()); }
+PyObject* tf32_convolutions(PyObject*, PyObject*) { return PyBool_FromLong(allow_tf32_convolutions()); }
+template <void (*set)(bool)> PyObject* set_tf32(PyObject*, PyObject* value) {
+  return guarded([&]() -> PyObject* {
+    set(truth_of(value));
+    Py_RETURN_NONE;
+  });
+}
+PyObject* matmul_precision(PyObject*, PyObject*) {
+  const std::string_view name = float32_matmul_precision();
+  return PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size()));
+}
+PyObject* set_matmul_precision(PyObject*, PyObject* args) {
+  const char* name = nullptr;
+  if (!PyArg_ParseTuple(args, "s", &name)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    set_float32_matmul_precision(name);
+    Py_RETURN_NONE;
+  });
+}
+
+}  // namespace
+
+PyMethodDef autocast_functions[] = {
+  {"_is_autocast_available", is_available, METH_VARARGS, "Whether autocast exists for a device type."},
+  {"_is_autocast_enabled", is_enabled, METH_VARARGS, nullptr},
+  {"_set_autocast_enabled", set_enabled, METH_VARARGS, nullptr},
+  {"get_autocast_dtype", get_dtype, METH_VARARGS,
+   "get_autocast_dtype(device_type): the dtype of products and convolutions under autocast."},
+  {"set_autocast_dtype", set_dtype, METH_VARARGS, "set_autocast_dtype(device_type, dtype)"},
+  {"is_autocast_cache_enabled", is_cache_enabled, METH_NOARGS, "Whether autocast keeps the casts of parameters."},
+  {"set_autocast_cache_enabled", set_cache_enabled, METH_O, "set_autocast_cache_enabled(enabled)"},
+  {"clear_autocast_cache", clear_cache, METH_NOARGS, "Drops the casts of parameters that autocast keeps."},
+  {"autocast_increment_nesting", increment_nesting, METH_NOARGS, "Opens a scope; returns the number of open scopes."},
+  {"autocast_decrement_nesting", decrement_nesting, METH_NOARGS, "Closes a scope; returns the number of open scopes."},
+  {"_allow_tf32_products", tf32_products, METH_NOARGS, nullptr},
+  {"_set_allow_tf32_products", set_tf32<set_allow_tf32_products>, METH_O, nullptr},
+  {"_allow_tf32_convolutions", tf32_convolutions, METH_NOARGS, nullptr},
+  {"_set_allow_tf32_convolutions", set_tf32<set_allow_tf32_convolutions>, METH_O, nullptr},
+  {"get_float32_matmul_precision", matmul_precision, METH_NOARGS,
+   "The precision of float32 products on GPUs: 'highest', 'high' or 'medium'."},
+  {"_set_float32_matmul_precision", set_matmul_precision, METH_VARARGS, nullptr},
+  {}};
+
+}  // namespace strata::python

@@ -1,0 +1,501 @@
+"""autocast: the dtypes of all ops against PyTorch's, gradients, scopes, the cache of casts, threads, forms that are not cast."""
+
+import json
+import pathlib
+import threading
+import warnings
+
+import autocast_cases
+import numpy as np
+import pytest
+import records
+import strata
+from strata import _C
+
+F = strata.nn.functional
+PEER = json.loads((pathlib.Path(__file__).parent / "autocast_dtypes.json").read_text())
+RECORDS = autocast_cases.records()
+POLICY = {n: (r["autocast_cpu"], r["autocast_cuda"]) for n, r in RECORDS.items()}
+TOUCHED = [n for n in RECORDS if n in PEER or POLICY[n] != ("none", "none")]
+DEVICES = {"cpu": "cpu", "cuda": "vgpu"}  # where the lists of a device type are tested
+
+# Samples whose results differ from PyTorch's on purpose: record, device type, part of the text.
+DIFFERENT = (
+    ("nn.functional.pad", "cpu", "mode="),  # moving values needs no float32: PyTorch's kernels had no 16-bit types
+    ("nn.functional.pad", "cpu", "'reflect'"),
+    ("nn.functional.local_response_norm", "cpu", "f(2,5,3,2)"),  # PyTorch uses a 3-d pool for it, which is on its list
+    ("nn.functional.mse_loss", "cpu", "weight="),  # PyTorch does not call the listed op then
+    ("lstm.data", "cpu", ""),  # one kernel runs a layer, in one dtype
+    ("nn.functional.affine_grid", "cuda", ""),  # a product; fake tensors decompose it
+    ("lu", "cpu", ""),  # the op returns `info` too
+)
+
+
+def differs(name, kind, text):
+    return any(n == name and k == kind and part in text for n, k, part in DIFFERENT)
+
+
+def run(record, arguments, device, enabled=True):
+    """The dtypes of the results, or "error"."""
+    there = records.map_tensors(lambda t: t.to(device), arguments)
+    lower = getattr(strata, autocast_cases.LOWER["cpu" if device == "cpu" else "cuda"])
+    try:
+        with strata.autocast(device, dtype=lower, enabled=enabled):
+            return autocast_cases.dtypes_of(records.callable_of(record)(**there), strata.Tensor)
+    except (RuntimeError, TypeError, ValueError, NotImplementedError) as e:
+        return f"error: {e}"
+
+
+@pytest.mark.parametrize("name", TOUCHED)
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_dtypes_are_those_of_pytorch(name, kind):
+    record = RECORDS[name]
+    for case_kind, dtype in autocast_cases.CASES:
+        if case_kind != kind:
+            continue
+        answers = PEER.get(name, {}).get(f"{kind} {dtype}", {})
+        for text, arguments in autocast_cases.samples(record, dtype):
+            want = answers.get(text)
+            if want == "skipped" or differs(name, kind, text):
+                continue
+            got = run(record, arguments, DEVICES[kind])
+            if want is None:
+                want = run(record, arguments, DEVICES[kind], enabled=False)
+            if want.startswith("error"):
+                assert got.startswith("error") or kind == "cpu", f"{text}: {got}, PyTorch rejects the call"
+            else:
+                assert got == want, f"{name}({text}) of {dtype} on {kind}: {got}, expected {want}"
+
+
+def test_ops_without_a_policy_keep_their_dtypes():
+    for name, record in RECORDS.items():
+        if name in TOUCHED or name in PEER["missing"]:
+            continue
+        for dtype in ("float32", "bfloat16"):
+            for text, arguments in autocast_cases.samples(record, dtype):
+                plain, cast = run(record, arguments, "cpu", enabled=False), run(record, arguments, "cpu")
+                assert cast == plain, f"{name}({text}) of {dtype}"
+
+
+LOWERED = [n for n, p in POLICY.items() if p[0] == "lower" and RECORDS[n]["differentiable"]]
+
+
+@pytest.mark.parametrize("name", LOWERED)
+@pytest.mark.parametrize("device", ["cpu", "vgpu"])
+def test_gradients_are_close_to_those_of_float32(name, device):
+    record = RECORDS[name]
+    for text, arguments in autocast_cases.samples(record, "float32"):
+        if text.startswith(("!", "~!")):
+            continue
+        grads = []
+        for enabled in (False, True):
+            leaves = []
+
+            def leaf(t, leaves=leaves):
+                t = t.to(device)
+                if t.is_floating_point():
+                    leaves.append(t.detach().clone().requires_grad_())
+                    return leaves[-1]
+                return t
+
+            there = records.map_tensors(leaf, arguments)
+            with strata.autocast(device, dtype=strata.bfloat16, enabled=enabled):
+                out = records.tensors(records.callable_of(record)(**there))
+            loss = sum((o.float() ** 2).sum() for o in out if o.is_floating_point())
+            if not loss.requires_grad:
+                break
+            loss.backward()
+            grads.append([t.grad for t in leaves])
+        for want, got in zip(*grads, strict=True) if grads else ():
+            assert (got is None) == (want is None)
+            if got is None:
+                continue
+            assert got.dtype is strata.float32
+            error, size = (got - want).double().norm().item(), want.double().norm().item()
+            assert error <= 0.04 * size + 1e-6, f"{name}({text}): gradient off by {error} of {size}"
+
+
+@pytest.fixture(params=["cpu", "vgpu"])
+def device(request):
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def state_is_restored():
+    yield
+    for kind, dtype in (("cpu", strata.bfloat16), ("vgpu", strata.float16), ("cuda", strata.float16)):
+        assert not strata.is_autocast_enabled(kind)
+        assert strata.get_autocast_dtype(kind) is dtype
+    assert strata.is_autocast_cache_enabled()
+    assert strata.autocast_increment_nesting() == 1
+    assert strata.autocast_decrement_nesting() == 0
+
+
+def test_scopes_nest_and_can_be_switched_off(device):
+    a = strata.randn(3, 3, device=device)
+    with strata.autocast(device, dtype=strata.bfloat16):
+        assert (a @ a).dtype is strata.bfloat16
+        with strata.autocast(device, enabled=False):
+            assert not strata.is_autocast_enabled(device)
+            assert (a @ a).dtype is strata.float32
+            with strata.autocast(device, dtype=strata.float16):
+                assert (a @ a).dtype is strata.float16
+        assert (a @ a).dtype is strata.bfloat16
+    assert (a @ a).dtype is strata.float32
+
+
+def test_a_scope_is_of_one_device_type():
+    here, there = strata.randn(2, 2), strata.randn(2, 2, device="vgpu")
+    with strata.autocast("vgpu"):
+        assert (here @ here).dtype is strata.float32 and (there @ there).dtype is strata.float16
+        with strata.autocast("cpu"):
+            assert (here @ here).dtype is strata.bfloat16 and (there @ there).dtype is strata.float16
+
+
+def test_one_object_can_be_entered_again_and_decorate_a_recursion():
+    scope = strata.autocast("cpu")
+    a = strata.randn(2, 2)
+    with scope, scope:
+        assert (a @ a).dtype is strata.bfloat16
+
+    @scope
+    def product(depth):
+        return product(depth - 1) if depth else a @ a
+
+    assert product(3).dtype is strata.bfloat16 and product.__name__ == "product"
+    assert (a @ a).dtype is strata.float32
+
+
+def test_an_exception_ends_the_scope():
+    with pytest.raises(KeyError), strata.autocast("cpu"):
+        raise KeyError
+    assert not strata.is_autocast_enabled("cpu")
+    with strata.autocast("cpu"), pytest.raises(RuntimeError):
+        strata.mm(strata.ones(2, 3), strata.ones(2, 3))
+    assert strata.exp(strata.ones(2)).dtype is strata.float32
+
+
+def test_threads_have_their_own_state():
+    a = strata.randn(2, 2)
+    seen = []
+    with strata.autocast("cpu"):
+        thread = threading.Thread(target=lambda: seen.append((strata.is_autocast_enabled("cpu"), (a @ a).dtype)))
+        thread.start()
+        thread.join()
+    assert seen == [(False, strata.float32)]
+
+
+def test_backward_runs_without_autocast(device):
+    seen = []
+
+    class Watch(strata.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            seen.append(strata.is_autocast_enabled(device))
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            seen.append(strata.is_autocast_enabled(device))
+            with strata.autocast(device):
+                pass
+            return g
+
+    x = strata.ones(2, device=device, requires_grad=True)
+    with strata.autocast(device):
+        Watch.apply(x).sum().backward()
+        assert strata.is_autocast_enabled(device)
+    assert seen == [True, False]
+
+
+def casts(model, x, device, **options):
+    """The number of casts in two calls of a model inside one scope."""
+    with strata.trace() as t, strata.autocast(device, **options):
+        model(x)
+        model(x)
+    return sum(e["layer"] == "op" and e["name"] == "to_copy" for e in t.events)
+
+
+def test_weights_are_cast_once_per_scope(device):
+    model = strata.nn.Linear(4, 4, device=device)
+    x = strata.randn(2, 4, device=device)
+    assert casts(model, x, device) == 4  # weight and bias once, the input twice
+    assert casts(model, x, device, cache_enabled=False) == 6
+    assert casts(model.requires_grad_(False), x, device) == 6
+
+
+def test_a_write_inside_the_scope_is_seen(device):
+    w = strata.nn.Parameter(strata.ones(2, 2, device=device))
+    x = strata.ones(2, 2, device=device)
+    with strata.autocast(device):
+        assert (x @ w).tolist() == [[2, 2], [2, 2]]
+        with strata.no_grad():
+            w.fill_(3)
+        assert (x @ w).tolist() == [[6, 6], [6, 6]]
+        w.data = strata.zeros(2, 2, device=device)
+        assert (x @ w).tolist() == [[0, 0], [0, 0]]
+
+
+def test_a_cast_made_without_recording_carries_no_gradient_later(device):
+    w = strata.nn.Parameter(strata.ones(2, 2, device=device))
+    x = strata.ones(2, 2, device=device)
+    with strata.autocast(device):
+        with strata.no_grad():
+            x @ w
+        with strata.inference_mode():
+            x @ w
+        (x @ w).sum().backward()
+    assert w.grad.tolist() == [[2, 2], [2, 2]] and w.grad.dtype is strata.float32
+
+
+def test_the_cache_ends_with_the_outermost_scope_or_on_request():
+    import gc
+    import weakref
+
+    w = strata.nn.Parameter(strata.ones(2, 2))
+    alive = weakref.ref(w)
+    with strata.autocast("cpu"):
+        with strata.autocast("cpu"):
+            w @ w
+    del w
+    gc.collect()
+    assert alive() is None
+    w = strata.nn.Parameter(strata.ones(2, 2))
+    with strata.autocast("cpu"):
+        w @ w
+        strata.clear_autocast_cache()
+        with strata.trace() as t:
+            w @ w
+    assert any(e["name"] == "to_copy" for e in t.events)
+
+
+def test_in_place_and_out_are_not_cast(device):
+    a, b, out = (strata.ones(2, 2, device=device) for _ in range(3))
+    low = strata.ones(2, 2, device=device, dtype=strata.bfloat16)
+    with strata.autocast(device, dtype=strata.bfloat16):
+        assert a.addmm_(b, b).dtype is strata.float32
+        strata.mm(b, b, out=out)
+        assert out.dtype is strata.float32
+        assert low.exp_().dtype is strata.bfloat16
+        with pytest.raises(RuntimeError):
+            strata.mm(b, low, out=out)
+
+
+def test_float64_and_integers_are_left_alone(device):
+    wide, whole = strata.ones(2, 2, device=device, dtype=strata.float64), strata.ones(2, 2, device=device).long()
+    with strata.autocast(device):
+        assert (wide @ wide).dtype is strata.float64
+        assert (whole @ whole).dtype is strata.int64
+        assert strata.sum(whole).dtype is strata.int64
+
+
+def test_a_dtype_that_the_user_gives_is_kept():
+    x = strata.ones(4, device="vgpu", dtype=strata.float16)
+    with strata.autocast("vgpu"):
+        assert strata.sum(x).dtype is strata.float32
+        assert strata.sum(x, dtype=strata.float16).dtype is strata.float16
+        assert F.softmax(x, 0, dtype=strata.float64).dtype is strata.float64
+        assert F.softmax(x.double(), 0).dtype is strata.float64
+
+
+def test_binary_cross_entropy_is_refused_on_gpus():
+    p, t = strata.full((3,), 0.5), strata.ones(3)
+    with strata.autocast("cpu"):
+        assert F.binary_cross_entropy(p.bfloat16(), t).dtype is strata.float32
+    with strata.autocast("vgpu"), pytest.raises(RuntimeError, match="unsafe to autocast"):
+        F.binary_cross_entropy(p.to("vgpu"), t.to("vgpu"))
+
+
+def test_promote_refuses_a_third_dtype():
+    x = strata.ones(3, device="vgpu")
+    with strata.autocast("vgpu"):
+        assert strata.atan2(x.half(), x).dtype is strata.float32
+        assert strata.atan2(x.half(), x.half()).dtype is strata.float16
+        with pytest.raises(RuntimeError, match="found an argument of dtype bfloat16"):
+            strata.atan2(x.half(), x.bfloat16())
+
+
+@pytest.mark.parametrize("kind", ["cpu", "vgpu"])
+def test_layers_with_state_train(kind):
+    """Batch norm keeps its statistics in float32, recurrent layers take states of any dtype."""
+    strata.manual_seed(0)
+    images = strata.randn(2, 3, 6, 6, device=kind)
+    net = strata.nn.Sequential(strata.nn.Conv2d(3, 4, 3), strata.nn.BatchNorm2d(4), strata.nn.ReLU()).to(kind)
+    with strata.autocast(kind, dtype=strata.bfloat16):
+        out = net(images)
+    assert out.dtype is strata.bfloat16
+    out.float().sum().backward()
+    assert all(p.grad.dtype is strata.float32 for p in net.parameters())
+    assert net[1].running_mean.dtype is strata.float32
+    words = strata.randn(5, 2, 3, device=kind)
+    for layer in (strata.nn.LSTM, strata.nn.GRU, strata.nn.RNN):
+        model = layer(3, 4).to(kind)
+        want = model(words)[0]
+        with strata.autocast(kind, dtype=strata.bfloat16):
+            got = model(words)[0]
+        np.testing.assert_allclose(got.float().cpu().detach(), want.cpu().detach(), atol=0.03)
+        got.float().sum().backward()
+    for cell in (strata.nn.LSTMCell, strata.nn.GRUCell, strata.nn.RNNCell):
+        with strata.autocast(kind, dtype=strata.bfloat16):
+            cell(3, 4).to(kind)(words[0])
+    attention = strata.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).to(kind)
+    with strata.autocast(kind, dtype=strata.bfloat16):
+        out = attention(strata.randn(2, 5, 8, device=kind))
+    out.float().sum().backward()
+    assert all(p.grad is not None for p in attention.parameters())
+
+
+def test_checkpointing_recomputes_in_the_same_dtypes(device):
+    seen = []
+    layer = strata.nn.Linear(3, 3, device=device)
+
+    def part(x):
+        out = layer(x)
+        seen.append(out.dtype)
+        return out
+
+    x = strata.randn(2, 3, device=device, requires_grad=True)
+    with strata.autocast(device, dtype=strata.bfloat16):
+        out = strata.utils.checkpoint.checkpoint(part, x)
+    out.float().sum().backward()
+    assert seen == [strata.bfloat16, strata.bfloat16] and layer.weight.grad is not None
+
+
+def test_custom_functions_take_the_state_of_their_forward(device):
+    seen = []
+
+    class Product(strata.autograd.Function):
+        @staticmethod
+        @strata.amp.custom_fwd(device_type=device)
+        def forward(ctx, a, b):
+            ctx.save_for_backward(a, b)
+            return a @ b
+
+        @staticmethod
+        @strata.amp.custom_bwd(device_type=device)
+        def backward(ctx, g):
+            a, b = ctx.saved_tensors
+            seen.append((strata.is_autocast_enabled(device), (a @ b).dtype))
+            return g.float() @ b.T.float(), a.T.float() @ g.float()
+
+    a = strata.ones(2, 2, device=device, requires_grad=True)
+    with strata.autocast(device, dtype=strata.bfloat16):
+        out = Product.apply(a, a)
+    assert out.dtype is strata.bfloat16
+    out.sum().backward()
+    assert seen == [(True, strata.bfloat16)]
+
+    class Wide(strata.autograd.Function):
+        @staticmethod
+        @strata.amp.custom_fwd(device_type=device, cast_inputs=strata.float32)
+        def forward(ctx, items, scale):
+            seen.append((strata.is_autocast_enabled(device), items[0].dtype))
+            return items[0] * scale
+
+    with strata.autocast(device, dtype=strata.bfloat16):
+        Wide.apply([a.detach().bfloat16()], 2.0)
+    assert seen[-1] == (False, strata.float32)
+    Wide.apply([a.detach().bfloat16()], 2.0)
+    assert seen[-1] == (False, strata.bfloat16)
+
+
+def test_arguments_are_checked():
+    for wrong in (3, None, strata.device("cpu")):
+        with pytest.raises(ValueError, match="device_type"):
+            strata.autocast(wrong)
+    for unknown in ("meta", "mps"):
+        with pytest.raises(RuntimeError, match="unsupported autocast device_type"):
+            strata.autocast(unknown)
+    with pytest.raises(RuntimeError):
+        strata.autocast("abacus")
+    for dtype in (strata.float32, strata.int8, 3):
+        with pytest.warns(UserWarning, match="target dtype is not supported"):
+            scope = strata.autocast("cpu", dtype=dtype)
+        with scope:
+            assert not strata.is_autocast_enabled("cpu")
+    with pytest.raises(TypeError, match="requires a callable"):
+        strata.autocast("cpu")(3)
+    with pytest.raises(TypeError):
+        strata.set_autocast_dtype("cpu", 3)
+    with pytest.raises(TypeError, match="must be bool"):
+        strata.set_autocast_enabled("cpu", 1)
+    with pytest.raises(RuntimeError):
+        strata.is_autocast_enabled("meta")
+    assert strata.amp.is_autocast_available("vgpu") and not strata.amp.is_autocast_available("meta")
+    if not strata.cuda.is_available():
+        with pytest.warns(UserWarning, match="CUDA is not available"):
+            assert not strata.autocast("cuda")._enabled
+
+
+def test_older_names_warn():
+    for call, value in (
+        (strata.is_autocast_cpu_enabled, False),
+        (strata.get_autocast_gpu_dtype, strata.float16),
+        (strata.get_autocast_cpu_dtype, strata.bfloat16),
+        (lambda: strata.set_autocast_gpu_dtype(strata.float16), None),
+        (lambda: strata.set_autocast_cpu_dtype(strata.bfloat16), None),
+        (lambda: strata.set_autocast_cpu_enabled(False), None),
+    ):
+        with pytest.warns(DeprecationWarning, match="deprecated"):
+            assert call() is value
+    with pytest.warns(FutureWarning, match="deprecated"):
+        scope = strata.cpu.amp.autocast()
+    with scope:
+        assert strata.get_autocast_dtype("cpu") is strata.bfloat16 and strata.is_autocast_enabled("cpu")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert strata.cuda.amp.autocast(enabled=False).fast_dtype is strata.float16
+        assert isinstance(strata.cpu.amp.GradScaler(), strata.amp.GradScaler)
+
+
+def test_the_tf32_switch_has_pytorchs_names():
+    matmul, cudnn = strata.backends.cuda.matmul, strata.backends.cudnn
+    assert strata.get_float32_matmul_precision() == "highest" and not matmul.allow_tf32 and not cudnn.allow_tf32
+    try:
+        for level in ("high", "medium"):
+            strata.set_float32_matmul_precision(level)
+            assert matmul.allow_tf32 and matmul.fp32_precision == "tf32"
+            assert strata.get_float32_matmul_precision() == level
+        with pytest.warns(UserWarning, match="has no effect"):
+            strata.set_float32_matmul_precision("low")
+        matmul.allow_tf32 = False
+        assert strata.get_float32_matmul_precision() == "highest" and matmul.fp32_precision == "ieee"
+        cudnn.conv.fp32_precision = "tf32"
+        assert cudnn.allow_tf32 and not matmul.allow_tf32
+        with pytest.raises(RuntimeError, match="expected 'tf32'"):
+            matmul.fp32_precision = "bf16"
+        with pytest.raises(TypeError):
+            matmul.allow_tf32 = "yes"
+        with pytest.raises(AttributeError):
+            matmul.allow_tf23 = True
+    finally:
+        strata.set_float32_matmul_precision("highest")
+        cudnn.allow_tf32 = False
+
+
+def test_tf32_kernels_are_candidates_only_if_allowed():
+    a = strata.randn(8, 8, device="vgpu")
+    image, weight = strata.randn(1, 2, 5, 5, device="vgpu"), strata.randn(2, 2, 3, 3, device="vgpu")
+
+    def reasons():
+        lines = strata.explain(strata.mm, a, a) + strata.explain(strata.conv2d, image, weight)
+        return {kernel: reason for _, kernel, reason in lines if "tf32" in kernel}
+
+    before = reasons()
+    assert all("TF32 is off" in r for r in before.values()) and set(before) == {"cublaslt_tf32", "cudnn_tf32"}
+    try:
+        strata.set_float32_matmul_precision("high")
+        strata.backends.cudnn.allow_tf32 = True
+        assert all("runs on device cuda" in r for r in reasons().values())  # the next objection
+    finally:
+        strata.set_float32_matmul_precision("highest")
+        strata.backends.cudnn.allow_tf32 = False
+
+
+def test_policies_are_part_of_the_records():
+    assert POLICY["matmul"] == ("lower", "lower") and POLICY["exp"] == ("none", "float32")
+    assert POLICY["softmax"] == ("none", "float32_result") and POLICY["cat"] == ("promote", "none")
+    assert POLICY["nn.functional.binary_cross_entropy"] == ("float32", "refuse")
+    for record in _C._records():
+        if "float32_result" in (record["autocast_cpu"], record["autocast_cuda"]):
+            assert "dtype? dtype" in record["schema"]
