@@ -66,6 +66,12 @@ void add_train_options(CLI::App& command, TrainOptions& options) {
   command.add_option("--threads", options.threads, "CPU threads (0: all)")
     ->check(CLI::Range(0, 4096))
     ->capture_default_str();
+  command
+    .add_option("--amp", options.amp,
+                "Mixed precision: products and convolutions in bf16, or in f16 with scaled gradients (default: bf16)")
+    ->expected(0, 1)
+    ->default_str("bf16")
+    ->check(CLI::IsMember({"bf16", "f16"}));
   command.add_flag("--counters", options.counters,
                    "With --device vgpu: print what the kernels of the training steps did");
   command.add_flag("--resume", options.resume, "Go on from the checkpoint in --out");

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -78,7 +79,8 @@ Trainer::Trainer(const TrainOptions& options)
       digits_(load_digits(options.data, options.download, options.quiet)),
       device_(require_available(device_from_name(options.device))),
       net_(seeded_network(options.seed, device_)),
-      optimizer_(net_.parameters(), {.lr = options.lr}) {
+      optimizer_(net_.parameters(), {.lr = options.lr}),
+      scaler_({.enabled = options.amp == "f16"}) {
   if (options_.threads > 0) set_num_threads(options_.threads);
   const int64_t all = digits_.train.images.size(0);
   images_ = options_.limit > 0 ? std::min(options_.limit, all) : all;
@@ -118,6 +120,17 @@ Tensor Trainer::order_of(int64_t epoch) const {
   return randperm(images_, &generator);
 }
 
+// No scope, and so no casts, without --amp.
+static void enter(std::optional<autocast::Scope>& scope, const std::string& amp, Device device) {
+  if (!amp.empty()) scope.emplace(device.type, amp == "f16" ? DType::F16 : DType::BF16);
+}
+
+Tensor Trainer::loss_of(const data::Example& batch) {
+  std::optional<autocast::Scope> scope;
+  enter(scope, options_.amp, device_);
+  return nn::functional::cross_entropy(net_(normalized(batch[0])), batch[1]);
+}
+
 bool Trainer::train_epoch() {
   Progress progress(fmt::format("epoch {}/{}", epoch_ + 1, options_.epochs), steps_, options_.quiet);
   const int64_t first = step_, done = first * options_.batch_size;
@@ -130,9 +143,10 @@ bool Trainer::train_epoch() {
   for (const data::Example& batch : loader) {
     if (interrupted) return false;
     optimizer_.zero_grad();
-    const Tensor loss = nn::functional::cross_entropy(net_(normalized(batch[0])), batch[1]);
-    loss.backward();
-    optimizer_.step();
+    const Tensor loss = loss_of(batch);
+    scaler_.scale(loss).backward();
+    scaler_.step(optimizer_);
+    scaler_.update();
     schedule_->step();
     const auto value = loss.item<float>();
     STRATA_CHECK(std::isfinite(value), Runtime,
@@ -151,6 +165,8 @@ bool Trainer::train_epoch() {
 
 double Trainer::test() {
   const autograd::NoGrad no_grad;
+  std::optional<autocast::Scope> scope;
+  enter(scope, options_.amp, device_);
   constexpr int64_t kBatch = 250;
   const int64_t n = test_images_;
   net_.eval();
@@ -165,14 +181,14 @@ double Trainer::test() {
 int Trainer::run() {
   if (!options_.quiet)
     fmt::print(
-      "{} ({}): {} images to train on, {} to test with; {} parameters; device {}, {} threads\n", digits_.name,
+      "{} ({}): {} images to train on, {} to test with; {} parameters; device {}{}, {} threads\n", digits_.name,
       digits_.source, images_, test_images_,
       [&] {
         int64_t n = 0;
         for (const Tensor& p : net_.parameters()) n += p.numel();
         return n;
       }(),
-      options_.device, num_threads());
+      options_.device, options_.amp.empty() ? "" : ", mixed precision in " + options_.amp, num_threads());
   if (options_.resume && !options_.quiet)
     fmt::print("resumed after epoch {}{}\n", epoch_, step_ ? fmt::format(" and {} steps", step_) : "");
   std::fflush(stdout);  // before the progress on stderr

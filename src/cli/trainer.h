@@ -25,6 +25,7 @@ class Trainer {
     double step_ms, images_per_second, loss, accuracy, memory_mb;
   };
   bool train_epoch();                                                                     // false: interrupted
+  Tensor loss_of(const data::Example& batch);                                             // in the precision of --amp
   double test();                                                                          // accuracy on the test set
   data::DataLoader batches(const data::ImageSet& set, Tensor order, int64_t size) const;  // images and classes
   std::unique_ptr<Schedule> make_schedule();                                              // counts steps
@@ -44,6 +45,7 @@ class Trainer {
   SmallCnn net_;
   optim::Adam optimizer_;
   std::unique_ptr<Schedule> schedule_;
+  amp::GradScaler scaler_;          // of --amp f16
   int64_t images_, steps_;          // to train on; in an epoch
   int64_t test_images_;             // to test with
   int64_t epoch_ = 0, step_ = 0;    // finished epochs; finished steps of the current one

@@ -35,7 +35,7 @@ const Tensor& find(const TensorDict& dict, const std::string& name, const std::s
 Metadata Trainer::description() const {
   return {
     {"program", "strata train"},
-    {"model", options_.model},
+    {"model", options_.amp.empty() ? options_.model : options_.model + " in " + options_.amp},
     {"data", digits_.name},
     {"device", options_.device},
     {"batch_size", fmt::format("{}", options_.batch_size)},
@@ -49,6 +49,7 @@ void Trainer::save_checkpoint() const {
   TensorDict all = with_prefix("model.", net_.state_dict());
   for (auto& entry : with_prefix("optimizer.", optimizer_.state_dict())) all.push_back(std::move(entry));
   for (auto& entry : with_prefix("schedule.", schedule_->state_dict())) all.push_back(std::move(entry));
+  for (auto& entry : with_prefix("scaler.", scaler_.state_dict())) all.push_back(std::move(entry));
   Tensor losses = make_tensor(std::array{static_cast<int64_t>(losses_.size())}, DType::F32);
   std::copy(losses_.begin(), losses_.end(), losses.data<float>());
   Tensor rows = make_tensor(std::array{static_cast<int64_t>(rows_.size()), kRowNumbers}, DType::F64);
@@ -80,6 +81,7 @@ void Trainer::load_checkpoint() {
   net_.load_state_dict(without_prefix("model.", saved.tensors));
   optimizer_.load_state_dict(without_prefix("optimizer.", saved.tensors));
   schedule_->load_state_dict(without_prefix("schedule.", saved.tensors));
+  scaler_.load_state_dict(without_prefix("scaler.", saved.tensors));
   const Tensor &losses = find(saved.tensors, "train.losses", file), &rows = find(saved.tensors, "train.rows", file),
                &position = find(saved.tensors, "train.position", file);
   STRATA_CHECK(losses.dtype() == DType::F32 && rows.dtype() == DType::F64 && position.dtype() == DType::F64 &&

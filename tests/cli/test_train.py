@@ -52,6 +52,28 @@ def test_the_virtual_gpu_takes_the_same_steps(digits, tmp_path):
     np.testing.assert_allclose(losses["vgpu"], losses["cpu"], rtol=2e-3)
 
 
+@pytest.mark.parametrize("device", ["cpu", "vgpu"])
+@pytest.mark.parametrize("amp", [["--amp"], ["--amp", "f16"]], ids=["bf16", "f16"])
+def test_mixed_precision_takes_similar_steps_and_resumes(digits, tmp_path, device, amp):
+    options = ["--data", digits, "--device", device, "--limit", 64, "--batch-size", 16, "--test-limit", 10]
+    losses = {}
+    for name, more in (("f32", []), ("amp", amp)):
+        done = train(*options, *more, "--out", tmp_path / name)
+        losses[name] = strata.safetensors.load_file(tmp_path / name / "checkpoint.safetensors")["train.losses"].numpy()
+        assert ("mixed precision in " + (amp + ["bf16"])[1] in done.stdout) == (name == "amp")
+    assert (losses["amp"] != losses["f32"]).all()
+    np.testing.assert_allclose(losses["amp"], losses["f32"], rtol=0.05)
+    saved = strata.safetensors.load_file(tmp_path / "amp/checkpoint.safetensors")
+    assert ("scaler.scale" in saved) == ("f16" in amp)
+    wrong = train(*options, "--epochs", 1, "--resume", "--out", tmp_path / "amp", status=1)
+    assert "was trained with model cnn in" in wrong.stderr
+
+
+def test_the_help_names_the_precisions():
+    assert "--amp" in train("--help").stdout
+    assert "bf16" in train("--amp", "f8", status=1).stderr
+
+
 def test_counters_of_the_virtual_gpu(digits, tmp_path):
     options = [
         "--data",
