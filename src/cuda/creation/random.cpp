@@ -38,15 +38,14 @@ void drop(const TensorImpl* x, double p, double scale, const TensorImpl& out, co
   d.out = reinterpret_cast<uint64_t>(out.data);
   d.type = static_cast<int32_t>(out.dtype);
   d.count = out.numel;
-  const uint64_t vector = 4 * size_of(out.dtype);
-  d.vectors = d.x % vector == 0 && d.out % vector == 0 && d.mask % 4 == 0;
+  d.vectors = d.x % 16 == 0 && d.out % 16 == 0 && d.mask % kDropoutItems == 0;
   d.seed = draw.seed;
   d.first = draw.first;
   d.base = draw.base;
   d.limit = static_cast<float>(p);
   d.scale = scale;
   stream_of(out.device)
-    .launch(kernels[out.dtype == DType::F64], {blocks_for(out.numel, 4 * kThreads)}, {kThreads}, 0, d);
+    .launch(kernels[out.dtype == DType::F64], {blocks_for(out.numel, kDropoutItems * kThreads)}, {kThreads}, 0, d);
 }
 }  // namespace
 

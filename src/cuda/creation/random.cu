@@ -3,7 +3,7 @@
 // Bound by memory for uniform numbers and dropout (each element is written once; ten Philox rounds give four words), by
 // double arithmetic for the other distributions. Float normal numbers have the host's bits, the others differ by at
 // most one unit in the last place. A thread computes one Philox block: four elements of one word or two of two words.
-#include "cuda/common/dtypes.cuh"
+#include "cuda/common/eights.cuh"
 #include "cuda/creation/random_params.h"
 #include "cuda/runtime/graph_params.h"
 #include "device/normal.h"
@@ -95,35 +95,43 @@ template <class T> __device__ __forceinline__ void fill(const RandomParams& p) {
   put(p.out, p.out_type, first, p.count, p.vectors, u);
 }
 
+// Two Philox blocks per thread: eight elements, so that 16-bit ones are one access.
 template <class T> __device__ __forceinline__ void dropout(const DropoutParams& p) {
-  constexpr int kVector = 16 / sizeof(T);
-  const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, first = thread * 4;
+  constexpr int kItems = kDropoutItems;
+  const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, first = thread * kItems;
   if (first >= p.count) return;
-  const bool whole = p.vectors && first + 4 <= p.count;
-  T v[4] = {T(1), T(1), T(1), T(1)};
-  if (p.x && whole) {
+  const bool whole = p.vectors && first + kItems <= p.count;
+  T v[kItems];
 #pragma unroll
-    for (int j = 0; j < 4; j += kVector)
-      load_vector<T>(element(p.x, p.type, first + j), p.type, reinterpret_cast<T(&)[kVector]>(v[j]));
+  for (int j = 0; j < kItems; ++j) v[j] = T(1);
+  if (p.x && whole) {
+    load_eight<T>(element(p.x, p.type, first), p.type, v);
   } else if (p.x) {
-    for (int j = 0; j < 4; ++j)
+#pragma unroll
+    for (int j = 0; j < kItems; ++j)
       if (first + j < p.count) v[j] = load<T>(element(p.x, p.type, first + j), p.type);
   }
-  const PhiloxBlock block = philox_of(p, thread);
-  uint8_t kept[4];
+  uint32_t kept[2] = {0, 0};  // a byte per element
 #pragma unroll
-  for (int j = 0; j < 4; ++j) {
-    kept[j] = uniform_f32(block.word[j]) >= p.limit;
-    v[j] = kept[j] ? v[j] * T(p.scale) : T(0);
+  for (int b = 0; b < 2; ++b) {
+    const PhiloxBlock block = philox_of(p, 2 * thread + b);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const bool keep = uniform_f32(block.word[j]) >= p.limit;
+      kept[b] |= uint32_t(keep) << 8 * j;
+      v[4 * b + j] = keep ? v[4 * b + j] * T(p.scale) : T(0);
+    }
   }
-  put(p.out, p.type, first, p.count, whole, v);
-  if (!p.mask) return;
-  uint8_t* mask = reinterpret_cast<uint8_t*>(p.mask) + first;
   if (whole) {
-    *reinterpret_cast<uchar4*>(mask) = make_uchar4(kept[0], kept[1], kept[2], kept[3]);
-  } else {
-    for (int j = 0; j < 4; ++j)
-      if (first + j < p.count) mask[j] = kept[j];
+    store_eight<T>(const_cast<void*>(element(p.out, p.type, first)), p.type, v);
+    if (p.mask) *reinterpret_cast<uint2*>(p.mask + uint64_t(first)) = make_uint2(kept[0], kept[1]);
+    return;
+  }
+#pragma unroll
+  for (int j = 0; j < kItems; ++j) {
+    if (first + j >= p.count) break;
+    store<T>(const_cast<void*>(element(p.out, p.type, first + j)), p.type, v[j]);
+    if (p.mask) reinterpret_cast<uint8_t*>(p.mask)[first + j] = uint8_t(kept[j / 4] >> 8 * (j % 4));
   }
 }
 }  // namespace

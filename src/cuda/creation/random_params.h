@@ -22,6 +22,8 @@ struct RandomParams {
   uint64_t reciprocal;  // floor((2^64 - 1) / range)
 };
 
+constexpr int kDropoutItems = 8;  // of a thread: two Philox blocks
+
 struct DropoutParams {
   uint64_t x, out, mask;  // x or mask may be 0: then out is 1 or 0, and no mask is written
   int32_t type, vectors;

@@ -4,8 +4,7 @@
 // Bound by memory: the windows of neighbouring threads overlap in the cache. The gradient is gathered, not scattered:
 // each input element reads the windows that contain it, so no sum depends on timing.
 #include "cuda/common/dtypes.cuh"
-#include "cuda/common/index.cuh"
-#include "cuda/nn/max_pool_params.h"
+#include "cuda/nn/max_pool_windows.cuh"
 
 namespace strata::cuda {
 namespace {
@@ -70,22 +69,13 @@ template <class T> __device__ __forceinline__ void backward(const MaxPoolParams&
   if (i >= p.count) return;
   const Place at = place_of(uint32_t(i), p.in_div, p.channels);
   T sum = T(0);
-  for (int ky = 0; ky < p.kernel[0]; ++ky) {
-    const int32_t from_y = at.y + p.padding[0] - ky * p.dilation[0];
-    if (from_y < 0) break;
-    uint32_t y = uint32_t(from_y);
-    if (split_off(y, p.stride_div[0]) != 0 || int32_t(y) >= p.out[0]) continue;
-    for (int kx = 0; kx < p.kernel[1]; ++kx) {
-      const int32_t from_x = at.x + p.padding[1] - kx * p.dilation[1];
-      if (from_x < 0) break;
-      uint32_t x = uint32_t(from_x);
-      if (split_off(x, p.stride_div[1]) != 0 || int32_t(x) >= p.out[1]) continue;
-      const int code = reinterpret_cast<const uint8_t*>(p.codes)[offset(p.code_stride, at, int32_t(y), int32_t(x))];
+  each_window(p, 0, at.y, [&](int ky, int y) {
+    each_window(p, 1, at.x, [&](int kx, int x) {
+      const int code = reinterpret_cast<const uint8_t*>(p.codes)[offset(p.code_stride, at, y, x)];
       if (code == ky * p.kernel[1] + kx)
-        sum +=
-          load<T>(element(p.small, p.small_type, offset(p.small_stride, at, int32_t(y), int32_t(x))), p.small_type);
-    }
-  }
+        sum += load<T>(element(p.small, p.small_type, offset(p.small_stride, at, y, x)), p.small_type);
+    });
+  });
   store<T>(const_cast<void*>(element(p.big, p.big_type, offset(p.big_stride, at, at.y, at.x))), p.big_type, sum);
 }
 

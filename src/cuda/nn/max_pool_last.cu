@@ -1,8 +1,7 @@
 // max_pool2d of channels-last tensors, as max_pool.cu: a thread has eight neighbouring channels of one window, or of one
 // input pixel, in 16-byte accesses.
 #include "cuda/common/eights.cuh"
-#include "cuda/common/index.cuh"
-#include "cuda/nn/max_pool_params.h"
+#include "cuda/nn/max_pool_windows.cuh"
 
 namespace strata::cuda {
 namespace {
@@ -77,28 +76,19 @@ extern "C" __global__ void __launch_bounds__(256) backward_last(MaxPoolParams p)
   float sum[8];
 #pragma unroll
   for (int j = 0; j < 8; ++j) sum[j] = 0;
-  for (int ky = 0; ky < p.kernel[0]; ++ky) {
-    const int32_t from_y = at.y + p.padding[0] - ky * p.dilation[0];
-    if (from_y < 0) break;
-    uint32_t y = uint32_t(from_y);
-    if (split_off(y, p.stride_div[0]) != 0 || int32_t(y) >= p.out[0]) continue;
-    for (int kx = 0; kx < p.kernel[1]; ++kx) {
-      const int32_t from_x = at.x + p.padding[1] - kx * p.dilation[1];
-      if (from_x < 0) break;
-      uint32_t x = uint32_t(from_x);
-      if (split_off(x, p.stride_div[1]) != 0 || int32_t(x) >= p.out[1]) continue;
-      const uint2 bytes =
-        *reinterpret_cast<const uint2*>(p.codes + uint64_t(offset(p.code_stride, at, int32_t(y), int32_t(x))));
+  each_window(p, 0, at.y, [&](int ky, int y) {
+    each_window(p, 1, at.x, [&](int kx, int x) {
+      const uint2 bytes = *reinterpret_cast<const uint2*>(p.codes + uint64_t(offset(p.code_stride, at, y, x)));
       const uint32_t here = uint32_t(ky * p.kernel[1] + kx);
       float g[8];
-      load_common(p.small, p.small_type, offset(p.small_stride, at, int32_t(y), int32_t(x)), g);
+      load_common(p.small, p.small_type, offset(p.small_stride, at, y, x), g);
 #pragma unroll
       for (int j = 0; j < 8; ++j) {
         const uint32_t code = (j < 4 ? bytes.x : bytes.y) >> 8 * (j % 4) & 0xff;
         if (code == here) sum[j] += g[j];
       }
-    }
-  }
+    });
+  });
   store_eight<float, false>(const_cast<void*>(element(p.big, p.big_type, offset(p.big_stride, at, at.y, at.x))),
                             p.big_type, sum);
 }
