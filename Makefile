@@ -28,7 +28,7 @@ run: package ## Build, train a small network for one epoch and a few steps on th
 	@printf '\nThe kernels for NVIDIA GPUs, a few steps on the virtual one inside this process:\n'
 	@$(TRAIN) $(FEW_STEPS) --no-download --out results/vgpu || test $$? = 3  # 3: built without CUDA kernels
 	@echo
-	@echo "Look at results/plot.png. What to try next:"
+	@echo "Look at results/plot.svg. What to try next:"
 	@echo "  $(BUILD)/bin/strata train --epochs 5                      99% and more"
 	@echo "  $(BUILD)/bin/strata explain conv2d 'f(8,3,32,32), f(16,3,3,3)' --backward"
 	@echo "  PYTHONPATH=$(BUILD)/python $(PYTHON) -c 'import strata; print(strata.randn(2, 3))'"

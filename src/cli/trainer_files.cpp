@@ -78,10 +78,15 @@ void Trainer::load_checkpoint() {
                  "--resume: {} was trained with {} {}, now {} is requested; give the same options, or another --out",
                  file, key, theirs->second, mine);
   }
-  net_.load_state_dict(without_prefix("model.", saved.tensors));
-  optimizer_.load_state_dict(without_prefix("optimizer.", saved.tensors));
-  schedule_->load_state_dict(without_prefix("schedule.", saved.tensors));
-  scaler_.load_state_dict(without_prefix("scaler.", saved.tensors));
+  try {
+    net_.load_state_dict(without_prefix("model.", saved.tensors));
+    optimizer_.load_state_dict(without_prefix("optimizer.", saved.tensors));
+    schedule_->load_state_dict(without_prefix("schedule.", saved.tensors));
+    scaler_.load_state_dict(without_prefix("scaler.", saved.tensors));
+  } catch (const Error& e) {
+    fail(e.kind(), fmt::format("{}: {}; the file is damaged or of another version: begin anew with another --out", file,
+                               e.what()));
+  }
   const Tensor &losses = find(saved.tensors, "train.losses", file), &rows = find(saved.tensors, "train.rows", file),
                &position = find(saved.tensors, "train.position", file);
   STRATA_CHECK(losses.dtype() == DType::F32 && rows.dtype() == DType::F64 && position.dtype() == DType::F64 &&

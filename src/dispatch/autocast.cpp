@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "autograd/autograd.h"
+#include "cuda/runtime/graph.h"
 #include "dispatch/choose.h"
 
 namespace strata::autocast {
@@ -70,8 +71,10 @@ Tensor convert(const Tensor& t, DType dtype) {
   return call(to, args);
 }
 
-// Whether a cast of this tensor may be kept: PyTorch's rule, casts of float32 parameters to the dtype of the scope.
+// Whether a cast of this tensor may be kept: PyTorch's rule, casts of float32 parameters to the dtype of the scope. Not
+// while a graph is captured: its casts run in each replay, and casts from before would not follow their parameters.
 bool may_cache(const TensorImpl& t, DType dtype, DeviceType type) {
+  if (type != DeviceType::Cpu && cuda::is_capturing(t.device)) return false;
   return state.cache_enabled && state.nesting > 0 && dtype == state.dtypes[static_cast<size_t>(type)] &&
          t.dtype == DType::F32 && t.requires_grad && !t.history && !t.base;
 }
@@ -166,7 +169,11 @@ void set_autocast_enabled(DeviceType type, bool enabled) {
 }
 
 DType get_autocast_dtype(DeviceType type) { return dtype_of(type); }
-void set_autocast_dtype(DeviceType type, DType dtype) { dtype_of(type) = dtype; }
+void set_autocast_dtype(DeviceType type, DType dtype) {
+  STRATA_CHECK(is_floating(dtype), Type, "set_autocast_dtype: expected a floating-point dtype, found {}",
+               name_of(dtype));
+  dtype_of(type) = dtype;
+}
 bool is_autocast_cache_enabled() { return state.cache_enabled; }
 void set_autocast_cache_enabled(bool enabled) { state.cache_enabled = enabled; }
 void clear_cache() { state.cache.clear(); }

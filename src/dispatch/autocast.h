@@ -15,11 +15,12 @@ STRATA_API DType get_autocast_dtype(DeviceType type);
 STRATA_API void set_autocast_dtype(DeviceType type, DType dtype);
 
 // Cast parameters are kept until the outermost scope ends, so that a weight that is used several times is cast once.
-// Kept are casts of float32 leaves that require a gradient; a write to the leaf makes the next use cast again.
+// Kept are casts of float32 leaves that require a gradient; a write to the leaf, except through
+// .data, makes the next use cast again.
 STRATA_API bool is_autocast_cache_enabled();
 STRATA_API void set_autocast_cache_enabled(bool enabled);
 STRATA_API void clear_cache();
-// The number of open scopes. Whoever decrements it to 0 clears the cache.
+// The number of open scopes. The scope that decrements it to 0 clears the cache.
 STRATA_API int increment_nesting();
 STRATA_API int decrement_nesting();
 

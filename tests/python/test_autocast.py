@@ -499,3 +499,52 @@ def test_policies_are_part_of_the_records():
     for record in _C._records():
         if "float32_result" in (record["autocast_cpu"], record["autocast_cuda"]):
             assert "dtype? dtype" in record["schema"]
+
+
+class _Branches(strata.nn.Module):
+    """Calls its second layer only, or not, in float32."""
+
+    def __init__(self, when):
+        super().__init__()
+        self.first, self.second, self.when = strata.nn.Linear(3, 3), strata.nn.Linear(3, 3), when
+
+    def forward(self, x):
+        y = self.first(x)
+        return self.second(y) if (y.dtype == strata.float32) == self.when else y
+
+
+@pytest.mark.parametrize("when, text", [(True, "does not call second"), (False, "calls second where")])
+def test_a_report_of_a_model_that_branches_on_the_dtype(when, text):
+    with pytest.raises(ValueError, match=text):
+        strata.amp.report(_Branches(when), strata.ones(2, 3))
+
+
+def test_a_report_of_layers_that_write_their_input():
+    strata.manual_seed(0)
+    linear = strata.nn.Linear(4, 4)
+    x = strata.ones(2, 4)
+    errors = []
+    for inplace in (False, True):
+        net = strata.nn.Sequential(strata.nn.SiLU(inplace=inplace), linear, strata.nn.SiLU(inplace=inplace), linear)
+        errors.append([(row.error, row.accumulated) for row in strata.amp.report(net, x).rows])
+    assert errors[0] == errors[1] and x.tolist() == strata.ones(2, 4).tolist()
+
+
+def test_casts_are_not_kept_while_a_graph_is_captured():
+    w, x = strata.ones(8, 8, device="vgpu", requires_grad=True), strata.ones(8, 8, device="vgpu")
+    with strata.no_grad(), strata.autocast("vgpu", dtype=strata.bfloat16):
+        strata.mm(x, w)  # kept, before the capture
+        graph = strata.vgpu.CUDAGraph()
+        with strata.vgpu.graph(graph):
+            y = strata.mm(x, w)
+        w.fill_(3)
+        assert strata.mm(x, w)[0, 0].item() == 24  # nothing of the capture is used here
+    for value in (1, 2):
+        w.data.fill_(value)
+        graph.replay()
+        assert y[0, 0].item() == 8 * value
+
+
+def test_the_dtype_of_a_scope_is_a_floating_one():
+    with pytest.raises(TypeError, match="floating-point"):
+        strata.set_autocast_dtype("cpu", strata.int32)

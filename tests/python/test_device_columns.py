@@ -100,6 +100,39 @@ def test_batch_norm_of_a_misaligned_view():
     )
 
 
+ORDERS = [
+    ((2, 16, 5), (0, 2, 1)),  # x.transpose(1, 2), in memory [n, l, c]
+    ((2, 16, 5), (2, 0, 1)),
+    ((2, 8, 3, 4), (0, 3, 2, 1)),
+    ((2, 8, 3, 4), (2, 0, 3, 1)),
+    ((2, 8, 3, 4), (3, 2, 0, 1)),
+    ((2, 8, 3, 2, 4), (0, 4, 3, 2, 1)),
+    ((2, 8, 3, 2, 4), (0, 2, 3, 4, 1)),
+    ((1, 8, 3, 1), (0, 2, 3, 1)),
+]
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("shape, order", ORDERS)
+def test_batch_norm_of_any_order_in_memory(shape, order, training):
+    x, g = numbers(shape), numbers(shape, 1)
+    c = shape[1]
+    back = list(np.argsort(order))
+    results = []
+    for device in ("cpu", DEVICE):
+        for lead in (order, tuple(range(len(shape)))):
+            tx = there(np.ascontiguousarray(x.transpose(lead)), device=device).permute(list(np.argsort(lead)))
+            tg = there(np.ascontiguousarray(g.transpose(order)), device=device).permute(back)
+            tx.requires_grad_()
+            y = F.batch_norm(
+                tx, there(numbers(c, 2), device=device), there(numbers(c, 3) ** 2, device=device), training=training
+            )
+            results.append((wide(y), wide(strata.autograd.grad(y, tx, tg)[0])))
+    for y, gx in results[1:]:
+        np.testing.assert_allclose(y, results[0][0], rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(gx, results[0][1], rtol=1e-4, atol=1e-5)
+
+
 # --- moments of columns ----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
 @pytest.mark.parametrize("shape", [(1, 8), (2, 16), (33, 8), (70, 64), (1000, 24), (513, 136), (3000, 8)])
@@ -133,6 +166,11 @@ def test_variance_of_columns_of_extreme_values():
     assert np.isnan(got[3]) and np.isnan(got[4])
     np.testing.assert_allclose(got[[0, 1, 6]], want[[0, 1, 6]], rtol=2e-6)
     assert got[2] <= 1e-6 and got[5] == 0 and got[7] == 0
+
+
+def test_variance_of_huge_doubles():
+    x = np.full((40, 8), 1e160)
+    assert (wide(there(x, "float64").var(0)) == 0).all() and (wide(there(x.T, "float64").var(1)) == 0).all()
 
 
 def test_columns_have_the_same_bits_each_time():

@@ -65,7 +65,7 @@ class autocast(_Mode):
             )
         )
         _C._set_autocast_enabled(self.device, self._enabled)
-        if isinstance(self.fast_dtype, _C.dtype):
+        if isinstance(self.fast_dtype, _C.dtype) and self.fast_dtype.is_floating_point:
             _C.set_autocast_dtype(self.device, self.fast_dtype)
         _C.set_autocast_cache_enabled(self._cache_enabled)
         _C.autocast_increment_nesting()

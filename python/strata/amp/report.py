@@ -56,6 +56,17 @@ def _tensors(value):
     return [t for item in value for t in _tensors(item)] if isinstance(value, (list, tuple)) else []
 
 
+def _copied(value):
+    """The same nested lists, tuples and dicts with copies of the tensors: layers may write to their inputs."""
+    if isinstance(value, _C.Tensor):
+        return value.detach().clone()
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(_copied, value))
+    return value
+
+
 def _error(got, want):
     """The relative error over all tensors of a result, in float64."""
     difference = total = 0.0
@@ -82,34 +93,37 @@ def report(model, batch, *, device_type=None, dtype=None):
         device_type = found[0].device.type if found else "cpu"
     layers = [(name or "(model)", m) for name, m in model.named_modules() if not list(m.children())]
     rows, results, state = [], [], {"run": "float32", "call": 0}
-    before = {}  # the state of the generator when a layer was called, so that dropout draws the same numbers again
+    before = {}  # when a layer was called: the state of the generator, so that dropout draws the same numbers again, and its arguments
 
     def lower():
         return autocast(device_type, dtype=dtype)
 
-    def remember(module, inputs):
+    def remember(module, inputs, keywords):
         if state["run"] == "float32":
-            before[module] = get_rng_state()
+            before[module] = get_rng_state(), _copied(inputs), _copied(keywords)
 
     def hook_of(name):
         def hook(module, inputs, keywords, output):
             if state["run"] == "inside" or not _tensors(output):
                 return
             if state["run"] == "autocast":
+                if state["call"] == len(rows) or rows[state["call"]].name != name:
+                    raise ValueError(f"amp.report: under autocast the model calls {name} where the float32 run did not")
                 row, want = rows[state["call"]], results[state["call"]]
                 row.accumulated = _error(_tensors(output), want)
                 state["call"] += 1
                 return
+            want = [t.detach().clone() for t in _tensors(output)]
             state["run"] = "inside"
             now = get_rng_state()
-            set_rng_state(before[module])
+            seed, inputs, keywords = before.pop(module)
+            set_rng_state(seed)
             try:
                 with lower():
                     alone = _tensors(module(*inputs, **keywords))
             finally:
                 set_rng_state(now)
                 state["run"] = "float32"
-            want = [t.detach().clone() for t in _tensors(output)]
             rows.append(Row(name, type(module).__name__, alone[0].dtype, _error(alone, want)))
             results.append(want)
 
@@ -118,7 +132,7 @@ def report(model, batch, *, device_type=None, dtype=None):
     buffers = [(b, b.detach().clone()) for b in model.buffers()]
     seed = get_rng_state()
     handles = [m.register_forward_hook(hook_of(name), with_kwargs=True) for name, m in layers]
-    handles += [m.register_forward_pre_hook(remember) for _, m in layers]
+    handles += [m.register_forward_pre_hook(remember, with_kwargs=True) for _, m in layers]
 
     def restore():
         set_rng_state(seed)
@@ -128,11 +142,15 @@ def report(model, batch, *, device_type=None, dtype=None):
     with no_grad():
         try:
             with autocast(device_type, enabled=False):
-                model(*args, **kwargs)
+                model(*_copied(args), **_copied(kwargs))
             restore()
             state["run"] = "autocast"
             with lower():
-                model(*args, **kwargs)
+                model(*_copied(args), **_copied(kwargs))
+            if state["call"] < len(rows):
+                raise ValueError(
+                    f"amp.report: under autocast the model does not call {rows[state['call']].name}, which the float32 run did"
+                )
         finally:
             restore()
             for handle in handles:

@@ -40,9 +40,23 @@ class _Tf32:
 
 
 class _Cudnn(_Tf32):
-    """cuDNN: the TF32 switch of convolutions, also as `conv.fp32_precision`."""
+    """cuDNN: the TF32 switch of convolutions, also as `conv.fp32_precision`. `benchmark` and `deterministic` are kept for programs that set
+    them: kernels are always deterministic, and strata.tune chooses among them by time."""
 
-    __slots__ = ()
+    __slots__ = ("benchmark", "deterministic")
+
+    def __init__(self, get, set):
+        super().__init__(get, set)
+        self.benchmark = self.deterministic = False
+
+    @property
+    def enabled(self):
+        """cuDNN is used where it is found; this cannot be changed."""
+        return True
+
+    @staticmethod
+    def is_available():
+        return any(f["name"] == "cudnn" and not f["why_not"] for f in _C._cuda_libraries())
 
     @property
     def conv(self):

@@ -1,4 +1,4 @@
-// What losses over class indices share: the class and the weight of a row, and the sums over all rows.
+// The class and the weight of a row, and the sums over all rows, for losses over class indices.
 #pragma once
 #include "cuda/common/dtypes.cuh"
 #include "cuda/common/fault.cuh"

@@ -1,6 +1,6 @@
 // One LSTM layer over a whole sequence: the product with the state, the gates and the cell of every step in one launch.
 //
-// Bound by latency: a step is a small product that has to wait for the step before. The blocks stay: each keeps its
+// Bound by latency: a step is a small product that has to wait for the step before. The blocks run through all steps: each keeps its
 // columns of the weight in shared memory, reads the state of its part of the batch from the cache, and a counter per
 // part says when all blocks of the part have finished a step. Without room for all blocks at once, one launch per step
 // runs the same code. Eight warps share the rows of the weight; their sums are added in order, so the bits are the same

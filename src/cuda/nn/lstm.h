@@ -21,7 +21,7 @@ struct LstmBackward {
   const TensorImpl &activations, &cells, &c0, &weight, &grad_gates, &grad_h0, &grad_c0;
 };
 
-// Null, or why the layer cannot run so: its part of the weight has to fit into shared memory.
+// Null, or the reason why the kernels cannot run the layer: its part of the weight has to fit into shared memory.
 const char* plan_lstm(const LstmSizes& sizes, bool backward, Device device, Plan& plan);
 void run_lstm(const LstmForward& f, const Call& c, const Plan& plan);
 void run_lstm_backward(const LstmBackward& b, const Call& c, const Plan& plan);

@@ -47,7 +47,7 @@ __device__ __forceinline__ void leave(const PairParams& p, const Share& at, cons
   __syncthreads();
   const int64_t column = int64_t(blockIdx.x) * columns + threadIdx.x;
   if (threadIdx.x >= columns || column >= p.kept.count) return;
-  // This thread's own columns may lie outside, so it counts rows by itself.
+  // This thread's own columns may be outside of the matrix, so it counts rows by itself.
   Share rows = at;
   rows.end = min(rows.begin + p.part, p.gone.count);
   Pair all = space[threadIdx.x];
@@ -74,6 +74,10 @@ __device__ __noinline__ Pair exact_moments(uint64_t x, int32_t type, int64_t fir
   return m;
 }
 __device__ __forceinline__ void join(Pair& a, double n, const Pair& b, double more) {
+  if (n == 0) {
+    a = b;
+    return;
+  }
   const double each = 1 / (n + more), delta = b.first - a.first;
   a.second += b.second + delta * delta * (n * more * each);
   if (delta != 0) a.first = (n * a.first + more * b.first) * each;  // an infinite mean stays infinite

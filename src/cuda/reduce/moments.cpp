@@ -23,6 +23,15 @@ bool fits_vectors(const TensorImpl& x, const TensorImpl* t) { return !t || reads
 
 uint32_t all_but_channels(const TensorImpl& x) { return ((1u << x.ndim) - 1) & ~2u; }
 
+// [n, …, c] in memory, in this order: another order of the pixels would not be that of the results.
+bool channels_last(const TensorImpl& x) {
+  int64_t step = x.shape[1];
+  if (x.ndim < 4 || x.strides[1] != 1) return false;
+  for (int d = x.ndim - 1; d >= 2; step *= x.shape[d--])
+    if (x.shape[d] != 1 && x.strides[d] != step) return false;
+  return x.shape[0] == 1 || x.strides[0] == step;
+}
+
 // Kernels of columns.cu, by the types that they read.
 struct ColumnKernels {
   Function narrow, f32, f64;
@@ -205,7 +214,7 @@ ReducePlan channel_plan(const TensorImpl& x) {
 }  // namespace
 
 bool channels_in_rows(const TensorImpl& x) {
-  if (x.numel == 0) return false;
+  if (x.numel == 0 || (!x.contiguous && !channels_last(x))) return false;
   const ReducePlan plan(x, all_but_channels(x));
   return plan.gone.dims == 1 && plan.gone.stride[0] == x.shape[1] && whole_columns(plan, x, nullptr);
 }

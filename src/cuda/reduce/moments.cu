@@ -18,6 +18,10 @@ struct Moments {  // of n elements
   double n, mean, squares;
   __device__ __forceinline__ void join(const Moments& o) {
     if (o.n == 0) return;
+    if (n == 0) {
+      *this = o;
+      return;
+    }
     const double all = n + o.n, delta = o.mean - mean, each = 1 / all;
     squares += o.squares + delta * delta * n * o.n * each;
     mean = (n * mean + o.n * o.mean) * each;

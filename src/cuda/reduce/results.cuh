@@ -1,4 +1,4 @@
-// Where the results of a reduction are written.
+// The places of the results of a reduction in the output.
 #pragma once
 #include "cuda/common/index.cuh"
 #include "cuda/reduce/reduce_params.h"

@@ -1,5 +1,7 @@
 #include "nn/amp/grad_scaler.h"
 
+#include <cmath>
+
 #include <algorithm>
 
 #include "autograd/autograd.h"
@@ -130,6 +132,13 @@ void GradScaler::load_state_dict(const optim::StateDict& saved) {
   const double scale = number_of(saved, "scale"), growth = number_of(saved, "growth_factor"),
                backoff = number_of(saved, "backoff_factor"), interval = number_of(saved, "growth_interval"),
                tracker = number_of(saved, "_growth_tracker");
+  const auto is_count = [](double n, double least) { return n >= least && n <= 1e15 && n == std::floor(n); };
+  STRATA_CHECK(std::isfinite(scale) && scale >= 0 && growth > 1 && std::isfinite(growth) && backoff < 1 &&
+                 backoff > 0 && is_count(interval, 1) && is_count(tracker, 0),
+               Value,
+               "GradScaler: the saved state is damaged: scale {}, growth_factor {}, backoff_factor {}, growth_interval "
+               "{}, _growth_tracker {}",
+               scale, growth, backoff, interval, tracker);
   options_ = {scale, growth, backoff, static_cast<int64_t>(interval), true};
   init_growth_tracker_ = static_cast<int64_t>(tracker);
   if (!scale_) return;

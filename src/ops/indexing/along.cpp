@@ -346,6 +346,9 @@ STRATA_OP(masked_select, "masked_select(Tensor input, Tensor mask) -> Tensor")
     "The elements where a mask is true, in one dimension.\n\n>>> strata.tensor([1, 2, "
     "3]).masked_select(strata.tensor([True, False, True]))\ntensor([1, 3])")
   .composite([](const Tensor& input, const Tensor& mask) {
+    STRATA_CHECK(input.device() == mask.device(), Runtime,
+                 "masked_select: expected input and mask on one device, found {} and {}", to_string(input.device()),
+                 to_string(mask.device()));
     const Dims shape = broadcast_shapes(input.shape(), mask.shape(), "masked_select");
     return _masked_select(expand(input, shape), expand(mask, shape));
   })

@@ -130,7 +130,7 @@ void run_batch_norm(const Call& c) {
   });
 }
 
-// What the kernels of a device read and write. They process rows of channels as they are, and anything else in the order
+// The input and the result for the kernels of a device. They process rows of channels as they are, and anything else in the order
 // of a contiguous tensor, in the workspace if need be. Without `copies` only its bytes are counted.
 struct ChannelOrder {
   bool rows;
