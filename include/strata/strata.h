@@ -7,6 +7,8 @@
 #include "autograd/function.h"
 #include "autograd/gradcheck.h"
 #include "base/parallel.h"
+#include "cuda/custom/compile.h"
+#include "cuda/custom/elementwise.h"
 #include "dispatch/autocast.h"
 #include "nn/amp/grad_scaler.h"
 #include "nn/containers.h"

@@ -16,6 +16,8 @@ struct Nvrtc {
   int (*log)(Program, char*);
   int (*destroy)(Program*);
   const char* (*error)(int);
+  int (*add_name)(Program, const char*);
+  int (*lowered_name)(Program, const char*, const char**);
 
   Nvrtc() {
     const Library& library = vendor_library(Vendor::Nvrtc).library;
@@ -28,6 +30,8 @@ struct Nvrtc {
     log = find<decltype(log)>(library, "nvrtcGetProgramLog");
     destroy = find<decltype(destroy)>(library, "nvrtcDestroyProgram");
     error = find<decltype(error)>(library, "nvrtcGetErrorString");
+    add_name = find<decltype(add_name)>(library, "nvrtcAddNameExpression");
+    lowered_name = find<decltype(lowered_name)>(library, "nvrtcGetLoweredName");
   }
   template <class F> static F find(const Library& library, const char* symbol) {
     const F f = library.find<F>(symbol);
@@ -35,6 +39,27 @@ struct Nvrtc {
     return f;
   }
 };
+
+// NVRTC has no C headers.
+constexpr const char* kIntegers = R"(#pragma once
+typedef signed char int8_t; typedef short int16_t; typedef int int32_t; typedef long long int64_t;
+typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned uint32_t;
+typedef unsigned long long uint64_t; typedef unsigned long long uintptr_t; typedef long long intptr_t;
+#define INT8_MIN (-128)
+#define INT8_MAX 127
+#define UINT8_MAX 255
+#define INT16_MIN (-32768)
+#define INT16_MAX 32767
+#define UINT16_MAX 65535
+#define INT32_MIN (-INT32_MAX - 1)
+#define INT32_MAX 2147483647
+#define UINT32_MAX 4294967295u
+#define INT64_MIN (-INT64_MAX - 1)
+#define INT64_MAX 9223372036854775807ll
+#define UINT64_MAX 18446744073709551615ull
+)";
+constexpr const char* kHeaderNames[] = {"stdint.h", "cstdint"};
+constexpr const char* kHeaders[] = {kIntegers, kIntegers};
 
 // The text returned by a pair of functions: one for its size, one for its contents.
 template <class Size, class Get> std::string text_of(Program program, Size size, Get get) {
@@ -47,20 +72,35 @@ template <class Size, class Get> std::string text_of(Program program, Size size,
 }
 }  // namespace
 
-std::string compile_to_ptx(const std::string& source, const std::string& name, std::span<const char* const> options) {
+CompiledPtx compile_to_ptx(const std::string& source, const std::string& name, std::span<const char* const> options,
+                           const std::vector<std::string>& instances) {
   const Nvrtc nvrtc;
   Program program = nullptr;
-  const int made = nvrtc.create(&program, source.c_str(), name.c_str(), 0, nullptr, nullptr);
+  const int made =
+    nvrtc.create(&program, source.c_str(), name.c_str(), static_cast<int>(std::size(kHeaders)), kHeaders, kHeaderNames);
   STRATA_CHECK(made == 0, Runtime, "{}: NVRTC could not create the program: {}", name, nvrtc.error(made));
   struct Guard {
     const Nvrtc& n;
     Program& p;
     ~Guard() { n.destroy(&p); }
   } const guard{nvrtc, program};
+  for (const std::string& instance : instances) {
+    const int added = nvrtc.add_name(program, instance.c_str());
+    STRATA_CHECK(added == 0, Value, "{}: NVRTC rejects the name '{}': {}", name, instance, nvrtc.error(added));
+  }
   const int status = nvrtc.compile(program, static_cast<int>(options.size()), options.data());
-  STRATA_CHECK(status == 0, Value, "{}: {}\n{}", name, nvrtc.error(status),
-               text_of(program, nvrtc.log_size, nvrtc.log));
-  return text_of(program, nvrtc.ptx_size, nvrtc.ptx);
+  if (status != 0) {
+    const std::string log = text_of(program, nvrtc.log_size, nvrtc.log);
+    throw CompileError(fmt::format("{} does not compile ({}):\n{}", name, nvrtc.error(status), log), log);
+  }
+  CompiledPtx out{text_of(program, nvrtc.ptx_size, nvrtc.ptx), {}};
+  for (const std::string& instance : instances) {
+    const char* lowered = nullptr;
+    const int found = nvrtc.lowered_name(program, instance.c_str(), &lowered);
+    STRATA_CHECK(found == 0, Value, "{}: NVRTC does not find '{}': {}", name, instance, nvrtc.error(found));
+    out.names[instance] = lowered;
+  }
+  return out;
 }
 
 }  // namespace strata::cuda

@@ -3,13 +3,10 @@
 #include <cstdint>
 #include <memory>
 
+#include "cuda/runtime/grid.h"
 #include "cuda/runtime/module.h"
 
 namespace strata::cuda {
-
-struct Grid {
-  uint32_t x = 1, y = 1, z = 1;
-};
 
 class STRATA_API Stream {
  public:

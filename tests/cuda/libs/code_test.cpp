@@ -62,7 +62,8 @@ TEST(Nvrtc, CompilesOrSaysWhyNot) {
     EXPECT_ERROR(NotImplemented, "NVRTC", compile_to_ptx(source, "triple.cu", options));
     return;
   }
-  run_tripled(Function(std::make_shared<const Code>("triple", compile_to_ptx(source, "triple.cu", options)), "triple"));
+  run_tripled(
+    Function(std::make_shared<const Code>("triple", compile_to_ptx(source, "triple.cu", options).ptx), "triple"));
   EXPECT_ERROR(Value, "wrong.cu(1)", compile_to_ptx("this is no C++", "wrong.cu", options));
 }
 
