@@ -9,13 +9,18 @@
 #include "cuda/runtime/images.h"
 #include "cuda/runtime/peer.h"
 #include "cuda/vgpu/summary.h"
+#include "python/capsule.h"
 
 namespace strata::python {
-namespace {
 
 using cuda::Event;
 using cuda::Graph;
 using cuda::Stream;
+template <> constexpr const char* kCapsule<Stream> = "strata.stream";
+template <> constexpr const char* kCapsule<Event> = "strata.event";
+template <> constexpr const char* kCapsule<Graph> = "strata.graph";
+
+namespace {
 
 PyObject* why_not(PyObject*, PyObject* args) {
   return with_device(args, [](DeviceType type, int) -> PyObject* {
@@ -71,25 +76,7 @@ PyObject* synchronize(PyObject*, PyObject* args) {
   });
 }
 
-// --- streams, events, graphs: capsules that own a C++ object -------------------------------------------------------------
-
-template <class T> constexpr const char* kCapsule = nullptr;
-template <> constexpr const char* kCapsule<Stream> = "strata.stream";
-template <> constexpr const char* kCapsule<Event> = "strata.event";
-template <> constexpr const char* kCapsule<Graph> = "strata.graph";
-
-template <class T> PyObject* capsule(T value) {
-  auto held = std::make_unique<T>(std::move(value));
-  PyObject* o = need(PyCapsule_New(held.get(), kCapsule<T>,
-                                   [](PyObject* c) { delete static_cast<T*>(PyCapsule_GetPointer(c, kCapsule<T>)); }));
-  static_cast<void>(held.release());  // now owned by the capsule
-  return o;
-}
-template <class T> T& inside(PyObject* o) {
-  auto* p = static_cast<T*>(PyCapsule_GetPointer(o, kCapsule<T>));
-  if (!p) throw PythonError{};
-  return *p;
-}
+// --- streams, events, graphs: capsules --------------------------------------------------------------------------------
 
 PyObject* stream_create(PyObject*, PyObject* args) {
   const char* name = nullptr;

@@ -335,10 +335,12 @@ bool init(PyObject* module) {
   out_of_memory_error = PyErr_NewExceptionWithDoc(
     "strata.OutOfMemoryError", "No memory for a tensor; the message says who holds what.", PyExc_RuntimeError, nullptr);
   if (!out_of_memory_error || PyModule_AddObjectRef(module, "OutOfMemoryError", out_of_memory_error) < 0) return false;
-  if (!init_types(module) || !init_tensor_type(module) || !init_op_type(module) || !init_autograd(module)) return false;
+  if (!init_types(module) || !init_tensor_type(module) || !init_op_type(module) || !init_autograd(module) ||
+      !init_kernels(module))
+    return false;
   for (PyMethodDef* table :
        {conversion_functions, autograd_functions, dlpack_functions, file_functions, optim_functions, value_functions,
-        device_functions, device_memory_functions, autocast_functions})
+        device_functions, device_memory_functions, autocast_functions, kernel_functions})
     if (PyModule_AddFunctions(module, table) < 0) return false;
   ops_dict = make_ops();
   return ops_dict && PyModule_AddObjectRef(module, "ops", ops_dict) == 0 && bind_operators(ops_dict) &&

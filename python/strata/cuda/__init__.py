@@ -3,10 +3,15 @@
 from .. import _C
 from .._devices import Devices
 from . import amp
+from .kernels import CompileError, ElementwiseKernel, RawKernel, RawModule, elementwise, load_inline
 
 __all__ = [
     "CUDAGraph",
+    "CompileError",
+    "ElementwiseKernel",
     "Event",
+    "RawKernel",
+    "RawModule",
     "Stream",
     "amp",
     "can_device_access_peer",
@@ -15,6 +20,7 @@ __all__ = [
     "default_stream",
     "device",
     "device_count",
+    "elementwise",
     "empty_cache",
     "get_device_capability",
     "get_device_name",
@@ -25,6 +31,7 @@ __all__ = [
     "is_current_stream_capturing",
     "is_initialized",
     "libraries",
+    "load_inline",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
