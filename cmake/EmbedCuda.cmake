@@ -119,3 +119,41 @@ const char* built_architectures() { return \"${archs}\"; }
     add_dependencies(${target} strata_kernels)
   endif()
 endfunction()
+
+# The headers of src/device as text, so that kernels compiled at run time can include them.
+function(strata_embed_device_headers target)
+  set(out ${PROJECT_BINARY_DIR}/kernels/device_headers.cpp)
+  file(GLOB_RECURSE files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/device/*.h
+    ${PROJECT_SOURCE_DIR}/src/device/*.inl ${PROJECT_SOURCE_DIR}/src/device/*.inc)
+  set(data "")
+  set(rows "")
+  set(declarations "")
+  set(paths "")
+  foreach(file IN LISTS files)
+    string(MAKE_C_IDENTIFIER ${file} name)
+    set(path ${PROJECT_SOURCE_DIR}/src/${file})
+    string(APPEND data "  \"strata_header_${name}: .incbin \\\"${path}\\\"\\n.byte 0\\n\"\n")
+    string(APPEND declarations "extern \"C\" const char strata_header_${name}[];\n")
+    string(APPEND rows "    {\"${file}\", strata_header_${name}},\n")
+    list(APPEND paths ${path})
+  endforeach()
+  file(CONFIGURE OUTPUT ${out} @ONLY CONTENT "// Written by cmake/EmbedCuda.cmake.
+#include \"cuda/libs/device_headers.h\"
+
+__asm__(
+  \".pushsection .rodata\\n\"
+${data}  \".popsection\\n\");
+${declarations}
+namespace strata::cuda {
+
+const std::vector<DeviceHeader>& device_headers() {
+  static const std::vector<DeviceHeader> list = {
+${rows}  };
+  return list;
+}
+
+}  // namespace strata::cuda
+")
+  set_source_files_properties(${out} PROPERTIES OBJECT_DEPENDS "${paths}")
+  target_sources(${target} PRIVATE ${out})
+endfunction()

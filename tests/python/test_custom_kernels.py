@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import pathlib
 import threading
 
 import numpy as np
@@ -261,6 +262,40 @@ def test_modules_with_templates_and_namespaces():
     for wrong in ("cpu", "meta"):
         with pytest.raises(ValueError, match="kernels run on cuda and vgpu"):
             module.compile(wrong)
+
+
+def test_headers_that_are_built_in():
+    code = r"""
+    #include <math.h>
+    #include "device/functors/activations.h"
+    #include "device/functors/special.h"
+    #include "device/philox.h"
+    __global__ void f(float* x, int n) {
+      const int i = threadIdx.x;
+      if (i < n) x[i] = strata::fn::Softplus<float>{{}, 1, 20}(x[i]);
+      if (i == n - 1) x[i] = INFINITY;
+    }
+    """
+    x = on_gpu(9)
+    expected = np.log1p(np.exp(host(x)))
+    cuda.RawKernel(code, "f")(1, 32, (x, 9))
+    np.testing.assert_allclose(host(x)[:8], expected[:8], rtol=1e-6)
+    assert x[8].item() == float("inf")
+    folder = str(pathlib.Path(__file__).parent)  # another folder beside them, and lines asked for twice
+    cuda.RawKernel(code, "f", options=("-I" + folder, "-lineinfo"))(1, 32, (x, 9))
+
+
+def test_a_fault_names_the_line_of_the_source():
+    code = """
+import strata
+x = strata.ones(4, device="vgpu")
+try:
+    strata.cuda.RawKernel("__global__ void f(float* x) {\\n  x[1 << 30] = 1;\\n}", "f")(1, 1, (x,))
+    strata.vgpu.synchronize()
+except RuntimeError as error:
+    print(error)
+"""
+    assert "kernels.cu:2" in run_process(code)
 
 
 def test_streams_and_threads():

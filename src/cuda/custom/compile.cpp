@@ -72,8 +72,7 @@ std::string digest(std::string_view text) {
 }
 
 std::string key_of(const std::string& source, const std::string& architecture, const CompileOptions& o) {
-  std::string all =
-    fmt::format("nvrtc {} {}\n{}\n{}\n", vendor_library(Vendor::Nvrtc).version, architecture, o.name, digest(source));
+  std::string all = fmt::format("nvrtc {} {}\n{}\n{}\n", nvrtc_identity(), architecture, o.name, digest(source));
   for (const std::string& option : o.options) all += "option " + digest(option) + "\n";
   for (const std::string& instance : o.instances) all += "instance " + digest(instance) + "\n";
   return digest(all);
@@ -100,7 +99,8 @@ CompiledPtx unpacked(std::string_view text) {
 
 CompiledPtx compile_now(const std::string& source, const std::string& architecture, const CompileOptions& o) {
   const std::string target = "--gpu-architecture=" + architecture;
-  std::vector<const char*> options{target.c_str()};
+  // Lines for the messages of the virtual GPU and of profilers; the code is the same.
+  std::vector<const char*> options{target.c_str(), "--generate-line-info"};
   for (const std::string& option : o.options) options.push_back(option.c_str());
   return compile_to_ptx(source, o.name, options, o.instances);
 }

@@ -62,7 +62,8 @@ const char* c_type(DType t, bool in_memory) {
 }
 
 // 16-bit floats without the toolkit's headers, which need not be installed.
-constexpr const char* kPrelude = R"(struct strata_half { unsigned short bits; };
+constexpr const char* kPrelude = R"(#include <math.h>
+struct strata_half { unsigned short bits; };
 struct strata_bfloat16 { unsigned short bits; };
 template <class T> __device__ __forceinline__ T strata_load(const T& v) { return v; }
 __device__ __forceinline__ float strata_load(const strata_half& v) {

@@ -1,5 +1,7 @@
 #include "cuda/libs/nvrtc.h"
 
+#include "base/sha256.h"
+#include "cuda/libs/device_headers.h"
 #include "cuda/libs/libraries.h"
 
 namespace strata::cuda {
@@ -58,8 +60,30 @@ typedef unsigned long long uint64_t; typedef unsigned long long uintptr_t; typed
 #define INT64_MAX 9223372036854775807ll
 #define UINT64_MAX 18446744073709551615ull
 )";
-constexpr const char* kHeaderNames[] = {"stdint.h", "cstdint"};
-constexpr const char* kHeaders[] = {kIntegers, kIntegers};
+constexpr const char* kMath = R"(#pragma once
+#define INFINITY __builtin_bit_cast(float, 0x7f800000)
+#define NAN __builtin_bit_cast(float, 0x7fffffff)
+#define HUGE_VAL __builtin_bit_cast(double, 0x7ff0000000000000)
+#define M_PI 3.14159265358979323846
+#define M_E 2.7182818284590452354
+)";
+constexpr const char* kNothing = "#pragma once\n";  // its functions are built in
+
+// The headers that a source can include: these and those of src/device.
+struct Headers {
+  std::vector<const char*> names{"stdint.h", "cstdint", "math.h", "cmath", "string.h"};
+  std::vector<const char*> texts{kIntegers, kIntegers, kMath, kMath, kNothing};
+  Headers() {
+    for (const DeviceHeader& header : device_headers()) {
+      names.push_back(header.name);
+      texts.push_back(header.text);
+    }
+  }
+};
+const Headers& headers() {
+  static const auto* all = new Headers;
+  return *all;
+}
 
 // The text returned by a pair of functions: one for its size, one for its contents.
 template <class Size, class Get> std::string text_of(Program program, Size size, Get get) {
@@ -72,12 +96,21 @@ template <class Size, class Get> std::string text_of(Program program, Size size,
 }
 }  // namespace
 
+const std::string& nvrtc_identity() {
+  static const auto* text = [] {
+    std::string all = vendor_library(Vendor::Nvrtc).version;
+    for (const char* header : headers().texts) all += header;
+    return new std::string(sha256({reinterpret_cast<const std::byte*>(all.data()), all.size()}));
+  }();
+  return *text;
+}
+
 CompiledPtx compile_to_ptx(const std::string& source, const std::string& name, std::span<const char* const> options,
                            const std::vector<std::string>& instances) {
   const Nvrtc nvrtc;
   Program program = nullptr;
-  const int made =
-    nvrtc.create(&program, source.c_str(), name.c_str(), static_cast<int>(std::size(kHeaders)), kHeaders, kHeaderNames);
+  const int made = nvrtc.create(&program, source.c_str(), name.c_str(), static_cast<int>(headers().names.size()),
+                                headers().texts.data(), headers().names.data());
   STRATA_CHECK(made == 0, Runtime, "{}: NVRTC could not create the program: {}", name, nvrtc.error(made));
   struct Guard {
     const Nvrtc& n;

@@ -24,8 +24,11 @@ struct CompiledPtx {
   std::map<std::string, std::string> names;  // of `instances`: the name in the PTX of each
 };
 
-// Compiles a source to PTX. `instances`: template kernels to instantiate, such as "scale<float>". <stdint.h> and
-// <cstdint> are built in. Throws NotImplemented with the reason if NVRTC is missing, and CompileError if the source does
+// Identifies the compiler and the headers that are built in, for caches of its output.
+STRATA_API const std::string& nvrtc_identity();
+
+// Compiles a source to PTX. `instances`: template kernels to instantiate, such as "scale<float>". Built in are
+// <stdint.h>, <math.h> and the headers of src/device: "device/functors/activations.h". Throws NotImplemented with the reason if NVRTC is missing, and CompileError if the source does
 // not compile.
 STRATA_API CompiledPtx compile_to_ptx(const std::string& source, const std::string& name,
                                       std::span<const char* const> options = {},
