@@ -1,4 +1,5 @@
 // Kernels compiled at run time: compile(), launches with checked arguments, elementwise kernels.
+// After the tests of the driver table, which reset the context of the first device with all memory that is kept there.
 #include <gtest/gtest.h>
 
 #include "cuda/custom/compile.h"
