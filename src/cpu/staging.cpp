@@ -2,6 +2,7 @@
 
 #include "base/parallel.h"
 #include "cpu/movement/copy.h"
+#include "tensor/channels_last.h"
 
 namespace strata::cpu {
 namespace {
@@ -108,13 +109,7 @@ Tensor staged_like(const TensorImpl& t, const TensorImpl& like, DType dtype) {
   return place;
 }
 
-bool channels_last(const TensorImpl& t) {
-  if (t.ndim < 4 || t.contiguous || t.shape[1] == 1 || t.strides[1] != 1) return false;
-  int64_t n = t.shape[1];
-  for (int d = t.ndim; d-- > 2; n *= t.shape[d])
-    if (t.shape[d] != 1 && t.strides[d] != n) return false;
-  return t.shape[0] == 1 || t.strides[0] == n;
-}
+bool channels_last(const TensorImpl& t) { return is_channels_last(t); }
 
 void copy_scaled(const Tensor& dst, const TensorImpl& src, double factor) {
   const Tensor work = dst.dtype() == compute_type(dst.dtype()) && dst.is_contiguous()

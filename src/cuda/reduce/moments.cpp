@@ -10,6 +10,7 @@
 #include "cuda/reduce/moments_params.h"
 #include "cuda/reduce/reduce.h"
 #include "cuda/runtime/stream.h"
+#include "tensor/channels_last.h"
 
 namespace strata::cuda {
 namespace {
@@ -22,15 +23,6 @@ constexpr int64_t kVector = 8;
 bool fits_vectors(const TensorImpl& x, const TensorImpl* t) { return !t || reads_in_pieces(*t, wide(x)); }
 
 uint32_t all_but_channels(const TensorImpl& x) { return ((1u << x.ndim) - 1) & ~2u; }
-
-// [n, …, c] in memory, in this order: another order of the pixels would not be that of the results.
-bool channels_last(const TensorImpl& x) {
-  int64_t step = x.shape[1];
-  if (x.ndim < 4 || x.strides[1] != 1) return false;
-  for (int d = x.ndim - 1; d >= 2; step *= x.shape[d--])
-    if (x.shape[d] != 1 && x.strides[d] != step) return false;
-  return x.shape[0] == 1 || x.strides[0] == step;
-}
 
 // Kernels of columns.cu, by the types that they read.
 struct ColumnKernels {
@@ -213,10 +205,11 @@ ReducePlan channel_plan(const TensorImpl& x) {
 }
 }  // namespace
 
+// Other orders of the pixels are not taken: results have the order of a contiguous or channels-last tensor.
 bool channels_in_rows(const TensorImpl& x) {
-  if (x.numel == 0 || (!x.contiguous && !channels_last(x))) return false;
-  const ReducePlan plan(x, all_but_channels(x));
-  return plan.gone.dims == 1 && plan.gone.stride[0] == x.shape[1] && whole_columns(plan, x, nullptr);
+  if (x.numel == 0) return false;
+  const bool rows = is_channels_last(x) || (x.contiguous && x.numel == x.shape[0] * x.shape[1]);
+  return rows && x.shape[1] % kVector == 0 && fits_vectors(x, &x);
 }
 
 const char* plan_moments(const MomentsCall& m, Plan& plan) {
