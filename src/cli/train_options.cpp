@@ -67,10 +67,13 @@ void add_train_options(CLI::App& command, TrainOptions& options) {
     ->check(CLI::Range(0, 4096))
     ->capture_default_str();
   command
-    .add_option("--amp", options.amp,
-                "Mixed precision: products and convolutions in bf16, or in f16 with scaled gradients (default: bf16)")
+    .add_option(
+      "--amp", options.amp,
+      "Mixed precision, off unless given: products and convolutions in bf16 (without a value), or in f16 with "
+      "scaled gradients")
     ->expected(0, 1)
     ->default_str("bf16")
+    ->option_text("[bf16|f16]")
     ->check(CLI::IsMember({"bf16", "f16"}));
   command.add_flag("--counters", options.counters,
                    "With --device vgpu: print what the kernels of the training steps did");
