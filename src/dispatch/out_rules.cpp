@@ -145,9 +145,13 @@ void check_out(const OpRecord& op, const Args& args, const Tensor* outs) {
 }
 
 void check_out_is_no_input(const OpRecord& op, const Args& args, const TensorImpl& given) {
+  // empty tensors share no memory; given may be another object for the tensor (in Python)
+  const auto is_given = [&](const TensorImpl& t) {
+    return t.storage && t.storage.get() == given.storage.get() && t.same_shape(given);
+  };
   for (const Value& v : args)
     STRATA_CHECK(
-      v.tag != Tag::Tensor || !share_memory(*v.tensor, given), Runtime,
+      v.tag != Tag::Tensor || !(is_given(*v.tensor) || share_memory(*v.tensor, given)), Runtime,
       "{}(): out= of shape {} is an input too and does not have the shape of the result; it cannot be resized", op.name,
       to_string(given.sizes()));
 }

@@ -38,6 +38,13 @@ def other_memory(program):
     return False
 
 
+def of_nonzero(program):
+    """The variable that differs is a result of nonzero(), whose rows are apart in PyTorch's memory: ravel() copies it there."""
+    name = program.difference.partition(":")[0]
+    made = any(re.match(rf"{name} = .*\.nonzero\(\)$", line) for line in program.lines)
+    return made and program.space[name].stride() != program.theirs[name].stride()
+
+
 def of_integers(program):
     """The variable that requires no gradient holds integers."""
     return not program.space[program.difference.partition(":")[0]].is_floating_point()
@@ -101,16 +108,22 @@ def grad_of_a_hooked_tensor(program):
     return any(near(program.difference.ours, n * program.difference.theirs, 1e-2) for n in (2, 4, 8))
 
 
+def written_after_made(program, name):
+    """The variable is a view, and its memory was written without recording after the view was made."""
+    made = next((i for i, line in enumerate(program.lines) if line.startswith(f"{name} = ")), -1)
+    return is_view(program, name) and max(writes(program, name, recorded=False), default=-1) > made
+
+
 def gradient_of_a_written_view(program):
     """The gradient of a view is asked for, and its memory was written without recording after the view was made."""
 
-    def made(name):
-        return next((i for i, line in enumerate(program.lines) if line.startswith(f"{name} = ")), -1)
+    return any(written_after_made(program, name) for name in program.names())
 
-    return any(
-        is_view(program, name) and max(writes(program, name, recorded=False), default=-1) > made(name)
-        for name in program.names()
-    )
+
+def retained_by_a_written_view(program):
+    """The view retains its gradient, and its memory was written without recording after it was made."""
+    name = program.difference.partition(".grad")[0]
+    return f"{name}.retain_grad()" in program.lines and written_after_made(program, name)
 
 
 def leaf_over_written_memory(program):
@@ -268,6 +281,20 @@ def only_nan_there(ours=False, **ops):
     return holds
 
 
+def infinite_gradient(*ops):
+    """PyTorch's gradient is NaN where ours is infinite, all else agrees, and one of the ops was used: PyTorch subtracts two terms that are
+    infinite if the gradient that comes in is."""
+
+    def holds(program):
+        a, b = program.difference.ours, program.difference.theirs
+        if a is None or b is None or a.shape != b.shape:
+            return False
+        extra = np.isnan(b) & np.isinf(a)
+        return extra.any() and near(a[~extra], b[~extra], 1e-2) and program.used(*ops)
+
+    return holds
+
+
 def both_not_finite(program):
     """Second derivatives that are infinite on one side and NaN on the other; all else agrees."""
     a, b = program.difference.ours, program.difference.theirs
@@ -337,6 +364,7 @@ RULES = (
     (r"^(loss\.backward\(inputs=|grads = )", r"torch: (v\d+\.grad|grads\[\d+\]): [\[\d-]", "Autograd", reshaped_after_a_view),
     (r"^(loss\.backward\(inputs=|grads = )", r"torch: (v\d+\.grad|grads\[\d+\]): [\[\d-]", "Autograd", view_only_there),
     (r"^loss\.backward", r"torch: v\d+\.grad: [\[\d-]", "Autograd", leaf_over_written_memory),
+    (r"^loss\.backward", r"torch: v\d+\.grad: a tensor beside nothing", "Autograd", retained_by_a_written_view),
     (r"^loss\.backward", REFUSED + r"ZeroTensors are immutable", "Autograd", None),
     (r"^(loss|grads|more)", REFUSED + r"unsupported operand type\(s\) for \*: 'NoneType'", "Autograd", None),
     # Arguments
@@ -351,12 +379,14 @@ RULES = (
     (r"", WE_REFUSED + r"view: size .* is not compatible with", "Tensors", other_layout),
     (r"kron", REFUSED + r"view size is not compatible with", "Answered where PyTorch refuses", None),
     (r"as_strided", r"torch: v\d+: [\[\d-]", "Tensors", other_layout),
+    (r"(_\(|\] = | [*+-]= |out=)", r"torch: v\d+: [\[\d-]", "Tensors", of_nonzero),
     (r"as_strided", r"torch: only (we|the other) refused it: .*out of bounds for storage", "Tensors", other_memory),
     (r"index_(fill|add|copy)_?\(", WE_REFUSED + r"is out of range for dimension \d+ with size 0", "Tensors", None),
     (r"", WE_REFUSED + r"(a tensor has at most 10|kron: at most 5) dimensions", "Tensors", None),
     # Numbers
     (r"\.cumsum_\(", WE_REFUSED + r"can't be cast to the desired output type bool", "Numbers", None),
     (r"", SECOND, "Numbers", both_not_finite),
+    (r"", GRADIENT, "Numbers", infinite_gradient("softsign", "tanhshrink")),
     (r"", GRADIENT, "Numbers", slightly_apart("hardsigmoid", "hardswish", "xlogy", "xlog1py")),
     (r"", GRADIENT, "Numbers", only_nan_there(amax=has_nan, amin=has_nan, polygamma=not_finite, nan_to_num=not_finite, copysign=not_finite, softsign=not_finite,
                                          var=result_zero_or_nan, var_mean=result_zero_or_nan, std=result_zero_or_nan)),
@@ -372,77 +402,6 @@ RULES = (
     (r"out=", r"torch: v\d+: [\[\d-]", "Tensors", resized_under_a_view),
     (r"(resize_|out=)", WE_REFUSED + r"(cannot resize a view|cannot be resized)", "Tensors", None),
 )  # fmt: skip
-
-
-class Program:
-    """What a condition may ask: the lines so far, the line at hand, the variables of both sides and the difference; and runs of the
-    program anew. `compare` yields the differences between two executors."""
-
-    def __init__(self, lines, line, ours, other, difference, compare):
-        self.lines, self.line, self.ours, self.other = lines, line, ours, other
-        self.space, self.theirs, self.difference, self.compare = ours.space, other.space, difference, compare
-
-    def names(self, line=None):
-        """The variables that the line names, except the one it makes."""
-        line = self.line if line is None else line
-        made = re.match(r"(v\d+) = ", line)
-        return set(re.findall(r"\bv\d+\b", line)) - ({made[1]} if made else set())
-
-    def all_names(self):
-        return [name for name in self.space if re.fullmatch(r"v\d+", name)]
-
-    def operands(self):
-        return [self.space[n] for n in self.names()]
-
-    def used(self, *ops):
-        return any(re.search(rf"\b{op}_?\(", line) for op in ops for line in [*self.lines, self.line])
-
-    def again(self, change, refused=None):
-        """Both sides after the program with changed lines (None: left out). A side that refuses a line is None, and its exception goes
-        into the list `refused`."""
-        sides = []
-        for side in (self.ours, self.other):
-            fresh = side.fresh()
-            errors = (fresh.run(text) for line in [*self.lines, self.line] if (text := change(line)))
-            error = next((e for e in errors if e is not None), None)
-            sides.append(None if error else fresh)
-            if error and refused is not None:
-                refused.append(error)
-        return sides
-
-    def in_double(self):
-        """Both sides after the program with leaves of float64 instead of narrower floating-point ones; integers turn into float64 too."""
-        sides = []
-        for side in (self.ours, self.other):
-            fresh, before = side.fresh(), side.module.get_default_dtype()
-            fresh.data = [(shape, "float64" if "float" in dtype else dtype, *rest) for shape, dtype, *rest in side.data]
-            side.module.set_default_dtype(side.module.float64)
-            try:
-                failed = any(fresh.run(line) is not None for line in [*self.lines, self.line])
-            finally:
-                side.module.set_default_dtype(before)
-            sides.append(None if failed else fresh)
-        return sides
-
-    def at(self, pattern):
-        """Runs our side anew: (line, values of its variables before it, result) of each line that fits."""
-        fresh = self.ours.fresh()
-        for line in [*self.lines, self.line]:
-            fits = re.search(pattern, line)
-            values = [fresh.space[n].detach().clone() for n in sorted(self.names(line))] if fits else []
-            if fresh.run(line) is not None:
-                return
-            made = re.match(r"(v\d+) = ", line)
-            if fits:
-                yield line, values, fresh.space[made[1]].detach() if made else None
-
-    def shapes_at(self, pattern):
-        for _, values, _ in self.at(pattern):
-            yield [tuple(t.shape) for t in values]
-
-    def met(self, ops):
-        """One of the ops (name: condition on values and result) ran where its condition holds."""
-        return any(holds(v, r) for op, holds in ops.items() for _, v, r in self.at(rf"\b{op}_?\("))
 
 
 def reason(finding, program):

@@ -22,6 +22,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import accepted
 import children
+import examined
 import numpy as np
 import programs
 import strata
@@ -229,7 +230,7 @@ def run_program(seed, number, against, show=False, meant=None):
         """The first text that is not accepted. Where all are, the program goes on without this executor."""
         for difference in found:
             text = f"{e.name}: {difference}"
-            heading = accepted.reason(text, accepted.Program(lines, line, ours, e, difference, compare))
+            heading = accepted.reason(text, examined.Program(lines, line, ours, e, difference, compare))
             if heading is None:
                 return text
             meant.append(f"{heading}: {text}")

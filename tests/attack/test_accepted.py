@@ -10,6 +10,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 import accepted
 import differential
+import examined
 import strata
 
 
@@ -24,7 +25,7 @@ def program(lines, difference="", leaves=1, values=(1.0, 2.0, 3.0), ours=None, t
         sides.append(side)
     text = differential.Difference(difference)
     text.ours, text.theirs = ours, theirs
-    return accepted.Program(lines[:-1], lines[-1], *sides, text, differential.compare)
+    return examined.Program(lines[:-1], lines[-1], *sides, text, differential.compare)
 
 
 BEGIN = ["v0 = leaf(0)", "v1 = v0 * 1"]
@@ -78,6 +79,37 @@ def test_the_hook_of_a_view_comes_before_an_unrecorded_write_or_one_through_a_vi
 def test_the_gradient_of_a_view_is_asked_for_after_an_unrecorded_write(lines, holds):
     end = ["loss = v2.sum()", "grads = T.autograd.grad(loss, [v2])"]
     assert accepted.gradient_of_a_written_view(program([*BEGIN, *lines, *end])) == holds
+
+
+@pytest.mark.parametrize(
+    "lines, holds",
+    [
+        (["v2.retain_grad()", "with T.no_grad(): v1.add_(1)"], True),
+        (["v2.retain_grad()", "v1.add_(1)"], False),  # recorded
+        (["with T.no_grad(): v1.add_(1)"], False),  # not retained
+    ],
+)
+def test_a_view_retains_its_gradient_before_an_unrecorded_write(lines, holds):
+    lines = [*BEGIN, "v2 = v1[:2]", *lines, *END]
+    assert accepted.retained_by_a_written_view(program(lines, difference="v2.grad: a tensor beside nothing")) == holds
+
+
+def test_the_gradient_that_comes_in_is_infinite():
+    rule = accepted.infinite_gradient("softsign")
+    ours, theirs = np.array([-np.inf, 1.0]), np.array([np.nan, 1.0])
+    lines = [*BEGIN, "v2 = F.softsign(v1)", *END]
+    assert rule(program(lines, ours=ours, theirs=theirs))
+    assert not rule(program(lines, ours=np.array([0.0, 1.0]), theirs=theirs))  # finite
+    assert not rule(program(lines, ours=ours, theirs=np.array([np.nan, 2.0])))  # another difference
+    assert not rule(program([*BEGIN, "v2 = v1.exp()", *END], ours=ours, theirs=theirs))
+
+
+@pytest.mark.parametrize("made, holds", [("v0.nonzero()", True), ("v0.long() * 1", False)])
+def test_the_rows_of_nonzero_are_apart_in_the_memory_of_the_other(made, holds):
+    p = program(["v0 = leaf(0)", f"v1 = {made}", "v1[0] = 1"], difference="v1: [")
+    assert not accepted.of_nonzero(p)
+    p.theirs["v1"] = strata.stack([p.theirs["v1"]] * 2, -1)[..., 0]
+    assert accepted.of_nonzero(p) == holds
 
 
 @pytest.mark.parametrize(

@@ -159,3 +159,13 @@ def test_numbers_do_not_stand_for_tensors(record):
         return
     with pytest.raises(TypeError):
         records.callable_of(record)(**{**arguments, name: 2})
+
+
+@pytest.mark.parametrize("shapes", [((3,), (2, 3)), ((0,), (1, 0)), ((1, 0), (2, 1, 0))])
+def test_out_that_is_an_input_is_not_resized(shapes):
+    out, other = map(strata.ones, shapes)
+    with pytest.raises(RuntimeError, match="is an input too"):
+        strata.add(out, other, out=out)
+    assert out.shape == shapes[0]
+    strata.add(out + 1, other, out=out)  # no input any more
+    assert out.shape == (out + other).shape
