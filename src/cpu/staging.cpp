@@ -2,6 +2,7 @@
 
 #include "base/parallel.h"
 #include "cpu/movement/copy.h"
+#include "device/math.h"
 #include "tensor/channels_last.h"
 
 namespace strata::cpu {
@@ -123,7 +124,7 @@ void copy_scaled(const Tensor& dst, const TensorImpl& src, double factor) {
       const int64_t n = work.numel();
       if (factor == 0) std::fill_n(p, n, T(0));
       else
-        for (int64_t i = 0; i < n; ++i) p[i] = p[i] * f;
+        for (int64_t i = 0; i < n; ++i) p[i] = fn::math::mul(p[i], f);  // integers wrap
     });
   if (work.get() != dst.get()) copy_values(*dst, *work);
 }

@@ -357,3 +357,17 @@ def test_long_sums_of_several_matrices(batch, m, k, n, swapped):
     y = y.mT.contiguous().mT if swapped[1] else y
     for _ in range(3):
         np.testing.assert_allclose(strata.bmm(x, y).numpy(), want, rtol=0, atol=2e-6 * k**0.5 * 10)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_products_of_integers_wrap(device):
+    rng = np.random.default_rng(5)
+    a, b, c = (rng.integers(-(2**63), 2**63 - 1, s) for s in ((3, 4), (4, 2), (3, 2)))
+    x, y, z = (strata.tensor(v.tolist(), device=device) for v in (a, b, c))
+    expected = c.view(np.uint64) * np.uint64(2) + a.view(np.uint64) @ b.view(np.uint64) * np.uint64(3)
+    assert strata.addmm(z, x, y, beta=2, alpha=3).tolist() == expected.view(np.int64).tolist()
+
+
+def test_convolutions_of_integers_wrap():
+    x = strata.tensor([[[2**62, 2**62, 5]]])
+    assert F.conv1d(x, strata.tensor([[[2, 3]]])).tolist() == [[[2**62, -(2**63) + 15]]]

@@ -7,6 +7,7 @@
 #include "cpu/onednn_loader.h"
 #include "cpu/packed.h"
 #include "cpu/staging.h"
+#include "device/math.h"
 
 namespace strata::cpu {
 namespace {
@@ -160,6 +161,7 @@ void loops(const ConvShape& s, ConvMode mode, const T* read_big, T* big, const T
            const T* read_small, T* small, const T* bias) {
   const int64_t cg = s.c / s.groups, og = s.o / s.groups, kernels = product(s.kernel, s.dims),
                 l = product(s.out, s.dims), plane = product(s.in, s.dims);
+  const auto add_product = [](T& sum, T a, T b) { sum = fn::math::add(sum, fn::math::mul(a, b)); };  // integers wrap
   if (mode == ConvMode::Weight) std::fill_n(weight, s.o * cg * kernels, T(0));
   if (mode == ConvMode::Data) std::fill_n(big, s.n * s.c * plane, T(0));
   for (int64_t n = 0; n < s.n; ++n)
@@ -178,9 +180,9 @@ void loops(const ConvShape& s, ConvMode mode, const T* read_big, T* big, const T
             }
             if (!inside) continue;
             const int64_t source = (n * s.c + o / og * cg + c) * plane + position, w = (o * cg + c) * kernels + k;
-            if (mode == ConvMode::Forward) sum += read_big[source] * read_weight[w];
-            else if (mode == ConvMode::Data) big[source] += read_small[at] * read_weight[w];
-            else weight[w] += read_small[at] * read_big[source];
+            if (mode == ConvMode::Forward) add_product(sum, read_big[source], read_weight[w]);
+            else if (mode == ConvMode::Data) add_product(big[source], read_small[at], read_weight[w]);
+            else add_product(weight[w], read_small[at], read_big[source]);
           }
         if (mode == ConvMode::Forward) small[at] = sum;
       }

@@ -1,6 +1,7 @@
 // The parameters of a compiled kernel: sizes and kinds from its PTX; pointers and const from its declaration in the
 // source, where that can be found.
 #pragma once
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
