@@ -2,6 +2,8 @@
 
 import re
 
+import numpy as np
+
 
 class Program:
     """What a condition may ask: the lines so far, the line at hand, the variables of both sides and the difference; and runs of the
@@ -52,6 +54,18 @@ class Program:
                 side.module.set_default_dtype(before)
             sides.append(None if failed else fresh)
         return sides
+
+    def nearby(self):
+        """Our side after the program with leaves that are some rounding errors away; None if a line refuses them."""
+        fresh = self.ours.fresh()
+        rng = np.random.default_rng(7)
+        fresh.data = [
+            (shape, dtype, wants, (np.asarray(numbers) * (1 + 8e-16 * rng.uniform(-1, 1, len(numbers)))).tolist())
+            if dtype == "float64"
+            else (shape, dtype, wants, numbers)
+            for shape, dtype, wants, numbers in self.ours.data
+        ]
+        return None if any(fresh.run(line) is not None for line in [*self.lines, self.line]) else fresh
 
     def at(self, pattern):
         """Runs our side anew: (line, values of its variables before it, result) of each line that fits."""

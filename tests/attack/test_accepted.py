@@ -131,6 +131,21 @@ def test_nan_is_explained_by_an_op_at_its_special_point(line, values, holds):
     assert not rule(program([*BEGIN, line, *END], values=values, ours=ours, theirs=np.array([np.nan, 2.0])))
 
 
+@pytest.mark.parametrize("values, holds", [((0.3, 0.3 + 1e-7, 2.0), True), ((0.3, 1.0, 2.0), False)])
+def test_rounding_errors_are_amplified(values, holds):
+    lines = ["v0 = leaf(0)", "v1 = 1 / (v0[0] - v0[1])", "v2 = v1 * v1"]
+    p = program(lines, difference="v2: 1.0 beside 2.0", values=values)
+    p.difference.ours = accepted.as_array(p.space["v2"])
+    p.difference.theirs = p.difference.ours * (1 + 1e-8)
+    assert accepted.amplified(p) == holds
+
+
+@pytest.mark.parametrize("values, holds", [((1.0, 0.0, 2.0), True), ((1.0, -1.0, 2.0), False)])
+def test_prelu_met_zero(values, holds):
+    p = program([*BEGIN, "v2 = F.prelu(v1, T.full((1,), 0.25, dtype=v1.dtype))", *END], values=values)
+    assert p.met({"prelu": accepted.has_zero}) == holds
+
+
 @pytest.mark.parametrize("values, holds", [((0, np.inf, 2), True), ((0, 1, 2), False)])
 def test_nan_of_ours_is_explained_by_a_product_that_is_nan(values, holds):
     rule = accepted.only_nan_there(ours=True, cumprod=accepted.result_nan)
