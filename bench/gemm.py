@@ -62,6 +62,26 @@ def heads(b, h, t, d, dtype="bfloat16"):
     return 2 * b * h * t * t * d, b * h * (2 * t * d + t * t) * size_of(dtype), make
 
 
+def integers(m, n, k, right="t"):
+    def make(s):
+        a, b = s.randn(m, k, dtype="float32"), s.randn(*((k, n) if right == "n" else (n, k)), dtype="float32")
+        a, b = (x.mul(30).clamp(-127, 127).to(s.m.int8) for x in (a, b))
+        b = b if right == "n" else b.t()
+        return lambda: s.m._int_mm(a, b)
+
+    return 2 * m * n * k, m * k + k * n + 4 * m * n, make
+
+
+def float8(m, n, k, by_rows=False, fast=True):
+    def make(s):
+        a, b = (s.randn(rows, k, dtype="float32").to(s.m.float8_e4m3fn) for rows in (m, n))
+        one = s.randn(m if by_rows else 1, 1, dtype="float32").abs()
+        other = s.randn(1, n if by_rows else 1, dtype="float32").abs()
+        return lambda: s.m._scaled_mm(a, b.t(), one, other, out_dtype=s.m.bfloat16, use_fast_accum=fast)
+
+    return 2 * m * n * k, m * k + k * n + 2 * m * n, make
+
+
 CASES = {f"bf16 {n}^3": product(n, n, n) for n in (512, 1024, 2048, 4096, 8192)}
 CASES |= {
     "bf16 4097^3": product(4097, 4097, 4097),
@@ -98,6 +118,20 @@ CASES |= {
     "f32 4096^3": product(4096, 4096, 4096, "float32"),
     "f32 linear 128x3136 -> 128": linear(128, 3136, 128, "float32"),
     "f64 2048^3": product(2048, 2048, 2048, "float64"),
+    "f8 4096^3": float8(4096, 4096, 4096),
+    "f8 4096^3, exact sums": float8(4096, 4096, 4096, fast=False),
+    "f8 4096^3, scales of rows": float8(4096, 4096, 4096, by_rows=True),
+    "f8 8192^3": float8(8192, 8192, 8192),
+    "f8 8192x3072x768": float8(8192, 3072, 768),
+    "f8 1024^3": float8(1024, 1024, 1024),
+    "f8 16x4096x4096": float8(16, 4096, 4096),
+    "f8 3008x1008x2000": float8(3008, 1008, 2000),
+    "int8 4096^3": integers(4096, 4096, 4096),
+    "int8 4096^3, b by rows": integers(4096, 4096, 4096, right="n"),
+    "int8 8192^3": integers(8192, 8192, 8192),
+    "int8 1024^3": integers(1024, 1024, 1024),
+    "int8 32x4096x4096": integers(32, 4096, 4096),
+    "int8 3008x1008x2000": integers(3008, 1008, 2000),
 }
 
 

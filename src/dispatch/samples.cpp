@@ -210,7 +210,7 @@ class SampleParser {
       shape.push_back(number().integer());
       take(',');
     }
-    const DType dtype = letter == 'i' ? DType::I64 : letter == 'b' ? DType::Bool : values_;
+    const DType dtype = letter == 'i' ? DType::I64 : letter == 'b' ? DType::Bool : letter == 'w' ? DType::F32 : values_;
     Tensor t = make_tensor(shape, dtype);
     std::vector<double> values(static_cast<size_t>(t.numel()));
     for (double& v : values) v = draw(letter, bound);
@@ -224,7 +224,7 @@ class SampleParser {
       }
     });
     sample_.all_.push_back(t);
-    if (letter != 'i' && letter != 'b') sample_.tensors.push_back(t);
+    if (letter != 'i' && letter != 'b' && letter != 'w') sample_.tensors.push_back(t);
     return t;
   }
 
@@ -233,7 +233,8 @@ class SampleParser {
       case 'f':
       case 's':
       case 'm': return normal();
-      case 'p': return 0.1 + 2.9 * uniform();
+      case 'p':
+      case 'w': return 0.1 + 2.9 * uniform();
       case 'u': return -0.95 + 1.9 * uniform();
       case 'o': return 1.1 + 1.9 * uniform();
       case 'z': return 0.05 + 0.9 * uniform();

@@ -8,17 +8,32 @@
 namespace strata::cuda::cublaslt {
 
 // Names and numbers as in cublasLt.h and library_types.h.
-enum DataType : int { kR32F = 0, kR64F = 1, kR16F = 2, kR16BF = 14 };
-enum ComputeType : int { kCompute32F = 68, kCompute64F = 70, kCompute32FFastTf32 = 77 };
+enum DataType : int {
+  kR32F = 0,
+  kR64F = 1,
+  kR16F = 2,
+  kR8I = 3,
+  kR32I = 10,
+  kR16BF = 14,
+  kR8FE4M3 = 28,
+  kR8FE5M2 = 29
+};
+enum ComputeType : int { kCompute32F = 68, kCompute64F = 70, kCompute32I = 72, kCompute32FFastTf32 = 77 };
 enum Operation : int { kOpN = 0, kOpT = 1 };
 enum MatmulDescAttribute : int {
   kDescTransA = 3,
   kDescTransB = 4,
   kDescEpilogue = 7,
   kDescBiasPointer = 8,
+  kDescScaleA = 17,
+  kDescScaleB = 18,
+  kDescFastAccumulation = 25,
   kDescBiasDataType = 26,
+  kDescScaleModeA = 31,
+  kDescScaleModeB = 32,
 };
 enum Epilogue : int { kEpilogueBias = 4 };
+enum ScaleMode : int { kScaleOuterVector = 3 };
 enum LayoutAttribute : int { kLayoutBatchCount = 5, kLayoutBatchStride = 6 };
 enum PreferenceAttribute : int {
   kPreferMaxWorkspace = 1,

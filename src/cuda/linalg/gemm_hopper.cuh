@@ -13,10 +13,11 @@
 
 namespace strata::cuda::hopper {
 
-// One kernel: the shape of its tiles, the dtype and the dense dimensions of both factors.
-template <TileShape kShape, bool kIsBf16, bool kAIsAlongK, bool kBIsAlongK> struct Config {
+// One kernel: the shape of its tiles, the dense dimensions of both factors and the matrix instruction. The unit of k is
+// two bytes: one 16-bit or two 8-bit elements.
+template <TileShape kShape, class Instruction, bool kAIsAlongK, bool kBIsAlongK> struct Config {
   static constexpr TileShape kTile = kShape;
-  static constexpr bool kBf16 = kIsBf16, kAAlongK = kAIsAlongK, kBAlongK = kBIsAlongK;
+  static constexpr bool kAAlongK = kAIsAlongK, kBAlongK = kBIsAlongK;
   static constexpr TileMemory kMemory{kShape, kBIsAlongK};
   static constexpr int kStages = kShape.stages, kCluster = kShape.cluster, kN = kShape.n;
   static constexpr int kRowBytes = 2 * kTileK;
@@ -28,8 +29,8 @@ template <TileShape kShape, bool kIsBf16, bool kAIsAlongK, bool kBIsAlongK> stru
   static_assert(kMemory.slice_b % 8 == 0, "a slice must keep whole 8-row swizzle atoms");
   static_assert((kMemory.total + 1024) * kShape.blocks_per_sm <= 228 * 1024, "shared memory of a multiprocessor");
   static_assert(kAAlongK || kShape.load_m == kShape.m, "columns of a come in chunks of 64");
-  using Multiply = Wgmma<kN, kBf16, kAAlongK, kBAlongK>;
-  using Sums = float[kBlocks][kN / 2];
+  using Multiply = Instruction;
+  using Sums = typename Instruction::Sum[kBlocks][kN / 2];
 };
 
 // The order of tiles. Clusters go down kGroupM cluster rows, then to the next column: the tiles in flight form a nearly
@@ -145,33 +146,38 @@ __device__ inline void multiply(typename C::Sums& sums, Ring<C::kStages>& ring, 
   if (thread < C::kCluster) barrier_arrive_at(shared.empty + previous * 8, thread);
 }
 
-// Reads the addend. Compiled once per kind: run-time branches per element made the code too long for the instruction
-// cache.
-template <class C, int kAddend> struct Adder {
+// Epilogue: alpha * sum + the addend. Compiled once per kind of addend: run-time branches per element made the code too
+// long for the instruction cache.
+template <bool kBf16, int kAddend> struct Adder {
   const GemmArgs& args;
   const uint16_t* matrix;  // of this tile's batch; its rows may start anywhere
   uint32_t row;  // address in shared memory of the row that is added to all, as floats, from the tile's first column on
 
-  __device__ float2 at(int m, int n, int tile_n) const {
+  __device__ float2 added(int m, int n, int tile_n) const {
     if constexpr (kAddend == kAddNothing) return make_float2(0, 0);
     if constexpr (kAddend == kAddRow) return load_pair(row + (n - tile_n) * 4);
     if (m >= args.m) return make_float2(0, 0);
     const uint16_t* from = matrix + m * args.in_ld + n;
-    return make_float2(n < args.n ? args.beta * unpack<C::kBf16>(from[0]) : 0,
-                       n + 1 < args.n ? args.beta * unpack<C::kBf16>(from[1]) : 0);
+    return make_float2(n < args.n ? args.beta * unpack<kBf16>(from[0]) : 0,
+                       n + 1 < args.n ? args.beta * unpack<kBf16>(from[1]) : 0);
+  }
+  // The results at (m, n) and (m, n + 1), rounded to 16 bits.
+  __device__ uint32_t packed(float x, float y, int m, int n, int tile_n) const {
+    const float2 more = added(m, n, tile_n);
+    return pack<kBf16>(x * args.alpha + more.x, y * args.alpha + more.y);
   }
 };
 
-// Sums -> 16 bits -> shared memory (swizzled, free of bank conflicts) -> device memory, in pieces of 64 rows.
-template <class C, int kAddend>
+// Sums -> epilogue -> 16 bits -> shared memory (swizzled, free of bank conflicts) -> device memory, in pieces of 64
+// rows.
+template <class C, class Epilogue>
 __device__ inline void write_out(const typename C::Sums& sums, const TensorMap& map_d, uint32_t staging,
-                                 const Adder<C, kAddend>& adder, const typename Walk<C>::Tile& tile, int first_row,
-                                 int bar) {
+                                 const Epilogue& epilogue, const typename Walk<C>::Tile& tile, int first_row, int bar) {
   constexpr TileMemory kM = C::kMemory;
   constexpr int kColumns = kM.store_columns, kPieces = C::kN / kColumns, kUnits = kColumns / 8, kUnitMask = kUnits - 1;
   constexpr int kRowShift = kColumns == 64 ? 0 : 1;  // the swizzle of 64 bytes changes every second row
   static_assert(kColumns == 64 || kColumns == 32);
-  const GemmArgs& args = adder.args;
+  const GemmArgs& args = epilogue.args;
   const int thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
   const int row = warp * 16 + lane % 16;  // the row that this lane addresses in store_matrix
 #pragma unroll
@@ -193,10 +199,8 @@ __device__ inline void write_out(const typename C::Sums& sums, const TensorMap& 
 #pragma unroll
         for (int q = 0; q < 4; ++q) {  // q % 2: rows 0-7 or 8-15 of the warp; q / 2: columns 0-7 or 8-15
           const int at = (piece * kColumns + j * 16) / 2 + q * 2;
-          const float2 added =
-            adder.at(top + warp * 16 + q % 2 * 8 + lane / 4, left + j * 16 + q / 2 * 8 + lane % 4 * 2, tile.n);
-          packed[q] =
-            pack<C::kBf16>(sums[block][at] * args.alpha + added.x, sums[block][at + 1] * args.alpha + added.y);
+          packed[q] = epilogue.packed(sums[block][at], sums[block][at + 1], top + warp * 16 + q % 2 * 8 + lane / 4,
+                                      left + j * 16 + q / 2 * 8 + lane % 4 * 2, tile.n);
         }
         const uint32_t unit = (j * 2 + lane / 16) ^ (row >> kRowShift & kUnitMask);
         store_matrix(buffer + row * (kColumns * 2) + unit * 16, packed);
@@ -226,13 +230,19 @@ __device__ inline void write_out(const typename C::Sums& sums, const TensorMap& 
   }
 }
 
-// Warpgroups 1 and 2; group: 0 or 1.
-template <class C>
-__device__ inline void consume(const TensorMap& map_d, const Shared& shared, const GemmArgs& args, int group) {
+// What warpgroup 1 or 2 (group 0 or 1) does with its sums: begin(job) before the main loop of a tile, finish(sums,
+// job) after it.
+template <class C> struct Job {
+  typename Walk<C>::Tile tile;
+  uint32_t staging, row;  // addresses in shared memory: two buffers for results, and kN floats
+  int first_row, bar;     // bar: a named barrier of the warpgroup
+};
+
+template <class C, class Begin, class Finish>
+__device__ inline void consume(const Shared& shared, const GemmArgs& args, int group, const Begin& begin,
+                               const Finish& finish) {
   constexpr TileMemory kM = C::kMemory;
   const int steps = steps_of(args), first_row = C::kPingPong ? 0 : group * C::kGroupRows;
-  const uint32_t staging = shared.base + kM.at_store + group * 2 * kM.store;
-  const uint32_t row = shared.base + kM.at_row + group * C::kN * 4;
   Ring<C::kStages> ring;
   Walk<C> walk(args);
   typename C::Sums sums;
@@ -242,24 +252,11 @@ __device__ inline void consume(const TensorMap& map_d, const Shared& shared, con
     walk.next();
   }
   while (walk.valid()) {
-    const auto tile = walk.tile(args);
-    if (args.addend == kAddRow) {  // fetched ahead of the main loop, which hides the latency
-      // The last tile's readers must be through. With TMA stores the barriers of write_out say so already.
-      if (!args.tma_stores) group_sync(1 + group);
-      const auto* from = reinterpret_cast<const uint16_t*>(args.in);
-      for (int i = threadIdx.x % 128; i < C::kN; i += 128)
-        store_float(row + i * 4, tile.n + i < args.n ? unpack<C::kBf16>(from[tile.n + i]) : 0);
-      if (!args.tma_stores) group_sync(1 + group);
-    }
+    const Job<C> job{walk.tile(args), shared.base + kM.at_store + group * 2 * kM.store,
+                     shared.base + kM.at_row + group * C::kN * 4, first_row, 1 + group};
+    begin(job);
     multiply<C>(sums, ring, steps, shared, first_row, group);
-    const auto* matrix =
-      reinterpret_cast<const uint16_t*>(args.in) + tile.outer * args.in_b[0] + tile.inner * args.in_b[1];
-    const auto write = [&]<int kAddend>() {
-      write_out<C, kAddend>(sums, map_d, staging, {args, matrix, row}, tile, first_row, 1 + group);
-    };
-    if (args.addend == kAddNothing) write.template operator()<kAddNothing>();
-    else if (args.addend == kAddRow) write.template operator()<kAddRow>();
-    else write.template operator()<kAddMatrix>();
+    finish(sums, job);
     walk.next();
     if (C::kPingPong) {
       ring.skip(steps);
@@ -269,9 +266,19 @@ __device__ inline void consume(const TensorMap& map_d, const Shared& shared, con
   if (args.tma_stores && threadIdx.x % 128 == 0) tma_store_wait_read<0>();  // shared memory must outlive these reads
 }
 
-template <class C>
+// Stores read(column) of the tile's columns as floats in shared memory, ahead of the main loop, which hides the latency.
+template <class C, class Read>
+__device__ inline void keep_row(const Job<C>& job, const GemmArgs& args, const Read& read) {
+  // The last tile's readers must be through. With TMA stores the barriers of write_out say so already.
+  if (!args.tma_stores) group_sync(job.bar);
+  for (int i = threadIdx.x % 128; i < C::kN; i += 128)
+    store_float(job.row + i * 4, job.tile.n + i < args.n ? read(job.tile.n + i) : 0);
+  if (!args.tma_stores) group_sync(job.bar);
+}
+
+template <class C, class Begin, class Finish>
 __device__ inline void gemm(const TensorMap& map_a, const TensorMap& map_b, const TensorMap& map_d,
-                            const GemmArgs& args) {
+                            const GemmArgs& args, const Begin& begin, const Finish& finish) {
   extern __shared__ __align__(1024) char memory[];
   const uint32_t base = shared_address(memory);
   if (base % 1024 != 0) __trap();  // a swizzle atom has 1024 bytes; holds while nothing else here is __shared__
@@ -296,7 +303,7 @@ __device__ inline void gemm(const TensorMap& map_a, const TensorMap& map_b, cons
     if (threadIdx.x == 0) produce<C>(map_a, map_b, shared, args);
   } else {
     registers_take<(C::kTile.blocks_per_sm == 1 ? 232 : 104)>();
-    consume<C>(map_d, shared, args, group - 1);
+    consume<C>(shared, args, group - 1, begin, finish);
   }
   if constexpr (C::kCluster > 1) {
     __syncwarp();
@@ -304,12 +311,33 @@ __device__ inline void gemm(const TensorMap& map_a, const TensorMap& map_b, cons
   }
 }
 
+// 16-bit floats.
+template <class C, bool kBf16>
+__device__ inline void gemm_16(const TensorMap& map_a, const TensorMap& map_b, const TensorMap& map_d,
+                               const GemmArgs& args) {
+  const auto* in = reinterpret_cast<const uint16_t*>(args.in);
+  const auto begin = [&](const Job<C>& job) {
+    if (args.addend == kAddRow) keep_row(job, args, [in](int n) { return unpack<kBf16>(in[n]); });
+  };
+  const auto finish = [&](const typename C::Sums& sums, const Job<C>& job) {
+    const uint16_t* matrix = in + job.tile.outer * args.in_b[0] + job.tile.inner * args.in_b[1];
+    const auto write = [&]<int kAddend>() {
+      const Adder<kBf16, kAddend> adder{args, matrix, job.row};
+      write_out<C>(sums, map_d, job.staging, adder, job.tile, job.first_row, job.bar);
+    };
+    if (args.addend == kAddNothing) write.template operator()<kAddNothing>();
+    else if (args.addend == kAddRow) write.template operator()<kAddRow>();
+    else write.template operator()<kAddMatrix>();
+  };
+  gemm<C>(map_a, map_b, map_d, args, begin, finish);
+}
+
 // Kernels are named huge_nt: the tile's shape, then n for a factor that is dense along k and t for one that is not.
 #define STRATA_HOPPER_GEMM(name, shape, bf16, a_along_k, b_along_k)                                                 \
   extern "C" __global__ void __launch_bounds__(kThreads, shape.blocks_per_sm) __cluster_dims__(shape.cluster, 1, 1) \
     name(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,                                  \
          const __grid_constant__ TensorMap d, const __grid_constant__ GemmArgs args) {                              \
-    gemm<Config<shape, bf16, a_along_k, b_along_k>>(a, b, d, args);                                                 \
+    gemm_16<Config<shape, Wgmma<shape.n, bf16, a_along_k, b_along_k>, a_along_k, b_along_k>, bf16>(a, b, d, args);  \
   }
 #define STRATA_HOPPER_GEMMS(bf16)                            \
   STRATA_HOPPER_GEMM(huge_nn, kHuge, bf16, true, true)       \

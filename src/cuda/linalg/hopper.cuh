@@ -214,6 +214,7 @@ template <int kN, bool kBf16, bool kAAlongK, bool kBAlongK> struct Wgmma;
                : "l"(a), "l"(b), "r"(accumulate), "n"(kAAlongK ? 0 : 1), "n"(kBAlongK ? 0 : 1))
 #define STRATA_WGMMA(kN, count, at_a, at_b, at_p, at_ta, at_tb)                                         \
   template <bool kBf16, bool kAAlongK, bool kBAlongK> struct Wgmma<kN, kBf16, kAAlongK, kBAlongK> {     \
+    using Sum = float;                                                                                  \
     static __device__ inline void multiply(float (&d)[count], uint64_t a, uint64_t b, int accumulate) { \
       if constexpr (kBf16) STRATA_WGMMA_OF("bf16", "+f", kN, count, at_a, at_b, at_p, at_ta, at_tb);    \
       else STRATA_WGMMA_OF("f16", "+f", kN, count, at_a, at_b, at_p, at_ta, at_tb);                     \
