@@ -4,6 +4,7 @@
 // long results are split into parts that a second launch compares. A thread meets its elements in the order of their
 // indices, so it keeps the first of equal ones; between threads the lower index wins. NaN comes before every number.
 #include "cuda/common/eights.cuh"
+#include "cuda/common/warp.cuh"
 #include "cuda/reduce/results.cuh"
 
 namespace strata::cuda {
@@ -12,15 +13,19 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int64_t kNowhere = 0x7fffffffffffffffll;
 
+// The value that any other replaces.
+template <class T, bool kLargest> __device__ __forceinline__ T worst() {
+  if constexpr (TagOf<T>::value == kI64) return kLargest ? int64_t(0x8000000000000000ull) : 0x7fffffffffffffffll;
+  else return T(kLargest ? -INFINITY : INFINITY);
+}
+
 template <class T, bool kLargest> struct Best {
-  T value = T(0);
-  int64_t place = kNowhere;
-  __device__ __forceinline__ static bool beats(T a, T b) {
-    if (a != a) return b == b;
-    return kLargest ? a > b : a < b;
-  }
+  T value;
+  int64_t place;  // of the first element, until one beats the worst value
+  __device__ __forceinline__ Best() : value(worst<T, kLargest>()), place(kNowhere) {}
+  __device__ __forceinline__ static bool beats(T a, T b) { return b == b && !(kLargest ? a <= b : a >= b); }
   __device__ __forceinline__ void meet(T v, int64_t i) {  // i is larger than all before
-    if (place != kNowhere && !beats(v, value)) return;
+    if (!beats(v, value)) return;
     value = v;
     place = i;
   }
@@ -47,20 +52,32 @@ __device__ __forceinline__ void leave(const ArgReduceParams& p, const Best<T, kL
   reinterpret_cast<int64_t*>(p.part_places)[at] = best.place;
 }
 
-// The best of the threads of a result, which are `apart` from each other.
+template <class T> __device__ __forceinline__ T from_above(T v, int by) { return __shfl_down_sync(kAllLanes, v, by); }
+__device__ __forceinline__ int64_t from_above(int64_t v, int by) {
+  return __shfl_down_sync(kAllLanes, static_cast<long long>(v), by);
+}
+// The best of the threads of a result, which are `apart` from each other: in shared memory and, within a warp, by
+// shuffles.
 template <class T, bool kLargest>
 __device__ __forceinline__ Best<T, kLargest> over_threads(Best<T, kLargest> best, int lane, int per_result, int apart) {
   __shared__ T values[kThreads];
   __shared__ int64_t places[kThreads];
-  const int thread = threadIdx.x;
+  const int thread = threadIdx.x, nearest = apart == 1 ? 32 : 1;
   values[thread] = best.value;
   places[thread] = best.place;
-  for (int half = per_result / 2; half > 0; half /= 2) {
+  int half = per_result / 2;
+  for (; half >= nearest; half /= 2) {
     __syncthreads();
     if (lane >= half) continue;
     best.join(values[thread + half * apart], places[thread + half * apart]);
     values[thread] = best.value;
     places[thread] = best.place;
+  }
+  __syncwarp();
+  for (; half > 0; half /= 2) {
+    const T value = from_above(best.value, half);
+    const int64_t place = from_above(best.place, half);
+    best.join(value, place);
   }
   return best;
 }
@@ -75,7 +92,9 @@ template <class T, bool kLargest> __device__ __forceinline__ void strided(const 
   if (result < r.kept.count) {
     const int64_t base = offset_of(r.kept, result), end = min((int64_t(blockIdx.y) + 1) * r.part, r.gone.count);
     constexpr int kAhead = 4;  // elements that are loaded before the first is used
-    for (int64_t i = int64_t(blockIdx.y) * r.part + lane; i < end; i += kAhead * per_result) {
+    int64_t i = int64_t(blockIdx.y) * r.part + lane;
+    if (i < end) best.place = i;
+    for (; i < end; i += kAhead * per_result) {
       T v[kAhead];
 #pragma unroll
       for (int k = 0; k < kAhead; ++k) {
@@ -91,23 +110,38 @@ template <class T, bool kLargest> __device__ __forceinline__ void strided(const 
   if (lane == 0 && result < r.kept.count) leave(p, best, result);
 }
 
-// A part reads a strided subset of the pieces of its row, as in reduce.cu.
+// A part reads a strided subset of the pieces of its row, as in reduce.cu. Within the vectors in flight, places are small
+// constants.
 template <class T, Types kTypes, bool kLargest>
 __device__ __forceinline__ Best<T, kLargest> row_part(const ReduceParams& r, int64_t base, int lane, int per_result) {
   constexpr int kFlight = kInFlight<T, kTypes>;
   Best<T, kLargest> best;
   const int64_t step = int64_t(per_result) * 8, whole = r.gone.count / 8 * 8, stride = gridDim.y * kFlight * step;
   const auto at = [&](int64_t k) { return element_as<T, kTypes>(r.x, r.x_type, base + k); };
-  for (int64_t i = blockIdx.y * kFlight * step + int64_t(lane) * 8; i < whole; i += stride) {
+  int64_t i = blockIdx.y * kFlight * step + int64_t(lane) * 8;
+  const auto meet_vectors = [&]<bool kWhole>() {  // kWhole: all vectors exist
     Eights<T, kFlight, kTypes> read;
     read.load(
-      r.x_type, [&](int k) { return at(i + k * step); }, [&](int k) { return i + k * step < whole; });
+      r.x_type, [&](int k) { return at(i + k * step); }, [&](int k) { return kWhole || i + k * step < whole; });
+    T value = best.value;
+    int found = -1;
     read.each(r.x_type, [&](int k, int j, T v) {
-      if (i + k * step < whole) best.meet(v, i + k * step + j);
+      if ((!kWhole && i + k * step >= whole) || !best.beats(v, value)) return;
+      value = v;
+      found = k * 8 + j;
     });
-  }
+    if (found < 0) return;
+    best.value = value;
+    best.place = i + found / 8 * step + found % 8;
+  };
+  if (i < whole) best.place = i;
+  for (; i + (kFlight - 1) * step < whole; i += stride) meet_vectors.template operator()<true>();
+  if (i < whole) meet_vectors.template operator()<false>();
   if (lane == 0 && blockIdx.y == 0)  // less than a vector is left
-    for (int64_t i = whole; i < r.gone.count; ++i) best.meet(load<T>(at(i), r.x_type), i);
+    for (int64_t e = whole; e < r.gone.count; ++e) {
+      if (best.place == kNowhere) best.place = e;
+      best.meet(load<T>(at(e), r.x_type), e);
+    }
   return best;
 }
 template <class T, bool kLargest> __device__ __forceinline__ void rows(const ArgReduceParams& p) {
@@ -126,19 +160,23 @@ template <class T, bool kLargest> __device__ __forceinline__ void rows(const Arg
   if (lane == 0 && result < r.kept.count) leave(p, best, result);
 }
 
-// A thread has eight neighbouring results, and every 16th element of each.
+// A thread has eight neighbouring results, and every 16th element of each. Places are relative to i.
 template <class T, Types kTypes, bool kLargest>
-__device__ __forceinline__ void column_part(const ReduceParams& r, int64_t first, int64_t i, int64_t end,
-                                            Best<T, kLargest> (&best)[8]) {
+__device__ __forceinline__ void column_part(const ReduceParams& r, int64_t first, int64_t i, int count, T (&value)[8],
+                                            int (&place)[8]) {
   constexpr int kFlight = kInFlight<T, kTypes>;
-  for (; i < end; i += kFlight * kColumnGroups) {
+  for (int e = 0; e < count; e += kFlight * kColumnGroups) {
     Eights<T, kFlight, kTypes> read;
     read.load(
       r.x_type,
-      [&](int k) { return element_as<T, kTypes>(r.x, r.x_type, first + (i + k * kColumnGroups) * r.gone.stride[0]); },
-      [&](int k) { return i + k * kColumnGroups < end; });
+      [&](int k) {
+        return element_as<T, kTypes>(r.x, r.x_type, first + (i + e + k * kColumnGroups) * r.gone.stride[0]);
+      },
+      [&](int k) { return e + k * kColumnGroups < count; });
     read.each(r.x_type, [&](int k, int j, T v) {
-      if (i + k * kColumnGroups < end) best[j].meet(v, i + k * kColumnGroups);
+      if (e + k * kColumnGroups >= count || !Best<T, kLargest>::beats(v, value[j])) return;
+      value[j] = v;
+      place[j] = e + k * kColumnGroups;
     });
   }
 }
@@ -149,17 +187,22 @@ template <class T, bool kLargest> __device__ __forceinline__ void columns(const 
   __shared__ int64_t places[kColumnGroups][kColumnResults];
   const int lane = threadIdx.x % kLanes, group = threadIdx.x / kLanes;
   const int64_t first = (int64_t(blockIdx.x) * kLanes + lane) * 8;
-  const int64_t begin = int64_t(blockIdx.y) * r.part, end = min(begin + r.part, r.gone.count);
-  Best<T, kLargest> best[8];
-  if (first < r.kept.count) {
-    constexpr Types kOther = sizeof(T) == 4 ? Types::Narrow : Types::Any;
-    if (r.x_type == TagOf<T>::value) column_part<T, Types::Same, kLargest>(r, first, begin + group, end, best);
-    else column_part<T, kOther, kLargest>(r, first, begin + group, end, best);
-  }
+  const int64_t begin = int64_t(blockIdx.y) * r.part + group, end = min(begin - group + r.part, r.gone.count);
+  T value[8];
+  int place[8];
 #pragma unroll
   for (int j = 0; j < 8; ++j) {
-    values[group][lane * 8 + j] = best[j].value;
-    places[group][lane * 8 + j] = best[j].place;
+    value[j] = worst<T, kLargest>();
+    place[j] = 0;
+  }
+  const int count = first < r.kept.count ? int(end - begin) : 0;
+  constexpr Types kOther = sizeof(T) == 4 ? Types::Narrow : Types::Any;
+  if (r.x_type == TagOf<T>::value) column_part<T, Types::Same, kLargest>(r, first, begin, count, value, place);
+  else column_part<T, kOther, kLargest>(r, first, begin, count, value, place);
+#pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    values[group][lane * 8 + j] = value[j];
+    places[group][lane * 8 + j] = count > 0 ? begin + place[j] : kNowhere;
   }
   __syncthreads();
   const int64_t result = int64_t(blockIdx.x) * kColumnResults + threadIdx.x;
@@ -170,12 +213,15 @@ template <class T, bool kLargest> __device__ __forceinline__ void columns(const 
 }
 
 template <class T, bool kLargest> __device__ __forceinline__ void parts(const ArgReduceParams& p) {
-  const int64_t result = int64_t(blockIdx.x) * kThreads + threadIdx.x, count = p.of.kept.count;
-  if (result >= count) return;
+  const int64_t result = (int64_t(blockIdx.x) * kThreads + threadIdx.x) / p.lanes, count = p.of.kept.count;
+  const int lane = int(threadIdx.x) % p.lanes;
   Best<T, kLargest> best;
-  for (int64_t k = 0; k < p.parts; ++k)
-    best.join(reinterpret_cast<const T*>(p.part_values)[k * count + result],
-              reinterpret_cast<const int64_t*>(p.part_places)[k * count + result]);
+  if (result < count)
+    for (int64_t k = lane; k < p.parts; k += p.lanes)
+      best.join(reinterpret_cast<const T*>(p.part_values)[k * count + result],
+                reinterpret_cast<const int64_t*>(p.part_places)[k * count + result]);
+  if (p.lanes > 1) best = over_threads(best, lane, p.lanes, 1);
+  if (lane != 0 || result >= count) return;
   put(p, best, place_of(p.of, result));
 }
 }  // namespace

@@ -123,6 +123,9 @@ Stage stage_of(const Reduction& r) {
                             whole(p.kept.count) && plan.gone.dims == 1 && whole(plan.gone.stride[0]) &&
                             p.kept.count >= 64 && p.gone.count >= 128;
   if (wide_columns) per_block = kColumnResults;
+  // Products of bytes need 64 bits.
+  p.bytes = rows && inner == 0 && s.compute == DType::I64 && size_of(r.x.dtype) == 1 && r.fold != Fold::Prod;
+  for (int d = 0; d < plan.kept.dims; ++d) p.bytes &= plan.kept.stride[d] % 16 == 0;
   s.method = wide_columns ? ReduceMethod::Columns : rows ? ReduceMethod::Rows : ReduceMethod::Strided;
   s.blocks = ceil_div(p.kept.count, per_block);
   p.part = wide_columns
@@ -208,11 +211,14 @@ void arg_reduce(bool largest, const TensorImpl& x, int dim, const TensorImpl* va
     p.part_values = address(*part_values);
     p.part_places = address(*part_places);
   }
+  constexpr int64_t kFewResults = 1024;  // one thread each would leave the device idle
+  p.lanes = indices.numel <= kFewResults ? kThreads : 1;
   const Stream stream = stream_of(indices.device);
   const Grid grid{static_cast<uint32_t>(s.blocks), static_cast<uint32_t>(s.parts)};
   stream.launch(arg_kernel(largest, s.compute, static_cast<int>(s.method)), grid, {kThreads}, 0, p);
   if (s.parts > 1)
-    stream.launch(arg_kernel(largest, s.compute, kArgParts), {blocks_for(indices.numel, kThreads)}, {kThreads}, 0, p);
+    stream.launch(arg_kernel(largest, s.compute, kArgParts), {blocks_for(indices.numel * p.lanes, kThreads)},
+                  {kThreads}, 0, p);
 }
 
 }  // namespace strata::cuda

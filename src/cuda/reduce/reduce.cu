@@ -2,9 +2,10 @@
 //
 // Bound by memory: each element is read once. A block computes `per_block` results. The threads of a result each reduce
 // a strided subset of the elements, runs of 32 in the compute type, the runs in the wide type (double, int64_t), then
-// the threads' values as a tree in shared memory. Long results are split into parts that a second launch reduces. The
+// the threads' values as a tree. Long results are split into parts that a second launch reduces. The
 // order of operations depends on the shape only, so each run gives the same bits.
 #include "cuda/common/eights.cuh"
+#include "cuda/common/warp.cuh"
 #include "cuda/reduce/results.cuh"
 
 namespace strata::cuda {
@@ -64,6 +65,12 @@ struct Squared {
   template <class T> static __device__ T map(T v) { return v * v; }
 };
 
+// The value of the lane `by` above this one.
+__device__ __forceinline__ double from_above(double v, int by) { return __shfl_down_sync(kAllLanes, v, by); }
+__device__ __forceinline__ int64_t from_above(int64_t v, int by) {
+  return __shfl_down_sync(kAllLanes, static_cast<long long>(v), by);
+}
+
 // Writes one result, or its part, to offset `at` of the output.
 template <class T>
 __device__ __forceinline__ void finish(const ReduceParams& p, typename WideOf<T>::type total, int64_t at) {
@@ -75,25 +82,32 @@ __device__ __forceinline__ void finish(const ReduceParams& p, typename WideOf<T>
     if (p.divide != 1) total /= p.divide;
     if (p.root) total = sqrt(total);
     if (p.out_type == kF64) *reinterpret_cast<double*>(p.out + at * 8) = total;
+    else if (p.out_type == kI64) *reinterpret_cast<int64_t*>(p.out + at * 8) = int64_t(total);  // counts
     else store<float>(const_cast<void*>(element(p.out, p.out_type, at)), p.out_type, float(total));
   } else {
     store<T>(const_cast<void*>(element(p.out, p.out_type, at)), p.out_type, total);
   }
 }
 
-// Reduces the values of a result's threads and writes the result.
+// Reduces the values of a result's threads and writes the result: threads of different warps meet in shared memory, those
+// of a warp by shuffles.
 template <class C, class T>
 __device__ __forceinline__ void leave(const ReduceParams& p, typename WideOf<T>::type total, int lane, int per_result,
                                       int64_t result) {
   __shared__ typename WideOf<T>::type shared[kThreads];
-  const int thread = threadIdx.x;
+  const int thread = threadIdx.x, apart = p.columns ? p.per_block : 1, nearest = p.columns ? 1 : 32;
   shared[thread] = total;
-  for (int half = per_result / 2; half > 0; half /= 2) {
+  int half = per_result / 2;
+  for (; half >= nearest; half /= 2) {
     __syncthreads();
-    if (lane < half) shared[thread] = C::both(shared[thread], shared[thread + (p.columns ? half * p.per_block : half)]);
+    if (lane >= half) continue;
+    total = C::both(total, shared[thread + half * apart]);
+    shared[thread] = total;
   }
+  __syncwarp();
+  for (; half > 0; half /= 2) total = C::both(total, from_above(total, half));
   if (lane != 0 || result >= p.kept.count) return;
-  finish<T>(p, shared[thread], place_of(p, result));
+  finish<T>(p, total, place_of(p, result));
 }
 
 template <class C, class M, class T> __device__ __forceinline__ void reduce(const ReduceParams& p) {
@@ -133,29 +147,32 @@ template <class C, class M, class T> __device__ __forceinline__ void reduce(cons
 
 // --- rows: the elements of a result are contiguous, or runs of whole vectors ------------------------------------
 //
-// If a result is split into parts, each part reads a
-// strided subset of the pieces: together they walk through memory in order.
+// If a result is split into parts, each part reads a strided subset of the pieces: together they walk through memory in
+// order. Vectors of 8-byte elements have four pieces. Where all threads have whole vectors, the pieces are dealt out to
+// them in turn, so that a warp reads neighbouring ones.
 
 template <class C, class M, class T, Types kTypes, bool kOneRun>
 __device__ __forceinline__ typename WideOf<T>::type row_part(const ReduceParams& p, int64_t base, int lane,
                                                              int per_result) {
   using Wide = typename WideOf<T>::type;
   constexpr int kFlight = kInFlight<T, kTypes>;
+  constexpr bool kDealt = sizeof(T) == 8 && kTypes == Types::Same && kOneRun;
   Wide total = C::template identity<Wide>();
   const int64_t step = int64_t(per_result) * 8, end = p.gone.count;
   const auto at = [&](int64_t k) {
     return element_as<T, kTypes>(p.x, p.x_type, base + (kOneRun ? k : offset_of(p.gone, k)));
   };
   int64_t i = blockIdx.y * kFlight * step + int64_t(lane) * 8;
-  const auto fold_vectors = [&]<bool kWhole>() {  // all vectors exist
+  const auto fold_vectors = [&]<bool kWhole>(int64_t from, uint32_t gap) {  // kWhole: all vectors exist
     Eights<T, kFlight, kTypes> read;
     read.load(
-      p.x_type, [&](int k) { return at(i + k * step); }, [&](int k) { return kWhole || i + k * step + 8 <= end; });
+      p.x_type, [&](int k) { return at(from + k * step); }, [&](int k) { return kWhole || from + k * step + 8 <= end; },
+      gap);
     T run[8];
 #pragma unroll
     for (int j = 0; j < 8; ++j) run[j] = C::template identity<T>();
     read.each(p.x_type, [&](int k, int j, T v) {
-      if (kWhole || i + k * step + 8 <= end) run[j] = C::both(run[j], M::map(v));
+      if (kWhole || from + k * step + 8 <= end) run[j] = C::both(run[j], M::map(v));
     });
 #pragma unroll
     for (int half = 4; half > 0; half /= 2)
@@ -164,8 +181,11 @@ __device__ __forceinline__ typename WideOf<T>::type row_part(const ReduceParams&
     total = C::both(total, Wide(run[0]));
   };
   const int64_t stride = gridDim.y * kFlight * step;
-  for (; i + (kFlight - 1) * step + 8 <= end; i += stride) fold_vectors.template operator()<true>();
-  if (i < end) fold_vectors.template operator()<false>();
+  if constexpr (kDealt)
+    for (; i - lane * 8 + kFlight * step <= end; i += stride)
+      fold_vectors.template operator()<true>(i - lane * 6, uint32_t(per_result) * 16);
+  for (; i + (kFlight - 1) * step + 8 <= end; i += stride) fold_vectors.template operator()<true>(i, 16);
+  if (i < end) fold_vectors.template operator()<false>(i, 16);
   if (end % 8 != 0 && i + kFlight * step > end - end % 8) {  // less than a vector is left, for one thread
     for (int k = 0; k < kFlight; ++k)
       if (i + k * step == end - end % 8)
@@ -173,23 +193,54 @@ __device__ __forceinline__ typename WideOf<T>::type row_part(const ReduceParams&
   }
   return total;
 }
+
+// Integers of one byte: 16 in a piece, reduced in 32 bits, which hold the sum of a thread's pieces in flight.
+template <class C, class M>
+__device__ __forceinline__ int64_t byte_part(const ReduceParams& p, int64_t base, int lane, int per_result) {
+  constexpr int kFlight = 4;
+  const auto* const from = reinterpret_cast<const uint8_t*>(p.x) + base;
+  const int64_t step = int64_t(per_result) * 16, whole = p.gone.count / 16 * 16, stride = gridDim.y * kFlight * step;
+  const uint32_t most = p.x_type == kBool ? 1 : 255, sign = p.x_type == kI8 ? 128 : 0;
+  const auto value = [&](uint32_t byte) { return int(min(byte, most) ^ sign) - int(sign); };
+  int64_t total = C::template identity<int64_t>();
+  for (int64_t i = blockIdx.y * kFlight * step + int64_t(lane) * 16; i < whole; i += stride) {
+    uint4 read[kFlight];
+#pragma unroll
+    for (int k = 0; k < kFlight; ++k)  // again the last one, which is not used, past the end
+      read[k] = *reinterpret_cast<const uint4*>(from + min(i + k * step, whole - 16));
+#pragma unroll
+    for (int k = 0; k < kFlight; ++k) {
+      if (i + k * step >= whole) break;
+      const uint32_t words[4] = {read[k].x, read[k].y, read[k].z, read[k].w};
+      int run = M::map(value(words[0] & 0xff));
+#pragma unroll
+      for (int j = 1; j < 16; ++j) run = C::both(run, M::map(value(words[j / 4] >> j % 4 * 8 & 0xff)));
+      total = C::both(total, int64_t(run));
+    }
+  }
+  if (lane == 0 && blockIdx.y == 0)  // less than a piece is left
+    for (int64_t i = whole; i < p.gone.count; ++i) total = C::both(total, int64_t(M::map(value(from[i]))));
+  return total;
+}
+
 template <class C, class M, class T> __device__ __forceinline__ void reduce_rows(const ReduceParams& p) {
   using Wide = typename WideOf<T>::type;
   const int per_result = kThreads / p.per_block, own = int(threadIdx.x) / per_result,
             lane = int(threadIdx.x) % per_result;
   const int64_t result = int64_t(blockIdx.x) * p.per_block + own;
-  Wide total = C::template identity<Wide>();
-  if (result < p.kept.count) {
-    const int64_t base = offset_of(p.kept, result);
+  const auto part_of = [&](int64_t base) -> Wide {
     constexpr Types kOther = sizeof(T) == 4 ? Types::Narrow : Types::Any;
     const bool same = p.x_type == TagOf<T>::value;
+    if constexpr (TagOf<T>::value == kI64)
+      if (p.bytes) return byte_part<C, M>(p, base, lane, per_result);
     if (p.gone.dims > 1)
-      total = same ? row_part<C, M, T, Types::Same, false>(p, base, lane, per_result)
-                   : row_part<C, M, T, kOther, false>(p, base, lane, per_result);
-    else
-      total = same ? row_part<C, M, T, Types::Same, true>(p, base, lane, per_result)
-                   : row_part<C, M, T, kOther, true>(p, base, lane, per_result);
-  }
+      return same ? row_part<C, M, T, Types::Same, false>(p, base, lane, per_result)
+                  : row_part<C, M, T, kOther, false>(p, base, lane, per_result);
+    return same ? row_part<C, M, T, Types::Same, true>(p, base, lane, per_result)
+                : row_part<C, M, T, kOther, true>(p, base, lane, per_result);
+  };
+  Wide total = C::template identity<Wide>();
+  if (result < p.kept.count) total = part_of(offset_of(p.kept, result));
   leave<C, T>(p, total, lane, per_result, result);
 }
 

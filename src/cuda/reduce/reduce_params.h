@@ -14,6 +14,7 @@ struct ReduceParams {
   int32_t per_block;  // results per block: a power of two
   int32_t columns;    // neighbouring threads process neighbouring results instead of neighbouring elements
   int32_t root;
+  int32_t bytes;  // elements are integers of one byte, in aligned pieces of 16
   double divide;
   int64_t part;  // elements of a result per block, except for rows (reduce.cu); the grid's y counts the parts
   AxesParams kept, gone;
@@ -25,6 +26,7 @@ struct ArgReduceParams {
   uint64_t values, places;            // of the results; values may be 0
   uint64_t part_values, part_places;  // [parts][results] of the compute type and int64; 0: there is one part
   int64_t parts;
+  int32_t lanes;  // threads that compare the parts of a result: 1 or a block
 };
 
 }  // namespace strata::cuda
