@@ -36,30 +36,27 @@ bool in_tiles(const Split& s) { return !one_thread_per_line(s) && blocks_of(s) <
 
 // The memory through which the blocks of a line communicate.
 struct Tiles {
-  static constexpr int64_t kState = 16;  // bytes, at most
   int64_t per_line, groups_per_line, count, groups;
-  Tensor states, flags;
+  Tensor words;  // of states, and the ticket
   Tiles(const Split& s, DType compute, Workspace& workspace)
       : per_line(ceil_div(s.n, kThreads * kScanVectors * (16 / static_cast<int64_t>(size_of(compute))))),
         groups_per_line(ceil_div(per_line, kScanGroup)),
         count(s.lines() * per_line),
         groups(s.lines() * groups_per_line),
-        states(workspace.take(Shape(std::array{(count + 2 * groups) * kState}), DType::U8)),
-        flags(workspace.take(Shape(std::array{count + 2 * groups + 1}), DType::I32)) {}
+        words(workspace.take(Shape(std::array{(count + 2 * groups) * kScanStateWords + 1}), DType::I64)) {}
 };
 
 void launch_tiles(const Function& kernel, ScanParams& p, const Tiles& t, Device device) {
   p.tiles = t.per_line;
   p.groups = t.groups_per_line;
-  fill(*t.flags, 0);
-  const auto at = [](const Tensor& memory, int64_t bytes) { return address(*memory) + static_cast<uint64_t>(bytes); };
-  p.tile_states = at(t.states, 0);
-  p.group_states = at(t.states, t.count * Tiles::kState);
-  p.whole_states = at(t.states, (t.count + t.groups) * Tiles::kState);
-  p.tile_flags = at(t.flags, 0);
-  p.group_flags = at(t.flags, t.count * 4);
-  p.whole_flags = at(t.flags, (t.count + t.groups) * 4);
-  p.ticket = at(t.flags, (t.count + 2 * t.groups) * 4);
+  fill(*t.words, 0);
+  const auto after = [&](int64_t states) {
+    return address(*t.words) + static_cast<uint64_t>(states) * kScanStateWords * sizeof(uint64_t);
+  };
+  p.tile_states = after(0);
+  p.group_states = after(t.count);
+  p.whole_states = after(t.count + t.groups);
+  p.ticket = after(t.count + 2 * t.groups);
   stream_of(device).launch(kernel, {static_cast<uint32_t>(t.count)}, {kThreads}, 0, p);
 }
 

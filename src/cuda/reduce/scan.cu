@@ -50,10 +50,10 @@ template <class K> __device__ __forceinline__ void scan(const ScanParams& p) {
   int turn = 0;
   for (int64_t at = 0; at < p.n; at += tile, turn ^= 1) {
     const int64_t own = at + int64_t(whole ? threadIdx.x : lane) * kItems;
+    T v[kItems];
+    load_items<T>(p, base, own, p.n, v);
     State s[kItems];
-    load_states<K>(p, base, own, p.n, s);
-#pragma unroll
-    for (int j = 1; j < kItems; ++j) s[j] = K::both(s[j - 1], s[j]);
+    scan_items<K>(v, own, s);
     const State sum = warp_scan<K>(s[kItems - 1]);  // of this thread and those below it
     State before = from_below(sum, 1);
     if (lane == 0) before = K::none();

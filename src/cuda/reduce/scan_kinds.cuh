@@ -108,25 +108,26 @@ template <class K> __device__ __forceinline__ void put(const ScanParams& p, int6
   if constexpr (K::kPlaces) reinterpret_cast<int64_t*>(p.places)[at] = s.place;
 }
 
-// 16 bytes of the compute type from `own` on, or what is there of them before `end`.
-template <class K>
-__device__ __forceinline__ void load_states(const ScanParams& p, int64_t base, int64_t own, int64_t end,
-                                            typename K::State (&s)[16 / sizeof(typename K::Element)]) {
-  using T = typename K::Element;
+// 16 bytes of the compute type from `own` on. Elements at `end` and after it are 0: they come after all others of the
+// line, so that they change no result.
+template <class T>
+__device__ __forceinline__ void load_items(const ScanParams& p, int64_t base, int64_t own, int64_t end,
+                                           T (&v)[16 / sizeof(T)]) {
   constexpr int kItems = 16 / sizeof(T);
-  if (p.vectors && own + kItems <= end) {
-    T v[kItems];
-    load_vector<T>(element(p.x, p.x_type, base + own), p.x_type, v);
-#pragma unroll
-    for (int j = 0; j < kItems; ++j) s[j] = K::of(v[j], own + j);
-    return;
-  }
+  if (p.vectors && own + kItems <= end) return load_vector<T>(element(p.x, p.x_type, base + own), p.x_type, v);
 #pragma unroll
   for (int j = 0; j < kItems; ++j)
-    s[j] =
-      own + j < end ? K::of(load<T>(element(p.x, p.x_type, base + (own + j) * p.inner), p.x_type), own + j) : K::none();
+    v[j] = own + j < end ? load<T>(element(p.x, p.x_type, base + (own + j) * p.inner), p.x_type) : T(0);
 }
-// Stores them, after the elements that `before` covers.
+// Their states, each with those before it.
+template <class K>
+__device__ __forceinline__ void scan_items(const typename K::Element (&v)[16 / sizeof(typename K::Element)],
+                                           int64_t own, typename K::State (&s)[16 / sizeof(typename K::Element)]) {
+  s[0] = K::of(v[0], own);
+#pragma unroll
+  for (int j = 1; j < int(16 / sizeof(typename K::Element)); ++j) s[j] = K::both(s[j - 1], K::of(v[j], own + j));
+}
+// Stores the results, after the elements that `before` covers.
 template <class K>
 __device__ __forceinline__ void put_states(const ScanParams& p, int64_t base, int64_t own, int64_t end,
                                            const typename K::State& before,

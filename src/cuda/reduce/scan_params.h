@@ -4,7 +4,8 @@
 
 namespace strata::cuda {
 
-constexpr int kScanGroup = 32, kScanVectors = 4;  // tiles of a group; 16-byte pieces of a thread
+constexpr int kScanGroup = 32, kScanVectors = 8;  // tiles of a group; 16-byte pieces of a thread
+constexpr int kScanStateWords = 4;                // of 32 bits, at most
 
 // Lines of n elements with stride `inner`: line l begins at l / inner * n * inner + l % inner.
 struct ScanParams {
@@ -14,10 +15,9 @@ struct ScanParams {
   int32_t vectors;  // lines are contiguous and aligned for vectors
   int32_t warps;    // otherwise, the number of warps that share a line: 1 or all of the block
   int64_t lines, n, inner;
-  // For lines that several blocks share: states and flags of tiles, of groups of kScanGroup tiles, and of all groups up
-  // to each; flags and the ticket are 0 at first.
-  uint64_t tile_states, group_states, whole_states;
-  uint64_t tile_flags, group_flags, whole_flags, ticket;
+  // For lines that several blocks share: states of tiles, of groups of kScanGroup tiles, and of all groups up to each,
+  // and a ticket. All are 0 at first.
+  uint64_t tile_states, group_states, whole_states, ticket;
   int64_t tiles, groups;  // of a line
 };
 

@@ -10,26 +10,33 @@
 namespace strata::cuda {
 namespace {
 
-// States in device memory, whose flags tell when they can be read. Loads and stores bypass the L1 cache.
+// States in device memory. Each half of a 64-bit word that is written and read at once has 32 bits of a state, the other
+// one tells whether they are there: no fence is needed between a state and a flag. Memory is 0 at first.
 template <class S> struct Published {
   static constexpr int kWords = sizeof(S) / 4;
-  uint64_t states, flags;
+  static_assert(kWords <= kScanStateWords);
+  uint64_t words;
   __device__ void put(int64_t i, const S& s) const {
-    uint32_t words[kWords];
-    memcpy(words, &s, sizeof s);
+    uint32_t parts[kWords];
+    memcpy(parts, &s, sizeof s);
 #pragma unroll
-    for (int k = 0; k < kWords; ++k) reinterpret_cast<volatile uint32_t*>(states)[i * kWords + k] = words[k];
-    __threadfence();
-    reinterpret_cast<volatile uint32_t*>(flags)[i] = 1;
+    for (int k = 0; k < kWords; ++k)
+      reinterpret_cast<volatile uint64_t*>(words)[i * kWords + k] = 1ull << 32 | parts[k];
   }
-  __device__ uint32_t flag(int64_t i) const { return reinterpret_cast<const volatile uint32_t*>(flags)[i]; }
-  __device__ S get(int64_t i) const {
-    uint32_t words[kWords];
+  // Returns false if the state is not there yet.
+  __device__ bool get(int64_t i, S& s) const {
+    uint64_t read[kWords];
 #pragma unroll
-    for (int k = 0; k < kWords; ++k) words[k] = reinterpret_cast<const volatile uint32_t*>(states)[i * kWords + k];
-    S s;
-    memcpy(&s, words, sizeof s);
-    return s;
+    for (int k = 0; k < kWords; ++k) read[k] = reinterpret_cast<const volatile uint64_t*>(words)[i * kWords + k];
+    uint32_t parts[kWords];
+    bool there = true;
+#pragma unroll
+    for (int k = 0; k < kWords; ++k) {
+      there = there && read[k] >> 32;
+      parts[k] = uint32_t(read[k]);
+    }
+    memcpy(&s, parts, sizeof s);
+    return there;
   }
 };
 
@@ -40,18 +47,16 @@ __device__ __forceinline__ typename K::State before_group(const Published<typena
                                                           int64_t group) {
   const int lane = threadIdx.x % 32;
   const int64_t at = line + max(group - 1 - lane, int64_t(0));
+  typename K::State of_all, of_group;
   int nearest;
   for (;;) {  // until one of the last 32 groups is whole, and those after it have states of their own
-    const bool is_whole = whole.flag(at) != 0, is_own = own.flag(at) != 0;
+    const bool is_whole = whole.get(at, of_all), is_own = own.get(at, of_group);
     const uint32_t wholes = __ballot_sync(kAllLanes, is_whole), owns = __ballot_sync(kAllLanes, is_own);
     nearest = __ffs(int(wholes)) - 1;
     const uint32_t after = nearest < 0 ? 0 : (1u << nearest) - 1;
     if (nearest >= 0 && (owns & after) == after) break;
   }
-  __threadfence();
-  typename K::State mine = K::none();
-  if (lane < nearest) mine = own.get(at);
-  if (lane == nearest) mine = whole.get(at);
+  const typename K::State mine = lane == nearest ? of_all : of_group;
   typename K::State all = from_lane(mine, nearest);
   for (int l = nearest - 1; l >= 0; --l) all = K::both(all, from_lane(mine, l));
   return all;
@@ -62,17 +67,13 @@ template <class K>
 __device__ __forceinline__ typename K::State look_back(const ScanParams& p, int64_t line, int64_t tile,
                                                        const typename K::State& own) {
   using State = typename K::State;
-  const Published<State> tiles{p.tile_states, p.tile_flags}, groups{p.group_states, p.group_flags},
-    wholes{p.whole_states, p.whole_flags};
+  const Published<State> tiles{p.tile_states}, groups{p.group_states}, wholes{p.whole_states};
   const int lane = threadIdx.x % 32, number = int(tile % kScanGroup);
   const int64_t group = tile / kScanGroup, first_tile = line * p.tiles + tile - number, first_group = line * p.groups;
   if (lane == 0) tiles.put(first_tile + number, own);
   State mine = K::none();
-  if (lane < number) {
-    while (!tiles.flag(first_tile + lane)) {}
-    __threadfence();
-    mine = tiles.get(first_tile + lane);
-  }
+  if (lane < number)
+    while (!tiles.get(first_tile + lane, mine)) {}
   __syncwarp();
   const State in_group = from_lane(warp_scan<K>(mine), 31);
   const State up_to = K::both(in_group, own);
@@ -99,14 +100,15 @@ template <class K> __device__ __forceinline__ void scan_tile(const ScanParams& p
   const int64_t line = ticket / p.tiles, tile = ticket % p.tiles;
   const int64_t base = line / p.inner * p.n * p.inner + line % p.inner;
   const int64_t first = (tile * kScanWarps + warp) * kScanVectors * kPiece + lane * kItems;
-  State s[kScanVectors][kItems], before[kScanVectors], run = K::none();
+  T x[kScanVectors][kItems];  // states of all elements would need twice the registers
+  State before[kScanVectors], run = K::none();
 #pragma unroll
-  for (int v = 0; v < kScanVectors; ++v) load_states<K>(p, base, first + v * kPiece, p.n, s[v]);
+  for (int v = 0; v < kScanVectors; ++v) load_items<T>(p, base, first + v * kPiece, p.n, x[v]);
 #pragma unroll
   for (int v = 0; v < kScanVectors; ++v) {
-#pragma unroll
-    for (int j = 1; j < kItems; ++j) s[v][j] = K::both(s[v][j - 1], s[v][j]);
-    const State sum = warp_scan<K>(s[v][kItems - 1]), below = from_below(sum, 1);
+    State s[kItems];
+    scan_items<K>(x[v], first + v * kPiece, s);
+    const State sum = warp_scan<K>(s[kItems - 1]), below = from_below(sum, 1);
     before[v] = lane == 0 ? run : K::both(run, below);
     run = K::both(run, from_lane(sum, 31));
   }
@@ -123,8 +125,11 @@ template <class K> __device__ __forceinline__ void scan_tile(const ScanParams& p
   State lead = carried;
   for (int w = 0; w < warp; ++w) lead = K::both(lead, of_warps[w]);
 #pragma unroll
-  for (int v = 0; v < kScanVectors; ++v)
-    put_states<K>(p, base, first + v * kPiece, p.n, K::both(lead, before[v]), s[v]);
+  for (int v = 0; v < kScanVectors; ++v) {
+    State s[kItems];
+    scan_items<K>(x[v], first + v * kPiece, s);
+    put_states<K>(p, base, first + v * kPiece, p.n, K::both(lead, before[v]), s);
+  }
 }
 }  // namespace
 
