@@ -1,8 +1,9 @@
 // Two normal numbers from two uniform ones (Box-Muller), the same bits on the host and on devices.
 //
-// The library functions of host and device round differently, so both are built from plain operations here, in double:
-// their remaining error vanishes when the result is rounded to float. Uniform numbers are multiples of 2^-24, which
-// makes the arguments exact.
+// The library functions of host and device round differently, so both are built here from operations that IEEE 754
+// defines: in double, of which an error of 1e-10 is left, and in float where a step of Newton's method follows. Each sum
+// of a product is written as fma, so that no compiler decides whether to fuse. Uniform numbers are multiples of 2^-24,
+// which makes the arguments exact.
 #pragma once
 #include <math.h>    // NOLINT(modernize-deprecated-headers): the global names are the device's too
 #include <string.h>  // NOLINT(modernize-deprecated-headers)
@@ -20,54 +21,52 @@ STRATA_PHILOX_FN float plus_product(float a, float b, float c) { return a + b * 
 STRATA_PHILOX_FN double plus_product(double a, double b, double c) { return a + b * c; }
 #endif
 
-// -log(y) for 0 < y <= 1: y = m 2^e with m around 1, and log m = 2 artanh((m - 1) / (m + 1)).
-STRATA_PHILOX_FN double minus_log(double y) {
-  uint64_t bits;
+// -2 log(y) for 0 < y <= 1: y = m 2^e with m around 1, and log m = 2 artanh((m - 1) / (m + 1)).
+STRATA_PHILOX_FN double minus_two_logs(float y) {
+  constexpr uint32_t kRoot = 0x3f3504f3;  // the square root of 1/2, so that m is between it and that of 2
+  uint32_t bits;
   memcpy(&bits, &y, sizeof bits);
-  const uint64_t shifted = bits - 0x3fe6a09e00000000u;  // so that m is between the square roots of 1/2 and 2
-  const double e = static_cast<double>(static_cast<int64_t>(shifted) >> 52);
-  bits = (shifted & 0x000fffffffffffffu) + 0x3fe6a09e00000000u;
-  double m;
+  const uint32_t shifted = bits - kRoot;
+  const double e = static_cast<double>(static_cast<int32_t>(shifted) >> 23);
+  bits = (shifted & 0x007fffffu) + kRoot;
+  float m;
   memcpy(&m, &bits, sizeof m);
-  const double f = (m - 1) / (m + 1), s = f * f;
-  double series = 1.0 / 17;
-  series = plus_product(1.0 / 15, s, series);
-  series = plus_product(1.0 / 13, s, series);
-  series = plus_product(1.0 / 11, s, series);
-  series = plus_product(1.0 / 9, s, series);
-  series = plus_product(1.0 / 7, s, series);
-  series = plus_product(1.0 / 5, s, series);
-  series = plus_product(1.0 / 3, s, series);
-  series = plus_product(1.0, s, series);
-  return plus_product(0.0, -0.69314718055994530942, e) - 2 * f * series;
+  const double below = static_cast<double>(m) + 1, guess = static_cast<double>(1 / (m + 1));
+  const double inverse = fma(guess, fma(-below, guess, 1.0), guess);
+  const double f = static_cast<double>(m - 1) * inverse, s = f * f;
+  double series = 1.0 / 11;
+  series = fma(series, s, 1.0 / 9);
+  series = fma(series, s, 1.0 / 7);
+  series = fma(series, s, 1.0 / 5);
+  series = fma(series, s, 1.0 / 3);
+  series = fma(series, s, 1.0);
+  return fma(-4 * f, series, e * -1.38629436111989061884);
 }
 
 // even and odd become radius * cos(2 pi v) and radius * sin(2 pi v), with the radius given by u.
 STRATA_PHILOX_FN void normal_pair(float u, float v, float& even, float& odd) {
-  const double radius = sqrt(2 * minus_log(1 - static_cast<double>(u)));
-  const double turn = 4 * static_cast<double>(v), quarter = floor(turn + 0.5);
+  const double square = minus_two_logs(1 - u);
+  const float near = sqrtf(fmaxf(static_cast<float>(square), 1e-30F)), half = 0.5F / near;  // never divides by 0
+  const double root = near, radius = fma(fma(-root, root, square), static_cast<double>(half), root);
+  const float turn = 4 * v, quarter = floorf(turn + 0.5F);  // a sum above 4 may be rounded, but not below 4
   const int quadrant = static_cast<int>(quarter) & 3;
-  const double x = (turn - quarter) * 1.57079632679489661923, s = x * x;
-  double sine = -1.0 / 1307674368000;  // Taylor's series: |x| is at most pi / 4
-  sine = plus_product(1.0 / 6227020800, s, sine);
-  sine = plus_product(-1.0 / 39916800, s, sine);
-  sine = plus_product(1.0 / 362880, s, sine);
-  sine = plus_product(-1.0 / 5040, s, sine);
-  sine = plus_product(1.0 / 120, s, sine);
-  sine = plus_product(-1.0 / 6, s, sine);
-  sine = plus_product(1.0, s, sine) * x;
-  double cosine = 1.0 / 20922789888000;
-  cosine = plus_product(-1.0 / 87178291200, s, cosine);
-  cosine = plus_product(1.0 / 479001600, s, cosine);
-  cosine = plus_product(-1.0 / 3628800, s, cosine);
-  cosine = plus_product(1.0 / 40320, s, cosine);
-  cosine = plus_product(-1.0 / 720, s, cosine);
-  cosine = plus_product(1.0 / 24, s, cosine);
-  cosine = plus_product(-1.0 / 2, s, cosine);
-  cosine = plus_product(1.0, s, cosine);
-  const double c = quadrant & 1 ? sine : cosine, d = quadrant & 1 ? cosine : sine;
-  even = static_cast<float>(radius * (quadrant == 1 || quadrant == 2 ? -c : c));
-  odd = static_cast<float>(radius * (quadrant >= 2 ? -d : d));
+  const double x = static_cast<double>(turn - quarter) * 1.57079632679489661923, s = x * x;
+  double sine = -1.0 / 39916800;  // Taylor's series: |x| is at most pi / 4
+  sine = fma(sine, s, 1.0 / 362880);
+  sine = fma(sine, s, -1.0 / 5040);
+  sine = fma(sine, s, 1.0 / 120);
+  sine = fma(sine, s, -1.0 / 6);
+  sine = fma(sine, s, 1.0) * x;
+  double cosine = -1.0 / 3628800;
+  cosine = fma(cosine, s, 1.0 / 40320);
+  cosine = fma(cosine, s, -1.0 / 720);
+  cosine = fma(cosine, s, 1.0 / 24);
+  cosine = fma(cosine, s, -1.0 / 2);
+  cosine = fma(cosine, s, 1.0);
+  const float along = static_cast<float>(radius * cosine), across = static_cast<float>(radius * sine);
+  const float c = quadrant & 1 ? across : along, d = quadrant & 1 ? along : across;
+  even = quadrant == 1 || quadrant == 2 ? -c : c;
+  odd = quadrant >= 2 ? -d : d;
 }
 
 }  // namespace strata

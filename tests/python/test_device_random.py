@@ -51,6 +51,9 @@ def test_other_distributions_agree(distribution, dtype):
 def test_integers_have_equal_bits(dtype):
     np.testing.assert_array_equal(*both(lambda d: strata.randint(0, 100, (999,), dtype=dtype, device=d)))
     np.testing.assert_array_equal(*both(lambda d: strata.empty(77, dtype=dtype, device=d).random_()))
+    if dtype == strata.int64:
+        for low, high in ((0, 1), (-5, 2**30 - 5), (0, 2**30 + 1), (-(2**62), 2**62), (7, 2**40)):
+            np.testing.assert_array_equal(*both(lambda d, a=low, b=high: strata.randint(a, b, (999,), device=d)))
     np.testing.assert_array_equal(*both(lambda d: strata.empty(77, dtype=dtype, device=d).geometric_(0.2)))
 
 
@@ -64,7 +67,10 @@ def test_permutations_and_weighted_draws_are_equal():
 def test_bernoulli_draws_are_equal_and_checked():
     p = strata.linspace(0, 1, 101)
     np.testing.assert_array_equal(*both(lambda d: strata.bernoulli(p.to(d))))
-    np.testing.assert_array_equal(*both(lambda d: strata.zeros(50, device=d).bernoulli_(0.3)))
+    for p in (0.0, 0.3, 1.0, 2.0**-53, 1 - 2.0**-53):
+        np.testing.assert_array_equal(*both(lambda d, p=p: strata.zeros(50, device=d).bernoulli_(p)))
+    for dtype in (strata.bfloat16, strata.float64, strata.int64, strata.bool):
+        np.testing.assert_array_equal(*both(lambda d, t=dtype: strata.zeros(1003, dtype=t, device=d).bernoulli_(0.3)))
     with pytest.raises(RuntimeError, match=r"in \[0, 1\], but got p=1.5"):
         strata.bernoulli(strata.full((3,), 1.5, device=DEVICE))
     with pytest.raises(RuntimeError, match=r"in \[0, 1\], but got p=-1"):

@@ -1,9 +1,12 @@
-// The arithmetic of random numbers for each SIMD target: Philox blocks and Box-Muller pairs. The pairs are the formula of device/normal.h, operation by operation, and this file is compiled
-// without contraction: the bits are the same as on devices.
+// The arithmetic of random numbers for each SIMD target: Philox blocks and Box-Muller pairs. The pairs are the formula of
+// device/normal.h, operation by operation: the bits are the same as on devices. Targets without fma use the formula
+// itself.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/creation/random_simd.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+
+#include <initializer_list>
 
 #include "cpu/creation/random_words.h"
 #include "device/normal.h"
@@ -12,46 +15,58 @@ HWY_BEFORE_NAMESPACE();
 namespace strata::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-#if HWY_TARGET != HWY_SCALAR
+#if HWY_TARGET != HWY_SCALAR && HWY_NATIVE_FMA
+#define STRATA_NORMAL_VECTORS 1
 using D = hn::ScalableTag<double>;
 using V = hn::Vec<D>;
+using DF = hn::Rebind<float, D>;
+using VF = hn::Vec<DF>;
 
 HWY_INLINE V number(double v) { return hn::Set(D(), v); }
-HWY_INLINE V plus(double a, V b, V c) { return hn::Add(number(a), hn::Mul(b, c)); }
-
-HWY_INLINE V minus_log_of(V y) {
-  const D d;
-  const hn::RebindToSigned<D> di;
-  const auto base = hn::Set(di, int64_t{0x3fe6a09e00000000});
-  const auto shifted = hn::Sub(hn::BitCast(di, y), base);
-  const V e = hn::ConvertTo(d, hn::ShiftRight<52>(shifted));
-  const V m = hn::BitCast(d, hn::Add(hn::And(shifted, hn::Set(di, int64_t{0x000fffffffffffff})), base));
-  const V f = hn::Div(hn::Sub(m, number(1)), hn::Add(m, number(1))), s = hn::Mul(f, f);
-  V series = number(1.0 / 17);
-  for (double c : {1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3, 1.0}) series = plus(c, s, series);
-  return hn::Sub(plus(0.0, number(-0.69314718055994530942), e), hn::Mul(hn::Mul(number(2), f), series));
+HWY_INLINE VF number(float v) { return hn::Set(DF(), v); }
+HWY_INLINE V wide(VF v) { return hn::PromoteTo(D(), v); }
+// first + s * (second + s * (…)); the coefficients are given from the last to the first.
+HWY_INLINE V polynomial(V s, std::initializer_list<double> coefficients) {
+  const double* c = coefficients.begin();
+  V sum = number(*c++);
+  while (c != coefficients.end()) sum = hn::MulAdd(sum, s, number(*c++));
+  return sum;
 }
 
-HWY_INLINE void normal_pairs(V u, V v, V& even, V& odd) {
-  const V radius = hn::Sqrt(hn::Mul(number(2), minus_log_of(hn::Sub(number(1), u))));
-  const V turn = hn::Mul(number(4), v), quarter = hn::Floor(hn::Add(turn, number(0.5)));  // 0 to 4
-  const V x = hn::Mul(hn::Sub(turn, quarter), number(1.57079632679489661923)), s = hn::Mul(x, x);
-  V sine = number(-1.0 / 1307674368000);
-  for (double c : {1.0 / 6227020800, -1.0 / 39916800, 1.0 / 362880, -1.0 / 5040, 1.0 / 120, -1.0 / 6, 1.0})
-    sine = plus(c, s, sine);
-  sine = hn::Mul(sine, x);
-  V cosine = number(1.0 / 20922789888000);
-  for (double c :
-       {-1.0 / 87178291200, 1.0 / 479001600, -1.0 / 3628800, 1.0 / 40320, -1.0 / 720, 1.0 / 24, -1.0 / 2, 1.0})
-    cosine = plus(c, s, cosine);
-  const auto first = hn::Eq(quarter, number(1)), second = hn::Eq(quarter, number(2)),
-             third = hn::Eq(quarter, number(3));
+HWY_INLINE V minus_two_logs_of(VF y) {
+  const DF d;
+  const hn::RebindToSigned<DF> di;
+  const auto root = hn::Set(di, int32_t{0x3f3504f3});
+  const auto shifted = hn::Sub(hn::BitCast(di, y), root);
+  const V e = hn::PromoteTo(D(), hn::ShiftRight<23>(shifted));
+  const VF m = hn::BitCast(d, hn::Add(hn::And(shifted, hn::Set(di, int32_t{0x007fffff})), root));
+  const V below = hn::Add(wide(m), number(1.0)), guess = wide(hn::Div(number(1.0F), hn::Add(m, number(1.0F))));
+  const V inverse = hn::MulAdd(guess, hn::NegMulAdd(below, guess, number(1.0)), guess);
+  const V f = hn::Mul(wide(hn::Sub(m, number(1.0F))), inverse), s = hn::Mul(f, f);
+  const V series = polynomial(s, {1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3, 1.0});
+  return hn::MulAdd(hn::Mul(number(-4.0), f), series, hn::Mul(e, number(-1.38629436111989061884)));
+}
+
+HWY_INLINE void normal_pairs(VF u, VF v, VF& even, VF& odd) {
+  const DF d;
+  const V square = minus_two_logs_of(hn::Sub(number(1.0F), u));
+  const VF near = hn::Sqrt(hn::Max(hn::DemoteTo(d, square), number(1e-30F))), half = hn::Div(number(0.5F), near);
+  const V root = wide(near), radius = hn::MulAdd(hn::NegMulAdd(root, root, square), wide(half), root);
+  const VF turn = hn::Mul(number(4.0F), v), quarter = hn::Floor(hn::Add(turn, number(0.5F)));  // 0 to 4
+  const V x = hn::Mul(wide(hn::Sub(turn, quarter)), number(1.57079632679489661923)), s = hn::Mul(x, x);
+  const V sine = hn::Mul(polynomial(s, {-1.0 / 39916800, 1.0 / 362880, -1.0 / 5040, 1.0 / 120, -1.0 / 6, 1.0}), x);
+  const V cosine = polynomial(s, {-1.0 / 3628800, 1.0 / 40320, -1.0 / 720, 1.0 / 24, -1.0 / 2, 1.0});
+  const VF along = hn::DemoteTo(d, hn::Mul(radius, cosine)), across = hn::DemoteTo(d, hn::Mul(radius, sine));
+  const auto first = hn::Eq(quarter, number(1.0F)), second = hn::Eq(quarter, number(2.0F)),
+             third = hn::Eq(quarter, number(3.0F));
   const auto swap = hn::Or(first, third);
-  const V c = hn::IfThenElse(swap, sine, cosine), d = hn::IfThenElse(swap, cosine, sine);
-  even = hn::Mul(radius, hn::IfThenElse(hn::Or(first, second), hn::Neg(c), c));
-  odd = hn::Mul(radius, hn::IfThenElse(hn::Or(second, third), hn::Neg(d), d));
+  const VF c = hn::IfThenElse(swap, across, along), e = hn::IfThenElse(swap, along, across);
+  even = hn::IfThenElse(hn::Or(first, second), hn::Neg(c), c);
+  odd = hn::IfThenElse(hn::Or(second, third), hn::Neg(e), e);
 }
+#endif
 
+#if HWY_TARGET != HWY_SCALAR
 // Both halves of the products of 32-bit lanes with a constant.
 using D32 = hn::ScalableTag<uint32_t>;
 using V32 = hn::Vec<D32>;
@@ -100,17 +115,16 @@ void PhiloxWords(uint64_t seed, uint64_t first, uint32_t* w) {
 
 void NormalPairs(float* u, int64_t n) {
   int64_t i = 0;
-#if HWY_TARGET != HWY_SCALAR
-  const D d;
-  const hn::Rebind<float, D> df;
+#ifdef STRATA_NORMAL_VECTORS
+  const DF d;
   const int64_t step = 2 * static_cast<int64_t>(hn::Lanes(d));
   for (; i + step <= n; i += step) {
-    hn::Vec<decltype(df)> a, b;
-    hn::LoadInterleaved2(df, u + i, a, b);
-    V even, odd;
-    normal_pairs(hn::PromoteTo(d, a), hn::PromoteTo(d, b), even, odd);
-    hn::StoreInterleaved2(hn::DemoteTo(df, even), hn::DemoteTo(df, odd), df, u + i);
+    VF a, b;
+    hn::LoadInterleaved2(d, u + i, a, b);
+    normal_pairs(a, b, a, b);
+    hn::StoreInterleaved2(a, b, d, u + i);
   }
+#undef STRATA_NORMAL_VECTORS
 #endif
   for (; i < n; i += 2) normal_pair(u[i], u[i + 1], u[i], u[i + 1]);
 }

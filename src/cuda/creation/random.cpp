@@ -12,19 +12,23 @@ namespace {
 
 constexpr int64_t kThreads = 256;
 
-// A thread computes one Philox block, which gives `per_block` elements.
-RandomParams plan(const TensorImpl& out, int64_t per_block, Generator& generator) {
+// Philox blocks give `per_block` elements each; the kernel computes in `compute`.
+RandomParams plan(const TensorImpl& out, int64_t per_block, DType compute, Generator& generator) {
   RandomParams p{};
-  const auto blocks = static_cast<uint64_t>((out.numel + per_block - 1) / per_block);
-  const RandomDraw draw = Graph::reserve(generator, blocks, out.device);
+  const RandomDraw draw = Graph::reserve(generator, static_cast<uint64_t>(ceil_div(out.numel, per_block)), out.device);
   p.seed = draw.seed;
   p.first = draw.first;
   p.base = draw.base;
   p.count = out.numel;
-  p.out = reinterpret_cast<uint64_t>(out.data);
-  p.out_type = static_cast<int32_t>(out.dtype);
-  p.vectors = p.out % (static_cast<uint64_t>(per_block) * size_of(out.dtype)) == 0;
+  p.out = address(out);
+  p.out_type = tag(out);
+  const bool common = compute == DType::F32 ? reads_in_pieces(out.dtype, false) : out.dtype == compute;
+  p.vectors = common && p.out % 16 == 0;
   return p;
+}
+
+void launch(const Function& kernel, const RandomParams& p, int64_t per_thread, Device device) {
+  stream_of(device).launch(kernel, {blocks_for(p.count, per_thread * kThreads)}, {kThreads}, 0, p);
 }
 
 void drop(const TensorImpl* x, double p, double scale, const TensorImpl& out, const TensorImpl* mask,
@@ -38,11 +42,11 @@ void drop(const TensorImpl* x, double p, double scale, const TensorImpl& out, co
   d.out = reinterpret_cast<uint64_t>(out.data);
   d.type = static_cast<int32_t>(out.dtype);
   d.count = out.numel;
-  d.vectors = d.x % 16 == 0 && d.out % 16 == 0 && d.mask % kDropoutItems == 0;
+  d.vectors = reads_in_pieces(out, out.dtype == DType::F64) && d.x % 16 == 0 && d.mask % kDropoutItems == 0;
   d.seed = draw.seed;
   d.first = draw.first;
   d.base = draw.base;
-  d.limit = static_cast<float>(p);
+  d.limit = static_cast<uint32_t>(std::ceil(std::ldexp(static_cast<float>(p), 24)));
   d.scale = scale;
   stream_of(out.device)
     .launch(kernels[out.dtype == DType::F64], {blocks_for(out.numel, kDropoutItems * kThreads)}, {kThreads}, 0, d);
@@ -50,10 +54,12 @@ void drop(const TensorImpl* x, double p, double scale, const TensorImpl& out, co
 }  // namespace
 
 void fill_random(const TensorImpl& out, Distribution distribution, double a, double b, Generator& generator) {
-  static const Function kernels[] = {{"random", "fill_f32"}, {"random", "fill_f64"}};
+  static const Function any[] = {{"random", "fill_f32"}, {"random", "fill_f64"}};
+  static const Function uniform("random", "uniform_f32"), normal("random", "normal_f32"),
+    exponential("random", "exponential_f32");
   const bool wide = out.dtype == DType::F64 || !is_floating(out.dtype);
   const int64_t per_block = wide ? 2 : 4;
-  RandomParams p = plan(out, per_block, generator);
+  RandomParams p = plan(out, per_block, wide ? DType::F64 : DType::F32, generator);
   if (out.numel == 0) return;
   const int bits = distribution == Distribution::Uniform ? uniform_bits(out.dtype) : 24;
   p.distribution = static_cast<int32_t>(distribution);
@@ -61,22 +67,27 @@ void fill_random(const TensorImpl& out, Distribution distribution, double a, dou
   p.b = b;
   p.shift = 32 - bits;
   p.unit = std::ldexp(1.0F, -bits);
-  stream_of(out.device).launch(kernels[wide], {blocks_for(out.numel, per_block * kThreads)}, {kThreads}, 0, p);
+  const Function* kernel = &any[wide];
+  if (!wide && distribution == Distribution::Uniform) kernel = &uniform;
+  if (!wide && distribution == Distribution::Normal) kernel = &normal;
+  if (!wide && distribution == Distribution::Exponential) kernel = &exponential;
+  launch(*kernel, p, per_block * kRandomBlocks, out.device);
 }
 
 void fill_integers(const TensorImpl& out, int64_t low, uint64_t range, Generator& generator) {
-  static const Function kernel("random", "integers");
-  RandomParams p = plan(out, 2, generator);
+  static const Function any("random", "integers_any"), small("random", "integers_small");
+  constexpr uint64_t kSmallRange = uint64_t{1} << 30;
+  RandomParams p = plan(out, 2, DType::I64, generator);
   if (out.numel == 0) return;
   p.low = low;
   p.range = range;
   p.reciprocal = range ? UINT64_MAX / range : 0;
-  stream_of(out.device).launch(kernel, {blocks_for(out.numel, 2 * kThreads)}, {kThreads}, 0, p);
+  launch(range > 0 && range <= kSmallRange ? small : any, p, 2 * kRandomBlocks, out.device);
 }
 
 void fill_bernoulli(const TensorImpl& out, const TensorImpl& chances, Generator& generator) {
-  static const Function kernel("random", "bernoulli");
-  RandomParams p = plan(out, 2, generator);
+  static const Function one("random", "bernoulli_one"), each("random", "bernoulli_each");
+  RandomParams p = plan(out, 2, DType::F32, generator);
   if (out.numel == 0) return;
   const auto check = [](double chance) {
     STRATA_CHECK(chance >= 0 && chance <= 1, Runtime, "bernoulli: expects p to be in [0, 1], but got p={}", chance);
@@ -90,10 +101,11 @@ void fill_bernoulli(const TensorImpl& out, const TensorImpl& chances, Generator&
     p.chances_type = static_cast<int32_t>(chances.dtype);
     p.chance_step = chances.numel != 1;
   } else {
-    p.a = alias(chances).item<double>();
-    check(p.a);
+    const auto chance = alias(chances).item<double>();
+    check(chance);
+    p.limit = static_cast<uint64_t>(std::ceil(std::ldexp(chance, 53)));
   }
-  stream_of(out.device).launch(kernel, {blocks_for(out.numel, 2 * kThreads)}, {kThreads}, 0, p);
+  launch(worst ? each : one, p, 2 * kBernoulliBlocks, out.device);
   if (worst) check(worst.item<double>());
 }
 

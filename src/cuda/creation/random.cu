@@ -1,8 +1,9 @@
 // Random numbers from the Philox stream, the same as on the host: distributions, integers, Bernoulli draws, dropout.
 //
-// Bound by memory for uniform numbers and dropout (each element is written once; ten Philox rounds give four words), by
+// Bound by memory and by the integer arithmetic of Philox (each element is written once; ten rounds give four words), by
 // double arithmetic for the other distributions. Float normal numbers have the host's bits, the others differ by at
-// most one unit in the last place. A thread computes one Philox block: four elements of one word or two of two words.
+// most one unit in the last place. A block gives four elements of one word or two of two words; a thread computes
+// several. The common distributions have kernels of their own: the others need many more registers.
 #include "cuda/common/eights.cuh"
 #include "cuda/creation/random_params.h"
 #include "cuda/runtime/graph_params.h"
@@ -20,11 +21,11 @@ enum Distributions : int32_t {
   kGeometric
 };  // as in record/distributions.h
 
-// The thread's block. A captured launch reads the seed and the stream position from the device, where each replay
+// Block number `block` of this launch. A captured launch reads the seed and the stream position from the device, where each replay
 // writes them.
-template <class Params> __device__ __forceinline__ PhiloxBlock philox_of(const Params& p, int64_t thread) {
+template <class Params> __device__ __forceinline__ PhiloxBlock philox_of(const Params& p, int64_t block) {
   const uint64_t* base = reinterpret_cast<const uint64_t*>(p.base);
-  return philox(base ? base[0] : p.seed, (base ? base[1] : 0) + p.first + uint64_t(thread));
+  return philox(base ? base[0] : p.seed, (base ? base[1] : 0) + p.first + uint64_t(block));
 }
 
 // log(1 - u); 1 - u is exact, as u is a multiple of 2^-24 or 2^-53.
@@ -33,6 +34,12 @@ template <class T> __device__ __forceinline__ T log_of_rest(T u) { return log(T(
 // n % range without a division: the quotient by the reciprocal is at most two too small.
 __device__ __forceinline__ uint64_t remainder(uint64_t n, uint64_t range, uint64_t reciprocal) {
   uint64_t rest = n - __umul64hi(n, reciprocal) * range;
+  if (rest >= range) rest -= range;
+  return rest >= range ? rest - range : rest;
+}
+// The same for a range of at most 2^30: then 32 bits of each number are enough after the first product.
+__device__ __forceinline__ uint32_t small_remainder(uint64_t n, uint32_t range, uint64_t reciprocal) {
+  uint32_t rest = uint32_t(n) - uint32_t(__umul64hi(n, reciprocal)) * range;
   if (rest >= range) rest -= range;
   return rest >= range ? rest - range : rest;
 }
@@ -51,48 +58,52 @@ template <class T> __device__ __forceinline__ T from_uniform(int32_t distributio
     case kUniform: return plus_product(a, u, b - a);
     case kNormal: return plus_product(a, u, b);
     case kLogNormal: return T(exp(double(plus_product(a, u, b))));
-    case kExponential: return -log_of_rest(u) / a;
+    case kExponential: return a == T(1) ? -log_of_rest(u) : -log_of_rest(u) / a;
     case kCauchy: return plus_product(a, b, T(tan(double(T(3.141592653589793) * (u - T(0.5))))));
     default: return max(T(1), ceil(log_of_rest(u) / T(log1p(-double(a)))));
   }
 }
 
-// Writes the elements of one Philox block, as vectors where possible.
+// Writes a thread's elements, as vectors where possible.
 template <class T, int kItems>
-__device__ __forceinline__ void put(uint64_t out, int32_t type, int64_t first, int64_t count, bool vectors,
-                                    const T (&v)[kItems]) {
+__device__ __forceinline__ void put(const RandomParams& p, int64_t first, const T (&v)[kItems]) {
   constexpr int kVector = 16 / sizeof(T);
-  if (vectors && first + kItems <= count) {
+  if (p.vectors && first + kItems <= p.count) {
 #pragma unroll
     for (int j = 0; j < kItems; j += kVector)
-      store_vector<T>(const_cast<void*>(element(out, type, first + j)), type,
+      store_common<T>(const_cast<void*>(element(p.out, p.out_type, first + j)), p.out_type,
                       reinterpret_cast<const T(&)[kVector]>(v[j]));
     return;
   }
+#pragma unroll
   for (int j = 0; j < kItems; ++j)
-    if (first + j < count) store<T>(const_cast<void*>(element(out, type, first + j)), type, v[j]);
+    if (first + j < p.count) store<T>(const_cast<void*>(element(p.out, p.out_type, first + j)), p.out_type, v[j]);
 }
 
-template <class T> __device__ __forceinline__ void fill(const RandomParams& p) {
-  constexpr int kItems = 16 / sizeof(T);
+// kOf: the distribution, or kAnyOf for the one in the parameters.
+constexpr int32_t kAnyOf = -1;
+template <class T, int32_t kOf> __device__ __forceinline__ void fill(const RandomParams& p) {
+  constexpr int kPer = 16 / sizeof(T), kItems = kPer * kRandomBlocks;
   const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, first = thread * kItems;
   if (first >= p.count) return;
-  const PhiloxBlock block = philox_of(p, thread);
+  const int32_t distribution = kOf == kAnyOf ? p.distribution : kOf;
   T u[kItems];
-  if constexpr (sizeof(T) == 4) {
 #pragma unroll
-    for (int j = 0; j < 4; ++j) u[j] = float(block.word[j] >> p.shift) * p.unit;
-  } else {
+  for (int b = 0; b < kRandomBlocks; ++b) {
+    const PhiloxBlock block = philox_of(p, thread * kRandomBlocks + b);
 #pragma unroll
-    for (int j = 0; j < 2; ++j) u[j] = uniform_f64(block.word[2 * j], block.word[2 * j + 1]);
+    for (int j = 0; j < kPer; ++j) {
+      if constexpr (sizeof(T) == 4) u[b * kPer + j] = float(block.word[j] >> p.shift) * p.unit;
+      else u[b * kPer + j] = uniform_f64(block.word[2 * j], block.word[2 * j + 1]);
+    }
   }
-  if (p.distribution == kNormal || p.distribution == kLogNormal) {
+  if (distribution == kNormal || distribution == kLogNormal) {
 #pragma unroll
     for (int j = 0; j < kItems; j += 2) to_normals(u[j], u[j + 1]);
   }
 #pragma unroll
-  for (int j = 0; j < kItems; ++j) u[j] = from_uniform(p.distribution, T(p.a), T(p.b), u[j]);
-  put(p.out, p.out_type, first, p.count, p.vectors, u);
+  for (int j = 0; j < kItems; ++j) u[j] = from_uniform(distribution, T(p.a), T(p.b), u[j]);
+  put(p, first, u);
 }
 
 // Two Philox blocks per thread: eight elements, so that 16-bit ones are one access.
@@ -105,7 +116,10 @@ template <class T> __device__ __forceinline__ void dropout(const DropoutParams& 
 #pragma unroll
   for (int j = 0; j < kItems; ++j) v[j] = T(1);
   if (p.x && whole) {
-    load_eight<T>(element(p.x, p.type, first), p.type, v);
+    Eights<T, 1, Types::Common> read;
+    read.load(
+      p.type, [&](int) { return element(p.x, p.type, first); }, [](int) { return true; });
+    read.get(p.type, reinterpret_cast<T(&)[1][kItems]>(v));
   } else if (p.x) {
 #pragma unroll
     for (int j = 0; j < kItems; ++j)
@@ -117,13 +131,13 @@ template <class T> __device__ __forceinline__ void dropout(const DropoutParams& 
     const PhiloxBlock block = philox_of(p, 2 * thread + b);
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      const bool keep = uniform_f32(block.word[j]) >= p.limit;
+      const bool keep = block.word[j] >> 8 >= p.limit;
       kept[b] |= uint32_t(keep) << 8 * j;
       v[4 * b + j] = keep ? v[4 * b + j] * T(p.scale) : T(0);
     }
   }
   if (whole) {
-    store_eight<T>(const_cast<void*>(element(p.out, p.type, first)), p.type, v);
+    store_eight<T, false>(const_cast<void*>(element(p.out, p.type, first)), p.type, v);
     if (p.mask) *reinterpret_cast<uint2*>(p.mask + uint64_t(first)) = make_uint2(kept[0], kept[1]);
     return;
   }
@@ -136,40 +150,62 @@ template <class T> __device__ __forceinline__ void dropout(const DropoutParams& 
 }
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(256) fill_f32(RandomParams p) { fill<float>(p); }
-extern "C" __global__ void __launch_bounds__(256) fill_f64(RandomParams p) { fill<double>(p); }
+extern "C" __global__ void __launch_bounds__(256) fill_f32(RandomParams p) { fill<float, kAnyOf>(p); }
+extern "C" __global__ void __launch_bounds__(256) fill_f64(RandomParams p) { fill<double, kAnyOf>(p); }
+extern "C" __global__ void __launch_bounds__(256) uniform_f32(RandomParams p) { fill<float, kUniform>(p); }
+extern "C" __global__ void __launch_bounds__(256) normal_f32(RandomParams p) { fill<float, kNormal>(p); }
+extern "C" __global__ void __launch_bounds__(256) exponential_f32(RandomParams p) { fill<float, kExponential>(p); }
 extern "C" __global__ void __launch_bounds__(256) dropout_f32(DropoutParams p) { dropout<float>(p); }
 extern "C" __global__ void __launch_bounds__(256) dropout_f64(DropoutParams p) { dropout<double>(p); }
 
-extern "C" __global__ void __launch_bounds__(256) integers(RandomParams p) {
-  const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, first = thread * 2;
+namespace {
+template <bool kSmall> __device__ __forceinline__ void integers(const RandomParams& p) {
+  const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, first = thread * 2 * kRandomBlocks;
   if (first >= p.count) return;
-  const PhiloxBlock block = philox_of(p, thread);
-  int64_t v[2];
+  int64_t v[2 * kRandomBlocks];
 #pragma unroll
-  for (int j = 0; j < 2; ++j) {
-    const uint64_t bits = uint64_t(block.word[2 * j]) << 32 | block.word[2 * j + 1];
-    v[j] = int64_t(uint64_t(p.low) + (p.range ? remainder(bits, p.range, p.reciprocal) : bits));
+  for (int b = 0; b < kRandomBlocks; ++b) {
+    const PhiloxBlock block = philox_of(p, thread * kRandomBlocks + b);
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      uint64_t bits = uint64_t(block.word[2 * j]) << 32 | block.word[2 * j + 1];
+      if (kSmall) bits = small_remainder(bits, uint32_t(p.range), p.reciprocal);
+      else if (p.range) bits = remainder(bits, p.range, p.reciprocal);
+      v[2 * b + j] = int64_t(uint64_t(p.low) + bits);
+    }
   }
-  put(p.out, p.out_type, first, p.count, p.vectors, v);
+  put(p, first, v);
 }
 
-extern "C" __global__ void __launch_bounds__(256) bernoulli(RandomParams p) {
-  const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, first = thread * 2;
+template <bool kEach> __device__ __forceinline__ void bernoulli(const RandomParams& p) {
+  constexpr int kItems = 2 * kBernoulliBlocks;
+  const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, first = thread * kItems;
   if (first >= p.count) return;
-  const PhiloxBlock block = philox_of(p, thread);
-  int64_t v[2];
+  float v[kItems];
 #pragma unroll
-  for (int j = 0; j < 2; ++j) {
-    double chance = p.a;
-    if (p.chances && first + j < p.count) {
-      chance = load<double>(element(p.chances, p.chances_type, (first + j) * p.chance_step), p.chances_type);
-      if (!(chance >= 0 && chance <= 1)) *reinterpret_cast<double*>(p.worst) = chance;
+  for (int b = 0; b < kBernoulliBlocks; ++b) {
+    const PhiloxBlock block = philox_of(p, thread * kBernoulliBlocks + b);
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const uint32_t high = block.word[2 * j], low = block.word[2 * j + 1];
+      const int64_t i = first + 2 * b + j;
+      bool hit = (uint64_t(high) << 32 | low) >> 11 < p.limit;
+      if (kEach && i < p.count) {
+        const auto chance = load<double>(element(p.chances, p.chances_type, i * p.chance_step), p.chances_type);
+        if (!(chance >= 0 && chance <= 1)) *reinterpret_cast<double*>(p.worst) = chance;
+        hit = uniform_f64(high, low) < chance;
+      }
+      v[2 * b + j] = hit ? 1.f : 0.f;
     }
-    v[j] = uniform_f64(block.word[2 * j], block.word[2 * j + 1]) < chance;
   }
-  put(p.out, p.out_type, first, p.count, p.vectors, v);
+  put(p, first, v);
 }
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(256) integers_any(RandomParams p) { integers<false>(p); }
+extern "C" __global__ void __launch_bounds__(256) integers_small(RandomParams p) { integers<true>(p); }
+extern "C" __global__ void __launch_bounds__(256) bernoulli_one(RandomParams p) { bernoulli<false>(p); }
+extern "C" __global__ void __launch_bounds__(256) bernoulli_each(RandomParams p) { bernoulli<true>(p); }
 
 extern "C" __global__ void begin_replay(RandomBaseParams p) {
   uint64_t* base = reinterpret_cast<uint64_t*>(p.base);

@@ -10,26 +10,29 @@ struct RandomParams {
   int32_t out_type, chances_type;
   int32_t distribution;  // record/distributions.h
   int32_t shift;         // of a word, to the number of bits of a uniform number
-  int32_t vectors;       // out is aligned for vectors
+  int32_t vectors;       // out can be written in vectors (store_common)
   int32_t chance_step;
   float unit;  // two to the minus number of those bits
   int64_t count;
   uint64_t seed, first;  // the stream and its first block
   uint64_t base;         // if not 0: the device address of both; `first` is added to the block
   double a, b;
+  uint64_t limit;  // Bernoulli draws of 53 bits that are below give 1
   int64_t low;
   uint64_t range;       // 0: all of 2^64
   uint64_t reciprocal;  // floor((2^64 - 1) / range)
 };
 
-constexpr int kDropoutItems = 8;  // of a thread: two Philox blocks
+constexpr int kRandomBlocks = 2;     // Philox blocks of a thread: independent, so that their latencies overlap
+constexpr int kBernoulliBlocks = 4;  // eight elements
+constexpr int kDropoutItems = 8;     // of a thread: two Philox blocks
 
 struct DropoutParams {
   uint64_t x, out, mask;  // x or mask may be 0: then out is 1 or 0, and no mask is written
   int32_t type, vectors;
   int64_t count;
   uint64_t seed, first, base;
-  float limit;  // elements whose draw is below are dropped
+  uint32_t limit;  // elements whose draw of 24 bits is below are dropped
   double scale;
 };
 
