@@ -256,6 +256,23 @@ def test_unique_of_lengths(dtype, n):
     np.testing.assert_array_equal(here(inverse), np.searchsorted(starts, np.arange(n), "right") - 1)
 
 
+@pytest.mark.parametrize("dtype", ALL)
+@pytest.mark.parametrize("n", [0, 1, 5000, 20000])
+def test_unique_without_the_inverse(dtype, n):
+    x = numbers(dtype, n)
+    values, counts = strata.unique(there(x), return_counts=True)
+    want, sizes = np.unique(x, return_counts=True, equal_nan=False)
+    np.testing.assert_array_equal(here(values), want)
+    np.testing.assert_array_equal(here(counts), sizes)
+    np.testing.assert_array_equal(here(strata.unique(there(x))), want)
+
+
+def test_unique_passes_gradients_to_the_first_of_equals():
+    x = there(np.array([2.0, 1.0, 2.0, 3.0])).requires_grad_()
+    strata.unique(x).sum().backward()
+    assert x.grad.tolist() == [1, 1, 0, 1]
+
+
 def test_unique_of_nan_and_zeros():
     x = np.array([np.nan, 0.0, -0.0, np.nan, 1.0, 1.0])
     values, counts = strata.unique(there(x), return_counts=True)

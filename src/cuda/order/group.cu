@@ -24,8 +24,10 @@ extern "C" __global__ void __launch_bounds__(256) group_neighbours(GroupParams p
     const int64_t i = s.first + j * 32, group = before + s.has(j) - 1;
     if (i >= p.n) return;
     if (s.has(j)) reinterpret_cast<int64_t*>(p.first)[group] = i;
-    const int64_t to = p.order ? reinterpret_cast<const int64_t*>(p.order)[i] : i;
-    reinterpret_cast<int64_t*>(p.inverse)[to] = group;
+    if (p.inverse) {
+      const int64_t to = p.order ? reinterpret_cast<const int64_t*>(p.order)[i] : i;
+      reinterpret_cast<int64_t*>(p.inverse)[to] = group;
+    }
     if (i == p.n - 1) *reinterpret_cast<int64_t*>(p.groups) = group + 1;
   });
 }

@@ -66,11 +66,12 @@ struct SelectParams {  // the first k + 1 elements of each line, or only the k-t
   uint64_t origin;  // int64, of the shape of x: what to write instead of the index in the line; 0: the index
 };
 
-struct GroupParams {                // groups of equal neighbours among n elements
-  uint64_t x, begins;               // begins: bool, where groups begin; 0: compare the elements of x
-  uint64_t order;                   // int64: element i is number order[i] of `inverse`; 0: number i
-  uint64_t first, inverse, groups;  // int64: [n], the beginnings of the groups; [n], the group of each; their number
-  uint64_t words, ticket;           // for look-back
+struct GroupParams {       // groups of equal neighbours among n elements
+  uint64_t x, begins;      // begins: bool, where groups begin; 0: compare the elements of x
+  uint64_t order;          // int64: element i is number order[i] of `inverse`; 0: number i
+  uint64_t first, groups;  // int64: [n], the beginnings of the groups; their number
+  uint64_t inverse;        // int64: [n], the group of each element; or 0
+  uint64_t words, ticket;  // for look-back
   int32_t type;
   int64_t n;
 };

@@ -118,9 +118,17 @@ TEST(Select, KthMedianAndModeAgreeWithASort) {
 
 TEST(Unique, CountsAndInverseRebuildTheInput) {
   const Tensor x = random_rows(6, 50, DType::I64, 9, true);
-  const auto [values, inverse, counts] = unique(x);
+  const auto [values, inverse, counts] = unique(x, true, true, true);
   EXPECT_TRUE(all(eq(reshape(index_select(values, 0, reshape(inverse, {-1})), x.shape()), x)).item<bool>());
   EXPECT_EQ(sum(counts).item<int64_t>(), 300);
+}
+
+TEST(Unique, ReturnsOnlyWhatIsWanted) {
+  const Tensor x = random_rows(6, 50, DType::I64, 9, true);
+  const auto [values, inverse, counts] = unique(x);
+  EXPECT_TRUE(all(eq(values, std::get<0>(unique(x, true, true, true)))).item<bool>());
+  EXPECT_EQ(inverse.numel(), 0);
+  EXPECT_EQ(counts.numel(), 0);
 }
 
 }  // namespace
