@@ -288,3 +288,17 @@ def test_channels_last_convolutions_have_the_gradients_of_others(n, c, o, size, 
     for plain, last in zip(*found, strict=True):
         scale = np.abs(plain).max()
         np.testing.assert_allclose(last, plain, rtol=1e-5, atol=(1e-5 if dtype is strata.float32 else 1e-12) * scale)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize(
+    ("shape", "size"), [((2, 3, 5), 7), ((2, 3, 5, 6), (8, 12)), ((1, 2, 9, 4), (3, 1)), ((2, 1, 3, 4, 5), (4, 2, 9))]
+)
+def test_nearest_interpolation_copies(shape, size, dtype, mode):
+    x = strata.randn(*shape).to(getattr(strata, dtype))
+    want = strata.nn.functional.interpolate(x, size, mode=mode)
+    assert strata.equal(strata.nn.functional.interpolate(x.to(DEVICE), size, mode=mode).cpu(), want)
+    strided = x.transpose(0, 1)
+    want = strata.nn.functional.interpolate(strided, size, mode=mode)
+    assert strata.equal(strata.nn.functional.interpolate(x.to(DEVICE).transpose(0, 1), size, mode=mode).cpu(), want)

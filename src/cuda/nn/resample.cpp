@@ -1,6 +1,7 @@
 #include "cuda/nn/resample.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "cuda/common/axes.h"
 #include "cuda/common/tensors.h"
@@ -92,6 +93,33 @@ void mix_along(const Mixture& m, int64_t outer, int64_t inner, const TensorImpl&
   p.out = divisor(static_cast<uint32_t>(m.out));
   p.inner = divisor(static_cast<uint32_t>(inner));
   by_planes(kernels[wide(y)], p, outer, m.out * inner, "interpolate", y.device);
+}
+
+void take_nearest(const Nearest& n, const TensorImpl& x, const TensorImpl& y) {
+  static const Function kernels[] = {{"resample", "nearest_2"}, {"resample", "nearest_4"}, {"resample", "nearest_8"}};
+  if (y.numel == 0) return;
+  NearestParams p{};
+  p.x = address(x);
+  p.y = address(y);
+  const auto width = static_cast<int64_t>(n.index[2].size()), threads = ceil_div(width, kNearestItems);
+  std::vector<int32_t> index(n.index[2]);
+  index.resize(static_cast<size_t>(threads * kNearestItems));
+  for (int d = 0; d < 2; ++d) index.insert(index.end(), n.index[d].begin(), n.index[d].end());
+  const Tensor list = upload(index, y.device);
+  p.index[2] = address(*list);
+  p.index[0] = p.index[2] + static_cast<uint64_t>(threads * kNearestItems) * 4;
+  p.index[1] = p.index[0] + n.index[0].size() * 4;
+  check_size("interpolate", n.in[0] * n.in[1] * n.in[2]);
+  std::copy_n(n.in, 3, p.in);
+  p.width = static_cast<int32_t>(width);
+  p.vectors = width % kNearestItems == 0 && p.y % (kNearestItems * size_of(y.dtype)) == 0;
+  int64_t size = threads;
+  for (int d = 0; d < 2; ++d) {
+    p.out[d] = divisor(static_cast<uint32_t>(n.index[d].size()));
+    size *= static_cast<int64_t>(n.index[d].size());
+  }
+  p.row = divisor(static_cast<uint32_t>(threads));
+  by_planes(kernels[std::countr_zero(size_of(y.dtype)) - 1], p, n.planes, size, "interpolate", y.device);
 }
 
 void grid_sample(const GridSizes& s, const TensorImpl& x, const TensorImpl& grid, const TensorImpl& y) {

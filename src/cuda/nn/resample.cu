@@ -1,7 +1,7 @@
 // Resizing along one dimension, and im2col and col2im for sliding windows.
 //
 // Bound by memory: neighbouring outputs share most of their few inputs, which come from the cache. A thread computes
-// one output; neighbouring threads compute neighbouring ones. The adjoints gather too, so that no two threads add to
+// one output, or four if they are copies; neighbouring threads compute neighbouring ones. The adjoints gather too, so that no two threads add to
 // one element.
 #include "cuda/common/dtypes.cuh"
 #include "cuda/common/index.cuh"
@@ -25,6 +25,32 @@ template <class T> __device__ __forceinline__ void resample(const ResampleParams
     sum += reinterpret_cast<const T*>(p.weight)[k] *
            from[int64_t(reinterpret_cast<const int32_t*>(p.index)[k]) * p.inner.divisor];
   reinterpret_cast<T*>(p.y)[p.first * p.out.divisor * p.inner.divisor + i] = sum;
+}
+
+template <class U> __device__ __forceinline__ void nearest(const NearestParams& p) {
+  struct alignas(sizeof(U) * kNearestItems) Units {
+    U at[kNearestItems];
+  };
+  const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
+  if (i >= p.count) return;
+  uint32_t rest = i;
+  const uint32_t c = split_off(rest, p.row) * kNearestItems, b = split_off(rest, p.out[1]),
+                 a = split_off(rest, p.out[0]);
+  const int64_t plane = p.first + rest;
+  const int64_t row = (plane * p.in[0] + reinterpret_cast<const int32_t*>(p.index[0])[a]) * p.in[1] +
+                      reinterpret_cast<const int32_t*>(p.index[1])[b];
+  const U* const from = reinterpret_cast<const U*>(p.x) + row * p.in[2];
+  const int4 k = *reinterpret_cast<const int4*>(p.index[2] + c * sizeof(int32_t));
+  const Units read{{from[k.x], from[k.y], from[k.z], from[k.w]}};
+  U* const to =
+    reinterpret_cast<U*>(p.y) + ((plane * p.out[0].divisor + a) * p.out[1].divisor + b) * int64_t(p.width) + c;
+  if (p.vectors) {
+    *reinterpret_cast<Units*>(to) = read;
+    return;
+  }
+#pragma unroll
+  for (int j = 0; j < kNearestItems; ++j)
+    if (int(c) + j < p.width) to[j] = read.at[j];
 }
 
 // size: kernel positions, rows and columns of windows.
@@ -68,6 +94,9 @@ template <class T> __device__ __forceinline__ void fold(const WindowParams& p) {
 
 extern "C" __global__ void __launch_bounds__(256) resample_f32(ResampleParams p) { resample<float>(p); }
 extern "C" __global__ void __launch_bounds__(256) resample_f64(ResampleParams p) { resample<double>(p); }
+extern "C" __global__ void __launch_bounds__(256) nearest_2(NearestParams p) { nearest<uint16_t>(p); }
+extern "C" __global__ void __launch_bounds__(256) nearest_4(NearestParams p) { nearest<uint32_t>(p); }
+extern "C" __global__ void __launch_bounds__(256) nearest_8(NearestParams p) { nearest<uint64_t>(p); }
 extern "C" __global__ void __launch_bounds__(256) unfold_f32(WindowParams p) { unfold<float>(p); }
 extern "C" __global__ void __launch_bounds__(256) unfold_f64(WindowParams p) { unfold<double>(p); }
 extern "C" __global__ void __launch_bounds__(256) unfold_i64(WindowParams p) { unfold<int64_t>(p); }

@@ -15,6 +15,14 @@ struct Mixture {
 // y[outer, out, inner] from x[outer, in, inner], both float or both double.
 void mix_along(const Mixture& m, int64_t outer, int64_t inner, const TensorImpl& x, const TensorImpl& y);
 
+// The input at index[d][o] for each output coordinate o of the last three dimensions, of sizes `in`.
+struct Nearest {
+  int64_t planes, in[3];
+  std::vector<int32_t> index[3];
+};
+// x and y are of one dtype, of 2 to 8 bytes.
+void take_nearest(const Nearest& n, const TensorImpl& x, const TensorImpl& y);
+
 struct GridSizes {
   int dims = 2;
   int64_t n, c, in[3], out;  // `out`: positions per image

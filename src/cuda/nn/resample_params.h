@@ -13,6 +13,19 @@ struct ResampleParams {
   int64_t first;   // its first outer index
 };
 
+// y[plane, a, b, c] = x[plane, i(a), j(b), k(c)], for units of any type. A thread copies kNearestItems neighbours.
+struct NearestParams {
+  uint64_t x, y;
+  uint64_t index[3];  // int32_t, per output coordinate; the last one is padded to whole threads
+  int32_t in[3];
+  int32_t width;            // outputs of a row
+  int32_t vectors;          // rows of y are aligned to those of a thread
+  FastDivisor out[2], row;  // coordinates; threads of a row
+  uint32_t count;           // threads of the launch, below 2^31
+  int64_t first;            // its first plane
+};
+constexpr int kNearestItems = 4;
+
 // Samples images [n, c, in…] at positions [n, out…, dims]; coordinates as a volume, the fastest last.
 struct GridParams {
   uint64_t x, grid, y;               // y: [n, c, out…]

@@ -136,6 +136,18 @@ cuda::Mixture mixture_of(const cpu::Taps& t, bool backward) {
   return m;
 }
 
+// The nearest input of each output, in one pass: x and out are contiguous.
+void nearest_on_device(std::span<const cpu::Taps> taps, const TensorImpl& x, const TensorImpl& out) {
+  cuda::Nearest n{.planes = x.numel, .in = {1, 1, 1}, .index = {{0}, {0}, {0}}};
+  for (size_t d = 0; d < taps.size(); ++d) {
+    const size_t at = 3 - taps.size() + d;
+    n.in[at] = taps[d].in;
+    n.planes /= taps[d].in;
+    n.index[at].assign(taps[d].index.begin(), taps[d].index.end());
+  }
+  cuda::take_nearest(n, x, out);
+}
+
 // One dimension after the other, in the order of the CPU kernels.
 template <class V> void resample_on_device(const Call& c) {
   constexpr bool backward = goes_back<V>;
@@ -147,6 +159,13 @@ template <class V> void resample_on_device(const Call& c) {
   if (c.out().numel() == 0) return;
   if (x.numel == 0) return fill_values(*c.out(), 0);
   const auto taps = taps_of(a, in_shape.last(dims), out_size, x.dtype);
+  if (!backward && a.mode().starts_with("nearest")) {
+    const Tensor from = dense(alias(x), x.dtype),
+                 to = c.out()->contiguous ? c.out() : make_tensor(c.out().shape(), x.dtype, x.device);
+    nearest_on_device(taps, *from, *to);
+    if (!c.out()->contiguous) copy_values(*c.out(), *to);
+    return;
+  }
   Tensor now = dense(alias(x), compute_type(x.dtype));
   std::vector<int64_t> shape(x.shape, x.shape + x.ndim);
   for (size_t step = 0; step < dims; ++step) {
