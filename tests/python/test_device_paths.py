@@ -198,3 +198,19 @@ def test_gelu_keeps_its_digits_in_the_lower_tail():
     np.testing.assert_allclose(got, want, rtol=0, atol=2e-6)
     special = wide(F.gelu(strata.tensor([np.inf, -np.inf, np.nan, 0.0, -40.0]).to(strata.float32).to(DEVICE)))
     assert special[0] == np.inf and np.isnan(special[2]) and special[3] == 0 and special[4] == 0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64", "int8", "bool"])
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("sizes", [(3, 2), (8, 16, 24), (1, 0, 5), (4,), (2,) * 8, (2,) * 9, (64, 32)])
+def test_cat_of_parts_of_any_width(sizes, dim, dtype):
+    rng = np.random.default_rng(dim)
+    shapes = [tuple(n if d == dim else k for d, k in enumerate((3, 5, 16))) for n in sizes]
+    parts = [rng.integers(0, 2, s).astype(bool) if dtype == "bool" else rng.integers(-9, 9, s) for s in shapes]
+    there = [strata.tensor(p).to(getattr(strata, dtype)).to(DEVICE) for p in parts]
+    want = np.concatenate(parts, dim)
+    assert strata.cat(there, dim).cpu().to(strata.int64).tolist() == want.astype(np.int64).tolist()
+    swapped = [t.transpose(0, 1).contiguous().transpose(0, 1) for t in there]
+    assert strata.cat([there[0], *swapped[1:]], dim).cpu().to(strata.int64).tolist() == want.astype(np.int64).tolist()
+    out = strata.zeros(want.size + 1, dtype=there[0].dtype, device=DEVICE)[1:].reshape(want.shape)  # not aligned
+    assert strata.cat(there, dim, out=out).cpu().to(strata.int64).tolist() == want.astype(np.int64).tolist()

@@ -1,5 +1,6 @@
 #include "cuda/movement/rows.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "cuda/common/axes.h"
@@ -39,6 +40,36 @@ bool copy_rows(const Walk& w, Device device) {
   }
   stream_of(device).launch(kernels[std::countr_zero(static_cast<uint64_t>(unit)) - 1],
                            {blocks_for(p.total, kThreads * kRowItems)}, {kThreads}, 0, p);
+  return true;
+}
+
+bool join_rows(const TensorImpl& out, int dim, std::span<const TensorImpl* const> parts) {
+  static const Function kernels[] = {
+    {"rows", "join_rows_2"}, {"rows", "join_rows_4"}, {"rows", "join_rows_8"}, {"rows", "join_rows_16"}};
+  if (!out.contiguous || out.numel == 0 || parts.size() > kJoinMost) return false;
+  int64_t rows = 1;
+  for (int d = 0; d < dim; ++d) rows *= out.shape[d];
+  const auto bytes = static_cast<int64_t>(size_of(out.dtype));
+  uint64_t bits = address(out) | 16;
+  for (const TensorImpl* t : parts) {
+    const int64_t width = t->numel / rows * bytes;
+    if (t->dtype != out.dtype || !t->contiguous || (rows > 1 && width < kWorthIt)) return false;
+    bits |= address(*t) | static_cast<uint64_t>(width);
+  }
+  const auto unit = static_cast<int64_t>(bits & -bits);
+  if (unit < 2 || out.numel * bytes / unit > INT32_MAX) return false;
+  JoinParams p{};
+  p.to = address(out);
+  p.pitch = out.numel / rows * bytes / unit;
+  int64_t offset = 0, longest = 0;
+  for (size_t k = 0; k < parts.size(); ++k) {
+    const int64_t total = parts[k]->numel * bytes / unit, width = total / rows;
+    p.source[k] = {address(*parts[k]), static_cast<uint32_t>(total), divisor(static_cast<uint32_t>(width)), offset};
+    offset += width;
+    longest = std::max(longest, total);
+  }
+  const Grid grid{blocks_for(longest, kThreads * kRowItems), static_cast<uint32_t>(parts.size())};
+  stream_of(out.device).launch(kernels[std::countr_zero(static_cast<uint64_t>(unit)) - 1], grid, {kThreads}, 0, p);
   return true;
 }
 

@@ -29,8 +29,29 @@ template <class U> __device__ __forceinline__ void copy_rows(const CopyRowsParam
   for (int j = 0; j < kRowItems; ++j)
     if (first + j * kThreads < p.total) reinterpret_cast<U*>(p.to)[to[j]] = moved[j];
 }
+
+template <class U> __device__ __forceinline__ void join_rows(const JoinParams& p) {
+  const JoinParams::Source& s = p.source[blockIdx.y];
+  const uint32_t first = blockIdx.x * uint32_t(kThreads * kRowItems) + threadIdx.x;
+  if (first >= s.total) return;
+  U moved[kRowItems];
+#pragma unroll
+  for (int j = 0; j < kRowItems; ++j)
+    moved[j] = reinterpret_cast<const U*>(s.from)[min(first + j * kThreads, s.total - 1)];
+#pragma unroll
+  for (int j = 0; j < kRowItems; ++j) {
+    uint32_t row = first + j * kThreads;
+    if (row >= s.total) return;
+    const uint32_t column = split_off(row, s.width);
+    reinterpret_cast<U*>(p.to)[row * p.pitch + s.offset + column] = moved[j];
+  }
+}
 }  // namespace
 
+extern "C" __global__ void __launch_bounds__(256) join_rows_2(JoinParams p) { join_rows<uint16_t>(p); }
+extern "C" __global__ void __launch_bounds__(256) join_rows_4(JoinParams p) { join_rows<uint32_t>(p); }
+extern "C" __global__ void __launch_bounds__(256) join_rows_8(JoinParams p) { join_rows<uint64_t>(p); }
+extern "C" __global__ void __launch_bounds__(256) join_rows_16(JoinParams p) { join_rows<uint4>(p); }
 extern "C" __global__ void __launch_bounds__(256) copy_rows_2(CopyRowsParams p) { copy_rows<uint16_t>(p); }
 extern "C" __global__ void __launch_bounds__(256) copy_rows_4(CopyRowsParams p) { copy_rows<uint32_t>(p); }
 extern "C" __global__ void __launch_bounds__(256) copy_rows_8(CopyRowsParams p) { copy_rows<uint64_t>(p); }

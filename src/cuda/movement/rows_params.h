@@ -15,4 +15,18 @@ struct CopyRowsParams {
   int64_t to_stride[kRowAxes], from_stride[kRowAxes];
 };
 
+// Contiguous tensors [rows][width] side by side in rows of `pitch`; all in units.
+constexpr int kJoinMost = 8;
+struct JoinParams {
+  struct Source {
+    uint64_t from;
+    uint32_t total;  // units, below 2^31
+    FastDivisor width;
+    int64_t offset;  // in a row of the result
+  };
+  uint64_t to;
+  int64_t pitch;
+  Source source[kJoinMost];  // one per y of the grid
+};
+
 }  // namespace strata::cuda

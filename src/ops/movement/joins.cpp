@@ -7,6 +7,7 @@
 #include "autograd/autograd.h"
 #include "cpu/movement/copy.h"
 #include "cpu/reference.h"
+#include "cuda/movement/rows.h"
 #include "ops/geometry.h"
 #include "ops/transfer.h"
 #include "strata/ops/movement/copy.h"
@@ -58,6 +59,12 @@ void run_cat(const Call& c) {
   const args::cat a(c);
   const TensorImpl& out = *c.out();
   const int dim = normalize_dim(a.dim(), out.ndim, "cat");
+  if (out.device.type != DeviceType::Cpu) {
+    std::vector<const TensorImpl*> parts;
+    for (const Tensor& t : a.tensors())
+      if (!skipped(*t) && t.numel() > 0) parts.push_back(t.get());
+    if (cuda::join_rows(out, dim, parts)) return;
+  }
   int64_t start = 0;
   for (const Tensor& t : a.tensors()) {
     if (skipped(*t)) continue;
