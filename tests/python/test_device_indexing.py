@@ -352,3 +352,93 @@ def test_indexing_of_empty_tensors_in_any_dimension(shape):
         device.transpose(0, -1).contiguous()
         assert device.index_select(0, strata.zeros(2, dtype=strata.int64, device=DEVICE)).shape == (2, *shape[1:])
     strata.vgpu.synchronize() if DEVICE == "vgpu" else strata.cuda.synchronize()
+
+
+# --- exact sums --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(("targets", "n"), [(1, 20000), (700, 16384), (3000, 40001)])
+def test_sums_into_a_vector_are_exact(targets, n, dtype):
+    index = RNG.integers(0, targets, n)
+    values = strata.tensor(RNG.standard_normal(n) * 10.0 ** RNG.integers(-6, 3, n)).to(getattr(strata, dtype))
+    table = strata.tensor(RNG.standard_normal(targets)).to(getattr(strata, dtype))
+    got = table.to(DEVICE).scatter_add(0, there(index), values.to(DEVICE)).cpu()
+    want = np.array(table.double().tolist())
+    np.add.at(want, index, np.array(values.double().tolist()))
+    assert got.tolist() == strata.tensor(want).to(strata.float32).to(getattr(strata, dtype)).tolist()
+
+
+@pytest.mark.parametrize(("lines", "size", "length"), [(64, 4096, 4096), (70, 100, 333), (65, 1, 80), (64, 300, 75)])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_sums_into_lines(lines, size, length, dtype):
+    if lines * length > 50000 and dtype != "float32":
+        length = 700
+    index = RNG.integers(0, size, (lines, length))
+    values = strata.tensor(RNG.standard_normal((lines, length))).to(getattr(strata, dtype))
+    table = strata.tensor(RNG.standard_normal((lines + 2, size))).to(getattr(strata, dtype))
+    got = table.to(DEVICE).scatter_add(1, there(index), values.to(DEVICE)).cpu()
+    want = np.array(table.double().tolist())
+    for line in range(lines):
+        np.add.at(want[line], index[line], np.array(values[line].double().tolist()))
+    rtol = 1e-6 if dtype == "float32" else 1e-2
+    np.testing.assert_allclose(np.array(got.double().tolist()), want, rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("shape", [(20000,), (64, 500)])
+def test_sums_of_special_floats(shape):
+    specials = np.array([np.inf, -np.inf, np.nan, 1e38, -3e36, 1e-45, -3e-39, 0.0, -0.0, 1.0, 2.0**-100], np.float32)
+    values = RNG.choice(specials, shape)
+    values[RNG.random(shape) < 0.95] = 2.0**-140  # so that some sums are finite
+    index = RNG.integers(0, 400, shape)
+    table = np.full((*shape[:-1], 400), -0.0, np.float32)
+    got = here(there(table).scatter_add(len(shape) - 1, there(index), there(values)))
+    want = table.astype(np.float64)
+    lines = zip(want.reshape(-1, 400), index.reshape(-1, shape[-1]), values.reshape(-1, shape[-1]), strict=True)
+    for line, at, v in lines:
+        with np.errstate(invalid="ignore"):
+            np.add.at(line, at, v.astype(np.float64))
+    with np.errstate(over="ignore"):
+        want = want.astype(np.float32)
+    assert np.isfinite(want).any() and np.isnan(want).any()
+    np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-40)
+
+
+def test_sums_do_not_lose_small_values_beside_large_ones():
+    values = np.tile(np.array([1e20, 1.0, -1e20, 2.0], np.float32), 8000)
+    got = there(np.zeros(3, np.float32)).scatter_add(0, there(np.zeros(32000, np.int64)), there(values))
+    assert here(got).tolist() == [24000, 0, 0]
+
+
+def test_sums_keep_the_sign_of_untouched_zeros_and_report_bad_indices():
+    table, values = np.full(500, -0.0, np.float32), np.ones(20000, np.float32)
+    got = here(there(table).scatter_add(0, there(np.full(20000, 3)), there(values)))
+    assert np.signbit(got).sum() == 499 and got[3] == 20000
+    for shape, bad in (((20000,), 500), ((64, 500), -1)):
+        index = np.zeros(shape, np.int64)
+        index.reshape(-1)[77] = bad
+        with pytest.raises(IndexError):
+            there(np.zeros((*shape[:-1], 500), np.float32)).scatter_add(
+                len(shape) - 1, there(index), there(np.ones(shape, np.float32))
+            ).cpu()
+
+
+# --- the last of equal indices wins ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [2, 63, 1000])
+def test_few_indices_of_many_rows(n):
+    table, values = np.zeros(100000, np.float32), RNG.standard_normal(n).astype(np.float32)
+    index = RNG.integers(-50000, 50000, n)
+    index[n // 2 :] = index[: n - n // 2]  # each twice
+    got = there(table).index_put_((there(index),), there(values))
+    table[index] = values
+    np.testing.assert_array_equal(here(got), table)
+    grid = np.zeros((300, 400, 3), np.float32)
+    at, rows = (RNG.integers(0, 300, n), RNG.integers(0, 2, n)), RNG.standard_normal((n, 3)).astype(np.float32)
+    got = there(grid).index_put_((there(at[0]), there(at[1])), there(rows))
+    grid[at] = rows
+    np.testing.assert_array_equal(here(got), grid)
+    index[0] = 100000
+    with pytest.raises(IndexError):
+        there(table).index_put_((there(index),), there(values)).cpu()

@@ -153,9 +153,13 @@ void put_rows(const TensorImpl& out, const TensorImpl& values, int first, std::s
   }
   Tensor winners;
   if (!single && p.n > 1) {
-    winners = vector_of(row_count(p), DType::I32, out.device);
+    const int64_t count = row_count(p);
+    p.log_slots = std::bit_width(static_cast<uint64_t>(p.n)) + 1;  // two to four slots per index element
+    const int64_t slots = int64_t{1} << p.log_slots;
+    const bool hashed = 2 * slots < count;  // less memory, which then stays in the cache
+    winners = hashed ? vector_of(slots, DType::I64, out.device) : vector_of(count, DType::I32, out.device);
     fill(*winners, -1);
-    p.winners = address(*winners);
+    (hashed ? p.slots : p.winners) = address(*winners);
     stream.launch(mark, {blocks_for(p.n, kThreads)}, {kThreads}, 0, p);
   }
   stream.launch(put, {blocks_for(p.total, kThreads * kItems)}, {kThreads}, 0, p);

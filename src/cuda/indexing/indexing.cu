@@ -3,28 +3,15 @@
 // Bound by memory: data is read and written once, in units of up to 16 bytes, four of them in flight per thread;
 // neighbouring threads process neighbouring units. If several elements go to one position, the last one wins: either
 // one thread walks over all elements that may collide, or an atomic integer maximum, which does not depend on the order
-// of threads, finds the winners first.
+// of threads, finds the winners first: in an array of all positions or, if these are many more, in a hash table.
 #include "cuda/common/dtypes.cuh"
-#include "cuda/common/fault.cuh"
-#include "cuda/common/index.cuh"
 #include "cuda/common/units.cuh"
-#include "cuda/indexing/indexing_params.h"
+#include "cuda/indexing/targets.cuh"
 
 namespace strata::cuda {
 namespace {
 
 constexpr int kThreads = 256, kItems = 4;
-
-__device__ __forceinline__ int64_t index_at(uint64_t data, int32_t type, int64_t i) {
-  return type == kI64 ? reinterpret_cast<const int64_t*>(data)[i] : reinterpret_cast<const int32_t*>(data)[i];
-}
-// The index counted from the front. An index out of range is reported, becomes 0 and clears `good`.
-__device__ __forceinline__ int64_t in_range(const FaultSink& faults, int64_t i, int64_t size, bool front, bool& good) {
-  if (i >= (front ? 0 : -size) && i < size) return i < 0 ? i + size : i;
-  report(faults, FaultCode::Index, i, size);
-  good = false;
-  return 0;
-}
 
 struct Row {
   int64_t offset, number;
@@ -71,12 +58,45 @@ extern "C" __global__ void __launch_bounds__(256) take_rows(RowsParams p) {
     if (first + j * kThreads < p.total) store_unit(p.block, first + j * kThreads, p.log_unit, moved[j]);
 }
 
+namespace {
+// A hash table with linear probing, of row numbers in the upper half of a slot and index elements in the lower one. Which
+// slot a row gets depends on timing, which index element it has in the end does not.
+constexpr uint64_t kEmptySlot = ~0ull;
+__device__ __forceinline__ uint32_t first_slot(const RowsParams& p, int64_t row) {
+  return uint32_t(row) * 0x9E3779B1u >> (32 - p.log_slots);
+}
+__device__ __forceinline__ void mark_slot(const RowsParams& p, int64_t row, int64_t i) {
+  auto* const slots = reinterpret_cast<unsigned long long*>(p.slots);
+  const uint64_t own = uint64_t(row) << 32 | uint64_t(i);
+  for (uint32_t at = first_slot(p, row);; at = (at + 1) & ((1u << p.log_slots) - 1)) {
+    const uint64_t found = atomicCAS(slots + at, kEmptySlot, own);
+    if (found == kEmptySlot) return;
+    if (found >> 32 != uint64_t(row)) continue;
+    atomicMax(slots + at, own);
+    return;
+  }
+}
+__device__ __forceinline__ uint32_t slot_of(const RowsParams& p, int64_t row) {
+  for (uint32_t at = first_slot(p, row);; at = (at + 1) & ((1u << p.log_slots) - 1)) {
+    const uint64_t found = reinterpret_cast<const uint64_t*>(p.slots)[at];
+    if (found >> 32 == uint64_t(row)) return uint32_t(found);
+  }
+}
+// Whether index element i is the last one of its row.
+__device__ __forceinline__ bool wins(const RowsParams& p, int64_t row, int64_t i) {
+  if (p.winners) return reinterpret_cast<const int32_t*>(p.winners)[row] == i;
+  return !p.slots || slot_of(p, row) == i;
+}
+}  // namespace
+
 // Finds the last index element of each row.
 extern "C" __global__ void __launch_bounds__(256) mark_rows(RowsParams p) {
   const int64_t i = int64_t(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= p.n) return;
   const Row row = row_of(p, i);
-  if (row.good) atomicMax(reinterpret_cast<int32_t*>(p.winners) + row.number, int32_t(i));
+  if (!row.good) return;
+  if (p.slots) mark_slot(p, row.number, i);
+  else atomicMax(reinterpret_cast<int32_t*>(p.winners) + row.number, int32_t(i));
 }
 extern "C" __global__ void __launch_bounds__(256) put_rows(RowsParams p) {
   const int64_t first = int64_t(blockIdx.x) * kThreads * kItems + threadIdx.x;
@@ -86,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(256) put_rows(RowsParams p) {
     if (u >= p.total) continue;
     const Unit3 at = parts_of(p, u);
     const Row row = row_of(p, at.i);
-    if (!row.good || (p.winners && reinterpret_cast<const int32_t*>(p.winners)[row.number] != at.i)) continue;
+    if (!row.good || !wins(p, row.number, at.i)) continue;
     store_unit(p.table, offset_of(p.outer, at.outer) + row.offset + offset_of(p.inner, at.inner), p.log_unit,
                load_unit(p.block, p.single ? 0 : u, p.log_unit));
   }
@@ -143,13 +163,6 @@ extern "C" __global__ void __launch_bounds__(256) gather(AlongParams p) {
     if (first + j * kThreads < p.axes.count) store_unit(p.block, first + j * kThreads, log_unit, moved[j]);
 }
 
-namespace {
-__device__ __forceinline__ int64_t target_of(const AlongParams& p, int64_t e) {  // negative: a bad index
-  bool good = true;
-  const int64_t i = in_range(p.faults, index_at(p.index, p.index_type, e), p.size, true, good);
-  return good ? offset_of(p.axes, e) + i * p.stride : -1;
-}
-}  // namespace
 // Finds the last element that goes to each position of the table, which is contiguous here.
 extern "C" __global__ void __launch_bounds__(256) mark_targets(AlongParams p) {
   const int64_t e = int64_t(blockIdx.x) * kThreads + threadIdx.x;

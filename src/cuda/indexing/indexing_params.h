@@ -14,7 +14,9 @@ struct RowsParams {
     int64_t weight;  // factor of this index in the row number
   };
   uint64_t table, block;
-  uint64_t winners;  // int32, by row number: the last index element that writes to it; 0: all write
+  uint64_t winners;  // int32, by row number: the last index element that writes to it; 0: see slots
+  uint64_t slots;    // the same as a hash table: uint64, all ones at first; 0: all index elements write
+  int32_t log_slots;
   int32_t log_unit, indices, index_type;
   int32_t type;    // of elements, if they are added
   int32_t single;  // the block is one unit for all

@@ -7,6 +7,7 @@
 #include "cuda/indexing/indexing_params.h"
 #include "cuda/movement/dense.h"
 #include "cuda/order/look_back.h"
+#include "cuda/reduce/reduce.h"
 #include "cuda/runtime/stream.h"
 
 namespace strata::cuda {
@@ -31,13 +32,9 @@ void write(const Function& kernel, NonzeroParams& p, Device device) {
 }  // namespace
 
 int64_t count_nonzero(const TensorImpl& t) {
-  static const Function kernel("nonzero", "count_nonzero");
   if (t.numel == 0) return 0;
-  const Tensor x = dense(t), count = make_tensor({}, DType::I64, t.device);
-  fill(*count, 0);
-  NonzeroParams p = plan(*x);
-  p.out = address(*count);
-  stream_of(t.device).launch(kernel, {blocks_for(t.numel, kTile)}, {kThreads}, 0, p);
+  const Tensor count = make_tensor({}, DType::I64, t.device);
+  reduce(Fold::CountNonzero, t, (1u << t.ndim) - 1, t.dtype, *count, {});
   return count.item<int64_t>();
 }
 

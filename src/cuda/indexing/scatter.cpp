@@ -1,9 +1,11 @@
-// Launches the kernels of cuda/indexing/indexing.cu along one dimension (gather, scatter) and of triangle.cu.
+// Launches the kernels of cuda/indexing/indexing.cu along one dimension (gather, scatter), of exact_sums.cu and of
+// triangle.cu.
 #include <array>
 #include <bit>
 
 #include "cuda/common/axes.h"
 #include "cuda/indexing/combine.h"
+#include "cuda/indexing/exact_params.h"
 #include "cuda/indexing/indexing.h"
 #include "cuda/indexing/indexing_params.h"
 #include "cuda/indexing/take.h"
@@ -52,6 +54,34 @@ Tensor covered(const TensorImpl& src, const TensorImpl& index) {
   }
   part->update_contiguous();
   return dense(*part);
+}
+
+// Whether sums are exact additions of integers (exact_sums.cu): if the words of the table are not many more than the
+// values.
+bool adds_exactly(const TensorImpl& table, int64_t values, Scatter how) {
+  constexpr int64_t kWorthIt = 1 << 14, kMostBytes = 256 << 20;
+  return how == Scatter::Add && compute_type(table.dtype) == DType::F32 && values >= kWorthIt && values <= kExactMost &&
+         table.numel <= 4 * values && table.numel * kExactWords * 8 <= kMostBytes;
+}
+void add_exactly(const AlongParams& along, int64_t values, Device device) {
+  static const Function find("exact_sums", "find_ranges"), clear("exact_sums", "clear_ranges"),
+    add("exact_sums", "add_terms"), round("exact_sums", "round_sums");
+  const Tensor words = make_tensor(Shape(std::array{kExactWords * along.table_count}), DType::I64, device),
+               used = make_tensor({}, DType::I32, device);
+  fill(*used, 0);
+  const ExactParams p{along, address(*words), address(*used), values};
+  const Stream stream = stream_of(device);
+  stream.launch(find, {blocks_for(values, kThreads * kExactItems)}, {kThreads}, 0, p);
+  stream.launch(clear, {blocks_for(along.table_count, kThreads * kItems), kExactWords}, {kThreads}, 0, p);
+  stream.launch(add, {blocks_for(along.axes.count, kThreads * kItems)}, {kThreads}, 0, p);
+  stream.launch(round, {blocks_for(along.table_count, kThreads)}, {kThreads}, 0, p);
+}
+
+// Whether a block adds each line in shared memory: there must be enough lines, and of them enough values.
+bool adds_lines(const AlongParams& p, int64_t length, Scatter how, DType dtype) {
+  constexpr int64_t kEnoughLines = 64;
+  return how == Scatter::Add && compute_type(dtype) == DType::F32 && p.stride == 1 && p.size <= kExactLine &&
+         length <= kExactLineMost && 4 * length >= p.size && p.axes.count / length >= kEnoughLines;
 }
 
 void scatter_lines(AlongParams p, int dim, const TensorImpl& out, const TensorImpl& index, const TensorImpl& src,
@@ -136,6 +166,12 @@ void scatter(const TensorImpl& out, int dim, const TensorImpl& index, const Tens
     stream.launch(put, grid, {kThreads}, 0, p);
   } else if (how == Scatter::Add && is_integral(out.dtype, false) && size_of(out.dtype) >= 4) {
     stream.launch(add[size_of(out.dtype) == 8], grid, {kThreads}, 0, p);
+  } else if (!adjacent && adds_lines(p, length, how, out.dtype)) {
+    static const Function add_line("exact_sums", "add_line");
+    p.length = length;
+    stream.launch(add_line, {static_cast<uint32_t>(index.numel / length)}, {512}, 0, p);
+  } else if (adds_exactly(out, index.numel, how)) {
+    add_exactly(p, values.numel(), out.device);
   } else {
     const Tensor keys = numbers(index.numel);
     p.keys = address(*keys);
