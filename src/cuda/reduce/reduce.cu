@@ -25,9 +25,12 @@ template <class T> __device__ T highest() {
   else return T(INFINITY);
 }
 
+// Those of tests also combine words of four small bytes, and the bytes of a word.
 struct Plus {
   template <class T> static __device__ T identity() { return T(0); }
   template <class T> static __device__ T both(T a, T b) { return a + b; }
+  static __device__ uint32_t both_bytes(uint32_t a, uint32_t b) { return a + b; }
+  static __device__ uint32_t over_bytes(uint32_t word) { return word * 0x01010101u >> 24; }
 };
 struct Times {
   template <class T> static __device__ T identity() { return T(1); }
@@ -44,24 +47,33 @@ struct Smaller {
 struct Either {  // for 0 and 1
   template <class T> static __device__ T identity() { return T(0); }
   template <class T> static __device__ T both(T a, T b) { return b > a ? b : a; }
+  static __device__ uint32_t both_bytes(uint32_t a, uint32_t b) { return a | b; }
+  static __device__ uint32_t over_bytes(uint32_t word) { return word != 0; }
 };
 struct Each {
   template <class T> static __device__ T identity() { return T(1); }
   template <class T> static __device__ T both(T a, T b) { return b < a ? b : a; }
+  static __device__ uint32_t both_bytes(uint32_t a, uint32_t b) { return a & b; }
+  static __device__ uint32_t over_bytes(uint32_t word) { return word == 0x01010101u; }
 };
 struct Same {
+  static constexpr bool kTests = false;
   template <class T> static __device__ T map(T v) { return v; }
 };
 struct NanToZero {
+  static constexpr bool kTests = false;
   template <class T> static __device__ T map(T v) { return v == v ? v : T(0); }
 };
 struct Nonzero {
+  static constexpr bool kTests = true;
   template <class T> static __device__ T map(T v) { return v != T(0) ? T(1) : T(0); }
 };
 struct Absolute {
+  static constexpr bool kTests = false;
   template <class T> static __device__ T map(T v) { return v < T(0) ? -v : v; }
 };
 struct Squared {
+  static constexpr bool kTests = false;
   template <class T> static __device__ T map(T v) { return v * v; }
 };
 
@@ -168,14 +180,15 @@ __device__ __forceinline__ typename WideOf<T>::type row_part(const ReduceParams&
     read.load(
       p.x_type, [&](int k) { return at(from + k * step); }, [&](int k) { return kWhole || from + k * step + 8 <= end; },
       gap);
-    T run[8];
+    constexpr int kRuns = sizeof(T) == 8 ? 2 : 8;  // eight of 8 bytes do not fit the registers
+    T run[kRuns];
 #pragma unroll
-    for (int j = 0; j < 8; ++j) run[j] = C::template identity<T>();
+    for (int j = 0; j < kRuns; ++j) run[j] = C::template identity<T>();
     read.each(p.x_type, [&](int k, int j, T v) {
-      if (kWhole || from + k * step + 8 <= end) run[j] = C::both(run[j], M::map(v));
+      if (kWhole || from + k * step + 8 <= end) run[j % kRuns] = C::both(run[j % kRuns], M::map(v));
     });
 #pragma unroll
-    for (int half = 4; half > 0; half /= 2)
+    for (int half = kRuns / 2; half > 0; half /= 2)
 #pragma unroll
       for (int j = 0; j < half; ++j) run[j] = C::both(run[j], run[j + half]);
     total = C::both(total, Wide(run[0]));
@@ -192,6 +205,11 @@ __device__ __forceinline__ typename WideOf<T>::type row_part(const ReduceParams&
         for (int64_t e = end - end % 8; e < end; ++e) total = C::both(total, Wide(M::map(load<T>(at(e), p.x_type))));
   }
   return total;
+}
+
+// A byte of 1 for each byte that is not 0.
+__device__ __forceinline__ uint32_t nonzero_bytes(uint32_t word) {
+  return (((word & 0x7f7f7f7fu) + 0x7f7f7f7fu) | word) >> 7 & 0x01010101u;
 }
 
 // Integers of one byte: 16 in a piece, reduced in 32 bits, which hold the sum of a thread's pieces in flight.
@@ -212,10 +230,17 @@ __device__ __forceinline__ int64_t byte_part(const ReduceParams& p, int64_t base
     for (int k = 0; k < kFlight; ++k) {
       if (i + k * step >= whole) break;
       const uint32_t words[4] = {read[k].x, read[k].y, read[k].z, read[k].w};
-      int run = M::map(value(words[0] & 0xff));
+      if constexpr (M::kTests) {  // four bytes at a time
+        uint32_t tests = nonzero_bytes(words[0]);
 #pragma unroll
-      for (int j = 1; j < 16; ++j) run = C::both(run, M::map(value(words[j / 4] >> j % 4 * 8 & 0xff)));
-      total = C::both(total, int64_t(run));
+        for (int j = 1; j < 4; ++j) tests = C::both_bytes(tests, nonzero_bytes(words[j]));
+        total = C::both(total, int64_t(C::over_bytes(tests)));
+      } else {
+        int run = M::map(value(words[0] & 0xff));
+#pragma unroll
+        for (int j = 1; j < 16; ++j) run = C::both(run, M::map(value(words[j / 4] >> j % 4 * 8 & 0xff)));
+        total = C::both(total, int64_t(run));
+      }
     }
   }
   if (lane == 0 && blockIdx.y == 0)  // less than a piece is left
