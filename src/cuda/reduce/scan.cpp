@@ -20,9 +20,11 @@ constexpr int64_t kLong = 1 << 14;  // minimum length of a line for several bloc
 // The kernels of one kind of scan by compute type.
 struct Kernels {
   explicit Kernels(const std::string& name)
-      : lines{{"scan", name + "_f32"}, {"scan", name + "_f64"}, {"scan", name + "_i64"}},
+      : logs(name == "log_sum"),
+        lines{{"scan", name + "_f32"}, {"scan", name + "_f64"}, {"scan", name + "_i64"}},
         tiles{
           {"scan_tiles", name + "_tile_f32"}, {"scan_tiles", name + "_tile_f64"}, {"scan_tiles", name + "_tile_i64"}} {}
+  bool logs;
   Function lines[3], tiles[3];
 };
 
@@ -38,8 +40,9 @@ bool in_tiles(const Split& s) { return !one_thread_per_line(s) && blocks_of(s) <
 struct Tiles {
   int64_t per_line, groups_per_line, count, groups;
   Tensor words;  // of states, and the ticket
-  Tiles(const Split& s, DType compute, Workspace& workspace)
-      : per_line(ceil_div(s.n, kThreads * kScanVectors * (16 / static_cast<int64_t>(size_of(compute))))),
+  Tiles(const Split& s, DType compute, bool logs, Workspace& workspace)
+      : per_line(ceil_div(
+          s.n, kThreads * (logs ? kLogScanVectors : kScanVectors) * (16 / static_cast<int64_t>(size_of(compute))))),
         groups_per_line(ceil_div(per_line, kScanGroup)),
         count(s.lines() * per_line),
         groups(s.lines() * groups_per_line),
@@ -82,7 +85,7 @@ void launch(const Kernels& kernels, const TensorImpl& x, const Split& s, const T
   p.vectors = p.inner == 1 && (p.lines == 1 || p.n % static_cast<int64_t>(items) == 0) &&
               p.x % (items * size_of(x.dtype)) == 0 && p.out % (items * size_of(out.dtype)) == 0;
   p.warps = warps_per_line(s);
-  if (in_tiles(s)) return launch_tiles(kernels.tiles[type], p, Tiles(s, compute, workspace), out.device);
+  if (in_tiles(s)) return launch_tiles(kernels.tiles[type], p, Tiles(s, compute, kernels.logs, workspace), out.device);
   stream.launch(kernels.lines[type], {blocks_of(s)}, {kThreads}, 0, p);
 }
 
@@ -99,7 +102,8 @@ const char* plan_scan(const ScanCall& s, Plan& plan) {
   dense(s.x, workspace, false);
   const DenseOut to(s.out, workspace);
   if (s.places) places.emplace(*s.places, workspace);
-  if (const Split lines(s.x, s.dim); in_tiles(lines)) const Tiles memory(lines, compute_type(s.out.dtype), workspace);
+  if (const Split lines(s.x, s.dim); in_tiles(lines))
+    const Tiles memory(lines, compute_type(s.out.dtype), kernels_of(s).logs, workspace);
   return nullptr;
 }
 

@@ -17,7 +17,7 @@ template <> struct WideOf<int64_t> { using type = int64_t; };
 template <class T> struct Sums {
   using Element = T;
   using State = typename WideOf<T>::type;
-  static constexpr bool kPlaces = false;
+  static constexpr bool kPlaces = false, kLogs = false;
   static __device__ State none() { return State(0); }
   static __device__ State of(T v, int64_t) { return State(v); }
   static __device__ State both(State a, State b) { return a + b; }
@@ -26,7 +26,7 @@ template <class T> struct Sums {
 template <class T> struct Products {
   using Element = T;
   using State = typename WideOf<T>::type;
-  static constexpr bool kPlaces = false;
+  static constexpr bool kPlaces = false, kLogs = false;
   static __device__ State none() { return State(1); }
   static __device__ State of(T v, int64_t) { return State(v); }
   static __device__ State both(State a, State b) { return a * b; }
@@ -38,7 +38,7 @@ template <class T> struct LogSum {  // log(exp(most) * (1 + rest)): exact also i
 template <class T> struct LogSums {
   using Element = T;
   using State = LogSum<T>;
-  static constexpr bool kPlaces = false;
+  static constexpr bool kPlaces = false, kLogs = true;
   static __device__ State none() { return {T(-INFINITY), T(0)}; }
   static __device__ State of(T v, int64_t) { return {v, T(0)}; }
   static __device__ State both(State a, State b) {
@@ -58,7 +58,7 @@ template <class T> struct Best {
 template <class T, bool kLargest> struct Extremes {  // for equal values the last, and NaN above all
   using Element = T;
   using State = Best<T>;
-  static constexpr bool kPlaces = true;
+  static constexpr bool kPlaces = true, kLogs = false;
   static __device__ State none() { return {T(0), -1}; }
   static __device__ State of(T v, int64_t i) { return {v, i}; }
   static __device__ State both(State a, State b) {

@@ -4,8 +4,10 @@
 
 namespace strata::cuda {
 
-constexpr int kScanGroup = 32, kScanVectors = 8;  // tiles of a group; 16-byte pieces of a thread
-constexpr int kScanStateWords = 4;                // of 32 bits, at most
+constexpr int kScanGroup = 32;  // tiles of a group
+// 16-byte pieces of a thread. Log-sums keep a state per element, as computing them again would cost an exponential.
+constexpr int kScanVectors = 8, kLogScanVectors = 4;
+constexpr int kScanStateWords = 4;  // of 32 bits, at most
 
 // Lines of n elements with stride `inner`: line l begins at l / inner * n * inner + l % inner.
 struct ScanParams {

@@ -91,7 +91,7 @@ __device__ __forceinline__ typename K::State look_back(const ScanParams& p, int6
 template <class K> __device__ __forceinline__ void scan_tile(const ScanParams& p) {
   using T = typename K::Element;
   using State = typename K::State;
-  constexpr int kItems = 16 / sizeof(T), kPiece = 32 * kItems;
+  constexpr int kItems = 16 / sizeof(T), kPiece = 32 * kItems, kVectors = K::kLogs ? kLogScanVectors : kScanVectors;
   __shared__ State of_warps[kScanWarps], carried;
   __shared__ uint32_t ticket;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -99,15 +99,19 @@ template <class K> __device__ __forceinline__ void scan_tile(const ScanParams& p
   __syncthreads();
   const int64_t line = ticket / p.tiles, tile = ticket % p.tiles;
   const int64_t base = line / p.inner * p.n * p.inner + line % p.inner;
-  const int64_t first = (tile * kScanWarps + warp) * kScanVectors * kPiece + lane * kItems;
-  T x[kScanVectors][kItems];  // states of all elements would need twice the registers
-  State before[kScanVectors], run = K::none();
+  const int64_t first = (tile * kScanWarps + warp) * kVectors * kPiece + lane * kItems;
+  T x[kVectors][kItems];  // states of all elements would need twice the registers
+  State kept[K::kLogs ? kVectors : 1][kItems], before[kVectors], run = K::none();
 #pragma unroll
-  for (int v = 0; v < kScanVectors; ++v) load_items<T>(p, base, first + v * kPiece, p.n, x[v]);
+  for (int v = 0; v < kVectors; ++v) load_items<T>(p, base, first + v * kPiece, p.n, x[v]);
 #pragma unroll
-  for (int v = 0; v < kScanVectors; ++v) {
+  for (int v = 0; v < kVectors; ++v) {
     State s[kItems];
     scan_items<K>(x[v], first + v * kPiece, s);
+    if constexpr (K::kLogs) {
+#pragma unroll
+      for (int j = 0; j < kItems; ++j) kept[v][j] = s[j];
+    }
     const State sum = warp_scan<K>(s[kItems - 1]), below = from_below(sum, 1);
     before[v] = lane == 0 ? run : K::both(run, below);
     run = K::both(run, from_lane(sum, 31));
@@ -125,10 +129,15 @@ template <class K> __device__ __forceinline__ void scan_tile(const ScanParams& p
   State lead = carried;
   for (int w = 0; w < warp; ++w) lead = K::both(lead, of_warps[w]);
 #pragma unroll
-  for (int v = 0; v < kScanVectors; ++v) {
-    State s[kItems];
-    scan_items<K>(x[v], first + v * kPiece, s);
-    put_states<K>(p, base, first + v * kPiece, p.n, K::both(lead, before[v]), s);
+  for (int v = 0; v < kVectors; ++v) {
+    const State own = K::both(lead, before[v]);
+    if constexpr (K::kLogs) {
+      put_states<K>(p, base, first + v * kPiece, p.n, own, kept[v]);
+    } else {
+      State s[kItems];
+      scan_items<K>(x[v], first + v * kPiece, s);
+      put_states<K>(p, base, first + v * kPiece, p.n, own, s);
+    }
   }
 }
 }  // namespace
