@@ -17,6 +17,7 @@ struct ExactParams {
   uint64_t words;     // 64 bits each, [kExactWords][elements of the table]
   uint64_t used;      // uint32, a bit per range; 0 at first
   int64_t values;     // elements of the block
+  int32_t vectors;    // it can be read in vectors (load_common)
 };
 
 }  // namespace strata::cuda

@@ -61,13 +61,36 @@ extern "C" __global__ void __launch_bounds__(256) find_ranges(ExactParams p) {
   __shared__ uint32_t of_block;
   if (threadIdx.x == 0) of_block = 0;
   __syncthreads();
-  uint32_t found = 0;
-  const int64_t first = int64_t(blockIdx.x) * kThreads * kExactItems + threadIdx.x;
-#pragma unroll 8
-  for (int j = 0; j < kExactItems; ++j) {
-    const int64_t e = first + j * kThreads;
-    const float v = e < p.values ? value_of(p, e) : 0.f;
-    if (v != 0) found |= 1u << term_of(v).range;  // zeros are not added
+  uint32_t least = 254, most = 0;  // exponents of the finite floats
+  bool special = false;
+  const auto meet = [&](float v) {
+    const uint32_t bits = __float_as_uint(v) & 0x7fffffffu, exponent = bits >> 23;
+    special |= exponent == 255;
+    if (bits == 0 || exponent == 255) return;  // zeros are not added
+    least = min(least, exponent);
+    most = max(most, exponent + 1);  // 0: there was none
+  };
+  const int64_t begin = int64_t(blockIdx.x) * kThreads * kExactItems;
+  if (p.vectors && begin + kThreads * kExactItems <= p.values) {
+    constexpr int kVectors = kExactItems / 4;
+    float v[kVectors][4];
+#pragma unroll
+    for (int j = 0; j < kVectors; ++j)
+      load_common<float>(element(p.along.block, p.along.type, begin + (j * kThreads + threadIdx.x) * 4), p.along.type,
+                         v[j]);
+#pragma unroll
+    for (int j = 0; j < kVectors; ++j)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) meet(v[j][i]);
+  } else {
+    for (int64_t e = begin + threadIdx.x; e < min(begin + kThreads * kExactItems, p.values); e += kThreads)
+      meet(value_of(p, e));
+  }
+  __syncwarp();
+  uint32_t found = special ? 1u << kExactRanges : 0;
+  if (most) {  // all ranges between the first and the last one
+    const uint32_t first = (max(least, 1u) - 1) / kExactRange, last = (max(most - 1, 1u) - 1) / kExactRange;
+    found |= (2u << last) - (1u << first);
   }
 #pragma unroll
   for (int by = 16; by > 0; by /= 2) found |= __shfl_xor_sync(kAllLanes, found, by);

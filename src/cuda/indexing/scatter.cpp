@@ -69,7 +69,8 @@ void add_exactly(const AlongParams& along, int64_t values, Device device) {
   const Tensor words = make_tensor(Shape(std::array{kExactWords * along.table_count}), DType::I64, device),
                used = make_tensor({}, DType::I32, device);
   fill(*used, 0);
-  const ExactParams p{along, address(*words), address(*used), values};
+  const bool vectors = along.block % 16 == 0 && reads_in_pieces(static_cast<DType>(along.type), false);
+  const ExactParams p{along, address(*words), address(*used), values, vectors};
   const Stream stream = stream_of(device);
   stream.launch(find, {blocks_for(values, kThreads * kExactItems)}, {kThreads}, 0, p);
   stream.launch(clear, {blocks_for(along.table_count, kThreads * kItems), kExactWords}, {kThreads}, 0, p);
