@@ -1,6 +1,8 @@
 // Launches the kernels of cuda/nn/max_pool.cu and max_pool_last.cu.
 #include "cuda/nn/max_pool.h"
 
+#include <cstdlib>
+
 #include "base/error.h"
 #include "cuda/common/axes.h"
 #include "cuda/common/tensors.h"
@@ -17,6 +19,12 @@ bool in_eights(const TensorImpl& t, int64_t alignment) {
   for (int d : {0, 2, 3})
     if (t.shape[d] > 1 && t.strides[d] % 8 != 0) return false;
   return true;
+}
+// Whether its offsets fit 32 bits.
+bool is_short(const TensorImpl& t) {
+  int64_t reach = 0;
+  for (int d = 0; d < t.ndim; ++d) reach += t.shape[d] * std::abs(t.strides[d]);
+  return reach <= INT32_MAX;
 }
 }  // namespace
 
@@ -82,12 +90,15 @@ void max_pool(PoolMode mode, const MaxPoolWindow& s, const TensorImpl& big, cons
   }
   p.pairs = apart && p.stride[1] == 2 && p.padding[0] == 0 && p.padding[1] == 0 && p.in[1] % 2 == 0 && p.big % 8 == 0 &&
             p.big_stride[3] == 1 && p.big_stride[2] % 2 == 0 && p.big_stride[1] % 2 == 0 && p.big_stride[0] % 2 == 0;
-  static const Function plain_forward{"max_pool", "forward_plain"}, plain_backward{"max_pool", "backward_plain"};
+  // [is_16_bit]: forward, backward, backward of windows that do not overlap
+  static const Function common[2][3] = {
+    {{"max_pool", "forward_plain"}, {"max_pool", "backward_plain"}, {"max_pool", "backward_apart_plain"}},
+    {{"max_pool", "forward_narrow"}, {"max_pool", "backward_narrow"}, {"max_pool", "backward_apart_narrow"}}};
   const Function* kernel = &kernels[apart ? 3 : static_cast<int>(mode)][kernel_index(out.dtype)];
-  if (is_plain(big) && is_plain(small)) {
-    if (mode == PoolMode::Forward) kernel = &plain_forward;
-    if (apart) kernel = &plain_backward;
-  }
+  const bool narrow = size_of(big.dtype) == 2,
+             common_type = big.dtype == small.dtype && reads_in_pieces(big.dtype, false);
+  if (mode != PoolMode::Gather && common_type && is_short(big) && is_short(small) && (!codes || is_short(*codes)))
+    kernel = &common[narrow][apart ? 2 : static_cast<int>(mode)];
   stream_of(out.device).launch(*kernel, {static_cast<uint32_t>((p.count + kThreads - 1) / kThreads)}, {kThreads}, 0, p);
 }
 

@@ -24,22 +24,28 @@ __device__ __forceinline__ int64_t offset(const int64_t (&stride)[4], const Plac
   return p.n * stride[0] + p.c * stride[1] + y * stride[2] + x * stride[3];
 }
 
-// kPlain: big and small are of type T, and their offsets fit 32 bits.
-template <bool kPlain> struct OffsetOf { using type = int64_t; };
-template <> struct OffsetOf<true> { using type = int32_t; };
-template <class T, bool kPlain>
-__device__ __forceinline__ T get(uint64_t data, int32_t type, typename OffsetOf<kPlain>::type i) {
-  if constexpr (kPlain) return reinterpret_cast<const T*>(data)[i];
-  else return load<T>(element(data, type, i), type);
+// Plain: big and small are of type T, Narrow: of a 16-bit type; in both cases, their offsets fit 32 bits.
+enum class Layout { Any, Plain, Narrow };
+template <Layout kLayout> struct OffsetOf { using type = int32_t; };
+template <> struct OffsetOf<Layout::Any> { using type = int64_t; };
+template <class T, Layout kLayout>
+__device__ __forceinline__ T get(uint64_t data, int32_t type, typename OffsetOf<kLayout>::type i) {
+  if constexpr (kLayout == Layout::Plain) return reinterpret_cast<const T*>(data)[i];
+  else if constexpr (kLayout == Layout::Any) return load<T>(element(data, type, i), type);
+  else {
+    const uint16_t bits = reinterpret_cast<const uint16_t*>(data)[i];
+    return type == kBF16 ? bf16_to_float(bits) : half_to_float(bits);
+  }
 }
-template <class T, bool kPlain>
-__device__ __forceinline__ void put(uint64_t data, int32_t type, typename OffsetOf<kPlain>::type i, T v) {
-  if constexpr (kPlain) reinterpret_cast<T*>(data)[i] = v;
-  else store<T>(const_cast<void*>(element(data, type, i)), type, v);
+template <class T, Layout kLayout>
+__device__ __forceinline__ void put(uint64_t data, int32_t type, typename OffsetOf<kLayout>::type i, T v) {
+  if constexpr (kLayout == Layout::Plain) reinterpret_cast<T*>(data)[i] = v;
+  else if constexpr (kLayout == Layout::Any) store<T>(const_cast<void*>(element(data, type, i)), type, v);
+  else reinterpret_cast<uint16_t*>(data)[i] = type == kBF16 ? float_to_bf16(v) : float_to_half(v);
 }
 
-template <class T, bool kPlain = false> __device__ __forceinline__ void forward(const MaxPoolParams& p) {
-  using Offset = typename OffsetOf<kPlain>::type;
+template <class T, Layout kLayout = Layout::Any> __device__ __forceinline__ void forward(const MaxPoolParams& p) {
+  using Offset = typename OffsetOf<kLayout>::type;
   const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= p.count) return;
   const Place at = place_of(uint32_t(i), p.out_div, p.channels);
@@ -53,35 +59,41 @@ template <class T, bool kPlain = false> __device__ __forceinline__ void forward(
     for (int kx = 0; kx < p.kernel[1]; ++kx) {
       const int32_t x = at.x * p.stride[1] - p.padding[1] + kx * p.dilation[1];
       if (x < 0 || x >= p.in[1]) continue;
-      const T v = get<T, kPlain>(p.big, p.big_type, base + y * step_y + x * step_x);
+      const T v = get<T, kLayout>(p.big, p.big_type, base + y * step_y + x * step_x);
       if (code < 0 || v > best || (v != v && best == best)) {
         best = v;
         code = ky * p.kernel[1] + kx;
       }
     }
   }
-  put<T, kPlain>(p.small, p.small_type, Offset(offset(p.small_stride, at, at.y, at.x)), best);
+  put<T, kLayout>(p.small, p.small_type, Offset(offset(p.small_stride, at, at.y, at.x)), best);
   if (p.codes) reinterpret_cast<uint8_t*>(p.codes)[offset(p.code_stride, at, at.y, at.x)] = uint8_t(code);
 }
 
-template <class T> __device__ __forceinline__ void backward(const MaxPoolParams& p) {
+template <class T, Layout kLayout = Layout::Any> __device__ __forceinline__ void backward(const MaxPoolParams& p) {
+  using Offset = typename OffsetOf<kLayout>::type;
   const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= p.count) return;
   const Place at = place_of(uint32_t(i), p.in_div, p.channels);
+  const auto plane = Offset(at.n * p.small_stride[0] + at.c * p.small_stride[1]),
+             codes = Offset(at.n * p.code_stride[0] + at.c * p.code_stride[1]);
+  const auto small_y = Offset(p.small_stride[2]), small_x = Offset(p.small_stride[3]),
+             code_y = Offset(p.code_stride[2]), code_x = Offset(p.code_stride[3]);
   T sum = T(0);
   each_window(p, 0, at.y, [&](int ky, int y) {
     each_window(p, 1, at.x, [&](int kx, int x) {
-      const int code = reinterpret_cast<const uint8_t*>(p.codes)[offset(p.code_stride, at, y, x)];
+      const int code = reinterpret_cast<const uint8_t*>(p.codes)[codes + y * code_y + x * code_x];
       if (code == ky * p.kernel[1] + kx)
-        sum += load<T>(element(p.small, p.small_type, offset(p.small_stride, at, y, x)), p.small_type);
+        sum += get<T, kLayout>(p.small, p.small_type, plane + y * small_y + x * small_x);
     });
   });
-  store<T>(const_cast<void*>(element(p.big, p.big_type, offset(p.big_stride, at, at.y, at.x))), p.big_type, sum);
+  put<T, kLayout>(p.big, p.big_type, Offset(offset(p.big_stride, at, at.y, at.x)), sum);
 }
 
 // The same if windows do not overlap: a thread writes all elements of the cell that holds its window.
-template <class T, bool kPlain = false> __device__ __forceinline__ void backward_apart(const MaxPoolParams& p) {
-  using Offset = typename OffsetOf<kPlain>::type;
+template <class T, Layout kLayout = Layout::Any>
+__device__ __forceinline__ void backward_apart(const MaxPoolParams& p) {
+  using Offset = typename OffsetOf<kLayout>::type;
   const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= p.count) return;
   const Place at = place_of(uint32_t(i), p.cells, p.channels);
@@ -89,12 +101,12 @@ template <class T, bool kPlain = false> __device__ __forceinline__ void backward
   T grad = T(0);
   if (at.y < p.out[0] && at.x < p.out[1]) {
     code = reinterpret_cast<const uint8_t*>(p.codes)[offset(p.code_stride, at, at.y, at.x)];
-    grad = get<T, kPlain>(p.small, p.small_type, Offset(offset(p.small_stride, at, at.y, at.x)));
+    grad = get<T, kLayout>(p.small, p.small_type, Offset(offset(p.small_stride, at, at.y, at.x)));
   }
   const int32_t y0 = at.y * p.stride[0] - p.padding[0], x0 = at.x * p.stride[1] - p.padding[1];
   const auto base = Offset(at.n * p.big_stride[0] + at.c * p.big_stride[1]);
   const auto step_y = Offset(p.big_stride[2]), step_x = Offset(p.big_stride[3]);
-  if constexpr (kPlain) {
+  if constexpr (kLayout == Layout::Plain) {
     if (p.pairs) {  // a cell is two elements wide: whole sectors are written
       for (int ky = 0; ky < p.stride[0]; ++ky) {
         if (y0 + ky >= p.in[0]) break;
@@ -112,7 +124,7 @@ template <class T, bool kPlain = false> __device__ __forceinline__ void backward
       const int32_t x = x0 + kx;
       if (x < 0 || x >= p.in[1]) continue;
       const bool here = ky < p.kernel[0] && kx < p.kernel[1] && code == ky * p.kernel[1] + kx;
-      put<T, kPlain>(p.big, p.big_type, base + y * step_y + x * step_x, here ? grad : T(0));
+      put<T, kLayout>(p.big, p.big_type, base + y * step_y + x * step_x, here ? grad : T(0));
     }
   }
 }
@@ -136,9 +148,19 @@ template <class T> __device__ __forceinline__ void gather(const MaxPoolParams& p
   extern "C" __global__ void __launch_bounds__(256) backward_##suffix(MaxPoolParams p) { backward<T>(p); }             \
   extern "C" __global__ void __launch_bounds__(256) backward_apart_##suffix(MaxPoolParams p) { backward_apart<T>(p); } \
   extern "C" __global__ void __launch_bounds__(256) gather_##suffix(MaxPoolParams p) { gather<T>(p); }
-// Float only: the common case.
-extern "C" __global__ void __launch_bounds__(256) forward_plain(MaxPoolParams p) { forward<float, true>(p); }
-extern "C" __global__ void __launch_bounds__(256) backward_plain(MaxPoolParams p) { backward_apart<float, true>(p); }
+// Float and 16-bit types only: the common cases.
+extern "C" __global__ void __launch_bounds__(256) forward_plain(MaxPoolParams p) { forward<float, Layout::Plain>(p); }
+extern "C" __global__ void __launch_bounds__(256) forward_narrow(MaxPoolParams p) { forward<float, Layout::Narrow>(p); }
+extern "C" __global__ void __launch_bounds__(256) backward_plain(MaxPoolParams p) { backward<float, Layout::Plain>(p); }
+extern "C" __global__ void __launch_bounds__(256) backward_narrow(MaxPoolParams p) {
+  backward<float, Layout::Narrow>(p);
+}
+extern "C" __global__ void __launch_bounds__(256) backward_apart_plain(MaxPoolParams p) {
+  backward_apart<float, Layout::Plain>(p);
+}
+extern "C" __global__ void __launch_bounds__(256) backward_apart_narrow(MaxPoolParams p) {
+  backward_apart<float, Layout::Narrow>(p);
+}
 
 STRATA_MAX_POOL(f32, float)
 STRATA_MAX_POOL(f64, double)
