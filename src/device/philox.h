@@ -16,14 +16,22 @@ struct PhiloxBlock {
   uint32_t word[4];
 };
 
+// The upper half of a product. A device compiler would compute the product of widened numbers with 64-bit operations.
+STRATA_PHILOX_FN uint32_t upper_product(uint32_t a, uint32_t b) {
+#ifdef __CUDA_ARCH__
+  return __umulhi(a, b);
+#else
+  return static_cast<uint32_t>(static_cast<uint64_t>(a) * b >> 32);
+#endif
+}
+
 STRATA_PHILOX_FN PhiloxBlock philox(uint64_t seed, uint64_t counter) {
   uint32_t c0 = static_cast<uint32_t>(counter), c1 = static_cast<uint32_t>(counter >> 32), c2 = 0, c3 = 0;
   uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
   for (int round = 0; round < 10; ++round) {
-    const uint64_t p0 = static_cast<uint64_t>(0xD2511F53u) * c0, p1 = static_cast<uint64_t>(0xCD9E8D57u) * c2;
-    const uint32_t n0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0, n2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ k1;
-    c1 = static_cast<uint32_t>(p1);
-    c3 = static_cast<uint32_t>(p0);
+    const uint32_t n0 = upper_product(0xCD9E8D57u, c2) ^ c1 ^ k0, n2 = upper_product(0xD2511F53u, c0) ^ c3 ^ k1;
+    c1 = 0xCD9E8D57u * c2;
+    c3 = 0xD2511F53u * c0;
     c0 = n0;
     c2 = n2;
     k0 += 0x9E3779B9u;
