@@ -159,25 +159,17 @@ def broadcast_shapes(*shapes):
     return _C.Size(reversed(out))
 
 
-_FLOATS = {  # bits, exponent bits, mantissa bits, largest value
-    "float64": (64, 11, 52, 1.7976931348623157e308),
-    "float32": (32, 8, 23, 3.4028234663852886e38),
-    "float16": (16, 5, 10, 65504.0),
-    "bfloat16": (16, 8, 7, 3.3895313892515355e38),
-    "float8_e4m3fn": (8, 4, 3, 448.0),
-    "float8_e5m2": (8, 5, 2, 57344.0),
-}
-
-
 class finfo:
     """The limits of a floating dtype."""
 
     def __init__(self, dtype=None):
         dtype = dtype or _C.get_default_dtype()
         self.dtype = str(dtype).split(".")[-1]
-        if self.dtype not in _FLOATS:
+        if not dtype.is_floating_point:
             raise TypeError(f"finfo() needs a floating-point dtype, got {dtype}; use iinfo()")
-        self.bits, exponent, mantissa, self.max = _FLOATS[self.dtype]
+        self.bits = dtype.itemsize * 8
+        digits, self.max = dtype._limits
+        mantissa, exponent = digits - 1, self.bits - digits
         self.min, self.eps = -self.max, 2.0**-mantissa
         self.tiny = self.smallest_normal = math.ldexp(1.0, 2 - 2 ** (exponent - 1))
         self.resolution = 10.0 ** -math.floor(mantissa * math.log10(2))

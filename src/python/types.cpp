@@ -22,10 +22,15 @@ PyObject* dtype_floating(PyObject* o, void*) { return PyBool_FromLong(is_floatin
 PyObject* dtype_complex(PyObject*, void*) { Py_RETURN_FALSE; }
 PyObject* dtype_signed(PyObject* o, void*) { return PyBool_FromLong(is_signed(dtype_at(o))); }
 PyObject* dtype_itemsize(PyObject* o, void*) { return PyLong_FromSize_t(size_of(dtype_at(o))); }
+PyObject* dtype_limits(PyObject* o, void*) {
+  const DTypeInfo& info = info_of(dtype_at(o));
+  return Py_BuildValue("(id)", info.digits, info.largest);
+}
 PyGetSetDef dtype_properties[] = {{"is_floating_point", dtype_floating, nullptr, nullptr, nullptr},
                                   {"is_complex", dtype_complex, nullptr, nullptr, nullptr},
                                   {"is_signed", dtype_signed, nullptr, nullptr, nullptr},
                                   {"itemsize", dtype_itemsize, nullptr, nullptr, nullptr},
+                                  {"_limits", dtype_limits, nullptr, "(digits, largest) of tensor/dtypes.inc", nullptr},
                                   {}};
 PyMethodDef dtype_methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS, nullptr}, {}};
 

@@ -34,6 +34,7 @@ enum class DTypeKind : uint8_t { Bool, Unsigned, Signed, Float8, Float };
 struct DTypeInfo {
   uint8_t size;  // bytes of an element
   const char* name;
+  const char* title;
   DTypeKind kind;
   int digits;
   double largest;
@@ -41,8 +42,8 @@ struct DTypeInfo {
   const char* file_name;
 };
 constexpr DTypeInfo kDTypes[] = {
-#define STRATA_DTYPE(id, type, name, kind, digits, largest, format, file_name) \
-  {sizeof(type), name, DTypeKind::kind, digits, largest, format, file_name},
+#define STRATA_DTYPE(id, type, name, title, kind, digits, largest, format, file_name) \
+  {sizeof(type), name, title, DTypeKind::kind, digits, largest, format, file_name},
 #include "tensor/dtypes.inc"
 };
 constexpr int kDTypeCount = static_cast<int>(std::size(kDTypes));

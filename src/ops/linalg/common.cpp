@@ -7,9 +7,9 @@ namespace strata {
 
 void check_float(const TensorImpl& a, const char* op) {
   STRATA_CHECK(is_floating(a.dtype), Runtime, "{}: Expected a floating point or complex tensor as input. Got {}", op,
-               long_name(a.dtype));
+               info_of(a.dtype).title);
   STRATA_CHECK(a.dtype == DType::F32 || a.dtype == DType::F64, Runtime,
-               "{}: Low precision dtypes not supported. Got {}", op, long_name(a.dtype));
+               "{}: Low precision dtypes not supported. Got {}", op, info_of(a.dtype).title);
 }
 void check_matrix(const TensorImpl& a, const char* op) {
   STRATA_CHECK(a.ndim >= 2, Runtime, "{}: The input tensor A must have at least 2 dimensions, got shape {}", op,

@@ -17,10 +17,10 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 
 DType norm_dtype(const TensorImpl& x, const Value& dtype, const char* op) {
   STRATA_CHECK(is_floating(x.dtype), Runtime, "{}: Expected a floating point or complex tensor as input. Got {}", op,
-               long_name(x.dtype));
+               info_of(x.dtype).title);
   if (!dtype) return x.dtype;
   STRATA_CHECK(is_floating(dtype.dtype()), Runtime, "{}: dtype should be floating point, but got {}", op,
-               long_name(dtype.dtype()));
+               info_of(dtype.dtype()).title);
   return dtype.dtype();
 }
 

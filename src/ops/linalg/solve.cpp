@@ -66,7 +66,7 @@ std::tuple<Tensor, Tensor> solve_any(const Tensor& A, const Tensor& B, bool left
   check_square(*A, op);
   STRATA_CHECK(B.dtype() == A.dtype(), Runtime,
                "{}: Expected A and B to have the same dtype, but found A of type {} and B of type {} instead", op,
-               long_name(A.dtype()), long_name(B.dtype()));
+               info_of(A.dtype()).title, info_of(B.dtype()).title);
   STRATA_CHECK(B.dim() >= 1, Runtime, "{}: B must have at least one dimension", op);
   const bool vector = is_vector_rhs(A, B);
   STRATA_CHECK(left || !vector, Runtime,

@@ -101,7 +101,7 @@ Tensor search(const Tensor& sequence, const Tensor& values, bool out_int32, bool
                  "{}: boundaries and sorter must have the same size, but got boundaries tensor {} and sorter tensor {}",
                  op, to_string(sequence.shape()), to_string(sorter.shape()));
     STRATA_CHECK(sorter.dtype() == DType::I64, Runtime, "{}: sorter must be a tensor of long dtype but got dtype {}",
-                 op, long_name(sorter.dtype()));
+                 op, info_of(sorter.dtype()).title);
     const bool inside = sorter.numel() == 0 || sorter.is_meta() ||
                         (amin(sorter).item<int64_t>() >= 0 && amax(sorter).item<int64_t>() < sequence.size(-1));
     STRATA_CHECK(inside, Runtime, "{}: sorter index out of range: it must be a permutation of 0 to {}", op,

@@ -56,12 +56,4 @@ Tensor expand_reduced(const Tensor& t, Shape input, uint32_t reduced, bool keepd
   return expand(with_kept_dims(t, input, reduced, keepdim), input);
 }
 
-const char* long_name(DType t) {
-  constexpr const char* names[] = {"Bool",        "Byte",   "Char",     "Short",  "Int",
-                                   "Long",        "UInt16", "UInt32",   "UInt64", "Float8_e4m3fn",
-                                   "Float8_e5m2", "Half",   "BFloat16", "Float",  "Double"};
-  static_assert(std::size(names) == kDTypeCount);
-  return names[static_cast<int>(t)];
-}
-
 }  // namespace strata

@@ -29,8 +29,6 @@ STRATA_API Tensor scatter_into_zeros(const TensorImpl& like, int64_t dim, const 
 // For ops that select one element per row: args (input, dim, …), results (values, indices).
 STRATA_API Tensor grad_of_selection(const GradContext& c, const Tensor& g, bool keepdim);
 
-STRATA_API const char* long_name(DType t);  // "Long", "Float": how PyTorch's messages spell dtypes
-
 // The dtype of the arithmetic, for an op's dtype argument.
 inline DType sum_dtype(const TensorImpl& x, const Value& dtype) {
   return dtype ? dtype.dtype() : is_integral(x.dtype) ? DType::I64 : x.dtype;

@@ -32,11 +32,11 @@ template <class V> void infer_mean(const Call& c) {
     STRATA_CHECK(
       a.dtype(), NotImplemented,
       "{}: could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}",
-      c.op.name, long_name(x.dtype));
+      c.op.name, info_of(x.dtype).title);
     fail(ErrorKind::NotImplemented,
          fmt::format(
            "{}: could not infer output dtype. Optional dtype must be either a floating point or complex dtype. Got: {}",
-           c.op.name, long_name(result)));
+           c.op.name, info_of(result).title));
   }
   const Where w = where(a);
   set_reduced_shape(*c.out(), x, w.reduced, w.keepdim);
