@@ -46,6 +46,14 @@ else()
   target_compile_options(strata_flags INTERFACE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)  # ccache does it by itself
 endif()
 
+# Precompiled headers save a fifth of a build from nothing. Not with ccache: it shares results between checkouts, which
+# precompiled headers, full of absolute paths, would prevent.
+set(precompile OFF)
+if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(precompile ON)
+endif()
+option(STRATA_PRECOMPILE "Precompile the headers that most files of a layer include" ${precompile})
+
 # Use the fastest available linker. Sanitizers keep the default one.
 if(NOT STRATA_SANITIZE)
   include(CheckLinkerFlag)

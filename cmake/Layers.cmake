@@ -10,10 +10,17 @@ function(strata_sources variable folder)
   set(${variable} ${files} PARENT_SCOPE)
 endfunction()
 
+# strata_precompile(<target> <header>...): each header as <path>.
+function(strata_precompile target)
+  if(STRATA_PRECOMPILE AND ARGN)
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+  endif()
+endfunction()
+
 # An object library strata_<layer> that becomes part of libstrata. A layer without sources has no target.
 # Object libraries, not archives: records register themselves, and the linker would drop them from an archive.
 function(strata_add_layer layer)
-  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SKIP;EXTRA;OPTIONS")
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SKIP;EXTRA;OPTIONS;PRECOMPILE")
   strata_sources(files ${layer} ${ARG_SKIP})
   list(APPEND files ${ARG_EXTRA})
   if(NOT files)
@@ -25,6 +32,7 @@ function(strata_add_layer layer)
   target_link_libraries(strata_${layer} PRIVATE
     strata_flags $<BUILD_INTERFACE:strata_fmt> strata_hwy nlohmann_json::nlohmann_json Threads::Threads ZLIB::ZLIB)
   strata_needs_generated(strata_${layer})
+  strata_precompile(strata_${layer} ${ARG_PRECOMPILE})
   set_property(GLOBAL APPEND PROPERTY STRATA_LAYER_TARGETS strata_${layer})
 endfunction()
 
