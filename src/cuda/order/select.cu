@@ -13,24 +13,28 @@ namespace {
 constexpr int kThreads = 256, kWarps = 8, kDigits = 256, kAhead = 4;
 constexpr uint32_t kAll = 0xffffffffu;
 
-template <class Key> struct Line {
+// The keys of a line, or of the block's chunk of it. Bits: of an element.
+template <class Key, class Bits> struct Line {
   const SelectParams& p;
   int64_t begin, n;  // of the block's chunk
   int64_t base;
-  Key turn;
-  __device__ explicit Line(const SelectParams& params) : p(params), turn(p.flip ? key_mask<Key>(p.type) : 0) {
+  KeyOrder<Bits> order;
+  Bits turn;
+  __device__ explicit Line(const SelectParams& params)
+      : p(params), order(p.type), turn(p.flip ? KeyOrder<Bits>::kAll : Bits(0)) {
     const int64_t line = blockIdx.x / p.chunks, chunk = blockIdx.x % p.chunks;
     begin = p.n * chunk / p.chunks;
     n = p.n * (chunk + 1) / p.chunks - begin;
     base = (line / p.inner * p.n + begin) * p.inner + line % p.inner;
   }
   __device__ Key operator[](int64_t i) const {
-    return key_of<Key>(element(p.x, p.type, base + i * p.inner), p.type) ^ turn;
+    return Bits(order(reinterpret_cast<const Bits*>(p.x)[base + i * p.inner]) ^ turn);
   }
 };
 
 // Calls f(key) for all elements, with several loads in flight.
-template <class Key, class F> __device__ __forceinline__ void each(const Line<Key>& line, const F& f) {
+template <class Key, class Bits, class F>
+__device__ __forceinline__ void each(const Line<Key, Bits>& line, const F& f) {
   int64_t i = threadIdx.x;
   for (; i + (kAhead - 1) * kThreads < line.n; i += kAhead * kThreads) {
     Key keys[kAhead];
@@ -42,22 +46,21 @@ template <class Key, class F> __device__ __forceinline__ void each(const Line<Ke
   for (; i < line.n; i += kThreads) f(line[i]);
 }
 
-template <class E> __device__ __forceinline__ void select(const SelectParams& p) {
+template <class E, class Bits> __device__ __forceinline__ void select(const SelectParams& p) {
   using Key = typename E::Key;
   __shared__ E entries[kSortBlock];
   __shared__ uint32_t counts[kDigits];
   __shared__ uint32_t found_digit, found_rank, collected;
   __shared__ uint32_t of_warp[2][kWarps];
-  const Line<Key> line(p);
+  const Line<Key, Bits> line(p);
   const int thread = threadIdx.x, warp = thread / 32, lane = thread % 32;
-  const Key mask = key_mask<Key>(p.type);
   int64_t k = p.k;                   // counted from 0
   if (p.what == 1 || p.what == 2) {  // a median: of the non-NaN elements
     if (thread == 0) collected = 0;
     __syncthreads();
     if (is_float(p.type))
       each(line, [&](Key key) {
-        if (key == mask) atomicAdd(&collected, 1u);
+        if (key == Key(KeyOrder<Bits>::kAll)) atomicAdd(&collected, 1u);
       });
     __syncthreads();
     const int64_t numbers = line.n - collected;
@@ -67,7 +70,7 @@ template <class E> __device__ __forceinline__ void select(const SelectParams& p)
 
   Key known = 0, decided = 0;
   uint32_t rank = uint32_t(k);
-  for (int shift = (8 << log_size(p.type)) - 8; shift >= 0; shift -= 8) {
+  for (int shift = KeyOrder<Bits>::kWidth - 8; shift >= 0; shift -= 8) {
     __syncthreads();
     counts[thread] = 0;
     __syncthreads();
@@ -120,7 +123,7 @@ template <class E> __device__ __forceinline__ void select(const SelectParams& p)
     if (p.one) {
       if (equal && number + 1 == wanted) {
         reinterpret_cast<int64_t*>(p.indices)[blockIdx.x] = i;
-        copy_element(p.values, blockIdx.x, p.x, line.base + i * p.inner, p.type);
+        reinterpret_cast<Bits*>(p.values)[blockIdx.x] = reinterpret_cast<const Bits*>(p.x)[line.base + i * p.inner];
       }
       if (passed >= wanted) return;
     } else if (less || (equal && number < wanted)) {
@@ -135,12 +138,15 @@ template <class E> __device__ __forceinline__ void select(const SelectParams& p)
     const int64_t from = line.begin + entries[e].place();
     reinterpret_cast<int64_t*>(p.indices)[to] =
       p.origin ? reinterpret_cast<const int64_t*>(p.origin)[outer * p.n + from] : from;
-    copy_element(p.values, to, p.x, line.base + int64_t(entries[e].place()) * p.inner, p.type);
+    reinterpret_cast<Bits*>(p.values)[to] =
+      reinterpret_cast<const Bits*>(p.x)[line.base + int64_t(entries[e].place()) * p.inner];
   }
 }
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(256) select_u32(SelectParams p) { select<Packed>(p); }
-extern "C" __global__ void __launch_bounds__(256) select_u64(SelectParams p) { select<Pair>(p); }
+extern "C" __global__ void __launch_bounds__(256) select_u8(SelectParams p) { select<Packed, uint8_t>(p); }
+extern "C" __global__ void __launch_bounds__(256) select_u16(SelectParams p) { select<Packed, uint16_t>(p); }
+extern "C" __global__ void __launch_bounds__(256) select_u32(SelectParams p) { select<Packed, uint32_t>(p); }
+extern "C" __global__ void __launch_bounds__(256) select_u64(SelectParams p) { select<Pair, uint64_t>(p); }
 
 }  // namespace strata::cuda

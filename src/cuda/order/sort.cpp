@@ -80,7 +80,8 @@ void sort_dense(SortMethod method, const TensorImpl& x, int dim, bool descending
 }
 
 void select(const TensorImpl& x, const Split& s, SelectParams p, const TensorImpl& values, const TensorImpl& indices) {
-  static const Kernels kernels = {{"select", "select_u32"}, {"select", "select_u64"}};
+  static const Function kernels[] = {
+    {"select", "select_u8"}, {"select", "select_u16"}, {"select", "select_u32"}, {"select", "select_u64"}};
   if (s.lines() == 0) return;
   p.x = address(x);
   p.type = tag(x);
@@ -90,8 +91,8 @@ void select(const TensorImpl& x, const Split& s, SelectParams p, const TensorImp
   p.inner = s.inner;
   p.chunks = std::max<int64_t>(p.chunks, 1);
   p.padded = static_cast<int32_t>(std::bit_ceil(static_cast<uint64_t>(p.one ? 1 : p.k + 1)));
-  stream_of(x.device).launch(kernels[size_of(x.dtype) == 8], {static_cast<uint32_t>(s.lines() * p.chunks)}, {kThreads},
-                             0, p);
+  stream_of(x.device).launch(kernels[std::countr_zero(size_of(x.dtype))],
+                             {static_cast<uint32_t>(s.lines() * p.chunks)}, {kThreads}, 0, p);
 }
 
 // The number of chunks that occupy the device if there are few lines; a chunk keeps a small part of its elements.
