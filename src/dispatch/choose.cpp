@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "dispatch/devices.h"
 #include "dispatch/tuning.h"
 
 namespace strata {
@@ -32,7 +33,7 @@ thread_local const char* preferred = nullptr;
 // Why a kernel rejects the call; empty if it accepts.
 std::string objection_to(const Kernel& k, const Call& c, Plan& plan) {
   if (const char* reason = k.objection(c, plan)) return reason;
-  if (k.prepare && plan.workspace > workspace_limit())
+  if (k.plans() && plan.workspace > workspace_limit())
     return fmt::format("needs {} bytes of workspace, the limit is {}", plan.workspace, workspace_limit());
   return {};
 }
@@ -82,7 +83,7 @@ const Kernel& choose_watched(const Kernels& kernels, const Call& c, Plan& plan) 
     line.reason = objection_to(kernels[i], c, tried);
     if (!line.reason.empty()) continue;
     ready.push_back(i);
-    if (!kernels[i].prepare) continue;
+    if (!kernels[i].plans()) continue;
     if (tried.variant) line.variant = tried.variant;
     line.workspace = tried.workspace;
   }
@@ -118,10 +119,12 @@ void run_planned(const Kernel& k, const Call& c, const Plan& plan) {
   Tensor bytes;
   if (plan.workspace) {
     const int64_t size[] = {static_cast<int64_t>(plan.workspace)};
-    bytes = make_tensor(Shape(size), DType::U8, c.op.outputs ? c.outs[0].device() : Device{});
+    bytes = make_tensor(Shape(size), DType::U8, device_of_run(c));
     with_workspace.workspace = bytes.get();
   }
-  k.run_plan(with_workspace, plan);
+  if (k.run_plan) return k.run_plan(with_workspace, plan);
+  Workspace memory(with_workspace);
+  k.run_in(with_workspace, memory);
 }
 
 }  // namespace strata

@@ -21,14 +21,14 @@ inline const Kernel& choose(const Kernels& kernels, const Call& c, Plan& plan) {
   if (thread_state.explain || thread_state.tuning || c.op.is_tuned()) [[unlikely]]
     return choose_watched(kernels, c, plan);
   for (const Kernel& k : kernels)
-    if (!k.objection(c, plan) && (!k.prepare || plan.workspace <= workspace_limit())) return k;
+    if (!k.objection(c, plan) && (!k.plans() || plan.workspace <= workspace_limit())) return k;
   no_kernel(c, kernels);
 }
 
 void run_planned(const Kernel& k, const Call& c, const Plan& plan);  // with the workspace it asked for
 
 inline void run(const Kernel& k, const Call& c, const Plan& plan) {
-  if (k.prepare) [[unlikely]]
+  if (k.plans()) [[unlikely]]
     return run_planned(k, c, plan);
   k.run(c);
 }

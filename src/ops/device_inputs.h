@@ -1,5 +1,6 @@
 // Prepares inputs for device kernels: contiguous, without history, and of one dtype if needed.
 #pragma once
+#include "cuda/movement/dense.h"
 #include "ops/transfer.h"
 #include "strata/ops.h"
 
@@ -9,16 +10,10 @@ namespace strata {
 inline Tensor dense(const Tensor& t) { return t ? contiguous(alias(*t)) : Tensor(); }
 inline Tensor dense(const Tensor& t, DType dtype) { return t ? contiguous(to(alias(*t), dtype)) : Tensor(); }
 
-// The same for kernels with a plan: copies are in its workspace. While planning (`copies` is false), only their bytes are
-// counted.
-inline Tensor dense(const Tensor& t, DType dtype, Workspace& workspace, bool copies) {
-  if (!t || (t->contiguous && t.dtype() == dtype)) return t;
-  Tensor made = workspace.take(t.shape(), dtype);
-  if (copies) copy_values(*made, *t);
-  return made;
+// The same with copies in the workspace of a plan.
+inline Tensor dense(const Tensor& t, DType dtype, Workspace& workspace) {
+  return t ? cuda::dense(*t, dtype, workspace) : Tensor();
 }
-inline Tensor dense(const Tensor& t, Workspace& workspace, bool copies) {
-  return t ? dense(t, t.dtype(), workspace, copies) : Tensor();
-}
+inline Tensor dense(const Tensor& t, Workspace& workspace) { return t ? cuda::dense(*t, workspace) : Tensor(); }
 
 }  // namespace strata

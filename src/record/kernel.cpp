@@ -9,16 +9,13 @@ Tensor Workspace::take(Shape shape, DType dtype) {
   const size_t bytes = static_cast<size_t>(checked_numel(shape)) * size_of(dtype);
   const size_t begin = used_;
   used_ += (bytes + kAlign - 1) / kAlign * kAlign;
-  if (plan_) {
-    plan_->workspace = used_;
-    return {};
-  }
-  STRATA_ASSERT(!bytes || (memory_ && used_ <= static_cast<size_t>(memory_->numel)));
+  if (plan_) plan_->workspace = used_;
+  else STRATA_ASSERT(!bytes || (memory_ && used_ <= static_cast<size_t>(memory_->numel)));
   Tensor piece = Ref<TensorImpl>::adopt(TensorImpl::make());
   piece->dtype = dtype;
   piece->set_shape(shape);
   piece->set_contiguous_strides();
-  if (!bytes) return piece;
+  if (plan_ || !bytes) return piece;
   piece->device = memory_->device;
   piece->storage = memory_->storage;
   piece->data = memory_->data + begin;

@@ -54,8 +54,10 @@ class STRATA_API Workspace {
  public:
   explicit Workspace(Plan& plan) : plan_(&plan) {}
   explicit Workspace(const Call& c) : memory_(c.workspace) {}
-  // A contiguous tensor. While planning, only its bytes are counted and the result is undefined.
+  bool planning() const { return plan_; }  // only bytes are counted
+  // A contiguous tensor; while planning, it has no memory.
   Tensor take(Shape shape, DType dtype);
+  Tensor take(int64_t n, DType dtype) { return take(Shape(&n, 1), dtype); }
 
  private:
   Plan* plan_ = nullptr;
@@ -80,23 +82,31 @@ struct Numerics {
 struct Kernel;
 STRATA_API std::string facts_of(const Kernel& kernel);  // "oneDNN", "own, 3x the rounding error"
 
-// A kernel either runs a call directly if `when` accepts it, or first makes a plan and then runs that.
+// A kernel either runs a call directly if `when` accepts it, or first makes a plan and then runs that. If the plan is only
+// memory, one function does both: `run_in` is called with a workspace that is planning, takes what it needs and returns
+// before it computes anything; then it is called with the memory.
 struct Kernel {
   using When = const char* (*)(const Call&);            // null: accepts the call; otherwise the reason for rejecting it
   using Prepare = const char* (*)(const Call&, Plan&);  // the same, and fills the plan
   const char* name;
   When when = nullptr;  // no function: always accepts
   void (*run)(const Call&) = nullptr;
+  void (*run_in)(const Call&, Workspace&) = nullptr;
   Prepare prepare = nullptr;
   void (*run_plan)(const Call&, const Plan&) = nullptr;
   Source source = Source::Own;
   Numerics numerics = {};
 
+  bool plans() const { return prepare || run_in; }
   // The reason why this kernel rejects the call, or null.
   const char* objection(const Call& c, Plan& plan) const {
-    if (!prepare) return when ? when(c) : nullptr;
+    if (!plans()) return when ? when(c) : nullptr;
     plan.reset();
-    return prepare(c, plan);
+    if (prepare) return prepare(c, plan);
+    if (const char* reason = when ? when(c) : nullptr) return reason;
+    Workspace counted(plan);
+    run_in(c, counted);
+    return nullptr;
   }
 };
 using Kernels = std::vector<Kernel>;

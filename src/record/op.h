@@ -100,7 +100,11 @@ namespace detail {
 template <class F> struct FirstOf;
 template <class F, class R, class First, class... Rest> struct FirstOf<R (F::*)(First, Rest...) const> {
   using type = std::remove_cvref_t<First>;
+  static constexpr bool kAlone = sizeof...(Rest) == 0;
 };
+template <class F> constexpr bool kTakesWorkspace = !FirstOf<decltype(&F::operator())>::kAlone;
+template <class R, class Whole, class... Rest>
+constexpr bool kTakesWorkspace<R (*)(Whole, Rest...)> = sizeof...(Rest) == 1;
 template <class Pointer> struct AsPointer;
 template <class R, class Whole, class... Rest> struct AsPointer<R (*)(Whole, Rest...)> {
   using Pointer = R (*)(Whole, Rest...);
@@ -180,7 +184,8 @@ struct STRATA_API OpRecord {
   template <class F, class W = Kernel::When> OpRecord& kernel(const char* kernel_name, F run, W when = nullptr) {
     return add_plain(Backend::Cpu, kernel_name, run, when);
   }
-  // The same for devices cuda and vgpu, in their own order.
+  // The same for devices cuda and vgpu, in their own order. If `run` has a second parameter, Workspace&, it takes its
+  // memory from that (see Kernel).
   template <class F, class W = Kernel::When> OpRecord& cuda(const char* kernel_name, F run, W when = nullptr) {
     return add_plain(Backend::Cuda, kernel_name, run, when);
   }
@@ -266,9 +271,11 @@ struct STRATA_API OpRecord {
     return *this;
   }
   template <class F, class W> OpRecord& add_plain(Backend b, const char* kernel_name, F run, W when) {
-    return add(b, {.name = kernel_name,
-                   .when = detail::AsPointer<Kernel::When>::from(when),
-                   .run = detail::AsPointer<void (*)(const Call&)>::from(run)});
+    Kernel kernel{.name = kernel_name, .when = detail::AsPointer<Kernel::When>::from(when)};
+    if constexpr (detail::kTakesWorkspace<F>)
+      kernel.run_in = detail::AsPointer<void (*)(const Call&, Workspace&)>::from(run);
+    else kernel.run = detail::AsPointer<void (*)(const Call&)>::from(run);
+    return add(b, kernel);
   }
   uint8_t place_of(std::string_view param) const;
   uint32_t mask_of(Names names) const;

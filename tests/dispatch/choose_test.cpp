@@ -42,13 +42,17 @@ TEST(Workspace, CountsWhatItHandsOut) {
   Plan plan;
   plan.reset();
   Workspace counting(plan);
-  EXPECT_FALSE(counting.take(Shape(small), DType::F32));
-  EXPECT_FALSE(counting.take(Shape(large), DType::F64));
+  EXPECT_TRUE(counting.planning());
+  const Tensor planned = counting.take(Shape(small), DType::F32);
+  EXPECT_EQ(to_string(planned.shape()), "[3, 5]");
+  EXPECT_EQ(planned.bytes(), nullptr);
+  EXPECT_EQ(counting.take(100, DType::F64).numel(), 100);
   EXPECT_EQ(plan.workspace, 256u + 1024u);
   const Tensor memory = empty({static_cast<int64_t>(plan.workspace)}, DType::U8);
   const Args args;
   const Call call{op_add, args, nullptr, memory.get()};
   Workspace handing(call);
+  EXPECT_FALSE(handing.planning());
   const Tensor a = handing.take(Shape(small), DType::F32), b = handing.take(Shape(large), DType::F64);
   EXPECT_EQ(a.bytes(), memory.bytes());
   EXPECT_EQ(b.bytes(), memory.bytes() + 256);
@@ -129,6 +133,39 @@ TEST(Choose, ExplanationsShowAllKernels) {
   EXPECT_FALSE(seen.lines[0].behind);
   EXPECT_TRUE(seen.lines[1].behind);
   EXPECT_STREQ(seen.chosen().kernel->name, "hungry");
+}
+
+TEST(Choose, AFunctionWithAWorkspacePlansAndRuns) {
+  static int counted = 0, run = 0;
+  OpRecord op;
+  op.schema = "copied(Tensor input) -> Tensor";
+  op.name = "copied";
+  op.infer_fn = [](const Call& c) {
+    c.out()->dtype = c.args.tensor(0).dtype;
+    c.out()->set_shape(c.args.tensor(0).sizes());
+  };
+  op.kernel(
+    "twice",
+    [](const Call& c, Workspace& workspace) {
+      const Tensor piece = workspace.take(c.args.tensor(0).sizes(), DType::F32);
+      if (workspace.planning()) {
+        ++counted;
+        return;
+      }
+      ++run;
+      for (int64_t i = 0; i < piece.numel(); ++i) piece.data<float>()[i] = c.args.share(0).data<float>()[i];
+      for (int64_t i = 0; i < piece.numel(); ++i) c.out().data<float>()[i] = piece.data<float>()[i];
+    },
+    [](const Call& c) -> const char* { return c.args.tensor(0).numel > 1000 ? "it is too long" : nullptr; });
+  EXPECT_EQ(call(op, Args(full({100}, 3.0))).data<float>()[99], 3);
+  EXPECT_EQ(counted, 1);
+  EXPECT_EQ(run, 1);
+  EXPECT_ERROR(NotImplemented, "it is too long", call(op, Args(full({2000}, 3.0))));
+  EXPECT_EQ(counted, 1);
+  set_workspace_limit(511);
+  EXPECT_ERROR(NotImplemented, "needs 512 bytes of workspace, the limit is 511", call(op, Args(full({100}, 3.0))));
+  set_workspace_limit(SIZE_MAX);
+  EXPECT_EQ(run, 1);
 }
 
 TEST(Tuning, TakesTheFastestForEqualShapesAndForgets) {

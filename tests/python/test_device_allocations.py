@@ -15,16 +15,6 @@ on_device = [r for r in RECORDS if r["cuda_kernels"] and r["samples"] and not r[
 # Kernels that allocate while they run, by regular expressions of "op/kernel", each with its reason.
 ALLOCATING = {
     r"_attention/ops|_fused_muon/ops|_lstm_layer(_backward)?/\w+|scatter_reduce/scatter_core": "made of other ops, which have results",
-    r"nonzero/tiles|_masked_select/tiles|tri[lu]_indices/nonzero": "the size of the result is known after the first launch",
-    r"(sort|argsort|topk|kthvalue|median|nanmedian|mode)/block_lines": "copies of strided arguments, and the order of a line",
-    r"_embedding_backward/sorted_rows|index_put_at/rows|unview/sorted": "sorts positions first",
-    r"_fused_\w+/fused|_total_norm/fused": "numbers of each parameter and copies of parameters of other layouts, for a list of any length",
-    r"_ctc_loss/forward_backward|_fractional_max_pool/windows|_resample(_backward)?/separable": "intermediate values",
-    r"linalg.vector_norm/threads|random_bernoulli/philox": "intermediate values",
-    r"_(adaptive_)?(avg|max)_pool(_backward)?/windows|_plane_(gather|scatter)/planes|nn.functional.(un)?fold/columns": "copies of strided arguments",
-    r"_(binary_)?cross_entropy(_backward)?/\w+|_nll_loss(_backward)?/\w+|_grid_sample(_backward)?/places": "copies of strided arguments",
-    r"_embedding/rows|gather/elements|index_at/rows|search_core/rows|arg(max|min)/reduce": "copies of strided arguments",
-    r"frexp/formula|native_dropout/philox|tri[lu]/triangle": "copies of strided arguments",
 }
 
 
@@ -43,11 +33,15 @@ def allocations(events):
     return found, name
 
 
-def planned_workspace(record, arguments):
-    """The bytes that the plan of the chosen kernel asks for; dispatch allocates them."""
-    verdict = strata.explain(records.callable_of(record), **arguments)[-1][2]
-    found = re.search(r"(\d+) bytes of workspace", verdict)
-    return [int(found[1])] if found else []
+def within(inner, outer):
+    return outer["begin_ns"] <= inner["begin_ns"] and inner["end_ns"] <= outer["end_ns"]
+
+
+def planned_workspace(function, arguments):
+    """The bytes that the plan of the chosen kernel asks for; dispatch allocates them. Ops inside come after it."""
+    lines = strata.explain(function, **arguments)
+    chosen = next(verdict for op, _, verdict in lines if op == lines[0][0] and verdict.startswith("chosen"))
+    return [int(bytes) for bytes in re.findall(r"(\d+) bytes of workspace", chosen)]
 
 
 def moved(record, arguments, change):
@@ -69,7 +63,7 @@ def allocating_kernels(record):
     for change in (lambda t: t, strided):
         for _, arguments in records.samples(record, dtype):
             there = moved(record, arguments, change)
-            expected = planned_workspace(record, there)
+            expected = planned_workspace(records.callable_of(record), there)
             with strata.trace() as trace:
                 records.callable_of(record)(**there)
             made, name = allocations(trace.events)
@@ -93,16 +87,74 @@ def test_exceptions_are_needed(pattern, found):
     assert any(re.fullmatch(pattern, name) for name in found)
 
 
-@pytest.mark.parametrize("name", ["cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "var", "std", "var_mean"])
+SCANS = ["cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "var", "std", "var_mean"]
+SORTS = ["sort", "argsort", "median", "nanmedian", "mode", "max", "min"]
+ALONG = {name: (getattr(strata, name), {"dim": 0}) for name in SCANS + SORTS} | {
+    "topk": (strata.topk, {"k": 5}),
+    "topk_of_many": (strata.topk, {"k": 5000}),
+    "kthvalue": (strata.kthvalue, {"k": 7}),
+    "median_of_all": (strata.median, {}),
+    "argmax_of_all": (strata.argmax, {}),
+    "vector_norm": (strata.linalg.vector_norm, {"ord": 3}, "x"),
+}
+
+
+@pytest.mark.parametrize("name", ALONG)
 @pytest.mark.parametrize("step", [1, 2], ids=["contiguous", "strided"])
 def test_long_lines_use_the_workspace(name, step):
     x = strata.linspace(0.5, 1.5, step << 15).to(DEVICE)[::step]
-    function, arguments = getattr(strata, name), {"input": x, "dim": 0}
-    verdict = strata.explain(function, **arguments)[-1][2]
+    function, arguments, *first = ALONG[name]
+    arguments = {first[0] if first else "input": x, **arguments}
+    expected = planned_workspace(function, arguments)
     with strata.trace() as trace:
         function(**arguments)
     made, _ = allocations(trace.events)
-    assert len(made) == 1 and f"{made[0]} bytes of workspace" in verdict
+    assert made == expected
+
+
+def numbers(n, step):
+    return (strata.arange(n * step) * 7 % (n // 2)).to(DEVICE)[::step]
+
+
+LONG = {
+    "nonzero": lambda x, at: strata.nonzero(x),
+    "masked_select": lambda x, at: strata.masked_select(x, at > 3),
+    "gather": lambda x, at: strata.gather(x, 0, at),
+    "index": lambda x, at: x[at],
+    "index_put": lambda x, at: strata.index_put(x, [at], x),
+    "index_put_sums": lambda x, at: strata.index_put(x, [at], x, True),
+    "scatter": lambda x, at: strata.scatter(x, 0, at, x),
+    "scatter_add": lambda x, at: strata.scatter_add(x, 0, at, x),
+    "embedding_backward": lambda x, at: strata._C.ops["_embedding_backward"](
+        strata.stack([x, x], 1), at, 1 << 14, -1, False
+    ),
+    "fill_in_place": lambda x, at: x.normal_(),
+    "integers_in_place": lambda x, at: x.random_(0, 5),
+    "bernoulli_in_place": lambda x, at: x.bernoulli_(x.clamp(0, 1)),
+    "scatter_in_place": lambda x, at: x.scatter_add_(0, at, x),
+    "put_in_place": lambda x, at: x.index_put_([at], x, True),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("step", [1, 2], ids=["contiguous", "strided"])
+def test_long_inputs_use_one_workspace(name, step):
+    x, at = strata.ones(step << 14).to(DEVICE)[::step], numbers(1 << 14, step)
+    with strata.trace() as trace:
+        LONG[name](x, at)
+    inside = {}  # allocations of each kernel span
+    for kernel in (e for e in trace.events if e["layer"] == "kernel"):
+        inside[kernel["id"]] = [e for e in trace.events if e["name"] == "allocate" and within(e, kernel)]
+    assert inside and all(len(made) <= 1 for made in inside.values())
+
+
+def test_long_permutations_use_the_workspace():
+    with strata.trace() as trace:
+        order = strata.randperm(1 << 15, device=DEVICE)
+    made, name = allocations(trace.events)
+    assert (len(made), name) == (1, "randperm/radix_sort") and order.sort()[0].equal(
+        strata.arange(1 << 15, device=DEVICE)
+    )
 
 
 def test_one_limit_holds_for_all_kernels():

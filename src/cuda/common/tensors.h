@@ -17,6 +17,14 @@ inline uint64_t address(const TensorImpl* t) { return t ? address(*t) : 0; }
 inline int32_t tag(const TensorImpl& t) { return static_cast<int32_t>(t.dtype); }
 inline int32_t tag(const TensorImpl* t) { return t ? tag(*t) : 0; }
 
+// The elements of a tensor without gaps as a vector, in the order of memory.
+inline Tensor flattened(const TensorImpl& t) {
+  Tensor flat = alias(t);
+  flat->set_shape(Shape(&t.numel, 1));
+  flat->set_contiguous_strides();
+  return flat;
+}
+
 // Index of the kernel for this dtype: float, double or int64_t.
 inline size_t kernel_index(DType t) {
   const DType compute = compute_type(t);

@@ -2,15 +2,15 @@
 #pragma once
 #include <vector>
 
-#include "tensor/tensor.h"
+#include "record/kernel.h"
 
 namespace strata::cuda {
 
-// Copies a list of plain values to the device. The copy reads pageable memory before it returns.
-template <class T> Tensor upload(const std::vector<T>& list, Device device) {
-  const auto bytes = static_cast<int64_t>(list.size() * sizeof(T));
-  Tensor t = make_tensor(Shape(&bytes, 1), DType::U8, device);
-  device_hooks.copy(t.bytes(), device, list.data(), {}, static_cast<size_t>(bytes), true);
+// Copies a list of plain values to the workspace. The copy reads pageable memory before it returns.
+template <class T> Tensor upload(const std::vector<T>& list, Workspace& workspace) {
+  const size_t bytes = list.size() * sizeof(T);
+  Tensor t = workspace.take(static_cast<int64_t>(bytes), DType::U8);
+  if (t.bytes()) device_hooks.copy(t.bytes(), t.device(), list.data(), {}, bytes, true);
   return t;
 }
 

@@ -10,9 +10,10 @@ namespace {
 
 constexpr int64_t kThreads = 256;
 
-void launch(const Function& kernel, RangeParams p, const TensorImpl& out) {
+void launch(const Function& kernel, RangeParams p, const TensorImpl& out, Workspace& workspace) {
   if (out.numel == 0) return;
-  const DenseOut to(out);
+  const DenseOut to(out, workspace);
+  if (workspace.planning()) return;
   p.out = address(*to);
   p.type = tag(out);
   p.count = out.numel;
@@ -25,7 +26,7 @@ const Function& in_double() {
 }
 }  // namespace
 
-void arange(const TensorImpl& out, Scalar start, Scalar step) {
+void arange(const TensorImpl& out, Scalar start, Scalar step, Workspace& workspace) {
   static const Function whole("formulas", "range_i64");
   RangeParams p{};
   if (is_integral(out.dtype)) {
@@ -35,24 +36,25 @@ void arange(const TensorImpl& out, Scalar start, Scalar step) {
     p.start = start.to_double();
     p.step = step.to_double();
   }
-  launch(is_integral(out.dtype) ? whole : in_double(), p, out);
+  launch(is_integral(out.dtype) ? whole : in_double(), p, out, workspace);
 }
 
-void linspace(const TensorImpl& out, double start, double end, double base) {
+void linspace(const TensorImpl& out, double start, double end, double base, Workspace& workspace) {
   RangeParams p{};
   p.even = 1;
   p.start = start;
   p.end = end;
   p.base = base;
   if (out.numel > 1) p.step = (end - start) / static_cast<double>(out.numel - 1);
-  launch(in_double(), p, out);
+  launch(in_double(), p, out, workspace);
 }
 
-void frexp(const TensorImpl& x, const TensorImpl& mantissa, const TensorImpl& exponent) {
+void frexp(const TensorImpl& x, const TensorImpl& mantissa, const TensorImpl& exponent, Workspace& workspace) {
   static const Function kernel("formulas", "split_number");
   if (x.numel == 0) return;
-  const Tensor from = dense(x);
-  const DenseOut to(mantissa), power(exponent);
+  const Tensor from = dense(x, workspace);
+  const DenseOut to(mantissa, workspace), power(exponent, workspace);
+  if (workspace.planning()) return;
   FrexpParams p{};
   p.x = address(*from);
   p.type = tag(x);

@@ -85,16 +85,15 @@ void fill_integers(const TensorImpl& out, int64_t low, uint64_t range, Generator
   launch(range > 0 && range <= kSmallRange ? small : any, p, 2 * kRandomBlocks, out.device);
 }
 
-void fill_bernoulli(const TensorImpl& out, const TensorImpl& chances, Generator& generator) {
+void fill_bernoulli(const TensorImpl& out, const TensorImpl& chances, Generator& generator, const Tensor& worst) {
   static const Function one("random", "bernoulli_one"), each("random", "bernoulli_each");
   RandomParams p = plan(out, 2, DType::F32, generator);
   if (out.numel == 0) return;
   const auto check = [](double chance) {
     STRATA_CHECK(chance >= 0 && chance <= 1, Runtime, "bernoulli: expects p to be in [0, 1], but got p={}", chance);
   };
-  Tensor worst;
-  if (chances.device == out.device) {
-    worst = make_tensor({}, DType::F64, out.device);
+  const bool there = chances.device == out.device;
+  if (there) {
     fill(*worst, 0);
     p.chances = reinterpret_cast<uint64_t>(chances.data);
     p.worst = reinterpret_cast<uint64_t>(worst.bytes());
@@ -105,8 +104,8 @@ void fill_bernoulli(const TensorImpl& out, const TensorImpl& chances, Generator&
     check(chance);
     p.limit = static_cast<uint64_t>(std::ceil(std::ldexp(chance, 53)));
   }
-  launch(worst ? each : one, p, 2 * kBernoulliBlocks, out.device);
-  if (worst) check(worst.item<double>());
+  launch(there ? each : one, p, 2 * kBernoulliBlocks, out.device);
+  if (there) check(worst.item<double>());
 }
 
 void keep_mask(const TensorImpl& out, double p, Generator& generator) { drop(nullptr, p, 1, out, nullptr, generator); }

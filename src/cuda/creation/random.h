@@ -8,8 +8,9 @@ namespace strata::cuda {
 
 void fill_random(const TensorImpl& out, Distribution distribution, double a, double b, Generator& generator);
 void fill_integers(const TensorImpl& out, int64_t low, uint64_t range, Generator& generator);
-// p: on the device, with one element or contiguous in the shape of out; or a single number in host memory.
-void fill_bernoulli(const TensorImpl& out, const TensorImpl& p, Generator& generator);
+// p: on the device, with one element or contiguous in the shape of out; or a single number in host memory. worst: one
+// double on the device, in which the first kind is checked; waits for it.
+void fill_bernoulli(const TensorImpl& out, const TensorImpl& p, Generator& generator, const Tensor& worst);
 // 1 with probability 1 - p, otherwise 0.
 void keep_mask(const TensorImpl& out, double p, Generator& generator);
 // out = x * scale where kept, otherwise 0; mask gets whether it was kept.

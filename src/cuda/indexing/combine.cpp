@@ -1,7 +1,6 @@
 // Launches the kernels of cuda/indexing/combine.cu, after sorting the rows.
 #include "cuda/indexing/combine.h"
 
-#include <array>
 #include <bit>
 #include <deque>
 
@@ -28,24 +27,20 @@ const Function& kernel_of(Scatter how, Stage stage, DType compute) {
   const auto kind = static_cast<size_t>(how) - static_cast<size_t>(Scatter::Add);
   return all[(kind * 3 + static_cast<size_t>(stage)) * 3 + kernel_index(compute)];
 }
-
-// Values as floats of 4 bytes, to be sorted along with their rows: reading them by places would cost more than the sort.
-Tensor as_payload(const TensorImpl& values) {
-  if (values.dtype == DType::F32) return alias(values);
-  Tensor floats = make_tensor(values.sizes(), DType::F32, values.device);
-  copy(*floats, values);
-  return floats;
-}
 }  // namespace
 
-void combine(Scatter how, const Combine& c, const TensorImpl& table, const TensorImpl& values, const Tensor& rows) {
+void combine(Scatter how, const Combine& c, const TensorImpl& table, const TensorImpl& values, const Tensor& rows,
+             Workspace& workspace) {
   const int bits = std::bit_width(static_cast<uint64_t>(c.rows));
   const bool one_column = c.outer * c.inner == 1, single = values.numel == 1;
   const DType compute = compute_type(table.dtype);
   // Lines are sorted on their own, and values of one line are close together.
   const bool by_line = c.lines > 1 && c.n / c.lines <= kMostOfLine;
-  const Tensor payload = one_column && !single && !by_line && compute == DType::F32 ? as_payload(values) : Tensor();
-  const SortedKeys sorted = by_line ? sort_lines(rows, c.lines) : sort_keys(rows, bits, payload.get());
+  // Floats of 4 bytes are sorted along with their rows: reading them by places would cost more than the sort.
+  const bool carried = one_column && !single && !by_line && compute == DType::F32;
+  const Tensor payload = carried ? dense(values, DType::F32, workspace) : Tensor();
+  const SortedKeys sorted =
+    by_line ? sort_lines(rows, c.lines, workspace) : sort_keys(rows, bits, payload.get(), workspace);
   CombineParams p{};
   p.table = address(table);
   p.table_type = tag(table);
@@ -64,14 +59,15 @@ void combine(Scatter how, const Combine& c, const TensorImpl& table, const Tenso
   p.chunk = one_column ? kCombineTile : kCombineChunk;
   p.chunks = ceil_div(c.n, p.chunk);
   const int64_t threads = p.chunks * c.outer * c.inner;
-  const Stream stream = stream_of(table.device);
   Tensor heads, tails;
   if (p.chunks > 1) {
-    heads = make_tensor(Shape(std::array{threads}), compute, table.device);
-    tails = make_tensor(Shape(std::array{threads}), compute, table.device);
+    heads = workspace.take(threads, compute);
+    tails = workspace.take(threads, compute);
     p.heads = address(*heads);
     p.tails = address(*tails);
   }
+  if (workspace.planning()) return;
+  const Stream stream = stream_of(table.device);
   const Grid grid{blocks_for(threads, kThreads)};
   if (one_column)
     stream.launch(kernel_of(how, Stage::Tiles, compute), {static_cast<uint32_t>(p.chunks)}, {kThreads}, 0, p);

@@ -1,8 +1,8 @@
 // Reduces values into rows in a fixed order: the basis of scatter_add, index_put with accumulate and embedding's
 // gradient.
 #pragma once
+#include "record/kernel.h"
 #include "record/kinds.h"
-#include "tensor/tensor.h"
 
 namespace strata::cuda {
 
@@ -15,6 +15,7 @@ struct Combine {
 };
 // table[:, rows[i], :] op= values[:, i, :], in the order of i. Both are contiguous. rows: int32; the value c.rows means
 // that a value is skipped.
-void combine(Scatter how, const Combine& c, const TensorImpl& table, const TensorImpl& values, const Tensor& rows);
+void combine(Scatter how, const Combine& c, const TensorImpl& table, const TensorImpl& values, const Tensor& rows,
+             Workspace& workspace);
 
 }  // namespace strata::cuda

@@ -1,7 +1,6 @@
 // Launches the kernels of cuda/indexing/indexing.cu and combine.cu: rows at index tensors, embedding.
 #include "cuda/indexing/indexing.h"
 
-#include <array>
 #include <bit>
 
 #include "cuda/common/axes.h"
@@ -78,9 +77,9 @@ RowsParams plan(const Rows& rows, const TensorImpl& table, const TensorImpl& blo
 }
 
 // Makes all index tensors contiguous and of one dtype, as the kernels require.
-std::vector<Tensor> dense_indices(std::span<const Tensor> indices) {
+std::vector<Tensor> dense_indices(std::span<const Tensor> indices, Workspace& workspace) {
   std::vector<Tensor> out;
-  for (const Tensor& t : indices) out.push_back(dense(*t));
+  for (const Tensor& t : indices) out.push_back(dense(*t, workspace));
   return out;
 }
 
@@ -92,14 +91,12 @@ int64_t row_count(const RowsParams& p) {
   return rows;
 }
 
-Tensor vector_of(int64_t n, DType dtype, Device device) { return make_tensor(Shape(std::array{n}), dtype, device); }
-
 // The row numbers that the indices refer to.
-Tensor row_numbers(const Stream& stream, RowsParams p, Device device) {
+Tensor row_numbers(const Stream& stream, RowsParams p, Workspace& workspace) {
   static const Function kernel("indexing", "row_numbers");
-  Tensor keys = vector_of(p.n, DType::I32, device);
+  Tensor keys = workspace.take(p.n, DType::I32);
   p.keys = address(*keys);
-  stream.launch(kernel, {blocks_for(p.n, kThreads)}, {kThreads}, 0, p);
+  if (!workspace.planning()) stream.launch(kernel, {blocks_for(p.n, kThreads)}, {kThreads}, 0, p);
   return keys;
 }
 
@@ -109,9 +106,11 @@ void check(const Stream& stream, RowsParams& p) {
   if (p.n > 0) stream.launch(kernel, {blocks_for(p.n, kThreads)}, {kThreads}, 0, p);
 }
 
-void take(const TensorImpl& out, const TensorImpl& in, int first, std::span<const Tensor> indices, bool front) {
+void take(const TensorImpl& out, const TensorImpl& in, int first, std::span<const Tensor> indices, bool front,
+          Workspace& workspace) {
   static const Function kernel("indexing", "take_rows");
-  const std::vector<Tensor> at = dense_indices(indices);
+  const std::vector<Tensor> at = dense_indices(indices, workspace);
+  if (workspace.planning()) return;
   const Rows rows = rows_of(in, out, first, at.size(), false);
   RowsParams p = plan(rows, in, out, first, at, false);
   p.front = front;
@@ -124,40 +123,47 @@ void take(const TensorImpl& out, const TensorImpl& in, int first, std::span<cons
 }
 }  // namespace
 
-void take_rows(const TensorImpl& out, const TensorImpl& in, int first, std::span<const Tensor> indices) {
-  take(out, in, first, indices, false);
+void take_rows(const TensorImpl& out, const TensorImpl& in, int first, std::span<const Tensor> indices,
+               Workspace& workspace) {
+  take(out, in, first, indices, false, workspace);
 }
 
 void put_rows(const TensorImpl& out, const TensorImpl& values, int first, std::span<const Tensor> indices,
-              bool accumulate) {
+              bool accumulate, Workspace& workspace) {
   static const Function mark("indexing", "mark_rows"), put("indexing", "put_rows");
   static const Function add[] = {
     {"indexing", "add_rows_f32"}, {"indexing", "add_rows_f64"}, {"indexing", "add_rows_i64"}};
-  const std::vector<Tensor> at = dense_indices(indices);
+  const std::vector<Tensor> at = dense_indices(indices, workspace);
   const bool single = values.numel == 1;
   const Rows rows = rows_of(out, values, first, at.size(), accumulate || single);
   RowsParams p = plan(rows, out, values, first, at, single);
   const Stream stream = stream_of(out.device);
+  const bool few = accumulate && p.n <= kFewIndices;
+  if (workspace.planning() && (p.total == 0 || few)) return;
   if (p.total == 0) return check(stream, p);
   p.faults = fault_sink(stream.gpu());
-  if (accumulate && p.n <= kFewIndices)
+  if (few)
     return stream.launch(add[kernel_index(out.dtype)], {blocks_for(p.outer.count * p.inner.count, kThreads)},
                          {kThreads}, 0, p);
   if (accumulate) {
-    const Tensor table = dense(out), source = dense(values);
+    const Tensor table = dense(out, workspace), source = dense(values, workspace);
     Combine c{row_count(p), p.outer.count, 1, p.n};
     c.inner = table.numel() / (c.outer * c.rows);
-    combine(Scatter::Add, c, *table, *source, row_numbers(stream, p, out.device));
-    if (table.bytes() != out.data) copy(out, *table);
+    combine(Scatter::Add, c, *table, *source, row_numbers(stream, p, workspace), workspace);
+    if (!workspace.planning() && table.bytes() != out.data) copy(out, *table);
     return;
   }
   Tensor winners;
+  bool hashed = false;
   if (!single && p.n > 1) {
     const int64_t count = row_count(p);
     p.log_slots = std::bit_width(static_cast<uint64_t>(p.n)) + 1;  // two to four slots per index element
     const int64_t slots = int64_t{1} << p.log_slots;
-    const bool hashed = 2 * slots < count;  // less memory, which then stays in the cache
-    winners = hashed ? vector_of(slots, DType::I64, out.device) : vector_of(count, DType::I32, out.device);
+    hashed = 2 * slots < count;  // less memory, which then stays in the cache
+    winners = hashed ? workspace.take(slots, DType::I64) : workspace.take(count, DType::I32);
+  }
+  if (workspace.planning()) return;
+  if (winners) {
     fill(*winners, -1);
     (hashed ? p.slots : p.winners) = address(*winners);
     stream.launch(mark, {blocks_for(p.n, kThreads)}, {kThreads}, 0, p);
@@ -176,23 +182,24 @@ void check_indices(const TensorImpl& index, int64_t size, bool wrap) {
   check(stream_of(index.device), p);
 }
 
-void embedding(const TensorImpl& out, const TensorImpl& weight, const TensorImpl& indices) {
+void embedding(const TensorImpl& out, const TensorImpl& weight, const TensorImpl& indices, Workspace& workspace) {
   const Tensor at = alias(indices);
-  take(out, weight, 0, std::span(&at, 1), true);
+  take(out, weight, 0, std::span(&at, 1), true, workspace);
 }
 
 void embedding_backward(const TensorImpl& out, const TensorImpl& grad, const TensorImpl& indices, int64_t padding,
-                        bool mean) {
-  fill(out, 0);
-  const Tensor at = dense(indices), source = dense(grad);
+                        bool mean, Workspace& workspace) {
+  const Tensor at = dense(indices, workspace), source = dense(grad, workspace);
   const int64_t shape[] = {out.shape[0], out.shape[1]};
   RowsParams p = plan(rows_of(out, *source, 0, 1, true), out, *source, 0, std::span(&at, 1), false);
   p.front = 1;
+  if (p.total == 0 && workspace.planning()) return;
   const Stream stream = stream_of(out.device);
+  if (!workspace.planning()) fill(out, 0);
   if (p.total == 0) return check(stream, p);
   p.faults = fault_sink(stream.gpu());
   const Combine c{shape[0], 1, shape[1], p.n, padding, mean};
-  combine(Scatter::Add, c, out, *source, row_numbers(stream, p, out.device));
+  combine(Scatter::Add, c, out, *source, row_numbers(stream, p, workspace), workspace);
 }
 
 }  // namespace strata::cuda

@@ -1,5 +1,4 @@
 // Launches the kernels of cuda/indexing/nonzero.cu.
-#include <array>
 #include <bit>
 
 #include "cuda/common/axes.h"
@@ -7,7 +6,6 @@
 #include "cuda/indexing/indexing_params.h"
 #include "cuda/movement/dense.h"
 #include "cuda/order/look_back.h"
-#include "cuda/reduce/reduce.h"
 #include "cuda/runtime/stream.h"
 
 namespace strata::cuda {
@@ -23,46 +21,40 @@ NonzeroParams plan(const TensorImpl& x) {
   return p;
 }
 
-void write(const Function& kernel, NonzeroParams& p, Device device) {
-  const LookBack memory(ceil_div(p.count, kTile), device);
+void write(const Function& kernel, NonzeroParams& p, Device device, Workspace& workspace) {
+  const LookBack memory(ceil_div(p.count, kTile), workspace);
+  if (workspace.planning()) return;
   p.words = memory.words();
   p.ticket = memory.ticket();
   stream_of(device).launch(kernel, {blocks_for(p.count, kTile)}, {kThreads}, 0, p);
 }
 }  // namespace
 
-int64_t count_nonzero(const TensorImpl& t) {
-  if (t.numel == 0) return 0;
-  const Tensor count = make_tensor({}, DType::I64, t.device);
-  reduce(Fold::CountNonzero, t, (1u << t.ndim) - 1, t.dtype, *count, {});
-  return count.item<int64_t>();
-}
-
-void nonzero(const TensorImpl& out, const TensorImpl& t) {
+void nonzero(const TensorImpl& out, const TensorImpl& t, Workspace& workspace) {
   static const Function kernel("nonzero", "write_nonzero");
   if (out.shape[0] == 0) return;
   STRATA_CHECK(t.numel <= INT32_MAX, NotImplemented,
                "nonzero: {} elements are more than the device kernels count; at most {} are supported", t.numel,
                INT32_MAX);
-  const Tensor x = dense(t);
-  const DenseOut to(out);
+  const Tensor x = dense(t, workspace);
+  const DenseOut to(out, workspace);
   NonzeroParams p = plan(*x);
   p.out = address(*to);
   p.dims = t.ndim;
   for (int d = 0; d < t.ndim; ++d) p.size[d] = divisor(static_cast<uint32_t>(t.shape[t.ndim - 1 - d]));
-  write(kernel, p, t.device);
+  write(kernel, p, t.device, workspace);
   to.finish();
 }
 
-void masked_select(const TensorImpl& out, const TensorImpl& x, const TensorImpl& mask) {
+void masked_select(const TensorImpl& out, const TensorImpl& x, const TensorImpl& mask, Workspace& workspace) {
   static const Function kernel("nonzero", "write_masked");
   if (out.numel == 0) return;
-  const Tensor set = dense(mask), source = dense(x);
+  const Tensor set = dense(mask, workspace), source = dense(x, workspace);
   NonzeroParams p = plan(*set);
   p.source = address(*source);
   p.log_unit = std::countr_zero(size_of(x.dtype));
   p.out = address(out);
-  write(kernel, p, x.device);
+  write(kernel, p, x.device, workspace);
 }
 
 }  // namespace strata::cuda

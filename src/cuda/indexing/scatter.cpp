@@ -1,6 +1,5 @@
 // Launches the kernels of cuda/indexing/indexing.cu along one dimension (gather, scatter), of exact_sums.cu and of
 // triangle.cu.
-#include <array>
 #include <bit>
 
 #include "cuda/common/axes.h"
@@ -45,7 +44,7 @@ AlongParams plan(const TensorImpl& table, int dim, const TensorImpl& index) {
 }
 
 // The part of src that index covers, contiguous; a zero-dimensional src is used for all elements.
-Tensor covered(const TensorImpl& src, const TensorImpl& index) {
+Tensor covered(const TensorImpl& src, const TensorImpl& index, Workspace& workspace) {
   if (src.ndim == 0) return alias(src);
   Tensor part = alias(src);
   for (int d = 0; d < index.ndim; ++d) {
@@ -53,7 +52,7 @@ Tensor covered(const TensorImpl& src, const TensorImpl& index) {
     part->shape[d] = index.shape[d];
   }
   part->update_contiguous();
-  return dense(*part);
+  return dense(*part, workspace);
 }
 
 // Whether sums are exact additions of integers (exact_sums.cu): if the words of the table are not many more than the
@@ -63,11 +62,11 @@ bool adds_exactly(const TensorImpl& table, int64_t values, Scatter how) {
   return how == Scatter::Add && compute_type(table.dtype) == DType::F32 && values >= kWorthIt && values <= kExactMost &&
          table.numel <= 4 * values && table.numel * kExactWords * 8 <= kMostBytes;
 }
-void add_exactly(const AlongParams& along, int64_t values, Device device) {
+void add_exactly(const AlongParams& along, int64_t values, Device device, Workspace& workspace) {
   static const Function find("exact_sums", "find_ranges"), clear("exact_sums", "clear_ranges"),
     add("exact_sums", "add_terms"), round("exact_sums", "round_sums");
-  const Tensor words = make_tensor(Shape(std::array{kExactWords * along.table_count}), DType::I64, device),
-               used = make_tensor({}, DType::I32, device);
+  const Tensor words = workspace.take(kExactWords * along.table_count, DType::I64), used = workspace.take(1, DType::I32);
+  if (workspace.planning()) return;
   fill(*used, 0);
   const bool vectors = along.block % 16 == 0 && reads_in_pieces(static_cast<DType>(along.type), false);
   const ExactParams p{along, address(*words), address(*used), values, vectors};
@@ -113,11 +112,12 @@ void scatter_lines(AlongParams p, int dim, const TensorImpl& out, const TensorIm
 }
 }  // namespace
 
-void gather(const TensorImpl& out, const TensorImpl& in, int dim, const TensorImpl& index) {
+void gather(const TensorImpl& out, const TensorImpl& in, int dim, const TensorImpl& index, Workspace& workspace) {
   static const Function kernel("indexing", "gather");
   if (index.numel == 0) return;
-  const Tensor at = dense(index);
-  const DenseOut to(out);
+  const Tensor at = dense(index, workspace);
+  const DenseOut to(out, workspace);
+  if (workspace.planning()) return;
   AlongParams p = plan(in, dim, *at);
   const Axes outer = joined_axes(*at, in, 0, dim), inner = joined_axes(*at, in, dim + 1, at.dim());
   const int log_unit = std::countr_zero(size_of(in.dtype));
@@ -133,7 +133,8 @@ void gather(const TensorImpl& out, const TensorImpl& in, int dim, const TensorIm
   to.finish();
 }
 
-void scatter(const TensorImpl& out, int dim, const TensorImpl& index, const TensorImpl& src, Scatter how) {
+void scatter(const TensorImpl& out, int dim, const TensorImpl& index, const TensorImpl& src, Scatter how,
+             Workspace& workspace) {
   static const Function mark("indexing", "mark_targets"), put("indexing", "put_targets"),
     number("indexing", "target_numbers"), add[] = {{"indexing", "add_targets_u32"}, {"indexing", "add_targets_u64"}};
   if (index.numel == 0) return;
@@ -142,6 +143,7 @@ void scatter(const TensorImpl& out, int dim, const TensorImpl& index, const Tens
   const bool single = src.ndim == 0, assign = how == Scatter::Assign;
   const bool adjacent = index.ndim > 0 && dim + 1 < index.ndim;
   if (length <= kShortLine || (adjacent && index.numel / length >= kManyLines)) {
+    if (workspace.planning()) return;
     AlongParams p = plan(out, dim, index);
     p.faults = fault_sink(stream.gpu());
     return scatter_lines(p, dim, out, index, src, how);
@@ -149,46 +151,46 @@ void scatter(const TensorImpl& out, int dim, const TensorImpl& index, const Tens
   STRATA_CHECK(out.numel <= INT32_MAX && index.numel <= INT32_MAX, NotImplemented,
                "scatter: {} elements into {} along few lines are more than the device kernels count", index.numel,
                out.numel);
-  const Tensor table = dense(out), at = dense(index), values = covered(src, index);
+  const Tensor table = dense(out, workspace), at = dense(index, workspace), values = covered(src, index, workspace);
   AlongParams p = plan(*table, dim, *at);
   p.faults = fault_sink(stream.gpu());
   p.block = address(*values);
   p.single = single;
   const Grid grid{blocks_for(index.numel, kThreads)};
-  const auto numbers = [&](int64_t n) { return make_tensor(Shape(std::array{n}), DType::I32, out.device); };
-  if (assign) {
-    Tensor winners;
-    if (!single) {
-      winners = numbers(out.numel);
+  const bool adds = how == Scatter::Add && is_integral(out.dtype, false) && size_of(out.dtype) >= 4;
+  if (assign || adds) {
+    const Tensor winners = assign && !single ? workspace.take(out.numel, DType::I32) : Tensor();
+    if (workspace.planning()) return;
+    if (winners) {
       fill(*winners, -1);
       p.winners = address(*winners);
       stream.launch(mark, grid, {kThreads}, 0, p);
     }
-    stream.launch(put, grid, {kThreads}, 0, p);
-  } else if (how == Scatter::Add && is_integral(out.dtype, false) && size_of(out.dtype) >= 4) {
-    stream.launch(add[size_of(out.dtype) == 8], grid, {kThreads}, 0, p);
+    stream.launch(assign ? put : add[size_of(out.dtype) == 8], grid, {kThreads}, 0, p);
   } else if (!adjacent && adds_lines(p, length, how, out.dtype)) {
     static const Function add_line("exact_sums", "add_line");
+    if (workspace.planning()) return;
     p.length = length;
     stream.launch(add_line, {static_cast<uint32_t>(index.numel / length)}, {512}, 0, p);
   } else if (adds_exactly(out, index.numel, how)) {
-    add_exactly(p, values.numel(), out.device);
+    add_exactly(p, values.numel(), out.device, workspace);
   } else {
-    const Tensor keys = numbers(index.numel);
+    const Tensor keys = workspace.take(index.numel, DType::I32);
     p.keys = address(*keys);
-    stream.launch(number, grid, {kThreads}, 0, p);
+    if (!workspace.planning()) stream.launch(number, grid, {kThreads}, 0, p);
     Combine c{out.numel, 1, 1, index.numel};
     if (!adjacent) c.lines = index.numel / length;  // one after the other in the table
-    combine(how, c, *table, *values, keys);
+    combine(how, c, *table, *values, keys, workspace);
   }
-  if (table.bytes() != out.data) copy(out, *table);
+  if (!workspace.planning() && table.bytes() != out.data) copy(out, *table);
 }
 
-void triangle(const TensorImpl& out, const TensorImpl& x, bool lower, int64_t diagonal) {
+void triangle(const TensorImpl& out, const TensorImpl& x, bool lower, int64_t diagonal, Workspace& workspace) {
   static const Function kernel("triangle", "triangle");
   if (out.numel == 0) return;
-  const Tensor from = dense(x);
-  const DenseOut to(out);
+  const Tensor from = dense(x, workspace);
+  const DenseOut to(out, workspace);
+  if (workspace.planning()) return;
   TriangleParams p{};
   p.x = address(*from);
   p.out = address(*to);

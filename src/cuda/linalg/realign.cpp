@@ -26,7 +26,7 @@ RealignJob realign(GemmLayout& l, Factor& f, int64_t (&strides)[GemmLayout::kBat
   job.inner = strides[1] ? l.batch[1] : 1;
   std::copy_n(strides, 2, job.source_b);
   const Tensor copy = space.take(Shape(std::array{job.outer, job.inner, job.rows, job.target_ld}), DType::I16);
-  job.target = copy ? address(*copy) : 0;
+  job.target = address(*copy);
   f.ld = job.target_ld;
   if (strides[1]) strides[1] = job.rows * job.target_ld;
   if (strides[0]) strides[0] = job.inner * job.rows * job.target_ld;

@@ -6,14 +6,18 @@
 
 namespace strata::cuda {
 
-// The tensor itself, or a contiguous copy in the workspace. While planning (`copies` is false), only its bytes are
-// counted.
-inline Tensor dense(const TensorImpl& t, Workspace& workspace, bool copies) {
-  if (t.contiguous) return alias(t);
-  Tensor made = workspace.take(t.sizes(), t.dtype);
-  if (copies) copy(*made, t);
+// A contiguous copy in the workspace.
+inline Tensor copied(const TensorImpl& t, DType dtype, Workspace& workspace) {
+  Tensor made = workspace.take(t.sizes(), dtype);
+  if (!workspace.planning()) copy(*made, t);
   return made;
 }
+// The tensor itself if it is contiguous and of this dtype, otherwise such a copy.
+inline Tensor dense(const TensorImpl& t, DType dtype, Workspace& workspace) {
+  return t.contiguous && t.dtype == dtype ? alias(t) : copied(t, dtype, workspace);
+}
+inline Tensor dense(const TensorImpl& t, Workspace& workspace) { return dense(t, t.dtype, workspace); }
+// The same for launchers that no kernel calls, and which therefore have no plan.
 inline Tensor dense(const TensorImpl& t) {
   if (t.contiguous) return alias(t);
   Tensor made = make_tensor(t.sizes(), t.dtype, t.device);
@@ -21,17 +25,16 @@ inline Tensor dense(const TensorImpl& t) {
   return made;
 }
 
-// An output that a kernel writes contiguously; finish() copies it to its target.
+// An output that a kernel writes contiguously, in another dtype if one is given; finish() copies it to its target.
 class DenseOut {
  public:
-  DenseOut(const TensorImpl& to, Workspace& workspace)
-      : to_(to), held_(to.contiguous ? alias(to) : workspace.take(to.sizes(), to.dtype)) {}
-  explicit DenseOut(const TensorImpl& to)
-      : to_(to), held_(to.contiguous ? alias(to) : make_tensor(to.sizes(), to.dtype, to.device)) {}
+  DenseOut(const TensorImpl& to, DType dtype, Workspace& workspace)
+      : to_(to), held_(to.contiguous && to.dtype == dtype ? alias(to) : workspace.take(to.sizes(), dtype)) {}
+  DenseOut(const TensorImpl& to, Workspace& workspace) : DenseOut(to, to.dtype, workspace) {}
   const TensorImpl& operator*() const { return *held_; }
   const TensorImpl* operator->() const { return held_.get(); }
   void finish() const {
-    if (held_.bytes() != to_.data) copy(to_, *held_);
+    if (held_.bytes() && held_.bytes() != to_.data) copy(to_, *held_);  // it has no memory while planning
   }
 
  private:

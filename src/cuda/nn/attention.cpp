@@ -55,7 +55,7 @@ const char* plan_attention(const AttentionCall& a, Plan& plan) {
 }
 void run_attention(const AttentionCall& a, const Call& c, const Plan&) {
   static Kernels3 kernels = STRATA_KERNELS("forward", "forward");
-  const AttentionInputs inputs(a, Workspace(c), true);
+  const AttentionInputs inputs(a, Workspace(c));
   const Params p = attention_parameters(a, inputs);
   const size_t widths = kernels_for(p);
   // The kernels without a mask scale the scores after they searched the largest one.
@@ -74,7 +74,7 @@ void launch_attention_pairs(const AttentionCall& a, const Params& p) {
 
 void run_attention_backward(const AttentionCall& a, const Call& c, const Plan&) {
   static Kernels3 queries = STRATA_KERNELS("backward", "query"), keys = STRATA_KERNELS("backward", "key_value");
-  const AttentionInputs inputs(a, Workspace(c), true);
+  const AttentionInputs inputs(a, Workspace(c));
   const Params p = attention_parameters(a, inputs);
   const Stream stream = stream_of(a.q.device);
   const size_t widths = kernels_for(p);

@@ -79,7 +79,7 @@ void run_attention_hopper(const AttentionCall& a, const Call& c, const Plan&) {
   static Kernels2 kernels = STRATA_KERNELS("forward");
   static const Function tall[] = {{"attention_hopper_f16", "forward_tall_64"},
                                   {"attention_hopper_bf16", "forward_tall_64"}};
-  const AttentionInputs inputs(a, Workspace(c), true);
+  const AttentionInputs inputs(a, Workspace(c));
   const Params p = attention_parameters(a, inputs);
   const bool bf16 = a.q.dtype == DType::BF16, wide = is_wide(p), is_tall = !wide && prefers_tall(p);
   const HopperShape& shape = wide      ? attention::kHopperForward128
@@ -92,7 +92,7 @@ void run_attention_hopper(const AttentionCall& a, const Call& c, const Plan&) {
 
 void run_attention_hopper_backward(const AttentionCall& a, const Call& c, const Plan&) {
   static Kernels2 queries = STRATA_KERNELS("query"), keys = STRATA_KERNELS("key_value");
-  const AttentionInputs inputs(a, Workspace(c), true);
+  const AttentionInputs inputs(a, Workspace(c));
   const Params p = attention_parameters(a, inputs);
   const bool bf16 = a.q.dtype == DType::BF16, wide = is_wide(p);
   launch_attention_pairs(a, p);

@@ -22,22 +22,17 @@ bool is_aligned(const TensorImpl& t) {
   return true;
 }
 // The tensor itself, or an aligned copy in the workspace. While planning, a copy has a layout only.
-Tensor aligned(const TensorImpl& t, Workspace& workspace, bool copies) {
+Tensor aligned(const TensorImpl& t, Workspace& workspace) {
   if (is_aligned(t)) return alias(t);
   int64_t shape[kMaxDims];
   const auto n = static_cast<size_t>(t.ndim);
   std::copy_n(t.shape, n, shape);
   shape[n - 1] = ceil_div(shape[n - 1], 8) * 8;
   Tensor made = workspace.take(Shape(shape, n), t.dtype);
-  if (!made) {
-    made = alias(t);
-    made->set_shape(Shape(shape, n));
-    made->set_contiguous_strides();
-  }
   made->numel = t.numel;
   made->shape[n - 1] = t.shape[n - 1];
   made->update_contiguous();
-  if (copies) copy(*made, t);
+  if (!workspace.planning()) copy(*made, t);
   return made;
 }
 
@@ -131,11 +126,11 @@ const char* lay_out_attention(const AttentionCall& a, const AttentionInputs& t, 
 
 }  // namespace
 
-AttentionInputs::AttentionInputs(const AttentionCall& a, Workspace workspace, bool copies)
-    : q(aligned(a.q, workspace, copies)), k(aligned(a.k, workspace, copies)), v(aligned(a.v, workspace, copies)) {
+AttentionInputs::AttentionInputs(const AttentionCall& a, Workspace workspace)
+    : q(aligned(a.q, workspace)), k(aligned(a.k, workspace)), v(aligned(a.v, workspace)) {
   if (!a.grad) return;
   const int64_t rows = a.q.shape[a.q.ndim - 2];
-  grad = aligned(*a.grad, workspace, copies);
+  grad = aligned(*a.grad, workspace);
   const int64_t shape[] = {a.log_sums.numel / std::max<int64_t>(rows, 1), pair_rows(rows), 2};
   pairs = workspace.take(shape, DType::F32);
 }
@@ -155,7 +150,7 @@ const char* plan_attention_inputs(const AttentionCall& a, Plan& plan, attention:
   if (!a.log_sums.contiguous || a.log_sums.dtype != DType::F32) return "the logarithms are not contiguous float32";
   if (a.out.shape[a.out.ndim - 1] > 1 && a.out.strides[a.out.ndim - 1] != 1)
     return "the features of the result are not contiguous";
-  return lay_out_attention(a, AttentionInputs(a, Workspace(plan), false), p);
+  return lay_out_attention(a, AttentionInputs(a, Workspace(plan)), p);
 }
 
 }  // namespace strata::cuda

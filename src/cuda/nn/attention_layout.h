@@ -9,7 +9,7 @@ namespace strata::cuda {
 // The inputs, or aligned copies of them in the workspace. While planning (`copies` is false) copies have no values.
 struct AttentionInputs {
   Tensor q, k, v, grad, pairs;  // grad, pairs: of the gradient; pairs is undefined while planning
-  AttentionInputs(const AttentionCall& a, Workspace workspace, bool copies);
+  AttentionInputs(const AttentionCall& a, Workspace workspace);
 };
 
 attention::Params attention_parameters(const AttentionCall& a, const AttentionInputs& t);

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "cuda/common/axes.h"
 #include "cuda/common/tensors.h"
+#include "cuda/movement/dense.h"
 #include "cuda/nn/convolution_order.h"
 #include "cuda/nn/convolution_params.h"
 #include "cuda/pointwise/pointwise.h"
@@ -112,6 +113,16 @@ Extents set_divisors(ConvParams& p, ConvMode mode, int64_t images) {
   return {elements, p.c, p.o * places};
 }
 
+// Parts of sums, [parts][elements of out], in the compute type.
+Tensor part_memory(int64_t parts, const TensorImpl& out, Workspace& workspace) {
+  return workspace.take(Shape(std::array{parts, out.numel}), compute_type(out.dtype));
+}
+void add_parts(const TensorImpl& partial, const TensorImpl& out, Workspace& workspace) {
+  const DenseOut to(out, workspace);  // the parts are contiguous
+  reduce(Fold::Sum, partial, 1, partial.dtype, *to, {}, workspace);
+  to.finish();
+}
+
 const char* plan_convolution(const ConvCall& v, bool floats, Plan& plan) {
   const ConvShape& s = v.shape;
   STRATA_CHECK(std::max({v.big.numel(), v.small.numel(), v.weight.numel()}) <= INT32_MAX, NotImplemented,
@@ -148,10 +159,11 @@ const char* plan_convolution(const ConvCall& v, bool floats, Plan& plan) {
     plan.variant = tile.name;
   }
   Workspace workspace(plan);
-  if (v.bias && !v.bias->contiguous) workspace.take(v.bias.shape(), v.bias.dtype());
-  const TensorImpl& out = written(v);
-  if (made.parts > 1) workspace.take(Shape(std::array{made.parts, out.numel}), compute_type(out.dtype));
-  if (made.parts > 1 && !out.contiguous) workspace.take(out.sizes(), out.dtype);
+  if (v.bias) dense(*v.bias, workspace);
+  if (made.parts > 1) {
+    const TensorImpl& out = written(v);
+    add_parts(*part_memory(made.parts, out, workspace), out, workspace);
+  }
   plan.keep(made);
   return nullptr;
 }
@@ -193,16 +205,11 @@ void run_convolution(const ConvCall& v, const Call& c, const Plan& plan) {
   p.big_type = tag(big);
   p.weight_type = tag(*v.weight);
   p.small_type = tag(small);
-  Tensor bias = v.bias, partial;
-  if (bias && !bias->contiguous) {
-    bias = workspace.take(v.bias.shape(), v.bias.dtype());
-    copy(*bias, *v.bias);
-  }
+  const Tensor bias = v.bias ? dense(*v.bias, workspace) : Tensor();
   p.bias = address(bias.get());
   p.bias_type = tag(bias.get());
-  const DType compute = compute_type(out.dtype);
-  if (made.parts > 1) {
-    partial = workspace.take(Shape(std::array{made.parts, out.numel}), compute);
+  const Tensor partial = made.parts > 1 ? part_memory(made.parts, out, workspace) : Tensor();
+  if (partial) {
     p.partial = address(*partial);
     p.partial_size = out.numel;
   }
@@ -210,11 +217,7 @@ void run_convolution(const ConvCall& v, const Call& c, const Plan& plan) {
   const Function& kernel = made.tiles == Tiles::Any ? any[static_cast<int>(made.mode)][kernel_index(out.dtype)]
                                                     : floats[static_cast<size_t>(made.tiles) - 1];
   stream_of(out.device).launch(kernel, made.grid, {made.threads}, 0, p);
-  if (made.parts == 1) return;
-  if (out.contiguous) return reduce(Fold::Sum, *partial, 1, compute, out);
-  const Tensor dense = workspace.take(out.sizes(), out.dtype);  // parts are contiguous, out is not
-  reduce(Fold::Sum, *partial, 1, compute, *dense);
-  copy(out, *dense);
+  if (partial) add_parts(*partial, out, workspace);
 }
 
 }  // namespace strata::cuda

@@ -6,6 +6,7 @@
 
 #include "cuda/common/axes.h"
 #include "cuda/common/tensors.h"
+#include "cuda/movement/dense.h"
 #include "cuda/nn/convolution_mma_params.h"
 #include "cuda/nn/convolution_order.h"
 #include "cuda/pointwise/pointwise.h"
@@ -28,7 +29,7 @@ int32_t narrow(int64_t x) { return static_cast<int32_t>(x); }
 int64_t pitch_of(int64_t channels) { return ceil_div(channels, 8) * 8; }
 
 // An operand as the kernels read it: channels are the last dimension, and those of a position start at a multiple of 16
-// bytes. The tensor itself, or memory of the workspace, which is undefined while planning.
+// bytes. The tensor itself, or memory of the workspace.
 Tensor aligned_operand(const Tensor& t, Workspace& space) {
   const int64_t pitch = pitch_of(t.size(1));
   if (pitch == t.size(1) && address(*t) % 16 == 0 && is_dense(*t, Order::ChannelsLast)) return t;
@@ -36,7 +37,6 @@ Tensor aligned_operand(const Tensor& t, Workspace& space) {
   std::copy_n(t->shape, t->ndim, shape);
   shape[1] = pitch;
   Tensor piece = space.take(Shape(shape, static_cast<size_t>(t->ndim)), t.dtype());
-  if (!piece) return piece;
   set_dense_strides(Order::ChannelsLast, piece->ndim, shape, piece->strides);
   piece->set_shape(t.shape());
   piece->update_contiguous();
@@ -156,16 +156,6 @@ const Function& kernel_of(DType dtype, ConvMode mode, bool large) {
 #undef STRATA_MODES
   return kernels[dtype == DType::BF16][static_cast<size_t>(mode)][large];
 }
-
-// One dimension with all elements in the order of memory.
-Tensor flattened(const TensorImpl& t) {
-  Tensor flat = alias(t);
-  flat->ndim = 1;
-  flat->shape[0] = t.numel;
-  flat->strides[0] = 1;
-  flat->update_contiguous();
-  return flat;
-}
 }  // namespace
 
 const char* plan_convolution_mma(const ConvCall& v, Plan& plan) {
@@ -184,9 +174,12 @@ const char* plan_convolution_mma(const ConvCall& v, Plan& plan) {
   for (const Tensor* t : {&v.big, &v.weight, &v.small})
     if (t->get() != &written(v)) aligned_operand(*t, space);
   const Tensor out = alias(written(v));
-  in_order(out, Order::ChannelsLast, space);
-  if (v.mode == ConvMode::Weight) space.take(Shape(std::array{made.parts, out.numel()}), DType::F32);
-  if (v.bias && !v.bias->contiguous) space.take(v.bias.shape(), v.bias.dtype());
+  const Tensor target = in_order(out, Order::ChannelsLast, space);
+  if (v.bias) dense(*v.bias, space);
+  if (v.mode == ConvMode::Weight) {
+    const Tensor partial = space.take(Shape(std::array{made.parts, out.numel()}), DType::F32);
+    reduce(Fold::Sum, *partial, 1, DType::F32, *flattened(*target), {}, space);
+  }
   plan.keep(made);
   plan.variant = made.large ? "128x128" : "64x64";
   return nullptr;
@@ -210,6 +203,8 @@ void run_convolution_mma(const ConvCall& v, const Call& c, const Plan& plan) {
   const int tile = size_of_tile(made.large);
   Grid grid{static_cast<uint32_t>(tiles_of(rows_of(p), p.to_channels, tile)),
             static_cast<uint32_t>(p.phases[0] * p.phases[1] * p.phases[2])};
+  const Tensor bias = v.bias ? dense(*v.bias, space) : Tensor();
+  p.bias = address(bias.get());
   Tensor partial;
   if (weight) {
     partial = space.take(Shape(std::array{made.parts, out.numel()}), DType::F32);
@@ -217,18 +212,10 @@ void run_convolution_mma(const ConvCall& v, const Call& c, const Plan& plan) {
     p.depth = narrow(made.depth);
     grid = {static_cast<uint32_t>(tiles_of(p.to_channels, weight_columns(p), tile)), static_cast<uint32_t>(made.parts)};
   }
-  if (v.bias) {
-    Tensor bias = v.bias;
-    if (!bias->contiguous) {
-      bias = space.take(v.bias.shape(), v.bias.dtype());
-      copy(*bias, *v.bias);
-    }
-    p.bias = address(*bias);
-  }
   stream_of(out.device())
     .launch(kernel_of(out.dtype(), v.mode, made.large), grid, {static_cast<uint32_t>(mma_threads(tile))},
             static_cast<uint32_t>(mma_shared_bytes(tile)), p);
-  if (weight) reduce(Fold::Sum, *partial, 1, DType::F32, *flattened(*target));
+  if (weight) reduce(Fold::Sum, *partial, 1, DType::F32, *flattened(*target), {}, space);
   if (target.get() != out.get()) copy(*out, *target);
 }
 

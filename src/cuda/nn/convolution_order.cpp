@@ -36,7 +36,6 @@ int64_t bytes_out_of_order(const ConvCall& v, Order order) {
 Tensor in_order(const Tensor& t, Order order, Workspace& space) {
   if (is_dense(*t, order)) return t;
   Tensor piece = space.take(t.shape(), t.dtype());
-  if (!piece) return piece;
   set_dense_strides(order, piece->ndim, piece->shape, piece->strides);
   piece->update_contiguous();
   return piece;

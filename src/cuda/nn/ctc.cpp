@@ -9,7 +9,7 @@ namespace strata::cuda {
 
 std::optional<int64_t> ctc_loss(const TensorImpl& log_probs, const TensorImpl& targets, std::span<const int64_t> starts,
                                 IntList input_lengths, IntList target_lengths, int64_t blank, bool zero_infinity,
-                                const TensorImpl& loss, const TensorImpl& grad) {
+                                const TensorImpl& loss, const TensorImpl& grad, Workspace& workspace) {
   static const Function kernels[] = {{"ctc", "ctc_f32"}, {"ctc", "ctc_f64"}};
   if (loss.numel == 0) return {};
   std::vector<CtcSequence> sequences;
@@ -18,9 +18,9 @@ std::optional<int64_t> ctc_loss(const TensorImpl& log_probs, const TensorImpl& t
     sequences.push_back({input_lengths[i], target_lengths[i], starts[i], cells});
     cells += input_lengths[i] * (2 * target_lengths[i] + 1);
   }
-  const Tensor list = upload(sequences, loss.device);
-  const Tensor memory = make_tensor(Shape(std::array{int64_t{2}, cells}), loss.dtype, loss.device);
-  const Tensor failed = make_tensor({}, DType::I64, loss.device);
+  const Tensor list = upload(sequences, workspace), memory = workspace.take(2 * cells, loss.dtype),
+               failed = workspace.take(Shape(), DType::I64);
+  if (workspace.planning()) return {};
   fill(*failed, 0);
   CtcParams p{};
   p.log_probs = reinterpret_cast<uint64_t>(log_probs.data);

@@ -2,7 +2,7 @@
 #pragma once
 #include <span>
 
-#include "tensor/tensor.h"
+#include "record/kernel.h"
 
 namespace strata::cuda {
 
@@ -10,6 +10,6 @@ namespace strata::cuda {
 // of range, if there is one.
 std::optional<int64_t> ctc_loss(const TensorImpl& log_probs, const TensorImpl& targets, std::span<const int64_t> starts,
                                 IntList input_lengths, IntList target_lengths, int64_t blank, bool zero_infinity,
-                                const TensorImpl& loss, const TensorImpl& grad);
+                                const TensorImpl& loss, const TensorImpl& grad, Workspace& workspace);
 
 }  // namespace strata::cuda

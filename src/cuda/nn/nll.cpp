@@ -1,7 +1,6 @@
 #include "cuda/nn/nll.h"
 
 #include <algorithm>
-#include <array>
 
 #include "cuda/common/tensors.h"
 #include "cuda/nn/nll_params.h"
@@ -39,7 +38,7 @@ void launch(const Function (&kernels)[2], NllParams& p, int64_t blocks, const Te
 }  // namespace
 
 void nll(const TensorImpl& x, const TensorImpl& target, const TensorImpl* weight, int64_t ignore, int64_t classes,
-         int64_t inner, bool mean, const TensorImpl& loss, const TensorImpl& total) {
+         int64_t inner, bool mean, const TensorImpl& loss, const TensorImpl& total, Workspace& workspace) {
   static const Function kernels[] = {{"nll", "nll_f32"}, {"nll", "nll_f64"}};
   static const Function parts[] = {{"nll", "nll_parts_f32"}, {"nll", "nll_parts_f64"}};
   NllParams p = plan(x, target, weight, ignore, classes, inner);
@@ -51,9 +50,10 @@ void nll(const TensorImpl& x, const TensorImpl& target, const TensorImpl* weight
   const int64_t blocks = std::max<int64_t>(1, (p.count + kNllPart - 1) / kNllPart);
   Tensor partial;
   if (blocks > 1) {
-    partial = make_tensor(Shape(std::array{blocks * 2}), DType::F64, x.device);
+    partial = workspace.take(blocks * 2, DType::F64);
     p.partial = address(*partial);
   }
+  if (workspace.planning()) return;
   launch(kernels, p, blocks, x);
   if (blocks > 1) launch(parts, p, 1, x);
 }

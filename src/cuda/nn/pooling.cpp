@@ -100,21 +100,19 @@ void plane_gather(int64_t planes, int64_t in, int64_t out, const TensorImpl& x, 
 }
 
 std::optional<int64_t> plane_scatter(int64_t planes, int64_t in, int64_t out, const TensorImpl& values,
-                                     const TensorImpl& index, const TensorImpl& x, bool add, bool check) {
+                                     const TensorImpl& index, const TensorImpl& x, bool add, const Tensor& failed) {
   STRATA_KERNELS("plane_scatter");
   if (values.numel == 0) return {};
   PlaneParams p = plane_params(planes, in, out, values, index, x);
   p.add = add;
-  Tensor failed;
-  if (check) {
-    failed = make_tensor({}, DType::I64, x.device);
+  if (failed) {
     fill(*failed, 0);
     p.failed = reinterpret_cast<uint64_t>(failed.bytes());
   }
   const int64_t per_block = kThreads / 32;
   stream_of(x.device).launch(kernels[kernel_index(x.dtype)],
                              {static_cast<uint32_t>((planes + per_block - 1) / per_block)}, {kThreads}, 0, p);
-  const int64_t found = check ? failed.item<int64_t>() : 0;
+  const int64_t found = failed ? failed.item<int64_t>() : 0;
   if (found == 0) return {};
   return found > 0 ? found - 1 : found;
 }

@@ -21,9 +21,9 @@ void pool_mean_backward(const PoolShape& s, const TensorImpl& grad, const Tensor
 // values = x at index; planes of `in` values with `out` indices each.
 void plane_gather(int64_t planes, int64_t in, int64_t out, const TensorImpl& x, const TensorImpl& index,
                   const TensorImpl& values);
-// Stores or adds values at index into x, whose elements are zero and of the compute type. Returns an invalid index, if
-// `check` is set and there is one.
+// Stores or adds values at index into x, whose elements are zero and of the compute type. With `failed`, one int64 on the
+// device, waits and returns an invalid index if there is one.
 std::optional<int64_t> plane_scatter(int64_t planes, int64_t in, int64_t out, const TensorImpl& values,
-                                     const TensorImpl& index, const TensorImpl& x, bool add, bool check);
+                                     const TensorImpl& index, const TensorImpl& x, bool add, const Tensor& failed);
 
 }  // namespace strata::cuda

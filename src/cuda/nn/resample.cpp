@@ -76,13 +76,15 @@ WindowParams window_params(const WindowSizes& s, const TensorImpl& image, const 
 }
 }  // namespace
 
-void mix_along(const Mixture& m, int64_t outer, int64_t inner, const TensorImpl& x, const TensorImpl& y) {
+void mix_along(const Mixture& m, int64_t outer, int64_t inner, const TensorImpl& x, const TensorImpl& y,
+               Workspace& workspace) {
   static const Function kernels[] = {{"resample", "resample_f32"}, {"resample", "resample_f64"}};
   if (y.numel == 0) return;
   check_size("interpolate", m.out * inner);
-  const Tensor begin = upload(m.begin, y.device), index = upload(m.index, y.device);
+  const Tensor begin = upload(m.begin, workspace), index = upload(m.index, workspace);
   const Tensor weight =
-    wide(y) ? upload(m.weight, y.device) : upload(std::vector<float>(m.weight.begin(), m.weight.end()), y.device);
+    wide(y) ? upload(m.weight, workspace) : upload(std::vector<float>(m.weight.begin(), m.weight.end()), workspace);
+  if (workspace.planning()) return;
   ResampleParams p{};
   p.x = address(x);
   p.y = address(y);
@@ -95,7 +97,7 @@ void mix_along(const Mixture& m, int64_t outer, int64_t inner, const TensorImpl&
   by_planes(kernels[wide(y)], p, outer, m.out * inner, "interpolate", y.device);
 }
 
-void take_nearest(const Nearest& n, const TensorImpl& x, const TensorImpl& y) {
+void take_nearest(const Nearest& n, const TensorImpl& x, const TensorImpl& y, Workspace& workspace) {
   static const Function kernels[] = {{"resample", "nearest_2"}, {"resample", "nearest_4"}, {"resample", "nearest_8"}};
   if (y.numel == 0) return;
   NearestParams p{};
@@ -105,7 +107,8 @@ void take_nearest(const Nearest& n, const TensorImpl& x, const TensorImpl& y) {
   std::vector<int32_t> index(n.index[2]);
   index.resize(static_cast<size_t>(threads * kNearestItems));
   for (int d = 0; d < 2; ++d) index.insert(index.end(), n.index[d].begin(), n.index[d].end());
-  const Tensor list = upload(index, y.device);
+  const Tensor list = upload(index, workspace);
+  if (workspace.planning()) return;
   p.index[2] = address(*list);
   p.index[0] = p.index[2] + static_cast<uint64_t>(threads * kNearestItems) * 4;
   p.index[1] = p.index[0] + n.index[0].size() * 4;

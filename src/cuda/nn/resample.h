@@ -2,7 +2,7 @@
 #pragma once
 #include <span>
 
-#include "tensor/tensor.h"
+#include "record/kernel.h"
 
 namespace strata::cuda {
 
@@ -13,7 +13,8 @@ struct Mixture {
   std::vector<double> weight;
 };
 // y[outer, out, inner] from x[outer, in, inner], both float or both double.
-void mix_along(const Mixture& m, int64_t outer, int64_t inner, const TensorImpl& x, const TensorImpl& y);
+void mix_along(const Mixture& m, int64_t outer, int64_t inner, const TensorImpl& x, const TensorImpl& y,
+               Workspace& workspace);
 
 // The input at index[d][o] for each output coordinate o of the last three dimensions, of sizes `in`.
 struct Nearest {
@@ -21,7 +22,7 @@ struct Nearest {
   std::vector<int32_t> index[3];
 };
 // x and y are of one dtype, of 2 to 8 bytes.
-void take_nearest(const Nearest& n, const TensorImpl& x, const TensorImpl& y);
+void take_nearest(const Nearest& n, const TensorImpl& x, const TensorImpl& y, Workspace& workspace);
 
 struct GridSizes {
   int dims = 2;

@@ -33,8 +33,8 @@ SoftmaxPlan geometry(const SoftmaxCall& s) {
 // The kernels use linear indices: other layouts are copied to the workspace.
 void count_workspace(const SoftmaxCall& s, Plan& plan) {
   Workspace workspace(plan);
-  dense(s.x, workspace, false);
-  if (s.grad) dense(*s.grad, workspace, false);
+  dense(s.x, workspace);
+  if (s.grad) dense(*s.grad, workspace);
 }
 }  // namespace
 
@@ -89,8 +89,8 @@ void run_softmax(const SoftmaxCall& s, const Call& c, const Plan& plan) {
   if (s.out.numel == 0) return;
   auto made = plan.get<SoftmaxPlan>();
   Workspace workspace(c);
-  const Tensor x = dense(s.x, workspace, true);
-  const Tensor grad = s.grad ? dense(*s.grad, workspace, true) : Tensor();
+  const Tensor x = dense(s.x, workspace);
+  const Tensor grad = s.grad ? dense(*s.grad, workspace) : Tensor();
   SoftmaxParams& p = made.params;
   p.x = address(*x);
   p.x_type = tag(*x);

@@ -14,7 +14,7 @@ constexpr int64_t kPiece = 16384;  // elements per block
 constexpr Grid kThreads = {256};
 
 // The order of the elements does not matter, but there must be no gaps.
-Tensor without_gaps(const Tensor& t) { return t->is_dense() ? t : dense(*t); }
+Tensor without_gaps(const Tensor& t, Workspace& workspace) { return t->is_dense() ? t : dense(*t, workspace); }
 int64_t blocks_of(const Tensor& t) { return (t.numel() + kPiece - 1) / kPiece; }
 
 // Calls launch(params, blocks) for the nonempty tensors, kClippedPerLaunch at a time.
@@ -47,17 +47,18 @@ NormKind kind_of(double norm_type) {
 }
 }  // namespace
 
-void total_norm(std::span<const Tensor> tensors, double norm_type, const TensorImpl& out) {
+void total_norm(std::span<const Tensor> tensors, double norm_type, const TensorImpl& out, Workspace& workspace) {
   static const Function pieces("clip", "norm_of_pieces"), all("clip", "norm_of_all");
-  const Stream stream = stream_of(out.device);
   std::vector<Tensor> whole;
   int64_t count = 0;
   for (const Tensor& t : tensors) {
-    whole.push_back(without_gaps(t));
+    whole.push_back(without_gaps(t, workspace));
     count += blocks_of(t);
   }
+  const Tensor partials = workspace.take(count, DType::F64);
+  if (workspace.planning()) return;
   if (count == 0) return fill(out, 0.0);
-  const Tensor partials = make_tensor(Shape(&count, 1), DType::F64, out.device);
+  const Stream stream = stream_of(out.device);
   ClipParams p{};
   p.kind = kind_of(norm_type);
   p.power = norm_type;
@@ -72,32 +73,34 @@ void total_norm(std::span<const Tensor> tensors, double norm_type, const TensorI
 
 // Launches the kernel on all elements of the tensors; those with gaps are copied first and back afterwards.
 static void change_in_place(const Function& kernel, std::span<const Tensor> tensors, const ClipParams& p,
-                            const Stream& stream) {
+                            const Stream& stream, Workspace& workspace) {
   std::vector<Tensor> whole;
-  for (const Tensor& t : tensors) whole.push_back(without_gaps(t));
+  for (const Tensor& t : tensors) whole.push_back(without_gaps(t, workspace));
+  if (workspace.planning()) return;
   in_lists(whole, p,
            [&](const ClipParams& list, uint32_t blocks) { stream.launch(kernel, {blocks}, kThreads, 0, list); });
   for (size_t i = 0; i < tensors.size(); ++i)
     if (whole[i].bytes() != tensors[i].bytes()) copy(*tensors[i], *whole[i]);
 }
 
-void scale_to_norm(std::span<const Tensor> tensors, double max_norm, const TensorImpl& total) {
+void scale_to_norm(std::span<const Tensor> tensors, double max_norm, const TensorImpl& total, Workspace& workspace) {
   static const Function scale("clip", "scale_to_norm");
   ClipParams p{};
   p.max_norm = max_norm;
   p.total = address(total);
   p.total_type = tag(total);
-  change_in_place(scale, tensors, p, stream_of(total.device));
+  change_in_place(scale, tensors, p, stream_of(total.device), workspace);
 }
 
-void scale_and_check(std::span<const Tensor> tensors, const TensorImpl& found_inf, const TensorImpl& factor) {
+void scale_and_check(std::span<const Tensor> tensors, const TensorImpl& found_inf, const TensorImpl& factor,
+                     Workspace& workspace) {
   static const Function scale("clip", "scale_and_check");
   ClipParams p{};
   p.total = address(factor);
   p.total_type = tag(factor);
   p.partial = address(found_inf);
   p.kind = tag(found_inf);
-  change_in_place(scale, tensors, p, stream_of(found_inf.device));
+  change_in_place(scale, tensors, p, stream_of(found_inf.device), workspace);
 }
 
 void update_scale(const TensorImpl& scale, const TensorImpl& growth_tracker, const TensorImpl& found_inf, double growth,

@@ -41,8 +41,9 @@ bool has_vectors(const OptimizerTensor& t, DType dtype) {
 // Launches being filled: one for each compute type and set of members; few steps have more than one.
 class Launches {
  public:
-  Launches(const char* rule, Device device, std::span<const double> options, const Tensor& lr)
-      : rule_(rule), device_(device), stream_(stream_of(device)) {
+  Launches(const char* rule, const Stream& stream, std::span<const double> options, const Tensor& lr,
+           Workspace& workspace)
+      : rule_(rule), stream_(stream), workspace_(workspace) {
     std::copy(options.begin(), options.end(), numbers_.options);
     if (lr) {
       numbers_.lr = reinterpret_cast<uint64_t>(lr.bytes());
@@ -92,31 +93,31 @@ class Launches {
     Tensor list;
     if (o.on_device) {
       const int64_t count = int64_t{o.params.tensors} * kRuleNumbers;
-      list = make_tensor(Shape(&count, 1), DType::F64, device_);
+      list = workspace_.take(count, DType::F64);
       numbers_.list = o.params.list = reinterpret_cast<uint64_t>(list.bytes());
       numbers_.tensors = o.params.tensors;
       std::memcpy(numbers_.kept, o.kept, sizeof o.kept);
       std::memcpy(numbers_.kept_type, o.kept_type, sizeof o.kept_type);
-      stream_.launch(kernel_of(std::string(rule_) + "_numbers"), {1}, {kTensorsPerLaunch}, 0, numbers_);
+      if (!workspace_.planning())
+        stream_.launch(kernel_of(std::string(rule_) + "_numbers"), {1}, {kTensorsPerLaunch}, 0, numbers_);
     }
-    if (o.blocks > 0)
+    if (o.blocks > 0 && !workspace_.planning())
       stream_.launch(kernel_of(std::string(rule_) + (o.wide ? "_f64" : "_f32")), {o.blocks}, {256}, 0, o.params);
     o.blocks = 0;
     o.params.tensors = 0;
   }
   const char* rule_;
-  Device device_;
   Stream stream_;
+  Workspace& workspace_;
   OptimizerNumbersParams numbers_{};
   std::vector<Open> open_;
 };
 }  // namespace
 
 void optimizer_step(const char* rule, std::span<OptimizerUpdate> updates, std::span<const double> options,
-                    const Tensor& lr) {
+                    const Tensor& lr, Workspace& workspace) {
   if (updates.empty()) return;
-  Launches launches(rule, updates[0].value.device(), options, lr);
-  std::vector<Tensor> kept;
+  Launches launches(rule, stream_of(updates[0].value.device()), options, lr, workspace);
   // tensors with another layout: a dense copy, and where it is copied back to
   std::vector<std::pair<Tensor, Tensor>> copies;
   for (const OptimizerUpdate& u : updates) {
@@ -126,11 +127,11 @@ void optimizer_step(const char* rule, std::span<OptimizerUpdate> updates, std::s
     const auto address = [&](const Tensor& t, bool written) -> uint64_t {
       if (!t) return 0;
       if (lies_like(*t, *like)) return reinterpret_cast<uint64_t>(t.bytes());
-      Tensor twin = shape_only(*like);
-      twin->allocate();
-      copy(*twin, *t);
+      Tensor twin = workspace.take(like.shape(), like.dtype());
+      std::copy_n(like->strides, like->ndim, twin->strides);
+      twin->update_contiguous();
+      if (!workspace.planning()) copy(*twin, *t);
       if (written) copies.emplace_back(t, twin);
-      else kept.push_back(twin);
       return reinterpret_cast<uint64_t>(twin.bytes());
     };
     OptimizerTensor t{};
@@ -143,6 +144,7 @@ void optimizer_step(const char* rule, std::span<OptimizerUpdate> updates, std::s
     launches.add(t, u);
   }
   launches.finish();
+  if (workspace.planning()) return;
   for (const auto& [to, from] : copies) copy(*to, *from);
 }
 

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "cuda/optim/optimizers_params.h"
-#include "tensor/tensor.h"
+#include "record/kernel.h"
 
 namespace strata::cuda {
 
@@ -22,6 +22,6 @@ struct OptimizerUpdate {
 // nothing waits. `options` are those of device/functors/optimizer_numbers.h; `lr`, if defined, replaces the first of
 // them.
 void optimizer_step(const char* rule, std::span<OptimizerUpdate> updates, std::span<const double> options,
-                    const Tensor& lr);
+                    const Tensor& lr, Workspace& workspace);
 
 }  // namespace strata::cuda

@@ -2,7 +2,6 @@
 #include "cuda/order/radix.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 
 #include "cuda/common/tensors.h"
@@ -45,7 +44,8 @@ void sort_lines(const RadixSort& s, const TensorImpl& x, const TensorImpl* value
 }
 }  // namespace
 
-void radix_sort(const RadixSort& s, const TensorImpl& x, const TensorImpl* values, const TensorImpl* indices) {
+void radix_sort(const RadixSort& s, const TensorImpl& x, const TensorImpl* values, const TensorImpl* indices,
+                Workspace& workspace) {
   static const Function count[] = {{"radix", "radix_count_u8"},
                                    {"radix", "radix_count_u16"},
                                    {"radix", "radix_count_u32"},
@@ -54,7 +54,10 @@ void radix_sort(const RadixSort& s, const TensorImpl& x, const TensorImpl* value
     {"radix", "radix_pass_u8"}, {"radix", "radix_pass_u16"}, {"radix", "radix_pass_u32"}, {"radix", "radix_pass_u64"}};
   static const Function plan("radix", "radix_plan");
   const bool wide = indices && size_of(indices->dtype) == 8;
-  if (s.n <= tile_of(x) && !s.payload && s.bits == 0) return sort_lines(s, x, values, indices);
+  if (s.n <= tile_of(x) && !s.payload && s.bits == 0) {
+    if (!workspace.planning()) sort_lines(s, x, values, indices);
+    return;
+  }
   RadixParams p{};
   p.x = address(x);
   p.values = address(values);
@@ -69,24 +72,24 @@ void radix_sort(const RadixSort& s, const TensorImpl& x, const TensorImpl* value
   p.part = std::min(kPart, s.n);
   p.parts = ceil_div(s.n, p.part);
   p.keep = s.keep;
-  const Stream stream = stream_of(x.device);
 
   // Cleared: counts and plans of the lines, words of look-back, tickets.
   const int64_t tiles = s.lines * p.tiles, states = tiles * kRadixDigits,
                 plans = s.lines * static_cast<int64_t>(sizeof(RadixLine) / 8);
-  const auto words = [&](int64_t n, DType dtype) { return make_tensor(Shape(std::array{n}), dtype, x.device); };
-  const Tensor control = words(states + plans + kRadixPassesMost, DType::I64);
-  fill(*control, 0);
+  const Tensor control = workspace.take(states + plans + kRadixPassesMost, DType::I64);
   p.states = address(*control);
   p.lines = p.states + static_cast<uint64_t>(states) * 8;
   p.tickets = p.lines + static_cast<uint64_t>(plans) * 8;
   Tensor keys[2], places[2];  // one pass needs no buffers, two need one
   for (int k = 0; k < std::min(p.passes - 1, 2); ++k) {
-    keys[k] = words(s.lines * s.n, x.dtype);
-    places[k] = words(s.lines * s.n, DType::I32);
+    keys[k] = workspace.take(s.lines * s.n, x.dtype);
+    places[k] = workspace.take(s.lines * s.n, DType::I32);
     p.keys[k] = address(*keys[k]);
     p.places[k] = address(*places[k]);
   }
+  if (workspace.planning()) return;
+  fill(*control, 0);
+  const Stream stream = stream_of(x.device);
   stream.launch(count[log_size(x)], {static_cast<uint32_t>(s.lines * p.parts)}, {kThreads}, 0, p);
   stream.launch(plan, {static_cast<uint32_t>(s.lines)}, {kThreads}, 0, p);
   for (p.pass = 0; p.pass < p.passes; ++p.pass, p.shift += 8)

@@ -1,6 +1,6 @@
 // Radix sorts of contiguous lines.
 #pragma once
-#include "tensor/tensor.h"
+#include "record/kernel.h"
 
 namespace strata::cuda {
 
@@ -13,6 +13,7 @@ struct RadixSort {
 };
 // Writes the sorted elements and their positions (int64), or the payload (4 bytes); either may be null. Positions of 4
 // bytes are those in all of x.
-void radix_sort(const RadixSort& s, const TensorImpl& x, const TensorImpl* values, const TensorImpl* indices);
+void radix_sort(const RadixSort& s, const TensorImpl& x, const TensorImpl* values, const TensorImpl* indices,
+                Workspace& workspace);
 
 }  // namespace strata::cuda

@@ -1,7 +1,7 @@
 // Sorting and selection on a device, with the interface of cpu/order/sort.h: every order is total and stable.
 #pragma once
+#include "record/kernel.h"
 #include "record/kinds.h"
-#include "tensor/tensor.h"
 
 namespace strata::cuda {
 
@@ -14,21 +14,21 @@ const char* sort_objection(SortMethod method, int64_t n, int64_t lines, int64_t 
 
 // values and indices have x's shape; either may be null.
 void sort(SortMethod method, const TensorImpl& x, int dim, bool descending, const TensorImpl* values,
-          const TensorImpl* indices);
+          const TensorImpl* indices, Workspace& workspace);
 void topk(SortMethod method, const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImpl& values,
-          const TensorImpl& indices);
+          const TensorImpl& indices, Workspace& workspace);
 void pick(SortMethod method, Pick what, const TensorImpl& x, int64_t k, int dim, const TensorImpl& values,
-          const TensorImpl& indices);
+          const TensorImpl& indices, Workspace& workspace);
 
 // Sorts a vector of numbers below 2^bits (int32), with their original indices (int32 or int64), or with a payload of 4
-// bytes each. Both are new tensors.
+// bytes each. Both are in the workspace.
 struct SortedKeys {
   Tensor keys, places;
 };
-SortedKeys sort_keys(const Tensor& keys, int bits, const TensorImpl* payload = nullptr);
+SortedKeys sort_keys(const Tensor& keys, int bits, const TensorImpl* payload, Workspace& workspace);
 // Sorts equal parts of a vector of non-negative numbers (int32), of at most 8192 elements each. places: indices into the
 // whole vector (int32).
-SortedKeys sort_lines(const Tensor& keys, int64_t lines);
+SortedKeys sort_lines(const Tensor& keys, int64_t lines, Workspace& workspace);
 
 // The insertion index of each value in its row: the last dimension of `rows`, or rows itself if it has one dimension.
 // All are contiguous and of one compute type; `order` (indices that sort the rows) may be null. out: int32 or int64.

@@ -72,22 +72,14 @@ struct Pairs {
     parts = ceil_div(plan.gone.count, part);
   }
 };
-Tensor pair_memory(int64_t parts, const ReducePlan& plan, Workspace& workspace) {
-  return workspace.take(Shape(std::array{2 * parts * plan.kept.count}), DType::F64);
-}
-// Counts memory that is enough however the elements are read: alignment is not known before the call.
-void count_pairs(const ReducePlan& plan, Workspace& workspace) {
-  int64_t parts = Pairs(plan, false).parts;
-  if (plan.kept.count % kVector == 0) parts = std::max(parts, Pairs(plan, true).parts);
-  pair_memory(parts, plan, workspace);
-}
 
 // Reduces each result to two numbers; kernels of columns.cu read adjacent columns. Returns what the second launch needs.
 FinishParams fold(const Function& kernel, const ColumnKernels& by_column, const ReducePlan& plan, PairParams p,
                   const TensorImpl& x, const TensorImpl* grad, Workspace& workspace) {
   const bool whole = by_columns(plan) && whole_columns(plan, x, grad);
   const Pairs pairs(plan, whole);
-  const Tensor memory = pair_memory(pairs.parts, plan, workspace);
+  const Tensor memory = workspace.take(2 * pairs.parts * plan.kept.count, DType::F64);
+  if (workspace.planning()) return {};
   p.x = address(&x);
   p.x_type = tag(&x);
   p.grad = address(grad);
@@ -212,25 +204,19 @@ bool channels_in_rows(const TensorImpl& x) {
   return rows && x.shape[1] % kVector == 0 && fits_vectors(x, &x);
 }
 
-const char* plan_moments(const MomentsCall& m, Plan& plan) {
-  Workspace workspace(plan);
-  if ((m.variance ? m.variance : m.mean)->numel > 0 && m.x.numel > 0) count_pairs({m.x, m.reduced}, workspace);
-  return nullptr;
-}
-
-void run_moments(const MomentsCall& m, const Call& c, const Plan&) {
+void moments(const MomentsCall& m, Workspace& workspace) {
   static const Function kernels[] = {{"moments", "moments_f32"}, {"moments", "moments_f64"}};
   static const Function last("moments", "finish_moments");
   const TensorImpl& x = m.x;
   if ((m.variance ? m.variance : m.mean)->numel == 0) return;
   if (x.numel == 0) {
     for (const TensorImpl* t : {m.variance, m.mean})
-      if (t) fill(*t, std::numeric_limits<double>::quiet_NaN());
+      if (t && !workspace.planning()) fill(*t, std::numeric_limits<double>::quiet_NaN());
     return;
   }
-  Workspace workspace(c);
   const ReducePlan plan(x, m.reduced);
   FinishParams f = fold(kernels[wide(x)], column_moments(), plan, {}, x, nullptr, workspace);
+  if (workspace.planning()) return;
   f.variance = address(m.variance);
   f.average = address(m.mean);
   f.root = m.root;
@@ -241,19 +227,13 @@ void run_moments(const MomentsCall& m, const Call& c, const Plan&) {
   finish(last, f, x.device);
 }
 
-void count_batch_norm(const TensorImpl& x, bool training, Workspace& workspace) {
-  if (x.numel == 0) return;
-  if (!training) return;
-  count_pairs(channel_plan(x), workspace);
-  const Affine affine(x, workspace);
-}
-
 void batch_norm(const BatchNorm& b, Workspace& workspace) {
   static const Function kernels[] = {{"moments", "moments_f32"}, {"moments", "moments_f64"}};
   static const Function last[] = {{"moments", "batch_norm_f32"}, {"moments", "batch_norm_f64"}};
   const TensorImpl& x = b.x;
   if (x.numel == 0) return;
   if (!b.mean) {
+    if (workspace.planning()) return;
     ChannelParams p{};
     p.given = 1;
     p.mean = address(b.running_mean);
@@ -268,6 +248,8 @@ void batch_norm(const BatchNorm& b, Workspace& workspace) {
     return apply(p, x, nullptr, b.y);
   }
   FinishParams f = fold(kernels[wide(x)], column_moments(), channel_plan(x), {}, x, nullptr, workspace);
+  const Affine affine(x, workspace);
+  if (workspace.planning()) return;
   f.weight = address(b.weight);
   f.weight_type = tag(b.weight);
   f.bias = address(b.bias);
@@ -280,7 +262,6 @@ void batch_norm(const BatchNorm& b, Workspace& workspace) {
   f.rstd = address(b.rstd);
   f.momentum = b.momentum;
   f.eps = b.eps;
-  const Affine affine(x, workspace);
   affine.put(f);
   finish(last[wide(x)], f, x.device);
   apply(factors_of(f), x, nullptr, b.y);
@@ -292,6 +273,7 @@ void batch_norm_backward(const TensorImpl& grad, const TensorImpl& x, const Tens
   static const Function kernels[] = {{"moments", "gradient_f32"}, {"moments", "gradient_f64"}};
   static const Function last[] = {{"moments", "batch_norm_backward_f32"}, {"moments", "batch_norm_backward_f64"}};
   if (x.numel == 0) {
+    if (workspace.planning()) return;
     fill(grad_weight, 0);
     fill(grad_bias, 0);
     return;
@@ -299,6 +281,8 @@ void batch_norm_backward(const TensorImpl& grad, const TensorImpl& x, const Tens
   PairParams p{};
   p.mean = address(&mean);
   FinishParams f = fold(kernels[wide(x)], column_gradient(), channel_plan(x), p, x, &grad, workspace);
+  const Affine affine(x, workspace);
+  if (workspace.planning()) return;
   f.weight = address(weight);
   f.weight_type = tag(weight);
   f.mean = address(&mean);
@@ -307,7 +291,6 @@ void batch_norm_backward(const TensorImpl& grad, const TensorImpl& x, const Tens
   f.grad_weight_type = tag(&grad_weight);
   f.grad_bias = address(&grad_bias);
   f.grad_bias_type = tag(&grad_bias);
-  const Affine affine(x, workspace);
   affine.put(f);
   finish(last[wide(x)], f, x.device);
   apply(factors_of(f), x, &grad, grad_x);
@@ -320,6 +303,7 @@ void column_grad_sums(int64_t rows, const TensorImpl& grad, const TensorImpl& x,
   static const Function last[] = {{"moments", "columns_f32"}, {"moments", "columns_f64"}};
   if (grad_weight.numel == 0) return;
   if (rows == 0) {
+    if (workspace.planning()) return;
     fill(grad_weight, 0);
     if (grad_bias) fill(*grad_bias, 0);
     return;
@@ -329,17 +313,12 @@ void column_grad_sums(int64_t rows, const TensorImpl& grad, const TensorImpl& x,
   p.mean = address(mean);
   p.rstd = address(&rstd);
   FinishParams f = fold(kernels[wide(x)], column_row_gradient(), ReducePlan(*flat, 1), p, *flat, &grad, workspace);
+  if (workspace.planning()) return;
   f.grad_weight = address(&grad_weight);
   f.grad_weight_type = tag(&grad_weight);
   f.grad_bias = address(grad_bias);
   f.grad_bias_type = tag(grad_bias);
   finish(last[wide(x)], f, x.device);
-}
-
-void count_column_grad_sums(int64_t rows, const TensorImpl& x, Workspace& workspace) {
-  if (x.numel == 0) return;
-  const Tensor flat = contiguous_geometry(x, Shape(std::array{rows, x.numel / rows}));
-  count_pairs(ReducePlan(*flat, 1), workspace);
 }
 
 }  // namespace strata::cuda

@@ -13,13 +13,11 @@ struct MomentsCall {
   bool root;
   const TensorImpl *variance, *mean;
 };
-const char* plan_moments(const MomentsCall& m, Plan& plan);
-void run_moments(const MomentsCall& m, const Call& c, const Plan& plan);
+void moments(const MomentsCall& m, Workspace& workspace);
 
 // Whether the kernels take x [n, c, …] as it is although it is not contiguous: rows of channels, in 16-byte pieces.
 bool channels_in_rows(const TensorImpl& x);
 
-// The norms below take their memory from the workspace of a plan; count_…() counts it.
 // x is [n, c, …] and contiguous, or channels_in_rows; y and gradients have its strides and are 16-byte aligned if x is
 // channels_in_rows. All other tensors are contiguous; optional ones may be null.
 struct BatchNorm {
@@ -29,7 +27,6 @@ struct BatchNorm {
   double momentum, eps;
 };
 void batch_norm(const BatchNorm& b, Workspace& workspace);
-void count_batch_norm(const TensorImpl& x, bool training, Workspace& workspace);
 void batch_norm_backward(const TensorImpl& grad, const TensorImpl& x, const TensorImpl* weight, const TensorImpl& mean,
                          const TensorImpl& rstd, const TensorImpl& grad_x, const TensorImpl& grad_weight,
                          const TensorImpl& grad_bias, Workspace& workspace);
@@ -37,6 +34,5 @@ void batch_norm_backward(const TensorImpl& grad, const TensorImpl& x, const Tens
 void column_grad_sums(int64_t rows, const TensorImpl& grad, const TensorImpl& x, const TensorImpl* mean,
                       const TensorImpl& rstd, const TensorImpl& grad_weight, const TensorImpl* grad_bias,
                       Workspace& workspace);
-void count_column_grad_sums(int64_t rows, const TensorImpl& x, Workspace& workspace);
 
 }  // namespace strata::cuda

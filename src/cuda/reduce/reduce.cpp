@@ -141,22 +141,22 @@ Reduction next_stage(const Reduction& r, const TensorImpl& partial) {
   return {kSecond[static_cast<int>(r.fold)], partial, 1, partial.dtype, r.out, r.finish};
 }
 
-// `memory(shape, dtype)` returns the tensor for the parts.
-template <class Memory> void run_stages(const Reduction& r, Stage s, Memory memory) {
+void run_stages(const Reduction& r, Stage s, Workspace& workspace) {
   s.params.x = address(r.x);
   s.params.x_type = tag(r.x);
   s.params.out = address(r.out);
   s.params.out_type = tag(r.out);
   Tensor partial;
   if (s.parts > 1) {
-    partial = memory(Shape(std::array{s.parts, r.out.numel}), wide_type(s.compute));
+    partial = workspace.take(Shape(std::array{s.parts, r.out.numel}), wide_type(s.compute));
     s.params.partial = address(*partial);
   }
   const Grid grid{static_cast<uint32_t>(s.blocks), static_cast<uint32_t>(s.parts)};
-  stream_of(r.out.device).launch(fold_kernel(r.fold, s.compute, s.method), grid, {kThreads}, 0, s.params);
+  if (!workspace.planning())
+    stream_of(r.out.device).launch(fold_kernel(r.fold, s.compute, s.method), grid, {kThreads}, 0, s.params);
   if (s.parts == 1) return;
   const Reduction next = next_stage(r, *partial);
-  run_stages(next, stage_of(next), memory);
+  run_stages(next, stage_of(next), workspace);
 }
 }  // namespace
 
@@ -165,16 +165,7 @@ const char* plan_reduce(const Reduction& r, ReduceMethod method, Plan& plan) {
   if (first.method != method)
     return method == ReduceMethod::Columns ? "too few adjacent columns" : "its rows are not in 16-byte pieces";
   Workspace workspace(plan);
-  Stage s = first;
-  while (s.parts > 1) {
-    const int64_t shape[] = {s.parts, r.out.numel};
-    workspace.take(Shape(shape), wide_type(s.compute));
-    const Tensor next = shape_only(r.out);
-    next->dtype = wide_type(s.compute);
-    next->set_shape(Shape(shape));
-    next->set_contiguous_strides();
-    s = stage_of(next_stage(r, *next));
-  }
+  if (r.out.numel > 0) run_stages(r, first, workspace);
   if (first.parts > 1) plan.variant = "in parts";
   plan.keep(first);
   return nullptr;
@@ -183,16 +174,18 @@ const char* plan_reduce(const Reduction& r, ReduceMethod method, Plan& plan) {
 void run_reduce(const Reduction& r, const Call& c, const Plan& plan) {
   if (r.out.numel == 0) return;
   Workspace workspace(c);
-  run_stages(r, plan.get<Stage>(), [&](Shape shape, DType dtype) { return workspace.take(shape, dtype); });
+  run_stages(r, plan.get<Stage>(), workspace);
 }
 
-void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const TensorImpl& out, Finish finish) {
+void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const TensorImpl& out, Finish finish,
+            Workspace& workspace) {
   if (out.numel == 0) return;
   const Reduction r{fold, x, reduced, cast, out, finish};
-  run_stages(r, stage_of(r), [&](Shape shape, DType dtype) { return make_tensor(shape, dtype, out.device); });
+  run_stages(r, stage_of(r), workspace);
 }
 
-void arg_reduce(bool largest, const TensorImpl& x, int dim, const TensorImpl* values, const TensorImpl& indices) {
+void arg_reduce(bool largest, const TensorImpl& x, int dim, const TensorImpl* values, const TensorImpl& indices,
+                Workspace& workspace) {
   const Stage s = stage_of({largest ? Fold::Max : Fold::Min, x, 1u << dim, x.dtype, indices, {}});
   ArgReduceParams p{};
   p.of = s.params;
@@ -203,16 +196,15 @@ void arg_reduce(bool largest, const TensorImpl& x, int dim, const TensorImpl* va
   p.parts = s.parts;
   Tensor part_values, part_places;
   if (s.parts > 1) {
-    const auto memory = [&](DType dtype) {
-      return make_tensor(Shape(std::array{s.parts, indices.numel}), dtype, indices.device);
-    };
-    part_values = memory(s.compute);
-    part_places = memory(DType::I64);
+    const int64_t shape[] = {s.parts, indices.numel};
+    part_values = workspace.take(shape, s.compute);
+    part_places = workspace.take(shape, DType::I64);
     p.part_values = address(*part_values);
     p.part_places = address(*part_places);
   }
   constexpr int64_t kFewResults = 1024;  // one thread each would leave the device idle
   p.lanes = indices.numel <= kFewResults ? kThreads : 1;
+  if (workspace.planning()) return;
   const Stream stream = stream_of(indices.device);
   const Grid grid{static_cast<uint32_t>(s.blocks), static_cast<uint32_t>(s.parts)};
   stream.launch(arg_kernel(largest, s.compute, static_cast<int>(s.method)), grid, {kThreads}, 0, p);

@@ -99,7 +99,7 @@ const Kernels& kernels_of(const ScanCall& s) {
 const char* plan_scan(const ScanCall& s, Plan& plan) {
   Workspace workspace(plan);
   std::optional<DenseOut> places;
-  dense(s.x, workspace, false);
+  dense(s.x, workspace);
   const DenseOut to(s.out, workspace);
   if (s.places) places.emplace(*s.places, workspace);
   if (const Split lines(s.x, s.dim); in_tiles(lines))
@@ -110,7 +110,7 @@ const char* plan_scan(const ScanCall& s, Plan& plan) {
 void run_scan(const ScanCall& s, const Call& c, const Plan&) {
   if (s.x.numel == 0) return;
   Workspace workspace(c);
-  const Tensor from = dense(s.x, workspace, true);
+  const Tensor from = dense(s.x, workspace);
   const DenseOut to(s.out, workspace);
   std::optional<DenseOut> places;
   if (s.places) places.emplace(*s.places, workspace);

@@ -10,6 +10,7 @@
 #include "cpu/order/sort.h"
 #include "cpu/reference.h"
 #include "cuda/creation/random.h"
+#include "cuda/movement/dense.h"
 #include "cuda/order/sort.h"
 #include "ops/layout.h"
 #include "ops/transfer.h"
@@ -28,9 +29,15 @@ using OptDevice = std::optional<Device>;
 // Kernels fill contiguous memory; other layouts are copied.
 template <class Fill> void in_order(const Tensor& out, const Fill& fill) {
   if (out->contiguous) return fill(*out);
-  const Tensor dense = make_tensor(out.shape(), out.dtype(), out.device());
+  const Tensor dense = make_tensor(out.shape(), out.dtype());
   fill(*dense);
-  copy_values(*out, *dense);
+  cpu::copy(*out, *dense);
+}
+template <class Fill> void in_order(const Tensor& out, Workspace& workspace, const Fill& fill) {
+  const cuda::DenseOut to(*out, workspace);
+  if (workspace.planning()) return;
+  fill(*to);
+  to.finish();
 }
 
 void infer_same(const Call& c) {
@@ -87,50 +94,67 @@ const char* needs_short_permutation(const Call& c) {
 const char* needs_long_permutation(const Call& c) {
   return is_short_permutation(c) ? "short permutations are shuffled" : nullptr;
 }
-using FillIntegers = decltype(&cpu::fill_integers);
-template <FillIntegers fill_integers, decltype(&cpu::sort) sort> void sort_numbers(const Call& c) {
+template <decltype(&cpu::fill_integers) fill_integers, decltype(&cpu::sort) sort> void sort_numbers(const Call& c) {
   const args::randperm a(c);
   const TensorImpl& out = *c.out();
-  const auto numbers = [&] { return make_tensor(out.sizes(), DType::I64, out.device); };
+  const auto numbers = [&] { return make_tensor(out.sizes(), DType::I64); };
   const Tensor keys = numbers(), order = out.dtype == DType::I64 ? alias(out) : numbers();
   fill_integers(*keys, 0, 0, generator_of(a.generator_value()));
   sort(*keys, 0, false, nullptr, order.get());
-  if (out.dtype != DType::I64) copy_values(out, *order);
+  if (out.dtype != DType::I64) cpu::copy(out, *order);
 }
-void sort_on_device(const TensorImpl& x, int dim, bool descending, const TensorImpl* values,
-                    const TensorImpl* indices) {
-  cuda::sort(cuda::SortMethod::Radix, x, dim, descending, values, indices);
+void sort_numbers_on_device(const Call& c, Workspace& workspace) {
+  const args::randperm a(c);
+  const Tensor keys = workspace.take(c.out().numel(), DType::I64);
+  const cuda::DenseOut order(*c.out(), DType::I64, workspace);
+  if (!workspace.planning()) cuda::fill_integers(*keys, 0, 0, generator_of(a.generator_value()));
+  cuda::sort(cuda::SortMethod::Radix, *keys, 0, false, nullptr, &*order, workspace);
+  order.finish();
 }
 
-template <decltype(&cpu::fill_random) fill_random> void run_fill(const Call& c) {
+// Space: nothing on the CPU, the workspace of a device.
+template <decltype(&cpu::fill_random) fill_random, class... Space> void run_fill(const Call& c, Space&... space) {
   const args::random_fill a(c);
-  in_order(c.out(), [&](const TensorImpl& t) {
+  in_order(c.out(), space..., [&](const TensorImpl& t) {
     fill_random(t, distribution_of(a.distribution()), a.a(), a.b(), generator_of(a.generator_value()));
   });
 }
 
-template <decltype(&cpu::fill_integers) fill_integers> void run_integers(const Call& c) {
+template <decltype(&cpu::fill_integers) fill_integers, class... Space>
+void run_integers(const Call& c, Space&... space) {
   const args::random_integers a(c);
   const int64_t low = a.low();
-  in_order(c.out(), [&](const TensorImpl& t) {
+  in_order(c.out(), space..., [&](const TensorImpl& t) {
     fill_integers(t, low, static_cast<uint64_t>(a.high()) - static_cast<uint64_t>(low),
                   generator_of(a.generator_value()));
   });
 }
 
+// The probabilities: one number, or contiguous in the shape of the result. `memory(shape, dtype)` returns a tensor for a
+// copy; if it has no memory, nothing is copied.
+template <class Memory> Tensor chances_of(const args::random_bernoulli& a, Memory memory) {
+  if (!a.has_p()) {
+    Tensor chance = make_tensor({}, DType::F64);
+    *chance.data<double>() = a.chance();
+    return chance;
+  }
+  const TensorImpl& p = *a.p();
+  if (p.numel == 1 || (p.contiguous && p.same_shape(*a.out()))) return alias(p);
+  Tensor chances = memory(a.out().shape(), p.dtype);
+  if (chances.bytes()) copy_values(*chances, p);
+  return chances;
+}
 template <decltype(&cpu::fill_bernoulli) fill_bernoulli> void run_bernoulli(const Call& c) {
   const args::random_bernoulli a(c);
-  Tensor chances;
-  if (!a.has_p()) {
-    chances = make_tensor({}, DType::F64);
-    *chances.data<double>() = a.chance();
-  } else if (const TensorImpl& p = *a.p(); p.numel == 1 || (p.contiguous && p.same_shape(*c.out()))) {
-    chances = alias(p);
-  } else {
-    chances = make_tensor(c.out().shape(), p.dtype, p.device);
-    copy_values(*chances, p);
-  }
+  const Tensor chances = chances_of(a, [](Shape shape, DType dtype) { return make_tensor(shape, dtype); });
   in_order(c.out(), [&](const TensorImpl& t) { fill_bernoulli(t, *chances, generator_of(a.generator_value())); });
+}
+void bernoulli_on_device(const Call& c, Workspace& workspace) {
+  const args::random_bernoulli a(c);
+  const Tensor chances = chances_of(a, [&](Shape shape, DType dtype) { return workspace.take(shape, dtype); }),
+               worst = a.has_p() ? workspace.take(Shape(), DType::F64) : Tensor();
+  in_order(c.out(), workspace,
+           [&](const TensorImpl& t) { cuda::fill_bernoulli(t, *chances, generator_of(a.generator_value()), worst); });
 }
 
 template <decltype(&cpu::draw_by_weight) draw_by_weight> void run_multinomial(const Call& c) {
@@ -163,7 +187,7 @@ STRATA_OP(random_fill,
   })
   .kernel("philox", run_fill<cpu::fill_random>)
   .kernel("reference", run_fill<cpu::fill_random_reference>)
-  .cuda("philox", run_fill<cuda::fill_random>)
+  .cuda("philox", run_fill<cuda::fill_random, Workspace>)
   .grad(no_gradient)
   .helper()
   .draws()
@@ -180,7 +204,7 @@ STRATA_OP(random_integers, "random_integers(Tensor input, int low, int high, Gen
   })
   .kernel("philox", run_integers<cpu::fill_integers>)
   .kernel("reference", run_integers<cpu::fill_integers_reference>)
-  .cuda("philox", run_integers<cuda::fill_integers>)
+  .cuda("philox", run_integers<cuda::fill_integers, Workspace>)
   .grad(no_gradient)
   .helper()
   .draws()
@@ -201,7 +225,7 @@ STRATA_OP(random_bernoulli,
   })
   .kernel("philox", run_bernoulli<cpu::fill_bernoulli>)
   .kernel("reference", run_bernoulli<cpu::fill_bernoulli_reference>)
-  .cuda("philox", run_bernoulli<cuda::fill_bernoulli>)
+  .cuda("philox", bernoulli_on_device)
   .grad(no_gradient)
   .helper()
   .draws()
@@ -271,7 +295,7 @@ STRATA_OP(randperm,
             if (!is_short_permutation(c)) return sort_numbers<cpu::fill_integers_reference, cpu::sort_reference>(c);
             cpu::fill_permutation_reference(*c.out(), generator_of(c.generator_value()));
           })
-  .cuda("radix_sort", sort_numbers<cuda::fill_integers, sort_on_device>, needs_long_permutation)
+  .cuda("radix_sort", sort_numbers_on_device, needs_long_permutation)
   .cuda_on_host("fisher_yates_on_host")
   .draws()
   .samples({"5", "0"})

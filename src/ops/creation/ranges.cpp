@@ -9,6 +9,7 @@
 #include "cpu/movement/copy.h"
 #include "cpu/reference.h"
 #include "cuda/creation/formulas.h"
+#include "cuda/indexing/indexing.h"
 #include "ops/layout.h"
 #include "ops/transfer.h"
 #include "strata/ops/creation/fills.h"
@@ -155,12 +156,15 @@ template <bool kLower> void run_triangle(const Call& c) {
   cpu::copy(*c.out(), *found);
 }
 
-template <bool kLower> void triangle_on_device(const Call& c) {
+template <bool kLower> void triangle_on_device(const Call& c, Workspace& workspace) {
   const args::tril_indices a(c);
-  const OnDeviceOf there(c.out().device());
-  const Tensor all = ones({a.row(), a.col()}, DType::Bool);
-  const int64_t offset = a.offset();
-  copy_values(*c.out(), *t(nonzero(kLower ? tril(all, offset) : triu(all, offset))));
+  const int64_t matrix[] = {a.row(), a.col()}, pairs[] = {c.out().size(1), 2};
+  const Tensor all = workspace.take(matrix, DType::Bool), inside = workspace.take(matrix, DType::Bool),
+               places = workspace.take(pairs, DType::I64);
+  if (!workspace.planning()) fill_values(*all, 1);
+  cuda::triangle(*inside, *all, kLower, a.offset(), workspace);
+  cuda::nonzero(*places, *inside, workspace);
+  if (!workspace.planning()) copy_values(*c.out(), *t(places));
 }
 
 void run_eye(const Call& c) {
@@ -188,7 +192,8 @@ STRATA_OP(arange_start,
   .infer(infer_arange)
   .kernel("formula", run_arange<false>)
   .kernel("reference", run_arange<true>)
-  .cuda("formula", [](const args::arange_start& c) { cuda::arange(*c.out(), c.start(), c.step()); })
+  .cuda("formula", [](const args::arange_start& c,
+                      Workspace& workspace) { cuda::arange(*c.out(), c.start(), c.step(), workspace); })
   .samples({"1, 5", "0, 1, 0.25", "5, 0, -2", "2, 2"})
   .error("0, 5, 0", ErrorKind::Runtime, "nonzero")
   .error("0, 5, -1", ErrorKind::Runtime, "inconsistent with step sign");
@@ -202,7 +207,10 @@ STRATA_OP(linspace,
   .infer(infer_linspace)
   .kernel("formula", run_linspace<false>)
   .kernel("reference", run_linspace<true>)
-  .cuda("formula", [](const args::linspace& c) { cuda::linspace(*c.out(), end_of(c, c.start()), end_of(c, c.end())); })
+  .cuda("formula",
+        [](const args::linspace& c, Workspace& workspace) {
+          cuda::linspace(*c.out(), end_of(c, c.start()), end_of(c, c.end()), 0, workspace);
+        })
   .samples({"0, 1, 5", "3.0, -10.0, 4", "0, 1, 1", "0, 1, 0", "0, 10, 5, dtype='int64'"})
   .error("0, 1, -1", ErrorKind::Runtime, "non-negative");
 STRATA_OP(logspace,
@@ -213,8 +221,8 @@ STRATA_OP(logspace,
   .kernel("formula", run_logspace<false>)
   .kernel("reference", run_logspace<true>)
   .cuda("formula",
-        [](const args::logspace& c) {
-          cuda::linspace(*c.out(), c.start_value().number(), c.end_value().number(), c.base());
+        [](const args::logspace& c, Workspace& workspace) {
+          cuda::linspace(*c.out(), c.start_value().number(), c.end_value().number(), c.base(), workspace);
         })
   .samples({"0, 1, 5", "0, 3, 4, 2.0", "0, 1, 0"})
   .error("0, 1, -1", ErrorKind::Runtime, "non-negative");

@@ -317,9 +317,8 @@ STRATA_OP(masked_elements, "_masked_select(Tensor input, Tensor mask) -> Tensor"
                  "masked_select: expected an input and a mask of one shape, got {} and {}", to_string(input.sizes()),
                  to_string(mask.sizes()));
     if (mask.device.type == DeviceType::Meta) refuse_shape_from_values("masked_select");
-    const bool on_host = mask.device.type == DeviceType::Cpu;
     c.out()->dtype = input.dtype;
-    c.out()->set_shape(Shape(std::array{on_host ? cpu::count_nonzero(mask) : cuda::count_nonzero(mask)}));
+    c.out()->set_shape(Shape(std::array{number_of_nonzero(mask)}));
   })
   .kernel("chunks", [](const args::masked_elements& c) { cpu::masked_select(*c.out(), c.input(), c.mask()); })
   .kernel("reference",
@@ -329,7 +328,8 @@ STRATA_OP(masked_elements, "_masked_select(Tensor input, Tensor mask) -> Tensor"
               if (cpu::get<bool>(c.mask(), at)) cpu::put(*c.out(), {next++}, c.input(), at);
             });
           })
-  .cuda("tiles", [](const args::masked_elements& c) { cuda::masked_select(*c.out(), c.input(), c.mask()); })
+  .cuda("tiles", [](const args::masked_elements& c,
+                    Workspace& workspace) { cuda::masked_select(*c.out(), c.input(), c.mask(), workspace); })
   .saves({"mask"})
   .grad([](const grads::masked_elements& c, const Tensor& g) -> Grads {
     return {masked_scatter(autograd::zeros_for(c.meta_of_input()), c.mask(), g)};

@@ -16,6 +16,7 @@
 #include "strata/ops/movement/copy.h"
 #include "strata/ops/movement/strided.h"
 #include "strata/ops/movement/views.h"
+#include "strata/ops/reduce/sums.h"
 
 namespace strata {
 namespace {
@@ -60,8 +61,8 @@ void infer_put(const Call& c) {
 }
 
 // The values in the form of the kernels: one element, or contiguous in the full shape, not overlapping the written
-// memory.
-Tensor values_to_put(const Call& c) {
+// memory. `memory(shape, dtype)` returns a tensor for a copy; if it has no memory, nothing is copied.
+template <class Memory> Tensor values_to_put(const Call& c, Memory memory) {
   const args::index_put_at a(c);
   const TensorImpl &input = a.input(), &values = a.values(), &out = *c.out();
   const bool in_place = out.data == input.data;
@@ -69,8 +70,8 @@ Tensor values_to_put(const Call& c) {
   Tensor source = alias(values);
   const bool full = std::ranges::equal(values.sizes(), Shape(shape)) && values.contiguous;
   if ((values.numel != 1 && !full) || (in_place && values.storage.get() == out.storage.get())) {
-    source = make_tensor(values.numel == 1 ? Shape() : Shape(shape), values.dtype, values.device);
-    copy_values(*source, values);
+    source = memory(values.numel == 1 ? Shape() : Shape(shape), values.dtype);
+    if (source.bytes()) copy_values(*source, values);
   }
   return source;
 }
@@ -78,16 +79,16 @@ void run_put(const Call& c) {
   const args::index_put_at a(c);
   const TensorImpl &input = a.input(), &out = *c.out();
   const cpu::IndexedDims at(out, static_cast<int>(a.first()), a.indices(), true, "index_put");
-  const Tensor source = values_to_put(c);
+  const Tensor source = values_to_put(c, [](Shape shape, DType dtype) { return make_tensor(shape, dtype); });
   if (out.data != input.data) cpu::copy(out, input);
   cpu::put_rows(out, *source, at, a.accumulate());
 }
-void put_on_device(const Call& c) {
+void put_on_device(const Call& c, Workspace& workspace) {
   const args::index_put_at a(c);
   const TensorImpl &input = a.input(), &out = *c.out();
-  const Tensor source = values_to_put(c);
-  if (out.data != input.data) copy_values(out, input);
-  cuda::put_rows(out, *source, static_cast<int>(a.first()), a.indices(), a.accumulate());
+  const Tensor source = values_to_put(c, [&](Shape shape, DType dtype) { return workspace.take(shape, dtype); });
+  if (!workspace.planning() && out.data != input.data) copy_values(out, input);
+  cuda::put_rows(out, *source, static_cast<int>(a.first()), a.indices(), a.accumulate(), workspace);
 }
 
 // The index in the input of element `at` of input[:, …, indices…].
@@ -256,7 +257,9 @@ STRATA_OP(index_at, "index_at(Tensor input, Tensor[] indices, int first) -> Tens
   .kernel("rows", [](const args::index_at& c) { cpu::take_rows(*c.out(), c.input(), indexed(c)); })
   .kernel("reference", plain_take)
   .cuda("rows",
-        [](const args::index_at& c) { cuda::take_rows(*c.out(), c.input(), static_cast<int>(c.first()), c.indices()); })
+        [](const args::index_at& c, Workspace& workspace) {
+          cuda::take_rows(*c.out(), c.input(), static_cast<int>(c.first()), c.indices(), workspace);
+        })
   .grad([](const grads::index_at& c, const Tensor& g) -> Grads {
     return {index_put_at(autograd::zeros_for(c.meta_of_input()), c.indices(), g, true, c.first())};
   })
@@ -346,6 +349,10 @@ STRATA_OP(index_put_inplace,
   .samples({"f(5,3), [i5(4)], f(3)", "f(5,3), [None, i3(2)], f()"})
   .error("f(5,3), [i5(4)], f(2)", ErrorKind::Runtime, "cannot be broadcast");
 
+int64_t number_of_nonzero(const TensorImpl& t) {
+  return t.device.type == DeviceType::Cpu ? cpu::count_nonzero(t) : count_nonzero(alias(t)).item<int64_t>();
+}
+
 STRATA_OP(nonzero, "nonzero(Tensor input) -> Tensor")
   .doc(
     "The positions of the non-zero elements, one row each.\n\n>>> strata.tensor([0, 3, 0, "
@@ -354,9 +361,7 @@ STRATA_OP(nonzero, "nonzero(Tensor input) -> Tensor")
     const TensorImpl& input = c.input();
     if (input.device.type == DeviceType::Meta) refuse_shape_from_values(c.op().name.c_str());
     c.out()->dtype = DType::I64;
-    const bool on_host = input.device.type == DeviceType::Cpu;
-    const int64_t count = on_host ? cpu::count_nonzero(input) : cuda::count_nonzero(input);
-    c.out()->set_shape(Shape(std::array{count, int64_t{input.ndim}}));
+    c.out()->set_shape(Shape(std::array{number_of_nonzero(input), int64_t{input.ndim}}));
   })
   .kernel("chunks", [](const args::nonzero& c) { cpu::nonzero(*c.out(), c.input()); })
   .kernel("reference",
@@ -369,7 +374,7 @@ STRATA_OP(nonzero, "nonzero(Tensor input) -> Tensor")
               ++row;
             });
           })
-  .cuda("tiles", [](const args::nonzero& c) { cuda::nonzero(*c.out(), c.input()); })
+  .cuda("tiles", [](const args::nonzero& c, Workspace& workspace) { cuda::nonzero(*c.out(), c.input(), workspace); })
   .no_grad_outputs({0})
   .dtypes(kStorageTypes)
   .samples({"i2(5)", "b(3,4)", "i2(0,3)", "i2()", "f(3)"});

@@ -27,4 +27,7 @@ STRATA_API Tensor index_tensor(const std::vector<int64_t>& values);  // one-dime
 STRATA_API Tensor as_index(const Tensor& index, const char* op);
 STRATA_API Tensor positions_of(const Tensor& mask);  // of the true elements, flat, one-dimensional
 
+// How many elements are not zero; waits for a device.
+int64_t number_of_nonzero(const TensorImpl& t);
+
 }  // namespace strata

@@ -10,6 +10,7 @@
 #include "cpu/movement/copy.h"
 #include "cpu/reference.h"
 #include "cuda/indexing/indexing.h"
+#include "cuda/movement/dense.h"
 #include "ops/indexing/indexing.h"
 #include "ops/layout.h"
 #include "ops/transfer.h"
@@ -43,8 +44,8 @@ void check_index(const TensorImpl& input, const TensorImpl& index, int dim, cons
 Tensor line_index(const TensorImpl& index) {
   Tensor t = alias(index);
   if (index.dtype != DType::I64) {
-    t = make_tensor(index.sizes(), DType::I64, index.device);
-    copy_values(*t, index);
+    t = make_tensor(index.sizes(), DType::I64);
+    cpu::copy(*t, index);
   }
   return t;
 }
@@ -76,11 +77,11 @@ void run_gather(const Call& c) {
   cpu::gather(*line(*c.out()), *line(input), dim, *index);
 }
 
-void gather_on_device(const Call& c) {
+void gather_on_device(const Call& c, Workspace& workspace) {
   const args::gather a(c);
   const TensorImpl& input = a.input();
   const int dim = normalize_dim(a.dim(), input.ndim, "gather");
-  cuda::gather(*line(*c.out()), *line(input), dim, *line(a.index()));
+  cuda::gather(*line(*c.out()), *line(input), dim, *line(a.index()), workspace);
 }
 
 cpu::Scatter mode_of(std::string_view reduce, const char* op) {
@@ -121,22 +122,34 @@ void run_scatter(const Call& c) {
   const args::scatter_core a(c);
   const TensorImpl &input = a.input(), &out = *c.out();
   const int dim = normalize_dim(a.dim(), input.ndim, "scatter");
-  const bool on_host = out.device.type == DeviceType::Cpu;
   Tensor index = line_index(a.index()), src = alias(a.src());
-  if (index.numel() && on_host) cpu::check_indices(*line(*index), size_along(input, dim), dim, "scatter");
+  if (index.numel()) cpu::check_indices(*line(*index), size_along(input, dim), dim, "scatter");
   if (out.data != input.data) {
-    copy_values(out, input);
+    cpu::copy(out, input);
   } else {  // in place: the inputs must not overlap the output
     for (Tensor* t : {&index, &src})
       if ((*t)->storage.get() == out.storage.get()) {
-        Tensor fresh = make_tensor(t->shape(), t->dtype(), out.device);
-        copy_values(*fresh, **t);
+        Tensor fresh = make_tensor(t->shape(), t->dtype());
+        cpu::copy(*fresh, **t);
         *t = fresh;
       }
   }
   if (index.numel())
-    (on_host ? cpu::scatter : cuda::scatter)(*line(out), dim, *line(*index), *(src.dim() == 0 ? src : line(*src)),
-                                             mode_of(a.reduce(), "scatter"));
+    cpu::scatter(*line(out), dim, *line(*index), *(src.dim() == 0 ? src : line(*src)), mode_of(a.reduce(), "scatter"));
+}
+void scatter_on_device(const Call& c, Workspace& workspace) {
+  const args::scatter_core a(c);
+  const TensorImpl &input = a.input(), &out = *c.out();
+  const int dim = normalize_dim(a.dim(), input.ndim, "scatter");
+  const bool in_place = out.data == input.data;
+  const auto apart = [&](const TensorImpl& t) {
+    const bool overlaps = in_place && t.storage.get() == out.storage.get();
+    return overlaps ? cuda::copied(t, t.dtype, workspace) : alias(t);
+  };
+  const Tensor index = apart(a.index()), src = apart(a.src());
+  if (!in_place && !workspace.planning()) copy_values(out, input);
+  cuda::scatter(*line(out), dim, *line(*index), *(src.dim() == 0 ? src : line(*src)), mode_of(a.reduce(), "scatter"),
+                workspace);
 }
 
 // Element `at` of the index gives the position along dim; the other coordinates are those of `at`.
@@ -264,7 +277,7 @@ STRATA_OP(scatter_core, "scatter_core(Tensor input, int dim, Tensor index, Tenso
   .infer(infer_scatter)
   .kernel("lines", run_scatter)
   .kernel("reference", plain_scatter)
-  .cuda("lines", run_scatter)
+  .cuda("lines", scatter_on_device)
   .grad([](const grads::scatter_core& c, const Tensor& g) -> Grads {
     const std::string_view reduce = c.reduce();
     const int64_t dim = c.dim();

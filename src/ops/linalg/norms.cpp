@@ -4,6 +4,7 @@
 
 #include "base/parallel.h"
 #include "cpu/lines.h"
+#include "cuda/movement/dense.h"
 #include "cuda/reduce/reduce.h"
 #include "ops/reduce/common.h"
 #include "ops/transfer.h"
@@ -58,28 +59,43 @@ void run_power_norm(const TensorImpl& x, uint32_t reduced, double p, const Tenso
   });
 }
 
-// The same with ops, in the precision of the compute type.
-void power_norm_on_device(const TensorImpl& x, uint32_t reduced, double p, const TensorImpl& out, DType compute) {
-  const Tensor powers = pow(abs(to(alias(x), compute_type(compute))), p);
-  const Tensor total = make_tensor(out.sizes(), powers.dtype(), out.device);
-  cuda::reduce(Fold::Sum, *powers, reduced, powers.dtype(), *total);
-  copy_values(out, *pow(total, 1 / p));
+// The same on a device, in the precision of the compute type.
+void power_norm_on_device(const TensorImpl& x, uint32_t reduced, double p, const TensorImpl& out,
+                          Workspace& workspace) {
+  const DType type = compute_type(out.dtype);
+  const Tensor powers = cuda::copied(x, type, workspace);
+  const cuda::DenseOut total(out, type, workspace);
+  if (!workspace.planning()) pow_(abs_(powers), p);
+  cuda::reduce(Fold::Sum, *powers, reduced, type, *total, {}, workspace);
+  if (!workspace.planning()) pow_(alias(*total), 1 / p);
+  total.finish();
 }
 
-using Engine = void (*)(Fold, const TensorImpl&, uint32_t, DType, const TensorImpl&, Finish);
-using Power = void (*)(const TensorImpl&, uint32_t, double, const TensorImpl&, DType);
-template <Engine engine, Power power> void run_vector_norm(const Call& c) {
+// Calls reduce(fold, finish) for an order with a reduction of its own, otherwise power(order).
+template <class Reduce, class Power> void by_order(double order, const Reduce& reduce, const Power& power) {
+  if (order == 0) reduce(Fold::CountNonzero, Finish{});
+  else if (order == 1) reduce(Fold::SumAbs, Finish{});
+  else if (order == 2) reduce(Fold::SumSquares, Finish{.divide = 1, .root = true});
+  else if (order == kInf) reduce(Fold::MaxAbs, Finish{});
+  else if (order == -kInf) reduce(Fold::MinAbs, Finish{});
+  else power(order);
+}
+template <decltype(&cpu::reduce) engine> void run_vector_norm(const Call& c) {
   const args::linalg_vector_norm a(c);
-  const TensorImpl& x = a.x();
-  const double ord = a.ord_value().number();
+  const TensorImpl &x = a.x(), &out = *c.out();
   const uint32_t reduced = reduced_mask(x, a.dim_value(), "vector_norm");
-  const DType dtype = c.out().dtype();
-  if (ord == 0) engine(Fold::CountNonzero, x, reduced, dtype, *c.out(), {});
-  else if (ord == 1) engine(Fold::SumAbs, x, reduced, dtype, *c.out(), {});
-  else if (ord == 2) engine(Fold::SumSquares, x, reduced, dtype, *c.out(), {.divide = 1, .root = true});
-  else if (ord == kInf) engine(Fold::MaxAbs, x, reduced, dtype, *c.out(), {});
-  else if (ord == -kInf) engine(Fold::MinAbs, x, reduced, dtype, *c.out(), {});
-  else power(x, reduced, ord, *c.out(), dtype);
+  by_order(
+    a.ord_value().number(), [&](Fold fold, Finish finish) { engine(fold, x, reduced, out.dtype, out, finish); },
+    [&](double p) { run_power_norm(x, reduced, p, out, out.dtype); });
+}
+void vector_norm_on_device(const Call& c, Workspace& workspace) {
+  const args::linalg_vector_norm a(c);
+  const TensorImpl &x = a.x(), &out = *c.out();
+  const uint32_t reduced = reduced_mask(x, a.dim_value(), "vector_norm");
+  by_order(
+    a.ord_value().number(),
+    [&](Fold fold, Finish finish) { cuda::reduce(fold, x, reduced, out.dtype, out, finish, workspace); },
+    [&](double p) { power_norm_on_device(x, reduced, p, out, workspace); });
 }
 
 Tensor vector_norm_grad(const GradContext& c, Tensor g) {
@@ -166,9 +182,9 @@ STRATA_OP(
     "other number.")
   .infer(infer_vector_norm)
   .dtypes(kFloatingTypes)
-  .kernel("simd", run_vector_norm<cpu::reduce, run_power_norm>)
-  .kernel("reference", run_vector_norm<cpu::reduce_reference, run_power_norm>)
-  .cuda("threads", run_vector_norm<cuda::reduce, power_norm_on_device>)
+  .kernel("simd", run_vector_norm<cpu::reduce>)
+  .kernel("reference", run_vector_norm<cpu::reduce_reference>)
+  .cuda("threads", vector_norm_on_device)
   .saves({"x"})
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {vector_norm_grad(c, g)}; })

@@ -44,8 +44,8 @@ Tensor exponential(const Tensor& A) {
   const Tensor U = matmul(X, add(add(matmul(X6, sum_of(b[13], b[11], b[9])), sum_of(b[7], b[5], b[3])), mul(I, b[1])));
   const Tensor V = add(add(matmul(X6, sum_of(b[12], b[10], b[8])), sum_of(b[6], b[4], b[2])), mul(I, b[0]));
   Tensor E = linalg::solve(sub(V, U), add(V, U));
-  if (squarings == 0 && E.requires_grad() && E.dtype() == A.dtype())
-    E = clone(E);  // solve saved its result, and callers may write to theirs
+  if (squarings == 0 && E.dtype() == A.dtype())
+    E = clone(E);  // solve may save its result, and callers may write to theirs
   for (int i = 0; i < squarings; ++i) E = matmul(E, E);
   return to(E, A.dtype());
 }

@@ -11,7 +11,9 @@
 #include "base/checked.h"
 #include "cpu/movement/copy.h"
 #include "cpu/reference.h"
+#include "cuda/creation/formulas.h"
 #include "cuda/indexing/indexing.h"
+#include "cuda/movement/dense.h"
 #include "ops/geometry.h"
 #include "ops/transfer.h"
 #include "strata/ops/creation/fills.h"
@@ -128,22 +130,26 @@ void run_unview(const Call& c) {
 }
 
 // Adds elements that may overlap at flat positions.
-void unview_on_device(const Call& c) {
+void unview_on_device(const Call& c, Workspace& workspace) {
   const args::unview a(c);
   const TensorImpl& input = a.input();
-  const OnDeviceOf there(input.device);
-  fill_values(*c.out(), 0);
-  Tensor at = full({}, a.offset(), DType::I64);
+  const Tensor values = cuda::dense(input, workspace), at = workspace.take(input.sizes(), DType::I64);
+  if (!workspace.planning()) {
+    fill_values(*c.out(), 0);
+    fill_values(*at, a.offset());
+  }
   for (int d = 0; d < input.ndim; ++d) {
+    const Tensor line = workspace.take(input.shape[d], DType::I64);
+    if (workspace.planning()) continue;
+    cuda::arange(*line, 0, a.stride()[d], workspace);
     Dims along;
     for (int k = 0; k < input.ndim; ++k) along.push(k == d ? input.shape[d] : 1);
-    at = add(at, reshape(mul(arange(input.shape[d], DType::I64), a.stride()[d]), along));
+    line->set_shape(along);
+    line->set_contiguous_strides();
+    add_(at, line);
   }
-  const Tensor places = reshape(at, -1), values = reshape(contiguous(alias(input)), -1), flat = alias(*c.out());
-  flat->ndim = 1;
-  flat->shape[0] = flat->numel;
-  flat->strides[0] = 1;
-  cuda::put_rows(*flat, *values, 0, std::span(&places, 1), true);
+  const Tensor places = cuda::flattened(*at);
+  cuda::put_rows(*cuda::flattened(*c.out()), *cuda::flattened(*values), 0, std::span(&places, 1), true, workspace);
 }
 
 void run_strided_clone(const Call& c) {

@@ -131,12 +131,12 @@ void run_batch_norm(const Call& c) {
 }
 
 // The input and the result for the kernels of a device. They process rows of channels as they are, and anything else in the order
-// of a contiguous tensor, in the workspace if need be. Without `copies` only its bytes are counted.
+// of a contiguous tensor, in the workspace if need be.
 struct ChannelOrder {
   bool rows;
   Tensor x, out;
-  ChannelOrder(const Tensor& input, const Tensor& result, Workspace& w, bool copies)
-      : rows(cuda::channels_in_rows(*input)), x(rows ? alias(*input) : dense(input, w, copies)), out(result) {
+  ChannelOrder(const Tensor& input, const Tensor& result, Workspace& w)
+      : rows(cuda::channels_in_rows(*input)), x(rows ? alias(*input) : dense(input, w)), out(result) {
     if (!rows && !result->contiguous) out = w.take(result.shape(), result.dtype());
   }
   void finish(const Tensor& result) const {
@@ -146,25 +146,17 @@ struct ChannelOrder {
 struct DeviceInputs {
   ChannelOrder order;
   Tensor weight, bias, mean, var;
-  DeviceInputs(const Call& c, const args::native_batch_norm& a, Workspace& w, bool copies)
-      : order(a.share_input(), c.outs[0], w, copies),
-        weight(dense(a.share_weight(), w, copies)),
-        bias(dense(a.share_bias(), w, copies)),
-        mean(dense(a.share_running_mean(), w, copies)),
-        var(dense(a.share_running_var(), w, copies)) {}
+  DeviceInputs(const Call& c, const args::native_batch_norm& a, Workspace& w)
+      : order(a.share_input(), c.outs[0], w),
+        weight(dense(a.share_weight(), w)),
+        bias(dense(a.share_bias(), w)),
+        mean(dense(a.share_running_mean(), w)),
+        var(dense(a.share_running_var(), w)) {}
 };
-const char* plan_batch_norm(const Call& c, Plan& plan) {
-  const args::native_batch_norm a(c);
-  Workspace workspace(plan);
-  const DeviceInputs in(c, a, workspace, false);
-  cuda::count_batch_norm(a.input(), a.training(), workspace);
-  return nullptr;
-}
 // A kernel writes running statistics in place: if they are not contiguous, a copy is written back afterwards.
-void batch_norm_on_device(const Call& c, const Plan&) {
+void batch_norm_on_device(const Call& c, Workspace& workspace) {
   const args::native_batch_norm a(c);
-  Workspace workspace(c);
-  const DeviceInputs in(c, a, workspace, true);
+  const DeviceInputs in(c, a, workspace);
   const bool training = a.training();
   cuda::batch_norm({.x = *in.order.x,
                     .y = *in.order.out,
@@ -177,6 +169,7 @@ void batch_norm_on_device(const Call& c, const Plan&) {
                     .momentum = a.momentum(),
                     .eps = a.eps()},
                    workspace);
+  if (workspace.planning()) return;
   const auto put_back = [&](const TensorImpl* running, const Tensor& now) {
     if (training && running && now.bytes() != running->data) copy_values(*running, *now);
   };
@@ -188,36 +181,27 @@ void batch_norm_on_device(const Call& c, const Plan&) {
 struct DeviceGradInputs {
   ChannelOrder order;
   Tensor grad, weight, mean, rstd;
-  DeviceGradInputs(const Call& c, const args::batch_norm_backward& a, Workspace& w, bool copies)
-      : order(a.share_input(), c.outs[0], w, copies),
-        grad(in_order(a.share_grad(), a.input(), w, copies)),
-        weight(dense(a.share_weight(), w, copies)),
-        mean(dense(a.share_mean(), compute_type(a.input().dtype), w, copies)),
-        rstd(dense(a.share_rstd(), compute_type(a.input().dtype), w, copies)) {}
+  DeviceGradInputs(const Call& c, const args::batch_norm_backward& a, Workspace& w)
+      : order(a.share_input(), c.outs[0], w),
+        grad(in_order(a.share_grad(), a.input(), w)),
+        weight(dense(a.share_weight(), w)),
+        mean(dense(a.share_mean(), compute_type(a.input().dtype), w)),
+        rstd(dense(a.share_rstd(), compute_type(a.input().dtype), w)) {}
   // The gradient with the strides of x, aligned alike, or contiguous.
-  Tensor in_order(const Tensor& g, const TensorImpl& x, Workspace& w, bool copies) const {
-    if (!order.rows) return dense(g, w, copies);
+  Tensor in_order(const Tensor& g, const TensorImpl& x, Workspace& w) const {
+    if (!order.rows) return dense(g, w);
     if (std::equal(g->strides, g->strides + g->ndim, x.strides) && cuda::channels_in_rows(*g)) return alias(*g);
     Tensor ordered = w.take(g.shape(), g.dtype());
-    if (!copies) return ordered;
     ordered->set_strides_like(x);
-    copy_values(*ordered, *g);
+    if (!w.planning()) copy_values(*ordered, *g);
     return ordered;
   }
 };
-const char* plan_batch_norm_backward(const Call& c, Plan& plan) {
-  const args::batch_norm_backward a(c);
-  Workspace workspace(plan);
-  const DeviceGradInputs in(c, a, workspace, false);
-  cuda::count_batch_norm(a.input(), true, workspace);
-  return nullptr;
-}
-void batch_norm_backward_on_device(const Call& c, const Plan&) {
-  Workspace workspace(c);
-  const DeviceGradInputs in(c, args::batch_norm_backward(c), workspace, true);
+void batch_norm_backward_on_device(const Call& c, Workspace& workspace) {
+  const DeviceGradInputs in(c, args::batch_norm_backward(c), workspace);
   cuda::batch_norm_backward(*in.grad, *in.order.x, in.weight.get(), *in.mean, *in.rstd, *in.order.out, *c.outs[1],
                             *c.outs[2], workspace);
-  in.order.finish(c.outs[0]);
+  if (!workspace.planning()) in.order.finish(c.outs[0]);
 }
 
 void plain_batch_norm(const Call& c) {
@@ -314,7 +298,7 @@ STRATA_OP(native_batch_norm,
   .infer(infer_batch_norm)
   .kernel("channels", run_batch_norm)
   .kernel("reference", plain_batch_norm)
-  .planned(Backend::Cuda, "channels", plan_batch_norm, batch_norm_on_device)
+  .cuda("channels", batch_norm_on_device)
   .saves({"input", "weight", "running_mean", "running_var"})
   .saves_result({1, 2})
   .no_grad_outputs({1, 2})
@@ -399,7 +383,7 @@ STRATA_OP(batch_norm_backward,
             });
           })
   .kernel("reference", plain_batch_norm_backward)
-  .planned(Backend::Cuda, "channels", plan_batch_norm_backward, batch_norm_backward_on_device)
+  .cuda("channels", batch_norm_backward_on_device)
   .samples({"f(3,4), f(3,4), f(4), f(4), p(4)"});
 
 STRATA_OP(instance_norm,

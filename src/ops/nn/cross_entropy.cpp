@@ -143,18 +143,22 @@ void plain_backward(const Call& call) {
   cpu::copy_reference(*c.out(), *where(ignored, 0.0, sub(g, mul(p, total))));
 }
 
-void on_device(const Call& call) {
+void on_device(const Call& call, Workspace& workspace) {
   const args::cross_entropy_core c(call);
-  const Tensor x = dense(c.share_input()), target = dense(c.share_target()), w = dense(weights_of(c));
+  const Tensor x = dense(c.share_input(), workspace), target = dense(c.share_target(), workspace),
+               w = dense(weights_of(c), workspace);
+  if (workspace.planning()) return;
   cuda::cross_entropy({*x, *target, w.get(), c.ignore_index(), c.reduction() == "mean"}, *c.out(2), *c.out(),
                       *c.out(1));
 }
-void backward_on_device(const Call& call) {
+void backward_on_device(const Call& call, Workspace& workspace) {
   const args::cross_entropy_backward c(call);
   const DType compute = compute_type(c.input().dtype);
-  const Tensor x = dense(c.share_input()), target = dense(c.share_target()), w = dense(weights_of(c)),
-               grad = dense(c.share_grad()), stats = dense(c.share_stats(), compute),
-               total = dense(c.share_total_weight(), compute);
+  const Tensor x = dense(c.share_input(), workspace), target = dense(c.share_target(), workspace),
+               w = dense(weights_of(c), workspace), grad = dense(c.share_grad(), workspace),
+               stats = dense(c.share_stats(), compute, workspace),
+               total = dense(c.share_total_weight(), compute, workspace);
+  if (workspace.planning()) return;
   cuda::cross_entropy_backward({*x, *target, w.get(), c.ignore_index(), c.reduction() == "mean"}, *stats, *total, *grad,
                                *c.out());
 }

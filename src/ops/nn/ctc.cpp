@@ -107,12 +107,12 @@ int64_t checked_label(int64_t l, int64_t classes) {
   return l;
 }
 
-void ctc_on_device(const Call& c) {
+void ctc_on_device(const Call& c, Workspace& workspace) {
   const args::ctc_loss_core a(c);
-  const Tensor lp = dense(a.share_log_probs()), labels = dense(a.share_targets(), DType::I64);
+  const Tensor lp = dense(a.share_log_probs(), workspace), labels = dense(a.share_targets(), DType::I64, workspace);
   const IntList in = a.input_lengths(), want = a.target_lengths();
   const auto wrong = cuda::ctc_loss(*lp, *labels, starts_of(*labels, want), in, want, a.blank(), a.zero_infinity(),
-                                    *c.outs[0], *c.outs[1]);
+                                    *c.outs[0], *c.outs[1], workspace);
   if (wrong) checked_label(*wrong, lp.size(2));
 }
 

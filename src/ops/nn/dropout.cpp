@@ -6,6 +6,7 @@
 #include "cpu/staging.h"
 #include "cuda/creation/random.h"
 #include "device/philox.h"
+#include "ops/device_inputs.h"
 #include "strata/ops.h"
 #include "tensor/generator.h"
 
@@ -91,12 +92,13 @@ template <bool plain> void run_dropout(const Call& c) {
   });
 }
 
-void dropout_on_device(const Call& c) {
+void dropout_on_device(const Call& c, Workspace& workspace) {
   const args::native_dropout a(c);
+  const Tensor x = dense(a.share_input(), workspace);
+  if (workspace.planning()) return;
   const double p = a.p();
   const bool on = !a.train() || *a.train();
-  cuda::dropout(*contiguous(alias(a.input())), on ? p : 0, on ? 1 / (1 - p) : 1, *c.outs[0], *c.outs[1],
-                default_generator());
+  cuda::dropout(*x, on ? p : 0, on ? 1 / (1 - p) : 1, *c.outs[0], *c.outs[1], default_generator());
 }
 }  // namespace
 

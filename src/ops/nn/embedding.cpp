@@ -144,7 +144,8 @@ STRATA_OP(embedding_core,
               cpu::put(*c.out(), at, w, {row, at[indices.ndim]});
             });
           })
-  .cuda("rows", [](const args::embedding_core& c) { cuda::embedding(*c.out(), c.weight(), c.indices()); })
+  .cuda("rows", [](const args::embedding_core& c,
+                   Workspace& workspace) { cuda::embedding(*c.out(), c.weight(), c.indices(), workspace); })
   .saves({"indices"})
   .grad([](const grads::embedding_core& c, const Tensor& g) -> Grads {
     return {_embedding_backward(g, c.indices(), c.shape_of_weight()[0], c.padding_idx(), c.scale_grad_by_freq())};
@@ -209,8 +210,8 @@ STRATA_OP(embedding_backward,
             out.finish();
           })
   .cuda("sorted_rows",
-        [](const args::embedding_backward& c) {
-          cuda::embedding_backward(*c.out(), c.grad(), c.indices(), c.padding_idx(), c.scale_grad_by_freq());
+        [](const args::embedding_backward& c, Workspace& workspace) {
+          cuda::embedding_backward(*c.out(), c.grad(), c.indices(), c.padding_idx(), c.scale_grad_by_freq(), workspace);
         })
   .saves({"indices"})
   .grad([](const grads::embedding_backward& c, const Tensor& g) -> Grads {

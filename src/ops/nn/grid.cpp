@@ -80,34 +80,23 @@ cuda::GridSizes device_sizes(const cpu::GridSample& s) {
           .padding = static_cast<int>(s.padding),
           .align_corners = s.align_corners};
 }
-// An output in the compute type: the tensor itself, or a temporary that finish() copies into it.
-struct ComputedOut {
-  explicit ComputedOut(const Tensor& out)
-      : user(out),
-        value(compute_type(out.dtype()) == out.dtype()
-                ? out
-                : make_tensor(out.shape(), compute_type(out.dtype()), out.device())) {}
-  void finish() const {
-    if (value.get() != user.get()) copy_values(*user, *value);
-  }
-  const Tensor& user;
-  Tensor value;
-};
-void sample_on_device(const Call& c) {
+void sample_on_device(const Call& c, Workspace& workspace) {
   const args::grid_sample_core a(c);
-  const auto s = shape_of(a);
   const DType type = compute_type(c.out().dtype());
-  const ComputedOut out(c.out());
-  cuda::grid_sample(device_sizes(s), *dense(a.share_input(), type), *dense(a.share_grid(), type), *out.value);
+  const Tensor x = dense(a.share_input(), type, workspace), grid = dense(a.share_grid(), type, workspace);
+  const cuda::DenseOut out(*c.out(), type, workspace);
+  if (workspace.planning()) return;
+  cuda::grid_sample(device_sizes(shape_of(a)), *x, *grid, *out);
   out.finish();
 }
-void backward_on_device(const Call& c) {
+void backward_on_device(const Call& c, Workspace& workspace) {
   const args::grid_sample_backward a(c);
-  const auto s = shape_of(a);
   const DType type = compute_type(c.outs[0].dtype());
-  const ComputedOut grad_x(c.outs[0]), grad_grid(c.outs[1]);
-  cuda::grid_sample_backward(device_sizes(s), *dense(a.share_grad(), type), *dense(a.share_input(), type),
-                             *dense(a.share_grid(), type), *grad_x.value, *grad_grid.value);
+  const Tensor grad = dense(a.share_grad(), type, workspace), x = dense(a.share_input(), type, workspace),
+               grid = dense(a.share_grid(), type, workspace);
+  const cuda::DenseOut grad_x(*c.outs[0], type, workspace), grad_grid(*c.outs[1], type, workspace);
+  if (workspace.planning()) return;
+  cuda::grid_sample_backward(device_sizes(shape_of(a)), *grad, *x, *grid, *grad_x, *grad_grid);
   grad_x.finish();
   grad_grid.finish();
 }

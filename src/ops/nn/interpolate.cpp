@@ -137,7 +137,8 @@ cuda::Mixture mixture_of(const cpu::Taps& t, bool backward) {
 }
 
 // The nearest input of each output, in one pass: x and out are contiguous.
-void nearest_on_device(std::span<const cpu::Taps> taps, const TensorImpl& x, const TensorImpl& out) {
+void nearest_on_device(std::span<const cpu::Taps> taps, const TensorImpl& x, const TensorImpl& out,
+                       Workspace& workspace) {
   cuda::Nearest n{.planes = x.numel, .in = {1, 1, 1}, .index = {{0}, {0}, {0}}};
   for (size_t d = 0; d < taps.size(); ++d) {
     const size_t at = 3 - taps.size() + d;
@@ -145,11 +146,11 @@ void nearest_on_device(std::span<const cpu::Taps> taps, const TensorImpl& x, con
     n.planes /= taps[d].in;
     n.index[at].assign(taps[d].index.begin(), taps[d].index.end());
   }
-  cuda::take_nearest(n, x, out);
+  cuda::take_nearest(n, x, out, workspace);
 }
 
 // One dimension after the other, in the order of the CPU kernels.
-template <class V> void resample_on_device(const Call& c) {
+template <class V> void resample_on_device(const Call& c, Workspace& workspace) {
   constexpr bool backward = goes_back<V>;
   const V a(c);
   const TensorImpl& x = given(a);
@@ -157,16 +158,18 @@ template <class V> void resample_on_device(const Call& c) {
   const Shape in_shape = resized(a);
   const size_t dims = out_size.size;
   if (c.out().numel() == 0) return;
-  if (x.numel == 0) return fill_values(*c.out(), 0);
-  const auto taps = taps_of(a, in_shape.last(dims), out_size, x.dtype);
-  if (!backward && a.mode().starts_with("nearest")) {
-    const Tensor from = dense(alias(x), x.dtype),
-                 to = c.out()->contiguous ? c.out() : make_tensor(c.out().shape(), x.dtype, x.device);
-    nearest_on_device(taps, *from, *to);
-    if (!c.out()->contiguous) copy_values(*c.out(), *to);
+  if (x.numel == 0) {
+    if (!workspace.planning()) fill_values(*c.out(), 0);
     return;
   }
-  Tensor now = dense(alias(x), compute_type(x.dtype));
+  const auto taps = taps_of(a, in_shape.last(dims), out_size, x.dtype);
+  if (!backward && a.mode().starts_with("nearest")) {
+    const Tensor from = cuda::dense(x, workspace);
+    const cuda::DenseOut to(*c.out(), workspace);
+    nearest_on_device(taps, *from, *to, workspace);
+    return to.finish();
+  }
+  Tensor now = cuda::dense(x, compute_type(x.dtype), workspace);
   std::vector<int64_t> shape(x.shape, x.shape + x.ndim);
   for (size_t step = 0; step < dims; ++step) {
     const size_t d = backward ? step : dims - 1 - step, at = shape.size() - dims + d;
@@ -174,11 +177,11 @@ template <class V> void resample_on_device(const Call& c) {
     for (size_t i = 0; i < at; ++i) outer *= shape[i];
     for (size_t i = at + 1; i < shape.size(); ++i) inner *= shape[i];
     shape[at] = backward ? in_shape[at] : out_size[d];
-    const Tensor next = make_tensor(shape, now.dtype(), now.device());
-    cuda::mix_along(mixture_of(taps[d], backward), outer, inner, *now, *next);
+    const Tensor next = workspace.take(shape, now.dtype());
+    cuda::mix_along(mixture_of(taps[d], backward), outer, inner, *now, *next, workspace);
     now = next;
   }
-  copy_values(*c.out(), *now);
+  if (!workspace.planning()) copy_values(*c.out(), *now);
 }
 
 Tensor resize(const Tensor& input, OptIntList size, std::optional<std::span<const double>> factor,

@@ -169,55 +169,28 @@ void run_norm_backward(const Call& c) {
   });
 }
 
-// Contiguous versions of the inputs, in the workspace. V: the view of layer_norm, or of rms_norm, which has no bias.
+// V: the view of layer_norm, or of rms_norm, which has no bias.
 template <class V> constexpr bool centers = requires(const V& a) { a.bias(); };
-template <class V> struct DeviceInputs {
-  Tensor x, weight, bias;
-  DeviceInputs(const V& a, Workspace& w, bool copies)
-      : x(dense(a.share_input(), w, copies)), weight(dense(a.share_weight(), w, copies)) {
-    if constexpr (centers<V>) bias = dense(a.share_bias(), w, copies);
-  }
-};
-template <class V> const char* plan_norm(const Call& c, Plan& plan) {
-  Workspace workspace(plan);
-  const DeviceInputs<V> in(V(c), workspace, false);
-  return nullptr;
-}
-template <class V> void norm_on_device(const Call& c, const Plan&) {
+template <class V> void norm_on_device(const Call& c, Workspace& workspace) {
   const V a(c);
-  Workspace workspace(c);
-  const DeviceInputs<V> in(a, workspace, true);
-  cuda::norm_rows(*in.x, checked_numel(a.normalized_shape()), in.weight.get(), in.bias.get(), a.eps(), *c.outs[0],
+  const Tensor x = dense(a.share_input(), workspace), weight = dense(a.share_weight(), workspace);
+  Tensor bias;
+  if constexpr (centers<V>) bias = dense(a.share_bias(), workspace);
+  if (workspace.planning()) return;
+  cuda::norm_rows(*x, checked_numel(a.normalized_shape()), weight.get(), bias.get(), a.eps(), *c.outs[0],
                   centers<V> ? c.outs[1].get() : nullptr, *c.outs[centers<V> ? 2 : 1]);
 }
-
-struct DeviceGradInputs {
-  Tensor grad, x, weight, mean, rstd;
-  DeviceGradInputs(const args::row_norm_backward& a, Workspace& w, bool copies)
-      : grad(dense(a.share_grad(), w, copies)),
-        x(dense(a.share_input(), w, copies)),
-        weight(dense(a.share_weight(), w, copies)),
-        rstd(dense(a.share_rstd(), compute_type(a.input().dtype), w, copies)) {
-    if (a.has_mean()) mean = dense(a.share_mean(), compute_type(a.input().dtype), w, copies);
-  }
-};
-const char* plan_norm_backward(const Call& c, Plan& plan) {
+void norm_backward_on_device(const Call& c, Workspace& workspace) {
   const args::row_norm_backward a(c);
   const int64_t n = checked_numel(a.normalized_shape());
-  Workspace workspace(plan);
-  const DeviceGradInputs in(a, workspace, false);
-  if (a.affine() && n) cuda::count_column_grad_sums(a.input().numel / n, a.input(), workspace);
-  return nullptr;
-}
-void norm_backward_on_device(const Call& c, const Plan&) {
-  const args::row_norm_backward a(c);
-  const int64_t n = checked_numel(a.normalized_shape());
-  Workspace workspace(c);
-  const DeviceGradInputs in(a, workspace, true);
-  cuda::norm_rows_backward(*in.grad, *in.x, n, in.mean.get(), *in.rstd, in.weight.get(), *c.outs[0]);
+  const DType type = compute_type(a.input().dtype);
+  const Tensor grad = dense(a.share_grad(), workspace), x = dense(a.share_input(), workspace),
+               weight = dense(a.share_weight(), workspace), rstd = dense(a.share_rstd(), type, workspace),
+               mean = a.has_mean() ? dense(a.share_mean(), type, workspace) : Tensor();
+  if (!workspace.planning()) cuda::norm_rows_backward(*grad, *x, n, mean.get(), *rstd, weight.get(), *c.outs[0]);
   if (a.affine())
-    cuda::column_grad_sums(n ? in.x.numel() / n : 0, *in.grad, *in.x, in.mean.get(), *in.rstd, *c.outs[1],
-                           in.mean ? c.outs[2].get() : nullptr, workspace);
+    cuda::column_grad_sums(n ? x.numel() / n : 0, *grad, *x, mean.get(), *rstd, *c.outs[1],
+                           mean ? c.outs[2].get() : nullptr, workspace);
 }
 
 // Composed of other ops, for double gradients; also of the mean and the reciprocal standard deviation, which are
@@ -274,7 +247,7 @@ STRATA_OP(layer_norm_core,
   .infer(infer_layer_norm)
   .kernel("rows", run_layer_norm)
   .kernel("reference", plain_layer_norm)
-  .planned(Backend::Cuda, "rows", plan_norm<args::layer_norm_core>, norm_on_device<args::layer_norm_core>)
+  .cuda("rows", norm_on_device<args::layer_norm_core>)
   .saves({"input", "weight"})
   .saves_result({1, 2})
   .grad(norm_grads<grads::layer_norm_core>)
@@ -346,7 +319,7 @@ STRATA_OP(fused_rms_norm,
             });
           })
   .kernel("reference", plain_rms_norm)
-  .planned(Backend::Cuda, "rows", plan_norm<args::fused_rms_norm>, norm_on_device<args::fused_rms_norm>)
+  .cuda("rows", norm_on_device<args::fused_rms_norm>)
   .saves({"input", "weight"})
   .saves_result({1})
   .grad(norm_grads<grads::fused_rms_norm>)
@@ -380,7 +353,7 @@ STRATA_OP(row_norm_backward,
   .infer(infer_norm_backward)
   .kernel("rows", run_norm_backward)
   .kernel("reference", plain_norm_backward)
-  .planned(Backend::Cuda, "rows", plan_norm_backward, norm_backward_on_device)
+  .cuda("rows", norm_backward_on_device)
   .samples({"f(3,4), f(3,4), [4], f(3,1), p(3,1), f(4), True"});
 
 }  // namespace strata

@@ -80,21 +80,22 @@ void run_nll(const Call& c) {
   });
 }
 
-void nll_on_device(const Call& c) {
+void nll_on_device(const Call& c, Workspace& workspace) {
   const args::nll_loss_core a(c);
-  const TensorImpl &x = a.input(), &t = a.target();
-  const Classes k(x.sizes());
-  const Tensor weight = a.has_weight() ? contiguous(alias(*a.weight())) : Tensor();
-  cuda::nll(*contiguous(alias(x)), *contiguous(alias(t)), weight.get(), a.ignore_index(), k.c, k.s,
-            a.reduction() == "mean", *c.outs[0], *c.outs[1]);
+  const Classes k(a.input().sizes());
+  const Tensor x = dense(a.share_input(), workspace), target = dense(a.share_target(), workspace),
+               weight = dense(a.share_weight(), workspace);
+  cuda::nll(*x, *target, weight.get(), a.ignore_index(), k.c, k.s, a.reduction() == "mean", *c.outs[0], *c.outs[1],
+            workspace);
 }
-void nll_backward_on_device(const Call& c) {
+void nll_backward_on_device(const Call& c, Workspace& workspace) {
   const args::nll_loss_backward a(c);
   const Classes k(a.shape());
-  const auto reduction = a.reduction();
-  const Tensor weight = a.has_weight() ? contiguous(alias(*a.weight())) : Tensor();
-  cuda::nll_backward(*contiguous(alias(a.grad())), *contiguous(alias(a.target())), weight.get(), a.ignore_index(),
-                     reduction == "mean" ? &a.total_weight() : nullptr, k.c, k.s, *c.out());
+  const Tensor grad = dense(a.share_grad(), workspace), target = dense(a.share_target(), workspace),
+               weight = dense(a.share_weight(), workspace);
+  if (workspace.planning()) return;
+  cuda::nll_backward(*grad, *target, weight.get(), a.ignore_index(),
+                     a.reduction() == "mean" ? &a.total_weight() : nullptr, k.c, k.s, *c.out());
 }
 
 Tensor nll(const Tensor& input, const Tensor& target, const Tensor& weight, int64_t ignore, Reduction r) {
@@ -331,8 +332,9 @@ STRATA_OP(binary_cross_entropy_core, "_binary_cross_entropy(Tensor input, Tensor
             });
           })
   .cuda("elements",
-        [](const args::binary_cross_entropy_core& c) {
-          cuda::binary_cross_entropy(*dense(c.share_input()), *dense(c.share_target()), *c.out());
+        [](const args::binary_cross_entropy_core& c, Workspace& workspace) {
+          const Tensor x = dense(c.share_input(), workspace), target = dense(c.share_target(), workspace);
+          if (!workspace.planning()) cuda::binary_cross_entropy(*x, *target, *c.out());
         })
   .saves({"input", "target"})
   .grad([](const grads::binary_cross_entropy_core& c, const Tensor& g) -> Grads {

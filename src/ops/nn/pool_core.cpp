@@ -232,7 +232,10 @@ STRATA_OP(max_pool_core,
   .kernel("windows", [](const Call& c) { run_max(c, max_plan(c)); })
   .kernel("reference", [](const Call& c) { plain_max(c, max_plan(c)); })
   .cuda("windows",
-        [](const args::max_pool_core& c) { cuda::pool_max(max_plan(c), *dense(c.share_input()), *c.out(), *c.out(1)); })
+        [](const args::max_pool_core& c, Workspace& workspace) {
+          const Tensor x = dense(c.share_input(), workspace);
+          if (!workspace.planning()) cuda::pool_max(max_plan(c), *x, *c.out(), *c.out(1));
+        })
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_max)
@@ -253,8 +256,9 @@ STRATA_OP(adaptive_max_pool_core, "_adaptive_max_pool(Tensor input, int[] output
   .kernel("windows", [](const Call& c) { run_max(c, adaptive_plan(c, "adaptive_max_pool")); })
   .kernel("reference", [](const Call& c) { plain_max(c, adaptive_plan(c, "adaptive_max_pool")); })
   .cuda("windows",
-        [](const args::adaptive_max_pool_core& c) {
-          cuda::pool_max(adaptive_plan(c, "adaptive_max_pool"), *dense(c.share_input()), *c.out(), *c.out(1));
+        [](const args::adaptive_max_pool_core& c, Workspace& workspace) {
+          const Tensor x = dense(c.share_input(), workspace);
+          if (!workspace.planning()) cuda::pool_max(adaptive_plan(c, "adaptive_max_pool"), *x, *c.out(), *c.out(1));
         })
   .saves_result({1})
   .no_grad_outputs({1})
@@ -274,8 +278,9 @@ STRATA_OP(avg_pool_core,
   .kernel("windows", [](const args::avg_pool_core& c) { run_mean(c, avg_plan(c, c.input().sizes())); })
   .kernel("reference", [](const args::avg_pool_core& c) { plain_mean(c, avg_plan(c, c.input().sizes())); })
   .cuda("windows",
-        [](const args::avg_pool_core& c) {
-          cuda::pool_mean(avg_plan(c, c.input().sizes()), *dense(c.share_input()), *c.out());
+        [](const args::avg_pool_core& c, Workspace& workspace) {
+          const Tensor x = dense(c.share_input(), workspace);
+          if (!workspace.planning()) cuda::pool_mean(avg_plan(c, c.input().sizes()), *x, *c.out());
         })
   .grad([](const grads::avg_pool_core& c, const Tensor& g) -> Grads {
     return {_avg_pool_backward(g, c.kernel_size(), c.stride(), c.padding(), c.ceil_mode(), c.count_include_pad(),
@@ -297,8 +302,9 @@ STRATA_OP(avg_pool_backward,
   .kernel("windows", [](const args::avg_pool_backward& c) { run_mean_backward(c, avg_plan(c, c.input_shape())); })
   .kernel("reference", [](const args::avg_pool_backward& c) { plain_mean_backward(c, avg_plan(c, c.input_shape())); })
   .cuda("windows",
-        [](const args::avg_pool_backward& c) {
-          cuda::pool_mean_backward(avg_plan(c, c.input_shape()), *dense(c.share_grad()), *c.out());
+        [](const args::avg_pool_backward& c, Workspace& workspace) {
+          const Tensor grad = dense(c.share_grad(), workspace);
+          if (!workspace.planning()) cuda::pool_mean_backward(avg_plan(c, c.input_shape()), *grad, *c.out());
         })
   .grad([](const grads::avg_pool_backward& c, const Tensor& g) -> Grads {
     return {_avg_pool(g, c.kernel_size(), c.stride(), c.padding(), c.ceil_mode(), c.count_include_pad(),
@@ -320,8 +326,9 @@ STRATA_OP(adaptive_avg_pool_core, "_adaptive_avg_pool(Tensor input, int[] output
   .planned(Backend::Cuda, "reduction", plan_global_mean,
            [](const Call& c, const Plan& plan) { cuda::run_reduce(global_mean(c), c, plan); })
   .cuda("windows",
-        [](const args::adaptive_avg_pool_core& c) {
-          cuda::pool_mean(adaptive_plan(c, "adaptive_avg_pool"), *dense(c.share_input()), *c.out());
+        [](const args::adaptive_avg_pool_core& c, Workspace& workspace) {
+          const Tensor x = dense(c.share_input(), workspace);
+          if (!workspace.planning()) cuda::pool_mean(adaptive_plan(c, "adaptive_avg_pool"), *x, *c.out());
         })
   .grad([](const grads::adaptive_avg_pool_core& c, const Tensor& g) -> Grads {
     return {_adaptive_avg_pool_backward(g, c.output_size(), c.shape_of_input())};
@@ -346,9 +353,10 @@ STRATA_OP(adaptive_avg_pool_backward,
             plain_mean_backward(c, adaptive("adaptive_avg_pool", c.input_shape(), c.output_size()));
           })
   .cuda("windows",
-        [](const args::adaptive_avg_pool_backward& c) {
-          cuda::pool_mean_backward(adaptive("adaptive_avg_pool", c.input_shape(), c.output_size()),
-                                   *dense(c.share_grad()), *c.out());
+        [](const args::adaptive_avg_pool_backward& c, Workspace& workspace) {
+          const Tensor grad = dense(c.share_grad(), workspace);
+          if (!workspace.planning())
+            cuda::pool_mean_backward(adaptive("adaptive_avg_pool", c.input_shape(), c.output_size()), *grad, *c.out());
         })
   .grad([](const grads::adaptive_avg_pool_backward& c, const Tensor& g) -> Grads {
     return {_adaptive_avg_pool(g, c.output_size())};

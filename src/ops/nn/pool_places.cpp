@@ -79,17 +79,18 @@ STRATA_OP(plane_scatter,
             });
           })
   .cuda("planes",
-        [](const args::plane_scatter& c) {
+        [](const args::plane_scatter& c, Workspace& workspace) {
           const Planes p(c.shape(), c.input().sizes(), c.dims());
-          const DType compute = compute_type(c.out().dtype());
-          const bool own = compute == c.out().dtype(), add = c.accumulate();
-          const Tensor out = own ? c.out() : make_tensor(c.out().shape(), compute, c.out().device());
-          fill_values(*out, 0);
+          const bool add = c.accumulate();
+          const cuda::DenseOut out(*c.out(), compute_type(c.out().dtype()), workspace);
+          const Tensor values = dense(c.share_input(), workspace), index = dense(c.share_indices(), workspace);
           // Indices to add at come from a pool; those to assign at come from the user.
-          const auto wrong = cuda::plane_scatter(p.planes, p.in, p.out, *dense(c.share_input()),
-                                                 *dense(c.share_indices()), *out, add, /*check=*/!add);
+          const Tensor failed = add ? Tensor() : workspace.take(Shape(), DType::I64);
+          if (workspace.planning()) return;
+          fill_values(*out, 0);
+          const auto wrong = cuda::plane_scatter(p.planes, p.in, p.out, *values, *index, *out, add, failed);
           if (wrong) checked_place(*wrong, p.in);
-          if (!own) copy_values(*c.out(), *out);
+          out.finish();
         })
   .saves({"indices"})
   .grad([](const grads::plane_scatter& c, const Tensor& g) -> Grads {
@@ -132,9 +133,10 @@ STRATA_OP(plane_gather, "_plane_gather(Tensor input, Tensor indices, int dims) -
             });
           })
   .cuda("planes",
-        [](const args::plane_gather& c) {
+        [](const args::plane_gather& c, Workspace& workspace) {
           const Planes p(c.input().sizes(), c.indices().sizes(), c.dims());
-          cuda::plane_gather(p.planes, p.in, p.out, *dense(c.share_input()), *dense(c.share_indices()), *c.out());
+          const Tensor x = dense(c.share_input(), workspace), index = dense(c.share_indices(), workspace);
+          if (!workspace.planning()) cuda::plane_gather(p.planes, p.in, p.out, *x, *index, *c.out());
         })
   .saves({"indices"})
   .grad([](const grads::plane_gather& c, const Tensor& g) -> Grads {

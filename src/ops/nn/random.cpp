@@ -72,12 +72,13 @@ void run_fractional(const Call& c) {
   });
 }
 
-void fractional_on_device(const Call& c) {
+void fractional_on_device(const Call& c, Workspace& workspace) {
   const args::fractional_max_pool_core a(c);
   const TensorImpl& x = a.input();
   const IntList kernel = a.kernel_size(), out_size = a.output_size();
   const size_t dims = kernel.size, lead = static_cast<size_t>(x.ndim) - dims;
-  const Tensor samples = dense(a.share_samples(), DType::F64);
+  const Tensor samples = dense(a.share_samples(), DType::F64, workspace), input = dense(a.share_input(), workspace);
+  if (workspace.planning()) return;
   PoolShape s;
   cuda::PoolSamples places{.values = *samples, .dims = static_cast<int>(dims)};
   for (size_t d = 0; d < lead; ++d) s.planes *= x.shape[d];
@@ -88,7 +89,7 @@ void fractional_on_device(const Call& c) {
     s.kernel[to] = kernel[d];
     places.sample[to] = static_cast<int>(sample_of(d, dims));
   }
-  cuda::pool_max(s, *dense(a.share_input()), *c.outs[0], *c.outs[1], &places);
+  cuda::pool_max(s, *input, *c.outs[0], *c.outs[1], &places);
 }
 
 std::vector<int64_t> repeated(IntList list, size_t dims, const char* op, const char* name) {

@@ -107,9 +107,10 @@ template <bool unfold> void run_windows(const Call& c) {
   });
 }
 
-template <bool unfold> void windows_on_device(const Call& c) {
+template <bool unfold> void windows_on_device(const Call& c, Workspace& workspace) {
   const WindowArgs<unfold> a(c);
-  const Tensor x = dense(a.share_input());
+  const Tensor x = dense(a.share_input(), workspace);
+  if (workspace.planning()) return;
   const TensorImpl& image = unfold ? *x : *c.out();
   const auto s = windows(unfold ? "unfold" : "fold", image.shape[image.ndim - 2], image.shape[image.ndim - 1], a);
   cuda::WindowSizes sizes{};

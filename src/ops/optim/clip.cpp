@@ -51,11 +51,11 @@ void norm_here(const Call& c) {
   fill_values(*c.out(), total);
 }
 
-void norm_on_device(const Call& c) {
+void norm_on_device(const Call& c, Workspace& workspace) {
   const args::total_norm a(c);
   const double norm_type = a.norm_type();
-  cuda::total_norm(a.tensors(), norm_type, *c.out());
-  if (a.error_if_nonfinite()) check_finite(true, c.out().item<double>(), norm_type);
+  cuda::total_norm(a.tensors(), norm_type, *c.out(), workspace);
+  if (a.error_if_nonfinite() && !workspace.planning()) check_finite(true, c.out().item<double>(), norm_type);
 }
 
 void scale_by_number(TensorList grads, double max_norm, double norm) {
@@ -70,12 +70,14 @@ void scale_here(const Call& c) {
   scale_by_number(a.grads(), a.max_norm(), a.share_total_norm().item<double>());
 }
 
-void scale_on_device(const Call& c) {
+const char* needs_norm_on_host(const Call& c) {
   const args::clip_grads_with_norm a(c);
-  const TensorList grads = a.grads();
-  const TensorImpl& total = a.total_norm();
-  if (total.device.type == DeviceType::Cpu) return scale_here(c);
-  cuda::scale_to_norm(grads, a.max_norm(), total);  // the device decides whether anything is scaled
+  return a.total_norm().device.type == DeviceType::Cpu ? nullptr : "the norm is on the device";
+}
+// The device decides whether anything is scaled.
+void scale_on_device(const Call& c, Workspace& workspace) {
+  const args::clip_grads_with_norm a(c);
+  cuda::scale_to_norm(a.grads(), a.max_norm(), a.total_norm(), workspace);
 }
 
 }  // namespace
@@ -108,6 +110,7 @@ STRATA_OP(clip_grads_with_norm, "_clip_grads_with_norm_(Tensor(a!)[] grads, floa
                  to_string(c.total_norm().sizes()));
   })
   .kernel("reference", scale_here)
+  .cuda("by_number", scale_here, needs_norm_on_host)
   .cuda("fused", scale_on_device)
   .samples({"[f(2,3), f(4)], 1.0, p()"})
   .error("[f(2)], 1.0, p(3)", ErrorKind::Runtime, "must be one number");

@@ -19,9 +19,9 @@ void unscale_here(const Call& c) {
   if (!finite || a.share_found_inf().item<float>() != 0) fill_values(a.found_inf(), 1.0);
 }
 
-void unscale_on_device(const Call& c) {
+void unscale_on_device(const Call& c, Workspace& workspace) {
   const args::_amp_foreach_non_finite_check_and_unscale a(c);
-  cuda::scale_and_check(a.grads(), a.found_inf(), a.inv_scale());
+  cuda::scale_and_check(a.grads(), a.found_inf(), a.inv_scale(), workspace);
 }
 
 void update_here(const Call& c) {

@@ -16,12 +16,17 @@ namespace {
 
 using cpu::Rule;
 using cpu::Update;
-using Run = void (*)(Rule, std::span<Update>);  // null: on a device
+using Run = void (*)(Rule, std::span<Update>);
 
 // The lists of one call, checked for consistency: parameters and gradients first, then the lists of state.
 class Step {
  public:
-  Step(const Call& c, TensorList params, TensorList grads) : c_(c), params_(params), grads_(grads) {
+  Step(const Call& c, Run run) : c_(c), run_(run) {}
+  Step(const Call& c, Workspace& workspace) : c_(c), workspace_(&workspace) {}
+  // Sets the parameters to update and their gradients.
+  void updates(TensorList params, TensorList grads) {
+    params_ = params;
+    grads_ = grads;
     check_count(grads_, "gradients");
     updates_.resize(params_.size());
     for (size_t i = 0; i < params_.size(); ++i) {
@@ -70,21 +75,21 @@ class Step {
       return 0;
     }
     if (there) refuse_capture(t.device());
-    return t.item<double>();
+    return planning() ? 0 : t.item<double>();
   }
-  template <class Numbers> void run(Rule rule, Run run, const Numbers& numbers) {
+  template <class Numbers> void run(Rule rule, const Numbers& numbers) {
     static_assert(sizeof(Numbers) % sizeof(double) == 0 && sizeof(Numbers) / sizeof(double) <= cuda::kRuleNumbers);
     for (size_t i = 0; i < count(); ++i)
-      if (!on_device(i)) {
+      if (!on_device(i) && !planning()) {
         double kept[cuda::kKeptNumbers] = {};
         for (size_t k = 0; k < cuda::kKeptNumbers && !kept_[k].empty(); ++k) {
-          if (!run) refuse_capture(params_[i].device());
+          if (!run_) refuse_capture(params_[i].device());
           kept[k] = kept_[k][i].item<double>();
         }
         numbers(kept, updates_[i].members.data());
         for (size_t k = 0; k < cuda::kKeptNumbers && !kept_[k].empty(); ++k) fill_values(*kept_[k][i], kept[k]);
       }
-    if (run) run(rule, updates_);
+    if (run_) run_(rule, updates_);
     else {
       double options[sizeof(Numbers) / sizeof(double)];
       std::memcpy(options, &numbers, sizeof numbers);
@@ -120,9 +125,12 @@ class Step {
       for (size_t k = 0; added.on_device && k < cuda::kKeptNumbers && !kept_[k].empty(); ++k)
         added.kept[k] = kept_[k][i];
     }
-    cuda::optimizer_step(names[static_cast<int>(rule)], list, options, lr_);
+    cuda::optimizer_step(names[static_cast<int>(rule)], list, options, lr_, *workspace_);
   }
+  bool planning() const { return workspace_ && workspace_->planning(); }
   const Call& c_;
+  Run run_ = nullptr;               // on the CPU
+  Workspace* workspace_ = nullptr;  // on a device
   TensorList params_, grads_, kept_[cuda::kKeptNumbers];
   Tensor lr_;  // on the device, instead of in the options
   std::vector<Update> updates_;
@@ -131,124 +139,129 @@ static_assert(cpu::kRuleMembers == cuda::kRuleNumbers);
 
 double number(bool option) { return option ? 1 : 0; }
 
-template <Run run> void sgd(const Call& c) {
+void sgd(const Call& c, Step& s) {
   const args::_fused_sgd a(c);
-  Step s(c, a.params(), a.grads());
+  s.updates(a.params(), a.grads());
   const bool buffers = s.state(0, "momentum_buffers", a.momentum_buffers());
   STRATA_CHECK(buffers || a.momentum() == 0 || s.count() == 0, Value, "{}: momentum needs momentum_buffers", s.name());
-  s.run(Rule::Sgd, run,
-        fn::SgdNumbers{s.lr(a.lr_value()), number(a.maximize()), a.weight_decay(), a.momentum(), a.dampening(),
-                       number(a.nesterov()), number(a.first())});
+  s.run(Rule::Sgd, fn::SgdNumbers{s.lr(a.lr_value()), number(a.maximize()), a.weight_decay(), a.momentum(),
+                                  a.dampening(), number(a.nesterov()), number(a.first())});
 }
 
-template <Run run> void adam(const Call& c) {
+void adam(const Call& c, Step& s) {
   const args::_fused_adam a(c);
-  Step s(c, a.params(), a.grads());
+  s.updates(a.params(), a.grads());
   s.keeps(0, "steps", a.steps());
   s.state(0, "exp_avgs", a.exp_avgs());
   s.state(1, "exp_avg_sqs", a.exp_avg_sqs());
   const bool amsgrad = s.state(2, "max_exp_avg_sqs", a.max_exp_avg_sqs());
-  s.run(Rule::Adam, run,
+  s.run(Rule::Adam,
         fn::AdamNumbers{s.lr(a.lr_value()), number(a.maximize()), a.weight_decay(), number(a.decoupled_weight_decay()),
                         a.beta1(), a.beta2(), a.eps(), static_cast<double>(amsgrad)});
 }
 
-template <Run run> void nadam(const Call& c) {
+void nadam(const Call& c, Step& s) {
   const args::_fused_nadam a(c);
-  Step s(c, a.params(), a.grads());
+  s.updates(a.params(), a.grads());
   s.keeps(0, "steps", a.steps());
   s.keeps(1, "mu_products", a.mu_products());
   s.state(0, "exp_avgs", a.exp_avgs());
   s.state(1, "exp_avg_sqs", a.exp_avg_sqs());
-  s.run(Rule::Nadam, run,
+  s.run(Rule::Nadam,
         fn::NadamNumbers{s.lr(a.lr_value()), number(a.maximize()), a.weight_decay(), number(a.decoupled_weight_decay()),
                          a.beta1(), a.beta2(), a.eps(), a.momentum_decay()});
 }
 
-template <Run run> void radam(const Call& c) {
+void radam(const Call& c, Step& s) {
   const args::_fused_radam a(c);
-  Step s(c, a.params(), a.grads());
+  s.updates(a.params(), a.grads());
   s.keeps(0, "steps", a.steps());
   s.state(0, "exp_avgs", a.exp_avgs());
   s.state(1, "exp_avg_sqs", a.exp_avg_sqs());
-  s.run(Rule::Radam, run,
-        fn::RadamNumbers{s.lr(a.lr_value()), number(a.maximize()), a.weight_decay(), number(a.decoupled_weight_decay()),
-                         a.beta1(), a.beta2(), a.eps()});
+  s.run(Rule::Radam, fn::RadamNumbers{s.lr(a.lr_value()), number(a.maximize()), a.weight_decay(),
+                                      number(a.decoupled_weight_decay()), a.beta1(), a.beta2(), a.eps()});
 }
 
-template <Run run> void adamax(const Call& c) {
+void adamax(const Call& c, Step& s) {
   const args::_fused_adamax a(c);
-  Step s(c, a.params(), a.grads());
+  s.updates(a.params(), a.grads());
   s.keeps(0, "steps", a.steps());
   s.state(0, "exp_avgs", a.exp_avgs());
   s.state(1, "exp_infs", a.exp_infs());
-  s.run(Rule::Adamax, run,
+  s.run(Rule::Adamax,
         fn::AdamaxNumbers{s.lr(a.lr_value()), number(a.maximize()), a.weight_decay(), a.beta1(), a.beta2(), a.eps()});
 }
 
-template <Run run> void adagrad(const Call& c) {
+void adagrad(const Call& c, Step& s) {
   const args::_fused_adagrad a(c);
-  Step s(c, a.params(), a.grads());
+  s.updates(a.params(), a.grads());
   s.keeps(0, "steps", a.steps());
   s.state(0, "sums", a.sums());
-  s.run(Rule::Adagrad, run,
+  s.run(Rule::Adagrad,
         fn::AdagradNumbers{s.lr(a.lr_value()), number(a.maximize()), a.weight_decay(), a.lr_decay(), a.eps()});
 }
 
-template <Run run> void adadelta(const Call& c) {
+void adadelta(const Call& c, Step& s) {
   const args::_fused_adadelta a(c);
-  Step s(c, a.params(), a.grads());
+  s.updates(a.params(), a.grads());
   s.keeps(0, "steps", a.steps());
   s.state(0, "square_avgs", a.square_avgs());
   s.state(1, "acc_deltas", a.acc_deltas());
-  s.run(Rule::Adadelta, run,
+  s.run(Rule::Adadelta,
         fn::AdadeltaNumbers{s.lr(a.lr_value()), number(a.maximize()), a.weight_decay(), a.rho(), a.eps()});
 }
 
-template <Run run> void rmsprop(const Call& c) {
+void rmsprop(const Call& c, Step& s) {
   const args::_fused_rmsprop a(c);
-  Step s(c, a.params(), a.grads());
+  s.updates(a.params(), a.grads());
   s.keeps(0, "steps", a.steps());
   s.state(0, "square_avgs", a.square_avgs());
   const bool buffers = s.state(1, "momentum_buffers", a.momentum_buffers()),
              centered = s.state(2, "grad_avgs", a.grad_avgs());
   STRATA_CHECK(buffers || a.momentum() == 0 || s.count() == 0, Value, "{}: momentum needs momentum_buffers", s.name());
-  s.run(Rule::Rmsprop, run,
-        fn::RmspropNumbers{s.lr(a.lr_value()), number(a.maximize()), a.weight_decay(), a.alpha(), a.eps(), a.momentum(),
-                           static_cast<double>(centered)});
+  s.run(Rule::Rmsprop, fn::RmspropNumbers{s.lr(a.lr_value()), number(a.maximize()), a.weight_decay(), a.alpha(),
+                                          a.eps(), a.momentum(), static_cast<double>(centered)});
 }
 
-template <Run run> void asgd(const Call& c) {
+void asgd(const Call& c, Step& s) {
   const args::_fused_asgd a(c);
-  Step s(c, a.params(), a.grads());
+  s.updates(a.params(), a.grads());
   s.keeps(0, "steps", a.steps());
   s.keeps(1, "etas", a.etas());
   s.keeps(2, "mus", a.mus());
   s.state(0, "axs", a.axs());
-  s.run(Rule::Asgd, run,
+  s.run(Rule::Asgd,
         fn::AsgdNumbers{s.lr(a.lr_value()), number(a.maximize()), a.weight_decay(), a.lambd(), a.alpha(), a.t0()});
 }
 
-template <Run run> void rprop(const Call& c) {
+void rprop(const Call& c, Step& s) {
   const args::_fused_rprop a(c);
-  Step s(c, a.params(), a.grads());
+  s.updates(a.params(), a.grads());
   s.keeps(0, "steps", a.steps());
   s.state(0, "prevs", a.prevs());
   s.state(1, "step_sizes", a.step_sizes());
-  s.run(Rule::Rprop, run,
-        fn::RpropNumbers{0, number(a.maximize()), a.etaminus(), a.etaplus(), a.step_min(), a.step_max()});
+  s.run(Rule::Rprop, fn::RpropNumbers{0, number(a.maximize()), a.etaminus(), a.etaplus(), a.step_min(), a.step_max()});
 }
 
+using Rules = void (*)(const Call&, Step&);
+template <Rules rules, Run run> void on_host(const Call& c) {
+  Step step(c, run);
+  rules(c, step);
+}
+template <Rules rules> void on_device(const Call& c, Workspace& workspace) {
+  Step step(c, workspace);
+  rules(c, step);
+}
 void nothing(const Call&) {}
 
 }  // namespace
 
 // Common to all rules: two kernels, no result.
-#define STRATA_STEP(function)                             \
-  .infer(nothing)                                         \
-    .kernel("fused", function<cpu::update_fused>)         \
-    .kernel("reference", function<cpu::update_reference>) \
-    .cuda("fused", function<nullptr>)                     \
+#define STRATA_STEP(function)                                      \
+  .infer(nothing)                                                  \
+    .kernel("fused", on_host<function, cpu::update_fused>)         \
+    .kernel("reference", on_host<function, cpu::update_reference>) \
+    .cuda("fused", on_device<function>)                            \
     .dtypes(kFloatingTypes)
 
 STRATA_OP(_fused_sgd,

@@ -4,6 +4,7 @@
 #include "base/parallel.h"
 #include "cpu/reference.h"
 #include "cuda/order/sort.h"
+#include "ops/device_inputs.h"
 #include "ops/reduce/common.h"
 #include "strata/args/order/search.h"
 #include "strata/ops.h"
@@ -37,7 +38,6 @@ void run_search(const Call& c) {
   const Tensor rows = contiguous(alias(a.rows())), values = contiguous(alias(a.values())), given = a.share_order(),
                order = given ? contiguous(given) : given, &out = c.out();
   const bool right = a.right();
-  if (out.device().type != DeviceType::Cpu) return cuda::search(*rows, order.get(), *values, right, *out);
   const int64_t n = rows.size(-1), per_row = rows.dim() == 1 ? 0 : values.size(-1);
   dispatch_compute(rows.dtype(), [&]<class T>() {
     parallel_for(values.numel(), 1 << 10, [&](int64_t begin, int64_t end) {
@@ -50,6 +50,12 @@ void run_search(const Call& c) {
       }
     });
   });
+}
+void search_on_device(const Call& c, Workspace& workspace) {
+  const args::search_core a(c);
+  const Tensor rows = dense(a.share_rows(), workspace), values = dense(a.share_values(), workspace),
+               order = dense(a.share_order(), workspace);
+  if (!workspace.planning()) cuda::search(*rows, order.get(), *values, a.right(), *c.out());
 }
 // The binary search of place_of: in a row that ends with NaN, counting the smaller elements would give another index.
 void plain_search(const Call& c) {
@@ -151,7 +157,7 @@ STRATA_OP(search_core, "search_core(Tensor rows, Tensor values, Tensor? order, b
   })
   .kernel("rows", run_search)
   .kernel("reference", plain_search)
-  .cuda("rows", run_search)
+  .cuda("rows", search_on_device)
   .no_grad_outputs({0})
   .helper()
   .no_out()

@@ -2,6 +2,7 @@
 #include "cpu/order/sort.h"
 #include "autograd/autograd.h"
 #include "cpu/lines.h"
+#include "cuda/movement/dense.h"
 #include "cuda/order/sort.h"
 #include "ops/reduce/common.h"
 #include "ops/transfer.h"
@@ -41,19 +42,28 @@ template <class V> Grads grad_sort(const GradContext& c, const Tensor& g) {
 
 // Devices choose a method of sorting lines.
 using cuda::SortMethod;
-template <SortMethod method>
-void device_sort(const TensorImpl& x, int dim, bool descending, const TensorImpl* values, const TensorImpl* indices) {
-  cuda::sort(method, x, dim, descending, values, indices);
+template <SortMethod method, class V> void device_sort(const Call& c, Workspace& workspace) {
+  const V a(c);
+  cuda::sort(method, a.input(), dim_of(a), a.descending(), c.outs[0].get(), c.outs[1].get(), workspace);
 }
-template <SortMethod method>
-void device_topk(const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImpl& values,
-                 const TensorImpl& indices) {
-  cuda::topk(method, x, k, dim, largest, values, indices);
+template <SortMethod method> void device_argsort(const Call& c, Workspace& workspace) {
+  const args::argsort a(c);
+  cuda::sort(method, a.input(), dim_of(a), a.descending(), nullptr, c.out().get(), workspace);
 }
-template <SortMethod method>
-void device_pick(cpu::Pick what, const TensorImpl& x, int64_t k, int dim, const TensorImpl& values,
-                 const TensorImpl& indices) {
-  cuda::pick(method, what, x, k, dim, values, indices);
+template <SortMethod method> void device_topk(const Call& c, Workspace& workspace) {
+  const args::topk a(c);
+  const int dim = normalize_dim(a.dim(), a.input().ndim, "topk");
+  cuda::topk(method, a.input(), a.k(), dim, a.largest(), *c.outs[0], *c.outs[1], workspace);
+}
+const TensorImpl* order_of(const args::sort_values& c) { return c.order().value_or(false) ? c.out(1).get() : nullptr; }
+// The index of kthvalue, from 0; the others have none.
+template <class V> int64_t rank_of(const V& a) {
+  if constexpr (requires { a.k(); }) return a.k() - 1;
+  else return 0;
+}
+template <SortMethod method, class V, cpu::Pick what> void device_pick(const Call& c, Workspace& workspace) {
+  const V a(c);
+  cuda::pick(method, what, a.input(), rank_of(a), dim_of(a), *c.outs[0], *c.outs[1], workspace);
 }
 // Whether this method sorts the lines if one element of each is needed (kWhole: all of them).
 template <SortMethod method, class V, bool kWhole = false> const char* sorts_so(const Call& c) {
@@ -73,11 +83,6 @@ template <SortMethod method> const char* finds_top_so(const Call& c) {
   return cuda::sort_objection(method, n, n ? x.numel / n : 0, a.k(), true);
 }
 
-template <SortMethod method> void device_argsort(const Call& c) {
-  const args::argsort a(c);
-  cuda::sort(method, a.input(), dim_of(a), a.descending(), nullptr, c.out().get());
-}
-
 void infer_pick(const Call& c, int64_t dim, bool keepdim) {
   const args::kthvalue a(c);
   const TensorImpl& x = a.input();
@@ -90,9 +95,7 @@ void infer_pick(const Call& c, int64_t dim, bool keepdim) {
 }
 template <class V, cpu::Pick what, decltype(&cpu::pick) pick> void run_pick(const Call& c) {
   const V a(c);
-  int64_t k = 0;
-  if constexpr (requires { a.k(); }) k = a.k() - 1;
-  pick(what, a.input(), k, dim_of(a), *c.outs[0], *c.outs[1]);
+  pick(what, a.input(), rank_of(a), dim_of(a), *c.outs[0], *c.outs[1]);
 }
 template <decltype(&cpu::topk) topk> void run_topk(const Call& c) {
   const args::topk a(c);
@@ -109,16 +112,24 @@ void infer_median(const Call& c) {
   c.out()->dtype = a.input().dtype;
   c.out()->set_shape(Shape());
 }
+void fill_median_of_nothing(const TensorImpl& out) {
+  fill_values(out, is_floating(out.dtype)    ? Scalar(NAN)
+                   : out.dtype == DType::I32 ? Scalar(INT32_MIN)
+                                             : Scalar(INT64_MIN));
+}
 template <cpu::Pick what, decltype(&cpu::pick) pick> void run_median(const Call& c) {
   const args::median a(c);
   const TensorImpl& input = a.input();
-  if (input.numel == 0)
-    return fill_values(*c.out(), is_floating(input.dtype)    ? Scalar(NAN)
-                                 : input.dtype == DType::I32 ? Scalar(INT32_MIN)
-                                                             : Scalar(INT64_MIN));
+  if (input.numel == 0) return fill_median_of_nothing(*c.out());
   const autograd::NoGrad no_grad;
   const Tensor flat = reshape(a.share_input(), {-1}), place = make_tensor({}, DType::I64, input.device);
   pick(what, *flat, 0, 0, *c.out(), *place);
+}
+template <SortMethod method, cpu::Pick what> void device_median(const Call& c, Workspace& workspace) {
+  const args::median a(c);
+  const Tensor flat = cuda::flattened(*cuda::dense(a.input(), workspace)), place = workspace.take(Shape(), DType::I64);
+  if (flat->numel > 0) cuda::pick(method, what, *flat, 0, 0, *c.out(), *place, workspace);
+  else if (!workspace.planning()) fill_median_of_nothing(*c.out());
 }
 // All elements equal to the median share its gradient.
 Grads grad_median(const GradContext& c, const Tensor& g) {
@@ -135,9 +146,8 @@ STRATA_OP(sort, "sort(Tensor input, int dim=-1, bool descending=False) -> (Tenso
   .infer(infer_sort<args::sort>)
   .kernel("radix", run_sort<args::sort, cpu::sort>)
   .kernel("reference", run_sort<args::sort, cpu::sort_reference>)
-  .cuda("block_lines", run_sort<args::sort, device_sort<SortMethod::Lines>>,
-        sorts_so<SortMethod::Lines, args::sort, true>)
-  .cuda("radix", run_sort<args::sort, device_sort<SortMethod::Radix>>)
+  .cuda("block_lines", device_sort<SortMethod::Lines, args::sort>, sorts_so<SortMethod::Lines, args::sort, true>)
+  .cuda("radix", device_sort<SortMethod::Radix, args::sort>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_sort<grads::sort>)
@@ -152,14 +162,45 @@ STRATA_OP(
   .infer(infer_sort<args::sort_stable>)
   .kernel("radix", run_sort<args::sort_stable, cpu::sort>)
   .kernel("reference", run_sort<args::sort_stable, cpu::sort_reference>)
-  .cuda("block_lines", run_sort<args::sort_stable, device_sort<SortMethod::Lines>>,
+  .cuda("block_lines", device_sort<SortMethod::Lines, args::sort_stable>,
         sorts_so<SortMethod::Lines, args::sort_stable, true>)
-  .cuda("radix", run_sort<args::sort_stable, device_sort<SortMethod::Radix>>)
+  .cuda("radix", device_sort<SortMethod::Radix, args::sort_stable>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_sort<grads::sort_stable>)
   .samples({"f(3,4), stable=True", "i5(3,10), stable=True, dim=0, descending=True"})
   .error("f(3), stable=True, dim=1", ErrorKind::Index, "out of range");
+
+STRATA_OP(sort_values, "_sort_values(Tensor input, bool? order=None) -> (Tensor, Tensor)")
+  .doc("The sorted elements of a vector, and their original indices (empty without `order`), which the gradient needs.")
+  .keeps_for_grad("order")
+  .helper()
+  .no_out()
+  .dtypes(kOrderedTypes)
+  .infer([](const args::sort_values& c) {
+    const TensorImpl& x = c.input();
+    STRATA_CHECK(x.ndim == 1, Runtime, "_sort_values: expected a vector, got shape {}", to_string(x.sizes()));
+    const int64_t indices = c.order().value_or(false) ? x.numel : 0;
+    c.out()->dtype = x.dtype;
+    c.out()->set_shape(x.sizes());
+    c.out(1)->dtype = DType::I64;
+    c.out(1)->set_shape(Shape(&indices, 1));
+  })
+  .kernel("radix", [](const args::sort_values& c) { cpu::sort(c.input(), 0, false, c.out().get(), order_of(c)); })
+  .kernel("reference",
+          [](const args::sort_values& c) { cpu::sort_reference(c.input(), 0, false, c.out().get(), order_of(c)); })
+  .cuda("radix",
+        [](const args::sort_values& c, Workspace& workspace) {
+          cuda::sort(SortMethod::Radix, c.input(), 0, false, c.out().get(), order_of(c), workspace);
+        })
+  .saves_result({1})
+  .no_grad_outputs({1})
+  .grad([](const grads::sort_values& c, const Tensor& g) -> Grads {
+    const TensorImpl& x = c.meta_of_input();
+    return {x.numel ? scatter_into_zeros(x, 0, autograd::detach(c.result(1)), g) : g};
+  })
+  .samples({"f(7)", "f(7), True", "i5(10), False", "f(0)"})
+  .error("f(2,3)", ErrorKind::Runtime, "expected a vector");
 
 STRATA_OP(argsort, "argsort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> Tensor")
   .doc("The indices that sort the elements along a dimension.")
@@ -204,9 +245,9 @@ STRATA_OP(
   })
   .kernel("select", run_topk<cpu::topk>)
   .kernel("reference", run_topk<cpu::topk_reference>)
-  .cuda("select", run_topk<device_topk<SortMethod::Select>>, finds_top_so<SortMethod::Select>)
-  .cuda("block_lines", run_topk<device_topk<SortMethod::Lines>>, finds_top_so<SortMethod::Lines>)
-  .cuda("radix", run_topk<device_topk<SortMethod::Radix>>)
+  .cuda("select", device_topk<SortMethod::Select>, finds_top_so<SortMethod::Select>)
+  .cuda("block_lines", device_topk<SortMethod::Lines>, finds_top_so<SortMethod::Lines>)
+  .cuda("radix", device_topk<SortMethod::Radix>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad([](const grads::topk& c, const Tensor& g) -> Grads {
@@ -229,11 +270,11 @@ STRATA_OP(kthvalue, "kthvalue(Tensor input, int k, int dim=-1, bool keepdim=Fals
   })
   .kernel("select", run_pick<args::kthvalue, cpu::Pick::Kth, cpu::pick>)
   .kernel("reference", run_pick<args::kthvalue, cpu::Pick::Kth, cpu::pick_reference>)
-  .cuda("select", run_pick<args::kthvalue, cpu::Pick::Kth, device_pick<SortMethod::Select>>,
+  .cuda("select", device_pick<SortMethod::Select, args::kthvalue, cpu::Pick::Kth>,
         sorts_so<SortMethod::Select, args::kthvalue>)
-  .cuda("block_lines", run_pick<args::kthvalue, cpu::Pick::Kth, device_pick<SortMethod::Lines>>,
+  .cuda("block_lines", device_pick<SortMethod::Lines, args::kthvalue, cpu::Pick::Kth>,
         sorts_so<SortMethod::Lines, args::kthvalue>)
-  .cuda("radix", run_pick<args::kthvalue, cpu::Pick::Kth, device_pick<SortMethod::Radix>>)
+  .cuda("radix", device_pick<SortMethod::Radix, args::kthvalue, cpu::Pick::Kth>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad([](const grads::kthvalue& c, const Tensor& g) -> Grads {
@@ -253,11 +294,11 @@ STRATA_OP(median_dim, "median.dim(Tensor input, int dim, bool keepdim=False) -> 
   .infer([](const args::median_dim& c) { infer_pick(c, c.dim(), c.keepdim()); })
   .kernel("select", run_pick<args::median_dim, cpu::Pick::Median, cpu::pick>)
   .kernel("reference", run_pick<args::median_dim, cpu::Pick::Median, cpu::pick_reference>)
-  .cuda("select", run_pick<args::median_dim, cpu::Pick::Median, device_pick<SortMethod::Select>>,
+  .cuda("select", device_pick<SortMethod::Select, args::median_dim, cpu::Pick::Median>,
         sorts_so<SortMethod::Select, args::median_dim>)
-  .cuda("block_lines", run_pick<args::median_dim, cpu::Pick::Median, device_pick<SortMethod::Lines>>,
+  .cuda("block_lines", device_pick<SortMethod::Lines, args::median_dim, cpu::Pick::Median>,
         sorts_so<SortMethod::Lines, args::median_dim>)
-  .cuda("radix", run_pick<args::median_dim, cpu::Pick::Median, device_pick<SortMethod::Radix>>)
+  .cuda("radix", device_pick<SortMethod::Radix, args::median_dim, cpu::Pick::Median>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_pick)
@@ -269,9 +310,9 @@ STRATA_OP(median, "median(Tensor input) -> Tensor")
   .infer(infer_median)
   .kernel("select", run_median<cpu::Pick::Median, cpu::pick>)
   .kernel("reference", run_median<cpu::Pick::Median, cpu::pick_reference>)
-  .cuda("select", run_median<cpu::Pick::Median, device_pick<SortMethod::Select>>, sorts_all_so<SortMethod::Select>)
-  .cuda("block_lines", run_median<cpu::Pick::Median, device_pick<SortMethod::Lines>>, sorts_all_so<SortMethod::Lines>)
-  .cuda("radix", run_median<cpu::Pick::Median, device_pick<SortMethod::Radix>>)
+  .cuda("select", device_median<SortMethod::Select, cpu::Pick::Median>, sorts_all_so<SortMethod::Select>)
+  .cuda("block_lines", device_median<SortMethod::Lines, cpu::Pick::Median>, sorts_all_so<SortMethod::Lines>)
+  .cuda("radix", device_median<SortMethod::Radix, cpu::Pick::Median>)
   .saves({"input"})
   .saves_result()
   .grad(grad_median)
@@ -282,11 +323,11 @@ STRATA_OP(nanmedian_dim, "nanmedian.dim(Tensor input, int dim, bool keepdim=Fals
   .infer([](const args::nanmedian_dim& c) { infer_pick(c, c.dim(), c.keepdim()); })
   .kernel("select", run_pick<args::nanmedian_dim, cpu::Pick::NanMedian, cpu::pick>)
   .kernel("reference", run_pick<args::nanmedian_dim, cpu::Pick::NanMedian, cpu::pick_reference>)
-  .cuda("select", run_pick<args::nanmedian_dim, cpu::Pick::NanMedian, device_pick<SortMethod::Select>>,
+  .cuda("select", device_pick<SortMethod::Select, args::nanmedian_dim, cpu::Pick::NanMedian>,
         sorts_so<SortMethod::Select, args::nanmedian_dim>)
-  .cuda("block_lines", run_pick<args::nanmedian_dim, cpu::Pick::NanMedian, device_pick<SortMethod::Lines>>,
+  .cuda("block_lines", device_pick<SortMethod::Lines, args::nanmedian_dim, cpu::Pick::NanMedian>,
         sorts_so<SortMethod::Lines, args::nanmedian_dim>)
-  .cuda("radix", run_pick<args::nanmedian_dim, cpu::Pick::NanMedian, device_pick<SortMethod::Radix>>)
+  .cuda("radix", device_pick<SortMethod::Radix, args::nanmedian_dim, cpu::Pick::NanMedian>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_pick)
@@ -298,10 +339,9 @@ STRATA_OP(nanmedian, "nanmedian(Tensor input) -> Tensor")
   .infer(infer_median)
   .kernel("select", run_median<cpu::Pick::NanMedian, cpu::pick>)
   .kernel("reference", run_median<cpu::Pick::NanMedian, cpu::pick_reference>)
-  .cuda("select", run_median<cpu::Pick::NanMedian, device_pick<SortMethod::Select>>, sorts_all_so<SortMethod::Select>)
-  .cuda("block_lines", run_median<cpu::Pick::NanMedian, device_pick<SortMethod::Lines>>,
-        sorts_all_so<SortMethod::Lines>)
-  .cuda("radix", run_median<cpu::Pick::NanMedian, device_pick<SortMethod::Radix>>)
+  .cuda("select", device_median<SortMethod::Select, cpu::Pick::NanMedian>, sorts_all_so<SortMethod::Select>)
+  .cuda("block_lines", device_median<SortMethod::Lines, cpu::Pick::NanMedian>, sorts_all_so<SortMethod::Lines>)
+  .cuda("radix", device_median<SortMethod::Radix, cpu::Pick::NanMedian>)
   .saves({"input"})
   .saves_result()
   .grad(grad_median)
@@ -312,9 +352,9 @@ STRATA_OP(mode, "mode(Tensor input, int dim=-1, bool keepdim=False) -> (Tensor v
   .infer([](const args::mode& c) { infer_pick(c, c.dim(), c.keepdim()); })
   .kernel("select", run_pick<args::mode, cpu::Pick::Mode, cpu::pick>)
   .kernel("reference", run_pick<args::mode, cpu::Pick::Mode, cpu::pick_reference>)
-  .cuda("block_lines", run_pick<args::mode, cpu::Pick::Mode, device_pick<SortMethod::Lines>>,
+  .cuda("block_lines", device_pick<SortMethod::Lines, args::mode, cpu::Pick::Mode>,
         sorts_so<SortMethod::Lines, args::mode>)
-  .cuda("radix", run_pick<args::mode, cpu::Pick::Mode, device_pick<SortMethod::Radix>>)
+  .cuda("radix", device_pick<SortMethod::Radix, args::mode, cpu::Pick::Mode>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_pick)

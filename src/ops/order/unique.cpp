@@ -4,8 +4,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "autograd/autograd.h"
 #include "cuda/order/group.h"
-#include "cuda/order/sort.h"
 #include "ops/reduce/common.h"
 #include "ops/transfer.h"
 #include "strata/ops.h"
@@ -91,18 +91,15 @@ std::tuple<Tensor, Tensor, Tensor> group_elements(const Tensor& input, bool cons
   return {from_vector(g.first), wanted.inverse ? from_vector(g.inverse, input.shape()) : no_numbers(),
           wanted.counts ? from_vector(g.counts) : no_numbers()};
 }
-// On a device, without the indices of the sorted elements: sorting takes two thirds of the time.
-std::tuple<Tensor, Tensor, Tensor> unique_values(const Tensor& input, Wanted wanted) {
-  const Tensor x = contiguous(reshape(input, {-1})), sorted = empty_like(x);
-  cuda::sort(cuda::SortMethod::Radix, *x, 0, false, sorted.get(), nullptr);
-  const auto [first, inverse, counts] = group_on_device(sorted, false, {}, wanted);
-  return {index_select(sorted, 0, first), inverse, counts};
-}
 // A distinct element passes its gradient to the first of its equals.
 std::tuple<Tensor, Tensor, Tensor> unique_flat(const Tensor& input, bool consecutive, Wanted wanted) {
   need_values(input, consecutive);
-  const bool has_gradient = thread_state.grad_mode && input.requires_grad();
-  if (!on_host(input) && !consecutive && !wanted.inverse && !has_gradient) return unique_values(input, wanted);
+  if (!on_host(input) && !consecutive && !wanted.inverse) {
+    // Without the indices of the sorted elements, unless a gradient needs them: sorting takes two thirds of the time.
+    const Tensor sorted = _sort_values(reshape(input, {-1}), std::nullopt)[0];
+    const auto [first, inverse, counts] = group_on_device(autograd::detach(sorted), false, {}, wanted);
+    return {index_select(sorted, 0, first), inverse, counts};
+  }
   auto [first, inverse, counts] = group_elements(input, consecutive, wanted);
   return {index_select(reshape(input, {-1}), 0, first), inverse, counts};
 }

@@ -118,7 +118,8 @@ STRATA_OP(frexp, "frexp(Tensor input) -> (Tensor mantissa, Tensor exponent)")
               cpu::set<int64_t>(*c.out(1), at, exponent);
             });
           })
-  .cuda("formula", [](const args::frexp& c) { cuda::frexp(c.input(), *c.out(), *c.out(1)); })
+  .cuda("formula",
+        [](const args::frexp& c, Workspace& workspace) { cuda::frexp(c.input(), *c.out(), *c.out(1), workspace); })
   .saves_result({1})
   .no_grad_outputs({1})
   .grad([](G c, const Tensor& g) -> Grads { return {ldexp(g, neg(autograd::detach(c.result(1))))}; })

@@ -3,6 +3,7 @@
 #include "autograd/autograd.h"
 #include "cpu/lines.h"
 #include "cpu/reduce/arg_reduce.h"
+#include "cuda/movement/dense.h"
 #include "ops/reduce/common.h"
 #include "ops/reduce/kernels.h"
 #include "strata/ops.h"
@@ -66,16 +67,26 @@ void infer_with_places(const Call& c) {
   c.outs[1]->dtype = DType::I64;
 }
 using Arg = void (*)(bool, const TensorImpl&, int, const TensorImpl*, const TensorImpl&);
-template <bool largest, Arg arg> void run_with_places(const Call& c) {
-  const args::max_dim a(c);
-  if (c.outs[0].numel() == 0) return;
-  const TensorImpl& x = a.input();
+// A zero-dimensional tensor is a row of one element.
+Tensor as_row(const TensorImpl& x) {
   Tensor row = alias(x);
   if (x.ndim == 0) {
     row->ndim = 1;
     row->shape[0] = row->strides[0] = 1;
   }
-  arg(largest, *row, normalize_dim(a.dim(), x.ndim, "max"), c.outs[0].get(), *c.outs[1]);
+  return row;
+}
+template <bool largest, Arg arg> void run_with_places(const Call& c) {
+  const args::max_dim a(c);
+  if (c.outs[0].numel() == 0) return;
+  const TensorImpl& x = a.input();
+  arg(largest, *as_row(x), normalize_dim(a.dim(), x.ndim, "max"), c.outs[0].get(), *c.outs[1]);
+}
+template <bool largest> void with_places_on_device(const Call& c, Workspace& workspace) {
+  const args::max_dim a(c);
+  if (c.outs[0].numel() == 0) return;
+  const TensorImpl& x = a.input();
+  cuda::arg_reduce(largest, *as_row(x), normalize_dim(a.dim(), x.ndim, "max"), c.outs[0].get(), *c.outs[1], workspace);
 }
 
 void infer_arg(const Call& c) {
@@ -93,11 +104,19 @@ template <bool largest, Arg arg> void run_arg(const Call& c) {
   if (c.out().numel() == 0) return;
   const TensorImpl& x = a.input();
   if (a.dim() && x.ndim > 0) return arg(largest, x, normalize_dim(*a.dim(), x.ndim, "argmax"), nullptr, *c.out());
-  Tensor line = x.device.type == DeviceType::Cpu ? cpu::packed(x) : alias(*contiguous(alias(x)));
+  Tensor line = cpu::packed(x);
   line->ndim = 1;
   line->shape[0] = x.numel;
   line->strides[0] = 1;
   arg(largest, *line, 0, nullptr, *c.out());
+}
+template <bool largest> void arg_on_device(const Call& c, Workspace& workspace) {
+  const args::argmax a(c);
+  if (c.out().numel() == 0) return;
+  const TensorImpl& x = a.input();
+  const bool along = a.dim() && x.ndim > 0;
+  const Tensor from = along ? alias(x) : cuda::flattened(*cuda::dense(x, workspace));
+  cuda::arg_reduce(largest, *from, along ? normalize_dim(*a.dim(), x.ndim, "argmax") : 0, nullptr, *c.out(), workspace);
 }
 }  // namespace
 
@@ -195,7 +214,7 @@ STRATA_OP(max_dim, "max.dim(Tensor input, int dim, bool keepdim=False) -> (Tenso
   .infer(infer_with_places)
   .kernel("simd", run_with_places<true, cpu::arg_reduce>)
   .kernel("reference", run_with_places<true, cpu::arg_reduce_reference>)
-  .cuda("reduce", run_with_places<true, cuda::arg_reduce>)
+  .cuda("reduce", with_places_on_device<true>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad([](const grads::max_dim& c, const Tensor& g) -> Grads { return {grad_of_selection(c, g, c.keepdim())}; })
@@ -214,7 +233,7 @@ STRATA_OP(min_dim, "min.dim(Tensor input, int dim, bool keepdim=False) -> (Tenso
   .infer(infer_with_places)
   .kernel("simd", run_with_places<false, cpu::arg_reduce>)
   .kernel("reference", run_with_places<false, cpu::arg_reduce_reference>)
-  .cuda("reduce", run_with_places<false, cuda::arg_reduce>)
+  .cuda("reduce", with_places_on_device<false>)
   .saves_result({1})
   .no_grad_outputs({1})
   .grad([](const grads::min_dim& c, const Tensor& g) -> Grads { return {grad_of_selection(c, g, c.keepdim())}; })
@@ -227,7 +246,7 @@ STRATA_OP(argmax, "argmax(Tensor input, int? dim=None, bool keepdim=False) -> Te
   .infer(infer_arg)
   .kernel("simd", run_arg<true, cpu::arg_reduce>)
   .kernel("reference", run_arg<true, cpu::arg_reduce_reference>)
-  .cuda("reduce", run_arg<true, cuda::arg_reduce>)
+  .cuda("reduce", arg_on_device<true>)
   .samples({"f(3,4)", "f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), None, True", "f()", "i5(3,4), 1"})
   .error("f(0)", ErrorKind::Index, "numel() == 0")
   .error("f(3), 1", ErrorKind::Index, "out of range");
@@ -237,7 +256,7 @@ STRATA_OP(argmin, "argmin(Tensor input, int? dim=None, bool keepdim=False) -> Te
   .infer(infer_arg)
   .kernel("simd", run_arg<false, cpu::arg_reduce>)
   .kernel("reference", run_arg<false, cpu::arg_reduce_reference>)
-  .cuda("reduce", run_arg<false, cuda::arg_reduce>)
+  .cuda("reduce", arg_on_device<false>)
   .samples({"f(3,4)", "f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), None, True", "f()", "i5(3,4), 1"})
   .error("f(0)", ErrorKind::Index, "numel() == 0")
   .error("f(3), 1", ErrorKind::Index, "out of range");

@@ -1,7 +1,6 @@
 // var, std, var_mean, std_mean: the overload with a correction has the kernel, the others call it.
 #include "cpu/reduce/moments.h"
 #include "cuda/reduce/moments.h"
-#include "ops/planned.h"
 #include "ops/reduce/common.h"
 #include "strata/args/reduce/moments.h"
 #include "strata/ops.h"
@@ -40,7 +39,7 @@ template <bool root, Kernel kernel> void run_moments(const Call& c) {
   kernel(m.x, m.reduced, m.correction, m.root, m.variance, m.mean);
 }
 template <bool root> void add_device_kernel(OpRecord& op) {
-  add_planned<describe<root>, cuda::plan_moments, cuda::run_moments>(op, Backend::Cuda, "batches");
+  op.cuda("batches", [](const Call& c, Workspace& workspace) { cuda::moments(describe<root>(c), workspace); });
 }
 
 // g is the gradient of the variance. An unused variance has a gradient of zeros, which must stay zeros if there are no
