@@ -2,18 +2,16 @@
 #include "strata/ops/creation/random_inplace.h"
 
 #include "autograd/autograd.h"
+#include "ops/creation/drawing.h"
 #include "ops/layout.h"
+#include "strata/ops/creation/distributions.h"
 #include "strata/ops/creation/fills.h"
-#include "strata/ops/creation/random.h"
 
 namespace strata {
 namespace {
 void need_floating(const Tensor& t, const char* op) {
   STRATA_CHECK(is_floating(t.dtype()), Runtime, "{}: expected a tensor of floating-point dtype, got {}", op,
                name_of(t.dtype()));
-}
-void need_std(double std, const char* op) {
-  STRATA_CHECK(std >= 0, Runtime, "{}: expects std >= 0.0, but found std {}", op, std);
 }
 
 // The largest integer that random_() draws: the dtype represents all integers up to it exactly.

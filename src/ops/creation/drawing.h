@@ -1,0 +1,28 @@
+// Shared by the ops that draw random numbers.
+#pragma once
+#include "record/op.h"
+#include "strata/ops/creation/random.h"
+#include "tensor/generator.h"
+
+namespace strata {
+
+inline Generator& generator_of(const Value& v) {
+  return generator_or_default(v.tag == Tag::Generator ? v.generator : nullptr);
+}
+
+inline void need_floating(DType t, const char* op) {
+  STRATA_CHECK(is_floating(t), Runtime, "{}: expected a floating-point dtype, got {}", op, name_of(t));
+}
+inline void need_std(double std, const char* op) {
+  STRATA_CHECK(std >= 0, Runtime, "{}: expects std >= 0.0, but found std {}", op, std);
+}
+
+inline Tensor drawn(const Tensor& fresh, const char* distribution, double a, double b, Generator* g, bool requires_grad,
+                    const char* op) {
+  need_floating(fresh.dtype(), op);
+  Tensor out = random_fill_(fresh, distribution, a, b, g);
+  if (requires_grad) out.set_requires_grad();
+  return out;
+}
+
+}  // namespace strata

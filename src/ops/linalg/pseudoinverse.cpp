@@ -1,0 +1,218 @@
+// Ops based on singular values: pinv, matrix_rank, cond, lstsq.
+#include <cmath>
+#include <limits>
+
+#include "ops/linalg/common.h"
+#include "strata/args/linalg/pseudoinverse.h"
+#include "strata/ops.h"
+
+namespace strata {
+namespace {
+
+Tensor pinv_grad(const Tensor& g, const Tensor& P, const Tensor& A) {
+  const Tensor Pt = mT(P), gt = mT(g);
+  if (A.size(-2) <= A.size(-1)) {
+    const Tensor K = matmul(gt, P), KPt = matmul(K, Pt);
+    return add(sub(sub(KPt, mT(matmul(P, K))), matmul(matmul(A, P), KPt)),
+               matmul(matmul(Pt, P), sub(gt, matmul(K, A))));
+  }
+  const Tensor K = matmul(P, gt), PtK = matmul(Pt, K);
+  return add(sub(matmul(matmul(sub(gt, matmul(A, K)), P), Pt), mT(matmul(K, P))), sub(PtK, matmul(matmul(PtK, P), A)));
+}
+
+double default_rtol(const Tensor& A) {
+  const double eps = A.dtype() == DType::F64 ? std::numeric_limits<double>::epsilon()
+                                             : static_cast<double>(std::numeric_limits<float>::epsilon());
+  return eps * static_cast<double>(std::max(A.size(-1), A.size(-2)));
+}
+// The threshold below which a singular value counts as zero: max(atol, rtol * largest), [..., 1].
+Tensor cutoff(const Tensor& A, const Tensor& S, const Tensor& atol, const Tensor& rtol) {
+  const Tensor a = atol ? atol : full({}, 0.0, S.dtype());
+  const Tensor r = rtol   ? rtol
+                   : atol ? where(gt(atol, 0.0), 0.0, full({}, default_rtol(A), S.dtype()))
+                          : full({}, default_rtol(A), S.dtype());
+  const Tensor largest =
+    S.size(-1) ? amax(S, {-1}) : full(S.shape().first(static_cast<size_t>(S.dim() - 1)), 0.0, S.dtype());
+  return unsqueeze(maximum(to(a, S.dtype()), mul(to(r, S.dtype()), largest)), -1);
+}
+Tensor number(std::optional<double> v, DType t) { return v ? full({}, *v, t) : Tensor(); }
+
+Tensor spectrum(const Tensor& A, bool hermitian) { return hermitian ? abs(linalg::eigvalsh(A)) : linalg::svdvals(A); }
+Tensor rank_of(const Tensor& A, const Tensor& atol, const Tensor& rtol, bool hermitian, const char* op) {
+  check_matrix(*A, op);
+  Scoped mode(thread_state.grad_mode, false);
+  const Tensor S = spectrum(A, hermitian);
+  return sum(gt(S, cutoff(A, S, atol, rtol)), int64_t{-1});
+}
+Tensor pinv_of(const Tensor& A, const Tensor& atol, const Tensor& rtol, bool hermitian) {
+  check_matrix(*A, "linalg.pinv");
+  if (hermitian) check_square(*A, "linalg.pinv");
+  const auto beside = [&](const Tensor& t) { return t ? to(t, std::optional(A.device())) : Tensor(); };
+  const Tensor absolute = beside(atol), relative = beside(rtol);
+  return call(op__linalg_pinv, Args(A, absolute, relative, hermitian));
+}
+}  // namespace
+
+STRATA_OP(_linalg_pinv, "_linalg_pinv(Tensor A, Tensor? atol, Tensor? rtol, bool hermitian=False) -> Tensor")
+  .doc("The pseudo-inverse by singular values.")
+  .helper()
+  .dtypes({DType::F32, DType::F64})
+  .infer([](const args::_linalg_pinv& c) {
+    const TensorImpl& a = c.A();
+    STRATA_CHECK(a.ndim >= 2 && c.op().accepts.has(a.dtype), Runtime,
+                 "linalg.pinv: expected matrices of float32 or float64, got a {} tensor of shape {}", name_of(a.dtype),
+                 to_string(a.sizes()));
+    set_batch_shape(*c.out(), a, {a.shape[a.ndim - 1], a.shape[a.ndim - 2]});
+  })
+  .kernel("reference",  // rests on eigh and svd, which have faster kernels
+          [](const args::_linalg_pinv& c) {
+            Scoped mode(thread_state.grad_mode, false);
+            const Tensor A = c.share_A();
+            Tensor U, S, V;
+            if (c.hermitian()) {
+              const auto [w, Q] = linalg::eigh(A);
+              U = V = Q;
+              S = w;
+            } else {
+              const auto [left, s, right] = linalg::svd(A, false);
+              U = left;
+              S = s;
+              V = mT(right);
+            }
+            const Tensor size = abs(S), keep = gt(size, cutoff(A, size, c.share_atol(), c.share_rtol()));
+            const Tensor inverse = where(keep, reciprocal(where(keep, S, 1.0)), 0.0);
+            const Tensor result = matmul(mul(V, unsqueeze(to(inverse, A.dtype()), -2)), mT(U));
+            STRATA_CHECK(result->same_shape(*c.out()), Runtime,
+                         "linalg.pinv: atol and rtol must have one number for each matrix; with them the result would "
+                         "have shape {}, expected {}",
+                         to_string(result.shape()), to_string(c.out().shape()));
+            cpu::copy_values(*c.out(), *result);
+          })
+  .cuda_on_host("pinv_on_host")
+  .saves({"A"})
+  .saves_result()
+  .grad([](const grads::_linalg_pinv& c, const Tensor& g) -> Grads { return {pinv_grad(g, c.result(), c.A())}; })
+  .samples({"m(4,4), None, None", "f(4,3), None, None", "f(2,3,4), None, None"});
+
+STRATA_OP(linalg_pinv, "linalg.pinv(Tensor A, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor")
+  .doc("The Moore-Penrose pseudo-inverse; singular values below max(atol, rtol * largest) count as zero.")
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& A, const Tensor& atol, const Tensor& rtol, bool hermitian) {
+    return pinv_of(A, atol, rtol, hermitian);
+  })
+  .samples({"f(4,3)", "f(2,3,4)", "s(3,3), hermitian=True"})
+  .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions")
+  .error("f(3,2), atol=f(5)", ErrorKind::Runtime, "one number for each matrix");
+
+STRATA_OP(linalg_pinv_rcond, "linalg.pinv.rcond(Tensor A, float rcond, bool hermitian=False) -> Tensor")
+  .doc("The Moore-Penrose pseudo-inverse with a relative tolerance.")
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& A, double rcond, bool hermitian) {
+    return pinv_of(A, full({}, 0.0, A.dtype()), full({}, rcond, A.dtype()), hermitian);
+  })
+  .samples({"f(4,3), 0.001", "s(3,3), 0.001, True"})
+  .error("f(3), 0.1", ErrorKind::Runtime, "at least 2 dimensions");
+
+STRATA_OP(pinverse, "pinverse(Tensor input, float rcond=1e-15) -> Tensor")
+  .doc("The Moore-Penrose pseudo-inverse; see linalg.pinv.")
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& input, double rcond) {
+    return pinv_of(input, full({}, 0.0, input.dtype()), full({}, rcond, input.dtype()), false);
+  })
+  .autocast_cpu(Autocast::Float32)
+  .samples({"f(4,3)", "m(3,3), 0.001"})
+  .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
+
+STRATA_OP(linalg_matrix_rank,
+          "linalg.matrix_rank(Tensor A, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor")
+  .doc("The number of singular values larger than max(atol, rtol * largest).")
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& A, const Tensor& atol, const Tensor& rtol, bool hermitian) {
+    return rank_of(A, atol, rtol, hermitian, "linalg.matrix_rank");
+  })
+  .autocast_cpu(Autocast::Float32)
+  .samples({"f(4,3)", "f(2,3,4)", "s(3,3), hermitian=True"})
+  .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
+
+STRATA_OP(linalg_matrix_rank_tol, "linalg.matrix_rank.tol(Tensor A, float tol, bool hermitian=False) -> Tensor")
+  .doc("The number of singular values larger than tol.")
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& A, double tol, bool hermitian) {
+    return rank_of(A, number(tol, A.dtype()), full({}, 0.0, A.dtype()), hermitian, "linalg.matrix_rank");
+  })
+  .autocast_cpu(Autocast::Float32)
+  .samples({"f(4,3), 0.1"})
+  .error("f(3), 0.1", ErrorKind::Runtime, "at least 2 dimensions");
+
+STRATA_OP(linalg_cond, "linalg.cond(Tensor A, Scalar? p=None) -> Tensor")
+  .doc("The condition number: the ratio of extreme singular values (p None, 2, -2), or norm(A) norm(A^-1).")
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& A, std::optional<Scalar> p) {
+    check_matrix(*A, "linalg.cond");
+    if (!p || std::abs(p->to_double()) == 2) {
+      const Tensor S = linalg::svdvals(A);
+      const Tensor largest = amax(S, {-1}), smallest = amin(S, {-1});
+      return p && p->to_double() < 0 ? div(smallest, largest) : div(largest, smallest);
+    }
+    check_square(*A, "linalg.cond");
+    const auto [inverse, info] = linalg::inv_ex(A);
+    const Tensor value = mul(linalg::matrix_norm(A, *p), linalg::matrix_norm(inverse, *p));
+    return where(eq(info, 0), value, full({}, std::numeric_limits<double>::infinity(), A.dtype()));
+  })
+  .autocast_cpu(Autocast::Float32)
+  .samples({"m(4,4)", "m(2,3,3), 1", "m(3,3), inf", "f(4,3), -2"})
+  .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
+
+STRATA_OP(linalg_cond_p_str, "linalg.cond.p_str(Tensor A, str p) -> Tensor")
+  .doc("The condition number in the Frobenius or the nuclear norm.")
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& A, std::string_view p) {
+    check_square(*A, "linalg.cond");
+    return mul(linalg::matrix_norm(A, p), linalg::matrix_norm(linalg::inv(A), p));
+  })
+  .autocast_cpu(Autocast::Float32)
+  .samples({"m(4,4), 'fro'", "m(2,3,3), 'nuc'"})
+  .error("f(3,4), 'fro'", ErrorKind::Runtime, "square");
+
+STRATA_OP(linalg_lstsq,
+          "linalg.lstsq(Tensor A, Tensor B, float? rcond=None, *, str? driver=None)"
+          " -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)")
+  .doc(
+    "The least-squares solution of A X = B by the pseudo-inverse, the rank, the squared residuals (drivers"
+    " other than 'gelsy', more rows than columns, full rank), and the singular values (drivers 'gelss' and 'gelsd').")
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& A, const Tensor& B, std::optional<double> rcond, std::optional<std::string_view> driver) {
+    check_matrix(*A, "linalg.lstsq");
+    STRATA_CHECK(A.dtype() == B.dtype(), Runtime,
+                 "linalg.lstsq: Expected input and other to have the same dtype, but got {} and {}", name_of(A.dtype()),
+                 name_of(B.dtype()));
+    STRATA_CHECK(!driver || *driver == "gels" || *driver == "gelsy" || *driver == "gelsd" || *driver == "gelss",
+                 Runtime, "linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got {}",
+                 *driver);
+    const bool vector = A.dim() - 1 == B.dim() && std::equal(B.shape().begin(), B.shape().end(), A.shape().begin());
+    STRATA_CHECK(vector || B.dim() >= 2, Runtime,
+                 "linalg.lstsq: input.dim() must be greater or equal to other.dim(), got {} and {}", A.dim(), B.dim());
+    const Tensor b = vector ? unsqueeze(B, -1) : B;
+    STRATA_CHECK(b.size(-2) == A.size(-2), Runtime,
+                 "linalg.lstsq: input.size(-2) should match other.size(-2), got {} and {}", A.size(-2), b.size(-2));
+    const Tensor tolerance = rcond ? full({}, *rcond, A.dtype()) : Tensor();
+    const Tensor x = matmul(pinv_of(A, tolerance ? full({}, 0.0, A.dtype()) : Tensor(), tolerance, false), b);
+    const Tensor none = full({0}, 0.0, A.dtype());
+    Tensor residuals = none, S = none, rank = full({0}, 0, kInt64);
+    const bool with_rank = !driver || *driver != "gels";
+    const Tensor found = rank_of(A, tolerance ? full({}, 0.0, A.dtype()) : Tensor(), tolerance, false, "linalg.lstsq");
+    if (with_rank) rank = found;
+    const bool gelsy = !driver || *driver == "gelsy";  // which does not return residuals
+    const bool tall = !gelsy && A.size(-2) > A.size(-1);
+    if (tall && with_rank && A.is_meta()) refuse_shape_from_values("linalg.lstsq: residuals");
+    if (tall && (!with_rank || all(eq(found, A.size(-1))).item<bool>()))
+      residuals = sum(square(sub(matmul(A, x), b)), int64_t{-2});
+    if (driver && (*driver == "gelsd" || *driver == "gelss")) S = linalg::svdvals(A);
+    return std::tuple(vector ? squeeze(x, int64_t{-1}) : x, residuals, rank, S);
+  })
+  .autocast_cpu(Autocast::Float32)
+  .samples({"f(4,3), f(4,2)", "f(3,4), f(3,2)", "f(2,4,3), f(2,4,1)"})
+  .error("f(3), f(3)", ErrorKind::Runtime, "at least 2 dimensions")
+  .error("f(3,3), f(4,2)", ErrorKind::Runtime, "should match");
+
+}  // namespace strata
