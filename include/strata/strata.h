@@ -10,6 +10,7 @@
 #include "cuda/custom/compile.h"
 #include "cuda/custom/elementwise.h"
 #include "dispatch/autocast.h"
+#include "dispatch/library.h"
 #include "nn/amp/grad_scaler.h"
 #include "nn/containers.h"
 #include "nn/data/dataset.h"

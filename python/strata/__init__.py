@@ -107,7 +107,7 @@ from .serialization import load, save  # noqa: E402
 from .trace import trace  # noqa: E402
 from .tune import tune  # noqa: E402
 
-_LATER = ("func", "optim", "vision")  # imported on first use, so that importing strata stays fast
+_LATER = ("func", "library", "ops", "optim", "vision")  # imported on first use, so that importing strata stays fast
 __all__ = [name for name in [*globals(), *_LATER] if not name.startswith("_")]
 
 

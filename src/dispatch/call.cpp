@@ -237,6 +237,7 @@ Tensor call(const OpRecord& op, const Args& args) {
 std::vector<Tensor> call_list(const OpRecord& op, const Args& args) {
   trace::Span span(trace::Layer::Op, op.name.c_str());
   check_args(op, args);
+  STRATA_CHECK(op.composite_fn, NotImplemented, "{}: an op that returns a list needs composite()", op.name);
   std::vector<Tensor> list;
   Results results{nullptr, &list};
   compose(op, args, results);

@@ -13,6 +13,7 @@
 #include "dispatch/samples.h"
 #include "dispatch/tuning.h"
 #include "python/binding.h"
+#include "python/library.h"
 #include "tensor/generator.h"
 
 namespace strata::python {
@@ -340,7 +341,7 @@ bool init(PyObject* module) {
     return false;
   for (PyMethodDef* table :
        {conversion_functions, autograd_functions, dlpack_functions, file_functions, optim_functions, value_functions,
-        device_functions, device_memory_functions, autocast_functions, kernel_functions})
+        device_functions, device_memory_functions, autocast_functions, kernel_functions, library_functions})
     if (PyModule_AddFunctions(module, table) < 0) return false;
   ops_dict = make_ops();
   return ops_dict && PyModule_AddObjectRef(module, "ops", ops_dict) == 0 && bind_operators(ops_dict) &&

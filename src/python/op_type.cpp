@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "python/library.h"
 #include "python/number_arguments.h"
 #include "python/parse.h"
 
@@ -370,8 +371,13 @@ bool add_op(PyObject* dict, const std::string& name, const std::vector<const OpR
 }  // namespace
 
 PyObject* make_ops() {
+  const auto& all = all_ops();
+  return callables_of({all.begin(), all.end()});
+}
+
+PyObject* callables_of(const std::vector<const OpRecord*>& ops) {
   std::map<std::string, std::vector<const OpRecord*>> by_name;
-  for (const OpRecord* op : all_ops()) {
+  for (const OpRecord* op : ops) {
     by_name[op->name].push_back(op);
     for (const char* alias : op->aliases) by_name[alias].push_back(op);
   }

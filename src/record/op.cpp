@@ -1,8 +1,11 @@
 // The registry of all ops, and saved arguments.
 #include "record/op.h"
 
+#include <atomic>
 #include <cstring>
 #include <deque>
+#include <mutex>
+#include <shared_mutex>
 #include <unordered_map>
 
 namespace strata {
@@ -11,8 +14,12 @@ STRATA_THREAD_LOCAL ThreadState thread_state;
 
 namespace {
 
+// A shared library may define ops while other threads use the registry.
 struct Registry {
-  std::vector<OpRecord*> ops;
+  std::shared_mutex mutex;
+  // The last list is the current one. A list that a caller may hold is not changed any more: it is kept, and copied.
+  std::deque<std::vector<OpRecord*>> lists{1};
+  std::atomic<bool> is_held = false;
   std::unordered_map<std::string, OpRecord*> by_name;  // "name" (first overload) and "name.overload"
   std::deque<std::string> texts;                       // storage of names that records point to
 };
@@ -27,13 +34,20 @@ const char* name_of(Autocast policy) {
   return names[static_cast<size_t>(policy)];
 }
 
-const std::vector<OpRecord*>& all_ops() { return registry().ops; }
+const std::vector<OpRecord*>& all_ops() {
+  Registry& r = registry();
+  const std::shared_lock hold(r.mutex);
+  r.is_held.store(true, std::memory_order_relaxed);
+  return r.lists.back();
+}
 
 const OpRecord& find_op(std::string_view name, std::string_view overload) {
   std::string key(name);
   if (!overload.empty()) key += "." + std::string(overload);
-  const auto found = registry().by_name.find(key);
-  if (found == registry().by_name.end()) fail(ErrorKind::Internal, "there is no op '" + key + "'");
+  Registry& r = registry();
+  const std::shared_lock hold(r.mutex);
+  const auto found = r.by_name.find(key);
+  if (found == r.by_name.end()) fail(ErrorKind::Internal, "there is no op '" + key + "'");
   return *found->second;
 }
 
@@ -41,7 +55,9 @@ OpRecord& OpRecord::define(const char* op_schema) {
   schema = op_schema;
   read_schema();
   Registry& r = registry();
-  r.ops.push_back(this);
+  const std::unique_lock hold(r.mutex);
+  if (r.is_held.exchange(false, std::memory_order_relaxed)) r.lists.push_back(r.lists.back());
+  r.lists.back().push_back(this);
   r.by_name.try_emplace(name, this);
   if (!overload.empty() && !r.by_name.try_emplace(name + "." + overload, this).second)
     fail(ErrorKind::Internal, fmt::format("schema \"{}\": defined twice", schema));

@@ -51,14 +51,13 @@ constexpr TypeName kTypes[] = {{"Tensor", ParamType::Tensor},     {"Tensor[]", P
 Value parse_number(std::string_view s) {
   if (s == "inf") return HUGE_VAL;
   if (s == "-inf") return -HUGE_VAL;
-  if (s.find_first_of(".e") == s.npos) {
-    int64_t i = 0;
-    std::from_chars(s.data(), s.data() + s.size(), i);
-    return i;
-  }
-  double f = 0;
-  std::from_chars(s.data(), s.data() + s.size(), f);
-  return f;
+  const auto read = [s](auto number) {
+    const auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), number);
+    if (s.empty() || error != std::errc{} || end != s.data() + s.size())
+      fail(ErrorKind::Internal, fmt::format("'{}' is no default value", s));
+    return Value(number);
+  };
+  return s.find_first_of(".e") == s.npos ? read(int64_t{0}) : read(0.0);
 }
 
 Value parse_default(std::string_view s, ParamType type) {  // strings point into the literal
