@@ -4,6 +4,7 @@
 #include <array>
 
 #include "cuda/custom/elementwise.h"
+#include "cuda/custom/reduction.h"
 #include "python/capsule.h"
 
 namespace strata::python {
@@ -13,6 +14,7 @@ using cuda::KernelHandle;
 template <> constexpr const char* kCapsule<cuda::Module> = "strata.kernel_module";
 template <> constexpr const char* kCapsule<KernelHandle> = "strata.kernel";
 template <> constexpr const char* kCapsule<cuda::Elementwise> = "strata.elementwise";
+template <> constexpr const char* kCapsule<cuda::ReductionKernel> = "strata.reduction";
 
 namespace {
 
@@ -214,7 +216,7 @@ PyObject* elementwise_formula(PyObject*, PyObject* args) {
   });
 }
 // The names of the inputs and of the outputs.
-PyObject* elementwise_names(PyObject*, PyObject* kernel) {
+template <class K> PyObject* names_of_operands(PyObject*, PyObject* kernel) {
   return guarded([&]() -> PyObject* {
     const auto names_of = [](const std::vector<cuda::ElementwiseParameter>& parameters) {
       std::vector<std::string> out;
@@ -222,37 +224,87 @@ PyObject* elementwise_names(PyObject*, PyObject* kernel) {
       for (const cuda::ElementwiseParameter& p : parameters) out.push_back(p.name);
       return list_of(out);
     };
-    const auto& k = inside<cuda::Elementwise>(kernel);
+    const auto& k = inside<K>(kernel);
     Object inputs(names_of(k.inputs())), outputs(names_of(k.outputs()));
     return Py_BuildValue("NN", inputs.release(), outputs.release());
   });
 }
+
+// Inputs and tensors for the outputs, from two tuples.
+struct KernelOperands {
+  std::vector<Tensor> held, outs;
+  std::vector<Operand> inputs;
+
+  KernelOperands(const std::string& name, PyObject* values, PyObject* outputs) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(values); ++i) {
+      PyObject* o = PyTuple_GET_ITEM(values, i);
+      Value number;
+      if (is_tensor(o)) {
+        held.push_back(tensor_of(o));
+        inputs.emplace_back(held.back());
+      } else {
+        STRATA_CHECK(number_value(o, number), Type, "{}: input {} must be a tensor or a number, got {}", name, i,
+                     Py_TYPE(o)->tp_name);
+        inputs.emplace_back(number);
+      }
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(outputs); ++i)
+      outs.push_back(require_tensor(PyTuple_GET_ITEM(outputs, i), name.c_str()));
+  }
+};
+
 // _elementwise_call(kernel, inputs, outputs or ()): the outputs as a tuple
 PyObject* elementwise_call(PyObject*, PyObject* args) {
   PyObject *kernel, *inputs, *outputs;
   if (!PyArg_ParseTuple(args, "OO!O!", &kernel, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs)) return nullptr;
   return guarded([&] {
     const auto& k = inside<cuda::Elementwise>(kernel);
-    std::vector<Tensor> held, outs;
-    std::vector<Operand> operands;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); ++i) {
-      PyObject* o = PyTuple_GET_ITEM(inputs, i);
-      Value number;
-      if (is_tensor(o)) {
-        held.push_back(tensor_of(o));
-        operands.emplace_back(held.back());
-      } else {
-        STRATA_CHECK(number_value(o, number), Type, "{}: input {} must be a tensor or a number, got {}", k.name(), i,
-                     Py_TYPE(o)->tp_name);
-        operands.emplace_back(number);
-      }
-    }
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(outputs); ++i)
-      outs.push_back(require_tensor(PyTuple_GET_ITEM(outputs, i), k.name().c_str()));
+    const KernelOperands operands(k.name(), inputs, outputs);
     std::vector<Tensor> results;
     with_compile_error([&] {
       const WithoutGil unlock;
-      results = k(operands, outs);
+      results = k(operands.inputs, operands.outs);
+    });
+    return wrap_list(results);
+  });
+}
+
+// --- reductions ------------------------------------------------------------------------------------------------------
+
+// _reduction_create(inputs, outputs, map, reduce, post, identity or None, type or "", name, options)
+PyObject* reduction_create(PyObject*, PyObject* args) {
+  PyObject *inputs, *outputs, *map, *reduce, *post, *identity, *type, *name, *options;
+  if (!PyArg_ParseTuple(args, "OOOOOOOOO", &inputs, &outputs, &map, &reduce, &post, &identity, &type, &name, &options))
+    return nullptr;
+  return guarded([&] {
+    cuda::ReductionFormulas formulas{text_of(map, "map_expr"), text_of(reduce, "reduce_expr"),
+                                     text_of(post, "post_map_expr")};
+    if (identity != Py_None) formulas.identity = text_of(identity, "identity");
+    formulas.type = text_of(type, "reduce_type");
+    return capsule(cuda::ReductionKernel(text_of(inputs, "in_params"), text_of(outputs, "out_params"),
+                                         std::move(formulas), text_of(name, "name"), texts_of(options, "options")));
+  });
+}
+// _reduction_call(kernel, inputs, outputs or (), axes or None, keepdims): the outputs as a tuple
+PyObject* reduction_call(PyObject*, PyObject* args) {
+  PyObject *kernel, *inputs, *outputs, *axes;
+  int keepdims = 0;
+  if (!PyArg_ParseTuple(args, "OO!O!Op", &kernel, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs, &axes, &keepdims))
+    return nullptr;
+  return guarded([&] {
+    const auto& k = inside<cuda::ReductionKernel>(kernel);
+    const KernelOperands operands(k.name(), inputs, outputs);
+    cuda::ReductionAxes over{.axes = {}, .keepdims = keepdims != 0};
+    if (axes != Py_None) {
+      const Object list(need(PySequence_Fast(axes, "axis must be an int or a tuple of ints")));
+      over.axes.emplace();
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list.get()); ++i)
+        over.axes->push_back(checked(PyLong_AsLongLong(PySequence_Fast_GET_ITEM(list.get(), i))));
+    }
+    std::vector<Tensor> results;
+    with_compile_error([&] {
+      const WithoutGil unlock;
+      results = k(operands.inputs, over, operands.outs);
     });
     return wrap_list(results);
   });
@@ -274,8 +326,11 @@ PyMethodDef kernel_functions[] = {{"_kernel_compile", compile, METH_VARARGS, nul
                                   {"_kernel_launch", launch, METH_VARARGS, nullptr},
                                   {"_elementwise_create", elementwise_create, METH_VARARGS, nullptr},
                                   {"_elementwise_formula", elementwise_formula, METH_VARARGS, nullptr},
-                                  {"_elementwise_names", elementwise_names, METH_O, nullptr},
+                                  {"_elementwise_names", names_of_operands<cuda::Elementwise>, METH_O, nullptr},
                                   {"_elementwise_call", elementwise_call, METH_VARARGS, nullptr},
+                                  {"_reduction_create", reduction_create, METH_VARARGS, nullptr},
+                                  {"_reduction_names", names_of_operands<cuda::ReductionKernel>, METH_O, nullptr},
+                                  {"_reduction_call", reduction_call, METH_VARARGS, nullptr},
                                   {}};
 
 }  // namespace strata::python

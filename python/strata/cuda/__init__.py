@@ -4,6 +4,7 @@ from .. import _C
 from .._devices import Devices
 from . import amp
 from .kernels import CompileError, ElementwiseKernel, RawKernel, RawModule, elementwise, load_inline
+from .reductions import ReductionKernel, reduction
 
 __all__ = [
     "CUDAGraph",
@@ -12,6 +13,7 @@ __all__ = [
     "Event",
     "RawKernel",
     "RawModule",
+    "ReductionKernel",
     "Stream",
     "amp",
     "can_device_access_peer",
@@ -43,6 +45,7 @@ __all__ = [
     "memory_snapshot",
     "memory_stats",
     "memory_summary",
+    "reduction",
     "reset_peak_memory_stats",
     "set_device",
     "set_per_process_memory_fraction",

@@ -33,32 +33,9 @@ const std::set<std::string, std::less<>>& keywords() {
 
 void check_name(const std::string& name, const char* what) {
   STRATA_CHECK(!name.empty() && begins_word(name[0]) && std::ranges::all_of(name, in_word), Value,
-               "elementwise: '{}' is not a name for {}", name, what);
+               "'{}' is not a name for {}", name, what);
   STRATA_CHECK(!keywords().contains(name) && !name.starts_with("strata_"), Value,
-               "elementwise: '{}' is reserved and cannot be the name of {}", name, what);
-}
-
-// The C++ type of a dtype: of a variable, or of an element in memory.
-const char* c_type(DType t, bool in_memory) {
-  switch (t) {
-    case DType::Bool: return in_memory ? "unsigned char" : "bool";
-    case DType::U8: return "unsigned char";
-    case DType::I8: return "signed char";
-    case DType::I16: return "short";
-    case DType::I32: return "int";
-    case DType::I64: return "long long";
-    case DType::U16: return "unsigned short";
-    case DType::U32: return "unsigned";
-    case DType::U64: return "unsigned long long";
-    case DType::F16: return in_memory ? "strata_half" : "float";
-    case DType::BF16: return in_memory ? "strata_bfloat16" : "float";
-    case DType::F32: return "float";
-    case DType::F64: return "double";
-    default:
-      fail(ErrorKind::NotImplemented, fmt::format("elementwise: dtype {} has no arithmetic in kernels; convert "
-                                                  "the tensor to float16 or float32",
-                                                  info_of(t).name));
-  }
+               "'{}' is reserved and cannot be the name of {}", name, what);
 }
 
 // 16-bit floats without the toolkit's headers, which need not be installed.
@@ -83,6 +60,48 @@ __device__ __forceinline__ void strata_store(strata_bfloat16& to, float v) {
 )";
 }  // namespace
 
+const char* kernel_prelude() { return kPrelude; }
+
+const char* c_type(DType t, bool in_memory) {
+  switch (t) {
+    case DType::Bool: return in_memory ? "unsigned char" : "bool";
+    case DType::U8: return "unsigned char";
+    case DType::I8: return "signed char";
+    case DType::I16: return "short";
+    case DType::I32: return "int";
+    case DType::I64: return "long long";
+    case DType::U16: return "unsigned short";
+    case DType::U32: return "unsigned";
+    case DType::U64: return "unsigned long long";
+    case DType::F16: return in_memory ? "strata_half" : "float";
+    case DType::BF16: return in_memory ? "strata_bfloat16" : "float";
+    case DType::F32: return "float";
+    case DType::F64: return "double";
+    default:
+      fail(ErrorKind::NotImplemented, fmt::format("dtype {} has no arithmetic in kernels; convert "
+                                                  "the tensor to float16 or float32",
+                                                  info_of(t).name));
+  }
+}
+
+std::string placeholder_types(std::span<const ElementwiseSlot> inputs, std::span<const ElementwiseSlot> outputs) {
+  std::string out;
+  std::set<std::string> named;
+  for (const auto slots : {inputs, outputs})
+    for (const ElementwiseSlot& s : slots)
+      if (s.parameter->type != info_of(s.type).name && named.insert(s.parameter->type).second)
+        out += fmt::format("typedef {} {};\n", c_type(s.type, false), s.parameter->type);
+  return out;
+}
+
+std::string declared(const ElementwiseSlot& s, const std::string& element) {
+  const char* type = c_type(s.type, false);
+  const std::string& name = s.parameter->name;
+  if (s.is_number) return fmt::format("    const {} {} = strata_v_{};\n", type, name, name);
+  return s.stored == DType::Bool ? fmt::format("    const {} {} = ({})({} != 0);\n", type, name, type, element)
+                                 : fmt::format("    const {} {} = ({})strata_load({});\n", type, name, type, element);
+}
+
 bool is_dtype_name(std::string_view type) {
   return std::ranges::any_of(kDTypes, [&](const DTypeInfo& info) { return type == info.name; });
 }
@@ -100,13 +119,12 @@ std::vector<ElementwiseParameter> read_parameters(const std::string& text, const
     }
     at = end + 1;
     if (words.empty() && out.empty() && at > text.size()) break;  // no parameters
-    STRATA_CHECK(words.empty() || words[0] != "raw", NotImplemented,
-                 "elementwise: raw parameters are not available; use RawKernel");
-    STRATA_CHECK(words.size() == 2, Value,
-                 "elementwise: expected a type and a name for {}, as in \"T x, float32 y\", got \"{}\"", what, text);
+    STRATA_CHECK(words.empty() || words[0] != "raw", NotImplemented, "raw parameters are not available; use RawKernel");
+    STRATA_CHECK(words.size() == 2, Value, "expected a type and a name for {}, as in \"T x, float32 y\", got \"{}\"",
+                 what, text);
     if (!is_dtype_name(words[0])) check_name(words[0], "a type");
     check_name(words[1], what);
-    STRATA_CHECK(!contains(taken, words[1]), Value, "elementwise: '{}' is declared twice", words[1]);
+    STRATA_CHECK(!contains(taken, words[1]), Value, "'{}' is declared twice", words[1]);
     taken.push_back(words[1]);
     out.push_back({words[0], words[1]});
   }
@@ -162,13 +180,9 @@ Formula read_formula(const std::string& formula) {
 std::string elementwise_source(const std::string& name, const std::vector<ElementwiseSlot>& inputs,
                                const std::vector<ElementwiseSlot>& outputs, const std::string& operation, bool strided,
                                bool wide) {
-  std::string types, parameters, offsets, steps, loads, stores;
+  const std::string types = placeholder_types(inputs, outputs);
+  std::string parameters, offsets, steps, loads, stores;
   size_t tensors = 0;
-  std::set<std::string> named;  // placeholders are types in the operation
-  for (const auto* slots : {&inputs, &outputs})
-    for (const ElementwiseSlot& s : *slots)
-      if (s.parameter->type != info_of(s.type).name && named.insert(s.parameter->type).second)
-        types += fmt::format("typedef {} {};\n", c_type(s.type, false), s.parameter->type);
   const auto add_tensor = [&](const ElementwiseSlot& s, const char* constant) {
     const std::string& x = s.parameter->name;
     parameters += fmt::format("{}{}* strata_p_{}, ", constant, c_type(s.stored, true), x);
@@ -180,16 +194,8 @@ std::string elementwise_source(const std::string& name, const std::vector<Elemen
     return fmt::format("strata_p_{}[{}]", x, strided ? "strata_o_" + x : "i");
   };
   for (const ElementwiseSlot& s : inputs) {
-    const char* type = c_type(s.type, false);
-    if (s.is_number) {
-      parameters += fmt::format("const {} strata_v_{}, ", type, s.parameter->name);
-      loads += fmt::format("    const {} {} = strata_v_{};\n", type, s.parameter->name, s.parameter->name);
-    } else {
-      const std::string element = add_tensor(s, "const ");
-      loads += s.stored == DType::Bool
-                 ? fmt::format("    const {} {} = ({})({} != 0);\n", type, s.parameter->name, type, element)
-                 : fmt::format("    const {} {} = ({})strata_load({});\n", type, s.parameter->name, type, element);
-    }
+    if (s.is_number) parameters += fmt::format("const {} strata_v_{}, ", c_type(s.type, false), s.parameter->name);
+    loads += declared(s, s.is_number ? "" : add_tensor(s, "const "));
   }
   for (const ElementwiseSlot& s : outputs) {
     const std::string element = add_tensor(s, "");

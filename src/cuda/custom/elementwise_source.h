@@ -23,6 +23,12 @@ struct ElementwiseSlot {
   bool is_number;  // passed by value
 };
 
+// Parts of generated kernels. A number is a parameter strata_v_<name>.
+const char* kernel_prelude();                 // conversions of 16-bit floats
+const char* c_type(DType t, bool in_memory);  // of an element in memory, or of a variable
+std::string placeholder_types(std::span<const ElementwiseSlot> inputs, std::span<const ElementwiseSlot> outputs);
+std::string declared(const ElementwiseSlot& slot, const std::string& element);  // the variable of an input
+
 // `strided`: takes a StridedLayout; `wide`: more than 2^31 - 1 elements.
 std::string elementwise_source(const std::string& name, const std::vector<ElementwiseSlot>& inputs,
                                const std::vector<ElementwiseSlot>& outputs, const std::string& operation, bool strided,
