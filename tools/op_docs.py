@@ -78,6 +78,11 @@ def example(record, schema, path):
 
 # Better examples for ops whose first sample is not instructive.
 EXAMPLES = {
+    "_int_mm": ["x = strata.ones(3, 4, dtype=strata.int8)", "strata._int_mm(x, x.t())"],
+    "_scaled_mm": [
+        "x, scale = strata.ones(3, 4).to(strata.float8_e4m3fn), strata.tensor(0.5)",
+        "strata._scaled_mm(x, x.t(), scale, scale, out_dtype=strata.float32)",
+    ],
     "searchsorted": [
         "edges = strata.tensor([1.0, 3.0, 5.0])",
         "strata.searchsorted(edges, strata.tensor([0.5, 3.0, 9.0]))",

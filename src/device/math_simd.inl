@@ -296,9 +296,9 @@ template <Vec V> STRATA_FN V sin(V x) {
 }
 template <Vec V> STRATA_FN V cos(V x) {
   const auto good = reducible(x);
-  const V y = hn::Cos(D<V>(), hn::IfThenElseZero(good, x));
+  const V size = hn::Abs(x), y = hn::Cos(D<V>(), hn::IfThenElseZero(good, x));
   return or_else(
-    y, good, [](auto v) { return cos(v); }, x);
+    select(hn::Lt(size, like(x, kF32<V> ? 1e-4 : 1e-8)), like(x, 1), y), good, [](auto v) { return cos(v); }, x);
 }
 // For float arguments below 20000, in double: the quotient by pi / 2 has few bits, so that its products with the first two
 // parts of pi / 2 are exact. tan(r) / r is a fit at Chebyshev nodes, relative error 1e-10.

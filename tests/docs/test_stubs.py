@@ -71,7 +71,7 @@ def test_every_name_of_a_stub_exists(trees):
 
 
 def test_forms_are_those_of_the_registry():
-    records = {r["schema"]: r for r in _C._records()}
+    records = {r["schema"]: r for r in _C._records() if "::" not in r["name"]}  # custom ops have a namespace
     ops = [op for source in SOURCES for op in gen_stubs.read_ops(source)]
     assert {op.schema.text for op in ops} == set(records)
     for op in ops:

@@ -118,7 +118,7 @@ def error(got, expected, a, b):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("types", [(E4M3, E4M3), (E4M3, E5M2), (E5M2, E4M3)], ids=str)
+@pytest.mark.parametrize("types", [(E4M3, E4M3), (E4M3, E5M2), (E5M2, E4M3), (E5M2, E5M2)], ids=str)
 @pytest.mark.parametrize("kind", ["numbers", "rows", "blocks", "squares"])
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @every_float_kernel
@@ -161,6 +161,33 @@ def test_results_of_8_bits_are_scaled_and_saturate(device):
     assert strata._scaled_mm(x, y, one, one).float().tolist() == [[448.0] * 4] * 4
     got = strata._scaled_mm(x, y, one, one, scale_result=strata.tensor(0.125, device=device))
     assert got.float().tolist() == [[256.0] * 4] * 4
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("shapes", [((1, 2), ()), ((3, 1), (2, 1)), ((3, 1), ()), ((), (1, 2))], ids=str)
+def test_factors_have_scales_of_different_kinds(shapes, device):
+    x, a = values((3, 256), E4M3, device, 6)
+    y, b = values((256, 2), E4M3, device, 7)
+    if shapes[0] == (1, 2):  # squares of 128 rows
+        x, a = x[:2], a[:2]
+    scale_a, scale_b = (np.random.default_rng(8).uniform(0.5, 2, s).astype(np.float32) for s in shapes)
+    wide_a = np.repeat(scale_a, 128, 1) if shapes[0] == (1, 2) else scale_a
+    wide_b = np.repeat(scale_b, 128, 0) if shapes[1] == (2, 1) else scale_b
+    for dtype in (strata.float32, strata.float64, strata.bfloat16):
+        got = strata._scaled_mm(
+            x, y, *(strata.tensor(s).to(device) for s in (scale_a, scale_b)), out_dtype=dtype, use_fast_accum=True
+        )
+        assert got.dtype == dtype
+        rounding = 2**-8 if dtype == strata.bfloat16 else 0
+        assert error(got, (a * wide_a) @ (b * wide_b), a * wide_a, b * wide_b) < rounding + SUMS_ON_HOPPER
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_scale_result_is_for_results_of_8_bits(device):
+    x, y = (strata.ones(s, device=device).to(E4M3) for s in ((4, 8), (8, 6)))
+    one, half = strata.tensor(1.0, device=device), strata.tensor(0.5, device=device)
+    assert strata._scaled_mm(x, y, one, one, scale_result=half).float().unique().tolist() == [4.0]
+    assert strata._scaled_mm(x, y, one, one, scale_result=half, out_dtype=strata.float32).unique().tolist() == [8.0]
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -170,3 +170,13 @@ def test_wrong_arguments():
             cuda.reduction(*arguments)
     with pytest.raises(TypeError, match="must be a str"):
         cuda.reduction("T x", "T y", 1, "a + b", "y = a", "0")
+
+
+@pytest.mark.parametrize(
+    "identity, expected",
+    [(float("-inf"), -np.inf), (float("inf"), np.inf), (float("nan"), np.nan), (True, 1.0), (2, 2.0)],
+)
+def test_identities_that_are_python_numbers(identity, expected):
+    kernel = strata.cuda.reduction("T x", "T y", "x", "max(a, b)", "y = a  // the largest", identity)
+    got = kernel(strata.zeros(0, device=DEVICE)).item()
+    assert np.array_equal(got, expected, equal_nan=True)

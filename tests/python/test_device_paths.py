@@ -214,3 +214,20 @@ def test_cat_of_parts_of_any_width(sizes, dim, dtype):
     assert strata.cat([there[0], *swapped[1:]], dim).cpu().to(strata.int64).tolist() == want.astype(np.int64).tolist()
     out = strata.zeros(want.size + 1, dtype=there[0].dtype, device=DEVICE)[1:].reshape(want.shape)  # not aligned
     assert strata.cat(there, dim, out=out).cpu().to(strata.int64).tolist() == want.astype(np.int64).tolist()
+
+
+@pytest.mark.parametrize("shape, dim", [((5, 0), 1), ((0, 4), 1), ((0, 4), 0), ((0,), None)])
+def test_norms_of_empty_tensors(shape, dim):
+    x = strata.zeros(shape)
+    expected = strata.linalg.vector_norm(x, 3, dim)
+    got = strata.linalg.vector_norm(x.to(DEVICE), 3, dim)
+    assert got.shape == expected.shape and got.tolist() == expected.tolist()
+
+
+def test_clipping_by_a_norm_on_the_host_can_be_explained():
+    p = strata.nn.Parameter(strata.ones(3, device=DEVICE))
+    p.grad = strata.full((3,), 4.0, device=DEVICE)
+    lines = strata.explain(lambda: strata.nn.utils.clip_grads_with_norm_([p], 1.0, strata.tensor(2.0)))
+    verdicts = {name: reason for op, name, reason in lines if op == "_clip_grads_with_norm_"}
+    assert verdicts["by_number"].startswith("chosen")
+    assert p.grad.tolist() == pytest.approx([2.0] * 3, rel=1e-5)

@@ -1,10 +1,20 @@
 """Reductions of your own from formulas, compiled at run time by NVRTC: for tensors on cuda and on vgpu."""
 
+import math
+
 from .. import _C
 from ..autograd.function import Function
 from .kernels import _tuple_of_texts
 
 __all__ = ["ReductionKernel", "reduction"]
+
+
+def _written_in_c(number):
+    if isinstance(number, bool):
+        return str(number).lower()
+    if math.isnan(number):
+        return "NAN"
+    return str(number) if math.isfinite(number) else "INFINITY" if number > 0 else "-INFINITY"
 
 
 class _Reduction(Function):
@@ -33,7 +43,7 @@ class ReductionKernel:
         self, in_params, out_params, map_expr, reduce_expr, post_map_expr, identity, name="reduction", reduce_type=None,
         options=(),
     ):  # fmt: skip
-        identity = str(identity) if isinstance(identity, (int, float)) else identity or None
+        identity = _written_in_c(identity) if isinstance(identity, (int, float)) else identity or None
         self._handle = _C._reduction_create(
             in_params, out_params, map_expr, reduce_expr, post_map_expr, identity, reduce_type or "", name,
             _tuple_of_texts(options, "options"),

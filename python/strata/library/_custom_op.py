@@ -45,8 +45,10 @@ def publish(name, op):
     with _lock:
         found = namespaces.setdefault(space, Namespace(space))
         before = vars(found).get(short)
-        if isinstance(op, CustomOpDef) and before is not None and not isinstance(before, CustomOpDef):
-            raise ValueError(f"{name} is defined already, by a library in C++")
+        if before is not None and isinstance(op, CustomOpDef) != isinstance(before, CustomOpDef):
+            raise ValueError(
+                f"{name} is defined already, {'by a library in C++' if isinstance(op, CustomOpDef) else 'in Python'}"
+            )
         setattr(found, short, op)
 
 

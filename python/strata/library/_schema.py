@@ -344,6 +344,7 @@ def of_text(schema):
     made = text[arrow + 2 :].strip()
     if made.startswith("(") and made.endswith(")"):
         results = tuple(_checked_result(_read_type(part.split(" ")[0], schema)[0]) for part in _split(made[1:-1]))
+        results = results[0] if len(results) == 1 else results  # "(Tensor)" is "Tensor"
     else:
         results = _checked_result(_read_type(made, schema)[0], True)
     return Schema(parameters, results)

@@ -110,7 +110,7 @@ std::string reduction_source(const std::string& name, std::span<const Elementwis
   const std::string reduced =
     formulas.identity ? "n == 0 ? " + expression(name, "identity", *formulas.identity) + " : " : std::string();
   const std::string finish = fmt::format(
-    "{}{}    const strata_value a = {}strata_shared[threadIdx.x];\n{}    {{\n#line 1 \"{}: post_map_expr\"\n{};\n    "
+    "{}{}    const strata_value a = {}strata_shared[threadIdx.x];\n{}    {{\n#line 1 \"{}: post_map_expr\"\n{}\n;\n    "
     "}}\n{}",
     result_offsets, located("strata_k", "kept", result_steps, result_steps), reduced, variables, name, formulas.post,
     stores);

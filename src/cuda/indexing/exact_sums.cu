@@ -44,7 +44,7 @@ __device__ __forceinline__ double power_of_two(int exponent) {
   return __longlong_as_double(static_cast<long long>(exponent + 1023) << 52);
 }
 __device__ __forceinline__ void add_to_table(const AlongParams& p, int64_t at, double sum) {
-  if (sum == 0) return;  // keeps the sign of a zero
+  if (sum == 0) return;  // also keeps -0, to which the CPU would have added +0
   void* const to = const_cast<void*>(element(p.table, p.type, at));
   store<float>(to, p.type, float(double(load<float>(to, p.type)) + sum));
 }

@@ -30,6 +30,17 @@ void write(const Function& kernel, NonzeroParams& p, Device device, Workspace& w
 }
 }  // namespace
 
+int64_t count_nonzero(const TensorImpl& t) {
+  static const Function kernel("nonzero", "count_nonzero");
+  if (t.numel == 0) return 0;
+  const Tensor x = dense(t), count = make_tensor({}, DType::I64, t.device);
+  fill(*count, 0);
+  NonzeroParams p = plan(*x);
+  p.out = address(*count);
+  stream_of(t.device).launch(kernel, {blocks_for(t.numel, kTile)}, {kThreads}, 0, p);
+  return count.item<int64_t>();
+}
+
 void nonzero(const TensorImpl& out, const TensorImpl& t, Workspace& workspace) {
   static const Function kernel("nonzero", "write_nonzero");
   if (out.shape[0] == 0) return;

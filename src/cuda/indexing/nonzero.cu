@@ -1,7 +1,7 @@
 // Positions of non-zero elements, in order; elements under a mask.
 //
-// Bound by memory: elements are read once to count them, since the result's size depends on the count (a reduction), and
-// once to write (compact.cuh).
+// Bound by memory: elements are read once to count them, since the result's size depends on the count, and once to write
+// (compact.cuh).
 #include "cuda/common/compact.cuh"
 #include "cuda/common/dtypes.cuh"
 #include "cuda/common/index.cuh"
@@ -10,6 +10,8 @@
 
 namespace strata::cuda {
 namespace {
+
+constexpr int kThreads = 256, kItems = 16, kTile = kThreads * kItems;
 
 __device__ __forceinline__ bool is_set(const NonzeroParams& p, int64_t i) {
   if (i >= p.count) return false;
@@ -31,6 +33,20 @@ __device__ __forceinline__ bool is_set(const NonzeroParams& p, int64_t i) {
   }
 }
 }  // namespace
+
+extern "C" __global__ void __launch_bounds__(256) count_nonzero(NonzeroParams p) {
+  __shared__ uint32_t total;
+  if (threadIdx.x == 0) total = 0;
+  __syncthreads();
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int64_t first = int64_t(blockIdx.x) * kTile + warp * 32 * kItems + lane;
+  uint32_t found = 0;
+#pragma unroll
+  for (int j = 0; j < kItems; ++j) found += __popc(__ballot_sync(kAllLanes, is_set(p, first + j * 32)));
+  if (lane == 0) atomicAdd(&total, found);
+  __syncthreads();
+  if (threadIdx.x == 0) atomicAdd(reinterpret_cast<unsigned long long*>(p.out), static_cast<unsigned long long>(total));
+}
 
 extern "C" __global__ void __launch_bounds__(256) write_nonzero(NonzeroParams p) {
   const Selection s = select_elements(p.words, p.ticket, [&](int64_t i) { return is_set(p, i); });

@@ -93,6 +93,7 @@ const char* plan_bytes_hopper(const ByteProduct& p, Plan& plan) {
   if (device.major != 9) return "for GPUs of compute capability 9.0 (Hopper)";
   if (p.a.dtype != DType::I8 && !p.fast)
     return "sums of float8 products are less exact in its tensor cores: see use_fast_accum";
+  if (p.a.dtype == DType::F8E5M2 && p.b.dtype == DType::F8E5M2) return "two factors of float8_e5m2";
   GemmLayout l;
   Workspace space(plan);
   if (const char* reason = lay_out_bytes(p, space, nullptr, l)) return reason;

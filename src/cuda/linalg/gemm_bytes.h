@@ -11,7 +11,8 @@ struct ByteProduct {
   const TensorImpl *scale_a, *scale_b,
     *bias;       // dense float32 scales: one number each, or one per row of a and column of b
   Tensor d;      // int32; float32, bfloat16 or float16
-  bool by_rows;  // the kind of scales
+  bool by_rows;  // the kind of scales, if known
+  bool known;    // both are numbers, or both are of rows; integers have none
   bool fast;     // floats: sums may be less exact
 };
 

@@ -6,9 +6,9 @@
 
 namespace strata::cuda {
 
-// The inputs, or aligned copies of them in the workspace. While planning (`copies` is false) copies have no values.
+// The inputs, or aligned copies of them in the workspace. While planning, copies have no memory.
 struct AttentionInputs {
-  Tensor q, k, v, grad, pairs;  // grad, pairs: of the gradient; pairs is undefined while planning
+  Tensor q, k, v, grad, pairs;  // grad, pairs: of the gradient
   AttentionInputs(const AttentionCall& a, Workspace workspace);
 };
 

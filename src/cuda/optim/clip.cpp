@@ -72,11 +72,12 @@ void total_norm(std::span<const Tensor> tensors, double norm_type, const TensorI
 }
 
 // Launches the kernel on all elements of the tensors; those with gaps are copied first and back afterwards.
-static void change_in_place(const Function& kernel, std::span<const Tensor> tensors, const ClipParams& p,
-                            const Stream& stream, Workspace& workspace) {
+static void change_in_place(const Function& kernel, std::span<const Tensor> tensors, const ClipParams& p, Device device,
+                            Workspace& workspace) {
   std::vector<Tensor> whole;
   for (const Tensor& t : tensors) whole.push_back(without_gaps(t, workspace));
   if (workspace.planning()) return;
+  const Stream stream = stream_of(device);
   in_lists(whole, p,
            [&](const ClipParams& list, uint32_t blocks) { stream.launch(kernel, {blocks}, kThreads, 0, list); });
   for (size_t i = 0; i < tensors.size(); ++i)
@@ -89,7 +90,7 @@ void scale_to_norm(std::span<const Tensor> tensors, double max_norm, const Tenso
   p.max_norm = max_norm;
   p.total = address(total);
   p.total_type = tag(total);
-  change_in_place(scale, tensors, p, stream_of(total.device), workspace);
+  change_in_place(scale, tensors, p, total.device, workspace);
 }
 
 void scale_and_check(std::span<const Tensor> tensors, const TensorImpl& found_inf, const TensorImpl& factor,
@@ -100,7 +101,7 @@ void scale_and_check(std::span<const Tensor> tensors, const TensorImpl& found_in
   p.total_type = tag(factor);
   p.partial = address(found_inf);
   p.kind = tag(found_inf);
-  change_in_place(scale, tensors, p, stream_of(found_inf.device), workspace);
+  change_in_place(scale, tensors, p, found_inf.device, workspace);
 }
 
 void update_scale(const TensorImpl& scale, const TensorImpl& growth_tracker, const TensorImpl& found_inf, double growth,

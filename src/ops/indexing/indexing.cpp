@@ -16,7 +16,6 @@
 #include "strata/ops/movement/copy.h"
 #include "strata/ops/movement/strided.h"
 #include "strata/ops/movement/views.h"
-#include "strata/ops/reduce/sums.h"
 
 namespace strata {
 namespace {
@@ -350,7 +349,7 @@ STRATA_OP(index_put_inplace,
   .error("f(5,3), [i5(4)], f(2)", ErrorKind::Runtime, "cannot be broadcast");
 
 int64_t number_of_nonzero(const TensorImpl& t) {
-  return t.device.type == DeviceType::Cpu ? cpu::count_nonzero(t) : count_nonzero(alias(t)).item<int64_t>();
+  return t.device.type == DeviceType::Cpu ? cpu::count_nonzero(t) : cuda::count_nonzero(t);
 }
 
 STRATA_OP(nonzero, "nonzero(Tensor input) -> Tensor")

@@ -23,7 +23,7 @@ void check_factors(const char* op, const TensorImpl& a, const TensorImpl& b, DTy
 
 cuda::ByteProduct integer_product(const Call& c) {
   const args::_int_mm a(c);
-  return {a.input(), a.mat2(), nullptr, nullptr, nullptr, c.out(), false, false};
+  return {a.input(), a.mat2(), nullptr, nullptr, nullptr, c.out(), false, true, false};
 }
 
 void multiply_integers(const Call& c) {
@@ -67,20 +67,25 @@ void check_scale(const char* name, const TensorImpl& scale, Scaling scaling, int
 
 cuda::ByteProduct scaled_product(const Call& c) {
   const args::_scaled_mm a(c);
-  return {a.input(),         a.mat2(), &a.scale_a(), &a.scale_b(), a.bias(), c.out(), Scalings(a).a == Scaling::Rows,
-          a.use_fast_accum()};
+  const Scalings kinds(a);
+  // One number counts as the scale of a single row or column.
+  const auto rows = [](Scaling s, int64_t count) { return s == Scaling::Rows || (s == Scaling::Number && count == 1); };
+  const bool numbers = kinds.a == Scaling::Number && kinds.b == Scaling::Number;
+  const bool by_rows = !numbers && rows(kinds.a, a.input().shape[0]) && rows(kinds.b, a.mat2().shape[1]);
+  return {a.input(), a.mat2(), &a.scale_a(),       &a.scale_b(),      a.bias(),
+          c.out(),   by_rows,  numbers || by_rows, a.use_fast_accum()};
 }
 
-// What the kernels for devices require beyond a shape that they know.
+// What the kernels for devices require of the scales, the bias and the result.
 template <auto plan_product> const char* plan_scaled(const cuda::ByteProduct& p, Plan& plan) {
   const auto dense = [](const TensorImpl& t) { return t.numel == 1 || t.contiguous; };
-  const int64_t scales = p.scale_a->numel;
-  if (scales != 1 && scales != p.a.shape[0]) return "scales of blocks";
-  if (p.scale_b->numel != (p.by_rows ? p.b.shape[1] : 1)) return "the factors have scales of different kinds";
+  const DType result = p.d.dtype();
+  if (!p.known) return "scales of blocks, or of different kinds";
   if (!dense(*p.scale_a) || !dense(*p.scale_b) || (p.bias && !dense(*p.bias)))
     return "the scales or the bias are strided";
-  if (kFloat8Types.has(p.d.dtype())) return "the result is of 8 bits";
-  if (p.bias && p.bias->dtype != p.d.dtype()) return "the bias has another dtype than the result";
+  if (result != DType::F32 && result != DType::F16 && result != DType::BF16)
+    return "the result is not of 16 or 32 bits";
+  if (p.bias && p.bias->dtype != result) return "the bias has another dtype than the result";
   return plan_product(p, plan);
 }
 
@@ -110,7 +115,8 @@ void multiply_scaled(const Call& c) {
     product = mm(scaled_values(x, scale_a, kinds.a), t(scaled_values(t(y), t(scale_b), kinds.b)));
   }
   if (a.bias()) product = add(product, to(a.share_bias(), DType::F32));
-  if (a.scale_result()) product = mul(product, reshape(a.share_scale_result(), {}));
+  if (a.scale_result() && kFloat8Types.has(c.out().dtype()))
+    product = mul(product, reshape(a.share_scale_result(), {}));
   copy_values(*c.out(), *product);
 }
 }  // namespace

@@ -65,9 +65,9 @@ void power_norm_on_device(const TensorImpl& x, uint32_t reduced, double p, const
   const DType type = compute_type(out.dtype);
   const Tensor powers = cuda::copied(x, type, workspace);
   const cuda::DenseOut total(out, type, workspace);
-  if (!workspace.planning()) pow_(abs_(powers), p);
+  if (!workspace.planning() && x.numel > 0) pow_(abs_(powers), p);
   cuda::reduce(Fold::Sum, *powers, reduced, type, *total, {}, workspace);
-  if (!workspace.planning()) pow_(alias(*total), 1 / p);
+  if (!workspace.planning() && out.numel > 0) pow_(alias(*total), 1 / p);
   total.finish();
 }
 

@@ -74,6 +74,7 @@ const char* needs_norm_on_host(const Call& c) {
   const args::clip_grads_with_norm a(c);
   return a.total_norm().device.type == DeviceType::Cpu ? nullptr : "the norm is on the device";
 }
+const char* needs_norm_on_device(const Call& c) { return needs_norm_on_host(c) ? nullptr : "the norm is on the host"; }
 // The device decides whether anything is scaled.
 void scale_on_device(const Call& c, Workspace& workspace) {
   const args::clip_grads_with_norm a(c);
@@ -111,7 +112,7 @@ STRATA_OP(clip_grads_with_norm, "_clip_grads_with_norm_(Tensor(a!)[] grads, floa
   })
   .kernel("reference", scale_here)
   .cuda("by_number", scale_here, needs_norm_on_host)
-  .cuda("fused", scale_on_device)
+  .cuda("fused", scale_on_device, needs_norm_on_device)
   .samples({"[f(2,3), f(4)], 1.0, p()"})
   .error("[f(2)], 1.0, p(3)", ErrorKind::Runtime, "must be one number");
 
