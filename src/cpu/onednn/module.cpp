@@ -2,6 +2,11 @@
 
 #include <omp.h>
 
+#include <cstdlib>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 namespace strata::onednn {
 
 const Host* host = nullptr;
@@ -27,6 +32,26 @@ Threads::~Threads() {
 }
 
 namespace {
+
+// Some virtual machines report the tile instructions (AMX) but no palette of tiles. oneDNN then configures no tiles, and
+// its first product ends the process with SIGILL.
+bool tiles_without_palette() {
+#if defined(__x86_64__)
+  constexpr unsigned kFeatures = 7, kTiles = 1U << 24, kPalettes = 0x1d;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!__get_cpuid_count(kFeatures, 0, &a, &b, &c, &d) || !(d & kTiles)) return false;
+  return !__get_cpuid_count(kPalettes, 0, &a, &b, &c, &d) || a == 0;
+#else
+  return false;
+#endif
+}
+
+// Before any other call of oneDNN: it reads its limit once. A limit that the user set stays.
+void limit_instructions() {
+  if (std::getenv("ONEDNN_MAX_CPU_ISA") || std::getenv("DNNL_MAX_CPU_ISA")) return;
+  if (tiles_without_palette()) dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core_fp16);
+}
+
 constexpr Table kTable = {matmul_ready,
                           convolution_ready,
                           matmul,
@@ -43,5 +68,6 @@ constexpr Table kTable = {matmul_ready,
 extern "C" [[gnu::visibility("default")]] const strata::onednn::Table* strata_onednn_table(
   const strata::onednn::Host* library) {
   strata::onednn::host = library;
+  strata::onednn::limit_instructions();
   return &strata::onednn::kTable;
 }
