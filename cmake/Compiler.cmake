@@ -54,6 +54,13 @@ if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 option(STRATA_PRECOMPILE "Precompile the headers that most files of a layer include" ${precompile})
 
+# A third of a build from nothing is spent reading the same headers. A debug build stays in files: they are rebuilt often.
+set(unity OFF)
+if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  set(unity ON)
+endif()
+option(STRATA_UNITY "Compile several files of ops, nn and the command as one" ${unity})
+
 # Use the fastest available linker. Sanitizers keep the default one.
 if(NOT STRATA_SANITIZE)
   include(CheckLinkerFlag)

@@ -17,10 +17,18 @@ function(strata_precompile target)
   endif()
 endfunction()
 
+# strata_compile_together(<target> [<count>]): in a unity build, so many files are one translation unit. Most of the time
+# of a small file is spent in the headers.
+function(strata_compile_together target)
+  if(STRATA_UNITY AND ARGN)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${ARGN})
+  endif()
+endfunction()
+
 # An object library strata_<layer> that becomes part of libstrata. A layer without sources has no target.
 # Object libraries, not archives: records register themselves, and the linker would drop them from an archive.
 function(strata_add_layer layer)
-  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SKIP;EXTRA;OPTIONS;PRECOMPILE")
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TOGETHER" "SKIP;EXTRA;OPTIONS;PRECOMPILE")
   strata_sources(files ${layer} ${ARG_SKIP})
   list(APPEND files ${ARG_EXTRA})
   if(NOT files)
@@ -33,6 +41,7 @@ function(strata_add_layer layer)
     strata_flags $<BUILD_INTERFACE:strata_fmt> strata_hwy nlohmann_json::nlohmann_json Threads::Threads ZLIB::ZLIB)
   strata_needs_generated(strata_${layer})
   strata_precompile(strata_${layer} ${ARG_PRECOMPILE})
+  strata_compile_together(strata_${layer} ${ARG_TOGETHER})
   set_property(GLOBAL APPEND PROPERTY STRATA_LAYER_TARGETS strata_${layer})
 endfunction()
 

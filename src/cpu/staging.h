@@ -47,7 +47,7 @@ template <class T> class Out {
     for (int64_t i = 0, n = t_.numel(); i < n; ++i) p_[i] = value;
   }
   void finish() const {
-    if (t_.get() != user_.get()) copy_values(*user_, *t_);
+    if (t_.get() != user_.get()) cpu::copy_values(*user_, *t_);
   }
 
  private:

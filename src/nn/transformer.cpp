@@ -8,10 +8,9 @@
 #include "tensor/generator.h"
 
 namespace strata::nn {
-namespace {
 
 // The feed-forward part of both kinds of layers, and their norms and dropouts.
-struct LayerState : ModuleState {
+struct TransformerLayerState : ModuleState {
   int64_t d_model = 0, nhead = 0;
   TransformerLayerOptions options;
   MultiheadAttention self_attn = none, multihead_attn = none;
@@ -30,11 +29,13 @@ struct LayerState : ModuleState {
   }
 };
 
+namespace {
+
 MultiheadAttentionOptions attention_options(const TransformerLayerOptions& o) {
   return {.dropout = o.dropout, .bias = o.bias, .batch_first = o.batch_first, .dtype = o.dtype, .device = o.device};
 }
 
-template <class Add> void build(LayerState& s, int norms, const Add& add) {
+template <class Add> void build(TransformerLayerState& s, int norms, const Add& add) {
   const TransformerLayerOptions& o = s.options;
   STRATA_CHECK(o.activation == "relu" || o.activation == "gelu", Runtime, "activation should be relu/gelu, not {}",
                o.activation);
@@ -62,7 +63,7 @@ Layer copy_of(const Layer& layer, int64_t d_model, int64_t nhead, const Transfor
 
 }  // namespace
 
-struct TransformerEncoderLayer::State final : LayerState {};
+struct TransformerEncoderLayer::State final : TransformerLayerState {};
 TransformerEncoderLayer::State& TransformerEncoderLayer::own() const { return static_cast<State&>(state()); }
 
 TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead, const Options& o)
@@ -97,7 +98,7 @@ Tensor TransformerEncoderLayer::operator()(const Tensor& src, const EncoderArgum
   return with_hooks({src}, [&](const std::vector<Tensor>& in) { return std::vector{forward(in[0], a)}; })[0];
 }
 
-struct TransformerDecoderLayer::State final : LayerState {};
+struct TransformerDecoderLayer::State final : TransformerLayerState {};
 TransformerDecoderLayer::State& TransformerDecoderLayer::own() const { return static_cast<State&>(state()); }
 
 TransformerDecoderLayer::TransformerDecoderLayer(int64_t d_model, int64_t nhead, const Options& o)

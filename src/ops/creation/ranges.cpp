@@ -142,7 +142,7 @@ template <bool kLower> void infer_triangle(const Call& c) {
   c.outs[0]->set_shape(Shape(std::array{int64_t{2}, n}));
   set_options(c, a.dtype(), a.device_value(), false);
 }
-template <bool kLower> void run_triangle(const Call& c) {
+template <bool kLower> void run_triangle_indices(const Call& c) {
   const args::tril_indices a(c);
   const Tensor found = make_tensor(c.out().shape(), DType::I64);
   const int64_t n = found->shape[1];
@@ -246,7 +246,7 @@ STRATA_OP(tril_indices,
     "Rows and columns of the lower triangle of a matrix.\n\n>>> strata.tril_indices(2, 2)\ntensor([[0, 1, 1],\n        "
     "[0, 0, 1]])")
   .infer(infer_triangle<true>)
-  .kernel("reference", run_triangle<true>)
+  .kernel("reference", run_triangle_indices<true>)
   .cuda("nonzero", triangle_on_device<true>)
   .no_out()
   .samples({"3, 3", "2, 4, 1", "4, 2, -1", "0, 3", "5, 3, -2", "3, 5, 2", "2, 7, 3", "6, 2, 9", "4, 4, -9"})
@@ -258,7 +258,7 @@ STRATA_OP(triu_indices,
     "Rows and columns of the upper triangle of a matrix.\n\n>>> strata.triu_indices(2, 2)\ntensor([[0, 0, 1],\n        "
     "[0, 1, 1]])")
   .infer(infer_triangle<false>)
-  .kernel("reference", run_triangle<false>)
+  .kernel("reference", run_triangle_indices<false>)
   .cuda("nonzero", triangle_on_device<false>)
   .no_out()
   .samples({"3, 3", "2, 4, 1", "4, 2, -1", "0, 3", "5, 3, -2", "3, 5, 2", "2, 7, 3", "6, 2, 9", "4, 4, -9"})

@@ -194,11 +194,6 @@ void run_roll(const Call& c) {
   }
 }
 
-std::vector<Tensor> map(TensorList tensors, Tensor (*f)(const Tensor&)) {
-  std::vector<Tensor> out;
-  for (const Tensor& t : tensors) out.push_back(f(t));
-  return out;
-}
 Tensor to_column(const Tensor& t) { return t.dim() <= 1 ? reshape(t, {t.numel(), 1}) : t; }
 void need_tensors(TensorList tensors, const char* op) {
   STRATA_CHECK(!tensors.empty(), Runtime, "{}: expects a non-empty TensorList", op);
@@ -251,7 +246,7 @@ STRATA_OP(hstack, "hstack(Tensor[] tensors) -> Tensor")
     "strata.ones(1)])\ntensor([0., 1.])")
   .composite([](TensorList tensors) {
     need_tensors(tensors, "hstack");
-    const std::vector<Tensor> parts = map(tensors, atleast_1d);
+    const std::vector<Tensor> parts = atleast_1d(tensors);
     return cat(parts, parts[0].dim() == 1 ? 0 : 1);
   })
   .dtypes(kStorageTypes)
@@ -263,7 +258,7 @@ STRATA_OP(vstack, "vstack(Tensor[] tensors) -> Tensor")
     "strata.ones(2)])\ntensor([[0., 0.],\n        [1., 1.]])")
   .composite([](TensorList tensors) {
     need_tensors(tensors, "vstack");
-    return cat(map(tensors, atleast_2d), 0);
+    return cat(atleast_2d(tensors), 0);
   })
   .alias("row_stack")
   .dtypes(kStorageTypes)
@@ -275,7 +270,7 @@ STRATA_OP(dstack, "dstack(Tensor[] tensors) -> Tensor")
     "strata.ones(1)]).shape\nstrata.Size([1, 1, 2])")
   .composite([](TensorList tensors) {
     need_tensors(tensors, "dstack");
-    return cat(map(tensors, atleast_3d), 2);
+    return cat(atleast_3d(tensors), 2);
   })
   .dtypes(kStorageTypes)
   .samples({"[f(2,3), f(2,3)]", "[f(2), f(2)]"})
@@ -286,7 +281,9 @@ STRATA_OP(column_stack, "column_stack(Tensor[] tensors) -> Tensor")
     "strata.ones(2)])\ntensor([[0., 1.],\n        [0., 1.]])")
   .composite([](TensorList tensors) {
     need_tensors(tensors, "column_stack");
-    return cat(map(tensors, to_column), 1);
+    std::vector<Tensor> columns;
+    for (const Tensor& t : tensors) columns.push_back(to_column(t));
+    return cat(columns, 1);
   })
   .dtypes(kStorageTypes)
   .samples({"[f(2), f(2)]", "[f(2,3), f(2)]"})

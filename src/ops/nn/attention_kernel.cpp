@@ -107,7 +107,7 @@ template <class T> struct MaskRows {
   Matrices<const T> get() const { return tensor ? Rows<T>::template matrices<const T>(*tensor) : Matrices<const T>(); }
 };
 
-template <class Run> void run_forward(const Call& c, Run run) {
+template <class Run> void run_attention_forward(const Call& c, Run run) {
   const args::attention_core arg(c);
   const TensorImpl &q = arg.query(), &k = arg.key(), &v = arg.value();
   const Attention a = sizes_of(q, k, v, arg.is_causal(), arg.scale());
@@ -121,7 +121,7 @@ template <class Run> void run_forward(const Call& c, Run run) {
     out.finish();
   });
 }
-template <class Run> void run_backward(const Call& c, Run run) {
+template <class Run> void run_attention_backward(const Call& c, Run run) {
   const args::attention_backward arg(c);
   const TensorImpl &q = arg.query(), &k = arg.key(), &v = arg.value();
   const Attention a = sizes_of(q, k, v, arg.is_causal(), arg.scale());
@@ -247,12 +247,12 @@ STRATA_OP(attention_core,
   .kernel(
     "blocks",
     [](const Call& c) {
-      run_forward(c, []<class T>(const Attention& a, const cpu::AttentionForward<T>& p) { attention_forward(a, p); });
+      run_attention_forward(c, []<class T>(const Attention& a, const cpu::AttentionForward<T>& p) { attention_forward(a, p); });
     },
     [](const Call& c) { return without_mask(args::attention_core(c).share_mask()); })
   .kernel("reference",
           [](const Call& c) {
-            run_forward(c, []<class T>(const Attention& a, const cpu::AttentionForward<T>& p) {
+            run_attention_forward(c, []<class T>(const Attention& a, const cpu::AttentionForward<T>& p) {
               attention_forward_reference(a, p);
             });
           })
@@ -298,12 +298,12 @@ STRATA_OP(attention_backward,
   .kernel(
     "blocks",
     [](const Call& c) {
-      run_backward(c,
+      run_attention_backward(c,
                    []<class T>(const Attention& a, const cpu::AttentionBackward<T>& p) { attention_backward(a, p); });
     },
     [](const Call& c) { return without_mask(args::attention_backward(c).share_mask()); })
   .kernel("reference", [](const Call& c) {
-    run_backward(
+    run_attention_backward(
       c, []<class T>(const Attention& a, const cpu::AttentionBackward<T>& p) { attention_backward_reference(a, p); });
   });
 

@@ -238,7 +238,7 @@ void plain_batch_norm_backward(const Call& c) {  // grad, input, weight, mean, r
 }
 
 // Composed of other ops, for double gradients and for given statistics.
-Grads differentiable_grads(const GradContext& c, const Tensor& g) {
+Grads batch_norm_graph_grads(const GradContext& c, const Tensor& g) {
   const grads::native_batch_norm a(c);
   grads::native_batch_norm::Result out;
   const Tensor x = a.input(), weight = a.has_weight() ? a.weight() : Tensor();
@@ -269,7 +269,7 @@ Grads differentiable_grads(const GradContext& c, const Tensor& g) {
 Grads grad_batch_norm(const GradContext& c, const Tensor& g) {
   const grads::native_batch_norm a(c);
   const bool training = a.training();
-  if (!training) return differentiable_grads(c, g);
+  if (!training) return batch_norm_graph_grads(c, g);
   grads::native_batch_norm::Result out;
   const Tensor x = a.input(), weight = a.has_weight() ? a.weight() : Tensor();
   const auto all = _batch_norm_backward(g, x, weight, c.result(1), c.result(2));
@@ -303,7 +303,7 @@ STRATA_OP(native_batch_norm,
   .saves_result({1, 2})
   .no_grad_outputs({1, 2})
   .grad(grad_batch_norm)
-  .grad_for_graph(differentiable_grads)
+  .grad_for_graph(batch_norm_graph_grads)
   .samples({"f(3,4), f(4), f(4), None, None, True, 0.1, 1e-5", "f(2,3,4), None, None, None, None, True, 0.1, 1e-5",
             "!f(3,4), f(4), f(4), f(4), p(4), True, 0.1, 1e-5"});
 

@@ -164,7 +164,7 @@ void backward_on_device(const Call& call, Workspace& workspace) {
 }
 
 // The gradient out of ops that have gradients themselves.
-Grads differentiable_grads(const GradContext& context, const Tensor& g) {
+Grads cross_entropy_graph_grads(const GradContext& context, const Tensor& g) {
   const grads::cross_entropy_core c(context);
   const Tensor logp = log_softmax(c.input(), 1);
   return {
@@ -195,7 +195,7 @@ STRATA_OP(cross_entropy_core,
     return {_cross_entropy_backward(g, c.input(), c.target(), c.has_weight() ? c.weight() : Tensor(), c.reduction(),
                                     c.ignore_index(), c.result(1), c.result(2))};
   })
-  .grad_for_graph(differentiable_grads)
+  .grad_for_graph(cross_entropy_graph_grads)
   .samples({"f(3,4), i4(3), None, 'mean', -100", "f(5,19), i19(5), p(19), 'none', 1",
             "f(2,300), i300(2), None, 'sum', 0"});
 

@@ -79,14 +79,14 @@ std::vector<int64_t> lengths_of(const Tensor& t, const char* name) {
 
 Tensor ctc(const Tensor& log_probs, const Tensor& targets, IntList input_lengths, IntList target_lengths, int64_t blank,
            std::string_view reduction, bool zero_infinity) {
-  const Reduction r = reduction_of("ctc_loss", std::nullopt, std::nullopt, reduction);
+  const LossReduction r = reduction_of("ctc_loss", std::nullopt, std::nullopt, reduction);
   STRATA_CHECK(log_probs.dim() == 2 || log_probs.dim() == 3, Runtime,
                "ctc_loss: expected log_probs of shape [T, N, C] or [T, C], got {}", to_string(log_probs.shape()));
   const bool single = log_probs.dim() == 2;
   const Tensor losses = _ctc_loss(single ? unsqueeze(log_probs, 1) : log_probs, targets, input_lengths, target_lengths,
                                   blank, zero_infinity)[0];
-  if (r == Reduction::None) return single ? squeeze(losses, 0) : losses;
-  if (r == Reduction::Sum) return sum(losses);
+  if (r == LossReduction::None) return single ? squeeze(losses, 0) : losses;
+  if (r == LossReduction::Sum) return sum(losses);
   const int64_t n[] = {static_cast<int64_t>(target_lengths.size)};
   const Tensor lengths = make_tensor(n, DType::F64);
   for (size_t i = 0; i < target_lengths.size; ++i)

@@ -60,7 +60,7 @@ template <class T> void run_sample(const Call& c) {
   cpu::grid_sample<T>(s, x, grid, out);
   out.finish();
 }
-template <class T> void run_backward(const Call& c) {
+template <class T> void run_grid_backward(const Call& c) {
   const args::grid_sample_backward a(c);
   const auto s = shape_of(a);
   const cpu::In<T> grad(a.grad()), x(a.input()), grid(a.grid());
@@ -143,8 +143,8 @@ STRATA_OP(grid_sample_backward,
       c.out(o)->set_shape(like[o]->sizes());
     }
   })
-  .kernel("places", [](const Call& c) { cpu::dispatch_float(c.out().dtype(), [&]<class T>() { run_backward<T>(c); }); })
-  .kernel("reference", run_backward<double>)
+  .kernel("places", [](const Call& c) { cpu::dispatch_float(c.out().dtype(), [&]<class T>() { run_grid_backward<T>(c); }); })
+  .kernel("reference", run_grid_backward<double>)
   .cuda("places", backward_on_device)
   .samples({"f(1,2,3,2), f(1,2,4,5), u(1,3,2,2), 'bilinear', 'zeros', False"});
 

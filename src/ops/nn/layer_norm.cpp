@@ -195,7 +195,7 @@ void norm_backward_on_device(const Call& c, Workspace& workspace) {
 
 // Composed of other ops, for double gradients; also of the mean and the reciprocal standard deviation, which are
 // results. V: the view of layer_norm, or of rms_norm, which has neither mean nor bias.
-template <class V> Grads differentiable_grads(const GradContext& c, const Tensor& g) {
+template <class V> Grads layer_norm_graph_grads(const GradContext& c, const Tensor& g) {
   constexpr bool centred = centers<V>;
   const V a(c);
   typename V::Result out;
@@ -220,7 +220,7 @@ template <class V> Grads differentiable_grads(const GradContext& c, const Tensor
 template <class V> Grads norm_grads(const GradContext& c, const Tensor& g) {
   constexpr bool centred = centers<V>;
   const V a(c);
-  if (c.grad(1) || (centred && c.grad(2))) return differentiable_grads<V>(c, g);
+  if (c.grad(1) || (centred && c.grad(2))) return layer_norm_graph_grads<V>(c, g);
   typename V::Result out;
   const IntList shape = a.normalized_shape();
   const Tensor x = a.input(), weight = a.has_weight() ? a.weight() : Tensor();
@@ -251,7 +251,7 @@ STRATA_OP(layer_norm_core,
   .saves({"input", "weight"})
   .saves_result({1, 2})
   .grad(norm_grads<grads::layer_norm_core>)
-  .grad_for_graph(differentiable_grads<grads::layer_norm_core>)
+  .grad_for_graph(layer_norm_graph_grads<grads::layer_norm_core>)
   .samples({"f(3,4), [4], f(4), f(4), 1e-5", "f(2,3,4), [3,4], None, None, 1e-5"});
 
 STRATA_OP(
@@ -323,7 +323,7 @@ STRATA_OP(fused_rms_norm,
   .saves({"input", "weight"})
   .saves_result({1})
   .grad(norm_grads<grads::fused_rms_norm>)
-  .grad_for_graph(differentiable_grads<grads::fused_rms_norm>)
+  .grad_for_graph(layer_norm_graph_grads<grads::fused_rms_norm>)
   .samples({"f(3,4), [4], f(4), 1e-5"});
 
 STRATA_OP(rms_norm, "rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor")

@@ -98,13 +98,13 @@ void nll_backward_on_device(const Call& c, Workspace& workspace) {
                      a.reduction() == "mean" ? &a.total_weight() : nullptr, k.c, k.s, *c.out());
 }
 
-Tensor nll(const Tensor& input, const Tensor& target, const Tensor& weight, int64_t ignore, Reduction r) {
+Tensor nll(const Tensor& input, const Tensor& target, const Tensor& weight, int64_t ignore, LossReduction r) {
   return _nll_loss(input, target, weight, name_of(r), ignore)[0];
 }
 
 // Cross entropy with class probabilities as targets, or with label smoothing.
-Tensor with_probabilities(const Tensor& logp, const Tensor& target, const Tensor& weight, Reduction r, double smoothing,
-                          int64_t dim) {
+Tensor with_probabilities(const Tensor& logp, const Tensor& target, const Tensor& weight, LossReduction r,
+                          double smoothing, int64_t dim) {
   const int64_t classes = logp.size(dim);
   const Tensor goal =
     smoothing > 0 ? add(mul(target, 1 - smoothing), smoothing / static_cast<double>(classes)) : target;
@@ -114,14 +114,14 @@ Tensor with_probabilities(const Tensor& logp, const Tensor& target, const Tensor
     shape[static_cast<size_t>(dim)] = classes;
     terms = mul(terms, reshape(weight, shape));
   }
-  if (r == Reduction::None) return neg(sum(terms, dim));
+  if (r == LossReduction::None) return neg(sum(terms, dim));
   const Tensor total = neg(sum(terms));
   const int64_t places = logp.numel() / std::max<int64_t>(classes, 1);
-  return r == Reduction::Sum ? total : div(total, static_cast<double>(places));
+  return r == LossReduction::Sum ? total : div(total, static_cast<double>(places));
 }
-Tensor with_smoothing(const Tensor& logp, const Tensor& target, const Tensor& weight, int64_t ignore, Reduction r,
+Tensor with_smoothing(const Tensor& logp, const Tensor& target, const Tensor& weight, int64_t ignore, LossReduction r,
                       double smoothing, int64_t dim) {
-  const auto parts = _nll_loss(logp, target, weight, r == Reduction::None ? "none" : "sum", ignore);
+  const auto parts = _nll_loss(logp, target, weight, r == LossReduction::None ? "none" : "sum", ignore);
   const int64_t classes = logp.size(dim);
   Tensor terms = logp;
   if (weight) {
@@ -130,15 +130,15 @@ Tensor with_smoothing(const Tensor& logp, const Tensor& target, const Tensor& we
     terms = mul(terms, reshape(weight, shape));
   }
   Tensor smooth = masked_fill(neg(sum(terms, dim)), eq(target, ignore), 0.0);
-  if (r != Reduction::None) smooth = sum(smooth);
+  if (r != LossReduction::None) smooth = sum(smooth);
   const Tensor loss = add(mul(parts[0], 1 - smoothing), mul(smooth, smoothing / static_cast<double>(classes)));
-  if (r != Reduction::Mean) return loss;
+  if (r != LossReduction::Mean) return loss;
   const Tensor count = weight ? parts[1] : to(sum(to(ne(target, ignore), DType::I64)), logp.dtype());
   return div(loss, count);
 }
 
-Tensor cross_entropy_of(const Tensor& input, const Tensor& target, const Tensor& weight, int64_t ignore, Reduction r,
-                        double smoothing) {
+Tensor cross_entropy_of(const Tensor& input, const Tensor& target, const Tensor& weight, int64_t ignore,
+                        LossReduction r, double smoothing) {
   STRATA_CHECK(smoothing >= 0 && smoothing <= 1, Runtime,
                "cross_entropy: label_smoothing must be between 0.0 and 1.0, got {}", smoothing);
   STRATA_CHECK(input.dim() >= 1, Runtime,
@@ -353,7 +353,7 @@ STRATA_OP(binary_cross_entropy,
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& target, const Tensor& weight, std::optional<bool> average,
                 std::optional<bool> reduce, std::string_view reduction) {
-    const Reduction r = reduction_of("binary_cross_entropy", average, reduce, reduction);
+    const LossReduction r = reduction_of("binary_cross_entropy", average, reduce, reduction);
     const Tensor loss = _binary_cross_entropy(input, target);
     return reduced(weight ? mul(loss, weight) : loss, r);
   })
@@ -371,7 +371,7 @@ STRATA_OP(binary_cross_entropy_with_logits,
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& target, const Tensor& weight, std::optional<bool> average,
                 std::optional<bool> reduce, std::string_view reduction, const Tensor& pos_weight) {
-    const Reduction r = reduction_of("binary_cross_entropy_with_logits", average, reduce, reduction);
+    const LossReduction r = reduction_of("binary_cross_entropy_with_logits", average, reduce, reduction);
     STRATA_CHECK(input->same_shape(*target), Value,
                  "binary_cross_entropy_with_logits: target size ({}) must be the same as input size ({})",
                  to_string(target.shape()), to_string(input.shape()));

@@ -4,26 +4,28 @@
 
 namespace strata {
 
-enum class Reduction : uint8_t { None, Mean, Sum, BatchMean };
+enum class LossReduction : uint8_t { None, Mean, Sum, BatchMean };
 
 // `size_average` and `reduce` are PyTorch's deprecated arguments and take precedence if given.
-inline Reduction reduction_of(const char* op, std::optional<bool> size_average, std::optional<bool> reduce,
-                              std::string_view name) {
+inline LossReduction reduction_of(const char* op, std::optional<bool> size_average, std::optional<bool> reduce,
+                                  std::string_view name) {
   if (size_average || reduce)
-    return !reduce.value_or(true) ? Reduction::None : size_average.value_or(true) ? Reduction::Mean : Reduction::Sum;
-  if (name == "none") return Reduction::None;
-  if (name == "mean" || name == "elementwise_mean") return Reduction::Mean;
-  if (name == "sum") return Reduction::Sum;
-  if (name == "batchmean") return Reduction::BatchMean;
+    return !reduce.value_or(true)        ? LossReduction::None
+           : size_average.value_or(true) ? LossReduction::Mean
+                                         : LossReduction::Sum;
+  if (name == "none") return LossReduction::None;
+  if (name == "mean" || name == "elementwise_mean") return LossReduction::Mean;
+  if (name == "sum") return LossReduction::Sum;
+  if (name == "batchmean") return LossReduction::BatchMean;
   fail(ErrorKind::Value,
        fmt::format("{}: {} is not a valid value for reduction; use 'none', 'mean' or 'sum'", op, name));
 }
-inline const char* name_of(Reduction r) {  // of those that losses over classes have
-  return r == Reduction::None ? "none" : r == Reduction::Mean ? "mean" : "sum";
+inline const char* name_of(LossReduction r) {  // of those that losses over classes have
+  return r == LossReduction::None ? "none" : r == LossReduction::Mean ? "mean" : "sum";
 }
-inline Tensor reduced(const Tensor& loss, Reduction reduction) {
-  if (reduction == Reduction::None) return loss;
-  return reduction == Reduction::Mean ? mean(loss) : sum(loss);
+inline Tensor reduced(const Tensor& loss, LossReduction reduction) {
+  if (reduction == LossReduction::None) return loss;
+  return reduction == LossReduction::Mean ? mean(loss) : sum(loss);
 }
 
 // Losses over classes: checks the shapes and dtypes of an input [n, c, ...], its class indices and the classes' weights.

@@ -16,7 +16,7 @@ STRATA_OP(hinge_embedding_loss,
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& target, double margin, std::optional<bool> average,
                 std::optional<bool> reduce, std::string_view reduction) {
-    const Reduction r = reduction_of("hinge_embedding_loss", average, reduce, reduction);
+    const LossReduction r = reduction_of("hinge_embedding_loss", average, reduce, reduction);
     const Tensor far = where(ne(target, 1), hinge(rsub(input, margin)), 0.0), near = where(ne(target, -1), input, 0.0);
     return reduced(add(far, near), r);
   })
@@ -31,7 +31,7 @@ STRATA_OP(margin_ranking_loss,
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& a, const Tensor& b, const Tensor& target, double margin, std::optional<bool> average,
                 std::optional<bool> reduce, std::string_view reduction) {
-    const Reduction r = reduction_of("margin_ranking_loss", average, reduce, reduction);
+    const LossReduction r = reduction_of("margin_ranking_loss", average, reduce, reduction);
     STRATA_CHECK(a.dim() == b.dim() && a.dim() == target.dim(), Runtime,
                  "margin_ranking_loss: all inputs should have the same number of dimensions, but got {}, {} and {}",
                  to_string(a.shape()), to_string(b.shape()), to_string(target.shape()));
@@ -48,7 +48,7 @@ STRATA_OP(cosine_embedding_loss,
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& a, const Tensor& b, const Tensor& target, double margin, std::optional<bool> average,
                 std::optional<bool> reduce, std::string_view reduction) {
-    const Reduction r = reduction_of("cosine_embedding_loss", average, reduce, reduction);
+    const LossReduction r = reduction_of("cosine_embedding_loss", average, reduce, reduction);
     STRATA_CHECK(target.dim() <= 1, Runtime, "cosine_embedding_loss: 0D or 1D target tensor expected, got shape {}",
                  to_string(target.shape()));
     STRATA_CHECK(a.dim() == target.dim() + 1 && b.dim() == target.dim() + 1, Runtime,
@@ -73,7 +73,7 @@ STRATA_OP(triplet_margin_loss,
   .composite([](const Tensor& anchor, const Tensor& positive, const Tensor& negative, double margin, double p,
                 double eps, bool swap, std::optional<bool> average, std::optional<bool> reduce,
                 std::string_view reduction) {
-    const Reduction r = reduction_of("triplet_margin_loss", average, reduce, reduction);
+    const LossReduction r = reduction_of("triplet_margin_loss", average, reduce, reduction);
     STRATA_CHECK(margin > 0, Value, "triplet_margin_loss: margin must be greater than 0, got {}", margin);
     STRATA_CHECK(anchor.dim() == positive.dim() && anchor.dim() == negative.dim(), Runtime,
                  "triplet_margin_loss: the anchor, positive and negative tensors are expected to have the same number "
@@ -95,7 +95,7 @@ STRATA_OP(multi_margin_loss,
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& target, int64_t p, double margin, const Tensor& weight,
                 std::optional<bool> average, std::optional<bool> reduce, std::string_view reduction) {
-    const Reduction r = reduction_of("multi_margin_loss", average, reduce, reduction);
+    const LossReduction r = reduction_of("multi_margin_loss", average, reduce, reduction);
     STRATA_CHECK(p == 1 || p == 2, Value, "multi_margin_loss: only p == 1 and p == 2 are supported, got {}", p);
     STRATA_CHECK(input.dim() <= 2, Runtime,
                  "multi_margin_loss: expected an input of at most 2 dimensions, got shape {}",
@@ -115,7 +115,7 @@ STRATA_OP(multi_margin_loss,
     if (weight) z = mul(z, reshape(index_select(reshape(weight, {classes}), 0, reshape(y, {n})), {n, 1}));
     z = where(eq(arange(classes, DType::I64), y), 0.0, z);
     const Tensor loss = div(sum(z, 1), static_cast<double>(classes));
-    return reduced(r == Reduction::None && target.dim() == 0 ? reshape(loss, Shape()) : loss, r);
+    return reduced(r == LossReduction::None && target.dim() == 0 ? reshape(loss, Shape()) : loss, r);
   })
   .autocast(Autocast::Float32)
   .samples({"f(3,4), i4(3)", "f(4), i4()", "f(3,4), i4(3), 2, 0.5, p(4), reduction='none'"})
@@ -130,7 +130,7 @@ STRATA_OP(multilabel_margin_loss,
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& target, std::optional<bool> average, std::optional<bool> reduce,
                 std::string_view reduction) {
-    const Reduction r = reduction_of("multilabel_margin_loss", average, reduce, reduction);
+    const LossReduction r = reduction_of("multilabel_margin_loss", average, reduce, reduction);
     STRATA_CHECK(input.dim() <= 2 && target->same_shape(*input), Runtime,
                  "multilabel_margin_loss: inconsistent target size {} for input of size {}", to_string(target.shape()),
                  to_string(input.shape()));
@@ -165,7 +165,7 @@ STRATA_OP(multilabel_margin_loss,
     const Tensor z = hinge(add(sub(unsqueeze(x, 1), unsqueeze(wanted, 2)), 1.0));
     const Tensor mask = to(placed(mul(unsqueeze(valid, 2), unsqueeze(other, 1))), x.dtype());
     const Tensor loss = div(sum(mul(z, mask), {1, 2}), static_cast<double>(classes));
-    return reduced(r == Reduction::None && input.dim() < 2 ? reshape(loss, Shape()) : loss, r);
+    return reduced(r == LossReduction::None && input.dim() < 2 ? reshape(loss, Shape()) : loss, r);
   })
   .autocast(Autocast::Float32)
   .samples({"f(3,4), i4(3,4)", "f(4), i4(4), reduction='sum'"})
@@ -180,7 +180,7 @@ STRATA_OP(multilabel_soft_margin_loss,
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& target, const Tensor& weight, std::optional<bool> average,
                 std::optional<bool> reduce, std::string_view reduction) {
-    const Reduction r = reduction_of("multilabel_soft_margin_loss", average, reduce, reduction);
+    const LossReduction r = reduction_of("multilabel_soft_margin_loss", average, reduce, reduction);
     using nn::functional::logsigmoid;
     const Tensor y = target.dtype() == DType::Bool ? to(target, input.dtype()) : target;
     Tensor loss = neg(add(mul(y, logsigmoid(input)), mul(rsub(y, 1), logsigmoid(neg(input)))));
@@ -198,7 +198,7 @@ STRATA_OP(soft_margin_loss,
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& target, std::optional<bool> average, std::optional<bool> reduce,
                 std::string_view reduction) {
-    const Reduction r = reduction_of("soft_margin_loss", average, reduce, reduction);
+    const LossReduction r = reduction_of("soft_margin_loss", average, reduce, reduction);
     const Tensor loss = nn::functional::softplus(neg(mul(target, input)));
     return reduced(is_floating(input.dtype()) ? to(loss, input.dtype()) : loss, r);
   })

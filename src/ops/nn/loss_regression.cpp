@@ -12,12 +12,12 @@ namespace strata {
 namespace {
 
 // With weights the mean is weighted too.
-Tensor weighted(const char* op, const Tensor& loss, const Tensor& weight, Reduction reduction) {
+Tensor weighted(const char* op, const Tensor& loss, const Tensor& weight, LossReduction reduction) {
   if (!weight) return reduced(loss, reduction);
   STRATA_CHECK(weight->same_shape(*loss), Value, "{}: inputs and weight must have the same size, got {} and {}", op,
                to_string(loss.shape()), to_string(weight.shape()));
   const Tensor scaled = mul(loss, weight);
-  if (reduction == Reduction::Mean) return div(sum(scaled), sum(weight));
+  if (reduction == LossReduction::Mean) return div(sum(scaled), sum(weight));
   return reduced(scaled, reduction);
 }
 
@@ -47,7 +47,7 @@ STRATA_OP(mse_loss,
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& target, std::optional<bool> average, std::optional<bool> reduce,
                 std::string_view reduction, const Tensor& weight) {
-    const Reduction r = reduction_of("mse_loss", average, reduce, reduction);
+    const LossReduction r = reduction_of("mse_loss", average, reduce, reduction);
     return weighted("mse_loss", square(difference(input, target)), weight, r);
   })
   .autocast(Autocast::Float32)
@@ -63,7 +63,7 @@ STRATA_OP(l1_loss,
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& target, std::optional<bool> average, std::optional<bool> reduce,
                 std::string_view reduction, const Tensor& weight) {
-    const Reduction r = reduction_of("l1_loss", average, reduce, reduction);
+    const LossReduction r = reduction_of("l1_loss", average, reduce, reduction);
     return weighted("l1_loss", abs(difference(input, target)), weight, r);
   })
   .autocast(Autocast::Float32)
@@ -78,7 +78,7 @@ STRATA_OP(smooth_l1_loss,
   .composite([](const Tensor& input, const Tensor& target, std::optional<bool> average, std::optional<bool> reduce,
                 std::string_view reduction, double beta) {
     STRATA_CHECK(beta >= 0, Runtime, "smooth_l1_loss: beta must be non-negative, got {}", beta);
-    const Reduction r = reduction_of("smooth_l1_loss", average, reduce, reduction);
+    const LossReduction r = reduction_of("smooth_l1_loss", average, reduce, reduction);
     const Tensor d = difference(input, target);
     return reduced(beta == 0 ? abs(d) : smooth_abs(d, beta, 1), r);
   })
@@ -95,7 +95,7 @@ STRATA_OP(huber_loss,
   .composite([](const Tensor& input, const Tensor& target, std::string_view reduction, double delta,
                 const Tensor& weight) {
     STRATA_CHECK(delta > 0, Runtime, "huber_loss: delta must be positive, got {}", delta);
-    const Reduction r = reduction_of("huber_loss", std::nullopt, std::nullopt, reduction);
+    const LossReduction r = reduction_of("huber_loss", std::nullopt, std::nullopt, reduction);
     const Tensor loss = smooth_abs(difference(input, target), delta, delta);
     return weighted("huber_loss", is_floating(input.dtype()) ? to(loss, input.dtype()) : loss, weight, r);
   })
@@ -111,7 +111,7 @@ STRATA_OP(poisson_nll_loss,
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& target, bool log_input, bool full, std::optional<bool> average,
                 double eps, std::optional<bool> reduce, std::string_view reduction) {
-    const Reduction r = reduction_of("poisson_nll_loss", average, reduce, reduction);
+    const LossReduction r = reduction_of("poisson_nll_loss", average, reduce, reduction);
     Tensor loss = log_input ? sub(exp(input), mul(target, input)) : sub(input, mul(target, log(add(input, eps))));
     if (full) {
       const Tensor large = gt(target, 1), safe = where(large, target, 1.0);
@@ -131,7 +131,7 @@ STRATA_OP(gaussian_nll_loss,
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& target, const Tensor& var, bool full, double eps,
                 std::string_view reduction) {
-    const Reduction r = reduction_of("gaussian_nll_loss", std::nullopt, std::nullopt, reduction);
+    const LossReduction r = reduction_of("gaussian_nll_loss", std::nullopt, std::nullopt, reduction);
     Tensor variance = var;
     if (!var->same_shape(*input) && var.dim() > 0) {
       const Shape lead = input.shape().first(input.shape().size() - (input.dim() ? 1 : 0));
@@ -165,10 +165,10 @@ STRATA_OP(kl_div,
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& target, std::optional<bool> average, std::optional<bool> reduce,
                 std::string_view reduction, bool log_target) {
-    const Reduction r = reduction_of("kl_div", average, reduce, reduction);
+    const LossReduction r = reduction_of("kl_div", average, reduce, reduction);
     const Tensor loss =
       log_target ? mul(exp(target), sub(target, input)) : sub(xlogy(target, target), mul(target, input));
-    if (r != Reduction::BatchMean) return reduced(loss, r);
+    if (r != LossReduction::BatchMean) return reduced(loss, r);
     return div(sum(loss), static_cast<double>(input.dim() ? input.size(0) : 1));
   })
   .autocast(Autocast::Float32)

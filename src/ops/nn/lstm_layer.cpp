@@ -33,7 +33,7 @@ Lstm sizes_of(const TensorImpl& gates, const TensorImpl& c0, const TensorImpl& w
   return s;
 }
 
-template <class Run> void run_forward(const Call& c, Run run) {
+template <class Run> void run_lstm_forward(const Call& c, Run run) {
   const args::lstm_layer a(c);
   const Lstm s = sizes_of(a.gates(), a.c0(), a.weight(), a.reverse());
   const bool keep = *a.keep();
@@ -49,7 +49,7 @@ template <class Run> void run_forward(const Call& c, Run run) {
     activations.finish();
   });
 }
-template <class Run> void run_backward(const Call& c, Run run) {
+template <class Run> void run_lstm_backward(const Call& c, Run run) {
   const args::lstm_layer_backward a(c);
   const Lstm s = sizes_of(a.activations(), a.c0(), a.weight(), a.reverse());
   cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
@@ -175,7 +175,7 @@ void backward_on_device(const Call& c) {  // grad, grad_c, activations, cells, c
 }
 
 // The layer composed of other ops, whose gradients can be differentiated again.
-Grads differentiable_grads(const GradContext& c, const Tensor& g) {
+Grads lstm_graph_grads(const GradContext& c, const Tensor& g) {
   const grads::lstm_layer a(c);
   const Tensor gates = a.gates(), weight = a.weight();
   const bool reverse = a.reverse();
@@ -245,7 +245,7 @@ STRATA_OP(lstm_layer,
   })
   .kernel("simd",
           [](const args::lstm_layer& c) {
-            run_forward(c, [&]<class T>(const Lstm& s, cpu::LstmForward<T> p) {
+            run_lstm_forward(c, [&]<class T>(const Lstm& s, cpu::LstmForward<T> p) {
               const cpu::FormKey key = {static_cast<int64_t>(cpu::Form::LstmGates), s.hidden,
                                         static_cast<int64_t>(c.out().dtype())};
               Ref<Storage> packed;
@@ -259,8 +259,8 @@ STRATA_OP(lstm_layer,
           })
   .kernel("reference",
           [](const Call& c) {
-            run_forward(
-              c, []<class T>(const Lstm& s, const cpu::LstmForward<T>& p) { cpu::lstm_forward_reference(s, p); });
+            run_lstm_forward(c,
+                     []<class T>(const Lstm& s, const cpu::LstmForward<T>& p) { cpu::lstm_forward_reference(s, p); });
           })
   .planned(Backend::Cuda, "persistent", plan_persistent, run_persistent)
   .cuda("steps", forward_on_device)
@@ -268,7 +268,7 @@ STRATA_OP(lstm_layer,
   .saves_result({0, 2, 3})
   .no_grad_outputs({2, 3})
   .grad(grad_lstm)
-  .grad_for_graph(differentiable_grads)
+  .grad_for_graph(lstm_graph_grads)
   .samples({"f(3,2,20), f(2,5), f(2,5), f(20,5), False, True", "f(2,3,8), f(3,2), f(3,2), f(8,2), True, True",
             "f(2,13,144), f(13,36), f(13,36), f(144,36), False, True", "f(2,0,8), f(0,2), f(0,2), f(8,2), False, True"})
   .error("f(3,2,20), f(2,5), f(2,4), f(20,5), False, True", ErrorKind::Runtime, "expected a state of shape [2, 5]")
@@ -296,11 +296,11 @@ STRATA_OP(
   })
   .kernel("simd",
           [](const Call& c) {
-            run_backward(c, []<class T>(const Lstm& s, const cpu::LstmBackward<T>& p) { cpu::lstm_backward(s, p); });
+            run_lstm_backward(c, []<class T>(const Lstm& s, const cpu::LstmBackward<T>& p) { cpu::lstm_backward(s, p); });
           })
   .kernel("reference",
           [](const Call& c) {
-            run_backward(
+            run_lstm_backward(
               c, []<class T>(const Lstm& s, const cpu::LstmBackward<T>& p) { cpu::lstm_backward_reference(s, p); });
           })
   .planned(Backend::Cuda, "persistent", plan_persistent_backward, run_persistent_backward)

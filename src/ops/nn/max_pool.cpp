@@ -86,7 +86,7 @@ Tensor form_of(const TensorImpl& t, bool last) {
 // The kernels of float32 and narrower types process channels-last tensors as they are.
 bool keeps_last(const TensorImpl& x) { return compute_type(x.dtype) == DType::F32 && cpu::channels_last(x); }
 
-template <class Run> void run_forward(const Call& c, Run run) {
+template <class Run> void run_max_pool_forward(const Call& c, Run run) {
   const args::max_pool_codes a(c);
   const TensorImpl& x = a.input();
   const DType compute = compute_type(x.dtype);
@@ -158,12 +158,12 @@ STRATA_OP(max_pool_codes,
   })
   .kernel("simd",
           [](const Call& c) {
-            run_forward(
+            run_max_pool_forward(
               c, []<class T>(const MaxPool& p, const T* x, T* y, uint8_t* codes) { cpu::max_pool(p, x, y, codes); });
           })
   .kernel("reference",
           [](const Call& c) {
-            run_forward(c, []<class T>(const MaxPool& p, const T* x, T* y, uint8_t* codes) {
+            run_max_pool_forward(c, []<class T>(const MaxPool& p, const T* x, T* y, uint8_t* codes) {
               cpu::max_pool_reference(p, x, y, codes);
             });
           })

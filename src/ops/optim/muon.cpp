@@ -79,8 +79,6 @@ void muon(const Call& c) {
   }
 }
 
-void nothing(const Call&) {}
-
 }  // namespace
 
 STRATA_OP(_fused_muon,
@@ -88,7 +86,7 @@ STRATA_OP(_fused_muon,
           "weight_decay=0.1, float momentum=0.95, bool nesterov=True, float ns_a=3.4445, float ns_b=-4.775, float "
           "ns_c=2.0315, float eps=1e-7, int ns_steps=5, int adjust_lr_fn=0) -> ()")
   .doc("One step of Muon over 2-D parameters.")
-  .infer(nothing)
+  .infer([](const Call&) {})
   .kernel("reference", muon)
   .cuda("ops", muon)
   .no_out()
