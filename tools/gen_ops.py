@@ -140,7 +140,7 @@ class Op:
         else:
             n = len(split(self.result[1:-1]))
             body, kind = f"call_array<{n}>({record}, {args})", f"std::array<Tensor, {n}>"
-        lines = [f"STRATA_API extern OpRecord {record};"]
+        lines = [f"STRATA_API extern LastingRecord {record};"]
         for name in [self.namespace + self.name, *self.aliases]:
             *spaces, short = name.split(".")
             opening, closing = (f"namespace {'::'.join(spaces)} {{ ", " }") if spaces else ("", "")

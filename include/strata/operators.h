@@ -9,7 +9,7 @@ namespace strata {
   template <class T>                                                             \
   requires std::is_arithmetic_v<T>                                               \
   inline Tensor operator symbol(T a, const Tensor& b) {                          \
-    Args args = op_##op.defaults;                                                \
+    Args args = op_##op.record.defaults;                                         \
     args[0] = Value(Scalar(a));                                                  \
     args[1] = Value(b);                                                          \
     return call(op_##op, args);                                                  \

@@ -314,6 +314,16 @@ template <size_t n> std::array<Tensor, n> call_array(const OpRecord& op, const A
   return outs;
 }
 
+// The record of a definition. It is never destroyed: daemon threads compute until the process has ended.
+union STRATA_API LastingRecord {
+  OpRecord record;
+  LastingRecord() : record() {}
+  ~LastingRecord() {}
+  operator const OpRecord&() const { return record; }
+  operator OpRecord&() { return record; }
+  OpRecord* operator&() { return &record; }
+};
+
 // The kernels that were considered for a call, and why they were skipped.
 struct Explanation {
   struct Line {
@@ -447,8 +457,8 @@ template <class F> OpRecord& OpRecord::view(F) {
 
 // Defines the record op_<id> from its schema: STRATA_OP(add, "add(Tensor input, Tensor other, *, Scalar alpha=1) -> Tensor").
 // The id is the name with '.' and the overload joined by '_': max_dim for "max.dim", linalg_det for "linalg.det".
-#define STRATA_OP(id, schema)  \
-  STRATA_API OpRecord op_##id; \
-  [[maybe_unused]] static OpRecord& defined_##id = op_##id.define(schema)
+#define STRATA_OP(id, schema)       \
+  STRATA_API LastingRecord op_##id; \
+  [[maybe_unused]] static OpRecord& defined_##id = op_##id.record.define(schema)
 
 }  // namespace strata

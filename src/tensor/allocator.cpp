@@ -160,6 +160,7 @@ void meet_thread(Shared& s) {
 }
 void give_guarded(Shared& s, Storage* b) {  // requires the lock
   s.reserved -= b->capacity;
+  guard(b, b->capacity);  // what is mapped at this address later is not poisoned
   unmap_guarded(b->data, b->capacity);
   delete b;
 }

@@ -109,7 +109,8 @@ def restore():
     strata.set_grad_enabled(True)
     strata.autograd.set_detect_anomaly(False)
     strata.set_num_threads(2)
-    strata.set_memory_limit(0)
+    # Under a sanitizer the process itself has no limit: see children.limit_memory.
+    strata.set_memory_limit(children.MEMORY if children.SANITIZED else 0)
     strata.set_printoptions(profile="default")
 
 

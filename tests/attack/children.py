@@ -15,6 +15,7 @@ import traceback
 CPU_SECONDS = 5.0  # a job may compute this long; counted in processor time, so that a busy machine changes nothing
 DEAF_SECONDS = 2.0  # then it is interrupted as by Ctrl-C, and must end within this time
 WALL_SECONDS = 60.0  # or wait this long
+SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
 MEMORY = 3 << 30  # bytes of address space a child may add
 
 
@@ -40,7 +41,7 @@ def cpu_seconds(pid):
 def limit_memory():
     with open("/proc/self/statm") as f:
         pages = int(f.read().split()[0])
-    if "libasan" not in os.environ.get("LD_PRELOAD", ""):  # a sanitizer maps terabytes
+    if not SANITIZED:  # a sanitizer maps terabytes
         resource.setrlimit(resource.RLIMIT_AS, (pages * 4096 + MEMORY,) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 

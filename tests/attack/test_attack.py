@@ -52,7 +52,9 @@ def job(number):
         yield "wrong"
 print(json.dumps(children.run(job, 8, {str(tmp_path)!r}, jobs=2, batch=4)))
 """
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    # In a build with sanitizers, their handler must not replace the signal by an exit status.
+    environment = {**os.environ, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":handle_segv=0"}
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
     found = dict(json.loads(ended.stdout))
     assert set(found) == {3, 5} and found[5] == "wrong"
     assert {"death": "SIGSEGV", "hang": "hung", "exit": "status 3"}[kind] in found[3]
@@ -73,7 +75,9 @@ def job(number):
     yield "reached"
 print(children.run(job, 3, {str(tmp_path)!r}, jobs=1, batch=3))
 """
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    # In a build with sanitizers, their handler must not replace the signal by an exit status.
+    environment = {**os.environ, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":handle_segv=0"}
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
     assert ended.stdout.strip() == "[(0, 'reached'), (2, 'reached')]", ended.stderr
 
 
@@ -95,5 +99,7 @@ strata.sin = Wrong.apply
 found = sum(differential.run_program("planted", n, ["differences"])[1] is not None for n in range(150))
 print(found)
 """
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    # In a build with sanitizers, their handler must not replace the signal by an exit status.
+    environment = {**os.environ, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":handle_segv=0"}
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
     assert int(ended.stdout) > 0, ended.stderr

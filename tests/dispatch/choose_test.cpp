@@ -11,7 +11,7 @@ namespace strata {
 namespace {
 
 TEST(Schema, FormsSayWhatTheyWrite) {
-  EXPECT_EQ(schema_of(op_add, Form::Plain), op_add.schema);
+  EXPECT_EQ(schema_of(op_add, Form::Plain), op_add.record.schema);
   EXPECT_EQ(schema_of(op_add, Form::InPlace), "add_(Tensor(a!) input, Tensor other, *, Scalar alpha=1) -> Tensor(a!)");
   EXPECT_EQ(schema_of(op_add, Form::Out),
             "add(Tensor input, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)");
@@ -21,12 +21,12 @@ TEST(Schema, FormsSayWhatTheyWrite) {
 }
 
 TEST(Schema, SaysWhatIsWrittenAndShared) {
-  EXPECT_EQ(op_view.shared, "a");
-  EXPECT_EQ(op_view.params[0].memory, 'a');
-  EXPECT_EQ(op_view.written, 0);
-  EXPECT_EQ(op_native_batch_norm.written, 1u << 3 | 1u << 4);
-  EXPECT_EQ(op_native_batch_norm.params[op_native_batch_norm.writes_if].name, "training");
-  EXPECT_EQ(op_add.shared, " ");
+  EXPECT_EQ(op_view.record.shared, "a");
+  EXPECT_EQ(op_view.record.params[0].memory, 'a');
+  EXPECT_EQ(op_view.record.written, 0);
+  EXPECT_EQ(op_native_batch_norm.record.written, 1u << 3 | 1u << 4);
+  EXPECT_EQ(op_native_batch_norm.record.params[op_native_batch_norm.record.writes_if].name, "training");
+  EXPECT_EQ(op_add.record.shared, " ");
 }
 
 TEST(Schema, MistakesAreErrorsAtStart) {

@@ -313,12 +313,12 @@ namespace {
                                                                                      "hopper");
   add_planned<forward_call, cuda::plan_attention, cuda::run_attention>(op_attention_core, Backend::Cuda,
                                                                        "tensor_cores");
-  op_attention_core.cuda("ops", forward_on_device);
+  op_attention_core.record.cuda("ops", forward_on_device);
   add_planned<backward_call, cuda::plan_attention_hopper, cuda::run_attention_hopper_backward>(op_attention_backward,
                                                                                                Backend::Cuda, "hopper");
   add_planned<backward_call, cuda::plan_attention, cuda::run_attention_backward>(op_attention_backward, Backend::Cuda,
                                                                                  "tensor_cores");
-  op_attention_backward.cuda("ops", backward_on_device);
+  op_attention_backward.record.cuda("ops", backward_on_device);
   return true;
 }();
 }  // namespace

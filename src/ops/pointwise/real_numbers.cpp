@@ -78,7 +78,7 @@ STRATA_OP(mvlgamma, "mvlgamma(Tensor input, int p) -> Tensor")
     const Tensor x = is_floating(input.dtype()) ? input : to(input, default_dtype());
     const Tensor steps = mul(arange(static_cast<double>(p)), 0.5);
     const Tensor terms = lgamma(sub(unsqueeze(x, -1), to(steps, x.dtype())));
-    return add(sum(terms, int64_t{-1}), static_cast<double>(p * (p - 1)) / 4 * std::log(M_PI));
+    return add(sum(terms, int64_t{-1}), static_cast<double>(p) * static_cast<double>(p - 1) / 4 * std::log(M_PI));
   })
   .samples({"o(3,4), 2", "o(3), 1"})
   .error("o(3), 0", ErrorKind::Runtime, "greater than or equal to 1")

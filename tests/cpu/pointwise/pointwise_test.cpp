@@ -199,7 +199,7 @@ TEST(Pointwise, ChoosesTheDenseKernelAndSaysWhyNot) {
     return e.lines;
   };
   const auto dense = lines(op_exp, Args(x));
-  ASSERT_EQ(dense.size(), op_exp.kernels(Backend::Cpu).size());
+  ASSERT_EQ(dense.size(), op_exp.record.kernels(Backend::Cpu).size());
   EXPECT_STREQ(dense[0].kernel->name, "flat_simd");
   EXPECT_EQ(dense[0].reason, "");
   EXPECT_EQ(dense[1].reason, "ready, but flat_simd comes first");
