@@ -53,7 +53,12 @@ MEMBERS = {
     "backward",
     "to_string",
     "get",
+    "stride",
+    "element_size",
+    "data_ptr",
 }
+# The parameters that TensorOptions holds.
+OPTIONS = {"dtype": "options.dtype()", "device": "options.device()", "requires_grad": "options.requires_grad()"}
 NAMESPACES = ("nn.functional.", "nn.init.", "linalg.", "special.")
 
 
@@ -123,6 +128,33 @@ class Op:
             default = f'dtype_from_name("{default}")'
         return f"{text} = {default}"
 
+    def comment(self):
+        """The first paragraph of the doc, which an editor shows."""
+        found = re.search(r'\.doc\(\s*((?:"(?:[^"\\]|\\.)*"\s*)+)', self.tail)
+        if not found or ".helper()" in self.tail:
+            return []
+        text = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', found[1])).split("\\n\\n")[0]
+        return ["/// " + line for line in text.replace('\\"', '"').split("\\n")]
+
+    def cpp_default(self, i, param):
+        return self.cpp_param(i, *param).split(" = ")[1]
+
+    def option_value(self, i, param):
+        """What TensorOptions give for a parameter; None if they do not hold it."""
+        value = OPTIONS.get(param[1])
+        return f"{value}.value_or({self.cpp_default(i, param)})" if param[0] == "dtype" else value
+
+    def options_signatures(self):
+        """The parameters, {name: text}, of the overloads that take TensorOptions: with all parameters, and without those
+        that have defaults. Empty if the op creates no tensor of a given dtype and device."""
+        if not OPTIONS.keys() <= {p[1] for p in self.params} or self.params[0][0] == "Tensor?":
+            return []
+        # A memory format is left out: nullopt in its place would also be a dtype.
+        rest = [(i, p) for i, p in enumerate(self.params) if p[1] not in OPTIONS and p[1] != "memory_format"]
+        text = {p[1]: self.cpp_param(i, *p).split(" = ")[0] for i, p in rest}
+        needed = {p[1]: text[p[1]] for _, p in rest if p[2] is None}
+        return [needed] if len(needed) == len(text) else [needed, text]
+
     def functions(self):
         takes = [self.cpp_param(i, *p) for i, p in enumerate(self.params)]
         # In C++ defaults must be a suffix: a parameter before one without a default loses its own.
@@ -144,7 +176,17 @@ class Op:
         for name in [self.namespace + self.name, *self.aliases]:
             *spaces, short = name.split(".")
             opening, closing = (f"namespace {'::'.join(spaces)} {{ ", " }") if spaces else ("", "")
+            lines += self.comment()
             lines.append(f"{opening}inline {kind} {short}({signature}) {{ return {body}; }}{closing}")
+            for named in self.options_signatures():
+                values = [
+                    self.option_value(i, p) or (p[1] if p[1] in named else self.cpp_default(i, p))
+                    for i, p in enumerate(self.params)
+                ]
+                lines.append(
+                    f"{opening}inline {kind} {short}({', '.join([*named.values(), 'const TensorOptions& options'])}) "
+                    f"{{ return {short}({', '.join(values)}); }}{closing}"
+                )
             if self.inplace:
                 lines.append(
                     f"{opening}inline Tensor {short}_({signature}) {{ return call_inplace({record}, {args}); }}{closing}"

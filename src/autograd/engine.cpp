@@ -396,7 +396,7 @@ void seed_all(Backward& pass, std::span<const Tensor> roots, std::span<const Ten
 }  // namespace
 
 void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_graph) const {
-  defined();
+  checked();
   autograd::backward(*this, gradient, retain_graph, create_graph);
 }
 

@@ -195,11 +195,10 @@ Module& Module::to_empty(Device device) {
   convert([&](const Tensor& t) { return empty_like(t, std::nullopt, device); });
   return *this;
 }
-Module& Module::to(std::string_view memory_format) {
+Module& Module::to(const char* text) {
+  const std::string_view memory_format = text;
   const int dims = memory_format == "channels_last" ? 4 : memory_format == "channels_last_3d" ? 5 : 0;
-  STRATA_CHECK(dims || memory_format == "contiguous_format", Value,
-               "to: expected a memory format (contiguous_format, channels_last, channels_last_3d), got '{}'",
-               memory_format);
+  if (!dims && memory_format != "contiguous_format") return to(Device(memory_format));
   convert([&](const Tensor& t) { return !dims || t.dim() == dims ? contiguous(t, memory_format) : t; });
   return *this;
 }

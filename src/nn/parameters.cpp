@@ -4,9 +4,7 @@
 #include <algorithm>
 
 namespace strata::nn {
-namespace {
-
-struct Listed : ModuleState {
+struct ListedParameters : ModuleState {
   std::string extra_repr() const override {
     std::string text;
     for (const Slot& slot : parameters) {
@@ -23,13 +21,16 @@ struct Listed : ModuleState {
     return found == parameters.end() ? nullptr : &*found;
   }
 };
+
+namespace {
+
 void check_defined(const Tensor& value, const char* kind, const std::string& name) {
   STRATA_CHECK(value, Type, "{}: the value of '{}' is an undefined tensor", kind, name);
 }
 
 }  // namespace
 
-struct ParameterList::State final : Listed {
+struct ParameterList::State final : ListedParameters {
   State() { kind = "ParameterList"; }
 };
 ParameterList::ParameterList(const std::vector<Tensor>& values) : Module(std::make_shared<State>()) {
@@ -48,7 +49,7 @@ Tensor& ParameterList::operator[](int64_t index) const {
   return *state().parameters[static_cast<size_t>(at)].tensor;
 }
 
-struct ParameterDict::State final : Listed {
+struct ParameterDict::State final : ListedParameters {
   State() { kind = "ParameterDict"; }
 };
 ParameterDict::ParameterDict(const NamedTensors& values) : Module(std::make_shared<State>()) {

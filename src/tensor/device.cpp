@@ -37,6 +37,8 @@ Device device_from_name(std::string_view s) {
                    s));
 }
 
+Device::Device(std::string_view name) : Device(device_from_name(name)) {}
+
 Device require_available(Device d) {
   if (d.type == DeviceType::Cpu) {
     STRATA_CHECK(d.index <= 0, Runtime, "device '{}' is not available: there is one CPU; use device='cpu'",

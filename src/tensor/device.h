@@ -10,9 +10,16 @@ namespace strata {
 
 enum class DeviceType : uint8_t { Cpu, Cuda, Vgpu, Mps, Meta };
 
-struct Device {
+struct STRATA_API Device {
   DeviceType type = DeviceType::Cpu;
   int8_t index = -1;  // -1: not given
+
+  constexpr Device() = default;
+  constexpr Device(DeviceType device_type, int8_t number = -1) : type(device_type), index(number) {}
+  Device(std::string_view name);  // "cpu", "cuda", "cuda:0"; throws Runtime on anything else
+  Device(const char* name) : Device(std::string_view(name)) {}
+  Device(const std::string& name) : Device(std::string_view(name)) {}
+
   bool operator==(const Device&) const = default;
 };
 

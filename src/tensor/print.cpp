@@ -113,6 +113,10 @@ class Printer {
 };
 }  // namespace
 
+std::ostream& operator<<(std::ostream& out, const Tensor& t) {
+  return t ? out << t.to_string() : out << "[ Tensor (undefined) ]";
+}
+
 std::string Tensor::to_string() const {
   if (!get()) return "Tensor()";
   const TensorImpl& t = *get();

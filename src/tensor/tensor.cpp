@@ -99,6 +99,10 @@ int normalize_dim(int64_t dim, int ndim, const char* op) {
 void refuse_undefined() {
   fail(ErrorKind::Type, "this tensor is undefined (a Tensor() that nothing was assigned to); `if (t)` tells");
 }
+void refuse_element_type(const TensorImpl& t, DType asked) {
+  fail(ErrorKind::Type, fmt::format("this tensor has elements of {}, and was read as {}; convert it with to({}) first",
+                                    name_of(t.dtype), name_of(asked), name_of(asked)));
+}
 
 namespace {
 // Guards the gradient pointer while it is copied or exchanged: a few instructions, so a spin lock is enough.
@@ -126,8 +130,14 @@ void TensorImpl::swap_grad(Ref<TensorImpl>& other) {
   const GradLock lock(*this);
   std::swap(grad, other);
 }
-Tensor Tensor::grad() const { return defined().shared_grad(); }
-void Tensor::set_grad(Tensor g) { defined().swap_grad(g); }
+int64_t Tensor::stride(int64_t d) const {
+  const TensorImpl& t = checked();
+  STRATA_CHECK(t.ndim > 0, Index, "stride: a zero-dimensional tensor has no dimension {}", d);
+  return t.strides[normalize_dim(d, t.ndim, "stride")];
+}
+
+Tensor Tensor::grad() const { return checked().shared_grad(); }
+void Tensor::set_grad(Tensor g) { checked().swap_grad(g); }
 
 void TensorImpl::keep_version(uint32_t version) {
   write_counter = Ref<WriteCounter>::adopt(new WriteCounter);
@@ -141,7 +151,7 @@ void TensorImpl::replace_storage(Ref<Storage> fresh) {
 }
 
 Tensor& Tensor::set_requires_grad(bool on) {
-  STRATA_CHECK(on || !defined().history, Runtime,
+  STRATA_CHECK(on || !checked().history, Runtime,
                "only a leaf tensor can stop requiring a gradient; use detach() for a tensor that was computed");
   STRATA_CHECK(!on || is_floating(dtype()), Runtime,
                "only tensors of floating-point dtype can require gradients, this one is {}", name_of(dtype()));

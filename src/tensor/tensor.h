@@ -1,5 +1,7 @@
 // Tensor: one intrusive pointer; shape and strides are stored inside the object.
 #pragma once
+#include <concepts>
+#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <span>
@@ -9,6 +11,7 @@
 #include "tensor/device.h"
 #include "tensor/device_hooks.h"
 #include "tensor/dtype.h"
+#include "tensor/options.h"
 #include "tensor/values.h"
 
 namespace strata {
@@ -17,6 +20,7 @@ constexpr int kMaxDims = 10;
 
 struct TensorImpl;
 struct Operand;
+struct Index;
 struct TensorList;
 class Generator;
 
@@ -33,6 +37,7 @@ struct STRATA_API TensorExtra {
 
 // Methods of an undefined tensor throw Type. `->`, `*` and get() are unchecked.
 [[noreturn, gnu::cold]] STRATA_API void refuse_undefined();
+[[noreturn, gnu::cold]] STRATA_API void refuse_element_type(const TensorImpl& t, DType asked);
 
 // Counts in-place writes to tensors with a counter of their own: x.data, and a tensor whose data was exchanged.
 struct STRATA_API WriteCounter {
@@ -48,29 +53,41 @@ class STRATA_API Tensor : public Ref<TensorImpl> {
  public:
   Tensor() = default;  // undefined: `if (t)` is false
   Tensor(Ref<TensorImpl> r) : Ref(std::move(r)) {}
+  bool defined() const { return get() != nullptr; }
 
   inline Shape shape() const;
+  inline Shape sizes() const;              // the same
   inline int64_t size(int64_t dim) const;  // negative dims count from the end
   inline Shape strides() const;
+  int64_t stride(int64_t dim) const;
   inline int dim() const;
   inline int64_t numel() const;
   inline DType dtype() const;
   inline Device device() const;
+  inline TensorOptions options() const;  // its dtype and device, for another tensor like it
+  inline size_t element_size() const;    // in bytes
+  inline size_t nbytes() const;
+  inline bool is_cpu() const;
+  inline bool is_cuda() const;
   inline bool is_contiguous() const;
   inline bool is_meta() const;  // shape and dtype only, no values
   inline bool requires_grad() const;
   inline std::byte* bytes() const;
-  template <class T> T* data() const;  // T must be the element type; throws if the host cannot read the memory
-  template <class T> T item() const;   // the only element, converted
+  // T must be the element type (any tensor can be read as bytes); throws if it is not, or the host cannot read the memory.
+  template <class T> T* data() const;
+  template <class T> T* data_ptr() const { return data<T>(); }
+  void* data_ptr() const { return bytes(); }  // the address, also of memory on a device
+  template <class T> T item() const;          // the only element, converted
   Scalar item() const;
   Tensor grad() const;  // thread-safe while another thread runs backward, as is set_grad
   Tensor& set_requires_grad(bool on = true);
+  Tensor& requires_grad_(bool on = true) { return set_requires_grad(on); }
   void set_grad(Tensor g);
   // Accumulates gradients into the leaves' .grad; a tensor of several elements needs a `gradient`.
   void backward(const Tensor& gradient = {}, bool retain_graph = false, bool create_graph = false) const;
   std::string to_string() const;  // printed as PyTorch prints it
 
-  TensorImpl& defined() const {  // the object, which must be defined
+  TensorImpl& checked() const {  // the object, which must be defined
     if (!get()) [[unlikely]]
       refuse_undefined();
     return *get();
@@ -78,6 +95,20 @@ class STRATA_API Tensor : public Ref<TensorImpl> {
 
 #ifdef STRATA_TENSOR_METHODS  // set by <strata/strata.h>: every op as a method. The library itself does without, so that a
 #include "strata/tensor_methods.inc"  // new op does not rebuild it.
+  // Defined in <strata/methods.h>. index and index_put_ take what Python takes between brackets.
+  Tensor operator[](int64_t index) const;
+  Tensor operator[](const Tensor& index) const;
+  Tensor index(std::initializer_list<Index> indices) const;
+  Tensor index_put_(std::initializer_list<Index> indices, const Operand& value) const;
+  Tensor slice(int64_t dim = 0, std::optional<int64_t> start = {}, std::optional<int64_t> end = {},
+               int64_t step = 1) const;
+  template <std::same_as<TensorOptions> Options> Tensor to(const Options& options) const;
+  Tensor cpu() const;
+  Tensor cuda() const;
+  bool equal(const Tensor& other) const;
+  bool allclose(const Tensor& other, double rtol = 1e-05, double atol = 1e-08, bool equal_nan = false) const;
+  bool is_leaf() const;
+  void retain_grad() const;
 #endif
 };
 
@@ -142,30 +173,41 @@ struct STRATA_API TensorImpl {
   int64_t storage_offset() const { return storage ? (data - storage->data) / static_cast<int64_t>(size_of(dtype)) : 0; }
 };
 
-inline Shape Tensor::shape() const { return defined().sizes(); }
-inline Shape Tensor::strides() const { return {defined().strides, get()->ndim}; }
-inline int Tensor::dim() const { return defined().ndim; }
-inline int64_t Tensor::numel() const { return defined().numel; }
-inline DType Tensor::dtype() const { return defined().dtype; }
-inline Device Tensor::device() const { return defined().device; }
-inline bool Tensor::is_meta() const { return defined().device.type == DeviceType::Meta; }
-inline bool Tensor::is_contiguous() const { return defined().contiguous; }
+inline Shape Tensor::shape() const { return checked().sizes(); }
+inline Shape Tensor::sizes() const { return shape(); }
+inline Shape Tensor::strides() const { return {checked().strides, get()->ndim}; }
+inline int Tensor::dim() const { return checked().ndim; }
+inline int64_t Tensor::numel() const { return checked().numel; }
+inline DType Tensor::dtype() const { return checked().dtype; }
+inline Device Tensor::device() const { return checked().device; }
+inline TensorOptions Tensor::options() const { return TensorOptions(dtype()).device(device()); }
+inline size_t Tensor::element_size() const { return size_of(dtype()); }
+inline size_t Tensor::nbytes() const { return static_cast<size_t>(numel()) * element_size(); }
+inline bool Tensor::is_cpu() const { return device().type == DeviceType::Cpu; }
+inline bool Tensor::is_cuda() const { return device().type == DeviceType::Cuda; }
+inline bool Tensor::is_meta() const { return checked().device.type == DeviceType::Meta; }
+inline bool Tensor::is_contiguous() const { return checked().contiguous; }
 inline bool Tensor::requires_grad() const {  // a view also reflects writes to its base
-  const TensorImpl& t = defined();
+  const TensorImpl& t = checked();
   return t.requires_grad || (t.base && t.base->rebases != t.rebases && t.base->requires_grad);
 }
-inline std::byte* Tensor::bytes() const { return defined().data; }
+inline std::byte* Tensor::bytes() const { return checked().data; }
 template <class T> T* Tensor::data() const {
-  const TensorImpl& t = defined();
+  using Element = std::remove_cv_t<T>;
+  const TensorImpl& t = checked();
   if (t.device.type != DeviceType::Cpu) [[unlikely]]
     refuse_host_access(t);
+  if constexpr (sizeof(Element) != 1 || std::is_same_v<Element, bool> || std::is_same_v<Element, int8_t>) {
+    if (t.dtype != dtype_of<Element>) [[unlikely]]
+      refuse_element_type(t, dtype_of<Element>);
+  }
   return reinterpret_cast<T*>(t.data);
 }
 
 // The dimension `dim` counted from the front; throws Index if out of range. A zero-dimensional tensor accepts 0 and -1.
 STRATA_API int normalize_dim(int64_t dim, int ndim, const char* op);
 inline int64_t Tensor::size(int64_t d) const {
-  const TensorImpl& t = defined();
+  const TensorImpl& t = checked();
   const int at = normalize_dim(d, t.ndim, "size");
   return t.ndim ? t.shape[at] : 1;
 }
@@ -180,6 +222,7 @@ struct PrintOptions {
   std::optional<bool> scientific;  // unset: chosen by the values
 };
 STRATA_API extern PrintOptions print_options;
+STRATA_API std::ostream& operator<<(std::ostream& out, const Tensor& t);
 // Text after the values, e.g. "grad_fn=<MulBackward0>"; set by the tape.
 STRATA_API extern std::string (*describe_history)(const TensorImpl&);
 

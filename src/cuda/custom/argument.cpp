@@ -28,7 +28,7 @@ std::string integer_bytes(int64_t value, uint32_t size, const std::string& what)
 }
 }  // namespace
 
-Argument::Argument(Tensor t) : kind_(Kind::Tensor), tensor_(std::move(t)) { tensor_.defined(); }
+Argument::Argument(Tensor t) : kind_(Kind::Tensor), tensor_(std::move(t)) { tensor_.checked(); }
 
 Argument Argument::number(Scalar value) { return {Kind::Number, &value, sizeof value}; }
 

@@ -30,7 +30,7 @@ void Operands::find_device(std::span<const Tensor> outs) {
     const TensorImpl& t = args.tensor(i);
     if (t.device.type != DeviceType::Cpu || t.ndim != 0) join(t);
   }
-  for (const Tensor& out : outs) join(out.defined());
+  for (const Tensor& out : outs) join(out.checked());
   STRATA_CHECK(device.type != DeviceType::Cpu, Type, "{}: none of the operands is a tensor on a cuda or vgpu device",
                name);
 }

@@ -9,7 +9,7 @@ namespace {
 
 // Builds the header from the parser's events, so that everything is checked: no tree of unknown depth and size is
 // built.
-class Reader {
+class HeaderReader {
  public:
   using number_integer_t = nlohmann::json::number_integer_t;
   using number_unsigned_t = nlohmann::json::number_unsigned_t;
@@ -17,7 +17,7 @@ class Reader {
   using string_t = nlohmann::json::string_t;
   using binary_t = nlohmann::json::binary_t;
 
-  explicit Reader(const std::string& file) : file_(file) {}
+  explicit HeaderReader(const std::string& file) : file_(file) {}
   Header header;
 
   bool start_object(size_t) {
@@ -156,7 +156,7 @@ Header read_header(Bytes file, const std::string& name) {
                "'{}': the header length is {}, but only {} bytes follow; the file is truncated", name, length,
                file.size() - 8);
   const auto* text = reinterpret_cast<const char*>(file.data()) + 8;
-  Reader reader(name);
+  HeaderReader reader(name);
   nlohmann::json::sax_parse(text, text + length, &reader);
   reader.header.size = 8 + length;
   return std::move(reader.header);

@@ -90,7 +90,7 @@ class Writer {
 };
 
 // Builds the tree from the JSON parser's events, with its limits.
-class Reader {
+class TreeReader {
  public:
   using number_integer_t = nlohmann::json::number_integer_t;
   using number_unsigned_t = nlohmann::json::number_unsigned_t;
@@ -98,7 +98,7 @@ class Reader {
   using string_t = nlohmann::json::string_t;
   using binary_t = nlohmann::json::binary_t;
 
-  Reader(const TensorDict& tensors, const std::string& file) : file_(file) {
+  TreeReader(const TensorDict& tensors, const std::string& file) : file_(file) {
     for (const auto& [name, t] : tensors) tensors_.emplace(name, t);
     frames_.emplace_back();
   }
@@ -218,7 +218,7 @@ Tree to_tree(SafeTensors contents, const std::string& file) {
     }
     return Tree::Value(std::move(dict));
   }
-  Reader reader(contents.tensors, file);
+  TreeReader reader(contents.tensors, file);
   nlohmann::json::sax_parse(structure->second, &reader);
   return reader.take();
 }

@@ -247,7 +247,8 @@ STRATA_OP(attention_core,
   .kernel(
     "blocks",
     [](const Call& c) {
-      run_attention_forward(c, []<class T>(const Attention& a, const cpu::AttentionForward<T>& p) { attention_forward(a, p); });
+      run_attention_forward(
+        c, []<class T>(const Attention& a, const cpu::AttentionForward<T>& p) { attention_forward(a, p); });
     },
     [](const Call& c) { return without_mask(args::attention_core(c).share_mask()); })
   .kernel("reference",
@@ -298,8 +299,8 @@ STRATA_OP(attention_backward,
   .kernel(
     "blocks",
     [](const Call& c) {
-      run_attention_backward(c,
-                   []<class T>(const Attention& a, const cpu::AttentionBackward<T>& p) { attention_backward(a, p); });
+      run_attention_backward(
+        c, []<class T>(const Attention& a, const cpu::AttentionBackward<T>& p) { attention_backward(a, p); });
     },
     [](const Call& c) { return without_mask(args::attention_backward(c).share_mask()); })
   .kernel("reference", [](const Call& c) {

@@ -151,7 +151,7 @@ void on_device(const Call& call, Workspace& workspace) {
   cuda::cross_entropy({*x, *target, w.get(), c.ignore_index(), c.reduction() == "mean"}, *c.out(2), *c.out(),
                       *c.out(1));
 }
-void backward_on_device(const Call& call, Workspace& workspace) {
+void cross_entropy_backward_on_device(const Call& call, Workspace& workspace) {
   const args::cross_entropy_backward c(call);
   const DType compute = compute_type(c.input().dtype);
   const Tensor x = dense(c.share_input(), workspace), target = dense(c.share_target(), workspace),
@@ -209,7 +209,7 @@ STRATA_OP(cross_entropy_backward,
   .infer(infer_backward)
   .kernel("rows", run_rows_backward)
   .kernel("reference", plain_backward)
-  .cuda("rows", backward_on_device)
+  .cuda("rows", cross_entropy_backward_on_device)
   .samples({"f(), f(3,4), i4(3), None, 'mean', -100, p(), p(3,3)"});
 
 }  // namespace strata

@@ -89,7 +89,7 @@ void sample_on_device(const Call& c, Workspace& workspace) {
   cuda::grid_sample(device_sizes(shape_of(a)), *x, *grid, *out);
   out.finish();
 }
-void backward_on_device(const Call& c, Workspace& workspace) {
+void grid_backward_on_device(const Call& c, Workspace& workspace) {
   const args::grid_sample_backward a(c);
   const DType type = compute_type(c.outs[0].dtype());
   const Tensor grad = dense(a.share_grad(), type, workspace), x = dense(a.share_input(), type, workspace),
@@ -143,9 +143,10 @@ STRATA_OP(grid_sample_backward,
       c.out(o)->set_shape(like[o]->sizes());
     }
   })
-  .kernel("places", [](const Call& c) { cpu::dispatch_float(c.out().dtype(), [&]<class T>() { run_grid_backward<T>(c); }); })
+  .kernel("places",
+          [](const Call& c) { cpu::dispatch_float(c.out().dtype(), [&]<class T>() { run_grid_backward<T>(c); }); })
   .kernel("reference", run_grid_backward<double>)
-  .cuda("places", backward_on_device)
+  .cuda("places", grid_backward_on_device)
   .samples({"f(1,2,3,2), f(1,2,4,5), u(1,3,2,2), 'bilinear', 'zeros', False"});
 
 STRATA_OP(grid_sample,

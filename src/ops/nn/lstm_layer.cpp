@@ -147,7 +147,7 @@ void forward_on_device(const Call& c) {
   }
   copy_values(*c.outs[1], *cell);
 }
-void backward_on_device(const Call& c) {  // grad, grad_c, activations, cells, c0, weight
+void lstm_backward_on_device(const Call& c) {  // grad, grad_c, activations, cells, c0, weight
   const args::lstm_layer_backward a(c);
   const Lstm s = sizes_of(a.activations(), a.c0(), a.weight(), a.reverse());
   const DType type = compute_type(c.out().dtype());
@@ -259,8 +259,8 @@ STRATA_OP(lstm_layer,
           })
   .kernel("reference",
           [](const Call& c) {
-            run_lstm_forward(c,
-                     []<class T>(const Lstm& s, const cpu::LstmForward<T>& p) { cpu::lstm_forward_reference(s, p); });
+            run_lstm_forward(
+              c, []<class T>(const Lstm& s, const cpu::LstmForward<T>& p) { cpu::lstm_forward_reference(s, p); });
           })
   .planned(Backend::Cuda, "persistent", plan_persistent, run_persistent)
   .cuda("steps", forward_on_device)
@@ -296,7 +296,8 @@ STRATA_OP(
   })
   .kernel("simd",
           [](const Call& c) {
-            run_lstm_backward(c, []<class T>(const Lstm& s, const cpu::LstmBackward<T>& p) { cpu::lstm_backward(s, p); });
+            run_lstm_backward(c,
+                              []<class T>(const Lstm& s, const cpu::LstmBackward<T>& p) { cpu::lstm_backward(s, p); });
           })
   .kernel("reference",
           [](const Call& c) {
@@ -304,7 +305,7 @@ STRATA_OP(
               c, []<class T>(const Lstm& s, const cpu::LstmBackward<T>& p) { cpu::lstm_backward_reference(s, p); });
           })
   .planned(Backend::Cuda, "persistent", plan_persistent_backward, run_persistent_backward)
-  .cuda("steps", backward_on_device)
+  .cuda("steps", lstm_backward_on_device)
   .samples({"f(3,2,5), f(2,5), z(3,2,20), f(3,2,5), f(2,5), f(20,5), False",
             "f(2,13,36), None, z(2,13,144), f(2,13,36), f(13,36), f(144,36), True"});
 
