@@ -104,7 +104,7 @@ from .amp import autocast  # noqa: E402
 from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 from .random import get_rng_state, initial_seed, seed, set_rng_state  # noqa: E402
 from .serialization import load, save  # noqa: E402
-from .trace import trace  # noqa: E402
+from .tracing import tracing  # noqa: E402
 from .tune import tune  # noqa: E402
 
 _LATER = ("func", "library", "ops", "optim", "vision")  # imported on first use, so that importing strata stays fast

@@ -60,6 +60,12 @@ def __array__(self, dtype=None, copy=None):
     return array if dtype is None else array.astype(dtype, copy=False)
 
 
+@_method
+def __array_wrap__(self, array, context=None, return_scalar=False):
+    """The result of a NumPy function of this tensor, as a tensor over the array's memory."""
+    return _C.asarray(array)
+
+
 Tensor.__array_priority__ = 1000
 
 
@@ -237,7 +243,7 @@ def record_stream(self, stream):
 
 @_method
 def __format__(self, spec):
-    if self.dim() == 0 and spec and not self.is_meta:
+    if self.dim() == 0 and not self.is_meta and self.__class__ is Tensor:
         return format(self.item(), spec)
     return object.__format__(self, spec) if spec else repr(self)
 
@@ -271,7 +277,7 @@ def _finish(cls, tensor, requires_grad, state):
 
 @_method
 def __reduce_ex__(self, protocol):
-    state = getattr(self, "__dict__", None)
+    state = self.__dict__ or None
     rest = (self.dtype, tuple(self.shape), self.requires_grad, state)
     if self.is_meta:
         return _rebuild_meta, (self.__class__, self.stride(), *rest)
@@ -292,9 +298,10 @@ def __deepcopy__(self, memo):
         out = self.detach().clone()
     if self.__class__ is not Tensor:
         out = Tensor._make_subclass(self.__class__, out, self.requires_grad)
-        out.__dict__.update(copy.deepcopy(self.__dict__, memo))
     elif self.requires_grad:
         out.requires_grad_()
+    if self.__dict__:
+        out.__dict__.update(copy.deepcopy(self.__dict__, memo))
     if self.grad is not None:
         out.grad = copy.deepcopy(self.grad, memo)
     memo[id(self)] = out

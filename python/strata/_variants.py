@@ -114,6 +114,7 @@ def _where_method(self, condition, other):
     return ops["where"](condition, self, other)
 
 
+Tensor.inverse = ops["inverse"]
 for _name in ("lu", "nonzero", "unique", "unique_consecutive", "equal", "allclose"):
     setattr(Tensor, _name, FUNCTIONS[_name])
 Tensor.where = _where_method

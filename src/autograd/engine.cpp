@@ -212,8 +212,8 @@ class Backward {
     const std::lock_guard lock(lock_of(*leaf));
     const Tensor sum = leaf.grad();
     if (!sum) {
-      static const OpRecord& clone = find_op("clone");
-      if (!is_ours(g)) g = call(clone, Args(g, Value()));
+      const bool fits = has_layout_of(*g, *leaf);
+      if (!fits || !is_ours(g)) g = copy_for(std::move(g), *leaf, fits);
       Tensor(leaf).set_grad(std::move(g));
     } else if (create_graph_) {
       Tensor(leaf).set_grad(add_grads(sum, g));
@@ -224,8 +224,22 @@ class Backward {
   }
   // No one else has it, so it may be kept without a copy. Affects memory only; the values are the same.
   static bool is_ours(const Tensor& g) {
-    return g->refs.load(std::memory_order_relaxed) == 1 && g->contiguous &&
-           g->storage->refs.load(std::memory_order_relaxed) == 1;
+    return g->refs.load(std::memory_order_relaxed) == 1 && g->storage->refs.load(std::memory_order_relaxed) == 1;
+  }
+  // As in PyTorch, the gradient of a dense leaf has the leaf's strides (channels-last stays channels-last), that of any
+  // other leaf is contiguous.
+  static bool has_layout_of(const TensorImpl& g, const TensorImpl& leaf) {
+    if (leaf.contiguous || !leaf.is_dense()) return g.contiguous;
+    for (int d = 0; d < leaf.ndim; ++d)
+      if (leaf.shape[d] != 1 && g.strides[d] != leaf.strides[d]) return false;
+    return true;
+  }
+  static Tensor copy_for(Tensor g, const TensorImpl& leaf, bool fits) {
+    static const OpRecord &clone = find_op("clone"), &contiguous = find_op("contiguous"),
+                          &clone_strided = find_op("clone_strided");
+    if (fits) return call(clone, Args(g, Value()));
+    if (leaf.contiguous || !leaf.is_dense()) return call(contiguous, Args(g, Value("contiguous_format")));
+    return call(clone_strided, Args(g, IntList(Shape(leaf.strides, leaf.ndim))));
   }
 
   void before(Node& node, Pending& p) {  // hooks, retained and captured gradients of this node's outputs
@@ -250,7 +264,8 @@ class Backward {
                  "Trying to backward through the graph a second time (at {}): its saved tensors have been freed. Pass "
                  "retain_graph=True to the first backward() or grad().",
                  node.name());
-    trace::Span span(trace::Layer::Autograd, node.op->name.c_str());  // an event may outlive a custom node and its name
+    tracing::Span span(tracing::Layer::Autograd,
+                       node.op->name.c_str());  // an event may outlive a custom node and its name
     if (span.active() && custom) [[unlikely]]
       span.detail(node.name());
     if (custom) custom_step(node, *custom, p);

@@ -6,7 +6,7 @@
 
 #include "base/fork.h"
 
-namespace strata::trace {
+namespace strata::tracing {
 
 std::atomic<bool> enabled{false};
 
@@ -61,4 +61,4 @@ void Span::end() {
   delete event;
 }
 
-}  // namespace strata::trace
+}  // namespace strata::tracing

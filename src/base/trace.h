@@ -7,7 +7,7 @@
 
 #include "base/api.h"
 
-namespace strata::trace {
+namespace strata::tracing {
 
 enum class Layer : uint8_t { Python, Op, Dispatch, Autograd, Kernel, Runtime, Driver };
 STRATA_API const char* name_of(Layer layer);
@@ -48,4 +48,4 @@ class STRATA_API Span {
   void* open_ = nullptr;
 };
 
-}  // namespace strata::trace
+}  // namespace strata::tracing

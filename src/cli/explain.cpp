@@ -41,15 +41,15 @@ const OpRecord& choose_record(const Options& o, std::unique_ptr<Sample>& sample)
   fail(ErrorKind::Value, fmt::format("the arguments '{}' fit no form of {}:{}", o.args, o.op, why));
 }
 
-void print_spans(std::vector<trace::Event> events) {
+void print_spans(std::vector<tracing::Event> events) {
   std::stable_sort(events.begin(), events.end(), [](const auto& a, const auto& b) {
     return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.end_ns > b.end_ns;
   });
   std::vector<int64_t> open;
-  for (const trace::Event& e : events) {
+  for (const tracing::Event& e : events) {
     while (!open.empty() && e.begin_ns >= open.back()) open.pop_back();
     const std::string label =
-      fmt::format("{}{}: {} {}", std::string(2 * open.size() + 2, ' '), trace::name_of(e.layer), e.name, e.detail);
+      fmt::format("{}{}: {} {}", std::string(2 * open.size() + 2, ' '), tracing::name_of(e.layer), e.name, e.detail);
     fmt::print("{:<72} {:>10.2f} us\n", label, static_cast<double>(e.end_ns - e.begin_ns) / 1e3);
     open.push_back(e.end_ns);
   }
@@ -75,7 +75,7 @@ int explain(const Options& o) {
     Scoped<Explanation*> look(thread_state.explain, &seen);
     run();
   }
-  trace::start();
+  tracing::start();
   const std::vector<Tensor> outs = run();
   if (o.backward) {
     STRATA_CHECK(!outs.empty() && outs[0].requires_grad(), Runtime,
@@ -88,7 +88,7 @@ int explain(const Options& o) {
                          return args;
                        }()));
   }
-  const std::vector<trace::Event> events = trace::stop();
+  const std::vector<tracing::Event> events = tracing::stop();
 
   if (o.json) {
     nlohmann::json kernels = nlohmann::json::array(), spans = nlohmann::json::array();
@@ -99,7 +99,7 @@ int explain(const Options& o) {
                          {"reason", verdict(line)},
                          {"workspace", line.workspace}});
     for (const auto& e : events)
-      spans.push_back({{"layer", trace::name_of(e.layer)},
+      spans.push_back({{"layer", tracing::name_of(e.layer)},
                        {"name", e.name},
                        {"detail", e.detail},
                        {"id", e.id},

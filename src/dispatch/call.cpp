@@ -38,7 +38,7 @@ void check_bounds(const Call& c, const Kernel& k) {
 [[gnu::always_inline]] inline void run_on(const Kernels& kernels, const Call& c) {
   Plan plan;
   const Kernel& k = choose(kernels, c, plan);
-  trace::Span span(trace::Layer::Kernel, k.name);
+  tracing::Span span(tracing::Layer::Kernel, k.name);
   if (span.active()) [[unlikely]]
     span.detail(describe(c));
   run(k, c, plan);
@@ -200,7 +200,7 @@ void call_into(const OpRecord& op, const Args& args, Tensor* outs) {
     filled[op.recorded_param] = Value(recording(op, args));
     return call_into(op, filled, outs);
   }
-  trace::Span span(trace::Layer::Op, op.name.c_str());
+  tracing::Span span(tracing::Layer::Op, op.name.c_str());
   check_args(op, args);
   if (op.composite_fn) {
     Results results{outs, nullptr};
@@ -235,7 +235,7 @@ Tensor call(const OpRecord& op, const Args& args) {
 }
 
 std::vector<Tensor> call_list(const OpRecord& op, const Args& args) {
-  trace::Span span(trace::Layer::Op, op.name.c_str());
+  tracing::Span span(tracing::Layer::Op, op.name.c_str());
   check_args(op, args);
   STRATA_CHECK(op.composite_fn, NotImplemented, "{}: an op that returns a list needs composite()", op.name);
   std::vector<Tensor> list;
@@ -334,7 +334,7 @@ Tensor call_inplace(const OpRecord& op, const Args& args) {
     const autocast::Off off;
     return call_inplace(op, args);
   }
-  trace::Span span(trace::Layer::Op, op.name.c_str());
+  tracing::Span span(tracing::Layer::Op, op.name.c_str());
   check_args(op, args);
   STRATA_CHECK(op.outputs == 1 && !op.view_fn && args.size && args.is_tensor(0), Type,
                "{}: this op has no in-place form for these arguments", op.name);

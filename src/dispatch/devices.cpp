@@ -59,7 +59,7 @@ void run_on_meta(const Call& c) {
   static constexpr Kernel nothing{.name = "meta: nothing runs"};
   if (thread_state.explain) [[unlikely]]
     thread_state.explain->add(c.op, nothing);
-  const trace::Span span(trace::Layer::Kernel, nothing.name);
+  const tracing::Span span(tracing::Layer::Kernel, nothing.name);
 }
 
 void refuse_device(const OpRecord& op, Device device) {

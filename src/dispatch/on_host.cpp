@@ -65,7 +65,7 @@ void compose_on_host(const OpRecord& op, const Args& args, Results& results) {
   const Kernel& k = op.kernels(Backend::Cuda)[0];
   if (thread_state.explain) [[unlikely]]
     thread_state.explain->add(op, k);
-  trace::Span span(trace::Layer::Kernel, k.name);
+  tracing::Span span(tracing::Layer::Kernel, k.name);
   const MappedArgs host(args, [](const Tensor& t) { return moved(t, {}); });
   {
     const OnDeviceOf scope{Device{}};

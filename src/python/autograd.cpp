@@ -294,6 +294,7 @@ void track(PyObject* tensor) {
 
 int visit_owned(PyObject* tensor, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(tensor));
+  Py_VISIT(reinterpret_cast<PyTensor*>(tensor)->attributes);
   if (!impl_of(tensor)) return 0;
   Collector collector(visit, arg);
   autograd::visit_owned(*impl_of(tensor), collector);
@@ -301,6 +302,7 @@ int visit_owned(PyObject* tensor, visitproc visit, void* arg) {
 }
 
 int clear_owned(PyObject* tensor) {
+  Py_CLEAR(reinterpret_cast<PyTensor*>(tensor)->attributes);
   TensorImpl* t = impl_of(tensor);
   if (t && t->refs.load(std::memory_order_relaxed) == 1) autograd::drop_owned(*t);
   return 0;

@@ -15,6 +15,7 @@ namespace strata::python {
 struct PyTensor {
   PyObject_HEAD TensorImpl* impl;  // owns one reference
   PyObject* weak_references;
+  PyObject* attributes;  // the dict of the user's attributes, created by the first one
 };
 extern PyTypeObject *tensor_type, *op_type, *dtype_type, *device_type, *size_type, *generator_type;
 
@@ -129,6 +130,7 @@ inline PyObject* call_python(PyObject* callable, PyObject* const* values, size_t
 // 'File "train.py", line 7, in step' of the current frame; with `of_the_user`, of the innermost one outside of this
 // package.
 std::string python_line(bool of_the_user);
+int frames_of_package();  // how many of the innermost frames are those of this package
 
 // Tensors.
 PyObject* wrap(Tensor t);  // its Python object, a new one if it has none
@@ -160,6 +162,7 @@ Generator* generator_of(PyObject* o);                                           
 uint64_t seed_of(PyObject* seed);                                               // an int of 64 bits, signed or not
 bool number_value(PyObject* o, Value& v);                                       // a Python or NumPy number
 std::string shown(PyObject* text);                                              // of a str, also an invalid UTF-8 one
+bool is_sequence(PyObject* o);  // lists, tuples, ranges, arrays and the like; not texts, tensors and dicts
 Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype);  // nested lists, numbers, buffers, tensors: copies
 PyObject* to_list(const Tensor& t);
 

@@ -1,6 +1,8 @@
 // Between Python data and tensors: nested lists, the buffer protocol (NumPy without importing it), lists back.
 #include <cstring>
 
+#include "base/host_memory.h"
+#include "base/warning.h"
 #include "python/binding.h"
 #include "record/promotion.h"
 
@@ -95,55 +97,106 @@ Tensor copy_as(const Tensor& t, DType dtype) {
   return call(to, args);
 }
 
+}  // namespace
+
+bool is_sequence(PyObject* o) {
+  if (PyList_Check(o) || PyTuple_Check(o)) return true;
+  return PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o) && !is_tensor(o) && !PyDict_Check(o);
+}
+
+namespace {
 // --- nested lists ------------------------------------------------------------------------------------------------------
 
-bool is_list(PyObject* o) { return PyList_Check(o) || PyTuple_Check(o); }
+// An element of the data that is one number: its value and its dtype. A tensor of one element is a number, as in
+// PyTorch.
+struct Element {
+  Value value;
+  DType dtype;
+};
+DType dtype_of_number(PyObject* o, const Value& v) {
+  const bool plain = PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o);
+  if (!plain && PyObject_CheckBuffer(o)) return share_buffer(o).dtype();  // a NumPy number
+  return v.tag == Tag::Int ? DType::I64 : v.tag == Tag::Bool ? DType::Bool : default_dtype();
+}
+Element element_of(PyObject* o) {
+  if (is_tensor(o)) {
+    const Tensor t = tensor_of(o);
+    STRATA_CHECK(
+      t.numel() == 1, Value,
+      "only one element tensors can be converted to Python scalars; found one of shape {}. Join tensors with "
+      "stack() or cat()",
+      to_string(t.shape()));
+    return {Value(t.item()), t.dtype()};
+  }
+  Value v;
+  if (!number_value(o, v))
+    fail(ErrorKind::Type,
+         fmt::format("tensor: cannot make an element of a {}; expected a number", Py_TYPE(o)->tp_name));
+  return {v, dtype_of_number(o, v)};
+}
 
 struct ListReader {
   std::vector<int64_t> shape;
-  Tag kind = Tag::None;  // the widest number seen
+  std::optional<DType> dtype;  // promoted from all elements
   std::vector<Value> values;
-  bool tensors = false;
 
-  void measure(PyObject* o) {
-    for (int depth = 0; is_list(o); ++depth) {
+  void measure(PyObject* data) {
+    Object at(Py_NewRef(data));
+    for (int depth = 0; is_sequence(at.get()); ++depth) {
       STRATA_CHECK(depth < kMaxDims, Value, "tensor: the data are nested deeper than {} levels", kMaxDims);
-      shape.push_back(PySequence_Fast_GET_SIZE(o));
+      if (is_array(at.get())) {
+        for (int64_t n : share_buffer(at.get()).shape()) shape.push_back(n);
+        return;
+      }
+      const Object items = elements_of(at.get());
+      shape.push_back(PySequence_Fast_GET_SIZE(items.get()));
       if (!shape.back()) return;
-      o = PySequence_Fast_GET_ITEM(o, 0);
-    }
-    if (is_tensor(o) && impl_of(o)->ndim > 0) {
-      for (int64_t n : impl_of(o)->sizes()) shape.push_back(n);
+      at = Object(Py_NewRef(PySequence_Fast_GET_ITEM(items.get(), 0)));
     }
   }
-  void add(const Value& v) {
-    if (kind == Tag::None || v.tag == Tag::Float || (v.tag == Tag::Int && kind == Tag::Bool)) kind = v.tag;
+  void add(const Value& v, DType type) {
+    dtype = dtype && *dtype != type ? promote(*dtype, type) : type;
     values.push_back(v);
   }
-  void fill(PyObject* o, size_t depth) {
+  // `typed`: the dtype of an array around o, whose elements have it too
+  void fill(PyObject* o, size_t depth, std::optional<DType> typed = {}) {
     if (depth == shape.size()) {
-      Value v;
-      STRATA_CHECK(!is_list(o), Value,
+      STRATA_CHECK(!is_sequence(o), Value,
                    "tensor: the data are nested unevenly: expected a number at depth {}, found a sequence", depth);
-      if (!number_value(o, v))
-        fail(ErrorKind::Type,
-             fmt::format("tensor: cannot make an element of a {}; expected a number", Py_TYPE(o)->tp_name));
-      return add(v);
+      const Element e = element_of(o);
+      return add(e.value, typed.value_or(e.dtype));
     }
-    if (is_tensor(o) || PyObject_CheckBuffer(o)) {
-      Object list(is_tensor(o) ? to_list(tensor_of(o)) : to_list(share_buffer(o)));
-      return fill(need(list.get()), depth);
+    if (is_array(o)) {
+      const Tensor array = share_buffer(o);
+      const Object list(need(to_list(array)));
+      return fill(list.get(), depth, array.dtype());
     }
-    if (!is_list(o))
+    if (!is_sequence(o))
       fail(ErrorKind::Value, fmt::format("tensor: expected a sequence of length {} at dim {}, found {}", shape[depth],
                                          depth, Py_TYPE(o)->tp_name));
-    const Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+    const Object items = elements_of(o);
+    const Py_ssize_t n = PySequence_Fast_GET_SIZE(items.get());
     STRATA_CHECK(n == shape[depth], Value, "expected sequence of length {} at dim {} (got {})", shape[depth], depth, n);
     for (Py_ssize_t i = 0; i < n; ++i) {  // reading an element may run user code, which may change the list
-      STRATA_CHECK(i < PySequence_Fast_GET_SIZE(o), Value, "tensor: a list was changed while its elements were read");
-      const Object element(Py_NewRef(PySequence_Fast_GET_ITEM(o, i)));
-      fill(element.get(), depth + 1);
+      STRATA_CHECK(i < PySequence_Fast_GET_SIZE(items.get()), Value,
+                   "tensor: a list was changed while its elements were read");
+      const Object element(Py_NewRef(PySequence_Fast_GET_ITEM(items.get(), i)));
+      fill(element.get(), depth + 1, typed);
     }
+  }
+
+ private:
+  static bool is_array(PyObject* o) {
+    return !PyList_Check(o) && !PyTuple_Check(o) && !is_tensor(o) && PyObject_CheckBuffer(o);
+  }
+  // A list or tuple as it is, the elements of another sequence (a range, a deque) as a list.
+  static Object elements_of(PyObject* o) {
+    if (PyList_Check(o) || PyTuple_Check(o)) return Object(Py_NewRef(o));
+    const Py_ssize_t n = checked(PySequence_Size(o));
+    check_host_memory(n, sizeof(PyObject*), "tensor");
+    Object list(need(PyList_New(0)));
+    for (Py_ssize_t i = 0; i < n; ++i) append(list, PySequence_GetItem(o, i));
+    return list;
   }
 };
 }  // namespace
@@ -151,15 +204,15 @@ struct ListReader {
 Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype) {
   if (is_tensor(data)) return copy_as(autograd::detach(tensor_of(data)), dtype.value_or(impl_of(data)->dtype));
   Value number;
-  const bool scalar = !is_list(data) && number_value(data, number);
-  if (!scalar && !is_list(data) && PyObject_CheckBuffer(data)) {
+  const bool list = PyList_Check(data) || PyTuple_Check(data), scalar = !list && number_value(data, number);
+  if (!scalar && !list && PyObject_CheckBuffer(data)) {
     const Tensor shared = share_buffer(data);
     return copy_as(shared, dtype.value_or(shared.dtype()));
   }
   ListReader reader;
   if (!scalar) reader.measure(data);
   reader.fill(data, 0);
-  if (!dtype) dtype = reader.kind == Tag::Int ? DType::I64 : reader.kind == Tag::Bool ? DType::Bool : default_dtype();
+  if (!dtype) dtype = reader.dtype.value_or(default_dtype());
   Tensor t = make_tensor(reader.shape, *dtype);
   dispatch_dtype(*dtype, [&]<class T> {
     for (size_t i = 0; i < reader.values.size(); ++i) {
@@ -284,8 +337,28 @@ PyObject* make_with(PyObject* args, PyObject* keywords, bool copy) {
     return wrap(std::move(t));
   });
 }
-PyObject* tensor(PyObject*, PyObject* args, PyObject* keywords) { return make_with(args, keywords, true); }
+PyObject* tensor(PyObject*, PyObject* args, PyObject* keywords) {
+  if (PyTuple_GET_SIZE(args) == 1 && is_tensor(PyTuple_GET_ITEM(args, 0))) [[unlikely]] {
+    const int raised = guarded([] {
+      warn(
+        "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+        "sourceTensor.detach().clone().requires_grad_(True), rather than tensor(sourceTensor).");
+      return 0;
+    });
+    if (raised) return nullptr;
+  }
+  return make_with(args, keywords, true);
+}
 PyObject* asarray(PyObject*, PyObject* args, PyObject* keywords) { return make_with(args, keywords, false); }
+// The object whose buffer a tensor uses (an array, a memory map), or None.
+PyObject* buffer_owner(PyObject*, PyObject* object) {
+  return guarded([&] {
+    const Tensor t = require_tensor(object, "_buffer_owner");
+    const Storage* s = t->storage.get();
+    if (!s || !s->external || s->release != release_view) return Py_NewRef(Py_None);
+    return Py_NewRef(static_cast<Py_buffer*>(s->owner)->obj);
+  });
+}
 PyObject* from_numpy(PyObject*, PyObject* array) {
   return guarded([&] {
     if (is_tensor(array) || !PyObject_CheckBuffer(array))
@@ -304,6 +377,7 @@ PyMethodDef conversion_functions[] = {
    "tensors."},
   {"asarray", method(asarray), METH_VARARGS | METH_KEYWORDS, "Like tensor(), but shares memory where it can."},
   {"as_tensor", method(asarray), METH_VARARGS | METH_KEYWORDS, "Like tensor(), but shares memory where it can."},
+  {"_buffer_owner", buffer_owner, METH_O, "The object whose buffer the tensor uses, or None."},
   {"from_numpy", from_numpy, METH_O, "A tensor over the array's memory, without a copy."},
   {}};
 

@@ -26,6 +26,14 @@ bool of_this_package(PyFrameObject* frame) {
 }
 }  // namespace
 
+int frames_of_package() {
+  int count = 0;
+  Object frame(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
+  for (; frame && of_this_package(reinterpret_cast<PyFrameObject*>(frame.get())); ++count)
+    frame = Object(reinterpret_cast<PyObject*>(PyFrame_GetBack(reinterpret_cast<PyFrameObject*>(frame.get()))));
+  return count;
+}
+
 std::string python_line(bool of_the_user) {
   if (!Py_IsInitialized()) return {};
   const WithGil gil;

@@ -14,8 +14,6 @@ std::optional<int64_t> bound(PyObject* o) {
   return overflow < 0 ? INT64_MIN : overflow > 0 ? INT64_MAX : v;
 }
 
-bool is_sequence(PyObject* o) { return PyList_Check(o) || PyTuple_Check(o); }
-
 Index item_of(PyObject* o) {
   if (PyBool_Check(o)) return o == Py_True;
   if (PyLong_Check(o)) return int64_t{checked(PyLong_AsLongLong(o))};

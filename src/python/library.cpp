@@ -57,9 +57,9 @@ PyObject* custom_run(PyObject*, PyObject* args) {
     return nullptr;
   return guarded([&] {
     const PythonKernel& k = *inside<PythonKernel*>(handle);
-    const trace::Span op(trace::Layer::Op, k.op.name.c_str());
+    const tracing::Span op(tracing::Layer::Op, k.op.name.c_str());
     if (thread_state.explain) thread_state.explain->add(k.op, k.kernel);
-    const trace::Span kernel(trace::Layer::Kernel, k.kernel.name);
+    const tracing::Span kernel(tracing::Layer::Kernel, k.kernel.name);
     const autograd::NoGrad off;
     const Scoped<uint8_t> no_casts(thread_state.autocast, 0);
     return need(or_sleep_at_exit([&] { return PyObject_Call(function, values, keywords); }));

@@ -9,12 +9,14 @@
 #include "base/library.h"
 #include "base/parallel.h"
 #include "base/trace.h"
+#include "base/warning.h"
 #include "dispatch/choose.h"
 #include "dispatch/samples.h"
 #include "dispatch/tuning.h"
 #include "python/binding.h"
 #include "python/library.h"
 #include "tensor/generator.h"
+#include "tensor/package_name.h"
 
 namespace strata::python {
 
@@ -133,6 +135,12 @@ PyObject* py_manual_seed(PyObject* module, PyObject* seed) {
   });
 }
 
+PyObject* py_set_package_name(PyObject*, PyObject* name) {
+  const char* text = PyUnicode_AsUTF8(name);
+  if (!text) return nullptr;
+  package_name = text;
+  Py_RETURN_NONE;
+}
 PyObject* py_default_dtype(PyObject*, PyObject*) { return wrap(default_dtype()); }
 PyObject* py_set_default_dtype(PyObject*, PyObject* t) {
   return guarded([&]() -> PyObject* {
@@ -163,15 +171,15 @@ PyObject* explain(PyObject*, PyObject* const* values, Py_ssize_t n, PyObject* ke
 
 PyObject* trace_start(PyObject*, PyObject*) {
   return guarded([&] {
-    trace::start();
+    tracing::start();
     return Py_NewRef(Py_None);
   });
 }
 PyObject* trace_stop(PyObject*, PyObject*) {
   return guarded([&] {
     Object list(need(PyList_New(0)));
-    for (const trace::Event& e : trace::stop())
-      append(list, Py_BuildValue("{s:s,s:s,s:s,s:K,s:L,s:L,s:I}", "layer", trace::name_of(e.layer), "name", e.name,
+    for (const tracing::Event& e : tracing::stop())
+      append(list, Py_BuildValue("{s:s,s:s,s:s,s:K,s:L,s:L,s:I}", "layer", tracing::name_of(e.layer), "name", e.name,
                                  "detail", e.detail.c_str(), "id", static_cast<unsigned long long>(e.id), "begin_ns",
                                  static_cast<long long>(e.begin_ns), "end_ns", static_cast<long long>(e.end_ns),
                                  "thread", e.thread));
@@ -313,6 +321,7 @@ PyMethodDef functions[] = {
   {"_prefer_kernel", py_prefer_kernel, METH_O, "For tests: the kernel that explained calls take where it is ready."},
   {"_forget_tuning", py_forget_tuning, METH_NOARGS, "Forgets the times that tune() measured."},
   {"manual_seed", py_manual_seed, METH_O, "Seeds the default generator and returns it."},
+  {"_set_package_name", py_set_package_name, METH_O, "The name before the dot in printed types: 'strata' or 'torch'."},
   {"get_default_dtype", py_default_dtype, METH_NOARGS, "The dtype of floating-point results made from nothing."},
   {"set_default_dtype", py_set_default_dtype, METH_O, "Sets it."},
   {"promote_types", py_promote_types, METH_VARARGS, "The dtype that an op on tensors of both dtypes computes in."},
@@ -331,8 +340,15 @@ void check_signals() {
   if (PyErr_CheckSignals() < 0) throw PythonError{};
 }
 
+// A UserWarning at the line of the user's call; an error, if the program made warnings errors.
+void raise_warning(const std::string& text) {
+  const WithGil gil;
+  need(PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1 + frames_of_package()));
+}
+
 bool init(PyObject* module) {
   set_interrupt_hook(check_signals);
+  set_warning_hook(raise_warning);
   out_of_memory_error = PyErr_NewExceptionWithDoc(
     "strata.OutOfMemoryError", "No memory for a tensor; the message says who holds what.", PyExc_RuntimeError, nullptr);
   if (!out_of_memory_error || PyModule_AddObjectRef(module, "OutOfMemoryError", out_of_memory_error) < 0) return false;

@@ -1,4 +1,5 @@
 // Attributes and methods of Tensor that are not ops.
+#include "base/warning.h"
 #include "python/binding.h"
 #include "strata/ops/movement/views.h"
 
@@ -20,6 +21,10 @@ PyObject* get_is_meta(PyObject* self, void*) { return PyBool_FromLong(impl_of(se
 PyObject* get_layout(PyObject*, void*) { return PyUnicode_FromString("strided"); }
 PyObject* get_version(PyObject* self, void*) { return PyLong_FromUnsignedLong(impl_of(self)->version()); }
 PyObject* get_self(PyObject* self, void*) { return Py_NewRef(self); }
+PyObject* get_attributes(PyObject* self, void* context) {
+  track(self);
+  return PyObject_GenericGetDict(self, context);
+}
 
 PyObject* get_requires_grad(PyObject* self, void*) {
   const Tensor t = tensor_of(self);
@@ -34,7 +39,20 @@ int set_requires_grad(PyObject* self, PyObject* value, void*) {
   });
 }
 PyObject* get_grad(PyObject* self, void*) {
-  return guarded([&] { return wrap_optional(tensor_of(self).grad()); });
+  return guarded([&] {
+    const Tensor t = tensor_of(self), grad = t.grad();
+    if (grad || (!t->history && !t->base)) [[likely]]
+      return wrap_optional(grad);
+    if (!autograd::is_leaf(t) && !autograd::retains_grad(t))
+      warn(
+        "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
+        "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf "
+        "Tensor, "
+        "use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access "
+        "the "
+        "leaf Tensor instead.");
+    return wrap_optional(grad);
+  });
 }
 int set_grad(PyObject* self, PyObject* value, void*) {
   return guarded([&] {
@@ -190,6 +208,21 @@ PyObject* method_retain_grad(PyObject* self, PyObject*) {
     return Py_NewRef(Py_None);
   });
 }
+// The whole storage as a tensor of bytes, which holds it.
+PyObject* method_storage_bytes(PyObject* self, PyObject*) {
+  return guarded([&] {
+    const Tensor t = tensor_of(self);
+    Tensor bytes(Ref<TensorImpl>::adopt(TensorImpl::make()));
+    bytes->dtype = DType::U8;
+    bytes->device = t.device();
+    const auto n = t->storage ? static_cast<int64_t>(t->storage->requested) : int64_t{0};
+    bytes->set_shape({&n, 1});
+    bytes->set_contiguous_strides();
+    bytes->storage = t->storage;
+    bytes->data = t->storage ? t->storage->data : nullptr;
+    return wrap(std::move(bytes));
+  });
+}
 PyObject* method_is_set_to(PyObject* self, PyObject* other) {
   return guarded([&] {
     const Tensor a = tensor_of(self), b = require_tensor(other, "is_set_to");
@@ -229,6 +262,7 @@ PyGetSetDef tensor_properties[] = {STRATA_GET("shape", get_shape),
                                    STRATA_GET("mT", get_mT),
                                    STRATA_GET("H", get_T),
                                    STRATA_GET("mH", get_mT),
+                                   {"__dict__", get_attributes, PyObject_GenericSetDict, nullptr, nullptr},
                                    {"requires_grad", get_requires_grad, set_requires_grad, nullptr, nullptr},
                                    {"grad", get_grad, set_grad, nullptr, nullptr},
                                    {"data", get_data, set_data, nullptr, nullptr},
@@ -256,6 +290,8 @@ PyMethodDef tensor_methods[] = {
   {"requires_grad_", method(method_requires_grad_), METH_VARARGS | METH_KEYWORDS, "Asks for a gradient, in place."},
   {"detach_", method_detach_, METH_NOARGS, "Forgets the history, in place."},
   {"retain_grad", method_retain_grad, METH_NOARGS, "Keeps .grad of a computed tensor after backward()."},
+  {"_storage_bytes", method_storage_bytes, METH_NOARGS,
+   "The whole storage, as a tensor of bytes over the same memory."},
   {"is_set_to", method_is_set_to, METH_O, "Whether both are the same view of the same memory."},
   {}};
 

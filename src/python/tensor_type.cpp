@@ -19,6 +19,8 @@ void dealloc(PyObject* self) {
   auto* object = reinterpret_cast<PyTensor*>(self);
   PyObject_GC_UnTrack(self);
   if (object->weak_references) PyObject_ClearWeakRefs(self);  // runs callbacks; wrap() gives them a new object
+  if (object->attributes) [[unlikely]]
+    Py_CLEAR(object->attributes);
   if (TensorImpl* impl = object->impl) {
     if (impl->python == self) impl->python = nullptr;
     Ref<TensorImpl>::drop(impl);
@@ -34,6 +36,7 @@ PyObject* wrap_new(Tensor t, PyTypeObject* type) {
     o =
       reinterpret_cast<PyTensor*>(PyObject_Init(reinterpret_cast<PyObject*>(free_objects[--free_count]), tensor_type));
     o->weak_references = nullptr;
+    o->attributes = nullptr;
   } else if (!(o = reinterpret_cast<PyTensor*>(type->tp_alloc(type, 0)))) {
     return nullptr;
   } else if (type == tensor_type) {
@@ -270,7 +273,15 @@ PyObject* make_subclass(PyObject*, PyObject* args) {
 PyMethodDef subclass_method = {"_make_subclass", make_subclass, METH_VARARGS | METH_STATIC,
                                "The same memory as an object of a subclass."};
 PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(PyTensor, weak_references), READONLY, nullptr},
+                         {"__dictoffset__", T_PYSSIZET, offsetof(PyTensor, attributes), READONLY, nullptr},
                          {}};
+// x.name = value on any tensor. Attributes may form reference cycles, so the garbage collector must see the tensor.
+int set_attribute(PyObject* self, PyObject* name, PyObject* value) {
+  const int status = PyObject_GenericSetAttr(self, name, value);
+  if (reinterpret_cast<PyTensor*>(self)->attributes) [[unlikely]]
+    track(self);
+  return status;
+}
 }  // namespace
 
 PyObject* wrap(Tensor t) {
@@ -303,6 +314,7 @@ bool init_tensor_type(PyObject* module) {
                          slot(Py_tp_hash, hash),
                          slot(Py_tp_richcompare, compare),
                          slot(Py_tp_iter, iterate),
+                         slot(Py_tp_setattro, set_attribute),
                          slot(Py_tp_getset, tensor_properties),
                          slot(Py_tp_methods, tensor_methods),
                          slot(Py_tp_members, members),

@@ -1,6 +1,7 @@
 // dtype, device, Size and Generator objects.
 #include "python/binding.h"
 #include "tensor/generator.h"
+#include "tensor/package_name.h"
 
 namespace strata::python {
 
@@ -16,7 +17,7 @@ struct PyDType {
 PyObject* dtype_objects[kDTypeCount];
 DType dtype_at(PyObject* o) { return reinterpret_cast<PyDType*>(o)->value; }
 
-PyObject* dtype_repr(PyObject* o) { return PyUnicode_FromFormat("strata.%s", name_of(dtype_at(o))); }
+PyObject* dtype_repr(PyObject* o) { return PyUnicode_FromFormat("%s.%s", package_name.c_str(), name_of(dtype_at(o))); }
 PyObject* dtype_reduce(PyObject* o, PyObject*) { return PyUnicode_FromString(name_of(dtype_at(o))); }
 PyObject* dtype_floating(PyObject* o, void*) { return PyBool_FromLong(is_floating(dtype_at(o))); }
 PyObject* dtype_complex(PyObject*, void*) { Py_RETURN_FALSE; }
@@ -115,7 +116,7 @@ PyGetSetDef device_properties[] = {
 PyObject* size_repr(PyObject* o) {
   Object list(PySequence_List(o));
   if (!list) return nullptr;
-  return PyUnicode_FromFormat("strata.Size(%R)", list.get());
+  return PyUnicode_FromFormat("%s.Size(%R)", package_name.c_str(), list.get());
 }
 // Size(iterable): every element an integer.
 PyObject* size_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
@@ -144,6 +145,30 @@ PyObject* size_numel(PyObject* o, PyObject*) {
     return PyLong_FromLongLong(checked_numel(sizes));
   });
 }
+// Slices, sums and multiples of a Size are Sizes.
+PyObject* as_size(PyObject* tuple) {  // takes the reference
+  const Object owned(tuple);
+  if (!tuple || !PyTuple_CheckExact(tuple)) return Py_XNewRef(tuple);
+  const Object one(PyTuple_Pack(1, tuple));
+  return one ? size_new(size_type, one.get(), nullptr) : nullptr;
+}
+PyObject* size_item(PyObject* o, PyObject* key) {
+  PyObject* item = PyTuple_Type.tp_as_mapping->mp_subscript(o, key);
+  return PySlice_Check(key) ? as_size(item) : item;
+}
+// Also with a plain tuple on the left.
+PyObject* size_add(PyObject* a, PyObject* b) {
+  if (!PyTuple_Check(a) || !PyTuple_Check(b)) Py_RETURN_NOTIMPLEMENTED;
+  return as_size(PyTuple_Type.tp_as_sequence->sq_concat(a, b));
+}
+PyObject* size_concat(PyObject* a, PyObject* b) {
+  if (!PyTuple_Check(b)) {
+    PyErr_Format(PyExc_TypeError, "can only concatenate tuple (not \"%s\") to strata.Size", Py_TYPE(b)->tp_name);
+    return nullptr;
+  }
+  return size_add(a, b);
+}
+PyObject* size_repeat(PyObject* o, Py_ssize_t n) { return as_size(PyTuple_Type.tp_as_sequence->sq_repeat(o, n)); }
 PyMethodDef size_methods[] = {{"numel", size_numel, METH_NOARGS, "The number of elements a tensor of this size has."},
                               {}};
 
@@ -312,6 +337,10 @@ bool init_types(PyObject* module) {
   PyType_Slot size_slots[] = {doc_slot("The shape of a tensor: a tuple of its sizes that also knows numel()."),
                               slot(Py_tp_new, size_new),
                               slot(Py_tp_repr, size_repr),
+                              slot(Py_mp_subscript, size_item),
+                              slot(Py_nb_add, size_add),
+                              slot(Py_sq_concat, size_concat),
+                              slot(Py_sq_repeat, size_repeat),
                               slot(Py_tp_methods, size_methods),
                               {}};
   Object bases(PyTuple_Pack(1, reinterpret_cast<PyObject*>(&PyTuple_Type)));

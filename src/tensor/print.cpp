@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tensor/package_name.h"
 #include "tensor/tensor.h"
 
 namespace strata {
 
 PrintOptions print_options;
+std::string package_name = "strata";
 std::string (*describe_history)(const TensorImpl&) = nullptr;
 
 namespace {
@@ -140,7 +142,7 @@ std::string Tensor::to_string() const {
   }
   const bool usual =
     t.dtype == default_dtype() || (t.numel != 0 && !meta && (t.dtype == DType::I64 || t.dtype == DType::Bool));
-  if (!usual) suffixes.push_back(fmt::format("dtype=strata.{}", name_of(t.dtype)));
+  if (!usual) suffixes.push_back(fmt::format("dtype={}.{}", package_name, name_of(t.dtype)));
   if (t.device.type != DeviceType::Cpu)
     suffixes.insert(suffixes.begin(), fmt::format("device='{}'", strata::to_string(t.device)));
   if (describe_history)

@@ -8,26 +8,26 @@
 
 namespace strata {
 namespace {
-using trace::Event, trace::Layer, trace::Span;
+using tracing::Event, tracing::Layer, tracing::Span;
 
 TEST(Trace, NothingIsRecordedWhenNobodyLooks) {
   {
     Span span(Layer::Op, "unseen");
     EXPECT_FALSE(span.active());
   }
-  trace::start();
-  EXPECT_TRUE(trace::stop().empty());
+  tracing::start();
+  EXPECT_TRUE(tracing::stop().empty());
 }
 
 TEST(Trace, SpansNestAndShareTheIdOfTheOutermost) {
-  trace::start();
+  tracing::start();
   {
     Span outer(Layer::Op, "outer");
     Span inner(Layer::Kernel, "inner");
     inner.detail("a fact");
   }
   { Span next(Layer::Op, "next"); }
-  const auto events = trace::stop();
+  const auto events = tracing::stop();
   ASSERT_EQ(events.size(), 3u);
   EXPECT_STREQ(events[0].name, "inner");
   EXPECT_EQ(events[0].detail, "a fact");
@@ -36,14 +36,14 @@ TEST(Trace, SpansNestAndShareTheIdOfTheOutermost) {
   EXPECT_NE(events[1].id, events[2].id);
   EXPECT_LE(events[1].begin_ns, events[0].begin_ns);
   EXPECT_GE(events[1].end_ns, events[0].end_ns);
-  EXPECT_STREQ(trace::name_of(events[0].layer), "kernel");
+  EXPECT_STREQ(tracing::name_of(events[0].layer), "kernel");
 }
 
 TEST(Trace, OpsAndTheirKernelsAreSeen) {
   const Tensor a = ones({4});
-  trace::start();
+  tracing::start();
   const Tensor b = a + a;
-  const auto events = trace::stop();
+  const auto events = tracing::stop();
   ASSERT_EQ(events.size(), 2u);
   EXPECT_EQ(events[0].layer, Layer::Kernel);
   EXPECT_NE(events[0].detail.find("float32[4]"), std::string::npos) << events[0].detail;
@@ -56,25 +56,25 @@ struct Twice : Function<Twice> {
   static std::vector<Tensor> backward(FunctionContext&, const std::vector<Tensor>& grads) { return {grads[0] * 2}; }
 };
 TEST(Trace, EventsOutliveTheNodesTheyNamed) {
-  trace::start();
+  tracing::start();
   {
     Tensor x = ones({1});
     Twice::apply(x.set_requires_grad()).backward();
   }
   bool found = false;
-  for (const Event& e : trace::stop()) found |= std::string(e.name) == "Function" && e.detail == "TwiceBackward";
+  for (const Event& e : tracing::stop()) found |= std::string(e.name) == "Function" && e.detail == "TwiceBackward";
   EXPECT_TRUE(found);
 }
 
 TEST(Trace, ThreadsHaveNumbersAndIdsOfTheirOwn) {
-  trace::start();
+  tracing::start();
   const auto work = [] {
     for (int i = 0; i < 100; ++i) Span span(Layer::Runtime, "work");
   };
   std::thread a(work), b(work);
   a.join();
   b.join();
-  const auto events = trace::stop();
+  const auto events = tracing::stop();
   ASSERT_EQ(events.size(), 200u);
   std::vector<uint64_t> ids;
   std::vector<uint32_t> threads;

@@ -105,7 +105,7 @@ def test_backward_runs_without_autocast(device):
 
 def casts(model, x, device, **options):
     """The number of casts in two calls of a model inside one scope."""
-    with strata.trace() as t, strata.autocast(device, **options):
+    with strata.tracing() as t, strata.autocast(device, **options):
         model(x)
         model(x)
     return sum(e["layer"] == "op" and e["name"] == "to_copy" for e in t.events)
@@ -159,7 +159,7 @@ def test_the_cache_ends_with_the_outermost_scope_or_on_request():
     with strata.autocast("cpu"):
         w @ w
         strata.clear_autocast_cache()
-        with strata.trace() as t:
+        with strata.tracing() as t:
             w @ w
     assert any(e["name"] == "to_copy" for e in t.events)
 

@@ -543,7 +543,7 @@ def test_functions_of_the_module():
 
 
 def test_importing_the_module_changes_no_names():
-    run_process("import strata.library\nassert callable(strata.autograd.gradcheck) and callable(strata.trace)")
+    run_process("import strata.library\nassert callable(strata.autograd.gradcheck) and callable(strata.tracing)")
 
 
 def test_threads_define_and_call():
@@ -561,7 +561,7 @@ def test_threads_define_and_call():
 
 
 def test_traces_and_explanations_show_the_kernel():
-    with strata.trace() as t:
+    with strata.tracing() as t:
         numpy_sin(strata.ones(2))
     assert [(e["layer"], e["name"]) for e in t.events][-2:] == [("kernel", "cpu"), ("op", "tests::numpy_sin")]
     assert strata.explain(numpy_sin, strata.ones(2))[0] == ("tests::numpy_sin", "cpu", "chosen")

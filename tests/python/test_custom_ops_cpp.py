@@ -127,7 +127,7 @@ def test_gradients_and_explanations(mine):
     x = strata.linspace(-1, 1, 4, dtype=strata.float64, requires_grad=True)
     assert gradcheck(mine.cube, (x,))
     assert ("cpp_mine::cube", "loop", "chosen") in strata.explain(mine.cube, x)
-    with strata.trace() as t:
+    with strata.tracing() as t:
         mine.cube(x)
     assert ("op", "cpp_mine::cube") in [(e["layer"], e["name"]) for e in t.events]
 

@@ -64,7 +64,7 @@ def allocating_kernels(record):
         for _, arguments in records.samples(record, dtype):
             there = moved(record, arguments, change)
             expected = planned_workspace(records.callable_of(record), there)
-            with strata.trace() as trace:
+            with strata.tracing() as trace:
                 records.callable_of(record)(**there)
             made, name = allocations(trace.events)
             if made != expected:
@@ -106,7 +106,7 @@ def test_long_lines_use_the_workspace(name, step):
     function, arguments, *first = ALONG[name]
     arguments = {first[0] if first else "input": x, **arguments}
     expected = planned_workspace(function, arguments)
-    with strata.trace() as trace:
+    with strata.tracing() as trace:
         function(**arguments)
     made, _ = allocations(trace.events)
     assert made == expected
@@ -140,7 +140,7 @@ LONG = {
 @pytest.mark.parametrize("step", [1, 2], ids=["contiguous", "strided"])
 def test_long_inputs_use_one_workspace(name, step):
     x, at = strata.ones(step << 14).to(DEVICE)[::step], numbers(1 << 14, step)
-    with strata.trace() as trace:
+    with strata.tracing() as trace:
         LONG[name](x, at)
     inside = {}  # allocations of each kernel span
     for kernel in (e for e in trace.events if e["layer"] == "kernel"):
@@ -149,7 +149,7 @@ def test_long_inputs_use_one_workspace(name, step):
 
 
 def test_long_permutations_use_the_workspace():
-    with strata.trace() as trace:
+    with strata.tracing() as trace:
         order = strata.randperm(1 << 15, device=DEVICE)
     made, name = allocations(trace.events)
     assert (len(made), name) == (1, "randperm/radix_sort") and order.sort()[0].equal(

@@ -205,7 +205,7 @@ def test_explain_and_trace(tmp_path):
     assert strata.explain(strata.add, a, a)[-1][-1] == "chosen"
     reasons = strata.explain(strata.add, a, a.t().contiguous().t())
     assert len(reasons) > 1 and "chosen" not in reasons[0][2]
-    with strata.trace() as t:
+    with strata.tracing() as t:
         (a.requires_grad_() * 2).sum().backward()
     assert "op: mul" in str(t) and "autograd: mul" in str(t)
     t.save(tmp_path / "trace.json")

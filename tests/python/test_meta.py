@@ -311,7 +311,7 @@ def test_anomaly_mode_finds_nothing():
 
 def test_explain_and_trace_say_that_nothing_runs():
     assert "meta: nothing runs" in str(strata.explain(strata.add, meta(3), meta(3)))
-    with strata.trace() as spans:
+    with strata.tracing() as spans:
         meta(3) + 1
     assert "meta: nothing runs" in str(spans)
 

@@ -72,7 +72,6 @@ class Optimizer:
         self.defaults = dict(defaults)
         self.state = defaultdict(dict)
         self.param_groups = []
-        self._pre_hooks, self._post_hooks = {}, {}
         groups = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
@@ -120,6 +119,7 @@ class Optimizer:
         """Raises if an option or a parameter of a new group is invalid."""
 
     _stepped = False  # schedulers warn when they step first
+    _pre_hooks = _post_hooks = ()  # dicts once a hook is registered; a subclass may not call __init__
     _numbers = frozenset(("step",))  # names of state that is one number per parameter
 
     def zero_grad(self, set_to_none=True):
@@ -182,10 +182,12 @@ class Optimizer:
 
     def register_step_pre_hook(self, hook):
         """Calls hook(optimizer, args, kwargs) before each step; returns a handle with remove()."""
+        self._pre_hooks = self._pre_hooks or {}
         return hooks.add(self._pre_hooks, hook)
 
     def register_step_post_hook(self, hook):
         """Calls hook(optimizer, args, kwargs) after each step; returns a handle with remove()."""
+        self._post_hooks = self._post_hooks or {}
         return hooks.add(self._post_hooks, hook)
 
     def __init_subclass__(cls, **kwargs):
@@ -198,7 +200,6 @@ class Optimizer:
 
     def __setstate__(self, state):
         self.__dict__.update(state)
-        self._pre_hooks, self._post_hooks = {}, {}
 
     def __repr__(self):
         lines = [f"{type(self).__name__} ("]
@@ -211,12 +212,12 @@ class Optimizer:
 def _with_hooks(step):
     def wrapped(self, *args, **kwargs):
         self._stepped = True
-        for hook in list(self._pre_hooks.values()):
+        for hook in list(self._pre_hooks and self._pre_hooks.values()):
             changed = hook(self, args, kwargs)
             if changed is not None:
                 args, kwargs = changed
         result = step(self, *args, **kwargs)
-        for hook in list(self._post_hooks.values()):
+        for hook in list(self._post_hooks and self._post_hooks.values()):
             hook(self, args, kwargs)
         return result
 

@@ -43,11 +43,11 @@ template <auto Field, class... A> struct Trampoline<Field, CUresult (*)(A...)> {
     return (injecting.below->*Field)(a...);
   }
   static CUresult trace_0(A... a) {
-    const trace::Span span(trace::Layer::Driver, name.load(std::memory_order_relaxed));
+    const tracing::Span span(tracing::Layer::Driver, name.load(std::memory_order_relaxed));
     return (tracing[0].load(std::memory_order_relaxed)->*Field)(a...);
   }
   static CUresult trace_1(A... a) {
-    const trace::Span span(trace::Layer::Driver, name.load(std::memory_order_relaxed));
+    const tracing::Span span(tracing::Layer::Driver, name.load(std::memory_order_relaxed));
     return (tracing[1].load(std::memory_order_relaxed)->*Field)(a...);
   }
   static CUresult record(A... a) {

@@ -116,7 +116,7 @@ void run_gemm_cublaslt(const GemmCall& g, const Call& call, const Plan& plan) {
   GemmLayout l;
   lay_out(g, l);
   if (p.copies) copy_addend(g, l);
-  const trace::Span span(trace::Layer::Runtime, "cublasLtMatmul");
+  const tracing::Span span(tracing::Layer::Runtime, "cublasLtMatmul");
   std::unique_lock<std::mutex> hold;
   const bool bias = p.geometry.bias == Bias::Yes;
   if (bias) {

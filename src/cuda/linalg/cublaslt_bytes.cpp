@@ -79,7 +79,7 @@ void run_bytes_cublaslt(const ByteProduct& p, const Call& call, const Plan& plan
   lay_out_bytes(p, space, &stream, l);
   const size_t bytes = prepared->chosen.workspace;
   const Tensor memory = space.take(Shape(std::array{static_cast<int64_t>(bytes)}), DType::U8);
-  const trace::Span span(trace::Layer::Runtime, "cublasLtMatmul");
+  const tracing::Span span(tracing::Layer::Runtime, "cublasLtMatmul");
   const std::lock_guard hold(prepared->lock);
   const auto name = [&](int attribute, const TensorImpl* t) {
     const uint64_t place = address(t);

@@ -382,7 +382,7 @@ void run_convolution_cudnn(const ConvCall& v, const Call& c, const Plan& plan) {
   pack.set(kPackWorkspace, kTypeVoidPointer, &bytes);
   check(f, pack.finish(), "describing the addresses");
   {
-    const trace::Span span(trace::Layer::Runtime, "cudnnBackendExecute");
+    const tracing::Span span(tracing::Layer::Runtime, "cudnnBackendExecute");
     Session& session = Store::get().session(f, p.geometry.device);
     const std::lock_guard hold(session.lock);
     check(f, f.set_stream(session.handle, stream.handle()), "choosing a stream");

@@ -32,7 +32,7 @@ bool Allocator::BySize::operator()(const Block* a, const Block* b) const {
 }
 
 Ref<Storage> Allocator::allocate(size_t bytes, driver::CUstream stream) {
-  trace::Span span(trace::Layer::Runtime, "allocate");
+  tracing::Span span(tracing::Layer::Runtime, "allocate");
   if (span.active()) [[unlikely]]
     span.detail(fmt::format("{} bytes", bytes));
   gpu_.activate();

@@ -78,7 +78,7 @@ void Stream::launch_with(const Function& f, Grid grid, Grid block, uint32_t shar
       uint64_t{block.x} * block.y * block.z > static_cast<uint64_t>(p.max_threads_per_block) ||
       shared_bytes > static_cast<uint32_t>(p.shared_per_block_optin)) [[unlikely]]
     refuse_launch(gpu, f, grid, block, shared_bytes);
-  trace::Span span(trace::Layer::Runtime, "launch");
+  tracing::Span span(tracing::Layer::Runtime, "launch");
   if (span.active()) [[unlikely]]
     span.detail(fmt::format("{} <<<{}x{}x{}, {}x{}x{}, {}>>>", f.name(), grid.x, grid.y, grid.z, block.x, block.y,
                             block.z, shared_bytes));

@@ -1,4 +1,4 @@
-// tensorinv, tensorsolve, vander, matrix_exp and the linalg name of diagonal.
+// tensorinv, tensorsolve, vander, matrix_exp, trace and the linalg name of diagonal.
 #include <cmath>
 
 #include "ops/linalg/common.h"
@@ -69,6 +69,16 @@ STRATA_OP(linalg_diagonal, "linalg.diagonal(Tensor(a) A, *, int offset=0, int di
   })
   .samples({"f(3,4)", "f(2,3,3), offset=1"})
   .error("f(3)", ErrorKind::Index, "out of range");
+
+STRATA_OP(trace, "trace(Tensor input) -> Tensor")
+  .doc("The sum of a matrix's diagonal.\n\n>>> strata.trace(strata.eye(3))\ntensor(3.)")
+  .dtypes(kNumericTypes)
+  .composite([](const Tensor& input) {
+    STRATA_CHECK(input.dim() == 2, Runtime, "trace: expected a matrix, but got tensor with dim {}", input.dim());
+    return sum(diagonal(input));
+  })
+  .samples({"f(3,3)", "f(2,4)", "f(0,3)"})
+  .error("f(3)", ErrorKind::Runtime, "expected a matrix");
 
 STRATA_OP(linalg_vander, "linalg.vander(Tensor x, *, int? N=None) -> Tensor")
   .doc("The Vandermonde matrix: powers 0 to N-1 of each element as rows.")

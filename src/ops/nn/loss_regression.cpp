@@ -2,11 +2,13 @@
 #include <numbers>
 
 #include "autograd/autograd.h"
+#include "base/warning.h"
 #include "device/functors/activations.h"
 #include "ops/nn/loss_common.h"
 #include "ops/pointwise/pointwise.h"
 #include "strata/args/nn/loss_regression.h"
 #include "strata/ops/movement/repeat.h"
+#include "tensor/package_name.h"
 
 namespace strata {
 namespace {
@@ -23,6 +25,11 @@ Tensor weighted(const char* op, const Tensor& loss, const Tensor& weight, LossRe
 
 // Broadcasts before promoting, as PyTorch does: a zero-dimensional tensor counts like any other.
 Tensor difference(const Tensor& input, const Tensor& target) {
+  if (!input->same_shape(*target)) [[unlikely]]
+    warn(
+      fmt::format("Using a target size ({0}.Size({1})) that is different to the input size ({0}.Size({2})). This will "
+                  "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
+                  package_name, to_string(target.shape()), to_string(input.shape())));
   if (input.dtype() == target.dtype() || input.dim() == target.dim()) return sub(input, target);
   const std::vector<Tensor> both = broadcast_tensors(TensorList({input, target}));
   return sub(both[0], both[1]);

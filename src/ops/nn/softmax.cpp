@@ -2,6 +2,7 @@
 #include "cuda/nn/softmax.h"
 #include "autograd/autograd.h"
 #include "base/parallel.h"
+#include "base/warning.h"
 #include "cpu/movement/copy.h"
 #include "cpu/nn/row_kernels.h"
 #include "cpu/staging.h"
@@ -22,6 +23,10 @@ void infer_softmax(const Call& c) {
   const args::softmax a(c);
   const TensorImpl& x = a.input();
   implicit_dim(a.dim_value(), x, c.op.name.c_str());
+  if (!a.dim_value()) [[unlikely]]
+    warn(fmt::format(
+      "Implicit dimension choice for {} has been deprecated. Change the call to include dim=X as an argument.",
+      c.op.name));
   const DType type = a.dtype() ? *a.dtype() : x.dtype;
   STRATA_CHECK(kFloatingTypes.has(type), NotImplemented,
                "{}: not implemented for {}; pass dtype=float32 or convert the input", c.op.name, name_of(type));

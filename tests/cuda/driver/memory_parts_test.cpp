@@ -246,14 +246,14 @@ TEST_F(Parts, StaleFunctionsAreNeverFollowed) {
 
 TEST_F(Parts, CallsAreSpansWhileSomebodyTraces) {
   CUdeviceptr p = 0;
-  trace::start();
+  tracing::start();
   OK(cu->cuMemAlloc(&p, 256));
   OK(run_fill(p, 1, 0));
-  const auto events = trace::stop();
+  const auto events = tracing::stop();
   OK(cu->cuMemFree(p));
   std::vector<std::string> names;
   for (const auto& e : events)
-    if (e.layer == trace::Layer::Driver) names.emplace_back(e.name);
+    if (e.layer == tracing::Layer::Driver) names.emplace_back(e.name);
   EXPECT_EQ(names, (std::vector<std::string>{"cuMemAlloc", "cuLaunchKernel"}));
 }
 

@@ -19,6 +19,8 @@ class Sampler:
 class _TensorSampler(Sampler):
     """A sampler that has its whole order as a tensor: a loader splits it without converting to Python numbers."""
 
+    _is_long = False  # whether the order is too long for one tensor
+
     def _order(self):
         raise NotImplementedError
 
@@ -45,6 +47,8 @@ class SequentialSampler(_TensorSampler):
 class RandomSampler(_TensorSampler):
     """A random order, or independent draws with replacement=True; num_samples of them if given."""
 
+    _PIECE = 1 << 20  # more draws with replacement than this are made piece by piece, not kept as one tensor
+
     def __init__(self, data_source, replacement=False, num_samples=None, generator=None):
         if not isinstance(replacement, bool):
             raise TypeError(f"replacement should be a boolean value, but got replacement={replacement}")
@@ -62,6 +66,19 @@ class RandomSampler(_TensorSampler):
     @property
     def num_samples(self):
         return len(self.data_source) if self._num_samples is None else self._num_samples
+
+    def _pieces(self):
+        n, wanted = len(self.data_source), self.num_samples
+        for start in range(0, wanted, self._PIECE):
+            count = min(self._PIECE, wanted - start)
+            yield from _C.ops["randint"](0, n, (count,), generator=self.generator).tolist()
+
+    @property
+    def _is_long(self):
+        return self.replacement and self.num_samples > self._PIECE
+
+    def __iter__(self):
+        return self._pieces() if self._is_long else super().__iter__()
 
     def _order(self):
         n, wanted = len(self.data_source), self.num_samples
@@ -133,7 +150,7 @@ class BatchSampler(Sampler):
 
     def _tensors(self):
         """The batches as tensors, None if the sampler does not know its order beforehand."""
-        if not isinstance(self.sampler, _TensorSampler) or type(self) is not BatchSampler:
+        if not isinstance(self.sampler, _TensorSampler) or type(self) is not BatchSampler or self.sampler._is_long:
             return None
         order = self.sampler._order()
         batches = order.split(self.batch_size) if len(order) else ()

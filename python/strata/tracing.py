@@ -3,20 +3,8 @@
 from . import _C
 
 
-class trace:
-    """Records every op, kernel and gradient step in a with block: `with strata.trace() as t: ...; print(t)`.
-
-    With a matrix, as in `torch.trace`: the sum of its diagonal.
-    """
-
-    def __new__(cls, input=None):
-        if input is None:
-            return super().__new__(cls)
-        if not isinstance(input, _C.Tensor):
-            raise TypeError(f"trace(): argument 'input' must be Tensor, not {type(input).__name__}")
-        if input.dim() != 2:
-            raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.dim()}")
-        return input.diagonal().sum()
+class tracing:
+    """Records every op, kernel and gradient step in a with block: `with strata.tracing() as t: ...; print(t)`."""
 
     def __enter__(self):
         _C._trace_start()
