@@ -72,6 +72,7 @@ from . import _variants  # noqa: E402
 
 globals().update(_variants.FUNCTIONS)
 from . import _tensor as _tensor  # noqa: E402
+from . import _torch_methods as _torch_methods  # noqa: E402
 from . import (  # noqa: E402
     amp,
     autograd,
@@ -107,7 +108,14 @@ from .serialization import load, save  # noqa: E402
 from .tracing import tracing  # noqa: E402
 from .tune import tune  # noqa: E402
 
-_LATER = ("func", "library", "ops", "optim", "vision")  # imported on first use, so that importing strata stays fast
+_LATER = (
+    "func",
+    "library",
+    "multiprocessing",
+    "ops",
+    "optim",
+    "vision",
+)  # imported on first use, so that importing strata stays fast
 __all__ = [name for name in [*globals(), *_LATER] if not name.startswith("_")]
 
 
@@ -116,7 +124,11 @@ def __getattr__(name):
         import importlib
 
         return importlib.import_module(f".{name}", __name__)
-    raise AttributeError(f"module 'strata' has no attribute {name!r}")
+    if name.startswith("__") and name != "__config__":
+        raise AttributeError(f"module 'strata' has no attribute {name!r}")
+    from .torch._more import find  # PyTorch's less common names
+
+    return find(name)
 
 
 def __dir__():

@@ -101,26 +101,6 @@ def cuda(self, device=None, non_blocking=False, memory_format=None):
 
 
 @_method
-def type(self, dtype=None, non_blocking=False):
-    """The name of the tensor's type, or the tensor converted to a dtype."""
-    if dtype is not None:
-        return self.to(dtype)
-    names = {
-        _C.float32: "Float",
-        _C.float64: "Double",
-        _C.float16: "Half",
-        _C.bfloat16: "BFloat16",
-        _C.int64: "Long",
-        _C.int32: "Int",
-        _C.int16: "Short",
-        _C.int8: "Char",
-        _C.uint8: "Byte",
-        _C.bool: "Bool",
-    }
-    return f"strata.{names.get(self.dtype, self.dtype)}Tensor"
-
-
-@_method
 def register_hook(self, hook):
     """Calls hook(grad) whenever this tensor's gradient is computed; a returned tensor replaces it."""
     return _HookHandle(self, _C._register_hook(self, hook))
@@ -217,8 +197,19 @@ def apply_(self, fn):
 
 @_method
 def share_memory_(self):
-    """The tensor itself: memory is already shared between threads."""
-    return self
+    """Moves the tensor into memory that other processes can map: see strata.multiprocessing."""
+    from .multiprocessing import share
+
+    return share(self)
+
+
+@_method
+def is_shared(self):
+    """Whether other processes can map the tensor's memory."""
+    import sys
+
+    module = sys.modules.get(f"{__package__}.multiprocessing")
+    return self.device.type in ("cuda", "vgpu") if module is None else module.is_shared(self)
 
 
 @_method

@@ -259,7 +259,8 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   view->obj = nullptr;
   return guarded([&]() -> int {
     const TensorImpl& t = *impl_of(self);
-    const char* format = info_of(t.dtype).format;
+    // int64 is a long here: NumPy's own int64 is exported so, and printed without its name.
+    const char* format = t.dtype == DType::I64 && sizeof(long) == 8 ? "l" : info_of(t.dtype).format;
     STRATA_CHECK(!t.requires_grad, Runtime,
                  "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
     require_host(t, "numpy");

@@ -1,4 +1,6 @@
 // Files: saving and loading trees of tensors, the readers of data sets.
+#include <unordered_map>
+
 #include "nn/data/idx.h"
 #include "nn/data/image_sets.h"
 #include "nn/data/synthetic_digits.h"
@@ -29,8 +31,31 @@ PyObject* text_object(const std::string& s) {
 
 Tree tree_of(PyObject* o, const std::string& path, int depth);
 
+// A class by its name: borrowed.
+PyObject* class_of(const char* module, const char* name) {
+  const Object home(need(PyImport_ImportModule(module)));
+  const Object found(need(PyObject_GetAttrString(home.get(), name)));
+  return found.get();  // the module keeps it
+}
+PyObject* parameter_class() {
+  static PyObject* const kind = class_of("strata.nn.parameter", "Parameter");
+  return kind;
+}
+PyObject* ordered_class() {
+  static PyObject* const kind = class_of("collections", "OrderedDict");
+  return kind;
+}
+Tree tensor_leaf(PyObject* o) {
+  const Tensor t = tensor_of(o), values = autograd::detach(t);
+  if (t.requires_grad() && autograd::is_leaf(t)) values->requires_grad = true;
+  Tree leaf = Tree::Value(values);
+  leaf.parameter = PyObject_TypeCheck(o, reinterpret_cast<PyTypeObject*>(parameter_class()));
+  return leaf;
+}
+
 TreeDict dict_of(PyObject* o, const std::string& path, int depth) {
   TreeDict dict;
+  dict.ordered = PyObject_TypeCheck(o, reinterpret_cast<PyTypeObject*>(ordered_class()));
   const Object items(need(PyDict_Items(o)));  // a copy: user code (__str__, item) may change the dict
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) {
     PyObject* key = PyTuple_GET_ITEM(PyList_GET_ITEM(items.get(), i), 0);
@@ -75,12 +100,12 @@ Tree tree_of(PyObject* o, const std::string& path, int depth) {
   }
   if (PyFloat_Check(o)) return Tree::Value(PyFloat_AS_DOUBLE(o));
   if (PyUnicode_Check(o)) return Tree::Value(utf8(o));
-  if (is_tensor(o)) return Tree::Value(autograd::detach(tensor_of(o)));
+  if (is_tensor(o)) return tensor_leaf(o);
   if (Py_TYPE(o) == dtype_type) return Tree::Value(dtype_of_object(o));
   if (Py_TYPE(o) == device_type) return Tree::Value(to_string(device_of_object(o)));
   if (PyDict_Check(o)) return Tree::Value(dict_of(o, path, depth));
   if (PyList_Check(o) || PyTuple_Check(o)) {
-    TreeList list{{}, PyTuple_Check(o) != 0};
+    TreeList list{{}, PyTuple_Check(o) != 0, Py_TYPE(o) == size_type};
     const Object items(need(PySequence_Tuple(o)));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i)
       list.items.push_back(tree_of(PyTuple_GET_ITEM(items.get(), i), fmt::format("{}[{}]", path, i), depth + 1));
@@ -126,35 +151,52 @@ Metadata metadata_of(PyObject* o) {
 
 // --- to Python ---------------------------------------------------------------------------------------------------------
 
-PyObject* object_of(const Tree& tree);
-PyObject* to_object(std::monostate) { return Py_NewRef(Py_None); }
-PyObject* to_object(bool v) { return PyBool_FromLong(v); }
-PyObject* to_object(int64_t v) { return need(PyLong_FromLongLong(v)); }
-PyObject* to_object(double v) { return need(PyFloat_FromDouble(v)); }
-PyObject* to_object(const std::string& v) { return text_object(v); }
-PyObject* to_object(DType v) { return wrap(v); }
-PyObject* to_object(const Tensor& v) { return need(wrap(v)); }
-PyObject* to_object(const TreeList& v) {
-  const auto n = static_cast<Py_ssize_t>(v.items.size());
-  Object out(need(v.tuple ? PyTuple_New(n) : PyList_New(n)));
-  for (Py_ssize_t i = 0; i < n; ++i) {
-    PyObject* item = object_of(v.items[static_cast<size_t>(i)]);
-    if (v.tuple) PyTuple_SET_ITEM(out.get(), i, item);
-    else PyList_SET_ITEM(out.get(), i, item);
+// Builds Python objects. A Parameter that appears twice in a tree is one object.
+class Objects {
+ public:
+  PyObject* make(const Tree& tree) {
+    if (tree.parameter) return parameter(*tree.get<Tensor>());
+    return std::visit([&](const auto& v) { return make_value(v); }, tree.value);
   }
-  return out.release();
-}
-PyObject* to_object(const TreeDict& v) {
-  Object out(need(PyDict_New()));
-  for (size_t i = 0; i < v.keys.size(); ++i) {
-    const Object key(object_of(v.keys[i])), value(object_of(v.values[i]));
-    need(PyDict_SetItem(out.get(), key.get(), value.get()));
+
+ private:
+  PyObject* make_value(std::monostate) { return Py_NewRef(Py_None); }
+  PyObject* make_value(bool v) { return PyBool_FromLong(v); }
+  PyObject* make_value(int64_t v) { return need(PyLong_FromLongLong(v)); }
+  PyObject* make_value(double v) { return need(PyFloat_FromDouble(v)); }
+  PyObject* make_value(const std::string& v) { return text_object(v); }
+  PyObject* make_value(DType v) { return wrap(v); }
+  PyObject* make_value(const Tensor& v) { return need(wrap(v)); }
+  PyObject* make_value(const TreeList& v) {
+    const auto n = static_cast<Py_ssize_t>(v.items.size());
+    Object out(need(v.tuple ? PyTuple_New(n) : PyList_New(n)));
+    for (Py_ssize_t i = 0; i < n; ++i) {
+      PyObject* item = make(v.items[static_cast<size_t>(i)]);
+      if (v.tuple) PyTuple_SET_ITEM(out.get(), i, item);
+      else PyList_SET_ITEM(out.get(), i, item);
+    }
+    if (v.size) return need(PyObject_CallOneArg(reinterpret_cast<PyObject*>(size_type), out.get()));
+    return out.release();
   }
-  return out.release();
-}
-PyObject* object_of(const Tree& tree) {
-  return std::visit([](const auto& v) { return to_object(v); }, tree.value);
-}
+  PyObject* make_value(const TreeDict& v) {
+    Object out(need(v.ordered ? PyObject_CallNoArgs(ordered_class()) : PyDict_New()));
+    for (size_t i = 0; i < v.keys.size(); ++i) {
+      const Object key(make(v.keys[i])), value(make(v.values[i]));
+      need(PyObject_SetItem(out.get(), key.get(), value.get()));
+    }
+    return out.release();
+  }
+  PyObject* parameter(const Tensor& t) {
+    Object& known = parameters_[t.get()];
+    if (!known) {
+      const Object plain(need(wrap(t))), on(PyBool_FromLong(t.requires_grad()));
+      known = Object(need(PyObject_CallFunctionObjArgs(parameter_class(), plain.get(), on.get(), nullptr)));
+    }
+    return Py_NewRef(known.get());
+  }
+  std::unordered_map<const TensorImpl*, Object> parameters_;
+};
+PyObject* object_of(const Tree& tree) { return Objects().make(tree); }
 
 // --- saving and loading ------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@
 #include "python/library.h"
 #include "python/number_arguments.h"
 #include "python/parse.h"
+#include "tensor/package_name.h"
 
 namespace strata::python {
 
@@ -325,6 +326,19 @@ PyGetSetDef properties[] = {{"__name__", get_name, nullptr, nullptr, nullptr},
                             {"internal", get_internal, nullptr, nullptr, nullptr},
                             {}};
 
+// Printed as PyTorch does: strata.return_types.max(, then a line per field.
+PyObject* result_repr(PyObject* self) {
+  return guarded([&] {
+    const std::string_view full = Py_TYPE(self)->tp_name;
+    std::string text = package_name + std::string(full.substr(full.find('.'))) + "(";
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self); ++i) {
+      const Object item(need(PyObject_Repr(PyTuple_GET_ITEM(self, i))));
+      text += fmt::format("{}\n{}={}", i ? "," : "", Py_TYPE(self)->tp_members[i].name, shown(item.get()));
+    }
+    return PyUnicode_FromString((text + ")").c_str());
+  });
+}
+
 // values and indices of max(dim=0): a tuple with names, one type per op name.
 PyTypeObject* result_type_of(const OpRecord& op) {
   if (op.output_names.size() != op.outputs || op.outputs < 2) return nullptr;
@@ -333,7 +347,9 @@ PyTypeObject* result_type_of(const OpRecord& op) {
   fields->push_back({nullptr, nullptr});
   auto* name = new std::string("strata.return_types." + op.name.substr(op.name.rfind('.') + 1));
   PyStructSequence_Desc description = {name->c_str(), nullptr, fields->data(), static_cast<int>(op.outputs)};
-  return PyStructSequence_NewType(&description);
+  PyTypeObject* type = PyStructSequence_NewType(&description);
+  if (type) type->tp_repr = result_repr;
+  return type;
 }
 
 PyObject* make_op(const std::string& name, const std::vector<const OpRecord*>& records, bool inplace) {

@@ -22,6 +22,7 @@ SPACES = {
 # Names of one language, by regular expression, each with its reason.
 PYTHON_ONLY = {
     "strata.nn": {
+        "DataParallel|SyncBatchNorm": "for PyTorch programs that wrap or convert a model; in one process they change nothing",
         "Parameter|Buffer": "C++ registers tensors with add_parameter and add_buffer",
         "Lazy.*|Uninitialized.*": "objects that change their class when they see their first input",
     },

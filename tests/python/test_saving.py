@@ -141,11 +141,11 @@ class Thing:
 
 def test_what_cannot_be_saved_is_named(path):
     with pytest.raises(TypeError, match=r"cannot save an object of type Thing at \[a\]\[1\]; .*state_dict"):
-        strata.save({"a": [1, Thing()]}, path)
+        strata.save({"a": [1, Thing()]}, path, format="safetensors")
     with pytest.raises(TypeError, match="numpy.ndarray at the top; .*strata.tensor"):
-        strata.save(np.ones(2), path)
+        strata.save(np.ones(2), path, format="safetensors")
     with pytest.raises(TypeError, match="is of type tuple; keys are strings or numbers"):
-        strata.save({(1, 2): 3}, path)
+        strata.save({(1, 2): 3}, path, format="safetensors")
     with pytest.raises(ValueError, match="more than 64 bits"):
         strata.save({"n": 2**63}, path)
     loop = []

@@ -215,7 +215,7 @@ def test_what_would_run_code_is_refused_by_name(path, function, protocol, tmp_pa
     witness = tmp_path / "ran"
     archive(path, dumps({"a": Call(getattr(sys.modules[module], name), f"touch {witness}")}, protocol))
     with pytest.raises(RuntimeError, match=rf"asks for \S*{name}, which would run code; pickles are never executed"):
-        strata.load(path, weights_only=False)
+        strata.load(path)
     assert not witness.exists()
 
 

@@ -1,6 +1,7 @@
 """Reverse-mode differentiation: modes, backward, grad, user-defined functions, gradient checks."""
 
 from .. import _C
+from . import modes as grad_mode
 from .function import Function
 from .modes import (
     detect_anomaly,
@@ -23,6 +24,7 @@ __all__ = [
     "enable_grad",
     "functional",
     "grad",
+    "grad_mode",
     "gradcheck",
     "gradgradcheck",
     "inference_mode",
@@ -49,8 +51,11 @@ def grad(
     allow_unused=None,
     is_grads_batched=False,
     materialize_grads=False,
+    only_inputs=True,
 ):
     """The gradients of the outputs with respect to the inputs, as a tuple."""
+    if only_inputs is not True:
+        raise ValueError("grad(only_inputs=False) was removed from PyTorch; use backward() to add to .grad")
     if is_grads_batched:
         raise NotImplementedError("grad(is_grads_batched=True) is not available; call grad() once per gradient")
     outputs = (outputs,) if isinstance(outputs, _C.Tensor) else tuple(outputs)
@@ -71,6 +76,8 @@ def __getattr__(name):  # imported when first used
 
     if name == "functional":
         return importlib.import_module(".functional", __name__)
+    if name in ("Variable", "variable", "profiler", "forward_ad", "graph"):
+        return getattr(importlib.import_module(".older_names", __name__), name)
     if name in ("gradcheck", "gradgradcheck"):
         home = importlib.import_module(".gradcheck", __name__)
         globals().update(gradcheck=home.gradcheck, gradgradcheck=home.gradgradcheck)

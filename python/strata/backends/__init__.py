@@ -1,10 +1,13 @@
-"""Switches of back ends: TF32. Both are off unless set, for products as in PyTorch, for convolutions unlike it."""
+"""Switches of back ends. TF32 is off unless set, for products as in PyTorch, for convolutions unlike it. Other switches are kept
+for programs that set them; one that would have to change a kernel, and cannot, warns."""
 
+import sys
 import types
+import warnings
 
 from .. import _C
 
-__all__ = ["cuda", "cudnn"]
+__all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsum"]
 
 
 class _Tf32:
@@ -49,10 +52,44 @@ class _Cudnn(_Tf32):
         super().__init__(get, set)
         self.benchmark = self.deterministic = False
 
+    benchmark_limit = 10  # PyTorch's default; strata.tune tries every kernel
+
     @property
     def enabled(self):
         """cuDNN is used where it is found; this cannot be changed."""
         return True
+
+    @enabled.setter
+    def enabled(self, value):
+        if not value and self.is_available():
+            warnings.warn("backends.cudnn.enabled = False has no effect: cuDNN is used where it is found", stacklevel=2)
+
+    @staticmethod
+    def version():
+        """The version of the library that was found, as one number; None without it."""
+        for library in _C._cuda_libraries():
+            if library["name"] == "cudnn" and not library["why_not"]:
+                parts = [int(p) for p in str(library["version"]).split(".")[:3]]
+                return sum(p * f for p, f in zip(parts, (10000, 100, 1), strict=False))
+        return None
+
+    @staticmethod
+    def is_acceptable(tensor):
+        """Whether the tensor is on a GPU and in a type that cuDNN takes."""
+        return tensor.is_cuda and tensor.is_floating_point()
+
+    def flags(self, enabled=True, benchmark=False, benchmark_limit=10, deterministic=False, allow_tf32=True):
+        """A with block with other settings."""
+        return _Flags(self, benchmark=benchmark, deterministic=deterministic, allow_tf32=allow_tf32)
+
+    def set_flags(self, _enabled=None, _benchmark=None, _benchmark_limit=None, _deterministic=None, _allow_tf32=None):
+        """Sets what is given, and returns the settings before."""
+        before = (True, self.benchmark, 10, self.deterministic, self.allow_tf32)
+        given = dict(benchmark=_benchmark, deterministic=_deterministic, allow_tf32=_allow_tf32)
+        for name, value in given.items():
+            if value is not None:
+                setattr(self, name, value)
+        return before
 
     @staticmethod
     def is_available():
@@ -63,5 +100,83 @@ class _Cudnn(_Tf32):
         return self
 
 
-cuda = types.SimpleNamespace(matmul=_Tf32(_C._allow_tf32_products, _C._set_allow_tf32_products))
+class _Flags:
+    """Settings of an object inside a with block."""
+
+    def __init__(self, target, **settings):
+        self.target, self.settings = target, settings
+
+    def __enter__(self):
+        self.before = {name: getattr(self.target, name) for name in self.settings}
+        for name, value in self.settings.items():
+            setattr(self.target, name, value)
+
+    def __exit__(self, *_):
+        for name, value in self.before.items():
+            setattr(self.target, name, value)
+
+
+class _Products(_Tf32):
+    """Products: the TF32 switch. The reduced-precision switches are kept and change nothing: sums are in float32."""
+
+    __slots__ = (
+        "allow_bf16_reduced_precision_reduction",
+        "allow_fp16_accumulation",
+        "allow_fp16_reduced_precision_reduction",
+    )
+
+    def __init__(self, get, set):
+        super().__init__(get, set)
+        self.allow_bf16_reduced_precision_reduction = self.allow_fp16_reduced_precision_reduction = False
+        self.allow_fp16_accumulation = False
+
+
+class _Attention:
+    """Which of PyTorch's attention kernels are allowed. Strata chooses by the shapes; `explain` tells which."""
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+def _yes(*_):
+    return True
+
+
+def _no(*_):
+    return False
+
+
+def _accepted(*_):
+    """A setting without effect: the result is the same."""
+
+
+cuda = types.SimpleNamespace(
+    matmul=_Products(_C._allow_tf32_products, _C._set_allow_tf32_products),
+    is_built=_yes,
+    sdp_kernel=_Attention,
+    enable_flash_sdp=_accepted,
+    enable_mem_efficient_sdp=_accepted,
+    enable_math_sdp=_accepted,
+    enable_cudnn_sdp=_accepted,
+    flash_sdp_enabled=_yes,
+    mem_efficient_sdp_enabled=_yes,
+    math_sdp_enabled=_yes,
+    cudnn_sdp_enabled=_no,
+    preferred_linalg_library=_accepted,
+)
+mps = types.SimpleNamespace(is_available=_no, is_built=_no, is_macos_or_newer=_no)
+mkldnn = types.SimpleNamespace(is_available=_yes, enabled=True, flags=_Attention, set_flags=_accepted)
+mkl = types.SimpleNamespace(is_available=_no)
+openmp = types.SimpleNamespace(is_available=_no)  # the pool of threads is Strata's own
+opt_einsum = types.SimpleNamespace(is_available=_yes, enabled=True, strategy="auto")
+cpu = types.SimpleNamespace(get_cpu_capability=lambda: "DEFAULT")
 cudnn = _Cudnn(_C._allow_tf32_convolutions, _C._set_allow_tf32_convolutions)
+
+for _name in __all__:  # so that `import strata.backends.cudnn` works
+    sys.modules[f"{__name__}.{_name}"] = globals()[_name]

@@ -100,3 +100,16 @@ def libraries():
     Strata works without them. `why_not` is empty if a library can be used.
     """
     return _C._cuda_libraries()
+
+
+def __getattr__(name):
+    if name.endswith("Tensor"):  # the types of old programs
+        from ..torch.legacy_types import CUDA
+
+        if name in CUDA:
+            return CUDA[name]
+    from . import _older_names
+
+    if name in _older_names.NAMES:
+        return getattr(_older_names, name)
+    raise AttributeError(f"module 'strata.cuda' has no attribute {name!r}")

@@ -22,6 +22,8 @@ _FILES = {
         "TransformerDecoderLayer",
     ],
     "loss": ["AdaptiveLogSoftmaxWithLoss", "LinearCrossEntropyLoss", "TripletMarginWithDistanceLoss"],
+    "sync_batchnorm": ["SyncBatchNorm"],
+    "parallel": ["DataParallel"],
     "lazy": [
         "LazyLinear",
         *[f"LazyConv{n}d" for n in (1, 2, 3)],
@@ -37,8 +39,8 @@ __all__ += ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParamete
 
 
 def __getattr__(name):
-    if name in ("init", "utils", "modules"):
-        return importlib.import_module("._modules" if name == "modules" else f".{name}", __name__)
+    if name in ("init", "utils", "modules", "parallel"):
+        return importlib.import_module(f".{name}", __name__)
     if name.startswith("_") or name in _FILES:  # a file of its own, which the import statement finds by itself
         raise AttributeError(f"module 'strata.nn' has no attribute '{name}'")
     home = importlib.import_module(f".{_HOME.get(name, '_modules')}", __name__)

@@ -274,6 +274,12 @@ class Module(Tree, StateDict):
 
         return self._apply(convert)
 
+    def share_memory(self):
+        """Moves parameters and buffers into memory that other processes can map."""
+        for tensor in (*self.parameters(), *self.buffers()):
+            tensor.share_memory_()
+        return self
+
     def to_empty(self, *, device, recurse=True):
         """Moves parameters and buffers to a device without their values, which the caller must set."""
         return self._apply(lambda t: _C.ops["empty_like"](t, device=device), recurse)

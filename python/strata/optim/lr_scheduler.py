@@ -16,6 +16,8 @@ from ._schedulers import (
 )
 from ._schedules import LambdaLR, LRScheduler, MultiplicativeLR
 
+_LRScheduler = LRScheduler  # the older name
+
 __all__ = [
     "ChainedScheduler",
     "ConstantLR",

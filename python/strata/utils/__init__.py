@@ -5,9 +5,12 @@ from . import checkpoint
 __all__ = ["checkpoint", "data"]
 
 
+_LATER = ("_pytree", "cpp_extension", "data", "dlpack", "model_zoo", "tensorboard")
+
+
 def __getattr__(name):
-    if name == "data":  # imports multiprocessing, so only on first use
+    if name in _LATER:  # data imports multiprocessing, so only on first use
         import importlib
 
-        return importlib.import_module(".data", __name__)
+        return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module 'strata.utils' has no attribute {name!r}")

@@ -1,5 +1,6 @@
-"""Image sets and transforms, under the names of torchvision."""
+"""Image sets, transforms and grids of images, under the names of torchvision."""
 
-from . import datasets, transforms
+from . import datasets, transforms, utils
 
-__all__ = ["datasets", "transforms"]
+__all__ = ["datasets", "transforms", "utils"]
+__version__ = "0.30.0"  # of the torchvision whose names these are

@@ -6,7 +6,7 @@ from .. import _C
 from ..utils.data import Dataset
 from . import _download
 
-__all__ = ["CIFAR10", "FashionMNIST", "MNIST", "SyntheticDigits", "VisionDataset"]
+__all__ = ["CIFAR10", "FakeData", "FashionMNIST", "MNIST", "SyntheticDigits", "VisionDataset"]
 
 
 class VisionDataset(Dataset):
@@ -78,6 +78,9 @@ class MNIST(VisionDataset):
     def _images(self, data):
         return data.unsqueeze(-3)
 
+    train_data = test_data = property(lambda self: self.data, doc="The older name of data.")
+    train_labels = test_labels = property(lambda self: self.targets, doc="The older name of targets.")
+
 
 class FashionMNIST(MNIST):
     """Articles of clothing, in the form of MNIST."""
@@ -116,3 +119,41 @@ class SyntheticDigits(VisionDataset):
 
     def _images(self, data):
         return data.unsqueeze(-3)
+
+
+class FakeData(VisionDataset):
+    """Random images and labels, the same for each index: for trying a program without data."""
+
+    def __init__(
+        self,
+        size=1000,
+        image_size=(3, 224, 224),
+        num_classes=10,
+        transform=None,
+        target_transform=None,
+        random_offset=0,
+    ):
+        super().__init__(None, transform, target_transform)
+        self.size, self.image_size, self.num_classes = size, tuple(image_size), num_classes
+        self.random_offset = random_offset
+
+    def __len__(self):
+        return self.size
+
+    def __getitem__(self, index):
+        if index >= len(self):
+            raise IndexError(f"index {index} is out of range for {len(self)} images")
+        generator = _C.Generator().manual_seed(index + self.random_offset)
+        image = _C.ops["randint"](0, 256, self.image_size, generator=generator, dtype=_C.uint8)
+        target = int(_C.ops["randint"](0, self.num_classes, (1,), generator=generator))
+        if self.transform is not None:
+            image = self.transform(image)
+        if self.target_transform is not None:
+            target = self.target_transform(target)
+        return image, target
+
+    def get_batch(self, indices):
+        return None
+
+    def __repr__(self):
+        return f"FakeData({self.size} images of {list(self.image_size)})"

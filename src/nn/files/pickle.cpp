@@ -123,6 +123,11 @@ void PickleMachine::push_float() {
   push(v);
 }
 
+// Indices grow, so the lists are sorted.
+static bool has(const std::vector<int64_t>& list, int64_t index) {
+  return std::binary_search(list.begin(), list.end(), index);
+}
+
 // References become copies: the budget and the depth limit stop a pickle that doubles itself a hundred times, or
 // contains itself.
 Tree PickleMachine::tree_of(Value v, int depth) {
@@ -134,16 +139,21 @@ Tree PickleMachine::tree_of(Value v, int depth) {
     case Kind::Int: return Tree::Value(v.i);
     case Kind::Float: return Tree::Value(v.f);
     case Kind::DType: return Tree::Value(static_cast<DType>(v.i));
-    case Kind::Tensor: return Tree::Value(tensors_[static_cast<size_t>(v.i)]);
+    case Kind::Tensor: {
+      Tree tensor = Tree::Value(tensors_[static_cast<size_t>(v.i)]);
+      tensor.parameter = has(parameters_, v.i);
+      return tensor;
+    }
     case Kind::Text: spend(text_of(v).size()); return Tree::Value(text_of(v));
     case Kind::List:
     case Kind::Tuple: {
-      TreeList list{{}, v.kind == Kind::Tuple};
+      TreeList list{{}, v.kind == Kind::Tuple, v.kind == Kind::Tuple && has(sizes_, v.i)};
       for (Value item : box(v)) list.items.push_back(tree_of(item, depth + 1));
       return Tree::Value(std::move(list));
     }
     case Kind::Dict: {
       TreeDict dict;
+      dict.ordered = has(ordered_, v.i);
       const std::vector<Value>& items = box(v);
       for (size_t i = 0; i < items.size(); i += 2) {
         dict.keys.push_back(tree_of(items[i], depth + 1));

@@ -89,13 +89,15 @@ void PickleMachine::reduce() {
       need(3, 3);
       if (args[0].kind != Kind::Tensor || args[1].kind != Kind::Bool) bad("the data of a parameter is not a tensor");
       Tensor& t = tensors_[static_cast<size_t>(args[0].i)];
-      if (args[1].i && is_floating(t.dtype())) t.set_requires_grad();
+      t.set_requires_grad(args[1].i && is_floating(t.dtype()));
+      parameters_.push_back(args[0].i);
       return push(args[0]);
     }
     case Action::OrderedDict: need(0, 1); return call_ordered_dict(args);
     case Action::Size:
       need(1, 1);
       (void)ints_of(args[0]);
+      sizes_.push_back(args[0].i);
       return push(args[0]);
     case Action::Device:
       need(1, 2);
@@ -107,6 +109,7 @@ void PickleMachine::reduce() {
 }
 void PickleMachine::call_ordered_dict(const std::vector<Value>& args) {
   push_box(Kind::Dict, {});
+  ordered_.push_back(top().i);
   if (args.empty()) return;
   if (args[0].kind != Kind::List) bad("OrderedDict gets no list");
   for (Value pair : std::vector<Value>(box(args[0]))) {

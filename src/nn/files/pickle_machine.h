@@ -173,6 +173,7 @@ class PickleMachine {
   std::vector<size_t> marks_;
   std::vector<std::string> texts_;
   std::vector<std::vector<Value>> boxes_;
+  std::vector<int64_t> ordered_, sizes_, parameters_;  // OrderedDicts and Sizes among boxes_, Parameters among tensors_
   std::vector<Tensor> tensors_;
   std::vector<StorageView> storages_;
 };

@@ -3,6 +3,7 @@
 import bisect
 import itertools
 import math
+import types
 
 from ... import _C
 
@@ -13,6 +14,8 @@ class Dataset:
     A data set that can build a whole batch at once may also define get_batch(indices): it gets an int64 tensor and returns
     the collated samples, or None if it cannot. A loader without a collate_fn calls it first.
     """
+
+    __class_getitem__ = classmethod(types.GenericAlias)  # Dataset[int] in annotations and base classes
 
     def __getitem__(self, index):
         raise NotImplementedError("a Dataset must define __getitem__")

@@ -3,11 +3,15 @@
 Random orders come from one randperm (or multinomial, randint) per epoch, drawn from the generator: the C++ loader draws the
 same, so one seed gives one order in both languages, for any number of workers."""
 
+import types
+
 from ... import _C
 
 
 class Sampler:
     """An order of indices: define __iter__, and __len__ if the number is known."""
+
+    __class_getitem__ = classmethod(types.GenericAlias)  # Sampler[int]
 
     def __init__(self, data_source=None):
         pass

@@ -1,0 +1,148 @@
+"""Methods of Tensor that mostly older PyTorch programs call: types, storages, legacy constructors, names of linalg functions."""
+
+from . import _C
+
+Tensor, ops = _C.Tensor, _C.ops
+
+
+def _method(f):
+    setattr(Tensor, f.__name__, f)
+    return f
+
+
+@_method
+def type(self, dtype=None, non_blocking=False):
+    """The name of the tensor's type, or the tensor converted to a dtype or a type such as torch.LongTensor."""
+    from .torch.legacy_types import resolve, type_name
+
+    if dtype is None:
+        return type_name(self.dtype, self.is_cuda)
+    target, place = resolve(dtype)
+    return self.to(target) if place is None else self.to(place, target)
+
+
+@_method
+def new(self, *args, device=None):
+    """A tensor of the same dtype and device: of the given sizes, uninitialized, or with the given data."""
+    place = device or self.device
+    if len(args) == 1 and isinstance(args[0], Tensor):
+        return args[0].detach()
+    if len(args) == 1 and not isinstance(args[0], (int, _C.Size)):
+        return _C.tensor(args[0], dtype=self.dtype, device=place)
+    shape = args[0] if len(args) == 1 and isinstance(args[0], _C.Size) else args or (0,)
+    return ops["empty"](tuple(shape), dtype=self.dtype, device=place)
+
+
+@_method
+def storage(self):
+    """The tensor's memory as numbers; views of one tensor have the same."""
+    from .torch.storage import TypedStorage
+
+    return TypedStorage._of(self)
+
+
+@_method
+def untyped_storage(self):
+    """The tensor's memory as bytes; views of one tensor have the same."""
+    from .torch.storage import UntypedStorage
+
+    return UntypedStorage._of(self)
+
+
+@_method
+def set_(self, source=None, storage_offset=0, size=None, stride=None):
+    """Makes this tensor use the memory of another tensor or storage."""
+    if source is None:
+        source = ops["empty"](0, dtype=self.dtype, device=self.device)
+    if not isinstance(source, Tensor):
+        source = source._elements if hasattr(source, "_elements") else source._bytes.view(self.dtype)
+    if size is not None:
+        shape = tuple(size)
+        source = source.as_strided(shape, stride or ops["empty"](shape, device="meta").stride(), storage_offset)
+    self.data = source
+    return self
+
+
+@_method
+def map_(self, other, callable):
+    """Replaces each element by callable(element, element of other): slow, for the CPU."""
+    both = zip(self.flatten().tolist(), other.expand_as(self).flatten().tolist(), strict=True)
+    made = _C.tensor([callable(a, b) for a, b in both], dtype=self.dtype).reshape(self.shape)
+    self.data.copy_(made)
+    return self
+
+
+@_method
+def is_nonzero(self):
+    """Whether the only element is not zero."""
+    return bool(self)
+
+
+@_method
+def to_dense(self, dtype=None, *, masked_grad=True):
+    """The tensor itself: there are no sparse tensors."""
+    return self if dtype is None else self.to(dtype)
+
+
+@_method
+def is_conj(self):
+    """False: conjugates are computed at once."""
+    return False
+
+
+@_method
+def is_neg(self):
+    """False: negative views are computed at once."""
+    return False
+
+
+@_method
+def is_distributed(self):
+    """False."""
+    return False
+
+
+@_method
+def is_coalesced(self):
+    """Raises: there are no sparse tensors."""
+    raise RuntimeError("is_coalesced expected sparse coordinate tensor layout but got Strided")
+
+
+@_method
+def as_subclass(self, cls):
+    """The same memory as an object of a subclass."""
+    return Tensor._make_subclass(cls, self, self.requires_grad)
+
+
+@_method
+def dim_order(self, ambiguity_check=False):
+    """The dimensions from the largest stride to the smallest."""
+    return tuple(sorted(range(self.dim()), key=lambda d: (-self.stride(d), d)))
+
+
+@_method
+def reinforce(self, reward):
+    """Raises: PyTorch removed it."""
+    raise RuntimeError("reinforce() was removed from PyTorch; use distributions and log_prob")
+
+
+def _add_names():
+    for name, op in dict(
+        det="linalg.det",
+        slogdet="linalg.slogdet",
+        matrix_power="linalg.matrix_power",
+        matrix_exp="linalg.matrix_exp",
+        orgqr="linalg.householder_product",
+    ).items():
+        setattr(Tensor, name, ops[op])
+    for name in ("is_sparse_csr", "is_mkldnn", "is_xla", "is_xpu", "is_ipu", "is_vulkan", "is_mtia", "is_maia"):
+        setattr(Tensor, name, False)
+    Tensor.name, Tensor.names, Tensor.volatile, Tensor.output_nr = (
+        None,
+        property(lambda self: (None,) * self.dim()),
+        False,
+        0,
+    )
+
+
+_add_names()

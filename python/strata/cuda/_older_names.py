@@ -1,0 +1,112 @@
+"""Less common names of torch.cuda."""
+
+import types
+
+from .. import _C
+from .._devices import Devices
+from ..random import get_rng_state as _cpu_state
+
+NAMES = """is_bf16_supported is_tf32_supported get_rng_state get_rng_state_all set_rng_state set_rng_state_all seed seed_all
+initial_seed ipc_collect memory_cached max_memory_cached reset_max_memory_allocated reset_max_memory_cached get_arch_list nvtx random
+utilization default_generators has_half""".split()
+has_half = True
+default_generators = ()
+_devices = Devices("cuda")
+
+
+def is_bf16_supported(including_emulation=True):
+    """Whether the device computes in bfloat16; every device of this version does."""
+    return _devices.is_available()
+
+
+def is_tf32_supported():
+    """Whether there is a device with TF32."""
+    return _devices.is_available() and _devices.get_device_capability()[0] >= 8
+
+
+def get_rng_state(device="cuda"):
+    """The state of the default generator, which draws for all devices."""
+    return _cpu_state()
+
+
+def set_rng_state(new_state, device="cuda"):
+    """Sets the state of the default generator."""
+    _C.default_generator.set_state(new_state)
+
+
+def get_rng_state_all():
+    """One state per device."""
+    return [get_rng_state() for _ in range(_devices.device_count())]
+
+
+def set_rng_state_all(new_states):
+    """Sets the states of get_rng_state_all()."""
+    for state in new_states:
+        set_rng_state(state)
+
+
+def seed():
+    """Takes a fresh seed from the system."""
+    _C.default_generator.seed()
+
+
+seed_all = seed
+
+
+def initial_seed():
+    """The seed in use."""
+    return _C.default_generator.initial_seed()
+
+
+def ipc_collect():
+    """Nothing to collect: device memory is not shared between processes."""
+
+
+def memory_cached(device=None):
+    """The older name of memory_reserved()."""
+    return _devices.memory_reserved(device)
+
+
+def max_memory_cached(device=None):
+    """The older name of max_memory_reserved()."""
+    return _devices.max_memory_reserved(device)
+
+
+def reset_max_memory_allocated(device=None):
+    """The older name of reset_peak_memory_stats()."""
+    _devices.reset_peak_memory_stats(device)
+
+
+reset_max_memory_cached = reset_max_memory_allocated
+
+
+def get_arch_list():
+    """The architectures with compiled kernels; others use PTX."""
+    return ["sm_90a"] if _devices.is_available() else []
+
+
+def utilization(device=None):
+    """Raises: it needs NVIDIA's management library."""
+    raise NotImplementedError("torch.cuda.utilization is not in this version of Strata; run nvidia-smi")
+
+
+class _Range:
+    def __init__(self, message, *args, **kwargs):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def __call__(self, f):
+        return f
+
+
+nvtx = types.SimpleNamespace(
+    range=_Range, range_push=lambda message: 0, range_pop=lambda: 0, mark=lambda message: None, annotate=_Range
+)
+random = types.SimpleNamespace(
+    get_rng_state=get_rng_state, set_rng_state=set_rng_state, manual_seed=_C.manual_seed, seed=seed
+)

@@ -1,0 +1,5 @@
+"""torch.nn.parallel.distributed."""
+
+from . import DistributedDataParallel
+
+__all__ = ["DistributedDataParallel"]

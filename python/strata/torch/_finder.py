@@ -1,0 +1,235 @@
+"""The import hook behind `import torch`: finds `torch.a.b` as strata.torch.a.b, else strata.a.b, else a stand-in.
+
+torch.nn *is* strata.nn: both names give one module object. Only the module `torch` itself is an object of its own, because its
+name, its version and what it prints differ.
+"""
+
+import importlib
+import importlib.abc
+import importlib.util
+import os
+import sys
+import types
+
+import strata
+
+from .. import _C
+from ._missing import MissingModule, missing
+from .version import __version__
+
+# Parts of PyTorch without a counterpart: importing from them works, see _missing.py.
+_ABSENT = (
+    "torch._inductor",
+    "torch._export",
+    "torch._prims",
+    "torch._refs",
+    "torch.ao",
+    "torch.distributed",
+    "torch.export",
+    "torch.fft",
+    "torch.fx",
+    "torch.distributions",
+    "torch.masked",
+    "torch.monitor",
+    "torch.mps",
+    "torch.mtia",
+    "torch.nested",
+    "torch.nn.intrinsic",
+    "torch.nn.qat",
+    "torch.nn.quantized",
+    "torch.nn.quantizable",
+    "torch.nn.utils.prune",
+    "torch.nn.attention",
+    "torch.onnx",
+    "torch.package",
+    "torch.quantization",
+    "torch.signal",
+    "torch.sparse",
+    "torch.testing._internal",
+    "torch.utils.benchmark",
+    "torch.utils.bottleneck",
+    "torch.utils.mobile_optimizer",
+    "torch.xpu",
+    "torchvision.models",
+    "torchvision.ops",
+    "torchvision.io",
+    "torchvision.transforms.functional",
+    "torchvision.transforms.v2",
+)
+
+
+# Files of PyTorch whose names are in another file here.
+_ELSEWHERE = {
+    **{
+        f"torch.optim.{file}": "strata.optim"
+        for file in "adadelta adagrad adam adamax adamw asgd nadam radam rmsprop rprop sgd".split()
+    },
+    "torch._jit_internal": "strata.torch.jit",
+    "torch._tensor": "strata._tensor",
+    "torch._C": "strata._C",
+    "torch.autograd.grad_mode": "strata.autograd.modes",
+    "torch.autograd.variable": "strata.autograd.older_names",
+    "torch.autograd.profiler": "strata.torch.profiler",
+    "torch.cuda.random": "strata.cuda._older_names",
+    "torch.nn._reduction": "strata.nn._support",
+    "torch.utils.data._utils": "strata.utils.data",
+    "torch.utils.data._utils.collate": "strata.utils.data.collate",
+    "torch.utils.data.datapipes": None,
+    "torchvision.datasets.mnist": "strata.vision.datasets",
+    "torchvision.datasets.cifar": "strata.vision.datasets",
+    "torchvision.transforms.transforms": "strata.vision.transforms",
+}
+
+
+def _target(name):
+    """The Strata module that a torch name means, None if there is none."""
+    if name in _ELSEWHERE:
+        return _ELSEWHERE[name]
+    package, _, rest = name.partition(".")
+    homes = ("strata.torch.vision", "strata.vision") if package == "torchvision" else ("strata.torch", "strata")
+    for home in homes:
+        full = f"{home}.{rest}" if rest else home
+        if full in sys.modules:
+            return full
+        try:
+            if importlib.util.find_spec(full) is not None or full in sys.modules:  # the parent may have made it
+                return full
+        except ModuleNotFoundError:
+            continue
+        except ValueError:  # a module without a spec, made at run time
+            return full
+    return None
+
+
+class _Loader(importlib.abc.Loader):
+    """Returns a module that exists, and leaves it as it is."""
+
+    def __init__(self, target):
+        self.target = target
+
+    def create_module(self, spec):
+        if self.target is None:
+            return MissingModule(spec.name)
+        module = importlib.import_module(self.target)
+        self.own_spec = getattr(module, "__spec__", None)
+        return module
+
+    def exec_module(self, module):
+        if self.target is not None and isinstance(module, types.ModuleType):
+            module.__spec__ = self.own_spec  # the import system has just replaced it
+            _add_stand_ins(module)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] not in ("torch", "torchvision"):
+            return None
+        target = _target(name)
+        if target is None and not name.startswith(tuple(f"{a}." for a in _ABSENT)) and name not in _ABSENT:
+            return None
+        spec = importlib.util.spec_from_loader(name, _Loader(target), is_package=True)
+        return spec
+
+
+_torch_names = {}  # strata module name -> torch's
+
+
+def _add_stand_ins(module):
+    """Names that PyTorch's module of this name has and ours lacks become stand-ins."""
+    name = module.__name__
+    if name in _torch_names:
+        return
+    if name.startswith("strata.vision"):
+        theirs = "torchvision" + name.removeprefix("strata.vision")
+    else:
+        theirs = "torch" + (
+            name.removeprefix("strata.torch") if name.startswith("strata.torch.") else name[len("strata") :]
+        )
+    _torch_names[name] = theirs
+    from ._names import ABSENT
+
+    lacking = ABSENT.get(theirs)
+    if not lacking:
+        return
+    known, own = set(lacking.split()), module.__dict__.get("__getattr__")
+
+    def __getattr__(attribute):
+        if own is not None:
+            try:
+                return own(attribute)
+            except AttributeError:
+                pass
+        if attribute in known:
+            return missing(f"{theirs}.{attribute}")
+        raise AttributeError(f"module '{theirs}' has no attribute {attribute!r}")
+
+    module.__getattr__ = __getattr__
+
+
+class _Torch(types.ModuleType):
+    """The module `torch`: Strata's names under the name of torch."""
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(f"module 'torch' has no attribute {name!r}")
+        value = _lookup(name)
+        self.__dict__[name] = value
+        return value
+
+    def __dir__(self):
+        return sorted({*self.__dict__, *dir(strata)})
+
+
+def _lookup(name):
+    """A name of torch that is not among Strata's eager ones."""
+    try:
+        return getattr(strata, name)
+    except AttributeError:
+        pass
+    full = f"torch.{name}"
+    if full in sys.modules:
+        return sys.modules[full]
+    if _target(full) is not None or full in _ABSENT:
+        return importlib.import_module(full)
+    from ._names import ABSENT
+
+    if name in ABSENT["torch"].split():
+        return missing(full)
+    raise AttributeError(f"module 'torch' has no attribute {name!r}")
+
+
+def is_installed():
+    return isinstance(sys.modules.get("torch"), _Torch)
+
+
+def install():
+    if is_installed():
+        return
+    if "torch" in sys.modules:
+        raise RuntimeError(
+            "PyTorch has been imported already: import strata.torch_alias before anything that imports torch"
+        )
+    torch = _Torch("torch", "Strata under the names of PyTorch: see strata.torch.")
+    torch.__dict__.update({k: v for k, v in strata.__dict__.items() if not k.startswith("__")})
+    torch.__version__ = __version__
+    torch.__file__, torch.__path__, torch.__package__ = strata.__file__, [], "torch"
+    torch.__spec__ = importlib.util.spec_from_loader("torch", _Loader("strata"), is_package=True)
+    torch.__all__ = list(strata.__all__)
+    sys.modules["torch"] = torch
+    sys.modules["torch._C"] = _C
+    sys.meta_path.insert(0, _Finder())
+    # Processes that the program starts inherit the path, and find torch there.
+    sys.path.append(os.path.join(os.path.dirname(__file__), "stand_in"))
+    _use_torch_names()
+
+
+def _use_torch_names():
+    """Printed types have torch's names, and files are written in PyTorch's format."""
+    _C._set_package_name("torch")
+    for kind in (_C.Tensor, _C.dtype, _C.device, _C.Size, _C.Generator):
+        kind.__module__ = "torch"
+    strata.nn.Parameter.__module__ = "torch.nn.parameter"
+    from ..nn import modules
+
+    modules.use_torch_names()
+    strata.serialization.default_format = "torch"

@@ -1,0 +1,64 @@
+"""Stand-ins for what PyTorch has and Strata lacks. They can be imported and named; using them raises."""
+
+import sys
+import types
+
+# What to use instead, by the longest matching name.
+_INSTEAD = {
+    "torch.distributed": "run one process per program; Strata trains on one device",
+    "torch.nn.parallel.DistributedDataParallel": "use the module itself; Strata trains on one device",
+    "torch.onnx": "save the state_dict() and rebuild the model where it is needed",
+    "torch.export": "save the state_dict() and rebuild the model where it is needed",
+    "torch.ao": "use strata.amp, or convert tensors to float8 yourself",
+    "torch.quantization": "use strata.amp, or convert tensors to float8 yourself",
+    "torch.sparse": "use dense tensors, or index_add and scatter_add",
+    "torch.utils.cpp_extension": "use strata.cuda.load_inline for kernels, strata.library for ops in C++",
+    "torchvision.models": "define the network with nn modules",
+}
+
+
+def explain(name):
+    """The text of the error for a missing name."""
+    parts = name.split(".")
+    for n in range(len(parts), 0, -1):
+        if hint := _INSTEAD.get(".".join(parts[:n])):
+            return f"{name} is not in this version of Strata; {hint}"
+    return f"{name} is not in this version of Strata; docs/usage/differences.md lists what is missing"
+
+
+class MissingType(type):
+    """The type of stand-ins: a class, so that a program can inherit from it and ask isinstance()."""
+
+    def __call__(cls, *args, **kwargs):
+        raise NotImplementedError(explain(cls._missing_name))
+
+    def __getattr__(cls, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return missing(f"{cls._missing_name}.{name}")
+
+    def __repr__(cls):
+        return f"<{cls._missing_name}: not in Strata>"
+
+
+def missing(name):
+    """A stand-in for the PyTorch name `name`."""
+    home, _, own = name.rpartition(".")
+    return MissingType(own, (), {"_missing_name": name, "__module__": home, "__doc__": explain(name)})
+
+
+class MissingModule(types.ModuleType):
+    """A module of PyTorch that Strata lacks: importing from it works."""
+
+    def __init__(self, name):
+        super().__init__(name, explain(name))
+        self.__path__ = []
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'")
+        full = f"{self.__name__}.{name}"
+        if full in sys.modules:
+            return sys.modules[full]
+        self.__dict__[name] = value = missing(full)
+        return value

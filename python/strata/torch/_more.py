@@ -1,0 +1,36 @@
+"""Where the names of torch are that strata itself does not define: looked up when they are first used."""
+
+import importlib
+
+_MODULES = """_utils accelerator compiler distributed functional hub jit overrides profiler return_types storage types version
+__config__""".split()
+_FUNCTIONS = """batch_norm compile compiled_with_cxx11_abi dropout_ embedding get_deterministic_debug_mode get_device
+get_device_module get_file_path get_num_interop_threads instance_norm is_anomaly_enabled is_conj is_distributed is_inference is_neg
+is_same_size is_signed is_warn_always_enabled kl_div norm_except_dim pca_lowrank poisson range set_anomaly_enabled
+set_deterministic_debug_mode set_flush_denormal set_num_interop_threads set_warn_always svd_lowrank typename vmap embedding_bag
+poisson_nll_loss feature_alpha_dropout hinge_embedding_loss cosine_embedding_loss margin_ranking_loss triplet_margin_loss
+alpha_dropout""".split()
+_KINDS = "Float Double Half BFloat16 Long Int Short Char Byte Bool".split()
+_HOME = {
+    **dict.fromkeys(_FUNCTIONS, "functions"),
+    **{f"{kind}Tensor": "legacy_types" for kind in _KINDS},
+    **{f"{kind}Storage": "storage" for kind in _KINDS},
+    **dict.fromkeys(("TypedStorage", "UntypedStorage", "is_storage"), "storage"),
+    "set_default_tensor_type": "legacy_types",
+    "GradScaler": "..amp",
+    "vmap": "functions",
+    "layout": "types",
+    "memory_format": "types",
+    "Stream": "..cuda",
+    "Event": "..cuda",
+}
+
+
+def find(name):
+    """The value of strata.<name>; raises AttributeError."""
+    if name in _MODULES:
+        return importlib.import_module(f"strata.torch.{name}")
+    if name in _HOME:
+        home = _HOME[name]
+        return getattr(importlib.import_module(f".{home}" if not home.startswith("..") else home, "strata.torch"), name)
+    raise AttributeError(f"module 'strata' has no attribute {name!r}")

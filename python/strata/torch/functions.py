@@ -1,0 +1,252 @@
+"""Top-level functions of PyTorch that few programs call; strata.<name> finds them when they are first used."""
+
+import functools
+import os
+import warnings
+
+import strata
+
+from .. import _C
+
+_warned = set()
+
+
+def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False):
+    """The model or function itself: Strata runs every op at once and has no compiler of graphs yet. Warns once."""
+    if model is None:
+        return functools.partial(compile, backend=backend, disable=disable)
+    if not disable and "compile" not in _warned:
+        _warned.add("compile")
+        warnings.warn("compile() returns the model as it is: Strata runs it op by op", UserWarning, stacklevel=2)
+    return model
+
+
+def typename(obj):
+    """The full name of an object's type."""
+    if isinstance(obj, _C.Tensor):
+        return obj.type()
+    kind = type(obj)
+    home = kind.__module__
+    return kind.__qualname__ if home in (None, "builtins") else f"{home}.{kind.__qualname__}"
+
+
+def get_num_interop_threads():
+    """1: ops run one after another."""
+    return 1
+
+
+def set_num_interop_threads(threads):
+    """Accepted: ops run one after another, on get_num_threads() threads each."""
+
+
+def set_flush_denormal(mode):
+    """False: denormal numbers are always kept."""
+    return False
+
+
+def is_same_size(input, other):
+    """Whether the shapes are equal."""
+    return input.shape == other.shape
+
+
+def is_signed(input):
+    """Whether the dtype is signed."""
+    return input.is_signed()
+
+
+def is_inference(input):
+    """Whether it was made under inference_mode()."""
+    return input.is_inference()
+
+
+def get_device(input):
+    """The device number, -1 on the CPU."""
+    return input.get_device()
+
+
+def is_conj(input):
+    """False: conjugates are computed at once."""
+    return False
+
+
+def is_neg(input):
+    """False: negative views are computed at once."""
+    return False
+
+
+def is_distributed(input):
+    """False."""
+    return False
+
+
+def range(start=0, end=None, step=1, *, dtype=None, device=None, requires_grad=False):
+    """Like arange(), including the end."""
+    if end is None:
+        start, end = 0, start
+    dtype = dtype or _C.get_default_dtype()
+    count = int((end - start) / step) + 1
+    return (strata.arange(count, device=device) * step + start).to(dtype).requires_grad_(requires_grad)
+
+
+def is_anomaly_enabled():
+    """Whether detect_anomaly() is on."""
+    return _C.is_anomaly_enabled()
+
+
+def set_anomaly_enabled(mode, check_nan=True):
+    """Turns the detection of anomalies on or off."""
+    _C._set_anomaly_enabled(mode)
+
+
+def get_deterministic_debug_mode():
+    """0, or 1 with warn_only, or 2: the setting of use_deterministic_algorithms()."""
+    if not strata.are_deterministic_algorithms_enabled():
+        return 0
+    return 1 if strata.is_deterministic_algorithms_warn_only_enabled() else 2
+
+
+def set_deterministic_debug_mode(debug_mode):
+    """Stores the setting: every kernel is deterministic anyway."""
+    level = {"default": 0, "warn": 1, "error": 2}.get(debug_mode, debug_mode)
+    strata.use_deterministic_algorithms(level > 0, warn_only=level == 1)
+
+
+def set_warn_always(value):
+    """Accepted: Python's filters decide how often a warning is shown."""
+
+
+def is_warn_always_enabled():
+    """False: Python's filters decide how often a warning is shown."""
+    return False
+
+
+def compiled_with_cxx11_abi():
+    """True."""
+    return True
+
+
+def get_file_path(*parts):
+    """A path below the package."""
+    return os.path.join(os.path.dirname(strata.__file__), *parts)
+
+
+def get_device_module(device=None):
+    """strata.cuda, strata.vgpu or strata.cpu, by the type of a device."""
+    kind = _C.device(device).type if device is not None else "cuda" if strata.cuda.is_available() else "cpu"
+    return getattr(strata, kind)
+
+
+def poisson(input, generator=None):
+    """Draws from Poisson distributions with the rates of input."""
+    import numpy as np
+
+    seed = int(_C.ops["randint"](0, 2**31 - 1, (1,), generator=generator).item())
+    drawn = np.random.default_rng(seed).poisson(input.detach().double().cpu().numpy())
+    return _C.tensor(drawn, device=input.device).to(input.dtype)
+
+
+def pca_lowrank(A, q=None, center=True, niter=2):
+    """(U, S, V) of the q largest singular values of a matrix, its columns centered first."""
+    q = min(6, *A.shape[-2:]) if q is None else q
+    if center:
+        A = A - A.mean(dim=-2, keepdim=True)
+    return svd_lowrank(A, q)
+
+
+def svd_lowrank(A, q=6, niter=2, M=None):
+    """(U, S, V) of the q largest singular values of a matrix."""
+    if M is not None:
+        A = A - M
+    u, s, vh = strata.linalg.svd(A, full_matrices=False)
+    return u[..., :q], s[..., :q], vh.mT[..., :q]
+
+
+def norm_except_dim(v, pow=2, dim=0):
+    """Norms over all dimensions except one."""
+    if dim == -1:
+        return v.norm(pow)
+    dims = [d for d in builtins_range(v.dim()) if d != dim]
+    return strata.linalg.vector_norm(v, pow, dims, keepdim=True)
+
+
+builtins_range = __builtins__["range"] if isinstance(__builtins__, dict) else __builtins__.range
+
+# Functions that torch has under the names of torch.nn.functional. Some take no keyword of the same meaning there.
+_FUNCTIONAL = (
+    "embedding_bag",
+    "poisson_nll_loss",
+    "feature_alpha_dropout",
+    "hinge_embedding_loss",
+    "cosine_embedding_loss",
+    "margin_ranking_loss",
+    "triplet_margin_loss",
+    "alpha_dropout",
+)
+
+
+def kl_div(input, target, reduction="mean", *, log_target=False):
+    """input: log probabilities; target: probabilities, or their logarithms with log_target."""
+    names = {0: "none", 1: "mean", 2: "sum"}
+    return strata.nn.functional.kl_div(input, target, reduction=names.get(reduction, reduction), log_target=log_target)
+
+
+def embedding(weight, input, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
+    """Rows of weight. The order of the arguments is the opposite of nn.functional.embedding's."""
+    padding = None if padding_idx < 0 else padding_idx
+    return strata.nn.functional.embedding(input, weight, padding, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+
+
+def batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled=True):
+    """Normalizes each channel; see nn.functional.batch_norm."""
+    return strata.nn.functional.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled=True):
+    """Normalizes each channel of each sample; see nn.functional.instance_norm."""
+    return strata.nn.functional.instance_norm(
+        input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
+    )
+
+
+def dropout_(input, p, train):
+    """Zeroes elements with probability p, in place."""
+    return input.copy_(strata.nn.functional.dropout(input, p, train)) if train else input
+
+
+def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
+    """func for each slice of its arguments along in_dims, the results stacked along out_dims: one call per slice."""
+    from ..utils import _pytree
+
+    def batched(*args, **kwargs):
+        dims = in_dims if isinstance(in_dims, tuple) else (in_dims,) * len(args)
+        if len(dims) != len(args):
+            raise ValueError(f"vmap: in_dims has {len(dims)} entries for {len(args)} arguments")
+        leaves = []  # (flat arguments, their dims, how to build them again)
+        for arg, dim in zip(args, dims, strict=True):
+            flat, spec = _pytree.tree_flatten(arg)
+            each = [dim] * len(flat) if dim is None or isinstance(dim, int) else _pytree.tree_flatten(dim)[0]
+            leaves.append((flat, each, spec))
+        sizes = {t.shape[d] for flat, each, _ in leaves for t, d in zip(flat, each, strict=True) if d is not None}
+        if len(sizes) != 1:
+            raise ValueError(f"vmap: expected all mapped arguments to have one size, found {sorted(sizes)}")
+        results = []
+        for i in builtins_range(sizes.pop()):
+            slices = [
+                _pytree.tree_unflatten(
+                    [t if d is None else t.select(d, i) for t, d in zip(flat, each, strict=True)], spec
+                )
+                for flat, each, spec in leaves
+            ]
+            results.append(_pytree.tree_flatten(func(*slices, **kwargs)))
+        spec = results[0][1]
+        outs = out_dims if isinstance(out_dims, tuple) else (out_dims,) * len(results[0][0])
+        joined = [strata.stack([r[0][k] for r in results], d) for k, d in enumerate(outs)]
+        return _pytree.tree_unflatten(joined, spec)
+
+    return batched
+
+
+def __getattr__(name):
+    if name in _FUNCTIONAL:
+        return getattr(strata.nn.functional, name)
+    raise AttributeError(f"module 'strata.torch.functions' has no attribute {name!r}")

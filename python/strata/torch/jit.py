@@ -1,0 +1,151 @@
+"""torch.jit: script() and trace() return what they are given. There is no compiler behind; Python runs the program."""
+
+import builtins
+import functools
+
+from ..nn.module import Module
+
+__all__ = ["export", "freeze", "ignore", "is_scripting", "is_tracing", "load", "save", "script", "trace", "unused"]
+
+
+class ScriptModule(Module):
+    """The base of modules that a program would compile; an ordinary Module here."""
+
+
+class TracedModule(ScriptModule):
+    """The type of traced modules in PyTorch; trace() returns modules of their own type here."""
+
+
+class RecursiveScriptModule(ScriptModule):
+    """The type of scripted modules in PyTorch; script() returns modules of their own type here."""
+
+
+ScriptFunction = type(lambda: None)
+TopLevelTracedModule = TracedModule
+
+
+def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
+    """The module, function or class itself."""
+    return obj
+
+
+def trace(func, example_inputs=None, *args, check_trace=True, strict=True, example_kwarg_inputs=None, **kwargs):
+    """The module or function itself, after one call with the example."""
+    inputs = example_inputs if builtins.isinstance(example_inputs, tuple) else (example_inputs,)
+    from ..autograd import no_grad
+
+    with no_grad():
+        func(*(() if example_inputs is None else inputs), **(example_kwarg_inputs or {}))
+    return func
+
+
+def trace_module(mod, inputs, *args, **kwargs):
+    """The module itself."""
+    return mod
+
+
+def _same(fn=None, *args, **kwargs):
+    return fn if callable(fn) else (lambda f: f)
+
+
+script_method = export = unused = interface = script_if_tracing = _same
+
+
+def ignore(drop=False, **kwargs):
+    """A decorator without effect, with or without arguments."""
+    return drop if callable(drop) else (lambda f: f)
+
+
+def is_scripting():
+    """False: Python runs the program."""
+    return False
+
+
+is_tracing = is_scripting
+
+
+def freeze(mod, preserved_attrs=None, optimize_numerics=True):
+    """The module itself, which must be in evaluation mode."""
+    if mod.training:
+        raise RuntimeError(
+            "Freezing is currently only implemented for modules in eval mode. Call .eval() on your module."
+        )
+    return mod
+
+
+def optimize_for_inference(mod, other_methods=None):
+    """The module itself."""
+    return mod
+
+
+def save(m, f, _extra_files=None):
+    """Raises: a program cannot be saved without its source."""
+    raise NotImplementedError(
+        "torch.jit.save is not in this version of Strata, which has no TorchScript; save m.state_dict() with torch.save, or "
+        "the whole module with torch.save(m, f)"
+    )
+
+
+def load(f, map_location=None, _extra_files=None):
+    """Raises: TorchScript programs are not read."""
+    raise NotImplementedError(
+        "torch.jit.load is not in this version of Strata, which has no TorchScript; build the model in Python and load its "
+        "state_dict with torch.load"
+    )
+
+
+def annotate(the_type, the_value):
+    """The value."""
+    return the_value
+
+
+def isinstance(obj, target_type):
+    """Whether obj is an instance of the type."""
+    return builtins.isinstance(obj, target_type)
+
+
+class Attribute:
+    """A value with a type, for ScriptModules."""
+
+    def __new__(cls, value, type):
+        return value
+
+
+Final = dict  # an annotation: Final[int]
+
+
+def wait(future):
+    """The result of fork()."""
+    return future
+
+
+def fork(func, *args, **kwargs):
+    """Calls the function at once."""
+    return func(*args, **kwargs)
+
+
+def set_fusion_strategy(strategy):
+    """Accepted: nothing is fused."""
+
+
+def enable_onednn_fusion(enabled):
+    """Accepted: nothing is fused."""
+
+
+class _Setting:
+    """A with block without effect."""
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def __call__(self, f):
+        return functools.wraps(f)(f)
+
+
+optimized_execution = fuser = strict_fusion = _Setting

@@ -1,0 +1,174 @@
+"""Storage objects: the memory behind a tensor, as `x.untyped_storage()` and `x.storage()` show it."""
+
+from .. import _C
+
+
+class UntypedStorage:
+    """The bytes of a tensor's memory, which all its views share."""
+
+    def __init__(self, *args, device=None):
+        size = args[0] if args else 0
+        self._bytes = _C.ops["empty"](size, dtype=_C.uint8, device=device) if isinstance(size, int) else _C.tensor(size)
+
+    @classmethod
+    def _of(cls, tensor):
+        made = cls.__new__(cls)
+        made._bytes = tensor._storage_bytes()
+        return made
+
+    def data_ptr(self):
+        """The address of the first byte."""
+        return self._bytes.data_ptr()
+
+    def nbytes(self):
+        """The number of bytes."""
+        return self._bytes.numel()
+
+    size = __len__ = nbytes
+
+    def element_size(self):
+        """1: bytes."""
+        return 1
+
+    def __getitem__(self, index):
+        got = self._bytes[index]
+        return got.item() if isinstance(index, int) else UntypedStorage._of(got)
+
+    def __setitem__(self, index, value):
+        self._bytes[index] = value
+
+    def tolist(self):
+        """The bytes as a list."""
+        return self._bytes.tolist()
+
+    @property
+    def device(self):
+        return self._bytes.device
+
+    is_cuda = property(lambda self: self._bytes.is_cuda)
+
+    def is_shared(self):
+        """Whether other processes can map the memory."""
+        return self._bytes.is_shared()
+
+    def copy_(self, source, non_blocking=False):
+        """Copies the bytes of another storage."""
+        self._bytes.copy_(source._bytes)
+        return self
+
+    def cpu(self):
+        """The storage on the CPU."""
+        return UntypedStorage._of(self._bytes.cpu())
+
+    def __eq__(self, other):
+        return isinstance(other, UntypedStorage) and (self.data_ptr(), len(self)) == (other.data_ptr(), len(other))
+
+    def __hash__(self):
+        return hash((self.data_ptr(), len(self)))
+
+    def __repr__(self):
+        return f"[UntypedStorage(device={self.device}) of size {len(self)}]"
+
+
+class TypedStorage:
+    """The elements of a tensor's memory, as numbers of one dtype."""
+
+    dtype = None  # a subclass such as FloatStorage has one
+
+    def __init__(self, *args, dtype=None, device=None, wrap_storage=None):
+        self.dtype = dtype or type(self).dtype or _C.get_default_dtype()
+        if wrap_storage is not None:
+            self._untyped = wrap_storage
+        else:
+            data = args[0] if args else 0
+            shape = isinstance(data, int)
+            made = (
+                _C.ops["empty"](data, dtype=self.dtype, device=device) if shape else _C.tensor(data, dtype=self.dtype)
+            )
+            self._untyped = UntypedStorage._of(made)
+
+    @classmethod
+    def _of(cls, tensor):
+        return TypedStorage(dtype=tensor.dtype, wrap_storage=UntypedStorage._of(tensor))
+
+    @property
+    def _elements(self):
+        size = self.dtype.itemsize
+        data = self._untyped._bytes
+        return data[: data.numel() // size * size].view(self.dtype)
+
+    def untyped(self):
+        """The same memory as bytes."""
+        return self._untyped
+
+    def data_ptr(self):
+        """The address of the first element."""
+        return self._untyped.data_ptr()
+
+    def size(self):
+        """The number of elements."""
+        return self._elements.numel()
+
+    __len__ = size
+
+    def nbytes(self):
+        """The number of bytes."""
+        return self._untyped.nbytes()
+
+    def element_size(self):
+        """Bytes per element."""
+        return self.dtype.itemsize
+
+    def __getitem__(self, index):
+        got = self._elements[index]
+        return got.item() if isinstance(index, int) else TypedStorage._of(got.clone())
+
+    def __setitem__(self, index, value):
+        self._elements[index] = value
+
+    def __iter__(self):
+        return iter(self.tolist())
+
+    def tolist(self):
+        """The elements as a list."""
+        return self._elements.tolist()
+
+    def fill_(self, value):
+        """Sets all elements."""
+        self._elements.fill_(value)
+        return self
+
+    @property
+    def device(self):
+        return self._untyped.device
+
+    is_cuda = property(lambda self: self._untyped.is_cuda)
+
+    def is_shared(self):
+        """Whether other processes can map the memory."""
+        return self._untyped.is_shared()
+
+    def __repr__(self):
+        lines = "\n ".join(map(str, self.tolist()))
+        return f" {lines}\n[TypedStorage(dtype={self.dtype}, device={self.device}) of size {len(self)}]"
+
+
+_KINDS = dict(
+    Float="float32",
+    Double="float64",
+    Half="float16",
+    BFloat16="bfloat16",
+    Long="int64",
+    Int="int32",
+    Short="int16",
+    Char="int8",
+    Byte="uint8",
+    Bool="bool",
+)
+for _name, _dtype in _KINDS.items():
+    globals()[f"{_name}Storage"] = type(f"{_name}Storage", (TypedStorage,), {"dtype": getattr(_C, _dtype)})
+
+
+def is_storage(obj):
+    """Whether obj is a storage."""
+    return isinstance(obj, (UntypedStorage, TypedStorage))

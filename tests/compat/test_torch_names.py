@@ -1,0 +1,343 @@
+"""Names of PyTorch besides tensors and modules: legacy types, storages, jit, hub, trees, event files, shared memory."""
+
+import collections
+import multiprocessing
+import os
+import struct
+import zlib
+
+import numpy as np
+import pytest
+import strata
+from strata import nn
+
+
+def test_legacy_tensor_types():
+    assert strata.FloatTensor(2, 3).shape == (2, 3) and strata.FloatTensor(strata.Size([4])).shape == (4,)
+    assert strata.LongTensor(range(3)).tolist() == [0, 1, 2] and strata.LongTensor([1.5]).dtype is strata.int64
+    assert strata.DoubleTensor().shape == (0,) and strata.FloatTensor.dtype is strata.float32
+    x = strata.ones(2)
+    assert isinstance(x, strata.FloatTensor) and not isinstance(x, strata.LongTensor)
+    assert not isinstance(x, strata.cuda.FloatTensor)
+    assert x.type() == "strata.FloatTensor" and x.type(strata.LongTensor).dtype is strata.int64
+    assert x.type("torch.DoubleTensor").dtype is strata.float64 and x.type(strata.int32).dtype is strata.int32
+    shared = strata.FloatTensor(x)
+    assert shared.data_ptr() == x.data_ptr()
+    with pytest.raises(TypeError, match="expected a tensor of strata.float32"):
+        strata.FloatTensor(strata.ones(2, dtype=strata.int64))
+    with pytest.raises(ValueError, match="invalid type"):
+        x.type("torch.NoTensor")
+    with pytest.raises(RuntimeError, match="not available"):
+        x.type("torch.cuda.FloatTensor")
+    assert strata.ones(2, dtype=strata.int64).new(3).dtype is strata.int64 and x.new([1, 2]).tolist() == [1, 2]
+
+
+def test_the_default_type_can_be_set():
+    try:
+        strata.set_default_tensor_type(strata.DoubleTensor)
+        assert strata.ones(1).dtype is strata.float64
+    finally:
+        strata.set_default_tensor_type("torch.FloatTensor")
+    with pytest.raises(TypeError, match="floating-point"):
+        strata.set_default_tensor_type(strata.LongTensor)
+
+
+def test_storages_show_the_memory_that_views_share():
+    x = strata.arange(6.0).reshape(2, 3)
+    row = x[1]
+    assert row.untyped_storage().data_ptr() == x.untyped_storage().data_ptr() == x.data_ptr()
+    assert row.untyped_storage() == x.untyped_storage() and row.untyped_storage().nbytes() == 24
+    s = row.storage()
+    assert len(s) == 6 and s[1] == 1.0 and list(s) == [0, 1, 2, 3, 4, 5] and s.dtype is strata.float32
+    s[0] = 9
+    assert x[0, 0] == 9 and strata.is_storage(s) and not strata.is_storage(x)
+    y = strata.zeros(1).set_(x.storage(), 2, (2,), (3,))
+    assert y.tolist() == [2, 5]
+    assert strata.FloatStorage([1, 2]).tolist() == [1, 2]
+
+
+def test_variables_are_tensors():
+    from strata.autograd import Variable
+
+    x = strata.ones(2)
+    v = Variable(x, requires_grad=True)
+    assert isinstance(x, Variable) and type(v) is strata.Tensor and v.requires_grad and not x.requires_grad
+    v.data[0] = 5
+    assert x[0] == 5
+    (grad,) = strata.autograd.grad((v * 2).sum(), v, only_inputs=True)
+    assert grad.tolist() == [2, 2]
+    with pytest.raises(ValueError, match="only_inputs"):
+        strata.autograd.grad(v.sum(), v, only_inputs=False)
+
+
+def test_modules_have_pytorch_s_bases():
+    bases = nn.modules
+    assert isinstance(nn.BatchNorm2d(2), bases.batchnorm._BatchNorm) and issubclass(nn.Conv1d, bases.conv._ConvNd)
+    assert not isinstance(nn.Conv2d(1, 1, 1), bases.conv._ConvTransposeNd)
+    assert isinstance(nn.MSELoss(), bases.loss._Loss) and not isinstance(nn.MSELoss(), bases.loss._WeightedLoss)
+    assert isinstance(nn.Dropout(), bases.dropout._DropoutNd) and isinstance(
+        nn.InstanceNorm1d(2), bases.instancenorm._NormBase
+    )
+
+    class Norm(bases.batchnorm._BatchNorm):
+        pass
+
+    norm = Norm(3)
+    assert isinstance(norm, bases.batchnorm._BatchNorm) and not isinstance(nn.BatchNorm1d(3), Norm)
+    for shape in ((4, 3), (4, 3, 5), (4, 3, 5, 6)):
+        x = strata.randn(*shape)
+        want = nn.functional.batch_norm(x, None, None, training=True)
+        np.testing.assert_allclose(norm(x).detach().numpy(), want.numpy(), atol=1e-5)
+    for name, file in bases.HOME.items():
+        assert getattr(getattr(bases, file), name, None) is not None or name == "LazyModuleMixin", name
+
+
+def test_data_parallel_is_the_module_itself():
+    inner = nn.Linear(2, 1)
+    outer = nn.DataParallel(inner)
+    x = strata.ones(3, 2)
+    assert (
+        outer.module is inner
+        and strata.equal(outer(x), inner(x))
+        and list(outer.state_dict()) == ["module.weight", "module.bias"]
+    )
+    with pytest.raises(NotImplementedError, match="one device"):
+        nn.DataParallel(inner, device_ids=[0, 1])
+
+
+def test_sync_batch_norm_replaces_batch_norms():
+    model = nn.Sequential(nn.Conv2d(1, 2, 1), nn.Sequential(nn.BatchNorm2d(2)))
+    norm = model[1][0]
+    made = nn.SyncBatchNorm.convert_sync_batchnorm(model)
+    assert type(made[1][0]) is nn.SyncBatchNorm and made[1][0].weight is norm.weight
+    x = strata.randn(3, 1, 4, 4)
+    assert strata.allclose(made(x), norm(model[0](x)), atol=1e-6)
+
+
+def test_jit_returns_what_it_gets():
+    layer = nn.ReLU()
+    assert strata.jit.script(layer) is layer and strata.jit.trace(layer, strata.ones(1)) is layer
+    assert not strata.jit.is_scripting() and not strata.jit.is_tracing()
+
+    @strata.jit.ignore
+    def one():
+        return 1
+
+    @strata.jit.unused
+    def two():
+        return 2
+
+    @strata.jit.script
+    def three(x: int) -> int:
+        return x
+
+    assert (one(), two(), three(3)) == (1, 2, 3)
+    with pytest.raises(NotImplementedError, match="state_dict"):
+        strata.jit.save(layer, "x")
+
+
+def test_hub_loads_from_a_folder(tmp_path):
+    (tmp_path / "hubconf.py").write_text(
+        "def model(n, bias=True):\n    'a layer'\n    import strata\n    return strata.nn.Linear(n, n, bias)\n"
+    )
+    assert strata.hub.list(str(tmp_path), source="local") == ["model"]
+    assert strata.hub.load(str(tmp_path), "model", 3, source="local", bias=False).bias is None
+    assert strata.hub.help(str(tmp_path), "model", source="local") == "a layer"
+    with pytest.raises(NotImplementedError, match="clone a/b"):
+        strata.hub.load("a/b", "model")
+    with pytest.raises(RuntimeError, match="no callable 'absent'"):
+        strata.hub.load(str(tmp_path), "absent", source="local")
+
+
+def test_trees_are_taken_apart_and_built():
+    from strata.utils import _pytree as tree
+
+    Point = collections.namedtuple("Point", "x y")
+    data = {"a": [1, (2, 3)], "b": Point(4, None), "c": collections.OrderedDict(d=5)}
+    leaves, spec = tree.tree_flatten(data)
+    assert leaves == [1, 2, 3, 4, None, 5] and tree.tree_unflatten(leaves, spec) == data and spec.num_leaves == 6
+    assert tree.tree_map(lambda x: x and x * 2, data)["b"] == Point(8, None)
+    assert tree.tree_map_only(int, str, [1, "a"]) == ["1", "a"]
+    with pytest.raises(ValueError, match="6 leaves"):
+        tree.tree_unflatten([1], spec)
+
+
+def test_vmap_stacks_the_results_of_slices():
+    x, y = strata.randn(4, 3), strata.randn(3, 4)
+    got = strata.vmap(lambda a, b: (a * b, a.sum()), in_dims=(0, 1), out_dims=(1, 0))(x, y)
+    np.testing.assert_allclose(got[0].numpy(), (x * y.t()).t().numpy(), rtol=1e-6)
+    np.testing.assert_allclose(got[1].numpy(), x.sum(1).numpy(), rtol=1e-5)
+    with pytest.raises(ValueError, match="one size"):
+        strata.vmap(lambda a, b: a)(strata.ones(2), strata.ones(3))
+
+
+def test_the_profiler_counts_calls(tmp_path):
+    x = strata.ones(4)
+    with strata.profiler.profile(activities=[strata.profiler.ProfilerActivity.CPU]) as p:
+        with strata.profiler.record_function("work"):
+            x.exp().exp()
+        p.step()
+    exp = next(a for a in p.key_averages() if a.key == "exp")
+    assert exp.count == 2 and "exp" in p.key_averages().table(sort_by="cpu_time_total", row_limit=5)
+    p.export_chrome_trace(tmp_path / "trace.json")
+    assert (tmp_path / "trace.json").stat().st_size > 0
+
+
+def test_back_ends_answer_what_they_are():
+    backends = strata.backends
+    import strata.backends.cudnn as cudnn
+
+    assert cudnn is backends.cudnn and not backends.mps.is_available() and backends.mkldnn.is_available()
+    with cudnn.flags(benchmark=True, deterministic=True):
+        assert cudnn.benchmark and cudnn.deterministic
+    assert not cudnn.benchmark
+    with backends.cuda.sdp_kernel(enable_flash=False):
+        pass
+    assert backends.cuda.flash_sdp_enabled()
+    with pytest.raises(AttributeError):
+        cudnn.misspelled = True
+
+
+def test_distributed_sampler_splits_the_indices():
+    from strata.utils.data.distributed import DistributedSampler
+
+    parts = [list(DistributedSampler(range(7), 3, rank, shuffle=False)) for rank in range(3)]
+    assert parts == [[0, 3, 6], [1, 4, 0], [2, 5, 1]]
+    sampler = DistributedSampler(range(8), 2, 0, seed=1)
+    first = list(sampler)
+    sampler.set_epoch(1)
+    assert first != list(sampler) and len(sampler) == 4
+    with pytest.raises(NotImplementedError, match="process groups"):
+        DistributedSampler(range(3))
+
+
+# --- event files -------------------------------------------------------------------------------------------------------------
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (0x82F63B78 * (crc & 1))
+    crc ^= 0xFFFFFFFF
+    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def fields(message):
+    """The fields of a protocol buffer: (number, value)."""
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = message[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    at, found = 0, []
+    while at < len(message):
+        key = varint()
+        kind, number = key & 7, key >> 3
+        if kind == 0:
+            found.append((number, varint()))
+        elif kind == 2:
+            size = varint()
+            found.append((number, message[at : at + size]))
+            at += size
+        else:
+            size, form = {1: (8, "<d"), 5: (4, "<f")}[kind]
+            found.append((number, struct.unpack(form, message[at : at + size])[0]))
+            at += size
+    return found
+
+
+def events(folder):
+    (name,) = [n for n in os.listdir(folder) if "tfevents" in n]
+    data = open(os.path.join(folder, name), "rb").read()
+    at = 0
+    while at < len(data):
+        (size,) = struct.unpack("<Q", data[at : at + 8])
+        assert struct.unpack("<I", data[at + 8 : at + 12])[0] == crc32c(data[at : at + 8])
+        body = data[at + 12 : at + 12 + size]
+        assert struct.unpack("<I", data[at + 12 + size : at + 16 + size])[0] == crc32c(body)
+        at += 16 + size
+        yield fields(body)
+
+
+def test_event_files_have_the_format_of_tensorboard(tmp_path):
+    from strata.utils.tensorboard import SummaryWriter
+
+    assert crc32c(b"123456789") == (((0xE3069283 >> 15) | (0xE3069283 << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_scalar("loss", strata.tensor(0.5), 3)
+        writer.add_histogram("weights", strata.arange(5.0), 1, bins=5)
+        writer.add_image("image", strata.zeros(3, 4, 5), 0)
+        writer.add_text("note", "hello", 2)
+    version, *rest = [dict(e) for e in events(tmp_path)]
+    assert version[3] == b"brain.Event:2"
+    values = {v[1]: (e.get(2), v) for e in rest for v in [dict(fields(dict(fields(e[5]))[1]))]}
+    assert values[b"loss"][0] == 3 and values[b"loss"][1][2] == 0.5
+    histogram = dict(fields(values[b"weights"][1][5]))
+    assert (histogram[1], histogram[2], histogram[3], histogram[4], histogram[5]) == (0, 4, 5, 10, 30)
+    assert struct.unpack("<5d", histogram[7]) == (1, 1, 1, 1, 1)
+    image = dict(fields(values[b"image"][1][4]))
+    assert (image[1], image[2], image[3]) == (4, 5, 3) and image[4].startswith(b"\x89PNG")
+    pixels = zlib.decompress(image[4][image[4].index(b"IDAT") + 4 : image[4].index(b"IEND") - 8])
+    assert pixels == bytes(4 * (1 + 15))
+    assert b"hello" in values[b"note/text_summary"][1][8]
+    with pytest.raises(ValueError, match="closed"):
+        writer.add_scalar("loss", 1)
+
+
+def test_images_are_saved_as_png_grids(tmp_path):
+    from strata.vision.utils import make_grid, save_image
+
+    images = strata.zeros(3, 1, 2, 2)
+    images[1] = 1
+    grid = make_grid(images, nrow=2, padding=1, pad_value=0.5)
+    assert grid.shape == (3, 7, 7) and grid[0, 1, 4] == 1 and grid[0, 0, 0] == 0.5 and grid[0, 4, 1] == 0
+    save_image(images, tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(ValueError, match="only .png"):
+        save_image(images, tmp_path / "a.jpg")
+
+
+# --- shared memory -----------------------------------------------------------------------------------------------------------
+
+
+def write_into(tensor, model, queue, done):
+    tensor.add_(1)
+    model.weight.data.fill_(7)
+    queue.put(tensor)
+    done.wait(60)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_processes_share_tensors(method):
+    context = multiprocessing.get_context(method)
+    model = nn.Linear(2, 2).share_memory()
+    x = strata.zeros(3).share_memory_()
+    queue, done = context.Queue(), context.Event()
+    process = context.Process(target=write_into, args=(x, model, queue, done))
+    process.start()
+    again = queue.get(timeout=60)
+    again[0] = 9
+    done.set()
+    process.join(60)
+    assert process.exitcode == 0 and x.tolist() == [9, 1, 1] and model.weight.eq(7).all()
+    assert x.is_shared() and model.weight.is_shared() and again.is_shared() and not strata.zeros(1).is_shared()
+
+
+def test_shared_tensors_keep_values_layout_and_gradients():
+    x = strata.randn(2, 3, 4, 5).to(memory_format=strata.channels_last).requires_grad_()
+    values, stride = x.detach().clone(), x.stride()
+    assert x.share_memory_() is x and strata.equal(x.detach(), values) and x.stride() == stride and x.requires_grad
+    (x * 2).sum().backward()
+    assert x.grad.eq(2).all()
+    assert strata.zeros(0, 3).share_memory_().shape == (0, 3) and strata.tensor(5).share_memory_().item() == 5
+    with pytest.raises(RuntimeError, match="no memory"):
+        strata.ones(2, device="meta").share_memory_()
