@@ -1,8 +1,20 @@
-"""Modules as functions of their parameters."""
+"""Functions of functions: gradients, Jacobians, and modules as functions of their parameters."""
 
 from . import _C
+from ._func_transforms import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, stack_module_state, vjp, vmap
 
-__all__ = ["functional_call"]
+__all__ = [
+    "functional_call",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "stack_module_state",
+    "vjp",
+    "vmap",
+]
 
 
 def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):

@@ -196,11 +196,21 @@ int truth(PyObject* self) {
     return s.is_float() ? s.f != 0 : s.i != 0;
   });
 }
+// float(x) and int(x) of several elements raise another type of error than item(), as in PyTorch.
+void need_one_element(PyObject* self) {
+  STRATA_CHECK(impl_of(self)->numel == 1, Value,
+               "only one element tensors can be converted to Python scalars; found one of {} elements",
+               impl_of(self)->numel);
+}
 PyObject* to_float(PyObject* self) {
-  return guarded([&] { return PyFloat_FromDouble(within_scalar(tensor_of(self), DType::F64).item<double>()); });
+  return guarded([&] {
+    need_one_element(self);
+    return PyFloat_FromDouble(within_scalar(tensor_of(self), DType::F64).item<double>());
+  });
 }
 PyObject* to_int(PyObject* self) {
   return guarded([&] {
+    need_one_element(self);
     const Tensor t = tensor_of(self);
     if (t.dtype() == DType::U64 && t.numel() == 1) return to_list(reshape(t, {}));  // a Scalar holds int64_t
     const Scalar s = t.item();

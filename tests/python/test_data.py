@@ -127,7 +127,7 @@ def test_collating():
         isinstance(batch["p"], Point) and batch["p"].x.tolist() == [0, 1, 2] and batch["p"].y[0].dtype == strata.float64
     )
     assert (
-        batch["p"].y[1] == ["t"] * 3
+        batch["p"].y[1] == ("t",) * 3
         and batch["a"].dtype == strata.int16
         and batch["a"].shape == (3, 2)
         and batch["b"] == [b"x"] * 3

@@ -12,7 +12,7 @@ from .parameter import Parameter, is_lazy
 EXTRA = "_extra_state"
 
 
-class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
+class IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
     """The result of load_state_dict; both lists are empty if everything matched."""
 
     __slots__ = ()
@@ -21,7 +21,7 @@ class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpect
         return (
             "<All keys matched successfully>"
             if not self.missing_keys and not self.unexpected_keys
-            else super().__repr__()
+            else f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
         )
 
 

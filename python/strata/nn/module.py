@@ -148,7 +148,8 @@ class Module(Tree, StateDict):
 
     def _need_init(self, table):
         if table not in self.__dict__:
-            raise AttributeError(f"cannot assign {table[1:]} before Module.__init__() call")
+            what = {"_modules": "module", "_buffers": "buffer", "_parameters": "parameter"}[table]
+            raise AttributeError(f"cannot assign {what} before Module.__init__() call")
 
     def _forget(self, name, keep=None):
         own = self.__dict__
@@ -333,6 +334,8 @@ class Module(Tree, StateDict):
         """hook(module, grad_input, grad_output) in backward; a returned value replaces grad_input."""
         self._hooked = True
         return hooks.add(self._backward_hooks, hook, prepend)
+
+    register_backward_hook = register_full_backward_hook  # the older name
 
     def register_full_backward_pre_hook(self, hook, prepend=False):
         """hook(module, grad_output) in backward; a returned value replaces grad_output."""

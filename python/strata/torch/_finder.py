@@ -38,7 +38,6 @@ _ABSENT = (
     "torch.nn.qat",
     "torch.nn.quantized",
     "torch.nn.quantizable",
-    "torch.nn.utils.prune",
     "torch.nn.attention",
     "torch.onnx",
     "torch.package",
@@ -65,6 +64,7 @@ _ELSEWHERE = {
         for file in "adadelta adagrad adam adamax adamw asgd nadam radam rmsprop rprop sgd".split()
     },
     "torch._jit_internal": "strata.torch.jit",
+    "torch.jit.annotations": "typing",
     "torch._tensor": "strata._tensor",
     "torch._C": "strata._C",
     "torch.autograd.grad_mode": "strata.autograd.modes",
@@ -137,7 +137,7 @@ _torch_names = {}  # strata module name -> torch's
 def _add_stand_ins(module):
     """Names that PyTorch's module of this name has and ours lacks become stand-ins."""
     name = module.__name__
-    if name in _torch_names:
+    if name in _torch_names or not name.startswith("strata."):
         return
     if name.startswith("strata.vision"):
         theirs = "torchvision" + name.removeprefix("strata.vision")

@@ -169,6 +169,26 @@ def norm_except_dim(v, pow=2, dim=0):
     return strata.linalg.vector_norm(v, pow, dims, keepdim=True)
 
 
+def gradient(input, *, spacing=1, dim=None, edge_order=1):
+    """Differences of neighbors along each dimension, central inside and one-sided at the ends."""
+    if edge_order != 1:
+        raise NotImplementedError("gradient: edge_order=2 is not in this version of Strata; use edge_order=1")
+    dims = [*builtins_range(input.dim())] if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    steps = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
+    results = []
+    for d, step in zip(dims, steps, strict=True):
+        n = input.shape[d]
+        if n < 2:
+            raise RuntimeError(f"gradient: expected at least 2 elements along dimension {d}, found {n}")
+        places = step.to(input.dtype) if isinstance(step, _C.Tensor) and step.dim() else strata.arange(n) * step
+        gaps = places.diff().view([-1 if k == d % input.dim() else 1 for k in builtins_range(input.dim())])
+        slopes = input.diff(dim=d) / gaps
+        before, after = gaps.narrow(d, 0, n - 2), gaps.narrow(d, 1, n - 2)
+        inner = (slopes.narrow(d, 0, n - 2) * after + slopes.narrow(d, 1, n - 2) * before) / (before + after)
+        results.append(strata.cat([slopes.narrow(d, 0, 1), inner, slopes.narrow(d, n - 2, 1)], d))
+    return tuple(results)
+
+
 builtins_range = __builtins__["range"] if isinstance(__builtins__, dict) else __builtins__.range
 
 # Functions that torch has under the names of torch.nn.functional. Some take no keyword of the same meaning there.

@@ -17,6 +17,7 @@ __all__ = [
     "set_dir",
 ]
 
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # the start of the SHA-256 in a file's name
 _folder = None
 
 
@@ -115,6 +116,6 @@ def load_state_dict_from_url(
     name = file_name or os.path.basename(urlparse(url).path)
     path = os.path.join(folder, name)
     if not os.path.exists(path):
-        found = re.search(r"-([a-f0-9]*)\.", name) if check_hash else None
+        found = HASH_REGEX.search(name) if check_hash else None
         download_url_to_file(url, path, found and found.group(1), progress)
     return strata.load(path, map_location=map_location, weights_only=weights_only)

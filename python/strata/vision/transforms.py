@@ -130,7 +130,8 @@ class Normalize(_Transform):
     batched = True
 
     def __init__(self, mean, std, inplace=False):
-        self.mean, self.std, self.inplace = list(mean), list(std), inplace
+        self.mean, self.std = ([v] if isinstance(v, (int, float)) else list(v) for v in (mean, std))
+        self.inplace = inplace
         if any(s == 0 for s in self.std):
             raise ValueError("Normalize: std evaluated to zero, leading to division by zero.")
 

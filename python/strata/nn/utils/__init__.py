@@ -37,7 +37,7 @@ _OLDER = ("remove_spectral_norm", "remove_weight_norm", "spectral_norm", "weight
 
 
 def __getattr__(name):  # these build on modules, which build on this file
-    if name in ("parametrizations", "parametrize"):
+    if name in ("parametrizations", "parametrize", "prune"):
         return importlib.import_module(f".{name}", __name__)
     if name in _OLDER:
         return getattr(importlib.import_module("._weight_hooks", __name__), name)

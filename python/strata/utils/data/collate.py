@@ -38,13 +38,13 @@ def default_collate(batch):
     if isinstance(first, (bool, int)):
         return _C.tensor(list(batch))
     if isinstance(first, (str, bytes)):
-        return list(batch)
+        return batch
     if isinstance(first, Mapping):
         return {key: default_collate([sample[key] for sample in batch]) for key in first}
     if isinstance(first, Sequence):
         if any(len(sample) != len(first) for sample in batch):
             raise RuntimeError("each element in list of batch should be of equal size")
-        columns = [default_collate(list(column)) for column in zip(*batch, strict=True)]
+        columns = [default_collate(column) for column in zip(*batch, strict=True)]
         return type(first)(*columns) if hasattr(first, "_fields") else columns
     raise TypeError(
         f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {type(first)}. Give a collate_fn"
