@@ -115,7 +115,13 @@ struct Element {
 };
 DType dtype_of_number(PyObject* o, const Value& v) {
   const bool plain = PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o);
-  if (!plain && PyObject_CheckBuffer(o)) return share_buffer(o).dtype();  // a NumPy number
+  if (!plain && PyObject_CheckBuffer(o)) {  // a NumPy number, of a dtype that tensors may lack
+    Py_buffer view;
+    need(PyObject_GetBuffer(o, &view, PyBUF_RECORDS_RO));
+    const std::optional<DType> dtype = dtype_of_format(view.format, view.itemsize);
+    PyBuffer_Release(&view);
+    if (dtype) return *dtype;
+  }
   return v.tag == Tag::Int ? DType::I64 : v.tag == Tag::Bool ? DType::Bool : default_dtype();
 }
 Element element_of(PyObject* o) {

@@ -46,6 +46,7 @@ def test_modules_are_found_under_torch_names():
         from torchvision.datasets import MNIST, ImageFolder
         assert torch.nn is strata.nn and F is strata.nn.functional and Same is Variable
         assert strata.nn.__spec__.name == "strata.nn" and nn.modules.conv.Conv2d is nn.Conv2d
+        assert "Strata" in torch.__config__.show() and DataLoader[int] and Dataset[int]
         print(torch.__name__, torch.__version__.split("+")[0], torch.version.__version__ == torch.__version__)
         """)
         == "torch 2.15.0 True"

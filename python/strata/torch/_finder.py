@@ -170,7 +170,7 @@ class _Torch(types.ModuleType):
     """The module `torch`: Strata's names under the name of torch."""
 
     def __getattr__(self, name):
-        if name.startswith("__"):
+        if name.startswith("__") and name != "__config__":
             raise AttributeError(f"module 'torch' has no attribute {name!r}")
         value = _lookup(name)
         self.__dict__[name] = value

@@ -171,17 +171,18 @@ def _reduce_module(module, protocol):
 def write(obj, f, protocol=2):
     """Writes obj to a path or a file open for binary writing."""
     if hasattr(f, "write"):
-        f.write(_archive(obj, "archive", protocol))
+        memory = io.BytesIO()  # a zip file is written out of order, which f may not allow
+        _write_archive(obj, "archive", protocol, memory)
+        f.write(memory.getbuffer())
         return
     path = os.fspath(f)
     path = path.decode() if isinstance(path, bytes) else path
     name = os.path.splitext(os.path.basename(path))[0] or "archive"
-    data = _archive(obj, name, protocol)
     folder = os.path.dirname(os.path.abspath(path))
     handle, temporary = tempfile.mkstemp(prefix=".strata-", suffix=".tmp", dir=folder)
     try:  # the path has the old file or the new one, never a part
         with os.fdopen(handle, "wb") as out:
-            out.write(data)
+            _write_archive(obj, name, protocol, out)
             out.flush()
             os.fsync(out.fileno())
         mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o666 & ~_umask()
@@ -198,18 +199,16 @@ def _umask():
     return mask
 
 
-def _archive(obj, name, protocol):
+def _write_archive(obj, name, protocol, out):
     text = io.BytesIO()
     pickler = _Pickler(text, min(protocol, 2))
     pickler.dump(obj)
-    out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(f"{name}/data.pkl", text.getvalue())
         archive.writestr(f"{name}/byteorder", sys.byteorder)
         for storage in pickler.storages.values():
-            archive.writestr(f"{name}/data/{storage.key}", bytes(memoryview(storage.bytes)))
+            archive.writestr(f"{name}/data/{storage.key}", memoryview(storage.bytes))
         archive.writestr(f"{name}/version", "3\n")
-    return out.getvalue()
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------------

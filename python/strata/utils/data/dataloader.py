@@ -6,6 +6,7 @@ import multiprocessing.connection
 import os
 import signal
 import time
+import types
 import weakref
 
 from ... import _C
@@ -94,6 +95,8 @@ class DataLoader:
     """
 
     _made = False
+
+    __class_getitem__ = classmethod(types.GenericAlias)  # DataLoader[int]
 
     def __init__(
         self, dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0, collate_fn=None,
