@@ -276,6 +276,18 @@ def __reduce_ex__(self, protocol):
 
 
 @_method
+def __copy__(self):
+    """Another tensor over the same memory."""
+    made = self.detach()
+    if self.__class__ is not Tensor:
+        made = Tensor._make_subclass(self.__class__, made, self.requires_grad)
+    elif self.requires_grad:
+        made.requires_grad_()
+    made.__dict__.update(self.__dict__)
+    return made
+
+
+@_method
 def __deepcopy__(self, memo):
     if id(self) in memo:
         return memo[id(self)]

@@ -86,6 +86,8 @@ def test_what_is_missing_raises_when_it_is_called():
         assert not isinstance(1, quantize_dynamic) and not torch.distributed.is_available()
         print(name(sparse_coo_tensor), name(quantize_dynamic), name(rpc.init_rpc), name(torch.distributed.init_process_group))
         print(name(lambda: torch.nn.parallel.DistributedDataParallel(torch.nn.ReLU())), name(lambda: torch.jit.load("x")))
+        import torchvision
+        assert name(torchvision.models.resnet18) == "torchvision.models.resnet18"
         print(hasattr(torch, "nonsense"), hasattr(torch.nn, "nonsense"))
         """)
         == "torch.sparse_coo_tensor torch.ao.quantization.quantize_dynamic torch.distributed.rpc.init_rpc "

@@ -133,6 +133,14 @@ def test_plain_tensors_take_attributes():
     assert p.__dict__ == {"tag": 1} and copy.deepcopy(p).tag == 1
 
 
+def test_a_shallow_copy_shares_memory():
+    x = nn.Parameter(strata.ones(2))
+    x.tag = "a"
+    y = copy.copy(x)
+    assert type(y) is nn.Parameter and y is not x and y.data_ptr() == x.data_ptr() and y.requires_grad and y.tag == "a"
+    assert copy.copy(strata.ones(2)).__dict__ == {} and copy.copy(nn.Linear(2, 2)).weight.shape == (2, 2)
+
+
 def test_attributes_do_not_outlive_their_tensor():
     x = strata.ones(2)
     x.tag = 1

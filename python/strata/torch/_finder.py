@@ -148,10 +148,10 @@ def _add_stand_ins(module):
     _torch_names[name] = theirs
     from ._names import ABSENT
 
-    lacking = ABSENT.get(theirs)
-    if not lacking:
+    known, own = set(ABSENT.get(theirs, "").split()), module.__dict__.get("__getattr__")
+    below = {name.rpartition(".")[2] for name in _ABSENT if name.rpartition(".")[0] == theirs}
+    if not known and not below:
         return
-    known, own = set(lacking.split()), module.__dict__.get("__getattr__")
 
     def __getattr__(attribute):
         if own is not None:
@@ -159,6 +159,8 @@ def _add_stand_ins(module):
                 return own(attribute)
             except AttributeError:
                 pass
+        if attribute in below:
+            return importlib.import_module(f"{theirs}.{attribute}")
         if attribute in known:
             return missing(f"{theirs}.{attribute}")
         raise AttributeError(f"module '{theirs}' has no attribute {attribute!r}")
