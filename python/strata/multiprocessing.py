@@ -126,4 +126,6 @@ def spawn(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
 
 
 def __getattr__(name):
+    if name.startswith("__"):  # not its __path__: submodules of the standard module stay there
+        raise AttributeError(f"module 'strata.multiprocessing' has no attribute {name!r}")
     return getattr(_standard, name)

@@ -220,6 +220,31 @@ def test_allowed_names_do_not_allow_others(tmp_path, monkeypatch):
     assert not (tmp_path / "evil").exists()
 
 
+class Call:
+    """Pickles as the call of a name of torch."""
+
+    def __init__(self, *name):
+        self.name = name
+
+    def __reduce__(self):
+        from strata.torch.files import _Global
+
+        return _Global(*self.name), (0,)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [("torch", "set_memory_limit"), ("torch", "manual_seed"), ("torch", "_C"), ("torch", "load"), ("builtins", "eval")]
+    + [("builtins", "list"), ("torch.hub", "load"), ("torch._utils", "OrderedDict"), ("os", "system")],
+)
+def test_only_names_of_data_are_allowed_besides_those_given(name):
+    file = io.BytesIO()
+    strata.save([Custom(1), Call(*name)], file, format="torch")
+    file.seek(0)
+    with safe_globals([Custom]), pytest.raises(Exception, match=f"{name[1]}, which is not allowed"):
+        strata.load(file)
+
+
 def test_map_location_moves_tensors():
     obj = {"a": [strata.ones(2)], "p": nn.Parameter(strata.ones(1)), "s": strata.Size([1])}
     for format in FORMATS:

@@ -152,6 +152,16 @@ def _no(*_):
     return False
 
 
+def _cpu_capability():
+    """The widest instructions of this machine's CPU that kernels use."""
+    try:
+        with open("/proc/cpuinfo") as f:
+            flags = f.read()
+    except OSError:
+        return "DEFAULT"
+    return "AVX512" if "avx512f" in flags else "AVX2" if "avx2" in flags else "DEFAULT"
+
+
 def _accepted(*_):
     """A setting without effect: the result is the same."""
 
@@ -175,7 +185,7 @@ mkldnn = types.SimpleNamespace(is_available=_yes, enabled=True, flags=_Attention
 mkl = types.SimpleNamespace(is_available=_no)
 openmp = types.SimpleNamespace(is_available=_no)  # the pool of threads is Strata's own
 opt_einsum = types.SimpleNamespace(is_available=_yes, enabled=True, strategy="auto")
-cpu = types.SimpleNamespace(get_cpu_capability=lambda: "DEFAULT")
+cpu = types.SimpleNamespace(get_cpu_capability=_cpu_capability)
 cudnn = _Cudnn(_C._allow_tf32_convolutions, _C._set_allow_tf32_convolutions)
 
 for _name in __all__:  # so that `import strata.backends.cudnn` works

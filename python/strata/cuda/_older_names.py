@@ -81,8 +81,8 @@ reset_max_memory_cached = reset_max_memory_allocated
 
 
 def get_arch_list():
-    """The architectures with compiled kernels; others use PTX."""
-    return ["sm_90a"] if _devices.is_available() else []
+    """The architecture of the current device: kernels are compiled for it when it is first used, or come with the library."""
+    return ["sm_{}{}".format(*_devices.get_device_capability())] if _devices.is_available() else []
 
 
 def utilization(device=None):

@@ -265,12 +265,13 @@ def _is_plain(module, name):
     if (module, name) in (("collections", "OrderedDict"), ("torch.storage", "UntypedStorage")):
         return True
     if module in ("builtins", "__builtin__"):
-        return name in ("set", "frozenset", "bytearray", "complex", "dict", "list", "tuple", "slice", "range")
+        return name in ("set", "frozenset", "bytearray", "complex", "dict")
     if (module, name) in (("_codecs", "encode"), ("collections", "Counter"), ("collections", "defaultdict")):
         return True
-    return module == "torch" and (
-        name in ("Size", "device", "UntypedStorage") or hasattr(_C, name) or "Storage" in name
-    )
+    if module != "torch":
+        return False
+    is_type = name in ("Size", "device", "UntypedStorage") or name in _STORAGE_NAMES.values()
+    return is_type or isinstance(getattr(_C, name, None), _C.dtype)
 
 
 def is_archive(data):

@@ -137,12 +137,16 @@ def get_device_module(device=None):
 
 
 def poisson(input, generator=None):
-    """Draws from Poisson distributions with the rates of input."""
+    """Draws from Poisson distributions with the rates of input, on the CPU."""
+    if input.device.type != "cpu":
+        raise NotImplementedError(
+            f"poisson: there is no kernel for device {input.device}; draw on the CPU and move the result"
+        )
     import numpy as np
 
     seed = int(_C.ops["randint"](0, 2**31 - 1, (1,), generator=generator).item())
-    drawn = np.random.default_rng(seed).poisson(input.detach().double().cpu().numpy())
-    return _C.tensor(drawn, device=input.device).to(input.dtype)
+    drawn = np.random.default_rng(seed).poisson(input.detach().double().numpy())
+    return _C.tensor(drawn, dtype=input.dtype)
 
 
 def pca_lowrank(A, q=None, center=True, niter=2):
