@@ -4,6 +4,7 @@
 #include <array>
 
 #include "cpu/creation/random.h"
+#include "cpu/creation/samplers.h"
 #include "cpu/movement/convert.h"
 #include "cpu/movement/copy.h"
 #include "cpu/nn/grid_sample.h"
@@ -67,5 +68,8 @@ void fill_integers_reference(const TensorImpl& out, int64_t low, uint64_t range,
 void fill_bernoulli_reference(const TensorImpl& out, const TensorImpl& p, Generator& generator);
 void fill_permutation_reference(const TensorImpl& out, Generator& generator);
 void draw_by_weight_reference(const TensorImpl& out, const TensorImpl& weights, bool replacement, Generator& generator);
+void draw_samples_reference(Sampler sampler, const TensorImpl& out, const TensorImpl& a, const TensorImpl* b,
+                            double least, Generator& generator);
+void normalize_logs_reference(const TensorImpl& out, const TensorImpl& logs);
 
 }  // namespace strata::cpu

@@ -25,8 +25,9 @@ STRATA_PHILOX_FN uint32_t upper_product(uint32_t a, uint32_t b) {
 #endif
 }
 
-STRATA_PHILOX_FN PhiloxBlock philox(uint64_t seed, uint64_t counter) {
-  uint32_t c0 = static_cast<uint32_t>(counter), c1 = static_cast<uint32_t>(counter >> 32), c2 = 0, c3 = 0;
+// inner: further blocks of the same position, for elements that need a varying number of them.
+STRATA_PHILOX_FN PhiloxBlock philox(uint64_t seed, uint64_t counter, uint32_t inner = 0) {
+  uint32_t c0 = static_cast<uint32_t>(counter), c1 = static_cast<uint32_t>(counter >> 32), c2 = inner, c3 = 0;
   uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
   for (int round = 0; round < 10; ++round) {
     const uint32_t n0 = upper_product(0xCD9E8D57u, c2) ^ c1 ^ k0, n2 = upper_product(0xD2511F53u, c0) ^ c3 ^ k1;

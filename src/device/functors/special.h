@@ -7,6 +7,7 @@ HWY_BEFORE_NAMESPACE();
 #else
 #define STRATA_FUNCTORS_SPECIAL
 #endif
+#include "device/math_gamma_slope.inl"
 namespace strata {
 namespace STRATA_FUNCTOR_NAMESPACE {
 
@@ -50,6 +51,16 @@ template <class T> struct Igammac : FloatOnly {
   static constexpr int kInputs = 2;
   static constexpr bool kLong = true;
   template <class V> STRATA_FN V operator()(V a, V x) const { return math::igammac(a, x); }
+};
+template <class T> struct StandardGammaGrad : FloatOnly {
+  static constexpr int kInputs = 2;
+  static constexpr bool kLong = true;
+  template <class V> STRATA_FN V operator()(V a, V x) const { return math::standard_gamma_grad(a, x); }
+};
+template <class T> struct StandardLogGammaGrad : FloatOnly {
+  static constexpr int kInputs = 2;
+  static constexpr bool kLong = true;
+  template <class V> STRATA_FN V operator()(V a, V log_x) const { return math::standard_log_gamma_grad(a, log_x); }
 };
 template <class T> struct Ndtr : FloatOnly {
   static constexpr int kInputs = 1;

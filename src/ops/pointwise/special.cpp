@@ -111,6 +111,21 @@ STRATA_OP(igammac, "igammac(Tensor input, Tensor other) -> Tensor")
   .alias("special.gammaincc")
   .samples({"i5(3,4), p(3,4)", "!p(3,4), p(4)"});
 
+STRATA_OP(_standard_gamma_grad, "_standard_gamma_grad(Tensor input, Tensor output) -> Tensor")
+  .doc(
+    "How a gamma number with shape parameter input grows with that parameter, at the same value of the distribution "
+    "function: the implicit gradient of _standard_gamma.")
+  .pointwise<fn::StandardGammaGrad>()
+  .no_grad_inputs({"input", "output"})
+  .no_method()
+  .samples({"p(3,4), p(3,4)", "p(3,1), p(4)", "p(0), p(0)"});
+STRATA_OP(_standard_log_gamma_grad, "_standard_log_gamma_grad(Tensor input, Tensor output) -> Tensor")
+  .doc("The same for the logarithm of a gamma number.")
+  .pointwise<fn::StandardLogGammaGrad>()
+  .no_grad_inputs({"input", "output"})
+  .helper()
+  .samples({"p(3,4), f(3,4)"});
+
 STRATA_OP(special_ndtr, "special.ndtr(Tensor input) -> Tensor")
   .doc("The distribution function of the standard normal distribution.")
   .pointwise<fn::Ndtr>()
