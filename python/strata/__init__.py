@@ -109,6 +109,7 @@ from .tracing import tracing  # noqa: E402
 from .tune import tune  # noqa: E402
 
 _LATER = (
+    "distributions",
     "func",
     "library",
     "multiprocessing",
