@@ -142,8 +142,8 @@ template <Vec V> STRATA_FN V exp_coarse(V x) {
   if constexpr (!kF32<V>) return exp(x);
   else {
     V k;
-    const V p = exp_reduced(limit(x, -88, 89), k), scale = power_of_two(k);
-    return fma(p, scale, scale);
+    const V p = exp_reduced(limit(x, -88, 89), k);
+    return hn::Mul(hn::Add(p, like(x, 1)), power_of_two(k));  // an infinite power times p < 0 must not be added to it
   }
 }
 

@@ -166,3 +166,12 @@ def test_an_extreme_of_all_passes_nan_to_itself_alone(op, expected):
     x = strata.tensor([1.0, 2.0, 2.0], requires_grad=True)
     getattr(x, op)().backward(strata.tensor(float("nan")))
     assert x.grad.isnan().tolist() == [bool(e) for e in expected] and x.grad[~x.grad.isnan()].sum().item() == 0
+
+
+@pytest.mark.parametrize("dtype", [strata.float32, strata.float64, strata.float16, strata.bfloat16])
+def test_sigmoid_falls_to_zero_without_a_gap(dtype):
+    x = strata.linspace(-110, -70, 40_001, dtype=strata.float64).to(dtype)
+    expected = 1 / (1 + np.exp(-x.double().numpy()))
+    least = 1e-7 if dtype == strata.float16 else 1e-37  # numbers below underflow
+    np.testing.assert_allclose(x.sigmoid().double().numpy(), expected, rtol=2e-2, atol=least)
+    np.testing.assert_allclose(F.silu(x).double().numpy(), x.double().numpy() * expected, rtol=2e-2, atol=100 * least)
