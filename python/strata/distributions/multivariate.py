@@ -352,10 +352,10 @@ class LKJCholesky(Distribution):
 
     @strata.no_grad()
     def sample(self, sample_shape=()):
-        """Row k has a squared length of k beta-distributed parts outside of the diagonal, in a random direction."""
+        """The part of row k before the diagonal has a random direction and a beta-distributed squared length."""
         k = self._steps(-1, self.dim - 1).clamp(min=0)
         below = (self.concentration + 0.5 * (self.dim - 2)).unsqueeze(-1) - 0.5 * k
-        length = Beta(k + 0.5, below).sample(sample_shape).unsqueeze(-1)
+        length = Beta(0.5 * k + 0.5, below).sample(sample_shape).unsqueeze(-1)
         direction = standard(self._extended_shape(sample_shape), "normal_", self.concentration).tril(-1)
         norm = direction.norm(dim=-1, keepdim=True)
         direction = strata.where(norm > 0, direction / norm, 0.0)  # the first row is 0

@@ -28,7 +28,6 @@ _ABSENT = (
     "torch.export",
     "torch.fft",
     "torch.fx",
-    "torch.distributions",
     "torch.masked",
     "torch.monitor",
     "torch.mps",
