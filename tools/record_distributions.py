@@ -174,6 +174,20 @@ def result(compute):
         return type(error).__name__
 
 
+def gradients(torch, compute, *specifications):
+    """The gradients of the sum of compute(*distributions) for the tensors among the arguments, None without one."""
+    leaves, distributions = [], []
+    for name, arguments in specifications:
+        values = {key: value_of(torch, v) for key, v in arguments.items()}
+        leaves += [v.requires_grad_() for v in values.values() if torch.is_tensor(v)]
+        distributions.append(getattr(torch.distributions, name)(**values))
+    try:
+        found = torch.autograd.grad(compute(*distributions).sum(), leaves, allow_unused=True)
+    except (NotImplementedError, RuntimeError):
+        return None
+    return [None if g is None else g.tolist() for g in found]
+
+
 def record(torch, specification):
     d = build(torch, specification)
     torch.manual_seed(random.getrandbits(30))
@@ -194,6 +208,8 @@ def record(torch, specification):
         "entropy": result(lambda: d.entropy()),
         "support": result(lambda: d.support.check(points)),
     }
+    case["log_prob_grads"] = gradients(torch, lambda d: d.log_prob(points), specification)
+    case["entropy_grads"] = gradients(torch, lambda d: d.entropy(), specification)
     for name in RESULTS:
         case[name] = result(lambda name=name: getattr(d, name))
     if d.has_enumerate_support:
@@ -225,7 +241,8 @@ def record_divergences(torch):
             others = specifications((2,)) + [first["Pareto"][-1], narrow(None)]
             for b in [s for s in others if s[0] == names[1]]:
                 value = result(lambda a=a, b=b: torch.distributions.kl_divergence(build(torch, a), build(torch, b)))
-                cases.append({"p": a, "q": b, "kl": value})
+                slopes = gradients(torch, torch.distributions.kl_divergence, a, b)
+                cases.append({"p": a, "q": b, "kl": value, "grads": slopes})
     return cases
 
 

@@ -93,6 +93,37 @@ def test_divergences_are_those_of_pytorch(case):
     check(case["p"], "kl", lambda: D.kl_divergence(p, q), case["kl"])
 
 
+def check_gradients(compute, expected, *specifications):
+    if expected is None or not any(g is not None for g in expected):
+        return
+    names, leaves, distributions = [], [], []
+    for name, arguments in specifications:
+        values = {key: value_of(v) for key, v in arguments.items()}
+        tensors = {key: v.requires_grad_() for key, v in values.items() if strata.is_tensor(v)}
+        names += tensors
+        leaves += tensors.values()
+        distributions.append(getattr(D, name)(**values))
+    found = strata.autograd.grad(compute(*distributions).sum(), leaves, allow_unused=True)
+    for name, leaf, mine, theirs in zip(names, leaves, found, expected, strict=True):
+        mine = np.zeros(leaf.shape) if mine is None else mine.numpy()
+        theirs = np.zeros(leaf.shape) if theirs is None else array(theirs)
+        if name == "scale_tril":  # the upper triangle is not read, but PyTorch's products pass it a gradient
+            mine, theirs = np.tril(mine), np.tril(theirs)
+        np.testing.assert_allclose(mine, theirs, 2e-7, 1e-9, err_msg=f"{specifications} {name}")
+
+
+@pytest.mark.parametrize("case", DATA["cases"], ids=name_of)
+def test_gradients_are_those_of_pytorch(case):
+    points = strata.from_numpy(array(case["points"]))
+    check_gradients(lambda d: d.log_prob(points), case["log_prob_grads"], case["spec"])
+    check_gradients(lambda d: d.entropy(), case["entropy_grads"], case["spec"])
+
+
+@pytest.mark.parametrize("case", DATA["divergences"], ids=lambda c: f"{c['p'][0]}-{c['q'][0]}")
+def test_gradients_of_divergences_are_those_of_pytorch(case):
+    check_gradients(D.kl_divergence, case["grads"], case["p"], case["q"])
+
+
 def test_every_class_is_recorded():
     classes = {n for n in D.__all__ if isinstance(getattr(D, n), type) and issubclass(getattr(D, n), D.Distribution)}
     recorded = {case["spec"][0] for case in DATA["cases"]}

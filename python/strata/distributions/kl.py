@@ -143,6 +143,20 @@ _if_negative = _uniform_where(lambda p, q: p.low < 0)
 _if_outside = _uniform_where(lambda p, q: (p.low < 0) | (p.high > 1))
 
 
+def _pareto_above(least):
+    """The formula for q, infinite with a zero gradient where alpha is at most `least` and the moments are infinite."""
+
+    def guard(formula):
+        def divergence(p, q):
+            finite = p.alpha > least
+            safe = Pareto(p.scale, strata.where(finite, p.alpha, least + 1.0), validate_args=False)
+            return _infinite_where(~finite, formula(safe, q))
+
+        return divergence
+
+    return guard
+
+
 def _uniform_beta(p, q):
     a, b = q.concentration1, q.concentration0
     logs = (a - 1) * _uniform_mean_log(p.low, p.high) + (b - 1) * _uniform_mean_log(1 - p.high, 1 - p.low)
@@ -170,12 +184,13 @@ def _infinite(p, q):
 
 
 _BY_EXPECTATIONS = {
-    _to_normal: [
-        (p, Normal) for p in (Beta, ContinuousBernoulli, Exponential, Gamma, Gumbel, Laplace, Pareto, Uniform)
-    ],
-    _to_exponential: [(p, Exponential) for p in (Beta, ContinuousBernoulli, Gamma, Pareto)],
+    _to_normal: [(p, Normal) for p in (Beta, ContinuousBernoulli, Exponential, Gamma, Gumbel, Laplace, Uniform)],
+    _to_exponential: [(p, Exponential) for p in (Beta, ContinuousBernoulli, Gamma)],
+    _pareto_above(2)(_to_normal): [(Pareto, Normal)],
+    _pareto_above(1)(_to_exponential): [(Pareto, Exponential)],
+    _pareto_above(1)(_to_gamma): [(Pareto, Gamma)],
     _if_negative(_to_exponential): [(Uniform, Exponential)],
-    _to_gamma: [(p, Gamma) for p in (Beta, Exponential, Pareto)],
+    _to_gamma: [(p, Gamma) for p in (Beta, Exponential)],
     _if_negative(_to_gamma): [(Uniform, Gamma)],
     _to_gumbel: [(p, Gumbel) for p in (Exponential, Gamma, Normal, Uniform)],
     _to_continuous_bernoulli: [(Beta, ContinuousBernoulli)],
