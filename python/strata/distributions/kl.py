@@ -64,7 +64,7 @@ def _find(type_p, type_q):
 
 
 def kl_divergence(p, q):
-    """The Kullback-Leibler divergence KL(p || q), of the batch shape."""
+    """The Kullback-Leibler divergence of p from q, in the batch shape."""
     pair = (type(p), type(q))
     if pair not in _FOUND:
         _FOUND[pair] = _find(*pair)

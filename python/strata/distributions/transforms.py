@@ -51,7 +51,7 @@ class _Monotonic(Transform):
 
 
 class ExpTransform(_Monotonic):
-    """y = e^x."""
+    """The exponential function."""
 
     def _call(self, x):
         return x.exp()
@@ -64,7 +64,7 @@ class ExpTransform(_Monotonic):
 
 
 class PowerTransform(_Monotonic):
-    """y = x^exponent, for positive x."""
+    """Positive numbers to the power of the exponent."""
 
     domain = constraints.positive
 
@@ -104,7 +104,7 @@ def _strictly_between(values):
 
 
 class SigmoidTransform(_Monotonic):
-    """y = 1 / (1 + e^-x)."""
+    """The sigmoid function, 1 / (1 + e^-x)."""
 
     codomain = constraints.unit_interval
 
@@ -120,7 +120,7 @@ class SigmoidTransform(_Monotonic):
 
 
 class SoftplusTransform(_Monotonic):
-    """y = log(1 + e^x)."""
+    """The softplus function, log(1 + e^x)."""
 
     def _call(self, x):
         return softplus(x)
@@ -133,7 +133,7 @@ class SoftplusTransform(_Monotonic):
 
 
 class TanhTransform(_Monotonic):
-    """y = tanh(x)."""
+    """The hyperbolic tangent."""
 
     codomain = constraints.interval(-1.0, 1.0)
 
@@ -148,7 +148,7 @@ class TanhTransform(_Monotonic):
 
 
 class AbsTransform(Transform):
-    """y = |x|; its inverse chooses the positive x."""
+    """The absolute value; its inverse chooses the positive number."""
 
     domain = constraints.real
     codomain = constraints.positive
@@ -161,7 +161,7 @@ class AbsTransform(Transform):
 
 
 class AffineTransform(Transform):
-    """y = loc + scale * x."""
+    """The affine map loc + scale * x."""
 
     bijective = True
 
